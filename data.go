@@ -1,0 +1,127 @@
+package tensorfs
+
+import (
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Data is a run of bytes of known length: a tensor, a converted tensor, a text.
+// It is immutable and safe for concurrent use. *bytes.Reader and
+// *io.SectionReader are Data.
+//
+// What a Data can do beyond reading is found by type assertion: [Extenter],
+// [Viewer], [Slicer], [Dropper].
+type Data interface {
+	io.ReaderAt
+	Size() int64
+}
+
+// Extent is a run of bytes that stands unchanged in a file of the model.
+type Extent struct {
+	File   string `json:"file"`   // name below source/
+	Offset int64  `json:"offset"` // bytes from the start of that file
+	Bytes  int64  `json:"bytes"`
+}
+
+// Extenter is Data whose bytes stand unchanged in the model's files.
+type Extenter interface {
+	// Extents returns where the bytes stand, in order. Nil means that not all
+	// of them stand in files.
+	Extents() []Extent
+}
+
+// Viewer is Data whose bytes are in memory, or can be, without a copy.
+type Viewer interface {
+	// View calls fn with the bytes [off, off+n). The slice is valid during the
+	// call only. A page that is lost under fn makes View return an error, so fn
+	// must not hold locks, start goroutines that touch b, or leave work half
+	// done that matters: its results count only when View returns nil.
+	View(off, n int64, fn func(b []byte) error) error
+}
+
+// Slicer is Data that stands in mapped memory which the kernel may read, but
+// which Go code must not touch: a page of it may be gone.
+type Slicer interface {
+	// Slices appends to dst the memory that holds the bytes [off, off+n).
+	Slices(dst [][]byte, off, n int64) ([][]byte, error)
+}
+
+// Dropper is Data that can give back the page cache behind a range that will
+// not be read again soon.
+type Dropper interface {
+	Drop(off, n int64)
+}
+
+// Extents returns where the bytes of d stand in the model's files, or nil.
+func Extents(d Data) []Extent {
+	if e, ok := d.(Extenter); ok {
+		return e.Extents()
+	}
+	return nil
+}
+
+// Drop tells d that the range [off, off+n) will not be read again soon.
+func Drop(d Data, off, n int64) {
+	if x, ok := d.(Dropper); ok {
+		x.Drop(off, n)
+	}
+}
+
+// buffers serve View for Data that is not in memory.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// View calls fn with the bytes [off, off+n) of d, without a copy where d is a
+// [Viewer]. The rules of [Viewer] hold.
+func View(d Data, off, n int64, fn func(b []byte) error) error {
+	if v, ok := d.(Viewer); ok {
+		return v.View(off, n, fn)
+	}
+	if err := CheckRange(d, off, n); err != nil {
+		return err
+	}
+	p := buffers.Get().(*[]byte)
+	defer buffers.Put(p)
+	if int64(cap(*p)) < n {
+		*p = make([]byte, n)
+	}
+	b := (*p)[:n]
+	if err := ReadFull(d, b, off); err != nil {
+		return err
+	}
+	return fn(b)
+}
+
+// ReadFull reads len(p) bytes at off; fewer is an error.
+func ReadFull(d Data, p []byte, off int64) error {
+	n, err := d.ReadAt(p, off)
+	if n == len(p) {
+		return nil
+	}
+	if err == nil || err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// CheckRange returns an error unless [off, off+n) lies inside d.
+func CheckRange(d Data, off, n int64) error {
+	if size := d.Size(); off < 0 || n < 0 || off > size || n > size-off {
+		return fmt.Errorf("range of %d bytes at %d is outside data of %d bytes", n, off, size)
+	}
+	return nil
+}
+
+// ClipRange returns how many of len(p) bytes at off lie inside data of the
+// given size, and the error that an io.ReaderAt returns with that count.
+func ClipRange(size int64, p []byte, off int64) (int, error) {
+	switch {
+	case off < 0:
+		return 0, fmt.Errorf("negative offset %d", off)
+	case off >= size:
+		return 0, io.EOF
+	case int64(len(p)) > size-off:
+		return int(size - off), io.EOF
+	}
+	return len(p), nil
+}

@@ -1,0 +1,75 @@
+package tensorfs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Errors that callers tell apart.
+var (
+	// ErrFormat marks a file that breaks the rules of its format.
+	ErrFormat = errors.New("malformed")
+	// ErrUnsupported marks a sound file that tensorfs cannot serve.
+	ErrUnsupported = errors.New("unsupported")
+	// ErrChanged marks a file that was modified or truncated after it was opened.
+	ErrChanged = errors.New("file changed since it was opened")
+)
+
+// FormatError says what is wrong with a file and where.
+type FormatError struct {
+	File    string // path as the user gave it, or the shard's
+	Tensor  string // source name; "" where no tensor is concerned
+	Offset  int64  // byte offset in File; negative where there is none to name
+	Problem string // what is wrong, with the numbers
+	Advice  string // what to do; "" for the usual one
+	Kind    error  // ErrFormat (also when nil) or ErrUnsupported
+}
+
+// Error returns one line: file, tensor, offset, problem, advice. Text from the
+// file is quoted, so no control byte reaches a terminal.
+func (e *FormatError) Error() string {
+	var b strings.Builder
+	b.WriteString(Printable(e.File))
+	b.WriteString(": ")
+	if e.Tensor != "" {
+		fmt.Fprintf(&b, "tensor %s: ", Quote(e.Tensor))
+	}
+	b.WriteString(e.Problem)
+	if e.Offset >= 0 {
+		fmt.Fprintf(&b, " (at byte %d)", e.Offset)
+	}
+	advice := e.Advice
+	if advice == "" {
+		advice = "the file is damaged or incomplete: fetch it again"
+	}
+	b.WriteString("; ")
+	b.WriteString(advice)
+	return b.String()
+}
+
+// Unwrap returns the kind of the error.
+func (e *FormatError) Unwrap() error {
+	if e.Kind != nil {
+		return e.Kind
+	}
+	return ErrFormat
+}
+
+// Quote quotes text from a file for a message and shortens what is long.
+func Quote(s string) string {
+	const limit = 100
+	if len(s) > limit {
+		return fmt.Sprintf("%q... (%d bytes)", s[:limit], len(s))
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// Printable returns s unchanged where it is plain printable text, else quoted.
+func Printable(s string) string {
+	q := fmt.Sprintf("%q", s)
+	if q[1:len(q)-1] == s {
+		return s
+	}
+	return q
+}

@@ -1,0 +1,83 @@
+package fs
+
+import (
+	"fmt"
+	"io/fs"
+	"sort"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// Entry is one name in a directory: exactly one of Data, Dir and Link is set.
+type Entry struct {
+	Name  string
+	Data  tensorfs.Data // a regular file
+	Dir   Dir           // a directory
+	Link  string        // a symbolic link's target
+	Attrs func() []Attr // extended attributes of a file; nil for none
+}
+
+// Attr is an extended attribute.
+type Attr struct {
+	Name  string // with its namespace: user.tensorfs.dtype
+	Value []byte
+}
+
+// Dir is a directory that never changes: entries sorted by name, by index. It
+// may build an Entry on demand, so a large directory costs no memory per file.
+// Implementations are safe for concurrent use.
+type Dir interface {
+	Len() int
+	Entry(i int) Entry
+}
+
+// Entries is a Dir that stands in memory. It must be sorted by name.
+type Entries []Entry
+
+// Len returns the number of entries.
+func (e Entries) Len() int { return len(e) }
+
+// Entry returns entry i.
+func (e Entries) Entry(i int) Entry { return e[i] }
+
+// Lookup finds a name by binary search.
+func Lookup(d Dir, name string) (int, bool) {
+	i := sort.Search(d.Len(), func(i int) bool { return d.Entry(i).Name >= name })
+	return i, i < d.Len() && d.Entry(i).Name == name
+}
+
+// Find returns the entry at a path with slashes, below d.
+func Find(d Dir, path string) (Entry, error) {
+	e := Entry{Dir: d}
+	for _, name := range strings.Split(path, "/") {
+		if e.Dir == nil {
+			return Entry{}, fmt.Errorf("%s: %w", tensorfs.Printable(path), fs.ErrNotExist)
+		}
+		i, ok := Lookup(e.Dir, name)
+		if !ok {
+			return Entry{}, fmt.Errorf("%s: %w", tensorfs.Printable(path), fs.ErrNotExist)
+		}
+		e = e.Dir.Entry(i)
+	}
+	return e, nil
+}
+
+// Walk calls fn for every entry below d, directories before their contents, in
+// the order of the names.
+func Walk(d Dir, fn func(path string, e Entry) error) error { return walk(d, "", fn) }
+
+func walk(d Dir, prefix string, fn func(path string, e Entry) error) error {
+	for i := range d.Len() {
+		e := d.Entry(i)
+		if err := fn(prefix+e.Name, e); err != nil {
+			return err
+		}
+		if e.Dir != nil {
+			if err := walk(e.Dir, prefix+e.Name+"/", fn); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

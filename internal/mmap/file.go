@@ -1,0 +1,284 @@
+package mmap
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"github.com/tensorfs/tensorfs"
+	"golang.org/x/sys/unix"
+)
+
+// File is a mapped file. It is Data; parts of it are Sections.
+type File struct {
+	path    string // for messages
+	label   string // name below source/, for extents
+	f       *os.File
+	mem     []byte
+	modTime time.Time
+	changed atomic.Bool
+	drop    atomic.Bool
+}
+
+// Open maps the regular file at path. label is its name below source/. It never
+// blocks on a FIFO and follows symbolic links.
+func Open(path, label string) (*File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, describe(path, err)
+	}
+	return New(f, path, label)
+}
+
+// describe rewords the errors of open that a user meets.
+func describe(path string, err error) error {
+	p := tensorfs.Printable(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%s: no such file; check the path: %w", p, os.ErrNotExist)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("%s: no permission to read it; change its mode or run as its owner: %w", p, os.ErrPermission)
+	case errors.Is(err, syscall.ELOOP):
+		return fmt.Errorf("%s: symbolic links go round in a loop; name the file itself: %w", p, syscall.ELOOP)
+	case errors.Is(err, syscall.ENXIO):
+		return notRegular(path, "a socket or device")
+	}
+	return fmt.Errorf("%s: %w", p, err)
+}
+
+func notRegular(path, what string) error {
+	return &tensorfs.FormatError{File: path, Offset: -1, Problem: "it is " + what + ", not a regular file", Advice: "name a model file"}
+}
+
+// New maps an open file and owns it from here on, also on error. path is used
+// in messages, label is the file's name below source/.
+func New(f *os.File, path, label string) (*File, error) {
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		what := "no regular file"
+		switch {
+		case st.IsDir():
+			what = "a directory"
+		case st.Mode()&os.ModeNamedPipe != 0:
+			what = "a FIFO"
+		case st.Mode()&os.ModeDevice != 0:
+			what = "a device"
+		}
+		err = notRegular(path, what)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	m := &File{path: path, label: label, f: f, modTime: st.ModTime()}
+	if st.Size() > 0 {
+		m.mem, err = unix.Mmap(int(f.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
+		if err != nil {
+			f.Close()
+			return nil, fmt.Errorf("%s: cannot map %d bytes: %w", tensorfs.Printable(path), st.Size(), err)
+		}
+	}
+	return m, nil
+}
+
+// Path returns the path that the file was opened by.
+func (m *File) Path() string { return m.path }
+
+// Label returns the file's name below source/.
+func (m *File) Label() string { return m.label }
+
+// ModTime returns the file's modification time when it was opened.
+func (m *File) ModTime() time.Time { return m.modTime }
+
+// Size returns the file's length when it was opened.
+func (m *File) Size() int64 { return int64(len(m.mem)) }
+
+// SetDrop makes Drop give page cache back; without it Drop does nothing.
+func (m *File) SetDrop(on bool) { m.drop.Store(on) }
+
+// Close unmaps the file. No Section of it may be used afterwards.
+func (m *File) Close() error {
+	var err error
+	if m.mem != nil {
+		err = unix.Munmap(m.mem)
+		m.mem = nil
+	}
+	return errors.Join(err, m.f.Close())
+}
+
+// Check returns an error that wraps tensorfs.ErrChanged once the file's size or
+// mtime differs from those it was opened with.
+func (m *File) Check() error {
+	if !m.changed.Load() {
+		st, err := m.f.Stat()
+		if err == nil && st.Size() == m.Size() && st.ModTime().Equal(m.modTime) {
+			return nil
+		}
+		m.changed.Store(true)
+	}
+	return fmt.Errorf("%s: %w; unmount and mount it again", tensorfs.Printable(m.path), tensorfs.ErrChanged)
+}
+
+// View calls fn with the bytes [off, off+n). See tensorfs.Viewer.
+func (m *File) View(off, n int64, fn func(b []byte) error) error {
+	if err := tensorfs.CheckRange(m, off, n); err != nil {
+		return err
+	}
+	b := m.mem[off : off+n : off+n]
+	if err := populate(m.mem, off, n); err != nil {
+		if cerr := m.Check(); cerr != nil {
+			return cerr
+		}
+		return fmt.Errorf("%s: cannot read %d bytes at %d: %w", tensorfs.Printable(m.path), n, off, err)
+	}
+	if err := m.guard(b, fn); err != nil {
+		return err
+	}
+	return m.Check()
+}
+
+// guard runs fn and turns a fault on a page of this file into an error. Any
+// other panic, a fault elsewhere included, goes on.
+func (m *File) guard(b []byte, fn func(b []byte) error) (err error) {
+	old := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(old)
+		r := recover()
+		if r == nil {
+			return
+		}
+		fault, ok := r.(interface {
+			runtime.Error
+			Addr() uintptr
+		})
+		if !ok || !m.holds(fault.Addr()) {
+			panic(r)
+		}
+		m.changed.Store(true)
+		err = fmt.Errorf("%s: a page was lost while it was read: %w; unmount and mount it again", tensorfs.Printable(m.path), tensorfs.ErrChanged)
+	}()
+	return fn(b)
+}
+
+// holds reports whether addr lies in the mapping.
+func (m *File) holds(addr uintptr) bool {
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(m.mem)))
+	return addr >= start && addr-start < uintptr(roundUp(int64(len(m.mem)), int64(os.Getpagesize())))
+}
+
+// ReadAt reads as io.ReaderAt demands.
+func (m *File) ReadAt(p []byte, off int64) (int, error) { return readAt(m, p, off) }
+
+// Slices appends the mapped memory of [off, off+n). See tensorfs.Slicer.
+func (m *File) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
+	if err := tensorfs.CheckRange(m, off, n); err != nil {
+		return dst, err
+	}
+	if err := m.Check(); err != nil {
+		return dst, err
+	}
+	return append(dst, m.mem[off:off+n:off+n]), nil
+}
+
+// Drop gives back the page cache of the whole pages inside [off, off+n), where
+// SetDrop asked for it.
+func (m *File) Drop(off, n int64) {
+	if !m.drop.Load() || tensorfs.CheckRange(m, off, n) != nil {
+		return
+	}
+	page := int64(os.Getpagesize())
+	start, end := roundUp(off, page), (off+n)/page*page
+	if start < end {
+		dropCache(m.f, m.mem[start:end], start)
+	}
+}
+
+// Section returns the bytes [off, off+n) as Data. It panics when they are not
+// inside the file: parsers check first.
+func (m *File) Section(off, n int64) *Section {
+	if err := tensorfs.CheckRange(m, off, n); err != nil {
+		panic(err)
+	}
+	return &Section{m, off, n}
+}
+
+// Section is a part of a mapped file.
+type Section struct {
+	file   *File
+	off, n int64
+}
+
+// File returns the file that the section is a part of.
+func (s *Section) File() *File { return s.file }
+
+// Offset returns where the section starts in its file.
+func (s *Section) Offset() int64 { return s.off }
+
+// Size returns the section's length.
+func (s *Section) Size() int64 { return s.n }
+
+// ReadAt reads as io.ReaderAt demands.
+func (s *Section) ReadAt(p []byte, off int64) (int, error) { return readAt(s, p, off) }
+
+// View calls fn with the bytes [off, off+n). See tensorfs.Viewer.
+func (s *Section) View(off, n int64, fn func(b []byte) error) error {
+	if err := tensorfs.CheckRange(s, off, n); err != nil {
+		return err
+	}
+	return s.file.View(s.off+off, n, fn)
+}
+
+// Slices appends the mapped memory of [off, off+n). See tensorfs.Slicer.
+func (s *Section) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
+	if err := tensorfs.CheckRange(s, off, n); err != nil {
+		return dst, err
+	}
+	return s.file.Slices(dst, s.off+off, n)
+}
+
+// Drop gives back page cache. See tensorfs.Dropper.
+func (s *Section) Drop(off, n int64) {
+	if tensorfs.CheckRange(s, off, n) == nil {
+		s.file.Drop(s.off+off, n)
+	}
+}
+
+// Extents returns the section's place in its file.
+func (s *Section) Extents() []tensorfs.Extent {
+	return []tensorfs.Extent{{File: s.file.label, Offset: s.off, Bytes: s.n}}
+}
+
+var (
+	_ tensorfs.Viewer   = (*File)(nil)
+	_ tensorfs.Slicer   = (*File)(nil)
+	_ tensorfs.Viewer   = (*Section)(nil)
+	_ tensorfs.Slicer   = (*Section)(nil)
+	_ tensorfs.Dropper  = (*Section)(nil)
+	_ tensorfs.Extenter = (*Section)(nil)
+)
+
+// readAt is io.ReaderAt over View.
+func readAt(d interface {
+	tensorfs.Data
+	tensorfs.Viewer
+}, p []byte, off int64) (int, error) {
+	n, eof := tensorfs.ClipRange(d.Size(), p, off)
+	if n == 0 {
+		return 0, eof
+	}
+	if err := d.View(off, int64(n), func(b []byte) error { copy(p, b); return nil }); err != nil {
+		return 0, err
+	}
+	return n, eof
+}
+
+var _ io.ReaderAt = (*File)(nil)
+
+func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }

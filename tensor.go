@@ -1,0 +1,51 @@
+package tensorfs
+
+// Tensor is one named array of numbers. It is a plain value; nothing in it
+// reads the model.
+type Tensor struct {
+	Name      string  // file name in every view: canonical, or escaped from Source
+	Source    string  // name in the model's file, any bytes
+	DType     DType   // type of the stored elements
+	Shape     []int64 // row-major, outermost first; empty is a single element
+	Data      Data
+	Quant     *Quant    // how companions turn the stored codes into numbers; nil for self-contained types
+	Owner     string    // name of the tensor whose Quant holds this one as a companion; "" for others
+	BigEndian bool      // multi-byte fields of Data are big-endian
+	Opaque    string    // why the numbers cannot be had from the bytes; "" where they can
+	Sections  []Section // parts of Data that a kernel addresses on their own; nil where Data is one
+}
+
+// Cols returns the length of a row: the last dimension, 1 for a scalar.
+func (t *Tensor) Cols() int64 {
+	if len(t.Shape) == 0 {
+		return 1
+	}
+	return t.Shape[len(t.Shape)-1]
+}
+
+// Quant says how a module's stored codes become numbers, where scales stand in
+// tensors of their own.
+//
+//	affine         code*scale + bias           codes U32, scales and biases F16, BF16 or F32
+//	mxfp4, mxfp8   element * 2^(scale-127)     codes U32 (or U8), scales U8 as E8M0
+//	nvfp4          element * E4M3(scale) * global
+//	fp8            F8 element * scale          one scale, or one per Block of rows x columns
+type Quant struct {
+	Mode      string
+	Bits      int
+	GroupSize int     // elements per scale along a row; 0 for fp8
+	Block     [2]int  // fp8: rows and columns per scale; zero for one scale per tensor
+	Shape     []int64 // of the numbers, row-major (the codes' own shape counts packed words)
+	Weight    string  // name of the module's weight where the codes are stored under another name; "" otherwise
+	Scales    *Tensor
+	Biases    *Tensor // affine only
+	Global    *Tensor // nvfp4: factor of the whole tensor, or one per leading index; nil without one
+}
+
+// Section is a part of a tensor's bytes, such as the scales behind the codes.
+type Section struct {
+	Name   string `json:"name"`
+	DType  string `json:"dtype"`
+	Offset int64  `json:"offset"`
+	Bytes  int64  `json:"bytes"`
+}
