@@ -1,0 +1,64 @@
+package kernel
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Decoder turns whole blocks of one stored type into IEEE half.
+type Decoder struct {
+	Name   string                // name of the stored type: ggml's (Q4_K) or safetensors' (F8_E4M3)
+	Elems  int                   // elements per block
+	Bytes  int                   // stored bytes per block
+	Fields []Field               // multi-byte fields inside a block, which a big-endian file stores swapped
+	Decode func(dst, src []byte) // len(src) = n*Bytes, len(dst) = 2*n*Elems, any n >= 0, no overlap
+}
+
+// Field is a run of Count little-endian numbers of Width bytes each, Offset bytes into a block.
+type Field struct{ Offset, Width, Count int }
+
+// Swap turns whole big-endian blocks into little-endian ones, in place.
+func (d *Decoder) Swap(blocks []byte) {
+	if len(blocks)%d.Bytes != 0 {
+		panic(fmt.Sprintf("kernel: %s: %d bytes are no whole number of %d-byte blocks", d.Name, len(blocks), d.Bytes))
+	}
+	for ; len(blocks) > 0; blocks = blocks[d.Bytes:] {
+		for _, f := range d.Fields {
+			for i := range f.Count {
+				slices.Reverse(blocks[f.Offset+i*f.Width:][:f.Width])
+			}
+		}
+	}
+}
+
+// Lookup returns the fastest decoder of this machine for a stored type.
+func Lookup(name string) (Decoder, bool) {
+	d, ok := decoders[name]
+	return d, ok
+}
+
+// decoders holds what Lookup returns. Fields are shared between callers, who only read them.
+var decoders = makeDecoders(native())
+
+func makeDecoders(fast *implementation) map[string]Decoder {
+	table := make(map[string]Decoder, len(types))
+	for _, t := range types {
+		decode := t.Decode
+		if fast != nil && fast.types[t.Name] != nil {
+			decode = fast.types[t.Name]
+		}
+		t.Decode = func(dst, src []byte) {
+			checkBlocks(t.Name, len(dst), len(src), 2*t.Elems, t.Bytes)
+			decode(dst, src)
+		}
+		table[t.Name] = t
+	}
+	return table
+}
+
+// checkBlocks is the one place that holds callers to the lengths, so that assembly behind it can trust them.
+func checkBlocks(name string, dst, src, out, in int) {
+	if n := src / in; src != n*in || dst != n*out {
+		panic(fmt.Sprintf("kernel: %s: %d bytes into %d; blocks are %d bytes and become %d", name, src, dst, in, out))
+	}
+}

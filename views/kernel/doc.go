@@ -1,0 +1,34 @@
+// Package kernel turns stored weights into IEEE half precision (F16), block by block.
+//
+// It knows bytes and nothing else: no files, no tensors, no shapes. A caller looks a stored type up once and then
+// feeds it whole blocks:
+//
+//	d, ok := kernel.Lookup("Q4_K")        // self-contained blocks: ggml's types, plain floats, 8-bit floats
+//	d.Decode(dst, src)                    // len(src) = n*d.Bytes, len(dst) = 2*n*d.Elems
+//
+//	g, ok := kernel.LookupGroup("affine", 4, 64, "BF16") // codes, scales and biases in separate streams (MLX, Ollama)
+//	g.Decode(dst, codes, scales, biases, 1)
+//
+// [I2S] decodes the ternary tensors of BitNet files, [Deinterleave] undoes the row interleaving of ggml's removed
+// Q4_0 variants, [ScaledF8] and [ScaledF8E5M2] multiply 8-bit floats by the scale of their block.
+//
+// # Contract
+//
+// One contract holds for every function here, in Go and in assembly:
+//
+//   - Whole blocks only; any number of them, also none. A length that does not fit is a bug of the caller and panics.
+//   - dst and src do not overlap. Neither needs any alignment.
+//   - Source and output are little-endian. Blocks of a big-endian file go through [Decoder.Swap] first.
+//   - The result is the reference's F32 value rounded to nearest, ties to even: 65520 and above is infinity, 2^-25 and
+//     below is zero, subnormals and the sign of zero are kept. F16 itself is a plain copy.
+//   - NaN: a conversion of a single stored float (F32, BF16, F64, the 8-bit floats) gives 0x7E00 with the sign of the
+//     source. A NaN that arithmetic made or passed on (an infinite or NaN scale) is always 0x7E00, because its sign
+//     is the processor's choice and differs between machines.
+//   - No allocation, no global state that changes, safe for concurrent use.
+//
+// # Implementations
+//
+// The plain Go files (go_*.go) are the specification: each draws the byte layout once, beside the code that reads it.
+// Assembly (AVX2 with F16C on amd64, NEON on arm64) covers what pays, is chosen when the program starts, and gives the
+// same bits; build tag purego leaves it out. Tests run over every implementation that the machine has.
+package kernel

@@ -1,0 +1,28 @@
+package kernel
+
+// implementation is one way to run the decoders. Plain Go covers everything; an accelerated one covers what it lists,
+// and the rest falls back to plain Go. Functions get lengths that are already checked.
+type implementation struct {
+	name   string                           // "go", "avx2", "neon"
+	types  map[string]func(dst, src []byte) // by stored type name
+	groups map[groupKey]groupFunc           // an accelerated one is only called for groups of a multiple of 32 elements, and 16 for nvfp4
+}
+
+// groupKey names a grouped encoding up to its group size.
+type groupKey struct {
+	mode  string
+	bits  int
+	scale string // dtype of scales and biases
+}
+
+// groupFunc decodes groups of the given number of elements; see Group.Decode.
+type groupFunc = func(dst, codes, scales, biases []byte, factor float32, group int)
+
+// plain is the specification as an implementation, for tests that compare the others with it.
+func plain() *implementation {
+	p := &implementation{name: "go", types: map[string]func(dst, src []byte){}, groups: goGroups}
+	for _, t := range types {
+		p.types[t.Name] = t.Decode
+	}
+	return p
+}
