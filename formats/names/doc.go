@@ -1,0 +1,26 @@
+// Package names gives tensors one name whatever file they come from.
+//
+// "blk.3.attn_q.weight" in GGUF and "model.layers.3.self_attn.q_proj.weight" in
+// a Hugging Face, MLX or Ollama model are both "layers.3.attention.q.weight".
+// [Map] translates all names of a model at once, because some spellings mean
+// different things in different models: it looks at the other names of the
+// layer, at shapes and at the architecture.
+//
+// What is known stands in tables/*.txt, one fact a line, in the terms of the
+// files themselves; a new architecture is new lines and no code:
+//
+//	conditional.txt     spellings that depend on the rest of the model, and the columns
+//	attention.txt ...   all other spellings, by the part of the model
+//	wrappers.txt        prefixes that some exports put in front of every name
+//	companions.txt      suffixes of tensors that belong to another: scales, offsets, LoRA
+//	fusions.txt         groups that readers want as one tensor, see [Fusions]
+//	architectures.txt   names of architectures in config.json, see [Arch] and [PermutesQK]
+//
+// A name that no line knows is kept, escaped by [Escape] so that any bytes can
+// name a file. The same holds for the loser where two tensors of a file mean
+// the same thing.
+//
+// The package renames and does nothing else: values and shapes of two formats
+// may differ under one name (rows of q and k, see [PermutesQK]). It imports
+// nothing of the module.
+package names

@@ -1,0 +1,155 @@
+package names
+
+import (
+	"embed"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+//go:embed tables/*.txt
+var files embed.FS
+
+// Files with spellings. The conditional ones come first: rules of one spelling
+// are tried in the order they were read.
+var spellingFiles = []string{
+	"conditional", "global", "attention", "ffn", "experts", "encdec", "ssm",
+	"rwkv", "layer", "vision", "projector", "audio", "rest",
+}
+
+// rule says what one spelling means.
+type rule struct {
+	canonical string     // with {n} and {e}
+	when      *condition // nil for always
+	next      *rule      // another rule of the same spelling, tried after this one
+}
+
+// condition restricts a rule, see tables/conditional.txt.
+type condition struct {
+	verb string // has, lacks, arch, twice
+	args []string
+}
+
+// spellings are the rules of one ecosystem. Keys have {n} and {e} in the place
+// of numbers and weight or bias in the place of {s}.
+type spellings struct {
+	rules   map[string]*rule
+	longest int // length of the longest key
+}
+
+var (
+	ggufSpellings = sync.OnceValue(func() *spellings { return readSpellings("gguf") })
+	hfSpellings   = sync.OnceValue(func() *spellings { return readSpellings("hf") })
+	wrappers      = sync.OnceValue(readWrappers)
+	companions    = sync.OnceValue(readCompanions)
+)
+
+// lines yields the lines of a table without comments and empty ones. A table
+// that cannot be read is a mistake of the build, so everything here panics.
+func lines(table string) func(yield func(string) bool) {
+	b, err := files.ReadFile("tables/" + table + ".txt")
+	if err != nil {
+		panic(err)
+	}
+	text := string(b)
+	return func(yield func(string) bool) {
+		for line := range strings.Lines(text) {
+			line = strings.TrimRight(line, "\n")
+			if line != "" && line[0] != '#' && !yield(line) {
+				return
+			}
+		}
+	}
+}
+
+// cut returns the first word of a line and what follows it.
+func cut(line string) (word, rest string) {
+	word, rest, _ = strings.Cut(line, " ")
+	return word, strings.TrimLeft(rest, " ")
+}
+
+func readSpellings(ecosystem string) *spellings {
+	s := &spellings{rules: make(map[string]*rule, 2500)}
+	for _, table := range spellingFiles {
+		for line := range lines(table) {
+			word, line := cut(line)
+			if word != ecosystem {
+				continue
+			}
+			spelling, line := cut(line)
+			canonical, line := cut(line)
+			var when *condition
+			if line != "" {
+				f := strings.Fields(line)
+				when = &condition{verb: f[0], args: f[1:]}
+			}
+			if stem, ok := strings.CutSuffix(spelling, "{s}"); ok {
+				c := strings.TrimSuffix(canonical, "{s}")
+				s.add(stem+"weight", &rule{canonical: c + "weight", when: when})
+				s.add(stem+"bias", &rule{canonical: c + "bias", when: when})
+			} else {
+				s.add(spelling, &rule{canonical: canonical, when: when})
+			}
+		}
+	}
+	return s
+}
+
+func (s *spellings) add(key string, r *rule) {
+	s.longest = max(s.longest, len(key))
+	last := s.rules[key]
+	if last == nil {
+		s.rules[key] = r
+		return
+	}
+	for last.next != nil {
+		last = last.next
+	}
+	if last.when == nil {
+		panic("names: two meanings of " + key)
+	}
+	last.next = r
+}
+
+// wrapper is a prefix of every name of some exports.
+type wrapper struct{ from, to string }
+
+func readWrappers() []wrapper {
+	var ws []wrapper
+	nothing := strings.NewReplacer("-", "")
+	for line := range lines("wrappers") {
+		from, to := cut(line)
+		ws = append(ws, wrapper{nothing.Replace(from), nothing.Replace(to)})
+	}
+	return ws
+}
+
+// companion is a suffix of tensors that belong to another one.
+type companion struct {
+	suffix, role string
+	ollama       bool   // only in an Ollama store
+	beside       string // only where the module also has this suffix
+}
+
+func readCompanions() []companion {
+	var cs []companion
+	for line := range lines("companions") {
+		suffix, line := cut(line)
+		role, line := cut(line)
+		_, line = cut(line)
+		c := companion{suffix: suffix, role: role}
+		switch verb, arg := cut(line); verb {
+		case "":
+		case "ollama":
+			c.ollama = true
+		case "beside":
+			c.beside = arg
+		default:
+			panic(fmt.Sprintf("names: condition %q of companion %s", verb, suffix))
+		}
+		cs = append(cs, c)
+	}
+	slices.SortStableFunc(cs, func(a, b companion) int { return len(b.suffix) - len(a.suffix) })
+	return cs
+}
