@@ -214,6 +214,9 @@ func (t DType) Block() (elems, bytes int64) {
 	return r.elems, r.bits / 8
 }
 
+// Bits returns the bits of one block, also of blocks that are no whole bytes.
+func (t DType) Bits() int64 { return dtypes[t].bits }
+
 // RowMeta returns the bytes that stand before the blocks of every row.
 func (t DType) RowMeta() int64 { return dtypes[t].rowMeta }
 
