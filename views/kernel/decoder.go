@@ -38,7 +38,7 @@ func Lookup(name string) (Decoder, bool) {
 }
 
 // decoders holds what Lookup returns. Fields are shared between callers, who only read them.
-var decoders = makeDecoders(native())
+var decoders = makeDecoders(accelerated)
 
 func makeDecoders(fast *implementation) map[string]Decoder {
 	table := make(map[string]Decoder, len(types))

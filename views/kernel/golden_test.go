@@ -11,8 +11,8 @@ import (
 // implementations returns plain Go and what this machine has besides.
 func implementations() []*implementation {
 	all := []*implementation{plain()}
-	if fast := native(); fast != nil {
-		all = append(all, fast)
+	if accelerated != nil {
+		all = append(all, accelerated)
 	}
 	return all
 }
@@ -60,5 +60,26 @@ func TestGolden(t *testing.T) {
 		if d.Name[0] != 'F' && d.Name != "Q6_0" && !seen["go "+d.Name] {
 			t.Errorf("no golden tensor of type %s", d.Name)
 		}
+	}
+}
+
+// TestQ60 packs codes as ik_llama's layout says and decodes them; no golden file has this type.
+func TestQ60(t *testing.T) {
+	d, _ := Lookup("Q6_0")
+	block := make([]byte, 26)
+	binary.LittleEndian.PutUint16(block, 0xB800) // -0.5
+	var want []float32
+	for i := range 32 {
+		q := byte(i*29+7) & 63
+		j := i % 16
+		block[10+j] |= q & 15 << (i / 16 * 4)
+		block[2+j%8] |= q >> 4 << (j/8*4 + i/16*2)
+		want = append(want, -0.5*float32(int(q)-32))
+	}
+	dst, halves := make([]byte, 64), make([]byte, 64)
+	d.Decode(dst, block)
+	round(halves, want)
+	if !bytes.Equal(dst, halves) {
+		t.Errorf("% x, want % x", dst, halves)
 	}
 }

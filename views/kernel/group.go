@@ -26,8 +26,8 @@ func LookupGroup(mode string, bits, group int, scale string) (Group, bool) {
 	if !ok || group <= 0 || group > maxGroup || group%8 != 0 || fixedGroup[mode] != 0 && group != fixedGroup[mode] {
 		return Group{}, false
 	}
-	if fast := native(); fast != nil && fast.groups[key] != nil && (group%32 == 0 || mode == "nvfp4") {
-		decode = fast.groups[key]
+	if accelerated != nil && accelerated.groups[key] != nil && (group%32 == 0 || mode == "nvfp4") {
+		decode = accelerated.groups[key]
 	}
 	g := Group{Mode: mode, Bits: bits, Elems: group, Codes: group * bits / 8, Scale: scaleBytes[scale]}
 	if mode == "affine" {

@@ -18,6 +18,9 @@ type groupKey struct {
 // groupFunc decodes groups of the given number of elements; see Group.Decode.
 type groupFunc = func(dst, codes, scales, biases []byte, factor float32, group int)
 
+// accelerated is what this machine has besides plain Go, nil for nothing; decided once.
+var accelerated = native()
+
 // plain is the specification as an implementation, for tests that compare the others with it.
 func plain() *implementation {
 	p := &implementation{name: "go", types: map[string]func(dst, src []byte){}, groups: goGroups}

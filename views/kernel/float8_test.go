@@ -1,0 +1,79 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"math"
+	"testing"
+)
+
+func TestFloat8(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		code byte
+		want uint16
+	}{
+		{"F8_E4M3", 0, 0}, {"F8_E4M3", 0x80, 0x8000}, {"F8_E4M3", 1, 0x1800}, {"F8_E4M3", 8, 0x2400}, {"F8_E4M3", 0x38, 0x3C00},
+		{"F8_E4M3", 0x7E, 0x5F00}, {"F8_E4M3", 0xFE, 0xDF00}, {"F8_E4M3", 0x7F, 0x7E00}, {"F8_E4M3", 0xFF, 0xFE00},
+		{"F8_E4M3FNUZ", 0, 0}, {"F8_E4M3FNUZ", 0x80, 0x7E00}, {"F8_E4M3FNUZ", 1, 0x1400}, {"F8_E4M3FNUZ", 0x40, 0x3C00},
+		{"F8_E4M3FNUZ", 0x7F, 0x5B80}, {"F8_E4M3FNUZ", 0xFF, 0xDB80},
+		{"F8_E5M2FNUZ", 0, 0}, {"F8_E5M2FNUZ", 0x80, 0x7E00}, {"F8_E5M2FNUZ", 1, 0x0080}, {"F8_E5M2FNUZ", 0x40, 0x3C00},
+		{"F8_E5M2FNUZ", 0x7F, 0x7B00}, {"F8_E5M2FNUZ", 0xFF, 0xFB00},
+		{"F8_E8M0", 0, 0}, {"F8_E8M0", 102, 0}, {"F8_E8M0", 103, 1}, {"F8_E8M0", 127, 0x3C00}, {"F8_E8M0", 142, 0x7800},
+		{"F8_E8M0", 143, 0x7C00}, {"F8_E8M0", 254, 0x7C00}, {"F8_E8M0", 255, 0x7E00},
+	} {
+		d, _ := Lookup(c.name)
+		var dst [2]byte
+		d.Decode(dst[:], []byte{c.code})
+		if got := binary.LittleEndian.Uint16(dst[:]); got != c.want {
+			t.Errorf("%s %#02x: %#04x, want %#04x", c.name, c.code, got, c.want)
+		}
+	}
+	e5m2, _ := Lookup("F8_E5M2")
+	e4m3, _ := Lookup("F8_E4M3")
+	for code := range 256 {
+		var dst [2]byte
+		e5m2.Decode(dst[:], []byte{byte(code)})
+		want := uint16(code) << 8
+		if want&0x7FFF > 0x7C00 {
+			want = want&0x8000 | 0x7E00
+		}
+		if got := binary.LittleEndian.Uint16(dst[:]); got != want {
+			t.Errorf("F8_E5M2 %#02x: %#04x, want %#04x", code, got, want)
+		}
+		e4m3.Decode(dst[:], []byte{byte(code)})
+		if got := widen(binary.LittleEndian.Uint16(dst[:])); code&0x7F != 0x7F && got != float8Value(code) {
+			t.Errorf("F8_E4M3 %#02x: %v, want %v", code, got, float8Value(code))
+		}
+	}
+}
+
+func TestScaledF8(t *testing.T) {
+	codes := make([]byte, 256+37)
+	for i := range codes {
+		codes[i] = byte(i)
+	}
+	for _, scale := range []float32{1, -1, 0.1, 1.0 / 3, 200, 1e-7, 0, float32(math.Inf(1)), float32(math.NaN())} {
+		for _, f := range []struct {
+			name   string
+			decode func(dst, src []byte, scale float32)
+			nan    func(code byte) bool
+			value  func(code int) float32
+		}{
+			{"ScaledF8", ScaledF8, func(c byte) bool { return c&0x7F == 0x7F }, float8Value},
+			{"ScaledF8E5M2", ScaledF8E5M2, func(c byte) bool { return c&0x7F > 0x7C }, func(c int) float32 { return widen(uint16(c) << 8) }},
+		} {
+			dst := make([]byte, 2*len(codes))
+			f.decode(dst, codes, scale)
+			for i, c := range codes {
+				product := f.value(int(c)) * scale
+				want := refHalf(math.Float32bits(product))
+				if f.nan(c) || product != product {
+					want = 0x7E00
+				}
+				if got := binary.LittleEndian.Uint16(dst[2*i:]); got != want {
+					t.Fatalf("%s: %#02x * %v = %#04x, want %#04x", f.name, c, scale, got, want)
+				}
+			}
+		}
+	}
+}
