@@ -1,0 +1,12 @@
+// Package views turns a model's tensors into the tensors of each view.
+//
+// A [View] is a function from tensors to tensors. It reads nothing: it composes
+// Data. [convert] is a stored tensor seen as IEEE half, joined is several Data
+// seen as one, span is a part of one, [Text] is rendered when it is read.
+// [Build] makes all views of a model, [Index] describes them as index.json.
+//
+// A view never guesses: what it cannot give is left out, and [Absent] says why.
+//
+// The package decodes nothing itself (views/kernel does) and knows no file
+// format.
+package views

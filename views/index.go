@@ -1,0 +1,165 @@
+package views
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// perPiece is how many entries of index.json are rendered at a time.
+const perPiece = 128
+
+// Index returns index.json: every file of every view, and what each view leaves
+// out and why. It is rendered when it is read.
+func Index(m *tensorfs.Model, built []Built) *Text {
+	type piece func(dst []byte) []byte
+	pieces := []piece{func(dst []byte) []byte {
+		dst = append(dst, "{\"version\":1,\n\"model\":{\"format\":"...)
+		dst = tensorfs.AppendJSONString(dst, m.Format)
+		dst = append(dst, ",\"path\":"...)
+		dst = tensorfs.AppendJSONString(dst, m.Path)
+		dst = append(dst, ",\"architecture\":"...)
+		dst = tensorfs.AppendJSONString(dst, m.Architecture)
+		dst = append(dst, ",\"layout\":"...)
+		dst = tensorfs.AppendJSONString(dst, m.Layout)
+		return append(dst, "},\n\"views\":{"...)
+	}}
+	text := func(s string) piece { return func(dst []byte) []byte { return append(dst, s...) } }
+	entries := func(n int, entry func(dst []byte, i int) []byte) {
+		for from := 0; from < n; from += perPiece {
+			to := min(from+perPiece, n)
+			pieces = append(pieces, func(dst []byte) []byte {
+				for i := from; i < to; i++ {
+					if i > 0 {
+						dst = append(dst, ',')
+					}
+					dst = entry(append(dst, '\n'), i)
+				}
+				return dst
+			})
+		}
+	}
+	for i, v := range built {
+		pieces = append(pieces, text(separator(i)+"\n"+strconv.Quote(v.Name)+":{"))
+		entries(len(v.Tensors), func(dst []byte, i int) []byte { return appendEntry(dst, v.Name, &v.Tensors[i]) })
+		pieces = append(pieces, text("}"))
+	}
+	pieces = append(pieces, text("},\n\"absent\":{"))
+	n := 0
+	for _, v := range built {
+		if len(v.Absent) == 0 {
+			continue
+		}
+		pieces = append(pieces, text(separator(n)+"\n"+strconv.Quote(v.Name)+":{"))
+		n++
+		entries(len(v.Absent), func(dst []byte, i int) []byte {
+			dst = append(tensorfs.AppendJSONString(dst, v.Absent[i].Name), ':')
+			return tensorfs.AppendJSONString(dst, v.Absent[i].Reason)
+		})
+		pieces = append(pieces, text("}"))
+	}
+	pieces = append(pieces, text("}}\n"))
+	return NewText(len(pieces), func(dst []byte, i int) []byte { return pieces[i](dst) })
+}
+
+func separator(i int) string {
+	if i > 0 {
+		return ","
+	}
+	return ""
+}
+
+// appendEntry appends `"NAME":{...}`.
+func appendEntry(dst []byte, view string, t *tensorfs.Tensor) []byte {
+	dst = append(tensorfs.AppendJSONString(dst, t.Name), ":{"...)
+	for i, p := range Properties(view, t) {
+		if p.Name == "view" {
+			continue
+		}
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, '"')
+		dst = append(dst, p.Name...)
+		dst = append(dst, `":`...)
+		if p.text {
+			dst = tensorfs.AppendJSONString(dst, string(p.Value))
+		} else {
+			dst = append(dst, p.Value...)
+		}
+	}
+	return append(dst, '}')
+}
+
+// Property is one fact about a tensor file, in index.json and as an extended
+// attribute.
+type Property struct {
+	Name  string
+	Value []byte // text, or JSON
+	text  bool
+}
+
+// Properties returns what index.json says of a tensor of a view.
+func Properties(view string, t *tensorfs.Tensor) []Property {
+	shape := make([]byte, 0, 32)
+	shape = append(shape, '[')
+	for i, d := range t.Shape {
+		if i > 0 {
+			shape = append(shape, ',')
+		}
+		shape = strconv.AppendInt(shape, d, 10)
+	}
+	ps := []Property{
+		{"dtype", []byte(t.DType.String()), true},
+		{"shape", append(shape, ']'), false},
+		{"bytes", strconv.AppendInt(nil, t.Data.Size(), 10), false},
+	}
+	if utf8.ValidString(t.Source) {
+		ps = append(ps, Property{"source_name", []byte(t.Source), true})
+	} else {
+		ps = append(ps, Property{"source_name_base64", base64.StdEncoding.AppendEncode(nil, []byte(t.Source)), true})
+	}
+	if e := tensorfs.Extents(t.Data); e != nil {
+		ps = append(ps, Property{"extents", marshal(e), false})
+	}
+	if q := t.Quant; q != nil {
+		ps = append(ps, Property{"quant", marshal(map[string]any{"mode": q.Mode, "bits": q.Bits, "group_size": q.GroupSize}), false})
+	}
+	if t.Sections != nil {
+		ps = append(ps, Property{"sections", marshal(t.Sections), false})
+	}
+	if code, ok := engineDType(view, t); ok {
+		ps = append(ps, Property{"engine_dtype", strconv.AppendInt(nil, int64(code), 10), false})
+	}
+	return append(ps, Property{"view", []byte(view), true})
+}
+
+func marshal(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // plain structs of strings and numbers
+	}
+	return b
+}
+
+// affineCodes are the numbers that engines use for MLX's affine widths.
+var affineCodes = map[int]int{3: 99, 4: 100, 8: 101, 6: 102}
+
+// engineDType returns the number by which an engine picks its kernel: ggml's
+// for ggml's types, 1 for F16, affineCodes for MLX. raw/ and npy/ are not for
+// kernels.
+func engineDType(view string, t *tensorfs.Tensor) (int, bool) {
+	switch {
+	case view == "raw" || view == "npy":
+		return 0, false
+	case t.Quant == nil:
+		return t.DType.GGML(), t.DType.GGML() >= 0
+	case t.Quant.Mode == "affine":
+		code, ok := affineCodes[t.Quant.Bits]
+		return code, ok
+	}
+	return 0, false
+}

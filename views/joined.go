@@ -1,0 +1,164 @@
+package views
+
+import (
+	"io"
+	"sort"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// joined is several Data seen as one: rounds repetitions of a period that takes
+// the next chunk of every part in turn.
+//
+//	rounds 1:  |---q---|--k--|--v--|
+//	rounds 3:  |gate 0|up 0|gate 1|up 1|gate 2|up 2|
+//
+// Plain concatenation is the case of one round.
+type joined struct {
+	parts  []tensorfs.Data
+	ends   []int64 // ends[i] is where the chunk of part i ends inside a period
+	rounds int64
+}
+
+// concat joins parts one behind the other.
+func concat(parts ...tensorfs.Data) tensorfs.Data {
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return interleave(1, parts...)
+}
+
+// interleave joins parts that each consist of rounds chunks of equal size.
+func interleave(rounds int64, parts ...tensorfs.Data) tensorfs.Data {
+	j := &joined{parts: parts, rounds: rounds, ends: make([]int64, len(parts))}
+	end := int64(0)
+	for i, p := range parts {
+		if rounds > 0 {
+			end += p.Size() / rounds
+		}
+		j.ends[i] = end
+	}
+	for _, p := range parts {
+		if _, ok := p.(tensorfs.Slicer); !ok {
+			return j
+		}
+	}
+	return mappedJoined{j}
+}
+
+// mappedJoined is a joined whose parts all stand in mapped memory.
+type mappedJoined struct{ *joined }
+
+func (j *joined) period() int64 { return j.ends[len(j.ends)-1] }
+
+func (j *joined) Size() int64 { return j.period() * j.rounds }
+
+// each calls fn for the pieces of parts that make up [off, off+n), in order.
+func (j *joined) each(off, n int64, fn func(part tensorfs.Data, off, n int64) error) error {
+	period := j.period()
+	for n > 0 {
+		round, within := off/period, off%period
+		i := sort.Search(len(j.ends), func(i int) bool { return j.ends[i] > within })
+		start := int64(0)
+		if i > 0 {
+			start = j.ends[i-1]
+		}
+		take := min(n, j.ends[i]-within)
+		if err := fn(j.parts[i], round*(j.ends[i]-start)+within-start, take); err != nil {
+			return err
+		}
+		off, n = off+take, n-take
+	}
+	return nil
+}
+
+func (j *joined) ReadAt(p []byte, off int64) (int, error) {
+	n, eof := tensorfs.ClipRange(j.Size(), p, off)
+	if n == 0 {
+		return 0, eof
+	}
+	done := 0
+	err := j.each(off, int64(n), func(part tensorfs.Data, off, n int64) error {
+		if err := tensorfs.ReadFull(part, p[done:done+int(n)], off); err != nil {
+			return err
+		}
+		done += int(n)
+		return nil
+	})
+	if err != nil {
+		return done, err
+	}
+	return n, eof
+}
+
+func (j mappedJoined) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
+	if err := tensorfs.CheckRange(j, off, n); err != nil {
+		return dst, err
+	}
+	err := j.each(off, n, func(part tensorfs.Data, off, n int64) (err error) {
+		dst, err = part.(tensorfs.Slicer).Slices(dst, off, n)
+		return err
+	})
+	return dst, err
+}
+
+func (j *joined) Drop(off, n int64) {
+	if tensorfs.CheckRange(j, off, n) != nil {
+		return
+	}
+	// Dropping is advice: it reports nothing, so each cannot fail here.
+	_ = j.each(off, n, func(part tensorfs.Data, off, n int64) error {
+		tensorfs.Drop(part, off, n)
+		return nil
+	})
+}
+
+// maxExtents bounds what Extents lists: data in more pieces than this is easier
+// to read through the mount.
+const maxExtents = 4096
+
+func (j *joined) Extents() []tensorfs.Extent {
+	all := make([][]tensorfs.Extent, len(j.parts))
+	for i, p := range j.parts {
+		if all[i] = tensorfs.Extents(p); all[i] == nil {
+			return nil
+		}
+	}
+	if j.Size() == 0 || j.rounds > maxExtents {
+		return nil
+	}
+	var out []tensorfs.Extent
+	for round := range j.rounds {
+		start := int64(0)
+		for i, end := range j.ends {
+			chunk := end - start
+			out = appendExtents(out, cut(all[i], round*chunk, chunk))
+			start = end
+		}
+	}
+	if len(out) > maxExtents {
+		return nil
+	}
+	return out
+}
+
+// appendExtents appends, merging what is adjacent in a file.
+func appendExtents(out, more []tensorfs.Extent) []tensorfs.Extent {
+	for _, e := range more {
+		if last := len(out) - 1; last >= 0 && out[last].File == e.File && out[last].Offset+out[last].Bytes == e.Offset {
+			out[last].Bytes += e.Bytes
+			continue
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+var (
+	_ io.ReaderAt       = (*joined)(nil)
+	_ tensorfs.Slicer   = mappedJoined{}
+	_ tensorfs.Extenter = (*joined)(nil)
+	_ tensorfs.Viewer   = (*span)(nil)
+	_ tensorfs.Slicer   = mappedSpan{}
+	_ tensorfs.Extenter = (*span)(nil)
+)

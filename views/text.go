@@ -1,0 +1,102 @@
+package views
+
+import (
+	"io"
+	"sort"
+	"sync"
+	"weak"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// Text is Data that is rendered when it is read: n pieces, each rendered on its
+// own, always with the same bytes. It keeps where the pieces start and, as long
+// as the collector lets it, the piece that was read last.
+type Text struct {
+	n      int
+	render func(dst []byte, piece int) []byte
+	once   sync.Once
+	starts []int64 // of piece i; starts[n] is the size
+	mu     sync.Mutex
+	last   int
+	text   weak.Pointer[[]byte]
+}
+
+// NewText returns Data of n pieces. render appends piece i to dst.
+func NewText(n int, render func(dst []byte, piece int) []byte) *Text {
+	return &Text{n: n, render: render}
+}
+
+// Size renders everything once, at the first call.
+func (t *Text) Size() int64 {
+	t.once.Do(func() {
+		t.starts = make([]int64, t.n+1)
+		var b []byte
+		for i := range t.n {
+			b = t.render(b[:0], i)
+			t.starts[i+1] = t.starts[i] + int64(len(b))
+		}
+		if t.n == 1 {
+			t.text = weak.Make(&b)
+		}
+	})
+	return t.starts[t.n]
+}
+
+// ReadAt renders the pieces that p needs.
+func (t *Text) ReadAt(p []byte, off int64) (int, error) {
+	n, eof := tensorfs.ClipRange(t.Size(), p, off)
+	for done := 0; done < n; {
+		at := off + int64(done)
+		i := sort.Search(t.n, func(i int) bool { return t.starts[i+1] > at })
+		b := t.piece(i)
+		if int64(len(b)) != t.starts[i+1]-t.starts[i] { // the model changed under it
+			return done, io.ErrUnexpectedEOF
+		}
+		done += copy(p[done:n], b[at-t.starts[i]:])
+	}
+	return n, eof
+}
+
+func (t *Text) piece(i int) []byte {
+	t.mu.Lock()
+	p := t.text.Value()
+	hit := t.last == i
+	t.mu.Unlock()
+	if hit && p != nil {
+		return *p
+	}
+	b := t.render(nil, i)
+	t.mu.Lock()
+	t.last, t.text = i, weak.Make(&b)
+	t.mu.Unlock()
+	return b
+}
+
+// Bytes is Data in memory.
+type Bytes []byte
+
+// Size returns the length.
+func (b Bytes) Size() int64 { return int64(len(b)) }
+
+// ReadAt reads as io.ReaderAt demands.
+func (b Bytes) ReadAt(p []byte, off int64) (int, error) {
+	n, eof := tensorfs.ClipRange(b.Size(), p, off)
+	if n > 0 {
+		copy(p, b[off:])
+	}
+	return n, eof
+}
+
+// Slices appends the memory of [off, off+n). See tensorfs.Slicer.
+func (b Bytes) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
+	if err := tensorfs.CheckRange(b, off, n); err != nil {
+		return dst, err
+	}
+	return append(dst, b[off:off+n]), nil
+}
+
+var (
+	_ tensorfs.Data   = (*Text)(nil)
+	_ tensorfs.Slicer = Bytes(nil)
+)
