@@ -1,0 +1,176 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A benchmark step is one read of 1 MiB of a mounted file: fresh source bytes, an output buffer that is used again.
+const (
+	benchOut  = 1 << 20 // bytes of halves per step
+	benchRing = 32      // steps until source bytes come again
+)
+
+// BenchmarkDecode reports for every type and implementation
+//
+//	MB/s      of output
+//	el/ns     elements per nanosecond
+//	x-memcpy  time relative to copying the same halves from an equally fresh source, measured in turn with decoding
+func BenchmarkDecode(b *testing.B) {
+	r := rand.New(rand.NewPCG(11, 12))
+	for _, d := range types {
+		blocks := benchOut / 2 / d.Elems
+		src := make([]byte, benchRing*blocks*d.Bytes)
+		benchBlocks(r, d, src)
+		for _, impl := range implementations() {
+			if decode := impl.types[d.Name]; decode != nil {
+				b.Run(d.Name+"/"+impl.name, func(b *testing.B) {
+					measure(b, func(dst []byte, step int) { decode(dst, src[step*blocks*d.Bytes:][:blocks*d.Bytes]) })
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkDecodeGroup is BenchmarkDecode for separate streams.
+func BenchmarkDecodeGroup(b *testing.B) {
+	r := rand.New(rand.NewPCG(13, 14))
+	var keys []groupKey
+	for _, bits := range []int{2, 3, 4, 5, 6, 8} {
+		keys = append(keys, groupKey{"affine", bits, "BF16"})
+	}
+	keys = append(keys, groupKey{"affine", 4, "F16"}, groupKey{"affine", 4, "F32"},
+		groupKey{"mxfp4", 4, "U8"}, groupKey{"mxfp8", 8, "U8"}, groupKey{"nvfp4", 4, "U8"})
+	for _, key := range keys {
+		g := lookupGroup(b, key, defaultGroup(key.mode))
+		n := benchOut / 2 / g.Elems
+		codes, scales, biases := randomBytes(r, benchRing*n*g.Codes), make([]byte, benchRing*n*g.Scale), make([]byte, benchRing*n*g.Bias)
+		if key.mode == "affine" {
+			benchFloats(r, key.scale, scales)
+			benchFloats(r, key.scale, biases)
+		} else {
+			for i := range scales {
+				scales[i] = byte(120 + r.IntN(8)) // near 1 as E8M0, large but finite as E4M3
+			}
+		}
+		all := groupDecoders(g, key)
+		for _, impl := range implementations() {
+			if decode := all[impl.name]; decode != nil {
+				b.Run(fmt.Sprintf("%s-%d-%s/%s", key.mode, key.bits, key.scale, impl.name), func(b *testing.B) {
+					measure(b, func(dst []byte, step int) {
+						decode(dst, codes[step*n*g.Codes:][:n*g.Codes], scales[step*n*g.Scale:][:n*g.Scale], biases[step*n*g.Bias:][:n*g.Bias], 1)
+					})
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkDecodeI2S and BenchmarkDecodeScaledF8 are the decoders that take one scale for many elements.
+func BenchmarkDecodeI2S(b *testing.B) {
+	src := randomBytes(rand.New(rand.NewPCG(15, 16)), benchRing*benchOut/8)
+	for _, layout := range []string{"128", "64", "rows4", "trinity"} {
+		i2s, _ := I2S(layout, 4096)
+		b.Run(layout, func(b *testing.B) {
+			measure(b, func(dst []byte, step int) { i2s.Decode(dst, src[step*benchOut/8:][:benchOut/8], 1.21875) })
+		})
+	}
+}
+
+func BenchmarkDecodeScaledF8(b *testing.B) {
+	src := randomBytes(rand.New(rand.NewPCG(17, 18)), benchRing*benchOut/2)
+	for i, c := range src {
+		src[i] = c &^ 0x40 // no NaN
+	}
+	measure(b, func(dst []byte, step int) {
+		for at := 0; at < benchOut; at += 256 { // a scale per 128 columns
+			ScaledF8(dst[at:][:256], src[(step*benchOut+at)/2:][:128], 0.01)
+		}
+	})
+}
+
+// measure times decode and memcpy in turn and reports medians, so that a busy machine shows less.
+func measure(b *testing.B, decode func(dst []byte, step int)) {
+	dst := make([]byte, benchOut)
+	halves := randomBytes(rand.New(rand.NewPCG(19, 20)), benchRing*benchOut)
+	var decodes, copies [1024]time.Duration
+	b.ReportAllocs()
+	steps := 0
+	for b.Loop() {
+		step := steps % benchRing
+		start := time.Now()
+		decode(dst, step)
+		middle := time.Now()
+		copy(dst, halves[step*benchOut:][:benchOut])
+		decodes[steps%len(decodes)], copies[steps%len(copies)] = middle.Sub(start), time.Since(middle)
+		steps++
+	}
+	median := func(times []time.Duration) float64 {
+		times = times[:min(steps, len(times))]
+		slices.Sort(times)
+		return float64(times[len(times)/2])
+	}
+	ns := median(decodes[:])
+	b.SetBytes(benchOut)
+	b.ReportMetric(ns, "ns/op")
+	b.ReportMetric(benchOut/ns*1e3, "MB/s")
+	b.ReportMetric(benchOut/2/ns, "el/ns")
+	b.ReportMetric(ns/median(copies[:]), "x-memcpy")
+}
+
+func randomBytes(r *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+// benchFloats fills b with numbers as weights and scales are: neither tiny nor infinite.
+func benchFloats(r *rand.Rand, dtype string, b []byte) {
+	for len(b) > 0 {
+		x := math.Float32bits(float32(r.NormFloat64()) / 16)
+		switch dtype {
+		case "F64":
+			binary.LittleEndian.PutUint64(b, math.Float64bits(r.NormFloat64()/16))
+			b = b[8:]
+		case "F32":
+			binary.LittleEndian.PutUint32(b, x)
+			b = b[4:]
+		case "BF16":
+			binary.LittleEndian.PutUint16(b, uint16(x>>16))
+			b = b[2:]
+		case "F16":
+			binary.LittleEndian.PutUint16(b, half(x))
+			b = b[2:]
+		}
+	}
+}
+
+// benchBlocks fills src with blocks whose scales are ordinary numbers.
+func benchBlocks(r *rand.Rand, d Decoder, src []byte) {
+	if d.Elems == 1 && d.Bytes > 1 {
+		benchFloats(r, d.Name, src)
+		return
+	}
+	copy(src, randomBytes(r, len(src)))
+	for block := range slices.Chunk(src, d.Bytes) {
+		switch {
+		case d.Name == "IQ1_M": // d is spread over the upper nibbles
+			block[55] = 0x20 | block[55]&15
+		case d.Name == "MXFP4":
+			block[0] = byte(120 + r.IntN(8))
+		default:
+			for _, f := range d.Fields {
+				if name := map[int]string{2: "F16", 4: "F32"}[f.Width]; f.Count <= 2 && f.Offset != 2 {
+					benchFloats(r, name, block[f.Offset:][:f.Width*f.Count])
+				}
+			}
+		}
+	}
+}
