@@ -1,0 +1,148 @@
+package names
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestEverySpelling maps each unconditional spelling of the tables alone.
+func TestEverySpelling(t *testing.T) {
+	number := strings.NewReplacer("{n}", "31", "{e}", "7")
+	for layout, s := range map[Layout]*spellings{GGUF: ggufSpellings(), HF: hfSpellings()} {
+		count := 0
+		for key, r := range s.rules {
+			for r.next != nil {
+				r = r.next
+			}
+			if r.when != nil {
+				continue
+			}
+			if strings.Contains(key, "post_attention_norm") && layout == GGUF {
+				continue // alone it means ffn_norm
+			}
+			count++
+			got := Map(layout, "", []Source{{Name: number.Replace(key)}})[0]
+			if want := number.Replace(r.canonical); got.Name != want || !got.Mapped {
+				t.Errorf("%s: got %+v, want %s", number.Replace(key), got, want)
+			}
+		}
+		if count < 700 {
+			t.Errorf("layout %d: only %d spellings", layout, count)
+		}
+	}
+}
+
+// TestTables holds what the code relies on without checking it.
+func TestTables(t *testing.T) {
+	pattern := regexp.MustCompile(`^[A-Za-z0-9._-]*(\{n\}[A-Za-z0-9._-]*(\{e\}[A-Za-z0-9._-]*)?)?$`)
+	canonical := regexp.MustCompile(`^[a-z][a-z0-9._]*(\{n\}[a-z0-9._]*(\{e\}[a-z0-9._]*)?)?$`)
+	holders := func(s string) []string { return regexp.MustCompile(`\{.\}`).FindAllString(s, -1) }
+	for _, s := range []*spellings{ggufSpellings(), hfSpellings()} {
+		for key, r := range s.rules {
+			for ; r != nil; r = r.next {
+				if !pattern.MatchString(key) || !canonical.MatchString(r.canonical) {
+					t.Errorf("%s, %s: other bytes than a name may have", key, r.canonical)
+				}
+				if !slices.Equal(holders(key), holders(r.canonical)) {
+					t.Errorf("%s and %s have other placeholders", key, r.canonical)
+				}
+				if strings.Contains(r.canonical, "..") || len(r.canonical)+2*maxDigits+maxGroup > maxEscaped-20 {
+					t.Errorf("%s is no file name", r.canonical)
+				}
+				if c := r.when; c != nil {
+					if !slices.Contains([]string{"has", "lacks", "arch", "twice"}, c.verb) || len(c.args) == 0 {
+						t.Errorf("%s: condition %+v", key, c)
+					}
+					for _, a := range c.args {
+						if c.verb != "arch" && !slices.Equal(holders(a), holders(key)) {
+							t.Errorf("%s: condition on %s", key, a)
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, g := range groups {
+		for key := range hfSpellings().rules {
+			if strings.HasPrefix(key, g) {
+				t.Errorf("%s begins like a group and is never found", key)
+			}
+		}
+	}
+	for _, c := range companions() {
+		if c.suffix == ".bias" || !regexp.MustCompile(`^[a-z0-9_]+$`).MatchString(c.role) {
+			t.Errorf("companion %+v", c)
+		}
+	}
+	if n := len(wrappers()); n < 27 {
+		t.Errorf("%d wrappers", n)
+	}
+}
+
+func TestFusions(t *testing.T) {
+	byOut := map[string]Fusion{}
+	for _, f := range Fusions() {
+		if _, dup := byOut[f.Out]; dup {
+			t.Errorf("%s twice", f.Out)
+		}
+		byOut[f.Out] = f
+	}
+	if len(byOut) != 26 {
+		t.Errorf("%d fusions", len(byOut))
+	}
+	known := map[string]bool{}
+	for _, s := range []*spellings{ggufSpellings(), hfSpellings()} {
+		for r := range maps.Values(s.rules) {
+			for ; r != nil; r = r.next {
+				known[r.canonical] = true
+			}
+		}
+	}
+	for _, f := range byOut {
+		if len(f.Parts) < 2 || f.InsteadOf != "" && byOut[f.InsteadOf].Out == "" {
+			t.Errorf("%+v", f)
+		}
+		for _, p := range f.Parts {
+			if !known[p] {
+				t.Errorf("%s: no tensor is called %s", f.Out, p)
+			}
+		}
+	}
+	qkv := byOut["layers.{n}.attention.qkv.bias"]
+	if !slices.Equal(qkv.Parts, []string{"layers.{n}.attention.q.bias", "layers.{n}.attention.k.bias", "layers.{n}.attention.v.bias"}) {
+		t.Errorf("%+v", qkv)
+	}
+	if f := byOut["layers.{n}.ffn.experts.gate_up.weight"]; !f.Stacked {
+		t.Errorf("%+v", f)
+	}
+	if f := byOut["layers.{n}.attention.qk.weight"]; f.InsteadOf != "layers.{n}.attention.qkv.weight" {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestArch(t *testing.T) {
+	for _, c := range []struct{ class, model, want string }{
+		{"LlamaForCausalLM", "llama", "llama"},
+		{"MixtralForCausalLM", "mixtral", "llama"},
+		{"", "mistral", "llama"},
+		{"Gemma3TextModel", "gemma3_text", "gemma-embedding"},
+		{"NobodyKnows", "gemma3_text", "gemma3"},
+		{"DeepseekV3ForCausalLM", "deepseek_v3", "deepseek2"},
+		{"GptOssForCausalLM", "gpt_oss", "gpt-oss"},
+		{"", "whisper", "whisper"},
+		{"", "", ""},
+		{"llama", "LlamaForCausalLM", ""},
+	} {
+		if got := Arch(c.class, c.model); got != c.want {
+			t.Errorf("Arch(%q, %q) = %q, want %q", c.class, c.model, got, c.want)
+		}
+	}
+	for arch, want := range map[string]bool{"llama": true, "granite": true, "mistral3": true, "llama4": false, "qwen2": false, "gemma3": false, "deepseek2": false, "": false} {
+		if PermutesQK(arch) != want {
+			t.Errorf("PermutesQK(%q) = %v", arch, !want)
+		}
+	}
+}
