@@ -2,5 +2,160 @@
 
 package kernel
 
-// native returns this machine's accelerated implementation, nil without one.
-func native() *implementation { return nil }
+import (
+	"math"
+
+	"golang.org/x/sys/cpu"
+)
+
+//go:generate go -C _asm run . -out ../kernel_amd64.s -stubs ../kernel_amd64_stubs.go -pkg kernel
+
+// blockKernel decodes blocks until it meets one with a scale that is not finite; rest counts that one and the blocks
+// behind it.
+type blockKernel = func(dst, src *byte, blocks int) (rest int)
+
+// groupKernel is the same for groups of 32*chunks elements (nvfp4: pairs of groups, one chunk).
+type groupKernel = func(dst, codes, scales, biases *byte, factor float32, groups, chunks int) (rest int)
+
+// native returns the AVX2 implementation if this processor has what it uses.
+func native() *implementation {
+	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA || !cpu.X86.HasF16C {
+		return nil
+	}
+	impl := &implementation{name: "avx2", types: map[string]func(dst, src []byte){}, groups: map[groupKey]groupFunc{}}
+	kernels := blockKernels()
+	for _, t := range types {
+		if t.Name == "F16" {
+			impl.types[t.Name] = t.Decode // a copy already
+		} else if k := kernels[t.Name]; k != nil {
+			impl.types[t.Name] = avx2Blocks(t, k)
+		}
+	}
+	for key, k := range map[groupKey]groupKernel{
+		{"affine", 2, "F16"}: affine2F16AVX2, {"affine", 2, "BF16"}: affine2BF16AVX2, {"affine", 2, "F32"}: affine2F32AVX2,
+		{"affine", 3, "F16"}: affine3F16AVX2, {"affine", 3, "BF16"}: affine3BF16AVX2, {"affine", 3, "F32"}: affine3F32AVX2,
+		{"affine", 4, "F16"}: affine4F16AVX2, {"affine", 4, "BF16"}: affine4BF16AVX2, {"affine", 4, "F32"}: affine4F32AVX2,
+		{"affine", 5, "F16"}: affine5F16AVX2, {"affine", 5, "BF16"}: affine5BF16AVX2, {"affine", 5, "F32"}: affine5F32AVX2,
+		{"affine", 6, "F16"}: affine6F16AVX2, {"affine", 6, "BF16"}: affine6BF16AVX2, {"affine", 6, "F32"}: affine6F32AVX2,
+		{"affine", 8, "F16"}: affine8F16AVX2, {"affine", 8, "BF16"}: affine8BF16AVX2, {"affine", 8, "F32"}: affine8F32AVX2,
+		{"mxfp4", 4, "U8"}: mxfp4U8AVX2, {"mxfp8", 8, "U8"}: mxfp8U8AVX2, {"nvfp4", 4, "U8"}: nvfp4U8AVX2,
+	} {
+		impl.groups[key] = avx2Groups(key, k)
+	}
+	return impl
+}
+
+func blockKernels() map[string]blockKernel {
+	ksigns4, ksigns8 := make([]uint64, 128), make([]uint64, 128)
+	signs4, signs8 := signTable(4), signTable(8)
+	for i, s := range ksigns {
+		ksigns4[i], ksigns8[i] = signs4[s], signs8[s]
+	}
+	delta := []uint64{0, 0x0404_0404_0404_0404} // IQ1_M's groups have one sign of delta each
+	iq1 := indexTable(iq1sGrid, "\xFF\x00\x01")
+	return map[string]blockKernel{
+		"F32": f32AVX2, "BF16": bf16AVX2,
+		"Q4_0": q4_0AVX2, "Q4_1": q4_1AVX2, "Q5_0": q5_0AVX2, "Q5_1": q5_1AVX2, "Q6_0": q6_0AVX2, "Q8_0": q8_0AVX2, "Q8_1": q8_1AVX2,
+		"Q2_K": q2_KAVX2, "Q3_K": q3_KAVX2, "Q4_K": q4_KAVX2, "Q5_K": q5_KAVX2, "Q6_K": q6_KAVX2, "Q8_K": q8_KAVX2,
+		"IQ4_NL": iq4_NLAVX2, "IQ4_XS": iq4_XSAVX2, "MXFP4": mxfp4AVX2, "NVFP4": nvfp4AVX2,
+		"Q1_0": q1_0AVX2, "Q2_0": q2_0AVX2, "TQ1_0": tq1_0AVX2, "TQ2_0": tq2_0AVX2,
+		"IQ1_S":   gridKernel(iq1_SAVX2, iq1, delta),
+		"IQ1_M":   gridKernel(iq1_MAVX2, iq1, delta),
+		"IQ2_XXS": gridKernel(iq2_XXSAVX2, indexTable(iq2xxsGrid, "\x08\x19\x2B"), ksigns4),
+		"IQ2_XS":  gridKernel(iq2_XSAVX2, indexTable(iq2xsGrid, "\x08\x19\x2B"), ksigns4),
+		"IQ2_S":   gridKernel(iq2_SAVX2, indexTable(iq2sGrid, "\x08\x19\x2B"), signs4),
+		"IQ3_XXS": gridKernel(iq3_XXSAVX2, indexTable(iq3xxsGrid, "\x04\x0C\x14\x1C\x24\x2C\x34\x3E"), ksigns8),
+		"IQ3_S":   gridKernel(iq3_SAVX2, indexTable(iq3sGrid, "\x01\x03\x05\x07\x09\x0B\x0D\x0F"), signs8),
+	}
+}
+
+// indexTable packs a codebook for the kernels: every value as its place in levels, eight to a word.
+func indexTable(grid, levels string) []uint64 {
+	var index [256]uint64
+	for i, level := range []byte(levels) {
+		index[level] = uint64(i)
+	}
+	t := make([]uint64, len(grid)/8)
+	for i, level := range []byte(grid) {
+		t[i/8] |= index[level] << (i % 8 * 8)
+	}
+	return t
+}
+
+// signTable expands eight sign bits to eight bytes with the given bit.
+func signTable(bit uint64) []uint64 {
+	t := make([]uint64, 256)
+	for signs := range t {
+		for j := range 8 {
+			t[signs] |= uint64(signs>>j&1) * bit << (8 * j)
+		}
+	}
+	return t
+}
+
+// gridKernel hands a kernel its tables.
+func gridKernel(k func(dst, src *byte, blocks int, grid, signs *uint64) int, grid, signs []uint64) blockKernel {
+	return func(dst, src *byte, blocks int) int { return k(dst, src, blocks, &grid[0], &signs[0]) }
+}
+
+// avx2Blocks decodes with k, and with plain Go what k leaves: blocks with a scale that is infinite or NaN, and of the
+// types whose block is one element (k's is 32) the last few.
+func avx2Blocks(t Decoder, k blockKernel) func(dst, src []byte) {
+	perCall := 1
+	if t.Elems == 1 {
+		perCall = 32
+	}
+	in, out := perCall*t.Bytes, 2*perCall*t.Elems
+	return func(dst, src []byte) {
+		for len(src) >= in {
+			n := len(src) / in
+			_ = dst[n*out-1]
+			done := n - k(&dst[0], &src[0], n)
+			dst, src = dst[done*out:], src[done*in:]
+			if done < n {
+				t.Decode(dst[:out], src[:in])
+				dst, src = dst[out:], src[in:]
+			}
+		}
+		if len(src) > 0 {
+			t.Decode(dst, src)
+		}
+	}
+}
+
+// avx2Groups is avx2Blocks for groups. An infinite factor would make NaN of zeros, so it is left to plain Go.
+func avx2Groups(key groupKey, k groupKernel) groupFunc {
+	plain, size := goGroups[key], scaleBytes[key.scale]
+	return func(dst, codes, scales, biases []byte, factor float32, group int) {
+		chunks := group / 32
+		in, out, scale, bias := group*key.bits/8, 2*group, size, size
+		if key.mode == "nvfp4" {
+			chunks, in, out, scale = 1, 16, 64, 2
+			if f := float64(factor); math.IsInf(f, 0) || math.IsNaN(f) {
+				plain(dst, codes, scales, biases, factor, group)
+				return
+			}
+		}
+		if key.mode != "affine" {
+			bias = 0
+		}
+		for len(codes) >= in {
+			n := len(codes) / in
+			_, _ = dst[n*out-1], scales[n*scale-1]
+			b := &scales[0] // any address where there are no biases
+			if bias > 0 {
+				_ = biases[n*bias-1]
+				b = &biases[0]
+			}
+			done := n - k(&dst[0], &codes[0], &scales[0], b, factor, n, chunks)
+			dst, codes, scales, biases = dst[done*out:], codes[done*in:], scales[done*scale:], biases[done*bias:]
+			if done < n {
+				plain(dst[:out], codes[:in], scales[:scale], biases[:bias], factor, group)
+				dst, codes, scales, biases = dst[out:], codes[in:], scales[scale:], biases[bias:]
+			}
+		}
+		if len(codes) > 0 {
+			plain(dst, codes, scales, biases, factor, group)
+		}
+	}
+}

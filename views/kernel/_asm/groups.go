@@ -1,0 +1,181 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// groups emits the kernels for codes, scales and biases in separate streams. A group is a number of chunks of 32
+// elements; nvfp4's chunk is a pair of groups.
+func groups() {
+	for _, s := range []scaleType{
+		{"F16", 2, func(m Mem) { finite(load16(m), half) }, widen},
+		{"BF16", 2, func(m Mem) { finite(load16(m), bf16) }, func(m Mem) VecVirtual {
+			y := YMM()
+			VPBROADCASTW(m, y)
+			VPSLLD(Imm(16), y, y)
+			return y
+		}},
+		{"F32", 4, func(m Mem) { finite(load32(m), f32) }, func(m Mem) VecVirtual {
+			y := YMM()
+			VBROADCASTSS(m, y)
+			return y
+		}},
+	} {
+		for _, bits := range []int{2, 3, 4, 5, 6, 8} {
+			affine(bits, s)
+		}
+	}
+	e2m1 := fp4Levels
+	for i := range e2m1 {
+		e2m1[i] /= 2
+	}
+	e2m1[8] = negativeZero
+	group("mxfp4U8", 4, 1, func(scales, _ Mem, _ VecVirtual) func(dst, codes Mem) {
+		d := powerOfTwo(scales, 0)
+		t := codebook(e2m1, d, nil)
+		return func(dst, codes Mem) { t.store(pairNibbles(codes), dst) }
+	})
+	group("mxfp8U8", 8, 1, func(scales, _ Mem, _ VecVirtual) func(dst, codes Mem) {
+		d := powerOfTwo(scales, 8)
+		return func(dst, codes Mem) {
+			for i := range 4 {
+				y := e4m3(codes.Offset(8 * i))
+				VMULPS(d, y, y)
+				round(y, dst.Offset(16*i))
+			}
+		}
+	})
+	group("nvfp4U8", 4, 2, func(scales, _ Mem, factor VecVirtual) func(dst, codes Mem) {
+		two, a, b := XMM(), YMM(), YMM()
+		VPBROADCASTW(scales, two)
+		d := e4m3(two)
+		VMULPS(floats(256), d, d)
+		VPERMILPS(Imm(0x00), d, a)
+		VPERMILPS(Imm(0x55), d, b)
+		t := magnitudes(e2m1, a, b, factor)
+		return func(dst, codes Mem) { t.storeSigned(pairNibbles(codes), dst) }
+	})
+}
+
+// scaleType is a dtype of scales and biases: its bytes, the test for finite ones and the conversion to F32.
+type scaleType struct {
+	name   string
+	bytes  int
+	finite func(Mem)
+	widen  func(Mem) VecVirtual
+}
+
+// affine: code * scale + bias.
+func affine(bits int, s scaleType) {
+	group(fmt.Sprintf("affine%d%s", bits, s.name), bits, s.bytes, func(scales, biases Mem, _ VecVirtual) func(dst, codes Mem) {
+		s.finite(scales)
+		s.finite(biases)
+		d, m := s.widen(scales), s.widen(biases)
+		switch bits {
+		case 2:
+			t := table8(linear(floats(0, 1, 2, 3), d, m))
+			return func(dst, codes Mem) { t.store(fourCodes(codes), dst) }
+		case 4:
+			t := codebook(counting, d, m)
+			return func(dst, codes Mem) { t.store(pairNibbles(codes), dst) }
+		}
+		return func(dst, codes Mem) {
+			for i := range 4 {
+				var y VecVirtual
+				if bits == 8 {
+					y = unsigned(codes.Offset(8 * i))
+				} else {
+					y = stream(codes, bits, i)
+				}
+				VMULPS(d, y, y)
+				VADDPS(m, y, y)
+				round(y, dst.Offset(16*i))
+			}
+		}
+	})
+}
+
+// group emits a kernel: start begins a group (or pair of groups) with the given bytes of scales, and of biases, and
+// returns what decodes 32 elements.
+func group(name string, bits, scaleBytes int, start func(scales, biases Mem, factor VecVirtual) func(dst, codes Mem)) {
+	TEXT(name+"AVX2", NOSPLIT, "func(dst, codes, scales, biases *byte, factor float32, groups, chunks int) (rest int)")
+	Doc(fmt.Sprintf("%sAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.", name))
+	dst, codes := Load(Param("dst"), GP64()), Load(Param("codes"), GP64())
+	scales, biases := Load(Param("scales"), GP64()), Load(Param("biases"), GP64())
+	factor := YMM()
+	Load(Param("factor"), factor.AsX())
+	VBROADCASTSS(factor.AsX(), factor)
+	groups, chunks, i := Load(Param("groups"), GP64()), Load(Param("chunks"), GP64()), GP64()
+	TESTQ(groups, groups)
+	JLE(LabelRef("done"))
+	Label("group")
+	chunk := start(Mem{Base: scales}, Mem{Base: biases}, factor)
+	MOVQ(chunks, i)
+	Label("chunk")
+	chunk(Mem{Base: dst}, Mem{Base: codes})
+	ADDQ(U32(4*bits), codes)
+	ADDQ(Imm(64), dst)
+	DECQ(i)
+	JNZ(LabelRef("chunk"))
+	ADDQ(U32(scaleBytes), scales)
+	ADDQ(U32(scaleBytes), biases)
+	DECQ(groups)
+	JNZ(LabelRef("group"))
+	Label("done")
+	VZEROUPPER()
+	Store(groups, Return("rest"))
+	RET()
+}
+
+// stream returns codes 8i to 8i+7 of 32 codes in a bit stream, low bits first, as F32. Each code of up to eight bits
+// lies in two bytes; the eight loaded bytes never leave the 32 codes.
+func stream(codes Mem, bits, i int) VecVirtual {
+	at := min(bits*i, 4*bits-8)
+	var pick []byte
+	var shift []uint32
+	for c := range 8 {
+		from, low := bits*i-at+bits*c/8, bits*c%8
+		next := byte(0x80) // zero
+		if low+bits > 8 {
+			next = byte(from + 1)
+		}
+		pick, shift = append(pick, byte(from), next, 0x80, 0x80), append(shift, uint32(low))
+	}
+	y := YMM()
+	VPBROADCASTQ(codes.Offset(at), y)
+	VPSHUFB(bytes(pick...), y, y)
+	VPSRLVD(longs(shift...), y, y)
+	VPAND(longs(1<<bits-1), y, y)
+	VCVTDQ2PS(y, y)
+	return y
+}
+
+// powerOfTwo returns 2^(e-127) for the byte e at m, times 2^raise. Beyond e = 200 every product but zero is infinite
+// in half, so that the sum is kept from reaching 255; 2^-127 is taken as zero, as its products are.
+func powerOfTwo(m Mem, raise byte) VecVirtual {
+	r, y := load8(m), YMM()
+	SHLL(Imm(8), r)
+	finite(r, e8m0)
+	VPBROADCASTB(m, y)
+	if raise > 0 {
+		VPMINUB(bytes(200), y, y)
+		VPADDB(bytes(raise), y, y)
+	}
+	VPAND(longs(255), y, y)
+	VPSLLD(Imm(23), y, y)
+	return y
+}
+
+// e4m3 returns eight E4M3 codes as F32, divided by 256: shifted by 7, with the sign moved up, they are halves.
+func e4m3(codes Op) VecVirtual {
+	x, y := XMM(), YMM()
+	VPMOVSXBW(codes, x)
+	VPSLLW(Imm(7), x, x)
+	VPAND(words(0xBF80), x, x)
+	VCVTPH2PS(x, y)
+	return y
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+func ternary() {
+	// The stored half with its sign flipped for bits that are zero.
+	blocks("q1_0", 18, 128, func() func(dst, src Mem) {
+		return func(dst, src Mem) {
+			finite(load16(src), half)
+			d, one, sign := YMM(), inRegister(words(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)), inRegister(words(0x8000))
+			VPBROADCASTW(src, d)
+			for i := range 8 {
+				y := YMM()
+				VPBROADCASTW(src.Offset(2+2*i), y)
+				VPAND(one, y, y)
+				VPCMPEQW(one, y, y)
+				VPANDN(sign, y, y)
+				VPXOR(d, y, y)
+				VMOVDQU(y, dst.Offset(32*i))
+			}
+		}
+	})
+	blocks("q2_0", 18, 64, func() func(dst, src Mem) {
+		return func(dst, src Mem) {
+			t := table8(times(floats(-1, 0, 1, 2), scale(src)))
+			for i := range 2 {
+				t.store(fourCodes(src.Offset(2+8*i)), dst.Offset(64*i))
+			}
+		}
+	})
+	blocks("tq2_0", 66, 256, func() func(dst, src Mem) {
+		return func(dst, src Mem) {
+			t := table8(times(floats(-1, 0, 1, 2), scale(src.Offset(64))))
+			for h := range 2 {
+				codes := cross(src.Offset(32 * h))
+				for j := range 4 {
+					t.store(twoBits(codes, 2*j), dst.Offset(256*h+64*j))
+				}
+			}
+		}
+	})
+	blocks("tq1_0", 54, 256, func() func(dst, src Mem) {
+		return func(dst, src Mem) {
+			t := table8(times(floats(-1, 0, 1, 2), scale(src.Offset(52))))
+			b := cross(src)
+			for n := range 5 {
+				if n > 0 {
+					b = triple(b)
+				}
+				t.store(trits(b), dst.Offset(64*n))
+			}
+			// 16 bytes: digits n in elements 0-15, n+1 in 16-31. The last row is digit 4 of them and the four of qh.
+			b = YMM()
+			VMOVDQU(src.Offset(32), b.AsX())
+			VPERMQ(Imm(0b01_01_00_00), b, b)
+			VPBLENDD(Imm(0b11_00_11_00), triple(b), b, b)
+			for n := range 3 {
+				if n > 0 {
+					b = triple(triple(b))
+				}
+				if n == 2 {
+					qh := YMM()
+					VPBROADCASTD(src.Offset(48), qh)
+					for lane := range 4 {
+						if lane > 0 {
+							qh = triple(qh)
+						}
+						VPBLENDD(Imm(1<<[]int{2, 3, 6, 7}[lane]), qh, b, b)
+					}
+				}
+				t.store(trits(b), dst.Offset(320+64*n))
+			}
+		}
+	})
+}
+
+// fourCodes returns the 32 two-bit codes of eight bytes in crossed order, four codes a byte. Each lane takes four bytes
+// four times, shifts each copy to another code, and sorts the codes by byte.
+func fourCodes(src Mem) VecVirtual {
+	y := YMM()
+	VPBROADCASTQ(src, y)
+	VPSHUFB(bytes(0, 1, 4, 5, 0, 1, 4, 5, 0, 1, 4, 5, 0, 1, 4, 5, 2, 3, 6, 7, 2, 3, 6, 7, 2, 3, 6, 7, 2, 3, 6, 7), y, y)
+	VPSRLVD(longs(0, 2, 4, 6), y, y)
+	VPAND(bytes(3), y, y)
+	VPSHUFB(bytes(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), y, y)
+	return y
+}
+
+// triple returns each byte times 3, modulo 256.
+func triple(b VecVirtual) VecVirtual {
+	r := YMM()
+	VPADDB(b, b, r)
+	VPADDB(b, r, r)
+	return r
+}
+
+// trits returns b * 3 >> 8: how many of the thresholds 86 and 171 each byte reaches. The comparison is signed.
+func trits(b VecVirtual) VecVirtual {
+	flipped, r, s := YMM(), YMM(), YMM()
+	VPXOR(bytes(0x80), b, flipped)
+	VPCMPGTB(bytes(85^0x80), flipped, r)
+	VPCMPGTB(bytes(170^0x80), flipped, s)
+	VPADDB(s, r, r)
+	VPABSB(r, r)
+	return r
+}
