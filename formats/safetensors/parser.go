@@ -163,7 +163,7 @@ func (p *parser) offsets(r *record) error {
 		return err
 	}
 	if len(got) != 2 {
-		return p.fail(p.at(0), r.name, "data_offsets has %d entries instead of 2", len(got))
+		return p.fail(p.at(0), r.name, "data_offsets has length %d instead of 2", len(got))
 	}
 	r.begin, r.end = got[0], got[1]
 	return nil
@@ -214,7 +214,7 @@ func natural(v []byte) (uint64, bool) {
 func (p *parser) shape(r *record) []int64 {
 	const chunk = 4096
 	n := len(p.dims)
-	if cap(p.arena)-len(p.arena) < n {
+	if p.arena == nil || cap(p.arena)-len(p.arena) < n {
 		p.arena = make([]int64, 0, max(n, chunk))
 	}
 	start := len(p.arena)
@@ -314,10 +314,23 @@ func (p *parser) skip(tensor string) error {
 	}
 }
 
+// words are the texts that every entry repeats: they cost no memory.
+var words = func() map[string]string {
+	m := map[string]string{"dtype": "dtype", "shape": "shape", "data_offsets": "data_offsets"}
+	for name := range dtypes {
+		m[name] = name
+	}
+	return m
+}()
+
 // text returns the string that a JSON string stands for.
 func text(v []byte) string {
 	if len(v) >= 2 && bytes.IndexByte(v, '\\') < 0 {
-		return string(v[1 : len(v)-1])
+		v = v[1 : len(v)-1]
+		if w, ok := words[string(v)]; ok {
+			return w
+		}
+		return string(v)
 	}
 	b, _ := jsontext.AppendUnquote(nil, v) // the decoder has checked v
 	return string(b)
