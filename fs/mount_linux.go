@@ -1,0 +1,188 @@
+package fs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const fuseDevice = "/dev/fuse"
+
+// mountFlags are the flags of options with optFlag.
+var mountFlags = map[string]uintptr{
+	"noatime":    unix.MS_NOATIME,
+	"nodiratime": unix.MS_NODIRATIME,
+	"sync":       unix.MS_SYNCHRONOUS,
+	"dirsync":    unix.MS_DIRSYNC,
+}
+
+// alwaysFlags protect every mount.
+const alwaysFlags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+
+// mountDevice mounts and returns the open device of the mount.
+func mountDevice(mountpoint, source string, flags, data []string) (int, error) {
+	fd, err := unix.Open(fuseDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, deviceError(err)
+	}
+	if os.Geteuid() == 0 {
+		err = mountDirect(fd, mountpoint, source, flags, data)
+		if err == nil {
+			return fd, nil
+		}
+		if !errors.Is(err, unix.EPERM) { // a root without the right to mount may still have fusermount3
+			unix.Close(fd)
+			return -1, err
+		}
+	}
+	unix.Close(fd)
+	return mountHelped(mountpoint, source, flags, data)
+}
+
+func deviceError(err error) error {
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO):
+		return fmt.Errorf("no %s: load the kernel module (modprobe fuse), or give the container the device: %w", fuseDevice, err)
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		return fmt.Errorf("no access to %s: become a member of its group, or run as root: %w", fuseDevice, err)
+	}
+	return fmt.Errorf("%s: %w", fuseDevice, err)
+}
+
+// mountDirect mounts with mount(2).
+func mountDirect(fd int, mountpoint, source string, flags, data []string) error {
+	bits := uintptr(alwaysFlags)
+	for _, f := range flags {
+		bits |= mountFlags[f]
+	}
+	opts := append([]string{
+		"fd=" + strconv.Itoa(fd),
+		fmt.Sprintf("rootmode=%o", unix.S_IFDIR),
+		"user_id=" + strconv.Itoa(os.Geteuid()),
+		"group_id=" + strconv.Itoa(os.Getegid()),
+		"max_read=" + strconv.Itoa(maxRequest),
+	}, data...)
+	if err := unix.Mount(source, mountpoint, fsType, bits, strings.Join(opts, ",")); err != nil {
+		return fmt.Errorf("mount: %w", err)
+	}
+	return nil
+}
+
+// mountHelped mounts through the setuid program of libfuse. It opens the device
+// itself and sends it through a socket.
+func mountHelped(mountpoint, source string, flags, data []string) (int, error) {
+	helper, err := fusermount()
+	if err != nil {
+		return -1, err
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("socketpair: %w", err)
+	}
+	defer unix.Close(pair[0])
+	remote := os.NewFile(uintptr(pair[1]), "fusermount")
+	defer remote.Close()
+
+	opts := append([]string{"ro", "nosuid", "nodev", "noexec"}, flags...)
+	opts = append(opts, data...)
+	opts = append(opts, "subtype="+subtype, "max_read="+strconv.Itoa(maxRequest), "fsname="+escapeOption(source))
+	cmd := exec.Command(helper, "-o", strings.Join(opts, ","), "--", mountpoint)
+	cmd.Env = append(os.Environ(), "_FUSE_COMMFD=3") // the number of ExtraFiles[0]
+	cmd.ExtraFiles = []*os.File{remote}
+	if err := run(cmd); err != nil {
+		return -1, err
+	}
+	return receiveDevice(pair[0])
+}
+
+// fusermount returns the path of the setuid helper.
+func fusermount() (string, error) {
+	for _, name := range []string{"fusermount3", "/bin/fusermount3", "fusermount", "/bin/fusermount"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("no fusermount3: install the package fuse3, or run as root")
+}
+
+// run runs a helper and returns what it said as the error. Its output is an
+// error text of libfuse: the last line tells most.
+func run(cmd *exec.Cmd) error {
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	if err == nil {
+		return nil
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	text := strings.TrimSpace(lines[len(lines)-1])
+	switch {
+	case text == "":
+		return fmt.Errorf("%s: %w", cmd.Path, err)
+	case strings.Contains(text, "busy"):
+		return fmt.Errorf("%s: %w", text, unix.EBUSY)
+	case strings.Contains(text, "user_allow_other"):
+		return fmt.Errorf("%s: add the line user_allow_other to /etc/fuse.conf, or mount without allow_other", text)
+	}
+	return errors.New(text)
+}
+
+// escapeOption protects a value in a list of options.
+func escapeOption(s string) string { return strings.NewReplacer(`\`, `\\`, `,`, `\,`).Replace(s) }
+
+// receiveDevice takes the descriptor that the helper sent.
+func receiveDevice(socket int) (int, error) {
+	var data [8]byte
+	oob := make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := unix.Recvmsg(socket, data[:], oob, unix.MSG_CMSG_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("no device from fusermount3: %w", err)
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:n])
+	if err != nil || len(messages) != 1 {
+		return -1, errors.New("no device from fusermount3")
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) != 1 {
+		return -1, errors.New("no device from fusermount3")
+	}
+	return fds[0], nil
+}
+
+// unmount unmounts what stands at a path.
+func unmount(mountpoint string, lazy bool) error {
+	err := unmountNow(mountpoint, lazy)
+	if errors.Is(err, unix.EBUSY) {
+		return fmt.Errorf("%s is in use: end the programs that use it (fuser -vm shows them), or unmount lazily: %w", mountpoint, unix.EBUSY)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot unmount %s: %w", mountpoint, err)
+	}
+	return nil
+}
+
+func unmountNow(mountpoint string, lazy bool) error {
+	if os.Geteuid() == 0 {
+		flags := unix.UMOUNT_NOFOLLOW
+		if lazy {
+			flags |= unix.MNT_DETACH
+		}
+		return retryBusy(func() error { return unix.Unmount(mountpoint, flags) })
+	}
+	helper, err := fusermount()
+	if err != nil {
+		return err
+	}
+	args := []string{"-u"}
+	if lazy {
+		args = append(args, "-z")
+	}
+	args = append(args, "--", mountpoint)
+	return retryBusy(func() error { return run(exec.Command(helper, args...)) })
+}

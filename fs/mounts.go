@@ -1,0 +1,28 @@
+package fs
+
+import (
+	"errors"
+	"syscall"
+	"time"
+)
+
+// MountInfo is a line of the mount table.
+type MountInfo struct {
+	Mountpoint string
+	Source     string // path of the model
+	Type       string
+	Device     string // major:minor
+}
+
+// retryBusy repeats an unmount that finds the mount in use, for about 0.15 s:
+// the kernel may still be closing what a reader that just ended had open.
+func retryBusy(unmount func() error) error {
+	var err error
+	for delay := 5 * time.Millisecond; delay < 100*time.Millisecond; delay *= 2 {
+		if err = unmount(); !errors.Is(err, syscall.EBUSY) {
+			return err
+		}
+		time.Sleep(delay)
+	}
+	return err
+}

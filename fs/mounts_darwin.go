@@ -1,0 +1,100 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// sourcePrefix marks a tensorfs in the mount table, where macFUSE shows all its
+// file systems under one type.
+const sourcePrefix = subtype + ":"
+
+// Mounts lists the tensorfs mounts.
+func Mounts() ([]MountInfo, error) {
+	n, err := unix.Getfsstat(nil, unix.MNT_NOWAIT)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the mount table: %w", err)
+	}
+	buf := make([]unix.Statfs_t, n)
+	if n, err = unix.Getfsstat(buf, unix.MNT_NOWAIT); err != nil {
+		return nil, fmt.Errorf("cannot read the mount table: %w", err)
+	}
+	var ours []MountInfo
+	for _, st := range buf[:min(n, len(buf))] {
+		source, ok := strings.CutPrefix(unix.ByteSliceToString(st.Mntfromname[:]), sourcePrefix)
+		if !ok {
+			continue
+		}
+		ours = append(ours, MountInfo{
+			Mountpoint: unix.ByteSliceToString(st.Mntonname[:]),
+			Source:     source,
+			Type:       unix.ByteSliceToString(st.Fstypename[:]),
+		})
+	}
+	return ours, nil
+}
+
+// mountedAt returns the mount at a path, nil where there is none.
+func mountedAt(path string) (*MountInfo, error) {
+	all, err := Mounts()
+	if err != nil {
+		return nil, err
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].Mountpoint == path {
+			return &all[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// CleanStale removes the mount at a path if its server is gone, and reports
+// whether it did.
+func CleanStale(mountpoint string) (bool, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(mountpoint, &st); !errors.Is(err, unix.ENOTCONN) && !errors.Is(err, unix.ENXIO) {
+		return false, nil
+	}
+	m, err := mountedAt(mountpoint)
+	if err != nil || m == nil {
+		return false, err
+	}
+	return true, unix.Unmount(mountpoint, unix.MNT_FORCE)
+}
+
+// UnmountPath unmounts the tensorfs at a path, which another process may be
+// serving.
+func UnmountPath(mountpoint string, lazy bool) error {
+	path, err := filepath.Abs(mountpoint)
+	if err != nil {
+		return err
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	m, err := mountedAt(path)
+	if err != nil {
+		return err
+	}
+	if m == nil {
+		return fmt.Errorf("%s: no tensorfs is mounted there; tensorfs status lists the mounts", path)
+	}
+	return unmount(path, lazy)
+}
+
+// unmount unmounts what stands at a path.
+func unmount(mountpoint string, lazy bool) error {
+	flags := 0
+	if lazy {
+		flags = unix.MNT_FORCE // there is no lazy unmount
+	}
+	err := retryBusy(func() error { return unix.Unmount(mountpoint, flags) })
+	if err != nil {
+		return fmt.Errorf("cannot unmount %s: %w", mountpoint, err)
+	}
+	return nil
+}

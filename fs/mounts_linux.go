@@ -1,0 +1,201 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+	"golang.org/x/sys/unix"
+)
+
+// mountTable is the mount table as this process sees it.
+const mountTable = "/proc/self/mountinfo"
+
+// Mounts lists the tensorfs mounts in the order of mounting. It touches none of
+// them, so it does not hang on one whose server does.
+func Mounts() ([]MountInfo, error) {
+	all, err := readMounts()
+	if err != nil {
+		return nil, err
+	}
+	var ours []MountInfo
+	for _, m := range all {
+		if m.Type == fsType {
+			ours = append(ours, m)
+		}
+	}
+	return ours, nil
+}
+
+func readMounts() ([]MountInfo, error) {
+	b, err := os.ReadFile(mountTable)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the mount table: %w", err)
+	}
+	return parseMounts(string(b)), nil
+}
+
+// parseMounts reads the lines of mountinfo:
+//
+//	36 35 0:52 / /mnt/model ro,nosuid,nodev - fuse.tensorfs /models/a.gguf ro,user_id=0
+//	id parent dev root mountpoint options [tags...] - type source options
+//
+// Lines that do not look like this are passed over.
+func parseMounts(table string) []MountInfo {
+	var all []MountInfo
+	for line := range strings.Lines(table) {
+		before, after, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
+		if !ok {
+			continue
+		}
+		left, right := strings.Fields(before), strings.Fields(after)
+		if len(left) < 6 || len(right) < 2 {
+			continue
+		}
+		all = append(all, MountInfo{
+			Mountpoint: unescape(left[4]),
+			Source:     unescape(right[1]),
+			Type:       unescape(right[0]),
+			Device:     left[2],
+		})
+	}
+	return all
+}
+
+// unescape undoes the octal escapes of the mount table.
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) && octal(s[i+1]) && octal(s[i+2]) && octal(s[i+3]) {
+			b.WriteByte(s[i+1]&7<<6 | s[i+2]&7<<3 | s[i+3]&7)
+			i += 3
+			continue
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+func octal(c byte) bool { return '0' <= c && c <= '7' }
+
+// mountedAt returns the mount on top of a resolved path, nil where there is none.
+func mountedAt(path string) (*MountInfo, error) {
+	all, err := readMounts()
+	if err != nil {
+		return nil, err
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].Mountpoint == path {
+			return &all[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// resolve returns the absolute path without links. It does not touch a mount at
+// the path itself, whose server may be gone.
+func resolve(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return path, err
+	}
+	for range 40 { // as many links as the kernel follows
+		if path == "/" {
+			return path, nil
+		}
+		parent, err := filepath.EvalSymlinks(filepath.Dir(path))
+		if err != nil {
+			return path, err
+		}
+		path = filepath.Join(parent, filepath.Base(path))
+		if m, err := mountedAt(path); err != nil || m != nil {
+			return path, err
+		}
+		target, err := os.Readlink(path)
+		if err != nil {
+			return path, nil // not a link, or not there: the caller finds out
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(parent, target)
+		}
+		path = target
+	}
+	return path, fmt.Errorf("%s: %w", path, syscall.ELOOP)
+}
+
+func mountpointError(path string, err error) error {
+	p := tensorfs.Printable(path)
+	switch {
+	case errors.Is(err, iofs.ErrNotExist):
+		return fmt.Errorf("%s: no such directory; make it first: %w", p, iofs.ErrNotExist)
+	case errors.Is(err, iofs.ErrPermission):
+		return fmt.Errorf("%s: no permission to use it: %w", p, iofs.ErrPermission)
+	}
+	return fmt.Errorf("%s: %w", p, err)
+}
+
+// CleanStale removes the tensorfs mount at a path if its server is gone, and
+// reports whether it did. Where nothing of the kind is mounted it does nothing.
+func CleanStale(mountpoint string) (bool, error) {
+	path, err := resolve(mountpoint)
+	if err != nil {
+		return false, mountpointError(path, err)
+	}
+	m, err := mountedAt(path)
+	if err != nil || m == nil || m.Type != fsType || !stale(path) {
+		return false, err
+	}
+	if err := unmountNow(path, os.Geteuid() == 0); err != nil {
+		return false, fmt.Errorf("%s: its server is gone and the mount cannot be removed: %w", path, err)
+	}
+	return true, nil
+}
+
+// probeTime is how long a server may take to answer before it counts as hung.
+const probeTime = 2 * time.Second
+
+// stale reports whether the server of a mount is gone. A server that hangs is
+// there: the probe waits for it no longer than probeTime.
+func stale(path string) bool {
+	gone := make(chan bool, 1)
+	go func() {
+		var st unix.Statfs_t // never answered from a cache
+		gone <- errors.Is(unix.Statfs(path, &st), unix.ENOTCONN)
+	}()
+	select {
+	case g := <-gone:
+		return g
+	case <-time.After(probeTime):
+		return false
+	}
+}
+
+// UnmountPath unmounts the tensorfs at a path, which another process may be
+// serving. It fails with an error that wraps syscall.EBUSY while the mount is
+// in use, unless lazy.
+func UnmountPath(mountpoint string, lazy bool) error {
+	path, err := resolve(mountpoint)
+	if err != nil {
+		return mountpointError(path, err)
+	}
+	m, err := mountedAt(path)
+	if err != nil {
+		return err
+	}
+	if m == nil || m.Type != fsType {
+		if _, err := os.Lstat(path); err != nil {
+			return mountpointError(path, err)
+		}
+		return fmt.Errorf("%s: no tensorfs is mounted there; tensorfs status lists the mounts", tensorfs.Printable(path))
+	}
+	return unmount(path, lazy)
+}

@@ -1,0 +1,111 @@
+package fs
+
+import (
+	"fmt"
+	"sort"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs"
+)
+
+// firstNode is the node id of the first entry; 1 is the root.
+const firstNode = fuse.FUSE_ROOT_ID + 1
+
+// nodes numbers a tree. Every directory owns a run of consecutive node ids, one
+// for each entry, so that a file costs no memory and its number is the same in
+// every mount of the same tree:
+//
+//	1      the root
+//	2..    the entries of the root, then those of each directory below it,
+//	       level by level
+//
+// The node id is the inode number.
+type nodes struct {
+	dirs  []dirNode // ascending by base and by id
+	count uint64    // of all nodes
+}
+
+// dirNode is a directory of the tree.
+type dirNode struct {
+	Dir
+	id, parent uint64
+	base       uint64 // node id of entry 0
+	n          uint64 // entries
+	subdirs    uint32
+	path       string // below the mount point, with a slash behind it; "" for the root
+}
+
+// newNodes walks the directories of a tree once and checks that it can be
+// served: names are sorted, unique and fit for files.
+func newNodes(root Dir) (*nodes, error) {
+	t := &nodes{dirs: []dirNode{{Dir: root, id: fuse.FUSE_ROOT_ID, parent: fuse.FUSE_ROOT_ID}}}
+	next := uint64(firstNode)
+	for k := 0; k < len(t.dirs); k++ {
+		d := t.dirs[k]
+		d.base, d.n = next, uint64(d.Len())
+		next += d.n
+		last := ""
+		for i := range d.n {
+			e := d.Entry(int(i))
+			if !tensorfs.ValidName(e.Name) {
+				return nil, fmt.Errorf("%s%s: not a file name", d.path, tensorfs.Quote(e.Name))
+			}
+			if i > 0 && e.Name <= last {
+				return nil, fmt.Errorf("%s%s: not in the order of the names", d.path, tensorfs.Quote(e.Name))
+			}
+			last = e.Name
+			if kinds := btoi(e.Data != nil) + btoi(e.Dir != nil) + btoi(e.Link != ""); kinds != 1 {
+				return nil, fmt.Errorf("%s%s: neither one file, one directory nor one link", d.path, tensorfs.Quote(e.Name))
+			}
+			if e.Dir != nil {
+				d.subdirs++
+				t.dirs = append(t.dirs, dirNode{Dir: e.Dir, id: d.base + i, parent: d.id, path: d.path + e.Name + "/"})
+			}
+		}
+		t.dirs[k] = d
+	}
+	t.count = next - fuse.FUSE_ROOT_ID
+	return t, nil
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// dir returns the directory with that node id, nil without one.
+func (t *nodes) dir(id uint64) *dirNode {
+	k := sort.Search(len(t.dirs), func(k int) bool { return t.dirs[k].id >= id })
+	if k == len(t.dirs) || t.dirs[k].id != id {
+		return nil
+	}
+	return &t.dirs[k]
+}
+
+// find returns the directory that holds the node and its place there.
+func (t *nodes) find(id uint64) (d *dirNode, i int, ok bool) {
+	k := sort.Search(len(t.dirs), func(k int) bool { return t.dirs[k].base > id }) - 1
+	if k < 0 || id-t.dirs[k].base >= t.dirs[k].n {
+		return nil, 0, false
+	}
+	return &t.dirs[k], int(id - t.dirs[k].base), true
+}
+
+// entry returns the entry of a node other than the root.
+func (t *nodes) entry(id uint64) (Entry, bool) {
+	d, i, ok := t.find(id)
+	if !ok {
+		return Entry{}, false
+	}
+	return d.Entry(i), true
+}
+
+// path returns a node's path below the mount point, for messages.
+func (t *nodes) path(id uint64) string {
+	if d, i, ok := t.find(id); ok {
+		return d.path + d.Entry(i).Name
+	}
+	return "/"
+}

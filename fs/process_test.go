@@ -1,0 +1,322 @@
+package fs
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tensorfs/tensorfs/internal/mmap"
+)
+
+// A process that uses a mount it serves itself can stop for good, so the test
+// binary runs itself: as the server of a mount, and as the client that looks at
+// it. What a client does is a function of the table clients.
+
+const roleEnv = "TENSORFS_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(roleEnv) {
+	case "":
+		os.Exit(m.Run())
+	case "server":
+		exit(serveMain(os.Args[1:]))
+	case "client":
+		do, ok := clients[os.Args[1]]
+		if !ok {
+			exit(fmt.Errorf("no client %q", os.Args[1]))
+		}
+		exit(do(os.Args[2:]))
+	}
+	exit(fmt.Errorf("unknown role"))
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// modTime is the time of every file in the tests.
+var modTime = time.Date(2024, 5, 6, 7, 8, 9, 123456789, time.UTC)
+
+// serveMain is the server: MOUNTPOINT TREE MODEL [key=value...]. It says "ready"
+// on standard output, then answers lines on standard input. When its input
+// ends, because the test is over or dead, it unmounts lazily and exits.
+func serveMain(args []string) error {
+	mountpoint, tree, model := args[0], args[1], args[2]
+	opts := Options{
+		FsName:  model,
+		ModTime: modTime,
+		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})),
+	}
+	var other string
+	for _, kv := range args[3:] {
+		key, value, _ := strings.Cut(kv, "=")
+		switch key {
+		case "other":
+			other = value
+		case "extra":
+			opts.Extra = strings.Split(value, ",")
+		default:
+			if err := serverOption(&opts, key, value); err != nil {
+				return err
+			}
+		}
+	}
+	var root Dir
+	switch tree {
+	case "wide":
+		root = wide(50000)
+	case "model":
+		m, err := mmap.Open(model, "model")
+		if err != nil {
+			return err
+		}
+		m.SetDrop(true)
+		var o *mmap.File
+		if other != "" {
+			if o, err = mmap.Open(other, "other"); err != nil {
+				return err
+			}
+		}
+		root = testTree(m, o)
+	default:
+		return fmt.Errorf("no tree %q", tree)
+	}
+	s, err := Mount(root, mountpoint, opts)
+	if err != nil {
+		return err
+	}
+	term := make(chan os.Signal, 2)
+	signal.Notify(term, syscall.SIGTERM)
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			lines <- in.Text()
+		}
+	}()
+	fmt.Println("ready", os.Getpid())
+	for tries := 0; ; {
+		select {
+		case <-s.Done():
+			return nil
+		case <-term:
+			tries++
+			if tries > 1 {
+				err = s.UnmountLazy()
+			} else {
+				err = s.Unmount()
+			}
+			fmt.Println("unmount:", err)
+		case line, ok := <-lines:
+			if !ok {
+				return s.UnmountLazy()
+			}
+			fmt.Println(serverCommand(s, line))
+		}
+	}
+}
+
+// server is a mount in another process.
+type server struct {
+	t          *testing.T
+	mountpoint string
+	model      string
+	size       int64
+	cmd        *exec.Cmd
+	stdin      io.WriteCloser
+	out        *bufio.Reader
+	log        *lockedBuffer
+	waited     chan struct{}
+	err        error
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// needFUSE skips a test loudly where nothing can be mounted.
+func needFUSE(t testing.TB) {
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("NOT TESTED: nothing can be mounted here: %v", err)
+	}
+	f.Close()
+	if os.Geteuid() != 0 {
+		if _, err := exec.LookPath("fusermount3"); err != nil {
+			t.Skipf("NOT TESTED: nothing can be mounted here: %v", err)
+		}
+	}
+}
+
+// tempDir returns a directory whose removal cannot reach into a mount.
+func tempDir(t testing.TB) string {
+	dir, err := os.MkdirTemp("", "tensorfs-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// newModel makes a model file of the given size in a directory of its own.
+func newModel(t testing.TB, size int64) string {
+	path := filepath.Join(tempDir(t), "model.bin")
+	if err := writeModel(path, size); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// serve starts a server and waits until its mount is there.
+func serve(t *testing.T, tree, model string, options ...string) *server {
+	needFUSE(t)
+	return serveAt(t, filepath.Join(tempDir(t), "mnt"), tree, model, options...)
+}
+
+func serveAt(t *testing.T, mountpoint, tree, model string, options ...string) *server {
+	t.Helper()
+	if err := os.MkdirAll(mountpoint, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, mountpoint: mountpoint, model: model, log: new(lockedBuffer), waited: make(chan struct{})}
+	if st, err := os.Stat(model); err == nil {
+		s.size = st.Size()
+	}
+	s.cmd = exec.Command(os.Args[0], append([]string{mountpoint, tree, model}, options...)...)
+	s.cmd.Env = append(os.Environ(), roleEnv+"=server")
+	s.cmd.Stderr = s.log
+	s.stdin, _ = s.cmd.StdinPipe()
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.out = bufio.NewReader(out)
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		s.err = s.cmd.Wait()
+		close(s.waited)
+	}()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("server's log:\n%s", s.log)
+		}
+		s.kill()
+		for { // more than one may be stacked there after a failure
+			m, err := mountedAt(mountpoint)
+			if err != nil || m == nil {
+				break
+			}
+			if err := unmountNow(mountpoint, true); err != nil {
+				t.Errorf("a mount is left behind: %v", err)
+				break
+			}
+		}
+	})
+	if line, err := s.out.ReadString('\n'); err != nil || !strings.HasPrefix(line, "ready") {
+		<-s.waited
+		t.Fatalf("no server: %q, %v\n%s", line, s.err, s.log)
+	}
+	return s
+}
+
+// ask sends a line to the server and returns its answer.
+func (s *server) ask(line string) string {
+	s.t.Helper()
+	if _, err := fmt.Fprintln(s.stdin, line); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.answer()
+}
+
+func (s *server) answer() string {
+	s.t.Helper()
+	answer, err := s.out.ReadString('\n')
+	if err != nil {
+		s.t.Fatalf("the server is gone: %v\n%s", err, s.log)
+	}
+	return strings.TrimSpace(answer)
+}
+
+// alive reports whether the server still runs.
+func (s *server) alive() bool {
+	select {
+	case <-s.waited:
+		return false
+	default:
+		return true
+	}
+}
+
+// kill ends the server as a crash would and waits for it.
+func (s *server) kill() {
+	_ = s.cmd.Process.Kill() // it may be gone
+	<-s.waited
+}
+
+func (s *server) path(names ...string) string {
+	return filepath.Join(append([]string{s.mountpoint}, names...)...)
+}
+
+// client runs a function of the table clients in a process of its own.
+func (s *server) client(args ...string) (string, error) {
+	return runClient(args...)
+}
+
+func runClient(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Env = append(os.Environ(), roleEnv+"=client")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		err = fmt.Errorf("timed out: %w", err)
+	}
+	return strings.TrimSpace(out.String()), err
+}
+
+// run is client for those that must succeed.
+func (s *server) run(args ...string) string {
+	s.t.Helper()
+	out, err := s.client(args...)
+	if err != nil {
+		s.t.Fatalf("client %q: %v: %s", args, err, out)
+	}
+	return out
+}
+
+// rest returns what a client needs to compute the bytes of the tree.
+func (s *server) sizeArg() string { return strconv.FormatInt(s.size, 10) }

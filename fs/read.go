@@ -1,0 +1,111 @@
+package fs
+
+import (
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs"
+)
+
+// Open allows reading and nothing else. Where the kernel can do without, it is
+// told so: opening and closing then takes no round trip, and pages are kept as
+// with FOPEN_KEEP_CACHE.
+func (f *rawFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	e, ok := f.node(in.NodeId)
+	switch {
+	case !ok:
+		return fuse.ENOENT
+	case e.Data == nil:
+		return fuse.EISDIR
+	case in.Flags&syscall.O_ACCMODE != syscall.O_RDONLY:
+		return fuse.EROFS
+	case f.noOpen:
+		return fuse.ENOSYS
+	}
+	out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
+	return fuse.OK
+}
+
+// Flush has nothing to write; after one ENOSYS the kernel asks no more.
+func (f *rawFS) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
+
+// Release does nothing: an open file has no state.
+func (f *rawFS) Release(<-chan struct{}, *fuse.ReleaseIn) {}
+
+// Read answers a read. Interrupts are ignored: Go programs cause them all the
+// time and the answer is on its way.
+func (f *rawFS) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+	e, ok := f.node(in.NodeId)
+	switch {
+	case !ok:
+		return nil, fuse.ENOENT
+	case e.Data == nil:
+		return nil, fuse.EISDIR
+	}
+	res, err := f.read(e.Data, int64(in.Offset), buf)
+	if err != nil {
+		return nil, f.failed(in.NodeId, int64(in.Offset), err)
+	}
+	return res, fuse.OK
+}
+
+// read makes the reply for up to len(buf) bytes at off.
+func (f *rawFS) read(d tensorfs.Data, off int64, buf []byte) (fuse.ReadResult, error) {
+	size := d.Size()
+	if off < 0 || off >= size {
+		return fuse.ReadResultData(nil), nil
+	}
+	buf = buf[:min(int64(len(buf)), size-off)]
+	if s, ok := d.(tensorfs.Slicer); ok && canReplyMapped {
+		slices, err := s.Slices(nil, off, int64(len(buf)))
+		if err != nil {
+			return nil, err
+		}
+		if r := (mapped{slices, len(buf)}); r.whole() {
+			return r, nil
+		}
+	}
+	if err := tensorfs.ReadFull(d, buf, off); err != nil {
+		return nil, err
+	}
+	return fuse.ReadResultData(buf), nil
+}
+
+// maxSlices is what one writev takes, less the two parts of the header.
+const maxSlices = 1024 - 2
+
+// mapped is a reply that stands in mapped memory. Only the kernel touches it,
+// in writev: a page that is lost there is EFAULT, and the kernel ends the
+// reader's request with EIO.
+//
+// That go-fuse finds Slices on the type is essential. It calls Bytes on any
+// other type and copies, which would touch the pages from Go.
+type mapped struct {
+	slices [][]byte
+	n      int
+}
+
+// whole reports whether one writev can take the reply.
+func (m mapped) whole() bool {
+	n := 0
+	for _, s := range m.slices {
+		n += len(s)
+	}
+	return n == m.n && len(m.slices) <= maxSlices
+}
+
+// Slices returns the memory. It must not fail: go-fuse would send no reply.
+func (m mapped) Slices() ([][]byte, fuse.Status) { return m.slices, fuse.OK }
+
+// Size returns the length of the reply.
+func (m mapped) Size() int { return m.n }
+
+// Done does nothing: the mapping outlives the mount.
+func (m mapped) Done() {}
+
+// Bytes is never called on a type with Slices.
+func (m mapped) Bytes([]byte) ([]byte, fuse.Status) { return nil, fuse.EIO }
+
+var (
+	_ fuse.ReadResult = mapped{}
+)

@@ -1,0 +1,136 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"path/filepath"
+	"strings"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs"
+)
+
+// Server is a mounted tree that is being served.
+type Server struct {
+	mountpoint string
+	raw        *rawFS
+	fuse       *fuse.Server
+	device     string // major:minor as the mount table shows it; "" where there is none
+	done       chan struct{}
+}
+
+// ErrMounted says that a tensorfs is mounted at the place already.
+var ErrMounted = errors.New("a tensorfs is mounted there already")
+
+// Mount mounts the tree and serves it until it is unmounted. It returns when
+// the mount can be used. A mount that a killed server left behind is cleaned up
+// first; a live one is left alone and ErrMounted returned.
+//
+// The calling process must not use the mount itself: a page fault on a file of
+// its own can stop the very goroutine that would answer it.
+func Mount(tree Dir, mountpoint string, opts Options) (*Server, error) {
+	flags, data, err := opts.extra()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := newRawFS(tree, opts)
+	if err != nil {
+		return nil, fmt.Errorf("cannot serve this tree: %w", err)
+	}
+	mountpoint, err = filepath.Abs(mountpoint)
+	if err != nil {
+		return nil, err
+	}
+	cleaned, err := CleanStale(mountpoint)
+	if err != nil {
+		return nil, err
+	}
+	if cleaned {
+		raw.opts.Logger.Info("removed the mount of a server that is gone", "mountpoint", mountpoint)
+	}
+	if mountpoint, err = checkMountpoint(mountpoint); err != nil {
+		return nil, err
+	}
+	s := &Server{mountpoint: mountpoint, raw: raw, done: make(chan struct{})}
+	o := &fuse.MountOptions{
+		MaxWrite:          maxRequest,
+		FsName:            raw.opts.FsName,
+		Name:              subtype,
+		DisableSplice:     true, // it costs three calls a reply and gains nothing
+		ExtraCapabilities: fuse.CAP_READDIRPLUS_AUTO,
+		// Without files that pass through, a file system may be stacked on the
+		// mount (overlayfs).
+		DisabledCapabilities: fuse.CAP_PASSTHROUGH,
+		Debug:                raw.opts.Debug,
+		Logger:               goFuseLog(raw.opts.Logger),
+		PanicHandler:         raw.panicked,
+	}
+	if err := s.mount(o, flags, data); err != nil {
+		return nil, fmt.Errorf("%s: %w", tensorfs.Printable(mountpoint), err)
+	}
+	return s, nil
+}
+
+// serve answers requests until the mount is gone.
+func (s *Server) serve() {
+	go func() {
+		defer close(s.done)
+		s.fuse.Serve()
+	}()
+}
+
+// Mountpoint returns the absolute path of the mount, links resolved.
+func (s *Server) Mountpoint() string { return s.mountpoint }
+
+// Wait returns when the mount is gone and its last user too.
+func (s *Server) Wait() { <-s.done }
+
+// Done is closed when Wait would return.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Unmount unmounts. It fails with an error that wraps syscall.EBUSY as long as
+// somebody has a file, a mapping or a working directory there; the server then
+// goes on. It does not wait: see Wait.
+func (s *Server) Unmount() error { return s.unmount(false) }
+
+// UnmountLazy takes the mount out of the tree of files at once, in use or not.
+// Those who use it are served until the last of them is done.
+func (s *Server) UnmountLazy() error { return s.unmount(true) }
+
+func (s *Server) unmount(lazy bool) error {
+	select {
+	case <-s.done:
+		return nil
+	default:
+	}
+	if s.device != "" {
+		// Another mount may stand at the path by now, and the name may be gone
+		// while the last users are still there.
+		found, err := mountedAt(s.mountpoint)
+		if err == nil && (found == nil || found.Device != s.device) {
+			return nil
+		}
+	}
+	return unmount(s.mountpoint, lazy)
+}
+
+// goFuseLog passes on what go-fuse has to say. It is of interest to those who
+// look for a fault only, except for one kind of line: a reply that the kernel
+// could not copy from mapped memory.
+func goFuseLog(l *slog.Logger) *log.Logger { return log.New(&lineLog{l: l}, "", 0) }
+
+type lineLog struct{ l *slog.Logger }
+
+func (w *lineLog) Write(p []byte) (int, error) {
+	level := slog.LevelDebug
+	line := strings.TrimSpace(string(p))
+	if strings.Contains(line, "bad address") {
+		level = slog.LevelWarn
+		line = "a page of the model was lost while the kernel read it; the reader got an I/O error (" + line + ")"
+	}
+	w.l.Log(context.Background(), level, line)
+	return len(p), nil
+}

@@ -1,0 +1,85 @@
+package fs
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// canReplyMapped: writev from a lost page fails with EFAULT and nothing else.
+	canReplyMapped = true
+	// canSkipOpen: ENOSYS for OPEN is understood.
+	canSkipOpen = true
+	// noForeignAttr answers attributes outside our namespace.
+	noForeignAttr = fuse.ENOTSUP
+)
+
+// mount mounts, with mount(2) as root and by fusermount3 otherwise. go-fuse
+// gets the open device by its name /dev/fd/N: mounting here gives errors that
+// say what to do, and a device that no child inherits.
+func (s *Server) mount(o *fuse.MountOptions, flags, data []string) error {
+	fd, err := mountDevice(s.mountpoint, o.FsName, flags, data)
+	if err != nil {
+		return err
+	}
+	s.fuse, err = fuse.NewServer(s.raw, "/dev/fd/"+strconv.Itoa(fd), o)
+	if err != nil {
+		return fmt.Errorf("the kernel refused the file system: %w", joinUnmount(err, s.mountpoint))
+	}
+	if m, err := mountedAt(s.mountpoint); err == nil && m != nil {
+		s.device = m.Device
+		s.raw.opts.setReadAhead(m.Device)
+	}
+	s.serve()
+	return nil
+}
+
+func joinUnmount(err error, mountpoint string) error {
+	if uerr := unmount(mountpoint, true); uerr != nil {
+		return fmt.Errorf("%w (and it cannot be unmounted: %w)", err, uerr)
+	}
+	return err
+}
+
+// setReadAhead raises the kernel's read-ahead, which FUSE limits to 128 KiB.
+// It is a matter of speed only, so a refusal is not an error.
+func (o *Options) setReadAhead(device string) {
+	if o.ReadAheadKiB < 0 || os.Geteuid() != 0 {
+		return
+	}
+	path := "/sys/class/bdi/" + device + "/read_ahead_kb"
+	if err := os.WriteFile(path, []byte(strconv.Itoa(o.ReadAheadKiB)), 0); err != nil {
+		o.Logger.Debug("the kernel's read-ahead stays as it is", "error", err)
+	}
+}
+
+// checkMountpoint resolves the links of a mount point and checks that it can be
+// one.
+func checkMountpoint(path string) (string, error) {
+	path, err := resolve(path)
+	if err != nil {
+		return "", mountpointError(path, err)
+	}
+	m, err := mountedAt(path)
+	if err != nil {
+		return "", err
+	}
+	if m != nil && m.Type == fsType {
+		return "", fmt.Errorf("%s: %w: %s; unmount it first or choose another directory", path, ErrMounted, m.Source)
+	}
+	st, err := os.Stat(path)
+	if err != nil {
+		return "", mountpointError(path, err)
+	}
+	if !st.IsDir() {
+		return "", fmt.Errorf("%s: not a directory; a mount point must be one", path)
+	}
+	if err := unix.Access(path, unix.W_OK); err != nil && os.Geteuid() != 0 {
+		return "", fmt.Errorf("%s: only root can mount on a directory that you cannot write; choose a directory of your own: %w", path, err)
+	}
+	return path, nil
+}

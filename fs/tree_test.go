@@ -1,0 +1,238 @@
+package fs
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/mmap"
+)
+
+// The trees of the tests are functions of a model file whose bytes anybody can
+// compute: neither servers nor clients trust the mount for what is expected.
+
+// fill writes the model's bytes [off, off+len(p)) to p.
+func fill(p []byte, off int64) {
+	var word [8]byte
+	for i := 0; i < len(p); {
+		at := off + int64(i)
+		x := uint64(at>>3) * 0x9e3779b97f4a7c15
+		x ^= x >> 29
+		x *= 0xbf58476d1ce4e5b9
+		x ^= x >> 32
+		binary.LittleEndian.PutUint64(word[:], x)
+		i += copy(p[i:], word[at&7:])
+	}
+}
+
+// writeModel makes a model file of the given size.
+func writeModel(path string, size int64) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, 1<<20)
+	for off := int64(0); off < size; off += int64(len(buf)) {
+		p := buf[:min(int64(len(buf)), size-off)]
+		fill(p, off)
+		if _, err := f.Write(p); err != nil {
+			f.Close()
+			return err
+		}
+	}
+	return f.Close()
+}
+
+// doubled is Data that has to be converted: every byte of src becomes two.
+type doubled struct{ src *mmap.Section }
+
+func (d doubled) Size() int64 { return 2 * d.src.Size() }
+
+func (d doubled) ReadAt(p []byte, off int64) (int, error) {
+	n, eof := tensorfs.ClipRange(d.Size(), p, off)
+	if n == 0 {
+		return 0, eof
+	}
+	first, end := off/2, (off+int64(n)+1)/2
+	err := d.src.View(first, end-first, func(b []byte) error {
+		double(p[:n], b, off&1)
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, eof
+}
+
+func (d doubled) Drop(off, n int64) { d.src.Drop((off+1)/2, n/2) }
+
+// double writes the doubled bytes of src, without the first skip, to dst.
+func double(dst, src []byte, skip int64) {
+	for i := range dst {
+		x := src[(int64(i)+skip)/2]
+		if (int64(i)+skip)&1 != 0 {
+			x ^= 0xa5
+		}
+		dst[i] = x
+	}
+}
+
+// part is a run of the model that the trees show as a file.
+type part struct {
+	name   string
+	off, n int64
+}
+
+// parts are the files of raw/ and f16/ in a model of the given size. Their
+// offsets and sizes are odd on purpose.
+func parts(size int64) []part {
+	ps := []part{
+		{"a.empty", 100, 0},
+		{"b.byte", 4097, 1},
+		{"c.page", 8192, 4096},
+		{"d.odd", 12345, 77777},
+		{"e.aligned", 1 << 20, 1 << 20},
+	}
+	rest := int64(2<<20 + 13)
+	if size > rest {
+		ps = append(ps, part{"f.large", rest, size - rest})
+	}
+	return ps
+}
+
+// want returns the bytes [off, off+len(p)) of a tree's file, computed without
+// the mount. The path is below the mount point.
+func want(p []byte, path string, size, off int64) error {
+	for _, x := range parts(size) {
+		switch path {
+		case "raw/" + x.name, "joined/" + x.name:
+			fill(p, x.off+off)
+			return nil
+		case "f16/" + x.name:
+			src := make([]byte, (off&1+int64(len(p))+1)/2)
+			fill(src, x.off+off/2)
+			double(p, src, off&1)
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: no such file in the test's tree", path)
+}
+
+// joined is Data in two mapped pieces.
+type joined struct{ a, b *mmap.Section }
+
+func (j joined) Size() int64 { return j.a.Size() + j.b.Size() }
+
+func (j joined) ReadAt(p []byte, off int64) (int, error) {
+	return io.NewSectionReader(readers{j}, 0, j.Size()).ReadAt(p, off)
+}
+
+type readers struct{ j joined }
+
+func (r readers) ReadAt(p []byte, off int64) (int, error) {
+	n := 0
+	if cut := r.j.a.Size(); off < cut {
+		m, err := r.j.a.ReadAt(p[:min(int64(len(p)), cut-off)], off)
+		if n += m; err != nil && err != io.EOF {
+			return n, err
+		}
+	}
+	if n < len(p) {
+		m, err := r.j.b.ReadAt(p[n:], off+int64(n)-r.j.a.Size())
+		return n + m, err
+	}
+	return n, nil
+}
+
+func (j joined) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
+	if err := tensorfs.CheckRange(j, off, n); err != nil {
+		return dst, err
+	}
+	cut := j.a.Size()
+	var err error
+	if off < cut {
+		take := min(n, cut-off)
+		if dst, err = j.a.Slices(dst, off, take); err != nil {
+			return dst, err
+		}
+		off, n = cut, n-take
+	}
+	if n > 0 {
+		dst, err = j.b.Slices(dst, off-cut, n)
+	}
+	return dst, err
+}
+
+// lazyText is Data that is rendered when somebody asks for it.
+type lazyText struct {
+	once   sync.Once
+	render func() string
+	r      *bytes.Reader
+}
+
+func (l *lazyText) get() *bytes.Reader {
+	l.once.Do(func() { l.r = bytes.NewReader([]byte(l.render())) })
+	return l.r
+}
+
+func (l *lazyText) Size() int64                             { return l.get().Size() }
+func (l *lazyText) ReadAt(p []byte, off int64) (int, error) { return l.get().ReadAt(p, off) }
+
+const readme = "This is a tree for tests.\n"
+
+// testTree is the tree over a model file and an optional second one ("other").
+func testTree(model *mmap.File, other *mmap.File) Dir {
+	var raw, f16, two Entries
+	for _, p := range parts(model.Size()) {
+		if p.off+p.n > model.Size() {
+			continue
+		}
+		sec := model.Section(p.off, p.n)
+		attrs := func() []Attr {
+			return []Attr{
+				{"user.tensorfs.dtype", []byte("U8")},
+				{"user.tensorfs.shape", fmt.Appendf(nil, "[%d]", p.n)},
+			}
+		}
+		half := p.n / 3
+		raw = append(raw, Entry{Name: p.name, Data: sec, Attrs: attrs})
+		f16 = append(f16, Entry{Name: p.name, Data: doubled{sec}, Attrs: attrs})
+		two = append(two, Entry{Name: p.name, Data: joined{model.Section(p.off, half), model.Section(p.off+half, p.n-half)}})
+	}
+	root := Entries{
+		{Name: "README", Data: &lazyText{render: func() string { return readme }}},
+		{Name: "deep", Dir: Entries{{Name: "er", Dir: Entries{{Name: "x", Data: bytes.NewReader([]byte("x"))}}}}},
+		{Name: "empty", Dir: Entries{}},
+		{Name: "f16", Dir: f16},
+		{Name: "joined", Dir: two},
+	}
+	if other != nil {
+		root = append(root, Entry{Name: "other", Data: other.Section(0, other.Size())})
+	}
+	return append(root,
+		Entry{Name: "raw", Dir: raw},
+		Entry{Name: "source", Dir: Entries{{Name: "model", Link: model.Path()}}},
+	)
+}
+
+// wide is a directory of many files that are made when asked for.
+type wide int
+
+func (w wide) Len() int { return int(w) }
+
+func (w wide) Entry(i int) Entry {
+	return Entry{Name: fmt.Sprintf("tensor.%06d.weight", i), Data: number(i)}
+}
+
+// number is Data: the decimal digits of i.
+type number int
+
+func (n number) text() []byte { return fmt.Appendf(nil, "%d\n", int(n)) }
+func (n number) Size() int64  { return int64(len(n.text())) }
+func (n number) ReadAt(p []byte, off int64) (int, error) {
+	return bytes.NewReader(n.text()).ReadAt(p, off)
+}

@@ -1,0 +1,73 @@
+package fs
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// userSpace is the namespace of the attributes that this file system serves.
+const userSpace = "user."
+
+// pidAttr names the attribute of the root that tells which process serves the
+// mount. The kernel never caches attributes of this kind: an answer also proves
+// that the process is alive.
+const pidAttr = "user.tensorfs.pid"
+
+// xattrs returns the extended attributes of a node.
+func (f *rawFS) xattrs(id uint64) ([]Attr, fuse.Status) {
+	if id == fuse.FUSE_ROOT_ID {
+		return []Attr{{Name: pidAttr, Value: strconv.AppendInt(nil, int64(os.Getpid()), 10)}}, fuse.OK
+	}
+	e, ok := f.nodes.entry(id)
+	if !ok {
+		return nil, fuse.ENOENT
+	}
+	if e.Attrs == nil {
+		return nil, fuse.OK
+	}
+	return e.Attrs(), fuse.OK
+}
+
+// GetXAttr returns the value of an extended attribute. Names outside user. are
+// not supported rather than absent: ls asks for security labels and ACLs of
+// every file and stops after the first such answer.
+func (f *rawFS) GetXAttr(_ <-chan struct{}, h *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
+	if !strings.HasPrefix(name, userSpace) {
+		return 0, noForeignAttr
+	}
+	attrs, st := f.xattrs(h.NodeId)
+	if !st.Ok() {
+		return 0, st
+	}
+	for _, a := range attrs {
+		if a.Name == name {
+			return reply(dest, a.Value)
+		}
+	}
+	return 0, fuse.ENOATTR
+}
+
+// ListXAttr returns the names, each with a zero byte behind it.
+func (f *rawFS) ListXAttr(_ <-chan struct{}, h *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
+	attrs, st := f.xattrs(h.NodeId)
+	if !st.Ok() {
+		return 0, st
+	}
+	var names []byte
+	for _, a := range attrs {
+		names = append(append(names, a.Name...), 0)
+	}
+	return reply(dest, names)
+}
+
+// reply copies a value. ERANGE with the size answers a buffer that is too
+// small, the empty one of a caller that asks for the size included.
+func reply(dest, value []byte) (uint32, fuse.Status) {
+	if len(value) > len(dest) {
+		return uint32(len(value)), fuse.ERANGE
+	}
+	return uint32(copy(dest, value)), fuse.OK
+}
