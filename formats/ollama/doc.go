@@ -1,0 +1,2 @@
+// Package ollama opens models of an Ollama store.
+package ollama
