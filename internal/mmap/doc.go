@@ -9,5 +9,5 @@
 // A file that is modified or truncated after it was opened serves no byte any
 // more: size and mtime of the open descriptor are compared after every read.
 // ctime is not compared, because renaming, unlinking and chmod move it and
-// change no byte.
+// change no byte. [File.IgnoreModTime] is for files that are touched on purpose.
 package mmap
