@@ -7,21 +7,20 @@ import (
 
 // half rounds the float with the given F32 bits to IEEE half, nearest even. NaN keeps its sign and becomes quiet with
 // no payload.
-//
-// With f = 1.m * 2^E, the float 2^(E+13) + f has its last place at 2^(E-10), which is half's last place for exponent E:
-// the addition itself rounds, and the difference of the bit patterns is f / 2^(E-10), from 1024 to 2048. Below half's
-// smallest exponent E stays -14, which makes the difference the subnormal's mantissa.
-func half(b uint32) uint16 {
-	mag := b & 0x7FFF_FFFF
-	m := min(mag, 0x4780_0000)           // 65536, which comes out as infinity
-	e := max(m&0x7F80_0000, 0x3880_0000) // E, at least -14
-	anchor := e + 13<<23                 // 2^(E+13)
-	h := e>>13 - 113<<10 - anchor        // exponent E+14: the mantissa's 1024 adds the missing one
-	h += math.Float32bits(math.Float32frombits(m) + math.Float32frombits(anchor))
-	if mag > 0x7F80_0000 {
-		h = 0x7E00
+func half(b uint32) uint16 { return uint16(b>>16&0x8000 | magnitude(b&0x7FFF_FFFF)) }
+
+// magnitude is half without the sign. The first case is nearly all there is and costs one predicted branch.
+func magnitude(m uint32) uint32 {
+	if m-0x3880_0000 < 0x0F00_0000 { // 2^-14 to 65536: correct the bias, round; a carry into the exponent is right
+		return (m - 0x3800_0000 + 0xFFF + m>>13&1) >> 13
 	}
-	return uint16(b>>16&0x8000 | h)
+	if m < 0x3880_0000 { // the last place of 0.5 is 2^-24 as that of a subnormal half: the addition rounds
+		return math.Float32bits(math.Float32frombits(m)+0.5) - 0x3F00_0000
+	}
+	if m > 0x7F80_0000 {
+		return 0x7E00
+	}
+	return 0x7C00
 }
 
 // round stores computed values as halves and returns dst behind them. A NaN loses its sign: which one arithmetic gives
@@ -30,10 +29,11 @@ func round(dst []byte, v []float32) []byte {
 	out := dst[:2*len(v)]
 	for i, x := range v {
 		b := math.Float32bits(x)
-		if x != x {
-			b = 0x7FC0_0000
+		sign, h := b>>16&0x8000, magnitude(b&0x7FFF_FFFF)
+		if h > 0x7C00 {
+			sign = 0
 		}
-		binary.LittleEndian.PutUint16(out[2*i:], half(b))
+		binary.LittleEndian.PutUint16(out[2*i:], uint16(sign|h))
 	}
 	return dst[2*len(v):]
 }
