@@ -1,0 +1,281 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/names"
+)
+
+// Lookup returns a value of a model's metadata: in GGUF by the full key
+// ("llama.block_count"), in a config.json by the path with dots
+// ("rope_scaling.factor"). Values are bool, string, integers and floats of any
+// width, json.Number, and lists of these as a slice or as [tensorfs.Array].
+type Lookup func(key string) (value any, ok bool)
+
+// Shapes returns the row-major shape of a tensor by its canonical name: for
+// quantised ones that of the numbers, not of the packed codes.
+type Shapes func(canonical string) (shape []int64, ok bool)
+
+// perLayer is what a field is called that has a value for each layer.
+const perLayer = "_per_layer"
+
+// maxArch bounds what is put before a key; no key is that long.
+const maxArch = 1 << 10
+
+// model is what the schema is evaluated on.
+type model struct {
+	get    Lookup
+	arch   string
+	scopes []string // prefixes of config.json paths; nil for GGUF
+	shapes Shapes
+	layers int
+	fields []tensorfs.Field
+}
+
+// FromGGUF returns the fields that a GGUF file's metadata gives. shapes may be
+// nil; layers is 1 + the highest layer number among the canonical names.
+func FromGGUF(get Lookup, shapes Shapes, layers int) []tensorfs.Field {
+	m := &model{get: get, shapes: shapes, layers: layers, arch: "unknown"}
+	if arch, ok := get("general.architecture"); ok {
+		if s, ok := arch.(string); ok && s != "" {
+			m.arch = s
+		}
+	}
+	return m.evaluate(false)
+}
+
+// FromHF returns the fields that a config.json gives. get may be nil, for
+// tensors without one: then only what the tensors say is known.
+func FromHF(get Lookup, shapes Shapes, layers int) []tensorfs.Field {
+	bare := get == nil
+	if bare {
+		get = func(string) (any, bool) { return nil, false }
+	}
+	m := &model{get: get, shapes: shapes, layers: layers, arch: Architecture(get), scopes: scopes(get)}
+	return m.evaluate(bare)
+}
+
+// Architecture returns GGUF's name of the architecture of a config.json. What
+// the tables of package names do not know is returned as the file says it, and
+// "unknown" where it says nothing.
+func Architecture(get Lookup) string {
+	class := func(scope string) string {
+		if v, ok := get(scope + "architectures"); ok {
+			if _, seq, ok := elements(v); ok {
+				for first := range seq {
+					s, _ := first.(string)
+					return s
+				}
+			}
+		}
+		return ""
+	}
+	modelType := func(scope string) string {
+		v, _ := get(scope + "model_type")
+		s, _ := v.(string)
+		return s
+	}
+	sc := scopes(get)
+	for _, scope := range sc {
+		if a := names.Arch(class(scope), ""); a != "" {
+			return a
+		}
+	}
+	for _, scope := range sc {
+		if a := names.Arch("", modelType(scope)); a != "" {
+			return a
+		}
+	}
+	if s := modelType(""); s != "" {
+		return s
+	}
+	if s := class(""); s != "" {
+		return s
+	}
+	return "unknown"
+}
+
+// scopes returns where to look for a field of the language model: in the object
+// that a multimodal config.json has for it, then at the top.
+func scopes(get Lookup) []string {
+	for _, object := range []string{"text_config", "llm_config", "language_config", "thinker_config.text_config"} {
+		if v, ok := get(object); ok && v != nil {
+			return []string{object + ".", ""}
+		}
+	}
+	return []string{""}
+}
+
+// find returns the value of the first key that is present.
+func (m *model) find(gguf, hf []string) (any, bool) {
+	if m.scopes == nil {
+		for _, k := range gguf {
+			if len(m.arch) < maxArch {
+				if v, ok := m.get(m.arch + "." + k); ok {
+					return v, true
+				}
+			}
+			if v, ok := m.get(k); ok {
+				return v, true
+			}
+		}
+		for _, k := range hf { // a few BitNet files have these, without a prefix
+			if v, ok := m.get(k); ok {
+				return v, true
+			}
+		}
+		return nil, false
+	}
+	for _, scope := range m.scopes {
+		for _, k := range hf {
+			if v, ok := m.get(scope + k); ok && v != nil {
+				return v, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// evaluate walks the schema. bare leaves out what is no more than a default.
+func (m *model) evaluate(bare bool) []tensorfs.Field {
+	for i := range schema {
+		f := &schema[i]
+		if f.only != nil && !f.only(m) || bare && !f.tensors {
+			continue
+		}
+		if !m.read(f) && f.without != nil {
+			if v, ok := f.without(m); ok {
+				m.set(f.name, v)
+			}
+		}
+	}
+	return m.fields
+}
+
+// read sets a field from its keys. It reports whether one is present, also
+// where its value cannot be used and the field remains unknown.
+func (m *model) read(f *field) bool {
+	if f.kind == pattern {
+		return m.readPattern(f)
+	}
+	v, ok := m.find(f.gguf, f.hf)
+	if !ok {
+		return false
+	}
+	switch f.kind {
+	case count:
+		if n, ok := toCount(v); ok {
+			m.set(f.name, n)
+		}
+	case counts:
+		if n, list, ok := toCounts(v); ok {
+			m.set(f.name, n)
+			if list != nil {
+				m.set(f.name+perLayer, list)
+			}
+		}
+	case real:
+		if x, ok := toReal(v); ok {
+			m.set(f.name, x)
+		}
+	case text:
+		if s, ok := v.(string); ok {
+			m.set(f.name, s)
+		}
+	case boolean:
+		if b, ok := v.(bool); ok {
+			m.set(f.name, b)
+		}
+	}
+	return true
+}
+
+// readPattern goes on to the next key where one turns out to mean another thing.
+func (m *model) readPattern(f *field) bool {
+	for i := range max(len(f.gguf), len(f.hf)) {
+		v, ok := m.find(at(f.gguf, i), at(f.hf, i))
+		if !ok {
+			continue
+		}
+		p, list, skip, ok := toPattern(v)
+		if skip {
+			continue
+		}
+		if ok {
+			m.set(f.name, p)
+			if list != nil {
+				m.set(f.name+perLayer, list)
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// at returns the one key at place i, or none.
+func at(keys []string, i int) []string {
+	if i >= len(keys) {
+		return nil
+	}
+	return keys[i : i+1]
+}
+
+func (m *model) set(name string, v any) {
+	m.fields = append(m.fields, tensorfs.Field{Name: name, Value: v})
+}
+
+// value returns a field set before.
+func (m *model) value(name string) (any, bool) {
+	for i := range m.fields {
+		if m.fields[i].Name == name {
+			return m.fields[i].Value, true
+		}
+	}
+	return nil, false
+}
+
+// count returns a count set before.
+func (m *model) count(name string) (int64, bool) {
+	v, _ := m.value(name)
+	n, ok := v.(int64)
+	return n, ok
+}
+
+func (m *model) positive(name string) bool {
+	n, ok := m.count(name)
+	return ok && n > 0
+}
+
+// shape returns a tensor's shape, nil where there is no such tensor.
+func (m *model) shape(tensor string) []int64 {
+	if m.shapes == nil {
+		return nil
+	}
+	s, ok := m.shapes(tensor)
+	if !ok {
+		return nil
+	}
+	if s == nil {
+		s = []int64{}
+	}
+	return s
+}
+
+// Object returns the Lookup of a decoded config.json.
+func Object(root map[string]any) Lookup {
+	return func(path string) (any, bool) {
+		object := root
+		for {
+			key, rest, more := strings.Cut(path, ".")
+			v, ok := object[key]
+			if !more || !ok {
+				return v, ok
+			}
+			if object, ok = v.(map[string]any); !ok {
+				return nil, false
+			}
+			path = rest
+		}
+	}
+}

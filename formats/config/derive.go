@@ -1,0 +1,156 @@
+package config
+
+import "strings"
+
+// maxCount bounds every count: fields have 32 bits in the files.
+const maxCount = 1<<32 - 1
+
+func inRange(n int64, ok bool) (any, bool) { return n, ok && n >= 0 && n <= maxCount }
+
+func always(v any) func(*model) (any, bool) {
+	return func(*model) (any, bool) { return v, true }
+}
+
+func same(name string) func(*model) (any, bool) {
+	return func(m *model) (any, bool) { return m.value(name) }
+}
+
+func quotient(a, b string) func(*model) (any, bool) {
+	return func(m *model) (any, bool) {
+		x, okX := m.count(a)
+		y, okY := m.count(b)
+		if !okX || !okY || y == 0 {
+			return nil, false
+		}
+		return x / y, true
+	}
+}
+
+func product(a, b string) func(*model) (any, bool) {
+	return func(m *model) (any, bool) {
+		x, okX := m.count(a)
+		y, okY := m.count(b)
+		return multiply(x, y, okX && okY)
+	}
+}
+
+// multiply is exact: both factors are counts, so the product has 64 bits.
+func multiply(x, y int64, ok bool) (any, bool) {
+	if !ok || x != 0 && y > maxCount/x {
+		return nil, false
+	}
+	return x * y, true
+}
+
+func architecture(m *model) (any, bool) { return m.arch, true }
+
+// columns derives a count from the last dimension of a tensor.
+func columns(tensor string) func(*model) (any, bool) {
+	return func(m *model) (any, bool) {
+		s := m.shape(tensor)
+		if len(s) < 2 {
+			return nil, false
+		}
+		return inRange(s[len(s)-1], true)
+	}
+}
+
+func layerCount(m *model) (any, bool) { return inRange(int64(m.layers), m.layers > 0) }
+
+func kvHeads(m *model) (any, bool) {
+	if v, ok := m.find(nil, keys("multi_query")); ok && v == true {
+		return int64(1), true
+	}
+	n, ok := m.count("n_heads")
+	return n, ok
+}
+
+// rows derives heads * head_dim. A tensor of the first layer that has other
+// rows (a gate in the same matrix, compressed attention) disproves it.
+func rows(heads, tensor string) func(*model) (any, bool) {
+	return func(m *model) (any, bool) {
+		n, okN := m.count(heads)
+		d, okD := m.count("head_dim")
+		first := n
+		if list, ok := m.value(heads + perLayer); ok {
+			first = list.([]int64)[0]
+		}
+		if s := m.shape(tensor); okN && okD && len(s) == 2 {
+			if r, ok := multiply(first, d, true); !ok || r != s[0] {
+				return nil, false
+			}
+		}
+		return multiply(n, d, okN && okD)
+	}
+}
+
+func vocabulary(m *model) (any, bool) {
+	if s := m.shape("token_embedding.weight"); len(s) == 2 {
+		return inRange(s[0], true)
+	}
+	if v, ok := m.find(keys("tokenizer.ggml.tokens"), nil); ok {
+		if n, _, ok := elements(v); ok {
+			return inRange(int64(n), true)
+		}
+	}
+	return nil, false
+}
+
+func ropeDim(m *model) (any, bool) {
+	d, ok := m.count("head_dim")
+	share := 1.0
+	if v, present := m.find(nil, keys("partial_rotary_factor rope_pct rotary_pct rope_parameters.partial_rotary_factor")); present && ok {
+		share, ok = toReal(v)
+	}
+	return int64(float64(d) * min(share, 1)), ok && share <= 1
+}
+
+// usualPattern is that of architectures whose files do not write it.
+func usualPattern(m *model) (any, bool) {
+	if !m.positive("sliding_window") {
+		return int64(0), true
+	}
+	return map[string]int64{"gemma3": 6, "gemma2": 2, "cohere2": 4}[m.arch], true
+}
+
+func tied(m *model) (any, bool) {
+	return m.shape("output.weight") == nil, m.shape("token_embedding.weight") != nil
+}
+
+// isMLA tells models with compressed attention, the only ones whose heads have
+// a part without rotation and another size for values.
+func isMLA(m *model) bool { return m.positive("kv_lora_rank") }
+
+func nopeDim(m *model) (any, bool) {
+	v, ok := m.find(keys("attention.key_length_mla attention.key_length"), nil)
+	if !ok {
+		return nil, false
+	}
+	k, okK := toCount(v)
+	r, okR := m.count("rope_dim")
+	return inRange(k-r, okK && okR)
+}
+
+// ssmInner: in Mamba's config.json intermediate_size is no FFN but the state
+// space; others give a factor.
+func ssmInner(m *model) (any, bool) {
+	if strings.HasPrefix(m.arch, "mamba") {
+		if v, ok := m.find(nil, keys("intermediate_size")); ok {
+			n, ok := toCount(v)
+			return n, ok
+		}
+	}
+	v, present := m.find(nil, keys("expand mamba_expand"))
+	if !present {
+		return nil, false
+	}
+	f, okF := toReal(v)
+	d, okD := m.count("dim")
+	if !okF || !okD || f*float64(d) > maxCount {
+		return nil, false
+	}
+	return int64(f * float64(d)), true
+}
+
+// hasEncoder keeps d_model of a plain decoder from looking like an encoder's.
+func hasEncoder(m *model) bool { return m.positive("enc_n_layers") }
