@@ -1,0 +1,208 @@
+package gguf
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/mmap"
+)
+
+// maxHeader bounds what stands before the tensor data. Real files have less
+// than a fifth of it; beyond it a sparse file could claim a vocabulary that
+// takes minutes to walk.
+const maxHeader = 1 << 28
+
+// window is how many bytes a cursor copies out of the mapping at a time.
+const window = 64 << 10
+
+// cursor reads a range of a file from front to back. The first error sticks:
+// all later calls return zeros, so a caller may look at err once in a while.
+type cursor struct {
+	file   *mmap.File
+	pos    int64
+	end    int64  // of the range
+	big    bool   // integers and floats are big-endian
+	narrow bool   // lengths have 4 bytes: version 1
+	what   string // kind of thing that is read, for messages
+	index  int64  // its number, from 0
+	key    string // its name, if it is an entry and that is known
+	tensor string // its name, if it is a tensor info and that is known
+	buf    []byte
+	win    []byte // bytes from winOff on, in buf
+	winOff int64
+	err    error
+}
+
+// newCursor returns a cursor over [pos, end) of a file.
+func newCursor(f *mmap.File, pos, end int64) *cursor {
+	return &cursor{file: f, pos: pos, end: end, buf: make([]byte, min(window, max(end-pos, 0)))}
+}
+
+// fail makes err of a problem at off, unless there is one.
+func (c *cursor) fail(off int64, format string, args ...any) {
+	if c.err != nil {
+		return
+	}
+	e := &tensorfs.FormatError{File: c.file.Path(), Tensor: c.tensor, Offset: off, Problem: fmt.Sprintf(format, args...)}
+	switch {
+	case c.tensor != "":
+	case c.key != "":
+		e.Problem = fmt.Sprintf("%s %s: %s", c.what, tensorfs.Quote(c.key), e.Problem)
+	case c.what != "":
+		e.Problem = fmt.Sprintf("%s %d: %s", c.what, c.index, e.Problem)
+	}
+	c.err = e
+}
+
+// short fails because n bytes are announced, or needed, that are not there.
+func (c *cursor) short(n uint64, announced bool) {
+	switch {
+	case c.end < c.file.Size():
+		c.fail(c.pos, "%d bytes here go beyond the first %d of the file, where metadata and tensor infos must end", n, c.end)
+	case announced:
+		c.fail(c.pos, "%d bytes are announced, and only %d are left in the file", n, c.end-c.pos)
+	default:
+		c.fail(c.pos, "the file ends here, inside a field of %d bytes of which it has %d", n, c.end-c.pos)
+	}
+}
+
+// next returns the next n bytes, at most a window of them, until the next call.
+// It returns nil after an error.
+func (c *cursor) next(n int) []byte {
+	if c.err != nil {
+		return nil
+	}
+	if int64(n) > c.end-c.pos {
+		c.short(uint64(n), false)
+		return nil
+	}
+	i := c.pos - c.winOff
+	if i < 0 || i+int64(n) > int64(len(c.win)) {
+		if !c.fill() {
+			return nil
+		}
+		i = 0
+	}
+	c.pos += int64(n)
+	return c.win[i : i+int64(n)]
+}
+
+// fill moves the window to pos.
+func (c *cursor) fill() bool {
+	c.win = c.buf[:min(int64(len(c.buf)), c.end-c.pos)]
+	c.winOff = c.pos
+	if err := tensorfs.ReadFull(c.file, c.win, c.pos); err != nil {
+		c.err, c.win = err, nil
+	}
+	return c.err == nil
+}
+
+// skip passes over n bytes without reading them.
+func (c *cursor) skip(n uint64) {
+	if c.err != nil {
+		return
+	}
+	if n > uint64(c.end-c.pos) {
+		c.short(n, true)
+		return
+	}
+	c.pos += int64(n)
+}
+
+func (c *cursor) u32() uint32 {
+	b := c.next(4)
+	switch {
+	case b == nil:
+		return 0
+	case c.big:
+		return binary.BigEndian.Uint32(b)
+	}
+	return binary.LittleEndian.Uint32(b)
+}
+
+func (c *cursor) u64() uint64 {
+	b := c.next(8)
+	switch {
+	case b == nil:
+		return 0
+	case c.big:
+		return binary.BigEndian.Uint64(b)
+	}
+	return binary.LittleEndian.Uint64(b)
+}
+
+// length reads a len: a count, a string's length or a dimension.
+func (c *cursor) length() uint64 {
+	if c.narrow {
+		return uint64(c.u32())
+	}
+	return c.u64()
+}
+
+// lengthSize returns the bytes of a len.
+func (c *cursor) lengthSize() uint64 {
+	if c.narrow {
+		return 4
+	}
+	return 8
+}
+
+// count reads how many things follow that take at least size bytes each, and
+// fails where so many do not fit what is left.
+func (c *cursor) count(things string, size uint64) int64 {
+	at := c.pos
+	n := c.length()
+	if c.err == nil && n > uint64(c.end-c.pos)/size {
+		c.fail(at, "%d %s are announced, and only %d bytes are left for them", n, things, c.end-c.pos)
+		return 0
+	}
+	return int64(n)
+}
+
+// text reads a string of at most limit bytes.
+func (c *cursor) text(limit uint64) string {
+	at := c.pos
+	n := c.length()
+	if c.err != nil {
+		return ""
+	}
+	if n > uint64(c.end-c.pos) {
+		c.short(n, true)
+		return ""
+	}
+	if n > limit {
+		c.fail(at, "it has %d bytes, more than %d", n, limit)
+		return ""
+	}
+	if n <= uint64(len(c.buf)) {
+		return string(c.next(int(n)))
+	}
+	b := make([]byte, n) // not more than the file has
+	if err := tensorfs.ReadFull(c.file, b, c.pos); err != nil {
+		c.err = err
+		return ""
+	}
+	c.pos += int64(n)
+	return string(b)
+}
+
+// skipTexts passes over n strings. A vocabulary has hundreds of thousands, so
+// nothing is called for one that stands in the window.
+func (c *cursor) skipTexts(n int64) {
+	size := int64(c.lengthSize())
+	for ; n > 0 && c.err == nil; n-- {
+		var length uint64
+		if i := c.pos - c.winOff; i >= 0 && i+size <= int64(len(c.win)) && !c.narrow {
+			if b := c.win[i : i+8]; c.big {
+				length = binary.BigEndian.Uint64(b)
+			} else {
+				length = binary.LittleEndian.Uint64(b)
+			}
+			c.pos += 8
+		} else {
+			length = c.length()
+		}
+		c.skip(length)
+	}
+}

@@ -1,0 +1,27 @@
+// Package gguf reads GGUF files, the container of ggml and llama.cpp.
+//
+// [Open] turns a path into a [tensorfs.Model]: a file, or a set of shards of
+// which any is named. [Parse] stops before names are translated, for callers
+// that put several files together. Versions 1 to 3 and both byte orders are
+// read.
+//
+//	header:       "GGUF"  u32 version  len tensors  len entries
+//	entry:        str key  u32 value type  value              (entries times)
+//	tensor info:  str name  u32 dims  len ne[dims]  u32 type  u64 offset
+//	zero bytes up to general.alignment
+//	tensor data, offsets counted from here
+//
+// len is a u64 (u32 in version 1), str a len and that many bytes.
+//
+// What makes a result ambiguous is refused: repeated names, overlap,
+// misalignment, truncation, overflow. What is only unusual is accepted: gaps,
+// any order of data, nested arrays, types that nobody here knows. Those are
+// listed and serve their raw bytes, which reach to the next tensor.
+//
+// Nothing is allocated by a number that the file merely claims. The bytes are
+// read through internal/mmap in windows, so a file that shrinks meanwhile is an
+// error and the data of a large model is not touched. Arrays of the metadata
+// are checked when the file is opened and decoded when they are read.
+//
+// The package does not decode tensors: see views.
+package gguf

@@ -1,0 +1,56 @@
+package gguf
+
+import (
+	"fmt"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+const magic = "GGUF"
+
+// older holds the magics of the formats before GGUF.
+var older = map[string]string{
+	"lmgg": "it is a GGML file, from before GGUF",
+	"fmgg": "it is a GGMF file, from before GGUF",
+	"tjgg": "it is a GGJT file, from before GGUF",
+	"algg": "it is a GGLA adapter, from before GGUF",
+	"ggml": "it is a big-endian GGML file, from before GGUF",
+	"ggmf": "it is a big-endian GGMF file, from before GGUF",
+	"ggjt": "it is a big-endian GGJT file, from before GGUF",
+	"ggla": "it is a big-endian GGLA adapter, from before GGUF",
+}
+
+// broken holds magics that no program writes.
+var broken = map[string]string{
+	"FUGG": "its magic is FUGG, GGUF with its bytes swapped",
+	"gguf": "its magic is gguf in lower case",
+}
+
+// Match reports whether a file that begins with head is for this package: GGUF,
+// or something near enough that [Open] can say what it is.
+func Match(head []byte) bool {
+	if len(head) < len(magic) {
+		return false
+	}
+	m := string(head[:len(magic)])
+	return m == magic || older[m] != "" || broken[m] != ""
+}
+
+// checkMagic returns an error unless head, up to four bytes, is the magic.
+func checkMagic(file string, head []byte) error {
+	if string(head) == magic {
+		return nil
+	}
+	e := &tensorfs.FormatError{File: file, Offset: 0}
+	switch m := string(head); {
+	case older[m] != "":
+		e.Problem, e.Advice, e.Kind = older[m], "convert it to GGUF", tensorfs.ErrUnsupported
+	case broken[m] != "":
+		e.Problem = broken[m]
+	case len(head) < len(magic):
+		e.Problem = fmt.Sprintf("it has %d bytes, too few for a GGUF file", len(head))
+	default:
+		e.Problem, e.Advice = fmt.Sprintf("it begins with the bytes % x, not with %s: it is no GGUF file", head, magic), "name a GGUF file"
+	}
+	return e
+}

@@ -1,0 +1,186 @@
+package gguf
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/mmap"
+)
+
+// The keys of a shard. A model may be cut into files PREFIX-00001-of-00003.gguf
+// and so on, each a GGUF file of its own; normally only the first has the
+// model's metadata. Names count from 1, split.no from 0.
+const (
+	keyNo      = "split.no"
+	keyCount   = "split.count"
+	keyTensors = "split.tensors.count"
+)
+
+// shardName takes a shard's file name apart. The prefix may hold anything.
+var shardName = regexp.MustCompile(`(?s)^(.*)-([0-9]{5})-of-([0-9]{5})\.gguf$`)
+
+// shardCount returns how many files the model has that f belongs to.
+func (f *File) shardCount() (int64, error) {
+	n, present, err := f.splitValue(keyCount)
+	if err != nil || !present || n == 0 {
+		return 1, err
+	}
+	return n, nil
+}
+
+// splitValue returns one of the numbers above.
+func (f *File) splitValue(key string) (n int64, present bool, err error) {
+	v := f.Value(key)
+	if v == nil {
+		return 0, false, nil
+	}
+	n, ok := integer(v)
+	switch {
+	case !ok:
+		return 0, true, f.errorAt(-1, -1, "metadata key %q must be an integer, not %s", key, kindOf(v))
+	case n < 0:
+		return 0, true, f.errorAt(-1, -1, "metadata key %q is %d, which is negative", key, n)
+	}
+	return n, true, nil
+}
+
+// openSet opens the other shards of the model that first, a file of count
+// shards at path, is one of. It returns them all in order, first included, and
+// with an error those that it opened, which the caller closes.
+func openSet(path string, first *File, count int64) ([]*File, error) {
+	base := filepath.Base(path)
+	m := shardName.FindStringSubmatch(base)
+	if m == nil {
+		e := first.errorAt(-1, -1, "it is one of %d shards, and its name does not say which", count)
+		e.Advice = "rename the shards to PREFIX-00001-of-00003.gguf and so on"
+		return []*File{first}, e
+	}
+	number, _ := strconv.ParseInt(m[2], 10, 64) // five digits
+	total, _ := strconv.ParseInt(m[3], 10, 64)
+	if total != count {
+		e := first.errorAt(-1, -1, "its name says that there are %d shards, %s says %d", total, keyCount, count)
+		e.Advice = "give the shards their original names"
+		return []*File{first}, e
+	}
+	if number < 1 || number > count {
+		e := first.errorAt(-1, -1, "its name says that it is shard %d of %d, and shards count from 1", number, count)
+		e.Advice = "give the shards their original names"
+		return []*File{first}, e
+	}
+	dir := path[:len(path)-len(base)]
+	files := []*File{first}
+	for i := int64(1); i <= count; i++ {
+		if i == number {
+			continue
+		}
+		name := fmt.Sprintf("%s-%05d-of-%05d.gguf", m[1], i, count)
+		f, err := openShard(dir+name, name, i, count)
+		if err != nil {
+			return files, err
+		}
+		files = append(files, f)
+	}
+	// first stands before the others so far
+	copy(files, files[1:number])
+	files[number-1] = first
+	for i, f := range files {
+		if err := f.checkShard(int64(i), count); err != nil {
+			return files, err
+		}
+	}
+	return files, checkSet(files)
+}
+
+// openShard maps and parses one more shard.
+func openShard(path, name string, number, count int64) (*File, error) {
+	m, err := mmap.Open(path, name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, &tensorfs.FormatError{
+			File: path, Offset: -1, Problem: fmt.Sprintf("shard %d of %d is missing", number, count),
+			Advice: "put all shards into one directory",
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := Parse(m)
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return f, nil
+}
+
+// checkShard checks that f says of itself that it is shard index of count.
+func (f *File) checkShard(index, count int64) error {
+	const mixed = "the files are not shards of one model, or were renamed: fetch the set again"
+	n, err := f.shardCount()
+	if err != nil {
+		return err
+	}
+	if n != count {
+		e := f.errorAt(-1, -1, "%s is %d here, and %d in the set", keyCount, n, count)
+		e.Advice = mixed
+		return e
+	}
+	no, present, err := f.splitValue(keyNo)
+	if err != nil {
+		return err
+	}
+	if !present {
+		return f.errorAt(-1, -1, "it is a shard without %s", keyNo)
+	}
+	if no != index {
+		e := f.errorAt(-1, -1, "%s is %d, and by its name it should be %d", keyNo, no, index)
+		e.Advice = mixed
+		return e
+	}
+	return nil
+}
+
+// checkSet checks what shards must agree on: metadata, the number of tensors,
+// and that no name stands in two of them.
+func checkSet(files []*File) error {
+	const mixed = "the files are not shards of one model: fetch the set again"
+	total := int64(0)
+	for _, f := range files {
+		total += int64(len(f.Tensors))
+	}
+	owners := make(map[string]*File, total)
+	values := make(map[string]any)
+	for _, f := range files {
+		n, present, err := f.splitValue(keyTensors)
+		if err != nil {
+			return err
+		}
+		if present && n != total {
+			e := f.errorAt(-1, -1, "%s is %d, and the shards have %d tensors", keyTensors, n, total)
+			e.Advice = mixed
+			return e
+		}
+		for i := range f.Tensors {
+			name := f.Tensors[i].Source
+			if other, ok := owners[name]; ok {
+				e := f.errorAt(i, -1, "it stands in %s as well", tensorfs.Printable(other.file.Path()))
+				e.Advice = mixed
+				return e
+			}
+			owners[name] = f
+		}
+		for _, m := range f.Metadata {
+			v, ok := values[m.Key]
+			if !ok {
+				values[m.Key] = m.Value
+			} else if m.Key != keyNo && m.Key != "general.alignment" && !same(v, m.Value) {
+				e := f.errorAt(-1, -1, "metadata key %s has another value in an earlier shard", tensorfs.Quote(m.Key))
+				e.Advice = mixed
+				return e
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package gguf
+
+import (
+	"fmt"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// byID holds the types of ggml and ik_llama.cpp by their number in files. Those
+// from firstShared to lastShared mean several types and are not in it.
+var byID = func() map[uint32]tensorfs.DType {
+	m := make(map[uint32]tensorfs.DType)
+	for t := tensorfs.F32; t <= tensorfs.IQ1_KT; t++ {
+		if id := t.GGML(); id >= 0 && (id < firstShared || id > lastShared) {
+			m[uint32(id)] = t
+		}
+	}
+	return m
+}()
+
+// gone holds numbers of types that no file should have and whose layout is not
+// known here.
+var gone = map[uint32]string{
+	4:   "Q4_2, removed from ggml before GGUF",
+	5:   "Q4_3, removed from ggml before GGUF",
+	97:  activations,
+	98:  activations,
+	99:  activations,
+	136: activations,
+	142: "IQ2_TN, removed from ik_llama.cpp",
+	143: "IQ1_TN, removed from ik_llama.cpp",
+	147: activations,
+	148: activations,
+	149: activations,
+	150: activations,
+	151: activations,
+}
+
+const activations = "a type of ik_llama.cpp for activations"
+
+// Numbers of ik_llama.cpp's types that mix the bytes of 4, 8 or 16 rows: each
+// is its base type's number and 200. 353 is MXFP4's.
+const (
+	firstMixed = 202
+	lastMixed  = 399
+	mixedMXFP4 = 353
+)
+
+// groupedRows holds how many rows the removed repackings of Q4_0 mix.
+var groupedRows = map[tensorfs.DType]int64{
+	tensorfs.Q4_0_4_4: 4,
+	tensorfs.Q4_0_4_8: 4,
+	tensorfs.Q4_0_8_8: 8,
+}
+
+// resolve gives a tensor its type, its size, and the reason why its numbers
+// cannot be had, if there is one.
+func (f *File) resolve(p *place, in info) error {
+	t := &f.Tensors[p.tensor]
+	if in.typ >= firstShared && in.typ <= lastShared {
+		return f.resolveShared(p, in)
+	}
+	d, ok := byID[in.typ]
+	if !ok {
+		t.Opaque = nameless(in.typ)
+		return f.takeAll(p, in)
+	}
+	t.DType = d
+	if p.size, ok = d.Size(t.Shape); !ok {
+		return f.badSize(p, in)
+	}
+	if rows, ok := groupedRows[d]; ok && (len(t.Shape) < 2 || t.Shape[len(t.Shape)-2]%rows != 0) {
+		t.Opaque = fmt.Sprintf("%s mixes %d rows, and the rows of this tensor do not divide by %d; see raw/", d, rows, rows)
+	}
+	if d.Kind() == tensorfs.KindOpaque {
+		t.Opaque = fmt.Sprintf("%s, a type of ik_llama.cpp, cannot be decoded here; see raw/", d)
+	}
+	return nil
+}
+
+// badSize says why a shape has no size in the tensor's type.
+func (f *File) badSize(p *place, in info) error {
+	t := &f.Tensors[p.tensor]
+	if elems, _ := t.DType.Block(); t.Cols()%elems != 0 {
+		return f.errorAt(p.tensor, in.at, "its rows of %d elements are no whole blocks of %d, as %s has", t.Cols(), elems, t.DType)
+	}
+	return f.errorAt(p.tensor, in.at, "a shape of %v in %s has more bytes than any file", t.Shape, t.DType)
+}
+
+// takeAll gives a tensor of unknown layout all bytes up to the next one.
+func (f *File) takeAll(p *place, in info) error {
+	if p.elems == 0 {
+		return nil
+	}
+	if p.size = p.next - p.offset; p.size == 0 {
+		return f.errorAt(p.tensor, in.at, "no bytes are left for its %d elements of type %d", p.elems, in.typ)
+	}
+	return nil
+}
+
+// nameless says what a number is that has no type in the table.
+func nameless(id uint32) string {
+	what := "which is not known here"
+	if s, ok := gone[id]; ok {
+		what = "which is " + s
+	} else if id >= firstMixed && id <= lastMixed {
+		what = "which belongs to ik_llama.cpp's types that mix the bytes of several rows"
+		if base, ok := byID[id-200]; ok {
+			what = fmt.Sprintf("which is ik_llama.cpp's %s with the bytes of several rows mixed", base)
+		} else if id == mixedMXFP4 {
+			what = fmt.Sprintf("which is ik_llama.cpp's %s with the bytes of several rows mixed", tensorfs.MXFP4)
+		}
+	}
+	return fmt.Sprintf("ggml type %d, %s; see raw/", id, what)
+}
