@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/internal/mmap"
 )
 
@@ -82,7 +81,8 @@ func newModel(path string, files []*File) (*tensorfs.Model, error) {
 			m.ModTime = t
 		}
 	}
-	m.Warnings = nameTensors(m.Architecture, m.Tensors)
+	m.Warnings = Name(m.Tensors, m.Architecture)
+	m.Config = all.Config(m.Tensors)
 	return tensorfs.NewModel(m, closers...)
 }
 
@@ -103,20 +103,4 @@ func union(files []*File) *File {
 		}
 	}
 	return all
-}
-
-// nameTensors gives tensors their canonical names and returns what to say of
-// those that could not have theirs.
-func nameTensors(arch string, ts []tensorfs.Tensor) (warnings []string) {
-	src := make([]names.Source, len(ts))
-	for i := range ts {
-		src[i] = names.Source{Name: ts[i].Source, Shape: ts[i].Shape}
-	}
-	for i, r := range names.Map(names.GGUF, arch, src) {
-		ts[i].Name = r.Name
-		if r.Reason != "" {
-			warnings = append(warnings, "tensor "+r.Reason)
-		}
-	}
-	return warnings
 }
