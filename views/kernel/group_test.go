@@ -202,7 +202,7 @@ func TestLookupGroup(t *testing.T) {
 		{"affine", 4, 64, "BF16", true}, {"affine", 3, 8, "F32", true}, {"affine", 6, 40, "F16", true}, {"affine", 4, maxGroup, "F16", true},
 		{"affine", 7, 64, "BF16", false}, {"affine", 1, 64, "BF16", false}, {"affine", 4, 0, "BF16", false},
 		{"affine", 4, -64, "BF16", false}, {"affine", 4, 12, "BF16", false}, {"affine", 4, 64, "U8", false},
-		{"affine", 4, 1 << 40, "BF16", false}, {"affine", -4, 64, "BF16", false}, {"", 4, 64, "BF16", false},
+		{"affine", 4, maxGroup + 64, "BF16", false}, {"affine", 4, math.MaxInt &^ 63, "BF16", false}, {"affine", -4, 64, "BF16", false}, {"", 4, 64, "BF16", false},
 		{"mxfp4", 4, 32, "U8", true}, {"mxfp4", 4, 64, "U8", false}, {"mxfp4", 8, 32, "U8", false},
 		{"mxfp8", 8, 32, "U8", true}, {"mxfp8", 8, 16, "U8", false}, {"nvfp4", 4, 16, "U8", true}, {"nvfp4", 4, 32, "U8", false},
 	} {

@@ -1,0 +1,83 @@
+//go:build unix
+
+package kernel
+
+import (
+	"math/rand/v2"
+	"syscall"
+	"testing"
+)
+
+// fenced is memory between two pages that nobody may touch, as at the ends of a mapped file.
+type fenced struct{ all, inside []byte }
+
+func newFenced(t *testing.T, size int) fenced {
+	t.Helper()
+	page := syscall.Getpagesize()
+	size = (size + page - 1) / page * page
+	all, err := syscall.Mmap(-1, 0, size+2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Munmap(all); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, fence := range [][]byte{all[:page], all[page+size:]} {
+		if err := syscall.Mprotect(fence, syscall.PROT_NONE); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fenced{all, all[page : page+size]}
+}
+
+// start and end return n bytes that begin behind, or end before, a fence, filled from b.
+func (f fenced) start(b []byte) []byte {
+	s := f.inside[:len(b):len(b)]
+	copy(s, b)
+	return s
+}
+
+func (f fenced) end(b []byte) []byte {
+	s := f.inside[len(f.inside)-len(b):]
+	copy(s, b)
+	return s
+}
+
+// TestFences decodes blocks that touch the end or the beginning of mapped memory: a byte read or written outside
+// would crash the test.
+func TestFences(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 22))
+	in, out, in2, in3 := newFenced(t, 1<<14), newFenced(t, 1<<15), newFenced(t, 1<<12), newFenced(t, 1<<12)
+	for _, d := range types {
+		for _, impl := range implementations() {
+			decode := impl.types[d.Name]
+			if decode == nil {
+				continue
+			}
+			for n := range 40 {
+				src, dst := randomBlocks(r, d, n), make([]byte, 2*n*d.Elems)
+				decode(out.end(dst), in.end(src))
+				decode(out.start(dst), in.start(src))
+			}
+		}
+	}
+	for key := range goGroups {
+		sizes := []int{8, 32, 64, 96, 128}
+		if key.mode != "affine" {
+			sizes = []int{fixedGroup[key.mode]}
+		}
+		for _, size := range sizes {
+			g := lookupGroup(t, key, size)
+			for _, decode := range groupDecoders(g, key) {
+				for n := range 20 {
+					dst, codes := make([]byte, 2*n*g.Elems), randomBytes(r, n*g.Codes)
+					scales, biases := randomBytes(r, n*g.Scale), randomBytes(r, n*g.Bias)
+					decode(out.end(dst), in.end(codes), in2.end(scales), in3.end(biases), 1)
+					decode(out.start(dst), in.start(codes), in2.start(scales), in3.start(biases), 1)
+				}
+			}
+		}
+	}
+}
