@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -21,8 +22,10 @@ type File struct {
 	path    string // for messages
 	label   string // name below source/, for extents
 	f       *os.File
+	fd      int
 	mem     []byte
 	modTime time.Time
+	mtime   unix.Timespec // modTime as the kernel tells it
 	changed atomic.Bool
 	drop    atomic.Bool
 	touched bool // mtime says nothing
@@ -78,7 +81,13 @@ func New(f *os.File, path, label string) (*File, error) {
 		f.Close()
 		return nil, err
 	}
-	m := &File{path: path, label: label, f: f, modTime: st.ModTime()}
+	m := &File{path: path, label: label, f: f, fd: int(f.Fd()), modTime: st.ModTime()}
+	var now unix.Stat_t
+	if err := unix.Fstat(m.fd, &now); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", tensorfs.Printable(path), err)
+	}
+	m.mtime = now.Mtim
 	if st.Size() > 0 {
 		m.mem, err = unix.Mmap(int(f.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
 		if err != nil {
@@ -123,8 +132,8 @@ func (m *File) Close() error {
 // mtime differs from those it was opened with.
 func (m *File) Check() error {
 	if !m.changed.Load() {
-		st, err := m.f.Stat()
-		if err == nil && st.Size() == m.Size() && (m.touched || st.ModTime().Equal(m.modTime)) {
+		var st unix.Stat_t // unlike os.File.Stat it allocates nothing
+		if err := unix.Fstat(m.fd, &st); err == nil && st.Size == m.Size() && (m.touched || st.Mtim == m.mtime) {
 			return nil
 		}
 		m.changed.Store(true)
@@ -279,11 +288,28 @@ func readAt(d interface {
 	if n == 0 {
 		return 0, eof
 	}
-	if err := d.View(off, int64(n), func(b []byte) error { copy(p, b); return nil }); err != nil {
+	c := copiers.Get().(*copier)
+	c.dst = p
+	err := d.View(off, int64(n), c.copy)
+	c.dst = nil
+	copiers.Put(c)
+	if err != nil {
 		return 0, err
 	}
 	return n, eof
 }
+
+// copier is a pooled callback for View, so that a read allocates nothing.
+type copier struct {
+	dst  []byte
+	copy func(b []byte) error
+}
+
+var copiers = sync.Pool{New: func() any {
+	c := new(copier)
+	c.copy = func(b []byte) error { copy(c.dst, b); return nil }
+	return c
+}}
 
 var _ io.ReaderAt = (*File)(nil)
 
