@@ -77,7 +77,7 @@ type job struct {
 	off     int64 // of dst in the output
 	first   int64 // first block
 	blocks  int64
-	level   int // streams viewed so far
+	level   int    // streams viewed so far
 	in      inputs // of all blocks
 	part    inputs // of the blocks being decoded
 	next    func(b []byte) error

@@ -52,7 +52,7 @@ func ue4m3(src Mem) func(i int) VecVirtual {
 
 // magnitudes is a table of the first eight levels for two scales, factor applied after them.
 func magnitudes(levels [16]float32, a, b, factor VecVirtual) table {
-	x, y := times(floats(levels[:8]...), a), times(floats(levels[:8]...), b)
+	x, y := product(floats(levels[:8]...), a), product(floats(levels[:8]...), b)
 	if factor != nil {
 		VMULPS(factor, x, x)
 		VMULPS(factor, y, y)

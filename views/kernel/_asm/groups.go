@@ -42,17 +42,30 @@ func groups() {
 	group("mxfp8U8", 8, 1, func(scales, _ Mem, _ VecVirtual) func(dst, codes Mem) {
 		d := powerOfTwo(scales, 8)
 		return func(dst, codes Mem) {
-			for i := range 4 {
-				y := e4m3(codes.Offset(8 * i))
-				VMULPS(d, y, y)
-				round(y, dst.Offset(16*i))
+			words, zero := [2]VecVirtual{YMM(), YMM()}, YMM()
+			VPXOR(zero, zero, zero)
+			y := inRegister(codes)
+			VPUNPCKLBW(y, zero, words[0])
+			VPUNPCKHBW(y, zero, words[1])
+			var v [2][2]VecVirtual
+			for i, w := range words {
+				x := XMM()
+				a := e4m3(w)
+				VEXTRACTI128(Imm(1), a, x)
+				v[0][i], v[1][i] = YMM(), YMM()
+				VCVTPH2PS(a.AsX(), v[0][i])
+				VCVTPH2PS(x, v[1][i])
+			}
+			for i := range v {
+				VMOVDQU(join(times(v[i][0], d), times(v[i][1], d)), dst.Offset(32*i))
 			}
 		}
 	})
 	group("nvfp4U8", 4, 2, func(scales, _ Mem, factor VecVirtual) func(dst, codes Mem) {
-		two, a, b := XMM(), YMM(), YMM()
-		VPBROADCASTW(scales, two)
-		d := e4m3(two)
+		d, a, b := YMM(), YMM(), YMM()
+		VPBROADCASTW(scales, d)
+		VPUNPCKLBW(d, d, d)
+		VCVTPH2PS(e4m3(d).AsX(), d)
 		VMULPS(floats(256), d, d)
 		VPERMILPS(Imm(0x00), d, a)
 		VPERMILPS(Imm(0x55), d, b)
@@ -84,17 +97,17 @@ func affine(bits int, s scaleType) {
 			return func(dst, codes Mem) { t.store(pairNibbles(codes), dst) }
 		}
 		return func(dst, codes Mem) {
-			for i := range 4 {
-				var y VecVirtual
-				if bits == 8 {
-					y = unsigned(codes.Offset(8 * i))
-				} else {
-					y = stream(codes, bits, i)
-				}
+			var v eights
+			if bits == 8 {
+				v = unsigned(codes)
+			} else {
+				v = stream(codes, bits)
+			}
+			for _, y := range v {
 				VMULPS(d, y, y)
 				VADDPS(m, y, y)
-				round(y, dst.Offset(16*i))
 			}
+			v.storeJoined(dst)
 		}
 	})
 }
@@ -131,27 +144,29 @@ func group(name string, bits, scaleBytes int, start func(scales, biases Mem, fac
 	RET()
 }
 
-// stream returns codes 8i to 8i+7 of 32 codes in a bit stream, low bits first, as F32. Each code of up to eight bits
-// lies in two bytes; the eight loaded bytes never leave the 32 codes.
-func stream(codes Mem, bits, i int) VecVirtual {
-	at := min(bits*i, 4*bits-8)
-	var pick []byte
-	var shift []uint32
-	for c := range 8 {
-		from, low := bits*i-at+bits*c/8, bits*c%8
-		next := byte(0x80) // zero
-		if low+bits > 8 {
-			next = byte(from + 1)
+// stream returns 32 codes of a bit stream, low bits first, as F32. Eight codes take as many bytes as a code has bits,
+// and each lies in two bytes; what is loaded never leaves the 32 codes.
+func stream(codes Mem, bits int) (v eights) {
+	for i := range v {
+		at := min(bits*i, 4*bits-8)
+		var pick []byte
+		var shift []uint32
+		for c := range 8 {
+			from, low, next := bits*i-at+bits*c/8, bits*c%8, byte(0x80) // zero
+			if low+bits > 8 {
+				next = byte(from + 1)
+			}
+			pick, shift = append(pick, byte(from), next, 0x80, 0x80), append(shift, uint32(low))
 		}
-		pick, shift = append(pick, byte(from), next, 0x80, 0x80), append(shift, uint32(low))
+		y := YMM()
+		VPBROADCASTQ(codes.Offset(at), y)
+		VPSHUFB(bytes(pick...), y, y)
+		VPSRLVD(longs(shift...), y, y)
+		VPAND(longs(1<<bits-1), y, y)
+		VCVTDQ2PS(y, y)
+		v[i] = y
 	}
-	y := YMM()
-	VPBROADCASTQ(codes.Offset(at), y)
-	VPSHUFB(bytes(pick...), y, y)
-	VPSRLVD(longs(shift...), y, y)
-	VPAND(longs(1<<bits-1), y, y)
-	VCVTDQ2PS(y, y)
-	return y
+	return v
 }
 
 // powerOfTwo returns 2^(e-127) for the byte e at m, times 2^raise. Beyond e = 200 every product but zero is infinite
@@ -170,12 +185,9 @@ func powerOfTwo(m Mem, raise byte) VecVirtual {
 	return y
 }
 
-// e4m3 returns eight E4M3 codes as F32, divided by 256: shifted by 7, with the sign moved up, they are halves.
-func e4m3(codes Op) VecVirtual {
-	x, y := XMM(), YMM()
-	VPMOVSXBW(codes, x)
-	VPSLLW(Imm(7), x, x)
-	VPAND(words(0xBF80), x, x)
-	VCVTPH2PS(x, y)
+// e4m3 turns E4M3 codes in the upper bytes of words into halves of 2^-8 times their value.
+func e4m3(y VecVirtual) VecVirtual {
+	VPSRAW(Imm(1), y, y)
+	VPAND(words(0xBF80), y, y)
 	return y
 }

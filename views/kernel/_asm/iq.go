@@ -26,7 +26,7 @@ func iq4() {
 			VPOR(high, low, low)
 			VPSUBD(longs(32), low, low)
 			VCVTDQ2PS(low, low)
-			sub := each(times2(low, d))
+			sub := each(times(low, d))
 			for t := range 8 {
 				codebook(iq4Levels, sub(t), nil).store(halfNibbles(src.Offset(8+16*t)), dst.Offset(64*t))
 			}
@@ -59,7 +59,7 @@ func grids() {
 				q := rows(func(l int) Register {
 					return signed8(quad(grid, load8(rec.Offset(l))), signs, field(a, 7*l, 127))
 				})
-				table8(times(floats(iq2[:]...), times2(factor(factors, field(a, 28, 15)), d))).store(q, dst.Offset(64*t))
+				table8(product(floats(iq2[:]...), times(factor(factors, field(a, 28, 15)), d))).store(q, dst.Offset(64*t))
 			}
 		}
 	})
@@ -103,7 +103,7 @@ func grids() {
 					at := src.Offset(2 + 8*t + 2*l)
 					return signed8(twoRows(grid, load8(at), load8(at.Offset(1))), signs, field(a, 7*l, 127))
 				})
-				plusMinus(iq3xxs, times2(factor(factors, field(a, 28, 15)), d)).store(q, dst.Offset(64*t))
+				plusMinus(iq3xxs, times(factor(factors, field(a, 28, 15)), d)).store(q, dst.Offset(64*t))
 			}
 		}
 	})
@@ -119,7 +119,7 @@ func grids() {
 					return signed8(g, signs, load8(src.Offset(74+4*t+l)))
 				})
 				s := load8(src.Offset(106 + t/2))
-				plusMinus(iq3s, times2(factor(factors, field(s, 4*(t%2), 15)), d)).store(q, dst.Offset(64*t))
+				plusMinus(iq3s, times(factor(factors, field(s, 4*(t%2), 15)), d)).store(q, dst.Offset(64*t))
 			}
 		}
 	})
@@ -134,7 +134,7 @@ func grids() {
 				q := rows(func(l int) Register {
 					return quad(grid, row(load8(src.Offset(2+4*t+l)), w, 3*l, 7))
 				})
-				v := times2(factor(factors, field(w, 12, 7)), d)
+				v := times(factor(factors, field(w, 12, 7)), d)
 				SHRL(Imm(15), w)
 				SHLL(Imm(5), w)
 				VMULPS(Mem{Base: levels, Index: w.(GPVirtual).As64(), Scale: 1}, v, v)
@@ -153,9 +153,9 @@ func grids() {
 				})
 				VPOR(upper8(), q, q)
 				s := load16(src.Offset(48 + t/2*2))
-				a := times2(factor(factors, field(s, 6*(t%2), 7)), d)
-				b := times2(factor(factors, field(s, 6*(t%2)+3, 7)), d)
-				table16(times(floats(deltas...), a), times(floats(deltas...), b)).store(q, dst.Offset(64*t))
+				a := times(factor(factors, field(s, 6*(t%2), 7)), d)
+				b := times(factor(factors, field(s, 6*(t%2)+3, 7)), d)
+				table16(product(floats(deltas...), a), product(floats(deltas...), b)).store(q, dst.Offset(64*t))
 			}
 		}
 	})
@@ -241,8 +241,8 @@ func factor(factors, index Register) VecVirtual {
 
 // twoScales is a table of eight levels for each of the two nibbles of s.
 func twoScales(a, b [8]float32, factors, s Register, d VecVirtual) table {
-	low, high := times2(factor(factors, field(s, 0, 15)), d), times2(factor(factors, field(s, 4, 15)), d)
-	return table16(times(floats(a[:]...), low), times(floats(b[:]...), high))
+	low, high := times(factor(factors, field(s, 0, 15)), d), times(factor(factors, field(s, 4, 15)), d)
+	return table16(product(floats(a[:]...), low), product(floats(b[:]...), high))
 }
 
 // plusMinus is a table of eight magnitudes and their negatives.
@@ -251,5 +251,5 @@ func plusMinus(magnitudes [8]float32, d VecVirtual) table {
 	for i := range negatives {
 		negatives[i] *= -1
 	}
-	return table16(times(floats(magnitudes[:]...), d), times(floats(negatives[:]...), d))
+	return table16(product(floats(magnitudes[:]...), d), product(floats(negatives[:]...), d))
 }

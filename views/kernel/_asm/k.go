@@ -19,19 +19,15 @@ func k() {
 				VPSRLW(Imm(4), sc, mn)
 				VPAND(bytes(15), sc, sc)
 				VPAND(bytes(15), mn, mn)
-				ds[i], ms[i] = times2(unsigned(sc), d), times2(unsigned(mn), m)
+				ds[i], ms[i] = times(eight(sc, VPMOVZXBD), d), times(eight(mn, VPMOVZXBD), m)
 			}
 			for h := range 2 {
 				codes := cross(src.Offset(16 + 32*h))
 				for pair := range 2 {
 					var v [2]VecVirtual
 					for i := range v {
-						s := uint32(4*pair + 2*i) // its scales and the next one's, four lanes each
-						lanes := inRegister(longs(s, s, s, s, s+1, s+1, s+1, s+1))
-						dl, ml := YMM(), YMM()
-						VPERMPS(ds[h], lanes, dl)
-						VPERMPS(ms[h], lanes, ml)
-						v[i] = linear(floats(0, 1, 2, 3), dl, ml)
+						s := 4*pair + 2*i
+						v[i] = linear(floats(0, 1, 2, 3), lanes(ds[h], s, s+1), lanes(ms[h], s, s+1))
 					}
 					t := table16(v[0], v[1])
 					for i := range 2 {
@@ -58,13 +54,13 @@ func k() {
 			VPSLLW(Imm(4), high, high)
 			VPOR(low, high, x)
 			VPSUBB(bytes(32), x, x)
-			sub := each16(scales(x, d, signed))
+			sub := each16(scales(x, d, VPMOVSXBD))
 			third := cross(src)
 			for h := range 2 {
 				codes := cross(src.Offset(32 + 32*h))
 				for j := range 4 {
 					levels := floats(symmetric[4:12]...)
-					a, b := times(levels, sub(8*h+2*j)), times(levels, sub(8*h+2*j+1))
+					a, b := product(levels, sub(8*h+2*j)), product(levels, sub(8*h+2*j+1))
 					q := twoBits(codes, 2*j)
 					VPOR(bit(third, 4*h+j, 2), q, q)
 					VPOR(upper8(), q, q)
@@ -99,22 +95,16 @@ func k() {
 					t := 2*pair + i
 					VPAND(bytes(15), q, q)
 					VPOR(bit(fifth, t, 4), q, q)
-					dl, ml := d(t), m(t)
-					for j, c := range eights(q) {
-						y := unsigned(c)
-						VFMADD213PS(ml, dl, y)
-						round(y, dst.Offset(64*t+16*j))
-					}
+					unsigned(q).timesPlus(d(t), m(t)).store(dst.Offset(64 * t))
 				}
 			}
 		}
 	})
 	blocks("q6_K", 210, 256, func() func(dst, src Mem) {
 		return func(dst, src Mem) {
-			x := XMM()
-			d := scale(src.Offset(208))
+			x, all := XMM(), scale(src.Offset(208))
 			VMOVDQU(src.Offset(192), x)
-			sub := each16(scales(x, d, signed))
+			sub := each16(scales(x, all, VPMOVSXBD))
 			for h := range 2 {
 				two := inRegister(src.Offset(128 + 32*h))
 				for j := range 4 {
@@ -127,8 +117,7 @@ func k() {
 					VPSLLW(Imm(4), high, high)
 					VPOR(high, q, q)
 					VPSUBB(bytes(32), q, q)
-					a, b := sub(8*h+2*j), sub(8*h+2*j+1)
-					product(eights(q), func(i int) VecVirtual { return []VecVirtual{a, a, b, b}[i] }, dst.Offset(256*h+64*j))
+					signed(q).timesEach(sub(8*h+2*j), sub(8*h+2*j+1)).store(dst.Offset(256*h + 64*j))
 				}
 			}
 		}
@@ -139,7 +128,7 @@ func k() {
 			d := YMM()
 			VBROADCASTSS(src, d)
 			for i := range 8 {
-				product(memory(src.Offset(4+32*i)), always(d), dst.Offset(64*i))
+				signed(src.Offset(4 + 32*i)).times(d).storeJoined(dst.Offset(64 * i))
 			}
 		}
 	})
@@ -148,17 +137,26 @@ func k() {
 // negate flips the sign: a minimum is then added, which rounds as subtracting does.
 func negate(y VecVirtual) { VXORPS(floats(negativeZero), y, y) }
 
-// times2 multiplies in place.
-func times2(y, d VecVirtual) VecVirtual {
-	VMULPS(d, y, y)
+// eight returns the lowest eight bytes of x as F32.
+func eight(x VecVirtual, widen func(ops ...Op)) VecVirtual {
+	y := YMM()
+	widen(x, y)
+	VCVTDQ2PS(y, y)
 	return y
 }
 
-// scales returns the 16 bytes of x, converted, times d.
-func scales(x, d VecVirtual, convert func(Op) VecVirtual) [2]VecVirtual {
+// scales returns the 16 bytes of x as F32, times d.
+func scales(x, d VecVirtual, widen func(ops ...Op)) [2]VecVirtual {
 	upper := XMM()
 	VPSHUFD(Imm(0b11_10_11_10), x, upper)
-	return [2]VecVirtual{times2(convert(x), d), times2(convert(upper), d)}
+	return [2]VecVirtual{times(eight(x, widen), d), times(eight(upper, widen), d)}
+}
+
+// lanes returns element a of eight in the lower lane and b in the upper.
+func lanes(y VecVirtual, a, b int) VecVirtual {
+	i, j, r := uint32(a), uint32(b), YMM()
+	VPERMPS(y, inRegister(longs(i, i, i, i, j, j, j, j)), r)
+	return r
 }
 
 // scalesMins returns d * scale and -dmin * minimum of the eight sub-blocks of a Q4_K or Q5_K block. With w the three
@@ -180,7 +178,7 @@ func scalesMins(src Mem) (d, m func(int) VecVirtual) {
 	VPOR(top, high, high)
 	VPUNPCKLDQ(high, low, low)
 	VPSHUFD(Imm(0b11_10_11_10), low, high)
-	return each(times2(unsigned(low), dAll)), each(times2(unsigned(high), mAll))
+	return each(times(eight(low, VPMOVZXBD), dAll)), each(times(eight(high, VPMOVZXBD), mAll))
 }
 
 // twoBits returns bits n and n+1 of each byte.

@@ -43,16 +43,22 @@ func table8(a VecVirtual) table {
 	return t
 }
 
-// times returns levels * d.
-func times(levels Mem, d Op) VecVirtual {
+// times multiplies y by d in place and returns it.
+func times(y VecVirtual, d Op) VecVirtual {
+	VMULPS(d, y, y)
+	return y
+}
+
+// product returns levels * d.
+func product(levels Mem, d VecVirtual) VecVirtual {
 	r := YMM()
-	VMULPS(levels, d.(VecVirtual), r)
+	VMULPS(levels, d, r)
 	return r
 }
 
 // linear returns levels * d + m, rounding twice as plain Go does, or levels * d without m.
 func linear(levels Mem, d, m VecVirtual) VecVirtual {
-	r := times(levels, d)
+	r := product(levels, d)
 	if m != nil {
 		VADDPS(m, r, r)
 	}

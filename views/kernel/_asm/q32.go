@@ -23,7 +23,7 @@ func q32() {
 			d, q, fifth := scale(src), nibbles(src.Offset(6)), bits(src.Offset(2))
 			VPANDN(bytes(0xF0), fifth, fifth) // -16 without the bit
 			VPOR(fifth, q, q)
-			product(eights(q), always(d), dst)
+			signed(q).times(d).store(dst)
 		}
 	})
 	blocks("q5_1", 24, 32, func() func(dst, src Mem) {
@@ -32,11 +32,7 @@ func q32() {
 			q, fifth := nibbles(src.Offset(8)), bits(src.Offset(4))
 			VPAND(bytes(0x10), fifth, fifth)
 			VPOR(fifth, q, q)
-			for i, c := range eights(q) {
-				y := unsigned(c)
-				VFMADD213PS(m, d, y)
-				round(y, dst.Offset(16*i))
-			}
+			unsigned(q).timesPlus(d, m).store(dst)
 		}
 	})
 	blocks("q6_0", 26, 32, func() func(dst, src Mem) {
@@ -48,14 +44,14 @@ func q32() {
 			VPSLLW(Imm(4), high, high)
 			VPOR(high, q, q)
 			VPSUBB(bytes(32), q, q)
-			product(eights(q), always(d), dst)
+			signed(q).times(d).store(dst)
 		}
 	})
 	blocks("q8_0", 34, 32, func() func(dst, src Mem) {
-		return func(dst, src Mem) { product(memory(src.Offset(2)), always(scale(src)), dst) }
+		return func(dst, src Mem) { signed(src.Offset(2)).times(scale(src)).storeJoined(dst) }
 	})
 	blocks("q8_1", 36, 32, func() func(dst, src Mem) {
-		return func(dst, src Mem) { product(memory(src.Offset(4)), always(scale(src)), dst) }
+		return func(dst, src Mem) { signed(src.Offset(4)).times(scale(src)).storeJoined(dst) }
 	})
 }
 

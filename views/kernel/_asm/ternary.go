@@ -26,7 +26,7 @@ func ternary() {
 	})
 	blocks("q2_0", 18, 64, func() func(dst, src Mem) {
 		return func(dst, src Mem) {
-			t := table8(times(floats(-1, 0, 1, 2), scale(src)))
+			t := table8(product(floats(-1, 0, 1, 2), scale(src)))
 			for i := range 2 {
 				t.store(fourCodes(src.Offset(2+8*i)), dst.Offset(64*i))
 			}
@@ -34,7 +34,7 @@ func ternary() {
 	})
 	blocks("tq2_0", 66, 256, func() func(dst, src Mem) {
 		return func(dst, src Mem) {
-			t := table8(times(floats(-1, 0, 1, 2), scale(src.Offset(64))))
+			t := table8(product(floats(-1, 0, 1, 2), scale(src.Offset(64))))
 			for h := range 2 {
 				codes := cross(src.Offset(32 * h))
 				for j := range 4 {
@@ -45,7 +45,7 @@ func ternary() {
 	})
 	blocks("tq1_0", 54, 256, func() func(dst, src Mem) {
 		return func(dst, src Mem) {
-			t := table8(times(floats(-1, 0, 1, 2), scale(src.Offset(52))))
+			t := table8(product(floats(-1, 0, 1, 2), scale(src.Offset(52))))
 			b := cross(src)
 			for n := range 5 {
 				if n > 0 {

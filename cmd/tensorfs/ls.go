@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs/fs"
+)
+
+type lsOptions struct {
+	modelFlags
+	long, json bool
+}
+
+func lsCommand() *cobra.Command {
+	o := &lsOptions{}
+	c := &cobra.Command{
+		Use:   "ls [-l | --json] MODEL [GLOB]",
+		Short: "List the tree of a model without mounting it",
+		Long: `ls prints the files and links that a mount of MODEL would show, one path a line.
+GLOB selects paths: * stands for any characters (slashes too), ? for one,
+[abc] for one of a set.`,
+		Example: `  tensorfs ls model.gguf
+  tensorfs ls -l model.gguf 'f16/*attention*'
+  tensorfs ls --json model.gguf 'raw/*'`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.long && o.json {
+				return usageError{fmt.Errorf("-l and --json exclude each other")}
+			}
+			glob := "*"
+			if len(args) == 2 {
+				glob = args[1]
+			}
+			return o.run(cmd.OutOrStdout(), args[0], glob)
+		},
+	}
+	c.Flags().BoolVarP(&o.long, "long", "l", false, "print bytes, dtype and shape before the path")
+	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: path, bytes, dtype, shape, link")
+	o.add(c)
+	return c
+}
+
+// lsRow is one line of the listing.
+type lsRow struct {
+	Path  string          `json:"path"`
+	Bytes *int64          `json:"bytes,omitempty"`
+	DType string          `json:"dtype,omitempty"`
+	Shape json.RawMessage `json:"shape,omitempty"`
+	Link  string          `json:"link,omitempty"`
+}
+
+func (o *lsOptions) run(stdout io.Writer, model, glob string) error {
+	match, err := compileGlob(glob)
+	if err != nil {
+		return usageError{err}
+	}
+	t, err := o.open(model)
+	if err != nil {
+		return err
+	}
+	defer t.model.Close()
+	w := bufio.NewWriter(stdout)
+	n := 0
+	err = fs.Walk(t.root, func(path string, e fs.Entry) error {
+		if e.Dir != nil || !match.MatchString(path) {
+			return nil
+		}
+		n++
+		switch {
+		case o.json:
+			b, err := json.Marshal(o.row(path, e))
+			if err != nil {
+				return err
+			}
+			open := ",\n"
+			if n == 1 {
+				open = "[\n"
+			}
+			_, err = fmt.Fprintf(w, "%s%s", open, b)
+			return err
+		case o.long:
+			r := o.row(path, e)
+			size := int64(0)
+			if r.Bytes != nil {
+				size = *r.Bytes
+			}
+			suffix := ""
+			if r.Link != "" {
+				suffix = " -> " + printablePath(r.Link)
+			}
+			_, err := fmt.Fprintf(w, "%14d  %-8s  %-20s  %s%s\n", size, orDash(r.DType), orDash(string(r.Shape)), path, suffix)
+			return err
+		}
+		_, err := fmt.Fprintln(w, path)
+		return err
+	})
+	if err == nil && o.json {
+		if n == 0 {
+			fmt.Fprint(w, "[")
+		}
+		fmt.Fprint(w, "\n]\n")
+	}
+	if err != nil {
+		return err
+	}
+	if n == 0 && glob != "*" && !o.json {
+		return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", glob, printablePath(model))
+	}
+	return w.Flush()
+}
+
+// row describes an entry. Sizes are asked for here alone, because those of
+// texts cost a rendering.
+func (o *lsOptions) row(path string, e fs.Entry) lsRow {
+	r := lsRow{Path: path}
+	if e.Link != "" {
+		r.Link = e.Link
+		return r
+	}
+	size := e.Data.Size()
+	r.Bytes = &size
+	if e.Attrs != nil {
+		for _, a := range e.Attrs() {
+			switch a.Name {
+			case "user.tensorfs.dtype":
+				r.DType = string(a.Value)
+			case "user.tensorfs.shape":
+				r.Shape = a.Value
+			}
+		}
+	}
+	return r
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// printablePath keeps control bytes of a path off the terminal.
+func printablePath(s string) string {
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return fmt.Sprintf("%q", s)
+	}
+	return s
+}
+
+// compileGlob turns a glob into a regular expression for whole paths.
+func compileGlob(glob string) (*regexp.Regexp, error) {
+	var b strings.Builder
+	b.WriteString(`(?s)\A`)
+	for i := 0; i < len(glob); i++ {
+		switch c := glob[i]; c {
+		case '*':
+			b.WriteString(".*")
+		case '?':
+			b.WriteString(".")
+		case '[':
+			end := strings.IndexByte(glob[i+1:], ']')
+			if end < 1 {
+				return nil, fmt.Errorf("glob %q: [ without ]", glob)
+			}
+			set := glob[i+1 : i+1+end]
+			b.WriteString("[" + strings.NewReplacer(`\`, `\\`, "!", "^").Replace(set[:1]) + strings.ReplaceAll(set[1:], `\`, `\\`) + "]")
+			i += end + 1
+		case '\\':
+			if i++; i == len(glob) {
+				return nil, fmt.Errorf("glob %q: ends in a backslash", glob)
+			}
+			b.WriteString(regexp.QuoteMeta(glob[i : i+1]))
+		default:
+			b.WriteString(regexp.QuoteMeta(glob[i : i+1]))
+		}
+	}
+	b.WriteString(`\z`)
+	re, err := regexp.Compile(b.String())
+	if err != nil {
+		return nil, fmt.Errorf("glob %q: not a pattern", glob)
+	}
+	return re, nil
+}

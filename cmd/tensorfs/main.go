@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/views"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// usageError is a command line that cannot be understood.
+type usageError struct{ error }
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// run executes a command line and returns the exit code.
+func run(args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(context.Background())
+	if err == nil {
+		return exitOK
+	}
+	var quiet reported
+	if !errors.As(err, &quiet) {
+		fmt.Fprintln(stderr, "tensorfs: "+oneLine(err))
+	}
+	var usage usageError
+	if errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// reported marks a failure that the command has already told.
+type reported struct{ error }
+
+// oneLine is the message of err without line breaks or control bytes.
+func oneLine(err error) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' {
+			return ' '
+		}
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, strings.ReplaceAll(err.Error(), "\n", "; "))
+}
+
+func newRoot() *cobra.Command {
+	mount := &mountOptions{}
+	root := &cobra.Command{
+		Use:   "tensorfs",
+		Short: "Show the tensors of a model as files",
+		Long: `tensorfs shows the tensors of a model as files, one per tensor, under the same
+names whatever format the model has: as stored, packed for kernels, dequantised
+to half precision, fused, and as NumPy arrays. Nothing is ever written to the
+model, nothing is downloaded.
+
+MODEL is one of
+
+  FILE.gguf              a GGUF file, or any shard of a split one
+  FILE.safetensors       a safetensors file
+  DIRECTORY              a Hugging Face or MLX model directory
+  MANIFEST               a manifest in an Ollama store
+  ollama:NAME[:TAG]      a model of the local Ollama store (OLLAMA_MODELS)
+  hf:ORG/NAME            a model of the local Hugging Face cache (HF_HOME)
+
+Exit status: 0 done, 1 failed (one line on standard error says what, where and
+what to do), 2 the command line was not understood.`,
+		Example: `  tensorfs mount model.gguf /mnt/m
+  ls -l /mnt/m/f16
+  tensorfs umount /mnt/m
+
+  tensorfs info ollama:gemma3
+  tensorfs cat model.gguf config.json`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 || len(args) == 2 {
+				return nil
+			}
+			return usageError{fmt.Errorf("%q is not a command; see tensorfs --help", args[0])}
+		},
+		// mount(8) calls a filesystem's program as PROGRAM SOURCE DIRECTORY -o OPTIONS.
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return mount.run(cmd, args[0], args[1])
+		},
+	}
+	mount.flags(root)
+	hideFlags(root)
+	root.AddCommand(mountCommand(), umountCommand(), statusCommand(), lsCommand(), infoCommand(), catCommand(), verifyCommand(), versionCommand())
+	wrapUsage(root)
+	return root
+}
+
+// hideFlags keeps mount's flags, which the root takes for mount(8), out of its help.
+func hideFlags(c *cobra.Command) {
+	c.Flags().SortFlags = false
+	for _, name := range mountFlagNames(c) {
+		_ = c.Flags().MarkHidden(name) // the names come from the set itself
+	}
+}
+
+// wrapUsage makes every complaint about flags and arguments a usageError.
+func wrapUsage(c *cobra.Command) {
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
+	})
+	if args := c.Args; args != nil {
+		c.Args = func(cmd *cobra.Command, a []string) error {
+			if err := args(cmd, a); err != nil {
+				var usage usageError
+				if errors.As(err, &usage) {
+					return err
+				}
+				return usageError{fmt.Errorf("%w; usage: %s", err, cmd.UseLine())}
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		wrapUsage(sub)
+	}
+}
+
+// modelFlags are the flags of every command that opens a model.
+type modelFlags struct{ views views.Options }
+
+func (f *modelFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.views.I2S, "i2s", "", "layout of BitNet I2_S codes: 128, 64, rows4 or trinity (default: by size)")
+}
+
+// open opens the model and lays out its tree. The caller closes the model.
+func (f *modelFlags) open(path string) (*tree, error) {
+	switch f.views.I2S {
+	case "", "128", "64", "rows4", "trinity":
+	default:
+		return nil, usageError{fmt.Errorf("--i2s %q: want 128, 64, rows4 or trinity", f.views.I2S)}
+	}
+	m, err := formats.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return newTree(m, f.views), nil
+}

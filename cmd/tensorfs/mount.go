@@ -1,0 +1,220 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/tensorfs/tensorfs/fs"
+)
+
+type mountOptions struct {
+	modelFlags
+	foreground bool
+	daemon     bool // this process is the server that mount started
+	options    []string
+	allowOther bool
+	logFile    string
+	debug      bool
+}
+
+func mountCommand() *cobra.Command {
+	o := &mountOptions{}
+	c := &cobra.Command{
+		Use:   "mount [flags] MODEL MOUNTPOINT",
+		Short: "Mount a model as a directory of tensors",
+		Long: `mount serves MODEL at the directory MOUNTPOINT and returns when the tree can be
+used; a server process stays behind until the directory is unmounted. Root
+mounts directly; other users need fusermount3 (package fuse3) and access to
+/dev/fuse. A mount that a killed server left behind is cleaned up first.
+
+SIGINT and SIGTERM to the server unmount; while somebody uses the mount the first
+one is refused and the second detaches it.
+
+In /etc/fstab:
+
+  /models/model.gguf  /mnt/m  fuse.tensorfs  ro,allow_other,nofail  0  0`,
+		Example: `  tensorfs mount model.gguf /mnt/m
+  tensorfs mount -f ollama:gemma3 ~/m`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0], args[1]) },
+	}
+	o.flags(c)
+	return c
+}
+
+func (o *mountOptions) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVarP(&o.foreground, "foreground", "f", false, "serve in this process until unmounted")
+	f.StringArrayVarP(&o.options, "option", "o", nil, "mount options as in fstab, separated by commas")
+	f.BoolVar(&o.allowOther, "allow-other", false, "let other users in (not root: needs user_allow_other in /etc/fuse.conf)")
+	f.StringVar(&o.logFile, "log", "", "append the server's messages to this file (default: the system log)")
+	f.BoolVar(&o.debug, "debug", false, "log every request")
+	f.BoolVar(&o.daemon, "daemon", false, "")
+	_ = f.MarkHidden("daemon") // the flag is defined in the line above
+	o.add(c)
+}
+
+// mountFlagNames lists the flags defined so far.
+func mountFlagNames(c *cobra.Command) []string {
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
+func (o *mountOptions) run(cmd *cobra.Command, model, mountpoint string) error {
+	var extra []string
+	for _, list := range o.options {
+		for opt := range strings.SplitSeq(list, ",") {
+			taken, err := o.take(opt)
+			if err != nil {
+				return err
+			}
+			if !taken && opt != "" {
+				extra = append(extra, opt)
+			}
+		}
+	}
+	model, mountpoint, err := absolute(model, mountpoint)
+	if err != nil {
+		return err
+	}
+	if !o.foreground {
+		return o.start(cmd, model, mountpoint)
+	}
+	return o.serve(cmd, model, mountpoint, extra)
+}
+
+// take handles the fstab options that are flags of this command.
+func (o *mountOptions) take(opt string) (bool, error) {
+	key, value, _ := strings.Cut(opt, "=")
+	switch key {
+	case "i2s":
+		o.views.I2S = value
+	case "log":
+		o.logFile = value
+	case "debug":
+		o.debug = true
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+// absolute makes paths independent of the working directory, which the server
+// leaves.
+func absolute(model, mountpoint string) (string, string, error) {
+	var err error
+	if !strings.HasPrefix(model, "ollama:") && !strings.HasPrefix(model, "hf:") {
+		if model, err = filepath.Abs(model); err != nil {
+			return "", "", err
+		}
+	}
+	mountpoint, err = filepath.Abs(mountpoint)
+	return model, mountpoint, err
+}
+
+// serve mounts and answers requests until the mount is gone.
+func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra []string) error {
+	logger, closeLog, err := o.logger(cmd)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	t, err := o.open(model)
+	if err != nil {
+		return err
+	}
+	defer t.model.Close()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if o.daemon {
+		signal.Ignore(syscall.SIGHUP)
+	}
+	server, err := fs.Mount(t.root, mountpoint, fs.Options{
+		FsName:     model,
+		AllowOther: o.allowOther,
+		Logger:     logger,
+		ModTime:    t.model.ModTime,
+		Debug:      o.debug,
+		Extra:      extra,
+	})
+	if err != nil {
+		return mountAdvice(err, mountpoint)
+	}
+	for _, w := range t.model.Warnings {
+		logger.Warn(w)
+	}
+	if o.daemon {
+		if err := reportReady(); err != nil {
+			return errors.Join(err, server.UnmountLazy())
+		}
+	} else {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s is mounted at %s; Ctrl-C unmounts\n", printablePath(model), printablePath(mountpoint))
+	}
+	go handleSignals(signals, server, logger)
+	server.Wait()
+	return nil
+}
+
+// handleSignals unmounts at the first signal and detaches at the next.
+func handleSignals(signals <-chan os.Signal, server *fs.Server, logger *slog.Logger) {
+	busy := false
+	for sig := range signals {
+		unmount := server.Unmount
+		if busy {
+			unmount = server.UnmountLazy
+		}
+		if err := unmount(); err != nil {
+			busy = errors.Is(err, syscall.EBUSY)
+			logger.Error("cannot unmount; the next signal detaches the mount", "signal", sig.String(), "err", err)
+		}
+	}
+}
+
+// mountAdvice adds what to do to the errors of mounting.
+func mountAdvice(err error, mountpoint string) error {
+	switch {
+	case errors.Is(err, fs.ErrMounted):
+		return fmt.Errorf("%w; tensorfs umount %s frees it", err, printablePath(mountpoint))
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%w; create the directory first: mkdir -p %s", err, printablePath(mountpoint))
+	}
+	return err
+}
+
+// byteSize is a flag like 512M or 8GiB.
+type byteSize int64
+
+var _ pflag.Value = (*byteSize)(nil)
+
+// String returns the number of bytes.
+func (b *byteSize) String() string { return strconv.FormatInt(int64(*b), 10) }
+
+// Type names the value in help texts.
+func (b *byteSize) Type() string { return "SIZE" }
+
+// Set parses a number with an optional unit of powers of 1024.
+func (b *byteSize) Set(s string) error {
+	digits := strings.TrimRight(strings.ToUpper(s), "IB")
+	shift := 0
+	if n := len(digits); n > 0 {
+		if i := strings.IndexByte("KMGT", digits[n-1]); i >= 0 {
+			shift, digits = 10*(i+1), digits[:n-1]
+		}
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n < 0 || n > (1<<62)>>shift {
+		return fmt.Errorf("want a size like 512M or 8G")
+	}
+	*b = byteSize(n << shift)
+	return nil
+}

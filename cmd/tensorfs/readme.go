@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/views"
+)
+
+// viewHelp says in a line what each view is.
+var viewHelp = map[string]string{
+	"raw":       "stored bytes, exactly as in the model's files",
+	"packed":    "what GPU kernels take: blocks as stored, codes+scales+biases as one file, floats as F16",
+	"f16":       "IEEE half, row-major, dequantised, rounded to nearest even",
+	"fused":     "q+k+v, gate+up, ... of packed/ as one matrix, where the parts agree",
+	"fused-f16": "the same of f16/",
+	"npy":       "f16/ as NumPy files: np.load(path, mmap_mode='r')",
+}
+
+// layoutHelp says what the layout means for the rows of q and k.
+var layoutHelp = map[string]string{
+	"gguf": "rows of attention.q and attention.k are in GGUF's order (for the llama family: rotary pairs 2i, 2i+1)",
+	"hf":   "rows of attention.q and attention.k are in Hugging Face's order (rotary pairs i, i+D/2)",
+}
+
+// readme is the text of README in the tree. It does not name the mount point.
+func readme(m *tensorfs.Model, built []views.Built) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "This is a model, shown as files by tensorfs. Nothing here can be written.\n\n")
+	fmt.Fprintf(&b, "model         %s\n", tensorfs.Printable(m.Path))
+	fmt.Fprintf(&b, "format        %s\n", m.Format)
+	fmt.Fprintf(&b, "architecture  %s\n", tensorfs.Printable(m.Architecture))
+	fmt.Fprintf(&b, "layout        %s: %s\n", m.Layout, layoutHelp[m.Layout])
+	fmt.Fprintf(&b, "tensors       %d\n\nViews: one file per tensor, the same name in each\n\n", len(m.Tensors))
+	for _, v := range built {
+		fmt.Fprintf(&b, "  %-10s %6d files   %s\n", v.Name+"/", len(v.Tensors), viewHelp[v.Name])
+	}
+	b.WriteString(`
+Beside them
+
+  index.json      every file: dtype, shape (row-major), bytes, source name, extents;
+                  and under "absent" what a view leaves out, with the reason
+  config.json     dimensions of the model, one schema for all formats
+  metadata/       one file per metadata key; metadata.json has them all
+  source/         links to the files that the model consists of
+
+Try, from this directory
+
+  ls -l f16
+  getfattr -d raw/* | head
+  python3 -c 'import glob, numpy as np; f = sorted(glob.glob("npy/*.npy"))[0]; print(f, np.load(f, mmap_mode="r"))'
+`)
+	if len(m.Warnings) > 0 {
+		b.WriteString("\nWarnings\n\n")
+		for _, w := range m.Warnings {
+			fmt.Fprintf(&b, "  %s\n", tensorfs.Printable(w))
+		}
+	}
+	return b.Bytes()
+}

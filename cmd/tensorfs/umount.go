@@ -1,0 +1,50 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs/fs"
+)
+
+type umountOptions struct{ lazy bool }
+
+func umountCommand() *cobra.Command {
+	o := &umountOptions{}
+	c := &cobra.Command{
+		Use:     "umount [-l] MOUNTPOINT",
+		Aliases: []string{"unmount"},
+		Short:   "Unmount a model",
+		Long: `umount unmounts MOUNTPOINT and waits until its server has ended. A mount that a
+killed server left behind is removed too.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return o.run(args[0]) },
+	}
+	c.Flags().BoolVarP(&o.lazy, "lazy", "l", false, "detach now, even if somebody uses it; those are served until they are done")
+	return c
+}
+
+// serverExit is how long a server may take to end once nobody uses its mount.
+const serverExit = 5 * time.Second
+
+func (o *umountOptions) run(mountpoint string) error {
+	pid := 0
+	if !o.lazy {
+		pid, _ = askServer(mountpoint)
+	}
+	if err := fs.UnmountPath(mountpoint, o.lazy); err != nil {
+		if errors.Is(err, syscall.EBUSY) {
+			return fmt.Errorf("%s is in use; end those programs (fuser -vm %s names them) or detach it with -l", printablePath(mountpoint), printablePath(mountpoint))
+		}
+		return err
+	}
+	for end := time.Now().Add(serverExit); pid > 0 && time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			break
+		}
+	}
+	return nil
+}

@@ -1,0 +1,306 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs"
+	"golang.org/x/term"
+)
+
+type verifyOptions struct {
+	modelFlags
+	json bool
+}
+
+func verifyCommand() *cobra.Command {
+	o := &verifyOptions{}
+	c := &cobra.Command{
+		Use:   "verify [--json] MODEL",
+		Short: "Read everything and report what is wrong",
+		Long: `verify opens MODEL with all checks of its format, then reads all of it: the
+digests that the store gives its files (Ollama, Hugging Face cache), every stored
+byte, and every number that can be decoded. It reports NaN and infinity, per
+tensor, and exits 1 on any finding.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0])
+		},
+	}
+	c.Flags().BoolVar(&o.json, "json", false, "print a JSON object: files, tensors, bytes, findings")
+	o.add(c)
+	return c
+}
+
+// finding is one thing that is wrong.
+type finding struct {
+	File    string `json:"file,omitempty"`
+	Tensor  string `json:"tensor,omitempty"`
+	Problem string `json:"problem"`
+}
+
+type verifyReport struct {
+	Files    int       `json:"files"`   // whose digests were compared
+	Tensors  int       `json:"tensors"` // whose numbers were read
+	Bytes    int64     `json:"bytes"`
+	Findings []finding `json:"findings"`
+}
+
+func (o *verifyOptions) run(stdout, stderr io.Writer, model string) error {
+	t, err := o.open(model)
+	if err != nil {
+		return err
+	}
+	defer t.model.Close()
+	jobs := verifyJobs(t)
+	total := int64(0)
+	for _, j := range jobs {
+		total += j.bytes
+	}
+	report := verifyAll(jobs, progress(stderr, total))
+	for _, j := range jobs {
+		if j.file {
+			report.Files++
+		} else {
+			report.Tensors++
+		}
+	}
+	if o.json {
+		e := json.NewEncoder(stdout)
+		e.SetIndent("", "  ")
+		err = e.Encode(report)
+	} else {
+		err = report.print(stdout)
+	}
+	if err == nil && len(report.Findings) > 0 {
+		return fmt.Errorf("%s: %d findings, listed on standard output; fetch the damaged files again", printablePath(model), len(report.Findings))
+	}
+	return err
+}
+
+func (r *verifyReport) print(stdout io.Writer) error {
+	for _, f := range r.Findings {
+		where := f.Tensor
+		if where == "" {
+			where = printablePath(f.File)
+		}
+		if _, err := fmt.Fprintf(stdout, "%s: %s\n", where, f.Problem); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(stdout, "%d tensors and %d digests read, %s, %d findings\n", r.Tensors, r.Files, size(r.Bytes), len(r.Findings))
+	return err
+}
+
+// progress returns what draws a bar on a terminal, and does nothing elsewhere.
+func progress(w io.Writer, total int64) func(n int64) {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return func(int64) {}
+	}
+	bar := progressbar.NewOptions64(total, progressbar.OptionSetWriter(w), progressbar.OptionShowBytes(true),
+		progressbar.OptionSetDescription("verify"), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100e6))
+	return func(n int64) { _ = bar.Add64(n) } // a bar that cannot be drawn is no failure
+}
+
+// verifyJob is something to read. check reports what it read with add.
+type verifyJob struct {
+	name  string
+	file  bool
+	bytes int64
+	check func(buf []byte, add func(int64)) []finding
+}
+
+func verifyJobs(t *tree) []verifyJob {
+	var jobs []verifyJob
+	for _, s := range t.model.Sources {
+		if want := digestOf(s.Path); want != "" {
+			if st, err := os.Stat(s.Path); err == nil {
+				jobs = append(jobs, verifyJob{s.Name, true, st.Size(), func(buf []byte, add func(int64)) []finding {
+					return verifyDigest(s, want, buf, add)
+				}})
+			}
+		}
+	}
+	halves := map[string]*tensorfs.Tensor{}
+	for i, b := range t.built {
+		if b.Name == "f16" {
+			for k := range b.Tensors {
+				halves[b.Tensors[k].Name] = &t.built[i].Tensors[k]
+			}
+		}
+	}
+	for i := range t.model.Tensors {
+		raw := &t.model.Tensors[i]
+		name := raw.Name
+		if raw.Quant != nil && raw.Quant.Weight != "" {
+			name = raw.Quant.Weight
+		}
+		half := halves[name]
+		bytes := raw.Data.Size()
+		if half != nil {
+			bytes = half.Data.Size()
+		}
+		jobs = append(jobs, verifyJob{raw.Name, false, bytes, func(buf []byte, add func(int64)) []finding {
+			return verifyTensor(raw, half, buf, add)
+		}})
+	}
+	return jobs
+}
+
+// blobName is how stores that address files by content name them: Ollama's
+// sha256-HEX and the Hugging Face cache's HEX.
+var blobName = regexp.MustCompile(`^(?:sha256-)?([0-9a-f]{64})$`)
+
+// digestOf returns the SHA-256 that a file's store promises, "" where it
+// promises none.
+func digestOf(path string) string {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return ""
+	}
+	if m := blobName.FindStringSubmatch(filepath.Base(real)); m != nil && filepath.Base(filepath.Dir(real)) == "blobs" {
+		return m[1]
+	}
+	return ""
+}
+
+// verifyAll runs the jobs on all cores. Findings come in the order of the jobs.
+func verifyAll(jobs []verifyJob, done func(int64)) *verifyReport {
+	found := make([][]finding, len(jobs))
+	var next, bytes atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), max(len(jobs), 1)) {
+		wg.Go(func() {
+			buf := make([]byte, 1<<20)
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(jobs) {
+					return
+				}
+				found[i] = jobs[i].check(buf, func(n int64) {
+					bytes.Add(n)
+					done(n)
+				})
+			}
+		})
+	}
+	wg.Wait()
+	return &verifyReport{Bytes: bytes.Load(), Findings: slices.Concat([]finding{}, slices.Concat(found...))}
+}
+
+func verifyDigest(s tensorfs.Source, want string, buf []byte, add func(int64)) []finding {
+	f, err := os.Open(s.Path)
+	if err != nil {
+		return []finding{{File: s.Name, Problem: err.Error()}}
+	}
+	defer f.Close()
+	h := sha256.New()
+	for {
+		n, err := f.Read(buf)
+		h.Write(buf[:n])
+		add(int64(n))
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return []finding{{File: s.Name, Problem: err.Error()}}
+		}
+	}
+	if got := hex.EncodeToString(h.Sum(nil)); got != want {
+		return []finding{{File: s.Name, Problem: "its digest is sha256:" + got + ", its name says " + want}}
+	}
+	return nil
+}
+
+// verifyTensor reads a tensor's numbers, or its stored bytes where it has none.
+func verifyTensor(raw, half *tensorfs.Tensor, buf []byte, add func(int64)) []finding {
+	wide, isFloat := nonFinite[raw.DType]
+	switch {
+	case isFloat && raw.Quant == nil && !raw.BigEndian: // half would also turn large finite numbers into infinity
+		nan, inf, err := wide.count(raw.Data, buf, add)
+		return numbers(raw, nan, inf, err)
+	case half != nil:
+		nan, inf, err := nonFinite[tensorfs.F16].count(half.Data, buf, add)
+		return numbers(raw, nan, inf, err)
+	}
+	_, _, err := floatBits{width: 1}.count(raw.Data, buf, add)
+	return numbers(raw, 0, 0, err)
+}
+
+func numbers(t *tensorfs.Tensor, nan, inf int64, err error) []finding {
+	var what []string
+	if err != nil {
+		what = append(what, err.Error())
+	}
+	if nan > 0 {
+		what = append(what, fmt.Sprintf("%d values are NaN", nan))
+	}
+	if inf > 0 {
+		what = append(what, fmt.Sprintf("%d values are infinite", inf))
+	}
+	if what == nil {
+		return nil
+	}
+	return []finding{{Tensor: t.Name, Problem: strings.Join(what, ", ")}}
+}
+
+// floatBits says how to see that a float of a width is not finite.
+type floatBits struct {
+	width    int
+	exponent uint64 // all ones: NaN or infinity
+	mantissa uint64
+}
+
+var nonFinite = map[tensorfs.DType]floatBits{
+	tensorfs.F16:  {2, 0x7c00, 0x3ff},
+	tensorfs.BF16: {2, 0x7f80, 0x7f},
+	tensorfs.F32:  {4, 0x7f800000, 0x7fffff},
+	tensorfs.F64:  {8, 0x7ff << 52, 1<<52 - 1},
+}
+
+// count reads all of d and counts what is not finite.
+func (f floatBits) count(d tensorfs.Data, buf []byte, add func(int64)) (nan, inf int64, err error) {
+	for off := int64(0); off < d.Size(); {
+		n := min(int64(len(buf)), d.Size()-off)
+		if err := tensorfs.ReadFull(d, buf[:n], off); err != nil {
+			return nan, inf, errors.Join(err)
+		}
+		for b := buf[:n]; len(b) >= f.width && f.exponent != 0; b = b[f.width:] {
+			var v uint64
+			switch f.width {
+			case 2:
+				v = uint64(binary.LittleEndian.Uint16(b))
+			case 4:
+				v = uint64(binary.LittleEndian.Uint32(b))
+			default:
+				v = binary.LittleEndian.Uint64(b)
+			}
+			if v&f.exponent == f.exponent {
+				if v&f.mantissa != 0 {
+					nan++
+				} else {
+					inf++
+				}
+			}
+		}
+		off += n
+		add(n)
+	}
+	return nan, inf, nil
+}
