@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func f32AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C
 TEXT ·f32AVX2(SB), NOSPLIT, $0-32
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
@@ -16,8 +16,6 @@ TEXT ·f32AVX2(SB), NOSPLIT, $0-32
 	VMOVDQU const1<>+0(SB), Y1
 
 block:
-	PREFETCHT0  8192(CX)
-	PREFETCHT0  8256(CX)
 	VMOVDQU     (CX), Y2
 	VMOVDQU     32(CX), Y3
 	VCVTPS2PH   $0x00, Y2, X2

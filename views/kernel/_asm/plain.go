@@ -1,8 +1,6 @@
 package main
 
 import (
-"os"
-"strconv"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -25,8 +23,6 @@ func plain() {
 		})
 	}
 	float("f32", 4, func(src Mem) (h [2]VecVirtual) {
-		PREFETCHT0(src.Offset(PF))
-		PREFETCHT0(src.Offset(PF+64))
 		for i := range h {
 			h[i] = join(inRegister(src.Offset(64*i)), inRegister(src.Offset(64*i+32)))
 		}
@@ -45,5 +41,3 @@ func plain() {
 		return h
 	})
 }
-
-var PF = func() int { n, _ := strconv.Atoi(os.Getenv("PF")); return n }()
