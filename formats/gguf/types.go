@@ -38,8 +38,8 @@ var gone = map[uint32]string{
 
 const activations = "a type of ik_llama.cpp for activations"
 
-// Numbers of ik_llama.cpp's types that mix the bytes of 4, 8 or 16 rows: each
-// is its base type's number and 200. 353 is MXFP4's.
+// Numbers of ik_llama.cpp's types that mix the bytes of 4, 8 or 16 rows: up to
+// 352 each is its base type's number and 200, 353 is MXFP4's.
 const (
 	firstMixed = 202
 	lastMixed  = 399
@@ -105,10 +105,12 @@ func nameless(id uint32) string {
 		what = "which is " + s
 	} else if id >= firstMixed && id <= lastMixed {
 		what = "which belongs to ik_llama.cpp's types that mix the bytes of several rows"
-		if base, ok := byID[id-200]; ok {
+		base, ok := byID[id-200]
+		if id == mixedMXFP4 {
+			base = tensorfs.MXFP4
+		}
+		if ok && id <= mixedMXFP4 {
 			what = fmt.Sprintf("which is ik_llama.cpp's %s with the bytes of several rows mixed", base)
-		} else if id == mixedMXFP4 {
-			what = fmt.Sprintf("which is ik_llama.cpp's %s with the bytes of several rows mixed", tensorfs.MXFP4)
 		}
 	}
 	return fmt.Sprintf("ggml type %d, %s; see raw/", id, what)
