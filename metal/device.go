@@ -1,0 +1,77 @@
+package metal
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+)
+
+// Errors that callers tell apart.
+var (
+	// ErrClosed marks the use of a loader or device after its Close.
+	ErrClosed = errors.New("closed")
+	// ErrDeclined marks memory that obeys every rule and that a device still did
+	// not take. Virtual GPUs do that; a copy works there.
+	ErrDeclined = errors.New("the device declined to wrap mapped memory")
+	// ErrAbsent marks a tensor or view that the mounted tree does not have.
+	ErrAbsent = errors.New("not in the mounted tree")
+)
+
+// Device makes buffers. Its methods are safe for concurrent use.
+type Device interface {
+	// Info describes the device. It never changes.
+	Info() DeviceInfo
+	// Wrap makes a buffer of mem without copying it. mem must be whole pages of
+	// one mapping and at most MaxBufferLength long; an error says which rule it
+	// breaks. An error that wraps ErrDeclined means that it breaks none.
+	//
+	// done is called once when the device has finished with mem, after Release,
+	// on any thread. It is never called when Wrap returns an error.
+	Wrap(mem []byte, done func()) (DeviceBuffer, error)
+	// Alloc makes a buffer of n > 0 bytes of the device's own memory, zeroed.
+	Alloc(n int64) (DeviceBuffer, error)
+	// Close gives the device back. It is an error while buffers of it live.
+	Close() error
+}
+
+// DeviceBuffer is memory that a device knows.
+type DeviceBuffer interface {
+	// Handle is the device's object: an id<MTLBuffer> of Metal, 0 of Host.
+	Handle() uintptr
+	// Bytes is the memory as the CPU sees it; nil after Release.
+	Bytes() []byte
+	// Release drops the buffer. A second call is an error.
+	Release() error
+}
+
+// DeviceInfo describes a device. Sizes are in bytes, 0 where not known.
+type DeviceInfo struct {
+	Kind              string // "metal" or "host"
+	Name              string
+	RegistryID        uint64
+	PageSize          int64
+	MaxBufferLength   int64
+	RecommendedMemory int64 // Metal's recommendedMaxWorkingSetSize
+	UnifiedMemory     bool  // CPU and GPU share one memory, so nothing crosses a bus
+}
+
+// checkWrap returns an error unless mem obeys what every device demands of
+// memory that it wraps. It is called before Metal is, which answers a breach by
+// stopping the program where its validation layer is on.
+func checkWrap(info DeviceInfo, mem []byte) error {
+	addr := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
+	switch n := int64(len(mem)); {
+	case n == 0:
+		return errors.New("a buffer of no bytes")
+	case addr%uintptr(info.PageSize) != 0:
+		return fmt.Errorf("memory at %#x does not begin on a page of %d bytes", addr, info.PageSize)
+	case n%info.PageSize != 0:
+		return fmt.Errorf("%d bytes are no whole pages of %d", n, info.PageSize)
+	case n > info.MaxBufferLength:
+		return fmt.Errorf("%d bytes, and %s takes buffers of at most %d", n, info.Name, info.MaxBufferLength)
+	}
+	return nil
+}
+
+// roundUp returns n rounded up to a multiple of to; n+to must not overflow.
+func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }

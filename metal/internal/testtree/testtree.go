@@ -1,0 +1,130 @@
+// Package testtree writes directories that look like a mounted model, for tests
+// of its clients: index.json, source/ with links to the model's files, and a
+// file for every tensor of every view.
+package testtree
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Tree is a tree to be written.
+type Tree struct {
+	Sources map[string][]byte // files of the model, by their name below source/
+	Tensors []Tensor
+	Absent  map[string]map[string]string // view, name, reason
+}
+
+// Tensor is one file of one view.
+type Tensor struct {
+	View, Name string
+	DType      string
+	Shape      []int64
+	Data       []byte // not needed where Extents say where the bytes are
+	Extents    []Extent
+	Sections   []Section
+	Quant      *Quant
+	Engine     *int
+}
+
+// Extent is a run of bytes in a file of the model.
+type Extent struct {
+	File   string `json:"file"`
+	Offset int64  `json:"offset"`
+	Bytes  int64  `json:"bytes"`
+}
+
+// Section is a part of a tensor's bytes.
+type Section struct {
+	Name   string `json:"name"`
+	DType  string `json:"dtype"`
+	Offset int64  `json:"offset"`
+	Bytes  int64  `json:"bytes"`
+}
+
+// Quant says how a tensor is quantised.
+type Quant struct {
+	Mode      string `json:"mode"`
+	Bits      int    `json:"bits"`
+	GroupSize int    `json:"group_size"`
+}
+
+type entry struct {
+	DType      string    `json:"dtype"`
+	Shape      []int64   `json:"shape"`
+	Bytes      int64     `json:"bytes"`
+	SourceName string    `json:"source_name"`
+	Extents    []Extent  `json:"extents,omitempty"`
+	Quant      *Quant    `json:"quant,omitempty"`
+	Sections   []Section `json:"sections,omitempty"`
+	Engine     *int      `json:"engine_dtype,omitempty"`
+}
+
+// Bytes returns the tensor's bytes.
+func (tree *Tree) Bytes(t Tensor) []byte {
+	if t.Data != nil || len(t.Extents) == 0 {
+		return t.Data
+	}
+	var b []byte
+	for _, x := range t.Extents {
+		b = append(b, tree.Sources[x.File][x.Offset:x.Offset+x.Bytes]...)
+	}
+	return b
+}
+
+// Write writes the tree into temporary directories and returns the one that
+// stands for the mount point and the one that holds the model's files.
+func (tree *Tree) Write(tb testing.TB) (mount, model string) {
+	tb.Helper()
+	mount, model = tb.TempDir(), tb.TempDir()
+	// A mount's files carry the mtime of the model, which is older than now.
+	then := time.Now().Add(-time.Hour).Truncate(time.Second)
+	put := func(path string, b []byte) {
+		tb.Helper()
+		must(tb, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(tb, os.WriteFile(path, b, 0o644))
+		must(tb, os.Chtimes(path, then, then))
+	}
+	for name, b := range tree.Sources {
+		put(filepath.Join(model, name), b)
+		link := filepath.Join(mount, "source", name)
+		must(tb, os.MkdirAll(filepath.Dir(link), 0o755))
+		must(tb, os.Symlink(filepath.Join(model, name), link))
+	}
+	views := map[string]map[string]entry{}
+	for _, t := range tree.Tensors {
+		b := tree.Bytes(t)
+		path := filepath.Join(mount, t.View, t.Name)
+		if t.View == "npy" {
+			path += ".npy"
+		}
+		put(path, b)
+		if views[t.View] == nil {
+			views[t.View] = map[string]entry{}
+		}
+		shape := t.Shape
+		if shape == nil {
+			shape = []int64{}
+		}
+		views[t.View][t.Name] = entry{t.DType, shape, int64(len(b)), "source of " + t.Name, t.Extents, t.Quant, t.Sections, t.Engine}
+	}
+	text, err := json.Marshal(map[string]any{
+		"version": 1,
+		"model":   map[string]string{"format": "test", "path": model, "architecture": "llama", "layout": "plain"},
+		"views":   views,
+		"absent":  tree.Absent,
+	})
+	must(tb, err)
+	put(filepath.Join(mount, "index.json"), text)
+	return mount, model
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
