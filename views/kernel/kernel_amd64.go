@@ -54,7 +54,7 @@ func blockKernels() map[string]blockKernel {
 	delta := []uint64{0, 0x0404_0404_0404_0404} // IQ1_M's groups have one sign of delta each
 	iq1 := indexTable(iq1sGrid, "\xFF\x00\x01")
 	return map[string]blockKernel{
-		"F32": f32AVX2, "BF16": bf16AVX2,
+		"F32": f32AVX2, "BF16": bf16AVX2, "F64": f64AVX2, "F8_E4M3": f8_E4M3AVX2, "F8_E5M2": f8_E5M2AVX2,
 		"Q4_0": q4_0AVX2, "Q4_1": q4_1AVX2, "Q5_0": q5_0AVX2, "Q5_1": q5_1AVX2, "Q6_0": q6_0AVX2, "Q8_0": q8_0AVX2, "Q8_1": q8_1AVX2,
 		"Q2_K": q2_KAVX2, "Q3_K": q3_KAVX2, "Q4_K": q4_KAVX2, "Q5_K": q5_KAVX2, "Q6_K": q6_KAVX2, "Q8_K": q8_KAVX2,
 		"IQ4_NL": iq4_NLAVX2, "IQ4_XS": iq4_XSAVX2, "MXFP4": mxfp4AVX2, "NVFP4": nvfp4AVX2,

@@ -97,6 +97,188 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
+// func f64AVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·f64AVX2(SB), NOSPLIT, $0-32
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	TESTQ   DX, DX
+	JLE     done
+	VMOVDQU const0<>+0(SB), Y0
+	VMOVDQU const1<>+0(SB), Y1
+
+block:
+	VCVTPD2PSY  (CX), X2
+	VCVTPD2PSY  32(CX), X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VCVTPD2PSY  64(CX), X3
+	VCVTPD2PSY  96(CX), X4
+	VINSERTI128 $0x01, X4, Y3, Y3
+	VCVTPS2PH   $0x00, Y2, X2
+	VCVTPS2PH   $0x00, Y3, X3
+	VINSERTI128 $0x01, X3, Y2, Y2
+	VCVTPD2PSY  128(CX), X4
+	VCVTPD2PSY  160(CX), X3
+	VINSERTI128 $0x01, X3, Y4, Y4
+	VCVTPD2PSY  192(CX), X5
+	VCVTPD2PSY  224(CX), X3
+	VINSERTI128 $0x01, X3, Y5, Y5
+	VCVTPS2PH   $0x00, Y4, X4
+	VCVTPS2PH   $0x00, Y5, X5
+	VINSERTI128 $0x01, X5, Y4, Y4
+	VPMINSW     Y0, Y2, Y2
+	VPMINUW     Y1, Y2, Y2
+	VMOVDQU     Y2, (AX)
+	VPMINSW     Y0, Y4, Y4
+	VPMINUW     Y1, Y4, Y4
+	VMOVDQU     Y4, 32(AX)
+	ADDQ        $0x00000100, CX
+	ADDQ        $0x00000040, AX
+	DECQ        DX
+	JNZ         block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
+// func f8_E5M2AVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2
+TEXT ·f8_E5M2AVX2(SB), NOSPLIT, $0-32
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	TESTQ   DX, DX
+	JLE     done
+	VMOVDQU const0<>+0(SB), Y0
+	VMOVDQU const1<>+0(SB), Y1
+
+block:
+	VPERMQ     $0xd8, (CX), Y3
+	VPXOR      Y2, Y2, Y2
+	VPUNPCKLBW Y3, Y2, Y4
+	VPUNPCKHBW Y3, Y2, Y2
+	VPAND      const2<>+0(SB), Y4, Y3
+	VPCMPGTW   const3<>+0(SB), Y3, Y3
+	VPAND      const4<>+0(SB), Y3, Y3
+	VPOR       Y3, Y4, Y4
+	VPAND      const2<>+0(SB), Y2, Y3
+	VPCMPGTW   const3<>+0(SB), Y3, Y3
+	VPAND      const4<>+0(SB), Y3, Y3
+	VPOR       Y3, Y2, Y2
+	VPMINSW    Y0, Y4, Y4
+	VPMINUW    Y1, Y4, Y4
+	VMOVDQU    Y4, (AX)
+	VPMINSW    Y0, Y2, Y2
+	VPMINUW    Y1, Y2, Y2
+	VMOVDQU    Y2, 32(AX)
+	ADDQ       $0x00000020, CX
+	ADDQ       $0x00000040, AX
+	DECQ       DX
+	JNZ        block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
+DATA const2<>+0(SB)/8, $0x7fff7fff7fff7fff
+DATA const2<>+8(SB)/8, $0x7fff7fff7fff7fff
+DATA const2<>+16(SB)/8, $0x7fff7fff7fff7fff
+DATA const2<>+24(SB)/8, $0x7fff7fff7fff7fff
+GLOBL const2<>(SB), RODATA|NOPTR, $32
+
+DATA const3<>+0(SB)/8, $0x7c007c007c007c00
+DATA const3<>+8(SB)/8, $0x7c007c007c007c00
+DATA const3<>+16(SB)/8, $0x7c007c007c007c00
+DATA const3<>+24(SB)/8, $0x7c007c007c007c00
+GLOBL const3<>(SB), RODATA|NOPTR, $32
+
+DATA const4<>+0(SB)/8, $0x0200020002000200
+DATA const4<>+8(SB)/8, $0x0200020002000200
+DATA const4<>+16(SB)/8, $0x0200020002000200
+DATA const4<>+24(SB)/8, $0x0200020002000200
+GLOBL const4<>(SB), RODATA|NOPTR, $32
+
+// func f8_E4M3AVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·f8_E4M3AVX2(SB), NOSPLIT, $0-32
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	TESTQ   DX, DX
+	JLE     done
+	VMOVDQU const0<>+0(SB), Y0
+	VMOVDQU const1<>+0(SB), Y1
+
+block:
+	VPERMQ       $0xd8, (CX), Y3
+	VPXOR        Y2, Y2, Y2
+	VPUNPCKLBW   Y3, Y2, Y4
+	VPUNPCKHBW   Y3, Y2, Y2
+	VPAND        const5<>+0(SB), Y4, Y3
+	VPCMPEQW     const5<>+0(SB), Y3, Y3
+	VPAND        const0<>+0(SB), Y3, Y3
+	VPSRAW       $0x01, Y4, Y4
+	VPAND        const6<>+0(SB), Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VCVTPH2PS    X4, Y4
+	VCVTPH2PS    X5, Y5
+	VMULPS       const7<>+0(SB), Y4, Y4
+	VMULPS       const7<>+0(SB), Y5, Y5
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	VINSERTI128  $0x01, X5, Y4, Y4
+	VPOR         Y3, Y4, Y4
+	VPAND        const5<>+0(SB), Y2, Y3
+	VPCMPEQW     const5<>+0(SB), Y3, Y3
+	VPAND        const0<>+0(SB), Y3, Y3
+	VPSRAW       $0x01, Y2, Y2
+	VPAND        const6<>+0(SB), Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X5
+	VCVTPH2PS    X2, Y2
+	VCVTPH2PS    X5, Y5
+	VMULPS       const7<>+0(SB), Y2, Y2
+	VMULPS       const7<>+0(SB), Y5, Y5
+	VCVTPS2PH    $0x00, Y2, X2
+	VCVTPS2PH    $0x00, Y5, X5
+	VINSERTI128  $0x01, X5, Y2, Y2
+	VPOR         Y3, Y2, Y2
+	VPMINSW      Y0, Y4, Y4
+	VPMINUW      Y1, Y4, Y4
+	VMOVDQU      Y4, (AX)
+	VPMINSW      Y0, Y2, Y2
+	VPMINUW      Y1, Y2, Y2
+	VMOVDQU      Y2, 32(AX)
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000040, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
+DATA const5<>+0(SB)/8, $0x7f007f007f007f00
+DATA const5<>+8(SB)/8, $0x7f007f007f007f00
+DATA const5<>+16(SB)/8, $0x7f007f007f007f00
+DATA const5<>+24(SB)/8, $0x7f007f007f007f00
+GLOBL const5<>(SB), RODATA|NOPTR, $32
+
+DATA const6<>+0(SB)/8, $0xbf80bf80bf80bf80
+DATA const6<>+8(SB)/8, $0xbf80bf80bf80bf80
+DATA const6<>+16(SB)/8, $0xbf80bf80bf80bf80
+DATA const6<>+24(SB)/8, $0xbf80bf80bf80bf80
+GLOBL const6<>(SB), RODATA|NOPTR, $32
+
+DATA const7<>+0(SB)/8, $0x4380000043800000
+DATA const7<>+8(SB)/8, $0x4380000043800000
+DATA const7<>+16(SB)/8, $0x4380000043800000
+DATA const7<>+24(SB)/8, $0x4380000043800000
+GLOBL const7<>(SB), RODATA|NOPTR, $32
+
 // func q4_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
 TEXT ·q4_0AVX2(SB), NOSPLIT, $0-32
@@ -114,18 +296,18 @@ block:
 	JNZ          done
 	VPBROADCASTW (CX), X0
 	VCVTPH2PS    X0, Y0
-	VMULPS       const2<>+0(SB), Y0, Y1
-	VMULPS       const3<>+0(SB), Y0, Y0
+	VMULPS       const8<>+0(SB), Y0, Y1
+	VMULPS       const9<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y1, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	VINSERTI128  $0x01, X0, Y1, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y1
 	VPERMQ       $0xdd, Y0, Y0
 	VMOVDQU      2(CX), X2
 	VPERMQ       $0x50, Y2, Y2
-	VPSRLVQ      const5<>+0(SB), Y2, Y2
-	VPAND        const6<>+0(SB), Y2, Y2
+	VPSRLVQ      const11<>+0(SB), Y2, Y2
+	VPAND        const12<>+0(SB), Y2, Y2
 	VPSHUFB      Y2, Y1, Y1
 	VPSHUFB      Y2, Y0, Y0
 	VPUNPCKLBW   Y0, Y1, Y3
@@ -142,35 +324,35 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const2<>+0(SB)/8, $0xc0e00000c1000000
-DATA const2<>+8(SB)/8, $0xc0a00000c0c00000
-DATA const2<>+16(SB)/8, $0xc0400000c0800000
-DATA const2<>+24(SB)/8, $0xbf800000c0000000
-GLOBL const2<>(SB), RODATA|NOPTR, $32
+DATA const8<>+0(SB)/8, $0xc0e00000c1000000
+DATA const8<>+8(SB)/8, $0xc0a00000c0c00000
+DATA const8<>+16(SB)/8, $0xc0400000c0800000
+DATA const8<>+24(SB)/8, $0xbf800000c0000000
+GLOBL const8<>(SB), RODATA|NOPTR, $32
 
-DATA const3<>+0(SB)/8, $0x3f80000000000000
-DATA const3<>+8(SB)/8, $0x4040000040000000
-DATA const3<>+16(SB)/8, $0x40a0000040800000
-DATA const3<>+24(SB)/8, $0x40e0000040c00000
-GLOBL const3<>(SB), RODATA|NOPTR, $32
+DATA const9<>+0(SB)/8, $0x3f80000000000000
+DATA const9<>+8(SB)/8, $0x4040000040000000
+DATA const9<>+16(SB)/8, $0x40a0000040800000
+DATA const9<>+24(SB)/8, $0x40e0000040c00000
+GLOBL const9<>(SB), RODATA|NOPTR, $32
 
-DATA const4<>+0(SB)/8, $0x0e0c0a0806040200
-DATA const4<>+8(SB)/8, $0x0f0d0b0907050301
-DATA const4<>+16(SB)/8, $0x0e0c0a0806040200
-DATA const4<>+24(SB)/8, $0x0f0d0b0907050301
-GLOBL const4<>(SB), RODATA|NOPTR, $32
+DATA const10<>+0(SB)/8, $0x0e0c0a0806040200
+DATA const10<>+8(SB)/8, $0x0f0d0b0907050301
+DATA const10<>+16(SB)/8, $0x0e0c0a0806040200
+DATA const10<>+24(SB)/8, $0x0f0d0b0907050301
+GLOBL const10<>(SB), RODATA|NOPTR, $32
 
-DATA const5<>+0(SB)/8, $0x0000000000000000
-DATA const5<>+8(SB)/8, $0x0000000000000004
-DATA const5<>+16(SB)/8, $0x0000000000000000
-DATA const5<>+24(SB)/8, $0x0000000000000004
-GLOBL const5<>(SB), RODATA|NOPTR, $32
+DATA const11<>+0(SB)/8, $0x0000000000000000
+DATA const11<>+8(SB)/8, $0x0000000000000004
+DATA const11<>+16(SB)/8, $0x0000000000000000
+DATA const11<>+24(SB)/8, $0x0000000000000004
+GLOBL const11<>(SB), RODATA|NOPTR, $32
 
-DATA const6<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA const6<>+8(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA const6<>+16(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA const6<>+24(SB)/8, $0x0f0f0f0f0f0f0f0f
-GLOBL const6<>(SB), RODATA|NOPTR, $32
+DATA const12<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA const12<>+8(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA const12<>+16(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA const12<>+24(SB)/8, $0x0f0f0f0f0f0f0f0f
+GLOBL const12<>(SB), RODATA|NOPTR, $32
 
 // func q4_1AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -191,20 +373,20 @@ block:
 	VCVTPH2PS    X0, Y0
 	VPBROADCASTW 2(CX), X1
 	VCVTPH2PS    X1, Y1
-	VMULPS       const3<>+0(SB), Y0, Y2
+	VMULPS       const9<>+0(SB), Y0, Y2
 	VADDPS       Y1, Y2, Y2
-	VMULPS       const7<>+0(SB), Y0, Y0
+	VMULPS       const13<>+0(SB), Y0, Y0
 	VADDPS       Y1, Y0, Y0
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y0, X0
 	VINSERTI128  $0x01, X0, Y2, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y1
 	VPERMQ       $0xdd, Y0, Y0
 	VMOVDQU      4(CX), X3
 	VPERMQ       $0x50, Y3, Y3
-	VPSRLVQ      const5<>+0(SB), Y3, Y3
-	VPAND        const6<>+0(SB), Y3, Y3
+	VPSRLVQ      const11<>+0(SB), Y3, Y3
+	VPAND        const12<>+0(SB), Y3, Y3
 	VPSHUFB      Y3, Y1, Y1
 	VPSHUFB      Y3, Y0, Y0
 	VPUNPCKLBW   Y0, Y1, Y2
@@ -221,11 +403,11 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const7<>+0(SB)/8, $0x4110000041000000
-DATA const7<>+8(SB)/8, $0x4130000041200000
-DATA const7<>+16(SB)/8, $0x4150000041400000
-DATA const7<>+24(SB)/8, $0x4170000041600000
-GLOBL const7<>(SB), RODATA|NOPTR, $32
+DATA const13<>+0(SB)/8, $0x4110000041000000
+DATA const13<>+8(SB)/8, $0x4130000041200000
+DATA const13<>+16(SB)/8, $0x4150000041400000
+DATA const13<>+24(SB)/8, $0x4170000041600000
+GLOBL const13<>(SB), RODATA|NOPTR, $32
 
 // func q5_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -245,13 +427,13 @@ block:
 	VPBROADCASTW   (CX), X0
 	VCVTPH2PS      X0, Y0
 	VBROADCASTI128 6(CX), Y1
-	VPSRLVQ        const8<>+0(SB), Y1, Y1
-	VPAND          const6<>+0(SB), Y1, Y1
+	VPSRLVQ        const14<>+0(SB), Y1, Y1
+	VPAND          const12<>+0(SB), Y1, Y1
 	VPBROADCASTD   2(CX), Y2
-	VPSHUFB        const10<>+0(SB), Y2, Y2
-	VPAND          const9<>+0(SB), Y2, Y2
-	VPCMPEQB       const9<>+0(SB), Y2, Y2
-	VPANDN         const11<>+0(SB), Y2, Y2
+	VPSHUFB        const16<>+0(SB), Y2, Y2
+	VPAND          const15<>+0(SB), Y2, Y2
+	VPCMPEQB       const15<>+0(SB), Y2, Y2
+	VPANDN         const17<>+0(SB), Y2, Y2
 	VPOR           Y2, Y1, Y1
 	VPSHUFD        $0xee, X1, X2
 	VEXTRACTI128   $0x01, Y1, X3
@@ -282,29 +464,29 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const8<>+0(SB)/8, $0x0000000000000000
-DATA const8<>+8(SB)/8, $0x0000000000000000
-DATA const8<>+16(SB)/8, $0x0000000000000004
-DATA const8<>+24(SB)/8, $0x0000000000000004
-GLOBL const8<>(SB), RODATA|NOPTR, $32
+DATA const14<>+0(SB)/8, $0x0000000000000000
+DATA const14<>+8(SB)/8, $0x0000000000000000
+DATA const14<>+16(SB)/8, $0x0000000000000004
+DATA const14<>+24(SB)/8, $0x0000000000000004
+GLOBL const14<>(SB), RODATA|NOPTR, $32
 
-DATA const9<>+0(SB)/8, $0x8040201008040201
-DATA const9<>+8(SB)/8, $0x8040201008040201
-DATA const9<>+16(SB)/8, $0x8040201008040201
-DATA const9<>+24(SB)/8, $0x8040201008040201
-GLOBL const9<>(SB), RODATA|NOPTR, $32
+DATA const15<>+0(SB)/8, $0x8040201008040201
+DATA const15<>+8(SB)/8, $0x8040201008040201
+DATA const15<>+16(SB)/8, $0x8040201008040201
+DATA const15<>+24(SB)/8, $0x8040201008040201
+GLOBL const15<>(SB), RODATA|NOPTR, $32
 
-DATA const10<>+0(SB)/8, $0x0000000000000000
-DATA const10<>+8(SB)/8, $0x0101010101010101
-DATA const10<>+16(SB)/8, $0x0202020202020202
-DATA const10<>+24(SB)/8, $0x0303030303030303
-GLOBL const10<>(SB), RODATA|NOPTR, $32
+DATA const16<>+0(SB)/8, $0x0000000000000000
+DATA const16<>+8(SB)/8, $0x0101010101010101
+DATA const16<>+16(SB)/8, $0x0202020202020202
+DATA const16<>+24(SB)/8, $0x0303030303030303
+GLOBL const16<>(SB), RODATA|NOPTR, $32
 
-DATA const11<>+0(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA const11<>+8(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA const11<>+16(SB)/8, $0xf0f0f0f0f0f0f0f0
-DATA const11<>+24(SB)/8, $0xf0f0f0f0f0f0f0f0
-GLOBL const11<>(SB), RODATA|NOPTR, $32
+DATA const17<>+0(SB)/8, $0xf0f0f0f0f0f0f0f0
+DATA const17<>+8(SB)/8, $0xf0f0f0f0f0f0f0f0
+DATA const17<>+16(SB)/8, $0xf0f0f0f0f0f0f0f0
+DATA const17<>+24(SB)/8, $0xf0f0f0f0f0f0f0f0
+GLOBL const17<>(SB), RODATA|NOPTR, $32
 
 // func q5_1AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C, FMA3
@@ -326,13 +508,13 @@ block:
 	VPBROADCASTW   2(CX), X1
 	VCVTPH2PS      X1, Y1
 	VBROADCASTI128 8(CX), Y2
-	VPSRLVQ        const8<>+0(SB), Y2, Y2
-	VPAND          const6<>+0(SB), Y2, Y2
+	VPSRLVQ        const14<>+0(SB), Y2, Y2
+	VPAND          const12<>+0(SB), Y2, Y2
 	VPBROADCASTD   4(CX), Y3
-	VPSHUFB        const10<>+0(SB), Y3, Y3
-	VPAND          const9<>+0(SB), Y3, Y3
-	VPCMPEQB       const9<>+0(SB), Y3, Y3
-	VPAND          const12<>+0(SB), Y3, Y3
+	VPSHUFB        const16<>+0(SB), Y3, Y3
+	VPAND          const15<>+0(SB), Y3, Y3
+	VPCMPEQB       const15<>+0(SB), Y3, Y3
+	VPAND          const18<>+0(SB), Y3, Y3
 	VPOR           Y3, Y2, Y2
 	VPSHUFD        $0xee, X2, X3
 	VEXTRACTI128   $0x01, Y2, X4
@@ -363,11 +545,11 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const12<>+0(SB)/8, $0x1010101010101010
-DATA const12<>+8(SB)/8, $0x1010101010101010
-DATA const12<>+16(SB)/8, $0x1010101010101010
-DATA const12<>+24(SB)/8, $0x1010101010101010
-GLOBL const12<>(SB), RODATA|NOPTR, $32
+DATA const18<>+0(SB)/8, $0x1010101010101010
+DATA const18<>+8(SB)/8, $0x1010101010101010
+DATA const18<>+16(SB)/8, $0x1010101010101010
+DATA const18<>+24(SB)/8, $0x1010101010101010
+GLOBL const18<>(SB), RODATA|NOPTR, $32
 
 // func q6_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -387,14 +569,14 @@ block:
 	VPBROADCASTW   (CX), X0
 	VCVTPH2PS      X0, Y0
 	VBROADCASTI128 10(CX), Y1
-	VPSRLVQ        const8<>+0(SB), Y1, Y1
-	VPAND          const6<>+0(SB), Y1, Y1
+	VPSRLVQ        const14<>+0(SB), Y1, Y1
+	VPAND          const12<>+0(SB), Y1, Y1
 	VPBROADCASTQ   2(CX), Y2
-	VPSRLVQ        const13<>+0(SB), Y2, Y2
-	VPAND          const14<>+0(SB), Y2, Y2
+	VPSRLVQ        const19<>+0(SB), Y2, Y2
+	VPAND          const20<>+0(SB), Y2, Y2
 	VPSLLW         $0x04, Y2, Y2
 	VPOR           Y2, Y1, Y1
-	VPSUBB         const15<>+0(SB), Y1, Y1
+	VPSUBB         const21<>+0(SB), Y1, Y1
 	VPSHUFD        $0xee, X1, X2
 	VEXTRACTI128   $0x01, Y1, X3
 	VPSHUFD        $0xee, X3, X4
@@ -424,23 +606,23 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const13<>+0(SB)/8, $0x0000000000000000
-DATA const13<>+8(SB)/8, $0x0000000000000004
-DATA const13<>+16(SB)/8, $0x0000000000000002
-DATA const13<>+24(SB)/8, $0x0000000000000006
-GLOBL const13<>(SB), RODATA|NOPTR, $32
+DATA const19<>+0(SB)/8, $0x0000000000000000
+DATA const19<>+8(SB)/8, $0x0000000000000004
+DATA const19<>+16(SB)/8, $0x0000000000000002
+DATA const19<>+24(SB)/8, $0x0000000000000006
+GLOBL const19<>(SB), RODATA|NOPTR, $32
 
-DATA const14<>+0(SB)/8, $0x0303030303030303
-DATA const14<>+8(SB)/8, $0x0303030303030303
-DATA const14<>+16(SB)/8, $0x0303030303030303
-DATA const14<>+24(SB)/8, $0x0303030303030303
-GLOBL const14<>(SB), RODATA|NOPTR, $32
+DATA const20<>+0(SB)/8, $0x0303030303030303
+DATA const20<>+8(SB)/8, $0x0303030303030303
+DATA const20<>+16(SB)/8, $0x0303030303030303
+DATA const20<>+24(SB)/8, $0x0303030303030303
+GLOBL const20<>(SB), RODATA|NOPTR, $32
 
-DATA const15<>+0(SB)/8, $0x2020202020202020
-DATA const15<>+8(SB)/8, $0x2020202020202020
-DATA const15<>+16(SB)/8, $0x2020202020202020
-DATA const15<>+24(SB)/8, $0x2020202020202020
-GLOBL const15<>(SB), RODATA|NOPTR, $32
+DATA const21<>+0(SB)/8, $0x2020202020202020
+DATA const21<>+8(SB)/8, $0x2020202020202020
+DATA const21<>+16(SB)/8, $0x2020202020202020
+DATA const21<>+24(SB)/8, $0x2020202020202020
+GLOBL const21<>(SB), RODATA|NOPTR, $32
 
 // func q8_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -555,11 +737,11 @@ block:
 	VCVTPH2PS    X0, Y0
 	VPBROADCASTW 82(CX), X1
 	VCVTPH2PS    X1, Y1
-	VXORPS       const16<>+0(SB), Y1, Y1
+	VXORPS       const22<>+0(SB), Y1, Y1
 	VMOVQ        (CX), X2
 	VPSRLW       $0x04, X2, X3
-	VPAND        const6<>+0(SB), X2, X2
-	VPAND        const6<>+0(SB), X3, X3
+	VPAND        const12<>+0(SB), X2, X2
+	VPAND        const12<>+0(SB), X3, X3
 	VPMOVZXBD    X2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y0, Y2, Y2
@@ -568,8 +750,8 @@ block:
 	VMULPS       Y1, Y3, Y3
 	VMOVQ        8(CX), X4
 	VPSRLW       $0x04, X4, X5
-	VPAND        const6<>+0(SB), X4, X4
-	VPAND        const6<>+0(SB), X5, X5
+	VPAND        const12<>+0(SB), X4, X4
+	VPAND        const12<>+0(SB), X5, X5
 	VPMOVZXBD    X4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y0, Y4, Y4
@@ -577,26 +759,26 @@ block:
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       Y1, Y0, Y0
 	VPERMQ       $0xd8, 16(CX), Y1
-	VMOVDQU      const18<>+0(SB), Y5
+	VMOVDQU      const24<>+0(SB), Y5
 	VPERMPS      Y2, Y5, Y5
-	VMOVDQU      const18<>+0(SB), Y6
+	VMOVDQU      const24<>+0(SB), Y6
 	VPERMPS      Y3, Y6, Y6
-	VMULPS       const17<>+0(SB), Y5, Y5
+	VMULPS       const23<>+0(SB), Y5, Y5
 	VADDPS       Y6, Y5, Y5
-	VMOVDQU      const19<>+0(SB), Y6
+	VMOVDQU      const25<>+0(SB), Y6
 	VPERMPS      Y2, Y6, Y6
-	VMOVDQU      const19<>+0(SB), Y7
+	VMOVDQU      const25<>+0(SB), Y7
 	VPERMPS      Y3, Y7, Y7
-	VMULPS       const17<>+0(SB), Y6, Y6
+	VMULPS       const23<>+0(SB), Y6, Y6
 	VADDPS       Y7, Y6, Y6
 	VCVTPS2PH    $0x00, Y5, X5
 	VCVTPS2PH    $0x00, Y6, X6
 	VINSERTI128  $0x01, X6, Y5, Y5
-	VPSHUFB      const4<>+0(SB), Y5, Y5
+	VPSHUFB      const10<>+0(SB), Y5, Y5
 	VPERMQ       $0x88, Y5, Y6
 	VPERMQ       $0xdd, Y5, Y5
-	VPAND        const14<>+0(SB), Y1, Y7
-	VPOR         const20<>+0(SB), Y7, Y7
+	VPAND        const20<>+0(SB), Y1, Y7
+	VPOR         const26<>+0(SB), Y7, Y7
 	VPSHUFB      Y7, Y6, Y8
 	VPSHUFB      Y7, Y5, Y7
 	VPUNPCKLBW   Y7, Y8, Y9
@@ -604,35 +786,35 @@ block:
 	VMOVDQU      Y9, (AX)
 	VMOVDQU      Y7, 32(AX)
 	VPSRLW       $0x02, Y1, Y7
-	VPAND        const14<>+0(SB), Y7, Y7
-	VPOR         const21<>+0(SB), Y7, Y7
+	VPAND        const20<>+0(SB), Y7, Y7
+	VPOR         const27<>+0(SB), Y7, Y7
 	VPSHUFB      Y7, Y6, Y6
 	VPSHUFB      Y7, Y5, Y5
 	VPUNPCKLBW   Y5, Y6, Y7
 	VPUNPCKHBW   Y5, Y6, Y5
 	VMOVDQU      Y7, 64(AX)
 	VMOVDQU      Y5, 96(AX)
-	VMOVDQU      const22<>+0(SB), Y5
+	VMOVDQU      const28<>+0(SB), Y5
 	VPERMPS      Y2, Y5, Y5
-	VMOVDQU      const22<>+0(SB), Y6
+	VMOVDQU      const28<>+0(SB), Y6
 	VPERMPS      Y3, Y6, Y6
-	VMULPS       const17<>+0(SB), Y5, Y5
+	VMULPS       const23<>+0(SB), Y5, Y5
 	VADDPS       Y6, Y5, Y5
-	VMOVDQU      const23<>+0(SB), Y6
+	VMOVDQU      const29<>+0(SB), Y6
 	VPERMPS      Y2, Y6, Y2
-	VMOVDQU      const23<>+0(SB), Y6
+	VMOVDQU      const29<>+0(SB), Y6
 	VPERMPS      Y3, Y6, Y3
-	VMULPS       const17<>+0(SB), Y2, Y2
+	VMULPS       const23<>+0(SB), Y2, Y2
 	VADDPS       Y3, Y2, Y2
 	VCVTPS2PH    $0x00, Y5, X5
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y5, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSRLW       $0x04, Y1, Y5
-	VPAND        const14<>+0(SB), Y5, Y5
-	VPOR         const20<>+0(SB), Y5, Y5
+	VPAND        const20<>+0(SB), Y5, Y5
+	VPOR         const26<>+0(SB), Y5, Y5
 	VPSHUFB      Y5, Y3, Y6
 	VPSHUFB      Y5, Y2, Y5
 	VPUNPCKLBW   Y5, Y6, Y7
@@ -640,8 +822,8 @@ block:
 	VMOVDQU      Y7, 128(AX)
 	VMOVDQU      Y5, 160(AX)
 	VPSRLW       $0x06, Y1, Y1
-	VPAND        const14<>+0(SB), Y1, Y1
-	VPOR         const21<>+0(SB), Y1, Y1
+	VPAND        const20<>+0(SB), Y1, Y1
+	VPOR         const27<>+0(SB), Y1, Y1
 	VPSHUFB      Y1, Y3, Y3
 	VPSHUFB      Y1, Y2, Y1
 	VPUNPCKLBW   Y1, Y3, Y2
@@ -649,26 +831,26 @@ block:
 	VMOVDQU      Y2, 192(AX)
 	VMOVDQU      Y1, 224(AX)
 	VPERMQ       $0xd8, 48(CX), Y1
-	VMOVDQU      const18<>+0(SB), Y2
+	VMOVDQU      const24<>+0(SB), Y2
 	VPERMPS      Y4, Y2, Y2
-	VMOVDQU      const18<>+0(SB), Y3
+	VMOVDQU      const24<>+0(SB), Y3
 	VPERMPS      Y0, Y3, Y3
-	VMULPS       const17<>+0(SB), Y2, Y2
+	VMULPS       const23<>+0(SB), Y2, Y2
 	VADDPS       Y3, Y2, Y2
-	VMOVDQU      const19<>+0(SB), Y3
+	VMOVDQU      const25<>+0(SB), Y3
 	VPERMPS      Y4, Y3, Y3
-	VMOVDQU      const19<>+0(SB), Y5
+	VMOVDQU      const25<>+0(SB), Y5
 	VPERMPS      Y0, Y5, Y5
-	VMULPS       const17<>+0(SB), Y3, Y3
+	VMULPS       const23<>+0(SB), Y3, Y3
 	VADDPS       Y5, Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
-	VPAND        const14<>+0(SB), Y1, Y5
-	VPOR         const20<>+0(SB), Y5, Y5
+	VPAND        const20<>+0(SB), Y1, Y5
+	VPOR         const26<>+0(SB), Y5, Y5
 	VPSHUFB      Y5, Y3, Y6
 	VPSHUFB      Y5, Y2, Y5
 	VPUNPCKLBW   Y5, Y6, Y7
@@ -676,35 +858,35 @@ block:
 	VMOVDQU      Y7, 256(AX)
 	VMOVDQU      Y5, 288(AX)
 	VPSRLW       $0x02, Y1, Y5
-	VPAND        const14<>+0(SB), Y5, Y5
-	VPOR         const21<>+0(SB), Y5, Y5
+	VPAND        const20<>+0(SB), Y5, Y5
+	VPOR         const27<>+0(SB), Y5, Y5
 	VPSHUFB      Y5, Y3, Y3
 	VPSHUFB      Y5, Y2, Y2
 	VPUNPCKLBW   Y2, Y3, Y5
 	VPUNPCKHBW   Y2, Y3, Y2
 	VMOVDQU      Y5, 320(AX)
 	VMOVDQU      Y2, 352(AX)
-	VMOVDQU      const22<>+0(SB), Y2
+	VMOVDQU      const28<>+0(SB), Y2
 	VPERMPS      Y4, Y2, Y2
-	VMOVDQU      const22<>+0(SB), Y3
+	VMOVDQU      const28<>+0(SB), Y3
 	VPERMPS      Y0, Y3, Y3
-	VMULPS       const17<>+0(SB), Y2, Y2
+	VMULPS       const23<>+0(SB), Y2, Y2
 	VADDPS       Y3, Y2, Y2
-	VMOVDQU      const23<>+0(SB), Y3
+	VMOVDQU      const29<>+0(SB), Y3
 	VPERMPS      Y4, Y3, Y3
-	VMOVDQU      const23<>+0(SB), Y4
+	VMOVDQU      const29<>+0(SB), Y4
 	VPERMPS      Y0, Y4, Y0
-	VMULPS       const17<>+0(SB), Y3, Y3
+	VMULPS       const23<>+0(SB), Y3, Y3
 	VADDPS       Y0, Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y2
 	VPERMQ       $0xdd, Y0, Y0
 	VPSRLW       $0x04, Y1, Y3
-	VPAND        const14<>+0(SB), Y3, Y3
-	VPOR         const20<>+0(SB), Y3, Y3
+	VPAND        const20<>+0(SB), Y3, Y3
+	VPOR         const26<>+0(SB), Y3, Y3
 	VPSHUFB      Y3, Y2, Y4
 	VPSHUFB      Y3, Y0, Y3
 	VPUNPCKLBW   Y3, Y4, Y5
@@ -712,8 +894,8 @@ block:
 	VMOVDQU      Y5, 384(AX)
 	VMOVDQU      Y3, 416(AX)
 	VPSRLW       $0x06, Y1, Y1
-	VPAND        const14<>+0(SB), Y1, Y1
-	VPOR         const21<>+0(SB), Y1, Y1
+	VPAND        const20<>+0(SB), Y1, Y1
+	VPOR         const27<>+0(SB), Y1, Y1
 	VPSHUFB      Y1, Y2, Y2
 	VPSHUFB      Y1, Y0, Y0
 	VPUNPCKLBW   Y0, Y2, Y1
@@ -730,53 +912,53 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const16<>+0(SB)/8, $0x8000000080000000
-DATA const16<>+8(SB)/8, $0x8000000080000000
-DATA const16<>+16(SB)/8, $0x8000000080000000
-DATA const16<>+24(SB)/8, $0x8000000080000000
-GLOBL const16<>(SB), RODATA|NOPTR, $32
-
-DATA const17<>+0(SB)/8, $0x3f80000000000000
-DATA const17<>+8(SB)/8, $0x4040000040000000
-DATA const17<>+16(SB)/8, $0x3f80000000000000
-DATA const17<>+24(SB)/8, $0x4040000040000000
-GLOBL const17<>(SB), RODATA|NOPTR, $32
-
-DATA const18<>+0(SB)/8, $0x0000000000000000
-DATA const18<>+8(SB)/8, $0x0000000000000000
-DATA const18<>+16(SB)/8, $0x0000000100000001
-DATA const18<>+24(SB)/8, $0x0000000100000001
-GLOBL const18<>(SB), RODATA|NOPTR, $32
-
-DATA const19<>+0(SB)/8, $0x0000000200000002
-DATA const19<>+8(SB)/8, $0x0000000200000002
-DATA const19<>+16(SB)/8, $0x0000000300000003
-DATA const19<>+24(SB)/8, $0x0000000300000003
-GLOBL const19<>(SB), RODATA|NOPTR, $32
-
-DATA const20<>+0(SB)/8, $0x0000000000000000
-DATA const20<>+8(SB)/8, $0x0404040404040404
-DATA const20<>+16(SB)/8, $0x0000000000000000
-DATA const20<>+24(SB)/8, $0x0404040404040404
-GLOBL const20<>(SB), RODATA|NOPTR, $32
-
-DATA const21<>+0(SB)/8, $0x0808080808080808
-DATA const21<>+8(SB)/8, $0x0c0c0c0c0c0c0c0c
-DATA const21<>+16(SB)/8, $0x0808080808080808
-DATA const21<>+24(SB)/8, $0x0c0c0c0c0c0c0c0c
-GLOBL const21<>(SB), RODATA|NOPTR, $32
-
-DATA const22<>+0(SB)/8, $0x0000000400000004
-DATA const22<>+8(SB)/8, $0x0000000400000004
-DATA const22<>+16(SB)/8, $0x0000000500000005
-DATA const22<>+24(SB)/8, $0x0000000500000005
+DATA const22<>+0(SB)/8, $0x8000000080000000
+DATA const22<>+8(SB)/8, $0x8000000080000000
+DATA const22<>+16(SB)/8, $0x8000000080000000
+DATA const22<>+24(SB)/8, $0x8000000080000000
 GLOBL const22<>(SB), RODATA|NOPTR, $32
 
-DATA const23<>+0(SB)/8, $0x0000000600000006
-DATA const23<>+8(SB)/8, $0x0000000600000006
-DATA const23<>+16(SB)/8, $0x0000000700000007
-DATA const23<>+24(SB)/8, $0x0000000700000007
+DATA const23<>+0(SB)/8, $0x3f80000000000000
+DATA const23<>+8(SB)/8, $0x4040000040000000
+DATA const23<>+16(SB)/8, $0x3f80000000000000
+DATA const23<>+24(SB)/8, $0x4040000040000000
 GLOBL const23<>(SB), RODATA|NOPTR, $32
+
+DATA const24<>+0(SB)/8, $0x0000000000000000
+DATA const24<>+8(SB)/8, $0x0000000000000000
+DATA const24<>+16(SB)/8, $0x0000000100000001
+DATA const24<>+24(SB)/8, $0x0000000100000001
+GLOBL const24<>(SB), RODATA|NOPTR, $32
+
+DATA const25<>+0(SB)/8, $0x0000000200000002
+DATA const25<>+8(SB)/8, $0x0000000200000002
+DATA const25<>+16(SB)/8, $0x0000000300000003
+DATA const25<>+24(SB)/8, $0x0000000300000003
+GLOBL const25<>(SB), RODATA|NOPTR, $32
+
+DATA const26<>+0(SB)/8, $0x0000000000000000
+DATA const26<>+8(SB)/8, $0x0404040404040404
+DATA const26<>+16(SB)/8, $0x0000000000000000
+DATA const26<>+24(SB)/8, $0x0404040404040404
+GLOBL const26<>(SB), RODATA|NOPTR, $32
+
+DATA const27<>+0(SB)/8, $0x0808080808080808
+DATA const27<>+8(SB)/8, $0x0c0c0c0c0c0c0c0c
+DATA const27<>+16(SB)/8, $0x0808080808080808
+DATA const27<>+24(SB)/8, $0x0c0c0c0c0c0c0c0c
+GLOBL const27<>(SB), RODATA|NOPTR, $32
+
+DATA const28<>+0(SB)/8, $0x0000000400000004
+DATA const28<>+8(SB)/8, $0x0000000400000004
+DATA const28<>+16(SB)/8, $0x0000000500000005
+DATA const28<>+24(SB)/8, $0x0000000500000005
+GLOBL const28<>(SB), RODATA|NOPTR, $32
+
+DATA const29<>+0(SB)/8, $0x0000000600000006
+DATA const29<>+8(SB)/8, $0x0000000600000006
+DATA const29<>+16(SB)/8, $0x0000000700000007
+DATA const29<>+24(SB)/8, $0x0000000700000007
+GLOBL const29<>(SB), RODATA|NOPTR, $32
 
 // func q3_KAVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -796,14 +978,14 @@ block:
 	VPBROADCASTW 108(CX), X0
 	VCVTPH2PS    X0, Y0
 	VPBROADCASTQ 96(CX), X1
-	VPSRLVQ      const5<>+0(SB), X1, X1
-	VPAND        const6<>+0(SB), X1, X1
+	VPSRLVQ      const11<>+0(SB), X1, X1
+	VPAND        const12<>+0(SB), X1, X1
 	VPBROADCASTD 104(CX), X2
-	VPSRLVD      const24<>+0(SB), X2, X2
-	VPAND        const14<>+0(SB), X2, X2
+	VPSRLVD      const30<>+0(SB), X2, X2
+	VPAND        const20<>+0(SB), X2, X2
 	VPSLLW       $0x04, X2, X2
 	VPOR         X1, X2, X1
-	VPSUBB       const15<>+0(SB), X1, X1
+	VPSUBB       const21<>+0(SB), X1, X1
 	VPSHUFD      $0xee, X1, X2
 	VPMOVSXBD    X1, Y1
 	VCVTDQ2PS    Y1, Y1
@@ -816,18 +998,18 @@ block:
 	VPERM2F128   $0x00, Y1, Y1, Y4
 	VPERM2F128   $0x11, Y1, Y1, Y1
 	VPERMILPS    $0x00, Y4, Y5
-	VMULPS       const25<>+0(SB), Y5, Y5
+	VMULPS       const31<>+0(SB), Y5, Y5
 	VPERMILPS    $0x55, Y4, Y6
-	VMULPS       const25<>+0(SB), Y6, Y6
-	VPAND        const14<>+0(SB), Y3, Y7
+	VMULPS       const31<>+0(SB), Y6, Y6
+	VPAND        const20<>+0(SB), Y3, Y7
 	VPSLLW       $0x02, Y0, Y8
-	VPAND        const26<>+0(SB), Y8, Y8
+	VPAND        const32<>+0(SB), Y8, Y8
 	VPOR         Y8, Y7, Y7
-	VPOR         const27<>+0(SB), Y7, Y7
+	VPOR         const33<>+0(SB), Y7, Y7
 	VCVTPS2PH    $0x00, Y5, X5
 	VCVTPS2PH    $0x00, Y6, X6
 	VINSERTI128  $0x01, X6, Y5, Y5
-	VPSHUFB      const4<>+0(SB), Y5, Y5
+	VPSHUFB      const10<>+0(SB), Y5, Y5
 	VPERMQ       $0x88, Y5, Y6
 	VPERMQ       $0xdd, Y5, Y5
 	VPSHUFB      Y7, Y6, Y6
@@ -837,19 +1019,19 @@ block:
 	VMOVDQU      Y7, (AX)
 	VMOVDQU      Y5, 32(AX)
 	VPERMILPS    $0xaa, Y4, Y5
-	VMULPS       const25<>+0(SB), Y5, Y5
+	VMULPS       const31<>+0(SB), Y5, Y5
 	VPERMILPS    $0xff, Y4, Y4
-	VMULPS       const25<>+0(SB), Y4, Y4
+	VMULPS       const31<>+0(SB), Y4, Y4
 	VPSRLW       $0x02, Y3, Y6
-	VPAND        const14<>+0(SB), Y6, Y6
+	VPAND        const20<>+0(SB), Y6, Y6
 	VPSLLW       $0x01, Y0, Y7
-	VPAND        const26<>+0(SB), Y7, Y7
+	VPAND        const32<>+0(SB), Y7, Y7
 	VPOR         Y7, Y6, Y6
-	VPOR         const27<>+0(SB), Y6, Y6
+	VPOR         const33<>+0(SB), Y6, Y6
 	VCVTPS2PH    $0x00, Y5, X5
 	VCVTPS2PH    $0x00, Y4, X4
 	VINSERTI128  $0x01, X4, Y5, Y4
-	VPSHUFB      const4<>+0(SB), Y4, Y4
+	VPSHUFB      const10<>+0(SB), Y4, Y4
 	VPERMQ       $0x88, Y4, Y5
 	VPERMQ       $0xdd, Y4, Y4
 	VPSHUFB      Y6, Y5, Y5
@@ -859,18 +1041,18 @@ block:
 	VMOVDQU      Y6, 64(AX)
 	VMOVDQU      Y4, 96(AX)
 	VPERMILPS    $0x00, Y1, Y4
-	VMULPS       const25<>+0(SB), Y4, Y4
+	VMULPS       const31<>+0(SB), Y4, Y4
 	VPERMILPS    $0x55, Y1, Y5
-	VMULPS       const25<>+0(SB), Y5, Y5
+	VMULPS       const31<>+0(SB), Y5, Y5
 	VPSRLW       $0x04, Y3, Y6
-	VPAND        const14<>+0(SB), Y6, Y6
-	VPAND        const26<>+0(SB), Y0, Y7
+	VPAND        const20<>+0(SB), Y6, Y6
+	VPAND        const32<>+0(SB), Y0, Y7
 	VPOR         Y7, Y6, Y6
-	VPOR         const27<>+0(SB), Y6, Y6
+	VPOR         const33<>+0(SB), Y6, Y6
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y5, X5
 	VINSERTI128  $0x01, X5, Y4, Y4
-	VPSHUFB      const4<>+0(SB), Y4, Y4
+	VPSHUFB      const10<>+0(SB), Y4, Y4
 	VPERMQ       $0x88, Y4, Y5
 	VPERMQ       $0xdd, Y4, Y4
 	VPSHUFB      Y6, Y5, Y5
@@ -880,19 +1062,19 @@ block:
 	VMOVDQU      Y6, 128(AX)
 	VMOVDQU      Y4, 160(AX)
 	VPERMILPS    $0xaa, Y1, Y4
-	VMULPS       const25<>+0(SB), Y4, Y4
+	VMULPS       const31<>+0(SB), Y4, Y4
 	VPERMILPS    $0xff, Y1, Y1
-	VMULPS       const25<>+0(SB), Y1, Y1
+	VMULPS       const31<>+0(SB), Y1, Y1
 	VPSRLW       $0x06, Y3, Y3
-	VPAND        const14<>+0(SB), Y3, Y3
+	VPAND        const20<>+0(SB), Y3, Y3
 	VPSRLW       $0x01, Y0, Y5
-	VPAND        const26<>+0(SB), Y5, Y5
+	VPAND        const32<>+0(SB), Y5, Y5
 	VPOR         Y5, Y3, Y3
-	VPOR         const27<>+0(SB), Y3, Y3
+	VPOR         const33<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y1, X1
 	VINSERTI128  $0x01, X1, Y4, Y1
-	VPSHUFB      const4<>+0(SB), Y1, Y1
+	VPSHUFB      const10<>+0(SB), Y1, Y1
 	VPERMQ       $0x88, Y1, Y4
 	VPERMQ       $0xdd, Y1, Y1
 	VPSHUFB      Y3, Y4, Y4
@@ -905,18 +1087,18 @@ block:
 	VPERM2F128   $0x00, Y2, Y2, Y3
 	VPERM2F128   $0x11, Y2, Y2, Y2
 	VPERMILPS    $0x00, Y3, Y4
-	VMULPS       const25<>+0(SB), Y4, Y4
+	VMULPS       const31<>+0(SB), Y4, Y4
 	VPERMILPS    $0x55, Y3, Y5
-	VMULPS       const25<>+0(SB), Y5, Y5
-	VPAND        const14<>+0(SB), Y1, Y6
+	VMULPS       const31<>+0(SB), Y5, Y5
+	VPAND        const20<>+0(SB), Y1, Y6
 	VPSRLW       $0x02, Y0, Y7
-	VPAND        const26<>+0(SB), Y7, Y7
+	VPAND        const32<>+0(SB), Y7, Y7
 	VPOR         Y7, Y6, Y6
-	VPOR         const27<>+0(SB), Y6, Y6
+	VPOR         const33<>+0(SB), Y6, Y6
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y5, X5
 	VINSERTI128  $0x01, X5, Y4, Y4
-	VPSHUFB      const4<>+0(SB), Y4, Y4
+	VPSHUFB      const10<>+0(SB), Y4, Y4
 	VPERMQ       $0x88, Y4, Y5
 	VPERMQ       $0xdd, Y4, Y4
 	VPSHUFB      Y6, Y5, Y5
@@ -926,19 +1108,19 @@ block:
 	VMOVDQU      Y6, 256(AX)
 	VMOVDQU      Y4, 288(AX)
 	VPERMILPS    $0xaa, Y3, Y4
-	VMULPS       const25<>+0(SB), Y4, Y4
+	VMULPS       const31<>+0(SB), Y4, Y4
 	VPERMILPS    $0xff, Y3, Y3
-	VMULPS       const25<>+0(SB), Y3, Y3
+	VMULPS       const31<>+0(SB), Y3, Y3
 	VPSRLW       $0x02, Y1, Y5
-	VPAND        const14<>+0(SB), Y5, Y5
+	VPAND        const20<>+0(SB), Y5, Y5
 	VPSRLW       $0x03, Y0, Y6
-	VPAND        const26<>+0(SB), Y6, Y6
+	VPAND        const32<>+0(SB), Y6, Y6
 	VPOR         Y6, Y5, Y5
-	VPOR         const27<>+0(SB), Y5, Y5
+	VPOR         const33<>+0(SB), Y5, Y5
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y4, Y3
-	VPSHUFB      const4<>+0(SB), Y3, Y3
+	VPSHUFB      const10<>+0(SB), Y3, Y3
 	VPERMQ       $0x88, Y3, Y4
 	VPERMQ       $0xdd, Y3, Y3
 	VPSHUFB      Y5, Y4, Y4
@@ -948,19 +1130,19 @@ block:
 	VMOVDQU      Y5, 320(AX)
 	VMOVDQU      Y3, 352(AX)
 	VPERMILPS    $0x00, Y2, Y3
-	VMULPS       const25<>+0(SB), Y3, Y3
+	VMULPS       const31<>+0(SB), Y3, Y3
 	VPERMILPS    $0x55, Y2, Y4
-	VMULPS       const25<>+0(SB), Y4, Y4
+	VMULPS       const31<>+0(SB), Y4, Y4
 	VPSRLW       $0x04, Y1, Y5
-	VPAND        const14<>+0(SB), Y5, Y5
+	VPAND        const20<>+0(SB), Y5, Y5
 	VPSRLW       $0x04, Y0, Y6
-	VPAND        const26<>+0(SB), Y6, Y6
+	VPAND        const32<>+0(SB), Y6, Y6
 	VPOR         Y6, Y5, Y5
-	VPOR         const27<>+0(SB), Y5, Y5
+	VPOR         const33<>+0(SB), Y5, Y5
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y4, X4
 	VINSERTI128  $0x01, X4, Y3, Y3
-	VPSHUFB      const4<>+0(SB), Y3, Y3
+	VPSHUFB      const10<>+0(SB), Y3, Y3
 	VPERMQ       $0x88, Y3, Y4
 	VPERMQ       $0xdd, Y3, Y3
 	VPSHUFB      Y5, Y4, Y4
@@ -970,19 +1152,19 @@ block:
 	VMOVDQU      Y5, 384(AX)
 	VMOVDQU      Y3, 416(AX)
 	VPERMILPS    $0xaa, Y2, Y3
-	VMULPS       const25<>+0(SB), Y3, Y3
+	VMULPS       const31<>+0(SB), Y3, Y3
 	VPERMILPS    $0xff, Y2, Y2
-	VMULPS       const25<>+0(SB), Y2, Y2
+	VMULPS       const31<>+0(SB), Y2, Y2
 	VPSRLW       $0x06, Y1, Y1
-	VPAND        const14<>+0(SB), Y1, Y1
+	VPAND        const20<>+0(SB), Y1, Y1
 	VPSRLW       $0x05, Y0, Y0
-	VPAND        const26<>+0(SB), Y0, Y0
+	VPAND        const32<>+0(SB), Y0, Y0
 	VPOR         Y0, Y1, Y1
-	VPOR         const27<>+0(SB), Y1, Y1
+	VPOR         const33<>+0(SB), Y1, Y1
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y2
 	VPERMQ       $0xdd, Y0, Y0
 	VPSHUFB      Y1, Y2, Y2
@@ -1001,29 +1183,29 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const24<>+0(SB)/8, $0x0000000200000000
-DATA const24<>+8(SB)/8, $0x0000000600000004
-DATA const24<>+16(SB)/8, $0x0000000200000000
-DATA const24<>+24(SB)/8, $0x0000000600000004
-GLOBL const24<>(SB), RODATA|NOPTR, $32
+DATA const30<>+0(SB)/8, $0x0000000200000000
+DATA const30<>+8(SB)/8, $0x0000000600000004
+DATA const30<>+16(SB)/8, $0x0000000200000000
+DATA const30<>+24(SB)/8, $0x0000000600000004
+GLOBL const30<>(SB), RODATA|NOPTR, $32
 
-DATA const25<>+0(SB)/8, $0xc0400000c0800000
-DATA const25<>+8(SB)/8, $0xbf800000c0000000
-DATA const25<>+16(SB)/8, $0x3f80000000000000
-DATA const25<>+24(SB)/8, $0x4040000040000000
-GLOBL const25<>(SB), RODATA|NOPTR, $32
+DATA const31<>+0(SB)/8, $0xc0400000c0800000
+DATA const31<>+8(SB)/8, $0xbf800000c0000000
+DATA const31<>+16(SB)/8, $0x3f80000000000000
+DATA const31<>+24(SB)/8, $0x4040000040000000
+GLOBL const31<>(SB), RODATA|NOPTR, $32
 
-DATA const26<>+0(SB)/8, $0x0404040404040404
-DATA const26<>+8(SB)/8, $0x0404040404040404
-DATA const26<>+16(SB)/8, $0x0404040404040404
-DATA const26<>+24(SB)/8, $0x0404040404040404
-GLOBL const26<>(SB), RODATA|NOPTR, $32
+DATA const32<>+0(SB)/8, $0x0404040404040404
+DATA const32<>+8(SB)/8, $0x0404040404040404
+DATA const32<>+16(SB)/8, $0x0404040404040404
+DATA const32<>+24(SB)/8, $0x0404040404040404
+GLOBL const32<>(SB), RODATA|NOPTR, $32
 
-DATA const27<>+0(SB)/8, $0x0000000000000000
-DATA const27<>+8(SB)/8, $0x0808080808080808
-DATA const27<>+16(SB)/8, $0x0000000000000000
-DATA const27<>+24(SB)/8, $0x0808080808080808
-GLOBL const27<>(SB), RODATA|NOPTR, $32
+DATA const33<>+0(SB)/8, $0x0000000000000000
+DATA const33<>+8(SB)/8, $0x0808080808080808
+DATA const33<>+16(SB)/8, $0x0000000000000000
+DATA const33<>+24(SB)/8, $0x0808080808080808
+GLOBL const33<>(SB), RODATA|NOPTR, $32
 
 // func q4_KAVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -1044,14 +1226,14 @@ block:
 	VCVTPH2PS    X0, Y0
 	VPBROADCASTW 2(CX), X1
 	VCVTPH2PS    X1, Y1
-	VXORPS       const16<>+0(SB), Y1, Y1
+	VXORPS       const22<>+0(SB), Y1, Y1
 	VMOVQ        4(CX), X2
 	VPBROADCASTD 12(CX), X4
-	VPAND        const28<>+0(SB), X2, X3
-	VPSRLVD      const29<>+0(SB), X4, X4
-	VPAND        const6<>+0(SB), X4, X4
+	VPAND        const34<>+0(SB), X2, X3
+	VPSRLVD      const35<>+0(SB), X4, X4
+	VPAND        const12<>+0(SB), X4, X4
 	VPSRLD       $0x02, X2, X2
-	VPAND        const30<>+0(SB), X2, X2
+	VPAND        const36<>+0(SB), X2, X2
 	VPOR         X2, X4, X4
 	VPUNPCKLDQ   X4, X3, X3
 	VPSHUFD      $0xee, X3, X4
@@ -1067,18 +1249,18 @@ block:
 	VPERM2F128   $0x11, Y3, Y3, Y3
 	VPERMQ       $0xd8, 16(CX), Y4
 	VPSRLW       $0x04, Y4, Y5
-	VPAND        const6<>+0(SB), Y4, Y4
-	VPAND        const6<>+0(SB), Y5, Y5
+	VPAND        const12<>+0(SB), Y4, Y4
+	VPAND        const12<>+0(SB), Y5, Y5
 	VPERMILPS    $0x00, Y0, Y6
 	VPERMILPS    $0x00, Y1, Y7
-	VMULPS       const3<>+0(SB), Y6, Y8
+	VMULPS       const9<>+0(SB), Y6, Y8
 	VADDPS       Y7, Y8, Y8
-	VMULPS       const7<>+0(SB), Y6, Y6
+	VMULPS       const13<>+0(SB), Y6, Y6
 	VADDPS       Y7, Y6, Y6
 	VCVTPS2PH    $0x00, Y8, X8
 	VCVTPS2PH    $0x00, Y6, X6
 	VINSERTI128  $0x01, X6, Y8, Y6
-	VPSHUFB      const4<>+0(SB), Y6, Y6
+	VPSHUFB      const10<>+0(SB), Y6, Y6
 	VPERMQ       $0x88, Y6, Y7
 	VPERMQ       $0xdd, Y6, Y6
 	VPSHUFB      Y4, Y7, Y7
@@ -1089,14 +1271,14 @@ block:
 	VMOVDQU      Y4, 32(AX)
 	VPERMILPS    $0x55, Y0, Y4
 	VPERMILPS    $0x55, Y1, Y6
-	VMULPS       const3<>+0(SB), Y4, Y7
+	VMULPS       const9<>+0(SB), Y4, Y7
 	VADDPS       Y6, Y7, Y7
-	VMULPS       const7<>+0(SB), Y4, Y4
+	VMULPS       const13<>+0(SB), Y4, Y4
 	VADDPS       Y6, Y4, Y4
 	VCVTPS2PH    $0x00, Y7, X7
 	VCVTPS2PH    $0x00, Y4, X4
 	VINSERTI128  $0x01, X4, Y7, Y4
-	VPSHUFB      const4<>+0(SB), Y4, Y4
+	VPSHUFB      const10<>+0(SB), Y4, Y4
 	VPERMQ       $0x88, Y4, Y6
 	VPERMQ       $0xdd, Y4, Y4
 	VPSHUFB      Y5, Y6, Y6
@@ -1107,18 +1289,18 @@ block:
 	VMOVDQU      Y4, 96(AX)
 	VPERMQ       $0xd8, 48(CX), Y4
 	VPSRLW       $0x04, Y4, Y5
-	VPAND        const6<>+0(SB), Y4, Y4
-	VPAND        const6<>+0(SB), Y5, Y5
+	VPAND        const12<>+0(SB), Y4, Y4
+	VPAND        const12<>+0(SB), Y5, Y5
 	VPERMILPS    $0xaa, Y0, Y6
 	VPERMILPS    $0xaa, Y1, Y7
-	VMULPS       const3<>+0(SB), Y6, Y8
+	VMULPS       const9<>+0(SB), Y6, Y8
 	VADDPS       Y7, Y8, Y8
-	VMULPS       const7<>+0(SB), Y6, Y6
+	VMULPS       const13<>+0(SB), Y6, Y6
 	VADDPS       Y7, Y6, Y6
 	VCVTPS2PH    $0x00, Y8, X8
 	VCVTPS2PH    $0x00, Y6, X6
 	VINSERTI128  $0x01, X6, Y8, Y6
-	VPSHUFB      const4<>+0(SB), Y6, Y6
+	VPSHUFB      const10<>+0(SB), Y6, Y6
 	VPERMQ       $0x88, Y6, Y7
 	VPERMQ       $0xdd, Y6, Y6
 	VPSHUFB      Y4, Y7, Y7
@@ -1129,14 +1311,14 @@ block:
 	VMOVDQU      Y4, 160(AX)
 	VPERMILPS    $0xff, Y0, Y0
 	VPERMILPS    $0xff, Y1, Y1
-	VMULPS       const3<>+0(SB), Y0, Y4
+	VMULPS       const9<>+0(SB), Y0, Y4
 	VADDPS       Y1, Y4, Y4
-	VMULPS       const7<>+0(SB), Y0, Y0
+	VMULPS       const13<>+0(SB), Y0, Y0
 	VADDPS       Y1, Y0, Y0
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y0, X0
 	VINSERTI128  $0x01, X0, Y4, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y1
 	VPERMQ       $0xdd, Y0, Y0
 	VPSHUFB      Y5, Y1, Y1
@@ -1147,18 +1329,18 @@ block:
 	VMOVDQU      Y0, 224(AX)
 	VPERMQ       $0xd8, 80(CX), Y0
 	VPSRLW       $0x04, Y0, Y1
-	VPAND        const6<>+0(SB), Y0, Y0
-	VPAND        const6<>+0(SB), Y1, Y1
+	VPAND        const12<>+0(SB), Y0, Y0
+	VPAND        const12<>+0(SB), Y1, Y1
 	VPERMILPS    $0x00, Y2, Y4
 	VPERMILPS    $0x00, Y3, Y5
-	VMULPS       const3<>+0(SB), Y4, Y6
+	VMULPS       const9<>+0(SB), Y4, Y6
 	VADDPS       Y5, Y6, Y6
-	VMULPS       const7<>+0(SB), Y4, Y4
+	VMULPS       const13<>+0(SB), Y4, Y4
 	VADDPS       Y5, Y4, Y4
 	VCVTPS2PH    $0x00, Y6, X6
 	VCVTPS2PH    $0x00, Y4, X4
 	VINSERTI128  $0x01, X4, Y6, Y4
-	VPSHUFB      const4<>+0(SB), Y4, Y4
+	VPSHUFB      const10<>+0(SB), Y4, Y4
 	VPERMQ       $0x88, Y4, Y5
 	VPERMQ       $0xdd, Y4, Y4
 	VPSHUFB      Y0, Y5, Y5
@@ -1169,14 +1351,14 @@ block:
 	VMOVDQU      Y0, 288(AX)
 	VPERMILPS    $0x55, Y2, Y0
 	VPERMILPS    $0x55, Y3, Y4
-	VMULPS       const3<>+0(SB), Y0, Y5
+	VMULPS       const9<>+0(SB), Y0, Y5
 	VADDPS       Y4, Y5, Y5
-	VMULPS       const7<>+0(SB), Y0, Y0
+	VMULPS       const13<>+0(SB), Y0, Y0
 	VADDPS       Y4, Y0, Y0
 	VCVTPS2PH    $0x00, Y5, X5
 	VCVTPS2PH    $0x00, Y0, X0
 	VINSERTI128  $0x01, X0, Y5, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y4
 	VPERMQ       $0xdd, Y0, Y0
 	VPSHUFB      Y1, Y4, Y4
@@ -1187,18 +1369,18 @@ block:
 	VMOVDQU      Y0, 352(AX)
 	VPERMQ       $0xd8, 112(CX), Y0
 	VPSRLW       $0x04, Y0, Y1
-	VPAND        const6<>+0(SB), Y0, Y0
-	VPAND        const6<>+0(SB), Y1, Y1
+	VPAND        const12<>+0(SB), Y0, Y0
+	VPAND        const12<>+0(SB), Y1, Y1
 	VPERMILPS    $0xaa, Y2, Y4
 	VPERMILPS    $0xaa, Y3, Y5
-	VMULPS       const3<>+0(SB), Y4, Y6
+	VMULPS       const9<>+0(SB), Y4, Y6
 	VADDPS       Y5, Y6, Y6
-	VMULPS       const7<>+0(SB), Y4, Y4
+	VMULPS       const13<>+0(SB), Y4, Y4
 	VADDPS       Y5, Y4, Y4
 	VCVTPS2PH    $0x00, Y6, X6
 	VCVTPS2PH    $0x00, Y4, X4
 	VINSERTI128  $0x01, X4, Y6, Y4
-	VPSHUFB      const4<>+0(SB), Y4, Y4
+	VPSHUFB      const10<>+0(SB), Y4, Y4
 	VPERMQ       $0x88, Y4, Y5
 	VPERMQ       $0xdd, Y4, Y4
 	VPSHUFB      Y0, Y5, Y5
@@ -1209,14 +1391,14 @@ block:
 	VMOVDQU      Y0, 416(AX)
 	VPERMILPS    $0xff, Y2, Y0
 	VPERMILPS    $0xff, Y3, Y2
-	VMULPS       const3<>+0(SB), Y0, Y3
+	VMULPS       const9<>+0(SB), Y0, Y3
 	VADDPS       Y2, Y3, Y3
-	VMULPS       const7<>+0(SB), Y0, Y0
+	VMULPS       const13<>+0(SB), Y0, Y0
 	VADDPS       Y2, Y0, Y0
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y0, X0
 	VINSERTI128  $0x01, X0, Y3, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y2
 	VPERMQ       $0xdd, Y0, Y0
 	VPSHUFB      Y1, Y2, Y2
@@ -1235,23 +1417,23 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const28<>+0(SB)/8, $0x3f3f3f3f3f3f3f3f
-DATA const28<>+8(SB)/8, $0x3f3f3f3f3f3f3f3f
-DATA const28<>+16(SB)/8, $0x3f3f3f3f3f3f3f3f
-DATA const28<>+24(SB)/8, $0x3f3f3f3f3f3f3f3f
-GLOBL const28<>(SB), RODATA|NOPTR, $32
+DATA const34<>+0(SB)/8, $0x3f3f3f3f3f3f3f3f
+DATA const34<>+8(SB)/8, $0x3f3f3f3f3f3f3f3f
+DATA const34<>+16(SB)/8, $0x3f3f3f3f3f3f3f3f
+DATA const34<>+24(SB)/8, $0x3f3f3f3f3f3f3f3f
+GLOBL const34<>(SB), RODATA|NOPTR, $32
 
-DATA const29<>+0(SB)/8, $0x0000000400000000
-DATA const29<>+8(SB)/8, $0x0000000400000000
-DATA const29<>+16(SB)/8, $0x0000000400000000
-DATA const29<>+24(SB)/8, $0x0000000400000000
-GLOBL const29<>(SB), RODATA|NOPTR, $32
+DATA const35<>+0(SB)/8, $0x0000000400000000
+DATA const35<>+8(SB)/8, $0x0000000400000000
+DATA const35<>+16(SB)/8, $0x0000000400000000
+DATA const35<>+24(SB)/8, $0x0000000400000000
+GLOBL const35<>(SB), RODATA|NOPTR, $32
 
-DATA const30<>+0(SB)/8, $0x3030303030303030
-DATA const30<>+8(SB)/8, $0x3030303030303030
-DATA const30<>+16(SB)/8, $0x3030303030303030
-DATA const30<>+24(SB)/8, $0x3030303030303030
-GLOBL const30<>(SB), RODATA|NOPTR, $32
+DATA const36<>+0(SB)/8, $0x3030303030303030
+DATA const36<>+8(SB)/8, $0x3030303030303030
+DATA const36<>+16(SB)/8, $0x3030303030303030
+DATA const36<>+24(SB)/8, $0x3030303030303030
+GLOBL const36<>(SB), RODATA|NOPTR, $32
 
 // func q5_KAVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C, FMA3
@@ -1272,14 +1454,14 @@ block:
 	VCVTPH2PS    X0, Y0
 	VPBROADCASTW 2(CX), X1
 	VCVTPH2PS    X1, Y1
-	VXORPS       const16<>+0(SB), Y1, Y1
+	VXORPS       const22<>+0(SB), Y1, Y1
 	VMOVQ        4(CX), X2
 	VPBROADCASTD 12(CX), X4
-	VPAND        const28<>+0(SB), X2, X3
-	VPSRLVD      const29<>+0(SB), X4, X4
-	VPAND        const6<>+0(SB), X4, X4
+	VPAND        const34<>+0(SB), X2, X3
+	VPSRLVD      const35<>+0(SB), X4, X4
+	VPAND        const12<>+0(SB), X4, X4
 	VPSRLD       $0x02, X2, X2
-	VPAND        const30<>+0(SB), X2, X2
+	VPAND        const36<>+0(SB), X2, X2
 	VPOR         X2, X4, X4
 	VPUNPCKLDQ   X4, X3, X3
 	VPSHUFD      $0xee, X3, X4
@@ -1296,9 +1478,9 @@ block:
 	VMOVDQU      16(CX), Y4
 	VMOVDQU      48(CX), Y5
 	VPSRLW       $0x04, Y5, Y6
-	VPAND        const6<>+0(SB), Y5, Y5
+	VPAND        const12<>+0(SB), Y5, Y5
 	VPSLLW       $0x04, Y4, Y7
-	VPAND        const12<>+0(SB), Y7, Y7
+	VPAND        const18<>+0(SB), Y7, Y7
 	VPOR         Y7, Y5, Y5
 	VPSHUFD      $0xee, X5, X7
 	VEXTRACTI128 $0x01, Y5, X8
@@ -1321,9 +1503,9 @@ block:
 	VCVTPS2PH    $0x00, Y7, 16(AX)
 	VCVTPS2PH    $0x00, Y8, 32(AX)
 	VCVTPS2PH    $0x00, Y9, 48(AX)
-	VPAND        const6<>+0(SB), Y6, Y6
+	VPAND        const12<>+0(SB), Y6, Y6
 	VPSLLW       $0x03, Y4, Y5
-	VPAND        const12<>+0(SB), Y5, Y5
+	VPAND        const18<>+0(SB), Y5, Y5
 	VPOR         Y5, Y6, Y6
 	VPSHUFD      $0xee, X6, X5
 	VEXTRACTI128 $0x01, Y6, X7
@@ -1348,9 +1530,9 @@ block:
 	VCVTPS2PH    $0x00, Y8, 112(AX)
 	VMOVDQU      80(CX), Y5
 	VPSRLW       $0x04, Y5, Y6
-	VPAND        const6<>+0(SB), Y5, Y5
+	VPAND        const12<>+0(SB), Y5, Y5
 	VPSLLW       $0x02, Y4, Y7
-	VPAND        const12<>+0(SB), Y7, Y7
+	VPAND        const18<>+0(SB), Y7, Y7
 	VPOR         Y7, Y5, Y5
 	VPSHUFD      $0xee, X5, X7
 	VEXTRACTI128 $0x01, Y5, X8
@@ -1373,9 +1555,9 @@ block:
 	VCVTPS2PH    $0x00, Y7, 144(AX)
 	VCVTPS2PH    $0x00, Y8, 160(AX)
 	VCVTPS2PH    $0x00, Y9, 176(AX)
-	VPAND        const6<>+0(SB), Y6, Y6
+	VPAND        const12<>+0(SB), Y6, Y6
 	VPSLLW       $0x01, Y4, Y5
-	VPAND        const12<>+0(SB), Y5, Y5
+	VPAND        const18<>+0(SB), Y5, Y5
 	VPOR         Y5, Y6, Y6
 	VPSHUFD      $0xee, X6, X5
 	VEXTRACTI128 $0x01, Y6, X7
@@ -1400,8 +1582,8 @@ block:
 	VCVTPS2PH    $0x00, Y8, 240(AX)
 	VMOVDQU      112(CX), Y0
 	VPSRLW       $0x04, Y0, Y1
-	VPAND        const6<>+0(SB), Y0, Y0
-	VPAND        const12<>+0(SB), Y4, Y5
+	VPAND        const12<>+0(SB), Y0, Y0
+	VPAND        const18<>+0(SB), Y4, Y5
 	VPOR         Y5, Y0, Y0
 	VPSHUFD      $0xee, X0, X5
 	VEXTRACTI128 $0x01, Y0, X6
@@ -1424,9 +1606,9 @@ block:
 	VCVTPS2PH    $0x00, Y5, 272(AX)
 	VCVTPS2PH    $0x00, Y6, 288(AX)
 	VCVTPS2PH    $0x00, Y7, 304(AX)
-	VPAND        const6<>+0(SB), Y1, Y1
+	VPAND        const12<>+0(SB), Y1, Y1
 	VPSRLW       $0x01, Y4, Y0
-	VPAND        const12<>+0(SB), Y0, Y0
+	VPAND        const18<>+0(SB), Y0, Y0
 	VPOR         Y0, Y1, Y1
 	VPSHUFD      $0xee, X1, X0
 	VEXTRACTI128 $0x01, Y1, X5
@@ -1451,9 +1633,9 @@ block:
 	VCVTPS2PH    $0x00, Y6, 368(AX)
 	VMOVDQU      144(CX), Y0
 	VPSRLW       $0x04, Y0, Y1
-	VPAND        const6<>+0(SB), Y0, Y0
+	VPAND        const12<>+0(SB), Y0, Y0
 	VPSRLW       $0x02, Y4, Y5
-	VPAND        const12<>+0(SB), Y5, Y5
+	VPAND        const18<>+0(SB), Y5, Y5
 	VPOR         Y5, Y0, Y0
 	VPSHUFD      $0xee, X0, X5
 	VEXTRACTI128 $0x01, Y0, X6
@@ -1476,9 +1658,9 @@ block:
 	VCVTPS2PH    $0x00, Y5, 400(AX)
 	VCVTPS2PH    $0x00, Y6, 416(AX)
 	VCVTPS2PH    $0x00, Y7, 432(AX)
-	VPAND        const6<>+0(SB), Y1, Y1
+	VPAND        const12<>+0(SB), Y1, Y1
 	VPSRLW       $0x03, Y4, Y0
-	VPAND        const12<>+0(SB), Y0, Y0
+	VPAND        const18<>+0(SB), Y0, Y0
 	VPOR         Y0, Y1, Y1
 	VPSHUFD      $0xee, X1, X0
 	VEXTRACTI128 $0x01, Y1, X4
@@ -1538,11 +1720,11 @@ block:
 	VMULPS       Y1, Y2, Y2
 	VMOVDQU      128(CX), Y1
 	VMOVDQU      (CX), Y3
-	VPAND        const6<>+0(SB), Y3, Y3
-	VPAND        const14<>+0(SB), Y1, Y4
+	VPAND        const12<>+0(SB), Y3, Y3
+	VPAND        const20<>+0(SB), Y1, Y4
 	VPSLLW       $0x04, Y4, Y4
 	VPOR         Y4, Y3, Y3
-	VPSUBB       const15<>+0(SB), Y3, Y3
+	VPSUBB       const21<>+0(SB), Y3, Y3
 	VPSHUFD      $0xee, X3, X4
 	VEXTRACTI128 $0x01, Y3, X5
 	VPSHUFD      $0xee, X5, X6
@@ -1567,12 +1749,12 @@ block:
 	VCVTPS2PH    $0x00, Y5, 32(AX)
 	VCVTPS2PH    $0x00, Y6, 48(AX)
 	VMOVDQU      32(CX), Y3
-	VPAND        const6<>+0(SB), Y3, Y3
+	VPAND        const12<>+0(SB), Y3, Y3
 	VPSRLW       $0x02, Y1, Y4
-	VPAND        const14<>+0(SB), Y4, Y4
+	VPAND        const20<>+0(SB), Y4, Y4
 	VPSLLW       $0x04, Y4, Y4
 	VPOR         Y4, Y3, Y3
-	VPSUBB       const15<>+0(SB), Y3, Y3
+	VPSUBB       const21<>+0(SB), Y3, Y3
 	VPSHUFD      $0xee, X3, X4
 	VEXTRACTI128 $0x01, Y3, X5
 	VPSHUFD      $0xee, X5, X6
@@ -1596,12 +1778,12 @@ block:
 	VCVTPS2PH    $0x00, Y6, 112(AX)
 	VMOVDQU      (CX), Y3
 	VPSRLW       $0x04, Y3, Y3
-	VPAND        const6<>+0(SB), Y3, Y3
+	VPAND        const12<>+0(SB), Y3, Y3
 	VPSRLW       $0x04, Y1, Y4
-	VPAND        const14<>+0(SB), Y4, Y4
+	VPAND        const20<>+0(SB), Y4, Y4
 	VPSLLW       $0x04, Y4, Y4
 	VPOR         Y4, Y3, Y3
-	VPSUBB       const15<>+0(SB), Y3, Y3
+	VPSUBB       const21<>+0(SB), Y3, Y3
 	VPSHUFD      $0xee, X3, X4
 	VEXTRACTI128 $0x01, Y3, X5
 	VPSHUFD      $0xee, X5, X6
@@ -1625,12 +1807,12 @@ block:
 	VCVTPS2PH    $0x00, Y6, 176(AX)
 	VMOVDQU      32(CX), Y3
 	VPSRLW       $0x04, Y3, Y3
-	VPAND        const6<>+0(SB), Y3, Y3
+	VPAND        const12<>+0(SB), Y3, Y3
 	VPSRLW       $0x06, Y1, Y1
-	VPAND        const14<>+0(SB), Y1, Y1
+	VPAND        const20<>+0(SB), Y1, Y1
 	VPSLLW       $0x04, Y1, Y1
 	VPOR         Y1, Y3, Y3
-	VPSUBB       const15<>+0(SB), Y3, Y3
+	VPSUBB       const21<>+0(SB), Y3, Y3
 	VPSHUFD      $0xee, X3, X1
 	VEXTRACTI128 $0x01, Y3, X4
 	VPSHUFD      $0xee, X4, X5
@@ -1654,11 +1836,11 @@ block:
 	VCVTPS2PH    $0x00, Y5, 240(AX)
 	VMOVDQU      160(CX), Y0
 	VMOVDQU      64(CX), Y1
-	VPAND        const6<>+0(SB), Y1, Y1
-	VPAND        const14<>+0(SB), Y0, Y3
+	VPAND        const12<>+0(SB), Y1, Y1
+	VPAND        const20<>+0(SB), Y0, Y3
 	VPSLLW       $0x04, Y3, Y3
 	VPOR         Y3, Y1, Y1
-	VPSUBB       const15<>+0(SB), Y1, Y1
+	VPSUBB       const21<>+0(SB), Y1, Y1
 	VPSHUFD      $0xee, X1, X3
 	VEXTRACTI128 $0x01, Y1, X4
 	VPSHUFD      $0xee, X4, X5
@@ -1683,12 +1865,12 @@ block:
 	VCVTPS2PH    $0x00, Y4, 288(AX)
 	VCVTPS2PH    $0x00, Y5, 304(AX)
 	VMOVDQU      96(CX), Y1
-	VPAND        const6<>+0(SB), Y1, Y1
+	VPAND        const12<>+0(SB), Y1, Y1
 	VPSRLW       $0x02, Y0, Y3
-	VPAND        const14<>+0(SB), Y3, Y3
+	VPAND        const20<>+0(SB), Y3, Y3
 	VPSLLW       $0x04, Y3, Y3
 	VPOR         Y3, Y1, Y1
-	VPSUBB       const15<>+0(SB), Y1, Y1
+	VPSUBB       const21<>+0(SB), Y1, Y1
 	VPSHUFD      $0xee, X1, X3
 	VEXTRACTI128 $0x01, Y1, X4
 	VPSHUFD      $0xee, X4, X5
@@ -1712,12 +1894,12 @@ block:
 	VCVTPS2PH    $0x00, Y5, 368(AX)
 	VMOVDQU      64(CX), Y1
 	VPSRLW       $0x04, Y1, Y1
-	VPAND        const6<>+0(SB), Y1, Y1
+	VPAND        const12<>+0(SB), Y1, Y1
 	VPSRLW       $0x04, Y0, Y3
-	VPAND        const14<>+0(SB), Y3, Y3
+	VPAND        const20<>+0(SB), Y3, Y3
 	VPSLLW       $0x04, Y3, Y3
 	VPOR         Y3, Y1, Y1
-	VPSUBB       const15<>+0(SB), Y1, Y1
+	VPSUBB       const21<>+0(SB), Y1, Y1
 	VPSHUFD      $0xee, X1, X3
 	VEXTRACTI128 $0x01, Y1, X4
 	VPSHUFD      $0xee, X4, X5
@@ -1741,12 +1923,12 @@ block:
 	VCVTPS2PH    $0x00, Y5, 432(AX)
 	VMOVDQU      96(CX), Y1
 	VPSRLW       $0x04, Y1, Y1
-	VPAND        const6<>+0(SB), Y1, Y1
+	VPAND        const12<>+0(SB), Y1, Y1
 	VPSRLW       $0x06, Y0, Y0
-	VPAND        const14<>+0(SB), Y0, Y0
+	VPAND        const20<>+0(SB), Y0, Y0
 	VPSLLW       $0x04, Y0, Y0
 	VPOR         Y0, Y1, Y1
-	VPSUBB       const15<>+0(SB), Y1, Y1
+	VPSUBB       const21<>+0(SB), Y1, Y1
 	VPSHUFD      $0xee, X1, X0
 	VEXTRACTI128 $0x01, Y1, X3
 	VPSHUFD      $0xee, X3, X4
@@ -1981,18 +2163,18 @@ block:
 	JNZ          done
 	VPBROADCASTW (CX), X0
 	VCVTPH2PS    X0, Y0
-	VMULPS       const31<>+0(SB), Y0, Y1
-	VMULPS       const32<>+0(SB), Y0, Y0
+	VMULPS       const37<>+0(SB), Y0, Y1
+	VMULPS       const38<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y1, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	VINSERTI128  $0x01, X0, Y1, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y1
 	VPERMQ       $0xdd, Y0, Y0
 	VMOVDQU      2(CX), X2
 	VPERMQ       $0x50, Y2, Y2
-	VPSRLVQ      const5<>+0(SB), Y2, Y2
-	VPAND        const6<>+0(SB), Y2, Y2
+	VPSRLVQ      const11<>+0(SB), Y2, Y2
+	VPAND        const12<>+0(SB), Y2, Y2
 	VPSHUFB      Y2, Y1, Y1
 	VPSHUFB      Y2, Y0, Y0
 	VPUNPCKLBW   Y0, Y1, Y3
@@ -2009,17 +2191,17 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const31<>+0(SB)/8, $0xc2d00000c2fe0000
-DATA const31<>+8(SB)/8, $0xc2820000c2a60000
-DATA const31<>+16(SB)/8, $0xc20c0000c2440000
-DATA const31<>+24(SB)/8, $0xc1200000c1b00000
-GLOBL const31<>(SB), RODATA|NOPTR, $32
+DATA const37<>+0(SB)/8, $0xc2d00000c2fe0000
+DATA const37<>+8(SB)/8, $0xc2820000c2a60000
+DATA const37<>+16(SB)/8, $0xc20c0000c2440000
+DATA const37<>+24(SB)/8, $0xc1200000c1b00000
+GLOBL const37<>(SB), RODATA|NOPTR, $32
 
-DATA const32<>+0(SB)/8, $0x415000003f800000
-DATA const32<>+8(SB)/8, $0x4218000041c80000
-DATA const32<>+16(SB)/8, $0x428a000042540000
-DATA const32<>+24(SB)/8, $0x42e2000042b20000
-GLOBL const32<>(SB), RODATA|NOPTR, $32
+DATA const38<>+0(SB)/8, $0x415000003f800000
+DATA const38<>+8(SB)/8, $0x4218000041c80000
+DATA const38<>+16(SB)/8, $0x428a000042540000
+DATA const38<>+24(SB)/8, $0x42e2000042b20000
+GLOBL const38<>(SB), RODATA|NOPTR, $32
 
 // func iq4_XSAVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -2039,31 +2221,31 @@ block:
 	VPBROADCASTW (CX), X0
 	VCVTPH2PS    X0, Y0
 	VPBROADCASTD 4(CX), Y1
-	VPSRLVD      const33<>+0(SB), Y1, Y1
-	VPAND        const34<>+0(SB), Y1, Y1
+	VPSRLVD      const39<>+0(SB), Y1, Y1
+	VPAND        const40<>+0(SB), Y1, Y1
 	VPBROADCASTW 2(CX), Y2
-	VPSRLVD      const35<>+0(SB), Y2, Y2
-	VPAND        const36<>+0(SB), Y2, Y2
+	VPSRLVD      const41<>+0(SB), Y2, Y2
+	VPAND        const42<>+0(SB), Y2, Y2
 	VPSLLD       $0x04, Y2, Y2
 	VPOR         Y2, Y1, Y1
-	VPSUBD       const37<>+0(SB), Y1, Y1
+	VPSUBD       const43<>+0(SB), Y1, Y1
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y0, Y1, Y1
 	VPERM2F128   $0x00, Y1, Y1, Y0
 	VPERM2F128   $0x11, Y1, Y1, Y1
 	VPERMILPS    $0x00, Y0, Y2
-	VMULPS       const31<>+0(SB), Y2, Y11
-	VMULPS       const32<>+0(SB), Y2, Y2
+	VMULPS       const37<>+0(SB), Y2, Y11
+	VMULPS       const38<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y11, X11
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y11, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y11
 	VPERMQ       $0xdd, Y2, Y2
 	VMOVDQU      8(CX), X3
 	VPERMQ       $0x50, Y3, Y3
-	VPSRLVQ      const5<>+0(SB), Y3, Y3
-	VPAND        const6<>+0(SB), Y3, Y3
+	VPSRLVQ      const11<>+0(SB), Y3, Y3
+	VPAND        const12<>+0(SB), Y3, Y3
 	VPSHUFB      Y3, Y11, Y11
 	VPSHUFB      Y3, Y2, Y2
 	VPUNPCKLBW   Y2, Y11, Y12
@@ -2071,18 +2253,18 @@ block:
 	VMOVDQU      Y12, (AX)
 	VMOVDQU      Y2, 32(AX)
 	VPERMILPS    $0x55, Y0, Y2
-	VMULPS       const31<>+0(SB), Y2, Y11
-	VMULPS       const32<>+0(SB), Y2, Y2
+	VMULPS       const37<>+0(SB), Y2, Y11
+	VMULPS       const38<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y11, X11
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y11, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y11
 	VPERMQ       $0xdd, Y2, Y2
 	VMOVDQU      24(CX), X4
 	VPERMQ       $0x50, Y4, Y4
-	VPSRLVQ      const5<>+0(SB), Y4, Y4
-	VPAND        const6<>+0(SB), Y4, Y4
+	VPSRLVQ      const11<>+0(SB), Y4, Y4
+	VPAND        const12<>+0(SB), Y4, Y4
 	VPSHUFB      Y4, Y11, Y11
 	VPSHUFB      Y4, Y2, Y2
 	VPUNPCKLBW   Y2, Y11, Y12
@@ -2090,18 +2272,18 @@ block:
 	VMOVDQU      Y12, 64(AX)
 	VMOVDQU      Y2, 96(AX)
 	VPERMILPS    $0xaa, Y0, Y2
-	VMULPS       const31<>+0(SB), Y2, Y11
-	VMULPS       const32<>+0(SB), Y2, Y2
+	VMULPS       const37<>+0(SB), Y2, Y11
+	VMULPS       const38<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y11, X11
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y11, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y11
 	VPERMQ       $0xdd, Y2, Y2
 	VMOVDQU      40(CX), X5
 	VPERMQ       $0x50, Y5, Y5
-	VPSRLVQ      const5<>+0(SB), Y5, Y5
-	VPAND        const6<>+0(SB), Y5, Y5
+	VPSRLVQ      const11<>+0(SB), Y5, Y5
+	VPAND        const12<>+0(SB), Y5, Y5
 	VPSHUFB      Y5, Y11, Y11
 	VPSHUFB      Y5, Y2, Y2
 	VPUNPCKLBW   Y2, Y11, Y12
@@ -2109,18 +2291,18 @@ block:
 	VMOVDQU      Y12, 128(AX)
 	VMOVDQU      Y2, 160(AX)
 	VPERMILPS    $0xff, Y0, Y0
-	VMULPS       const31<>+0(SB), Y0, Y2
-	VMULPS       const32<>+0(SB), Y0, Y0
+	VMULPS       const37<>+0(SB), Y0, Y2
+	VMULPS       const38<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y0, X0
 	VINSERTI128  $0x01, X0, Y2, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y2
 	VPERMQ       $0xdd, Y0, Y0
 	VMOVDQU      56(CX), X6
 	VPERMQ       $0x50, Y6, Y6
-	VPSRLVQ      const5<>+0(SB), Y6, Y6
-	VPAND        const6<>+0(SB), Y6, Y6
+	VPSRLVQ      const11<>+0(SB), Y6, Y6
+	VPAND        const12<>+0(SB), Y6, Y6
 	VPSHUFB      Y6, Y2, Y2
 	VPSHUFB      Y6, Y0, Y0
 	VPUNPCKLBW   Y0, Y2, Y11
@@ -2128,18 +2310,18 @@ block:
 	VMOVDQU      Y11, 192(AX)
 	VMOVDQU      Y0, 224(AX)
 	VPERMILPS    $0x00, Y1, Y0
-	VMULPS       const31<>+0(SB), Y0, Y2
-	VMULPS       const32<>+0(SB), Y0, Y0
+	VMULPS       const37<>+0(SB), Y0, Y2
+	VMULPS       const38<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y0, X0
 	VINSERTI128  $0x01, X0, Y2, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y2
 	VPERMQ       $0xdd, Y0, Y0
 	VMOVDQU      72(CX), X7
 	VPERMQ       $0x50, Y7, Y7
-	VPSRLVQ      const5<>+0(SB), Y7, Y7
-	VPAND        const6<>+0(SB), Y7, Y7
+	VPSRLVQ      const11<>+0(SB), Y7, Y7
+	VPAND        const12<>+0(SB), Y7, Y7
 	VPSHUFB      Y7, Y2, Y2
 	VPSHUFB      Y7, Y0, Y0
 	VPUNPCKLBW   Y0, Y2, Y11
@@ -2147,18 +2329,18 @@ block:
 	VMOVDQU      Y11, 256(AX)
 	VMOVDQU      Y0, 288(AX)
 	VPERMILPS    $0x55, Y1, Y0
-	VMULPS       const31<>+0(SB), Y0, Y2
-	VMULPS       const32<>+0(SB), Y0, Y0
+	VMULPS       const37<>+0(SB), Y0, Y2
+	VMULPS       const38<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y0, X0
 	VINSERTI128  $0x01, X0, Y2, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y2
 	VPERMQ       $0xdd, Y0, Y0
 	VMOVDQU      88(CX), X8
 	VPERMQ       $0x50, Y8, Y8
-	VPSRLVQ      const5<>+0(SB), Y8, Y8
-	VPAND        const6<>+0(SB), Y8, Y8
+	VPSRLVQ      const11<>+0(SB), Y8, Y8
+	VPAND        const12<>+0(SB), Y8, Y8
 	VPSHUFB      Y8, Y2, Y2
 	VPSHUFB      Y8, Y0, Y0
 	VPUNPCKLBW   Y0, Y2, Y11
@@ -2166,18 +2348,18 @@ block:
 	VMOVDQU      Y11, 320(AX)
 	VMOVDQU      Y0, 352(AX)
 	VPERMILPS    $0xaa, Y1, Y0
-	VMULPS       const31<>+0(SB), Y0, Y2
-	VMULPS       const32<>+0(SB), Y0, Y0
+	VMULPS       const37<>+0(SB), Y0, Y2
+	VMULPS       const38<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y0, X0
 	VINSERTI128  $0x01, X0, Y2, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y2
 	VPERMQ       $0xdd, Y0, Y0
 	VMOVDQU      104(CX), X9
 	VPERMQ       $0x50, Y9, Y9
-	VPSRLVQ      const5<>+0(SB), Y9, Y9
-	VPAND        const6<>+0(SB), Y9, Y9
+	VPSRLVQ      const11<>+0(SB), Y9, Y9
+	VPAND        const12<>+0(SB), Y9, Y9
 	VPSHUFB      Y9, Y2, Y2
 	VPSHUFB      Y9, Y0, Y0
 	VPUNPCKLBW   Y0, Y2, Y11
@@ -2185,18 +2367,18 @@ block:
 	VMOVDQU      Y11, 384(AX)
 	VMOVDQU      Y0, 416(AX)
 	VPERMILPS    $0xff, Y1, Y0
-	VMULPS       const31<>+0(SB), Y0, Y1
-	VMULPS       const32<>+0(SB), Y0, Y0
+	VMULPS       const37<>+0(SB), Y0, Y1
+	VMULPS       const38<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y1, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	VINSERTI128  $0x01, X0, Y1, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y1
 	VPERMQ       $0xdd, Y0, Y0
 	VMOVDQU      120(CX), X10
 	VPERMQ       $0x50, Y10, Y10
-	VPSRLVQ      const5<>+0(SB), Y10, Y10
-	VPAND        const6<>+0(SB), Y10, Y10
+	VPSRLVQ      const11<>+0(SB), Y10, Y10
+	VPAND        const12<>+0(SB), Y10, Y10
 	VPSHUFB      Y10, Y1, Y1
 	VPSHUFB      Y10, Y0, Y0
 	VPUNPCKLBW   Y0, Y1, Y2
@@ -2213,35 +2395,35 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const33<>+0(SB)/8, $0x0000000400000000
-DATA const33<>+8(SB)/8, $0x0000000c00000008
-DATA const33<>+16(SB)/8, $0x0000001400000010
-DATA const33<>+24(SB)/8, $0x0000001c00000018
-GLOBL const33<>(SB), RODATA|NOPTR, $32
+DATA const39<>+0(SB)/8, $0x0000000400000000
+DATA const39<>+8(SB)/8, $0x0000000c00000008
+DATA const39<>+16(SB)/8, $0x0000001400000010
+DATA const39<>+24(SB)/8, $0x0000001c00000018
+GLOBL const39<>(SB), RODATA|NOPTR, $32
 
-DATA const34<>+0(SB)/8, $0x0000000f0000000f
-DATA const34<>+8(SB)/8, $0x0000000f0000000f
-DATA const34<>+16(SB)/8, $0x0000000f0000000f
-DATA const34<>+24(SB)/8, $0x0000000f0000000f
-GLOBL const34<>(SB), RODATA|NOPTR, $32
+DATA const40<>+0(SB)/8, $0x0000000f0000000f
+DATA const40<>+8(SB)/8, $0x0000000f0000000f
+DATA const40<>+16(SB)/8, $0x0000000f0000000f
+DATA const40<>+24(SB)/8, $0x0000000f0000000f
+GLOBL const40<>(SB), RODATA|NOPTR, $32
 
-DATA const35<>+0(SB)/8, $0x0000000200000000
-DATA const35<>+8(SB)/8, $0x0000000600000004
-DATA const35<>+16(SB)/8, $0x0000000a00000008
-DATA const35<>+24(SB)/8, $0x0000000e0000000c
-GLOBL const35<>(SB), RODATA|NOPTR, $32
+DATA const41<>+0(SB)/8, $0x0000000200000000
+DATA const41<>+8(SB)/8, $0x0000000600000004
+DATA const41<>+16(SB)/8, $0x0000000a00000008
+DATA const41<>+24(SB)/8, $0x0000000e0000000c
+GLOBL const41<>(SB), RODATA|NOPTR, $32
 
-DATA const36<>+0(SB)/8, $0x0000000300000003
-DATA const36<>+8(SB)/8, $0x0000000300000003
-DATA const36<>+16(SB)/8, $0x0000000300000003
-DATA const36<>+24(SB)/8, $0x0000000300000003
-GLOBL const36<>(SB), RODATA|NOPTR, $32
+DATA const42<>+0(SB)/8, $0x0000000300000003
+DATA const42<>+8(SB)/8, $0x0000000300000003
+DATA const42<>+16(SB)/8, $0x0000000300000003
+DATA const42<>+24(SB)/8, $0x0000000300000003
+GLOBL const42<>(SB), RODATA|NOPTR, $32
 
-DATA const37<>+0(SB)/8, $0x0000002000000020
-DATA const37<>+8(SB)/8, $0x0000002000000020
-DATA const37<>+16(SB)/8, $0x0000002000000020
-DATA const37<>+24(SB)/8, $0x0000002000000020
-GLOBL const37<>(SB), RODATA|NOPTR, $32
+DATA const43<>+0(SB)/8, $0x0000002000000020
+DATA const43<>+8(SB)/8, $0x0000002000000020
+DATA const43<>+16(SB)/8, $0x0000002000000020
+DATA const43<>+24(SB)/8, $0x0000002000000020
+GLOBL const43<>(SB), RODATA|NOPTR, $32
 
 // func mxfp4AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -2254,21 +2436,21 @@ TEXT ·mxfp4AVX2(SB), NOSPLIT, $0-32
 
 block:
 	VPBROADCASTB (CX), Y0
-	VPSUBUSB     const38<>+0(SB), Y0, Y0
-	VPAND        const39<>+0(SB), Y0, Y0
+	VPSUBUSB     const44<>+0(SB), Y0, Y0
+	VPAND        const45<>+0(SB), Y0, Y0
 	VPSLLD       $0x17, Y0, Y0
-	VMULPS       const40<>+0(SB), Y0, Y1
-	VMULPS       const41<>+0(SB), Y0, Y0
+	VMULPS       const46<>+0(SB), Y0, Y1
+	VMULPS       const47<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y1, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	VINSERTI128  $0x01, X0, Y1, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y1
 	VPERMQ       $0xdd, Y0, Y0
 	VMOVDQU      1(CX), X2
 	VPERMQ       $0x50, Y2, Y2
-	VPSRLVQ      const5<>+0(SB), Y2, Y2
-	VPAND        const6<>+0(SB), Y2, Y2
+	VPSRLVQ      const11<>+0(SB), Y2, Y2
+	VPAND        const12<>+0(SB), Y2, Y2
 	VPSHUFB      Y2, Y1, Y1
 	VPSHUFB      Y2, Y0, Y0
 	VPUNPCKLBW   Y0, Y1, Y3
@@ -2285,29 +2467,29 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const38<>+0(SB)/8, $0x0101010101010101
-DATA const38<>+8(SB)/8, $0x0101010101010101
-DATA const38<>+16(SB)/8, $0x0101010101010101
-DATA const38<>+24(SB)/8, $0x0101010101010101
-GLOBL const38<>(SB), RODATA|NOPTR, $32
+DATA const44<>+0(SB)/8, $0x0101010101010101
+DATA const44<>+8(SB)/8, $0x0101010101010101
+DATA const44<>+16(SB)/8, $0x0101010101010101
+DATA const44<>+24(SB)/8, $0x0101010101010101
+GLOBL const44<>(SB), RODATA|NOPTR, $32
 
-DATA const39<>+0(SB)/8, $0x000000ff000000ff
-DATA const39<>+8(SB)/8, $0x000000ff000000ff
-DATA const39<>+16(SB)/8, $0x000000ff000000ff
-DATA const39<>+24(SB)/8, $0x000000ff000000ff
-GLOBL const39<>(SB), RODATA|NOPTR, $32
+DATA const45<>+0(SB)/8, $0x000000ff000000ff
+DATA const45<>+8(SB)/8, $0x000000ff000000ff
+DATA const45<>+16(SB)/8, $0x000000ff000000ff
+DATA const45<>+24(SB)/8, $0x000000ff000000ff
+GLOBL const45<>(SB), RODATA|NOPTR, $32
 
-DATA const40<>+0(SB)/8, $0x3f80000000000000
-DATA const40<>+8(SB)/8, $0x4040000040000000
-DATA const40<>+16(SB)/8, $0x40c0000040800000
-DATA const40<>+24(SB)/8, $0x4140000041000000
-GLOBL const40<>(SB), RODATA|NOPTR, $32
+DATA const46<>+0(SB)/8, $0x3f80000000000000
+DATA const46<>+8(SB)/8, $0x4040000040000000
+DATA const46<>+16(SB)/8, $0x40c0000040800000
+DATA const46<>+24(SB)/8, $0x4140000041000000
+GLOBL const46<>(SB), RODATA|NOPTR, $32
 
-DATA const41<>+0(SB)/8, $0xbf80000000000000
-DATA const41<>+8(SB)/8, $0xc0400000c0000000
-DATA const41<>+16(SB)/8, $0xc0c00000c0800000
-DATA const41<>+24(SB)/8, $0xc1400000c1000000
-GLOBL const41<>(SB), RODATA|NOPTR, $32
+DATA const47<>+0(SB)/8, $0xbf80000000000000
+DATA const47<>+8(SB)/8, $0xc0400000c0000000
+DATA const47<>+16(SB)/8, $0xc0c00000c0800000
+DATA const47<>+24(SB)/8, $0xc1400000c1000000
+GLOBL const47<>(SB), RODATA|NOPTR, $32
 
 // func nvfp4AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -2321,33 +2503,33 @@ TEXT ·nvfp4AVX2(SB), NOSPLIT, $0-32
 block:
 	VMOVD          (CX), X0
 	VPMOVZXBW      X0, X0
-	VPCMPEQW       const42<>+0(SB), X0, X1
+	VPCMPEQW       const48<>+0(SB), X0, X1
 	VPANDN         X0, X1, X0
-	VPAND          const42<>+0(SB), X0, X0
+	VPAND          const48<>+0(SB), X0, X0
 	VPSLLW         $0x07, X0, X0
 	VCVTPH2PS      X0, Y0
-	VMULPS         const43<>+0(SB), Y0, Y0
+	VMULPS         const49<>+0(SB), Y0, Y0
 	VPERM2F128     $0x00, Y0, Y0, Y1
 	VPERM2F128     $0x11, Y0, Y0, Y0
 	VBROADCASTI128 4(CX), Y0
-	VPSRLVQ        const8<>+0(SB), Y0, Y0
-	VPAND          const6<>+0(SB), Y0, Y0
-	VMOVDQU        const44<>+0(SB), Y2
+	VPSRLVQ        const14<>+0(SB), Y0, Y0
+	VPAND          const12<>+0(SB), Y0, Y0
+	VMOVDQU        const50<>+0(SB), Y2
 	VPSHUFB        Y0, Y2, Y0
 	VPERMILPS      $0x00, Y1, Y2
 	VPERMILPS      $0x55, Y1, Y3
-	VMULPS         const40<>+0(SB), Y2, Y2
-	VMULPS         const40<>+0(SB), Y3, Y3
+	VMULPS         const46<>+0(SB), Y2, Y2
+	VMULPS         const46<>+0(SB), Y3, Y3
 	VCVTPS2PH      $0x00, Y2, X2
 	VCVTPS2PH      $0x00, Y3, X3
 	VINSERTI128    $0x01, X3, Y2, Y2
-	VPSHUFB        const4<>+0(SB), Y2, Y2
+	VPSHUFB        const10<>+0(SB), Y2, Y2
 	VPERMQ         $0x88, Y2, Y3
 	VPERMQ         $0xdd, Y2, Y2
 	VPSLLW         $0x04, Y0, Y4
-	VPAND          const45<>+0(SB), Y4, Y4
-	VPAND          const46<>+0(SB), Y0, Y0
-	VPOR           const27<>+0(SB), Y0, Y0
+	VPAND          const51<>+0(SB), Y4, Y4
+	VPAND          const52<>+0(SB), Y0, Y0
+	VPOR           const33<>+0(SB), Y0, Y0
 	VPSHUFB        Y0, Y3, Y3
 	VPSHUFB        Y0, Y2, Y0
 	VPXOR          Y4, Y0, Y0
@@ -2356,24 +2538,24 @@ block:
 	VMOVDQU        Y2, (AX)
 	VMOVDQU        Y0, 32(AX)
 	VBROADCASTI128 20(CX), Y0
-	VPSRLVQ        const8<>+0(SB), Y0, Y0
-	VPAND          const6<>+0(SB), Y0, Y0
-	VMOVDQU        const44<>+0(SB), Y2
+	VPSRLVQ        const14<>+0(SB), Y0, Y0
+	VPAND          const12<>+0(SB), Y0, Y0
+	VMOVDQU        const50<>+0(SB), Y2
 	VPSHUFB        Y0, Y2, Y0
 	VPERMILPS      $0xaa, Y1, Y2
 	VPERMILPS      $0xff, Y1, Y1
-	VMULPS         const40<>+0(SB), Y2, Y2
-	VMULPS         const40<>+0(SB), Y1, Y1
+	VMULPS         const46<>+0(SB), Y2, Y2
+	VMULPS         const46<>+0(SB), Y1, Y1
 	VCVTPS2PH      $0x00, Y2, X2
 	VCVTPS2PH      $0x00, Y1, X1
 	VINSERTI128    $0x01, X1, Y2, Y1
-	VPSHUFB        const4<>+0(SB), Y1, Y1
+	VPSHUFB        const10<>+0(SB), Y1, Y1
 	VPERMQ         $0x88, Y1, Y2
 	VPERMQ         $0xdd, Y1, Y1
 	VPSLLW         $0x04, Y0, Y3
-	VPAND          const45<>+0(SB), Y3, Y3
-	VPAND          const46<>+0(SB), Y0, Y0
-	VPOR           const27<>+0(SB), Y0, Y0
+	VPAND          const51<>+0(SB), Y3, Y3
+	VPAND          const52<>+0(SB), Y0, Y0
+	VPOR           const33<>+0(SB), Y0, Y0
 	VPSHUFB        Y0, Y2, Y2
 	VPSHUFB        Y0, Y1, Y0
 	VPXOR          Y3, Y0, Y0
@@ -2391,35 +2573,35 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const42<>+0(SB)/8, $0x007f007f007f007f
-DATA const42<>+8(SB)/8, $0x007f007f007f007f
-DATA const42<>+16(SB)/8, $0x007f007f007f007f
-DATA const42<>+24(SB)/8, $0x007f007f007f007f
-GLOBL const42<>(SB), RODATA|NOPTR, $32
+DATA const48<>+0(SB)/8, $0x007f007f007f007f
+DATA const48<>+8(SB)/8, $0x007f007f007f007f
+DATA const48<>+16(SB)/8, $0x007f007f007f007f
+DATA const48<>+24(SB)/8, $0x007f007f007f007f
+GLOBL const48<>(SB), RODATA|NOPTR, $32
 
-DATA const43<>+0(SB)/8, $0x4300000043000000
-DATA const43<>+8(SB)/8, $0x4300000043000000
-DATA const43<>+16(SB)/8, $0x4300000043000000
-DATA const43<>+24(SB)/8, $0x4300000043000000
-GLOBL const43<>(SB), RODATA|NOPTR, $32
+DATA const49<>+0(SB)/8, $0x4300000043000000
+DATA const49<>+8(SB)/8, $0x4300000043000000
+DATA const49<>+16(SB)/8, $0x4300000043000000
+DATA const49<>+24(SB)/8, $0x4300000043000000
+GLOBL const49<>(SB), RODATA|NOPTR, $32
 
-DATA const44<>+0(SB)/8, $0x0706050403020100
-DATA const44<>+8(SB)/8, $0x0f0e0d0c0b0a0900
-DATA const44<>+16(SB)/8, $0x0706050403020100
-DATA const44<>+24(SB)/8, $0x0f0e0d0c0b0a0900
-GLOBL const44<>(SB), RODATA|NOPTR, $32
+DATA const50<>+0(SB)/8, $0x0706050403020100
+DATA const50<>+8(SB)/8, $0x0f0e0d0c0b0a0900
+DATA const50<>+16(SB)/8, $0x0706050403020100
+DATA const50<>+24(SB)/8, $0x0f0e0d0c0b0a0900
+GLOBL const50<>(SB), RODATA|NOPTR, $32
 
-DATA const45<>+0(SB)/8, $0x8080808080808080
-DATA const45<>+8(SB)/8, $0x8080808080808080
-DATA const45<>+16(SB)/8, $0x8080808080808080
-DATA const45<>+24(SB)/8, $0x8080808080808080
-GLOBL const45<>(SB), RODATA|NOPTR, $32
+DATA const51<>+0(SB)/8, $0x8080808080808080
+DATA const51<>+8(SB)/8, $0x8080808080808080
+DATA const51<>+16(SB)/8, $0x8080808080808080
+DATA const51<>+24(SB)/8, $0x8080808080808080
+GLOBL const51<>(SB), RODATA|NOPTR, $32
 
-DATA const46<>+0(SB)/8, $0x0707070707070707
-DATA const46<>+8(SB)/8, $0x0707070707070707
-DATA const46<>+16(SB)/8, $0x0707070707070707
-DATA const46<>+24(SB)/8, $0x0707070707070707
-GLOBL const46<>(SB), RODATA|NOPTR, $32
+DATA const52<>+0(SB)/8, $0x0707070707070707
+DATA const52<>+8(SB)/8, $0x0707070707070707
+DATA const52<>+16(SB)/8, $0x0707070707070707
+DATA const52<>+24(SB)/8, $0x0707070707070707
+GLOBL const52<>(SB), RODATA|NOPTR, $32
 
 // func iq2_XXSAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -2431,7 +2613,7 @@ TEXT ·iq2_XXSAVX2(SB), NOSPLIT, $0-48
 	JLE   done
 	MOVQ  grid+24(FP), BX
 	MOVQ  signs+32(FP), SI
-	LEAQ  const47<>+0(SB), DI
+	LEAQ  const53<>+0(SB), DI
 
 block:
 	MOVWLZX      (CX), R8
@@ -2474,9 +2656,9 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const48<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
-	VPSHUFB      const4<>+0(SB), X2, X2
+	VPSHUFB      const10<>+0(SB), X2, X2
 	VPERMQ       $0x00, Y2, Y10
 	VPERMQ       $0x55, Y2, Y2
 	VPSHUFB      Y1, Y10, Y10
@@ -2518,9 +2700,9 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const48<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
-	VPSHUFB      const4<>+0(SB), X2, X2
+	VPSHUFB      const10<>+0(SB), X2, X2
 	VPERMQ       $0x00, Y2, Y10
 	VPERMQ       $0x55, Y2, Y2
 	VPSHUFB      Y3, Y10, Y10
@@ -2562,9 +2744,9 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const48<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
-	VPSHUFB      const4<>+0(SB), X2, X2
+	VPSHUFB      const10<>+0(SB), X2, X2
 	VPERMQ       $0x00, Y2, Y10
 	VPERMQ       $0x55, Y2, Y2
 	VPSHUFB      Y4, Y10, Y10
@@ -2606,9 +2788,9 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const48<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
-	VPSHUFB      const4<>+0(SB), X2, X2
+	VPSHUFB      const10<>+0(SB), X2, X2
 	VPERMQ       $0x00, Y2, Y10
 	VPERMQ       $0x55, Y2, Y2
 	VPSHUFB      Y5, Y10, Y10
@@ -2650,9 +2832,9 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const48<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
-	VPSHUFB      const4<>+0(SB), X2, X2
+	VPSHUFB      const10<>+0(SB), X2, X2
 	VPERMQ       $0x00, Y2, Y10
 	VPERMQ       $0x55, Y2, Y2
 	VPSHUFB      Y6, Y10, Y10
@@ -2694,9 +2876,9 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const48<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
-	VPSHUFB      const4<>+0(SB), X2, X2
+	VPSHUFB      const10<>+0(SB), X2, X2
 	VPERMQ       $0x00, Y2, Y10
 	VPERMQ       $0x55, Y2, Y2
 	VPSHUFB      Y7, Y10, Y10
@@ -2738,9 +2920,9 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const48<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
-	VPSHUFB      const4<>+0(SB), X2, X2
+	VPSHUFB      const10<>+0(SB), X2, X2
 	VPERMQ       $0x00, Y2, Y10
 	VPERMQ       $0x55, Y2, Y2
 	VPSHUFB      Y8, Y10, Y10
@@ -2782,9 +2964,9 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const48<>+0(SB), Y2, Y0
+	VMULPS       const54<>+0(SB), Y2, Y0
 	VCVTPS2PH    $0x00, Y0, X0
-	VPSHUFB      const4<>+0(SB), X0, X0
+	VPSHUFB      const10<>+0(SB), X0, X0
 	VPERMQ       $0x00, Y0, Y2
 	VPERMQ       $0x55, Y0, Y0
 	VPSHUFB      Y9, Y2, Y2
@@ -2803,21 +2985,21 @@ done:
 	MOVQ DX, rest+40(FP)
 	RET
 
-DATA const47<>+0(SB)/8, $0x3ec000003e000000
-DATA const47<>+8(SB)/8, $0x3f6000003f200000
-DATA const47<>+16(SB)/8, $0x3fb000003f900000
-DATA const47<>+24(SB)/8, $0x3ff000003fd00000
-DATA const47<>+32(SB)/8, $0x4018000040080000
-DATA const47<>+40(SB)/8, $0x4038000040280000
-DATA const47<>+48(SB)/8, $0x4058000040480000
-DATA const47<>+56(SB)/8, $0x4078000040680000
-GLOBL const47<>(SB), RODATA|NOPTR, $64
+DATA const53<>+0(SB)/8, $0x3ec000003e000000
+DATA const53<>+8(SB)/8, $0x3f6000003f200000
+DATA const53<>+16(SB)/8, $0x3fb000003f900000
+DATA const53<>+24(SB)/8, $0x3ff000003fd00000
+DATA const53<>+32(SB)/8, $0x4018000040080000
+DATA const53<>+40(SB)/8, $0x4038000040280000
+DATA const53<>+48(SB)/8, $0x4058000040480000
+DATA const53<>+56(SB)/8, $0x4078000040680000
+GLOBL const53<>(SB), RODATA|NOPTR, $64
 
-DATA const48<>+0(SB)/8, $0x41c8000041000000
-DATA const48<>+8(SB)/8, $0x00000000422c0000
-DATA const48<>+16(SB)/8, $0xc1c80000c1000000
-DATA const48<>+24(SB)/8, $0x00000000c22c0000
-GLOBL const48<>(SB), RODATA|NOPTR, $32
+DATA const54<>+0(SB)/8, $0x41c8000041000000
+DATA const54<>+8(SB)/8, $0x00000000422c0000
+DATA const54<>+16(SB)/8, $0xc1c80000c1000000
+DATA const54<>+24(SB)/8, $0x00000000c22c0000
+GLOBL const54<>(SB), RODATA|NOPTR, $32
 
 // func iq2_XSAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -2829,7 +3011,7 @@ TEXT ·iq2_XSAVX2(SB), NOSPLIT, $0-48
 	JLE   done
 	MOVQ  grid+24(FP), BX
 	MOVQ  signs+32(FP), SI
-	LEAQ  const47<>+0(SB), DI
+	LEAQ  const53<>+0(SB), DI
 
 block:
 	MOVWLZX      (CX), R8
@@ -2872,7 +3054,7 @@ block:
 	ORQ          (SI)(R8*8), R9
 	VPINSRQ      $0x01, R9, X2, X2
 	VINSERTI128  $0x01, X2, Y1, Y1
-	VPOR         const27<>+0(SB), Y1, Y1
+	VPOR         const33<>+0(SB), Y1, Y1
 	MOVBLZX      66(CX), R8
 	MOVL         R8, R9
 	ANDL         $0x0000000f, R9
@@ -2882,12 +3064,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const48<>+0(SB), Y2, Y2
-	VMULPS       const48<>+0(SB), Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y1, Y3, Y3
@@ -2929,7 +3111,7 @@ block:
 	ORQ          (SI)(R8*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
 	VINSERTI128  $0x01, X1, Y4, Y4
-	VPOR         const27<>+0(SB), Y4, Y4
+	VPOR         const33<>+0(SB), Y4, Y4
 	MOVBLZX      67(CX), R8
 	MOVL         R8, R9
 	ANDL         $0x0000000f, R9
@@ -2939,12 +3121,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const48<>+0(SB), Y2, Y2
-	VMULPS       const48<>+0(SB), Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y4, Y3, Y3
@@ -2986,7 +3168,7 @@ block:
 	ORQ          (SI)(R8*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
 	VINSERTI128  $0x01, X1, Y5, Y5
-	VPOR         const27<>+0(SB), Y5, Y5
+	VPOR         const33<>+0(SB), Y5, Y5
 	MOVBLZX      68(CX), R8
 	MOVL         R8, R9
 	ANDL         $0x0000000f, R9
@@ -2996,12 +3178,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const48<>+0(SB), Y2, Y2
-	VMULPS       const48<>+0(SB), Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y5, Y3, Y3
@@ -3043,7 +3225,7 @@ block:
 	ORQ          (SI)(R8*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
 	VINSERTI128  $0x01, X1, Y6, Y6
-	VPOR         const27<>+0(SB), Y6, Y6
+	VPOR         const33<>+0(SB), Y6, Y6
 	MOVBLZX      69(CX), R8
 	MOVL         R8, R9
 	ANDL         $0x0000000f, R9
@@ -3053,12 +3235,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const48<>+0(SB), Y2, Y2
-	VMULPS       const48<>+0(SB), Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y6, Y3, Y3
@@ -3100,7 +3282,7 @@ block:
 	ORQ          (SI)(R8*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
 	VINSERTI128  $0x01, X1, Y7, Y7
-	VPOR         const27<>+0(SB), Y7, Y7
+	VPOR         const33<>+0(SB), Y7, Y7
 	MOVBLZX      70(CX), R8
 	MOVL         R8, R9
 	ANDL         $0x0000000f, R9
@@ -3110,12 +3292,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const48<>+0(SB), Y2, Y2
-	VMULPS       const48<>+0(SB), Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y7, Y3, Y3
@@ -3157,7 +3339,7 @@ block:
 	ORQ          (SI)(R8*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
 	VINSERTI128  $0x01, X1, Y8, Y8
-	VPOR         const27<>+0(SB), Y8, Y8
+	VPOR         const33<>+0(SB), Y8, Y8
 	MOVBLZX      71(CX), R8
 	MOVL         R8, R9
 	ANDL         $0x0000000f, R9
@@ -3167,12 +3349,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const48<>+0(SB), Y2, Y2
-	VMULPS       const48<>+0(SB), Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y8, Y3, Y3
@@ -3214,7 +3396,7 @@ block:
 	ORQ          (SI)(R8*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
 	VINSERTI128  $0x01, X1, Y9, Y9
-	VPOR         const27<>+0(SB), Y9, Y9
+	VPOR         const33<>+0(SB), Y9, Y9
 	MOVBLZX      72(CX), R8
 	MOVL         R8, R9
 	ANDL         $0x0000000f, R9
@@ -3224,12 +3406,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const48<>+0(SB), Y2, Y2
-	VMULPS       const48<>+0(SB), Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y9, Y3, Y3
@@ -3271,7 +3453,7 @@ block:
 	ORQ          (SI)(R8*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
 	VINSERTI128  $0x01, X1, Y10, Y10
-	VPOR         const27<>+0(SB), Y10, Y10
+	VPOR         const33<>+0(SB), Y10, Y10
 	MOVBLZX      73(CX), R8
 	MOVL         R8, R9
 	ANDL         $0x0000000f, R9
@@ -3281,12 +3463,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const48<>+0(SB), Y2, Y0
-	VMULPS       const48<>+0(SB), Y3, Y2
+	VMULPS       const54<>+0(SB), Y2, Y0
+	VMULPS       const54<>+0(SB), Y3, Y2
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y0, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y2
 	VPERMQ       $0xdd, Y0, Y0
 	VPSHUFB      Y10, Y2, Y2
@@ -3315,7 +3497,7 @@ TEXT ·iq2_SAVX2(SB), NOSPLIT, $0-48
 	JLE   done
 	MOVQ  grid+24(FP), BX
 	MOVQ  signs+32(FP), SI
-	LEAQ  const47<>+0(SB), DI
+	LEAQ  const53<>+0(SB), DI
 
 block:
 	MOVWLZX      (CX), R8
@@ -3365,7 +3547,7 @@ block:
 	ORQ          (SI)(R9*8), R8
 	VPINSRQ      $0x01, R8, X2, X2
 	VINSERTI128  $0x01, X2, Y1, Y1
-	VPOR         const27<>+0(SB), Y1, Y1
+	VPOR         const33<>+0(SB), Y1, Y1
 	MOVBLZX      74(CX), R8
 	MOVL         R8, R9
 	ANDL         $0x0000000f, R9
@@ -3375,12 +3557,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const48<>+0(SB), Y2, Y2
-	VMULPS       const48<>+0(SB), Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y1, Y3, Y3
@@ -3429,7 +3611,7 @@ block:
 	ORQ          (SI)(R9*8), R8
 	VPINSRQ      $0x01, R8, X1, X1
 	VINSERTI128  $0x01, X1, Y4, Y4
-	VPOR         const27<>+0(SB), Y4, Y4
+	VPOR         const33<>+0(SB), Y4, Y4
 	MOVBLZX      75(CX), R8
 	MOVL         R8, R9
 	ANDL         $0x0000000f, R9
@@ -3439,12 +3621,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const48<>+0(SB), Y2, Y2
-	VMULPS       const48<>+0(SB), Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y4, Y3, Y3
@@ -3493,7 +3675,7 @@ block:
 	ORQ          (SI)(R9*8), R8
 	VPINSRQ      $0x01, R8, X1, X1
 	VINSERTI128  $0x01, X1, Y5, Y5
-	VPOR         const27<>+0(SB), Y5, Y5
+	VPOR         const33<>+0(SB), Y5, Y5
 	MOVBLZX      76(CX), R8
 	MOVL         R8, R9
 	ANDL         $0x0000000f, R9
@@ -3503,12 +3685,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const48<>+0(SB), Y2, Y2
-	VMULPS       const48<>+0(SB), Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y5, Y3, Y3
@@ -3557,7 +3739,7 @@ block:
 	ORQ          (SI)(R9*8), R8
 	VPINSRQ      $0x01, R8, X1, X1
 	VINSERTI128  $0x01, X1, Y6, Y6
-	VPOR         const27<>+0(SB), Y6, Y6
+	VPOR         const33<>+0(SB), Y6, Y6
 	MOVBLZX      77(CX), R8
 	MOVL         R8, R9
 	ANDL         $0x0000000f, R9
@@ -3567,12 +3749,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const48<>+0(SB), Y2, Y2
-	VMULPS       const48<>+0(SB), Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y6, Y3, Y3
@@ -3621,7 +3803,7 @@ block:
 	ORQ          (SI)(R9*8), R8
 	VPINSRQ      $0x01, R8, X1, X1
 	VINSERTI128  $0x01, X1, Y7, Y7
-	VPOR         const27<>+0(SB), Y7, Y7
+	VPOR         const33<>+0(SB), Y7, Y7
 	MOVBLZX      78(CX), R8
 	MOVL         R8, R9
 	ANDL         $0x0000000f, R9
@@ -3631,12 +3813,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const48<>+0(SB), Y2, Y2
-	VMULPS       const48<>+0(SB), Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y7, Y3, Y3
@@ -3685,7 +3867,7 @@ block:
 	ORQ          (SI)(R9*8), R8
 	VPINSRQ      $0x01, R8, X1, X1
 	VINSERTI128  $0x01, X1, Y8, Y8
-	VPOR         const27<>+0(SB), Y8, Y8
+	VPOR         const33<>+0(SB), Y8, Y8
 	MOVBLZX      79(CX), R8
 	MOVL         R8, R9
 	ANDL         $0x0000000f, R9
@@ -3695,12 +3877,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const48<>+0(SB), Y2, Y2
-	VMULPS       const48<>+0(SB), Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y8, Y3, Y3
@@ -3749,7 +3931,7 @@ block:
 	ORQ          (SI)(R9*8), R8
 	VPINSRQ      $0x01, R8, X1, X1
 	VINSERTI128  $0x01, X1, Y9, Y9
-	VPOR         const27<>+0(SB), Y9, Y9
+	VPOR         const33<>+0(SB), Y9, Y9
 	MOVBLZX      80(CX), R8
 	MOVL         R8, R9
 	ANDL         $0x0000000f, R9
@@ -3759,12 +3941,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const48<>+0(SB), Y2, Y2
-	VMULPS       const48<>+0(SB), Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y9, Y3, Y3
@@ -3813,7 +3995,7 @@ block:
 	ORQ          (SI)(R9*8), R8
 	VPINSRQ      $0x01, R8, X1, X1
 	VINSERTI128  $0x01, X1, Y10, Y10
-	VPOR         const27<>+0(SB), Y10, Y10
+	VPOR         const33<>+0(SB), Y10, Y10
 	MOVBLZX      81(CX), R8
 	MOVL         R8, R9
 	ANDL         $0x0000000f, R9
@@ -3823,12 +4005,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const48<>+0(SB), Y2, Y0
-	VMULPS       const48<>+0(SB), Y3, Y2
+	VMULPS       const54<>+0(SB), Y2, Y0
+	VMULPS       const54<>+0(SB), Y3, Y2
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y0, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y2
 	VPERMQ       $0xdd, Y0, Y0
 	VPSHUFB      Y10, Y2, Y2
@@ -3857,7 +4039,7 @@ TEXT ·iq3_XXSAVX2(SB), NOSPLIT, $0-48
 	JLE   done
 	MOVQ  grid+24(FP), BX
 	MOVQ  signs+32(FP), SI
-	LEAQ  const49<>+0(SB), DI
+	LEAQ  const55<>+0(SB), DI
 
 block:
 	MOVWLZX      (CX), R8
@@ -3916,12 +4098,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const50<>+0(SB), Y2, Y3
-	VMULPS       const51<>+0(SB), Y2, Y2
+	VMULPS       const56<>+0(SB), Y2, Y3
+	VMULPS       const57<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y1, Y3, Y3
@@ -3979,12 +4161,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const50<>+0(SB), Y2, Y3
-	VMULPS       const51<>+0(SB), Y2, Y2
+	VMULPS       const56<>+0(SB), Y2, Y3
+	VMULPS       const57<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y4, Y3, Y3
@@ -4042,12 +4224,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const50<>+0(SB), Y2, Y3
-	VMULPS       const51<>+0(SB), Y2, Y2
+	VMULPS       const56<>+0(SB), Y2, Y3
+	VMULPS       const57<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y5, Y3, Y3
@@ -4105,12 +4287,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const50<>+0(SB), Y2, Y3
-	VMULPS       const51<>+0(SB), Y2, Y2
+	VMULPS       const56<>+0(SB), Y2, Y3
+	VMULPS       const57<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y6, Y3, Y3
@@ -4168,12 +4350,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const50<>+0(SB), Y2, Y3
-	VMULPS       const51<>+0(SB), Y2, Y2
+	VMULPS       const56<>+0(SB), Y2, Y3
+	VMULPS       const57<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y7, Y3, Y3
@@ -4231,12 +4413,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const50<>+0(SB), Y2, Y3
-	VMULPS       const51<>+0(SB), Y2, Y2
+	VMULPS       const56<>+0(SB), Y2, Y3
+	VMULPS       const57<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y8, Y3, Y3
@@ -4294,12 +4476,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const50<>+0(SB), Y2, Y3
-	VMULPS       const51<>+0(SB), Y2, Y2
+	VMULPS       const56<>+0(SB), Y2, Y3
+	VMULPS       const57<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y9, Y3, Y3
@@ -4357,12 +4539,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const50<>+0(SB), Y2, Y0
-	VMULPS       const51<>+0(SB), Y2, Y2
+	VMULPS       const56<>+0(SB), Y2, Y0
+	VMULPS       const57<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y0, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y2
 	VPERMQ       $0xdd, Y0, Y0
 	VPSHUFB      Y10, Y2, Y2
@@ -4381,27 +4563,27 @@ done:
 	MOVQ DX, rest+40(FP)
 	RET
 
-DATA const49<>+0(SB)/8, $0x3f4000003e800000
-DATA const49<>+8(SB)/8, $0x3fe000003fa00000
-DATA const49<>+16(SB)/8, $0x4030000040100000
-DATA const49<>+24(SB)/8, $0x4070000040500000
-DATA const49<>+32(SB)/8, $0x4098000040880000
-DATA const49<>+40(SB)/8, $0x40b8000040a80000
-DATA const49<>+48(SB)/8, $0x40d8000040c80000
-DATA const49<>+56(SB)/8, $0x40f8000040e80000
-GLOBL const49<>(SB), RODATA|NOPTR, $64
+DATA const55<>+0(SB)/8, $0x3f4000003e800000
+DATA const55<>+8(SB)/8, $0x3fe000003fa00000
+DATA const55<>+16(SB)/8, $0x4030000040100000
+DATA const55<>+24(SB)/8, $0x4070000040500000
+DATA const55<>+32(SB)/8, $0x4098000040880000
+DATA const55<>+40(SB)/8, $0x40b8000040a80000
+DATA const55<>+48(SB)/8, $0x40d8000040c80000
+DATA const55<>+56(SB)/8, $0x40f8000040e80000
+GLOBL const55<>(SB), RODATA|NOPTR, $64
 
-DATA const50<>+0(SB)/8, $0x4140000040800000
-DATA const50<>+8(SB)/8, $0x41e0000041a00000
-DATA const50<>+16(SB)/8, $0x4230000042100000
-DATA const50<>+24(SB)/8, $0x4278000042500000
-GLOBL const50<>(SB), RODATA|NOPTR, $32
+DATA const56<>+0(SB)/8, $0x4140000040800000
+DATA const56<>+8(SB)/8, $0x41e0000041a00000
+DATA const56<>+16(SB)/8, $0x4230000042100000
+DATA const56<>+24(SB)/8, $0x4278000042500000
+GLOBL const56<>(SB), RODATA|NOPTR, $32
 
-DATA const51<>+0(SB)/8, $0xc1400000c0800000
-DATA const51<>+8(SB)/8, $0xc1e00000c1a00000
-DATA const51<>+16(SB)/8, $0xc2300000c2100000
-DATA const51<>+24(SB)/8, $0xc2780000c2500000
-GLOBL const51<>(SB), RODATA|NOPTR, $32
+DATA const57<>+0(SB)/8, $0xc1400000c0800000
+DATA const57<>+8(SB)/8, $0xc1e00000c1a00000
+DATA const57<>+16(SB)/8, $0xc2300000c2100000
+DATA const57<>+24(SB)/8, $0xc2780000c2500000
+GLOBL const57<>(SB), RODATA|NOPTR, $32
 
 // func iq3_SAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -4413,7 +4595,7 @@ TEXT ·iq3_SAVX2(SB), NOSPLIT, $0-48
 	JLE   done
 	MOVQ  grid+24(FP), BX
 	MOVQ  signs+32(FP), SI
-	LEAQ  const52<>+0(SB), DI
+	LEAQ  const58<>+0(SB), DI
 
 block:
 	MOVWLZX      (CX), R8
@@ -4503,12 +4685,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const53<>+0(SB), Y2, Y3
-	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const59<>+0(SB), Y2, Y3
+	VMULPS       const60<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y1, Y3, Y3
@@ -4598,12 +4780,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const53<>+0(SB), Y2, Y3
-	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const59<>+0(SB), Y2, Y3
+	VMULPS       const60<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y4, Y3, Y3
@@ -4692,12 +4874,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const53<>+0(SB), Y2, Y3
-	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const59<>+0(SB), Y2, Y3
+	VMULPS       const60<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y5, Y3, Y3
@@ -4787,12 +4969,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const53<>+0(SB), Y2, Y3
-	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const59<>+0(SB), Y2, Y3
+	VMULPS       const60<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y6, Y3, Y3
@@ -4881,12 +5063,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const53<>+0(SB), Y2, Y3
-	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const59<>+0(SB), Y2, Y3
+	VMULPS       const60<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y7, Y3, Y3
@@ -4976,12 +5158,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const53<>+0(SB), Y2, Y3
-	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const59<>+0(SB), Y2, Y3
+	VMULPS       const60<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y8, Y3, Y3
@@ -5070,12 +5252,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const53<>+0(SB), Y2, Y3
-	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const59<>+0(SB), Y2, Y3
+	VMULPS       const60<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y9, Y3, Y3
@@ -5165,12 +5347,12 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const53<>+0(SB), Y2, Y0
-	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const59<>+0(SB), Y2, Y0
+	VMULPS       const60<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y0, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y2
 	VPERMQ       $0xdd, Y0, Y0
 	VPSHUFB      Y10, Y2, Y2
@@ -5189,27 +5371,27 @@ done:
 	MOVQ DX, rest+40(FP)
 	RET
 
-DATA const52<>+0(SB)/8, $0x404000003f800000
-DATA const52<>+8(SB)/8, $0x40e0000040a00000
-DATA const52<>+16(SB)/8, $0x4130000041100000
-DATA const52<>+24(SB)/8, $0x4170000041500000
-DATA const52<>+32(SB)/8, $0x4198000041880000
-DATA const52<>+40(SB)/8, $0x41b8000041a80000
-DATA const52<>+48(SB)/8, $0x41d8000041c80000
-DATA const52<>+56(SB)/8, $0x41f8000041e80000
-GLOBL const52<>(SB), RODATA|NOPTR, $64
+DATA const58<>+0(SB)/8, $0x404000003f800000
+DATA const58<>+8(SB)/8, $0x40e0000040a00000
+DATA const58<>+16(SB)/8, $0x4130000041100000
+DATA const58<>+24(SB)/8, $0x4170000041500000
+DATA const58<>+32(SB)/8, $0x4198000041880000
+DATA const58<>+40(SB)/8, $0x41b8000041a80000
+DATA const58<>+48(SB)/8, $0x41d8000041c80000
+DATA const58<>+56(SB)/8, $0x41f8000041e80000
+GLOBL const58<>(SB), RODATA|NOPTR, $64
 
-DATA const53<>+0(SB)/8, $0x404000003f800000
-DATA const53<>+8(SB)/8, $0x40e0000040a00000
-DATA const53<>+16(SB)/8, $0x4130000041100000
-DATA const53<>+24(SB)/8, $0x4170000041500000
-GLOBL const53<>(SB), RODATA|NOPTR, $32
+DATA const59<>+0(SB)/8, $0x404000003f800000
+DATA const59<>+8(SB)/8, $0x40e0000040a00000
+DATA const59<>+16(SB)/8, $0x4130000041100000
+DATA const59<>+24(SB)/8, $0x4170000041500000
+GLOBL const59<>(SB), RODATA|NOPTR, $32
 
-DATA const54<>+0(SB)/8, $0xc0400000bf800000
-DATA const54<>+8(SB)/8, $0xc0e00000c0a00000
-DATA const54<>+16(SB)/8, $0xc1300000c1100000
-DATA const54<>+24(SB)/8, $0xc1700000c1500000
-GLOBL const54<>(SB), RODATA|NOPTR, $32
+DATA const60<>+0(SB)/8, $0xc0400000bf800000
+DATA const60<>+8(SB)/8, $0xc0e00000c0a00000
+DATA const60<>+16(SB)/8, $0xc1300000c1100000
+DATA const60<>+24(SB)/8, $0xc1700000c1500000
+GLOBL const60<>(SB), RODATA|NOPTR, $32
 
 // func iq1_SAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -5221,8 +5403,8 @@ TEXT ·iq1_SAVX2(SB), NOSPLIT, $0-48
 	JLE   done
 	MOVQ  grid+24(FP), BX
 	MOVQ  signs+32(FP), SI
-	LEAQ  const53<>+0(SB), SI
-	LEAQ  const55<>+0(SB), DI
+	LEAQ  const59<>+0(SB), SI
+	LEAQ  const61<>+0(SB), DI
 
 block:
 	MOVWLZX      (CX), R8
@@ -5274,7 +5456,7 @@ block:
 	SHLL         $0x05, R8
 	VMULPS       (DI)(R8*1), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
-	VPSHUFB      const4<>+0(SB), X2, X2
+	VPSHUFB      const10<>+0(SB), X2, X2
 	VPERMQ       $0x00, Y2, Y3
 	VPERMQ       $0x55, Y2, Y2
 	VPSHUFB      Y1, Y3, Y3
@@ -5325,7 +5507,7 @@ block:
 	SHLL         $0x05, R8
 	VMULPS       (DI)(R8*1), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
-	VPSHUFB      const4<>+0(SB), X2, X2
+	VPSHUFB      const10<>+0(SB), X2, X2
 	VPERMQ       $0x00, Y2, Y3
 	VPERMQ       $0x55, Y2, Y2
 	VPSHUFB      Y4, Y3, Y3
@@ -5376,7 +5558,7 @@ block:
 	SHLL         $0x05, R8
 	VMULPS       (DI)(R8*1), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
-	VPSHUFB      const4<>+0(SB), X2, X2
+	VPSHUFB      const10<>+0(SB), X2, X2
 	VPERMQ       $0x00, Y2, Y3
 	VPERMQ       $0x55, Y2, Y2
 	VPSHUFB      Y5, Y3, Y3
@@ -5427,7 +5609,7 @@ block:
 	SHLL         $0x05, R8
 	VMULPS       (DI)(R8*1), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
-	VPSHUFB      const4<>+0(SB), X2, X2
+	VPSHUFB      const10<>+0(SB), X2, X2
 	VPERMQ       $0x00, Y2, Y3
 	VPERMQ       $0x55, Y2, Y2
 	VPSHUFB      Y6, Y3, Y3
@@ -5478,7 +5660,7 @@ block:
 	SHLL         $0x05, R8
 	VMULPS       (DI)(R8*1), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
-	VPSHUFB      const4<>+0(SB), X2, X2
+	VPSHUFB      const10<>+0(SB), X2, X2
 	VPERMQ       $0x00, Y2, Y3
 	VPERMQ       $0x55, Y2, Y2
 	VPSHUFB      Y7, Y3, Y3
@@ -5529,7 +5711,7 @@ block:
 	SHLL         $0x05, R8
 	VMULPS       (DI)(R8*1), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
-	VPSHUFB      const4<>+0(SB), X2, X2
+	VPSHUFB      const10<>+0(SB), X2, X2
 	VPERMQ       $0x00, Y2, Y3
 	VPERMQ       $0x55, Y2, Y2
 	VPSHUFB      Y8, Y3, Y3
@@ -5580,7 +5762,7 @@ block:
 	SHLL         $0x05, R8
 	VMULPS       (DI)(R8*1), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
-	VPSHUFB      const4<>+0(SB), X2, X2
+	VPSHUFB      const10<>+0(SB), X2, X2
 	VPERMQ       $0x00, Y2, Y3
 	VPERMQ       $0x55, Y2, Y2
 	VPSHUFB      Y9, Y3, Y3
@@ -5631,7 +5813,7 @@ block:
 	SHLL         $0x05, R8
 	VMULPS       (DI)(R8*1), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
-	VPSHUFB      const4<>+0(SB), X2, X2
+	VPSHUFB      const10<>+0(SB), X2, X2
 	VPERMQ       $0x00, Y2, Y0
 	VPERMQ       $0x55, Y2, Y2
 	VPSHUFB      Y10, Y0, Y0
@@ -5650,15 +5832,15 @@ done:
 	MOVQ DX, rest+40(FP)
 	RET
 
-DATA const55<>+0(SB)/8, $0x3e000000bf600000
-DATA const55<>+8(SB)/8, $0x000000003f900000
-DATA const55<>+16(SB)/8, $0x3e000000bf600000
-DATA const55<>+24(SB)/8, $0x000000003f900000
-DATA const55<>+32(SB)/8, $0xbe000000bf900000
-DATA const55<>+40(SB)/8, $0x000000003f600000
-DATA const55<>+48(SB)/8, $0xbe000000bf900000
-DATA const55<>+56(SB)/8, $0x000000003f600000
-GLOBL const55<>(SB), RODATA|NOPTR, $64
+DATA const61<>+0(SB)/8, $0x3e000000bf600000
+DATA const61<>+8(SB)/8, $0x000000003f900000
+DATA const61<>+16(SB)/8, $0x3e000000bf600000
+DATA const61<>+24(SB)/8, $0x000000003f900000
+DATA const61<>+32(SB)/8, $0xbe000000bf900000
+DATA const61<>+40(SB)/8, $0x000000003f600000
+DATA const61<>+48(SB)/8, $0xbe000000bf900000
+DATA const61<>+56(SB)/8, $0x000000003f600000
+GLOBL const61<>(SB), RODATA|NOPTR, $64
 
 // func iq1_MAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -5670,7 +5852,7 @@ TEXT ·iq1_MAVX2(SB), NOSPLIT, $0-48
 	JLE   done
 	MOVQ  grid+24(FP), BX
 	MOVQ  signs+32(FP), SI
-	LEAQ  const53<>+0(SB), DI
+	LEAQ  const59<>+0(SB), DI
 
 block:
 	MOVWLZX      48(CX), R8
@@ -5742,7 +5924,7 @@ block:
 	ORQ          (SI)(R8*8), R9
 	VPINSRQ      $0x01, R9, X2, X2
 	VINSERTI128  $0x01, X2, Y1, Y1
-	VPOR         const27<>+0(SB), Y1, Y1
+	VPOR         const33<>+0(SB), Y1, Y1
 	MOVWLZX      48(CX), R8
 	MOVL         R8, R9
 	ANDL         $0x00000007, R9
@@ -5752,12 +5934,12 @@ block:
 	ANDL         $0x00000007, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const56<>+0(SB), Y2, Y2
-	VMULPS       const56<>+0(SB), Y3, Y3
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VMULPS       const62<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y1, Y3, Y3
@@ -5814,7 +5996,7 @@ block:
 	ORQ          (SI)(R8*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
 	VINSERTI128  $0x01, X1, Y4, Y4
-	VPOR         const27<>+0(SB), Y4, Y4
+	VPOR         const33<>+0(SB), Y4, Y4
 	MOVWLZX      48(CX), R8
 	MOVL         R8, R9
 	SHRL         $0x06, R9
@@ -5825,12 +6007,12 @@ block:
 	ANDL         $0x00000007, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const56<>+0(SB), Y2, Y2
-	VMULPS       const56<>+0(SB), Y3, Y3
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VMULPS       const62<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y4, Y3, Y3
@@ -5887,7 +6069,7 @@ block:
 	ORQ          (SI)(R8*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
 	VINSERTI128  $0x01, X1, Y5, Y5
-	VPOR         const27<>+0(SB), Y5, Y5
+	VPOR         const33<>+0(SB), Y5, Y5
 	MOVWLZX      50(CX), R8
 	MOVL         R8, R9
 	ANDL         $0x00000007, R9
@@ -5897,12 +6079,12 @@ block:
 	ANDL         $0x00000007, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const56<>+0(SB), Y2, Y2
-	VMULPS       const56<>+0(SB), Y3, Y3
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VMULPS       const62<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y5, Y3, Y3
@@ -5959,7 +6141,7 @@ block:
 	ORQ          (SI)(R8*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
 	VINSERTI128  $0x01, X1, Y6, Y6
-	VPOR         const27<>+0(SB), Y6, Y6
+	VPOR         const33<>+0(SB), Y6, Y6
 	MOVWLZX      50(CX), R8
 	MOVL         R8, R9
 	SHRL         $0x06, R9
@@ -5970,12 +6152,12 @@ block:
 	ANDL         $0x00000007, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const56<>+0(SB), Y2, Y2
-	VMULPS       const56<>+0(SB), Y3, Y3
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VMULPS       const62<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y6, Y3, Y3
@@ -6032,7 +6214,7 @@ block:
 	ORQ          (SI)(R8*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
 	VINSERTI128  $0x01, X1, Y7, Y7
-	VPOR         const27<>+0(SB), Y7, Y7
+	VPOR         const33<>+0(SB), Y7, Y7
 	MOVWLZX      52(CX), R8
 	MOVL         R8, R9
 	ANDL         $0x00000007, R9
@@ -6042,12 +6224,12 @@ block:
 	ANDL         $0x00000007, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const56<>+0(SB), Y2, Y2
-	VMULPS       const56<>+0(SB), Y3, Y3
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VMULPS       const62<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y7, Y3, Y3
@@ -6104,7 +6286,7 @@ block:
 	ORQ          (SI)(R8*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
 	VINSERTI128  $0x01, X1, Y8, Y8
-	VPOR         const27<>+0(SB), Y8, Y8
+	VPOR         const33<>+0(SB), Y8, Y8
 	MOVWLZX      52(CX), R8
 	MOVL         R8, R9
 	SHRL         $0x06, R9
@@ -6115,12 +6297,12 @@ block:
 	ANDL         $0x00000007, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const56<>+0(SB), Y2, Y2
-	VMULPS       const56<>+0(SB), Y3, Y3
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VMULPS       const62<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y8, Y3, Y3
@@ -6177,7 +6359,7 @@ block:
 	ORQ          (SI)(R8*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
 	VINSERTI128  $0x01, X1, Y9, Y9
-	VPOR         const27<>+0(SB), Y9, Y9
+	VPOR         const33<>+0(SB), Y9, Y9
 	MOVWLZX      54(CX), R8
 	MOVL         R8, R9
 	ANDL         $0x00000007, R9
@@ -6187,12 +6369,12 @@ block:
 	ANDL         $0x00000007, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const56<>+0(SB), Y2, Y2
-	VMULPS       const56<>+0(SB), Y3, Y3
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VMULPS       const62<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
-	VPSHUFB      const4<>+0(SB), Y2, Y2
+	VPSHUFB      const10<>+0(SB), Y2, Y2
 	VPERMQ       $0x88, Y2, Y3
 	VPERMQ       $0xdd, Y2, Y2
 	VPSHUFB      Y9, Y3, Y3
@@ -6249,7 +6431,7 @@ block:
 	ORQ          (SI)(R8*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
 	VINSERTI128  $0x01, X1, Y10, Y10
-	VPOR         const27<>+0(SB), Y10, Y10
+	VPOR         const33<>+0(SB), Y10, Y10
 	MOVWLZX      54(CX), R8
 	MOVL         R8, R9
 	SHRL         $0x06, R9
@@ -6260,12 +6442,12 @@ block:
 	ANDL         $0x00000007, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const56<>+0(SB), Y2, Y0
-	VMULPS       const56<>+0(SB), Y3, Y2
+	VMULPS       const62<>+0(SB), Y2, Y0
+	VMULPS       const62<>+0(SB), Y3, Y2
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y0, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y2
 	VPERMQ       $0xdd, Y0, Y0
 	VPSHUFB      Y10, Y2, Y2
@@ -6284,11 +6466,11 @@ done:
 	MOVQ DX, rest+40(FP)
 	RET
 
-DATA const56<>+0(SB)/8, $0x3e000000bf600000
-DATA const56<>+8(SB)/8, $0x000000003f900000
-DATA const56<>+16(SB)/8, $0xbe000000bf900000
-DATA const56<>+24(SB)/8, $0x000000003f600000
-GLOBL const56<>(SB), RODATA|NOPTR, $32
+DATA const62<>+0(SB)/8, $0x3e000000bf600000
+DATA const62<>+8(SB)/8, $0x000000003f900000
+DATA const62<>+16(SB)/8, $0xbe000000bf900000
+DATA const62<>+24(SB)/8, $0x000000003f600000
+GLOBL const62<>(SB), RODATA|NOPTR, $32
 
 // func q1_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2
@@ -6305,8 +6487,8 @@ block:
 	ADDL         $0x00000400, BX
 	TESTL        $0x00008000, BX
 	JNZ          done
-	VMOVDQU      const57<>+0(SB), Y1
-	VMOVDQU      const58<>+0(SB), Y2
+	VMOVDQU      const63<>+0(SB), Y1
+	VMOVDQU      const64<>+0(SB), Y2
 	VPBROADCASTW (CX), Y0
 	VPBROADCASTW 2(CX), Y3
 	VPAND        Y1, Y3, Y3
@@ -6366,17 +6548,17 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const57<>+0(SB)/8, $0x0008000400020001
-DATA const57<>+8(SB)/8, $0x0080004000200010
-DATA const57<>+16(SB)/8, $0x0800040002000100
-DATA const57<>+24(SB)/8, $0x8000400020001000
-GLOBL const57<>(SB), RODATA|NOPTR, $32
+DATA const63<>+0(SB)/8, $0x0008000400020001
+DATA const63<>+8(SB)/8, $0x0080004000200010
+DATA const63<>+16(SB)/8, $0x0800040002000100
+DATA const63<>+24(SB)/8, $0x8000400020001000
+GLOBL const63<>(SB), RODATA|NOPTR, $32
 
-DATA const58<>+0(SB)/8, $0x8000800080008000
-DATA const58<>+8(SB)/8, $0x8000800080008000
-DATA const58<>+16(SB)/8, $0x8000800080008000
-DATA const58<>+24(SB)/8, $0x8000800080008000
-GLOBL const58<>(SB), RODATA|NOPTR, $32
+DATA const64<>+0(SB)/8, $0x8000800080008000
+DATA const64<>+8(SB)/8, $0x8000800080008000
+DATA const64<>+16(SB)/8, $0x8000800080008000
+DATA const64<>+24(SB)/8, $0x8000800080008000
+GLOBL const64<>(SB), RODATA|NOPTR, $32
 
 // func q2_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -6395,16 +6577,16 @@ block:
 	JNZ          done
 	VPBROADCASTW (CX), X0
 	VCVTPH2PS    X0, Y0
-	VMULPS       const59<>+0(SB), Y0, Y0
+	VMULPS       const65<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y0, X0
-	VPSHUFB      const4<>+0(SB), X0, X0
+	VPSHUFB      const10<>+0(SB), X0, X0
 	VPERMQ       $0x00, Y0, Y1
 	VPERMQ       $0x55, Y0, Y0
 	VPBROADCASTQ 2(CX), Y2
-	VPSHUFB      const60<>+0(SB), Y2, Y2
-	VPSRLVD      const24<>+0(SB), Y2, Y2
-	VPAND        const14<>+0(SB), Y2, Y2
-	VPSHUFB      const61<>+0(SB), Y2, Y2
+	VPSHUFB      const66<>+0(SB), Y2, Y2
+	VPSRLVD      const30<>+0(SB), Y2, Y2
+	VPAND        const20<>+0(SB), Y2, Y2
+	VPSHUFB      const67<>+0(SB), Y2, Y2
 	VPSHUFB      Y2, Y1, Y3
 	VPSHUFB      Y2, Y0, Y2
 	VPUNPCKLBW   Y2, Y3, Y4
@@ -6412,10 +6594,10 @@ block:
 	VMOVDQU      Y4, (AX)
 	VMOVDQU      Y2, 32(AX)
 	VPBROADCASTQ 10(CX), Y2
-	VPSHUFB      const60<>+0(SB), Y2, Y2
-	VPSRLVD      const24<>+0(SB), Y2, Y2
-	VPAND        const14<>+0(SB), Y2, Y2
-	VPSHUFB      const61<>+0(SB), Y2, Y2
+	VPSHUFB      const66<>+0(SB), Y2, Y2
+	VPSRLVD      const30<>+0(SB), Y2, Y2
+	VPAND        const20<>+0(SB), Y2, Y2
+	VPSHUFB      const67<>+0(SB), Y2, Y2
 	VPSHUFB      Y2, Y1, Y1
 	VPSHUFB      Y2, Y0, Y0
 	VPUNPCKLBW   Y0, Y1, Y2
@@ -6432,23 +6614,23 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const59<>+0(SB)/8, $0x00000000bf800000
-DATA const59<>+8(SB)/8, $0x400000003f800000
-DATA const59<>+16(SB)/8, $0x00000000bf800000
-DATA const59<>+24(SB)/8, $0x400000003f800000
-GLOBL const59<>(SB), RODATA|NOPTR, $32
+DATA const65<>+0(SB)/8, $0x00000000bf800000
+DATA const65<>+8(SB)/8, $0x400000003f800000
+DATA const65<>+16(SB)/8, $0x00000000bf800000
+DATA const65<>+24(SB)/8, $0x400000003f800000
+GLOBL const65<>(SB), RODATA|NOPTR, $32
 
-DATA const60<>+0(SB)/8, $0x0504010005040100
-DATA const60<>+8(SB)/8, $0x0504010005040100
-DATA const60<>+16(SB)/8, $0x0706030207060302
-DATA const60<>+24(SB)/8, $0x0706030207060302
-GLOBL const60<>(SB), RODATA|NOPTR, $32
+DATA const66<>+0(SB)/8, $0x0504010005040100
+DATA const66<>+8(SB)/8, $0x0504010005040100
+DATA const66<>+16(SB)/8, $0x0706030207060302
+DATA const66<>+24(SB)/8, $0x0706030207060302
+GLOBL const66<>(SB), RODATA|NOPTR, $32
 
-DATA const61<>+0(SB)/8, $0x0d0905010c080400
-DATA const61<>+8(SB)/8, $0x0f0b07030e0a0602
-DATA const61<>+16(SB)/8, $0x0d0905010c080400
-DATA const61<>+24(SB)/8, $0x0f0b07030e0a0602
-GLOBL const61<>(SB), RODATA|NOPTR, $32
+DATA const67<>+0(SB)/8, $0x0d0905010c080400
+DATA const67<>+8(SB)/8, $0x0f0b07030e0a0602
+DATA const67<>+16(SB)/8, $0x0d0905010c080400
+DATA const67<>+24(SB)/8, $0x0f0b07030e0a0602
+GLOBL const67<>(SB), RODATA|NOPTR, $32
 
 // func tq2_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -6467,13 +6649,13 @@ block:
 	JNZ          done
 	VPBROADCASTW 64(CX), X0
 	VCVTPH2PS    X0, Y0
-	VMULPS       const59<>+0(SB), Y0, Y0
+	VMULPS       const65<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y0, X0
-	VPSHUFB      const4<>+0(SB), X0, X0
+	VPSHUFB      const10<>+0(SB), X0, X0
 	VPERMQ       $0x00, Y0, Y1
 	VPERMQ       $0x55, Y0, Y0
 	VPERMQ       $0xd8, (CX), Y2
-	VPAND        const14<>+0(SB), Y2, Y3
+	VPAND        const20<>+0(SB), Y2, Y3
 	VPSHUFB      Y3, Y1, Y4
 	VPSHUFB      Y3, Y0, Y3
 	VPUNPCKLBW   Y3, Y4, Y5
@@ -6481,7 +6663,7 @@ block:
 	VMOVDQU      Y5, (AX)
 	VMOVDQU      Y3, 32(AX)
 	VPSRLW       $0x02, Y2, Y3
-	VPAND        const14<>+0(SB), Y3, Y3
+	VPAND        const20<>+0(SB), Y3, Y3
 	VPSHUFB      Y3, Y1, Y4
 	VPSHUFB      Y3, Y0, Y3
 	VPUNPCKLBW   Y3, Y4, Y5
@@ -6489,7 +6671,7 @@ block:
 	VMOVDQU      Y5, 64(AX)
 	VMOVDQU      Y3, 96(AX)
 	VPSRLW       $0x04, Y2, Y3
-	VPAND        const14<>+0(SB), Y3, Y3
+	VPAND        const20<>+0(SB), Y3, Y3
 	VPSHUFB      Y3, Y1, Y4
 	VPSHUFB      Y3, Y0, Y3
 	VPUNPCKLBW   Y3, Y4, Y5
@@ -6497,7 +6679,7 @@ block:
 	VMOVDQU      Y5, 128(AX)
 	VMOVDQU      Y3, 160(AX)
 	VPSRLW       $0x06, Y2, Y2
-	VPAND        const14<>+0(SB), Y2, Y2
+	VPAND        const20<>+0(SB), Y2, Y2
 	VPSHUFB      Y2, Y1, Y3
 	VPSHUFB      Y2, Y0, Y2
 	VPUNPCKLBW   Y2, Y3, Y4
@@ -6505,7 +6687,7 @@ block:
 	VMOVDQU      Y4, 192(AX)
 	VMOVDQU      Y2, 224(AX)
 	VPERMQ       $0xd8, 32(CX), Y2
-	VPAND        const14<>+0(SB), Y2, Y3
+	VPAND        const20<>+0(SB), Y2, Y3
 	VPSHUFB      Y3, Y1, Y4
 	VPSHUFB      Y3, Y0, Y3
 	VPUNPCKLBW   Y3, Y4, Y5
@@ -6513,7 +6695,7 @@ block:
 	VMOVDQU      Y5, 256(AX)
 	VMOVDQU      Y3, 288(AX)
 	VPSRLW       $0x02, Y2, Y3
-	VPAND        const14<>+0(SB), Y3, Y3
+	VPAND        const20<>+0(SB), Y3, Y3
 	VPSHUFB      Y3, Y1, Y4
 	VPSHUFB      Y3, Y0, Y3
 	VPUNPCKLBW   Y3, Y4, Y5
@@ -6521,7 +6703,7 @@ block:
 	VMOVDQU      Y5, 320(AX)
 	VMOVDQU      Y3, 352(AX)
 	VPSRLW       $0x04, Y2, Y3
-	VPAND        const14<>+0(SB), Y3, Y3
+	VPAND        const20<>+0(SB), Y3, Y3
 	VPSHUFB      Y3, Y1, Y4
 	VPSHUFB      Y3, Y0, Y3
 	VPUNPCKLBW   Y3, Y4, Y5
@@ -6529,7 +6711,7 @@ block:
 	VMOVDQU      Y5, 384(AX)
 	VMOVDQU      Y3, 416(AX)
 	VPSRLW       $0x06, Y2, Y2
-	VPAND        const14<>+0(SB), Y2, Y2
+	VPAND        const20<>+0(SB), Y2, Y2
 	VPSHUFB      Y2, Y1, Y1
 	VPSHUFB      Y2, Y0, Y0
 	VPUNPCKLBW   Y0, Y1, Y2
@@ -6563,15 +6745,15 @@ block:
 	JNZ          done
 	VPBROADCASTW 52(CX), X0
 	VCVTPH2PS    X0, Y0
-	VMULPS       const59<>+0(SB), Y0, Y0
+	VMULPS       const65<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y0, X0
-	VPSHUFB      const4<>+0(SB), X0, X0
+	VPSHUFB      const10<>+0(SB), X0, X0
 	VPERMQ       $0x00, Y0, Y2
 	VPERMQ       $0x55, Y0, Y0
 	VPERMQ       $0xd8, (CX), Y3
-	VPXOR        const45<>+0(SB), Y3, Y4
-	VPCMPGTB     const62<>+0(SB), Y4, Y5
-	VPCMPGTB     const63<>+0(SB), Y4, Y4
+	VPXOR        const51<>+0(SB), Y3, Y4
+	VPCMPGTB     const68<>+0(SB), Y4, Y5
+	VPCMPGTB     const69<>+0(SB), Y4, Y4
 	VPADDB       Y4, Y5, Y5
 	VPABSB       Y5, Y5
 	VPSHUFB      Y5, Y2, Y4
@@ -6582,9 +6764,9 @@ block:
 	VMOVDQU      Y5, 32(AX)
 	VPADDB       Y3, Y3, Y4
 	VPADDB       Y3, Y4, Y4
-	VPXOR        const45<>+0(SB), Y4, Y3
-	VPCMPGTB     const62<>+0(SB), Y3, Y5
-	VPCMPGTB     const63<>+0(SB), Y3, Y3
+	VPXOR        const51<>+0(SB), Y4, Y3
+	VPCMPGTB     const68<>+0(SB), Y3, Y5
+	VPCMPGTB     const69<>+0(SB), Y3, Y3
 	VPADDB       Y3, Y5, Y5
 	VPABSB       Y5, Y5
 	VPSHUFB      Y5, Y2, Y3
@@ -6595,9 +6777,9 @@ block:
 	VMOVDQU      Y5, 96(AX)
 	VPADDB       Y4, Y4, Y3
 	VPADDB       Y4, Y3, Y3
-	VPXOR        const45<>+0(SB), Y3, Y4
-	VPCMPGTB     const62<>+0(SB), Y4, Y5
-	VPCMPGTB     const63<>+0(SB), Y4, Y4
+	VPXOR        const51<>+0(SB), Y3, Y4
+	VPCMPGTB     const68<>+0(SB), Y4, Y5
+	VPCMPGTB     const69<>+0(SB), Y4, Y4
 	VPADDB       Y4, Y5, Y5
 	VPABSB       Y5, Y5
 	VPSHUFB      Y5, Y2, Y4
@@ -6608,9 +6790,9 @@ block:
 	VMOVDQU      Y5, 160(AX)
 	VPADDB       Y3, Y3, Y4
 	VPADDB       Y3, Y4, Y4
-	VPXOR        const45<>+0(SB), Y4, Y3
-	VPCMPGTB     const62<>+0(SB), Y3, Y5
-	VPCMPGTB     const63<>+0(SB), Y3, Y3
+	VPXOR        const51<>+0(SB), Y4, Y3
+	VPCMPGTB     const68<>+0(SB), Y3, Y5
+	VPCMPGTB     const69<>+0(SB), Y3, Y3
 	VPADDB       Y3, Y5, Y5
 	VPABSB       Y5, Y5
 	VPSHUFB      Y5, Y2, Y3
@@ -6621,9 +6803,9 @@ block:
 	VMOVDQU      Y5, 224(AX)
 	VPADDB       Y4, Y4, Y3
 	VPADDB       Y4, Y3, Y3
-	VPXOR        const45<>+0(SB), Y3, Y3
-	VPCMPGTB     const62<>+0(SB), Y3, Y4
-	VPCMPGTB     const63<>+0(SB), Y3, Y3
+	VPXOR        const51<>+0(SB), Y3, Y3
+	VPCMPGTB     const68<>+0(SB), Y3, Y4
+	VPCMPGTB     const69<>+0(SB), Y3, Y3
 	VPADDB       Y3, Y4, Y4
 	VPABSB       Y4, Y4
 	VPSHUFB      Y4, Y2, Y3
@@ -6637,9 +6819,9 @@ block:
 	VPADDB       Y1, Y1, Y3
 	VPADDB       Y1, Y3, Y3
 	VPBLENDD     $0xcc, Y3, Y1, Y1
-	VPXOR        const45<>+0(SB), Y1, Y3
-	VPCMPGTB     const62<>+0(SB), Y3, Y4
-	VPCMPGTB     const63<>+0(SB), Y3, Y3
+	VPXOR        const51<>+0(SB), Y1, Y3
+	VPCMPGTB     const68<>+0(SB), Y3, Y4
+	VPCMPGTB     const69<>+0(SB), Y3, Y3
 	VPADDB       Y3, Y4, Y4
 	VPABSB       Y4, Y4
 	VPSHUFB      Y4, Y2, Y3
@@ -6652,9 +6834,9 @@ block:
 	VPADDB       Y1, Y3, Y3
 	VPADDB       Y3, Y3, Y4
 	VPADDB       Y3, Y4, Y4
-	VPXOR        const45<>+0(SB), Y4, Y3
-	VPCMPGTB     const62<>+0(SB), Y3, Y5
-	VPCMPGTB     const63<>+0(SB), Y3, Y3
+	VPXOR        const51<>+0(SB), Y4, Y3
+	VPCMPGTB     const68<>+0(SB), Y3, Y5
+	VPCMPGTB     const69<>+0(SB), Y3, Y3
 	VPADDB       Y3, Y5, Y5
 	VPABSB       Y5, Y5
 	VPSHUFB      Y5, Y2, Y3
@@ -6678,9 +6860,9 @@ block:
 	VPADDB       Y3, Y3, Y5
 	VPADDB       Y3, Y5, Y5
 	VPBLENDD     $0x80, Y5, Y4, Y4
-	VPXOR        const45<>+0(SB), Y4, Y3
-	VPCMPGTB     const62<>+0(SB), Y3, Y4
-	VPCMPGTB     const63<>+0(SB), Y3, Y3
+	VPXOR        const51<>+0(SB), Y4, Y3
+	VPCMPGTB     const68<>+0(SB), Y3, Y4
+	VPCMPGTB     const69<>+0(SB), Y3, Y3
 	VPADDB       Y3, Y4, Y4
 	VPABSB       Y4, Y4
 	VPSHUFB      Y4, Y2, Y2
@@ -6699,17 +6881,17 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const62<>+0(SB)/8, $0xd5d5d5d5d5d5d5d5
-DATA const62<>+8(SB)/8, $0xd5d5d5d5d5d5d5d5
-DATA const62<>+16(SB)/8, $0xd5d5d5d5d5d5d5d5
-DATA const62<>+24(SB)/8, $0xd5d5d5d5d5d5d5d5
-GLOBL const62<>(SB), RODATA|NOPTR, $32
+DATA const68<>+0(SB)/8, $0xd5d5d5d5d5d5d5d5
+DATA const68<>+8(SB)/8, $0xd5d5d5d5d5d5d5d5
+DATA const68<>+16(SB)/8, $0xd5d5d5d5d5d5d5d5
+DATA const68<>+24(SB)/8, $0xd5d5d5d5d5d5d5d5
+GLOBL const68<>(SB), RODATA|NOPTR, $32
 
-DATA const63<>+0(SB)/8, $0x2a2a2a2a2a2a2a2a
-DATA const63<>+8(SB)/8, $0x2a2a2a2a2a2a2a2a
-DATA const63<>+16(SB)/8, $0x2a2a2a2a2a2a2a2a
-DATA const63<>+24(SB)/8, $0x2a2a2a2a2a2a2a2a
-GLOBL const63<>(SB), RODATA|NOPTR, $32
+DATA const69<>+0(SB)/8, $0x2a2a2a2a2a2a2a2a
+DATA const69<>+8(SB)/8, $0x2a2a2a2a2a2a2a2a
+DATA const69<>+16(SB)/8, $0x2a2a2a2a2a2a2a2a
+DATA const69<>+24(SB)/8, $0x2a2a2a2a2a2a2a2a
+GLOBL const69<>(SB), RODATA|NOPTR, $32
 
 // func affine2F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -6740,20 +6922,20 @@ group:
 	VCVTPH2PS    X0, Y0
 	VPBROADCASTW (BX), X1
 	VCVTPH2PS    X1, Y1
-	VMULPS       const17<>+0(SB), Y0, Y0
+	VMULPS       const23<>+0(SB), Y0, Y0
 	VADDPS       Y1, Y0, Y0
 	VCVTPS2PH    $0x00, Y0, X0
-	VPSHUFB      const4<>+0(SB), X0, X0
+	VPSHUFB      const10<>+0(SB), X0, X0
 	VPERMQ       $0x00, Y0, Y1
 	VPERMQ       $0x55, Y0, Y0
 	MOVQ         DI, R8
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const60<>+0(SB), Y2, Y2
-	VPSRLVD      const24<>+0(SB), Y2, Y2
-	VPAND        const14<>+0(SB), Y2, Y2
-	VPSHUFB      const61<>+0(SB), Y2, Y2
+	VPSHUFB      const66<>+0(SB), Y2, Y2
+	VPSRLVD      const30<>+0(SB), Y2, Y2
+	VPAND        const20<>+0(SB), Y2, Y2
+	VPSHUFB      const67<>+0(SB), Y2, Y2
 	VPSHUFB      Y2, Y1, Y3
 	VPSHUFB      Y2, Y0, Y2
 	VPUNPCKLBW   Y2, Y3, Y4
@@ -6807,24 +6989,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const64<>+0(SB), Y2, Y2
-	VPSRLVD      const65<>+0(SB), Y2, Y2
-	VPAND        const66<>+0(SB), Y2, Y2
+	VPSHUFB      const70<>+0(SB), Y2, Y2
+	VPSRLVD      const71<>+0(SB), Y2, Y2
+	VPAND        const72<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 3(CX), Y3
-	VPSHUFB      const64<>+0(SB), Y3, Y3
-	VPSRLVD      const65<>+0(SB), Y3, Y3
-	VPAND        const66<>+0(SB), Y3, Y3
+	VPSHUFB      const70<>+0(SB), Y3, Y3
+	VPSRLVD      const71<>+0(SB), Y3, Y3
+	VPAND        const72<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 4(CX), Y4
-	VPSHUFB      const67<>+0(SB), Y4, Y4
-	VPSRLVD      const65<>+0(SB), Y4, Y4
-	VPAND        const66<>+0(SB), Y4, Y4
+	VPSHUFB      const73<>+0(SB), Y4, Y4
+	VPSRLVD      const71<>+0(SB), Y4, Y4
+	VPAND        const72<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 4(CX), Y5
-	VPSHUFB      const68<>+0(SB), Y5, Y5
-	VPSRLVD      const65<>+0(SB), Y5, Y5
-	VPAND        const66<>+0(SB), Y5, Y5
+	VPSHUFB      const74<>+0(SB), Y5, Y5
+	VPSRLVD      const71<>+0(SB), Y5, Y5
+	VPAND        const72<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -6856,35 +7038,35 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const64<>+0(SB)/8, $0x8080800080808000
-DATA const64<>+8(SB)/8, $0x8080800180800100
-DATA const64<>+16(SB)/8, $0x8080020180808001
-DATA const64<>+24(SB)/8, $0x8080800280808002
-GLOBL const64<>(SB), RODATA|NOPTR, $32
+DATA const70<>+0(SB)/8, $0x8080800080808000
+DATA const70<>+8(SB)/8, $0x8080800180800100
+DATA const70<>+16(SB)/8, $0x8080020180808001
+DATA const70<>+24(SB)/8, $0x8080800280808002
+GLOBL const70<>(SB), RODATA|NOPTR, $32
 
-DATA const65<>+0(SB)/8, $0x0000000300000000
-DATA const65<>+8(SB)/8, $0x0000000100000006
-DATA const65<>+16(SB)/8, $0x0000000700000004
-DATA const65<>+24(SB)/8, $0x0000000500000002
-GLOBL const65<>(SB), RODATA|NOPTR, $32
+DATA const71<>+0(SB)/8, $0x0000000300000000
+DATA const71<>+8(SB)/8, $0x0000000100000006
+DATA const71<>+16(SB)/8, $0x0000000700000004
+DATA const71<>+24(SB)/8, $0x0000000500000002
+GLOBL const71<>(SB), RODATA|NOPTR, $32
 
-DATA const66<>+0(SB)/8, $0x0000000700000007
-DATA const66<>+8(SB)/8, $0x0000000700000007
-DATA const66<>+16(SB)/8, $0x0000000700000007
-DATA const66<>+24(SB)/8, $0x0000000700000007
-GLOBL const66<>(SB), RODATA|NOPTR, $32
+DATA const72<>+0(SB)/8, $0x0000000700000007
+DATA const72<>+8(SB)/8, $0x0000000700000007
+DATA const72<>+16(SB)/8, $0x0000000700000007
+DATA const72<>+24(SB)/8, $0x0000000700000007
+GLOBL const72<>(SB), RODATA|NOPTR, $32
 
-DATA const67<>+0(SB)/8, $0x8080800280808002
-DATA const67<>+8(SB)/8, $0x8080800380800302
-DATA const67<>+16(SB)/8, $0x8080040380808003
-DATA const67<>+24(SB)/8, $0x8080800480808004
-GLOBL const67<>(SB), RODATA|NOPTR, $32
+DATA const73<>+0(SB)/8, $0x8080800280808002
+DATA const73<>+8(SB)/8, $0x8080800380800302
+DATA const73<>+16(SB)/8, $0x8080040380808003
+DATA const73<>+24(SB)/8, $0x8080800480808004
+GLOBL const73<>(SB), RODATA|NOPTR, $32
 
-DATA const68<>+0(SB)/8, $0x8080800580808005
-DATA const68<>+8(SB)/8, $0x8080800680800605
-DATA const68<>+16(SB)/8, $0x8080070680808006
-DATA const68<>+24(SB)/8, $0x8080800780808007
-GLOBL const68<>(SB), RODATA|NOPTR, $32
+DATA const74<>+0(SB)/8, $0x8080800580808005
+DATA const74<>+8(SB)/8, $0x8080800680800605
+DATA const74<>+16(SB)/8, $0x8080070680808006
+DATA const74<>+24(SB)/8, $0x8080800780808007
+GLOBL const74<>(SB), RODATA|NOPTR, $32
 
 // func affine4F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -6915,24 +7097,24 @@ group:
 	VCVTPH2PS    X0, Y0
 	VPBROADCASTW (BX), X1
 	VCVTPH2PS    X1, Y1
-	VMULPS       const3<>+0(SB), Y0, Y2
+	VMULPS       const9<>+0(SB), Y0, Y2
 	VADDPS       Y1, Y2, Y2
-	VMULPS       const7<>+0(SB), Y0, Y0
+	VMULPS       const13<>+0(SB), Y0, Y0
 	VADDPS       Y1, Y0, Y0
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y0, X0
 	VINSERTI128  $0x01, X0, Y2, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y1
 	VPERMQ       $0xdd, Y0, Y0
 	MOVQ         DI, R8
 
 chunk:
 	VBROADCASTI128 (CX), Y2
-	VPSHUFB        const69<>+0(SB), Y2, Y2
+	VPSHUFB        const75<>+0(SB), Y2, Y2
 	VPSRLW         $0x04, Y2, Y3
-	VPAND          const70<>+0(SB), Y3, Y3
-	VPAND          const71<>+0(SB), Y2, Y2
+	VPAND          const76<>+0(SB), Y3, Y3
+	VPAND          const77<>+0(SB), Y2, Y2
 	VPOR           Y3, Y2, Y2
 	VPSHUFB        Y2, Y1, Y3
 	VPSHUFB        Y2, Y0, Y2
@@ -6954,23 +7136,23 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const69<>+0(SB)/8, $0x0303020201010000
-DATA const69<>+8(SB)/8, $0x0b0b0a0a09090808
-DATA const69<>+16(SB)/8, $0x0707060605050404
-DATA const69<>+24(SB)/8, $0x0f0f0e0e0d0d0c0c
-GLOBL const69<>(SB), RODATA|NOPTR, $32
+DATA const75<>+0(SB)/8, $0x0303020201010000
+DATA const75<>+8(SB)/8, $0x0b0b0a0a09090808
+DATA const75<>+16(SB)/8, $0x0707060605050404
+DATA const75<>+24(SB)/8, $0x0f0f0e0e0d0d0c0c
+GLOBL const75<>(SB), RODATA|NOPTR, $32
 
-DATA const70<>+0(SB)/8, $0x0f000f000f000f00
-DATA const70<>+8(SB)/8, $0x0f000f000f000f00
-DATA const70<>+16(SB)/8, $0x0f000f000f000f00
-DATA const70<>+24(SB)/8, $0x0f000f000f000f00
-GLOBL const70<>(SB), RODATA|NOPTR, $32
+DATA const76<>+0(SB)/8, $0x0f000f000f000f00
+DATA const76<>+8(SB)/8, $0x0f000f000f000f00
+DATA const76<>+16(SB)/8, $0x0f000f000f000f00
+DATA const76<>+24(SB)/8, $0x0f000f000f000f00
+GLOBL const76<>(SB), RODATA|NOPTR, $32
 
-DATA const71<>+0(SB)/8, $0x000f000f000f000f
-DATA const71<>+8(SB)/8, $0x000f000f000f000f
-DATA const71<>+16(SB)/8, $0x000f000f000f000f
-DATA const71<>+24(SB)/8, $0x000f000f000f000f
-GLOBL const71<>(SB), RODATA|NOPTR, $32
+DATA const77<>+0(SB)/8, $0x000f000f000f000f
+DATA const77<>+8(SB)/8, $0x000f000f000f000f
+DATA const77<>+16(SB)/8, $0x000f000f000f000f
+DATA const77<>+24(SB)/8, $0x000f000f000f000f
+GLOBL const77<>(SB), RODATA|NOPTR, $32
 
 // func affine5F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7005,24 +7187,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const72<>+0(SB), Y2, Y2
-	VPSRLVD      const73<>+0(SB), Y2, Y2
-	VPAND        const74<>+0(SB), Y2, Y2
+	VPSHUFB      const78<>+0(SB), Y2, Y2
+	VPSRLVD      const79<>+0(SB), Y2, Y2
+	VPAND        const80<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 5(CX), Y3
-	VPSHUFB      const72<>+0(SB), Y3, Y3
-	VPSRLVD      const73<>+0(SB), Y3, Y3
-	VPAND        const74<>+0(SB), Y3, Y3
+	VPSHUFB      const78<>+0(SB), Y3, Y3
+	VPSRLVD      const79<>+0(SB), Y3, Y3
+	VPAND        const80<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 10(CX), Y4
-	VPSHUFB      const72<>+0(SB), Y4, Y4
-	VPSRLVD      const73<>+0(SB), Y4, Y4
-	VPAND        const74<>+0(SB), Y4, Y4
+	VPSHUFB      const78<>+0(SB), Y4, Y4
+	VPSRLVD      const79<>+0(SB), Y4, Y4
+	VPAND        const80<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 12(CX), Y5
-	VPSHUFB      const75<>+0(SB), Y5, Y5
-	VPSRLVD      const73<>+0(SB), Y5, Y5
-	VPAND        const74<>+0(SB), Y5, Y5
+	VPSHUFB      const81<>+0(SB), Y5, Y5
+	VPSRLVD      const79<>+0(SB), Y5, Y5
+	VPAND        const80<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7054,29 +7236,29 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const72<>+0(SB)/8, $0x8080010080808000
-DATA const72<>+8(SB)/8, $0x8080020180808001
-DATA const72<>+16(SB)/8, $0x8080800380800302
-DATA const72<>+24(SB)/8, $0x8080800480800403
-GLOBL const72<>(SB), RODATA|NOPTR, $32
+DATA const78<>+0(SB)/8, $0x8080010080808000
+DATA const78<>+8(SB)/8, $0x8080020180808001
+DATA const78<>+16(SB)/8, $0x8080800380800302
+DATA const78<>+24(SB)/8, $0x8080800480800403
+GLOBL const78<>(SB), RODATA|NOPTR, $32
 
-DATA const73<>+0(SB)/8, $0x0000000500000000
-DATA const73<>+8(SB)/8, $0x0000000700000002
-DATA const73<>+16(SB)/8, $0x0000000100000004
-DATA const73<>+24(SB)/8, $0x0000000300000006
-GLOBL const73<>(SB), RODATA|NOPTR, $32
+DATA const79<>+0(SB)/8, $0x0000000500000000
+DATA const79<>+8(SB)/8, $0x0000000700000002
+DATA const79<>+16(SB)/8, $0x0000000100000004
+DATA const79<>+24(SB)/8, $0x0000000300000006
+GLOBL const79<>(SB), RODATA|NOPTR, $32
 
-DATA const74<>+0(SB)/8, $0x0000001f0000001f
-DATA const74<>+8(SB)/8, $0x0000001f0000001f
-DATA const74<>+16(SB)/8, $0x0000001f0000001f
-DATA const74<>+24(SB)/8, $0x0000001f0000001f
-GLOBL const74<>(SB), RODATA|NOPTR, $32
+DATA const80<>+0(SB)/8, $0x0000001f0000001f
+DATA const80<>+8(SB)/8, $0x0000001f0000001f
+DATA const80<>+16(SB)/8, $0x0000001f0000001f
+DATA const80<>+24(SB)/8, $0x0000001f0000001f
+GLOBL const80<>(SB), RODATA|NOPTR, $32
 
-DATA const75<>+0(SB)/8, $0x8080040380808003
-DATA const75<>+8(SB)/8, $0x8080050480808004
-DATA const75<>+16(SB)/8, $0x8080800680800605
-DATA const75<>+24(SB)/8, $0x8080800780800706
-GLOBL const75<>(SB), RODATA|NOPTR, $32
+DATA const81<>+0(SB)/8, $0x8080040380808003
+DATA const81<>+8(SB)/8, $0x8080050480808004
+DATA const81<>+16(SB)/8, $0x8080800680800605
+DATA const81<>+24(SB)/8, $0x8080800780800706
+GLOBL const81<>(SB), RODATA|NOPTR, $32
 
 // func affine6F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7111,24 +7293,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const76<>+0(SB), Y2, Y2
-	VPSRLVD      const77<>+0(SB), Y2, Y2
-	VPAND        const78<>+0(SB), Y2, Y2
+	VPSHUFB      const82<>+0(SB), Y2, Y2
+	VPSRLVD      const83<>+0(SB), Y2, Y2
+	VPAND        const84<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 6(CX), Y3
-	VPSHUFB      const76<>+0(SB), Y3, Y3
-	VPSRLVD      const77<>+0(SB), Y3, Y3
-	VPAND        const78<>+0(SB), Y3, Y3
+	VPSHUFB      const82<>+0(SB), Y3, Y3
+	VPSRLVD      const83<>+0(SB), Y3, Y3
+	VPAND        const84<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 12(CX), Y4
-	VPSHUFB      const76<>+0(SB), Y4, Y4
-	VPSRLVD      const77<>+0(SB), Y4, Y4
-	VPAND        const78<>+0(SB), Y4, Y4
+	VPSHUFB      const82<>+0(SB), Y4, Y4
+	VPSRLVD      const83<>+0(SB), Y4, Y4
+	VPAND        const84<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 16(CX), Y5
-	VPSHUFB      const79<>+0(SB), Y5, Y5
-	VPSRLVD      const77<>+0(SB), Y5, Y5
-	VPAND        const78<>+0(SB), Y5, Y5
+	VPSHUFB      const85<>+0(SB), Y5, Y5
+	VPSRLVD      const83<>+0(SB), Y5, Y5
+	VPAND        const84<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7160,29 +7342,29 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const76<>+0(SB)/8, $0x8080010080808000
-DATA const76<>+8(SB)/8, $0x8080800280800201
-DATA const76<>+16(SB)/8, $0x8080040380808003
-DATA const76<>+24(SB)/8, $0x8080800580800504
-GLOBL const76<>(SB), RODATA|NOPTR, $32
+DATA const82<>+0(SB)/8, $0x8080010080808000
+DATA const82<>+8(SB)/8, $0x8080800280800201
+DATA const82<>+16(SB)/8, $0x8080040380808003
+DATA const82<>+24(SB)/8, $0x8080800580800504
+GLOBL const82<>(SB), RODATA|NOPTR, $32
 
-DATA const77<>+0(SB)/8, $0x0000000600000000
-DATA const77<>+8(SB)/8, $0x0000000200000004
-DATA const77<>+16(SB)/8, $0x0000000600000000
-DATA const77<>+24(SB)/8, $0x0000000200000004
-GLOBL const77<>(SB), RODATA|NOPTR, $32
+DATA const83<>+0(SB)/8, $0x0000000600000000
+DATA const83<>+8(SB)/8, $0x0000000200000004
+DATA const83<>+16(SB)/8, $0x0000000600000000
+DATA const83<>+24(SB)/8, $0x0000000200000004
+GLOBL const83<>(SB), RODATA|NOPTR, $32
 
-DATA const78<>+0(SB)/8, $0x0000003f0000003f
-DATA const78<>+8(SB)/8, $0x0000003f0000003f
-DATA const78<>+16(SB)/8, $0x0000003f0000003f
-DATA const78<>+24(SB)/8, $0x0000003f0000003f
-GLOBL const78<>(SB), RODATA|NOPTR, $32
+DATA const84<>+0(SB)/8, $0x0000003f0000003f
+DATA const84<>+8(SB)/8, $0x0000003f0000003f
+DATA const84<>+16(SB)/8, $0x0000003f0000003f
+DATA const84<>+24(SB)/8, $0x0000003f0000003f
+GLOBL const84<>(SB), RODATA|NOPTR, $32
 
-DATA const79<>+0(SB)/8, $0x8080030280808002
-DATA const79<>+8(SB)/8, $0x8080800480800403
-DATA const79<>+16(SB)/8, $0x8080060580808005
-DATA const79<>+24(SB)/8, $0x8080800780800706
-GLOBL const79<>(SB), RODATA|NOPTR, $32
+DATA const85<>+0(SB)/8, $0x8080030280808002
+DATA const85<>+8(SB)/8, $0x8080800480800403
+DATA const85<>+16(SB)/8, $0x8080060580808005
+DATA const85<>+24(SB)/8, $0x8080800780800706
+GLOBL const85<>(SB), RODATA|NOPTR, $32
 
 // func affine8F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7283,20 +7465,20 @@ group:
 	VPSLLD       $0x10, Y0, Y0
 	VPBROADCASTW (BX), Y1
 	VPSLLD       $0x10, Y1, Y1
-	VMULPS       const17<>+0(SB), Y0, Y0
+	VMULPS       const23<>+0(SB), Y0, Y0
 	VADDPS       Y1, Y0, Y0
 	VCVTPS2PH    $0x00, Y0, X0
-	VPSHUFB      const4<>+0(SB), X0, X0
+	VPSHUFB      const10<>+0(SB), X0, X0
 	VPERMQ       $0x00, Y0, Y1
 	VPERMQ       $0x55, Y0, Y0
 	MOVQ         DI, R8
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const60<>+0(SB), Y2, Y2
-	VPSRLVD      const24<>+0(SB), Y2, Y2
-	VPAND        const14<>+0(SB), Y2, Y2
-	VPSHUFB      const61<>+0(SB), Y2, Y2
+	VPSHUFB      const66<>+0(SB), Y2, Y2
+	VPSRLVD      const30<>+0(SB), Y2, Y2
+	VPAND        const20<>+0(SB), Y2, Y2
+	VPSHUFB      const67<>+0(SB), Y2, Y2
 	VPSHUFB      Y2, Y1, Y3
 	VPSHUFB      Y2, Y0, Y2
 	VPUNPCKLBW   Y2, Y3, Y4
@@ -7350,24 +7532,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const64<>+0(SB), Y2, Y2
-	VPSRLVD      const65<>+0(SB), Y2, Y2
-	VPAND        const66<>+0(SB), Y2, Y2
+	VPSHUFB      const70<>+0(SB), Y2, Y2
+	VPSRLVD      const71<>+0(SB), Y2, Y2
+	VPAND        const72<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 3(CX), Y3
-	VPSHUFB      const64<>+0(SB), Y3, Y3
-	VPSRLVD      const65<>+0(SB), Y3, Y3
-	VPAND        const66<>+0(SB), Y3, Y3
+	VPSHUFB      const70<>+0(SB), Y3, Y3
+	VPSRLVD      const71<>+0(SB), Y3, Y3
+	VPAND        const72<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 4(CX), Y4
-	VPSHUFB      const67<>+0(SB), Y4, Y4
-	VPSRLVD      const65<>+0(SB), Y4, Y4
-	VPAND        const66<>+0(SB), Y4, Y4
+	VPSHUFB      const73<>+0(SB), Y4, Y4
+	VPSRLVD      const71<>+0(SB), Y4, Y4
+	VPAND        const72<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 4(CX), Y5
-	VPSHUFB      const68<>+0(SB), Y5, Y5
-	VPSRLVD      const65<>+0(SB), Y5, Y5
-	VPAND        const66<>+0(SB), Y5, Y5
+	VPSHUFB      const74<>+0(SB), Y5, Y5
+	VPSRLVD      const71<>+0(SB), Y5, Y5
+	VPAND        const72<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7428,24 +7610,24 @@ group:
 	VPSLLD       $0x10, Y0, Y0
 	VPBROADCASTW (BX), Y1
 	VPSLLD       $0x10, Y1, Y1
-	VMULPS       const3<>+0(SB), Y0, Y2
+	VMULPS       const9<>+0(SB), Y0, Y2
 	VADDPS       Y1, Y2, Y2
-	VMULPS       const7<>+0(SB), Y0, Y0
+	VMULPS       const13<>+0(SB), Y0, Y0
 	VADDPS       Y1, Y0, Y0
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y0, X0
 	VINSERTI128  $0x01, X0, Y2, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y1
 	VPERMQ       $0xdd, Y0, Y0
 	MOVQ         DI, R8
 
 chunk:
 	VBROADCASTI128 (CX), Y2
-	VPSHUFB        const69<>+0(SB), Y2, Y2
+	VPSHUFB        const75<>+0(SB), Y2, Y2
 	VPSRLW         $0x04, Y2, Y3
-	VPAND          const70<>+0(SB), Y3, Y3
-	VPAND          const71<>+0(SB), Y2, Y2
+	VPAND          const76<>+0(SB), Y3, Y3
+	VPAND          const77<>+0(SB), Y2, Y2
 	VPOR           Y3, Y2, Y2
 	VPSHUFB        Y2, Y1, Y3
 	VPSHUFB        Y2, Y0, Y2
@@ -7500,24 +7682,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const72<>+0(SB), Y2, Y2
-	VPSRLVD      const73<>+0(SB), Y2, Y2
-	VPAND        const74<>+0(SB), Y2, Y2
+	VPSHUFB      const78<>+0(SB), Y2, Y2
+	VPSRLVD      const79<>+0(SB), Y2, Y2
+	VPAND        const80<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 5(CX), Y3
-	VPSHUFB      const72<>+0(SB), Y3, Y3
-	VPSRLVD      const73<>+0(SB), Y3, Y3
-	VPAND        const74<>+0(SB), Y3, Y3
+	VPSHUFB      const78<>+0(SB), Y3, Y3
+	VPSRLVD      const79<>+0(SB), Y3, Y3
+	VPAND        const80<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 10(CX), Y4
-	VPSHUFB      const72<>+0(SB), Y4, Y4
-	VPSRLVD      const73<>+0(SB), Y4, Y4
-	VPAND        const74<>+0(SB), Y4, Y4
+	VPSHUFB      const78<>+0(SB), Y4, Y4
+	VPSRLVD      const79<>+0(SB), Y4, Y4
+	VPAND        const80<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 12(CX), Y5
-	VPSHUFB      const75<>+0(SB), Y5, Y5
-	VPSRLVD      const73<>+0(SB), Y5, Y5
-	VPAND        const74<>+0(SB), Y5, Y5
+	VPSHUFB      const81<>+0(SB), Y5, Y5
+	VPSRLVD      const79<>+0(SB), Y5, Y5
+	VPAND        const80<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7582,24 +7764,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const76<>+0(SB), Y2, Y2
-	VPSRLVD      const77<>+0(SB), Y2, Y2
-	VPAND        const78<>+0(SB), Y2, Y2
+	VPSHUFB      const82<>+0(SB), Y2, Y2
+	VPSRLVD      const83<>+0(SB), Y2, Y2
+	VPAND        const84<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 6(CX), Y3
-	VPSHUFB      const76<>+0(SB), Y3, Y3
-	VPSRLVD      const77<>+0(SB), Y3, Y3
-	VPAND        const78<>+0(SB), Y3, Y3
+	VPSHUFB      const82<>+0(SB), Y3, Y3
+	VPSRLVD      const83<>+0(SB), Y3, Y3
+	VPAND        const84<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 12(CX), Y4
-	VPSHUFB      const76<>+0(SB), Y4, Y4
-	VPSRLVD      const77<>+0(SB), Y4, Y4
-	VPAND        const78<>+0(SB), Y4, Y4
+	VPSHUFB      const82<>+0(SB), Y4, Y4
+	VPSRLVD      const83<>+0(SB), Y4, Y4
+	VPAND        const84<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 16(CX), Y5
-	VPSHUFB      const79<>+0(SB), Y5, Y5
-	VPSRLVD      const77<>+0(SB), Y5, Y5
-	VPAND        const78<>+0(SB), Y5, Y5
+	VPSHUFB      const85<>+0(SB), Y5, Y5
+	VPSRLVD      const83<>+0(SB), Y5, Y5
+	VPAND        const84<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7728,20 +7910,20 @@ group:
 	JNZ          done
 	VBROADCASTSS (DX), Y0
 	VBROADCASTSS (BX), Y1
-	VMULPS       const17<>+0(SB), Y0, Y0
+	VMULPS       const23<>+0(SB), Y0, Y0
 	VADDPS       Y1, Y0, Y0
 	VCVTPS2PH    $0x00, Y0, X0
-	VPSHUFB      const4<>+0(SB), X0, X0
+	VPSHUFB      const10<>+0(SB), X0, X0
 	VPERMQ       $0x00, Y0, Y1
 	VPERMQ       $0x55, Y0, Y0
 	MOVQ         DI, R8
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const60<>+0(SB), Y2, Y2
-	VPSRLVD      const24<>+0(SB), Y2, Y2
-	VPAND        const14<>+0(SB), Y2, Y2
-	VPSHUFB      const61<>+0(SB), Y2, Y2
+	VPSHUFB      const66<>+0(SB), Y2, Y2
+	VPSRLVD      const30<>+0(SB), Y2, Y2
+	VPAND        const20<>+0(SB), Y2, Y2
+	VPSHUFB      const67<>+0(SB), Y2, Y2
 	VPSHUFB      Y2, Y1, Y3
 	VPSHUFB      Y2, Y0, Y2
 	VPUNPCKLBW   Y2, Y3, Y4
@@ -7793,24 +7975,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const64<>+0(SB), Y2, Y2
-	VPSRLVD      const65<>+0(SB), Y2, Y2
-	VPAND        const66<>+0(SB), Y2, Y2
+	VPSHUFB      const70<>+0(SB), Y2, Y2
+	VPSRLVD      const71<>+0(SB), Y2, Y2
+	VPAND        const72<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 3(CX), Y3
-	VPSHUFB      const64<>+0(SB), Y3, Y3
-	VPSRLVD      const65<>+0(SB), Y3, Y3
-	VPAND        const66<>+0(SB), Y3, Y3
+	VPSHUFB      const70<>+0(SB), Y3, Y3
+	VPSRLVD      const71<>+0(SB), Y3, Y3
+	VPAND        const72<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 4(CX), Y4
-	VPSHUFB      const67<>+0(SB), Y4, Y4
-	VPSRLVD      const65<>+0(SB), Y4, Y4
-	VPAND        const66<>+0(SB), Y4, Y4
+	VPSHUFB      const73<>+0(SB), Y4, Y4
+	VPSRLVD      const71<>+0(SB), Y4, Y4
+	VPAND        const72<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 4(CX), Y5
-	VPSHUFB      const68<>+0(SB), Y5, Y5
-	VPSRLVD      const65<>+0(SB), Y5, Y5
-	VPAND        const66<>+0(SB), Y5, Y5
+	VPSHUFB      const74<>+0(SB), Y5, Y5
+	VPSRLVD      const71<>+0(SB), Y5, Y5
+	VPAND        const72<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7869,24 +8051,24 @@ group:
 	JNZ          done
 	VBROADCASTSS (DX), Y0
 	VBROADCASTSS (BX), Y1
-	VMULPS       const3<>+0(SB), Y0, Y2
+	VMULPS       const9<>+0(SB), Y0, Y2
 	VADDPS       Y1, Y2, Y2
-	VMULPS       const7<>+0(SB), Y0, Y0
+	VMULPS       const13<>+0(SB), Y0, Y0
 	VADDPS       Y1, Y0, Y0
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y0, X0
 	VINSERTI128  $0x01, X0, Y2, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y1
 	VPERMQ       $0xdd, Y0, Y0
 	MOVQ         DI, R8
 
 chunk:
 	VBROADCASTI128 (CX), Y2
-	VPSHUFB        const69<>+0(SB), Y2, Y2
+	VPSHUFB        const75<>+0(SB), Y2, Y2
 	VPSRLW         $0x04, Y2, Y3
-	VPAND          const70<>+0(SB), Y3, Y3
-	VPAND          const71<>+0(SB), Y2, Y2
+	VPAND          const76<>+0(SB), Y3, Y3
+	VPAND          const77<>+0(SB), Y2, Y2
 	VPOR           Y3, Y2, Y2
 	VPSHUFB        Y2, Y1, Y3
 	VPSHUFB        Y2, Y0, Y2
@@ -7939,24 +8121,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const72<>+0(SB), Y2, Y2
-	VPSRLVD      const73<>+0(SB), Y2, Y2
-	VPAND        const74<>+0(SB), Y2, Y2
+	VPSHUFB      const78<>+0(SB), Y2, Y2
+	VPSRLVD      const79<>+0(SB), Y2, Y2
+	VPAND        const80<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 5(CX), Y3
-	VPSHUFB      const72<>+0(SB), Y3, Y3
-	VPSRLVD      const73<>+0(SB), Y3, Y3
-	VPAND        const74<>+0(SB), Y3, Y3
+	VPSHUFB      const78<>+0(SB), Y3, Y3
+	VPSRLVD      const79<>+0(SB), Y3, Y3
+	VPAND        const80<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 10(CX), Y4
-	VPSHUFB      const72<>+0(SB), Y4, Y4
-	VPSRLVD      const73<>+0(SB), Y4, Y4
-	VPAND        const74<>+0(SB), Y4, Y4
+	VPSHUFB      const78<>+0(SB), Y4, Y4
+	VPSRLVD      const79<>+0(SB), Y4, Y4
+	VPAND        const80<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 12(CX), Y5
-	VPSHUFB      const75<>+0(SB), Y5, Y5
-	VPSRLVD      const73<>+0(SB), Y5, Y5
-	VPAND        const74<>+0(SB), Y5, Y5
+	VPSHUFB      const81<>+0(SB), Y5, Y5
+	VPSRLVD      const79<>+0(SB), Y5, Y5
+	VPAND        const80<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -8019,24 +8201,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const76<>+0(SB), Y2, Y2
-	VPSRLVD      const77<>+0(SB), Y2, Y2
-	VPAND        const78<>+0(SB), Y2, Y2
+	VPSHUFB      const82<>+0(SB), Y2, Y2
+	VPSRLVD      const83<>+0(SB), Y2, Y2
+	VPAND        const84<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 6(CX), Y3
-	VPSHUFB      const76<>+0(SB), Y3, Y3
-	VPSRLVD      const77<>+0(SB), Y3, Y3
-	VPAND        const78<>+0(SB), Y3, Y3
+	VPSHUFB      const82<>+0(SB), Y3, Y3
+	VPSRLVD      const83<>+0(SB), Y3, Y3
+	VPAND        const84<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 12(CX), Y4
-	VPSHUFB      const76<>+0(SB), Y4, Y4
-	VPSRLVD      const77<>+0(SB), Y4, Y4
-	VPAND        const78<>+0(SB), Y4, Y4
+	VPSHUFB      const82<>+0(SB), Y4, Y4
+	VPSRLVD      const83<>+0(SB), Y4, Y4
+	VPAND        const84<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 16(CX), Y5
-	VPSHUFB      const79<>+0(SB), Y5, Y5
-	VPSRLVD      const77<>+0(SB), Y5, Y5
-	VPAND        const78<>+0(SB), Y5, Y5
+	VPSHUFB      const85<>+0(SB), Y5, Y5
+	VPSRLVD      const83<>+0(SB), Y5, Y5
+	VPAND        const84<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -8158,24 +8340,24 @@ group:
 	TESTL        $0x00010000, R8
 	JNZ          done
 	VPBROADCASTB (DX), Y0
-	VPAND        const39<>+0(SB), Y0, Y0
+	VPAND        const45<>+0(SB), Y0, Y0
 	VPSLLD       $0x17, Y0, Y0
-	VMULPS       const80<>+0(SB), Y0, Y1
-	VMULPS       const81<>+0(SB), Y0, Y0
+	VMULPS       const86<>+0(SB), Y0, Y1
+	VMULPS       const87<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y1, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	VINSERTI128  $0x01, X0, Y1, Y0
-	VPSHUFB      const4<>+0(SB), Y0, Y0
+	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y1
 	VPERMQ       $0xdd, Y0, Y0
 	MOVQ         DI, R8
 
 chunk:
 	VBROADCASTI128 (CX), Y2
-	VPSHUFB        const69<>+0(SB), Y2, Y2
+	VPSHUFB        const75<>+0(SB), Y2, Y2
 	VPSRLW         $0x04, Y2, Y3
-	VPAND          const70<>+0(SB), Y3, Y3
-	VPAND          const71<>+0(SB), Y2, Y2
+	VPAND          const76<>+0(SB), Y3, Y3
+	VPAND          const77<>+0(SB), Y2, Y2
 	VPOR           Y3, Y2, Y2
 	VPSHUFB        Y2, Y1, Y3
 	VPSHUFB        Y2, Y0, Y2
@@ -8197,17 +8379,17 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const80<>+0(SB)/8, $0x3f00000000000000
-DATA const80<>+8(SB)/8, $0x3fc000003f800000
-DATA const80<>+16(SB)/8, $0x4040000040000000
-DATA const80<>+24(SB)/8, $0x40c0000040800000
-GLOBL const80<>(SB), RODATA|NOPTR, $32
+DATA const86<>+0(SB)/8, $0x3f00000000000000
+DATA const86<>+8(SB)/8, $0x3fc000003f800000
+DATA const86<>+16(SB)/8, $0x4040000040000000
+DATA const86<>+24(SB)/8, $0x40c0000040800000
+GLOBL const86<>(SB), RODATA|NOPTR, $32
 
-DATA const81<>+0(SB)/8, $0xbf00000080000000
-DATA const81<>+8(SB)/8, $0xbfc00000bf800000
-DATA const81<>+16(SB)/8, $0xc0400000c0000000
-DATA const81<>+24(SB)/8, $0xc0c00000c0800000
-GLOBL const81<>(SB), RODATA|NOPTR, $32
+DATA const87<>+0(SB)/8, $0xbf00000080000000
+DATA const87<>+8(SB)/8, $0xbfc00000bf800000
+DATA const87<>+16(SB)/8, $0xc0400000c0000000
+DATA const87<>+24(SB)/8, $0xc0c00000c0800000
+GLOBL const87<>(SB), RODATA|NOPTR, $32
 
 // func mxfp8U8AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -8231,39 +8413,39 @@ group:
 	TESTL        $0x00010000, R8
 	JNZ          done
 	VPBROADCASTB (DX), Y0
-	VPMINUB      const82<>+0(SB), Y0, Y0
-	VPADDB       const83<>+0(SB), Y0, Y0
-	VPAND        const39<>+0(SB), Y0, Y0
+	VPMINUB      const88<>+0(SB), Y0, Y0
+	VPADDB       const89<>+0(SB), Y0, Y0
+	VPAND        const45<>+0(SB), Y0, Y0
 	VPSLLD       $0x17, Y0, Y0
 	MOVQ         DI, R8
 
 chunk:
-	VPXOR        Y2, Y2, Y2
-	VMOVDQU      (CX), Y3
-	VPUNPCKLBW   Y3, Y2, Y1
-	VPUNPCKHBW   Y3, Y2, Y2
-	VPSRAW       $0x01, Y1, Y1
-	VPAND        const84<>+0(SB), Y1, Y1
-	VEXTRACTI128 $0x01, Y1, X3
-	VCVTPH2PS    X1, Y1
+	VPERMQ       $0xd8, (CX), Y2
+	VPXOR        Y1, Y1, Y1
+	VPUNPCKLBW   Y2, Y1, Y3
+	VPUNPCKHBW   Y2, Y1, Y1
+	VPSRAW       $0x01, Y3, Y3
+	VPAND        const6<>+0(SB), Y3, Y3
+	VEXTRACTI128 $0x01, Y3, X2
 	VCVTPH2PS    X3, Y3
-	VPSRAW       $0x01, Y2, Y2
-	VPAND        const84<>+0(SB), Y2, Y2
-	VEXTRACTI128 $0x01, Y2, X4
 	VCVTPH2PS    X2, Y2
-	VCVTPH2PS    X4, Y4
+	VMULPS       Y0, Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VCVTPS2PH    $0x00, Y3, X3
+	VCVTPS2PH    $0x00, Y2, X2
+	VINSERTI128  $0x01, X2, Y3, Y3
+	VMOVDQU      Y3, (AX)
+	VPSRAW       $0x01, Y1, Y1
+	VPAND        const6<>+0(SB), Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X2
+	VCVTPH2PS    X1, Y1
+	VCVTPH2PS    X2, Y2
 	VMULPS       Y0, Y1, Y1
 	VMULPS       Y0, Y2, Y2
 	VCVTPS2PH    $0x00, Y1, X1
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y1, Y1
-	VMOVDQU      Y1, (AX)
-	VMULPS       Y0, Y3, Y3
-	VMULPS       Y0, Y4, Y4
-	VCVTPS2PH    $0x00, Y3, X3
-	VCVTPS2PH    $0x00, Y4, X4
-	VINSERTI128  $0x01, X4, Y3, Y3
-	VMOVDQU      Y3, 32(AX)
+	VMOVDQU      Y1, 32(AX)
 	ADDQ         $0x00000020, CX
 	ADDQ         $0x40, AX
 	DECQ         R8
@@ -8278,23 +8460,17 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const82<>+0(SB)/8, $0xc8c8c8c8c8c8c8c8
-DATA const82<>+8(SB)/8, $0xc8c8c8c8c8c8c8c8
-DATA const82<>+16(SB)/8, $0xc8c8c8c8c8c8c8c8
-DATA const82<>+24(SB)/8, $0xc8c8c8c8c8c8c8c8
-GLOBL const82<>(SB), RODATA|NOPTR, $32
+DATA const88<>+0(SB)/8, $0xc8c8c8c8c8c8c8c8
+DATA const88<>+8(SB)/8, $0xc8c8c8c8c8c8c8c8
+DATA const88<>+16(SB)/8, $0xc8c8c8c8c8c8c8c8
+DATA const88<>+24(SB)/8, $0xc8c8c8c8c8c8c8c8
+GLOBL const88<>(SB), RODATA|NOPTR, $32
 
-DATA const83<>+0(SB)/8, $0x0808080808080808
-DATA const83<>+8(SB)/8, $0x0808080808080808
-DATA const83<>+16(SB)/8, $0x0808080808080808
-DATA const83<>+24(SB)/8, $0x0808080808080808
-GLOBL const83<>(SB), RODATA|NOPTR, $32
-
-DATA const84<>+0(SB)/8, $0xbf80bf80bf80bf80
-DATA const84<>+8(SB)/8, $0xbf80bf80bf80bf80
-DATA const84<>+16(SB)/8, $0xbf80bf80bf80bf80
-DATA const84<>+24(SB)/8, $0xbf80bf80bf80bf80
-GLOBL const84<>(SB), RODATA|NOPTR, $32
+DATA const89<>+0(SB)/8, $0x0808080808080808
+DATA const89<>+8(SB)/8, $0x0808080808080808
+DATA const89<>+16(SB)/8, $0x0808080808080808
+DATA const89<>+24(SB)/8, $0x0808080808080808
+GLOBL const89<>(SB), RODATA|NOPTR, $32
 
 // func nvfp4U8AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -8314,34 +8490,34 @@ group:
 	VPBROADCASTW (DX), Y1
 	VPUNPCKLBW   Y1, Y1, Y1
 	VPSRAW       $0x01, Y1, Y1
-	VPAND        const84<>+0(SB), Y1, Y1
+	VPAND        const6<>+0(SB), Y1, Y1
 	VCVTPH2PS    X1, Y1
-	VMULPS       const85<>+0(SB), Y1, Y1
+	VMULPS       const7<>+0(SB), Y1, Y1
 	VPERMILPS    $0x00, Y1, Y2
 	VPERMILPS    $0x55, Y1, Y1
-	VMULPS       const80<>+0(SB), Y2, Y2
-	VMULPS       const80<>+0(SB), Y1, Y1
+	VMULPS       const86<>+0(SB), Y2, Y2
+	VMULPS       const86<>+0(SB), Y1, Y1
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y1
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y1, X1
 	VINSERTI128  $0x01, X1, Y2, Y1
-	VPSHUFB      const4<>+0(SB), Y1, Y1
+	VPSHUFB      const10<>+0(SB), Y1, Y1
 	VPERMQ       $0x88, Y1, Y2
 	VPERMQ       $0xdd, Y1, Y1
 	MOVQ         DI, R8
 
 chunk:
 	VBROADCASTI128 (CX), Y3
-	VPSHUFB        const69<>+0(SB), Y3, Y3
+	VPSHUFB        const75<>+0(SB), Y3, Y3
 	VPSRLW         $0x04, Y3, Y4
-	VPAND          const70<>+0(SB), Y4, Y4
-	VPAND          const71<>+0(SB), Y3, Y3
+	VPAND          const76<>+0(SB), Y4, Y4
+	VPAND          const77<>+0(SB), Y3, Y3
 	VPOR           Y4, Y3, Y3
 	VPSLLW         $0x04, Y3, Y4
-	VPAND          const45<>+0(SB), Y4, Y4
-	VPAND          const46<>+0(SB), Y3, Y3
-	VPOR           const27<>+0(SB), Y3, Y3
+	VPAND          const51<>+0(SB), Y4, Y4
+	VPAND          const52<>+0(SB), Y3, Y3
+	VPOR           const33<>+0(SB), Y3, Y3
 	VPSHUFB        Y3, Y2, Y5
 	VPSHUFB        Y3, Y1, Y3
 	VPXOR          Y4, Y3, Y3
@@ -8362,9 +8538,3 @@ done:
 	VZEROUPPER
 	MOVQ SI, rest+56(FP)
 	RET
-
-DATA const85<>+0(SB)/8, $0x4380000043800000
-DATA const85<>+8(SB)/8, $0x4380000043800000
-DATA const85<>+16(SB)/8, $0x4380000043800000
-DATA const85<>+24(SB)/8, $0x4380000043800000
-GLOBL const85<>(SB), RODATA|NOPTR, $32

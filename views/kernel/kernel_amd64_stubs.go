@@ -10,6 +10,15 @@ func f32AVX2(dst *byte, src *byte, blocks int) (rest int)
 // bf16AVX2 decodes blocks of 64 bytes until one has a scale that is not finite; rest counts from that one.
 func bf16AVX2(dst *byte, src *byte, blocks int) (rest int)
 
+// f64AVX2 decodes blocks of 256 bytes until one has a scale that is not finite; rest counts from that one.
+func f64AVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// f8_E5M2AVX2 decodes blocks of 32 bytes until one has a scale that is not finite; rest counts from that one.
+func f8_E5M2AVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// f8_E4M3AVX2 decodes blocks of 32 bytes until one has a scale that is not finite; rest counts from that one.
+func f8_E4M3AVX2(dst *byte, src *byte, blocks int) (rest int)
+
 // q4_0AVX2 decodes blocks of 18 bytes until one has a scale that is not finite; rest counts from that one.
 func q4_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 

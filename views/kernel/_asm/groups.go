@@ -42,22 +42,9 @@ func groups() {
 	group("mxfp8U8", 8, 1, func(scales, _ Mem, _ VecVirtual) func(dst, codes Mem) {
 		d := powerOfTwo(scales, 8)
 		return func(dst, codes Mem) {
-			words, zero := [2]VecVirtual{YMM(), YMM()}, YMM()
-			VPXOR(zero, zero, zero)
-			y := inRegister(codes)
-			VPUNPCKLBW(y, zero, words[0])
-			VPUNPCKHBW(y, zero, words[1])
-			var v [2][2]VecVirtual
-			for i, w := range words {
-				x := XMM()
-				a := e4m3(w)
-				VEXTRACTI128(Imm(1), a, x)
-				v[0][i], v[1][i] = YMM(), YMM()
-				VCVTPH2PS(a.AsX(), v[0][i])
-				VCVTPH2PS(x, v[1][i])
-			}
-			for i := range v {
-				VMOVDQU(join(times(v[i][0], d), times(v[i][1], d)), dst.Offset(32*i))
+			for i, y := range upperBytes(codes) {
+				v := halves(e4m3(y))
+				VMOVDQU(join(times(v[0], d), times(v[1], d)), dst.Offset(32*i))
 			}
 		}
 	})
@@ -182,12 +169,5 @@ func powerOfTwo(m Mem, raise byte) VecVirtual {
 	}
 	VPAND(longs(255), y, y)
 	VPSLLD(Imm(23), y, y)
-	return y
-}
-
-// e4m3 turns E4M3 codes in the upper bytes of words into halves of 2^-8 times their value.
-func e4m3(y VecVirtual) VecVirtual {
-	VPSRAW(Imm(1), y, y)
-	VPAND(words(0xBF80), y, y)
 	return y
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -40,4 +39,67 @@ func plain() {
 		}
 		return h
 	})
+	float("f64", 8, func(src Mem) (h [2]VecVirtual) {
+		single := func(at int) VecVirtual {
+			a, b := YMM(), XMM()
+			VCVTPD2PSY(src.Offset(at), a.AsX())
+			VCVTPD2PSY(src.Offset(at+32), b)
+			VINSERTI128(Imm(1), b, a, a)
+			return a
+		}
+		for i := range h {
+			h[i] = join(single(128*i), single(128*i+64))
+		}
+		return h
+	})
+	// A code is the upper byte of its half. NaN gets its quiet bit, as not all have it.
+	float("f8_E5M2", 1, func(src Mem) [2]VecVirtual {
+		h := upperBytes(src)
+		for _, y := range h {
+			nan := YMM()
+			VPAND(words(0x7FFF), y, nan)
+			VPCMPGTW(words(0x7C00), nan, nan)
+			VPAND(words(0x0200), nan, nan)
+			VPOR(nan, y, y)
+		}
+		return h
+	})
+	float("f8_E4M3", 1, func(src Mem) [2]VecVirtual {
+		h := upperBytes(src)
+		for i, y := range h {
+			nan := YMM()
+			VPAND(words(0x7F00), y, nan)
+			VPCMPEQW(words(0x7F00), nan, nan)
+			VPAND(words(0x7E00), nan, nan)
+			v := halves(e4m3(y))
+			h[i] = join(times(v[0], floats(256)), times(v[1], floats(256)))
+			VPOR(nan, h[i], h[i])
+		}
+		return h
+	})
+}
+
+// upperBytes returns 32 bytes as the upper ones of words.
+func upperBytes(src Mem) [2]VecVirtual {
+	zero, y, a, b := YMM(), cross(src), YMM(), YMM()
+	VPXOR(zero, zero, zero)
+	VPUNPCKLBW(y, zero, a)
+	VPUNPCKHBW(y, zero, b)
+	return [2]VecVirtual{a, b}
+}
+
+// e4m3 turns E4M3 codes in the upper bytes of words into halves of 2^-8 times their value, 480 for a NaN.
+func e4m3(y VecVirtual) VecVirtual {
+	VPSRAW(Imm(1), y, y)
+	VPAND(words(0xBF80), y, y)
+	return y
+}
+
+// halves returns 16 halves as F32.
+func halves(y VecVirtual) [2]VecVirtual {
+	upper, a, b := XMM(), YMM(), YMM()
+	VEXTRACTI128(Imm(1), y, upper)
+	VCVTPH2PS(y.AsX(), a)
+	VCVTPH2PS(upper, b)
+	return [2]VecVirtual{a, b}
 }
