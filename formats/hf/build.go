@@ -1,0 +1,265 @@
+package hf
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/config"
+	"github.com/tensorfs/tensorfs/formats/names"
+	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/internal/mmap"
+)
+
+// maxWarnings bounds what a strange model says about itself.
+const maxWarnings = 50
+
+// builder makes a model of a set of files.
+type builder struct {
+	model  tensorfs.Model
+	dir    string // of the files
+	set    *fileSet
+	whole  bool // the directory is the model, not only its one file
+	config object
+	// generation_config.json and hf_quant_config.json, without keys where there is none
+	generation, modelOpt object
+
+	maps    []*mmap.File
+	files   []*safetensors.File // as parsed, by set.weights
+	tensors []tensorfs.Tensor   // in the order of the files
+	place   map[string]int32    // source name to place in tensors
+	names   []names.Result      // of tensors
+	taken   map[string]bool     // names in use; nil until somebody asks
+	dropped int                 // warnings beyond maxWarnings
+}
+
+// warn notes what a user should know.
+func (b *builder) warn(format string, args ...any) {
+	if len(b.model.Warnings) >= maxWarnings {
+		b.dropped++
+		return
+	}
+	b.model.Warnings = append(b.model.Warnings, fmt.Sprintf(format, args...))
+}
+
+// build opens the files and makes the model.
+func (b *builder) build() (*tensorfs.Model, error) {
+	err := b.load()
+	if err == nil && b.set.index != nil {
+		err = b.checkIndex()
+	}
+	if err == nil {
+		err = b.complete()
+	}
+	if err != nil {
+		for _, m := range b.maps {
+			m.Close()
+		}
+		return nil, err
+	}
+	return b.finish()
+}
+
+// load maps and parses the weight files.
+func (b *builder) load() error {
+	b.place = make(map[string]int32)
+	for _, name := range b.set.weights {
+		path := filepath.Join(b.dir, name)
+		if _, err := exists(path); err != nil {
+			return err
+		}
+		m, err := mmap.Open(path, label(name))
+		if err != nil {
+			return err
+		}
+		b.maps = append(b.maps, m)
+		f, err := safetensors.Parse(m)
+		if err != nil {
+			return err
+		}
+		b.files = append(b.files, f)
+		for _, w := range f.Warnings {
+			b.warn("%s", w)
+		}
+		for _, e := range f.Tensors {
+			if other, dup := b.place[e.Name]; dup {
+				in := b.tensors[other].Data.(*mmap.Section).File()
+				return &tensorfs.FormatError{File: path, Tensor: e.Name, Offset: e.Section.Offset(),
+					Problem: fmt.Sprintf("the name stands in %s too, and only one of the two can be shown", tensorfs.Quote(filepath.Base(in.Path()))),
+					Advice:  "remove the file that does not belong to the model"}
+			}
+			b.place[e.Name] = int32(len(b.tensors))
+			b.tensors = append(b.tensors, tensorfs.Tensor{Source: e.Name, DType: e.DType, Shape: e.Shape, Data: e.Section})
+		}
+		if t := m.ModTime(); t.After(b.model.ModTime) {
+			b.model.ModTime = t
+		}
+	}
+	return nil
+}
+
+// label is a file's name below source/.
+func label(name string) string {
+	if tensorfs.ValidName(name) {
+		return name
+	}
+	return names.Escape(name)
+}
+
+// checkIndex compares the index with what the files hold.
+func (b *builder) checkIndex() error {
+	x := b.set.index
+	indexed := make(map[string]struct{}, len(x.tensors))
+	for _, p := range x.tensors {
+		indexed[p.tensor] = struct{}{}
+		problem := ""
+		if i, ok := b.place[p.tensor]; !ok {
+			problem = fmt.Sprintf("the index places it in %s, which does not have it", tensorfs.Quote(p.file))
+		} else if has := filepath.Base(b.tensors[i].Data.(*mmap.Section).File().Path()); has != p.file {
+			problem = fmt.Sprintf("the index places it in %s, but it stands in %s", tensorfs.Quote(p.file), tensorfs.Quote(has))
+		}
+		if problem != "" {
+			return &tensorfs.FormatError{File: x.path, Tensor: p.tensor, Offset: -1, Problem: problem,
+				Advice: "fetch index and files again; they are not of one revision"}
+		}
+	}
+	extra, first := 0, ""
+	for i := range b.tensors {
+		if _, ok := indexed[b.tensors[i].Source]; !ok {
+			if extra++; extra == 1 {
+				first = b.tensors[i].Source
+			}
+		}
+	}
+	if extra > 0 {
+		b.warn("%s does not name %d of the tensors in its files, the first is %s", indexName, extra, tensorfs.Quote(first))
+	}
+	return nil
+}
+
+// complete gives the tensors names and meaning and the model all else.
+func (b *builder) complete() error {
+	var err error
+	if b.model.Path, err = filepath.Abs(b.model.Path); err != nil {
+		return err
+	}
+	if b.dir, err = filepath.Abs(b.dir); err != nil {
+		return err
+	}
+	b.model.Architecture = "unknown"
+	if b.whole && len(b.config.keys) > 0 {
+		b.model.Architecture = config.Architecture(b.config.lookup)
+	}
+	src := make([]names.Source, len(b.tensors))
+	for i := range b.tensors {
+		src[i] = names.Source{Name: b.tensors[i].Source, Shape: b.tensors[i].Shape}
+	}
+	b.names = names.Map(names.HF, b.model.Architecture, src)
+	for i := range b.names {
+		b.tensors[i].Name = b.names[i].Name
+		if r := b.names[i].Reason; r != "" {
+			b.warn("%s", r)
+		}
+	}
+	label := b.quantise()
+	b.fields()
+	b.metadata(label)
+	if err := b.sources(); err != nil {
+		return err
+	}
+	if b.dropped > 0 {
+		b.model.Warnings = append(b.model.Warnings, fmt.Sprintf("%d more warnings like these", b.dropped))
+	}
+	return nil
+}
+
+// finish hands the files to the model.
+func (b *builder) finish() (*tensorfs.Model, error) {
+	b.model.Tensors = b.tensors
+	closers := make([]io.Closer, len(b.maps))
+	for i, m := range b.maps {
+		closers[i] = m
+	}
+	return tensorfs.NewModel(b.model, closers...)
+}
+
+// fields derives config.json of the tree.
+func (b *builder) fields() {
+	shapes := make(map[string][]int64, len(b.tensors))
+	layers := 0
+	for i := range b.tensors {
+		t := &b.tensors[i]
+		if !b.names[i].Mapped {
+			continue
+		}
+		name, shape := t.Name, t.Shape
+		if t.Quant != nil {
+			shape = t.Quant.Shape
+			if t.Quant.Weight != "" {
+				name = t.Quant.Weight
+			}
+		}
+		shapes[name] = shape
+		if rest, ok := strings.CutPrefix(name, "layers."); ok {
+			number, _, _ := strings.Cut(rest, ".")
+			if n, err := strconv.Atoi(number); err == nil {
+				layers = max(layers, n+1)
+			}
+		}
+	}
+	var get config.Lookup
+	if len(b.config.keys) > 0 {
+		get = b.config.lookup
+	}
+	b.model.Config = config.FromHF(get, func(name string) ([]int64, bool) {
+		s, ok := shapes[name]
+		return s, ok
+	}, layers)
+}
+
+// auxiliary are the kinds of files beside the weights that belong to a model.
+var auxiliary = map[string]bool{
+	".json": true, ".jinja": true, ".model": true, ".txt": true, ".tiktoken": true, ".vocab": true, ".md": true, ".py": true,
+}
+
+// foreign are prefixes of such files that belong to something else.
+var foreign = []string{".", "adapter", "consolidated", "pytorch_model", "tf_model", "flax_model"}
+
+// sources lists the files that the model consists of.
+func (b *builder) sources() error {
+	for _, m := range b.maps {
+		b.model.Sources = append(b.model.Sources, tensorfs.Source{Name: m.Label(), Path: filepath.Join(b.dir, filepath.Base(m.Path()))})
+	}
+	if !b.whole {
+		return nil
+	}
+	entries, err := os.ReadDir(b.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		isForeign := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
+		kind := auxiliary[filepath.Ext(name)] || strings.HasPrefix(name, "LICENSE") || strings.HasPrefix(name, "NOTICE")
+		if !kind || !tensorfs.ValidName(name) || slices.ContainsFunc(foreign, isForeign) || slices.Contains(b.set.weights, name) {
+			continue
+		}
+		if strings.HasSuffix(name, ".safetensors.index.json") && (name != indexName || b.set.index == nil) {
+			continue
+		}
+		path := filepath.Join(b.dir, name)
+		st, err := os.Stat(path)
+		switch {
+		case err != nil:
+			b.warn("%s is left out: it cannot be opened", tensorfs.Printable(name))
+		case st.Mode().IsRegular():
+			b.model.Sources = append(b.model.Sources, tensorfs.Source{Name: name, Path: path})
+		}
+	}
+	return nil
+}

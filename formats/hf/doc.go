@@ -1,0 +1,45 @@
+// Package hf opens models in the layout of Hugging Face: a directory with
+// config.json and safetensors files, as transformers and MLX write it.
+//
+// [Open] takes such a directory, or a "models--ORG--NAME" folder of the Hugging
+// Face cache; [OpenName] finds ORG/NAME in that cache; [OpenFile] takes a
+// single safetensors file. Nothing is ever downloaded.
+//
+// # Which files are the model
+//
+//   - model.safetensors.index.json decides, if it and all files it names exist;
+//   - otherwise model.safetensors, if it exists;
+//   - otherwise all model*.safetensors, if there is no index.
+//
+// An index that names a missing file, or a tensor that its file lacks, is an
+// error. Tensors that the index forgets are shown, with a warning. File names in
+// an index are plain names; links in the directory lead anywhere, because the
+// cache is built of links. adapters.safetensors, consolidated.safetensors, *.bin
+// and *.gguf beside the model are not part of it.
+//
+// OpenFile gives what Open gives for the directory if the file is the whole
+// model by these rules and config.json lies beside it. Otherwise the file stands
+// alone: the format is "safetensors", the architecture is unknown, dimensions
+// come from shapes, and quantised tensors are raw bytes, because nothing says
+// how to read them.
+//
+// # Metadata
+//
+//	config.KEY             top-level keys of config.json
+//	generation_config.KEY  those of generation_config.json
+//	index.KEY              the index's own "metadata"
+//	safetensors.KEY        "__metadata__" of the weight files; safetensors.FILE.KEY
+//	                       where a file differs from those before it
+//	tensorfs.quantization  the scheme of quantisation, as recognised
+//
+// NaN and infinities, which Python writes into JSON, become strings.
+//
+// # Quantisation
+//
+// The tensors decide what is quantised, config.json supplies the parameters, and
+// both must agree: see schemes.go for the table of schemes, mlx.go and fp8.go
+// for the rules of those that become numbers. Where anything is unknown or
+// disagrees, the stored bytes are shown and Opaque says why. Nothing is guessed,
+// and stored values are never corrected: the rows of gpt-oss's gate_up alternate
+// between gate and up as they do in the file.
+package hf

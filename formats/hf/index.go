@@ -1,0 +1,229 @@
+package hf
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tensorfs/tensorfs"
+)
+
+// indexName is the file that says which tensor stands in which file.
+const indexName = "model.safetensors.index.json"
+
+// index is the content of an index.
+type index struct {
+	path     string
+	tensors  []placed // in the order of the file
+	metadata object
+}
+
+// placed is a tensor's place by an index.
+type placed struct{ tensor, file string }
+
+// readIndex reads and checks an index. It opens none of the files.
+func readIndex(path string) (*index, error) {
+	top, err := readObject(path)
+	if err != nil {
+		return nil, err
+	}
+	x := &index{path: path, metadata: top.object("metadata")}
+	fail := func(tensor, problem string, args ...any) error {
+		return &tensorfs.FormatError{File: path, Tensor: tensor, Offset: -1, Problem: fmt.Sprintf(problem, args...)}
+	}
+	m, ok := top.values["weight_map"]
+	if !ok || m.Kind() != '{' {
+		return nil, fail("", "it has no object \"weight_map\"")
+	}
+	d := jsontext.NewDecoder(bytes.NewBuffer(m), jsontext.AllowDuplicateNames(true))
+	if _, err := d.ReadToken(); err != nil {
+		return nil, err
+	}
+	words := make(map[string]string) // one copy of each file name
+	for d.PeekKind() != '}' {
+		k, err := d.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		tensor := unquote(k)
+		v, err := d.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		if v.Kind() != '"' {
+			return nil, fail(tensor, "its place %s is no file name", tensorfs.Quote(string(v)))
+		}
+		file, ok := words[string(v)]
+		if !ok {
+			file = unquote(v)
+			if !tensorfs.ValidName(file) {
+				return nil, fail(tensor, "its place %s is no plain file name of this directory", tensorfs.Quote(file))
+			}
+			words[string(v)] = file
+		}
+		x.tensors = append(x.tensors, placed{tensor, file})
+	}
+	return x, nil
+}
+
+// files returns the names of the files, sorted.
+func (x *index) files() []string {
+	seen := make(map[string]bool)
+	var names []string
+	for _, p := range x.tensors {
+		if !seen[p.file] {
+			seen[p.file] = true
+			names = append(names, p.file)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// fileSet is what a directory's weights consist of.
+type fileSet struct {
+	weights  []string // names in the directory, sorted
+	index    *index   // that names them; nil without one
+	warnings []string
+}
+
+// choose applies the rules of doc.go to a directory.
+func choose(dir string) (*fileSet, error) {
+	const single = "model.safetensors"
+	hasSingle, err := exists(filepath.Join(dir, single))
+	if err != nil {
+		return nil, err
+	}
+	indexPath := filepath.Join(dir, indexName)
+	hasIndex, err := exists(indexPath)
+	if err != nil {
+		return nil, err
+	}
+	if !hasIndex {
+		if hasSingle {
+			return &fileSet{weights: []string{single}}, nil
+		}
+		return allShards(dir)
+	}
+	x, err := readIndex(indexPath)
+	if err != nil {
+		return nil, err
+	}
+	set := &fileSet{weights: x.files(), index: x}
+	for _, name := range set.weights {
+		ok, err := exists(filepath.Join(dir, name))
+		switch {
+		case err != nil && !hasSingle:
+			return nil, err
+		case ok && err == nil:
+		case hasSingle:
+			return &fileSet{weights: []string{single}, warnings: []string{
+				fmt.Sprintf("%s names %s, which is not there: the index is stale, %s is the model", indexName, tensorfs.Quote(name), single)}}, nil
+		default:
+			return nil, &tensorfs.FormatError{File: indexPath, Offset: -1, Problem: fmt.Sprintf("the file %s that it names is missing", tensorfs.Quote(name)),
+				Advice: "fetch the missing file, or the model again"}
+		}
+	}
+	if len(set.weights) == 0 {
+		return nil, &tensorfs.FormatError{File: indexPath, Offset: -1, Problem: "its weight_map names no file"}
+	}
+	if hasSingle && !slices.Contains(set.weights, single) {
+		set.warnings = append(set.warnings, fmt.Sprintf("%s is left out: %s names other files", single, indexName))
+	}
+	return set, nil
+}
+
+// exists reports whether a file is there. A link to nothing is an error of its
+// own: the file was there, or its download has not finished.
+func exists(path string) (bool, error) {
+	_, err := os.Stat(path)
+	if err == nil {
+		return true, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	if target, err := os.Readlink(path); err == nil {
+		return false, &tensorfs.FormatError{File: path, Offset: -1, Problem: fmt.Sprintf("it is a link to %s, which does not exist", tensorfs.Quote(target)),
+			Advice: "finish the download, or fetch the model again"}
+	}
+	return false, nil
+}
+
+// allShards is the set of a directory without an index.
+func allShards(dir string) (*fileSet, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	set := &fileSet{}
+	var others []string
+	for _, e := range entries { // sorted by name
+		name := e.Name()
+		switch ok, _ := filepath.Match("model*.safetensors", name); {
+		case ok:
+			set.weights = append(set.weights, name)
+		case filepath.Ext(name) == ".safetensors":
+			others = append(others, name)
+		}
+	}
+	if len(set.weights) == 0 {
+		return nil, noWeights(dir, entries, others)
+	}
+	if name := missing(set.weights); name != "" {
+		return nil, &tensorfs.FormatError{File: filepath.Join(dir, name), Offset: -1, Problem: "the other files say that it belongs to the model, and it is missing",
+			Advice: "fetch the missing file, or the model again"}
+	}
+	return set, nil
+}
+
+// missing returns the first name that a series model-00001-of-NNNNN lacks, ""
+// where all are there.
+func missing(names []string) string {
+	have := make(map[string]bool)
+	for _, n := range names {
+		have[n] = true
+	}
+	checked := make(map[int]bool)
+	for _, n := range names {
+		var i, count int
+		if _, err := fmt.Sscanf(n, "model-%05d-of-%05d.safetensors", &i, &count); err != nil || checked[count] {
+			continue
+		}
+		checked[count] = true
+		for i = 1; i <= count; i++ {
+			if want := fmt.Sprintf("model-%05d-of-%05d.safetensors", i, count); !have[want] {
+				return want
+			}
+		}
+	}
+	return ""
+}
+
+// noWeights says what a directory has instead of weights.
+func noWeights(dir string, entries []fs.DirEntry, others []string) error {
+	e := &tensorfs.FormatError{File: dir, Offset: -1, Kind: tensorfs.ErrUnsupported,
+		Problem: "the directory has no model.safetensors, no " + indexName + " and no model*.safetensors",
+		Advice:  "name a directory with a model in safetensors files"}
+	if len(others) > 0 {
+		e.Advice = fmt.Sprintf("name the file itself, such as %s", tensorfs.Printable(filepath.Join(dir, others[0])))
+		return e
+	}
+	for _, entry := range entries {
+		switch ext := strings.ToLower(filepath.Ext(entry.Name())); ext {
+		case ".gguf":
+			e.Advice = fmt.Sprintf("name the GGUF file itself: %s", tensorfs.Printable(filepath.Join(dir, entry.Name())))
+			return e
+		case ".bin", ".pt", ".pth":
+			e.Advice = fmt.Sprintf("convert %s to safetensors first", tensorfs.Printable(entry.Name()))
+			return e
+		}
+	}
+	return e
+}

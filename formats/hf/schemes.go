@@ -1,0 +1,219 @@
+package hf
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// scheme is one way to store a module's numbers in several tensors. It is
+// recognised by its tensors and confirmed by the quant_method.
+type scheme struct {
+	name    string           // in messages
+	methods []string         // quant_method that may use it
+	main    string           // suffix of the tensor with the codes
+	codes   []tensorfs.DType // its types
+	need    []string         // suffixes of tensors that must stand beside it
+	may     []string         // and of those that may
+	not     []string         // and of those that tell it from another scheme
+	// decode attaches the companions. Schemes without one, and modules that it
+	// refuses, are raw bytes only.
+	decode func(b *builder, q *quantConfig, m *module) error
+}
+
+var (
+	f8  = []tensorfs.DType{tensorfs.F8_E4M3, tensorfs.F8_E5M2}
+	u8  = []tensorfs.DType{tensorfs.U8}
+	i8  = []tensorfs.DType{tensorfs.I8}
+	i32 = []tensorfs.DType{tensorfs.I32, tensorfs.U32}
+)
+
+// schemes is the table of all schemes, the more particular first.
+var schemes = []scheme{
+	{name: "MLX", methods: []string{"mlx"}, main: ".weight", codes: []tensorfs.DType{tensorfs.U32}, need: []string{".scales"}, may: []string{".biases"}, decode: mlx},
+	{name: "FP8 with inverse scales", methods: []string{"fp8"}, main: "", codes: f8, need: []string{"_scale_inv"}, decode: fp8},
+	{name: "FP8 with Mistral's scales", methods: []string{"fp8"}, main: ".weight", codes: f8, need: []string{".qscale_weight"}, decode: fp8},
+	{name: "FP8 with scales", methods: []string{"fp8", "compressed-tensors", "modelopt"}, main: "", codes: f8, need: []string{"_scale"}, not: []string{"_zero_point", "_scale_2"}, decode: fp8},
+	{name: "gpt-oss MXFP4", methods: []string{"mxfp4"}, main: "_blocks", codes: u8, need: []string{"_scales"}, decode: mxfp4},
+	{name: "compressed-tensors NVFP4", methods: []string{"compressed-tensors"}, main: ".weight_packed", codes: u8, need: []string{".weight_scale", ".weight_global_scale"}, may: []string{".input_global_scale"}},
+	{name: "compressed-tensors packed integers", methods: []string{"compressed-tensors"}, main: ".weight_packed", codes: i32, need: []string{".weight_scale"}, may: []string{".weight_shape", ".weight_zero_point", ".weight_g_idx"}},
+	{name: "compressed-tensors integers", methods: []string{"compressed-tensors"}, main: ".weight", codes: i8, need: []string{".weight_scale"}, may: []string{".weight_zero_point", ".input_scale", ".input_zero_point"}},
+	{name: "ModelOpt NVFP4", methods: []string{"modelopt"}, main: ".weight", codes: u8, need: []string{".weight_scale", ".weight_scale_2"}, may: []string{".input_scale"}},
+	{name: "BitNet", methods: []string{"bitnet"}, main: ".weight", codes: u8, need: []string{".weight_scale"}},
+	{name: "GPTQ", methods: []string{"gptq"}, main: ".qweight", codes: i32, need: []string{".qzeros", ".scales"}, may: []string{".g_idx"}},
+	{name: "AWQ", methods: []string{"awq"}, main: ".qweight", codes: i32, need: []string{".qzeros", ".scales"}, not: []string{".g_idx"}},
+	{name: "bitsandbytes 4-bit", methods: []string{"bitsandbytes"}, main: ".weight", codes: u8, need: []string{".weight.absmax", ".weight.quant_map"},
+		may: []string{".weight.nested_absmax", ".weight.nested_quant_map", ".weight.quant_state.bitsandbytes__nf4", ".weight.quant_state.bitsandbytes__fp4"}},
+	{name: "bitsandbytes 8-bit", methods: []string{"bitsandbytes"}, main: ".weight", codes: i8, need: []string{".SCB"}, may: []string{".weight_format"}},
+}
+
+// module is what a scheme's tensors have been found for.
+type module struct {
+	scheme *scheme
+	stem   string  // source name without the scheme's suffix
+	main   int32   // place of the codes
+	parts  []int32 // places of scheme.need
+	others []int32 // places of those of scheme.may that exist
+}
+
+// rawHint ends every sentence about numbers that cannot be had.
+const rawHint = "; raw/ has the stored bytes"
+
+// quantise finds the modules that are quantised and returns the name of the
+// scheme, "" for a model without one.
+func (b *builder) quantise() string {
+	q := b.quantConfig()
+	if b.whole && (q.method == "mlx" || b.headerSays("format", "mlx")) {
+		b.model.Format = "mlx"
+	}
+	found, confirmed := 0, 0
+	for i := range int32(len(b.tensors)) {
+		m, agrees := b.find(i, q.method)
+		if m == nil {
+			continue
+		}
+		found++
+		if agrees {
+			confirmed++
+		}
+		if why := b.apply(&q, m, agrees); why != "" {
+			for _, j := range slices.Concat([]int32{m.main}, m.parts, m.others) {
+				b.tensors[j].Opaque = why
+			}
+		}
+	}
+	b.leftovers(&q)
+	if q.method != "" && confirmed == 0 {
+		if known(q.method) && len(b.tensors) > 0 {
+			b.warn("%s says that the model is quantised (%s), but no tensor is", q.where, q.label())
+			return ""
+		}
+	}
+	return q.label()
+}
+
+// find returns the module whose codes are tensor i, nil where it has no
+// companions. agrees tells whether its scheme is one of the method's.
+func (b *builder) find(i int32, method string) (m *module, agrees bool) {
+	t := &b.tensors[i]
+	for k := range schemes {
+		s := &schemes[k]
+		stem, ok := strings.CutSuffix(t.Source, s.main)
+		if !ok || !slices.Contains(s.codes, t.DType) {
+			continue
+		}
+		agrees := slices.Contains(s.methods, method)
+		if m != nil && !agrees {
+			continue // the first is as good for a message
+		}
+		if c := b.collect(s, stem, i); c != nil {
+			m = c
+			if agrees {
+				return m, true
+			}
+		}
+	}
+	return m, false
+}
+
+// collect returns the module of scheme s at stem, nil where tensors are missing.
+func (b *builder) collect(s *scheme, stem string, main int32) *module {
+	m := &module{scheme: s, stem: stem, main: main}
+	for _, suffix := range s.need {
+		j, ok := b.place[stem+suffix]
+		if !ok {
+			return nil
+		}
+		m.parts = append(m.parts, j)
+	}
+	for _, suffix := range s.not {
+		if _, ok := b.place[stem+suffix]; ok {
+			return nil
+		}
+	}
+	for _, suffix := range s.may {
+		if j, ok := b.place[stem+suffix]; ok {
+			m.others = append(m.others, j)
+		}
+	}
+	return m
+}
+
+// apply gives a module its numbers, or says why it has none.
+func (b *builder) apply(q *quantConfig, m *module, agrees bool) string {
+	switch {
+	case !agrees && q.method == "":
+		return fmt.Sprintf("its tensors look like %s, but no config.json has the settings of a quantisation%s", m.scheme.name, rawHint)
+	case !agrees:
+		return fmt.Sprintf("its tensors look like %s, but %s says %s%s", m.scheme.name, q.where, tensorfs.Printable(q.method), rawHint)
+	case m.scheme.decode == nil:
+		return fmt.Sprintf("quantised with %s (%s), which is not converted%s", m.scheme.name, q.label(), rawHint)
+	}
+	if err := m.scheme.decode(b, q, m); err != nil {
+		return fmt.Sprintf("quantised with %s, but %v%s", m.scheme.name, err, rawHint)
+	}
+	return ""
+}
+
+// companion marks tensor i as owned by the weight of that name and returns a
+// copy for its Quant.
+func (b *builder) companion(i int32, owner string) *tensorfs.Tensor {
+	b.tensors[i].Owner = owner
+	c := b.tensors[i]
+	return &c
+}
+
+// known reports whether a method has a row in the table.
+func known(method string) bool {
+	return slices.ContainsFunc(schemes, func(s scheme) bool { return slices.Contains(s.methods, method) })
+}
+
+// leftovers marks codes that no scheme accounts for: those of methods that are
+// not in the table, and 8-bit floats that have a scale somewhere, or should.
+func (b *builder) leftovers(q *quantConfig) {
+	var scaled map[string]string // module to a tensor of it that looks like a scale
+	for i := range b.tensors {
+		t := &b.tensors[i]
+		isF8 := slices.Contains(f8, t.DType)
+		if t.Quant != nil || t.Opaque != "" || t.Owner != "" || !isF8 && t.DType.Kind() == tensorfs.KindFloat {
+			continue
+		}
+		if q.method != "" && q.method != "mlx" && !known(q.method) {
+			t.Opaque = fmt.Sprintf("%s says that the model is quantised with %s, which is not known%s", q.where, tensorfs.Printable(q.label()), rawHint)
+			continue
+		}
+		if !isF8 {
+			continue
+		}
+		if q.method != "" {
+			t.Opaque = fmt.Sprintf("%s says %s, but no scale for these 8-bit floats was found%s", q.where, q.label(), rawHint)
+			continue
+		}
+		if scaled == nil {
+			scaled = b.scaleLike()
+		}
+		if s, ok := scaled[stemOf(t.Source)]; ok {
+			t.Opaque = fmt.Sprintf("%s stands beside it, and nothing says how to apply it%s", tensorfs.Quote(s), rawHint)
+		}
+	}
+}
+
+// stemOf returns a source name without its last part.
+func stemOf(name string) string {
+	return name[:max(strings.LastIndexByte(name, '.'), 0)]
+}
+
+// scaleLike returns for each module the first tensor whose name speaks of a scale.
+func (b *builder) scaleLike() map[string]string {
+	m := make(map[string]string)
+	for i := range b.tensors {
+		name := b.tensors[i].Source
+		stem := stemOf(name)
+		if _, ok := m[stem]; !ok && strings.Contains(name[len(stem):], "scale") {
+			m[stem] = name
+		}
+	}
+	return m
+}
