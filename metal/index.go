@@ -250,7 +250,7 @@ func (p *indexReader) entry(name string) (entry, error) {
 			// decoded once.
 			var v jsontext.Value
 			if v, err = p.d.ReadValue(); err == nil {
-				p.scratch = append(strconv.AppendQuote(append(p.scratch, ','), key), ':')
+				p.scratch = append(append(append(p.scratch, `,"`...), key...), `":`...)
 				p.scratch = append(p.scratch, v...)
 			}
 		default:

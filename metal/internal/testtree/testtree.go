@@ -111,11 +111,15 @@ func (tree *Tree) Write(tb testing.TB) (mount, model string) {
 		}
 		views[t.View][t.Name] = entry{t.DType, shape, int64(len(b)), "source of " + t.Name, t.Extents, t.Quant, t.Sections, t.Engine}
 	}
+	absent := tree.Absent
+	if absent == nil {
+		absent = map[string]map[string]string{}
+	}
 	text, err := json.Marshal(map[string]any{
 		"version": 1,
 		"model":   map[string]string{"format": "test", "path": model, "architecture": "llama", "layout": "plain"},
 		"views":   views,
-		"absent":  tree.Absent,
+		"absent":  absent,
 	})
 	must(tb, err)
 	put(filepath.Join(mount, "index.json"), text)
