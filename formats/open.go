@@ -10,6 +10,8 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/formats/hf"
+	"github.com/tensorfs/tensorfs/formats/safetensors"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,6 +26,7 @@ type format struct {
 // files are the formats of a single file, tried in order: content first.
 var files = []format{
 	{"GGUF", ".gguf", func(_ string, head []byte, _ int64) bool { return gguf.Match(head) }, gguf.Open},
+	{"safetensors", ".safetensors", func(_ string, head []byte, size int64) bool { return safetensors.Match(head, size) }, hf.OpenFile},
 }
 
 // schemes are the names of models that stand in a store.
@@ -31,6 +34,7 @@ var schemes = []struct {
 	prefix string
 	open   func(name string) (*tensorfs.Model, error)
 }{
+	{"hf:", hf.OpenName},
 }
 
 // headSize is how much of a file the table looks at.
@@ -114,6 +118,9 @@ func readHead(path string) ([]byte, error) {
 
 // openDir opens a model directory, or says what a directory without one holds.
 func openDir(path string) (*tensorfs.Model, error) {
+	if hf.Match(path) {
+		return hf.Open(path)
+	}
 	var ggufs []string
 	entries, err := os.ReadDir(path)
 	if err != nil {
