@@ -74,12 +74,20 @@ func BenchmarkDecodeGroup(b *testing.B) {
 // BenchmarkDecodeI2S and BenchmarkDecodeScaledF8 are the decoders that take one scale for many elements.
 func BenchmarkDecodeI2S(b *testing.B) {
 	src := randomBytes(rand.New(rand.NewPCG(15, 16)), benchRing*benchOut/8)
-	for _, layout := range []string{"128", "64", "rows4", "trinity"} {
-		i2s, _ := I2S(layout, 4096)
-		b.Run(layout, func(b *testing.B) {
-			measure(b, func(dst []byte, step int) { i2s.Decode(dst, src[step*benchOut/8:][:benchOut/8], 1.21875) })
-		})
+	for _, n := range []int{32, 16, 4096} {
+		for _, impl := range implementations() {
+			if impl.picks != nil {
+				b.Run(fmt.Sprintf("%d/%s", n, impl.name), func(b *testing.B) {
+					measure(b, func(dst []byte, step int) {
+						impl.picks(dst, src[step*benchOut/8:][:benchOut/8], n, [4]uint16{1, 2, 3, 4})
+					})
+				})
+			}
+		}
 	}
+	b.Run("trinity/go", func(b *testing.B) {
+		measure(b, func(dst []byte, step int) { trinity(dst, src[step*benchOut/8:][:benchOut/8], 1) })
+	})
 }
 
 func BenchmarkDecodeScaledF8(b *testing.B) {
@@ -87,11 +95,19 @@ func BenchmarkDecodeScaledF8(b *testing.B) {
 	for i, c := range src {
 		src[i] = c &^ 0x40 // no NaN
 	}
-	measure(b, func(dst []byte, step int) {
-		for at := 0; at < benchOut; at += 256 { // a scale per 128 columns
-			ScaledF8(dst[at:][:256], src[(step*benchOut+at)/2:][:128], 0.01)
+	for _, run := range []int{128, 4096} { // a scale per 128 columns, and per row
+		for _, impl := range implementations() {
+			if decode := impl.scaled["F8_E4M3"]; decode != nil {
+				b.Run(fmt.Sprintf("%d/%s", run, impl.name), func(b *testing.B) {
+					measure(b, func(dst []byte, step int) {
+						for at := 0; at < benchOut; at += 2 * run {
+							decode(dst[at:][:2*run], src[(step*benchOut+at)/2:][:run], 0.01)
+						}
+					})
+				})
+			}
 		}
-	})
+	}
 }
 
 // measure times decode and memcpy in turn and reports medians, so that a busy machine shows less.

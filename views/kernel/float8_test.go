@@ -47,31 +47,45 @@ func TestFloat8(t *testing.T) {
 	}
 }
 
+// TestScaledF8 multiplies every code by every kind of scale in runs of every length around a vector's.
 func TestScaledF8(t *testing.T) {
-	codes := make([]byte, 256+37)
+	codes := make([]byte, 1024)
 	for i := range codes {
-		codes[i] = byte(i)
+		codes[i] = byte(i * 5)
 	}
-	for _, scale := range []float32{1, -1, 0.1, 1.0 / 3, 200, 1e-7, 0, float32(math.Inf(1)), float32(math.NaN())} {
-		for _, f := range []struct {
-			name   string
-			decode func(dst, src []byte, scale float32)
-			nan    func(code byte) bool
-			value  func(code int) float32
-		}{
-			{"ScaledF8", ScaledF8, func(c byte) bool { return c&0x7F == 0x7F }, float8Value},
-			{"ScaledF8E5M2", ScaledF8E5M2, func(c byte) bool { return c&0x7F > 0x7C }, func(c int) float32 { return widen(uint16(c) << 8) }},
-		} {
-			dst := make([]byte, 2*len(codes))
-			f.decode(dst, codes, scale)
+	public := &implementation{name: "exported", scaled: map[string]scaledFunc{"F8_E4M3": ScaledF8, "F8_E5M2": ScaledF8E5M2}}
+	for _, f := range []struct {
+		name  string
+		nan   func(code byte) bool
+		value func(code int) float32
+	}{
+		{"F8_E4M3", func(c byte) bool { return c&0x7F == 0x7F }, float8Value},
+		{"F8_E5M2", func(c byte) bool { return c&0x7F > 0x7C }, func(c int) float32 { return widen(uint16(c) << 8) }},
+	} {
+		for _, scale := range []float32{1, -1, 0.1, 1.0 / 3, 200, 1e-7, 1e-40, 1e38, 0, float32(math.Copysign(0, -1)),
+			float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())} {
+			want := make([]byte, 2*len(codes))
 			for i, c := range codes {
 				product := f.value(int(c)) * scale
-				want := refHalf(math.Float32bits(product))
+				h := refHalf(math.Float32bits(product))
 				if f.nan(c) || product != product {
-					want = 0x7E00
+					h = 0x7E00
 				}
-				if got := binary.LittleEndian.Uint16(dst[2*i:]); got != want {
-					t.Fatalf("%s: %#02x * %v = %#04x, want %#04x", f.name, c, scale, got, want)
+				binary.LittleEndian.PutUint16(want[2*i:], h)
+			}
+			for _, impl := range append(implementations(), public) {
+				decode := impl.scaled[f.name]
+				if decode == nil {
+					continue
+				}
+				for n := range 100 {
+					for _, n := range []int{n, len(codes) - n} {
+						dst := make([]byte, 2*n)
+						decode(dst, codes[:n], scale)
+						if i := firstDifference(dst, want[:2*n]); i >= 0 {
+							t.Fatalf("%s by %s: %#02x * %v = %x, want %x", f.name, impl.name, codes[i/2], scale, dst[i&^1:][:2], want[i&^1:][:2])
+						}
+					}
 				}
 			}
 		}

@@ -73,28 +73,45 @@ func f8Decoder(values *[256]float32) func(dst, src []byte) {
 	for c, x := range values {
 		halves[c] = half(math.Float32bits(x))
 	}
-	return func(dst, src []byte) {
-		for i, c := range src {
-			binary.LittleEndian.PutUint16(dst[2*i:], halves[c])
-		}
+	return func(dst, src []byte) { lookUp(dst, src, &halves) }
+}
+
+func lookUp(dst, src []byte, halves *[256]uint16) {
+	for ; len(src) >= 4; dst, src = dst[8:], src[4:] {
+		binary.LittleEndian.PutUint64(dst, uint64(halves[src[0]])|uint64(halves[src[1]])<<16|
+			uint64(halves[src[2]])<<32|uint64(halves[src[3]])<<48)
+	}
+	for i, c := range src {
+		binary.LittleEndian.PutUint16(dst[2*i:], halves[c])
 	}
 }
 
-// ScaledF8 decodes F8_E4M3 codes of one block of a checkpoint with FP8 scales: code * scale in F32, rounded once.
-// len(dst) = 2*len(src).
-func ScaledF8(dst, src []byte, scale float32) { scaled("F8_E4M3", &e4m3, dst, src, scale) }
+// goScaled are the plain decoders of codes with a scale.
+var goScaled = map[string]scaledFunc{"F8_E4M3": scaled(&e4m3), "F8_E5M2": scaled(&e5m2)}
 
-// ScaledF8E5M2 is ScaledF8 for F8_E5M2 codes.
-func ScaledF8E5M2(dst, src []byte, scale float32) { scaled("F8_E5M2", &e5m2, dst, src, scale) }
-
-func scaled(name string, values *[256]float32, dst, src []byte, scale float32) {
-	checkBlocks(name, len(dst), len(src), 2, 1)
-	var v [64]float32
-	for len(src) > 0 {
-		n := min(len(src), len(v))
-		for i, c := range src[:n] {
-			v[i] = values[c] * scale
+// scaled multiplies in F32 and rounds once. From 512 codes on a table of all products is less work.
+func scaled(values *[256]float32) scaledFunc {
+	return func(dst, src []byte, scale float32) {
+		var v [256]float32
+		if len(src) >= 512 {
+			for c, x := range values {
+				v[c] = x * scale
+			}
+			var b [512]byte
+			round(b[:], v[:])
+			var halves [256]uint16
+			for c := range halves {
+				halves[c] = binary.LittleEndian.Uint16(b[2*c:])
+			}
+			lookUp(dst, src, &halves)
+			return
 		}
-		dst, src = round(dst, v[:n]), src[n:]
+		for len(src) > 0 {
+			n := min(len(src), len(v))
+			for i, c := range src[:n] {
+				v[i] = values[c] * scale
+			}
+			dst, src = round(dst, v[:n]), src[n:]
+		}
 	}
 }

@@ -80,4 +80,18 @@ func TestFences(t *testing.T) {
 			}
 		}
 	}
+	for _, impl := range implementations() {
+		for n := 1; n < 80; n++ {
+			for _, decode := range impl.scaled {
+				dst, src := make([]byte, 2*n), randomBytes(r, n)
+				decode(out.end(dst), in.end(src), 0.5)
+				decode(out.start(dst), in.start(src), 0.5)
+			}
+			if impl.picks != nil {
+				dst, src := make([]byte, 16*n), randomBytes(r, 2*n)
+				impl.picks(out.end(dst), in.end(src), n, [4]uint16{1, 2, 3, 4})
+				impl.picks(out.start(dst), in.start(src), n, [4]uint16{1, 2, 3, 4})
+			}
+		}
+	}
 }

@@ -82,3 +82,31 @@ func TestI2SLevels(t *testing.T) {
 		}
 	}
 }
+
+// TestPicks compares every implementation with the definition: every byte, blocks of every small size and of whole
+// rows, any number of them.
+func TestPicks(t *testing.T) {
+	h := [4]uint16{0xBCE0, 0x8001, 0x3C7F, 0x7E00}
+	for _, impl := range implementations() {
+		if impl.picks == nil {
+			continue
+		}
+		for n := 1; n < 200; n++ {
+			for blocks := range 5 {
+				src, want := make([]byte, n*blocks), make([]byte, 8*n*blocks)
+				for i := range src {
+					src[i] = byte(i*37 + n)
+					for q := range 4 {
+						at := i/n*4*n + q*n + i%n
+						binary.LittleEndian.PutUint16(want[2*at:], h[src[i]>>(6-2*q)&3])
+					}
+				}
+				dst := make([]byte, len(want))
+				impl.picks(dst, src, n, h)
+				if i := firstDifference(dst, want); i >= 0 {
+					t.Fatalf("%s, %d blocks of %d bytes: element %d is %x, want %x", impl.name, blocks, n, i/2, dst[i&^1:][:2], want[i&^1:][:2])
+				}
+			}
+		}
+	}
+}

@@ -6,6 +6,8 @@ type implementation struct {
 	name   string                           // "go", "avx2", "neon"
 	types  map[string]func(dst, src []byte) // by stored type name
 	groups map[groupKey]groupFunc           // an accelerated one is only called for groups of a multiple of 32 elements, and 16 for nvfp4
+	scaled map[string]scaledFunc            // by the stored type name of the codes
+	picks  pickFunc                         // what I2S runs; nil for plain Go
 }
 
 // groupKey names a grouped encoding up to its group size.
@@ -18,12 +20,19 @@ type groupKey struct {
 // groupFunc decodes groups of the given number of elements; see Group.Decode.
 type groupFunc = func(dst, codes, scales, biases []byte, factor float32, group int)
 
+// scaledFunc decodes 8-bit floats times a scale, any number of them; see ScaledF8.
+type scaledFunc = func(dst, src []byte, scale float32)
+
+// pickFunc decodes whole blocks of n bytes of 2-bit codes: bits 7-6 of the bytes choose the first n halves of a block
+// from h, bits 5-4 the next n and so on.
+type pickFunc = func(dst, src []byte, n int, h [4]uint16)
+
 // accelerated is what this machine has besides plain Go, nil for nothing; decided once.
 var accelerated = native()
 
 // plain is the specification as an implementation, for tests that compare the others with it.
 func plain() *implementation {
-	p := &implementation{name: "go", types: map[string]func(dst, src []byte){}, groups: goGroups}
+	p := &implementation{name: "go", types: map[string]func(dst, src []byte){}, groups: goGroups, scaled: goScaled, picks: pickHalves}
 	for _, t := range types {
 		p.types[t.Name] = t.Decode
 	}
