@@ -1,11 +1,13 @@
 package gguf
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -95,9 +97,20 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// checkRefusal checks that an error is one line of printable text that names a
-// file in dir and says what to do.
+// checkRefusal checks that an error says that a file is malformed or unsupported
+// and is a line as every error's.
 func checkRefusal(t *testing.T, dir string, err error) {
+	t.Helper()
+	var fe *tensorfs.FormatError
+	if !errors.As(err, &fe) {
+		t.Errorf("%q is a %T", err, err)
+	}
+	checkLine(t, dir, err)
+}
+
+// checkLine checks that an error is one line of printable text that names a
+// file in dir and says what to do.
+func checkLine(t *testing.T, dir string, err error) {
 	t.Helper()
 	s := err.Error()
 	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) || len(s) > 1000 {
@@ -108,10 +121,6 @@ func checkRefusal(t *testing.T, dir string, err error) {
 	}
 	if !strings.Contains(s, "; ") {
 		t.Errorf("%q does not say what to do", s)
-	}
-	var fe *tensorfs.FormatError
-	if !errors.As(err, &fe) {
-		t.Errorf("%q is a %T", s, err)
 	}
 }
 
@@ -127,6 +136,7 @@ func readModel(t testing.TB, m *tensorfs.Model) {
 		}
 		files[s.Name] = st.Size()
 	}
+	var extents []tensorfs.Extent
 	for i := range m.Tensors {
 		x := &m.Tensors[i]
 		if n, err := io.Copy(io.Discard, io.NewSectionReader(x.Data, 0, x.Data.Size())); err != nil || n != x.Data.Size() {
@@ -140,9 +150,20 @@ func readModel(t testing.TB, m *tensorfs.Model) {
 			if size, ok := files[e.File]; !ok || e.Offset < 0 || e.Bytes > size-e.Offset {
 				t.Errorf("%q: extent %+v is outside of the model", x.Source, e)
 			}
+			if e.Bytes > 0 {
+				extents = append(extents, e)
+			}
 		}
 		if (x.DType == tensorfs.Unknown) && x.Opaque == "" {
 			t.Errorf("%q: no reason", x.Source)
+		}
+	}
+	slices.SortFunc(extents, func(a, b tensorfs.Extent) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
+	})
+	for i := 1; i < len(extents); i++ {
+		if a, b := extents[i-1], extents[i]; a.File == b.File && a.Offset+a.Bytes > b.Offset {
+			t.Errorf("extents %+v and %+v overlap", a, b)
 		}
 	}
 	var text []byte
