@@ -42,6 +42,8 @@ func native() *implementation {
 	} {
 		impl.groups[key] = avx2Groups(key, k)
 	}
+	impl.scaled = map[string]scaledFunc{"F8_E4M3": avx2Scaled("F8_E4M3", scaledE4M3AVX2), "F8_E5M2": avx2Scaled("F8_E5M2", scaledE5M2AVX2)}
+	impl.picks = avx2Picks
 	return impl
 }
 
@@ -157,5 +159,35 @@ func avx2Groups(key groupKey, k groupKernel) groupFunc {
 		if len(codes) > 0 {
 			plain(dst, codes, scales, biases, factor, group)
 		}
+	}
+}
+
+// avx2Scaled decodes runs of 32 with k. A scale that can make NaN of a number is left to plain Go.
+func avx2Scaled(name string, k func(dst, src *byte, blocks int, scale float32) int) scaledFunc {
+	plain := goScaled[name]
+	return func(dst, src []byte, scale float32) {
+		if n := len(src) / 32; n > 0 && scale != 0 && scale-scale == 0 {
+			_ = dst[64*n-1]
+			k(&dst[0], &src[0], n, scale)
+			dst, src = dst[64*n:], src[32*n:]
+		}
+		if len(src) > 0 {
+			plain(dst, src, scale)
+		}
+	}
+}
+
+func avx2Picks(dst, src []byte, n int, h [4]uint16) {
+	blocks := len(src) / n
+	if blocks == 0 || n < 32 && n != 16 {
+		pickHalves(dst, src, n, h)
+		return
+	}
+	_, _ = dst[8*blocks*n-1], src[blocks*n-1]
+	halves := uint64(h[0]) | uint64(h[1])<<16 | uint64(h[2])<<32 | uint64(h[3])<<48
+	if n == 16 {
+		picks16AVX2(&dst[0], &src[0], blocks, halves)
+	} else {
+		picksAVX2(&dst[0], &src[0], blocks, n, halves)
 	}
 }

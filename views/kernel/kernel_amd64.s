@@ -6893,6 +6893,246 @@ DATA const69<>+16(SB)/8, $0x2a2a2a2a2a2a2a2a
 DATA const69<>+24(SB)/8, $0x2a2a2a2a2a2a2a2a
 GLOBL const69<>(SB), RODATA|NOPTR, $32
 
+// func picksAVX2(dst *byte, src *byte, blocks int, n int, halves uint64)
+// Requires: AVX, AVX2, CMOV
+TEXT ·picksAVX2(SB), NOSPLIT, $0-40
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	MOVQ    n+24(FP), BX
+	MOVQ    halves+32(FP), SI
+	VMOVQ   SI, X0
+	VPSHUFB const10<>+0(SB), X0, X0
+	VPERMQ  $0x00, Y0, Y1
+	VPERMQ  $0x55, Y0, Y0
+	LEAQ    -32(BX), SI
+	LEAQ    (BX)(BX*1), R9
+	TESTQ   DX, DX
+	JLE     done
+
+block:
+	XORQ DI, DI
+
+chunk:
+	VPERMQ     $0xd8, (CX)(DI*1), Y2
+	LEAQ       (AX)(DI*2), R8
+	VPSRLW     $0x06, Y2, Y3
+	VPAND      const20<>+0(SB), Y3, Y3
+	VPSHUFB    Y3, Y1, Y4
+	VPSHUFB    Y3, Y0, Y3
+	VPUNPCKLBW Y3, Y4, Y5
+	VPUNPCKHBW Y3, Y4, Y3
+	VMOVDQU    Y5, (R8)
+	VMOVDQU    Y3, 32(R8)
+	ADDQ       R9, R8
+	VPSRLW     $0x04, Y2, Y3
+	VPAND      const20<>+0(SB), Y3, Y3
+	VPSHUFB    Y3, Y1, Y4
+	VPSHUFB    Y3, Y0, Y3
+	VPUNPCKLBW Y3, Y4, Y5
+	VPUNPCKHBW Y3, Y4, Y3
+	VMOVDQU    Y5, (R8)
+	VMOVDQU    Y3, 32(R8)
+	ADDQ       R9, R8
+	VPSRLW     $0x02, Y2, Y3
+	VPAND      const20<>+0(SB), Y3, Y3
+	VPSHUFB    Y3, Y1, Y4
+	VPSHUFB    Y3, Y0, Y3
+	VPUNPCKLBW Y3, Y4, Y5
+	VPUNPCKHBW Y3, Y4, Y3
+	VMOVDQU    Y5, (R8)
+	VMOVDQU    Y3, 32(R8)
+	ADDQ       R9, R8
+	VPAND      const20<>+0(SB), Y2, Y2
+	VPSHUFB    Y2, Y1, Y3
+	VPSHUFB    Y2, Y0, Y2
+	VPUNPCKLBW Y2, Y3, Y4
+	VPUNPCKHBW Y2, Y3, Y2
+	VMOVDQU    Y4, (R8)
+	VMOVDQU    Y2, 32(R8)
+	ADDQ       R9, R8
+	ADDQ       $0x20, DI
+	CMPQ       DI, BX
+	JEQ        next
+	CMPQ       DI, SI
+	CMOVQGT    SI, DI
+	JMP        chunk
+
+next:
+	ADDQ BX, CX
+	LEAQ (AX)(BX*8), AX
+	DECQ DX
+	JNZ  block
+
+done:
+	VZEROUPPER
+	RET
+
+// func picks16AVX2(dst *byte, src *byte, blocks int, halves uint64) (rest int)
+// Requires: AVX, AVX2
+TEXT ·picks16AVX2(SB), NOSPLIT, $0-40
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	TESTQ   DX, DX
+	JLE     done
+	MOVQ    halves+24(FP), BX
+	VMOVQ   BX, X0
+	VPSHUFB const10<>+0(SB), X0, X0
+	VPERMQ  $0x00, Y0, Y1
+	VPERMQ  $0x55, Y0, Y0
+
+block:
+	VMOVDQU    (CX), X2
+	VPERMQ     $0x50, Y2, Y2
+	VPSRLVQ    const70<>+0(SB), Y2, Y3
+	VPAND      const20<>+0(SB), Y3, Y3
+	VPSHUFB    Y3, Y1, Y4
+	VPSHUFB    Y3, Y0, Y3
+	VPUNPCKLBW Y3, Y4, Y5
+	VPUNPCKHBW Y3, Y4, Y3
+	VMOVDQU    Y5, (AX)
+	VMOVDQU    Y3, 32(AX)
+	VPSRLVQ    const71<>+0(SB), Y2, Y3
+	VPAND      const20<>+0(SB), Y3, Y3
+	VPSHUFB    Y3, Y1, Y4
+	VPSHUFB    Y3, Y0, Y3
+	VPUNPCKLBW Y3, Y4, Y5
+	VPUNPCKHBW Y3, Y4, Y3
+	VMOVDQU    Y5, 64(AX)
+	VMOVDQU    Y3, 96(AX)
+	ADDQ       $0x00000010, CX
+	ADDQ       $0x00000080, AX
+	DECQ       DX
+	JNZ        block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+32(FP)
+	RET
+
+DATA const70<>+0(SB)/8, $0x0000000000000006
+DATA const70<>+8(SB)/8, $0x0000000000000004
+DATA const70<>+16(SB)/8, $0x0000000000000006
+DATA const70<>+24(SB)/8, $0x0000000000000004
+GLOBL const70<>(SB), RODATA|NOPTR, $32
+
+DATA const71<>+0(SB)/8, $0x0000000000000002
+DATA const71<>+8(SB)/8, $0x0000000000000000
+DATA const71<>+16(SB)/8, $0x0000000000000002
+DATA const71<>+24(SB)/8, $0x0000000000000000
+GLOBL const71<>(SB), RODATA|NOPTR, $32
+
+// func scaledE5M2AVX2(dst *byte, src *byte, blocks int, scale float32) (rest int)
+// Requires: AVX, AVX2, F16C, SSE
+TEXT ·scaledE5M2AVX2(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	TESTQ        DX, DX
+	JLE          done
+	VMOVDQU      const0<>+0(SB), Y1
+	MOVSS        scale+24(FP), X0
+	VBROADCASTSS X0, Y0
+
+block:
+	VPERMQ       $0xd8, (CX), Y3
+	VPXOR        Y2, Y2, Y2
+	VPUNPCKLBW   Y3, Y2, Y4
+	VPUNPCKHBW   Y3, Y2, Y2
+	VPAND        const2<>+0(SB), Y4, Y3
+	VPCMPGTW     const3<>+0(SB), Y3, Y3
+	VEXTRACTI128 $0x01, Y4, X5
+	VCVTPH2PS    X4, Y4
+	VCVTPH2PS    X5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y0, Y5, Y5
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	VINSERTI128  $0x01, X5, Y4, Y4
+	VPBLENDVB    Y3, Y1, Y4, Y4
+	VMOVDQU      Y4, (AX)
+	VPAND        const2<>+0(SB), Y2, Y3
+	VPCMPGTW     const3<>+0(SB), Y3, Y3
+	VEXTRACTI128 $0x01, Y2, X4
+	VCVTPH2PS    X2, Y2
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y4, Y4
+	VCVTPS2PH    $0x00, Y2, X2
+	VCVTPS2PH    $0x00, Y4, X4
+	VINSERTI128  $0x01, X4, Y2, Y2
+	VPBLENDVB    Y3, Y1, Y2, Y2
+	VMOVDQU      Y2, 32(AX)
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000040, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+32(FP)
+	RET
+
+// func scaledE4M3AVX2(dst *byte, src *byte, blocks int, scale float32) (rest int)
+// Requires: AVX, AVX2, F16C, SSE
+TEXT ·scaledE4M3AVX2(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	TESTQ        DX, DX
+	JLE          done
+	VMOVDQU      const0<>+0(SB), Y1
+	MOVSS        scale+24(FP), X0
+	VBROADCASTSS X0, Y0
+
+block:
+	VPERMQ       $0xd8, (CX), Y3
+	VPXOR        Y2, Y2, Y2
+	VPUNPCKLBW   Y3, Y2, Y4
+	VPUNPCKHBW   Y3, Y2, Y2
+	VPAND        const5<>+0(SB), Y4, Y3
+	VPCMPEQW     const5<>+0(SB), Y3, Y3
+	VPSRAW       $0x01, Y4, Y4
+	VPAND        const6<>+0(SB), Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VCVTPH2PS    X4, Y4
+	VCVTPH2PS    X5, Y5
+	VMULPS       const7<>+0(SB), Y4, Y4
+	VMULPS       const7<>+0(SB), Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y0, Y5, Y5
+	VCVTPS2PH    $0x00, Y4, X4
+	VCVTPS2PH    $0x00, Y5, X5
+	VINSERTI128  $0x01, X5, Y4, Y4
+	VPBLENDVB    Y3, Y1, Y4, Y4
+	VMOVDQU      Y4, (AX)
+	VPAND        const5<>+0(SB), Y2, Y3
+	VPCMPEQW     const5<>+0(SB), Y3, Y3
+	VPSRAW       $0x01, Y2, Y2
+	VPAND        const6<>+0(SB), Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X4
+	VCVTPH2PS    X2, Y2
+	VCVTPH2PS    X4, Y4
+	VMULPS       const7<>+0(SB), Y2, Y2
+	VMULPS       const7<>+0(SB), Y4, Y4
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y4, Y4
+	VCVTPS2PH    $0x00, Y2, X2
+	VCVTPS2PH    $0x00, Y4, X4
+	VINSERTI128  $0x01, X4, Y2, Y2
+	VPBLENDVB    Y3, Y1, Y2, Y2
+	VMOVDQU      Y2, 32(AX)
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000040, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+32(FP)
+	RET
+
 // func affine2F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
 TEXT ·affine2F16AVX2(SB), NOSPLIT, $0-64
@@ -6989,24 +7229,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const70<>+0(SB), Y2, Y2
-	VPSRLVD      const71<>+0(SB), Y2, Y2
-	VPAND        const72<>+0(SB), Y2, Y2
+	VPSHUFB      const72<>+0(SB), Y2, Y2
+	VPSRLVD      const73<>+0(SB), Y2, Y2
+	VPAND        const74<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 3(CX), Y3
-	VPSHUFB      const70<>+0(SB), Y3, Y3
-	VPSRLVD      const71<>+0(SB), Y3, Y3
-	VPAND        const72<>+0(SB), Y3, Y3
+	VPSHUFB      const72<>+0(SB), Y3, Y3
+	VPSRLVD      const73<>+0(SB), Y3, Y3
+	VPAND        const74<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 4(CX), Y4
-	VPSHUFB      const73<>+0(SB), Y4, Y4
-	VPSRLVD      const71<>+0(SB), Y4, Y4
-	VPAND        const72<>+0(SB), Y4, Y4
+	VPSHUFB      const75<>+0(SB), Y4, Y4
+	VPSRLVD      const73<>+0(SB), Y4, Y4
+	VPAND        const74<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 4(CX), Y5
-	VPSHUFB      const74<>+0(SB), Y5, Y5
-	VPSRLVD      const71<>+0(SB), Y5, Y5
-	VPAND        const72<>+0(SB), Y5, Y5
+	VPSHUFB      const76<>+0(SB), Y5, Y5
+	VPSRLVD      const73<>+0(SB), Y5, Y5
+	VPAND        const74<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7038,35 +7278,35 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const70<>+0(SB)/8, $0x8080800080808000
-DATA const70<>+8(SB)/8, $0x8080800180800100
-DATA const70<>+16(SB)/8, $0x8080020180808001
-DATA const70<>+24(SB)/8, $0x8080800280808002
-GLOBL const70<>(SB), RODATA|NOPTR, $32
-
-DATA const71<>+0(SB)/8, $0x0000000300000000
-DATA const71<>+8(SB)/8, $0x0000000100000006
-DATA const71<>+16(SB)/8, $0x0000000700000004
-DATA const71<>+24(SB)/8, $0x0000000500000002
-GLOBL const71<>(SB), RODATA|NOPTR, $32
-
-DATA const72<>+0(SB)/8, $0x0000000700000007
-DATA const72<>+8(SB)/8, $0x0000000700000007
-DATA const72<>+16(SB)/8, $0x0000000700000007
-DATA const72<>+24(SB)/8, $0x0000000700000007
+DATA const72<>+0(SB)/8, $0x8080800080808000
+DATA const72<>+8(SB)/8, $0x8080800180800100
+DATA const72<>+16(SB)/8, $0x8080020180808001
+DATA const72<>+24(SB)/8, $0x8080800280808002
 GLOBL const72<>(SB), RODATA|NOPTR, $32
 
-DATA const73<>+0(SB)/8, $0x8080800280808002
-DATA const73<>+8(SB)/8, $0x8080800380800302
-DATA const73<>+16(SB)/8, $0x8080040380808003
-DATA const73<>+24(SB)/8, $0x8080800480808004
+DATA const73<>+0(SB)/8, $0x0000000300000000
+DATA const73<>+8(SB)/8, $0x0000000100000006
+DATA const73<>+16(SB)/8, $0x0000000700000004
+DATA const73<>+24(SB)/8, $0x0000000500000002
 GLOBL const73<>(SB), RODATA|NOPTR, $32
 
-DATA const74<>+0(SB)/8, $0x8080800580808005
-DATA const74<>+8(SB)/8, $0x8080800680800605
-DATA const74<>+16(SB)/8, $0x8080070680808006
-DATA const74<>+24(SB)/8, $0x8080800780808007
+DATA const74<>+0(SB)/8, $0x0000000700000007
+DATA const74<>+8(SB)/8, $0x0000000700000007
+DATA const74<>+16(SB)/8, $0x0000000700000007
+DATA const74<>+24(SB)/8, $0x0000000700000007
 GLOBL const74<>(SB), RODATA|NOPTR, $32
+
+DATA const75<>+0(SB)/8, $0x8080800280808002
+DATA const75<>+8(SB)/8, $0x8080800380800302
+DATA const75<>+16(SB)/8, $0x8080040380808003
+DATA const75<>+24(SB)/8, $0x8080800480808004
+GLOBL const75<>(SB), RODATA|NOPTR, $32
+
+DATA const76<>+0(SB)/8, $0x8080800580808005
+DATA const76<>+8(SB)/8, $0x8080800680800605
+DATA const76<>+16(SB)/8, $0x8080070680808006
+DATA const76<>+24(SB)/8, $0x8080800780808007
+GLOBL const76<>(SB), RODATA|NOPTR, $32
 
 // func affine4F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7111,10 +7351,10 @@ group:
 
 chunk:
 	VBROADCASTI128 (CX), Y2
-	VPSHUFB        const75<>+0(SB), Y2, Y2
+	VPSHUFB        const77<>+0(SB), Y2, Y2
 	VPSRLW         $0x04, Y2, Y3
-	VPAND          const76<>+0(SB), Y3, Y3
-	VPAND          const77<>+0(SB), Y2, Y2
+	VPAND          const78<>+0(SB), Y3, Y3
+	VPAND          const79<>+0(SB), Y2, Y2
 	VPOR           Y3, Y2, Y2
 	VPSHUFB        Y2, Y1, Y3
 	VPSHUFB        Y2, Y0, Y2
@@ -7136,23 +7376,23 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const75<>+0(SB)/8, $0x0303020201010000
-DATA const75<>+8(SB)/8, $0x0b0b0a0a09090808
-DATA const75<>+16(SB)/8, $0x0707060605050404
-DATA const75<>+24(SB)/8, $0x0f0f0e0e0d0d0c0c
-GLOBL const75<>(SB), RODATA|NOPTR, $32
-
-DATA const76<>+0(SB)/8, $0x0f000f000f000f00
-DATA const76<>+8(SB)/8, $0x0f000f000f000f00
-DATA const76<>+16(SB)/8, $0x0f000f000f000f00
-DATA const76<>+24(SB)/8, $0x0f000f000f000f00
-GLOBL const76<>(SB), RODATA|NOPTR, $32
-
-DATA const77<>+0(SB)/8, $0x000f000f000f000f
-DATA const77<>+8(SB)/8, $0x000f000f000f000f
-DATA const77<>+16(SB)/8, $0x000f000f000f000f
-DATA const77<>+24(SB)/8, $0x000f000f000f000f
+DATA const77<>+0(SB)/8, $0x0303020201010000
+DATA const77<>+8(SB)/8, $0x0b0b0a0a09090808
+DATA const77<>+16(SB)/8, $0x0707060605050404
+DATA const77<>+24(SB)/8, $0x0f0f0e0e0d0d0c0c
 GLOBL const77<>(SB), RODATA|NOPTR, $32
+
+DATA const78<>+0(SB)/8, $0x0f000f000f000f00
+DATA const78<>+8(SB)/8, $0x0f000f000f000f00
+DATA const78<>+16(SB)/8, $0x0f000f000f000f00
+DATA const78<>+24(SB)/8, $0x0f000f000f000f00
+GLOBL const78<>(SB), RODATA|NOPTR, $32
+
+DATA const79<>+0(SB)/8, $0x000f000f000f000f
+DATA const79<>+8(SB)/8, $0x000f000f000f000f
+DATA const79<>+16(SB)/8, $0x000f000f000f000f
+DATA const79<>+24(SB)/8, $0x000f000f000f000f
+GLOBL const79<>(SB), RODATA|NOPTR, $32
 
 // func affine5F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7187,24 +7427,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const78<>+0(SB), Y2, Y2
-	VPSRLVD      const79<>+0(SB), Y2, Y2
-	VPAND        const80<>+0(SB), Y2, Y2
+	VPSHUFB      const80<>+0(SB), Y2, Y2
+	VPSRLVD      const81<>+0(SB), Y2, Y2
+	VPAND        const82<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 5(CX), Y3
-	VPSHUFB      const78<>+0(SB), Y3, Y3
-	VPSRLVD      const79<>+0(SB), Y3, Y3
-	VPAND        const80<>+0(SB), Y3, Y3
+	VPSHUFB      const80<>+0(SB), Y3, Y3
+	VPSRLVD      const81<>+0(SB), Y3, Y3
+	VPAND        const82<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 10(CX), Y4
-	VPSHUFB      const78<>+0(SB), Y4, Y4
-	VPSRLVD      const79<>+0(SB), Y4, Y4
-	VPAND        const80<>+0(SB), Y4, Y4
+	VPSHUFB      const80<>+0(SB), Y4, Y4
+	VPSRLVD      const81<>+0(SB), Y4, Y4
+	VPAND        const82<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 12(CX), Y5
-	VPSHUFB      const81<>+0(SB), Y5, Y5
-	VPSRLVD      const79<>+0(SB), Y5, Y5
-	VPAND        const80<>+0(SB), Y5, Y5
+	VPSHUFB      const83<>+0(SB), Y5, Y5
+	VPSRLVD      const81<>+0(SB), Y5, Y5
+	VPAND        const82<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7236,29 +7476,29 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const78<>+0(SB)/8, $0x8080010080808000
-DATA const78<>+8(SB)/8, $0x8080020180808001
-DATA const78<>+16(SB)/8, $0x8080800380800302
-DATA const78<>+24(SB)/8, $0x8080800480800403
-GLOBL const78<>(SB), RODATA|NOPTR, $32
-
-DATA const79<>+0(SB)/8, $0x0000000500000000
-DATA const79<>+8(SB)/8, $0x0000000700000002
-DATA const79<>+16(SB)/8, $0x0000000100000004
-DATA const79<>+24(SB)/8, $0x0000000300000006
-GLOBL const79<>(SB), RODATA|NOPTR, $32
-
-DATA const80<>+0(SB)/8, $0x0000001f0000001f
-DATA const80<>+8(SB)/8, $0x0000001f0000001f
-DATA const80<>+16(SB)/8, $0x0000001f0000001f
-DATA const80<>+24(SB)/8, $0x0000001f0000001f
+DATA const80<>+0(SB)/8, $0x8080010080808000
+DATA const80<>+8(SB)/8, $0x8080020180808001
+DATA const80<>+16(SB)/8, $0x8080800380800302
+DATA const80<>+24(SB)/8, $0x8080800480800403
 GLOBL const80<>(SB), RODATA|NOPTR, $32
 
-DATA const81<>+0(SB)/8, $0x8080040380808003
-DATA const81<>+8(SB)/8, $0x8080050480808004
-DATA const81<>+16(SB)/8, $0x8080800680800605
-DATA const81<>+24(SB)/8, $0x8080800780800706
+DATA const81<>+0(SB)/8, $0x0000000500000000
+DATA const81<>+8(SB)/8, $0x0000000700000002
+DATA const81<>+16(SB)/8, $0x0000000100000004
+DATA const81<>+24(SB)/8, $0x0000000300000006
 GLOBL const81<>(SB), RODATA|NOPTR, $32
+
+DATA const82<>+0(SB)/8, $0x0000001f0000001f
+DATA const82<>+8(SB)/8, $0x0000001f0000001f
+DATA const82<>+16(SB)/8, $0x0000001f0000001f
+DATA const82<>+24(SB)/8, $0x0000001f0000001f
+GLOBL const82<>(SB), RODATA|NOPTR, $32
+
+DATA const83<>+0(SB)/8, $0x8080040380808003
+DATA const83<>+8(SB)/8, $0x8080050480808004
+DATA const83<>+16(SB)/8, $0x8080800680800605
+DATA const83<>+24(SB)/8, $0x8080800780800706
+GLOBL const83<>(SB), RODATA|NOPTR, $32
 
 // func affine6F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7293,24 +7533,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const82<>+0(SB), Y2, Y2
-	VPSRLVD      const83<>+0(SB), Y2, Y2
-	VPAND        const84<>+0(SB), Y2, Y2
+	VPSHUFB      const84<>+0(SB), Y2, Y2
+	VPSRLVD      const85<>+0(SB), Y2, Y2
+	VPAND        const86<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 6(CX), Y3
-	VPSHUFB      const82<>+0(SB), Y3, Y3
-	VPSRLVD      const83<>+0(SB), Y3, Y3
-	VPAND        const84<>+0(SB), Y3, Y3
+	VPSHUFB      const84<>+0(SB), Y3, Y3
+	VPSRLVD      const85<>+0(SB), Y3, Y3
+	VPAND        const86<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 12(CX), Y4
-	VPSHUFB      const82<>+0(SB), Y4, Y4
-	VPSRLVD      const83<>+0(SB), Y4, Y4
-	VPAND        const84<>+0(SB), Y4, Y4
+	VPSHUFB      const84<>+0(SB), Y4, Y4
+	VPSRLVD      const85<>+0(SB), Y4, Y4
+	VPAND        const86<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 16(CX), Y5
-	VPSHUFB      const85<>+0(SB), Y5, Y5
-	VPSRLVD      const83<>+0(SB), Y5, Y5
-	VPAND        const84<>+0(SB), Y5, Y5
+	VPSHUFB      const87<>+0(SB), Y5, Y5
+	VPSRLVD      const85<>+0(SB), Y5, Y5
+	VPAND        const86<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7342,29 +7582,29 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const82<>+0(SB)/8, $0x8080010080808000
-DATA const82<>+8(SB)/8, $0x8080800280800201
-DATA const82<>+16(SB)/8, $0x8080040380808003
-DATA const82<>+24(SB)/8, $0x8080800580800504
-GLOBL const82<>(SB), RODATA|NOPTR, $32
-
-DATA const83<>+0(SB)/8, $0x0000000600000000
-DATA const83<>+8(SB)/8, $0x0000000200000004
-DATA const83<>+16(SB)/8, $0x0000000600000000
-DATA const83<>+24(SB)/8, $0x0000000200000004
-GLOBL const83<>(SB), RODATA|NOPTR, $32
-
-DATA const84<>+0(SB)/8, $0x0000003f0000003f
-DATA const84<>+8(SB)/8, $0x0000003f0000003f
-DATA const84<>+16(SB)/8, $0x0000003f0000003f
-DATA const84<>+24(SB)/8, $0x0000003f0000003f
+DATA const84<>+0(SB)/8, $0x8080010080808000
+DATA const84<>+8(SB)/8, $0x8080800280800201
+DATA const84<>+16(SB)/8, $0x8080040380808003
+DATA const84<>+24(SB)/8, $0x8080800580800504
 GLOBL const84<>(SB), RODATA|NOPTR, $32
 
-DATA const85<>+0(SB)/8, $0x8080030280808002
-DATA const85<>+8(SB)/8, $0x8080800480800403
-DATA const85<>+16(SB)/8, $0x8080060580808005
-DATA const85<>+24(SB)/8, $0x8080800780800706
+DATA const85<>+0(SB)/8, $0x0000000600000000
+DATA const85<>+8(SB)/8, $0x0000000200000004
+DATA const85<>+16(SB)/8, $0x0000000600000000
+DATA const85<>+24(SB)/8, $0x0000000200000004
 GLOBL const85<>(SB), RODATA|NOPTR, $32
+
+DATA const86<>+0(SB)/8, $0x0000003f0000003f
+DATA const86<>+8(SB)/8, $0x0000003f0000003f
+DATA const86<>+16(SB)/8, $0x0000003f0000003f
+DATA const86<>+24(SB)/8, $0x0000003f0000003f
+GLOBL const86<>(SB), RODATA|NOPTR, $32
+
+DATA const87<>+0(SB)/8, $0x8080030280808002
+DATA const87<>+8(SB)/8, $0x8080800480800403
+DATA const87<>+16(SB)/8, $0x8080060580808005
+DATA const87<>+24(SB)/8, $0x8080800780800706
+GLOBL const87<>(SB), RODATA|NOPTR, $32
 
 // func affine8F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7532,24 +7772,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const70<>+0(SB), Y2, Y2
-	VPSRLVD      const71<>+0(SB), Y2, Y2
-	VPAND        const72<>+0(SB), Y2, Y2
+	VPSHUFB      const72<>+0(SB), Y2, Y2
+	VPSRLVD      const73<>+0(SB), Y2, Y2
+	VPAND        const74<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 3(CX), Y3
-	VPSHUFB      const70<>+0(SB), Y3, Y3
-	VPSRLVD      const71<>+0(SB), Y3, Y3
-	VPAND        const72<>+0(SB), Y3, Y3
+	VPSHUFB      const72<>+0(SB), Y3, Y3
+	VPSRLVD      const73<>+0(SB), Y3, Y3
+	VPAND        const74<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 4(CX), Y4
-	VPSHUFB      const73<>+0(SB), Y4, Y4
-	VPSRLVD      const71<>+0(SB), Y4, Y4
-	VPAND        const72<>+0(SB), Y4, Y4
+	VPSHUFB      const75<>+0(SB), Y4, Y4
+	VPSRLVD      const73<>+0(SB), Y4, Y4
+	VPAND        const74<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 4(CX), Y5
-	VPSHUFB      const74<>+0(SB), Y5, Y5
-	VPSRLVD      const71<>+0(SB), Y5, Y5
-	VPAND        const72<>+0(SB), Y5, Y5
+	VPSHUFB      const76<>+0(SB), Y5, Y5
+	VPSRLVD      const73<>+0(SB), Y5, Y5
+	VPAND        const74<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7624,10 +7864,10 @@ group:
 
 chunk:
 	VBROADCASTI128 (CX), Y2
-	VPSHUFB        const75<>+0(SB), Y2, Y2
+	VPSHUFB        const77<>+0(SB), Y2, Y2
 	VPSRLW         $0x04, Y2, Y3
-	VPAND          const76<>+0(SB), Y3, Y3
-	VPAND          const77<>+0(SB), Y2, Y2
+	VPAND          const78<>+0(SB), Y3, Y3
+	VPAND          const79<>+0(SB), Y2, Y2
 	VPOR           Y3, Y2, Y2
 	VPSHUFB        Y2, Y1, Y3
 	VPSHUFB        Y2, Y0, Y2
@@ -7682,24 +7922,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const78<>+0(SB), Y2, Y2
-	VPSRLVD      const79<>+0(SB), Y2, Y2
-	VPAND        const80<>+0(SB), Y2, Y2
+	VPSHUFB      const80<>+0(SB), Y2, Y2
+	VPSRLVD      const81<>+0(SB), Y2, Y2
+	VPAND        const82<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 5(CX), Y3
-	VPSHUFB      const78<>+0(SB), Y3, Y3
-	VPSRLVD      const79<>+0(SB), Y3, Y3
-	VPAND        const80<>+0(SB), Y3, Y3
+	VPSHUFB      const80<>+0(SB), Y3, Y3
+	VPSRLVD      const81<>+0(SB), Y3, Y3
+	VPAND        const82<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 10(CX), Y4
-	VPSHUFB      const78<>+0(SB), Y4, Y4
-	VPSRLVD      const79<>+0(SB), Y4, Y4
-	VPAND        const80<>+0(SB), Y4, Y4
+	VPSHUFB      const80<>+0(SB), Y4, Y4
+	VPSRLVD      const81<>+0(SB), Y4, Y4
+	VPAND        const82<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 12(CX), Y5
-	VPSHUFB      const81<>+0(SB), Y5, Y5
-	VPSRLVD      const79<>+0(SB), Y5, Y5
-	VPAND        const80<>+0(SB), Y5, Y5
+	VPSHUFB      const83<>+0(SB), Y5, Y5
+	VPSRLVD      const81<>+0(SB), Y5, Y5
+	VPAND        const82<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7764,24 +8004,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const82<>+0(SB), Y2, Y2
-	VPSRLVD      const83<>+0(SB), Y2, Y2
-	VPAND        const84<>+0(SB), Y2, Y2
+	VPSHUFB      const84<>+0(SB), Y2, Y2
+	VPSRLVD      const85<>+0(SB), Y2, Y2
+	VPAND        const86<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 6(CX), Y3
-	VPSHUFB      const82<>+0(SB), Y3, Y3
-	VPSRLVD      const83<>+0(SB), Y3, Y3
-	VPAND        const84<>+0(SB), Y3, Y3
+	VPSHUFB      const84<>+0(SB), Y3, Y3
+	VPSRLVD      const85<>+0(SB), Y3, Y3
+	VPAND        const86<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 12(CX), Y4
-	VPSHUFB      const82<>+0(SB), Y4, Y4
-	VPSRLVD      const83<>+0(SB), Y4, Y4
-	VPAND        const84<>+0(SB), Y4, Y4
+	VPSHUFB      const84<>+0(SB), Y4, Y4
+	VPSRLVD      const85<>+0(SB), Y4, Y4
+	VPAND        const86<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 16(CX), Y5
-	VPSHUFB      const85<>+0(SB), Y5, Y5
-	VPSRLVD      const83<>+0(SB), Y5, Y5
-	VPAND        const84<>+0(SB), Y5, Y5
+	VPSHUFB      const87<>+0(SB), Y5, Y5
+	VPSRLVD      const85<>+0(SB), Y5, Y5
+	VPAND        const86<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7975,24 +8215,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const70<>+0(SB), Y2, Y2
-	VPSRLVD      const71<>+0(SB), Y2, Y2
-	VPAND        const72<>+0(SB), Y2, Y2
+	VPSHUFB      const72<>+0(SB), Y2, Y2
+	VPSRLVD      const73<>+0(SB), Y2, Y2
+	VPAND        const74<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 3(CX), Y3
-	VPSHUFB      const70<>+0(SB), Y3, Y3
-	VPSRLVD      const71<>+0(SB), Y3, Y3
-	VPAND        const72<>+0(SB), Y3, Y3
+	VPSHUFB      const72<>+0(SB), Y3, Y3
+	VPSRLVD      const73<>+0(SB), Y3, Y3
+	VPAND        const74<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 4(CX), Y4
-	VPSHUFB      const73<>+0(SB), Y4, Y4
-	VPSRLVD      const71<>+0(SB), Y4, Y4
-	VPAND        const72<>+0(SB), Y4, Y4
+	VPSHUFB      const75<>+0(SB), Y4, Y4
+	VPSRLVD      const73<>+0(SB), Y4, Y4
+	VPAND        const74<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 4(CX), Y5
-	VPSHUFB      const74<>+0(SB), Y5, Y5
-	VPSRLVD      const71<>+0(SB), Y5, Y5
-	VPAND        const72<>+0(SB), Y5, Y5
+	VPSHUFB      const76<>+0(SB), Y5, Y5
+	VPSRLVD      const73<>+0(SB), Y5, Y5
+	VPAND        const74<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -8065,10 +8305,10 @@ group:
 
 chunk:
 	VBROADCASTI128 (CX), Y2
-	VPSHUFB        const75<>+0(SB), Y2, Y2
+	VPSHUFB        const77<>+0(SB), Y2, Y2
 	VPSRLW         $0x04, Y2, Y3
-	VPAND          const76<>+0(SB), Y3, Y3
-	VPAND          const77<>+0(SB), Y2, Y2
+	VPAND          const78<>+0(SB), Y3, Y3
+	VPAND          const79<>+0(SB), Y2, Y2
 	VPOR           Y3, Y2, Y2
 	VPSHUFB        Y2, Y1, Y3
 	VPSHUFB        Y2, Y0, Y2
@@ -8121,24 +8361,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const78<>+0(SB), Y2, Y2
-	VPSRLVD      const79<>+0(SB), Y2, Y2
-	VPAND        const80<>+0(SB), Y2, Y2
+	VPSHUFB      const80<>+0(SB), Y2, Y2
+	VPSRLVD      const81<>+0(SB), Y2, Y2
+	VPAND        const82<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 5(CX), Y3
-	VPSHUFB      const78<>+0(SB), Y3, Y3
-	VPSRLVD      const79<>+0(SB), Y3, Y3
-	VPAND        const80<>+0(SB), Y3, Y3
+	VPSHUFB      const80<>+0(SB), Y3, Y3
+	VPSRLVD      const81<>+0(SB), Y3, Y3
+	VPAND        const82<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 10(CX), Y4
-	VPSHUFB      const78<>+0(SB), Y4, Y4
-	VPSRLVD      const79<>+0(SB), Y4, Y4
-	VPAND        const80<>+0(SB), Y4, Y4
+	VPSHUFB      const80<>+0(SB), Y4, Y4
+	VPSRLVD      const81<>+0(SB), Y4, Y4
+	VPAND        const82<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 12(CX), Y5
-	VPSHUFB      const81<>+0(SB), Y5, Y5
-	VPSRLVD      const79<>+0(SB), Y5, Y5
-	VPAND        const80<>+0(SB), Y5, Y5
+	VPSHUFB      const83<>+0(SB), Y5, Y5
+	VPSRLVD      const81<>+0(SB), Y5, Y5
+	VPAND        const82<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -8201,24 +8441,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const82<>+0(SB), Y2, Y2
-	VPSRLVD      const83<>+0(SB), Y2, Y2
-	VPAND        const84<>+0(SB), Y2, Y2
+	VPSHUFB      const84<>+0(SB), Y2, Y2
+	VPSRLVD      const85<>+0(SB), Y2, Y2
+	VPAND        const86<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 6(CX), Y3
-	VPSHUFB      const82<>+0(SB), Y3, Y3
-	VPSRLVD      const83<>+0(SB), Y3, Y3
-	VPAND        const84<>+0(SB), Y3, Y3
+	VPSHUFB      const84<>+0(SB), Y3, Y3
+	VPSRLVD      const85<>+0(SB), Y3, Y3
+	VPAND        const86<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 12(CX), Y4
-	VPSHUFB      const82<>+0(SB), Y4, Y4
-	VPSRLVD      const83<>+0(SB), Y4, Y4
-	VPAND        const84<>+0(SB), Y4, Y4
+	VPSHUFB      const84<>+0(SB), Y4, Y4
+	VPSRLVD      const85<>+0(SB), Y4, Y4
+	VPAND        const86<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 16(CX), Y5
-	VPSHUFB      const85<>+0(SB), Y5, Y5
-	VPSRLVD      const83<>+0(SB), Y5, Y5
-	VPAND        const84<>+0(SB), Y5, Y5
+	VPSHUFB      const87<>+0(SB), Y5, Y5
+	VPSRLVD      const85<>+0(SB), Y5, Y5
+	VPAND        const86<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -8342,8 +8582,8 @@ group:
 	VPBROADCASTB (DX), Y0
 	VPAND        const45<>+0(SB), Y0, Y0
 	VPSLLD       $0x17, Y0, Y0
-	VMULPS       const86<>+0(SB), Y0, Y1
-	VMULPS       const87<>+0(SB), Y0, Y0
+	VMULPS       const88<>+0(SB), Y0, Y1
+	VMULPS       const89<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y1, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	VINSERTI128  $0x01, X0, Y1, Y0
@@ -8354,10 +8594,10 @@ group:
 
 chunk:
 	VBROADCASTI128 (CX), Y2
-	VPSHUFB        const75<>+0(SB), Y2, Y2
+	VPSHUFB        const77<>+0(SB), Y2, Y2
 	VPSRLW         $0x04, Y2, Y3
-	VPAND          const76<>+0(SB), Y3, Y3
-	VPAND          const77<>+0(SB), Y2, Y2
+	VPAND          const78<>+0(SB), Y3, Y3
+	VPAND          const79<>+0(SB), Y2, Y2
 	VPOR           Y3, Y2, Y2
 	VPSHUFB        Y2, Y1, Y3
 	VPSHUFB        Y2, Y0, Y2
@@ -8379,17 +8619,17 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const86<>+0(SB)/8, $0x3f00000000000000
-DATA const86<>+8(SB)/8, $0x3fc000003f800000
-DATA const86<>+16(SB)/8, $0x4040000040000000
-DATA const86<>+24(SB)/8, $0x40c0000040800000
-GLOBL const86<>(SB), RODATA|NOPTR, $32
+DATA const88<>+0(SB)/8, $0x3f00000000000000
+DATA const88<>+8(SB)/8, $0x3fc000003f800000
+DATA const88<>+16(SB)/8, $0x4040000040000000
+DATA const88<>+24(SB)/8, $0x40c0000040800000
+GLOBL const88<>(SB), RODATA|NOPTR, $32
 
-DATA const87<>+0(SB)/8, $0xbf00000080000000
-DATA const87<>+8(SB)/8, $0xbfc00000bf800000
-DATA const87<>+16(SB)/8, $0xc0400000c0000000
-DATA const87<>+24(SB)/8, $0xc0c00000c0800000
-GLOBL const87<>(SB), RODATA|NOPTR, $32
+DATA const89<>+0(SB)/8, $0xbf00000080000000
+DATA const89<>+8(SB)/8, $0xbfc00000bf800000
+DATA const89<>+16(SB)/8, $0xc0400000c0000000
+DATA const89<>+24(SB)/8, $0xc0c00000c0800000
+GLOBL const89<>(SB), RODATA|NOPTR, $32
 
 // func mxfp8U8AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -8413,8 +8653,8 @@ group:
 	TESTL        $0x00010000, R8
 	JNZ          done
 	VPBROADCASTB (DX), Y0
-	VPMINUB      const88<>+0(SB), Y0, Y0
-	VPADDB       const89<>+0(SB), Y0, Y0
+	VPMINUB      const90<>+0(SB), Y0, Y0
+	VPADDB       const91<>+0(SB), Y0, Y0
 	VPAND        const45<>+0(SB), Y0, Y0
 	VPSLLD       $0x17, Y0, Y0
 	MOVQ         DI, R8
@@ -8460,17 +8700,17 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const88<>+0(SB)/8, $0xc8c8c8c8c8c8c8c8
-DATA const88<>+8(SB)/8, $0xc8c8c8c8c8c8c8c8
-DATA const88<>+16(SB)/8, $0xc8c8c8c8c8c8c8c8
-DATA const88<>+24(SB)/8, $0xc8c8c8c8c8c8c8c8
-GLOBL const88<>(SB), RODATA|NOPTR, $32
+DATA const90<>+0(SB)/8, $0xc8c8c8c8c8c8c8c8
+DATA const90<>+8(SB)/8, $0xc8c8c8c8c8c8c8c8
+DATA const90<>+16(SB)/8, $0xc8c8c8c8c8c8c8c8
+DATA const90<>+24(SB)/8, $0xc8c8c8c8c8c8c8c8
+GLOBL const90<>(SB), RODATA|NOPTR, $32
 
-DATA const89<>+0(SB)/8, $0x0808080808080808
-DATA const89<>+8(SB)/8, $0x0808080808080808
-DATA const89<>+16(SB)/8, $0x0808080808080808
-DATA const89<>+24(SB)/8, $0x0808080808080808
-GLOBL const89<>(SB), RODATA|NOPTR, $32
+DATA const91<>+0(SB)/8, $0x0808080808080808
+DATA const91<>+8(SB)/8, $0x0808080808080808
+DATA const91<>+16(SB)/8, $0x0808080808080808
+DATA const91<>+24(SB)/8, $0x0808080808080808
+GLOBL const91<>(SB), RODATA|NOPTR, $32
 
 // func nvfp4U8AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -8495,8 +8735,8 @@ group:
 	VMULPS       const7<>+0(SB), Y1, Y1
 	VPERMILPS    $0x00, Y1, Y2
 	VPERMILPS    $0x55, Y1, Y1
-	VMULPS       const86<>+0(SB), Y2, Y2
-	VMULPS       const86<>+0(SB), Y1, Y1
+	VMULPS       const88<>+0(SB), Y2, Y2
+	VMULPS       const88<>+0(SB), Y1, Y1
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y1
 	VCVTPS2PH    $0x00, Y2, X2
@@ -8509,10 +8749,10 @@ group:
 
 chunk:
 	VBROADCASTI128 (CX), Y3
-	VPSHUFB        const75<>+0(SB), Y3, Y3
+	VPSHUFB        const77<>+0(SB), Y3, Y3
 	VPSRLW         $0x04, Y3, Y4
-	VPAND          const76<>+0(SB), Y4, Y4
-	VPAND          const77<>+0(SB), Y3, Y3
+	VPAND          const78<>+0(SB), Y4, Y4
+	VPAND          const79<>+0(SB), Y3, Y3
 	VPOR           Y4, Y3, Y3
 	VPSLLW         $0x04, Y3, Y4
 	VPAND          const51<>+0(SB), Y4, Y4

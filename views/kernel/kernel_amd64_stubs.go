@@ -103,6 +103,18 @@ func tq2_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 // tq1_0AVX2 decodes blocks of 54 bytes until one has a scale that is not finite; rest counts from that one.
 func tq1_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 
+// picksAVX2 decodes blocks of n bytes, n at least 32.
+func picksAVX2(dst *byte, src *byte, blocks int, n int, halves uint64)
+
+// picks16AVX2 decodes blocks of 16 bytes; rest is 0.
+func picks16AVX2(dst *byte, src *byte, blocks int, halves uint64) (rest int)
+
+// scaledE5M2AVX2 decodes blocks of 32 codes; rest is 0.
+func scaledE5M2AVX2(dst *byte, src *byte, blocks int, scale float32) (rest int)
+
+// scaledE4M3AVX2 decodes blocks of 32 codes; rest is 0.
+func scaledE4M3AVX2(dst *byte, src *byte, blocks int, scale float32) (rest int)
+
 // affine2F16AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func affine2F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 

@@ -36,10 +36,15 @@ func table16(a, b VecVirtual) table {
 // table8 rounds eight values.
 func table8(a VecVirtual) table {
 	VCVTPS2PH(Imm(0), a, a.AsX())
+	return tableOf(a)
+}
+
+// tableOf takes the eight halves in the lower lane.
+func tableOf(y VecVirtual) table {
 	t := table{YMM(), YMM()}
-	VPSHUFB(split().Offset(0), a.AsX(), a.AsX())
-	VPERMQ(Imm(0), a, t.low)
-	VPERMQ(Imm(0b01_01_01_01), a, t.high)
+	VPSHUFB(split(), y.AsX(), y.AsX())
+	VPERMQ(Imm(0b00_00_00_00), y, t.low)
+	VPERMQ(Imm(0b01_01_01_01), y, t.high)
 	return t
 }
 

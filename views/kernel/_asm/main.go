@@ -25,6 +25,8 @@ func main() {
 	fp4()
 	grids()
 	ternary()
+	picks()
+	scaled()
 	groups()
 	Generate()
 }

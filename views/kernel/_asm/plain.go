@@ -52,14 +52,11 @@ func plain() {
 		}
 		return h
 	})
-	// A code is the upper byte of its half. NaN gets its quiet bit, as not all have it.
 	float("f8_E5M2", 1, func(src Mem) [2]VecVirtual {
 		h := upperBytes(src)
 		for _, y := range h {
-			nan := YMM()
-			VPAND(words(0x7FFF), y, nan)
-			VPCMPGTW(words(0x7C00), nan, nan)
-			VPAND(words(0x0200), nan, nan)
+			nan := nanE5M2(y)
+			VPAND(words(0x0200), nan, nan) // the quiet bit, which not all have
 			VPOR(nan, y, y)
 		}
 		return h
@@ -67,16 +64,59 @@ func plain() {
 	float("f8_E4M3", 1, func(src Mem) [2]VecVirtual {
 		h := upperBytes(src)
 		for i, y := range h {
-			nan := YMM()
-			VPAND(words(0x7F00), y, nan)
-			VPCMPEQW(words(0x7F00), nan, nan)
+			nan := nanE4M3(y)
 			VPAND(words(0x7E00), nan, nan)
-			v := halves(e4m3(y))
-			h[i] = join(times(v[0], floats(256)), times(v[1], floats(256)))
+			v := valueE4M3(y)
+			h[i] = join(v[0], v[1])
 			VPOR(nan, h[i], h[i])
 		}
 		return h
 	})
+}
+
+// scaled emits the kernels of 8-bit floats times a finite scale that is not zero, 32 at a time. NaN has no sign here.
+func scaled() {
+	float := func(name string, nan func(y VecVirtual) VecVirtual, value func(y VecVirtual) [2]VecVirtual) {
+		TEXT("scaled"+name+"AVX2", NOSPLIT, "func(dst, src *byte, blocks int, scale float32) (rest int)")
+		Doc("scaled" + name + "AVX2 decodes blocks of 32 codes; rest is 0.")
+		loop(32, 32, func() func(dst, src Mem) {
+			d, quiet := YMM(), inRegister(words(0x7E00))
+			Load(Param("scale"), d.AsX())
+			VBROADCASTSS(d.AsX(), d)
+			return func(dst, src Mem) {
+				for i, y := range upperBytes(src) {
+					isNaN := nan(y)
+					v := value(y)
+					h := join(times(v[0], d), times(v[1], d))
+					VPBLENDVB(isNaN, quiet, h, h)
+					VMOVDQU(h, dst.Offset(32*i))
+				}
+			}
+		})
+	}
+	float("E5M2", nanE5M2, halves)
+	float("E4M3", nanE4M3, valueE4M3)
+}
+
+// nanE5M2 and nanE4M3 find the NaNs among codes in the upper bytes of words.
+func nanE5M2(y VecVirtual) VecVirtual {
+	nan := YMM()
+	VPAND(words(0x7FFF), y, nan)
+	VPCMPGTW(words(0x7C00), nan, nan)
+	return nan
+}
+
+func nanE4M3(y VecVirtual) VecVirtual {
+	nan := YMM()
+	VPAND(words(0x7F00), y, nan)
+	VPCMPEQW(words(0x7F00), nan, nan)
+	return nan
+}
+
+// valueE4M3 returns codes in the upper bytes of words as F32.
+func valueE4M3(y VecVirtual) [2]VecVirtual {
+	v := halves(e4m3(y))
+	return [2]VecVirtual{times(v[0], floats(256)), times(v[1], floats(256))}
 }
 
 // upperBytes returns 32 bytes as the upper ones of words.

@@ -108,3 +108,63 @@ func trits(b VecVirtual) VecVirtual {
 	VPABSB(r, r)
 	return r
 }
+
+// picks emits the kernels of two-bit codes that choose from four halves: blocks of n bytes, the highest bits of each
+// giving the first n elements. Those of 32 bytes and more take the last 32 of a block again where n is no multiple.
+func picks() {
+	TEXT("picksAVX2", NOSPLIT, "func(dst, src *byte, blocks, n int, halves uint64)")
+	Doc("picksAVX2 decodes blocks of n bytes, n at least 32.")
+	dst, src, blocks, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("blocks"), GP64()), Load(Param("n"), GP64())
+	t := fromHalves()
+	last, i, out, stride := GP64(), GP64(), GP64(), GP64()
+	LEAQ(Mem{Base: n, Disp: -32}, last)
+	LEAQ(Mem{Base: n, Index: n, Scale: 1}, stride)
+	TESTQ(blocks, blocks)
+	JLE(LabelRef("done"))
+	Label("block")
+	XORQ(i, i)
+	Label("chunk")
+	y := cross(Mem{Base: src, Index: i, Scale: 1})
+	LEAQ(Mem{Base: dst, Index: i, Scale: 2}, out)
+	for shift := 6; shift >= 0; shift -= 2 {
+		t.store(twoBits(y, shift), Mem{Base: out})
+		ADDQ(stride, out)
+	}
+	ADDQ(Imm(32), i)
+	CMPQ(i, n)
+	JEQ(LabelRef("next"))
+	CMPQ(i, last)
+	CMOVQGT(last, i)
+	JMP(LabelRef("chunk"))
+	Label("next")
+	ADDQ(n, src)
+	LEAQ(Mem{Base: dst, Index: n, Scale: 8}, dst)
+	DECQ(blocks)
+	JNZ(LabelRef("block"))
+	Label("done")
+	VZEROUPPER()
+	RET()
+
+	TEXT("picks16AVX2", NOSPLIT, "func(dst, src *byte, blocks int, halves uint64) (rest int)")
+	Doc("picks16AVX2 decodes blocks of 16 bytes; rest is 0.")
+	loop(16, 64, func() func(dst, src Mem) {
+		t := fromHalves()
+		return func(dst, src Mem) {
+			b := YMM()
+			VMOVDQU(src, b.AsX())
+			VPERMQ(Imm(0b01_01_00_00), b, b)
+			for i, shifts := range []Mem{quads(6, 4), quads(2, 0)} {
+				y := YMM()
+				VPSRLVQ(shifts, b, y)
+				VPAND(bytes(3), y, y)
+				t.store(y, dst.Offset(64*i))
+			}
+		}
+	})
+}
+
+func fromHalves() table {
+	y := YMM()
+	VMOVQ(Load(Param("halves"), GP64()), y.AsX())
+	return tableOf(y)
+}
