@@ -51,7 +51,7 @@ func TestFloat8(t *testing.T) {
 func TestScaledF8(t *testing.T) {
 	codes := make([]byte, 1024)
 	for i := range codes {
-		codes[i] = byte(i * 5)
+		codes[i] = byte(i*5 + i/256*45) // a code's place in a vector varies
 	}
 	public := &implementation{name: "exported", scaled: map[string]scaledFunc{"F8_E4M3": ScaledF8, "F8_E5M2": ScaledF8E5M2}}
 	for _, f := range []struct {

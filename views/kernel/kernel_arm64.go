@@ -10,8 +10,16 @@ func native() *implementation {
 		"Q4_0": neonQ4_0,
 		"Q8_0": neonQ8_0,
 		"Q4_K": neonQ4_K,
+		"Q5_K": neonQ5_K,
 		"Q6_K": neonQ6_K,
-	}, groups: map[groupKey]groupFunc{}}
+
+		"IQ4_NL": neonIQ4_NL,
+		"MXFP4":  neonMXFP4,
+	}, groups: map[groupKey]groupFunc{
+		{"mxfp4", 4, "U8"}: neonMX4,
+	}, scaled: map[string]scaledFunc{
+		"F8_E4M3": neonE4M3,
+	}, picks: neonPicks}
 	for _, bits := range []int{2, 3, 4, 5, 6, 8} {
 		for kind, scale := range []string{"F16", "BF16", "F32"} {
 			neon.groups[groupKey{"affine", bits, scale}] = neonAffine(bits, kind, scale)
@@ -57,6 +65,9 @@ func q8_0NEON(dst, src *byte, n int) (done int)
 func q4_KNEON(dst, src *byte, n int) (done int)
 
 //go:noescape
+func q5_KNEON(dst, src *byte, n int) (done int)
+
+//go:noescape
 func q6_KNEON(dst, src *byte, n int) (done int)
 
 func neonQ4_0(dst, src []byte) {
@@ -80,10 +91,57 @@ func neonQ4_K(dst, src []byte) {
 	}
 }
 
+func neonQ5_K(dst, src []byte) {
+	for len(src) > 0 {
+		done := q5_KNEON(&dst[0], &src[0], len(src)/176)
+		dst, src = goBlock(q5_K, dst[512*done:], src[176*done:], 512, 176)
+	}
+}
+
 func neonQ6_K(dst, src []byte) {
 	for len(src) > 0 {
 		done := q6_KNEON(&dst[0], &src[0], len(src)/210)
 		dst, src = goBlock(q6_K, dst[512*done:], src[210*done:], 512, 210)
+	}
+}
+
+//go:noescape
+func iq4_NLNEON(dst, src *byte, n int, levels *[16]int8) (done int)
+
+// No scale of MXFP4 makes a NaN.
+//
+//go:noescape
+func mxfp4NEON(dst, src *byte, n int, levels *[16]int8, scales *[256]float32)
+
+var (
+	neonIQ4Levels = int8Levels(&iq4Levels)
+	neonFP4Levels = int8Levels(&fp4Levels)
+	neonE8M0Half  = func() (t [256]float32) {
+		for e := range t {
+			t[e] = e8m0[e] / 2
+		}
+		t[255] = 0x1p127
+		return t
+	}()
+)
+
+func int8Levels(levels *[16]float32) (t [16]int8) {
+	for c, x := range levels {
+		t[c] = int8(x)
+	}
+	return t
+}
+
+func neonIQ4_NL(dst, src []byte) {
+	for len(src) > 0 {
+		done := iq4_NLNEON(&dst[0], &src[0], len(src)/18, &neonIQ4Levels)
+		dst, src = goBlock(iq4_NL, dst[64*done:], src[18*done:], 64, 18)
+	}
+}
+
+func neonMXFP4(dst, src []byte) {
+	if len(src) > 0 {
+		mxfp4NEON(&dst[0], &src[0], len(src)/17, &neonFP4Levels, &neonE8M0Half)
 	}
 }
 
@@ -94,69 +152,4 @@ func goBlock(decode func(dst, src []byte), dst, src []byte, out, in int) ([]byte
 	}
 	decode(dst[:out], src[:in])
 	return dst[out:], src[in:]
-}
-
-// affineNEON decodes n groups of a multiple of 8 elements. It reads codes 8 bytes at a time, so up to 6 bytes behind
-// them. kind says how scales and biases are stored: 0 F16, 1 BF16, 2 F32. It stops as the block decoders do.
-//
-//go:noescape
-func affineNEON(dst, codes, scales, biases *byte, n, group, bits, kind int, unpack *affineUnpack) (done int)
-
-// affineUnpack takes 8 codes out of 8 bytes: windows gathers the two bytes that code i lies in into 16-bit lane i,
-// shifts moves it down (a negative shift is one to the right), mask cuts what is above.
-type affineUnpack struct {
-	windows [16]byte
-	shifts  [8]int16
-	mask    [8]uint16
-}
-
-func makeAffineUnpack(bits int) *affineUnpack {
-	u := &affineUnpack{}
-	for i := range 8 {
-		at := i * bits
-		u.windows[2*i], u.windows[2*i+1] = byte(at/8), byte(at/8+1) // byte 8 does not exist: TBL gives 0
-		if at/8 == 7 {
-			u.windows[2*i+1] = 0xFF
-		}
-		u.shifts[i] = int16(-(at % 8))
-		u.mask[i] = 1<<bits - 1
-	}
-	return u
-}
-
-func neonAffine(bits, kind int, scale string) groupFunc {
-	unpack, size := makeAffineUnpack(bits), scaleBytes[scale]
-	plain := goGroups[groupKey{"affine", bits, scale}]
-	return func(dst, codes, scales, biases []byte, factor float32, group int) {
-		bytes := group * bits / 8
-		// All groups but the last: what is read behind one belongs to the next.
-		n := len(scales)/size - 1
-		for n > 0 {
-			done := affineNEON(&dst[0], &codes[0], &scales[0], &biases[0], n, group, bits, kind, unpack)
-			n -= done
-			dst, codes, scales, biases = dst[2*group*done:], codes[bytes*done:], scales[size*done:], biases[size*done:]
-			if n > 0 {
-				plain(dst[:2*group], codes[:bytes], scales[:size], biases[:size], factor, group)
-				n--
-				dst, codes, scales, biases = dst[2*group:], codes[bytes:], scales[size:], biases[size:]
-			}
-		}
-		if n < 0 {
-			return
-		}
-		// The last one: its last 32 codes from a copy with room behind it.
-		var last [32 + 8]byte
-		head := bytes - 4*bits
-		copy(last[:], codes[head:])
-		done := 1
-		if head > 0 {
-			done = affineNEON(&dst[0], &codes[0], &scales[0], &biases[0], 1, group-32, bits, kind, unpack)
-		}
-		if done == 1 {
-			done = affineNEON(&dst[2*(group-32)], &last[0], &scales[0], &biases[0], 1, 32, bits, kind, unpack)
-		}
-		if done == 0 {
-			plain(dst, codes, scales, biases, factor, group)
-		}
-	}
 }

@@ -2,72 +2,7 @@
 
 #include "textflag.h"
 
-// Vector instructions that Go's assembler lacks, by register number: source operands first, destination last.
-#define FCVTN(n, d) WORD $(0x0E216800 | (n)<<5 | (d))          // fcvtn  Vd.4h, Vn.4s
-#define FCVTN2(n, d) WORD $(0x4E216800 | (n)<<5 | (d))         // fcvtn2 Vd.8h, Vn.4s
-#define SCVTF(n, d) WORD $(0x4E21D800 | (n)<<5 | (d))          // scvtf  Vd.4s, Vn.4s
-#define UCVTF(n, d) WORD $(0x6E21D800 | (n)<<5 | (d))          // ucvtf  Vd.4s, Vn.4s
-#define FMUL(m, n, d) WORD $(0x6E20DC00 | (m)<<16 | (n)<<5 | (d)) // fmul  Vd.4s, Vn.4s, Vm.4s
-#define FADD(m, n, d) WORD $(0x4E20D400 | (m)<<16 | (n)<<5 | (d)) // fadd  Vd.4s, Vn.4s, Vm.4s
-#define FSUB(m, n, d) WORD $(0x4EA0D400 | (m)<<16 | (n)<<5 | (d)) // fsub  Vd.4s, Vn.4s, Vm.4s
-#define FCMEQ(m, n, d) WORD $(0x4E20E400 | (m)<<16 | (n)<<5 | (d)) // fcmeq Vd.4s, Vn.4s, Vm.4s
-#define SXTLB(n, d) WORD $(0x0F08A400 | (n)<<5 | (d))          // sxtl  Vd.8h, Vn.8b
-#define SXTLB2(n, d) WORD $(0x4F08A400 | (n)<<5 | (d))         // sxtl2 Vd.8h, Vn.16b
-#define SXTLH(n, d) WORD $(0x0F10A400 | (n)<<5 | (d))          // sxtl  Vd.4s, Vn.4h
-#define SXTLH2(n, d) WORD $(0x4F10A400 | (n)<<5 | (d))         // sxtl2 Vd.4s, Vn.8h
-#define XTN(n, d) WORD $(0x0E612800 | (n)<<5 | (d))            // xtn   Vd.4h, Vn.4s
-#define XTN2(n, d) WORD $(0x4E612800 | (n)<<5 | (d))           // xtn2  Vd.8h, Vn.4s
-#define USHL(m, n, d) WORD $(0x6E604400 | (m)<<16 | (n)<<5 | (d)) // ushl  Vd.8h, Vn.8h, Vm.8h
-
-// All decoders: R0 output, R1 source, R2 blocks left, R6 blocks in all.
-#define BLOCKS(dst, src, n) \
-	MOVD dst, R0 \
-	MOVD src, R1 \
-	MOVD n, R2   \
-	MOVD R2, R6
-
-// HALF leaves the half at off(R1) as F32 in all lanes of vd (Fd its scalar name), or jumps if it is not finite.
-#define HALF(off, fd, vd, stop) \
-	MOVHU off(R1), R3        \
-	AND   $0x7C00, R3, R4    \
-	CMP   $0x7C00, R4        \
-	BEQ   stop               \
-	FMOVS R3, fd             \
-	FCVTHS fd, fd            \
-	VDUP  vd.S[0], vd.S4
-
-// FLOATS widens the 16 signed bytes of Vb to F32 in V20 to V23. Codes are at most 63, so signed serves all.
-#define FLOATS(b) \
-	SXTLB(b, 24)  \
-	SXTLB2(b, 25) \
-	SXTLH(24, 20)  \
-	SXTLH2(24, 21) \
-	SXTLH(25, 22)  \
-	SXTLH2(25, 23) \
-	SCVTF(20, 20) \
-	SCVTF(21, 21) \
-	SCVTF(22, 22) \
-	SCVTF(23, 23)
-
-#define EACH(op, m) \
-	op(m, 20, 20) \
-	op(m, 21, 21) \
-	op(m, 22, 22) \
-	op(m, 23, 23)
-
-// STORE rounds V20 to V23 to 16 halves at R0.
-#define STORE \
-	FCVTN(20, 24)  \
-	FCVTN2(21, 24) \
-	FCVTN(22, 25)  \
-	FCVTN2(23, 25) \
-	VST1.P [V24.H8, V25.H8], 32(R0)
-
-// PRODUCT decodes the 16 signed bytes of Vb times the scale in all lanes of Vs.
-#define PRODUCT(b, s) \
-	FLOATS(b)     \
-	EACH(FMUL, s) \
-	STORE
+#include "kernel_arm64.h"
 
 // STOREKEEPSIGN is STORE for floats that may be NaN. The rounded NaN is quiet and has the sign; the mask of lanes that
 // equal themselves clears its payload. V30 holds 0xFE00 in each lane.
@@ -165,6 +100,54 @@ stop:
 	MOVD R6, done+24(FP)
 	RET
 
+// LEVELS decodes 16 bytes of nibbles in V2 by the levels in V30, times the scale in V0.
+#define LEVELS \
+	VAND  V31.B16, V2.B16, V1.B16   \
+	VUSHR $4, V2.B16, V2.B16        \
+	VTBL  V1.B16, [V30.B16], V1.B16 \
+	VTBL  V2.B16, [V30.B16], V2.B16 \
+	PRODUCT(1, 0)                   \
+	PRODUCT(2, 0)
+
+// func iq4_NLNEON(dst, src *byte, n int, levels *[16]int8) (done int)
+TEXT ·iq4_NLNEON(SB), NOSPLIT, $0-40
+	BLOCKS(dst+0(FP), src+8(FP), n+16(FP))
+	MOVD  levels+24(FP), R7
+	VLD1  (R7), [V30.B16]
+	VMOVI $15, V31.B16
+
+loop:
+	CBZ R2, stop
+	HALF(0, F0, V0, stop)
+	ADD    $2, R1
+	VLD1.P 16(R1), [V2.B16]
+	LEVELS
+	SUB $1, R2
+	B   loop
+
+stop:
+	SUB  R2, R6
+	MOVD R6, done+32(FP)
+	RET
+
+// func mxfp4NEON(dst, src *byte, n int, levels *[16]int8, scales *[256]float32)
+TEXT ·mxfp4NEON(SB), NOSPLIT, $0-40
+	BLOCKS(dst+0(FP), src+8(FP), n+16(FP))
+	MOVD  levels+24(FP), R7
+	MOVD  scales+32(FP), R8
+	VLD1  (R7), [V30.B16]
+	VMOVI $15, V31.B16
+
+loop:
+	MOVBU.P 1(R1), R3
+	FMOVS   (R8)(R3<<2), F0
+	VDUP    V0.S[0], V0.S4
+	VLD1.P  16(R1), [V2.B16]
+	LEVELS
+	SUBS $1, R2
+	BGT  loop
+	RET
+
 // SIXBITS turns 8 unsigned bytes in Rr into F32 times Vd, in Va and Vb (numbers a, b).
 #define SIXBITS(r, d, a, va, b, vb) \
 	VMOV   r, V16.D[0]     \
@@ -176,65 +159,106 @@ stop:
 	FMUL(d, a, a) \
 	FMUL(d, b, b)
 
-// SUBBLOCKS decodes two sub-blocks of Q4_K from 32 bytes at R1: low nibbles with lane i of the scales vs and the
-// minima vm, high nibbles with lane j.
-#define SUBBLOCKS(vs, vm, i, j) \
+// SUBBLOCKS decodes two sub-blocks of Q4_K or Q5_K from 32 bytes at R1: low nibbles with lane i of the scales vs and
+// the minima vm, high nibbles with lane j. fifth adds the fifth bits to V3.
+#define SUBBLOCKS(vs, vm, i, j, fifth) \
 	VLD1.P 32(R1), [V1.B16, V2.B16] \
 	VDUP  vs.S[i], V16.S4           \
 	VDUP  vm.S[i], V17.S4           \
 	VAND  V31.B16, V1.B16, V3.B16   \
-	NIBBLES                         \
+	fifth(V6)                       \
+	CODES                           \
 	VAND  V31.B16, V2.B16, V3.B16   \
-	NIBBLES                         \
+	fifth(V7)                       \
+	CODES                           \
 	VDUP  vs.S[j], V16.S4           \
 	VDUP  vm.S[j], V17.S4           \
 	VUSHR $4, V1.B16, V3.B16        \
-	NIBBLES                         \
+	fifth(V6)                       \
+	CODES                           \
 	VUSHR $4, V2.B16, V3.B16        \
-	NIBBLES
+	fifth(V7)                       \
+	CODES
 
-// NIBBLES decodes the bytes of V3 with scale V16 and minimum V17.
-#define NIBBLES \
+// CODES decodes the bytes of V3 with scale V16 and minimum V17.
+#define CODES \
 	FLOATS(3)      \
 	EACH(FMUL, 16) \
 	EACH(FSUB, 17) \
 	STORE
 
+#define NOFIFTH(qh) \
+
+// FIFTH takes the lowest bit of each byte of qh. V30 is 1 in each.
+#define FIFTH(qh) \
+	VAND  V30.B16, qh.B16, V18.B16 \
+	VSHL  $4, V18.B16, V18.B16     \
+	VORR  V18.B16, V3.B16, V3.B16  \
+	VUSHR $1, qh.B16, qh.B16
+
+// SCALES leaves the eight scales of a block of Q4_K or Q5_K in V8 and V9 and the minima in V10 and V11, all times d or
+// dmin; see scaleMin. MASKS sets what it needs.
+#define SCALES(stop) \
+	HALF(0, F4, V4, stop)          \
+	HALF(2, F5, V5, stop)          \
+	MOVWU 4(R1), R7                \
+	MOVWU 8(R1), R8                \
+	MOVWU 12(R1), R9               \
+	AND   R14, R7, R10             \
+	AND   R14, R8, R11             \
+	AND   R7>>2, R15, R7           \ // the upper two bits of each byte, as bits 4 and 5
+	AND   R8>>2, R15, R8           \
+	AND   R9, R13, R12             \
+	ORR   R12, R7, R7              \
+	AND   R9>>4, R13, R12          \
+	ORR   R12, R8, R8              \
+	ORR   R7<<32, R10, R10         \
+	ORR   R8<<32, R11, R11         \
+	SIXBITS(R10, 4, 8, V8, 9, V9)  \
+	SIXBITS(R11, 5, 10, V10, 11, V11)
+
+#define MASKS \
+	VMOVI $15, V31.B16    \
+	MOVD  $0x0F0F0F0F, R13 \
+	MOVD  $0x3F3F3F3F, R14 \
+	MOVD  $0x30303030, R15
+
 // func q4_KNEON(dst, src *byte, n int) (done int)
 TEXT ·q4_KNEON(SB), NOSPLIT, $0-32
 	BLOCKS(dst+0(FP), src+8(FP), n+16(FP))
-	VMOVI $15, V31.B16
-	MOVD  $0x0F0F0F0F, R13
-	MOVD  $0x3F3F3F3F, R14
-	MOVD  $0x30303030, R15
+	MASKS
 
 loop:
 	CBZ R2, stop
-	HALF(0, F4, V4, stop)
-	HALF(2, F5, V5, stop)
-
-	// Eight scales in R10, eight minima in R11; see scaleMin.
-	MOVWU 4(R1), R7
-	MOVWU 8(R1), R8
-	MOVWU 12(R1), R9
-	AND   R14, R7, R10
-	AND   R14, R8, R11
-	AND   R7>>2, R15, R7 // the upper two bits of each byte, as bits 4 and 5
-	AND   R8>>2, R15, R8
-	AND   R9, R13, R12
-	ORR   R12, R7, R7
-	AND   R9>>4, R13, R12
-	ORR   R12, R8, R8
-	ORR   R7<<32, R10, R10
-	ORR   R8<<32, R11, R11
-	SIXBITS(R10, 4, 8, V8, 9, V9)
-	SIXBITS(R11, 5, 10, V10, 11, V11)
-
+	SCALES(stop)
 	ADD $16, R1
-	SUBBLOCKS(V8, V10, 0, 1)
-	SUBBLOCKS(V8, V10, 2, 3)
-	SUBBLOCKS(V9, V11, 0, 1)
-	SUBBLOCKS(V9, V11, 2, 3)
+	SUBBLOCKS(V8, V10, 0, 1, NOFIFTH)
+	SUBBLOCKS(V8, V10, 2, 3, NOFIFTH)
+	SUBBLOCKS(V9, V11, 0, 1, NOFIFTH)
+	SUBBLOCKS(V9, V11, 2, 3, NOFIFTH)
+	SUB $1, R2
+	B   loop
+
+stop:
+	SUB  R2, R6
+	MOVD R6, done+24(FP)
+	RET
+
+// func q5_KNEON(dst, src *byte, n int) (done int)
+TEXT ·q5_KNEON(SB), NOSPLIT, $0-32
+	BLOCKS(dst+0(FP), src+8(FP), n+16(FP))
+	MASKS
+	VMOVI $1, V30.B16
+
+loop:
+	CBZ R2, stop
+	SCALES(stop)
+	ADD $16, R1
+	VLD1.P 32(R1), [V6.B16, V7.B16]
+	SUBBLOCKS(V8, V10, 0, 1, FIFTH)
+	SUBBLOCKS(V8, V10, 2, 3, FIFTH)
+	SUBBLOCKS(V9, V11, 0, 1, FIFTH)
+	SUBBLOCKS(V9, V11, 2, 3, FIFTH)
 	SUB $1, R2
 	B   loop
 
@@ -317,93 +341,4 @@ loop:
 stop:
 	SUB  R2, R6
 	MOVD R6, done+24(FP)
-	RET
-
-// FINITE jumps if the F32 with the bits in R7 is infinite or NaN. R14 holds the exponent's mask.
-#define FINITE(stop) \
-	AND R14, R7, R8 \
-	CMP R14, R8     \
-	BEQ stop
-
-// func affineNEON(dst, codes, scales, biases *byte, n, group, bits, kind int, unpack *affineUnpack) (done int)
-TEXT ·affineNEON(SB), NOSPLIT, $0-80
-	BLOCKS(dst+0(FP), codes+8(FP), n+32(FP))
-	MOVD scales+16(FP), R3
-	MOVD biases+24(FP), R4
-	MOVD group+40(FP), R5
-	MOVD bits+48(FP), R9
-	MOVD kind+56(FP), R10
-	MOVD unpack+64(FP), R11
-	VLD1 (R11), [V29.B16, V30.B16, V31.B16] // windows, shifts, mask
-	MOVD $0x7F800000, R14
-
-loop:
-	CBZ R2, stop
-
-	// Scale to V1 and bias to V2, in F32.
-	CMP $1, R10
-	BEQ bf16
-	BGT f32
-	MOVHU.P 2(R3), R7
-	FMOVS   R7, F1
-	FCVTHS  F1, F1
-	FMOVS   F1, R7
-	FINITE(stop)
-	MOVHU.P 2(R4), R7
-	FMOVS   R7, F2
-	FCVTHS  F2, F2
-	FMOVS   F2, R7
-	FINITE(stop)
-	B       group
-
-bf16:
-	MOVHU.P 2(R3), R7
-	LSL     $16, R7
-	FMOVS   R7, F1
-	FINITE(stop)
-	MOVHU.P 2(R4), R7
-	LSL     $16, R7
-	FMOVS   R7, F2
-	FINITE(stop)
-	B       group
-
-f32:
-	MOVWU.P 4(R3), R7
-	FMOVS   R7, F1
-	FINITE(stop)
-	MOVWU.P 4(R4), R7
-	FMOVS   R7, F2
-	FINITE(stop)
-
-group:
-	VDUP V1.S[0], V1.S4
-	VDUP V2.S[0], V2.S4
-	MOVD R5, R12
-
-codes:
-	FMOVD (R1), F0
-	ADD   R9, R1
-	VTBL  V29.B16, [V0.B16], V3.B16
-	USHL(30, 3, 3)
-	VAND  V31.B16, V3.B16, V3.B16
-	VUXTL  V3.H4, V20.S4
-	VUXTL2 V3.H8, V21.S4
-	UCVTF(20, 20)
-	UCVTF(21, 21)
-	FMUL(1, 20, 20)
-	FMUL(1, 21, 21)
-	FADD(2, 20, 20)
-	FADD(2, 21, 21)
-	FCVTN(20, 24)
-	FCVTN2(21, 24)
-	VST1.P [V24.H8], 16(R0)
-	SUBS $8, R12
-	BGT  codes
-
-	SUB $1, R2
-	B   loop
-
-stop:
-	SUB  R2, R6
-	MOVD R6, done+72(FP)
 	RET
