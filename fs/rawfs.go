@@ -28,6 +28,8 @@ type rawFS struct {
 	noOpen  bool // the kernel may be told to do without OPEN and RELEASE
 	totals  totals
 	reports reports
+	streams streams   // for DropBehind
+	hot     *hotFiles // nil without Options.Hot
 }
 
 func newRawFS(tree Dir, opts Options) (*rawFS, error) {
@@ -36,13 +38,19 @@ func newRawFS(tree Dir, opts Options) (*rawFS, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rawFS{
+	f := &rawFS{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		opts:          opts,
 		nodes:         t,
 		uid:           uint32(os.Geteuid()),
 		gid:           uint32(os.Getegid()),
-	}, nil
+	}
+	if opts.Hot > 0 {
+		if f.hot, err = newHot(opts.Hot, opts.Logger); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
 }
 
 // String names the file system in the messages of go-fuse.
@@ -50,7 +58,18 @@ func (f *rawFS) String() string { return subtype }
 
 // Init learns what the kernel can do.
 func (f *rawFS) Init(s *fuse.Server) {
+	if f.hot != nil {
+		f.hot.start(s)
+		return
+	}
 	f.noOpen = canSkipOpen && s.KernelSettings().Flags64()&fuse.CAP_NO_OPEN_SUPPORT != 0
+}
+
+// OnUnmount frees what the mount took.
+func (f *rawFS) OnUnmount() {
+	if f.hot != nil {
+		f.hot.close()
+	}
 }
 
 // panicked turns a panic in a handler, a bug of this program, into EIO.

@@ -9,7 +9,7 @@ import (
 
 // Open allows reading and nothing else. Where the kernel can do without, it is
 // told so: opening and closing then takes no round trip, and pages are kept as
-// with FOPEN_KEEP_CACHE.
+// with FOPEN_KEEP_CACHE. Hot files need the round trip.
 func (f *rawFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	e, ok := f.node(in.NodeId)
 	switch {
@@ -22,15 +22,30 @@ func (f *rawFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 	case f.noOpen:
 		return fuse.ENOSYS
 	}
+	if f.hot != nil {
+		backing, hot, err := f.hot.open(in.NodeId, e.Data)
+		if err != nil {
+			return f.failed(in.NodeId, 0, err)
+		}
+		if hot {
+			out.OpenFlags = fuse.FOPEN_PASSTHROUGH | fuse.FOPEN_NOFLUSH
+			out.BackingID = backing
+			return fuse.OK
+		}
+	}
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
 	return fuse.OK
 }
 
+// Release ends what Open began.
+func (f *rawFS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
+	if f.hot != nil {
+		f.hot.release(in.NodeId)
+	}
+}
+
 // Flush has nothing to write; after one ENOSYS the kernel asks no more.
 func (f *rawFS) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
-
-// Release does nothing: an open file has no state.
-func (f *rawFS) Release(<-chan struct{}, *fuse.ReleaseIn) {}
 
 // Read answers a read. Interrupts are ignored: Go programs cause them all the
 // time and the answer is on its way.
@@ -42,15 +57,20 @@ func (f *rawFS) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadR
 	case e.Data == nil:
 		return nil, fuse.EISDIR
 	}
-	res, err := f.read(e.Data, int64(in.Offset), buf)
+	res, err := read(e.Data, int64(in.Offset), buf)
 	if err != nil {
 		return nil, f.failed(in.NodeId, int64(in.Offset), err)
+	}
+	if f.opts.DropBehind {
+		if from, to := f.streams.read(in.NodeId, int64(in.Offset), int64(res.Size()), e.Data.Size()); from < to {
+			tensorfs.Drop(e.Data, from, to-from)
+		}
 	}
 	return res, fuse.OK
 }
 
 // read makes the reply for up to len(buf) bytes at off.
-func (f *rawFS) read(d tensorfs.Data, off int64, buf []byte) (fuse.ReadResult, error) {
+func read(d tensorfs.Data, off int64, buf []byte) (fuse.ReadResult, error) {
 	size := d.Size()
 	if off < 0 || off >= size {
 		return fuse.ReadResultData(nil), nil

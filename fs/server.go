@@ -68,7 +68,12 @@ func Mount(tree Dir, mountpoint string, opts Options) (*Server, error) {
 		Logger:               goFuseLog(raw.opts.Logger),
 		PanicHandler:         raw.panicked,
 	}
+	if raw.hot != nil {
+		o.DisabledCapabilities = 0
+		o.MaxStackDepth = 2 // the files of containers stand on overlayfs already
+	}
 	if err := s.mount(o, flags, data); err != nil {
+		raw.OnUnmount()
 		return nil, fmt.Errorf("%s: %w", tensorfs.Printable(mountpoint), err)
 	}
 	return s, nil
@@ -115,6 +120,14 @@ func (s *Server) unmount(lazy bool) error {
 		}
 	}
 	return unmount(s.mountpoint, lazy)
+}
+
+// Hot lists the files that stand in memory, by path.
+func (s *Server) Hot() []HotFile {
+	if s.raw.hot == nil {
+		return nil
+	}
+	return s.raw.hot.list(s.raw.nodes.path)
 }
 
 // goFuseLog passes on what go-fuse has to say. It is of interest to those who

@@ -55,7 +55,12 @@ func main() {
 // options are the words that a CONFIG may hold.
 var options = map[string]func(o *fs.Options, value string) error{
 	"": func(*fs.Options, string) error { return nil },
-	"x": func(*fs.Options, string) error { return nil },
+	"hot": func(o *fs.Options, v string) (err error) {
+		o.Hot, err = strconv.ParseInt(v, 10, 64)
+		o.Hot <<= 20
+		return err
+	},
+	"drop": func(o *fs.Options, _ string) error { o.DropBehind = true; return nil },
 	"ra": func(o *fs.Options, v string) (err error) {
 		o.ReadAheadKiB, err = strconv.Atoi(v)
 		return err
@@ -116,6 +121,7 @@ func serve(args []string) error {
 			return err
 		}
 	}
+	f.SetDrop(opts.DropBehind)
 	s, err := fs.Mount(tree, mnt, opts)
 	if err != nil {
 		return err
@@ -123,7 +129,12 @@ func serve(args []string) error {
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // ends with the parent
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); { // ends with the parent
+			f.SetDrop(true)
+			f.Drop(0, f.Size())
+			f.SetDrop(opts.DropBehind)
+			fmt.Println("dropped")
+		}
 		end <- syscall.SIGTERM
 	}()
 	fmt.Println("ready")
@@ -223,7 +234,7 @@ func tworeaders(f *os.File, size int64) (int64, error) {
 
 // client reads lines "go" and answers with nanoseconds and bytes of a pass.
 func client(args []string) error {
-	path, how, cold := args[0], hows[args[1]], args[2]
+	path, how := args[0], hows[args[1]]
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
 		f, err := os.Open(path)
@@ -237,11 +248,6 @@ func client(args []string) error {
 		if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
 			return err
 		}
-		if cold != "" {
-			if err := drop(cold); err != nil {
-				return err
-			}
-		}
 		start := time.Now()
 		n, err := how(f, st.Size())
 		if err != nil {
@@ -251,16 +257,6 @@ func client(args []string) error {
 		f.Close()
 	}
 	return nil
-}
-
-// drop drops a source's pages, as far as nobody has them mapped.
-func drop(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
 }
 
 type pair struct {
@@ -281,11 +277,6 @@ type child struct {
 func start(role string, args ...string) (*child, error) {
 	c := &child{cmd: exec.Command(os.Args[0], args...)}
 	c.cmd.Env = append(os.Environ(), roleEnv+"="+role)
-	for _, a := range args {
-		if i := strings.Index(a, "x="); i >= 0 {
-			c.cmd.Env = append(c.cmd.Env, "X_"+strings.ToUpper(a[i+2:])+"=1")
-		}
-	}
 	c.cmd.Stderr = os.Stderr
 	c.in, _ = c.cmd.StdinPipe()
 	out, err := c.cmd.StdoutPipe()
@@ -389,16 +380,21 @@ func bench() error {
 		if *view == "npy" {
 			file = "w.npy"
 		}
-		source := ""
-		if *cold {
-			source = model
-		}
-		if p.client, err = start("client", filepath.Join(mnt, file), *how, source); err != nil {
+		if p.client, err = start("client", filepath.Join(mnt, file), *how); err != nil {
 			return err
 		}
 	}
 	for range *passes {
 		for _, p := range pairs {
+			for _, q := range pairs {
+				if !*cold {
+					break
+				}
+				fmt.Fprintln(q.server.in, "drop") // works when nobody has the source mapped any more: the last one
+				if _, err := q.server.line(); err != nil {
+					return err
+				}
+			}
 			before, cbefore := cpuTime(p.server.cmd.Process.Pid), cpuTime(p.client.cmd.Process.Pid)
 			fmt.Fprintln(p.client.in, "go")
 			line, err := p.client.line()

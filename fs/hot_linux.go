@@ -1,0 +1,104 @@
+package fs
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// newHot prepares memory for hot files.
+func newHot(budget int64, log *slog.Logger) (*hotFiles, error) {
+	if os.Geteuid() != 0 {
+		return nil, fmt.Errorf("hot files take root: the kernel lets nobody else pass files through: %w", unix.EPERM)
+	}
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err == nil {
+		if total := uint64(info.Totalram) * uint64(info.Unit); uint64(budget) > total {
+			return nil, fmt.Errorf("%d bytes for hot files are more than this machine's memory of %d bytes", budget, total)
+		}
+	}
+	dir, err := tmpfs(budget)
+	if err != nil {
+		return nil, fmt.Errorf("no memory file system for hot files: %w", err)
+	}
+	return newHotFiles(budget, log, &memory{dir: dir}), nil
+}
+
+// tmpfs makes a file system in memory that has no place in the tree of files:
+// only the returned descriptor reaches it, and it is gone with that. It uses
+// huge pages, which a memfd does only where the administrator says so.
+func tmpfs(size int64) (int, error) {
+	dir, err := tmpfsWith(size, "always")
+	if err != nil {
+		dir, err = tmpfsWith(size, "") // a kernel without huge pages
+	}
+	return dir, err
+}
+
+func tmpfsWith(size int64, huge string) (int, error) {
+	ctx, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("fsopen: %w", err)
+	}
+	defer unix.Close(ctx)
+	if err := unix.FsconfigSetString(ctx, "size", strconv.FormatInt(size, 10)); err != nil {
+		return -1, fmt.Errorf("tmpfs size: %w", err)
+	}
+	if err := unix.FsconfigSetString(ctx, "mode", "0700"); err != nil {
+		return -1, fmt.Errorf("tmpfs mode: %w", err)
+	}
+	if huge != "" {
+		if err := unix.FsconfigSetString(ctx, "huge", huge); err != nil {
+			return -1, fmt.Errorf("tmpfs huge: %w", err)
+		}
+	}
+	if err := unix.FsconfigCreate(ctx); err != nil {
+		return -1, fmt.Errorf("fsconfig: %w", err)
+	}
+	dir, err := unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("fsmount: %w", err)
+	}
+	return dir, nil
+}
+
+// memory is the store of hot files.
+type memory struct {
+	dir    int
+	server *fuse.Server
+}
+
+func (m *memory) create() (*os.File, error) {
+	fd, err := unix.Openat(m.dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("a file in memory: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "hot file"), nil
+}
+
+func (m *memory) register(f *os.File) (int32, error) {
+	id, errno := m.server.RegisterBackingFd(&fuse.BackingMap{Fd: int32(f.Fd())})
+	if errno != 0 {
+		return 0, errno
+	}
+	return id, nil
+}
+
+func (m *memory) unregister(id int32) { m.server.UnregisterBackingFd(id) }
+
+func (m *memory) close() { unix.Close(m.dir) }
+
+// start learns how to reach the kernel, before the first request.
+func (h *hotFiles) start(s *fuse.Server) {
+	if m, ok := h.store.(*memory); ok {
+		m.server = s
+	}
+	if s.KernelSettings().Flags64()&fuse.CAP_PASSTHROUGH == 0 {
+		h.off = true
+		h.log.Warn("this kernel cannot pass files through (Linux 6.9 can); files are read as without memory for hot files")
+	}
+}
