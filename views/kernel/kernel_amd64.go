@@ -48,11 +48,7 @@ func native() *implementation {
 }
 
 func blockKernels() map[string]blockKernel {
-	ksigns4, ksigns8 := make([]uint64, 128), make([]uint64, 128)
 	signs4, signs8 := signTable(4), signTable(8)
-	for i, s := range ksigns {
-		ksigns4[i], ksigns8[i] = signs4[s], signs8[s]
-	}
 	delta := []uint64{0, 0x0404_0404_0404_0404} // IQ1_M's groups have one sign of delta each
 	iq1 := indexTable(iq1sGrid, "\xFF\x00\x01")
 	return map[string]blockKernel{
@@ -63,10 +59,10 @@ func blockKernels() map[string]blockKernel {
 		"Q1_0": q1_0AVX2, "Q2_0": q2_0AVX2, "TQ1_0": tq1_0AVX2, "TQ2_0": tq2_0AVX2,
 		"IQ1_S":   gridKernel(iq1_SAVX2, iq1, delta),
 		"IQ1_M":   gridKernel(iq1_MAVX2, iq1, delta),
-		"IQ2_XXS": gridKernel(iq2_XXSAVX2, indexTable(iq2xxsGrid, "\x08\x19\x2B"), ksigns4),
-		"IQ2_XS":  gridKernel(iq2_XSAVX2, indexTable(iq2xsGrid, "\x08\x19\x2B"), ksigns4),
+		"IQ2_XXS": gridKernel(iq2_XXSAVX2, indexTable(iq2xxsGrid, "\x08\x19\x2B"), signs4),
+		"IQ2_XS":  gridKernel(iq2_XSAVX2, indexTable(iq2xsGrid, "\x08\x19\x2B"), signs4),
 		"IQ2_S":   gridKernel(iq2_SAVX2, indexTable(iq2sGrid, "\x08\x19\x2B"), signs4),
-		"IQ3_XXS": gridKernel(iq3_XXSAVX2, indexTable(iq3xxsGrid, "\x04\x0C\x14\x1C\x24\x2C\x34\x3E"), ksigns8),
+		"IQ3_XXS": gridKernel(iq3_XXSAVX2, indexTable(iq3xxsGrid, "\x04\x0C\x14\x1C\x24\x2C\x34\x3E"), signs8),
 		"IQ3_S":   gridKernel(iq3_SAVX2, indexTable(iq3sGrid, "\x01\x03\x05\x07\x09\x0B\x0D\x0F"), signs8),
 	}
 }
@@ -84,12 +80,12 @@ func indexTable(grid, levels string) []uint64 {
 	return t
 }
 
-// signTable expands eight sign bits to eight bytes with the given bit.
+// signTable expands every sign index to eight bytes, with the given bit set for negative elements.
 func signTable(bit uint64) []uint64 {
-	t := make([]uint64, 256)
-	for signs := range t {
+	t := make([]uint64, len(ksigns))
+	for i, signs := range ksigns {
 		for j := range 8 {
-			t[signs] |= uint64(signs>>j&1) * bit << (8 * j)
+			t[i] |= uint64(signs>>j&1) * bit << (8 * j)
 		}
 	}
 	return t

@@ -3497,527 +3497,487 @@ TEXT ·iq2_SAVX2(SB), NOSPLIT, $0-48
 	JLE   done
 	MOVQ  grid+24(FP), BX
 	MOVQ  signs+32(FP), SI
-	LEAQ  const53<>+0(SB), DI
+	LEAQ  const53<>+0(SB), SI
 
 block:
-	MOVWLZX      (CX), R8
-	ANDL         $0x00007c00, R8
-	ADDL         $0x00000400, R8
-	TESTL        $0x00008000, R8
+	MOVWLZX      (CX), DI
+	ANDL         $0x00007c00, DI
+	ADDL         $0x00000400, DI
+	TESTL        $0x00008000, DI
 	JNZ          done
 	VPBROADCASTW (CX), X0
 	VCVTPH2PS    X0, Y0
-	MOVBLZX      66(CX), R8
-	MOVBLZX      2(CX), R9
-	MOVL         R8, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      34(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X1
-	MOVBLZX      4(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      36(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VPINSRQ      $0x01, R9, X1, X1
-	MOVBLZX      3(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x02, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      35(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X2
-	MOVBLZX      5(CX), R9
-	SHRL         $0x06, R8
-	ANDL         $0x00000003, R8
-	SHLL         $0x08, R8
-	ORL          R9, R8
-	MOVQ         (BX)(R8*8), R8
-	MOVBLZX      37(CX), R9
-	ORQ          (SI)(R9*8), R8
-	VPINSRQ      $0x01, R8, X2, X2
+	MOVBLZX      66(CX), DI
+	MOVBLZX      2(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X1
+	MOVBLZX      4(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VPINSRQ      $0x01, R8, X1, X1
+	MOVBLZX      3(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X2
+	MOVBLZX      5(CX), R8
+	SHLL         $0x02, DI
+	ANDL         $0x00000300, DI
+	ORL          R8, DI
+	MOVQ         (BX)(DI*8), DI
+	VPINSRQ      $0x01, DI, X2, X2
 	VINSERTI128  $0x01, X2, Y1, Y1
+	VPBROADCASTD 34(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const32<>+0(SB), Y2, Y2
+	VPOR         Y2, Y1, Y1
 	VPOR         const33<>+0(SB), Y1, Y1
-	MOVBLZX      74(CX), R8
-	MOVL         R8, R9
-	ANDL         $0x0000000f, R9
-	VBROADCASTSS (DI)(R9*4), Y2
-	VMULPS       Y0, Y2, Y2
-	SHRL         $0x04, R8
+	MOVBLZX      74(CX), DI
+	MOVL         DI, R8
 	ANDL         $0x0000000f, R8
-	VBROADCASTSS (DI)(R8*4), Y3
-	VMULPS       Y0, Y3, Y3
+	VBROADCASTSS (SI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y10
+	VMULPS       Y0, Y10, Y10
 	VMULPS       const54<>+0(SB), Y2, Y2
-	VMULPS       const54<>+0(SB), Y3, Y3
+	VMULPS       const54<>+0(SB), Y10, Y10
 	VCVTPS2PH    $0x00, Y2, X2
-	VCVTPS2PH    $0x00, Y3, X3
-	VINSERTI128  $0x01, X3, Y2, Y2
+	VCVTPS2PH    $0x00, Y10, X10
+	VINSERTI128  $0x01, X10, Y2, Y2
 	VPSHUFB      const10<>+0(SB), Y2, Y2
-	VPERMQ       $0x88, Y2, Y3
+	VPERMQ       $0x88, Y2, Y10
 	VPERMQ       $0xdd, Y2, Y2
-	VPSHUFB      Y1, Y3, Y3
+	VPSHUFB      Y1, Y10, Y10
 	VPSHUFB      Y1, Y2, Y2
-	VPUNPCKLBW   Y2, Y3, Y11
-	VPUNPCKHBW   Y2, Y3, Y2
+	VPUNPCKLBW   Y2, Y10, Y11
+	VPUNPCKHBW   Y2, Y10, Y2
 	VMOVDQU      Y11, (AX)
 	VMOVDQU      Y2, 32(AX)
-	MOVBLZX      67(CX), R8
-	MOVBLZX      6(CX), R9
-	MOVL         R8, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      38(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X4
-	MOVBLZX      8(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      40(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VPINSRQ      $0x01, R9, X4, X4
-	MOVBLZX      7(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x02, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      39(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X1
-	MOVBLZX      9(CX), R9
-	SHRL         $0x06, R8
-	ANDL         $0x00000003, R8
-	SHLL         $0x08, R8
-	ORL          R9, R8
-	MOVQ         (BX)(R8*8), R8
-	MOVBLZX      41(CX), R9
-	ORQ          (SI)(R9*8), R8
-	VPINSRQ      $0x01, R8, X1, X1
-	VINSERTI128  $0x01, X1, Y4, Y4
-	VPOR         const33<>+0(SB), Y4, Y4
-	MOVBLZX      75(CX), R8
-	MOVL         R8, R9
-	ANDL         $0x0000000f, R9
-	VBROADCASTSS (DI)(R9*4), Y2
-	VMULPS       Y0, Y2, Y2
-	SHRL         $0x04, R8
+	MOVBLZX      67(CX), DI
+	MOVBLZX      6(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X3
+	MOVBLZX      8(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VPINSRQ      $0x01, R8, X3, X3
+	MOVBLZX      7(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X1
+	MOVBLZX      9(CX), R8
+	SHLL         $0x02, DI
+	ANDL         $0x00000300, DI
+	ORL          R8, DI
+	MOVQ         (BX)(DI*8), DI
+	VPINSRQ      $0x01, DI, X1, X1
+	VINSERTI128  $0x01, X1, Y3, Y3
+	VPBROADCASTD 38(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const32<>+0(SB), Y2, Y2
+	VPOR         Y2, Y3, Y3
+	VPOR         const33<>+0(SB), Y3, Y3
+	MOVBLZX      75(CX), DI
+	MOVL         DI, R8
 	ANDL         $0x0000000f, R8
-	VBROADCASTSS (DI)(R8*4), Y3
-	VMULPS       Y0, Y3, Y3
+	VBROADCASTSS (SI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y10
+	VMULPS       Y0, Y10, Y10
 	VMULPS       const54<>+0(SB), Y2, Y2
-	VMULPS       const54<>+0(SB), Y3, Y3
+	VMULPS       const54<>+0(SB), Y10, Y10
 	VCVTPS2PH    $0x00, Y2, X2
-	VCVTPS2PH    $0x00, Y3, X3
-	VINSERTI128  $0x01, X3, Y2, Y2
+	VCVTPS2PH    $0x00, Y10, X10
+	VINSERTI128  $0x01, X10, Y2, Y2
 	VPSHUFB      const10<>+0(SB), Y2, Y2
-	VPERMQ       $0x88, Y2, Y3
+	VPERMQ       $0x88, Y2, Y10
 	VPERMQ       $0xdd, Y2, Y2
-	VPSHUFB      Y4, Y3, Y3
-	VPSHUFB      Y4, Y2, Y2
-	VPUNPCKLBW   Y2, Y3, Y11
-	VPUNPCKHBW   Y2, Y3, Y2
+	VPSHUFB      Y3, Y10, Y10
+	VPSHUFB      Y3, Y2, Y2
+	VPUNPCKLBW   Y2, Y10, Y11
+	VPUNPCKHBW   Y2, Y10, Y2
 	VMOVDQU      Y11, 64(AX)
 	VMOVDQU      Y2, 96(AX)
-	MOVBLZX      68(CX), R8
-	MOVBLZX      10(CX), R9
-	MOVL         R8, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      42(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X5
-	MOVBLZX      12(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      44(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VPINSRQ      $0x01, R9, X5, X5
-	MOVBLZX      11(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x02, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      43(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X1
-	MOVBLZX      13(CX), R9
-	SHRL         $0x06, R8
-	ANDL         $0x00000003, R8
-	SHLL         $0x08, R8
-	ORL          R9, R8
-	MOVQ         (BX)(R8*8), R8
-	MOVBLZX      45(CX), R9
-	ORQ          (SI)(R9*8), R8
-	VPINSRQ      $0x01, R8, X1, X1
-	VINSERTI128  $0x01, X1, Y5, Y5
-	VPOR         const33<>+0(SB), Y5, Y5
-	MOVBLZX      76(CX), R8
-	MOVL         R8, R9
-	ANDL         $0x0000000f, R9
-	VBROADCASTSS (DI)(R9*4), Y2
-	VMULPS       Y0, Y2, Y2
-	SHRL         $0x04, R8
+	MOVBLZX      68(CX), DI
+	MOVBLZX      10(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X4
+	MOVBLZX      12(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VPINSRQ      $0x01, R8, X4, X4
+	MOVBLZX      11(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X1
+	MOVBLZX      13(CX), R8
+	SHLL         $0x02, DI
+	ANDL         $0x00000300, DI
+	ORL          R8, DI
+	MOVQ         (BX)(DI*8), DI
+	VPINSRQ      $0x01, DI, X1, X1
+	VINSERTI128  $0x01, X1, Y4, Y4
+	VPBROADCASTD 42(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const32<>+0(SB), Y2, Y2
+	VPOR         Y2, Y4, Y4
+	VPOR         const33<>+0(SB), Y4, Y4
+	MOVBLZX      76(CX), DI
+	MOVL         DI, R8
 	ANDL         $0x0000000f, R8
-	VBROADCASTSS (DI)(R8*4), Y3
-	VMULPS       Y0, Y3, Y3
+	VBROADCASTSS (SI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y10
+	VMULPS       Y0, Y10, Y10
 	VMULPS       const54<>+0(SB), Y2, Y2
-	VMULPS       const54<>+0(SB), Y3, Y3
+	VMULPS       const54<>+0(SB), Y10, Y10
 	VCVTPS2PH    $0x00, Y2, X2
-	VCVTPS2PH    $0x00, Y3, X3
-	VINSERTI128  $0x01, X3, Y2, Y2
+	VCVTPS2PH    $0x00, Y10, X10
+	VINSERTI128  $0x01, X10, Y2, Y2
 	VPSHUFB      const10<>+0(SB), Y2, Y2
-	VPERMQ       $0x88, Y2, Y3
+	VPERMQ       $0x88, Y2, Y10
 	VPERMQ       $0xdd, Y2, Y2
-	VPSHUFB      Y5, Y3, Y3
-	VPSHUFB      Y5, Y2, Y2
-	VPUNPCKLBW   Y2, Y3, Y11
-	VPUNPCKHBW   Y2, Y3, Y2
+	VPSHUFB      Y4, Y10, Y10
+	VPSHUFB      Y4, Y2, Y2
+	VPUNPCKLBW   Y2, Y10, Y11
+	VPUNPCKHBW   Y2, Y10, Y2
 	VMOVDQU      Y11, 128(AX)
 	VMOVDQU      Y2, 160(AX)
-	MOVBLZX      69(CX), R8
-	MOVBLZX      14(CX), R9
-	MOVL         R8, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      46(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X6
-	MOVBLZX      16(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      48(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VPINSRQ      $0x01, R9, X6, X6
-	MOVBLZX      15(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x02, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      47(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X1
-	MOVBLZX      17(CX), R9
-	SHRL         $0x06, R8
-	ANDL         $0x00000003, R8
-	SHLL         $0x08, R8
-	ORL          R9, R8
-	MOVQ         (BX)(R8*8), R8
-	MOVBLZX      49(CX), R9
-	ORQ          (SI)(R9*8), R8
-	VPINSRQ      $0x01, R8, X1, X1
-	VINSERTI128  $0x01, X1, Y6, Y6
-	VPOR         const33<>+0(SB), Y6, Y6
-	MOVBLZX      77(CX), R8
-	MOVL         R8, R9
-	ANDL         $0x0000000f, R9
-	VBROADCASTSS (DI)(R9*4), Y2
-	VMULPS       Y0, Y2, Y2
-	SHRL         $0x04, R8
+	MOVBLZX      69(CX), DI
+	MOVBLZX      14(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X5
+	MOVBLZX      16(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VPINSRQ      $0x01, R8, X5, X5
+	MOVBLZX      15(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X1
+	MOVBLZX      17(CX), R8
+	SHLL         $0x02, DI
+	ANDL         $0x00000300, DI
+	ORL          R8, DI
+	MOVQ         (BX)(DI*8), DI
+	VPINSRQ      $0x01, DI, X1, X1
+	VINSERTI128  $0x01, X1, Y5, Y5
+	VPBROADCASTD 46(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const32<>+0(SB), Y2, Y2
+	VPOR         Y2, Y5, Y5
+	VPOR         const33<>+0(SB), Y5, Y5
+	MOVBLZX      77(CX), DI
+	MOVL         DI, R8
 	ANDL         $0x0000000f, R8
-	VBROADCASTSS (DI)(R8*4), Y3
-	VMULPS       Y0, Y3, Y3
+	VBROADCASTSS (SI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y10
+	VMULPS       Y0, Y10, Y10
 	VMULPS       const54<>+0(SB), Y2, Y2
-	VMULPS       const54<>+0(SB), Y3, Y3
+	VMULPS       const54<>+0(SB), Y10, Y10
 	VCVTPS2PH    $0x00, Y2, X2
-	VCVTPS2PH    $0x00, Y3, X3
-	VINSERTI128  $0x01, X3, Y2, Y2
+	VCVTPS2PH    $0x00, Y10, X10
+	VINSERTI128  $0x01, X10, Y2, Y2
 	VPSHUFB      const10<>+0(SB), Y2, Y2
-	VPERMQ       $0x88, Y2, Y3
+	VPERMQ       $0x88, Y2, Y10
 	VPERMQ       $0xdd, Y2, Y2
-	VPSHUFB      Y6, Y3, Y3
-	VPSHUFB      Y6, Y2, Y2
-	VPUNPCKLBW   Y2, Y3, Y11
-	VPUNPCKHBW   Y2, Y3, Y2
+	VPSHUFB      Y5, Y10, Y10
+	VPSHUFB      Y5, Y2, Y2
+	VPUNPCKLBW   Y2, Y10, Y11
+	VPUNPCKHBW   Y2, Y10, Y2
 	VMOVDQU      Y11, 192(AX)
 	VMOVDQU      Y2, 224(AX)
-	MOVBLZX      70(CX), R8
-	MOVBLZX      18(CX), R9
-	MOVL         R8, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      50(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X7
-	MOVBLZX      20(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      52(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VPINSRQ      $0x01, R9, X7, X7
-	MOVBLZX      19(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x02, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      51(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X1
-	MOVBLZX      21(CX), R9
-	SHRL         $0x06, R8
-	ANDL         $0x00000003, R8
-	SHLL         $0x08, R8
-	ORL          R9, R8
-	MOVQ         (BX)(R8*8), R8
-	MOVBLZX      53(CX), R9
-	ORQ          (SI)(R9*8), R8
-	VPINSRQ      $0x01, R8, X1, X1
-	VINSERTI128  $0x01, X1, Y7, Y7
-	VPOR         const33<>+0(SB), Y7, Y7
-	MOVBLZX      78(CX), R8
-	MOVL         R8, R9
-	ANDL         $0x0000000f, R9
-	VBROADCASTSS (DI)(R9*4), Y2
-	VMULPS       Y0, Y2, Y2
-	SHRL         $0x04, R8
+	MOVBLZX      70(CX), DI
+	MOVBLZX      18(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X6
+	MOVBLZX      20(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VPINSRQ      $0x01, R8, X6, X6
+	MOVBLZX      19(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X1
+	MOVBLZX      21(CX), R8
+	SHLL         $0x02, DI
+	ANDL         $0x00000300, DI
+	ORL          R8, DI
+	MOVQ         (BX)(DI*8), DI
+	VPINSRQ      $0x01, DI, X1, X1
+	VINSERTI128  $0x01, X1, Y6, Y6
+	VPBROADCASTD 50(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const32<>+0(SB), Y2, Y2
+	VPOR         Y2, Y6, Y6
+	VPOR         const33<>+0(SB), Y6, Y6
+	MOVBLZX      78(CX), DI
+	MOVL         DI, R8
 	ANDL         $0x0000000f, R8
-	VBROADCASTSS (DI)(R8*4), Y3
-	VMULPS       Y0, Y3, Y3
+	VBROADCASTSS (SI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y10
+	VMULPS       Y0, Y10, Y10
 	VMULPS       const54<>+0(SB), Y2, Y2
-	VMULPS       const54<>+0(SB), Y3, Y3
+	VMULPS       const54<>+0(SB), Y10, Y10
 	VCVTPS2PH    $0x00, Y2, X2
-	VCVTPS2PH    $0x00, Y3, X3
-	VINSERTI128  $0x01, X3, Y2, Y2
+	VCVTPS2PH    $0x00, Y10, X10
+	VINSERTI128  $0x01, X10, Y2, Y2
 	VPSHUFB      const10<>+0(SB), Y2, Y2
-	VPERMQ       $0x88, Y2, Y3
+	VPERMQ       $0x88, Y2, Y10
 	VPERMQ       $0xdd, Y2, Y2
-	VPSHUFB      Y7, Y3, Y3
-	VPSHUFB      Y7, Y2, Y2
-	VPUNPCKLBW   Y2, Y3, Y11
-	VPUNPCKHBW   Y2, Y3, Y2
+	VPSHUFB      Y6, Y10, Y10
+	VPSHUFB      Y6, Y2, Y2
+	VPUNPCKLBW   Y2, Y10, Y11
+	VPUNPCKHBW   Y2, Y10, Y2
 	VMOVDQU      Y11, 256(AX)
 	VMOVDQU      Y2, 288(AX)
-	MOVBLZX      71(CX), R8
-	MOVBLZX      22(CX), R9
-	MOVL         R8, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      54(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X8
-	MOVBLZX      24(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      56(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VPINSRQ      $0x01, R9, X8, X8
-	MOVBLZX      23(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x02, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      55(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X1
-	MOVBLZX      25(CX), R9
-	SHRL         $0x06, R8
-	ANDL         $0x00000003, R8
-	SHLL         $0x08, R8
-	ORL          R9, R8
-	MOVQ         (BX)(R8*8), R8
-	MOVBLZX      57(CX), R9
-	ORQ          (SI)(R9*8), R8
-	VPINSRQ      $0x01, R8, X1, X1
-	VINSERTI128  $0x01, X1, Y8, Y8
-	VPOR         const33<>+0(SB), Y8, Y8
-	MOVBLZX      79(CX), R8
-	MOVL         R8, R9
-	ANDL         $0x0000000f, R9
-	VBROADCASTSS (DI)(R9*4), Y2
-	VMULPS       Y0, Y2, Y2
-	SHRL         $0x04, R8
+	MOVBLZX      71(CX), DI
+	MOVBLZX      22(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X7
+	MOVBLZX      24(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VPINSRQ      $0x01, R8, X7, X7
+	MOVBLZX      23(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X1
+	MOVBLZX      25(CX), R8
+	SHLL         $0x02, DI
+	ANDL         $0x00000300, DI
+	ORL          R8, DI
+	MOVQ         (BX)(DI*8), DI
+	VPINSRQ      $0x01, DI, X1, X1
+	VINSERTI128  $0x01, X1, Y7, Y7
+	VPBROADCASTD 54(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const32<>+0(SB), Y2, Y2
+	VPOR         Y2, Y7, Y7
+	VPOR         const33<>+0(SB), Y7, Y7
+	MOVBLZX      79(CX), DI
+	MOVL         DI, R8
 	ANDL         $0x0000000f, R8
-	VBROADCASTSS (DI)(R8*4), Y3
-	VMULPS       Y0, Y3, Y3
+	VBROADCASTSS (SI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y10
+	VMULPS       Y0, Y10, Y10
 	VMULPS       const54<>+0(SB), Y2, Y2
-	VMULPS       const54<>+0(SB), Y3, Y3
+	VMULPS       const54<>+0(SB), Y10, Y10
 	VCVTPS2PH    $0x00, Y2, X2
-	VCVTPS2PH    $0x00, Y3, X3
-	VINSERTI128  $0x01, X3, Y2, Y2
+	VCVTPS2PH    $0x00, Y10, X10
+	VINSERTI128  $0x01, X10, Y2, Y2
 	VPSHUFB      const10<>+0(SB), Y2, Y2
-	VPERMQ       $0x88, Y2, Y3
+	VPERMQ       $0x88, Y2, Y10
 	VPERMQ       $0xdd, Y2, Y2
-	VPSHUFB      Y8, Y3, Y3
-	VPSHUFB      Y8, Y2, Y2
-	VPUNPCKLBW   Y2, Y3, Y11
-	VPUNPCKHBW   Y2, Y3, Y2
+	VPSHUFB      Y7, Y10, Y10
+	VPSHUFB      Y7, Y2, Y2
+	VPUNPCKLBW   Y2, Y10, Y11
+	VPUNPCKHBW   Y2, Y10, Y2
 	VMOVDQU      Y11, 320(AX)
 	VMOVDQU      Y2, 352(AX)
-	MOVBLZX      72(CX), R8
-	MOVBLZX      26(CX), R9
-	MOVL         R8, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      58(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X9
-	MOVBLZX      28(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      60(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VPINSRQ      $0x01, R9, X9, X9
-	MOVBLZX      27(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x02, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      59(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X1
-	MOVBLZX      29(CX), R9
-	SHRL         $0x06, R8
-	ANDL         $0x00000003, R8
-	SHLL         $0x08, R8
-	ORL          R9, R8
-	MOVQ         (BX)(R8*8), R8
-	MOVBLZX      61(CX), R9
-	ORQ          (SI)(R9*8), R8
-	VPINSRQ      $0x01, R8, X1, X1
-	VINSERTI128  $0x01, X1, Y9, Y9
-	VPOR         const33<>+0(SB), Y9, Y9
-	MOVBLZX      80(CX), R8
-	MOVL         R8, R9
-	ANDL         $0x0000000f, R9
-	VBROADCASTSS (DI)(R9*4), Y2
-	VMULPS       Y0, Y2, Y2
-	SHRL         $0x04, R8
+	MOVBLZX      72(CX), DI
+	MOVBLZX      26(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X8
+	MOVBLZX      28(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VPINSRQ      $0x01, R8, X8, X8
+	MOVBLZX      27(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X1
+	MOVBLZX      29(CX), R8
+	SHLL         $0x02, DI
+	ANDL         $0x00000300, DI
+	ORL          R8, DI
+	MOVQ         (BX)(DI*8), DI
+	VPINSRQ      $0x01, DI, X1, X1
+	VINSERTI128  $0x01, X1, Y8, Y8
+	VPBROADCASTD 58(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const32<>+0(SB), Y2, Y2
+	VPOR         Y2, Y8, Y8
+	VPOR         const33<>+0(SB), Y8, Y8
+	MOVBLZX      80(CX), DI
+	MOVL         DI, R8
 	ANDL         $0x0000000f, R8
-	VBROADCASTSS (DI)(R8*4), Y3
-	VMULPS       Y0, Y3, Y3
+	VBROADCASTSS (SI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y10
+	VMULPS       Y0, Y10, Y10
 	VMULPS       const54<>+0(SB), Y2, Y2
-	VMULPS       const54<>+0(SB), Y3, Y3
+	VMULPS       const54<>+0(SB), Y10, Y10
 	VCVTPS2PH    $0x00, Y2, X2
-	VCVTPS2PH    $0x00, Y3, X3
-	VINSERTI128  $0x01, X3, Y2, Y2
+	VCVTPS2PH    $0x00, Y10, X10
+	VINSERTI128  $0x01, X10, Y2, Y2
 	VPSHUFB      const10<>+0(SB), Y2, Y2
-	VPERMQ       $0x88, Y2, Y3
+	VPERMQ       $0x88, Y2, Y10
 	VPERMQ       $0xdd, Y2, Y2
-	VPSHUFB      Y9, Y3, Y3
-	VPSHUFB      Y9, Y2, Y2
-	VPUNPCKLBW   Y2, Y3, Y11
-	VPUNPCKHBW   Y2, Y3, Y2
+	VPSHUFB      Y8, Y10, Y10
+	VPSHUFB      Y8, Y2, Y2
+	VPUNPCKLBW   Y2, Y10, Y11
+	VPUNPCKHBW   Y2, Y10, Y2
 	VMOVDQU      Y11, 384(AX)
 	VMOVDQU      Y2, 416(AX)
-	MOVBLZX      73(CX), R8
-	MOVBLZX      30(CX), R9
-	MOVL         R8, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      62(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X10
-	MOVBLZX      32(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      64(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VPINSRQ      $0x01, R9, X10, X10
-	MOVBLZX      31(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x02, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVQ         (BX)(R10*8), R9
-	MOVBLZX      63(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X1
-	MOVBLZX      33(CX), R9
-	SHRL         $0x06, R8
-	ANDL         $0x00000003, R8
-	SHLL         $0x08, R8
-	ORL          R9, R8
-	MOVQ         (BX)(R8*8), R8
-	MOVBLZX      65(CX), R9
-	ORQ          (SI)(R9*8), R8
-	VPINSRQ      $0x01, R8, X1, X1
-	VINSERTI128  $0x01, X1, Y10, Y10
-	VPOR         const33<>+0(SB), Y10, Y10
-	MOVBLZX      81(CX), R8
-	MOVL         R8, R9
-	ANDL         $0x0000000f, R9
-	VBROADCASTSS (DI)(R9*4), Y2
-	VMULPS       Y0, Y2, Y2
-	SHRL         $0x04, R8
+	MOVBLZX      73(CX), DI
+	MOVBLZX      30(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X9
+	MOVBLZX      32(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VPINSRQ      $0x01, R8, X9, X9
+	MOVBLZX      31(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X1
+	MOVBLZX      33(CX), R8
+	SHLL         $0x02, DI
+	ANDL         $0x00000300, DI
+	ORL          R8, DI
+	MOVQ         (BX)(DI*8), DI
+	VPINSRQ      $0x01, DI, X1, X1
+	VINSERTI128  $0x01, X1, Y9, Y9
+	VPBROADCASTD 62(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const32<>+0(SB), Y2, Y2
+	VPOR         Y2, Y9, Y9
+	VPOR         const33<>+0(SB), Y9, Y9
+	MOVBLZX      81(CX), DI
+	MOVL         DI, R8
 	ANDL         $0x0000000f, R8
-	VBROADCASTSS (DI)(R8*4), Y3
-	VMULPS       Y0, Y3, Y3
+	VBROADCASTSS (SI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y10
+	VMULPS       Y0, Y10, Y10
 	VMULPS       const54<>+0(SB), Y2, Y0
-	VMULPS       const54<>+0(SB), Y3, Y2
+	VMULPS       const54<>+0(SB), Y10, Y2
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y0, Y0
 	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y2
 	VPERMQ       $0xdd, Y0, Y0
-	VPSHUFB      Y10, Y2, Y2
-	VPSHUFB      Y10, Y0, Y0
-	VPUNPCKLBW   Y0, Y2, Y3
+	VPSHUFB      Y9, Y2, Y2
+	VPSHUFB      Y9, Y0, Y0
+	VPUNPCKLBW   Y0, Y2, Y10
 	VPUNPCKHBW   Y0, Y2, Y0
-	VMOVDQU      Y3, 448(AX)
+	VMOVDQU      Y10, 448(AX)
 	VMOVDQU      Y0, 480(AX)
 	ADDQ         $0x00000052, CX
 	ADDQ         $0x00000200, AX
@@ -4029,6 +3989,12 @@ done:
 	MOVQ DX, rest+40(FP)
 	RET
 
+DATA const55<>+0(SB)/8, $0x0000000000000000
+DATA const55<>+8(SB)/8, $0x0202020202020202
+DATA const55<>+16(SB)/8, $0x0101010101010101
+DATA const55<>+24(SB)/8, $0x0303030303030303
+GLOBL const55<>(SB), RODATA|NOPTR, $32
+
 // func iq3_XXSAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 // Requires: AVX, AVX2, F16C
 TEXT ·iq3_XXSAVX2(SB), NOSPLIT, $0-48
@@ -4039,7 +4005,7 @@ TEXT ·iq3_XXSAVX2(SB), NOSPLIT, $0-48
 	JLE   done
 	MOVQ  grid+24(FP), BX
 	MOVQ  signs+32(FP), SI
-	LEAQ  const55<>+0(SB), DI
+	LEAQ  const56<>+0(SB), DI
 
 block:
 	MOVWLZX      (CX), R8
@@ -4098,8 +4064,8 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const56<>+0(SB), Y2, Y3
-	VMULPS       const57<>+0(SB), Y2, Y2
+	VMULPS       const57<>+0(SB), Y2, Y3
+	VMULPS       const58<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
@@ -4161,8 +4127,8 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const56<>+0(SB), Y2, Y3
-	VMULPS       const57<>+0(SB), Y2, Y2
+	VMULPS       const57<>+0(SB), Y2, Y3
+	VMULPS       const58<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
@@ -4224,8 +4190,8 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const56<>+0(SB), Y2, Y3
-	VMULPS       const57<>+0(SB), Y2, Y2
+	VMULPS       const57<>+0(SB), Y2, Y3
+	VMULPS       const58<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
@@ -4287,8 +4253,8 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const56<>+0(SB), Y2, Y3
-	VMULPS       const57<>+0(SB), Y2, Y2
+	VMULPS       const57<>+0(SB), Y2, Y3
+	VMULPS       const58<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
@@ -4350,8 +4316,8 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const56<>+0(SB), Y2, Y3
-	VMULPS       const57<>+0(SB), Y2, Y2
+	VMULPS       const57<>+0(SB), Y2, Y3
+	VMULPS       const58<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
@@ -4413,8 +4379,8 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const56<>+0(SB), Y2, Y3
-	VMULPS       const57<>+0(SB), Y2, Y2
+	VMULPS       const57<>+0(SB), Y2, Y3
+	VMULPS       const58<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
@@ -4476,8 +4442,8 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const56<>+0(SB), Y2, Y3
-	VMULPS       const57<>+0(SB), Y2, Y2
+	VMULPS       const57<>+0(SB), Y2, Y3
+	VMULPS       const58<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y3, X3
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y3, Y2
@@ -4539,8 +4505,8 @@ block:
 	ANDL         $0x0000000f, R8
 	VBROADCASTSS (DI)(R8*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const56<>+0(SB), Y2, Y0
-	VMULPS       const57<>+0(SB), Y2, Y2
+	VMULPS       const57<>+0(SB), Y2, Y0
+	VMULPS       const58<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y0, Y0
@@ -4563,27 +4529,27 @@ done:
 	MOVQ DX, rest+40(FP)
 	RET
 
-DATA const55<>+0(SB)/8, $0x3f4000003e800000
-DATA const55<>+8(SB)/8, $0x3fe000003fa00000
-DATA const55<>+16(SB)/8, $0x4030000040100000
-DATA const55<>+24(SB)/8, $0x4070000040500000
-DATA const55<>+32(SB)/8, $0x4098000040880000
-DATA const55<>+40(SB)/8, $0x40b8000040a80000
-DATA const55<>+48(SB)/8, $0x40d8000040c80000
-DATA const55<>+56(SB)/8, $0x40f8000040e80000
-GLOBL const55<>(SB), RODATA|NOPTR, $64
+DATA const56<>+0(SB)/8, $0x3f4000003e800000
+DATA const56<>+8(SB)/8, $0x3fe000003fa00000
+DATA const56<>+16(SB)/8, $0x4030000040100000
+DATA const56<>+24(SB)/8, $0x4070000040500000
+DATA const56<>+32(SB)/8, $0x4098000040880000
+DATA const56<>+40(SB)/8, $0x40b8000040a80000
+DATA const56<>+48(SB)/8, $0x40d8000040c80000
+DATA const56<>+56(SB)/8, $0x40f8000040e80000
+GLOBL const56<>(SB), RODATA|NOPTR, $64
 
-DATA const56<>+0(SB)/8, $0x4140000040800000
-DATA const56<>+8(SB)/8, $0x41e0000041a00000
-DATA const56<>+16(SB)/8, $0x4230000042100000
-DATA const56<>+24(SB)/8, $0x4278000042500000
-GLOBL const56<>(SB), RODATA|NOPTR, $32
-
-DATA const57<>+0(SB)/8, $0xc1400000c0800000
-DATA const57<>+8(SB)/8, $0xc1e00000c1a00000
-DATA const57<>+16(SB)/8, $0xc2300000c2100000
-DATA const57<>+24(SB)/8, $0xc2780000c2500000
+DATA const57<>+0(SB)/8, $0x4140000040800000
+DATA const57<>+8(SB)/8, $0x41e0000041a00000
+DATA const57<>+16(SB)/8, $0x4230000042100000
+DATA const57<>+24(SB)/8, $0x4278000042500000
 GLOBL const57<>(SB), RODATA|NOPTR, $32
+
+DATA const58<>+0(SB)/8, $0xc1400000c0800000
+DATA const58<>+8(SB)/8, $0xc1e00000c1a00000
+DATA const58<>+16(SB)/8, $0xc2300000c2100000
+DATA const58<>+24(SB)/8, $0xc2780000c2500000
+GLOBL const58<>(SB), RODATA|NOPTR, $32
 
 // func iq3_SAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -4595,771 +4561,699 @@ TEXT ·iq3_SAVX2(SB), NOSPLIT, $0-48
 	JLE   done
 	MOVQ  grid+24(FP), BX
 	MOVQ  signs+32(FP), SI
-	LEAQ  const58<>+0(SB), DI
+	LEAQ  const59<>+0(SB), SI
 
 block:
-	MOVWLZX      (CX), R8
-	ANDL         $0x00007c00, R8
-	ADDL         $0x00000400, R8
-	TESTL        $0x00008000, R8
+	MOVWLZX      (CX), DI
+	ANDL         $0x00007c00, DI
+	ADDL         $0x00000400, DI
+	TESTL        $0x00008000, DI
 	JNZ          done
 	VPBROADCASTW (CX), X0
 	VCVTPH2PS    X0, Y0
-	MOVBLZX      66(CX), R8
-	MOVBLZX      2(CX), R9
-	MOVL         R8, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      3(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x01, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	MOVBLZX      66(CX), DI
+	MOVBLZX      2(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      3(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x07, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      74(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X1
-	MOVBLZX      6(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      7(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x05, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X1
+	MOVBLZX      6(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      7(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x03, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      76(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VPINSRQ      $0x01, R9, X1, X1
-	MOVBLZX      4(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x02, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      5(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x03, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VPINSRQ      $0x01, R8, X1, X1
+	MOVBLZX      4(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      5(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      75(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X2
-	MOVBLZX      8(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x06, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      9(CX), R9
-	SHRL         $0x07, R8
-	ANDL         $0x00000001, R8
-	SHLL         $0x08, R8
-	ORL          R9, R8
-	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R8*4), R8
-	SHLQ         $0x20, R8
-	ORQ          R8, R9
-	MOVBLZX      77(CX), R8
-	ORQ          (SI)(R8*8), R9
-	VPINSRQ      $0x01, R9, X2, X2
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X2
+	MOVBLZX      8(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x02, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      9(CX), R8
+	SHLL         $0x01, DI
+	ANDL         $0x00000100, DI
+	ORL          R8, DI
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(DI*4), DI
+	SHLQ         $0x20, DI
+	ORQ          DI, R8
+	VPINSRQ      $0x01, R8, X2, X2
 	VINSERTI128  $0x01, X2, Y1, Y1
-	MOVBLZX      106(CX), R8
-	ANDL         $0x0000000f, R8
-	VBROADCASTSS (DI)(R8*4), Y2
+	VPBROADCASTD 74(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const60<>+0(SB), Y2, Y2
+	VPOR         Y2, Y1, Y1
+	MOVBLZX      106(CX), DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const59<>+0(SB), Y2, Y3
-	VMULPS       const60<>+0(SB), Y2, Y2
-	VCVTPS2PH    $0x00, Y3, X3
+	VMULPS       const61<>+0(SB), Y2, Y10
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VCVTPS2PH    $0x00, Y10, X10
 	VCVTPS2PH    $0x00, Y2, X2
-	VINSERTI128  $0x01, X2, Y3, Y2
+	VINSERTI128  $0x01, X2, Y10, Y2
 	VPSHUFB      const10<>+0(SB), Y2, Y2
-	VPERMQ       $0x88, Y2, Y3
+	VPERMQ       $0x88, Y2, Y10
 	VPERMQ       $0xdd, Y2, Y2
-	VPSHUFB      Y1, Y3, Y3
+	VPSHUFB      Y1, Y10, Y10
 	VPSHUFB      Y1, Y2, Y2
-	VPUNPCKLBW   Y2, Y3, Y11
-	VPUNPCKHBW   Y2, Y3, Y2
+	VPUNPCKLBW   Y2, Y10, Y11
+	VPUNPCKHBW   Y2, Y10, Y2
 	VMOVDQU      Y11, (AX)
 	VMOVDQU      Y2, 32(AX)
-	MOVBLZX      67(CX), R8
-	MOVBLZX      10(CX), R9
-	MOVL         R8, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      11(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x01, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	MOVBLZX      67(CX), DI
+	MOVBLZX      10(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      11(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x07, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      78(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X4
-	MOVBLZX      14(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      15(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x05, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X3
+	MOVBLZX      14(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      15(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x03, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      80(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VPINSRQ      $0x01, R9, X4, X4
-	MOVBLZX      12(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x02, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      13(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x03, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VPINSRQ      $0x01, R8, X3, X3
+	MOVBLZX      12(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      13(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      79(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X1
-	MOVBLZX      16(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x06, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      17(CX), R9
-	SHRL         $0x07, R8
-	ANDL         $0x00000001, R8
-	SHLL         $0x08, R8
-	ORL          R9, R8
-	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R8*4), R8
-	SHLQ         $0x20, R8
-	ORQ          R8, R9
-	MOVBLZX      81(CX), R8
-	ORQ          (SI)(R8*8), R9
-	VPINSRQ      $0x01, R9, X1, X1
-	VINSERTI128  $0x01, X1, Y4, Y4
-	MOVBLZX      106(CX), R8
-	SHRL         $0x04, R8
-	ANDL         $0x0000000f, R8
-	VBROADCASTSS (DI)(R8*4), Y2
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X1
+	MOVBLZX      16(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x02, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      17(CX), R8
+	SHLL         $0x01, DI
+	ANDL         $0x00000100, DI
+	ORL          R8, DI
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(DI*4), DI
+	SHLQ         $0x20, DI
+	ORQ          DI, R8
+	VPINSRQ      $0x01, R8, X1, X1
+	VINSERTI128  $0x01, X1, Y3, Y3
+	VPBROADCASTD 78(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const60<>+0(SB), Y2, Y2
+	VPOR         Y2, Y3, Y3
+	MOVBLZX      106(CX), DI
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const59<>+0(SB), Y2, Y3
-	VMULPS       const60<>+0(SB), Y2, Y2
-	VCVTPS2PH    $0x00, Y3, X3
+	VMULPS       const61<>+0(SB), Y2, Y10
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VCVTPS2PH    $0x00, Y10, X10
 	VCVTPS2PH    $0x00, Y2, X2
-	VINSERTI128  $0x01, X2, Y3, Y2
+	VINSERTI128  $0x01, X2, Y10, Y2
 	VPSHUFB      const10<>+0(SB), Y2, Y2
-	VPERMQ       $0x88, Y2, Y3
+	VPERMQ       $0x88, Y2, Y10
 	VPERMQ       $0xdd, Y2, Y2
-	VPSHUFB      Y4, Y3, Y3
-	VPSHUFB      Y4, Y2, Y2
-	VPUNPCKLBW   Y2, Y3, Y11
-	VPUNPCKHBW   Y2, Y3, Y2
+	VPSHUFB      Y3, Y10, Y10
+	VPSHUFB      Y3, Y2, Y2
+	VPUNPCKLBW   Y2, Y10, Y11
+	VPUNPCKHBW   Y2, Y10, Y2
 	VMOVDQU      Y11, 64(AX)
 	VMOVDQU      Y2, 96(AX)
-	MOVBLZX      68(CX), R8
-	MOVBLZX      18(CX), R9
-	MOVL         R8, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      19(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x01, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	MOVBLZX      68(CX), DI
+	MOVBLZX      18(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      19(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x07, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      82(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X5
-	MOVBLZX      22(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      23(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x05, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X4
+	MOVBLZX      22(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      23(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x03, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      84(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VPINSRQ      $0x01, R9, X5, X5
-	MOVBLZX      20(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x02, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      21(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x03, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VPINSRQ      $0x01, R8, X4, X4
+	MOVBLZX      20(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      21(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      83(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X1
-	MOVBLZX      24(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x06, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      25(CX), R9
-	SHRL         $0x07, R8
-	ANDL         $0x00000001, R8
-	SHLL         $0x08, R8
-	ORL          R9, R8
-	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R8*4), R8
-	SHLQ         $0x20, R8
-	ORQ          R8, R9
-	MOVBLZX      85(CX), R8
-	ORQ          (SI)(R8*8), R9
-	VPINSRQ      $0x01, R9, X1, X1
-	VINSERTI128  $0x01, X1, Y5, Y5
-	MOVBLZX      107(CX), R8
-	ANDL         $0x0000000f, R8
-	VBROADCASTSS (DI)(R8*4), Y2
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X1
+	MOVBLZX      24(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x02, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      25(CX), R8
+	SHLL         $0x01, DI
+	ANDL         $0x00000100, DI
+	ORL          R8, DI
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(DI*4), DI
+	SHLQ         $0x20, DI
+	ORQ          DI, R8
+	VPINSRQ      $0x01, R8, X1, X1
+	VINSERTI128  $0x01, X1, Y4, Y4
+	VPBROADCASTD 82(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const60<>+0(SB), Y2, Y2
+	VPOR         Y2, Y4, Y4
+	MOVBLZX      107(CX), DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const59<>+0(SB), Y2, Y3
-	VMULPS       const60<>+0(SB), Y2, Y2
-	VCVTPS2PH    $0x00, Y3, X3
+	VMULPS       const61<>+0(SB), Y2, Y10
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VCVTPS2PH    $0x00, Y10, X10
 	VCVTPS2PH    $0x00, Y2, X2
-	VINSERTI128  $0x01, X2, Y3, Y2
+	VINSERTI128  $0x01, X2, Y10, Y2
 	VPSHUFB      const10<>+0(SB), Y2, Y2
-	VPERMQ       $0x88, Y2, Y3
+	VPERMQ       $0x88, Y2, Y10
 	VPERMQ       $0xdd, Y2, Y2
-	VPSHUFB      Y5, Y3, Y3
-	VPSHUFB      Y5, Y2, Y2
-	VPUNPCKLBW   Y2, Y3, Y11
-	VPUNPCKHBW   Y2, Y3, Y2
+	VPSHUFB      Y4, Y10, Y10
+	VPSHUFB      Y4, Y2, Y2
+	VPUNPCKLBW   Y2, Y10, Y11
+	VPUNPCKHBW   Y2, Y10, Y2
 	VMOVDQU      Y11, 128(AX)
 	VMOVDQU      Y2, 160(AX)
-	MOVBLZX      69(CX), R8
-	MOVBLZX      26(CX), R9
-	MOVL         R8, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      27(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x01, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	MOVBLZX      69(CX), DI
+	MOVBLZX      26(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      27(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x07, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      86(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X6
-	MOVBLZX      30(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      31(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x05, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X5
+	MOVBLZX      30(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      31(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x03, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      88(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VPINSRQ      $0x01, R9, X6, X6
-	MOVBLZX      28(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x02, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      29(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x03, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VPINSRQ      $0x01, R8, X5, X5
+	MOVBLZX      28(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      29(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      87(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X1
-	MOVBLZX      32(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x06, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      33(CX), R9
-	SHRL         $0x07, R8
-	ANDL         $0x00000001, R8
-	SHLL         $0x08, R8
-	ORL          R9, R8
-	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R8*4), R8
-	SHLQ         $0x20, R8
-	ORQ          R8, R9
-	MOVBLZX      89(CX), R8
-	ORQ          (SI)(R8*8), R9
-	VPINSRQ      $0x01, R9, X1, X1
-	VINSERTI128  $0x01, X1, Y6, Y6
-	MOVBLZX      107(CX), R8
-	SHRL         $0x04, R8
-	ANDL         $0x0000000f, R8
-	VBROADCASTSS (DI)(R8*4), Y2
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X1
+	MOVBLZX      32(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x02, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      33(CX), R8
+	SHLL         $0x01, DI
+	ANDL         $0x00000100, DI
+	ORL          R8, DI
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(DI*4), DI
+	SHLQ         $0x20, DI
+	ORQ          DI, R8
+	VPINSRQ      $0x01, R8, X1, X1
+	VINSERTI128  $0x01, X1, Y5, Y5
+	VPBROADCASTD 86(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const60<>+0(SB), Y2, Y2
+	VPOR         Y2, Y5, Y5
+	MOVBLZX      107(CX), DI
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const59<>+0(SB), Y2, Y3
-	VMULPS       const60<>+0(SB), Y2, Y2
-	VCVTPS2PH    $0x00, Y3, X3
+	VMULPS       const61<>+0(SB), Y2, Y10
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VCVTPS2PH    $0x00, Y10, X10
 	VCVTPS2PH    $0x00, Y2, X2
-	VINSERTI128  $0x01, X2, Y3, Y2
+	VINSERTI128  $0x01, X2, Y10, Y2
 	VPSHUFB      const10<>+0(SB), Y2, Y2
-	VPERMQ       $0x88, Y2, Y3
+	VPERMQ       $0x88, Y2, Y10
 	VPERMQ       $0xdd, Y2, Y2
-	VPSHUFB      Y6, Y3, Y3
-	VPSHUFB      Y6, Y2, Y2
-	VPUNPCKLBW   Y2, Y3, Y11
-	VPUNPCKHBW   Y2, Y3, Y2
+	VPSHUFB      Y5, Y10, Y10
+	VPSHUFB      Y5, Y2, Y2
+	VPUNPCKLBW   Y2, Y10, Y11
+	VPUNPCKHBW   Y2, Y10, Y2
 	VMOVDQU      Y11, 192(AX)
 	VMOVDQU      Y2, 224(AX)
-	MOVBLZX      70(CX), R8
-	MOVBLZX      34(CX), R9
-	MOVL         R8, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      35(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x01, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	MOVBLZX      70(CX), DI
+	MOVBLZX      34(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      35(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x07, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      90(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X7
-	MOVBLZX      38(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      39(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x05, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X6
+	MOVBLZX      38(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      39(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x03, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      92(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VPINSRQ      $0x01, R9, X7, X7
-	MOVBLZX      36(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x02, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      37(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x03, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VPINSRQ      $0x01, R8, X6, X6
+	MOVBLZX      36(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      37(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      91(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X1
-	MOVBLZX      40(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x06, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      41(CX), R9
-	SHRL         $0x07, R8
-	ANDL         $0x00000001, R8
-	SHLL         $0x08, R8
-	ORL          R9, R8
-	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R8*4), R8
-	SHLQ         $0x20, R8
-	ORQ          R8, R9
-	MOVBLZX      93(CX), R8
-	ORQ          (SI)(R8*8), R9
-	VPINSRQ      $0x01, R9, X1, X1
-	VINSERTI128  $0x01, X1, Y7, Y7
-	MOVBLZX      108(CX), R8
-	ANDL         $0x0000000f, R8
-	VBROADCASTSS (DI)(R8*4), Y2
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X1
+	MOVBLZX      40(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x02, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      41(CX), R8
+	SHLL         $0x01, DI
+	ANDL         $0x00000100, DI
+	ORL          R8, DI
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(DI*4), DI
+	SHLQ         $0x20, DI
+	ORQ          DI, R8
+	VPINSRQ      $0x01, R8, X1, X1
+	VINSERTI128  $0x01, X1, Y6, Y6
+	VPBROADCASTD 90(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const60<>+0(SB), Y2, Y2
+	VPOR         Y2, Y6, Y6
+	MOVBLZX      108(CX), DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const59<>+0(SB), Y2, Y3
-	VMULPS       const60<>+0(SB), Y2, Y2
-	VCVTPS2PH    $0x00, Y3, X3
+	VMULPS       const61<>+0(SB), Y2, Y10
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VCVTPS2PH    $0x00, Y10, X10
 	VCVTPS2PH    $0x00, Y2, X2
-	VINSERTI128  $0x01, X2, Y3, Y2
+	VINSERTI128  $0x01, X2, Y10, Y2
 	VPSHUFB      const10<>+0(SB), Y2, Y2
-	VPERMQ       $0x88, Y2, Y3
+	VPERMQ       $0x88, Y2, Y10
 	VPERMQ       $0xdd, Y2, Y2
-	VPSHUFB      Y7, Y3, Y3
-	VPSHUFB      Y7, Y2, Y2
-	VPUNPCKLBW   Y2, Y3, Y11
-	VPUNPCKHBW   Y2, Y3, Y2
+	VPSHUFB      Y6, Y10, Y10
+	VPSHUFB      Y6, Y2, Y2
+	VPUNPCKLBW   Y2, Y10, Y11
+	VPUNPCKHBW   Y2, Y10, Y2
 	VMOVDQU      Y11, 256(AX)
 	VMOVDQU      Y2, 288(AX)
-	MOVBLZX      71(CX), R8
-	MOVBLZX      42(CX), R9
-	MOVL         R8, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      43(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x01, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	MOVBLZX      71(CX), DI
+	MOVBLZX      42(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      43(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x07, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      94(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X8
-	MOVBLZX      46(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      47(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x05, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X7
+	MOVBLZX      46(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      47(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x03, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      96(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VPINSRQ      $0x01, R9, X8, X8
-	MOVBLZX      44(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x02, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      45(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x03, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VPINSRQ      $0x01, R8, X7, X7
+	MOVBLZX      44(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      45(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      95(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X1
-	MOVBLZX      48(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x06, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      49(CX), R9
-	SHRL         $0x07, R8
-	ANDL         $0x00000001, R8
-	SHLL         $0x08, R8
-	ORL          R9, R8
-	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R8*4), R8
-	SHLQ         $0x20, R8
-	ORQ          R8, R9
-	MOVBLZX      97(CX), R8
-	ORQ          (SI)(R8*8), R9
-	VPINSRQ      $0x01, R9, X1, X1
-	VINSERTI128  $0x01, X1, Y8, Y8
-	MOVBLZX      108(CX), R8
-	SHRL         $0x04, R8
-	ANDL         $0x0000000f, R8
-	VBROADCASTSS (DI)(R8*4), Y2
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X1
+	MOVBLZX      48(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x02, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      49(CX), R8
+	SHLL         $0x01, DI
+	ANDL         $0x00000100, DI
+	ORL          R8, DI
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(DI*4), DI
+	SHLQ         $0x20, DI
+	ORQ          DI, R8
+	VPINSRQ      $0x01, R8, X1, X1
+	VINSERTI128  $0x01, X1, Y7, Y7
+	VPBROADCASTD 94(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const60<>+0(SB), Y2, Y2
+	VPOR         Y2, Y7, Y7
+	MOVBLZX      108(CX), DI
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const59<>+0(SB), Y2, Y3
-	VMULPS       const60<>+0(SB), Y2, Y2
-	VCVTPS2PH    $0x00, Y3, X3
+	VMULPS       const61<>+0(SB), Y2, Y10
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VCVTPS2PH    $0x00, Y10, X10
 	VCVTPS2PH    $0x00, Y2, X2
-	VINSERTI128  $0x01, X2, Y3, Y2
+	VINSERTI128  $0x01, X2, Y10, Y2
 	VPSHUFB      const10<>+0(SB), Y2, Y2
-	VPERMQ       $0x88, Y2, Y3
+	VPERMQ       $0x88, Y2, Y10
 	VPERMQ       $0xdd, Y2, Y2
-	VPSHUFB      Y8, Y3, Y3
-	VPSHUFB      Y8, Y2, Y2
-	VPUNPCKLBW   Y2, Y3, Y11
-	VPUNPCKHBW   Y2, Y3, Y2
+	VPSHUFB      Y7, Y10, Y10
+	VPSHUFB      Y7, Y2, Y2
+	VPUNPCKLBW   Y2, Y10, Y11
+	VPUNPCKHBW   Y2, Y10, Y2
 	VMOVDQU      Y11, 320(AX)
 	VMOVDQU      Y2, 352(AX)
-	MOVBLZX      72(CX), R8
-	MOVBLZX      50(CX), R9
-	MOVL         R8, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      51(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x01, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	MOVBLZX      72(CX), DI
+	MOVBLZX      50(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      51(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x07, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      98(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X9
-	MOVBLZX      54(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      55(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x05, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X8
+	MOVBLZX      54(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      55(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x03, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      100(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VPINSRQ      $0x01, R9, X9, X9
-	MOVBLZX      52(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x02, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      53(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x03, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VPINSRQ      $0x01, R8, X8, X8
+	MOVBLZX      52(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      53(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      99(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X1
-	MOVBLZX      56(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x06, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      57(CX), R9
-	SHRL         $0x07, R8
-	ANDL         $0x00000001, R8
-	SHLL         $0x08, R8
-	ORL          R9, R8
-	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R8*4), R8
-	SHLQ         $0x20, R8
-	ORQ          R8, R9
-	MOVBLZX      101(CX), R8
-	ORQ          (SI)(R8*8), R9
-	VPINSRQ      $0x01, R9, X1, X1
-	VINSERTI128  $0x01, X1, Y9, Y9
-	MOVBLZX      109(CX), R8
-	ANDL         $0x0000000f, R8
-	VBROADCASTSS (DI)(R8*4), Y2
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X1
+	MOVBLZX      56(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x02, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      57(CX), R8
+	SHLL         $0x01, DI
+	ANDL         $0x00000100, DI
+	ORL          R8, DI
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(DI*4), DI
+	SHLQ         $0x20, DI
+	ORQ          DI, R8
+	VPINSRQ      $0x01, R8, X1, X1
+	VINSERTI128  $0x01, X1, Y8, Y8
+	VPBROADCASTD 98(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const60<>+0(SB), Y2, Y2
+	VPOR         Y2, Y8, Y8
+	MOVBLZX      109(CX), DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const59<>+0(SB), Y2, Y3
-	VMULPS       const60<>+0(SB), Y2, Y2
-	VCVTPS2PH    $0x00, Y3, X3
+	VMULPS       const61<>+0(SB), Y2, Y10
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VCVTPS2PH    $0x00, Y10, X10
 	VCVTPS2PH    $0x00, Y2, X2
-	VINSERTI128  $0x01, X2, Y3, Y2
+	VINSERTI128  $0x01, X2, Y10, Y2
 	VPSHUFB      const10<>+0(SB), Y2, Y2
-	VPERMQ       $0x88, Y2, Y3
+	VPERMQ       $0x88, Y2, Y10
 	VPERMQ       $0xdd, Y2, Y2
-	VPSHUFB      Y9, Y3, Y3
-	VPSHUFB      Y9, Y2, Y2
-	VPUNPCKLBW   Y2, Y3, Y11
-	VPUNPCKHBW   Y2, Y3, Y2
+	VPSHUFB      Y8, Y10, Y10
+	VPSHUFB      Y8, Y2, Y2
+	VPUNPCKLBW   Y2, Y10, Y11
+	VPUNPCKHBW   Y2, Y10, Y2
 	VMOVDQU      Y11, 384(AX)
 	VMOVDQU      Y2, 416(AX)
-	MOVBLZX      73(CX), R8
-	MOVBLZX      58(CX), R9
-	MOVL         R8, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      59(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x01, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	MOVBLZX      73(CX), DI
+	MOVBLZX      58(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      59(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x07, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      102(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X10
-	MOVBLZX      62(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      63(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x05, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X9
+	MOVBLZX      62(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      63(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x03, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      104(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VPINSRQ      $0x01, R9, X10, X10
-	MOVBLZX      60(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x02, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      61(CX), R9
-	MOVL         R8, R11
-	SHRL         $0x03, R11
-	ANDL         $0x00000001, R11
-	SHLL         $0x08, R11
-	ORL          R9, R11
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VPINSRQ      $0x01, R8, X9, X9
+	MOVBLZX      60(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      61(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
 	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R11*4), R10
-	SHLQ         $0x20, R10
-	ORQ          R10, R9
-	MOVBLZX      103(CX), R10
-	ORQ          (SI)(R10*8), R9
-	VMOVQ        R9, X1
-	MOVBLZX      64(CX), R9
-	MOVL         R8, R10
-	SHRL         $0x06, R10
-	ANDL         $0x00000001, R10
-	SHLL         $0x08, R10
-	ORL          R9, R10
-	MOVBLZX      65(CX), R9
-	SHRL         $0x07, R8
-	ANDL         $0x00000001, R8
-	SHLL         $0x08, R8
-	ORL          R9, R8
-	MOVL         (BX)(R10*4), R9
-	MOVL         (BX)(R8*4), R8
-	SHLQ         $0x20, R8
-	ORQ          R8, R9
-	MOVBLZX      105(CX), R8
-	ORQ          (SI)(R8*8), R9
-	VPINSRQ      $0x01, R9, X1, X1
-	VINSERTI128  $0x01, X1, Y10, Y10
-	MOVBLZX      109(CX), R8
-	SHRL         $0x04, R8
-	ANDL         $0x0000000f, R8
-	VBROADCASTSS (DI)(R8*4), Y2
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X1
+	MOVBLZX      64(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x02, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      65(CX), R8
+	SHLL         $0x01, DI
+	ANDL         $0x00000100, DI
+	ORL          R8, DI
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(DI*4), DI
+	SHLQ         $0x20, DI
+	ORQ          DI, R8
+	VPINSRQ      $0x01, R8, X1, X1
+	VINSERTI128  $0x01, X1, Y9, Y9
+	VPBROADCASTD 102(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const60<>+0(SB), Y2, Y2
+	VPOR         Y2, Y9, Y9
+	MOVBLZX      109(CX), DI
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y2
 	VMULPS       Y0, Y2, Y2
-	VMULPS       const59<>+0(SB), Y2, Y0
-	VMULPS       const60<>+0(SB), Y2, Y2
+	VMULPS       const61<>+0(SB), Y2, Y0
+	VMULPS       const62<>+0(SB), Y2, Y2
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y0, Y0
 	VPSHUFB      const10<>+0(SB), Y0, Y0
 	VPERMQ       $0x88, Y0, Y2
 	VPERMQ       $0xdd, Y0, Y0
-	VPSHUFB      Y10, Y2, Y2
-	VPSHUFB      Y10, Y0, Y0
-	VPUNPCKLBW   Y0, Y2, Y3
+	VPSHUFB      Y9, Y2, Y2
+	VPSHUFB      Y9, Y0, Y0
+	VPUNPCKLBW   Y0, Y2, Y10
 	VPUNPCKHBW   Y0, Y2, Y0
-	VMOVDQU      Y3, 448(AX)
+	VMOVDQU      Y10, 448(AX)
 	VMOVDQU      Y0, 480(AX)
 	ADDQ         $0x0000006e, CX
 	ADDQ         $0x00000200, AX
@@ -5371,27 +5265,33 @@ done:
 	MOVQ DX, rest+40(FP)
 	RET
 
-DATA const58<>+0(SB)/8, $0x404000003f800000
-DATA const58<>+8(SB)/8, $0x40e0000040a00000
-DATA const58<>+16(SB)/8, $0x4130000041100000
-DATA const58<>+24(SB)/8, $0x4170000041500000
-DATA const58<>+32(SB)/8, $0x4198000041880000
-DATA const58<>+40(SB)/8, $0x41b8000041a80000
-DATA const58<>+48(SB)/8, $0x41d8000041c80000
-DATA const58<>+56(SB)/8, $0x41f8000041e80000
-GLOBL const58<>(SB), RODATA|NOPTR, $64
-
 DATA const59<>+0(SB)/8, $0x404000003f800000
 DATA const59<>+8(SB)/8, $0x40e0000040a00000
 DATA const59<>+16(SB)/8, $0x4130000041100000
 DATA const59<>+24(SB)/8, $0x4170000041500000
-GLOBL const59<>(SB), RODATA|NOPTR, $32
+DATA const59<>+32(SB)/8, $0x4198000041880000
+DATA const59<>+40(SB)/8, $0x41b8000041a80000
+DATA const59<>+48(SB)/8, $0x41d8000041c80000
+DATA const59<>+56(SB)/8, $0x41f8000041e80000
+GLOBL const59<>(SB), RODATA|NOPTR, $64
 
-DATA const60<>+0(SB)/8, $0xc0400000bf800000
-DATA const60<>+8(SB)/8, $0xc0e00000c0a00000
-DATA const60<>+16(SB)/8, $0xc1300000c1100000
-DATA const60<>+24(SB)/8, $0xc1700000c1500000
+DATA const60<>+0(SB)/8, $0x0808080808080808
+DATA const60<>+8(SB)/8, $0x0808080808080808
+DATA const60<>+16(SB)/8, $0x0808080808080808
+DATA const60<>+24(SB)/8, $0x0808080808080808
 GLOBL const60<>(SB), RODATA|NOPTR, $32
+
+DATA const61<>+0(SB)/8, $0x404000003f800000
+DATA const61<>+8(SB)/8, $0x40e0000040a00000
+DATA const61<>+16(SB)/8, $0x4130000041100000
+DATA const61<>+24(SB)/8, $0x4170000041500000
+GLOBL const61<>(SB), RODATA|NOPTR, $32
+
+DATA const62<>+0(SB)/8, $0xc0400000bf800000
+DATA const62<>+8(SB)/8, $0xc0e00000c0a00000
+DATA const62<>+16(SB)/8, $0xc1300000c1100000
+DATA const62<>+24(SB)/8, $0xc1700000c1500000
+GLOBL const62<>(SB), RODATA|NOPTR, $32
 
 // func iq1_SAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -5403,8 +5303,8 @@ TEXT ·iq1_SAVX2(SB), NOSPLIT, $0-48
 	JLE   done
 	MOVQ  grid+24(FP), BX
 	MOVQ  signs+32(FP), SI
-	LEAQ  const59<>+0(SB), SI
-	LEAQ  const61<>+0(SB), DI
+	LEAQ  const61<>+0(SB), SI
+	LEAQ  const63<>+0(SB), DI
 
 block:
 	MOVWLZX      (CX), R8
@@ -5417,32 +5317,29 @@ block:
 	MOVWLZX      34(CX), R8
 	MOVBLZX      2(CX), R9
 	MOVL         R8, R10
-	ANDL         $0x00000007, R10
 	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VMOVQ        R9, X1
 	MOVBLZX      4(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x06, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x02, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
 	MOVBLZX      3(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x03, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VMOVQ        R9, X2
 	MOVBLZX      5(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x09, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHRL         $0x01, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VPINSRQ      $0x01, R9, X2, X2
@@ -5452,8 +5349,8 @@ block:
 	ANDL         $0x00000007, R9
 	VBROADCASTSS (SI)(R9*4), Y2
 	VMULPS       Y0, Y2, Y2
-	SHRL         $0x0f, R8
-	SHLL         $0x05, R8
+	SHRL         $0x0a, R8
+	ANDL         $0x00000020, R8
 	VMULPS       (DI)(R8*1), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
 	VPSHUFB      const10<>+0(SB), X2, X2
@@ -5468,32 +5365,29 @@ block:
 	MOVWLZX      36(CX), R8
 	MOVBLZX      6(CX), R9
 	MOVL         R8, R10
-	ANDL         $0x00000007, R10
 	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VMOVQ        R9, X4
 	MOVBLZX      8(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x06, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x02, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VPINSRQ      $0x01, R9, X4, X4
 	MOVBLZX      7(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x03, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VMOVQ        R9, X1
 	MOVBLZX      9(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x09, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHRL         $0x01, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
@@ -5503,8 +5397,8 @@ block:
 	ANDL         $0x00000007, R9
 	VBROADCASTSS (SI)(R9*4), Y2
 	VMULPS       Y0, Y2, Y2
-	SHRL         $0x0f, R8
-	SHLL         $0x05, R8
+	SHRL         $0x0a, R8
+	ANDL         $0x00000020, R8
 	VMULPS       (DI)(R8*1), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
 	VPSHUFB      const10<>+0(SB), X2, X2
@@ -5519,32 +5413,29 @@ block:
 	MOVWLZX      38(CX), R8
 	MOVBLZX      10(CX), R9
 	MOVL         R8, R10
-	ANDL         $0x00000007, R10
 	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VMOVQ        R9, X5
 	MOVBLZX      12(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x06, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x02, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VPINSRQ      $0x01, R9, X5, X5
 	MOVBLZX      11(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x03, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VMOVQ        R9, X1
 	MOVBLZX      13(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x09, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHRL         $0x01, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
@@ -5554,8 +5445,8 @@ block:
 	ANDL         $0x00000007, R9
 	VBROADCASTSS (SI)(R9*4), Y2
 	VMULPS       Y0, Y2, Y2
-	SHRL         $0x0f, R8
-	SHLL         $0x05, R8
+	SHRL         $0x0a, R8
+	ANDL         $0x00000020, R8
 	VMULPS       (DI)(R8*1), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
 	VPSHUFB      const10<>+0(SB), X2, X2
@@ -5570,32 +5461,29 @@ block:
 	MOVWLZX      40(CX), R8
 	MOVBLZX      14(CX), R9
 	MOVL         R8, R10
-	ANDL         $0x00000007, R10
 	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VMOVQ        R9, X6
 	MOVBLZX      16(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x06, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x02, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VPINSRQ      $0x01, R9, X6, X6
 	MOVBLZX      15(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x03, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VMOVQ        R9, X1
 	MOVBLZX      17(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x09, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHRL         $0x01, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
@@ -5605,8 +5493,8 @@ block:
 	ANDL         $0x00000007, R9
 	VBROADCASTSS (SI)(R9*4), Y2
 	VMULPS       Y0, Y2, Y2
-	SHRL         $0x0f, R8
-	SHLL         $0x05, R8
+	SHRL         $0x0a, R8
+	ANDL         $0x00000020, R8
 	VMULPS       (DI)(R8*1), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
 	VPSHUFB      const10<>+0(SB), X2, X2
@@ -5621,32 +5509,29 @@ block:
 	MOVWLZX      42(CX), R8
 	MOVBLZX      18(CX), R9
 	MOVL         R8, R10
-	ANDL         $0x00000007, R10
 	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VMOVQ        R9, X7
 	MOVBLZX      20(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x06, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x02, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VPINSRQ      $0x01, R9, X7, X7
 	MOVBLZX      19(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x03, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VMOVQ        R9, X1
 	MOVBLZX      21(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x09, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHRL         $0x01, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
@@ -5656,8 +5541,8 @@ block:
 	ANDL         $0x00000007, R9
 	VBROADCASTSS (SI)(R9*4), Y2
 	VMULPS       Y0, Y2, Y2
-	SHRL         $0x0f, R8
-	SHLL         $0x05, R8
+	SHRL         $0x0a, R8
+	ANDL         $0x00000020, R8
 	VMULPS       (DI)(R8*1), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
 	VPSHUFB      const10<>+0(SB), X2, X2
@@ -5672,32 +5557,29 @@ block:
 	MOVWLZX      44(CX), R8
 	MOVBLZX      22(CX), R9
 	MOVL         R8, R10
-	ANDL         $0x00000007, R10
 	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VMOVQ        R9, X8
 	MOVBLZX      24(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x06, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x02, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VPINSRQ      $0x01, R9, X8, X8
 	MOVBLZX      23(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x03, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VMOVQ        R9, X1
 	MOVBLZX      25(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x09, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHRL         $0x01, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
@@ -5707,8 +5589,8 @@ block:
 	ANDL         $0x00000007, R9
 	VBROADCASTSS (SI)(R9*4), Y2
 	VMULPS       Y0, Y2, Y2
-	SHRL         $0x0f, R8
-	SHLL         $0x05, R8
+	SHRL         $0x0a, R8
+	ANDL         $0x00000020, R8
 	VMULPS       (DI)(R8*1), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
 	VPSHUFB      const10<>+0(SB), X2, X2
@@ -5723,32 +5605,29 @@ block:
 	MOVWLZX      46(CX), R8
 	MOVBLZX      26(CX), R9
 	MOVL         R8, R10
-	ANDL         $0x00000007, R10
 	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VMOVQ        R9, X9
 	MOVBLZX      28(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x06, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x02, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VPINSRQ      $0x01, R9, X9, X9
 	MOVBLZX      27(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x03, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VMOVQ        R9, X1
 	MOVBLZX      29(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x09, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHRL         $0x01, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
@@ -5758,8 +5637,8 @@ block:
 	ANDL         $0x00000007, R9
 	VBROADCASTSS (SI)(R9*4), Y2
 	VMULPS       Y0, Y2, Y2
-	SHRL         $0x0f, R8
-	SHLL         $0x05, R8
+	SHRL         $0x0a, R8
+	ANDL         $0x00000020, R8
 	VMULPS       (DI)(R8*1), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
 	VPSHUFB      const10<>+0(SB), X2, X2
@@ -5774,32 +5653,29 @@ block:
 	MOVWLZX      48(CX), R8
 	MOVBLZX      30(CX), R9
 	MOVL         R8, R10
-	ANDL         $0x00000007, R10
 	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VMOVQ        R9, X10
 	MOVBLZX      32(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x06, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x02, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VPINSRQ      $0x01, R9, X10, X10
 	MOVBLZX      31(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x03, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VMOVQ        R9, X1
 	MOVBLZX      33(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x09, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHRL         $0x01, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	VPINSRQ      $0x01, R9, X1, X1
@@ -5809,8 +5685,8 @@ block:
 	ANDL         $0x00000007, R9
 	VBROADCASTSS (SI)(R9*4), Y2
 	VMULPS       Y0, Y2, Y2
-	SHRL         $0x0f, R8
-	SHLL         $0x05, R8
+	SHRL         $0x0a, R8
+	ANDL         $0x00000020, R8
 	VMULPS       (DI)(R8*1), Y2, Y2
 	VCVTPS2PH    $0x00, Y2, X2
 	VPSHUFB      const10<>+0(SB), X2, X2
@@ -5832,15 +5708,15 @@ done:
 	MOVQ DX, rest+40(FP)
 	RET
 
-DATA const61<>+0(SB)/8, $0x3e000000bf600000
-DATA const61<>+8(SB)/8, $0x000000003f900000
-DATA const61<>+16(SB)/8, $0x3e000000bf600000
-DATA const61<>+24(SB)/8, $0x000000003f900000
-DATA const61<>+32(SB)/8, $0xbe000000bf900000
-DATA const61<>+40(SB)/8, $0x000000003f600000
-DATA const61<>+48(SB)/8, $0xbe000000bf900000
-DATA const61<>+56(SB)/8, $0x000000003f600000
-GLOBL const61<>(SB), RODATA|NOPTR, $64
+DATA const63<>+0(SB)/8, $0x3e000000bf600000
+DATA const63<>+8(SB)/8, $0x000000003f900000
+DATA const63<>+16(SB)/8, $0x3e000000bf600000
+DATA const63<>+24(SB)/8, $0x000000003f900000
+DATA const63<>+32(SB)/8, $0xbe000000bf900000
+DATA const63<>+40(SB)/8, $0x000000003f600000
+DATA const63<>+48(SB)/8, $0xbe000000bf900000
+DATA const63<>+56(SB)/8, $0x000000003f600000
+GLOBL const63<>(SB), RODATA|NOPTR, $64
 
 // func iq1_MAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -5852,22 +5728,22 @@ TEXT ·iq1_MAVX2(SB), NOSPLIT, $0-48
 	JLE   done
 	MOVQ  grid+24(FP), BX
 	MOVQ  signs+32(FP), SI
-	LEAQ  const59<>+0(SB), DI
+	LEAQ  const61<>+0(SB), DI
 
 block:
 	MOVWLZX      48(CX), R8
 	SHRL         $0x0c, R8
 	MOVWLZX      50(CX), R9
-	SHRL         $0x0c, R9
-	SHLL         $0x04, R9
+	ANDL         $0x0000f000, R9
+	SHRL         $0x08, R9
 	ORL          R9, R8
 	MOVWLZX      52(CX), R9
-	SHRL         $0x0c, R9
-	SHLL         $0x08, R9
+	ANDL         $0x0000f000, R9
+	SHRL         $0x04, R9
 	ORL          R9, R8
 	MOVWLZX      54(CX), R9
-	SHRL         $0x0c, R9
-	SHLL         $0x0c, R9
+	ANDL         $0x0000f000, R9
+	SHRL         $0x00, R9
 	ORL          R9, R8
 	VMOVD        R8, X0
 	ANDL         $0x00007c00, R8
@@ -5879,8 +5755,8 @@ block:
 	MOVWLZX      32(CX), R8
 	MOVBLZX      (CX), R9
 	MOVL         R8, R10
-	ANDL         $0x00000007, R10
 	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -5890,9 +5766,7 @@ block:
 	VMOVQ        R9, X1
 	MOVBLZX      2(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x08, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -5902,9 +5776,8 @@ block:
 	VPINSRQ      $0x01, R9, X1, X1
 	MOVBLZX      1(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x04, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -5914,9 +5787,8 @@ block:
 	VMOVQ        R9, X2
 	MOVBLZX      3(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x0c, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHRL         $0x04, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	SHRL         $0x0f, R8
@@ -5934,8 +5806,8 @@ block:
 	ANDL         $0x00000007, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const62<>+0(SB), Y2, Y2
-	VMULPS       const62<>+0(SB), Y3, Y3
+	VMULPS       const64<>+0(SB), Y2, Y2
+	VMULPS       const64<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
@@ -5951,8 +5823,8 @@ block:
 	MOVWLZX      34(CX), R8
 	MOVBLZX      4(CX), R9
 	MOVL         R8, R10
-	ANDL         $0x00000007, R10
 	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -5962,9 +5834,7 @@ block:
 	VMOVQ        R9, X4
 	MOVBLZX      6(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x08, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -5974,9 +5844,8 @@ block:
 	VPINSRQ      $0x01, R9, X4, X4
 	MOVBLZX      5(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x04, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -5986,9 +5855,8 @@ block:
 	VMOVQ        R9, X1
 	MOVBLZX      7(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x0c, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHRL         $0x04, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	SHRL         $0x0f, R8
@@ -6007,8 +5875,8 @@ block:
 	ANDL         $0x00000007, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const62<>+0(SB), Y2, Y2
-	VMULPS       const62<>+0(SB), Y3, Y3
+	VMULPS       const64<>+0(SB), Y2, Y2
+	VMULPS       const64<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
@@ -6024,8 +5892,8 @@ block:
 	MOVWLZX      36(CX), R8
 	MOVBLZX      8(CX), R9
 	MOVL         R8, R10
-	ANDL         $0x00000007, R10
 	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -6035,9 +5903,7 @@ block:
 	VMOVQ        R9, X5
 	MOVBLZX      10(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x08, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -6047,9 +5913,8 @@ block:
 	VPINSRQ      $0x01, R9, X5, X5
 	MOVBLZX      9(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x04, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -6059,9 +5924,8 @@ block:
 	VMOVQ        R9, X1
 	MOVBLZX      11(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x0c, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHRL         $0x04, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	SHRL         $0x0f, R8
@@ -6079,8 +5943,8 @@ block:
 	ANDL         $0x00000007, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const62<>+0(SB), Y2, Y2
-	VMULPS       const62<>+0(SB), Y3, Y3
+	VMULPS       const64<>+0(SB), Y2, Y2
+	VMULPS       const64<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
@@ -6096,8 +5960,8 @@ block:
 	MOVWLZX      38(CX), R8
 	MOVBLZX      12(CX), R9
 	MOVL         R8, R10
-	ANDL         $0x00000007, R10
 	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -6107,9 +5971,7 @@ block:
 	VMOVQ        R9, X6
 	MOVBLZX      14(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x08, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -6119,9 +5981,8 @@ block:
 	VPINSRQ      $0x01, R9, X6, X6
 	MOVBLZX      13(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x04, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -6131,9 +5992,8 @@ block:
 	VMOVQ        R9, X1
 	MOVBLZX      15(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x0c, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHRL         $0x04, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	SHRL         $0x0f, R8
@@ -6152,8 +6012,8 @@ block:
 	ANDL         $0x00000007, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const62<>+0(SB), Y2, Y2
-	VMULPS       const62<>+0(SB), Y3, Y3
+	VMULPS       const64<>+0(SB), Y2, Y2
+	VMULPS       const64<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
@@ -6169,8 +6029,8 @@ block:
 	MOVWLZX      40(CX), R8
 	MOVBLZX      16(CX), R9
 	MOVL         R8, R10
-	ANDL         $0x00000007, R10
 	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -6180,9 +6040,7 @@ block:
 	VMOVQ        R9, X7
 	MOVBLZX      18(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x08, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -6192,9 +6050,8 @@ block:
 	VPINSRQ      $0x01, R9, X7, X7
 	MOVBLZX      17(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x04, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -6204,9 +6061,8 @@ block:
 	VMOVQ        R9, X1
 	MOVBLZX      19(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x0c, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHRL         $0x04, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	SHRL         $0x0f, R8
@@ -6224,8 +6080,8 @@ block:
 	ANDL         $0x00000007, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const62<>+0(SB), Y2, Y2
-	VMULPS       const62<>+0(SB), Y3, Y3
+	VMULPS       const64<>+0(SB), Y2, Y2
+	VMULPS       const64<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
@@ -6241,8 +6097,8 @@ block:
 	MOVWLZX      42(CX), R8
 	MOVBLZX      20(CX), R9
 	MOVL         R8, R10
-	ANDL         $0x00000007, R10
 	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -6252,9 +6108,7 @@ block:
 	VMOVQ        R9, X8
 	MOVBLZX      22(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x08, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -6264,9 +6118,8 @@ block:
 	VPINSRQ      $0x01, R9, X8, X8
 	MOVBLZX      21(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x04, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -6276,9 +6129,8 @@ block:
 	VMOVQ        R9, X1
 	MOVBLZX      23(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x0c, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHRL         $0x04, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	SHRL         $0x0f, R8
@@ -6297,8 +6149,8 @@ block:
 	ANDL         $0x00000007, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const62<>+0(SB), Y2, Y2
-	VMULPS       const62<>+0(SB), Y3, Y3
+	VMULPS       const64<>+0(SB), Y2, Y2
+	VMULPS       const64<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
@@ -6314,8 +6166,8 @@ block:
 	MOVWLZX      44(CX), R8
 	MOVBLZX      24(CX), R9
 	MOVL         R8, R10
-	ANDL         $0x00000007, R10
 	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -6325,9 +6177,7 @@ block:
 	VMOVQ        R9, X9
 	MOVBLZX      26(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x08, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -6337,9 +6187,8 @@ block:
 	VPINSRQ      $0x01, R9, X9, X9
 	MOVBLZX      25(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x04, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -6349,9 +6198,8 @@ block:
 	VMOVQ        R9, X1
 	MOVBLZX      27(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x0c, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHRL         $0x04, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	SHRL         $0x0f, R8
@@ -6369,8 +6217,8 @@ block:
 	ANDL         $0x00000007, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const62<>+0(SB), Y2, Y2
-	VMULPS       const62<>+0(SB), Y3, Y3
+	VMULPS       const64<>+0(SB), Y2, Y2
+	VMULPS       const64<>+0(SB), Y3, Y3
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
 	VINSERTI128  $0x01, X3, Y2, Y2
@@ -6386,8 +6234,8 @@ block:
 	MOVWLZX      46(CX), R8
 	MOVBLZX      28(CX), R9
 	MOVL         R8, R10
-	ANDL         $0x00000007, R10
 	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -6397,9 +6245,7 @@ block:
 	VMOVQ        R9, X10
 	MOVBLZX      30(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x08, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -6409,9 +6255,8 @@ block:
 	VPINSRQ      $0x01, R9, X10, X10
 	MOVBLZX      29(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x04, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHLL         $0x04, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	MOVL         R8, R10
@@ -6421,9 +6266,8 @@ block:
 	VMOVQ        R9, X1
 	MOVBLZX      31(CX), R9
 	MOVL         R8, R10
-	SHRL         $0x0c, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x08, R10
+	SHRL         $0x04, R10
+	ANDL         $0x00000700, R10
 	ORL          R9, R10
 	MOVQ         (BX)(R10*8), R9
 	SHRL         $0x0f, R8
@@ -6442,8 +6286,8 @@ block:
 	ANDL         $0x00000007, R8
 	VBROADCASTSS (DI)(R8*4), Y3
 	VMULPS       Y0, Y3, Y3
-	VMULPS       const62<>+0(SB), Y2, Y0
-	VMULPS       const62<>+0(SB), Y3, Y2
+	VMULPS       const64<>+0(SB), Y2, Y0
+	VMULPS       const64<>+0(SB), Y3, Y2
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y2, X2
 	VINSERTI128  $0x01, X2, Y0, Y0
@@ -6466,11 +6310,11 @@ done:
 	MOVQ DX, rest+40(FP)
 	RET
 
-DATA const62<>+0(SB)/8, $0x3e000000bf600000
-DATA const62<>+8(SB)/8, $0x000000003f900000
-DATA const62<>+16(SB)/8, $0xbe000000bf900000
-DATA const62<>+24(SB)/8, $0x000000003f600000
-GLOBL const62<>(SB), RODATA|NOPTR, $32
+DATA const64<>+0(SB)/8, $0x3e000000bf600000
+DATA const64<>+8(SB)/8, $0x000000003f900000
+DATA const64<>+16(SB)/8, $0xbe000000bf900000
+DATA const64<>+24(SB)/8, $0x000000003f600000
+GLOBL const64<>(SB), RODATA|NOPTR, $32
 
 // func q1_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2
@@ -6487,8 +6331,8 @@ block:
 	ADDL         $0x00000400, BX
 	TESTL        $0x00008000, BX
 	JNZ          done
-	VMOVDQU      const63<>+0(SB), Y1
-	VMOVDQU      const64<>+0(SB), Y2
+	VMOVDQU      const65<>+0(SB), Y1
+	VMOVDQU      const66<>+0(SB), Y2
 	VPBROADCASTW (CX), Y0
 	VPBROADCASTW 2(CX), Y3
 	VPAND        Y1, Y3, Y3
@@ -6548,17 +6392,17 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const63<>+0(SB)/8, $0x0008000400020001
-DATA const63<>+8(SB)/8, $0x0080004000200010
-DATA const63<>+16(SB)/8, $0x0800040002000100
-DATA const63<>+24(SB)/8, $0x8000400020001000
-GLOBL const63<>(SB), RODATA|NOPTR, $32
+DATA const65<>+0(SB)/8, $0x0008000400020001
+DATA const65<>+8(SB)/8, $0x0080004000200010
+DATA const65<>+16(SB)/8, $0x0800040002000100
+DATA const65<>+24(SB)/8, $0x8000400020001000
+GLOBL const65<>(SB), RODATA|NOPTR, $32
 
-DATA const64<>+0(SB)/8, $0x8000800080008000
-DATA const64<>+8(SB)/8, $0x8000800080008000
-DATA const64<>+16(SB)/8, $0x8000800080008000
-DATA const64<>+24(SB)/8, $0x8000800080008000
-GLOBL const64<>(SB), RODATA|NOPTR, $32
+DATA const66<>+0(SB)/8, $0x8000800080008000
+DATA const66<>+8(SB)/8, $0x8000800080008000
+DATA const66<>+16(SB)/8, $0x8000800080008000
+DATA const66<>+24(SB)/8, $0x8000800080008000
+GLOBL const66<>(SB), RODATA|NOPTR, $32
 
 // func q2_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -6577,16 +6421,16 @@ block:
 	JNZ          done
 	VPBROADCASTW (CX), X0
 	VCVTPH2PS    X0, Y0
-	VMULPS       const65<>+0(SB), Y0, Y0
+	VMULPS       const67<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y0, X0
 	VPSHUFB      const10<>+0(SB), X0, X0
 	VPERMQ       $0x00, Y0, Y1
 	VPERMQ       $0x55, Y0, Y0
 	VPBROADCASTQ 2(CX), Y2
-	VPSHUFB      const66<>+0(SB), Y2, Y2
+	VPSHUFB      const68<>+0(SB), Y2, Y2
 	VPSRLVD      const30<>+0(SB), Y2, Y2
 	VPAND        const20<>+0(SB), Y2, Y2
-	VPSHUFB      const67<>+0(SB), Y2, Y2
+	VPSHUFB      const69<>+0(SB), Y2, Y2
 	VPSHUFB      Y2, Y1, Y3
 	VPSHUFB      Y2, Y0, Y2
 	VPUNPCKLBW   Y2, Y3, Y4
@@ -6594,10 +6438,10 @@ block:
 	VMOVDQU      Y4, (AX)
 	VMOVDQU      Y2, 32(AX)
 	VPBROADCASTQ 10(CX), Y2
-	VPSHUFB      const66<>+0(SB), Y2, Y2
+	VPSHUFB      const68<>+0(SB), Y2, Y2
 	VPSRLVD      const30<>+0(SB), Y2, Y2
 	VPAND        const20<>+0(SB), Y2, Y2
-	VPSHUFB      const67<>+0(SB), Y2, Y2
+	VPSHUFB      const69<>+0(SB), Y2, Y2
 	VPSHUFB      Y2, Y1, Y1
 	VPSHUFB      Y2, Y0, Y0
 	VPUNPCKLBW   Y0, Y1, Y2
@@ -6614,23 +6458,23 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const65<>+0(SB)/8, $0x00000000bf800000
-DATA const65<>+8(SB)/8, $0x400000003f800000
-DATA const65<>+16(SB)/8, $0x00000000bf800000
-DATA const65<>+24(SB)/8, $0x400000003f800000
-GLOBL const65<>(SB), RODATA|NOPTR, $32
-
-DATA const66<>+0(SB)/8, $0x0504010005040100
-DATA const66<>+8(SB)/8, $0x0504010005040100
-DATA const66<>+16(SB)/8, $0x0706030207060302
-DATA const66<>+24(SB)/8, $0x0706030207060302
-GLOBL const66<>(SB), RODATA|NOPTR, $32
-
-DATA const67<>+0(SB)/8, $0x0d0905010c080400
-DATA const67<>+8(SB)/8, $0x0f0b07030e0a0602
-DATA const67<>+16(SB)/8, $0x0d0905010c080400
-DATA const67<>+24(SB)/8, $0x0f0b07030e0a0602
+DATA const67<>+0(SB)/8, $0x00000000bf800000
+DATA const67<>+8(SB)/8, $0x400000003f800000
+DATA const67<>+16(SB)/8, $0x00000000bf800000
+DATA const67<>+24(SB)/8, $0x400000003f800000
 GLOBL const67<>(SB), RODATA|NOPTR, $32
+
+DATA const68<>+0(SB)/8, $0x0504010005040100
+DATA const68<>+8(SB)/8, $0x0504010005040100
+DATA const68<>+16(SB)/8, $0x0706030207060302
+DATA const68<>+24(SB)/8, $0x0706030207060302
+GLOBL const68<>(SB), RODATA|NOPTR, $32
+
+DATA const69<>+0(SB)/8, $0x0d0905010c080400
+DATA const69<>+8(SB)/8, $0x0f0b07030e0a0602
+DATA const69<>+16(SB)/8, $0x0d0905010c080400
+DATA const69<>+24(SB)/8, $0x0f0b07030e0a0602
+GLOBL const69<>(SB), RODATA|NOPTR, $32
 
 // func tq2_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -6649,7 +6493,7 @@ block:
 	JNZ          done
 	VPBROADCASTW 64(CX), X0
 	VCVTPH2PS    X0, Y0
-	VMULPS       const65<>+0(SB), Y0, Y0
+	VMULPS       const67<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y0, X0
 	VPSHUFB      const10<>+0(SB), X0, X0
 	VPERMQ       $0x00, Y0, Y1
@@ -6745,15 +6589,15 @@ block:
 	JNZ          done
 	VPBROADCASTW 52(CX), X0
 	VCVTPH2PS    X0, Y0
-	VMULPS       const65<>+0(SB), Y0, Y0
+	VMULPS       const67<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y0, X0
 	VPSHUFB      const10<>+0(SB), X0, X0
 	VPERMQ       $0x00, Y0, Y2
 	VPERMQ       $0x55, Y0, Y0
 	VPERMQ       $0xd8, (CX), Y3
 	VPXOR        const51<>+0(SB), Y3, Y4
-	VPCMPGTB     const68<>+0(SB), Y4, Y5
-	VPCMPGTB     const69<>+0(SB), Y4, Y4
+	VPCMPGTB     const70<>+0(SB), Y4, Y5
+	VPCMPGTB     const71<>+0(SB), Y4, Y4
 	VPADDB       Y4, Y5, Y5
 	VPABSB       Y5, Y5
 	VPSHUFB      Y5, Y2, Y4
@@ -6765,8 +6609,8 @@ block:
 	VPADDB       Y3, Y3, Y4
 	VPADDB       Y3, Y4, Y4
 	VPXOR        const51<>+0(SB), Y4, Y3
-	VPCMPGTB     const68<>+0(SB), Y3, Y5
-	VPCMPGTB     const69<>+0(SB), Y3, Y3
+	VPCMPGTB     const70<>+0(SB), Y3, Y5
+	VPCMPGTB     const71<>+0(SB), Y3, Y3
 	VPADDB       Y3, Y5, Y5
 	VPABSB       Y5, Y5
 	VPSHUFB      Y5, Y2, Y3
@@ -6778,8 +6622,8 @@ block:
 	VPADDB       Y4, Y4, Y3
 	VPADDB       Y4, Y3, Y3
 	VPXOR        const51<>+0(SB), Y3, Y4
-	VPCMPGTB     const68<>+0(SB), Y4, Y5
-	VPCMPGTB     const69<>+0(SB), Y4, Y4
+	VPCMPGTB     const70<>+0(SB), Y4, Y5
+	VPCMPGTB     const71<>+0(SB), Y4, Y4
 	VPADDB       Y4, Y5, Y5
 	VPABSB       Y5, Y5
 	VPSHUFB      Y5, Y2, Y4
@@ -6791,8 +6635,8 @@ block:
 	VPADDB       Y3, Y3, Y4
 	VPADDB       Y3, Y4, Y4
 	VPXOR        const51<>+0(SB), Y4, Y3
-	VPCMPGTB     const68<>+0(SB), Y3, Y5
-	VPCMPGTB     const69<>+0(SB), Y3, Y3
+	VPCMPGTB     const70<>+0(SB), Y3, Y5
+	VPCMPGTB     const71<>+0(SB), Y3, Y3
 	VPADDB       Y3, Y5, Y5
 	VPABSB       Y5, Y5
 	VPSHUFB      Y5, Y2, Y3
@@ -6804,8 +6648,8 @@ block:
 	VPADDB       Y4, Y4, Y3
 	VPADDB       Y4, Y3, Y3
 	VPXOR        const51<>+0(SB), Y3, Y3
-	VPCMPGTB     const68<>+0(SB), Y3, Y4
-	VPCMPGTB     const69<>+0(SB), Y3, Y3
+	VPCMPGTB     const70<>+0(SB), Y3, Y4
+	VPCMPGTB     const71<>+0(SB), Y3, Y3
 	VPADDB       Y3, Y4, Y4
 	VPABSB       Y4, Y4
 	VPSHUFB      Y4, Y2, Y3
@@ -6820,8 +6664,8 @@ block:
 	VPADDB       Y1, Y3, Y3
 	VPBLENDD     $0xcc, Y3, Y1, Y1
 	VPXOR        const51<>+0(SB), Y1, Y3
-	VPCMPGTB     const68<>+0(SB), Y3, Y4
-	VPCMPGTB     const69<>+0(SB), Y3, Y3
+	VPCMPGTB     const70<>+0(SB), Y3, Y4
+	VPCMPGTB     const71<>+0(SB), Y3, Y3
 	VPADDB       Y3, Y4, Y4
 	VPABSB       Y4, Y4
 	VPSHUFB      Y4, Y2, Y3
@@ -6835,8 +6679,8 @@ block:
 	VPADDB       Y3, Y3, Y4
 	VPADDB       Y3, Y4, Y4
 	VPXOR        const51<>+0(SB), Y4, Y3
-	VPCMPGTB     const68<>+0(SB), Y3, Y5
-	VPCMPGTB     const69<>+0(SB), Y3, Y3
+	VPCMPGTB     const70<>+0(SB), Y3, Y5
+	VPCMPGTB     const71<>+0(SB), Y3, Y3
 	VPADDB       Y3, Y5, Y5
 	VPABSB       Y5, Y5
 	VPSHUFB      Y5, Y2, Y3
@@ -6861,8 +6705,8 @@ block:
 	VPADDB       Y3, Y5, Y5
 	VPBLENDD     $0x80, Y5, Y4, Y4
 	VPXOR        const51<>+0(SB), Y4, Y3
-	VPCMPGTB     const68<>+0(SB), Y3, Y4
-	VPCMPGTB     const69<>+0(SB), Y3, Y3
+	VPCMPGTB     const70<>+0(SB), Y3, Y4
+	VPCMPGTB     const71<>+0(SB), Y3, Y3
 	VPADDB       Y3, Y4, Y4
 	VPABSB       Y4, Y4
 	VPSHUFB      Y4, Y2, Y2
@@ -6881,17 +6725,17 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const68<>+0(SB)/8, $0xd5d5d5d5d5d5d5d5
-DATA const68<>+8(SB)/8, $0xd5d5d5d5d5d5d5d5
-DATA const68<>+16(SB)/8, $0xd5d5d5d5d5d5d5d5
-DATA const68<>+24(SB)/8, $0xd5d5d5d5d5d5d5d5
-GLOBL const68<>(SB), RODATA|NOPTR, $32
+DATA const70<>+0(SB)/8, $0xd5d5d5d5d5d5d5d5
+DATA const70<>+8(SB)/8, $0xd5d5d5d5d5d5d5d5
+DATA const70<>+16(SB)/8, $0xd5d5d5d5d5d5d5d5
+DATA const70<>+24(SB)/8, $0xd5d5d5d5d5d5d5d5
+GLOBL const70<>(SB), RODATA|NOPTR, $32
 
-DATA const69<>+0(SB)/8, $0x2a2a2a2a2a2a2a2a
-DATA const69<>+8(SB)/8, $0x2a2a2a2a2a2a2a2a
-DATA const69<>+16(SB)/8, $0x2a2a2a2a2a2a2a2a
-DATA const69<>+24(SB)/8, $0x2a2a2a2a2a2a2a2a
-GLOBL const69<>(SB), RODATA|NOPTR, $32
+DATA const71<>+0(SB)/8, $0x2a2a2a2a2a2a2a2a
+DATA const71<>+8(SB)/8, $0x2a2a2a2a2a2a2a2a
+DATA const71<>+16(SB)/8, $0x2a2a2a2a2a2a2a2a
+DATA const71<>+24(SB)/8, $0x2a2a2a2a2a2a2a2a
+GLOBL const71<>(SB), RODATA|NOPTR, $32
 
 // func picksAVX2(dst *byte, src *byte, blocks int, n int, halves uint64)
 // Requires: AVX, AVX2, CMOV
@@ -6985,7 +6829,7 @@ TEXT ·picks16AVX2(SB), NOSPLIT, $0-40
 block:
 	VMOVDQU    (CX), X2
 	VPERMQ     $0x50, Y2, Y2
-	VPSRLVQ    const70<>+0(SB), Y2, Y3
+	VPSRLVQ    const72<>+0(SB), Y2, Y3
 	VPAND      const20<>+0(SB), Y3, Y3
 	VPSHUFB    Y3, Y1, Y4
 	VPSHUFB    Y3, Y0, Y3
@@ -6993,7 +6837,7 @@ block:
 	VPUNPCKHBW Y3, Y4, Y3
 	VMOVDQU    Y5, (AX)
 	VMOVDQU    Y3, 32(AX)
-	VPSRLVQ    const71<>+0(SB), Y2, Y3
+	VPSRLVQ    const73<>+0(SB), Y2, Y3
 	VPAND      const20<>+0(SB), Y3, Y3
 	VPSHUFB    Y3, Y1, Y4
 	VPSHUFB    Y3, Y0, Y3
@@ -7011,17 +6855,17 @@ done:
 	MOVQ DX, rest+32(FP)
 	RET
 
-DATA const70<>+0(SB)/8, $0x0000000000000006
-DATA const70<>+8(SB)/8, $0x0000000000000004
-DATA const70<>+16(SB)/8, $0x0000000000000006
-DATA const70<>+24(SB)/8, $0x0000000000000004
-GLOBL const70<>(SB), RODATA|NOPTR, $32
+DATA const72<>+0(SB)/8, $0x0000000000000006
+DATA const72<>+8(SB)/8, $0x0000000000000004
+DATA const72<>+16(SB)/8, $0x0000000000000006
+DATA const72<>+24(SB)/8, $0x0000000000000004
+GLOBL const72<>(SB), RODATA|NOPTR, $32
 
-DATA const71<>+0(SB)/8, $0x0000000000000002
-DATA const71<>+8(SB)/8, $0x0000000000000000
-DATA const71<>+16(SB)/8, $0x0000000000000002
-DATA const71<>+24(SB)/8, $0x0000000000000000
-GLOBL const71<>(SB), RODATA|NOPTR, $32
+DATA const73<>+0(SB)/8, $0x0000000000000002
+DATA const73<>+8(SB)/8, $0x0000000000000000
+DATA const73<>+16(SB)/8, $0x0000000000000002
+DATA const73<>+24(SB)/8, $0x0000000000000000
+GLOBL const73<>(SB), RODATA|NOPTR, $32
 
 // func scaledE5M2AVX2(dst *byte, src *byte, blocks int, scale float32) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7172,10 +7016,10 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const66<>+0(SB), Y2, Y2
+	VPSHUFB      const68<>+0(SB), Y2, Y2
 	VPSRLVD      const30<>+0(SB), Y2, Y2
 	VPAND        const20<>+0(SB), Y2, Y2
-	VPSHUFB      const67<>+0(SB), Y2, Y2
+	VPSHUFB      const69<>+0(SB), Y2, Y2
 	VPSHUFB      Y2, Y1, Y3
 	VPSHUFB      Y2, Y0, Y2
 	VPUNPCKLBW   Y2, Y3, Y4
@@ -7229,24 +7073,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const72<>+0(SB), Y2, Y2
-	VPSRLVD      const73<>+0(SB), Y2, Y2
-	VPAND        const74<>+0(SB), Y2, Y2
+	VPSHUFB      const74<>+0(SB), Y2, Y2
+	VPSRLVD      const75<>+0(SB), Y2, Y2
+	VPAND        const76<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 3(CX), Y3
-	VPSHUFB      const72<>+0(SB), Y3, Y3
-	VPSRLVD      const73<>+0(SB), Y3, Y3
-	VPAND        const74<>+0(SB), Y3, Y3
+	VPSHUFB      const74<>+0(SB), Y3, Y3
+	VPSRLVD      const75<>+0(SB), Y3, Y3
+	VPAND        const76<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 4(CX), Y4
-	VPSHUFB      const75<>+0(SB), Y4, Y4
-	VPSRLVD      const73<>+0(SB), Y4, Y4
-	VPAND        const74<>+0(SB), Y4, Y4
+	VPSHUFB      const77<>+0(SB), Y4, Y4
+	VPSRLVD      const75<>+0(SB), Y4, Y4
+	VPAND        const76<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 4(CX), Y5
-	VPSHUFB      const76<>+0(SB), Y5, Y5
-	VPSRLVD      const73<>+0(SB), Y5, Y5
-	VPAND        const74<>+0(SB), Y5, Y5
+	VPSHUFB      const78<>+0(SB), Y5, Y5
+	VPSRLVD      const75<>+0(SB), Y5, Y5
+	VPAND        const76<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7278,35 +7122,35 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const72<>+0(SB)/8, $0x8080800080808000
-DATA const72<>+8(SB)/8, $0x8080800180800100
-DATA const72<>+16(SB)/8, $0x8080020180808001
-DATA const72<>+24(SB)/8, $0x8080800280808002
-GLOBL const72<>(SB), RODATA|NOPTR, $32
-
-DATA const73<>+0(SB)/8, $0x0000000300000000
-DATA const73<>+8(SB)/8, $0x0000000100000006
-DATA const73<>+16(SB)/8, $0x0000000700000004
-DATA const73<>+24(SB)/8, $0x0000000500000002
-GLOBL const73<>(SB), RODATA|NOPTR, $32
-
-DATA const74<>+0(SB)/8, $0x0000000700000007
-DATA const74<>+8(SB)/8, $0x0000000700000007
-DATA const74<>+16(SB)/8, $0x0000000700000007
-DATA const74<>+24(SB)/8, $0x0000000700000007
+DATA const74<>+0(SB)/8, $0x8080800080808000
+DATA const74<>+8(SB)/8, $0x8080800180800100
+DATA const74<>+16(SB)/8, $0x8080020180808001
+DATA const74<>+24(SB)/8, $0x8080800280808002
 GLOBL const74<>(SB), RODATA|NOPTR, $32
 
-DATA const75<>+0(SB)/8, $0x8080800280808002
-DATA const75<>+8(SB)/8, $0x8080800380800302
-DATA const75<>+16(SB)/8, $0x8080040380808003
-DATA const75<>+24(SB)/8, $0x8080800480808004
+DATA const75<>+0(SB)/8, $0x0000000300000000
+DATA const75<>+8(SB)/8, $0x0000000100000006
+DATA const75<>+16(SB)/8, $0x0000000700000004
+DATA const75<>+24(SB)/8, $0x0000000500000002
 GLOBL const75<>(SB), RODATA|NOPTR, $32
 
-DATA const76<>+0(SB)/8, $0x8080800580808005
-DATA const76<>+8(SB)/8, $0x8080800680800605
-DATA const76<>+16(SB)/8, $0x8080070680808006
-DATA const76<>+24(SB)/8, $0x8080800780808007
+DATA const76<>+0(SB)/8, $0x0000000700000007
+DATA const76<>+8(SB)/8, $0x0000000700000007
+DATA const76<>+16(SB)/8, $0x0000000700000007
+DATA const76<>+24(SB)/8, $0x0000000700000007
 GLOBL const76<>(SB), RODATA|NOPTR, $32
+
+DATA const77<>+0(SB)/8, $0x8080800280808002
+DATA const77<>+8(SB)/8, $0x8080800380800302
+DATA const77<>+16(SB)/8, $0x8080040380808003
+DATA const77<>+24(SB)/8, $0x8080800480808004
+GLOBL const77<>(SB), RODATA|NOPTR, $32
+
+DATA const78<>+0(SB)/8, $0x8080800580808005
+DATA const78<>+8(SB)/8, $0x8080800680800605
+DATA const78<>+16(SB)/8, $0x8080070680808006
+DATA const78<>+24(SB)/8, $0x8080800780808007
+GLOBL const78<>(SB), RODATA|NOPTR, $32
 
 // func affine4F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7351,10 +7195,10 @@ group:
 
 chunk:
 	VBROADCASTI128 (CX), Y2
-	VPSHUFB        const77<>+0(SB), Y2, Y2
+	VPSHUFB        const79<>+0(SB), Y2, Y2
 	VPSRLW         $0x04, Y2, Y3
-	VPAND          const78<>+0(SB), Y3, Y3
-	VPAND          const79<>+0(SB), Y2, Y2
+	VPAND          const80<>+0(SB), Y3, Y3
+	VPAND          const81<>+0(SB), Y2, Y2
 	VPOR           Y3, Y2, Y2
 	VPSHUFB        Y2, Y1, Y3
 	VPSHUFB        Y2, Y0, Y2
@@ -7376,23 +7220,23 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const77<>+0(SB)/8, $0x0303020201010000
-DATA const77<>+8(SB)/8, $0x0b0b0a0a09090808
-DATA const77<>+16(SB)/8, $0x0707060605050404
-DATA const77<>+24(SB)/8, $0x0f0f0e0e0d0d0c0c
-GLOBL const77<>(SB), RODATA|NOPTR, $32
-
-DATA const78<>+0(SB)/8, $0x0f000f000f000f00
-DATA const78<>+8(SB)/8, $0x0f000f000f000f00
-DATA const78<>+16(SB)/8, $0x0f000f000f000f00
-DATA const78<>+24(SB)/8, $0x0f000f000f000f00
-GLOBL const78<>(SB), RODATA|NOPTR, $32
-
-DATA const79<>+0(SB)/8, $0x000f000f000f000f
-DATA const79<>+8(SB)/8, $0x000f000f000f000f
-DATA const79<>+16(SB)/8, $0x000f000f000f000f
-DATA const79<>+24(SB)/8, $0x000f000f000f000f
+DATA const79<>+0(SB)/8, $0x0303020201010000
+DATA const79<>+8(SB)/8, $0x0b0b0a0a09090808
+DATA const79<>+16(SB)/8, $0x0707060605050404
+DATA const79<>+24(SB)/8, $0x0f0f0e0e0d0d0c0c
 GLOBL const79<>(SB), RODATA|NOPTR, $32
+
+DATA const80<>+0(SB)/8, $0x0f000f000f000f00
+DATA const80<>+8(SB)/8, $0x0f000f000f000f00
+DATA const80<>+16(SB)/8, $0x0f000f000f000f00
+DATA const80<>+24(SB)/8, $0x0f000f000f000f00
+GLOBL const80<>(SB), RODATA|NOPTR, $32
+
+DATA const81<>+0(SB)/8, $0x000f000f000f000f
+DATA const81<>+8(SB)/8, $0x000f000f000f000f
+DATA const81<>+16(SB)/8, $0x000f000f000f000f
+DATA const81<>+24(SB)/8, $0x000f000f000f000f
+GLOBL const81<>(SB), RODATA|NOPTR, $32
 
 // func affine5F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7427,24 +7271,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const80<>+0(SB), Y2, Y2
-	VPSRLVD      const81<>+0(SB), Y2, Y2
-	VPAND        const82<>+0(SB), Y2, Y2
+	VPSHUFB      const82<>+0(SB), Y2, Y2
+	VPSRLVD      const83<>+0(SB), Y2, Y2
+	VPAND        const84<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 5(CX), Y3
-	VPSHUFB      const80<>+0(SB), Y3, Y3
-	VPSRLVD      const81<>+0(SB), Y3, Y3
-	VPAND        const82<>+0(SB), Y3, Y3
+	VPSHUFB      const82<>+0(SB), Y3, Y3
+	VPSRLVD      const83<>+0(SB), Y3, Y3
+	VPAND        const84<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 10(CX), Y4
-	VPSHUFB      const80<>+0(SB), Y4, Y4
-	VPSRLVD      const81<>+0(SB), Y4, Y4
-	VPAND        const82<>+0(SB), Y4, Y4
+	VPSHUFB      const82<>+0(SB), Y4, Y4
+	VPSRLVD      const83<>+0(SB), Y4, Y4
+	VPAND        const84<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 12(CX), Y5
-	VPSHUFB      const83<>+0(SB), Y5, Y5
-	VPSRLVD      const81<>+0(SB), Y5, Y5
-	VPAND        const82<>+0(SB), Y5, Y5
+	VPSHUFB      const85<>+0(SB), Y5, Y5
+	VPSRLVD      const83<>+0(SB), Y5, Y5
+	VPAND        const84<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7476,29 +7320,29 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const80<>+0(SB)/8, $0x8080010080808000
-DATA const80<>+8(SB)/8, $0x8080020180808001
-DATA const80<>+16(SB)/8, $0x8080800380800302
-DATA const80<>+24(SB)/8, $0x8080800480800403
-GLOBL const80<>(SB), RODATA|NOPTR, $32
-
-DATA const81<>+0(SB)/8, $0x0000000500000000
-DATA const81<>+8(SB)/8, $0x0000000700000002
-DATA const81<>+16(SB)/8, $0x0000000100000004
-DATA const81<>+24(SB)/8, $0x0000000300000006
-GLOBL const81<>(SB), RODATA|NOPTR, $32
-
-DATA const82<>+0(SB)/8, $0x0000001f0000001f
-DATA const82<>+8(SB)/8, $0x0000001f0000001f
-DATA const82<>+16(SB)/8, $0x0000001f0000001f
-DATA const82<>+24(SB)/8, $0x0000001f0000001f
+DATA const82<>+0(SB)/8, $0x8080010080808000
+DATA const82<>+8(SB)/8, $0x8080020180808001
+DATA const82<>+16(SB)/8, $0x8080800380800302
+DATA const82<>+24(SB)/8, $0x8080800480800403
 GLOBL const82<>(SB), RODATA|NOPTR, $32
 
-DATA const83<>+0(SB)/8, $0x8080040380808003
-DATA const83<>+8(SB)/8, $0x8080050480808004
-DATA const83<>+16(SB)/8, $0x8080800680800605
-DATA const83<>+24(SB)/8, $0x8080800780800706
+DATA const83<>+0(SB)/8, $0x0000000500000000
+DATA const83<>+8(SB)/8, $0x0000000700000002
+DATA const83<>+16(SB)/8, $0x0000000100000004
+DATA const83<>+24(SB)/8, $0x0000000300000006
 GLOBL const83<>(SB), RODATA|NOPTR, $32
+
+DATA const84<>+0(SB)/8, $0x0000001f0000001f
+DATA const84<>+8(SB)/8, $0x0000001f0000001f
+DATA const84<>+16(SB)/8, $0x0000001f0000001f
+DATA const84<>+24(SB)/8, $0x0000001f0000001f
+GLOBL const84<>(SB), RODATA|NOPTR, $32
+
+DATA const85<>+0(SB)/8, $0x8080040380808003
+DATA const85<>+8(SB)/8, $0x8080050480808004
+DATA const85<>+16(SB)/8, $0x8080800680800605
+DATA const85<>+24(SB)/8, $0x8080800780800706
+GLOBL const85<>(SB), RODATA|NOPTR, $32
 
 // func affine6F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7533,24 +7377,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const84<>+0(SB), Y2, Y2
-	VPSRLVD      const85<>+0(SB), Y2, Y2
-	VPAND        const86<>+0(SB), Y2, Y2
+	VPSHUFB      const86<>+0(SB), Y2, Y2
+	VPSRLVD      const87<>+0(SB), Y2, Y2
+	VPAND        const88<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 6(CX), Y3
-	VPSHUFB      const84<>+0(SB), Y3, Y3
-	VPSRLVD      const85<>+0(SB), Y3, Y3
-	VPAND        const86<>+0(SB), Y3, Y3
+	VPSHUFB      const86<>+0(SB), Y3, Y3
+	VPSRLVD      const87<>+0(SB), Y3, Y3
+	VPAND        const88<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 12(CX), Y4
-	VPSHUFB      const84<>+0(SB), Y4, Y4
-	VPSRLVD      const85<>+0(SB), Y4, Y4
-	VPAND        const86<>+0(SB), Y4, Y4
+	VPSHUFB      const86<>+0(SB), Y4, Y4
+	VPSRLVD      const87<>+0(SB), Y4, Y4
+	VPAND        const88<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 16(CX), Y5
-	VPSHUFB      const87<>+0(SB), Y5, Y5
-	VPSRLVD      const85<>+0(SB), Y5, Y5
-	VPAND        const86<>+0(SB), Y5, Y5
+	VPSHUFB      const89<>+0(SB), Y5, Y5
+	VPSRLVD      const87<>+0(SB), Y5, Y5
+	VPAND        const88<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7582,29 +7426,29 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const84<>+0(SB)/8, $0x8080010080808000
-DATA const84<>+8(SB)/8, $0x8080800280800201
-DATA const84<>+16(SB)/8, $0x8080040380808003
-DATA const84<>+24(SB)/8, $0x8080800580800504
-GLOBL const84<>(SB), RODATA|NOPTR, $32
-
-DATA const85<>+0(SB)/8, $0x0000000600000000
-DATA const85<>+8(SB)/8, $0x0000000200000004
-DATA const85<>+16(SB)/8, $0x0000000600000000
-DATA const85<>+24(SB)/8, $0x0000000200000004
-GLOBL const85<>(SB), RODATA|NOPTR, $32
-
-DATA const86<>+0(SB)/8, $0x0000003f0000003f
-DATA const86<>+8(SB)/8, $0x0000003f0000003f
-DATA const86<>+16(SB)/8, $0x0000003f0000003f
-DATA const86<>+24(SB)/8, $0x0000003f0000003f
+DATA const86<>+0(SB)/8, $0x8080010080808000
+DATA const86<>+8(SB)/8, $0x8080800280800201
+DATA const86<>+16(SB)/8, $0x8080040380808003
+DATA const86<>+24(SB)/8, $0x8080800580800504
 GLOBL const86<>(SB), RODATA|NOPTR, $32
 
-DATA const87<>+0(SB)/8, $0x8080030280808002
-DATA const87<>+8(SB)/8, $0x8080800480800403
-DATA const87<>+16(SB)/8, $0x8080060580808005
-DATA const87<>+24(SB)/8, $0x8080800780800706
+DATA const87<>+0(SB)/8, $0x0000000600000000
+DATA const87<>+8(SB)/8, $0x0000000200000004
+DATA const87<>+16(SB)/8, $0x0000000600000000
+DATA const87<>+24(SB)/8, $0x0000000200000004
 GLOBL const87<>(SB), RODATA|NOPTR, $32
+
+DATA const88<>+0(SB)/8, $0x0000003f0000003f
+DATA const88<>+8(SB)/8, $0x0000003f0000003f
+DATA const88<>+16(SB)/8, $0x0000003f0000003f
+DATA const88<>+24(SB)/8, $0x0000003f0000003f
+GLOBL const88<>(SB), RODATA|NOPTR, $32
+
+DATA const89<>+0(SB)/8, $0x8080030280808002
+DATA const89<>+8(SB)/8, $0x8080800480800403
+DATA const89<>+16(SB)/8, $0x8080060580808005
+DATA const89<>+24(SB)/8, $0x8080800780800706
+GLOBL const89<>(SB), RODATA|NOPTR, $32
 
 // func affine8F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7715,10 +7559,10 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const66<>+0(SB), Y2, Y2
+	VPSHUFB      const68<>+0(SB), Y2, Y2
 	VPSRLVD      const30<>+0(SB), Y2, Y2
 	VPAND        const20<>+0(SB), Y2, Y2
-	VPSHUFB      const67<>+0(SB), Y2, Y2
+	VPSHUFB      const69<>+0(SB), Y2, Y2
 	VPSHUFB      Y2, Y1, Y3
 	VPSHUFB      Y2, Y0, Y2
 	VPUNPCKLBW   Y2, Y3, Y4
@@ -7772,24 +7616,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const72<>+0(SB), Y2, Y2
-	VPSRLVD      const73<>+0(SB), Y2, Y2
-	VPAND        const74<>+0(SB), Y2, Y2
+	VPSHUFB      const74<>+0(SB), Y2, Y2
+	VPSRLVD      const75<>+0(SB), Y2, Y2
+	VPAND        const76<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 3(CX), Y3
-	VPSHUFB      const72<>+0(SB), Y3, Y3
-	VPSRLVD      const73<>+0(SB), Y3, Y3
-	VPAND        const74<>+0(SB), Y3, Y3
+	VPSHUFB      const74<>+0(SB), Y3, Y3
+	VPSRLVD      const75<>+0(SB), Y3, Y3
+	VPAND        const76<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 4(CX), Y4
-	VPSHUFB      const75<>+0(SB), Y4, Y4
-	VPSRLVD      const73<>+0(SB), Y4, Y4
-	VPAND        const74<>+0(SB), Y4, Y4
+	VPSHUFB      const77<>+0(SB), Y4, Y4
+	VPSRLVD      const75<>+0(SB), Y4, Y4
+	VPAND        const76<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 4(CX), Y5
-	VPSHUFB      const76<>+0(SB), Y5, Y5
-	VPSRLVD      const73<>+0(SB), Y5, Y5
-	VPAND        const74<>+0(SB), Y5, Y5
+	VPSHUFB      const78<>+0(SB), Y5, Y5
+	VPSRLVD      const75<>+0(SB), Y5, Y5
+	VPAND        const76<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7864,10 +7708,10 @@ group:
 
 chunk:
 	VBROADCASTI128 (CX), Y2
-	VPSHUFB        const77<>+0(SB), Y2, Y2
+	VPSHUFB        const79<>+0(SB), Y2, Y2
 	VPSRLW         $0x04, Y2, Y3
-	VPAND          const78<>+0(SB), Y3, Y3
-	VPAND          const79<>+0(SB), Y2, Y2
+	VPAND          const80<>+0(SB), Y3, Y3
+	VPAND          const81<>+0(SB), Y2, Y2
 	VPOR           Y3, Y2, Y2
 	VPSHUFB        Y2, Y1, Y3
 	VPSHUFB        Y2, Y0, Y2
@@ -7922,24 +7766,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const80<>+0(SB), Y2, Y2
-	VPSRLVD      const81<>+0(SB), Y2, Y2
-	VPAND        const82<>+0(SB), Y2, Y2
+	VPSHUFB      const82<>+0(SB), Y2, Y2
+	VPSRLVD      const83<>+0(SB), Y2, Y2
+	VPAND        const84<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 5(CX), Y3
-	VPSHUFB      const80<>+0(SB), Y3, Y3
-	VPSRLVD      const81<>+0(SB), Y3, Y3
-	VPAND        const82<>+0(SB), Y3, Y3
+	VPSHUFB      const82<>+0(SB), Y3, Y3
+	VPSRLVD      const83<>+0(SB), Y3, Y3
+	VPAND        const84<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 10(CX), Y4
-	VPSHUFB      const80<>+0(SB), Y4, Y4
-	VPSRLVD      const81<>+0(SB), Y4, Y4
-	VPAND        const82<>+0(SB), Y4, Y4
+	VPSHUFB      const82<>+0(SB), Y4, Y4
+	VPSRLVD      const83<>+0(SB), Y4, Y4
+	VPAND        const84<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 12(CX), Y5
-	VPSHUFB      const83<>+0(SB), Y5, Y5
-	VPSRLVD      const81<>+0(SB), Y5, Y5
-	VPAND        const82<>+0(SB), Y5, Y5
+	VPSHUFB      const85<>+0(SB), Y5, Y5
+	VPSRLVD      const83<>+0(SB), Y5, Y5
+	VPAND        const84<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -8004,24 +7848,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const84<>+0(SB), Y2, Y2
-	VPSRLVD      const85<>+0(SB), Y2, Y2
-	VPAND        const86<>+0(SB), Y2, Y2
+	VPSHUFB      const86<>+0(SB), Y2, Y2
+	VPSRLVD      const87<>+0(SB), Y2, Y2
+	VPAND        const88<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 6(CX), Y3
-	VPSHUFB      const84<>+0(SB), Y3, Y3
-	VPSRLVD      const85<>+0(SB), Y3, Y3
-	VPAND        const86<>+0(SB), Y3, Y3
+	VPSHUFB      const86<>+0(SB), Y3, Y3
+	VPSRLVD      const87<>+0(SB), Y3, Y3
+	VPAND        const88<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 12(CX), Y4
-	VPSHUFB      const84<>+0(SB), Y4, Y4
-	VPSRLVD      const85<>+0(SB), Y4, Y4
-	VPAND        const86<>+0(SB), Y4, Y4
+	VPSHUFB      const86<>+0(SB), Y4, Y4
+	VPSRLVD      const87<>+0(SB), Y4, Y4
+	VPAND        const88<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 16(CX), Y5
-	VPSHUFB      const87<>+0(SB), Y5, Y5
-	VPSRLVD      const85<>+0(SB), Y5, Y5
-	VPAND        const86<>+0(SB), Y5, Y5
+	VPSHUFB      const89<>+0(SB), Y5, Y5
+	VPSRLVD      const87<>+0(SB), Y5, Y5
+	VPAND        const88<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -8160,10 +8004,10 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const66<>+0(SB), Y2, Y2
+	VPSHUFB      const68<>+0(SB), Y2, Y2
 	VPSRLVD      const30<>+0(SB), Y2, Y2
 	VPAND        const20<>+0(SB), Y2, Y2
-	VPSHUFB      const67<>+0(SB), Y2, Y2
+	VPSHUFB      const69<>+0(SB), Y2, Y2
 	VPSHUFB      Y2, Y1, Y3
 	VPSHUFB      Y2, Y0, Y2
 	VPUNPCKLBW   Y2, Y3, Y4
@@ -8215,24 +8059,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const72<>+0(SB), Y2, Y2
-	VPSRLVD      const73<>+0(SB), Y2, Y2
-	VPAND        const74<>+0(SB), Y2, Y2
+	VPSHUFB      const74<>+0(SB), Y2, Y2
+	VPSRLVD      const75<>+0(SB), Y2, Y2
+	VPAND        const76<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 3(CX), Y3
-	VPSHUFB      const72<>+0(SB), Y3, Y3
-	VPSRLVD      const73<>+0(SB), Y3, Y3
-	VPAND        const74<>+0(SB), Y3, Y3
+	VPSHUFB      const74<>+0(SB), Y3, Y3
+	VPSRLVD      const75<>+0(SB), Y3, Y3
+	VPAND        const76<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 4(CX), Y4
-	VPSHUFB      const75<>+0(SB), Y4, Y4
-	VPSRLVD      const73<>+0(SB), Y4, Y4
-	VPAND        const74<>+0(SB), Y4, Y4
+	VPSHUFB      const77<>+0(SB), Y4, Y4
+	VPSRLVD      const75<>+0(SB), Y4, Y4
+	VPAND        const76<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 4(CX), Y5
-	VPSHUFB      const76<>+0(SB), Y5, Y5
-	VPSRLVD      const73<>+0(SB), Y5, Y5
-	VPAND        const74<>+0(SB), Y5, Y5
+	VPSHUFB      const78<>+0(SB), Y5, Y5
+	VPSRLVD      const75<>+0(SB), Y5, Y5
+	VPAND        const76<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -8305,10 +8149,10 @@ group:
 
 chunk:
 	VBROADCASTI128 (CX), Y2
-	VPSHUFB        const77<>+0(SB), Y2, Y2
+	VPSHUFB        const79<>+0(SB), Y2, Y2
 	VPSRLW         $0x04, Y2, Y3
-	VPAND          const78<>+0(SB), Y3, Y3
-	VPAND          const79<>+0(SB), Y2, Y2
+	VPAND          const80<>+0(SB), Y3, Y3
+	VPAND          const81<>+0(SB), Y2, Y2
 	VPOR           Y3, Y2, Y2
 	VPSHUFB        Y2, Y1, Y3
 	VPSHUFB        Y2, Y0, Y2
@@ -8361,24 +8205,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const80<>+0(SB), Y2, Y2
-	VPSRLVD      const81<>+0(SB), Y2, Y2
-	VPAND        const82<>+0(SB), Y2, Y2
+	VPSHUFB      const82<>+0(SB), Y2, Y2
+	VPSRLVD      const83<>+0(SB), Y2, Y2
+	VPAND        const84<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 5(CX), Y3
-	VPSHUFB      const80<>+0(SB), Y3, Y3
-	VPSRLVD      const81<>+0(SB), Y3, Y3
-	VPAND        const82<>+0(SB), Y3, Y3
+	VPSHUFB      const82<>+0(SB), Y3, Y3
+	VPSRLVD      const83<>+0(SB), Y3, Y3
+	VPAND        const84<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 10(CX), Y4
-	VPSHUFB      const80<>+0(SB), Y4, Y4
-	VPSRLVD      const81<>+0(SB), Y4, Y4
-	VPAND        const82<>+0(SB), Y4, Y4
+	VPSHUFB      const82<>+0(SB), Y4, Y4
+	VPSRLVD      const83<>+0(SB), Y4, Y4
+	VPAND        const84<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 12(CX), Y5
-	VPSHUFB      const83<>+0(SB), Y5, Y5
-	VPSRLVD      const81<>+0(SB), Y5, Y5
-	VPAND        const82<>+0(SB), Y5, Y5
+	VPSHUFB      const85<>+0(SB), Y5, Y5
+	VPSRLVD      const83<>+0(SB), Y5, Y5
+	VPAND        const84<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -8441,24 +8285,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const84<>+0(SB), Y2, Y2
-	VPSRLVD      const85<>+0(SB), Y2, Y2
-	VPAND        const86<>+0(SB), Y2, Y2
+	VPSHUFB      const86<>+0(SB), Y2, Y2
+	VPSRLVD      const87<>+0(SB), Y2, Y2
+	VPAND        const88<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 6(CX), Y3
-	VPSHUFB      const84<>+0(SB), Y3, Y3
-	VPSRLVD      const85<>+0(SB), Y3, Y3
-	VPAND        const86<>+0(SB), Y3, Y3
+	VPSHUFB      const86<>+0(SB), Y3, Y3
+	VPSRLVD      const87<>+0(SB), Y3, Y3
+	VPAND        const88<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 12(CX), Y4
-	VPSHUFB      const84<>+0(SB), Y4, Y4
-	VPSRLVD      const85<>+0(SB), Y4, Y4
-	VPAND        const86<>+0(SB), Y4, Y4
+	VPSHUFB      const86<>+0(SB), Y4, Y4
+	VPSRLVD      const87<>+0(SB), Y4, Y4
+	VPAND        const88<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 16(CX), Y5
-	VPSHUFB      const87<>+0(SB), Y5, Y5
-	VPSRLVD      const85<>+0(SB), Y5, Y5
-	VPAND        const86<>+0(SB), Y5, Y5
+	VPSHUFB      const89<>+0(SB), Y5, Y5
+	VPSRLVD      const87<>+0(SB), Y5, Y5
+	VPAND        const88<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -8582,8 +8426,8 @@ group:
 	VPBROADCASTB (DX), Y0
 	VPAND        const45<>+0(SB), Y0, Y0
 	VPSLLD       $0x17, Y0, Y0
-	VMULPS       const88<>+0(SB), Y0, Y1
-	VMULPS       const89<>+0(SB), Y0, Y0
+	VMULPS       const90<>+0(SB), Y0, Y1
+	VMULPS       const91<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y1, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	VINSERTI128  $0x01, X0, Y1, Y0
@@ -8594,10 +8438,10 @@ group:
 
 chunk:
 	VBROADCASTI128 (CX), Y2
-	VPSHUFB        const77<>+0(SB), Y2, Y2
+	VPSHUFB        const79<>+0(SB), Y2, Y2
 	VPSRLW         $0x04, Y2, Y3
-	VPAND          const78<>+0(SB), Y3, Y3
-	VPAND          const79<>+0(SB), Y2, Y2
+	VPAND          const80<>+0(SB), Y3, Y3
+	VPAND          const81<>+0(SB), Y2, Y2
 	VPOR           Y3, Y2, Y2
 	VPSHUFB        Y2, Y1, Y3
 	VPSHUFB        Y2, Y0, Y2
@@ -8619,17 +8463,17 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const88<>+0(SB)/8, $0x3f00000000000000
-DATA const88<>+8(SB)/8, $0x3fc000003f800000
-DATA const88<>+16(SB)/8, $0x4040000040000000
-DATA const88<>+24(SB)/8, $0x40c0000040800000
-GLOBL const88<>(SB), RODATA|NOPTR, $32
+DATA const90<>+0(SB)/8, $0x3f00000000000000
+DATA const90<>+8(SB)/8, $0x3fc000003f800000
+DATA const90<>+16(SB)/8, $0x4040000040000000
+DATA const90<>+24(SB)/8, $0x40c0000040800000
+GLOBL const90<>(SB), RODATA|NOPTR, $32
 
-DATA const89<>+0(SB)/8, $0xbf00000080000000
-DATA const89<>+8(SB)/8, $0xbfc00000bf800000
-DATA const89<>+16(SB)/8, $0xc0400000c0000000
-DATA const89<>+24(SB)/8, $0xc0c00000c0800000
-GLOBL const89<>(SB), RODATA|NOPTR, $32
+DATA const91<>+0(SB)/8, $0xbf00000080000000
+DATA const91<>+8(SB)/8, $0xbfc00000bf800000
+DATA const91<>+16(SB)/8, $0xc0400000c0000000
+DATA const91<>+24(SB)/8, $0xc0c00000c0800000
+GLOBL const91<>(SB), RODATA|NOPTR, $32
 
 // func mxfp8U8AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -8653,8 +8497,8 @@ group:
 	TESTL        $0x00010000, R8
 	JNZ          done
 	VPBROADCASTB (DX), Y0
-	VPMINUB      const90<>+0(SB), Y0, Y0
-	VPADDB       const91<>+0(SB), Y0, Y0
+	VPMINUB      const92<>+0(SB), Y0, Y0
+	VPADDB       const60<>+0(SB), Y0, Y0
 	VPAND        const45<>+0(SB), Y0, Y0
 	VPSLLD       $0x17, Y0, Y0
 	MOVQ         DI, R8
@@ -8700,17 +8544,11 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const90<>+0(SB)/8, $0xc8c8c8c8c8c8c8c8
-DATA const90<>+8(SB)/8, $0xc8c8c8c8c8c8c8c8
-DATA const90<>+16(SB)/8, $0xc8c8c8c8c8c8c8c8
-DATA const90<>+24(SB)/8, $0xc8c8c8c8c8c8c8c8
-GLOBL const90<>(SB), RODATA|NOPTR, $32
-
-DATA const91<>+0(SB)/8, $0x0808080808080808
-DATA const91<>+8(SB)/8, $0x0808080808080808
-DATA const91<>+16(SB)/8, $0x0808080808080808
-DATA const91<>+24(SB)/8, $0x0808080808080808
-GLOBL const91<>(SB), RODATA|NOPTR, $32
+DATA const92<>+0(SB)/8, $0xc8c8c8c8c8c8c8c8
+DATA const92<>+8(SB)/8, $0xc8c8c8c8c8c8c8c8
+DATA const92<>+16(SB)/8, $0xc8c8c8c8c8c8c8c8
+DATA const92<>+24(SB)/8, $0xc8c8c8c8c8c8c8c8
+GLOBL const92<>(SB), RODATA|NOPTR, $32
 
 // func nvfp4U8AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -8735,8 +8573,8 @@ group:
 	VMULPS       const7<>+0(SB), Y1, Y1
 	VPERMILPS    $0x00, Y1, Y2
 	VPERMILPS    $0x55, Y1, Y1
-	VMULPS       const88<>+0(SB), Y2, Y2
-	VMULPS       const88<>+0(SB), Y1, Y1
+	VMULPS       const90<>+0(SB), Y2, Y2
+	VMULPS       const90<>+0(SB), Y1, Y1
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y1
 	VCVTPS2PH    $0x00, Y2, X2
@@ -8749,10 +8587,10 @@ group:
 
 chunk:
 	VBROADCASTI128 (CX), Y3
-	VPSHUFB        const77<>+0(SB), Y3, Y3
+	VPSHUFB        const79<>+0(SB), Y3, Y3
 	VPSRLW         $0x04, Y3, Y4
-	VPAND          const78<>+0(SB), Y4, Y4
-	VPAND          const79<>+0(SB), Y3, Y3
+	VPAND          const80<>+0(SB), Y4, Y4
+	VPAND          const81<>+0(SB), Y3, Y3
 	VPOR           Y4, Y3, Y3
 	VPSLLW         $0x04, Y3, Y4
 	VPAND          const51<>+0(SB), Y4, Y4

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -34,20 +36,22 @@ func iq4() {
 	})
 }
 
-// grids: eight elements are a row of a codebook that is stored as table indices already, a quad of bytes: the
-// magnitude's (IQ1: value's) number in bits 0-1 (IQ3: 0-2). Signs come from a second table, a quad per sign byte or
-// sign index with the bit above the number set for negative elements. Magnitudes and their negatives make the table.
+// grids: eight elements are a row of a codebook that is stored as table indices already, a quad of bytes: the number of
+// the magnitude in bits 0-1 (IQ3: 0-2), in IQ1 of the value. The bit above is set for negative elements, from a second
+// table with a quad per sign index or, where signs are stored as such, from them. In IQ1 it is the sign of delta.
 func grids() {
-	iq2 := [8]float32{8, 25, 43, 0, -8, -25, -43, 0}
-	iq3xxs := [8]float32{4, 12, 20, 28, 36, 44, 52, 62}
-	iq3s := [8]float32{1, 3, 5, 7, 9, 11, 13, 15}
-	var half4, quarter4, odd4, odd3 []float32 // factors of 4- and 3-bit scales
+	iq2 := []float32{8, 25, 43, 0, -8, -25, -43, 0}
+	iq3xxs := []float32{4, 12, 20, 28, 36, 44, 52, 62}
+	iq3s := []float32{1, 3, 5, 7, 9, 11, 13, 15}
+	plus, minus := []float32{-0.875, 0.125, 1.125, 0}, []float32{-1.125, -0.125, 0.875, 0} // IQ1 with either delta
+	iq1 := slices.Concat(plus, minus)
+	var half4, quarter4, odd4 []float32 // factors of 4-bit scales
 	for s := range 16 {
 		half4 = append(half4, (0.5+float32(s))*0.5)
 		quarter4 = append(quarter4, (0.5+float32(s))*0.25)
 		odd4 = append(odd4, 2*float32(s)+1)
 	}
-	odd3 = odd4[:8]
+	odd3 := odd4[:8]
 
 	gridBlocks("iq2_XXS", 66, func(grid, signs Register) func(dst, src Mem) {
 		factors := address(floats(quarter4...))
@@ -57,9 +61,9 @@ func grids() {
 				rec := src.Offset(2 + 8*t)
 				a := load32(rec.Offset(4))
 				q := rows(func(l int) Register {
-					return signed8(quad(grid, load8(rec.Offset(l))), signs, field(a, 7*l, 127))
+					return or(quad(grid, load8(rec.Offset(l))), signs, field(a, 7*l, 127))
 				})
-				table8(product(floats(iq2[:]...), times(factor(factors, field(a, 28, 15)), d))).store(q, dst.Offset(64*t))
+				table8(product(floats(iq2...), factor(factors, field(a, 28, 15), d))).store(q, dst.Offset(64*t))
 			}
 		}
 	})
@@ -70,26 +74,27 @@ func grids() {
 			for t := range 8 {
 				q := rows(func(l int) Register {
 					v := load16(src.Offset(2 + 8*t + 2*l))
-					return signed8(quad(grid, field(v, 0, 511)), signs, field(v, 9, 127))
+					return or(quad(grid, field(v, 0, 511)), signs, field(v, 9, 127))
 				})
 				VPOR(upper8(), q, q)
 				s := load8(src.Offset(66 + t))
-				twoScales(iq2, iq2, factors, s, d).store(q, dst.Offset(64*t))
+				twoScales(iq2, factor(factors, field(s, 0, 15), d), factor(factors, field(s, 4, 15), d)).store(q, dst.Offset(64*t))
 			}
 		}
 	})
-	gridBlocks("iq2_S", 82, func(grid, signs Register) func(dst, src Mem) {
+	gridBlocks("iq2_S", 82, func(grid, _ Register) func(dst, src Mem) {
 		factors := address(floats(quarter4...))
 		return func(dst, src Mem) {
 			d := scale(src)
 			for t := range 8 {
 				high := load8(src.Offset(66 + t))
 				q := rows(func(l int) Register {
-					return signed8(quad(grid, row(load8(src.Offset(2+4*t+l)), high, 2*l, 3)), signs, load8(src.Offset(34+4*t+l)))
+					return quad(grid, row(load8(src.Offset(2+4*t+l)), high, 2*l, 3))
 				})
+				VPOR(negative(src.Offset(34+4*t), 4), q, q)
 				VPOR(upper8(), q, q)
 				s := load8(src.Offset(74 + t))
-				twoScales(iq2, iq2, factors, s, d).store(q, dst.Offset(64*t))
+				twoScales(iq2, factor(factors, field(s, 0, 15), d), factor(factors, field(s, 4, 15), d)).store(q, dst.Offset(64*t))
 			}
 		}
 	})
@@ -101,13 +106,13 @@ func grids() {
 				a := load32(src.Offset(66 + 4*t))
 				q := rows(func(l int) Register {
 					at := src.Offset(2 + 8*t + 2*l)
-					return signed8(twoRows(grid, load8(at), load8(at.Offset(1))), signs, field(a, 7*l, 127))
+					return or(twoRows(grid, load8(at), load8(at.Offset(1))), signs, field(a, 7*l, 127))
 				})
-				plusMinus(iq3xxs, times(factor(factors, field(a, 28, 15)), d)).store(q, dst.Offset(64*t))
+				plusMinus(iq3xxs, factor(factors, field(a, 28, 15), d)).store(q, dst.Offset(64*t))
 			}
 		}
 	})
-	gridBlocks("iq3_S", 110, func(grid, signs Register) func(dst, src Mem) {
+	gridBlocks("iq3_S", 110, func(grid, _ Register) func(dst, src Mem) {
 		factors := address(floats(odd4...))
 		return func(dst, src Mem) {
 			d := scale(src)
@@ -115,18 +120,16 @@ func grids() {
 				high := load8(src.Offset(66 + t))
 				q := rows(func(l int) Register {
 					at := src.Offset(2 + 8*t + 2*l)
-					g := twoRows(grid, row(load8(at), high, 2*l, 1), row(load8(at.Offset(1)), high, 2*l+1, 1))
-					return signed8(g, signs, load8(src.Offset(74+4*t+l)))
+					return twoRows(grid, row(load8(at), high, 2*l, 1), row(load8(at.Offset(1)), high, 2*l+1, 1))
 				})
+				VPOR(negative(src.Offset(74+4*t), 8), q, q)
 				s := load8(src.Offset(106 + t/2))
-				plusMinus(iq3s, times(factor(factors, field(s, 4*(t%2), 15)), d)).store(q, dst.Offset(64*t))
+				plusMinus(iq3s, factor(factors, field(s, 4*(t%2), 15), d)).store(q, dst.Offset(64*t))
 			}
 		}
 	})
-	// Delta is part of the levels: the eight with plus an eighth, then the eight with minus an eighth.
-	deltas := []float32{-0.875, 0.125, 1.125, 0, -1.125, -0.125, 0.875, 0}
 	gridBlocks("iq1_S", 50, func(grid, _ Register) func(dst, src Mem) {
-		factors, levels := address(floats(odd3...)), address(floats(append(append(append(append([]float32{}, deltas[:4]...), deltas[:4]...), deltas[4:]...), deltas[4:]...)...))
+		factors, levels := address(floats(odd3...)), address(floats(slices.Concat(plus, plus, minus, minus)...))
 		return func(dst, src Mem) {
 			d := scale(src)
 			for t := range 8 {
@@ -134,11 +137,9 @@ func grids() {
 				q := rows(func(l int) Register {
 					return quad(grid, row(load8(src.Offset(2+4*t+l)), w, 3*l, 7))
 				})
-				v := times(factor(factors, field(w, 12, 7)), d)
-				SHRL(Imm(15), w)
-				SHLL(Imm(5), w)
-				VMULPS(Mem{Base: levels, Index: w.(GPVirtual).As64(), Scale: 1}, v, v)
-				table8(v).store(q, dst.Offset(64*t))
+				dl := factor(factors, field(w, 12, 7), d)
+				VMULPS(Mem{Base: levels, Index: as64(field(w, 10, 32)), Scale: 1}, dl, dl) // bit 15 chooses 32 bytes
+				table8(dl).store(q, dst.Offset(64*t))
 			}
 		}
 	})
@@ -149,13 +150,11 @@ func grids() {
 			for t := range 8 {
 				high := load16(src.Offset(32 + 2*t))
 				q := rows(func(l int) Register {
-					return signed8(quad(grid, row(load8(src.Offset(4*t+l)), high, 4*l, 7)), signs, field(high, 4*l+3, 1))
+					return or(quad(grid, row(load8(src.Offset(4*t+l)), high, 4*l, 7)), signs, field(high, 4*l+3, 1))
 				})
 				VPOR(upper8(), q, q)
-				s := load16(src.Offset(48 + t/2*2))
-				a := times(factor(factors, field(s, 6*(t%2), 7)), d)
-				b := times(factor(factors, field(s, 6*(t%2)+3, 7)), d)
-				table16(product(floats(deltas...), a), product(floats(deltas...), b)).store(q, dst.Offset(64*t))
+				s, at := load16(src.Offset(48+t/2*2)), 6*(t%2)
+				twoScales(iq1, factor(factors, field(s, at, 7), d), factor(factors, field(s, at+3, 7), d)).store(q, dst.Offset(64*t))
 			}
 		}
 	})
@@ -167,8 +166,8 @@ func iq1mScale(src Mem) VecVirtual {
 	SHRL(Imm(12), h)
 	for i := 1; i < 4; i++ {
 		n := load16(src.Offset(2 * i))
-		SHRL(Imm(12), n)
-		SHLL(Imm(uint64(4*i)), n)
+		ANDL(U32(0xF000), n)
+		SHRL(Imm(uint64(12-4*i)), n)
 		ORL(n, h)
 	}
 	y := YMM()
@@ -179,12 +178,14 @@ func iq1mScale(src Mem) VecVirtual {
 	return y
 }
 
-// field returns (r >> shift) & mask.
+// field returns r >> shift & mask; a negative shift goes left.
 func field(r Register, shift int, mask uint32) Register {
 	f := GP32()
 	MOVL(r, f)
 	if shift > 0 {
 		SHRL(Imm(uint64(shift)), f)
+	} else if shift < 0 {
+		SHLL(Imm(uint64(-shift)), f)
 	}
 	ANDL(U32(mask), f)
 	return f
@@ -192,32 +193,33 @@ func field(r Register, shift int, mask uint32) Register {
 
 // row adds the field of high at shift to the eight low bits of a row number.
 func row(low, high Register, shift int, mask uint32) Register {
-	f := field(high, shift, mask)
-	SHLL(Imm(8), f)
+	f := field(high, shift-8, mask<<8)
 	ORL(low, f)
 	return f
 }
 
+func as64(r Register) Register { return r.(GPVirtual).As64() }
+
 // quad loads a row of eight.
 func quad(grid, row Register) Register {
 	r := GP64()
-	MOVQ(Mem{Base: grid, Index: row.(GPVirtual).As64(), Scale: 8}, r)
+	MOVQ(Mem{Base: grid, Index: as64(row), Scale: 8}, r)
 	return r
 }
 
 // twoRows loads two rows of four.
 func twoRows(grid, a, b Register) Register {
 	low, high := GP64(), GP64()
-	MOVL(Mem{Base: grid, Index: a.(GPVirtual).As64(), Scale: 4}, low.As32())
-	MOVL(Mem{Base: grid, Index: b.(GPVirtual).As64(), Scale: 4}, high.As32())
+	MOVL(Mem{Base: grid, Index: as64(a), Scale: 4}, low.As32())
+	MOVL(Mem{Base: grid, Index: as64(b), Scale: 4}, high.As32())
 	SHLQ(Imm(32), high)
 	ORQ(high, low)
 	return low
 }
 
-// signed8 adds sign bits to a row.
-func signed8(r, signs, index Register) Register {
-	ORQ(Mem{Base: signs, Index: index.(GPVirtual).As64(), Scale: 8}, r)
+// or adds the bits of an entry of a table of quads.
+func or(r, table, index Register) Register {
+	ORQ(Mem{Base: table, Index: as64(index), Scale: 8}, r)
 	return r
 }
 
@@ -232,24 +234,34 @@ func rows(row func(l int) Register) VecVirtual {
 	return low
 }
 
-// factor loads an entry of a table of floats into all lanes.
-func factor(factors, index Register) VecVirtual {
-	y := YMM()
-	VBROADCASTSS(Mem{Base: factors, Index: index.(GPVirtual).As64(), Scale: 4}, y)
+// negative returns 32 bits as bytes of a crossed index: value where the bit is set, else zero.
+func negative(src Mem, value byte) VecVirtual {
+	y, one := YMM(), bytes(1, 2, 4, 8, 16, 32, 64, 128)
+	VPBROADCASTD(src, y)
+	VPSHUFB(bytes(0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 3, 3, 3, 3, 3, 3, 3, 3), y, y)
+	VPAND(one, y, y)
+	VPCMPEQB(one, y, y)
+	VPAND(bytes(value), y, y)
 	return y
 }
 
-// twoScales is a table of eight levels for each of the two nibbles of s.
-func twoScales(a, b [8]float32, factors, s Register, d VecVirtual) table {
-	low, high := times(factor(factors, field(s, 0, 15)), d), times(factor(factors, field(s, 4, 15)), d)
-	return table16(product(floats(a[:]...), low), product(floats(b[:]...), high))
+// factor returns d times an entry of a table of floats.
+func factor(factors, index Register, d VecVirtual) VecVirtual {
+	y := YMM()
+	VBROADCASTSS(Mem{Base: factors, Index: as64(index), Scale: 4}, y)
+	return times(y, d)
+}
+
+// twoScales is a table of eight levels for each half of the elements.
+func twoScales(levels []float32, a, b VecVirtual) table {
+	return table16(product(floats(levels...), a), product(floats(levels...), b))
 }
 
 // plusMinus is a table of eight magnitudes and their negatives.
-func plusMinus(magnitudes [8]float32, d VecVirtual) table {
-	negatives := magnitudes
-	for i := range negatives {
-		negatives[i] *= -1
+func plusMinus(magnitudes []float32, d VecVirtual) table {
+	var negatives []float32
+	for _, x := range magnitudes {
+		negatives = append(negatives, -x)
 	}
-	return table16(product(floats(magnitudes[:]...), d), product(floats(negatives[:]...), d))
+	return table16(product(floats(magnitudes...), d), product(floats(negatives...), d))
 }
