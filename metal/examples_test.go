@@ -1,0 +1,132 @@
+package metal_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs/metal/internal/testtree"
+)
+
+const docs = "../docs"
+
+// The code of docs/engines.md is that of the files which the tests run.
+func TestDocsShowTheExamples(t *testing.T) {
+	doc, err := os.ReadFile(filepath.Join(docs, "engines.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)<!-- (examples/\\S+) -->\n```\\w+\n(.*?)```\n").FindAllStringSubmatch(string(doc), -1)
+	var shown []string
+	for _, b := range blocks {
+		file, err := os.ReadFile(filepath.Join(docs, b[1]))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if b[2] != string(file) {
+			t.Errorf("engines.md shows another %s than the file", b[1])
+		}
+		shown = append(shown, b[1])
+	}
+	if want := []string{"examples/numpy_engine.py", "examples/pytorch_engine.py", "examples/engine.c", "examples/goengine/main.go", "examples/engine.mm"}; !slices.Equal(shown, want) {
+		t.Errorf("engines.md shows %q, want %q", shown, want)
+	}
+	if n := strings.Count(string(doc), "```") / 2; n != len(blocks) {
+		t.Errorf("%d code blocks, of which %d are files", n, len(blocks))
+	}
+}
+
+// counting is a tree whose one tensor holds 0, 1, 2, ... in shape [64, 64], also
+// as an npy file.
+func counting(t *testing.T) (mount, name string) {
+	t.Helper()
+	name = "token_embedding.weight"
+	tree := testtree.Sample()
+	i := slices.IndexFunc(tree.Tensors, func(x testtree.Tensor) bool { return x.View == "f16" && x.Name == name })
+	header := fmt.Sprintf("\x93NUMPY\x01\x00\xf6\x0f%-4085s\n", "{'descr': '<f2', 'fortran_order': False, 'shape': (64, 64), }")
+	npy := tree.Tensors[i]
+	npy.View, npy.Data = "npy", append([]byte(header), npy.Data...)
+	tree.Tensors = append(tree.Tensors, npy)
+	mount, _ = tree.Write(t)
+	return mount, name
+}
+
+// countingSum is the sum of those numbers: up to 2048 all are halves, beyond that
+// the even ones.
+func countingSum() int {
+	sum := 0
+	for i := range 4096 {
+		if i > 2048 {
+			i &^= 1
+		}
+		sum += i
+	}
+	return sum
+}
+
+// python returns an interpreter that has a module, or skips.
+func python(t *testing.T, module string) string {
+	t.Helper()
+	for _, name := range []string{"python3", "/usr/bin/python3"} {
+		if path, err := exec.LookPath(name); err == nil && exec.Command(path, "-c", "import "+module).Run() == nil {
+			return path
+		}
+	}
+	t.Skipf("NOT TESTED: the %s example, because there is no python3 with it", module)
+	return ""
+}
+
+func TestNumPyExample(t *testing.T) {
+	mount, name := counting(t)
+	out, err := exec.Command(python(t, "numpy"), filepath.Join(docs, "examples/numpy_engine.py"), mount, name).CombinedOutput()
+	want := fmt.Sprintf("%s (64, 64) float16 [0. 1. 2. 3.] %d.0\n", name, countingSum())
+	if err != nil || string(out) != want {
+		t.Errorf("%v\n%swant %s", err, out, want)
+	}
+}
+
+// Python's compiler reads the PyTorch example wherever there is Python.
+func TestPyTorchExampleCompiles(t *testing.T) {
+	cmd := exec.Command(python(t, "ast"), "-c", "import ast, sys; ast.parse(open(sys.argv[1]).read())", filepath.Join(docs, "examples/pytorch_engine.py"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestPyTorchExample(t *testing.T) {
+	mount, name := counting(t)
+	out, err := exec.Command(python(t, "torch"), filepath.Join(docs, "examples/pytorch_engine.py"), mount, name).CombinedOutput()
+	want := fmt.Sprintf("%s (64, 64) torch.float16 tensor([0., 1., 2., 3.], dtype=torch.float16) %d.0\n", name, countingSum())
+	if err != nil || string(out) != want {
+		t.Errorf("%v\n%swant %s", err, out, want)
+	}
+}
+
+func TestGoExample(t *testing.T) {
+	mount, name := counting(t)
+	program := filepath.Join(t.TempDir(), "goengine")
+	if out, err := exec.Command("go", "build", "-o", program, docs+"/examples/goengine").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	bytes, err := os.ReadFile(filepath.Join(mount, "f16", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
+	for _, b := range bytes {
+		sum += int(b)
+	}
+	out, err := exec.Command(program, mount, "f16", name).CombinedOutput()
+	if want := fmt.Sprintf("%s F16 [64 64] 8192 bytes, sum %d\n", name, sum); err != nil || string(out) != want {
+		t.Errorf("%v\n%swant %s", err, out, want)
+	}
+	if out, err := exec.Command(program, mount, "raw", "nothing").CombinedOutput(); err == nil || !strings.Contains(string(out), "not in the mounted tree") {
+		t.Errorf("a tensor that is not there: %v\n%s", err, out)
+	}
+}
