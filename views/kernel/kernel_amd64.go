@@ -42,7 +42,7 @@ func native() *implementation {
 	} {
 		impl.groups[key] = avx2Groups(key, k)
 	}
-	impl.scaled = map[string]scaledFunc{"F8_E4M3": avx2Scaled("F8_E4M3", scaledE4M3AVX2), "F8_E5M2": avx2Scaled("F8_E5M2", scaledE5M2AVX2)}
+	impl.scaled = map[string]scaledFunc{"F8_E4M3": avx2Scaled("F8_E4M3", 256, scaledE4M3AVX2), "F8_E5M2": avx2Scaled("F8_E5M2", 1, scaledE5M2AVX2)}
 	impl.picks = avx2Picks
 	return impl
 }
@@ -158,13 +158,15 @@ func avx2Groups(key groupKey, k groupKernel) groupFunc {
 	}
 }
 
-// avx2Scaled decodes runs of 32 with k. A scale that can make NaN of a number is left to plain Go.
-func avx2Scaled(name string, k func(dst, src *byte, blocks int, scale float32) int) scaledFunc {
+// avx2Scaled decodes runs of 32 with k, which wants the scale times factor. A scale that can make NaN of a number, or
+// that factor makes infinite, is left to plain Go.
+func avx2Scaled(name string, factor float32, k func(dst, src *byte, blocks int, scale float32) int) scaledFunc {
 	plain := goScaled[name]
 	return func(dst, src []byte, scale float32) {
-		if n := len(src) / 32; n > 0 && scale != 0 && scale-scale == 0 {
+		times := scale * factor
+		if n := len(src) / 32; n > 0 && times != 0 && times-times == 0 {
 			_ = dst[64*n-1]
-			k(&dst[0], &src[0], n, scale)
+			k(&dst[0], &src[0], n, times)
 			dst, src = dst[64*n:], src[32*n:]
 		}
 		if len(src) > 0 {

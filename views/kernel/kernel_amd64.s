@@ -6942,8 +6942,6 @@ block:
 	VEXTRACTI128 $0x01, Y4, X5
 	VCVTPH2PS    X4, Y4
 	VCVTPH2PS    X5, Y5
-	VMULPS       const7<>+0(SB), Y4, Y4
-	VMULPS       const7<>+0(SB), Y5, Y5
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y0, Y5, Y5
 	VCVTPS2PH    $0x00, Y4, X4
@@ -6958,8 +6956,6 @@ block:
 	VEXTRACTI128 $0x01, Y2, X4
 	VCVTPH2PS    X2, Y2
 	VCVTPH2PS    X4, Y4
-	VMULPS       const7<>+0(SB), Y2, Y2
-	VMULPS       const7<>+0(SB), Y4, Y4
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y4, Y4
 	VCVTPS2PH    $0x00, Y2, X2

@@ -66,15 +66,16 @@ func plain() {
 		for i, y := range h {
 			nan := nanE4M3(y)
 			VPAND(words(0x7E00), nan, nan)
-			v := valueE4M3(y)
-			h[i] = join(v[0], v[1])
+			v := halves(e4m3(y))
+			h[i] = join(times(v[0], floats(256)), times(v[1], floats(256)))
 			VPOR(nan, h[i], h[i])
 		}
 		return h
 	})
 }
 
-// scaled emits the kernels of 8-bit floats times a finite scale that is not zero, 32 at a time. NaN has no sign here.
+// scaled emits the kernels of 8-bit floats times a finite scale that is not zero, 32 at a time. E4M3's scale is given
+// times 256, which e4m3 has divided by. NaN has no sign here.
 func scaled() {
 	float := func(name string, nan func(y VecVirtual) VecVirtual, value func(y VecVirtual) [2]VecVirtual) {
 		TEXT("scaled"+name+"AVX2", NOSPLIT, "func(dst, src *byte, blocks int, scale float32) (rest int)")
@@ -95,7 +96,7 @@ func scaled() {
 		})
 	}
 	float("E5M2", nanE5M2, halves)
-	float("E4M3", nanE4M3, valueE4M3)
+	float("E4M3", nanE4M3, func(y VecVirtual) [2]VecVirtual { return halves(e4m3(y)) })
 }
 
 // nanE5M2 and nanE4M3 find the NaNs among codes in the upper bytes of words.
@@ -111,12 +112,6 @@ func nanE4M3(y VecVirtual) VecVirtual {
 	VPAND(words(0x7F00), y, nan)
 	VPCMPEQW(words(0x7F00), nan, nan)
 	return nan
-}
-
-// valueE4M3 returns codes in the upper bytes of words as F32.
-func valueE4M3(y VecVirtual) [2]VecVirtual {
-	v := halves(e4m3(y))
-	return [2]VecVirtual{times(v[0], floats(256)), times(v[1], floats(256))}
 }
 
 // upperBytes returns 32 bytes as the upper ones of words.
