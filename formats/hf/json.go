@@ -207,21 +207,25 @@ func integer(v jsontext.Value) (int, bool) {
 }
 
 // pair returns a list of two positive integers under a key.
-func (o object) pair(key string) (p [2]int, ok bool) {
+func (o object) pair(key string) ([2]int, bool) {
 	v, ok := o.values[key]
 	if !ok || v.Kind() != '[' {
-		return p, false
+		return [2]int{}, false
 	}
+	var p [2]int
 	n := 0
 	for e := range list(v) {
 		i, ok := integer(e)
 		if !ok || i <= 0 || n == 2 {
-			return p, false
+			return [2]int{}, false
 		}
 		p[n] = i
 		n++
 	}
-	return p, n == 2
+	if n != 2 {
+		return [2]int{}, false
+	}
+	return p, true
 }
 
 // list returns the elements of a valid JSON array.

@@ -80,7 +80,10 @@ func methodOf(o object) string {
 	case strings.HasPrefix(m, "modelopt"):
 		return "modelopt"
 	}
-	return strings.ReplaceAll(m, "_", "-")
+	if m == "compressed_tensors" {
+		return "compressed-tensors"
+	}
+	return m
 }
 
 // mlxSettings reports whether an object holds settings of MLX: for the whole

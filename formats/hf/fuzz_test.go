@@ -1,0 +1,71 @@
+package hf_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/hf"
+	"github.com/tensorfs/tensorfs/internal/testmodel"
+)
+
+// FuzzOpen opens directories of any config.json, index and weights, and reads
+// and prints all of what is accepted.
+func FuzzOpen(f *testing.F) {
+	add := func(config, index string, ts ...testmodel.SafeTensor) {
+		f.Add([]byte(config), []byte(index), testmodel.Safetensors(ts, [][2]string{{"format", "mlx"}}))
+	}
+	add(`{"quantization":{"bits":4,"group_size":64,"`+x+`":{"bits":8}}}`, ``, st(x+".weight", tensorfs.U32, 2, 16), st(x+".scales", tensorfs.F16, 2, 2), st(x+".biases", tensorfs.F16, 2, 2))
+	add(`{"quantization_config":{"quant_method":"fp8","weight_block_size":[2,2]}}`, `{"weight_map":{"a":"model.safetensors"}}`, st(x+".weight", tensorfs.F8_E4M3, 3, 4), st(x+".weight_scale_inv", tensorfs.F32, 2, 2))
+	add(`{"quantization_config":{"quant_method":"mxfp4"},"nan":[NaN,{"a":-Infinity}]}`, ``, st(experts+"down_proj_blocks", tensorfs.U8, 2, 1, 2, 16), st(experts+"down_proj_scales", tensorfs.U8, 2, 1, 2))
+	add(`{"text_config":{"quantization_config":{"quant_method":"gptq","bits":4}}}`, ``, st(x+".qweight", tensorfs.I32, 2, 2), st(x+".qzeros", tensorfs.I32, 2), st(x+".scales", tensorfs.F16, 2))
+	add(`{"quantization_config":{"quant_method":"compressed-tensors","config_groups":{"g":{"weights":{"block_structure":[1,0]}}}}}`, ``, st(x+".weight", tensorfs.F8_E4M3, 0, 4), st(x+".weight_scale", tensorfs.F32, 0, 1))
+	dir := f.TempDir()
+	write := func(t *testing.T, name string, b []byte) {
+		path := filepath.Join(dir, name)
+		os.Remove(path)
+		if len(b) == 0 {
+			return
+		}
+		if err := os.WriteFile(path, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.Fuzz(func(t *testing.T, config, index, weights []byte) {
+		write(t, "config.json", config)
+		write(t, "model.safetensors.index.json", index)
+		write(t, "model.safetensors", weights)
+		for _, open := range []func() (*tensorfs.Model, error){
+			func() (*tensorfs.Model, error) { return hf.Open(dir) },
+			func() (*tensorfs.Model, error) { return hf.OpenFile(filepath.Join(dir, "model.safetensors")) },
+		} {
+			m, err := open()
+			if err != nil {
+				if m != nil || err.Error() == "" {
+					t.Fatal(m, err)
+				}
+				continue
+			}
+			for i := range m.Tensors {
+				p := &m.Tensors[i]
+				read(t, p.Data)
+				if q := p.Quant; q != nil {
+					n, ok := tensorfs.Elements(q.Shape)
+					if !ok || p.Opaque != "" || q.Scales == nil || q.Scales.Owner != p.Name || n*int64(q.Bits) != p.Data.Size()*8 {
+						t.Fatalf("%+v with %+v", p, q)
+					}
+				}
+				if p.Owner != "" && m.Tensor(p.Owner) == nil {
+					t.Fatalf("%s is owned by %s, which is not there", p.Name, p.Owner)
+				}
+			}
+			for _, e := range m.Metadata {
+				e.AppendText(e.AppendJSON(nil))
+			}
+			if err := m.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
