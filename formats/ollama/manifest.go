@@ -20,7 +20,7 @@ import (
 //	            "digest":"sha256:..", "size":123, "name":".."}, ...]}
 type manifest struct {
 	config *layer
-	layers []layer // those of a known kind, identical ones once
+	layers []layer // those of a known kind; identical tensors and the like once
 }
 
 // layer is a blob and what it is to the model.
@@ -68,6 +68,13 @@ var kinds = map[string]kind{
 	"messages":  kindMessages,
 	"license":   kindLicense,
 }
+
+// kindNames are the kinds' names in messages.
+var kindNames = [...]string{kindUnknown: "unknown", kindConfig: "config", kindModel: "model", kindTensor: "tensor", kindJSON: "json",
+	kindProjector: "projector", kindAdapter: "adapter", kindDraft: "draft", kindTemplate: "template", kindSystem: "system",
+	kindParams: "params", kindMessages: "messages", kindLicense: "license"}
+
+func (k kind) String() string { return kindNames[k] }
 
 // parseManifest parses the text of a manifest: one JSON object and nothing
 // behind it, no key twice in an object. path is for messages.
@@ -192,10 +199,13 @@ func (p *manifestParser) layer() error {
 		}
 		l.name = f.name
 	}
-	if _, dup := p.seen[l]; !dup {
+	if _, single := lastOne[kind]; !single { // of those the order counts
+		if _, dup := p.seen[l]; dup {
+			return nil
+		}
 		p.seen[l] = struct{}{}
-		p.out.layers = append(p.out.layers, l)
 	}
+	p.out.layers = append(p.out.layers, l)
 	return nil
 }
 
@@ -301,7 +311,11 @@ func (p *manifestParser) syntax(err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return p.fail("the manifest ends in the middle")
 	case errors.As(err, &se):
-		return p.failAt(se.ByteOffset, "the manifest is not valid JSON: "+strings.ReplaceAll(se.Err.Error(), "\n", " "))
+		problem := "the manifest is not valid JSON: " + strings.ReplaceAll(se.Err.Error(), "\n", " ")
+		if se.JSONPointer != "" {
+			problem += " at " + tensorfs.Quote(string(se.JSONPointer))
+		}
+		return p.failAt(se.ByteOffset, problem)
 	}
 	return p.fail("the manifest is not valid JSON: %v", err)
 }

@@ -78,7 +78,7 @@ func (s store) find(n Name) (string, error) {
 	if _, err := root.Stat(exact); err == nil {
 		return filepath.Join(root.Name(), exact), nil
 	} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-		return "", err
+		return "", fmt.Errorf("manifest: %w", describe(err))
 	}
 	found := []string{"."}
 	for _, part := range n.parts() {

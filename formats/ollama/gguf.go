@@ -1,0 +1,111 @@
+package ollama
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/gguf"
+)
+
+// ggufPrefixes are the kinds of layers that are GGUF files, with what stands
+// before the metadata keys and the names of tensors of all but the model.
+var ggufPrefixes = map[kind]string{
+	kindModel:     "",
+	kindProjector: "projector",
+	kindAdapter:   "adapter",
+	kindDraft:     "draft",
+}
+
+// towers start canonical names that no language model has. A projector's
+// tensors keep them.
+var towers = []string{"vision.", "audio.", "projector."}
+
+// ggufModel reads a model whose layers are GGUF files.
+func (b *builder) ggufModel() error {
+	taken := make(map[string]bool)
+	var rest []int
+	for i, l := range b.manifest.layers {
+		switch prefix, ok := ggufPrefixes[l.kind]; {
+		case !ok || b.labels[i] == "":
+		case prefix != "":
+			rest = append(rest, i)
+		default:
+			f, err := b.ggufFile(i)
+			if err != nil {
+				return err
+			}
+			b.out.Architecture, b.out.Layout = f.Architecture(), "gguf"
+			b.out.Metadata = append(b.out.Metadata, f.Metadata...)
+			b.out.Config = f.Config(f.Tensors)
+			b.add(f.Tensors, taken)
+		}
+	}
+	for _, i := range rest {
+		f, err := b.ggufFile(i)
+		if err != nil {
+			return err
+		}
+		prefix := strings.TrimSuffix(b.labels[i], ".gguf") + "."
+		for _, m := range f.Metadata {
+			b.out.Metadata = append(b.out.Metadata, tensorfs.Meta{Key: prefix + m.Key, Value: m.Value})
+		}
+		b.rename(f.Tensors, b.manifest.layers[i].kind == kindProjector, prefix, taken)
+		b.add(f.Tensors, taken)
+	}
+	return nil
+}
+
+// ggufFile parses the blob of layer i and names its tensors.
+func (b *builder) ggufFile(i int) (*gguf.File, error) {
+	l := &b.manifest.layers[i]
+	m, err := b.mapped(i)
+	if err != nil {
+		return nil, err
+	}
+	f, err := gguf.Parse(m)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l, err)
+	}
+	if n := f.Value("split.count"); n != nil {
+		if n, err := strconv.ParseInt(fmt.Sprint(n), 10, 64); err != nil || n > 1 {
+			return nil, b.damaged(l, "it is one of several shards, and a manifest does not say which the others are")
+		}
+	}
+	for _, w := range gguf.Name(f.Tensors, f.Architecture()) {
+		b.warn("%s: %s", b.labels[i], w)
+	}
+	return f, nil
+}
+
+// rename puts prefix before the names of a second file's tensors. A projector's
+// names are left as they are where they are a tower's, unless one is taken.
+func (b *builder) rename(ts []tensorfs.Tensor, projector bool, prefix string, taken map[string]bool) {
+	inTower := func(name string) bool {
+		return slices.ContainsFunc(towers, func(t string) bool { return strings.HasPrefix(name, t) })
+	}
+	keep := projector && !slices.ContainsFunc(ts, func(t tensorfs.Tensor) bool { return inTower(t.Name) && taken[t.Name] })
+	for i := range ts {
+		t := &ts[i]
+		if keep && inTower(t.Name) {
+			continue
+		}
+		t.Name = prefix + t.Name
+		if taken[t.Name] { // only a source name can look like that
+			sum := sha256.Sum256([]byte(prefix + t.Source))
+			t.Name += "~" + hex.EncodeToString(sum[:4])
+			b.warn("tensor %s has a mark behind its name, because another is called so", tensorfs.Quote(t.Source))
+		}
+	}
+}
+
+func (b *builder) add(ts []tensorfs.Tensor, taken map[string]bool) {
+	for i := range ts {
+		taken[ts[i].Name] = true
+	}
+	b.out.Tensors = append(b.out.Tensors, ts...)
+}

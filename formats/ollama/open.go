@@ -1,0 +1,195 @@
+package ollama
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/mmap"
+)
+
+// OpenName opens a model of the local store by its name, such as gemma3:4b.
+func OpenName(name string) (*tensorfs.Model, error) {
+	n, err := ParseName(name)
+	if err != nil {
+		return nil, err
+	}
+	path, err := locate(n)
+	if err != nil {
+		return nil, err
+	}
+	return Open(path)
+}
+
+// Match reports whether a file is a manifest, as far as its place and its
+// beginning say: STORE/manifests/HOST/NAMESPACE/MODEL/TAG with STORE/blobs
+// beside. Whether the manifest is sound is [Open]'s to say.
+func Match(path string, head []byte) bool {
+	if strings.HasPrefix(string(head), "GGUF") {
+		return false
+	}
+	m, err := locateFile(path)
+	if err != nil {
+		return false
+	}
+	_, ok := m.parse()
+	return ok
+}
+
+// Open opens the model of a manifest, which must stand in a store.
+func Open(path string) (*tensorfs.Model, error) {
+	at, err := locateFile(path)
+	if err != nil {
+		return nil, err
+	}
+	m, err := open(at)
+	if err != nil {
+		return nil, fmt.Errorf("ollama: %s: %w", at.name(), err)
+	}
+	return m, nil
+}
+
+func open(at manifestPath) (*tensorfs.Model, error) {
+	b := builder{path: at.path()}
+	text, err := at.read()
+	if err != nil {
+		return nil, err
+	}
+	if b.manifest, err = parseManifest(b.path, text); err != nil {
+		return nil, err
+	}
+	b.labels = b.manifest.labels()
+	if b.blobs, err = openBlobs(at.dir); err != nil {
+		return nil, err
+	}
+	if err := b.build(); err != nil {
+		return nil, errors.Join(err, b.blobs.close(true))
+	}
+	closers := b.blobs.order
+	if err := b.blobs.close(false); err != nil {
+		return nil, err
+	}
+	return tensorfs.NewModel(b.out, closers...)
+}
+
+// builder puts a model together.
+type builder struct {
+	path     string // of the manifest
+	manifest *manifest
+	labels   []string // of the manifest's layers, see manifest.labels
+	blobs    *blobs
+	configs  map[string]*modelConfig // by component, "" for the model; tensor models only
+	out      tensorfs.Model
+}
+
+func (b *builder) build() error {
+	b.out.Format, b.out.Path = "ollama", b.path
+	has := make(map[kind]bool)
+	mapped := make(map[digest]bool)
+	for i, l := range b.manifest.layers {
+		has[l.kind] = true
+		if _, isGGUF := ggufPrefixes[l.kind]; b.labels[i] != "" && (isGGUF || l.kind == kindTensor) {
+			mapped[l.digest] = true
+		}
+	}
+	b.source("manifest", b.path)
+	image := b.imageConfig()
+	read := b.tensorModel
+	switch {
+	case has[kindTensor] && has[kindModel]:
+		return b.refuse("the manifest has both tensor layers and a model layer, and nothing says which are the model")
+	case has[kindTensor]:
+	case has[kindModel]:
+		read = b.ggufModel
+	case image.Value("remote_host") != nil || image.Value("remote_model") != nil:
+		return b.refuse("it has no weights here: it stands for a model on another machine")
+	case has[kindAdapter]:
+		return b.refuse("it has an adapter and no model that the adapter belongs to")
+	default:
+		return b.refuse("the manifest has no layer with weights")
+	}
+	if err := room(len(mapped)); err != nil {
+		return err
+	}
+	if err := b.readConfigs(); err != nil {
+		return err
+	}
+	if err := read(); err != nil {
+		return err
+	}
+	if len(b.out.Tensors) == 0 {
+		return b.refuse("its blobs hold no tensor")
+	}
+	if err := b.readTexts(); err != nil {
+		return err
+	}
+	b.out.Metadata = image.Meta(b.out.Metadata, "ollama.config.")
+	b.uniqueKeys()
+	return b.checkSources()
+}
+
+// refuse returns an error about a manifest that is sound and of no use here.
+func (b *builder) refuse(problem string) error {
+	return &tensorfs.FormatError{File: b.path, Offset: -1, Problem: problem, Advice: "name another model; 'ollama list' shows them", Kind: tensorfs.ErrUnsupported}
+}
+
+// damaged returns an error about a layer whose blob is not what it should be.
+func (b *builder) damaged(l *layer, format string, args ...any) error {
+	return &tensorfs.FormatError{File: b.path, Offset: -1, Problem: l.String() + ": " + fmt.Sprintf(format, args...), Advice: "fetch the model again with 'ollama pull'"}
+}
+
+func (b *builder) warn(format string, args ...any) {
+	b.out.Warnings = append(b.out.Warnings, fmt.Sprintf(format, args...))
+}
+
+func (b *builder) source(name, path string) {
+	b.out.Sources = append(b.out.Sources, tensorfs.Source{Name: name, Path: path})
+}
+
+// mapped maps the blob of layer i.
+func (b *builder) mapped(i int) (*mmap.File, error) {
+	l := &b.manifest.layers[i]
+	m, err := b.blobs.mapped(l, b.labels[i])
+	if err != nil {
+		return nil, err
+	}
+	b.source(b.labels[i], b.blobs.path(l.digest))
+	if t := m.ModTime(); t.After(b.out.ModTime) {
+		b.out.ModTime = t
+	}
+	return m, nil
+}
+
+// uniqueKeys drops metadata whose key another layer has already. Keys of the
+// layers have their own prefixes, but a GGUF file may have any key.
+func (b *builder) uniqueKeys() {
+	seen := make(map[string]bool, len(b.out.Metadata))
+	b.out.Metadata = slices.DeleteFunc(b.out.Metadata, func(m tensorfs.Meta) bool {
+		if seen[m.Key] {
+			b.warn("metadata key %s occurs twice, and only its first value is shown", tensorfs.Quote(m.Key))
+			return true
+		}
+		seen[m.Key] = true
+		return false
+	})
+}
+
+// checkSources makes sure that no name below source/ is also a directory there:
+// json layers have names that the manifest chooses.
+func (b *builder) checkSources() error {
+	files := make(map[string]bool, len(b.out.Sources))
+	for _, s := range b.out.Sources {
+		files[s.Name] = true
+	}
+	for _, s := range b.out.Sources {
+		for i, c := range s.Name {
+			if c == '/' && files[s.Name[:i]] {
+				return &tensorfs.FormatError{File: b.path, Offset: -1, Problem: fmt.Sprintf("a layer is called %s and another is below it: %s", tensorfs.Quote(s.Name[:i]), tensorfs.Quote(s.Name)),
+					Advice: "fetch the model again with 'ollama pull'"}
+			}
+		}
+	}
+	return nil
+}
