@@ -51,7 +51,7 @@ func counting(t *testing.T) (mount, name string) {
 	i := slices.IndexFunc(tree.Tensors, func(x testtree.Tensor) bool { return x.View == "f16" && x.Name == name })
 	header := fmt.Sprintf("\x93NUMPY\x01\x00\xf6\x0f%-4085s\n", "{'descr': '<f2', 'fortran_order': False, 'shape': (64, 64), }")
 	npy := tree.Tensors[i]
-	npy.View, npy.Data = "npy", append([]byte(header), npy.Data...)
+	npy.View, npy.Name, npy.Data = "npy", name+".npy", append([]byte(header), npy.Data...)
 	tree.Tensors = append(tree.Tensors, npy)
 	mount, _ = tree.Write(t)
 	return mount, name

@@ -268,7 +268,7 @@ type fileKey struct {
 
 // openMounted opens the mounted file of an entry and checks its length.
 func (l *Loader) openMounted(ref Ref, e *entry) (*os.File, error) {
-	path := mountedPath(ref)
+	path := ref.String()
 	if strings.ContainsAny(ref.Name, "/\x00") || !filepath.IsLocal(path) {
 		return nil, fmt.Errorf("%q is no name of a file", ref.Name)
 	}
@@ -277,14 +277,6 @@ func (l *Loader) openMounted(ref Ref, e *entry) (*os.File, error) {
 		err = fmt.Errorf("%w: index.json names it and the mount lacks it; is the model still mounted? (tensorfs status)", err)
 	}
 	return f, err
-}
-
-// mountedPath returns where a tensor's file is in the tree.
-func mountedPath(ref Ref) string {
-	if ref.View == "npy" {
-		return ref.String() + ".npy"
-	}
-	return ref.String()
 }
 
 // openSource opens a file of the model, which must hold size bytes.

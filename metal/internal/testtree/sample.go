@@ -46,7 +46,7 @@ func Sample() *Tree {
 				Sections: []Section{{"weights", "U32", 0, 1024}, {"scales", "F16", 1024, 128}, {"biases", "F16", 1152, 128}}},
 			{View: "fused", Name: "layers.0.attention.qkv.weight", DType: "Q4_K", Shape: []int64{1500, 256},
 				Extents: append(at(4096+32, 72_000), append(at(76_160, 72_000), at(148_192, 72_000)...)...)},
-			{View: "npy", Name: "layers.0.attention_norm.weight", DType: "F16", Shape: []int64{50}, Data: append(make([]byte, 4096), model[96:196]...)},
+			{View: "npy", Name: "layers.0.attention_norm.weight.npy", DType: "F16", Shape: []int64{50}, Data: append(make([]byte, 4096), model[96:196]...)},
 		},
 		Absent: map[string]map[string]string{"f16": {"odd.weight": "integers have no dense form"}},
 	}

@@ -97,11 +97,7 @@ func (tree *Tree) Write(tb testing.TB) (mount, model string) {
 	views := map[string]map[string]entry{}
 	for _, t := range tree.Tensors {
 		b := tree.Bytes(t)
-		path := filepath.Join(mount, t.View, t.Name)
-		if t.View == "npy" {
-			path += ".npy"
-		}
-		put(path, b)
+		put(filepath.Join(mount, t.View, t.Name), b)
 		if views[t.View] == nil {
 			views[t.View] = map[string]entry{}
 		}
