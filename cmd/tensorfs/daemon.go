@@ -13,7 +13,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/tensorfs/tensorfs"
 )
 
 // ready is what the server writes to its standard error when the mount can be
@@ -65,7 +64,7 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string) error
 	if line == "" {
 		line = fmt.Sprintf("tensorfs: the server ended before the mount was ready (%v); tensorfs mount -f shows more", err)
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), tensorfs.Printable(line))
+	fmt.Fprintln(cmd.ErrOrStderr(), oneLine(errors.New(line)))
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == exitUsage {
 		return reported{usageError{errors.New(line)}}

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -42,9 +44,23 @@ func (o *umountOptions) run(mountpoint string) error {
 		return err
 	}
 	for end := time.Now().Add(serverExit); pid > 0 && time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		if !alive(pid) {
 			break
 		}
 	}
 	return nil
+}
+
+// alive reports whether a process still runs. One that has ended and only waits
+// for its parent to ask, which may take a second in a container, does not.
+func alive(pid int) bool {
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil { // no /proc here
+		return true
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(state, "Z")
 }

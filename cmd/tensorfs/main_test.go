@@ -1,0 +1,274 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs/fs"
+)
+
+// asProgram makes the test binary behave as tensorfs, so that mount can start
+// it as its server and tests can run it as a second process.
+const asProgram = "TENSORFS_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+const (
+	ggufDir  = "../../testdata/gguf/"
+	q8       = ggufDir + "llama-xs.q8_0.gguf"
+	splitTwo = ggufDir + "llama-xs.q8_0-00002-of-00003.gguf"
+)
+
+// command runs a command line in this process.
+func command(args ...string) (code int, stdout, stderr string) {
+	var out, err bytes.Buffer
+	code = run(args, &out, &err)
+	return code, out.String(), err.String()
+}
+
+func TestExitCodes(t *testing.T) {
+	noModel := filepath.Join(t.TempDir(), "none.gguf")
+	for _, test := range []struct {
+		args   []string
+		code   int
+		stderr string // part of the one line; "" for an empty stderr
+	}{
+		{nil, 0, ""},
+		{[]string{"--help"}, 0, ""},
+		{[]string{"mount", "--help"}, 0, ""},
+		{[]string{"version"}, 0, ""},
+		{[]string{"status"}, 0, ""},
+		{[]string{"ls", q8}, 0, ""},
+		{[]string{"verify", q8}, 0, ""},
+		{[]string{"nonsense"}, 2, `"nonsense" is not a command`},
+		{[]string{"a", "b", "c"}, 2, "not a command"},
+		{[]string{"ls"}, 2, "usage: tensorfs ls"},
+		{[]string{"ls", "-x", q8}, 2, "see tensorfs ls --help"},
+		{[]string{"ls", "-l", "--json", q8}, 2, "exclude each other"},
+		{[]string{"ls", q8, "["}, 2, "[ without ]"},
+		{[]string{"cat", q8}, 2, "usage: tensorfs cat"},
+		{[]string{"mount", q8}, 2, "usage: tensorfs mount"},
+		{[]string{"info", "--i2s", "999", q8}, 2, "want 128, 64, rows4 or trinity"},
+		{[]string{"ls", noModel}, 1, "no such file or directory; check the path"},
+		{[]string{"ls", q8, "nothing/*"}, 1, "no path of the tree matches"},
+		{[]string{"cat", q8, "raw/none"}, 1, "tensorfs ls"},
+		{[]string{"cat", q8, "raw"}, 1, "is a directory"},
+		{[]string{"info", "main_test.go"}, 1, "looked for GGUF"},
+		{[]string{"info", ggufDir}, 1, "GGUF files: name one of them"},
+		{[]string{"info", t.TempDir()}, 1, "looked for model*.safetensors"},
+		{[]string{"umount", t.TempDir()}, 1, "no tensorfs is mounted there"},
+		{[]string{"mount", q8, filepath.Join(t.TempDir(), "none")}, 1, "create the directory first"},
+		{[]string{"mount", noModel, t.TempDir()}, 1, "no such file"},
+		{[]string{"mount", "-o", "nonsense", q8, t.TempDir()}, 1, "unknown mount option"},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			t.Setenv(asProgram, "1")
+			code, _, stderr := command(test.args...)
+			if code != test.code {
+				t.Errorf("exit code %d, want %d (stderr %q)", code, test.code, stderr)
+			}
+			if test.stderr == "" && stderr != "" {
+				t.Errorf("stderr is not empty: %q", stderr)
+			}
+			if test.stderr != "" && (!strings.Contains(stderr, test.stderr) || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "tensorfs: ")) {
+				t.Errorf("stderr %q, want one line with %q", stderr, test.stderr)
+			}
+		})
+	}
+}
+
+func TestHelpOfEveryCommand(t *testing.T) {
+	for _, c := range newRoot().Commands() {
+		if c.Short == "" || c.Name() != "version" && c.Long == "" {
+			t.Errorf("%s lacks a description", c.Name())
+		}
+	}
+}
+
+func TestList(t *testing.T) {
+	_, out, _ := command("ls", q8)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	for _, want := range []string{"README", "index.json", "config.json", "metadata.json", "metadata/general.architecture",
+		"source/llama-xs.q8_0.gguf", "raw/layers.0.attention.q.weight", "packed/layers.0.attention.q.weight", "f16/layers.0.attention.q.weight",
+		"fused/layers.0.attention.qkv.weight", "fused-f16/layers.0.ffn.gate_up.weight", "npy/token_embedding.weight.npy"} {
+		if !contains(lines, want) {
+			t.Errorf("ls does not list %s", want)
+		}
+	}
+	_, out, _ = command("ls", "-l", q8, "raw/layers.0.attention.q.weight")
+	if got := strings.Fields(out); len(got) != 4 || got[0] != "4352" || got[1] != "Q8_0" || got[2] != "[64,64]" || got[3] != "raw/layers.0.attention.q.weight" {
+		t.Errorf("ls -l prints %q", out)
+	}
+	for glob, want := range map[string]int{"raw/*": 20, "*.attention.q.weight": 6, "*/layers.?.ffn_norm.weight": 6, "f16/layers.[1].*": 9, "f16/layers.[!0].*": 9, `f16/layers\.0.*norm.weight`: 2, "README": 1} {
+		_, out, stderr := command("ls", q8, glob)
+		if got := strings.Count(out, "\n"); got != want {
+			t.Errorf("glob %s lists %d paths, want %d %s", glob, got, want, stderr)
+		}
+	}
+	_, out, _ = command("ls", "--json", q8)
+	var rows []lsRow
+	if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) != len(lines) {
+		t.Fatalf("ls --json: %v, %d rows, want %d", err, len(rows), len(lines))
+	}
+	for i, r := range rows {
+		if r.Path != lines[i] || (r.Bytes == nil) != (r.Link != "") {
+			t.Errorf("ls --json row %d: %+v", i, r)
+		}
+	}
+	if _, out, _ := command("ls", "--json", q8, "none"); strings.Join(strings.Fields(out), "") != "[]" {
+		t.Errorf("ls --json of nothing prints %q", out)
+	}
+}
+
+func contains(lines []string, s string) bool {
+	for _, l := range lines {
+		if l == s {
+			return true
+		}
+	}
+	return false
+}
+
+func TestCatIsTheFile(t *testing.T) {
+	tree, err := (&modelFlags{}).open(q8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.model.Close()
+	err = fs.Walk(tree.root, func(path string, e fs.Entry) error {
+		if e.Dir != nil {
+			return nil
+		}
+		code, out, stderr := command("cat", q8, path)
+		if code != 0 || stderr != "" {
+			t.Errorf("cat %s: %d %s", path, code, stderr)
+		}
+		if e.Data != nil && int64(len(out)) != e.Data.Size() {
+			t.Errorf("cat %s: %d bytes, want %d", path, len(out), e.Data.Size())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stored, err := os.ReadFile(q8); err != nil {
+		t.Fatal(err)
+	} else if _, out, _ := command("cat", q8, "source/llama-xs.q8_0.gguf"); out != string(stored) {
+		t.Error("cat of a source link is not the file")
+	}
+}
+
+// models are all models of testdata that the commands can open.
+func models(t *testing.T) []string {
+	t.Helper()
+	list, err := filepath.Glob(ggufDir + "*.gguf")
+	if err != nil || len(list) == 0 {
+		t.Fatal("no models in testdata", err)
+	}
+	dirs, err := filepath.Glob("../../testdata/models-mlx/*/config.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range dirs {
+		list = append(list, filepath.Dir(d))
+	}
+	return list
+}
+
+func TestInfoFitsAScreen(t *testing.T) {
+	for _, m := range models(t) {
+		code, out, stderr := command("info", m)
+		if n := strings.Count(out, "\n"); code != 0 || n > 60 || stderr != "" {
+			t.Errorf("info %s: exit code %d, %d lines, %s", m, code, n, stderr)
+		}
+		for _, want := range []string{"architecture", "tensors", "raw/", "f16/", "fused/"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("info %s does not tell %s", m, want)
+			}
+		}
+		var info modelInfo
+		if _, out, _ := command("info", "--json", m); json.Unmarshal([]byte(out), &info) != nil || info.Format == "" {
+			t.Errorf("info --json %s prints %s", m, out)
+		}
+	}
+}
+
+// The tree's own texts hold together.
+func TestTreeTexts(t *testing.T) {
+	for _, m := range models(t) {
+		_, text, _ := command("cat", m, "metadata.json")
+		var all map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(text), &all); err != nil {
+			t.Errorf("%s: metadata.json: %v", m, err)
+		}
+		_, keys, _ := command("ls", m, "metadata/*")
+		for _, key := range strings.Fields(keys) {
+			if _, ok := all[strings.TrimPrefix(key, "metadata/")]; !ok {
+				t.Errorf("%s: %s is not in metadata.json", m, key)
+			}
+		}
+		if n := strings.Count(keys, "\n"); n != len(all) {
+			t.Errorf("%s: %d files in metadata/, %d keys in metadata.json", m, n, len(all))
+		}
+		for _, path := range []string{"config.json", "index.json"} {
+			_, text, _ := command("cat", m, path)
+			if !json.Valid([]byte(text)) {
+				t.Errorf("%s: %s is no JSON", m, path)
+			}
+		}
+	}
+}
+
+func TestVerifyFindings(t *testing.T) {
+	tensor := func() string {
+		_, out, _ := command("ls", "--json", q8, "raw/output_norm.weight")
+		return out
+	}()
+	if !strings.Contains(tensor, `"F32"`) {
+		t.Fatalf("the model has no F32 norm to damage: %s", tensor)
+	}
+	model, err := os.ReadFile(q8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, norm, _ := command("cat", q8, "raw/output_norm.weight")
+	at := bytes.Index(model, []byte(norm))
+	copy(model[at:], "\x00\x00\xc0\x7f\x00\x00\x80\xff\x00\x00\x80\x7f") // NaN, -Inf, +Inf
+	path := filepath.Join(t.TempDir(), "damaged.gguf")
+	if err := os.WriteFile(path, model, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, stderr := command("verify", path)
+	if code != 1 || !strings.Contains(out, "output_norm.weight: 1 values are NaN, 2 values are infinite") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("verify: exit code %d, %q, %q", code, out, stderr)
+	}
+	var report verifyReport
+	_, out, _ = command("verify", "--json", path)
+	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Findings) != 1 || report.Findings[0].Tensor != "output_norm.weight" || report.Tensors != 20 {
+		t.Errorf("verify --json: %v, %+v", err, report)
+	}
+}
+
+func TestByteSize(t *testing.T) {
+	for text, want := range map[string]int64{"0": 0, "5": 5, "4K": 4096, "512M": 512 << 20, "8G": 8 << 30, "8GiB": 8 << 30, "8gb": 8 << 30, "1T": 1 << 40} {
+		var b byteSize
+		if err := b.Set(text); err != nil || int64(b) != want {
+			t.Errorf("%s is %d, %v; want %d", text, b, err, want)
+		}
+	}
+	for _, text := range []string{"", "G", "-1", "1.5G", "99999999999T", "1X"} {
+		var b byteSize
+		if b.Set(text) == nil {
+			t.Errorf("%q is taken as a size: %d", text, b)
+		}
+	}
+}

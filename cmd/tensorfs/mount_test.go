@@ -1,0 +1,406 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/fs"
+	"golang.org/x/sys/unix"
+)
+
+// needFUSE skips, loudly, where nothing can be mounted.
+func needFUSE(t *testing.T) {
+	t.Helper()
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("NOT TESTED: nothing can be mounted here: %v", err)
+	}
+	f.Close()
+	t.Setenv(asProgram, "1")
+}
+
+// mounted mounts a model for the time of the test.
+func mounted(t *testing.T, model string, flags ...string) string {
+	t.Helper()
+	needFUSE(t)
+	dir := t.TempDir()
+	mountAt(t, dir, model, flags...)
+	t.Cleanup(func() { fs.UnmountPath(dir, true) })
+	return dir
+}
+
+func mountAt(t *testing.T, dir, model string, flags ...string) {
+	t.Helper()
+	code, out, stderr := command(append(append([]string{"mount"}, flags...), model, dir)...)
+	if code != 0 || out != "" || stderr != "" {
+		t.Fatalf("mount: exit code %d, %q, %q", code, out, stderr)
+	}
+}
+
+// statusOf returns what tensorfs status says of a mount, nil without one.
+func statusOf(t *testing.T, dir string) *mountStatus {
+	t.Helper()
+	_, out, _ := command("status", "--json")
+	var list []mountStatus
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list {
+		if list[i].Mountpoint == dir {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// ended waits until a process is gone.
+func ended(t *testing.T, pid int) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if !alive(pid) {
+			return
+		}
+	}
+	t.Errorf("process %d is still there", pid)
+}
+
+// Every file of every model, read through a mount, is what the views compute
+// without one; and the mount is an orderly file system.
+func TestMountShowsTheTree(t *testing.T) {
+	for _, model := range models(t) {
+		t.Run(filepath.Base(model), func(t *testing.T) {
+			dir := mounted(t, model)
+			tree, err := (&modelFlags{}).open(model)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tree.model.Close()
+			var files []string
+			err = fs.Walk(tree.root, func(path string, e fs.Entry) error {
+				switch {
+				case e.Link != "":
+					if target, err := os.Readlink(filepath.Join(dir, path)); err != nil || target != e.Link {
+						t.Errorf("%s links to %q, %v; want %q", path, target, err, e.Link)
+					}
+				case e.Data != nil:
+					files = append(files, path)
+					want := make([]byte, e.Data.Size())
+					if err := tensorfs.ReadFull(e.Data, want, 0); err != nil {
+						return err
+					}
+					got, err := os.ReadFile(filepath.Join(dir, path))
+					if err != nil || !bytes.Equal(got, want) {
+						t.Errorf("%s: %d bytes, %v; want %d bytes", path, len(got), err, len(want))
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if model == q8 { // one will do: TestFS reads byte by byte
+				if err := fstest.TestFS(os.DirFS(dir), files...); err != nil {
+					t.Error(err)
+				}
+			}
+			if st := statusOf(t, dir); st == nil || !st.Healthy || st.PID == 0 {
+				t.Errorf("status: %+v", st)
+			}
+		})
+	}
+}
+
+// The extents of the index, read from source/, are the bytes of the file.
+func TestExtentsStandInSource(t *testing.T) {
+	dir := mounted(t, splitTwo)
+	text, err := os.ReadFile(filepath.Join(dir, "index.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var index struct {
+		Views map[string]map[string]struct {
+			Bytes   int64
+			Extents []tensorfs.Extent
+		}
+	}
+	if err := json.Unmarshal(text, &index); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for view, files := range index.Views {
+		for name, f := range files {
+			if f.Extents == nil {
+				continue
+			}
+			n++
+			var stood []byte
+			for _, e := range f.Extents {
+				source, err := os.Open(filepath.Join(dir, "source", e.File))
+				if err != nil {
+					t.Fatal(err)
+				}
+				b := make([]byte, e.Bytes)
+				if _, err := source.ReadAt(b, e.Offset); err != nil {
+					t.Error(err)
+				}
+				source.Close()
+				stood = append(stood, b...)
+			}
+			got, err := os.ReadFile(filepath.Join(dir, view, name))
+			if err != nil || !bytes.Equal(got, stood) || int64(len(got)) != f.Bytes {
+				t.Errorf("%s/%s: its extents hold other bytes (%v)", view, name, err)
+			}
+		}
+	}
+	if n < 20 {
+		t.Errorf("only %d files have extents", n)
+	}
+}
+
+func TestAttributes(t *testing.T) {
+	path := filepath.Join(mounted(t, q8), "raw/layers.0.attention.q.weight")
+	for name, want := range map[string]string{"dtype": "Q8_0", "shape": "[64,64]", "source_name": "blk.0.attn_q.weight", "view": "raw", "extents": `[{"file":"llama-xs.q8_0.gguf","offset":`} {
+		var b [512]byte
+		n, err := unix.Getxattr(path, "user.tensorfs."+name, b[:])
+		if err != nil || !strings.HasPrefix(string(b[:n]), want) {
+			t.Errorf("%s is %q, %v; want %q", name, b[:max(n, 0)], err, want)
+		}
+	}
+}
+
+func TestUmountWaitsForTheServer(t *testing.T) {
+	dir := mounted(t, q8)
+	st := statusOf(t, dir)
+	if code, _, stderr := command("umount", dir); code != 0 || stderr != "" {
+		t.Fatalf("umount: %d %s", code, stderr)
+	}
+	if statusOf(t, dir) != nil {
+		t.Error("still mounted")
+	}
+	ended(t, st.PID)
+}
+
+func TestBusyMount(t *testing.T) {
+	dir := mounted(t, q8)
+	st := statusOf(t, dir)
+	f, err := os.Open(filepath.Join(dir, "f16/output_norm.weight"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if code, _, stderr := command("umount", dir); code != 1 || !strings.Contains(stderr, "is in use") {
+		t.Errorf("umount of a busy mount: %d %q", code, stderr)
+	}
+	if err := syscall.Kill(st.PID, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(300 * time.Millisecond) // the server tries for about half of that
+	if statusOf(t, dir) == nil {
+		t.Error("the first SIGTERM unmounted a busy mount")
+	}
+	if err := syscall.Kill(st.PID, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); statusOf(t, dir) != nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the second SIGTERM did not detach the mount")
+		}
+	}
+	b := make([]byte, 16)
+	if _, err := f.ReadAt(b, 0); err != nil {
+		t.Errorf("an open file of a detached mount: %v", err)
+	}
+	f.Close()
+	ended(t, st.PID)
+}
+
+func TestSIGTERMUnmounts(t *testing.T) {
+	dir := mounted(t, q8)
+	st := statusOf(t, dir)
+	if err := syscall.Kill(st.PID, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	ended(t, st.PID)
+	if statusOf(t, dir) != nil {
+		t.Error("still mounted")
+	}
+}
+
+func TestKilledServer(t *testing.T) {
+	dir := mounted(t, q8)
+	st := statusOf(t, dir)
+	if err := syscall.Kill(st.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	ended(t, st.PID)
+	if st := statusOf(t, dir); st == nil || st.Healthy {
+		t.Errorf("status after kill -9: %+v", st)
+	}
+	mountAt(t, dir, q8)
+	if st := statusOf(t, dir); st == nil || !st.Healthy {
+		t.Errorf("status after mounting again: %+v", st)
+	}
+	if code, _, stderr := command("mount", q8, dir); code != 1 || !strings.Contains(stderr, "tensorfs umount") {
+		t.Errorf("mounting twice: %d %q", code, stderr)
+	}
+}
+
+// A shard that is truncated under the mount gives EIO; the others, listings and
+// metadata stay.
+func TestTruncatedShard(t *testing.T) {
+	models := t.TempDir()
+	for i := 1; i <= 3; i++ {
+		name := fmt.Sprintf("llama-xs.q8_0-%05d-of-00003.gguf", i)
+		b, err := os.ReadFile(ggufDir + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(models, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lost := "llama-xs.q8_0-00002-of-00003.gguf"
+	dir := mounted(t, filepath.Join(models, lost))
+	if err := os.Truncate(filepath.Join(models, lost), 4096); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, "raw"))
+	if err != nil || len(entries) != 20 {
+		t.Fatalf("listing: %d entries, %v", len(entries), err)
+	}
+	failed, read := 0, 0
+	for _, view := range []string{"raw", "f16", "fused-f16"} {
+		entries, err := os.ReadDir(filepath.Join(dir, view))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			switch _, err := os.ReadFile(filepath.Join(dir, view, e.Name())); {
+			case err == nil:
+				read++
+			case errors.Is(err, syscall.EIO):
+				failed++
+			default:
+				t.Errorf("%s/%s: %v, want EIO", view, e.Name(), err)
+			}
+		}
+	}
+	if failed == 0 || read == 0 {
+		t.Errorf("%d files failed and %d did not; want some of both", failed, read)
+	}
+	if _, err := os.ReadFile(filepath.Join(dir, "metadata.json")); err != nil {
+		t.Error(err)
+	}
+	if st := statusOf(t, dir); st == nil || !st.Healthy {
+		t.Errorf("status: %+v", st)
+	}
+}
+
+// Programs of other kinds read the mount as they read a disk.
+func TestShellTools(t *testing.T) {
+	dir := mounted(t, q8)
+	script := `set -eu
+cd "$1"
+ls -l raw >/dev/null; find . -type f | wc -l
+cmp -s raw/output_norm.weight packed/output_norm.weight && echo same || echo differ
+dd if=f16/token_embedding.weight bs=777 skip=3 count=5 2>/dev/null | cksum
+tail -c +2332 f16/token_embedding.weight | head -c 3885 | cksum
+copy=$(mktemp -d); cp -r . "$copy/c"; diff -r . "$copy/c" && echo equal; chmod -R u+w "$copy"; rm -r "$copy"
+du -s --apparent-size . >/dev/null; df . | tail -1 | awk '{print $4}'
+touch new 2>&1 | grep -c 'Read-only file system'`
+	out, err := exec.Command("sh", "-c", script, "sh", dir).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(lines) != 7 || lines[1] != "differ" || lines[2] != lines[3] || lines[4] != "equal" || lines[5] != "0" || lines[6] != "1" {
+		t.Errorf("the tools print\n%s", out)
+	}
+}
+
+func TestTwoReadersAtOnce(t *testing.T) {
+	dir := mounted(t, q8)
+	want, err := os.ReadFile(filepath.Join(dir, "f16/token_embedding.weight"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for range 20 {
+				out, err := exec.Command("cat", filepath.Join(dir, "f16/token_embedding.weight")).Output()
+				if err != nil || !bytes.Equal(out, want) {
+					t.Errorf("cat: %d bytes, %v", len(out), err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// What mount(8) calls for a line of /etc/fstab.
+func TestFstabForm(t *testing.T) {
+	needFUSE(t)
+	dir := t.TempDir()
+	code, _, stderr := command(q8, dir, "-o", "rw,nofail,x-systemd.automount,i2s=64")
+	t.Cleanup(func() { fs.UnmountPath(dir, true) })
+	if code != 0 || stderr != "" {
+		t.Fatalf("exit code %d, %q", code, stderr)
+	}
+	if st := statusOf(t, dir); st == nil || !st.Healthy || !strings.HasSuffix(st.Model, filepath.Base(q8)) {
+		t.Errorf("status: %+v", st)
+	}
+}
+
+// An ordinary user mounts through fusermount3. Root tests that in a mount
+// namespace of its own, where /dev/fuse has the mode that it has elsewhere.
+func TestOrdinaryUser(t *testing.T) {
+	needFUSE(t)
+	if os.Getuid() != 0 {
+		t.Skip("the other tests run as an ordinary user already")
+	}
+	for _, tool := range []string{"fusermount3", "unshare", "setpriv"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("NOT TESTED as an ordinary user: %v", err)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("/tmp", "tensorfs-user")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	script := `set -eu
+dir=$1; cp "$2" "$dir/tensorfs"; cp "$3" "$dir/model.gguf"; chmod 755 "$dir" "$dir/tensorfs"; chmod 644 "$dir/model.gguf"
+mkdir "$dir/mnt"; chown 65534:65534 "$dir/mnt"
+mknod "$dir/fuse" c 10 229; chmod 666 "$dir/fuse"; mount --bind "$dir/fuse" /dev/fuse
+as() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+as "$dir/tensorfs" mount "$dir/model.gguf" "$dir/mnt"
+as sha256sum "$dir/mnt/raw/output_norm.weight" | cut -c1-64
+as "$dir/tensorfs" cat "$dir/model.gguf" raw/output_norm.weight | sha256sum | cut -c1-64
+as "$dir/tensorfs" umount "$dir/mnt"
+grep -c "$dir/mnt" /proc/mounts || true`
+	out, err := exec.Command("unshare", "-m", "sh", "-c", script, "sh", dir, self, q8).CombinedOutput()
+	if err != nil && strings.Contains(string(out), "unshare") {
+		t.Skipf("NOT TESTED as an ordinary user: no mount namespaces here: %s", out)
+	}
+	lines := strings.Fields(string(out))
+	if err != nil || len(lines) != 3 || len(lines[0]) != 64 || lines[0] != lines[1] || lines[2] != "0" {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
