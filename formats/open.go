@@ -11,6 +11,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/formats/hf"
+	"github.com/tensorfs/tensorfs/formats/ollama"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
 	"golang.org/x/sys/unix"
 )
@@ -26,6 +27,7 @@ type format struct {
 // files are the formats of a single file, tried in order: content first.
 var files = []format{
 	{"GGUF", ".gguf", func(_ string, head []byte, _ int64) bool { return gguf.Match(head) }, gguf.Open},
+	{"Ollama manifest", "", func(path string, head []byte, _ int64) bool { return ollama.Match(path, head) }, ollama.Open},
 	{"safetensors", ".safetensors", func(_ string, head []byte, size int64) bool { return safetensors.Match(head, size) }, hf.OpenFile},
 }
 
@@ -34,6 +36,7 @@ var schemes = []struct {
 	prefix string
 	open   func(name string) (*tensorfs.Model, error)
 }{
+	{"ollama:", ollama.OpenName},
 	{"hf:", hf.OpenName},
 }
 
