@@ -166,6 +166,7 @@ func (b *builder) complete() error {
 			b.warn("%s", r)
 		}
 	}
+	b.interleaved()
 	label := b.quantise()
 	b.fields()
 	b.metadata(label)
@@ -176,6 +177,20 @@ func (b *builder) complete() error {
 		b.model.Warnings = append(b.model.Warnings, fmt.Sprintf("%d more warnings like these", b.dropped))
 	}
 	return nil
+}
+
+// interleaved says what the name gate_up hides in gpt-oss: elsewhere all rows of
+// gate come before those of up.
+func (b *builder) interleaved() {
+	if b.model.Architecture != "gpt-oss" {
+		return
+	}
+	for i := range b.tensors {
+		if strings.Contains(b.tensors[i].Source, "experts.gate_up_proj") {
+			b.warn("gate and up alternate, row by row, in the stacks of ffn.experts.gate_up, as gpt-oss stores them")
+			return
+		}
+	}
 }
 
 // finish hands the files to the model.
@@ -238,7 +253,7 @@ func (b *builder) sources() error {
 	if !b.whole {
 		return nil
 	}
-	entries, err := os.ReadDir(b.dir)
+	entries, err := readDir(b.dir)
 	if err != nil {
 		return err
 	}

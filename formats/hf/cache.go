@@ -110,7 +110,7 @@ func snapshot(folder, revision string) (dir, warning string, err error) {
 		}
 		warning = fmt.Sprintf("%s: refs/main names the snapshot %s, which is not there; the only one is shown", shown, tensorfs.Printable(commit))
 	}
-	entries, err := os.ReadDir(filepath.Join(folder, "snapshots"))
+	entries, err := readDir(filepath.Join(folder, "snapshots"))
 	if err != nil {
 		return "", "", err
 	}

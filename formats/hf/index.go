@@ -147,7 +147,7 @@ func exists(path string) (bool, error) {
 		return true, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return false, err
+		return false, fmt.Errorf("%s: %w", tensorfs.Printable(path), reason(err))
 	}
 	if target, err := os.Readlink(path); err == nil {
 		return false, &tensorfs.FormatError{File: path, Offset: -1, Problem: fmt.Sprintf("it is a link to %s, which does not exist", tensorfs.Quote(target)),
@@ -158,7 +158,7 @@ func exists(path string) (bool, error) {
 
 // allShards is the set of a directory without an index.
 func allShards(dir string) (*fileSet, error) {
-	entries, err := os.ReadDir(dir)
+	entries, err := readDir(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func readObject(path string) (object, error) {
 func readSmall(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", tensorfs.Printable(path), reason(err))
 	}
 	defer f.Close()
 	st, err := f.Stat()

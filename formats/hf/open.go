@@ -121,6 +121,15 @@ func optionalObject(path string) (object, error) {
 	return readObject(path)
 }
 
+// readDir lists a directory, sorted by name.
+func readDir(dir string) ([]fs.DirEntry, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", tensorfs.Printable(dir), reason(err))
+	}
+	return entries, nil
+}
+
 // reason strips the operation and the path from an error of package os.
 func reason(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
