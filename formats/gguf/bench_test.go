@@ -88,3 +88,25 @@ func BenchmarkVocabulary(b *testing.B) {
 	}
 	b.SetBytes(int64(len(text)))
 }
+
+// BenchmarkLargestHeader walks the most that a header may make anybody walk:
+// empty strings and empty arrays up to the limit, all in a hole.
+func BenchmarkLargestHeader(b *testing.B) {
+	for name, c := range map[string]struct{ elem, size uint64 }{"strings": {uint64(typeString), 8}, "arrays": {uint64(typeArray), 12}} {
+		b.Run(name, func(b *testing.B) {
+			n := (maxHeader - 64) / c.size
+			head := "GGUF\x03\x00\x00\x00" + le64(0) + le64(1) + le64(1) + "k" + "\x09\x00\x00\x00" + le64(c.elem)[:4] + le64(n)
+			path := sparse(b, []byte(head), maxHeader)
+			for b.Loop() {
+				m, err := Open(path)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if got := m.Metadata[0].Value.(tensorfs.Array).Len(); uint64(got) != n {
+					b.Errorf("%d elements", got)
+				}
+				m.Close()
+			}
+		})
+	}
+}

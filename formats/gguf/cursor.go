@@ -110,26 +110,33 @@ func (c *cursor) skip(n uint64) {
 	c.pos += int64(n)
 }
 
-func (c *cursor) u32() uint32 {
-	b := c.next(4)
-	switch {
-	case b == nil:
-		return 0
-	case c.big:
+// uint32At and uint64At decode integers in the byte order of the file.
+func (c *cursor) uint32At(b []byte) uint32 {
+	if c.big {
 		return binary.BigEndian.Uint32(b)
 	}
 	return binary.LittleEndian.Uint32(b)
 }
 
-func (c *cursor) u64() uint64 {
-	b := c.next(8)
-	switch {
-	case b == nil:
-		return 0
-	case c.big:
+func (c *cursor) uint64At(b []byte) uint64 {
+	if c.big {
 		return binary.BigEndian.Uint64(b)
 	}
 	return binary.LittleEndian.Uint64(b)
+}
+
+func (c *cursor) u32() uint32 {
+	if b := c.next(4); b != nil {
+		return c.uint32At(b)
+	}
+	return 0
+}
+
+func (c *cursor) u64() uint64 {
+	if b := c.next(8); b != nil {
+		return c.uint64At(b)
+	}
+	return 0
 }
 
 // length reads a len: a count, a string's length or a dimension.
@@ -188,21 +195,27 @@ func (c *cursor) text(limit uint64) string {
 }
 
 // skipTexts passes over n strings. A vocabulary has hundreds of thousands, so
-// nothing is called for one that stands in the window.
+// those in the window are walked on their own.
 func (c *cursor) skipTexts(n int64) {
 	size := int64(c.lengthSize())
-	for ; n > 0 && c.err == nil; n-- {
-		var length uint64
-		if i := c.pos - c.winOff; i >= 0 && i+size <= int64(len(c.win)) && !c.narrow {
-			if b := c.win[i : i+8]; c.big {
-				length = binary.BigEndian.Uint64(b)
+	for n > 0 && c.err == nil {
+		i := c.pos - c.winOff
+		for ; n > 0 && i >= 0 && int64(len(c.win))-i >= size; n-- {
+			var length uint64
+			if c.narrow {
+				length = uint64(c.uint32At(c.win[i:]))
 			} else {
-				length = binary.LittleEndian.Uint64(b)
+				length = c.uint64At(c.win[i:])
 			}
-			c.pos += 8
-		} else {
-			length = c.length()
+			if length > uint64(int64(len(c.win))-i-size) {
+				break
+			}
+			i += size + int64(length)
+			c.pos = c.winOff + i
 		}
-		c.skip(length)
+		if n > 0 {
+			c.skip(c.length())
+			n--
+		}
 	}
 }

@@ -51,7 +51,7 @@ type info struct {
 
 // Parse reads a mapped file up to its tensor data and checks it. It does not
 // own m: the caller closes it when nothing of the File is used any more. One
-// shard of a set is parsed like a whole model; see [OpenFile] for models.
+// shard of a set is parsed like a whole model: see [File.Shards].
 func Parse(m *mmap.File) (*File, error) {
 	c := newCursor(m, 0, min(m.Size(), maxHeader))
 	f := &File{file: m, Alignment: 32}

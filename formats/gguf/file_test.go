@@ -173,36 +173,35 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestOpenFile opens a file that the caller has mapped, under a name that says
+// TestParse parses a file that the caller has opened, under a name that says
 // nothing.
-func TestOpenFile(t *testing.T) {
-	blob := func(name string) *mmap.File {
-		f, err := os.Open(filepath.Join(goldenDir, name))
+func TestParse(t *testing.T) {
+	for name, shards := range map[string]int64{"llama-xs.q8_0.gguf": 1, "llama-xs.q8_0-00002-of-00003.gguf": 3, "tensors.tsv": 0} {
+		file, err := os.Open(filepath.Join(goldenDir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := mmap.New(f, "sha256-0123", "blob")
+		m, err := mmap.New(file, "sha256-0123", "blob")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return m
-	}
-	m, err := OpenFile(blob("llama-xs.q8_0.gguf"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(m.Tensors) != 20 || m.Sources[0].Name != "blob" || tensorfs.Extents(m.Tensors[0].Data)[0].File != "blob" {
-		t.Errorf("%d tensors, sources %v", len(m.Tensors), m.Sources)
-	}
-	if err := m.Close(); err != nil {
-		t.Error(err)
-	}
-	_, err = OpenFile(blob("llama-xs.q8_0-00002-of-00003.gguf"))
-	if err == nil || !strings.Contains(err.Error(), "one of 3 shards") {
-		t.Errorf("a shard: %v", err)
-	}
-	if _, err := OpenFile(blob("tensors.tsv")); err == nil {
-		t.Error("a text file opens")
+		defer m.Close()
+		f, err := Parse(m)
+		if (err == nil) != (shards > 0) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil {
+			continue
+		}
+		if n, err := f.Shards(); n != shards || err != nil {
+			t.Errorf("%s: %d shards, %v", name, n, err)
+		}
+		if tensorfs.Extents(f.Tensors[0].Data)[0].File != "blob" {
+			t.Errorf("%s: extents %v", name, tensorfs.Extents(f.Tensors[0].Data))
+		}
+		if warnings := Name(f.Tensors, f.Architecture()); len(warnings) > 0 || f.Tensors[0].Name == "" {
+			t.Errorf("%s: %q, %q", name, f.Tensors[0].Name, warnings)
+		}
 	}
 }
 

@@ -42,11 +42,11 @@ func checkMagic(file string, head []byte) error {
 		return nil
 	}
 	e := &tensorfs.FormatError{File: file, Offset: 0}
-	switch m := string(head); {
-	case older[m] != "":
-		e.Problem, e.Advice, e.Kind = older[m], "convert it to GGUF", tensorfs.ErrUnsupported
-	case broken[m] != "":
-		e.Problem = broken[m]
+	switch {
+	case older[string(head)] != "":
+		e.Problem, e.Advice, e.Kind = older[string(head)], "convert it to GGUF", tensorfs.ErrUnsupported
+	case broken[string(head)] != "":
+		e.Problem = broken[string(head)]
 	case len(head) < len(magic):
 		e.Problem = fmt.Sprintf("it has %d bytes, too few for a GGUF file", len(head))
 	default:

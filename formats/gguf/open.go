@@ -22,7 +22,7 @@ func Open(path string) (*tensorfs.Model, error) {
 		return nil, errors.Join(err, m.Close())
 	}
 	files := []*File{f}
-	count, err := f.shardCount()
+	count, err := f.Shards()
 	if err == nil && count > 1 {
 		files, err = openSet(path, f, count)
 	}
@@ -30,25 +30,6 @@ func Open(path string) (*tensorfs.Model, error) {
 		return nil, errors.Join(err, closeAll(files))
 	}
 	return newModel(path, files)
-}
-
-// OpenFile makes a model of a mapped file, which it owns from here on, also on
-// error. A shard of a set is refused: the others cannot be found from it.
-func OpenFile(m *mmap.File) (*tensorfs.Model, error) {
-	f, err := Parse(m)
-	if err != nil {
-		return nil, errors.Join(err, m.Close())
-	}
-	count, err := f.shardCount()
-	if err == nil && count > 1 {
-		e := f.errorAt(-1, -1, "it is one of %d shards, and the others cannot be found from it", count)
-		e.Advice = "open a shard by its file name"
-		err = e
-	}
-	if err != nil {
-		return nil, errors.Join(err, m.Close())
-	}
-	return newModel(m.Path(), []*File{f})
 }
 
 func closeAll(files []*File) error {

@@ -105,9 +105,12 @@ func TestEveryByte(t *testing.T) {
 	if _, err := f.Write(b); err != nil {
 		t.Fatal(err)
 	}
-	accepted := 0
+	accepted, step := 0, 1
+	if testing.Short() {
+		step = 3 // reaches 255
+	}
 	for i := range 187 {
-		for v := range 256 {
+		for v := 0; v < 256; v += step {
 			if _, err := f.WriteAt([]byte{byte(v)}, int64(i)); err != nil {
 				t.Fatal(err)
 			}
@@ -124,13 +127,13 @@ func TestEveryByte(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if accepted < 187 || accepted > 187*256/2 {
+	if accepted < 187 || accepted > 187*256/step/2 {
 		t.Errorf("%d files opened", accepted)
 	}
 }
 
 // sparse writes head and makes the rest of the file a hole.
-func sparse(t *testing.T, head []byte, size int64) string {
+func sparse(t testing.TB, head []byte, size int64) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "m.gguf")
 	if err := os.WriteFile(path, head, 0o666); err != nil {
@@ -195,7 +198,7 @@ func TestSparseHeaders(t *testing.T) {
 				m.Close()
 				t.Fatal("it opens")
 			}
-			if d := time.Since(start); d > time.Second && !testing.Short() {
+			if d := time.Since(start); d > time.Second {
 				t.Errorf("%v", d)
 			}
 			checkRefusal(t, filepath.Dir(path), err)
@@ -204,26 +207,6 @@ func TestSparseHeaders(t *testing.T) {
 				t.Errorf("allocated %d bytes", n)
 			}
 		})
-	}
-}
-
-// TestLargestHeader opens the most that a header may make anybody walk: empty
-// strings and empty arrays up to the limit, all in a hole.
-func TestLargestHeader(t *testing.T) {
-	for elem, size := range map[valueType]int64{typeString: 8, typeArray: 12} {
-		n := uint64(maxHeader-64) / uint64(size)
-		head := "GGUF\x03\x00\x00\x00" + le64(0) + le64(1) + le64(1) + "k" + "\x09\x00\x00\x00" + string(rune(elem)) + "\x00\x00\x00" + le64(n)
-		path := sparse(t, []byte(head), maxHeader)
-		start := time.Now()
-		m := open(t, path)
-		if d := time.Since(start); d > 5*time.Second { // a tenth of that on a free machine
-			t.Errorf("element type %d: %v", elem, d)
-		} else {
-			t.Logf("element type %d: %v", elem, d)
-		}
-		if got := m.Metadata[0].Value.(tensorfs.Array).Len(); got != int(n) {
-			t.Errorf("%d elements", got)
-		}
 	}
 }
 

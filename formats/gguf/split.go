@@ -24,8 +24,8 @@ const (
 // shardName takes a shard's file name apart. The prefix may hold anything.
 var shardName = regexp.MustCompile(`(?s)^(.*)-([0-9]{5})-of-([0-9]{5})\.gguf$`)
 
-// shardCount returns how many files the model has that f belongs to.
-func (f *File) shardCount() (int64, error) {
+// Shards returns of how many files the model consists that f belongs to.
+func (f *File) Shards() (int64, error) {
 	n, present, err := f.splitValue(keyCount)
 	if err != nil || !present || n == 0 {
 		return 1, err
@@ -118,7 +118,7 @@ func openShard(path, name string, number, count int64) (*File, error) {
 // checkShard checks that f says of itself that it is shard index of count.
 func (f *File) checkShard(index, count int64) error {
 	const mixed = "the files are not shards of one model, or were renamed: fetch the set again"
-	n, err := f.shardCount()
+	n, err := f.Shards()
 	if err != nil {
 		return err
 	}
