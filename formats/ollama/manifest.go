@@ -115,10 +115,10 @@ type manifestParser struct {
 func (p *manifestParser) field(key string) error {
 	switch key {
 	case "layers":
-		if p.dec.PeekKind() == 'n' {
-			return p.skip() // as if absent
-		}
 		p.layers = true
+		if p.dec.PeekKind() == 'n' { // what Ollama writes for none
+			return p.skip()
+		}
 		return p.array("layers", p.layer)
 	case "config":
 		if p.dec.PeekKind() == 'n' {

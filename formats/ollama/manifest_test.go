@@ -35,6 +35,7 @@ func TestParseManifest(t *testing.T) {
 		{"old name", `{"layers":[{"mediaType":"application/vnd.ollama.image.prompt","digest":"sha256:` + hexA + `","size":7}]}`,
 			manifest{layers: []layer{{kind: kindTemplate, digest: hexA, size: 7}}}},
 		{"no layers", `{"layers":[]}`, manifest{}},
+		{"layers null", `{"layers":null}`, manifest{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -63,7 +64,6 @@ func TestParseManifestRefuses(t *testing.T) {
 		{"trailing value", `{"layers":[]}{}`, "follows"},
 		{"trailing text", `{"layers":[]}x`, "not valid JSON"},
 		{"no layers", `{}`, "no layers"},
-		{"layers null", `{"layers":null}`, "no layers"},
 		{"layers object", `{"layers":{}}`, "not an array"},
 		{"list", `{"manifests":[]}`, "list of manifests"},
 		{"layers twice", `{"layers":[],"layers":[]}`, "duplicate"},
