@@ -17,6 +17,8 @@ import (
 	"time"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tensorfs/tensorfs/metal/internal/testtree"
 )
 
@@ -402,12 +404,17 @@ func TestLostBytes(t *testing.T) {
 func TestViewPassesOtherPanics(t *testing.T) {
 	l, _, _ := openTree(t, testtree.Sample(), Options{})
 	b := get(t, l, "f16", "token_embedding.weight")
+	closed := pages(t, 1)
+	if err := unix.Mprotect(closed, unix.PROT_NONE); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name string
 		fn   func([]byte) error
 	}{
 		{"a panic", func([]byte) error { panic("mine") }},
-		{"a write to the mapping of another", func([]byte) error { return touch(nil) }},
+		{"a nil pointer", func([]byte) error { return touch(nil) }},
+		{"a fault in other memory", func([]byte) error { return touch(&closed[0]) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			defer func() {
@@ -421,7 +428,7 @@ func TestViewPassesOtherPanics(t *testing.T) {
 }
 
 //go:noinline
-func touch(p *int) error { *p = 1; return nil }
+func touch(p *byte) error { *p = 1; return nil }
 
 func TestMissingFiles(t *testing.T) {
 	l, mount, _ := openTree(t, testtree.Sample(), Options{})
@@ -501,7 +508,8 @@ func TestNamesStayInside(t *testing.T) {
 	"raw":{"../../secret":{"dtype":"U8","shape":[4],"bytes":4},"..":{"dtype":"U8","shape":[4],"bytes":4},
 	"file":{"dtype":"U8","shape":[4],"bytes":4,"extents":[{"file":"../../secret","offset":0,"bytes":4}]}}}}`
 	if err := errors.Join(os.MkdirAll(filepath.Join(mount, "raw"), 0o755),
-		os.WriteFile(outside, []byte("abcd"), 0o644),
+		os.WriteFile(outside, []byte("good"), 0o644),
+		os.Chtimes(outside, time.Unix(0, 0), time.Unix(0, 0)),
 		os.WriteFile(filepath.Join(mount, "raw/file"), []byte("good"), 0o644),
 		os.WriteFile(filepath.Join(mount, "index.json"), []byte(text), 0o644)); err != nil {
 		t.Fatal(err)
@@ -512,8 +520,8 @@ func TestNamesStayInside(t *testing.T) {
 			t.Errorf("%s was opened", ref)
 		}
 	}
-	if b := get(t, l, "raw", "file"); string(b.Contents) != "good" {
-		t.Errorf("got %q", b.Contents)
+	if b := get(t, l, "raw", "file"); string(b.Contents) != "good" || b.File == outside {
+		t.Errorf("%q from %s", b.Contents, b.File)
 	}
 }
 
