@@ -187,7 +187,7 @@ func TestHostileFiles(t *testing.T) {
 			return errors.Join(os.Remove(blob), os.Symlink(filepath.Base(blob)+"-x", blob), os.Symlink(filepath.Base(blob), blob+"-x"))
 		}, "loop"},
 		{"FIFO", func(blob, _ string) error { return errors.Join(os.Remove(blob), syscall.Mkfifo(blob, 0o600)) }, "FIFO"},
-		{"socket or device", func(blob, _ string) error {
+		{"link to a device", func(blob, _ string) error {
 			return errors.Join(os.Remove(blob), os.Symlink("/dev/zero", blob))
 		}, "symbolic link that leaves"},
 		{"manifest is a directory", func(_, manifest string) error { return errors.Join(os.Remove(manifest), os.Mkdir(manifest, 0o755)) }, "a directory"},

@@ -191,8 +191,8 @@ func (m manifestPath) read() ([]byte, error) {
 }
 
 // openBelow opens the regular file at path below dir. Symbolic links are
-// followed while they stay below dir, and nothing blocks or has side effects
-// on what is no regular file.
+// followed while they stay below dir, and nothing blocks on what is no regular
+// file.
 func openBelow(dir, path string) (*os.File, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -203,19 +203,12 @@ func openBelow(dir, path string) (*os.File, error) {
 }
 
 func openIn(root *os.Root, path string) (*os.File, error) {
-	st, err := root.Stat(path)
-	if err != nil {
-		return nil, describe(err)
-	}
-	if err := regular(st); err != nil {
-		return nil, err
-	}
-	// What stands there may have been exchanged since.
 	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, describe(err)
 	}
-	if st, err = f.Stat(); err == nil {
+	st, err := f.Stat()
+	if err == nil {
 		err = regular(st)
 	}
 	if err != nil {
@@ -249,6 +242,8 @@ func describe(err error) error {
 		return fmt.Errorf("no permission to read it; change its mode or run as its owner: %w", fs.ErrPermission)
 	case errors.Is(err, syscall.ELOOP):
 		return fmt.Errorf("symbolic links go round in a loop; fetch the model again: %w", syscall.ELOOP)
+	case errors.Is(err, syscall.ENXIO):
+		return fmt.Errorf("it is a device or socket, not a regular file; fetch the model again: %w", tensorfs.ErrFormat)
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return fmt.Errorf("too many open files, and a model needs one for every blob; raise the limit with 'ulimit -n': %w", err)
 	case errors.As(err, &pe) && pe.Err.Error() == "path escapes from parent":

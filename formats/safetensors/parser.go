@@ -212,10 +212,10 @@ func natural(v []byte) (uint64, bool) {
 // of an empty tensor may be absurd and still legal; they have no meaning, so
 // such a tensor is shown as [0].
 func (p *parser) shape(r *record) []int64 {
-	const chunk = 4096
+	const least, most = 16, 4096 // chunks grow, as a file may have one tensor or thousands
 	n := len(p.dims)
 	if p.arena == nil || cap(p.arena)-len(p.arena) < n {
-		p.arena = make([]int64, 0, max(n, chunk))
+		p.arena = make([]int64, 0, max(n, min(2*cap(p.arena), most), least))
 	}
 	start := len(p.arena)
 	fits := true
