@@ -24,6 +24,9 @@ type mountOptions struct {
 	allowOther bool
 	logFile    string
 	debug      bool
+	hot        byteSize
+	dropBehind bool
+	readAhead  int
 }
 
 func mountCommand() *cobra.Command {
@@ -35,6 +38,15 @@ func mountCommand() *cobra.Command {
 used; a server process stays behind until the directory is unmounted. Root
 mounts directly; other users need fusermount3 (package fuse3) and access to
 /dev/fuse. A mount that a killed server left behind is cleaned up first.
+
+With --hot SIZE (root) a file is made in memory when it is opened and read and
+mapped at the speed of memory from there on; least recently used files give way
+to others. That memory cannot be taken back under pressure, hence the limit.
+
+Streaming a model larger than memory, --drop-behind keeps it from pushing
+everything else out of the page cache.
+
+As options of -o and in /etc/fstab: hot=SIZE, drop_behind, i2s=ORDER, log=FILE.
 
 SIGINT and SIGTERM to the server unmount; while somebody uses the mount the first
 one is refused and the second detaches it.
@@ -56,6 +68,9 @@ func (o *mountOptions) flags(c *cobra.Command) {
 	f.BoolVarP(&o.foreground, "foreground", "f", false, "serve in this process until unmounted")
 	f.StringArrayVarP(&o.options, "option", "o", nil, "mount options as in fstab, separated by commas")
 	f.BoolVar(&o.allowOther, "allow-other", false, "let other users in (not root: needs user_allow_other in /etc/fuse.conf)")
+	f.Var(&o.hot, "hot", "keep opened files in up to this much memory and serve them at its speed (root)")
+	f.BoolVar(&o.dropBehind, "drop-behind", false, "give back the page cache of the model behind sequential readers")
+	f.IntVar(&o.readAhead, "read-ahead", 0, "the kernel's read-ahead in KiB (root; default 1024)")
 	f.StringVar(&o.logFile, "log", "", "append the server's messages to this file (default: the system log)")
 	f.BoolVar(&o.debug, "debug", false, "log every request")
 	f.BoolVar(&o.daemon, "daemon", false, "")
@@ -103,6 +118,12 @@ func (o *mountOptions) take(opt string) (bool, error) {
 		o.logFile = value
 	case "debug":
 		o.debug = true
+	case "drop_behind":
+		o.dropBehind = true
+	case "hot":
+		if err := o.hot.Set(value); err != nil {
+			return false, usageError{fmt.Errorf("-o hot=%s: %w", value, err)}
+		}
 	default:
 		return false, nil
 	}
@@ -140,12 +161,15 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 		signal.Ignore(syscall.SIGHUP)
 	}
 	server, err := fs.Mount(t.root, mountpoint, fs.Options{
-		FsName:     model,
-		AllowOther: o.allowOther,
-		Logger:     logger,
-		ModTime:    t.model.ModTime,
-		Debug:      o.debug,
-		Extra:      extra,
+		FsName:       model,
+		AllowOther:   o.allowOther,
+		Logger:       logger,
+		ModTime:      t.model.ModTime,
+		Debug:        o.debug,
+		Hot:          int64(o.hot),
+		DropBehind:   o.dropBehind,
+		ReadAheadKiB: o.readAhead,
+		Extra:        extra,
 	})
 	if err != nil {
 		return mountAdvice(err, mountpoint)

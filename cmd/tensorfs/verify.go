@@ -88,7 +88,7 @@ func (o *verifyOptions) run(stdout, stderr io.Writer, model string) error {
 		err = report.print(stdout)
 	}
 	if err == nil && len(report.Findings) > 0 {
-		return fmt.Errorf("%s: %d findings, listed on standard output; fetch the damaged files again", printablePath(model), len(report.Findings))
+		return fmt.Errorf("%s: %s, listed on standard output; fetch the damaged files again", printablePath(model), findings(len(report.Findings)))
 	}
 	return err
 }
@@ -103,8 +103,15 @@ func (r *verifyReport) print(stdout io.Writer) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(stdout, "%d tensors and %d digests read, %s, %d findings\n", r.Tensors, r.Files, size(r.Bytes), len(r.Findings))
+	_, err := fmt.Fprintf(stdout, "%d tensors and %d digests read, %s, %s\n", r.Tensors, r.Files, size(r.Bytes), findings(len(r.Findings)))
 	return err
+}
+
+func findings(n int) string {
+	if n == 1 {
+		return "1 finding"
+	}
+	return fmt.Sprintf("%d findings", n)
 }
 
 // progress returns what draws a bar on a terminal, and does nothing elsewhere.
