@@ -34,6 +34,14 @@ type HotFile struct {
 	Open  int    `json:"open"`  // how often it is open
 }
 
+// HotStatus says what the memory for hot files holds.
+type HotStatus struct {
+	Budget  int64     `json:"budget"` // Options.Hot
+	Used    int64     `json:"used"`   // bytes of memory, in huge pages
+	Files   []HotFile `json:"files"`  // by path
+	Omitted int       `json:"omitted,omitempty"`
+}
+
 // hotFiles are files that were copied to memory when they were opened and that
 // the kernel reads by itself (passthrough). The kernel demands that all opens of
 // a file are of one kind, so a file is hot or plain as long as it is open:
@@ -231,18 +239,18 @@ func (h *hotFiles) close() {
 	h.store.close()
 }
 
-// list returns the files that are hot.
-func (h *hotFiles) list(path func(uint64) string) []HotFile {
+// status lists the files that are hot.
+func (h *hotFiles) status(path func(uint64) string) HotStatus {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var all []HotFile
+	s := HotStatus{Budget: h.budget, Used: h.used, Files: []HotFile{}}
 	for _, f := range h.files {
 		if f.hot {
-			all = append(all, HotFile{path(f.id), f.size, f.opens})
+			s.Files = append(s.Files, HotFile{path(f.id), f.size, f.opens})
 		}
 	}
-	slices.SortFunc(all, func(a, b HotFile) int { return cmp.Compare(a.Path, b.Path) })
-	return all
+	slices.SortFunc(s.Files, func(a, b HotFile) int { return cmp.Compare(a.Path, b.Path) })
+	return s
 }
 
 // copyAll writes all of d to file, with all CPUs. The first error ends it.

@@ -1,13 +1,678 @@
 package fs
 
 import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-func serverOption(o *Options, key, value string) error { return nil }
-func serverCommand(s *Server, line string) string      { return "" }
+// serverOption sets an option of the server's command line.
+func serverOption(o *Options, key, value string) error {
+	var err error
+	switch key {
+	case "hot":
+		o.Hot, err = strconv.ParseInt(value, 10, 64)
+		o.Hot <<= 20
+	case "drop":
+		o.DropBehind = true
+	case "ra":
+		o.ReadAheadKiB, err = strconv.Atoi(value)
+	default:
+		err = fmt.Errorf("no option %q", key)
+	}
+	return err
+}
 
-func TestMountReads(t *testing.T) {
+// serverCommand answers a line of the server's input with a line.
+func serverCommand(s *Server, line string) string {
+	switch line {
+	case "unmount":
+		if err := s.Unmount(); err != nil {
+			return err.Error()
+		}
+		return "ok"
+	case "lazy":
+		if err := s.UnmountLazy(); err != nil {
+			return err.Error()
+		}
+		return "ok"
+	case "hot":
+		b, err := json.Marshal(s.Hot())
+		if err != nil {
+			return err.Error()
+		}
+		return string(b)
+	}
+	return "what?"
+}
+
+// rssAnon returns the KiB of memory of a process's own.
+func rssAnon(t *testing.T, pid int) int {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+			n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(rest), " kB"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	t.Fatal("no RssAnon")
+	return 0
+}
+
+// TestMount lets clients read the tree in every way, cached and hot.
+func TestMount(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		root    bool
+		options []string
+	}{
+		{"cached", false, nil},
+		{"hot", true, []string{"hot=64"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.root && os.Geteuid() != 0 {
+				t.Skip("NOT TESTED: hot files take root")
+			}
+			s := serve(t, "model", newModel(t, 5<<20+123), c.options...)
+			for _, client := range []string{"readall", "pread", "mmap", "direct", "readv", "sendfile", "stat", "xattr", "readonly", "getdents"} {
+				t.Run(client, func(t *testing.T) {
+					if out, err := s.client(client, s.mountpoint, s.sizeArg(), s.model); err != nil {
+						t.Errorf("%v: %s", err, out)
+					}
+				})
+			}
+			t.Run("together", func(t *testing.T) {
+				var wg sync.WaitGroup
+				for _, client := range []string{"readall", "mmap", "pread", "direct"} {
+					wg.Go(func() {
+						if out, err := s.client(client, s.mountpoint, s.sizeArg(), s.model); err != nil {
+							t.Errorf("%s: %v: %s", client, err, out)
+						}
+					})
+				}
+				wg.Wait()
+			})
+			if log := s.log.String(); log != "" {
+				t.Errorf("the server complains:\n%s", log)
+			}
+			if got := s.ask("unmount"); got != "ok" {
+				t.Errorf("unmount: %s", got)
+			}
+			<-s.waited
+			if s.err != nil {
+				t.Errorf("the server ended with %v", s.err)
+			}
+		})
+	}
+}
+
+func TestMountTable(t *testing.T) {
+	dir := filepath.Join(tempDir(t), "a mount, with\\odd\tbytes")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	needFUSE(t)
+	s := serveAt(t, dir, "model", newModel(t, 1<<20), "extra=noatime,x-systemd.automount,rw,exec")
+	all, err := Mounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(all, func(m MountInfo) bool { return m.Mountpoint == dir })
+	if i < 0 {
+		t.Fatalf("the mount is not in %+v", all)
+	}
+	if all[i].Source != s.model || all[i].Type != "fuse.tensorfs" {
+		t.Errorf("%+v", all[i])
+	}
+	st, err := all[i].Status()
+	if err != nil || st.PID != s.cmd.Process.Pid || st.Hot != nil {
+		t.Errorf("status: %+v, %v", st, err)
+	}
+	if os.Geteuid() == 0 {
+		b, err := os.ReadFile("/sys/class/bdi/" + all[i].Device + "/read_ahead_kb")
+		if err != nil || strings.TrimSpace(string(b)) != "1024" {
+			t.Errorf("read_ahead_kb is %q, %v", b, err)
+		}
+	}
+	// A child that outlives the server must not keep the mount alive.
+	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	devices := 0
+	for _, fd := range fds {
+		if target, _ := os.Readlink(fd); target != "/dev/fuse" {
+			continue
+		}
+		devices++
+		info, err := os.ReadFile(strings.Replace(fd, "/fd/", "/fdinfo/", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var pos, flags int64
+		if _, err := fmt.Sscanf(string(info), "pos:\t%d\nflags:\t%o", &pos, &flags); err != nil || flags&unix.O_CLOEXEC == 0 {
+			t.Errorf("%s is inherited by children: flags %o, %v", fd, flags, err)
+		}
+	}
+	if devices != 1 {
+		t.Errorf("%d descriptors of the device", devices)
+	}
+}
+
+func TestParseMounts(t *testing.T) {
+	const table = `22 28 0:21 / /proc rw,nosuid - proc proc rw
+36 35 0:52 / /mnt/a\040b\011c\134d ro,nosuid shared:7 master:2 - fuse.tensorfs /models/x\040y.gguf ro,user_id=0
+broken line
+1 2 3 - x
+36 35 0:53 / /mnt/\9 ro - fuse.tensorfs #weird ro
+`
+	got := parseMounts(table)
+	want := []MountInfo{
+		{"/proc", "proc", "proc", "0:21"},
+		{"/mnt/a b\tc\\d", "/models/x y.gguf", "fuse.tensorfs", "0:52"},
+		{`/mnt/\9`, "#weird", "fuse.tensorfs", "0:53"},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestWideDirectory(t *testing.T) {
+	s := serve(t, "wide", "wide")
+	start := time.Now()
+	s.run("wide", s.mountpoint)
+	t.Logf("50,000 files listed and a few read in %v", time.Since(start).Round(time.Millisecond))
+	s.run("getdents", s.mountpoint)
+	if log := s.log.String(); log != "" {
+		t.Errorf("the server complains:\n%s", log)
+	}
+}
+
+func TestStandardFS(t *testing.T) {
+	s := serve(t, "small", "small")
+	s.run("testfs", s.mountpoint)
+}
+
+// TestInodesRepeat: another mount of the same tree has the same inode numbers.
+func TestInodesRepeat(t *testing.T) {
+	model := newModel(t, 3<<20)
+	a, b := serve(t, "model", model), serve(t, "model", model)
+	inodes := func(s *server) string {
+		out, err := exec.Command("find", s.mountpoint, "-printf", "%i %P %s %T@\n").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return string(out)
+	}
+	if x, y := inodes(a), inodes(b); x != y || len(x) < 200 {
+		t.Errorf("not the same:\n%s\n%s", x, y)
+	}
+}
+
+// holder is a client that keeps a file.
+type holder struct {
+	cmd *exec.Cmd
+	in  *os.File
+	out *bufio.Reader
+}
+
+func (s *server) hold(file, how string) *holder {
+	s.t.Helper()
+	cmd := exec.Command(os.Args[0], "hold", s.mountpoint, file, how)
+	cmd.Env = append(os.Environ(), roleEnv+"=client")
+	cmd.Stderr = s.log
+	r, w, err := os.Pipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd.Stdin = r
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	r.Close()
+	h := &holder{cmd, w, bufio.NewReader(out)}
+	s.t.Cleanup(func() {
+		w.Close()
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()
+	})
+	h.expect(s.t, "holding")
+	return h
+}
+
+func (h *holder) expect(t *testing.T, want string) {
+	t.Helper()
+	line, err := h.out.ReadString('\n')
+	if err != nil || strings.TrimSpace(line) != want {
+		t.Fatalf("%q, %v, want %q", line, err, want)
+	}
+}
+
+func (h *holder) end() { h.in.Close() }
+
+// TestUnmount: busy as long as somebody is there, lazily at any time.
+func TestUnmount(t *testing.T) {
+	for _, how := range []string{"open", "map", "cwd"} {
+		t.Run(how, func(t *testing.T) {
+			s := serve(t, "model", newModel(t, 5<<20))
+			h := s.hold("f16/d.odd", how)
+			if got := s.ask("unmount"); !strings.Contains(got, "busy") || !strings.Contains(got, s.mountpoint) {
+				t.Errorf("in use: %s", got)
+			}
+			if err := UnmountPath(s.mountpoint, false); !errors.Is(err, syscall.EBUSY) {
+				t.Errorf("in use, from outside: %v", err)
+			}
+			fmt.Fprintln(h.in, "read")
+			h.expect(t, "read 155554")
+			h.end()
+			_ = h.cmd.Wait()
+			if got := s.ask("unmount"); got != "ok" {
+				t.Errorf("%s", got)
+			}
+			<-s.waited
+			if s.err != nil {
+				t.Errorf("the server ended with %v", s.err)
+			}
+			if m, _ := mountedAt(s.mountpoint); m != nil {
+				t.Errorf("%+v is left", m)
+			}
+		})
+	}
+}
+
+func TestUnmountLazily(t *testing.T) {
+	for _, from := range []string{"inside", "outside"} {
+		t.Run(from, func(t *testing.T) {
+			s := serve(t, "model", newModel(t, 5<<20))
+			h := s.hold("f16/d.odd", "open")
+			if from == "inside" {
+				if got := s.ask("lazy"); got != "ok" {
+					t.Fatal(got)
+				}
+			} else if err := UnmountPath(s.mountpoint, true); err != nil {
+				t.Fatal(err)
+			}
+			if m, _ := mountedAt(s.mountpoint); m != nil {
+				t.Error("the name is still there")
+			}
+			if got := s.ask("unmount"); got != "ok" {
+				t.Errorf("once more: %s", got)
+			}
+			fmt.Fprintln(h.in, "read")
+			h.expect(t, "read 155554")
+			if !s.alive() {
+				t.Error("the server left its last user alone")
+			}
+			h.end()
+			select {
+			case <-s.waited:
+			case <-time.After(10 * time.Second):
+				t.Fatal("the server goes on without users")
+			}
+			if s.err != nil {
+				t.Errorf("the server ended with %v", s.err)
+			}
+		})
+	}
+}
+
+func TestSignal(t *testing.T) {
+	s := serve(t, "model", newModel(t, 5<<20))
+	h := s.hold("raw/d.odd", "open")
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.answer(); !strings.Contains(got, "busy") {
+		t.Errorf("the first signal: %s", got)
+	}
+	s.run("readall", s.mountpoint, s.sizeArg())
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.answer(); got != "unmount: <nil>" {
+		t.Errorf("the second signal: %s", got)
+	}
+	h.end()
+	<-s.waited
+	if s.err != nil {
+		t.Errorf("the server ended with %v", s.err)
+	}
+}
+
+// TestUnmountPathRefuses: it touches nothing that is not a tensorfs.
+func TestUnmountPathRefuses(t *testing.T) {
+	dir := tempDir(t)
+	for _, path := range []string{dir, "/proc", filepath.Join(dir, "nothing"), filepath.Join(dir, "nothing/deeper")} {
+		if err := UnmountPath(path, true); err == nil {
+			t.Errorf("%s: unmounted", path)
+		}
+		if done, _ := CleanStale(path); done {
+			t.Errorf("%s: cleaned", path)
+		}
+	}
+}
+
+func TestMountRefuses(t *testing.T) {
+	s := serve(t, "model", newModel(t, 1<<20))
+	dir := tempDir(t)
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(s.mountpoint, link); err != nil {
+		t.Fatal(err)
+	}
+	plain := filepath.Join(dir, "file")
+	if err := os.WriteFile(plain, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	loop := filepath.Join(dir, "loop")
+	if err := os.Symlink(loop, loop); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		at   string
+		want error
+	}{
+		{s.mountpoint, ErrMounted},
+		{link, ErrMounted},
+		{plain, nil},
+		{filepath.Join(dir, "nothing"), os.ErrNotExist},
+		{loop, nil},
+	} {
+		srv, err := Mount(nested(), c.at, Options{})
+		if err == nil {
+			srv.UnmountLazy()
+			t.Errorf("%s: mounted", c.at)
+		}
+		if c.want != nil && !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", c.at, err)
+		}
+		if strings.Contains(fmt.Sprint(err), "\n") {
+			t.Errorf("%s: more than a line: %v", c.at, err)
+		}
+	}
+	// A link to a live mount works for unmounting.
+	if err := UnmountPath(link, false); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCrash: after a server was killed its mount can be told, cleaned and used
+// again.
+func TestCrash(t *testing.T) {
 	s := serve(t, "model", newModel(t, 5<<20))
 	s.run("readall", s.mountpoint, s.sizeArg())
+	s.kill()
+	if _, err := os.ReadDir(s.mountpoint); !errors.Is(err, syscall.ENOTCONN) {
+		t.Fatalf("after the crash: %v", err)
+	}
+	all, err := Mounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(all, func(m MountInfo) bool { return m.Mountpoint == s.mountpoint })
+	if i < 0 {
+		t.Fatal("the stale mount is not listed")
+	}
+	if _, err := all[i].Status(); !errors.Is(err, syscall.ENOTCONN) {
+		t.Errorf("status: %v", err)
+	}
+	link := filepath.Join(tempDir(t), "link")
+	if err := os.Symlink(s.mountpoint, link); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := CleanStale(link); !done || err != nil {
+		t.Fatalf("clean: %v, %v", done, err)
+	}
+	if done, err := CleanStale(link); done || err != nil {
+		t.Errorf("clean once more: %v, %v", done, err)
+	}
+	b := serveAt(t, s.mountpoint, "model", s.model)
+	b.run("readall", b.mountpoint, b.sizeArg())
+	if done, err := CleanStale(b.mountpoint); done || err != nil {
+		t.Errorf("a live mount: cleaned %v, %v", done, err)
+	}
+	// Mounting cleans by itself.
+	b.kill()
+	c := serveAt(t, s.mountpoint, "model", s.model)
+	c.run("readall", c.mountpoint, c.sizeArg())
+	if m, _ := mountedAt(s.mountpoint); m == nil {
+		t.Error("not mounted")
+	}
+	if got := c.ask("unmount"); got != "ok" {
+		t.Error(got)
+	}
+	if m, _ := mountedAt(s.mountpoint); m != nil {
+		t.Error("mounts were stacked")
+	}
+}
+
+// TestHung: a server that does not answer is neither cleaned nor waited for.
+func TestHung(t *testing.T) {
+	s := serve(t, "model", newModel(t, 1<<20))
+	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if done, err := CleanStale(s.mountpoint); done || err != nil {
+		t.Errorf("cleaned %v, %v", done, err)
+	}
+	m := MountInfo{Mountpoint: s.mountpoint}
+	if _, err := m.Status(); !errors.Is(err, errHung) {
+		t.Errorf("status: %v", err)
+	}
+	if d := time.Since(start); d > 4*probeTime {
+		t.Errorf("it took %v", d)
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := m.Status(); err != nil || st.PID != s.cmd.Process.Pid {
+		t.Errorf("status afterwards: %+v, %v", st, err)
+	}
+}
+
+// TestLostModel: a model that is truncated or modified under its mount gives
+// EIO and nothing else; renamed or unlinked it is served on.
+func TestLostModel(t *testing.T) {
+	damage := map[string]func(path string) error{
+		"truncated": func(path string) error { return os.Truncate(path, 100) },
+		"emptied":   func(path string) error { return os.Truncate(path, 0) },
+		"grown":     func(path string) error { return os.Truncate(path, 50<<20) },
+		"modified": func(path string) error {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, err = f.WriteAt([]byte("!"), 3<<20)
+			return err
+		},
+	}
+	for name, do := range damage {
+		for _, hot := range []bool{false, true} {
+			if hot && os.Geteuid() != 0 {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, hot %v", name, hot), func(t *testing.T) {
+				other := newModel(t, 2<<20)
+				options := []string{"other=" + other}
+				if hot {
+					options = append(options, "hot=64")
+				}
+				s := serve(t, "model", newModel(t, 5<<20), options...)
+				s.run("readall", s.mountpoint, "1050000") // the files that a smaller model has too
+				if err := do(s.model); err != nil {
+					t.Fatal(err)
+				}
+				s.run("eio", s.mountpoint, "raw/f.large", "f16/f.large", "joined/f.large")
+				b, err := exec.Command("sh", "-c", "cat "+s.path("other")+" | cmp - "+other+" && cat "+s.path("README")+" && ls -lR "+s.mountpoint+" | wc -l").CombinedOutput()
+				if err != nil || !strings.Contains(string(b), readme) {
+					t.Errorf("what is not lost: %s, %v", b, err)
+				}
+				if !s.alive() {
+					t.Error("the server is gone")
+				}
+				if n := strings.Count(s.log.String(), "file=f16/f.large"); n != 1 {
+					t.Errorf("%d lines in the log for a file:\n%s", n, s.log)
+				}
+				if strings.Contains(s.log.String(), "panic") {
+					t.Errorf("log:\n%s", s.log)
+				}
+				if got := s.ask("unmount"); got != "ok" {
+					t.Error(got)
+				}
+			})
+		}
+	}
+	for name, do := range map[string]func(path string) error{
+		"renamed":  func(path string) error { return os.Rename(path, path+".old") },
+		"unlinked": os.Remove,
+		"chmodded": func(path string) error { return os.Chmod(path, 0o600) },
+		"replaced": func(path string) error {
+			if err := os.WriteFile(path+".new", []byte("another model"), 0o644); err != nil {
+				return err
+			}
+			return os.Rename(path+".new", path)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, "model", newModel(t, 5<<20))
+			size := s.sizeArg()
+			if err := do(s.model); err != nil {
+				t.Fatal(err)
+			}
+			s.run("readall", s.mountpoint, size)
+		})
+	}
+}
+
+// TestLostPage: the kernel runs into a lost page while it copies a reply.
+func TestLostPage(t *testing.T) {
+	s := serve(t, "lost", newModel(t, 1<<20))
+	for range 3 {
+		s.run("eio", s.mountpoint, "lost")
+	}
+	if out, err := exec.Command("cat", s.path("fine")).Output(); err != nil || string(out) != "fine" {
+		t.Errorf("the other file: %q, %v", out, err)
+	}
+	if !strings.Contains(s.log.String(), "a page of the model was lost") {
+		t.Errorf("log: %s", s.log)
+	}
+}
+
+// TestMemory streams more than a gigabyte of converted bytes.
+func TestMemory(t *testing.T) {
+	total := int64(1 << 30)
+	if testing.Short() {
+		total = 128 << 20
+	}
+	s := serve(t, "model", newModel(t, 40<<20))
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if out, err := s.client("stream", s.mountpoint, "f16/f.large", strconv.FormatInt(total/4, 10)); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+	wg.Wait()
+	rss := rssAnon(t, s.cmd.Process.Pid)
+	t.Logf("RssAnon %d KiB", rss)
+	if rss > 64<<10 {
+		t.Errorf("the server takes %d KiB", rss)
+	}
+}
+
+// TestHotMount looks at hot files from both sides.
+func TestHotMount(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("NOT TESTED: hot files take root")
+	}
+	s := serve(t, "model", newModel(t, 20<<20), "hot=44")
+	hot := func() string {
+		var files []HotFile
+		if err := json.Unmarshal([]byte(s.ask("hot")), &files); err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, f := range files {
+			all = append(all, fmt.Sprintf("%s:%d", f.Path, f.Open))
+		}
+		return strings.Join(all, " ")
+	}
+	a := s.hold("f16/f.large", "open") // 38 MB: 36 MiB in huge pages
+	if got := hot(); got != "f16/f.large:1" {
+		t.Fatalf("hot: %s (log: %s)", got, s.log)
+	}
+	b := s.hold("raw/f.large", "open") // too much
+	c := s.hold("f16/e.aligned", "open")
+	if got := hot(); got != "f16/e.aligned:1 f16/f.large:1" {
+		t.Errorf("hot: %s", got)
+	}
+	all, err := Mounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(all, func(m MountInfo) bool { return m.Mountpoint == s.mountpoint })
+	st, err := all[i].Status()
+	if err != nil || st.Hot == nil || len(st.Hot.Files) != 2 || st.Hot.Budget != 44<<20 {
+		t.Errorf("status: %+v, %v", st, err)
+	}
+	a.end()
+	_ = a.cmd.Wait()
+	b.end()
+	_ = b.cmd.Wait()
+	waitFor(t, func() bool { return hot() == "f16/e.aligned:1 f16/f.large:0" })
+	waitFor(t, func() bool { // the last plain open is released a moment later
+		d := s.hold("raw/f.large", "open") // 18 MiB: evicts the large one
+		got := hot()
+		d.end()
+		_ = d.cmd.Wait()
+		return got == "f16/e.aligned:1 raw/f.large:1"
+	})
+	s.run("readall", s.mountpoint, s.sizeArg())
+	// What is in memory outlives the server.
+	s.kill()
+	fmt.Fprintln(c.in, "read")
+	c.expect(t, "read 2097152")
+}
+
+func waitFor(t *testing.T, ok func() bool) {
+	t.Helper()
+	for range 100 {
+		if ok() {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Error("it does not come about")
+}
+
+// TestHotNeedsRoot and a sane budget.
+func TestHotRefused(t *testing.T) {
+	if _, err := newRawFS(nested(), Options{Hot: 1 << 60}); err == nil {
+		t.Error("more memory than there is")
+	}
 }

@@ -160,9 +160,6 @@ func CleanStale(mountpoint string) (bool, error) {
 	return true, nil
 }
 
-// probeTime is how long a server may take to answer before it counts as hung.
-const probeTime = 2 * time.Second
-
 // stale reports whether the server of a mount is gone. A server that hangs is
 // there: the probe waits for it no longer than probeTime.
 func stale(path string) bool {

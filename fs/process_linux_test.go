@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs/internal/mmap"
+	"golang.org/x/sys/unix"
 )
 
 // A process that uses a mount it serves itself can stop for good, so the test
@@ -33,6 +34,8 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "server":
 		exit(serveMain(os.Args[1:]))
+	case "user":
+		exit(becomeUser(os.Args[1:]))
 	case "client":
 		do, ok := clients[os.Args[1]]
 		if !ok {
@@ -82,6 +85,14 @@ func serveMain(args []string) error {
 	switch tree {
 	case "wide":
 		root = wide(50000)
+	case "small":
+		root = nested()
+	case "lost":
+		lost, err := lostPages(filepath.Dir(model))
+		if err != nil {
+			return err
+		}
+		root = Entries{file("fine", "fine"), {Name: "lost", Data: lost}}
 	case "model":
 		m, err := mmap.Open(model, "model")
 		if err != nil {
@@ -131,6 +142,32 @@ func serveMain(args []string) error {
 			fmt.Println(serverCommand(s, line))
 		}
 	}
+}
+
+// lostData is mapped memory whose pages are gone. It has no check of its own, as
+// if the file were truncated between the check and the copy.
+type lostData []byte
+
+func (l lostData) Size() int64                       { return int64(len(l)) }
+func (l lostData) ReadAt([]byte, int64) (int, error) { return 0, syscall.ENOSYS }
+func (l lostData) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
+	return append(dst, l[off:off+n]), nil
+}
+
+func lostPages(dir string) (lostData, error) {
+	f, err := os.CreateTemp(dir, "lost")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := f.Truncate(64 << 10); err != nil {
+		return nil, err
+	}
+	m, err := unix.Mmap(int(f.Fd()), 0, 64<<10, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	return lostData(m), f.Truncate(0)
 }
 
 // server is a mount in another process.
@@ -200,14 +237,15 @@ func newModel(t testing.TB, size int64) string {
 // serve starts a server and waits until its mount is there.
 func serve(t *testing.T, tree, model string, options ...string) *server {
 	needFUSE(t)
-	return serveAt(t, filepath.Join(tempDir(t), "mnt"), tree, model, options...)
+	mountpoint := filepath.Join(tempDir(t), "mnt")
+	if err := os.Mkdir(mountpoint, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return serveAt(t, mountpoint, tree, model, options...)
 }
 
 func serveAt(t *testing.T, mountpoint, tree, model string, options ...string) *server {
 	t.Helper()
-	if err := os.MkdirAll(mountpoint, 0o755); err != nil {
-		t.Fatal(err)
-	}
 	s := &server{t: t, mountpoint: mountpoint, model: model, log: new(lockedBuffer), waited: make(chan struct{})}
 	if st, err := os.Stat(model); err == nil {
 		s.size = st.Size()
@@ -318,5 +356,5 @@ func (s *server) run(args ...string) string {
 	return out
 }
 
-// rest returns what a client needs to compute the bytes of the tree.
+// sizeArg returns what a client needs to compute the bytes of the tree.
 func (s *server) sizeArg() string { return strconv.FormatInt(s.size, 10) }

@@ -127,7 +127,7 @@ func (s *Server) Hot() []HotFile {
 	if s.raw.hot == nil {
 		return nil
 	}
-	return s.raw.hot.list(s.raw.nodes.path)
+	return s.raw.hot.status(s.raw.nodes.path).Files
 }
 
 // goFuseLog passes on what go-fuse has to say. It is of interest to those who

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"encoding/json"
 	"os"
 	"strconv"
 	"strings"
@@ -16,10 +17,21 @@ const userSpace = "user."
 // that the process is alive.
 const pidAttr = "user.tensorfs.pid"
 
+// hotAttr names the attribute of the root that holds a HotStatus as JSON. It is
+// there where Options.Hot is set.
+const hotAttr = "user.tensorfs.hot"
+
+// maxHotAttr keeps its value below the 64 KiB that the kernel allows.
+const maxHotAttr = 48 << 10
+
 // xattrs returns the extended attributes of a node.
 func (f *rawFS) xattrs(id uint64) ([]Attr, fuse.Status) {
 	if id == fuse.FUSE_ROOT_ID {
-		return []Attr{{Name: pidAttr, Value: strconv.AppendInt(nil, int64(os.Getpid()), 10)}}, fuse.OK
+		attrs := []Attr{{Name: pidAttr, Value: strconv.AppendInt(nil, int64(os.Getpid()), 10)}}
+		if f.hot != nil {
+			attrs = append(attrs, Attr{Name: hotAttr, Value: hotValue(f.hot.status(f.nodes.path))})
+		}
+		return attrs, fuse.OK
 	}
 	e, ok := f.nodes.entry(id)
 	if !ok {
@@ -70,4 +82,20 @@ func reply(dest, value []byte) (uint32, fuse.Status) {
 		return uint32(len(value)), fuse.ERANGE
 	}
 	return uint32(copy(dest, value)), fuse.OK
+}
+
+// hotValue is a status as JSON, with as many files as fit.
+func hotValue(s HotStatus) []byte {
+	bytes := 0
+	for i, f := range s.Files {
+		if bytes += len(f.Path)*2 + 80; bytes > maxHotAttr {
+			s.Omitted, s.Files = len(s.Files)-i, s.Files[:i]
+			break
+		}
+	}
+	b, err := json.Marshal(s)
+	if err != nil {
+		return nil // numbers and valid names always marshal
+	}
+	return b
 }

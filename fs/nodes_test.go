@@ -1,0 +1,91 @@
+package fs
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func file(name, text string) Entry {
+	return Entry{Name: name, Data: bytes.NewReader([]byte(text))}
+}
+
+// nested has empty directories first, in between and last.
+func nested() Dir {
+	return Entries{
+		{Name: "a", Dir: Entries{}},
+		{Name: "b", Dir: Entries{{Name: "c", Dir: Entries{}}, {Name: "d", Dir: Entries{file("e", "e")}}, file("f", "ff")}},
+		{Name: "g", Link: "b/f"},
+		{Name: "h", Dir: Entries{}},
+	}
+}
+
+func TestNodes(t *testing.T) {
+	n, err := newNodes(nested())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"/", "a", "b", "g", "h", "b/c", "b/d", "b/f", "b/d/e"}
+	if n.count != uint64(len(want)) {
+		t.Errorf("%d nodes, want %d", n.count, len(want))
+	}
+	dirs := map[string]int{"/": 3, "a": 0, "b": 2, "h": 0, "b/c": 0, "b/d": 0}
+	for i, path := range want {
+		id := uint64(i) + 1
+		if got := n.path(id); got != path {
+			t.Errorf("node %d is %q, want %q", id, got, path)
+		}
+		d := n.dir(id)
+		subdirs, isDir := dirs[path]
+		if (d != nil) != isDir {
+			t.Errorf("%s: is a directory: %v", path, d != nil)
+		}
+		if d != nil && (d.id != id || int(d.subdirs) != subdirs) {
+			t.Errorf("%s: id %d, %d directories, want %d", path, d.id, d.subdirs, subdirs)
+		}
+		if id > 1 {
+			e, ok := n.entry(id)
+			if !ok || !strings.HasSuffix(path, e.Name) {
+				t.Errorf("%s: entry %q, %v", path, e.Name, ok)
+			}
+		}
+	}
+	for _, id := range []uint64{0, uint64(len(want)) + 1, 1 << 63, ^uint64(0)} {
+		if _, ok := n.entry(id); ok || n.dir(id) != nil {
+			t.Errorf("there is a node %d", id)
+		}
+	}
+}
+
+func TestNodesOfManyFiles(t *testing.T) {
+	n, err := newNodes(Entries{{Name: "w", Dir: wide(50000)}, file("z", "z")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range []int{0, 1, 777, 49998, 49999} {
+		e, ok := n.entry(uint64(4 + i))
+		if !ok || e.Name != wide(50000).Entry(i).Name {
+			t.Errorf("file %d: %q, %v", i, e.Name, ok)
+		}
+	}
+	if len(n.dirs) != 2 {
+		t.Errorf("%d directories in memory, want 2: files must take none", len(n.dirs))
+	}
+}
+
+func TestNodesRefuses(t *testing.T) {
+	for name, tree := range map[string]Dir{
+		"unsorted":        Entries{file("b", ""), file("a", "")},
+		"twice":           Entries{file("a", ""), file("a", "")},
+		"slash":           Entries{file("a/b", "")},
+		"dots":            Entries{file("..", "")},
+		"control":         Entries{file("a\nb", "")},
+		"nothing":         Entries{{Name: "a"}},
+		"two things":      Entries{{Name: "a", Link: "x", Dir: Entries{}}},
+		"deeper, as well": Entries{{Name: "a", Dir: Entries{file("", "")}}},
+	} {
+		if _, err := newNodes(tree); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}

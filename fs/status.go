@@ -1,0 +1,67 @@
+package fs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// probeTime is how long a server may take to answer before it counts as hung.
+const probeTime = 2 * time.Second
+
+// errHung says that a server takes longer than probeTime.
+var errHung = errors.New("its server does not answer")
+
+// Status is what the server of a mount says of itself.
+type Status struct {
+	PID int
+	Hot *HotStatus // nil without Options.Hot
+}
+
+// Status asks the server of a mount, which may be another process. An error
+// means that it is gone (it wraps syscall.ENOTCONN), does not answer in time or
+// lets nobody but its owner in.
+func (m MountInfo) Status() (Status, error) {
+	type answer struct {
+		s   Status
+		err error
+	}
+	c := make(chan answer, 1)
+	go func() { // it stays behind when the server hangs, until that is ended
+		s, err := ask(m.Mountpoint)
+		c <- answer{s, err}
+	}()
+	select {
+	case a := <-c:
+		if a.err != nil {
+			return Status{}, fmt.Errorf("%s: %w", m.Mountpoint, a.err)
+		}
+		return a.s, nil
+	case <-time.After(probeTime):
+		return Status{}, fmt.Errorf("%s: %w", m.Mountpoint, errHung)
+	}
+}
+
+func ask(mountpoint string) (Status, error) {
+	var s Status
+	buf := make([]byte, 64<<10)
+	n, err := unix.Getxattr(mountpoint, pidAttr, buf)
+	if err != nil {
+		return s, err
+	}
+	if s.PID, err = strconv.Atoi(string(buf[:n])); err != nil {
+		return s, fmt.Errorf("%s: %w", pidAttr, err)
+	}
+	n, err = unix.Getxattr(mountpoint, hotAttr, buf)
+	if err == nil {
+		s.Hot = new(HotStatus)
+		if err := json.Unmarshal(buf[:n], s.Hot); err != nil {
+			return s, fmt.Errorf("%s: %w", hotAttr, err)
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,142 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// nobody is an ordinary user.
+const nobody = 65534
+
+// TestAsOrdinaryUser runs the tests of mounting once more as a user without
+// rights, through fusermount3. Where only root may open /dev/fuse that is
+// changed in a mount namespace of the test's own, which nobody else sees.
+func TestAsOrdinaryUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("the tests run as an ordinary user already")
+	}
+	needFUSE(t)
+	if _, err := exec.LookPath("fusermount3"); err != nil {
+		t.Skipf("NOT TESTED: mounting as an ordinary user: %v", err)
+	}
+	dir := tempDir(t)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	binary, tmp := filepath.Join(dir, "fs.test"), filepath.Join(dir, "tmp")
+	if err := copyFile(binary, os.Args[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(tmp, 0o700), os.Chown(tmp, nobody, nobody)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, dir, "-test.v", "-test.short",
+		"-test.run=^(TestMount|TestMountTable|TestMountRefuses|TestStandardFS|TestWideDirectory|TestUnmount|TestUnmountLazily|TestSignal|TestCrash|TestLostModel|TestLostPage|TestExercise|TestAllowOther)$")
+	cmd.Env = append(os.Environ(), roleEnv+"=user", "TMPDIR="+tmp)
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range []string{"TestMount", "TestUnmountLazily", "TestCrash", "TestExercise/cached", "TestAllowOther"} {
+		if !strings.Contains(string(out), "--- PASS: "+name) {
+			t.Errorf("%s did not run:\n%s", name, out)
+		}
+	}
+}
+
+func copyFile(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// becomeUser is a process in its own mount namespace: DIR ARGS... It makes
+// /dev/fuse usable for everybody, gives up root and runs the tests.
+func becomeUser(args []string) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("private mounts: %w", err)
+	}
+	node := filepath.Join(args[0], "fuse")
+	if err := unix.Mknod(node, unix.S_IFCHR|0o666, int(unix.Mkdev(10, 229))); err != nil {
+		return fmt.Errorf("mknod: %w", err)
+	}
+	if err := errors.Join(os.Chmod(node, 0o666), unix.Mount(node, "/dev/fuse", "", unix.MS_BIND, "")); err != nil {
+		return fmt.Errorf("bind: %w", err)
+	}
+	if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
+		return fmt.Errorf("giving up root: %w", err)
+	}
+	env := os.Environ()
+	for i, v := range env {
+		if strings.HasPrefix(v, roleEnv+"=") {
+			env[i] = roleEnv + "="
+		}
+	}
+	return syscall.Exec(os.Args[0], append([]string{os.Args[0]}, args[1:]...), env)
+}
+
+// TestAllowOther: an ordinary user needs the administrator's leave, and is told
+// so in one line.
+func TestAllowOther(t *testing.T) {
+	needFUSE(t)
+	dir := tempDir(t)
+	mnt := filepath.Join(dir, "mnt")
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(mnt, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() != 0 {
+		conf, _ := os.ReadFile("/etc/fuse.conf") // absent means no
+		if strings.Contains("\n"+string(conf), "\nuser_allow_other") {
+			t.Skip("everybody may let others in here")
+		}
+		s, err := Mount(nested(), mnt, Options{AllowOther: true})
+		if err == nil {
+			s.UnmountLazy()
+			t.Fatal("mounted")
+		}
+		if !strings.Contains(err.Error(), "/etc/fuse.conf") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v", err)
+		}
+		return
+	}
+	as := func(uid uint32) error {
+		cmd := exec.Command("cat", filepath.Join(mnt, "b/f"))
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+		out, err := cmd.CombinedOutput()
+		if err == nil && string(out) != "ff" {
+			err = errors.New(strconv.Quote(string(out)))
+		}
+		return err
+	}
+	s := serveAt(t, mnt, "small", "small")
+	if as(0) != nil || as(nobody) == nil {
+		t.Error("without allow_other a mount is for its owner only")
+	}
+	if got := s.ask("unmount"); got != "ok" {
+		t.Fatal(got)
+	}
+	serveAt(t, mnt, "small", "small", "extra=allow_other")
+	if err := errors.Join(as(0), as(nobody)); err != nil {
+		t.Errorf("with allow_other: %v", err)
+	}
+}
