@@ -308,6 +308,32 @@ func TestMountedPagesAreShared(t *testing.T) {
 	}
 }
 
+// Prefetch brings the pages of a converted file into memory, and no others.
+func TestMountedPrefetch(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("NOT TESTED: resident pages, because only Linux is asked for them (mincore)")
+	}
+	model, _ := writeModel(t)
+	mount, _ := server(t, model)
+	l := openDir(t, mount, Options{})
+	b := get(t, l, "f16", "token_embedding.weight")
+	if n := resident(t, b.Contents); n != 0 {
+		t.Errorf("%d pages are in memory before", n)
+	}
+	if err := l.Prefetch(t.Context(), []Ref{{"f16", "output_norm.weight"}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := resident(t, b.Contents); n != 0 {
+		t.Errorf("%d pages of another tensor came with it", n)
+	}
+	if err := l.Prefetch(t.Context(), []Ref{{"f16", "token_embedding.weight"}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if n, want := resident(t, b.Contents), len(b.Contents)/os.Getpagesize(); n != want {
+		t.Errorf("%d pages of %d are in memory", n, want)
+	}
+}
+
 // A server that is killed costs errors, not the client.
 func TestMountLost(t *testing.T) {
 	model, _ := writeModel(t)

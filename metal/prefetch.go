@@ -2,7 +2,6 @@ package metal
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,10 +9,17 @@ import (
 	"sync"
 )
 
-// prefetchChunk is how much one worker reads at a time: large enough that the
-// cost of opening and mapping does not show, small enough to share one big
-// tensor among the workers.
-const prefetchChunk = 8 << 20
+// prefetchChunk is how much one worker takes at a time: enough that the cost of
+// opening the file does not show, little enough to share a big tensor among the
+// workers. prefetchRead is how much it reads at once, which is what a mount asks
+// its server for.
+//
+// Cold f16/ of BF16, two cores, GB/s: read by four workers 3.7, by one 3.2;
+// MADV_POPULATE_READ on a mapping with huge pages by four workers 2.8, by one 2.0.
+const (
+	prefetchChunk = 8 << 20
+	prefetchRead  = 1 << 20
+)
 
 // piece is a tensor to read ahead.
 type piece struct {
@@ -47,9 +53,9 @@ func (l *Loader) Prefetch(ctx context.Context, refs []Ref, progress func(done, t
 	)
 	for range max(4, 2*runtime.GOMAXPROCS(0)) {
 		workers.Go(func() {
-			var scratch []byte
+			scratch := make([]byte, prefetchRead)
 			for c := range chunks {
-				if err := l.warm(c, &scratch); err != nil {
+				if err := l.warm(c, scratch); err != nil {
 					cancel(fmt.Errorf("%s: %w", c.ref, err))
 					return
 				}
@@ -108,37 +114,21 @@ func (l *Loader) pieces(refs []Ref) (pieces []piece, total int64, err error) {
 	return pieces, total, nil
 }
 
-// warm reads a chunk: through the mapping, which fills its page table as well,
-// where the kernel can do that in one call, from the file otherwise.
-func (l *Loader) warm(c chunk, scratch *[]byte) error {
-	off := c.place.start + c.place.offset + c.off
-	if runtime.GOOS == "linux" {
-		file, err := l.acquireFile(c.place)
-		if err != nil {
-			return err
-		}
-		ok, err := file.val.populate(off, c.n)
-		if err = errors.Join(err, file.release()); ok || err != nil {
-			return err
-		}
-	}
+// warm reads a chunk.
+func (l *Loader) warm(c chunk, scratch []byte) error {
 	f, err := c.place.open()
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	return readThrough(f, off, c.n, scratch)
+	return readThrough(f, c.place.start+c.place.offset+c.off, c.n, scratch)
 }
 
 // readThrough reads [off, off+n) of f into nowhere.
-func readThrough(f *os.File, off, n int64, scratch *[]byte) error {
-	if *scratch == nil {
-		*scratch = make([]byte, 1<<20)
-	}
-	r := io.NewSectionReader(f, off, n)
+func readThrough(f *os.File, off, n int64, scratch []byte) error {
 	for n > 0 {
-		k, err := r.Read((*scratch)[:min(n, int64(len(*scratch)))])
-		n -= int64(k)
+		k, err := f.ReadAt(scratch[:min(n, int64(len(scratch)))], off)
+		off, n = off+int64(k), n-int64(k)
 		switch {
 		case n == 0 || err == nil:
 		case err == io.EOF:

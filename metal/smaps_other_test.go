@@ -4,8 +4,14 @@ package metal
 
 import "testing"
 
-// smapsOf has no counterpart here; the tests that call it skip.
+// smapsOf has no counterpart here; the test that calls it skips.
 func smapsOf(t *testing.T, pid string, addr uintptr) (rss, pss int) {
 	t.Fatal("only Linux has smaps")
 	return 0, 0
+}
+
+// resident has no counterpart here either.
+func resident(t *testing.T, mem []byte) int {
+	t.Fatal("only Linux is asked for resident pages")
+	return 0
 }
