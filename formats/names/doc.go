@@ -13,7 +13,6 @@
 //	attention.txt ...   all other spellings, by the part of the model
 //	wrappers.txt        prefixes that some exports put in front of every name
 //	companions.txt      suffixes of tensors that belong to another: scales, offsets, LoRA
-//	fusions.txt         groups that readers want as one tensor, see [Fusions]
 //	architectures.txt   names of architectures in config.json, see [Arch] and [PermutesQK]
 //
 // A name that no line knows is kept, escaped by [Escape] so that any bytes can

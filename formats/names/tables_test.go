@@ -1,7 +1,6 @@
 package names
 
 import (
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -79,47 +78,6 @@ func TestTables(t *testing.T) {
 	}
 	if n := len(wrappers()); n < 27 {
 		t.Errorf("%d wrappers", n)
-	}
-}
-
-func TestFusions(t *testing.T) {
-	byOut := map[string]Fusion{}
-	for _, f := range Fusions() {
-		if _, dup := byOut[f.Out]; dup {
-			t.Errorf("%s twice", f.Out)
-		}
-		byOut[f.Out] = f
-	}
-	if len(byOut) != 26 {
-		t.Errorf("%d fusions", len(byOut))
-	}
-	known := map[string]bool{}
-	for _, s := range []*spellings{ggufSpellings(), hfSpellings()} {
-		for r := range maps.Values(s.rules) {
-			for ; r != nil; r = r.next {
-				known[r.canonical] = true
-			}
-		}
-	}
-	for _, f := range byOut {
-		if len(f.Parts) < 2 || f.InsteadOf != "" && byOut[f.InsteadOf].Out == "" {
-			t.Errorf("%+v", f)
-		}
-		for _, p := range f.Parts {
-			if !known[p] {
-				t.Errorf("%s: no tensor is called %s", f.Out, p)
-			}
-		}
-	}
-	qkv := byOut["layers.{n}.attention.qkv.bias"]
-	if !slices.Equal(qkv.Parts, []string{"layers.{n}.attention.q.bias", "layers.{n}.attention.k.bias", "layers.{n}.attention.v.bias"}) {
-		t.Errorf("%+v", qkv)
-	}
-	if f := byOut["layers.{n}.ffn.experts.gate_up.weight"]; !f.Stacked {
-		t.Errorf("%+v", f)
-	}
-	if f := byOut["layers.{n}.attention.qk.weight"]; f.InsteadOf != "layers.{n}.attention.qkv.weight" {
-		t.Errorf("%+v", f)
 	}
 }
 
