@@ -44,9 +44,15 @@ func newNodes(root Dir) (*nodes, error) {
 		d := t.dirs[k]
 		d.base, d.n = next, uint64(d.Len())
 		next += d.n
+		files, flat := d.Dir.(Files)
 		last := ""
 		for i := range d.n {
-			e := d.Entry(int(i))
+			var e Entry
+			if flat {
+				e.Name = files.Name(int(i))
+			} else if e = d.Entry(int(i)); btoi(e.Data != nil)+btoi(e.Dir != nil)+btoi(e.Link != "") != 1 {
+				return nil, fmt.Errorf("%s%s: neither one file, one directory nor one link", d.path, tensorfs.Quote(e.Name))
+			}
 			if !tensorfs.ValidName(e.Name) {
 				return nil, fmt.Errorf("%s%s: not a file name", d.path, tensorfs.Quote(e.Name))
 			}
@@ -54,9 +60,6 @@ func newNodes(root Dir) (*nodes, error) {
 				return nil, fmt.Errorf("%s%s: not in the order of the names", d.path, tensorfs.Quote(e.Name))
 			}
 			last = e.Name
-			if kinds := btoi(e.Data != nil) + btoi(e.Dir != nil) + btoi(e.Link != ""); kinds != 1 {
-				return nil, fmt.Errorf("%s%s: neither one file, one directory nor one link", d.path, tensorfs.Quote(e.Name))
-			}
 			if e.Dir != nil {
 				d.subdirs++
 				t.dirs = append(t.dirs, dirNode{Dir: e.Dir, id: d.base + i, parent: d.id, path: d.path + e.Name + "/"})

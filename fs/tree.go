@@ -32,6 +32,13 @@ type Dir interface {
 	Entry(i int) Entry
 }
 
+// Files is a Dir of regular files alone that knows a name without making the
+// Entry, so that a large directory is mounted and searched quickly.
+type Files interface {
+	Dir
+	Name(i int) string
+}
+
 // Entries is a Dir that stands in memory. It must be sorted by name.
 type Entries []Entry
 
@@ -43,8 +50,12 @@ func (e Entries) Entry(i int) Entry { return e[i] }
 
 // Lookup finds a name by binary search.
 func Lookup(d Dir, name string) (int, bool) {
-	i := sort.Search(d.Len(), func(i int) bool { return d.Entry(i).Name >= name })
-	return i, i < d.Len() && d.Entry(i).Name == name
+	at := func(i int) string { return d.Entry(i).Name }
+	if f, ok := d.(Files); ok {
+		at = f.Name
+	}
+	i := sort.Search(d.Len(), func(i int) bool { return at(i) >= name })
+	return i, i < d.Len() && at(i) == name
 }
 
 // Find returns the entry at a path with slashes, below d.

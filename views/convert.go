@@ -6,35 +6,10 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// maxStreams is how many inputs a conversion has at most: codes, scales, biases
-// and a global factor.
-const maxStreams = 4
-
-// stream is one input of a conversion.
-type stream struct {
-	data  tensorfs.Data
-	block int64 // bytes per block; 0 where every block needs all of data
-}
-
-// inputs are the bytes of each stream that belong to a run of blocks.
-type inputs [maxStreams][]byte
-
-// codec turns runs of blocks into IEEE half.
-type codec struct {
-	streams []stream
-	elems   int64 // per block
-	blocks  int64
-	// decode writes len(dst)/(2*elems) blocks; the first of them has the number
-	// first. The streams hold exactly these blocks.
-	decode func(dst []byte, first int64, in *inputs)
-}
-
 // convert is a tensor seen as IEEE half. It holds the arithmetic from byte
 // ranges to blocks and nothing else: a range is widened to whole blocks, whole
 // blocks are decoded in place, ragged ends through a scratch block.
 type convert struct{ codec }
-
-func (c *convert) out() int64 { return 2 * c.elems }
 
 func (c *convert) Size() int64 { return c.blocks * c.out() }
 
@@ -63,9 +38,16 @@ func (c *convert) ReadAt(p []byte, off int64) (int, error) {
 
 // Drop gives back the page cache of the sources behind the range.
 func (c *convert) Drop(off, n int64) {
+	if tensorfs.CheckRange(c, off, n) != nil {
+		return
+	}
 	first, end := off/c.out(), (off+n)/c.out()
+	if first == end {
+		return
+	}
 	for _, s := range c.streams {
-		tensorfs.Drop(s.data, first*s.block, (end-first)*s.block)
+		off, n := s.span(first, end-first)
+		tensorfs.Drop(s.data, off, n)
 	}
 }
 
@@ -104,10 +86,7 @@ func (j *job) view() error {
 		return nil
 	}
 	s := j.c.streams[j.level]
-	off, n := j.first*s.block, j.blocks*s.block
-	if s.block == 0 {
-		n = s.data.Size()
-	}
+	off, n := s.span(j.first, j.blocks)
 	return tensorfs.View(s.data, off, n, j.next)
 }
 
@@ -147,11 +126,9 @@ func (j *job) block(n int64) []byte {
 
 func (j *job) blocksAt(dst []byte, first, n int64) {
 	for i, s := range j.c.streams {
-		j.part[i] = j.in[i]
-		if s.block > 0 {
-			at := (first - j.first) * s.block
-			j.part[i] = j.in[i][at : at+n*s.block]
-		}
+		start, _ := s.span(j.first, j.blocks)
+		off, size := s.span(first, n)
+		j.part[i] = j.in[i][off-start:][:size]
 	}
 	j.c.decode(dst, first, &j.part)
 }

@@ -11,40 +11,43 @@ import (
 
 // fused joins the groups of packed/ whose parts agree in type, so that nothing
 // is converted.
-func fused(ts []tensorfs.Tensor, opts Options) ([]tensorfs.Tensor, []Absent) {
+func fused(ts []tensorfs.Tensor, opts Options) (Tensors, []Absent) {
 	parts, _ := packed(ts, opts)
-	return fuse(parts, ts, func(parts []*tensorfs.Tensor, g *group) (tensorfs.Tensor, string) {
-		first := parts[0]
-		if first.Quant != nil {
-			return fuseModules(parts, g)
-		}
-		for _, p := range parts[1:] {
-			if p.DType != first.DType || p.Quant != nil {
-				return tensorfs.Tensor{}, fmt.Sprintf("%s is %s and %s is %s: rows of different types cannot stand in one matrix; see fused-f16/", first.Name, typeName(first), p.Name, typeName(p))
-			}
-		}
-		if first.DType.Whole() {
-			return tensorfs.Tensor{}, fmt.Sprintf("%s keeps its scale outside of the rows, so matrices of it cannot be joined; see fused-f16/", first.DType)
-		}
-		if n := rowsTogether[first.DType]; n > 0 {
-			for _, p := range parts {
-				if g.experts || len(p.Shape) < 2 || p.Shape[len(p.Shape)-2]%n != 0 {
-					return tensorfs.Tensor{}, fmt.Sprintf("%s mixes the bytes of %d rows, which does not divide the rows of %s; see fused-f16/", first.DType, n, p.Name)
-				}
-			}
-		}
-		f, reason := join(parts, g)
-		if reason == "" {
-			f.Sections = sections(part{"weights", f.DType.String(), f.Data})
-		}
-		return f, reason
-	})
+	return fuse(parts, ts, joinPacked)
 }
 
 // fusedF16 joins the groups of f16/ whose columns agree.
-func fusedF16(ts []tensorfs.Tensor, opts Options) ([]tensorfs.Tensor, []Absent) {
+func fusedF16(ts []tensorfs.Tensor, opts Options) (Tensors, []Absent) {
 	parts, _ := f16(ts, opts)
 	return fuse(parts, ts, join)
+}
+
+// joinPacked joins packed parts, or says why a kernel could not take the result.
+func joinPacked(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string) {
+	first := &parts[0]
+	if first.Quant != nil {
+		return fuseModules(parts, g)
+	}
+	for i := range parts[1:] {
+		if p := &parts[1+i]; p.DType != first.DType || p.Quant != nil {
+			return tensorfs.Tensor{}, fmt.Sprintf("%s is %s and %s is %s: rows of different types cannot stand in one matrix; see fused-f16/", first.Name, typeName(first), p.Name, typeName(p))
+		}
+	}
+	if first.DType.Whole() {
+		return tensorfs.Tensor{}, fmt.Sprintf("%s keeps its scale outside of the rows, so matrices of it cannot be joined; see fused-f16/", first.DType)
+	}
+	if n := rowsTogether[first.DType]; n > 0 {
+		for _, p := range parts {
+			if g.experts || len(p.Shape) < 2 || p.Shape[len(p.Shape)-2]%n != 0 {
+				return tensorfs.Tensor{}, fmt.Sprintf("%s mixes the bytes of %d rows, which does not divide the rows of %s; see fused-f16/", first.DType, n, p.Name)
+			}
+		}
+	}
+	f, reason := join(parts, g)
+	if reason == "" {
+		f.Sections = sections(part{"weights", f.DType.String(), f.Data})
+	}
+	return f, reason
 }
 
 // rowsTogether is how many rows stand interleaved in a stored type.
@@ -57,55 +60,80 @@ func typeName(t *tensorfs.Tensor) string {
 	return t.DType.String()
 }
 
-// candidate is a group whose first present part was seen at a place.
+// candidate is a group at a place where the model has a part of it.
 type candidate struct {
 	group *group
 	at    place
 }
 
-// fuse builds every group that occurs in have. all are the model's tensors: a
-// group is reported as absent where the model has a part of it. A tensor that
-// is stored under a group's name wins over a computed one.
-func fuse(have, all []tensorfs.Tensor, build func(parts []*tensorfs.Tensor, g *group) (tensorfs.Tensor, string)) ([]tensorfs.Tensor, []Absent) {
-	byName := make(map[string]*tensorfs.Tensor, len(have))
-	for i := range have {
-		byName[have[i].Name] = &have[i]
+func (c candidate) name() string { return c.at.name(c.group.out) }
+
+// joiner makes one tensor of a group's parts, or says why that is not possible.
+type joiner func(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string)
+
+// fusions are the tensors of a fused view.
+type fusions struct {
+	have  Tensors // the parts, and groups that are stored as one tensor
+	built []candidate
+	join  joiner
+}
+
+func (f *fusions) Len() int          { return len(f.built) }
+func (f *fusions) Name(i int) string { return f.built[i].name() }
+
+func (f *fusions) At(i int) tensorfs.Tensor {
+	t, _ := f.make(f.built[i]) // fuse kept only those that can be made
+	return t
+}
+
+// make builds one group. A tensor that is stored under the group's name wins
+// over a computed one.
+func (f *fusions) make(c candidate) (tensorfs.Tensor, string) {
+	name := c.name()
+	if i, ok := Find(f.have, name); ok {
+		return f.have.At(i), ""
 	}
-	var out []tensorfs.Tensor
+	parts := make([]tensorfs.Tensor, 0, len(c.group.parts))
+	var missing []string
+	for _, stem := range c.group.parts {
+		part := c.at.name(stem)
+		if i, ok := Find(f.have, part); ok {
+			parts = append(parts, f.have.At(i))
+		} else {
+			missing = append(missing, part)
+		}
+	}
+	if len(missing) > 0 {
+		return tensorfs.Tensor{}, "a part is missing: " + strings.Join(missing, ", ")
+	}
+	t, reason := f.join(parts, c.group)
+	t.Name = name
+	return t, reason
+}
+
+// fuse makes a view of every group that can be made of the tensors of have. all
+// are the model's tensors: a group is reported as absent where the model has a
+// part of it.
+func fuse(have Tensors, all []tensorfs.Tensor, join joiner) (Tensors, []Absent) {
+	f := &fusions{have: have, join: join}
 	var absent []Absent
 	built := map[string]bool{}
 	for _, c := range candidates(all) {
-		g, name := c.group, c.at.name(c.group.out)
-		if t := byName[name]; t != nil {
-			out, built[name] = append(out, *t), true
-			continue
-		}
-		if g.fallback != "" && (built[c.at.name(g.fallback)] || c.at.param != "weight") {
-			continue
-		}
-		parts := make([]*tensorfs.Tensor, 0, len(g.parts))
-		var missing []string
-		for _, stem := range g.parts {
-			part := c.at.name(stem)
-			if t := byName[part]; t != nil {
-				parts = append(parts, t)
-			} else {
-				missing = append(missing, part)
+		if fallback := c.group.fallback; fallback != "" && (built[c.at.name(fallback)] || c.at.param != "weight") {
+			if _, stored := Find(have, c.name()); !stored {
+				continue
 			}
 		}
-		if len(missing) > 0 {
-			absent = append(absent, Absent{name, "a part is missing: " + strings.Join(missing, ", ")})
+		if _, reason := f.make(c); reason != "" {
+			absent = append(absent, Absent{c.name(), reason})
 			continue
 		}
-		f, reason := build(parts, g)
-		if reason != "" {
-			absent = append(absent, Absent{name, reason})
-			continue
-		}
-		f.Name, built[name] = name, true
-		out = append(out, f)
+		built[c.name()] = true
+		f.built = append(f.built, c)
 	}
-	return out, absent
+	slices.SortFunc(f.built, func(a, b candidate) int { return strings.Compare(a.name(), b.name()) })
+	sortAbsent(absent)
+	return f, absent
 }
 
 // candidates returns the groups of which the model has a part or the whole,
@@ -141,7 +169,7 @@ func candidates(all []tensorfs.Tensor) []candidate {
 
 // join puts the rows of parts one behind the other; for stacked experts those
 // of each expert.
-func join(parts []*tensorfs.Tensor, g *group) (tensorfs.Tensor, string) {
+func join(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string) {
 	var f tensorfs.Tensor
 	shape, reason := joinShapes(parts, g)
 	if reason != "" {
@@ -164,7 +192,7 @@ func rounds(shape []int64, g *group) int64 {
 	return 1
 }
 
-func joinSources(parts []*tensorfs.Tensor) string {
+func joinSources(parts []tensorfs.Tensor) string {
 	names := make([]string, len(parts))
 	for i, p := range parts {
 		names[i] = p.Source
@@ -175,7 +203,7 @@ func joinSources(parts []*tensorfs.Tensor) string {
 // joinShapes returns the shape of the joined matrix: rows add up, everything
 // else agrees. Without experts a weight has two dimensions and a bias one; a
 // stack has one more.
-func joinShapes(parts []*tensorfs.Tensor, g *group) ([]int64, string) {
+func joinShapes(parts []tensorfs.Tensor, g *group) ([]int64, string) {
 	shape := slices.Clone(parts[0].Shape)
 	lead := 0
 	if g.experts {
@@ -204,9 +232,10 @@ func joinShapes(parts []*tensorfs.Tensor, g *group) ([]int64, string) {
 
 // fuseModules joins modules of codes, scales and biases section by section:
 // [Wq|Wk|Wv|Sq|Sk|Sv|Bq|Bk|Bv], which is the packed form of the joined matrix.
-func fuseModules(parts []*tensorfs.Tensor, g *group) (tensorfs.Tensor, string) {
-	first := parts[0]
-	for _, p := range parts {
+func fuseModules(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string) {
+	first := &parts[0]
+	for i := range parts {
+		p := &parts[i]
 		if p.Quant == nil || p.Quant.Mode != first.Quant.Mode || p.Quant.Bits != first.Quant.Bits || p.Quant.GroupSize != first.Quant.GroupSize || p.DType != first.DType {
 			return tensorfs.Tensor{}, fmt.Sprintf("%s is %s and %s is %s: a kernel cannot take both at once; see fused-f16/", first.Name, typeName(first), p.Name, typeName(p))
 		}

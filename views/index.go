@@ -44,7 +44,10 @@ func Index(m *tensorfs.Model, built []Built) *Text {
 	}
 	for i, v := range built {
 		pieces = append(pieces, text(separator(i)+"\n"+strconv.Quote(v.Name)+":{"))
-		entries(len(v.Tensors), func(dst []byte, i int) []byte { return appendEntry(dst, v.Name, &v.Tensors[i]) })
+		entries(v.Tensors.Len(), func(dst []byte, i int) []byte {
+			t := v.Tensors.At(i)
+			return appendEntry(dst, v.Name, &t)
+		})
 		pieces = append(pieces, text("}"))
 	}
 	pieces = append(pieces, text("},\n\"absent\":{"))

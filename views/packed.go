@@ -9,33 +9,26 @@ import (
 // packed shows what a GPU kernel takes: blocks as stored, a module's codes,
 // scales and biases as one file, plain floats as F16.
 func packed(ts []tensorfs.Tensor, opts Options) ([]tensorfs.Tensor, []Absent) {
-	var out []tensorfs.Tensor
-	var absent []Absent
-	for i := range ts {
-		p, reason := pack(&ts[i], opts)
-		if reason != "" {
-			absent = append(absent, Absent{ts[i].Name, reason})
-			continue
-		}
-		out = append(out, p)
-	}
-	return out, absent
+	return each(ts, opts, pack)
 }
 
 // pack returns t as a kernel takes it, or why there is no such form.
 func pack(t *tensorfs.Tensor, opts Options) (p tensorfs.Tensor, reason string) {
 	kind := t.DType.Kind()
+	// A kernel may know block types that cannot be decoded here.
+	foreign := kind == tensorfs.KindOpaque && t.DType.GGML() >= 0 && !t.DType.Whole()
 	switch {
 	case t.Owner != "":
-		return p, "a part of " + t.Owner
+		return p, companionOf(t)
+	case t.Opaque != "" && !foreign:
+		return p, t.Opaque
 	case t.Quant != nil && t.Quant.Mode == "fp8":
-		return p, "no kernel layout joins F8 elements and their scales; see raw/ and f16/"
+		return p, "8-bit floats with scales beside them are no layout that a kernel takes; see raw/ and f16/"
 	case t.Quant != nil:
 		return packGroups(t)
-	case kind == tensorfs.KindBlock, kind == tensorfs.KindOpaque && t.DType.GGML() >= 0 && !t.DType.Whole():
-		if t.BigEndian {
-			return p, t.DType.String() + " blocks of a big-endian file are not what kernels take; see raw/ and f16/"
-		}
+	case (kind == tensorfs.KindBlock || foreign) && t.BigEndian:
+		return p, t.DType.String() + " blocks of a big-endian file are not what kernels take; see raw/ and f16/"
+	case kind == tensorfs.KindBlock || foreign:
 		p = *t
 		p.Sections = sections(part{"weights", t.DType.String(), t.Data})
 		return p, ""
@@ -44,8 +37,6 @@ func pack(t *tensorfs.Tensor, opts Options) (p tensorfs.Tensor, reason string) {
 			p.Sections = sections(part{"weights", "F16", p.Data})
 		}
 		return p, reason
-	case t.Opaque != "":
-		return p, t.Opaque
 	}
 	return p, fmt.Sprintf("no kernel takes %s; see raw/", t.DType)
 }
@@ -71,10 +62,30 @@ func sections(parts ...part) []tensorfs.Section {
 //
 //	affine   [W | S | B]   codes as stored, scales and biases as F16
 //	others   [W | S]       codes and U8 scales as stored
-func packGroups(t *tensorfs.Tensor) (tensorfs.Tensor, string) {
-	parts, reason := groupParts(t)
-	if reason != "" {
-		return tensorfs.Tensor{}, reason
+func packGroups(t *tensorfs.Tensor) (p tensorfs.Tensor, reason string) {
+	c, err := groupCodec(t)
+	if err == nil {
+		err = c.check(t)
+	}
+	if err != nil {
+		return p, err.Error()
+	}
+	parts := []part{{"weights", t.DType.String(), t.Data}}
+	for _, c := range []struct {
+		name   string
+		tensor *tensorfs.Tensor
+	}{{"scales", t.Quant.Scales}, {"biases", t.Quant.Biases}} {
+		switch {
+		case c.tensor == nil:
+		case c.tensor.DType == tensorfs.U8:
+			parts = append(parts, part{c.name, "U8", c.tensor.Data})
+		default:
+			h, reason := half(&tensorfs.Tensor{DType: c.tensor.DType, Shape: c.tensor.Shape, Data: c.tensor.Data}, Options{})
+			if reason != "" {
+				return p, reason
+			}
+			parts = append(parts, part{c.name, "F16", h.Data})
+		}
 	}
 	return packModule(t, parts), ""
 }
@@ -89,29 +100,4 @@ func packModule(t *tensorfs.Tensor, parts []part) tensorfs.Tensor {
 	}
 	p.Data = concat(data...)
 	return p
-}
-
-// groupParts returns the sections of a module's packed form.
-func groupParts(t *tensorfs.Tensor) ([]part, string) {
-	q := t.Quant
-	parts := []part{{"weights", t.DType.String(), t.Data}}
-	for _, c := range []struct {
-		name   string
-		tensor *tensorfs.Tensor
-	}{{"scales", q.Scales}, {"biases", q.Biases}} {
-		switch {
-		case c.tensor == nil:
-		case c.tensor.DType == tensorfs.U8:
-			parts = append(parts, part{c.name, "U8", c.tensor.Data})
-		case c.tensor.DType == tensorfs.F16 && !c.tensor.BigEndian:
-			parts = append(parts, part{c.name, "F16", c.tensor.Data})
-		default:
-			c16, err := blockCodec(c.tensor)
-			if err != nil {
-				return nil, err.Error()
-			}
-			parts = append(parts, part{c.name, "F16", &convert{c16}})
-		}
-	}
-	return parts, ""
 }

@@ -1,17 +1,13 @@
 package views
 
-import (
-	"slices"
-	"strings"
-
-	"github.com/tensorfs/tensorfs"
-)
+import "github.com/tensorfs/tensorfs"
 
 // View is one way to see a model's tensors.
 type View struct {
 	Name string // of the directory
-	// Make returns the view's tensors and what it leaves out, in any order.
-	Make func(ts []tensorfs.Tensor, opts Options) ([]tensorfs.Tensor, []Absent)
+	// Make returns the view of tensors that are sorted by name, and what it
+	// leaves out, sorted too.
+	Make func(ts []tensorfs.Tensor, opts Options) (Tensors, []Absent)
 }
 
 // Absent is a tensor that a view cannot give.
@@ -39,8 +35,8 @@ var All = []View{
 // Built is a view of one model.
 type Built struct {
 	Name    string
-	Tensors []tensorfs.Tensor // sorted by name
-	Absent  []Absent          // sorted by name
+	Tensors Tensors
+	Absent  []Absent // sorted by name
 }
 
 // Build makes every view of m. The tensors share m's data: they live as long as
@@ -49,14 +45,10 @@ func Build(m *tensorfs.Model, opts Options) []Built {
 	built := make([]Built, len(All))
 	for i, v := range All {
 		ts, absent := v.Make(m.Tensors, opts)
-		slices.SortFunc(ts, func(a, b tensorfs.Tensor) int { return strings.Compare(a.Name, b.Name) })
-		slices.SortFunc(absent, func(a, b Absent) int { return strings.Compare(a.Name, b.Name) })
 		built[i] = Built{v.Name, ts, absent}
 	}
 	return built
 }
 
 // raw shows the stored bytes.
-func raw(ts []tensorfs.Tensor, _ Options) ([]tensorfs.Tensor, []Absent) {
-	return slices.Clone(ts), nil
-}
+func raw(ts []tensorfs.Tensor, _ Options) (Tensors, []Absent) { return stored(ts), nil }

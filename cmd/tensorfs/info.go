@@ -108,7 +108,7 @@ func describe(t *tree) *modelInfo {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), strings.Compare(a.Type, b.Type))
 	})
 	for _, v := range t.built {
-		info.Views = append(info.Views, viewCount{v.Name, len(v.Tensors), len(v.Absent)})
+		info.Views = append(info.Views, viewCount{v.Name, v.Tensors.Len(), len(v.Absent)})
 	}
 	return info
 }

@@ -34,7 +34,7 @@ func readme(m *tensorfs.Model, built []views.Built) []byte {
 	fmt.Fprintf(&b, "layout        %s: %s\n", m.Layout, layoutHelp[m.Layout])
 	fmt.Fprintf(&b, "tensors       %d\n\nViews: one file per tensor, the same name in each\n\n", len(m.Tensors))
 	for _, v := range built {
-		fmt.Fprintf(&b, "  %-10s %6d files   %s\n", v.Name+"/", len(v.Tensors), viewHelp[v.Name])
+		fmt.Fprintf(&b, "  %-10s %6d files   %s\n", v.Name+"/", v.Tensors.Len(), viewHelp[v.Name])
 	}
 	b.WriteString(`
 Beside them

@@ -3,6 +3,7 @@ package main
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/config"
@@ -30,7 +31,7 @@ func newTree(m *tensorfs.Model, opts views.Options) *tree {
 		{Name: "source", Dir: sourceDir(m.Sources)},
 	}
 	for i := range t.built {
-		t.root = append(t.root, fs.Entry{Name: t.built[i].Name, Dir: &viewDir{&t.built[i]}})
+		t.root = append(t.root, fs.Entry{Name: t.built[i].Name, Dir: &viewDir{view: &t.built[i]}})
 	}
 	sortEntries(t.root)
 	return t
@@ -40,14 +41,34 @@ func sortEntries(e fs.Entries) {
 	slices.SortFunc(e, func(a, b fs.Entry) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// viewDir is a view as a directory. Entries are made when they are asked for.
-type viewDir struct{ view *views.Built }
+// viewDir is a view as a directory. Entries are made when they are asked for;
+// the ones that are being read are kept, so that a read makes nothing.
+type viewDir struct {
+	view   *views.Built
+	recent [64]atomic.Pointer[recentEntry]
+}
 
-func (d *viewDir) Len() int { return len(d.view.Tensors) }
+type recentEntry struct {
+	i     int
+	entry fs.Entry
+}
+
+var _ fs.Files = (*viewDir)(nil)
+
+func (d *viewDir) Len() int { return d.view.Tensors.Len() }
+
+// Name returns the name of entry i without making the entry.
+func (d *viewDir) Name(i int) string { return d.view.Tensors.Name(i) }
 
 func (d *viewDir) Entry(i int) fs.Entry {
-	t := &d.view.Tensors[i]
-	return fs.Entry{Name: t.Name, Data: t.Data, Attrs: func() []fs.Attr { return attrs(d.view.Name, t) }}
+	slot := &d.recent[i%len(d.recent)]
+	if r := slot.Load(); r != nil && r.i == i {
+		return r.entry
+	}
+	t := d.view.Tensors.At(i)
+	e := fs.Entry{Name: t.Name, Data: t.Data, Attrs: func() []fs.Attr { return attrs(d.view.Name, &t) }}
+	slot.Store(&recentEntry{i, e})
+	return e
 }
 
 // maxAttr is the longest value that Linux lets an extended attribute have.

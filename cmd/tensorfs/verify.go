@@ -20,6 +20,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/views"
 	"golang.org/x/term"
 )
 
@@ -144,12 +145,10 @@ func verifyJobs(t *tree) []verifyJob {
 			}
 		}
 	}
-	halves := map[string]*tensorfs.Tensor{}
-	for i, b := range t.built {
+	var halves views.Tensors
+	for _, b := range t.built {
 		if b.Name == "f16" {
-			for k := range b.Tensors {
-				halves[b.Tensors[k].Name] = &t.built[i].Tensors[k]
-			}
+			halves = b.Tensors
 		}
 	}
 	for i := range t.model.Tensors {
@@ -158,14 +157,14 @@ func verifyJobs(t *tree) []verifyJob {
 		if raw.Quant != nil && raw.Quant.Weight != "" {
 			name = raw.Quant.Weight
 		}
-		half := halves[name]
-		bytes := raw.Data.Size()
-		if half != nil {
-			bytes = half.Data.Size()
+		j := verifyJob{name: raw.Name, bytes: raw.Data.Size()}
+		var half tensorfs.Data
+		if i, ok := views.Find(halves, name); ok {
+			half = halves.At(i).Data
+			j.bytes = half.Size()
 		}
-		jobs = append(jobs, verifyJob{raw.Name, false, bytes, func(buf []byte, add func(int64)) []finding {
-			return verifyTensor(raw, half, buf, add)
-		}})
+		j.check = func(buf []byte, add func(int64)) []finding { return verifyTensor(raw, half, buf, add) }
+		jobs = append(jobs, j)
 	}
 	return jobs
 }
@@ -236,14 +235,14 @@ func verifyDigest(s tensorfs.Source, want string, buf []byte, add func(int64)) [
 }
 
 // verifyTensor reads a tensor's numbers, or its stored bytes where it has none.
-func verifyTensor(raw, half *tensorfs.Tensor, buf []byte, add func(int64)) []finding {
+func verifyTensor(raw *tensorfs.Tensor, half tensorfs.Data, buf []byte, add func(int64)) []finding {
 	wide, isFloat := nonFinite[raw.DType]
 	switch {
 	case isFloat && raw.Quant == nil && !raw.BigEndian: // half would also turn large finite numbers into infinity
 		nan, inf, err := wide.count(raw.Data, buf, add)
 		return numbers(raw, nan, inf, err)
 	case half != nil:
-		nan, inf, err := nonFinite[tensorfs.F16].count(half.Data, buf, add)
+		nan, inf, err := nonFinite[tensorfs.F16].count(half, buf, add)
 		return numbers(raw, nan, inf, err)
 	}
 	_, _, err := floatBits{width: 1}.count(raw.Data, buf, add)

@@ -102,7 +102,8 @@ func serve(args []string) error {
 	var tree fs.Entries
 	for _, b := range views.Build(m, views.Options{}) {
 		if b.Name == view {
-			for _, x := range b.Tensors {
+			for i := range b.Tensors.Len() {
+				x := b.Tensors.At(i)
 				tree = append(tree, fs.Entry{Name: x.Name, Data: x.Data})
 			}
 		}

@@ -1,0 +1,69 @@
+package views
+
+import (
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// Tensors are the tensors of a view by index, sorted by name. They are made when
+// they are asked for, so that a view of 50,000 tensors costs an index and no
+// more. Implementations are safe for concurrent use.
+type Tensors interface {
+	Len() int
+	Name(i int) string
+	At(i int) tensorfs.Tensor
+}
+
+// Find returns the index of a name.
+func Find(ts Tensors, name string) (int, bool) {
+	i := sort.Search(ts.Len(), func(i int) bool { return ts.Name(i) >= name })
+	return i, i < ts.Len() && ts.Name(i) == name
+}
+
+// stored are a model's tensors as they are.
+type stored []tensorfs.Tensor
+
+func (s stored) Len() int                 { return len(s) }
+func (s stored) Name(i int) string        { return s[i].Name }
+func (s stored) At(i int) tensorfs.Tensor { return s[i] }
+
+// derived are tensors that are each made of one stored tensor.
+type derived struct {
+	from  []tensorfs.Tensor
+	index []int32 // of from, in the order of the names
+	name  func(t *tensorfs.Tensor) string
+	conv  func(t *tensorfs.Tensor) (tensorfs.Tensor, string)
+}
+
+func (d *derived) Len() int { return len(d.index) }
+
+func (d *derived) Name(i int) string { return d.name(&d.from[d.index[i]]) }
+
+func (d *derived) At(i int) tensorfs.Tensor {
+	t, _ := d.conv(&d.from[d.index[i]]) // derive kept only those that can be made
+	return t
+}
+
+// derive makes a view of the tensors of ts that conv can make; for the others it
+// returns the reasons that conv gives.
+func derive(ts []tensorfs.Tensor, name func(*tensorfs.Tensor) string, conv func(*tensorfs.Tensor) (tensorfs.Tensor, string)) (Tensors, []Absent) {
+	d := &derived{from: ts, name: name, conv: conv}
+	var absent []Absent
+	for i := range ts {
+		if _, reason := conv(&ts[i]); reason != "" {
+			absent = append(absent, Absent{name(&ts[i]), reason})
+			continue
+		}
+		d.index = append(d.index, int32(i))
+	}
+	slices.SortFunc(d.index, func(a, b int32) int { return strings.Compare(name(&ts[a]), name(&ts[b])) })
+	sortAbsent(absent)
+	return d, absent
+}
+
+func sortAbsent(absent []Absent) {
+	slices.SortFunc(absent, func(a, b Absent) int { return strings.Compare(a.Name, b.Name) })
+}
