@@ -8,24 +8,8 @@ import (
 
 // f16 shows every tensor whose numbers are known as IEEE half, row-major: the
 // reference's F32 value rounded to nearest even.
-func f16(ts []tensorfs.Tensor, opts Options) ([]tensorfs.Tensor, []Absent) {
-	return each(ts, opts, half)
-}
-
-// each makes a view of tensors that are shown one by one: show returns how, or
-// why that is not possible.
-func each(ts []tensorfs.Tensor, opts Options, show func(*tensorfs.Tensor, Options) (tensorfs.Tensor, string)) ([]tensorfs.Tensor, []Absent) {
-	out := make([]tensorfs.Tensor, 0, len(ts))
-	var absent []Absent
-	for i := range ts {
-		t, reason := show(&ts[i], opts)
-		if reason != "" {
-			absent = append(absent, Absent{weightName(&ts[i]), reason})
-			continue
-		}
-		out = append(out, t)
-	}
-	return out, absent
+func f16(ts []tensorfs.Tensor, opts Options) (Tensors, []Absent) {
+	return derive(ts, weightName, func(t *tensorfs.Tensor) (tensorfs.Tensor, string) { return half(t, opts) })
 }
 
 // half returns t as IEEE half, or why that is not possible.

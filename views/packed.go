@@ -8,8 +8,8 @@ import (
 
 // packed shows what a GPU kernel takes: blocks as stored, a module's codes,
 // scales and biases as one file, plain floats as F16.
-func packed(ts []tensorfs.Tensor, opts Options) ([]tensorfs.Tensor, []Absent) {
-	return each(ts, opts, pack)
+func packed(ts []tensorfs.Tensor, opts Options) (Tensors, []Absent) {
+	return derive(ts, opts, weightName, pack)
 }
 
 // pack returns t as a kernel takes it, or why there is no such form.

@@ -34,8 +34,9 @@ func (s stored) At(i int) tensorfs.Tensor { return s[i] }
 type derived struct {
 	from  []tensorfs.Tensor
 	index []int32 // of from, in the order of the names
+	opts  Options
 	name  func(t *tensorfs.Tensor) string
-	conv  func(t *tensorfs.Tensor) (tensorfs.Tensor, string)
+	show  func(t *tensorfs.Tensor, opts Options) (tensorfs.Tensor, string)
 }
 
 func (d *derived) Len() int { return len(d.index) }
@@ -43,17 +44,17 @@ func (d *derived) Len() int { return len(d.index) }
 func (d *derived) Name(i int) string { return d.name(&d.from[d.index[i]]) }
 
 func (d *derived) At(i int) tensorfs.Tensor {
-	t, _ := d.conv(&d.from[d.index[i]]) // derive kept only those that can be made
+	t, _ := d.show(&d.from[d.index[i]], d.opts) // derive kept only those that can be shown
 	return t
 }
 
-// derive makes a view of the tensors of ts that conv can make; for the others it
-// returns the reasons that conv gives.
-func derive(ts []tensorfs.Tensor, name func(*tensorfs.Tensor) string, conv func(*tensorfs.Tensor) (tensorfs.Tensor, string)) (Tensors, []Absent) {
-	d := &derived{from: ts, name: name, conv: conv}
+// derive makes a view of tensors that are shown one by one: show returns how, or
+// why that is not possible.
+func derive(ts []tensorfs.Tensor, opts Options, name func(*tensorfs.Tensor) string, show func(*tensorfs.Tensor, Options) (tensorfs.Tensor, string)) (Tensors, []Absent) {
+	d := &derived{from: ts, opts: opts, name: name, show: show}
 	var absent []Absent
 	for i := range ts {
-		if _, reason := conv(&ts[i]); reason != "" {
+		if _, reason := show(&ts[i], opts); reason != "" {
 			absent = append(absent, Absent{name(&ts[i]), reason})
 			continue
 		}

@@ -73,20 +73,6 @@ func (t *Text) piece(i int) []byte {
 	return b
 }
 
-// fixed is Data of a known size that is made whenever it is read.
-type fixed struct {
-	size   int64
-	render func() []byte
-}
-
-func (f fixed) Size() int64 { return f.size }
-
-func (f fixed) ReadAt(p []byte, off int64) (int, error) { return Bytes(f.render()).ReadAt(p, off) }
-
-func (f fixed) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
-	return Bytes(f.render()).Slices(dst, off, n)
-}
-
 // Bytes is Data in memory.
 type Bytes []byte
 
@@ -113,5 +99,4 @@ func (b Bytes) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
 var (
 	_ tensorfs.Data   = (*Text)(nil)
 	_ tensorfs.Slicer = Bytes(nil)
-	_ tensorfs.Slicer = fixed{}
 )
