@@ -474,6 +474,10 @@ func TestHung(t *testing.T) {
 	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	waitFor(t, func() bool {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+		return err == nil && strings.Contains(string(b), ") T ")
+	})
 	start := time.Now()
 	if done, err := CleanStale(s.mountpoint); done || err != nil {
 		t.Errorf("cleaned %v, %v", done, err)

@@ -54,9 +54,6 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// modTime is the time of every file in the tests.
-var modTime = time.Date(2024, 5, 6, 7, 8, 9, 123456789, time.UTC)
-
 // serveMain is the server: MOUNTPOINT TREE MODEL [key=value...]. It says "ready"
 // on standard output, then answers lines on standard input. When its input
 // ends, because the test is over or dead, it unmounts lazily and exits.

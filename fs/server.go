@@ -29,6 +29,8 @@ var ErrMounted = errors.New("a tensorfs is mounted there already")
 // the mount can be used. A mount that a killed server left behind is cleaned up
 // first; a live one is left alone and ErrMounted returned.
 //
+// It sets the soft memory limit of the process, unless GOMEMLIMIT does.
+//
 // The calling process must not use the mount itself: a page fault on a file of
 // its own can stop the very goroutine that would answer it.
 func Mount(tree Dir, mountpoint string, opts Options) (*Server, error) {
@@ -72,6 +74,7 @@ func Mount(tree Dir, mountpoint string, opts Options) (*Server, error) {
 		o.DisabledCapabilities = 0
 		o.MaxStackDepth = 2 // the files of containers stand on overlayfs already
 	}
+	boundMemory()
 	if err := s.mount(o, flags, data); err != nil {
 		raw.OnUnmount()
 		return nil, fmt.Errorf("%s: %w", tensorfs.Printable(mountpoint), err)

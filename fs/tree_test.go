@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/mmap"
@@ -15,17 +16,25 @@ import (
 // The trees of the tests are functions of a model file whose bytes anybody can
 // compute: neither servers nor clients trust the mount for what is expected.
 
+// modTime is the time of every file in the tests.
+var modTime = time.Date(2024, 5, 6, 7, 8, 9, 123456789, time.UTC)
+
 // fill writes the model's bytes [off, off+len(p)) to p.
 func fill(p []byte, off int64) {
 	var word [8]byte
-	for i := 0; i < len(p); {
-		at := off + int64(i)
-		x := uint64(at>>3) * 0x9e3779b97f4a7c15
+	for len(p) > 0 {
+		x := uint64(off>>3) * 0x9e3779b97f4a7c15
 		x ^= x >> 29
 		x *= 0xbf58476d1ce4e5b9
 		x ^= x >> 32
-		binary.LittleEndian.PutUint64(word[:], x)
-		i += copy(p[i:], word[at&7:])
+		n := 8
+		if off&7 == 0 && len(p) >= 8 {
+			binary.LittleEndian.PutUint64(p, x)
+		} else {
+			binary.LittleEndian.PutUint64(word[:], x)
+			n = copy(p, word[off&7:])
+		}
+		p, off = p[n:], off+int64(n)
 	}
 }
 
@@ -72,12 +81,16 @@ func (d doubled) Drop(off, n int64) { d.src.Drop((off+1)/2, n/2) }
 
 // double writes the doubled bytes of src, without the first skip, to dst.
 func double(dst, src []byte, skip int64) {
-	for i := range dst {
-		x := src[(int64(i)+skip)/2]
-		if (int64(i)+skip)&1 != 0 {
-			x ^= 0xa5
-		}
-		dst[i] = x
+	if skip > 0 && len(dst) > 0 {
+		dst[0] = src[0] ^ 0xa5
+		dst, src = dst[1:], src[1:]
+	}
+	for ; len(dst) >= 2; dst, src = dst[2:], src[1:] {
+		x := uint16(src[0])
+		binary.LittleEndian.PutUint16(dst, x|(x^0xa5)<<8)
+	}
+	if len(dst) > 0 {
+		dst[0] = src[0]
 	}
 }
 

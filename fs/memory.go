@@ -1,0 +1,46 @@
+package fs
+
+import (
+	"math"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+)
+
+const (
+	// memoryFloor is what the process may always use.
+	memoryFloor = 40 << 20
+	// memorySpare is what it may use beyond what is in use: the buffers of the
+	// requests under way, of which the kernel sends a dozen at a time.
+	memorySpare = 20 << 20
+)
+
+// boundMemory keeps the process small. go-fuse has a pool of reply buffers for
+// every size of request, and a heap that may double before it is collected
+// would keep all of them: readers of many sizes made it take 100 MiB. With a
+// limit close above what is in use, the pools are emptied in time.
+//
+// The limit follows the heap, so that a large index is no reason to collect all
+// the time. It is looked at after every collection, which is when the heap that
+// is in use is known; an idle process does nothing.
+var boundMemory = sync.OnceFunc(func() {
+	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
+		followHeap()
+	}
+})
+
+// collection is an object that nobody refers to: its cleanup runs after the
+// next garbage collection.
+type collection struct{ _ *int }
+
+func followHeap() {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	inUse := int64(0)
+	if live[0].Value.Kind() == metrics.KindUint64 {
+		inUse = int64(live[0].Value.Uint64())
+	}
+	debug.SetMemoryLimit(max(memoryFloor, inUse+memorySpare))
+	runtime.AddCleanup(new(collection), func(struct{}) { followHeap() }, struct{}{})
+}
