@@ -9,7 +9,7 @@ import (
 // f16 shows every tensor whose numbers are known as IEEE half, row-major: the
 // reference's F32 value rounded to nearest even.
 func f16(ts []tensorfs.Tensor, opts Options) (Tensors, []Absent) {
-	return derive(ts, weightName, func(t *tensorfs.Tensor) (tensorfs.Tensor, string) { return half(t, opts) })
+	return derive(ts, opts, weightName, half)
 }
 
 // half returns t as IEEE half, or why that is not possible.
