@@ -3,6 +3,7 @@ package views
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -13,13 +14,13 @@ import (
 // is converted.
 func fused(ts []tensorfs.Tensor, opts Options) (Tensors, []Absent) {
 	parts, _ := packed(ts, opts)
-	return fuse(parts, ts, joinPacked)
+	return fuse("packed", parts, ts, joinPacked)
 }
 
 // fusedF16 joins the groups of f16/ whose columns agree.
 func fusedF16(ts []tensorfs.Tensor, opts Options) (Tensors, []Absent) {
 	parts, _ := f16(ts, opts)
-	return fuse(parts, ts, join)
+	return fuse("f16", parts, ts, join)
 }
 
 // joinPacked joins packed parts, or says why a kernel could not take the result.
@@ -37,9 +38,9 @@ func joinPacked(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string) {
 		return tensorfs.Tensor{}, fmt.Sprintf("%s keeps its scale outside of the rows, so matrices of it cannot be joined; see fused-f16/", first.DType)
 	}
 	if n := rowsTogether[first.DType]; n > 0 {
-		for _, p := range parts {
-			if g.experts || len(p.Shape) < 2 || p.Shape[len(p.Shape)-2]%n != 0 {
-				return tensorfs.Tensor{}, fmt.Sprintf("%s mixes the bytes of %d rows, which does not divide the rows of %s; see fused-f16/", first.DType, n, p.Name)
+		for i := range parts {
+			if p := &parts[i]; !wholeGroups(p, n) {
+				return tensorfs.Tensor{}, fmt.Sprintf("%s mixes the bytes of %d rows, and the rows of %s are no multiple of %d; see fused-f16/", p.DType, n, p.Name, n)
 			}
 		}
 	}
@@ -94,46 +95,81 @@ func (f *fusions) make(c candidate) (tensorfs.Tensor, string) {
 		return f.have.At(i), ""
 	}
 	parts := make([]tensorfs.Tensor, 0, len(c.group.parts))
-	var missing []string
-	for _, stem := range c.group.parts {
-		part := c.at.name(stem)
+	for part := range c.parts() {
 		if i, ok := Find(f.have, part); ok {
 			parts = append(parts, f.have.At(i))
-		} else {
-			missing = append(missing, part)
 		}
-	}
-	if len(missing) > 0 {
-		return tensorfs.Tensor{}, "a part is missing: " + strings.Join(missing, ", ")
 	}
 	t, reason := f.join(parts, c.group)
 	t.Name = name
 	return t, reason
 }
 
-// fuse makes a view of every group that can be made of the tensors of have. all
-// are the model's tensors: a group is reported as absent where the model has a
-// part of it.
-func fuse(have Tensors, all []tensorfs.Tensor, join joiner) (Tensors, []Absent) {
+// parts returns the names of the group's parts.
+func (c candidate) parts() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, stem := range c.group.parts {
+			if !yield(c.at.name(stem)) {
+				return
+			}
+		}
+	}
+}
+
+// fuse makes a view of every group that can be made of the tensors of have,
+// which is the view of that name. all are the model's tensors: a group is
+// reported as absent where the model has a part of it.
+func fuse(view string, have Tensors, all []tensorfs.Tensor, join joiner) (Tensors, []Absent) {
+	model := make(map[string]bool, len(all))
+	for i := range all {
+		model[weightName(&all[i])] = true
+	}
 	f := &fusions{have: have, join: join}
 	var absent []Absent
 	built := map[string]bool{}
 	for _, c := range candidates(all) {
-		if fallback := c.group.fallback; fallback != "" && (built[c.at.name(fallback)] || c.at.param != "weight") {
-			if _, stored := Find(have, c.name()); !stored {
-				continue
-			}
-		}
-		if _, reason := f.make(c); reason != "" {
-			absent = append(absent, Absent{c.name(), reason})
+		name, fallback := c.name(), c.group.fallback
+		if fallback != "" && !model[name] && (built[c.at.name(fallback)] || c.at.param != "weight") {
 			continue
 		}
-		built[c.name()] = true
+		reason := missing(c, view, have, model)
+		if reason == "" {
+			_, reason = f.make(c)
+		}
+		if reason != "" {
+			absent = append(absent, Absent{name, reason})
+			continue
+		}
+		built[name] = true
 		f.built = append(f.built, c)
 	}
 	slices.SortFunc(f.built, func(a, b candidate) int { return strings.Compare(a.name(), b.name()) })
 	sortAbsent(absent)
 	return f, absent
+}
+
+// missing says what a group lacks: parts that the model does not have, or that
+// the view of parts does not have, which is where the reason stands.
+func missing(c candidate, view string, have Tensors, model map[string]bool) string {
+	need := slices.Collect(c.parts())
+	if model[c.name()] {
+		need = []string{c.name()}
+	}
+	var inModel, inView []string
+	for _, name := range need {
+		if !model[name] {
+			inModel = append(inModel, name)
+		} else if _, ok := Find(have, name); !ok {
+			inView = append(inView, name)
+		}
+	}
+	switch {
+	case inModel != nil:
+		return "the model has no " + strings.Join(inModel, " and no ")
+	case inView != nil:
+		return view + "/ has no " + strings.Join(inView, " and no ")
+	}
+	return ""
 }
 
 // candidates returns the groups of which the model has a part or the whole,
@@ -181,6 +217,9 @@ func join(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string) {
 	}
 	f = tensorfs.Tensor{Source: joinSources(parts), DType: parts[0].DType, Shape: shape}
 	f.Data = interleave(rounds(shape, g), data...)
+	if size, ok := f.DType.Size(shape); !ok || size != f.Data.Size() {
+		return f, fmt.Sprintf("shape %v has more bytes than any file", shape)
+	}
 	return f, ""
 }
 
@@ -201,31 +240,40 @@ func joinSources(parts []tensorfs.Tensor) string {
 }
 
 // joinShapes returns the shape of the joined matrix: rows add up, everything
-// else agrees. Without experts a weight has two dimensions and a bias one; a
-// stack has one more.
+// else agrees. Stacks of experts are [experts, rows, columns], or [experts,
+// rows] for a bias; anything else that is called so says nothing of its rows.
 func joinShapes(parts []tensorfs.Tensor, g *group) ([]int64, string) {
-	shape := slices.Clone(parts[0].Shape)
-	lead := 0
+	first := &parts[0]
+	shape := slices.Clone(first.Shape)
+	rows := 0
 	if g.experts {
-		lead = 1
+		rows = 1
+		dims := 2
+		if strings.HasSuffix(first.Name, ".weight") {
+			dims = 3
+		}
+		if len(shape) != dims {
+			return nil, fmt.Sprintf("%s has the shape %v, where a stack of experts has %d dimensions", first.Name, shape, dims)
+		}
 	}
-	if len(shape) <= lead {
-		return nil, fmt.Sprintf("%s has the shape %v, which has no rows to join", parts[0].Name, shape)
+	if len(shape) == 0 {
+		return nil, first.Name + " is a single number, which has no rows to join"
 	}
-	for _, p := range parts[1:] {
+	for i := range parts[1:] {
+		p := &parts[1+i]
 		fits := len(p.Shape) == len(shape)
 		for i := range shape {
-			fits = fits && (i == lead || p.Shape[i] == shape[i])
+			fits = fits && (i == rows || p.Shape[i] == shape[i])
 		}
 		if !fits {
-			return nil, fmt.Sprintf("shapes do not fit: %s is %v and %s is %v", parts[0].Name, parts[0].Shape, p.Name, p.Shape)
+			return nil, fmt.Sprintf("%s of shape %v and %s of shape %v have no common columns", first.Name, first.Shape, p.Name, p.Shape)
 		}
-		if shape[lead] += p.Shape[lead]; shape[lead] < 0 {
-			return nil, "the joined matrix would have more than 2^63 rows"
+		if shape[rows] += p.Shape[rows]; shape[rows] < 0 {
+			return nil, "the joined matrix would have 2^63 rows or more"
 		}
 	}
 	if _, ok := tensorfs.Elements(shape); !ok {
-		return nil, "the joined matrix would have more than 2^63 elements"
+		return nil, "the joined matrix would have 2^63 elements or more"
 	}
 	return shape, ""
 }

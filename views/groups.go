@@ -56,7 +56,7 @@ func locate(name string) (tower string, at place, stem string, ok bool) {
 	at.prefix = name[:i] + "layers." + number
 	tower = "layers"
 	for _, t := range []string{"enc.", "vision.", "audio."} {
-		if strings.HasSuffix(name[:i], t) {
+		if before, ok := strings.CutSuffix(name[:i], t); ok && (before == "" || before[len(before)-1] == '.') {
 			tower = t + tower
 		}
 	}

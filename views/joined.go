@@ -120,7 +120,7 @@ const maxExtents = 4096
 func (j *joined) Extents() []tensorfs.Extent {
 	all := make([][]tensorfs.Extent, len(j.parts))
 	for i, p := range j.parts {
-		if all[i] = tensorfs.Extents(p); all[i] == nil {
+		if all[i] = tensorfs.Extents(p); all[i] == nil && p.Size() > 0 {
 			return nil
 		}
 	}
