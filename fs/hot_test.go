@@ -186,6 +186,39 @@ func TestHotFailures(t *testing.T) {
 	}
 }
 
+// TestHotChanged: the bytes are in memory, but their source has changed.
+func TestHotChanged(t *testing.T) {
+	h, _ := testHot(t, 100<<20)
+	d := &changing{pattern: pattern{0, 2 << 20}}
+	if _, hot, err := h.open(1, d); !hot || err != nil {
+		t.Fatal(hot, err)
+	}
+	d.changed.Store(true)
+	if _, _, err := h.open(1, d); !errors.Is(err, tensorfs.ErrChanged) {
+		t.Errorf("%v", err)
+	}
+	if n := h.opensOf(1); n != 1 {
+		t.Errorf("%d opens", n)
+	}
+	h.release(1)
+	if h.closed != 2<<20 {
+		t.Errorf("%d bytes closed", h.closed)
+	}
+}
+
+// changing is Data whose source changes.
+type changing struct {
+	pattern
+	changed atomic.Bool
+}
+
+func (c *changing) ReadAt(b []byte, off int64) (int, error) {
+	if c.changed.Load() {
+		return 0, tensorfs.ErrChanged
+	}
+	return c.pattern.ReadAt(b, off)
+}
+
 // slow is Data whose first read waits, and fails if told so.
 type slow struct {
 	pattern
@@ -230,7 +263,7 @@ func TestHotTogether(t *testing.T) {
 		}
 		close(d.gate)
 		wg.Wait()
-		if fail == nil && (hots.Load() != 5 || d.reads.Load() != 8) {
+		if fail == nil && (hots.Load() != 5 || d.reads.Load() != 8+4) { // 8 units, and a probe of those who waited
 			t.Errorf("%d hot, %d reads", hots.Load(), d.reads.Load())
 		}
 		if fail != nil && errs.Load() != 5 {

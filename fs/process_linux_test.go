@@ -89,7 +89,7 @@ func serveMain(args []string) error {
 		if err != nil {
 			return err
 		}
-		root = Entries{file("fine", "fine"), {Name: "lost", Data: lost}}
+		root = Entries{{Name: "bug", Data: panicking{}}, file("fine", "fine"), {Name: "lost", Data: lost}}
 	case "model":
 		m, err := mmap.Open(model, "model")
 		if err != nil {
@@ -140,6 +140,12 @@ func serveMain(args []string) error {
 		}
 	}
 }
+
+// panicking is Data with a bug.
+type panicking struct{}
+
+func (panicking) Size() int64                       { return 4096 }
+func (panicking) ReadAt([]byte, int64) (int, error) { panic("a bug") }
 
 // lostData is mapped memory whose pages are gone. It has no check of its own, as
 // if the file were truncated between the check and the copy.
