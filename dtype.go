@@ -227,7 +227,7 @@ func (t DType) Whole() bool { return dtypes[t].whole }
 
 // Size returns the stored bytes of a tensor of row-major shape. It is false
 // where the shape does not fit the type (rows that are no whole blocks), the
-// size overflows, or the type is sized as a [DType.Whole].
+// size exceeds 2^61 (no file is that long), or the type is [DType.Whole].
 func (t DType) Size(shape []int64) (int64, bool) {
 	r := &dtypes[t]
 	if r.whole {
@@ -247,15 +247,15 @@ func (t DType) Size(shape []int64) (int64, bool) {
 	if n == 0 {
 		return 0, true
 	}
-	hi, lo := bits.Mul64(uint64(n/r.elems), uint64(r.bits))
-	if hi != 0 || lo%8 != 0 || lo/8 > 1<<62 {
+	hi, blocks := bits.Mul64(uint64(n/r.elems), uint64(r.bits))
+	if hi != 0 || blocks%8 != 0 {
 		return 0, false
 	}
-	meta, carry := bits.Mul64(uint64(n/cols), uint64(r.rowMeta))
-	if meta != 0 || carry > 1<<62 {
+	hi, meta := bits.Mul64(uint64(n/cols), uint64(r.rowMeta))
+	if hi != 0 || meta > 1<<62 {
 		return 0, false
 	}
-	return int64(lo/8 + carry), true
+	return int64(blocks/8 + meta), true // at most 2^61 + 2^62
 }
 
 // Elements returns the product of a shape's dimensions. It is false where a

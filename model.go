@@ -41,47 +41,96 @@ type Source struct {
 // code trusts it. The model owns closers from here on, also on error.
 func NewModel(m Model, closers ...io.Closer) (*Model, error) {
 	m.closers = closers
-	if err := m.check(); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", m.Path, err), m.Close())
+	slices.SortFunc(m.Tensors, func(a, b Tensor) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(m.Sources, func(a, b Source) int { return strings.Compare(a.Name, b.Name) })
+	err := m.checkTensors()
+	if err == nil {
+		err = m.checkSources()
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
 	}
 	return &m, nil
 }
 
-func (m *Model) check() error {
-	slices.SortFunc(m.Tensors, func(a, b Tensor) int { return strings.Compare(a.Name, b.Name) })
-	slices.SortFunc(m.Sources, func(a, b Source) int { return strings.Compare(a.Name, b.Name) })
+func (m *Model) checkTensors() error {
+	weights := map[string]string{} // names that views give to modules, and their sources
 	for i := range m.Tensors {
 		t := &m.Tensors[i]
-		if i > 0 && t.Name == m.Tensors[i-1].Name {
-			return fmt.Errorf("tensors %q and %q: both would be called %s: %w", m.Tensors[i-1].Source, t.Source, t.Name, ErrFormat)
+		problem := t.problem()
+		switch {
+		case problem != "":
+		case i > 0 && t.Name == m.Tensors[i-1].Name:
+			problem = fmt.Sprintf("it and %s would both be called %s", Quote(m.Tensors[i-1].Source), t.Name)
+		case t.Quant != nil && t.Quant.Weight != "":
+			w := t.Quant.Weight
+			other, taken := weights[w]
+			if o := m.Tensor(w); o != nil && o != t {
+				other, taken = o.Source, true
+			}
+			if taken {
+				problem = fmt.Sprintf("it and %s would both be called %s", Quote(other), w)
+			}
+			weights[w] = t.Source
 		}
-		if !ValidName(t.Name) {
-			return fmt.Errorf("tensor %q: %q is no file name: %w", t.Source, t.Name, ErrFormat)
-		}
-		if size, ok := t.DType.Size(t.Shape); !t.DType.Whole() && (!ok || size != t.Data.Size()) {
-			return fmt.Errorf("tensor %q: %d bytes do not fit %s of shape %v: %w", t.Source, t.Data.Size(), t.DType, t.Shape, ErrFormat)
-		}
-	}
-	for i := 1; i < len(m.Sources); i++ {
-		if m.Sources[i].Name == m.Sources[i-1].Name {
-			return fmt.Errorf("two files would be called source/%s: %w", m.Sources[i].Name, ErrFormat)
+		if problem != "" {
+			return &FormatError{File: m.Path, Tensor: t.Source, Offset: -1, Problem: problem}
 		}
 	}
 	return nil
 }
 
-// ValidName reports whether s can name a file: not empty, no slash, no control
-// byte, neither "." nor "..", at most 255 bytes.
-func ValidName(s string) bool {
-	if s == "" || s == "." || s == ".." || len(s) > 255 {
-		return false
+// problem says what is wrong with a tensor taken alone, "" where nothing is.
+func (t *Tensor) problem() string {
+	switch {
+	case !ValidName(t.Name):
+		return Quote(t.Name) + " is no file name"
+	case t.Quant != nil && t.Quant.Weight != "" && !ValidName(t.Quant.Weight):
+		return Quote(t.Quant.Weight) + " is no file name"
 	}
-	for i := range len(s) {
-		if s[i] == '/' || s[i] < ' ' || s[i] == 0x7f {
-			return false
+	if _, ok := Elements(t.Shape); !ok {
+		return fmt.Sprintf("shape %v has 2^63 elements or more", t.Shape)
+	}
+	if size, ok := t.DType.Size(t.Shape); !t.DType.Whole() && (!ok || size != t.Data.Size()) {
+		return fmt.Sprintf("%d bytes do not fit %s of shape %v", t.Data.Size(), t.DType, t.Shape)
+	}
+	return ""
+}
+
+func (m *Model) checkSources() error {
+	names := make(map[string]bool, len(m.Sources))
+	for _, s := range m.Sources {
+		problem := ""
+		switch {
+		case names[s.Name]:
+			problem = "two files would be called source/" + Printable(s.Name)
+		case slices.ContainsFunc(strings.Split(s.Name, "/"), func(part string) bool { return !fileName(part) }):
+			problem = Quote(s.Name) + " is no file name"
 		}
+		for i := range len(s.Name) {
+			if s.Name[i] == '/' && names[s.Name[:i]] {
+				problem = fmt.Sprintf("source/%s would be both a file and a directory", Printable(s.Name[:i]))
+			}
+		}
+		if problem != "" {
+			return &FormatError{File: m.Path, Offset: -1, Problem: problem}
+		}
+		names[s.Name] = true
 	}
-	return true
+	return nil
+}
+
+// ValidName reports whether s can name a file of a view: not empty, no slash, no
+// control byte, neither "." nor "..", at most 255 bytes.
+func ValidName(s string) bool {
+	control := func(c rune) bool { return c < ' ' || c == 0x7f }
+	return fileName(s) && !strings.ContainsFunc(s, control)
+}
+
+// fileName reports whether s can name a file at all, such as one of the model's,
+// which may have any bytes in its name.
+func fileName(s string) bool {
+	return s != "" && s != "." && s != ".." && len(s) <= 255 && !strings.ContainsAny(s, "/\x00")
 }
 
 // Tensor returns the tensor of that name, nil without one.
