@@ -181,12 +181,17 @@ func benchBlocks(r *rand.Rand, d Decoder, src []byte) {
 			block[55] = 0x20 | block[55]&15
 		case d.Name == "MXFP4":
 			block[0] = byte(120 + r.IntN(8))
-		default:
-			for _, f := range d.Fields {
-				if name := map[int]string{2: "F16", 4: "F32"}[f.Width]; f.Count <= 2 && f.Offset != 2 {
-					benchFloats(r, name, block[f.Offset:][:f.Width*f.Count])
-				}
+		case d.Name == "NVFP4":
+			for i := range 4 {
+				block[i] = byte(0x20 + r.IntN(32))
 			}
+		case len(d.Fields) > 0: // the scale comes first; a second number is the minimum, more than two are codes
+			f := d.Fields[0]
+			n := f.Count
+			if n > 2 {
+				n = 1
+			}
+			benchFloats(r, map[int]string{2: "F16", 4: "F32"}[f.Width], block[f.Offset:][:f.Width*n])
 		}
 	}
 }
