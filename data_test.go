@@ -1,0 +1,107 @@
+package tensorfs
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+func TestClipRange(t *testing.T) {
+	for _, test := range []struct {
+		size, off int64
+		p, n      int
+		err       error
+	}{
+		{10, 0, 4, 4, nil}, {10, 6, 4, 4, nil}, {10, 7, 4, 3, io.EOF}, {10, 10, 4, 0, io.EOF}, {10, 11, 4, 0, io.EOF},
+		{10, 1 << 62, 4, 0, io.EOF}, {10, 0, 0, 0, nil}, {10, 10, 0, 0, io.EOF}, {0, 0, 4, 0, io.EOF}, {1<<63 - 1, 1<<63 - 3, 4, 2, io.EOF},
+	} {
+		if n, err := ClipRange(test.size, make([]byte, test.p), test.off); n != test.n || err != test.err {
+			t.Errorf("%+v: %d, %v", test, n, err)
+		}
+	}
+	if n, err := ClipRange(10, make([]byte, 4), -1); n != 0 || err == nil || err == io.EOF {
+		t.Errorf("before the start: %d, %v", n, err)
+	}
+}
+
+func TestCheckRange(t *testing.T) {
+	d := strings.NewReader("0123456789")
+	for _, r := range [][2]int64{{0, 0}, {0, 10}, {10, 0}, {3, 7}} {
+		if err := CheckRange(d, r[0], r[1]); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, r := range [][2]int64{{0, 11}, {10, 1}, {11, 0}, {-1, 1}, {1, -1}, {1, 1<<63 - 1}, {1<<63 - 1, 1}, {-1 << 63, 1 << 62}} {
+		if err := CheckRange(d, r[0], r[1]); err == nil {
+			t.Errorf("%v is inside", r)
+		}
+	}
+}
+
+// scripted is Data that answers as it is told.
+type scripted struct {
+	n   int
+	err error
+}
+
+func (s scripted) Size() int64                           { return 100 }
+func (s scripted) ReadAt(p []byte, _ int64) (int, error) { return min(s.n, len(p)), s.err }
+
+func TestReadFull(t *testing.T) {
+	broken := errors.New("broken")
+	for _, test := range []struct {
+		d    scripted
+		want error
+	}{
+		{scripted{8, nil}, nil},
+		{scripted{8, io.EOF}, nil},
+		{scripted{8, broken}, nil},
+		{scripted{7, nil}, io.ErrUnexpectedEOF},
+		{scripted{7, io.EOF}, io.ErrUnexpectedEOF},
+		{scripted{7, broken}, broken},
+	} {
+		if err := ReadFull(test.d, make([]byte, 8), 0); err != test.want {
+			t.Errorf("%+v: %v", test.d, err)
+		}
+	}
+}
+
+func TestView(t *testing.T) {
+	text := []byte("0123456789")
+	for off := range int64(11) {
+		for n := range 11 - off {
+			called := false
+			err := View(bytes.NewReader(text), off, n, func(b []byte) error {
+				called = true
+				if string(b) != string(text[off:off+n]) {
+					t.Errorf("%d+%d: %q", off, n, b)
+				}
+				return nil
+			})
+			if err != nil || !called {
+				t.Errorf("%d+%d: %v", off, n, err)
+			}
+		}
+	}
+	never := func([]byte) error { t.Error("called without bytes"); return nil }
+	if err := View(bytes.NewReader(text), 5, 6, never); err == nil {
+		t.Error("a view beyond the end")
+	}
+	broken := errors.New("broken")
+	if err := View(scripted{3, broken}, 0, 8, never); err != broken {
+		t.Error(err)
+	}
+	if err := View(bytes.NewReader(text), 0, 10, func([]byte) error { return broken }); err != broken {
+		t.Error(err)
+	}
+	if Extents(scripted{}) != nil {
+		t.Error("extents of Data without files")
+	}
+	Drop(scripted{}, 0, 1) // does nothing
+	if err := iotest.TestReader(io.NewSectionReader(bytes.NewReader(text), 0, 10), text); err != nil {
+		t.Error(err)
+	}
+}
