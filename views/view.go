@@ -1,6 +1,10 @@
 package views
 
-import "github.com/tensorfs/tensorfs"
+import (
+	"sync"
+
+	"github.com/tensorfs/tensorfs"
+)
 
 // View is one way to see a model's tensors.
 type View struct {
@@ -43,10 +47,14 @@ type Built struct {
 // m does.
 func Build(m *tensorfs.Model, opts Options) []Built {
 	built := make([]Built, len(All))
+	var wg sync.WaitGroup
 	for i, v := range All {
-		ts, absent := v.Make(m.Tensors, opts)
-		built[i] = Built{v.Name, ts, absent}
+		wg.Go(func() {
+			ts, absent := v.Make(m.Tensors, opts)
+			built[i] = Built{v.Name, ts, absent}
+		})
 	}
+	wg.Wait()
 	return built
 }
 
