@@ -2,15 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"strconv"
+	"syscall"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs/fs"
-	"golang.org/x/sys/unix"
 )
 
 type statusOptions struct{ json bool }
@@ -23,19 +22,21 @@ func statusCommand() *cobra.Command {
 		Long: `status lists the tensorfs mounts of this machine with the process that serves
 each. A mount is healthy when its server answers; one that does not was left
 behind by a killed server: mounting there again or tensorfs umount cleans it up.
-Mounts of other users do not say who serves them (pid 0).`,
+Mounts of other users do not say who serves them (pid 0). With --hot it lists the
+files that are in memory.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.OutOrStdout()) },
 	}
-	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: mountpoint, model, pid, healthy")
+	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: mountpoint, model, pid, healthy, hot")
 	return c
 }
 
 type mountStatus struct {
-	Mountpoint string `json:"mountpoint"`
-	Model      string `json:"model"`
-	PID        int    `json:"pid"`
-	Healthy    bool   `json:"healthy"`
+	Mountpoint string        `json:"mountpoint"`
+	Model      string        `json:"model"`
+	PID        int           `json:"pid"`
+	Healthy    bool          `json:"healthy"`
+	Hot        *fs.HotStatus `json:"hot,omitempty"`
 }
 
 func (o *statusOptions) run(stdout io.Writer) error {
@@ -45,8 +46,9 @@ func (o *statusOptions) run(stdout io.Writer) error {
 	}
 	list := make([]mountStatus, len(mounts))
 	for i, m := range mounts {
-		pid, healthy := askServer(m.Mountpoint)
-		list[i] = mountStatus{m.Mountpoint, m.Source, pid, healthy}
+		s, err := m.Status()
+		// EACCES is somebody else's mount: alive, and none of our business.
+		list[i] = mountStatus{m.Mountpoint, m.Source, s.PID, err == nil || errors.Is(err, syscall.EACCES), s.Hot}
 	}
 	if o.json {
 		e := json.NewEncoder(stdout)
@@ -62,33 +64,20 @@ func (o *statusOptions) run(stdout io.Writer) error {
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", m.PID, health, printablePath(m.Mountpoint), printablePath(m.Model))
 	}
-	return w.Flush()
-}
-
-// answerTime is how long a healthy server may take to say who it is.
-const answerTime = 2 * time.Second
-
-// askServer asks the server of a mount for its process id. A mount whose server
-// is stuck must not hang the command, so the question is left behind.
-func askServer(mountpoint string) (pid int, healthy bool) {
-	answer := make(chan int, 1)
-	go func() {
-		var b [32]byte
-		n, err := unix.Getxattr(mountpoint, "user.tensorfs.pid", b[:])
-		switch {
-		case err == unix.EACCES: // somebody else's mount: alive, and none of our business
-			answer <- 0
-		case err != nil:
-			answer <- -1
-		default:
-			pid, _ := strconv.Atoi(string(b[:n]))
-			answer <- pid
-		}
-	}()
-	select {
-	case pid = <-answer:
-		return max(pid, 0), pid >= 0
-	case <-time.After(answerTime):
-		return 0, false
+	if err := w.Flush(); err != nil {
+		return err
 	}
+	for _, m := range list {
+		if m.Hot == nil {
+			continue
+		}
+		fmt.Fprintf(stdout, "\n%s: %s of %s hot\n", printablePath(m.Mountpoint), size(m.Hot.Used), size(m.Hot.Budget))
+		for _, f := range m.Hot.Files {
+			fmt.Fprintf(stdout, "  %10s  open %d  %s\n", size(f.Bytes), f.Open, f.Path)
+		}
+		if m.Hot.Omitted > 0 {
+			fmt.Fprintf(stdout, "  and %d more\n", m.Hot.Omitted)
+		}
+	}
+	return nil
 }
