@@ -39,7 +39,7 @@ func newConfig(root jsonobj.Object) *modelConfig {
 	return c
 }
 
-func (c *modelConfig) quantised() bool { return c != nil && len(c.quant.Keys()) > 0 }
+func (c *modelConfig) quantised() bool { return c != nil && c.quant.Len() > 0 }
 
 // params returns the parameters of a module by its path: an entry of its own
 // inherits nothing from the rest.

@@ -1,151 +1,170 @@
 package jsonobj
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"io"
+	"hash/maphash"
 	"iter"
-	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tensorfs/tensorfs"
 )
 
 // Object is a JSON object, for one goroutine. The zero value has no keys.
-type Object struct {
-	keys   []string // unique, in the order of the text
-	values map[string]jsontext.Value
-	parsed map[string]Object // objects under keys that somebody asked for
+type Object struct{ table *table }
+
+// table knows where in an object's text its members are. It has a few bytes for
+// each, which is why it is no map: a hostile text of some megabytes has a
+// million.
+type table struct {
+	text    string
+	entries []entry          // with unique keys, in the order of the text
+	slots   []int32          // hash of a key to 1 + place in entries, open addressing; nil for few entries
+	parsed  map[int32]Object // by place: those that somebody asked for
 }
 
-// Parse parses a text that is one object. The object refers to the text.
-func Parse(text []byte) (Object, error) { return parse(plain(text)) }
+// few is how many entries are looked through instead of hashed.
+const few = 8
 
-func parse(text []byte) (Object, error) {
-	o := Object{values: make(map[string]jsontext.Value), parsed: make(map[string]Object)}
-	d := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true))
-	t, err := d.ReadToken()
-	if err != nil {
-		return o, reword(err)
+var seed = maphash.MakeSeed()
+
+func newObject(text string) Object {
+	n := 0
+	for range members(text) {
+		n++
 	}
-	if t.Kind() != '{' {
-		return o, errors.New("it is no JSON object")
+	if n == 0 {
+		return Object{}
 	}
-	for d.PeekKind() != '}' {
-		k, err := d.ReadValue()
-		if err != nil {
-			return o, reword(err)
+	t := &table{text: text, entries: make([]entry, 0, n)}
+	if n > few {
+		size := 1
+		for size < 2*n {
+			size *= 2
 		}
-		key := unquote(k)
-		v, err := d.ReadValue()
-		if err != nil {
-			return o, reword(err)
+		t.slots = make([]int32, size)
+	}
+	for e := range members(text) {
+		place, slot := t.find(e.keyOf(text))
+		if place >= 0 {
+			t.entries[place].value, t.entries[place].valueEnd = e.value, e.valueEnd
+			continue
 		}
-		if _, ok := o.values[key]; !ok {
-			o.keys = append(o.keys, key)
+		t.entries = append(t.entries, e)
+		if t.slots != nil {
+			t.slots[slot] = int32(len(t.entries))
 		}
-		end := d.InputOffset() // the decoder's own slice is not ours to keep
-		o.values[key] = text[end-int64(len(v)) : end]
 	}
-	if _, err := d.ReadToken(); err != nil {
-		return o, reword(err)
-	}
-	if _, err := d.ReadToken(); err != io.EOF {
-		return o, errors.New("something follows its JSON object")
-	}
-	return o, nil
+	return Object{t}
 }
 
-// reword makes one line of an error of the decoder.
-func reword(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("its JSON text is cut off")
-	}
-	var s *jsontext.SyntacticError
-	if errors.As(err, &s) {
-		return errors.New("it is no JSON: " + strings.TrimPrefix(s.Err.Error(), "jsontext: "))
-	}
-	return err
+// keyOf returns the key of an entry of that text.
+func (e entry) keyOf(text string) string { return unquote(text[e.key:e.keyEnd]) }
+
+// hasKey reports whether an entry of that text has that key. An escape is up to
+// six times as long as what it stands for, so most keys need no decoding.
+func (e entry) hasKey(text, key string) bool {
+	n := int(e.keyEnd-e.key) - len(`""`)
+	return n >= len(key) && n <= 6*len(key) && e.keyOf(text) == key
 }
 
-// specials are numbers that Python writes into JSON although JSON has none.
-var specials = []string{"NaN", "-Infinity", "Infinity"}
-
-// plain puts quotes around the specials that stand outside strings.
-func plain(b []byte) []byte {
-	if !bytes.Contains(b, []byte("NaN")) && !bytes.Contains(b, []byte("Infinity")) {
-		return b
-	}
-	out := make([]byte, 0, len(b)+64)
-	quoted := false
-next:
-	for i := 0; i < len(b); i++ {
-		if !quoted {
-			for _, s := range specials {
-				if bytes.HasPrefix(b[i:], []byte(s)) {
-					out = append(append(append(out, '"'), s...), '"')
-					i += len(s) - 1
-					continue next
-				}
+// find returns the place of a key in entries, or -1 and the slot that is free
+// for it.
+func (t *table) find(key string) (place int32, slot int) {
+	if t.slots == nil {
+		for i, e := range t.entries {
+			if e.hasKey(t.text, key) {
+				return int32(i), 0
 			}
 		}
-		out = append(out, b[i])
-		switch {
-		case b[i] == '"':
-			quoted = !quoted
-		case b[i] == '\\' && quoted && i+1 < len(b):
-			i++
-			out = append(out, b[i])
+		return -1, 0
+	}
+	mask := len(t.slots) - 1
+	for slot = int(maphash.String(seed, key)) & mask; t.slots[slot] != 0; slot = (slot + 1) & mask {
+		place = t.slots[slot] - 1
+		if t.entries[place].hasKey(t.text, key) {
+			return place, slot
 		}
 	}
-	return out
+	return -1, slot
 }
 
-// unquote returns the string that a valid JSON string stands for.
-func unquote(v jsontext.Value) string {
-	b, _ := jsontext.AppendUnquote(nil, v)
-	return string(b)
+// Len returns the number of keys.
+func (o Object) Len() int {
+	if o.table == nil {
+		return 0
+	}
+	return len(o.table.entries)
 }
 
-// Keys returns the keys in the order of the text.
-func (o Object) Keys() []string { return o.keys }
+// All returns keys and values in the order of the text.
+func (o Object) All() iter.Seq2[string, Raw] {
+	return func(yield func(string, Raw) bool) {
+		if o.table == nil {
+			return
+		}
+		for _, e := range o.table.entries {
+			if !yield(e.keyOf(o.table.text), Raw{o.table.text[e.value:e.valueEnd]}) {
+				return
+			}
+		}
+	}
+}
+
+// Raw returns the value under a key.
+func (o Object) Raw(key string) Raw {
+	if o.table == nil {
+		return Raw{}
+	}
+	place, _ := o.table.find(key)
+	if place < 0 {
+		return Raw{}
+	}
+	e := o.table.entries[place]
+	return Raw{o.table.text[e.value:e.valueEnd]}
+}
+
+// Has reports whether there is a value under a key that is not null.
+func (o Object) Has(key string) bool {
+	k := o.Raw(key).Kind()
+	return k != 0 && k != 'n'
+}
 
 // Value returns the value under a key, decoded as [Object.Lookup] does; nil
 // without one and for null.
 func (o Object) Value(key string) any {
-	v, ok := o.values[key]
-	if !ok || v.Kind() == 'n' {
+	switch v := o.Raw(key); v.Kind() {
+	case 0, 'n':
 		return nil
-	}
-	if v.Kind() != '[' {
+	case '[':
+		return newArray(v.text, decoded)
+	default:
 		return decoded(v)
 	}
-	values := []any{}
-	for e := range list(v) {
-		values = append(values, decoded(e))
-	}
-	return values
 }
 
 // Object returns the object under a key; it has no keys where there is none.
 func (o Object) Object(key string) Object {
-	v, ok := o.values[key]
-	if !ok || v.Kind() != '{' {
+	if o.table == nil {
 		return Object{}
 	}
-	sub, ok := o.parsed[key]
+	place, _ := o.table.find(key)
+	if place < 0 {
+		return Object{}
+	}
+	sub, ok := o.table.parsed[place]
 	if !ok {
-		sub, _ = parse(v) // a part of valid text
-		o.parsed[key] = sub
+		e := o.table.entries[place]
+		sub = Raw{o.table.text[e.value:e.valueEnd]}.Object()
+		if o.table.parsed == nil {
+			o.table.parsed = make(map[int32]Object)
+		}
+		o.table.parsed[place] = sub
 	}
 	return sub
 }
 
 // Lookup returns a value by its path with dots. Numbers are json.Number, arrays
-// []any, and objects and arrays inside of arrays their compact text; null is as
-// if absent.
+// [tensorfs.Array], and objects, and arrays inside of arrays, their compact text;
+// null is as if absent.
 func (o Object) Lookup(path string) (any, bool) {
 	key, rest, nested := strings.Cut(path, ".")
 	if nested {
@@ -158,15 +177,10 @@ func (o Object) Lookup(path string) (any, bool) {
 // Meta appends the object's entries as metadata, their keys behind prefix:
 // scalars as what they are, arrays as [tensorfs.Array], objects as text.
 func (o Object) Meta(dst []tensorfs.Meta, prefix string) []tensorfs.Meta {
-	for _, k := range o.keys {
-		v := o.values[k]
+	for k, v := range o.All() {
 		var value any
 		if v.Kind() == '[' {
-			a := array{text: v}
-			for range list(v) {
-				a.n++
-			}
-			value = a
+			value = newArray(v.text, scalar)
 		} else {
 			value = scalar(v)
 		}
@@ -174,76 +188,3 @@ func (o Object) Meta(dst []tensorfs.Meta, prefix string) []tensorfs.Meta {
 	}
 	return dst
 }
-
-// decoded is scalar with numbers as they are written.
-func decoded(v jsontext.Value) any {
-	if v.Kind() == '0' {
-		return json.Number(v)
-	}
-	return scalar(v)
-}
-
-// scalar returns strings, booleans and numbers natively and all else as compact
-// text. So are numbers that no native type holds.
-func scalar(v jsontext.Value) any {
-	switch v.Kind() {
-	case '"':
-		return unquote(v)
-	case 't', 'f':
-		return v.Kind() == 't'
-	case '0':
-		s := string(v)
-		if n, err := strconv.ParseInt(s, 10, 64); err == nil && s != "-0" {
-			return n
-		}
-		if n, err := strconv.ParseUint(s, 10, 64); err == nil {
-			return n
-		}
-		if f, err := strconv.ParseFloat(s, 64); err == nil && strings.ContainsAny(s, ".eE") {
-			return f
-		}
-	}
-	c := v.Clone()
-	if err := c.Compact(); err != nil {
-		return tensorfs.JSON("null") // cannot be: a part of valid text
-	}
-	return tensorfs.JSON(c)
-}
-
-// list returns the elements of a valid JSON array.
-func list(v jsontext.Value) iter.Seq[jsontext.Value] {
-	return func(yield func(jsontext.Value) bool) {
-		d := jsontext.NewDecoder(bytes.NewBuffer(v), jsontext.AllowDuplicateNames(true))
-		if _, err := d.ReadToken(); err != nil {
-			return
-		}
-		for d.PeekKind() != ']' {
-			e, err := d.ReadValue()
-			if err != nil || !yield(e) {
-				return
-			}
-		}
-	}
-}
-
-// array is a JSON array as metadata; nested arrays and objects are text.
-type array struct {
-	text jsontext.Value
-	n    int
-}
-
-// Len returns the number of elements.
-func (a array) Len() int { return a.n }
-
-// Values returns the elements.
-func (a array) Values() iter.Seq[any] {
-	return func(yield func(any) bool) {
-		for v := range list(a.text) {
-			if !yield(scalar(v)) {
-				return
-			}
-		}
-	}
-}
-
-var _ tensorfs.Array = array{}

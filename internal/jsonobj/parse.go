@@ -1,0 +1,113 @@
+package jsonobj
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// MaxKeys bounds the keys at the top of a text, which metadata shows as a file
+// each. Models have a few hundred; objects inside may have any number.
+const MaxKeys = 1 << 14
+
+// maxText bounds a text, so that places in it have 32 bits.
+const maxText = 1 << 30
+
+// SyntaxError says why a text is not one JSON object.
+type SyntaxError struct {
+	Problem string // one line
+	Offset  int64  // byte in the text; negative where there is none to name
+}
+
+// Error returns the problem.
+func (e *SyntaxError) Error() string { return e.Problem }
+
+// Parse parses a text that is one object with at most [MaxKeys] keys. Its error
+// is a [*SyntaxError].
+func Parse(text []byte) (Object, error) {
+	if len(text) > maxText {
+		return Object{}, &SyntaxError{fmt.Sprintf("its %d bytes are too many for JSON that describes a model", len(text)), -1}
+	}
+	clean := plain(text)
+	if err := check(clean); err != nil {
+		if len(clean) != len(text) {
+			err.Offset = -1
+		}
+		return Object{}, err
+	}
+	o := Raw{string(bytes.Trim(clean, space))}.Object()
+	if n := o.Len(); n > MaxKeys {
+		return Object{}, &SyntaxError{fmt.Sprintf("it has %d keys, and descriptions of models have at most %d", n, MaxKeys), -1}
+	}
+	return o, nil
+}
+
+// check returns what keeps a text from being one object. Everything else in this
+// package relies on it.
+func check(text []byte) *SyntaxError {
+	if len(bytes.TrimLeft(text, space)) == 0 {
+		return &SyntaxError{"it is no JSON: the text is empty", -1}
+	}
+	d := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true))
+	v, err := d.ReadValue()
+	if err != nil {
+		return reword(err)
+	}
+	if v.Kind() != '{' {
+		return &SyntaxError{"its top value is not an object", -1}
+	}
+	end := d.InputOffset()
+	if len(bytes.TrimLeft(text[end:], space)) > 0 {
+		return &SyntaxError{"something follows its JSON object", end}
+	}
+	return nil
+}
+
+// reword makes one line of an error of the decoder.
+func reword(err error) *SyntaxError {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return &SyntaxError{"it is no JSON: the text is cut off", -1}
+	}
+	if s, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		return &SyntaxError{"it is no JSON: " + strings.TrimPrefix(s.Err.Error(), "jsontext: "), s.ByteOffset}
+	}
+	return &SyntaxError{"it is no JSON: " + err.Error(), -1}
+}
+
+// specials are numbers that Python writes into JSON although JSON has none.
+var specials = []string{"NaN", "-Infinity", "Infinity"}
+
+// plain puts quotes around the specials that stand outside strings.
+func plain(b []byte) []byte {
+	n := bytes.Count(b, []byte("NaN")) + bytes.Count(b, []byte("Infinity"))
+	if n == 0 {
+		return b
+	}
+	out := make([]byte, 0, len(b)+n*len(`""`))
+	quoted := false
+next:
+	for i := 0; i < len(b); i++ {
+		if !quoted {
+			for _, s := range specials {
+				if b[i] == s[0] && bytes.HasPrefix(b[i:], []byte(s)) {
+					out = append(append(append(out, '"'), s...), '"')
+					i += len(s) - 1
+					continue next
+				}
+			}
+		}
+		out = append(out, b[i])
+		switch {
+		case b[i] == '"':
+			quoted = !quoted
+		case b[i] == '\\' && quoted && i+1 < len(b):
+			i++
+			out = append(out, b[i])
+		}
+	}
+	return out
+}
