@@ -196,6 +196,28 @@ broken line
 	}
 }
 
+func TestMountErrors(t *testing.T) {
+	for err, want := range map[error]string{
+		deviceError(unix.ENOENT):                                    "modprobe fuse",
+		deviceError(unix.EACCES):                                    "run as root",
+		run(exec.Command("sh", "-c", "echo a; echo b >&2; exit 1")): "b",
+		run(exec.Command("false")):                                  "exit status 1",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v, want something of %q", err, want)
+		}
+	}
+	if err := run(exec.Command("sh", "-c", "echo Device or resource busy; exit 1")); !errors.Is(err, syscall.EBUSY) {
+		t.Errorf("%v", err)
+	}
+	if err := run(exec.Command("true")); err != nil {
+		t.Error(err)
+	}
+	if got := escapeOption(`a,b\c`); got != `a\,b\\c` {
+		t.Error(got)
+	}
+}
+
 func TestWideDirectory(t *testing.T) {
 	s := serve(t, "wide", "wide")
 	start := time.Now()
@@ -238,7 +260,7 @@ type holder struct {
 func (s *server) hold(file, how string) *holder {
 	s.t.Helper()
 	cmd := exec.Command(os.Args[0], "hold", s.mountpoint, file, how)
-	cmd.Env = append(os.Environ(), roleEnv+"=client")
+	cmd.Env = childEnv("client")
 	cmd.Stderr = s.log
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -28,6 +28,12 @@ import (
 
 const roleEnv = "TENSORFS_TEST_ROLE"
 
+// childEnv is the environment of a child with a role. A child that was built
+// with the race detector is not to wait a second before it ends.
+func childEnv(role string) []string {
+	return append(os.Environ(), roleEnv+"="+role, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
+}
+
 func TestMain(m *testing.M) {
 	switch os.Getenv(roleEnv) {
 	case "":
@@ -254,7 +260,7 @@ func serveAt(t *testing.T, mountpoint, tree, model string, options ...string) *s
 		s.size = st.Size()
 	}
 	s.cmd = exec.Command(os.Args[0], append([]string{mountpoint, tree, model}, options...)...)
-	s.cmd.Env = append(os.Environ(), roleEnv+"=server")
+	s.cmd.Env = childEnv("server")
 	s.cmd.Stderr = s.log
 	s.stdin, _ = s.cmd.StdinPipe()
 	out, err := s.cmd.StdoutPipe()
@@ -270,6 +276,9 @@ func serveAt(t *testing.T, mountpoint, tree, model string, options ...string) *s
 		close(s.waited)
 	}()
 	t.Cleanup(func() {
+		if strings.Contains(s.log.String(), "DATA RACE") {
+			t.Error("a data race in the server")
+		}
 		if t.Failed() {
 			t.Logf("server's log:\n%s", s.log)
 		}
@@ -339,7 +348,7 @@ func runClient(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
-	cmd.Env = append(os.Environ(), roleEnv+"=client")
+	cmd.Env = childEnv("client")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"fmt"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -36,7 +37,7 @@ func newRawFS(tree Dir, opts Options) (*rawFS, error) {
 	opts.setDefaults()
 	t, err := newNodes(tree)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cannot serve this tree: %w", err)
 	}
 	f := &rawFS{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),

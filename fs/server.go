@@ -40,7 +40,7 @@ func Mount(tree Dir, mountpoint string, opts Options) (*Server, error) {
 	}
 	raw, err := newRawFS(tree, opts)
 	if err != nil {
-		return nil, fmt.Errorf("cannot serve this tree: %w", err)
+		return nil, err
 	}
 	mountpoint, err = filepath.Abs(mountpoint)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Command readbench measures reads through a mount: two ways of serving the same
 // tensor, read in turn by a process of its own, pass after pass in one run.
 //
-//	readbench [-mib 256] [-passes 9] [-type Q4_K] [-view f16] [-how read|pread128k|mmap|random] CONFIG CONFIG
+//	readbench [-mib 256] [-passes 9] [-type Q4_K] [-view f16] [-how read|read128k|mmap|direct|random|random4k|strided|tworeaders] CONFIG CONFIG
 //
 // A CONFIG is a comma-separated list of options of the mount (see the table
 // options). Before every pass the pages of the mounted file are dropped, so that
@@ -21,6 +21,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,6 +59,11 @@ var options = map[string]func(o *fs.Options, value string) error{
 	"hot": func(o *fs.Options, v string) (err error) {
 		o.Hot, err = strconv.ParseInt(v, 10, 64)
 		o.Hot <<= 20
+		return err
+	},
+	"mem": func(_ *fs.Options, v string) error {
+		mib, err := strconv.ParseInt(v, 10, 64)
+		debug.SetMemoryLimit(mib << 20)
 		return err
 	},
 	"drop": func(o *fs.Options, _ string) error { o.DropBehind = true; return nil },
@@ -152,6 +158,7 @@ var hows = map[string]func(f *os.File, size int64) (int64, error){
 	"read":       func(f *os.File, size int64) (int64, error) { return sequential(f, 1<<20) },
 	"read128k":   func(f *os.File, size int64) (int64, error) { return sequential(f, 128<<10) },
 	"mmap":       mapped,
+	"direct":     func(f *os.File, _ int64) (int64, error) { return direct(f.Name(), 1<<20) },
 	"random":     func(f *os.File, size int64) (int64, error) { return random(f, size, 64<<10) },
 	"random4k":   func(f *os.File, size int64) (int64, error) { return random(f, size, 4<<10) },
 	"strided":    strided,
@@ -160,6 +167,28 @@ var hows = map[string]func(f *os.File, size int64) (int64, error){
 
 func sequential(f *os.File, n int) (int64, error) {
 	buf := make([]byte, n)
+	total := int64(0)
+	for {
+		n, err := unix.Pread(int(f.Fd()), buf, total)
+		total += int64(n)
+		if n == 0 || err != nil {
+			return total, err
+		}
+	}
+}
+
+// direct reads with O_DIRECT: one request at a time, none ahead.
+func direct(path string, n int) (int64, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECT, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	buf, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON) // page-aligned
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Munmap(buf)
 	total := int64(0)
 	for {
 		n, err := unix.Pread(int(f.Fd()), buf, total)
