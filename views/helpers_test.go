@@ -90,9 +90,9 @@ func checkData(t *testing.T, d tensorfs.Data, want []byte) {
 	}
 	var lengths []int
 	for n := range len(want) + 3 {
-		// The odd ones of long data are primes and their like: no pattern of
-		// blocks repeats with them.
-		if len(want) <= 200 || n < 4 || n > len(want)-2 || n%63 < 2 || n%97 == 0 {
+		// Of long data: the shortest, the longest, those around blocks of 64 and
+		// 512 bytes, and some that no pattern of blocks repeats with.
+		if len(want) <= 200 || n < 3 || n > len(want)-2 || n%512 < 2 || n == 63 || n == 65 || n%197 == 0 {
 			lengths = append(lengths, n)
 		}
 	}

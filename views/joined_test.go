@@ -1,0 +1,204 @@
+package views
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+func TestJoined(t *testing.T) {
+	for _, test := range []struct {
+		rounds int
+		sizes  []int // per round
+	}{
+		{1, []int{5}}, {1, []int{3, 4}}, {1, []int{1, 1, 1}}, {1, []int{0, 3, 0, 0, 2, 0}}, {1, []int{0, 0}}, {1, []int{0}},
+		{2, []int{3, 4}}, {3, []int{1, 5, 2}}, {4, []int{0, 2, 0}}, {5, []int{1, 1}}, {3, []int{0, 0}}, {7, []int{3}}, {0, []int{0, 0}},
+	} {
+		t.Run(fmt.Sprint(test.rounds, test.sizes), func(t *testing.T) {
+			var mem, dull []tensorfs.Data
+			parts := make([][]byte, len(test.sizes))
+			var want []byte
+			for i, n := range test.sizes {
+				parts[i] = random(uint64(i), n*test.rounds)
+				mem = append(mem, mapped(t, fmt.Sprint("file", i), parts[i]))
+				dull = append(dull, plain(parts[i]))
+			}
+			var where []string // of each byte
+			for round := range test.rounds {
+				for i, n := range test.sizes {
+					want = append(want, parts[i][round*n:][:n]...)
+					for at := range n {
+						where = append(where, fmt.Sprintf("file%d:%d", i, 9+round*n+at))
+					}
+				}
+			}
+			d := interleave(int64(test.rounds), mem...)
+			checkData(t, d, want)
+			if _, ok := d.(tensorfs.Slicer); !ok {
+				t.Error("mapped parts cannot be sliced")
+			}
+			checkExtents(t, d, where)
+			d = interleave(int64(test.rounds), dull...)
+			checkData(t, d, want)
+			if _, ok := d.(tensorfs.Slicer); ok {
+				t.Error("parts that are not mapped can be sliced")
+			}
+			if tensorfs.Extents(d) != nil {
+				t.Error("parts of no file have extents")
+			}
+			mixed := slices.Clone(mem)
+			mixed[0] = dull[0]
+			d = interleave(int64(test.rounds), mixed...)
+			checkData(t, d, want)
+			if len(parts[0]) > 0 && tensorfs.Extents(d) != nil {
+				t.Error("a part of no file has extents")
+			}
+			if test.rounds == 1 {
+				checkData(t, concat(mem...), want)
+			}
+		})
+	}
+}
+
+// checkExtents holds d's extents to the file and place of each of its bytes.
+func checkExtents(t *testing.T, d tensorfs.Data, where []string) {
+	t.Helper()
+	var got []string
+	extents := tensorfs.Extents(d)
+	for i, e := range extents {
+		if e.Bytes <= 0 || i > 0 && e.File == extents[i-1].File && e.Offset == extents[i-1].Offset+extents[i-1].Bytes {
+			t.Errorf("extents %v are not the fewest", extents)
+		}
+		for at := range e.Bytes {
+			got = append(got, fmt.Sprintf("%s:%d", e.File, e.Offset+at))
+		}
+	}
+	if !slices.Equal(got, where) {
+		t.Errorf("extents %v, want %v", got, where)
+	}
+}
+
+func TestJoinedNested(t *testing.T) {
+	b := random(1, 60)
+	s := mapped(t, "file", b)
+	d := concat(slice(s, 0, 10), interleave(2, slice(s, 10, 8), slice(s, 18, 4)), slice(s, 22, 5))
+	want := slices.Concat(b[:14], b[18:20], b[14:18], b[20:27])
+	checkData(t, d, want)
+	if got := tensorfs.Extents(d); len(got) != 4 || got[0].Bytes != 14 || got[3].Bytes != 7 {
+		t.Errorf("extents %v", got)
+	}
+	checkData(t, slice(d, 7, 15), want[7:22])
+	if got := tensorfs.Extents(slice(d, 7, 15)); len(got) != 4 || got[0] != (tensorfs.Extent{File: "file", Offset: 16, Bytes: 7}) {
+		t.Errorf("extents %v", got)
+	}
+}
+
+func TestJoinedBroken(t *testing.T) {
+	a, b := random(1, 10), random(2, 10)
+	d := interleave(2, plain(a), broken{plain(b), 7})
+	want := slices.Concat(a[:5], b[:5], a[5:], b[5:])
+	p := make([]byte, 20)
+	n, err := d.ReadAt(p, 0)
+	if err != errBroken || n < 15 || n > 17 || !bytes.Equal(p[:n], want[:n]) {
+		t.Errorf("%d, %v", n, err)
+	}
+	if n, err := d.ReadAt(p[:17], 0); n != 17 || err != nil {
+		t.Errorf("in front: %d, %v", n, err)
+	}
+	short := concat(plain(a), liar{10})
+	if n, err := short.ReadAt(p, 0); n != 10 || err != io.ErrUnexpectedEOF {
+		t.Errorf("a part that ends early: %d, %v", n, err)
+	}
+}
+
+// liar is Data that claims bytes and has none.
+type liar struct{ size int64 }
+
+func (l liar) Size() int64                       { return l.size }
+func (l liar) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
+
+// TestJoinedHostile holds that shapes of a hostile file cost nothing.
+func TestJoinedHostile(t *testing.T) {
+	empty := mapped(t, "file", nil)
+	for _, d := range []tensorfs.Data{
+		interleave(1<<40, empty, empty),
+		interleave(math.MaxInt64, empty),
+		interleave(1<<40, plain(nil), plain(nil)),
+		interleave(0, plain(nil)),
+	} {
+		checkData(t, d, nil)
+		if e := tensorfs.Extents(d); e != nil {
+			t.Errorf("extents %v", e)
+		}
+	}
+	// Far out in something huge.
+	d := interleave(1<<40, liar{1 << 41}, liar{3 << 40}, liar{1 << 60})
+	if want := int64(1<<41 + 3<<40 + 1<<60); d.Size() != want {
+		t.Errorf("size %d, want %d", d.Size(), want)
+	}
+	if n, err := d.ReadAt(make([]byte, 10), d.Size()-5); n != 0 || err != io.ErrUnexpectedEOF {
+		t.Errorf("%d, %v", n, err)
+	}
+	if n, err := d.ReadAt(make([]byte, 10), math.MaxInt64); n != 0 || err != io.EOF {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
+// TestJoinedManyExtents holds that nobody gets a list of a million places.
+func TestJoinedManyExtents(t *testing.T) {
+	s := mapped(t, "file", make([]byte, 4*maxExtents))
+	for _, test := range []struct {
+		rounds int64
+		want   int
+	}{{maxExtents / 2, maxExtents}, {maxExtents, 0}, {2 * maxExtents, 0}} {
+		a, b := slice(s, 0, test.rounds*2), slice(s, 2*maxExtents-test.rounds, test.rounds)
+		if test.rounds > maxExtents {
+			a, b = slice(s, 0, test.rounds), slice(s, test.rounds, test.rounds)
+		}
+		if got := tensorfs.Extents(interleave(test.rounds, a, b)); len(got) != test.want {
+			t.Errorf("%d rounds have %d extents, want %d", test.rounds, len(got), test.want)
+		}
+	}
+}
+
+func TestJoinedDrop(t *testing.T) {
+	var a, b [][2]int64
+	d := interleave(2, dropped{plain(make([]byte, 10)), &a}, dropped{plain(make([]byte, 6)), &b})
+	tensorfs.Drop(d, 2, 9) // 2..5 of a, 0..3 of b, 5..8 of a
+	if fmt.Sprint(a, b) != "[[2 3] [5 3]] [[0 3]]" {
+		t.Errorf("dropped %v and %v", a, b)
+	}
+}
+
+// TestJoinedAllocates holds that reading mapped parts allocates nothing.
+func TestJoinedAllocates(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector makes sync.Pool forget")
+	}
+	s := mapped(t, "file", random(1, 3000))
+	p := make([]byte, 3000)
+	var mem [][]byte
+	for name, d := range map[string]tensorfs.Data{
+		"span":       slice(s, 5, 2000),
+		"concat":     concat(slice(s, 0, 1000), slice(s, 2000, 1000)),
+		"interleave": interleave(10, slice(s, 0, 1000), slice(s, 1000, 2000)),
+	} {
+		if n := testing.AllocsPerRun(50, func() {
+			var err error
+			if _, err = d.ReadAt(p[:d.Size()-7], 3); err != nil {
+				t.Fatal(err)
+			}
+			if mem, err = d.(tensorfs.Slicer).Slices(mem[:0], 1, d.Size()-2); err != nil {
+				t.Fatal(err)
+			}
+			tensorfs.Drop(d, 0, d.Size())
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
