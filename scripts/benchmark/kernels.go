@@ -1,0 +1,119 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// decoding is what the benchmark of package kernel says of one type and
+// implementation.
+type decoding struct{ perNS, memcpy float64 }
+
+// mostMemcpy is the aim for decoding: it takes at most so much longer than
+// copying the same halves, or as much longer as there are more bytes to load.
+const mostMemcpy = 1.5
+
+// kernels runs the benchmark of package kernel and puts its lines in a table.
+func (b *bench) kernels() error {
+	if _, err := exec.LookPath("go"); err != nil {
+		b.say("  left out: %v", err)
+		return nil
+	}
+	duration := "100ms"
+	if b.quick {
+		duration = "20ms"
+	}
+	cmd := b.command("go", "test", "-run", "^$", "-bench", "Decode", "-benchtime", duration, "./views/kernel")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	var types, implementations []string
+	results := make(map[string]map[string]decoding)
+	for in := bufio.NewScanner(strings.NewReader(string(out))); in.Scan(); {
+		name, implementation, d, ok := parseDecoding(in.Text())
+		if !ok {
+			continue
+		}
+		if results[name] == nil {
+			types = append(types, name)
+			results[name] = make(map[string]decoding)
+		}
+		if !slices.Contains(implementations, implementation) {
+			implementations = append(implementations, implementation)
+		}
+		results[name][implementation] = d
+	}
+	fmt.Fprint(b.out, "\n### Decoding\n")
+	head := []string{"type"}
+	for _, i := range implementations {
+		head = append(head, i+", elements/ns", i+", times memcpy")
+	}
+	rows := [][]string{append(head, "fastest, GB/s of f16", "aim, times memcpy", "met")}
+	for _, name := range types {
+		row, fastest := []string{name}, decoding{}
+		for _, i := range implementations {
+			d, ok := results[name][i]
+			if !ok {
+				row = append(row, "", "")
+				continue
+			}
+			row = append(row, fmt.Sprintf("%.2f", d.perNS), fmt.Sprintf("%.2f", d.memcpy))
+			if d.perNS > fastest.perNS {
+				fastest = d
+			}
+		}
+		aim := aimFor(name)
+		rows = append(rows, append(row, fmt.Sprintf("%.1f", 2*fastest.perNS), fmt.Sprintf("at most %.1f", aim), verdict(fastest.memcpy < aim+0.05)))
+	}
+	b.table(rows)
+	return nil
+}
+
+// parseDecoding reads a line like
+//
+//	BenchmarkDecode/Q4_K/avx2-2  1393  39329 ns/op  26661 MB/s  13.33 el/ns  0.9122 x-memcpy  0 B/op
+func parseDecoding(line string) (name, implementation string, d decoding, ok bool) {
+	f := strings.Fields(line)
+	if len(f) < 2 || !strings.HasPrefix(f[0], "BenchmarkDecode") {
+		return "", "", d, false
+	}
+	title := strings.TrimPrefix(f[0], "BenchmarkDecode")
+	if i := strings.LastIndexByte(title, '-'); i >= 0 { // the number of processors
+		title = title[:i]
+	}
+	at := strings.LastIndexByte(title, '/')
+	if at < 0 {
+		return "", "", d, false
+	}
+	name, implementation = strings.ReplaceAll(strings.Trim(title[:at], "/"), "/", " "), title[at+1:]
+	for i := 1; i < len(f); i++ {
+		value, err := strconv.ParseFloat(f[i-1], 64)
+		switch {
+		case err != nil:
+		case f[i] == "el/ns":
+			d.perNS = value
+		case f[i] == "x-memcpy":
+			d.memcpy = value
+		}
+	}
+	return name, implementation, d, d.perNS > 0 && d.memcpy > 0
+}
+
+// aimFor returns what decoding a type should take, relative to memcpy.
+func aimFor(name string) float64 {
+	for _, d := range []tensorfs.DType{tensorfs.F32, tensorfs.F64} {
+		if elems, bytes := d.Block(); d.String() == name {
+			return max(mostMemcpy, float64(bytes)/float64(2*elems))
+		}
+	}
+	return mostMemcpy
+}
