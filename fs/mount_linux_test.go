@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -635,6 +636,70 @@ func TestMemory(t *testing.T) {
 	t.Logf("RssAnon %d KiB", rss)
 	if rss > 64<<10 {
 		t.Errorf("the server takes %d KiB", rss)
+	}
+}
+
+// resident returns the share of a file's pages that stand in the page cache.
+func resident(t *testing.T, path string) float64 {
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := unix.Mmap(int(f.Fd()), 0, int(st.Size()), unix.PROT_NONE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(m)
+	pages := make([]byte, (len(m)+4095)/4096)
+	if _, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&m[0])), uintptr(len(m)), uintptr(unsafe.Pointer(&pages[0]))); errno != 0 {
+		t.Fatal(errno)
+	}
+	in := 0
+	for _, p := range pages {
+		in += int(p & 1)
+	}
+	return float64(in) / float64(len(pages))
+}
+
+// TestDropBehind: the model's pages go when a reader is done with them.
+func TestDropBehind(t *testing.T) {
+	model := newModel(t, 100<<20)
+	var sf unix.Statfs_t
+	if err := unix.Statfs(model, &sf); err != nil {
+		t.Fatal(err)
+	}
+	if sf.Type == unix.TMPFS_MAGIC {
+		t.Skip("NOT TESTED: the pages of files on tmpfs cannot be dropped; set TMPDIR to a disk")
+	}
+	f, err := os.OpenFile(model, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil { // dirty pages cannot be dropped
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		file     string
+		options  []string
+		min, max float64
+	}{
+		{"f16/f.large", nil, 0.95, 1},
+		{"f16/f.large", []string{"drop="}, 0, 0.15},
+		{"raw/f.large", []string{"drop="}, 0, 0.15},
+	} {
+		s := serve(t, "model", model, c.options...)
+		s.run("stream", s.mountpoint, c.file, "1")
+		if got := resident(t, model); got < c.min || got > c.max {
+			t.Errorf("%s, options %q: %.2f of the model is in the page cache", c.file, c.options, got)
+		}
+		if got := s.ask("unmount"); got != "ok" {
+			t.Fatal(got)
+		}
 	}
 }
 

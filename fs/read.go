@@ -63,7 +63,12 @@ func (f *rawFS) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadR
 	}
 	if f.opts.DropBehind {
 		if from, to := f.streams.read(in.NodeId, int64(in.Offset), int64(res.Size()), e.Data.Size()); from < to {
-			tensorfs.Drop(e.Data, from, to-from)
+			drop := func() { tensorfs.Drop(e.Data, from, to-from) }
+			if m, ok := res.(mapped); ok {
+				m.after = drop // the kernel has yet to read it
+				return m, fuse.OK
+			}
+			drop()
 		}
 	}
 	return res, fuse.OK
@@ -81,7 +86,7 @@ func read(d tensorfs.Data, off int64, buf []byte) (fuse.ReadResult, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r := (mapped{slices, len(buf)}); r.whole() {
+		if r := (mapped{slices: slices, n: len(buf)}); r.whole() {
 			return r, nil
 		}
 	}
@@ -103,6 +108,7 @@ const maxSlices = 1024 - 2
 type mapped struct {
 	slices [][]byte
 	n      int
+	after  func() // to be called when the kernel is done; may be nil
 }
 
 // whole reports whether one writev can take the reply.
@@ -120,8 +126,13 @@ func (m mapped) Slices() ([][]byte, fuse.Status) { return m.slices, fuse.OK }
 // Size returns the length of the reply.
 func (m mapped) Size() int { return m.n }
 
-// Done does nothing: the mapping outlives the mount.
-func (m mapped) Done() {}
+// Done is called when the kernel has the bytes. The memory needs no release:
+// the mapping outlives the mount.
+func (m mapped) Done() {
+	if m.after != nil {
+		m.after()
+	}
+}
 
 // Bytes is never called on a type with Slices.
 func (m mapped) Bytes([]byte) ([]byte, fuse.Status) { return nil, fuse.EIO }

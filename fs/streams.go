@@ -6,7 +6,9 @@ const (
 	// streamReach is how far a request may be off the place where a sequential
 	// reader is expected: the kernel sends several at a time, in any order.
 	streamReach = 4 << 20
-	// dropUnit is how much is dropped at a time.
+	// dropUnit is how much is dropped at a time, and how much of what was dropped
+	// before is dropped once more: the kernel keeps pages in groups of a megabyte
+	// or more and drops none of a group that lies only half in the range.
 	dropUnit = 8 << 20
 	// maxStreams bounds how many readers are told apart. A reader that is
 	// forgotten is a new one the next time.
@@ -18,6 +20,7 @@ const (
 // files anew.
 type stream struct {
 	id      uint64 // node; 0 for none
+	start   int64  // where it began
 	next    int64  // end of what was read
 	dropped int64  // end of what was dropped
 	used    uint64
@@ -48,7 +51,7 @@ func (s *streams) read(id uint64, off, n, size int64) (from, to int64) {
 			oldest = x
 		}
 	}
-	*oldest = stream{id: id, next: off + n, dropped: off, used: s.clock}
+	*oldest = stream{id: id, start: off, next: off + n, dropped: off, used: s.clock}
 	return 0, 0
 }
 
@@ -61,5 +64,5 @@ func (x *stream) behind(size int64) (from, to int64) {
 		return 0, 0
 	}
 	x.dropped = to
-	return from, to
+	return max(x.start, from-dropUnit), to
 }
