@@ -12,12 +12,17 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// describe makes a model of lines NAME TYPE SHAPE [OPAQUE]. Beside stored types
+// describe makes a model of lines NAME TYPE SHAPE [OPAQUE]; each tensor stands in
+// a file of its own: f1, f2 and so on. Beside stored types
 // TYPE is affine:BITS:GROUP:SCALES, mxfp4, mxfp8, nvfp4, nvfp4:global or fp8,
 // whose companions become tensors too, and big:TYPE for big-endian ones.
 func describe(t testing.TB, lines string) *tensorfs.Model {
 	t.Helper()
-	data := func(b []byte) tensorfs.Data { return mapped(t, "model", b) }
+	files := 0
+	data := func(b []byte) tensorfs.Data {
+		files++
+		return mapped(t, fmt.Sprint("f", files), b)
+	}
 	m := tensorfs.Model{Format: "test", Path: "/m", Architecture: "llama", Layout: "gguf"}
 	for i, line := range strings.Split(strings.TrimSpace(lines), "\n") {
 		f := strings.Fields(line)
