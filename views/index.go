@@ -126,7 +126,7 @@ func Properties(view string, t *tensorfs.Tensor) []Property {
 		ps = append(ps, Property{"source_name_base64", base64.StdEncoding.AppendEncode(nil, []byte(t.Source)), true})
 	}
 	if e := tensorfs.Extents(t.Data); e != nil {
-		ps = append(ps, Property{"extents", marshal(e), false})
+		ps = append(ps, Property{"extents", extentsJSON(e), false})
 	}
 	if q := t.Quant; q != nil {
 		ps = append(ps, Property{"quant", marshal(map[string]any{"mode": q.Mode, "bits": q.Bits, "group_size": q.GroupSize}), false})
@@ -138,6 +138,21 @@ func Properties(view string, t *tensorfs.Tensor) []Property {
 		ps = append(ps, Property{"engine_dtype", strconv.AppendInt(nil, int64(code), 10), false})
 	}
 	return append(ps, Property{"view", []byte(view), true})
+}
+
+// extentsJSON writes names of files as all text: they may be any bytes.
+func extentsJSON(extents []tensorfs.Extent) []byte {
+	b := []byte{'['}
+	for i, e := range extents {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = tensorfs.AppendJSONString(append(b, `{"file":`...), e.File)
+		b = strconv.AppendInt(append(b, `,"offset":`...), e.Offset, 10)
+		b = strconv.AppendInt(append(b, `,"bytes":`...), e.Bytes, 10)
+		b = append(b, '}')
+	}
+	return append(b, ']')
 }
 
 func marshal(v any) []byte {
