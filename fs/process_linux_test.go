@@ -101,7 +101,6 @@ func serveMain(args []string) error {
 		if err != nil {
 			return err
 		}
-		m.SetDrop(true)
 		var o *mmap.File
 		if other != "" {
 			if o, err = mmap.Open(other, "other"); err != nil {

@@ -27,7 +27,6 @@ type File struct {
 	modTime time.Time
 	mtime   unix.Timespec // modTime as the kernel tells it
 	changed atomic.Bool
-	drop    atomic.Bool
 	touched bool // mtime says nothing
 }
 
@@ -109,9 +108,6 @@ func (m *File) ModTime() time.Time { return m.modTime }
 
 // Size returns the file's length when it was opened.
 func (m *File) Size() int64 { return int64(len(m.mem)) }
-
-// SetDrop makes Drop give page cache back; without it Drop does nothing.
-func (m *File) SetDrop(on bool) { m.drop.Store(on) }
 
 // IgnoreModTime makes Check compare the size alone. It is for files that are
 // named by the hash of their bytes: their owner touches them to say that they
@@ -202,10 +198,9 @@ func (m *File) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
 	return append(dst, m.mem[off:off+n:off+n]), nil
 }
 
-// Drop gives back the page cache of the whole pages inside [off, off+n), where
-// SetDrop asked for it.
+// Drop gives back the page cache of the whole pages inside [off, off+n).
 func (m *File) Drop(off, n int64) {
-	if !m.drop.Load() || tensorfs.CheckRange(m, off, n) != nil {
+	if tensorfs.CheckRange(m, off, n) != nil {
 		return
 	}
 	page := int64(os.Getpagesize())

@@ -128,7 +128,6 @@ func serve(args []string) error {
 			return err
 		}
 	}
-	f.SetDrop(opts.DropBehind)
 	s, err := fs.Mount(tree, mnt, opts)
 	if err != nil {
 		return err
@@ -137,9 +136,7 @@ func serve(args []string) error {
 	signal.Notify(end, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		for in := bufio.NewScanner(os.Stdin); in.Scan(); { // ends with the parent
-			f.SetDrop(true)
 			f.Drop(0, f.Size())
-			f.SetDrop(opts.DropBehind)
 			fmt.Println("dropped")
 		}
 		end <- syscall.SIGTERM
