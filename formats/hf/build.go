@@ -13,6 +13,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/config"
 	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/internal/jsonobj"
 	"github.com/tensorfs/tensorfs/internal/mmap"
 )
 
@@ -25,9 +26,9 @@ type builder struct {
 	dir    string // of the files
 	set    *fileSet
 	whole  bool // the directory is the model, not only its one file
-	config object
+	config jsonobj.Object
 	// generation_config.json and hf_quant_config.json, without keys where there is none
-	generation, modelOpt object
+	generation, modelOpt jsonobj.Object
 
 	maps    []*mmap.File
 	files   []*safetensors.File // as parsed, by set.weights
@@ -114,23 +115,21 @@ func label(name string) string {
 // checkIndex compares the index with what the files hold.
 func (b *builder) checkIndex() error {
 	x := b.set.index
-	indexed := make(map[string]struct{}, len(x.tensors))
-	for _, p := range x.tensors {
-		indexed[p.tensor] = struct{}{}
-		problem := ""
-		if i, ok := b.place[p.tensor]; !ok {
-			problem = fmt.Sprintf("the index places it in %s, which does not have it", tensorfs.Quote(p.file))
-		} else if has := filepath.Base(b.tensors[i].Data.(*mmap.Section).File().Path()); has != p.file {
-			problem = fmt.Sprintf("the index places it in %s, but it stands in %s", tensorfs.Quote(p.file), tensorfs.Quote(has))
+	for tensor, place := range x.places.All() {
+		problem, file := "", place.Text()
+		if i, ok := b.place[tensor]; !ok {
+			problem = fmt.Sprintf("the index places it in %s, which does not have it", tensorfs.Quote(file))
+		} else if has := filepath.Base(b.tensors[i].Data.(*mmap.Section).File().Path()); has != file {
+			problem = fmt.Sprintf("the index places it in %s, but it stands in %s", tensorfs.Quote(file), tensorfs.Quote(has))
 		}
 		if problem != "" {
-			return &tensorfs.FormatError{File: x.path, Tensor: p.tensor, Offset: -1, Problem: problem,
+			return &tensorfs.FormatError{File: x.path, Tensor: tensor, Offset: -1, Problem: problem,
 				Advice: "fetch index and files again; they are not of one revision"}
 		}
 	}
 	extra, first := 0, ""
 	for i := range b.tensors {
-		if _, ok := indexed[b.tensors[i].Source]; !ok {
+		if x.places.Raw(b.tensors[i].Source).Kind() == 0 {
 			if extra++; extra == 1 {
 				first = b.tensors[i].Source
 			}
@@ -152,8 +151,8 @@ func (b *builder) complete() error {
 		return err
 	}
 	b.model.Architecture = "unknown"
-	if b.whole && len(b.config.keys) > 0 {
-		b.model.Architecture = config.Architecture(b.config.lookup)
+	if b.whole && b.config.Len() > 0 {
+		b.model.Architecture = config.Architecture(b.config.Lookup)
 	}
 	src := make([]names.Source, len(b.tensors))
 	for i := range b.tensors {
@@ -228,8 +227,8 @@ func (b *builder) fields() {
 		}
 	}
 	var get config.Lookup
-	if len(b.config.keys) > 0 {
-		get = b.config.lookup
+	if b.config.Len() > 0 {
+		get = b.config.Lookup
 	}
 	b.model.Config = config.FromHF(get, func(name string) ([]int64, bool) {
 		s, ok := shapes[name]

@@ -27,12 +27,16 @@
 //
 //	config.KEY             top-level keys of config.json
 //	generation_config.KEY  those of generation_config.json
+//	hf_quant_config.KEY    those of hf_quant_config.json
 //	index.KEY              the index's own "metadata"
 //	safetensors.KEY        "__metadata__" of the weight files; safetensors.FILE.KEY
 //	                       where a file differs from those before it
 //	tensorfs.quantization  the scheme of quantisation, as recognised
 //
-// NaN and infinities, which Python writes into JSON, become strings.
+// NaN and infinities, which Python writes into JSON, become strings, and of a
+// repeated key the last value counts. No JSON file costs more than a multiple of
+// its size to read, and one whose top has more keys than a model can need is
+// refused; see internal/jsonobj.
 //
 // # Quantisation
 //

@@ -1,11 +1,15 @@
 package hf_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/config"
 	"github.com/tensorfs/tensorfs/formats/hf"
 	"github.com/tensorfs/tensorfs/internal/testmodel"
 )
@@ -66,6 +70,65 @@ func FuzzOpen(f *testing.F) {
 			if err := m.Close(); err != nil {
 				t.Fatal(err)
 			}
+		}
+	})
+}
+
+// FuzzConfig opens a tiny directory with weights of several schemes and any
+// config.json: it opens or is refused in one line, in little time, and all that
+// is shown of it is sound.
+func FuzzConfig(f *testing.F) {
+	const f16 = tensorfs.F16
+	dir := writeDir(f, map[string][]byte{"model.safetensors": testmodel.Safetensors(tensors(
+		st("model.embed_tokens.weight", f16, 3, 64), st(x+".weight", tensorfs.U32, 2, 16), st(x+".scales", f16, 2, 2), st(x+".biases", f16, 2, 2),
+		st("model.layers.0.mlp.up_proj.weight", tensorfs.F8_E4M3, 3, 4), st("model.layers.0.mlp.up_proj.weight_scale_inv", tensorfs.F32, 2, 2),
+		st("model.layers.0.mlp.down_proj.qweight", tensorfs.I32, 2, 2), st("model.layers.0.mlp.down_proj.qzeros", tensorfs.I32, 2), st("model.layers.0.mlp.down_proj.scales", f16, 2),
+		st(experts+"down_proj_blocks", tensorfs.U8, 2, 1, 2, 16), st(experts+"down_proj_scales", tensorfs.U8, 2, 1, 2)), nil)})
+	for _, seed := range []string{
+		``, `{}`, ` {"a":NaN,"a":[-Infinity,{"b":"Infinity"}]} `, `{"a":1}}`, `{"a":`, `[`,
+		`{"model_type":"llama","hidden_size":64,"num_attention_heads":[4,2.0],"num_hidden_layers":1e0,"layer_types":["sliding_attention","full_attention"],"rope_parameters":{"full_attention":{"rope_theta":1e6}}}`,
+		`{"architectures":["GptOssForCausalLM"],"text_config":{"hidden_size":64,"quantization_config":{"quant_method":"mxfp4"}}}`,
+		`{"quantization":{"bits":4,"group_size":64,"mode":"affine","` + x + `":{"bits":8},"lm_head":false,"\u0078":true}}`,
+		`{"quantization_config":{"quant_method":"fp8","weight_block_size":[2,2]}}`, `{"quantization_config":{"load_in_4bit":true}}`,
+		`{"quantization_config":{"quant_method":"compressed-tensors","config_groups":{"g":{"weights":{"block_structure":[1,0],"num_bits":8}}}}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	line := func(t *testing.T, s string) {
+		if s == "" || strings.ContainsAny(s, "\n\x1b\x00") || len(s) > 1000 {
+			t.Fatalf("%q is no clear line", s)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if err := os.WriteFile(filepath.Join(dir, "config.json"), text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		start := cpuTime(t)
+		m, err := hf.Open(dir)
+		if used := cpuTime(t) - start; used > time.Second {
+			t.Errorf("it takes %v of processor time", used)
+		}
+		if err != nil {
+			line(t, err.Error())
+			return
+		}
+		defer m.Close()
+		for _, w := range m.Warnings {
+			line(t, w)
+		}
+		for i := range m.Tensors {
+			if p := &m.Tensors[i]; p.Opaque != "" {
+				line(t, p.Opaque)
+			}
+		}
+		for _, e := range m.Metadata {
+			if j := e.AppendJSON(nil); !json.Valid(j) {
+				t.Fatalf("metadata %q: %q", e.Key, j)
+			}
+			e.AppendText(nil)
+		}
+		if j := config.AppendJSON(nil, m.Config); !json.Valid(j) {
+			t.Fatalf("config %q", j)
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package hf
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,22 +9,23 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
 // indexName is the file that says which tensor stands in which file.
 const indexName = "model.safetensors.index.json"
 
+// maxFiles bounds the files of a model. The largest have some hundred.
+const maxFiles = 1 << 14
+
 // index is the content of an index.
 type index struct {
 	path     string
-	tensors  []placed // in the order of the file
-	metadata object
+	places   jsonobj.Object // tensor to file name, checked
+	files    []string       // the file names, sorted
+	metadata jsonobj.Object
 }
-
-// placed is a tensor's place by an index.
-type placed struct{ tensor, file string }
 
 // readIndex reads and checks an index. It opens none of the files.
 func readIndex(path string) (*index, error) {
@@ -33,57 +33,38 @@ func readIndex(path string) (*index, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &index{path: path, metadata: top.object("metadata")}
 	fail := func(tensor, problem string, args ...any) error {
 		return &tensorfs.FormatError{File: path, Tensor: tensor, Offset: -1, Problem: fmt.Sprintf(problem, args...)}
 	}
-	m, ok := top.values["weight_map"]
-	if !ok || m.Kind() != '{' {
+	x := &index{path: path, places: top.Object("weight_map")}
+	if top.Raw("weight_map").Kind() != '{' {
 		return nil, fail("", "it has no object \"weight_map\"")
 	}
-	d := jsontext.NewDecoder(bytes.NewBuffer(m), jsontext.AllowDuplicateNames(true))
-	if _, err := d.ReadToken(); err != nil {
-		return nil, err
+	if m := top.Raw("metadata"); m.Kind() == '{' {
+		// A text of its own, because it stays as long as the model.
+		if x.metadata, err = jsonobj.Parse([]byte(m.String())); err != nil {
+			return nil, fail("", "\"metadata\": %v", err)
+		}
 	}
-	words := make(map[string]string) // one copy of each file name
-	for d.PeekKind() != '}' {
-		k, err := d.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		tensor := unquote(k)
-		v, err := d.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		if v.Kind() != '"' {
-			return nil, fail(tensor, "its place %s is no file name", tensorfs.Quote(string(v)))
-		}
-		file, ok := words[string(v)]
-		if !ok {
-			file = unquote(v)
-			if !tensorfs.ValidName(file) {
-				return nil, fail(tensor, "its place %s is no plain file name of this directory", tensorfs.Quote(file))
-			}
-			words[string(v)] = file
-		}
-		x.tensors = append(x.tensors, placed{tensor, file})
-	}
-	return x, nil
-}
-
-// files returns the names of the files, sorted.
-func (x *index) files() []string {
 	seen := make(map[string]bool)
-	var names []string
-	for _, p := range x.tensors {
-		if !seen[p.file] {
-			seen[p.file] = true
-			names = append(names, p.file)
+	for tensor, place := range x.places.All() {
+		if place.Kind() != '"' {
+			return nil, fail(tensor, "its place %s is no file name", tensorfs.Quote(place.String()))
 		}
+		file := place.Text()
+		switch {
+		case seen[file]:
+			continue
+		case !tensorfs.ValidName(file):
+			return nil, fail(tensor, "its place %s is no plain file name of this directory", tensorfs.Quote(file))
+		case len(x.files) == maxFiles:
+			return nil, fail(tensor, "its place is one of more than %d files, which no model has", maxFiles)
+		}
+		seen[file] = true
+		x.files = append(x.files, file)
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(x.files)
+	return x, nil
 }
 
 // fileSet is what a directory's weights consist of.
@@ -115,7 +96,7 @@ func choose(dir string) (*fileSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := &fileSet{weights: x.files(), index: x}
+	set := &fileSet{weights: x.files, index: x}
 	for _, name := range set.weights {
 		ok, err := exists(filepath.Join(dir, name))
 		switch {

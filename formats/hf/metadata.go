@@ -8,15 +8,12 @@ import (
 
 // metadata fills in what doc.go promises.
 func (b *builder) metadata(label string) {
-	objects := []struct {
-		prefix string
-		object object
-	}{{"config.", b.config}, {"generation_config.", b.generation}, {"hf_quant_config.", b.modelOpt}}
+	var fromJSON []tensorfs.Meta
+	fromJSON = b.config.Meta(fromJSON, "config.")
+	fromJSON = b.generation.Meta(fromJSON, "generation_config.")
+	fromJSON = b.modelOpt.Meta(fromJSON, "hf_quant_config.")
 	if b.set.index != nil {
-		objects = append(objects, struct {
-			prefix string
-			object object
-		}{"index.", b.set.index.metadata})
+		fromJSON = b.set.index.metadata.Meta(fromJSON, "index.")
 	}
 	seen := make(map[string]any)
 	add := func(key string, value any) {
@@ -25,10 +22,8 @@ func (b *builder) metadata(label string) {
 			b.model.Metadata = append(b.model.Metadata, tensorfs.Meta{Key: key, Value: value})
 		}
 	}
-	for _, o := range objects {
-		for _, k := range o.object.keys {
-			add(o.prefix+k, metaValue(o.object.values[k]))
-		}
+	for _, m := range fromJSON {
+		add(m.Key, m.Value)
 	}
 	for i, f := range b.files {
 		for _, kv := range f.Metadata {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
 // The layout of MLX, for a module P of K columns:
@@ -29,17 +30,25 @@ var mlxModes = map[string]mlxMode{
 	"nvfp4":  {[]int{4}, []int{16}, false},
 }
 
+// mlxSettings are those of a module, or why it has none.
+type mlxSettings struct {
+	mode        string
+	bits, group int
+	err         error
+}
+
 // mlxParameters returns the settings that an object holds. Settings of a single
 // module do not inherit from those of the model: what is missing has the default
 // of the mode; for stacked experts that of affine whatever the mode.
-func mlxParameters(o object, stacked bool) (mode string, bits, group int, err error) {
-	mode = "affine"
-	if o.has("mode") {
-		mode = o.text("mode")
+func mlxParameters(o jsonobj.Object, stacked bool) mlxSettings {
+	s := mlxSettings{mode: "affine"}
+	if o.Has("mode") {
+		s.mode = o.Raw("mode").Text()
 	}
-	m, ok := mlxModes[mode]
+	m, ok := mlxModes[s.mode]
 	if !ok {
-		return mode, 0, 0, fmt.Errorf("the mode %s is not known", tensorfs.Quote(mode))
+		s.err = fmt.Errorf("the mode %s is not known", tensorfs.Quote(s.mode))
+		return s
 	}
 	fallback := m
 	if stacked {
@@ -49,45 +58,49 @@ func mlxParameters(o object, stacked bool) (mode string, bits, group int, err er
 		key     string
 		to      *int
 		without int
-	}{{"bits", &bits, fallback.bits[0]}, {"group_size", &group, fallback.groups[0]}} {
+	}{{"bits", &s.bits, fallback.bits[0]}, {"group_size", &s.group, fallback.groups[0]}} {
 		*f.to = f.without
-		if o.has(f.key) {
-			if *f.to, ok = o.integer(f.key); !ok {
-				return mode, 0, 0, fmt.Errorf("%s is no integer", f.key)
+		if o.Has(f.key) {
+			if *f.to, ok = o.Raw(f.key).Int(); !ok {
+				s.err = fmt.Errorf("%s is no integer", f.key)
+				return s
 			}
 		}
 	}
-	if !slices.Contains(m.bits, bits) || !slices.Contains(m.groups, group) {
-		return mode, bits, group, fmt.Errorf("%s with %d bits in groups of %d does not exist", mode, bits, group)
+	if !slices.Contains(m.bits, s.bits) || !slices.Contains(m.groups, s.group) {
+		s.err = fmt.Errorf("%s with %d bits in groups of %d does not exist", s.mode, s.bits, s.group)
 	}
-	return mode, bits, group, nil
+	return s
 }
 
 // mlxSettingsFor returns the settings of module p. It is called for modules that
 // have scales, so "not quantised" is a contradiction.
-func (q *quantConfig) mlxSettingsFor(p string, stacked bool) (mode string, bits, group int, err error) {
-	v, ok := q.object.values[p]
-	switch {
-	case ok && v.Kind() == '{':
-		return mlxParameters(q.object.object(p), stacked)
-	case ok && v.Kind() == 'f':
-		return "", 0, 0, fmt.Errorf("%s says that it is not quantised, and it has scales", q.where)
-	case ok && v.Kind() != 't':
-		return "", 0, 0, fmt.Errorf("%s has %s for it, which says nothing", q.where, tensorfs.Quote(string(v)))
-	case !q.object.has("bits") || !q.object.has("group_size"):
-		return "", 0, 0, fmt.Errorf("%s names no bits and group_size for it", q.where)
+func (q *quantConfig) mlxSettingsFor(p string, stacked bool) mlxSettings {
+	v := q.object.Raw(p)
+	switch k := v.Kind(); {
+	case k == '{':
+		return mlxParameters(v.Object(), stacked)
+	case k == 'f':
+		return mlxSettings{err: fmt.Errorf("%s says that it is not quantised, and it has scales", q.where)}
+	case k != 't' && k != 0:
+		return mlxSettings{err: fmt.Errorf("%s has %s for it, which says nothing", q.where, tensorfs.Quote(v.String()))}
+	case !q.object.Has("bits") || !q.object.Has("group_size"):
+		return mlxSettings{err: fmt.Errorf("%s names no bits and group_size for it", q.where)}
+	case stacked:
+		return q.stacked
 	}
-	return mlxParameters(q.object, stacked)
+	return q.usual
 }
 
 // mlx attaches scales and biases to the codes of a module, or says why they do
 // not belong together.
 func mlx(b *builder, q *quantConfig, m *module) error {
 	w, s := &b.tensors[m.main], &b.tensors[m.parts[0]]
-	mode, bits, group, err := q.mlxSettingsFor(m.stem, len(w.Shape) > 2)
-	if err != nil {
-		return err
+	set := q.mlxSettingsFor(m.stem, len(w.Shape) > 2)
+	if set.err != nil {
+		return set.err
 	}
+	mode, bits, group := set.mode, set.bits, set.group
 	if len(w.Shape) == 0 || len(w.Shape) != len(s.Shape) || !slices.Equal(w.Shape[:len(w.Shape)-1], s.Shape[:len(s.Shape)-1]) {
 		return fmt.Errorf("codes of shape %v and scales of shape %v do not belong together", w.Shape, s.Shape)
 	}

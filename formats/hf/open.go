@@ -112,15 +112,6 @@ func openSet(dir, path string, set *fileSet) (*tensorfs.Model, error) {
 	return b.build()
 }
 
-// optionalObject reads a JSON file that need not be there.
-func optionalObject(path string) (object, error) {
-	ok, err := exists(path)
-	if err != nil || !ok {
-		return object{}, err
-	}
-	return readObject(path)
-}
-
 // readDir lists a directory, sorted by name.
 func readDir(dir string) ([]fs.DirEntry, error) {
 	entries, err := os.ReadDir(dir)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
 // quantConfig is what a model's files say about its quantisation.
@@ -12,22 +13,25 @@ type quantConfig struct {
 	// method is quant_method in lower case, "mlx" for MLX's own settings, ""
 	// where nothing is said.
 	method string
-	object object // that says it
-	where  string // for messages
-	format string // compressed-tensors: how the codes are stored
-	block  [2]int // FP8: rows and columns per scale, zero where none is named
-	bits   int    // 0 where not named
-	group  int    // 0 where not named
+	label  string         // the scheme in a few words, see name
+	object jsonobj.Object // that says it
+	where  string         // for messages
+	format string         // compressed-tensors: how the codes are stored
+	block  [2]int         // FP8: rows and columns per scale, zero where none is named
+	bits   int            // 0 where not named
+	group  int            // 0 where not named
+
+	usual, stacked mlxSettings // MLX: of modules without their own
 }
 
 // quantConfig finds the settings. MLX writes "quantization", and the same again
 // as "quantization_config", which is what all others write; the absence of
 // quant_method tells the two apart.
 func (b *builder) quantConfig() quantConfig {
-	text := b.config.object("text_config")
+	text := b.config.Object("text_config")
 	for _, c := range []struct {
 		where string
-		in    object
+		in    jsonobj.Object
 		key   string
 		mlx   bool
 	}{
@@ -39,19 +43,17 @@ func (b *builder) quantConfig() quantConfig {
 		{"config.json (text_config)", text, "quantization_config", false},
 		{"hf_quant_config.json", b.modelOpt, "quantization", false},
 	} {
-		o := c.in.object(c.key)
+		o := c.in.Object(c.key)
 		method := methodOf(o)
-		if c.where == "hf_quant_config.json" && len(o.keys) > 0 {
+		if c.where == "hf_quant_config.json" && o.Len() > 0 {
 			method = "modelopt"
 		}
 		switch {
-		case len(o.keys) == 0:
-		case c.mlx && method == "" && mlxSettings(o):
-			return quantConfig{method: "mlx", object: o, where: c.where}
+		case o.Len() == 0:
+		case c.mlx && method == "" && hasMLX(o):
+			return newQuantConfig("mlx", o, c.where)
 		case !c.mlx && method != "":
-			q := quantConfig{method: method, object: o, where: c.where, format: o.text("format")}
-			q.numbers()
-			return q
+			return newQuantConfig(method, o, c.where)
 		}
 	}
 	// Not written by mlx-lm, but seen: the settings as a string in the header.
@@ -60,22 +62,65 @@ func (b *builder) quantConfig() quantConfig {
 			if kv[0] != "quantization" && kv[0] != "quantization_config" {
 				continue
 			}
-			if o, err := parseObject([]byte(kv[1])); err == nil && methodOf(o) == "" && mlxSettings(o) {
-				return quantConfig{method: "mlx", object: o, where: "the header's __metadata__"}
+			if o, err := jsonobj.Parse([]byte(kv[1])); err == nil && methodOf(o) == "" && hasMLX(o) {
+				return newQuantConfig("mlx", o, "the header's __metadata__")
 			}
 		}
 	}
 	return quantConfig{}
 }
 
+// newQuantConfig takes the settings of an object apart once, because every
+// tensor may ask for them. Words of the file are shortened: they get into the
+// reasons of every tensor, too.
+func newQuantConfig(method string, o jsonobj.Object, where string) quantConfig {
+	q := quantConfig{method: brief(method), object: o, where: where, format: brief(o.Raw("format").Text())}
+	if method == "mlx" {
+		q.usual, q.stacked = mlxParameters(o, false), mlxParameters(o, true)
+	} else {
+		q.numbers()
+	}
+	q.label = q.name()
+	return q
+}
+
+// brief makes a few printable words of text from a file.
+func brief(s string) string {
+	if len(s) > 60 {
+		return tensorfs.Quote(s)
+	}
+	return tensorfs.Printable(s)
+}
+
+// isTrue reports whether a key is present and true.
+func isTrue(o jsonobj.Object, key string) bool { return o.Raw(key).Kind() == 't' }
+
+// pair returns the two positive integers of a list that has no more.
+func pair(list jsonobj.Raw) ([2]int, bool) {
+	var p [2]int
+	n := 0
+	for e := range list.Elements() {
+		i, ok := e.Int()
+		if !ok || i <= 0 || n == 2 {
+			return [2]int{}, false
+		}
+		p[n] = i
+		n++
+	}
+	if n != 2 {
+		return [2]int{}, false
+	}
+	return p, true
+}
+
 // methodOf returns the quant_method of an object. bitsandbytes did not always
 // name itself.
-func methodOf(o object) string {
-	m := strings.ToLower(o.text("quant_method"))
+func methodOf(o jsonobj.Object) string {
+	m := strings.ToLower(o.Raw("quant_method").Text())
 	switch {
-	case m == "" && (o.isTrue("load_in_4bit") || o.isTrue("load_in_8bit")):
+	case m == "" && (isTrue(o, "load_in_4bit") || isTrue(o, "load_in_8bit")):
 		return "bitsandbytes"
-	case m == "" && o.has("quant_method"):
+	case m == "" && o.Has("quant_method"):
 		return "unnamed"
 	case strings.HasPrefix(m, "modelopt"):
 		return "modelopt"
@@ -86,15 +131,17 @@ func methodOf(o object) string {
 	return m
 }
 
-// mlxSettings reports whether an object holds settings of MLX: for the whole
+// hasMLX reports whether an object holds settings of MLX: for the whole
 // model or at least for some modules.
-func mlxSettings(o object) bool {
-	if o.has("bits") || o.has("group_size") {
+func hasMLX(o jsonobj.Object) bool {
+	if o.Has("bits") || o.Has("group_size") {
 		return true
 	}
-	for _, k := range o.keys {
-		if sub := o.object(k); sub.has("bits") || sub.has("group_size") {
-			return true
+	for _, v := range o.All() {
+		for _, key := range []string{"bits", "group_size"} {
+			if k := v.Member(key).Kind(); k != 0 && k != 'n' {
+				return true
+			}
 		}
 	}
 	return false
@@ -102,31 +149,32 @@ func mlxSettings(o object) bool {
 
 // numbers reads bits, group and block size from where each method has them.
 func (q *quantConfig) numbers() {
-	q.bits, _ = q.object.integer("bits")
-	q.group, _ = q.object.integer("group_size")
-	q.block, _ = q.object.pair("weight_block_size")
-	groups := q.object.object("config_groups") // compressed-tensors
-	for i, k := range groups.keys {
-		w := groups.object(k).object("weights")
-		bits, _ := w.integer("num_bits")
-		group, _ := w.integer("group_size")
-		block, _ := w.pair("block_structure")
-		if i > 0 && (bits != q.bits || group != q.group || block != q.block) {
+	q.bits, _ = q.object.Raw("bits").Int()
+	q.group, _ = q.object.Raw("group_size").Int()
+	q.block, _ = pair(q.object.Raw("weight_block_size"))
+	first := true
+	for _, g := range q.object.Object("config_groups").All() { // compressed-tensors
+		w := g.Member("weights")
+		bits, _ := w.Member("num_bits").Int()
+		group, _ := w.Member("group_size").Int()
+		block, _ := pair(w.Member("block_structure"))
+		if !first && (bits != q.bits || group != q.group || block != q.block) {
 			q.bits, q.group, q.block = 0, 0, [2]int{} // no single answer
 			break
 		}
 		q.bits, q.group, q.block = bits, group, block
+		first = false
 	}
 	if q.method == "bitsandbytes" {
 		q.bits = 8
-		if q.object.isTrue("load_in_4bit") {
+		if isTrue(q.object, "load_in_4bit") {
 			q.bits = 4
 		}
 	}
 }
 
-// label names the scheme in a few words.
-func (q *quantConfig) label() string {
+// name names the scheme in a few words.
+func (q *quantConfig) name() string {
 	var s strings.Builder
 	object := q.object
 	switch q.method {
@@ -134,13 +182,12 @@ func (q *quantConfig) label() string {
 		return ""
 	case "mlx":
 		s.WriteString("mlx")
-		if object.has("bits") && object.has("group_size") {
-			mode, bits, group, _ := mlxParameters(object, false)
-			fmt.Fprintf(&s, " %s %d-bit, group %d", tensorfs.Printable(mode), bits, group)
+		if object.Has("bits") && object.Has("group_size") {
+			fmt.Fprintf(&s, " %s %d-bit, group %d", brief(q.usual.mode), q.usual.bits, q.usual.group)
 		}
 		entries := 0
-		for _, k := range object.keys {
-			if v := object.values[k]; v.Kind() == '{' {
+		for _, v := range object.All() {
+			if v.Kind() == '{' {
 				entries++
 			}
 		}
@@ -149,11 +196,11 @@ func (q *quantConfig) label() string {
 		}
 		return s.String()
 	case "modelopt":
-		s.WriteString("modelopt " + object.text("quant_algo"))
+		s.WriteString("modelopt " + brief(object.Raw("quant_algo").Text()))
 	case "bitsandbytes":
 		s.WriteString("bitsandbytes")
 		if q.bits == 4 {
-			s.WriteString(" " + object.text("bnb_4bit_quant_type"))
+			s.WriteString(" " + brief(object.Raw("bnb_4bit_quant_type").Text()))
 		}
 	case "compressed-tensors":
 		s.WriteString("compressed-tensors " + q.format)
@@ -172,5 +219,5 @@ func (q *quantConfig) label() string {
 	if q.group > 0 {
 		text += fmt.Sprintf(", group %d", q.group)
 	}
-	return tensorfs.Printable(text)
+	return text
 }

@@ -87,11 +87,11 @@ func (b *builder) quantise() string {
 	b.leftovers(&q)
 	if q.method != "" && confirmed == 0 {
 		if known(q.method) && len(b.tensors) > 0 {
-			b.warn("%s says that the model is quantised (%s), but no tensor is", q.where, q.label())
+			b.warn("%s says that the model is quantised (%s), but no tensor is", q.where, q.label)
 			return ""
 		}
 	}
-	return q.label()
+	return q.label
 }
 
 // find returns the module whose codes are tensor i, nil where it has no
@@ -147,9 +147,9 @@ func (b *builder) apply(q *quantConfig, m *module, agrees bool) string {
 	case !agrees && q.method == "":
 		return fmt.Sprintf("its tensors look like %s, but no config.json has the settings of a quantisation%s", m.scheme.name, rawHint)
 	case !agrees:
-		return fmt.Sprintf("its tensors look like %s, but %s says %s%s", m.scheme.name, q.where, tensorfs.Printable(q.method), rawHint)
+		return fmt.Sprintf("its tensors look like %s, but %s says %s%s", m.scheme.name, q.where, q.method, rawHint)
 	case m.scheme.decode == nil:
-		return fmt.Sprintf("quantised with %s (%s), which is not converted%s", m.scheme.name, q.label(), rawHint)
+		return fmt.Sprintf("quantised with %s (%s), which is not converted%s", m.scheme.name, q.label, rawHint)
 	}
 	if err := m.scheme.decode(b, q, m); err != nil {
 		return fmt.Sprintf("quantised with %s, but %v%s", m.scheme.name, err, rawHint)
@@ -181,14 +181,14 @@ func (b *builder) leftovers(q *quantConfig) {
 			continue
 		}
 		if q.method != "" && q.method != "mlx" && !known(q.method) {
-			t.Opaque = fmt.Sprintf("%s says that the model is quantised with %s, which is not known%s", q.where, tensorfs.Printable(q.label()), rawHint)
+			t.Opaque = fmt.Sprintf("%s says that the model is quantised with %s, which is not known%s", q.where, q.label, rawHint)
 			continue
 		}
 		if !isF8 {
 			continue
 		}
 		if q.method != "" {
-			t.Opaque = fmt.Sprintf("%s says %s, but no scale for these 8-bit floats was found%s", q.where, q.label(), rawHint)
+			t.Opaque = fmt.Sprintf("%s says %s, but no scale for these 8-bit floats was found%s", q.where, q.label, rawHint)
 			continue
 		}
 		if scaled == nil {
