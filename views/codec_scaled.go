@@ -89,6 +89,10 @@ var scaledF8 = map[tensorfs.DType]func(dst, src []byte, scale float32){
 	tensorfs.F8_E5M2: kernel.ScaledF8E5M2,
 }
 
+// maxScales bounds the scales of a row, because a read that crosses the end of a
+// row needs all of them at once.
+const maxScales = 1 << 22
+
 // fp8Codec decodes 8-bit floats that have one scale, or one per block of rows
 // and columns of each matrix; blocks at the edges are cut off. A block of the
 // codec is one element.
@@ -126,6 +130,9 @@ func fp8Codec(t *tensorfs.Tensor) (codec, error) {
 	perMatrix := divideUp(rows, rowsPer) * perRow
 	if want := n / cols / rows * perMatrix; have != want {
 		return codec{}, fmt.Errorf("%d scales of blocks of %d x %d stand where shape %v needs %d; see raw/", have, rowsPer, colsPer, t.Shape, want)
+	}
+	if perRow > maxScales {
+		return codec{}, fmt.Errorf("rows of %d scales are too long; see raw/", perRow)
 	}
 	// scalesOf is the number of the first scale of a row.
 	scalesOf := func(row int64) int64 { return row/rows*perMatrix + row%rows/rowsPer*perRow }
