@@ -20,8 +20,9 @@ type Shapes func(canonical string) (shape []int64, ok bool)
 // perLayer is what a field is called that has a value for each layer.
 const perLayer = "_per_layer"
 
-// maxArch bounds what is put before a key; no key is that long.
-const maxArch = 1 << 10
+// MaxArchitecture bounds the name of an architecture. A longer one names none:
+// it would only fill the lines that show it.
+const MaxArchitecture = 100
 
 // model is what the schema is evaluated on.
 type model struct {
@@ -38,7 +39,7 @@ type model struct {
 func FromGGUF(get Lookup, shapes Shapes, layers int) []tensorfs.Field {
 	m := &model{get: get, shapes: shapes, layers: layers, arch: "unknown"}
 	if arch, ok := get("general.architecture"); ok {
-		if s, ok := arch.(string); ok && s != "" {
+		if s, ok := arch.(string); ok && s != "" && len(s) <= MaxArchitecture {
 			m.arch = s
 		}
 	}
@@ -58,7 +59,7 @@ func FromHF(get Lookup, shapes Shapes, layers int) []tensorfs.Field {
 
 // Architecture returns GGUF's name of the architecture of a config.json. What
 // the tables of package names do not know is returned as the file says it, and
-// "unknown" where it says nothing.
+// "unknown" where it says nothing, or more than [MaxArchitecture] bytes.
 func Architecture(get Lookup) string {
 	class := func(scope string) string {
 		if v, ok := get(scope + "architectures"); ok {
@@ -87,11 +88,10 @@ func Architecture(get Lookup) string {
 			return a
 		}
 	}
-	if s := modelType(""); s != "" {
-		return s
-	}
-	if s := class(""); s != "" {
-		return s
+	for _, s := range []string{modelType(""), class("")} {
+		if s != "" && len(s) <= MaxArchitecture {
+			return s
+		}
 	}
 	return "unknown"
 }
@@ -111,10 +111,8 @@ func scopes(get Lookup) []string {
 func (m *model) find(gguf, hf []string) (any, bool) {
 	if m.scopes == nil {
 		for _, k := range gguf {
-			if len(m.arch) < maxArch {
-				if v, ok := m.get(m.arch + "." + k); ok {
-					return v, true
-				}
+			if v, ok := m.get(m.arch + "." + k); ok {
+				return v, true
 			}
 			if v, ok := m.get(k); ok {
 				return v, true

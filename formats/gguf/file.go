@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/config"
 	"github.com/tensorfs/tensorfs/internal/mmap"
 )
 
@@ -34,9 +35,9 @@ func (f *File) Value(key string) any {
 	return nil
 }
 
-// Architecture returns general.architecture, "unknown" without it.
+// Architecture returns general.architecture, "unknown" where it names none.
 func (f *File) Architecture() string {
-	if s, ok := f.Value("general.architecture").(string); ok && s != "" {
+	if s, ok := f.Value("general.architecture").(string); ok && s != "" && len(s) <= config.MaxArchitecture {
 		return s
 	}
 	return "unknown"
