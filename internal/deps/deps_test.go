@@ -1,0 +1,256 @@
+package deps
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/tensorfs/tensorfs"
+
+// rule says what a package may import of this module. "root" is the module's own
+// package, "all" means every package.
+type rule struct {
+	imports string
+	tests   string // what its tests may import beyond that
+	why     string // no more than that
+}
+
+// rules has a line for every package, by its directory. Arrows point down only.
+var rules = map[string]rule{
+	".": {"", "", "the vocabulary is what all others share: what it imported, everything would depend on"},
+
+	"internal/mmap":       {"root", "", "mapped files are Data and know nothing of what is in them"},
+	"internal/jsonobj":    {"root", "", "it reads JSON, for parsers of any format"},
+	"internal/testmodel":  {"root", "", "it writes models for the tests of all parsers, so it must not read with one"},
+	"internal/deps":       {"", "", "it looks at all packages from outside"},
+	"views/kernel":        {"", "", "decoders know bytes alone, so that they can be tested and replaced block by block"},
+	"formats/names":       {"", "", "names are facts about other projects; they hold whatever this module does"},
+	"formats/config":      {"root formats/names", "", "one schema for all formats must not know a single one of them"},
+	"formats/gguf":        {"root internal/mmap formats/names formats/config", "internal/testmodel", "a parser knows its own format and no view: siblings meet in formats alone"},
+	"formats/safetensors": {"root internal/mmap", "internal/testmodel", "it reads one file and gives source names; what a model is, hf and ollama know"},
+	"formats/hf":          {"root internal/mmap internal/jsonobj formats/names formats/config formats/safetensors", "internal/testmodel", "its files are safetensors files, and nothing else"},
+	"formats/ollama":      {"root internal/mmap internal/jsonobj formats/names formats/config formats/safetensors formats/gguf", "internal/testmodel", "its blobs are safetensors or GGUF files, and nothing else"},
+	"formats":             {"root formats/gguf formats/safetensors formats/hf formats/ollama", "internal/testmodel views", "it only chooses a parser"},
+	"views":               {"root views/kernel", "internal/mmap internal/testmodel", "views compose Data; one that knew a format or opened a file would be a parser"},
+	"fs":                  {"root", "internal/mmap internal/testmodel", "the file system serves names and Data and knows nothing of models"},
+	"cmd/tensorfs":        {"all", "all", "it introduces the packages to each other"},
+
+	"metal":                   {"internal/mmap", "metal/internal/testtree", "it is a client of a mounted tree, as any program outside: what it needs stands in index.json"},
+	"metal/capi":              {"metal", "metal/internal/testtree", "the C interface is the loader's and nothing more"},
+	"metal/internal/testtree": {"", "", "it writes a tree as a mount shows it, so it must not come from the code that makes mounts"},
+
+	"scripts/benchmark":      {"all", "all", "it measures"},
+	"scripts/readbench":      {"all", "all", "it measures"},
+	"docs/examples/goengine": {"metal", "", "an engine has no more than the loader"},
+}
+
+// outside says which packages may import from a module that is not ours: each
+// library has one job here, and its place is where that job is done.
+var outside = map[string]struct{ in, why string }{
+	"github.com/hanwen/go-fuse/v2":       {"fs", "FUSE is known in fs alone"},
+	"github.com/spf13/cobra":             {"cmd/tensorfs", "command lines are for commands"},
+	"github.com/spf13/pflag":             {"cmd/tensorfs", "command lines are for commands"},
+	"github.com/schollz/progressbar/v3":  {"cmd/tensorfs", "packages report progress, commands draw it"},
+	"golang.org/x/term":                  {"cmd/tensorfs", "only commands face a terminal"},
+	"github.com/ebitengine/purego":       {"metal", "it calls Metal, which the loader alone does"},
+	"github.com/x448/float16":            {"views views/kernel metal formats/hf", "halves are made in kernels; elsewhere it serves single numbers and tests"},
+	"github.com/go-json-experiment/json": {"internal/jsonobj formats/safetensors formats/ollama metal", "it reads JSON that strangers wrote; our own goes through encoding/json"},
+	"golang.org/x/sys":                   {"", ""}, // the system is everywhere
+}
+
+// imports returns the imports of the Go files in dir, for any system and build:
+// those of the package, and those of its tests.
+func imports(t *testing.T, dir string) (code, tests map[string]string) {
+	t.Helper()
+	code, tests = map[string]string{}, map[string]string{}
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range f.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasSuffix(file, "_test.go") {
+				tests[name] = filepath.Base(file)
+			} else {
+				code[name] = filepath.Base(file)
+			}
+		}
+	}
+	return code, tests
+}
+
+// packages returns the directories of the module's packages.
+func packages(t *testing.T, root string) (dirs []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && p != root && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_")):
+			return filepath.SkipDir
+		case !d.IsDir() && strings.HasSuffix(p, ".go"):
+			rel, err := filepath.Rel(root, filepath.Dir(p))
+			if err != nil {
+				return err
+			}
+			if rel = filepath.ToSlash(rel); !slices.Contains(dirs, rel) {
+				dirs = append(dirs, rel)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dirs
+}
+
+// ours returns an import as rules name it: "root", "views", "" for one of
+// another module.
+func ours(name string) string {
+	if name == module {
+		return "root"
+	}
+	dir, _ := strings.CutPrefix(name, module+"/")
+	if dir == name {
+		return ""
+	}
+	return dir
+}
+
+// check returns what is wrong with an import.
+func check(dir string, allowed []string, name string) string {
+	if to := ours(name); to != "" {
+		// Tests of the package from outside import it.
+		if to == dir || to == "root" && dir == "." || slices.Contains(allowed, to) || slices.Contains(allowed, "all") {
+			return ""
+		}
+		return rules[dir].why
+	}
+	if !strings.Contains(strings.Split(name, "/")[0], ".") {
+		return "" // the standard library
+	}
+	for m := name; m != "."; m = path.Dir(m) {
+		if o, ok := outside[m]; ok {
+			if o.in == "" || slices.Contains(strings.Fields(o.in), dir) {
+				return ""
+			}
+			return o.why
+		}
+	}
+	return "a new module is a decision: say in internal/deps what it is for and where it stands"
+}
+
+func TestImports(t *testing.T) {
+	root := filepath.Join("..", "..")
+	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
+		t.Fatal(err)
+	}
+	dirs := packages(t, root)
+	if len(dirs) < 15 {
+		t.Fatalf("only %d packages: %v", len(dirs), dirs)
+	}
+	for _, dir := range dirs {
+		r, ok := rules[dir]
+		if !ok {
+			t.Errorf("%s is new: say in internal/deps what it may import, and why no more", dir)
+			continue
+		}
+		code, tests := imports(t, filepath.Join(root, dir))
+		allowed := strings.Fields(r.imports)
+		for name, file := range code {
+			if why := check(dir, allowed, name); why != "" {
+				t.Errorf("%s (%s) must not import %s: %s", dir, file, name, why)
+			}
+		}
+		allowed = append(allowed, strings.Fields(r.tests)...)
+		for name, file := range tests {
+			if why := check(dir, allowed, name); why != "" {
+				t.Errorf("tests of %s (%s) must not import %s: %s", dir, file, name, why)
+			}
+		}
+	}
+	for dir := range rules {
+		if !slices.Contains(dirs, dir) {
+			t.Errorf("there is no package %s any more", dir)
+		}
+	}
+}
+
+// TestArrowsPointDown holds the rules themselves: no package may, over others,
+// import itself, and tests lead to no circle of packages.
+func TestArrowsPointDown(t *testing.T) {
+	var reach func(from string, seen []string) bool
+	reach = func(from string, seen []string) bool {
+		if slices.Contains(seen, from) {
+			t.Errorf("a circle: %s", strings.Join(append(seen, from), " -> "))
+			return false
+		}
+		for to := range strings.FieldsSeq(rules[from].imports) {
+			switch to {
+			case "all":
+				continue
+			case "root":
+				to = "."
+			}
+			if _, ok := rules[to]; !ok {
+				t.Errorf("%s may import %s, which has no rule", from, to)
+			} else if !reach(to, append(seen, from)) {
+				return false
+			}
+		}
+		return true
+	}
+	for dir, r := range rules {
+		reach(dir, nil)
+		if r.why == "" {
+			t.Errorf("%s: no reason", dir)
+		}
+	}
+}
+
+// TestCheck holds that the test can fail.
+func TestCheck(t *testing.T) {
+	for _, test := range []struct {
+		dir, name string
+		want      bool
+	}{
+		{"views", module, true},
+		{"views", module + "/views/kernel", true},
+		{"views", module + "/views", true}, // its own tests
+		{"views", module + "/formats/gguf", false},
+		{"views", module + "/internal/mmap", false},
+		{".", module + "/internal/mmap", false},
+		{".", module, true},
+		{"fs", module + "/views", false},
+		{"fs", "github.com/hanwen/go-fuse/v2/fuse", true},
+		{"views", "github.com/hanwen/go-fuse/v2/fuse", false},
+		{"metal", module, false},
+		{"formats/gguf", module + "/formats/safetensors", false},
+		{"cmd/tensorfs", module + "/anything", true},
+		{"cmd/tensorfs", "example.com/new/thing", false},
+		{"views", "encoding/json", true},
+		{"views", "golang.org/x/sys/unix", true},
+		{"views/kernel", "github.com/mmcloughlin/avo/build", false}, // stands in a module of its own
+	} {
+		if why := check(test.dir, strings.Fields(rules[test.dir].imports), test.name); (why == "") != test.want {
+			t.Errorf("%s imports %s: %q", test.dir, test.name, why)
+		}
+	}
+}
