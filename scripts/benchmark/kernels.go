@@ -52,7 +52,7 @@ func (b *bench) kernels() error {
 		}
 		results[name][implementation] = d
 	}
-	fmt.Fprint(b.out, "\n### Decoding\n")
+	b.heading("Decoding", nil)
 	head := []string{"type"}
 	for _, i := range implementations {
 		head = append(head, i+", elements/ns", i+", times memcpy")

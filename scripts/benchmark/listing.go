@@ -43,7 +43,7 @@ func (b *bench) listing() error {
 	if err := b.round(variants, b.passes); err != nil {
 		return err
 	}
-	fmt.Fprintf(b.out, "\n### Listing %d files\n", many)
+	b.heading(fmt.Sprintf("Listing %d files", many), variants)
 	rows := [][]string{{"what", "ms", "CPU ms of ls", "times", "that of", "aim", "met"}}
 	for _, v := range variants {
 		row := []string{v.name, spread("%.0f", v.series(sample.ms)), fmt.Sprintf("%.0f", median(v.series(sample.cpuMS))), "", "", "", ""}

@@ -157,7 +157,7 @@ func (b *bench) describe() {
 	fmt.Fprintf(b.out, "- %s; load average %s\n", strings.TrimSpace(string(version)), loadAverage())
 	if b.dir != "" {
 		fmt.Fprintf(b.out, "- models in %s, in the page cache; pages of a mount dropped by mounting anew where it says cold\n", fsName(b.dir))
-		fmt.Fprintf(b.out, "- size %d MiB, %d passes, medians (least to largest); GB are 10^9 bytes\n", b.mib, b.passes)
+		fmt.Fprintf(b.out, "- --size %d; GB are 10^9 bytes\n", b.mib)
 	}
 }
 

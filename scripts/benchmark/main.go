@@ -46,9 +46,11 @@ func main() {
 	var err error
 	switch role := os.Getenv(roleEnv); role {
 	case "":
-		err = run(os.Args[1:])
+		err = run(os.Args[1:], true)
 	case "user":
 		err = asUser(os.Args[1:])
+	case "nobody":
+		err = run(os.Args[1:], false)
 	default:
 		err = read(role, os.Args[1:])
 	}
@@ -78,7 +80,7 @@ func parse(args []string) (*options, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&o.programs, "programs", "", "directory of the built programs, removed at the end (set by scripts/bench)")
 	f.Int64Var(&o.mib, "size", 0, "MiB of f16 that the large tensors have (default 1024, quick 128)")
-	f.IntVar(&o.passes, "passes", 0, "passes that count (default 7, quick 3)")
+	f.IntVar(&o.passes, "passes", 0, "passes that count, fewer where the machine is slow (default 5, quick 3)")
 	f.BoolVar(&o.quick, "quick", false, "small and few: to try it out")
 	only := f.String("only", "", "parts to run, separated by commas")
 	f.BoolVar(&o.user, "user", false, "measure as an ordinary user (uid 65534) although root runs this")
@@ -112,7 +114,7 @@ func parse(args []string) (*options, error) {
 		}
 	}
 	if o.passes == 0 {
-		o.passes = 7
+		o.passes = 5
 		if o.quick {
 			o.passes = 3
 		}
@@ -139,9 +141,11 @@ type bench struct {
 	mounted  string // where tensorfs mount was run, if it still is
 }
 
-func run(args []string) (err error) {
+// run measures. The first process of a run has the programs to itself and
+// removes them.
+func run(args []string, first bool) (err error) {
 	o, err := parse(args)
-	if o.programs != "" {
+	if first && o.programs != "" {
 		defer func() { err = errors.Join(err, os.RemoveAll(o.programs)) }()
 	}
 	if err != nil {

@@ -42,7 +42,7 @@ func (b *bench) memory() error {
 	if b.quick {
 		total /= 4
 	}
-	fmt.Fprint(b.out, "\n### The server's memory (RssAnon)\n")
+	b.heading("The server's memory (RssAnon)", nil)
 	rows := [][]string{{"what", "when mounted", "at most in the first quarter", "at most later", "at the end", "aims: at most, growth", "met"}}
 	for _, c := range []struct {
 		name  string

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/tensorfs/tensorfs/fs"
 )
 
 // server is a mounted model.
@@ -65,19 +67,30 @@ func (b *bench) unmount(s *server) error {
 	}
 	// The first signal unmounts unless somebody uses the mount, the second
 	// detaches it.
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGTERM, syscall.SIGKILL} {
-		s.cmd.Process.Signal(sig)
+	for range 2 {
+		s.cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-s.done:
-			if sig == syscall.SIGKILL {
-				return errors.Join(fmt.Errorf("the server of %s had to be killed", s.dir),
-					exec.Command(b.tensorfs, "umount", "-l", s.dir).Run(), os.Remove(s.dir))
-			}
 			return os.Remove(s.dir)
-		case <-time.After(5 * time.Second):
+		case <-time.After(2 * time.Second):
+		}
+		if !s.isMounted() {
+			// A mount namespace that was made in the meantime has a copy and keeps
+			// the server busy. Nobody here needs it.
+			s.cmd.Process.Kill()
+			<-s.done
+			return os.Remove(s.dir)
 		}
 	}
-	return fmt.Errorf("the server of %s does not end", s.dir)
+	s.cmd.Process.Kill()
+	<-s.done
+	return errors.Join(fmt.Errorf("the server of %s had to be killed", s.dir), fs.UnmountPath(s.dir, true), os.Remove(s.dir))
+}
+
+// isMounted reports whether the mount is there, as this process sees it.
+func (s *server) isMounted() bool {
+	mounts, err := fs.Mounts()
+	return err != nil || slices.ContainsFunc(mounts, func(m fs.MountInfo) bool { return m.Mountpoint == s.dir })
 }
 
 // unmountAll ends all servers.
@@ -96,15 +109,12 @@ func (b *bench) unmountCommand() error {
 		return nil
 	}
 	b.mounted = ""
-	// Not by way of command: it is also run when the rest is to stop.
+	// Not by way of command: it is also run when everything is to stop.
 	out, err := exec.Command(b.tensorfs, "umount", dir).CombinedOutput()
-	if b.ctx.Err() != nil && err != nil { // perhaps it was not mounted yet
-		out, err = exec.Command(b.tensorfs, "umount", "-l", dir).CombinedOutput()
+	if os.Remove(dir) == nil { // perhaps it was not mounted yet
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
-	}
-	return os.Remove(dir)
+	return fmt.Errorf("unmounting %s: %w: %s", dir, err, bytes.TrimSpace(out))
 }
 
 // path returns a file of the mounted tree.

@@ -194,7 +194,7 @@ func (b *bench) hot(m *model) (variants []*variant, why string, err error) {
 
 // speeds prints the table.
 func (b *bench) speeds(variants []*variant, notes []string) {
-	fmt.Fprint(b.out, "\n### Whole tensors\n")
+	b.heading("Whole tensors", variants)
 	rows := [][]string{{"what", "bytes read", "GB/s", "CPU ms/GB, reader and server", "ratio", "to", "aim", "met"}}
 	for _, v := range variants {
 		row := []string{

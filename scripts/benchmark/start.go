@@ -62,7 +62,7 @@ func (b *bench) start() error {
 	if err := b.round(variants, 2*b.passes+1); err != nil { // they are short
 		return err
 	}
-	fmt.Fprint(b.out, "\n### Starting\n")
+	b.heading("Starting", variants)
 	table := [][]string{{"what", "ms", "aim", "met"}}
 	for _, r := range rows {
 		f := sample.ms

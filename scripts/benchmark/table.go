@@ -44,10 +44,22 @@ type variant struct {
 	samples []sample
 }
 
+// Where a machine is slow, a part ends early: after so long, but with so many
+// passes that count.
+const (
+	longest     = 2 * time.Minute
+	leastPasses = 3
+)
+
 // round measures all variants in turn, pass after pass. The first pass does not
 // count.
 func (b *bench) round(variants []*variant, passes int) error {
+	started := time.Now()
 	for pass := range passes + 1 {
+		if took := time.Since(started); took > longest && pass > leastPasses {
+			b.say("  that is enough: %.0f s", took.Seconds())
+			break
+		}
 		for _, v := range variants {
 			if err := b.ctx.Err(); err != nil {
 				return err
@@ -68,7 +80,7 @@ func (b *bench) round(variants []*variant, passes int) error {
 				v.samples = append(v.samples, s)
 			}
 		}
-		b.say("  pass %d of %d", pass, passes)
+		b.say("  pass %d of %d, %.0f s", pass, passes, time.Since(started).Seconds())
 	}
 	return nil
 }
@@ -123,6 +135,14 @@ func verdict(met bool) string {
 		return "yes"
 	}
 	return "no"
+}
+
+// heading begins the report of a part.
+func (b *bench) heading(text string, variants []*variant) {
+	fmt.Fprintf(b.out, "\n### %s\n", text)
+	if len(variants) > 0 {
+		fmt.Fprintf(b.out, "\nMedians of %d passes (least to largest).\n", len(variants[0].samples))
+	}
 }
 
 // table prints rows; the first is the head.

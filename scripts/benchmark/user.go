@@ -8,9 +8,9 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"syscall"
 
+	"github.com/tensorfs/tensorfs/fs"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,7 +19,7 @@ const nobody = 65534
 
 // startUser runs this program again as an ordinary user, by way of asUser.
 func startUser(o *options, args []string) error {
-	if !slices.Contains(args, "--only") && !slices.Contains(args, "-only") && o.only == nil {
+	if o.only == nil {
 		args = append(args, "--only=sequential")
 	}
 	if err := os.Chmod(o.programs, 0o755); err != nil {
@@ -55,7 +55,16 @@ func asUser(args []string) error {
 	if err := unix.Mount(node, "/dev/fuse", "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("binding the FUSE device: %w", err)
 	}
-	cmd, err := again("", slices.DeleteFunc(args[1:], func(s string) bool { return s == "--user" || s == "-user" }))
+	mounts, err := fs.Mounts()
+	if err != nil {
+		return err
+	}
+	for _, m := range mounts { // copies, which would keep servers from ending
+		if err := unix.Unmount(m.Mountpoint, unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("%s: %w", m.Mountpoint, err)
+		}
+	}
+	cmd, err := again("nobody", args[1:])
 	if err != nil {
 		return err
 	}
