@@ -54,11 +54,10 @@ func main() {
 	default:
 		err = read(role, os.Args[1:])
 	}
-	var exit *exec.ExitError
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-	case errors.As(err, &exit) && err == error(exit): // it has said why
-		os.Exit(exit.ExitCode())
+	case errors.As(err, new(said)):
+		os.Exit(1)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -154,7 +153,7 @@ func run(args []string, first bool) (err error) {
 	if o.user && os.Geteuid() == 0 {
 		return startUser(o, args)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
 	b := &bench{options: o, ctx: ctx, out: os.Stdout, models: make(map[string]*model)}
 	if b.tensorfs, err = filepath.Abs(filepath.Join(o.programs, "tensorfs")); err != nil {

@@ -85,6 +85,9 @@ func again(role string, args []string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
+// said is an error that a child has printed already.
+type said struct{ error }
+
 // forward runs a command to its end and hands it the signals that come here.
 func forward(cmd *exec.Cmd) error {
 	signals := make(chan os.Signal, 4)
@@ -97,5 +100,8 @@ func forward(cmd *exec.Cmd) error {
 			cmd.Process.Signal(s)
 		}
 	}()
-	return cmd.Wait()
+	if err := cmd.Wait(); err != nil {
+		return said{err}
+	}
+	return nil
 }
