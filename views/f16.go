@@ -6,13 +6,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// f16 shows every tensor whose numbers are known as IEEE half, row-major: the
-// reference's F32 value rounded to nearest even.
-func f16(ts []tensorfs.Tensor, opts Options) (Tensors, []Absent) {
-	return derive(ts, opts, weightName, half)
-}
-
-// half returns t as IEEE half, or why that is not possible.
+// half returns t as IEEE half, row-major, or why that is not possible: f16/ is
+// the reference's F32 value rounded to nearest even, or nothing.
 func half(t *tensorfs.Tensor, opts Options) (h tensorfs.Tensor, reason string) {
 	switch {
 	case t.Owner != "":
@@ -22,10 +17,7 @@ func half(t *tensorfs.Tensor, opts Options) (h tensorfs.Tensor, reason string) {
 	case t.Quant == nil && t.DType.Kind() == tensorfs.KindInteger:
 		return h, t.DType.String() + " holds integers, which half cannot hold exactly; see raw/"
 	}
-	h = tensorfs.Tensor{Name: weightName(t), Source: t.Source, DType: tensorfs.F16, Shape: t.Shape}
-	if t.Quant != nil {
-		h.Shape = t.Quant.Shape
-	}
+	h = tensorfs.Tensor{Name: weightName(t), Source: t.Source, DType: tensorfs.F16, Shape: numbersShape(t)}
 	size, ok := tensorfs.F16.Size(h.Shape)
 	switch {
 	case !ok:
@@ -59,4 +51,12 @@ func weightName(t *tensorfs.Tensor) string {
 		return t.Quant.Weight
 	}
 	return t.Name
+}
+
+// numbersShape is the shape of the numbers that t stands for.
+func numbersShape(t *tensorfs.Tensor) []int64 {
+	if t.Quant != nil {
+		return t.Quant.Shape
+	}
+	return t.Shape
 }

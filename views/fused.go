@@ -12,15 +12,15 @@ import (
 
 // fused joins the groups of packed/ whose parts agree in type, so that nothing
 // is converted.
-func fused(ts []tensorfs.Tensor, opts Options) (Tensors, []Absent) {
-	parts, _ := packed(ts, opts)
-	return fuse("packed", parts, ts, joinPacked)
+func fused(b *basis) (Tensors, []Absent) {
+	parts, _ := b.packed()
+	return fuse("packed", parts, b.tensors, joinPacked)
 }
 
 // fusedF16 joins the groups of f16/ whose columns agree.
-func fusedF16(ts []tensorfs.Tensor, opts Options) (Tensors, []Absent) {
-	parts, _ := f16(ts, opts)
-	return fuse("f16", parts, ts, join)
+func fusedF16(b *basis) (Tensors, []Absent) {
+	parts, _ := b.f16()
+	return fuse("f16", parts, b.tensors, join)
 }
 
 // joinPacked joins packed parts, or says why a kernel could not take the result.

@@ -3,6 +3,7 @@ package views
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,27 +14,40 @@ import (
 // mapped array is aligned to one.
 const npyData = 4096
 
-// npy shows f16/ as NumPy files.
-func npy(ts []tensorfs.Tensor, opts Options) (Tensors, []Absent) {
-	return derive(ts, opts, npyName, npyFile)
-}
-
-func npyName(t *tensorfs.Tensor) string { return weightName(t) + ".npy" }
-
 // npyDims is how many dimensions every NumPy takes.
 const npyDims = 32
 
+// npy shows f16/ as NumPy files.
+func npy(b *basis) (Tensors, []Absent) {
+	halves, absent := b.f16()
+	absent = slices.Clone(absent)
+	for i := range absent {
+		absent[i].Name += ".npy"
+	}
+	files := *halves
+	files.suffix, files.show, files.index = ".npy", npyFile, nil
+	for _, i := range halves.index {
+		t := &halves.from[i]
+		name := weightName(t) + files.suffix
+		switch shape := numbersShape(t); {
+		case len(shape) > npyDims:
+			absent = append(absent, Absent{name, fmt.Sprintf("a NumPy array has at most %d dimensions, not %d; see f16/", npyDims, len(shape))})
+		case !tensorfs.ValidName(name):
+			absent = append(absent, Absent{name, "with .npy its name is longer than the 255 bytes of a file name; see f16/"})
+		default:
+			files.index = append(files.index, i)
+		}
+	}
+	files.sort()
+	sortAbsent(absent)
+	return &files, absent
+}
+
 func npyFile(t *tensorfs.Tensor, opts Options) (tensorfs.Tensor, string) {
 	h, reason := half(t, opts)
-	h.Name = npyName(t)
-	switch {
-	case reason != "":
-	case len(h.Shape) > npyDims:
-		reason = fmt.Sprintf("a NumPy array has at most %d dimensions, not %d; see f16/", npyDims, len(h.Shape))
-	case !tensorfs.ValidName(h.Name):
-		reason = "with .npy its name is longer than the 255 bytes of a file name; see f16/"
-	default:
+	if reason == "" {
 		header := npyHeader(h.Shape)
+		h.Name += ".npy"
 		h.Data = concat(header, npyPadding[len(header):], h.Data)
 	}
 	return h, reason

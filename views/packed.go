@@ -6,13 +6,9 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// packed shows what a GPU kernel takes: blocks as stored, a module's codes,
-// scales and biases as one file, plain floats as F16.
-func packed(ts []tensorfs.Tensor, opts Options) (Tensors, []Absent) {
-	return derive(ts, opts, weightName, pack)
-}
-
-// pack returns t as a kernel takes it, or why there is no such form.
+// pack returns t as a GPU kernel takes it, or why there is no such form: blocks
+// as stored, a module's codes, scales and biases as one file, plain floats as
+// F16.
 func pack(t *tensorfs.Tensor, opts Options) (p tensorfs.Tensor, reason string) {
 	kind := t.DType.Kind()
 	// A kernel may know block types that cannot be decoded here.

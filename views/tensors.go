@@ -32,37 +32,50 @@ func (s stored) At(i int) tensorfs.Tensor { return s[i] }
 
 // derived are tensors that are each made of one stored tensor.
 type derived struct {
-	from  []tensorfs.Tensor
-	index []int32 // of from, in the order of the names
-	opts  Options
-	name  func(t *tensorfs.Tensor) string
-	show  func(t *tensorfs.Tensor, opts Options) (tensorfs.Tensor, string)
+	from   []tensorfs.Tensor
+	index  []int32 // of from, in the order of the names
+	opts   Options
+	suffix string // of the names
+	show   func(t *tensorfs.Tensor, opts Options) (tensorfs.Tensor, string)
 }
 
 func (d *derived) Len() int { return len(d.index) }
 
-func (d *derived) Name(i int) string { return d.name(&d.from[d.index[i]]) }
+func (d *derived) Name(i int) string { return weightName(&d.from[d.index[i]]) + d.suffix }
 
 func (d *derived) At(i int) tensorfs.Tensor {
-	t, _ := d.show(&d.from[d.index[i]], d.opts) // derive kept only those that can be shown
+	t, _ := d.show(&d.from[d.index[i]], d.opts) // only those are listed that can be shown
 	return t
 }
 
 // derive makes a view of tensors that are shown one by one: show returns how, or
 // why that is not possible.
-func derive(ts []tensorfs.Tensor, opts Options, name func(*tensorfs.Tensor) string, show func(*tensorfs.Tensor, Options) (tensorfs.Tensor, string)) (Tensors, []Absent) {
-	d := &derived{from: ts, opts: opts, name: name, show: show}
+func derive(ts []tensorfs.Tensor, opts Options, show func(*tensorfs.Tensor, Options) (tensorfs.Tensor, string)) (*derived, []Absent) {
+	d := &derived{from: ts, opts: opts, show: show}
 	var absent []Absent
 	for i := range ts {
 		if _, reason := show(&ts[i], opts); reason != "" {
-			absent = append(absent, Absent{name(&ts[i]), reason})
+			absent = append(absent, Absent{weightName(&ts[i]), reason})
 			continue
 		}
 		d.index = append(d.index, int32(i))
 	}
-	slices.SortFunc(d.index, func(a, b int32) int { return strings.Compare(name(&ts[a]), name(&ts[b])) })
+	d.sort()
 	sortAbsent(absent)
 	return d, absent
+}
+
+// sort orders by name with suffix. Names are only put together where one begins
+// with the other.
+func (d *derived) sort() {
+	slices.SortFunc(d.index, func(a, b int32) int {
+		x, y := weightName(&d.from[a]), weightName(&d.from[b])
+		n := min(len(x), len(y))
+		if c := strings.Compare(x[:n], y[:n]); c != 0 {
+			return c
+		}
+		return strings.Compare(x[n:]+d.suffix, y[n:]+d.suffix)
+	})
 }
 
 func sortAbsent(absent []Absent) {

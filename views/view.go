@@ -9,9 +9,16 @@ import (
 // View is one way to see a model's tensors.
 type View struct {
 	Name string // of the directory
-	// Make returns the view of tensors that are sorted by name, and what it
-	// leaves out, sorted too.
-	Make func(ts []tensorfs.Tensor, opts Options) (Tensors, []Absent)
+	// Make returns the view's tensors and what it leaves out, sorted by name.
+	Make func(b *basis) (Tensors, []Absent)
+}
+
+// basis is what views are made of: the model's tensors, sorted by name, and the
+// two views that others build on, which are made once.
+type basis struct {
+	tensors []tensorfs.Tensor
+	packed  func() (*derived, []Absent)
+	f16     func() (*derived, []Absent)
 }
 
 // Absent is a tensor that a view cannot give.
@@ -29,8 +36,8 @@ type Options struct {
 // All is the table of views, in the order of index.json.
 var All = []View{
 	{"raw", raw},
-	{"packed", packed},
-	{"f16", f16},
+	{"packed", func(b *basis) (Tensors, []Absent) { return b.packed() }},
+	{"f16", func(b *basis) (Tensors, []Absent) { return b.f16() }},
 	{"fused", fused},
 	{"fused-f16", fusedF16},
 	{"npy", npy},
@@ -46,11 +53,16 @@ type Built struct {
 // Build makes every view of m. The tensors share m's data: they live as long as
 // m does.
 func Build(m *tensorfs.Model, opts Options) []Built {
+	b := &basis{
+		tensors: m.Tensors,
+		packed:  sync.OnceValues(func() (*derived, []Absent) { return derive(m.Tensors, opts, pack) }),
+		f16:     sync.OnceValues(func() (*derived, []Absent) { return derive(m.Tensors, opts, half) }),
+	}
 	built := make([]Built, len(All))
 	var wg sync.WaitGroup
 	for i, v := range All {
 		wg.Go(func() {
-			ts, absent := v.Make(m.Tensors, opts)
+			ts, absent := v.Make(b)
 			built[i] = Built{v.Name, ts, absent}
 		})
 	}
@@ -59,4 +71,4 @@ func Build(m *tensorfs.Model, opts Options) []Built {
 }
 
 // raw shows the stored bytes.
-func raw(ts []tensorfs.Tensor, _ Options) (Tensors, []Absent) { return stored(ts), nil }
+func raw(b *basis) (Tensors, []Absent) { return stored(b.tensors), nil }
