@@ -23,7 +23,7 @@ type FormatError struct {
 	Offset  int64  // byte offset in File; negative where there is none to name
 	Problem string // what is wrong, with the numbers
 	Advice  string // what to do; "" for the usual one
-	Kind    error  // ErrFormat (also when nil) or ErrUnsupported
+	Kind    error  // ErrFormat (also when nil), ErrUnsupported, or what the system said
 }
 
 // Error returns one line: file, tensor, offset, problem, advice. Text from the

@@ -9,7 +9,6 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 	"unsafe"
 
@@ -35,29 +34,9 @@ type File struct {
 func Open(path, label string) (*File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, describe(path, err)
+		return nil, tensorfs.PathError(path, err)
 	}
 	return New(f, path, label)
-}
-
-// describe rewords the errors of open that a user meets.
-func describe(path string, err error) error {
-	p := tensorfs.Printable(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("%s: no such file; check the path: %w", p, os.ErrNotExist)
-	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("%s: no permission to read it; change its mode or run as its owner: %w", p, os.ErrPermission)
-	case errors.Is(err, syscall.ELOOP):
-		return fmt.Errorf("%s: symbolic links go round in a loop; name the file itself: %w", p, syscall.ELOOP)
-	case errors.Is(err, syscall.ENXIO):
-		return notRegular(path, "a socket or device")
-	}
-	return fmt.Errorf("%s: %w", p, err)
-}
-
-func notRegular(path, what string) error {
-	return &tensorfs.FormatError{File: path, Offset: -1, Problem: "it is " + what + ", not a regular file", Advice: "name a model file"}
 }
 
 // New maps an open file and owns it from here on, also on error. path is used
@@ -65,16 +44,7 @@ func notRegular(path, what string) error {
 func New(f *os.File, path, label string) (*File, error) {
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
-		what := "no regular file"
-		switch {
-		case st.IsDir():
-			what = "a directory"
-		case st.Mode()&os.ModeNamedPipe != 0:
-			what = "a FIFO"
-		case st.Mode()&os.ModeDevice != 0:
-			what = "a device"
-		}
-		err = notRegular(path, what)
+		err = tensorfs.NotRegular(path, st.Mode())
 	}
 	if err != nil {
 		f.Close()

@@ -1,0 +1,56 @@
+package tensorfs
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+)
+
+// pathErrors words what the system says about paths, and what to do.
+var pathErrors = []struct {
+	is              error
+	problem, advice string
+}{
+	{fs.ErrNotExist, "no such file or directory", "check the path"},
+	{fs.ErrPermission, "no permission to read it", "change its mode or run as its owner"},
+	{syscall.ELOOP, "symbolic links go round in a loop", "name the file itself"},
+	{syscall.ENOTDIR, "a part of the path before the last is no directory", "check the path"},
+	{syscall.ENAMETOOLONG, "its name is longer than names of files can be", "check the path"},
+	{syscall.ENXIO, "it is a socket or device, not a regular file", "name a model file"},
+	{syscall.EMFILE, "too many files are open", "raise the limit with 'ulimit -n'"},
+	{syscall.ENFILE, "too many files are open on this system", "close some programs"},
+}
+
+// PathError words an error of the system about a path. The result is that error
+// for errors.Is.
+func PathError(path string, err error) *FormatError {
+	e := &FormatError{File: path, Offset: -1, Advice: "check the path", Kind: err}
+	for _, p := range pathErrors {
+		if errors.Is(err, p.is) {
+			e.Problem, e.Advice, e.Kind = p.problem, p.advice, p.is
+			return e
+		}
+	}
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err
+	}
+	e.Problem = "it cannot be opened: " + err.Error()
+	return e
+}
+
+// NotRegular returns the error about a path that is no regular file.
+func NotRegular(path string, mode fs.FileMode) *FormatError {
+	return &FormatError{File: path, Offset: -1, Problem: "it is " + fileKind(mode) + ", not a regular file", Advice: "name a model file"}
+}
+
+func fileKind(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a directory"
+	case m&fs.ModeNamedPipe != 0:
+		return "a FIFO"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a device"
+}
