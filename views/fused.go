@@ -3,7 +3,6 @@ package views
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
@@ -14,13 +13,13 @@ import (
 // is converted.
 func fused(b *basis) (Tensors, []Absent) {
 	parts, _ := b.packed()
-	return fuse("packed", parts, b.tensors, joinPacked)
+	return fuse("packed", parts, b.groups(), joinPacked)
 }
 
 // fusedF16 joins the groups of f16/ whose columns agree.
 func fusedF16(b *basis) (Tensors, []Absent) {
 	parts, _ := b.f16()
-	return fuse("f16", parts, b.tensors, join)
+	return fuse("f16", parts, b.groups(), join)
 }
 
 // joinPacked joins packed parts, or says why a kernel could not take the result.
@@ -65,116 +64,108 @@ func typeName(t *tensorfs.Tensor) string {
 type candidate struct {
 	group *group
 	at    place
+	name  string // of the joined tensor
 }
-
-func (c candidate) name() string { return c.at.name(c.group.out) }
 
 // joiner makes one tensor of a group's parts, or says why that is not possible.
 type joiner func(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string)
 
 // fusions are the tensors of a fused view.
 type fusions struct {
-	have  Tensors // the parts, and groups that are stored as one tensor
+	view  string  // that has the parts
+	have  Tensors // of that view: parts, and groups that are stored as one tensor
+	model map[string]bool
 	built []candidate
 	join  joiner
 }
 
 func (f *fusions) Len() int          { return len(f.built) }
-func (f *fusions) Name(i int) string { return f.built[i].name() }
+func (f *fusions) Name(i int) string { return f.built[i].name }
 
 func (f *fusions) At(i int) tensorfs.Tensor {
 	t, _ := f.make(f.built[i]) // fuse kept only those that can be made
 	return t
 }
 
-// make builds one group. A tensor that is stored under the group's name wins
-// over a computed one.
+// make builds one group, or says why that is not possible. A tensor that is
+// stored under the group's name wins over a computed one.
 func (f *fusions) make(c candidate) (tensorfs.Tensor, string) {
-	name := c.name()
-	if i, ok := Find(f.have, name); ok {
-		return f.have.At(i), ""
-	}
-	parts := make([]tensorfs.Tensor, 0, len(c.group.parts))
-	for part := range c.parts() {
-		if i, ok := Find(f.have, part); ok {
-			parts = append(parts, f.have.At(i))
+	if f.model[c.name] {
+		if i, ok := Find(f.have, c.name); ok {
+			return f.have.At(i), ""
 		}
+		return tensorfs.Tensor{}, f.missing(c.name)
+	}
+	parts := make([]tensorfs.Tensor, len(c.group.parts))
+	for k, stem := range c.group.parts {
+		i, ok := Find(f.have, c.at.name(stem))
+		if !ok {
+			return tensorfs.Tensor{}, f.missing(c.parts()...)
+		}
+		parts[k] = f.have.At(i)
 	}
 	t, reason := f.join(parts, c.group)
-	t.Name = name
+	t.Name = c.name
 	return t, reason
 }
 
 // parts returns the names of the group's parts.
-func (c candidate) parts() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, stem := range c.group.parts {
-			if !yield(c.at.name(stem)) {
-				return
-			}
-		}
+func (c candidate) parts() []string {
+	names := make([]string, len(c.group.parts))
+	for i, stem := range c.group.parts {
+		names[i] = c.at.name(stem)
 	}
+	return names
 }
 
-// fuse makes a view of every group that can be made of the tensors of have,
-// which is the view of that name. all are the model's tensors: a group is
-// reported as absent where the model has a part of it.
-func fuse(view string, have Tensors, all []tensorfs.Tensor, join joiner) (Tensors, []Absent) {
-	model := make(map[string]bool, len(all))
-	for i := range all {
-		model[weightName(&all[i])] = true
-	}
-	f := &fusions{have: have, join: join}
+// fuse makes a view of every candidate that can be made of the tensors of have,
+// which is the view of that name; the others are absent.
+func fuse(view string, have Tensors, all *candidates, join joiner) (Tensors, []Absent) {
+	f := &fusions{view: view, have: have, model: all.model, join: join}
 	var absent []Absent
 	built := map[string]bool{}
-	for _, c := range candidates(all) {
-		name, fallback := c.name(), c.group.fallback
-		if fallback != "" && !model[name] && (built[c.at.name(fallback)] || c.at.param != "weight") {
+	for _, c := range all.list {
+		name, fallback := c.name, c.group.fallback
+		if fallback != "" && !f.model[name] && (built[c.at.name(fallback)] || c.at.param != "weight") {
 			continue
 		}
-		reason := missing(c, view, have, model)
-		if reason == "" {
-			_, reason = f.make(c)
-		}
-		if reason != "" {
+		if _, reason := f.make(c); reason != "" {
 			absent = append(absent, Absent{name, reason})
 			continue
 		}
 		built[name] = true
 		f.built = append(f.built, c)
 	}
-	slices.SortFunc(f.built, func(a, b candidate) int { return strings.Compare(a.name(), b.name()) })
+	slices.SortFunc(f.built, func(a, b candidate) int { return strings.Compare(a.name, b.name) })
 	sortAbsent(absent)
 	return f, absent
 }
 
-// missing says what a group lacks: parts that the model does not have, or that
-// the view of parts does not have, which is where the reason stands.
-func missing(c candidate, view string, have Tensors, model map[string]bool) string {
-	need := slices.Collect(c.parts())
-	if model[c.name()] {
-		need = []string{c.name()}
-	}
+// missing says which of the tensors that a group needs the model does not have,
+// or only the view of the parts, where the reason stands.
+func (f *fusions) missing(need ...string) string {
 	var inModel, inView []string
 	for _, name := range need {
-		if !model[name] {
+		if !f.model[name] {
 			inModel = append(inModel, name)
-		} else if _, ok := Find(have, name); !ok {
+		} else if _, ok := Find(f.have, name); !ok {
 			inView = append(inView, name)
 		}
 	}
-	switch {
-	case inModel != nil:
+	if inModel != nil {
 		return "the model has no " + strings.Join(inModel, " and no ")
-	case inView != nil:
-		return view + "/ has no " + strings.Join(inView, " and no ")
 	}
-	return ""
+	return f.view + "/ has no " + strings.Join(inView, " and no ")
 }
 
-// candidates returns the groups of which the model has a part or the whole,
-// each once, fallbacks last.
-func candidates(all []tensorfs.Tensor) []candidate {
+// candidates are the groups of which a model has a part or the whole, each once,
+// fallbacks last.
+type candidates struct {
+	list  []candidate
+	model map[string]bool // the names of the model's weights
+}
+
+func findCandidates(all []tensorfs.Tensor) *candidates {
 	type key struct{ tower, stem string }
 	byPart := map[key][]*group{}
 	for i := range groups {
@@ -183,24 +174,26 @@ func candidates(all []tensorfs.Tensor) []candidate {
 			byPart[key{g.tower, stem}] = append(byPart[key{g.tower, stem}], g)
 		}
 	}
-	seen := map[candidate]bool{}
-	var out []candidate
+	c := &candidates{model: make(map[string]bool, len(all))}
+	seen := make(map[string]bool, len(all)/2)
 	for i := range all {
-		tower, at, stem, ok := locate(weightName(&all[i]))
+		weight := weightName(&all[i])
+		c.model[weight] = true
+		tower, at, stem, ok := locate(weight)
 		if !ok {
 			continue
 		}
 		for _, g := range byPart[key{tower, stem}] {
-			if c := (candidate{g, at}); !seen[c] {
-				seen[c] = true
-				out = append(out, c)
+			if name := at.name(g.out); !seen[name] {
+				seen[name] = true
+				c.list = append(c.list, candidate{g, at, name})
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b candidate) int {
+	slices.SortStableFunc(c.list, func(a, b candidate) int {
 		return cmp.Compare(len(a.group.fallback), len(b.group.fallback))
 	})
-	return out
+	return c
 }
 
 // join puts the rows of parts one behind the other; for stacked experts those

@@ -13,12 +13,13 @@ type View struct {
 	Make func(b *basis) (Tensors, []Absent)
 }
 
-// basis is what views are made of: the model's tensors, sorted by name, and the
-// two views that others build on, which are made once.
+// basis is what views are made of: the model's tensors, sorted by name, and what
+// several views build on, which is made once.
 type basis struct {
 	tensors []tensorfs.Tensor
 	packed  func() (*derived, []Absent)
 	f16     func() (*derived, []Absent)
+	groups  func() *candidates
 }
 
 // Absent is a tensor that a view cannot give.
@@ -57,6 +58,7 @@ func Build(m *tensorfs.Model, opts Options) []Built {
 		tensors: m.Tensors,
 		packed:  sync.OnceValues(func() (*derived, []Absent) { return derive(m.Tensors, opts, pack) }),
 		f16:     sync.OnceValues(func() (*derived, []Absent) { return derive(m.Tensors, opts, half) }),
+		groups:  sync.OnceValue(func() *candidates { return findCandidates(m.Tensors) }),
 	}
 	built := make([]Built, len(All))
 	var wg sync.WaitGroup
