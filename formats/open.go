@@ -53,60 +53,57 @@ func Open(path string) (*tensorfs.Model, error) {
 			return s.open(name)
 		}
 	}
-	path, err := filepath.Abs(path)
+	if path == "" {
+		return nil, errors.New("the model's path is empty; name a file, a directory, ollama:NAME or hf:ORG/NAME")
+	}
+	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	st, err := os.Stat(path)
+	st, err := os.Stat(abs)
 	switch {
-	case errors.Is(err, os.ErrNotExist) && dangling(path):
-		return nil, fmt.Errorf("%s: the symbolic link leads to no file; fetch the file it names: %w", tensorfs.Printable(path), os.ErrNotExist)
-	case errors.Is(err, os.ErrNotExist):
-		return nil, fmt.Errorf("%s: no such file or directory; check the path (models in a store are called ollama:NAME or hf:ORG/NAME): %w", tensorfs.Printable(path), os.ErrNotExist)
-	case errors.Is(err, os.ErrPermission):
-		return nil, fmt.Errorf("%s: no permission to read it; change its mode or run as its owner: %w", tensorfs.Printable(path), os.ErrPermission)
 	case err != nil:
-		return nil, fmt.Errorf("%s: cannot be opened: %w; name the file itself", tensorfs.Printable(path), errors.Unwrap(err))
+		return nil, refuse(path, abs, err)
 	case st.IsDir():
-		return openDir(path)
+		return openDir(abs)
 	case !st.Mode().IsRegular():
-		return nil, unknown(path, "it is neither a regular file nor a directory")
+		return nil, tensorfs.NotRegular(abs, st.Mode())
 	}
+	return openFile(abs, st.Size())
+}
+
+// openFile opens a model of a regular file.
+func openFile(path string, size int64) (*tensorfs.Model, error) {
 	head, err := readHead(path)
 	if err != nil {
-		return nil, err
+		return nil, refuse(path, path, err)
 	}
 	for _, f := range files {
-		if f.match(path, head, st.Size()) {
+		if f.match(path, head, size) {
 			return f.open(path)
 		}
+	}
+	if problem, advice := hf.StandIn(head); problem != "" {
+		return nil, unknown(path, problem, advice)
 	}
 	for _, f := range files {
 		if f.suffix != "" && strings.HasSuffix(path, f.suffix) {
 			return f.open(path)
 		}
 	}
-	if name := filepath.Base(path); name == "config.json" || strings.HasSuffix(name, ".safetensors.index.json") {
-		return nil, unknown(path, "it describes a model directory; name the directory "+tensorfs.Printable(filepath.Dir(path)))
+	if dir := filepath.Dir(path); filepath.Ext(path) == ".json" && hf.Match(dir) {
+		return nil, unknown(path, "it is a part of a model, not the model", "name its directory "+tensorfs.Printable(dir))
 	}
-	return nil, unknown(path, fmt.Sprintf("looked for GGUF (starts with \"GGUF\"), safetensors (header length and JSON) and an Ollama manifest; found %d bytes starting with %q", st.Size(), head[:min(len(head), 16)]))
-}
-
-func unknown(path, problem string) error {
-	return &tensorfs.FormatError{File: path, Offset: -1, Problem: problem, Advice: "name a GGUF or safetensors file, a model directory or an Ollama manifest", Kind: tensorfs.ErrUnsupported}
-}
-
-func dangling(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
+	const looked = `looked for GGUF (starts with "GGUF"), safetensors (header length and JSON) and an Ollama manifest; found `
+	if len(head) == 0 {
+		return nil, unknown(path, looked+"an empty file", usual)
+	}
+	return nil, unknown(path, fmt.Sprintf("%s%d bytes starting with %q", looked, size, head[:min(len(head), 16)]), usual)
 }
 
 // readHead reads the first bytes of a file without ever blocking on it.
 func readHead(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if errors.Is(err, os.ErrPermission) {
-		return nil, fmt.Errorf("%s: no permission to read it; change its mode or run as its owner: %w", tensorfs.Printable(path), os.ErrPermission)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -124,18 +121,9 @@ func openDir(path string) (*tensorfs.Model, error) {
 	if hf.Match(path) {
 		return hf.Open(path)
 	}
-	var ggufs []string
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return nil, err
+		return nil, refuse(path, path, err)
 	}
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".gguf") {
-			ggufs = append(ggufs, e.Name())
-		}
-	}
-	if len(ggufs) > 0 {
-		return nil, unknown(path, fmt.Sprintf("it is a directory with %d GGUF files: name one of them, such as %s", len(ggufs), tensorfs.Printable(filepath.Join(path, ggufs[0]))))
-	}
-	return nil, unknown(path, fmt.Sprintf("looked for model*.safetensors and its index in this directory; found none among %d entries", len(entries)))
+	return nil, noModel(path, entries)
 }

@@ -63,7 +63,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"cat", q8, "raw/none"}, 1, "tensorfs ls"},
 		{[]string{"cat", q8, "raw"}, 1, "is a directory"},
 		{[]string{"info", "main_test.go"}, 1, "looked for GGUF"},
-		{[]string{"info", ggufDir}, 1, "GGUF files: name one of them"},
+		{[]string{"info", ggufDir}, 1, "GGUF files; name one of them"},
 		{[]string{"info", t.TempDir()}, 1, "looked for model*.safetensors"},
 		{[]string{"umount", t.TempDir()}, 1, "no tensorfs is mounted there"},
 		{[]string{"mount", q8, filepath.Join(t.TempDir(), "none")}, 1, "create the directory first"},

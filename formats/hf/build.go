@@ -81,7 +81,7 @@ func (b *builder) load() error {
 		b.maps = append(b.maps, m)
 		f, err := safetensors.Parse(m)
 		if err != nil {
-			return err
+			return standIn(m, err)
 		}
 		b.files = append(b.files, f)
 		for _, w := range f.Warnings {

@@ -43,22 +43,49 @@ func OpenName(name string) (*tensorfs.Model, error) {
 	repo, revision, pinned := strings.Cut(name, "@")
 	parts := strings.Split(repo, "/")
 	if len(parts) > 2 || strings.Contains(repo, "--") || !plainPath(repo) || pinned && !plainPath(revision) {
-		return nil, fmt.Errorf("hf:%s: not of the form ORG/NAME or ORG/NAME@REVISION", tensorfs.Printable(name))
+		return nil, fmt.Errorf("%s: the name is not of the form ORG/NAME or ORG/NAME@REVISION; write it as the hub does, or leave out hf: to name a path", tensorfs.Printable("hf:"+name))
 	}
 	dir, err := hub()
 	if err != nil {
 		return nil, err
 	}
 	folder := filepath.Join(dir, "models--"+strings.Join(parts, "--"))
-	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("hf:%s is not in the cache %s: %w; download it with \"hf download %s\", or set HF_HOME to where it is",
-			tensorfs.Printable(name), tensorfs.Printable(dir), fs.ErrNotExist, tensorfs.Printable(repo))
+	if _, err := os.Stat(folder); err != nil {
+		return nil, notCached(name, repo, folder, err)
 	}
 	snap, warning, err := snapshot(folder, revision)
 	if err != nil {
 		return nil, err
 	}
 	return openDir(snap, folder, warning)
+}
+
+// notCached says what was looked for in the cache, and what is there.
+func notCached(name, repo, folder string, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return tensorfs.PathError(folder, err)
+	}
+	dir, folder := filepath.Split(folder)
+	e := &tensorfs.FormatError{File: "hf:" + name, Offset: -1, Kind: fs.ErrNotExist,
+		Advice: fmt.Sprintf("download it with \"hf download %s\", or set HF_HOME to where it is", tensorfs.Printable(repo))}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		e.Problem = fmt.Sprintf("looked for it in the cache %s, which cannot be read: %v", tensorfs.Printable(filepath.Clean(dir)), reason(err))
+		return e
+	}
+	models := 0
+	for _, entry := range entries {
+		is, isModel := strings.CutPrefix(entry.Name(), "models--")
+		if !isModel {
+			continue
+		}
+		models++
+		if strings.EqualFold(entry.Name(), folder) {
+			e.Advice = "write it as hf:" + tensorfs.Printable(strings.Replace(is, "--", "/", 1))
+		}
+	}
+	e.Problem = fmt.Sprintf("looked for %s in the cache %s; found other models (%d), not this one", tensorfs.Printable(folder), tensorfs.Printable(filepath.Clean(dir)), models)
+	return e
 }
 
 // plainPath reports whether s is a path that leads nowhere but down.
@@ -106,7 +133,7 @@ func snapshot(folder, revision string) (dir, warning string, err error) {
 			return dir, "", nil
 		}
 		if revision != "" {
-			return "", "", fmt.Errorf("%s: no snapshot of revision %s: %w; download it again", shown, tensorfs.Printable(revision), fs.ErrNotExist)
+			return "", "", &tensorfs.FormatError{File: folder, Offset: -1, Kind: fs.ErrNotExist, Problem: "it has no snapshot of revision " + tensorfs.Printable(revision), Advice: "download that revision"}
 		}
 		warning = fmt.Sprintf("%s: refs/main names the snapshot %s, which is not there; the only one is shown", shown, tensorfs.Printable(commit))
 	}
@@ -122,7 +149,7 @@ func snapshot(folder, revision string) (dir, warning string, err error) {
 	}
 	switch len(found) {
 	case 0:
-		return "", "", fmt.Errorf("%s: no snapshot in it: %w; download the model again", shown, fs.ErrNotExist)
+		return "", "", &tensorfs.FormatError{File: folder, Offset: -1, Kind: fs.ErrNotExist, Problem: "it has no snapshot", Advice: "download the model again"}
 	case 1:
 		return found[0], warning, nil
 	}

@@ -105,7 +105,7 @@ func TestCache(t *testing.T) {
 		{name: "../org", fails: "not of the form"},
 		{name: "a/b/c", fails: "not of the form"},
 		{name: "org--name", fails: "not of the form"},
-		{name: "or\x1bg/name", fails: `hf:"or\x1bg/name"`},
+		{name: "or\x1bg/name", fails: `"hf:or\x1bg/name": the name`},
 	} {
 		t.Run(strings.ReplaceAll(x.name, c.hub, "HUB"), func(t *testing.T) {
 			open := hf.OpenName

@@ -251,7 +251,7 @@ func TestRefusedDirectories(t *testing.T) {
 		{name: "config is empty", files: map[string][]byte{"config.json": nil, "model.safetensors": shard("a")}, want: "config.json: it is no JSON: the text is empty", match: true},
 		{name: "config goes on", files: map[string][]byte{"config.json": []byte(`{}{}`), "model.safetensors": shard("a")}, want: "something follows", match: true},
 		{name: "config is a broken link", files: map[string][]byte{"model.safetensors": shard("a")}, links: map[string]string{"config.json": "../blobs/1"}, want: `config.json: it is a link to "../blobs/1", which does not exist`, match: true},
-		{name: "config is a directory", files: map[string][]byte{"config.json/x": nil, "model.safetensors": shard("a")}, want: "config.json: it is no regular file", match: true},
+		{name: "config is a directory", files: map[string][]byte{"config.json/x": nil, "model.safetensors": shard("a")}, want: "config.json: it is a directory, not a regular file", match: true},
 		{name: "weights are a broken link", links: map[string]string{"model.safetensors": "../blobs/1"}, want: "finish the download", match: true},
 		{name: "weights are a directory", files: map[string][]byte{"model.safetensors/x": nil}, want: "it is a directory, not a regular file", match: true},
 		{name: "weights are a device", links: map[string]string{"model.safetensors": "/dev/zero"}, want: "it is a device, not a regular file", match: true},

@@ -128,7 +128,7 @@ func exists(path string) (bool, error) {
 		return true, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return false, fmt.Errorf("%s: %w", tensorfs.Printable(path), reason(err))
+		return false, tensorfs.PathError(path, err)
 	}
 	if target, err := os.Readlink(path); err == nil {
 		return false, &tensorfs.FormatError{File: path, Offset: -1, Problem: fmt.Sprintf("it is a link to %s, which does not exist", tensorfs.Quote(target)),

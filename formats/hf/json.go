@@ -41,7 +41,7 @@ func readObject(path string) (jsonobj.Object, error) {
 func readSmall(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", tensorfs.Printable(path), reason(err))
+		return nil, tensorfs.PathError(path, err)
 	}
 	defer f.Close()
 	st, err := f.Stat()
@@ -49,7 +49,7 @@ func readSmall(path string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !st.Mode().IsRegular():
-		return nil, &tensorfs.FormatError{File: path, Offset: -1, Problem: "it is no regular file", Advice: "put the file itself there"}
+		return nil, tensorfs.NotRegular(path, st.Mode())
 	case st.Size() > maxJSON:
 		return nil, &tensorfs.FormatError{File: path, Offset: -1, Problem: fmt.Sprintf("its %d bytes exceed the limit of %d for JSON files", st.Size(), maxJSON)}
 	}

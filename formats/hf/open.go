@@ -2,7 +2,6 @@ package hf
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -42,7 +41,7 @@ func Match(dir string) bool {
 // Face cache.
 func Open(dir string) (*tensorfs.Model, error) {
 	if _, err := os.Stat(dir); err != nil {
-		return nil, fmt.Errorf("%s: %w; check the path", tensorfs.Printable(dir), reason(err))
+		return nil, tensorfs.PathError(dir, err)
 	}
 	if !isDir(dir) {
 		return nil, &tensorfs.FormatError{File: dir, Offset: -1, Problem: "it is not a directory", Advice: "name the model's directory"}
@@ -116,7 +115,7 @@ func openSet(dir, path string, set *fileSet) (*tensorfs.Model, error) {
 func readDir(dir string) ([]fs.DirEntry, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", tensorfs.Printable(dir), reason(err))
+		return nil, tensorfs.PathError(dir, err)
 	}
 	return entries, nil
 }

@@ -26,6 +26,9 @@ type Name struct {
 // from the right and fills in what is left out. Every part is checked, so that
 // a path may be built from it. Digests (@sha256:...) are no part of names.
 func ParseName(s string) (Name, error) {
+	if s == "" {
+		return Name{}, nameError(s, "it names no model")
+	}
 	n := Name{defaultHost, defaultNamespace, "", defaultTag}
 	rest := s
 	if i := strings.LastIndexByte(rest, ':'); i > strings.LastIndexByte(rest, '/') {
@@ -43,10 +46,13 @@ func ParseName(s string) (Name, error) {
 		}
 	}
 	if problem := n.problem(); problem != "" {
-		return Name{}, &tensorfs.FormatError{File: "ollama:" + s, Offset: -1, Problem: problem,
-			Advice: "write it as [HOST/][NAMESPACE/]MODEL[:TAG]; 'ollama list' shows the names"}
+		return Name{}, nameError(s, problem)
 	}
 	return n, nil
+}
+
+func nameError(s, problem string) error {
+	return &tensorfs.FormatError{File: "ollama:" + s, Offset: -1, Problem: problem, Advice: "write it as [HOST/][NAMESPACE/]MODEL[:TAG]; 'ollama list' shows the names"}
 }
 
 // cutLast cuts s at its last slash; found is false where there is none, and

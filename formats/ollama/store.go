@@ -45,6 +45,9 @@ func stores() []place {
 
 // locate finds the manifest of a name in the first store that has it.
 func locate(n Name) (string, error) {
+	fail := func(kind error, advice, problem string, args ...any) (string, error) {
+		return "", &tensorfs.FormatError{File: "ollama:" + n.String(), Offset: -1, Problem: fmt.Sprintf(problem, args...), Advice: advice, Kind: kind}
+	}
 	var searched []string
 	for _, p := range stores() {
 		path, err := p.dir.find(n)
@@ -54,16 +57,16 @@ func locate(n Name) (string, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			searched = append(searched, fmt.Sprintf("%s (%s)", tensorfs.Printable(string(p.dir)), p.how))
 		case errors.Is(err, fs.ErrPermission):
-			return "", fmt.Errorf("ollama: %s: no permission to read %s (%s); run as its owner or in its group: %w", n, tensorfs.Printable(string(p.dir)), p.how, fs.ErrPermission)
+			return fail(fs.ErrPermission, "run as its owner or in its group", "no permission to read %s (%s)", tensorfs.Printable(string(p.dir)), p.how)
 		default:
 			return "", fmt.Errorf("ollama: %s: in %s (%s): %w", n, tensorfs.Printable(string(p.dir)), p.how, err)
 		}
 	}
 	if len(searched) == 0 {
-		return "", fmt.Errorf("ollama: %s: no store to look in; set OLLAMA_MODELS: %w", n, fs.ErrNotExist)
+		return fail(fs.ErrNotExist, "set OLLAMA_MODELS", "there is no store to look in")
 	}
-	return "", fmt.Errorf("ollama: %s: no such model in %s; see 'ollama list', fetch it with 'ollama pull', or set OLLAMA_MODELS to the directory that holds manifests and blobs: %w",
-		n, strings.Join(searched, " or "), fs.ErrNotExist)
+	return fail(fs.ErrNotExist, "see 'ollama list', fetch it with 'ollama pull', or set OLLAMA_MODELS to the directory that holds manifests and blobs",
+		"looked for its manifest %s; found no such model in %s", n.Path(), strings.Join(searched, " or "))
 }
 
 // find returns the path of a name's manifest: the exact one, else the only one

@@ -1,0 +1,65 @@
+package formats
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// usual is the advice where nothing better is known.
+const usual = "name a GGUF or safetensors file, a model directory or an Ollama manifest"
+
+// unknown returns an error about a path that is there and no model.
+func unknown(path, problem, advice string) error {
+	return &tensorfs.FormatError{File: path, Offset: -1, Problem: problem, Advice: advice, Kind: tensorfs.ErrUnsupported}
+}
+
+// refuse returns an error about a path that cannot be opened. given is what the
+// user wrote.
+func refuse(given, path string, err error) error {
+	e := tensorfs.PathError(path, err)
+	if e.Kind != fs.ErrNotExist {
+		return e
+	}
+	e.Advice += " (models in a store are called ollama:NAME or hf:ORG/NAME)"
+	if strings.Contains(given, "://") {
+		e.File, e.Problem, e.Advice = given, "it is an address, and nothing is downloaded", `fetch the model with "hf download" or "ollama pull", then name it hf:ORG/NAME or ollama:NAME`
+	} else if target, err := os.Readlink(path); err == nil {
+		e.Problem, e.Advice = fmt.Sprintf("it is a symbolic link to %s, which does not exist", tensorfs.Quote(target)), "fetch the file that it leads to"
+	}
+	return e
+}
+
+// noModel returns an error about a directory that holds no model itself.
+func noModel(path string, entries []fs.DirEntry) error {
+	var ggufs, cached []string
+	store := 0
+	for _, e := range entries {
+		name := e.Name()
+		switch {
+		case strings.HasSuffix(name, ".gguf"):
+			ggufs = append(ggufs, tensorfs.Printable(filepath.Join(path, name)))
+		case strings.HasPrefix(name, "models--"):
+			cached = append(cached, tensorfs.Printable(filepath.Join(path, name)))
+		case name == "manifests" || name == "blobs":
+			store++
+		}
+	}
+	switch {
+	case len(ggufs) == 1:
+		return unknown(path, "it is a directory with a GGUF file", "name the file: "+ggufs[0])
+	case len(ggufs) > 1:
+		return unknown(path, fmt.Sprintf("it is a directory with %d GGUF files", len(ggufs)), "name one of them, such as "+ggufs[0])
+	case len(cached) > 0:
+		return unknown(path, "it is a Hugging Face cache, not a model", "name one of its models as hf:ORG/NAME, or its folder, such as "+cached[0])
+	case store == 2:
+		return unknown(path, "it is an Ollama store", "name a model of it as ollama:NAME with OLLAMA_MODELS="+tensorfs.Printable(path)+", or its manifest")
+	case len(entries) == 0:
+		return unknown(path, "looked for model*.safetensors and its index in this directory; found it empty", usual)
+	}
+	return unknown(path, fmt.Sprintf("looked for model*.safetensors and its index in this directory; found none among %d entries", len(entries)), usual)
+}
