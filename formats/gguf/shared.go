@@ -117,9 +117,9 @@ func (f *File) resolveShared(p *place, in info) error {
 			return f.errorAt(p.tensor, in.at, "its %d bytes of type %d go %d beyond the end of the file", least, in.typ, least-space)
 		}
 	}
-	t.Opaque = fmt.Sprintf("ggml type %d has several meanings, and none of them takes %d bytes for this shape; see raw/", in.typ, space)
+	t.Opaque = fmt.Sprintf("its ggml type %d has several meanings, and none of them takes %d bytes for this shape; see raw/", in.typ, space)
 	if p.elems == 0 {
-		t.Opaque = fmt.Sprintf("ggml type %d has several meanings, which an empty tensor does not tell apart", in.typ)
+		t.Opaque = fmt.Sprintf("its ggml type %d has several meanings, which an empty tensor does not tell apart; see raw/", in.typ)
 	}
 	return f.takeAll(p, in)
 }

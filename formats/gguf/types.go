@@ -18,17 +18,17 @@ var byID = func() map[uint32]tensorfs.DType {
 	return m
 }()
 
-// gone holds numbers of types that no file should have and whose layout is not
-// known here.
+// gone says what numbers of types are that no file should have and whose layout
+// is not known here.
 var gone = map[uint32]string{
-	4:   "Q4_2, removed from ggml before GGUF",
-	5:   "Q4_3, removed from ggml before GGUF",
+	4:   "was Q4_2, which ggml removed before GGUF",
+	5:   "was Q4_3, which ggml removed before GGUF",
 	97:  activations,
 	98:  activations,
 	99:  activations,
 	136: activations,
-	142: "IQ2_TN, removed from ik_llama.cpp",
-	143: "IQ1_TN, removed from ik_llama.cpp",
+	142: "was IQ2_TN, which ik_llama.cpp removed",
+	143: "was IQ1_TN, which ik_llama.cpp removed",
 	147: activations,
 	148: activations,
 	149: activations,
@@ -36,7 +36,7 @@ var gone = map[uint32]string{
 	151: activations,
 }
 
-const activations = "a type of ik_llama.cpp for activations"
+const activations = "is a type of ik_llama.cpp for activations"
 
 // Numbers of ik_llama.cpp's types that mix the bytes of 4, 8 or 16 rows: up to
 // 352 each is its base type's number and 200, 353 is MXFP4's.
@@ -70,7 +70,7 @@ func (f *File) resolve(p *place, in info) error {
 		return f.badSize(p, in)
 	}
 	if rows, ok := groupedRows[d]; ok && (len(t.Shape) < 2 || t.Shape[len(t.Shape)-2]%rows != 0) {
-		t.Opaque = fmt.Sprintf("%s mixes %d rows, and the rows of this tensor do not divide by %d; see raw/", d, rows, rows)
+		t.Opaque = fmt.Sprintf("%s mixes %d rows, and the rows of this tensor are no multiple of %d; see raw/", d, rows, rows)
 	}
 	if d.Kind() == tensorfs.KindOpaque {
 		t.Opaque = fmt.Sprintf("%s, a type of ik_llama.cpp, cannot be decoded here; see raw/", d)
@@ -100,18 +100,18 @@ func (f *File) takeAll(p *place, in info) error {
 
 // nameless says what a number is that has no type in the table.
 func nameless(id uint32) string {
-	what := "which is not known here"
+	what := "is not known here"
 	if s, ok := gone[id]; ok {
-		what = "which is " + s
+		what = s
 	} else if id >= firstMixed && id <= lastMixed {
-		what = "which belongs to ik_llama.cpp's types that mix the bytes of several rows"
+		what = "is one of ik_llama.cpp's types that mix the bytes of several rows"
 		base, ok := byID[id-200]
 		if id == mixedMXFP4 {
 			base = tensorfs.MXFP4
 		}
 		if ok && id <= mixedMXFP4 {
-			what = fmt.Sprintf("which is ik_llama.cpp's %s with the bytes of several rows mixed", base)
+			what = fmt.Sprintf("is ik_llama.cpp's %s with the bytes of several rows mixed", base)
 		}
 	}
-	return fmt.Sprintf("ggml type %d, %s; see raw/", id, what)
+	return fmt.Sprintf("its ggml type %d %s; see raw/", id, what)
 }

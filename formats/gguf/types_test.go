@@ -48,9 +48,9 @@ func oneTensor(t *testing.T, x testmodel.GGUFTensor, arch string, behind []byte)
 // gets the bytes up to the next tensor.
 func TestUnknownTypes(t *testing.T) {
 	for id, reason := range map[uint32]string{
-		4:         "Q4_2, removed",
-		5:         "Q4_3, removed",
-		43:        "ggml type 43, which is not known",
+		4:         "was Q4_2, which ggml removed",
+		5:         "was Q4_3, which ggml removed",
+		43:        "its ggml type 43 is not known here; see raw/",
 		97:        "activations",
 		132:       "not known",
 		136:       "activations",
@@ -66,7 +66,7 @@ func TestUnknownTypes(t *testing.T) {
 		353:       "ik_llama.cpp's MXFP4 with",
 		399:       "mix the bytes of several rows",
 		400:       "not known",
-		1<<32 - 1: "ggml type 4294967295,",
+		1<<32 - 1: "its ggml type 4294967295 is",
 	} {
 		x := oneTensor(t, testmodel.GGUFTensor{Name: "t", Shape: []int64{4, 30}, Type: id, Data: make([]byte, 96)}, "llama", make([]byte, 5))
 		if x.DType != tensorfs.Unknown || x.Data.Size() != 101 || !strings.Contains(x.Opaque, reason) || !strings.Contains(x.Opaque, fmt.Sprint(id)) {

@@ -165,7 +165,7 @@ func (b *builder) complete() error {
 			b.warn("%s", r)
 		}
 	}
-	b.interleaved()
+	b.alternating()
 	label := b.quantise()
 	b.fields()
 	b.metadata(label)
@@ -178,17 +178,20 @@ func (b *builder) complete() error {
 	return nil
 }
 
-// interleaved says what the name gate_up hides in gpt-oss: elsewhere all rows of
-// gate come before those of up.
-func (b *builder) interleaved() {
-	if b.model.Architecture != "gpt-oss" {
-		return
-	}
+// alternating marks the tensors that are several in one with the rows of these
+// in turns, and says so once.
+func (b *builder) alternating() {
+	first := ""
 	for i := range b.tensors {
-		if strings.Contains(b.tensors[i].Source, "experts.gate_up_proj") {
-			b.warn("gate and up alternate, row by row, in the stacks of ffn.experts.gate_up, as gpt-oss stores them")
-			return
+		if t := &b.tensors[i]; names.Alternates(b.model.Architecture, t.Name) {
+			t.Alternates = true
+			if first == "" {
+				first = t.Name
+			}
 		}
+	}
+	if first != "" {
+		b.warn("the rows of the parts of %s and others like it alternate, as %s stores them; the fused views leave them out", first, b.model.Architecture)
 	}
 }
 

@@ -59,7 +59,7 @@ type module struct {
 }
 
 // rawHint ends every sentence about numbers that cannot be had.
-const rawHint = "; raw/ has the stored bytes"
+const rawHint = "; see raw/"
 
 // quantise finds the modules that are quantised and returns the name of the
 // scheme, "" for a model without one.
@@ -145,14 +145,14 @@ func (b *builder) collect(s *scheme, stem string, main int32) *module {
 func (b *builder) apply(q *quantConfig, m *module, agrees bool) string {
 	switch {
 	case !agrees && q.method == "":
-		return fmt.Sprintf("its tensors look like %s, but no config.json has the settings of a quantisation%s", m.scheme.name, rawHint)
+		return fmt.Sprintf("its module looks like %s, but no config.json says how it is quantised%s", m.scheme.name, rawHint)
 	case !agrees:
-		return fmt.Sprintf("its tensors look like %s, but %s says %s%s", m.scheme.name, q.where, q.method, rawHint)
+		return fmt.Sprintf("its module looks like %s, but %s says %s%s", m.scheme.name, q.where, q.method, rawHint)
 	case m.scheme.decode == nil:
-		return fmt.Sprintf("quantised with %s (%s), which is not converted%s", m.scheme.name, q.label, rawHint)
+		return fmt.Sprintf("its module is quantised with %s (%s), which is not decoded here%s", m.scheme.name, q.label, rawHint)
 	}
 	if err := m.scheme.decode(b, q, m); err != nil {
-		return fmt.Sprintf("quantised with %s, but %v%s", m.scheme.name, err, rawHint)
+		return fmt.Sprintf("its module is quantised with %s, but %v%s", m.scheme.name, err, rawHint)
 	}
 	return ""
 }
@@ -188,7 +188,7 @@ func (b *builder) leftovers(q *quantConfig) {
 			continue
 		}
 		if q.method != "" {
-			t.Opaque = fmt.Sprintf("%s says %s, but no scale for these 8-bit floats was found%s", q.where, q.label, rawHint)
+			t.Opaque = fmt.Sprintf("%s says that the model is quantised with %s, but no scale for these 8-bit floats was found%s", q.where, q.label, rawHint)
 			continue
 		}
 		if scaled == nil {

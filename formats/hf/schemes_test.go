@@ -200,11 +200,11 @@ func TestSchemes(t *testing.T) {
 			tensors: tensors(st(x+".weight", f8, 2, 3), st(x+".weight_scale", f32, 2, 1)),
 		},
 		{
-			name: "names of another method", config: q(`{"quant_method":"awq","bits":4}`), main: x + ".qweight", raw: "look like GPTQ, but config.json says awq",
+			name: "names of another method", config: q(`{"quant_method":"awq","bits":4}`), main: x + ".qweight", raw: "looks like GPTQ, but config.json says awq",
 			tensors: tensors(st(x+".qweight", i32, 32, 8), st(x+".qzeros", i32, 2, 1), st(x+".scales", f16, 2, 8), st(x+".g_idx", i32, 256)),
 		},
 		{
-			name: "fp8 without settings", config: `{}`, main: x + ".weight", raw: "no config.json has the settings",
+			name: "fp8 without settings", config: `{}`, main: x + ".weight", raw: "no config.json says how it is quantised",
 			tensors: tensors(st(x+".weight", f8, 2, 3), st(x+".weight_scale", f32)),
 		},
 		{
@@ -250,7 +250,7 @@ func TestSchemes(t *testing.T) {
 					if source == x+".input_scale" {
 						continue // belongs to some of the schemes
 					}
-					if !strings.Contains(p.Opaque, strings.ReplaceAll(c.raw, `\"`, `"`)) || !strings.HasSuffix(p.Opaque, "raw/ has the stored bytes") || p.Owner != "" {
+					if !strings.Contains(p.Opaque, strings.ReplaceAll(c.raw, `\"`, `"`)) || !strings.HasSuffix(p.Opaque, "; see raw/") || strings.Count(p.Opaque, ";") != 1 || p.Owner != "" {
 						t.Errorf("%s: owner %q, reason %q does not say %q", source, p.Owner, p.Opaque, c.raw)
 					}
 				case p != codes:
@@ -340,7 +340,7 @@ func TestMLXSettings(t *testing.T) {
 			tensors: tensors(st(x+".weight", u32, 2, 16), st(x+".scales", f16, 1, 2), st(x+".biases", f16, 1, 2))},
 		{name: "scalars", config: top(`"bits":4,"group_size":64`), raw: "do not belong together",
 			tensors: tensors(st(x+".weight", u32), st(x+".scales", f16), st(x+".biases", f16))},
-		{name: "no config", config: `{}`, tensors: affine(4, 64, 128), raw: "look like MLX, but no config.json"},
+		{name: "no config", config: `{}`, tensors: affine(4, 64, 128), raw: "looks like MLX, but no config.json"},
 		{name: "config of another method", config: `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":64}}`, tensors: affine(4, 64, 128), raw: "says gptq"},
 		{name: "no scales", config: top(`"bits":4,"group_size":64`), tensors: affine(4, 64, 128)[:1], raw: "plain"},
 	} {

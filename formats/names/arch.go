@@ -1,14 +1,18 @@
 package names
 
-import "sync"
+import (
+	"strings"
+	"sync"
+)
 
 type archTable struct {
 	class, modelType map[string]string
 	permute          map[string]bool
+	alternate        map[[2]string]bool // architecture and stem below the layer
 }
 
 var archs = sync.OnceValue(func() *archTable {
-	t := &archTable{make(map[string]string, 256), make(map[string]string, 128), make(map[string]bool, 32)}
+	t := &archTable{make(map[string]string, 256), make(map[string]string, 128), make(map[string]bool, 32), make(map[[2]string]bool)}
 	for line := range lines("architectures") {
 		kind, line := cut(line)
 		value, arch := cut(line)
@@ -19,6 +23,8 @@ var archs = sync.OnceValue(func() *archTable {
 			t.modelType[value] = arch
 		case "permute":
 			t.permute[value] = true
+		case "alternate":
+			t.alternate[[2]string{value, arch}] = true
 		default:
 			panic("names: architectures.txt: " + kind)
 		}
@@ -40,3 +46,16 @@ func Arch(architecture, modelType string) string {
 // attention.q and attention.k in another order than Hugging Face files do:
 // within a head of D rows, row j*2+s of GGUF is row s*D/2+j of Hugging Face.
 func PermutesQK(arch string) bool { return archs().permute[arch] }
+
+// Alternates reports whether a Hugging Face file of an architecture holds the
+// tensor of that canonical name, which is several in one, with the rows of its
+// parts in turns: the first rows of q, k and v, the next rows of q, k and v.
+func Alternates(arch, name string) bool {
+	rest, ok := strings.CutPrefix(name, "layers.")
+	if !ok {
+		return false
+	}
+	_, rest, _ = strings.Cut(rest, ".")
+	stem := rest[:max(strings.LastIndexByte(rest, '.'), 0)]
+	return archs().alternate[[2]string{arch, stem}]
+}

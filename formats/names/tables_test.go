@@ -104,3 +104,28 @@ func TestArch(t *testing.T) {
 		}
 	}
 }
+
+func TestAlternates(t *testing.T) {
+	for _, c := range []struct {
+		arch, name string
+		want       bool
+	}{
+		{"gptneox", "layers.0.attention.qkv.weight", true},
+		{"gptneox", "layers.31.attention.qkv.bias", true},
+		{"gptneox", "layers.0.attention.qkv.scales", true},
+		{"gptneox", "layers.0.attention.output.weight", false},
+		{"gptneox", "vision.layers.0.attention.qkv.weight", false},
+		{"gptneox", "attention.qkv.weight", false},
+		{"gptneox", "layers.0", false},
+		{"gptneox", "layers.", false},
+		{"gptneox", "", false},
+		{"gpt-oss", "layers.0.ffn.experts.gate_up.blocks", true},
+		{"gpt-oss", "layers.0.attention.qkv.weight", false},
+		{"phi3", "layers.0.attention.qkv.weight", false},
+		{"unknown", "layers.0.attention.qkv.weight", false},
+	} {
+		if Alternates(c.arch, c.name) != c.want {
+			t.Errorf("Alternates(%q, %q) = %v", c.arch, c.name, !c.want)
+		}
+	}
+}

@@ -68,7 +68,7 @@ type module struct {
 // resolve returns the module's parameters, or why its numbers cannot be had.
 func (m *module) resolve() (params, string) {
 	if m.scale == nil {
-		return params{}, fmt.Sprintf("the blob's metadata calls it %s, but there are no scales beside it", tensorfs.Quote(m.kind))
+		return params{}, fmt.Sprintf("the blob's metadata calls it %s, and there are no scales beside it", tensorfs.Quote(m.kind))
 	}
 	p, reason := m.params()
 	if reason == "" {

@@ -214,7 +214,7 @@ func (b *builder) quantise(e *entry, all map[string]*entry) {
 	}
 	if e.scale == nil && (m.kind == "" || e.DType != tensorfs.U32) {
 		if f8(e.DType) && (all[e.Source+"_scale"] != nil || all[e.Source+"_scale_inv"] != nil) {
-			e.Opaque = "its numbers need the scales beside it, and how is not known for Ollama's models; see raw/"
+			e.Opaque = "it needs the scales beside it, and how is not known for Ollama's models; see raw/"
 		}
 		return
 	}
@@ -232,7 +232,7 @@ func (b *builder) quantise(e *entry, all map[string]*entry) {
 	p, reason := m.resolve()
 	companions := slices.DeleteFunc([]*entry{e.scale, e.bias, e.global}, func(c *entry) bool { return c == nil })
 	if reason != "" {
-		e.Opaque = reason + "; see raw/"
+		e.Opaque = "its codes cannot be decoded: " + reason + "; see raw/"
 		for _, c := range companions {
 			c.Opaque = "it belongs to " + tensorfs.Quote(e.Source) + ", whose codes cannot be decoded; see raw/"
 		}
