@@ -13,6 +13,10 @@ type Tensor struct {
 	BigEndian bool      // multi-byte fields of Data are big-endian
 	Opaque    string    // why the numbers cannot be had from the bytes; "" where they can
 	Sections  []Section // parts of Data that a kernel addresses on their own; nil where Data is one
+
+	// Alternates marks a tensor that is named as several joined ones, but whose
+	// parts' rows stand in turns and not part after part.
+	Alternates bool
 }
 
 // Cols returns the length of a row: the last dimension, 1 for a scalar.

@@ -74,7 +74,7 @@ type joiner func(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string)
 type fusions struct {
 	view  string  // that has the parts
 	have  Tensors // of that view: parts, and groups that are stored as one tensor
-	model map[string]bool
+	model map[string]*tensorfs.Tensor
 	built []candidate
 	join  joiner
 }
@@ -90,7 +90,10 @@ func (f *fusions) At(i int) tensorfs.Tensor {
 // make builds one group, or says why that is not possible. A tensor that is
 // stored under the group's name wins over a computed one.
 func (f *fusions) make(c candidate) (tensorfs.Tensor, string) {
-	if f.model[c.name] {
+	if stored := f.model[c.name]; stored != nil {
+		if stored.Alternates {
+			return tensorfs.Tensor{}, "the model has the rows of its parts in turns and not part after part; see " + f.view + "/"
+		}
 		if i, ok := Find(f.have, c.name); ok {
 			return f.have.At(i), ""
 		}
@@ -126,7 +129,7 @@ func fuse(view string, have Tensors, all *candidates, join joiner) (Tensors, []A
 	built := map[string]bool{}
 	for _, c := range all.list {
 		name, fallback := c.name, c.group.fallback
-		if fallback != "" && !f.model[name] && (built[c.at.name(fallback)] || c.at.param != "weight") {
+		if fallback != "" && f.model[name] == nil && (built[c.at.name(fallback)] || c.at.param != "weight") {
 			continue
 		}
 		if _, reason := f.make(c); reason != "" {
@@ -146,7 +149,7 @@ func fuse(view string, have Tensors, all *candidates, join joiner) (Tensors, []A
 func (f *fusions) missing(need ...string) string {
 	var inModel, inView []string
 	for _, name := range need {
-		if !f.model[name] {
+		if f.model[name] == nil {
 			inModel = append(inModel, name)
 		} else if _, ok := Find(f.have, name); !ok {
 			inView = append(inView, name)
@@ -162,7 +165,7 @@ func (f *fusions) missing(need ...string) string {
 // fallbacks last.
 type candidates struct {
 	list  []candidate
-	model map[string]bool // the names of the model's weights
+	model map[string]*tensorfs.Tensor // by the names of weights
 }
 
 func findCandidates(all []tensorfs.Tensor) *candidates {
@@ -174,11 +177,11 @@ func findCandidates(all []tensorfs.Tensor) *candidates {
 			byPart[key{g.tower, stem}] = append(byPart[key{g.tower, stem}], g)
 		}
 	}
-	c := &candidates{model: make(map[string]bool, len(all))}
+	c := &candidates{model: make(map[string]*tensorfs.Tensor, len(all))}
 	seen := make(map[string]bool, len(all)/2)
 	for i := range all {
 		weight := weightName(&all[i])
-		c.model[weight] = true
+		c.model[weight] = &all[i]
 		tower, at, stem, ok := locate(weight)
 		if !ok {
 			continue

@@ -499,3 +499,29 @@ func TestFusedExtents(t *testing.T) {
 		}
 	}
 }
+
+// TestAlternating holds that a stored tensor whose name promises another order
+// of rows is shown as it is and not as a fused one.
+func TestAlternating(t *testing.T) {
+	m := describe(t, `
+		layers.0.attention.qkv.weight F16 6x4
+		layers.0.attention.qkv.bias F16 6
+		layers.1.attention.qkv.weight F16 6x4`)
+	m.Tensor("layers.0.attention.qkv.weight").Alternates = true
+	for name, want := range map[string]string{
+		"packed": `
+			layers.0.attention.qkv.bias F16 6 weights:F16@0+12
+			layers.0.attention.qkv.weight F16 6x4 weights:F16@0+48
+			layers.1.attention.qkv.weight F16 6x4 weights:F16@0+48`,
+		"fused": `
+			layers.0.attention.qkv.bias F16 6 weights:F16@0+12
+			layers.1.attention.qkv.weight F16 6x4 weights:F16@0+48
+			- layers.0.attention.qkv.weight the model has the rows of its parts in turns and not part after part; see packed/`,
+		"fused-f16": `
+			layers.0.attention.qkv.bias F16 6
+			layers.1.attention.qkv.weight F16 6x4
+			- layers.0.attention.qkv.weight the model has the rows of its parts in turns and not part after part; see f16/`,
+	} {
+		checkSummary(t, summary(view(t, m, name, Options{})), want)
+	}
+}
