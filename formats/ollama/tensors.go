@@ -258,6 +258,7 @@ func (b *builder) nameEntries(entries []*entry) {
 	}
 	for i, r := range names.Map(names.Ollama, b.out.Architecture, src) {
 		entries[i].Name = r.Name
+		entries[i].Alternates = names.Alternates(b.out.Architecture, r.Name)
 		if r.Reason != "" {
 			b.warn("tensor %s", r.Reason)
 		}
