@@ -124,8 +124,7 @@ func room(n int) error {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || uint64(n)+others <= uint64(limit.Cur) {
 		return nil
 	}
-	return fmt.Errorf("the model has %d blobs, and each stays open, but this process may open %d files; raise the limit with 'ulimit -n %d': %w",
-		n, limit.Cur, n+others, syscall.EMFILE)
+	return worded{fmt.Sprintf("the model has %d blobs, and each stays open, but this process may open %d files; raise the limit with 'ulimit -n %d'", n, limit.Cur, n+others), syscall.EMFILE}
 }
 
 // String names the layer for messages.

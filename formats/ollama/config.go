@@ -1,9 +1,7 @@
 package ollama
 
 import (
-	"encoding/json"
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -15,6 +13,9 @@ import (
 type modelConfig struct {
 	root  jsonobj.Object
 	quant jsonobj.Object // what MLX wrote about how modules are quantised; without keys where it did not
+
+	usual   params // of modules without an entry of their own
+	unusual string // why there are none
 }
 
 // quantKeys are where MLX's exports have it.
@@ -31,8 +32,9 @@ func newConfig(root jsonobj.Object) *modelConfig {
 		}
 		q := scope.Object(k.key)
 		// Another method has a quant_method there.
-		if q.Value("bits") != nil && q.Value("group_size") != nil && q.Value("quant_method") == nil {
+		if q.Has("bits") && q.Has("group_size") && !q.Has("quant_method") {
 			c.quant = q
+			c.usual, c.unusual = paramsOf(q)
 			break
 		}
 	}
@@ -44,32 +46,39 @@ func (c *modelConfig) quantised() bool { return c != nil && c.quant.Len() > 0 }
 // params returns the parameters of a module by its path: an entry of its own
 // inherits nothing from the rest.
 func (c *modelConfig) params(path string) (params, string) {
-	q := c.quant
-	switch own := q.Value(path).(type) {
-	case tensorfs.JSON:
-		q = q.Object(path)
-	case bool:
-		if !own {
-			return params{}, "config.json says that it is not quantised, and there are scales beside it"
-		}
+	switch own := c.quant.Raw(path); own.Kind() {
+	case '{':
+		return paramsOf(own.Object())
+	case 'f':
+		return params{}, "config.json says that it is not quantised, and there are scales beside it"
 	}
+	return c.usual, c.unusual
+}
+
+// paramsOf reads parameters, with the defaults of their mode.
+func paramsOf(q jsonobj.Object) (params, string) {
 	p := params{mode: "affine"}
-	if mode, ok := q.Value("mode").(string); ok {
-		p.mode = mode
+	if mode := q.Raw("mode"); mode.Kind() == '"' {
+		p.mode = mode.Text()
 	}
 	def, ok := configModes[p.mode]
 	if !ok {
 		return p, fmt.Sprintf("mode %s of config.json is not known", tensorfs.Quote(p.mode))
 	}
 	p.bits, p.group = def.bits, def.group
-	for key, to := range map[string]*int64{"bits": &p.bits, "group_size": &p.group} {
-		v := q.Value(key)
-		if v == nil {
+	for _, f := range []struct {
+		key string
+		to  *int64
+	}{{"bits", &p.bits}, {"group_size", &p.group}} {
+		if !q.Has(f.key) {
 			continue
 		}
-		if *to, ok = integer(v); !ok || *to <= 0 || *to > math.MaxInt32 {
-			return p, fmt.Sprintf("%s %s of config.json is not a positive number", key, tensorfs.Quote(fmt.Sprint(v)))
+		v := q.Raw(f.key)
+		n, ok := v.Int()
+		if !ok || n <= 0 {
+			return p, fmt.Sprintf("%s %s of config.json is not a positive number", f.key, tensorfs.Quote(v.String()))
 		}
+		*f.to = int64(n)
 	}
 	return p, ""
 }
@@ -87,22 +96,13 @@ func (c *modelConfig) count(key string) (int64, bool) {
 	if c == nil {
 		return 0, false
 	}
-	for _, scope := range []string{"text_config.", "llm_config.", "language_config.", "thinker_config.text_config.", ""} {
-		if v, ok := c.root.Lookup(scope + key); ok {
-			n, ok := integer(v)
-			return n, ok && n > 0 && n <= math.MaxInt32
+	for _, scope := range []jsonobj.Object{c.root.Object("text_config"), c.root.Object("llm_config"), c.root.Object("language_config"), c.root.Object("thinker_config").Object("text_config"), c.root} {
+		if scope.Has(key) {
+			n, ok := scope.Raw(key).Int()
+			return int64(n), ok && n > 0
 		}
 	}
 	return 0, false
-}
-
-func integer(v any) (int64, bool) {
-	n, ok := v.(json.Number)
-	if !ok {
-		return 0, false
-	}
-	i, err := n.Int64()
-	return i, err == nil
 }
 
 // columns returns the length of a module's rows where config.json or another

@@ -103,7 +103,7 @@ func (b *builder) build() error {
 	case has[kindTensor]:
 	case has[kindModel]:
 		read = b.ggufModel
-	case image.Value("remote_host") != nil || image.Value("remote_model") != nil:
+	case image.Has("remote_host") || image.Has("remote_model"):
 		return b.refuse("it has no weights here: it stands for a model on another machine")
 	case has[kindAdapter]:
 		return b.refuse("it has an adapter and no model that the adapter belongs to")

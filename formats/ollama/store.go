@@ -221,6 +221,18 @@ func openIn(root *os.Root, path string) (*os.File, error) {
 	return f, nil
 }
 
+// worded is an error of the system in words for users.
+type worded struct {
+	text string
+	err  error
+}
+
+// Error returns the words alone: they say what err says.
+func (w worded) Error() string { return w.text }
+
+// Unwrap returns the error of the system.
+func (w worded) Unwrap() error { return w.err }
+
 // regular returns an error unless st is a regular file.
 func regular(st fs.FileInfo) error {
 	what := "a device or socket"
@@ -232,7 +244,7 @@ func regular(st fs.FileInfo) error {
 	case m&fs.ModeNamedPipe != 0:
 		what = "a FIFO"
 	}
-	return fmt.Errorf("it is %s, not a regular file; fetch the model again: %w", what, tensorfs.ErrFormat)
+	return worded{fmt.Sprintf("it is %s, not a regular file; fetch the model again", what), tensorfs.ErrFormat}
 }
 
 // describe rewords errors of opening a file below a directory.
@@ -240,17 +252,17 @@ func describe(err error) error {
 	var pe *fs.PathError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("there is no such file; fetch the model again: %w", fs.ErrNotExist)
+		return worded{"there is no such file; fetch the model again", fs.ErrNotExist}
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("no permission to read it; change its mode or run as its owner: %w", fs.ErrPermission)
+		return worded{"no permission to read it; change its mode or run as its owner", fs.ErrPermission}
 	case errors.Is(err, syscall.ELOOP):
-		return fmt.Errorf("symbolic links go round in a loop; fetch the model again: %w", syscall.ELOOP)
+		return worded{"symbolic links go round in a loop; fetch the model again", syscall.ELOOP}
 	case errors.Is(err, syscall.ENXIO):
-		return fmt.Errorf("it is a device or socket, not a regular file; fetch the model again: %w", tensorfs.ErrFormat)
+		return worded{"it is a device or socket, not a regular file; fetch the model again", tensorfs.ErrFormat}
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		return fmt.Errorf("too many open files, and a model needs one for every blob; raise the limit with 'ulimit -n': %w", err)
+		return worded{"too many open files, and a model needs one for every blob; raise the limit with 'ulimit -n'", err}
 	case errors.As(err, &pe) && pe.Err.Error() == "path escapes from parent":
-		return fmt.Errorf("it is a symbolic link that leaves the directory; put the file itself or a hard link there: %w", err)
+		return worded{"it is a symbolic link that leaves the directory; put the file itself or a hard link there", err}
 	}
 	return err
 }
@@ -262,7 +274,7 @@ func readSmall(f *os.File, max int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(len(b)) > max {
-		return nil, fmt.Errorf("it is larger than %d bytes; it is not what it should be: %w", max, tensorfs.ErrFormat)
+		return nil, worded{fmt.Sprintf("it is larger than %d bytes; it is not what it should be", max), tensorfs.ErrFormat}
 	}
 	return b, nil
 }
