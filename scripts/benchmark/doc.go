@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command benchmark measures what a user of tensorfs waits for, on this machine,
 // in one run, and prints Markdown tables. scripts/bench builds and starts it.
 //
@@ -12,7 +14,9 @@
 // Readers are processes of their own: this program again, in a role (see
 // reader.go). The models are made up (models.go), with ordinary numbers for
 // scales, and stand in the page cache. Pages that a mount has cached are dropped
-// by mounting anew; the machine's other caches are left alone.
+// by mounting anew; the machine's other caches are left alone. Before a row that
+// needs new memory as much is touched and given back, because a virtual machine
+// may have to get it from its host, at a tenth of the speed.
 //
 // # Files
 //
@@ -23,6 +27,9 @@
 //	mount.go       a mounted model                reader.go   the reading processes
 //	models.go      the models                     machine.go  where it runs, and whether there is room
 //	user.go        all of it as an ordinary user
+//
+// Whatever happens, mounts are unmounted and files removed: servers are children
+// that a signal ends, and nothing is written outside of the run's directories.
 //
 // It needs Linux.
 package main

@@ -15,16 +15,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a run takes, as parts of --size: the files of the models, a copy of the
-// largest in a tmpfs, and all of it that the page cache should hold at once, the
-// mounts' pages included.
-const (
-	diskShare   = 2.7
-	tmpfsShare  = 1.1
-	memoryShare = 7.0
-	// fixedRoom is what models of many small tensors take.
-	fixedRoom = 128 << 20
-)
+// fixedRoom is what models of many small tensors take.
+const fixedRoom = 128 << 20
+
+// rooms returns what a run takes, in bytes: models on disk, a copy of the largest
+// in a tmpfs, and all that the page cache should hold at once, mounts' pages and
+// hot files included. It follows from the table of sequential.
+func (o *options) rooms() (disk, tmpfs, memory int64) {
+	size, part := o.mib<<20, o.partMiB()<<20
+	disk = size*13/10 + part*19/4 + fixedRoom
+	tmpfs = size + fixedRoom
+	return disk, tmpfs, disk + tmpfs + 5*size
+}
+
+// partMiB is the size of tensors of the less important types.
+func (o *options) partMiB() int64 { return min(o.mib, 256) }
 
 // makeRoom makes the directories of the run, unless there is no room.
 func (b *bench) makeRoom() error {
@@ -36,21 +41,21 @@ func (b *bench) makeRoom() error {
 		return fmt.Errorf("nothing can be mounted here, so that only --only kernels can be measured: %w", err)
 	}
 	f.Close()
-	size := float64(b.mib << 20)
-	if err := enough("memory", available(), int64(size*memoryShare)); err != nil {
+	disk, tmpfs, memory := b.rooms()
+	if err := enough("memory", available(), memory); err != nil {
 		return err
 	}
 	if b.dir, err = os.MkdirTemp("", "tensorfs-bench-"); err != nil {
 		return err
 	}
-	if err := enough(filepath.Dir(b.dir)+" (TMPDIR says where)", free(b.dir), int64(size*diskShare)+fixedRoom); err != nil {
+	if err := enough(filepath.Dir(b.dir)+" (TMPDIR says where)", free(b.dir), disk); err != nil {
 		return err
 	}
 	if fsName("/dev/shm") != "tmpfs" {
 		b.say("/dev/shm is no tmpfs: what is compared with one is left out")
 		return nil
 	}
-	if err := enough("/dev/shm", free("/dev/shm"), int64(size*tmpfsShare)+fixedRoom); err != nil {
+	if err := enough("/dev/shm", free("/dev/shm"), tmpfs); err != nil {
 		return err
 	}
 	b.shm, err = os.MkdirTemp("/dev/shm", "tensorfs-bench-")

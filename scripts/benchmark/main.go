@@ -78,8 +78,8 @@ func parse(args []string) (*options, error) {
 	o := new(options)
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&o.programs, "programs", "", "directory of the built programs, removed at the end (set by scripts/bench)")
-	f.Int64Var(&o.mib, "size", 0, "MiB of f16 that the large tensors have (default 1024, quick 128)")
-	f.IntVar(&o.passes, "passes", 0, "passes that count, fewer where the machine is slow (default 5, quick 3)")
+	f.Int64Var(&o.mib, "size", 0, "MiB of f16 that the large tensors have (default 256, quick 64)")
+	f.IntVar(&o.passes, "passes", 0, "passes that count, fewer where the machine is slow (default 9, quick 3)")
 	f.BoolVar(&o.quick, "quick", false, "small and few: to try it out")
 	only := f.String("only", "", "parts to run, separated by commas")
 	f.BoolVar(&o.user, "user", false, "measure as an ordinary user (uid 65534) although root runs this")
@@ -107,13 +107,13 @@ func parse(args []string) (*options, error) {
 		o.only = append(o.only, name)
 	}
 	if o.mib == 0 {
-		o.mib = 1024
+		o.mib = 256
 		if o.quick {
-			o.mib = 128
+			o.mib = 64
 		}
 	}
 	if o.passes == 0 {
-		o.passes = 5
+		o.passes = 9
 		if o.quick {
 			o.passes = 3
 		}
@@ -176,7 +176,8 @@ func (b *bench) measure() error {
 	b.describe()
 	if b.wantsMounts() {
 		b.say("touching memory")
-		if err := b.touch(int64(float64(b.mib<<20) * memoryShare)); err != nil {
+		_, _, memory := b.rooms()
+		if err := b.touch(memory); err != nil {
 			return err
 		}
 	}

@@ -25,7 +25,7 @@ const (
 // it: what it keeps for itself, and not the pages of the model, which the kernel
 // counts as shared.
 func (b *bench) memory() error {
-	size := min(b.mib, 256) // read again and again
+	size := b.partMiB() // read again and again
 	bf16, err := b.ggufModel(tensorfs.BF16, size)
 	if err != nil {
 		return err
@@ -48,17 +48,18 @@ func (b *bench) memory() error {
 		name  string
 		model *model
 		files []string
+		total int64
 	}{
-		{"raw of BF16, one reader", bf16, []string{"raw/" + tensor}},
-		{"f16 of Q4_K, one reader", q4k, []string{"f16/" + tensor}},
-		{"four views of Q4_K, four readers at once", q4k, []string{"raw/" + tensor, "f16/" + tensor, "npy/" + tensor + ".npy", "packed/" + tensor}},
-		{"metadata.json of 262144 tokens", vocab, []string{"metadata.json"}},
+		{"raw of BF16, one reader", bf16, []string{"raw/" + tensor}, total},
+		{"f16 of Q4_K, one reader", q4k, []string{"f16/" + tensor}, total},
+		{"four views of Q4_K, four readers at once", q4k, []string{"raw/" + tensor, "f16/" + tensor, "npy/" + tensor + ".npy", "packed/" + tensor}, total},
+		{"metadata.json of 262144 tokens", vocab, []string{"metadata.json"}, total / 8},
 	} {
-		row, err := b.watch(c.model, c.files, total)
+		row, err := b.watch(c.model, c.files, c.total)
 		if err != nil {
 			return err
 		}
-		rows = append(rows, append([]string{fmt.Sprintf("%s, %.0f GiB", c.name, float64(total)/(1<<30))}, row...))
+		rows = append(rows, append([]string{fmt.Sprintf("%s, %s", c.name, mib(c.total))}, row...))
 		b.say("  %s", c.name)
 	}
 	b.table(rows)

@@ -56,7 +56,7 @@ func (b *bench) sequential() error {
 		b.cold("f16 of Q4_K, cold: mapped with MADV_HUGEPAGE", q4k, "mmap-huge", "f16/"+tensor, base, 0.8),
 		b.cold("npy of Q4_K, cold", q4k, "read", "npy/"+tensor+".npy", f16Q4K, 0.95),
 	)
-	part := max(b.mib/4, 16) // the other types need not be as large
+	part := b.partMiB()
 	for _, t := range []struct {
 		dtype tensorfs.DType
 		aim   float64

@@ -35,7 +35,7 @@ func (b *bench) start() error {
 	if err != nil {
 		return err
 	}
-	large, err := b.ggufModel(tensorfs.Q4_K, max(b.mib/4, 16))
+	large, err := b.ggufModel(tensorfs.Q4_K, b.partMiB())
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (b *bench) start() error {
 	for i, r := range rows {
 		variants[i] = &r.variant
 	}
-	if err := b.round(variants, 2*b.passes+1); err != nil { // they are short
+	if err := b.round(variants, b.passes); err != nil {
 		return err
 	}
 	b.heading("Starting", variants)
