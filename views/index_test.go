@@ -67,6 +67,9 @@ func TestIndex(t *testing.T) {
 		layers.0.ffn.up.weight Q4_K 2x256
 		norm.weight F32 3
 		scalar BF16 -
+		five affine:5:32:F16 1x32
+		mx mxfp4 1x32
+		twin IQ4_KS 1x256 foreign
 		positions I64 4
 		strange UNKNOWN 7 nobody knows "this"
 		empty F16 0x3`)
@@ -135,6 +138,9 @@ func TestIndex(t *testing.T) {
 		"fused/layers.0.attention.qk.weight":    {"U32", "[6 64]", code(100), "&{affine 4 64}"},
 		"fused/layers.0.ffn.gate_up.weight":     {"Q4_K", "[4 256]", code(12), "<nil>"},
 		"fused-f16/layers.0.ffn.gate_up.weight": {"F16", "[4 256]", code(1), "<nil>"},
+		"packed/five":                           {"U32", "[1 32]", nil, "&{affine 5 32}"},
+		"packed/mx":                             {"U32", "[1 32]", nil, "&{mxfp4 4 32}"},
+		"packed/twin":                           {"IQ4_KS", "[1 256]", code(144), "<nil>"},
 		"npy/empty.npy":                         {"F16", "[0 3]", nil, "<nil>"},
 	} {
 		dir, name, _ := strings.Cut(path, "/")

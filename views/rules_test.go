@@ -533,3 +533,84 @@ func parseNpy(t *testing.T, b []byte) (shape []int64, data []byte) {
 	}
 	return shape, data
 }
+
+// TestWeightNames holds that modules which are stored under another name have
+// their weight's in the views that join codes and scales, and in groups.
+func TestWeightNames(t *testing.T) {
+	m := describe(t, `
+		layers.0.ffn.gate.blocks mxfp4 2x64
+		layers.0.ffn.up.blocks mxfp4 2x64
+		layers.1.ffn.up.blocks mxfp4 2x64`)
+	for i := range m.Tensors {
+		if x := &m.Tensors[i]; x.Quant != nil {
+			x.Quant.Weight = strings.TrimSuffix(x.Name, "blocks") + "weight"
+			if strings.HasPrefix(x.Name, "layers.1.") {
+				x.Quant.Scales = nil
+			}
+		}
+	}
+	mx := " mxfp4 of 4 bits in groups of 32 "
+	for name, want := range map[string]string{
+		"packed": `
+			layers.0.ffn.gate.weight` + mx + `2x64 weights:U32@0+64 scales:U8@64+4
+			layers.0.ffn.up.weight` + mx + `2x64 weights:U32@0+64 scales:U8@64+4
+			- layers.0.ffn.gate.blocks.scales a companion of layers.0.ffn.gate.blocks and...
+			- layers.0.ffn.up.blocks.scales a companion of layers.0.ffn.up.blocks and...
+			- layers.1.ffn.up.blocks.scales a companion of layers.1.ffn.up.blocks and...
+			- layers.1.ffn.up.weight mxfp4 needs scales, and there are none; see raw/`,
+		"npy": `
+			layers.0.ffn.gate.weight.npy F16 2x64
+			layers.0.ffn.up.weight.npy F16 2x64
+			- layers.0.ffn.gate.blocks.scales.npy a companion...
+			- layers.0.ffn.up.blocks.scales.npy a companion...
+			- layers.1.ffn.up.blocks.scales.npy a companion...
+			- layers.1.ffn.up.weight.npy mxfp4 needs scales, and there are none; see raw/`,
+		"fused": `
+			layers.0.ffn.gate_up.weight` + mx + `4x64 weights:U32@0+128 scales:U8@128+8
+			- layers.1.ffn.gate_up.weight the model has no layers.1.ffn.gate.weight`,
+		"fused-f16": `
+			layers.0.ffn.gate_up.weight F16 4x64
+			- layers.1.ffn.gate_up.weight the model has no layers.1.ffn.gate.weight`,
+	} {
+		checkSummary(t, summary(view(t, m, name, Options{})), want)
+	}
+}
+
+// TestTernaryWithoutScale holds that nothing but Trinity's order is read into
+// codes without a scale.
+func TestTernaryWithoutScale(t *testing.T) {
+	x := tensorfs.Tensor{DType: tensorfs.I2_S, Shape: []int64{1, 128}, Data: plain(make([]byte, 32))}
+	for layout, want := range map[string]string{
+		"": "", "trinity": "",
+		"128":   `I2_S without a scale has Trinity's order, not "128"; see raw/`,
+		"rows4": `I2_S without a scale has Trinity's order, not "rows4"; see raw/`,
+	} {
+		if _, reason := half(&x, Options{I2S: layout}); reason != want {
+			t.Errorf("%q: %q, want %q", layout, reason, want)
+		}
+	}
+	for _, size := range []int{31, 33, 65} {
+		x.Data = plain(make([]byte, size))
+		if _, reason := half(&x, Options{}); reason == "" {
+			t.Errorf("%d bytes are taken for 128 codes", size)
+		}
+	}
+}
+
+// TestManyScales holds that no read asks for more scales than fit in memory.
+func TestManyScales(t *testing.T) {
+	for cols, ok := range map[int64]bool{maxScales: true, maxScales + 1: false} {
+		scales := tensorfs.Tensor{DType: tensorfs.BF16, Shape: []int64{2, cols}, Data: zero{4 * cols}}
+		x := tensorfs.Tensor{DType: tensorfs.F8_E4M3, Shape: []int64{2, cols}, Data: zero{2 * cols}}
+		x.Quant = &tensorfs.Quant{Mode: "fp8", Bits: 8, Block: [2]int{1, 1}, Shape: x.Shape, Scales: &scales}
+		h, reason := half(&x, Options{})
+		if (reason == "") != ok {
+			t.Errorf("rows of %d scales: %q", cols, reason)
+		}
+		if reason == "" {
+			if n, err := h.Data.ReadAt(make([]byte, 100), 2*cols-50); n != 100 || err != nil {
+				t.Errorf("%d, %v", n, err)
+			}
+		}
+	}
+}
