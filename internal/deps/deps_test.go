@@ -48,7 +48,6 @@ var rules = map[string]rule{
 	"metal/internal/testtree": {"", "", "it writes a tree as a mount shows it, so it must not come from the code that makes mounts"},
 
 	"scripts/benchmark":      {"all", "all", "it measures"},
-	"scripts/readbench":      {"all", "all", "it measures"},
 	"docs/examples/goengine": {"metal", "", "an engine has no more than the loader"},
 }
 
