@@ -34,7 +34,7 @@ func (b *bench) listing() error {
 	const longTmpfs, shortTmpfs = "`ls -l`, tmpfs", "`ls -f`, tmpfs"
 	variants := []*variant{
 		{name: longTmpfs, run: func() (sample, error) { return b.lists("-l", same) }},
-		b.coldList("`ls -l`, mount, cold", m, "-l", longTmpfs, 1.5),
+		b.coldList("`ls -l`, mount, cold", m, "-l", longTmpfs, 1.3),
 		{name: "`ls -l`, mount, again", base: longTmpfs, aim: 1.1, run: func() (sample, error) { return b.lists("-l", warm.path("raw")) }},
 		{name: shortTmpfs, run: func() (sample, error) { return b.lists("-f", same) }},
 		b.coldList("`ls -f`, mount, cold", m, "-f", shortTmpfs, 1.5),

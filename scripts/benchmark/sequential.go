@@ -17,6 +17,7 @@ const (
 	nativeRead = "the model's file itself: read"
 	nativeMap  = "the model's file itself: mapped"
 	copyRead   = "cp to an empty tmpfs, then read"
+	rawCold    = "raw, cold: read"
 	f16BF16    = "f16 of BF16, cold"
 	f16Q4K     = "f16 of Q4_K, cold"
 )
@@ -40,19 +41,19 @@ func (b *bench) sequential() error {
 		notes = append(notes, errNoTmpfs.Error()+", so that cold reads are compared with warm reads of the file")
 	}
 	variants = append(variants,
-		b.cold("raw, cold: read", bf16, "read", "raw/"+tensor, base, 1),
+		b.cold(rawCold, bf16, "read", "raw/"+tensor, base, 1),
 		b.cold("raw, cold: mapped", bf16, "mmap", "raw/"+tensor, base, 0.5),
 		b.cold("raw, cold: mapped with MADV_HUGEPAGE", bf16, "mmap-huge", "raw/"+tensor, base, 0.8),
 		b.warm("raw, warm: read", bf16, "read", "raw/"+tensor, nativeRead, 0.65),
 		b.warm("raw, warm: mapped", bf16, "mmap", "raw/"+tensor, nativeMap, 0.5),
-		b.cold(f16BF16, bf16, "read", "f16/"+tensor, base, 0.8),
+		b.cold(f16BF16, bf16, "read", "f16/"+tensor, rawCold, 0.85),
 	)
 	q4k, err := b.ggufModel(tensorfs.Q4_K, b.mib)
 	if err != nil {
 		return err
 	}
 	variants = append(variants,
-		b.cold(f16Q4K, q4k, "read", "f16/"+tensor, f16BF16, 1),
+		b.cold(f16Q4K, q4k, "read", "f16/"+tensor, rawCold, 0.7),
 		b.cold("f16 of Q4_K, cold: mapped with MADV_HUGEPAGE", q4k, "mmap-huge", "f16/"+tensor, base, 0.8),
 		b.cold("npy of Q4_K, cold", q4k, "read", "npy/"+tensor+".npy", f16Q4K, 0.95),
 	)

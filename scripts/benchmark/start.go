@@ -47,7 +47,7 @@ func (b *bench) start() error {
 	}
 	rows := []*duration{
 		{variant: variant{name: "`tensorfs mount` until it returns, 100 tensors", aim: 50, run: b.mounts(small)}},
-		{variant: variant{name: fmt.Sprintf("the same, %d tensors", many), aim: 250, run: b.mounts(wide)}},
+		{variant: variant{name: fmt.Sprintf("the same, %d tensors", many), aim: 150, run: b.mounts(wide)}},
 		{variant: variant{name: fmt.Sprintf("the same, %d tensors, %d tokens", vocabTensors, vocabulary), aim: 100, run: b.mounts(vocab)}},
 		{variant: b.firstByte("first byte of a raw file after mounting", large, "raw/"+tensor)},
 		{variant: b.firstByte("first byte of an f16 file after mounting (Q4_K)", large, "f16/"+tensor)},
@@ -100,7 +100,7 @@ func (b *bench) mounts(m *model) func() (sample, error) {
 func (b *bench) firstByte(name string, m *model, file string) variant {
 	var s *server
 	return variant{
-		name: name, aim: 2,
+		name: name, aim: 1,
 		prepare: func() (err error) { s, err = b.mount(m); return err },
 		run: func() (sample, error) {
 			x, err := b.reads(s, "first", file)
