@@ -107,7 +107,7 @@ what to do), 2 the command line was not understood.`,
 	}
 	mount.flags(root)
 	hideFlags(root)
-	root.AddCommand(mountCommand(), umountCommand(), statusCommand(), lsCommand(), infoCommand(), catCommand(), verifyCommand(), versionCommand())
+	root.AddCommand(mountCommand(), umountCommand(), statusCommand(), lsCommand(), infoCommand(), catCommand(), verifyCommand(), versionCommand(), manCommand())
 	wrapUsage(root)
 	return root
 }

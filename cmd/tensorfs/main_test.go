@@ -47,6 +47,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"mount", "--help"}, 0, ""},
 		{[]string{"version"}, 0, ""},
 		{[]string{"status"}, 0, ""},
+		{[]string{"man", filepath.Join(t.TempDir(), "man1")}, 0, ""},
 		{[]string{"ls", q8}, 0, ""},
 		{[]string{"verify", q8}, 0, ""},
 		{[]string{"nonsense"}, 2, `"nonsense" is not a command`},

@@ -21,7 +21,9 @@ func umountCommand() *cobra.Command {
 		Aliases: []string{"unmount"},
 		Short:   "Unmount a model",
 		Long: `umount unmounts MOUNTPOINT and waits until its server has ended. A mount that a
-killed server left behind is removed too.`,
+killed server left behind is removed too. A server lives on as long as somebody
+uses the mount: after -l, or where a container or another mount namespace was
+made meanwhile and has a copy of it.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return o.run(args[0]) },
 	}
