@@ -15,7 +15,13 @@ import (
 // it as its server and tests can run it as a second process.
 const asProgram = "TENSORFS_TEST_AS_PROGRAM"
 
+// asExerciser makes it exercise a mount: "DIR\nMODEL\nSEED\nOPERATIONS".
+const asExerciser = "TENSORFS_TEST_EXERCISE"
+
 func TestMain(m *testing.M) {
+	if spec := os.Getenv(asExerciser); spec != "" {
+		os.Exit(exerciseMain(spec))
+	}
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
