@@ -133,6 +133,17 @@ func fileName(s string) bool {
 	return s != "" && s != "." && s != ".." && len(s) <= 255 && !strings.ContainsAny(s, "/\x00")
 }
 
+// Dim returns the width of the model's hidden state as its config has it, 0 where
+// that is not known.
+func (m *Model) Dim() int64 {
+	for _, f := range m.Config {
+		if dim, ok := f.Value.(int64); ok && f.Name == "dim" {
+			return dim
+		}
+	}
+	return 0
+}
+
 // Tensor returns the tensor of that name, nil without one.
 func (m *Model) Tensor(name string) *Tensor {
 	i, ok := slices.BinarySearchFunc(m.Tensors, name, func(t Tensor, s string) int { return strings.Compare(t.Name, s) })

@@ -14,9 +14,9 @@ type Tensor struct {
 	Opaque    string    // why the numbers cannot be had from the bytes; "" where they can
 	Sections  []Section // parts of Data that a kernel addresses on their own; nil where Data is one
 
-	// Alternates marks a tensor that is named as several joined ones, but whose
-	// parts' rows stand in turns and not part after part.
-	Alternates bool
+	// Apart says why a tensor that is named as several joined ones does not hold
+	// their rows part after part; "" where it does.
+	Apart string
 }
 
 // Cols returns the length of a row: the last dimension, 1 for a scalar.

@@ -91,13 +91,14 @@ func (f *fusions) At(i int) tensorfs.Tensor {
 // stored under the group's name wins over a computed one.
 func (f *fusions) make(c candidate) (tensorfs.Tensor, string) {
 	if stored := f.model[c.name]; stored != nil {
-		if stored.Alternates {
-			return tensorfs.Tensor{}, "the model has the rows of its parts in turns and not part after part; see " + f.view + "/"
+		i, ok := Find(f.have, c.name)
+		switch {
+		case !ok:
+			return tensorfs.Tensor{}, f.missing(c.name)
+		case stored.Apart != "":
+			return tensorfs.Tensor{}, stored.Apart + "; see " + f.view + "/"
 		}
-		if i, ok := Find(f.have, c.name); ok {
-			return f.have.At(i), ""
-		}
-		return tensorfs.Tensor{}, f.missing(c.name)
+		return f.have.At(i), ""
 	}
 	parts := make([]tensorfs.Tensor, len(c.group.parts))
 	for k, stem := range c.group.parts {

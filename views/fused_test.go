@@ -507,7 +507,7 @@ func TestAlternating(t *testing.T) {
 		layers.0.attention.qkv.weight F16 6x4
 		layers.0.attention.qkv.bias F16 6
 		layers.1.attention.qkv.weight F16 6x4`)
-	m.Tensor("layers.0.attention.qkv.weight").Alternates = true
+	m.Tensor("layers.0.attention.qkv.weight").Apart = "the model has the rows of its parts in turns and not part after part"
 	for name, want := range map[string]string{
 		"packed": `
 			layers.0.attention.qkv.bias F16 6 weights:F16@0+12

@@ -165,9 +165,9 @@ func (b *builder) complete() error {
 			b.warn("%s", r)
 		}
 	}
-	b.alternating()
 	label := b.quantise()
 	b.fields()
+	b.apart()
 	b.metadata(label)
 	if err := b.sources(); err != nil {
 		return err
@@ -178,20 +178,23 @@ func (b *builder) complete() error {
 	return nil
 }
 
-// alternating marks the tensors that are several in one with the rows of these
-// in turns, and says so once.
-func (b *builder) alternating() {
-	first := ""
+// apart marks the tensors that are several in one and do not hold these part
+// after part, and says so once.
+func (b *builder) apart() {
+	dim, told := b.model.Dim(), false
 	for i := range b.tensors {
-		if t := &b.tensors[i]; names.Alternates(b.model.Architecture, t.Name) {
-			t.Alternates = true
-			if first == "" {
-				first = t.Name
+		t := &b.tensors[i]
+		name, shape := t.Name, t.Shape
+		if t.Quant != nil {
+			shape = t.Quant.Shape
+			if t.Quant.Weight != "" {
+				name = t.Quant.Weight
 			}
 		}
-	}
-	if first != "" {
-		b.warn("the rows of the parts of %s and others like it alternate, as %s stores them; the fused views leave them out", first, b.model.Architecture)
+		if t.Apart = names.Apart(b.model.Architecture, name, shape, dim); t.Apart != "" && !told {
+			told = true
+			b.warn("%s and others like it: %s; the fused views leave them out", name, t.Apart)
+		}
 	}
 }
 

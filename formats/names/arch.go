@@ -8,11 +8,11 @@ import (
 type archTable struct {
 	class, modelType map[string]string
 	permute          map[string]bool
-	alternate        map[[2]string]bool // architecture and stem below the layer
+	apart            map[[2]string]string // by architecture and stem below the layer: why
 }
 
 var archs = sync.OnceValue(func() *archTable {
-	t := &archTable{make(map[string]string, 256), make(map[string]string, 128), make(map[string]bool, 32), make(map[[2]string]bool)}
+	t := &archTable{make(map[string]string, 256), make(map[string]string, 128), make(map[string]bool, 32), make(map[[2]string]string)}
 	for line := range lines("architectures") {
 		kind, line := cut(line)
 		value, arch := cut(line)
@@ -24,7 +24,9 @@ var archs = sync.OnceValue(func() *archTable {
 		case "permute":
 			t.permute[value] = true
 		case "alternate":
-			t.alternate[[2]string{value, arch}] = true
+			t.apart[[2]string{value, arch}] = inTurns
+		case "transpose":
+			t.apart[[2]string{value, arch}] = transposed
 		default:
 			panic("names: architectures.txt: " + kind)
 		}
@@ -47,15 +49,39 @@ func Arch(architecture, modelType string) string {
 // within a head of D rows, row j*2+s of GGUF is row s*D/2+j of Hugging Face.
 func PermutesQK(arch string) bool { return archs().permute[arch] }
 
-// Alternates reports whether a Hugging Face file of an architecture holds the
-// tensor of that canonical name, which is several in one, with the rows of its
-// parts in turns: the first rows of q, k and v, the next rows of q, k and v.
-func Alternates(arch, name string) bool {
+// Why a joined tensor does not hold the rows of its parts one after the other.
+const (
+	inTurns    = "the model has the rows of its parts in turns and not part after part"
+	transposed = "the model stores it transposed, so that its parts are columns and not rows"
+	ambiguous  = "its shape does not tell whether its parts are rows or columns"
+)
+
+// Apart returns why the tensor of that canonical name, which is several in one,
+// does not hold the rows of its parts one after the other in a Hugging Face file
+// of an architecture; "" where it does. shape is that of its numbers, dim the
+// width of the model's hidden state, 0 where it is not known.
+//
+// Stacks of experts are stored both ways round, [E, 2F, dim] and [E, dim, 2F],
+// by releases of the same program: there the shape decides.
+func Apart(arch, name string, shape []int64, dim int64) string {
 	rest, ok := strings.CutPrefix(name, "layers.")
 	if !ok {
-		return false
+		return ""
 	}
 	_, rest, _ = strings.Cut(rest, ".")
-	stem := rest[:max(strings.LastIndexByte(rest, '.'), 0)]
-	return archs().alternate[[2]string{arch, stem}]
+	dot := max(strings.LastIndexByte(rest, '.'), 0)
+	stem, param := rest[:dot], rest[dot:]
+	if why := archs().apart[[2]string{arch, stem}]; why != "" && (why != transposed || param == ".weight") {
+		return why
+	}
+	if stem != "ffn.experts.gate_up" || param != ".weight" || len(shape) != 3 || dim == 0 {
+		return ""
+	}
+	switch rows, cols := shape[1] == dim, shape[2] == dim; {
+	case cols && !rows:
+		return ""
+	case rows && !cols:
+		return transposed
+	}
+	return ambiguous
 }

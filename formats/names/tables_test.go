@@ -105,27 +105,40 @@ func TestArch(t *testing.T) {
 	}
 }
 
-func TestAlternates(t *testing.T) {
+func TestApart(t *testing.T) {
+	square := []int64{8, 8}
 	for _, c := range []struct {
 		arch, name string
-		want       bool
+		shape      []int64
+		dim        int64
+		want       string
 	}{
-		{"gptneox", "layers.0.attention.qkv.weight", true},
-		{"gptneox", "layers.31.attention.qkv.bias", true},
-		{"gptneox", "layers.0.attention.qkv.scales", true},
-		{"gptneox", "layers.0.attention.output.weight", false},
-		{"gptneox", "vision.layers.0.attention.qkv.weight", false},
-		{"gptneox", "attention.qkv.weight", false},
-		{"gptneox", "layers.0", false},
-		{"gptneox", "layers.", false},
-		{"gptneox", "", false},
-		{"gpt-oss", "layers.0.ffn.experts.gate_up.blocks", true},
-		{"gpt-oss", "layers.0.attention.qkv.weight", false},
-		{"phi3", "layers.0.attention.qkv.weight", false},
-		{"unknown", "layers.0.attention.qkv.weight", false},
+		{"gptneox", "layers.0.attention.qkv.weight", square, 8, inTurns},
+		{"gptneox", "layers.31.attention.qkv.bias", nil, 0, inTurns},
+		{"gptneox", "layers.0.attention.qkv.scales", square, 8, inTurns},
+		{"gptneox", "layers.0.attention.output.weight", square, 8, ""},
+		{"gptneox", "vision.layers.0.attention.qkv.weight", square, 8, ""},
+		{"gptneox", "attention.qkv.weight", square, 8, ""},
+		{"gptneox", "layers.0", nil, 0, ""},
+		{"gptneox", "layers.", nil, 0, ""},
+		{"gptneox", "", nil, 0, ""},
+		{"gpt-oss", "layers.0.ffn.experts.gate_up.blocks", nil, 0, inTurns},
+		{"gpt-oss", "layers.0.ffn.experts.gate_up.weight", []int64{4, 6, 8}, 8, inTurns},
+		{"gpt-oss", "layers.0.attention.qkv.weight", square, 8, ""},
+		{"gpt2", "layers.0.attention.qkv.weight", []int64{8, 24}, 8, transposed},
+		{"gpt2", "layers.0.attention.qkv.bias", []int64{24}, 8, ""},
+		{"qwen3moe", "layers.0.ffn.experts.gate_up.weight", []int64{4, 6, 8}, 8, ""},
+		{"qwen3moe", "layers.0.ffn.experts.gate_up.weight", []int64{4, 8, 6}, 8, transposed},
+		{"qwen3moe", "layers.0.ffn.experts.gate_up.weight", []int64{4, 8, 8}, 8, ambiguous},
+		{"qwen3moe", "layers.0.ffn.experts.gate_up.weight", []int64{4, 6, 6}, 8, ambiguous},
+		{"qwen3moe", "layers.0.ffn.experts.gate_up.weight", []int64{4, 8, 6}, 0, ""},
+		{"qwen3moe", "layers.0.ffn.experts.gate_up.weight", square, 8, ""},
+		{"qwen3moe", "layers.0.ffn.experts.gate_up.bias", []int64{4, 8, 6}, 8, ""},
+		{"phi3", "layers.0.attention.qkv.weight", square, 8, ""},
+		{"unknown", "layers.0.attention.qkv.weight", square, 8, ""},
 	} {
-		if Alternates(c.arch, c.name) != c.want {
-			t.Errorf("Alternates(%q, %q) = %v", c.arch, c.name, !c.want)
+		if got := Apart(c.arch, c.name, c.shape, c.dim); got != c.want {
+			t.Errorf("Apart(%q, %q, %v, %d) = %q, want %q", c.arch, c.name, c.shape, c.dim, got, c.want)
 		}
 	}
 }

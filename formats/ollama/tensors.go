@@ -83,6 +83,10 @@ func (b *builder) tensorModel() error {
 		shapes[e.Name] = e.numbers()
 	}
 	b.out.Config = config.FromHF(get, func(name string) ([]int64, bool) { s, ok := shapes[name]; return s, ok }, layerCount(entries))
+	dim := b.out.Dim()
+	for i, e := range entries {
+		b.out.Tensors[i].Apart = names.Apart(b.out.Architecture, e.Name, e.numbers(), dim)
+	}
 	return nil
 }
 
@@ -258,7 +262,6 @@ func (b *builder) nameEntries(entries []*entry) {
 	}
 	for i, r := range names.Map(names.Ollama, b.out.Architecture, src) {
 		entries[i].Name = r.Name
-		entries[i].Alternates = names.Alternates(b.out.Architecture, r.Name)
 		if r.Reason != "" {
 			b.warn("tensor %s", r.Reason)
 		}
