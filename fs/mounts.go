@@ -26,3 +26,17 @@ func retryBusy(unmount func() error) error {
 	}
 	return err
 }
+
+// mountedAt returns the mount on top of a resolved path, nil where there is none.
+func mountedAt(path string) (*MountInfo, error) {
+	all, err := readMounts()
+	if err != nil {
+		return nil, err
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].Mountpoint == path {
+			return &all[i], nil
+		}
+	}
+	return nil, nil
+}

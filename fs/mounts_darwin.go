@@ -38,19 +38,8 @@ func Mounts() ([]MountInfo, error) {
 	return ours, nil
 }
 
-// mountedAt returns the mount at a path, nil where there is none.
-func mountedAt(path string) (*MountInfo, error) {
-	all, err := Mounts()
-	if err != nil {
-		return nil, err
-	}
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].Mountpoint == path {
-			return &all[i], nil
-		}
-	}
-	return nil, nil
-}
+// readMounts lists the mounts that could be in the way.
+func readMounts() ([]MountInfo, error) { return Mounts() }
 
 // CleanStale removes the mount at a path if its server is gone, and reports
 // whether it did.

@@ -87,20 +87,6 @@ func unescape(s string) string {
 
 func octal(c byte) bool { return '0' <= c && c <= '7' }
 
-// mountedAt returns the mount on top of a resolved path, nil where there is none.
-func mountedAt(path string) (*MountInfo, error) {
-	all, err := readMounts()
-	if err != nil {
-		return nil, err
-	}
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].Mountpoint == path {
-			return &all[i], nil
-		}
-	}
-	return nil, nil
-}
-
 // resolve returns the absolute path without links. It does not touch a mount at
 // the path itself, whose server may be gone.
 func resolve(path string) (string, error) {
