@@ -34,7 +34,9 @@ func groupCodec(t *tensorfs.Tensor) (codec, error) {
 	case g.Bias > 0:
 		c.streams = append(c.streams, blocksOf(q.Biases.Data, int64(g.Bias)))
 	case q.Global != nil:
-		return c, globalFactor(&c, t, g)
+		if err := globalFactor(&c, t, g); err != nil {
+			return codec{}, err
+		}
 	}
 	return c, nil
 }
