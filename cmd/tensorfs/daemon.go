@@ -9,6 +9,7 @@ import (
 	"log/syslog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -22,21 +23,24 @@ const ready = "\x00ready\n"
 // start runs this program again as the server, in a session of its own, and
 // waits until it is ready or has failed. Its standard error is a pipe to here
 // until then.
-func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string) error {
+//
+// Options that are flags of this command are handed over as flags; extra are the
+// others. The server has another working directory, so paths are absolute.
+func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra []string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	logFile := o.logFile
 	if logFile != "" {
-		if logFile, _, err = absolute(logFile, "/"); err != nil {
+		if logFile, err = filepath.Abs(logFile); err != nil {
 			return err
 		}
 	}
 	args := []string{"mount", "--foreground", "--daemon", "--i2s", o.views.I2S, "--log", logFile,
 		fmt.Sprintf("--debug=%t", o.debug), fmt.Sprintf("--allow-other=%t", o.allowOther),
 		fmt.Sprintf("--hot=%d", o.hot), fmt.Sprintf("--drop-behind=%t", o.dropBehind), fmt.Sprintf("--read-ahead=%d", o.readAhead)}
-	for _, opt := range o.options {
+	for _, opt := range extra {
 		args = append(args, "-o", opt)
 	}
 	r, w, err := os.Pipe()

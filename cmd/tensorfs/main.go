@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/views"
 )
@@ -106,18 +107,11 @@ what to do), 2 the command line was not understood.`,
 		},
 	}
 	mount.flags(root)
-	hideFlags(root)
+	// They are there for mount(8), not for the root's help.
+	root.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 	root.AddCommand(mountCommand(), umountCommand(), statusCommand(), lsCommand(), infoCommand(), catCommand(), verifyCommand(), versionCommand(), manCommand())
 	wrapUsage(root)
 	return root
-}
-
-// hideFlags keeps mount's flags, which the root takes for mount(8), out of its help.
-func hideFlags(c *cobra.Command) {
-	c.Flags().SortFlags = false
-	for _, name := range mountFlagNames(c) {
-		_ = c.Flags().MarkHidden(name) // the names come from the set itself
-	}
 }
 
 // wrapUsage makes every complaint about flags and arguments a usageError.

@@ -79,13 +79,6 @@ func (o *mountOptions) flags(c *cobra.Command) {
 	o.add(c)
 }
 
-// mountFlagNames lists the flags defined so far.
-func mountFlagNames(c *cobra.Command) []string {
-	var names []string
-	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	return names
-}
-
 func (o *mountOptions) run(cmd *cobra.Command, model, mountpoint string) error {
 	var extra []string
 	for _, list := range o.options {
@@ -104,7 +97,7 @@ func (o *mountOptions) run(cmd *cobra.Command, model, mountpoint string) error {
 		return err
 	}
 	if !o.foreground {
-		return o.start(cmd, model, mountpoint)
+		return o.start(cmd, model, mountpoint, extra)
 	}
 	return o.serve(cmd, model, mountpoint, extra)
 }

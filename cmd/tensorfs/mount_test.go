@@ -364,6 +364,24 @@ func TestFstabForm(t *testing.T) {
 	}
 }
 
+// Paths in options mean what they mean to the one who typed them, although the
+// server works elsewhere.
+func TestLogOptionIsRelative(t *testing.T) {
+	model, err := filepath.Abs(q8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	for _, flags := range [][]string{{"--log", "flag.log"}, {"-o", "ro,log=option.log"}} {
+		mounted(t, model, flags...)
+	}
+	for _, name := range []string{"flag.log", "option.log"} {
+		if _, err := os.Stat(name); err != nil {
+			t.Errorf("the server's log: %v", err)
+		}
+	}
+}
+
 // An ordinary user mounts through fusermount3. Root tests that in a mount
 // namespace of its own, where /dev/fuse has the mode that it has elsewhere.
 func TestOrdinaryUser(t *testing.T) {
