@@ -90,9 +90,6 @@ func (s *Server) serve() {
 	}()
 }
 
-// Mountpoint returns the absolute path of the mount, links resolved.
-func (s *Server) Mountpoint() string { return s.mountpoint }
-
 // Wait returns when the mount is gone and its last user too.
 func (s *Server) Wait() { <-s.done }
 
