@@ -27,6 +27,24 @@ func (t *Tensor) Cols() int64 {
 	return t.Shape[len(t.Shape)-1]
 }
 
+// Weight returns the name under which the tensor's numbers are shown: its own, or
+// that of the module whose codes it holds.
+func (t *Tensor) Weight() string {
+	if t.Quant != nil && t.Quant.Weight != "" {
+		return t.Quant.Weight
+	}
+	return t.Name
+}
+
+// Numbers returns the shape of the numbers that the tensor stands for, which is
+// not that of codes packed in words.
+func (t *Tensor) Numbers() []int64 {
+	if t.Quant != nil {
+		return t.Quant.Shape
+	}
+	return t.Shape
+}
+
 // Quant says how a module's stored codes become numbers, where scales stand in
 // tensors of their own.
 //

@@ -17,7 +17,7 @@ func half(t *tensorfs.Tensor, opts Options) (h tensorfs.Tensor, reason string) {
 	case t.Quant == nil && t.DType.Kind() == tensorfs.KindInteger:
 		return h, t.DType.String() + " holds integers, which half cannot hold exactly; see raw/"
 	}
-	h = tensorfs.Tensor{Name: weightName(t), Source: t.Source, DType: tensorfs.F16, Shape: numbersShape(t)}
+	h = tensorfs.Tensor{Name: t.Weight(), Source: t.Source, DType: tensorfs.F16, Shape: t.Numbers()}
 	size, ok := tensorfs.F16.Size(h.Shape)
 	switch {
 	case !ok:
@@ -42,21 +42,4 @@ func half(t *tensorfs.Tensor, opts Options) (h tensorfs.Tensor, reason string) {
 // companionOf is why scales and biases stand in no view but raw/.
 func companionOf(t *tensorfs.Tensor) string {
 	return "a companion of " + t.Owner + " and no tensor of its own; see raw/"
-}
-
-// weightName is the name of the module's weight in the views that join codes
-// and scales.
-func weightName(t *tensorfs.Tensor) string {
-	if t.Quant != nil && t.Quant.Weight != "" {
-		return t.Quant.Weight
-	}
-	return t.Name
-}
-
-// numbersShape is the shape of the numbers that t stands for.
-func numbersShape(t *tensorfs.Tensor) []int64 {
-	if t.Quant != nil {
-		return t.Quant.Shape
-	}
-	return t.Shape
 }

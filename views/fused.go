@@ -181,7 +181,7 @@ func findCandidates(all []tensorfs.Tensor) *candidates {
 	c := &candidates{model: make(map[string]*tensorfs.Tensor, len(all))}
 	seen := make(map[string]bool, len(all)/2)
 	for i := range all {
-		weight := weightName(&all[i])
+		weight := all[i].Weight()
 		c.model[weight] = &all[i]
 		tower, at, stem, ok := locate(weight)
 		if !ok {

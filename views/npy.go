@@ -28,8 +28,8 @@ func npy(b *basis) (Tensors, []Absent) {
 	files.suffix, files.show, files.index = ".npy", npyFile, nil
 	for _, i := range halves.index {
 		t := &halves.from[i]
-		name := weightName(t) + files.suffix
-		switch shape := numbersShape(t); {
+		name := t.Weight() + files.suffix
+		switch shape := t.Numbers(); {
 		case len(shape) > npyDims:
 			absent = append(absent, Absent{name, fmt.Sprintf("a NumPy array has at most %d dimensions, not %d; see f16/", npyDims, len(shape))})
 		case !tensorfs.ValidName(name):

@@ -89,7 +89,7 @@ func packGroups(t *tensorfs.Tensor) (p tensorfs.Tensor, reason string) {
 // packModule returns parts as one tensor with t's description.
 func packModule(t *tensorfs.Tensor, parts []part) tensorfs.Tensor {
 	p := *t
-	p.Name, p.Shape, p.Sections = weightName(t), t.Quant.Shape, sections(parts...)
+	p.Name, p.Shape, p.Sections = t.Weight(), t.Quant.Shape, sections(parts...)
 	data := make([]tensorfs.Data, len(parts))
 	for i := range parts {
 		data[i] = parts[i].data

@@ -41,7 +41,7 @@ type derived struct {
 
 func (d *derived) Len() int { return len(d.index) }
 
-func (d *derived) Name(i int) string { return weightName(&d.from[d.index[i]]) + d.suffix }
+func (d *derived) Name(i int) string { return d.from[d.index[i]].Weight() + d.suffix }
 
 func (d *derived) At(i int) tensorfs.Tensor {
 	t, _ := d.show(&d.from[d.index[i]], d.opts) // only those are listed that can be shown
@@ -55,7 +55,7 @@ func derive(ts []tensorfs.Tensor, opts Options, show func(*tensorfs.Tensor, Opti
 	var absent []Absent
 	for i := range ts {
 		if _, reason := show(&ts[i], opts); reason != "" {
-			absent = append(absent, Absent{weightName(&ts[i]), reason})
+			absent = append(absent, Absent{ts[i].Weight(), reason})
 			continue
 		}
 		d.index = append(d.index, int32(i))
@@ -69,7 +69,7 @@ func derive(ts []tensorfs.Tensor, opts Options, show func(*tensorfs.Tensor, Opti
 // with the other.
 func (d *derived) sort() {
 	slices.SortFunc(d.index, func(a, b int32) int {
-		x, y := weightName(&d.from[a]), weightName(&d.from[b])
+		x, y := d.from[a].Weight(), d.from[b].Weight()
 		n := min(len(x), len(y))
 		if c := strings.Compare(x[:n], y[:n]); c != 0 {
 			return c

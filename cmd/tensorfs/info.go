@@ -89,7 +89,8 @@ func describe(t *tree) *modelInfo {
 		t := &m.Tensors[i]
 		info.Bytes += t.Data.Size()
 		if t.Owner == "" {
-			info.Elements += elements(t)
+			n, _ := tensorfs.Elements(t.Numbers())
+			info.Elements += n
 		}
 		name := storedType(t)
 		s := byType[name]
@@ -111,16 +112,6 @@ func describe(t *tree) *modelInfo {
 		info.Views = append(info.Views, viewCount{v.Name, v.Tensors.Len(), len(v.Absent)})
 	}
 	return info
-}
-
-// elements is how many numbers a tensor stands for.
-func elements(t *tensorfs.Tensor) int64 {
-	shape := t.Shape
-	if t.Quant != nil {
-		shape = t.Quant.Shape
-	}
-	n, _ := tensorfs.Elements(shape)
-	return n
 }
 
 // storedType names what a tensor is stored as; companions count as a part of

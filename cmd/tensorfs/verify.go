@@ -153,13 +153,9 @@ func verifyJobs(t *tree) []verifyJob {
 	}
 	for i := range t.model.Tensors {
 		raw := &t.model.Tensors[i]
-		name := raw.Name
-		if raw.Quant != nil && raw.Quant.Weight != "" {
-			name = raw.Quant.Weight
-		}
 		j := verifyJob{name: raw.Name, bytes: raw.Data.Size()}
 		var half tensorfs.Data
-		if i, ok := views.Find(halves, name); ok {
+		if i, ok := views.Find(halves, raw.Weight()); ok {
 			half = halves.At(i).Data
 			j.bytes = half.Size()
 		}

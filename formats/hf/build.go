@@ -184,14 +184,8 @@ func (b *builder) apart() {
 	dim, told := b.model.Dim(), false
 	for i := range b.tensors {
 		t := &b.tensors[i]
-		name, shape := t.Name, t.Shape
-		if t.Quant != nil {
-			shape = t.Quant.Shape
-			if t.Quant.Weight != "" {
-				name = t.Quant.Weight
-			}
-		}
-		if t.Apart = names.Apart(b.model.Architecture, name, shape, dim); t.Apart != "" && !told {
+		name := t.Weight()
+		if t.Apart = names.Apart(b.model.Architecture, name, t.Numbers(), dim); t.Apart != "" && !told {
 			told = true
 			b.warn("%s and others like it: %s; the fused views leave them out", name, t.Apart)
 		}
@@ -217,14 +211,8 @@ func (b *builder) fields() {
 		if !b.names[i].Mapped {
 			continue
 		}
-		name, shape := t.Name, t.Shape
-		if t.Quant != nil {
-			shape = t.Quant.Shape
-			if t.Quant.Weight != "" {
-				name = t.Quant.Weight
-			}
-		}
-		shapes[name] = shape
+		name := t.Weight()
+		shapes[name] = t.Numbers()
 		if rest, ok := strings.CutPrefix(name, "layers."); ok {
 			number, _, _ := strings.Cut(rest, ".")
 			if n, err := strconv.Atoi(number); err == nil {

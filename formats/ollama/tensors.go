@@ -80,22 +80,14 @@ func (b *builder) tensorModel() error {
 	shapes := make(map[string][]int64, len(entries))
 	for _, e := range entries {
 		b.out.Tensors = append(b.out.Tensors, e.Tensor)
-		shapes[e.Name] = e.numbers()
+		shapes[e.Name] = e.Numbers()
 	}
 	b.out.Config = config.FromHF(get, func(name string) ([]int64, bool) { s, ok := shapes[name]; return s, ok }, layerCount(entries))
 	dim := b.out.Dim()
 	for i, e := range entries {
-		b.out.Tensors[i].Apart = names.Apart(b.out.Architecture, e.Name, e.numbers(), dim)
+		b.out.Tensors[i].Apart = names.Apart(b.out.Architecture, e.Name, e.Numbers(), dim)
 	}
 	return nil
-}
-
-// numbers returns the shape of the tensor's numbers.
-func (e *entry) numbers() []int64 {
-	if e.Quant != nil {
-		return e.Quant.Shape
-	}
-	return e.Shape
 }
 
 // entries opens the tensor layers and lists their tensors.
@@ -258,7 +250,7 @@ func f8(t tensorfs.DType) bool { return t == tensorfs.F8_E4M3 || t == tensorfs.F
 func (b *builder) nameEntries(entries []*entry) {
 	src := make([]names.Source, len(entries))
 	for i, e := range entries {
-		src[i] = names.Source{Name: e.Source, Shape: e.numbers()}
+		src[i] = names.Source{Name: e.Source, Shape: e.Numbers()}
 	}
 	for i, r := range names.Map(names.Ollama, b.out.Architecture, src) {
 		entries[i].Name = r.Name
