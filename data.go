@@ -11,7 +11,7 @@ import (
 // *io.SectionReader are Data.
 //
 // What a Data can do beyond reading is found by type assertion: [Extenter],
-// [Viewer], [Slicer], [Dropper].
+// [Viewer], [Slicer].
 type Data interface {
 	io.ReaderAt
 	Size() int64
@@ -47,25 +47,12 @@ type Slicer interface {
 	Slices(dst [][]byte, off, n int64) ([][]byte, error)
 }
 
-// Dropper is Data that can give back the page cache behind a range that will
-// not be read again soon.
-type Dropper interface {
-	Drop(off, n int64)
-}
-
 // Extents returns where the bytes of d stand in the model's files, or nil.
 func Extents(d Data) []Extent {
 	if e, ok := d.(Extenter); ok {
 		return e.Extents()
 	}
 	return nil
-}
-
-// Drop tells d that the range [off, off+n) will not be read again soon.
-func Drop(d Data, off, n int64) {
-	if x, ok := d.(Dropper); ok {
-		x.Drop(off, n)
-	}
 }
 
 // buffers serve View for Data that is not in memory.

@@ -100,7 +100,6 @@ func TestView(t *testing.T) {
 	if Extents(scripted{}) != nil {
 		t.Error("extents of Data without files")
 	}
-	Drop(scripted{}, 0, 1) // does nothing
 	if err := iotest.TestReader(io.NewSectionReader(bytes.NewReader(text), 0, 10), text); err != nil {
 		t.Error(err)
 	}

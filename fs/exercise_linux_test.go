@@ -310,7 +310,6 @@ func TestExercise(t *testing.T) {
 		options []string
 	}{
 		{"cached", false, nil},
-		{"dropbehind", false, []string{"drop="}},
 		{"hot", true, []string{"hot=200"}},
 		{"hot and evicted", true, []string{"hot=24"}},
 	} {

@@ -27,8 +27,6 @@ func serverOption(o *Options, key, value string) error {
 	case "hot":
 		o.Hot, err = strconv.ParseInt(value, 10, 64)
 		o.Hot <<= 20
-	case "drop":
-		o.DropBehind = true
 	case "ra":
 		o.ReadAheadKiB, err = strconv.Atoi(value)
 	default:
@@ -664,43 +662,6 @@ func resident(t *testing.T, path string) float64 {
 		in += int(p & 1)
 	}
 	return float64(in) / float64(len(pages))
-}
-
-// TestDropBehind: the model's pages go when a reader is done with them.
-func TestDropBehind(t *testing.T) {
-	model := newModel(t, 100<<20)
-	var sf unix.Statfs_t
-	if err := unix.Statfs(model, &sf); err != nil {
-		t.Fatal(err)
-	}
-	if sf.Type == unix.TMPFS_MAGIC {
-		t.Skip("NOT TESTED: the pages of files on tmpfs cannot be dropped; set TMPDIR to a disk")
-	}
-	f, err := os.OpenFile(model, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil { // dirty pages cannot be dropped
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		file     string
-		options  []string
-		min, max float64
-	}{
-		{"f16/f.large", nil, 0.95, 1},
-		{"f16/f.large", []string{"drop="}, 0, 0.15},
-		{"raw/f.large", []string{"drop="}, 0, 0.15},
-	} {
-		s := serve(t, "model", model, c.options...)
-		s.run("stream", s.mountpoint, c.file, "1")
-		if got := resident(t, model); got < c.min || got > c.max {
-			t.Errorf("%s, options %q: %.2f of the model is in the page cache", c.file, c.options, got)
-		}
-		if got := s.ask("unmount"); got != "ok" {
-			t.Fatal(got)
-		}
-	}
 }
 
 // TestHotMount looks at hot files from both sides.

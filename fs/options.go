@@ -34,9 +34,6 @@ type Options struct {
 	// ReadAheadKiB is the kernel's read-ahead for the mount; 0 for the default
 	// of 1024, negative to leave the kernel's own. It takes root to set it.
 	ReadAheadKiB int
-	// DropBehind gives back the page cache of the model behind sequential
-	// readers (see tensorfs.Dropper): half the memory for a fifth of the speed.
-	DropBehind bool
 	// Hot is how many bytes of memory may hold files that are served at the
 	// speed of memory; 0 for none. It takes root and Linux 6.9.
 	Hot int64

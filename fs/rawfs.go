@@ -29,7 +29,6 @@ type rawFS struct {
 	noOpen  bool // the kernel may be told to do without OPEN and RELEASE
 	totals  totals
 	reports reports
-	streams streams   // for DropBehind
 	hot     *hotFiles // nil without Options.Hot
 }
 

@@ -235,7 +235,7 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	f := newTest(t, testTree(m, nil), Options{DropBehind: true})
+	f := newTest(t, testTree(m, nil), Options{})
 	for _, dir := range []string{"raw", "f16", "joined"} {
 		for _, p := range parts(size) {
 			path := dir + "/" + p.name
@@ -493,35 +493,5 @@ func TestOptions(t *testing.T) {
 	o := Options{AllowOther: true}
 	if _, data, err := o.extra(); err != nil || strings.Join(data, ",") != "allow_other,default_permissions" {
 		t.Errorf("AllowOther: %q, %v", data, err)
-	}
-}
-
-func TestStreams(t *testing.T) {
-	const mib = 1 << 20
-	var s streams
-	// A sequential reader with requests that overtake each other.
-	dropped := int64(0)
-	order := []int64{0, 1, 3, 2, 4, 6, 5}
-	for i := int64(7); i < 63; i++ {
-		order = append(order, i)
-	}
-	for _, i := range order {
-		from, to := s.read(7, i*mib, mib, 63*mib)
-		if from == to {
-			continue
-		}
-		if from != max(0, dropped-dropUnit) || to <= dropped || (to > i*mib && to != 63*mib) {
-			t.Fatalf("request %d: dropped [%d, %d) after %d", i, from, to, dropped)
-		}
-		dropped = to
-	}
-	if dropped != 63*mib {
-		t.Errorf("dropped %d bytes in the end", dropped)
-	}
-	// A random one.
-	for i := range int64(1000) {
-		if from, to := s.read(8, i*7919%1000*20*mib, mib, 1<<40); from != to {
-			t.Fatalf("dropped [%d, %d) behind a random reader", from, to)
-		}
 	}
 }

@@ -61,16 +61,6 @@ func (f *rawFS) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadR
 	if err != nil {
 		return nil, f.failed(in.NodeId, int64(in.Offset), err)
 	}
-	if f.opts.DropBehind {
-		if from, to := f.streams.read(in.NodeId, int64(in.Offset), int64(res.Size()), e.Data.Size()); from < to {
-			drop := func() { tensorfs.Drop(e.Data, from, to-from) }
-			if m, ok := res.(mapped); ok {
-				m.after = drop // the kernel has yet to read it
-				return m, fuse.OK
-			}
-			drop()
-		}
-	}
 	return res, fuse.OK
 }
 
@@ -108,7 +98,6 @@ const maxSlices = 1024 - 2
 type mapped struct {
 	slices [][]byte
 	n      int
-	after  func() // to be called when the kernel is done; may be nil
 }
 
 // whole reports whether one writev can take the reply.
@@ -126,13 +115,8 @@ func (m mapped) Slices() ([][]byte, fuse.Status) { return m.slices, fuse.OK }
 // Size returns the length of the reply.
 func (m mapped) Size() int { return m.n }
 
-// Done is called when the kernel has the bytes. The memory needs no release:
-// the mapping outlives the mount.
-func (m mapped) Done() {
-	if m.after != nil {
-		m.after()
-	}
-}
+// Done does nothing: the mapping outlives the mount.
+func (m mapped) Done() {}
 
 // Bytes is never called on a type with Slices.
 func (m mapped) Bytes([]byte) ([]byte, fuse.Status) { return nil, fuse.EIO }

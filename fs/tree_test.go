@@ -77,8 +77,6 @@ func (d doubled) ReadAt(p []byte, off int64) (int, error) {
 	return n, eof
 }
 
-func (d doubled) Drop(off, n int64) { d.src.Drop((off+1)/2, n/2) }
-
 // double writes the doubled bytes of src, without the first skip, to dst.
 func double(dst, src []byte, skip int64) {
 	if skip > 0 && len(dst) > 0 {

@@ -36,21 +36,6 @@ func (c *convert) ReadAt(p []byte, off int64) (int, error) {
 	return n, eof
 }
 
-// Drop gives back the page cache of the sources behind the range.
-func (c *convert) Drop(off, n int64) {
-	if tensorfs.CheckRange(c, off, n) != nil {
-		return
-	}
-	first, end := off/c.out(), (off+n)/c.out()
-	if first == end {
-		return
-	}
-	for _, s := range c.streams {
-		off, n := s.span(first, end-first)
-		tensorfs.Drop(s.data, off, n)
-	}
-}
-
 // job is one conversion. Jobs are pooled with their callback bound once, so that
 // a read allocates nothing.
 type job struct {

@@ -493,34 +493,3 @@ func TestConvertConcurrently(t *testing.T) {
 	}
 	wg.Wait()
 }
-
-// dropped notes what was dropped.
-type dropped struct {
-	tensorfs.Data
-	ranges *[][2]int64
-}
-
-func (d dropped) Drop(off, n int64) { *d.ranges = append(*d.ranges, [2]int64{off, n}) }
-
-func TestConvertDrop(t *testing.T) {
-	var ranges [][2]int64
-	d, _ := half(&tensorfs.Tensor{DType: tensorfs.Q8_0, Shape: []int64{4, 32}, Data: dropped{plain(make([]byte, 4*34)), &ranges}}, Options{})
-	for _, c := range []struct {
-		off, n int64
-		want   [][2]int64 // whole blocks alone, and that in front of a ragged start
-	}{
-		{0, 256, [][2]int64{{0, 136}}},
-		{0, 63, nil},
-		{64, 64, [][2]int64{{34, 34}}},
-		{70, 64, [][2]int64{{34, 34}}},
-		{60, 70, [][2]int64{{0, 68}}},
-		{0, 257, nil},
-		{-64, 64, nil},
-	} {
-		ranges = nil
-		tensorfs.Drop(d.Data, c.off, c.n)
-		if !slices.Equal(ranges, c.want) {
-			t.Errorf("Drop(%d, %d) drops %v, want %v", c.off, c.n, ranges, c.want)
-		}
-	}
-}

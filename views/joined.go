@@ -102,17 +102,6 @@ func (j mappedJoined) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
 	return dst, err
 }
 
-func (j *joined) Drop(off, n int64) {
-	if tensorfs.CheckRange(j, off, n) != nil {
-		return
-	}
-	// Dropping is advice: it reports nothing, so each cannot fail here.
-	_ = j.each(off, n, func(part tensorfs.Data, off, n int64) error {
-		tensorfs.Drop(part, off, n)
-		return nil
-	})
-}
-
 // maxExtents bounds what Extents lists: data in more pieces than this is easier
 // to read through the mount.
 const maxExtents = 4096

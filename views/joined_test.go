@@ -166,15 +166,6 @@ func TestJoinedManyExtents(t *testing.T) {
 	}
 }
 
-func TestJoinedDrop(t *testing.T) {
-	var a, b [][2]int64
-	d := interleave(2, dropped{plain(make([]byte, 10)), &a}, dropped{plain(make([]byte, 6)), &b})
-	tensorfs.Drop(d, 2, 9) // 2..5 of a, 0..3 of b, 5..8 of a
-	if fmt.Sprint(a, b) != "[[2 3] [5 3]] [[0 3]]" {
-		t.Errorf("dropped %v and %v", a, b)
-	}
-}
-
 // TestJoinedAllocates holds that reading mapped parts allocates nothing.
 func TestJoinedAllocates(t *testing.T) {
 	if raceEnabled {
@@ -196,7 +187,6 @@ func TestJoinedAllocates(t *testing.T) {
 			if mem, err = d.(tensorfs.Slicer).Slices(mem[:0], 1, d.Size()-2); err != nil {
 				t.Fatal(err)
 			}
-			tensorfs.Drop(d, 0, d.Size())
 		}); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}

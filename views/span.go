@@ -47,12 +47,6 @@ func (s mappedSpan) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
 	return s.d.(tensorfs.Slicer).Slices(dst, s.off+off, n)
 }
 
-func (s *span) Drop(off, n int64) {
-	if tensorfs.CheckRange(s, off, n) == nil {
-		tensorfs.Drop(s.d, s.off+off, n)
-	}
-}
-
 func (s *span) Extents() []tensorfs.Extent {
 	return cut(tensorfs.Extents(s.d), s.off, s.n)
 }

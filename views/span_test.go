@@ -37,12 +37,6 @@ func TestSpan(t *testing.T) {
 	if _, err := slice(broken{plain(b), 30}, 20, 20).ReadAt(make([]byte, 20), 0); err != errBroken {
 		t.Errorf("error of the source: %v", err)
 	}
-	var ranges [][2]int64
-	tensorfs.Drop(slice(dropped{plain(b), &ranges}, 10, 20), 3, 17)
-	tensorfs.Drop(slice(dropped{plain(b), &ranges}, 10, 20), 3, 18) // beyond it
-	if !slices.Equal(ranges, [][2]int64{{13, 17}}) {
-		t.Errorf("dropped %v", ranges)
-	}
 }
 
 func TestCut(t *testing.T) {

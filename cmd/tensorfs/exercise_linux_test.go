@@ -36,7 +36,6 @@ func TestExercise(t *testing.T) {
 		flags []string
 	}{
 		{"cached", nil},
-		{"drop-behind", []string{"--drop-behind"}},
 		{"hot", []string{"--hot", "1G"}},
 		{"hot with eviction", []string{"--hot", "8M"}},
 	} {

@@ -26,7 +26,6 @@ type mountOptions struct {
 	logFile    string
 	debug      bool
 	hot        byteSize
-	dropBehind bool
 	readAhead  int
 }
 
@@ -44,10 +43,7 @@ With --hot SIZE (root) a file is made in memory when it is opened and read and
 mapped at the speed of memory from there on; least recently used files give way
 to others. That memory cannot be taken back under pressure, hence the limit.
 
-Streaming a model larger than memory, --drop-behind keeps it from pushing
-everything else out of the page cache.
-
-As options of -o and in /etc/fstab: hot=SIZE, drop_behind, i2s=ORDER, log=FILE.
+As options of -o and in /etc/fstab: hot=SIZE, i2s=ORDER, log=FILE.
 
 SIGINT and SIGTERM to the server unmount; while somebody uses the mount the first
 one is refused and the second detaches it.
@@ -70,7 +66,6 @@ func (o *mountOptions) flags(c *cobra.Command) {
 	f.StringArrayVarP(&o.options, "option", "o", nil, "mount options as in fstab, separated by commas")
 	f.BoolVar(&o.allowOther, "allow-other", false, "let other users in (not root: needs user_allow_other in /etc/fuse.conf)")
 	f.Var(&o.hot, "hot", "keep opened files in up to this much memory and serve them at its speed (root)")
-	f.BoolVar(&o.dropBehind, "drop-behind", false, "give back the page cache of the model behind sequential readers")
 	f.IntVar(&o.readAhead, "read-ahead", 0, "the kernel's read-ahead in KiB (root; default 1024)")
 	f.StringVar(&o.logFile, "log", "", "append the server's messages to this file (default: the system log)")
 	f.BoolVar(&o.debug, "debug", false, "log every request")
@@ -112,8 +107,6 @@ func (o *mountOptions) take(opt string) (bool, error) {
 		o.logFile = value
 	case "debug":
 		o.debug = true
-	case "drop_behind":
-		o.dropBehind = true
 	case "hot":
 		if err := o.hot.Set(value); err != nil {
 			return false, usageError{fmt.Errorf("-o hot=%s: %w", value, err)}
@@ -167,7 +160,6 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 		ModTime:      t.model.ModTime,
 		Debug:        o.debug,
 		Hot:          int64(o.hot),
-		DropBehind:   o.dropBehind,
 		ReadAheadKiB: o.readAhead,
 		Extra:        extra,
 	})

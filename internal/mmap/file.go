@@ -168,18 +168,6 @@ func (m *File) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
 	return append(dst, m.mem[off:off+n:off+n]), nil
 }
 
-// Drop gives back the page cache of the whole pages inside [off, off+n).
-func (m *File) Drop(off, n int64) {
-	if tensorfs.CheckRange(m, off, n) != nil {
-		return
-	}
-	page := int64(os.Getpagesize())
-	start, end := roundUp(off, page), (off+n)/page*page
-	if start < end {
-		dropCache(m.f, m.mem[start:end], start)
-	}
-}
-
 // Section returns the bytes [off, off+n) as Data. It panics when they are not
 // inside the file: parsers check first.
 func (m *File) Section(off, n int64) *Section {
@@ -223,13 +211,6 @@ func (s *Section) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
 	return s.file.Slices(dst, s.off+off, n)
 }
 
-// Drop gives back page cache. See tensorfs.Dropper.
-func (s *Section) Drop(off, n int64) {
-	if tensorfs.CheckRange(s, off, n) == nil {
-		s.file.Drop(s.off+off, n)
-	}
-}
-
 // Extents returns the section's place in its file.
 func (s *Section) Extents() []tensorfs.Extent {
 	return []tensorfs.Extent{{File: s.file.label, Offset: s.off, Bytes: s.n}}
@@ -240,7 +221,6 @@ var (
 	_ tensorfs.Slicer   = (*File)(nil)
 	_ tensorfs.Viewer   = (*Section)(nil)
 	_ tensorfs.Slicer   = (*Section)(nil)
-	_ tensorfs.Dropper  = (*Section)(nil)
 	_ tensorfs.Extenter = (*Section)(nil)
 )
 

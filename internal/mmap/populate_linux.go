@@ -22,11 +22,3 @@ func populate(mem []byte, off, n int64) error {
 	}
 	return err
 }
-
-// dropCache unmaps the pages first, because the kernel keeps mapped pages.
-func dropCache(f *os.File, mem []byte, off int64) {
-	if unix.Madvise(mem, unix.MADV_DONTNEED) == nil {
-		// Advice only: a kernel that declines costs memory, not bytes.
-		_ = unix.Fadvise(int(f.Fd()), off, int64(len(mem)), unix.FADV_DONTNEED)
-	}
-}
