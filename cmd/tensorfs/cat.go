@@ -36,10 +36,16 @@ func (o *catOptions) run(stdout io.Writer, model, path string) error {
 	if err != nil {
 		return err
 	}
-	defer t.model.Close()
-	e, err := fs.Find(t.root, strings.Trim(path, "/"))
+	defer t.Model.Close()
+	path = strings.Trim(path, "/")
+	e, err := fs.Find(t.Root, path)
 	if err != nil {
-		return fmt.Errorf("%s in the tree of %s; tensorfs ls %s shows the paths%s", err, printablePath(model), printablePath(model), t.whyAbsent(path))
+		why := t.WhyAbsent(path)
+		if why != "" {
+			view, _, _ := strings.Cut(path, "/")
+			why = fmt.Sprintf(" (%s/ leaves it out: %s)", view, why)
+		}
+		return fmt.Errorf("%s in the tree of %s; tensorfs ls %s shows the paths%s", err, printablePath(model), printablePath(model), why)
 	}
 	switch {
 	case e.Dir != nil:
@@ -48,22 +54,6 @@ func (o *catOptions) run(stdout io.Writer, model, path string) error {
 		return catFile(stdout, e.Link)
 	}
 	return copyData(stdout, e.Data)
-}
-
-// whyAbsent adds a view's reason for leaving a tensor out.
-func (t *tree) whyAbsent(path string) string {
-	view, name, _ := strings.Cut(strings.Trim(path, "/"), "/")
-	for _, b := range t.built {
-		if b.Name != view {
-			continue
-		}
-		for _, a := range b.Absent {
-			if a.Name == name {
-				return fmt.Sprintf(" (%s/ leaves it out: %s)", view, a.Reason)
-			}
-		}
-	}
-	return ""
 }
 
 func catFile(stdout io.Writer, path string) error {

@@ -130,7 +130,7 @@ func exercise(dir, model string, seed uint64, ops int) error {
 		return err
 	}
 	var files []*exercised
-	err = fs.Walk(t.root, func(path string, e fs.Entry) error {
+	err = fs.Walk(t.Root, func(path string, e fs.Entry) error {
 		if e.Data == nil || e.Data.Size() == 0 {
 			return nil
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/fs/tree"
 )
 
 type infoOptions struct {
@@ -68,21 +69,21 @@ func (o *infoOptions) run(stdout io.Writer, model string) error {
 	if err != nil {
 		return err
 	}
-	defer t.model.Close()
+	defer t.Model.Close()
 	info := describe(t)
 	if o.json {
 		e := json.NewEncoder(stdout)
 		e.SetIndent("", "  ")
 		return e.Encode(info)
 	}
-	return info.print(stdout, t.model.Config)
+	return info.print(stdout, t.Model.Config)
 }
 
-func describe(t *tree) *modelInfo {
-	m := t.model
+func describe(t *tree.Tree) *modelInfo {
+	m := t.Model
 	info := &modelInfo{
 		Path: m.Path, Format: m.Format, Architecture: m.Architecture, Layout: m.Layout, Tensors: len(m.Tensors),
-		Files: len(m.Sources), MetadataKeys: len(m.Metadata), Config: configJSON(m), Warnings: append([]string{}, m.Warnings...),
+		Files: len(m.Sources), MetadataKeys: len(m.Metadata), Config: t.ConfigJSON(), Warnings: append([]string{}, m.Warnings...),
 	}
 	byType := map[string]*typeShare{}
 	for i := range m.Tensors {
@@ -108,7 +109,7 @@ func describe(t *tree) *modelInfo {
 	slices.SortFunc(info.Types, func(a, b typeShare) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), strings.Compare(a.Type, b.Type))
 	})
-	for _, v := range t.built {
+	for _, v := range t.Views {
 		info.Views = append(info.Views, viewCount{v.Name, v.Tensors.Len(), len(v.Absent)})
 	}
 	return info
@@ -138,7 +139,7 @@ func (info *modelInfo) print(stdout io.Writer, config []tensorfs.Field) error {
 	row("model", "%s", tensorfs.Printable(info.Path))
 	row("format", "%s", info.Format)
 	row("architecture", "%s", tensorfs.Printable(info.Architecture))
-	row("layout", "%s (%s)", info.Layout, layoutHelp[info.Layout])
+	row("layout", "%s (%s)", info.Layout, tree.LayoutHelp[info.Layout])
 	row("tensors", "%d tensors, %s numbers, %s", info.Tensors, count(info.Elements), size(info.Bytes))
 	row("files", "%d, %d metadata keys", info.Files, info.MetadataKeys)
 	if line := configLine(config); line != "" {
@@ -159,7 +160,7 @@ func (info *modelInfo) print(stdout io.Writer, config []tensorfs.Field) error {
 	}
 	fmt.Fprintln(w, "\nviews\tfiles\tabsent\t")
 	for _, v := range info.Views {
-		fmt.Fprintf(w, "  %s/\t%d\t%d\t%s\n", v.Name, v.Files, v.Absent, viewHelp[v.Name])
+		fmt.Fprintf(w, "  %s/\t%d\t%d\t%s\n", v.Name, v.Files, v.Absent, tree.ViewHelp[v.Name])
 	}
 	for i, warning := range info.Warnings {
 		if i == 0 {

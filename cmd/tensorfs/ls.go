@@ -65,10 +65,10 @@ func (o *lsOptions) run(stdout io.Writer, model, glob string) error {
 	if err != nil {
 		return err
 	}
-	defer t.model.Close()
+	defer t.Model.Close()
 	w := bufio.NewWriter(stdout)
 	n := 0
-	err = fs.Walk(t.root, func(path string, e fs.Entry) error {
+	err = fs.Walk(t.Root, func(path string, e fs.Entry) error {
 		if e.Dir != nil || !match.MatchString(path) {
 			return nil
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/fs/tree"
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -144,7 +145,7 @@ func (f *modelFlags) add(c *cobra.Command) {
 }
 
 // open opens the model and lays out its tree. The caller closes the model.
-func (f *modelFlags) open(path string) (*tree, error) {
+func (f *modelFlags) open(path string) (*tree.Tree, error) {
 	switch f.views.I2S {
 	case "", "128", "64", "rows4", "trinity":
 	default:
@@ -154,5 +155,5 @@ func (f *modelFlags) open(path string) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newTree(m, f.views), nil
+	return tree.New(m, f.views), nil
 }

@@ -150,8 +150,8 @@ func TestCatIsTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tree.model.Close()
-	err = fs.Walk(tree.root, func(path string, e fs.Entry) error {
+	defer tree.Model.Close()
+	err = fs.Walk(tree.Root, func(path string, e fs.Entry) error {
 		if e.Dir != nil {
 			return nil
 		}

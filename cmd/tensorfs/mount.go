@@ -147,17 +147,17 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 	if err != nil {
 		return err
 	}
-	defer t.model.Close()
+	defer t.Model.Close()
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if o.daemon {
 		signal.Ignore(syscall.SIGHUP)
 	}
-	server, err := fs.Mount(t.root, mountpoint, fs.Options{
+	server, err := fs.Mount(t.Root, mountpoint, fs.Options{
 		FsName:       model,
 		AllowOther:   o.allowOther,
 		Logger:       logger,
-		ModTime:      t.model.ModTime,
+		ModTime:      t.Model.ModTime,
 		Debug:        o.debug,
 		Hot:          int64(o.hot),
 		ReadAheadKiB: o.readAhead,
@@ -166,7 +166,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 	if err != nil {
 		return mountAdvice(err, mountpoint)
 	}
-	for _, w := range t.model.Warnings {
+	for _, w := range t.Model.Warnings {
 		logger.Warn(w)
 	}
 	if o.daemon {

@@ -86,9 +86,9 @@ func TestMountShowsTheTree(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer tree.model.Close()
+			defer tree.Model.Close()
 			var files []string
-			err = fs.Walk(tree.root, func(path string, e fs.Entry) error {
+			err = fs.Walk(tree.Root, func(path string, e fs.Entry) error {
 				switch {
 				case e.Link != "":
 					if target, err := os.Readlink(filepath.Join(dir, path)); err != nil || target != e.Link {

@@ -20,6 +20,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/fs/tree"
 	"github.com/tensorfs/tensorfs/views"
 	"golang.org/x/term"
 )
@@ -67,7 +68,7 @@ func (o *verifyOptions) run(stdout, stderr io.Writer, model string) error {
 	if err != nil {
 		return err
 	}
-	defer t.model.Close()
+	defer t.Model.Close()
 	jobs := verifyJobs(t)
 	total := int64(0)
 	for _, j := range jobs {
@@ -134,9 +135,9 @@ type verifyJob struct {
 	check func(buf []byte, add func(int64)) []finding
 }
 
-func verifyJobs(t *tree) []verifyJob {
+func verifyJobs(t *tree.Tree) []verifyJob {
 	var jobs []verifyJob
-	for _, s := range t.model.Sources {
+	for _, s := range t.Model.Sources {
 		if want := digestOf(s.Path); want != "" {
 			if st, err := os.Stat(s.Path); err == nil {
 				jobs = append(jobs, verifyJob{s.Name, true, st.Size(), func(buf []byte, add func(int64)) []finding {
@@ -146,13 +147,13 @@ func verifyJobs(t *tree) []verifyJob {
 		}
 	}
 	var halves views.Tensors
-	for _, b := range t.built {
+	for _, b := range t.Views {
 		if b.Name == "f16" {
 			halves = b.Tensors
 		}
 	}
-	for i := range t.model.Tensors {
-		raw := &t.model.Tensors[i]
+	for i := range t.Model.Tensors {
+		raw := &t.Model.Tensors[i]
 		j := verifyJob{name: raw.Name, bytes: raw.Data.Size()}
 		var half tensorfs.Data
 		if i, ok := views.Find(halves, raw.Weight()); ok {

@@ -41,6 +41,7 @@ var rules = map[string]rule{
 	"formats":             {"root formats/gguf formats/safetensors formats/hf formats/ollama", "internal/testmodel views", "it only chooses a parser"},
 	"views":               {"root views/kernel", "internal/mmap internal/testmodel", "views compose Data; one that knew a format or opened a file would be a parser"},
 	"fs":                  {"root", "internal/mmap internal/testmodel", "the file system serves names and Data and knows nothing of models"},
+	"fs/tree":             {"root fs views formats/config formats/names", "all", "it lays a model out as a directory; where models come from and how directories are served is not its business"},
 	"cmd/tensorfs":        {"all", "all", "it introduces the packages to each other"},
 
 	"metal":                   {"internal/mmap", "metal/internal/testtree", "it is a client of a mounted tree, as any program outside: what it needs stands in index.json"},

@@ -1,4 +1,4 @@
-package main
+package tree
 
 import (
 	"slices"
@@ -7,34 +7,58 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/config"
-	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/views"
 )
 
-// tree is a model as the directory that mount serves and ls lists.
-type tree struct {
-	model *tensorfs.Model
-	built []views.Built
-	root  fs.Entries
+// Tree is a model as the directory that a mount serves and ls lists.
+type Tree struct {
+	Model *tensorfs.Model
+	Views []views.Built // as they stand in Root
+	Root  fs.Entries
 }
 
-// newTree lays out a model. It reads no tensor.
-func newTree(m *tensorfs.Model, opts views.Options) *tree {
-	t := &tree{model: m, built: views.Build(m, opts)}
-	t.root = fs.Entries{
-		{Name: "README", Data: views.Bytes(readme(m, t.built))},
-		{Name: "config.json", Data: views.Bytes(configJSON(m))},
-		{Name: "index.json", Data: views.Index(m, t.built)},
+// New lays out a model. It reads no tensor. The model stays the caller's to
+// close, after the last use of the tree.
+func New(m *tensorfs.Model, opts views.Options) *Tree {
+	t := &Tree{Model: m, Views: views.Build(m, opts)}
+	t.Root = fs.Entries{
+		{Name: "README", Data: views.Bytes(readme(m, t.Views))},
+		{Name: "config.json", Data: views.Bytes(t.ConfigJSON())},
+		{Name: "index.json", Data: views.Index(m, t.Views)},
 		{Name: "metadata", Dir: metadataDir(m.Metadata)},
 		{Name: "metadata.json", Data: metadataJSON(m.Metadata)},
 		{Name: "source", Dir: sourceDir(m.Sources)},
 	}
-	for i := range t.built {
-		t.root = append(t.root, fs.Entry{Name: t.built[i].Name, Dir: &viewDir{view: &t.built[i]}})
+	for i := range t.Views {
+		t.Root = append(t.Root, fs.Entry{Name: t.Views[i].Name, Dir: &viewDir{view: &t.Views[i]}})
 	}
-	sortEntries(t.root)
+	sortEntries(t.Root)
 	return t
+}
+
+// ConfigJSON is the model's config in the schema that all formats share, as in
+// the file config.json.
+func (t *Tree) ConfigJSON() []byte {
+	return config.AppendJSON(nil, t.Model.Config, tensorfs.Field{Name: "layout", Value: t.Model.Layout})
+}
+
+// WhyAbsent returns why a view leaves out the file at a path such as
+// "fused/layers.0.attention.qkv.weight", or "" where it has no reason for that
+// name.
+func (t *Tree) WhyAbsent(path string) string {
+	view, name, _ := strings.Cut(path, "/")
+	for _, b := range t.Views {
+		if b.Name != view {
+			continue
+		}
+		for _, a := range b.Absent {
+			if a.Name == name {
+				return a.Reason
+			}
+		}
+	}
+	return ""
 }
 
 func sortEntries(e fs.Entries) {
@@ -89,39 +113,6 @@ func attrs(view string, t *tensorfs.Tensor) []fs.Attr {
 		}
 	}
 	return out
-}
-
-// metadataDir has one file per key.
-func metadataDir(metas []tensorfs.Meta) fs.Entries {
-	out := make(fs.Entries, 0, len(metas))
-	for _, m := range metas {
-		out = append(out, fs.Entry{Name: names.Escape(m.Key), Data: views.NewText(1, func(dst []byte, _ int) []byte { return m.AppendText(dst) })})
-	}
-	sortEntries(out)
-	return out
-}
-
-// metadataJSON has the same keys as metadataDir, in the order of the source.
-func metadataJSON(metas []tensorfs.Meta) *views.Text {
-	return views.NewText(len(metas)+1, func(dst []byte, i int) []byte {
-		switch {
-		case i == len(metas) && i == 0:
-			return append(dst, "{}\n"...)
-		case i == len(metas):
-			return append(dst, "\n}\n"...)
-		case i == 0:
-			dst = append(dst, "{\n"...)
-		default:
-			dst = append(dst, ",\n"...)
-		}
-		dst = append(tensorfs.AppendJSONString(dst, names.Escape(metas[i].Key)), ": "...)
-		return metas[i].AppendJSON(dst)
-	})
-}
-
-// configJSON is the model's config in the schema that all formats share.
-func configJSON(m *tensorfs.Model) []byte {
-	return config.AppendJSON(nil, m.Config, tensorfs.Field{Name: "layout", Value: m.Layout})
 }
 
 // sourceDir links to the files that the model consists of.

@@ -1,4 +1,4 @@
-package main
+package tree
 
 import (
 	"bytes"
@@ -8,8 +8,8 @@ import (
 	"github.com/tensorfs/tensorfs/views"
 )
 
-// viewHelp says in a line what each view is.
-var viewHelp = map[string]string{
+// ViewHelp says in a line what each view is, by the view's name.
+var ViewHelp = map[string]string{
 	"raw":       "stored bytes, exactly as in the model's files",
 	"packed":    "what GPU kernels take: blocks as stored, codes+scales+biases as one file, floats as F16",
 	"f16":       "IEEE half, row-major, dequantised, rounded to nearest even",
@@ -18,8 +18,8 @@ var viewHelp = map[string]string{
 	"npy":       "f16/ as NumPy files: np.load(path, mmap_mode='r')",
 }
 
-// layoutHelp says what the layout means for the rows of q and k.
-var layoutHelp = map[string]string{
+// LayoutHelp says what Model.Layout means for the rows of q and k.
+var LayoutHelp = map[string]string{
 	"gguf": "rows of attention.q and attention.k are in GGUF's order (for the llama family: rotary pairs 2i, 2i+1)",
 	"hf":   "rows of attention.q and attention.k are in Hugging Face's order (rotary pairs i, i+D/2)",
 }
@@ -31,10 +31,10 @@ func readme(m *tensorfs.Model, built []views.Built) []byte {
 	fmt.Fprintf(&b, "model         %s\n", tensorfs.Printable(m.Path))
 	fmt.Fprintf(&b, "format        %s\n", m.Format)
 	fmt.Fprintf(&b, "architecture  %s\n", tensorfs.Printable(m.Architecture))
-	fmt.Fprintf(&b, "layout        %s: %s\n", m.Layout, layoutHelp[m.Layout])
+	fmt.Fprintf(&b, "layout        %s: %s\n", m.Layout, LayoutHelp[m.Layout])
 	fmt.Fprintf(&b, "tensors       %d\n\nViews: one file per tensor, the same name in each\n\n", len(m.Tensors))
 	for _, v := range built {
-		fmt.Fprintf(&b, "  %-10s %6d files   %s\n", v.Name+"/", v.Tensors.Len(), viewHelp[v.Name])
+		fmt.Fprintf(&b, "  %-10s %6d files   %s\n", v.Name+"/", v.Tensors.Len(), ViewHelp[v.Name])
 	}
 	b.WriteString(`
 Beside them
