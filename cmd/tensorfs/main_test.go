@@ -18,9 +18,16 @@ const asProgram = "TENSORFS_TEST_AS_PROGRAM"
 // asExerciser makes it exercise a mount: "DIR\nMODEL\nSEED\nOPERATIONS".
 const asExerciser = "TENSORFS_TEST_EXERCISE"
 
+// asSoaker makes it read a mount until its standard input ends:
+// "DIR\nMODEL\nSEED\nFORGIVING".
+const asSoaker = "TENSORFS_TEST_SOAK"
+
 func TestMain(m *testing.M) {
 	if spec := os.Getenv(asExerciser); spec != "" {
 		os.Exit(exerciseMain(spec))
+	}
+	if spec := os.Getenv(asSoaker); spec != "" {
+		os.Exit(soakMain(spec))
 	}
 	if os.Getenv(asProgram) != "" {
 		main()
