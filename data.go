@@ -12,6 +12,9 @@ import (
 //
 // What a Data can do beyond reading is found by type assertion: [Extenter],
 // [Viewer], [Slicer].
+//
+// Data is made of Data by [Section], [Concat] and [Interleave]; [Bytes] and
+// [Text] are Data that no file has.
 type Data interface {
 	io.ReaderAt
 	Size() int64
@@ -93,7 +96,12 @@ func ReadFull(d Data, p []byte, off int64) error {
 
 // CheckRange returns an error unless [off, off+n) lies inside d.
 func CheckRange(d Data, off, n int64) error {
-	if size := d.Size(); off < 0 || n < 0 || off > size || n > size-off {
+	return checkRange(d.Size(), off, n)
+}
+
+// checkRange is CheckRange for data of a size.
+func checkRange(size, off, n int64) error {
+	if off < 0 || n < 0 || off > size || n > size-off {
 		return fmt.Errorf("range of %d bytes at %d is outside data of %d bytes", n, off, size)
 	}
 	return nil

@@ -8,11 +8,11 @@ type Tensor struct {
 	DType     DType   // type of the stored elements
 	Shape     []int64 // row-major, outermost first; empty is a single element
 	Data      Data
-	Quant     *Quant    // how companions turn the stored codes into numbers; nil for self-contained types
-	Owner     string    // name of the tensor whose Quant holds this one as a companion; "" for others
-	BigEndian bool      // multi-byte fields of Data are big-endian
-	Opaque    string    // why the numbers cannot be had from the bytes; "" where they can
-	Sections  []Section // parts of Data that a kernel addresses on their own; nil where Data is one
+	Quant     *Quant // how companions turn the stored codes into numbers; nil for self-contained types
+	Owner     string // name of the tensor whose Quant holds this one as a companion; "" for others
+	BigEndian bool   // multi-byte fields of Data are big-endian
+	Opaque    string // why the numbers cannot be had from the bytes; "" where they can
+	Parts     []Part // of Data, which a kernel addresses on their own; nil where Data is one
 
 	// Apart says why a tensor that is named as several joined ones does not hold
 	// their rows part after part; "" where it does.
@@ -64,8 +64,9 @@ type Quant struct {
 	Global    *Tensor // nvfp4: factor of the whole tensor, or one per leading index; nil without one
 }
 
-// Section is a part of a tensor's bytes, such as the scales behind the codes.
-type Section struct {
+// Part is a run of a tensor's bytes with a meaning of its own, such as the scales
+// after the codes.
+type Part struct {
 	Name   string `json:"name"`
 	DType  string `json:"dtype"`
 	Offset int64  `json:"offset"`

@@ -418,7 +418,8 @@ func TestStatFs(t *testing.T) {
 // TestLazySize: a file is asked for its size when somebody asks for the file's.
 func TestLazySize(t *testing.T) {
 	rendered := false
-	f := newTest(t, Entries{{Name: "lazy", Data: &lazyText{render: func() string { rendered = true; return "text" }}}}, Options{})
+	text := tensorfs.NewText(1, func(dst []byte, _ int) []byte { rendered = true; return append(dst, "text"...) })
+	f := newTest(t, Entries{{Name: "lazy", Data: text}}, Options{})
 	list := fuse.NewDirEntryList(make([]byte, 1000), 0)
 	f.ReadDir(nil, &fuse.ReadIn{InHeader: header(1)}, list)
 	if rendered {

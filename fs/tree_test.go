@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/tensorfs/tensorfs"
@@ -133,66 +131,6 @@ func want(p []byte, path string, size, off int64) error {
 	return fmt.Errorf("%s: no such file in the test's tree", path)
 }
 
-// joined is Data in two mapped pieces.
-type joined struct{ a, b *mmap.Section }
-
-func (j joined) Size() int64 { return j.a.Size() + j.b.Size() }
-
-func (j joined) ReadAt(p []byte, off int64) (int, error) {
-	return io.NewSectionReader(readers{j}, 0, j.Size()).ReadAt(p, off)
-}
-
-type readers struct{ j joined }
-
-func (r readers) ReadAt(p []byte, off int64) (int, error) {
-	n := 0
-	if cut := r.j.a.Size(); off < cut {
-		m, err := r.j.a.ReadAt(p[:min(int64(len(p)), cut-off)], off)
-		if n += m; err != nil && err != io.EOF {
-			return n, err
-		}
-	}
-	if n < len(p) {
-		m, err := r.j.b.ReadAt(p[n:], off+int64(n)-r.j.a.Size())
-		return n + m, err
-	}
-	return n, nil
-}
-
-func (j joined) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
-	if err := tensorfs.CheckRange(j, off, n); err != nil {
-		return dst, err
-	}
-	cut := j.a.Size()
-	var err error
-	if off < cut {
-		take := min(n, cut-off)
-		if dst, err = j.a.Slices(dst, off, take); err != nil {
-			return dst, err
-		}
-		off, n = cut, n-take
-	}
-	if n > 0 {
-		dst, err = j.b.Slices(dst, off-cut, n)
-	}
-	return dst, err
-}
-
-// lazyText is Data that is rendered when somebody asks for it.
-type lazyText struct {
-	once   sync.Once
-	render func() string
-	r      *bytes.Reader
-}
-
-func (l *lazyText) get() *bytes.Reader {
-	l.once.Do(func() { l.r = bytes.NewReader([]byte(l.render())) })
-	return l.r
-}
-
-func (l *lazyText) Size() int64                             { return l.get().Size() }
-func (l *lazyText) ReadAt(p []byte, off int64) (int, error) { return l.get().ReadAt(p, off) }
-
 const readme = "This is a tree for tests.\n"
 
 // testTree is the tree over a model file and an optional second one ("other").
@@ -212,10 +150,10 @@ func testTree(model *mmap.File, other *mmap.File) Dir {
 		half := p.n / 3
 		raw = append(raw, Entry{Name: p.name, Data: sec, Attrs: attrs})
 		f16 = append(f16, Entry{Name: p.name, Data: doubled{sec}, Attrs: attrs})
-		two = append(two, Entry{Name: p.name, Data: joined{model.Section(p.off, half), model.Section(p.off+half, p.n-half)}})
+		two = append(two, Entry{Name: p.name, Data: tensorfs.Concat(model.Section(p.off, half), model.Section(p.off+half, p.n-half))})
 	}
 	root := Entries{
-		{Name: "README", Data: &lazyText{render: func() string { return readme }}},
+		{Name: "README", Data: tensorfs.NewText(1, func(dst []byte, _ int) []byte { return append(dst, readme...) })},
 		{Name: "deep", Dir: Entries{{Name: "er", Dir: Entries{{Name: "x", Data: bytes.NewReader([]byte("x"))}}}}},
 		{Name: "empty", Dir: Entries{}},
 		{Name: "f16", Dir: f16},

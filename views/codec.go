@@ -164,7 +164,7 @@ func i2sCodec(t *tensorfs.Tensor, opts Options) (codec, error) {
 	}
 	codes := t.Data
 	if scaled {
-		codes = slice(t.Data, 0, n/4)
+		codes = tensorfs.Section(t.Data, 0, n/4)
 	}
 	c := codec{
 		streams: []stream{blocksOf(codes, int64(d.Bytes))},
@@ -173,7 +173,7 @@ func i2sCodec(t *tensorfs.Tensor, opts Options) (codec, error) {
 		decode:  func(dst []byte, _ int64, in *inputs) { d.Decode(dst, in[0], 1) },
 	}
 	if layout != "trinity" {
-		c.streams = append(c.streams, allOf(slice(t.Data, n/4, 4)))
+		c.streams = append(c.streams, allOf(tensorfs.Section(t.Data, n/4, 4)))
 		c.decode = func(dst []byte, _ int64, in *inputs) { d.Decode(dst, in[0], float32At(in[1], 0, t.BigEndian)) }
 	}
 	return c, nil

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/datatest"
 	"github.com/tensorfs/tensorfs/views/kernel"
 	"github.com/x448/float16"
 )
@@ -412,10 +413,10 @@ func TestConvertBroken(t *testing.T) {
 	stored, values := floats(1, tensorfs.F32, 3*maxRun/2)
 	want := halves(values)
 	for _, at := range []int64{0, 1, 100, 2 * maxRun, 2*maxRun + 1, 5 * maxRun} {
-		h, _ := half(&tensorfs.Tensor{DType: tensorfs.F32, Shape: []int64{3 * maxRun / 2}, Data: broken{plain(stored), at}}, Options{})
+		h, _ := half(&tensorfs.Tensor{DType: tensorfs.F32, Shape: []int64{3 * maxRun / 2}, Data: datatest.Broken{Data: plain(stored), At: at}}, Options{})
 		p := make([]byte, len(want))
 		n, err := h.Data.ReadAt(p, 0)
-		if err != errBroken || int64(n) > at/2 || n != int(at/2)/maxRun*maxRun || !bytes.Equal(p[:n], want[:n]) {
+		if err != datatest.ErrBroken || int64(n) > at/2 || n != int(at/2)/maxRun*maxRun || !bytes.Equal(p[:n], want[:n]) {
 			t.Errorf("broken at %d: %d, %v", at, n, err)
 		}
 		if at > 0 {
@@ -429,7 +430,7 @@ func TestConvertBroken(t *testing.T) {
 		i := -1
 		c := affine(func(b []byte) tensorfs.Data {
 			if i++; i == (broke+1)%3 { // scales, biases, codes
-				return broken{plain(b), int64(len(b)) / 2}
+				return datatest.Broken{Data: plain(b), At: int64(len(b)) / 2}
 			}
 			return plain(b)
 		}, 1, 4, 32, tensorfs.BF16, []int64{4, 64})
@@ -438,7 +439,7 @@ func TestConvertBroken(t *testing.T) {
 			t.Fatal(reason)
 		}
 		p := make([]byte, len(c.want))
-		if n, err := h.Data.ReadAt(p, 0); n != 0 || err != errBroken {
+		if n, err := h.Data.ReadAt(p, 0); n != 0 || err != datatest.ErrBroken {
 			t.Errorf("source %d broken: %d, %v", broke, n, err)
 		}
 		if n, err := h.Data.ReadAt(p[:len(p)/2], 0); err != nil || !bytes.Equal(p[:n], c.want[:n]) {

@@ -1,8 +1,7 @@
 // Package views turns a model's tensors into the tensors of each view.
 //
 // A [View] is a function from tensors to tensors. It reads nothing: it composes
-// Data. [convert] is a stored tensor seen as IEEE half, joined is several Data
-// seen as one, span is a part of one, [Text] is rendered when it is read.
+// [tensorfs.Data], and adds one kind of it, a stored tensor seen as IEEE half.
 // [Build] makes all views of a model, [Index] describes them as index.json.
 //
 // A view never guesses: what it cannot give is left out, and [Absent] says why.

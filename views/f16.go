@@ -23,7 +23,7 @@ func half(t *tensorfs.Tensor, opts Options) (h tensorfs.Tensor, reason string) {
 	case !ok:
 		return h, fmt.Sprintf("shape %v has more bytes as half than any file; see raw/", h.Shape)
 	case size == 0:
-		h.Data = Bytes(nil)
+		h.Data = tensorfs.Bytes(nil)
 	case t.DType == tensorfs.F16 && !t.BigEndian && t.Quant == nil:
 		h.Data = t.Data
 	default:

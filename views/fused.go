@@ -45,7 +45,7 @@ func joinPacked(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string) {
 	}
 	f, reason := join(parts, g)
 	if reason == "" {
-		f.Sections = sections(part{"weights", f.DType.String(), f.Data})
+		f.Parts = layOut(part{"weights", f.DType.String(), f.Data})
 	}
 	return f, reason
 }
@@ -213,7 +213,7 @@ func join(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string) {
 		data[i] = p.Data
 	}
 	f = tensorfs.Tensor{Source: joinSources(parts), DType: parts[0].DType, Shape: shape}
-	f.Data = interleave(rounds(shape, g), data...)
+	f.Data = tensorfs.Interleave(rounds(shape, g), data...)
 	if size, ok := f.DType.Size(shape); !ok || size != f.Data.Size() {
 		return f, fmt.Sprintf("shape %v has more bytes than any file", shape)
 	}
@@ -293,12 +293,12 @@ func fuseModules(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string) {
 		return tensorfs.Tensor{}, reason
 	}
 	var joined []part
-	for s, section := range first.Sections {
+	for s, p := range first.Parts {
 		data := make([]tensorfs.Data, len(parts))
 		for i, p := range parts {
-			data[i] = slice(p.Data, p.Sections[s].Offset, p.Sections[s].Bytes)
+			data[i] = tensorfs.Section(p.Data, p.Parts[s].Offset, p.Parts[s].Bytes)
 		}
-		joined = append(joined, part{section.Name, section.DType, interleave(rounds(shape, g), data...)})
+		joined = append(joined, part{p.Name, p.DType, tensorfs.Interleave(rounds(shape, g), data...)})
 	}
 	quant := *first.Quant
 	quant.Shape, quant.Weight = shape, ""

@@ -393,15 +393,15 @@ func checkFused(t *testing.T, m *tensorfs.Model, b Built) {
 		}
 		sections := 1
 		if b.Name == "fused" {
-			sections = len(x.Sections)
+			sections = len(x.Parts)
 		}
 		var want []byte
 		for s := range sections {
 			for e := range experts {
 				for _, p := range parts {
 					data := content(t, p.Data)
-					if p.Sections != nil {
-						data = data[p.Sections[s].Offset:][:p.Sections[s].Bytes]
+					if p.Parts != nil {
+						data = data[p.Parts[s].Offset:][:p.Parts[s].Bytes]
 					}
 					chunk := int64(len(data)) / experts
 					want = append(want, data[e*chunk:(e+1)*chunk]...)
@@ -436,8 +436,8 @@ func TestFusedIsPackedWhole(t *testing.T) {
 		t.Fatal(reason)
 	}
 	got := view(t, m, "fused", Options{}).Tensors.At(0)
-	if fmt.Sprint(got.Shape, got.Sections) != fmt.Sprint(want.Shape, want.Sections) || !bytes.Equal(content(t, got.Data), content(t, want.Data)) {
-		t.Errorf("%v %+v, want %v %+v", got.Shape, got.Sections, want.Shape, want.Sections)
+	if fmt.Sprint(got.Shape, got.Parts) != fmt.Sprint(want.Shape, want.Parts) || !bytes.Equal(content(t, got.Data), content(t, want.Data)) {
+		t.Errorf("%v %+v, want %v %+v", got.Shape, got.Parts, want.Shape, want.Parts)
 	}
 }
 

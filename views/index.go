@@ -14,7 +14,7 @@ const perPiece = 128
 
 // Index returns index.json: every file of every view, and what each view leaves
 // out and why. It is rendered when it is read.
-func Index(m *tensorfs.Model, built []Built) *Text {
+func Index(m *tensorfs.Model, built []Built) *tensorfs.Text {
 	type piece func(dst []byte) []byte
 	pieces := []piece{func(dst []byte) []byte {
 		dst = append(dst, "{\"version\":1,\n\"model\":{\"format\":"...)
@@ -65,7 +65,7 @@ func Index(m *tensorfs.Model, built []Built) *Text {
 		pieces = append(pieces, text("}"))
 	}
 	pieces = append(pieces, text("}}\n"))
-	return NewText(len(pieces), func(dst []byte, i int) []byte { return pieces[i](dst) })
+	return tensorfs.NewText(len(pieces), func(dst []byte, i int) []byte { return pieces[i](dst) })
 }
 
 func separator(i int) string {
@@ -131,8 +131,8 @@ func Properties(view string, t *tensorfs.Tensor) []Property {
 	if q := t.Quant; q != nil {
 		ps = append(ps, Property{"quant", marshal(map[string]any{"mode": q.Mode, "bits": q.Bits, "group_size": q.GroupSize}), false})
 	}
-	if t.Sections != nil {
-		ps = append(ps, Property{"sections", marshal(t.Sections), false})
+	if t.Parts != nil {
+		ps = append(ps, Property{"sections", marshal(t.Parts), false})
 	}
 	if code, ok := engineDType(view, t); ok {
 		ps = append(ps, Property{"engine_dtype", strconv.AppendInt(nil, int64(code), 10), false})

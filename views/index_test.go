@@ -29,14 +29,14 @@ type indexFile struct {
 }
 
 type indexEntry struct {
-	DType            string             `json:"dtype"`
-	Shape            []int64            `json:"shape"`
-	Bytes            int64              `json:"bytes"`
-	SourceName       *string            `json:"source_name"`
-	SourceNameBase64 *string            `json:"source_name_base64"`
-	Extents          []tensorfs.Extent  `json:"extents"`
-	Sections         []tensorfs.Section `json:"sections"`
-	EngineDType      *int               `json:"engine_dtype"`
+	DType            string            `json:"dtype"`
+	Shape            []int64           `json:"shape"`
+	Bytes            int64             `json:"bytes"`
+	SourceName       *string           `json:"source_name"`
+	SourceNameBase64 *string           `json:"source_name_base64"`
+	Extents          []tensorfs.Extent `json:"extents"`
+	Sections         []tensorfs.Part   `json:"sections"`
+	EngineDType      *int              `json:"engine_dtype"`
 	Quant            *struct {
 		Mode      string `json:"mode"`
 		Bits      int    `json:"bits"`
@@ -83,7 +83,7 @@ func TestIndex(t *testing.T) {
 	if !json.Valid(text) {
 		t.Fatalf("no JSON: %s", text)
 	}
-	checkData(t, slice(d, 100, 150), text[100:250])
+	checkData(t, tensorfs.Section(d, 100, 150), text[100:250])
 	// The path is not UTF-8: it is an object there, as everywhere.
 	if !bytes.Contains(text, []byte(`"path":{"base64":"`+base64.StdEncoding.EncodeToString([]byte(m.Path))+`"}`)) {
 		t.Errorf("the path is missing in %.200s", text)
@@ -169,7 +169,7 @@ func checkEntry(t *testing.T, view string, x *tensorfs.Tensor, e indexEntry) {
 	if shape == nil {
 		shape = []int64{}
 	}
-	if source != x.Source || e.DType != x.DType.String() || e.Bytes != x.Data.Size() || !reflect.DeepEqual(e.Shape, shape) || !reflect.DeepEqual(e.Sections, x.Sections) {
+	if source != x.Source || e.DType != x.DType.String() || e.Bytes != x.Data.Size() || !reflect.DeepEqual(e.Shape, shape) || !reflect.DeepEqual(e.Sections, x.Parts) {
 		t.Errorf("%s/%s is %+v, want %+v", view, x.Name, e, x)
 	}
 	if !reflect.DeepEqual(e.Extents, tensorfs.Extents(x.Data)) {
@@ -198,7 +198,7 @@ func TestIndexEmpty(t *testing.T) {
 }
 
 func TestExtentsJSON(t *testing.T) {
-	d := concat(mapped(t, "a<b>\n", []byte("xy")), mapped(t, "\xff", []byte("z")))
+	d := tensorfs.Concat(mapped(t, "a<b>\n", []byte("xy")), mapped(t, "\xff", []byte("z")))
 	got := string(extentsJSON(tensorfs.Extents(d)))
 	if want := `[{"file":"a<b>\n","offset":9,"bytes":2},{"file":{"base64":"/w=="},"offset":9,"bytes":1}]`; got != want {
 		t.Errorf("%s, want %s", got, want)

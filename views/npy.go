@@ -48,20 +48,20 @@ func npyFile(t *tensorfs.Tensor, opts Options) (tensorfs.Tensor, string) {
 	if reason == "" {
 		header := npyHeader(h.Shape)
 		h.Name += ".npy"
-		h.Data = concat(header, npyPadding[len(header):], h.Data)
+		h.Data = tensorfs.Concat(header, npyPadding[len(header):], h.Data)
 	}
 	return h, reason
 }
 
 // npyPadding ends every header. It is shared, because headers are many.
-var npyPadding = Bytes(strings.Repeat(" ", npyData-1) + "\n")
+var npyPadding = tensorfs.Bytes(strings.Repeat(" ", npyData-1) + "\n")
 
 // npyHeader returns version 1.0 of NumPy's header up to the spaces that pad it to
 // npyData:
 //
 //	\x93NUMPY 1 0 | u16 length of the rest | Python dict, spaces, newline
-func npyHeader(shape []int64) Bytes {
-	h := append(Bytes(nil), "\x93NUMPY\x01\x00"...)
+func npyHeader(shape []int64) tensorfs.Bytes {
+	h := append(tensorfs.Bytes(nil), "\x93NUMPY\x01\x00"...)
 	h = binary.LittleEndian.AppendUint16(h, npyData-10)
 	h = append(h, "{'descr': '<f2', 'fortran_order': False, 'shape': ("...)
 	for i, d := range shape {

@@ -26,29 +26,29 @@ func pack(t *tensorfs.Tensor, opts Options) (p tensorfs.Tensor, reason string) {
 		return p, t.DType.String() + " blocks of a big-endian file are not what kernels take; see raw/ and f16/"
 	case kind == tensorfs.KindBlock || foreign:
 		p = *t
-		p.Sections = sections(part{"weights", t.DType.String(), t.Data})
+		p.Parts = layOut(part{"weights", t.DType.String(), t.Data})
 		return p, ""
 	case t.DType == tensorfs.F32, t.DType == tensorfs.F16, t.DType == tensorfs.BF16:
 		if p, reason = half(t, opts); reason == "" {
-			p.Sections = sections(part{"weights", "F16", p.Data})
+			p.Parts = layOut(part{"weights", "F16", p.Data})
 		}
 		return p, reason
 	}
 	return p, fmt.Sprintf("no kernel takes %s; see raw/", t.DType)
 }
 
-// part is a section's Data before offsets are known.
+// part is what becomes a [tensorfs.Part] when its offset is known.
 type part struct {
 	name, dtype string
 	data        tensorfs.Data
 }
 
-// sections lays parts one behind the other.
-func sections(parts ...part) []tensorfs.Section {
-	out := make([]tensorfs.Section, len(parts))
+// layOut says where parts are, one after the other.
+func layOut(parts ...part) []tensorfs.Part {
+	out := make([]tensorfs.Part, len(parts))
 	at := int64(0)
 	for i, p := range parts {
-		out[i] = tensorfs.Section{Name: p.name, DType: p.dtype, Offset: at, Bytes: p.data.Size()}
+		out[i] = tensorfs.Part{Name: p.name, DType: p.dtype, Offset: at, Bytes: p.data.Size()}
 		at += p.data.Size()
 	}
 	return out
@@ -89,11 +89,11 @@ func packGroups(t *tensorfs.Tensor) (p tensorfs.Tensor, reason string) {
 // packModule returns parts as one tensor with t's description.
 func packModule(t *tensorfs.Tensor, parts []part) tensorfs.Tensor {
 	p := *t
-	p.Name, p.Shape, p.Sections = t.Weight(), t.Quant.Shape, sections(parts...)
+	p.Name, p.Shape, p.Parts = t.Weight(), t.Quant.Shape, layOut(parts...)
 	data := make([]tensorfs.Data, len(parts))
 	for i := range parts {
 		data[i] = parts[i].data
 	}
-	p.Data = concat(data...)
+	p.Data = tensorfs.Concat(data...)
 	return p
 }

@@ -118,7 +118,7 @@ func summary(b Built) []string {
 			shape = "-"
 		}
 		line := fmt.Sprintf("%s %s %s", x.Name, typeName(&x), shape)
-		for _, s := range x.Sections {
+		for _, s := range x.Parts {
 			line += fmt.Sprintf(" %s:%s@%d+%d", s.Name, s.DType, s.Offset, s.Bytes)
 		}
 		out = append(out, line)
@@ -167,14 +167,14 @@ func checkBuilt(t testing.TB, b Built) {
 			}
 		}
 		end := int64(0)
-		for _, s := range x.Sections {
+		for _, s := range x.Parts {
 			if s.Offset != end || s.Bytes < 0 {
-				t.Errorf("%s: sections of %s are %+v", b.Name, x.Name, x.Sections)
+				t.Errorf("%s: sections of %s are %+v", b.Name, x.Name, x.Parts)
 			}
 			end += s.Bytes
 		}
-		if x.Sections != nil && end != x.Data.Size() || (x.Sections != nil) != (b.Name == "packed" || b.Name == "fused") {
-			t.Errorf("%s: sections of %s are %+v of %d bytes", b.Name, x.Name, x.Sections, x.Data.Size())
+		if x.Parts != nil && end != x.Data.Size() || (x.Parts != nil) != (b.Name == "packed" || b.Name == "fused") {
+			t.Errorf("%s: sections of %s are %+v of %d bytes", b.Name, x.Name, x.Parts, x.Data.Size())
 		}
 	}
 	for i, a := range b.Absent {
@@ -471,7 +471,7 @@ func TestNpy(t *testing.T) {
 		}
 	}
 	i, _ := Find(b.Tensors, "b.npy")
-	checkData(t, slice(b.Tensors.At(i).Data, 4000, 110), content(t, b.Tensors.At(i).Data)[4000:])
+	checkData(t, tensorfs.Section(b.Tensors.At(i).Data, 4000, 110), content(t, b.Tensors.At(i).Data)[4000:])
 	shape := make([]int64, 32)
 	for i := range shape {
 		shape[i] = 1<<63 - 1

@@ -23,8 +23,8 @@ type Tree struct {
 func New(m *tensorfs.Model, opts views.Options) *Tree {
 	t := &Tree{Model: m, Views: views.Build(m, opts)}
 	t.Root = fs.Entries{
-		{Name: "README", Data: views.Bytes(readme(m, t.Views))},
-		{Name: "config.json", Data: views.Bytes(t.ConfigJSON())},
+		{Name: "README", Data: tensorfs.Bytes(readme(m, t.Views))},
+		{Name: "config.json", Data: tensorfs.Bytes(t.ConfigJSON())},
 		{Name: "index.json", Data: views.Index(m, t.Views)},
 		{Name: "metadata", Dir: metadataDir(m.Metadata)},
 		{Name: "metadata.json", Data: metadataJSON(m.Metadata)},

@@ -25,9 +25,10 @@ type rule struct {
 
 // rules has a line for every package, by its directory. Arrows point down only.
 var rules = map[string]rule{
-	".": {"", "", "the vocabulary is what all others share: what it imported, everything would depend on"},
+	".": {"", "internal/datatest", "the vocabulary is what all others share: what it imported, everything would depend on"},
 
 	"internal/mmap":       {"root", "", "mapped files are Data and know nothing of what is in them"},
+	"internal/datatest":   {"root", "", "it holds Data of any package to its contract, for the tests of all"},
 	"internal/jsonobj":    {"root", "", "it reads JSON, for parsers of any format"},
 	"internal/testmodel":  {"root", "", "it writes models for the tests of all parsers, so it must not read with one"},
 	"internal/deps":       {"", "", "it looks at all packages from outside"},
@@ -39,7 +40,7 @@ var rules = map[string]rule{
 	"formats/hf":          {"root internal/mmap internal/jsonobj formats/names formats/config formats/safetensors", "internal/testmodel", "its files are safetensors files, and nothing else"},
 	"formats/ollama":      {"root internal/mmap internal/jsonobj formats/names formats/config formats/safetensors formats/gguf", "internal/testmodel", "its blobs are safetensors or GGUF files, and nothing else"},
 	"formats":             {"root formats/gguf formats/safetensors formats/hf formats/ollama", "internal/testmodel views", "it only chooses a parser"},
-	"views":               {"root views/kernel", "internal/mmap internal/testmodel", "views compose Data; one that knew a format or opened a file would be a parser"},
+	"views":               {"root views/kernel", "internal/mmap internal/testmodel internal/datatest", "views compose Data; one that knew a format or opened a file would be a parser"},
 	"fs":                  {"root", "internal/mmap internal/testmodel", "the file system serves names and Data and knows nothing of models"},
 	"fs/tree":             {"root fs views formats/config formats/names", "all", "it lays a model out as a directory; where models come from and how directories are served is not its business"},
 	"cmd/tensorfs":        {"all", "all", "it introduces the packages to each other"},

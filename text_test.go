@@ -1,4 +1,4 @@
-package views
+package tensorfs_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/datatest"
 )
 
 func TestText(t *testing.T) {
@@ -16,8 +17,8 @@ func TestText(t *testing.T) {
 		nil, {""}, {"a"}, {"one piece"}, {"ab", "", "cde", "", ""}, {"", "", "x"}, {"1", "2", "3", "4"}, {"long " + strings.Repeat("text ", 20), "\n"},
 	} {
 		t.Run(fmt.Sprintf("%q", pieces), func(t *testing.T) {
-			d := NewText(len(pieces), func(dst []byte, i int) []byte { return append(dst, pieces[i]...) })
-			checkData(t, d, []byte(strings.Join(pieces, "")))
+			d := tensorfs.NewText(len(pieces), func(dst []byte, i int) []byte { return append(dst, pieces[i]...) })
+			datatest.Check(t, d, []byte(strings.Join(pieces, "")))
 		})
 	}
 }
@@ -25,7 +26,7 @@ func TestText(t *testing.T) {
 // TestTextRenders counts how often text is rendered.
 func TestTextRenders(t *testing.T) {
 	count := make([]int, 5)
-	d := NewText(5, func(dst []byte, i int) []byte { count[i]++; return fmt.Appendf(dst, "piece %d\n", i) })
+	d := tensorfs.NewText(5, func(dst []byte, i int) []byte { count[i]++; return fmt.Appendf(dst, "piece %d\n", i) })
 	d.Size()
 	if d.Size() != 40 || fmt.Sprint(count) != "[1 1 1 1 1]" {
 		t.Fatalf("size %d after rendering %v", d.Size(), count)
@@ -49,7 +50,7 @@ func TestTextRenders(t *testing.T) {
 // mix two states of it.
 func TestTextChanged(t *testing.T) {
 	text := "before"
-	d := NewText(2, func(dst []byte, i int) []byte { return append(dst, text...) })
+	d := tensorfs.NewText(2, func(dst []byte, i int) []byte { return append(dst, text...) })
 	if d.Size() != 12 {
 		t.Fatal(d.Size())
 	}
@@ -60,7 +61,7 @@ func TestTextChanged(t *testing.T) {
 }
 
 func TestTextConcurrently(t *testing.T) {
-	d := NewText(20, func(dst []byte, i int) []byte { return fmt.Appendf(dst, "%04d", i) })
+	d := tensorfs.NewText(20, func(dst []byte, i int) []byte { return fmt.Appendf(dst, "%04d", i) })
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
@@ -78,15 +79,4 @@ func TestTextConcurrently(t *testing.T) {
 		})
 	}
 	wg.Wait()
-}
-
-func TestBytes(t *testing.T) {
-	for n := range 20 {
-		b := random(uint64(n), n)
-		checkData(t, Bytes(b), b)
-	}
-	checkData(t, Bytes(nil), nil)
-	if tensorfs.Extents(Bytes("x")) != nil {
-		t.Error("bytes in memory stand in a file")
-	}
 }

@@ -1,35 +1,39 @@
-package views
+package tensorfs
 
-import (
-	"io"
-	"sort"
-
-	"github.com/tensorfs/tensorfs"
-)
+import "sort"
 
 // joined is several Data seen as one: rounds repetitions of a period that takes
-// the next chunk of every part in turn.
-//
-//	rounds 1:  |---q---|--k--|--v--|
-//	rounds 3:  |gate 0|up 0|gate 1|up 1|gate 2|up 2|
-//
-// Plain concatenation is the case of one round.
+// the next chunk of every part in turn. Concatenation is the case of one round.
 type joined struct {
-	parts  []tensorfs.Data
+	parts  []Data
 	ends   []int64 // ends[i] is where the chunk of part i ends inside a period
 	rounds int64
 }
 
-// concat joins parts one behind the other.
-func concat(parts ...tensorfs.Data) tensorfs.Data {
+// Concat returns parts one after the other:
+//
+//	Concat(q, k, v)   |---q---|--k--|--v--|
+//
+// It can do what all of its parts can: it has extents where all stand in the
+// model's files, and is a [Slicer] where all are.
+func Concat(parts ...Data) Data {
 	if len(parts) == 1 {
 		return parts[0]
 	}
-	return interleave(1, parts...)
+	return Interleave(1, parts...)
 }
 
-// interleave joins parts that each consist of rounds chunks of equal size.
-func interleave(rounds int64, parts ...tensorfs.Data) tensorfs.Data {
+// Interleave returns parts in turns, a chunk of each in every round:
+//
+//	Interleave(3, gate, up)   |gate 0|up 0|gate 1|up 1|gate 2|up 2|
+//
+// A part consists of rounds chunks of equal size, so its size is a multiple of
+// rounds; parts may differ in size. It can do what all of its parts can, as with
+// [Concat].
+func Interleave(rounds int64, parts ...Data) Data {
+	if len(parts) == 0 {
+		return Bytes(nil)
+	}
 	j := &joined{parts: parts, rounds: rounds, ends: make([]int64, len(parts))}
 	end := int64(0)
 	for i, p := range parts {
@@ -39,22 +43,19 @@ func interleave(rounds int64, parts ...tensorfs.Data) tensorfs.Data {
 		j.ends[i] = end
 	}
 	for _, p := range parts {
-		if _, ok := p.(tensorfs.Slicer); !ok {
+		if _, ok := p.(Slicer); !ok {
 			return j
 		}
 	}
 	return mappedJoined{j}
 }
 
-// mappedJoined is a joined whose parts all stand in mapped memory.
-type mappedJoined struct{ *joined }
-
 func (j *joined) period() int64 { return j.ends[len(j.ends)-1] }
 
 func (j *joined) Size() int64 { return j.period() * j.rounds }
 
 // each calls fn for the pieces of parts that make up [off, off+n), in order.
-func (j *joined) each(off, n int64, fn func(part tensorfs.Data, off, n int64) error) error {
+func (j *joined) each(off, n int64, fn func(part Data, off, n int64) error) error {
 	period := j.period()
 	for n > 0 {
 		round, within := off/period, off%period
@@ -73,13 +74,13 @@ func (j *joined) each(off, n int64, fn func(part tensorfs.Data, off, n int64) er
 }
 
 func (j *joined) ReadAt(p []byte, off int64) (int, error) {
-	n, eof := tensorfs.ClipRange(j.Size(), p, off)
+	n, eof := ClipRange(j.Size(), p, off)
 	if n == 0 {
 		return 0, eof
 	}
 	done := 0
-	err := j.each(off, int64(n), func(part tensorfs.Data, off, n int64) error {
-		if err := tensorfs.ReadFull(part, p[done:done+int(n)], off); err != nil {
+	err := j.each(off, int64(n), func(part Data, off, n int64) error {
+		if err := ReadFull(part, p[done:done+int(n)], off); err != nil {
 			return err
 		}
 		done += int(n)
@@ -91,37 +92,26 @@ func (j *joined) ReadAt(p []byte, off int64) (int, error) {
 	return n, eof
 }
 
-func (j mappedJoined) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
-	if err := tensorfs.CheckRange(j, off, n); err != nil {
-		return dst, err
-	}
-	err := j.each(off, n, func(part tensorfs.Data, off, n int64) (err error) {
-		dst, err = part.(tensorfs.Slicer).Slices(dst, off, n)
-		return err
-	})
-	return dst, err
-}
-
 // maxExtents bounds what Extents lists: data in more pieces than this is easier
 // to read through the mount.
 const maxExtents = 4096
 
-func (j *joined) Extents() []tensorfs.Extent {
-	all := make([][]tensorfs.Extent, len(j.parts))
+func (j *joined) Extents() []Extent {
+	all := make([][]Extent, len(j.parts))
 	for i, p := range j.parts {
-		if all[i] = tensorfs.Extents(p); all[i] == nil && p.Size() > 0 {
+		if all[i] = Extents(p); all[i] == nil && p.Size() > 0 {
 			return nil
 		}
 	}
 	if j.Size() == 0 || j.rounds > maxExtents {
 		return nil
 	}
-	var out []tensorfs.Extent
+	var out []Extent
 	for round := range j.rounds {
 		start := int64(0)
 		for i, end := range j.ends {
 			chunk := end - start
-			out = appendExtents(out, cut(all[i], round*chunk, chunk))
+			out = appendExtents(out, cutExtents(all[i], round*chunk, chunk))
 			start = end
 		}
 	}
@@ -132,7 +122,7 @@ func (j *joined) Extents() []tensorfs.Extent {
 }
 
 // appendExtents appends, merging what is adjacent in a file.
-func appendExtents(out, more []tensorfs.Extent) []tensorfs.Extent {
+func appendExtents(out, more []Extent) []Extent {
 	for _, e := range more {
 		if last := len(out) - 1; last >= 0 && out[last].File == e.File && out[last].Offset+out[last].Bytes == e.Offset {
 			out[last].Bytes += e.Bytes
@@ -143,11 +133,21 @@ func appendExtents(out, more []tensorfs.Extent) []tensorfs.Extent {
 	return out
 }
 
+// mappedJoined is a joined whose parts are all in mapped memory.
+type mappedJoined struct{ *joined }
+
+func (j mappedJoined) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
+	if err := CheckRange(j, off, n); err != nil {
+		return dst, err
+	}
+	err := j.each(off, n, func(part Data, off, n int64) (err error) {
+		dst, err = part.(Slicer).Slices(dst, off, n)
+		return err
+	})
+	return dst, err
+}
+
 var (
-	_ io.ReaderAt       = (*joined)(nil)
-	_ tensorfs.Slicer   = mappedJoined{}
-	_ tensorfs.Extenter = (*joined)(nil)
-	_ tensorfs.Viewer   = (*span)(nil)
-	_ tensorfs.Slicer   = mappedSpan{}
-	_ tensorfs.Extenter = (*span)(nil)
+	_ Extenter = (*joined)(nil)
+	_ Slicer   = mappedJoined{}
 )

@@ -1,17 +1,19 @@
-package views
+package tensorfs
 
 import (
 	"io"
 	"sort"
 	"sync"
 	"weak"
-
-	"github.com/tensorfs/tensorfs"
 )
 
 // Text is Data that is rendered when it is read: n pieces, each rendered on its
-// own, always with the same bytes. It keeps where the pieces start and, as long
-// as the collector lets it, the piece that was read last.
+// own, always with the same bytes.
+//
+//	NewText(4, render)   |render 0|render 1|·|render 3|
+//
+// It keeps where the pieces start and, as long as the collector lets it, the
+// piece that was read last.
 type Text struct {
 	n      int
 	render func(dst []byte, piece int) []byte
@@ -45,7 +47,7 @@ func (t *Text) Size() int64 {
 
 // ReadAt renders the pieces that p needs.
 func (t *Text) ReadAt(p []byte, off int64) (int, error) {
-	n, eof := tensorfs.ClipRange(t.Size(), p, off)
+	n, eof := ClipRange(t.Size(), p, off)
 	for done := 0; done < n; {
 		at := off + int64(done)
 		i := sort.Search(t.n, func(i int) bool { return t.starts[i+1] > at })
@@ -73,30 +75,4 @@ func (t *Text) piece(i int) []byte {
 	return b
 }
 
-// Bytes is Data in memory.
-type Bytes []byte
-
-// Size returns the length.
-func (b Bytes) Size() int64 { return int64(len(b)) }
-
-// ReadAt reads as io.ReaderAt demands.
-func (b Bytes) ReadAt(p []byte, off int64) (int, error) {
-	n, eof := tensorfs.ClipRange(b.Size(), p, off)
-	if n > 0 {
-		copy(p, b[off:])
-	}
-	return n, eof
-}
-
-// Slices appends the memory of [off, off+n). See tensorfs.Slicer.
-func (b Bytes) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
-	if err := tensorfs.CheckRange(b, off, n); err != nil {
-		return dst, err
-	}
-	return append(dst, b[off:off+n]), nil
-}
-
-var (
-	_ tensorfs.Data   = (*Text)(nil)
-	_ tensorfs.Slicer = Bytes(nil)
-)
+var _ Data = (*Text)(nil)

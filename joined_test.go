@@ -1,4 +1,4 @@
-package views
+package tensorfs_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/datatest"
 )
 
 func TestJoined(t *testing.T) {
@@ -24,9 +25,9 @@ func TestJoined(t *testing.T) {
 			parts := make([][]byte, len(test.sizes))
 			var want []byte
 			for i, n := range test.sizes {
-				parts[i] = random(uint64(i), n*test.rounds)
-				mem = append(mem, mapped(t, fmt.Sprint("file", i), parts[i]))
-				dull = append(dull, plain(parts[i]))
+				parts[i] = datatest.Random(uint64(i), n*test.rounds)
+				mem = append(mem, datatest.Stored(fmt.Sprint("file", i), 9, parts[i]))
+				dull = append(dull, datatest.Plain(parts[i]))
 			}
 			var where []string // of each byte
 			for round := range test.rounds {
@@ -37,14 +38,14 @@ func TestJoined(t *testing.T) {
 					}
 				}
 			}
-			d := interleave(int64(test.rounds), mem...)
-			checkData(t, d, want)
+			d := tensorfs.Interleave(int64(test.rounds), mem...)
+			datatest.Check(t, d, want)
 			if _, ok := d.(tensorfs.Slicer); !ok {
 				t.Error("mapped parts cannot be sliced")
 			}
 			checkExtents(t, d, where)
-			d = interleave(int64(test.rounds), dull...)
-			checkData(t, d, want)
+			d = tensorfs.Interleave(int64(test.rounds), dull...)
+			datatest.Check(t, d, want)
 			if _, ok := d.(tensorfs.Slicer); ok {
 				t.Error("parts that are not mapped can be sliced")
 			}
@@ -53,13 +54,13 @@ func TestJoined(t *testing.T) {
 			}
 			mixed := slices.Clone(mem)
 			mixed[0] = dull[0]
-			d = interleave(int64(test.rounds), mixed...)
-			checkData(t, d, want)
+			d = tensorfs.Interleave(int64(test.rounds), mixed...)
+			datatest.Check(t, d, want)
 			if len(parts[0]) > 0 && tensorfs.Extents(d) != nil {
 				t.Error("a part of no file has extents")
 			}
 			if test.rounds == 1 {
-				checkData(t, concat(mem...), want)
+				datatest.Check(t, tensorfs.Concat(mem...), want)
 			}
 		})
 	}
@@ -84,33 +85,33 @@ func checkExtents(t *testing.T, d tensorfs.Data, where []string) {
 }
 
 func TestJoinedNested(t *testing.T) {
-	b := random(1, 60)
-	s := mapped(t, "file", b)
-	d := concat(slice(s, 0, 10), interleave(2, slice(s, 10, 8), slice(s, 18, 4)), slice(s, 22, 5))
+	b := datatest.Random(1, 60)
+	s := datatest.Stored("file", 9, b)
+	d := tensorfs.Concat(tensorfs.Section(s, 0, 10), tensorfs.Interleave(2, tensorfs.Section(s, 10, 8), tensorfs.Section(s, 18, 4)), tensorfs.Section(s, 22, 5))
 	want := slices.Concat(b[:14], b[18:20], b[14:18], b[20:27])
-	checkData(t, d, want)
+	datatest.Check(t, d, want)
 	if got := tensorfs.Extents(d); len(got) != 4 || got[0].Bytes != 14 || got[3].Bytes != 7 {
 		t.Errorf("extents %v", got)
 	}
-	checkData(t, slice(d, 7, 15), want[7:22])
-	if got := tensorfs.Extents(slice(d, 7, 15)); len(got) != 4 || got[0] != (tensorfs.Extent{File: "file", Offset: 16, Bytes: 7}) {
+	datatest.Check(t, tensorfs.Section(d, 7, 15), want[7:22])
+	if got := tensorfs.Extents(tensorfs.Section(d, 7, 15)); len(got) != 4 || got[0] != (tensorfs.Extent{File: "file", Offset: 16, Bytes: 7}) {
 		t.Errorf("extents %v", got)
 	}
 }
 
 func TestJoinedBroken(t *testing.T) {
-	a, b := random(1, 10), random(2, 10)
-	d := interleave(2, plain(a), broken{plain(b), 7})
+	a, b := datatest.Random(1, 10), datatest.Random(2, 10)
+	d := tensorfs.Interleave(2, datatest.Plain(a), datatest.Broken{Data: datatest.Plain(b), At: 7})
 	want := slices.Concat(a[:5], b[:5], a[5:], b[5:])
 	p := make([]byte, 20)
 	n, err := d.ReadAt(p, 0)
-	if err != errBroken || n < 15 || n > 17 || !bytes.Equal(p[:n], want[:n]) {
+	if err != datatest.ErrBroken || n < 15 || n > 17 || !bytes.Equal(p[:n], want[:n]) {
 		t.Errorf("%d, %v", n, err)
 	}
 	if n, err := d.ReadAt(p[:17], 0); n != 17 || err != nil {
-		t.Errorf("in front: %d, %v", n, err)
+		t.Errorf("before it: %d, %v", n, err)
 	}
-	short := concat(plain(a), liar{10})
+	short := tensorfs.Concat(datatest.Plain(a), liar{10})
 	if n, err := short.ReadAt(p, 0); n != 10 || err != io.ErrUnexpectedEOF {
 		t.Errorf("a part that ends early: %d, %v", n, err)
 	}
@@ -124,20 +125,22 @@ func (l liar) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
 
 // TestJoinedHostile holds that shapes of a hostile file cost nothing.
 func TestJoinedHostile(t *testing.T) {
-	empty := mapped(t, "file", nil)
+	empty := datatest.Stored("file", 9, nil)
 	for _, d := range []tensorfs.Data{
-		interleave(1<<40, empty, empty),
-		interleave(math.MaxInt64, empty),
-		interleave(1<<40, plain(nil), plain(nil)),
-		interleave(0, plain(nil)),
+		tensorfs.Interleave(1<<40, empty, empty),
+		tensorfs.Interleave(math.MaxInt64, empty),
+		tensorfs.Interleave(1<<40, datatest.Plain(nil), datatest.Plain(nil)),
+		tensorfs.Interleave(0, datatest.Plain(nil)),
+		tensorfs.Interleave(3),
+		tensorfs.Concat(),
 	} {
-		checkData(t, d, nil)
+		datatest.Check(t, d, nil)
 		if e := tensorfs.Extents(d); e != nil {
 			t.Errorf("extents %v", e)
 		}
 	}
 	// Far out in something huge.
-	d := interleave(1<<40, liar{1 << 41}, liar{3 << 40}, liar{1 << 60})
+	d := tensorfs.Interleave(1<<40, liar{1 << 41}, liar{3 << 40}, liar{1 << 60})
 	if want := int64(1<<41 + 3<<40 + 1<<60); d.Size() != want {
 		t.Errorf("size %d, want %d", d.Size(), want)
 	}
@@ -151,16 +154,16 @@ func TestJoinedHostile(t *testing.T) {
 
 // TestJoinedManyExtents holds that nobody gets a list of a million places.
 func TestJoinedManyExtents(t *testing.T) {
-	s := mapped(t, "file", make([]byte, 4*maxExtents))
+	s := datatest.Stored("file", 9, make([]byte, 4*tensorfs.MaxExtents))
 	for _, test := range []struct {
 		rounds int64
 		want   int
-	}{{maxExtents / 2, maxExtents}, {maxExtents, 0}, {2 * maxExtents, 0}} {
-		a, b := slice(s, 0, test.rounds*2), slice(s, 2*maxExtents-test.rounds, test.rounds)
-		if test.rounds > maxExtents {
-			a, b = slice(s, 0, test.rounds), slice(s, test.rounds, test.rounds)
+	}{{tensorfs.MaxExtents / 2, tensorfs.MaxExtents}, {tensorfs.MaxExtents, 0}, {2 * tensorfs.MaxExtents, 0}} {
+		a, b := tensorfs.Section(s, 0, test.rounds*2), tensorfs.Section(s, 2*tensorfs.MaxExtents-test.rounds, test.rounds)
+		if test.rounds > tensorfs.MaxExtents {
+			a, b = tensorfs.Section(s, 0, test.rounds), tensorfs.Section(s, test.rounds, test.rounds)
 		}
-		if got := tensorfs.Extents(interleave(test.rounds, a, b)); len(got) != test.want {
+		if got := tensorfs.Extents(tensorfs.Interleave(test.rounds, a, b)); len(got) != test.want {
 			t.Errorf("%d rounds have %d extents, want %d", test.rounds, len(got), test.want)
 		}
 	}
@@ -168,16 +171,13 @@ func TestJoinedManyExtents(t *testing.T) {
 
 // TestJoinedAllocates holds that reading mapped parts allocates nothing.
 func TestJoinedAllocates(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector makes sync.Pool forget")
-	}
-	s := mapped(t, "file", random(1, 3000))
+	s := datatest.Stored("file", 9, datatest.Random(1, 3000))
 	p := make([]byte, 3000)
 	var mem [][]byte
 	for name, d := range map[string]tensorfs.Data{
-		"span":       slice(s, 5, 2000),
-		"concat":     concat(slice(s, 0, 1000), slice(s, 2000, 1000)),
-		"interleave": interleave(10, slice(s, 0, 1000), slice(s, 1000, 2000)),
+		"section":    tensorfs.Section(s, 5, 2000),
+		"concat":     tensorfs.Concat(tensorfs.Section(s, 0, 1000), tensorfs.Section(s, 2000, 1000)),
+		"interleave": tensorfs.Interleave(10, tensorfs.Section(s, 0, 1000), tensorfs.Section(s, 1000, 2000)),
 	} {
 		if n := testing.AllocsPerRun(50, func() {
 			var err error

@@ -1,0 +1,19 @@
+package tensorfs_test
+
+import (
+	"testing"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/datatest"
+)
+
+func TestBytes(t *testing.T) {
+	for n := range 20 {
+		b := datatest.Random(uint64(n), n)
+		datatest.Check(t, tensorfs.Bytes(b), b)
+	}
+	datatest.Check(t, tensorfs.Bytes(nil), nil)
+	if tensorfs.Extents(tensorfs.Bytes("x")) != nil {
+		t.Error("bytes in memory stand in a file")
+	}
+}

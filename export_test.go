@@ -1,0 +1,6 @@
+package tensorfs
+
+// For tests from outside.
+const MaxExtents = maxExtents
+
+var CutExtents = cutExtents

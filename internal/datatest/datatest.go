@@ -1,0 +1,126 @@
+// Package datatest holds Data of any package to its contract, in tests.
+package datatest
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"testing/iotest"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// Check holds d to want: every offset, all lengths where that is not too
+// much, and each ability that d has.
+func Check(t testing.TB, d tensorfs.Data, want []byte) {
+	t.Helper()
+	size := int64(len(want))
+	if d.Size() != size {
+		t.Fatalf("%d bytes, want %d", d.Size(), size)
+	}
+	var lengths []int
+	for n := range len(want) + 3 {
+		// Of long data: the shortest, the longest, those around blocks of 64 and
+		// 512 bytes, and some that no pattern of blocks repeats with.
+		if len(want) <= 200 || n < 3 || n > len(want)-2 || n%512 < 2 || n == 63 || n == 65 || n%197 == 0 {
+			lengths = append(lengths, n)
+		}
+	}
+	buf := make([]byte, len(want)+8)
+	var mem [][]byte
+	for off := int64(0); off <= size; off++ {
+		for _, n := range lengths {
+			p := buf[:n]
+			clear(buf)
+			left := min(int64(n), size-off)
+			got, err := d.ReadAt(p, off)
+			if int64(got) != left || left < int64(n) && err != io.EOF || left == int64(n) && err != nil && !(err == io.EOF && off+left == size) {
+				t.Fatalf("ReadAt(%d bytes, %d) = %d, %v", n, off, got, err)
+			}
+			if !bytes.Equal(p[:left], want[off:off+left]) {
+				t.Fatalf("ReadAt(%d bytes, %d) = %x, want %x", n, off, p[:left], want[off:off+left])
+			}
+			if bytes.Count(buf[left:], []byte{0}) != len(buf)-int(left) {
+				t.Fatalf("ReadAt(%d bytes, %d) wrote past the end", n, off)
+			}
+			if int64(n) > left {
+				continue
+			}
+			if v, ok := d.(tensorfs.Viewer); ok {
+				called := false
+				err := v.View(off, left, func(b []byte) error {
+					if called = true; !bytes.Equal(b, want[off:off+left]) {
+						t.Errorf("View(%d, %d) = %x", off, left, b)
+					}
+					return nil
+				})
+				if err != nil || !called || t.Failed() {
+					t.Fatalf("View(%d, %d): %v", off, left, err)
+				}
+			}
+			if s, ok := d.(tensorfs.Slicer); ok {
+				mem, err = s.Slices(append(mem[:0], []byte("kept")), off, left)
+				if err != nil || string(mem[0]) != "kept" || !bytes.Equal(bytes.Join(mem[1:], nil), want[off:off+left]) {
+					t.Fatalf("Slices(%d, %d) = %x, %v", off, left, mem, err)
+				}
+			}
+		}
+	}
+	if size > 0 {
+		if err := iotest.TestReader(io.NewSectionReader(d, 0, size), want); err != nil {
+			t.Error(err)
+		}
+	}
+	if n, err := d.ReadAt(buf[:1], -1); n != 0 || err == nil || err == io.EOF {
+		t.Errorf("a read before the start: %d, %v", n, err)
+	}
+	for _, r := range [][2]int64{{-1, 1}, {0, size + 1}, {size, 1}, {size + 1, 0}, {1, math.MaxInt64}, {math.MaxInt64, 1}, {0, -1}} {
+		if v, ok := d.(tensorfs.Viewer); ok {
+			if err := v.View(r[0], r[1], func([]byte) error { t.Error("called"); return nil }); err == nil {
+				t.Errorf("View(%d, %d) is allowed", r[0], r[1])
+			}
+		}
+		if s, ok := d.(tensorfs.Slicer); ok {
+			if mem, err := s.Slices(nil, r[0], r[1]); err == nil || len(mem) > 0 {
+				t.Errorf("Slices(%d, %d) is allowed", r[0], r[1])
+			}
+		}
+	}
+}
+
+// Random returns n bytes that depend on the seed alone.
+func Random(seed uint64, n int) []byte {
+	r := rand.New(rand.NewPCG(seed, 1))
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+// Plain returns b as Data that can do nothing but be read.
+func Plain(b []byte) tensorfs.Data { return bytes.NewReader(b) }
+
+// ErrBroken is the error of [Broken].
+var ErrBroken = errors.New("the disk is broken")
+
+// Broken is Data that cannot be read from an offset on.
+type Broken struct {
+	Data tensorfs.Data
+	At   int64
+}
+
+// Size returns that of the whole Data.
+func (b Broken) Size() int64 { return b.Data.Size() }
+
+// ReadAt fails with ErrBroken from At on.
+func (b Broken) ReadAt(p []byte, off int64) (int, error) {
+	if end := off + int64(len(p)); end > b.At {
+		n, _ := b.Data.ReadAt(p[:max(b.At-off, 0)], off)
+		return n, ErrBroken
+	}
+	return b.Data.ReadAt(p, off)
+}

@@ -1,0 +1,77 @@
+package tensorfs
+
+// Section returns the bytes [off, off+n) of d:
+//
+//	d                       |·····|=========|······|
+//	Section(d, off, n)      off → |=========| n bytes
+//
+// It can do what d can. A read that leaves d is an error.
+func Section(d Data, off, n int64) Data {
+	s := &section{d, off, n}
+	if _, ok := d.(Slicer); ok {
+		return mappedSection{s}
+	}
+	return s
+}
+
+// section is a part of d.
+type section struct {
+	d      Data
+	off, n int64
+}
+
+func (s *section) Size() int64 { return s.n }
+
+func (s *section) ReadAt(p []byte, off int64) (int, error) {
+	n, eof := ClipRange(s.n, p, off)
+	if n == 0 {
+		return 0, eof
+	}
+	if err := ReadFull(s.d, p[:n], s.off+off); err != nil {
+		return 0, err
+	}
+	return n, eof
+}
+
+func (s *section) View(off, n int64, fn func(b []byte) error) error {
+	if err := CheckRange(s, off, n); err != nil {
+		return err
+	}
+	return View(s.d, s.off+off, n, fn)
+}
+
+func (s *section) Extents() []Extent { return cutExtents(Extents(s.d), s.off, s.n) }
+
+// mappedSection is a section of Data that is in mapped memory.
+type mappedSection struct{ *section }
+
+func (s mappedSection) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
+	if err := CheckRange(s, off, n); err != nil {
+		return dst, err
+	}
+	return s.d.(Slicer).Slices(dst, s.off+off, n)
+}
+
+// cutExtents returns the part [off, off+n) of extents.
+func cutExtents(extents []Extent, off, n int64) []Extent {
+	var out []Extent
+	for _, e := range extents {
+		if off >= e.Bytes {
+			off -= e.Bytes
+			continue
+		}
+		take := min(n, e.Bytes-off)
+		if take <= 0 {
+			break
+		}
+		out = append(out, Extent{File: e.File, Offset: e.Offset + off, Bytes: take})
+		off, n = 0, n-take
+	}
+	return out
+}
+
+var (
+	_ Viewer   = (*section)(nil)
+	_ Extenter = (*section)(nil)
+	_ Slicer   = mappedSection{}
+)
