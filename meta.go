@@ -2,7 +2,6 @@ package tensorfs
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"math"
@@ -150,10 +149,4 @@ func appendEscapedByte(dst []byte, c byte) []byte {
 		return fmt.Appendf(dst, `\u%04x`, c)
 	}
 	return append(dst, c)
-}
-
-// CompactJSON returns text as a [JSON] value, or an error where it is no JSON.
-func CompactJSON(text []byte) (JSON, error) {
-	b, err := json.Marshal(json.RawMessage(text))
-	return JSON(b), err
 }

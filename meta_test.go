@@ -118,19 +118,3 @@ func FuzzJSONString(f *testing.F) {
 		}
 	})
 }
-
-func TestCompactJSON(t *testing.T) {
-	for _, test := range []struct{ text, want string }{
-		{" { \"a\" : [ 1.50 , null ] } \n", `{"a":[1.50,null]}`},
-		{`12345678901234567890123`, `12345678901234567890123`},
-		{`{"a":1`, ""},
-		{`NaN`, ""},
-		{``, ""},
-		{`1 2`, ""},
-	} {
-		got, err := CompactJSON([]byte(test.text))
-		if string(got) != test.want || (err == nil) != (test.want != "") {
-			t.Errorf("CompactJSON(%q) = %q, %v; want %q", test.text, got, err, test.want)
-		}
-	}
-}
