@@ -18,6 +18,9 @@ const forever = 30 * 24 * time.Hour
 // block is the unit in which sizes on disk are told, as on ext4.
 const block = 4096
 
+// maxName is the longest name of a file.
+const maxName = 255
+
 // rawFS answers the kernel's requests. What it does not define is answered with
 // ENOSYS, which makes the kernel stop asking: Access, Flush, Statx, Lseek, ...
 type rawFS struct {
@@ -147,6 +150,9 @@ func (f *rawFS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fu
 	if d == nil {
 		return fuse.ENOTDIR
 	}
+	if len(name) > maxName { // the kernel passes on up to 1024 bytes and more
+		return fuse.Status(syscall.ENAMETOOLONG)
+	}
 	i, ok := Lookup(d.Dir, name)
 	if !ok {
 		*out = fuse.EntryOut{}
@@ -208,7 +214,7 @@ func (f *rawFS) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut)
 		Frsize:  block,
 		Blocks:  f.totals.blocks,
 		Files:   f.nodes.count,
-		NameLen: 255,
+		NameLen: maxName,
 	}
 	return fuse.OK
 }

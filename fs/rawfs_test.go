@@ -96,6 +96,11 @@ func TestLookupAndAttr(t *testing.T) {
 	if st := f.Lookup(nil, &h, "nothing", &out); !st.Ok() || out.NodeId != 0 || out.EntryTimeout() < 3600e9 {
 		t.Errorf("a name that is not there: %v, %+v", st, out)
 	}
+	for n, want := range map[int]fuse.Status{255: fuse.OK, 256: fuse.Status(syscall.ENAMETOOLONG), 4000: fuse.Status(syscall.ENAMETOOLONG)} {
+		if st := f.Lookup(nil, &h, strings.Repeat("n", n), &out); st != want {
+			t.Errorf("a name of %d bytes: %v, want %v", n, st, want)
+		}
+	}
 	h = header(4)
 	if st := f.Lookup(nil, &h, "x", &out); st != fuse.ENOTDIR {
 		t.Errorf("lookup in a link: %v", st)
