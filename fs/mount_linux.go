@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tensorfs/tensorfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -159,10 +160,10 @@ func receiveDevice(socket int) (int, error) {
 func unmount(mountpoint string, lazy bool) error {
 	err := unmountNow(mountpoint, lazy)
 	if errors.Is(err, unix.EBUSY) {
-		return fmt.Errorf("%s is in use: end the programs that use it (fuser -vm shows them), or unmount lazily: %w", mountpoint, unix.EBUSY)
+		return fmt.Errorf("%s is in use: end the programs that use it (fuser -vm shows them), or unmount lazily: %w", tensorfs.Printable(mountpoint), unix.EBUSY)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot unmount %s: %w", mountpoint, err)
+		return fmt.Errorf("cannot unmount %s: %w", tensorfs.Printable(mountpoint), err)
 	}
 	return nil
 }

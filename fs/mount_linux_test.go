@@ -124,8 +124,11 @@ func TestMount(t *testing.T) {
 	}
 }
 
+// oddBlanks are white space to Unicode and nothing of the kind to the mount table.
+const oddBlanks = "\u00a0\u3000\u0085\u2028\v\f\r."
+
 func TestMountTable(t *testing.T) {
-	dir := filepath.Join(tempDir(t), "a mount, with\\odd\tbytes")
+	dir := filepath.Join(tempDir(t), "a mount, with\\odd\tbytes"+oddBlanks)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -183,12 +186,16 @@ func TestParseMounts(t *testing.T) {
 broken line
 1 2 3 - x
 36 35 0:53 / /mnt/\9 ro - fuse.tensorfs #weird ro
+36 35 0:54 / /mnt/no` + "\u00a0break\u3000\u0085\v\f\r" + ` ro shared:7 - fuse.tensorfs /m` + "\u00a0" + `l ro
+36 35 0:55 / /mnt/empty ro - tmpfs  rw
 `
 	got := parseMounts(table)
 	want := []MountInfo{
 		{"/proc", "proc", "proc", "0:21"},
 		{"/mnt/a b\tc\\d", "/models/x y.gguf", "fuse.tensorfs", "0:52"},
 		{`/mnt/\9`, "#weird", "fuse.tensorfs", "0:53"},
+		{"/mnt/no\u00a0break\u3000\u0085\v\f\r", "/m\u00a0l", "fuse.tensorfs", "0:54"},
+		{"/mnt/empty", "", "tmpfs", "0:55"},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
@@ -411,6 +418,10 @@ func TestMountRefuses(t *testing.T) {
 	if err := os.Symlink(loop, loop); err != nil {
 		t.Fatal(err)
 	}
+	rootLink := filepath.Join(dir, "root")
+	if err := os.Symlink("/", rootLink); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		at   string
 		want error
@@ -420,6 +431,8 @@ func TestMountRefuses(t *testing.T) {
 		{plain, nil},
 		{filepath.Join(dir, "nothing"), os.ErrNotExist},
 		{loop, nil},
+		{"/", errRoot},
+		{rootLink, errRoot},
 	} {
 		srv, err := Mount(nested(), c.at, Options{})
 		if err == nil {
@@ -486,6 +499,28 @@ func TestCrash(t *testing.T) {
 	}
 	if m, _ := mountedAt(s.mountpoint); m != nil {
 		t.Error("mounts were stacked")
+	}
+}
+
+// TestStaleInUse: a dead mount is replaced even where a program has its working
+// directory or an open file in it.
+func TestStaleInUse(t *testing.T) {
+	for _, how := range []string{"cwd", "open"} {
+		t.Run(how, func(t *testing.T) {
+			a := serve(t, "model", newModel(t, 5<<20))
+			h := a.hold("raw/d.odd", how)
+			a.kill()
+			b := serveAt(t, a.mountpoint, "model", a.model)
+			b.run("readall", b.mountpoint, b.sizeArg())
+			h.end()
+			_ = h.cmd.Wait()
+			if got := b.ask("unmount"); got != "ok" {
+				t.Error(got)
+			}
+			if m, _ := mountedAt(a.mountpoint); m != nil {
+				t.Error("the dead mount is still there")
+			}
+		})
 	}
 }
 

@@ -14,6 +14,9 @@ type MountInfo struct {
 	Device     string // major:minor
 }
 
+// errRoot refuses the root directory as a mount point.
+var errRoot = errors.New("/: a model mounted there could not be reached; choose another directory")
+
 // retryBusy repeats an unmount that finds the mount in use, for about 0.15 s:
 // the kernel may still be closing what a reader that just ended had open.
 func retryBusy(unmount func() error) error {

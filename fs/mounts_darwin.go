@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/tensorfs/tensorfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -70,7 +71,7 @@ func UnmountPath(mountpoint string, lazy bool) error {
 		return err
 	}
 	if m == nil {
-		return fmt.Errorf("%s: no tensorfs is mounted there; tensorfs status lists the mounts", path)
+		return fmt.Errorf("%s: no tensorfs is mounted there; tensorfs status lists the mounts", tensorfs.Printable(path))
 	}
 	return unmount(path, lazy)
 }
@@ -83,7 +84,7 @@ func unmount(mountpoint string, lazy bool) error {
 	}
 	err := retryBusy(func() error { return unix.Unmount(mountpoint, flags) })
 	if err != nil {
-		return fmt.Errorf("cannot unmount %s: %w", mountpoint, err)
+		return fmt.Errorf("cannot unmount %s: %w", tensorfs.Printable(mountpoint), err)
 	}
 	return nil
 }

@@ -46,7 +46,11 @@ func readMounts() ([]MountInfo, error) {
 //	36 35 0:52 / /mnt/model ro,nosuid,nodev - fuse.tensorfs /models/a.gguf ro,user_id=0
 //	id parent dev root mountpoint options [tags...] - type source options
 //
-// Lines that do not look like this are passed over.
+// One space stands between two fields. A space, tab, newline or backslash inside
+// one is escaped and everything else is as it was given: other white space, such
+// as a carriage return or a no-break space, is part of a name. A field may be
+// empty, as the source is that somebody mounted from "". Lines that do not look
+// like this are passed over.
 func parseMounts(table string) []MountInfo {
 	var all []MountInfo
 	for line := range strings.Lines(table) {
@@ -54,7 +58,7 @@ func parseMounts(table string) []MountInfo {
 		if !ok {
 			continue
 		}
-		left, right := strings.Fields(before), strings.Fields(after)
+		left, right := strings.Split(before, " "), strings.Split(after, " ")
 		if len(left) < 6 || len(right) < 2 {
 			continue
 		}
@@ -140,8 +144,10 @@ func CleanStale(mountpoint string) (bool, error) {
 	if err != nil || m == nil || m.Type != fsType || !stale(path) {
 		return false, err
 	}
-	if err := unmountNow(path, os.Geteuid() == 0); err != nil {
-		return false, fmt.Errorf("%s: its server is gone and the mount cannot be removed: %w", path, err)
+	// Lazily: a program that has its working directory there would be in the way,
+	// and there is nothing to wait for.
+	if err := unmountNow(path, true); err != nil {
+		return false, fmt.Errorf("%s: its server is gone and the mount cannot be removed: %w", tensorfs.Printable(path), err)
 	}
 	return true, nil
 }

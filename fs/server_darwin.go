@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs"
 )
 
 const (
@@ -35,19 +36,22 @@ func checkMountpoint(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if path == "/" {
+		return "", errRoot
+	}
 	m, err := mountedAt(path)
 	if err != nil {
 		return "", err
 	}
 	if m != nil {
-		return "", fmt.Errorf("%s: %w: %s; unmount it first or choose another directory", path, ErrMounted, m.Source)
+		return "", fmt.Errorf("%s: %w: %s; unmount it first or choose another directory", tensorfs.Printable(path), ErrMounted, tensorfs.Printable(m.Source))
 	}
 	st, err := os.Stat(path)
 	if err != nil {
 		return "", err
 	}
 	if !st.IsDir() {
-		return "", fmt.Errorf("%s: not a directory; a mount point must be one", path)
+		return "", fmt.Errorf("%s: not a directory; a mount point must be one", tensorfs.Printable(path))
 	}
 	return path, nil
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -64,22 +65,25 @@ func checkMountpoint(path string) (string, error) {
 	if err != nil {
 		return "", mountpointError(path, err)
 	}
+	if path == "/" {
+		return "", errRoot
+	}
 	m, err := mountedAt(path)
 	if err != nil {
 		return "", err
 	}
 	if m != nil && m.Type == fsType {
-		return "", fmt.Errorf("%s: %w: %s; unmount it first or choose another directory", path, ErrMounted, m.Source)
+		return "", fmt.Errorf("%s: %w: %s; unmount it first or choose another directory", tensorfs.Printable(path), ErrMounted, tensorfs.Printable(m.Source))
 	}
 	st, err := os.Stat(path)
 	if err != nil {
 		return "", mountpointError(path, err)
 	}
 	if !st.IsDir() {
-		return "", fmt.Errorf("%s: not a directory; a mount point must be one", path)
+		return "", fmt.Errorf("%s: not a directory; a mount point must be one", tensorfs.Printable(path))
 	}
 	if err := unix.Access(path, unix.W_OK); err != nil && os.Geteuid() != 0 {
-		return "", fmt.Errorf("%s: only root can mount on a directory that you cannot write; choose a directory of your own: %w", path, err)
+		return "", fmt.Errorf("%s: only root can mount on a directory that you cannot write; choose a directory of your own: %w", tensorfs.Printable(path), err)
 	}
 	return path, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -122,6 +123,9 @@ func wrapUsage(c *cobra.Command) {
 	})
 	if args := c.Args; args != nil {
 		c.Args = func(cmd *cobra.Command, a []string) error {
+			if slices.Contains(a, "") { // often a variable that is not set; as a path it would be the current directory
+				return usageError{fmt.Errorf("an argument is empty; usage: %s", cmd.UseLine())}
+			}
 			if err := args(cmd, a); err != nil {
 				var usage usageError
 				if errors.As(err, &usage) {
