@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/config"
@@ -75,7 +74,7 @@ func FuzzOpen(f *testing.F) {
 }
 
 // FuzzConfig opens a tiny directory with weights of several schemes and any
-// config.json: it opens or is refused in one line, in little time, and all that
+// config.json: it opens or is refused in one line, at little cost, and all that
 // is shown of it is sound.
 func FuzzConfig(f *testing.F) {
 	const f16 = tensorfs.F16
@@ -103,11 +102,7 @@ func FuzzConfig(f *testing.F) {
 		if err := os.WriteFile(filepath.Join(dir, "config.json"), text, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		start := cpuTime(t)
-		m, err := hf.Open(dir)
-		if used := cpuTime(t) - start; used > time.Second {
-			t.Errorf("it takes %v of processor time", used)
-		}
+		m, err := openCheaply(t, dir, len(text))
 		if err != nil {
 			line(t, err.Error())
 			return
