@@ -2,16 +2,15 @@ package ollama
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
+
+	"github.com/tensorfs/tensorfs/internal/testlimit"
 )
 
 // TestCost puts large values where each of many modules looks for something.
-// What that may cost is a second of processor time and, all allocations
-// together, a multiple of config.json.
+// What that may cost is the processor, as much as looking through 100 MiB of JSON
+// does, and memory, all allocations together, a multiple of config.json.
 func TestCost(t *testing.T) {
 	var tensors []string
 	for i := range 100 {
@@ -32,37 +31,26 @@ func TestCost(t *testing.T) {
 			`{"num_attention_heads":%s,"head_dim":%[1]s,"hidden_size":%[1]s}`, `{"text_config":%s}`, `{"thinker_config":{"text_config":{"num_attention_heads":%s}}}`,
 		} {
 			config := fmt.Sprintf(format, text)
-			var before, after runtime.MemStats
 			dir := t.TempDir()
-			open := func(config string) (time.Duration, uint64) {
-				runtime.ReadMemStats(&before)
-				start := processor(t)
-				m, err := made(t, dir, part{"json", "config.json", config}, part{"tensor", "model.layers.0.mlp.experts", blob})
-				used := processor(t) - start
-				runtime.ReadMemStats(&after)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := m.Close(); err != nil {
-					t.Fatal(err)
-				}
-				return used, after.TotalAlloc - before.TotalAlloc
+			open := func(config string) uint64 {
+				return testlimit.Allocated(func() {
+					m, err := made(t, dir, part{"json", "config.json", config}, part{"tensor", "model.layers.0.mlp.experts", blob})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := m.Close(); err != nil {
+						t.Fatal(err)
+					}
+				})
 			}
-			_, least := open("{}")
-			used, memory := open(config)
-			t.Logf("%s in %.60s: %v and %d KiB for %d KiB", name, format, used, (memory-min(least, memory))>>10, len(config)>>10)
-			if used > time.Second || memory > least+20*uint64(len(config)) {
-				t.Errorf("%s in %s: %v of processor time, %d bytes for %d", name, format, used, memory-least, len(config))
-			}
+			least := open("{}")
+			testlimit.Work(t, 100, func() {
+				memory := open(config)
+				t.Logf("%s in %.60s: %d KiB for %d KiB", name, format, (memory-min(least, memory))>>10, len(config)>>10)
+				if memory > least+20*uint64(len(config)) {
+					t.Errorf("%s in %s: %d bytes for %d", name, format, memory-least, len(config))
+				}
+			})
 		}
 	}
-}
-
-// processor returns what this process has used of the processors.
-func processor(t *testing.T) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
