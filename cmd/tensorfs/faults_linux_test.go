@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/fs"
+	"golang.org/x/sys/unix"
+)
+
+// answer is what a reader gets from a file of the tree after a fault.
+type answer string
+
+const (
+	same  answer = "the same bytes"
+	fails answer = "EIO, by mmap SIGBUS"
+)
+
+// fault is something that happens to a file of the model while it is mounted.
+type fault struct {
+	name string
+	do   func(t *testing.T, path string)
+	want answer // from what needs that file and was not read before
+}
+
+// faults are the rows of the first table of docs/guarantees.md.
+var faults = []fault{
+	{"truncated", func(t *testing.T, p string) { must(t, os.Truncate(p, 5000)) }, fails},
+	{"extended", func(t *testing.T, p string) { appendTo(t, p) }, fails},
+	{"truncated and grown again", func(t *testing.T, p string) {
+		st := stat(t, p)
+		must(t, os.Truncate(p, 5000))
+		must(t, os.Truncate(p, st.Size()))
+	}, fails},
+	{"overwritten in place", func(t *testing.T, p string) { overwrite(t, p) }, fails},
+	{"overwritten through a mapping", overwriteMapped, fails},
+	{"a hole punched", func(t *testing.T, p string) {
+		f, err := os.OpenFile(p, os.O_RDWR, 0)
+		must(t, err)
+		defer f.Close()
+		must(t, unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 8192, 1<<16))
+	}, fails},
+	{"touched", func(t *testing.T, p string) { must(t, os.Chtimes(p, time.Time{}, time.Now())) }, fails},
+	{"replaced by renaming", func(t *testing.T, p string) {
+		must(t, os.WriteFile(p+".new", []byte("something else"), 0o600))
+		must(t, os.Rename(p+".new", p))
+	}, same},
+	{"renamed", func(t *testing.T, p string) { must(t, os.Rename(p, p+".old")) }, same},
+	{"linked", func(t *testing.T, p string) { must(t, os.Link(p, p+".link")) }, same},
+	{"removed", func(t *testing.T, p string) { must(t, os.Remove(p)) }, same},
+	{"made unreadable", func(t *testing.T, p string) { must(t, os.Chmod(p, 0)) }, same},
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func stat(t *testing.T, path string) os.FileInfo {
+	t.Helper()
+	st, err := os.Stat(path)
+	must(t, err)
+	return st
+}
+
+func appendTo(t *testing.T, path string) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	must(t, err)
+	_, err = f.Write([]byte("more"))
+	must(t, errors.Join(err, f.Close()))
+}
+
+func overwrite(t *testing.T, path string) {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	must(t, err)
+	_, err = f.WriteAt(bytes.Repeat([]byte{0xee}, int(stat(t, path).Size())-8192), 8192)
+	must(t, errors.Join(err, f.Close()))
+}
+
+func overwriteMapped(t *testing.T, path string) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	must(t, err)
+	defer f.Close()
+	mem, err := unix.Mmap(int(f.Fd()), 0, int(stat(t, path).Size()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	must(t, err)
+	for i := 8192; i < len(mem); i += 100 {
+		mem[i] ^= 0xff
+	}
+	must(t, unix.Munmap(mem))
+}
+
+// faultModel is a copy of a model that the test may damage, mounted.
+type faultModel struct {
+	file  string // that the fault happens to
+	mount string
+	files []*exercised // of the views, with what they held
+}
+
+func newFaultModel(t *testing.T, original string, flags ...string) *faultModel {
+	t.Helper()
+	b, err := os.ReadFile(original)
+	must(t, err)
+	m := &faultModel{file: filepath.Join(t.TempDir(), "m.gguf")}
+	must(t, os.WriteFile(m.file, b, 0o600))
+	m.mount = mounted(t, m.file, flags...)
+	tree, err := (&modelFlags{}).open(original)
+	must(t, err)
+	defer tree.Model.Close()
+	must(t, fs.Walk(tree.Root, func(path string, e fs.Entry) error {
+		view, _, nested := strings.Cut(path, "/")
+		if e.Data == nil || !nested || view == "metadata" {
+			return nil
+		}
+		want := make([]byte, e.Data.Size())
+		m.files = append(m.files, &exercised{path: filepath.Join(m.mount, path), want: want})
+		return tensorfs.ReadFull(e.Data, want, 0)
+	}))
+	return m
+}
+
+// look reads a part of x by one of readers, of which a lost page of a mapping
+// may be a fault.
+func look(x *exercised, how int, rng *rand.Rand) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(interface{ Addr() uintptr }); !ok {
+				panic(r)
+			}
+			err = errFault
+		}
+	}()
+	if x.f, err = os.Open(x.path); err != nil {
+		return err
+	}
+	defer func() { x.f.Close() }()
+	n := int64(70_000)
+	off := rng.Int64N(int64(len(x.want)) - n)
+	got, err := readers[how].read(x, off, n, rng)
+	if err != nil {
+		return err
+	}
+	if len(got) == 0 || !bytes.Equal(got, x.want[off:off+int64(len(got))]) {
+		return fmt.Errorf("%d bytes, not those of before", len(got))
+	}
+	return nil
+}
+
+// asWanted reports whether a reader's error is the promised answer.
+func asWanted(want answer, err error) bool {
+	if want == same {
+		return err == nil
+	}
+	return errors.Is(err, syscall.EIO) || errors.Is(err, errFault)
+}
+
+// ways are the readers of the exerciser that give bytes.
+func ways() (list []int) {
+	for i, r := range readers {
+		switch r.name {
+		case "pread", "readv", "lseek and read", "mmap", "sendfile", "O_DIRECT":
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// TestFaults does each fault to a mounted GGUF file and reads every file of
+// every view in every way. Nothing was read before.
+func TestFaults(t *testing.T) {
+	original := largeModel(t)
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			m := newFaultModel(t, original)
+			f.do(t, m.file)
+			rng := rand.New(rand.NewPCG(1, 2))
+			views := map[string]int{}
+			for i, x := range m.files {
+				how := ways()[i%len(ways())]
+				if err := look(x, how, rng); !asWanted(f.want, err) {
+					t.Errorf("%s by %s: %v; want %s", x.path, readers[how].name, err, f.want)
+				}
+				views[filepath.Base(filepath.Dir(x.path))]++
+			}
+			if len(views) < 6 {
+				t.Errorf("only the views %v were read", views)
+			}
+			for _, path := range []string{"README", "config.json", "index.json", "metadata.json", "metadata/general.architecture"} {
+				if _, err := os.ReadFile(filepath.Join(m.mount, path)); err != nil {
+					t.Errorf("texts stay: %v", err)
+				}
+			}
+			if entries, err := os.ReadDir(filepath.Join(m.mount, "f16")); err != nil || len(entries) == 0 {
+				t.Errorf("listings stay: %d, %v", len(entries), err)
+			}
+		})
+	}
+}
+
+// TestFaultsCached reads a file, lets its source change, and reads it again:
+// pages that the kernel keeps are the old ones, and what goes past them fails.
+func TestFaultsCached(t *testing.T) {
+	original := largeModel(t)
+	m := newFaultModel(t, original)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, x := range m.files {
+		if b, err := os.ReadFile(x.path); err != nil || !bytes.Equal(b, x.want) {
+			t.Fatalf("%s: %v", x.path, err)
+		}
+	}
+	overwrite(t, m.file)
+	for i, x := range m.files {
+		how := ways()[i%len(ways())]
+		want := same
+		if readers[how].name == "O_DIRECT" {
+			want = fails
+		}
+		if err := look(x, how, rng); !asWanted(want, err) {
+			t.Errorf("%s by %s: %v; want %s", x.path, readers[how].name, err, want)
+		}
+	}
+}
