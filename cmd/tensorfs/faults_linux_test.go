@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -230,5 +231,113 @@ func TestFaultsCached(t *testing.T) {
 		if err := look(x, how, rng); !asWanted(want, err) {
 			t.Errorf("%s by %s: %v; want %s", x.path, readers[how].name, err, want)
 		}
+	}
+}
+
+// TestFaultsHot holds that a file in memory cannot be opened any more once its
+// source has changed, while who has it open goes on.
+func TestFaultsHot(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("NOT TESTED: hot files take root")
+	}
+	m := newFaultModel(t, largeModel(t), "--hot", "256M")
+	x := m.files[0]
+	for _, y := range m.files {
+		if len(y.want) > len(x.want) {
+			x = y
+		}
+	}
+	held, err := os.Open(x.path)
+	must(t, err)
+	defer held.Close()
+	overwrite(t, m.file)
+	if _, err := os.Open(x.path); !errors.Is(err, syscall.EIO) {
+		t.Errorf("opening a hot file of a changed model: %v, want EIO", err)
+	}
+	b := make([]byte, len(x.want))
+	if _, err := held.ReadAt(b, 0); err != nil || !bytes.Equal(b, x.want) {
+		t.Errorf("a hot file that was open: %v", err)
+	}
+}
+
+// TestFaultsOllama damages a blob of a store. Ollama touches blobs, so their
+// times say nothing: what keeps its size goes unnoticed until verify.
+func TestFaultsOllama(t *testing.T) {
+	for _, f := range []struct {
+		name   string
+		do     func(t *testing.T, path string)
+		want   answer
+		verify string // what verify says of it
+	}{
+		{"truncated", func(t *testing.T, p string) { must(t, os.Truncate(p, stat(t, p).Size()-1)) }, fails, "bytes"},
+		{"extended", appendTo, fails, "bytes"},
+		{"touched", func(t *testing.T, p string) { must(t, os.Chtimes(p, time.Time{}, time.Now())) }, same, ""},
+		{"removed", func(t *testing.T, p string) { must(t, os.Remove(p)) }, same, "no such file"},
+		{"overwritten in place", func(t *testing.T, p string) {
+			b, err := os.ReadFile(p)
+			must(t, err)
+			b[len(b)-1] ^= 1
+			f, err := os.OpenFile(p, os.O_WRONLY, 0)
+			must(t, err)
+			_, err = f.WriteAt(b, 0)
+			must(t, errors.Join(err, f.Close()))
+		}, "", "sha256"},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			store := t.TempDir()
+			must(t, os.CopyFS(store, os.DirFS("../../testdata/ollama/models")))
+			manifest := filepath.Join(store, "manifests/registry.ollama.ai/library/tiny/bf16")
+			mount := mounted(t, manifest)
+			names, err := os.ReadDir(filepath.Join(mount, "raw"))
+			must(t, err)
+			blobOf := func(name string) string {
+				var b [1024]byte
+				n, err := unix.Getxattr(filepath.Join(mount, "raw", name), "user.tensorfs.extents", b[:])
+				must(t, err)
+				var extents []tensorfs.Extent
+				must(t, json.Unmarshal(b[:n], &extents))
+				target, err := os.Readlink(filepath.Join(mount, "source", extents[0].File))
+				must(t, err)
+				return target
+			}
+			damaged := blobOf(names[0].Name())
+			tree, err := (&modelFlags{}).open(manifest)
+			must(t, err)
+			defer tree.Model.Close()
+			before := map[string][]byte{}
+			for _, name := range names {
+				e, err := fs.Find(tree.Root, "raw/"+name.Name())
+				must(t, err)
+				before[name.Name()] = make([]byte, e.Data.Size())
+				must(t, tensorfs.ReadFull(e.Data, before[name.Name()], 0))
+			}
+			f.do(t, damaged)
+			others := 0
+			for _, name := range names {
+				want := f.want
+				if blobOf(name.Name()) != damaged {
+					want = same
+					others++
+				}
+				got, err := os.ReadFile(filepath.Join(mount, "raw", name.Name()))
+				switch want {
+				case fails:
+					if !errors.Is(err, syscall.EIO) {
+						t.Errorf("%s: %v; want EIO", name.Name(), err)
+					}
+				case same:
+					if err != nil || !bytes.Equal(got, before[name.Name()]) {
+						t.Errorf("%s: %v, %d bytes; want %s", name.Name(), err, len(got), same)
+					}
+				}
+			}
+			if others == 0 {
+				t.Error("all tensors are in one blob")
+			}
+			code, out, stderr := command("verify", manifest)
+			if f.verify == "" && code != 0 || f.verify != "" && (code != 1 || !strings.Contains(out+stderr, f.verify)) {
+				t.Errorf("verify: %d %s%s, want %q", code, out, stderr, f.verify)
+			}
+		})
 	}
 }
