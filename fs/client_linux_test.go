@@ -35,6 +35,7 @@ var clients = map[string]func(args []string) error{
 	"xattr":    clientXattr,
 	"readonly": clientReadOnly,
 	"hold":     clientHold,
+	"hog":      clientHog,
 	"eio":      clientEIO,
 	"stream":   clientStream,
 	"exercise": clientExercise,

@@ -55,6 +55,10 @@
 //     128 KiB, unless the reader asks for MADV_HUGEPAGE on its mapping.
 //   - Memory for hot files cannot be taken back but by swapping, and a mapping
 //     keeps it after the file was evicted. Then it is full before the budget is.
+//     A budget beyond the limit of the machine or of a control group is refused,
+//     and a file is made hot only while the memory that others under the same
+//     limit hold (anonymous and shared, not caches) leaves a reserve of a
+//     sixteenth, at least 20 MiB.
 //   - Mount sets the soft memory limit of the process, see boundMemory.
 //   - On macOS, replies are always copied and the kernel extension of macFUSE is
 //     needed.

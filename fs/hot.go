@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -58,14 +59,16 @@ type hotFiles struct {
 	budget int64
 	log    *slog.Logger
 	store  hotStore
+	left   func() int64 // memory that may still be taken, whatever the budget says
 
-	mu     sync.Mutex
-	off    bool // the kernel refuses to pass reads through
-	used   int64
-	closed int64 // part of used
-	files  map[uint64]*hotFile
-	plain  map[uint64]int // opens of files that would be large enough
-	lru    *list.List     // of *hotFile, closed, oldest first
+	mu      sync.Mutex
+	off     bool // the kernel refuses to pass reads through
+	used    int64
+	closed  int64 // part of used
+	filling int64 // part of used: promised, and perhaps not taken yet
+	files   map[uint64]*hotFile
+	plain   map[uint64]int // opens of files that would be large enough
+	lru     *list.List     // of *hotFile, closed, oldest first
 }
 
 // hotStore holds the bytes and makes the kernel read them.
@@ -96,7 +99,7 @@ type hotFile struct {
 
 func newHotFiles(budget int64, log *slog.Logger, store hotStore) *hotFiles {
 	return &hotFiles{
-		budget: budget, log: log, store: store,
+		budget: budget, log: log, store: store, left: func() int64 { return math.MaxInt64 },
 		files: make(map[uint64]*hotFile), plain: make(map[uint64]int), lru: list.New(),
 	}
 }
@@ -136,6 +139,7 @@ func (h *hotFiles) open(id uint64, d tensorfs.Data) (backing int32, hot bool, er
 	f = &hotFile{id: id, size: size, room: room, opens: 1, ready: make(chan struct{})}
 	h.files[id] = f
 	h.used += room
+	h.filling += room
 	h.mu.Unlock()
 
 	h.fill(f, d)
@@ -165,6 +169,7 @@ func (h *hotFiles) fill(f *hotFile, d tensorfs.Data) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer close(f.ready)
+	h.filling -= f.room
 	if err == nil {
 		f.file, f.hot = file, true
 		return
@@ -179,7 +184,7 @@ func (h *hotFiles) fill(f *hotFile, d tensorfs.Data) {
 		h.off = true
 		h.log.Warn("the kernel does not let files pass through; they are read as without memory for hot files", "error", err)
 	case errors.As(err, new(noRoom)):
-		h.log.Info("no memory for a hot file; it is read as others are", "bytes", f.size, "error", err)
+		h.log.Debug("no memory for a hot file; it is read as others are", "bytes", f.size, "error", err)
 	default:
 		f.err = err
 		return
@@ -196,14 +201,23 @@ type (
 func (e refused) Unwrap() error { return e.error }
 func (e noRoom) Unwrap() error  { return e.error }
 
-// makeRoom evicts closed files until there is room, and reports whether there
-// is. It evicts none in vain.
+// makeRoom evicts closed files until there is room in the budget and in memory,
+// and reports whether there is. It evicts none where all of them would not do.
 func (h *hotFiles) makeRoom(room int64) bool {
 	if h.used-h.closed+room > h.budget {
 		return false
 	}
-	for h.used+room > h.budget {
+	left := h.left() - h.filling
+	if left < room-h.closed {
+		h.log.Debug("no memory is left for a hot file; it is read as others are", "bytes", room, "left", left)
+		return false
+	}
+	for h.used+room > h.budget || left < room {
+		if h.lru.Len() == 0 { // some that were evicted are mapped, and keep their memory
+			return false
+		}
 		h.evict(h.lru.Front().Value.(*hotFile))
+		left = h.left() - h.filling
 	}
 	return true
 }
@@ -248,7 +262,7 @@ func (h *hotFiles) close() {
 	}
 	clear(h.files)
 	h.lru.Init()
-	h.used, h.closed, h.off = 0, 0, true
+	h.used, h.closed, h.filling, h.off = 0, 0, 0, true
 	h.store.close()
 }
 
@@ -331,7 +345,7 @@ func copyUnits(file *os.File, d tensorfs.Data, size int64, next *atomic.Int64) (
 	}
 }
 
-// write writes the parts one behind the other.
+// write writes the parts one after the other.
 func write(file *os.File, off int64, parts [][]byte) error {
 	for _, p := range parts {
 		n, err := file.WriteAt(p, off)

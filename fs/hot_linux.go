@@ -15,17 +15,17 @@ func newHot(budget int64, log *slog.Logger) (*hotFiles, error) {
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("hot files take root: the kernel lets nobody else pass files through: %w", unix.EPERM)
 	}
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err == nil {
-		if total := uint64(info.Totalram) * uint64(info.Unit); uint64(budget) > total {
-			return nil, fmt.Errorf("%d bytes for hot files are more than this machine's memory of %d bytes", budget, total)
-		}
+	limits := memoryLimits{root: "/"}
+	if err := limits.allow(budget); err != nil {
+		return nil, err
 	}
 	dir, err := tmpfs(budget)
 	if err != nil {
 		return nil, fmt.Errorf("no memory file system for hot files: %w", err)
 	}
-	return newHotFiles(budget, log, &memory{dir: dir}), nil
+	h := newHotFiles(budget, log, &memory{dir: dir})
+	h.left = limits.left
+	return h, nil
 }
 
 // tmpfs makes a file system in memory that has no place in the tree of files:

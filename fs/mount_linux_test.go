@@ -27,6 +27,8 @@ func serverOption(o *Options, key, value string) error {
 	case "hot":
 		o.Hot, err = strconv.ParseInt(value, 10, 64)
 		o.Hot <<= 20
+	case "cgroup":
+		err = joinGroup(value)
 	case "ra":
 		o.ReadAheadKiB, err = strconv.Atoi(value)
 	default:
@@ -189,7 +191,13 @@ broken line
 36 35 0:54 / /mnt/no` + "\u00a0break\u3000\u0085\v\f\r" + ` ro shared:7 - fuse.tensorfs /m` + "\u00a0" + `l ro
 36 35 0:55 / /mnt/empty ro - tmpfs  rw
 `
-	got := parseMounts(table)
+	var got []MountInfo
+	for _, m := range parseMounts(table) {
+		got = append(got, m.MountInfo)
+		if m.Device == "0:52" && (m.root != "/" || !slices.Equal(m.super, []string{"ro", "user_id=0"})) {
+			t.Errorf("%+v", m)
+		}
+	}
 	want := []MountInfo{
 		{"/proc", "proc", "proc", "0:21"},
 		{"/mnt/a b\tc\\d", "/models/x y.gguf", "fuse.tensorfs", "0:52"},
@@ -265,7 +273,13 @@ type holder struct {
 
 func (s *server) hold(file, how string) *holder {
 	s.t.Helper()
-	cmd := exec.Command(os.Args[0], "hold", s.mountpoint, file, how)
+	return s.startHolder("hold", s.mountpoint, file, how)
+}
+
+// startHolder starts a client that goes on until its input ends.
+func (s *server) startHolder(args ...string) *holder {
+	s.t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = childEnv("client")
 	cmd.Stderr = s.log
 	r, w, err := os.Pipe()

@@ -38,7 +38,11 @@ func readMounts() ([]MountInfo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the mount table: %w", err)
 	}
-	return parseMounts(string(b)), nil
+	var all []MountInfo
+	for _, m := range parseMounts(string(b)) {
+		all = append(all, m.MountInfo)
+	}
+	return all, nil
 }
 
 // parseMounts reads the lines of mountinfo:
@@ -51,8 +55,8 @@ func readMounts() ([]MountInfo, error) {
 // as a carriage return or a no-break space, is part of a name. A field may be
 // empty, as the source is that somebody mounted from "". Lines that do not look
 // like this are passed over.
-func parseMounts(table string) []MountInfo {
-	var all []MountInfo
+func parseMounts(table string) []mountLine {
+	var all []mountLine
 	for line := range strings.Lines(table) {
 		before, after, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
 		if !ok {
@@ -62,14 +66,25 @@ func parseMounts(table string) []MountInfo {
 		if len(left) < 6 || len(right) < 2 {
 			continue
 		}
-		all = append(all, MountInfo{
+		m := mountLine{root: unescape(left[3]), MountInfo: MountInfo{
 			Mountpoint: unescape(left[4]),
 			Source:     unescape(right[1]),
 			Type:       unescape(right[0]),
 			Device:     left[2],
-		})
+		}}
+		if len(right) > 2 {
+			m.super = strings.Split(right[2], ",")
+		}
+		all = append(all, m)
 	}
 	return all
+}
+
+// mountLine is a line of mountinfo.
+type mountLine struct {
+	MountInfo
+	root  string   // the directory of the file system that is mounted
+	super []string // options of the file system, not of this mount alone
 }
 
 // unescape undoes the octal escapes of the mount table.

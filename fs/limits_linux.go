@@ -1,0 +1,170 @@
+package fs
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// memoryLimits finds how much memory this process may take: that of the machine,
+// and what its control groups allow it. Hot files cannot be given back under
+// pressure, so whoever takes more for them is killed, or gets others killed.
+//
+// The limits are looked up again for every file that is made hot: they can be
+// changed at any time, and a process can be moved.
+type memoryLimits struct {
+	root string // of the tree of files: "/" but in tests
+}
+
+// memoryLimit is one of the limits.
+type memoryLimit struct {
+	of   string // whose it is, for messages
+	max  int64
+	used int64 // of it, without what the kernel can take back at once (caches)
+}
+
+// groupFiles say where the versions of control groups tell what: files with
+// limits, and the parts of memory.stat that cannot be taken back. With version 1
+// kernel memory is not among them, which the spare makes up for.
+var groupFiles = map[string]struct {
+	limits []string
+	used   []string
+}{
+	"cgroup2": {
+		[]string{"memory.max", "memory.high"},
+		[]string{"anon", "shmem", "kernel_stack", "pagetables", "percpu", "sock", "slab_unreclaimable"},
+	},
+	"cgroup": {
+		[]string{"memory.limit_in_bytes"},
+		[]string{"total_rss", "total_shmem"},
+	},
+}
+
+// allow refuses a budget that cannot be used up under the limits of now.
+func (l memoryLimits) allow(budget int64) error {
+	for _, m := range l.all() {
+		// The server needs some memory too, and so do others under the same limit.
+		if reserve := max(memoryFloor, m.max/16); budget > m.max-reserve {
+			return fmt.Errorf("%d bytes for hot files are too many: the memory of %s is limited to %d bytes, and %d of them are kept for other uses; give less, or raise the limit",
+				budget, m.of, m.max, reserve)
+		}
+	}
+	return nil
+}
+
+// left returns how many bytes may be taken now.
+func (l memoryLimits) left() int64 {
+	left := int64(math.MaxInt64)
+	for _, m := range l.all() {
+		left = min(left, m.max-m.used-max(memorySpare, m.max/16))
+	}
+	return left
+}
+
+// all returns the limits that can be found. What cannot be read limits nothing.
+func (l memoryLimits) all() []memoryLimit {
+	var all []memoryLimit
+	info := l.numbers("/proc/meminfo")
+	if total, ok := info["MemTotal:"]; ok {
+		used := int64(0)
+		if available, ok := info["MemAvailable:"]; ok {
+			used = total - available
+		}
+		all = append(all, memoryLimit{"this machine", total << 10, used << 10})
+	}
+	table, err := os.ReadFile(l.path(mountTable))
+	if err != nil {
+		return all
+	}
+	for _, m := range parseMounts(string(table)) {
+		files, ok := groupFiles[m.Type]
+		if !ok || m.Type == "cgroup" && !slices.Contains(m.super, "memory") {
+			continue
+		}
+		// Every group above limits those below it.
+		for group := l.group(m); ; group = filepath.Dir(group) {
+			dir := filepath.Join(m.Mountpoint, group)
+			limit := int64(math.MaxInt64)
+			for _, name := range files.limits {
+				limit = min(limit, l.number(filepath.Join(dir, name)))
+			}
+			if limit < math.MaxInt64>>1 { // version 1 says a large number where there is none
+				stat := l.numbers(filepath.Join(dir, "memory.stat"))
+				used := int64(0)
+				for _, part := range files.used {
+					used += stat[part]
+				}
+				all = append(all, memoryLimit{"the control group " + tensorfs.Printable(group), limit, used})
+			}
+			if group == "/" {
+				break
+			}
+		}
+	}
+	return all
+}
+
+// group returns this process's group as a path below the mount of its hierarchy.
+// In a container the mount may show only a part of the hierarchy, while the path
+// is one from its root.
+func (l memoryLimits) group(m mountLine) string {
+	b, err := os.ReadFile(l.path("/proc/self/cgroup"))
+	if err != nil {
+		return "/"
+	}
+	for line := range strings.Lines(string(b)) { // 4:memory:/a/b, or 0::/a/b in version 2
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		if m.Type == "cgroup2" && parts[0] != "0" || m.Type == "cgroup" && !slices.Contains(strings.Split(parts[1], ","), "memory") {
+			continue
+		}
+		if rest, ok := strings.CutPrefix(parts[2], strings.TrimSuffix(m.root, "/")); ok && (rest == "" || rest[0] == '/') {
+			return filepath.Join("/", rest)
+		}
+	}
+	return "/"
+}
+
+func (l memoryLimits) path(path string) string { return filepath.Join(l.root, path) }
+
+// number reads a file with a number. "max" is none, and so is a file that is not
+// there.
+func (l memoryLimits) number(path string) int64 {
+	b, err := os.ReadFile(l.path(path))
+	if err != nil {
+		return math.MaxInt64
+	}
+	n, err := strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64)
+	if err != nil {
+		return math.MaxInt64
+	}
+	return n
+}
+
+// numbers reads a file with a name and a number in each line.
+func (l memoryLimits) numbers(path string) map[string]int64 {
+	b, err := os.ReadFile(l.path(path))
+	if err != nil {
+		return nil
+	}
+	all := make(map[string]int64)
+	for line := range strings.Lines(string(b)) {
+		words := strings.Fields(line)
+		if len(words) < 2 {
+			continue
+		}
+		if n, err := strconv.ParseInt(words[1], 10, 64); err == nil {
+			all[words[0]] = n
+		}
+	}
+	return all
+}
