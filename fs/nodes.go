@@ -3,6 +3,7 @@ package fs
 import (
 	"fmt"
 	"sort"
+	"strings"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/tensorfs/tensorfs"
@@ -32,7 +33,7 @@ type dirNode struct {
 	base       uint64 // node id of entry 0
 	n          uint64 // entries
 	subdirs    uint32
-	path       string // below the mount point, with a slash behind it; "" for the root
+	path       string // below the mount point, with a slash after it; "" for the root
 }
 
 // newNodes walks the directories of a tree once and checks that it can be
@@ -53,7 +54,7 @@ func newNodes(root Dir) (*nodes, error) {
 			} else if e = d.Entry(int(i)); btoi(e.Data != nil)+btoi(e.Dir != nil)+btoi(e.Link != "") != 1 {
 				return nil, fmt.Errorf("%s%s: neither one file, one directory nor one link", d.path, tensorfs.Quote(e.Name))
 			}
-			if !tensorfs.ValidName(e.Name) {
+			if !tensorfs.ValidName(e.Name) && (e.Link == "" || !linkName(e.Name)) {
 				return nil, fmt.Errorf("%s%s: not a file name", d.path, tensorfs.Quote(e.Name))
 			}
 			if i > 0 && e.Name <= last {
@@ -69,6 +70,12 @@ func newNodes(root Dir) (*nodes, error) {
 	}
 	t.count = next - fuse.FUSE_ROOT_ID
 	return t, nil
+}
+
+// linkName reports whether a link may have that name. It is the one of a file
+// somewhere else, so it may have any bytes that a file's can.
+func linkName(s string) bool {
+	return s != "" && s != "." && s != ".." && len(s) <= maxName && !strings.ContainsAny(s, "/\x00")
 }
 
 func btoi(b bool) int {

@@ -80,6 +80,10 @@ func TestNodesRefuses(t *testing.T) {
 		"slash":           Entries{file("a/b", "")},
 		"dots":            Entries{file("..", "")},
 		"control":         Entries{file("a\nb", "")},
+		"a link's slash":  Entries{{Name: "a/b", Link: "x"}},
+		"a link's dots":   Entries{{Name: "..", Link: "x"}},
+		"a link's NUL":    Entries{{Name: "a\x00", Link: "x"}},
+		"a long link":     Entries{{Name: strings.Repeat("a", 256), Link: "x"}},
 		"nothing":         Entries{{Name: "a"}},
 		"two things":      Entries{{Name: "a", Link: "x", Dir: Entries{}}},
 		"deeper, as well": Entries{{Name: "a", Dir: Entries{file("", "")}}},
@@ -87,5 +91,8 @@ func TestNodesRefuses(t *testing.T) {
 		if _, err := newNodes(tree); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
+	}
+	if _, err := newNodes(Entries{{Name: "a\x1b\n\xff", Link: "x"}}); err != nil {
+		t.Errorf("a link to a file with an odd name: %v", err)
 	}
 }
