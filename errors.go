@@ -55,21 +55,3 @@ func (e *FormatError) Unwrap() error {
 	}
 	return ErrFormat
 }
-
-// Quote quotes text from a file for a message and shortens what is long.
-func Quote(s string) string {
-	const limit = 100
-	if len(s) > limit {
-		return fmt.Sprintf("%q... (%d bytes)", s[:limit], len(s))
-	}
-	return fmt.Sprintf("%q", s)
-}
-
-// Printable returns s unchanged where it is plain printable text, else quoted.
-func Printable(s string) string {
-	q := fmt.Sprintf("%q", s)
-	if q[1:len(q)-1] == s {
-		return s
-	}
-	return q
-}

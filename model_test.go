@@ -152,13 +152,3 @@ func TestFormatError(t *testing.T) {
 		}
 	}
 }
-
-func TestPrintable(t *testing.T) {
-	for _, test := range []struct{ s, want string }{
-		{"", ""}, {"a b", "a b"}, {"ü/世界", "ü/世界"}, {`a"b`, `"a\"b"`}, {`a\b`, `"a\\b"`}, {"a\nb", `"a\nb"`}, {"\xff", `"\xff"`}, {"\u202e", `"\u202e"`},
-	} {
-		if got := Printable(test.s); got != test.want {
-			t.Errorf("Printable(%q) = %s, want %s", test.s, got, test.want)
-		}
-	}
-}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -39,17 +40,21 @@ func (o *catOptions) run(stdout io.Writer, model, path string) error {
 	defer t.Model.Close()
 	path = strings.Trim(path, "/")
 	e, err := fs.Find(t.Root, path)
+	if shown, unquoted := strconv.Unquote(path); err != nil && unquoted == nil { // as ls prints what is not printable
+		path = strings.Trim(shown, "/")
+		e, err = fs.Find(t.Root, path)
+	}
 	if err != nil {
 		why := t.WhyAbsent(path)
 		if why != "" {
 			view, _, _ := strings.Cut(path, "/")
 			why = fmt.Sprintf(" (%s/ leaves it out: %s)", view, why)
 		}
-		return fmt.Errorf("%s in the tree of %s; tensorfs ls %s shows the paths%s", err, printablePath(model), printablePath(model), why)
+		return fmt.Errorf("%s in the tree of %s; tensorfs ls %s shows the paths%s", err, tensorfs.Printable(model), tensorfs.Printable(model), why)
 	}
 	switch {
 	case e.Dir != nil:
-		return fmt.Errorf("%s is a directory; tensorfs ls %s '%s/*' lists it", path, printablePath(model), path)
+		return fmt.Errorf("%s is a directory; tensorfs ls %s '%s/*' lists it", path, tensorfs.Printable(model), path)
 	case e.Link != "":
 		return catFile(stdout, e.Link)
 	}

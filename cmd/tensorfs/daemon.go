@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs"
 )
 
 // ready is what the server writes to its standard error when the mount can be
@@ -69,7 +70,7 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 	if line == "" {
 		line = fmt.Sprintf("tensorfs: the server ended before the mount was ready (%v); tensorfs mount -f shows more", err)
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), oneLine(errors.New(line)))
+	fmt.Fprintln(cmd.ErrOrStderr(), tensorfs.OneLine(line))
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == exitUsage {
 		return reported{usageError{errors.New(line)}}

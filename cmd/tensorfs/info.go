@@ -72,9 +72,7 @@ func (o *infoOptions) run(stdout io.Writer, model string) error {
 	defer t.Model.Close()
 	info := describe(t)
 	if o.json {
-		e := json.NewEncoder(stdout)
-		e.SetIndent("", "  ")
-		return e.Encode(info)
+		return printJSON(stdout, info)
 	}
 	return info.print(stdout, t.Model.Config)
 }
@@ -156,7 +154,7 @@ func (info *modelInfo) print(stdout io.Writer, config []tensorfs.Field) error {
 			fmt.Fprintf(w, "  and %d more\n", len(info.Types)-screen)
 			break
 		}
-		fmt.Fprintf(w, "  %s\t%d\t%s\t%.1f %%\n", s.Type, s.Tensors, size(s.Bytes), 100*float64(s.Bytes)/float64(max(info.Bytes, 1)))
+		fmt.Fprintf(w, "  %s\t%d\t%s\t%.1f %%\n", tensorfs.Printable(s.Type), s.Tensors, size(s.Bytes), 100*float64(s.Bytes)/float64(max(info.Bytes, 1)))
 	}
 	fmt.Fprintln(w, "\nviews\tfiles\tabsent\t")
 	for _, v := range info.Views {
@@ -170,7 +168,7 @@ func (info *modelInfo) print(stdout io.Writer, config []tensorfs.Field) error {
 			fmt.Fprintf(w, "  and %d more\n", len(info.Warnings)-screen)
 			break
 		}
-		fmt.Fprintf(w, "  %s\n", tensorfs.Printable(warning))
+		fmt.Fprintf(w, "  %s\n", tensorfs.OneLine(warning))
 	}
 	return w.Flush()
 }

@@ -7,9 +7,9 @@ import (
 	"io"
 	"regexp"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
 )
 
@@ -24,6 +24,7 @@ func lsCommand() *cobra.Command {
 		Use:   "ls [-l | --json] MODEL [GLOB]",
 		Short: "List the tree of a model without mounting it",
 		Long: `ls prints the files and links that a mount of MODEL would show, one path a line.
+One with control characters or the like is quoted, and cat takes it so.
 GLOB selects paths: * stands for any characters (slashes too), ? for one,
 [abc] for one of a set.`,
 		Example: `  tensorfs ls model.gguf
@@ -83,7 +84,7 @@ func (o *lsOptions) run(stdout io.Writer, model, glob string) error {
 			if n == 1 {
 				open = "[\n"
 			}
-			_, err = fmt.Fprintf(w, "%s%s", open, b)
+			_, err = fmt.Fprintf(w, "%s%s", open, escapeJSON(b))
 			return err
 		case o.long:
 			r := o.row(path, e)
@@ -93,12 +94,12 @@ func (o *lsOptions) run(stdout io.Writer, model, glob string) error {
 			}
 			suffix := ""
 			if r.Link != "" {
-				suffix = " -> " + printablePath(r.Link)
+				suffix = " -> " + tensorfs.Printable(r.Link)
 			}
-			_, err := fmt.Fprintf(w, "%14d  %-8s  %-20s  %s%s\n", size, orDash(r.DType), orDash(string(r.Shape)), path, suffix)
+			_, err := fmt.Fprintf(w, "%14d  %-8s  %-20s  %s%s\n", size, orDash(r.DType), orDash(string(r.Shape)), tensorfs.Printable(path), suffix)
 			return err
 		}
-		_, err := fmt.Fprintln(w, path)
+		_, err := fmt.Fprintln(w, tensorfs.Printable(path))
 		return err
 	})
 	if err == nil && o.json {
@@ -111,7 +112,7 @@ func (o *lsOptions) run(stdout io.Writer, model, glob string) error {
 		return err
 	}
 	if n == 0 && glob != "*" && !o.json {
-		return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", glob, printablePath(model))
+		return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", glob, tensorfs.Printable(model))
 	}
 	return w.Flush()
 }
@@ -142,14 +143,6 @@ func (o *lsOptions) row(path string, e fs.Entry) lsRow {
 func orDash(s string) string {
 	if s == "" {
 		return "-"
-	}
-	return s
-}
-
-// printablePath keeps control bytes of a path off the terminal.
-func printablePath(s string) string {
-	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return fmt.Sprintf("%q", s)
 	}
 	return s
 }

@@ -7,10 +7,10 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/fs/tree"
 	"github.com/tensorfs/tensorfs/views"
@@ -40,7 +40,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	var quiet reported
 	if !errors.As(err, &quiet) {
-		fmt.Fprintln(stderr, "tensorfs: "+oneLine(err))
+		fmt.Fprintln(stderr, "tensorfs: "+tensorfs.OneLine(err.Error()))
 	}
 	var usage usageError
 	if errors.As(err, &usage) {
@@ -51,19 +51,6 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 // reported marks a failure that the command has already told.
 type reported struct{ error }
-
-// oneLine is the message of err without line breaks or control bytes.
-func oneLine(err error) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' {
-			return ' '
-		}
-		if r < ' ' || r == 0x7f {
-			return '?'
-		}
-		return r
-	}, strings.ReplaceAll(err.Error(), "\n", "; "))
-}
 
 func newRoot() *cobra.Command {
 	mount := &mountOptions{}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
 )
 
@@ -174,7 +175,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 			return errors.Join(err, server.UnmountLazy())
 		}
 	} else {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s is mounted at %s; Ctrl-C unmounts\n", printablePath(model), printablePath(mountpoint))
+		fmt.Fprintf(cmd.OutOrStdout(), "%s is mounted at %s; Ctrl-C unmounts\n", tensorfs.Printable(model), tensorfs.Printable(mountpoint))
 	}
 	debug.SetGCPercent(collect)
 	debug.FreeOSMemory()
@@ -202,9 +203,9 @@ func handleSignals(signals <-chan os.Signal, server *fs.Server, logger *slog.Log
 func mountAdvice(err error, mountpoint string) error {
 	switch {
 	case errors.Is(err, fs.ErrMounted):
-		return fmt.Errorf("%w; tensorfs umount %s frees it", err, printablePath(mountpoint))
+		return fmt.Errorf("%w; tensorfs umount %s frees it", err, tensorfs.Printable(mountpoint))
 	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("%w; create the directory first: mkdir -p %s", err, printablePath(mountpoint))
+		return fmt.Errorf("%w; create the directory first: mkdir -p %s", err, tensorfs.Printable(mountpoint))
 	}
 	return err
 }

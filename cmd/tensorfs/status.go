@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
 )
 
@@ -51,9 +51,7 @@ func (o *statusOptions) run(stdout io.Writer) error {
 		list[i] = mountStatus{m.Mountpoint, m.Source, s.PID, err == nil || errors.Is(err, syscall.EACCES), s.Hot}
 	}
 	if o.json {
-		e := json.NewEncoder(stdout)
-		e.SetIndent("", "  ")
-		return e.Encode(list)
+		return printJSON(stdout, list)
 	}
 	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "PID\tHEALTH\tMOUNTPOINT\tMODEL")
@@ -62,7 +60,7 @@ func (o *statusOptions) run(stdout io.Writer) error {
 		if !m.Healthy {
 			health = "no answer"
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", m.PID, health, printablePath(m.Mountpoint), printablePath(m.Model))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", m.PID, health, tensorfs.Printable(m.Mountpoint), tensorfs.Printable(m.Model))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -71,9 +69,9 @@ func (o *statusOptions) run(stdout io.Writer) error {
 		if m.Hot == nil {
 			continue
 		}
-		fmt.Fprintf(stdout, "\n%s: %s of %s hot\n", printablePath(m.Mountpoint), size(m.Hot.Used), size(m.Hot.Budget))
+		fmt.Fprintf(stdout, "\n%s: %s of %s hot\n", tensorfs.Printable(m.Mountpoint), size(m.Hot.Used), size(m.Hot.Budget))
 		for _, f := range m.Hot.Files {
-			fmt.Fprintf(stdout, "  %10s  open %d  %s\n", size(f.Bytes), f.Open, f.Path)
+			fmt.Fprintf(stdout, "  %10s  open %d  %s\n", size(f.Bytes), f.Open, tensorfs.Printable(f.Path))
 		}
 		if m.Hot.Omitted > 0 {
 			fmt.Fprintf(stdout, "  and %d more\n", m.Hot.Omitted)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
 )
 
@@ -42,7 +43,7 @@ func (o *umountOptions) run(mountpoint string) error {
 	}
 	if err := fs.UnmountPath(mountpoint, o.lazy); err != nil {
 		if errors.Is(err, syscall.EBUSY) {
-			return fmt.Errorf("%s is in use; end those programs (fuser -vm %s names them) or detach it with -l", printablePath(mountpoint), printablePath(mountpoint))
+			return fmt.Errorf("%s is in use; end those programs (fuser -vm %s names them) or detach it with -l", tensorfs.Printable(mountpoint), tensorfs.Printable(mountpoint))
 		}
 		return err
 	}

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -83,25 +83,20 @@ func (o *verifyOptions) run(stdout, stderr io.Writer, model string) error {
 		}
 	}
 	if o.json {
-		e := json.NewEncoder(stdout)
-		e.SetIndent("", "  ")
-		err = e.Encode(report)
+		err = printJSON(stdout, report)
 	} else {
 		err = report.print(stdout)
 	}
 	if err == nil && len(report.Findings) > 0 {
-		return fmt.Errorf("%s: %s, listed on standard output; fetch the damaged files again", printablePath(model), findings(len(report.Findings)))
+		return fmt.Errorf("%s: %s, listed on standard output; fetch the damaged files again", tensorfs.Printable(model), findings(len(report.Findings)))
 	}
 	return err
 }
 
 func (r *verifyReport) print(stdout io.Writer) error {
 	for _, f := range r.Findings {
-		where := f.Tensor
-		if where == "" {
-			where = printablePath(f.File)
-		}
-		if _, err := fmt.Fprintf(stdout, "%s: %s\n", where, f.Problem); err != nil {
+		where := tensorfs.Printable(cmp.Or(f.Tensor, f.File))
+		if _, err := fmt.Fprintf(stdout, "%s: %s\n", where, tensorfs.OneLine(f.Problem)); err != nil {
 			return err
 		}
 	}

@@ -54,7 +54,7 @@ Try, from this directory
 	if len(m.Warnings) > 0 {
 		b.WriteString("\nWarnings\n\n")
 		for _, w := range m.Warnings {
-			fmt.Fprintf(&b, "  %s\n", tensorfs.Printable(w))
+			fmt.Fprintf(&b, "  %s\n", tensorfs.OneLine(w))
 		}
 	}
 	return b.Bytes()

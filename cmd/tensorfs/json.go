@@ -1,0 +1,41 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// printJSON writes v as indented JSON.
+func printJSON(w io.Writer, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(escapeJSON(b), '\n'))
+	return err
+}
+
+// escapeJSON escapes what is not printable, which stands in strings alone: the
+// same JSON, fit for a terminal.
+func escapeJSON(b []byte) []byte {
+	var out []byte
+	begin := 0
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if b[i] < 0x7f || strconv.IsPrint(r) {
+			i += n
+			continue
+		}
+		out = append(out, b[begin:i]...)
+		for _, u := range utf16.AppendRune(nil, r) {
+			const hex = "0123456789abcdef"
+			out = append(out, '\\', 'u', hex[u>>12], hex[u>>8&15], hex[u>>4&15], hex[u&15])
+		}
+		i += n
+		begin = i
+	}
+	return append(out, b[begin:]...)
+}
