@@ -553,17 +553,41 @@ func TestHung(t *testing.T) {
 		t.Errorf("cleaned %v, %v", done, err)
 	}
 	m := MountInfo{Mountpoint: s.mountpoint}
-	if _, err := m.Status(); !errors.Is(err, errHung) {
+	if _, err := m.Status(); !errors.Is(err, ErrHung) {
 		t.Errorf("status: %v", err)
 	}
 	if d := time.Since(start); d > 4*probeTime {
 		t.Errorf("it took %v", d)
+	}
+	at, err := MountAt(s.mountpoint)
+	if err != nil || at == nil {
+		t.Fatal(at, err)
+	}
+	if pid := at.Server(); pid != s.cmd.Process.Pid {
+		t.Errorf("process %d serves it, not %d", pid, s.cmd.Process.Pid)
 	}
 	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	if st, err := m.Status(); err != nil || st.PID != s.cmd.Process.Pid {
 		t.Errorf("status afterwards: %+v, %v", st, err)
+	}
+	// It can be detached while it hangs, and ends when it goes on.
+	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := UnmountPath(s.mountpoint, true); err != nil {
+		t.Errorf("detaching it: %v", err)
+	}
+	if at, err := MountAt(s.mountpoint); at != nil || err != nil {
+		t.Errorf("it is still there: %+v, %v", at, err)
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	<-s.waited
+	if s.err != nil {
+		t.Errorf("the server ended with %v", s.err)
 	}
 }
 

@@ -14,6 +14,12 @@ type MountInfo struct {
 	Device     string // major:minor
 }
 
+// Place is where a file system is mounted.
+type Place struct {
+	Mountpoint string
+	PID        int // a process that has the mount, where this one has not; else 0
+}
+
 // errRoot refuses the root directory as a mount point.
 var errRoot = errors.New("/: a model mounted there could not be reached; choose another directory")
 

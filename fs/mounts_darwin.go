@@ -56,15 +56,40 @@ func CleanStale(mountpoint string) (bool, error) {
 	return true, unix.Unmount(mountpoint, unix.MNT_FORCE)
 }
 
-// UnmountPath unmounts the tensorfs at a path, which another process may be
-// serving.
-func UnmountPath(mountpoint string, lazy bool) error {
-	path, err := filepath.Abs(mountpoint)
+// resolve returns the absolute path without links, as far as they can be
+// followed.
+func resolve(path string) (string, error) {
+	path, err := filepath.Abs(path)
 	if err != nil {
-		return err
+		return path, err
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
+	}
+	return path, nil
+}
+
+// MountAt returns the tensorfs mount at a path, nil where there is none.
+func MountAt(path string) (*MountInfo, error) {
+	path, err := resolve(path)
+	if err != nil {
+		return nil, err
+	}
+	return mountedAt(path)
+}
+
+// Server returns 0: which process serves a mount can only be asked of itself.
+func (m MountInfo) Server() int { return 0 }
+
+// Elsewhere returns nothing: a mount has one place.
+func (m MountInfo) Elsewhere() []Place { return nil }
+
+// UnmountPath unmounts the tensorfs at a path, which another process may be
+// serving.
+func UnmountPath(mountpoint string, lazy bool) error {
+	path, err := resolve(mountpoint)
+	if err != nil {
+		return err
 	}
 	m, err := mountedAt(path)
 	if err != nil {

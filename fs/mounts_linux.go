@@ -183,6 +183,20 @@ func stale(path string) bool {
 	}
 }
 
+// MountAt returns the tensorfs mount at a path, nil where there is none. It does
+// not touch the mount.
+func MountAt(path string) (*MountInfo, error) {
+	path, err := resolve(path)
+	if err != nil {
+		return nil, mountpointError(path, err)
+	}
+	m, err := mountedAt(path)
+	if err != nil || m == nil || m.Type != fsType {
+		return nil, err
+	}
+	return m, nil
+}
+
 // UnmountPath unmounts the tensorfs at a path, which another process may be
 // serving. It fails with an error that wraps syscall.EBUSY while the mount is
 // in use, unless lazy.

@@ -13,8 +13,9 @@ import (
 // probeTime is how long a server may take to answer before it counts as hung.
 const probeTime = 2 * time.Second
 
-// errHung says that a server takes longer than probeTime.
-var errHung = errors.New("its server does not answer")
+// ErrHung says that the server of a mount is there and takes more than two
+// seconds to answer: it was stopped, or waits for the disk of the model.
+var ErrHung = errors.New("its server does not answer")
 
 // Status is what the server of a mount says of itself.
 type Status struct {
@@ -42,7 +43,7 @@ func (m MountInfo) Status() (Status, error) {
 		}
 		return a.s, nil
 	case <-time.After(probeTime):
-		return Status{}, fmt.Errorf("%s: %w", m.Mountpoint, errHung)
+		return Status{}, fmt.Errorf("%s: %w", m.Mountpoint, ErrHung)
 	}
 }
 

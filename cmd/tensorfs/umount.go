@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"syscall"
@@ -22,37 +23,91 @@ func umountCommand() *cobra.Command {
 		Aliases: []string{"unmount"},
 		Short:   "Unmount a model",
 		Long: `umount unmounts MOUNTPOINT and waits until its server has ended. A mount that a
-killed server left behind is removed too. A server lives on as long as somebody
-uses the mount: after -l, or where a container or another mount namespace was
-made meanwhile and has a copy of it.`,
+killed server left behind is removed too; one whose server hangs takes -l.
+
+A server lives on as long as somebody uses the mount: after -l, or where a copy
+of the mount exists, made by mount --bind or with a container or another mount
+namespace. umount does not wait for that: it says so in a line and succeeds.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return o.run(args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.ErrOrStderr(), args[0]) },
 	}
-	c.Flags().BoolVarP(&o.lazy, "lazy", "l", false, "detach now, even if somebody uses it; those are served until they are done")
+	c.Flags().BoolVarP(&o.lazy, "lazy", "l", false, "detach now, even if somebody uses it or its server hangs; users are served until they are done")
 	return c
 }
 
-// serverExit is how long a server may take to end once nobody uses its mount.
-const serverExit = 5 * time.Second
+const (
+	// serverExit is how long a server may take to end once nobody uses its mount.
+	serverExit = 5 * time.Second
+	// serverLate is when it is worth a look what keeps it.
+	serverLate = 500 * time.Millisecond
+)
 
-func (o *umountOptions) run(mountpoint string) error {
+func (o *umountOptions) run(stderr io.Writer, mountpoint string) error {
+	if o.lazy {
+		return fs.UnmountPath(mountpoint, true)
+	}
+	m, err := fs.MountAt(mountpoint)
+	if err != nil {
+		return err
+	}
 	pid := 0
-	if !o.lazy {
-		status, _ := fs.MountInfo{Mountpoint: mountpoint}.Status() // no answer: nothing to wait for
+	if m != nil {
+		status, err := m.Status() // another error is no answer: nothing to wait for
+		if errors.Is(err, fs.ErrHung) {
+			return fmt.Errorf("%s: its server%s does not answer; tensorfs umount -l %s detaches the mount",
+				tensorfs.Printable(m.Mountpoint), process(m.Server()), tensorfs.Printable(mountpoint))
+		}
 		pid = status.PID
 	}
-	if err := fs.UnmountPath(mountpoint, o.lazy); err != nil {
+	if err := fs.UnmountPath(mountpoint, false); err != nil {
 		if errors.Is(err, syscall.EBUSY) {
 			return fmt.Errorf("%s is in use; end those programs (fuser -vm %s names them) or detach it with -l", tensorfs.Printable(mountpoint), tensorfs.Printable(mountpoint))
 		}
 		return err
 	}
-	for end := time.Now().Add(serverExit); pid > 0 && time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		if !alive(pid) {
-			break
-		}
+	if why := await(pid, m); why != "" {
+		fmt.Fprintf(stderr, "tensorfs: %s is unmounted; its server%s lives on: %s\n", tensorfs.Printable(m.Mountpoint), process(pid), why)
 	}
 	return nil
+}
+
+// await waits until the server of what was unmounted has ended. Where it does
+// not, it returns why.
+func await(pid int, m *fs.MountInfo) string {
+	looked := false
+	for start := time.Now(); pid > 0 && alive(pid); time.Sleep(2 * time.Millisecond) {
+		waited := time.Since(start)
+		if waited > serverLate && !looked {
+			looked = true
+			if places := m.Elsewhere(); len(places) > 0 {
+				return elsewhere(places)
+			}
+		}
+		if waited > serverExit {
+			return "perhaps something has a copy of the mount, such as a container"
+		}
+	}
+	return ""
+}
+
+// elsewhere words where copies of a mount are.
+func elsewhere(places []fs.Place) string {
+	why := "the model is also mounted at " + tensorfs.Printable(places[0].Mountpoint)
+	if places[0].PID != 0 {
+		why += fmt.Sprintf(" in the mount namespace of process %d", places[0].PID)
+	}
+	if n := len(places) - 1; n > 0 {
+		why += fmt.Sprintf(" and %d more places", n)
+	}
+	return why
+}
+
+// process names a process in a message, where it is known.
+func process(pid int) string {
+	if pid == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (process %d)", pid)
 }
 
 // alive reports whether a process still runs. One that has ended and only waits

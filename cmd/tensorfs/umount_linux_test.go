@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tensorfs/tensorfs/fs"
+	"golang.org/x/sys/unix"
+)
+
+// A server that was stopped cannot be asked: umount says who it is and what
+// helps, and that helps.
+func TestUmountOfHungServer(t *testing.T) {
+	dir := mounted(t, q8)
+	pid := statusOf(t, dir).PID
+	signal := func(sig syscall.Signal) {
+		t.Helper()
+		if err := syscall.Kill(pid, sig); err != nil {
+			t.Error(err)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	t.Cleanup(func() { syscall.Kill(pid, syscall.SIGCONT) })
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err != nil || strings.Contains(string(stat), ") T ") || time.Now().After(end) {
+			break
+		}
+	}
+	code, _, stderr := command("umount", dir)
+	for _, want := range []string{fmt.Sprintf("its server (process %d) does not answer", pid), "tensorfs umount -l " + dir} {
+		if code != exitFailed || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("umount: %d %q, want %q", code, stderr, want)
+		}
+	}
+	if m, err := fs.MountAt(dir); m == nil || err != nil {
+		t.Errorf("the mount is gone: %v", err)
+	}
+	if code, _, stderr := command("umount", "-l", dir); code != 0 || stderr != "" {
+		t.Errorf("umount -l: %d %q", code, stderr)
+	}
+	if m, err := fs.MountAt(dir); m != nil || err != nil {
+		t.Errorf("it is still mounted: %+v, %v", m, err)
+	}
+	signal(syscall.SIGCONT)
+	ended(t, pid)
+}
+
+// A server that copies of the mount keep is named, with the place of one.
+func TestUmountWithCopies(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("NOT TESTED: copying a mount takes root")
+	}
+	copies := map[string]func(t *testing.T, dir string) (end func(), want string){
+		"bind mount": func(t *testing.T, dir string) (func(), string) {
+			at := t.TempDir()
+			if err := unix.Mount(dir, at, "", unix.MS_BIND, ""); err != nil {
+				t.Skipf("NOT TESTED: a bind mount: %v", err)
+			}
+			end := func() { unix.Unmount(at, unix.MNT_DETACH) }
+			t.Cleanup(end)
+			return end, "also mounted at " + at
+		},
+		"mount namespace": func(t *testing.T, dir string) (func(), string) {
+			cmd := exec.Command("sh", "-c", "echo; read line")
+			cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS} // Go makes its mounts private
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Skipf("NOT TESTED: a mount namespace: %v", err)
+			}
+			end := func() { in.Close(); cmd.Wait() }
+			t.Cleanup(end)
+			if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+			return end, fmt.Sprintf("also mounted at %s in the mount namespace of process %d", dir, cmd.Process.Pid)
+		},
+	}
+	for name, copyTo := range copies {
+		t.Run(name, func(t *testing.T) {
+			dir := mounted(t, q8)
+			pid := statusOf(t, dir).PID
+			end, want := copyTo(t, dir)
+			code, stdout, stderr := command("umount", dir)
+			if code != 0 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) || !strings.Contains(stderr, fmt.Sprintf("its server (process %d) lives on", pid)) {
+				t.Errorf("umount: %d %q %q, want %q", code, stdout, stderr, want)
+			}
+			if m, err := fs.MountAt(dir); m != nil || err != nil {
+				t.Errorf("it is still mounted: %+v, %v", m, err)
+			}
+			end()
+			ended(t, pid)
+		})
+	}
+}
+
+func TestUmountOfNothing(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink("loop", filepath.Join(dir, "loop")); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{dir: "no tensorfs is mounted there", filepath.Join(dir, "none"): "no such directory", filepath.Join(dir, "loop"): "too many levels", "/proc": "no tensorfs is mounted there"} {
+		if code, _, stderr := command("umount", path); code != exitFailed || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: %d %q, want %q", path, code, stderr, want)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package fs
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// What processes have to do with a mount is looked up in /proc: a server that
+// hangs cannot be asked. Of the processes of others only root sees it.
+
+// processes calls do for every process that can be looked at, until it returns
+// false.
+func processes(do func(pid int, dir string) bool) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil && !do(pid, filepath.Join("/proc", e.Name())) {
+			return
+		}
+	}
+}
+
+// Server returns the process that serves a mount, without asking it; 0 where it
+// cannot be told.
+func (m MountInfo) Server() int {
+	found := 0
+	_, connection, _ := strings.Cut(m.Device, ":") // FUSE numbers its connections by the device
+	processes(func(pid int, dir string) bool {
+		fds, err := filepath.Glob(dir + "/fd/*")
+		if err != nil {
+			return true
+		}
+		for _, fd := range fds {
+			if target, err := os.Readlink(fd); err != nil || target != fuseDevice {
+				continue
+			}
+			if serves(dir, filepath.Base(fd), connection, m.Mountpoint) {
+				found = pid
+				return false
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// serves reports whether a descriptor of the device is that of a connection.
+// Older kernels do not say: then the command line that mount starts its
+// server with, which ends in the mount point, has to do.
+func serves(dir, fd, connection, mountpoint string) bool {
+	info, err := os.ReadFile(filepath.Join(dir, "fdinfo", fd))
+	if err != nil {
+		return false
+	}
+	if _, rest, ok := bytes.Cut(info, []byte("fuse_connection:")); ok {
+		number, _, _ := bytes.Cut(rest, []byte("\n"))
+		return string(bytes.TrimSpace(number)) == connection
+	}
+	args, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+	return err == nil && bytes.HasSuffix(args, []byte("\x00"+mountpoint+"\x00"))
+}
+
+// Elsewhere returns where the file system of a mount is mounted besides: bind
+// mounts, and copies in the mount namespaces of other processes. As long as there
+// is one, its server goes on.
+func (m MountInfo) Elsewhere() []Place {
+	var places []Place
+	seen := map[string]bool{}
+	look := func(pid int, dir string) bool {
+		namespace, err := os.Readlink(dir + "/ns/mnt")
+		if err != nil || seen[namespace] {
+			return true
+		}
+		seen[namespace] = true
+		table, err := os.ReadFile(dir + "/mountinfo")
+		if err != nil {
+			return true
+		}
+		for _, other := range parseMounts(string(table)) {
+			if other.Device == m.Device && (pid != 0 || other.Mountpoint != m.Mountpoint) {
+				places = append(places, Place{other.Mountpoint, pid})
+			}
+		}
+		return true
+	}
+	look(0, "/proc/self")
+	processes(look)
+	return places
+}
