@@ -508,9 +508,9 @@ func clientHold(args []string) error {
 	return nil
 }
 
-// clientEIO expects that files cannot be read, by no means and at once.
+// clientEIO expects that files cannot be read by any means, and that no way of
+// reading waits for the server: runClient ends a client that does.
 func clientEIO(args []string) error {
-	start := time.Now()
 	for _, name := range args[1:] {
 		f, err := os.Open(filepath.Join(args[0], name))
 		if errors.Is(err, syscall.EIO) {
@@ -526,9 +526,6 @@ func clientEIO(args []string) error {
 			return fmt.Errorf("%s: a mapping of it can be read", name)
 		}
 		f.Close()
-	}
-	if d := time.Since(start); d > 5*time.Second {
-		return fmt.Errorf("it took %v", d)
 	}
 	return nil
 }

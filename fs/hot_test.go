@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/testlimit"
 )
 
 // fakeStore is a hotStore without a kernel.
@@ -258,9 +258,7 @@ func TestHotTogether(t *testing.T) {
 		if _, hot, err := h.open(2, pattern{0, 2 << 20}); !hot || err != nil {
 			t.Errorf("another file: hot %v, %v", hot, err)
 		}
-		for h.opensOf(1) < 5 {
-			time.Sleep(time.Millisecond)
-		}
+		testlimit.Wait(t, "five opens", func() bool { return h.opensOf(1) == 5 })
 		close(d.gate)
 		wg.Wait()
 		if fail == nil && (hots.Load() != 5 || d.reads.Load() != 8+4) { // 8 units, and a probe of those who waited

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tensorfs/tensorfs/internal/testlimit"
 	"golang.org/x/sys/unix"
 )
 
@@ -172,10 +173,8 @@ func memoryGroup(t *testing.T, limit int64) (dir, events string) {
 		err := os.Mkdir(dir, 0o755)
 		if err == nil {
 			t.Cleanup(func() {
-				waitFor(t, func() bool { err = os.Remove(dir); return err == nil }) // its processes have ended a moment ago
-				if err != nil {
-					t.Error(err)
-				}
+				// Its processes have ended a moment ago.
+				testlimit.Wait(t, "end of the control group", func() bool { return os.Remove(dir) == nil })
 			})
 			err = os.WriteFile(filepath.Join(dir, files.limits[0]), []byte(strconv.FormatInt(limit, 10)), 0)
 		}
@@ -276,7 +275,7 @@ func TestHotInControlGroup(t *testing.T) {
 		t.Errorf("the other process: %v", err)
 	}
 	// What they took is free again.
-	waitFor(t, func() bool {
+	testlimit.Wait(t, "hot file after memory is free again", func() bool {
 		h := s.hold("f16/f.large", "open")
 		var files []HotFile
 		if err := json.Unmarshal([]byte(s.ask("hot")), &files); err != nil {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/testlimit"
 )
 
 var (
@@ -119,7 +120,7 @@ func newMemoryLimit(t *testing.T) *memoryLimit {
 			continue
 		}
 		t.Cleanup(func() {
-			waitUntil(t, "the cgroup to be empty", func() bool { return os.Remove(dir) == nil })
+			testlimit.Wait(t, "end of the cgroup's last process", func() bool { return os.Remove(dir) == nil })
 		})
 		return &memoryLimit{dir, soakMemory}
 	}
@@ -142,16 +143,6 @@ func (m *memoryLimit) take(t *testing.T, pid int) {
 	if err := os.WriteFile(filepath.Join(m.dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
 		t.Error(err)
 	}
-}
-
-func waitUntil(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Errorf("waited a minute for %s", what)
 }
 
 // soakServer is a server in the foreground.
