@@ -13,10 +13,10 @@ import (
 	"syscall"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/testlimit"
 	"golang.org/x/sys/unix"
 )
 
@@ -68,12 +68,7 @@ func statusOf(t *testing.T, dir string) *mountStatus {
 // ended waits until a process is gone.
 func ended(t *testing.T, pid int) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if !alive(pid) {
-			return
-		}
-	}
-	t.Errorf("process %d is still there", pid)
+	testlimit.Wait(t, fmt.Sprintf("end of process %d", pid), func() bool { return !alive(pid) })
 }
 
 // Every file of every model, read through a mount, is what the views compute
@@ -193,7 +188,8 @@ func TestUmountWaitsForTheServer(t *testing.T) {
 }
 
 func TestBusyMount(t *testing.T) {
-	dir := mounted(t, q8)
+	log := filepath.Join(t.TempDir(), "log")
+	dir := mounted(t, q8, "--log", log)
 	st := statusOf(t, dir)
 	f, err := os.Open(filepath.Join(dir, "f16/output_norm.weight"))
 	if err != nil {
@@ -206,18 +202,17 @@ func TestBusyMount(t *testing.T) {
 	if err := syscall.Kill(st.PID, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(300 * time.Millisecond) // the server tries for about half of that
+	testlimit.Wait(t, "refusal to unmount in the log", func() bool {
+		b, _ := os.ReadFile(log)
+		return strings.Contains(string(b), "cannot unmount")
+	})
 	if statusOf(t, dir) == nil {
 		t.Error("the first SIGTERM unmounted a busy mount")
 	}
 	if err := syscall.Kill(st.PID, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(10 * time.Second); statusOf(t, dir) != nil; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the second SIGTERM did not detach the mount")
-		}
-	}
+	testlimit.Wait(t, "detaching by the second SIGTERM", func() bool { return statusOf(t, dir) == nil })
 	b := make([]byte, 16)
 	if _, err := f.ReadAt(b, 0); err != nil {
 		t.Errorf("an open file of a detached mount: %v", err)
