@@ -8,11 +8,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/ebitengine/purego/objc"
 	"golang.org/x/sys/unix"
 
+	"github.com/tensorfs/tensorfs/internal/testlimit"
 	"github.com/tensorfs/tensorfs/metal/internal/testtree"
 )
 
@@ -109,9 +109,7 @@ func TestMetalWrap(t *testing.T) {
 	if err := b.Release(); err == nil {
 		t.Error("a buffer was released twice")
 	}
-	for deadline := time.Now().Add(5 * time.Second); called.Load() == 0 && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
+	testlimit.Wait(t, "call of the deallocator", func() bool { return called.Load() > 0 })
 	if n := called.Load(); n != 1 {
 		t.Errorf("the deallocator ran %d times", n)
 	}

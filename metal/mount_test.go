@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/tensorfs/tensorfs/internal/testlimit"
 )
 
 // These tests use real mounts, served by the program in a process of its own: a
@@ -84,28 +86,24 @@ func server(t *testing.T, model string) (mount string, process *os.Process) {
 		if out, err := exec.Command(path, "umount", mount).CombinedOutput(); err != nil {
 			t.Errorf("umount: %v\n%s", err, out)
 		}
-		select {
-		case <-ended:
-		case <-time.After(10 * time.Second):
+		kill := time.AfterFunc(testlimit.Patience, func() {
 			t.Error("the server did not end")
 			cmd.Process.Kill()
-			<-ended
-		}
+		})
+		<-ended
+		kill.Stop()
 	})
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(mount, "index.json")); err == nil {
-			return mount, cmd.Process
-		}
+	testlimit.Wait(t, "mount", func() bool {
 		select {
 		case err := <-ended:
 			ended <- err
 			t.Fatalf("the server ended: %v\n%s", err, output.Bytes())
 		default:
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("no mount after 20 seconds")
-		}
-	}
+		_, err := os.Stat(filepath.Join(mount, "index.json"))
+		return err == nil
+	})
+	return mount, cmd.Process
 }
 
 // embedding is the shape of the tensor that is converted: 8 MiB as halves.
@@ -346,14 +344,10 @@ func TestMountLost(t *testing.T) {
 	if err := process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(mount, "raw")); err != nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the mount still answers")
-		}
-	}
+	testlimit.Wait(t, "end of answers", func() bool {
+		_, err := os.Stat(filepath.Join(mount, "raw"))
+		return err != nil
+	})
 	if n, err := b.ReadAt(make([]byte, b.Size), 0); n != 0 || err == nil || !strings.Contains(err.Error(), "was lost while it was read") {
 		t.Errorf("ReadAt: %d, %v", n, err)
 	}
