@@ -77,6 +77,8 @@ func TestFromGGUF(t *testing.T) {
 			"vocab_size": nil, "tie_embeddings": nil, "max_seq_len": 2048, "norm_eps": 1e-5, "rope_theta": 10000.0}},
 		{"huge counts", kv{"block_count": uint64(1) << 40, "expert_count": uint64(1) << 62}, nil, 7, kv{"n_layers": nil, "n_experts": nil}},
 		{"largest count", kv{"block_count": uint64(1)<<32 - 1, "expert_count": uint64(1) << 32}, nil, 7, kv{"n_layers": 1<<32 - 1, "n_experts": nil}},
+		{"largest count with a sign", kv{"block_count": int64(1)<<32 - 1, "expert_count": int64(1) << 32}, nil, 7, kv{"n_layers": 1<<32 - 1, "n_experts": nil}},
+		{"largest count as a float", kv{"block_count": float64(1<<32 - 1), "expert_count": float64(1 << 32)}, nil, 7, kv{"n_layers": 1<<32 - 1, "n_experts": nil}},
 		{"zeros", kv{"block_count": uint32(0), "attention.head_count": uint32(0), "attention.head_count_kv": uint32(0), "embedding_length": uint32(0), "attention.key_length": uint32(0)}, nil, 0,
 			kv{"n_layers": 0, "n_heads": 0, "n_kv_heads": 0, "dim": 0, "head_dim": 0, "q_dim": 0, "kv_dim": 0}},
 		{"no division by zero", kv{"attention.head_count": uint32(0), "embedding_length": uint32(64)}, nil, 0, kv{"head_dim": nil, "v_head_dim": nil, "rope_dim": nil, "q_dim": nil}},
@@ -113,6 +115,10 @@ func TestFromGGUF(t *testing.T) {
 		{"gemma 3", kv{"general.architecture": "gemma3"}, nil, 1, kv{"norm_eps": 1e-6, "sliding_window_pattern": 0, "rope_local_theta": 10000.0}},
 		{"pattern as a list", kv{"attention.sliding_window_pattern": array{true, true, false, true}}, nil, 4,
 			kv{"sliding_window_pattern": 3, "sliding_window_pattern_per_layer": []bool{true, true, false, true}}},
+		{"pattern as a list of numbers", kv{"attention.sliding_window_pattern": array{uint32(1), int8(1), uint8(0), 1.0}}, nil, 4,
+			kv{"sliding_window_pattern": 3, "sliding_window_pattern_per_layer": []bool{true, true, false, true}}},
+		{"pattern with a number too large", kv{"attention.sliding_window_pattern": array{uint32(1), uint32(2)}}, nil, 2,
+			kv{"sliding_window_pattern": nil, "sliding_window_pattern_per_layer": nil}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			check(t, FromGGUF(metadata(c.kv), shapesOf(c.shapes), c.layers), c.want)
