@@ -290,6 +290,23 @@ func TestRefusedDirectories(t *testing.T) {
 	}
 }
 
+// TestLargestJSON holds from both sides how large a JSON file may be.
+func TestLargestJSON(t *testing.T) {
+	const largest = 100 << 20
+	dir := writeDir(t, map[string][]byte{"config.json": nil, "model.safetensors": shard("a")})
+	for size, want := range map[int64]string{
+		largest:     "config.json: it is no JSON: invalid character", // of zeros
+		largest + 1: "config.json: its 104857601 bytes exceed the limit of 104857600",
+	} {
+		if err := os.Truncate(filepath.Join(dir, "config.json"), size); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := hf.Open(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d bytes: error %v does not say %q", size, err, want)
+		}
+	}
+}
+
 // TestWarnings holds what is accepted and said.
 func TestWarnings(t *testing.T) {
 	index := []byte(`{"weight_map":{"a":"w.safetensors"}}`)

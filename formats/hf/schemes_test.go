@@ -128,6 +128,31 @@ func TestSchemes(t *testing.T) {
 			tensors: tensors(st(x+".weight", f8, 200, 300), st(x+".weight_scale_inv", f32, 2, 3)), raw: "do not fit blocks of 64 x 64",
 		},
 		{
+			name: "fp8 blocks of another form", config: q(`{"quant_method":"fp8","weight_block_size":[64,32]}`), label: "fp8, blocks of 64 x 32", main: x + ".weight",
+			tensors: tensors(st(x+".weight", f8, 64, 64), st(x+".weight_scale_inv", f32, 1, 1)), raw: "scales of shape [1 1] do not fit blocks of 64 x 32 in shape [64 64]",
+		},
+		{
+			name: "fp8 blocks of a vector", config: q(`{"quant_method":"fp8","weight_block_size":[2,2]}`), label: "fp8, blocks of 2 x 2", main: x + ".weight",
+			tensors: tensors(st(x+".weight", f8, 4), st(x+".weight_scale_inv", f32, 2)), raw: "do not fit blocks of 2 x 2 in shape [4]",
+		},
+		{
+			name: "fp8 with several scales for a vector", config: q(`{"quant_method":"fp8"}`), label: "fp8", main: x + ".weight",
+			tensors: tensors(st(x+".weight", f8, 4), st(x+".weight_scale_inv", f32, 2)), raw: "scales of shape [2] do not fit shape [4]",
+		},
+		{
+			name: "fp8 per row of one", config: q(`{"quant_method":"fp8"}`), label: "fp8", main: x + ".weight",
+			tensors: tensors(st(x+".weight", f8, 2, 1), st(x+".weight_scale_inv", f32, 2, 1)),
+			want:    &quant{"fp8", 8, 0, [2]int{1, 1}, []int64{2, 1}, "", "layers.0.attention.q.scale_inv", ""},
+		},
+		{
+			name: "fp8 without rows", config: q(`{"quant_method":"fp8"}`), label: "fp8", main: x + ".weight",
+			tensors: tensors(st(x+".weight", f8, 0, 3), st(x+".weight_scale_inv", f32, 0, 2)), raw: "names no block size",
+		},
+		{
+			name: "fp8 without columns", config: q(`{"quant_method":"fp8"}`), label: "fp8", main: x + ".weight",
+			tensors: tensors(st(x+".weight", f8, 2, 0), st(x+".weight_scale_inv", f32, 2, 2)), raw: "names no block size",
+		},
+		{
 			name: "fp8 blocks without a size", config: q(`{"quant_method":"fp8"}`), label: "fp8", main: x + ".weight",
 			tensors: tensors(st(x+".weight", f8, 200, 300), st(x+".weight_scale_inv", f32, 2, 3)), raw: "names no block size",
 		},
