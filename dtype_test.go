@@ -54,6 +54,32 @@ func TestDTypeRows(t *testing.T) {
 	}
 }
 
+// TestDTypeFacts holds the facts that few types have to lists of their own.
+func TestDTypeFacts(t *testing.T) {
+	mantissa := map[DType]int{F16: 10, BF16: 7, F32: 23, F64: 52}
+	rowGroup := map[DType]int64{Q4_0_4_4: 4, Q4_0_4_8: 4, Q4_0_8_8: 8}
+	safetensors := " BOOL U8 I8 U16 I16 U32 I32 U64 I64 F4 F6_E2M3 F6_E3M2 F8_E5M2 F8_E4M3 F8_E8M0 F8_E4M3FNUZ F8_E5M2FNUZ F16 BF16 F32 F64 C64 "
+	names := map[string]bool{}
+	for d := range DTypes() {
+		if got := d.Mantissa(); got != mantissa[d] {
+			t.Errorf("%v has a mantissa of %d bits, want %d", d, got, mantissa[d])
+		}
+		if got := d.RowGroup(); got != max(rowGroup[d], 1) {
+			t.Errorf("%v interleaves %d rows, want %d", d, got, max(rowGroup[d], 1))
+		}
+		if got := d.Safetensors(); got != strings.Contains(safetensors, " "+d.String()+" ") {
+			t.Errorf("%v is a type of safetensors: %v", d, got)
+		}
+		if names[d.String()] || d == Unknown {
+			t.Errorf("%v twice, or no type", d)
+		}
+		names[d.String()] = true
+	}
+	if len(names) != int(numDTypes)-1 {
+		t.Errorf("%d types, want %d", len(names), numDTypes-1)
+	}
+}
+
 func TestDTypeSize(t *testing.T) {
 	shapes := [][]int64{
 		{}, {0}, {1}, {2}, {3}, {31}, {32}, {64}, {96}, {128}, {256}, {512}, {257},
@@ -95,7 +121,7 @@ func bigSize(d DType, shape []int64) (int64, bool) {
 	}
 	bits := new(big.Int).Mul(n, big.NewInt(d.Bits()))
 	bits.Quo(bits, big.NewInt(elems))
-	meta := new(big.Int).Mul(n, big.NewInt(d.RowMeta()))
+	meta := new(big.Int).Mul(n, big.NewInt(dtypes[d].rowMeta))
 	meta.Quo(meta, big.NewInt(cols))
 	if bits.BitLen() > 64 || bits.Bit(0)|bits.Bit(1)|bits.Bit(2) != 0 {
 		return 0, false

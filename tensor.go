@@ -27,6 +27,13 @@ func (t *Tensor) Cols() int64 {
 	return t.Shape[len(t.Shape)-1]
 }
 
+// WholeRowGroups reports whether the rows of each of the tensor's matrices divide
+// into the groups that its type interleaves: see [DType.RowGroup].
+func (t *Tensor) WholeRowGroups() bool {
+	n := t.DType.RowGroup()
+	return n == 1 || len(t.Shape) >= 2 && t.Shape[len(t.Shape)-2]%n == 0
+}
+
 // Weight returns the name under which the tensor's numbers are shown: its own, or
 // that of the module whose codes it holds.
 func (t *Tensor) Weight() string {

@@ -118,7 +118,7 @@ func interleavedCodec(t *tensorfs.Tensor, rows int64, repack func(dst, src []byt
 	}
 	plain, ok := kernel.Lookup("Q4_0")
 	stored, fits := t.DType.Size([]int64{rows, t.Cols()})
-	if !ok || !fits || !wholeGroups(t, rows) {
+	if !ok || !fits || !t.WholeRowGroups() {
 		return codec{}, fmt.Errorf("%s with rows that are no multiple of %d cannot be put in order; see raw/", t.DType, rows)
 	}
 	return codec{
@@ -136,12 +136,6 @@ func interleavedCodec(t *tensorfs.Tensor, rows int64, repack func(dst, src []byt
 			}
 		},
 	}, nil
-}
-
-// wholeGroups reports whether the rows of each of t's matrices divide into
-// groups of n.
-func wholeGroups(t *tensorfs.Tensor, n int64) bool {
-	return len(t.Shape) >= 2 && t.Shape[len(t.Shape)-2]%n == 0
 }
 
 // i2sCodec decodes BitNet's I2_S: codes, then 32 bytes of which the first four

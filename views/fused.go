@@ -36,11 +36,9 @@ func joinPacked(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string) {
 	if first.DType.Whole() {
 		return tensorfs.Tensor{}, fmt.Sprintf("%s keeps its scale outside of the rows, so matrices of it cannot be joined; see fused-f16/", first.DType)
 	}
-	if n := rowsTogether[first.DType]; n > 0 {
-		for i := range parts {
-			if p := &parts[i]; !wholeGroups(p, n) {
-				return tensorfs.Tensor{}, fmt.Sprintf("%s mixes the bytes of %d rows, and the rows of %s are no multiple of %d; see fused-f16/", p.DType, n, p.Name, n)
-			}
+	for i := range parts {
+		if p, n := &parts[i], first.DType.RowGroup(); !p.WholeRowGroups() {
+			return tensorfs.Tensor{}, fmt.Sprintf("%s mixes the bytes of %d rows, and the rows of %s are no multiple of %d; see fused-f16/", p.DType, n, p.Name, n)
 		}
 	}
 	f, reason := join(parts, g)
@@ -49,9 +47,6 @@ func joinPacked(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string) {
 	}
 	return f, reason
 }
-
-// rowsTogether is how many rows stand interleaved in a stored type.
-var rowsTogether = map[tensorfs.DType]int64{tensorfs.Q4_0_4_4: 4, tensorfs.Q4_0_4_8: 4, tensorfs.Q4_0_8_8: 8}
 
 func typeName(t *tensorfs.Tensor) string {
 	if q := t.Quant; q != nil {

@@ -228,16 +228,15 @@ func verifyDigest(s tensorfs.Source, want string, buf []byte, add func(int64)) [
 
 // verifyTensor reads a tensor's numbers, or its stored bytes where it has none.
 func verifyTensor(raw *tensorfs.Tensor, half tensorfs.Data, buf []byte, add func(int64)) []finding {
-	wide, isFloat := nonFinite[raw.DType]
 	switch {
-	case isFloat && raw.Quant == nil && !raw.BigEndian: // half would also turn large finite numbers into infinity
-		nan, inf, err := wide.count(raw.Data, buf, add)
+	case raw.DType.Mantissa() > 0 && raw.Quant == nil && !raw.BigEndian: // half would also turn large finite numbers into infinity
+		nan, inf, err := countNonFinite(raw.DType, raw.Data, buf, add)
 		return numbers(raw, nan, inf, err)
 	case half != nil:
-		nan, inf, err := nonFinite[tensorfs.F16].count(half, buf, add)
+		nan, inf, err := countNonFinite(tensorfs.F16, half, buf, add)
 		return numbers(raw, nan, inf, err)
 	}
-	_, _, err := floatBits{width: 1}.count(raw.Data, buf, add)
+	_, _, err := countNonFinite(tensorfs.Unknown, raw.Data, buf, add)
 	return numbers(raw, 0, 0, err)
 }
 
@@ -258,30 +257,19 @@ func numbers(t *tensorfs.Tensor, nan, inf int64, err error) []finding {
 	return []finding{{Tensor: t.Name, Problem: strings.Join(what, ", ")}}
 }
 
-// floatBits says how to see that a float of a width is not finite.
-type floatBits struct {
-	width    int
-	exponent uint64 // all ones: NaN or infinity
-	mantissa uint64
-}
-
-var nonFinite = map[tensorfs.DType]floatBits{
-	tensorfs.F16:  {2, 0x7c00, 0x3ff},
-	tensorfs.BF16: {2, 0x7f80, 0x7f},
-	tensorfs.F32:  {4, 0x7f800000, 0x7fffff},
-	tensorfs.F64:  {8, 0x7ff << 52, 1<<52 - 1},
-}
-
-// count reads all of d and counts what is not finite.
-func (f floatBits) count(d tensorfs.Data, buf []byte, add func(int64)) (nan, inf int64, err error) {
+// countNonFinite reads all of d and counts the IEEE floats of a type that are not
+// finite. Numbers of other types are only read.
+func countNonFinite(t tensorfs.DType, d tensorfs.Data, buf []byte, add func(int64)) (nan, inf int64, err error) {
+	mantissa := uint64(1)<<t.Mantissa() - 1
+	exponent := uint64(1)<<max(t.Bits()-1, 0) - 1 - mantissa // all ones: NaN or infinity
 	for off := int64(0); off < d.Size(); {
 		n := min(int64(len(buf)), d.Size()-off)
 		if err := tensorfs.ReadFull(d, buf[:n], off); err != nil {
 			return nan, inf, errors.Join(err)
 		}
-		for b := buf[:n]; len(b) >= f.width && f.exponent != 0; b = b[f.width:] {
+		for b, width := buf[:n], int(t.Bits()/8); mantissa > 0 && len(b) >= width; b = b[width:] {
 			var v uint64
-			switch f.width {
+			switch width {
 			case 2:
 				v = uint64(binary.LittleEndian.Uint16(b))
 			case 4:
@@ -289,8 +277,8 @@ func (f floatBits) count(d tensorfs.Data, buf []byte, add func(int64)) (nan, inf
 			default:
 				v = binary.LittleEndian.Uint64(b)
 			}
-			if v&f.exponent == f.exponent {
-				if v&f.mantissa != 0 {
+			if v&exponent == exponent {
+				if v&mantissa != 0 {
 					nan++
 				} else {
 					inf++

@@ -10,7 +10,7 @@ import (
 // from firstShared to lastShared mean several types and are not in it.
 var byID = func() map[uint32]tensorfs.DType {
 	m := make(map[uint32]tensorfs.DType)
-	for t := tensorfs.F32; t <= tensorfs.IQ1_KT; t++ {
+	for t := range tensorfs.DTypes() {
 		if id := t.GGML(); id >= 0 && (id < firstShared || id > lastShared) {
 			m[uint32(id)] = t
 		}
@@ -46,13 +46,6 @@ const (
 	mixedMXFP4 = 353
 )
 
-// groupedRows holds how many rows the removed repackings of Q4_0 mix.
-var groupedRows = map[tensorfs.DType]int64{
-	tensorfs.Q4_0_4_4: 4,
-	tensorfs.Q4_0_4_8: 4,
-	tensorfs.Q4_0_8_8: 8,
-}
-
 // resolve gives a tensor its type, its size, and the reason why its numbers
 // cannot be had, if there is one.
 func (f *File) resolve(p *place, in info) error {
@@ -69,8 +62,8 @@ func (f *File) resolve(p *place, in info) error {
 	if p.size, ok = d.Size(t.Shape); !ok {
 		return f.badSize(p, in)
 	}
-	if rows, ok := groupedRows[d]; ok && (len(t.Shape) < 2 || t.Shape[len(t.Shape)-2]%rows != 0) {
-		t.Opaque = fmt.Sprintf("%s mixes %d rows, and the rows of this tensor are no multiple of %d; see raw/", d, rows, rows)
+	if !t.WholeRowGroups() {
+		t.Opaque = fmt.Sprintf("%s mixes %d rows, and the rows of this tensor are no multiple of %d; see raw/", d, d.RowGroup(), d.RowGroup())
 	}
 	if d.Kind() == tensorfs.KindOpaque {
 		t.Opaque = fmt.Sprintf("%s, a type of ik_llama.cpp, cannot be decoded here; see raw/", d)
