@@ -85,12 +85,6 @@ func globalFactor(c *codec, t *tensorfs.Tensor, g kernel.Group) error {
 	return nil
 }
 
-// scaledF8 decodes the 8-bit floats that scales are stored beside.
-var scaledF8 = map[tensorfs.DType]func(dst, src []byte, scale float32){
-	tensorfs.F8_E4M3: kernel.ScaledF8,
-	tensorfs.F8_E5M2: kernel.ScaledF8E5M2,
-}
-
 // maxScales bounds the scales of a row, because a read that crosses the end of a
 // row needs all of them at once.
 const maxScales = 1 << 22
@@ -103,10 +97,10 @@ func fp8Codec(t *tensorfs.Tensor) (codec, error) {
 	if err := checkCompanions(t); err != nil {
 		return codec{}, err
 	}
-	decode, ok := scaledF8[t.DType]
-	scaleAt, known := scaleReaders[q.Scales.DType]
-	_, width := q.Scales.DType.Block()
-	if !ok || !known || !slices.Equal(q.Shape, t.Shape) {
+	codes, _ := kernel.Lookup(t.DType.String())
+	scale, _ := kernel.Lookup(q.Scales.DType.String())
+	decode, width := codes.Scaled, int64(scale.Bytes)
+	if decode == nil || scale.Number == nil || !slices.Equal(q.Shape, t.Shape) {
 		return codec{}, fmt.Errorf("%s with %s scales is not supported; see raw/", t.DType, q.Scales.DType)
 	}
 	n, _ := tensorfs.Elements(t.Shape)
@@ -117,7 +111,7 @@ func fp8Codec(t *tensorfs.Tensor) (codec, error) {
 			return codec{}, fmt.Errorf("%d scales stand where one is due; see raw/", have)
 		}
 		c.streams = append(c.streams, allOf(q.Scales.Data))
-		c.decode = func(dst []byte, _ int64, in *inputs) { decode(dst, in[0], scaleAt(in[1], 0)) }
+		c.decode = func(dst []byte, _ int64, in *inputs) { decode(dst, in[0], scale.Number(in[1])) }
 		return c, nil
 	}
 	cols, rows := t.Cols(), int64(1)
@@ -147,7 +141,7 @@ func fp8Codec(t *tensorfs.Tensor) (codec, error) {
 		for at, src := first, in[0]; len(src) > 0; {
 			row, col := at/cols, at%cols
 			n := min(cols-col, colsPer-col%colsPer, int64(len(src)))
-			decode(dst[:2*n], src[:n], scaleAt(in[1], scalesOf(row)-base+col/colsPer))
+			decode(dst[:2*n], src[:n], scale.Number(in[1][width*(scalesOf(row)-base+col/colsPer):]))
 			src, dst, at = src[n:], dst[2*n:], at+n
 		}
 	}

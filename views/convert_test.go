@@ -36,7 +36,7 @@ func conversions(data func(b []byte) tensorfs.Data) (cs []conversion) {
 
 // decodable are the types whose blocks stand on their own.
 func decodable() (ds []tensorfs.DType) {
-	for d := tensorfs.F32; d <= tensorfs.F8_E5M2FNUZ; d++ {
+	for d := range tensorfs.DTypes() {
 		if _, ok := kernel.Lookup(d.String()); ok {
 			ds = append(ds, d)
 		}

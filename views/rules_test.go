@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/views/kernel"
 )
 
 // describe makes a model of lines NAME TYPE SHAPE [OPAQUE]; each tensor stands in
@@ -310,9 +311,10 @@ func TestPacked(t *testing.T) {
 func floatsOf(t *testing.T, x *tensorfs.Tensor) []float32 {
 	b := content(t, x.Data)
 	n, _ := tensorfs.Elements(x.Shape)
+	k, _ := kernel.Lookup(x.DType.String())
 	v := make([]float32, n)
 	for i := range v {
-		v[i] = scaleReaders[x.DType](b, int64(i))
+		v[i] = k.Number(b[i*k.Bytes:])
 	}
 	return v
 }

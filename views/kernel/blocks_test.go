@@ -219,7 +219,7 @@ func TestLengths(t *testing.T) {
 	_, f, _ := Deinterleave("Q4_0_4_4", 32)
 	refused("Q4_0_4_4", func() { f(make([]byte, 72), make([]byte, 71)) })
 	refused("one and a half groups of Q4_0_4_4", func() { f(make([]byte, 108), make([]byte, 108)) })
-	refused("ScaledF8", func() { ScaledF8(make([]byte, 3), make([]byte, 1), 1) })
+	refused("scaled F8_E4M3", func() { decoders["F8_E4M3"].Scaled(make([]byte, 3), make([]byte, 1), 1) })
 }
 
 func dispatchedDecoders() (all []Decoder) {
@@ -254,7 +254,7 @@ func TestNoAllocation(t *testing.T) {
 	rows, f, _ := Deinterleave("Q4_0_8_8", 64)
 	a, b := make([]byte, rows*36), make([]byte, rows*36)
 	check("Q4_0_8_8", func() { f(a, b) })
-	check("ScaledF8", func() { ScaledF8(a, b[:len(a)/2], 1) })
+	check("scaled F8_E4M3", func() { decoders["F8_E4M3"].Scaled(a, b[:len(a)/2], 1) })
 }
 
 // FuzzDecoders compares every implementation with plain Go, block by block, on the fuzzer's blocks.

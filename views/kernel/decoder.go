@@ -12,6 +12,12 @@ type Decoder struct {
 	Bytes  int                   // stored bytes per block
 	Fields []Field               // multi-byte fields inside a block, which a big-endian file stores swapped
 	Decode func(dst, src []byte) // len(src) = n*Bytes, len(dst) = 2*n*Elems, any n >= 0, no overlap
+
+	// Number returns the little-endian number at the start of b. It is nil for types that no scales have.
+	Number func(b []byte) float32
+	// Scaled is Decode for codes that have a scale elsewhere: code * scale in F32, rounded once. It is nil for types
+	// that no checkpoint stores so.
+	Scaled func(dst, src []byte, scale float32)
 }
 
 // Field is a run of Count little-endian numbers of Width bytes each, Offset bytes into a block.
@@ -50,6 +56,15 @@ func makeDecoders(fast *implementation) map[string]Decoder {
 		t.Decode = func(dst, src []byte) {
 			checkBlocks(t.Name, len(dst), len(src), 2*t.Elems, t.Bytes)
 			decode(dst, src)
+		}
+		if scaled := t.Scaled; scaled != nil {
+			if fast != nil && fast.scaled[t.Name] != nil {
+				scaled = fast.scaled[t.Name]
+			}
+			t.Scaled = func(dst, src []byte, scale float32) {
+				checkBlocks(t.Name, len(dst), len(src), 2*t.Elems, t.Bytes)
+				scaled(dst, src, scale)
+			}
 		}
 		table[t.Name] = t
 	}

@@ -10,7 +10,7 @@
 //	g.Decode(dst, codes, scales, biases, 1)
 //
 // [I2S] decodes the ternary tensors of BitNet files, [Deinterleave] undoes the row interleaving of ggml's removed
-// Q4_0 variants, [ScaledF8] and [ScaledF8E5M2] multiply 8-bit floats by the scale of their block.
+// Q4_0 variants. [Decoder.Scaled] multiplies 8-bit floats by the scale of their block.
 //
 // # Contract
 //

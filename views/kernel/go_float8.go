@@ -86,9 +86,6 @@ func lookUp(dst, src []byte, halves *[256]uint16) {
 	}
 }
 
-// goScaled are the plain decoders of codes with a scale.
-var goScaled = map[string]scaledFunc{"F8_E4M3": scaled(&e4m3), "F8_E5M2": scaled(&e5m2)}
-
 // scaled multiplies in F32 and rounds once. From 512 codes on a table of all products is less work.
 func scaled(values *[256]float32) scaledFunc {
 	return func(dst, src []byte, scale float32) {

@@ -1,9 +1,6 @@
 package kernel
 
-import (
-	"encoding/binary"
-	"math"
-)
+import "math"
 
 // Codes of a group are a little-endian bit stream: code i is bits [i*bits, (i+1)*bits), low bit first, so 8 codes fill
 // exactly `bits` bytes.
@@ -23,13 +20,11 @@ var goGroups = func() map[groupKey]groupFunc {
 		{"nvfp4", 4, "U8"}: nv4,
 	}
 	for _, bits := range []int{2, 3, 4, 5, 6, 8} {
-		t[groupKey{"affine", bits, "F16"}] = affine(bits, 2, wide)
-		t[groupKey{"affine", bits, "BF16"}] = affine(bits, 2, func(b []byte) float32 {
-			return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16)
-		})
-		t[groupKey{"affine", bits, "F32"}] = affine(bits, 4, func(b []byte) float32 {
-			return math.Float32frombits(binary.LittleEndian.Uint32(b))
-		})
+		for _, scale := range types {
+			if scale.Number != nil {
+				t[groupKey{"affine", bits, scale.Name}] = affine(bits, scale.Bytes, scale.Number)
+			}
+		}
 	}
 	return t
 }()

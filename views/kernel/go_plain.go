@@ -14,6 +14,12 @@ func f32(dst, src []byte) {
 // f16 copies: a NaN keeps its payload.
 func f16(dst, src []byte) { copy(dst, src) }
 
+func numberF32(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }
+
+func numberBF16(b []byte) float32 {
+	return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16)
+}
+
 // bf16 is the upper half of an F32.
 func bf16(dst, src []byte) {
 	for i := range len(src) / 2 {

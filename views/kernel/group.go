@@ -29,7 +29,7 @@ func LookupGroup(mode string, bits, group int, scale string) (Group, bool) {
 	if accelerated != nil && accelerated.groups[key] != nil && (group%32 == 0 || mode == "nvfp4") {
 		decode = accelerated.groups[key]
 	}
-	g := Group{Mode: mode, Bits: bits, Elems: group, Codes: group * bits / 8, Scale: scaleBytes[scale]}
+	g := Group{Mode: mode, Bits: bits, Elems: group, Codes: group * bits / 8, Scale: scaleBytes(scale)}
 	if mode == "affine" {
 		g.Bias = g.Scale
 	}
@@ -52,4 +52,10 @@ func (g Group) check(dst, codes, scales, biases int) {
 // fixedGroup holds the modes that have one group size only.
 var fixedGroup = map[string]int{"mxfp4": 32, "mxfp8": 32, "nvfp4": 16}
 
-var scaleBytes = map[string]int{"F16": 2, "BF16": 2, "F32": 4, "U8": 1}
+// scaleBytes returns the size of a scale: U8 stands for codes of a float of 8 bits.
+func scaleBytes(dtype string) int {
+	if dtype == "U8" {
+		return 1
+	}
+	return typeOf(dtype).Bytes
+}

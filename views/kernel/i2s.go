@@ -41,6 +41,9 @@ func I2S(layout string, cols int) (Ternary, bool) {
 	return Ternary{}, false
 }
 
+// I2SLayouts are the layouts that I2S knows.
+var I2SLayouts = []string{"128", "64", "rows4", "trinity"}
+
 // quarters decodes blocks of n bytes whose bits 7-6 are the first n elements, bits 5-4 the next n and so on.
 func quarters(n int, levels [4]float32) Ternary {
 	pick := pickHalves

@@ -20,7 +20,7 @@ type groupKey struct {
 // groupFunc decodes groups of the given number of elements; see Group.Decode.
 type groupFunc = func(dst, codes, scales, biases []byte, factor float32, group int)
 
-// scaledFunc decodes 8-bit floats times a scale, any number of them; see ScaledF8.
+// scaledFunc decodes 8-bit floats times a scale, any number of them; see Decoder.Scaled.
 type scaledFunc = func(dst, src []byte, scale float32)
 
 // pickFunc decodes whole blocks of n bytes of 2-bit codes: bits 7-6 of the bytes choose the first n halves of a block
@@ -32,9 +32,12 @@ var accelerated = native()
 
 // plain is the specification as an implementation, for tests that compare the others with it.
 func plain() *implementation {
-	p := &implementation{name: "go", types: map[string]func(dst, src []byte){}, groups: goGroups, scaled: goScaled, picks: pickHalves}
+	p := &implementation{name: "go", types: map[string]func(dst, src []byte){}, groups: goGroups, scaled: map[string]scaledFunc{}, picks: pickHalves}
 	for _, t := range types {
 		p.types[t.Name] = t.Decode
+		if t.Scaled != nil {
+			p.scaled[t.Name] = t.Scaled
+		}
 	}
 	return p
 }

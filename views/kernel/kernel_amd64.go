@@ -123,7 +123,7 @@ func avx2Blocks(t Decoder, k blockKernel) func(dst, src []byte) {
 
 // avx2Groups is avx2Blocks for groups. An infinite factor would make NaN of zeros, so it is left to plain Go.
 func avx2Groups(key groupKey, k groupKernel) groupFunc {
-	plain, size := goGroups[key], scaleBytes[key.scale]
+	plain, size := goGroups[key], scaleBytes(key.scale)
 	return func(dst, codes, scales, biases []byte, factor float32, group int) {
 		chunks := group / 32
 		in, out, scale, bias := group*key.bits/8, 2*group, size, size
@@ -161,7 +161,7 @@ func avx2Groups(key groupKey, k groupKernel) groupFunc {
 // avx2Scaled decodes runs of 32 with k, which wants the scale times factor. A scale that can make NaN of a number, or
 // that factor makes infinite, is left to plain Go.
 func avx2Scaled(name string, factor float32, k func(dst, src *byte, blocks int, scale float32) int) scaledFunc {
-	plain := goScaled[name]
+	plain := typeOf(name).Scaled
 	return func(dst, src []byte, scale float32) {
 		times := scale * factor
 		if n := len(src) / 32; n > 0 && times != 0 && times-times == 0 {

@@ -5,21 +5,20 @@ package kernel
 // native returns NEON, which every arm64 processor has.
 func native() *implementation {
 	neon := &implementation{name: "neon", types: map[string]func(dst, src []byte){
-		"F32":  neonF32,
-		"BF16": neonBF16,
-		"Q4_0": neonQ4_0,
-		"Q8_0": neonQ8_0,
-		"Q4_K": neonQ4_K,
-		"Q5_K": neonQ5_K,
-		"Q6_K": neonQ6_K,
-
-		"IQ4_NL": neonIQ4_NL,
-		"MXFP4":  neonMXFP4,
+		"F32":   neonF32,
+		"BF16":  neonBF16,
+		"MXFP4": neonMXFP4,
 	}, groups: map[groupKey]groupFunc{
 		{"mxfp4", 4, "U8"}: neonMX4,
 	}, scaled: map[string]scaledFunc{
 		"F8_E4M3": neonE4M3,
 	}, picks: neonPicks}
+	for name, k := range map[string]blocksNEON{
+		"Q4_0": q4_0NEON, "Q8_0": q8_0NEON, "Q4_K": q4_KNEON, "Q5_K": q5_KNEON, "Q6_K": q6_KNEON,
+		"IQ4_NL": func(dst, src *byte, n int) int { return iq4_NLNEON(dst, src, n, &neonIQ4Levels) },
+	} {
+		neon.types[name] = neonBlocks(typeOf(name), k)
+	}
 	for _, bits := range []int{2, 3, 4, 5, 6, 8} {
 		for kind, scale := range []string{"F16", "BF16", "F32"} {
 			neon.groups[groupKey{"affine", bits, scale}] = neonAffine(bits, kind, scale)
@@ -70,38 +69,21 @@ func q5_KNEON(dst, src *byte, n int) (done int)
 //go:noescape
 func q6_KNEON(dst, src *byte, n int) (done int)
 
-func neonQ4_0(dst, src []byte) {
-	for len(src) > 0 {
-		done := q4_0NEON(&dst[0], &src[0], len(src)/18)
-		dst, src = goBlock(q4_0, dst[64*done:], src[18*done:], 64, 18)
-	}
-}
+// blocksNEON is such a function.
+type blocksNEON = func(dst, src *byte, n int) (done int)
 
-func neonQ8_0(dst, src []byte) {
-	for len(src) > 0 {
-		done := q8_0NEON(&dst[0], &src[0], len(src)/34)
-		dst, src = goBlock(q8_0, dst[64*done:], src[34*done:], 64, 34)
-	}
-}
-
-func neonQ4_K(dst, src []byte) {
-	for len(src) > 0 {
-		done := q4_KNEON(&dst[0], &src[0], len(src)/144)
-		dst, src = goBlock(q4_K, dst[512*done:], src[144*done:], 512, 144)
-	}
-}
-
-func neonQ5_K(dst, src []byte) {
-	for len(src) > 0 {
-		done := q5_KNEON(&dst[0], &src[0], len(src)/176)
-		dst, src = goBlock(q5_K, dst[512*done:], src[176*done:], 512, 176)
-	}
-}
-
-func neonQ6_K(dst, src []byte) {
-	for len(src) > 0 {
-		done := q6_KNEON(&dst[0], &src[0], len(src)/210)
-		dst, src = goBlock(q6_K, dst[512*done:], src[210*done:], 512, 210)
+// neonBlocks decodes a type with k, and with plain Go the blocks that it stops at.
+func neonBlocks(t Decoder, k blocksNEON) func(dst, src []byte) {
+	out, in := 2*t.Elems, t.Bytes
+	return func(dst, src []byte) {
+		for len(src) > 0 {
+			done := k(&dst[0], &src[0], len(src)/in)
+			dst, src = dst[done*out:], src[done*in:]
+			if len(src) > 0 {
+				t.Decode(dst[:out], src[:in])
+				dst, src = dst[out:], src[in:]
+			}
+		}
 	}
 }
 
@@ -132,24 +114,8 @@ func int8Levels(levels *[16]float32) (t [16]int8) {
 	return t
 }
 
-func neonIQ4_NL(dst, src []byte) {
-	for len(src) > 0 {
-		done := iq4_NLNEON(&dst[0], &src[0], len(src)/18, &neonIQ4Levels)
-		dst, src = goBlock(iq4_NL, dst[64*done:], src[18*done:], 64, 18)
-	}
-}
-
 func neonMXFP4(dst, src []byte) {
 	if len(src) > 0 {
 		mxfp4NEON(&dst[0], &src[0], len(src)/17, &neonFP4Levels, &neonE8M0Half)
 	}
-}
-
-// goBlock decodes the block that assembly stopped at, if there is one, and returns what is behind it.
-func goBlock(decode func(dst, src []byte), dst, src []byte, out, in int) ([]byte, []byte) {
-	if len(src) == 0 {
-		return dst, src
-	}
-	decode(dst[:out], src[:in])
-	return dst[out:], src[in:]
 }

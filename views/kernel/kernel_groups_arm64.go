@@ -33,7 +33,7 @@ func makeAffineUnpack(bits int) *affineUnpack {
 }
 
 func neonAffine(bits, kind int, scale string) groupFunc {
-	unpack, size := makeAffineUnpack(bits), scaleBytes[scale]
+	unpack, size := makeAffineUnpack(bits), scaleBytes(scale)
 	plain := goGroups[groupKey{"affine", bits, scale}]
 	return func(dst, codes, scales, biases []byte, factor float32, group int) {
 		bytes := group * bits / 8
@@ -93,12 +93,14 @@ func neonMX4(dst, codes, scales, _ []byte, _ float32, _ int) {
 //go:noescape
 func e4m3NEON(dst, src *byte, n int, scale float32)
 
+var plainE4M3 = typeOf("F8_E4M3").Scaled
+
 func neonE4M3(dst, src []byte, scale float32) {
 	if n := len(src) &^ 15; n > 0 && math.Abs(float64(scale)) < 0x1p119 { // false for NaN, too
 		e4m3NEON(&dst[0], &src[0], n, 256*scale)
 		dst, src = dst[2*n:], src[n:]
 	}
-	goScaled["F8_E4M3"](dst, src, scale)
+	plainE4M3(dst, src, scale)
 }
 
 // picksNEON is a pickFunc for n a multiple of 16, with the four halves in one number.
