@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/views/kernel"
 )
 
 // View is one way to see a model's tensors.
@@ -31,8 +32,11 @@ type Absent struct {
 // Options choose between readings of a model that its bytes leave open. The zero
 // value is the default.
 type Options struct {
-	I2S string // layout of I2_S codes: "" or "128", "64", "rows4", "trinity"
+	I2S string // layout of I2_S codes: one of I2SLayouts, "" for what the size says
 }
+
+// I2SLayouts are the layouts of I2_S codes, which kernel.I2S draws.
+var I2SLayouts = kernel.I2SLayouts
 
 // All is the table of views, in the order of index.json.
 var All = []View{

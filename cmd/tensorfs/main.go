@@ -128,19 +128,23 @@ func wrapUsage(c *cobra.Command) {
 	}
 }
 
+// i2sLayouts are the layouts of I2_S codes in words.
+var i2sLayouts = func() string {
+	last := len(views.I2SLayouts) - 1
+	return strings.Join(views.I2SLayouts[:last], ", ") + " or " + views.I2SLayouts[last]
+}()
+
 // modelFlags are the flags of every command that opens a model.
 type modelFlags struct{ views views.Options }
 
 func (f *modelFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.views.I2S, "i2s", "", "layout of BitNet I2_S codes: 128, 64, rows4 or trinity (default: by size)")
+	c.Flags().StringVar(&f.views.I2S, "i2s", "", "layout of BitNet I2_S codes: "+i2sLayouts+" (default: by size)")
 }
 
 // open opens the model and lays out its tree. The caller closes the model.
 func (f *modelFlags) open(path string) (*tree.Tree, error) {
-	switch f.views.I2S {
-	case "", "128", "64", "rows4", "trinity":
-	default:
-		return nil, usageError{fmt.Errorf("--i2s %q: want 128, 64, rows4 or trinity", f.views.I2S)}
+	if f.views.I2S != "" && !slices.Contains(views.I2SLayouts, f.views.I2S) {
+		return nil, usageError{fmt.Errorf("--i2s %q: want %s", f.views.I2S, i2sLayouts)}
 	}
 	m, err := formats.Open(path)
 	if err != nil {
