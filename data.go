@@ -11,7 +11,7 @@ import (
 // *io.SectionReader are Data.
 //
 // What a Data can do beyond reading is found by type assertion: [Extenter],
-// [Viewer], [Slicer].
+// [Viewer], [Slicer], [ContextReaderAt].
 //
 // Data is made of Data by [Section], [Concat] and [Interleave]; [Bytes] and
 // [Text] are Data that no file has.

@@ -3,9 +3,7 @@ package formats
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
+	"path"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -13,117 +11,146 @@ import (
 	"github.com/tensorfs/tensorfs/formats/hf"
 	"github.com/tensorfs/tensorfs/formats/ollama"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
-	"golang.org/x/sys/unix"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// format is a row of the table below.
-type format struct {
-	name   string
-	suffix string // of files that are taken for the format when their content is not recognised, so that its parser says what is wrong
-	match  func(path string, head []byte, size int64) bool
-	open   func(path string) (*tensorfs.Model, error)
+// Options say how a model is opened.
+type Options struct {
+	// KeepInside refuses a model whose files are symbolic links that leave its
+	// directory: the repository's folder in the Hugging Face cache, the store of
+	// Ollama. Otherwise links are followed wherever they lead and the process may
+	// go. The path itself is followed always.
+	//
+	// It is for a process that may read more than those to whom it shows the
+	// model: whoever writes the model's directory could show them any file.
+	KeepInside bool
 }
 
-// files are the formats of a single file, tried in order: content first.
-var files = []format{
-	{"GGUF", ".gguf", func(_ string, head []byte, _ int64) bool { return gguf.Match(head) }, gguf.Open},
-	{"Ollama manifest", "", func(path string, head []byte, _ int64) bool { return ollama.Match(path, head) }, ollama.Open},
-	{"safetensors", ".safetensors", func(_ string, head []byte, size int64) bool { return safetensors.Match(head, size) }, hf.OpenFile},
-}
-
-// schemes are the names of models that stand in a store.
-var schemes = []struct {
-	prefix string
-	open   func(name string) (*tensorfs.Model, error)
-}{
-	{"ollama:", ollama.OpenName},
-	{"hf:", hf.OpenName},
-}
-
-// headSize is how much of a file the table looks at.
-const headSize = 64
+// ErrLink marks a link that KeepInside refuses.
+var ErrLink = source.ErrLink
 
 // Open opens the model at path: a file of any of the formats, a model directory,
 // or the name of a model in a local store ("ollama:NAME[:TAG]", "hf:ORG/NAME").
 // What a file is follows from its content; its name decides only where the
 // content says nothing. Nothing is downloaded.
-func Open(path string) (*tensorfs.Model, error) {
+func Open(path string) (*tensorfs.Model, error) { return Options{}.Open(path) }
+
+// Open opens the model at path as the options say.
+func (o Options) Open(path string) (*tensorfs.Model, error) {
+	links := source.Anywhere
+	if o.KeepInside {
+		links = source.Inside
+	}
 	for _, s := range schemes {
 		if name, ok := strings.CutPrefix(path, s.prefix); ok {
-			return s.open(name)
+			return s.open(name, links)
 		}
 	}
 	if path == "" {
 		return nil, errors.New("the model's path is empty; name a file, a directory, ollama:NAME or hf:ORG/NAME")
 	}
-	abs, err := filepath.Abs(path)
+	src, name, err := source.Named(path, links)
+	if err != nil {
+		return nil, refuse(path, err)
+	}
+	defer src.Close()
+	if name == "." {
+		return openDir(src)
+	}
+	if dir, name, ok := ollama.Locate(path); ok {
+		store, err := ollama.OpenStore(dir, links)
+		if err != nil {
+			return nil, err
+		}
+		defer store.Close()
+		store.Follow(name)
+		return openFile(store, name)
+	}
+	return openFile(src, name)
+}
+
+// OpenFS opens the model of that name in src: a file, or "." for the directory
+// itself, which may be a model's or a store of Ollama with the manifest's name.
+func OpenFS(src source.FS, name string) (*tensorfs.Model, error) {
+	if name == "." {
+		return openDir(src)
+	}
+	return openFile(src, name)
+}
+
+// schemes are the names of models in a store.
+var schemes = []struct {
+	prefix string
+	open   func(name string, links source.Links) (*tensorfs.Model, error)
+}{
+	{"ollama:", ollama.OpenName},
+	{"hf:", hf.OpenName},
+}
+
+// format is a row of the table below.
+type format struct {
+	name   string
+	suffix string // of files that are taken for the format when their content is not recognised, so that its parser says what is wrong
+	match  func(name string, head []byte, size int64) bool
+	open   func(src source.FS, name string) (*tensorfs.Model, error)
+}
+
+// files are the formats of a single file, tried in order: content first.
+var files = []format{
+	{"GGUF", ".gguf", func(_ string, head []byte, _ int64) bool { return gguf.Match(head) }, gguf.OpenFS},
+	{"Ollama manifest", "", func(name string, head []byte, _ int64) bool { return ollama.Match(name, head) }, ollama.OpenFS},
+	{"safetensors", ".safetensors", func(_ string, head []byte, size int64) bool { return safetensors.Match(head, size) }, hf.OpenFileFS},
+}
+
+// headSize is how much of a file the table looks at.
+const headSize = 64
+
+// openFile opens the model of a regular file. The parser gets the file that was
+// looked at.
+func openFile(src source.FS, name string) (*tensorfs.Model, error) {
+	f, err := src.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	st, err := os.Stat(abs)
-	switch {
-	case err != nil:
-		return nil, refuse(path, abs, err)
-	case st.IsDir():
-		return openDir(abs)
-	case !st.Mode().IsRegular():
-		return nil, tensorfs.NotRegular(abs, st.Mode())
+	opened := source.With(src, name, f)
+	defer opened.Close()
+	size := f.Size()
+	head := make([]byte, min(headSize, size))
+	if err := tensorfs.ReadFull(f, head, 0); err != nil {
+		return nil, err
 	}
-	return openFile(abs, st.Size())
-}
-
-// openFile opens a model of a regular file.
-func openFile(path string, size int64) (*tensorfs.Model, error) {
-	head, err := readHead(path)
-	if err != nil {
-		return nil, refuse(path, path, err)
-	}
-	for _, f := range files {
-		if f.match(path, head, size) {
-			return f.open(path)
+	for _, x := range files {
+		if x.match(name, head, size) {
+			return x.open(opened, name)
 		}
 	}
+	at := src.Location(name)
 	if problem, advice := hf.StandIn(head); problem != "" {
-		return nil, unknown(path, problem, advice)
+		return nil, unknown(at, problem, advice)
 	}
-	for _, f := range files {
-		if f.suffix != "" && strings.HasSuffix(path, f.suffix) {
-			return f.open(path)
+	for _, x := range files {
+		if x.suffix != "" && strings.HasSuffix(name, x.suffix) {
+			return x.open(opened, name)
 		}
 	}
-	if dir := filepath.Dir(path); filepath.Ext(path) == ".json" && hf.Match(dir) {
-		return nil, unknown(path, "it is a part of a model, not the model", "name its directory "+tensorfs.Printable(dir))
+	if dir := path.Dir(name); path.Ext(name) == ".json" && hf.Match(src, dir) {
+		return nil, unknown(at, "it is a part of a model, not the model", "name its directory "+tensorfs.Printable(src.Location(dir)))
 	}
 	const looked = `looked for GGUF (starts with "GGUF"), safetensors (header length and JSON) and an Ollama manifest; found `
 	if len(head) == 0 {
-		return nil, unknown(path, looked+"an empty file", usual)
+		return nil, unknown(at, looked+"an empty file", usual)
 	}
-	return nil, unknown(path, fmt.Sprintf("%s%d bytes starting with %q", looked, size, head[:min(len(head), 16)]), usual)
-}
-
-// readHead reads the first bytes of a file without ever blocking on it.
-func readHead(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	head := make([]byte, headSize)
-	n, err := io.ReadFull(f, head)
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		err = nil
-	}
-	return head[:n], err
+	return nil, unknown(at, fmt.Sprintf("%s%d bytes starting with %q", looked, size, head[:min(len(head), 16)]), usual)
 }
 
 // openDir opens a model directory, or says what a directory without one holds.
-func openDir(path string) (*tensorfs.Model, error) {
-	if hf.Match(path) {
-		return hf.Open(path)
+func openDir(src source.FS) (*tensorfs.Model, error) {
+	if hf.Match(src, ".") {
+		return hf.OpenFS(src, ".")
 	}
-	entries, err := os.ReadDir(path)
+	entries, err := src.ReadDir(".")
 	if err != nil {
-		return nil, refuse(path, path, err)
+		return nil, err
 	}
-	return nil, noModel(path, entries)
+	return nil, noModel(src, entries)
 }

@@ -1,13 +1,13 @@
 package formats
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // usual is the advice where nothing better is known.
@@ -18,33 +18,34 @@ func unknown(path, problem, advice string) error {
 	return &tensorfs.FormatError{File: path, Offset: -1, Problem: problem, Advice: advice, Kind: tensorfs.ErrUnsupported}
 }
 
-// refuse returns an error about a path that cannot be opened. given is what the
-// user wrote.
-func refuse(given, path string, err error) error {
-	e := tensorfs.PathError(path, err)
-	if e.Kind != fs.ErrNotExist {
-		return e
+// refuse adds to the error of a path that cannot be opened what else the user
+// may have meant. given is what he wrote.
+func refuse(given string, err error) error {
+	e, ok := errors.AsType[*tensorfs.FormatError](err)
+	if !ok || e.Kind != fs.ErrNotExist {
+		return err
 	}
-	e.Advice += " (models in a store are called ollama:NAME or hf:ORG/NAME)"
-	if strings.Contains(given, "://") {
+	switch {
+	case strings.Contains(given, "://"):
 		e.File, e.Problem, e.Advice = given, "it is an address, and nothing is downloaded", `fetch the model with "hf download" or "ollama pull", then name it hf:ORG/NAME or ollama:NAME`
-	} else if target, err := os.Readlink(path); err == nil {
-		e.Problem, e.Advice = fmt.Sprintf("it is a symbolic link to %s, which does not exist", tensorfs.Quote(target)), "fetch the file that it leads to"
+	case e.Advice == "check the path":
+		e.Advice += " (models in a store are called ollama:NAME or hf:ORG/NAME)"
 	}
 	return e
 }
 
 // noModel returns an error about a directory that holds no model itself.
-func noModel(path string, entries []fs.DirEntry) error {
+func noModel(src source.FS, entries []fs.DirEntry) error {
+	path := src.Location(".")
 	var ggufs, cached []string
 	store := 0
 	for _, e := range entries {
 		name := e.Name()
 		switch {
 		case strings.HasSuffix(name, ".gguf"):
-			ggufs = append(ggufs, tensorfs.Printable(filepath.Join(path, name)))
+			ggufs = append(ggufs, tensorfs.Printable(src.Location(name)))
 		case strings.HasPrefix(name, "models--"):
-			cached = append(cached, tensorfs.Printable(filepath.Join(path, name)))
+			cached = append(cached, tensorfs.Printable(src.Location(name)))
 		case name == "manifests" || name == "blobs":
 			store++
 		}

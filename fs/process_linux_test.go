@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tensorfs/tensorfs/internal/mmap"
+	"github.com/tensorfs/tensorfs/internal/source"
 	"golang.org/x/sys/unix"
 )
 
@@ -97,13 +97,13 @@ func serveMain(args []string) error {
 		}
 		root = Entries{{Name: "bug", Data: panicking{}}, file("fine", "fine"), {Name: "lost", Data: lost}}
 	case "model":
-		m, err := mmap.Open(model, "model")
+		m, err := source.Map(model, "model")
 		if err != nil {
 			return err
 		}
-		var o *mmap.File
+		var o *source.Mapped
 		if other != "" {
-			if o, err = mmap.Open(other, "other"); err != nil {
+			if o, err = source.Map(other, "other"); err != nil {
 				return err
 			}
 		}

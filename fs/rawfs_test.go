@@ -15,7 +15,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/mmap"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // newTest makes a file system that is not mounted.
@@ -235,7 +235,7 @@ func TestRead(t *testing.T) {
 	if err := writeModel(path, size); err != nil {
 		t.Fatal(err)
 	}
-	m, err := mmap.Open(path, "model")
+	m, err := source.Map(path, "model")
 	if err != nil {
 		t.Fatal(err)
 	}

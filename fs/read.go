@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"context"
+	"errors"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -47,9 +49,10 @@ func (f *rawFS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 // Flush has nothing to write; after one ENOSYS the kernel asks no more.
 func (f *rawFS) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
 
-// Read answers a read. Interrupts are ignored: Go programs cause them all the
-// time and the answer is on its way.
-func (f *rawFS) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+// Read answers a read. Interrupts are ignored, because Go programs cause them all
+// the time and the answer is on its way, unless the Data says that it may have to
+// wait: see tensorfs.ContextReaderAt.
+func (f *rawFS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	e, ok := f.node(in.NodeId)
 	switch {
 	case !ok:
@@ -57,7 +60,10 @@ func (f *rawFS) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadR
 	case e.Data == nil:
 		return nil, fuse.EISDIR
 	}
-	res, err := read(e.Data, int64(in.Offset), buf)
+	res, err := read(request(cancel), e.Data, int64(in.Offset), buf)
+	if errors.Is(err, context.Canceled) {
+		return nil, fuse.EINTR
+	}
 	if err != nil {
 		return nil, f.failed(in.NodeId, int64(in.Offset), err)
 	}
@@ -65,7 +71,7 @@ func (f *rawFS) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadR
 }
 
 // read makes the reply for up to len(buf) bytes at off.
-func read(d tensorfs.Data, off int64, buf []byte) (fuse.ReadResult, error) {
+func read(ctx context.Context, d tensorfs.Data, off int64, buf []byte) (fuse.ReadResult, error) {
 	size := d.Size()
 	if off < 0 || off >= size {
 		return fuse.ReadResultData(nil), nil
@@ -80,7 +86,7 @@ func read(d tensorfs.Data, off int64, buf []byte) (fuse.ReadResult, error) {
 			return r, nil
 		}
 	}
-	if err := tensorfs.ReadFull(d, buf, off); err != nil {
+	if err := tensorfs.ReadFullContext(ctx, d, buf, off); err != nil {
 		return nil, err
 	}
 	return fuse.ReadResultData(buf), nil

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/mmap"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // The trees of the tests are functions of a model file whose bytes anybody can
@@ -55,7 +55,7 @@ func writeModel(path string, size int64) error {
 }
 
 // doubled is Data that has to be converted: every byte of src becomes two.
-type doubled struct{ src *mmap.Section }
+type doubled struct{ src *source.MappedSection }
 
 func (d doubled) Size() int64 { return 2 * d.src.Size() }
 
@@ -133,14 +133,19 @@ func want(p []byte, path string, size, off int64) error {
 
 const readme = "This is a tree for tests.\n"
 
+// section is a part of a mapped file, as what it is.
+func section(m *source.Mapped, off, n int64) *source.MappedSection {
+	return m.Section(off, n).(*source.MappedSection)
+}
+
 // testTree is the tree over a model file and an optional second one ("other").
-func testTree(model *mmap.File, other *mmap.File) Dir {
+func testTree(model *source.Mapped, other *source.Mapped) Dir {
 	var raw, f16, two Entries
 	for _, p := range parts(model.Size()) {
 		if p.off+p.n > model.Size() {
 			continue
 		}
-		sec := model.Section(p.off, p.n)
+		sec := section(model, p.off, p.n)
 		attrs := func() []Attr {
 			return []Attr{
 				{"user.tensorfs.dtype", []byte("U8")},

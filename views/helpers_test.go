@@ -11,24 +11,24 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/datatest"
-	"github.com/tensorfs/tensorfs/internal/mmap"
+	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/x448/float16"
 )
 
 // mapped returns b as a section of a mapped file, at an odd offset, and the same
 // every time for the same label.
-func mapped(t testing.TB, label string, b []byte) *mmap.Section {
+func mapped(t testing.TB, label string, b []byte) *source.MappedSection {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "data")
 	if err := os.WriteFile(path, append([]byte("before it"), append(b, "behind it"...)...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, err := mmap.Open(path, label)
+	f, err := source.Map(path, label)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	return f.Section(9, int64(len(b)))
+	return f.Section(9, int64(len(b))).(*source.MappedSection)
 }
 
 // Short names of what is used in every test.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/mmap"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // maxHeader bounds what stands before the tensor data. Real files have less
@@ -13,13 +13,20 @@ import (
 // takes minutes to walk.
 const maxHeader = 1 << 28
 
-// window is how many bytes a cursor copies out of the mapping at a time.
-const window = 64 << 10
+// A cursor copies bytes out of the file by windows. The first are small and later
+// ones half of what was read so far, so that little is read beyond the header of
+// a file that is far away; leastWindow is what the file's first bytes take that
+// say what it is.
+const (
+	leastWindow = 64
+	window      = 64 << 10
+)
 
 // cursor reads a range of a file from front to back. The first error sticks:
 // all later calls return zeros, so a caller may look at err once in a while.
 type cursor struct {
-	file   *mmap.File
+	file   source.File
+	start  int64
 	pos    int64
 	end    int64  // of the range
 	big    bool   // integers and floats are big-endian
@@ -35,8 +42,8 @@ type cursor struct {
 }
 
 // newCursor returns a cursor over [pos, end) of a file.
-func newCursor(f *mmap.File, pos, end int64) *cursor {
-	return &cursor{file: f, pos: pos, end: end, buf: make([]byte, min(window, max(end-pos, 0)))}
+func newCursor(f source.File, pos, end int64) *cursor {
+	return &cursor{file: f, start: pos, pos: pos, end: end}
 }
 
 // fail makes err of a problem at off, unless there is one.
@@ -79,7 +86,7 @@ func (c *cursor) next(n int) []byte {
 	}
 	i := c.pos - c.winOff
 	if i < 0 || i+int64(n) > int64(len(c.win)) {
-		if !c.fill() {
+		if !c.fill(int64(n)) {
 			return nil
 		}
 		i = 0
@@ -88,9 +95,13 @@ func (c *cursor) next(n int) []byte {
 	return c.win[i : i+int64(n)]
 }
 
-// fill moves the window to pos.
-func (c *cursor) fill() bool {
-	c.win = c.buf[:min(int64(len(c.buf)), c.end-c.pos)]
+// fill moves the window to pos. It has n bytes at least.
+func (c *cursor) fill(n int64) bool {
+	size := min(max(leastWindow, n, (c.pos-c.start)/2), window, c.end-c.pos)
+	if int64(cap(c.buf)) < size {
+		c.buf = make([]byte, min(max(2*size, 4096), window, max(c.end-c.pos, size)))
+	}
+	c.win = c.buf[:size]
 	c.winOff = c.pos
 	if err := tensorfs.ReadFull(c.file, c.win, c.pos); err != nil {
 		c.err, c.win = err, nil
@@ -182,7 +193,7 @@ func (c *cursor) text(limit uint64) string {
 		c.fail(at, "it has %d bytes, more than %d", n, limit)
 		return ""
 	}
-	if n <= uint64(len(c.buf)) {
+	if n <= window {
 		return string(c.next(int(n)))
 	}
 	b := make([]byte, n) // not more than the file has

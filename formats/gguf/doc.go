@@ -19,7 +19,7 @@
 // listed and serve their raw bytes, which reach to the next tensor.
 //
 // Nothing is allocated by a number that the file merely claims. The bytes are
-// read through internal/mmap in windows, so a file that shrinks meanwhile is an
+// read through internal/source in windows, so a file that shrinks meanwhile is an
 // error and the data of a large model is not touched. Arrays of the metadata
 // are checked when the file is opened and decoded when they are read.
 //

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/config"
-	"github.com/tensorfs/tensorfs/internal/mmap"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // File is what one GGUF file says, before tensors get canonical names.
@@ -19,7 +19,7 @@ type File struct {
 	Metadata  []tensorfs.Meta
 	Tensors   []tensorfs.Tensor // in the order of the file; Source is set, Name is empty
 
-	file  *mmap.File
+	file  source.File
 	keys  map[string]int      // to Metadata
 	names map[string]struct{} // of the tensors
 }
@@ -50,10 +50,10 @@ type info struct {
 	at     int64 // where the info stands
 }
 
-// Parse reads a mapped file up to its tensor data and checks it. It does not
-// own m: the caller closes it when nothing of the File is used any more. One
+// Parse reads a file up to its tensor data and checks it. It does not own m: the
+// caller closes it when nothing of the File is used any more. One
 // shard of a set is parsed like a whole model: see [File.Shards].
-func Parse(m *mmap.File) (*File, error) {
+func Parse(m source.File) (*File, error) {
 	c := newCursor(m, 0, min(m.Size(), maxHeader))
 	f := &File{file: m, Alignment: 32}
 	if err := checkMagic(m.Path(), c.next(int(min(m.Size(), int64(len(magic)))))); err != nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/mmap"
+	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/internal/testmodel"
 )
 
@@ -54,7 +54,7 @@ func TestRoundTrip(t *testing.T) {
 		for _, alignment := range []uint32{0, 1, 2, 4, 8, 16, 32, 64, 4096} {
 			g := everything()
 			g.Version, g.BigEndian, g.Alignment = c.version, c.big, alignment
-			m, err := mmap.Open(writeModel(t, g), "model.gguf")
+			m, err := source.Map(writeModel(t, g), "model.gguf")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -177,11 +177,15 @@ func TestWarnings(t *testing.T) {
 // nothing.
 func TestParse(t *testing.T) {
 	for name, shards := range map[string]int64{"llama-xs.q8_0.gguf": 1, "llama-xs.q8_0-00002-of-00003.gguf": 3, "tensors.tsv": 0} {
-		file, err := os.Open(filepath.Join(goldenDir, name))
+		b, err := os.ReadFile(filepath.Join(goldenDir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := mmap.New(file, "sha256-0123", "blob")
+		path := filepath.Join(t.TempDir(), "sha256-0123")
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m, err := source.Map(path, "blob")
 		if err != nil {
 			t.Fatal(err)
 		}

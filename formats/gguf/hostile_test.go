@@ -110,6 +110,10 @@ func checkRefusal(t *testing.T, dir string, err error) {
 // file in dir and says what to do.
 func checkLine(t *testing.T, dir string, err error) {
 	t.Helper()
+	dir, aerr := filepath.Abs(dir)
+	if aerr != nil {
+		t.Fatal(aerr)
+	}
 	s := err.Error()
 	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) || len(s) > 1000 {
 		t.Errorf("not one printable line: %q", s)

@@ -3,17 +3,44 @@ package gguf
 import (
 	"errors"
 	"io"
-	"path/filepath"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/mmap"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // Open opens the model at path: a GGUF file, or any one shard of a set whose
 // others are beside it. Their names are derived from path as given, not from
 // what it may link to.
 func Open(path string) (*tensorfs.Model, error) {
-	m, err := mmap.Open(path, filepath.Base(path))
+	src, name, err := source.Named(path, source.Anywhere)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	return OpenFS(src, name)
+}
+
+// OpenFS opens the model in the file of that name, or of the set that it is a
+// shard of.
+func OpenFS(src source.FS, name string) (*tensorfs.Model, error) {
+	f, err := openFile(src, name)
+	if err != nil {
+		return nil, err
+	}
+	files := []*File{f}
+	count, err := f.Shards()
+	if err == nil && count > 1 {
+		files, err = openSet(src, name, f, count)
+	}
+	if err != nil {
+		return nil, errors.Join(err, closeAll(files))
+	}
+	return newModel(src.Location(name), files)
+}
+
+// openFile opens and parses one file.
+func openFile(src source.FS, name string) (*File, error) {
+	m, err := src.Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -21,15 +48,7 @@ func Open(path string) (*tensorfs.Model, error) {
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
-	files := []*File{f}
-	count, err := f.Shards()
-	if err == nil && count > 1 {
-		files, err = openSet(path, f, count)
-	}
-	if err != nil {
-		return nil, errors.Join(err, closeAll(files))
-	}
-	return newModel(path, files)
+	return f, nil
 }
 
 func closeAll(files []*File) error {
@@ -41,23 +60,15 @@ func closeAll(files []*File) error {
 }
 
 // newModel makes a model of one file, or of the shards of a set in order. It
-// owns their mappings.
+// owns them.
 func newModel(path string, files []*File) (*tensorfs.Model, error) {
-	m := tensorfs.Model{Format: "gguf", Layout: "gguf"}
-	var err error
-	if m.Path, err = filepath.Abs(path); err != nil {
-		return nil, errors.Join(err, closeAll(files))
-	}
+	m := tensorfs.Model{Format: "gguf", Layout: "gguf", Path: path}
 	all := union(files)
 	m.Metadata, m.Tensors, m.Architecture = all.Metadata, all.Tensors, all.Architecture()
 	var closers []io.Closer
 	for _, f := range files {
 		closers = append(closers, f.file)
-		abs, err := filepath.Abs(f.file.Path())
-		if err != nil {
-			return nil, errors.Join(err, closeAll(files))
-		}
-		m.Sources = append(m.Sources, tensorfs.Source{Name: f.file.Label(), Path: abs})
+		m.Sources = append(m.Sources, tensorfs.Source{Name: f.file.Label(), Path: f.file.Path()})
 		if t := f.file.ModTime(); t.After(m.ModTime) {
 			m.ModTime = t
 		}

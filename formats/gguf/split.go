@@ -3,13 +3,13 @@ package gguf
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io/fs"
+	"path"
 	"regexp"
 	"strconv"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/mmap"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // The keys of a shard. A model may be cut into files PREFIX-00001-of-00003.gguf
@@ -49,11 +49,11 @@ func (f *File) splitValue(key string) (n int64, present bool, err error) {
 	return n, true, nil
 }
 
-// openSet opens the other shards of the model that first, a file of count
-// shards at path, is one of. It returns them all in order, first included, and
+// openSet opens the other shards of the model that first, the file called name
+// of count shards, is one of. It returns them all in order, first included, and
 // with an error those that it opened, which the caller closes.
-func openSet(path string, first *File, count int64) ([]*File, error) {
-	base := filepath.Base(path)
+func openSet(src source.FS, name string, first *File, count int64) ([]*File, error) {
+	dir, base := path.Split(name)
 	m := shardName.FindStringSubmatch(base)
 	if m == nil {
 		e := first.errorAt(-1, -1, "it is one of %d shards, and its name does not say which", count)
@@ -72,14 +72,12 @@ func openSet(path string, first *File, count int64) ([]*File, error) {
 		e.Advice = "give the shards their original names"
 		return []*File{first}, e
 	}
-	dir := path[:len(path)-len(base)]
 	files := []*File{first}
 	for i := int64(1); i <= count; i++ {
 		if i == number {
 			continue
 		}
-		name := fmt.Sprintf("%s-%05d-of-%05d.gguf", m[1], i, count)
-		f, err := openShard(dir+name, name, i, count)
+		f, err := openShard(src, dir+fmt.Sprintf("%s-%05d-of-%05d.gguf", m[1], i, count), i, count)
 		if err != nil {
 			return files, err
 		}
@@ -96,23 +94,16 @@ func openSet(path string, first *File, count int64) ([]*File, error) {
 	return files, checkSet(files)
 }
 
-// openShard maps and parses one more shard.
-func openShard(path, name string, number, count int64) (*File, error) {
-	m, err := mmap.Open(path, name)
-	if errors.Is(err, os.ErrNotExist) {
+// openShard opens one more shard.
+func openShard(src source.FS, name string, number, count int64) (*File, error) {
+	f, err := openFile(src, name)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &tensorfs.FormatError{
-			File: path, Offset: -1, Problem: fmt.Sprintf("shard %d of %d is missing", number, count),
+			File: src.Location(name), Offset: -1, Problem: fmt.Sprintf("shard %d of %d is missing", number, count),
 			Advice: "put all shards into one directory",
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	f, err := Parse(m)
-	if err != nil {
-		return nil, errors.Join(err, m.Close())
-	}
-	return f, nil
+	return f, err
 }
 
 // checkShard checks that f says of itself that it is shard index of count.

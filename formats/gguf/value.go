@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/mmap"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // valueType is the number that GGUF gives a type of metadata.
@@ -65,7 +65,7 @@ func (c *cursor) value(t valueType, depth int) any {
 // array is a metadata array. It was walked when the file was opened; its
 // elements are decoded when they are read.
 type array struct {
-	file     *mmap.File
+	file     source.File
 	elem     valueType
 	n        int64
 	pos, end int64 // of the elements in the file

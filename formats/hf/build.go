@@ -3,8 +3,8 @@ package hf
 import (
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"io/fs"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
-	"github.com/tensorfs/tensorfs/internal/mmap"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // maxWarnings bounds what a strange model says about itself.
@@ -23,16 +23,17 @@ const maxWarnings = 50
 // builder makes a model of a set of files.
 type builder struct {
 	model  tensorfs.Model
-	dir    string // of the files
+	dir    *folder // of the files
 	set    *fileSet
 	whole  bool // the directory is the model, not only its one file
 	config jsonobj.Object
 	// generation_config.json and hf_quant_config.json, without keys where there is none
 	generation, modelOpt jsonobj.Object
 
-	maps    []*mmap.File
-	files   []*safetensors.File // as parsed, by set.weights
+	maps    []source.File       // by set.weights
+	files   []*safetensors.File // as parsed
 	tensors []tensorfs.Tensor   // in the order of the files
+	in      []int32             // of tensors: the file that they are in, of set.weights
 	place   map[string]int32    // source name to place in tensors
 	names   []names.Result      // of tensors
 	taken   map[string]bool     // names in use; nil until somebody asks
@@ -54,30 +55,25 @@ func (b *builder) build() (*tensorfs.Model, error) {
 	if err == nil && b.set.index != nil {
 		err = b.checkIndex()
 	}
-	if err == nil {
-		err = b.complete()
-	}
 	if err != nil {
 		for _, m := range b.maps {
 			m.Close()
 		}
 		return nil, err
 	}
+	b.complete()
 	return b.finish()
 }
 
-// load maps and parses the weight files.
+// load opens and parses the weight files.
 func (b *builder) load() error {
 	b.place = make(map[string]int32)
-	for _, name := range b.set.weights {
-		path := filepath.Join(b.dir, name)
-		if _, err := exists(path); err != nil {
-			return err
-		}
-		m, err := mmap.Open(path, label(name))
+	for i, name := range b.set.weights {
+		m, err := b.dir.take(name)
 		if err != nil {
 			return err
 		}
+		m.SetLabel(label(name))
 		b.maps = append(b.maps, m)
 		f, err := safetensors.Parse(m)
 		if err != nil {
@@ -89,13 +85,13 @@ func (b *builder) load() error {
 		}
 		for _, e := range f.Tensors {
 			if other, dup := b.place[e.Name]; dup {
-				in := b.tensors[other].Data.(*mmap.Section).File()
-				return &tensorfs.FormatError{File: path, Tensor: e.Name, Offset: e.Section.Offset(),
-					Problem: fmt.Sprintf("the name stands in %s too, and only one of the two can be shown", tensorfs.Quote(filepath.Base(in.Path()))),
+				return &tensorfs.FormatError{File: m.Path(), Tensor: e.Name, Offset: e.Offset,
+					Problem: fmt.Sprintf("the name stands in %s too, and only one of the two can be shown", tensorfs.Quote(b.fileOf(other))),
 					Advice:  "remove the file that does not belong to the model"}
 			}
 			b.place[e.Name] = int32(len(b.tensors))
-			b.tensors = append(b.tensors, tensorfs.Tensor{Source: e.Name, DType: e.DType, Shape: e.Shape, Data: e.Section})
+			b.in = append(b.in, int32(i))
+			b.tensors = append(b.tensors, tensorfs.Tensor{Source: e.Name, DType: e.DType, Shape: e.Shape, Data: e.Data})
 		}
 		if t := m.ModTime(); t.After(b.model.ModTime) {
 			b.model.ModTime = t
@@ -103,6 +99,9 @@ func (b *builder) load() error {
 	}
 	return nil
 }
+
+// fileOf returns the name of the file that a tensor is in.
+func (b *builder) fileOf(tensor int32) string { return b.set.weights[b.in[tensor]] }
 
 // label is a file's name below source/.
 func label(name string) string {
@@ -119,7 +118,7 @@ func (b *builder) checkIndex() error {
 		problem, file := "", place.Text()
 		if i, ok := b.place[tensor]; !ok {
 			problem = fmt.Sprintf("the index places it in %s, which does not have it", tensorfs.Quote(file))
-		} else if has := filepath.Base(b.tensors[i].Data.(*mmap.Section).File().Path()); has != file {
+		} else if has := b.fileOf(i); has != file {
 			problem = fmt.Sprintf("the index places it in %s, but it stands in %s", tensorfs.Quote(file), tensorfs.Quote(has))
 		}
 		if problem != "" {
@@ -142,14 +141,7 @@ func (b *builder) checkIndex() error {
 }
 
 // complete gives the tensors names and meaning and the model all else.
-func (b *builder) complete() error {
-	var err error
-	if b.model.Path, err = filepath.Abs(b.model.Path); err != nil {
-		return err
-	}
-	if b.dir, err = filepath.Abs(b.dir); err != nil {
-		return err
-	}
+func (b *builder) complete() {
 	b.model.Architecture = "unknown"
 	if b.whole && b.config.Len() > 0 {
 		b.model.Architecture = config.Architecture(b.config.Lookup)
@@ -169,13 +161,10 @@ func (b *builder) complete() error {
 	b.fields()
 	b.apart()
 	b.metadata(label)
-	if err := b.sources(); err != nil {
-		return err
-	}
+	b.sources()
 	if b.dropped > 0 {
 		b.model.Warnings = append(b.model.Warnings, fmt.Sprintf("%d more warnings like these", b.dropped))
 	}
-	return nil
 }
 
 // apart marks the tensors that are several in one and do not hold these part
@@ -239,35 +228,34 @@ var auxiliary = map[string]bool{
 var foreign = []string{".", "adapter", "consolidated", "pytorch_model", "tf_model", "flax_model"}
 
 // sources lists the files that the model consists of.
-func (b *builder) sources() error {
+func (b *builder) sources() {
 	for _, m := range b.maps {
-		b.model.Sources = append(b.model.Sources, tensorfs.Source{Name: m.Label(), Path: filepath.Join(b.dir, filepath.Base(m.Path()))})
+		b.model.Sources = append(b.model.Sources, tensorfs.Source{Name: m.Label(), Path: m.Path()})
 	}
 	if !b.whole {
-		return nil
+		return
 	}
-	entries, err := readDir(b.dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
+	for _, e := range b.dir.entries {
 		name := e.Name()
 		isForeign := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
-		kind := auxiliary[filepath.Ext(name)] || strings.HasPrefix(name, "LICENSE") || strings.HasPrefix(name, "NOTICE")
+		kind := auxiliary[path.Ext(name)] || strings.HasPrefix(name, "LICENSE") || strings.HasPrefix(name, "NOTICE")
 		if !kind || !tensorfs.ValidName(name) || slices.ContainsFunc(foreign, isForeign) || slices.Contains(b.set.weights, name) {
 			continue
 		}
 		if strings.HasSuffix(name, ".safetensors.index.json") && (name != indexName || b.set.index == nil) {
 			continue
 		}
-		path := filepath.Join(b.dir, name)
-		st, err := os.Stat(path)
-		switch {
-		case err != nil:
-			b.warn("%s is left out: it cannot be opened", tensorfs.Printable(name))
-		case st.Mode().IsRegular():
-			b.model.Sources = append(b.model.Sources, tensorfs.Source{Name: name, Path: path})
+		isFile := e.Type().IsRegular()
+		if e.Type()&fs.ModeSymlink != 0 {
+			f, err := b.dir.take(name)
+			if isFile = err == nil; isFile {
+				f.Close()
+			} else {
+				b.warn("%s is left out: %v", tensorfs.Printable(name), err)
+			}
+		}
+		if isFile {
+			b.model.Sources = append(b.model.Sources, tensorfs.Source{Name: name, Path: b.dir.location(name)})
 		}
 	}
-	return nil
 }

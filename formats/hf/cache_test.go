@@ -11,6 +11,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/hf"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // cache is a Hugging Face cache in a directory of the test.
@@ -108,10 +109,10 @@ func TestCache(t *testing.T) {
 		{name: "or\x1bg/name", fails: `"hf:or\x1bg/name": the name`},
 	} {
 		t.Run(strings.ReplaceAll(x.name, c.hub, "HUB"), func(t *testing.T) {
-			open := hf.OpenName
+			open := func(name string) (*tensorfs.Model, error) { return hf.OpenName(name, source.Inside) }
 			if filepath.IsAbs(x.name) {
 				open = hf.Open
-				if !hf.Match(x.name) {
+				if !match(x.name) {
 					t.Error("no match")
 				}
 			}
@@ -137,7 +138,7 @@ func TestCache(t *testing.T) {
 			}
 		})
 	}
-	if _, err := hf.OpenName("org/absent"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := hf.OpenName("org/absent", source.Inside); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v is not ErrNotExist", err)
 	}
 	// The other places of the cache.
@@ -149,7 +150,7 @@ func TestCache(t *testing.T) {
 		}
 		t.Setenv(variable, root)
 		cache{t, filepath.Join(root, dir)}.add("models--org--x", "c1", model(strings.ToLower(variable)))
-		m, err := hf.OpenName("org/x")
+		m, err := hf.OpenName("org/x", source.Inside)
 		if err != nil {
 			t.Errorf("%s: %v", variable, err)
 			continue

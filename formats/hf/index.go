@@ -1,11 +1,8 @@
 package hf
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 
@@ -28,11 +25,12 @@ type index struct {
 }
 
 // readIndex reads and checks an index. It opens none of the files.
-func readIndex(path string) (*index, error) {
-	top, err := readObject(path)
+func readIndex(d *folder) (*index, error) {
+	top, err := readObject(d, indexName)
 	if err != nil {
 		return nil, err
 	}
+	path := d.location(indexName)
 	fail := func(tensor, problem string, args ...any) error {
 		return &tensorfs.FormatError{File: path, Tensor: tensor, Offset: -1, Problem: fmt.Sprintf(problem, args...)}
 	}
@@ -75,30 +73,25 @@ type fileSet struct {
 }
 
 // choose applies the rules of doc.go to a directory.
-func choose(dir string) (*fileSet, error) {
+func choose(d *folder) (*fileSet, error) {
 	const single = "model.safetensors"
-	hasSingle, err := exists(filepath.Join(dir, single))
+	hasSingle, err := d.exists(single)
 	if err != nil {
 		return nil, err
 	}
-	indexPath := filepath.Join(dir, indexName)
-	hasIndex, err := exists(indexPath)
-	if err != nil {
-		return nil, err
-	}
-	if !hasIndex {
+	if !d.has(indexName) {
 		if hasSingle {
 			return &fileSet{weights: []string{single}}, nil
 		}
-		return allShards(dir)
+		return allShards(d)
 	}
-	x, err := readIndex(indexPath)
+	x, err := readIndex(d)
 	if err != nil {
 		return nil, err
 	}
 	set := &fileSet{weights: x.files, index: x}
 	for _, name := range set.weights {
-		ok, err := exists(filepath.Join(dir, name))
+		ok, err := d.exists(name)
 		switch {
 		case err != nil && !hasSingle:
 			return nil, err
@@ -107,12 +100,12 @@ func choose(dir string) (*fileSet, error) {
 			return &fileSet{weights: []string{single}, warnings: []string{
 				fmt.Sprintf("%s names %s, which is not there: the index is stale, %s is the model", indexName, tensorfs.Quote(name), single)}}, nil
 		default:
-			return nil, &tensorfs.FormatError{File: indexPath, Offset: -1, Problem: fmt.Sprintf("the file %s that it names is missing", tensorfs.Quote(name)),
+			return nil, &tensorfs.FormatError{File: x.path, Offset: -1, Problem: fmt.Sprintf("the file %s that it names is missing", tensorfs.Quote(name)),
 				Advice: "fetch the missing file, or the model again"}
 		}
 	}
 	if len(set.weights) == 0 {
-		return nil, &tensorfs.FormatError{File: indexPath, Offset: -1, Problem: "its weight_map names no file"}
+		return nil, &tensorfs.FormatError{File: x.path, Offset: -1, Problem: "its weight_map names no file"}
 	}
 	if hasSingle && !slices.Contains(set.weights, single) {
 		set.warnings = append(set.warnings, fmt.Sprintf("%s is left out: %s names other files", single, indexName))
@@ -120,45 +113,24 @@ func choose(dir string) (*fileSet, error) {
 	return set, nil
 }
 
-// exists reports whether a file is there. A link to nothing is an error of its
-// own: the file was there, or its download has not finished.
-func exists(path string) (bool, error) {
-	_, err := os.Stat(path)
-	if err == nil {
-		return true, nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return false, tensorfs.PathError(path, err)
-	}
-	if target, err := os.Readlink(path); err == nil {
-		return false, &tensorfs.FormatError{File: path, Offset: -1, Problem: fmt.Sprintf("it is a link to %s, which does not exist", tensorfs.Quote(target)),
-			Advice: "finish the download, or fetch the model again"}
-	}
-	return false, nil
-}
-
 // allShards is the set of a directory without an index.
-func allShards(dir string) (*fileSet, error) {
-	entries, err := readDir(dir)
-	if err != nil {
-		return nil, err
-	}
+func allShards(d *folder) (*fileSet, error) {
 	set := &fileSet{}
 	var others []string
-	for _, e := range entries { // sorted by name
+	for _, e := range d.entries { // sorted by name
 		name := e.Name()
-		switch ok, _ := filepath.Match("model*.safetensors", name); {
+		switch ok, _ := path.Match("model*.safetensors", name); {
 		case ok:
 			set.weights = append(set.weights, name)
-		case filepath.Ext(name) == ".safetensors":
+		case path.Ext(name) == ".safetensors":
 			others = append(others, name)
 		}
 	}
 	if len(set.weights) == 0 {
-		return nil, noWeights(dir, entries, others)
+		return nil, noWeights(d, others)
 	}
 	if name := missing(set.weights); name != "" {
-		return nil, &tensorfs.FormatError{File: filepath.Join(dir, name), Offset: -1, Problem: "the other files say that it belongs to the model, and it is missing",
+		return nil, &tensorfs.FormatError{File: d.location(name), Offset: -1, Problem: "the other files say that it belongs to the model, and it is missing",
 			Advice: "fetch the missing file, or the model again"}
 	}
 	return set, nil
@@ -188,18 +160,18 @@ func missing(names []string) string {
 }
 
 // noWeights says what a directory has instead of weights.
-func noWeights(dir string, entries []fs.DirEntry, others []string) error {
-	e := &tensorfs.FormatError{File: dir, Offset: -1, Kind: tensorfs.ErrUnsupported,
+func noWeights(d *folder, others []string) error {
+	e := &tensorfs.FormatError{File: d.location("."), Offset: -1, Kind: tensorfs.ErrUnsupported,
 		Problem: "the directory has no model.safetensors, no " + indexName + " and no model*.safetensors",
 		Advice:  "name a directory with a model in safetensors files"}
 	if len(others) > 0 {
-		e.Advice = fmt.Sprintf("name the file itself, such as %s", tensorfs.Printable(filepath.Join(dir, others[0])))
+		e.Advice = fmt.Sprintf("name the file itself, such as %s", tensorfs.Printable(d.location(others[0])))
 		return e
 	}
-	for _, entry := range entries {
-		switch ext := strings.ToLower(filepath.Ext(entry.Name())); ext {
+	for _, entry := range d.entries {
+		switch ext := strings.ToLower(path.Ext(entry.Name())); ext {
 		case ".gguf":
-			e.Advice = fmt.Sprintf("name the GGUF file itself: %s", tensorfs.Printable(filepath.Join(dir, entry.Name())))
+			e.Advice = fmt.Sprintf("name the GGUF file itself: %s", tensorfs.Printable(d.location(entry.Name())))
 			return e
 		case ".bin", ".pt", ".pth":
 			e.Advice = fmt.Sprintf("convert %s to safetensors first", tensorfs.Printable(entry.Name()))

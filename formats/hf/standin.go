@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/mmap"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // standIns are files that people find where a model's should be.
@@ -29,7 +29,7 @@ func StandIn(head []byte) (problem, advice string) {
 }
 
 // standIn returns a better error than the parser's, where there is one.
-func standIn(m *mmap.File, err error) error {
+func standIn(m source.File, err error) error {
 	head := make([]byte, min(64, m.Size()))
 	if tensorfs.ReadFull(m, head, 0) != nil {
 		return err

@@ -4,51 +4,49 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"io/fs"
+	"path"
 	"syscall"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/mmap"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// blobs opens the blobs of one model. Every blob is mapped once, however many
-// layers it has, and stays open: Ollama may prune it while the model is in use.
+// blobs opens the blobs of one model. Every blob of tensors is opened once,
+// however many layers it has, and stays open: Ollama may prune it while the model
+// is in use.
 type blobs struct {
-	root  *os.Root
-	dir   string // absolute
-	files map[digest]*mmap.File
+	src   source.FS // the store
+	files map[digest]source.File
 	order []io.Closer
 }
 
-func openBlobs(s store) (*blobs, error) {
-	dir, err := filepath.Abs(filepath.Join(string(s), "blobs"))
-	if err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", tensorfs.Printable(dir), describe(err))
-	}
-	return &blobs{root: root, dir: dir, files: make(map[digest]*mmap.File)}, nil
-}
+// name returns what a digest's blob is called in the store.
+func (d digest) name() string { return path.Join(blobsDir, d.file()) }
 
 // path returns where a digest's blob is.
-func (b *blobs) path(d digest) string { return filepath.Join(b.dir, d.file()) }
+func (b *blobs) path(d digest) string { return b.src.Location(d.name()) }
+
+// refetch adds what to do about a file of a store that is not what Ollama wrote.
+func refetch(err error) error {
+	if e, ok := errors.AsType[*tensorfs.FormatError](err); ok {
+		for _, kind := range []error{fs.ErrNotExist, tensorfs.ErrFormat, syscall.ELOOP, syscall.ENXIO} {
+			if errors.Is(e, kind) {
+				e.Advice = "fetch the model again with 'ollama pull'"
+			}
+		}
+	}
+	return err
+}
 
 // open opens a layer's blob and checks that it has the size that the manifest says.
-func (b *blobs) open(l *layer) (*os.File, error) {
-	f, err := openIn(b.root, l.digest.file())
+func (b *blobs) open(l *layer) (source.File, error) {
+	f, err := b.src.Open(l.digest.name())
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", l, err)
+		return nil, fmt.Errorf("%s: %w", l, refetch(err))
 	}
-	st, err := f.Stat()
-	if err == nil {
-		err = b.sized(l, st.Size())
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
+	if err := b.sized(l, f.Size()); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
@@ -72,59 +70,45 @@ func (b *blobs) check(l *layer) error {
 }
 
 // read returns the whole content of a small blob.
-func (b *blobs) read(l *layer, max int64) ([]byte, error) {
+func (b *blobs) read(l *layer, limit int64) ([]byte, error) {
 	f, err := b.open(l)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := readSmall(f, max)
+	text, err := source.ReadAll(f, limit)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l, err)
 	}
 	return text, nil
 }
 
-// mapped returns a layer's blob, mapped. label is its name below source/ unless
-// another layer with the same blob was first.
-func (b *blobs) mapped(l *layer, label string) (*mmap.File, error) {
-	if m := b.files[l.digest]; m != nil {
-		return m, b.sized(l, m.Size())
+// mapped returns a layer's blob. label is its name below source/ unless another
+// layer with the same blob was first.
+func (b *blobs) mapped(l *layer, label string) (source.File, error) {
+	if f := b.files[l.digest]; f != nil {
+		return f, b.sized(l, f.Size())
 	}
 	f, err := b.open(l)
 	if err != nil {
 		return nil, err
 	}
-	m, err := mmap.New(f, b.path(l.digest), label)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", l, err)
+	f.SetLabel(label)
+	if t, ok := f.(interface{ IgnoreModTime() }); ok {
+		t.IgnoreModTime() // Ollama touches blobs that a second model has, too
 	}
-	m.IgnoreModTime() // Ollama touches blobs that a second model has, too
-	b.files[l.digest] = m
-	b.order = append(b.order, m)
-	return m, nil
+	b.files[l.digest] = f
+	b.order = append(b.order, f)
+	return f, nil
 }
 
-// close closes the directory and, unless the model took them, the mappings.
-func (b *blobs) close(files bool) error {
-	errs := []error{b.root.Close()}
-	if files {
-		for _, m := range b.order {
-			errs = append(errs, m.Close())
-		}
+// close closes the blobs, unless the model took them.
+func (b *blobs) close() error {
+	var errs []error
+	for _, f := range b.order {
+		errs = append(errs, f.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// room returns an error when the process may not open n more files. Go raised
-// the limit as far as it is allowed to when the program started.
-func room(n int) error {
-	const others = 64 // files that the process needs beside the blobs
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || uint64(n)+others <= uint64(limit.Cur) {
-		return nil
-	}
-	return worded{fmt.Sprintf("the model has %d blobs, and each stays open, but this process may open %d files; raise the limit with 'ulimit -n %d'", n, limit.Cur, n+others), syscall.EMFILE}
 }
 
 // String names the layer for messages.

@@ -16,6 +16,7 @@ import (
 	"testing/iotest"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 const goldenStore = "../../testdata/ollama/models"
@@ -60,7 +61,7 @@ func TestGolden(t *testing.T) {
 	for manifest, tensors := range goldenIndex(t) {
 		t.Run(manifest, func(t *testing.T) {
 			m := opened(t, filepath.Join(goldenStore, "manifests", manifest))
-			named, err := OpenName(goldenName(manifest))
+			named, err := OpenName(goldenName(manifest), source.Inside)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -375,50 +376,23 @@ func TestGoldenConfig(t *testing.T) {
 	}
 }
 
-// TestBlobs hashes what Blobs lists.
-func TestBlobs(t *testing.T) {
-	for manifest := range goldenIndex(t) {
-		list, err := Blobs(filepath.Join(goldenStore, "manifests", manifest))
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := opened(t, filepath.Join(goldenStore, "manifests", manifest))
-		files := map[string]string{m.Path: "manifest"}
-		for _, b := range list {
-			f, err := b.Open()
-			if err != nil {
-				t.Fatal(err)
-			}
-			content, err := io.ReadAll(f)
-			f.Close()
-			if err != nil || "sha256:"+hexSum(content) != b.Digest || int64(len(content)) != b.Size {
-				t.Errorf("%s: %+v has %d bytes and hash %s, %v", manifest, b, len(content), hexSum(content), err)
-			}
-			files[b.Path] = b.Name
-		}
-		if len(files) != len(list)+1 {
-			t.Errorf("%s: %d blobs in %d files", manifest, len(list), len(files)-1)
-		}
-		for _, s := range m.Sources {
-			if files[s.Path] == "" {
-				t.Errorf("%s: %s is not among the blobs", manifest, s.Name)
-			}
-		}
-	}
-}
-
-func TestMatch(t *testing.T) {
+// TestLocateFile finds the stores of manifests.
+func TestLocateFile(t *testing.T) {
 	path := filepath.Join(goldenStore, "manifests/registry.ollama.ai/library/tiny/bf16")
+	match := func(p string, head string) bool {
+		_, name, ok := Locate(p)
+		return ok && Match(name, []byte(head))
+	}
 	for p, want := range map[string]bool{
 		path: true, filepath.Dir(path): false, filepath.Join(goldenStore, "manifests/x"): false, path + "/x": false,
 		filepath.Join(goldenStore, "manifests/registry.ollama.ai/library/tiny/.hidden"): false,
 		filepath.Join(goldenStore, "blobs/x/y/z/t"):                                     false, "/manifests/a/b/c/d": false, "x": false, "": false,
 	} {
-		if got := Match(p, []byte("{")); got != want {
+		if got := match(p, "{"); got != want {
 			t.Errorf("Match(%q) = %v", p, got)
 		}
 	}
-	if Match(path, []byte("GGUF\x03")) {
+	if match(path, "GGUF\x03") {
 		t.Error("a GGUF file matches")
 	}
 	link := filepath.Join(t.TempDir(), "link")
@@ -426,7 +400,7 @@ func TestMatch(t *testing.T) {
 	if err := os.Symlink(abs, link); err != nil {
 		t.Fatal(err)
 	}
-	if !Match(link, []byte("{")) {
+	if !match(link, "{") {
 		t.Error("a link to a manifest does not match")
 	}
 	if m := opened(t, link); m.Path != abs || !bytes.Contains([]byte(m.Tensors[0].Name), []byte("layers.")) {

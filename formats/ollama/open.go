@@ -7,71 +7,74 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/mmap"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// OpenName opens a model of the local store by its name, such as gemma3:4b.
-func OpenName(name string) (*tensorfs.Model, error) {
+// OpenName opens a model of the local store by its name, such as gemma3:4b. links
+// says how far links in the store are followed.
+func OpenName(name string, links source.Links) (*tensorfs.Model, error) {
 	n, err := ParseName(name)
 	if err != nil {
 		return nil, err
 	}
-	path, err := locate(n)
+	at, err := locate(n, links)
 	if err != nil {
 		return nil, err
 	}
-	return Open(path)
+	defer at.store.Close()
+	src := source.With(at.store, at.name, at.file)
+	defer src.Close()
+	return OpenFS(src, at.name)
 }
 
-// Match reports whether a file is a manifest, as far as its place and its
-// beginning say: STORE/manifests/HOST/NAMESPACE/MODEL/TAG with STORE/blobs
-// beside. Whether the manifest is sound is [Open]'s to say.
-func Match(path string, head []byte) bool {
+// Match reports whether a file is a manifest, as far as its name in a store and
+// its beginning say: manifests/HOST/NAMESPACE/MODEL/TAG. Whether the manifest is
+// sound is [OpenFS]'s to say.
+func Match(name string, head []byte) bool {
 	if strings.HasPrefix(string(head), "GGUF") {
 		return false
 	}
-	m, err := locateFile(path)
-	if err != nil {
-		return false
-	}
-	_, ok := m.parse()
+	_, ok := parse(name)
 	return ok
 }
 
-// Open opens the model of a manifest, which must stand in a store.
-func Open(path string) (*tensorfs.Model, error) {
-	at, err := locateFile(path)
+// Open opens the model of the manifest at a path, which must be in a store.
+func Open(file string) (*tensorfs.Model, error) {
+	dir, name, ok := Locate(file)
+	if !ok {
+		return nil, noStore(file)
+	}
+	src, err := OpenStore(dir, source.Anywhere)
 	if err != nil {
 		return nil, err
 	}
-	m, err := open(at)
+	defer src.Close()
+	return OpenFS(src, name)
+}
+
+// OpenFS opens the model of the manifest of that name in a store.
+func OpenFS(src source.FS, name string) (*tensorfs.Model, error) {
+	m, err := open(src, name)
 	if err != nil {
-		return nil, fmt.Errorf("ollama: %s: %w", at.name(), err)
+		return nil, fmt.Errorf("ollama: %s: %w", display(name), err)
 	}
 	return m, nil
 }
 
-func open(at manifestPath) (*tensorfs.Model, error) {
-	b := builder{path: at.path()}
-	text, err := at.read()
+func open(src source.FS, name string) (*tensorfs.Model, error) {
+	b := builder{path: src.Location(name), blobs: &blobs{src: src, files: make(map[digest]source.File)}}
+	text, err := source.ReadSmall(src, name, maxManifest)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("manifest: %w", refetch(err))
 	}
 	if b.manifest, err = parseManifest(b.path, text); err != nil {
 		return nil, err
 	}
 	b.labels = b.manifest.labels()
-	if b.blobs, err = openBlobs(at.dir); err != nil {
-		return nil, err
-	}
 	if err := b.build(); err != nil {
-		return nil, errors.Join(err, b.blobs.close(true))
+		return nil, errors.Join(err, b.blobs.close())
 	}
-	closers := b.blobs.order
-	if err := b.blobs.close(false); err != nil {
-		return nil, err
-	}
-	return tensorfs.NewModel(b.out, closers...)
+	return tensorfs.NewModel(b.out, b.blobs.order...)
 }
 
 // builder puts a model together.
@@ -110,7 +113,7 @@ func (b *builder) build() error {
 	default:
 		return b.refuse("the manifest has no layer with weights")
 	}
-	if err := room(len(mapped)); err != nil {
+	if err := source.Room(b.path, len(mapped)); err != nil {
 		return err
 	}
 	if err := b.readConfigs(); err != nil {
@@ -148,8 +151,8 @@ func (b *builder) source(name, path string) {
 	b.out.Sources = append(b.out.Sources, tensorfs.Source{Name: name, Path: path})
 }
 
-// mapped maps the blob of layer i.
-func (b *builder) mapped(i int) (*mmap.File, error) {
+// mapped opens the blob of layer i.
+func (b *builder) mapped(i int) (source.File, error) {
 	l := &b.manifest.layers[i]
 	m, err := b.blobs.mapped(l, b.labels[i])
 	if err != nil {

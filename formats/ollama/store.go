@@ -3,63 +3,99 @@ package ollama
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"runtime"
+	"path"
 	"strings"
 	"syscall"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// store is a directory with manifests and blobs:
+// A store is an FS with manifests and blobs:
 //
 //	manifests/HOST/NAMESPACE/MODEL/TAG     JSON
 //	blobs/sha256-HEX                       content
-type store string
+const (
+	manifests = "manifests"
+	blobsDir  = "blobs"
+)
 
-// place is a store and how it was found, for messages.
-type place struct {
-	dir store
-	how string
+// Store is a store of this machine. Both directories may be links.
+type Store struct {
+	source.Join
+	dirs []*source.Directory
 }
 
-// stores returns where Ollama keeps its models: OLLAMA_MODELS alone where it is
-// set, else the home directory, else that of Ollama's service on Linux.
-func stores() []place {
-	// Ollama strips blanks and quotes, which shells on Windows leave in.
-	if dir := strings.Trim(strings.TrimSpace(os.Getenv("OLLAMA_MODELS")), `"'`); dir != "" {
-		return []place{{store(dir), "OLLAMA_MODELS"}}
+// OpenStore returns the store in the directory at dir. links says how far the
+// links in both directories are followed.
+func OpenStore(dir string, links source.Links) (*Store, error) {
+	s := &Store{Join: source.Join{}}
+	for _, name := range []string{manifests, blobsDir} {
+		d, err := source.Dir(path.Join(dir, name), links)
+		if name == blobsDir && errors.Is(err, fs.ErrNotExist) {
+			err = noStore(dir)
+		}
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		s.dirs = append(s.dirs, d)
+		s.Join[name] = d
 	}
-	var places []place
-	if home, err := os.UserHomeDir(); err == nil {
-		places = append(places, place{store(filepath.Join(home, ".ollama", "models")), "the home directory"})
-	}
-	if runtime.GOOS == "linux" {
-		places = append(places, place{"/usr/share/ollama/.ollama/models", "Ollama's service"})
-	}
-	return places
+	return s, nil
 }
 
-// locate finds the manifest of a name in the first store that has it.
-func locate(n Name) (string, error) {
-	fail := func(kind error, advice, problem string, args ...any) (string, error) {
-		return "", &tensorfs.FormatError{File: "ollama:" + n.String(), Offset: -1, Problem: fmt.Sprintf(problem, args...), Advice: advice, Kind: kind}
+// Follow names a manifest that is followed wherever it leads, because the user
+// named it.
+func (s *Store) Follow(name string) {
+	s.dirs[0].Follow(strings.TrimPrefix(name, manifests+"/"))
+}
+
+// Close closes the store. Its files stay open.
+func (s *Store) Close() error {
+	var errs []error
+	for _, d := range s.dirs {
+		errs = append(errs, d.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// noStore returns the error about a path in no store.
+func noStore(path string) error {
+	return &tensorfs.FormatError{File: path, Offset: -1, Problem: "it is in no Ollama store: no directory above it is called manifests and has one called blobs beside it",
+		Advice: "name the manifest where Ollama keeps it, or the model as ollama:NAME"}
+}
+
+// located is a manifest that was found by the model's name.
+type located struct {
+	store *Store
+	name  string      // of the manifest in the store
+	file  source.File // nil where it is not open yet
+}
+
+// locate finds the manifest of a name in the first store that has it. The caller
+// closes the store and the file.
+func locate(n Name, links source.Links) (located, error) {
+	fail := func(kind error, advice, problem string, args ...any) (located, error) {
+		return located{}, &tensorfs.FormatError{File: "ollama:" + n.String(), Offset: -1, Problem: fmt.Sprintf(problem, args...), Advice: advice, Kind: kind}
 	}
 	var searched []string
-	for _, p := range stores() {
-		path, err := p.dir.find(n)
+	for _, p := range source.OllamaStores() {
+		src, err := OpenStore(p.Path, links)
+		if err == nil {
+			at := located{store: src}
+			if at.name, at.file, err = find(src, n); err == nil {
+				return at, nil
+			}
+			src.Close()
+		}
 		switch {
-		case err == nil:
-			return path, nil
 		case errors.Is(err, fs.ErrNotExist):
-			searched = append(searched, fmt.Sprintf("%s (%s)", tensorfs.Printable(string(p.dir)), p.how))
+			searched = append(searched, fmt.Sprintf("%s (%s)", tensorfs.Printable(p.Path), p.Known))
 		case errors.Is(err, fs.ErrPermission):
-			return fail(fs.ErrPermission, "run as its owner or in its group", "no permission to read %s (%s)", tensorfs.Printable(string(p.dir)), p.how)
+			return fail(fs.ErrPermission, "run as its owner or in its group", "no permission to read %s (%s)", tensorfs.Printable(p.Path), p.Known)
 		default:
-			return "", fmt.Errorf("ollama: %s: in %s (%s): %w", n, tensorfs.Printable(string(p.dir)), p.how, err)
+			return located{}, fmt.Errorf("ollama: %s: in %s (%s): %w", n, tensorfs.Printable(p.Path), p.Known, refetch(err))
 		}
 	}
 	if len(searched) == 0 {
@@ -69,34 +105,29 @@ func locate(n Name) (string, error) {
 		"looked for its manifest %s; found no such model in %s", n.Path(), strings.Join(searched, " or "))
 }
 
-// find returns the path of a name's manifest: the exact one, else the only one
-// whose parts differ in case, as Ollama takes such names for the same.
-func (s store) find(n Name) (string, error) {
-	root, err := os.OpenRoot(filepath.Join(string(s), "manifests"))
-	if err != nil {
-		return "", err
+// find returns the name of a model's manifest in a store: the exact one, which it
+// opens, else the only one whose parts differ in case, as Ollama takes such names
+// for the same.
+func find(src source.FS, n Name) (string, source.File, error) {
+	exact := path.Join(manifests, n.Path())
+	f, err := src.Open(exact)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+		return exact, f, err
 	}
-	defer root.Close()
-	exact := filepath.FromSlash(n.Path())
-	if _, err := root.Stat(exact); err == nil {
-		return filepath.Join(root.Name(), exact), nil
-	} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-		return "", fmt.Errorf("manifest: %w", describe(err))
-	}
-	found := []string{"."}
+	found := []string{manifests}
 	for _, part := range n.parts() {
 		var deeper []string
 		for _, dir := range found {
-			entries, err := fs.ReadDir(root.FS(), filepath.ToSlash(dir))
+			entries, err := src.ReadDir(dir)
 			if errors.Is(err, syscall.ENOTDIR) {
 				continue
 			} else if err != nil {
-				return "", err
+				return "", nil, err
 			}
 			for _, e := range entries {
 				// Of one length: no letter beyond ASCII folds into one then.
 				if len(e.Name()) == len(part) && strings.EqualFold(e.Name(), part) {
-					deeper = append(deeper, filepath.Join(dir, e.Name()))
+					deeper = append(deeper, path.Join(dir, e.Name()))
 				}
 			}
 		}
@@ -104,177 +135,60 @@ func (s store) find(n Name) (string, error) {
 	}
 	switch len(found) {
 	case 0:
-		return "", fs.ErrNotExist
+		return "", nil, fs.ErrNotExist
 	case 1:
-		return filepath.Join(root.Name(), found[0]), nil
+		return found[0], nil, nil
 	}
-	return "", fmt.Errorf("%s and %s differ only in case; write the name exactly as one of them", tensorfs.Printable(found[0]), tensorfs.Printable(found[1]))
+	return "", nil, fmt.Errorf("%s and %s differ only in case; write the name exactly as one of them",
+		tensorfs.Printable(strings.TrimPrefix(found[0], manifests+"/")), tensorfs.Printable(strings.TrimPrefix(found[1], manifests+"/")))
 }
 
-// manifestPath is a manifest's place in a store.
-type manifestPath struct {
-	dir   store
-	below string // path below manifests
-}
-
-// inStore finds the store that a manifest belongs to: the nearest directory
-// above it that is called manifests and has blobs beside it.
-func inStore(path string) (manifestPath, bool) {
-	abs, err := filepath.Abs(path)
+// Locate finds the store that a manifest belongs to, and its name there: the
+// nearest directory above it that is called manifests and has blobs beside it.
+// The path may be a symbolic link into a store.
+func Locate(file string) (dir, name string, ok bool) {
+	abs, real, err := source.Abs(file)
 	if err != nil {
-		return manifestPath{}, false
+		return "", "", false
 	}
-	for dir := filepath.Dir(abs); ; dir = filepath.Dir(dir) {
-		up := filepath.Dir(dir)
-		if up == dir {
-			return manifestPath{}, false
+	if dir, name, ok = inStore(abs); !ok && real != "" {
+		dir, name, ok = inStore(real)
+	}
+	return dir, name, ok
+}
+
+// inStore is Locate for an absolute path, taken as it is.
+func inStore(abs string) (dir, name string, ok bool) {
+	abs = path.Clean(abs)
+	for at := path.Dir(abs); ; at = path.Dir(at) {
+		up := path.Dir(at)
+		if up == at {
+			return "", "", false
 		}
-		if filepath.Base(dir) != "manifests" {
-			continue
+		if path.Base(at) == manifests && source.HasDir(path.Join(up, blobsDir)) {
+			return up, strings.TrimPrefix(strings.TrimPrefix(abs, up), "/"), true
 		}
-		if st, err := os.Stat(filepath.Join(up, "blobs")); err != nil || !st.IsDir() {
-			continue
-		}
-		below, err := filepath.Rel(dir, abs)
-		return manifestPath{store(up), below}, err == nil
 	}
 }
 
-// locateFile is inStore for any path to a manifest, through symbolic links too
-// where they stand outside of a store.
-func locateFile(path string) (manifestPath, error) {
-	if m, ok := inStore(path); ok {
-		return m, nil
-	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		if m, ok := inStore(real); ok {
-			return m, nil
-		}
-	}
-	return manifestPath{}, &tensorfs.FormatError{File: path, Offset: -1, Problem: "it is in no Ollama store: no directory above it is called manifests and has one called blobs beside it",
-		Advice: "name the manifest where Ollama keeps it, or the model as ollama:NAME"}
-}
-
-// path returns the manifest's path.
-func (m manifestPath) path() string { return filepath.Join(string(m.dir), "manifests", m.below) }
-
-// name returns the model's name as users write it, for messages.
-func (m manifestPath) name() string {
-	if n, ok := m.parse(); ok {
-		return n.String()
-	}
-	return tensorfs.Printable(m.below)
-}
-
-// parse returns the model's name; false where Ollama would not list the file.
-func (m manifestPath) parse() (Name, bool) {
-	p := strings.Split(filepath.ToSlash(m.below), "/")
-	if len(p) != 4 {
+// parse returns the model's name of a manifest in a store; false where Ollama
+// would not list the file.
+func parse(name string) (Name, bool) {
+	p := strings.Split(name, "/")
+	if len(p) != 5 || p[0] != manifests {
 		return Name{}, false
 	}
-	n := Name{p[0], p[1], p[2], p[3]}
+	n := Name{p[1], p[2], p[3], p[4]}
 	return n, n.problem() == ""
+}
+
+// display returns the name of a manifest's model as users write it, for messages.
+func display(name string) string {
+	if n, ok := parse(name); ok {
+		return n.String()
+	}
+	return tensorfs.Printable(strings.TrimPrefix(name, manifests+"/"))
 }
 
 // maxManifest is far above what Ollama writes: 80,000 layers.
 const maxManifest = 16 << 20
-
-// read returns the manifest's text. Links are followed inside manifests only.
-func (m manifestPath) read() ([]byte, error) {
-	f, err := openBelow(filepath.Join(string(m.dir), "manifests"), m.below)
-	if err != nil {
-		return nil, fmt.Errorf("%s: manifest: %w", tensorfs.Printable(m.path()), err)
-	}
-	defer f.Close()
-	b, err := readSmall(f, maxManifest)
-	if err != nil {
-		return nil, fmt.Errorf("%s: manifest: %w", tensorfs.Printable(m.path()), err)
-	}
-	return b, nil
-}
-
-// openBelow opens the regular file at path below dir. Symbolic links are
-// followed while they stay below dir, and nothing blocks on what is no regular
-// file.
-func openBelow(dir, path string) (*os.File, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, describe(err)
-	}
-	defer root.Close()
-	return openIn(root, path)
-}
-
-func openIn(root *os.Root, path string) (*os.File, error) {
-	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, describe(err)
-	}
-	st, err := f.Stat()
-	if err == nil {
-		err = regular(st)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-// worded is an error of the system in words for users.
-type worded struct {
-	text string
-	err  error
-}
-
-// Error returns the words alone: they say what err says.
-func (w worded) Error() string { return w.text }
-
-// Unwrap returns the error of the system.
-func (w worded) Unwrap() error { return w.err }
-
-// regular returns an error unless st is a regular file.
-func regular(st fs.FileInfo) error {
-	what := "a device or socket"
-	switch m := st.Mode(); {
-	case m.IsRegular():
-		return nil
-	case m.IsDir():
-		what = "a directory"
-	case m&fs.ModeNamedPipe != 0:
-		what = "a FIFO"
-	}
-	return worded{fmt.Sprintf("it is %s, not a regular file; fetch the model again", what), tensorfs.ErrFormat}
-}
-
-// describe rewords errors of opening a file below a directory.
-func describe(err error) error {
-	var pe *fs.PathError
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return worded{"there is no such file; fetch the model again", fs.ErrNotExist}
-	case errors.Is(err, fs.ErrPermission):
-		return worded{"no permission to read it; change its mode or run as its owner", fs.ErrPermission}
-	case errors.Is(err, syscall.ELOOP):
-		return worded{"symbolic links go round in a loop; fetch the model again", syscall.ELOOP}
-	case errors.Is(err, syscall.ENXIO):
-		return worded{"it is a device or socket, not a regular file; fetch the model again", tensorfs.ErrFormat}
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		return worded{"too many open files, and a model needs one for every blob; raise the limit with 'ulimit -n'", err}
-	case errors.As(err, &pe) && pe.Err.Error() == "path escapes from parent":
-		return worded{"it is a symbolic link that leaves the directory; put the file itself or a hard link there", err}
-	}
-	return err
-}
-
-// readSmall reads a whole file of at most max bytes.
-func readSmall(f *os.File, max int64) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(f, max+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(b)) > max {
-		return nil, worded{fmt.Sprintf("it is larger than %d bytes; it is not what it should be", max), tensorfs.ErrFormat}
-	}
-	return b, nil
-}

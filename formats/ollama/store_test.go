@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // emptyStore makes a store with manifests of no content.
@@ -19,6 +21,18 @@ func emptyStore(t *testing.T, dir string, manifests ...string) string {
 		}
 	}
 	return dir
+}
+
+// whereIs is locate, as a path.
+func whereIs(n Name) (string, error) {
+	at, err := locate(n, source.Inside)
+	if err != nil {
+		return "", err
+	}
+	if at.file != nil {
+		at.file.Close()
+	}
+	return at.store.Location(at.name), at.store.Close()
 }
 
 func TestLocate(t *testing.T) {
@@ -46,7 +60,7 @@ func TestLocate(t *testing.T) {
 			n, err := ParseName(tt.name)
 			var got string
 			if err == nil {
-				got, err = locate(n)
+				got, err = whereIs(n)
 			}
 			if tt.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -65,16 +79,16 @@ func TestStores(t *testing.T) {
 	t.Setenv("OLLAMA_MODELS", " \" ")
 	emptyStore(t, filepath.Join(home, ".ollama", "models"), "registry.ollama.ai/library/x/latest")
 	n := Name{defaultHost, defaultNamespace, "x", defaultTag}
-	if got, err := locate(n); err != nil || !strings.HasPrefix(got, home) {
+	if got, err := whereIs(n); err != nil || !strings.HasPrefix(got, home) {
 		t.Errorf("locate = %q, %v", got, err)
 	}
 	n.Model = "no-such-model-anywhere"
-	_, err := locate(n)
+	_, err := whereIs(n)
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), home) || !strings.Contains(err.Error(), "the home directory") || !strings.Contains(err.Error(), "no-such-model-anywhere:latest") {
 		t.Errorf("error %v", err)
 	}
 	t.Setenv("OLLAMA_MODELS", filepath.Join(home, "nothing"))
-	_, err = locate(Name{defaultHost, defaultNamespace, "x", defaultTag})
+	_, err = whereIs(Name{defaultHost, defaultNamespace, "x", defaultTag})
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "nothing (OLLAMA_MODELS)") || strings.Contains(err.Error(), "home") {
 		t.Errorf("error %v", err)
 	}
@@ -93,15 +107,15 @@ func TestInStore(t *testing.T) {
 		"manifests/h/x/m/../../x/manifests":  "outer",
 		"manifests/h/x/m/../../../../blobs/": "",
 	} {
-		m, ok := inStore(filepath.Join(dir, path))
+		store, name, ok := inStore(filepath.Join(dir, path))
 		got := ""
-		if ok && string(m.dir) == dir {
+		if ok && store == dir {
 			got = "outer"
-		} else if ok && string(m.dir) == filepath.Join(dir, "manifests", "h") {
+		} else if ok && store == filepath.Join(dir, "manifests", "h") {
 			got = "inner"
 		}
 		if got != want {
-			t.Errorf("%s: %+v, %v, want the %s store", path, m, ok, want)
+			t.Errorf("%s: %s in %s, %v, want the %s store", path, name, store, ok, want)
 		}
 	}
 }

@@ -123,7 +123,7 @@ func (b *builder) entries() ([]*entry, error) {
 			t := &blob.file.Tensors[blob.at[x.key]]
 			_, rest := component(x.source)
 			entries = append(entries, &entry{
-				Tensor: tensorfs.Tensor{Source: x.source, DType: t.DType, Shape: t.Shape, Data: t.Section},
+				Tensor: tensorfs.Tensor{Source: x.source, DType: t.DType, Shape: t.Shape, Data: t.Data},
 				layer:  l, blob: blob, key: x.key, of: x.of, module: strings.TrimSuffix(rest, ".weight"),
 			})
 		}

@@ -1,7 +1,7 @@
 // Package safetensors reads one safetensors file.
 //
-// [Parse] turns a mapped file into a [File]: the entries of its header in the
-// order of their data, each with its bytes as a section of the mapping, and the
+// [Parse] turns an open file into a [File]: the entries of its header in the
+// order of their data, each with its bytes as a section of the file, and the
 // free text of "__metadata__".
 //
 // The format:

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/mmap"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // maxHeader is the longest header that the reference reader accepts.
@@ -24,10 +24,11 @@ type File struct {
 
 // Entry is one tensor of a file.
 type Entry struct {
-	Name    string // unescaped, any text
-	DType   tensorfs.DType
-	Shape   []int64 // row-major
-	Section *mmap.Section
+	Name   string // unescaped, any text
+	DType  tensorfs.DType
+	Shape  []int64 // row-major
+	Data   tensorfs.Data
+	Offset int64 // of the data in the file
 }
 
 // Match reports whether a file of the given size that starts with head looks
@@ -52,13 +53,13 @@ func Match(head []byte, size int64) bool {
 }
 
 // Parse reads the header of f and checks every rule of the format.
-func Parse(f *mmap.File) (*File, error) {
+func Parse(f source.File) (*File, error) {
 	p := parser{file: f}
 	if f.Size() < 8 {
 		return nil, p.fail(0, "", "a file of %d bytes is too short for safetensors, which starts with 8 bytes of header length", f.Size())
 	}
 	var n uint64
-	err := f.View(0, 8, func(b []byte) error {
+	err := tensorfs.View(f, 0, 8, func(b []byte) error {
 		n = binary.LittleEndian.Uint64(b)
 		return nil
 	})
@@ -71,7 +72,7 @@ func Parse(f *mmap.File) (*File, error) {
 	case int64(n) > f.Size()-8:
 		return nil, p.fail(0, "", "a header of %d bytes runs past the end of the file of %d bytes", n, f.Size())
 	}
-	if err := f.View(8, int64(n), p.header); err != nil {
+	if err := tensorfs.View(f, 8, int64(n), p.header); err != nil {
 		return nil, err
 	}
 	return p.place(8 + int64(n))
@@ -112,7 +113,8 @@ func (p *parser) place(data int64) (*File, error) {
 			return nil, p.fail(r.at, r.name, "its data ends at byte %d of the data section, which has %d bytes", r.end, room)
 		}
 		last = r.end
-		out.Tensors[i] = Entry{r.name, r.dtype, r.shape, p.file.Section(data+int64(r.begin), int64(r.size))}
+		at := data + int64(r.begin)
+		out.Tensors[i] = Entry{r.name, r.dtype, r.shape, p.file.Section(at, int64(r.size)), at}
 	}
 	if last != room {
 		return nil, p.fail(data+int64(last), "", "%d bytes after the last tensor belong to no tensor", room-last)

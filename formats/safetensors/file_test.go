@@ -14,7 +14,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
-	"github.com/tensorfs/tensorfs/internal/mmap"
+	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/internal/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testmodel"
 )
@@ -85,14 +85,14 @@ func TestEntries(t *testing.T) {
 			got := []tensor{}
 			start := int64(8 + binary.LittleEndian.Uint64(c.file))
 			for _, e := range f.Tensors {
-				b := make([]byte, e.Section.Size())
-				if err := tensorfs.ReadFull(e.Section, b, 0); err != nil {
+				b := make([]byte, e.Data.Size())
+				if err := tensorfs.ReadFull(e.Data, b, 0); err != nil {
 					t.Fatal(err)
 				}
-				if err := iotest.TestReader(io.NewSectionReader(e.Section, 0, e.Section.Size()), b); err != nil {
+				if err := iotest.TestReader(io.NewSectionReader(e.Data, 0, e.Data.Size()), b); err != nil {
 					t.Error(err)
 				}
-				got = append(got, tensor{e.Name, e.DType, e.Shape, e.Section.Offset() - start, string(b)})
+				got = append(got, tensor{e.Name, e.DType, e.Shape, e.Offset - start, string(b)})
 			}
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("tensors\n%v, want\n%v", got, c.want)
@@ -224,7 +224,7 @@ func BenchmarkParse(b *testing.B) {
 	if err := testmodel.WriteSparseSafetensors(path, large(45_000)); err != nil {
 		b.Fatal(err)
 	}
-	f, err := mmap.Open(path, "large")
+	f, err := source.Map(path, "large")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func FuzzParse(f *testing.F) {
 		if err := os.WriteFile(path, b, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		m, err := mmap.Open(path, "fuzz")
+		m, err := source.Map(path, "fuzz")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,12 +271,12 @@ func FuzzParse(f *testing.F) {
 		next := int64(8 + binary.LittleEndian.Uint64(b))
 		for _, e := range got.Tensors {
 			size, ok := e.DType.Size(e.Shape)
-			if !ok || size != e.Section.Size() || e.Section.Offset() != next {
-				t.Fatalf("%q: %v %v at %d of %d bytes", e.Name, e.DType, e.Shape, e.Section.Offset(), e.Section.Size())
+			if !ok || size != e.Data.Size() || e.Offset != next {
+				t.Fatalf("%q: %v %v at %d of %d bytes", e.Name, e.DType, e.Shape, e.Offset, e.Data.Size())
 			}
 			next += size
 			data := make([]byte, size)
-			if err := tensorfs.ReadFull(e.Section, data, 0); err != nil || !bytes.Equal(data, b[e.Section.Offset():next]) {
+			if err := tensorfs.ReadFull(e.Data, data, 0); err != nil || !bytes.Equal(data, b[e.Offset:next]) {
 				t.Fatalf("%q: wrong bytes: %v", e.Name, err)
 			}
 		}

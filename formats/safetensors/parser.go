@@ -8,17 +8,17 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/mmap"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // maxDepth is how deep the reference reader lets values nest, also in fields
 // that it skips.
 const maxDepth = 127
 
-// parser reads a header, token by token and straight from the mapping. Every
-// text that outlives the call is copied.
+// parser reads a header, token by token and straight from the mapping where there
+// is one. Every text that outlives the call is copied.
 type parser struct {
-	file     *mmap.File
+	file     source.File
 	dec      *jsontext.Decoder
 	records  []record
 	seen     map[string]struct{} // tensor names so far

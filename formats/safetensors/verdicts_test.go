@@ -9,7 +9,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
-	"github.com/tensorfs/tensorfs/internal/mmap"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 const hostile = "../../testdata/hostile-safetensors"
@@ -25,7 +25,7 @@ var policy = map[string]string{
 
 func parse(t *testing.T, path string) (*safetensors.File, error) {
 	t.Helper()
-	f, err := mmap.Open(path, filepath.Base(path))
+	f, err := source.Map(path, filepath.Base(path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +60,8 @@ func TestVerdicts(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, e := range got.Tensors {
-					if size, ok := e.DType.Size(e.Shape); !ok || size != e.Section.Size() {
-						t.Errorf("%q: %v %v takes %d bytes, not %d", e.Name, e.DType, e.Shape, size, e.Section.Size())
+					if size, ok := e.DType.Size(e.Shape); !ok || size != e.Data.Size() {
+						t.Errorf("%q: %v %v takes %d bytes, not %d", e.Name, e.DType, e.Shape, size, e.Data.Size())
 					}
 				}
 				return

@@ -31,26 +31,27 @@ const everyTest = "internal/testlimit"
 var rules = map[string]rule{
 	".": {"", "internal/datatest", "the vocabulary is what all others share: what it imported, everything would depend on"},
 
-	"internal/mmap":       {"root", "", "mapped files are Data and know nothing of what is in them"},
-	"internal/datatest":   {"root", "", "it holds Data of any package to its contract, for the tests of all"},
-	"internal/jsonobj":    {"root", "", "it reads JSON, for parsers of any format"},
-	"internal/testmodel":  {"root", "", "it writes models for the tests of all parsers, so it must not read with one"},
-	"internal/testlimit":  {"", "", "it measures any code, so that the tests of any package may use it"},
-	"internal/deps":       {"", "", "it looks at all packages from outside"},
-	"views/kernel":        {"", "", "decoders know bytes alone, so that they can be tested and replaced block by block"},
-	"formats/names":       {"", "", "names are facts about other projects; they hold whatever this module does"},
-	"formats/config":      {"root formats/names", "", "one schema for all formats must not know a single one of them"},
-	"formats/gguf":        {"root internal/mmap formats/names formats/config", "internal/testmodel", "a parser knows its own format and no view: siblings meet in formats alone"},
-	"formats/safetensors": {"root internal/mmap", "internal/testmodel", "it reads one file and gives source names; what a model is, hf and ollama know"},
-	"formats/hf":          {"root internal/mmap internal/jsonobj formats/names formats/config formats/safetensors", "internal/testmodel", "its files are safetensors files, and nothing else"},
-	"formats/ollama":      {"root internal/mmap internal/jsonobj formats/names formats/config formats/safetensors formats/gguf", "internal/testmodel", "its blobs are safetensors or GGUF files, and nothing else"},
-	"formats":             {"root formats/gguf formats/safetensors formats/hf formats/ollama", "internal/testmodel views", "it only chooses a parser"},
-	"views":               {"root views/kernel", "internal/mmap internal/testmodel internal/datatest", "views compose Data; one that knew a format or opened a file would be a parser"},
-	"fs":                  {"root", "internal/mmap internal/testmodel", "the file system serves names and Data and knows nothing of models"},
-	"fs/tree":             {"root fs views formats/config formats/names", "all", "it lays a model out as a directory; where models come from and how directories are served is not its business"},
-	"cmd/tensorfs":        {"all", "all", "it introduces the packages to each other"},
+	"internal/source":        {"root", "", "files are Data and know nothing of what is in them"},
+	"internal/source/memory": {"root internal/source", "", "files in memory, for tests of parsers"},
+	"internal/jsonobj":       {"root", "", "it reads JSON, for parsers of any format"},
+	"internal/datatest":      {"root", "", "it holds Data of any package to its contract, for the tests of all"},
+	"internal/testlimit":     {"", "", "it measures any code, so that the tests of any package may use it"},
+	"internal/testmodel":     {"root", "", "it writes models for the tests of all parsers, so it must not read with one"},
+	"internal/deps":          {"", "", "it looks at all packages from outside"},
+	"views/kernel":           {"", "", "decoders know bytes alone, so that they can be tested and replaced block by block"},
+	"formats/names":          {"", "", "names are facts about other projects; they hold whatever this module does"},
+	"formats/config":         {"root formats/names", "", "one schema for all formats must not know a single one of them"},
+	"formats/gguf":           {"root internal/source formats/names formats/config", "internal/testmodel internal/source/memory", "a parser knows its own format and no view: siblings meet in formats alone"},
+	"formats/safetensors":    {"root internal/source", "internal/testmodel internal/source/memory", "it reads one file and gives source names; what a model is, hf and ollama know"},
+	"formats/hf":             {"root internal/source internal/jsonobj formats/names formats/config formats/safetensors", "internal/testmodel internal/source/memory", "its files are safetensors files, and nothing else"},
+	"formats/ollama":         {"root internal/source internal/jsonobj formats/names formats/config formats/safetensors formats/gguf", "internal/testmodel internal/source/memory", "its blobs are safetensors or GGUF files, and nothing else"},
+	"formats":                {"root internal/source formats/gguf formats/safetensors formats/hf formats/ollama", "internal/testmodel internal/source/memory views", "it only chooses a parser"},
+	"views":                  {"root views/kernel", "internal/source internal/testmodel internal/datatest", "views compose Data; one that knew a format or opened a file would be a parser"},
+	"fs":                     {"root", "internal/source internal/testmodel", "the file system serves names and Data and knows nothing of models"},
+	"fs/tree":                {"root fs views formats/config formats/names", "all", "it lays a model out as a directory; where models come from and how directories are served is not its business"},
+	"cmd/tensorfs":           {"all", "all", "it introduces the packages to each other"},
 
-	"metal":                   {"internal/mmap", "metal/internal/testtree", "it is a client of a mounted tree, as any program outside: what it needs stands in index.json"},
+	"metal":                   {"internal/source", "metal/internal/testtree", "it is a client of a mounted tree, as any program outside: what it needs stands in index.json"},
 	"metal/capi":              {"metal", "metal/internal/testtree", "the C interface is the loader's and nothing more"},
 	"metal/internal/testtree": {"", "", "it writes a tree as a mount shows it, so it must not come from the code that makes mounts"},
 
@@ -70,6 +71,17 @@ var outside = map[string]struct{ in, why string }{
 	"github.com/x448/float16":            {"views views/kernel metal formats/hf formats internal/testmodel", "halves are made in kernels; elsewhere it serves single numbers and tests"},
 	"github.com/go-json-experiment/json": {"internal/jsonobj formats/safetensors formats/ollama metal", "it reads JSON that strangers wrote; our own goes through encoding/json"},
 	"golang.org/x/sys":                   {"", ""}, // the system is everywhere
+}
+
+// standard says which directories must not import a package of the standard
+// library or of the system, in their code.
+var standard = []struct {
+	names string
+	in    func(dir string) bool
+	why   string
+}{
+	{"os path/filepath io/ioutil golang.org/x/sys/unix", func(dir string) bool { return dir == "formats" || strings.HasPrefix(dir, "formats/") },
+		"a parser reads what internal/source opens, wherever it is; a path of this machine is internal/source's"},
 }
 
 // imports returns the imports of the Go files in dir, for any system and build:
@@ -180,6 +192,13 @@ func TestImports(t *testing.T) {
 		}
 		code, tests := imports(t, filepath.Join(root, dir))
 		allowed := strings.Fields(r.imports)
+		for _, s := range standard {
+			for _, name := range strings.Fields(s.names) {
+				if file, ok := code[name]; ok && s.in(dir) {
+					t.Errorf("%s (%s) must not import %s: %s", dir, file, name, s.why)
+				}
+			}
+		}
 		for name, file := range code {
 			if why := check(dir, allowed, name); why != "" {
 				t.Errorf("%s (%s) must not import %s: %s", dir, file, name, why)
@@ -241,8 +260,8 @@ func TestCheck(t *testing.T) {
 		{"views", module + "/views/kernel", true},
 		{"views", module + "/views", true}, // its own tests
 		{"views", module + "/formats/gguf", false},
-		{"views", module + "/internal/mmap", false},
-		{".", module + "/internal/mmap", false},
+		{"views", module + "/internal/source", false},
+		{".", module + "/internal/source", false},
 		{".", module, true},
 		{"fs", module + "/views", false},
 		{"fs", "github.com/hanwen/go-fuse/v2/fuse", true},

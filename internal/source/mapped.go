@@ -1,9 +1,8 @@
-package mmap
+package source
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -16,8 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File is a mapped file. It is Data; parts of it are Sections.
-type File struct {
+// Mapped is a mapped file of this machine. Beside what every File can, it is a
+// tensorfs.Viewer and a tensorfs.Slicer, and so are its sections.
+type Mapped struct {
 	path    string // for messages
 	label   string // name below source/, for extents
 	f       *os.File
@@ -29,19 +29,22 @@ type File struct {
 	touched bool // mtime says nothing
 }
 
-// Open maps the regular file at path. label is its name below source/. It never
+// Map maps the regular file at path. label is its name below source/. It never
 // blocks on a FIFO and follows symbolic links.
-func Open(path, label string) (*File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+func Map(path, label string) (*Mapped, error) {
+	f, err := os.OpenFile(path, readOnly, 0)
 	if err != nil {
 		return nil, tensorfs.PathError(path, err)
 	}
-	return New(f, path, label)
+	return newMapped(f, path, label)
 }
 
-// New maps an open file and owns it from here on, also on error. path is used
-// in messages, label is the file's name below source/.
-func New(f *os.File, path, label string) (*File, error) {
+// readOnly is how every file is opened: what a FIFO or a device would make the
+// process wait for is not waited for, and newMapped looks at what was opened.
+const readOnly = os.O_RDONLY | unix.O_NONBLOCK
+
+// newMapped maps an open file and owns it from here on, also on error.
+func newMapped(f *os.File, path, label string) (*Mapped, error) {
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
 		err = tensorfs.NotRegular(path, st.Mode())
@@ -50,7 +53,7 @@ func New(f *os.File, path, label string) (*File, error) {
 		f.Close()
 		return nil, err
 	}
-	m := &File{path: path, label: label, f: f, fd: int(f.Fd()), modTime: st.ModTime()}
+	m := &Mapped{path: path, label: label, f: f, fd: int(f.Fd()), modTime: st.ModTime()}
 	var now unix.Stat_t
 	if err := unix.Fstat(m.fd, &now); err != nil {
 		f.Close()
@@ -68,24 +71,27 @@ func New(f *os.File, path, label string) (*File, error) {
 }
 
 // Path returns the path that the file was opened by.
-func (m *File) Path() string { return m.path }
+func (m *Mapped) Path() string { return m.path }
 
 // Label returns the file's name below source/.
-func (m *File) Label() string { return m.label }
+func (m *Mapped) Label() string { return m.label }
+
+// SetLabel gives the file another name below source/.
+func (m *Mapped) SetLabel(label string) { m.label = label }
 
 // ModTime returns the file's modification time when it was opened.
-func (m *File) ModTime() time.Time { return m.modTime }
+func (m *Mapped) ModTime() time.Time { return m.modTime }
 
 // Size returns the file's length when it was opened.
-func (m *File) Size() int64 { return int64(len(m.mem)) }
+func (m *Mapped) Size() int64 { return int64(len(m.mem)) }
 
 // IgnoreModTime makes Check compare the size alone. It is for files that are
 // named by the hash of their bytes: their owner touches them to say that they
 // are still in use and never writes to them. Call it before the file is shared.
-func (m *File) IgnoreModTime() { m.touched = true }
+func (m *Mapped) IgnoreModTime() { m.touched = true }
 
 // Close unmaps the file. No Section of it may be used afterwards.
-func (m *File) Close() error {
+func (m *Mapped) Close() error {
 	var err error
 	if m.mem != nil {
 		err = unix.Munmap(m.mem)
@@ -96,7 +102,7 @@ func (m *File) Close() error {
 
 // Check returns an error that wraps tensorfs.ErrChanged once the file's size or
 // mtime differs from those it was opened with.
-func (m *File) Check() error {
+func (m *Mapped) Check() error {
 	if !m.changed.Load() {
 		var st unix.Stat_t // unlike os.File.Stat it allocates nothing
 		if err := unix.Fstat(m.fd, &st); err == nil && st.Size == m.Size() && (m.touched || st.Mtim == m.mtime) {
@@ -108,7 +114,7 @@ func (m *File) Check() error {
 }
 
 // View calls fn with the bytes [off, off+n). See tensorfs.Viewer.
-func (m *File) View(off, n int64, fn func(b []byte) error) error {
+func (m *Mapped) View(off, n int64, fn func(b []byte) error) error {
 	if err := tensorfs.CheckRange(m, off, n); err != nil {
 		return err
 	}
@@ -127,7 +133,7 @@ func (m *File) View(off, n int64, fn func(b []byte) error) error {
 
 // guard runs fn and turns a fault on a page of this file into an error. Any
 // other panic, a fault elsewhere included, goes on.
-func (m *File) guard(b []byte, fn func(b []byte) error) (err error) {
+func (m *Mapped) guard(b []byte, fn func(b []byte) error) (err error) {
 	old := debug.SetPanicOnFault(true)
 	defer func() {
 		debug.SetPanicOnFault(old)
@@ -149,16 +155,16 @@ func (m *File) guard(b []byte, fn func(b []byte) error) (err error) {
 }
 
 // holds reports whether addr lies in the mapping.
-func (m *File) holds(addr uintptr) bool {
+func (m *Mapped) holds(addr uintptr) bool {
 	start := uintptr(unsafe.Pointer(unsafe.SliceData(m.mem)))
 	return addr >= start && addr-start < uintptr(roundUp(int64(len(m.mem)), int64(os.Getpagesize())))
 }
 
 // ReadAt reads as io.ReaderAt demands.
-func (m *File) ReadAt(p []byte, off int64) (int, error) { return readAt(m, p, off) }
+func (m *Mapped) ReadAt(p []byte, off int64) (int, error) { return readAt(m, p, off) }
 
 // Slices appends the mapped memory of [off, off+n). See tensorfs.Slicer.
-func (m *File) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
+func (m *Mapped) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
 	if err := tensorfs.CheckRange(m, off, n); err != nil {
 		return dst, err
 	}
@@ -170,33 +176,27 @@ func (m *File) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
 
 // Section returns the bytes [off, off+n) as Data. It panics when they are not
 // inside the file: parsers check first.
-func (m *File) Section(off, n int64) *Section {
+func (m *Mapped) Section(off, n int64) tensorfs.Data {
 	if err := tensorfs.CheckRange(m, off, n); err != nil {
 		panic(err)
 	}
-	return &Section{m, off, n}
+	return &MappedSection{m, off, n}
 }
 
-// Section is a part of a mapped file.
-type Section struct {
-	file   *File
+// MappedSection is a part of a mapped file.
+type MappedSection struct {
+	file   *Mapped
 	off, n int64
 }
 
-// File returns the file that the section is a part of.
-func (s *Section) File() *File { return s.file }
-
-// Offset returns where the section starts in its file.
-func (s *Section) Offset() int64 { return s.off }
-
 // Size returns the section's length.
-func (s *Section) Size() int64 { return s.n }
+func (s *MappedSection) Size() int64 { return s.n }
 
 // ReadAt reads as io.ReaderAt demands.
-func (s *Section) ReadAt(p []byte, off int64) (int, error) { return readAt(s, p, off) }
+func (s *MappedSection) ReadAt(p []byte, off int64) (int, error) { return readAt(s, p, off) }
 
 // View calls fn with the bytes [off, off+n). See tensorfs.Viewer.
-func (s *Section) View(off, n int64, fn func(b []byte) error) error {
+func (s *MappedSection) View(off, n int64, fn func(b []byte) error) error {
 	if err := tensorfs.CheckRange(s, off, n); err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (s *Section) View(off, n int64, fn func(b []byte) error) error {
 }
 
 // Slices appends the mapped memory of [off, off+n). See tensorfs.Slicer.
-func (s *Section) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
+func (s *MappedSection) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
 	if err := tensorfs.CheckRange(s, off, n); err != nil {
 		return dst, err
 	}
@@ -212,16 +212,17 @@ func (s *Section) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
 }
 
 // Extents returns the section's place in its file.
-func (s *Section) Extents() []tensorfs.Extent {
+func (s *MappedSection) Extents() []tensorfs.Extent {
 	return []tensorfs.Extent{{File: s.file.label, Offset: s.off, Bytes: s.n}}
 }
 
 var (
-	_ tensorfs.Viewer   = (*File)(nil)
-	_ tensorfs.Slicer   = (*File)(nil)
-	_ tensorfs.Viewer   = (*Section)(nil)
-	_ tensorfs.Slicer   = (*Section)(nil)
-	_ tensorfs.Extenter = (*Section)(nil)
+	_ File              = (*Mapped)(nil)
+	_ tensorfs.Viewer   = (*Mapped)(nil)
+	_ tensorfs.Slicer   = (*Mapped)(nil)
+	_ tensorfs.Viewer   = (*MappedSection)(nil)
+	_ tensorfs.Slicer   = (*MappedSection)(nil)
+	_ tensorfs.Extenter = (*MappedSection)(nil)
 )
 
 // readAt is io.ReaderAt over View.
@@ -255,7 +256,5 @@ var copiers = sync.Pool{New: func() any {
 	c.copy = func(b []byte) error { copy(c.dst, b); return nil }
 	return c
 }}
-
-var _ io.ReaderAt = (*File)(nil)
 
 func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }

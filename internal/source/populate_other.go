@@ -1,6 +1,6 @@
 //go:build !linux
 
-package mmap
+package source
 
 // populate is left to page faults, which are guarded.
 func populate([]byte, int64, int64) error { return nil }

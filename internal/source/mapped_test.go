@@ -1,4 +1,4 @@
-package mmap
+package source
 
 import (
 	"bytes"
@@ -30,9 +30,9 @@ func write(t *testing.T, n int) (string, []byte) {
 	return path, b
 }
 
-func open(t *testing.T, path string) *File {
+func open(t *testing.T, path string) *Mapped {
 	t.Helper()
-	f, err := Open(path, "label")
+	f, err := Map(path, "label")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestReads(t *testing.T) {
 	if err := iotest.TestReader(newReader(f), want); err != nil {
 		t.Error(err)
 	}
-	s := f.Section(4000, 5000)
+	s := f.Section(4000, 5000).(*MappedSection)
 	if err := iotest.TestReader(newReader(s), want[4000:9000]); err != nil {
 		t.Error(err)
 	}
@@ -107,8 +107,8 @@ func TestRefusesWhatIsNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{dir: "directory", fifo: "FIFO", loop: "loop", filepath.Join(dir, "none"): "no such file", "/dev/null": "device"} {
-		if _, err := Open(path, ""); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Open(%s): %v, want an error with %q", path, err, want)
+		if _, err := Map(path, ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Map(%s): %v, want an error with %q", path, err, want)
 		}
 	}
 }
@@ -125,7 +125,7 @@ func TestChangedFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path, _ := write(t, 3*4096)
 			f := open(t, path)
-			s := f.Section(4096, 4096)
+			s := f.Section(4096, 4096).(*MappedSection)
 			if err := change(path); err != nil {
 				t.Fatal(err)
 			}

@@ -1,0 +1,27 @@
+// Package source is where the files of a model come from: the seam below the
+// parsers.
+//
+// An [FS] finds files by name and a [File] is one of them. A parser knows no
+// more than these two, so a model may be in a directory of this machine ([Dir],
+// [Named]), in several that belong together ([Join]), in memory (package
+// memory, for tests) or elsewhere. What a File can do beyond being read is found
+// by type assertion, as for all Data.
+//
+// # Files of this machine
+//
+// They are mapped, read-only and shared. Go code sees mapped bytes through
+// [Mapped.View] alone, which populates the pages with a plain system call first
+// (so the Go scheduler never stalls in a page fault) and turns a page that is
+// lost under the reader into an error. The kernel sees them through Slices:
+// there a lost page fails the system call.
+//
+// Every file is opened without waiting and then looked at by its handle, so a
+// FIFO or a device in the place of a file is refused at once, also when it was
+// put there a moment ago.
+//
+// A file that is modified or truncated after it was opened serves no byte any
+// more: size and mtime of the open descriptor are compared after every read.
+// ctime is not compared, because renaming, unlinking and chmod move it and
+// change no byte. [Mapped.IgnoreModTime] is for files that are touched on
+// purpose.
+package source

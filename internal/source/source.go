@@ -1,0 +1,202 @@
+package source
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// FS is where the files of a model are. Names are relative paths with slashes
+// and without "..", of any bytes; "." is the directory itself. Errors are worded
+// for users and are what the system said for errors.Is.
+type FS interface {
+	// Open opens the regular file of that name and never waits for what is not
+	// one. An error that is fs.ErrNotExist means that nothing has the name.
+	Open(name string) (File, error)
+	// ReadDir lists a directory, sorted by name.
+	ReadDir(name string) ([]fs.DirEntry, error)
+	// Location returns where a file of that name is, for messages and for the
+	// links below source/: an absolute path, or an address.
+	Location(name string) string
+}
+
+// File is an open file of a model. It is immutable: reading one that changed is
+// an error that wraps tensorfs.ErrChanged.
+//
+// It may be a tensorfs.Viewer and a tensorfs.Slicer too. One that is named by
+// the hash of its content, and touched by its owner, has IgnoreModTime().
+type File interface {
+	tensorfs.Data
+	// Section returns the bytes [off, off+n), with all abilities that the file
+	// has, as a tensorfs.Extenter. It panics where they are not inside the file:
+	// parsers check first.
+	Section(off, n int64) tensorfs.Data
+	// Path is where the file is, as FS.Location says.
+	Path() string
+	// Label is the file's name below source/, at first the last part of its name.
+	Label() string
+	// SetLabel gives it another one. Call it before the file is shared.
+	SetLabel(label string)
+	// ModTime is when the file was modified last, as known when it was opened.
+	ModTime() time.Time
+	// Check returns an error that wraps tensorfs.ErrChanged once the file is not
+	// the one any more that was opened.
+	Check() error
+	io.Closer
+}
+
+// Section returns [off, off+n) of f as Data that can be read and no more: what a
+// File returns whose bytes are not in memory.
+func Section(f File, off, n int64) tensorfs.Data {
+	if err := tensorfs.CheckRange(f, off, n); err != nil {
+		panic(err)
+	}
+	s := section{f, off, n}
+	if _, ok := f.(tensorfs.ContextReaderAt); ok {
+		return contextSection{s}
+	}
+	return s
+}
+
+// section is a part of a file.
+type section struct {
+	file   File
+	off, n int64
+}
+
+// Size returns the section's length.
+func (s section) Size() int64 { return s.n }
+
+// ReadAt reads as io.ReaderAt demands.
+func (s section) ReadAt(p []byte, off int64) (int, error) {
+	return s.clip(p, off, s.file.ReadAt)
+}
+
+// clip reads what of [off, off+len(p)) lies inside the section.
+func (s section) clip(p []byte, off int64, read func(p []byte, off int64) (int, error)) (int, error) {
+	n, eof := tensorfs.ClipRange(s.n, p, off)
+	if n == 0 {
+		return 0, eof
+	}
+	if got, err := read(p[:n], s.off+off); got < n {
+		return got, err
+	}
+	return n, eof
+}
+
+// Extents returns the section's place in its file.
+func (s section) Extents() []tensorfs.Extent {
+	return []tensorfs.Extent{{File: s.file.Label(), Offset: s.off, Bytes: s.n}}
+}
+
+// ReadAll reads the whole of a file of at most limit bytes.
+func ReadAll(f File, limit int64) ([]byte, error) {
+	if f.Size() > limit {
+		return nil, &tensorfs.FormatError{File: f.Path(), Offset: -1, Problem: fmt.Sprintf("it has %d bytes, and such a file may have at most %d", f.Size(), limit)}
+	}
+	b := make([]byte, f.Size())
+	if err := tensorfs.ReadFull(f, b, 0); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// ReadSmall reads the whole file of that name, which may have at most limit bytes.
+func ReadSmall(src FS, name string, limit int64) ([]byte, error) {
+	f, err := src.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return ReadAll(f, limit)
+}
+
+// IsDir reports whether src has a directory of that name.
+func IsDir(src FS, name string) bool {
+	_, err := src.ReadDir(name)
+	return err == nil
+}
+
+// Opened is an FS of which one file is open already: whoever opens it first gets
+// that. So a caller can look at a file before it decides whose it is, and nothing
+// is opened twice.
+type Opened struct {
+	FS
+	name string
+	file File // nil once it is taken
+}
+
+// With returns src with the file of that name opened before. The Opened owns f
+// until it is taken.
+func With(src FS, name string, f File) *Opened { return &Opened{src, name, f} }
+
+// Open opens a file, or hands out the one that is open.
+func (o *Opened) Open(name string) (File, error) {
+	if f := o.file; f != nil && name == o.name {
+		o.file = nil
+		return f, nil
+	}
+	return o.FS.Open(name)
+}
+
+// Close closes the file if nobody took it.
+func (o *Opened) Close() error {
+	if o.file == nil {
+		return nil
+	}
+	return o.file.Close()
+}
+
+// Join is several directories seen as one: each is below its key, the first
+// part of a name.
+type Join map[string]FS
+
+// find returns where a name belongs, nil for that of nowhere.
+func (j Join) find(name string) (src FS, rest string) {
+	first, rest, _ := strings.Cut(name, "/")
+	if rest == "" {
+		rest = "."
+	}
+	return j[first], rest
+}
+
+// Open opens a file of one of the directories.
+func (j Join) Open(name string) (File, error) {
+	src, rest := j.find(name)
+	if src == nil {
+		return nil, tensorfs.PathError(name, syscall.ENOENT)
+	}
+	return src.Open(rest)
+}
+
+// ReadDir lists a directory in one of the directories.
+func (j Join) ReadDir(name string) ([]fs.DirEntry, error) {
+	src, rest := j.find(name)
+	if src == nil {
+		return nil, tensorfs.PathError(name, syscall.ENOENT)
+	}
+	return src.ReadDir(rest)
+}
+
+// Location returns where a file is. The directory above all is the one that the
+// first of them is in.
+func (j Join) Location(name string) string {
+	if src, rest := j.find(name); src != nil {
+		return src.Location(rest)
+	}
+	for _, src := range j {
+		return path.Join(path.Dir(src.Location(".")), name)
+	}
+	return name
+}
+
+var (
+	_ FS = (*Opened)(nil)
+	_ FS = Join(nil)
+)
