@@ -15,6 +15,14 @@ func (b Bytes) ReadAt(p []byte, off int64) (int, error) {
 	return n, eof
 }
 
+// View returns the bytes [off, off+n). See [Viewer].
+func (b Bytes) View(off, n int64) ([]byte, Memory, error) {
+	if err := checkRange(b.Size(), off, n); err != nil {
+		return nil, nil, err
+	}
+	return b[off : off+n], nil, nil
+}
+
 // Slices appends the memory of [off, off+n). See [Slicer].
 func (b Bytes) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
 	if err := checkRange(b.Size(), off, n); err != nil {
@@ -23,4 +31,7 @@ func (b Bytes) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
 	return append(dst, b[off:off+n]), nil
 }
 
-var _ Slicer = Bytes(nil)
+var (
+	_ Viewer = Bytes(nil)
+	_ Slicer = Bytes(nil)
+)

@@ -3,7 +3,6 @@ package tensorfs
 import (
 	"fmt"
 	"io"
-	"sync"
 )
 
 // Data is a run of bytes of known length: a tensor, a converted tensor, a text.
@@ -36,11 +35,9 @@ type Extenter interface {
 
 // Viewer is Data whose bytes are in memory, or can be, without a copy.
 type Viewer interface {
-	// View calls fn with the bytes [off, off+n). The slice is valid during the
-	// call only. A page that is lost under fn makes View return an error, so fn
-	// must not hold locks, start goroutines that touch b, or leave work half
-	// done that matters: its results count only when View returns nil.
-	View(off, n int64, fn func(b []byte) error) error
+	// View returns the bytes [off, off+n) and the memory that they are in, nil
+	// where that cannot be lost. The bytes are read under [Guard] only.
+	View(off, n int64) ([]byte, Memory, error)
 }
 
 // Slicer is Data that stands in mapped memory which the kernel may read, but
@@ -56,30 +53,6 @@ func Extents(d Data) []Extent {
 		return e.Extents()
 	}
 	return nil
-}
-
-// buffers serve View for Data that is not in memory.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// View calls fn with the bytes [off, off+n) of d, without a copy where d is a
-// [Viewer]. The rules of [Viewer] hold.
-func View(d Data, off, n int64, fn func(b []byte) error) error {
-	if v, ok := d.(Viewer); ok {
-		return v.View(off, n, fn)
-	}
-	if err := CheckRange(d, off, n); err != nil {
-		return err
-	}
-	p := buffers.Get().(*[]byte)
-	defer buffers.Put(p)
-	if int64(cap(*p)) < n {
-		*p = make([]byte, n)
-	}
-	b := (*p)[:n]
-	if err := ReadFull(d, b, off); err != nil {
-		return err
-	}
-	return fn(b)
 }
 
 // ReadFull reads len(p) bytes at off; fewer is an error.

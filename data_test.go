@@ -1,12 +1,10 @@
 package tensorfs
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"strings"
 	"testing"
-	"testing/iotest"
 )
 
 func TestClipRange(t *testing.T) {
@@ -69,38 +67,8 @@ func TestReadFull(t *testing.T) {
 	}
 }
 
-func TestView(t *testing.T) {
-	text := []byte("0123456789")
-	for off := range int64(11) {
-		for n := range 11 - off {
-			called := false
-			err := View(bytes.NewReader(text), off, n, func(b []byte) error {
-				called = true
-				if string(b) != string(text[off:off+n]) {
-					t.Errorf("%d+%d: %q", off, n, b)
-				}
-				return nil
-			})
-			if err != nil || !called {
-				t.Errorf("%d+%d: %v", off, n, err)
-			}
-		}
-	}
-	never := func([]byte) error { t.Error("called without bytes"); return nil }
-	if err := View(bytes.NewReader(text), 5, 6, never); err == nil {
-		t.Error("a view beyond the end")
-	}
-	broken := errors.New("broken")
-	if err := View(scripted{3, broken}, 0, 8, never); err != broken {
-		t.Error(err)
-	}
-	if err := View(bytes.NewReader(text), 0, 10, func([]byte) error { return broken }); err != broken {
-		t.Error(err)
-	}
+func TestExtentsOfNoFile(t *testing.T) {
 	if Extents(scripted{}) != nil {
 		t.Error("extents of Data without files")
-	}
-	if err := iotest.TestReader(io.NewSectionReader(bytes.NewReader(text), 0, 10), text); err != nil {
-		t.Error(err)
 	}
 }

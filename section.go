@@ -33,12 +33,9 @@ func (s *section) ReadAt(p []byte, off int64) (int, error) {
 	return n, eof
 }
 
-func (s *section) View(off, n int64, fn func(b []byte) error) error {
-	if err := CheckRange(s, off, n); err != nil {
-		return err
-	}
-	return View(s.d, s.off+off, n, fn)
-}
+// whole returns what the section is a part of, and where it begins there. A view
+// of the section is one of that.
+func (s *section) whole() (Data, int64) { return s.d, s.off }
 
 func (s *section) Extents() []Extent { return cutExtents(Extents(s.d), s.off, s.n) }
 
@@ -71,7 +68,6 @@ func cutExtents(extents []Extent, off, n int64) []Extent {
 }
 
 var (
-	_ Viewer   = (*section)(nil)
 	_ Extenter = (*section)(nil)
 	_ Slicer   = mappedSection{}
 )

@@ -65,11 +65,11 @@ func (d doubled) ReadAt(p []byte, off int64) (int, error) {
 		return 0, eof
 	}
 	first, end := off/2, (off+int64(n)+1)/2
-	err := d.src.View(first, end-first, func(b []byte) error {
-		double(p[:n], b, off&1)
-		return nil
-	})
+	b, memory, err := d.src.View(first, end-first)
 	if err != nil {
+		return 0, err
+	}
+	if err := tensorfs.Guard(func() error { double(p[:n], b, off&1); return nil }, memory); err != nil {
 		return 0, err
 	}
 	return n, eof

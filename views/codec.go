@@ -20,7 +20,7 @@ type stream struct {
 	span func(first, n int64) (off, size int64)
 }
 
-// blocksOf is a stream of blocks of so many bytes, one behind the other.
+// blocksOf is a stream of blocks of so many bytes, back to back.
 func blocksOf(d tensorfs.Data, bytes int64) stream {
 	return stream{d, func(first, n int64) (int64, int64) { return first * bytes, n * bytes }}
 }
@@ -40,7 +40,7 @@ type codec struct {
 	blocks  int64
 	// decode writes len(dst)/(2*elems) blocks; the first of them has the number
 	// first. The streams hold exactly what their span says of these blocks.
-	decode func(dst []byte, first int64, in *inputs)
+	decode func(dst []byte, first int64, in inputs)
 }
 
 // out returns the bytes that a block becomes.
@@ -96,10 +96,10 @@ func blockCodec(t *tensorfs.Tensor) (codec, error) {
 		streams: []stream{blocksOf(t.Data, int64(d.Bytes))},
 		elems:   int64(d.Elems),
 		blocks:  t.Data.Size() / int64(d.Bytes),
-		decode:  func(dst []byte, _ int64, in *inputs) { d.Decode(dst, in[0]) },
+		decode:  func(dst []byte, _ int64, in inputs) { d.Decode(dst, in[0]) },
 	}
 	if t.BigEndian && len(d.Fields) > 0 {
-		c.decode = func(dst []byte, _ int64, in *inputs) {
+		c.decode = func(dst []byte, _ int64, in inputs) {
 			p := scratch.Get().(*[]byte)
 			defer scratch.Put(p)
 			*p = append((*p)[:0], in[0]...)
@@ -125,7 +125,7 @@ func interleavedCodec(t *tensorfs.Tensor, rows int64, repack func(dst, src []byt
 		streams: []stream{blocksOf(t.Data, stored)},
 		elems:   rows * t.Cols(),
 		blocks:  t.Data.Size() / stored,
-		decode: func(dst []byte, _ int64, in *inputs) {
+		decode: func(dst []byte, _ int64, in inputs) {
 			p := scratch.Get().(*[]byte)
 			defer scratch.Put(p)
 			out := len(dst) / (len(in[0]) / int(stored))
@@ -164,11 +164,11 @@ func i2sCodec(t *tensorfs.Tensor, opts Options) (codec, error) {
 		streams: []stream{blocksOf(codes, int64(d.Bytes))},
 		elems:   int64(d.Elems),
 		blocks:  n / int64(d.Elems),
-		decode:  func(dst []byte, _ int64, in *inputs) { d.Decode(dst, in[0], 1) },
+		decode:  func(dst []byte, _ int64, in inputs) { d.Decode(dst, in[0], 1) },
 	}
 	if layout != "trinity" {
 		c.streams = append(c.streams, allOf(tensorfs.Section(t.Data, n/4, 4)))
-		c.decode = func(dst []byte, _ int64, in *inputs) { d.Decode(dst, in[0], float32At(in[1], 0, t.BigEndian)) }
+		c.decode = func(dst []byte, _ int64, in inputs) { d.Decode(dst, in[0], float32At(in[1], 0, t.BigEndian)) }
 	}
 	return c, nil
 }

@@ -26,7 +26,7 @@ func groupCodec(t *tensorfs.Tensor) (codec, error) {
 		streams: []stream{blocksOf(t.Data, int64(g.Codes)), blocksOf(q.Scales.Data, int64(g.Scale))},
 		elems:   int64(g.Elems),
 		blocks:  n / int64(g.Elems),
-		decode:  func(dst []byte, _ int64, in *inputs) { g.Decode(dst, in[0], in[1], in[2], 1) },
+		decode:  func(dst []byte, _ int64, in inputs) { g.Decode(dst, in[0], in[1], in[2], 1) },
 	}
 	switch {
 	case g.Bias > 0 && (q.Biases == nil || q.Biases.DType != q.Scales.DType):
@@ -73,7 +73,7 @@ func globalFactor(c *codec, t *tensorfs.Tensor, g kernel.Group) error {
 		return 4 * from, 4 * (to - from)
 	}})
 	out := 2 * int64(g.Elems)
-	c.decode = func(dst []byte, first int64, in *inputs) {
+	c.decode = func(dst []byte, first int64, in inputs) {
 		for at := int64(0); len(dst) > 0; {
 			run := min(int64(len(dst))/out, each-(first+at)%each)
 			factor := float32At(in[2], (first+at)/each-first/each, false)
@@ -111,7 +111,7 @@ func fp8Codec(t *tensorfs.Tensor) (codec, error) {
 			return codec{}, fmt.Errorf("%d scales stand where one is due; see raw/", have)
 		}
 		c.streams = append(c.streams, allOf(q.Scales.Data))
-		c.decode = func(dst []byte, _ int64, in *inputs) { decode(dst, in[0], scale.Number(in[1])) }
+		c.decode = func(dst []byte, _ int64, in inputs) { decode(dst, in[0], scale.Number(in[1])) }
 		return c, nil
 	}
 	cols, rows := t.Cols(), int64(1)
@@ -136,7 +136,7 @@ func fp8Codec(t *tensorfs.Tensor) (codec, error) {
 		from, to := scalesOf(first/cols), scalesOf((first+n-1)/cols)+perRow
 		return width * from, width * (to - from)
 	}})
-	c.decode = func(dst []byte, first int64, in *inputs) {
+	c.decode = func(dst []byte, first int64, in inputs) {
 		base := scalesOf(first / cols)
 		for at, src := first, in[0]; len(src) > 0; {
 			row, col := at/cols, at%cols

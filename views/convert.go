@@ -1,6 +1,7 @@
 package views
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/tensorfs/tensorfs"
@@ -19,101 +20,86 @@ const maxRun = 1 << 20
 
 func (c *convert) ReadAt(p []byte, off int64) (int, error) {
 	n, eof := tensorfs.ClipRange(c.Size(), p, off)
-	out := c.out()
-	run := max(maxRun/out, 1) * out
+	run := max(maxRun/c.out(), 1) * c.out()
 	for done := 0; done < n; {
 		at := off + int64(done)
-		take := min(int64(n-done), run-at%run)
-		j := jobs.Get().(*job)
-		err := j.run(c, p[done:done+int(take)], at)
-		j.c, j.dst, j.in, j.part = nil, nil, inputs{}, inputs{}
-		jobs.Put(j)
+		take := int(min(int64(n-done), run-at%run))
+		b := pool.Get().(*buffers)
+		err := c.read(p[done:done+take], at, b)
+		pool.Put(b)
 		if err != nil {
 			return done, err
 		}
-		done += int(take)
+		done += take
 	}
 	return n, eof
 }
 
-// job is one conversion. Jobs are pooled with their callback bound once, so that
-// a read allocates nothing.
-type job struct {
-	c       *convert
-	dst     []byte
-	off     int64 // of dst in the output
-	first   int64 // first block
-	blocks  int64
-	level   int    // streams viewed so far
-	in      inputs // of all blocks
-	part    inputs // of the blocks being decoded
-	next    func(b []byte) error
-	scratch []byte
+// buffers are what a run needs beside the sources, so that a read allocates
+// nothing.
+type buffers struct {
+	copies [maxStreams][]byte // of what cannot be viewed
+	block  []byte             // that a run has a part of
 }
 
-var jobs = sync.Pool{New: func() any {
-	j := new(job)
-	j.next = j.step
-	return j
-}}
+var pool = sync.Pool{New: func() any { return new(buffers) }}
 
-func (j *job) run(c *convert, dst []byte, off int64) error {
-	j.c, j.dst, j.off, j.level = c, dst, off, 0
-	j.first = off / c.out()
-	j.blocks = (off+int64(len(dst))+c.out()-1)/c.out() - j.first
-	return j.view()
+// run is a run of blocks and the bytes of each stream that belong to it.
+type run struct {
+	c             *convert
+	first, blocks int64
+	in            inputs
 }
 
-// view opens the views of all streams one inside the other, then decodes.
-func (j *job) view() error {
-	if j.level == len(j.c.streams) {
-		j.decode()
-		return nil
+// read converts the bytes from off on: it takes the inputs, decodes under one
+// guard, and what was read counts if no file changed meanwhile.
+func (c *convert) read(dst []byte, off int64, b *buffers) (err error) {
+	out := c.out()
+	r := run{c: c, first: off / out}
+	r.blocks = (off+int64(len(dst))+out-1)/out - r.first
+	var memory [maxStreams]tensorfs.Memory
+	for i, s := range c.streams {
+		at, n := s.span(r.first, r.blocks)
+		if r.in[i], memory[i], err = tensorfs.View(s.data, at, n, &b.copies[i]); err != nil {
+			return err
+		}
 	}
-	s := j.c.streams[j.level]
-	off, n := s.span(j.first, j.blocks)
-	return tensorfs.View(s.data, off, n, j.next)
+	return tensorfs.Guard(func() error {
+		r.decode(dst, off-r.first*out, b)
+		return nil
+	}, memory[:]...)
 }
 
-func (j *job) step(b []byte) error {
-	j.in[j.level] = b
-	j.level++
-	return j.view()
-}
-
-func (j *job) decode() {
-	out := j.c.out()
-	skip := j.off - j.first*out
-	dst, first, end := j.dst, j.first, j.first+j.blocks
+// decode writes the run without its first skip bytes.
+func (r *run) decode(dst []byte, skip int64, b *buffers) {
+	out := r.c.out()
+	first, end := r.first, r.first+r.blocks
 	if skip > 0 || int64(len(dst)) < out { // ragged start
-		dst = dst[copy(dst, j.block(first)[skip:]):]
+		dst = dst[copy(dst, r.block(first, b)[skip:]):]
 		first++
 	}
 	if whole := int64(len(dst)) / out; whole > 0 {
-		j.blocksAt(dst[:whole*out], first, whole)
+		r.c.decode(dst[:whole*out], first, r.part(first, whole))
 		dst = dst[whole*out:]
 	}
 	if len(dst) > 0 { // ragged end
-		copy(dst, j.block(end-1))
+		copy(dst, r.block(end-1, b))
 	}
 }
 
-// block decodes one block into scratch.
-func (j *job) block(n int64) []byte {
-	out := int(j.c.out())
-	if cap(j.scratch) < out {
-		j.scratch = make([]byte, out)
-	}
-	b := j.scratch[:out]
-	j.blocksAt(b, n, 1)
-	return b
+// block decodes one block of which a part is wanted.
+func (r *run) block(n int64, b *buffers) []byte {
+	b.block = slices.Grow(b.block[:0], int(r.c.out()))[:r.c.out()]
+	r.c.decode(b.block, n, r.part(n, 1))
+	return b.block
 }
 
-func (j *job) blocksAt(dst []byte, first, n int64) {
-	for i, s := range j.c.streams {
-		start, _ := s.span(j.first, j.blocks)
+// part returns the inputs of some of the run's blocks.
+func (r *run) part(first, n int64) (in inputs) {
+	for i, s := range r.c.streams {
+		start, _ := s.span(r.first, r.blocks)
 		off, size := s.span(first, n)
-		j.part[i] = j.in[i][off-start:][:size]
+		in[i] = r.in[i][off-start:][:size]
 	}
-	j.c.decode(dst, first, &j.part)
+	return in
 }

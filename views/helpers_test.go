@@ -19,7 +19,14 @@ import (
 // every time for the same label.
 func mapped(t testing.TB, label string, b []byte) *source.MappedSection {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "data")
+	s, _ := mappedAt(t, label, b)
+	return s
+}
+
+// mappedAt is mapped that also returns the path of the file.
+func mappedAt(t testing.TB, label string, b []byte) (s *source.MappedSection, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "data")
 	if err := os.WriteFile(path, append([]byte("before it"), append(b, "behind it"...)...), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +35,7 @@ func mapped(t testing.TB, label string, b []byte) *source.MappedSection {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	return f.Section(9, int64(len(b))).(*source.MappedSection)
+	return f.Section(9, int64(len(b))).(*source.MappedSection), f.Path()
 }
 
 // Short names of what is used in every test.

@@ -207,7 +207,7 @@ func TestHostileFiles(t *testing.T) {
 		{"manifest is a link out of the store", func(_, manifest string) error {
 			return errors.Join(os.Rename(manifest, outside+"-m"), os.Symlink(outside+"-m", manifest))
 		}, "symbolic link that leaves"},
-		{"manifest too large", func(_, manifest string) error { return os.Truncate(manifest, maxManifest+1) }, "larger than"},
+		{"manifest too large", func(_, manifest string) error { return os.Truncate(manifest, maxManifest+1) }, "may have at most"},
 		{"no blobs", func(blob, _ string) error { return os.RemoveAll(filepath.Dir(blob)) }, "no Ollama store"},
 		{"blobs is a link", func(blob, _ string) error {
 			dir := filepath.Dir(blob)

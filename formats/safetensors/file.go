@@ -58,21 +58,22 @@ func Parse(f source.File) (*File, error) {
 	if f.Size() < 8 {
 		return nil, p.fail(0, "", "a file of %d bytes is too short for safetensors, which starts with 8 bytes of header length", f.Size())
 	}
-	var n uint64
-	err := tensorfs.View(f, 0, 8, func(b []byte) error {
-		n = binary.LittleEndian.Uint64(b)
-		return nil
-	})
-	if err != nil {
+	var length [8]byte
+	if err := tensorfs.ReadFull(f, length[:], 0); err != nil {
 		return nil, err
 	}
+	n := binary.LittleEndian.Uint64(length[:])
 	switch {
 	case n > maxHeader:
 		return nil, p.fail(0, "", "a header of %d bytes exceeds the limit of %d", n, maxHeader)
 	case int64(n) > f.Size()-8:
 		return nil, p.fail(0, "", "a header of %d bytes runs past the end of the file of %d bytes", n, f.Size())
 	}
-	if err := tensorfs.View(f, 8, int64(n), p.header); err != nil {
+	b, memory, err := tensorfs.View(f, 8, int64(n), new([]byte))
+	if err != nil {
+		return nil, err
+	}
+	if err := tensorfs.Guard(func() error { return p.header(b) }, memory); err != nil {
 		return nil, err
 	}
 	return p.place(8 + int64(n))

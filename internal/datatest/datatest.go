@@ -4,6 +4,7 @@ package datatest
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -31,6 +32,7 @@ func Check(t testing.TB, d tensorfs.Data, want []byte) {
 	}
 	buf := make([]byte, len(want)+8)
 	var mem [][]byte
+	var copied []byte
 	for off := int64(0); off <= size; off++ {
 		for _, n := range lengths {
 			p := buf[:n]
@@ -49,17 +51,17 @@ func Check(t testing.TB, d tensorfs.Data, want []byte) {
 			if int64(n) > left {
 				continue
 			}
-			if v, ok := d.(tensorfs.Viewer); ok {
-				called := false
-				err := v.View(off, left, func(b []byte) error {
-					if called = true; !bytes.Equal(b, want[off:off+left]) {
-						t.Errorf("View(%d, %d) = %x", off, left, b)
+			b, memory, err := tensorfs.View(d, off, left, &copied)
+			if err == nil {
+				err = tensorfs.Guard(func() error {
+					if !bytes.Equal(b, want[off:off+left]) {
+						return fmt.Errorf("%x", b)
 					}
 					return nil
-				})
-				if err != nil || !called || t.Failed() {
-					t.Fatalf("View(%d, %d): %v", off, left, err)
-				}
+				}, memory)
+			}
+			if err != nil {
+				t.Fatalf("View(%d, %d): %v", off, left, err)
 			}
 			if s, ok := d.(tensorfs.Slicer); ok {
 				mem, err = s.Slices(append(mem[:0], []byte("kept")), off, left)
@@ -78,8 +80,11 @@ func Check(t testing.TB, d tensorfs.Data, want []byte) {
 		t.Errorf("a read before the start: %d, %v", n, err)
 	}
 	for _, r := range [][2]int64{{-1, 1}, {0, size + 1}, {size, 1}, {size + 1, 0}, {1, math.MaxInt64}, {math.MaxInt64, 1}, {0, -1}} {
+		if _, _, err := tensorfs.View(d, r[0], r[1], &copied); err == nil {
+			t.Errorf("View(%d, %d) is allowed", r[0], r[1])
+		}
 		if v, ok := d.(tensorfs.Viewer); ok {
-			if err := v.View(r[0], r[1], func([]byte) error { t.Error("called"); return nil }); err == nil {
+			if _, _, err := v.View(r[0], r[1]); err == nil {
 				t.Errorf("View(%d, %d) is allowed", r[0], r[1])
 			}
 		}

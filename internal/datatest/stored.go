@@ -15,13 +15,6 @@ type stored struct {
 
 func (s *stored) Extents() []tensorfs.Extent { return []tensorfs.Extent{s.extent} }
 
-func (s *stored) View(off, n int64, fn func(b []byte) error) error {
-	if err := tensorfs.CheckRange(s, off, n); err != nil {
-		return err
-	}
-	return fn(s.Bytes[off : off+n])
-}
-
 var (
 	_ tensorfs.Extenter = (*stored)(nil)
 	_ tensorfs.Viewer   = (*stored)(nil)

@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
-	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -113,45 +110,28 @@ func (m *Mapped) Check() error {
 	return fmt.Errorf("%s: %w; unmount and mount it again", tensorfs.Printable(m.path), tensorfs.ErrChanged)
 }
 
-// View calls fn with the bytes [off, off+n). See tensorfs.Viewer.
-func (m *Mapped) View(off, n int64, fn func(b []byte) error) error {
+// View brings in the pages of [off, off+n) and returns them. See tensorfs.Viewer.
+func (m *Mapped) View(off, n int64) ([]byte, tensorfs.Memory, error) {
 	if err := tensorfs.CheckRange(m, off, n); err != nil {
-		return err
+		return nil, nil, err
 	}
-	b := m.mem[off : off+n : off+n]
 	if err := populate(m.mem, off, n); err != nil {
 		if cerr := m.Check(); cerr != nil {
-			return cerr
+			return nil, nil, cerr
 		}
-		return fmt.Errorf("%s: cannot read %d bytes at %d: %w", tensorfs.Printable(m.path), n, off, err)
+		return nil, nil, fmt.Errorf("%s: cannot read %d bytes at %d: %w", tensorfs.Printable(m.path), n, off, err)
 	}
-	if err := m.guard(b, fn); err != nil {
-		return err
-	}
-	return m.Check()
+	return m.mem[off : off+n : off+n], m, nil
 }
 
-// guard runs fn and turns a fault on a page of this file into an error. Any
-// other panic, a fault elsewhere included, goes on.
-func (m *Mapped) guard(b []byte, fn func(b []byte) error) (err error) {
-	old := debug.SetPanicOnFault(true)
-	defer func() {
-		debug.SetPanicOnFault(old)
-		r := recover()
-		if r == nil {
-			return
-		}
-		fault, ok := r.(interface {
-			runtime.Error
-			Addr() uintptr
-		})
-		if !ok || !m.holds(fault.Addr()) {
-			panic(r)
-		}
-		m.changed.Store(true)
-		err = fmt.Errorf("%s: a page was lost while it was read: %w; unmount and mount it again", tensorfs.Printable(m.path), tensorfs.ErrChanged)
-	}()
-	return fn(b)
+// Lost returns the error of a page of this file that was lost under a reader. See
+// tensorfs.Memory.
+func (m *Mapped) Lost(addr uintptr) error {
+	if !m.holds(addr) {
+		return nil
+	}
+	m.changed.Store(true)
+	return fmt.Errorf("%s: a page was lost while it was read: %w; unmount and mount it again", tensorfs.Printable(m.path), tensorfs.ErrChanged)
 }
 
 // holds reports whether addr lies in the mapping.
@@ -195,12 +175,12 @@ func (s *MappedSection) Size() int64 { return s.n }
 // ReadAt reads as io.ReaderAt demands.
 func (s *MappedSection) ReadAt(p []byte, off int64) (int, error) { return readAt(s, p, off) }
 
-// View calls fn with the bytes [off, off+n). See tensorfs.Viewer.
-func (s *MappedSection) View(off, n int64, fn func(b []byte) error) error {
+// View returns the bytes [off, off+n) of the section. See tensorfs.Viewer.
+func (s *MappedSection) View(off, n int64) ([]byte, tensorfs.Memory, error) {
 	if err := tensorfs.CheckRange(s, off, n); err != nil {
-		return err
+		return nil, nil, err
 	}
-	return s.file.View(s.off+off, n, fn)
+	return s.file.View(s.off+off, n)
 }
 
 // Slices appends the mapped memory of [off, off+n). See tensorfs.Slicer.
@@ -218,6 +198,7 @@ func (s *MappedSection) Extents() []tensorfs.Extent {
 
 var (
 	_ File              = (*Mapped)(nil)
+	_ tensorfs.Memory   = (*Mapped)(nil)
 	_ tensorfs.Viewer   = (*Mapped)(nil)
 	_ tensorfs.Slicer   = (*Mapped)(nil)
 	_ tensorfs.Viewer   = (*MappedSection)(nil)
@@ -234,27 +215,14 @@ func readAt(d interface {
 	if n == 0 {
 		return 0, eof
 	}
-	c := copiers.Get().(*copier)
-	c.dst = p
-	err := d.View(off, int64(n), c.copy)
-	c.dst = nil
-	copiers.Put(c)
+	b, memory, err := d.View(off, int64(n))
 	if err != nil {
+		return 0, err
+	}
+	if err := tensorfs.Guard(func() error { copy(p, b); return nil }, memory); err != nil {
 		return 0, err
 	}
 	return n, eof
 }
-
-// copier is a pooled callback for View, so that a read allocates nothing.
-type copier struct {
-	dst  []byte
-	copy func(b []byte) error
-}
-
-var copiers = sync.Pool{New: func() any {
-	c := new(copier)
-	c.copy = func(b []byte) error { copy(c.dst, b); return nil }
-	return c
-}}
 
 func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }

@@ -1,0 +1,90 @@
+package tensorfs
+
+import (
+	"runtime"
+	"runtime/debug"
+	"slices"
+)
+
+// Memory is where a [Viewer] has its bytes: the mapping of a file, of which pages
+// can be lost while they are read. Implementations are comparable.
+type Memory interface {
+	// Check returns an error once the memory no longer holds what it held when
+	// the file was opened.
+	Check() error
+	// Lost returns the error of a page that was lost at addr, nil where addr is
+	// not in this memory.
+	Lost(addr uintptr) error
+}
+
+// View returns the bytes [off, off+n) of d for reading under [Guard]: without a
+// copy where d is a [Viewer] or a [Section] of one, otherwise in buf, which grows
+// as needed.
+func View(d Data, off, n int64, buf *[]byte) ([]byte, Memory, error) {
+	if err := CheckRange(d, off, n); err != nil {
+		return nil, nil, err
+	}
+	for {
+		s, ok := d.(interface{ whole() (Data, int64) })
+		if !ok {
+			break
+		}
+		whole, at := s.whole()
+		d, off = whole, at+off
+	}
+	if v, ok := d.(Viewer); ok {
+		return v.View(off, n)
+	}
+	*buf = slices.Grow((*buf)[:0], int(n))[:n]
+	return *buf, nil, ReadFull(d, *buf, off)
+}
+
+// Guard calls fn, which reads bytes that views returned, in the memory given: one
+// of them for each, nil for those that were copied.
+//
+//	View  |--codes--|     View  |--scales--|     the pages are brought in
+//	Guard    fn reads both, writes the result
+//	      Check of each file, once
+//
+// A page that is lost under fn makes Guard return an error, so fn must not hold
+// locks, start goroutines that read the bytes, or leave work half done that
+// matters: what it did counts only when Guard returns nil. Any other panic, a
+// fault elsewhere included, goes on.
+func Guard(fn func() error, memory ...Memory) (err error) {
+	defer lost(debug.SetPanicOnFault(true), memory, &err)
+	if err := fn(); err != nil {
+		return err
+	}
+	for i, m := range memory {
+		if m == nil || slices.Contains(memory[:i], m) {
+			continue
+		}
+		if err := m.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lost is what Guard defers.
+func lost(old bool, memory []Memory, err *error) {
+	debug.SetPanicOnFault(old)
+	r := recover()
+	if r == nil {
+		return
+	}
+	if fault, ok := r.(interface {
+		runtime.Error
+		Addr() uintptr
+	}); ok {
+		for _, m := range memory {
+			if m == nil {
+				continue
+			}
+			if *err = m.Lost(fault.Addr()); *err != nil {
+				return
+			}
+		}
+	}
+	panic(r)
+}
