@@ -24,6 +24,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/source/memory"
+	"github.com/tensorfs/tensorfs/internal/testmodel"
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -239,26 +241,14 @@ func FuzzModel(f *testing.F) {
 		}
 		f.Add(k, edits)
 	}
-	dir := f.TempDir() // a worker is a process
 	f.Fuzz(func(t *testing.T, which uint16, edits []byte) {
 		if len(edits) > 8*16 {
 			return
 		}
 		s := nearest(all, keys, which)
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
-		for name, b := range mutant(s, edits) {
-			p := filepath.Join(dir, filepath.FromSlash(name))
-			if err := os.MkdirAll(filepath.Dir(p), 0o777); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(p, b, 0o666); err != nil {
-				t.Fatal(err)
-			}
-		}
+		src := memory.New(mutant(s, edits))
 		before := allocated()
-		m, err := formats.Open(filepath.Join(dir, filepath.FromSlash(s.open)))
+		m, err := formats.OpenFS(src, s.open)
 		if n := allocated() - before; n > maxOpening {
 			t.Errorf("%s: %d bytes were allocated to open it", s.name, n)
 		}
@@ -269,6 +259,36 @@ func FuzzModel(f *testing.F) {
 		defer m.Close()
 		checkTree(t, New(m, views.Options{}))
 	})
+}
+
+// TestSamples holds that the models which FuzzModel changes open as files in
+// memory exactly where they open as files of a directory, and reads the latter.
+func TestSamples(t *testing.T) {
+	opened := 0
+	for _, s := range samples(t) {
+		dir := t.TempDir()
+		if err := testmodel.Write(dir, s.files); err != nil {
+			t.Fatal(err)
+		}
+		m, err := formats.Open(filepath.Join(dir, filepath.FromSlash(s.open)))
+		inMemory, merr := formats.OpenFS(memory.New(s.files), s.open)
+		if merr == nil {
+			inMemory.Close()
+		}
+		if (err == nil) != (merr == nil) {
+			t.Errorf("%s: as files %v, in memory %v", s.name, err, merr)
+		}
+		if err != nil {
+			checkLine(t, err.Error())
+			continue
+		}
+		opened++
+		checkTree(t, New(m, views.Options{}))
+		m.Close()
+	}
+	if opened < 60 {
+		t.Errorf("only %d models open", opened)
+	}
 }
 
 // maxOpening is what opening a sample may allocate. The samples are smaller than
