@@ -2,6 +2,7 @@
 
 package main
 
-// exerciseMain and soakMain are for Linux, where the mounts are that they read.
+// exerciseMain, soakMain and readMain are for Linux, where the mounts are that they read.
 func exerciseMain(string) int { return exitFailed }
 func soakMain(string) int     { return exitFailed }
+func readMain(string) int     { return exitFailed }

@@ -22,12 +22,18 @@ const asExerciser = "TENSORFS_TEST_EXERCISE"
 // "DIR\nMODEL\nSEED\nFORGIVING".
 const asSoaker = "TENSORFS_TEST_SOAK"
 
+// asReader makes it read the file PATH in a way of the benchmarks': PATH N.
+const asReader = "TENSORFS_TEST_READ"
+
 func TestMain(m *testing.M) {
 	if spec := os.Getenv(asExerciser); spec != "" {
 		os.Exit(exerciseMain(spec))
 	}
 	if spec := os.Getenv(asSoaker); spec != "" {
 		os.Exit(soakMain(spec))
+	}
+	if how := os.Getenv(asReader); how != "" {
+		os.Exit(readMain(how))
 	}
 	if os.Getenv(asProgram) != "" {
 		main()

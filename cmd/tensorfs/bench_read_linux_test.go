@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs"
+	"golang.org/x/sys/unix"
+)
+
+// Rows that others are compared with.
+const (
+	fileRead   = "file/warm/read"
+	fileMapped = "file/warm/mapped"
+	copyRead   = "cp-to-tmpfs-and-read"
+	rawCold    = "raw/BF16/cold/read"
+	f16BF16    = "f16/BF16/cold/read"
+	f16Q4K     = "f16/Q4_K/cold/read"
+)
+
+// BenchmarkRead reads whole tensors: VIEW/TYPE/CACHE/HOW. file is the model's own
+// file. cold means that the mount has no page of the file because it was mounted
+// just before; the model is in the page cache.
+func BenchmarkRead(b *testing.B) {
+	dir, part := benchPlace(b, *benchDir, ""), min(*benchSize, 256)
+	bf16, q4k := ggufModel(b, dir, tensorfs.BF16, *benchSize), ggufModel(b, dir, tensorfs.Q4_K, *benchSize)
+	f32, f16 := ggufModel(b, dir, tensorfs.F32, part), ggufModel(b, dir, tensorfs.F16, part)
+	q8, q6k := ggufModel(b, dir, tensorfs.Q8_0, part), ggufModel(b, dir, tensorfs.Q6_K, part)
+	mlx, fused := mlxModel(b, dir, part), fusedModel(b, dir, tensorfs.Q8_0, part)
+	const qkv = "layers.0.attention.qkv.weight"
+
+	rows := benchRows{}
+	row := func(name, base string, aim float64, measure func(testing.TB) sample) {
+		rows.row(b, name, measure, base, "of", aim, func(b *testing.B, s sample) {
+			b.ReportMetric(1/s.perByte(), "GB/s")
+			b.ReportMetric(s.cpuMS()/float64(s.bytes)*1e9, "CPU-ms/GB")
+		})
+	}
+	row(fileRead, "", 0, unmounted(bf16, "read"))
+	row(fileMapped, fileRead, 0, unmounted(bf16, "mapped"))
+	if tmpfs := tmpfsPlace(b, bf16.out+16<<20); tmpfs != "" {
+		row(copyRead, fileRead, 0, copyAndRead(bf16, tmpfs))
+	}
+	row(rawCold, copyRead, 1, cold(bf16, "raw/"+benchTensor, "read"))
+	row("raw/BF16/cold/mapped", copyRead, 0.5, cold(bf16, "raw/"+benchTensor, "mapped"))
+	row("raw/BF16/cold/mapped-huge", copyRead, 0.8, cold(bf16, "raw/"+benchTensor, "mapped-huge"))
+	row("raw/BF16/warm/read", fileRead, 0.65, after("read", bf16, "raw/"+benchTensor, "read"))
+	row("raw/BF16/warm/mapped", fileMapped, 0.5, after("read", bf16, "raw/"+benchTensor, "mapped"))
+	row(f16BF16, rawCold, 0.85, cold(bf16, "f16/"+benchTensor, "read"))
+	row(f16Q4K, rawCold, 0.7, cold(q4k, "f16/"+benchTensor, "read"))
+	row("f16/Q4_K/cold/mapped-huge", copyRead, 0.8, cold(q4k, "f16/"+benchTensor, "mapped-huge"))
+	row("npy/Q4_K/cold/read", f16Q4K, 0.95, cold(q4k, "npy/"+benchTensor+".npy", "read"))
+	row("f16/F32/cold/read", f16BF16, 0.7, cold(f32, "f16/"+benchTensor, "read")) // twice the bytes
+	row("f16/F16/cold/read", f16BF16, 0.9, cold(f16, "f16/"+benchTensor, "read"))
+	row("f16/Q8_0/cold/read", f16BF16, 0.9, cold(q8, "f16/"+benchTensor, "read"))
+	row("f16/Q6_K/cold/read", f16BF16, 0.9, cold(q6k, "f16/"+benchTensor, "read"))
+	row("f16/MLX-affine-4/cold/read", f16BF16, 0.9, cold(mlx, "f16/"+benchTensor, "read"))
+	row("fused/Q8_0/cold/read", copyRead, 0.8, cold(fused, "fused/"+qkv, "read"))
+	row("fused-f16/Q8_0/cold/read", f16BF16, 0.9, cold(fused, "fused-f16/"+qkv, "read"))
+	if why := noHot(b, bf16); why != "" {
+		fmt.Printf("Note: %s, so the rows of `--hot` are left out.\n", why)
+		return
+	}
+	hot := fmt.Sprintf("--hot=%dM", *benchSize+2)
+	row("hot-f16/BF16/cold/read", fileRead, 0, cold(bf16, "f16/"+benchTensor, "read", hot))
+	row("hot-f16/BF16/opened/read", fileRead, 0.95, after("open", bf16, "f16/"+benchTensor, "read", hot))
+	row("hot-f16/BF16/opened/mapped", fileMapped, 0.95, after("open", bf16, "f16/"+benchTensor, "mapped", hot))
+}
+
+// unmounted reads the model's own file.
+func unmounted(m benchModel, how string) func(testing.TB) sample {
+	return func(t testing.TB) sample { return startBenchReader(t, how, m.file, 0).wait(t) }
+}
+
+// copyAndRead is what a cold read is compared with: the bytes are copied into the
+// page cache once and out of it once.
+func copyAndRead(m benchModel, tmpfs string) func(testing.TB) sample {
+	return func(t testing.TB) sample {
+		path := filepath.Join(tmpfs, "copy")
+		defer os.Remove(path)
+		touch(t, m.out)
+		cp := timed(t, exec.Command("cp", m.file, path))
+		s := startBenchReader(t, "read", path, 0).wait(t)
+		return sample{cp.wall + s.wall, cp.cpu + s.cpu, s.bytes}
+	}
+}
+
+// cold reads a file of a new mount.
+func cold(m benchModel, file, how string, flags ...string) func(testing.TB) sample {
+	return func(t testing.TB) sample {
+		mnt := newBenchMount(t, m.path, flags...)
+		defer mnt.unmount()
+		touch(t, m.out)
+		return mnt.read(t, how, file)
+	}
+}
+
+// after reads a file of a new mount once another reader has read or opened it.
+func after(first string, m benchModel, file, how string, flags ...string) func(testing.TB) sample {
+	return func(t testing.TB) sample {
+		mnt := newBenchMount(t, m.path, flags...)
+		defer mnt.unmount()
+		touch(t, m.out)
+		mnt.read(t, first, file)
+		return mnt.read(t, how, file)
+	}
+}
+
+// noHot returns why hot files cannot be measured.
+func noHot(t testing.TB, m benchModel) string {
+	if os.Geteuid() != 0 {
+		return "hot files take root"
+	}
+	mnt := newBenchMount(t, m.path, fmt.Sprintf("--hot=%dM", *benchSize+2))
+	defer mnt.unmount()
+	mnt.read(t, "open", "f16/"+benchTensor)
+	var status [1 << 16]byte
+	if n, err := unix.Getxattr(mnt.dir, "user.tensorfs.hot", status[:]); err != nil || !strings.Contains(string(status[:max(n, 0)]), benchTensor) {
+		return "the kernel passes no files through"
+	}
+	return ""
+}
