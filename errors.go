@@ -16,6 +16,24 @@ var (
 	ErrChanged = errors.New("file changed since it was opened")
 )
 
+// ChangedError says which file of a model changed after it was opened.
+type ChangedError struct {
+	File string // its path
+	Why  string // how that was noticed; "" where its size or times say so
+}
+
+// Error returns one line with what to do.
+func (e *ChangedError) Error() string {
+	why := ""
+	if e.Why != "" {
+		why = e.Why + ": "
+	}
+	return fmt.Sprintf("%s: %s%v; unmount and mount it again", Printable(e.File), why, ErrChanged)
+}
+
+// Unwrap returns ErrChanged.
+func (e *ChangedError) Unwrap() error { return ErrChanged }
+
 // FormatError says what is wrong with a file and where.
 type FormatError struct {
 	File    string // path as the user gave it, or the shard's

@@ -153,6 +153,18 @@ func (m *Model) Tensor(name string) *Tensor {
 	return &m.Tensors[i]
 }
 
+// Check returns an error that wraps a ChangedError for every file of the model
+// that changed since it was opened, nil where none did.
+func (m *Model) Check() error {
+	var errs []error
+	for _, c := range m.closers {
+		if c, ok := c.(interface{ Check() error }); ok {
+			errs = append(errs, c.Check())
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Close unmaps the model's files. No Data of the model may be used afterwards.
 func (m *Model) Close() error {
 	var errs []error

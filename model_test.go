@@ -3,6 +3,7 @@ package tensorfs
 import (
 	"bytes"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 )
@@ -150,5 +151,26 @@ func TestFormatError(t *testing.T) {
 		if !errors.Is(&test.err, test.kind) || errors.Is(&test.err, ErrChanged) {
 			t.Errorf("%v is of kind %v", &test.err, errors.Unwrap(&test.err))
 		}
+	}
+}
+
+// checked is a closer that may have changed.
+type checked struct{ err error }
+
+func (c checked) Close() error { return nil }
+func (c checked) Check() error { return c.err }
+
+func TestModelCheck(t *testing.T) {
+	m, err := NewModel(Model{}, checked{}, io.NopCloser(nil), checked{})
+	if err != nil || m.Check() != nil {
+		t.Fatal(err, m.Check())
+	}
+	m, err = NewModel(Model{}, checked{&ChangedError{File: "a"}}, checked{}, checked{&ChangedError{File: "b", Why: "a page"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "a: file changed since it was opened; unmount and mount it again\nb: a page: file changed since it was opened; unmount and mount it again"
+	if err := m.Check(); !errors.Is(err, ErrChanged) || err.Error() != want {
+		t.Errorf("%v", err)
 	}
 }

@@ -107,7 +107,7 @@ func (m *Mapped) Check() error {
 		}
 		m.changed.Store(true)
 	}
-	return fmt.Errorf("%s: %w; unmount and mount it again", tensorfs.Printable(m.path), tensorfs.ErrChanged)
+	return &tensorfs.ChangedError{File: m.path}
 }
 
 // View brings in the pages of [off, off+n) and returns them. See tensorfs.Viewer.
@@ -131,7 +131,7 @@ func (m *Mapped) Lost(addr uintptr) error {
 		return nil
 	}
 	m.changed.Store(true)
-	return fmt.Errorf("%s: a page was lost while it was read: %w; unmount and mount it again", tensorfs.Printable(m.path), tensorfs.ErrChanged)
+	return &tensorfs.ChangedError{File: m.path, Why: "a page was lost while it was read"}
 }
 
 // holds reports whether addr lies in the mapping.
