@@ -4,6 +4,7 @@ import (
 	"errors"
 	iofs "io/fs"
 	"sync"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
@@ -21,38 +22,83 @@ func errno(err error) fuse.Status {
 	return fuse.EIO
 }
 
-// maxReported bounds the memory that reports take when every file fails.
-const maxReported = 1000
+const (
+	// maxReported bounds the memory that reports take when every file fails.
+	maxReported = 1000
+	// reportBurst is how many files are complained of in reportPeriod.
+	reportBurst  = 20
+	reportPeriod = time.Minute
+)
 
 // reports remembers which files were complained of, because errno drops the
-// text and a reader repeats a failing read many times.
+// text and a reader repeats a failing read many times. A file that fails while
+// too many others do is complained of when it fails later.
 type reports struct {
-	mu   sync.Mutex
-	seen map[uint64]struct{}
+	mu      sync.Mutex
+	seen    map[uint64]struct{}
+	since   time.Time
+	n       int // in the period that began then
+	omitted int // complaints left out since the last one
 }
 
-// first reports whether the node is complained of for the first time, and
-// whether it is the last complaint that will be made.
-func (r *reports) first(id uint64) (first, last bool) {
+// first reports whether to complain of a node, which is so once, and how many
+// complaints of others were left out before. last says that it is the last
+// complaint that will be made.
+func (r *reports) first(id uint64, now time.Time) (first, last bool, omitted int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, ok := r.seen[id]; ok || len(r.seen) >= maxReported {
-		return false, false
+		return false, false, 0
 	}
+	if now.Sub(r.since) >= reportPeriod {
+		r.since, r.n = now, 0
+	}
+	if r.n == reportBurst {
+		r.omitted++
+		return false, false, 0
+	}
+	r.n++
+	omitted, r.omitted = r.omitted, 0
 	if r.seen == nil {
 		r.seen = make(map[uint64]struct{})
 	}
 	r.seen[id] = struct{}{}
-	return true, len(r.seen) == maxReported
+	return true, len(r.seen) == maxReported, omitted
 }
 
-// failed logs a failed read once for each file and returns its errno.
+// quiet reports whether first would say no, whatever the reason.
+func (r *reports) quiet(id uint64, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.seen[id]
+	return ok || len(r.seen) >= maxReported || r.n == reportBurst && now.Sub(r.since) < reportPeriod
+}
+
+// failed logs a failed read once for each cause and returns its errno: a file of
+// the model that changed is one cause, whatever was read, and everything else is
+// one for each file of the tree.
 func (f *rawFS) failed(id uint64, off int64, err error) fuse.Status {
-	if first, last := f.reports.first(id); first {
-		f.opts.Logger.Error("read failed", "file", f.nodes.path(id), "offset", off, "error", err)
-		if last {
-			f.opts.Logger.Error("too many files failed: further ones are not logged")
-		}
+	if !f.noteChanged(err, f.nodes.path(id)) {
+		f.complain(id, off, "read failed", err)
 	}
 	return errno(err)
+}
+
+// complain logs what is wrong with a file of the tree.
+func (f *rawFS) complain(id uint64, off int64, problem string, err error) {
+	first, last, omitted := f.reports.first(id, time.Now())
+	if !first {
+		return
+	}
+	attrs := []any{"file", f.nodes.path(id), "offset", off}
+	if err != nil {
+		attrs = append(attrs, "error", err)
+	}
+	if omitted > 0 {
+		attrs = append(attrs, "not_logged", omitted)
+	}
+	f.opts.Logger.Error(problem, attrs...)
+	if last {
+		f.opts.Logger.Error("too many files failed: further ones are not logged")
+	}
 }

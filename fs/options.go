@@ -27,6 +27,10 @@ type Options struct {
 	AllowOther bool
 	// Logger receives what errno cannot say; nil discards it.
 	Logger *slog.Logger
+	// Check returns errors that wrap tensorfs.ErrChanged for the files of the model
+	// that changed since they were opened; nil where that cannot be known. It is
+	// called when somebody asks for the Health.
+	Check func() error
 	// ModTime is the time of every file; zero for the time of mounting.
 	ModTime time.Time
 	// Debug logs every request at slog.LevelDebug.

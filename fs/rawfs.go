@@ -2,9 +2,11 @@ package fs
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -32,6 +34,9 @@ type rawFS struct {
 	noOpen  bool // the kernel may be told to do without OPEN and RELEASE
 	totals  totals
 	reports reports
+	health  health
+	sent    sentReplies
+	panics  atomic.Int32
 	hot     *hotFiles // nil without Options.Hot
 }
 
@@ -48,8 +53,9 @@ func newRawFS(tree Dir, opts Options) (*rawFS, error) {
 		uid:           uint32(os.Geteuid()),
 		gid:           uint32(os.Getegid()),
 	}
+	f.opts.Logger = slog.New(remembering{Handler: opts.Logger.Handler(), health: &f.health})
 	if opts.Hot > 0 {
-		if f.hot, err = newHot(opts.Hot, opts.Logger); err != nil {
+		if f.hot, err = newHot(opts.Hot, f.opts.Logger); err != nil {
 			return nil, err
 		}
 	}
@@ -75,8 +81,15 @@ func (f *rawFS) OnUnmount() {
 	}
 }
 
+// maxPanics is how many panics are logged: they are bugs, of which a few lines
+// with stacks tell enough.
+const maxPanics = 3
+
 // panicked turns a panic in a handler, a bug of this program, into EIO.
 func (f *rawFS) panicked(v any) fuse.Status {
+	if f.panics.Add(1) > maxPanics {
+		return fuse.EIO
+	}
 	f.opts.Logger.Error("internal error while serving a request", "panic", v, "stack", string(debug.Stack()))
 	return fuse.EIO
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/tensorfs/tensorfs"
@@ -327,7 +328,7 @@ func TestErrors(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"file=changed offset=5", "file=device offset=5", "file=short offset=5"} {
+	for _, want := range []string{"file=changed", "file=device offset=5", "file=short offset=5"} {
 		if n := strings.Count(log.String(), want); n != 1 {
 			t.Errorf("%q stands %d times in the log:\n%s", want, n, &log)
 		}
@@ -336,14 +337,27 @@ func TestErrors(t *testing.T) {
 		t.Error("errno")
 	}
 	var r reports
-	said := 0
+	said, now := 0, time.Now()
 	for id := range uint64(3 * maxReported) {
-		if first, _ := r.first(id); first {
+		if first, _, _ := r.first(id, now); first {
 			said++
 		}
+		now = now.Add(reportPeriod / reportBurst)
 	}
 	if said != maxReported {
 		t.Errorf("%d files complained of, want %d", said, maxReported)
+	}
+	r, said = reports{}, 0
+	for id := range uint64(3 * reportBurst) {
+		if first, _, _ := r.first(id, now); first {
+			said++
+		}
+	}
+	if said != reportBurst || !r.quiet(9999, now) {
+		t.Errorf("%d files complained of at a time, want %d", said, reportBurst)
+	}
+	if first, _, omitted := r.first(9999, now.Add(reportPeriod)); !first || omitted != 2*reportBurst {
+		t.Errorf("after the burst: %v, and %d were left out", first, omitted)
 	}
 	if st := f.panicked("a bug"); st != fuse.EIO || !strings.Contains(log.String(), "a bug") {
 		t.Errorf("a panic: %v", st)

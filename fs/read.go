@@ -67,6 +67,9 @@ func (f *rawFS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.
 	if err != nil {
 		return nil, f.failed(in.NodeId, int64(in.Offset), err)
 	}
+	if m, ok := res.(*mapped); ok {
+		m.id, m.off, m.sent = in.NodeId, int64(in.Offset), &f.sent
+	}
 	return res, fuse.OK
 }
 
@@ -82,7 +85,7 @@ func read(ctx context.Context, d tensorfs.Data, off int64, buf []byte) (fuse.Rea
 		if err != nil {
 			return nil, err
 		}
-		if r := (mapped{slices: slices, n: len(buf)}); r.whole() {
+		if r := (&mapped{slices: slices, n: len(buf)}); r.whole() {
 			return r, nil
 		}
 	}
@@ -104,10 +107,13 @@ const maxSlices = 1024 - 2
 type mapped struct {
 	slices [][]byte
 	n      int
+	id     uint64 // of the file
+	off    int64  // in the file
+	sent   *sentReplies
 }
 
 // whole reports whether one writev can take the reply.
-func (m mapped) whole() bool {
+func (m *mapped) whole() bool {
 	n := 0
 	for _, s := range m.slices {
 		n += len(s)
@@ -116,17 +122,22 @@ func (m mapped) whole() bool {
 }
 
 // Slices returns the memory. It must not fail: go-fuse would send no reply.
-func (m mapped) Slices() ([][]byte, fuse.Status) { return m.slices, fuse.OK }
+func (m *mapped) Slices() ([][]byte, fuse.Status) { return m.slices, fuse.OK }
 
 // Size returns the length of the reply.
-func (m mapped) Size() int { return m.n }
+func (m *mapped) Size() int { return m.n }
 
-// Done does nothing: the mapping outlives the mount.
-func (m mapped) Done() {}
+// Done remembers the reply, for the case that the kernel could not copy it. The
+// mapping outlives the mount.
+func (m *mapped) Done() {
+	if m.sent != nil {
+		m.sent.add(m)
+	}
+}
 
 // Bytes is never called on a type with Slices.
-func (m mapped) Bytes([]byte) ([]byte, fuse.Status) { return nil, fuse.EIO }
+func (m *mapped) Bytes([]byte) ([]byte, fuse.Status) { return nil, fuse.EIO }
 
 var (
-	_ fuse.ReadResult = mapped{}
+	_ fuse.ReadResult = (*mapped)(nil)
 )

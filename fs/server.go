@@ -1,13 +1,11 @@
 package fs
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log"
 	"log/slog"
 	"path/filepath"
-	"strings"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/tensorfs/tensorfs"
@@ -67,7 +65,7 @@ func Mount(tree Dir, mountpoint string, opts Options) (*Server, error) {
 		// mount (overlayfs).
 		DisabledCapabilities: fuse.CAP_PASSTHROUGH,
 		Debug:                raw.opts.Debug,
-		Logger:               goFuseLog(raw.opts.Logger),
+		Logger:               log.New(fuseLog{raw}, "", 0),
 		PanicHandler:         raw.panicked,
 	}
 	if raw.hot != nil {
@@ -130,20 +128,6 @@ func (s *Server) Hot() []HotFile {
 	return s.raw.hot.status(s.raw.nodes.path).Files
 }
 
-// goFuseLog passes on what go-fuse has to say. It is of interest to those who
-// look for a fault only, except for one kind of line: a reply that the kernel
-// could not copy from mapped memory.
-func goFuseLog(l *slog.Logger) *log.Logger { return log.New(&lineLog{l: l}, "", 0) }
-
-type lineLog struct{ l *slog.Logger }
-
-func (w *lineLog) Write(p []byte) (int, error) {
-	level := slog.LevelDebug
-	line := strings.TrimSpace(string(p))
-	if strings.Contains(line, "bad address") {
-		level = slog.LevelWarn
-		line = "a page of the model was lost while the kernel read it; the reader got an I/O error (" + line + ")"
-	}
-	w.l.Log(context.Background(), level, line)
-	return len(p), nil
-}
+// Logger returns Options.Logger with a memory: what it logs as a warning or error
+// is part of the Health.
+func (s *Server) Logger() *slog.Logger { return s.raw.opts.Logger }

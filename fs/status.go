@@ -19,8 +19,9 @@ var ErrHung = errors.New("its server does not answer")
 
 // Status is what the server of a mount says of itself.
 type Status struct {
-	PID int
-	Hot *HotStatus // nil without Options.Hot
+	PID    int
+	Hot    *HotStatus // nil without Options.Hot
+	Health Health
 }
 
 // Status asks the server of a mount, which may be another process. An error
@@ -57,12 +58,26 @@ func ask(mountpoint string) (Status, error) {
 	if s.PID, err = strconv.Atoi(string(buf[:n])); err != nil {
 		return s, fmt.Errorf("%s: %w", pidAttr, err)
 	}
-	n, err = unix.Getxattr(mountpoint, hotAttr, buf)
-	if err == nil {
-		s.Hot = new(HotStatus)
-		if err := json.Unmarshal(buf[:n], s.Hot); err != nil {
-			return s, fmt.Errorf("%s: %w", hotAttr, err)
-		}
+	if _, err := askJSON(mountpoint, healthAttr, buf, &s.Health); err != nil {
+		return s, err
+	}
+	var hot HotStatus
+	if found, err := askJSON(mountpoint, hotAttr, buf, &hot); err != nil {
+		return s, err
+	} else if found {
+		s.Hot = &hot
 	}
 	return s, nil
+}
+
+// askJSON reads an attribute into v and reports whether the server has it.
+func askJSON(mountpoint, name string, buf []byte, v any) (found bool, err error) {
+	n, err := unix.Getxattr(mountpoint, name, buf)
+	if err != nil {
+		return false, nil
+	}
+	if err := json.Unmarshal(buf[:n], v); err != nil {
+		return false, fmt.Errorf("%s: %w", name, err)
+	}
+	return true, nil
 }

@@ -21,18 +21,32 @@ const pidAttr = "user.tensorfs.pid"
 // there where Options.Hot is set.
 const hotAttr = "user.tensorfs.hot"
 
-// maxHotAttr keeps its value below the 64 KiB that the kernel allows.
-const maxHotAttr = 48 << 10
+// healthAttr names the attribute of the root that holds a Health as JSON.
+const healthAttr = "user.tensorfs.health"
 
-// xattrs returns the extended attributes of a node.
-func (f *rawFS) xattrs(id uint64) ([]Attr, fuse.Status) {
-	if id == fuse.FUSE_ROOT_ID {
-		attrs := []Attr{{Name: pidAttr, Value: strconv.AppendInt(nil, int64(os.Getpid()), 10)}}
-		if f.hot != nil {
-			attrs = append(attrs, Attr{Name: hotAttr, Value: hotValue(f.hot.status(f.nodes.path))})
-		}
-		return attrs, fuse.OK
+// maxAttr keeps values below the 64 KiB that the kernel allows.
+const maxAttr = 48 << 10
+
+// rootAttrs are the attributes of the root. What they say is made when it is
+// asked for.
+func (f *rawFS) rootAttrs() []rootAttr {
+	attrs := []rootAttr{
+		{pidAttr, func() []byte { return strconv.AppendInt(nil, int64(os.Getpid()), 10) }},
+		{healthAttr, func() []byte { return f.checkHealth().value() }},
 	}
+	if f.hot != nil {
+		attrs = append(attrs, rootAttr{hotAttr, func() []byte { return hotValue(f.hot.status(f.nodes.path)) }})
+	}
+	return attrs
+}
+
+type rootAttr struct {
+	name  string
+	value func() []byte
+}
+
+// xattrs returns the extended attributes of a node other than the root.
+func (f *rawFS) xattrs(id uint64) ([]Attr, fuse.Status) {
 	e, ok := f.nodes.entry(id)
 	if !ok {
 		return nil, fuse.ENOENT
@@ -50,6 +64,14 @@ func (f *rawFS) GetXAttr(_ <-chan struct{}, h *fuse.InHeader, name string, dest 
 	if !strings.HasPrefix(name, userSpace) {
 		return 0, noForeignAttr
 	}
+	if h.NodeId == fuse.FUSE_ROOT_ID {
+		for _, a := range f.rootAttrs() {
+			if a.name == name {
+				return reply(dest, a.value())
+			}
+		}
+		return 0, fuse.ENOATTR
+	}
 	attrs, st := f.xattrs(h.NodeId)
 	if !st.Ok() {
 		return 0, st
@@ -62,13 +84,19 @@ func (f *rawFS) GetXAttr(_ <-chan struct{}, h *fuse.InHeader, name string, dest 
 	return 0, fuse.ENOATTR
 }
 
-// ListXAttr returns the names, each with a zero byte behind it.
+// ListXAttr returns the names, each with a zero byte after it.
 func (f *rawFS) ListXAttr(_ <-chan struct{}, h *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
+	var names []byte
+	if h.NodeId == fuse.FUSE_ROOT_ID {
+		for _, a := range f.rootAttrs() {
+			names = append(append(names, a.name...), 0)
+		}
+		return reply(dest, names)
+	}
 	attrs, st := f.xattrs(h.NodeId)
 	if !st.Ok() {
 		return 0, st
 	}
-	var names []byte
 	for _, a := range attrs {
 		names = append(append(names, a.Name...), 0)
 	}
@@ -88,7 +116,7 @@ func reply(dest, value []byte) (uint32, fuse.Status) {
 func hotValue(s HotStatus) []byte {
 	bytes := 0
 	for i, f := range s.Files {
-		if bytes += len(f.Path)*2 + 80; bytes > maxHotAttr {
+		if bytes += len(f.Path)*2 + 80; bytes > maxAttr {
 			s.Omitted, s.Files = len(s.Files)-i, s.Files[:i]
 			break
 		}

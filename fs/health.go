@@ -1,0 +1,188 @@
+package fs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// Health is what a server remembers of what went wrong.
+type Health struct {
+	Changed []string  `json:"changed"` // files of the model that changed after it was mounted
+	Errors  []Message `json:"errors"`  // the last warnings and errors that were logged, oldest first
+}
+
+// Message is a line of the log.
+type Message struct {
+	Time    time.Time `json:"time"`
+	Message string    `json:"message"`
+}
+
+const (
+	maxMessages     = 16
+	maxMessageBytes = 500
+	// maxChanged is how many changed files are remembered: a set has more shards
+	// rarely, and one is enough to know.
+	maxChanged = 64
+)
+
+// health collects a Health.
+type health struct {
+	mu       sync.Mutex
+	changed  []string
+	messages []Message
+}
+
+// remember adds a message and forgets the oldest.
+func (h *health) remember(t time.Time, text string) {
+	if len(text) > maxMessageBytes {
+		text = strings.ToValidUTF8(text[:maxMessageBytes], "") + "..."
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.messages) == maxMessages {
+		h.messages = slices.Delete(h.messages, 0, 1)
+	}
+	h.messages = append(h.messages, Message{t, text})
+}
+
+// isNews adds a changed file and reports whether it is a new one.
+func (h *health) isNews(file string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.changed) == maxChanged || slices.Contains(h.changed, file) {
+		return false
+	}
+	h.changed = append(h.changed, file)
+	return true
+}
+
+func (h *health) status() Health {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return Health{Changed: append([]string{}, h.changed...), Errors: append([]Message{}, h.messages...)}
+}
+
+// value is the Health as JSON, as much of it as fits in an attribute.
+func (s Health) value() []byte {
+	for {
+		b, err := json.Marshal(s)
+		switch {
+		case err != nil:
+			return nil // text and times always marshal
+		case len(b) <= maxAttr:
+			return b
+		case len(s.Errors) > 0:
+			s.Errors = s.Errors[1:]
+		default:
+			s.Changed = s.Changed[:len(s.Changed)-1]
+		}
+	}
+}
+
+// noteChanged remembers and logs the files of the model that err says have
+// changed, each once. other names what is known where err does not name one. It
+// reports whether there is any.
+func (f *rawFS) noteChanged(err error, other string) bool {
+	if !errors.Is(err, tensorfs.ErrChanged) {
+		return false
+	}
+	files := changedFiles(nil, err)
+	if len(files) == 0 {
+		files = []string{other}
+	}
+	for _, file := range files {
+		if f.health.isNews(file) {
+			f.opts.Logger.Error("a file of the model changed after it was mounted: what needs it cannot be read; unmount and mount again", "file", file)
+		}
+	}
+	return true
+}
+
+// changedFiles appends the files that the ChangedErrors in err name.
+func changedFiles(dst []string, err error) []string {
+	switch e := err.(type) {
+	case *tensorfs.ChangedError:
+		return append(dst, e.File)
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			dst = changedFiles(dst, err)
+		}
+	case interface{ Unwrap() error }:
+		return changedFiles(dst, e.Unwrap())
+	}
+	return dst
+}
+
+// checkHealth looks at the model's files and says what is known. Pages that the
+// kernel keeps hide a change from those who read; they do not hide it here.
+func (f *rawFS) checkHealth() Health {
+	if f.opts.Check != nil {
+		f.noteChanged(f.opts.Check(), f.opts.FsName)
+	}
+	return f.health.status()
+}
+
+// remembering is a handler that also keeps warnings and errors for the Health.
+type remembering struct {
+	slog.Handler
+	health *health
+	attrs  string // of every message, formatted
+}
+
+// Enabled lets warnings through to Handle whatever the log takes.
+func (h remembering) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn || h.Handler.Enabled(ctx, level)
+}
+
+// Handle remembers a record and passes it on.
+func (h remembering) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level >= slog.LevelWarn {
+		var text strings.Builder
+		text.WriteString(r.Message)
+		text.WriteString(h.attrs)
+		r.Attrs(func(a slog.Attr) bool {
+			text.WriteString(attrText(a))
+			return text.Len() <= maxMessageBytes
+		})
+		h.health.remember(r.Time, text.String())
+	}
+	if !h.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs returns the handler with attributes in every record.
+func (h remembering) WithAttrs(attrs []slog.Attr) slog.Handler {
+	for _, a := range attrs {
+		h.attrs += attrText(a)
+	}
+	h.Handler = h.Handler.WithAttrs(attrs)
+	return h
+}
+
+// WithGroup returns the handler with a group around the attributes.
+func (h remembering) WithGroup(name string) slog.Handler {
+	h.Handler = h.Handler.WithGroup(name)
+	return h
+}
+
+// attrText is an attribute behind a message.
+func attrText(a slog.Attr) string {
+	v := a.Value.Resolve().String()
+	if v == "" || strings.ContainsAny(v, " =\"") || !utf8.ValidString(v) {
+		v = tensorfs.Quote(v)
+	} else {
+		v = tensorfs.Printable(v)
+	}
+	return " " + a.Key + "=" + v
+}

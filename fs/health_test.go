@@ -1,0 +1,78 @@
+package fs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs"
+)
+
+// healthOf reads the attribute as status does.
+func healthOf(t *testing.T, f *rawFS) (h Health) {
+	t.Helper()
+	root := header(fuse.FUSE_ROOT_ID)
+	b := make([]byte, 64<<10)
+	n, st := f.GetXAttr(nil, &root, healthAttr, b)
+	if !st.Ok() || n > maxAttr {
+		t.Fatalf("%v, %d bytes", st, n)
+	}
+	if err := json.Unmarshal(b[:n], &h); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestHealth(t *testing.T) {
+	var log bytes.Buffer
+	var checked error
+	f := newTest(t, Entries{file("a", "x")}, Options{
+		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError})),
+		Check:  func() error { return checked },
+	})
+	if h := healthOf(t, f); len(h.Changed) != 0 || len(h.Errors) != 0 {
+		t.Errorf("of a new one: %+v", h)
+	}
+	l := f.opts.Logger.With("who", "test")
+	l.Info("not kept")
+	l.Warn("kept though not logged", "n", 1)
+	l.Error("kept", "text", "two words\u202e", "empty", "")
+	h := healthOf(t, f)
+	if len(h.Errors) != 2 || h.Errors[0].Message != "kept though not logged who=test n=1" ||
+		h.Errors[1].Message != `kept who=test text="two words\u202e" empty=""` || h.Errors[0].Time.IsZero() {
+		t.Errorf("%+v", h)
+	}
+	if strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), "msg=kept who=test") {
+		t.Errorf("the log: %s", &log)
+	}
+
+	checked = errors.Join(fmt.Errorf("x: %w", &tensorfs.ChangedError{File: "/a"}), nil, &tensorfs.ChangedError{File: "/b"})
+	for range 3 {
+		if h = healthOf(t, f); len(h.Changed) != 2 || h.Changed[0] != "/a" || h.Changed[1] != "/b" || len(h.Errors) != 4 {
+			t.Errorf("changed: %+v", h)
+		}
+	}
+	// A bound on everything: how many, how long, and all of it in one attribute.
+	long := strings.Repeat("\x01\"", 5000)
+	for i := range 100 {
+		f.opts.Logger.Error(fmt.Sprintf("%d %s", i, long), "more", long)
+		f.noteChanged(&tensorfs.ChangedError{File: fmt.Sprintf("/%d%s", i, long[:2000])}, "")
+	}
+	h = healthOf(t, f)
+	if len(h.Changed) == 0 || len(h.Changed) > maxChanged || len(h.Errors) > maxMessages {
+		t.Errorf("%d changed files, %d messages", len(h.Changed), len(h.Errors))
+	}
+	if len(f.health.messages) != maxMessages || len(f.health.changed) != maxChanged {
+		t.Errorf("it keeps %d messages, %d files", len(f.health.messages), len(f.health.changed))
+	}
+	for _, m := range f.health.messages {
+		if len(m.Message) > maxMessageBytes+10 {
+			t.Errorf("a message of %d bytes", len(m.Message))
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package fs
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// sentReplies remembers the last replies that stood in mapped memory. When the
+// kernel could not copy one, because a page could not be read, go-fuse says so in
+// its log without saying which. It does that after the reply is done, so it is
+// one of these.
+type sentReplies struct {
+	next atomic.Uint32
+	last [64]atomic.Pointer[mapped] // more than are under way at a time
+
+	mu     sync.Mutex // of the search for lost pages
+	passed time.Time  // when a lost page was last logged that could be read again
+}
+
+func (s *sentReplies) add(m *mapped) { s.last[s.next.Add(1)%uint32(len(s.last))].Store(m) }
+
+// passingPeriod is how often it is logged that a page was lost which can be read
+// again when it is looked for.
+const passingPeriod = time.Hour
+
+// lost logs which files have pages that cannot be read, of those that were read
+// last. A file is tried once: after that it has been complained of.
+func (f *rawFS) lost() {
+	f.sent.mu.Lock()
+	defer f.sent.mu.Unlock()
+	if f.opts.Check != nil && f.noteChanged(f.opts.Check(), f.opts.FsName) {
+		return
+	}
+	found := false
+	for i := range f.sent.last {
+		m := f.sent.last[i].Load()
+		if m == nil {
+			continue
+		}
+		if f.reports.quiet(m.id, time.Now()) {
+			found = true
+			continue
+		}
+		for _, s := range m.slices {
+			if !readable(s) {
+				found = true
+				f.complain(m.id, m.off, "a page of the model was lost: it cannot be read; the reader got an I/O error", nil)
+				break
+			}
+		}
+	}
+	if now := time.Now(); !found && now.Sub(f.sent.passed) > passingPeriod {
+		f.sent.passed = now
+		f.opts.Logger.Warn("a page of the model was lost for a moment; a reader got an I/O error")
+	}
+}
+
+// fuseLog passes on what go-fuse has to say. It is of interest to those who look
+// for a fault only, except for a reply that the kernel could not copy from
+// mapped memory.
+type fuseLog struct{ f *rawFS }
+
+// Write takes a line.
+func (w fuseLog) Write(p []byte) (int, error) {
+	line := strings.TrimSpace(string(p))
+	w.f.opts.Logger.Debug(line)
+	if strings.Contains(line, "bad address") {
+		w.f.lost()
+	}
+	return len(p), nil
+}
