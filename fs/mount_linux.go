@@ -116,6 +116,9 @@ func fusermount() (string, error) {
 // error text of libfuse: the last line tells most.
 func run(cmd *exec.Cmd) error {
 	var out bytes.Buffer
+	// A Ctrl-C is for us alone: a helper that it ended between mounting and
+	// handing over the device would leave a dead mount.
+	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
 	if err == nil {
