@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/fs/tree"
+	_ "github.com/tensorfs/tensorfs/internal/fewfiles" // one line instead of a panic
 	"github.com/tensorfs/tensorfs/views"
 )
 

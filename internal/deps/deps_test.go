@@ -37,6 +37,7 @@ var rules = map[string]rule{
 	"internal/datatest":      {"root", "", "it holds Data of any package to its contract, for the tests of all"},
 	"internal/testlimit":     {"", "", "it measures any code, so that the tests of any package may use it"},
 	"internal/testmodel":     {"root", "", "it writes models for the tests of all parsers, so it must not read with one"},
+	"internal/fewfiles":      {"", "", "it has to be initialised before everything that opens a file"},
 	"internal/deps":          {"", "", "it looks at all packages from outside"},
 	"views/kernel":           {"", "", "decoders know bytes alone, so that they can be tested and replaced block by block"},
 	"formats/names":          {"", "", "names are facts about other projects; they hold whatever this module does"},
