@@ -40,8 +40,8 @@ func BenchmarkRead(b *testing.B) {
 			b.ReportMetric(s.cpuMS()/float64(s.bytes)*1e9, "CPU-ms/GB")
 		})
 	}
-	row(fileRead, "", 0, unmounted(bf16, "read"))
-	row(fileMapped, fileRead, 0, unmounted(bf16, "mapped"))
+	row(fileRead, "", 0, readFile(bf16, "read"))
+	row(fileMapped, fileRead, 0, readFile(bf16, "mapped"))
 	if tmpfs := tmpfsPlace(b, bf16.out+16<<20); tmpfs != "" {
 		row(copyRead, fileRead, 0, copyAndRead(bf16, tmpfs))
 	}
@@ -71,8 +71,8 @@ func BenchmarkRead(b *testing.B) {
 	row("hot-f16/BF16/opened/mapped", fileMapped, 0.95, after("open", bf16, "f16/"+benchTensor, "mapped", hot))
 }
 
-// unmounted reads the model's own file.
-func unmounted(m benchModel, how string) func(testing.TB) sample {
+// readFile reads the model's own file.
+func readFile(m benchModel, how string) func(testing.TB) sample {
 	return func(t testing.TB) sample { return startBenchReader(t, how, m.file, 0).wait(t) }
 }
 

@@ -5,16 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"log/syslog"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/fs"
 )
 
 // ready is what the server writes to its standard error when the mount can be
@@ -23,7 +26,9 @@ const ready = "\x00ready\n"
 
 // start runs this program again as the server, in a session of its own, and
 // waits until it is ready or has failed. Its standard error is a pipe to here
-// until then.
+// until then. However this process ends meanwhile, there is a working mount
+// afterwards or none: on a signal it ends the server and waits for that, and a
+// server that cannot say that it is ready unmounts.
 //
 // Options that are flags of this command are handed over as flags; extra are the
 // others. The server has another working directory, so paths are absolute.
@@ -32,18 +37,25 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 	if err != nil {
 		return err
 	}
-	logFile := o.logFile
-	if logFile != "" {
-		if logFile, err = filepath.Abs(logFile); err != nil {
+	logTo := o.logTo
+	if _, isDevice := logDevices[logTo]; logTo != "" && !isDevice {
+		if logTo, err = filepath.Abs(logTo); err != nil {
 			return err
 		}
 	}
-	args := []string{"mount", "--foreground", "--daemon", "--i2s", o.views.I2S, "--log", logFile,
+	args := []string{"mount", "--foreground", "--daemon", "--i2s", o.views.I2S, "--log", logTo,
 		fmt.Sprintf("--debug=%t", o.debug), fmt.Sprintf("--allow-other=%t", o.allowOther),
 		fmt.Sprintf("--hot=%d", o.hot), fmt.Sprintf("--read-ahead=%d", o.readAhead)}
 	for _, opt := range extra {
 		args = append(args, "-o", opt)
 	}
+	signals := make(chan os.Signal, 2)
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(sig) {
+			signal.Notify(signals, sig)
+		}
+	}
+	defer signal.Stop(signals)
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
@@ -51,21 +63,29 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 	defer r.Close()
 	server := exec.Command(self, append(args, "--", model, mountpoint)...)
 	server.Dir = "/"
+	server.Env = serverEnv(os.Environ())
 	server.Stderr = w
 	server.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	err = server.Start()
+	err = startConfined(server)
 	w.Close()
 	if err != nil {
 		return fmt.Errorf("cannot start the server: %w", err)
 	}
-	said, err := io.ReadAll(io.LimitReader(r, 1<<16))
-	if err != nil {
-		return err
+	heard := make(chan []byte, 1)
+	go func() {
+		said, _ := io.ReadAll(io.LimitReader(r, 1<<16)) // what was read tells enough
+		heard <- said
+	}()
+	var said []byte
+	select {
+	case said = <-heard:
+	case sig := <-signals:
+		return abandon(server, mountpoint, sig, signals)
 	}
 	if bytes.HasSuffix(said, []byte(ready)) {
 		return server.Process.Release()
 	}
-	err = server.Wait()
+	err = endOf(server, mountpoint)
 	line, _, _ := strings.Cut(string(said), "\n")
 	if line == "" {
 		line = fmt.Sprintf("tensorfs: the server ended before the mount was ready (%v); tensorfs mount -f shows more", err)
@@ -78,8 +98,68 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 	return reported{errors.New(line)}
 }
 
-// reportReady tells the waiting mount command and cuts the pipe to it.
-func reportReady() error {
+// endOf waits until the server has ended. One that was killed may have left a
+// mount.
+func endOf(server *exec.Cmd, mountpoint string) error {
+	err := server.Wait()
+	if err != nil && !server.ProcessState.Exited() {
+		if _, cerr := fs.CleanStale(mountpoint); cerr != nil {
+			return fmt.Errorf("%w; %w", err, cerr)
+		}
+	}
+	return err
+}
+
+// abandon ends a server that is not wanted any more and waits until it has
+// unmounted, or until the next signal says not to.
+func abandon(server *exec.Cmd, mountpoint string, sig os.Signal, signals <-chan os.Signal) error {
+	ended := make(chan struct{})
+	go func() {
+		_ = endOf(server, mountpoint) // that it failed is what is wanted
+		close(ended)
+	}()
+	for {
+		// The first one unmounts, the next one detaches a mount that somebody
+		// has begun to use. They do no harm after the end: the process is still
+		// ours to wait for.
+		_ = server.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+			return fmt.Errorf("stopped by a signal (%v): nothing is mounted at %s", sig, tensorfs.Printable(mountpoint))
+		case <-signals:
+			return fmt.Errorf("stopped by a signal (%v) before process %d, which was told to unmount, has ended", sig, server.Process.Pid)
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// keptEnv is what the server needs of the environment: where programs and models
+// are, and the settings of the Go runtime. Everything else, which may hold
+// secrets and can be read in /proc for as long as the server runs, is dropped.
+var keptEnv = []string{
+	"PATH", "HOME", "XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS", "TZ",
+	"GOMEMLIMIT", "GOGC", "GODEBUG", "GOMAXPROCS", "GOTRACEBACK", "GORACE", "GOCOVERDIR",
+}
+
+// ownEnv begins the names of this program's own variables.
+const ownEnv = "TENSORFS_"
+
+// serverEnv returns the part of an environment that the server gets.
+func serverEnv(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return !slices.Contains(keptEnv, name) && !strings.HasPrefix(name, ownEnv)
+	})
+}
+
+// announce tells the waiting mount command that the mount can be used, and cuts
+// the pipe to it. It fails where that command is gone or wants no mount any more.
+func announce(signals <-chan os.Signal) error {
+	select {
+	case sig := <-signals:
+		return fmt.Errorf("stopped by a signal (%v) before the mount was ready", sig)
+	default:
+	}
 	if _, err := io.WriteString(os.Stderr, ready); err != nil {
 		return fmt.Errorf("the mount command is gone: %w", err)
 	}
@@ -91,27 +171,17 @@ func reportReady() error {
 	return replaceStderr(null)
 }
 
-// logger returns where the server's messages go: to --log, to standard error in
-// the foreground, else to the system log where there is one.
-func (o *mountOptions) logger(cmd *cobra.Command) (*slog.Logger, func(), error) {
-	level := slog.LevelInfo
-	if o.debug {
-		level = slog.LevelDebug
+// closeOnExec keeps the descriptors that a directory of the system lists from
+// programs that this process starts, but for the first three.
+func closeOnExec(list string) error {
+	entries, err := os.ReadDir(list)
+	if err != nil {
+		return fmt.Errorf("cannot find the open descriptors: %w", err)
 	}
-	options := &slog.HandlerOptions{Level: level}
-	switch {
-	case o.logFile != "":
-		f, err := os.OpenFile(o.logFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-		if err != nil {
-			return nil, nil, fmt.Errorf("cannot open the log: %w", err)
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
 		}
-		return slog.New(slog.NewTextHandler(f, options)), func() { f.Close() }, nil
-	case !o.daemon:
-		return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), options)), func() {}, nil
 	}
-	w, err := syslog.New(syslog.LOG_DAEMON|syslog.LOG_NOTICE, "tensorfs")
-	if err != nil { // no system log here, as in most containers
-		return slog.New(slog.DiscardHandler), func() {}, nil
-	}
-	return slog.New(slog.NewTextHandler(w, options)), func() { w.Close() }, nil
+	return nil
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,6 +27,24 @@ const asSoaker = "TENSORFS_TEST_SOAK"
 // asReader makes it read the file PATH in a way of the benchmarks': PATH N.
 const asReader = "TENSORFS_TEST_READ"
 
+// asListener makes it print the datagrams that come to a socket at this path.
+const asListener = "TENSORFS_TEST_LISTEN"
+
+func listenMain(path string) int {
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return 1
+	}
+	b := make([]byte, 64<<10)
+	for {
+		n, err := c.Read(b)
+		if err != nil {
+			return 1
+		}
+		fmt.Printf("%q\n", b[:n])
+	}
+}
+
 func TestMain(m *testing.M) {
 	if spec := os.Getenv(asExerciser); spec != "" {
 		os.Exit(exerciseMain(spec))
@@ -34,6 +54,9 @@ func TestMain(m *testing.M) {
 	}
 	if how := os.Getenv(asReader); how != "" {
 		os.Exit(readMain(how))
+	}
+	if path := os.Getenv(asListener); path != "" {
+		os.Exit(listenMain(path))
 	}
 	if os.Getenv(asProgram) != "" {
 		main()

@@ -3,14 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -24,7 +21,7 @@ type mountOptions struct {
 	daemon     bool // this process is the server that mount started
 	options    []string
 	allowOther bool
-	logFile    string
+	logTo      string // syslog, journal or a file; "" for the default
 	debug      bool
 	hot        byteSize
 	readAhead  int
@@ -44,10 +41,14 @@ With --hot SIZE (root) a file is made in memory when it is opened and read and
 mapped at the speed of memory from there on; least recently used files give way
 to others. That memory cannot be taken back under pressure, hence the limit.
 
-As options of -o and in /etc/fstab: hot=SIZE, i2s=ORDER, log=FILE.
+The server logs to the system log where there is one; --log takes syslog, journal
+(systemd's) or a FILE. The last errors are in tensorfs status --json whatever there
+is. As options of -o and in /etc/fstab: hot=SIZE, i2s=ORDER, log=DEVICE or FILE.
 
-SIGINT and SIGTERM to the server unmount; while somebody uses the mount the first
-one is refused and the second detaches it.
+SIGINT and SIGTERM to the server unmount. While somebody uses the mount the first
+one waits until they are done and a second one detaches it. In the foreground
+SIGHUP and SIGPIPE unmount too, so that a terminal may close; a server in the
+background ignores them.
 
 In /etc/fstab:
 
@@ -68,7 +69,7 @@ func (o *mountOptions) flags(c *cobra.Command) {
 	f.BoolVar(&o.allowOther, "allow-other", false, "let other users in (not root: needs user_allow_other in /etc/fuse.conf)")
 	f.Var(&o.hot, "hot", "keep opened files in up to this much memory and serve them at its speed (root)")
 	f.IntVar(&o.readAhead, "read-ahead", 0, "the kernel's read-ahead in KiB (root; default 1024)")
-	f.StringVar(&o.logFile, "log", "", "append the server's messages to this file (default: the system log)")
+	f.StringVar(&o.logTo, "log", "", "where the server's messages go: syslog, journal or a FILE (default: syslog where there is one)")
 	f.BoolVar(&o.debug, "debug", false, "log every request")
 	f.BoolVar(&o.daemon, "daemon", false, "")
 	_ = f.MarkHidden("daemon") // the flag is defined in the line above
@@ -105,7 +106,7 @@ func (o *mountOptions) take(opt string) (bool, error) {
 	case "i2s":
 		o.views.I2S = value
 	case "log":
-		o.logFile = value
+		o.logTo = value
 	case "debug":
 		o.debug = true
 	case "hot":
@@ -136,6 +137,9 @@ const openingGC = 400
 
 // serve mounts and answers requests until the mount is gone.
 func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra []string) error {
+	if o.daemon {
+		ignoreHangups()
+	}
 	logger, closeLog, err := o.logger(cmd)
 	if err != nil {
 		return err
@@ -149,15 +153,12 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 		return err
 	}
 	defer t.Model.Close()
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if o.daemon {
-		signal.Ignore(syscall.SIGHUP)
-	}
+	signals := catchSignals(o.daemon)
 	server, err := fs.Mount(t.Root, mountpoint, fs.Options{
 		FsName:       model,
 		AllowOther:   o.allowOther,
 		Logger:       logger,
+		Check:        t.Model.Check,
 		ModTime:      t.Model.ModTime,
 		Debug:        o.debug,
 		Hot:          int64(o.hot),
@@ -167,12 +168,18 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 	if err != nil {
 		return mountAdvice(err, mountpoint)
 	}
+	logger = server.Logger()
 	for _, w := range t.Model.Warnings {
 		logger.Warn(w)
 	}
 	if o.daemon {
-		if err := reportReady(); err != nil {
-			return errors.Join(err, server.UnmountLazy())
+		if err := announce(signals); err != nil {
+			logger.Error("nobody waits for the mount any more; it is removed", "err", err)
+			if uerr := server.UnmountLazy(); uerr != nil {
+				return errors.Join(err, uerr)
+			}
+			server.Wait()
+			return err
 		}
 	} else {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s is mounted at %s; Ctrl-C unmounts\n", tensorfs.Printable(model), tensorfs.Printable(mountpoint))
@@ -182,21 +189,6 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 	go handleSignals(signals, server, logger)
 	server.Wait()
 	return nil
-}
-
-// handleSignals unmounts at the first signal and detaches at the next.
-func handleSignals(signals <-chan os.Signal, server *fs.Server, logger *slog.Logger) {
-	busy := false
-	for sig := range signals {
-		unmount := server.Unmount
-		if busy {
-			unmount = server.UnmountLazy
-		}
-		if err := unmount(); err != nil {
-			busy = errors.Is(err, syscall.EBUSY)
-			logger.Error("cannot unmount; the next signal detaches the mount", "signal", sig.String(), "err", err)
-		}
-	}
 }
 
 // mountAdvice adds what to do to the errors of mounting.

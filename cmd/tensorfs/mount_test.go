@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -298,8 +299,12 @@ func TestTruncatedShard(t *testing.T) {
 	if _, err := os.ReadFile(filepath.Join(dir, "metadata.json")); err != nil {
 		t.Error(err)
 	}
-	if st := statusOf(t, dir); st == nil || !st.Healthy {
+	st := statusOf(t, dir)
+	if st == nil || st.State != "changed" || st.Healthy || !slices.Equal(st.Changed, []string{filepath.Join(models, lost)}) {
 		t.Errorf("status: %+v", st)
+	}
+	if len(st.Errors) != 1 || !strings.Contains(st.Errors[0].Message, lost) {
+		t.Errorf("one cause gives these messages: %+v", st.Errors)
 	}
 }
 
@@ -384,7 +389,7 @@ func TestOrdinaryUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("the other tests run as an ordinary user already")
 	}
-	for _, tool := range []string{"fusermount3", "unshare", "setpriv"} {
+	for _, tool := range []string{"fusermount3", "unshare", "setpriv", "pkill"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("NOT TESTED as an ordinary user: %v", err)
 		}
@@ -407,13 +412,18 @@ as "$dir/tensorfs" mount "$dir/model.gguf" "$dir/mnt"
 as sha256sum "$dir/mnt/raw/output_norm.weight" | cut -c1-64
 as "$dir/tensorfs" cat "$dir/model.gguf" raw/output_norm.weight | sha256sum | cut -c1-64
 as "$dir/tensorfs" umount "$dir/mnt"
+grep -c "$dir/mnt" /proc/mounts || true
+as "$dir/tensorfs" mount "$dir/model.gguf" "$dir/mnt"
+as cat "$dir/mnt/README" >/dev/null
+as pkill -TERM -u 65534 -f "daemon.*$dir/mnt"
+for i in $(seq 200); do grep -q "$dir/mnt" /proc/mounts || break; sleep 0.05; done
 grep -c "$dir/mnt" /proc/mounts || true`
 	out, err := exec.Command("unshare", "-m", "sh", "-c", script, "sh", dir, self, q8).CombinedOutput()
 	if err != nil && strings.Contains(string(out), "unshare") {
 		t.Skipf("NOT TESTED as an ordinary user: no mount namespaces here: %s", out)
 	}
 	lines := strings.Fields(string(out))
-	if err != nil || len(lines) != 3 || len(lines[0]) != 64 || lines[0] != lines[1] || lines[2] != "0" {
+	if err != nil || len(lines) != 4 || len(lines[0]) != 64 || lines[0] != lines[1] || lines[2] != "0" || lines[3] != "0" {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

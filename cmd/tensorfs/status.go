@@ -6,6 +6,7 @@ import (
 	"io"
 	"syscall"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
@@ -20,14 +21,23 @@ func statusCommand() *cobra.Command {
 		Use:   "status [--json]",
 		Short: "List the mounted models",
 		Long: `status lists the tensorfs mounts of this machine with the process that serves
-each. A mount is healthy when its server answers; one that does not was left
-behind by a killed server: mounting there again or tensorfs umount cleans it up.
-Mounts of other users do not say who serves them (pid 0). With --hot it lists the
-files that are in memory.`,
+each and its health:
+
+  ok         the server answers, and the model's files are as they were
+  changed    a file of the model was changed or truncated: what needs it cannot be
+             read; unmount and mount again
+  no answer  left behind by a killed server: mounting there again or tensorfs
+             umount cleans it up
+
+The files are looked at when status asks: the kernel may still have the bytes of
+before in memory. Mounts of other users do not say more than that they are there
+(pid 0). Then come changed files, the last error of each server and, with --hot,
+the files that are in memory. --json has the last 16 warnings and errors, whether
+the server has a log or not; its healthy is true where the health is ok.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.OutOrStdout()) },
 	}
-	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: mountpoint, model, pid, healthy, hot")
+	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: mountpoint, model, pid, healthy, state, changed, errors, hot")
 	return c
 }
 
@@ -35,8 +45,28 @@ type mountStatus struct {
 	Mountpoint string        `json:"mountpoint"`
 	Model      string        `json:"model"`
 	PID        int           `json:"pid"`
-	Healthy    bool          `json:"healthy"`
+	Healthy    bool          `json:"healthy"` // the state is ok
+	State      string        `json:"state"`
+	Changed    []string      `json:"changed"` // files of the model
+	Errors     []fs.Message  `json:"errors"`  // oldest first
 	Hot        *fs.HotStatus `json:"hot,omitempty"`
+}
+
+// newMountStatus asks the server of a mount.
+func newMountStatus(m fs.MountInfo) mountStatus {
+	s, err := m.Status()
+	state := "ok"
+	switch {
+	case errors.Is(err, syscall.EACCES): // somebody else's: alive, and none of our business
+	case err != nil:
+		state = "no answer"
+	case len(s.Health.Changed) > 0:
+		state = "changed"
+	}
+	return mountStatus{
+		Mountpoint: m.Mountpoint, Model: m.Source, PID: s.PID, Healthy: state == "ok", State: state,
+		Changed: append([]string{}, s.Health.Changed...), Errors: append([]fs.Message{}, s.Health.Errors...), Hot: s.Hot,
+	}
 }
 
 func (o *statusOptions) run(stdout io.Writer) error {
@@ -46,9 +76,7 @@ func (o *statusOptions) run(stdout io.Writer) error {
 	}
 	list := make([]mountStatus, len(mounts))
 	for i, m := range mounts {
-		s, err := m.Status()
-		// EACCES is somebody else's mount: alive, and none of our business.
-		list[i] = mountStatus{m.Mountpoint, m.Source, s.PID, err == nil || errors.Is(err, syscall.EACCES), s.Hot}
+		list[i] = newMountStatus(m)
 	}
 	if o.json {
 		return printJSON(stdout, list)
@@ -56,19 +84,27 @@ func (o *statusOptions) run(stdout io.Writer) error {
 	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "PID\tHEALTH\tMOUNTPOINT\tMODEL")
 	for _, m := range list {
-		health := "ok"
-		if !m.Healthy {
-			health = "no answer"
-		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", m.PID, health, tensorfs.Printable(m.Mountpoint), tensorfs.Printable(m.Model))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", m.PID, m.State, tensorfs.Printable(m.Mountpoint), tensorfs.Printable(m.Model))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for _, m := range list {
-		if m.Hot == nil {
-			continue
-		}
+		m.print(stdout)
+	}
+	return nil
+}
+
+// print shows what does not fit in the table.
+func (m *mountStatus) print(stdout io.Writer) {
+	for _, file := range m.Changed {
+		fmt.Fprintf(stdout, "\n%s: %s changed after it was mounted; unmount and mount again\n", tensorfs.Printable(m.Mountpoint), tensorfs.Printable(file))
+	}
+	if n := len(m.Errors); n > 0 && len(m.Changed) == 0 {
+		last := m.Errors[n-1]
+		fmt.Fprintf(stdout, "\n%s: last of its errors, %s: %s\n", tensorfs.Printable(m.Mountpoint), last.Time.Local().Format(time.DateTime), tensorfs.OneLine(last.Message))
+	}
+	if m.Hot != nil {
 		fmt.Fprintf(stdout, "\n%s: %s of %s hot\n", tensorfs.Printable(m.Mountpoint), size(m.Hot.Used), size(m.Hot.Budget))
 		for _, f := range m.Hot.Files {
 			fmt.Fprintf(stdout, "  %10s  open %d  %s\n", size(f.Bytes), f.Open, tensorfs.Printable(f.Path))
@@ -77,5 +113,4 @@ func (o *statusOptions) run(stdout io.Writer) error {
 			fmt.Fprintf(stdout, "  and %d more\n", m.Hot.Omitted)
 		}
 	}
-	return nil
 }

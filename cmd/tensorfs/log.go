@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"log/syslog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs"
+)
+
+// logDevices are the values of --log that are not files.
+var logDevices = map[string]func() (sink, error){
+	"syslog":  openSyslog,
+	"journal": openJournal,
+}
+
+// logger returns where the server's messages go: to --log, to standard error in
+// the foreground, else to the system log where there is one. close waits until
+// they are written, but not for long.
+func (o *mountOptions) logger(cmd *cobra.Command) (l *slog.Logger, close func(), err error) {
+	var s sink
+	open, isDevice := logDevices[o.logTo]
+	switch {
+	case isDevice:
+		s, err = open()
+	case o.logTo != "":
+		s, err = openLogFile(o.logTo)
+	case !o.daemon:
+		s = func(_ slog.Level, line []byte) { _, _ = cmd.ErrOrStderr().Write(line) } // a terminal may go
+		return slog.New(o.handler(s, true)), func() {}, nil
+	default:
+		if s, err = openSyslog(); err != nil { // as in most containers: status --json has the last messages
+			return slog.New(slog.DiscardHandler), func() {}, nil
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	q := newLogQueue(s)
+	return slog.New(o.handler(q.put, !isDevice && o.logTo != "")), q.close, nil
+}
+
+// sink writes a line that ends with a newline. The line is not kept.
+type sink func(level slog.Level, line []byte)
+
+// handler formats messages for a sink. The devices of the system note time and
+// level themselves.
+func (o *mountOptions) handler(s sink, full bool) slog.Handler {
+	level := slog.LevelInfo
+	if o.debug {
+		level = slog.LevelDebug
+	}
+	options := &slog.HandlerOptions{Level: level}
+	if !full {
+		options.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey) {
+				return slog.Attr{}
+			}
+			return a
+		}
+	}
+	w := &lineWriter{sink: s}
+	return levelled{slog.NewTextHandler(w, options), w}
+}
+
+// levelled tells the writer behind a handler the level of the line that comes.
+type levelled struct {
+	slog.Handler
+	w *lineWriter
+}
+
+type lineWriter struct {
+	mu    sync.Mutex
+	level slog.Level
+	sink  sink
+}
+
+// Write takes the one line that a TextHandler makes of a record.
+func (w *lineWriter) Write(p []byte) (int, error) {
+	w.sink(w.level, p)
+	return len(p), nil
+}
+
+// Handle writes a record.
+func (h levelled) Handle(ctx context.Context, r slog.Record) error {
+	h.w.mu.Lock()
+	defer h.w.mu.Unlock()
+	h.w.level = r.Level
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs returns the handler with attributes in every record.
+func (h levelled) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return levelled{h.Handler.WithAttrs(attrs), h.w}
+}
+
+// WithGroup returns the handler with a group around the attributes.
+func (h levelled) WithGroup(name string) slog.Handler {
+	return levelled{h.Handler.WithGroup(name), h.w}
+}
+
+// priority is what syslog and the journal call a level.
+func priority(level slog.Level) syslog.Priority {
+	switch {
+	case level >= slog.LevelError:
+		return syslog.LOG_ERR
+	case level >= slog.LevelWarn:
+		return syslog.LOG_WARNING
+	case level >= slog.LevelInfo:
+		return syslog.LOG_INFO
+	}
+	return syslog.LOG_DEBUG
+}
+
+func openSyslog() (sink, error) {
+	w, err := syslog.New(syslog.LOG_DAEMON|syslog.LOG_NOTICE, "tensorfs")
+	if err != nil {
+		return nil, errors.New("--log syslog: there is no system log here; name a file")
+	}
+	write := map[syslog.Priority]func(string) error{
+		syslog.LOG_ERR: w.Err, syslog.LOG_WARNING: w.Warning, syslog.LOG_INFO: w.Info, syslog.LOG_DEBUG: w.Debug,
+	}
+	return func(level slog.Level, line []byte) { _ = write[priority(level)](string(line)) }, nil // no place to say that it failed
+}
+
+// journalSocket is where systemd's journal listens.
+const journalSocket = "/run/systemd/journal/socket"
+
+// openJournal speaks the journal's own protocol: a datagram of NAME=value lines.
+// Our lines have no newline inside, for which the protocol has another form.
+func openJournal() (sink, error) {
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: journalSocket, Net: "unixgram"})
+	if err != nil {
+		return nil, errors.New("--log journal: systemd's journal does not run here; name a file or syslog")
+	}
+	return func(level slog.Level, line []byte) {
+		// No place to say that it failed.
+		_, _ = fmt.Fprintf(c, "PRIORITY=%d\nSYSLOG_IDENTIFIER=tensorfs\nMESSAGE=%s\n", priority(level), strings.TrimRight(string(line), "\n"))
+	}, nil
+}
+
+// openLogFile appends to a file. Opening a FIFO does not wait for a reader.
+func openLogFile(path string) (sink, error) {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o644)
+	if errors.Is(err, syscall.ENXIO) {
+		return nil, fmt.Errorf("cannot open the log %s: nobody reads this FIFO; start its reader first or name a file", tensorfs.Printable(path))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the log: %w", err)
+	}
+	return func(_ slog.Level, line []byte) { _, _ = f.Write(line) }, nil // a full disk has no place for that either
+}
+
+const (
+	// logBacklog is how many lines may wait to be written.
+	logBacklog = 256
+	// logPatience is how long a request waits to log where a reader of the log
+	// does not read, and how long the server's end waits.
+	logPatience = 100 * time.Millisecond
+)
+
+// logQueue writes lines in a goroutine of its own: a log that takes no more, such
+// as a FIFO or a stuck system log, must not stop those who read the mount.
+type logQueue struct {
+	lines   chan logLine
+	quit    chan struct{}
+	done    chan struct{}
+	stuck   atomic.Bool // nothing was taken for a while
+	dropped atomic.Int64
+}
+
+type logLine struct {
+	level slog.Level
+	text  []byte
+}
+
+func newLogQueue(s sink) *logQueue {
+	q := &logQueue{lines: make(chan logLine, logBacklog), quit: make(chan struct{}), done: make(chan struct{})}
+	write := func(l logLine) {
+		s(l.level, l.text)
+		q.stuck.Store(false)
+		if n := q.dropped.Swap(0); n > 0 {
+			s(slog.LevelWarn, fmt.Appendf(nil, "level=WARN msg=\"the log took no more for a while\" lost=%d\n", n))
+		}
+	}
+	go func() {
+		defer close(q.done)
+		for {
+			select {
+			case l := <-q.lines:
+				write(l)
+			case <-q.quit:
+				for len(q.lines) > 0 {
+					write(<-q.lines)
+				}
+				return
+			}
+		}
+	}()
+	return q
+}
+
+// put is the sink that queues.
+func (q *logQueue) put(level slog.Level, line []byte) {
+	l := logLine{level, append([]byte(nil), line...)}
+	select {
+	case q.lines <- l:
+		return
+	default:
+	}
+	if q.stuck.Load() {
+		q.dropped.Add(1)
+		return
+	}
+	late := time.NewTimer(logPatience)
+	defer late.Stop()
+	select {
+	case q.lines <- l:
+	case <-late.C:
+		q.stuck.Store(true)
+		q.dropped.Add(1)
+	}
+}
+
+// close writes what waits. Lines that come later are lost.
+func (q *logQueue) close() {
+	close(q.quit)
+	select {
+	case <-q.done:
+	case <-time.After(10 * logPatience):
+	}
+}
