@@ -176,7 +176,7 @@ func (h remembering) WithGroup(name string) slog.Handler {
 	return h
 }
 
-// attrText is an attribute behind a message.
+// attrText is an attribute as it follows a message.
 func attrText(a slog.Attr) string {
 	v := a.Value.Resolve().String()
 	if v == "" || strings.ContainsAny(v, " =\"") || !utf8.ValidString(v) {
