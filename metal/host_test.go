@@ -160,6 +160,23 @@ func TestHostRefusesTwoMappings(t *testing.T) {
 	}
 }
 
+// TestHostAllocLimits checks both ends of what can be made.
+func TestHostAllocLimits(t *testing.T) {
+	const most = 1 << 20
+	h := newHost(t, HostOptions{MaxBufferLength: most})
+	for n, possible := range map[int64]bool{-1: false, 0: false, 1: true, most: true, most + 1: false} {
+		b, err := h.Alloc(n)
+		if possible != (err == nil) || !possible && !strings.Contains(err.Error(), "1 to 1048576 are possible") {
+			t.Errorf("%d bytes: error %v", n, err)
+		}
+		if err == nil {
+			if err := b.Release(); err != nil || !possible {
+				t.Errorf("%d bytes: %v", n, err)
+			}
+		}
+	}
+}
+
 func TestHostLifetimes(t *testing.T) {
 	mem := pages(t, 1)
 	h := newHost(t, HostOptions{})
@@ -176,9 +193,6 @@ func TestHostLifetimes(t *testing.T) {
 		t.Errorf("new memory is %q", got)
 	}
 	own.Bytes()[4] = 1
-	if _, err := h.Alloc(0); err == nil {
-		t.Error("a buffer of no bytes was made")
-	}
 	if err := h.Close(); err == nil || !strings.Contains(err.Error(), "2 buffers are in use") {
 		t.Errorf("Close with buffers in use: %v", err)
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/tensorfs/tensorfs/metal/internal/testtree"
 )
 
-// bigTree has a model file of several chunks and a converted tensor of two.
+// bigTree has a model file of several chunks and a converted tensor of two, one of
+// exactly one and one of none.
 func bigTree() (*testtree.Tree, []Ref, int64) {
 	model := make([]byte, 3*prefetchChunk+12345)
 	for i := range model {
@@ -24,11 +25,12 @@ func bigTree() (*testtree.Tree, []Ref, int64) {
 			{View: "raw", Name: "b", DType: "U8", Shape: []int64{2*prefetchChunk + 5}, Extents: []testtree.Extent{{File: "m", Offset: 4096, Bytes: 2*prefetchChunk + 5}}},
 			{View: "packed", Name: "b", DType: "U8", Shape: []int64{2*prefetchChunk + 5}, Extents: []testtree.Extent{{File: "m", Offset: 4096, Bytes: 2*prefetchChunk + 5}}},
 			{View: "f16", Name: "b", DType: "U8", Shape: []int64{prefetchChunk + 1}, Data: model[1 : prefetchChunk+2]},
+			{View: "f16", Name: "whole", DType: "U8", Shape: []int64{prefetchChunk}, Data: model[:prefetchChunk]},
 			{View: "f16", Name: "none", DType: "F16", Shape: []int64{0}, Data: []byte{}},
 		},
 	}
-	refs := []Ref{{"raw", "a"}, {"raw", "b"}, {"packed", "b"}, {"f16", "b"}, {"f16", "none"}, {"raw", "a"}}
-	return tree, refs, 100 + 2*prefetchChunk + 5 + prefetchChunk + 1
+	refs := []Ref{{"raw", "a"}, {"raw", "b"}, {"packed", "b"}, {"f16", "b"}, {"f16", "none"}, {"f16", "whole"}, {"raw", "a"}}
+	return tree, refs, 100 + 2*prefetchChunk + 5 + prefetchChunk + 1 + prefetchChunk
 }
 
 func TestPrefetch(t *testing.T) {
@@ -45,7 +47,7 @@ func TestPrefetch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if last != want || calls != 1+3+2 {
+	if last != want || calls != 1+3+2+1 {
 		t.Errorf("progress ended at %d of %d after %d calls", last, want, calls)
 	}
 	if err := l.Prefetch(t.Context(), refs, nil); err != nil {
