@@ -196,6 +196,43 @@ func TestSparseHeaders(t *testing.T) {
 	}
 }
 
+// TestAnnounced holds how many tensors and metadata entries a header may
+// announce: as many as fit what is left, at the least bytes that one takes.
+func TestAnnounced(t *testing.T) {
+	const announced = "are announced, and only"
+	for _, c := range []struct {
+		version               string
+		count                 func(n uint64) string
+		leastTensor, leastKey int
+	}{
+		{"\x01", func(n uint64) string { return le64(n)[:4] }, 4 + 4 + 4 + 8, 4 + 1 + 4 + 1}, // name, dimensions, type, offset; key of a letter, type, bool
+		{"\x03", le64, 8 + 4 + 4 + 8, 8 + 1 + 4 + 1},
+	} {
+		const n = 7
+		for _, h := range []struct {
+			what   string
+			counts string // tensors and entries
+			after  int    // bytes that follow the count
+			fits   bool
+		}{
+			{"tensors", c.count(n), n*c.leastTensor - 1, false},
+			{"tensors", c.count(n), n * c.leastTensor, true},
+			{"metadata entries", c.count(0) + c.count(n), n*c.leastKey - 1, false},
+			{"metadata entries", c.count(0) + c.count(n), n * c.leastKey, true},
+		} {
+			path := filepath.Join(t.TempDir(), "m.gguf")
+			head := "GGUF" + c.version + "\x00\x00\x00" + h.counts
+			if err := os.WriteFile(path, []byte(head+strings.Repeat("\x00", h.after)), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Open(path)
+			if err == nil || strings.Contains(err.Error(), fmt.Sprintf("7 %s %s %d bytes", h.what, announced, h.after)) == h.fits {
+				t.Errorf("version %q, %s, %d bytes: %v", c.version, h.what, h.after, err)
+			}
+		}
+	}
+}
+
 // TestChangedFile truncates and rewrites a file under an open model: reads fail,
 // arrays end, nothing panics.
 func TestChangedFile(t *testing.T) {
