@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+	"unsafe"
 
 	"github.com/tensorfs/tensorfs"
 )
@@ -129,8 +130,8 @@ func TestChangedFile(t *testing.T) {
 			if err := change(path); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.ReadAt(make([]byte, 4096), 0); !errors.Is(err, tensorfs.ErrChanged) {
-				t.Errorf("ReadAt: %v, want ErrChanged", err)
+			if n, err := s.ReadAt(make([]byte, 4096), 0); n != 0 || !errors.Is(err, tensorfs.ErrChanged) {
+				t.Errorf("ReadAt: %d, %v, want ErrChanged", n, err)
 			}
 			if _, err := s.Slices(nil, 0, 10); !errors.Is(err, tensorfs.ErrChanged) {
 				t.Errorf("Slices: %v, want ErrChanged", err)
@@ -185,6 +186,22 @@ func TestPageLostInView(t *testing.T) {
 	}, memory)
 	if !errors.Is(err, tensorfs.ErrChanged) || !strings.Contains(err.Error(), path) {
 		t.Errorf("Guard: %v, want ErrChanged of %s", err, path)
+	}
+}
+
+// TestHolds holds whose fault a lost page is: of this file are the addresses of
+// its pages, to the end of the last.
+func TestHolds(t *testing.T) {
+	page := os.Getpagesize()
+	for _, size := range []int{1, page - 1, page, page + 1, 2*page - 1, 2 * page} {
+		path, _ := write(t, size)
+		m := open(t, path)
+		start, pages := uintptr(unsafe.Pointer(&m.mem[0])), uintptr((size+page-1)/page*page)
+		for addr, want := range map[uintptr]bool{start - 1: false, start: true, start + pages - 1: true, start + pages: false} {
+			if got := m.holds(addr); got != want {
+				t.Errorf("%d bytes, address %d: %v", size, int64(addr-start), got)
+			}
+		}
 	}
 }
 
