@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/tensorfs/tensorfs/internal/testlimit"
@@ -532,16 +533,31 @@ func TestStaleInUse(t *testing.T) {
 	}
 }
 
+// TestKilledWhileAsked: a server that ends while somebody waits for its answer is
+// as gone as one that ended before.
+func TestKilledWhileAsked(t *testing.T) {
+	s := serve(t, "model", newModel(t, 1<<20))
+	s.stop()
+	type outcome struct {
+		done bool
+		err  error
+	}
+	cleaned := make(chan outcome)
+	go func() {
+		done, err := CleanStale(s.mountpoint)
+		cleaned <- outcome{done, err}
+	}()
+	time.Sleep(probeTime / 8) // most likely it waits by now; if not the test passes too
+	s.kill()
+	if got := <-cleaned; !got.done || got.err != nil {
+		t.Errorf("cleaned %v, %v", got.done, got.err)
+	}
+}
+
 // TestHung: a server that does not answer is neither cleaned nor waited for.
 func TestHung(t *testing.T) {
 	s := serve(t, "model", newModel(t, 1<<20))
-	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	testlimit.Wait(t, "stop of the server", func() bool {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
-		return err == nil && strings.Contains(string(b), ") T ")
-	})
+	s.stop()
 	m := MountInfo{Mountpoint: s.mountpoint}
 	testlimit.Return("looking at a hung server", func() {
 		if done, err := CleanStale(s.mountpoint); done || err != nil {
@@ -569,9 +585,7 @@ func TestHung(t *testing.T) {
 		return err == nil
 	})
 	// It can be detached while it hangs, and ends when it goes on.
-	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	s.stop()
 	if err := UnmountPath(s.mountpoint, true); err != nil {
 		t.Errorf("detaching it: %v", err)
 	}

@@ -173,7 +173,11 @@ func stale(path string) bool {
 	gone := make(chan bool, 1)
 	go func() {
 		var st unix.Statfs_t // never answered from a cache
-		gone <- errors.Is(unix.Statfs(path, &st), unix.ENOTCONN)
+		err := unix.Statfs(path, &st)
+		if errors.Is(err, unix.ECONNABORTED) { // it ended while it was asked
+			err = unix.Statfs(path, &st)
+		}
+		gone <- errors.Is(err, unix.ENOTCONN)
 	}()
 	select {
 	case g := <-gone:

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs/internal/source"
+	"github.com/tensorfs/tensorfs/internal/testlimit"
 	"golang.org/x/sys/unix"
 )
 
@@ -332,6 +333,18 @@ func (s *server) alive() bool {
 func (s *server) kill() {
 	_ = s.cmd.Process.Kill() // it may be gone
 	<-s.waited
+}
+
+// stop makes the server hang.
+func (s *server) stop() {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		s.t.Fatal(err)
+	}
+	testlimit.Wait(s.t, "stop of the server", func() bool {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+		return err == nil && strings.Contains(string(b), ") T ")
+	})
 }
 
 func (s *server) path(names ...string) string {
