@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/tensorfs/tensorfs/internal/source/memory"
 )
 
 // FuzzParse opens any bytes and reads all that the model then has.
@@ -32,17 +34,13 @@ func FuzzParse(f *testing.F) {
 			f.Add(b)
 		}
 	}
-	path := filepath.Join(f.TempDir(), "m.gguf") // a worker is a process
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if err := os.WriteFile(path, b, 0o666); err != nil {
-			t.Fatal(err)
-		}
-		m, err := Open(path)
+		m, err := OpenFS(memory.New(map[string][]byte{"m.gguf": b}), "m.gguf")
 		if err != nil {
-			checkRefusal(t, filepath.Dir(path), err)
+			checkRefusal(t, "/memory", err)
 			return
 		}
-		readModel(t, m)
+		readAll(t, m, map[string]int64{"m.gguf": int64(len(b))})
 		if err := m.Close(); err != nil {
 			t.Error(err)
 		}

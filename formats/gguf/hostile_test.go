@@ -138,6 +138,12 @@ func readModel(t testing.TB, m *tensorfs.Model) {
 		}
 		files[s.Name] = st.Size()
 	}
+	readAll(t, m, files)
+}
+
+// readAll is readModel with the sizes of the files, by their names below source/.
+func readAll(t testing.TB, m *tensorfs.Model, files map[string]int64) {
+	t.Helper()
 	var extents []tensorfs.Extent
 	for i := range m.Tensors {
 		x := &m.Tensors[i]

@@ -2,14 +2,13 @@ package hf_test
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/config"
 	"github.com/tensorfs/tensorfs/formats/hf"
+	"github.com/tensorfs/tensorfs/internal/source/memory"
 	"github.com/tensorfs/tensorfs/internal/testmodel"
 )
 
@@ -24,28 +23,20 @@ func FuzzOpen(f *testing.F) {
 	add(`{"quantization_config":{"quant_method":"mxfp4"},"nan":[NaN,{"a":-Infinity}]}`, ``, st(experts+"down_proj_blocks", tensorfs.U8, 2, 1, 2, 16), st(experts+"down_proj_scales", tensorfs.U8, 2, 1, 2))
 	add(`{"text_config":{"quantization_config":{"quant_method":"gptq","bits":4}}}`, ``, st(x+".qweight", tensorfs.I32, 2, 2), st(x+".qzeros", tensorfs.I32, 2), st(x+".scales", tensorfs.F16, 2))
 	add(`{"quantization_config":{"quant_method":"compressed-tensors","config_groups":{"g":{"weights":{"block_structure":[1,0]}}}}}`, ``, st(x+".weight", tensorfs.F8_E4M3, 0, 4), st(x+".weight_scale", tensorfs.F32, 0, 1))
-	dir := f.TempDir()
-	write := func(t *testing.T, name string, b []byte) {
-		path := filepath.Join(dir, name)
-		os.Remove(path)
-		if len(b) == 0 {
-			return
-		}
-		if err := os.WriteFile(path, b, 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
 	f.Fuzz(func(t *testing.T, config, index, weights []byte) {
-		write(t, "config.json", config)
-		write(t, "model.safetensors.index.json", index)
-		write(t, "model.safetensors", weights)
+		src := memory.New(map[string][]byte{})
+		for name, b := range map[string][]byte{"config.json": config, "model.safetensors.index.json": index, "model.safetensors": weights} {
+			if len(b) > 0 {
+				src.Files[name] = b
+			}
+		}
 		for _, open := range []func() (*tensorfs.Model, error){
-			func() (*tensorfs.Model, error) { return hf.Open(dir) },
-			func() (*tensorfs.Model, error) { return hf.OpenFile(filepath.Join(dir, "model.safetensors")) },
+			func() (*tensorfs.Model, error) { return hf.OpenFS(src, ".") },
+			func() (*tensorfs.Model, error) { return hf.OpenFileFS(src, "model.safetensors") },
 		} {
 			m, err := open()
 			if err != nil {
-				if m != nil || err.Error() == "" {
+				if m != nil || err.Error() == "" || src.Opens.Load() != src.Closes.Load() {
 					t.Fatal(m, err)
 				}
 				continue
@@ -78,11 +69,11 @@ func FuzzOpen(f *testing.F) {
 // is shown of it is sound.
 func FuzzConfig(f *testing.F) {
 	const f16 = tensorfs.F16
-	dir := writeDir(f, map[string][]byte{"model.safetensors": testmodel.Safetensors(tensors(
+	weights := testmodel.Safetensors(tensors(
 		st("model.embed_tokens.weight", f16, 3, 64), st(x+".weight", tensorfs.U32, 2, 16), st(x+".scales", f16, 2, 2), st(x+".biases", f16, 2, 2),
 		st("model.layers.0.mlp.up_proj.weight", tensorfs.F8_E4M3, 3, 4), st("model.layers.0.mlp.up_proj.weight_scale_inv", tensorfs.F32, 2, 2),
 		st("model.layers.0.mlp.down_proj.qweight", tensorfs.I32, 2, 2), st("model.layers.0.mlp.down_proj.qzeros", tensorfs.I32, 2), st("model.layers.0.mlp.down_proj.scales", f16, 2),
-		st(experts+"down_proj_blocks", tensorfs.U8, 2, 1, 2, 16), st(experts+"down_proj_scales", tensorfs.U8, 2, 1, 2)), nil)})
+		st(experts+"down_proj_blocks", tensorfs.U8, 2, 1, 2, 16), st(experts+"down_proj_scales", tensorfs.U8, 2, 1, 2)), nil)
 	for _, seed := range []string{
 		``, `{}`, ` {"a":NaN,"a":[-Infinity,{"b":"Infinity"}]} `, `{"a":1}}`, `{"a":`, `[`,
 		`{"model_type":"llama","hidden_size":64,"num_attention_heads":[4,2.0],"num_hidden_layers":1e0,"layer_types":["sliding_attention","full_attention"],"rope_parameters":{"full_attention":{"rope_theta":1e6}}}`,
@@ -99,10 +90,8 @@ func FuzzConfig(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if err := os.WriteFile(filepath.Join(dir, "config.json"), text, 0o666); err != nil {
-			t.Fatal(err)
-		}
-		m, err := openCheaply(t, dir, len(text))
+		src := memory.New(map[string][]byte{"config.json": text, "model.safetensors": weights})
+		m, err := openCheaply(t, func() (*tensorfs.Model, error) { return hf.OpenFS(src, ".") }, len(text))
 		if err != nil {
 			line(t, err.Error())
 			return

@@ -69,16 +69,16 @@ var asked = []string{
 	`{"quantization_config":{"quant_method":"modelopt","quant_algo":%s}}`, `{"text_config":{"quantization_config":%s}}`, `{"unknown":%s}`,
 }
 
-// openCheaply opens a directory and holds what that may cost: the processor, as
+// openCheaply opens a model and holds what that may cost: the processor, as
 // much as looking through 100 MiB of JSON does, and memory, all allocations
 // together, a multiple of the files' size. For files of 4 MiB that are 64 MiB.
-func openCheaply(t *testing.T, dir string, size int) (m *tensorfs.Model, err error) {
+func openCheaply(t *testing.T, open func() (*tensorfs.Model, error), size int) (m *tensorfs.Model, err error) {
 	t.Helper()
 	testlimit.Work(t, 100, func() {
 		if m != nil {
 			m.Close()
 		}
-		if n := testlimit.Allocated(func() { m, err = hf.Open(dir) }); n > uint64(14*size+8<<20) {
+		if n := testlimit.Allocated(func() { m, err = open() }); n > uint64(14*size+8<<20) {
 			t.Errorf("it allocates %d bytes for a file of %d", n, size)
 		}
 	})
@@ -88,7 +88,7 @@ func openCheaply(t *testing.T, dir string, size int) (m *tensorfs.Model, err err
 // cost opens a directory cheaply, and holds that what it says is clear.
 func cost(t *testing.T, dir string, size int) error {
 	t.Helper()
-	m, err := openCheaply(t, dir, size)
+	m, err := openCheaply(t, func() (*tensorfs.Model, error) { return hf.Open(dir) }, size)
 	if err != nil {
 		if s := err.Error(); strings.ContainsAny(s, "\n\x1b") || len(s) > 1000 {
 			t.Errorf("error %.300q of %d bytes is no clear line", s, len(s))

@@ -12,14 +12,16 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/source/memory"
+	"github.com/tensorfs/tensorfs/internal/testmodel"
 )
 
 // part is a layer of a model made for a test.
 type part struct{ kind, name, content string }
 
-// made writes a model of these layers and opens it. A layer of kind config is
-// the manifest's config.
-func made(t testing.TB, dir string, parts ...part) (*tensorfs.Model, error) {
+// store returns the files of a store with a model of these layers, and the name
+// of its manifest. A layer of kind config is the manifest's config.
+func store(t testing.TB, parts ...part) (files map[string][]byte, name string) {
 	t.Helper()
 	type blob struct {
 		MediaType string `json:"mediaType,omitempty"`
@@ -31,22 +33,33 @@ func made(t testing.TB, dir string, parts ...part) (*tensorfs.Model, error) {
 		Config *blob  `json:"config,omitempty"`
 		Layers []blob `json:"layers"`
 	}
-	path := filepath.Join(dir, "manifests", defaultHost, defaultNamespace, "made", "latest")
-	err := errors.Join(os.MkdirAll(filepath.Join(dir, "blobs"), 0o755), os.MkdirAll(filepath.Dir(path), 0o755))
+	files = make(map[string][]byte)
 	for _, p := range parts {
 		b := blob{mediaPrefix + p.kind, "sha256:" + hexSum([]byte(p.content)), len(p.content), p.name}
-		err = errors.Join(err, os.WriteFile(filepath.Join(dir, "blobs", strings.Replace(b.Digest, ":", "-", 1)), []byte(p.content), 0o644))
+		files["blobs/"+strings.Replace(b.Digest, ":", "-", 1)] = []byte(p.content)
 		if p.kind == "config" {
 			manifest.Config = &b
 		} else {
 			manifest.Layers = append(manifest.Layers, b)
 		}
 	}
-	text, jerr := json.Marshal(manifest)
-	if err := errors.Join(err, jerr, os.WriteFile(path, text, 0o644)); err != nil {
+	text, err := json.Marshal(manifest)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return Open(path)
+	name = "manifests/" + defaultHost + "/" + defaultNamespace + "/made/latest"
+	files[name] = text
+	return files, name
+}
+
+// made writes a store with a model of these layers and opens it.
+func made(t testing.TB, dir string, parts ...part) (*tensorfs.Model, error) {
+	t.Helper()
+	files, name := store(t, parts...)
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "blobs"), 0o755), testmodel.Write(dir, files)); err != nil {
+		t.Fatal(err)
+	}
+	return Open(filepath.Join(dir, name))
 }
 
 // blobOf writes a safetensors file: "name dtype shape" each.
@@ -325,17 +338,13 @@ func FuzzTensorModel(f *testing.F) {
 		[]byte(`{"quantization":{"bits":8,"group_size":64,"g.a":{"bits":8,"group_size":64}}}`))
 	f.Add("c/x", []byte(`{"x":{"dtype":"BF16","shape":[],"data_offsets":[0,2]}}`), uint16(2), []byte(`{"model_type":"llama","hidden_size":NaN}`))
 	f.Add("x", []byte(`{"data":{"dtype":"F4","shape":[2,2],"data_offsets":[0,2]}}`), uint16(2), []byte(`{"text_config":{"quantization":{}}}`))
-	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, layer string, header []byte, n uint16, config []byte) {
 		blob := append(append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...), make([]byte, n)...)
-		m, err := made(t, dir, part{"tensor", layer, string(blob)}, part{"json", "config.json", string(config)})
-		defer func() { // the store must not grow without bounds
-			for _, s := range []string{string(blob), string(config)} {
-				os.Remove(filepath.Join(dir, "blobs", "sha256-"+hexSum([]byte(s))))
-			}
-		}()
+		files, name := store(t, part{"tensor", layer, string(blob)}, part{"json", "config.json", string(config)})
+		src := memory.New(files)
+		m, err := OpenFS(src, name)
 		if err != nil {
-			if m != nil || strings.ContainsAny(err.Error(), "\n\x00\x1b") {
+			if m != nil || src.Opens.Load() != src.Closes.Load() || strings.ContainsAny(err.Error(), "\n\x00\x1b") {
 				t.Fatalf("%v, %q", m, err)
 			}
 			return

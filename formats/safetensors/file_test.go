@@ -15,6 +15,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
 	"github.com/tensorfs/tensorfs/internal/source"
+	"github.com/tensorfs/tensorfs/internal/source/memory"
 	"github.com/tensorfs/tensorfs/internal/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testmodel"
 )
@@ -254,12 +255,8 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(b)
 	}
-	path := filepath.Join(f.TempDir(), "fuzz.safetensors")
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if err := os.WriteFile(path, b, 0o666); err != nil {
-			t.Fatal(err)
-		}
-		m, err := source.Map(path, "fuzz")
+		m, err := memory.New(map[string][]byte{"fuzz": b}).Open("fuzz")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ const everyTest = "internal/testlimit"
 var rules = map[string]rule{
 	".": {"", "internal/datatest", "the vocabulary is what all others share: what it imported, everything would depend on"},
 
-	"internal/source":        {"root", "", "files are Data and know nothing of what is in them"},
+	"internal/source":        {"root", "internal/source/memory", "files are Data and know nothing of what is in them"},
 	"internal/source/memory": {"root internal/source", "", "files in memory, for tests of parsers"},
 	"internal/jsonobj":       {"root", "", "it reads JSON, for parsers of any format"},
 	"internal/datatest":      {"root", "", "it holds Data of any package to its contract, for the tests of all"},
