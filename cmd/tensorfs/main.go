@@ -137,10 +137,15 @@ var i2sLayouts = func() string {
 }()
 
 // modelFlags are the flags of every command that opens a model.
-type modelFlags struct{ views views.Options }
+type modelFlags struct {
+	views       views.Options
+	followLinks bool
+	keepInside  bool // links that leave the model's directory are refused, unless followLinks
+}
 
 func (f *modelFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.views.I2S, "i2s", "", "layout of BitNet I2_S codes: "+i2sLayouts+" (default: by size)")
+	c.Flags().BoolVar(&f.followLinks, "follow-links", false, "follow symbolic links out of the model's directory where mount refuses them: as root and with allow_other")
 }
 
 // open opens the model and lays out its tree. The caller closes the model.
@@ -148,7 +153,7 @@ func (f *modelFlags) open(path string) (*tree.Tree, error) {
 	if f.views.I2S != "" && !slices.Contains(views.I2SLayouts, f.views.I2S) {
 		return nil, usageError{fmt.Errorf("--i2s %q: want %s", f.views.I2S, i2sLayouts)}
 	}
-	m, err := formats.Open(path)
+	m, err := formats.Options{KeepInside: f.keepInside && !f.followLinks}.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,9 +42,16 @@ With --hot SIZE (root) a file is made in memory when it is opened and read and
 mapped at the speed of memory from there on; least recently used files give way
 to others. That memory cannot be taken back under pressure, hence the limit.
 
+Of a mount by root, or with allow_other, others see what the server may read. It
+refuses files of the model that are symbolic links out of its directory then (out of
+the repository's folder in the Hugging Face cache, out of the Ollama store), unless
+--follow-links is given. MODEL itself may be a link to anywhere. An ordinary user's
+own mount follows all links.
+
 The server logs to the system log where there is one; --log takes syslog, journal
 (systemd's) or a FILE. The last errors are in tensorfs status --json whatever there
-is. As options of -o and in /etc/fstab: hot=SIZE, i2s=ORDER, log=DEVICE or FILE.
+is. As options of -o and in /etc/fstab: follow_links, hot=SIZE, i2s=ORDER, log=DEVICE
+or FILE.
 
 SIGINT and SIGTERM to the server unmount. While somebody uses the mount the first
 one waits until they are done and a second one detaches it. In the foreground
@@ -93,6 +101,9 @@ func (o *mountOptions) run(cmd *cobra.Command, model, mountpoint string) error {
 	if err != nil {
 		return err
 	}
+	// Root, and whoever lets others in, would show them by a link what only he
+	// may read.
+	o.keepInside = os.Geteuid() == 0 || o.allowOther || slices.Contains(extra, "allow_other")
 	if !o.foreground {
 		return o.start(cmd, model, mountpoint, extra)
 	}
@@ -109,6 +120,8 @@ func (o *mountOptions) take(opt string) (bool, error) {
 		o.logTo = value
 	case "debug":
 		o.debug = true
+	case "follow_links":
+		o.followLinks = true
 	case "hot":
 		if err := o.hot.Set(value); err != nil {
 			return false, usageError{fmt.Errorf("-o hot=%s: %w", value, err)}

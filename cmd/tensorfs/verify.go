@@ -20,6 +20,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/fs/tree"
 	"github.com/tensorfs/tensorfs/views"
 	"golang.org/x/term"
@@ -38,13 +39,14 @@ func verifyCommand() *cobra.Command {
 		Long: `verify opens MODEL with all checks of its format, then reads all of it: the
 digests that the store gives its files (Ollama, Hugging Face cache), every stored
 byte, and every number that can be decoded. It reports NaN and infinity, per
-tensor, and exits 1 on any finding.`,
+tensor, and exits 1 on any finding. Notes are no findings: they tell of files that
+are left out, and of symbolic links that a mount by root would refuse.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0])
 		},
 	}
-	c.Flags().BoolVar(&o.json, "json", false, "print a JSON object: files, tensors, bytes, findings")
+	c.Flags().BoolVar(&o.json, "json", false, "print a JSON object: files, tensors, bytes, findings, notes")
 	o.add(c)
 	return c
 }
@@ -61,10 +63,11 @@ type verifyReport struct {
 	Tensors  int       `json:"tensors"` // whose numbers were read
 	Bytes    int64     `json:"bytes"`
 	Findings []finding `json:"findings"`
+	Notes    []string  `json:"notes"`
 }
 
 func (o *verifyOptions) run(stdout, stderr io.Writer, model string) error {
-	t, err := o.open(model)
+	t, notes, err := o.openNoting(model)
 	if err != nil {
 		return err
 	}
@@ -75,6 +78,7 @@ func (o *verifyOptions) run(stdout, stderr io.Writer, model string) error {
 		total += j.bytes
 	}
 	report := verifyAll(jobs, progress(stderr, total))
+	report.Notes = notes
 	for _, j := range jobs {
 		if j.file {
 			report.Files++
@@ -93,7 +97,29 @@ func (o *verifyOptions) run(stdout, stderr io.Writer, model string) error {
 	return err
 }
 
+// openNoting opens the model as a mount by root does, and notes what that leaves
+// out. A model that it refuses for a link is opened nevertheless: whoever verifies
+// sees no more than he may read.
+func (o *verifyOptions) openNoting(model string) (t *tree.Tree, notes []string, err error) {
+	o.keepInside = true
+	t, err = o.open(model)
+	if errors.Is(err, formats.ErrLink) {
+		notes = append(notes, "a mount by root refuses this model: "+tensorfs.OneLine(err.Error()))
+		o.keepInside = false
+		t, err = o.open(model)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return t, append(append([]string{}, notes...), t.Model.Warnings...), nil
+}
+
 func (r *verifyReport) print(stdout io.Writer) error {
+	for _, n := range r.Notes {
+		if _, err := fmt.Fprintf(stdout, "note: %s\n", tensorfs.OneLine(n)); err != nil {
+			return err
+		}
+	}
 	for _, f := range r.Findings {
 		where := tensorfs.Printable(cmp.Or(f.Tensor, f.File))
 		if _, err := fmt.Fprintf(stdout, "%s: %s\n", where, tensorfs.OneLine(f.Problem)); err != nil {

@@ -13,8 +13,8 @@
 //
 // An index that names a missing file, or a tensor that its file lacks, is an
 // error. Tensors that the index forgets are shown, with a warning. File names in
-// an index are plain names; links in the directory lead anywhere, because the
-// cache is built of links. adapters.safetensors, consolidated.safetensors, *.bin
+// an index are plain names; how far links in the directory may lead, source.FS
+// says: the cache is built of links. adapters.safetensors, consolidated.safetensors, *.bin
 // and *.gguf beside the model are not part of it.
 //
 // OpenFile gives what Open gives for the directory if the file is the whole
