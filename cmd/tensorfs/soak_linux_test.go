@@ -53,7 +53,7 @@ func TestSoak(t *testing.T) {
 		all = append(all, startReader(t, stress.dir, pristine, uint64(10+i), true, limit))
 	}
 	interval := max(*soakFor/200, 100*time.Millisecond)
-	for time.Since(begin) < *soakFor {
+	for n := 0; n < 4 || time.Since(begin) < *soakFor; n++ {
 		stress.step(t)
 		for _, s := range steady {
 			s.sample(t, time.Since(begin))
