@@ -9,11 +9,12 @@
 //
 // # Files of this machine
 //
-// They are mapped, read-only and shared. Go code sees mapped bytes through
-// [Mapped.View] alone, which populates the pages with a plain system call first
-// (so the Go scheduler never stalls in a page fault) and turns a page that is
-// lost under the reader into an error. The kernel sees them through Slices:
-// there a lost page fails the system call.
+// They are mapped, read-only and shared. Go code takes mapped bytes by
+// [Mapped.View], which populates the pages with a plain system call first (so
+// the Go scheduler never stalls in a page fault), and reads them under
+// tensorfs.Guard, which turns a page that is lost under the reader into an
+// error. The kernel reads them through Slices: there a lost page fails the
+// system call.
 //
 // Every file is opened without waiting and then looked at by its handle, so a
 // FIFO or a device in the place of a file is refused at once, also when it was
