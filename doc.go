@@ -3,8 +3,29 @@
 //
 // A parser below formats/ forgets the file format: it turns a path into a
 // [Model], a list of [Tensor] values with canonical names and [Data]. A view is
-// a function from tensors to tensors that only composes Data. The filesystem
+// a function from tensors to tensors that only composes Data. The file system
 // serves Data under names and knows nothing of models.
+//
+// # Data
+//
+// [Data] is an io.ReaderAt that knows its size. It comes from a parser or is made
+// of other Data, and nothing is read or copied before somebody reads the result:
+//
+//	Section(d, off, n)      the bytes [off, off+n) of d
+//	Concat(q, k, v)         |---q---|--k--|--v--|
+//	Interleave(2, a, b)     |a 0|b 0|a 1|b 1|
+//	Bytes("text")           bytes in memory
+//	NewText(n, render)      a text of n pieces, rendered when they are read
+//
+// What Data can do beyond reading is found by type assertion. [Extenter] says
+// where the bytes are in the model's files, [Slicer] gives the kernel the memory
+// that they are in. [View] gives it to Go code, which reads it under [Guard],
+// because a page of a mapped file can be lost at any time.
+//
+// # Types
+//
+// A [DType] is a number; all that is true of a type is in its row of one table,
+// and methods ask that.
 //
 // The package imports nothing of the module and reads no file.
 package tensorfs
