@@ -38,6 +38,8 @@ type rawFS struct {
 	sent    sentReplies
 	panics  atomic.Int32
 	hot     *hotFiles // nil without Options.Hot
+	server  *fuse.Server
+	dropped dropped
 }
 
 func newRawFS(tree Dir, opts Options) (*rawFS, error) {
@@ -67,6 +69,7 @@ func (f *rawFS) String() string { return subtype }
 
 // Init learns what the kernel can do.
 func (f *rawFS) Init(s *fuse.Server) {
+	f.server = s
 	if f.hot != nil {
 		f.hot.start(s)
 		return

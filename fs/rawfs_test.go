@@ -452,8 +452,8 @@ func TestLazySize(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	f := newTest(t, nested(), Options{})
 	h := header(1)
-	_, write := f.Write(nil, nil, nil)
-	_, writev := f.Writev(nil, nil, nil)
+	_, write := f.Write(nil, &fuse.WriteIn{InHeader: header(8)}, nil)
+	_, writev := f.Writev(nil, &fuse.WriteIn{InHeader: header(8)}, nil)
 	_, copied := f.CopyFileRange(nil, nil)
 	for name, st := range map[string]fuse.Status{
 		"SetAttr": f.SetAttr(nil, nil, nil), "Mknod": f.Mknod(nil, nil, "x", nil), "Mkdir": f.Mkdir(nil, nil, "x", nil),
