@@ -20,9 +20,10 @@
 // FIFO or a device in the place of a file is refused at once, also when it was
 // put there a moment ago.
 //
-// A file that is modified or truncated after it was opened serves no byte any
-// more: size and mtime of the open descriptor are compared after every read.
-// ctime is not compared, because renaming, unlinking and chmod move it and
-// change no byte. [Mapped.IgnoreModTime] is for files that are touched on
-// purpose.
+// A file that is written to or truncated after it was opened serves no byte any
+// more, and says so by an error with its path, a *tensorfs.ChangedError: size and
+// times of the open file are compared after every read, and where only ctime moved
+// the kernel is asked whether it was written to. Renaming, unlinking, linking and
+// chmod change nothing. What is noticed and what cannot be is said in changed.go.
+// [Mapped.IgnoreModTime] is for files that are touched on purpose.
 package source

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -21,9 +20,7 @@ type Mapped struct {
 	fd      int
 	mem     []byte
 	modTime time.Time
-	mtime   unix.Timespec // modTime as the kernel tells it
-	changed atomic.Bool
-	touched bool // mtime says nothing
+	changes changes
 }
 
 // Map maps the regular file at path. label is its name below source/. It never
@@ -56,7 +53,7 @@ func newMapped(f *os.File, path, label string) (*Mapped, error) {
 		f.Close()
 		return nil, fmt.Errorf("%s: %w", tensorfs.Printable(path), err)
 	}
-	m.mtime = now.Mtim
+	m.changes.remember(&now)
 	if st.Size() > 0 {
 		m.mem, err = unix.Mmap(int(f.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
 		if err != nil {
@@ -82,13 +79,14 @@ func (m *Mapped) ModTime() time.Time { return m.modTime }
 // Size returns the file's length when it was opened.
 func (m *Mapped) Size() int64 { return int64(len(m.mem)) }
 
-// IgnoreModTime makes Check compare the size alone. It is for files that are
-// named by the hash of their bytes: their owner touches them to say that they
+// IgnoreModTime makes Check take no notice of another mtime. It is for files that
+// are named by the hash of their bytes: their owner touches them to say that they
 // are still in use and never writes to them. Call it before the file is shared.
-func (m *Mapped) IgnoreModTime() { m.touched = true }
+func (m *Mapped) IgnoreModTime() { m.changes.touched = true }
 
 // Close unmaps the file. No Section of it may be used afterwards.
 func (m *Mapped) Close() error {
+	m.changes.stop()
 	var err error
 	if m.mem != nil {
 		err = unix.Munmap(m.mem)
@@ -97,18 +95,9 @@ func (m *Mapped) Close() error {
 	return errors.Join(err, m.f.Close())
 }
 
-// Check returns an error that wraps tensorfs.ErrChanged once the file's size or
-// mtime differs from those it was opened with.
-func (m *Mapped) Check() error {
-	if !m.changed.Load() {
-		var st unix.Stat_t // unlike os.File.Stat it allocates nothing
-		if err := unix.Fstat(m.fd, &st); err == nil && st.Size == m.Size() && (m.touched || st.Mtim == m.mtime) {
-			return nil
-		}
-		m.changed.Store(true)
-	}
-	return &tensorfs.ChangedError{File: m.path}
-}
+// Check returns a *tensorfs.ChangedError once the file is not what it was when it
+// was opened. What is noticed of that, and what cannot be, is said at changes.
+func (m *Mapped) Check() error { return m.changes.check(m.fd, m.path) }
 
 // View brings in the pages of [off, off+n) and returns them. See tensorfs.Viewer.
 func (m *Mapped) View(off, n int64) ([]byte, tensorfs.Memory, error) {
@@ -130,8 +119,7 @@ func (m *Mapped) Lost(addr uintptr) error {
 	if !m.holds(addr) {
 		return nil
 	}
-	m.changed.Store(true)
-	return &tensorfs.ChangedError{File: m.path, Why: "a page was lost while it was read"}
+	return m.changes.mark(m.path, "a page was lost while it was read")
 }
 
 // holds reports whether addr lies in the mapping.
@@ -160,6 +148,7 @@ func (m *Mapped) Section(off, n int64) tensorfs.Data {
 	if err := tensorfs.CheckRange(m, off, n); err != nil {
 		panic(err)
 	}
+	m.changes.start(m.fd)
 	return &MappedSection{m, off, n}
 }
 

@@ -217,3 +217,23 @@ func TestViewAllocatesNothing(t *testing.T) {
 		t.Errorf("a read allocates %v times", n)
 	}
 }
+
+// BenchmarkCheck looks at a file that did not change, as every read does.
+func BenchmarkCheck(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "model.bin")
+	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	f, err := Map(path, "label")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	f.Section(0, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := f.Check(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
