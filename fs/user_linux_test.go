@@ -76,6 +76,16 @@ func becomeUser(args []string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("private mounts: %w", err)
 	}
+	// The copies of mounts that other tests made would keep their servers.
+	table, err := os.ReadFile(mountTable)
+	if err != nil {
+		return err
+	}
+	for _, m := range parseMounts(string(table)) {
+		if m.Type == fsType {
+			_ = unix.Unmount(m.Mountpoint, unix.MNT_DETACH) // one may be below another
+		}
+	}
 	node := filepath.Join(args[0], "fuse")
 	if err := unix.Mknod(node, unix.S_IFCHR|0o666, int(unix.Mkdev(10, 229))); err != nil {
 		return fmt.Errorf("mknod: %w", err)

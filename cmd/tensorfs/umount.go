@@ -27,7 +27,8 @@ killed server left behind is removed too; one whose server hangs takes -l.
 
 A server lives on as long as somebody uses the mount: after -l, or where a copy
 of the mount exists, made by mount --bind or with a container or another mount
-namespace. umount does not wait for that: it says so in a line and succeeds.`,
+namespace. umount does not wait longer than 5 seconds for that: it says where the
+copy is in a line and succeeds.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.ErrOrStderr(), args[0]) },
 	}
@@ -72,18 +73,22 @@ func (o *umountOptions) run(stderr io.Writer, mountpoint string) error {
 }
 
 // await waits until the server of what was unmounted has ended. Where it does
-// not, it returns why.
+// not, it returns why. A copy of the mount that it can see here stays; one in
+// another namespace may be that of a program that just starts another.
 func await(pid int, m *fs.MountInfo) string {
 	looked := false
 	for start := time.Now(); pid > 0 && alive(pid); time.Sleep(2 * time.Millisecond) {
 		waited := time.Since(start)
-		if waited > serverLate && !looked {
-			looked = true
-			if places := m.Elsewhere(); len(places) > 0 {
-				return elsewhere(places)
-			}
+		late := waited > serverExit
+		if waited < serverLate || looked && !late {
+			continue
 		}
-		if waited > serverExit {
+		looked = true
+		places := m.Elsewhere()
+		switch {
+		case len(places) > 0 && (late || places[0].PID == 0): // those in this namespace come first
+			return elsewhere(places)
+		case late:
 			return "perhaps something has a copy of the mount, such as a container"
 		}
 	}
