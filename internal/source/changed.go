@@ -20,7 +20,8 @@ import (
 //     truncated, since they were opened. Only these changed. Nothing else could
 //     tell them apart without a wrong alarm: nlink, mode and owner are the same
 //     after "ln" and "rm", after a "chown -R" to the same owner, a "setfattr", a
-//     backup that sets atime back.
+//     backup that sets atime back. Setting mtime alone, as "touch -m" does, counts
+//     as a write there.
 //
 // The inode is not compared. The handle is the inode: what is put in its place by
 // a rename is another file, and the one that was opened goes on being read.
