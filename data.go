@@ -10,7 +10,7 @@ import (
 // *io.SectionReader are Data.
 //
 // What a Data can do beyond reading is found by type assertion: [Extenter],
-// [Viewer], [Slicer], [ContextReaderAt].
+// [Viewer], [Slicer], [ContextReaderAt], [Checker].
 //
 // Data is made of Data by [Section], [Concat] and [Interleave]; [Bytes] and
 // [Text] are Data that no file has.

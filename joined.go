@@ -92,6 +92,15 @@ func (j *joined) ReadAt(p []byte, off int64) (int, error) {
 	return n, eof
 }
 
+func (j *joined) Check() error {
+	for _, p := range j.parts {
+		if err := Check(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // maxExtents bounds what Extents lists: data in more pieces than this is easier
 // to read through the mount.
 const maxExtents = 4096

@@ -39,6 +39,8 @@ func (s *section) whole() (Data, int64) { return s.d, s.off }
 
 func (s *section) Extents() []Extent { return cutExtents(Extents(s.d), s.off, s.n) }
 
+func (s *section) Check() error { return Check(s.d) }
+
 // mappedSection is a section of Data that is in mapped memory.
 type mappedSection struct{ *section }
 
@@ -69,5 +71,6 @@ func cutExtents(extents []Extent, off, n int64) []Extent {
 
 var (
 	_ Extenter = (*section)(nil)
+	_ Checker  = (*section)(nil)
 	_ Slicer   = mappedSection{}
 )

@@ -36,7 +36,7 @@ var clients = map[string]func(args []string) error{
 	"readonly": clientReadOnly,
 	"hold":     clientHold,
 	"hog":      clientHog,
-	"forge":    clientForge,
+	"writable": clientWritable,
 	"eio":      clientEIO,
 	"stream":   clientStream,
 	"exercise": clientExercise,

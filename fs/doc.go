@@ -48,14 +48,11 @@
 //   - A server that is killed leaves its mount behind, which then answers
 //     everything with "transport endpoint is not connected". [Mount] removes
 //     such a mount before it mounts again.
-//   - The kernel is told not to ask when a file is opened: opening, reading a byte
-//     and closing a cached file takes 5 µs then, and 31 µs otherwise (two CPUs;
-//     seven times as long, and more on a busy machine). Root who remounts such a
-//     mount writable can therefore map a file for writing, and readers see what he
-//     writes there until the kernel writes it back, at the latest half a minute
-//     later: that is refused, logged, and the pages are dropped. Files cannot be
-//     made immutable, and owners that the kernel cannot map, whose files it lets
-//     nobody write, would show and break overlayfs above the mount.
+//   - The kernel could be told not to ask when a file is opened: opening, reading
+//     a byte and closing a cached file takes 5 µs then, and 30 to 60 as it is. It
+//     is asked all the same. Root who remounts the mount writable could otherwise
+//     map a file for writing and so forge what others read; and a file whose
+//     source has changed could be opened as long as its pages are cached.
 //   - auto_unmount, the option of libfuse, is not used: its helper never ends.
 //   - The kernel's read-ahead for a mapping that is touched here and there is as
 //     large as for a sequential reader, and larger than 1 MiB it costs more there

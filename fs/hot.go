@@ -122,12 +122,6 @@ func (h *hotFiles) open(id uint64, d tensorfs.Data) (backing int32, hot bool, er
 		}
 		h.mu.Unlock()
 		<-f.ready
-		if f.hot {
-			if err := probe(d); err != nil {
-				h.release(id)
-				return 0, false, err
-			}
-		}
 		return f.backing, f.hot, f.err
 	}
 	room := (size + hugePage - 1) / hugePage * hugePage
@@ -144,13 +138,6 @@ func (h *hotFiles) open(id uint64, d tensorfs.Data) (backing int32, hot bool, er
 
 	h.fill(f, d)
 	return f.backing, f.hot, f.err
-}
-
-// probe reads a byte, so that a file whose source is no longer what it was is not
-// opened, though its bytes are still in memory.
-func probe(d tensorfs.Data) error {
-	var b [1]byte
-	return tensorfs.ReadFull(d, b[:], 0)
 }
 
 // fill makes f hot, or makes its opens fail, or makes them plain.

@@ -31,15 +31,12 @@ type rawFS struct {
 	nodes   *nodes
 	uid     uint32
 	gid     uint32
-	noOpen  bool // the kernel may be told to do without OPEN and RELEASE
 	totals  totals
 	reports reports
 	health  health
 	sent    sentReplies
 	panics  atomic.Int32
 	hot     *hotFiles // nil without Options.Hot
-	server  *fuse.Server
-	dropped dropped
 }
 
 func newRawFS(tree Dir, opts Options) (*rawFS, error) {
@@ -69,12 +66,9 @@ func (f *rawFS) String() string { return subtype }
 
 // Init learns what the kernel can do.
 func (f *rawFS) Init(s *fuse.Server) {
-	f.server = s
 	if f.hot != nil {
 		f.hot.start(s)
-		return
 	}
-	f.noOpen = canSkipOpen && s.KernelSettings().Flags64()&fuse.CAP_NO_OPEN_SUPPORT != 0
 }
 
 // OnUnmount frees what the mount took.

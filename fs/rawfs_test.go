@@ -472,15 +472,37 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
+// TestOpenChanged: a file whose source changed is not opened, whatever of it is
+// cached or in memory.
+func TestOpenChanged(t *testing.T) {
+	d := &changing{Reader: bytes.NewReader(make([]byte, 9))}
+	f := newTest(t, Entries{{Name: "x", Data: d}}, Options{})
+	var out fuse.OpenOut
+	if st := f.Open(nil, &fuse.OpenIn{InHeader: header(2)}, &out); !st.Ok() {
+		t.Fatal(st)
+	}
+	d.err = &tensorfs.ChangedError{File: "model"}
+	if st := f.Open(nil, &fuse.OpenIn{InHeader: header(2)}, &out); st != fuse.EIO {
+		t.Errorf("%v, want EIO", st)
+	}
+}
+
+// changing is Data whose source changes.
+type changing struct {
+	*bytes.Reader
+	err error
+}
+
+func (c *changing) Check() error { return c.err }
+
 func TestOpen(t *testing.T) {
 	f := newTest(t, nested(), Options{})
 	var out fuse.OpenOut
 	if st := f.Open(nil, &fuse.OpenIn{InHeader: header(8)}, &out); !st.Ok() || out.OpenFlags&fuse.FOPEN_KEEP_CACHE == 0 {
 		t.Errorf("%v, flags %x", st, out.OpenFlags)
 	}
-	f.noOpen = true
-	if st := f.Open(nil, &fuse.OpenIn{InHeader: header(8)}, &out); st != fuse.ENOSYS {
-		t.Errorf("where the kernel can do without: %v", st)
+	if st := f.Open(nil, &fuse.OpenIn{InHeader: header(8), Flags: syscall.O_RDWR}, &out); st != fuse.EROFS {
+		t.Errorf("for writing: %v", st)
 	}
 	if st := f.Open(nil, &fuse.OpenIn{InHeader: header(3)}, &out); st != fuse.EISDIR {
 		t.Errorf("a directory: %v", st)

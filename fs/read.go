@@ -9,9 +9,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// Open allows reading and nothing else. Where the kernel can do without, it is
-// told so: opening and closing then takes no round trip, and pages are kept as
-// with FOPEN_KEEP_CACHE. Hot files need the round trip.
+// Open allows reading and nothing else, of files that are what they were. What
+// the kernel has cached of a file is kept for the next one who opens it.
 func (f *rawFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	e, ok := f.node(in.NodeId)
 	switch {
@@ -21,8 +20,9 @@ func (f *rawFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 		return fuse.EISDIR
 	case in.Flags&syscall.O_ACCMODE != syscall.O_RDONLY:
 		return fuse.EROFS
-	case f.noOpen:
-		return fuse.ENOSYS
+	}
+	if err := tensorfs.Check(e.Data); err != nil {
+		return f.failed(in.NodeId, 0, err)
 	}
 	if f.hot != nil {
 		backing, hot, err := f.hot.open(in.NodeId, e.Data)

@@ -60,13 +60,13 @@ func (f *rawFS) Tmpfile(<-chan struct{}, *fuse.CreateIn, *fuse.CreateOut) fuse.S
 }
 
 // Write refuses.
-func (f *rawFS) Write(_ <-chan struct{}, in *fuse.WriteIn, _ []byte) (uint32, fuse.Status) {
-	return 0, f.refuseWrite(in.NodeId)
+func (f *rawFS) Write(<-chan struct{}, *fuse.WriteIn, []byte) (uint32, fuse.Status) {
+	return 0, fuse.EROFS
 }
 
 // Writev refuses.
-func (f *rawFS) Writev(_ <-chan struct{}, in *fuse.WriteIn, _ [][]byte) (uint32, fuse.Status) {
-	return 0, f.refuseWrite(in.NodeId)
+func (f *rawFS) Writev(<-chan struct{}, *fuse.WriteIn, [][]byte) (uint32, fuse.Status) {
+	return 0, fuse.EROFS
 }
 
 // CopyFileRange refuses.

@@ -12,8 +12,6 @@ import (
 const (
 	// canReplyMapped: what a fault in writev does there is not known.
 	canReplyMapped = false
-	// canSkipOpen: the flag has no meaning there.
-	canSkipOpen = false
 	// noForeignAttr answers attributes outside our namespace.
 	noForeignAttr = fuse.ENOATTR
 )

@@ -13,8 +13,6 @@ import (
 const (
 	// canReplyMapped: writev from a lost page fails with EFAULT and nothing else.
 	canReplyMapped = true
-	// canSkipOpen: ENOSYS for OPEN is understood.
-	canSkipOpen = true
 	// noForeignAttr answers attributes outside our namespace.
 	noForeignAttr = fuse.ENOTSUP
 )

@@ -35,6 +35,15 @@ func (c *convert) ReadAt(p []byte, off int64) (int, error) {
 	return n, eof
 }
 
+func (c *convert) Check() error {
+	for _, s := range c.streams {
+		if err := tensorfs.Check(s.data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // buffers are what a run needs beside the sources, so that a read allocates
 // nothing.
 type buffers struct {

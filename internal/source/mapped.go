@@ -164,6 +164,9 @@ func (s *MappedSection) Size() int64 { return s.n }
 // ReadAt reads as io.ReaderAt demands.
 func (s *MappedSection) ReadAt(p []byte, off int64) (int, error) { return readAt(s, p, off) }
 
+// Check asks the file. See Mapped.Check.
+func (s *MappedSection) Check() error { return s.file.Check() }
+
 // View returns the bytes [off, off+n) of the section. See tensorfs.Viewer.
 func (s *MappedSection) View(off, n int64) ([]byte, tensorfs.Memory, error) {
 	if err := tensorfs.CheckRange(s, off, n); err != nil {
@@ -192,6 +195,7 @@ var (
 	_ tensorfs.Slicer   = (*Mapped)(nil)
 	_ tensorfs.Viewer   = (*MappedSection)(nil)
 	_ tensorfs.Slicer   = (*MappedSection)(nil)
+	_ tensorfs.Checker  = (*MappedSection)(nil)
 	_ tensorfs.Extenter = (*MappedSection)(nil)
 )
 

@@ -90,6 +90,9 @@ func (s section) clip(p []byte, off int64, read func(p []byte, off int64) (int, 
 	return n, eof
 }
 
+// Check asks the file.
+func (s section) Check() error { return s.file.Check() }
+
 // Extents returns the section's place in its file.
 func (s section) Extents() []tensorfs.Extent {
 	return []tensorfs.Extent{{File: s.file.Label(), Offset: s.off, Bytes: s.n}}
