@@ -51,6 +51,12 @@ var faults = []fault{
 		overwrite(t, p)
 		must(t, os.Chtimes(p, st.ModTime(), st.ModTime()))
 	}, fails},
+	{"truncated and grown again, mtime put back", func(t *testing.T, p string) {
+		st := stat(t, p)
+		must(t, os.Truncate(p, 5000))
+		must(t, os.Truncate(p, st.Size()))
+		must(t, os.Chtimes(p, st.ModTime(), st.ModTime()))
+	}, fails},
 	{"a hole punched", func(t *testing.T, p string) {
 		f, err := os.OpenFile(p, os.O_RDWR, 0)
 		must(t, err)
@@ -65,6 +71,12 @@ var faults = []fault{
 	{"renamed", func(t *testing.T, p string) { must(t, os.Rename(p, p+".old")) }, same},
 	{"linked", func(t *testing.T, p string) { must(t, os.Link(p, p+".link")) }, same},
 	{"removed", func(t *testing.T, p string) { must(t, os.Remove(p)) }, same},
+	{"given to its owner again", func(t *testing.T, p string) { must(t, os.Chown(p, os.Getuid(), os.Getgid())) }, same},
+	{"linked, and the link removed", func(t *testing.T, p string) {
+		must(t, os.Link(p, p+".link"))
+		must(t, os.Remove(p+".link"))
+	}, same},
+	{"atime put back", func(t *testing.T, p string) { must(t, os.Chtimes(p, time.Unix(1, 0), stat(t, p).ModTime())) }, same},
 	{"made unreadable", func(t *testing.T, p string) { must(t, os.Chmod(p, 0)) }, same},
 }
 

@@ -254,11 +254,35 @@ func TestChangedBlob(t *testing.T) {
 	if !bytes.Equal(bytesOf(t, &m.Tensors[0]), before) {
 		t.Error("a touched blob reads differently")
 	}
-	if err := os.Truncate(blob, 100); err != nil {
-		t.Fatal(err)
-	}
-	if err := tensorfs.ReadFull(m.Tensors[0].Data, before, 0); !errors.Is(err, tensorfs.ErrChanged) {
-		t.Errorf("reading a truncated blob: %v", err)
+	for name, change := range map[string]func() error{
+		"truncated": func() error { return os.Truncate(blob, 100) },
+		"overwritten at equal size": func() error {
+			f, err := os.OpenFile(blob, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteAt([]byte("xyz"), 8000)
+			return errors.Join(err, f.Close())
+		},
+	} {
+		b, err := os.ReadFile(blob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := OpenName("control", source.Inside)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		if err := tensorfs.ReadFull(m.Tensors[0].Data, before, 0); !errors.Is(err, tensorfs.ErrChanged) {
+			t.Errorf("reading a blob that is %s: %v", name, err)
+		}
+		if err := os.WriteFile(blob, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

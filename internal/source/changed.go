@@ -20,8 +20,8 @@ import (
 //     truncated, since they were opened. Only these changed. Nothing else could
 //     tell them apart without a wrong alarm: nlink, mode and owner are the same
 //     after "ln" and "rm", after a "chown -R" to the same owner, a "setfattr", a
-//     backup that sets atime back. Setting mtime alone, as "touch -m" does, counts
-//     as a write there.
+//     backup that sets atime back. Setting mtime and not atime, as "touch -m"
+//     does, is a write to the kernel; Ollama's touch sets both.
 //
 // The inode is not compared. The handle is the inode: what is put in its place by
 // a rename is another file, and the one that was opened goes on being read.
@@ -36,7 +36,8 @@ import (
 //     counts whose mtime is set back, and any at equal size to a file that is
 //     touched on purpose
 //   - a write in the same tick of the file system's clock, some milliseconds, in
-//     which the file was opened, where it leaves the size as it is
+//     which the file was opened, where it leaves the size as it is; or one whose
+//     mtime is set back while the model is being opened
 //   - bytes that are read while they are being written: a reply is checked after
 //     its bytes were copied here, but the kernel copies mapped replies later
 //

@@ -14,13 +14,14 @@ import (
 // write, truncation or hole returns, so whoever looks after that finds it.
 //
 // The system lets a user have few queues, so all files of the process share one.
+// It is never closed: the kernel takes some 15 ms for that, a watch only some us.
 var writes = writeQueue{fd: -1}
 
 // writeQueue is an inotify queue. Nobody waits for it; it is read when the ctime
 // of a file has moved.
 type writeQueue struct {
 	mu    sync.Mutex
-	fd    int // -1 while there are no watches
+	fd    int // -1 before the first watch
 	files map[int32]*watch
 	buf   [4096]byte
 }
@@ -48,7 +49,6 @@ func (q *writeQueue) add(fd int) (w *watch, writes uint64) {
 	// The link in /proc leads to the open file, whatever its path leads to.
 	id, err := unix.InotifyAddWatch(q.fd, fmt.Sprintf("/proc/self/fd/%d", fd), unix.IN_MODIFY)
 	if err != nil {
-		q.closeUnused()
 		return nil, 0
 	}
 	w = q.files[int32(id)]
@@ -74,15 +74,6 @@ func (q *writeQueue) remove(w *watch) {
 	delete(q.files, w.id)
 	_, _ = unix.InotifyRmWatch(q.fd, uint32(w.id)) // it fails where the inode is gone, and the watch with it
 	q.read()
-	q.closeUnused()
-}
-
-// closeUnused closes the queue when nothing is watched.
-func (q *writeQueue) closeUnused() {
-	if len(q.files) == 0 {
-		unix.Close(q.fd)
-		q.fd = -1
-	}
 }
 
 // written reports whether more than those writes to a file are known by now.
