@@ -300,9 +300,9 @@ func (x *exerciser) dropCaches(*exFile) error {
 // TestExercise has several processes exercise a mount, in each way of serving.
 func TestExercise(t *testing.T) {
 	const processes = 4
-	ops := 100000
+	ops := 30000 // with another seed each time
 	if testing.Short() {
-		ops = 8000
+		ops = 6000
 	}
 	for _, c := range []struct {
 		name    string

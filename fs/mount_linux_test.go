@@ -188,9 +188,12 @@ func TestParseMounts(t *testing.T) {
 36 35 0:52 / /mnt/a\040b\011c\134d ro,nosuid shared:7 master:2 - fuse.tensorfs /models/x\040y.gguf ro,user_id=0
 broken line
 1 2 3 - x
+36 35 0:50 / /mnt/short - fuse.tensorfs m ro
+36 35 0:51 / /mnt/shorter ro - fuse.tensorfs
 36 35 0:53 / /mnt/\9 ro - fuse.tensorfs #weird ro
 36 35 0:54 / /mnt/no` + "\u00a0break\u3000\u0085\v\f\r" + ` ro shared:7 - fuse.tensorfs /m` + "\u00a0" + `l ro
 36 35 0:55 / /mnt/empty ro - tmpfs  rw
+36 35 0:56 / /mnt/bare ro - tmpfs without-options
 `
 	var got []MountInfo
 	for _, m := range parseMounts(table) {
@@ -205,6 +208,7 @@ broken line
 		{`/mnt/\9`, "#weird", "fuse.tensorfs", "0:53"},
 		{"/mnt/no\u00a0break\u3000\u0085\v\f\r", "/m\u00a0l", "fuse.tensorfs", "0:54"},
 		{"/mnt/empty", "", "tmpfs", "0:55"},
+		{"/mnt/bare", "without-options", "tmpfs", "0:56"},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v", got)

@@ -23,7 +23,7 @@ import (
 
 const (
 	exercisers  = 3      // processes at once
-	exerciseOps = 34_000 // of each
+	exerciseOps = 10_000 // of each
 )
 
 // Every way of reading, at random, over every view of a model, from several
@@ -45,7 +45,7 @@ func TestExercise(t *testing.T) {
 			}
 			ops := exerciseOps
 			if testing.Short() {
-				ops /= 20
+				ops /= 6
 			}
 			dir := mounted(t, model, mode.flags...)
 			seed := uint64(time.Now().UnixNano())
