@@ -91,7 +91,7 @@ func FuzzConfig(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		src := memory.New(map[string][]byte{"config.json": text, "model.safetensors": weights})
-		m, err := openCheaply(t, func() (*tensorfs.Model, error) { return hf.OpenFS(src, ".") }, len(text))
+		m, err := openCheaply(t, func() (*tensorfs.Model, error) { return hf.OpenFS(src, ".") }, len(text), 4<<20)
 		if err != nil {
 			line(t, err.Error())
 			return
