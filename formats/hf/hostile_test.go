@@ -2,13 +2,13 @@ package hf_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/hf"
+	"github.com/tensorfs/tensorfs/internal/source/memory"
 	"github.com/tensorfs/tensorfs/internal/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testmodel"
 )
@@ -85,10 +85,10 @@ func openCheaply(t *testing.T, open func() (*tensorfs.Model, error), size, other
 	return m, err
 }
 
-// cost opens a directory cheaply, and holds that what it says is clear.
-func cost(t *testing.T, dir string, size, others int) error {
+// cost opens a model cheaply, and holds that what it says is clear.
+func cost(t *testing.T, open func() (*tensorfs.Model, error), size, others int) error {
 	t.Helper()
-	m, err := openCheaply(t, func() (*tensorfs.Model, error) { return hf.Open(dir) }, size, others)
+	m, err := openCheaply(t, open, size, others)
 	if err != nil {
 		if s := err.Error(); strings.ContainsAny(s, "\n\x1b") || len(s) > 1000 {
 			t.Errorf("error %.300q of %d bytes is no clear line", s, len(s))
@@ -128,13 +128,11 @@ func TestHostileConfig(t *testing.T) {
 	for name, text := range hostileTexts {
 		t.Run(name, func(t *testing.T) {
 			hostile := text()
-			dir := writeDir(t, map[string][]byte{"model.safetensors": weights})
 			for _, format := range asked {
 				config := fmt.Sprintf(format, hostile)
-				if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o666); err != nil {
-					t.Fatal(err)
-				}
-				if err := cost(t, dir, len(config), 4<<20); err != nil {
+				src := memory.New(map[string][]byte{"config.json": []byte(config), "model.safetensors": weights})
+				open := func() (*tensorfs.Model, error) { return hf.OpenFS(src, ".") }
+				if err := cost(t, open, len(config), 4<<20); err != nil {
 					t.Errorf("%s: %v", format, err)
 				}
 			}
@@ -184,7 +182,8 @@ func TestHostileFiles(t *testing.T) {
 			t.Run(c.name+"/"+file, func(t *testing.T) {
 				files := map[string][]byte{"config.json": []byte("{}"), "model.safetensors": a}
 				files[file] = []byte(c.text)
-				err := cost(t, writeDir(t, files), len(c.text), 8<<20)
+				dir := writeDir(t, files)
+				err := cost(t, func() (*tensorfs.Model, error) { return hf.Open(dir) }, len(c.text), 8<<20)
 				want := c.refused
 				switch file {
 				case index:
@@ -212,7 +211,8 @@ func TestHostileTogether(t *testing.T) {
 		}
 		size += len(files[name])
 	}
-	if err := cost(t, writeDir(t, files), size, 8<<20); err != nil {
+	dir := writeDir(t, files)
+	if err := cost(t, func() (*tensorfs.Model, error) { return hf.Open(dir) }, size, 8<<20); err != nil {
 		t.Error(err)
 	}
 }
