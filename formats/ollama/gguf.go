@@ -12,15 +12,6 @@ import (
 	"github.com/tensorfs/tensorfs/formats/gguf"
 )
 
-// ggufPrefixes are the kinds of layers that are GGUF files, with what stands
-// before the metadata keys and the names of tensors of all but the model.
-var ggufPrefixes = map[kind]string{
-	kindModel:     "",
-	kindProjector: "projector",
-	kindAdapter:   "adapter",
-	kindDraft:     "draft",
-}
-
 // towers start canonical names that no language model has. A projector's
 // tensors keep them.
 var towers = []string{"vision.", "audio.", "projector."}
@@ -30,9 +21,9 @@ func (b *builder) ggufModel() error {
 	taken := make(map[string]bool)
 	var rest []int
 	for i, l := range b.manifest.layers {
-		switch prefix, ok := ggufPrefixes[l.kind]; {
-		case !ok || b.labels[i] == "":
-		case prefix != "":
+		switch {
+		case !l.kind.row().gguf || b.labels[i] == "":
+		case l.kind != kindModel:
 			rest = append(rest, i)
 		default:
 			f, err := b.ggufFile(i)

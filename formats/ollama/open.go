@@ -93,7 +93,7 @@ func (b *builder) build() error {
 	mapped := make(map[digest]bool)
 	for i, l := range b.manifest.layers {
 		has[l.kind] = true
-		if _, isGGUF := ggufPrefixes[l.kind]; b.labels[i] != "" && (isGGUF || l.kind == kindTensor) {
+		if b.labels[i] != "" && l.kind.hasTensors() {
 			mapped[l.digest] = true
 		}
 	}

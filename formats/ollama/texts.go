@@ -78,45 +78,28 @@ func (b *builder) readConfig(l *layer, component string) error {
 	return nil
 }
 
-// textKinds are the layers that become metadata, with their keys. Those that
-// are JSON stay JSON.
-var textKinds = map[kind]struct {
-	key  string
-	json bool
-}{
-	kindTemplate: {"ollama.template", false},
-	kindSystem:   {"ollama.system", false},
-	kindParams:   {"ollama.params", true},
-	kindMessages: {"ollama.messages", true},
-	kindLicense:  {"ollama.license", false},
-}
-
-// readTexts reads the layers of text into the metadata.
+// readTexts reads the layers of text into the metadata. Those that are JSON stay
+// JSON.
 func (b *builder) readTexts() error {
-	licenses := 0
 	for i := range b.manifest.layers {
 		l := &b.manifest.layers[i]
-		t, ok := textKinds[l.kind]
-		if !ok || b.labels[i] == "" {
+		row := l.kind.row()
+		if !row.text || b.labels[i] == "" {
 			continue
 		}
 		text, err := b.blobs.read(l, maxText)
 		if err != nil {
 			return err
 		}
-		if l.kind == kindLicense {
-			t.key += nth(licenses)
-			licenses++
-		}
 		var value any = string(text)
-		if t.json {
+		if row.json {
 			v := jsontext.Value(text)
 			if err := v.Compact(jsontext.AllowDuplicateNames(true)); err != nil {
-				return b.damaged(l, "it is no JSON")
+				return b.damaged(l, "it is not JSON")
 			}
 			value = tensorfs.JSON(v)
 		}
-		b.out.Metadata = append(b.out.Metadata, tensorfs.Meta{Key: t.key, Value: value})
+		b.out.Metadata = append(b.out.Metadata, tensorfs.Meta{Key: "ollama." + b.labels[i], Value: value})
 		b.source(b.labels[i], b.blobs.path(l.digest))
 	}
 	return nil
