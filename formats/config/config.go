@@ -1,8 +1,6 @@
 package config
 
 import (
-	"strings"
-
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/names"
 )
@@ -105,6 +103,23 @@ func scopes(get Lookup) []string {
 		}
 	}
 	return []string{""}
+}
+
+// Count returns the product of the counts that a config.json has for its language
+// model under these keys; false where one is not there or the product is no count.
+func Count(get Lookup, keys ...string) (int64, bool) {
+	m := &model{get: get, scopes: scopes(get)}
+	n := int64(1)
+	for _, key := range keys {
+		v, ok := m.find(nil, []string{key})
+		c, isCount := toCount(v)
+		product, fits := multiply(n, c, ok && isCount)
+		if !fits {
+			return 0, false
+		}
+		n = product.(int64)
+	}
+	return n, true
 }
 
 // find returns the value of the first key that is present.
@@ -258,22 +273,4 @@ func (m *model) shape(tensor string) []int64 {
 		s = []int64{}
 	}
 	return s
-}
-
-// Object returns the Lookup of a decoded config.json.
-func Object(root map[string]any) Lookup {
-	return func(path string) (any, bool) {
-		object := root
-		for {
-			key, rest, more := strings.Cut(path, ".")
-			v, ok := object[key]
-			if !more || !ok {
-				return v, ok
-			}
-			if object, ok = v.(map[string]any); !ok {
-				return nil, false
-			}
-			path = rest
-		}
-	}
 }

@@ -198,7 +198,7 @@ func TestFromHF(t *testing.T) {
 			check(t, FromHF(parseJSON(t, c.config), nil, 0), c.want)
 			var root map[string]any // without json.Number
 			if json.Unmarshal([]byte(c.config), &root) == nil {
-				check(t, FromHF(Object(root), nil, 0), c.want)
+				check(t, FromHF(object(root), nil, 0), c.want)
 			}
 		})
 	}
@@ -249,7 +249,7 @@ func FuzzFromHF(f *testing.F) {
 		if d.Decode(&root) != nil {
 			return
 		}
-		for _, fields := range [][]tensorfs.Field{FromHF(Object(root), shapesOf(nil), 2), FromGGUF(Object(root), nil, 2)} {
+		for _, fields := range [][]tensorfs.Field{FromHF(object(root), shapesOf(nil), 2), FromGGUF(object(root), nil, 2)} {
 			seen := map[string]bool{}
 			for _, f := range fields {
 				if seen[f.Name] {
@@ -282,5 +282,23 @@ func BenchmarkFromGGUF(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		FromGGUF(get, nil, 32)
+	}
+}
+
+// object returns the Lookup of a decoded config.json.
+func object(root map[string]any) Lookup {
+	return func(path string) (any, bool) {
+		at := root
+		for {
+			key, rest, more := strings.Cut(path, ".")
+			v, ok := at[key]
+			if !more || !ok {
+				return v, ok
+			}
+			if at, ok = v.(map[string]any); !ok {
+				return nil, false
+			}
+			path = rest
+		}
 	}
 }

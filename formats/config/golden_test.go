@@ -74,7 +74,7 @@ func parseJSON(t *testing.T, text string) Lookup {
 	if err := d.Decode(&root); err != nil {
 		t.Fatal(err)
 	}
-	return Object(root)
+	return object(root)
 }
 
 // readShapes reads the shapes and the number of layers of a model from its list

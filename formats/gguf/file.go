@@ -35,6 +35,12 @@ func (f *File) Value(key string) any {
 	return nil
 }
 
+// Lookup is [File.Value] for package config.
+func (f *File) Lookup(key string) (any, bool) {
+	v := f.Value(key)
+	return v, v != nil
+}
+
 // Architecture returns general.architecture, "unknown" where it names none.
 func (f *File) Architecture() string {
 	if s, ok := f.Value("general.architecture").(string); ok && s != "" && len(s) <= config.MaxArchitecture {

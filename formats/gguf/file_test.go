@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/assemble"
+	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/internal/testmodel"
 )
@@ -203,7 +205,8 @@ func TestParse(t *testing.T) {
 		if tensorfs.Extents(f.Tensors[0].Data)[0].File != "blob" {
 			t.Errorf("%s: extents %v", name, tensorfs.Extents(f.Tensors[0].Data))
 		}
-		if warnings := Name(f.Tensors, f.Architecture()); len(warnings) > 0 || f.Tensors[0].Name == "" {
+		ts := assemble.Tensors{List: f.Tensors}
+		if warnings := ts.Name(names.GGUF, f.Architecture()); len(warnings) > 0 || f.Tensors[0].Name == "" {
 			t.Errorf("%s: %q, %q", name, f.Tensors[0].Name, warnings)
 		}
 	}

@@ -2,9 +2,10 @@ package gguf
 
 import (
 	"errors"
-	"io"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/assemble"
+	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -65,17 +66,14 @@ func newModel(path string, files []*File) (*tensorfs.Model, error) {
 	m := tensorfs.Model{Format: "gguf", Layout: "gguf", Path: path}
 	all := union(files)
 	m.Metadata, m.Tensors, m.Architecture = all.Metadata, all.Tensors, all.Architecture()
-	var closers []io.Closer
-	for _, f := range files {
-		closers = append(closers, f.file)
-		m.Sources = append(m.Sources, tensorfs.Source{Name: f.file.Label(), Path: f.file.Path()})
-		if t := f.file.ModTime(); t.After(m.ModTime) {
-			m.ModTime = t
-		}
+	ts := assemble.Tensors{List: m.Tensors}
+	m.Warnings = ts.Name(names.GGUF, m.Architecture)
+	m.Config = ts.Config(all.Lookup)
+	sources := make([]source.File, len(files))
+	for i, f := range files {
+		sources[i] = f.file
 	}
-	m.Warnings = Name(m.Tensors, m.Architecture)
-	m.Config = all.Config(m.Tensors)
-	return tensorfs.NewModel(m, closers...)
+	return assemble.Finish(m, sources)
 }
 
 // union returns what the shards of a set say together: each key once, as the

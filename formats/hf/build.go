@@ -2,14 +2,13 @@ package hf
 
 import (
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/assemble"
 	"github.com/tensorfs/tensorfs/formats/config"
 	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
@@ -32,10 +31,8 @@ type builder struct {
 
 	maps    []source.File       // by set.weights
 	files   []*safetensors.File // as parsed
-	tensors []tensorfs.Tensor   // in the order of the files
+	tensors assemble.Tensors    // in the order of the files
 	in      []int32             // of tensors: the file that they are in, of set.weights
-	place   map[string]int32    // source name to place in tensors
-	names   []names.Result      // of tensors
 	taken   map[string]bool     // names in use; nil until somebody asks
 	dropped int                 // warnings beyond maxWarnings
 }
@@ -62,12 +59,11 @@ func (b *builder) build() (*tensorfs.Model, error) {
 		return nil, err
 	}
 	b.complete()
-	return b.finish()
+	return assemble.Finish(b.model, b.maps)
 }
 
 // load opens and parses the weight files.
 func (b *builder) load() error {
-	b.place = make(map[string]int32)
 	for i, name := range b.set.weights {
 		m, err := b.dir.take(name)
 		if err != nil {
@@ -84,17 +80,13 @@ func (b *builder) load() error {
 			b.warn("%s", w)
 		}
 		for _, e := range f.Tensors {
-			if other, dup := b.place[e.Name]; dup {
+			other, ok := b.tensors.Add(tensorfs.Tensor{Source: e.Name, DType: e.DType, Shape: e.Shape, Data: e.Data})
+			if !ok {
 				return &tensorfs.FormatError{File: m.Path(), Tensor: e.Name, Offset: e.Offset,
 					Problem: fmt.Sprintf("the name stands in %s too, and only one of the two can be shown", tensorfs.Quote(b.fileOf(other))),
 					Advice:  "remove the file that does not belong to the model"}
 			}
-			b.place[e.Name] = int32(len(b.tensors))
 			b.in = append(b.in, int32(i))
-			b.tensors = append(b.tensors, tensorfs.Tensor{Source: e.Name, DType: e.DType, Shape: e.Shape, Data: e.Data})
-		}
-		if t := m.ModTime(); t.After(b.model.ModTime) {
-			b.model.ModTime = t
 		}
 	}
 	return nil
@@ -116,7 +108,7 @@ func (b *builder) checkIndex() error {
 	x := b.set.index
 	for tensor, place := range x.places.All() {
 		problem, file := "", place.Text()
-		if i, ok := b.place[tensor]; !ok {
+		if i, ok := b.tensors.Find(tensor); !ok {
 			problem = fmt.Sprintf("the index places it in %s, which does not have it", tensorfs.Quote(file))
 		} else if has := b.fileOf(i); has != file {
 			problem = fmt.Sprintf("the index places it in %s, but it stands in %s", tensorfs.Quote(file), tensorfs.Quote(has))
@@ -127,10 +119,10 @@ func (b *builder) checkIndex() error {
 		}
 	}
 	extra, first := 0, ""
-	for i := range b.tensors {
-		if x.places.Raw(b.tensors[i].Source).Kind() == 0 {
+	for i := range b.tensors.List {
+		if name := b.tensors.List[i].Source; x.places.Raw(name).Kind() == 0 {
 			if extra++; extra == 1 {
-				first = b.tensors[i].Source
+				first = name
 			}
 		}
 	}
@@ -142,81 +134,28 @@ func (b *builder) checkIndex() error {
 
 // complete gives the tensors names and meaning and the model all else.
 func (b *builder) complete() {
-	b.model.Architecture = "unknown"
-	if b.whole && b.config.Len() > 0 {
-		b.model.Architecture = config.Architecture(b.config.Lookup)
-	}
-	src := make([]names.Source, len(b.tensors))
-	for i := range b.tensors {
-		src[i] = names.Source{Name: b.tensors[i].Source, Shape: b.tensors[i].Shape}
-	}
-	b.names = names.Map(names.HF, b.model.Architecture, src)
-	for i := range b.names {
-		b.tensors[i].Name = b.names[i].Name
-		if r := b.names[i].Reason; r != "" {
-			b.warn("%s", r)
-		}
-	}
-	label := b.quantise()
-	b.fields()
-	b.apart()
-	b.metadata(label)
-	b.sources()
-	if b.dropped > 0 {
-		b.model.Warnings = append(b.model.Warnings, fmt.Sprintf("%d more warnings like these", b.dropped))
-	}
-}
-
-// apart marks the tensors that are several in one and do not hold these part
-// after part, and says so once.
-func (b *builder) apart() {
-	dim, told := b.model.Dim(), false
-	for i := range b.tensors {
-		t := &b.tensors[i]
-		name := t.Weight()
-		if t.Apart = names.Apart(b.model.Architecture, name, t.Numbers(), dim); t.Apart != "" && !told {
-			told = true
-			b.warn("%s and others like it: %s; the fused views leave them out", name, t.Apart)
-		}
-	}
-}
-
-// finish hands the files to the model.
-func (b *builder) finish() (*tensorfs.Model, error) {
-	b.model.Tensors = b.tensors
-	closers := make([]io.Closer, len(b.maps))
-	for i, m := range b.maps {
-		closers[i] = m
-	}
-	return tensorfs.NewModel(b.model, closers...)
-}
-
-// fields derives config.json of the tree.
-func (b *builder) fields() {
-	shapes := make(map[string][]int64, len(b.tensors))
-	layers := 0
-	for i := range b.tensors {
-		t := &b.tensors[i]
-		if !b.names[i].Mapped {
-			continue
-		}
-		name := t.Weight()
-		shapes[name] = t.Numbers()
-		if rest, ok := strings.CutPrefix(name, "layers."); ok {
-			number, _, _ := strings.Cut(rest, ".")
-			if n, err := strconv.Atoi(number); err == nil {
-				layers = max(layers, n+1)
-			}
-		}
-	}
 	var get config.Lookup
 	if b.config.Len() > 0 {
 		get = b.config.Lookup
 	}
-	b.model.Config = config.FromHF(get, func(name string) ([]int64, bool) {
-		s, ok := shapes[name]
-		return s, ok
-	}, layers)
+	b.model.Architecture = "unknown"
+	if b.whole && get != nil {
+		b.model.Architecture = config.Architecture(get)
+	}
+	for _, w := range b.tensors.Name(names.HF, b.model.Architecture) {
+		b.warn("%s", w)
+	}
+	scheme := b.quantise()
+	b.model.Config = b.tensors.Config(get)
+	if t := b.tensors.Apart(b.model.Dim()); t != nil {
+		b.warn("%s and others like it: %s; the fused views leave them out", t.Weight(), t.Apart)
+	}
+	b.model.Tensors = b.tensors.List
+	b.metadata(scheme)
+	b.sources()
+	if b.dropped > 0 {
+		b.model.Warnings = append(b.model.Warnings, fmt.Sprintf("%d more warnings like these", b.dropped))
+	}
 }
 
 // auxiliary are the kinds of files beside the weights that belong to a model.
@@ -227,11 +166,8 @@ var auxiliary = map[string]bool{
 // foreign are prefixes of such files that belong to something else.
 var foreign = []string{".", "adapter", "consolidated", "pytorch_model", "tf_model", "flax_model"}
 
-// sources lists the files that the model consists of.
+// sources lists the files of the model that hold no tensors.
 func (b *builder) sources() {
-	for _, m := range b.maps {
-		b.model.Sources = append(b.model.Sources, tensorfs.Source{Name: m.Label(), Path: m.Path()})
-	}
 	if !b.whole {
 		return
 	}

@@ -14,23 +14,23 @@ import (
 //	[..., N, 1]                        one per row
 //	[..., 1, 1]                        one per matrix of a stack
 //	[..., ceil(N/R), ceil(K/C)]        one per block of R x C, where config.json names R and C
-func fp8(b *builder, q *quantConfig, m *module) error {
-	w, s := &b.tensors[m.main], &b.tensors[m.parts[0]]
+func fp8(_ *builder, q *quantConfig, m *module) (*tensorfs.Quant, error) {
+	w, s := m.main, m.parts[0]
 	if !slices.Contains([]tensorfs.DType{tensorfs.F32, tensorfs.BF16, tensorfs.F16}, s.DType) {
-		return fmt.Errorf("its scales are %s", s.DType)
+		return nil, fmt.Errorf("its scales are %s", s.DType)
 	}
-	quant := &tensorfs.Quant{Mode: "fp8", Bits: 8, Shape: w.Shape}
+	quant := &tensorfs.Quant{Mode: "fp8", Bits: 8, Shape: w.Shape, Scales: s}
 	n, _ := tensorfs.Elements(s.Shape)
 	switch last := len(w.Shape) - 1; {
 	case q.block[0] > 0:
 		if last < 1 || !slices.Equal(s.Shape, scaleShape(w.Shape, q.block)) {
-			return fmt.Errorf("scales of shape %v do not fit blocks of %d x %d in shape %v", s.Shape, q.block[0], q.block[1], w.Shape)
+			return nil, fmt.Errorf("scales of shape %v do not fit blocks of %d x %d in shape %v", s.Shape, q.block[0], q.block[1], w.Shape)
 		}
 		quant.Block = q.block
 	case n == 1:
 	default:
 		if last < 1 {
-			return fmt.Errorf("scales of shape %v do not fit shape %v", s.Shape, w.Shape)
+			return nil, fmt.Errorf("scales of shape %v do not fit shape %v", s.Shape, w.Shape)
 		}
 		rows, columns := int(w.Shape[last-1]), int(w.Shape[last])
 		for _, block := range [][2]int{{1, columns}, {rows, columns}} {
@@ -40,12 +40,10 @@ func fp8(b *builder, q *quantConfig, m *module) error {
 			}
 		}
 		if quant.Block[0] == 0 {
-			return fmt.Errorf("scales of shape %v fit neither the tensor, nor its rows, and %s names no block size", s.Shape, q.where)
+			return nil, fmt.Errorf("scales of shape %v fit neither the tensor, nor its rows, and %s names no block size", s.Shape, q.where)
 		}
 	}
-	quant.Scales = b.companion(m.parts[0], w.Name)
-	w.Quant = quant
-	return nil
+	return quant, nil
 }
 
 // scaleShape returns the shape of the scales of shape for blocks of that size.

@@ -14,34 +14,35 @@ import (
 //
 // which, as bytes, is MLX's mxfp4 of [E, N, K]. Rows of gate_up alternate
 // between gate and up, as they are stored.
-func mxfp4(b *builder, _ *quantConfig, m *module) error {
-	w, s := &b.tensors[m.main], &b.tensors[m.parts[0]]
+func mxfp4(b *builder, _ *quantConfig, m *module) (*tensorfs.Quant, error) {
+	w, s := m.main, m.parts[0]
 	last := len(w.Shape) - 1
 	if last < 1 || w.Shape[last] != 16 || s.DType != tensorfs.U8 || !slices.Equal(w.Shape[:last], s.Shape) {
-		return fmt.Errorf("blocks of shape %v and %s scales of shape %v do not belong together", w.Shape, s.DType, s.Shape)
+		return nil, fmt.Errorf("blocks of shape %v and %s scales of shape %v do not belong together", w.Shape, s.DType, s.Shape)
 	}
 	shape := slices.Clone(s.Shape)
 	if shape[last-1] > 1<<40 {
-		return fmt.Errorf("shape %v is too large", w.Shape)
+		return nil, fmt.Errorf("shape %v is too large", w.Shape)
 	}
 	shape[last-1] *= 32
-	weight := b.names[m.main].Stem + ".weight"
-	if !b.names[m.main].Mapped {
-		weight = w.Name + ".weight"
+	i, _ := b.tensors.Find(w.Source)
+	stem := w.Name
+	if r := &b.tensors.Names[i]; r.Mapped {
+		stem = r.Stem
 	}
-	if !b.claim(weight) {
-		weight = ""
+	q := &tensorfs.Quant{Mode: "mxfp4", Bits: 4, GroupSize: 32, Shape: shape, Scales: s}
+	if b.claim(stem + ".weight") {
+		q.Weight = stem + ".weight"
 	}
-	w.Quant = &tensorfs.Quant{Mode: "mxfp4", Bits: 4, GroupSize: 32, Shape: shape, Weight: weight, Scales: b.companion(m.parts[0], w.Name)}
-	return nil
+	return q, nil
 }
 
 // claim takes a name for a module's weight; false if a tensor has it.
 func (b *builder) claim(name string) bool {
 	if b.taken == nil {
-		b.taken = make(map[string]bool, len(b.tensors))
-		for i := range b.tensors {
-			b.taken[b.tensors[i].Name] = true
+		b.taken = make(map[string]bool, len(b.tensors.List))
+		for i := range b.tensors.List {
+			b.taken[b.tensors.List[i].Name] = true
 		}
 	}
 	if b.taken[name] || !tensorfs.ValidName(name) {

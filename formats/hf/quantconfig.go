@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/assemble"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
@@ -21,40 +22,23 @@ type quantConfig struct {
 	bits   int            // 0 where not named
 	group  int            // 0 where not named
 
-	usual, stacked mlxSettings // MLX: of modules without their own
+	mlx *assemble.Settings // of method "mlx"
 }
 
-// quantConfig finds the settings. MLX writes "quantization", and the same again
-// as "quantization_config", which is what all others write; the absence of
-// quant_method tells the two apart.
+// quantConfig finds the settings. The absence of quant_method tells MLX's from
+// those of all others.
 func (b *builder) quantConfig() quantConfig {
-	text := b.config.Object("text_config")
-	for _, c := range []struct {
-		where string
-		in    jsonobj.Object
-		key   string
-		mlx   bool
-	}{
-		{"config.json", b.config, "quantization", true},
-		{"config.json", b.config, "quantization_config", true},
-		{"config.json", b.config, "quantization_config", false},
-		{"config.json (text_config)", text, "quantization", true},
-		{"config.json (text_config)", text, "quantization_config", true},
-		{"config.json (text_config)", text, "quantization_config", false},
-		{"hf_quant_config.json", b.modelOpt, "quantization", false},
-	} {
-		o := c.in.Object(c.key)
-		method := methodOf(o)
-		if c.where == "hf_quant_config.json" && o.Len() > 0 {
-			method = "modelopt"
+	for where, scope := range assemble.Scopes(b.config) {
+		if s := assemble.FindSettings(where, scope); s != nil {
+			return mlxConfig(s)
 		}
-		switch {
-		case o.Len() == 0:
-		case c.mlx && method == "" && hasMLX(o):
-			return newQuantConfig("mlx", o, c.where)
-		case !c.mlx && method != "":
-			return newQuantConfig(method, o, c.where)
+		o := scope.Object("quantization_config")
+		if method := methodOf(o); method != "" {
+			return newQuantConfig(method, o, where)
 		}
+	}
+	if o := b.modelOpt.Object("quantization"); o.Len() > 0 {
+		return newQuantConfig("modelopt", o, "hf_quant_config.json")
 	}
 	// Not written by mlx-lm, but seen: the settings as a string in the header.
 	for _, f := range b.files {
@@ -62,24 +46,27 @@ func (b *builder) quantConfig() quantConfig {
 			if kv[0] != "quantization" && kv[0] != "quantization_config" {
 				continue
 			}
-			if o, err := jsonobj.Parse([]byte(kv[1])); err == nil && methodOf(o) == "" && hasMLX(o) {
-				return newQuantConfig("mlx", o, "the header's __metadata__")
+			if o, err := jsonobj.Parse([]byte(kv[1])); err == nil {
+				if s := assemble.NewSettings("the header's __metadata__", o); s != nil {
+					return mlxConfig(s)
+				}
 			}
 		}
 	}
 	return quantConfig{}
 }
 
-// newQuantConfig takes the settings of an object apart once, because every
-// tensor may ask for them. Words of the file are shortened: they get into the
+func mlxConfig(s *assemble.Settings) quantConfig {
+	q := quantConfig{method: "mlx", object: s.Object, where: s.Where, mlx: s}
+	q.label = q.name()
+	return q
+}
+
+// newQuantConfig takes the settings of an object apart once. Words of the file are shortened: they get into the
 // reasons of every tensor, too.
 func newQuantConfig(method string, o jsonobj.Object, where string) quantConfig {
 	q := quantConfig{method: brief(method), object: o, where: where, format: brief(o.Raw("format").Text())}
-	if method == "mlx" {
-		q.usual, q.stacked = mlxParameters(o, false), mlxParameters(o, true)
-	} else {
-		q.numbers()
-	}
+	q.numbers()
 	q.label = q.name()
 	return q
 }
@@ -131,22 +118,6 @@ func methodOf(o jsonobj.Object) string {
 	return m
 }
 
-// hasMLX reports whether an object holds settings of MLX: for the whole
-// model or at least for some modules.
-func hasMLX(o jsonobj.Object) bool {
-	if o.Has("bits") || o.Has("group_size") {
-		return true
-	}
-	for _, v := range o.All() {
-		for _, key := range []string{"bits", "group_size"} {
-			if k := v.Member(key).Kind(); k != 0 && k != 'n' {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // numbers reads bits, group and block size from where each method has them.
 func (q *quantConfig) numbers() {
 	q.bits, _ = q.object.Raw("bits").Int()
@@ -182,8 +153,8 @@ func (q *quantConfig) name() string {
 		return ""
 	case "mlx":
 		s.WriteString("mlx")
-		if object.Has("bits") && object.Has("group_size") {
-			fmt.Fprintf(&s, " %s %d-bit, group %d", brief(q.usual.mode), q.usual.bits, q.usual.group)
+		if p, ok := q.mlx.Usual(); ok {
+			fmt.Fprintf(&s, " %s %d-bit, group %d", brief(p.Mode), p.Bits, p.Group)
 		}
 		entries := 0
 		for _, v := range object.All() {

@@ -18,9 +18,9 @@ type scheme struct {
 	need    []string         // suffixes of tensors that must stand beside it
 	may     []string         // and of those that may
 	not     []string         // and of those that tell it from another scheme
-	// decode attaches the companions. Schemes without one, and modules that it
-	// refuses, are raw bytes only.
-	decode func(b *builder, q *quantConfig, m *module) error
+	// decode says how the companions make numbers of the codes. Schemes without
+	// one, and modules that it refuses, are raw bytes only.
+	decode func(b *builder, q *quantConfig, m *module) (*tensorfs.Quant, error)
 }
 
 var (
@@ -52,10 +52,10 @@ var schemes = []scheme{
 // module is what a scheme's tensors have been found for.
 type module struct {
 	scheme *scheme
-	stem   string  // source name without the scheme's suffix
-	main   int32   // place of the codes
-	parts  []int32 // places of scheme.need
-	others []int32 // places of those of scheme.may that exist
+	stem   string             // source name without the scheme's suffix
+	main   *tensorfs.Tensor   // the codes
+	parts  []*tensorfs.Tensor // scheme.need
+	others []*tensorfs.Tensor // those of scheme.may that exist
 }
 
 // rawHint ends every sentence about numbers that cannot be had.
@@ -69,8 +69,8 @@ func (b *builder) quantise() string {
 		b.model.Format = "mlx"
 	}
 	found, confirmed := 0, 0
-	for i := range int32(len(b.tensors)) {
-		m, agrees := b.find(i, q.method)
+	for i := range b.tensors.List {
+		m, agrees := b.find(&b.tensors.List[i], q.method)
 		if m == nil {
 			continue
 		}
@@ -79,14 +79,15 @@ func (b *builder) quantise() string {
 			confirmed++
 		}
 		if why := b.apply(&q, m, agrees); why != "" {
-			for _, j := range slices.Concat([]int32{m.main}, m.parts, m.others) {
-				b.tensors[j].Opaque = why
+			m.main.Opaque = why
+			for _, t := range slices.Concat(m.parts, m.others) {
+				t.Opaque = why
 			}
 		}
 	}
 	b.leftovers(&q)
 	if q.method != "" && confirmed == 0 {
-		if known(q.method) && len(b.tensors) > 0 {
+		if known(q.method) && len(b.tensors.List) > 0 {
 			b.warn("%s says that the model is quantised (%s), but no tensor is", q.where, q.label)
 			return ""
 		}
@@ -94,10 +95,9 @@ func (b *builder) quantise() string {
 	return q.label
 }
 
-// find returns the module whose codes are tensor i, nil where it has no
+// find returns the module whose codes are tensor t, nil where it has no
 // companions. agrees tells whether its scheme is one of the method's.
-func (b *builder) find(i int32, method string) (m *module, agrees bool) {
-	t := &b.tensors[i]
+func (b *builder) find(t *tensorfs.Tensor, method string) (m *module, agrees bool) {
 	for k := range schemes {
 		s := &schemes[k]
 		stem, ok := strings.CutSuffix(t.Source, s.main)
@@ -108,7 +108,7 @@ func (b *builder) find(i int32, method string) (m *module, agrees bool) {
 		if m != nil && !agrees {
 			continue // the first is as good for a message
 		}
-		if c := b.collect(s, stem, i); c != nil {
+		if c := b.collect(s, stem, t); c != nil {
 			m = c
 			if agrees {
 				return m, true
@@ -119,23 +119,23 @@ func (b *builder) find(i int32, method string) (m *module, agrees bool) {
 }
 
 // collect returns the module of scheme s at stem, nil where tensors are missing.
-func (b *builder) collect(s *scheme, stem string, main int32) *module {
+func (b *builder) collect(s *scheme, stem string, main *tensorfs.Tensor) *module {
 	m := &module{scheme: s, stem: stem, main: main}
 	for _, suffix := range s.need {
-		j, ok := b.place[stem+suffix]
-		if !ok {
+		t := b.tensors.Source(stem + suffix)
+		if t == nil {
 			return nil
 		}
-		m.parts = append(m.parts, j)
+		m.parts = append(m.parts, t)
 	}
 	for _, suffix := range s.not {
-		if _, ok := b.place[stem+suffix]; ok {
+		if b.tensors.Source(stem+suffix) != nil {
 			return nil
 		}
 	}
 	for _, suffix := range s.may {
-		if j, ok := b.place[stem+suffix]; ok {
-			m.others = append(m.others, j)
+		if t := b.tensors.Source(stem + suffix); t != nil {
+			m.others = append(m.others, t)
 		}
 	}
 	return m
@@ -151,18 +151,12 @@ func (b *builder) apply(q *quantConfig, m *module, agrees bool) string {
 	case m.scheme.decode == nil:
 		return fmt.Sprintf("its module is quantised with %s (%s), which is not decoded here%s", m.scheme.name, q.label, rawHint)
 	}
-	if err := m.scheme.decode(b, q, m); err != nil {
+	quant, err := m.scheme.decode(b, q, m)
+	if err != nil {
 		return fmt.Sprintf("its module is quantised with %s, but %v%s", m.scheme.name, err, rawHint)
 	}
+	b.tensors.Attach(m.main, quant)
 	return ""
-}
-
-// companion marks tensor i as owned by the weight of that name and returns a
-// copy for its Quant.
-func (b *builder) companion(i int32, owner string) *tensorfs.Tensor {
-	b.tensors[i].Owner = owner
-	c := b.tensors[i]
-	return &c
 }
 
 // known reports whether a method has a row in the table.
@@ -174,8 +168,8 @@ func known(method string) bool {
 // not in the table, and 8-bit floats that have a scale somewhere, or should.
 func (b *builder) leftovers(q *quantConfig) {
 	var scaled map[string]string // module to a tensor of it that looks like a scale
-	for i := range b.tensors {
-		t := &b.tensors[i]
+	for i := range b.tensors.List {
+		t := &b.tensors.List[i]
 		isF8 := slices.Contains(f8, t.DType)
 		if t.Quant != nil || t.Opaque != "" || t.Owner != "" || !isF8 && t.DType.Kind() == tensorfs.KindFloat {
 			continue
@@ -208,8 +202,8 @@ func stemOf(name string) string {
 // scaleLike returns for each module the first tensor whose name speaks of a scale.
 func (b *builder) scaleLike() map[string]string {
 	m := make(map[string]string)
-	for i := range b.tensors {
-		name := b.tensors[i].Source
+	for i := range b.tensors.List {
+		name := b.tensors.List[i].Source
 		stem := stemOf(name)
 		if _, ok := m[stem]; !ok && strings.Contains(name[len(stem):], "scale") {
 			m[stem] = name

@@ -3,7 +3,6 @@ package ollama
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"syscall"
@@ -18,7 +17,7 @@ import (
 type blobs struct {
 	src   source.FS // the store
 	files map[digest]source.File
-	order []io.Closer
+	order []source.File
 }
 
 // name returns what a digest's blob is called in the store.

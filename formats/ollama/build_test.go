@@ -203,7 +203,7 @@ func TestLayersRefused(t *testing.T) {
 		{"no tensors", []part{{"tensor", "x", blobOf(nil)}}, "holds no tensor"},
 		{"broken config.json", []part{plain, {"json", "config.json", `{`}}, "config.json"},
 		{"config.json twice", []part{plain, {"json", "config.json", `{}`}, {"json", "config.json", `{"a":1}`}}, "another layer has that name"},
-		{"file and directory", []part{plain, {"json", "a.json", `{}`}, {"json", "a.json/b.json", `{}`}}, "below it"},
+		{"file and directory", []part{plain, {"json", "a.json", `{}`}, {"json", "a.json/b.json", `{}`}}, "would be both a file and a directory"},
 		{"broken params", []part{plain, {"params", "", `{`}}, "not JSON"},
 		{"shape of no size", []part{{"tensor", "x", "\x40\x00\x00\x00\x00\x00\x00\x00" + fmt.Sprintf("%-64s", `{"x":{"dtype":"BF16","shape":[4294967296,4294967296],"data_off`)}}, "JSON"},
 	}

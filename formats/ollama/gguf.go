@@ -5,11 +5,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/assemble"
 	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/formats/names"
 )
 
 // towers start canonical names that no language model has. A projector's
@@ -26,18 +27,18 @@ func (b *builder) ggufModel() error {
 		case l.kind != kindModel:
 			rest = append(rest, i)
 		default:
-			f, err := b.ggufFile(i)
+			f, ts, err := b.ggufFile(i)
 			if err != nil {
 				return err
 			}
 			b.out.Architecture, b.out.Layout = f.Architecture(), "gguf"
 			b.out.Metadata = append(b.out.Metadata, f.Metadata...)
-			b.out.Config = f.Config(f.Tensors)
+			b.out.Config = ts.Config(f.Lookup)
 			b.add(f.Tensors, taken)
 		}
 	}
 	for _, i := range rest {
-		f, err := b.ggufFile(i)
+		f, _, err := b.ggufFile(i)
 		if err != nil {
 			return err
 		}
@@ -52,25 +53,24 @@ func (b *builder) ggufModel() error {
 }
 
 // ggufFile parses the blob of layer i and names its tensors.
-func (b *builder) ggufFile(i int) (*gguf.File, error) {
+func (b *builder) ggufFile(i int) (*gguf.File, *assemble.Tensors, error) {
 	l := &b.manifest.layers[i]
 	m, err := b.mapped(i)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	f, err := gguf.Parse(m)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", l, err)
+		return nil, nil, fmt.Errorf("%s: %w", l, err)
 	}
-	if n := f.Value("split.count"); n != nil {
-		if n, err := strconv.ParseInt(fmt.Sprint(n), 10, 64); err != nil || n > 1 {
-			return nil, b.damaged(l, "it is one of several shards, and a manifest does not say which the others are")
-		}
+	if n, err := f.Shards(); err != nil || n > 1 {
+		return nil, nil, b.damaged(l, "it is one of several shards, and a manifest does not say which the others are")
 	}
-	for _, w := range gguf.Name(f.Tensors, f.Architecture()) {
+	ts := &assemble.Tensors{List: f.Tensors}
+	for _, w := range ts.Name(names.GGUF, f.Architecture()) {
 		b.warn("%s: %s", b.labels[i], w)
 	}
-	return f, nil
+	return f, ts, nil
 }
 
 // rename puts prefix before the names of a second file's tensors. A projector's

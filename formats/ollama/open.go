@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/assemble"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -74,7 +75,8 @@ func open(src source.FS, name string) (*tensorfs.Model, error) {
 	if err := b.build(); err != nil {
 		return nil, errors.Join(err, b.blobs.close())
 	}
-	return tensorfs.NewModel(b.out, b.blobs.order...)
+	m, err := assemble.Finish(b.out, b.blobs.order)
+	return m, refetch(err)
 }
 
 // builder puts a model together.
@@ -84,6 +86,7 @@ type builder struct {
 	labels   []string // of the manifest's layers, see manifest.labels
 	blobs    *blobs
 	configs  map[string]*modelConfig // by component, "" for the model; tensor models only
+	tensors  assemble.Tensors        // of tensor models
 	out      tensorfs.Model
 }
 
@@ -130,7 +133,7 @@ func (b *builder) build() error {
 	}
 	b.out.Metadata = image.Meta(b.out.Metadata, "ollama.config.")
 	b.uniqueKeys()
-	return b.checkSources()
+	return nil
 }
 
 // refuse returns an error about a manifest that is sound and of no use here.
@@ -158,9 +161,8 @@ func (b *builder) mapped(i int) (source.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.source(b.labels[i], b.blobs.path(l.digest))
-	if t := m.ModTime(); t.After(b.out.ModTime) {
-		b.out.ModTime = t
+	if m.Label() != b.labels[i] { // the blob of another layer, too
+		b.source(b.labels[i], b.blobs.path(l.digest))
 	}
 	return m, nil
 }
@@ -177,22 +179,4 @@ func (b *builder) uniqueKeys() {
 		seen[m.Key] = true
 		return false
 	})
-}
-
-// checkSources makes sure that no name below source/ is also a directory there:
-// json layers have names that the manifest chooses.
-func (b *builder) checkSources() error {
-	files := make(map[string]bool, len(b.out.Sources))
-	for _, s := range b.out.Sources {
-		files[s.Name] = true
-	}
-	for _, s := range b.out.Sources {
-		for i, c := range s.Name {
-			if c == '/' && files[s.Name[:i]] {
-				return &tensorfs.FormatError{File: b.path, Offset: -1, Problem: fmt.Sprintf("a layer is called %s and another is below it: %s", tensorfs.Quote(s.Name[:i]), tensorfs.Quote(s.Name)),
-					Advice: "fetch the model again with 'ollama pull'"}
-			}
-		}
-	}
-	return nil
 }

@@ -1,0 +1,22 @@
+package assemble
+
+import (
+	"io"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/source"
+)
+
+// Finish makes a model that owns its weight files, shows them below source/ and
+// is as old as the latest of them.
+func Finish(m tensorfs.Model, files []source.File) (*tensorfs.Model, error) {
+	closers := make([]io.Closer, len(files))
+	for i, f := range files {
+		closers[i] = f
+		m.Sources = append(m.Sources, tensorfs.Source{Name: f.Label(), Path: f.Path()})
+		if t := f.ModTime(); t.After(m.ModTime) {
+			m.ModTime = t
+		}
+	}
+	return tensorfs.NewModel(m, closers...)
+}

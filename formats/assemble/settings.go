@@ -1,0 +1,135 @@
+package assemble
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/jsonobj"
+)
+
+// Settings are what MLX wrote about how the modules of a model are quantised.
+type Settings struct {
+	Object jsonobj.Object // that says it
+	Where  string         // for messages
+
+	usual, stacked params // of modules without their own
+}
+
+// params are those that an object holds, or why they cannot be used.
+type params struct {
+	Params
+	err error
+}
+
+// Scopes returns the objects of a config.json that may say how the language model
+// is quantised, with their names for messages.
+func Scopes(config jsonobj.Object) iter.Seq2[string, jsonobj.Object] {
+	return func(yield func(string, jsonobj.Object) bool) {
+		_ = yield("config.json", config) && yield("config.json (text_config)", config.Object("text_config"))
+	}
+}
+
+// FindSettings returns the settings in one of the [Scopes], nil without any. MLX
+// writes "quantization", and the same again as "quantization_config", which is
+// what others write too.
+func FindSettings(where string, scope jsonobj.Object) *Settings {
+	for _, key := range []string{"quantization", "quantization_config"} {
+		if s := NewSettings(where, scope.Object(key)); s != nil {
+			return s
+		}
+	}
+	return nil
+}
+
+// NewSettings returns the settings that an object holds: for the whole model, or
+// at least for some modules. It returns nil for an object of another method,
+// which says its name, and for one that says nothing.
+func NewSettings(where string, o jsonobj.Object) *Settings {
+	if o.Has("quant_method") || o.Raw("load_in_4bit").Kind() == 't' || o.Raw("load_in_8bit").Kind() == 't' || !holds(o) {
+		return nil
+	}
+	// Taken apart once, because every tensor may ask for them.
+	return &Settings{Object: o, Where: where, usual: paramsOf(o, false), stacked: paramsOf(o, true)}
+}
+
+// keys of parameters, of the model and of a module.
+const (
+	keyBits  = "bits"
+	keyGroup = "group_size"
+)
+
+func holds(o jsonobj.Object) bool {
+	if o.Has(keyBits) || o.Has(keyGroup) {
+		return true
+	}
+	for _, v := range o.All() {
+		for _, key := range []string{keyBits, keyGroup} {
+			if k := v.Member(key).Kind(); k != 0 && k != 'n' {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// paramsOf reads an object. That of a single module does not inherit from that of
+// the model: what is missing has the default of the mode; for stacked experts
+// that of affine whatever the mode.
+func paramsOf(o jsonobj.Object, stacked bool) params {
+	mode := Affine
+	if o.Has("mode") {
+		mode = o.Raw("mode").Text()
+	}
+	p := params{}
+	var ok bool
+	if p.Params, ok = Default(mode); !ok {
+		p.err = fmt.Errorf("the mode %s is not known", tensorfs.Quote(mode))
+		return p
+	}
+	if stacked {
+		p.Params, _ = Default(Affine)
+		p.Mode = mode
+	}
+	for _, f := range []struct {
+		key string
+		to  *int
+	}{{keyBits, &p.Bits}, {keyGroup, &p.Group}} {
+		if !o.Has(f.key) {
+			continue
+		}
+		if *f.to, ok = o.Raw(f.key).Int(); !ok {
+			p.err = fmt.Errorf("%s is not an integer", f.key)
+			return p
+		}
+	}
+	p.err = p.exist()
+	return p
+}
+
+// Usual returns the parameters of modules without their own, as they are written,
+// be they possible or not; false where there are none.
+func (s *Settings) Usual() (Params, bool) {
+	return s.usual.Params, s.Object.Has(keyBits) && s.Object.Has(keyGroup)
+}
+
+// Of returns the parameters of a module. It is called for modules that have
+// scales, so "not quantised" is a contradiction.
+func (s *Settings) Of(module string, stacked bool) (Params, error) {
+	own := s.Object.Raw(module)
+	_, isUsual := s.Usual()
+	p := s.usual
+	switch k := own.Kind(); {
+	case k == '{':
+		p = paramsOf(own.Object(), stacked)
+	case k == 'f':
+		p.err = fmt.Errorf("%s says that it is not quantised, and it has scales", s.Where)
+	case k != 't' && k != 0:
+		p.err = fmt.Errorf("%s has %s for it, which says nothing", s.Where, tensorfs.Quote(own.String()))
+	case !isUsual:
+		p.err = fmt.Errorf("%s names no bits and group_size for it", s.Where)
+	case stacked:
+		p = s.stacked
+	}
+	return p.Params, p.err
+}

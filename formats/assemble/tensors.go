@@ -1,0 +1,127 @@
+package assemble
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/config"
+	"github.com/tensorfs/tensorfs/formats/names"
+)
+
+// Tensors are those of one model while it is put together. Their sources are
+// unique.
+type Tensors struct {
+	List  []tensorfs.Tensor
+	Names []names.Result // of List; nil until Name was called
+
+	layout names.Layout
+	arch   string
+	at     map[string]int32 // by source: which of List was added under that name
+}
+
+// Add adds a tensor unless another has its source: then it returns which, and
+// false.
+func (ts *Tensors) Add(t tensorfs.Tensor) (other int32, ok bool) {
+	if ts.at == nil {
+		ts.at = make(map[string]int32)
+	}
+	if other, taken := ts.at[t.Source]; taken {
+		return other, false
+	}
+	ts.at[t.Source] = int32(len(ts.List))
+	ts.List = append(ts.List, t)
+	return 0, true
+}
+
+// Find returns which tensor was added under a source.
+func (ts *Tensors) Find(source string) (i int32, ok bool) {
+	i, ok = ts.at[source]
+	return i, ok
+}
+
+// Source returns the tensor that was added under a source, nil without one. It
+// stays that tensor while no other is added.
+func (ts *Tensors) Source(source string) *tensorfs.Tensor {
+	if i, ok := ts.at[source]; ok {
+		return &ts.List[i]
+	}
+	return nil
+}
+
+// Name gives all tensors their canonical names, for a model of an architecture.
+// It returns what a user should know of those that could not have theirs.
+func (ts *Tensors) Name(layout names.Layout, arch string) (warnings []string) {
+	ts.layout, ts.arch = layout, arch
+	src := make([]names.Source, len(ts.List))
+	for i := range ts.List {
+		src[i] = names.Source{Name: ts.List[i].Source, Shape: ts.List[i].Shape}
+	}
+	ts.Names = names.Map(layout, arch, src)
+	for i, r := range ts.Names {
+		ts.List[i].Name = r.Name
+		if r.Reason != "" {
+			warnings = append(warnings, "tensor "+r.Reason)
+		}
+	}
+	return warnings
+}
+
+// Attach says that tensor codes becomes numbers by q, whose companions are of
+// List. They belong to it from then on. Tensors are named before.
+func (ts *Tensors) Attach(codes *tensorfs.Tensor, q *tensorfs.Quant) {
+	for _, c := range []**tensorfs.Tensor{&q.Scales, &q.Biases, &q.Global} {
+		if *c != nil {
+			(*c).Owner = codes.Name
+			own := **c // the model sorts the list
+			*c = &own
+		}
+	}
+	codes.Quant = q
+}
+
+// Config returns the config of the model: what its metadata says, and what the
+// tensors say. get may be nil unless the layout is GGUF.
+func (ts *Tensors) Config(get config.Lookup) []tensorfs.Field {
+	shape := func(name string) ([]int64, bool) {
+		for i := range ts.List { // asked for a handful of names
+			if t := &ts.List[i]; t.Weight() == name {
+				return t.Numbers(), true
+			}
+		}
+		return nil, false
+	}
+	if ts.layout == names.GGUF {
+		return config.FromGGUF(get, shape, ts.layers())
+	}
+	return config.FromHF(get, shape, ts.layers())
+}
+
+// layers returns how many layers the names of tensors count.
+func (ts *Tensors) layers() int {
+	n := 0
+	for i := range ts.List {
+		rest, ok := strings.CutPrefix(ts.List[i].Weight(), "layers.")
+		number, _, dot := strings.Cut(rest, ".")
+		if !ok || !dot {
+			continue
+		}
+		if i, err := strconv.ParseUint(number, 10, 20); err == nil { // package names ends at 999999
+			n = max(n, int(i)+1)
+		}
+	}
+	return n
+}
+
+// Apart marks the tensors that are several in one and do not hold these part
+// after part. dim is the width of the model's hidden state, 0 where it is not
+// known. It returns one of them, nil where there is none.
+func (ts *Tensors) Apart(dim int64) (first *tensorfs.Tensor) {
+	for i := range ts.List {
+		t := &ts.List[i]
+		if t.Apart = names.Apart(ts.arch, t.Weight(), t.Numbers(), dim); t.Apart != "" && first == nil {
+			first = t
+		}
+	}
+	return first
+}
