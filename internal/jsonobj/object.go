@@ -12,13 +12,13 @@ import (
 type Object struct{ table *table }
 
 // table knows where in an object's text its members are. It has a few bytes for
-// each, which is why it is no map: a hostile text of some megabytes has a
-// million.
+// each, which is why it is not a map: a hostile text of some megabytes has a
+// million, and a map of them takes ten times its text.
 type table struct {
 	text    string
 	entries []entry          // with unique keys, in the order of the text
-	slots   []int32          // hash of a key to 1 + place in entries, open addressing; nil for few entries
-	parsed  map[int32]Object // by place: those that somebody asked for
+	slots   []int32          // hash of a key to 1 + which of entries, open addressing; nil for few entries
+	parsed  map[int32]Object // by entry: those that somebody asked for
 }
 
 // few is how many entries are looked through instead of hashed.
@@ -43,9 +43,9 @@ func newObject(text string) Object {
 		t.slots = make([]int32, size)
 	}
 	for e := range members(text) {
-		place, slot := t.find(e.keyOf(text))
-		if place >= 0 {
-			t.entries[place].value, t.entries[place].valueEnd = e.value, e.valueEnd
+		i, slot := t.find(e.keyOf(text))
+		if i >= 0 {
+			t.entries[i].value, t.entries[i].valueEnd = e.value, e.valueEnd
 			continue
 		}
 		t.entries = append(t.entries, e)
@@ -66,9 +66,8 @@ func (e entry) hasKey(text, key string) bool {
 	return n >= len(key) && n <= 6*len(key) && e.keyOf(text) == key
 }
 
-// find returns the place of a key in entries, or -1 and the slot that is free
-// for it.
-func (t *table) find(key string) (place int32, slot int) {
+// find returns which of entries has a key, or -1 and the slot that is free for it.
+func (t *table) find(key string) (i int32, slot int) {
 	if t.slots == nil {
 		for i, e := range t.entries {
 			if e.hasKey(t.text, key) {
@@ -79,13 +78,16 @@ func (t *table) find(key string) (place int32, slot int) {
 	}
 	mask := len(t.slots) - 1
 	for slot = int(maphash.String(seed, key)) & mask; t.slots[slot] != 0; slot = (slot + 1) & mask {
-		place = t.slots[slot] - 1
-		if t.entries[place].hasKey(t.text, key) {
-			return place, slot
+		i = t.slots[slot] - 1
+		if t.entries[i].hasKey(t.text, key) {
+			return i, slot
 		}
 	}
 	return -1, slot
 }
+
+// value returns the value of an entry.
+func (t *table) value(i int32) Raw { return Raw{t.text[t.entries[i].value:t.entries[i].valueEnd]} }
 
 // Len returns the number of keys.
 func (o Object) Len() int {
@@ -101,8 +103,8 @@ func (o Object) All() iter.Seq2[string, Raw] {
 		if o.table == nil {
 			return
 		}
-		for _, e := range o.table.entries {
-			if !yield(e.keyOf(o.table.text), Raw{o.table.text[e.value:e.valueEnd]}) {
+		for i, e := range o.table.entries {
+			if !yield(e.keyOf(o.table.text), o.table.value(int32(i))) {
 				return
 			}
 		}
@@ -114,12 +116,11 @@ func (o Object) Raw(key string) Raw {
 	if o.table == nil {
 		return Raw{}
 	}
-	place, _ := o.table.find(key)
-	if place < 0 {
+	i, _ := o.table.find(key)
+	if i < 0 {
 		return Raw{}
 	}
-	e := o.table.entries[place]
-	return Raw{o.table.text[e.value:e.valueEnd]}
+	return o.table.value(i)
 }
 
 // Has reports whether there is a value under a key that is not null.
@@ -146,18 +147,17 @@ func (o Object) Object(key string) Object {
 	if o.table == nil {
 		return Object{}
 	}
-	place, _ := o.table.find(key)
-	if place < 0 {
+	i, _ := o.table.find(key)
+	if i < 0 {
 		return Object{}
 	}
-	sub, ok := o.table.parsed[place]
+	sub, ok := o.table.parsed[i]
 	if !ok {
-		e := o.table.entries[place]
-		sub = Raw{o.table.text[e.value:e.valueEnd]}.Object()
+		sub = o.table.value(i).Object()
 		if o.table.parsed == nil {
 			o.table.parsed = make(map[int32]Object)
 		}
-		o.table.parsed[place] = sub
+		o.table.parsed[i] = sub
 	}
 	return sub
 }
@@ -174,7 +174,7 @@ func (o Object) Lookup(path string) (any, bool) {
 	return v, v != nil
 }
 
-// Meta appends the object's entries as metadata, their keys behind prefix:
+// Meta appends the object's entries as metadata, their keys after prefix:
 // scalars as what they are, arrays as [tensorfs.Array], objects as text.
 func (o Object) Meta(dst []tensorfs.Meta, prefix string) []tensorfs.Meta {
 	for k, v := range o.All() {
