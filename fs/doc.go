@@ -34,8 +34,8 @@
 //
 // It writes nothing, watches nothing and never calls back pages that the kernel
 // keeps: what a reader has mapped stays as it is when the model changes, while
-// pages that were not read yet give EIO. A file that is in memory (hot) cannot
-// be opened any more.
+// pages that were not read yet give EIO. No file whose source changed can be
+// opened any more.
 //
 // # Caveats
 //

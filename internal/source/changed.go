@@ -42,7 +42,7 @@ import (
 //     its bytes were copied here, but the kernel copies mapped replies later
 //
 // A file that changed serves no byte any more. What the kernel has in its cache
-// of a mount is not asked for here, and goes on being served from there.
+// of a mount is not asked for here: who has such a file open goes on reading it.
 type changes struct {
 	size         int64
 	mtime, ctime unix.Timespec
