@@ -15,7 +15,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/tensorfs/tensorfs/internal/testlimit"
 	"golang.org/x/sys/unix"
@@ -722,33 +721,6 @@ func TestMemory(t *testing.T) {
 	if rss > 64<<10 {
 		t.Errorf("the server takes %d KiB", rss)
 	}
-}
-
-// resident returns the share of a file's pages that stand in the page cache.
-func resident(t *testing.T, path string) float64 {
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := unix.Mmap(int(f.Fd()), 0, int(st.Size()), unix.PROT_NONE, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Munmap(m)
-	pages := make([]byte, (len(m)+4095)/4096)
-	if _, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&m[0])), uintptr(len(m)), uintptr(unsafe.Pointer(&pages[0]))); errno != 0 {
-		t.Fatal(errno)
-	}
-	in := 0
-	for _, p := range pages {
-		in += int(p & 1)
-	}
-	return float64(in) / float64(len(pages))
 }
 
 // TestHotMount looks at hot files from both sides.
