@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
 )
 
@@ -241,6 +242,63 @@ func TestInfoFitsAScreen(t *testing.T) {
 		var info modelInfo
 		if _, out, _ := command("info", "--json", m); json.Unmarshal([]byte(out), &info) != nil || info.Format == "" {
 			t.Errorf("info --json %s prints %s", m, out)
+		}
+	}
+}
+
+// TestInfoText holds what info prints of more types and warnings than a screen
+// has room for, to the letter.
+func TestInfoText(t *testing.T) {
+	info := &modelInfo{Path: "/m", Format: "gguf", Architecture: "llama", Layout: "rows", Tensors: 28, Elements: 10, Bytes: 4000, Files: 1, MetadataKeys: 2}
+	want := "\ntypes  tensors  bytes  share\n"
+	for i := range int64(14) {
+		info.Types = append(info.Types, typeShare{Type: fmt.Sprintf("T%02d", i), Tensors: 2, Bytes: 1000})
+		info.Warnings = append(info.Warnings, fmt.Sprintf("warning %d", i))
+		if i < 12 {
+			want += fmt.Sprintf("  T%02d  2        1000 B  25.0 %%\n", i)
+		}
+	}
+	want = strings.Replace(want, "tensors  bytes  share", "tensors  bytes   share", 1) + "  and 2 more\n"
+	info.Views = []viewCount{{Name: "raw", Files: 3, Absent: 1}}
+	var out bytes.Buffer
+	if err := info.print(&out, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), want) {
+		t.Errorf("%s\nwant\n%s", &out, want)
+	}
+	if text := out.String(); !strings.HasPrefix(text, "model         /m\nformat        gguf\n") || !strings.HasSuffix(text, "  warning 11\n  and 2 more\n") || !strings.Contains(text, "\nviews   files  absent  \n  raw/  3      1       ") {
+		t.Errorf("%s", text)
+	}
+	out.Reset()
+	if err := (&modelInfo{Types: []typeShare{{Type: "F32"}}}).print(&out, nil); err != nil || !strings.Contains(out.String(), "  F32  0        0 B    0.0 %\n") {
+		t.Errorf("a model without bytes: %v\n%s", err, &out)
+	}
+}
+
+// TestStoredType names what a tensor is stored as.
+func TestStoredType(t *testing.T) {
+	for want, x := range map[string]*tensorfs.Tensor{
+		"F16":                        {DType: tensorfs.F16},
+		"BF16 (scales)":              {DType: tensorfs.BF16, Owner: "w"},
+		"affine 4-bit, groups of 64": {DType: tensorfs.U32, Quant: &tensorfs.Quant{Mode: "affine", Bits: 4, GroupSize: 64}},
+		"F8_E4M3 with scales":        {DType: tensorfs.F8_E4M3, Quant: &tensorfs.Quant{Mode: "fp8", Bits: 8}},
+		"affine 8-bit, groups of 1":  {DType: tensorfs.U32, Quant: &tensorfs.Quant{Mode: "affine", Bits: 8, GroupSize: 1}},
+	} {
+		if got := storedType(x); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// TestSize prints bytes at the limits of the units.
+func TestSize(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 1 << 20: "1.0 MiB",
+		1 << 30: "1.0 GiB", 5 << 40: "5.0 TiB", 1 << 50: "1024.0 TiB",
+	} {
+		if got := size(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
 		}
 	}
 }

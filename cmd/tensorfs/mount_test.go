@@ -176,6 +176,27 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
+// TestStatusTable holds the table for people: a line for each mount, below
+// names of its columns.
+func TestStatusTable(t *testing.T) {
+	dir := mounted(t, q8)
+	pid := statusOf(t, dir).PID
+	code, out, stderr := command("status")
+	lines := strings.Split(out, "\n")
+	if code != 0 || stderr != "" || strings.Join(strings.Fields(lines[0]), " ") != "PID HEALTH MOUNTPOINT MODEL" {
+		t.Fatalf("exit code %d, %q, %q", code, out, stderr)
+	}
+	for _, line := range lines {
+		if f := strings.Fields(line); len(f) > 3 && f[0] == fmt.Sprint(pid) {
+			if f[1] != "ok" || f[2] != dir || !strings.HasSuffix(f[3], filepath.Base(q8)) {
+				t.Errorf("%q", line)
+			}
+			return
+		}
+	}
+	t.Errorf("the mount is not there:\n%s", out)
+}
+
 func TestUmountWaitsForTheServer(t *testing.T) {
 	dir := mounted(t, q8)
 	st := statusOf(t, dir)
