@@ -1,7 +1,7 @@
 // Package gguf reads GGUF files, the container of ggml and llama.cpp.
 //
-// [Open] turns a path into a [tensorfs.Model]: a file, or a set of shards of
-// which any is named. [Parse] stops before names are translated, for callers
+// [OpenFS] turns a file into a [tensorfs.Model]: it alone, or the set of shards of
+// which it is one. [Parse] stops before names are translated, for callers
 // that put several files together. Versions 1 to 3 and both byte orders are
 // read.
 //

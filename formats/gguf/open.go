@@ -9,20 +9,9 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// Open opens the model at path: a GGUF file, or any one shard of a set whose
-// others are beside it. Their names are derived from path as given, not from
-// what it may link to.
-func Open(path string) (*tensorfs.Model, error) {
-	src, name, err := source.Named(path, source.Anywhere)
-	if err != nil {
-		return nil, err
-	}
-	defer src.Close()
-	return OpenFS(src, name)
-}
-
-// OpenFS opens the model in the file of that name, or of the set that it is a
-// shard of.
+// OpenFS opens the model in the file of that name: a GGUF file, or any one shard
+// of a set whose others are beside it. Their names are derived from name as given,
+// not from what it may link to.
 func OpenFS(src source.FS, name string) (*tensorfs.Model, error) {
 	f, err := openFile(src, name)
 	if err != nil {

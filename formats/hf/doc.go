@@ -1,8 +1,8 @@
 // Package hf opens models in the layout of Hugging Face: a directory with
 // config.json and safetensors files, as transformers and MLX write it.
 //
-// [Open] takes such a directory, or a "models--ORG--NAME" folder of the Hugging
-// Face cache; [OpenName] finds ORG/NAME in that cache; [OpenFile] takes a
+// [OpenFS] takes such a directory, or a "models--ORG--NAME" folder of the Hugging
+// Face cache; [OpenName] finds ORG/NAME in that cache; [OpenFileFS] takes a
 // single safetensors file. Nothing is ever downloaded.
 //
 // # Which files are the model

@@ -19,27 +19,6 @@ func Match(src source.FS, dir string) bool {
 	}) || isCacheFolder(src, dir)
 }
 
-// Open opens the model in the directory at a path, or in a model's folder of the
-// Hugging Face cache.
-func Open(dir string) (*tensorfs.Model, error) {
-	src, err := source.Dir(dir, source.Anywhere)
-	if err != nil {
-		return nil, err
-	}
-	defer src.Close()
-	return OpenFS(src, ".")
-}
-
-// OpenFile opens the safetensors file at a path: see OpenFileFS.
-func OpenFile(path string) (*tensorfs.Model, error) {
-	src, name, err := source.Named(path, source.Anywhere)
-	if err != nil {
-		return nil, err
-	}
-	defer src.Close()
-	return OpenFileFS(src, name)
-}
-
 // OpenFS opens the model in a directory, or in a model's folder of the Hugging
 // Face cache.
 func OpenFS(src source.FS, dir string) (*tensorfs.Model, error) {

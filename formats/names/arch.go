@@ -7,12 +7,11 @@ import (
 
 type archTable struct {
 	class, modelType map[string]string
-	permute          map[string]bool
 	apart            map[[2]string]string // by architecture and stem below the layer: why
 }
 
 var archs = sync.OnceValue(func() *archTable {
-	t := &archTable{make(map[string]string, 256), make(map[string]string, 128), make(map[string]bool, 32), make(map[[2]string]string)}
+	t := &archTable{make(map[string]string, 256), make(map[string]string, 128), make(map[[2]string]string)}
 	for line := range lines("architectures") {
 		kind, line := cut(line)
 		value, arch := cut(line)
@@ -21,8 +20,6 @@ var archs = sync.OnceValue(func() *archTable {
 			t.class[value] = arch
 		case "type":
 			t.modelType[value] = arch
-		case "permute":
-			t.permute[value] = true
 		case "alternate":
 			t.apart[[2]string{value, arch}] = inTurns
 		case "transpose":
@@ -43,11 +40,6 @@ func Arch(architecture, modelType string) string {
 	}
 	return archs().modelType[modelType]
 }
-
-// PermutesQK reports whether GGUF files of an architecture hold the rows of
-// attention.q and attention.k in another order than Hugging Face files do:
-// within a head of D rows, row j*2+s of GGUF is row s*D/2+j of Hugging Face.
-func PermutesQK(arch string) bool { return archs().permute[arch] }
 
 // Why a joined tensor does not hold the rows of its parts one after the other.
 const (

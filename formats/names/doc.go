@@ -13,13 +13,13 @@
 //	attention.txt ...   all other spellings, by the part of the model
 //	wrappers.txt        prefixes that some exports put in front of every name
 //	companions.txt      suffixes of tensors that belong to another: scales, offsets, LoRA
-//	architectures.txt   names of architectures in config.json, see [Arch] and [PermutesQK]
+//	architectures.txt   names of architectures in config.json, see [Arch], and what is joined in them, see [Apart]
 //
 // A name that no line knows is kept, escaped by [Escape] so that any bytes can
 // name a file. The same holds for the loser where two tensors of a file mean
 // the same thing.
 //
 // The package renames and does nothing else: values and shapes of two formats
-// may differ under one name (rows of q and k, see [PermutesQK]). It imports
+// may differ under one name (rows of q and k). It imports
 // nothing of the module.
 package names

@@ -98,11 +98,6 @@ func TestArch(t *testing.T) {
 			t.Errorf("Arch(%q, %q) = %q, want %q", c.class, c.model, got, c.want)
 		}
 	}
-	for arch, want := range map[string]bool{"llama": true, "granite": true, "mistral3": true, "llama4": false, "qwen2": false, "gemma3": false, "deepseek2": false, "": false} {
-		if PermutesQK(arch) != want {
-			t.Errorf("PermutesQK(%q) = %v", arch, !want)
-		}
-	}
 }
 
 func TestApart(t *testing.T) {

@@ -4,9 +4,8 @@
 //	STORE/manifests/HOST/NAMESPACE/MODEL/TAG     JSON: media types, digests, sizes, names
 //	STORE/blobs/sha256-HEX                       what the manifests refer to
 //
-// [OpenName] takes a name as 'ollama run' does and [Open] the path of a
-// manifest. [Blobs] lists the blobs of a model with their digests, for whoever
-// wants to hash them; opening a model does not read its data.
+// [OpenName] takes a name as 'ollama run' does and [OpenFS] a
+// manifest. Opening a model does not read its data.
 //
 // # Two kinds of models
 //

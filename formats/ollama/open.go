@@ -39,20 +39,6 @@ func Match(name string, head []byte) bool {
 	return ok
 }
 
-// Open opens the model of the manifest at a path, which must be in a store.
-func Open(file string) (*tensorfs.Model, error) {
-	dir, name, ok := Locate(file)
-	if !ok {
-		return nil, noStore(file)
-	}
-	src, err := OpenStore(dir, source.Anywhere)
-	if err != nil {
-		return nil, err
-	}
-	defer src.Close()
-	return OpenFS(src, name)
-}
-
 // OpenFS opens the model of the manifest of that name in a store.
 func OpenFS(src source.FS, name string) (*tensorfs.Model, error) {
 	m, err := open(src, name)

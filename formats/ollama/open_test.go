@@ -1,0 +1,21 @@
+package ollama
+
+import (
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/source"
+)
+
+// Open opens the model of the manifest at a path of this machine, which must be in
+// a store.
+func Open(file string) (*tensorfs.Model, error) {
+	dir, name, ok := Locate(file)
+	if !ok {
+		return nil, noStore(file)
+	}
+	src, err := OpenStore(dir, source.Anywhere)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	return OpenFS(src, name)
+}
