@@ -106,7 +106,7 @@ func scopes(get Lookup) []string {
 }
 
 // Count returns the product of the counts that a config.json has for its language
-// model under these keys; false where one is not there or the product is no count.
+// model under these keys; false where one is not there or the product is not a count.
 func Count(get Lookup, keys ...string) (int64, bool) {
 	m := &model{get: get, scopes: scopes(get)}
 	n := int64(1)

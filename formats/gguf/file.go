@@ -157,7 +157,7 @@ func (f *File) setAlignment(c *cursor, at int64, v any) {
 	case !ok:
 		c.fail(at, "it must be a uint32, not %s", kindOf(v))
 	case a == 0 || a&(a-1) != 0:
-		c.fail(at, "%d is no power of two", a)
+		c.fail(at, "%d is not a power of two", a)
 	}
 	f.Alignment = int64(a)
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// place is where a tensor's bytes stand, counted from the start of the data.
-type place struct {
+// extent is where a tensor's bytes are, counted from the start of the data.
+type extent struct {
 	tensor int // in File.Tensors
 	offset int64
 	size   int64
-	next   int64 // offset of the nearest tensor behind it that has elements, or the end of the file
-	last   bool  // no tensor stands behind it
+	next   int64 // offset of the nearest tensor after it that has elements, or the end of the file
+	last   bool  // no tensor is after it
 	elems  int64
 }
 
@@ -27,12 +27,12 @@ func (f *File) lay(headerEnd int64, infos []info) error {
 	if length < 0 {
 		return f.errorAt(-1, headerEnd, "the tensor data begins at byte %d, and the file has %d", start, f.file.Size())
 	}
-	places, err := f.places(infos, length)
+	extents, err := f.extents(infos, length)
 	if err != nil {
 		return err
 	}
-	for i := range places {
-		p := &places[i]
+	for i := range extents {
+		p := &extents[i]
 		if err := f.resolve(p, infos[p.tensor]); err != nil {
 			return err
 		}
@@ -40,10 +40,10 @@ func (f *File) lay(headerEnd int64, infos []info) error {
 			return f.errorAt(p.tensor, start+p.offset, "its %d bytes go %d beyond the end of the file", p.size, p.size-(length-p.offset))
 		}
 	}
-	if err := f.checkOverlap(places, start); err != nil {
+	if err := f.checkOverlap(extents, start); err != nil {
 		return err
 	}
-	for _, p := range places {
+	for _, p := range extents {
 		f.Tensors[p.tensor].Data = f.file.Section(start+p.offset, p.size)
 	}
 	return nil
@@ -61,51 +61,51 @@ func (f *File) errorAt(tensor int, off int64, format string, args ...any) *tenso
 	return e
 }
 
-// places checks the offsets against the length of the data and returns them in
+// extents checks the offsets against the length of the data and returns them in
 // order, each with the next larger one of a tensor that has elements.
-func (f *File) places(infos []info, length int64) ([]place, error) {
-	places := make([]place, len(infos))
+func (f *File) extents(infos []info, length int64) ([]extent, error) {
+	extents := make([]extent, len(infos))
 	for i, in := range infos {
 		t := &f.Tensors[i]
 		switch {
 		case in.offset > math.MaxInt64 || int64(in.offset) > length:
 			return nil, f.errorAt(i, in.at, "its offset %d is beyond the end of the data, which has %d bytes", in.offset, length)
 		case int64(in.offset)%f.Alignment != 0:
-			e := f.errorAt(i, in.at, "its offset %d is no multiple of general.alignment %d", in.offset, f.Alignment)
+			e := f.errorAt(i, in.at, "its offset %d is not a multiple of general.alignment %d", in.offset, f.Alignment)
 			e.Advice = "the file is damaged, or written by a program that ignores general.alignment: convert it again"
 			return nil, e
 		}
 		n, _ := tensorfs.Elements(t.Shape)
-		places[i] = place{tensor: i, offset: int64(in.offset), elems: n}
+		extents[i] = extent{tensor: i, offset: int64(in.offset), elems: n}
 	}
-	slices.SortFunc(places, func(a, b place) int {
+	slices.SortFunc(extents, func(a, b extent) int {
 		if c := cmp.Compare(a.offset, b.offset); c != 0 {
 			return c
 		}
 		return cmp.Compare(a.tensor, b.tensor)
 	})
 	// From the back: group is the smallest offset of a tensor with elements so
-	// far, behind the one before it.
-	group, behind := length, length
-	for i := len(places) - 1; i >= 0; i-- {
-		p := &places[i]
-		if p.next = behind; p.offset < group {
+	// far, after the one before it.
+	group, after := length, length
+	for i := len(extents) - 1; i >= 0; i-- {
+		p := &extents[i]
+		if p.next = after; p.offset < group {
 			p.next = group
 			if p.elems > 0 {
-				group, behind = p.offset, group
+				group, after = p.offset, group
 			}
 		}
 		p.last = p.next == length
 	}
-	return places, nil
+	return extents, nil
 }
 
-// checkOverlap returns an error where two tensors share a byte. Places are in
+// checkOverlap returns an error where two tensors share a byte. Extents are in
 // the order of their offsets. The furthest end so far is kept, not that of the
 // neighbour, because an empty tensor may stand between.
-func (f *File) checkOverlap(places []place, start int64) error {
+func (f *File) checkOverlap(extents []extent, start int64) error {
 	end, owner := int64(0), -1
-	for _, p := range places {
+	for _, p := range extents {
 		if p.size == 0 {
 			continue
 		}

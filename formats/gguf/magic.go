@@ -50,7 +50,7 @@ func checkMagic(file string, head []byte) error {
 	case len(head) < len(magic):
 		e.Problem = fmt.Sprintf("it has %d bytes, too few for a GGUF file", len(head))
 	default:
-		e.Problem, e.Advice = fmt.Sprintf("it begins with the bytes % x, not with %s: it is no GGUF file", head, magic), "name a GGUF file"
+		e.Problem, e.Advice = fmt.Sprintf("it begins with the bytes % x, not with %s: it is not a GGUF file", head, magic), "name a GGUF file"
 	}
 	return e
 }

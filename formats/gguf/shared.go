@@ -15,15 +15,15 @@ const (
 	lastShared  = 39
 )
 
-// candidate is one meaning of a shared number.
-type candidate struct {
+// meaning is one meaning of a shared number.
+type meaning struct {
 	id     uint32
 	dtype  tensorfs.DType
 	size   func(s shared) int64 // negative where the tensor cannot be that
 	opaque string               // why it cannot be decoded; "" where it can
 }
 
-// shared is what the sizes of candidates depend on.
+// shared is what the sizes of meanings depend on.
 type shared struct {
 	n, cols, rows int64
 	hasScale      bool // a tensor NAME_scale exists
@@ -34,8 +34,8 @@ const (
 	needsTiles = "%s of bitnet.cpp needs tile sizes that the file does not have; see raw/"
 )
 
-// candidates is the table of meanings. Where two fit, the first one counts.
-var candidates = []candidate{
+// meanings is the table of them. Where two fit, the first one counts.
+var meanings = []meaning{
 	{36, tensorfs.I2_S, func(s shared) int64 { return plus(s.parts(1, 4), 32) }, ""},
 	{36, tensorfs.I2_S, func(s shared) int64 { return s.parts(1, 4) }, ""}, // without a scale: Trinity's
 	{36, tensorfs.IQ4_NL_4_4, shared.nibbles, lostRepack},
@@ -92,7 +92,7 @@ func plus(size, n int64) int64 {
 // resolveShared finds the meaning of a shared number: the one whose size,
 // rounded up to the alignment, is the space that the tensor has. The last
 // tensor of a file may lack its padding.
-func (f *File) resolveShared(p *place, in info) error {
+func (f *File) resolveShared(p *extent, in info) error {
 	t := &f.Tensors[p.tensor]
 	const many = math.MaxInt64 / 256 // no size below overflows
 	space := p.next - p.offset
@@ -100,7 +100,7 @@ func (f *File) resolveShared(p *place, in info) error {
 		s := shared{n: p.elems, cols: t.Cols(), hasScale: f.hasTensor(t.Source + "_scale")}
 		s.rows = s.n / s.cols
 		least := int64(math.MaxInt64)
-		for _, c := range candidates {
+		for _, c := range meanings {
 			size := c.size(s)
 			if c.id != in.typ || size < 0 {
 				continue
@@ -125,7 +125,7 @@ func (f *File) resolveShared(p *place, in info) error {
 }
 
 // settle gives a tensor the meaning c.
-func (f *File) settle(p *place, c candidate, size int64) error {
+func (f *File) settle(p *extent, c meaning, size int64) error {
 	t := &f.Tensors[p.tensor]
 	t.DType, p.size = c.dtype, size
 	if c.opaque != "" {

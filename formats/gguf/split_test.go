@@ -142,7 +142,7 @@ func TestOtherShardErrors(t *testing.T) {
 			if err := os.WriteFile(path, []byte("hello, world"), 0o666); err != nil {
 				t.Fatal(err)
 			}
-		}, "no GGUF file"},
+		}, "not a GGUF file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -48,7 +48,7 @@ const (
 
 // resolve gives a tensor its type, its size, and the reason why its numbers
 // cannot be had, if there is one.
-func (f *File) resolve(p *place, in info) error {
+func (f *File) resolve(p *extent, in info) error {
 	t := &f.Tensors[p.tensor]
 	if in.typ >= firstShared && in.typ <= lastShared {
 		return f.resolveShared(p, in)
@@ -63,7 +63,7 @@ func (f *File) resolve(p *place, in info) error {
 		return f.badSize(p, in)
 	}
 	if !t.WholeRowGroups() {
-		t.Opaque = fmt.Sprintf("%s mixes %d rows, and the rows of this tensor are no multiple of %d; see raw/", d, d.RowGroup(), d.RowGroup())
+		t.Opaque = fmt.Sprintf("%s mixes %d rows, and the rows of this tensor are not a multiple of %d; see raw/", d, d.RowGroup(), d.RowGroup())
 	}
 	if d.Kind() == tensorfs.KindOpaque {
 		t.Opaque = fmt.Sprintf("%s, a type of ik_llama.cpp, cannot be decoded here; see raw/", d)
@@ -72,16 +72,16 @@ func (f *File) resolve(p *place, in info) error {
 }
 
 // badSize says why a shape has no size in the tensor's type.
-func (f *File) badSize(p *place, in info) error {
+func (f *File) badSize(p *extent, in info) error {
 	t := &f.Tensors[p.tensor]
 	if elems, _ := t.DType.Block(); t.Cols()%elems != 0 {
-		return f.errorAt(p.tensor, in.at, "its rows of %d elements are no whole blocks of %d, as %s has", t.Cols(), elems, t.DType)
+		return f.errorAt(p.tensor, in.at, "its rows of %d elements are not whole blocks of %d, as %s has", t.Cols(), elems, t.DType)
 	}
 	return f.errorAt(p.tensor, in.at, "a shape of %v in %s has more bytes than any file", t.Shape, t.DType)
 }
 
 // takeAll gives a tensor of unknown layout all bytes up to the next one.
-func (f *File) takeAll(p *place, in info) error {
+func (f *File) takeAll(p *extent, in info) error {
 	if p.elems == 0 {
 		return nil
 	}

@@ -83,7 +83,7 @@ func (b *builder) load() error {
 			other, ok := b.tensors.Add(tensorfs.Tensor{Source: e.Name, DType: e.DType, Shape: e.Shape, Data: e.Data})
 			if !ok {
 				return &tensorfs.FormatError{File: m.Path(), Tensor: e.Name, Offset: e.Offset,
-					Problem: fmt.Sprintf("the name stands in %s too, and only one of the two can be shown", tensorfs.Quote(b.fileOf(other))),
+					Problem: fmt.Sprintf("the name is in %s too, and only one of the two can be shown", tensorfs.Quote(b.fileOf(other))),
 					Advice:  "remove the file that does not belong to the model"}
 			}
 			b.in = append(b.in, int32(i))
@@ -106,12 +106,12 @@ func label(name string) string {
 // checkIndex compares the index with what the files hold.
 func (b *builder) checkIndex() error {
 	x := b.set.index
-	for tensor, place := range x.places.All() {
-		problem, file := "", place.Text()
+	for tensor, value := range x.weightMap.All() {
+		problem, file := "", value.Text()
 		if i, ok := b.tensors.Find(tensor); !ok {
 			problem = fmt.Sprintf("the index places it in %s, which does not have it", tensorfs.Quote(file))
 		} else if has := b.fileOf(i); has != file {
-			problem = fmt.Sprintf("the index places it in %s, but it stands in %s", tensorfs.Quote(file), tensorfs.Quote(has))
+			problem = fmt.Sprintf("the index places it in %s, but it is in %s", tensorfs.Quote(file), tensorfs.Quote(has))
 		}
 		if problem != "" {
 			return &tensorfs.FormatError{File: x.path, Tensor: tensor, Offset: -1, Problem: problem,
@@ -120,7 +120,7 @@ func (b *builder) checkIndex() error {
 	}
 	extra, first := 0, ""
 	for i := range b.tensors.List {
-		if name := b.tensors.List[i].Source; x.places.Raw(name).Kind() == 0 {
+		if name := b.tensors.List[i].Source; x.weightMap.Raw(name).Kind() == 0 {
 			if extra++; extra == 1 {
 				first = name
 			}

@@ -33,16 +33,16 @@ func TestIndexVerdicts(t *testing.T) {
 		"ok-unrelated-safetensors-beside":   {tensors: 2},
 		"bad-missing-shard":                 {refusal: `"model-00002-of-00002.safetensors" that it names is missing`},
 		"bad-tensor-not-in-its-shard":       {refusal: `tensor "lm_head.weight": the index places it in "model-00002-of-00002.safetensors", which does not have it`},
-		"bad-tensor-in-another-shard":       {refusal: `tensor "model.embed_tokens.weight": the index places it in "model-00002-of-00002.safetensors", but it stands in "model-00001-of-00002.safetensors"`},
-		"bad-same-name-in-two-shards":       {refusal: `model-00002-of-00002.safetensors: tensor "model.embed_tokens.weight": the name stands in "model-00001-of-00002.safetensors" too`},
-		"bad-shard-path-parent":             {refusal: `"../ok-two-shards/model-00002-of-00002.safetensors" is no plain file name`},
-		"bad-shard-path-absolute":           {refusal: `"/dev/zero" is no plain file name`},
-		"bad-shard-name-empty":              {refusal: `"" is no plain file name`},
-		"bad-shard-name-is-directory":       {refusal: `"." is no plain file name`},
+		"bad-tensor-in-another-shard":       {refusal: `tensor "model.embed_tokens.weight": the index places it in "model-00002-of-00002.safetensors", but it is in "model-00001-of-00002.safetensors"`},
+		"bad-same-name-in-two-shards":       {refusal: `model-00002-of-00002.safetensors: tensor "model.embed_tokens.weight": the name is in "model-00001-of-00002.safetensors" too`},
+		"bad-shard-path-parent":             {refusal: `"../ok-two-shards/model-00002-of-00002.safetensors" is not a plain file name`},
+		"bad-shard-path-absolute":           {refusal: `"/dev/zero" is not a plain file name`},
+		"bad-shard-name-empty":              {refusal: `"" is not a plain file name`},
+		"bad-shard-name-is-directory":       {refusal: `"." is not a plain file name`},
 		"bad-weight-map-missing":            {refusal: `no object "weight_map"`},
 		"bad-weight-map-array":              {refusal: `no object "weight_map"`},
-		"bad-weight-map-value-number":       {refusal: `its place "1" is no file name`},
-		"bad-index-not-json":                {refusal: "model.safetensors.index.json: it is no JSON: the text is cut off"},
+		"bad-weight-map-value-number":       {refusal: `its place "1" is not a file name`},
+		"bad-index-not-json":                {refusal: "model.safetensors.index.json: it is not JSON: the text is cut off"},
 		"bad-one-shard-truncated":           {refusal: "model-00002-of-00002.safetensors: tensor"},
 	}
 	table, err := os.ReadFile(filepath.Join(testdata, "hostile-safetensors", "verdicts.tsv"))
@@ -246,9 +246,9 @@ func TestRefusedDirectories(t *testing.T) {
 		{name: "only PyTorch", files: map[string][]byte{"config.json": config, "pytorch_model.bin": nil}, want: "convert pytorch_model.bin to safetensors", match: true},
 		{name: "only GGUF", files: map[string][]byte{"config.json": config, "x.gguf": nil}, want: "name the GGUF file itself", match: true},
 		{name: "only consolidated", files: map[string][]byte{"consolidated.safetensors": shard("a")}, want: "name the file itself", match: true},
-		{name: "config is no JSON", files: map[string][]byte{"config.json": []byte(`{"a":1,}`), "model.safetensors": shard("a")}, want: "config.json: it is no JSON: invalid character '}' at start of string (expecting '\"') (at byte 7)", match: true},
+		{name: "config is no JSON", files: map[string][]byte{"config.json": []byte(`{"a":1,}`), "model.safetensors": shard("a")}, want: "config.json: it is not JSON: invalid character '}' at start of string (expecting '\"') (at byte 7)", match: true},
 		{name: "config is a list", files: map[string][]byte{"config.json": []byte(`[]`), "model.safetensors": shard("a")}, want: "its top value is not an object", match: true},
-		{name: "config is empty", files: map[string][]byte{"config.json": nil, "model.safetensors": shard("a")}, want: "config.json: it is no JSON: the text is empty", match: true},
+		{name: "config is empty", files: map[string][]byte{"config.json": nil, "model.safetensors": shard("a")}, want: "config.json: it is not JSON: the text is empty", match: true},
 		{name: "config goes on", files: map[string][]byte{"config.json": []byte(`{}{}`), "model.safetensors": shard("a")}, want: "something follows", match: true},
 		{name: "config is a broken link", files: map[string][]byte{"model.safetensors": shard("a")}, links: map[string]string{"config.json": "../blobs/1"}, want: `config.json: it is a link to "../blobs/1", which does not exist`, match: true},
 		{name: "config is a directory", files: map[string][]byte{"config.json/x": nil, "model.safetensors": shard("a")}, want: "config.json: it is a directory, not a regular file", match: true},
@@ -258,7 +258,7 @@ func TestRefusedDirectories(t *testing.T) {
 		{name: "a shard is a broken link", files: map[string][]byte{"model-00001-of-00002.safetensors": shard("a")}, links: map[string]string{"model-00002-of-00002.safetensors": "../blobs/1"}, want: "model-00002-of-00002.safetensors: it is a link", match: true},
 		{name: "a shard of a series is missing", files: map[string][]byte{"model-00001-of-00003.safetensors": shard("a"), "model-00003-of-00003.safetensors": shard("b")}, want: "model-00002-of-00003.safetensors: the other files say", match: true},
 		{name: "index without tensors", files: map[string][]byte{"model.safetensors.index.json": []byte(`{"weight_map":{}}`)}, want: "names no file", match: true},
-		{name: "one name in two files", files: map[string][]byte{"model-a.safetensors": shard("w"), "model-b.safetensors": shard("w")}, want: `model-b.safetensors: tensor "w": the name stands in "model-a.safetensors" too`, match: true},
+		{name: "one name in two files", files: map[string][]byte{"model-a.safetensors": shard("w"), "model-b.safetensors": shard("w")}, want: `model-b.safetensors: tensor "w": the name is in "model-a.safetensors" too`, match: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := writeDir(t, c.files)
@@ -295,7 +295,7 @@ func TestLargestJSON(t *testing.T) {
 	const largest = 100 << 20
 	dir := writeDir(t, map[string][]byte{"config.json": nil, "model.safetensors": shard("a")})
 	for size, want := range map[int64]string{
-		largest:     "config.json: it is no JSON: invalid character", // of zeros
+		largest:     "config.json: it is not JSON: invalid character", // of zeros
 		largest + 1: "config.json: it has 104857601 bytes, and such a file may have at most 104857600",
 	} {
 		if err := os.Truncate(filepath.Join(dir, "config.json"), size); err != nil {
@@ -318,7 +318,7 @@ func TestWarnings(t *testing.T) {
 		{"model.safetensors beside an index", map[string][]byte{"w.safetensors": shard("a"), "model.safetensors": shard("b"), "model.safetensors.index.json": index}, []string{"model.safetensors is left out"}},
 		{"stale index", map[string][]byte{"model.safetensors": shard("b"), "model.safetensors.index.json": index}, []string{"the index is stale"}},
 		{"settings that no tensor has", map[string][]byte{"model.safetensors": shard("b"), "config.json": []byte(`{"quantization_config":{"quant_method":"fp8"}}`)}, []string{"config.json says that the model is quantised (fp8), but no tensor is"}},
-		{"generation_config.json is broken", map[string][]byte{"model.safetensors": shard("b"), "generation_config.json": []byte(`{`)}, []string{"generation_config.json: it is no JSON"}},
+		{"generation_config.json is broken", map[string][]byte{"model.safetensors": shard("b"), "generation_config.json": []byte(`{`)}, []string{"generation_config.json: it is not JSON"}},
 		{"gpt-oss", map[string][]byte{"model.safetensors": shard("model.layers.0.mlp.experts.gate_up_proj_bias"), "config.json": []byte(`{"model_type":"gpt_oss"}`)}, []string{"layers.0.ffn.experts.gate_up.bias and others like it: the model has the rows of its parts in turns"}},
 		{"two names for one thing", map[string][]byte{"model.safetensors": shard("model.norm.weight", "norm.weight")}, []string{`"norm.weight" keeps its name`}},
 	} {

@@ -168,8 +168,8 @@ func TestHostileFiles(t *testing.T) {
 		{name: "100,000 tensors", only: index, text: fmt.Sprintf(places, list(100_000, `"model.layers.%d.mlp.experts.down_proj.weight":"model.safetensors"`)), indexed: `tensor "model.layers.0.mlp.experts.down_proj.weight": the index places it in "model.safetensors", which does not have it`},
 		{name: "100,000 files", only: index, text: fmt.Sprintf(places, list(100_000, `"model.layers.%d.weight":"model-%[1]d.safetensors"`)), indexed: "more than 16384 files"},
 		{name: "16,000 files", only: index, text: fmt.Sprintf(places, list(16_000, `"%d":"%[1]d"`))}, // stale, beside model.safetensors
-		{name: "long names of files", only: index, text: fmt.Sprintf(places, list(100, `"%d":"%[1]d`+strings.Repeat("x", 1<<15)+`"`)), indexed: "is no plain file name"},
-		{name: "nested place", only: index, text: fmt.Sprintf(places, `"a":`+nested("[", list(1<<20, "1"), "]")), indexed: "is no file name"},
+		{name: "long names of files", only: index, text: fmt.Sprintf(places, list(100, `"%d":"%[1]d`+strings.Repeat("x", 1<<15)+`"`)), indexed: "is not a plain file name"},
+		{name: "nested place", only: index, text: fmt.Sprintf(places, `"a":`+nested("[", list(1<<20, "1"), "]")), indexed: "is not a file name"},
 		{name: "nested metadata", only: index, text: `{"weight_map":{"a":"model.safetensors"},"metadata":{"a":` + nested("[", list(1<<20, "1"), "]") + "}}"},
 		{name: "many keys of metadata", only: index, text: `{"weight_map":{"a":"model.safetensors"},"metadata":{` + list(400_000, `"%d":1`) + "}}", indexed: `"metadata": it has 400000 keys`},
 		{name: "one tensor many times", only: index, text: fmt.Sprintf(places, list(200_000, `"a":"model.safetensors"`))},

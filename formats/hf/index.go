@@ -18,10 +18,10 @@ const maxFiles = 1 << 14
 
 // index is the content of an index.
 type index struct {
-	path     string
-	places   jsonobj.Object // tensor to file name, checked
-	files    []string       // the file names, sorted
-	metadata jsonobj.Object
+	path      string
+	weightMap jsonobj.Object // tensor to file name, checked
+	files     []string       // the file names, sorted
+	metadata  jsonobj.Object
 }
 
 // readIndex reads and checks an index. It opens none of the files.
@@ -34,7 +34,7 @@ func readIndex(d *folder) (*index, error) {
 	fail := func(tensor, problem string, args ...any) error {
 		return &tensorfs.FormatError{File: path, Tensor: tensor, Offset: -1, Problem: fmt.Sprintf(problem, args...)}
 	}
-	x := &index{path: path, places: top.Object("weight_map")}
+	x := &index{path: path, weightMap: top.Object("weight_map")}
 	if top.Raw("weight_map").Kind() != '{' {
 		return nil, fail("", "it has no object \"weight_map\"")
 	}
@@ -45,16 +45,16 @@ func readIndex(d *folder) (*index, error) {
 		}
 	}
 	seen := make(map[string]bool)
-	for tensor, place := range x.places.All() {
-		if place.Kind() != '"' {
-			return nil, fail(tensor, "its place %s is no file name", tensorfs.Quote(place.String()))
+	for tensor, value := range x.weightMap.All() {
+		if value.Kind() != '"' {
+			return nil, fail(tensor, "its place %s is not a file name", tensorfs.Quote(value.String()))
 		}
-		file := place.Text()
+		file := value.Text()
 		switch {
 		case seen[file]:
 			continue
 		case !tensorfs.ValidName(file):
-			return nil, fail(tensor, "its place %s is no plain file name of this directory", tensorfs.Quote(file))
+			return nil, fail(tensor, "its place %s is not a plain file name of this directory", tensorfs.Quote(file))
 		case len(x.files) == maxFiles:
 			return nil, fail(tensor, "its place is one of more than %d files, which no model has", maxFiles)
 		}

@@ -120,7 +120,7 @@ func (m *mapper) keep(r *Result, i int32, taken map[string]int32) {
 	r.Name = Escape(name)
 	if j, ok := taken[r.Name]; ok {
 		if r.Reason == "" {
-			r.Reason = fmt.Sprintf("%q has a mark behind its name: %s is %q", name, r.Name, m.src[j].Name)
+			r.Reason = fmt.Sprintf("%q has a mark after its name: %s is %q", name, r.Name, m.src[j].Name)
 		}
 		r.Name += "~" + digest(name)[:8]
 		if _, ok := taken[r.Name]; ok {

@@ -108,7 +108,7 @@ func TestReason(t *testing.T) {
 	for i, want := range []string{
 		"",
 		`"v.class_embd.weight" keeps its name: vision.class_embedding.weight is "v.class_embd"`,
-		`"layers.0.ffn.up.weight" has a mark behind its name: layers.0.ffn.up.weight is "blk.0.ffn_up.weight"`,
+		`"layers.0.ffn.up.weight" has a mark after its name: layers.0.ffn.up.weight is "blk.0.ffn_up.weight"`,
 		"",
 		"",
 	} {

@@ -20,7 +20,7 @@ func parseDigest(s string) (digest, error) {
 	if !ok || len(hex) != 64 {
 		return "", fmt.Errorf("digest %s is not sha256: and 64 hexadecimal digits", tensorfs.Quote(s))
 	}
-	hex = strings.ToLower(hex) // keeps the length: what is longer in lower case is no digit either
+	hex = strings.ToLower(hex) // keeps the length: what is longer in lower case is not a digit either
 	for i := range len(hex) {
 		if c := hex[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
 			return "", fmt.Errorf("digest %s is not sha256: and 64 hexadecimal digits", tensorfs.Quote(s))

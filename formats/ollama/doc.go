@@ -45,7 +45,7 @@
 // files. These are accepted, although they are odd: upper-case digests, links
 // inside the store, a missing config blob, any schemaVersion, layers of unknown
 // types (not opened), a layer that is listed twice. These are refused: text
-// behind the JSON or a byte order mark before it, a key that occurs twice, a
+// after the JSON or a byte order mark before it, a key that occurs twice, a
 // model layer beside tensor layers, names with control characters, with empty
 // path elements or with "." and "..". Of several model, template, system,
 // params and messages layers the last one counts, as for Ollama.

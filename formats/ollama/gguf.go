@@ -89,7 +89,7 @@ func (b *builder) rename(ts []tensorfs.Tensor, projector bool, prefix string, ta
 		if taken[t.Name] { // only a source name can look like that
 			sum := sha256.Sum256([]byte(prefix + t.Source))
 			t.Name += "~" + hex.EncodeToString(sum[:4])
-			b.warn("tensor %s has a mark behind its name, because another is called so", tensorfs.Quote(t.Source))
+			b.warn("tensor %s has a mark after its name, because another is called so", tensorfs.Quote(t.Source))
 		}
 	}
 }

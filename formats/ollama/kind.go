@@ -23,7 +23,7 @@ const (
 
 // kindRow is what is true of the layers of a kind.
 type kindRow struct {
-	name  string // in messages, and the media type behind mediaPrefix
+	name  string // in messages, and the media type after mediaPrefix
 	named bool   // layers have names
 	last  bool   // Ollama uses the last layer of the kind only; of others every one counts
 	gguf  bool   // layers are GGUF files

@@ -77,7 +77,7 @@ func members(layer string, keys []string, codes func(key string) bool) (ms []mem
 		return ms, ""
 	case other != "":
 		return nil, fmt.Sprintf("its blob has a tensor %s and none of its name", tensorfs.Quote(other))
-	default: // a weight's name, and keys that go on behind it
+	default: // a weight's name, and keys that go on after it
 		return nil, "its blob has no tensor of its name"
 	}
 	for i := range ms {

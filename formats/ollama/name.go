@@ -24,7 +24,7 @@ type Name struct {
 //	[scheme://][host/][namespace/]model[:tag]
 //
 // from the right and fills in what is left out. Every part is checked, so that
-// a path may be built from it. Digests (@sha256:...) are no part of names.
+// a path may be built from it. Digests (@sha256:...) are not part of names.
 func ParseName(s string) (Name, error) {
 	if s == "" {
 		return Name{}, nameError(s, "it names no model")
@@ -83,7 +83,7 @@ func isAlnum(c byte) bool {
 var parts = [4]struct {
 	what string
 	max  int
-	more string // bytes beside letters, digits and _ that may stand behind the first
+	more string // bytes beside letters, digits and _ that may follow the first
 }{
 	{"host", 350, "-.:"},
 	{"namespace", 80, "-"},

@@ -10,8 +10,8 @@ import (
 	"github.com/tensorfs/tensorfs/formats/safetensors"
 )
 
-// entry is what is known of a tensor of builder.tensors beside itself.
-type entry struct {
+// origin is where a tensor of builder.tensors comes from, and what belongs to it.
+type origin struct {
 	layer  *layer
 	blob   *tensorBlob
 	key    string // in the blob's header
@@ -26,7 +26,7 @@ type entry struct {
 type tensorBlob struct {
 	file *safetensors.File
 	keys []string
-	at   map[string]int // key to place in file.Tensors
+	at   map[string]int // by key: which of file.Tensors
 	meta map[string]string
 }
 
@@ -58,7 +58,7 @@ func (b *tensorBlob) holdsCodes(key string) bool {
 
 // tensorModel reads a model whose layers are tensors.
 func (b *builder) tensorModel() error {
-	entries, err := b.entries()
+	origins, err := b.origins()
 	if err != nil {
 		return err
 	}
@@ -71,9 +71,9 @@ func (b *builder) tensorModel() error {
 	for _, w := range b.tensors.Name(names.Ollama, b.out.Architecture) {
 		b.warn("%s", w)
 	}
-	b.pair(entries)
-	for i := range entries {
-		b.quantise(&b.tensors.List[i], &entries[i])
+	b.pair(origins)
+	for i := range origins {
+		b.quantise(&b.tensors.List[i], &origins[i])
 	}
 	b.out.Config = b.tensors.Config(get)
 	b.tensors.Apart(b.out.Dim())
@@ -81,10 +81,10 @@ func (b *builder) tensorModel() error {
 	return nil
 }
 
-// entries opens the tensor layers and lists their tensors.
-func (b *builder) entries() ([]entry, error) {
+// origins opens the tensor layers and lists their tensors.
+func (b *builder) origins() ([]origin, error) {
 	parsed := make(map[digest]*tensorBlob)
-	var entries []entry
+	var origins []origin
 	for i := range b.manifest.layers {
 		l := &b.manifest.layers[i]
 		if l.kind != kindTensor {
@@ -113,14 +113,14 @@ func (b *builder) entries() ([]entry, error) {
 		for _, x := range ms {
 			t := &blob.file.Tensors[blob.at[x.key]]
 			if other, ok := b.tensors.Add(tensorfs.Tensor{Source: x.source, DType: t.DType, Shape: t.Shape, Data: t.Data}); !ok {
-				return nil, &tensorfs.FormatError{File: b.path, Tensor: x.source, Offset: -1, Problem: fmt.Sprintf("it is in the %s and in the %s", entries[other].layer, l),
+				return nil, &tensorfs.FormatError{File: b.path, Tensor: x.source, Offset: -1, Problem: fmt.Sprintf("it is in the %s and in the %s", origins[other].layer, l),
 					Advice: "fetch the model again with 'ollama pull'"}
 			}
 			_, rest := component(x.source)
-			entries = append(entries, entry{layer: l, blob: blob, key: x.key, of: x.of, module: strings.TrimSuffix(rest, ".weight")})
+			origins = append(origins, origin{layer: l, blob: blob, key: x.key, of: x.of, module: strings.TrimSuffix(rest, ".weight")})
 		}
 	}
-	return entries, nil
+	return origins, nil
 }
 
 // component splits the part of a model that a tensor belongs to off its name:
@@ -137,17 +137,17 @@ func component(source string) (name, rest string) {
 
 // pair gives weights their companions: those of their blob, and those that
 // have layers of their own, as all have in models of January 2026.
-func (b *builder) pair(entries []entry) {
+func (b *builder) pair(origins []origin) {
 	type inLayer struct {
 		layer *layer
 		key   string
 	}
-	at := make(map[inLayer]*entry, len(entries))
-	for i := range entries {
-		at[inLayer{entries[i].layer, entries[i].key}] = &entries[i]
+	at := make(map[inLayer]*origin, len(origins))
+	for i := range origins {
+		at[inLayer{origins[i].layer, origins[i].key}] = &origins[i]
 	}
-	for i := range entries {
-		e, t := &entries[i], &b.tensors.List[i]
+	for i := range origins {
+		e, t := &origins[i], &b.tensors.List[i]
 		if e.of == "" {
 			continue
 		}
@@ -162,19 +162,19 @@ func (b *builder) pair(entries []entry) {
 		}
 		e.owned = true
 	}
-	// find returns a tensor that is no companion yet and makes it one.
-	find := func(source string, ok func(e *entry) bool) *tensorfs.Tensor {
+	// find returns the tensor of a name where ok says so, and makes it a companion.
+	find := func(source string, ok func(e *origin) bool) *tensorfs.Tensor {
 		i, found := b.tensors.Find(source)
-		if !found || !ok(&entries[i]) {
+		if !found || !ok(&origins[i]) {
 			return nil
 		}
-		entries[i].owned = true
+		origins[i].owned = true
 		return &b.tensors.List[i]
 	}
-	isData := func(e *entry) bool { return e.key == keyData }
-	isFree := func(e *entry) bool { return !e.owned }
-	for i := range entries {
-		e, t := &entries[i], &b.tensors.List[i]
+	isData := func(e *origin) bool { return e.key == keyData }
+	isFree := func(e *origin) bool { return !e.owned }
+	for i := range origins {
+		e, t := &origins[i], &b.tensors.List[i]
 		if e.owned || t.DType != tensorfs.U32 {
 			continue
 		}
@@ -192,7 +192,7 @@ func (b *builder) pair(entries []entry) {
 }
 
 // quantise finds out how a weight's codes become numbers.
-func (b *builder) quantise(t *tensorfs.Tensor, e *entry) {
+func (b *builder) quantise(t *tensorfs.Tensor, e *origin) {
 	if e.owned {
 		return
 	}

@@ -16,12 +16,12 @@ type Object struct{ table *table }
 // million, and a map of them takes ten times its text.
 type table struct {
 	text    string
-	entries []entry          // with unique keys, in the order of the text
-	slots   []int32          // hash of a key to 1 + which of entries, open addressing; nil for few entries
-	parsed  map[int32]Object // by entry: those that somebody asked for
+	members []member         // with unique keys, in the order of the text
+	slots   []int32          // hash of a key to 1 + which of members, open addressing; nil for few members
+	parsed  map[int32]Object // by member: those that somebody asked for
 }
 
-// few is how many entries are looked through instead of hashed.
+// few is how many members are looked through instead of hashed.
 const few = 8
 
 var seed = maphash.MakeSeed()
@@ -34,7 +34,7 @@ func newObject(text string) Object {
 	if n == 0 {
 		return Object{}
 	}
-	t := &table{text: text, entries: make([]entry, 0, n)}
+	t := &table{text: text, members: make([]member, 0, n)}
 	if n > few {
 		size := 1
 		for size < 2*n {
@@ -45,31 +45,31 @@ func newObject(text string) Object {
 	for e := range members(text) {
 		i, slot := t.find(e.keyOf(text))
 		if i >= 0 {
-			t.entries[i].value, t.entries[i].valueEnd = e.value, e.valueEnd
+			t.members[i].value, t.members[i].valueEnd = e.value, e.valueEnd
 			continue
 		}
-		t.entries = append(t.entries, e)
+		t.members = append(t.members, e)
 		if t.slots != nil {
-			t.slots[slot] = int32(len(t.entries))
+			t.slots[slot] = int32(len(t.members))
 		}
 	}
 	return Object{t}
 }
 
-// keyOf returns the key of an entry of that text.
-func (e entry) keyOf(text string) string { return unquote(text[e.key:e.keyEnd]) }
+// keyOf returns the key of a member of that text.
+func (m member) keyOf(text string) string { return unquote(text[m.key:m.keyEnd]) }
 
-// hasKey reports whether an entry of that text has that key. An escape is up to
+// hasKey reports whether a member of that text has that key. An escape is up to
 // six times as long as what it stands for, so most keys need no decoding.
-func (e entry) hasKey(text, key string) bool {
-	n := int(e.keyEnd-e.key) - len(`""`)
-	return n >= len(key) && n <= 6*len(key) && e.keyOf(text) == key
+func (m member) hasKey(text, key string) bool {
+	n := int(m.keyEnd-m.key) - len(`""`)
+	return n >= len(key) && n <= 6*len(key) && m.keyOf(text) == key
 }
 
-// find returns which of entries has a key, or -1 and the slot that is free for it.
+// find returns which of members has a key, or -1 and the slot that is free for it.
 func (t *table) find(key string) (i int32, slot int) {
 	if t.slots == nil {
-		for i, e := range t.entries {
+		for i, e := range t.members {
 			if e.hasKey(t.text, key) {
 				return int32(i), 0
 			}
@@ -79,22 +79,22 @@ func (t *table) find(key string) (i int32, slot int) {
 	mask := len(t.slots) - 1
 	for slot = int(maphash.String(seed, key)) & mask; t.slots[slot] != 0; slot = (slot + 1) & mask {
 		i = t.slots[slot] - 1
-		if t.entries[i].hasKey(t.text, key) {
+		if t.members[i].hasKey(t.text, key) {
 			return i, slot
 		}
 	}
 	return -1, slot
 }
 
-// value returns the value of an entry.
-func (t *table) value(i int32) Raw { return Raw{t.text[t.entries[i].value:t.entries[i].valueEnd]} }
+// value returns the value of a member.
+func (t *table) value(i int32) Raw { return Raw{t.text[t.members[i].value:t.members[i].valueEnd]} }
 
 // Len returns the number of keys.
 func (o Object) Len() int {
 	if o.table == nil {
 		return 0
 	}
-	return len(o.table.entries)
+	return len(o.table.members)
 }
 
 // All returns keys and values in the order of the text.
@@ -103,7 +103,7 @@ func (o Object) All() iter.Seq2[string, Raw] {
 		if o.table == nil {
 			return
 		}
-		for i, e := range o.table.entries {
+		for i, e := range o.table.members {
 			if !yield(e.keyOf(o.table.text), o.table.value(int32(i))) {
 				return
 			}
@@ -174,7 +174,7 @@ func (o Object) Lookup(path string) (any, bool) {
 	return v, v != nil
 }
 
-// Meta appends the object's entries as metadata, their keys after prefix:
+// Meta appends the object's members as metadata, their keys after prefix:
 // scalars as what they are, arrays as [tensorfs.Array], objects as text.
 func (o Object) Meta(dst []tensorfs.Meta, prefix string) []tensorfs.Meta {
 	for k, v := range o.All() {

@@ -50,7 +50,7 @@ func Parse(text []byte) (Object, error) {
 // package relies on it.
 func check(text []byte) *SyntaxError {
 	if len(bytes.TrimLeft(text, space)) == 0 {
-		return &SyntaxError{"it is no JSON: the text is empty", -1}
+		return &SyntaxError{"it is not JSON: the text is empty", -1}
 	}
 	d := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true))
 	v, err := d.ReadValue()
@@ -70,12 +70,12 @@ func check(text []byte) *SyntaxError {
 // reword makes one line of an error of the decoder.
 func reword(err error) *SyntaxError {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return &SyntaxError{"it is no JSON: the text is cut off", -1}
+		return &SyntaxError{"it is not JSON: the text is cut off", -1}
 	}
 	if s, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		return &SyntaxError{"it is no JSON: " + strings.TrimPrefix(s.Err.Error(), "jsontext: "), s.ByteOffset}
+		return &SyntaxError{"it is not JSON: " + strings.TrimPrefix(s.Err.Error(), "jsontext: "), s.ByteOffset}
 	}
-	return &SyntaxError{"it is no JSON: " + err.Error(), -1}
+	return &SyntaxError{"it is not JSON: " + err.Error(), -1}
 }
 
 // specials are numbers that Python writes into JSON although JSON has none.

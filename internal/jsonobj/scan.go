@@ -11,7 +11,7 @@ import (
 // space is what JSON calls whitespace.
 const space = " \t\n\r"
 
-// skipSpace returns the place of the first byte from i on that is no whitespace.
+// skipSpace returns the place of the first byte from i on that is not whitespace.
 func skipSpace(s string, i int) int {
 	for i < len(s) && (s[i] == ' ' || s[i] == '\n' || s[i] == '\t' || s[i] == '\r') {
 		i++
@@ -19,7 +19,7 @@ func skipSpace(s string, i int) int {
 	return i
 }
 
-// skipString returns the place behind the string that starts at i.
+// skipString returns the place after the string that starts at i.
 func skipString(s string, i int) int {
 	for i++; i < len(s) && s[i] != '"'; i++ {
 		if s[i] == '\\' {
@@ -29,7 +29,7 @@ func skipString(s string, i int) int {
 	return min(i+1, len(s))
 }
 
-// skipValue returns the place behind the value that starts at i.
+// skipValue returns the place after the value that starts at i.
 func skipValue(s string, i int) int {
 	switch s[i] {
 	case '"':
@@ -57,14 +57,14 @@ func skipValue(s string, i int) int {
 	return i
 }
 
-// entry is a member of an object: places in its text.
-type entry struct {
+// member is a member of an object: where it is in its text.
+type member struct {
 	key, keyEnd, value, valueEnd int32
 }
 
 // members returns the members of an object in the order of its text.
-func members(s string) iter.Seq[entry] {
-	return func(yield func(entry) bool) {
+func members(s string) iter.Seq[member] {
+	return func(yield func(member) bool) {
 		for i := skipSpace(s, 1); i < len(s) && s[i] != '}'; {
 			if s[i] == ',' {
 				i = skipSpace(s, i+1)
@@ -72,7 +72,7 @@ func members(s string) iter.Seq[entry] {
 			keyEnd := skipString(s, i)
 			value := skipSpace(s, skipSpace(s, keyEnd)+1)
 			end := skipValue(s, value)
-			if !yield(entry{int32(i), int32(keyEnd), int32(value), int32(end)}) {
+			if !yield(member{int32(i), int32(keyEnd), int32(value), int32(end)}) {
 				return
 			}
 			i = skipSpace(s, end)
