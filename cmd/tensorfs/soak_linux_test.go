@@ -94,8 +94,9 @@ type memoryLimit struct {
 	bytes int64
 }
 
-// soakMemory is enough for the processes and too little for all pages.
-const soakMemory = 640 << 20
+// soakMemory is enough for the processes and too little for all pages; under the
+// race detector they take several times as much.
+var soakMemory = int64(640 << 20 * raceFactor)
 
 func newMemoryLimit(t *testing.T) *memoryLimit {
 	t.Helper()
@@ -115,7 +116,7 @@ func newMemoryLimit(t *testing.T) *memoryLimit {
 		if err != nil {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(dir, c.file), []byte(strconv.Itoa(soakMemory)), 0); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, c.file), []byte(strconv.FormatInt(soakMemory, 10)), 0); err != nil {
 			os.Remove(dir)
 			continue
 		}
