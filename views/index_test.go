@@ -218,6 +218,9 @@ func (z zero) ReadAt(p []byte, off int64) (int, error) {
 
 // TestIndexMemory streams the index of a large model.
 func TestIndexMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the long form measures memory")
+	}
 	const tensors = 50000
 	var m tensorfs.Model
 	parts := []string{"attention.q", "attention.k", "attention.v", "ffn.gate", "ffn.up"}
