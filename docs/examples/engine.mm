@@ -20,12 +20,12 @@ static void run(id<MTLDevice> gpu, id<MTLComputePipelineState> kernel, const cha
 	// w->offset is where the tensor begins in the buffer: one buffer covers many.
 	id<MTLBuffer> buffer = (__bridge id<MTLBuffer>)w->buffer;
 	[encoder setBuffer:buffer offset:w->offset atIndex:0];
-	for (size_t i = 1; i < w->n_sections; i++) // scales and biases behind the codes
+	for (size_t i = 1; i < w->n_sections; i++) // scales and biases, after the codes
 		[encoder setBuffer:buffer offset:w->offset + w->sections[i].offset atIndex:i];
 	[encoder dispatchThreads:MTLSizeMake(w->shape[0], 1, 1) threadsPerThreadgroup:MTLSizeMake(64, 1, 1)];
 	[encoder endEncoding];
 
-	// A committed command buffer keeps the memory, so it may be let go here.
+	// A committed command buffer keeps the memory, so the tensor may be released here.
 	[work commit];
 	tensorfs_release(w, NULL);
 	[work waitUntilCompleted];

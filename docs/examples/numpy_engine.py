@@ -6,7 +6,7 @@ import numpy as np
 
 mount, name = sys.argv[1:]
 
-# A view made for NumPy: shape and dtype stand in the file, pages come on demand.
+# A view made for NumPy: the file holds shape and dtype, pages are read on demand.
 a = np.load(f"{mount}/npy/{name}.npy", mmap_mode="r")
 
 # The same numbers as bare halves; index.json has the shape.

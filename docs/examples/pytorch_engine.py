@@ -9,7 +9,7 @@ mount, name = sys.argv[1:]
 with open(f"{mount}/index.json") as f:
     entry = json.load(f)["views"]["f16"][name]
 
-# ACCESS_COPY: PyTorch wants memory that it may write. Pages are shared with all
+# ACCESS_COPY: PyTorch wants writable memory. Pages are shared with all
 # other readers until one is written; then only that page is copied.
 with open(f"{mount}/f16/{name}", "rb") as f:
     pages = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_COPY)

@@ -40,7 +40,7 @@ func run(mount, view, name string) error {
 	}
 	defer t.Release()
 	sum := 0
-	// View turns a lost mount into an error; t.Contents is the same memory bare.
+	// View turns a lost mount into an error; t.Contents is the same memory without that.
 	err = t.View(func(p []byte) error {
 		for _, b := range p {
 			sum += int(b)
