@@ -87,7 +87,7 @@ func eachFile(args []string, flags int, fn func(f *os.File, tf treeFile, want fu
 	return nil
 }
 
-// compare compares got with what stands at off.
+// compare compares got with the bytes at off.
 func compare(got []byte, off int64, want func(p []byte, off int64) error) error {
 	w := make([]byte, len(got))
 	if err := want(w, off); err != nil {
@@ -284,7 +284,7 @@ func clientWide(args []string) error {
 		}
 	}
 	if _, err := os.Lstat(filepath.Join(args[0], "tensor.050000.weight")); !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("a file behind the last: %v", err)
+		return fmt.Errorf("a file after the last: %v", err)
 	}
 	return nil
 }
@@ -331,7 +331,7 @@ func clientGetdents(args []string) error {
 			return fmt.Errorf("with a buffer of %d: %d names, not the same %d", n, len(again), len(first))
 		}
 	}
-	// Offset 2+i is behind entry i-1; "." and ".." come first and are not in the list.
+	// Offset 2+i comes after entry i-1; "." and ".." come first and are not in the list.
 	for _, i := range []int{0, 1, len(first) / 2, len(first) - 1, len(first)} {
 		if _, err := unix.Seek(fd, int64(2+i), io.SeekStart); err != nil {
 			return err

@@ -9,7 +9,7 @@
 //
 // The kernel's requests are answered directly, on go-fuse's raw interface. The
 // tree never changes, so every entry has a fixed node id: the first id of its
-// directory plus its place there. A file costs no memory, its inode number is
+// directory plus its index there. A file costs no memory, its inode number is
 // the same in every mount of the same tree, and FORGET means nothing. The kernel
 // may keep names, attributes, absences and pages as long as it likes.
 //
@@ -21,8 +21,8 @@
 // With [Options.Hot] a large file is copied to memory in huge pages when it is
 // opened, and the kernel reads it from there by itself (passthrough): at the
 // speed of memory, with mappings of 2 MiB, and even after the server is gone.
-// Closed files stay until their memory is needed for others; a file for which
-// there is none is served like all others.
+// Closed files stay until their memory is needed for others; a file that finds no
+// room is served like any other.
 //
 // Nothing is read ahead here. The kernel does that: it sends the next request
 // while a reader is busy with the last one, and both are answered at the same
@@ -32,10 +32,10 @@
 //
 // # What it does not do
 //
-// It writes nothing, watches nothing and never calls back pages that the kernel
+// It writes nothing, watches nothing and never invalidates pages that the kernel
 // keeps: what a reader has mapped stays as it is when the model changes, while
-// pages that were not read yet give EIO. No file whose source changed can be
-// opened any more.
+// pages that were not read yet give EIO. A file whose source has changed can no
+// longer be opened.
 //
 // # Caveats
 //
@@ -49,17 +49,17 @@
 //     everything with "transport endpoint is not connected". [Mount] removes
 //     such a mount before it mounts again.
 //   - The kernel could be told not to ask when a file is opened: opening, reading
-//     a byte and closing a cached file takes 5 µs then, and 30 to 60 as it is. It
-//     is asked all the same. Root who remounts the mount writable could otherwise
-//     map a file for writing and so forge what others read; and a file whose
-//     source has changed could be opened as long as its pages are cached.
+//     a byte and closing a cached file would then take 5 µs instead of 30 to 60.
+//     It is made to ask all the same. Otherwise, after remounting the mount
+//     writable, root could map a file for writing and so forge what others read;
+//     and a file whose source has changed could be opened while its pages are cached.
 //   - auto_unmount, the option of libfuse, is not used: its helper never ends.
-//   - The kernel's read-ahead for a mapping that is touched here and there is as
-//     large as for a sequential reader, and larger than 1 MiB it costs more there
-//     than it gains elsewhere. Only root can set it; for others requests have
-//     128 KiB, unless the reader asks for MADV_HUGEPAGE on its mapping.
-//   - Memory for hot files cannot be taken back but by swapping, and a mapping
-//     keeps it after the file was evicted. Then it is full before the budget is.
+//   - The kernel's read-ahead is as large for a mapping that is touched at random
+//     as for a sequential reader; beyond 1 MiB it costs random readers more than
+//     it gains others. Only root can set it; for others requests have 128 KiB,
+//     unless the reader asks for MADV_HUGEPAGE on its mapping.
+//   - Memory for hot files can only be reclaimed by swapping, and a mapping keeps
+//     it after the file was evicted. Then it runs full before the budget does.
 //     A budget beyond the limit of the machine or of a control group is refused,
 //     and a file is made hot only while the memory that others under the same
 //     limit hold (anonymous and shared, not caches) leaves a reserve of a

@@ -9,9 +9,9 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// errno turns an error of reading into what the kernel hands to the reader. A
+// errno turns an error of reading into the error number that the reader gets. A
 // model that changed, a page that is lost and a file that cannot be decoded are
-// all EIO: the bytes that were promised cannot be had.
+// all EIO: the promised bytes are not available.
 func errno(err error) fuse.Status {
 	switch {
 	case err == nil:
@@ -25,14 +25,14 @@ func errno(err error) fuse.Status {
 const (
 	// maxReported bounds the memory that reports take when every file fails.
 	maxReported = 1000
-	// reportBurst is how many files are complained of in reportPeriod.
+	// reportBurst is how many files are reported in reportPeriod.
 	reportBurst  = 20
 	reportPeriod = time.Minute
 )
 
-// reports remembers which files were complained of, because errno drops the
-// text and a reader repeats a failing read many times. A file that fails while
-// too many others do is complained of when it fails later.
+// reports remembers which files were reported, because errno drops the text and a
+// reader repeats a failing read many times. A file that fails while too many
+// others do is reported when it fails later.
 type reports struct {
 	mu      sync.Mutex
 	seen    map[uint64]struct{}
@@ -41,8 +41,8 @@ type reports struct {
 	omitted int // complaints left out since the last one
 }
 
-// first reports whether to complain of a node, which is so once, and how many
-// complaints of others were left out before. last says that it is the last
+// first reports whether to complain about a node, which is true once, and how many
+// complaints about others were left out before. last says that it is the last
 // complaint that will be made.
 func (r *reports) first(id uint64, now time.Time) (first, last bool, omitted int) {
 	r.mu.Lock()
@@ -66,7 +66,7 @@ func (r *reports) first(id uint64, now time.Time) (first, last bool, omitted int
 	return true, len(r.seen) == maxReported, omitted
 }
 
-// quiet reports whether first would say no, whatever the reason.
+// quiet reports whether first would return false, for whatever reason.
 func (r *reports) quiet(id uint64, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

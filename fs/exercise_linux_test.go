@@ -315,7 +315,7 @@ func TestExercise(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.root && os.Geteuid() != 0 {
-				t.Skip("NOT TESTED: hot files take root")
+				t.Skip("NOT TESTED: hot files need root")
 			}
 			s := serve(t, "model", newModel(t, 20<<20), c.options...)
 			seed := *exerciseSeed

@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// Health is what a server remembers of what went wrong.
+// Health is a server's record of what went wrong.
 type Health struct {
 	Changed []string  `json:"changed"` // files of the model that changed after it was mounted
 	Errors  []Message `json:"errors"`  // the last warnings and errors that were logged, oldest first
@@ -29,8 +29,8 @@ type Message struct {
 const (
 	maxMessages     = 16
 	maxMessageBytes = 500
-	// maxChanged is how many changed files are remembered: a set has more shards
-	// rarely, and one is enough to know.
+	// maxChanged is how many changed files are remembered: few models have more
+	// shards, and one file is enough to know.
 	maxChanged = 64
 )
 
@@ -101,7 +101,7 @@ func (f *rawFS) noteChanged(err error, other string) bool {
 	}
 	for _, file := range files {
 		if f.health.isNews(file) {
-			f.opts.Logger.Error("a file of the model changed after it was mounted: what needs it cannot be read; unmount and mount again", "file", file)
+			f.opts.Logger.Error("a file of the model changed after it was mounted: tensors that need it cannot be read; unmount and mount again", "file", file)
 		}
 	}
 	return true
@@ -122,8 +122,8 @@ func changedFiles(dst []string, err error) []string {
 	return dst
 }
 
-// checkHealth looks at the model's files and says what is known. Pages that the
-// kernel keeps hide a change from those who read; they do not hide it here.
+// checkHealth checks the model's files and returns the Health. Pages that the
+// kernel keeps hide a change from readers; they do not hide it here.
 func (f *rawFS) checkHealth() Health {
 	if f.opts.Check != nil {
 		f.noteChanged(f.opts.Check(), f.opts.FsName)

@@ -19,7 +19,7 @@ import (
 
 const (
 	// minHot is the smallest file that is made hot. Smaller ones would take a
-	// huge page each and are read from the kernel's cache as fast.
+	// huge page each and are read from the kernel's cache just as fast.
 	minHot = 1 << 20
 	// hugePage is the unit in which hot files take memory.
 	hugePage = 2 << 20
@@ -28,7 +28,7 @@ const (
 	fillUnit = 256 << 10
 )
 
-// HotFile is a file that stands in memory.
+// HotFile is a file that is held in memory.
 type HotFile struct {
 	Path  string `json:"path"`  // below the mount point
 	Bytes int64  `json:"bytes"` // of the file
@@ -45,7 +45,7 @@ type HotStatus struct {
 
 // hotFiles are files that were copied to memory when they were opened and that
 // the kernel reads by itself (passthrough). The kernel demands that all opens of
-// a file are of one kind, so a file is hot or plain as long as it is open:
+// a file be of one kind, so a file stays hot or plain while it is open:
 //
 //	(closed) --open--> filling --ok--> hot, open --last release--> hot, closed --evicted--> (closed)
 //	   |                  |
@@ -105,7 +105,7 @@ func newHotFiles(budget int64, log *slog.Logger, store hotStore) *hotFiles {
 }
 
 // open opens a file. hot says that the kernel is to read it from the backing
-// file. An error means that the source cannot be read, or is not what it was.
+// file. An error means that the source cannot be read or has changed.
 func (h *hotFiles) open(id uint64, d tensorfs.Data) (backing int32, hot bool, err error) {
 	size := d.Size()
 	if size < minHot {
@@ -189,7 +189,7 @@ func (e refused) Unwrap() error { return e.error }
 func (e noRoom) Unwrap() error  { return e.error }
 
 // makeRoom evicts closed files until there is room in the budget and in memory,
-// and reports whether there is. It evicts none where all of them would not do.
+// and reports whether there is. It evicts none if evicting all would not be enough.
 func (h *hotFiles) makeRoom(room int64) bool {
 	if h.used-h.closed+room > h.budget {
 		return false
@@ -209,8 +209,8 @@ func (h *hotFiles) makeRoom(room int64) bool {
 	return true
 }
 
-// evict frees a closed file. Whoever still has it mapped keeps its memory: then
-// the store runs full before the budget does, which is no error.
+// evict frees a closed file. A mapping that is still there keeps its memory: then
+// the store runs full before the budget does, which is not an error.
 func (h *hotFiles) evict(f *hotFile) {
 	h.lru.Remove(f.place)
 	delete(h.files, f.id)
@@ -267,7 +267,7 @@ func (h *hotFiles) status(path func(uint64) string) HotStatus {
 	return s
 }
 
-// copyAll writes all of d to file, with all CPUs. The first error ends it.
+// copyAll writes all of d to file, on all CPUs. The first error ends it.
 func copyAll(file *os.File, d tensorfs.Data, size int64) error {
 	var next atomic.Int64
 	workers := int(min(int64(runtime.GOMAXPROCS(0)), (size+fillUnit-1)/fillUnit))
@@ -332,7 +332,7 @@ func copyUnits(file *os.File, d tensorfs.Data, size int64, next *atomic.Int64) (
 	}
 }
 
-// write writes the parts one after the other.
+// write writes the parts back to back.
 func write(file *os.File, off int64, parts [][]byte) error {
 	for _, p := range parts {
 		n, err := file.WriteAt(p, off)

@@ -13,7 +13,7 @@ import (
 // newHot prepares memory for hot files.
 func newHot(budget int64, log *slog.Logger) (*hotFiles, error) {
 	if os.Geteuid() != 0 {
-		return nil, fmt.Errorf("hot files take root: the kernel lets nobody else pass files through: %w", unix.EPERM)
+		return nil, fmt.Errorf("hot files need root: the kernel lets nobody else pass files through: %w", unix.EPERM)
 	}
 	limits := memoryLimits{root: "/"}
 	if err := limits.allow(budget); err != nil {
@@ -28,9 +28,9 @@ func newHot(budget int64, log *slog.Logger) (*hotFiles, error) {
 	return h, nil
 }
 
-// tmpfs makes a file system in memory that has no place in the tree of files:
-// only the returned descriptor reaches it, and it is gone with that. It uses
-// huge pages, which a memfd does only where the administrator says so.
+// tmpfs makes a file system in memory that is not mounted anywhere: only the
+// returned descriptor reaches it, and it is gone when that is closed. It uses huge
+// pages, which a memfd does only if the administrator has enabled that.
 func tmpfs(size int64) (int, error) {
 	dir, err := tmpfsWith(size, "always")
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// request is the context of a request, by go-fuse's channel that is closed when
-// the kernel says that nobody waits for the answer any more.
+// request is the context of a request. It is go-fuse's channel, which is closed
+// when the kernel says that nobody waits for the answer any more.
 type request <-chan struct{}
 
 // Deadline returns none: the kernel waits as long as it takes.

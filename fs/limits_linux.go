@@ -14,8 +14,8 @@ import (
 )
 
 // memoryLimits finds how much memory this process may take: that of the machine,
-// and what its control groups allow it. Hot files cannot be given back under
-// pressure, so whoever takes more for them is killed, or gets others killed.
+// and what its control groups allow it. Hot files cannot be reclaimed under
+// pressure, so a process that takes more for them is killed, or others are.
 //
 // The limits are looked up again for every file that is made hot: they can be
 // changed at any time, and a process can be moved.
@@ -30,9 +30,9 @@ type memoryLimit struct {
 	used int64 // of it, without what the kernel can take back at once (caches)
 }
 
-// groupFiles say where the versions of control groups tell what: files with
-// limits, and the parts of memory.stat that cannot be taken back. With version 1
-// kernel memory is not among them, which the spare makes up for.
+// groupFiles lists, for each version of control groups, the files with limits and
+// the parts of memory.stat that cannot be reclaimed. In version 1 these do not
+// include kernel memory, which the spare makes up for.
 var groupFiles = map[string]struct {
 	limits []string
 	used   []string
@@ -47,7 +47,7 @@ var groupFiles = map[string]struct {
 	},
 }
 
-// allow refuses a budget that cannot be used up under the limits of now.
+// allow refuses a budget that cannot be used up under the present limits.
 func (l memoryLimits) allow(budget int64) error {
 	for _, m := range l.all() {
 		// The server needs some memory too, and so do others under the same limit.
@@ -68,7 +68,7 @@ func (l memoryLimits) left() int64 {
 	return left
 }
 
-// all returns the limits that can be found. What cannot be read limits nothing.
+// all returns the limits that can be found. A file that cannot be read sets no limit.
 func (l memoryLimits) all() []memoryLimit {
 	var all []memoryLimit
 	info := l.numbers("/proc/meminfo")
@@ -136,8 +136,7 @@ func (l memoryLimits) group(m mountLine) string {
 
 func (l memoryLimits) path(path string) string { return filepath.Join(l.root, path) }
 
-// number reads a file with a number. "max" is none, and so is a file that is not
-// there.
+// number reads a file with a number. "max" and a missing file count as no number.
 func (l memoryLimits) number(path string) int64 {
 	b, err := os.ReadFile(l.path(path))
 	if err != nil {

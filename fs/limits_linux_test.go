@@ -133,7 +133,7 @@ func TestHotMemory(t *testing.T) {
 	h.left = func() int64 { return 1 << 20 }
 	open(8, d, false)
 	if log.String() != "" {
-		t.Errorf("it complains of what is no fault:\n%s", log.String())
+		t.Errorf("it complains although nothing is wrong:\n%s", log.String())
 	}
 
 	// What is being filled is not counted as used yet.
@@ -219,7 +219,7 @@ func joinGroup(dir string) error {
 // together with all others in it, and nobody is killed.
 func TestHotInControlGroup(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("NOT TESTED: hot files take root")
+		t.Skip("NOT TESTED: hot files need root")
 	}
 	needFUSE(t)
 	const limit = 256 << 20

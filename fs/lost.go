@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// sentReplies remembers the last replies that stood in mapped memory. When the
+// sentReplies remembers the last replies from mapped memory. When the
 // kernel could not copy one, because a page could not be read, go-fuse says so in
 // its log without saying which. It does that after the reply is done, so it is
 // one of these.
@@ -21,12 +21,12 @@ type sentReplies struct {
 
 func (s *sentReplies) add(m *mapped) { s.last[s.next.Add(1)%uint32(len(s.last))].Store(m) }
 
-// passingPeriod is how often it is logged that a page was lost which can be read
-// again when it is looked for.
+// passingPeriod is the shortest time between two messages about lost pages that
+// can be read again when they are looked for.
 const passingPeriod = time.Hour
 
-// lost logs which files have pages that cannot be read, of those that were read
-// last. A file is tried once: after that it has been complained of.
+// lost logs which of the files that were read last have pages that cannot be read.
+// A file is tried only until it has been reported.
 func (f *rawFS) lost() {
 	f.sent.mu.Lock()
 	defer f.sent.mu.Unlock()
@@ -57,9 +57,8 @@ func (f *rawFS) lost() {
 	}
 }
 
-// fuseLog passes on what go-fuse has to say. It is of interest to those who look
-// for a fault only, except for a reply that the kernel could not copy from
-// mapped memory.
+// fuseLog passes on go-fuse's messages. They only matter for debugging, except
+// when the kernel could not copy a reply from mapped memory.
 type fuseLog struct{ f *rawFS }
 
 // Write takes a line.

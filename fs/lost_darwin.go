@@ -1,4 +1,4 @@
 package fs
 
-// readable is never asked: no reply stands in mapped memory here.
+// readable is never called: no reply is in mapped memory here.
 func readable([]byte) bool { return true }

@@ -21,9 +21,9 @@ const (
 // would keep all of them: readers of many sizes made it take 100 MiB. With a
 // limit close above what is in use, the pools are emptied in time.
 //
-// The limit follows the heap, so that a large index is no reason to collect all
-// the time. It is looked at after every collection, which is when the heap that
-// is in use is known; an idle process does nothing.
+// The limit follows the heap, so a large index does not cause constant collection.
+// It is adjusted after every collection, when the size of the heap in use is
+// known; an idle process does nothing.
 var boundMemory = sync.OnceFunc(func() {
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
 		followHeap()

@@ -112,12 +112,12 @@ func fusermount() (string, error) {
 	return "", errors.New("no fusermount3: install the package fuse3, or run as root")
 }
 
-// run runs a helper and returns what it said as the error. Its output is an
-// error text of libfuse: the last line tells most.
+// run runs a helper and returns its output as the error. That is an error text of
+// libfuse, whose last line says most.
 func run(cmd *exec.Cmd) error {
 	var out bytes.Buffer
-	// A Ctrl-C is for us alone: a helper that it ended between mounting and
-	// handing over the device would leave a dead mount.
+	// A Ctrl-C must reach only this process: a helper that it ended between mounting
+	// and handing over the device would leave a dead mount.
 	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
@@ -159,7 +159,7 @@ func receiveDevice(socket int) (int, error) {
 	return fds[0], nil
 }
 
-// unmount unmounts what stands at a path.
+// unmount unmounts what is mounted at a path.
 func unmount(mountpoint string, lazy bool) error {
 	err := unmountNow(mountpoint, lazy)
 	if errors.Is(err, unix.EBUSY) {

@@ -91,7 +91,7 @@ func TestMount(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.root && os.Geteuid() != 0 {
-				t.Skip("NOT TESTED: hot files take root")
+				t.Skip("NOT TESTED: hot files need root")
 			}
 			s := serve(t, "model", newModel(t, 5<<20+123), c.options...)
 			for _, client := range []string{"readall", "pread", "mmap", "direct", "readv", "sendfile", "stat", "xattr", "readonly", "getdents"} {
@@ -726,7 +726,7 @@ func TestMemory(t *testing.T) {
 // TestHotMount looks at hot files from both sides.
 func TestHotMount(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("NOT TESTED: hot files take root")
+		t.Skip("NOT TESTED: hot files need root")
 	}
 	s := serve(t, "model", newModel(t, 20<<20), "hot=44")
 	hot := func() string {

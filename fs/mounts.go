@@ -17,7 +17,7 @@ type MountInfo struct {
 // Place is where a file system is mounted.
 type Place struct {
 	Mountpoint string
-	PID        int // a process that has the mount, where this one has not; else 0
+	PID        int // a process that has the mount, if this one does not; else 0
 }
 
 // errRoot refuses the root directory as a mount point.

@@ -56,8 +56,7 @@ func CleanStale(mountpoint string) (bool, error) {
 	return true, unix.Unmount(mountpoint, unix.MNT_FORCE)
 }
 
-// resolve returns the absolute path without links, as far as they can be
-// followed.
+// resolve returns the absolute path with all links resolved that can be followed.
 func resolve(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -78,7 +77,7 @@ func MountAt(path string) (*MountInfo, error) {
 	return mountedAt(path)
 }
 
-// Server returns 0: which process serves a mount can only be asked of itself.
+// Server returns 0: only the server itself can say which process it is.
 func (m MountInfo) Server() int { return 0 }
 
 // Elsewhere returns nothing: a mount has one place.
@@ -101,7 +100,7 @@ func UnmountPath(mountpoint string, lazy bool) error {
 	return unmount(path, lazy)
 }
 
-// unmount unmounts what stands at a path.
+// unmount unmounts what is mounted at a path.
 func unmount(mountpoint string, lazy bool) error {
 	flags := 0
 	if lazy {

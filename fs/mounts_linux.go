@@ -50,11 +50,11 @@ func readMounts() ([]MountInfo, error) {
 //	36 35 0:52 / /mnt/model ro,nosuid,nodev - fuse.tensorfs /models/a.gguf ro,user_id=0
 //	id parent dev root mountpoint options [tags...] - type source options
 //
-// One space stands between two fields. A space, tab, newline or backslash inside
-// one is escaped and everything else is as it was given: other white space, such
+// Fields are separated by one space. A space, tab, newline or backslash inside a
+// field is escaped and everything else is as it was given: other white space, such
 // as a carriage return or a no-break space, is part of a name. A field may be
-// empty, as the source is that somebody mounted from "". Lines that do not look
-// like this are passed over.
+// empty, such as the source of a mount made from "". Lines that do not look like
+// this are skipped.
 func parseMounts(table string) []mountLine {
 	var all []mountLine
 	for line := range strings.Lines(table) {
@@ -84,7 +84,7 @@ func parseMounts(table string) []mountLine {
 type mountLine struct {
 	MountInfo
 	root  string   // the directory of the file system that is mounted
-	super []string // options of the file system, not of this mount alone
+	super []string // options of the file system, not only of this mount
 }
 
 // unescape undoes the octal escapes of the mount table.
@@ -149,7 +149,7 @@ func mountpointError(path string, err error) error {
 }
 
 // CleanStale removes the tensorfs mount at a path if its server is gone, and
-// reports whether it did. Where nothing of the kind is mounted it does nothing.
+// reports whether it did. If no tensorfs is mounted there it does nothing.
 func CleanStale(mountpoint string) (bool, error) {
 	path, err := resolve(mountpoint)
 	if err != nil {
@@ -167,8 +167,8 @@ func CleanStale(mountpoint string) (bool, error) {
 	return true, nil
 }
 
-// stale reports whether the server of a mount is gone. A server that hangs is
-// there: the probe waits for it no longer than probeTime.
+// stale reports whether the server of a mount is gone. A server that hangs is not
+// gone: the probe waits for it no longer than probeTime.
 func stale(path string) bool {
 	gone := make(chan bool, 1)
 	go func() {

@@ -72,8 +72,8 @@ func newNodes(root Dir) (*nodes, error) {
 	return t, nil
 }
 
-// linkName reports whether a link may have that name. It is the one of a file
-// somewhere else, so it may have any bytes that a file's can.
+// linkName reports whether a link may have that name. It is the name of a file in
+// another file system, so it may have any bytes that file names can.
 func linkName(s string) bool {
 	return s != "" && s != "." && s != ".." && len(s) <= maxName && !strings.ContainsAny(s, "/\x00")
 }
@@ -94,7 +94,7 @@ func (t *nodes) dir(id uint64) *dirNode {
 	return &t.dirs[k]
 }
 
-// find returns the directory that holds the node and its place there.
+// find returns the directory that holds the node and its index there.
 func (t *nodes) find(id uint64) (d *dirNode, i int, ok bool) {
 	k := sort.Search(len(t.dirs), func(k int) bool { return t.dirs[k].base > id }) - 1
 	if k < 0 || id-t.dirs[k].base >= t.dirs[k].n {

@@ -36,17 +36,17 @@ type Options struct {
 	// Debug logs every request at slog.LevelDebug.
 	Debug bool
 	// ReadAheadKiB is the kernel's read-ahead for the mount; 0 for the default
-	// of 1024, negative to leave the kernel's own. It takes root to set it.
+	// of 1024, negative to leave the kernel's own. Only root can set it.
 	ReadAheadKiB int
 	// Hot is how many bytes of memory may hold files that are served at the
-	// speed of memory; 0 for none. It takes root and Linux 6.9.
+	// speed of memory; 0 for none. It needs root and Linux 6.9.
 	Hot int64
 	// Extra are mount options as in fstab. Those of mount(8) itself are ignored
-	// and so are the ones that would take a protection away (rw, suid, dev, exec).
+	// and so are those that would remove a protection (rw, suid, dev, exec).
 	Extra []string
 }
 
-// optionUse is what becomes of a mount option from outside.
+// optionUse says how a mount option from outside is used.
 type optionUse int
 
 const (
@@ -70,8 +70,8 @@ var mountOptions = map[string]optionUse{
 // ignoredPrefixes are options with values that are not for the file system.
 var ignoredPrefixes = []string{"x-", "X-", "comment=", "user="}
 
-// extra sorts o.Extra into flags and data strings. It turns AllowOther on where
-// the options ask for it.
+// extra sorts o.Extra into flags and data strings. It turns AllowOther on if the
+// options ask for it.
 func (o *Options) extra() (flags, data []string, err error) {
 next:
 	for _, opt := range o.Extra {

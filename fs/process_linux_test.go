@@ -289,7 +289,7 @@ func serveAt(t *testing.T, mountpoint, tree, model string, options ...string) *s
 				break
 			}
 			if err := unmountNow(mountpoint, true); err != nil {
-				t.Errorf("a mount is left behind: %v", err)
+				t.Errorf("a mount is left over: %v", err)
 				break
 			}
 		}

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// What processes have to do with a mount is looked up in /proc: a server that
-// hangs cannot be asked. Of the processes of others only root sees it.
+// The relation of processes to a mount is looked up in /proc: a server that hangs
+// cannot be asked. Only root sees that of other users' processes.
 
-// processes calls do for every process that can be looked at, until it returns
+// processes calls do for every process that can be inspected, until it returns
 // false.
 func processes(do func(pid int, dir string) bool) {
 	entries, err := os.ReadDir("/proc")
@@ -50,8 +50,8 @@ func (m MountInfo) Server() int {
 }
 
 // serves reports whether a descriptor of the device is that of a connection.
-// Older kernels do not say: then the command line that mount starts its
-// server with, which ends in the mount point, has to do.
+// Older kernels do not say: then it goes by the command line that mount starts its
+// server with, which ends in the mount point.
 func serves(dir, fd, connection, mountpoint string) bool {
 	info, err := os.ReadFile(filepath.Join(dir, "fdinfo", fd))
 	if err != nil {
@@ -65,9 +65,9 @@ func serves(dir, fd, connection, mountpoint string) bool {
 	return err == nil && bytes.HasSuffix(args, []byte("\x00"+mountpoint+"\x00"))
 }
 
-// Elsewhere returns where the file system of a mount is mounted besides: bind
-// mounts, and copies in the mount namespaces of other processes. As long as there
-// is one, its server goes on.
+// Elsewhere returns where else the file system of a mount is mounted: bind mounts,
+// and copies in the mount namespaces of other processes. Its server goes on as
+// long as there is one.
 func (m MountInfo) Elsewhere() []Place {
 	var places []Place
 	seen := map[string]bool{}

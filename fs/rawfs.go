@@ -17,7 +17,7 @@ import (
 // tree does; the limit only keeps clear of overflows in the kernel.
 const forever = 30 * 24 * time.Hour
 
-// block is the unit in which sizes on disk are told, as on ext4.
+// block is the unit of sizes on disk, as on ext4.
 const block = 4096
 
 // maxName is the longest name of a file.
@@ -78,8 +78,8 @@ func (f *rawFS) OnUnmount() {
 	}
 }
 
-// maxPanics is how many panics are logged: they are bugs, of which a few lines
-// with stacks tell enough.
+// maxPanics is how many panics are logged: they are bugs, and a few lines with
+// stacks are enough.
 const maxPanics = 3
 
 // panicked turns a panic in a handler, a bug of this program, into EIO.
@@ -206,7 +206,7 @@ type totals struct {
 	blocks uint64
 }
 
-// StatFs tells the size of the whole tree: as many blocks as du counts, none of
+// StatFs returns the size of the whole tree: as many blocks as du counts, none of
 // them free.
 func (f *rawFS) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
 	f.totals.once.Do(func() {

@@ -196,7 +196,7 @@ func TestReadDir(t *testing.T) {
 	}
 	far := fuse.NewDirEntryList(make([]byte, 1000), 1<<62)
 	if st := f.ReadDir(nil, &fuse.ReadIn{InHeader: header(1), Offset: 1 << 62}, far); !st.Ok() || len(far.Bytes()) != 0 {
-		t.Errorf("far behind the end: %v, %d bytes", st, len(far.Bytes()))
+		t.Errorf("far past the end: %v, %d bytes", st, len(far.Bytes()))
 	}
 }
 
@@ -277,7 +277,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// crumbs is a Slicer whose bytes stand in one-byte pieces.
+// crumbs is a Slicer whose bytes are in one-byte pieces.
 type crumbs []byte
 
 func (c crumbs) Size() int64 { return int64(len(c)) }
@@ -330,7 +330,7 @@ func TestErrors(t *testing.T) {
 	}
 	for _, want := range []string{"file=changed", "file=device offset=5", "file=short offset=5"} {
 		if n := strings.Count(log.String(), want); n != 1 {
-			t.Errorf("%q stands %d times in the log:\n%s", want, n, &log)
+			t.Errorf("%q is in the log %d times:\n%s", want, n, &log)
 		}
 	}
 	if errno(nil) != fuse.OK || errno(fmt.Errorf("x: %w", iofs.ErrNotExist)) != fuse.ENOENT || errno(errors.New("x")) != fuse.EIO {

@@ -9,8 +9,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// Open allows reading and nothing else, of files that are what they were. What
-// the kernel has cached of a file is kept for the next one who opens it.
+// Open allows only reading, and only files that have not changed. What the kernel
+// has cached of a file is kept for the next reader that opens it.
 func (f *rawFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	e, ok := f.node(in.NodeId)
 	switch {
@@ -98,7 +98,7 @@ func read(ctx context.Context, d tensorfs.Data, off int64, buf []byte) (fuse.Rea
 // maxSlices is what one writev takes, less the two parts of the header.
 const maxSlices = 1024 - 2
 
-// mapped is a reply that stands in mapped memory. Only the kernel touches it,
+// mapped is a reply from mapped memory. Only the kernel touches it,
 // in writev: a page that is lost there is EFAULT, and the kernel ends the
 // reader's request with EIO.
 //

@@ -70,7 +70,7 @@ func Mount(tree Dir, mountpoint string, opts Options) (*Server, error) {
 	}
 	if raw.hot != nil {
 		o.DisabledCapabilities = 0
-		o.MaxStackDepth = 2 // the files of containers stand on overlayfs already
+		o.MaxStackDepth = 2 // the files of containers are on overlayfs already
 	}
 	boundMemory()
 	if err := s.mount(o, flags, data); err != nil {
@@ -88,7 +88,7 @@ func (s *Server) serve() {
 	}()
 }
 
-// Wait returns when the mount is gone and its last user too.
+// Wait returns when the mount and its last user are gone.
 func (s *Server) Wait() { <-s.done }
 
 // Done is closed when Wait would return.
@@ -110,7 +110,7 @@ func (s *Server) unmount(lazy bool) error {
 	default:
 	}
 	if s.device != "" {
-		// Another mount may stand at the path by now, and the name may be gone
+		// Another mount may be at the path by now, and the name may be gone
 		// while the last users are still there.
 		found, err := mountedAt(s.mountpoint)
 		if err == nil && (found == nil || found.Device != s.device) {
@@ -120,7 +120,7 @@ func (s *Server) unmount(lazy bool) error {
 	return unmount(s.mountpoint, lazy)
 }
 
-// Hot lists the files that stand in memory, by path.
+// Hot lists the files that are held in memory, by path.
 func (s *Server) Hot() []HotFile {
 	if s.raw.hot == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// canReplyMapped: what a fault in writev does there is not known.
+	// canReplyMapped: it is not known what a fault in writev does there.
 	canReplyMapped = false
 	// noForeignAttr answers attributes outside our namespace.
 	noForeignAttr = fuse.ENOATTR

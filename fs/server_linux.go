@@ -45,7 +45,7 @@ func joinUnmount(err error, mountpoint string) error {
 }
 
 // setReadAhead raises the kernel's read-ahead, which FUSE limits to 128 KiB.
-// It is a matter of speed only, so a refusal is not an error.
+// It only affects speed, so a refusal is not an error.
 func (o *Options) setReadAhead(device string) {
 	if o.ReadAheadKiB < 0 || os.Geteuid() != 0 {
 		return

@@ -17,7 +17,7 @@ const probeTime = 2 * time.Second
 // seconds to answer: it was stopped, or waits for the disk of the model.
 var ErrHung = errors.New("its server does not answer")
 
-// Status is what the server of a mount says of itself.
+// Status is what the server of a mount says about itself.
 type Status struct {
 	PID    int
 	Hot    *HotStatus // nil without Options.Hot
@@ -26,14 +26,14 @@ type Status struct {
 
 // Status asks the server of a mount, which may be another process. An error
 // means that it is gone (it wraps syscall.ENOTCONN), does not answer in time or
-// lets nobody but its owner in.
+// lets only its owner in.
 func (m MountInfo) Status() (Status, error) {
 	type answer struct {
 		s   Status
 		err error
 	}
 	c := make(chan answer, 1)
-	go func() { // it stays behind when the server hangs, until that is ended
+	go func() { // if the server hangs, this goroutine remains until the server ends
 		s, err := ask(m.Mountpoint)
 		c <- answer{s, err}
 	}()

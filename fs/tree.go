@@ -32,14 +32,14 @@ type Dir interface {
 	Entry(i int) Entry
 }
 
-// Files is a Dir of regular files alone that knows a name without making the
+// Files is a Dir of only regular files that knows a name without making the
 // Entry, so that a large directory is mounted and searched quickly.
 type Files interface {
 	Dir
 	Name(i int) string
 }
 
-// Entries is a Dir that stands in memory. It must be sorted by name.
+// Entries is a Dir in memory. It must be sorted by name.
 type Entries []Entry
 
 // Len returns the number of entries.

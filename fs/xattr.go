@@ -17,8 +17,8 @@ const userSpace = "user."
 // that the process is alive.
 const pidAttr = "user.tensorfs.pid"
 
-// hotAttr names the attribute of the root that holds a HotStatus as JSON. It is
-// there where Options.Hot is set.
+// hotAttr names the attribute of the root that holds a HotStatus as JSON. It
+// exists only if Options.Hot is set.
 const hotAttr = "user.tensorfs.hot"
 
 // healthAttr names the attribute of the root that holds a Health as JSON.
@@ -27,7 +27,7 @@ const healthAttr = "user.tensorfs.health"
 // maxAttr keeps values below the 64 KiB that the kernel allows.
 const maxAttr = 48 << 10
 
-// rootAttrs are the attributes of the root. What they say is made when it is
+// rootAttrs are the attributes of the root. Their values are made when they are
 // asked for.
 func (f *rawFS) rootAttrs() []rootAttr {
 	attrs := []rootAttr{
@@ -84,7 +84,7 @@ func (f *rawFS) GetXAttr(_ <-chan struct{}, h *fuse.InHeader, name string, dest 
 	return 0, fuse.ENOATTR
 }
 
-// ListXAttr returns the names, each with a zero byte after it.
+// ListXAttr returns the names, each followed by a zero byte.
 func (f *rawFS) ListXAttr(_ <-chan struct{}, h *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
 	var names []byte
 	if h.NodeId == fuse.FUSE_ROOT_ID {

@@ -14,7 +14,7 @@ import (
 // Tree is a model as the directory that a mount serves and ls lists.
 type Tree struct {
 	Model *tensorfs.Model
-	Views []views.Built // as they stand in Root
+	Views []views.Built // in the order of Root
 	Root  fs.Entries
 }
 
@@ -66,7 +66,7 @@ func sortEntries(e fs.Entries) {
 }
 
 // viewDir is a view as a directory. Entries are made when they are asked for;
-// the ones that are being read are kept, so that a read makes nothing.
+// those that are being read are kept, so a read makes nothing.
 type viewDir struct {
 	view   *views.Built
 	recent [64]atomic.Pointer[recentEntry]
