@@ -38,7 +38,7 @@ type entry struct {
 	name   string
 	bytes  int64
 	offset int64 // in file
-	file   int32 // place in index.files; -1 where the bytes stand in no single file
+	file   int32 // place in index.files; -1 where no single file holds the bytes
 	dtype  int32 // place in index.dtypes
 	shape  int32 // place in index.shapes
 	layout int32 // place in index.layout
@@ -158,14 +158,14 @@ func (p *indexReader) read() (*index, error) {
 		return nil, fmt.Errorf("text after the end of the index")
 	}
 	if version < 0 {
-		return nil, fmt.Errorf("no version: this is no index of a tensorfs tree")
+		return nil, fmt.Errorf("no version: this is not an index of a tensorfs tree")
 	}
 	for _, v := range p.views {
 		slices.SortFunc(v.entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 		slices.SortFunc(v.absent, func(a, b absent) int { return strings.Compare(a.name, b.name) })
 		for i := 1; i < len(v.entries); i++ {
 			if v.entries[i].name == v.entries[i-1].name {
-				return nil, fmt.Errorf("view %q: %q stands in it twice", v.name, v.entries[i].name)
+				return nil, fmt.Errorf("view %q: %q is in it twice", v.name, v.entries[i].name)
 			}
 		}
 		v.entries, v.absent = slices.Clip(v.entries), slices.Clip(v.absent)
@@ -327,7 +327,7 @@ func (p *indexReader) extents() ([]extent, error) {
 			return err
 		})
 		if err == nil && (x.file < 0 || x.offset < 0 || x.bytes < 0 || x.offset > math.MaxInt64-x.bytes) {
-			err = fmt.Errorf("an extent is no place in a file")
+			err = fmt.Errorf("an extent is not a range of a file")
 		}
 		if len(all) < 2 {
 			all = append(all, x)

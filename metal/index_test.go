@@ -97,7 +97,7 @@ func TestReadIndexRefuses(t *testing.T) {
 		{`{"version":1}{}`, "text after the end"},
 		{`{"version":1,"views":[]}`, "was expected"},
 		{`{"version":1,"views":{"raw":{"t":3}}}`, "was expected"},
-		{`{"version":1,"views":{"raw":{"t":{` + sound + `},"t":{` + sound + `}}}}`, "stands in it twice"},
+		{`{"version":1,"views":{"raw":{"t":{` + sound + `},"t":{` + sound + `}}}}`, "is in it twice"},
 		{`{"version":1,"absent":{"raw":{"t":3}}}`, "where a string was expected"},
 		{entryText(sound)[:40], "unexpected EOF"},
 		{entryText(`"dtype":"F32","shape":[2]`), "missing"},

@@ -19,11 +19,11 @@ type Options struct {
 	// closes itself.
 	Device Device
 	// MountedOnly maps the mounted files only, never the model's own. Tensors
-	// that stand unchanged in the model are then in memory twice: in the model's
+	// that the model holds unchanged are then in memory twice: in the model's
 	// page cache and in the mount's.
 	MountedOnly bool
 	// OffsetAlign is what Buffer.Offset must be a multiple of; a tensor that
-	// stands elsewhere in the model's file is taken from its mounted file. 0 is
+	// at another offset of the model's file is taken from its mounted file. 0 is
 	// the size of an element, and 4 at least. Metal wants 256 for buffers bound
 	// to the constant address space of some GPUs.
 	OffsetAlign int64
@@ -54,7 +54,7 @@ type TensorInfo struct {
 	EngineDType int       // -1 without one
 }
 
-// Section is a part of a tensor's bytes, such as the scales behind the codes.
+// Section is a part of a tensor's bytes, such as the scales after the codes.
 type Section struct {
 	Name   string `json:"name"`
 	DType  string `json:"dtype"`
@@ -280,7 +280,7 @@ func (l *Loader) openMounted(ref Ref, e *entry) (*os.File, error) {
 func (l *Loader) openSource(file int32, size int64) (*os.File, error) {
 	name := l.index.files[file]
 	if !filepath.IsLocal(name) {
-		return nil, fmt.Errorf("%q is no file below source/", name)
+		return nil, fmt.Errorf("%q is not a file below source/", name)
 	}
 	// source/ holds links that lead out of the tree.
 	link := filepath.Join("source", name)
@@ -306,7 +306,7 @@ func openRegular(open func(flag int) (*os.File, error), size int64, exact bool) 
 	case err != nil:
 		err = reword(err)
 	case !st.Mode().IsRegular():
-		err = fmt.Errorf("%s is no regular file", f.Name())
+		err = fmt.Errorf("%s is not a regular file", f.Name())
 	case st.Size() < size, exact && st.Size() != size:
 		err = fmt.Errorf("%s has %d bytes and index.json says %d; mount the model again and open it anew", f.Name(), st.Size(), size)
 	}

@@ -21,7 +21,7 @@ type filePlan struct {
 // SourceInfo says how a file of the model is used.
 type SourceInfo struct {
 	Name    string // below source/
-	Tensors int    // entries of all views that stand in it
+	Tensors int    // entries of all views that are in it
 	Windows int    // device buffers that cover them
 	Err     error  // why the mounted files are used in its place; nil where they are not
 }

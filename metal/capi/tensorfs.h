@@ -26,7 +26,7 @@ extern "C" {
 /* A mounted model. */
 typedef struct tensorfs_loader tensorfs_loader;
 
-/* A part of a tensor's bytes, such as the scales behind the codes. */
+/* A part of a tensor's bytes, such as the scales after the codes. */
 typedef struct tensorfs_section {
 	const char *name;  /* "weights", "scales", "biases" */
 	const char *dtype; /* "U32", "F16" */
@@ -44,7 +44,7 @@ typedef struct tensorfs_tensor {
 	int copied;      /* 1 where the device declined the mapping: the bytes are a copy */
 
 	const char *dtype; /* of ggml ("Q4_K") or safetensors ("BF16") */
-	int engine_dtype;  /* ggml's number or MLX's kernel code; -1 without one */
+	int engine_dtype;  /* ggml's number; 99 to 102 for MLX (docs/engines.md); -1 without one */
 	size_t rank;
 	const int64_t *shape; /* row-major */
 
