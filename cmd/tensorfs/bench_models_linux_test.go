@@ -120,7 +120,7 @@ func ggufModel(t testing.TB, parent string, d tensorfs.DType, mib int64) benchMo
 }
 
 // fusedModel returns q, k and v of a layer, of so many MiB together as f16. Each
-// stands in a shard of its own.
+// is in a shard of its own.
 func fusedModel(t testing.TB, parent string, d tensorfs.DType, mib int64) benchModel {
 	dir := cached(t, parent, fmt.Sprintf("fused-%v-%d", d, mib), func(dir string) error {
 		rows := mib << 20 / (2 * benchCols) / 4

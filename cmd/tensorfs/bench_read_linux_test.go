@@ -113,7 +113,7 @@ func after(first string, m benchModel, file, how string, flags ...string) func(t
 // noHot returns why hot files cannot be measured.
 func noHot(t testing.TB, m benchModel) string {
 	if os.Geteuid() != 0 {
-		return "hot files take root"
+		return "hot files need root"
 	}
 	mnt := newBenchMount(t, m.path, fmt.Sprintf("--hot=%dM", *benchSize+2))
 	defer mnt.unmount()

@@ -21,8 +21,8 @@ func catCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cat MODEL PATH",
 		Short: "Print one file of a model's tree without mounting it",
-		Long: `cat writes one file of the tree to standard output. PATH is as tensorfs ls
-prints it.`,
+		Long: `cat writes one file of the tree to standard output. PATH is a path as printed
+by tensorfs ls.`,
 		Example: `  tensorfs cat model.gguf config.json
   tensorfs cat model.gguf f16/output_norm.weight | od -A d -t x2 | head`,
 		Args: cobra.ExactArgs(2),

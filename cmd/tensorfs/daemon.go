@@ -26,11 +26,11 @@ const ready = "\x00ready\n"
 
 // start runs this program again as the server, in a session of its own, and
 // waits until it is ready or has failed. Its standard error is a pipe to here
-// until then. However this process ends meanwhile, there is a working mount
-// afterwards or none: on a signal it ends the server and waits for that, and a
-// server that cannot say that it is ready unmounts.
+// until then. However this process ends meanwhile, afterwards there is either a
+// working mount or none: on a signal it ends the server and waits until it has
+// ended, and a server that cannot say that it is ready unmounts.
 //
-// Options that are flags of this command are handed over as flags; extra are the
+// Options that are flags of this command are passed as flags; extra holds the
 // others. The server has another working directory, so paths are absolute.
 func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra []string) error {
 	self, err := os.Executable()
@@ -73,7 +73,7 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 	}
 	heard := make(chan []byte, 1)
 	go func() {
-		said, _ := io.ReadAll(io.LimitReader(r, 1<<16)) // what was read tells enough
+		said, _ := io.ReadAll(io.LimitReader(r, 1<<16)) // after an error, what was read so far is enough
 		heard <- said
 	}()
 	var said []byte
@@ -115,13 +115,13 @@ func endOf(server *exec.Cmd, mountpoint string) error {
 func abandon(server *exec.Cmd, mountpoint string, sig os.Signal, signals <-chan os.Signal) error {
 	ended := make(chan struct{})
 	go func() {
-		_ = endOf(server, mountpoint) // that it failed is what is wanted
+		_ = endOf(server, mountpoint) // it is supposed to fail
 		close(ended)
 	}()
 	for {
-		// The first one unmounts, the next one detaches a mount that somebody
-		// has begun to use. They do no harm after the end: the process is still
-		// ours to wait for.
+		// The first signal unmounts, the next one detaches a mount that somebody
+		// has begun to use. They do no harm once the server has ended: its pid is
+		// ours until we have waited for it.
 		_ = server.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:
@@ -133,7 +133,7 @@ func abandon(server *exec.Cmd, mountpoint string, sig os.Signal, signals <-chan 
 	}
 }
 
-// keptEnv is what the server needs of the environment: where programs and models
+// keptEnv is the part of the environment that the server needs: where programs and models
 // are, and the settings of the Go runtime. Everything else, which may hold
 // secrets and can be read in /proc for as long as the server runs, is dropped.
 var keptEnv = []string{
@@ -153,7 +153,7 @@ func serverEnv(environ []string) []string {
 }
 
 // announce tells the waiting mount command that the mount can be used, and cuts
-// the pipe to it. It fails where that command is gone or wants no mount any more.
+// the pipe to it. It fails if that command is gone or no longer wants the mount.
 func announce(signals <-chan os.Signal) error {
 	select {
 	case sig := <-signals:
@@ -171,8 +171,8 @@ func announce(signals <-chan os.Signal) error {
 	return replaceStderr(null)
 }
 
-// closeOnExec keeps the descriptors that a directory of the system lists from
-// programs that this process starts, but for the first three.
+// closeOnExec keeps all descriptors but the first three, as listed in a directory
+// such as /dev/fd, from programs that this process starts.
 func closeOnExec(list string) error {
 	entries, err := os.ReadDir(list)
 	if err != nil {

@@ -18,9 +18,9 @@ func replaceStderr(f *os.File) error { return unix.Dup3(int(f.Fd()), int(os.Stde
 //
 // Root's server also gives up the right to gain privileges from programs that it
 // runs (no_new_privs). An ordinary user's keeps it, because it unmounts through
-// fusermount3, which is setuid. The server is not shut in by landlock: the kernel
-// refuses mount(2) and umount(2) to whoever is, so root's could not unmount, and
-// for others landlock takes no_new_privs.
+// fusermount3, which is setuid. The server is not confined by landlock: the kernel
+// refuses mount(2) and umount(2) to confined processes, so root's could not unmount,
+// and for others landlock requires no_new_privs.
 func startConfined(server *exec.Cmd) error {
 	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		if err := closeOnExec("/proc/self/fd"); err != nil { // before Linux 5.11
@@ -32,8 +32,8 @@ func startConfined(server *exec.Cmd) error {
 	}
 	started := make(chan error)
 	go func() {
-		// The flag is the thread's, and a child has that of the thread which
-		// starts it. The thread is not unlocked: it ends with this goroutine.
+		// The flag belongs to a thread, and a child inherits that of the thread
+		// which starts it. The thread is not unlocked: it ends with this goroutine.
 		runtime.LockOSThread()
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 			started <- fmt.Errorf("no_new_privs: %w", err)

@@ -41,7 +41,7 @@ func TestExercise(t *testing.T) {
 	} {
 		t.Run(mode.name, func(t *testing.T) {
 			if strings.HasPrefix(mode.name, "hot") && os.Getuid() != 0 {
-				t.Skip("NOT TESTED: hot files take root")
+				t.Skip("NOT TESTED: hot files need root")
 			}
 			ops := exerciseOps
 			if testing.Short() {
@@ -190,7 +190,7 @@ var readers = []struct {
 		_, err := io.ReadFull(x.f, b)
 		return b, err
 	}},
-	{"read behind the end", func(x *exercised, _, _ int64, _ *rand.Rand) ([]byte, error) {
+	{"read past the end", func(x *exercised, _, _ int64, _ *rand.Rand) ([]byte, error) {
 		if n, err := x.f.ReadAt(make([]byte, 10), int64(len(x.want))); n != 0 || err != io.EOF {
 			return nil, fmt.Errorf("%d bytes, %v", n, err)
 		}

@@ -229,7 +229,7 @@ func TestFaults(t *testing.T) {
 }
 
 // TestFaultsCached reads files, lets their source change, and reads them again:
-// none can be opened any more, and who has one open gets the old bytes as far as
+// none can be opened any more, and a reader that has one open gets the old bytes as far as
 // the kernel keeps them, and none that are new.
 func TestFaultsCached(t *testing.T) {
 	original := largeModel(t)
@@ -275,10 +275,10 @@ func TestFaultsCached(t *testing.T) {
 }
 
 // TestFaultsHot holds that a file in memory cannot be opened any more once its
-// source has changed, while who has it open goes on.
+// source has changed, while readers that have it open go on.
 func TestFaultsHot(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("NOT TESTED: hot files take root")
+		t.Skip("NOT TESTED: hot files need root")
 	}
 	m := newFaultModel(t, largeModel(t), "--hot", "256M")
 	x := m.files[0]

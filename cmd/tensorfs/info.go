@@ -34,7 +34,7 @@ tensors with their share of the bytes, and which views exist.`,
 	return c
 }
 
-// typeShare is what the tensors of one stored type amount to.
+// typeShare adds up the tensors of one stored type.
 type typeShare struct {
 	Type    string `json:"type"`
 	Tensors int    `json:"tensors"`
@@ -113,8 +113,8 @@ func describe(t *tree.Tree) *modelInfo {
 	return info
 }
 
-// storedType names what a tensor is stored as; companions count as a part of
-// their scheme.
+// storedType names the type that a tensor is stored as; companions count as a
+// part of their scheme.
 func storedType(t *tensorfs.Tensor) string {
 	switch q := t.Quant; {
 	case t.Owner != "":
@@ -127,8 +127,8 @@ func storedType(t *tensorfs.Tensor) string {
 	return t.DType.String()
 }
 
-// screen is how many rows of a table info prints at most, so that everything
-// fits one screen.
+// screen is the maximum number of rows that info prints of a table, so that
+// everything fits on one screen.
 const screen = 12
 
 func (info *modelInfo) print(stdout io.Writer, config []tensorfs.Field) error {

@@ -18,8 +18,8 @@ func printJSON(w io.Writer, v any) error {
 	return err
 }
 
-// escapeJSON escapes what is not printable, which stands in strings alone: the
-// same JSON, fit for a terminal.
+// escapeJSON escapes characters that are not printable, which only occur in
+// strings: the result is the same JSON, safe for a terminal.
 func escapeJSON(b []byte) []byte {
 	var out []byte
 	begin := 0

@@ -24,9 +24,9 @@ var logDevices = map[string]func() (sink, error){
 	"journal": openJournal,
 }
 
-// logger returns where the server's messages go: to --log, to standard error in
-// the foreground, else to the system log where there is one. close waits until
-// they are written, but not for long.
+// logger returns the log of the server's messages: --log, standard error in the
+// foreground, else the system log where there is one. close waits until they are
+// written, but not for long.
 func (o *mountOptions) logger(cmd *cobra.Command) (l *slog.Logger, close func(), err error) {
 	var s sink
 	open, isDevice := logDevices[o.logTo]
@@ -36,7 +36,7 @@ func (o *mountOptions) logger(cmd *cobra.Command) (l *slog.Logger, close func(),
 	case o.logTo != "":
 		s, err = openLogFile(o.logTo)
 	case !o.daemon:
-		s = func(_ slog.Level, line []byte) { _, _ = cmd.ErrOrStderr().Write(line) } // a terminal may go
+		s = func(_ slog.Level, line []byte) { _, _ = cmd.ErrOrStderr().Write(line) } // the terminal may be gone
 		return slog.New(o.handler(s, true)), func() {}, nil
 	default:
 		if s, err = openSyslog(); err != nil { // as in most containers: status --json has the last messages
@@ -50,11 +50,11 @@ func (o *mountOptions) logger(cmd *cobra.Command) (l *slog.Logger, close func(),
 	return slog.New(o.handler(q.put, !isDevice && o.logTo != "")), q.close, nil
 }
 
-// sink writes a line that ends with a newline. The line is not kept.
+// sink writes a line that ends with a newline. It does not retain the line.
 type sink func(level slog.Level, line []byte)
 
-// handler formats messages for a sink. The devices of the system note time and
-// level themselves.
+// handler formats messages for a sink. The system's logs record time and level
+// themselves.
 func (o *mountOptions) handler(s sink, full bool) slog.Handler {
 	level := slog.LevelInfo
 	if o.debug {
@@ -73,7 +73,7 @@ func (o *mountOptions) handler(s sink, full bool) slog.Handler {
 	return levelled{slog.NewTextHandler(w, options), w}
 }
 
-// levelled tells the writer behind a handler the level of the line that comes.
+// levelled tells the writer of a handler the level of the next line.
 type levelled struct {
 	slog.Handler
 	w *lineWriter
@@ -109,7 +109,7 @@ func (h levelled) WithGroup(name string) slog.Handler {
 	return levelled{h.Handler.WithGroup(name), h.w}
 }
 
-// priority is what syslog and the journal call a level.
+// priority is the number of a level in syslog and the journal.
 func priority(level slog.Level) syslog.Priority {
 	switch {
 	case level >= slog.LevelError:
@@ -130,21 +130,21 @@ func openSyslog() (sink, error) {
 	write := map[syslog.Priority]func(string) error{
 		syslog.LOG_ERR: w.Err, syslog.LOG_WARNING: w.Warning, syslog.LOG_INFO: w.Info, syslog.LOG_DEBUG: w.Debug,
 	}
-	return func(level slog.Level, line []byte) { _ = write[priority(level)](string(line)) }, nil // no place to say that it failed
+	return func(level slog.Level, line []byte) { _ = write[priority(level)](string(line)) }, nil // there is nowhere to report a failure
 }
 
 // journalSocket is where systemd's journal listens.
 const journalSocket = "/run/systemd/journal/socket"
 
 // openJournal speaks the journal's own protocol: a datagram of NAME=value lines.
-// Our lines have no newline inside, for which the protocol has another form.
+// Our lines contain no newline, which would take another form of the protocol.
 func openJournal() (sink, error) {
 	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: journalSocket, Net: "unixgram"})
 	if err != nil {
-		return nil, errors.New("--log journal: systemd's journal does not run here; name a file or syslog")
+		return nil, errors.New("--log journal: systemd's journal is not running here; name a file or syslog")
 	}
 	return func(level slog.Level, line []byte) {
-		// No place to say that it failed.
+		// There is nowhere to report a failure.
 		_, _ = fmt.Fprintf(c, "PRIORITY=%d\nSYSLOG_IDENTIFIER=tensorfs\nMESSAGE=%s\n", priority(level), strings.TrimRight(string(line), "\n"))
 	}, nil
 }
@@ -158,24 +158,24 @@ func openLogFile(path string) (sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the log: %w", err)
 	}
-	return func(_ slog.Level, line []byte) { _, _ = f.Write(line) }, nil // a full disk has no place for that either
+	return func(_ slog.Level, line []byte) { _, _ = f.Write(line) }, nil // on a full disk there is nowhere to report it either
 }
 
 const (
 	// logBacklog is how many lines may wait to be written.
 	logBacklog = 256
-	// logPatience is how long a request waits to log where a reader of the log
-	// does not read, and how long the server's end waits.
+	// logPatience is how long a request waits to log when the log's reader does
+	// not read. When the server ends it waits ten times as long.
 	logPatience = 100 * time.Millisecond
 )
 
-// logQueue writes lines in a goroutine of its own: a log that takes no more, such
-// as a FIFO or a stuck system log, must not stop those who read the mount.
+// logQueue writes lines in a goroutine of its own: a log that accepts no more, such
+// as a FIFO or a stuck system log, must not stop the readers of the mount.
 type logQueue struct {
 	lines   chan logLine
 	quit    chan struct{}
 	done    chan struct{}
-	stuck   atomic.Bool // nothing was taken for a while
+	stuck   atomic.Bool // the log has accepted nothing for a while
 	dropped atomic.Int64
 }
 
@@ -190,7 +190,7 @@ func newLogQueue(s sink) *logQueue {
 		s(l.level, l.text)
 		q.stuck.Store(false)
 		if n := q.dropped.Swap(0); n > 0 {
-			s(slog.LevelWarn, fmt.Appendf(nil, "level=WARN msg=\"the log took no more for a while\" lost=%d\n", n))
+			s(slog.LevelWarn, fmt.Appendf(nil, "level=WARN msg=\"the log accepted nothing for a while\" lost=%d\n", n))
 		}
 	}
 	go func() {
@@ -232,7 +232,7 @@ func (q *logQueue) put(level slog.Level, line []byte) {
 	}
 }
 
-// close writes what waits. Lines that come later are lost.
+// close writes the lines that are waiting. Later lines are lost.
 func (q *logQueue) close() {
 	close(q.quit)
 	select {

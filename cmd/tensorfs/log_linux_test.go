@@ -153,7 +153,7 @@ func TestLogDevices(t *testing.T) {
 		t.Skip("NOT TESTED: log devices take root")
 	}
 	if _, err := os.Stat("/dev/log"); err == nil {
-		t.Log("syslog is tested where there is no /dev/log alone")
+		t.Log("syslog is tested only where there is no /dev/log")
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -23,10 +23,10 @@ func lsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ls [-l | --json] MODEL [GLOB]",
 		Short: "List the tree of a model without mounting it",
-		Long: `ls prints the files and links that a mount of MODEL would show, one path a line.
-One with control characters or the like is quoted, and cat takes it so.
-GLOB selects paths: * stands for any characters (slashes too), ? for one,
-[abc] for one of a set.`,
+		Long: `ls prints the files and links that a mount of MODEL would show, one path per line.
+A path with unprintable characters is quoted; cat accepts the quoted form.
+GLOB selects paths: * matches any characters (slashes too), ? matches one,
+[abc] matches one of a set.`,
 		Example: `  tensorfs ls model.gguf
   tensorfs ls -l model.gguf 'f16/*attention*'
   tensorfs ls --json model.gguf 'raw/*'`,
@@ -117,8 +117,8 @@ func (o *lsOptions) run(stdout io.Writer, model, glob string) error {
 	return w.Flush()
 }
 
-// row describes an entry. Sizes are asked for here alone, because those of
-// texts cost a rendering.
+// row describes an entry. Only here are sizes asked for, because the size of a
+// text takes rendering it.
 func (o *lsOptions) row(path string, e fs.Entry) lsRow {
 	r := lsRow{Path: path}
 	if e.Link != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/fs/tree"
-	_ "github.com/tensorfs/tensorfs/internal/fewfiles" // one line instead of a panic
+	_ "github.com/tensorfs/tensorfs/internal/fewfiles" // a one-line error instead of a panic
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -51,7 +51,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// reported marks a failure that the command has already told.
+// reported marks a failure that the command has already printed.
 type reported struct{ error }
 
 func newRoot() *cobra.Command {
@@ -61,8 +61,8 @@ func newRoot() *cobra.Command {
 		Short: "Show the tensors of a model as files",
 		Long: `tensorfs shows the tensors of a model as files, one per tensor, under the same
 names whatever format the model has: as stored, packed for kernels, dequantised
-to half precision, fused, and as NumPy arrays. Nothing is ever written to the
-model, nothing is downloaded.
+to half precision, fused, and as NumPy arrays. It never writes to the model and
+downloads nothing.
 
 MODEL is one of
 
@@ -73,8 +73,8 @@ MODEL is one of
   ollama:NAME[:TAG]      a model of the local Ollama store (OLLAMA_MODELS)
   hf:ORG/NAME            a model of the local Hugging Face cache (HF_HOME)
 
-Exit status: 0 done, 1 failed (one line on standard error says what, where and
-what to do), 2 the command line was not understood.`,
+Exit status: 0 success, 1 failure (one line on standard error says what, where
+and what to do), 2 the command line was not understood.`,
 		Example: `  tensorfs mount model.gguf /mnt/m
   ls -l /mnt/m/f16
   tensorfs umount /mnt/m
@@ -98,7 +98,7 @@ what to do), 2 the command line was not understood.`,
 		},
 	}
 	mount.flags(root)
-	// They are there for mount(8), not for the root's help.
+	// These flags are for mount(8) and do not belong in the help of the root command.
 	root.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 	root.AddCommand(mountCommand(), umountCommand(), statusCommand(), lsCommand(), infoCommand(), catCommand(), verifyCommand(), versionCommand(), manCommand())
 	wrapUsage(root)
@@ -130,7 +130,7 @@ func wrapUsage(c *cobra.Command) {
 	}
 }
 
-// i2sLayouts are the layouts of I2_S codes in words.
+// i2sLayouts lists the layouts of I2_S codes for messages.
 var i2sLayouts = func() string {
 	last := len(views.I2SLayouts) - 1
 	return strings.Join(views.I2SLayouts[:last], ", ") + " or " + views.I2SLayouts[last]

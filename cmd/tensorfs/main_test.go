@@ -323,7 +323,7 @@ func TestTreeTexts(t *testing.T) {
 		for _, path := range []string{"config.json", "index.json"} {
 			_, text, _ := command("cat", m, path)
 			if !json.Valid([]byte(text)) {
-				t.Errorf("%s: %s is no JSON", m, path)
+				t.Errorf("%s: %s is not JSON", m, path)
 			}
 		}
 	}

@@ -12,8 +12,8 @@ func manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIRECTORY",
 		Short: "Write the manual pages",
-		Long: `man writes a manual page for every command to DIRECTORY, for man1 of a manual
-path. Packagers run it; it shows nothing.`,
+		Long: `man writes a manual page for every command to DIRECTORY, usually the directory
+man1 of a manual path. It is for packagers and displays nothing.`,
 		Example: `  tensorfs man /usr/local/share/man/man1`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

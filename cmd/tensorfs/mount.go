@@ -34,28 +34,28 @@ func mountCommand() *cobra.Command {
 		Use:   "mount [flags] MODEL MOUNTPOINT",
 		Short: "Mount a model as a directory of tensors",
 		Long: `mount serves MODEL at the directory MOUNTPOINT and returns when the tree can be
-used; a server process stays behind until the directory is unmounted. Root
-mounts directly; other users need fusermount3 (package fuse3) and access to
-/dev/fuse. A mount that a killed server left behind is cleaned up first.
+used; a server process runs in the background until the directory is unmounted.
+Root mounts directly; other users need fusermount3 (package fuse3) and access to
+/dev/fuse. A mount left over from a killed server is cleaned up first.
 
-With --hot SIZE (root) a file is made in memory when it is opened and read and
-mapped at the speed of memory from there on; least recently used files give way
-to others. That memory cannot be taken back under pressure, hence the limit.
+With --hot SIZE (root) a file is copied to memory when it is opened, and from then
+on it is read and mapped at memory speed; the least recently used files make room
+for others. That memory cannot be reclaimed under pressure, hence the limit.
 
-Of a mount by root, or with allow_other, others see what the server may read. It
-refuses files of the model that are symbolic links out of its directory then (out of
-the repository's folder in the Hugging Face cache, out of the Ollama store), unless
---follow-links is given. MODEL itself may be a link to anywhere. An ordinary user's
-own mount follows all links.
+A mount by root, or with allow_other, shows other users what the server may read.
+Such a mount refuses files of the model that are symbolic links out of its directory
+(out of the repository's folder in the Hugging Face cache, out of the Ollama store),
+unless --follow-links is given. MODEL itself may be a link to anywhere. An ordinary
+user's own mount follows all links.
 
 The server logs to the system log where there is one; --log takes syslog, journal
-(systemd's) or a FILE. The last errors are in tensorfs status --json whatever there
-is. As options of -o and in /etc/fstab: follow_links, hot=SIZE, i2s=ORDER, log=DEVICE
-or FILE.
+(systemd's) or a FILE. In any case tensorfs status --json has the last errors.
+Options for -o and /etc/fstab: follow_links, hot=SIZE, i2s=ORDER, log=DEVICE or
+log=FILE.
 
-SIGINT and SIGTERM to the server unmount. While somebody uses the mount the first
-one waits until they are done and a second one detaches it. In the foreground
-SIGHUP and SIGPIPE unmount too, so that a terminal may close; a server in the
+On SIGINT or SIGTERM the server unmounts. While the mount is in use, the first signal
+waits until it is not, and a second one detaches it. In the foreground, SIGHUP and
+SIGPIPE unmount too, so closing the terminal leaves no dead mount; a server in the
 background ignores them.
 
 In /etc/fstab:
@@ -74,13 +74,13 @@ func (o *mountOptions) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVarP(&o.foreground, "foreground", "f", false, "serve in this process until unmounted")
 	f.StringArrayVarP(&o.options, "option", "o", nil, "mount options as in fstab, separated by commas")
-	f.BoolVar(&o.allowOther, "allow-other", false, "let other users in (not root: needs user_allow_other in /etc/fuse.conf)")
-	f.Var(&o.hot, "hot", "keep opened files in up to this much memory and serve them at its speed (root)")
+	f.BoolVar(&o.allowOther, "allow-other", false, "let other users use the mount (unless root, needs user_allow_other in /etc/fuse.conf)")
+	f.Var(&o.hot, "hot", "keep opened files in up to this much memory and serve them at memory speed (root)")
 	f.IntVar(&o.readAhead, "read-ahead", 0, "the kernel's read-ahead in KiB (root; default 1024)")
 	f.StringVar(&o.logTo, "log", "", "where the server's messages go: syslog, journal or a FILE (default: syslog where there is one)")
 	f.BoolVar(&o.debug, "debug", false, "log every request")
 	f.BoolVar(&o.daemon, "daemon", false, "")
-	_ = f.MarkHidden("daemon") // the flag is defined in the line above
+	_ = f.MarkHidden("daemon") // fails only for an unknown flag
 	o.add(c)
 }
 
@@ -101,8 +101,8 @@ func (o *mountOptions) run(cmd *cobra.Command, model, mountpoint string) error {
 	if err != nil {
 		return err
 	}
-	// Root, and whoever lets others in, would show them by a link what only he
-	// may read.
+	// Through a link, root, or a user who lets others in, would show them files
+	// that only he may read.
 	o.keepInside = os.Geteuid() == 0 || o.allowOther || slices.Contains(extra, "allow_other")
 	if !o.foreground {
 		return o.start(cmd, model, mountpoint, extra)
@@ -158,8 +158,8 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 		return err
 	}
 	defer closeLog()
-	// Opening allocates what stays; collecting it over and over would take a
-	// third of the time until the mount is ready.
+	// What opening allocates stays in use; collecting again and again would take
+	// a third of the time until the mount is ready.
 	collect := debug.SetGCPercent(openingGC)
 	t, err := o.open(model)
 	if err != nil {
@@ -187,7 +187,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 	}
 	if o.daemon {
 		if err := announce(signals); err != nil {
-			logger.Error("nobody waits for the mount any more; it is removed", "err", err)
+			logger.Error("nobody is waiting for the mount any more; removing it", "err", err)
 			if uerr := server.UnmountLazy(); uerr != nil {
 				return errors.Join(err, uerr)
 			}
@@ -204,7 +204,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 	return nil
 }
 
-// mountAdvice adds what to do to the errors of mounting.
+// mountAdvice adds advice to the errors of mounting.
 func mountAdvice(err error, mountpoint string) error {
 	switch {
 	case errors.Is(err, fs.ErrMounted):

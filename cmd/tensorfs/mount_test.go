@@ -385,8 +385,8 @@ func TestFstabForm(t *testing.T) {
 	}
 }
 
-// Paths in options mean what they mean to the one who typed them, although the
-// server works elsewhere.
+// Paths in options are relative to the caller's directory, although the server
+// runs in another one.
 func TestLogOptionIsRelative(t *testing.T) {
 	model, err := filepath.Abs(q8)
 	if err != nil {

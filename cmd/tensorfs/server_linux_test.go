@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A server in the background keeps nothing of the one who started it: no
+// A server in the background keeps nothing of the process that started it: no
 // descriptor, no environment, and as root no way to more rights.
 func TestServerKeepsNothing(t *testing.T) {
 	dir := mountDir(t)
@@ -71,7 +71,7 @@ func TestServerKeepsNothing(t *testing.T) {
 	}
 }
 
-// Whoever reads what a mount command prints reaches its end, whatever descriptors
+// A reader of a mount command's output reaches its end, whatever descriptors
 // the command was given.
 func TestMountInSubstitution(t *testing.T) {
 	dir := mountDir(t)
@@ -143,7 +143,7 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// Whatever few files may be open, there is no answer but the right one or one line.
+// However few files may be open, the answer is either the right one or a one-line error.
 func TestFewDescriptors(t *testing.T) {
 	dir := mountDir(t)
 	refused := 0

@@ -10,9 +10,9 @@ import (
 	"github.com/tensorfs/tensorfs/fs"
 )
 
-// ignoreHangups lets a server in the background outlive terminals and pipes, of
-// which it has none of its own. A write to a pipe without a reader is an error
-// then and does not end the process, which would leave a dead mount.
+// ignoreHangups lets a server in the background outlive terminals and pipes; it
+// has none of its own. A write to a pipe without a reader is then an error instead
+// of ending the process, which would leave a dead mount.
 func ignoreHangups() { signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE) }
 
 // catchSignals takes the signals that unmount, from before the mount is made
@@ -31,12 +31,12 @@ func catchSignals(daemon bool) <-chan os.Signal {
 	return c
 }
 
-// unmountAgain is how long a server waits until it tries again to unmount what
-// was in use.
+// unmountAgain is how long a server waits before it tries again to unmount a
+// mount that was in use.
 const unmountAgain = time.Second
 
-// detaches are the signals of which a second one detaches a mount that is in
-// use. The others may come many times for one reason.
+// detaches holds the signals that detach a mount in use when sent a second time.
+// The others may come many times for one reason.
 var detaches = map[os.Signal]bool{os.Interrupt: true, syscall.SIGTERM: true}
 
 // handleSignals unmounts at the first signal, as soon as nobody uses the mount,
@@ -58,7 +58,7 @@ func handleSignals(signals <-chan os.Signal, server *fs.Server, logger *slog.Log
 		again = time.After(unmountAgain)
 		if err := unmount(); err != nil && err.Error() != said {
 			said = err.Error()
-			logger.Error("cannot unmount yet; it is tried again every second, and the next signal detaches the mount", "err", err)
+			logger.Error("cannot unmount yet; trying again every second, and the next signal detaches the mount", "err", err)
 		}
 	}
 }

@@ -24,16 +24,16 @@ func statusCommand() *cobra.Command {
 each and its health:
 
   ok         the server answers, and the model's files are as they were
-  changed    a file of the model was changed or truncated: what needs it cannot be
-             read; unmount and mount again
-  no answer  left behind by a killed server: mounting there again or tensorfs
+  changed    a file of the model was changed or truncated: tensors that need it
+             cannot be read; unmount and mount again
+  no answer  left over from a killed server: mounting there again or tensorfs
              umount cleans it up
 
-The files are looked at when status asks: the kernel may still have the bytes of
-before in memory. Mounts of other users do not say more than that they are there
-(pid 0). Then come changed files, the last error of each server and, with --hot,
-the files that are in memory. --json has the last 16 warnings and errors, whether
-the server has a log or not; its healthy is true where the health is ok.`,
+The server checks the files when status asks, although the kernel may still have
+the old bytes in memory. Mounts of other users are listed with pid 0 and no
+details. Below the table come changed files, the last error of each server and,
+with --hot, the files that are in memory. --json has the last 16 warnings and
+errors, whether the server has a log or not; healthy is true if the health is ok.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.OutOrStdout()) },
 	}
@@ -102,7 +102,7 @@ func (m *mountStatus) print(stdout io.Writer) {
 	}
 	if n := len(m.Errors); n > 0 && len(m.Changed) == 0 {
 		last := m.Errors[n-1]
-		fmt.Fprintf(stdout, "\n%s: last of its errors, %s: %s\n", tensorfs.Printable(m.Mountpoint), last.Time.Local().Format(time.DateTime), tensorfs.OneLine(last.Message))
+		fmt.Fprintf(stdout, "\n%s: last error, %s: %s\n", tensorfs.Printable(m.Mountpoint), last.Time.Local().Format(time.DateTime), tensorfs.OneLine(last.Message))
 	}
 	if m.Hot != nil {
 		fmt.Fprintf(stdout, "\n%s: %s of %s hot\n", tensorfs.Printable(m.Mountpoint), size(m.Hot.Used), size(m.Hot.Budget))

@@ -22,13 +22,13 @@ func umountCommand() *cobra.Command {
 		Use:     "umount [-l] MOUNTPOINT",
 		Aliases: []string{"unmount"},
 		Short:   "Unmount a model",
-		Long: `umount unmounts MOUNTPOINT and waits until its server has ended. A mount that a
-killed server left behind is removed too; one whose server hangs takes -l.
+		Long: `umount unmounts MOUNTPOINT and waits until its server has ended. A mount left over
+from a killed server is removed too; if the server hangs, use -l.
 
-A server lives on as long as somebody uses the mount: after -l, or where a copy
-of the mount exists, made by mount --bind or with a container or another mount
-namespace. umount does not wait longer than 5 seconds for that: it says where the
-copy is in a line and succeeds.`,
+A server keeps running while somebody uses the mount: after -l, or if there is a
+copy of the mount, made by mount --bind or with a container or another mount
+namespace. umount waits for that no longer than 5 seconds: then it says in one line
+where the copy is, and succeeds.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.ErrOrStderr(), args[0]) },
 	}
@@ -39,7 +39,7 @@ copy is in a line and succeeds.`,
 const (
 	// serverExit is how long a server may take to end once nobody uses its mount.
 	serverExit = 5 * time.Second
-	// serverLate is when it is worth a look what keeps it.
+	// serverLate is how long umount waits before it looks for what keeps the server.
 	serverLate = 500 * time.Millisecond
 )
 
@@ -53,7 +53,7 @@ func (o *umountOptions) run(stderr io.Writer, mountpoint string) error {
 	}
 	pid := 0
 	if m != nil {
-		status, err := m.Status() // another error is no answer: nothing to wait for
+		status, err := m.Status() // any other error means that nothing answers: nothing to wait for
 		if errors.Is(err, fs.ErrHung) {
 			return fmt.Errorf("%s: its server%s does not answer; tensorfs umount -l %s detaches the mount",
 				tensorfs.Printable(m.Mountpoint), process(m.Server()), tensorfs.Printable(mountpoint))
@@ -67,14 +67,14 @@ func (o *umountOptions) run(stderr io.Writer, mountpoint string) error {
 		return err
 	}
 	if why := await(pid, m); why != "" {
-		fmt.Fprintf(stderr, "tensorfs: %s is unmounted; its server%s lives on: %s\n", tensorfs.Printable(m.Mountpoint), process(pid), why)
+		fmt.Fprintf(stderr, "tensorfs: %s is unmounted; its server%s keeps running: %s\n", tensorfs.Printable(m.Mountpoint), process(pid), why)
 	}
 	return nil
 }
 
-// await waits until the server of what was unmounted has ended. Where it does
-// not, it returns why. A copy of the mount that it can see here stays; one in
-// another namespace may be that of a program that just starts another.
+// await waits until the server of an unmounted mount has ended. If it does not end,
+// await returns why. A copy of the mount in this namespace stays; one in another
+// namespace may belong to a program that is just starting another.
 func await(pid int, m *fs.MountInfo) string {
 	looked := false
 	for start := time.Now(); pid > 0 && alive(pid); time.Sleep(2 * time.Millisecond) {
@@ -95,7 +95,7 @@ func await(pid int, m *fs.MountInfo) string {
 	return ""
 }
 
-// elsewhere words where copies of a mount are.
+// elsewhere says where copies of a mount are.
 func elsewhere(places []fs.Place) string {
 	why := "the model is also mounted at " + tensorfs.Printable(places[0].Mountpoint)
 	if places[0].PID != 0 {
@@ -107,7 +107,7 @@ func elsewhere(places []fs.Place) string {
 	return why
 }
 
-// process names a process in a message, where it is known.
+// process names a process in a message, if it is known.
 func process(pid int) string {
 	if pid == 0 {
 		return ""
@@ -115,8 +115,8 @@ func process(pid int) string {
 	return fmt.Sprintf(" (process %d)", pid)
 }
 
-// alive reports whether a process still runs. One that has ended and only waits
-// for its parent to ask, which may take a second in a container, does not.
+// alive reports whether a process is still running. A zombie, which in a container
+// may wait a second for its parent, is not.
 func alive(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false

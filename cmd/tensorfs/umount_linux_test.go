@@ -95,7 +95,7 @@ func TestUmountWithCopies(t *testing.T) {
 			pid := statusOf(t, dir).PID
 			end, want := copyTo(t, dir)
 			code, stdout, stderr := command("umount", dir)
-			if code != 0 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) || !strings.Contains(stderr, fmt.Sprintf("its server (process %d) lives on", pid)) {
+			if code != 0 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) || !strings.Contains(stderr, fmt.Sprintf("its server (process %d) keeps running", pid)) {
 				t.Errorf("umount: %d %q %q, want %q", code, stdout, stderr, want)
 			}
 			if m, err := fs.MountAt(dir); m != nil || err != nil {

@@ -36,11 +36,11 @@ func verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify [--json] MODEL",
 		Short: "Read everything and report what is wrong",
-		Long: `verify opens MODEL with all checks of its format, then reads all of it: the
-digests that the store gives its files (Ollama, Hugging Face cache), every stored
-byte, and every number that can be decoded. It reports NaN and infinity, per
-tensor, and exits 1 on any finding. Notes are no findings: they tell of files that
-are left out, and of symbolic links that a mount by root would refuse.`,
+		Long: `verify opens MODEL with all checks of its format, then reads all of it: it compares
+files with the digests in the store (Ollama, Hugging Face cache), and reads every
+stored byte and every number that can be decoded. It reports NaN and infinity per
+tensor, and exits 1 on any finding. Notes are not findings: they name files that
+are left out, and symbolic links that a mount by root would refuse.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0])
@@ -51,7 +51,7 @@ are left out, and of symbolic links that a mount by root would refuse.`,
 	return c
 }
 
-// finding is one thing that is wrong.
+// finding is one defect.
 type finding struct {
 	File    string `json:"file,omitempty"`
 	Tensor  string `json:"tensor,omitempty"`
@@ -98,8 +98,8 @@ func (o *verifyOptions) run(stdout, stderr io.Writer, model string) error {
 }
 
 // openNoting opens the model as a mount by root does, and notes what that leaves
-// out. A model that it refuses for a link is opened nevertheless: whoever verifies
-// sees no more than he may read.
+// out. A model that such a mount refuses because of a link is opened nevertheless:
+// verify shows its user no more than he may read.
 func (o *verifyOptions) openNoting(model string) (t *tree.Tree, notes []string, err error) {
 	o.keepInside = true
 	t, err = o.open(model)
@@ -137,7 +137,7 @@ func findings(n int) string {
 	return fmt.Sprintf("%d findings", n)
 }
 
-// progress returns what draws a bar on a terminal, and does nothing elsewhere.
+// progress returns a function that draws a bar on a terminal and otherwise does nothing.
 func progress(w io.Writer, total int64) func(n int64) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -145,7 +145,7 @@ func progress(w io.Writer, total int64) func(n int64) {
 	}
 	bar := progressbar.NewOptions64(total, progressbar.OptionSetWriter(w), progressbar.OptionShowBytes(true),
 		progressbar.OptionSetDescription("verify"), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100e6))
-	return func(n int64) { _ = bar.Add64(n) } // a bar that cannot be drawn is no failure
+	return func(n int64) { _ = bar.Add64(n) } // failing to draw a bar is not a failure
 }
 
 // verifyJob is something to read. check reports what it read with add.
