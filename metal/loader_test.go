@@ -476,7 +476,7 @@ func TestChangedSource(t *testing.T) {
 		{"replaced by an older one", func(path string) error {
 			return errors.Join(os.WriteFile(path, other, 0o644), os.Chtimes(path, old, old))
 		}, "is not the file that is mounted"},
-		{"a directory", func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o755)) }, "no regular file"},
+		{"a directory", func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o755)) }, "not a regular file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, mount, model := openTree(t, tree, Options{})
