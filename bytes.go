@@ -6,7 +6,7 @@ type Bytes []byte
 // Size returns the length.
 func (b Bytes) Size() int64 { return int64(len(b)) }
 
-// ReadAt reads as io.ReaderAt demands.
+// ReadAt implements io.ReaderAt.
 func (b Bytes) ReadAt(p []byte, off int64) (int, error) {
 	n, eof := ClipRange(b.Size(), p, off)
 	if n > 0 {

@@ -14,6 +14,6 @@ func TestBytes(t *testing.T) {
 	}
 	datatest.Check(t, tensorfs.Bytes(nil), nil)
 	if tensorfs.Extents(tensorfs.Bytes("x")) != nil {
-		t.Error("bytes in memory stand in a file")
+		t.Error("bytes in memory are in a file")
 	}
 }

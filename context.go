@@ -5,14 +5,13 @@ import (
 	"io"
 )
 
-// ContextReaderAt is Data whose bytes may have to be waited for, and whose
-// readers may give up: ReadAtContext is ReadAt until ctx ends, and its error is
-// that of ctx then.
+// ContextReaderAt is Data whose readers may have to wait for bytes and may give
+// up: ReadAtContext is ReadAt until ctx ends, and then returns the error of ctx.
 type ContextReaderAt interface {
 	ReadAtContext(ctx context.Context, p []byte, off int64) (int, error)
 }
 
-// ReadFullContext is ReadFull that ends with ctx where d is a [ContextReaderAt].
+// ReadFullContext is ReadFull, but stops when ctx ends if d is a [ContextReaderAt].
 func ReadFullContext(ctx context.Context, d Data, p []byte, off int64) error {
 	c, ok := d.(ContextReaderAt)
 	if !ok {

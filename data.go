@@ -12,42 +12,41 @@ import (
 // What a Data can do beyond reading is found by type assertion: [Extenter],
 // [Viewer], [Slicer], [ContextReaderAt], [Checker].
 //
-// Data is made of Data by [Section], [Concat] and [Interleave]; [Bytes] and
-// [Text] are Data that no file has.
+// Data can be composed with [Section], [Concat] and [Interleave]; [Bytes] and
+// [Text] are Data without a file.
 type Data interface {
 	io.ReaderAt
 	Size() int64
 }
 
-// Extent is a run of bytes that stands unchanged in a file of the model.
+// Extent is a run of bytes stored unchanged in a file of the model.
 type Extent struct {
 	File   string `json:"file"`   // name below source/
 	Offset int64  `json:"offset"` // bytes from the start of that file
 	Bytes  int64  `json:"bytes"`
 }
 
-// Extenter is Data whose bytes stand unchanged in the model's files.
+// Extenter is Data whose bytes are stored unchanged in the model's files.
 type Extenter interface {
-	// Extents returns where the bytes stand, in order. Nil means that not all
-	// of them stand in files.
+	// Extents returns where the bytes are, in order. Nil means that not all of them are in files.
 	Extents() []Extent
 }
 
 // Viewer is Data whose bytes are in memory, or can be, without a copy.
 type Viewer interface {
-	// View returns the bytes [off, off+n) and the memory that they are in, nil
-	// where that cannot be lost. The bytes are read under [Guard] only.
+	// View returns the bytes [off, off+n) and the memory that holds them, nil where
+	// that cannot be lost. Read the bytes only under [Guard].
 	View(off, n int64) ([]byte, Memory, error)
 }
 
-// Slicer is Data that stands in mapped memory which the kernel may read, but
-// which Go code must not touch: a page of it may be gone.
+// Slicer is Data in mapped memory that the kernel may read but Go code must not
+// touch, because a page of it may be gone.
 type Slicer interface {
 	// Slices appends to dst the memory that holds the bytes [off, off+n).
 	Slices(dst [][]byte, off, n int64) ([][]byte, error)
 }
 
-// Extents returns where the bytes of d stand in the model's files, or nil.
+// Extents returns where the bytes of d are in the model's files, or nil.
 func Extents(d Data) []Extent {
 	if e, ok := d.(Extenter); ok {
 		return e.Extents()
@@ -72,7 +71,7 @@ func CheckRange(d Data, off, n int64) error {
 	return checkRange(d.Size(), off, n)
 }
 
-// checkRange is CheckRange for data of a size.
+// checkRange is CheckRange for data of the given size.
 func checkRange(size, off, n int64) error {
 	if off < 0 || n < 0 || off > size || n > size-off {
 		return fmt.Errorf("range of %d bytes at %d is outside data of %d bytes", n, off, size)

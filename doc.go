@@ -8,8 +8,8 @@
 //
 // # Data
 //
-// [Data] is an io.ReaderAt that knows its size. It comes from a parser or is made
-// of other Data, and nothing is read or copied before somebody reads the result:
+// [Data] is an io.ReaderAt that knows its size. It comes from a parser or is
+// composed of other Data, and nothing is read or copied until the result is read:
 //
 //	Section(d, off, n)      the bytes [off, off+n) of d
 //	Concat(q, k, v)         |---q---|--k--|--v--|
@@ -19,13 +19,13 @@
 //
 // What Data can do beyond reading is found by type assertion. [Extenter] says
 // where the bytes are in the model's files, [Slicer] gives the kernel the memory
-// that they are in. [View] gives it to Go code, which reads it under [Guard],
-// because a page of a mapped file can be lost at any time.
+// that holds them. [View] gives that memory to Go code, which reads it under
+// [Guard] because a page of a mapped file can be lost at any time.
 //
 // # Types
 //
-// A [DType] is a number; all that is true of a type is in its row of one table,
-// and methods ask that.
+// A [DType] is a number. Everything known about a type is in its row of one
+// table, which its methods look up.
 //
-// The package imports nothing of the module and reads no file.
+// The package imports nothing else from the module and reads no files.
 package tensorfs

@@ -117,11 +117,11 @@ func (t DType) String() string { return dtypes[t].name }
 // Kind returns what the type holds.
 func (t DType) Kind() Kind { return dtypes[t].kind }
 
-// GGML returns ggml's number of the type, or -1.
+// GGML returns ggml's number for the type, or -1.
 func (t DType) GGML() int { return dtypes[t].ggml }
 
-// Block returns the elements and the bytes of one block; bytes is 0 for types
-// whose blocks are not whole bytes.
+// Block returns the numbers of elements and bytes in one block; bytes is 0 for
+// types whose blocks are not whole bytes.
 func (t DType) Block() (elems, bytes int64) {
 	r := &dtypes[t]
 	if r.bits%8 != 0 {
@@ -130,7 +130,7 @@ func (t DType) Block() (elems, bytes int64) {
 	return r.elems, r.bits / 8
 }
 
-// Bits returns the bits of one block, also of blocks that are not whole bytes.
+// Bits returns the number of bits in one block, even if that is not a whole number of bytes.
 func (t DType) Bits() int64 { return dtypes[t].bits }
 
 // Mantissa returns the bits of the mantissa of an IEEE float of 16 bits or more,
@@ -138,11 +138,11 @@ func (t DType) Bits() int64 { return dtypes[t].bits }
 func (t DType) Mantissa() int { return dtypes[t].mantissa }
 
 // RowGroup returns how many rows of a matrix are stored with their bytes
-// interleaved: 1 where every row is on its own, as with nearly all types.
+// interleaved: 1 where every row is stored separately, as in nearly all types.
 func (t DType) RowGroup() int64 { return max(dtypes[t].rowGroup, 1) }
 
-// Safetensors reports whether the type is one of the safetensors format, which
-// knows it by the name that String returns.
+// Safetensors reports whether the type belongs to the safetensors format, under
+// the name that String returns.
 func (t DType) Safetensors() bool { return dtypes[t].safetensors }
 
 // Whole reports whether the stored bytes of a tensor of this type are more than a
@@ -150,9 +150,10 @@ func (t DType) Safetensors() bool { return dtypes[t].safetensors }
 // Such tensors can be neither sized from their shape nor cut or joined by rows.
 func (t DType) Whole() bool { return dtypes[t].whole }
 
-// Size returns the stored bytes of a tensor of row-major shape. It is false
-// where the shape does not fit the type (rows that are not whole blocks), the
-// size exceeds 2^61 (no file is that long), or the type is [DType.Whole].
+// Size returns the number of stored bytes of a tensor of the given row-major
+// shape. It is false where the shape does not fit the type (rows that are not
+// whole blocks), the size exceeds 2^61 (no file is that long), or the type is
+// [DType.Whole].
 func (t DType) Size(shape []int64) (int64, bool) {
 	r := &dtypes[t]
 	if r.whole {

@@ -146,7 +146,7 @@ func TestElements(t *testing.T) {
 		{[]int64{1 << 31, 1 << 32}, 0, false},
 		{[]int64{1 << 32, 1 << 32}, 0, false}, // 2^64 wraps to nothing
 		{[]int64{1<<63 - 1, 2}, 0, false},
-		{[]int64{0, 1 << 62, 4}, 0, false}, // would hide behind the zero
+		{[]int64{0, 1 << 62, 4}, 0, false}, // hidden by the zero
 		{[]int64{-1}, 0, false},
 		{[]int64{-1, -1}, 0, false},
 		{[]int64{0, -1}, 0, false},

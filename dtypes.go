@@ -1,21 +1,21 @@
 package tensorfs
 
-// dtypeRow holds all that is true of a stored type. How its blocks are decoded is
-// in the row of its decoder, in views/kernel.
+// dtypeRow holds everything known about a stored type. How its blocks are decoded
+// is in the row of its decoder, in views/kernel.
 type dtypeRow struct {
 	name        string // that ggml or safetensors gives it
 	elems       int64  // elements per block
 	bits        int64  // bits per block
 	kind        Kind
-	ggml        int   // ggml's number of the type, none without one
-	mantissa    int   // bits of an IEEE float's mantissa; 0 for what is not one
+	ggml        int   // ggml's number for the type, or none
+	mantissa    int   // bits of an IEEE float's mantissa; 0 for other types
 	rowMeta     int64 // bytes before the blocks of every row
-	rowGroup    int64 // rows whose bytes are interleaved; 0 for rows on their own
+	rowGroup    int64 // rows whose bytes are interleaved; 0 for separate rows
 	whole       bool  // sized as a whole tensor by its reader, not by rows of blocks
 	safetensors bool  // a type of that format, by its name
 }
 
-// none is the number of a type that ggml lacks.
+// none is the number given to types that ggml lacks.
 const none = -1
 
 // dtypes is the one table of stored types. Sizes are those of ggml's type

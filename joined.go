@@ -2,20 +2,21 @@ package tensorfs
 
 import "sort"
 
-// joined is several Data seen as one: rounds repetitions of a period that takes
-// the next chunk of every part in turn. Concatenation is the case of one round.
+// joined presents several Data as one: it repeats, rounds times, a period that
+// takes the next chunk of every part in turn. Concatenation is the case of one
+// round.
 type joined struct {
 	parts  []Data
 	ends   []int64 // ends[i] is where the chunk of part i ends inside a period
 	rounds int64
 }
 
-// Concat returns parts one after the other:
+// Concat returns parts back to back:
 //
 //	Concat(q, k, v)   |---q---|--k--|--v--|
 //
-// It can do what all of its parts can: it has extents where all stand in the
-// model's files, and is a [Slicer] where all are.
+// It can do what all of its parts can: it has extents where all of them are in
+// the model's files, and is a [Slicer] where all of them are.
 func Concat(parts ...Data) Data {
 	if len(parts) == 1 {
 		return parts[0]
@@ -23,7 +24,7 @@ func Concat(parts ...Data) Data {
 	return Interleave(1, parts...)
 }
 
-// Interleave returns parts in turns, a chunk of each in every round:
+// Interleave returns parts in turn, a chunk of each in every round:
 //
 //	Interleave(3, gate, up)   |gate 0|up 0|gate 1|up 1|gate 2|up 2|
 //
@@ -130,7 +131,7 @@ func (j *joined) Extents() []Extent {
 	return out
 }
 
-// appendExtents appends, merging what is adjacent in a file.
+// appendExtents appends more to out, merging extents that are adjacent in a file.
 func appendExtents(out, more []Extent) []Extent {
 	for _, e := range more {
 		if last := len(out) - 1; last >= 0 && out[last].File == e.File && out[last].Offset+out[last].Bytes == e.Offset {

@@ -23,7 +23,7 @@ type Array interface {
 	Values() iter.Seq[any]
 }
 
-// JSON is a value that the source has as JSON text already: valid and compact.
+// JSON is a value that is already valid, compact JSON text in the source.
 type JSON string
 
 // AppendJSON appends the value as JSON text. Strings that are not UTF-8 become
@@ -31,9 +31,9 @@ type JSON string
 // "-Infinity".
 func (m Meta) AppendJSON(dst []byte) []byte { return appendJSON(dst, m.Value) }
 
-// AppendText appends the value as the text of metadata/KEY: scalars in a line,
-// arrays one element a line. Inside strings backslash, newline and control
-// characters are escaped as in JSON; nested arrays are one JSON text a line.
+// AppendText appends the value as the text of metadata/KEY: scalars on one line,
+// arrays one element per line. Inside strings, backslash, newline and control
+// characters are escaped as in JSON; each nested array is one line of JSON text.
 func (m Meta) AppendText(dst []byte) []byte {
 	a, ok := m.Value.(Array)
 	if !ok {

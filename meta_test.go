@@ -74,7 +74,7 @@ func TestMeta(t *testing.T) {
 				t.Errorf("JSON %s, want %s", got, test.json)
 			}
 			if !json.Valid([]byte(test.json)) {
-				t.Errorf("%s is no JSON", test.json)
+				t.Errorf("%s is not JSON", test.json)
 			}
 			if got := string(m.AppendText([]byte("before "))); got != "before "+test.text {
 				t.Errorf("text %q, want %q", got, test.text)

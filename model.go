@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Model is what a format's parser makes of a path.
+// Model is what a format's parser returns for a path.
 type Model struct {
 	Format       string    // "gguf", "safetensors", "huggingface", "mlx", "ollama"
 	Path         string    // as opened, absolute
-	Architecture string    // GGUF's name of it ("llama"), "unknown" without one
-	Layout       string    // "gguf" or "hf": whose order the rows of q and k have
+	Architecture string    // GGUF's name for it ("llama"), or "unknown"
+	Layout       string    // "gguf" or "hf": whose row order q and k have
 	Tensors      []Tensor  // sorted by Name
 	Config       []Field   // in the order of the schema
 	Metadata     []Meta    // in the order of the source
 	Sources      []Source  // files the model consists of, sorted by Name
-	Warnings     []string  // what a user should know and no view shows
+	Warnings     []string  // what a user should know but no view shows
 	ModTime      time.Time // latest of the weight files
 	closers      []io.Closer
 }
@@ -36,9 +36,9 @@ type Source struct {
 	Path string // absolute
 }
 
-// NewModel sorts and checks the tensors of m once for all formats: names are
+// NewModel sorts and checks the tensors of m, once for all formats: names are
 // unique and usable as file names, and stored sizes fit types and shapes. Later
-// code trusts it. The model owns closers from here on, also on error.
+// code relies on this. The model owns closers from here on, even on error.
 func NewModel(m Model, closers ...io.Closer) (*Model, error) {
 	m.closers = closers
 	slices.SortFunc(m.Tensors, func(a, b Tensor) int { return strings.Compare(a.Name, b.Name) })
@@ -54,7 +54,7 @@ func NewModel(m Model, closers ...io.Closer) (*Model, error) {
 }
 
 func (m *Model) checkTensors() error {
-	weights := map[string]string{} // names that views give to modules, and their sources
+	weights := map[string]string{} // names under which views show modules, and their sources
 	for i := range m.Tensors {
 		t := &m.Tensors[i]
 		problem := t.problem()
@@ -80,13 +80,13 @@ func (m *Model) checkTensors() error {
 	return nil
 }
 
-// problem says what is wrong with a tensor taken alone, "" where nothing is.
+// problem says what is wrong with a single tensor, "" if nothing is.
 func (t *Tensor) problem() string {
 	switch {
 	case !ValidName(t.Name):
-		return Quote(t.Name) + " is no file name"
+		return Quote(t.Name) + " is not a file name"
 	case t.Quant != nil && t.Quant.Weight != "" && !ValidName(t.Quant.Weight):
-		return Quote(t.Quant.Weight) + " is no file name"
+		return Quote(t.Quant.Weight) + " is not a file name"
 	}
 	if _, ok := Elements(t.Shape); !ok {
 		return fmt.Sprintf("shape %v has 2^63 elements or more", t.Shape)
@@ -105,7 +105,7 @@ func (m *Model) checkSources() error {
 		case names[s.Name]:
 			problem = "two files would be called source/" + Printable(s.Name)
 		case slices.ContainsFunc(strings.Split(s.Name, "/"), func(part string) bool { return !fileName(part) }):
-			problem = Quote(s.Name) + " is no file name"
+			problem = Quote(s.Name) + " is not a file name"
 		}
 		for i := range len(s.Name) {
 			if s.Name[i] == '/' && names[s.Name[:i]] {
@@ -128,13 +128,12 @@ func ValidName(s string) bool {
 }
 
 // fileName reports whether s can name a file at all, such as one of the model's,
-// which may have any bytes in its name.
+// which may contain any bytes.
 func fileName(s string) bool {
 	return s != "" && s != "." && s != ".." && len(s) <= 255 && !strings.ContainsAny(s, "/\x00")
 }
 
-// Dim returns the width of the model's hidden state as its config has it, 0 where
-// that is not known.
+// Dim returns the width of the model's hidden state according to its config, 0 if unknown.
 func (m *Model) Dim() int64 {
 	for _, f := range m.Config {
 		if dim, ok := f.Value.(int64); ok && f.Name == "dim" {
@@ -144,7 +143,7 @@ func (m *Model) Dim() int64 {
 	return 0
 }
 
-// Tensor returns the tensor of that name, nil without one.
+// Tensor returns the tensor of that name, or nil.
 func (m *Model) Tensor(name string) *Tensor {
 	i, ok := slices.BinarySearchFunc(m.Tensors, name, func(t Tensor, s string) int { return strings.Compare(t.Name, s) })
 	if !ok {
@@ -154,7 +153,7 @@ func (m *Model) Tensor(name string) *Tensor {
 }
 
 // Check returns an error that wraps a ChangedError for every file of the model
-// that changed since it was opened, nil where none did.
+// that changed since it was opened, nil if none did.
 func (m *Model) Check() error {
 	var errs []error
 	for _, c := range m.closers {

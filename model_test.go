@@ -44,32 +44,32 @@ func TestNewModel(t *testing.T) {
 		{"empty tensor", tensors(func(ts []Tensor) { ts[0].Shape, ts[0].Data = []int64{3, 0}, zeros(0) }), ""},
 		{"type without size", tensors(func(ts []Tensor) { ts[0].DType, ts[0].Data = TL1, zeros(77) }), ""},
 		{"name twice", tensors(func(ts []Tensor) { ts[2].Name = "a" }), `tensor "src.c": it and "src.a" would both be called a;`},
-		{"no name", tensors(func(ts []Tensor) { ts[2].Name = "" }), `tensor "src.c": "" is no file name`},
-		{"dot", tensors(func(ts []Tensor) { ts[2].Name = "." }), `"." is no file name`},
-		{"dots", tensors(func(ts []Tensor) { ts[2].Name = ".." }), `".." is no file name`},
-		{"slash", tensors(func(ts []Tensor) { ts[2].Name = "x/y" }), `"x/y" is no file name`},
-		{"NUL", tensors(func(ts []Tensor) { ts[2].Name = "x\x00" }), `"x\x00" is no file name`},
-		{"newline", tensors(func(ts []Tensor) { ts[2].Name = "x\n" }), `"x\n" is no file name`},
-		{"delete", tensors(func(ts []Tensor) { ts[2].Name = "x\x7f" }), `"x\x7f" is no file name`},
-		{"long name", tensors(func(ts []Tensor) { ts[2].Name = long + "n" }), `... (256 bytes) is no file name`},
+		{"no name", tensors(func(ts []Tensor) { ts[2].Name = "" }), `tensor "src.c": "" is not a file name`},
+		{"dot", tensors(func(ts []Tensor) { ts[2].Name = "." }), `"." is not a file name`},
+		{"dots", tensors(func(ts []Tensor) { ts[2].Name = ".." }), `".." is not a file name`},
+		{"slash", tensors(func(ts []Tensor) { ts[2].Name = "x/y" }), `"x/y" is not a file name`},
+		{"NUL", tensors(func(ts []Tensor) { ts[2].Name = "x\x00" }), `"x\x00" is not a file name`},
+		{"newline", tensors(func(ts []Tensor) { ts[2].Name = "x\n" }), `"x\n" is not a file name`},
+		{"delete", tensors(func(ts []Tensor) { ts[2].Name = "x\x7f" }), `"x\x7f" is not a file name`},
+		{"long name", tensors(func(ts []Tensor) { ts[2].Name = long + "n" }), `... (256 bytes) is not a file name`},
 		{"too short", tensors(func(ts []Tensor) { ts[0].Data = zeros(3) }), `tensor "src.b": 3 bytes do not fit F16 of shape [2]`},
 		{"too long", tensors(func(ts []Tensor) { ts[0].Data = zeros(5) }), `5 bytes do not fit F16`},
 		{"no whole blocks", tensors(func(ts []Tensor) { ts[0].DType, ts[0].Shape = Q4_0, []int64{2, 16} }), `4 bytes do not fit Q4_0 of shape [2 16]`},
 		{"negative", tensors(func(ts []Tensor) { ts[0].Shape = []int64{-1, -2} }), `shape [-1 -2] has 2^63 elements or more`},
 		{"overflow", tensors(func(ts []Tensor) { ts[0].DType, ts[0].Shape = TL1, []int64{1 << 40, 1 << 40} }), `elements or more`},
-		{"overflow behind zero", tensors(func(ts []Tensor) { ts[0].Shape, ts[0].Data = []int64{0, 1 << 40, 1 << 40}, zeros(0) }), `elements or more`},
+		{"overflow after zero", tensors(func(ts []Tensor) { ts[0].Shape, ts[0].Data = []int64{0, 1 << 40, 1 << 40}, zeros(0) }), `elements or more`},
 		{"weight", tensors(func(ts []Tensor) { ts[0].Quant = &Quant{Weight: "d"} }), ""},
 		{"weight of its own name", tensors(func(ts []Tensor) { ts[0].Quant = &Quant{Weight: "b"} }), ""},
 		{"weight of another's name", tensors(func(ts []Tensor) { ts[0].Quant = &Quant{Weight: "c"} }), `tensor "src.b": it and "src.c" would both be called c`},
 		{"weight twice", tensors(func(ts []Tensor) { ts[0].Quant, ts[1].Quant = &Quant{Weight: "d"}, &Quant{Weight: "d"} }), `tensor "src.b": it and "src.a" would both be called d`},
-		{"weight that is no name", tensors(func(ts []Tensor) { ts[0].Quant = &Quant{Weight: "d/e"} }), `"d/e" is no file name`},
+		{"weight that is not a name", tensors(func(ts []Tensor) { ts[0].Quant = &Quant{Weight: "d/e"} }), `"d/e" is not a file name`},
 		{"sources", sources("a", "b/c", "b/d", "b-c"), ""},
 		{"source of any bytes", sources("a\nb\xff"), ""},
 		{"source twice", sources("a", "b", "a"), "two files would be called source/a"},
-		{"source above", sources("../a"), `"../a" is no file name`},
-		{"source from the root", sources("/a"), `"/a" is no file name`},
-		{"source without name", sources(""), `"" is no file name`},
-		{"source with empty part", sources("a//b"), `"a//b" is no file name`},
+		{"source above", sources("../a"), `"../a" is not a file name`},
+		{"source from the root", sources("/a"), `"/a" is not a file name`},
+		{"source without name", sources(""), `"" is not a file name`},
+		{"source with empty part", sources("a//b"), `"a//b" is not a file name`},
 		{"source below a source", sources("a", "a-b", "a/b"), `source/a would be both a file and a directory`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestNewModel(t *testing.T) {
 				}
 				for i := 1; i < len(m.Tensors); i++ {
 					if m.Tensors[i-1].Name >= m.Tensors[i].Name {
-						t.Errorf("%s stands before %s", m.Tensors[i-1].Name, m.Tensors[i].Name)
+						t.Errorf("%s is before %s", m.Tensors[i-1].Name, m.Tensors[i].Name)
 					}
 				}
 				if c != 0 {

@@ -6,23 +6,22 @@ import (
 	"syscall"
 )
 
-// pathErrors words what the system says about paths, and what to do.
+// pathErrors says what system errors about paths mean and what to do about them.
 var pathErrors = []struct {
 	is              error
 	problem, advice string
 }{
 	{fs.ErrNotExist, "no such file or directory", "check the path"},
 	{fs.ErrPermission, "no permission to read it", "change its mode or run as its owner"},
-	{syscall.ELOOP, "symbolic links go round in a loop", "name the file itself"},
-	{syscall.ENOTDIR, "a part of the path before the last is no directory", "check the path"},
-	{syscall.ENAMETOOLONG, "its name is longer than names of files can be", "check the path"},
+	{syscall.ELOOP, "its symbolic links form a loop", "name the file itself"},
+	{syscall.ENOTDIR, "a parent of it is not a directory", "check the path"},
+	{syscall.ENAMETOOLONG, "its name is longer than file names can be", "check the path"},
 	{syscall.ENXIO, "it is a socket or device, not a regular file", "name a model file"},
 	{syscall.EMFILE, "too many files are open", "raise the limit with 'ulimit -n'"},
 	{syscall.ENFILE, "too many files are open on this system", "close some programs"},
 }
 
-// PathError words an error of the system about a path. The result is that error
-// for errors.Is.
+// PathError explains a system error about a path. The result matches that error in errors.Is.
 func PathError(path string, err error) *FormatError {
 	e := &FormatError{File: path, Offset: -1, Advice: "check the path", Kind: err}
 	for _, p := range pathErrors {
@@ -38,7 +37,7 @@ func PathError(path string, err error) *FormatError {
 	return e
 }
 
-// NotRegular returns the error about a path that is no regular file.
+// NotRegular returns the error for a path that is not a regular file.
 func NotRegular(path string, mode fs.FileMode) *FormatError {
 	return &FormatError{File: path, Offset: -1, Problem: "it is " + fileKind(mode) + ", not a regular file", Advice: "name a model file"}
 }

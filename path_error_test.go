@@ -23,8 +23,8 @@ func TestPathError(t *testing.T) {
 	}{
 		{missing, fs.ErrNotExist, "a\\nb\": no such file or directory; check the path"},
 		{syscall.EACCES, fs.ErrPermission, "no permission to read it; change its mode or run as its owner"},
-		{&fs.PathError{Op: "open", Path: "x", Err: syscall.ELOOP}, syscall.ELOOP, "symbolic links go round in a loop; name the file itself"},
-		{fmt.Errorf("x: %w", syscall.ENOTDIR), syscall.ENOTDIR, "is no directory; check the path"},
+		{&fs.PathError{Op: "open", Path: "x", Err: syscall.ELOOP}, syscall.ELOOP, "its symbolic links form a loop; name the file itself"},
+		{fmt.Errorf("x: %w", syscall.ENOTDIR), syscall.ENOTDIR, "is not a directory; check the path"},
 		{syscall.EMFILE, syscall.EMFILE, "too many files are open; raise the limit with 'ulimit -n'"},
 		{&fs.PathError{Op: "open", Path: "x", Err: syscall.EIO}, syscall.EIO, "it cannot be opened: input/output error; check the path"},
 		{errors.New("odd"), nil, "it cannot be opened: odd; check the path"},

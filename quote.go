@@ -7,13 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// Text from a file, and a path that somebody else chose, may hold what acts on a
-// terminal or turns the order of what is shown: control characters (C1 too),
-// marks of direction, separators of lines, bytes that are not UTF-8. Quote,
-// Printable and OneLine show such text as Go writes it ("\u202e"); one of them
-// stands between every such text and a terminal.
+// Text from a file, or a path that somebody else chose, may contain characters
+// that control a terminal or change the order of the text shown: control
+// characters (including C1), direction marks, line separators, bytes that are not
+// UTF-8. Quote, Printable and OneLine show such text as Go writes it ("\u202e").
+// All such text passes through one of them on its way to a terminal.
 
-// Quote quotes text from a file for a message and shortens what is long.
+// Quote quotes text from a file for a message and shortens long text.
 func Quote(s string) string {
 	const limit = 100
 	if len(s) > limit {
@@ -22,9 +22,9 @@ func Quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// Printable returns s unchanged where all of it is printable, else quoted. What
-// begins with a quotation mark is quoted too, so that strconv.Unquote tells which
-// of the two it was.
+// Printable returns s unchanged if all of it is printable, and quoted otherwise.
+// Text that begins with a quotation mark is quoted too, so that a leading
+// quotation mark always means that strconv.Unquote applies.
 func Printable(s string) string {
 	if strings.HasPrefix(s, `"`) || strings.ContainsFunc(s, unprintable) || !utf8.ValidString(s) {
 		return strconv.Quote(s)
@@ -32,9 +32,9 @@ func Printable(s string) string {
 	return s
 }
 
-// OneLine makes a message that was put together from other texts fit for one
-// line of a terminal: breaks between lines become semicolons, and what is not
-// printable is escaped as in Quote, without quotation marks.
+// OneLine makes a message composed of other texts fit on one line of a terminal:
+// line breaks become semicolons, and unprintable characters are escaped as in
+// Quote, without quotation marks.
 func OneLine(s string) string {
 	s = strings.ReplaceAll(strings.Trim(s, "\n"), "\n", "; ")
 	if !strings.ContainsFunc(s, unprintable) && utf8.ValidString(s) {

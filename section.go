@@ -5,7 +5,7 @@ package tensorfs
 //	d                       |·····|=========|······|
 //	Section(d, off, n)      off → |=========| n bytes
 //
-// It can do what d can. A read that leaves d is an error.
+// It can do whatever d can. A read beyond d is an error.
 func Section(d Data, off, n int64) Data {
 	s := &section{d, off, n}
 	if _, ok := d.(Slicer); ok {
@@ -33,15 +33,15 @@ func (s *section) ReadAt(p []byte, off int64) (int, error) {
 	return n, eof
 }
 
-// whole returns what the section is a part of, and where it begins there. A view
-// of the section is one of that.
+// whole returns the Data that the section is a part of, and where in it the
+// section begins. A view of the section is a view of that Data.
 func (s *section) whole() (Data, int64) { return s.d, s.off }
 
 func (s *section) Extents() []Extent { return cutExtents(Extents(s.d), s.off, s.n) }
 
 func (s *section) Check() error { return Check(s.d) }
 
-// mappedSection is a section of Data that is in mapped memory.
+// mappedSection is a section of Data in mapped memory.
 type mappedSection struct{ *section }
 
 func (s mappedSection) Slices(dst [][]byte, off, n int64) ([][]byte, error) {

@@ -24,10 +24,10 @@ func TestSection(t *testing.T) {
 				extents = []tensorfs.Extent{{File: "shard", Offset: 9 + off, Bytes: n}}
 			}
 			if got := tensorfs.Extents(s); !slices.Equal(got, extents) {
-				t.Errorf("[%d, %d) stands at %v, want %v", off, off+n, got, extents)
+				t.Errorf("[%d, %d) is at %v, want %v", off, off+n, got, extents)
 			}
 			if e := tensorfs.Extents(tensorfs.Section(datatest.Plain(b), off, n)); e != nil {
-				t.Errorf("bytes of no file stand at %v", e)
+				t.Errorf("bytes without a file have the extents %v", e)
 			}
 		}
 	}

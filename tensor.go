@@ -11,11 +11,11 @@ type Tensor struct {
 	Quant     *Quant // how companions turn the stored codes into numbers; nil for self-contained types
 	Owner     string // name of the tensor whose Quant holds this one as a companion; "" for others
 	BigEndian bool   // multi-byte fields of Data are big-endian
-	Opaque    string // why the numbers cannot be had from the bytes; "" where they can
-	Parts     []Part // of Data, which a kernel addresses on their own; nil where Data is one
+	Opaque    string // why the numbers cannot be decoded from the bytes; "" where they can
+	Parts     []Part // parts of Data that a kernel addresses separately; nil where Data is a single part
 
-	// Apart says why a tensor that is named as several joined ones does not hold
-	// their rows part after part; "" where it does.
+	// Apart says why a tensor whose name means several joined ones, such as gate_up,
+	// does not hold the rows of one part before those of the next; "" where it does.
 	Apart string
 }
 
@@ -28,14 +28,14 @@ func (t *Tensor) Cols() int64 {
 }
 
 // WholeRowGroups reports whether the rows of each of the tensor's matrices divide
-// into the groups that its type interleaves: see [DType.RowGroup].
+// evenly into the groups that its type interleaves: see [DType.RowGroup].
 func (t *Tensor) WholeRowGroups() bool {
 	n := t.DType.RowGroup()
 	return n == 1 || len(t.Shape) >= 2 && t.Shape[len(t.Shape)-2]%n == 0
 }
 
-// Weight returns the name under which the tensor's numbers are shown: its own, or
-// that of the module whose codes it holds.
+// Weight returns the name under which the tensor's numbers are shown: its own
+// name, or that of the module whose codes it holds.
 func (t *Tensor) Weight() string {
 	if t.Quant != nil && t.Quant.Weight != "" {
 		return t.Quant.Weight
@@ -43,8 +43,8 @@ func (t *Tensor) Weight() string {
 	return t.Name
 }
 
-// Numbers returns the shape of the numbers that the tensor stands for, which is
-// not that of codes packed in words.
+// Numbers returns the shape of the numbers that the tensor represents, which
+// differs from the shape of codes packed into words.
 func (t *Tensor) Numbers() []int64 {
 	if t.Quant != nil {
 		return t.Quant.Shape
@@ -52,7 +52,7 @@ func (t *Tensor) Numbers() []int64 {
 	return t.Shape
 }
 
-// Quant says how a module's stored codes become numbers, where scales stand in
+// Quant says how a module's stored codes become numbers when the scales are in
 // tensors of their own.
 //
 //	affine         code*scale + bias           codes U32, scales and biases F16, BF16 or F32
@@ -71,7 +71,7 @@ type Quant struct {
 	Global    *Tensor // nvfp4: factor of the whole tensor, or one per leading index; nil without one
 }
 
-// Part is a run of a tensor's bytes with a meaning of its own, such as the scales
+// Part is a run of a tensor's bytes with its own meaning, such as the scales
 // after the codes.
 type Part struct {
 	Name   string `json:"name"`

@@ -7,13 +7,13 @@ import (
 	"weak"
 )
 
-// Text is Data that is rendered when it is read: n pieces, each rendered on its
-// own, always with the same bytes.
+// Text is Data that is rendered when it is read: n pieces, each rendered
+// separately and always to the same bytes.
 //
 //	NewText(4, render)   |render 0|render 1|·|render 3|
 //
-// It keeps where the pieces start and, as long as the collector lets it, the
-// piece that was read last.
+// It keeps the offsets of the pieces and, as long as the garbage collector
+// permits, the piece that was read last.
 type Text struct {
 	n      int
 	render func(dst []byte, piece int) []byte
@@ -29,7 +29,7 @@ func NewText(n int, render func(dst []byte, piece int) []byte) *Text {
 	return &Text{n: n, render: render}
 }
 
-// Size renders everything once, at the first call.
+// Size renders everything once, on the first call.
 func (t *Text) Size() int64 {
 	t.once.Do(func() {
 		t.starts = make([]int64, t.n+1)
@@ -52,7 +52,7 @@ func (t *Text) ReadAt(p []byte, off int64) (int, error) {
 		at := off + int64(done)
 		i := sort.Search(t.n, func(i int) bool { return t.starts[i+1] > at })
 		b := t.piece(i)
-		if int64(len(b)) != t.starts[i+1]-t.starts[i] { // the model changed under it
+		if int64(len(b)) != t.starts[i+1]-t.starts[i] { // the model has changed meanwhile
 			return done, io.ErrUnexpectedEOF
 		}
 		done += copy(p[done:n], b[at-t.starts[i]:])

@@ -46,7 +46,7 @@ func TestTextRenders(t *testing.T) {
 	}
 }
 
-// TestTextChanged holds that a model that changes under a text is no reason to
+// TestTextChanged holds that a model that changes under a text is not a reason to
 // mix two states of it.
 func TestTextChanged(t *testing.T) {
 	text := "before"

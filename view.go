@@ -6,19 +6,18 @@ import (
 	"slices"
 )
 
-// Memory is where a [Viewer] has its bytes: the mapping of a file, of which pages
+// Memory is where a [Viewer] keeps its bytes: the mapping of a file, whose pages
 // can be lost while they are read. Implementations are comparable.
 type Memory interface {
 	// Check returns an error once the memory no longer holds what it held when
 	// the file was opened.
 	Check() error
-	// Lost returns the error of a page that was lost at addr, nil where addr is
-	// not in this memory.
+	// Lost returns the error for a page lost at addr, nil if addr is not in this memory.
 	Lost(addr uintptr) error
 }
 
-// View returns the bytes [off, off+n) of d for reading under [Guard]: without a
-// copy where d is a [Viewer] or a [Section] of one, otherwise in buf, which grows
+// View returns the bytes [off, off+n) of d for reading under [Guard]: without
+// copying if d is a [Viewer] or a [Section] of one, otherwise in buf, which grows
 // as needed.
 func View(d Data, off, n int64, buf *[]byte) ([]byte, Memory, error) {
 	if err := CheckRange(d, off, n); err != nil {
@@ -39,17 +38,17 @@ func View(d Data, off, n int64, buf *[]byte) ([]byte, Memory, error) {
 	return *buf, nil, ReadFull(d, *buf, off)
 }
 
-// Guard calls fn, which reads bytes that views returned, in the memory given: one
-// of them for each, nil for those that were copied.
+// Guard calls fn, which reads bytes returned by calls of View. memory has one
+// element for each of those calls, nil where the bytes were copied.
 //
 //	View  |--codes--|     View  |--scales--|     the pages are brought in
 //	Guard    fn reads both, writes the result
 //	      Check of each file, once
 //
-// A page that is lost under fn makes Guard return an error, so fn must not hold
-// locks, start goroutines that read the bytes, or leave work half done that
-// matters: what it did counts only when Guard returns nil. Any other panic, a
-// fault elsewhere included, goes on.
+// A page lost while fn runs makes Guard return an error, so fn must not hold
+// locks, start goroutines that read the bytes, or have lasting effects that
+// matter when half done: its work counts only if Guard returns nil. Any other
+// panic, including a fault elsewhere, propagates.
 func Guard(fn func() error, memory ...Memory) (err error) {
 	defer lost(debug.SetPanicOnFault(true), memory, &err)
 	if err := fn(); err != nil {
@@ -66,7 +65,7 @@ func Guard(fn func() error, memory ...Memory) (err error) {
 	return nil
 }
 
-// lost is what Guard defers.
+// lost is the function that Guard defers.
 func lost(old bool, memory []Memory, err *error) {
 	debug.SetPanicOnFault(old)
 	r := recover()

@@ -49,7 +49,7 @@ func TestTables(t *testing.T) {
 					t.Errorf("%s and %s have other placeholders", key, r.canonical)
 				}
 				if strings.Contains(r.canonical, "..") || len(r.canonical)+2*maxDigits+maxGroup > maxEscaped-20 {
-					t.Errorf("%s is no file name", r.canonical)
+					t.Errorf("%s is not a file name", r.canonical)
 				}
 				if c := r.when; c != nil {
 					if !slices.Contains([]string{"has", "lacks", "arch", "twice"}, c.verb) || len(c.args) == 0 {
