@@ -302,7 +302,7 @@ func checkExtents(t *testing.T, m *tensorfs.Model) {
 		for _, e := range tensorfs.Extents(x.Data) {
 			f, ok := files[e.File]
 			if !ok || e.Offset+e.Bytes > int64(len(f)) {
-				t.Fatalf("%s stands at %+v, which is not in source/", x.Name, e)
+				t.Fatalf("%s is at %+v, which is not in source/", x.Name, e)
 			}
 			b = append(b, f[e.Offset:e.Offset+e.Bytes]...)
 		}

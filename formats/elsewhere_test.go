@@ -101,8 +101,7 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// headers returns the bytes of the files that were opened which are no data of
-// tensors.
+// headers returns the bytes of the opened files that are not data of tensors.
 func headers(t *testing.T, m *tensorfs.Model, src *memory.FS) (total int64) {
 	t.Helper()
 	first := map[string]int64{} // by label, where the data starts

@@ -251,8 +251,8 @@ func checkModule(t *testing.T, view string, have map[string]tensorfs.Tensor, sou
 	}
 }
 
-// TestFusedGGUF joins what stands in GGUF files by hand: the blocks of q, k and
-// v one behind the other, and per expert gate before up.
+// TestFusedGGUF joins the contents of GGUF files by hand: the blocks of q, k and
+// v back to back, and gate before up for each expert.
 func TestFusedGGUF(t *testing.T) {
 	for _, test := range []struct {
 		file, fused string

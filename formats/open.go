@@ -14,15 +14,15 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// Options say how a model is opened.
+// Options control how a model is opened.
 type Options struct {
-	// KeepInside refuses a model whose files are symbolic links that leave its
-	// directory: the repository's folder in the Hugging Face cache, the store of
-	// Ollama. Otherwise links are followed wherever they lead and the process may
-	// go. The path itself is followed always.
+	// KeepInside refuses a model whose files are symbolic links out of its
+	// directory, which is the repository's folder in the Hugging Face cache, or the
+	// Ollama store. Without KeepInside, links are followed to anything the process
+	// may read. The path itself is always followed.
 	//
-	// It is for a process that may read more than those to whom it shows the
-	// model: whoever writes the model's directory could show them any file.
+	// It is for a process that may read more than the users it serves: otherwise
+	// anyone who can write to the model's directory could show them any file.
 	KeepInside bool
 }
 
@@ -30,9 +30,9 @@ type Options struct {
 var ErrLink = source.ErrLink
 
 // Open opens the model at path: a file of any of the formats, a model directory,
-// or the name of a model in a local store ("ollama:NAME[:TAG]", "hf:ORG/NAME").
-// What a file is follows from its content; its name decides only where the
-// content says nothing. Nothing is downloaded.
+// or the name of a model in a local store ("ollama:NAME[:TAG]", "hf:ORG/NAME"). A
+// file's format follows from its content; its name decides only if the content
+// says nothing. Nothing is downloaded.
 func Open(path string) (*tensorfs.Model, error) { return Options{}.Open(path) }
 
 // Open opens the model at path as the options say.
@@ -78,7 +78,7 @@ func OpenFS(src source.FS, name string) (*tensorfs.Model, error) {
 	return openFile(src, name)
 }
 
-// schemes are the names of models in a store.
+// schemes are the prefixes of the names of models in a store.
 var schemes = []struct {
 	prefix string
 	open   func(name string, links source.Links) (*tensorfs.Model, error)
@@ -90,7 +90,7 @@ var schemes = []struct {
 // format is a row of the table below.
 type format struct {
 	name   string
-	suffix string // of files that are taken for the format when their content is not recognised, so that its parser says what is wrong
+	suffix string // files with it are taken for the format when their content is not recognised, so that the parser says what is wrong
 	match  func(name string, head []byte, size int64) bool
 	open   func(src source.FS, name string) (*tensorfs.Model, error)
 }
@@ -102,11 +102,10 @@ var files = []format{
 	{"safetensors", ".safetensors", func(_ string, head []byte, size int64) bool { return safetensors.Match(head, size) }, hf.OpenFileFS},
 }
 
-// headSize is how much of a file the table looks at.
+// headSize is how much of a file the table examines.
 const headSize = 64
 
-// openFile opens the model of a regular file. The parser gets the file that was
-// looked at.
+// openFile opens the model of a regular file. The parser gets the very file that was examined.
 func openFile(src source.FS, name string) (*tensorfs.Model, error) {
 	f, err := src.Open(name)
 	if err != nil {
@@ -134,7 +133,7 @@ func openFile(src source.FS, name string) (*tensorfs.Model, error) {
 		}
 	}
 	if dir := path.Dir(name); path.Ext(name) == ".json" && hf.Match(src, dir) {
-		return nil, unknown(at, "it is a part of a model, not the model", "name its directory "+tensorfs.Printable(src.Location(dir)))
+		return nil, unknown(at, "it is part of a model, not the model", "name its directory "+tensorfs.Printable(src.Location(dir)))
 	}
 	const looked = `looked for GGUF (starts with "GGUF"), safetensors (header length and JSON) and an Ollama manifest; found `
 	if len(head) == 0 {

@@ -74,9 +74,9 @@ func refused(t *testing.T, m *tensorfs.Model, err error, kind error, says ...str
 		}
 	}
 	if strings.ContainsAny(text, "\n\x1b") || len(text) > 700 || !errors.Is(err, kind) {
-		t.Errorf("error %q is no clear line, or not %v", text, kind)
+		t.Errorf("error %q is not a clear line, or not %v", text, kind)
 	}
-	// One piece of advice, which stands last.
+	// One piece of advice, which comes last.
 	if n := strings.Count(text, "name "); n > 2 || strings.HasSuffix(text, "file does not exist") || strings.HasSuffix(text, "permission denied") {
 		t.Errorf("error %q says something twice", text)
 	}
@@ -122,7 +122,7 @@ func TestContentFirst(t *testing.T) {
 		"short":             {tensorfs.ErrUnsupported, looked + `2 bytes starting with "GG"`},
 		"lower":             {tensorfs.ErrFormat, "in lower case"},
 		"old":               {tensorfs.ErrUnsupported, "from before GGUF"},
-		"lfs.gguf":          {tensorfs.ErrUnsupported, `Git LFS pointer, which stands for the file; fetch the file with "git lfs pull"`},
+		"lfs.gguf":          {tensorfs.ErrUnsupported, `Git LFS pointer, not the file itself; fetch the file with "git lfs pull"`},
 		"lfs.safetensors":   {tensorfs.ErrUnsupported, "Git LFS pointer"},
 		"page.safetensors":  {tensorfs.ErrUnsupported, "a web page"},
 		"pytorch_model.bin": {tensorfs.ErrUnsupported, "convert the model to safetensors"},
@@ -174,9 +174,9 @@ func TestDirectories(t *testing.T) {
 		"lost":                            "the directory has no model.safetensors",
 		"hub":                             "it is a Hugging Face cache, not a model; name one of its models as hf:ORG/NAME, or its folder, such as " + at("hub/models--org--name"),
 		"ollama":                          "it is an Ollama store; name a model of it as ollama:NAME with OLLAMA_MODELS=" + at("ollama"),
-		"hf/config.json":                  "it is a part of a model, not the model; name its directory " + at("hf"),
-		"hf/model.safetensors.index.json": "it is a part of a model, not the model; name its directory " + at("hf"),
-		"hf/tokenizer.json":               "it is a part of a model, not the model; name its directory " + at("hf"),
+		"hf/config.json":                  "it is part of a model, not the model; name its directory " + at("hf"),
+		"hf/model.safetensors.index.json": "it is part of a model, not the model; name its directory " + at("hf"),
+		"hf/tokenizer.json":               "it is part of a model, not the model; name its directory " + at("hf"),
 		"junk/data.json":                  `found 2 bytes starting with "{}"`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// TestNoFiles has what is no file, or no longer one. Nothing blocks.
+// TestNoFiles opens paths that are not files, or are no longer files. Nothing blocks.
 func TestNoFiles(t *testing.T) {
 	dir := tempFiles(t, map[string]string{
 		"loop1": "->loop2", "loop2": "->loop1", "dangling": "->gone.gguf", "dangling2": "->dangling", "device": "->/dev/zero", "file": string(ggufFile),
@@ -235,7 +235,7 @@ func TestNoFiles(t *testing.T) {
 		"tty":       {tensorfs.ErrFormat, "config.json: it is a device, not a regular file"},
 		"pipes":     {tensorfs.ErrFormat, "config.json: it is a FIFO, not a regular file"},
 
-		strings.Repeat("x", 300): {syscall.ENAMETOOLONG, "its name is longer than names of files can be; check the path"},
+		strings.Repeat("x", 300): {syscall.ENAMETOOLONG, "its name is longer than file names can be; check the path"},
 	} {
 		t.Run(name[:min(len(name), 20)], func(t *testing.T) {
 			m, err := open(t, at(name))
@@ -297,7 +297,7 @@ func TestNames(t *testing.T) {
 		"ollama:x@sha256:00":          {tensorfs.ErrFormat, "not allowed there"},
 		"ollama:a\nb":                 {tensorfs.ErrFormat, `"ollama:a\nb": `},
 		"ollama:" + long:              {tensorfs.ErrFormat, "the model has 300 bytes, at most 80 are allowed"},
-		"https://example.com/org/m":   {fs.ErrNotExist, `https://example.com/org/m: it is an address, and nothing is downloaded; fetch the model with "hf download" or "ollama pull", then name it hf:ORG/NAME`},
+		"https://example.com/org/m":   {fs.ErrNotExist, `https://example.com/org/m: it is a URL, and tensorfs downloads nothing; fetch the model with "hf download" or "ollama pull", then name it hf:ORG/NAME`},
 		"OLLAMA:tiny":                 {fs.ErrNotExist, "models in a store are called ollama:NAME or hf:ORG/NAME"},
 		"registry.ollama.ai/lib/tiny": {fs.ErrNotExist, "models in a store are called ollama:NAME or hf:ORG/NAME"},
 	} {

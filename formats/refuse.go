@@ -10,16 +10,16 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// usual is the advice where nothing better is known.
+// usual is the advice if nothing better is known.
 const usual = "name a GGUF or safetensors file, a model directory or an Ollama manifest"
 
-// unknown returns an error about a path that is there and no model.
+// unknown returns an error about a path that exists but is not a model.
 func unknown(path, problem, advice string) error {
 	return &tensorfs.FormatError{File: path, Offset: -1, Problem: problem, Advice: advice, Kind: tensorfs.ErrUnsupported}
 }
 
-// refuse adds to the error of a path that cannot be opened what else the user
-// may have meant. given is what he wrote.
+// refuse adds to the error for a path that cannot be opened what else the user
+// may have meant. given is the path as the user wrote it.
 func refuse(given string, err error) error {
 	e, ok := errors.AsType[*tensorfs.FormatError](err)
 	if !ok || e.Kind != fs.ErrNotExist {
@@ -27,7 +27,7 @@ func refuse(given string, err error) error {
 	}
 	switch {
 	case strings.Contains(given, "://"):
-		e.File, e.Problem, e.Advice = given, "it is an address, and nothing is downloaded", `fetch the model with "hf download" or "ollama pull", then name it hf:ORG/NAME or ollama:NAME`
+		e.File, e.Problem, e.Advice = given, "it is a URL, and tensorfs downloads nothing", `fetch the model with "hf download" or "ollama pull", then name it hf:ORG/NAME or ollama:NAME`
 	case e.Advice == "check the path":
 		e.Advice += " (models in a store are called ollama:NAME or hf:ORG/NAME)"
 	}

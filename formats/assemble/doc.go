@@ -1,15 +1,15 @@
-// Package assemble makes a model of the tensors that a parser found: what the
-// formats have in common after their files are read.
+// Package assemble makes a model from the tensors that a parser found. It holds
+// what the formats have in common once their files are read.
 //
 // A parser adds its tensors to [Tensors], has them named, and asks for what
-// follows from the names: the config, and which joined tensors hold their parts
-// apart. [Tensors.Attach] ties codes to their scales and biases. [Finish] hands
-// the files to the model.
+// follows from the names: the config, and which joined tensors do not hold their
+// parts one after the other. [Tensors.Attach] ties codes to their scales and
+// biases. [Finish] hands the files to the model.
 //
 // The facts of MLX are here too, because Hugging Face directories and Ollama's
-// blobs have them alike: [Params] are the modes, bits and group sizes that exist
-// and the shapes that they ask for, [Settings] what a config.json says of them.
+// blobs share them: [Params] are the modes, bits and group sizes that exist and
+// the shapes that they require, [Settings] what a config.json says about them.
 //
-// The package reads no file and knows none of the formats: who says which tensor
-// belongs to which, and what a file says of itself, are its callers.
+// The package reads no files and knows none of the formats: its callers say which
+// tensors belong together and what a file says about itself.
 package assemble

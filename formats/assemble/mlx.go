@@ -24,11 +24,11 @@ type Params struct {
 	Bits, Group int
 }
 
-// Affine is the mode whose scales are floats and have biases beside them. Scales
-// of all others are bytes.
+// Affine is the mode whose scales are floats and come with biases. The scales of
+// all other modes are bytes.
 const Affine = "affine"
 
-// modes has the bits and groups that exist of every mode, the default first.
+// modes has the bits and group sizes that exist for each mode, the default first.
 var modes = []struct {
 	name         string
 	bits, groups []int
@@ -39,8 +39,7 @@ var modes = []struct {
 	{"nvfp4", []int{4}, []int{16}},
 }
 
-// Default returns what holds for a mode where nothing else is said; false for a
-// mode that is not known.
+// Default returns the parameters of a mode for which none are given; false for an unknown mode.
 func Default(mode string) (Params, bool) {
 	for _, m := range modes {
 		if m.name == mode {
@@ -50,8 +49,8 @@ func Default(mode string) (Params, bool) {
 	return Params{Mode: mode}, false
 }
 
-// Fitting returns the parameters that rows of codes and of scales allow, and keep
-// too.
+// Fitting returns the parameters that fit the lengths of rows of codes and of
+// scales and that keep accepts.
 func Fitting(codes, scales *tensorfs.Tensor, keep func(Params) bool) (fitting []Params) {
 	for p := range existing {
 		if last(codes) > 0 && p.fit(codes, scales) && keep(p) {
@@ -74,7 +73,7 @@ func existing(yield func(Params) bool) {
 	}
 }
 
-// exist returns an error unless the mode has such bits and groups.
+// exist returns an error unless the mode has such bits and group sizes.
 func (p Params) exist() error {
 	for e := range existing {
 		if p == e {
@@ -84,15 +83,15 @@ func (p Params) exist() error {
 	return fmt.Errorf("%s with %d bits in groups of %d does not exist", p.Mode, p.Bits, p.Group)
 }
 
-// fit reports whether rows of codes are as long as those of scales ask for.
+// fit reports whether rows of codes are as long as the rows of scales require.
 func (p Params) fit(codes, scales *tensorfs.Tensor) bool {
 	h1, l1 := bits.Mul64(uint64(last(codes)), 32)
 	h2, l2 := bits.Mul64(uint64(last(scales)), uint64(p.Bits*p.Group))
 	return h1 == h2 && l1 == l2
 }
 
-// Quant returns how codes and what is beside them become numbers, or why they do
-// not belong together. biases and global are nil where there are none.
+// Quant returns how codes and their companions become numbers, or why they do not
+// belong together. biases and global are nil if there are none.
 func (p Params) Quant(codes, scales, biases, global *tensorfs.Tensor) (*tensorfs.Quant, error) {
 	floats := []tensorfs.DType{tensorfs.F16, tensorfs.BF16, tensorfs.F32}
 	isAffine := p.Mode == Affine
@@ -101,7 +100,7 @@ func (p Params) Quant(codes, scales, biases, global *tensorfs.Tensor) (*tensorfs
 	}
 	switch {
 	case codes.DType != tensorfs.U32:
-		return nil, fmt.Errorf("it has scales, but holds %s where codes are U32", codes.DType)
+		return nil, fmt.Errorf("it has scales, but holds %s; codes are U32", codes.DType)
 	case len(codes.Shape) == 0 || len(codes.Shape) != len(scales.Shape) || !slices.Equal(lead(codes), lead(scales)):
 		return nil, fmt.Errorf("codes of shape %v and scales of shape %v do not belong together", codes.Shape, scales.Shape)
 	case !p.fit(codes, scales):
@@ -109,16 +108,16 @@ func (p Params) Quant(codes, scales, biases, global *tensorfs.Tensor) (*tensorfs
 	case isAffine && !slices.Contains(floats, scales.DType):
 		return nil, fmt.Errorf("scales of %s are F16, BF16 or F32, not %s", p.Mode, scales.DType)
 	case isAffine && biases == nil:
-		return nil, fmt.Errorf("%s needs biases, and there are none beside it", p.Mode)
+		return nil, fmt.Errorf("%s needs biases, but has none", p.Mode)
 	case isAffine && (biases.DType != scales.DType || !slices.Equal(biases.Shape, scales.Shape)):
 		return nil, fmt.Errorf("biases are %s of shape %v, scales %s of shape %v", biases.DType, biases.Shape, scales.DType, scales.Shape)
 	case !isAffine && scales.DType != tensorfs.U8:
 		return nil, fmt.Errorf("scales of %s are U8, not %s", p.Mode, scales.DType)
 	case !isAffine && biases != nil:
-		return nil, fmt.Errorf("%s has no biases, and there are some beside it", p.Mode)
+		return nil, fmt.Errorf("%s takes no biases, but has some", p.Mode)
 	case global == nil:
 	case p.Mode != "nvfp4":
-		return nil, fmt.Errorf("%s has no global scale, and there is one beside it", p.Mode)
+		return nil, fmt.Errorf("%s takes no global scale, but has one", p.Mode)
 	case global.DType != tensorfs.F32 || !oneFor(global.Shape, codes.Shape):
 		return nil, fmt.Errorf("its global scale is %s of shape %v: neither one number nor one per leading index", global.DType, global.Shape)
 	}
@@ -135,7 +134,7 @@ func oneFor(global, codes []int64) bool {
 	return len(global) == 0 || len(global) == 1 && (global[0] == 1 || global[0] == codes[0])
 }
 
-// last is the length of a tensor's rows, 0 without rows.
+// last is the length of a tensor's rows, 0 if it has none.
 func last(t *tensorfs.Tensor) int64 {
 	if len(t.Shape) == 0 {
 		return 0

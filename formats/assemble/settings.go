@@ -8,15 +8,15 @@ import (
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
-// Settings are what MLX wrote about how the modules of a model are quantised.
+// Settings are what MLX recorded about how the modules of a model are quantised.
 type Settings struct {
-	Object jsonobj.Object // that says it
+	Object jsonobj.Object // the source of the settings
 	Where  string         // for messages
 
 	usual, stacked params // of modules without their own
 }
 
-// params are those that an object holds, or why they cannot be used.
+// params are the parameters in an object, or why they cannot be used.
 type params struct {
 	Params
 	err error
@@ -30,9 +30,9 @@ func Scopes(config jsonobj.Object) iter.Seq2[string, jsonobj.Object] {
 	}
 }
 
-// FindSettings returns the settings in one of the [Scopes], nil without any. MLX
-// writes "quantization", and the same again as "quantization_config", which is
-// what others write too.
+// FindSettings returns the settings in one of the [Scopes], or nil. MLX writes
+// "quantization", and the same again as "quantization_config", a key that other
+// programs write too.
 func FindSettings(where string, scope jsonobj.Object) *Settings {
 	for _, key := range []string{"quantization", "quantization_config"} {
 		if s := NewSettings(where, scope.Object(key)); s != nil {
@@ -43,17 +43,17 @@ func FindSettings(where string, scope jsonobj.Object) *Settings {
 }
 
 // NewSettings returns the settings that an object holds: for the whole model, or
-// at least for some modules. It returns nil for an object of another method,
-// which says its name, and for one that says nothing.
+// at least for some modules. It returns nil for an object that names another
+// method, and for one that says nothing.
 func NewSettings(where string, o jsonobj.Object) *Settings {
 	if o.Has("quant_method") || o.Raw("load_in_4bit").Kind() == 't' || o.Raw("load_in_8bit").Kind() == 't' || !holds(o) {
 		return nil
 	}
-	// Taken apart once, because every tensor may ask for them.
+	// Parsed once, because every tensor may ask for them.
 	return &Settings{Object: o, Where: where, usual: paramsOf(o, false), stacked: paramsOf(o, true)}
 }
 
-// keys of parameters, of the model and of a module.
+// keys of parameters, for the model and for a module.
 const (
 	keyBits  = "bits"
 	keyGroup = "group_size"
@@ -73,9 +73,9 @@ func holds(o jsonobj.Object) bool {
 	return false
 }
 
-// paramsOf reads an object. That of a single module does not inherit from that of
-// the model: what is missing has the default of the mode; for stacked experts
-// that of affine whatever the mode.
+// paramsOf reads an object. The object of a single module does not inherit from
+// the model's: missing parameters have the defaults of the mode; for stacked
+// experts those of affine, whatever the mode.
 func paramsOf(o jsonobj.Object, stacked bool) params {
 	mode := Affine
 	if o.Has("mode") {
@@ -107,8 +107,8 @@ func paramsOf(o jsonobj.Object, stacked bool) params {
 	return p
 }
 
-// Usual returns the parameters of modules without their own, as they are written,
-// be they possible or not; false where there are none.
+// Usual returns the parameters of modules without their own, as written, whether
+// possible or not; false if there are none.
 func (s *Settings) Usual() (Params, bool) {
 	return s.usual.Params, s.Object.Has(keyBits) && s.Object.Has(keyGroup)
 }
@@ -123,9 +123,9 @@ func (s *Settings) Of(module string, stacked bool) (Params, error) {
 	case k == '{':
 		p = paramsOf(own.Object(), stacked)
 	case k == 'f':
-		p.err = fmt.Errorf("%s says that it is not quantised, and it has scales", s.Where)
+		p.err = fmt.Errorf("%s says that it is not quantised, but it has scales", s.Where)
 	case k != 't' && k != 0:
-		p.err = fmt.Errorf("%s has %s for it, which says nothing", s.Where, tensorfs.Quote(own.String()))
+		p.err = fmt.Errorf("%s has %s for it, which is not a setting", s.Where, tensorfs.Quote(own.String()))
 	case !isUsual:
 		p.err = fmt.Errorf("%s names no bits and group_size for it", s.Where)
 	case stacked:

@@ -9,19 +9,18 @@ import (
 	"github.com/tensorfs/tensorfs/formats/names"
 )
 
-// Tensors are those of one model while it is put together. Their sources are
-// unique.
+// Tensors are the tensors of one model while it is assembled. Their sources are unique.
 type Tensors struct {
 	List  []tensorfs.Tensor
 	Names []names.Result // of List; nil until Name was called
 
 	layout names.Layout
 	arch   string
-	at     map[string]int32 // by source: which of List was added under that name
+	at     map[string]int32 // by source: the index in List of the tensor added under that name
 }
 
-// Add adds a tensor unless another has its source: then it returns which, and
-// false.
+// Add adds a tensor unless another has the same source. In that case it returns
+// the index of the other and false.
 func (ts *Tensors) Add(t tensorfs.Tensor) (other int32, ok bool) {
 	if ts.at == nil {
 		ts.at = make(map[string]int32)
@@ -34,14 +33,14 @@ func (ts *Tensors) Add(t tensorfs.Tensor) (other int32, ok bool) {
 	return 0, true
 }
 
-// Find returns which tensor was added under a source.
+// Find returns the index of the tensor added under a source.
 func (ts *Tensors) Find(source string) (i int32, ok bool) {
 	i, ok = ts.at[source]
 	return i, ok
 }
 
-// Source returns the tensor that was added under a source, nil without one. It
-// stays that tensor while no other is added.
+// Source returns the tensor added under a source, or nil. The pointer stays valid
+// until another tensor is added.
 func (ts *Tensors) Source(source string) *tensorfs.Tensor {
 	if i, ok := ts.at[source]; ok {
 		return &ts.List[i]
@@ -49,8 +48,8 @@ func (ts *Tensors) Source(source string) *tensorfs.Tensor {
 	return nil
 }
 
-// Name gives all tensors their canonical names, for a model of an architecture.
-// It returns what a user should know of those that could not have theirs.
+// Name gives all tensors their canonical names, for a model of the given
+// architecture. It returns warnings about those that could not have theirs.
 func (ts *Tensors) Name(layout names.Layout, arch string) (warnings []string) {
 	ts.layout, ts.arch = layout, arch
 	src := make([]names.Source, len(ts.List))
@@ -67,24 +66,24 @@ func (ts *Tensors) Name(layout names.Layout, arch string) (warnings []string) {
 	return warnings
 }
 
-// Attach says that tensor codes becomes numbers by q, whose companions are of
-// List. They belong to it from then on. Tensors are named before.
+// Attach records that tensor codes becomes numbers by q, whose companions are in
+// List. They belong to it from then on. Call it after Name.
 func (ts *Tensors) Attach(codes *tensorfs.Tensor, q *tensorfs.Quant) {
 	for _, c := range []**tensorfs.Tensor{&q.Scales, &q.Biases, &q.Global} {
 		if *c != nil {
 			(*c).Owner = codes.Name
-			own := **c // the model sorts the list
+			own := **c // the model will sort the list
 			*c = &own
 		}
 	}
 	codes.Quant = q
 }
 
-// Config returns the config of the model: what its metadata says, and what the
-// tensors say. get may be nil unless the layout is GGUF.
+// Config returns the config of the model, from its metadata and its tensors. get
+// may be nil unless the layout is GGUF.
 func (ts *Tensors) Config(get config.Lookup) []tensorfs.Field {
 	shape := func(name string) ([]int64, bool) {
-		for i := range ts.List { // asked for a handful of names
+		for i := range ts.List { // called for a handful of names only
 			if t := &ts.List[i]; t.Weight() == name {
 				return t.Numbers(), true
 			}
@@ -97,7 +96,7 @@ func (ts *Tensors) Config(get config.Lookup) []tensorfs.Field {
 	return config.FromHF(get, shape, ts.layers())
 }
 
-// layers returns how many layers the names of tensors count.
+// layers returns how many layers the tensors' names imply.
 func (ts *Tensors) layers() int {
 	n := 0
 	for i := range ts.List {
@@ -106,16 +105,16 @@ func (ts *Tensors) layers() int {
 		if !ok || !dot {
 			continue
 		}
-		if i, err := strconv.ParseUint(number, 10, 20); err == nil { // package names ends at 999999
+		if i, err := strconv.ParseUint(number, 10, 20); err == nil { // package names stops at 999999
 			n = max(n, int(i)+1)
 		}
 	}
 	return n
 }
 
-// Apart marks the tensors that are several in one and do not hold these part
-// after part. dim is the width of the model's hidden state, 0 where it is not
-// known. It returns one of them, nil where there is none.
+// Apart marks the tensors that join several and do not hold these one after the
+// other. dim is the width of the model's hidden state, 0 if unknown. It returns
+// one of the marked tensors, or nil.
 func (ts *Tensors) Apart(dim int64) (first *tensorfs.Tensor) {
 	for i := range ts.List {
 		t := &ts.List[i]

@@ -12,17 +12,17 @@ import (
 type Lookup func(key string) (value any, ok bool)
 
 // Shapes returns the row-major shape of a tensor by its canonical name: for
-// quantised ones that of the numbers, not of the packed codes.
+// quantised ones the shape of the numbers, not of the packed codes.
 type Shapes func(canonical string) (shape []int64, ok bool)
 
-// perLayer is what a field is called that has a value for each layer.
+// perLayer is the suffix of a field that has a value for each layer.
 const perLayer = "_per_layer"
 
-// MaxArchitecture bounds the name of an architecture. A longer one names none:
+// MaxArchitecture bounds the name of an architecture. A longer one is not a name:
 // it would only fill the lines that show it.
 const MaxArchitecture = 100
 
-// model is what the schema is evaluated on.
+// model is the input to the schema.
 type model struct {
 	get    Lookup
 	arch   string
@@ -44,8 +44,8 @@ func FromGGUF(get Lookup, shapes Shapes, layers int) []tensorfs.Field {
 	return m.evaluate(false)
 }
 
-// FromHF returns the fields that a config.json gives. get may be nil, for
-// tensors without one: then only what the tensors say is known.
+// FromHF returns the fields that a config.json gives. get may be nil, for tensors
+// without a config.json: then only what the tensors say is known.
 func FromHF(get Lookup, shapes Shapes, layers int) []tensorfs.Field {
 	bare := get == nil
 	if bare {
@@ -55,9 +55,10 @@ func FromHF(get Lookup, shapes Shapes, layers int) []tensorfs.Field {
 	return m.evaluate(bare)
 }
 
-// Architecture returns GGUF's name of the architecture of a config.json. What
-// the tables of package names do not know is returned as the file says it, and
-// "unknown" where it says nothing, or more than [MaxArchitecture] bytes.
+// Architecture returns GGUF's name for the architecture in a config.json. A name
+// unknown to the tables of package names is returned as written; the result is
+// "unknown" where the file has no name, or one of more than [MaxArchitecture]
+// bytes.
 func Architecture(get Lookup) string {
 	class := func(scope string) string {
 		if v, ok := get(scope + "architectures"); ok {
@@ -94,8 +95,8 @@ func Architecture(get Lookup) string {
 	return "unknown"
 }
 
-// scopes returns where to look for a field of the language model: in the object
-// that a multimodal config.json has for it, then at the top.
+// scopes returns where to look for a field of the language model: in its object
+// in a multimodal config.json, then at the top.
 func scopes(get Lookup) []string {
 	for _, object := range []string{"text_config", "llm_config", "language_config", "thinker_config.text_config"} {
 		if v, ok := get(object); ok && v != nil {
@@ -105,8 +106,8 @@ func scopes(get Lookup) []string {
 	return []string{""}
 }
 
-// Count returns the product of the counts that a config.json has for its language
-// model under these keys; false where one is not there or the product is not a count.
+// Count returns the product of the counts under these keys that a config.json has
+// for its language model; false if one is missing or the product is not a count.
 func Count(get Lookup, keys ...string) (int64, bool) {
 	m := &model{get: get, scopes: scopes(get)}
 	n := int64(1)
@@ -133,7 +134,7 @@ func (m *model) find(gguf, hf []string) (any, bool) {
 				return v, true
 			}
 		}
-		for _, k := range hf { // a few BitNet files have these, without a prefix
+		for _, k := range hf { // a few BitNet files have these keys, without a prefix
 			if v, ok := m.get(k); ok {
 				return v, true
 			}
@@ -150,7 +151,7 @@ func (m *model) find(gguf, hf []string) (any, bool) {
 	return nil, false
 }
 
-// evaluate walks the schema. bare leaves out what is no more than a default.
+// evaluate walks the schema. bare leaves out mere defaults.
 func (m *model) evaluate(bare bool) []tensorfs.Field {
 	for i := range schema {
 		f := &schema[i]
@@ -166,8 +167,8 @@ func (m *model) evaluate(bare bool) []tensorfs.Field {
 	return m.fields
 }
 
-// read sets a field from its keys. It reports whether one is present, also
-// where its value cannot be used and the field remains unknown.
+// read sets a field from its keys. It reports whether one is present, even if its
+// value cannot be used and the field remains unknown.
 func (m *model) read(f *field) bool {
 	if f.kind == pattern {
 		return m.readPattern(f)
@@ -204,7 +205,7 @@ func (m *model) read(f *field) bool {
 	return true
 }
 
-// readPattern goes on to the next key where one turns out to mean another thing.
+// readPattern goes on to the next key if one turns out to mean something else.
 func (m *model) readPattern(f *field) bool {
 	for i := range max(len(f.gguf), len(f.hf)) {
 		v, ok := m.find(at(f.gguf, i), at(f.hf, i))
@@ -226,7 +227,7 @@ func (m *model) readPattern(f *field) bool {
 	return false
 }
 
-// at returns the one key at place i, or none.
+// at returns only the key at index i, or none.
 func at(keys []string, i int) []string {
 	if i >= len(keys) {
 		return nil
@@ -238,7 +239,7 @@ func (m *model) set(name string, v any) {
 	m.fields = append(m.fields, tensorfs.Field{Name: name, Value: v})
 }
 
-// value returns a field set before.
+// value returns a field that was set earlier.
 func (m *model) value(name string) (any, bool) {
 	for i := range m.fields {
 		if m.fields[i].Name == name {
@@ -248,7 +249,7 @@ func (m *model) value(name string) (any, bool) {
 	return nil, false
 }
 
-// count returns a count set before.
+// count returns a count that was set earlier.
 func (m *model) count(name string) (int64, bool) {
 	v, _ := m.value(name)
 	n, ok := v.(int64)
@@ -260,7 +261,7 @@ func (m *model) positive(name string) bool {
 	return ok && n > 0
 }
 
-// shape returns a tensor's shape, nil where there is no such tensor.
+// shape returns a tensor's shape, nil if the tensor does not exist.
 func (m *model) shape(tensor string) []int64 {
 	if m.shapes == nil {
 		return nil

@@ -2,7 +2,7 @@ package config
 
 import "strings"
 
-// maxCount bounds every count: fields have 32 bits in the files.
+// maxCount bounds every count: fields in the files have 32 bits.
 const maxCount = 1<<32 - 1
 
 func inRange(n int64, ok bool) (any, bool) { return n, ok && n >= 0 && n <= maxCount }
@@ -65,8 +65,8 @@ func kvHeads(m *model) (any, bool) {
 	return n, ok
 }
 
-// rows derives heads * head_dim. A tensor of the first layer that has other
-// rows (a gate in the same matrix, compressed attention) disproves it.
+// rows derives heads * head_dim. A tensor of the first layer with a different
+// number of rows (a gate in the same matrix, compressed attention) disproves it.
 func rows(heads, tensor string) func(*model) (any, bool) {
 	return func(m *model) (any, bool) {
 		n, okN := m.count(heads)
@@ -105,7 +105,7 @@ func ropeDim(m *model) (any, bool) {
 	return int64(float64(d) * min(share, 1)), ok && share <= 1
 }
 
-// usualPattern is that of architectures whose files do not write it.
+// usualPattern is the pattern of architectures whose files do not state it.
 func usualPattern(m *model) (any, bool) {
 	if !m.positive("sliding_window") {
 		return int64(0), true
@@ -117,8 +117,8 @@ func tied(m *model) (any, bool) {
 	return m.shape("output.weight") == nil, m.shape("token_embedding.weight") != nil
 }
 
-// isMLA tells models with compressed attention, the only ones whose heads have
-// a part without rotation and another size for values.
+// isMLA reports whether a model has compressed attention; only then do heads have
+// a part without rotation and a different size for values.
 func isMLA(m *model) bool { return m.positive("kv_lora_rank") }
 
 func nopeDim(m *model) (any, bool) {
@@ -131,7 +131,7 @@ func nopeDim(m *model) (any, bool) {
 	return inRange(k-r, okK && okR)
 }
 
-// ssmInner: in Mamba's config.json intermediate_size is no FFN but the state
+// ssmInner: in Mamba's config.json, intermediate_size is not an FFN but the state
 // space; others give a factor.
 func ssmInner(m *model) (any, bool) {
 	if strings.HasPrefix(m.arch, "mamba") {
@@ -152,5 +152,5 @@ func ssmInner(m *model) (any, bool) {
 	return int64(f * float64(d)), true
 }
 
-// hasEncoder keeps d_model of a plain decoder from looking like an encoder's.
+// hasEncoder keeps the d_model of a plain decoder from looking like an encoder's.
 func hasEncoder(m *model) bool { return m.positive("enc_n_layers") }

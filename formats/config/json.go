@@ -6,7 +6,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// AppendJSON appends the fields as a JSON object, one a line, extra ones last.
+// AppendJSON appends the fields as a JSON object, one per line, extra ones last.
 func AppendJSON(dst []byte, fields []tensorfs.Field, extra ...tensorfs.Field) []byte {
 	dst = append(dst, '{')
 	for i, f := range slices.Concat(fields, extra) {

@@ -2,13 +2,13 @@ package config
 
 import "strings"
 
-// A sliding_window_pattern is an integer p: every p-th layer sees everything,
-// the others only a window. Files have it as that number, as a list of bools
-// (true for a window), as a list of words (layer_types) or as a word like LLLG.
-// What repeats becomes p; any other list is kept as bools.
+// A sliding_window_pattern is an integer p: every p-th layer sees everything, the
+// others only a window. Files have it as that number, as a list of bools (true
+// for a window), as a list of words (layer_types) or as a word like LLLG. A
+// repeating list becomes p; any other list is kept as bools.
 
-// windows are the words of layer_types that matter here. A list with another
-// word speaks of something else (linear attention, convolutions).
+// windows are the words of layer_types that matter here. A list with any other
+// word is about something else (linear attention, convolutions).
 var windows = map[string]bool{
 	"sliding_attention": true,
 	"chunked_attention": true,
@@ -61,7 +61,7 @@ func toPattern(v any) (p any, list []bool, skip, ok bool) {
 	return list, list, false, true
 }
 
-// period returns p if exactly every p-th entry of list is false, else 0.
+// period returns p if exactly every p-th entry of list is false, and 0 otherwise.
 func period(list []bool) int64 {
 	p := 0
 	for p < len(list) && list[p] {

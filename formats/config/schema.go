@@ -18,18 +18,18 @@ const (
 type field struct {
 	name string
 	kind kind
-	gguf []string // keys behind the architecture, tried in order
+	gguf []string // keys after the architecture's prefix, tried in order
 	hf   []string // paths in config.json, tried in order
-	// without gives the value where no key is present: a default, or something
-	// derived from other fields and the tensors; nil for none.
+	// without gives the value if no key is present: a default, or something derived
+	// from other fields and the tensors; nil for none.
 	without func(m *model) (any, bool)
-	// tensors marks a derivation that is no guess without any config.
+	// tensors marks a derivation that is not a guess even without a config.
 	tensors bool
 	// only restricts the field to some models; nil for all.
 	only func(m *model) bool
 }
 
-// schema is the table. A field may use those above it.
+// schema is the table. A field may use the fields above it.
 var schema = []field{
 	{name: "architecture", kind: text, without: architecture, tensors: true},
 	{name: "dim", gguf: keys("embedding_length decoder.embedding_length"), hf: keys("hidden_size n_embd d_model dim model_dim"),

@@ -11,8 +11,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// maxLayers bounds lists for each layer. It is far beyond any model; a longer
-// list is not about layers.
+// maxLayers bounds lists with a value per layer. It is far beyond any model; a
+// longer list is not about layers.
 const maxLayers = 1 << 16
 
 // toCount accepts integers and floats without a fraction.
@@ -41,7 +41,7 @@ func toCount(v any) (int64, bool) {
 }
 
 // toReal returns a number with the precision of F32: the float64 that the
-// shortest decimal of the F32 means.
+// shortest decimal form of the F32 denotes.
 func toReal(v any) (float64, bool) {
 	var f float32
 	if n, ok := v.(json.Number); ok {
@@ -90,7 +90,7 @@ func elements(v any) (int, iter.Seq[any], bool) {
 	}, true
 }
 
-// toCounts accepts a count, or a list of them of which it gives the largest, too.
+// toCounts accepts a count, or a list of counts, for which it also gives the largest.
 func toCounts(v any) (largest int64, list []int64, ok bool) {
 	n, seq, isList := elements(v)
 	if !isList {

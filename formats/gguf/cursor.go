@@ -8,22 +8,21 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// maxHeader bounds what stands before the tensor data. Real files have less
-// than a fifth of it; beyond it a sparse file could claim a vocabulary that
-// takes minutes to walk.
+// maxHeader bounds the header before the tensor data. Real files have less than a
+// fifth of it; beyond it a sparse file could claim a vocabulary that takes
+// minutes to walk.
 const maxHeader = 1 << 28
 
-// A cursor copies bytes out of the file by windows. The first are small and later
-// ones half of what was read so far, so that little is read beyond the header of
-// a file that is far away; leastWindow is what the file's first bytes take that
-// say what it is.
+// A cursor copies bytes out of the file in windows. The first are small and later
+// ones half of what was read so far, so little is read beyond the header of a
+// remote file; leastWindow covers the first bytes, which say what the file is.
 const (
 	leastWindow = 64
 	window      = 64 << 10
 )
 
-// cursor reads a range of a file from front to back. The first error sticks:
-// all later calls return zeros, so a caller may look at err once in a while.
+// cursor reads a range of a file from front to back. The first error sticks: all
+// later calls return zeros, so a caller need check err only now and then.
 type cursor struct {
 	file   source.File
 	start  int64
@@ -31,10 +30,10 @@ type cursor struct {
 	end    int64  // of the range
 	big    bool   // integers and floats are big-endian
 	narrow bool   // lengths have 4 bytes: version 1
-	what   string // kind of thing that is read, for messages
+	what   string // kind of item being read, for messages
 	index  int64  // its number, from 0
-	key    string // its name, if it is an entry and that is known
-	tensor string // its name, if it is a tensor info and that is known
+	key    string // its name, if the item is an entry and its name is known
+	tensor string // its name, if the item is a tensor info and its name is known
 	buf    []byte
 	win    []byte // bytes from winOff on, in buf
 	winOff int64
@@ -46,7 +45,7 @@ func newCursor(f source.File, pos, end int64) *cursor {
 	return &cursor{file: f, start: pos, pos: pos, end: end}
 }
 
-// fail makes err of a problem at off, unless there is one.
+// fail sets err to a problem at off, unless it is already set.
 func (c *cursor) fail(off int64, format string, args ...any) {
 	if c.err != nil {
 		return
@@ -62,15 +61,15 @@ func (c *cursor) fail(off int64, format string, args ...any) {
 	c.err = e
 }
 
-// short fails because n bytes are announced, or needed, that are not there.
+// short fails because n bytes that are announced or needed are missing.
 func (c *cursor) short(n uint64, announced bool) {
 	switch {
 	case c.end < c.file.Size():
 		c.fail(c.pos, "%d bytes here go beyond the first %d of the file, where metadata and tensor infos must end", n, c.end)
 	case announced:
-		c.fail(c.pos, "%d bytes are announced, and only %d are left in the file", n, c.end-c.pos)
+		c.fail(c.pos, "%d bytes are announced, but only %d are left in the file", n, c.end-c.pos)
 	default:
-		c.fail(c.pos, "the file ends here, inside a field of %d bytes of which it has %d", n, c.end-c.pos)
+		c.fail(c.pos, "the file ends here, inside a field of %d bytes, after %d of them", n, c.end-c.pos)
 	}
 }
 
@@ -95,7 +94,7 @@ func (c *cursor) next(n int) []byte {
 	return c.win[i : i+int64(n)]
 }
 
-// fill moves the window to pos. It has n bytes at least.
+// fill moves the window to pos. The window then has at least n bytes.
 func (c *cursor) fill(n int64) bool {
 	size := min(max(leastWindow, n, (c.pos-c.start)/2), window, c.end-c.pos)
 	if int64(cap(c.buf)) < size {
@@ -109,7 +108,7 @@ func (c *cursor) fill(n int64) bool {
 	return c.err == nil
 }
 
-// skip passes over n bytes without reading them.
+// skip skips n bytes without reading them.
 func (c *cursor) skip(n uint64) {
 	if c.err != nil {
 		return
@@ -150,7 +149,7 @@ func (c *cursor) u64() uint64 {
 	return 0
 }
 
-// length reads a len: a count, a string's length or a dimension.
+// length reads a length field: a count, a string's length or a dimension.
 func (c *cursor) length() uint64 {
 	if c.narrow {
 		return uint64(c.u32())
@@ -158,7 +157,7 @@ func (c *cursor) length() uint64 {
 	return c.u64()
 }
 
-// lengthSize returns the bytes of a len.
+// lengthSize returns the size of a length field.
 func (c *cursor) lengthSize() uint64 {
 	if c.narrow {
 		return 4
@@ -166,13 +165,13 @@ func (c *cursor) lengthSize() uint64 {
 	return 8
 }
 
-// count reads how many things follow that take at least size bytes each, and
-// fails where so many do not fit what is left.
+// count reads the number of items that follow, each of at least size bytes, and
+// fails if that many do not fit in the bytes left.
 func (c *cursor) count(things string, size uint64) int64 {
 	at := c.pos
 	n := c.length()
 	if c.err == nil && n > uint64(c.end-c.pos)/size {
-		c.fail(at, "%d %s are announced, and only %d bytes are left for them", n, things, c.end-c.pos)
+		c.fail(at, "%d %s are announced, but only %d bytes are left for them", n, things, c.end-c.pos)
 		return 0
 	}
 	return int64(n)
@@ -205,8 +204,8 @@ func (c *cursor) text(limit uint64) string {
 	return string(b)
 }
 
-// skipTexts passes over n strings. A vocabulary has hundreds of thousands, so
-// those in the window are walked on their own.
+// skipTexts skips n strings. A vocabulary has hundreds of thousands, so those in
+// the window are walked in a loop of their own.
 func (c *cursor) skipTexts(n int64) {
 	size := int64(c.lengthSize())
 	for n > 0 && c.err == nil {

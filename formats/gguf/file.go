@@ -11,7 +11,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// File is what one GGUF file says, before tensors get canonical names.
+// File is the content of one GGUF file, before tensors get canonical names.
 type File struct {
 	Version   int
 	BigEndian bool
@@ -24,10 +24,10 @@ type File struct {
 	names map[string]struct{} // of the tensors
 }
 
-// maxName is how many bytes a key or a tensor's name may have.
+// maxName is the maximum length of a key or a tensor's name, in bytes.
 const maxName = 65535
 
-// Value returns the metadata of a key, nil without it.
+// Value returns the metadata value of a key, or nil.
 func (f *File) Value(key string) any {
 	if i, ok := f.keys[key]; ok {
 		return f.Metadata[i].Value
@@ -53,12 +53,12 @@ func (f *File) Architecture() string {
 type info struct {
 	typ    uint32
 	offset uint64
-	at     int64 // where the info stands
+	at     int64 // where the info is in the file
 }
 
 // Parse reads a file up to its tensor data and checks it. It does not own m: the
-// caller closes it when nothing of the File is used any more. One
-// shard of a set is parsed like a whole model: see [File.Shards].
+// caller closes it once the File is no longer used. One shard of a set is parsed
+// like a whole model: see [File.Shards].
 func Parse(m source.File) (*File, error) {
 	c := newCursor(m, 0, min(m.Size(), maxHeader))
 	f := &File{file: m, Alignment: 32}
@@ -86,7 +86,7 @@ func Parse(m source.File) (*File, error) {
 }
 
 // readVersion reads the version and sets up the cursor for it. The word is
-// little-endian unless its low half is empty then: no version is so large.
+// little-endian unless that makes its low half zero: no version is that large.
 func (f *File) readVersion(c *cursor) {
 	at := c.pos
 	b := c.next(4)
@@ -98,7 +98,7 @@ func (f *File) readVersion(c *cursor) {
 		v = binary.BigEndian.Uint32(b)
 		f.BigEndian, c.big = true, true
 		if v != 3 {
-			c.fail(at, "it is big-endian GGUF of version %d, and only version 3 can be big-endian", v)
+			c.fail(at, "it is big-endian GGUF of version %d, but only version 3 can be big-endian", v)
 			return
 		}
 	}
@@ -112,8 +112,8 @@ func (f *File) readVersion(c *cursor) {
 	f.Version, c.narrow = int(v), v == 1
 }
 
-// readName reads a key or a tensor's name. C programs end it at a NUL, so with
-// one inside two readers would see two names.
+// readName reads a key or a tensor's name. C programs end it at a NUL, so a NUL
+// inside it would give two readers two names.
 func (c *cursor) readName() string {
 	at := c.pos
 	s := c.text(maxName)
@@ -134,7 +134,7 @@ func (f *File) readMetadata(c *cursor, n int64) {
 			c.fail(at, "its key is empty")
 		}
 		if _, ok := f.keys[key]; ok {
-			c.fail(at, "key %s stands there twice", tensorfs.Quote(key))
+			c.fail(at, "key %s occurs twice", tensorfs.Quote(key))
 		}
 		c.key = key
 		c.what = "metadata key"
@@ -172,7 +172,7 @@ func kindOf(v any) string {
 
 func (f *File) readInfos(c *cursor, n int64) []info {
 	c.what = "tensor info"
-	const enough = 4096 // capacity to begin with; the count is only a claim
+	const enough = 4096 // initial capacity; the count is only a claim
 	infos := make([]info, 0, min(n, enough))
 	f.Tensors = make([]tensorfs.Tensor, 0, min(n, enough))
 	shapes := make([]int64, 0, 2*min(n, enough)) // cut into the tensors' shapes
@@ -194,8 +194,8 @@ func (f *File) readInfos(c *cursor, n int64) []info {
 	return infos
 }
 
-// readShape appends the dimensions of a tensor, outermost first; the file has
-// them the other way round.
+// readShape appends the dimensions of a tensor, outermost first; the file stores
+// them in reverse order.
 func (c *cursor) readShape(shape []int64) []int64 {
 	at := c.pos
 	n := int(c.u32())

@@ -85,7 +85,7 @@ func TestRoundTrip(t *testing.T) {
 					t.Errorf("version %d, alignment %d: %+v, want %+v", c.version, alignment, x, want)
 				}
 				if at := tensorfs.Extents(x.Data)[0].Offset; at%f.Alignment != 0 {
-					t.Errorf("%s stands at %d", x.Source, at)
+					t.Errorf("%s is at %d", x.Source, at)
 				}
 			}
 			if err := m.Close(); err != nil {

@@ -25,7 +25,7 @@ func (f *File) lay(headerEnd int64, infos []info) error {
 	start := (headerEnd + f.Alignment - 1) / f.Alignment * f.Alignment // alignment is below 2^32
 	length := f.file.Size() - start
 	if length < 0 {
-		return f.errorAt(-1, headerEnd, "the tensor data begins at byte %d, and the file has %d", start, f.file.Size())
+		return f.errorAt(-1, headerEnd, "the tensor data begins at byte %d, but the file has only %d", start, f.file.Size())
 	}
 	extents, err := f.extents(infos, length)
 	if err != nil {
@@ -49,8 +49,7 @@ func (f *File) lay(headerEnd int64, infos []info) error {
 	return nil
 }
 
-// errorAt returns what is wrong with a tensor, or with the file where tensor is
-// -1.
+// errorAt returns an error about a tensor, or about the file if tensor is -1.
 func (f *File) errorAt(tensor int, off int64, format string, args ...any) *tensorfs.FormatError {
 	e := &tensorfs.FormatError{File: f.file.Path(), Offset: off, Problem: fmt.Sprintf(format, args...)}
 	if tensor >= 0 {
@@ -62,7 +61,7 @@ func (f *File) errorAt(tensor int, off int64, format string, args ...any) *tenso
 }
 
 // extents checks the offsets against the length of the data and returns them in
-// order, each with the next larger one of a tensor that has elements.
+// order, each with the next larger offset of a tensor that has elements.
 func (f *File) extents(infos []info, length int64) ([]extent, error) {
 	extents := make([]extent, len(infos))
 	for i, in := range infos {
@@ -100,9 +99,9 @@ func (f *File) extents(infos []info, length int64) ([]extent, error) {
 	return extents, nil
 }
 
-// checkOverlap returns an error where two tensors share a byte. Extents are in
-// the order of their offsets. The furthest end so far is kept, not that of the
-// neighbour, because an empty tensor may stand between.
+// checkOverlap returns an error if two tensors share a byte. Extents are in the
+// order of their offsets. The furthest end so far is kept, not that of the
+// neighbour, because an empty tensor may lie in between.
 func (f *File) checkOverlap(extents []extent, start int64) error {
 	end, owner := int64(0), -1
 	for _, p := range extents {

@@ -27,7 +27,7 @@ var broken = map[string]string{
 }
 
 // Match reports whether a file that begins with head is for this package: GGUF,
-// or something near enough that [Open] can say what it is.
+// or something similar enough that [OpenFS] can say what it is.
 func Match(head []byte) bool {
 	if len(head) < len(magic) {
 		return false

@@ -10,8 +10,8 @@ import (
 )
 
 // OpenFS opens the model in the file of that name: a GGUF file, or any one shard
-// of a set whose others are beside it. Their names are derived from name as given,
-// not from what it may link to.
+// of a set in one directory. Their names are derived from name as given, not from
+// what it may link to.
 func OpenFS(src source.FS, name string) (*tensorfs.Model, error) {
 	f, err := openFile(src, name)
 	if err != nil {
@@ -49,8 +49,7 @@ func closeAll(files []*File) error {
 	return errors.Join(errs...)
 }
 
-// newModel makes a model of one file, or of the shards of a set in order. It
-// owns them.
+// newModel makes a model of one file, or of the shards of a set in order. The model owns them.
 func newModel(path string, files []*File) (*tensorfs.Model, error) {
 	m := tensorfs.Model{Format: "gguf", Layout: "gguf", Path: path}
 	all := union(files)
@@ -65,8 +64,8 @@ func newModel(path string, files []*File) (*tensorfs.Model, error) {
 	return assemble.Finish(m, sources)
 }
 
-// union returns what the shards of a set say together: each key once, as the
-// first shard that has it says.
+// union returns the combined metadata of a set's shards: each key once, with the
+// value from the first shard that has it.
 func union(files []*File) *File {
 	if len(files) == 1 {
 		return files[0]

@@ -8,8 +8,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// Numbers that ggml, bitnet.cpp and others gave to different types. Nothing in
-// a file says whose it follows, but the space up to the next tensor does.
+// Numbers that ggml, bitnet.cpp and others gave to different types. No field in a
+// file says whose numbering it follows, but the space up to the next tensor does.
 const (
 	firstShared = 36
 	lastShared  = 39
@@ -19,11 +19,11 @@ const (
 type meaning struct {
 	id     uint32
 	dtype  tensorfs.DType
-	size   func(s shared) int64 // negative where the tensor cannot be that
-	opaque string               // why it cannot be decoded; "" where it can
+	size   func(s shared) int64 // negative if the tensor cannot have this meaning
+	opaque string               // why it cannot be decoded; "" if it can
 }
 
-// shared is what the sizes of meanings depend on.
+// shared holds the inputs to the sizes of meanings.
 type shared struct {
 	n, cols, rows int64
 	hasScale      bool // a tensor NAME_scale exists
@@ -34,7 +34,7 @@ const (
 	needsTiles = "%s of bitnet.cpp needs tile sizes that the file does not have; see raw/"
 )
 
-// meanings is the table of them. Where two fit, the first one counts.
+// meanings is the table of shared numbers' meanings. If two fit, the first one counts.
 var meanings = []meaning{
 	{36, tensorfs.I2_S, func(s shared) int64 { return plus(s.parts(1, 4), 32) }, ""},
 	{36, tensorfs.I2_S, func(s shared) int64 { return s.parts(1, 4) }, ""}, // without a scale: Trinity's
@@ -54,7 +54,7 @@ var meanings = []meaning{
 	{39, tensorfs.TL2, func(s shared) int64 { return plus((s.tl2()+31)/32*32, 32) }, needsTiles},
 }
 
-// parts returns n*num/den where that is whole.
+// parts returns n*num/den if that is a whole number.
 func (s shared) parts(num, den int64) int64 {
 	if s.n%den != 0 {
 		return -1
@@ -72,8 +72,8 @@ func (s shared) blocks(bytes int64) int64 {
 
 func (s shared) nibbles() int64 { return s.blocks(18) }
 
-// tl2 returns the bytes of TL2: all but the last 256 columns in triples of 5
-// bits, those in pairs of 4 bits. The packer divides in this order.
+// tl2 returns the bytes of TL2: triples of 5 bits for all but the last 256
+// columns, pairs of 4 bits for those. The packer divides in this order.
 func (s shared) tl2() int64 {
 	if s.cols < 256 {
 		return -1
@@ -81,7 +81,7 @@ func (s shared) tl2() int64 {
 	return (s.cols-256)*s.rows/3*5/8 + 256*s.rows/2*4/8
 }
 
-// plus adds to a size, unless it is none.
+// plus adds to a size, unless that is negative.
 func plus(size, n int64) int64 {
 	if size < 0 {
 		return size
@@ -89,9 +89,9 @@ func plus(size, n int64) int64 {
 	return size + n
 }
 
-// resolveShared finds the meaning of a shared number: the one whose size,
-// rounded up to the alignment, is the space that the tensor has. The last
-// tensor of a file may lack its padding.
+// resolveShared finds the meaning of a shared number: the one whose size, rounded
+// up to the alignment, equals the space that the tensor has. The last tensor of a
+// file may lack its padding.
 func (f *File) resolveShared(p *extent, in info) error {
 	t := &f.Tensors[p.tensor]
 	const many = math.MaxInt64 / 256 // no size below overflows

@@ -18,7 +18,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testmodel"
 )
 
-// TestNoRegularFiles opens what is no file without waiting for it.
+// TestNoRegularFiles opens what is not a regular file, without waiting for it.
 func TestNoRegularFiles(t *testing.T) {
 	dir := t.TempDir()
 	fifo, socket, loop := filepath.Join(dir, "fifo"), filepath.Join(dir, "socket"), filepath.Join(dir, "loop")
@@ -199,7 +199,7 @@ func TestSparseHeaders(t *testing.T) {
 // TestAnnounced holds how many tensors and metadata entries a header may
 // announce: as many as fit what is left, at the least bytes that one takes.
 func TestAnnounced(t *testing.T) {
-	const announced = "are announced, and only"
+	const announced = "are announced, but only"
 	for _, c := range []struct {
 		version               string
 		count                 func(n uint64) string

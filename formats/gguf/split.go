@@ -12,19 +12,19 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// The keys of a shard. A model may be cut into files PREFIX-00001-of-00003.gguf
-// and so on, each a GGUF file of its own; normally only the first has the
-// model's metadata. Names count from 1, split.no from 0.
+// The keys of a shard. A model may be split into files PREFIX-00001-of-00003.gguf
+// and so on, each a GGUF file of its own; normally only the first has the model's
+// metadata. Names count from 1, split.no from 0.
 const (
 	keyNo      = "split.no"
 	keyCount   = "split.count"
 	keyTensors = "split.tensors.count"
 )
 
-// shardName takes a shard's file name apart. The prefix may hold anything.
+// shardName parses a shard's file name. The prefix may be anything.
 var shardName = regexp.MustCompile(`(?s)^(.*)-([0-9]{5})-of-([0-9]{5})\.gguf$`)
 
-// Shards returns of how many files the model consists that f belongs to.
+// Shards returns the number of files in the model that f belongs to.
 func (f *File) Shards() (int64, error) {
 	n, present, err := f.splitValue(keyCount)
 	if err != nil || !present || n == 0 {
@@ -33,7 +33,7 @@ func (f *File) Shards() (int64, error) {
 	return n, nil
 }
 
-// splitValue returns one of the numbers above.
+// splitValue returns the value of one of the keys above.
 func (f *File) splitValue(key string) (n int64, present bool, err error) {
 	v := f.Value(key)
 	if v == nil {
@@ -49,26 +49,27 @@ func (f *File) splitValue(key string) (n int64, present bool, err error) {
 	return n, true, nil
 }
 
-// openSet opens the other shards of the model that first, the file called name
-// of count shards, is one of. It returns them all in order, first included, and
-// with an error those that it opened, which the caller closes.
+// openSet opens the other shards of a model of count shards. first is one of
+// them, in the file called name. openSet returns all shards in order, first
+// included. With an error it returns the shards that it opened, for the caller to
+// close.
 func openSet(src source.FS, name string, first *File, count int64) ([]*File, error) {
 	dir, base := path.Split(name)
 	m := shardName.FindStringSubmatch(base)
 	if m == nil {
-		e := first.errorAt(-1, -1, "it is one of %d shards, and its name does not say which", count)
+		e := first.errorAt(-1, -1, "it is one of %d shards, but its name does not say which", count)
 		e.Advice = "rename the shards to PREFIX-00001-of-00003.gguf and so on"
 		return []*File{first}, e
 	}
 	number, _ := strconv.ParseInt(m[2], 10, 64) // five digits
 	total, _ := strconv.ParseInt(m[3], 10, 64)
 	if total != count {
-		e := first.errorAt(-1, -1, "its name says that there are %d shards, %s says %d", total, keyCount, count)
+		e := first.errorAt(-1, -1, "its name says that there are %d shards, but %s says %d", total, keyCount, count)
 		e.Advice = "give the shards their original names"
 		return []*File{first}, e
 	}
 	if number < 1 || number > count {
-		e := first.errorAt(-1, -1, "its name says that it is shard %d of %d, and shards count from 1", number, count)
+		e := first.errorAt(-1, -1, "its name says that it is shard %d of %d, but shards count from 1", number, count)
 		e.Advice = "give the shards their original names"
 		return []*File{first}, e
 	}
@@ -83,7 +84,7 @@ func openSet(src source.FS, name string, first *File, count int64) ([]*File, err
 		}
 		files = append(files, f)
 	}
-	// first stands before the others so far
+	// first comes before the others so far
 	copy(files, files[1:number])
 	files[number-1] = first
 	for i, f := range files {
@@ -106,7 +107,7 @@ func openShard(src source.FS, name string, number, count int64) (*File, error) {
 	return f, err
 }
 
-// checkShard checks that f says of itself that it is shard index of count.
+// checkShard checks that f itself says that it is shard index of count.
 func (f *File) checkShard(index, count int64) error {
 	const mixed = "the files are not shards of one model, or were renamed: fetch the set again"
 	n, err := f.Shards()
@@ -114,7 +115,7 @@ func (f *File) checkShard(index, count int64) error {
 		return err
 	}
 	if n != count {
-		e := f.errorAt(-1, -1, "%s is %d here, and %d in the set", keyCount, n, count)
+		e := f.errorAt(-1, -1, "%s is %d here, but %d in the set", keyCount, n, count)
 		e.Advice = mixed
 		return e
 	}
@@ -126,15 +127,15 @@ func (f *File) checkShard(index, count int64) error {
 		return f.errorAt(-1, -1, "it is a shard without %s", keyNo)
 	}
 	if no != index {
-		e := f.errorAt(-1, -1, "%s is %d, and by its name it should be %d", keyNo, no, index)
+		e := f.errorAt(-1, -1, "%s is %d, but by its name it should be %d", keyNo, no, index)
 		e.Advice = mixed
 		return e
 	}
 	return nil
 }
 
-// checkSet checks what shards must agree on: metadata, the number of tensors,
-// and that no name stands in two of them.
+// checkSet checks what shards must agree on: metadata, the number of tensors, and
+// that no name is in two of them.
 func checkSet(files []*File) error {
 	const mixed = "the files are not shards of one model: fetch the set again"
 	total := int64(0)
@@ -149,14 +150,14 @@ func checkSet(files []*File) error {
 			return err
 		}
 		if present && n != total {
-			e := f.errorAt(-1, -1, "%s is %d, and the shards have %d tensors", keyTensors, n, total)
+			e := f.errorAt(-1, -1, "%s is %d, but the shards have %d tensors", keyTensors, n, total)
 			e.Advice = mixed
 			return e
 		}
 		for i := range f.Tensors {
 			name := f.Tensors[i].Source
 			if other, ok := owners[name]; ok {
-				e := f.errorAt(i, -1, "it stands in %s as well", tensorfs.Printable(other.file.Path()))
+				e := f.errorAt(i, -1, "it is in %s as well", tensorfs.Printable(other.file.Path()))
 				e.Advice = mixed
 				return e
 			}

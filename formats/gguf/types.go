@@ -18,8 +18,7 @@ var byID = func() map[uint32]tensorfs.DType {
 	return m
 }()
 
-// gone says what numbers of types are that no file should have and whose layout
-// is not known here.
+// gone explains type numbers that no file should have and whose layout is not known here.
 var gone = map[uint32]string{
 	4:   "was Q4_2, which ggml removed before GGUF",
 	5:   "was Q4_3, which ggml removed before GGUF",
@@ -47,7 +46,7 @@ const (
 )
 
 // resolve gives a tensor its type, its size, and the reason why its numbers
-// cannot be had, if there is one.
+// cannot be decoded, if there is one.
 func (f *File) resolve(p *extent, in info) error {
 	t := &f.Tensors[p.tensor]
 	if in.typ >= firstShared && in.typ <= lastShared {
@@ -75,9 +74,9 @@ func (f *File) resolve(p *extent, in info) error {
 func (f *File) badSize(p *extent, in info) error {
 	t := &f.Tensors[p.tensor]
 	if elems, _ := t.DType.Block(); t.Cols()%elems != 0 {
-		return f.errorAt(p.tensor, in.at, "its rows of %d elements are not whole blocks of %d, as %s has", t.Cols(), elems, t.DType)
+		return f.errorAt(p.tensor, in.at, "its rows of %d elements are not whole blocks of %d, which %s needs", t.Cols(), elems, t.DType)
 	}
-	return f.errorAt(p.tensor, in.at, "a shape of %v in %s has more bytes than any file", t.Shape, t.DType)
+	return f.errorAt(p.tensor, in.at, "a shape of %v in %s takes more bytes than any file has", t.Shape, t.DType)
 }
 
 // takeAll gives a tensor of unknown layout all bytes up to the next one.
@@ -91,7 +90,7 @@ func (f *File) takeAll(p *extent, in info) error {
 	return nil
 }
 
-// nameless says what a number is that has no type in the table.
+// nameless explains a number that has no type in the table.
 func nameless(id uint32) string {
 	what := "is not known here"
 	if s, ok := gone[id]; ok {

@@ -32,7 +32,7 @@ func TestKnownTypes(t *testing.T) {
 	}
 }
 
-// oneTensor opens a file of one tensor with bytes behind it, which are there
+// oneTensor opens a file of one tensor with bytes after it, which are there
 // whether the tensor is the last or not.
 func oneTensor(t *testing.T, x testmodel.GGUFTensor, arch string, behind []byte) tensorfs.Tensor {
 	t.Helper()
@@ -97,7 +97,7 @@ func TestGroupedRows(t *testing.T) {
 }
 
 // TestSharedTypes checks which meaning of the numbers 36 to 39 a space selects,
-// for a tensor with another behind it and for the last one, with padding and
+// for a tensor followed by another and for the last one, with padding and
 // without.
 func TestSharedTypes(t *testing.T) {
 	const tl2 = 7082 // of 64 rows of 480 columns
@@ -148,7 +148,7 @@ func TestSharedTypes(t *testing.T) {
 				size = (size + 31) / 32 * 32
 			}
 			if got.DType != c.want || got.Data.Size() != size || (got.Opaque == "") != (c.opaque == "") || !strings.Contains(got.Opaque, c.opaque) {
-				t.Errorf("%d %v in %d bytes, %d behind: %s of %d bytes, %q", c.id, c.shape, c.size, behind, got.DType, got.Data.Size(), got.Opaque)
+				t.Errorf("%d %v in %d bytes, %d after it: %s of %d bytes, %q", c.id, c.shape, c.size, behind, got.DType, got.Data.Size(), got.Opaque)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ const (
 	numTypes   valueType = 13
 )
 
-// scalars holds the size of every value type of fixed size and its decoder.
+// scalars holds the size and the decoder of every fixed-size value type.
 var scalars = [numTypes]struct {
 	size   int
 	decode func(o binary.ByteOrder, b []byte) any
@@ -36,11 +36,11 @@ var scalars = [numTypes]struct {
 	12: {8, func(o binary.ByteOrder, b []byte) any { return math.Float64frombits(o.Uint64(b)) }},
 }
 
-// maxNesting is how many levels of arrays a value may have. Deeper ones exist
+// maxNesting is how many levels of arrays a value may have. Deeper nesting exists
 // only to exhaust a stack.
 const maxNesting = 16
 
-// value reads a value of type t, which stands inside depth arrays.
+// value reads a value of type t, which is nested in depth arrays.
 func (c *cursor) value(t valueType, depth int) any {
 	switch {
 	case t == typeString:
@@ -76,8 +76,7 @@ type array struct {
 
 var _ tensorfs.Array = (*array)(nil)
 
-// array reads an array that is the depth-th around its elements, and passes
-// over these.
+// array reads an array at nesting level depth, and skips over its elements.
 func (c *cursor) array(depth int) *array {
 	a := &array{file: c.file, depth: depth, big: c.big, narrow: c.narrow}
 	a.elem, a.n = c.arrayHead(depth)
@@ -87,7 +86,7 @@ func (c *cursor) array(depth int) *array {
 	return a
 }
 
-// arrayHead reads what stands before the elements of an array.
+// arrayHead reads the header before the elements of an array.
 func (c *cursor) arrayHead(depth int) (elem valueType, n int64) {
 	if depth > maxNesting {
 		c.fail(c.pos, "arrays are nested more than %d deep", maxNesting)
@@ -102,8 +101,8 @@ func (c *cursor) arrayHead(depth int) (elem valueType, n int64) {
 	return elem, c.count("array elements", c.leastSize(elem))
 }
 
-// skipElements passes over n elements of an array. Only those that have lengths
-// of their own are looked at one by one.
+// skipElements skips over n elements of an array. Only elements that have their
+// own lengths are visited one by one.
 func (c *cursor) skipElements(elem valueType, n int64, depth int) {
 	switch elem {
 	case typeString:
@@ -118,7 +117,7 @@ func (c *cursor) skipElements(elem valueType, n int64, depth int) {
 	}
 }
 
-// leastSize returns the bytes that a value of type t takes at least.
+// leastSize returns the minimum size of a value of type t, in bytes.
 func (c *cursor) leastSize(t valueType) uint64 {
 	switch {
 	case t == typeString:
@@ -132,7 +131,7 @@ func (c *cursor) leastSize(t valueType) uint64 {
 // Len returns the number of elements.
 func (a *array) Len() int { return int(a.n) }
 
-// Values returns the elements. They end early where the file has changed.
+// Values returns the elements. They end early if the file has changed.
 func (a *array) Values() iter.Seq[any] {
 	return func(yield func(any) bool) {
 		c := newCursor(a.file, a.pos, a.end)
@@ -186,8 +185,7 @@ func sameArrays(x, y *array) bool {
 	return n == x.n
 }
 
-// integer returns a value of any integer type that fits an int64. Beyond that
-// are only numbers that count nothing.
+// integer returns a value of any integer type that fits an int64. Larger numbers are never counts.
 func integer(v any) (int64, bool) {
 	switch v := v.(type) {
 	case uint8:

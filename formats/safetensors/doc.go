@@ -14,14 +14,14 @@
 //
 // Parse refuses what the reference reader refuses: the whole file when one entry
 // breaks a rule. Sorted by their offsets the entries tile the data section
-// exactly, so there are no holes, no overlaps and no bytes that belong to
-// nobody. It accepts what the reference accepts, with one exception: a tensor
-// name that occurs twice is an error, because one of the two would be lost.
+// exactly, so there are no holes, no overlaps and no unowned bytes. It accepts
+// what the reference accepts, with one exception: a tensor name that occurs twice
+// is an error, because one of the two would be lost.
 //
 // Nothing is aligned. MLX writes headers without padding, so tensors start at
 // any byte of the file.
 //
-// The package knows files and no models. What the tensors mean together (names,
-// config.json, an index of several files, quantisation) is the business of the
-// package hf, which also opens a file that stands alone.
+// The package knows files, not models. What the tensors mean together (names,
+// config.json, an index of several files, quantisation) is the business of
+// package hf, which also opens a single file.
 package safetensors

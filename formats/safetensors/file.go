@@ -19,7 +19,7 @@ const maxHeader = 100_000_000
 type File struct {
 	Tensors  []Entry     // in the order of their data
 	Metadata [][2]string // keys and values of "__metadata__", keys unique
-	Warnings []string    // what a user should know and the entries do not show
+	Warnings []string    // what a user should know but the entries do not show
 }
 
 // Entry is one tensor of a file.
@@ -31,9 +31,9 @@ type Entry struct {
 	Offset int64 // of the data in the file
 }
 
-// Match reports whether a file of the given size that starts with head looks
-// like safetensors. It does not ask whether the file is complete, so that a cut
-// download is reported as such by [Parse].
+// Match reports whether a file of the given size that starts with head looks like
+// safetensors. It does not ask whether the file is complete, so [Parse] can
+// report a truncated download as such.
 func Match(head []byte, size int64) bool {
 	if len(head) < 10 || size < 10 {
 		return false
@@ -79,18 +79,18 @@ func Parse(f source.File) (*File, error) {
 	return p.place(8 + int64(n))
 }
 
-// record is a tensor's entry as it stands in the header.
+// record is a tensor's entry as written in the header.
 type record struct {
 	name       string
 	dtype      tensorfs.DType
 	shape      []int64
 	size       uint64 // bytes by shape and type
 	begin, end uint64 // data_offsets
-	at         int64  // where the entry stands in the file, for messages
+	at         int64  // where the entry is in the file, for messages
 }
 
-// place lays the records out in the data section, which starts at byte data of
-// the file. This one walk excludes holes, overlaps, reversed spans, tensors
+// place lays out the records in the data section, which starts at byte data of
+// the file. This single walk rules out holes, overlaps, reversed spans, tensors
 // outside the file and bytes without a tensor.
 func (p *parser) place(data int64) (*File, error) {
 	slices.SortFunc(p.records, func(a, b record) int {
@@ -105,7 +105,7 @@ func (p *parser) place(data int64) (*File, error) {
 		case r.end < r.begin:
 			return nil, p.fail(r.at, r.name, "data_offsets [%d, %d] are reversed", r.begin, r.end)
 		case r.end-r.begin != r.size:
-			return nil, p.fail(r.at, r.name, "data_offsets span %d bytes, its shape and type take %d", r.end-r.begin, r.size)
+			return nil, p.fail(r.at, r.name, "data_offsets span %d bytes, but its shape and type take %d", r.end-r.begin, r.size)
 		case r.begin > last:
 			return nil, p.fail(r.at, r.name, "data_offsets start at %d and leave the %d bytes before to no tensor", r.begin, r.begin-last)
 		case r.begin < last:
@@ -123,9 +123,9 @@ func (p *parser) place(data int64) (*File, error) {
 	return out, nil
 }
 
-// size returns the bytes that dims of type t take. As in the reference reader
-// the product is folded left to right in 64 bits: a leading zero hides an
-// overflow behind it, a trailing one does not.
+// size returns the number of bytes that dims of type t take. As in the reference
+// reader, the product is folded left to right in 64 bits: a leading zero hides a
+// later overflow, a trailing one does not.
 func (p *parser) size(at int64, name string, t tensorfs.DType, dims []uint64) (uint64, error) {
 	n := uint64(1)
 	for _, d := range dims {
@@ -140,12 +140,12 @@ func (p *parser) size(at int64, name string, t tensorfs.DType, dims []uint64) (u
 	case hi != 0:
 		return 0, p.fail(at, name, "%d elements of %s exceed 64 bits", n, t)
 	case total%8 != 0:
-		return 0, p.fail(at, name, "%d elements of %s are no whole bytes", n, t)
+		return 0, p.fail(at, name, "%d elements of %s are not whole bytes", n, t)
 	}
 	return total / 8, nil
 }
 
-// shapeText prints dims for a message; a hostile rank is cut short.
+// shapeText prints dims for a message, cutting off a hostile rank.
 func shapeText(dims []uint64) string {
 	const limit = 8
 	if len(dims) > limit {

@@ -121,14 +121,14 @@ func TestRefused(t *testing.T) {
 		"dtype null":                      {`{"w":{"dtype":null,"shape":[1],"data_offsets":[0,1]}}`, "null instead of a string"},
 		"offsets twice":                   {`{"w":{` + ok + `,"data_offsets":[0,1]}}`, "data_offsets twice"},
 		"name escaped twice":              {`{"w":{` + ok + `},"\u0077":{` + ok + `}}`, "occurs twice"},
-		"key is no string":                {`{1:{` + ok + `}}`, "no JSON"},
+		"key is not a string":             {`{1:{` + ok + `}}`, "not JSON"},
 		"metadata escaped twice":          {`{"__metadata__":null,"__meta\u0064ata__":{}}`, "occurs twice"},
-		"comment":                         {`{/**/}`, "no JSON"},
+		"comment":                         {`{/**/}`, "not JSON"},
 		"low surrogate":                   {`{"\udc00":{` + ok + `}}`, "surrogate"},
-		"2^64 in offsets":                 {`{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,18446744073709551616]}}`, "no plain integer"},
-		"30 digits":                       {`{"w":{"dtype":"U8","shape":[100000000000000000000000000000],"data_offsets":[0,1]}}`, "no plain integer"},
+		"2^64 in offsets":                 {`{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,18446744073709551616]}}`, "not a plain integer"},
+		"30 digits":                       {`{"w":{"dtype":"U8","shape":[100000000000000000000000000000],"data_offsets":[0,1]}}`, "not a plain integer"},
 		"two objects":                     {`{} {}`, "something follows"},
-		"form feed":                       {"{}\f", "no JSON"},
+		"form feed":                       {"{}\f", "not JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := parse(t, write(t, withHeader(c.header, 1))); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -15,8 +15,8 @@ import (
 // that it skips.
 const maxDepth = 127
 
-// parser reads a header, token by token and straight from the mapping where there
-// is one. Every text that outlives the call is copied.
+// parser reads a header token by token, directly from the mapping if there is
+// one. Text that outlives the call is copied.
 type parser struct {
 	file     source.File
 	dec      *jsontext.Decoder
@@ -149,7 +149,7 @@ func (p *parser) dtype(r *record) error {
 	}
 	t, ok := dtypes[s]
 	if !ok {
-		return p.fail(at, r.name, "dtype %s is none of the format's types", tensorfs.Quote(s))
+		return p.fail(at, r.name, "dtype %s is not one of the format's types", tensorfs.Quote(s))
 	}
 	r.dtype = t
 	return nil
@@ -185,14 +185,13 @@ func (p *parser) numbers(dst []uint64, name, field string) ([]uint64, error) {
 		}
 		n, ok := natural(v)
 		if !ok {
-			return dst, p.fail(p.at(len(v)), name, "%s has the entry %s, which is no plain integer from 0 to 2^64-1", field, tensorfs.Quote(string(v)))
+			return dst, p.fail(p.at(len(v)), name, "%s has the entry %s, which is not a plain integer from 0 to 2^64-1", field, tensorfs.Quote(string(v)))
 		}
 		dst = append(dst, n)
 	}
 }
 
-// natural parses digits only: no sign, no fraction, no exponent. Leading zeros
-// are no JSON.
+// natural parses digits only: no sign, no fraction, no exponent. Leading zeros are not JSON.
 func natural(v []byte) (uint64, bool) {
 	if len(v) == 0 || len(v) > 20 {
 		return 0, false
@@ -208,9 +207,9 @@ func natural(v []byte) (uint64, bool) {
 	return n, true
 }
 
-// shape returns the dimensions of r in the types of the vocabulary. Dimensions
-// of an empty tensor may be absurd and still legal; they have no meaning, so
-// such a tensor is shown as [0].
+// shape returns the dimensions of r as signed integers. Dimensions of an empty
+// tensor may be absurd and still legal; they mean nothing, so such a tensor is
+// shown as [0].
 func (p *parser) shape(r *record) []int64 {
 	const least, most = 16, 4096 // chunks grow, as a file may have one tensor or thousands
 	n := len(p.dims)
@@ -263,7 +262,7 @@ func (p *parser) meta(at int64) error {
 			place[key] = i
 			p.metadata = append(p.metadata, [2]string{key})
 		}
-		p.metadata[i][1] = value // the last one wins, as in the reference
+		p.metadata[i][1] = value // the last value wins, as in the reference
 	}
 }
 
@@ -272,7 +271,7 @@ var kinds = map[jsontext.Kind]string{
 	'n': "null", 't': "true", 'f': "false", '"': "a string", '0': "a number", '{': "an object", '[': "an array",
 }
 
-// open reads the bracket that starts what.
+// open reads the opening bracket of what.
 func (p *parser) open(bracket jsontext.Kind, tensor, what string) error {
 	t, err := p.dec.ReadToken()
 	if err != nil {
@@ -297,7 +296,7 @@ func (p *parser) string(tensor, what string) (string, int64, error) {
 	return text(v), p.at(len(v)), nil
 }
 
-// skip reads over a value of any kind, of limited depth.
+// skip skips a value of any kind, of limited depth.
 func (p *parser) skip(tensor string) error {
 	start := p.dec.StackDepth()
 	for {
@@ -314,7 +313,7 @@ func (p *parser) skip(tensor string) error {
 	}
 }
 
-// words are the texts that every entry repeats: they cost no memory.
+// words are the strings that every entry repeats; sharing them costs no memory.
 var words = func() map[string]string {
 	m := map[string]string{"dtype": "dtype", "shape": "shape", "data_offsets": "data_offsets"}
 	for name := range dtypes {
@@ -323,7 +322,7 @@ var words = func() map[string]string {
 	return m
 }()
 
-// text returns the string that a JSON string stands for.
+// text returns the string that a JSON string represents.
 func text(v []byte) string {
 	if len(v) >= 2 && bytes.IndexByte(v, '\\') < 0 {
 		v = v[1 : len(v)-1]
@@ -349,5 +348,5 @@ func (p *parser) syntax(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return p.fail(at, "", "the header is incomplete JSON")
 	}
-	return p.fail(at, "", "the header is no JSON: %s", strings.TrimPrefix(err.Error(), "jsontext: "))
+	return p.fail(at, "", "the header is not JSON: %s", strings.TrimPrefix(err.Error(), "jsontext: "))
 }

@@ -101,7 +101,7 @@ func TestLinks(t *testing.T) {
 	// What is wrong with a link is said before where it leads.
 	for name, says := range map[string]string{
 		"nothing": `it is a link to "gone", which does not exist; finish the download`, "out-nothing": `it is a link to "../gone", which does not exist`,
-		"loop": "symbolic links go round in a loop", "device": "it is a symbolic link that leaves", "none": "no such file or directory",
+		"loop": "its symbolic links form a loop", "device": "it is a symbolic link that leaves", "none": "no such file or directory",
 	} {
 		d, err := source.Dir(filepath.Join(dir, "m"), source.Inside)
 		if err != nil {
