@@ -15,8 +15,8 @@ const maxStreams = 3
 // stream is one input of a conversion.
 type stream struct {
 	data tensorfs.Data
-	// span returns which bytes of data the blocks [first, first+n) need. It
-	// never goes back, and all blocks together need all of data.
+	// span returns the bytes of data that the blocks [first, first+n) need. It never
+	// goes backwards, and all blocks together need all of data.
 	span func(first, n int64) (off, size int64)
 }
 
@@ -25,7 +25,7 @@ func blocksOf(d tensorfs.Data, bytes int64) stream {
 	return stream{d, func(first, n int64) (int64, int64) { return first * bytes, n * bytes }}
 }
 
-// allOf is a stream of which every block needs everything.
+// allOf is a stream that every block needs in full.
 func allOf(d tensorfs.Data) stream {
 	return stream{d, func(int64, int64) (int64, int64) { return 0, d.Size() }}
 }
@@ -51,14 +51,14 @@ func (c *codec) out() int64 { return 2 * c.elems }
 // near it.
 const maxOut = 1 << 24
 
-// check returns an error unless the streams hold what the blocks need.
+// check returns an error unless the streams hold the bytes that the blocks need.
 func (c *codec) check(t *tensorfs.Tensor) error {
 	if c.elems > maxOut/2 {
 		return fmt.Errorf("%s mixes the bytes of rows, and those of shape %v are too long for that; see raw/", t.DType, t.Shape)
 	}
 	for _, s := range c.streams {
 		if off, n := s.span(0, c.blocks); off != 0 || n != s.data.Size() {
-			return fmt.Errorf("%d bytes stand where %d blocks of %s need %d; see raw/", s.data.Size(), c.blocks, t.DType, n)
+			return fmt.Errorf("it has %d bytes, but %d blocks of %s need %d; see raw/", s.data.Size(), c.blocks, t.DType, n)
 		}
 	}
 	return nil
@@ -86,7 +86,7 @@ func codecOf(t *tensorfs.Tensor, opts Options) (c codec, err error) {
 	return c, err
 }
 
-// blockCodec decodes a type whose blocks stand on their own.
+// blockCodec decodes a type whose blocks are self-contained.
 func blockCodec(t *tensorfs.Tensor) (codec, error) {
 	d, ok := kernel.Lookup(t.DType.String())
 	if !ok {
@@ -119,7 +119,7 @@ func interleavedCodec(t *tensorfs.Tensor, rows int64, repack func(dst, src []byt
 	plain, ok := kernel.Lookup("Q4_0")
 	stored, fits := t.DType.Size([]int64{rows, t.Cols()})
 	if !ok || !fits || !t.WholeRowGroups() {
-		return codec{}, fmt.Errorf("%s with rows that are no multiple of %d cannot be put in order; see raw/", t.DType, rows)
+		return codec{}, fmt.Errorf("%s with rows that are not a multiple of %d cannot be put in order; see raw/", t.DType, rows)
 	}
 	return codec{
 		streams: []stream{blocksOf(t.Data, stored)},
@@ -139,7 +139,8 @@ func interleavedCodec(t *tensorfs.Tensor, rows int64, repack func(dst, src []byt
 }
 
 // i2sCodec decodes BitNet's I2_S: codes, then 32 bytes of which the first four
-// are the tensor's F32 scale. Without these 32 bytes the codes are Trinity's.
+// are the tensor's F32 scale. Without these 32 bytes the codes are in Trinity's
+// order.
 func i2sCodec(t *tensorfs.Tensor, opts Options) (codec, error) {
 	n, _ := tensorfs.Elements(t.Shape)
 	scaled := t.Data.Size() == n/4+32

@@ -41,12 +41,11 @@ func groupCodec(t *tensorfs.Tensor) (codec, error) {
 	return c, nil
 }
 
-// checkCompanions returns an error unless t's companions are as [tensorfs.Quant]
-// says.
+// checkCompanions returns an error unless t's companions match [tensorfs.Quant].
 func checkCompanions(t *tensorfs.Tensor) error {
 	q := t.Quant
 	if q.Scales == nil {
-		return fmt.Errorf("%s needs scales, and there are none; see raw/", q.Mode)
+		return fmt.Errorf("%s needs scales, but has none; see raw/", q.Mode)
 	}
 	for _, c := range []*tensorfs.Tensor{t, q.Scales, q.Biases, q.Global} {
 		if c != nil && c.BigEndian {
@@ -54,7 +53,7 @@ func checkCompanions(t *tensorfs.Tensor) error {
 		}
 	}
 	if q.Biases != nil && q.Mode != "affine" || q.Global != nil && q.Mode != "nvfp4" {
-		return fmt.Errorf("%s has scales alone, and there is more beside it; see raw/", q.Mode)
+		return fmt.Errorf("%s has only scales, but there is more beside it; see raw/", q.Mode)
 	}
 	return nil
 }
@@ -108,7 +107,7 @@ func fp8Codec(t *tensorfs.Tensor) (codec, error) {
 	c := codec{streams: []stream{blocksOf(t.Data, 1)}, elems: 1, blocks: n}
 	if q.Block == [2]int{} {
 		if have != 1 {
-			return codec{}, fmt.Errorf("%d scales stand where one is due; see raw/", have)
+			return codec{}, fmt.Errorf("it has %d scales instead of one; see raw/", have)
 		}
 		c.streams = append(c.streams, allOf(q.Scales.Data))
 		c.decode = func(dst []byte, _ int64, in inputs) { decode(dst, in[0], scale.Number(in[1])) }
@@ -125,7 +124,7 @@ func fp8Codec(t *tensorfs.Tensor) (codec, error) {
 	perRow := divideUp(cols, colsPer)
 	perMatrix := divideUp(rows, rowsPer) * perRow
 	if want := n / cols / rows * perMatrix; have != want {
-		return codec{}, fmt.Errorf("%d scales of blocks of %d x %d stand where shape %v needs %d; see raw/", have, rowsPer, colsPer, t.Shape, want)
+		return codec{}, fmt.Errorf("it has %d scales of blocks of %d x %d, but shape %v needs %d; see raw/", have, rowsPer, colsPer, t.Shape, want)
 	}
 	if perRow > maxScales {
 		return codec{}, fmt.Errorf("rows of %d scales are too long; see raw/", perRow)

@@ -7,9 +7,9 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// convert is a tensor seen as IEEE half. It holds the arithmetic from byte
-// ranges to blocks and nothing else: a range is widened to whole blocks, whole
-// blocks are decoded in place, ragged ends through a scratch block.
+// convert is a tensor seen as IEEE half. It holds only the arithmetic from byte
+// ranges to blocks: a range is widened to whole blocks, whole blocks are decoded
+// in place, ragged ends through a scratch block.
 type convert struct{ codec }
 
 func (c *convert) Size() int64 { return c.blocks * c.out() }
@@ -44,11 +44,10 @@ func (c *convert) Check() error {
 	return nil
 }
 
-// buffers are what a run needs beside the sources, so that a read allocates
-// nothing.
+// buffers are what a run needs besides the sources, so a read allocates nothing.
 type buffers struct {
-	copies [maxStreams][]byte // of what cannot be viewed
-	block  []byte             // that a run has a part of
+	copies [maxStreams][]byte // copies of inputs that cannot be viewed
+	block  []byte             // a block that a run has a part of
 }
 
 var pool = sync.Pool{New: func() any { return new(buffers) }}
@@ -60,8 +59,8 @@ type run struct {
 	in            inputs
 }
 
-// read converts the bytes from off on: it takes the inputs, decodes under one
-// guard, and what was read counts if no file changed meanwhile.
+// read converts the bytes from off on: it takes the inputs and decodes under one
+// guard. The result counts if no file changed meanwhile.
 func (c *convert) read(dst []byte, off int64, b *buffers) (err error) {
 	out := c.out()
 	r := run{c: c, first: off / out}
@@ -96,7 +95,7 @@ func (r *run) decode(dst []byte, skip int64, b *buffers) {
 	}
 }
 
-// block decodes one block of which a part is wanted.
+// block decodes one block when only a part of it is wanted.
 func (r *run) block(n int64, b *buffers) []byte {
 	b.block = slices.Grow(b.block[:0], int(r.c.out()))[:r.c.out()]
 	r.c.decode(b.block, n, r.part(n, 1))

@@ -38,7 +38,7 @@ func conversions(data func(b []byte) tensorfs.Data) (cs []conversion) {
 	return cs
 }
 
-// decodable are the types whose blocks stand on their own.
+// decodable are the types whose blocks are self-contained.
 func decodable() (ds []tensorfs.DType) {
 	for d := range tensorfs.DTypes() {
 		if _, ok := kernel.Lookup(d.String()); ok {
@@ -199,7 +199,7 @@ func affine(data func([]byte) tensorfs.Data, seed uint64, bits, group int, d ten
 
 var e2m1 = []float32{0, .5, 1, 1.5, 2, 3, 4, 6, float32(math.Copysign(0, -1)), -.5, -1, -1.5, -2, -3, -4, -6}
 
-// e4m3 decodes a float of 8 bits that is no NaN.
+// e4m3 decodes a float of 8 bits that is not NaN.
 func e4m3(b byte) float32 {
 	m, e := float64(b&7), int(b>>3&15)
 	v := math.Ldexp(m, -9)
@@ -447,7 +447,7 @@ func TestConvertBroken(t *testing.T) {
 			t.Errorf("source %d broken: %d, %v", broke, n, err)
 		}
 		if n, err := h.Data.ReadAt(p[:len(p)/2], 0); err != nil || !bytes.Equal(p[:n], c.want[:n]) {
-			t.Errorf("source %d broken behind: %d, %v", broke, n, err)
+			t.Errorf("source %d broken beyond: %d, %v", broke, n, err)
 		}
 	}
 }

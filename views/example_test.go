@@ -48,7 +48,7 @@ func Example() {
 	//     layers.0.ffn.up.weight F16 [2 256] 1024
 	//     no positions: I32 holds integers, which half cannot hold exactly; see raw/
 	// fused
-	//     no layers.0.ffn.gate_up.weight: layers.0.ffn.gate.weight is Q4_K and layers.0.ffn.up.weight is Q8_0: rows of different types cannot stand in one matrix; see fused-f16/
+	//     no layers.0.ffn.gate_up.weight: layers.0.ffn.gate.weight is Q4_K and layers.0.ffn.up.weight is Q8_0: rows of different types cannot be in one matrix; see fused-f16/
 	// fused-f16
 	//     layers.0.ffn.gate_up.weight F16 [4 256] 2048
 	// npy

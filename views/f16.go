@@ -6,7 +6,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// half returns t as IEEE half, row-major, or why that is not possible: f16/ is
+// half returns t as IEEE half, row-major, or why that is not possible: f16/ holds
 // the reference's F32 value rounded to nearest even, or nothing.
 func half(t *tensorfs.Tensor, opts Options) (h tensorfs.Tensor, reason string) {
 	switch {
@@ -21,7 +21,7 @@ func half(t *tensorfs.Tensor, opts Options) (h tensorfs.Tensor, reason string) {
 	size, ok := tensorfs.F16.Size(h.Shape)
 	switch {
 	case !ok:
-		return h, fmt.Sprintf("shape %v has more bytes as half than any file; see raw/", h.Shape)
+		return h, fmt.Sprintf("shape %v takes more bytes as half than any file has; see raw/", h.Shape)
 	case size == 0:
 		h.Data = tensorfs.Bytes(nil)
 	case t.DType == tensorfs.F16 && !t.BigEndian && t.Quant == nil:
@@ -39,7 +39,7 @@ func half(t *tensorfs.Tensor, opts Options) (h tensorfs.Tensor, reason string) {
 	return h, ""
 }
 
-// companionOf is why scales and biases stand in no view but raw/.
+// companionOf is why scales and biases are in no view but raw/.
 func companionOf(t *tensorfs.Tensor) string {
-	return "a companion of " + t.Owner + " and no tensor of its own; see raw/"
+	return "a companion of " + t.Owner + " and not a tensor of its own; see raw/"
 }

@@ -30,15 +30,15 @@ func joinPacked(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string) {
 	}
 	for i := range parts[1:] {
 		if p := &parts[1+i]; p.DType != first.DType || p.Quant != nil {
-			return tensorfs.Tensor{}, fmt.Sprintf("%s is %s and %s is %s: rows of different types cannot stand in one matrix; see fused-f16/", first.Name, typeName(first), p.Name, typeName(p))
+			return tensorfs.Tensor{}, fmt.Sprintf("%s is %s and %s is %s: rows of different types cannot be in one matrix; see fused-f16/", first.Name, typeName(first), p.Name, typeName(p))
 		}
 	}
 	if first.DType.Whole() {
-		return tensorfs.Tensor{}, fmt.Sprintf("%s keeps its scale outside of the rows, so matrices of it cannot be joined; see fused-f16/", first.DType)
+		return tensorfs.Tensor{}, fmt.Sprintf("%s keeps its scale outside the rows, so matrices of it cannot be joined; see fused-f16/", first.DType)
 	}
 	for i := range parts {
 		if p, n := &parts[i], first.DType.RowGroup(); !p.WholeRowGroups() {
-			return tensorfs.Tensor{}, fmt.Sprintf("%s mixes the bytes of %d rows, and the rows of %s are no multiple of %d; see fused-f16/", p.DType, n, p.Name, n)
+			return tensorfs.Tensor{}, fmt.Sprintf("%s mixes the bytes of %d rows, and the rows of %s are not a multiple of %d; see fused-f16/", p.DType, n, p.Name, n)
 		}
 	}
 	f, reason := join(parts, g)
@@ -67,7 +67,7 @@ type joiner func(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string)
 
 // fusions are the tensors of a fused view.
 type fusions struct {
-	view  string  // that has the parts
+	view  string  // the view with the parts
 	have  Tensors // of that view: parts, and groups that are stored as one tensor
 	model map[string]*tensorfs.Tensor
 	built []candidate
@@ -141,7 +141,7 @@ func fuse(view string, have Tensors, all *candidates, join joiner) (Tensors, []A
 }
 
 // missing says which of the tensors that a group needs the model does not have,
-// or only the view of the parts, where the reason stands.
+// or only the view of the parts, which gives the reason.
 func (f *fusions) missing(need ...string) string {
 	var inModel, inView []string
 	for _, name := range need {
@@ -195,8 +195,7 @@ func findCandidates(all []tensorfs.Tensor) *candidates {
 	return c
 }
 
-// join puts the rows of parts one behind the other; for stacked experts those
-// of each expert.
+// join puts the rows of the parts back to back; for stacked experts those of each expert.
 func join(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string) {
 	var f tensorfs.Tensor
 	shape, reason := joinShapes(parts, g)
@@ -215,7 +214,7 @@ func join(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string) {
 	return f, ""
 }
 
-// rounds is how many experts take turns.
+// rounds is the number of experts that take turns.
 func rounds(shape []int64, g *group) int64 {
 	if g.experts {
 		return shape[0]
@@ -231,9 +230,9 @@ func joinSources(parts []tensorfs.Tensor) string {
 	return strings.Join(names, "+")
 }
 
-// joinShapes returns the shape of the joined matrix: rows add up, everything
-// else agrees. Stacks of experts are [experts, rows, columns], or [experts,
-// rows] for a bias; anything else that is called so says nothing of its rows.
+// joinShapes returns the shape of the joined matrix: rows add up, everything else
+// agrees. Stacks of experts are [experts, rows, columns], or [experts, rows] for
+// a bias; any other shape under such a name says nothing about its rows.
 func joinShapes(parts []tensorfs.Tensor, g *group) ([]int64, string) {
 	first := &parts[0]
 	shape := slices.Clone(first.Shape)

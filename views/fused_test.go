@@ -26,8 +26,8 @@ func TestFused(t *testing.T) {
 			layers.0.attention.k.weight Q4_K 2x256
 			layers.0.attention.v.weight Q6_K 2x256`, `
 			layers.0.attention.qk.weight Q4_K 4x256 weights:Q4_K@0+576
-			- layers.0.attention.kv.weight layers.0.attention.k.weight is Q4_K and layers.0.attention.v.weight is Q6_K: rows of different types cannot stand in one matrix; see fused-f16/
-			- layers.0.attention.qkv.weight layers.0.attention.q.weight is Q4_K and layers.0.attention.v.weight is Q6_K: rows of different types cannot stand in one matrix; see fused-f16/`, `
+			- layers.0.attention.kv.weight layers.0.attention.k.weight is Q4_K and layers.0.attention.v.weight is Q6_K: rows of different types cannot be in one matrix; see fused-f16/
+			- layers.0.attention.qkv.weight layers.0.attention.q.weight is Q4_K and layers.0.attention.v.weight is Q6_K: rows of different types cannot be in one matrix; see fused-f16/`, `
 			layers.0.attention.qkv.weight F16 6x256`,
 		}, {
 			"q of another type", `
@@ -206,7 +206,7 @@ func TestFused(t *testing.T) {
 			vision.layers.0.attention.qkv.weight F16 3x2
 			vision.layers.0.ffn.gate_up.weight F16 2x2`,
 		}, {
-			"names that are no parts", `
+			"names that are not parts", `
 			attention.q.weight F16 1x2
 			layers.attention.q.weight F16 1x2
 			layers.x.attention.q.weight F16 1x2
@@ -276,7 +276,7 @@ func TestFused(t *testing.T) {
 			layers.2.ffn.experts.gate_up.weight Q4_0_8_8 2x16x32 weights:Q4_0_8_8@0+576
 			layers.3.ffn.gate_up.weight IQ2_KS 3x256 weights:IQ2_KS@0+216
 			layers.5.ffn.gate_up.weight F16 2x32 weights:F16@0+128
-			- layers.0.ffn.gate_up.weight I2_S keeps its scale outside of the rows, so matrices of it cannot be joined; see fused-f16/
+			- layers.0.ffn.gate_up.weight I2_S keeps its scale outside the rows, so matrices of it cannot be joined; see fused-f16/
 			- layers.4.ffn.gate_up.weight packed/ has no layers.4.ffn.gate.weight and no layers.4.ffn.up.weight`, `
 			layers.0.ffn.gate_up.weight F16 2x128
 			layers.1.ffn.gate_up.weight F16 12x32
@@ -452,7 +452,7 @@ func TestGroups(t *testing.T) {
 		}
 		seen[key] = g
 		if g.fallback != "" && seen[g.tower+"."+g.fallback] == nil {
-			t.Errorf("%s stands in for %s, which is not above it", g.out, g.fallback)
+			t.Errorf("%s falls back for %s, which is not above it", g.out, g.fallback)
 		}
 		for _, stem := range append([]string{g.out}, g.parts...) {
 			if strings.Contains(stem, "{e}") != strings.Contains(g.out, "{e}") {
@@ -475,7 +475,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestFusedExtents holds that joined parts which stand unchanged in the file say
+// TestFusedExtents holds that joined parts stored unchanged in the file say
 // where.
 func TestFusedExtents(t *testing.T) {
 	m := describe(t, `
@@ -495,7 +495,7 @@ func TestFusedExtents(t *testing.T) {
 	}
 	for i, x := range list(view(t, m, "fused", Options{}).Tensors) {
 		if got := fmt.Sprint(tensorfs.Extents(x.Data)); got != want[i] {
-			t.Errorf("%s stands at %s, want %s", x.Name, got, want[i])
+			t.Errorf("%s is at %s, want %s", x.Name, got, want[i])
 		}
 	}
 }
@@ -507,7 +507,7 @@ func TestAlternating(t *testing.T) {
 		layers.0.attention.qkv.weight F16 6x4
 		layers.0.attention.qkv.bias F16 6
 		layers.1.attention.qkv.weight F16 6x4`)
-	m.Tensor("layers.0.attention.qkv.weight").Apart = "the model has the rows of its parts in turns and not part after part"
+	m.Tensor("layers.0.attention.qkv.weight").Apart = "the model interleaves the rows of its parts"
 	for name, want := range map[string]string{
 		"packed": `
 			layers.0.attention.qkv.bias F16 6 weights:F16@0+12
@@ -516,11 +516,11 @@ func TestAlternating(t *testing.T) {
 		"fused": `
 			layers.0.attention.qkv.bias F16 6 weights:F16@0+12
 			layers.1.attention.qkv.weight F16 6x4 weights:F16@0+48
-			- layers.0.attention.qkv.weight the model has the rows of its parts in turns and not part after part; see packed/`,
+			- layers.0.attention.qkv.weight the model interleaves the rows of its parts; see packed/`,
 		"fused-f16": `
 			layers.0.attention.qkv.bias F16 6
 			layers.1.attention.qkv.weight F16 6x4
-			- layers.0.attention.qkv.weight the model has the rows of its parts in turns and not part after part; see f16/`,
+			- layers.0.attention.qkv.weight the model interleaves the rows of its parts; see f16/`,
 	} {
 		checkSummary(t, summary(view(t, m, name, Options{})), want)
 	}

@@ -163,7 +163,7 @@ func FuzzBuild(f *testing.F) {
 			}
 		}
 		if d := Index(model, built); !json.Valid(content(t, d)) {
-			t.Error("index.json is no JSON")
+			t.Error("index.json is not JSON")
 		}
 	})
 }

@@ -7,12 +7,12 @@ type group struct {
 	tower    string // "layers", or the tower in front of it: "enc.layers"
 	out      string // stem below the layer
 	parts    []string
-	experts  bool   // parts are stacks: every expert's parts stand together
+	experts  bool   // parts are stacks: each expert's parts are together
 	fallback string // only where this other group cannot be built
 }
 
 // groups is the table of fusions. Each holds for .weight and .bias; a fallback
-// for .weight alone. "{e}" stands for an expert's number.
+// only for .weight. "{e}" means an expert's number.
 var groups = []group{
 	{tower: "layers", out: "attention.qkv", parts: []string{"attention.q", "attention.k", "attention.v"}},
 	{tower: "layers", out: "attention.qk", parts: []string{"attention.q", "attention.k"}, fallback: "attention.qkv"},
@@ -30,10 +30,10 @@ var groups = []group{
 	{tower: "audio.layers", out: "attention.qkv", parts: []string{"attention.q", "attention.k", "attention.v"}},
 }
 
-// place is a tensor's position: everything in its name but the stem.
+// place is a tensor's position: everything in its name except the stem.
 type place struct {
 	prefix string // "draft.layers.7", up to and with the layer's number
-	expert string // number behind ".experts.", "" without one
+	expert string // number after ".experts.", or ""
 	param  string // "weight" or "bias"
 }
 

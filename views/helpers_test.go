@@ -27,7 +27,7 @@ func mapped(t testing.TB, label string, b []byte) *source.MappedSection {
 func mappedAt(t testing.TB, label string, b []byte) (s *source.MappedSection, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "data")
-	if err := os.WriteFile(path, append([]byte("before it"), append(b, "behind it"...)...), 0o600); err != nil {
+	if err := os.WriteFile(path, append([]byte("before it"), append(b, "after it"...)...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f, err := source.Map(path, label)

@@ -140,7 +140,7 @@ func Properties(view string, t *tensorfs.Tensor) []Property {
 	return append(ps, Property{"view", []byte(view), true})
 }
 
-// extentsJSON writes names of files as all text: they may be any bytes.
+// extentsJSON writes file names like all other text: they may contain any bytes.
 func extentsJSON(extents []tensorfs.Extent) []byte {
 	b := []byte{'['}
 	for i, e := range extents {
@@ -163,7 +163,7 @@ func marshal(v any) []byte {
 	return b
 }
 
-// affineCodes are the numbers that engines use for MLX's affine widths.
+// affineCodes are the numbers by which engines know MLX's affine widths.
 var affineCodes = map[int]int{3: 99, 4: 100, 8: 101, 6: 102}
 
 // engineDType returns the number by which an engine picks its kernel: ggml's

@@ -53,7 +53,7 @@ func parseIndex(t *testing.T, text []byte) (x indexFile) {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		t.Fatalf("text behind the end: %v", err)
+		t.Fatalf("text after the end: %v", err)
 	}
 	return x
 }
@@ -173,10 +173,10 @@ func checkEntry(t *testing.T, view string, x *tensorfs.Tensor, e indexEntry) {
 		t.Errorf("%s/%s is %+v, want %+v", view, x.Name, e, x)
 	}
 	if !reflect.DeepEqual(e.Extents, tensorfs.Extents(x.Data)) {
-		t.Errorf("%s/%s stands at %+v, want %+v", view, x.Name, e.Extents, tensorfs.Extents(x.Data))
+		t.Errorf("%s/%s is at %+v, want %+v", view, x.Name, e.Extents, tensorfs.Extents(x.Data))
 	}
 	if view == "raw" && e.Extents == nil || view == "npy" && e.Extents != nil {
-		t.Errorf("%s/%s stands at %+v", view, x.Name, e.Extents)
+		t.Errorf("%s/%s is at %+v", view, x.Name, e.Extents)
 	}
 	if (e.Quant != nil) != (x.Quant != nil) || (e.Sections != nil) != (view == "packed" || view == "fused") {
 		t.Errorf("%s/%s is %+v", view, x.Name, e)

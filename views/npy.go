@@ -10,11 +10,11 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// npyData is where the numbers begin in an .npy file: on a page, so that a
-// mapped array is aligned to one.
+// npyData is where the numbers begin in an .npy file: at a page boundary, so that
+// a mapped array is page-aligned.
 const npyData = 4096
 
-// npyDims is how many dimensions every NumPy takes.
+// npyDims is the number of dimensions that every NumPy accepts.
 const npyDims = 32
 
 // npy shows f16/ as NumPy files.
@@ -53,7 +53,7 @@ func npyFile(t *tensorfs.Tensor, opts Options) (tensorfs.Tensor, string) {
 	return h, reason
 }
 
-// npyPadding ends every header. It is shared, because headers are many.
+// npyPadding ends every header. It is shared, because there are many headers.
 var npyPadding = tensorfs.Bytes(strings.Repeat(" ", npyData-1) + "\n")
 
 // npyHeader returns version 1.0 of NumPy's header up to the spaces that pad it to

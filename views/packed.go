@@ -19,11 +19,11 @@ func pack(t *tensorfs.Tensor, opts Options) (p tensorfs.Tensor, reason string) {
 	case t.Opaque != "" && !foreign:
 		return p, t.Opaque
 	case t.Quant != nil && t.Quant.Mode == "fp8":
-		return p, "8-bit floats with scales beside them are no layout that a kernel takes; see raw/ and f16/"
+		return p, "8-bit floats with scales beside them are not a layout that a kernel takes; see raw/ and f16/"
 	case t.Quant != nil:
 		return packGroups(t)
 	case (kind == tensorfs.KindBlock || foreign) && t.BigEndian:
-		return p, t.DType.String() + " blocks of a big-endian file are not what kernels take; see raw/ and f16/"
+		return p, t.DType.String() + " blocks of a big-endian file are not accepted by kernels; see raw/ and f16/"
 	case kind == tensorfs.KindBlock || foreign:
 		p = *t
 		p.Parts = layOut(part{"weights", t.DType.String(), t.Data})
@@ -43,7 +43,7 @@ type part struct {
 	data        tensorfs.Data
 }
 
-// layOut says where parts are, one after the other.
+// layOut says where parts are, back to back.
 func layOut(parts ...part) []tensorfs.Part {
 	out := make([]tensorfs.Part, len(parts))
 	at := int64(0)
@@ -86,7 +86,7 @@ func packGroups(t *tensorfs.Tensor) (p tensorfs.Tensor, reason string) {
 	return packModule(t, parts), ""
 }
 
-// packModule returns parts as one tensor with t's description.
+// packModule returns parts as one tensor described like t.
 func packModule(t *tensorfs.Tensor, parts []part) tensorfs.Tensor {
 	p := *t
 	p.Name, p.Shape, p.Parts = t.Weight(), t.Quant.Shape, layOut(parts...)

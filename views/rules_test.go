@@ -13,10 +13,10 @@ import (
 	"github.com/tensorfs/tensorfs/views/kernel"
 )
 
-// describe makes a model of lines NAME TYPE SHAPE [OPAQUE]; each tensor stands in
-// a file of its own: f1, f2 and so on. Beside stored types
-// TYPE is affine:BITS:GROUP:SCALES, mxfp4, mxfp8, nvfp4, nvfp4:global or fp8,
-// whose companions become tensors too, and big:TYPE for big-endian ones.
+// describe makes a model of lines NAME TYPE SHAPE [OPAQUE]; each tensor is in a
+// file of its own: f1, f2 and so on. Beside stored types TYPE is
+// affine:BITS:GROUP:SCALES, mxfp4, mxfp8, nvfp4, nvfp4:global or fp8, whose
+// companions become tensors too, and big:TYPE for big-endian ones.
 func describe(t testing.TB, lines string) *tensorfs.Model {
 	t.Helper()
 	files := 0
@@ -110,7 +110,7 @@ func shapeOf(t testing.TB, s string) (shape []int64) {
 }
 
 // summary is a view in the form of the tables below: a line a tensor, those that
-// are absent behind a minus.
+// are absent after a minus.
 func summary(b Built) []string {
 	var out []string
 	for _, x := range list(b.Tensors) {
@@ -257,7 +257,7 @@ func TestPacked(t *testing.T) {
 		- e.i8 no kernel takes I8; see raw/
 		- f.i64 no kernel takes I64; see raw/
 		- g.bool no kernel takes BOOL; see raw/
-		- i.q8 Q8_0 blocks of a big-endian file are not what kernels take; see raw/ and f16/
+		- i.q8 Q8_0 blocks of a big-endian file are not accepted by kernels; see raw/ and f16/
 		- m.tl1 tiles are not known
 		- n.opaque its numbers are not known
 		- p.repacked its rows do not divide
@@ -265,17 +265,17 @@ func TestPacked(t *testing.T) {
 		- r.e8m0 no kernel takes F8_E8M0; see raw/
 		- s.c64 no kernel takes C64; see raw/
 		- t.unknown nobody knows
-		- u.biases a companion of u.weight and no tensor of its own; see raw/
-		- u.scales a companion of u.weight and no tensor of its own; see raw/
-		- v.biases a companion of v.weight and no tensor of its own; see raw/
-		- v.scales a companion of v.weight and no tensor of its own; see raw/
-		- w.biases a companion of w.weight and no tensor of its own; see raw/
-		- w.scales a companion of w.weight and no tensor of its own; see raw/
-		- x.scales a companion of x.weight and no tensor of its own; see raw/
-		- y.global_scale a companion of y.weight and no tensor of its own; see raw/
-		- y.scales a companion of y.weight and no tensor of its own; see raw/
-		- z.scales a companion of z.weight and no tensor of its own; see raw/
-		- z.weight 8-bit floats with scales beside them are no layout that a kernel takes; see raw/ and f16/`)
+		- u.biases a companion of u.weight and not a tensor of its own; see raw/
+		- u.scales a companion of u.weight and not a tensor of its own; see raw/
+		- v.biases a companion of v.weight and not a tensor of its own; see raw/
+		- v.scales a companion of v.weight and not a tensor of its own; see raw/
+		- w.biases a companion of w.weight and not a tensor of its own; see raw/
+		- w.scales a companion of w.weight and not a tensor of its own; see raw/
+		- x.scales a companion of x.weight and not a tensor of its own; see raw/
+		- y.global_scale a companion of y.weight and not a tensor of its own; see raw/
+		- y.scales a companion of y.weight and not a tensor of its own; see raw/
+		- z.scales a companion of z.weight and not a tensor of its own; see raw/
+		- z.weight 8-bit floats with scales beside them are not a layout that a kernel takes; see raw/ and f16/`)
 
 	// Sections hold the bytes of their parts; scales of 16 bits pass unchanged.
 	for _, x := range list(view(t, m, "packed", Options{}).Tensors) {
@@ -302,7 +302,7 @@ func TestPacked(t *testing.T) {
 		}
 		unchanged := stored.Quant == nil && stored.DType == x.DType && !stored.BigEndian || x.Name == "u.weight" || stored.Quant != nil && stored.Quant.Biases == nil
 		if got := tensorfs.Extents(x.Data) != nil; got != unchanged {
-			t.Errorf("%s stands unchanged in the file: %v", x.Name, got)
+			t.Errorf("%s is unchanged in the file: %v", x.Name, got)
 		}
 	}
 }
@@ -361,13 +361,13 @@ func TestF16Reasons(t *testing.T) {
 		- f.foreign IQ4_K cannot be decoded from the file alone; see raw/
 		- g.f6 F6_E2M3 cannot be decoded from the file alone; see raw/
 		- h.c64 C64 cannot be decoded from the file alone; see raw/
-		- i.repacked Q4_0_4_4 with rows that are no multiple of 4 cannot be put in order; see raw/
-		- j.repacked Q4_0_4_4 with rows that are no multiple of 4 cannot be put in order; see raw/
-		- k.repacked Q4_0_8_8 with rows that are no multiple of 8 cannot be put in order; see raw/
+		- i.repacked Q4_0_4_4 with rows that are not a multiple of 4 cannot be put in order; see raw/
+		- j.repacked Q4_0_4_4 with rows that are not a multiple of 4 cannot be put in order; see raw/
+		- k.repacked Q4_0_8_8 with rows that are not a multiple of 8 cannot be put in order; see raw/
 		- l.repacked Q4_0_4_4 in a big-endian file cannot be put in order; see raw/
 		- m.i2s `+want+`
-		- n.biases a companion of n.weight and no tensor of its own; see raw/
-		- n.scales a companion of n.weight and no tensor of its own; see raw/
+		- n.biases a companion of n.weight and not a tensor of its own; see raw/
+		- n.scales a companion of n.weight and not a tensor of its own; see raw/
 		- o.long Q4_0_8_8 mixes the bytes of rows, and those of shape [8 2097152] are too long for that; see raw/`)
 	}
 }
@@ -390,30 +390,30 @@ func TestModulesThatDoNotFit(t *testing.T) {
 		want  string // "" where f16 takes it
 	}{
 		{"good", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "affine", Bits: 4, GroupSize: 32, Shape: []int64{2, 64}, Scales: of(f16, 2, 2), Biases: of(f16, 2, 2)}), ""},
-		{"no scales", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "affine", Bits: 4, GroupSize: 32, Shape: []int64{2, 64}, Biases: of(f16, 2, 2)}), "affine needs scales, and there are none; see raw/"},
+		{"no scales", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "affine", Bits: 4, GroupSize: 32, Shape: []int64{2, 64}, Biases: of(f16, 2, 2)}), "affine needs scales, but has none; see raw/"},
 		{"no biases", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "affine", Bits: 4, GroupSize: 32, Shape: []int64{2, 64}, Scales: of(f16, 2, 2)}), "affine needs biases of the type of its scales; see raw/"},
 		{"biases of another type", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "affine", Bits: 4, GroupSize: 32, Shape: []int64{2, 64}, Scales: of(f16, 2, 2), Biases: of(f32, 2, 2)}), "affine needs biases of the type of its scales; see raw/"},
 		{"integer scales", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "affine", Bits: 4, GroupSize: 32, Shape: []int64{2, 64}, Scales: of(u8, 2, 2), Biases: of(u8, 2, 2)}), "affine with 4 bits, groups of 32 and U8 scales is not supported; see raw/"},
 		{"big-endian scales", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "affine", Bits: 4, GroupSize: 32, Shape: []int64{2, 64}, Scales: big, Biases: of(f16, 2, 2)}), "affine in a big-endian file is not supported; see raw/"},
 		{"7 bits", of(tensorfs.U32, 2, 14), quant(tensorfs.Quant{Mode: "affine", Bits: 7, GroupSize: 32, Shape: []int64{2, 64}, Scales: of(f16, 2, 2), Biases: of(f16, 2, 2)}), "affine with 7 bits, groups of 32 and F16 scales is not supported; see raw/"},
 		{"unknown mode", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "magic", Bits: 4, GroupSize: 32, Shape: []int64{2, 64}, Scales: of(f16, 2, 2)}), "magic with 4 bits, groups of 32 and F16 scales is not supported; see raw/"},
-		{"few scales", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "affine", Bits: 4, GroupSize: 32, Shape: []int64{2, 64}, Scales: of(f16, 2, 1), Biases: of(f16, 2, 2)}), "4 bytes stand where 4 blocks of U32 need 8; see raw/"},
-		{"few codes", of(tensorfs.U32, 2, 4), quant(tensorfs.Quant{Mode: "affine", Bits: 4, GroupSize: 32, Shape: []int64{2, 64}, Scales: of(f16, 2, 2), Biases: of(f16, 2, 2)}), "32 bytes stand where 4 blocks of U32 need 64; see raw/"},
+		{"few scales", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "affine", Bits: 4, GroupSize: 32, Shape: []int64{2, 64}, Scales: of(f16, 2, 1), Biases: of(f16, 2, 2)}), "it has 4 bytes, but 4 blocks of U32 need 8; see raw/"},
+		{"few codes", of(tensorfs.U32, 2, 4), quant(tensorfs.Quant{Mode: "affine", Bits: 4, GroupSize: 32, Shape: []int64{2, 64}, Scales: of(f16, 2, 2), Biases: of(f16, 2, 2)}), "it has 32 bytes, but 4 blocks of U32 need 64; see raw/"},
 		{"ragged groups", of(tensorfs.U32, 2, 6), quant(tensorfs.Quant{Mode: "affine", Bits: 4, GroupSize: 32, Shape: []int64{2, 48}, Scales: of(f16, 2, 2), Biases: of(f16, 2, 2)}), "rows of shape [2 48] do not divide into groups of 32; see raw/"},
 		{"no shape", of(tensorfs.U32, 4), quant(tensorfs.Quant{Mode: "mxfp4", Bits: 4, GroupSize: 32, Scales: of(u8, 1)}), "rows of shape [] do not divide into groups of 32; see raw/"},
-		{"mxfp4 with biases", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "mxfp4", Bits: 4, GroupSize: 32, Shape: []int64{2, 64}, Scales: of(u8, 2, 2), Biases: of(u8, 2, 2)}), "mxfp4 has scales alone, and there is more beside it; see raw/"},
-		{"affine with global scale", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "affine", Bits: 4, GroupSize: 32, Shape: []int64{2, 64}, Scales: of(f16, 2, 2), Biases: of(f16, 2, 2), Global: of(f32)}), "affine has scales alone, and there is more beside it; see raw/"},
+		{"mxfp4 with biases", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "mxfp4", Bits: 4, GroupSize: 32, Shape: []int64{2, 64}, Scales: of(u8, 2, 2), Biases: of(u8, 2, 2)}), "mxfp4 has only scales, but there is more beside it; see raw/"},
+		{"affine with global scale", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "affine", Bits: 4, GroupSize: 32, Shape: []int64{2, 64}, Scales: of(f16, 2, 2), Biases: of(f16, 2, 2), Global: of(f32)}), "affine has only scales, but there is more beside it; see raw/"},
 		{"global scale of halves", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "nvfp4", Bits: 4, GroupSize: 16, Shape: []int64{2, 64}, Scales: of(u8, 2, 4), Global: of(f16)}), "the global scale is F16 of shape []: neither one factor nor one per leading index; see raw/"},
 		{"three global scales", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "nvfp4", Bits: 4, GroupSize: 16, Shape: []int64{2, 64}, Scales: of(u8, 2, 4), Global: of(f32, 3)}), "the global scale is F32 of shape [3]: neither one factor nor one per leading index; see raw/"},
 		{"no global scales", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "nvfp4", Bits: 4, GroupSize: 16, Shape: []int64{2, 64}, Scales: of(u8, 2, 4), Global: of(f32, 0)}), "the global scale is F32 of shape [0]: neither one factor nor one per leading index; see raw/"},
-		{"overflow", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "affine", Bits: 4, GroupSize: 32, Shape: []int64{1 << 40, 1 << 40}, Scales: of(f16, 2, 2), Biases: of(f16, 2, 2)}), "shape [1099511627776 1099511627776] has more bytes as half than any file; see raw/"},
+		{"overflow", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "affine", Bits: 4, GroupSize: 32, Shape: []int64{1 << 40, 1 << 40}, Scales: of(f16, 2, 2), Biases: of(f16, 2, 2)}), "shape [1099511627776 1099511627776] takes more bytes as half than any file has; see raw/"},
 		{"fp8", of(tensorfs.F8_E4M3, 4, 4), quant(tensorfs.Quant{Mode: "fp8", Bits: 8, Shape: []int64{4, 4}, Scales: of(f32)}), ""},
-		{"fp8 without scales", of(tensorfs.F8_E4M3, 4, 4), quant(tensorfs.Quant{Mode: "fp8", Bits: 8, Shape: []int64{4, 4}}), "fp8 needs scales, and there are none; see raw/"},
+		{"fp8 without scales", of(tensorfs.F8_E4M3, 4, 4), quant(tensorfs.Quant{Mode: "fp8", Bits: 8, Shape: []int64{4, 4}}), "fp8 needs scales, but has none; see raw/"},
 		{"fp8 with U8 scales", of(tensorfs.F8_E4M3, 4, 4), quant(tensorfs.Quant{Mode: "fp8", Bits: 8, Shape: []int64{4, 4}, Scales: of(u8)}), "F8_E4M3 with U8 scales is not supported; see raw/"},
 		{"fp8 of integers", of(u8, 4, 4), quant(tensorfs.Quant{Mode: "fp8", Bits: 8, Shape: []int64{4, 4}, Scales: of(f32)}), "U8 with F32 scales is not supported; see raw/"},
 		{"fp8 of another shape", of(tensorfs.F8_E4M3, 4, 4), quant(tensorfs.Quant{Mode: "fp8", Bits: 8, Shape: []int64{16}, Scales: of(f32)}), "F8_E4M3 with F32 scales is not supported; see raw/"},
-		{"fp8 with two scales", of(tensorfs.F8_E4M3, 4, 4), quant(tensorfs.Quant{Mode: "fp8", Bits: 8, Shape: []int64{4, 4}, Scales: of(f32, 2)}), "2 scales stand where one is due; see raw/"},
-		{"fp8 with few blocks", of(tensorfs.F8_E4M3, 4, 4), quant(tensorfs.Quant{Mode: "fp8", Bits: 8, Block: [2]int{3, 3}, Shape: []int64{4, 4}, Scales: of(f32, 3)}), "3 scales of blocks of 3 x 3 stand where shape [4 4] needs 4; see raw/"},
+		{"fp8 with two scales", of(tensorfs.F8_E4M3, 4, 4), quant(tensorfs.Quant{Mode: "fp8", Bits: 8, Shape: []int64{4, 4}, Scales: of(f32, 2)}), "it has 2 scales instead of one; see raw/"},
+		{"fp8 with few blocks", of(tensorfs.F8_E4M3, 4, 4), quant(tensorfs.Quant{Mode: "fp8", Bits: 8, Block: [2]int{3, 3}, Shape: []int64{4, 4}, Scales: of(f32, 3)}), "it has 3 scales of blocks of 3 x 3, but shape [4 4] needs 4; see raw/"},
 		{"fp8 with blocks of no columns", of(tensorfs.F8_E4M3, 4, 4), quant(tensorfs.Quant{Mode: "fp8", Bits: 8, Block: [2]int{3, 0}, Shape: []int64{4, 4}, Scales: of(f32, 2)}), "blocks of 3 x 0 do not exist; see raw/"},
 		{"fp8 with blocks of negative rows", of(tensorfs.F8_E4M3, 4, 4), quant(tensorfs.Quant{Mode: "fp8", Bits: 8, Block: [2]int{-1, 4}, Shape: []int64{4, 4}, Scales: of(f32, 2)}), "blocks of -1 x 4 do not exist; see raw/"},
 	} {
@@ -434,7 +434,7 @@ func TestModulesThatDoNotFit(t *testing.T) {
 			}
 		})
 	}
-	// The fused view relies on the packed one, whose factor stands in raw/.
+	// The fused view relies on the packed one, whose factor is in raw/.
 	if _, reason := pack(&tensorfs.Tensor{DType: f16, Opaque: "unknown"}, Options{}); reason != "unknown" {
 		t.Error(reason)
 	}
@@ -456,8 +456,8 @@ func TestNpy(t *testing.T) {
 	b := view(t, m, "npy", Options{})
 	checkSummary(t, summary(Built{Absent: b.Absent, Tensors: stored(nil)}), `
 		- e.npy I8 holds integers, which half cannot hold exactly; see raw/
-		- f.biases.npy a companion of f.weight and no tensor of its own; see raw/
-		- f.scales.npy a companion of f.weight and no tensor of its own; see raw/
+		- f.biases.npy a companion of f.weight and not a tensor of its own; see raw/
+		- f.scales.npy a companion of f.weight and not a tensor of its own; see raw/
 		- h.npy a NumPy array has at most 32 dimensions, not 33; see f16/
 		- `+long+`.npy with .npy its name is longer than the 255 bytes of a file name; see f16/`)
 	halves := view(t, m, "f16", Options{}).Tensors
@@ -504,14 +504,14 @@ func parseNpy(t *testing.T, b []byte) (shape []int64, data []byte) {
 	for dict = strings.TrimSpace(dict); dict != ""; dict = strings.TrimSpace(dict) {
 		var key, value string
 		if key, dict, ok = strings.Cut(dict, ":"); !ok {
-			t.Fatalf("no value behind %q", key)
+			t.Fatalf("no value after %q", key)
 		}
 		end := ","
 		if dict = strings.TrimSpace(dict); dict[0] == '(' {
 			end = "),"
 		}
 		if value, dict, ok = strings.Cut(dict, end); !ok {
-			t.Fatalf("no comma behind %q", value)
+			t.Fatalf("no comma after %q", value)
 		}
 		got[key] = value
 	}
@@ -559,14 +559,14 @@ func TestWeightNames(t *testing.T) {
 			- layers.0.ffn.gate.blocks.scales a companion of layers.0.ffn.gate.blocks and...
 			- layers.0.ffn.up.blocks.scales a companion of layers.0.ffn.up.blocks and...
 			- layers.1.ffn.up.blocks.scales a companion of layers.1.ffn.up.blocks and...
-			- layers.1.ffn.up.weight mxfp4 needs scales, and there are none; see raw/`,
+			- layers.1.ffn.up.weight mxfp4 needs scales, but has none; see raw/`,
 		"npy": `
 			layers.0.ffn.gate.weight.npy F16 2x64
 			layers.0.ffn.up.weight.npy F16 2x64
 			- layers.0.ffn.gate.blocks.scales.npy a companion...
 			- layers.0.ffn.up.blocks.scales.npy a companion...
 			- layers.1.ffn.up.blocks.scales.npy a companion...
-			- layers.1.ffn.up.weight.npy mxfp4 needs scales, and there are none; see raw/`,
+			- layers.1.ffn.up.weight.npy mxfp4 needs scales, but has none; see raw/`,
 		"fused": `
 			layers.0.ffn.gate_up.weight` + mx + `4x64 weights:U32@0+128 scales:U8@128+8
 			- layers.1.ffn.gate_up.weight the model has no layers.1.ffn.gate.weight`,

@@ -8,9 +8,9 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// Tensors are the tensors of a view by index, sorted by name. They are made when
-// they are asked for, so that a view of 50,000 tensors costs an index and no
-// more. Implementations are safe for concurrent use.
+// Tensors are the tensors of a view by index, sorted by name. They are made on
+// demand, so a view of 50,000 tensors costs an index and no more. Implementations
+// are safe for concurrent use.
 type Tensors interface {
 	Len() int
 	Name(i int) string
@@ -44,12 +44,12 @@ func (d *derived) Len() int { return len(d.index) }
 func (d *derived) Name(i int) string { return d.from[d.index[i]].Weight() + d.suffix }
 
 func (d *derived) At(i int) tensorfs.Tensor {
-	t, _ := d.show(&d.from[d.index[i]], d.opts) // only those are listed that can be shown
+	t, _ := d.show(&d.from[d.index[i]], d.opts) // only tensors that can be shown are listed
 	return t
 }
 
-// derive makes a view of tensors that are shown one by one: show returns how, or
-// why that is not possible.
+// derive makes a view of tensors that are shown one by one: show returns the
+// tensor as shown, or why that is not possible.
 func derive(ts []tensorfs.Tensor, opts Options, show func(*tensorfs.Tensor, Options) (tensorfs.Tensor, string)) (*derived, []Absent) {
 	d := &derived{from: ts, opts: opts, show: show}
 	var absent []Absent

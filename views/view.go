@@ -14,8 +14,8 @@ type View struct {
 	Make func(b *basis) (Tensors, []Absent)
 }
 
-// basis is what views are made of: the model's tensors, sorted by name, and what
-// several views build on, which is made once.
+// basis is what views are made of: the model's tensors, sorted by name, and the
+// results shared by several views, made once.
 type basis struct {
 	tensors []tensorfs.Tensor
 	packed  func() (*derived, []Absent)
@@ -23,16 +23,16 @@ type basis struct {
 	groups  func() *candidates
 }
 
-// Absent is a tensor that a view cannot give.
+// Absent is a tensor that a view cannot show.
 type Absent struct {
 	Name   string
 	Reason string
 }
 
-// Options choose between readings of a model that its bytes leave open. The zero
-// value is the default.
+// Options choose between interpretations of a model that its bytes leave open.
+// The zero value is the default.
 type Options struct {
-	I2S string // layout of I2_S codes: one of I2SLayouts, "" for what the size says
+	I2S string // layout of I2_S codes: one of I2SLayouts, "" to go by the size
 }
 
 // I2SLayouts are the layouts of I2_S codes, which kernel.I2S draws.

@@ -41,20 +41,20 @@ func Arch(architecture, modelType string) string {
 	return archs().modelType[modelType]
 }
 
-// Why a joined tensor does not hold the rows of its parts one after the other.
+// Why a joined tensor does not hold the rows of its parts back to back.
 const (
-	inTurns    = "the model has the rows of its parts in turns and not part after part"
-	transposed = "the model stores it transposed, so that its parts are columns and not rows"
+	inTurns    = "the model interleaves the rows of its parts"
+	transposed = "the model stores it transposed, so its parts are columns, not rows"
 	ambiguous  = "its shape does not tell whether its parts are rows or columns"
 )
 
-// Apart returns why the tensor of that canonical name, which is several in one,
-// does not hold the rows of its parts one after the other in a Hugging Face file
-// of an architecture; "" where it does. shape is that of its numbers, dim the
-// width of the model's hidden state, 0 where it is not known.
+// Apart returns why the tensor of that canonical name, which joins several, does
+// not hold the rows of its parts back to back in a Hugging Face file of an
+// architecture; "" where it does. shape is that of its numbers, dim the width of
+// the model's hidden state, 0 where it is not known.
 //
-// Stacks of experts are stored both ways round, [E, 2F, dim] and [E, dim, 2F],
-// by releases of the same program: there the shape decides.
+// Stacks of experts are stored in both orders, [E, 2F, dim] and [E, dim, 2F], by
+// different releases of the same program: for these the shape decides.
 func Apart(arch, name string, shape []int64, dim int64) string {
 	rest, ok := strings.CutPrefix(name, "layers.")
 	if !ok {

@@ -6,8 +6,8 @@
 // different things in different models: it looks at the other names of the
 // layer, at shapes and at the architecture.
 //
-// What is known stands in tables/*.txt, one fact a line, in the terms of the
-// files themselves; a new architecture is new lines and no code:
+// The known names are in tables/*.txt, one fact per line, spelled as in the files
+// themselves. A new architecture takes new lines, not code:
 //
 //	conditional.txt     spellings that depend on the rest of the model, and the columns
 //	attention.txt ...   all other spellings, by the part of the model
@@ -16,10 +16,9 @@
 //	architectures.txt   names of architectures in config.json, see [Arch], and what is joined in them, see [Apart]
 //
 // A name that no line knows is kept, escaped by [Escape] so that any bytes can
-// name a file. The same holds for the loser where two tensors of a file mean
-// the same thing.
+// name a file. So is the name of the loser when two tensors of a file mean the
+// same thing.
 //
-// The package renames and does nothing else: values and shapes of two formats
-// may differ under one name (rows of q and k). It imports
-// nothing of the module.
+// The package renames and does nothing else: values and shapes of two formats may
+// differ under one name (rows of q and k). It imports nothing from the module.
 package names

@@ -44,7 +44,7 @@ func Escape(name string) string {
 	return string(b)
 }
 
-// plain reports whether a byte of a name needs no escape behind the first place.
+// plain reports whether a byte after the first in a name needs no escape.
 func plain(c byte) bool {
 	return c > ' ' && c < 0x7f && c != '/' && c != '%' && c != '\\' && c != ':' && c != '~'
 }

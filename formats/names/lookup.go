@@ -11,7 +11,7 @@ const (
 	maxGroup   = 64 // length of an Ollama component
 )
 
-// groups are sub-models whose tensors are named like a model's, behind a prefix.
+// groups are sub-models whose tensors are named like a model's, after a prefix.
 var groups = []string{"draft.", "mtp.", "talker."}
 
 // mapper holds what the lookup of one name needs to know of all others.
@@ -19,7 +19,7 @@ type mapper struct {
 	layout Layout
 	arch   string
 	src    []Source
-	index  map[string]int32 // source name to place in src
+	index  map[string]int32 // source name to index in src
 	table  *spellings
 	wrap   []wrapper // none in GGUF
 	name   []byte    // the name being looked up, unwrapped
@@ -32,7 +32,7 @@ type match struct {
 	canonical string
 	wrapper   int    // index in wrappers, -1 for a literal match
 	role      string // of a companion
-	owner     int32  // place of a companion's weight in src, -1 without one
+	owner     int32  // index of a companion's weight in src, or -1
 }
 
 // resolve finds what src[i] means. It costs at most a few dozen probes of a map
@@ -79,7 +79,7 @@ func (m *mapper) group(name string) (prefix, shown, rest string) {
 	return "", "", name
 }
 
-// isComponent reports whether an Ollama component may stand in a canonical name.
+// isComponent reports whether an Ollama component may be part of a canonical name.
 func isComponent(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
@@ -89,7 +89,7 @@ func isComponent(s string) bool {
 	return s != "" && len(s) <= maxGroup
 }
 
-// find returns the place of a source name given in pieces, -1 where there is none.
+// find returns the index in src of a source name given in pieces, or -1.
 func (m *mapper) find(pieces ...string) int32 {
 	m.probe = m.probe[:0]
 	for _, p := range pieces {
@@ -101,8 +101,8 @@ func (m *mapper) find(pieces ...string) int32 {
 	return -1
 }
 
-// lookup finds the canonical name of stem+tail, literally and then behind each
-// wrapper. self is the tensor whose shape counts, -1 where there is none.
+// lookup finds the canonical name of stem+tail, literally and then after each
+// wrapper. self is the tensor whose shape counts, or -1.
 func (m *mapper) lookup(group, stem, tail string, self int32) (canonical string, wrap int, ok bool) {
 	if c, ok := m.literal(group, wrapper{}, stem, tail, self); ok {
 		return c, -1, true

@@ -2,7 +2,7 @@ package names
 
 import "fmt"
 
-// Layout says whose spellings a source uses.
+// Layout says whose naming scheme a source uses.
 type Layout int
 
 // The layouts. Ollama is HF with the companions and components of Ollama's
@@ -33,13 +33,13 @@ type Result struct {
 	Stem string
 	// Mapped tells a canonical name from an escaped one.
 	Mapped bool
-	// Reason says why the tensor has not got the name that it should have
-	// because another tensor has it; empty otherwise. Text from the file is quoted.
+	// Reason says why another tensor has the name that this one should have; empty
+	// otherwise. Text from the file is quoted.
 	Reason string
 }
 
 // Map names the tensors of a model: those of all its files together, because a
-// name may depend on what else there is. Results are in the order of src. The
+// name may depend on the other tensors. Results are in the order of src. The
 // names in src must be unique; arch is GGUF's name of the architecture, "" or
 // anything else where it is not known.
 func Map(layout Layout, arch string, src []Source) []Result {
@@ -54,7 +54,7 @@ func Map(layout Layout, arch string, src []Source) []Result {
 	}
 	results := make([]Result, len(src))
 	matches := make([]match, len(src))
-	taken := make(map[string]int32, len(src)) // name to place in src
+	taken := make(map[string]int32, len(src)) // name to index in src
 
 	claim := func(i int32) {
 		c := matches[i].canonical
@@ -68,7 +68,7 @@ func Map(layout Layout, arch string, src []Source) []Result {
 			claim(i)
 		}
 	}
-	// A companion goes with its weight: it may not stand beside another's.
+	// A companion goes with its weight: it may not be beside another's.
 	for i := range int32(len(src)) {
 		mt := &matches[i]
 		if mt.role == "" {
@@ -132,7 +132,7 @@ func (m *mapper) keep(r *Result, i int32, taken map[string]int32) {
 	taken[r.Name] = i
 }
 
-// stem returns a canonical name without its last part, "" for that of a bias.
+// stem returns a canonical name without its last part, "" for a bias.
 func stem(canonical, role string) string {
 	cut := len(".weight")
 	if role != "" {

@@ -31,8 +31,8 @@ type condition struct {
 	args []string
 }
 
-// spellings are the rules of one ecosystem. Keys have {n} and {e} in the place
-// of numbers and weight or bias in the place of {s}.
+// spellings are the rules of one ecosystem. Keys have {n} and {e} in place of
+// numbers, and weight or bias in place of {s}.
 type spellings struct {
 	rules   map[string]*rule
 	longest int // length of the longest key
@@ -45,8 +45,8 @@ var (
 	companions    = sync.OnceValue(readCompanions)
 )
 
-// lines yields the lines of a table without comments and empty ones. A table
-// that cannot be read is a mistake of the build, so everything here panics.
+// lines yields the lines of a table except comments and empty lines. A table that
+// cannot be read is a mistake of the build, so everything here panics.
 func lines(table string) func(yield func(string) bool) {
 	b, err := files.ReadFile("tables/" + table + ".txt")
 	if err != nil {

@@ -26,7 +26,7 @@ type Field struct{ Offset, Width, Count int }
 // Swap turns whole big-endian blocks into little-endian ones, in place.
 func (d *Decoder) Swap(blocks []byte) {
 	if len(blocks)%d.Bytes != 0 {
-		panic(fmt.Sprintf("kernel: %s: %d bytes are no whole number of %d-byte blocks", d.Name, len(blocks), d.Bytes))
+		panic(fmt.Sprintf("kernel: %s: %d bytes are not a whole number of %d-byte blocks", d.Name, len(blocks), d.Bytes))
 	}
 	for ; len(blocks) > 0; blocks = blocks[d.Bytes:] {
 		for _, f := range d.Fields {
@@ -71,7 +71,7 @@ func makeDecoders(fast *implementation) map[string]Decoder {
 	return table
 }
 
-// checkBlocks is the one place that holds callers to the lengths, so that assembly behind it can trust them.
+// checkBlocks alone checks the lengths that callers pass, so that the assembly it guards can trust them.
 func checkBlocks(name string, dst, src, out, in int) {
 	if n := src / in; src != n*in || dst != n*out {
 		panic(fmt.Sprintf("kernel: %s: %d bytes into %d; blocks are %d bytes and become %d", name, src, dst, in, out))

@@ -2,17 +2,17 @@ package kernel
 
 import "math"
 
-// interleaves holds ggml's removed repackings of Q4_0: how many rows share a group and how many bytes of codes of
-// one row stand together.
+// interleaves holds ggml's removed repackings of Q4_0: how many rows share a group and how many bytes of codes of one row
+// are together.
 var interleaves = map[string]struct{ rows, chunk int }{
 	"Q4_0_4_4": {4, 4},
 	"Q4_0_4_8": {4, 8},
 	"Q4_0_8_8": {8, 8},
 }
 
-// Deinterleave returns, for one of ggml's removed types Q4_0_4_4, Q4_0_4_8 and Q4_0_8_8 and rows of the given number
-// of columns, how many rows form a group and a function that turns whole groups into plain Q4_0 rows. A group is
-// rows*cols/32*18 bytes before and after. It is false for other types and for columns that are no multiple of 32.
+// Deinterleave returns, for one of ggml's removed types Q4_0_4_4, Q4_0_4_8 and Q4_0_8_8 and rows of the given number of
+// columns, how many rows form a group and a function that turns whole groups into plain Q4_0 rows. A group is
+// rows*cols/32*18 bytes before and after. It is false for other types and for columns that are not a multiple of 32.
 //
 // A group of R rows, for each block of 32 columns:
 //

@@ -1,7 +1,7 @@
 // Package kernel turns stored weights into IEEE half precision (F16), block by block.
 //
-// It knows bytes and nothing else: no files, no tensors, no shapes. A caller looks a stored type up once and then
-// feeds it whole blocks:
+// It knows only bytes: no files, no tensors, no shapes. A caller looks up a stored type once and then passes whole
+// blocks:
 //
 //	d, ok := kernel.Lookup("Q4_K")        // self-contained blocks: ggml's types, plain floats, 8-bit floats
 //	d.Decode(dst, src)                    // len(src) = n*d.Bytes, len(dst) = 2*n*d.Elems
@@ -16,7 +16,7 @@
 //
 // One contract holds for every function here, in Go and in assembly:
 //
-//   - Whole blocks only; any number of them, also none. A length that does not fit is a bug of the caller and panics.
+//   - Whole blocks only; any number of them, including none. A length that does not fit is a bug of the caller and panics.
 //   - dst and src do not overlap. Neither needs any alignment.
 //   - Source and output are little-endian. Blocks of a big-endian file go through [Decoder.Swap] first.
 //   - The result is the reference's F32 value rounded to nearest, ties to even: 65520 and above is infinity, 2^-25 and
@@ -29,6 +29,6 @@
 // # Implementations
 //
 // The plain Go files (go_*.go) are the specification: each draws the byte layout once, beside the code that reads it.
-// Assembly (AVX2 with F16C on amd64, NEON on arm64) covers what pays, is chosen when the program starts, and gives the
-// same bits; build tag purego leaves it out. Tests run over every implementation that the machine has.
+// Assembly (AVX2 with F16C on amd64, NEON on arm64) covers what is worth it, is chosen when the program starts, and gives
+// the same bits; build tag purego leaves it out. Tests run over every implementation that the machine has.
 package kernel

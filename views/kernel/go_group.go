@@ -51,7 +51,7 @@ func affine(bits, size int, read func(b []byte) float32) groupFunc {
 	}
 }
 
-// e2m1 is the 4-bit float; unlike in ggml's tables code 8 is minus zero.
+// e2m1 is the 4-bit float; unlike in ggml's tables, code 8 is minus zero.
 var e2m1 = [16]float32{0, 0.5, 1, 1.5, 2, 3, 4, 6, float32(math.Copysign(0, -1)), -0.5, -1, -1.5, -2, -3, -4, -6}
 
 func mx4(dst, codes, scales, _ []byte, _ float32, _ int) {

@@ -40,7 +40,7 @@ func LookupGroup(mode string, bits, group int, scale string) (Group, bool) {
 	return g, true
 }
 
-// check holds callers to the lengths, so that assembly can trust them.
+// check checks the lengths that callers pass, so that assembly can trust them.
 func (g Group) check(dst, codes, scales, biases int) {
 	n := codes / g.Codes
 	if codes != n*g.Codes || scales != n*g.Scale || biases != n*g.Bias || dst != 2*n*g.Elems {
@@ -49,10 +49,10 @@ func (g Group) check(dst, codes, scales, biases int) {
 	}
 }
 
-// fixedGroup holds the modes that have one group size only.
+// fixedGroup holds the modes that have only one group size.
 var fixedGroup = map[string]int{"mxfp4": 32, "mxfp8": 32, "nvfp4": 16}
 
-// scaleBytes returns the size of a scale: U8 stands for codes of a float of 8 bits.
+// scaleBytes returns the size of a scale: U8 means codes of an 8-bit float.
 func scaleBytes(dtype string) int {
 	if dtype == "U8" {
 		return 1

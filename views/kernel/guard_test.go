@@ -32,7 +32,7 @@ func newFenced(t *testing.T, size int) fenced {
 	return fenced{all, all[page : page+size]}
 }
 
-// start and end return n bytes that begin behind, or end before, a fence, filled from b.
+// start and end return n bytes that begin after, or end before, a fence, filled from b.
 func (f fenced) start(b []byte) []byte {
 	s := f.inside[:len(b):len(b)]
 	copy(s, b)

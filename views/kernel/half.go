@@ -23,7 +23,7 @@ func magnitude(m uint32) uint32 {
 	return 0x7C00
 }
 
-// round stores computed values as halves and returns dst behind them. A NaN loses its sign: which one arithmetic gives
+// round stores computed values as halves and returns the rest of dst. A NaN loses its sign: which one arithmetic gives
 // depends on the processor.
 func round(dst []byte, v []float32) []byte {
 	out := dst[:2*len(v)]

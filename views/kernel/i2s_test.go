@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestI2S decodes the same matrices in every layout; the scale is the F32 behind the codes.
+// TestI2S decodes the same matrices in every layout; the scale is the F32 after the codes.
 func TestI2S(t *testing.T) {
 	sums := readSums(t, "../../testdata/bitnet/i2s.f16.sha256")
 	columns := map[string]int{"blk.0.attn_q.weight": 256, "blk.0.ffn_down.weight": 512, "blk.0.attn_k.weight": 128}

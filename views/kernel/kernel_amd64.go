@@ -11,7 +11,7 @@ import (
 //go:generate go -C _asm run . -out ../kernel_amd64.s -stubs ../kernel_amd64_stubs.go -pkg kernel
 
 // blockKernel decodes blocks until it meets one with a scale that is not finite; rest counts that one and the blocks
-// behind it.
+// after it.
 type blockKernel = func(dst, src *byte, blocks int) (rest int)
 
 // groupKernel is the same for groups of 32*chunks elements (nvfp4: pairs of groups, one chunk).

@@ -4,8 +4,8 @@ package kernel
 
 import "math"
 
-// affineNEON decodes n groups of a multiple of 8 elements. It reads codes 8 bytes at a time, so up to 6 bytes behind
-// them. kind says how scales and biases are stored: 0 F16, 1 BF16, 2 F32. It stops as the block decoders do.
+// affineNEON decodes n groups of a multiple of 8 elements. It reads codes 8 bytes at a time, so it reads up to 6 bytes
+// after them. kind says how scales and biases are stored: 0 F16, 1 BF16, 2 F32. It stops as the block decoders do.
 //
 //go:noescape
 func affineNEON(dst, codes, scales, biases *byte, n, group, bits, kind int, unpack *affineUnpack) (done int)
@@ -37,7 +37,7 @@ func neonAffine(bits, kind int, scale string) groupFunc {
 	plain := goGroups[groupKey{"affine", bits, scale}]
 	return func(dst, codes, scales, biases []byte, factor float32, group int) {
 		bytes := group * bits / 8
-		// All groups but the last: what is read behind one belongs to the next.
+		// All groups but the last: what is read after one belongs to the next.
 		n := len(scales)/size - 1
 		for n > 0 {
 			done := affineNEON(&dst[0], &codes[0], &scales[0], &biases[0], n, group, bits, kind, unpack)
@@ -52,7 +52,7 @@ func neonAffine(bits, kind int, scale string) groupFunc {
 		if n < 0 {
 			return
 		}
-		// The last one: its last 32 codes from a copy with room behind it.
+		// The last one: its last 32 codes from a copy with room after it.
 		var last [32 + 8]byte
 		head := bytes - 4*bits
 		copy(last[:], codes[head:])

@@ -82,7 +82,7 @@ func scale(m Mem) VecVirtual {
 	return widen(m)
 }
 
-// scaleMin is widen for a scale and the minimum behind it.
+// scaleMin is widen for a scale and the minimum after it.
 func scaleMin(m Mem) (d, min VecVirtual) {
 	finite(load32(m), pair)
 	return widen(m), widen(m.Offset(2))

@@ -2,7 +2,7 @@
 //
 //	go run . -out ../kernel_amd64.s -stubs ../kernel_amd64_stubs.go -pkg kernel
 //
-// It is a module of its own, so that the generator's library is no dependency of the program. Its files carry the
+// It is a module of its own, so that the generator's library is not a dependency of the program. Its files carry the
 // names of the plain Go files they speed up: q32.go here is go_q32.go there, where the block layouts are drawn.
 //
 // There are two ways to decode. A type with at most 16 values per scale builds the table of its halves (lookup.go):

@@ -110,7 +110,7 @@ func trits(b VecVirtual) VecVirtual {
 }
 
 // picks emits the kernels of two-bit codes that choose from four halves: blocks of n bytes, the highest bits of each
-// giving the first n elements. Those of 32 bytes and more take the last 32 of a block again where n is no multiple.
+// giving the first n elements. Those of 32 bytes and more take the last 32 of a block again where n is not a multiple.
 func picks() {
 	TEXT("picksAVX2", NOSPLIT, "func(dst, src *byte, blocks, n int, halves uint64)")
 	Doc("picksAVX2 decodes blocks of n bytes, n at least 32.")
