@@ -108,16 +108,16 @@ func (p Params) Quant(codes, scales, biases, global *tensorfs.Tensor) (*tensorfs
 	case isAffine && !slices.Contains(floats, scales.DType):
 		return nil, fmt.Errorf("scales of %s are F16, BF16 or F32, not %s", p.Mode, scales.DType)
 	case isAffine && biases == nil:
-		return nil, fmt.Errorf("%s needs biases, but has none", p.Mode)
+		return nil, fmt.Errorf("%s needs biases, and it has none", p.Mode)
 	case isAffine && (biases.DType != scales.DType || !slices.Equal(biases.Shape, scales.Shape)):
 		return nil, fmt.Errorf("biases are %s of shape %v, scales %s of shape %v", biases.DType, biases.Shape, scales.DType, scales.Shape)
 	case !isAffine && scales.DType != tensorfs.U8:
 		return nil, fmt.Errorf("scales of %s are U8, not %s", p.Mode, scales.DType)
 	case !isAffine && biases != nil:
-		return nil, fmt.Errorf("%s takes no biases, but has some", p.Mode)
+		return nil, fmt.Errorf("%s takes no biases, and it has some", p.Mode)
 	case global == nil:
 	case p.Mode != "nvfp4":
-		return nil, fmt.Errorf("%s takes no global scale, but has one", p.Mode)
+		return nil, fmt.Errorf("%s takes no global scale, and it has one", p.Mode)
 	case global.DType != tensorfs.F32 || !oneFor(global.Shape, codes.Shape):
 		return nil, fmt.Errorf("its global scale is %s of shape %v: neither one number nor one per leading index", global.DType, global.Shape)
 	}

@@ -19,21 +19,21 @@ import (
 // maxWarnings bounds what a strange model says about itself.
 const maxWarnings = 50
 
-// builder makes a model of a set of files.
+// builder makes a model from a set of files.
 type builder struct {
 	model  tensorfs.Model
 	dir    *folder // of the files
 	set    *fileSet
 	whole  bool // the directory is the model, not only its one file
 	config jsonobj.Object
-	// generation_config.json and hf_quant_config.json, without keys where there is none
+	// generation_config.json and hf_quant_config.json, without keys if the file is missing
 	generation, modelOpt jsonobj.Object
 
 	maps    []source.File       // by set.weights
 	files   []*safetensors.File // as parsed
 	tensors assemble.Tensors    // in the order of the files
 	in      []int32             // of tensors: the file that they are in, of set.weights
-	taken   map[string]bool     // names in use; nil until somebody asks
+	taken   map[string]bool     // names in use; nil until needed
 	dropped int                 // warnings beyond maxWarnings
 }
 
@@ -132,7 +132,7 @@ func (b *builder) checkIndex() error {
 	return nil
 }
 
-// complete gives the tensors names and meaning and the model all else.
+// complete gives the tensors names and meaning, and the model everything else.
 func (b *builder) complete() {
 	var get config.Lookup
 	if b.config.Len() > 0 {
@@ -158,7 +158,7 @@ func (b *builder) complete() {
 	}
 }
 
-// auxiliary are the kinds of files beside the weights that belong to a model.
+// auxiliary are the kinds of files besides the weights that belong to a model.
 var auxiliary = map[string]bool{
 	".json": true, ".jinja": true, ".model": true, ".txt": true, ".tiktoken": true, ".vocab": true, ".md": true, ".py": true,
 }

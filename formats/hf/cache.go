@@ -48,7 +48,7 @@ func OpenName(name string, links source.Links) (*tensorfs.Model, error) {
 	return openDir(src, snap, ".", warning)
 }
 
-// notCached says what was looked for in the cache, and what is there.
+// notCached says what was sought in the cache and what is there.
 func notCached(name, repo, cache, folder string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -80,7 +80,7 @@ func notCached(name, repo, cache, folder string, err error) error {
 	return e
 }
 
-// problem is what an error says of a path, without the path and the advice.
+// problem is what an error says about a path, without the path and the advice.
 func problem(err error) string {
 	if e, ok := errors.AsType[*tensorfs.FormatError](err); ok {
 		return e.Problem
@@ -88,7 +88,7 @@ func problem(err error) string {
 	return err.Error()
 }
 
-// plainPath reports whether s is a path that leads nowhere but down.
+// plainPath reports whether s is a path that leads only downwards.
 func plainPath(s string) bool {
 	for p := range strings.SplitSeq(s, "/") {
 		if !tensorfs.ValidName(p) {
@@ -104,8 +104,8 @@ func isCacheFolder(src source.FS, dir string) bool {
 	return has("snapshots") && (has("refs") || has("blobs"))
 }
 
-// snapshot returns the directory of a revision, by default main. Without refs
-// the only snapshot is meant.
+// snapshot returns the directory of a revision, by default main. Without refs it
+// is the only snapshot.
 func snapshot(src source.FS, folder, revision string) (dir, warning string, err error) {
 	at := src.Location(folder)
 	shown := tensorfs.Printable(at)
@@ -133,7 +133,7 @@ func snapshot(src source.FS, folder, revision string) (dir, warning string, err 
 		if revision != "" {
 			return "", "", &tensorfs.FormatError{File: at, Offset: -1, Kind: fs.ErrNotExist, Problem: "it has no snapshot of revision " + tensorfs.Printable(revision), Advice: "download that revision"}
 		}
-		warning = fmt.Sprintf("%s: refs/main names the snapshot %s, which is not there; the only one is shown", shown, tensorfs.Printable(commit))
+		warning = fmt.Sprintf("%s: refs/main names the snapshot %s, which is missing; the only snapshot is shown", shown, tensorfs.Printable(commit))
 	}
 	entries, err := src.ReadDir(path.Join(folder, "snapshots"))
 	if err != nil {
@@ -151,5 +151,5 @@ func snapshot(src source.FS, folder, revision string) (dir, warning string, err 
 	case 1:
 		return found[0], warning, nil
 	}
-	return "", "", fmt.Errorf("%s: %d snapshots and refs/main names none of them; give the path of one, such as %s", shown, len(found), tensorfs.Printable(src.Location(found[0])))
+	return "", "", fmt.Errorf("%s: it has %d snapshots, and refs/main names none of them; give the path of one, such as %s", shown, len(found), tensorfs.Printable(src.Location(found[0])))
 }

@@ -93,7 +93,7 @@ func TestCache(t *testing.T) {
 		{name: "org/gone", tensor: "one", path: folder("models--org--gone"), warns: 1},
 		{name: folder("models--org--name"), tensor: "two", path: folder("models--org--name")},
 		{name: folder("models--org--name/snapshots/c1"), tensor: "one", path: folder("models--org--name/snapshots/c1")},
-		{name: "org/many", fails: "2 snapshots and refs/main names none of them; give the path of one, such as " + folder("models--org--many/snapshots/c1")},
+		{name: "org/many", fails: "it has 2 snapshots, and refs/main names none of them; give the path of one, such as " + folder("models--org--many/snapshots/c1")},
 		{name: "org/none", fails: "no such file"},
 		{name: "org/evil", fails: "no commit id"},
 		{name: "org/part", fails: "finish the download"},

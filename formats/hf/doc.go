@@ -13,15 +13,15 @@
 //
 // An index that names a missing file, or a tensor that its file lacks, is an
 // error. Tensors that the index forgets are shown, with a warning. File names in
-// an index are plain names; how far links in the directory may lead, source.FS
-// says: the cache is built of links. adapters.safetensors, consolidated.safetensors, *.bin
-// and *.gguf beside the model are not part of it.
+// an index are plain names; source.FS decides how far links in the directory may
+// lead: the cache is built of links. adapters.safetensors,
+// consolidated.safetensors, *.bin and *.gguf beside the model are not part of it.
 //
-// OpenFile gives what Open gives for the directory if the file is the whole
-// model by these rules and config.json lies beside it. Otherwise the file stands
-// alone: the format is "safetensors", the architecture is unknown, dimensions
-// come from shapes, and quantised tensors are raw bytes, because nothing says
-// how to read them.
+// OpenFile gives what Open gives for the directory if the file is the whole model
+// by these rules and config.json is beside it. Otherwise the file is opened on
+// its own: the format is "safetensors", the architecture is unknown, dimensions
+// come from shapes, and quantised tensors are raw bytes, because nothing says how
+// to read them.
 //
 // # Metadata
 //

@@ -177,7 +177,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// TestOpenFile holds when a file stands for its directory.
+// TestOpenFile checks when a file represents its directory.
 func TestOpenFile(t *testing.T) {
 	config := []byte(`{"model_type":"llama"}`)
 	const shards = `{"weight_map":{"a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors"}}`
@@ -246,7 +246,7 @@ func TestRefusedDirectories(t *testing.T) {
 		{name: "only PyTorch", files: map[string][]byte{"config.json": config, "pytorch_model.bin": nil}, want: "convert pytorch_model.bin to safetensors", match: true},
 		{name: "only GGUF", files: map[string][]byte{"config.json": config, "x.gguf": nil}, want: "name the GGUF file itself", match: true},
 		{name: "only consolidated", files: map[string][]byte{"consolidated.safetensors": shard("a")}, want: "name the file itself", match: true},
-		{name: "config is no JSON", files: map[string][]byte{"config.json": []byte(`{"a":1,}`), "model.safetensors": shard("a")}, want: "config.json: it is not JSON: invalid character '}' at start of string (expecting '\"') (at byte 7)", match: true},
+		{name: "config is not JSON", files: map[string][]byte{"config.json": []byte(`{"a":1,}`), "model.safetensors": shard("a")}, want: "config.json: it is not JSON: invalid character '}' at start of string (expecting '\"') (at byte 7)", match: true},
 		{name: "config is a list", files: map[string][]byte{"config.json": []byte(`[]`), "model.safetensors": shard("a")}, want: "its top value is not an object", match: true},
 		{name: "config is empty", files: map[string][]byte{"config.json": nil, "model.safetensors": shard("a")}, want: "config.json: it is not JSON: the text is empty", match: true},
 		{name: "config goes on", files: map[string][]byte{"config.json": []byte(`{}{}`), "model.safetensors": shard("a")}, want: "something follows", match: true},
@@ -319,7 +319,7 @@ func TestWarnings(t *testing.T) {
 		{"stale index", map[string][]byte{"model.safetensors": shard("b"), "model.safetensors.index.json": index}, []string{"the index is stale"}},
 		{"settings that no tensor has", map[string][]byte{"model.safetensors": shard("b"), "config.json": []byte(`{"quantization_config":{"quant_method":"fp8"}}`)}, []string{"config.json says that the model is quantised (fp8), but no tensor is"}},
 		{"generation_config.json is broken", map[string][]byte{"model.safetensors": shard("b"), "generation_config.json": []byte(`{`)}, []string{"generation_config.json: it is not JSON"}},
-		{"gpt-oss", map[string][]byte{"model.safetensors": shard("model.layers.0.mlp.experts.gate_up_proj_bias"), "config.json": []byte(`{"model_type":"gpt_oss"}`)}, []string{"layers.0.ffn.experts.gate_up.bias and others like it: the model has the rows of its parts in turns"}},
+		{"gpt-oss", map[string][]byte{"model.safetensors": shard("model.layers.0.mlp.experts.gate_up_proj_bias"), "config.json": []byte(`{"model_type":"gpt_oss"}`)}, []string{"layers.0.ffn.experts.gate_up.bias and others like it: the model interleaves the rows of its parts"}},
 		{"two names for one thing", map[string][]byte{"model.safetensors": shard("model.norm.weight", "norm.weight")}, []string{`"norm.weight" keeps its name`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// folder is the directory that a model's files are in.
+// folder is the directory with a model's files.
 type folder struct {
 	src     source.FS
 	path    string        // in src
@@ -26,12 +26,12 @@ func openFolder(src source.FS, path string) (*folder, error) {
 	return d, err
 }
 
-// newFolder returns a directory that is not listed.
+// newFolder returns a directory without listing it.
 func newFolder(src source.FS, path string) *folder {
 	return &folder{src: src, path: path, opened: map[string]source.File{}}
 }
 
-// close closes the files that were opened and that nobody took.
+// close closes the files that were opened but not taken.
 func (d *folder) close() {
 	for _, f := range d.opened {
 		f.Close()
@@ -54,11 +54,10 @@ func (d *folder) entry(file string) fs.DirEntry {
 	return d.entries[i]
 }
 
-// has reports whether a name is there, be it a link to nothing.
+// has reports whether a name exists, even as a dangling link.
 func (d *folder) has(file string) bool { return d.entry(file) != nil }
 
-// exists reports whether a file is there. What a link leads to is opened to see
-// that, and kept for take.
+// exists reports whether a file exists. A link's target is opened to check this, and kept for take.
 func (d *folder) exists(file string) (bool, error) {
 	e := d.entry(file)
 	if e == nil || e.Type()&fs.ModeSymlink == 0 || d.opened[file] != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // fp8 attaches the scale of 8-bit floats [..., N, K]. Their value is element
-// times scale, also where the scale is called inverse:
+// times scale, even where the scale is called inverse:
 //
 //	one element                        one scale for the tensor
 //	[..., N, 1]                        one per row

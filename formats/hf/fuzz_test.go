@@ -86,7 +86,7 @@ func FuzzConfig(f *testing.F) {
 	}
 	line := func(t *testing.T, s string) {
 		if s == "" || strings.ContainsAny(s, "\n\x1b\x00") || len(s) > 1000 {
-			t.Fatalf("%q is no clear line", s)
+			t.Fatalf("%q is not a clear line", s)
 		}
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

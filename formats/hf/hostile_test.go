@@ -33,8 +33,8 @@ func nested(open, inside, shut string) string {
 	return strings.Repeat(open, 9000) + inside + strings.Repeat(shut, 9000)
 }
 
-// hostileTexts are values of some 256 KiB that are made to cost much when
-// they stand under a key that somebody asks for.
+// hostileTexts are values of some 256 KiB that are made to cost much when they
+// are under a key that somebody asks for.
 var hostileTexts = map[string]func() string{
 	"nested arrays around numbers":  func() string { return nested("[", list(1<<16, "1"), "]") },
 	"nested arrays around text":     func() string { return nested("[", `"`+strings.Repeat("x", 1<<17)+`"`, "]") },
@@ -91,19 +91,19 @@ func cost(t *testing.T, open func() (*tensorfs.Model, error), size, others int) 
 	m, err := openCheaply(t, open, size, others)
 	if err != nil {
 		if s := err.Error(); strings.ContainsAny(s, "\n\x1b") || len(s) > 1000 {
-			t.Errorf("error %.300q of %d bytes is no clear line", s, len(s))
+			t.Errorf("error %.300q of %d bytes is not a clear line", s, len(s))
 		}
 		return err
 	}
 	defer m.Close()
 	for _, w := range m.Warnings {
 		if strings.ContainsAny(w, "\n\x1b") || len(w) > 1000 {
-			t.Errorf("warning %.300q of %d bytes is no clear line", w, len(w))
+			t.Errorf("warning %.300q of %d bytes is not a clear line", w, len(w))
 		}
 	}
 	for i := range m.Tensors {
 		if s := m.Tensors[i].Opaque; strings.ContainsAny(s, "\n\x1b") || len(s) > 1000 {
-			t.Errorf("reason %.300q of %d bytes is no clear line", s, len(s))
+			t.Errorf("reason %.300q of %d bytes is not a clear line", s, len(s))
 		}
 	}
 	return nil
@@ -164,7 +164,7 @@ func TestHostileFiles(t *testing.T) {
 		{name: "spaces", text: strings.Repeat(" ", 4<<20), refused: "empty", indexed: "empty"},
 		{name: "quotes", text: strings.Repeat(`"`, 4<<20), refused: "not an object", indexed: "not an object"},
 		{name: "a list", text: "[" + list(1<<20, "1") + "]", refused: "not an object", indexed: "not an object"},
-		{name: "something behind", text: "{}" + strings.Repeat("{}", 2<<20), refused: "something follows", indexed: "something follows"},
+		{name: "something after it", text: "{}" + strings.Repeat("{}", 2<<20), refused: "something follows", indexed: "something follows"},
 		{name: "100,000 tensors", only: index, text: fmt.Sprintf(places, list(100_000, `"model.layers.%d.mlp.experts.down_proj.weight":"model.safetensors"`)), indexed: `tensor "model.layers.0.mlp.experts.down_proj.weight": the index places it in "model.safetensors", which does not have it`},
 		{name: "100,000 files", only: index, text: fmt.Sprintf(places, list(100_000, `"model.layers.%d.weight":"model-%[1]d.safetensors"`)), indexed: "more than 16384 files"},
 		{name: "16,000 files", only: index, text: fmt.Sprintf(places, list(16_000, `"%d":"%[1]d"`))}, // stale, beside model.safetensors

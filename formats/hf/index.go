@@ -10,7 +10,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
-// indexName is the file that says which tensor stands in which file.
+// indexName is the file that says which tensor is in which file.
 const indexName = "model.safetensors.index.json"
 
 // maxFiles bounds the files of a model. The largest have some hundred.
@@ -39,7 +39,7 @@ func readIndex(d *folder) (*index, error) {
 		return nil, fail("", "it has no object \"weight_map\"")
 	}
 	if m := top.Raw("metadata"); m.Kind() == '{' {
-		// A text of its own, because it stays as long as the model.
+		// A separate text, because it lives as long as the model.
 		if x.metadata, err = jsonobj.Parse([]byte(m.String())); err != nil {
 			return nil, fail("", "\"metadata\": %v", err)
 		}
@@ -65,7 +65,7 @@ func readIndex(d *folder) (*index, error) {
 	return x, nil
 }
 
-// fileSet is what a directory's weights consist of.
+// fileSet is the set of files with a directory's weights.
 type fileSet struct {
 	weights  []string // names in the directory, sorted
 	index    *index   // that names them; nil without one
@@ -98,7 +98,7 @@ func choose(d *folder) (*fileSet, error) {
 		case ok && err == nil:
 		case hasSingle:
 			return &fileSet{weights: []string{single}, warnings: []string{
-				fmt.Sprintf("%s names %s, which is not there: the index is stale, %s is the model", indexName, tensorfs.Quote(name), single)}}, nil
+				fmt.Sprintf("%s names %s, which is missing: the index is stale, and %s is the model", indexName, tensorfs.Quote(name), single)}}, nil
 		default:
 			return nil, &tensorfs.FormatError{File: x.path, Offset: -1, Problem: fmt.Sprintf("the file %s that it names is missing", tensorfs.Quote(name)),
 				Advice: "fetch the missing file, or the model again"}
@@ -113,7 +113,7 @@ func choose(d *folder) (*fileSet, error) {
 	return set, nil
 }
 
-// allShards is the set of a directory without an index.
+// allShards returns the set of a directory without an index.
 func allShards(d *folder) (*fileSet, error) {
 	set := &fileSet{}
 	var others []string
@@ -130,14 +130,13 @@ func allShards(d *folder) (*fileSet, error) {
 		return nil, noWeights(d, others)
 	}
 	if name := missing(set.weights); name != "" {
-		return nil, &tensorfs.FormatError{File: d.location(name), Offset: -1, Problem: "the other files say that it belongs to the model, and it is missing",
+		return nil, &tensorfs.FormatError{File: d.location(name), Offset: -1, Problem: "the other files say that it belongs to the model, but it is missing",
 			Advice: "fetch the missing file, or the model again"}
 	}
 	return set, nil
 }
 
-// missing returns the first name that a series model-00001-of-NNNNN lacks, ""
-// where all are there.
+// missing returns the first name that a series model-00001-of-NNNNN lacks, "" if it is complete.
 func missing(names []string) string {
 	have := make(map[string]bool)
 	for _, n := range names {
@@ -159,7 +158,7 @@ func missing(names []string) string {
 	return ""
 }
 
-// noWeights says what a directory has instead of weights.
+// noWeights says what a directory contains instead of weights.
 func noWeights(d *folder, others []string) error {
 	e := &tensorfs.FormatError{File: d.location("."), Offset: -1, Kind: tensorfs.ErrUnsupported,
 		Problem: "the directory has no model.safetensors, no " + indexName + " and no model*.safetensors",

@@ -11,7 +11,7 @@ import (
 // maxJSON bounds the JSON files of a model. The index of 90,000 tensors has 10 MB.
 const maxJSON = 100 << 20
 
-// optionalObject reads a JSON file that need not be there.
+// optionalObject reads a JSON file that may be missing.
 func optionalObject(d *folder, name string) (jsonobj.Object, error) {
 	if !d.has(name) {
 		return jsonobj.Object{}, nil
@@ -19,7 +19,7 @@ func optionalObject(d *folder, name string) (jsonobj.Object, error) {
 	return readObject(d, name)
 }
 
-// readObject reads a JSON file whose top is an object.
+// readObject reads a JSON file whose top-level value is an object.
 func readObject(d *folder, name string) (jsonobj.Object, error) {
 	f, err := d.take(name)
 	if err != nil {

@@ -37,7 +37,7 @@ func mxfp4(b *builder, _ *quantConfig, m *module) (*tensorfs.Quant, error) {
 	return q, nil
 }
 
-// claim takes a name for a module's weight; false if a tensor has it.
+// claim reserves a name for a module's weight; false if a tensor has it.
 func (b *builder) claim(name string) bool {
 	if b.taken == nil {
 		b.taken = make(map[string]bool, len(b.tensors.List))

@@ -53,7 +53,7 @@ func OpenFileFS(src source.FS, file string) (*tensorfs.Model, error) {
 	return b.build()
 }
 
-// hasConfig reports whether a directory has a config.json, be it a broken link.
+// hasConfig reports whether a directory has a config.json, even if that is a broken link.
 func hasConfig(src source.FS, dir string) bool {
 	d, err := openFolder(src, dir)
 	return err == nil && d.has("config.json")

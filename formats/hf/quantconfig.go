@@ -25,8 +25,7 @@ type quantConfig struct {
 	mlx *assemble.Settings // of method "mlx"
 }
 
-// quantConfig finds the settings. The absence of quant_method tells MLX's from
-// those of all others.
+// quantConfig finds the settings. The absence of quant_method tells MLX's settings from all others.
 func (b *builder) quantConfig() quantConfig {
 	for where, scope := range assemble.Scopes(b.config) {
 		if s := assemble.FindSettings(where, scope); s != nil {
@@ -62,8 +61,8 @@ func mlxConfig(s *assemble.Settings) quantConfig {
 	return q
 }
 
-// newQuantConfig takes the settings of an object apart once. Words of the file are shortened: they get into the
-// reasons of every tensor, too.
+// newQuantConfig parses the settings in an object once. Words from the file are
+// shortened, because they also appear in the reasons of every tensor.
 func newQuantConfig(method string, o jsonobj.Object, where string) quantConfig {
 	q := quantConfig{method: brief(method), object: o, where: where, format: brief(o.Raw("format").Text())}
 	q.numbers()
@@ -82,7 +81,7 @@ func brief(s string) string {
 // isTrue reports whether a key is present and true.
 func isTrue(o jsonobj.Object, key string) bool { return o.Raw(key).Kind() == 't' }
 
-// pair returns the two positive integers of a list that has no more.
+// pair returns the two positive integers of a list of length two.
 func pair(list jsonobj.Raw) ([2]int, bool) {
 	var p [2]int
 	n := 0
@@ -144,7 +143,7 @@ func (q *quantConfig) numbers() {
 	}
 }
 
-// name names the scheme in a few words.
+// name describes the scheme in a few words.
 func (q *quantConfig) name() string {
 	var s strings.Builder
 	object := q.object

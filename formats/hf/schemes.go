@@ -15,9 +15,9 @@ type scheme struct {
 	methods []string         // quant_method that may use it
 	main    string           // suffix of the tensor with the codes
 	codes   []tensorfs.DType // its types
-	need    []string         // suffixes of tensors that must stand beside it
-	may     []string         // and of those that may
-	not     []string         // and of those that tell it from another scheme
+	need    []string         // suffixes of tensors that must be beside it
+	may     []string         // suffixes of those that may be
+	not     []string         // suffixes of those that mark another scheme
 	// decode says how the companions make numbers of the codes. Schemes without
 	// one, and modules that it refuses, are raw bytes only.
 	decode func(b *builder, q *quantConfig, m *module) (*tensorfs.Quant, error)
@@ -49,7 +49,7 @@ var schemes = []scheme{
 	{name: "bitsandbytes 8-bit", methods: []string{"bitsandbytes"}, main: ".weight", codes: i8, need: []string{".SCB"}, may: []string{".weight_format"}},
 }
 
-// module is what a scheme's tensors have been found for.
+// module is a module for which a scheme's tensors were found.
 type module struct {
 	scheme *scheme
 	stem   string             // source name without the scheme's suffix
@@ -58,7 +58,7 @@ type module struct {
 	others []*tensorfs.Tensor // those of scheme.may that exist
 }
 
-// rawHint ends every sentence about numbers that cannot be had.
+// rawHint ends every message about numbers that cannot be decoded.
 const rawHint = "; see raw/"
 
 // quantise finds the modules that are quantised and returns the name of the
@@ -95,8 +95,8 @@ func (b *builder) quantise() string {
 	return q.label
 }
 
-// find returns the module whose codes are tensor t, nil where it has no
-// companions. agrees tells whether its scheme is one of the method's.
+// find returns the module whose codes are tensor t, nil if t has no companions.
+// agrees reports whether its scheme is one of the method's.
 func (b *builder) find(t *tensorfs.Tensor, method string) (m *module, agrees bool) {
 	for k := range schemes {
 		s := &schemes[k]
@@ -106,7 +106,7 @@ func (b *builder) find(t *tensorfs.Tensor, method string) (m *module, agrees boo
 		}
 		agrees := slices.Contains(s.methods, method)
 		if m != nil && !agrees {
-			continue // the first is as good for a message
+			continue // for a message, the first is good enough
 		}
 		if c := b.collect(s, stem, t); c != nil {
 			m = c
@@ -118,7 +118,7 @@ func (b *builder) find(t *tensorfs.Tensor, method string) (m *module, agrees boo
 	return m, false
 }
 
-// collect returns the module of scheme s at stem, nil where tensors are missing.
+// collect returns the module of scheme s at stem, nil if tensors are missing.
 func (b *builder) collect(s *scheme, stem string, main *tensorfs.Tensor) *module {
 	m := &module{scheme: s, stem: stem, main: main}
 	for _, suffix := range s.need {
@@ -189,7 +189,7 @@ func (b *builder) leftovers(q *quantConfig) {
 			scaled = b.scaleLike()
 		}
 		if s, ok := scaled[stemOf(t.Source)]; ok {
-			t.Opaque = fmt.Sprintf("%s stands beside it, and nothing says how to apply it%s", tensorfs.Quote(s), rawHint)
+			t.Opaque = fmt.Sprintf("%s is beside it, but nothing says how to apply it%s", tensorfs.Quote(s), rawHint)
 		}
 	}
 }
@@ -199,7 +199,7 @@ func stemOf(name string) string {
 	return name[:max(strings.LastIndexByte(name, '.'), 0)]
 }
 
-// scaleLike returns for each module the first tensor whose name speaks of a scale.
+// scaleLike returns for each module the first tensor whose name suggests a scale.
 func (b *builder) scaleLike() map[string]string {
 	m := make(map[string]string)
 	for i := range b.tensors.List {

@@ -233,7 +233,7 @@ func TestSchemes(t *testing.T) {
 			tensors: tensors(st(x+".weight", f8, 2, 3), st(x+".weight_scale", f32)),
 		},
 		{
-			name: "fp8 with a scale of unknown name", config: `{}`, main: x + ".weight", raw: `q_proj.scale_weight\" stands beside it`,
+			name: "fp8 with a scale of unknown name", config: `{}`, main: x + ".weight", raw: `q_proj.scale_weight\" is beside it`,
 			tensors: tensors(st(x+".weight", f8, 2, 3), st(x+".scale_weight", f32)), plain: []string{x + ".scale_weight"},
 		},
 		{
@@ -345,7 +345,7 @@ func TestMLXSettings(t *testing.T) {
 			want: &quant{"mxfp4", 4, 32, [2]int{}, []int64{3, 2, 128}, "", "layers.0.attention.q.scales", ""}},
 		{name: "stacked mxfp4 has the defaults of affine", config: top(`"bits":4,"group_size":64` + module + `{"mode":"mxfp4"}`), tensors: stacked, raw: "mxfp4 with 4 bits in groups of 64 does not exist"},
 		{name: "entry false, with scales", config: top(`"bits":4,"group_size":64` + module + `false`), tensors: affine(4, 64, 128), raw: "says that it is not quantised"},
-		{name: "entry of another kind", config: top(`"bits":4,"group_size":64` + module + `"4"`), tensors: affine(4, 64, 128), raw: "says nothing"},
+		{name: "entry of another kind", config: top(`"bits":4,"group_size":64` + module + `"4"`), tensors: affine(4, 64, 128), raw: "is not a setting"},
 		{name: "no bits at the top", config: top(`"group_size":64`), tensors: affine(4, 64, 128), raw: "names no bits and group_size"},
 		{name: "settings of another module", config: top(`"other":{"bits":4,"group_size":64}`), tensors: affine(4, 64, 128), raw: "names no bits and group_size"},
 		{name: "7 bits", config: top(`"bits":7,"group_size":64`), tensors: affine(8, 64, 128), raw: "affine with 7 bits in groups of 64 does not exist"},
@@ -354,7 +354,7 @@ func TestMLXSettings(t *testing.T) {
 		{name: "bits of absurd size", config: top(`"bits":1e300,"group_size":64`), tensors: affine(4, 64, 128), raw: "bits is not an integer"},
 		{name: "wrong bits", config: top(`"bits":8,"group_size":64`), tensors: affine(4, 64, 128), raw: "are not affine with 8 bits in groups of 64"},
 		{name: "no biases", config: top(`"bits":4,"group_size":64`), tensors: other(4, 64, 128), raw: "affine needs"},
-		{name: "biases of mxfp4", config: top(`"bits":4,"group_size":32,"mode":"mxfp4"`), tensors: u8Scales(affine(4, 32, 64)), raw: "has no biases"},
+		{name: "biases of mxfp4", config: top(`"bits":4,"group_size":32,"mode":"mxfp4"`), tensors: u8Scales(affine(4, 32, 64)), raw: "takes no biases"},
 		{name: "mxfp4 with F16 scales", config: top(`"bits":4,"group_size":32,"mode":"mxfp4"`), tensors: other(4, 32, 64), raw: "are U8, not F16"},
 		{name: "affine with U8 scales", config: top(`"bits":4,"group_size":64`), tensors: u8Scales(affine(4, 64, 128)), raw: "are F16, BF16 or F32, not U8"},
 		{name: "biases of another type", config: top(`"bits":4,"group_size":64`), raw: "biases are F32",

@@ -7,9 +7,9 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// standIns are files that people find where a model's should be.
+// standIns are files often found in place of a model's.
 var standIns = []struct{ start, problem, advice string }{
-	{"version https://git-lfs", "it is a Git LFS pointer, which stands for the file", `fetch the file with "git lfs pull"`},
+	{"version https://git-lfs", "it is a Git LFS pointer, not the file itself", `fetch the file with "git lfs pull"`},
 	{"<!DOCTYPE", "it is a web page, not the file", "fetch the file again; the page may say why the download failed"},
 	{"<!doctype", "it is a web page, not the file", "fetch the file again; the page may say why the download failed"},
 	{"<html", "it is a web page, not the file", "fetch the file again; the page may say why the download failed"},
@@ -17,8 +17,8 @@ var standIns = []struct{ start, problem, advice string }{
 	{"\x80\x02", "it is a Python pickle, as PyTorch writes its models", "convert the model to safetensors first"},
 }
 
-// StandIn says what a file is that begins with head and is none of the formats,
-// and what to do; problem is "" where that is not known.
+// StandIn identifies a file that begins with head and has none of the formats,
+// and says what to do. problem is "" if the file is not recognised.
 func StandIn(head []byte) (problem, advice string) {
 	for _, s := range standIns {
 		if bytes.HasPrefix(head, []byte(s.start)) {
@@ -28,7 +28,7 @@ func StandIn(head []byte) (problem, advice string) {
 	return "", ""
 }
 
-// standIn returns a better error than the parser's, where there is one.
+// standIn returns a better error than the parser's, if there is one.
 func standIn(m source.File, err error) error {
 	head := make([]byte, min(64, m.Size()))
 	if tensorfs.ReadFull(m, head, 0) != nil {

@@ -69,7 +69,7 @@ func TestResolve(t *testing.T) {
 		{"no bias", affine(8, 1), func(m *module) { m.kind, m.bias = "int4", nil }, none, "needs biases"},
 		{"bias of another shape", affine(8, 1), func(m *module) { m.kind, m.bias = "int4", tensor(bf, 6, 2) }, none, "biases are BF16 of shape [6 2]"},
 		{"bias of another type", affine(8, 1), func(m *module) { m.kind, m.bias = "int4", tensor(tensorfs.F32, 6, 1) }, none, "biases are F32"},
-		{"mxfp4 with bias", bytes(8, 2), func(m *module) { m.kind, m.bias = "mxfp4", tensor(u8, 6, 2) }, none, "has no biases"},
+		{"mxfp4 with bias", bytes(8, 2), func(m *module) { m.kind, m.bias = "mxfp4", tensor(u8, 6, 2) }, none, "takes no biases"},
 		{"no scale", module{weight: tensor(u32, 6, 8)}, meta("int4", "64"), none, "no scales"},
 		{"scales of another shape", affine(8, 1), func(m *module) { m.kind, m.scale = "int4", tensor(bf, 7, 1) }, none, "do not belong together"},
 		{"scales of another rank", affine(8, 1), func(m *module) { m.kind, m.scale = "int4", tensor(bf, 6) }, none, "do not belong together"},
@@ -85,8 +85,8 @@ func TestResolve(t *testing.T) {
 		{"global [5]", bytes(8, 4), func(m *module) { m.kind, m.global = "nvfp4", tensor(tensorfs.F32, 5) }, none, "global scale is F32 of shape [5]"},
 		{"global [6 1]", bytes(8, 4), func(m *module) { m.kind, m.global = "nvfp4", tensor(tensorfs.F32, 6, 1) }, none, "global scale"},
 		{"global BF16", bytes(8, 4), func(m *module) { m.kind, m.global = "nvfp4", tensor(bf) }, none, "global scale is BF16"},
-		{"global of mxfp4", bytes(8, 2), func(m *module) { m.kind, m.global = "mxfp4", tensor(tensorfs.F32) }, none, "has no global scale"},
-		{"global of int4", affine(8, 1), func(m *module) { m.kind, m.global = "int4", tensor(tensorfs.F32) }, none, "has no global scale"},
+		{"global of mxfp4", bytes(8, 2), func(m *module) { m.kind, m.global = "mxfp4", tensor(tensorfs.F32) }, none, "takes no global scale"},
+		{"global of int4", affine(8, 1), func(m *module) { m.kind, m.global = "int4", tensor(tensorfs.F32) }, none, "takes no global scale"},
 
 		{"bytes, ratio 2", bytes(8, 4), nil, params("nvfp4", 4, 16), ""},
 		{"bytes, ratio 4", bytes(8, 2), nil, params("mxfp4", 4, 32), ""},
@@ -94,7 +94,7 @@ func TestResolve(t *testing.T) {
 		{"bytes, ratio 16", bytes(16, 1), nil, none, "neither nvfp4"},
 		{"bytes, ratio 8/3", bytes(8, 3), nil, none, "neither nvfp4"},
 		{"bytes, no columns", bytes(8, 0), nil, none, "neither nvfp4"},
-		{"bytes with bias", bytes(8, 4), func(m *module) { m.bias = tensor(u8, 6, 4) }, none, "has no biases"},
+		{"bytes with bias", bytes(8, 4), func(m *module) { m.bias = tensor(u8, 6, 4) }, none, "takes no biases"},
 
 		{"ratio 4", affine(8, 2), nil, params("affine", 4, 32), ""},
 		{"ratio 32", affine(32, 1), nil, params("affine", 8, 128), ""},
