@@ -53,7 +53,7 @@ var rules = map[string]rule{
 	"fs/tree":                {"root fs views formats/config formats/names", "all", "it lays a model out as a directory; where models come from and how directories are served is not its business"},
 	"cmd/tensorfs":           {"all", "all", "it introduces the packages to each other"},
 
-	"metal":                   {"internal/source", "metal/internal/testtree", "it is a client of a mounted tree, as any program outside: what it needs stands in index.json"},
+	"metal":                   {"internal/source", "metal/internal/testtree", "it is a client of a mounted tree, as any program outside: what it needs is in index.json"},
 	"metal/capi":              {"metal", "metal/internal/testtree", "the C interface is the loader's and nothing more"},
 	"metal/internal/testtree": {"", "", "it writes a tree as a mount shows it, so it must not come from the code that makes mounts"},
 
@@ -274,7 +274,7 @@ func TestCheck(t *testing.T) {
 		{"cmd/tensorfs", "example.com/new/thing", false},
 		{"views", "encoding/json", true},
 		{"views", "golang.org/x/sys/unix", true},
-		{"views/kernel", "github.com/mmcloughlin/avo/build", false}, // stands in a module of its own
+		{"views/kernel", "github.com/mmcloughlin/avo/build", false}, // in a module of its own
 	} {
 		if why := check(test.dir, strings.Fields(rules[test.dir].imports), test.name); (why == "") != test.want {
 			t.Errorf("%s imports %s: %q", test.dir, test.name, why)

@@ -1,5 +1,6 @@
-// Package deps holds the directions of imports by its test: which package may
-// import which of this module, and why not more. A new import needs a line there.
+// Package deps has a test that fixes the directions of imports: which packages of
+// this module may import which, and why no others. A new import needs a line
+// there.
 //
 // It has no code of its own.
 package deps

@@ -1,5 +1,5 @@
-// Package fewfiles ends the program with one line where so few files may be open
-// that it cannot start. Import it for that alone.
+// Package fewfiles ends the program with one line if so few files may be open
+// that it cannot start. Import it only for that effect.
 //
 // The Go runtime and go-fuse, which opens a pipe while it is initialised, would
 // panic. Packages are initialised in the order of their paths, those first whose
@@ -27,7 +27,7 @@ func init() {
 			return
 		}
 	}
-	_, _ = syscall.Write(2, []byte(message)) // nobody to tell
+	_, _ = syscall.Write(2, []byte(message)) // there is nobody to tell
 	syscall.Exit(1)
 }
 

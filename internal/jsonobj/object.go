@@ -18,10 +18,10 @@ type table struct {
 	text    string
 	members []member         // with unique keys, in the order of the text
 	slots   []int32          // hash of a key to 1 + which of members, open addressing; nil for few members
-	parsed  map[int32]Object // by member: those that somebody asked for
+	parsed  map[int32]Object // by member: those asked for so far
 }
 
-// few is how many members are looked through instead of hashed.
+// few is how many members are searched linearly instead of hashed.
 const few = 8
 
 var seed = maphash.MakeSeed()
@@ -60,7 +60,7 @@ func newObject(text string) Object {
 func (m member) keyOf(text string) string { return unquote(text[m.key:m.keyEnd]) }
 
 // hasKey reports whether a member of that text has that key. An escape is up to
-// six times as long as what it stands for, so most keys need no decoding.
+// six times as long as the character it encodes, so most keys need no decoding.
 func (m member) hasKey(text, key string) bool {
 	n := int(m.keyEnd-m.key) - len(`""`)
 	return n >= len(key) && n <= 6*len(key) && m.keyOf(text) == key
@@ -164,7 +164,7 @@ func (o Object) Object(key string) Object {
 
 // Lookup returns a value by its path with dots. Numbers are json.Number, arrays
 // [tensorfs.Array], and objects, and arrays inside of arrays, their compact text;
-// null is as if absent.
+// null counts as absent.
 func (o Object) Lookup(path string) (any, bool) {
 	key, rest, nested := strings.Cut(path, ".")
 	if nested {

@@ -46,8 +46,7 @@ func Parse(text []byte) (Object, error) {
 	return o, nil
 }
 
-// check returns what keeps a text from being one object. Everything else in this
-// package relies on it.
+// check returns an error unless a text is one object. Everything else in this package relies on it.
 func check(text []byte) *SyntaxError {
 	if len(bytes.TrimLeft(text, space)) == 0 {
 		return &SyntaxError{"it is not JSON: the text is empty", -1}
@@ -67,7 +66,7 @@ func check(text []byte) *SyntaxError {
 	return nil
 }
 
-// reword makes one line of an error of the decoder.
+// reword turns an error of the decoder into one line.
 func reword(err error) *SyntaxError {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return &SyntaxError{"it is not JSON: the text is cut off", -1}
@@ -81,7 +80,7 @@ func reword(err error) *SyntaxError {
 // specials are numbers that Python writes into JSON although JSON has none.
 var specials = []string{"NaN", "-Infinity", "Infinity"}
 
-// plain puts quotes around the specials that stand outside strings.
+// plain puts quotes around the specials that are outside strings.
 func plain(b []byte) []byte {
 	n := bytes.Count(b, []byte("NaN")) + bytes.Count(b, []byte("Infinity"))
 	if n == 0 {

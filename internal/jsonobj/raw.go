@@ -10,8 +10,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// Raw is a JSON value as it stands in a text that was parsed, without
-// whitespace around it. The zero Raw is no value.
+// Raw is a JSON value as written in a parsed text, without surrounding
+// whitespace. The zero Raw represents no value.
 type Raw struct{ text string }
 
 // Kind returns what a value is: '{', '[', '"', '0' for numbers, 't', 'f' or 'n';
@@ -29,7 +29,7 @@ func (r Raw) Kind() byte {
 // String returns the text of the value.
 func (r Raw) String() string { return r.text }
 
-// Text returns the string that the value is, "" where it is none.
+// Text returns the value if it is a string, otherwise "".
 func (r Raw) Text() string {
 	if r.Kind() != '"' {
 		return ""
@@ -37,8 +37,7 @@ func (r Raw) Text() string {
 	return unquote(r.text)
 }
 
-// Int returns the number that the value is, if that is an integer of 32 bits, be
-// it written as a float.
+// Int returns the value if it is a number that is a 32-bit integer, even one written as a float.
 func (r Raw) Int() (int, bool) {
 	if r.Kind() != '0' || len(r.text) > maxNumber {
 		return 0, false
@@ -50,7 +49,7 @@ func (r Raw) Int() (int, bool) {
 	return int(f), true
 }
 
-// Elements returns the elements of an array; none of another value.
+// Elements returns the elements of an array, and none for any other value.
 func (r Raw) Elements() iter.Seq[Raw] {
 	return func(yield func(Raw) bool) {
 		if r.Kind() != '[' {
@@ -79,7 +78,7 @@ func (r Raw) Member(key string) Raw {
 	return found
 }
 
-// Object returns the object that the value is, without keys where it is none.
+// Object returns the value as an object, without keys if it is not one.
 func (r Raw) Object() Object {
 	if r.Kind() != '{' {
 		return Object{}
@@ -87,8 +86,7 @@ func (r Raw) Object() Object {
 	return newObject(r.text)
 }
 
-// unquote returns the string that a JSON string stands for: a part of it, where
-// nothing is escaped.
+// unquote returns the string that a JSON string encodes: a part of its text, if nothing is escaped.
 func unquote(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s[1 : len(s)-1]
@@ -97,11 +95,11 @@ func unquote(s string) string {
 	return string(b)
 }
 
-// maxNumber is more than any number has that a program writes.
+// maxNumber is more than the length of any number that a program writes.
 const maxNumber = 1 << 10
 
 // scalar returns strings, booleans and numbers natively and all else as compact
-// text. So are numbers that no native type holds.
+// text, including numbers that no native type holds.
 func scalar(r Raw) any {
 	switch s := r.text; r.Kind() {
 	case '"':

@@ -10,9 +10,9 @@ import (
 
 // changes tells whether an open file is still what it was when it was opened.
 //
-// What is compared are size, mtime and ctime of the open file, by one fstat.
+// It compares size, mtime and ctime of the open file, by one fstat.
 //
-//   - Another size or mtime is a change.
+//   - A different size or mtime is a change.
 //   - Where only ctime moved (or mtime too, of a file that is touched on
 //     purpose), the file was renamed, linked, unlinked, given another mode, owner
 //     or label, touched, or written to by somebody who set mtime back. The kernel
@@ -41,8 +41,9 @@ import (
 //   - bytes that are read while they are being written: a reply is checked after
 //     its bytes were copied here, but the kernel copies mapped replies later
 //
-// A file that changed serves no byte any more. What the kernel has in its cache
-// of a mount is not asked for here: who has such a file open goes on reading it.
+// A file that changed no longer serves any bytes. Bytes in the kernel's cache of
+// a mount are not requested here, so anyone who has such a file open can still
+// read those.
 type changes struct {
 	size         int64
 	mtime, ctime unix.Timespec
@@ -53,7 +54,7 @@ type changes struct {
 	writes       uint64 // known before that
 }
 
-// remember keeps what a file is like that is opened now.
+// remember records the state of a file that is being opened.
 func (c *changes) remember(st *unix.Stat_t) {
 	c.size, c.mtime, c.ctime = st.Size, st.Mtim, st.Ctim
 }
@@ -70,7 +71,7 @@ func (c *changes) stop() {
 	c.watch = nil
 }
 
-// check returns an error once the file fd at path is another than it was.
+// check returns an error once the file fd at path is not what it was.
 func (c *changes) check(fd int, path string) error {
 	if err := c.err.Load(); err != nil {
 		return err
@@ -87,7 +88,7 @@ func (c *changes) check(fd int, path string) error {
 	return nil
 }
 
-// mark says from here on that the file changed. The first reason stays.
+// mark records that the file changed, for all later checks. The first reason stays.
 func (c *changes) mark(path, why string) error {
 	c.err.CompareAndSwap(nil, &tensorfs.ChangedError{File: path, Why: why})
 	return c.err.Load()

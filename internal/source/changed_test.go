@@ -190,7 +190,7 @@ func TestSharedWatch(t *testing.T) {
 	if read, slices := both(s); !errors.Is(read, tensorfs.ErrChanged) || !errors.Is(slices, tensorfs.ErrChanged) {
 		t.Error(read, slices)
 	}
-	// For a file that is opened now it is no change.
+	// For a file that is opened now it is not a change.
 	c := open(t, path).Section(0, 4096).(*MappedSection)
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// contextSection is a section of a file whose readers need not wait for ever.
+// contextSection is a section of a file whose readers may stop waiting.
 type contextSection struct{ section }
 
 // ReadAtContext reads as ReadAt does, until ctx ends.

@@ -21,7 +21,7 @@ type Directory struct {
 	inner *inner // where links may lead; nil before it is needed
 }
 
-// Dir returns the directory at path. What is in it is looked at later.
+// Dir returns the directory at path. Its contents are examined later.
 func Dir(path string, links Links) (*Directory, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -62,7 +62,7 @@ func Named(path string, links Links) (d *Directory, name string, err error) {
 // because the user named it.
 func (d *Directory) Follow(name string) { d.named = name }
 
-// notThere words why a path that a user named cannot be opened.
+// notThere explains why a path that a user named cannot be opened.
 func notThere(path string, err error) error {
 	e := tensorfs.PathError(path, err)
 	if target, err := os.Readlink(path); err == nil && e.Kind == fs.ErrNotExist {
@@ -103,7 +103,7 @@ func (d *Directory) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// open opens a file or directory as links may be followed.
+// open opens a file or directory, following links as allowed.
 func (d *Directory) open(name string, flags int) (*os.File, error) {
 	if d.links == Anywhere || name == d.named || name == "." {
 		return os.OpenFile(d.Location(name), flags, 0)
@@ -118,8 +118,8 @@ func (d *Directory) open(name string, flags int) (*os.File, error) {
 	return d.inner.open(d, name, flags)
 }
 
-// explain words why a file of the model cannot be opened. A link to nothing is
-// an error of its own: the file was there, or its download has not finished.
+// explain says why a file of the model cannot be opened. A link to nothing is an
+// error of its own: the file was there, or its download has not finished.
 func explain(path string, err error) error {
 	if e, ok := errors.AsType[*tensorfs.FormatError](err); ok {
 		return e
@@ -131,7 +131,7 @@ func explain(path string, err error) error {
 	return tensorfs.PathError(path, err)
 }
 
-// Close closes what the directory itself has open. Its files stay open.
+// Close closes the directory's own handles. Its files stay open.
 func (d *Directory) Close() error {
 	if d.inner == nil {
 		return nil

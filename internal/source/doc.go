@@ -1,29 +1,28 @@
 // Package source is where the files of a model come from: the seam below the
 // parsers.
 //
-// An [FS] finds files by name and a [File] is one of them. A parser knows no
-// more than these two, so a model may be in a directory of this machine ([Dir],
-// [Named]), in several that belong together ([Join]), in memory (package
-// memory, for tests) or elsewhere. What a File can do beyond being read is found
-// by type assertion, as for all Data.
+// An [FS] finds files by name and a [File] is one of them. A parser knows only
+// these two, so a model may be in a directory of this machine ([Dir], [Named]),
+// in several that belong together ([Join]), in memory (package memory, for tests)
+// or elsewhere. What a File can do beyond being read is found by type assertion,
+// as with all Data.
 //
 // # Files of this machine
 //
-// They are mapped, read-only and shared. Go code takes mapped bytes by
-// [Mapped.View], which populates the pages with a plain system call first (so
-// the Go scheduler never stalls in a page fault), and reads them under
-// tensorfs.Guard, which turns a page that is lost under the reader into an
-// error. The kernel reads them through Slices: there a lost page fails the
-// system call.
+// They are mapped, read-only and shared. Go code gets mapped bytes from
+// [Mapped.View], which populates the pages with a plain system call first (so the
+// Go scheduler never stalls in a page fault), and reads them under
+// tensorfs.Guard, which turns a page that is lost under the reader into an error.
+// The kernel reads them through Slices: there a lost page fails the system call.
 //
 // Every file is opened without waiting and then looked at by its handle, so a
-// FIFO or a device in the place of a file is refused at once, also when it was
-// put there a moment ago.
+// FIFO or a device in place of a file is refused at once, even if it was put
+// there a moment ago.
 //
-// A file that is written to or truncated after it was opened serves no byte any
-// more, and says so by an error with its path, a *tensorfs.ChangedError: size and
-// times of the open file are compared after every read, and where only ctime moved
-// the kernel is asked whether it was written to. Renaming, unlinking, linking and
-// chmod change nothing. What is noticed and what cannot be is said in changed.go.
-// [Mapped.IgnoreModTime] is for files that are touched on purpose.
+// A file that is written to or truncated after it was opened no longer serves any
+// bytes, and reports this by an error with its path, a *tensorfs.ChangedError:
+// size and times of the open file are compared after every read, and where only
+// ctime moved the kernel is asked whether it was written to. Renaming, unlinking,
+// linking and chmod change nothing. See changed.go for what is noticed and what
+// cannot be. [Mapped.IgnoreModTime] is for files that are touched on purpose.
 package source

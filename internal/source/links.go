@@ -11,35 +11,35 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// Links says how far symbolic links among a model's files are followed. What a
-// user names himself, a directory or a file, is always followed.
+// Links says how far symbolic links among a model's files are followed. A
+// directory or file that the user names is always followed.
 type Links int
 
 const (
-	// Inside follows links that stay inside the model's directory. For a snapshot
-	// in the Hugging Face cache that is the repository's folder models--ORG--NAME,
+	// Inside follows links that stay inside the model's directory. For a snapshot in
+	// the Hugging Face cache that is the repository's folder models--ORG--NAME,
 	// because its files are links into the folder's blobs. Others are refused with
-	// ErrLink: whoever writes a model's directory could show files by them that
-	// only the user of this process may read.
+	// ErrLink: through them, anyone who can write to a model's directory could show
+	// files that only the user of this process may read.
 	Inside Links = iota
-	// Anywhere follows links wherever they lead and the process may go.
+	// Anywhere follows links to anything that the process may read.
 	Anywhere
 )
 
 // ErrLink marks a symbolic link that is not followed.
 var ErrLink = fmt.Errorf("%w: a symbolic link that leaves the model's directory", tensorfs.ErrUnsupported)
 
-// inner is where the links of a directory may lead. Files are opened below the
-// handle of root, so that a link which is changed meanwhile is not followed out
-// of it either.
+// inner is the area that a directory's links may lead to. Files are opened below
+// the handle of root, so that a link which is changed meanwhile is not followed
+// out of it either.
 type inner struct {
 	root  *os.Root
 	path  string // of root, without links
 	below string // the directory in root
-	twins string // directory of what the named file leads to, if that is elsewhere
+	twins string // directory of the named file's target, if that is a different one
 }
 
-// openInner finds out how far the links of d may lead.
+// openInner determines how far the links of d may lead.
 func openInner(d *Directory) (*inner, error) {
 	if _, err := os.Stat(d.path); err != nil {
 		return nil, err // filepath's own error has no errno
@@ -71,8 +71,7 @@ func openInner(d *Directory) (*inner, error) {
 	return in, nil
 }
 
-// repository returns the folder of the Hugging Face cache that a directory of a
-// snapshot belongs to.
+// repository returns the folder of the Hugging Face cache that a snapshot's directory belongs to.
 func repository(dir string) (string, bool) {
 	for at := dir; filepath.Dir(at) != at; at = filepath.Dir(at) {
 		up := filepath.Dir(at)
@@ -95,8 +94,8 @@ func (in *inner) open(d *Directory, name string, flags int) (*os.File, error) {
 	if _, ok := errors.AsType[syscall.Errno](err); ok || err == nil {
 		return f, err
 	}
-	// os.Root refuses absolute links too that lead inside. The path that they
-	// lead to has no links and is opened below the same handle.
+	// os.Root also refuses absolute links that lead inside. The path that they lead
+	// to has no links and is opened below the same handle.
 	path := d.Location(name)
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
@@ -119,8 +118,8 @@ func (in *inner) open(d *Directory, name string, flags int) (*os.File, error) {
 		Advice:  "put the file itself there, or allow such links with --follow-links"}
 }
 
-// openTwin opens what a link leads to that has the link's own name and is beside
-// the file that the user named: that one is a link, as in
+// openTwin opens a link's target if it has the link's own name and is beside the
+// target of the file that the user named, which is a link too, as in
 //
 //	ln -s /models/m-0000?-of-00002.gguf .
 func openTwin(dir, name string, flags int) (*os.File, error) {

@@ -36,8 +36,9 @@ func HuggingFaceCache() (string, error) {
 	return filepath.Join(home, ".cache", "huggingface", "hub"), nil
 }
 
-// OllamaStores returns where Ollama keeps its models: OLLAMA_MODELS alone where
-// it is set, else the home directory, else that of Ollama's service on Linux.
+// OllamaStores returns where Ollama keeps its models: only OLLAMA_MODELS if it is
+// set, otherwise the home directory and, on Linux, the directory of Ollama's
+// service.
 func OllamaStores() []Place {
 	// Ollama strips blanks and quotes, which shells on Windows leave in.
 	if dir := strings.Trim(strings.TrimSpace(os.Getenv("OLLAMA_MODELS")), `"'`); dir != "" {
@@ -53,8 +54,8 @@ func OllamaStores() []Place {
 	return places
 }
 
-// Abs returns the absolute path of path, and that of what it leads to through
-// symbolic links, "" where it leads nowhere.
+// Abs returns the absolute path of path, and that of its target through symbolic
+// links, "" if the target does not exist.
 func Abs(path string) (abs, real string, err error) {
 	if abs, err = filepath.Abs(path); err != nil {
 		return "", "", err
@@ -71,11 +72,11 @@ func HasDir(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-// Room returns an error when the process may not open n more files, of which the
-// model at path has so many. Go raised the limit as far as it is allowed to when
-// the program started.
+// Room returns an error when the process may not open n more files, n being the
+// number of files in the model at path. Go raised the limit as far as it is
+// allowed to when the program started.
 func Room(path string, n int) error {
-	const others = 64 // files that the process needs beside them
+	const others = 64 // files that the process needs besides them
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || uint64(n)+others <= uint64(limit.Cur) {
 		return nil

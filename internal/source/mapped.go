@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mapped is a mapped file of this machine. Beside what every File can, it is a
+// Mapped is a mapped file of this machine. Besides being a File, it is a
 // tensorfs.Viewer and a tensorfs.Slicer, and so are its sections.
 type Mapped struct {
 	path    string // for messages
@@ -33,8 +33,8 @@ func Map(path, label string) (*Mapped, error) {
 	return newMapped(f, path, label)
 }
 
-// readOnly is how every file is opened: what a FIFO or a device would make the
-// process wait for is not waited for, and newMapped looks at what was opened.
+// readOnly is how every file is opened: it never waits for a FIFO or a device,
+// and newMapped looks at what was opened.
 const readOnly = os.O_RDONLY | unix.O_NONBLOCK
 
 // newMapped maps an open file and owns it from here on, also on error.
@@ -79,9 +79,9 @@ func (m *Mapped) ModTime() time.Time { return m.modTime }
 // Size returns the file's length when it was opened.
 func (m *Mapped) Size() int64 { return int64(len(m.mem)) }
 
-// IgnoreModTime makes Check take no notice of another mtime. It is for files that
-// are named by the hash of their bytes: their owner touches them to say that they
-// are still in use and never writes to them. Call it before the file is shared.
+// IgnoreModTime makes Check ignore a different mtime. It is for files that are
+// named by the hash of their bytes: their owner touches them to say that they are
+// still in use and never writes to them. Call it before the file is shared.
 func (m *Mapped) IgnoreModTime() { m.changes.touched = true }
 
 // Close unmaps the file. No Section of it may be used afterwards.
@@ -96,7 +96,7 @@ func (m *Mapped) Close() error {
 }
 
 // Check returns a *tensorfs.ChangedError once the file is not what it was when it
-// was opened. What is noticed of that, and what cannot be, is said at changes.
+// was opened. See changes for what is noticed and what cannot be.
 func (m *Mapped) Check() error { return m.changes.check(m.fd, m.path) }
 
 // View brings in the pages of [off, off+n) and returns them. See tensorfs.Viewer.
@@ -128,7 +128,7 @@ func (m *Mapped) holds(addr uintptr) bool {
 	return addr >= start && addr-start < uintptr(roundUp(int64(len(m.mem)), int64(os.Getpagesize())))
 }
 
-// ReadAt reads as io.ReaderAt demands.
+// ReadAt implements io.ReaderAt.
 func (m *Mapped) ReadAt(p []byte, off int64) (int, error) { return readAt(m, p, off) }
 
 // Slices appends the mapped memory of [off, off+n). See tensorfs.Slicer.
@@ -161,7 +161,7 @@ type MappedSection struct {
 // Size returns the section's length.
 func (s *MappedSection) Size() int64 { return s.n }
 
-// ReadAt reads as io.ReaderAt demands.
+// ReadAt implements io.ReaderAt.
 func (s *MappedSection) ReadAt(p []byte, off int64) (int, error) { return readAt(s, p, off) }
 
 // Check asks the file. See Mapped.Check.
@@ -199,7 +199,7 @@ var (
 	_ tensorfs.Extenter = (*MappedSection)(nil)
 )
 
-// readAt is io.ReaderAt over View.
+// readAt implements io.ReaderAt by View.
 func readAt(d interface {
 	tensorfs.Data
 	tensorfs.Viewer

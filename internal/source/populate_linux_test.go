@@ -53,8 +53,8 @@ func TestViewPopulates(t *testing.T) {
 	}
 }
 
-// TestPopulateUnknown holds that a kernel which cannot populate is no error: it
-// answers EINVAL, as it does here for memory that starts inside a page.
+// TestPopulateUnknown holds that a kernel which cannot populate is not an error:
+// it answers EINVAL, as it does here for memory that starts inside a page.
 func TestPopulateUnknown(t *testing.T) {
 	path, _ := write(t, 4*os.Getpagesize())
 	m := open(t, path)

@@ -12,12 +12,12 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// FS is where the files of a model are. Names are relative paths with slashes
-// and without "..", of any bytes; "." is the directory itself. Errors are worded
-// for users and are what the system said for errors.Is.
+// FS is where the files of a model are. Names are relative paths with slashes and
+// without "..", of any bytes; "." is the directory itself. Errors are worded for
+// users and match the system's error in errors.Is.
 type FS interface {
-	// Open opens the regular file of that name and never waits for what is not
-	// one. An error that is fs.ErrNotExist means that nothing has the name.
+	// Open opens the regular file of that name and never waits for anything else. An
+	// error that is fs.ErrNotExist means that nothing has the name.
 	Open(name string) (File, error)
 	// ReadDir lists a directory, sorted by name.
 	ReadDir(name string) ([]fs.DirEntry, error)
@@ -45,14 +45,14 @@ type File interface {
 	SetLabel(label string)
 	// ModTime is when the file was modified last, as known when it was opened.
 	ModTime() time.Time
-	// Check returns an error that wraps tensorfs.ErrChanged once the file is not
-	// the one any more that was opened.
+	// Check returns an error that wraps tensorfs.ErrChanged once the file is no
+	// longer the one that was opened.
 	Check() error
 	io.Closer
 }
 
-// Section returns [off, off+n) of f as Data that can be read and no more: what a
-// File returns whose bytes are not in memory.
+// Section returns [off, off+n) of f as Data that can only be read. It is for a
+// File whose bytes are not in memory.
 func Section(f File, off, n int64) tensorfs.Data {
 	if err := tensorfs.CheckRange(f, off, n); err != nil {
 		panic(err)
@@ -73,12 +73,12 @@ type section struct {
 // Size returns the section's length.
 func (s section) Size() int64 { return s.n }
 
-// ReadAt reads as io.ReaderAt demands.
+// ReadAt implements io.ReaderAt.
 func (s section) ReadAt(p []byte, off int64) (int, error) {
 	return s.clip(p, off, s.file.ReadAt)
 }
 
-// clip reads what of [off, off+len(p)) lies inside the section.
+// clip reads the part of [off, off+len(p)) that lies inside the section.
 func (s section) clip(p []byte, off int64, read func(p []byte, off int64) (int, error)) (int, error) {
 	n, eof := tensorfs.ClipRange(s.n, p, off)
 	if n == 0 {
@@ -101,7 +101,7 @@ func (s section) Extents() []tensorfs.Extent {
 // ReadAll reads the whole of a file of at most limit bytes.
 func ReadAll(f File, limit int64) ([]byte, error) {
 	if f.Size() > limit {
-		return nil, &tensorfs.FormatError{File: f.Path(), Offset: -1, Problem: fmt.Sprintf("it has %d bytes, and such a file may have at most %d", f.Size(), limit)}
+		return nil, &tensorfs.FormatError{File: f.Path(), Offset: -1, Problem: fmt.Sprintf("it has %d bytes, but such a file may have at most %d", f.Size(), limit)}
 	}
 	b := make([]byte, f.Size())
 	if err := tensorfs.ReadFull(f, b, 0); err != nil {
@@ -126,20 +126,20 @@ func IsDir(src FS, name string) bool {
 	return err == nil
 }
 
-// Opened is an FS of which one file is open already: whoever opens it first gets
-// that. So a caller can look at a file before it decides whose it is, and nothing
-// is opened twice.
+// Opened is an FS with one file already open: the first Open of it returns that
+// file. So a caller can look at a file before choosing a parser, and nothing is
+// opened twice.
 type Opened struct {
 	FS
 	name string
 	file File // nil once it is taken
 }
 
-// With returns src with the file of that name opened before. The Opened owns f
+// With returns src with the file of that name already open. The Opened owns f
 // until it is taken.
 func With(src FS, name string, f File) *Opened { return &Opened{src, name, f} }
 
-// Open opens a file, or hands out the one that is open.
+// Open opens a file, or hands out the one already open.
 func (o *Opened) Open(name string) (File, error) {
 	if f := o.file; f != nil && name == o.name {
 		o.file = nil
@@ -148,7 +148,7 @@ func (o *Opened) Open(name string) (File, error) {
 	return o.FS.Open(name)
 }
 
-// Close closes the file if nobody took it.
+// Close closes the file if it was not taken.
 func (o *Opened) Close() error {
 	if o.file == nil {
 		return nil
@@ -160,7 +160,7 @@ func (o *Opened) Close() error {
 // part of a name.
 type Join map[string]FS
 
-// find returns where a name belongs, nil for that of nowhere.
+// find returns where a name belongs, or nil.
 func (j Join) find(name string) (src FS, rest string) {
 	first, rest, _ := strings.Cut(name, "/")
 	if rest == "" {

@@ -11,7 +11,7 @@ import (
 // writes knows which files were written to since they were watched. Times cannot
 // tell that alone: a program may set mtime back, and ctime moves for a chmod, a
 // rename, a link or a label as for a write. The kernel queues an event before a
-// write, truncation or hole returns, so whoever looks after that finds it.
+// write, truncation or hole returns, so a check made afterwards finds it.
 //
 // The system lets a user have few queues, so all files of the process share one.
 // It is never closed: the kernel takes some 15 ms for that, a watch only some us.

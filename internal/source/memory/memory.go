@@ -1,6 +1,6 @@
 // Package memory is a source of files in memory, for tests of parsers. Its files
-// can be read and nothing else, as those of a server elsewhere, and it counts
-// what is asked of it.
+// can only be read, like those of a remote server, and it counts the calls made
+// to it.
 package memory
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// FS is files by their names, which are paths with slashes.
+// FS maps names, which are paths with slashes, to files.
 type FS struct {
 	Files map[string][]byte
 
