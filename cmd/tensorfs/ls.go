@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"regexp"
+	"path"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -58,8 +58,7 @@ type lsRow struct {
 }
 
 func (o *lsOptions) run(stdout io.Writer, model, glob string) error {
-	match, err := compileGlob(glob)
-	if err != nil {
+	if _, err := matchGlob(glob, ""); err != nil {
 		return usageError{err}
 	}
 	t, err := o.open(model)
@@ -69,14 +68,17 @@ func (o *lsOptions) run(stdout io.Writer, model, glob string) error {
 	defer t.Model.Close()
 	w := bufio.NewWriter(stdout)
 	n := 0
-	err = fs.Walk(t.Root, func(path string, e fs.Entry) error {
-		if e.Dir != nil || !match.MatchString(path) {
+	err = fs.Walk(t.Root, func(name string, e fs.Entry) error {
+		if e.Dir != nil {
 			return nil
+		}
+		if ok, err := matchGlob(glob, name); !ok || err != nil {
+			return err
 		}
 		n++
 		switch {
 		case o.json:
-			b, err := json.Marshal(o.row(path, e))
+			b, err := json.Marshal(o.row(name, e))
 			if err != nil {
 				return err
 			}
@@ -87,7 +89,7 @@ func (o *lsOptions) run(stdout io.Writer, model, glob string) error {
 			_, err = fmt.Fprintf(w, "%s%s", open, escapeJSON(b))
 			return err
 		case o.long:
-			r := o.row(path, e)
+			r := o.row(name, e)
 			size := int64(0)
 			if r.Bytes != nil {
 				size = *r.Bytes
@@ -96,10 +98,10 @@ func (o *lsOptions) run(stdout io.Writer, model, glob string) error {
 			if r.Link != "" {
 				suffix = " -> " + tensorfs.Printable(r.Link)
 			}
-			_, err := fmt.Fprintf(w, "%14d  %-8s  %-20s  %s%s\n", size, orDash(r.DType), orDash(string(r.Shape)), tensorfs.Printable(path), suffix)
+			_, err := fmt.Fprintf(w, "%14d  %-8s  %-20s  %s%s\n", size, orDash(r.DType), orDash(string(r.Shape)), tensorfs.Printable(name), suffix)
 			return err
 		}
-		_, err := fmt.Fprintln(w, tensorfs.Printable(path))
+		_, err := fmt.Fprintln(w, tensorfs.Printable(name))
 		return err
 	})
 	if err == nil && o.json {
@@ -147,37 +149,15 @@ func orDash(s string) string {
 	return s
 }
 
-// compileGlob turns a glob into a regular expression for whole paths.
-func compileGlob(glob string) (*regexp.Regexp, error) {
-	var b strings.Builder
-	b.WriteString(`(?s)\A`)
-	for i := 0; i < len(glob); i++ {
-		switch c := glob[i]; c {
-		case '*':
-			b.WriteString(".*")
-		case '?':
-			b.WriteString(".")
-		case '[':
-			end := strings.IndexByte(glob[i+1:], ']')
-			if end < 1 {
-				return nil, fmt.Errorf("glob %q: [ without ]", glob)
-			}
-			set := glob[i+1 : i+1+end]
-			b.WriteString("[" + strings.NewReplacer(`\`, `\\`, "!", "^").Replace(set[:1]) + strings.ReplaceAll(set[1:], `\`, `\\`) + "]")
-			i += end + 1
-		case '\\':
-			if i++; i == len(glob) {
-				return nil, fmt.Errorf("glob %q: ends in a backslash", glob)
-			}
-			b.WriteString(regexp.QuoteMeta(glob[i : i+1]))
-		default:
-			b.WriteString(regexp.QuoteMeta(glob[i : i+1]))
-		}
-	}
-	b.WriteString(`\z`)
-	re, err := regexp.Compile(b.String())
+// globPath turns a glob or a path into what path.Match takes, where * stands for
+// slashes too: it knows none.
+var globPath = strings.NewReplacer(`\\`, `\\`, `\[`, `\[`, "[!", "[^", "/", "\x00")
+
+// matchGlob reports whether a path of the tree matches.
+func matchGlob(glob, name string) (bool, error) {
+	ok, err := path.Match(globPath.Replace(glob), strings.ReplaceAll(name, "/", "\x00"))
 	if err != nil {
-		return nil, fmt.Errorf("glob %q: not a pattern", glob)
+		return false, fmt.Errorf("glob %q: [ without ], or a backslash at the end", glob)
 	}
-	return re, nil
+	return ok, nil
 }
