@@ -96,7 +96,7 @@ type memoryLimit struct {
 
 // soakMemory is enough for the processes and too little for all pages; under the
 // race detector they take several times as much.
-var soakMemory = int64(640 << 20 * raceFactor)
+var soakMemory = int64(768 << 20 * raceFactor)
 
 func newMemoryLimit(t *testing.T) *memoryLimit {
 	t.Helper()

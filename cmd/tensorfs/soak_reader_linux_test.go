@@ -55,6 +55,7 @@ func soakMain(spec string) int {
 
 func (s *soaked) run(dir, model string, seed uint64, forgiving bool, done <-chan struct{}) error {
 	debug.SetPanicOnFault(true)
+	debug.SetGCPercent(25) // the memory of the control group is for pages
 	t, err := (&modelFlags{}).open(model)
 	if err != nil {
 		return err
