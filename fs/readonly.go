@@ -5,76 +5,60 @@ import "github.com/hanwen/go-fuse/v2/fuse"
 // The kernel refuses every change on a read-only mount by itself. The answers
 // below hold where somebody remounted it or speaks the protocol directly.
 
-// SetAttr refuses.
 func (f *rawFS) SetAttr(<-chan struct{}, *fuse.SetAttrIn, *fuse.AttrOut) fuse.Status {
 	return fuse.EROFS
 }
 
-// Mknod refuses.
 func (f *rawFS) Mknod(<-chan struct{}, *fuse.MknodIn, string, *fuse.EntryOut) fuse.Status {
 	return fuse.EROFS
 }
 
-// Mkdir refuses.
 func (f *rawFS) Mkdir(<-chan struct{}, *fuse.MkdirIn, string, *fuse.EntryOut) fuse.Status {
 	return fuse.EROFS
 }
 
-// Unlink refuses.
 func (f *rawFS) Unlink(<-chan struct{}, *fuse.InHeader, string) fuse.Status { return fuse.EROFS }
 
-// Rmdir refuses.
 func (f *rawFS) Rmdir(<-chan struct{}, *fuse.InHeader, string) fuse.Status { return fuse.EROFS }
 
-// Rename refuses.
 func (f *rawFS) Rename(<-chan struct{}, *fuse.RenameIn, string, string) fuse.Status {
 	return fuse.EROFS
 }
 
-// Link refuses.
 func (f *rawFS) Link(<-chan struct{}, *fuse.LinkIn, string, *fuse.EntryOut) fuse.Status {
 	return fuse.EROFS
 }
 
-// Symlink refuses.
 func (f *rawFS) Symlink(<-chan struct{}, *fuse.InHeader, string, string, *fuse.EntryOut) fuse.Status {
 	return fuse.EROFS
 }
 
-// SetXAttr refuses.
 func (f *rawFS) SetXAttr(<-chan struct{}, *fuse.SetXAttrIn, string, []byte) fuse.Status {
 	return fuse.EROFS
 }
 
-// RemoveXAttr refuses.
 func (f *rawFS) RemoveXAttr(<-chan struct{}, *fuse.InHeader, string) fuse.Status { return fuse.EROFS }
 
-// Create refuses.
 func (f *rawFS) Create(<-chan struct{}, *fuse.CreateIn, string, *fuse.CreateOut) fuse.Status {
 	return fuse.EROFS
 }
 
-// Tmpfile refuses.
 func (f *rawFS) Tmpfile(<-chan struct{}, *fuse.CreateIn, *fuse.CreateOut) fuse.Status {
 	return fuse.EROFS
 }
 
-// Write refuses.
 func (f *rawFS) Write(<-chan struct{}, *fuse.WriteIn, []byte) (uint32, fuse.Status) {
 	return 0, fuse.EROFS
 }
 
-// Writev refuses.
 func (f *rawFS) Writev(<-chan struct{}, *fuse.WriteIn, [][]byte) (uint32, fuse.Status) {
 	return 0, fuse.EROFS
 }
 
-// CopyFileRange refuses.
 func (f *rawFS) CopyFileRange(<-chan struct{}, *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
 	return 0, fuse.EROFS
 }
 
-// Fallocate refuses.
 func (f *rawFS) Fallocate(<-chan struct{}, *fuse.FallocateIn) fuse.Status { return fuse.EROFS }
 
 // Fsync has nothing to write.

@@ -1,11 +1,11 @@
-// Package ollama opens models of an Ollama store, where they stand for Ollama's
+// Package ollama opens models of an Ollama store, where Ollama keeps them for its
 // own use: nothing is fetched and nothing is written.
 //
 //	STORE/manifests/HOST/NAMESPACE/MODEL/TAG     JSON: media types, digests, sizes, names
 //	STORE/blobs/sha256-HEX                       what the manifests refer to
 //
-// [OpenName] takes a name as 'ollama run' does and [OpenFS] a
-// manifest. Opening a model does not read its data.
+// [OpenName] takes a name as 'ollama run' does, [OpenFS] a manifest. Opening a
+// model does not read its data.
 //
 // # Two kinds of models
 //
@@ -16,10 +16,10 @@
 // the second adapter "adapter.1." and so on. So do their metadata keys.
 //
 // A model with tensor layers is a checkpoint of safetensors blobs, one tensor or
-// one group of experts in each: member.go says how a layer's
-// name and a blob's keys say what the tensors are called. Components of a
-// pipeline ("text_encoder/...") and the draft model ("draft....") keep their
-// prefix. Quantised weights have companions beside them:
+// one group of experts in each: member.go says how tensors are named after their
+// layer and the keys of its blob. Components of a pipeline ("text_encoder/...")
+// and the draft model ("draft....") keep their prefix. Quantised weights have
+// companions:
 //
 //	since February 2026    W, W.scale, W.bias, W.global_scale in one blob
 //	January 2026           layers W, W_scale, W_qbias, each with the key "data"
@@ -35,11 +35,11 @@
 //	KEY                   those of the GGUF file
 //	ollama.template, ollama.system, ollama.params, ollama.messages
 //	ollama.license        the second one is ollama.license.1
-//	ollama.config.KEY     what Ollama itself says of the model
+//	ollama.config.KEY     what Ollama itself says about the model
 //
 // # Trust
 //
-// A manifest comes from a registry and may hold anything. Paths are built only
+// A manifest comes from a registry and may contain anything. Paths are built only
 // from checked names and from the 64 digits of a digest; blobs are opened below
 // their directory without following a link out of it; sizes must be those of the
 // files. These are accepted, although they are odd: upper-case digests, links
@@ -50,6 +50,6 @@
 // path elements or with "." and "..". Of several model, template, system,
 // params and messages layers the last one counts, as for Ollama.
 //
-// Every blob stays open and mapped, because Ollama may prune it meanwhile. It is
-// no change of a blob when Ollama touches it.
+// Every blob stays open and mapped, because Ollama may prune it meanwhile. A blob
+// that Ollama touches has not changed.
 package ollama

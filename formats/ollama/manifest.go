@@ -46,8 +46,8 @@ type layerJSON struct {
 	Name      string `json:"name"`
 }
 
-// absent stands for the layers of a text without the field, which null is not:
-// Ollama writes that for none.
+// absent is what layers holds when a text has no such field. null is not that:
+// Ollama writes null for an empty list.
 var absent = new(layerJSON)
 
 // parseManifest parses the text of a manifest: one JSON object and nothing
@@ -129,8 +129,8 @@ var wanted = map[reflect.Kind]string{
 	reflect.Struct: "an object", reflect.Slice: "an array", reflect.String: "text", reflect.Int64: "an integer of 64 bits",
 }
 
-// notManifest words an error of the JSON library in one line. It returns where
-// in the text that is, too, negative where there is no place to name.
+// notManifest turns an error of the JSON library into one line. It also returns
+// its offset in the text, negative if there is none.
 func notManifest(text []byte, err error) (off int64, problem string) {
 	const invalid = "the manifest is not valid JSON: "
 	if e, ok := errors.AsType[*json.SemanticError](err); ok && e.GoType != nil {

@@ -14,7 +14,7 @@ type member struct {
 	of     string // key of the weight that it is a companion of; "" for other tensors
 }
 
-// Companions of a weight W stand beside it in the blob as W.scale, W.bias (the
+// Companions of a weight W are next to it in the blob as W.scale, W.bias (the
 // offset of affine quantisation) and W.global_scale.
 const (
 	suffixScale  = ".scale"

@@ -65,7 +65,7 @@ func cutLast(s string) (before, last string, found bool) {
 	return s[:i], s[i+1:], true
 }
 
-// isScheme reports whether s can stand before "://".
+// isScheme reports whether s can come before "://".
 func isScheme(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; !isAlnum(c) || i == 0 && c <= '9' {

@@ -26,7 +26,7 @@ var quantTypes = map[string]struct {
 	"fp8":   {assemble.Affine, 8},
 }
 
-// module is a weight with codes and what stands beside it.
+// module is a weight stored as codes, with its companions.
 type module struct {
 	weight, scale, bias, global *tensorfs.Tensor // scale is nil where the metadata says quantised and there is none
 	path                        string           // in config.json
