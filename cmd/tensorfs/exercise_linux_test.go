@@ -124,20 +124,26 @@ type exercised struct {
 	f    *os.File
 }
 
-func exercise(dir, model string, seed uint64, ops int) error {
-	t, err := (&modelFlags{}).open(model)
-	if err != nil {
-		return err
-	}
-	var files []*exercised
-	err = fs.Walk(t.Root, func(path string, e fs.Entry) error {
-		if e.Data == nil || e.Data.Size() == 0 {
+// exercisedFiles returns the files of a tree that are not empty and that keep
+// takes, by their paths below the mount at dir.
+func exercisedFiles(root fs.Dir, dir string, keep func(path string) bool) (files []*exercised, err error) {
+	err = fs.Walk(root, func(path string, e fs.Entry) error {
+		if e.Data == nil || e.Data.Size() == 0 || !keep(path) {
 			return nil
 		}
 		want := make([]byte, e.Data.Size())
 		files = append(files, &exercised{path: filepath.Join(dir, path), want: want})
 		return tensorfs.ReadFull(e.Data, want, 0)
 	})
+	return files, err
+}
+
+func exercise(dir, model string, seed uint64, ops int) error {
+	t, err := (&modelFlags{}).open(model)
+	if err != nil {
+		return err
+	}
+	files, err := exercisedFiles(t.Root, dir, func(string) bool { return true })
 	if err != nil {
 		return err
 	}

@@ -137,15 +137,11 @@ func newFaultModel(t *testing.T, original string, flags ...string) *faultModel {
 	tree, err := (&modelFlags{}).open(original)
 	must(t, err)
 	defer tree.Model.Close()
-	must(t, fs.Walk(tree.Root, func(path string, e fs.Entry) error {
+	m.files, err = exercisedFiles(tree.Root, m.mount, func(path string) bool {
 		view, _, nested := strings.Cut(path, "/")
-		if e.Data == nil || !nested || view == "metadata" {
-			return nil
-		}
-		want := make([]byte, e.Data.Size())
-		m.files = append(m.files, &exercised{path: filepath.Join(m.mount, path), want: want})
-		return tensorfs.ReadFull(e.Data, want, 0)
-	}))
+		return nested && view != "metadata"
+	})
+	must(t, err)
 	return m
 }
 

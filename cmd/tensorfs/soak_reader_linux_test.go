@@ -8,15 +8,12 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs"
 )
 
 // soaked is what a reader did.
@@ -60,15 +57,8 @@ func (s *soaked) run(dir, model string, seed uint64, forgiving bool, done <-chan
 	if err != nil {
 		return err
 	}
-	var files []*exercised
-	err = fs.Walk(t.Root, func(path string, e fs.Entry) error {
-		// What names the model's path differs between the model and its copy.
-		if e.Data == nil || e.Data.Size() == 0 || path == "README" || path == "index.json" {
-			return nil
-		}
-		want := make([]byte, e.Data.Size())
-		files = append(files, &exercised{path: filepath.Join(dir, path), want: want})
-		return tensorfs.ReadFull(e.Data, want, 0)
+	files, err := exercisedFiles(t.Root, dir, func(path string) bool {
+		return path != "README" && path != "index.json" // they name the model, of which this one is a copy
 	})
 	if err != nil {
 		return err
