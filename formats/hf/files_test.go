@@ -296,7 +296,7 @@ func TestLargestJSON(t *testing.T) {
 	dir := writeDir(t, map[string][]byte{"config.json": nil, "model.safetensors": shard("a")})
 	for size, want := range map[int64]string{
 		largest:     "config.json: it is not JSON: invalid character", // of zeros
-		largest + 1: "config.json: it has 104857601 bytes, and such a file may have at most 104857600",
+		largest + 1: "config.json: it has 104857601 bytes, but such a file may have at most 104857600",
 	} {
 		if err := os.Truncate(filepath.Join(dir, "config.json"), size); err != nil {
 			t.Fatal(err)
