@@ -198,7 +198,12 @@ func TestMountCommandIsStopped(t *testing.T) {
 		var server int
 		testlimit.Wait(t, "server", func() bool {
 			pids := processesOf(t, dir)
-			i := slices.IndexFunc(pids, func(pid int) bool { return pid != c.Process.Pid })
+			// A process that was forked has the command's own arguments until it
+			// becomes the server, and the command waits for that.
+			i := slices.IndexFunc(pids, func(pid int) bool {
+				line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+				return err == nil && bytes.Contains(line, []byte("\x00--daemon\x00"))
+			})
 			if i >= 0 {
 				server = pids[i]
 			}
