@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -22,6 +24,13 @@ type Model struct {
 	Warnings     []string  // what a user should know but no view shows
 	ModTime      time.Time // latest of the weight files
 	closers      []io.Closer
+	opened       *opened // sources, by File
+}
+
+// opened are the sources that Model.File opened, by name.
+type opened struct {
+	sync.Mutex
+	files map[string]File
 }
 
 // Field is one entry of config.json: an int64, float64, string, bool or a slice of these.
@@ -34,13 +43,21 @@ type Field struct {
 type Source struct {
 	Name string // below source/, with slashes; unique
 	Path string // absolute
+	// Open opens the file for whoever closes it. See Model.File, which keeps it.
+	Open func() (File, error)
+}
+
+// File is an open file.
+type File interface {
+	Data
+	io.Closer
 }
 
 // NewModel sorts and checks the tensors of m, once for all formats: names are
 // unique and usable as file names, and stored sizes fit types and shapes. Later
 // code relies on this. The model owns closers from here on, even on error.
 func NewModel(m Model, closers ...io.Closer) (*Model, error) {
-	m.closers = closers
+	m.closers, m.opened = closers, &opened{files: map[string]File{}}
 	slices.SortFunc(m.Tensors, func(a, b Tensor) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(m.Sources, func(a, b Source) int { return strings.Compare(a.Name, b.Name) })
 	err := m.checkTensors()
@@ -171,5 +188,34 @@ func (m *Model) Close() error {
 		errs = append(errs, c.Close())
 	}
 	m.closers = nil
+	if m.opened != nil {
+		m.opened.Lock()
+		defer m.opened.Unlock()
+		for _, f := range m.opened.files {
+			errs = append(errs, f.Close())
+		}
+		clear(m.opened.files)
+	}
 	return errors.Join(errs...)
+}
+
+// File returns the content of the source of that name. It is opened the first
+// time and stays open as long as the model. The error is [fs.ErrNotExist] where
+// the model has no such source.
+func (m *Model) File(name string) (Data, error) {
+	i, ok := slices.BinarySearchFunc(m.Sources, name, func(s Source, name string) int { return strings.Compare(s.Name, name) })
+	if !ok || m.Sources[i].Open == nil {
+		return nil, fs.ErrNotExist
+	}
+	m.opened.Lock()
+	defer m.opened.Unlock()
+	if f := m.opened.files[name]; f != nil {
+		return f, nil
+	}
+	f, err := m.Sources[i].Open()
+	if err != nil {
+		return nil, err
+	}
+	m.opened.files[name] = f
+	return f, nil
 }

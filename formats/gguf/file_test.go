@@ -151,8 +151,8 @@ func TestModel(t *testing.T) {
 	if m.Path != path || m.Format != "gguf" || m.Layout != "gguf" || m.Architecture != "llama" || !m.ModTime.Equal(st.ModTime()) || len(m.Warnings) != 0 {
 		t.Errorf("%+v", m)
 	}
-	if want := []tensorfs.Source{{Name: "model.gguf", Path: path}}; !slices.Equal(m.Sources, want) {
-		t.Errorf("sources %v", m.Sources)
+	if s := m.Sources; len(s) != 1 || s[0].Name != "model.gguf" || s[0].Path != path {
+		t.Errorf("sources %v", s)
 	}
 	var got []string
 	for _, x := range m.Tensors {

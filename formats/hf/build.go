@@ -191,7 +191,7 @@ func (b *builder) sources() {
 			}
 		}
 		if isFile {
-			b.model.Sources = append(b.model.Sources, tensorfs.Source{Name: name, Path: b.dir.location(name)})
+			b.model.Sources = append(b.model.Sources, assemble.Source(b.dir.src, b.dir.name(name), name))
 		}
 	}
 }

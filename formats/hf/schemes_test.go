@@ -402,7 +402,7 @@ func TestBareFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	if m.Format != "safetensors" || m.Architecture != "unknown" || m.Layout != "hf" || len(m.Sources) != 1 || m.Sources[0] != (tensorfs.Source{Name: "some.safetensors", Path: filepath.Join(dir, "some.safetensors")}) {
+	if m.Format != "safetensors" || m.Architecture != "unknown" || m.Layout != "hf" || len(m.Sources) != 1 || m.Sources[0].Name != "some.safetensors" || m.Sources[0].Path != filepath.Join(dir, "some.safetensors") {
 		t.Errorf("%+v", m)
 	}
 	for _, name := range []string{"layers.0.attention.q.weight", "layers.0.attention.q.scales", "layers.0.attention.q.biases"} {

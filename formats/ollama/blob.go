@@ -47,6 +47,9 @@ func (b *blobs) open(l *layer) (source.File, error) {
 	if err := b.sized(l, f.Size()); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+	if t, ok := f.(interface{ IgnoreModTime() }); ok {
+		t.IgnoreModTime() // Ollama touches blobs that a second model has, too
+	}
 	return f, nil
 }
 
@@ -93,9 +96,6 @@ func (b *blobs) mapped(l *layer, label string) (source.File, error) {
 		return nil, err
 	}
 	f.SetLabel(label)
-	if t, ok := f.(interface{ IgnoreModTime() }); ok {
-		t.IgnoreModTime() // Ollama touches blobs that a second model has, too
-	}
 	b.files[l.digest] = f
 	b.order = append(b.order, f)
 	return f, nil

@@ -86,7 +86,7 @@ func (b *builder) build() error {
 			mapped[l.digest] = true
 		}
 	}
-	b.source("manifest", b.path)
+	b.out.Sources = append(b.out.Sources, tensorfs.Source{Name: "manifest", Path: b.path})
 	image := b.imageConfig()
 	read := b.tensorModel
 	switch {
@@ -136,8 +136,11 @@ func (b *builder) warn(format string, args ...any) {
 	b.out.Warnings = append(b.out.Warnings, fmt.Sprintf(format, args...))
 }
 
-func (b *builder) source(name, path string) {
-	b.out.Sources = append(b.out.Sources, tensorfs.Source{Name: name, Path: path})
+// source shows a layer's blob below source/.
+func (b *builder) source(label string, l *layer) {
+	s := assemble.Source(b.blobs.src, l.digest.name(), label)
+	s.Open = func() (tensorfs.File, error) { return b.blobs.open(l) }
+	b.out.Sources = append(b.out.Sources, s)
 }
 
 // mapped opens the blob of layer i.
@@ -148,7 +151,7 @@ func (b *builder) mapped(i int) (source.File, error) {
 		return nil, err
 	}
 	if m.Label() != b.labels[i] { // the blob of another layer, too
-		b.source(b.labels[i], b.blobs.path(l.digest))
+		b.source(b.labels[i], l)
 	}
 	return m, nil
 }

@@ -27,7 +27,7 @@ func (b *builder) imageConfig() jsonobj.Object {
 		b.warn("metadata lacks ollama.config: %v", err)
 		return jsonobj.Object{}
 	}
-	b.source(labelConfig, b.blobs.path(l.digest))
+	b.source(labelConfig, l)
 	return o
 }
 
@@ -57,7 +57,7 @@ func (b *builder) readConfigs() error {
 		} else if err := b.blobs.check(l); err != nil {
 			return err
 		}
-		b.source(b.labels[i], b.blobs.path(l.digest))
+		b.source(b.labels[i], l)
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (b *builder) readTexts() error {
 			value = tensorfs.JSON(v)
 		}
 		b.out.Metadata = append(b.out.Metadata, tensorfs.Meta{Key: "ollama." + b.labels[i], Value: value})
-		b.source(b.labels[i], b.blobs.path(l.digest))
+		b.source(b.labels[i], l)
 	}
 	return nil
 }

@@ -50,7 +50,10 @@ var rules = map[string]rule{
 	"formats":                {"root internal/source formats/gguf formats/safetensors formats/hf formats/ollama", "internal/testmodel internal/source/memory views", "it only chooses a parser"},
 	"views":                  {"root views/kernel", "internal/source internal/testmodel internal/datatest", "views compose Data; one that knew a format or opened a file would be a parser"},
 	"fs":                     {"root", "internal/source internal/testmodel", "the file system serves names and Data and knows nothing of models"},
-	"fs/tree":                {"root fs views formats/config formats/names", "all", "it lays a model out as a directory; where models come from and how directories are served is not its business"},
+	"fs/tree/whole":          {"root internal/jsonobj formats/names formats/gguf formats/tokenizer views views/arrange", "all", "it composes whole files of what parsers found and views give; how directories look is fs/tree's business"},
+	"formats/tokenizer":      {"root internal/jsonobj", "", "it reads the texts of a tokenizer, wherever they are, and no model"},
+	"views/arrange":          {"root", "internal/datatest", "it moves the rows and elements of tensors, whatever they are"},
+	"fs/tree":                {"root fs fs/tree/whole views formats/config formats/names", "all", "it lays a model out as a directory; where models come from and how directories are served is not its business"},
 	"cmd/tensorfs":           {"all", "all", "it introduces the packages to each other"},
 
 	"metal":                   {"internal/source", "metal/internal/testtree", "it is a client of a mounted tree, as any program outside: what it needs is in index.json"},

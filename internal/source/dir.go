@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tensorfs/tensorfs"
 	"golang.org/x/sys/unix"
@@ -18,7 +19,10 @@ type Directory struct {
 	path  string // absolute, as the user named it
 	links Links
 	named string // the file in it that the user named, followed wherever it leads
-	inner *inner // where links may lead; nil before it is needed
+
+	mu     sync.Mutex
+	inner  *inner // where links may lead; nil before it is needed
+	closed bool   // inner is not kept
 }
 
 // Dir returns the directory at path. Its contents are examined later.
@@ -108,14 +112,21 @@ func (d *Directory) open(name string, flags int) (*os.File, error) {
 	if d.links == Anywhere || name == d.named || name == "." {
 		return os.OpenFile(d.Location(name), flags, 0)
 	}
-	if d.inner == nil {
-		in, err := openInner(d)
-		if err != nil {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	in := d.inner
+	if in == nil {
+		var err error
+		if in, err = openInner(d); err != nil {
 			return nil, err
 		}
-		d.inner = in
+		if d.closed {
+			defer in.root.Close()
+		} else {
+			d.inner = in
+		}
 	}
-	return d.inner.open(d, name, flags)
+	return in.open(d, name, flags)
 }
 
 // explain says why a file of the model cannot be opened. A link to nothing is an
@@ -131,12 +142,17 @@ func explain(path string, err error) error {
 	return tensorfs.PathError(path, err)
 }
 
-// Close closes the directory's own handles. Its files stay open.
+// Close closes the directory's own handles. Its files stay open, and more can be
+// opened: a handle is then opened for each.
 func (d *Directory) Close() error {
-	if d.inner == nil {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	in := d.inner
+	d.inner, d.closed = nil, true
+	if in == nil {
 		return nil
 	}
-	return d.inner.root.Close()
+	return in.root.Close()
 }
 
 var _ FS = (*Directory)(nil)

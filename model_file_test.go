@@ -1,0 +1,46 @@
+package tensorfs_test
+
+import (
+	"errors"
+	"io/fs"
+	"testing"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// counted is a file that says whether it is open.
+type counted struct {
+	tensorfs.Bytes
+	open *int
+}
+
+func (c counted) Close() error { *c.open--; return nil }
+
+func TestModelFile(t *testing.T) {
+	opened, open := 0, 0
+	broken := errors.New("broken")
+	m, err := tensorfs.NewModel(tensorfs.Model{Sources: []tensorfs.Source{
+		{Name: "b", Open: func() (tensorfs.File, error) {
+			opened, open = opened+1, open+1
+			return counted{tensorfs.Bytes("text"), &open}, nil
+		}},
+		{Name: "a"},
+		{Name: "c", Open: func() (tensorfs.File, error) { return nil, broken }},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if d, err := m.File("b"); err != nil || d.Size() != 4 || opened != 1 || open != 1 {
+			t.Fatalf("%v, %v, opened %d times, %d open", d, err, opened, open)
+		}
+	}
+	for name, want := range map[string]error{"a": fs.ErrNotExist, "x": fs.ErrNotExist, "c": broken} {
+		if d, err := m.File(name); d != nil || !errors.Is(err, want) {
+			t.Errorf("%s: %v, %v", name, d, err)
+		}
+	}
+	if err := m.Close(); err != nil || open != 0 {
+		t.Errorf("%v, %d open", err, open)
+	}
+}
