@@ -20,10 +20,12 @@ const firstNode = fuse.FUSE_ROOT_ID + 1
 //	2..    the entries of the root, then those of each directory below it,
 //	       level by level
 //
-// The node id is the inode number.
+// The node id is the inode number. A directory that is made later owns a run of
+// maxLater ids for all that is below it.
 type nodes struct {
 	dirs  []dirNode // ascending by base and by id
-	count uint64    // of all nodes
+	next  uint64    // the first number that is free
+	count uint64    // of the nodes that exist
 }
 
 // dirNode is a directory of the tree.
@@ -31,20 +33,32 @@ type dirNode struct {
 	Dir
 	id, parent uint64
 	base       uint64 // node id of entry 0
-	n          uint64 // entries
+	n          uint64 // entries, or the numbers kept for them
 	subdirs    uint32
-	path       string // below the mount point, with a slash after it; "" for the root
+	later      *laterNodes // nil where the entries are there
+	path       string      // below the mount point, with a slash after it; "" for the root
 }
 
 // newNodes walks the directories of a tree once and checks that it can be
 // served: names are sorted, unique and fit for files.
 func newNodes(root Dir) (*nodes, error) {
-	t := &nodes{dirs: []dirNode{{Dir: root, id: fuse.FUSE_ROOT_ID, parent: fuse.FUSE_ROOT_ID}}}
-	next := uint64(firstNode)
+	return numberTree(dirNode{Dir: root, id: fuse.FUSE_ROOT_ID, parent: fuse.FUSE_ROOT_ID}, firstNode)
+}
+
+// numberTree numbers what is below a directory, from first on.
+func numberTree(root dirNode, first uint64) (*nodes, error) {
+	t := &nodes{dirs: []dirNode{root}, next: first}
 	for k := 0; k < len(t.dirs); k++ {
 		d := t.dirs[k]
-		d.base, d.n = next, uint64(d.Len())
-		next += d.n
+		if l, ok := d.Dir.(*Later); ok {
+			d.base, d.n, d.later = t.next, maxLater, l.number(d, t.next)
+			t.next += d.n
+			t.dirs[k] = d
+			continue
+		}
+		d.base, d.n = t.next, uint64(d.Len())
+		t.next += d.n
+		t.count += d.n
 		files, flat := d.Dir.(Files)
 		last := ""
 		for i := range d.n {
@@ -68,7 +82,7 @@ func newNodes(root Dir) (*nodes, error) {
 		}
 		t.dirs[k] = d
 	}
-	t.count = next - fuse.FUSE_ROOT_ID
+	t.count++ // the root
 	return t, nil
 }
 
@@ -85,8 +99,24 @@ func btoi(b bool) int {
 	return 0
 }
 
-// dir returns the directory with that node id, nil without one.
+// dir returns the directory with that node id, nil without one. One that is made
+// later is made now.
 func (t *nodes) dir(id uint64) *dirNode {
+	if d := t.listed(id); d != nil {
+		if d.later != nil {
+			return &d.later.nodes().dirs[0]
+		}
+		return d
+	}
+	if d := t.owner(id); d != nil && d.later != nil {
+		return d.later.nodes().dir(id)
+	}
+	return nil
+}
+
+// listed returns the directory with that node id where it was there from the
+// beginning. It makes nothing.
+func (t *nodes) listed(id uint64) *dirNode {
 	k := sort.Search(len(t.dirs), func(k int) bool { return t.dirs[k].id >= id })
 	if k == len(t.dirs) || t.dirs[k].id != id {
 		return nil
@@ -94,13 +124,25 @@ func (t *nodes) dir(id uint64) *dirNode {
 	return &t.dirs[k]
 }
 
-// find returns the directory that holds the node and its index there.
-func (t *nodes) find(id uint64) (d *dirNode, i int, ok bool) {
+// owner returns the directory whose run of numbers has the node, nil without one.
+func (t *nodes) owner(id uint64) *dirNode {
 	k := sort.Search(len(t.dirs), func(k int) bool { return t.dirs[k].base > id }) - 1
 	if k < 0 || id-t.dirs[k].base >= t.dirs[k].n {
-		return nil, 0, false
+		return nil
 	}
-	return &t.dirs[k], int(id - t.dirs[k].base), true
+	return &t.dirs[k]
+}
+
+// find returns the directory that holds the node and its index there.
+func (t *nodes) find(id uint64) (d *dirNode, i int, ok bool) {
+	d = t.owner(id)
+	switch {
+	case d == nil:
+		return nil, 0, false
+	case d.later != nil:
+		return d.later.nodes().find(id)
+	}
+	return d, int(id - d.base), true
 }
 
 // entry returns the entry of a node other than the root.

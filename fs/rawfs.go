@@ -115,6 +115,9 @@ func (f *rawFS) attr(id uint64, e *Entry, out *fuse.Attr) {
 	*out = fuse.Attr{Ino: id, Mode: mode(e), Nlink: 1, Blksize: block}
 	switch {
 	case e.Dir != nil:
+		if _, ok := e.Dir.(*Later); ok {
+			break // the 1 of other file systems that do not count
+		}
 		out.Nlink = 2
 		if d := f.nodes.dir(id); d != nil {
 			out.Nlink += d.subdirs
@@ -206,12 +209,15 @@ type totals struct {
 	blocks uint64
 }
 
-// StatFs returns the size of the whole tree: as many blocks as du counts, none of
-// them free.
+// StatFs returns the size of the tree: as many blocks as du counts, none of them
+// free. Directories that are made later do not count, made or not.
 func (f *rawFS) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
 	f.totals.once.Do(func() {
 		for k := range f.nodes.dirs {
 			d := &f.nodes.dirs[k]
+			if d.later != nil {
+				continue
+			}
 			for i := range d.Len() {
 				if e := d.Entry(i); e.Data != nil {
 					f.totals.blocks += blocks(uint64(e.Data.Size()))
