@@ -24,6 +24,9 @@ type File struct {
 	names map[string]struct{} // of the tensors
 }
 
+// keyAlignment is the key of the alignment of the data.
+const keyAlignment = "general.alignment"
+
 // maxName is the maximum length of a key or a tensor's name, in bytes.
 const maxName = 65535
 
@@ -141,7 +144,7 @@ func (f *File) readMetadata(c *cursor, n int64) {
 		t := valueType(c.u32())
 		at = c.pos
 		v := c.value(t, 0)
-		if key == "general.alignment" {
+		if key == keyAlignment {
 			f.setAlignment(c, at, v)
 		}
 		c.what = "metadata entry"

@@ -65,7 +65,7 @@ func newModel(path string, files []*File) (*tensorfs.Model, error) {
 }
 
 // union returns the combined metadata of a set's shards: each key once, with the
-// value from the first shard that has it.
+// value from the first shard that has it, and the largest alignment.
 func union(files []*File) *File {
 	if len(files) == 1 {
 		return files[0]
@@ -74,10 +74,14 @@ func union(files []*File) *File {
 	for _, f := range files {
 		all.Tensors = append(all.Tensors, f.Tensors...)
 		for _, m := range f.Metadata {
-			if _, ok := all.keys[m.Key]; !ok {
+			i, ok := all.keys[m.Key]
+			if !ok {
 				all.keys[m.Key] = len(all.Metadata)
 				all.Metadata = append(all.Metadata, m)
+			} else if m.Key == keyAlignment && f.Alignment > all.Alignment {
+				all.Metadata[i] = m
 			}
+			all.Alignment = max(all.Alignment, f.Alignment)
 		}
 	}
 	return all

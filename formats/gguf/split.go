@@ -167,7 +167,7 @@ func checkSet(files []*File) error {
 			v, ok := values[m.Key]
 			if !ok {
 				values[m.Key] = m.Value
-			} else if m.Key != keyNo && m.Key != "general.alignment" && !same(v, m.Value) {
+			} else if m.Key != keyNo && m.Key != keyAlignment && !same(v, m.Value) {
 				e := f.errorAt(-1, -1, "metadata key %s has another value in an earlier shard", tensorfs.Quote(m.Key))
 				e.Advice = mixed
 				return e

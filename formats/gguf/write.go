@@ -17,9 +17,8 @@ type Stored struct {
 	Data  tensorfs.Data
 }
 
-// Alignment of the data in files that are written, which is what readers assume
-// of a file that says nothing.
-const writtenAlignment = 32
+// usualAlignment of the data is what readers assume of a file that says nothing.
+const usualAlignment = 32
 
 // ggml refuses names and shapes beyond these.
 const (
@@ -29,7 +28,8 @@ const (
 
 // Compose returns a GGUF file of version 3, little-endian: the header is written
 // now, the tensors are read when the file is. They are laid out in the order
-// given, each padded to 32 bytes, as ggml demands.
+// given, each padded to the alignment, as ggml demands: to general.alignment, 32
+// bytes where meta has no such key.
 //
 //	header | entries | tensor infos | 0.. | tensor 0 | 0.. | tensor 1 | 0.. | ...
 //
@@ -38,7 +38,12 @@ const (
 // what ggml would refuse: a name of 64 bytes or more, a name or key used twice, a
 // shape of more than four dimensions, data that do not have the size of the type.
 func Compose(meta []tensorfs.Meta, tensors []Stored) (tensorfs.Data, error) {
-	b := append([]byte("GGUF"), 3, 0, 0, 0)
+	alignment, err := alignmentOf(meta)
+	if err != nil {
+		return nil, err
+	}
+	zeros := make(tensorfs.Bytes, alignment)
+	b := append([]byte(magic), 3, 0, 0, 0)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(tensors)))
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(meta)))
 	seen := make(map[string]bool, len(tensors)+len(meta))
@@ -47,7 +52,6 @@ func Compose(meta []tensorfs.Meta, tensors []Stored) (tensorfs.Data, error) {
 			return nil, fmt.Errorf("the key %s is there twice", tensorfs.Quote(m.Key))
 		}
 		seen[m.Key] = true
-		var err error
 		if b, err = appendValue(appendText(b, m.Key), m.Value, true); err != nil {
 			return nil, fmt.Errorf("the key %s: %w", tensorfs.Quote(m.Key), err)
 		}
@@ -70,7 +74,7 @@ func Compose(meta []tensorfs.Meta, tensors []Stored) (tensorfs.Data, error) {
 			return nil, fmt.Errorf("the tensor %s is of type %s, which ggml does not have", tensorfs.Quote(t.Name), t.DType)
 		case len(t.Shape) > maxWrittenDims:
 			return nil, fmt.Errorf("the tensor %s has %d dimensions, and ggml takes at most %d", tensorfs.Quote(t.Name), len(t.Shape), maxWrittenDims)
-		case !ok || size != t.Data.Size() || size > math.MaxInt64-offset-writtenAlignment:
+		case !ok || size != t.Data.Size() || size > math.MaxInt64-offset-alignment:
 			return nil, fmt.Errorf("the tensor %s has %d bytes, which do not fit %s of shape %v", tensorfs.Quote(t.Name), t.Data.Size(), t.DType, t.Shape)
 		}
 		b = appendText(b, t.Name)
@@ -84,17 +88,33 @@ func Compose(meta []tensorfs.Meta, tensors []Stored) (tensorfs.Data, error) {
 		b = binary.LittleEndian.AppendUint32(b, uint32(number))
 		b = binary.LittleEndian.AppendUint64(b, uint64(offset))
 		parts = append(parts, t.Data)
-		padding := -size & (writtenAlignment - 1)
+		padding := -size & (alignment - 1)
 		if padding > 0 {
 			parts = append(parts, zeros[:padding])
 		}
 		offset += size + padding
 	}
-	parts[0] = tensorfs.Bytes(append(b, zeros[:-len(b)&(writtenAlignment-1)]...))
+	parts[0] = tensorfs.Bytes(append(b, zeros[:-int64(len(b))&(alignment-1)]...))
 	return tensorfs.Concat(parts...), nil
 }
 
-var zeros = make(tensorfs.Bytes, writtenAlignment)
+// maxWrittenAlignment bounds the zeros between tensors. Files have 32, some a page.
+const maxWrittenAlignment = 1 << 16
+
+// alignmentOf returns the alignment that metadata asks for.
+func alignmentOf(meta []tensorfs.Meta) (int64, error) {
+	for _, m := range meta {
+		if m.Key != keyAlignment {
+			continue
+		}
+		n, ok := integer(m.Value)
+		if !ok || n < 8 || n > maxWrittenAlignment || n&(n-1) != 0 {
+			return 0, fmt.Errorf("the alignment %v is not a power of two from 8 to %d", m.Value, maxWrittenAlignment)
+		}
+		return n, nil
+	}
+	return usualAlignment, nil
+}
 
 func appendText(b []byte, s string) []byte {
 	return append(binary.LittleEndian.AppendUint64(b, uint64(len(s))), s...)

@@ -1,0 +1,68 @@
+package whole
+
+import (
+	"encoding/json"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// Options choose between files that a model could have. The zero value is the
+// default.
+type Options struct {
+	// Type is the type of the weights in the GGUF file: F16, BF16, Q8_0 or Q4_0. By
+	// default (Unknown) each keeps its own, or the smallest that holds it exactly.
+	Type tensorfs.DType
+}
+
+// Files are all files of one kind that a model gives, or the reason why it gives
+// none.
+type Files struct {
+	Reason  string // why there are none; "" where there are
+	List    []File
+	Tensors int
+	Types   map[string]int // how many tensors have a type
+	Exact   bool           // all numbers are those of the model
+	Notes   []string       // what a user should know
+}
+
+// File is a file by its path below the directory of its kind.
+type File struct {
+	Path string
+	Data tensorfs.Data
+}
+
+// Describe returns tensorfs.json.
+func (f *Files) Describe() []byte {
+	type file struct {
+		Path  string `json:"path"`
+		Bytes int64  `json:"bytes"`
+	}
+	var v any
+	if f.Reason != "" {
+		v = struct {
+			Available bool   `json:"available"`
+			Reason    string `json:"reason"`
+		}{false, f.Reason}
+	} else {
+		files := make([]file, len(f.List))
+		for i, x := range f.List {
+			files[i] = file{x.Path, x.Data.Size()}
+		}
+		v = struct {
+			Available bool           `json:"available"`
+			Files     []file         `json:"files"`
+			Tensors   int            `json:"tensors"`
+			Types     map[string]int `json:"types"`
+			Exact     bool           `json:"exact"`
+			Notes     []string       `json:"notes"`
+		}{true, files, f.Tensors, f.Types, f.Exact, append([]string{}, f.Notes...)}
+	}
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil { // numbers and strings cannot fail
+		panic(err)
+	}
+	return append(text, '\n')
+}
+
+// absent are no files, for the reason that an error says.
+func absent(err error) *Files { return &Files{Reason: tensorfs.OneLine(err.Error())} }
