@@ -22,7 +22,10 @@ func catCommand() *cobra.Command {
 		Use:   "cat MODEL PATH",
 		Short: "Print one file of a model's tree without mounting it",
 		Long: `cat writes one file of the tree to standard output. PATH is a path as printed
-by tensorfs ls.`,
+by tensorfs ls. gguf/model.gguf is the whole model as one GGUF file, so this
+converts a model:
+
+  tensorfs cat --gguf-type q8_0 DIRECTORY gguf/model.gguf > model.gguf`,
 		Example: `  tensorfs cat model.gguf config.json
   tensorfs cat model.gguf f16/output_norm.weight | od -A d -t x2 | head`,
 		Args: cobra.ExactArgs(2),
@@ -48,7 +51,7 @@ func (o *catOptions) run(stdout io.Writer, model, path string) error {
 		why := t.WhyAbsent(path)
 		if why != "" {
 			view, _, _ := strings.Cut(path, "/")
-			why = fmt.Sprintf(" (%s/ leaves it out: %s)", view, why)
+			why = fmt.Sprintf(" (%s/ leaves it out: %s)", view, tensorfs.OneLine(why))
 		}
 		return fmt.Errorf("%s in the tree of %s; tensorfs ls %s shows the paths%s", err, tensorfs.Printable(model), tensorfs.Printable(model), why)
 	}

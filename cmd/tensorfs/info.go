@@ -25,7 +25,7 @@ func infoCommand() *cobra.Command {
 		Use:   "info [--json] MODEL",
 		Short: "Describe a model on one screen",
 		Long: `info prints a model's format, architecture and dimensions, the types of its
-tensors with their share of the bytes, and which views exist.`,
+tensors with their share of the bytes, and which views and whole-model files exist.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.OutOrStdout(), args[0]) },
 	}
@@ -60,6 +60,7 @@ type modelInfo struct {
 	MetadataKeys int             `json:"metadata_keys"`
 	Types        []typeShare     `json:"types"`
 	Views        []viewCount     `json:"views"`
+	Whole        []wholeInfo     `json:"whole"`
 	Config       json.RawMessage `json:"config"`
 	Warnings     []string        `json:"warnings"`
 }
@@ -110,6 +111,7 @@ func describe(t *tree.Tree) *modelInfo {
 	for _, v := range t.Views {
 		info.Views = append(info.Views, viewCount{v.Name, v.Tensors.Len(), len(v.Absent)})
 	}
+	info.Whole = describeWhole(t)
 	return info
 }
 
@@ -159,6 +161,13 @@ func (info *modelInfo) print(stdout io.Writer, config []tensorfs.Field) error {
 	fmt.Fprintln(w, "\nviews\tfiles\tabsent\t")
 	for _, v := range info.Views {
 		fmt.Fprintf(w, "  %s/\t%d\t%d\t%s\n", v.Name, v.Files, v.Absent, tree.ViewHelp[v.Name])
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "\nwhole models")
+	for _, x := range info.Whole {
+		fmt.Fprintf(w, "  %s/\t%s\n", x.Name, x.line())
 	}
 	for i, warning := range info.Warnings {
 		if i == 0 {

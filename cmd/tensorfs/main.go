@@ -136,26 +136,39 @@ var i2sLayouts = func() string {
 	return strings.Join(views.I2SLayouts[:last], ", ") + " or " + views.I2SLayouts[last]
 }()
 
+// ggufTypes are the types that --gguf-type takes.
+var ggufTypes = map[string]tensorfs.DType{
+	"": tensorfs.Unknown, "q8_0": tensorfs.Q8_0, "q4_0": tensorfs.Q4_0, "f16": tensorfs.F16, "bf16": tensorfs.BF16,
+}
+
+const ggufTypeList = "q8_0, q4_0, f16 or bf16"
+
 // modelFlags are the flags of every command that opens a model.
 type modelFlags struct {
-	views       views.Options
+	tree        tree.Options
+	ggufType    string // of --gguf-type, a row of ggufTypes
 	followLinks bool
 	keepInside  bool // links that leave the model's directory are refused, unless followLinks
 }
 
 func (f *modelFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.views.I2S, "i2s", "", "layout of BitNet I2_S codes: "+i2sLayouts+" (default: by size)")
+	c.Flags().StringVar(&f.tree.Views.I2S, "i2s", "", "layout of BitNet I2_S codes: "+i2sLayouts+" (default: by size)")
+	c.Flags().StringVar(&f.ggufType, "gguf-type", "", "type of the weights in gguf/: "+ggufTypeList+" (default: as stored, or the smallest that is exact)")
 	c.Flags().BoolVar(&f.followLinks, "follow-links", false, "follow symbolic links out of the model's directory where mount refuses them: as root and with allow_other")
 }
 
 // open opens the model and lays out its tree. The caller closes the model.
 func (f *modelFlags) open(path string) (*tree.Tree, error) {
-	if f.views.I2S != "" && !slices.Contains(views.I2SLayouts, f.views.I2S) {
-		return nil, usageError{fmt.Errorf("--i2s %q: want %s", f.views.I2S, i2sLayouts)}
+	if f.tree.Views.I2S != "" && !slices.Contains(views.I2SLayouts, f.tree.Views.I2S) {
+		return nil, usageError{fmt.Errorf("--i2s %q: want %s", f.tree.Views.I2S, i2sLayouts)}
+	}
+	var ok bool
+	if f.tree.Whole.Type, ok = ggufTypes[f.ggufType]; !ok {
+		return nil, usageError{fmt.Errorf("--gguf-type %q: want %s", f.ggufType, ggufTypeList)}
 	}
 	m, err := formats.Options{KeepInside: f.keepInside && !f.followLinks}.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	return tree.New(m, f.views), nil
+	return tree.New(m, f.tree), nil
 }

@@ -234,13 +234,21 @@ func TestInfoFitsAScreen(t *testing.T) {
 		if n := strings.Count(out, "\n"); code != 0 || n > 60 || stderr != "" {
 			t.Errorf("info %s: exit code %d, %d lines, %s", m, code, n, stderr)
 		}
-		for _, want := range []string{"architecture", "tensors", "raw/", "f16/", "fused/"} {
+		for _, want := range []string{"architecture", "tensors", "raw/", "f16/", "fused/", "gguf/"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("info %s does not tell %s", m, want)
 			}
 		}
-		var info modelInfo
-		if _, out, _ := command("info", "--json", m); json.Unmarshal([]byte(out), &info) != nil || info.Format == "" {
+		var info struct {
+			Format string
+			Whole  []struct {
+				Name      string
+				Available bool
+				Reason    string
+			}
+		}
+		if _, out, _ := command("info", "--json", m); json.Unmarshal([]byte(out), &info) != nil || info.Format == "" ||
+			len(info.Whole) == 0 || info.Whole[0].Available != (info.Whole[0].Reason == "") {
 			t.Errorf("info --json %s prints %s", m, out)
 		}
 	}

@@ -50,8 +50,8 @@ user's own mount follows all links.
 
 The server logs to the system log where there is one; --log takes syslog, journal
 (systemd's) or a FILE. In any case tensorfs status --json has the last errors.
-Options for -o and /etc/fstab: follow_links, hot=SIZE, i2s=ORDER, log=DEVICE or
-log=FILE.
+Options for -o and /etc/fstab: follow_links, gguf_type=TYPE, hot=SIZE, i2s=ORDER,
+log=DEVICE or log=FILE.
 
 On SIGINT or SIGTERM the server unmounts. While the mount is in use, the first signal
 waits until it is not, and a second one detaches it. In the foreground, SIGHUP and
@@ -115,7 +115,9 @@ func (o *mountOptions) take(opt string) (bool, error) {
 	key, value, _ := strings.Cut(opt, "=")
 	switch key {
 	case "i2s":
-		o.views.I2S = value
+		o.tree.Views.I2S = value
+	case "gguf_type":
+		o.ggufType = value
 	case "log":
 		o.logTo = value
 	case "debug":

@@ -2,6 +2,7 @@
 //
 //	README  config.json  index.json  metadata/  metadata.json  source/
 //	raw/  packed/  f16/  ...                   a directory for each view
+//	gguf/                                      whole-model files, made when they are looked at
 //
 // [New] takes a model, as formats.Open returns it, and gives the entries that
 // fs.Mount serves:
@@ -9,7 +10,7 @@
 //	m, err := formats.Open("model.gguf")
 //	...
 //	defer m.Close()
-//	server, err := fs.Mount(tree.New(m, views.Options{}).Root, "/mnt/m", fs.Options{ModTime: m.ModTime})
+//	server, err := fs.Mount(tree.New(m, tree.Options{}).Root, "/mnt/m", fs.Options{ModTime: m.ModTime})
 //	...
 //	server.Wait()
 //

@@ -8,7 +8,6 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/fs/tree"
-	"github.com/tensorfs/tensorfs/views"
 )
 
 // A model is opened, laid out and read without a mount. Handing the root to
@@ -19,7 +18,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer m.Close()
-	t := tree.New(m, views.Options{})
+	t := tree.New(m, tree.Options{})
 	for _, e := range t.Root {
 		fmt.Println(e.Name)
 	}
@@ -39,6 +38,7 @@ func Example() {
 	// f16
 	// fused
 	// fused-f16
+	// gguf
 	// index.json
 	// metadata
 	// metadata.json

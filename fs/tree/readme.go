@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/views"
 )
 
 // ViewHelp says in a line what each view is, by the view's name.
@@ -25,7 +24,8 @@ var LayoutHelp = map[string]string{
 }
 
 // readme is the text of README in the tree. It does not name the mount point.
-func readme(m *tensorfs.Model, built []views.Built) []byte {
+func readme(t *Tree) []byte {
+	m := t.Model
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "This is a model, shown as files by tensorfs. Nothing here can be written.\n\n")
 	fmt.Fprintf(&b, "model         %s\n", tensorfs.Printable(m.Path))
@@ -33,8 +33,12 @@ func readme(m *tensorfs.Model, built []views.Built) []byte {
 	fmt.Fprintf(&b, "architecture  %s\n", tensorfs.Printable(m.Architecture))
 	fmt.Fprintf(&b, "layout        %s: %s\n", m.Layout, LayoutHelp[m.Layout])
 	fmt.Fprintf(&b, "tensors       %d\n\nViews: one file per tensor, the same name in each\n\n", len(m.Tensors))
-	for _, v := range built {
+	for _, v := range t.Views {
 		fmt.Fprintf(&b, "  %-10s %6d files   %s\n", v.Name+"/", v.Tensors.Len(), ViewHelp[v.Name])
+	}
+	b.WriteString("\nThe whole model as files that other programs load; tensorfs.json says what there is\n\n")
+	for _, w := range t.Whole {
+		fmt.Fprintf(&b, "  %-10s %s\n", w.Name+"/", WholeHelp[w.Name])
 	}
 	b.WriteString(`
 Beside them

@@ -8,6 +8,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/config"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/fs/tree/whole"
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -15,15 +16,23 @@ import (
 type Tree struct {
 	Model *tensorfs.Model
 	Views []views.Built // in the order of Root
+	Whole []Whole
 	Root  fs.Entries
+}
+
+// Options choose between interpretations of a model, and between files that it
+// could give. The zero value is the default.
+type Options struct {
+	Views views.Options
+	Whole whole.Options
 }
 
 // New lays out a model. It reads no tensor. The model stays the caller's to
 // close, after the last use of the tree.
-func New(m *tensorfs.Model, opts views.Options) *Tree {
-	t := &Tree{Model: m, Views: views.Build(m, opts)}
+func New(m *tensorfs.Model, opts Options) *Tree {
+	t := &Tree{Model: m, Views: views.Build(m, opts.Views), Whole: wholes(m, opts.Whole)}
 	t.Root = fs.Entries{
-		{Name: "README", Data: tensorfs.Bytes(readme(m, t.Views))},
+		{Name: "README", Data: tensorfs.Bytes(readme(t))},
 		{Name: "config.json", Data: tensorfs.Bytes(t.ConfigJSON())},
 		{Name: "index.json", Data: views.Index(m, t.Views)},
 		{Name: "metadata", Dir: metadataDir(m.Metadata)},
@@ -32,6 +41,9 @@ func New(m *tensorfs.Model, opts views.Options) *Tree {
 	}
 	for i := range t.Views {
 		t.Root = append(t.Root, fs.Entry{Name: t.Views[i].Name, Dir: &viewDir{view: &t.Views[i]}})
+	}
+	for _, w := range t.Whole {
+		t.Root = append(t.Root, fs.Entry{Name: w.Name, Dir: w.dir()})
 	}
 	sortEntries(t.Root)
 	return t
@@ -43,11 +55,16 @@ func (t *Tree) ConfigJSON() []byte {
 	return config.AppendJSON(nil, t.Model.Config, tensorfs.Field{Name: "layout", Value: t.Model.Layout})
 }
 
-// WhyAbsent returns why a view leaves out the file at a path such as
-// "fused/layers.0.attention.qkv.weight", or "" where it has no reason for that
-// name.
+// WhyAbsent returns why there is no file at a path such as
+// "fused/layers.0.attention.qkv.weight" or "gguf/model.gguf", or "" where no
+// reason is known.
 func (t *Tree) WhyAbsent(path string) string {
 	view, name, _ := strings.Cut(path, "/")
+	for _, w := range t.Whole {
+		if w.Name == view && name != "" {
+			return w.Files().Reason
+		}
+	}
 	for _, b := range t.Views {
 		if b.Name != view {
 			continue

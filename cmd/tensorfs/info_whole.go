@@ -1,0 +1,61 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/fs/tree"
+	"github.com/tensorfs/tensorfs/fs/tree/whole"
+)
+
+// wholeInfo says what a directory of whole-model files has.
+type wholeInfo struct {
+	Name  string
+	Files *whole.Files
+}
+
+// MarshalJSON returns what tensorfs.json says, and the directory's name.
+func (w wholeInfo) MarshalJSON() ([]byte, error) {
+	name, err := json.Marshal(w.Name)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat([]byte(`{"name":`), name, []byte(","), w.Files.Describe()[1:]), nil
+}
+
+func describeWhole(t *tree.Tree) (all []wholeInfo) {
+	for _, w := range t.Whole {
+		all = append(all, wholeInfo{w.Name, w.Files()})
+	}
+	return all
+}
+
+// line says it in a line: "model.gguf, 1.2 GiB, 291 tensors (226 Q4_1, 65 F32), exact".
+func (w wholeInfo) line() string {
+	f := w.Files
+	if f.Reason != "" {
+		return "absent: " + tensorfs.OneLine(f.Reason)
+	}
+	total := int64(0)
+	for _, x := range f.List {
+		total += x.Data.Size()
+	}
+	files := fmt.Sprintf("%d files", len(f.List))
+	if len(f.List) == 1 {
+		files = f.List[0].Path
+	}
+	types := slices.SortedFunc(maps.Keys(f.Types), func(a, b string) int { return cmp.Or(f.Types[b]-f.Types[a], strings.Compare(a, b)) })
+	for i, t := range types {
+		types[i] = fmt.Sprintf("%d %s", f.Types[t], t)
+	}
+	exact := "exact"
+	if !f.Exact {
+		exact = "rounded"
+	}
+	return fmt.Sprintf("%s, %s, %d tensors (%s), %s", tensorfs.Printable(files), size(total), f.Tensors, strings.Join(types, ", "), exact)
+}

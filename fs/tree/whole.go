@@ -1,0 +1,69 @@
+package tree
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/fs/tree/whole"
+)
+
+// kinds are the kinds of whole-model files, each a directory of the tree.
+var kinds = []struct {
+	name string
+	make func(*tensorfs.Model, whole.Options) *whole.Files
+}{
+	{"gguf", whole.GGUF},
+}
+
+// WholeHelp says in a line what each directory of whole-model files is.
+var WholeHelp = map[string]string{
+	"gguf": "the whole model as llama.cpp loads it: llama-server -m gguf/model.gguf",
+}
+
+// Whole is a directory of whole-model files.
+type Whole struct {
+	Name  string
+	Files func() *whole.Files // made by the first call, and kept
+}
+
+// description is the file that says what a directory of whole-model files has,
+// or why it has nothing.
+const description = "tensorfs.json"
+
+// wholes returns the directories of whole-model files. They are made when
+// somebody looks into them.
+func wholes(m *tensorfs.Model, opts whole.Options) (all []Whole) {
+	for _, k := range kinds {
+		all = append(all, Whole{k.name, sync.OnceValue(func() *whole.Files { return k.make(m, opts) })})
+	}
+	return all
+}
+
+// dir returns the files as a directory.
+func (w Whole) dir() fs.Dir {
+	return fs.NewLater(func() fs.Dir {
+		files := w.Files()
+		return folder(slices.Concat([]whole.File{{Path: description, Data: tensorfs.Bytes(files.Describe())}}, files.List))
+	})
+}
+
+// folder lays files with slashes in their paths out as directories.
+func folder(files []whole.File) fs.Entries {
+	below := map[string][]whole.File{}
+	var out fs.Entries
+	for _, f := range files {
+		if dir, rest, ok := strings.Cut(f.Path, "/"); ok {
+			below[dir] = append(below[dir], whole.File{Path: rest, Data: f.Data})
+		} else {
+			out = append(out, fs.Entry{Name: f.Path, Data: f.Data})
+		}
+	}
+	for dir, files := range below {
+		out = append(out, fs.Entry{Name: dir, Dir: folder(files)})
+	}
+	sortEntries(out)
+	return out
+}
