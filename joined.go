@@ -1,6 +1,9 @@
 package tensorfs
 
-import "sort"
+import (
+	"context"
+	"sort"
+)
 
 // joined presents several Data as one: it repeats, rounds times, a period that
 // takes the next chunk of every part in turn. Concatenation is the case of one
@@ -75,13 +78,17 @@ func (j *joined) each(off, n int64, fn func(part Data, off, n int64) error) erro
 }
 
 func (j *joined) ReadAt(p []byte, off int64) (int, error) {
+	return j.ReadAtContext(context.Background(), p, off)
+}
+
+func (j *joined) ReadAtContext(ctx context.Context, p []byte, off int64) (int, error) {
 	n, eof := ClipRange(j.Size(), p, off)
 	if n == 0 {
 		return 0, eof
 	}
 	done := 0
 	err := j.each(off, int64(n), func(part Data, off, n int64) error {
-		if err := ReadFull(part, p[done:done+int(n)], off); err != nil {
+		if err := ReadFullContext(ctx, part, p[done:done+int(n)], off); err != nil {
 			return err
 		}
 		done += int(n)
@@ -158,6 +165,7 @@ func (j mappedJoined) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
 }
 
 var (
-	_ Extenter = (*joined)(nil)
-	_ Slicer   = mappedJoined{}
+	_ Extenter        = (*joined)(nil)
+	_ ContextReaderAt = (*joined)(nil)
+	_ Slicer          = mappedJoined{}
 )

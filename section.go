@@ -1,5 +1,7 @@
 package tensorfs
 
+import "context"
+
 // Section returns the bytes [off, off+n) of d:
 //
 //	d                       |·····|=========|······|
@@ -23,11 +25,15 @@ type section struct {
 func (s *section) Size() int64 { return s.n }
 
 func (s *section) ReadAt(p []byte, off int64) (int, error) {
+	return s.ReadAtContext(context.Background(), p, off)
+}
+
+func (s *section) ReadAtContext(ctx context.Context, p []byte, off int64) (int, error) {
 	n, eof := ClipRange(s.n, p, off)
 	if n == 0 {
 		return 0, eof
 	}
-	if err := ReadFull(s.d, p[:n], s.off+off); err != nil {
+	if err := ReadFullContext(ctx, s.d, p[:n], s.off+off); err != nil {
 		return 0, err
 	}
 	return n, eof
@@ -70,7 +76,8 @@ func cutExtents(extents []Extent, off, n int64) []Extent {
 }
 
 var (
-	_ Extenter = (*section)(nil)
-	_ Checker  = (*section)(nil)
-	_ Slicer   = mappedSection{}
+	_ Extenter        = (*section)(nil)
+	_ Checker         = (*section)(nil)
+	_ ContextReaderAt = (*section)(nil)
+	_ Slicer          = mappedSection{}
 )

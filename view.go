@@ -1,6 +1,7 @@
 package tensorfs
 
 import (
+	"context"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -20,6 +21,12 @@ type Memory interface {
 // copying if d is a [Viewer] or a [Section] of one, otherwise in buf, which grows
 // as needed.
 func View(d Data, off, n int64, buf *[]byte) ([]byte, Memory, error) {
+	return ViewContext(context.Background(), d, off, n, buf)
+}
+
+// ViewContext is View, but stops when ctx ends if the bytes are copied from a
+// [ContextReaderAt].
+func ViewContext(ctx context.Context, d Data, off, n int64, buf *[]byte) ([]byte, Memory, error) {
 	if err := CheckRange(d, off, n); err != nil {
 		return nil, nil, err
 	}
@@ -35,7 +42,7 @@ func View(d Data, off, n int64, buf *[]byte) ([]byte, Memory, error) {
 		return v.View(off, n)
 	}
 	*buf = slices.Grow((*buf)[:0], int(n))[:n]
-	return *buf, nil, ReadFull(d, *buf, off)
+	return *buf, nil, ReadFullContext(ctx, d, *buf, off)
 }
 
 // Guard calls fn, which reads bytes returned by calls of View. memory has one
