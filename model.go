@@ -43,7 +43,8 @@ type Field struct {
 type Source struct {
 	Name string // below source/, with slashes; unique
 	Path string // absolute
-	// Open opens the file for whoever closes it. See Model.File, which keeps it.
+	// Open opens the file, or returns one that the model owns already. The caller
+	// of Model.File need not close it.
 	Open func() (File, error)
 }
 
@@ -183,18 +184,21 @@ func (m *Model) Check() error {
 
 // Close unmaps the model's files. No Data of the model may be used afterwards.
 func (m *Model) Close() error {
-	var errs []error
-	for _, c := range m.closers {
-		errs = append(errs, c.Close())
-	}
+	closers := m.closers
 	m.closers = nil
 	if m.opened != nil {
 		m.opened.Lock()
 		defer m.opened.Unlock()
 		for _, f := range m.opened.files {
-			errs = append(errs, f.Close())
+			if !slices.Contains(closers, io.Closer(f)) {
+				closers = append(closers, f)
+			}
 		}
 		clear(m.opened.files)
+	}
+	var errs []error
+	for _, c := range closers {
+		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)
 }

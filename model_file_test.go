@@ -8,25 +8,28 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// counted is a file that says whether it is open.
+// counted is a file that says how often it is open.
 type counted struct {
 	tensorfs.Bytes
 	open *int
 }
 
-func (c counted) Close() error { *c.open--; return nil }
+func (c *counted) Close() error { *c.open--; return nil }
 
 func TestModelFile(t *testing.T) {
 	opened, open := 0, 0
 	broken := errors.New("broken")
+	owned := 1
+	own := &counted{tensorfs.Bytes("weights"), &owned}
 	m, err := tensorfs.NewModel(tensorfs.Model{Sources: []tensorfs.Source{
 		{Name: "b", Open: func() (tensorfs.File, error) {
 			opened, open = opened+1, open+1
-			return counted{tensorfs.Bytes("text"), &open}, nil
+			return &counted{tensorfs.Bytes("text"), &open}, nil
 		}},
 		{Name: "a"},
+		{Name: "owned", Open: func() (tensorfs.File, error) { return own, nil }},
 		{Name: "c", Open: func() (tensorfs.File, error) { return nil, broken }},
-	}})
+	}}, own)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +43,10 @@ func TestModelFile(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, d, err)
 		}
 	}
-	if err := m.Close(); err != nil || open != 0 {
-		t.Errorf("%v, %d open", err, open)
+	if d, err := m.File("owned"); err != nil || d != tensorfs.Data(own) {
+		t.Errorf("%v, %v", d, err)
+	}
+	if err := m.Close(); err != nil || open != 0 || owned != 0 {
+		t.Errorf("%v, %d and %d open", err, open, owned)
 	}
 }

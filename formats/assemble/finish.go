@@ -13,19 +13,13 @@ func Finish(m tensorfs.Model, files []source.File) (*tensorfs.Model, error) {
 	closers := make([]io.Closer, len(files))
 	for i, f := range files {
 		closers[i] = f
-		m.Sources = append(m.Sources, tensorfs.Source{Name: f.Label(), Path: f.Path(), Open: func() (tensorfs.File, error) { return kept{f}, nil }})
+		m.Sources = append(m.Sources, tensorfs.Source{Name: f.Label(), Path: f.Path(), Open: func() (tensorfs.File, error) { return f, nil }})
 		if t := f.ModTime(); t.After(m.ModTime) {
 			m.ModTime = t
 		}
 	}
 	return tensorfs.NewModel(m, closers...)
 }
-
-// kept is a file that the model owns already.
-type kept struct{ source.File }
-
-// Close leaves the file to the model.
-func (kept) Close() error { return nil }
 
 // Source returns the file of that name in src as a source of the model, to be
 // opened when it is asked for.
