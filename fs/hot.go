@@ -75,9 +75,7 @@ type hotFiles struct {
 type hotStore interface {
 	// create returns a new file without a name.
 	create() (*os.File, error)
-	// register tells the kernel about a file.
-	register(f *os.File) (backing int32, err error)
-	unregister(backing int32)
+	backings
 	close()
 }
 
@@ -145,7 +143,7 @@ func (h *hotFiles) fill(f *hotFile, d tensorfs.Data) {
 	file, err := h.store.create()
 	if err == nil {
 		if err = copyAll(file, d, f.size); err == nil {
-			f.backing, err = h.store.register(file)
+			f.backing, err = h.store.register(int(file.Fd()))
 			if err != nil {
 				err = refused{err}
 			}

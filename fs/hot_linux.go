@@ -68,8 +68,8 @@ func tmpfsWith(size int64, huge string) (int, error) {
 
 // memory is the store of hot files.
 type memory struct {
-	dir    int
-	server *fuse.Server
+	serverBackings
+	dir int
 }
 
 func (m *memory) create() (*os.File, error) {
@@ -80,22 +80,12 @@ func (m *memory) create() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "hot file"), nil
 }
 
-func (m *memory) register(f *os.File) (int32, error) {
-	id, errno := m.server.RegisterBackingFd(&fuse.BackingMap{Fd: int32(f.Fd())})
-	if errno != 0 {
-		return 0, errno
-	}
-	return id, nil
-}
-
-func (m *memory) unregister(id int32) { m.server.UnregisterBackingFd(id) }
-
 func (m *memory) close() { unix.Close(m.dir) }
 
 // start learns how to reach the kernel, before the first request.
 func (h *hotFiles) start(s *fuse.Server) {
 	if m, ok := h.store.(*memory); ok {
-		m.server = s
+		m.serverBackings = serverBackings{s}
 	}
 	if s.KernelSettings().Flags64()&fuse.CAP_PASSTHROUGH == 0 {
 		h.off = true

@@ -25,23 +25,34 @@ type fakeStore struct {
 	live      map[int32]*os.File
 	createErr error
 	refuse    error
+	made      []*os.File
 }
 
 func (s *fakeStore) create() (*os.File, error) {
 	if s.createErr != nil {
 		return nil, s.createErr
 	}
-	return os.CreateTemp(s.t.TempDir(), "hot")
+	f, err := os.CreateTemp(s.t.TempDir(), "hot")
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.made = append(s.made, f)
+	}
+	return f, err
 }
 
-func (s *fakeStore) register(f *os.File) (int32, error) {
+func (s *fakeStore) register(fd int) (int32, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refuse != nil {
 		return 0, s.refuse
 	}
 	s.next++
-	s.live[s.next] = f
+	for _, f := range s.made {
+		if int(f.Fd()) == fd { // of a closed file it is -1
+			s.live[s.next] = f
+		}
+	}
 	return s.next, nil
 }
 

@@ -36,7 +36,8 @@ type rawFS struct {
 	health  health
 	sent    sentReplies
 	panics  atomic.Int32
-	hot     *hotFiles // nil without Options.Hot
+	stored  *storedFiles // nil where the kernel passes nothing through
+	hot     *hotFiles    // nil without Options.Hot
 }
 
 func newRawFS(tree Dir, opts Options) (*rawFS, error) {
@@ -53,6 +54,7 @@ func newRawFS(tree Dir, opts Options) (*rawFS, error) {
 		gid:           uint32(os.Getegid()),
 	}
 	f.opts.Logger = slog.New(remembering{Handler: opts.Logger.Handler(), health: &f.health})
+	f.stored = newStored(f.opts.Logger)
 	if opts.Hot > 0 {
 		if f.hot, err = newHot(opts.Hot, f.opts.Logger); err != nil {
 			return nil, err
@@ -66,6 +68,9 @@ func (f *rawFS) String() string { return subtype }
 
 // Init learns what the kernel can do.
 func (f *rawFS) Init(s *fuse.Server) {
+	if f.stored != nil {
+		f.stored.start(s)
+	}
 	if f.hot != nil {
 		f.hot.start(s)
 	}

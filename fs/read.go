@@ -24,6 +24,11 @@ func (f *rawFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 	if err := tensorfs.Check(e.Data); err != nil {
 		return f.failed(in.NodeId, 0, err)
 	}
+	if backing, passed := f.stored.opened(in.NodeId, e.Data); passed {
+		out.OpenFlags = fuse.FOPEN_PASSTHROUGH | fuse.FOPEN_NOFLUSH
+		out.BackingID = backing
+		return fuse.OK
+	}
 	if f.hot != nil {
 		backing, hot, err := f.hot.open(in.NodeId, e.Data)
 		if err != nil {
@@ -41,6 +46,9 @@ func (f *rawFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 
 // Release ends what Open began.
 func (f *rawFS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
+	if f.stored.released(in.NodeId) {
+		return
+	}
 	if f.hot != nil {
 		f.hot.release(in.NodeId)
 	}

@@ -61,15 +61,17 @@ func Mount(tree Dir, mountpoint string, opts Options) (*Server, error) {
 		Name:              subtype,
 		DisableSplice:     true, // it costs three calls a reply and gains nothing
 		ExtraCapabilities: fuse.CAP_READDIRPLUS_AUTO,
-		// Without files that pass through, a file system may be stacked on the
-		// mount (overlayfs).
-		DisabledCapabilities: fuse.CAP_PASSTHROUGH,
-		Debug:                raw.opts.Debug,
-		Logger:               log.New(fuseLog{raw}, "", 0),
-		PanicHandler:         raw.panicked,
+		// So a file system may still be stacked on the mount (overlayfs), but files
+		// on overlayfs are not passed through.
+		MaxStackDepth: 1,
+		Debug:         raw.opts.Debug,
+		Logger:        log.New(fuseLog{raw}, "", 0),
+		PanicHandler:  raw.panicked,
+	}
+	if raw.stored == nil && raw.hot == nil {
+		o.DisabledCapabilities = fuse.CAP_PASSTHROUGH
 	}
 	if raw.hot != nil {
-		o.DisabledCapabilities = 0
 		o.MaxStackDepth = 2 // the files of containers are on overlayfs already
 	}
 	boundMemory()

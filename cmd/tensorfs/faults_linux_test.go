@@ -139,7 +139,7 @@ func newFaultModel(t *testing.T, original string, flags ...string) *faultModel {
 	defer tree.Model.Close()
 	m.files, err = exercisedFiles(tree.Root, m.mount, func(path string) bool {
 		view, _, nested := strings.Cut(path, "/")
-		return nested && view != "metadata"
+		return nested && view != "metadata" && filepath.Base(path) != "tensorfs.json"
 	})
 	must(t, err)
 	return m
@@ -232,6 +232,9 @@ func TestFaultsCached(t *testing.T) {
 	m := newFaultModel(t, original)
 	held := map[*exercised]*os.File{}
 	for _, x := range m.files {
+		if filepath.Base(filepath.Dir(x.path)) == "gguf" {
+			continue // root's is read past the server: see TestStoredFile
+		}
 		f, err := os.Open(x.path)
 		must(t, err)
 		defer f.Close()

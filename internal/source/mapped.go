@@ -84,6 +84,10 @@ func (m *Mapped) Size() int64 { return int64(len(m.mem)) }
 // still in use and never writes to them. Call it before the file is shared.
 func (m *Mapped) IgnoreModTime() { m.changes.touched = true }
 
+// Descriptor returns the file's descriptor, through which the kernel can read the
+// file without this process. It is for as long as the file is open.
+func (m *Mapped) Descriptor() int { return m.fd }
+
 // Close unmaps the file. No Section of it may be used afterwards.
 func (m *Mapped) Close() error {
 	m.changes.stop()
