@@ -282,7 +282,7 @@ func TestFaultsHot(t *testing.T) {
 	m := newFaultModel(t, largeModel(t), "--hot", "256M")
 	x := m.files[0]
 	for _, y := range m.files {
-		if len(y.want) > len(x.want) {
+		if len(y.want) > len(x.want) && filepath.Base(filepath.Dir(y.path)) != "gguf" { // that is no copy
 			x = y
 		}
 	}

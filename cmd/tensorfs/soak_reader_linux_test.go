@@ -57,6 +57,9 @@ func (s *soaked) run(dir, model string, seed uint64, forgiving bool, done <-chan
 		return err
 	}
 	files, err := exercisedFiles(t.Root, dir, func(path string) bool {
+		if forgiving && path == "gguf/model.gguf" {
+			return false // root's is read past the server, so it changes with the model: see TestStoredFile
+		}
 		return path != "README" && path != "index.json" // they name the model, of which this one is a copy
 	})
 	if err != nil {
