@@ -1,6 +1,11 @@
 package whole
 
 import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
@@ -10,32 +15,221 @@ const maxText = 16 << 20
 
 // settings are the fields of a config.json, those of text_config in front of the
 // others. A field that is null counts as absent.
-type settings struct{ text, top jsonobj.Object }
+//
+// The methods that want a type return the first field that is present, as
+// settings.value does. A field of another type is a problem and no value: it is
+// kept for settings.err, so that a table of fields need not check each.
+type settings struct {
+	text, top jsonobj.Object
+	problem   *error // the first; nil where nobody asks for it
+	file      string // that the fields are in
+}
 
 // readSettings reads a JSON file of the model. One that is missing has no fields.
 func readSettings(m *tensorfs.Model, name string) (settings, error) {
+	s := settings{problem: new(error), file: name}
 	text, err := readText(m, name, maxText)
 	if err != nil || text == nil {
-		return settings{}, err
+		return s, err
 	}
-	top, err := jsonobj.Parse(text)
-	if err != nil {
-		return settings{}, &tensorfs.FormatError{File: name, Offset: -1, Problem: err.Error()}
+	if s.top, err = jsonobj.Parse(text); err != nil {
+		return s, &tensorfs.FormatError{File: name, Offset: -1, Problem: err.Error()}
 	}
-	return settings{top.Object("text_config"), top}, nil
+	s.text = s.top.Object("text_config")
+	return s, nil
 }
 
 // value returns the first field that is present: a json.Number, string, bool,
 // tensorfs.Array or, for objects, tensorfs.JSON. Names may be paths with dots. It
 // is nil where none is.
 func (s settings) value(names ...string) any {
+	v, _ := s.find(names)
+	return v
+}
+
+// find returns the first field that is present, and its name.
+func (s settings) find(names []string) (any, string) {
 	for _, name := range names {
 		if v, ok := s.text.Lookup(name); ok {
-			return v
+			return v, name
 		}
 		if v, ok := s.top.Lookup(name); ok {
-			return v
+			return v, name
 		}
 	}
-	return nil
+	return nil, ""
+}
+
+// err returns the first problem with a field that was asked for.
+func (s settings) err() error {
+	if s.problem == nil {
+		return nil
+	}
+	return *s.problem
+}
+
+// refuse notes a problem with a field, of which the first counts.
+func (s settings) refuse(name, format string, args ...any) {
+	if s.problem != nil && *s.problem == nil {
+		*s.problem = &tensorfs.FormatError{File: s.file, Offset: -1,
+			Problem: tensorfs.Quote(name) + " " + fmt.Sprintf(format, args...)}
+	}
+}
+
+// integer returns a whole number, also one that is written as a float.
+func (s settings) integer(names ...string) (int64, bool) {
+	v, name := s.find(names)
+	n, ok := whole(v)
+	if v != nil && !ok {
+		s.refuse(name, "is %s, not a whole number", shown(v))
+	}
+	return n, ok
+}
+
+// number returns a finite number.
+func (s settings) number(names ...string) (float64, bool) {
+	v, name := s.find(names)
+	x, ok := finite(v)
+	if v != nil && !ok {
+		s.refuse(name, "is %s, not a number", shown(v))
+	}
+	return x, ok
+}
+
+// flag returns a bool.
+func (s settings) flag(names ...string) (bool, bool) {
+	v, name := s.find(names)
+	b, ok := v.(bool)
+	if v != nil && !ok {
+		s.refuse(name, "is %s, neither true nor false", shown(v))
+	}
+	return b, ok
+}
+
+// word returns a string, "" without one.
+func (s settings) word(names ...string) string {
+	v, name := s.find(names)
+	w, ok := v.(string)
+	if v != nil && !ok {
+		s.refuse(name, "is %s, not a text", shown(v))
+	}
+	return w
+}
+
+// maxNumbers bounds the lists of numbers in settings.
+const maxNumbers = 1 << 16
+
+// numbers returns a list of finite numbers, nil without one.
+func (s settings) numbers(names ...string) []float64 {
+	v, name := s.find(names)
+	if v == nil {
+		return nil
+	}
+	a, ok := v.(tensorfs.Array)
+	if !ok || a.Len() > maxNumbers {
+		s.refuse(name, "is %s, not a list of at most %d numbers", shown(v), maxNumbers)
+		return nil
+	}
+	list := make([]float64, 0, a.Len())
+	for e := range a.Values() {
+		x, ok := finite(e)
+		if !ok {
+			s.refuse(name, "has the element %s, which is not a number", shown(e))
+			return nil
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// words returns a list of strings, nil without one.
+func (s settings) words(names ...string) []string {
+	v, name := s.find(names)
+	if v == nil {
+		return nil
+	}
+	a, ok := v.(tensorfs.Array)
+	if !ok || a.Len() > maxNumbers {
+		s.refuse(name, "is %s, not a list of at most %d texts", shown(v), maxNumbers)
+		return nil
+	}
+	list := make([]string, 0, a.Len())
+	for e := range a.Values() {
+		w, ok := e.(string)
+		if !ok {
+			s.refuse(name, "has the element %s, which is not a text", shown(e))
+			return nil
+		}
+		list = append(list, w)
+	}
+	return list
+}
+
+// object returns the fields of an object in the settings, none without it.
+// Problems with them are problems of the settings.
+func (s settings) object(names ...string) settings {
+	sub := settings{problem: s.problem, file: s.file}
+	for _, name := range names {
+		for _, o := range []jsonobj.Object{s.text, s.top} {
+			switch v := o.Raw(name); {
+			case !o.Has(name):
+				continue
+			case v.Kind() != '{':
+				s.refuse(name, "is %s, not an object", shown(o.Value(name)))
+			default:
+				sub.top = o.Object(name)
+			}
+			return sub
+		}
+	}
+	return sub
+}
+
+// maxExact is the first whole number next to one that a float cannot hold.
+const maxExact = 1 << 53
+
+// whole returns a number of a JSON text that has no fraction.
+func whole(v any) (int64, bool) {
+	text, ok := v.(json.Number)
+	if !ok {
+		return 0, false
+	}
+	if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+		return n, true
+	}
+	x, ok := finite(v)
+	if !ok || x != math.Trunc(x) || math.Abs(x) >= maxExact {
+		return 0, false
+	}
+	return int64(x), true
+}
+
+// finite returns a number of a JSON text.
+func finite(v any) (float64, bool) {
+	text, ok := v.(json.Number)
+	if !ok {
+		return 0, false
+	}
+	x, err := strconv.ParseFloat(string(text), 64)
+	return x, err == nil
+}
+
+// shown is a value in a message: short, and on one line.
+func shown(v any) string {
+	const most = 40
+	text := ""
+	switch v := v.(type) {
+	case string:
+		text = strconv.Quote(v[:min(len(v), most)])
+	case tensorfs.Array:
+		return fmt.Sprintf("a list of %d", v.Len())
+	case tensorfs.JSON:
+		return "an object"
+	default:
+		text = tensorfs.Printable(fmt.Sprint(v))
+	}
+	if len(text) > most {
+		text = text[:most] + "..."
+	}
+	return text
 }
