@@ -60,6 +60,16 @@ func (s settings) find(names []string) (any, string) {
 	return nil, ""
 }
 
+// null reports whether a field is there and null, which is not the same as a field
+// left to its default.
+func (s settings) null(name string) bool {
+	o := s.top
+	if s.text.Raw(name).Kind() != 0 {
+		o = s.text
+	}
+	return o.Raw(name).Kind() == 'n'
+}
+
 // err returns the first problem with a field that was asked for.
 func (s settings) err() error {
 	if s.problem == nil {
