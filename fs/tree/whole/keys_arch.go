@@ -27,7 +27,8 @@ type arch struct {
 }
 
 // condition is a row: what a field may be, since files of the architecture, or
-// llama.cpp, have no other. A field that is absent is fine.
+// llama.cpp, have no other. A field that is absent is fine,
+// and one without such values has to be.
 type condition struct {
 	field string
 	want  []any // string, bool or float64
@@ -50,6 +51,9 @@ func (c condition) problem(cfg settings) string {
 		if slices.Contains(c.want, v) {
 			return ""
 		}
+	}
+	if len(c.want) == 0 {
+		return fmt.Sprintf("%s is %s, which cannot be said in a GGUF file", c.field, shown(v))
 	}
 	want := make([]string, len(c.want))
 	for i, w := range c.want {
