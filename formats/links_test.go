@@ -22,6 +22,8 @@ func TestLinksThatLeave(t *testing.T) {
 		"quant/config.json": config, "quant/model.safetensors": s, "quant/hf_quant_config.json": "->../out/x.json",
 		"generation/config.json": config, "generation/model.safetensors": s, "generation/generation_config.json": "->../out/x.json",
 		"tokenizer/config.json": config, "tokenizer/model.safetensors": s, "tokenizer/tokenizer.json": "->../out/x.json",
+		"folder/config.json": config, "folder/model.safetensors": s, "folder/1_Pooling": "->../out",
+		"template/config.json": config, "template/model.safetensors": s, "template/additional_chat_templates/x.jinja": "->../../out/x.json",
 		"weights/config.json": config, "weights/model.safetensors": "->../out/model.safetensors",
 		"index/config.json": config, "index/w.safetensors": s, "index/model.safetensors.index.json": "->../out/index.json",
 		"shard/config.json": config, "shard/w.safetensors": "->../out/model.safetensors", "shard/model.safetensors.index.json": index,
@@ -58,6 +60,7 @@ func TestLinksThatLeave(t *testing.T) {
 		"config/model.safetensors": {file: "config/config.json"}, "index": {file: "index/model.safetensors.index.json"}, "shard": {file: "shard/w.safetensors"},
 		"bare": {file: "bare/model-x.safetensors"}, "half/m-00001-of-00002.gguf": {file: "half/" + second},
 		"generation": {warn: "generation_config.json: it is a symbolic link that leaves"}, "tokenizer": {warn: "tokenizer.json is left out: "},
+		"folder": {warn: "1_Pooling is left out: "}, "template": {warn: "additional_chat_templates/x.jinja is left out: "},
 		"inner": {}, "link": {}, "a.gguf": {}, "m.safetensors": {}, "weights/model.safetensors": {}, "linked/m-00001-of-00002.gguf": {}, "linked/" + second: {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +86,7 @@ func TestLinksThatLeave(t *testing.T) {
 				t.Errorf("warnings %q, want %q", got, want.warn)
 			}
 			for _, s := range m.Sources {
-				if want.warn != "" && strings.HasPrefix(s.Name, "tokenizer") {
+				if want.warn != "" && (strings.HasPrefix(s.Name, "tokenizer") || strings.Contains(s.Name, "/")) {
 					t.Errorf("%s is shown", s.Name)
 				}
 			}

@@ -2,10 +2,6 @@ package hf
 
 import (
 	"fmt"
-	"io/fs"
-	"path"
-	"slices"
-	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/assemble"
@@ -35,6 +31,7 @@ type builder struct {
 	in      []int32             // of tensors: the file that they are in, of set.weights
 	taken   map[string]bool     // names in use; nil until needed
 	dropped int                 // warnings beyond maxWarnings
+	below   int                 // subfolders and files of them so far
 }
 
 // warn notes what a user should know.
@@ -155,43 +152,5 @@ func (b *builder) complete() {
 	b.sources()
 	if b.dropped > 0 {
 		b.model.Warnings = append(b.model.Warnings, fmt.Sprintf("%d more warnings like these", b.dropped))
-	}
-}
-
-// auxiliary are the kinds of files besides the weights that belong to a model.
-var auxiliary = map[string]bool{
-	".json": true, ".jinja": true, ".model": true, ".txt": true, ".tiktoken": true, ".vocab": true, ".md": true, ".py": true,
-}
-
-// foreign are prefixes of such files that belong to something else.
-var foreign = []string{".", "adapter", "consolidated", "pytorch_model", "tf_model", "flax_model"}
-
-// sources lists the files of the model that hold no tensors.
-func (b *builder) sources() {
-	if !b.whole {
-		return
-	}
-	for _, e := range b.dir.entries {
-		name := e.Name()
-		isForeign := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
-		kind := auxiliary[path.Ext(name)] || strings.HasPrefix(name, "LICENSE") || strings.HasPrefix(name, "NOTICE")
-		if !kind || !tensorfs.ValidName(name) || slices.ContainsFunc(foreign, isForeign) || slices.Contains(b.set.weights, name) {
-			continue
-		}
-		if strings.HasSuffix(name, ".safetensors.index.json") && (name != indexName || b.set.index == nil) {
-			continue
-		}
-		isFile := e.Type().IsRegular()
-		if e.Type()&fs.ModeSymlink != 0 {
-			f, err := b.dir.take(name)
-			if isFile = err == nil; isFile {
-				f.Close()
-			} else {
-				b.warn("%s is left out: %v", tensorfs.Printable(name), err)
-			}
-		}
-		if isFile {
-			b.model.Sources = append(b.model.Sources, assemble.Source(b.dir.src, b.dir.name(name), name))
-		}
 	}
 }

@@ -17,6 +17,10 @@
 // lead: the cache is built of links. adapters.safetensors,
 // consolidated.safetensors, *.bin and *.gguf beside the model are not part of it.
 //
+// Small files beside the weights belong to the model by their kind, and of its
+// folders 1_Pooling/config.json, as sentence-transformers number their modules,
+// and additional_chat_templates/*.jinja.
+//
 // OpenFile gives what Open gives for the directory if the file is the whole model
 // by these rules and config.json is beside it. Otherwise the file is opened on
 // its own: the format is "safetensors", the architecture is unknown, dimensions

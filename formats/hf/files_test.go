@@ -178,6 +178,48 @@ func TestSources(t *testing.T) {
 	}
 }
 
+// TestSourcesBelow holds which files of a model's folders belong to it, and that a
+// folder with many does not make a model large.
+func TestSourcesBelow(t *testing.T) {
+	files := map[string][]byte{"model.safetensors": shard("a"), "config.json": []byte("{}"), "real/config.json": []byte("{}"), "real/t.jinja": nil, "7_File": nil}
+	for _, name := range []string{
+		"1_Pooling/config.json", "12_Dense/config.json", "additional_chat_templates/rag.jinja", // these belong to it
+		"1_Pooling/model.safetensors", "1_Pooling/sub/config.json", "x_Pooling/config.json", "1_/config.json", "_Pooling/config.json",
+		"additional_chat_templates/notes.txt", "onnx/config.json", ".1_Pooling/config.json",
+	} {
+		files[name] = []byte("{}")
+	}
+	dir := writeDir(t, files)
+	for from, to := range map[string]string{"2_Link": "real", "3_Lost": "nowhere", "4_File": "config.json", "additional_chat_templates/l.jinja": "../real/t.jinja", "additional_chat_templates/m.jinja": "gone"} {
+		if err := os.Symlink(to, filepath.Join(dir, from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := open(t, dir)
+	want := strings.Fields("12_Dense/config.json 1_Pooling/config.json 2_Link/config.json additional_chat_templates/l.jinja additional_chat_templates/rag.jinja config.json model.safetensors")
+	if got := sources(m); !reflect.DeepEqual(got, want) {
+		t.Errorf("sources\n%q, want\n%q", got, want)
+	}
+	if len(m.Warnings) != 1 || !strings.Contains(m.Warnings[0], "additional_chat_templates/m.jinja is left out") {
+		t.Errorf("warnings %q", m.Warnings)
+	}
+	if d, err := m.File("1_Pooling/config.json"); err != nil || string(read(t, d)) != "{}" {
+		t.Error(err)
+	}
+
+	for i := range 300 {
+		name := fmt.Sprintf("%d_Module/config.json", i)
+		if i%2 == 0 {
+			name = fmt.Sprintf("additional_chat_templates/%d.jinja", i)
+		}
+		files[name] = []byte("{}")
+	}
+	m = open(t, writeDir(t, files))
+	if n := len(m.Sources); n < 50 || n > 110 {
+		t.Errorf("%d sources", n)
+	}
+}
+
 // TestOpenFile checks when a file represents its directory.
 func TestOpenFile(t *testing.T) {
 	config := []byte(`{"model_type":"llama"}`)

@@ -1,0 +1,99 @@
+package hf
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/assemble"
+	"github.com/tensorfs/tensorfs/internal/source"
+)
+
+// auxiliary are the kinds of files besides the weights that belong to a model.
+var auxiliary = map[string]bool{
+	".json": true, ".jinja": true, ".model": true, ".txt": true, ".tiktoken": true, ".vocab": true, ".md": true, ".py": true,
+}
+
+// foreign are prefixes of such files that belong to something else.
+var foreign = []string{".", "adapter", "consolidated", "pytorch_model", "tf_model", "flax_model"}
+
+// sources lists the files of the model that hold no tensors.
+func (b *builder) sources() {
+	if !b.whole {
+		return
+	}
+	for _, e := range b.dir.entries {
+		name := e.Name()
+		isForeign := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
+		kind := auxiliary[path.Ext(name)] || strings.HasPrefix(name, "LICENSE") || strings.HasPrefix(name, "NOTICE")
+		if !kind || !tensorfs.ValidName(name) || slices.ContainsFunc(foreign, isForeign) || slices.Contains(b.set.weights, name) {
+			continue
+		}
+		if strings.HasSuffix(name, ".safetensors.index.json") && (name != indexName || b.set.index == nil) {
+			continue
+		}
+		b.addSource(e, name)
+	}
+	for _, e := range b.dir.entries {
+		if below := subfolder(e.Name()); below != nil && !e.Type().IsRegular() {
+			b.sourcesBelow(e.Name(), below)
+		}
+	}
+}
+
+// addSource lists a file, unless it is a directory or a link that leads nowhere.
+func (b *builder) addSource(e fs.DirEntry, name string) {
+	isFile := e.Type().IsRegular()
+	if e.Type()&fs.ModeSymlink != 0 {
+		f, err := b.dir.take(name)
+		if isFile = err == nil; isFile {
+			f.Close()
+		} else {
+			b.warn("%s is left out: %v", tensorfs.Printable(name), err)
+		}
+	}
+	if isFile {
+		b.model.Sources = append(b.model.Sources, assemble.Source(b.dir.src, b.dir.name(name), name))
+	}
+}
+
+// maxBelow bounds the subfolders of a model and their files, together.
+const maxBelow = 100
+
+// subfolder returns which files below a folder of that name belong to the model,
+// nil where none do.
+func subfolder(name string) func(file string) bool {
+	if name == "additional_chat_templates" {
+		return func(file string) bool { return path.Ext(file) == ".jinja" }
+	}
+	// A module of sentence-transformers: 1_Pooling.
+	number, class, ok := strings.Cut(name, "_")
+	if ok && number != "" && strings.Trim(number, "0123456789") == "" && class != "" && tensorfs.ValidName(name) {
+		return func(file string) bool { return file == "config.json" }
+	}
+	return nil
+}
+
+// sourcesBelow lists files of a subfolder.
+func (b *builder) sourcesBelow(folder string, belongs func(file string) bool) {
+	if b.below++; b.below > maxBelow {
+		return
+	}
+	entries, err := b.dir.src.ReadDir(b.dir.name(folder))
+	if errors.Is(err, source.ErrLink) {
+		b.warn("%s is left out: %v", folder, err)
+	}
+	for _, e := range entries {
+		if !belongs(e.Name()) || !tensorfs.ValidName(e.Name()) {
+			continue
+		}
+		if b.below++; b.below > maxBelow {
+			b.warn("some files in %s are left out: at most %d in folders belong to a model", folder, maxBelow)
+			return
+		}
+		b.addSource(e, folder+"/"+e.Name())
+	}
+}
