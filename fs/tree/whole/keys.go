@@ -163,7 +163,7 @@ func (d *describer) refuse(format string, args ...any) {
 
 // refusal is a reason that lies in config.json.
 func refusal(format string, args ...any) error {
-	return &tensorfs.FormatError{File: "config.json", Offset: -1, Problem: fmt.Sprintf(format, args...)}
+	return fmt.Errorf("config.json: "+format, args...)
 }
 
 // err returns why there is no file.

@@ -1,6 +1,7 @@
 package whole
 
 import (
+	"fmt"
 	"path"
 	"strings"
 
@@ -50,7 +51,7 @@ func poolingType(d *describer) any {
 		return nil
 	}
 	if len(numbers) != 1 || numbers[0] == 0 {
-		d.fail(&tensorfs.FormatError{File: name, Offset: -1, Problem: "it does not pool by one of mean, first and last token, as a GGUF file would have to say"})
+		d.fail(fmt.Errorf("%s: it does not pool by one of mean, first and last token, and a GGUF file has no other way", tensorfs.Printable(name)))
 		return nil
 	}
 	return numbers[0]
@@ -79,7 +80,7 @@ func poolingModule(m *tensorfs.Model) (string, error) {
 		if strings.HasSuffix(e.Member("type").Text(), "Pooling") {
 			dir := e.Member("path").Text()
 			if !tensorfs.ValidName(dir) {
-				return "", &tensorfs.FormatError{File: name, Offset: -1, Problem: "the directory " + tensorfs.Quote(dir) + " of the module that pools is not a plain name"}
+				return "", fmt.Errorf("%s: the directory %s of the module that pools is not a plain name", name, tensorfs.Quote(dir))
 			}
 			return dir, nil
 		}
