@@ -32,13 +32,20 @@ type arch struct {
 type condition struct {
 	field string
 	want  []any // string, bool or float64
+	said  bool  // the field may not be absent: its default is another
 }
 
-func only(field string, want ...any) condition { return condition{field, want} }
+func only(field string, want ...any) condition { return condition{field, want, false} }
+
+// must is only for a field that may not be absent.
+func must(field string, want ...any) condition { return condition{field, want, true} }
 
 // problem says why a condition does not hold, "" where it does.
 func (c condition) problem(cfg settings) string {
 	v := cfg.value(c.field)
+	if v == nil && c.said {
+		return fmt.Sprintf("%s is missing, and its default cannot be said in a GGUF file", c.field)
+	}
 	if v == nil {
 		return ""
 	}

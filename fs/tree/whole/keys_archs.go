@@ -1,6 +1,7 @@
 package whole
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -69,7 +70,7 @@ var architectures = []arch{
 	},
 	{
 		name: "qwen3moe", classes: "Qwen3MoeForCausalLM", types: "qwen3_moe",
-		only: append([]condition{sparse, only("norm_topk_prob", true)}, decoders...), refuse: denseLayers,
+		only: append([]condition{sparse, must("norm_topk_prob", true)}, decoders...), refuse: denseLayers,
 		needs: rms + " expert_count expert_used_count expert_feed_forward_length", shapes: apart,
 		rows: append(headsOf(0), expertRows),
 	},
@@ -129,7 +130,7 @@ var architectures = []arch{
 	{
 		name: "starcoder2", classes: "Starcoder2ForCausalLM", types: "starcoder2",
 		only:  []condition{only("use_bias", true), only("hidden_act", "gelu", "gelu_pytorch_tanh"), only("norm_type", "layer_norm"), only("mlp_type", "default")},
-		needs: layerNorm, shapes: joinedNot(apart, "ffn.gate"),
+		needs: layerNorm, shapes: without("ffn.gate", apart),
 	},
 	{
 		name: "falcon", classes: "FalconForCausalLM RWForCausalLM", types: "falcon RefinedWeb RefinedWebModel",
@@ -182,7 +183,7 @@ var architectures = []arch{
 		name: "bert", classes: "BertModel BertForMaskedLM", types: "bert",
 		only:  []condition{only("position_embedding_type", "absolute"), only("hidden_act", "gelu", "gelu_new", "gelu_pytorch_tanh"), only("is_decoder", false)},
 		rows:  []key{everything, pooling},
-		needs: layerNorm, ropes: []string{""}, shapes: joinedNot(apart, "ffn.gate"),
+		needs: layerNorm, ropes: []string{""}, shapes: without("ffn.gate", apart),
 	},
 	{
 		name: "nomic-bert", classes: "NomicBertModel", types: "nomic_bert",
@@ -197,15 +198,9 @@ var architectures = []arch{
 	},
 }
 
-// joinedNot returns the shapes without those of some tensor.
-func joinedNot(shapes []shape, without string) []shape {
-	var list []shape
-	for _, s := range shapes {
-		if !strings.Contains(s.tensor, "."+without+".") {
-			list = append(list, s)
-		}
-	}
-	return list
+// without returns the shapes of all tensors but one.
+func without(tensor string, shapes []shape) []shape {
+	return slices.DeleteFunc(slices.Clone(shapes), func(s shape) bool { return strings.Contains(s.tensor, "."+tensor+".") })
 }
 
 // reranker refuses models whose answer is one number, though their class is that

@@ -80,13 +80,9 @@ func modelName(m *tensorfs.Model, cfg settings, arch string) string {
 	}
 	// llama.cpp treats special tokens of what is called like this in another way, and
 	// stops where they are missing.
-	if low := strings.ToLower(name); arch != "phi3" && strings.Contains(low, "phi3") {
-		i := strings.Index(low, "phi3") + len("phi")
-		if len(low) == len(name) {
-			name = strings.ReplaceAll(name[:i]+" "+name[i:], "Phi3", "Phi 3")
-		}
-		if strings.Contains(strings.ToLower(name), "phi3") {
-			return ""
+	for i := 0; arch != "phi3" && i+len("phi3") <= len(name); i++ {
+		if strings.EqualFold(name[i:i+len("phi3")], "phi3") {
+			name = name[:i+len("phi")] + " " + name[i+len("phi"):]
 		}
 	}
 	return name

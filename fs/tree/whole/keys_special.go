@@ -102,9 +102,9 @@ func deepseekGating(d *describer) any {
 	return gatings["sigmoid"]
 }
 
-// lightLayers are the numbers of layers by which llama.cpp knows models that
-// compress k and v but not q.
-var lightLayers = func(d *describer) {
+// lightLayers refuses a model that compresses k and v but not q, unless llama.cpp
+// knows it by its number of layers.
+func lightLayers(d *describer) {
 	n := d.count("block_count")
 	if !d.has("attention.q_lora_rank") && !slices.Contains([]int64{26, 27}, n) && !(n == 48 && d.facts.rows == 128256) {
 		d.refuse("it has no q_lora_rank, without which llama.cpp takes models of 26 or 27 layers")
