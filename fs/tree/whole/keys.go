@@ -27,6 +27,7 @@ type key struct {
 	fields string
 	other  value                   // where no field is present; nil: the key is not written
 	when   func(d *describer) bool // the key is written; nil: always
+	bare   bool                    // the name is the whole key
 }
 
 // value computes a value: an int64, float64, string or bool as the key's kind
@@ -97,7 +98,7 @@ func keys(m *tensorfs.Model, cfg settings, name string, f facts) ([]tensorfs.Met
 			return nil, err
 		}
 		if ok {
-			own = append(own, tensorfs.Meta{Key: name + "." + k.name, Value: v})
+			own = append(own, tensorfs.Meta{Key: k.full(name), Value: v})
 		}
 	}
 	d.check()
@@ -105,6 +106,14 @@ func keys(m *tensorfs.Model, cfg settings, name string, f facts) ([]tensorfs.Met
 		return nil, err
 	}
 	return slices.Concat(general(m, cfg, name, f), own), nil
+}
+
+// full returns the key as a file of an architecture has it.
+func (k key) full(arch string) string {
+	if k.bare {
+		return k.name
+	}
+	return arch + "." + k.name
 }
 
 // make returns the value of a key; false where it is not written.
@@ -121,7 +130,7 @@ func (d *describer) make(k key) (any, bool) {
 	}
 	written, ok := k.kind.write(v)
 	if !ok {
-		d.refuse("%s would be %v, which does not fit GGUF's key %s.%s", k.origin(), v, d.arch.name, k.name)
+		d.refuse("%s would be %v, which does not fit GGUF's key %s", k.origin(), v, k.full(d.arch.name))
 		return nil, false
 	}
 	if most, ok := limits[k.name]; ok && (v.(int64) < 1 || v.(int64) > most) {

@@ -44,7 +44,7 @@ func (d *describer) missing(k key) {
 	}
 	switch len(fields) {
 	case 0:
-		d.refuse("it does not say what GGUF's key %s.%s needs", d.arch.name, k.name)
+		d.refuse("it does not say what GGUF's key %s needs", k.full(d.arch.name))
 	case 1:
 		d.refuse("it has no %s, which a GGUF file of %s needs", fields[0], d.arch.name)
 	default:

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
@@ -73,8 +72,7 @@ func edited(t testing.TB, text string, fields map[string]string) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(all)) {
 		if all[k] != "" {
-			name, _ := jsontext.AppendQuote(nil, k)
-			parts = append(parts, string(name)+":"+all[k])
+			parts = append(parts, string(tensorfs.AppendJSONString(nil, k))+":"+all[k])
 		}
 	}
 	return "{" + strings.Join(parts, ",") + "}"

@@ -137,6 +137,29 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// TestKeysBare describes models without their tokenizers: the file has to say what
+// the tokenizer would.
+func TestKeysBare(t *testing.T) {
+	for name, want := range map[string]map[string]any{
+		"bert":   {"bert.vocab_size": uint32(231), "tokenizer.ggml.token_type_count": uint32(2)},
+		"falcon": {"falcon.vocab_size": uint32(358)},
+		"llama3": {"llama.vocab_size": uint32(371)},
+	} {
+		_, meta, err := describe(t, filepath.Join(testdata, "whole-gguf", name), func(f *facts) { f.tokenizer = false })
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, k := range meta {
+			if want[k.Key] == k.Value {
+				delete(want, k.Key)
+			}
+		}
+		if len(want) > 0 {
+			t.Errorf("%s: %v missing", name, want)
+		}
+	}
+}
+
 // same32 compares floats as bits.
 func same32(a, b any) bool {
 	x, ok := a.(float32)

@@ -23,6 +23,9 @@ var (
 	pooling    = key{name: "pooling_type", kind: u32, other: poolingType}
 	everything = key{name: "attention.causal", kind: boolean, other: is(false)}
 	expertRows = key{name: "expert_feed_forward_length", kind: u32, fields: "moe_intermediate_size"}
+	// With a tokenizer, its keys have this one.
+	tokenTypes = key{name: "tokenizer.ggml.token_type_count", bare: true, kind: u32, fields: "type_vocab_size", other: is(int64(2), "type_vocab_size"),
+		when: func(d *describer) bool { return !d.facts.tokenizer }}
 	window     = key{name: "attention.sliding_window", kind: u32, fields: "sliding_window"}
 )
 
@@ -182,7 +185,7 @@ var architectures = []arch{
 	{
 		name: "bert", classes: "BertModel BertForMaskedLM", types: "bert",
 		only:  []condition{only("position_embedding_type", "absolute"), only("hidden_act", "gelu", "gelu_new", "gelu_pytorch_tanh"), only("is_decoder", false)},
-		rows:  []key{everything, pooling},
+		rows:  []key{everything, pooling, tokenTypes},
 		needs: layerNorm, ropes: []string{""}, shapes: without("ffn.gate", apart),
 	},
 	{
@@ -192,7 +195,7 @@ var architectures = []arch{
 			only("causal", false), only("num_experts", 0.0), only("moe_every_n_layers", 0.0)},
 		rows: []key{
 			{name: "context_length", kind: u32, other: nomicContext},
-			everything, pooling,
+			everything, pooling, tokenTypes,
 		},
 		needs: layerNorm + " rope.freq_base", ropes: []string{""}, shapes: unnamed,
 	},
