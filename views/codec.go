@@ -33,18 +33,28 @@ func allOf(d tensorfs.Data) stream {
 // inputs are the bytes of each stream that belong to a run of blocks.
 type inputs [maxStreams][]byte
 
-// codec turns runs of blocks into IEEE half.
+// codec turns runs of blocks into another type.
 type codec struct {
 	streams []stream
 	elems   int64 // per block
+	bytes   int64 // that a block becomes
 	blocks  int64
-	// decode writes len(dst)/(2*elems) blocks; the first of them has the number
-	// first. The streams hold exactly what their span says of these blocks.
-	decode func(dst []byte, first int64, in inputs)
+	// decode writes len(dst)/bytes blocks; the first of them has the number first.
+	// The streams hold exactly what their span says of these blocks. An error means
+	// that the type cannot hold one of them.
+	decode func(dst []byte, first int64, in inputs) error
 }
 
-// out returns the bytes that a block becomes.
-func (c *codec) out() int64 { return 2 * c.elems }
+// part returns the inputs of the n blocks from first on, out of those of a run
+// of blocks that starts at from.
+func (c *codec) part(in inputs, from, first, n int64) (out inputs) {
+	for i, s := range c.streams {
+		start, _ := s.span(from, n)
+		off, size := s.span(first, n)
+		out[i] = in[i][off-start:][:size]
+	}
+	return out
+}
 
 // maxOut bounds what a block becomes, because the ragged ends of a read are
 // decoded through a buffer of that size. Only types that mix whole rows come
@@ -53,7 +63,7 @@ const maxOut = 1 << 24
 
 // check returns an error unless the streams hold the bytes that the blocks need.
 func (c *codec) check(t *tensorfs.Tensor) error {
-	if c.elems > maxOut/2 {
+	if c.elems > maxOut/2 || c.bytes > maxOut {
 		return fmt.Errorf("%s mixes the bytes of rows, and those of shape %v are too long for that; see raw/", t.DType, t.Shape)
 	}
 	for _, s := range c.streams {
@@ -64,22 +74,23 @@ func (c *codec) check(t *tensorfs.Tensor) error {
 	return nil
 }
 
-// codecOf returns how t, which is not empty, becomes IEEE half.
-func codecOf(t *tensorfs.Tensor, opts Options) (c codec, err error) {
+// codecOf returns how t, which is not empty, becomes floats.
+func codecOf(t *tensorfs.Tensor, opts Options, to kernel.Float) (c codec, err error) {
 	switch {
 	case t.Quant != nil && t.Quant.Mode == "fp8":
-		c, err = fp8Codec(t)
+		c, err = fp8Codec(t, to)
 	case t.Quant != nil:
-		c, err = groupCodec(t)
+		c, err = groupCodec(t, to)
 	case t.DType == tensorfs.I2_S:
-		c, err = i2sCodec(t, opts)
+		c, err = i2sCodec(t, opts, to)
 	default:
 		if rows, repack, ok := kernel.Deinterleave(t.DType.String(), int(t.Cols())); ok {
-			c, err = interleavedCodec(t, int64(rows), repack)
+			c, err = interleavedCodec(t, int64(rows), repack, to)
 		} else {
-			c, err = blockCodec(t)
+			c, err = blockCodec(t, to)
 		}
 	}
+	c.bytes = int64(to) * c.elems
 	if err == nil {
 		err = c.check(t)
 	}
@@ -87,8 +98,8 @@ func codecOf(t *tensorfs.Tensor, opts Options) (c codec, err error) {
 }
 
 // blockCodec decodes a type whose blocks are self-contained.
-func blockCodec(t *tensorfs.Tensor) (codec, error) {
-	d, ok := kernel.Lookup(t.DType.String())
+func blockCodec(t *tensorfs.Tensor, to kernel.Float) (codec, error) {
+	d, ok := to.Lookup(t.DType.String())
 	if !ok {
 		return codec{}, fmt.Errorf("%s cannot be decoded from the file alone; see raw/", t.DType)
 	}
@@ -96,15 +107,19 @@ func blockCodec(t *tensorfs.Tensor) (codec, error) {
 		streams: []stream{blocksOf(t.Data, int64(d.Bytes))},
 		elems:   int64(d.Elems),
 		blocks:  t.Data.Size() / int64(d.Bytes),
-		decode:  func(dst []byte, _ int64, in inputs) { d.Decode(dst, in[0]) },
+		decode: func(dst []byte, _ int64, in inputs) error {
+			d.Decode(dst, in[0])
+			return nil
+		},
 	}
 	if t.BigEndian && len(d.Fields) > 0 {
-		c.decode = func(dst []byte, _ int64, in inputs) {
+		c.decode = func(dst []byte, _ int64, in inputs) error {
 			p := scratch.Get().(*[]byte)
 			defer scratch.Put(p)
 			*p = append((*p)[:0], in[0]...)
 			d.Swap(*p)
 			d.Decode(dst, *p)
+			return nil
 		}
 	}
 	return c, nil
@@ -112,11 +127,11 @@ func blockCodec(t *tensorfs.Tensor) (codec, error) {
 
 // interleavedCodec decodes the removed Q4_0 variants, which mix the bytes of
 // some rows: one block here is a group of rows.
-func interleavedCodec(t *tensorfs.Tensor, rows int64, repack func(dst, src []byte)) (codec, error) {
+func interleavedCodec(t *tensorfs.Tensor, rows int64, repack func(dst, src []byte), to kernel.Float) (codec, error) {
 	if t.BigEndian {
 		return codec{}, fmt.Errorf("%s in a big-endian file cannot be put in order; see raw/", t.DType)
 	}
-	plain, ok := kernel.Lookup("Q4_0")
+	plain, ok := to.Lookup("Q4_0")
 	stored, fits := t.DType.Size([]int64{rows, t.Cols()})
 	if !ok || !fits || !t.WholeRowGroups() {
 		return codec{}, fmt.Errorf("%s with rows that are not a multiple of %d cannot be put in order; see raw/", t.DType, rows)
@@ -125,7 +140,7 @@ func interleavedCodec(t *tensorfs.Tensor, rows int64, repack func(dst, src []byt
 		streams: []stream{blocksOf(t.Data, stored)},
 		elems:   rows * t.Cols(),
 		blocks:  t.Data.Size() / stored,
-		decode: func(dst []byte, _ int64, in inputs) {
+		decode: func(dst []byte, _ int64, in inputs) error {
 			p := scratch.Get().(*[]byte)
 			defer scratch.Put(p)
 			out := len(dst) / (len(in[0]) / int(stored))
@@ -134,6 +149,7 @@ func interleavedCodec(t *tensorfs.Tensor, rows int64, repack func(dst, src []byt
 				repack(*p, src[:stored])
 				plain.Decode(dst[:out], *p)
 			}
+			return nil
 		},
 	}, nil
 }
@@ -141,7 +157,7 @@ func interleavedCodec(t *tensorfs.Tensor, rows int64, repack func(dst, src []byt
 // i2sCodec decodes BitNet's I2_S: codes, then 32 bytes of which the first four
 // are the tensor's F32 scale. Without these 32 bytes the codes are in Trinity's
 // order.
-func i2sCodec(t *tensorfs.Tensor, opts Options) (codec, error) {
+func i2sCodec(t *tensorfs.Tensor, opts Options, to kernel.Float) (codec, error) {
 	n, _ := tensorfs.Elements(t.Shape)
 	scaled := t.Data.Size() == n/4+32
 	layout := opts.I2S
@@ -153,7 +169,7 @@ func i2sCodec(t *tensorfs.Tensor, opts Options) (codec, error) {
 	case layout != "trinity" && !scaled:
 		return codec{}, fmt.Errorf("I2_S without a scale has Trinity's order, not %q; see raw/", layout)
 	}
-	d, ok := kernel.I2S(layout, int(t.Cols()))
+	d, ok := to.I2S(layout, int(t.Cols()))
 	if !ok || n%int64(d.Elems) != 0 || layout != "trinity" && t.Cols()%128 != 0 {
 		return codec{}, fmt.Errorf("I2_S of shape %v does not divide into blocks of the order %q; see raw/", t.Shape, layout)
 	}
@@ -165,11 +181,17 @@ func i2sCodec(t *tensorfs.Tensor, opts Options) (codec, error) {
 		streams: []stream{blocksOf(codes, int64(d.Bytes))},
 		elems:   int64(d.Elems),
 		blocks:  n / int64(d.Elems),
-		decode:  func(dst []byte, _ int64, in inputs) { d.Decode(dst, in[0], 1) },
+		decode: func(dst []byte, _ int64, in inputs) error {
+			d.Decode(dst, in[0], 1)
+			return nil
+		},
 	}
 	if layout != "trinity" {
 		c.streams = append(c.streams, allOf(tensorfs.Section(t.Data, n/4, 4)))
-		c.decode = func(dst []byte, _ int64, in inputs) { d.Decode(dst, in[0], float32At(in[1], 0, t.BigEndian)) }
+		c.decode = func(dst []byte, _ int64, in inputs) error {
+			d.Decode(dst, in[0], float32At(in[1], 0, t.BigEndian))
+			return nil
+		}
 	}
 	return c, nil
 }

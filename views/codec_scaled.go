@@ -9,12 +9,12 @@ import (
 )
 
 // groupCodec decodes codes with scales (and biases) in tensors of their own.
-func groupCodec(t *tensorfs.Tensor) (codec, error) {
+func groupCodec(t *tensorfs.Tensor, to kernel.Float) (codec, error) {
 	q := t.Quant
 	if err := checkCompanions(t); err != nil {
 		return codec{}, err
 	}
-	g, ok := kernel.LookupGroup(q.Mode, q.Bits, q.GroupSize, q.Scales.DType.String())
+	g, ok := to.LookupGroup(q.Mode, q.Bits, q.GroupSize, q.Scales.DType.String())
 	if !ok {
 		return codec{}, fmt.Errorf("%s with %d bits, groups of %d and %s scales is not supported; see raw/", q.Mode, q.Bits, q.GroupSize, q.Scales.DType)
 	}
@@ -26,7 +26,10 @@ func groupCodec(t *tensorfs.Tensor) (codec, error) {
 		streams: []stream{blocksOf(t.Data, int64(g.Codes)), blocksOf(q.Scales.Data, int64(g.Scale))},
 		elems:   int64(g.Elems),
 		blocks:  n / int64(g.Elems),
-		decode:  func(dst []byte, _ int64, in inputs) { g.Decode(dst, in[0], in[1], in[2], 1) },
+		decode: func(dst []byte, _ int64, in inputs) error {
+			g.Decode(dst, in[0], in[1], in[2], 1)
+			return nil
+		},
 	}
 	switch {
 	case g.Bias > 0 && (q.Biases == nil || q.Biases.DType != q.Scales.DType):
@@ -71,8 +74,8 @@ func globalFactor(c *codec, t *tensorfs.Tensor, g kernel.Group) error {
 		from, to := first/each, (first+n+each-1)/each
 		return 4 * from, 4 * (to - from)
 	}})
-	out := 2 * int64(g.Elems)
-	c.decode = func(dst []byte, first int64, in inputs) {
+	out := int64(g.To) * int64(g.Elems)
+	c.decode = func(dst []byte, first int64, in inputs) error {
 		for at := int64(0); len(dst) > 0; {
 			run := min(int64(len(dst))/out, each-(first+at)%each)
 			factor := float32At(in[2], (first+at)/each-first/each, false)
@@ -80,6 +83,7 @@ func globalFactor(c *codec, t *tensorfs.Tensor, g kernel.Group) error {
 				in[1][at*int64(g.Scale):(at+run)*int64(g.Scale)], nil, factor)
 			dst, at = dst[run*out:], at+run
 		}
+		return nil
 	}
 	return nil
 }
@@ -91,14 +95,14 @@ const maxScales = 1 << 22
 // fp8Codec decodes 8-bit floats that have one scale, or one per block of rows
 // and columns of each matrix; blocks at the edges are cut off. A block of the
 // codec is one element.
-func fp8Codec(t *tensorfs.Tensor) (codec, error) {
+func fp8Codec(t *tensorfs.Tensor, to kernel.Float) (codec, error) {
 	q := t.Quant
 	if err := checkCompanions(t); err != nil {
 		return codec{}, err
 	}
-	codes, _ := kernel.Lookup(t.DType.String())
+	codes, _ := to.Lookup(t.DType.String())
 	scale, _ := kernel.Lookup(q.Scales.DType.String())
-	decode, width := codes.Scaled, int64(scale.Bytes)
+	decode, width, size := codes.Scaled, int64(scale.Bytes), int64(to)
 	if decode == nil || scale.Number == nil || !slices.Equal(q.Shape, t.Shape) {
 		return codec{}, fmt.Errorf("%s with %s scales is not supported; see raw/", t.DType, q.Scales.DType)
 	}
@@ -110,7 +114,10 @@ func fp8Codec(t *tensorfs.Tensor) (codec, error) {
 			return codec{}, fmt.Errorf("it has %d scales instead of one; see raw/", have)
 		}
 		c.streams = append(c.streams, allOf(q.Scales.Data))
-		c.decode = func(dst []byte, _ int64, in inputs) { decode(dst, in[0], scale.Number(in[1])) }
+		c.decode = func(dst []byte, _ int64, in inputs) error {
+			decode(dst, in[0], scale.Number(in[1]))
+			return nil
+		}
 		return c, nil
 	}
 	cols, rows := t.Cols(), int64(1)
@@ -135,14 +142,15 @@ func fp8Codec(t *tensorfs.Tensor) (codec, error) {
 		from, to := scalesOf(first/cols), scalesOf((first+n-1)/cols)+perRow
 		return width * from, width * (to - from)
 	}})
-	c.decode = func(dst []byte, first int64, in inputs) {
+	c.decode = func(dst []byte, first int64, in inputs) error {
 		base := scalesOf(first / cols)
 		for at, src := first, in[0]; len(src) > 0; {
 			row, col := at/cols, at%cols
 			n := min(cols-col, colsPer-col%colsPer, int64(len(src)))
-			decode(dst[:2*n], src[:n], scale.Number(in[1][width*(scalesOf(row)-base+col/colsPer):]))
-			src, dst, at = src[n:], dst[2*n:], at+n
+			decode(dst[:size*n], src[:n], scale.Number(in[1][width*(scalesOf(row)-base+col/colsPer):]))
+			src, dst, at = src[n:], dst[size*n:], at+n
 		}
+		return nil
 	}
 	return c, nil
 }

@@ -7,20 +7,21 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// convert is a tensor seen as IEEE half. It holds only the arithmetic from byte
+// convert is a tensor seen as another type. It holds only the arithmetic from byte
 // ranges to blocks: a range is widened to whole blocks, whole blocks are decoded
 // in place, ragged ends through a scratch block.
 type convert struct{ codec }
 
-func (c *convert) Size() int64 { return c.blocks * c.out() }
+func (c *convert) Size() int64 { return c.blocks * c.bytes }
 
-// maxRun bounds the bytes of output that are converted from one view of the
-// sources, so that the sources are still in the CPU's cache when decoded.
+// maxRun bounds the bytes of output, and those of the same numbers as halves,
+// that are converted from one view of the sources, so that the sources are still
+// in the CPU's cache when decoded.
 const maxRun = 1 << 20
 
 func (c *convert) ReadAt(p []byte, off int64) (int, error) {
 	n, eof := tensorfs.ClipRange(c.Size(), p, off)
-	run := max(maxRun/c.out(), 1) * c.out()
+	run := max(maxRun/max(c.bytes, 2*c.elems), 1) * c.bytes
 	for done := 0; done < n; {
 		at := off + int64(done)
 		take := int(min(int64(n-done), run-at%run))
@@ -62,7 +63,7 @@ type run struct {
 // read converts the bytes from off on: it takes the inputs and decodes under one
 // guard. The result counts if no file changed meanwhile.
 func (c *convert) read(dst []byte, off int64, b *buffers) (err error) {
-	out := c.out()
+	out := c.bytes
 	r := run{c: c, first: off / out}
 	r.blocks = (off+int64(len(dst))+out-1)/out - r.first
 	var memory [maxStreams]tensorfs.Memory
@@ -72,42 +73,42 @@ func (c *convert) read(dst []byte, off int64, b *buffers) (err error) {
 			return err
 		}
 	}
-	return tensorfs.Guard(func() error {
-		r.decode(dst, off-r.first*out, b)
-		return nil
-	}, memory[:]...)
+	return tensorfs.Guard(func() error { return r.decode(dst, off-r.first*out, b) }, memory[:]...)
 }
 
 // decode writes the run without its first skip bytes.
-func (r *run) decode(dst []byte, skip int64, b *buffers) {
-	out := r.c.out()
+func (r *run) decode(dst []byte, skip int64, b *buffers) error {
+	out := r.c.bytes
 	first, end := r.first, r.first+r.blocks
 	if skip > 0 || int64(len(dst)) < out { // ragged start
-		dst = dst[copy(dst, r.block(first, b)[skip:]):]
+		block, err := r.block(first, b)
+		if err != nil {
+			return err
+		}
+		dst = dst[copy(dst, block[skip:]):]
 		first++
 	}
 	if whole := int64(len(dst)) / out; whole > 0 {
-		r.c.decode(dst[:whole*out], first, r.part(first, whole))
+		if err := r.c.decode(dst[:whole*out], first, r.part(first, whole)); err != nil {
+			return err
+		}
 		dst = dst[whole*out:]
 	}
 	if len(dst) > 0 { // ragged end
-		copy(dst, r.block(end-1, b))
+		block, err := r.block(end-1, b)
+		if err != nil {
+			return err
+		}
+		copy(dst, block)
 	}
+	return nil
 }
 
 // block decodes one block when only a part of it is wanted.
-func (r *run) block(n int64, b *buffers) []byte {
-	b.block = slices.Grow(b.block[:0], int(r.c.out()))[:r.c.out()]
-	r.c.decode(b.block, n, r.part(n, 1))
-	return b.block
+func (r *run) block(n int64, b *buffers) ([]byte, error) {
+	b.block = slices.Grow(b.block[:0], int(r.c.bytes))[:r.c.bytes]
+	return b.block, r.c.decode(b.block, n, r.part(n, 1))
 }
 
 // part returns the inputs of some of the run's blocks.
-func (r *run) part(first, n int64) (in inputs) {
-	for i, s := range r.c.streams {
-		start, _ := s.span(r.first, r.blocks)
-		off, size := s.span(first, n)
-		in[i] = r.in[i][off-start:][:size]
-	}
-	return in
-}
+func (r *run) part(first, n int64) inputs { return r.c.part(r.in, r.first, first, n) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/views/kernel"
 )
 
 // half returns t as IEEE half, row-major, or why that is not possible: f16/ holds
@@ -27,7 +28,7 @@ func half(t *tensorfs.Tensor, opts Options) (h tensorfs.Tensor, reason string) {
 	case t.DType == tensorfs.F16 && !t.BigEndian && t.Quant == nil:
 		h.Data = t.Data
 	default:
-		c, err := codecOf(t, opts)
+		c, err := codecOf(t, opts, kernel.Half)
 		if err != nil {
 			return h, err.Error()
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/views/kernel"
 )
 
 // pack returns t as a GPU kernel takes it, or why there is no such form: blocks
@@ -59,7 +60,7 @@ func layOut(parts ...part) []tensorfs.Part {
 //	affine   [W | S | B]   codes as stored, scales and biases as F16
 //	others   [W | S]       codes and U8 scales as stored
 func packGroups(t *tensorfs.Tensor) (p tensorfs.Tensor, reason string) {
-	c, err := groupCodec(t)
+	c, err := groupCodec(t, kernel.Half)
 	if err == nil {
 		err = c.check(t)
 	}

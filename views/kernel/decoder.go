@@ -5,19 +5,23 @@ import (
 	"slices"
 )
 
-// Decoder turns whole blocks of one stored type into IEEE half.
+// Decoder turns whole blocks of one stored type into floats.
 type Decoder struct {
+	To     Float                 // what it decodes to
 	Name   string                // name of the stored type: ggml's (Q4_K) or safetensors' (F8_E4M3)
 	Elems  int                   // elements per block
 	Bytes  int                   // stored bytes per block
 	Fields []Field               // multi-byte fields inside a block, which a big-endian file stores swapped
-	Decode func(dst, src []byte) // len(src) = n*Bytes, len(dst) = 2*n*Elems, any n >= 0, no overlap
+	Decode func(dst, src []byte) // len(src) = n*Bytes, len(dst) = n*Elems numbers, any n >= 0, no overlap
 
 	// Number returns the little-endian number at the start of b. It is nil for types that no scales have.
 	Number func(b []byte) float32
 	// Scaled is Decode for codes that have a scale elsewhere: code * scale in F32, rounded once. It is nil for types
 	// that no checkpoint stores so.
 	Scaled func(dst, src []byte, scale float32)
+
+	body   func(dst, src []byte, to Float)
+	scaled func(dst, src []byte, scale float32, to Float)
 }
 
 // Field is a run of Count little-endian numbers of Width bytes each, Offset bytes into a block.
@@ -37,24 +41,34 @@ func (d *Decoder) Swap(blocks []byte) {
 	}
 }
 
+// Lookup returns the fastest decoder of this machine for a stored type to IEEE half.
+func Lookup(name string) (Decoder, bool) { return Half.Lookup(name) }
+
 // Lookup returns the fastest decoder of this machine for a stored type.
-func Lookup(name string) (Decoder, bool) {
+func (to Float) Lookup(name string) (Decoder, bool) {
+	if to == Single {
+		d, ok := singles[name]
+		return d, ok
+	}
 	d, ok := decoders[name]
 	return d, ok
 }
 
-// decoders holds what Lookup returns. Fields are shared between callers, who only read them.
-var decoders = makeDecoders(accelerated)
+// decoders and singles hold what Lookup returns. Fields are shared between callers, who only read them.
+var (
+	decoders = makeDecoders(Half, accelerated)
+	singles  = makeDecoders(Single, acceleratedSingle)
+)
 
-func makeDecoders(fast *implementation) map[string]Decoder {
-	table := make(map[string]Decoder, len(types))
-	for _, t := range types {
-		decode := t.Decode
+func makeDecoders(to Float, fast *implementation) map[string]Decoder {
+	table := make(map[string]Decoder, len(rows))
+	for _, t := range decodersTo(to) {
+		decode, out := t.Decode, int(to)*t.Elems
 		if fast != nil && fast.types[t.Name] != nil {
 			decode = fast.types[t.Name]
 		}
 		t.Decode = func(dst, src []byte) {
-			checkBlocks(t.Name, len(dst), len(src), 2*t.Elems, t.Bytes)
+			checkBlocks(t.Name, len(dst), len(src), out, t.Bytes)
 			decode(dst, src)
 		}
 		if scaled := t.Scaled; scaled != nil {
@@ -62,7 +76,7 @@ func makeDecoders(fast *implementation) map[string]Decoder {
 				scaled = fast.scaled[t.Name]
 			}
 			t.Scaled = func(dst, src []byte, scale float32) {
-				checkBlocks(t.Name, len(dst), len(src), 2*t.Elems, t.Bytes)
+				checkBlocks(t.Name, len(dst), len(src), out, t.Bytes)
 				scaled(dst, src, scale)
 			}
 		}

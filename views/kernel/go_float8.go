@@ -68,12 +68,20 @@ func e8m0NaNTable() [256]float32 {
 }
 
 // f8Decoder looks the half of every code up in a table of its own.
-func f8Decoder(values *[256]float32) func(dst, src []byte) {
+func f8Decoder(values *[256]float32) func(dst, src []byte, to Float) {
 	var halves [256]uint16
 	for c, x := range values {
 		halves[c] = half(math.Float32bits(x))
 	}
-	return func(dst, src []byte) { lookUp(dst, src, &halves) }
+	return func(dst, src []byte, to Float) {
+		if to == Half {
+			lookUp(dst, src, &halves)
+			return
+		}
+		for i, c := range src {
+			binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(values[c]))
+		}
+	}
 }
 
 func lookUp(dst, src []byte, halves *[256]uint16) {
@@ -86,11 +94,11 @@ func lookUp(dst, src []byte, halves *[256]uint16) {
 	}
 }
 
-// scaled multiplies in F32 and rounds once. From 512 codes on a table of all products is less work.
-func scaled(values *[256]float32) scaledFunc {
-	return func(dst, src []byte, scale float32) {
+// scaled multiplies in F32 and rounds once. From 512 codes on a table of all products is less work than rounding each.
+func scaled(values *[256]float32) func(dst, src []byte, scale float32, to Float) {
+	return func(dst, src []byte, scale float32, to Float) {
 		var v [256]float32
-		if len(src) >= 512 {
+		if len(src) >= 512 && to == Half {
 			for c, x := range values {
 				v[c] = x * scale
 			}
@@ -108,7 +116,7 @@ func scaled(values *[256]float32) scaledFunc {
 			for i, c := range src[:n] {
 				v[i] = values[c] * scale
 			}
-			dst, src = round(dst, v[:n]), src[n:]
+			dst, src = to.put(dst, v[:n]), src[n:]
 		}
 	}
 }

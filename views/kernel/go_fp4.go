@@ -19,7 +19,7 @@ var ue4m3Half = func() (t [256]float32) {
 	return t
 }()
 
-func mxfp4(dst, src []byte) {
+func mxfp4(dst, src []byte, to Float) {
 	var v [32]float32
 	for ; len(src) > 0; src = src[17:] {
 		d := float32(math.Ldexp(1, int(src[0])-128))
@@ -27,11 +27,11 @@ func mxfp4(dst, src []byte) {
 			v[j] = d * fp4Levels[b&15]
 			v[j+16] = d * fp4Levels[b>>4]
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
-func nvfp4(dst, src []byte) {
+func nvfp4(dst, src []byte, to Float) {
 	var v [64]float32
 	for ; len(src) > 0; src = src[36:] {
 		for s, scale := range src[:4] {
@@ -41,6 +41,6 @@ func nvfp4(dst, src []byte) {
 				v[16*s+j+8] = d * fp4Levels[b>>4]
 			}
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }

@@ -12,9 +12,27 @@ import "math"
 //
 // As in MLX an E4M3 0x7F is 480 and an E8M0 0xFF is infinity.
 
-// goGroups is the plain Go implementation, and the list of what exists.
-var goGroups = func() map[groupKey]groupFunc {
-	t := map[groupKey]groupFunc{
+// groupBody is a groupFunc for numbers of either format.
+type groupBody = func(dst, codes, scales, biases []byte, factor float32, group int, to Float)
+
+// goGroups is the plain Go implementation, and the list of what exists; goSingles is the same for [Single].
+var (
+	goGroups  = groupsTo(Half)
+	goSingles = groupsTo(Single)
+)
+
+func groupsTo(to Float) map[groupKey]groupFunc {
+	t := make(map[groupKey]groupFunc, len(groupBodies))
+	for key, body := range groupBodies {
+		t[key] = func(dst, codes, scales, biases []byte, factor float32, group int) {
+			body(dst, codes, scales, biases, factor, group, to)
+		}
+	}
+	return t
+}
+
+var groupBodies = func() map[groupKey]groupBody {
+	t := map[groupKey]groupBody{
 		{"mxfp4", 4, "U8"}: mx4,
 		{"mxfp8", 8, "U8"}: mx8,
 		{"nvfp4", 4, "U8"}: nv4,
@@ -30,9 +48,9 @@ var goGroups = func() map[groupKey]groupFunc {
 }()
 
 // affine returns the decoder for a width of codes and a way to read scales and biases of size bytes.
-func affine(bits, size int, read func(b []byte) float32) groupFunc {
+func affine(bits, size int, read func(b []byte) float32) groupBody {
 	mask := uint64(1)<<bits - 1
-	return func(dst, codes, scales, biases []byte, _ float32, group int) {
+	return func(dst, codes, scales, biases []byte, _ float32, group int, to Float) {
 		var v [8]float32
 		for ; len(scales) > 0; scales, biases = scales[size:], biases[size:] {
 			s, b := read(scales), read(biases)
@@ -45,7 +63,7 @@ func affine(bits, size int, read func(b []byte) float32) groupFunc {
 					v[j] = float32(s*float32(uint32(w&mask))) + b
 					w >>= bits
 				}
-				dst, codes = round(dst, v[:]), codes[bits:]
+				dst, codes = to.put(dst, v[:]), codes[bits:]
 			}
 		}
 	}
@@ -54,34 +72,34 @@ func affine(bits, size int, read func(b []byte) float32) groupFunc {
 // e2m1 is the 4-bit float; unlike in ggml's tables, code 8 is minus zero.
 var e2m1 = [16]float32{0, 0.5, 1, 1.5, 2, 3, 4, 6, float32(math.Copysign(0, -1)), -0.5, -1, -1.5, -2, -3, -4, -6}
 
-func mx4(dst, codes, scales, _ []byte, _ float32, _ int) {
+func mx4(dst, codes, scales, _ []byte, _ float32, _ int, to Float) {
 	var v [32]float32
 	for _, s := range scales {
 		for j, c := range codes[:16] {
 			v[2*j] = e2m1[c&15] * e8m0[s]
 			v[2*j+1] = e2m1[c>>4] * e8m0[s]
 		}
-		dst, codes = round(dst, v[:]), codes[16:]
+		dst, codes = to.put(dst, v[:]), codes[16:]
 	}
 }
 
-func mx8(dst, codes, scales, _ []byte, _ float32, _ int) {
+func mx8(dst, codes, scales, _ []byte, _ float32, _ int, to Float) {
 	var v [32]float32
 	for _, s := range scales {
 		for j, c := range codes[:32] {
 			v[j] = e4m3MLX[c] * e8m0[s]
 		}
-		dst, codes = round(dst, v[:]), codes[32:]
+		dst, codes = to.put(dst, v[:]), codes[32:]
 	}
 }
 
-func nv4(dst, codes, scales, _ []byte, factor float32, _ int) {
+func nv4(dst, codes, scales, _ []byte, factor float32, _ int, to Float) {
 	var v [16]float32
 	for _, s := range scales {
 		for j, c := range codes[:8] {
 			v[2*j] = float32(e2m1[c&15]*e4m3MLX[s]) * factor
 			v[2*j+1] = float32(e2m1[c>>4]*e4m3MLX[s]) * factor
 		}
-		dst, codes = round(dst, v[:]), codes[8:]
+		dst, codes = to.put(dst, v[:]), codes[8:]
 	}
 }

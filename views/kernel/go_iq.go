@@ -47,7 +47,7 @@ func iq1Group(v []float32, d float32, row int, negative byte) {
 	}
 }
 
-func iq1_S(dst, src []byte) {
+func iq1_S(dst, src []byte, to Float) {
 	var v [256]float32
 	for ; len(src) > 0; src = src[50:] {
 		d := wide(src)
@@ -56,11 +56,11 @@ func iq1_S(dst, src []byte) {
 			row := int(low) | int(w>>(k%4*3)&7)<<8
 			iq1Group(v[8*k:], d*float32(w>>12&7*2+1), row, byte(w>>15))
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
-func iq1_M(dst, src []byte) {
+func iq1_M(dst, src []byte, to Float) {
 	var v [256]float32
 	for ; len(src) > 0; src = src[56:] {
 		sc := binary.LittleEndian.Uint64(src[48:])
@@ -70,7 +70,7 @@ func iq1_M(dst, src []byte) {
 			scale := sc >> (k/8*16 + k%8/2*3) & 7
 			iq1Group(v[8*k:], d*float32(scale*2+1), int(low)|int(n&7)<<8, n>>3)
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
@@ -90,7 +90,7 @@ func iq2Group(v []float32, d float32, grid string, row int, signs byte) {
 // iq2Scale is the factor for a 4-bit scale.
 func iq2Scale(d float32, s uint32) float32 { return d * (0.5 + float32(s)) * 0.25 }
 
-func iq2_XXS(dst, src []byte) {
+func iq2_XXS(dst, src []byte, to Float) {
 	var v [256]float32
 	for ; len(src) > 0; src = src[66:] {
 		d := wide(src)
@@ -100,11 +100,11 @@ func iq2_XXS(dst, src []byte) {
 				iq2Group(v[32*t+8*l:], iq2Scale(d, a>>28), iq2xxsGrid, int(row), ksigns[a>>(7*l)&127])
 			}
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
-func iq2_XS(dst, src []byte) {
+func iq2_XS(dst, src []byte, to Float) {
 	var v [256]float32
 	for ; len(src) > 0; src = src[74:] {
 		d := wide(src)
@@ -113,11 +113,11 @@ func iq2_XS(dst, src []byte) {
 			s := src[66+k/4] >> (k % 4 / 2 * 4) & 15
 			iq2Group(v[8*k:], iq2Scale(d, uint32(s)), iq2xsGrid, int(q&511), ksigns[q>>9])
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
-func iq2_S(dst, src []byte) {
+func iq2_S(dst, src []byte, to Float) {
 	var v [256]float32
 	for ; len(src) > 0; src = src[82:] {
 		d := wide(src)
@@ -126,7 +126,7 @@ func iq2_S(dst, src []byte) {
 			s := src[74+k/4] >> (k % 4 / 2 * 4) & 15
 			iq2Group(v[8*k:], iq2Scale(d, uint32(s)), iq2sGrid, row, src[34+k])
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
@@ -145,7 +145,7 @@ func iq3Group(v []float32, d float32, grid string, row0, row1 int, signs byte) {
 	}
 }
 
-func iq3_XXS(dst, src []byte) {
+func iq3_XXS(dst, src []byte, to Float) {
 	var v [256]float32
 	for ; len(src) > 0; src = src[98:] {
 		d := wide(src)
@@ -154,11 +154,11 @@ func iq3_XXS(dst, src []byte) {
 			dl := d * (0.5 + float32(a>>28)) * 0.5
 			iq3Group(v[8*k:], dl, iq3xxsGrid, int(src[2+2*k]), int(src[3+2*k]), ksigns[a>>(k%4*7)&127])
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
-func iq3_S(dst, src []byte) {
+func iq3_S(dst, src []byte, to Float) {
 	var v [256]float32
 	for ; len(src) > 0; src = src[110:] {
 		d := wide(src)
@@ -167,7 +167,7 @@ func iq3_S(dst, src []byte) {
 			dl := d * float32(src[106+k/8]>>(k%8/4*4)&15*2+1)
 			iq3Group(v[8*k:], dl, iq3sGrid, int(src[2+2*k])|high&1<<8, int(src[3+2*k])|high>>1&1<<8, src[74+k])
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
@@ -176,7 +176,7 @@ func iq3_S(dst, src []byte) {
 //	IQ4_NL  32    d  qs[16]                                    nibbles as in Q4_0
 //	IQ4_XS  256   d  scales_h u16  scales_l[4]  qs[128]        per 32 elements: 6-bit scale, 16 bytes as in Q4_0
 
-func iq4_NL(dst, src []byte) {
+func iq4_NL(dst, src []byte, to Float) {
 	var v [32]float32
 	for ; len(src) > 0; src = src[18:] {
 		d := wide(src)
@@ -184,11 +184,11 @@ func iq4_NL(dst, src []byte) {
 			v[j] = d * iq4Levels[b&15]
 			v[j+16] = d * iq4Levels[b>>4]
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
-func iq4_XS(dst, src []byte) {
+func iq4_XS(dst, src []byte, to Float) {
 	var v [256]float32
 	for ; len(src) > 0; src = src[136:] {
 		d, high := wide(src), binary.LittleEndian.Uint16(src[2:])
@@ -200,6 +200,6 @@ func iq4_XS(dst, src []byte) {
 				v[32*t+j+16] = dl * iq4Levels[b>>4]
 			}
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }

@@ -18,7 +18,7 @@ import (
 // Nibble arrays of Q4_K and Q5_K: 32 bytes serve 64 elements, low nibbles the first 32, high nibbles the others.
 
 // q2_K: the low nibble of a scale multiplies d, the high one dmin.
-func q2_K(dst, src []byte) {
+func q2_K(dst, src []byte, to Float) {
 	var v [256]float32
 	for ; len(src) > 0; src = src[84:] {
 		d, dmin := wide(src[80:]), wide(src[82:])
@@ -29,13 +29,13 @@ func q2_K(dst, src []byte) {
 				v[16*s+j] = float32(dl*float32(b>>(s%8/2*2)&3)) - ml
 			}
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
 // q3_K: a set bit in hmask is the third bit of a code; without it the code is 4 lower. The 6-bit scales are spread
 // over nibbles (bytes 0-7) and two-bit fields (bytes 8-11).
-func q3_K(dst, src []byte) {
+func q3_K(dst, src []byte, to Float) {
 	var v [256]float32
 	for ; len(src) > 0; src = src[110:] {
 		hmask, scales, d := src[:32], src[96:108], wide(src[108:])
@@ -48,7 +48,7 @@ func q3_K(dst, src []byte) {
 				v[16*s+j] = dl * float32(int(b>>(s%8/2*2)&3)+third-4)
 			}
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
@@ -64,7 +64,7 @@ func scaleMin(b []byte, t int) (scale, minimum float32) {
 	return float32(b[t+4]&15 | b[t-4]>>6<<4), float32(b[t+4]>>4 | b[t]>>6<<4)
 }
 
-func q4_K(dst, src []byte) {
+func q4_K(dst, src []byte, to Float) {
 	var v [256]float32
 	for ; len(src) > 0; src = src[144:] {
 		d, dmin := wide(src), wide(src[2:])
@@ -76,12 +76,12 @@ func q4_K(dst, src []byte) {
 				sub[j] = float32(dl*float32(b>>(t%2*4)&15)) - ml
 			}
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
 // q5_K: bit t of qh[j] is the fifth bit of element j of sub-block t.
-func q5_K(dst, src []byte) {
+func q5_K(dst, src []byte, to Float) {
 	var v [256]float32
 	for ; len(src) > 0; src = src[176:] {
 		d, dmin, qh := wide(src), wide(src[2:]), src[16:48]
@@ -93,13 +93,13 @@ func q5_K(dst, src []byte) {
 				sub[j] = float32(dl*float32(b>>(t%2*4)&15|qh[j]>>t&1<<4)) - ml
 			}
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
 // q6_K: each half of the block has 64 bytes of ql (elements 0-31 and 32-63 in the low nibbles, 64-95 and 96-127 in
 // the high ones) and 32 bytes of qh.
-func q6_K(dst, src []byte) {
+func q6_K(dst, src []byte, to Float) {
 	var v [256]float32
 	for ; len(src) > 0; src = src[210:] {
 		d := wide(src[208:])
@@ -112,17 +112,17 @@ func q6_K(dst, src []byte) {
 				v[16*s+j] = dl * float32(int(q)-32)
 			}
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
-func q8_K(dst, src []byte) {
+func q8_K(dst, src []byte, to Float) {
 	var v [256]float32
 	for ; len(src) > 0; src = src[292:] {
 		d := math.Float32frombits(binary.LittleEndian.Uint32(src))
 		for j, b := range src[4:260] {
 			v[j] = d * float32(int8(b))
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }

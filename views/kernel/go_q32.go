@@ -13,7 +13,7 @@ import "encoding/binary"
 //	Q8_0   d  qs i8[32]        d * q
 //	Q8_1   d  s  qs i8[32]     d * q; s is a sum for dot products
 
-func q4_0(dst, src []byte) {
+func q4_0(dst, src []byte, to Float) {
 	var v [32]float32
 	for ; len(src) > 0; src = src[18:] {
 		d := wide(src)
@@ -21,11 +21,11 @@ func q4_0(dst, src []byte) {
 			v[j] = d * float32(int(b&15)-8)
 			v[j+16] = d * float32(int(b>>4)-8)
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
-func q4_1(dst, src []byte) {
+func q4_1(dst, src []byte, to Float) {
 	var v [32]float32
 	for ; len(src) > 0; src = src[20:] {
 		d, m := wide(src), wide(src[2:])
@@ -33,11 +33,11 @@ func q4_1(dst, src []byte) {
 			v[j] = float32(d*float32(b&15)) + m
 			v[j+16] = float32(d*float32(b>>4)) + m
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
-func q5_0(dst, src []byte) {
+func q5_0(dst, src []byte, to Float) {
 	var v [32]float32
 	for ; len(src) > 0; src = src[22:] {
 		d, qh := wide(src), binary.LittleEndian.Uint32(src[2:])
@@ -45,11 +45,11 @@ func q5_0(dst, src []byte) {
 			v[j] = d * float32(int(b&15)+int(qh>>j&1)<<4-16)
 			v[j+16] = d * float32(int(b>>4)+int(qh>>(j+16)&1)<<4-16)
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
-func q5_1(dst, src []byte) {
+func q5_1(dst, src []byte, to Float) {
 	var v [32]float32
 	for ; len(src) > 0; src = src[24:] {
 		d, m, qh := wide(src), wide(src[2:]), binary.LittleEndian.Uint32(src[4:])
@@ -57,12 +57,12 @@ func q5_1(dst, src []byte) {
 			v[j] = float32(d*float32(int(b&15)+int(qh>>j&1)<<4)) + m
 			v[j+16] = float32(d*float32(int(b>>4)+int(qh>>(j+16)&1)<<4)) + m
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
 // q6_0 is ik_llama's: byte j%8 of qh has two bits each for elements j and j+16 in its low (j < 8) or high nibble.
-func q6_0(dst, src []byte) {
+func q6_0(dst, src []byte, to Float) {
 	var v [32]float32
 	for ; len(src) > 0; src = src[26:] {
 		d, qh := wide(src), src[2:10]
@@ -71,28 +71,28 @@ func q6_0(dst, src []byte) {
 			v[j] = d * float32(int(b&15|x&3<<4)-32)
 			v[j+16] = d * float32(int(b>>4|x>>2&3<<4)-32)
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
-func q8_0(dst, src []byte) {
+func q8_0(dst, src []byte, to Float) {
 	var v [32]float32
 	for ; len(src) > 0; src = src[34:] {
 		d := wide(src)
 		for j, b := range src[2:34] {
 			v[j] = d * float32(int8(b))
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
-func q8_1(dst, src []byte) {
+func q8_1(dst, src []byte, to Float) {
 	var v [32]float32
 	for ; len(src) > 0; src = src[36:] {
 		d := wide(src)
 		for j, b := range src[4:36] {
 			v[j] = d * float32(int8(b))
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }

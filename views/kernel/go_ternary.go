@@ -7,31 +7,31 @@ package kernel
 //	TQ2_0  256   qs[64]  d          d * (q - 1); each half of the block is 32 bytes, two bits per 32 elements
 //	TQ1_0  256   qs[48]  qh[4]  d   five (qh: four) base-3 digits a byte: d * (digit - 1)
 
-func q1_0(dst, src []byte) {
+func q1_0(dst, src []byte, to Float) {
 	var v [128]float32
 	for ; len(src) > 0; src = src[18:] {
 		d := wide(src)
 		for i := range v {
 			v[i] = flip(d, ^src[2+i/8], i%8)
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
-func q2_0(dst, src []byte) {
+func q2_0(dst, src []byte, to Float) {
 	var v [64]float32
 	for ; len(src) > 0; src = src[18:] {
 		d := wide(src)
 		for i := range v {
 			v[i] = d * float32(int(src[2+i/4]>>(2*(i%4))&3)-1)
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
 // tq1_0: the byte is the fraction of digits n0 n1 n2 .. in base 3, scaled by 256 and rounded up. Multiplying by 3^n
 // modulo 256 brings digit n to the front; three times that, the carry out of the byte is the digit.
-func tq1_0(dst, src []byte) {
+func tq1_0(dst, src []byte, to Float) {
 	var v [256]float32
 	for ; len(src) > 0; src = src[54:] {
 		d := wide(src[52:])
@@ -45,17 +45,17 @@ func tq1_0(dst, src []byte) {
 			return v
 		}
 		digits(digits(digits(v[:], src[:32], 5), src[32:48], 5), src[48:52], 4)
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }
 
-func tq2_0(dst, src []byte) {
+func tq2_0(dst, src []byte, to Float) {
 	var v [256]float32
 	for ; len(src) > 0; src = src[66:] {
 		d := wide(src[64:])
 		for i := range v {
 			v[i] = d * float32(int(src[i/128*32+i%32]>>(i%128/32*2)&3)-1)
 		}
-		dst = round(dst, v[:])
+		dst = to.put(dst, v[:])
 	}
 }

@@ -5,6 +5,43 @@ import (
 	"math"
 )
 
+// Float is a format of decoded numbers; its value is the size of one in bytes.
+type Float int
+
+// The formats: IEEE half, and the F32 value that is rounded to it.
+const (
+	Half   Float = 2
+	Single Float = 4
+)
+
+// quietNaN is the F32 NaN of every computation.
+const quietNaN = 0x7FC0_0000
+
+// put stores computed values and returns the rest of dst. It is no function value, so that v stays on the stack.
+func (to Float) put(dst []byte, v []float32) []byte {
+	if to == Half {
+		return round(dst, v)
+	}
+	out := dst[:4*len(v)]
+	for i, x := range v {
+		b := math.Float32bits(x)
+		if x != x {
+			b = quietNaN
+		}
+		binary.LittleEndian.PutUint32(out[4*i:], b)
+	}
+	return dst[4*len(v):]
+}
+
+// quiet makes a signalling NaN quiet.
+func quiet(x float32) float32 {
+	b := math.Float32bits(x)
+	if b&0x7FFF_FFFF > 0x7F80_0000 {
+		b |= 1 << 22
+	}
+	return math.Float32frombits(b)
+}
+
 // half rounds the float with the given F32 bits to IEEE half, nearest even. NaN keeps its sign and becomes quiet with
 // no payload.
 func half(b uint32) uint16 { return uint16(b>>16&0x8000 | magnitude(b&0x7FFF_FFFF)) }

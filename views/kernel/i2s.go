@@ -7,9 +7,13 @@ import (
 
 // Ternary decodes blocks of 2-bit codes that share one scale d, which BitNet files store elsewhere.
 type Ternary struct {
+	To           Float
 	Elems, Bytes int
-	Decode       func(dst, src []byte, d float32) // len(src) = n*Bytes, len(dst) = 2*n*Elems, any n >= 0
+	Decode       func(dst, src []byte, d float32) // len(src) = n*Bytes, len(dst) = n*Elems numbers, any n >= 0
 }
+
+// I2S is [Float.I2S] to IEEE half.
+func I2S(layout string, cols int) (Ternary, bool) { return Half.I2S(layout, cols) }
 
 // I2S returns the decoder of an I2_S layout for rows of the given number of columns. Nothing in a file tells the
 // layouts apart:
@@ -24,19 +28,19 @@ type Ternary struct {
 // project's own, without a scale: its d is 1. Code 3 is never written. It is false for an unknown layout and for
 // columns that the layout's blocks do not allow: those must not cross the end of a tensor whatever its rows, and
 // trinity pads each row to whole bytes.
-func I2S(layout string, cols int) (Ternary, bool) {
+func (to Float) I2S(layout string, cols int) (Ternary, bool) {
 	if cols <= 0 || cols > math.MaxInt/4 {
 		return Ternary{}, false
 	}
 	switch layout {
 	case "128":
-		return quarters(32, [4]float32{-1, 0, 1, 0}), true
+		return to.quarters(32, [4]float32{-1, 0, 1, 0}), true
 	case "64":
-		return quarters(16, [4]float32{-1, 0, 1, 0}), true
+		return to.quarters(16, [4]float32{-1, 0, 1, 0}), true
 	case "rows4":
-		return quarters(cols, [4]float32{-1, 0, 1, 0}), true
+		return to.quarters(cols, [4]float32{-1, 0, 1, 0}), true
 	case "trinity":
-		return Ternary{Elems: 4, Bytes: 1, Decode: trinity}, cols%4 == 0
+		return Ternary{To: to, Elems: 4, Bytes: 1, Decode: to.trinity()}, cols%4 == 0
 	}
 	return Ternary{}, false
 }
@@ -45,16 +49,31 @@ func I2S(layout string, cols int) (Ternary, bool) {
 var I2SLayouts = []string{"128", "64", "rows4", "trinity"}
 
 // quarters decodes blocks of n bytes whose bits 7-6 are the first n elements, bits 5-4 the next n and so on.
-func quarters(n int, levels [4]float32) Ternary {
+func (to Float) quarters(n int, levels [4]float32) Ternary {
 	pick := pickHalves
 	if accelerated != nil && accelerated.picks != nil {
 		pick = accelerated.picks
 	}
-	return Ternary{Elems: 4 * n, Bytes: n, Decode: func(dst, src []byte, d float32) {
-		checkBlocks("I2_S", len(dst), len(src), 8*n, n)
-		h := ternaryHalves(d, levels)
-		pick(dst, src, n, h)
+	return Ternary{To: to, Elems: 4 * n, Bytes: n, Decode: func(dst, src []byte, d float32) {
+		checkBlocks("I2_S", len(dst), len(src), int(to)*4*n, n)
+		if to == Single {
+			pickSingles(dst, src, n, ternarySingles(d, levels))
+		} else {
+			pick(dst, src, n, ternaryHalves(d, levels))
+		}
 	}}
+}
+
+// pickSingles is pickHalves for F32.
+func pickSingles(dst, src []byte, n int, f [4]uint32) {
+	for ; len(src) > 0; src = src[n:] {
+		for shift := 6; shift >= 0; shift -= 2 {
+			for j, b := range src[:n] {
+				binary.LittleEndian.PutUint32(dst[4*j:], f[b>>shift&3])
+			}
+			dst = dst[4*n:]
+		}
+	}
 }
 
 // pickHalves is the plain pickFunc; it puts four halves at a time together.
@@ -76,12 +95,24 @@ func pickHalves(dst, src []byte, n int, h [4]uint16) {
 }
 
 // trinity has no implementation but this: nobody is known to write such files.
-func trinity(dst, src []byte, d float32) {
-	checkBlocks("I2_S trinity", len(dst), len(src), 8, 1)
-	h := ternaryHalves(d, [4]float32{0, 1, -1, 0})
-	for i, b := range src {
-		out := uint64(h[b&3]) | uint64(h[b>>2&3])<<16 | uint64(h[b>>4&3])<<32 | uint64(h[b>>6])<<48
-		binary.LittleEndian.PutUint64(dst[8*i:], out)
+func (to Float) trinity() func(dst, src []byte, d float32) {
+	levels := [4]float32{0, 1, -1, 0}
+	return func(dst, src []byte, d float32) {
+		checkBlocks("I2_S trinity", len(dst), len(src), 4*int(to), 1)
+		if to == Single {
+			f := ternarySingles(d, levels)
+			for i, b := range src {
+				for j := range 4 {
+					binary.LittleEndian.PutUint32(dst[16*i+4*j:], f[b>>(2*j)&3])
+				}
+			}
+			return
+		}
+		h := ternaryHalves(d, levels)
+		for i, b := range src {
+			out := uint64(h[b&3]) | uint64(h[b>>2&3])<<16 | uint64(h[b>>4&3])<<32 | uint64(h[b>>6])<<48
+			binary.LittleEndian.PutUint64(dst[8*i:], out)
+		}
 	}
 }
 
@@ -97,4 +128,18 @@ func ternaryHalves(d float32, levels [4]float32) (halves [4]uint16) {
 		halves[c] = binary.LittleEndian.Uint16(b[2*c:])
 	}
 	return halves
+}
+
+// ternarySingles returns the four values as F32.
+func ternarySingles(d float32, levels [4]float32) (singles [4]uint32) {
+	var v [4]float32
+	for c, level := range levels {
+		v[c] = d * level
+	}
+	var b [16]byte
+	Single.put(b[:], v[:])
+	for c := range singles {
+		singles[c] = binary.LittleEndian.Uint32(b[4*c:])
+	}
+	return singles
 }

@@ -8,6 +8,8 @@ type implementation struct {
 	groups map[groupKey]groupFunc           // an accelerated one is only called for groups of a multiple of 32 elements, and 16 for nvfp4
 	scaled map[string]scaledFunc            // by the stored type name of the codes
 	picks  pickFunc                         // what I2S runs; nil for plain Go
+
+	encoders map[string]func(dst, src []byte) // by stored type name
 }
 
 // groupKey names a grouped encoding up to its group size.
@@ -30,9 +32,16 @@ type pickFunc = func(dst, src []byte, n int, h [4]uint16)
 // accelerated is what this machine has besides plain Go, nil for nothing; decided once.
 var accelerated = native()
 
+// acceleratedSingle is the same for decoders to F32.
+var acceleratedSingle = nativeSingle()
+
 // plain is the specification as an implementation, for tests that compare the others with it.
 func plain() *implementation {
 	p := &implementation{name: "go", types: map[string]func(dst, src []byte){}, groups: goGroups, scaled: map[string]scaledFunc{}, picks: pickHalves}
+	p.encoders = map[string]func(dst, src []byte){}
+	for _, e := range encoderTypes {
+		p.encoders[e.Name] = e.Encode
+	}
 	for _, t := range types {
 		p.types[t.Name] = t.Decode
 		if t.Scaled != nil {

@@ -189,3 +189,6 @@ func avx2Picks(dst, src []byte, n int, h [4]uint16) {
 		picksAVX2(&dst[0], &src[0], blocks, n, halves)
 	}
 }
+
+// nativeSingle returns what there is for F32.
+func nativeSingle() *implementation { return nil }

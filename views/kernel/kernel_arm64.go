@@ -40,7 +40,7 @@ func neonF32(dst, src []byte) {
 		f32NEON(&dst[0], &src[0], n)
 		dst, src = dst[2*n:], src[4*n:]
 	}
-	f32(dst, src)
+	f32(dst, src, Half)
 }
 
 func neonBF16(dst, src []byte) {
@@ -48,7 +48,7 @@ func neonBF16(dst, src []byte) {
 		bf16NEON(&dst[0], &src[0], n)
 		dst, src = dst[2*n:], src[2*n:]
 	}
-	bf16(dst, src)
+	bf16(dst, src, Half)
 }
 
 // The assembly decodes n blocks. It stops before a block with an infinite or NaN scale, where processors disagree
@@ -119,3 +119,6 @@ func neonMXFP4(dst, src []byte) {
 		mxfp4NEON(&dst[0], &src[0], len(src)/17, &neonFP4Levels, &neonE8M0Half)
 	}
 }
+
+// nativeSingle returns what there is for F32.
+func nativeSingle() *implementation { return nil }

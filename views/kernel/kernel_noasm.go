@@ -4,3 +4,5 @@ package kernel
 
 // native returns nil: without assembly every decoder is plain Go.
 func native() *implementation { return nil }
+
+func nativeSingle() *implementation { return nil }

@@ -1,0 +1,181 @@
+package views
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/views/kernel"
+)
+
+// Encode returns the numbers of t as the stored type to, rows of whole blocks, or
+// why that is not possible. Nothing is read before the result is.
+//
+//	F32               the reference's value itself
+//	F16, BF16         that value, rounded to nearest even
+//	Q8_0, Q4_0        that value, quantised as ggml's reference code does
+//	Q4_1, Q5_1,       the same codes and scales as those of a module quantised as MLX
+//	MXFP4, NVFP4      does, in another order; see [Exact]
+//
+// A type other than these is possible only where t has it already. Where [Exact]
+// names a type other than the asked one of the last two lines, a read fails that
+// meets numbers which that type does not have.
+func Encode(t *tensorfs.Tensor, to tensorfs.DType) (tensorfs.Data, error) {
+	shape := t.Numbers()
+	size, ok := to.Size(shape)
+	switch {
+	case t.Owner != "":
+		return nil, errors.New(companionOf(t))
+	case t.Opaque != "":
+		return nil, errors.New(t.Opaque)
+	case !ok:
+		return nil, fmt.Errorf("shape %v is not rows of whole blocks of %s; see raw/", shape, to)
+	case size == 0:
+		return tensorfs.Bytes(nil), nil
+	}
+	d, err := encode(t, to)
+	if err != nil {
+		return nil, err
+	}
+	if d.Size() != size {
+		return nil, fmt.Errorf("%s of shape %v holds other numbers than shape %v; see raw/", t.DType, t.Shape, shape)
+	}
+	return d, nil
+}
+
+// encode is Encode for a tensor that is not empty.
+func encode(t *tensorfs.Tensor, to tensorfs.DType) (tensorfs.Data, error) {
+	if t.DType == to && !t.BigEndian && t.Quant == nil {
+		return t.Data, nil
+	}
+	if t.Quant == nil && t.DType.Kind() == tensorfs.KindInteger {
+		return nil, fmt.Errorf("%s holds integers, which %s is not for; see raw/", t.DType, to)
+	}
+	c, err := encoding(t, to)
+	if err != nil {
+		return nil, err
+	}
+	return &convert{c}, nil
+}
+
+// encoding returns how t becomes a type that it does not have.
+func encoding(t *tensorfs.Tensor, to tensorfs.DType) (codec, error) {
+	switch to {
+	case tensorfs.F32:
+		return codecOf(t, Options{}, kernel.Single)
+	case tensorfs.F16:
+		return codecOf(t, Options{}, kernel.Half)
+	}
+	if e, ok := kernel.LookupEncoder(to.String()); ok {
+		c, err := codecOf(t, Options{}, kernel.Single)
+		if err == nil {
+			c, err = encoderCodec(c, e)
+		}
+		return c, err
+	}
+	c, p, ok, err := repackCodec(t)
+	switch {
+	case err != nil:
+		return codec{}, err
+	case !ok || p.Type != to.String():
+		return codec{}, fmt.Errorf("%s cannot be made of %s; ask for F16 or F32", to, encodingOf(t))
+	}
+	return c, nil
+}
+
+// encodingOf says how the numbers of t are stored.
+func encodingOf(t *tensorfs.Tensor) string {
+	if q := t.Quant; q != nil {
+		return fmt.Sprintf("%s with %d bits in groups of %d", q.Mode, q.Bits, q.GroupSize)
+	}
+	return t.DType.String()
+}
+
+// grouped returns c with per blocks taken as one.
+func (c codec) grouped(per int64) (codec, error) {
+	if c.blocks%per != 0 {
+		return codec{}, fmt.Errorf("%d blocks are not groups of %d; see raw/", c.blocks, per)
+	}
+	if per == 1 {
+		return c, nil
+	}
+	g := c
+	g.elems, g.bytes, g.blocks = c.elems*per, c.bytes*per, c.blocks/per
+	g.decode = func(dst []byte, first int64, in inputs) error { return c.decode(dst, first*per, in) }
+	g.streams = slices.Clone(c.streams)
+	for i, s := range c.streams {
+		g.streams[i].span = func(first, n int64) (int64, int64) { return s.span(first*per, n*per) }
+	}
+	return g, nil
+}
+
+// maxFloats is how many numbers lie between the decoding and the encoding of a
+// type, little enough for the CPU's nearest cache.
+const maxFloats = 4096
+
+// encoderCodec encodes the F32 that c decodes to.
+func encoderCodec(c codec, e kernel.Encoder) (codec, error) {
+	elems := lcm(c.elems, int64(e.Elems))
+	if elems > maxOut/4 {
+		return codec{}, fmt.Errorf("blocks of %d numbers are too long for %s; see raw/", c.elems, e.Name)
+	}
+	c, err := c.grouped(elems / c.elems)
+	if err != nil {
+		return codec{}, err
+	}
+	out := c
+	out.bytes = c.elems / int64(e.Elems) * int64(e.Bytes)
+	step := max(maxFloats/c.elems, 1)
+	out.decode = func(dst []byte, first int64, in inputs) error {
+		p := scratch.Get().(*[]byte)
+		defer scratch.Put(p)
+		end := first + int64(len(dst))/out.bytes
+		for at := first; at < end; at += step {
+			n := min(step, end-at)
+			*p = slices.Grow((*p)[:0], int(n*c.bytes))[:n*c.bytes]
+			if err := c.decode(*p, at, c.part(in, first, at, n)); err != nil {
+				return err
+			}
+			e.Encode(dst[:n*out.bytes], *p)
+			dst = dst[n*out.bytes:]
+		}
+		return nil
+	}
+	return out, nil
+}
+
+// repackCodec puts the codes of a module quantised as MLX does into blocks of a
+// type of ggml. It is false where no type is made so.
+func repackCodec(t *tensorfs.Tensor) (c codec, p kernel.Repack, ok bool, err error) {
+	q := t.Quant
+	if q == nil || q.Mode == "fp8" {
+		return c, p, false, nil
+	}
+	if c, err = codecOf(t, Options{}, kernel.Half); err != nil {
+		return c, p, false, err
+	}
+	p, ok = kernel.LookupRepack(q.Mode, q.Bits, q.GroupSize, q.Scales.DType.String())
+	if per := int64(p.Elems) / c.elems; !ok || q.Global != nil || c.blocks%per != 0 || t.Numbers()[len(q.Shape)-1]%int64(p.Elems) != 0 {
+		return c, p, false, nil
+	} else if c, err = c.grouped(per); err != nil {
+		return c, p, false, err
+	}
+	c.bytes = int64(p.Bytes)
+	c.decode = func(dst []byte, first int64, in inputs) error {
+		if n := p.Repack(dst, in[0], in[1], in[2]); n < len(dst)/p.Bytes {
+			return fmt.Errorf("%s cannot hold the %d numbers from %d on; ask for F16", p.Type, p.Elems, (first+int64(n))*int64(p.Elems))
+		}
+		return nil
+	}
+	return c, p, true, nil
+}
+
+// lcm returns the smallest multiple of both.
+func lcm(a, b int64) int64 {
+	x, y := a, b
+	for y != 0 {
+		x, y = y, x%y
+	}
+	return a / x * b
+}
