@@ -60,7 +60,7 @@ func codes5(dst, codes []byte) {
 	w[0] = spread5(binary.LittleEndian.Uint64(codes))
 	w[1] = spread5(binary.LittleEndian.Uint64(codes[5:]))
 	w[2] = spread5(binary.LittleEndian.Uint64(codes[10:]))
-	w[3] = spread5(binary.LittleEndian.Uint64(codes[12:])>>24)
+	w[3] = spread5(binary.LittleEndian.Uint64(codes[12:]) >> 24)
 	for i, x := range w {
 		dst[i] = byte(x >> 4 & oneBit * 0x0102_0408_1020_4080 >> 56) // the product gathers the bits in its top byte
 	}
