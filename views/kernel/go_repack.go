@@ -68,8 +68,25 @@ func codes5(dst, codes []byte) {
 	binary.LittleEndian.PutUint64(dst[12:], w[1]&fourBits|w[3]&fourBits<<4)
 }
 
+// goRepacks is the plain Go implementation, and the list of what exists.
+var goRepacks = func() map[groupKey]repackFunc {
+	t := map[groupKey]repackFunc{
+		{"mxfp4", 4, "U8"}: repackMXFP4,
+		{"mxfp8", 8, "U8"}: repackMXFP8,
+		{"nvfp4", 4, "U8"}: repackNVFP4,
+	}
+	for _, bits := range []int{2, 3, 4, 5} {
+		for _, scale := range rows {
+			if scale.Number != nil {
+				t[groupKey{"affine", bits, scale.Name}] = repackAffine(bits, scale.Name)
+			}
+		}
+	}
+	return t
+}()
+
 // repackAffine makes Q4_1 or Q5_1: every block of a group repeats its scale as d and its bias as m.
-func repackAffine(bits, group int, scale string) func(dst, codes, scales, biases []byte) int {
+func repackAffine(bits int, scale string) repackFunc {
 	size, read := scaleBytes(scale), typeOf(scale).Number
 	write, block := codes4, 20
 	switch bits {
@@ -80,7 +97,7 @@ func repackAffine(bits, group int, scale string) func(dst, codes, scales, biases
 	case 5:
 		write, block = codes5, 24
 	}
-	return func(dst, codes, scales, biases []byte) (done int) {
+	return func(dst, codes, scales, biases []byte, group int) (done int) {
 		for ; len(scales) > 0; done++ {
 			d, m, ok := halfScales(read(scales), read(biases), codes[:group*bits/8])
 			if !ok {
@@ -103,16 +120,16 @@ func repackAffine(bits, group int, scale string) func(dst, codes, scales, biases
 func halfScales(s, b float32, codes []byte) (d, m uint16, ok bool) {
 	d, okD := exactHalf(s)
 	m, okM := exactHalf(b)
-	if !okD && s-s == 0 && allZero(codes) {
+	if !okD && allZero(codes) {
 		return 0, m, okM
 	}
 	return d, m, okD && okM
 }
 
-// exactHalf returns the half that x rounds to, and whether it is equal to x.
+// exactHalf returns the half that x rounds to, and whether it is equal to x, or a NaN as x is.
 func exactHalf(x float32) (uint16, bool) {
 	h := half(math.Float32bits(x))
-	return h, widen(h) == x
+	return h, widen(h) == x || x != x
 }
 
 var zeros [4096]byte
@@ -127,7 +144,7 @@ func allZero(b []byte) bool {
 	return bytes.Equal(b, zeros[:len(b)])
 }
 
-func repackMXFP4(dst, codes, scales, _ []byte) int {
+func repackMXFP4(dst, codes, scales, _ []byte, _ int) int {
 	for i, s := range scales {
 		if s == 0xFF {
 			return i
@@ -139,7 +156,7 @@ func repackMXFP4(dst, codes, scales, _ []byte) int {
 	return len(scales)
 }
 
-func repackNVFP4(dst, codes, scales, _ []byte) (done int) {
+func repackNVFP4(dst, codes, scales, _ []byte, _ int) (done int) {
 	for ; len(scales) > 0; done++ {
 		out := dst[:36]
 		for i, s := range scales[:4] {
@@ -158,7 +175,7 @@ func repackNVFP4(dst, codes, scales, _ []byte) (done int) {
 // normalMXFP8 is the smallest scale that makes no number below 2^-126 of the smallest code, which is 2^-9.
 const normalMXFP8 = 10
 
-func repackMXFP8(dst, codes, scales, _ []byte) int {
+func repackMXFP8(dst, codes, scales, _ []byte, _ int) int {
 	for i, s := range scales {
 		if s == 0xFF {
 			return i
@@ -201,11 +218,49 @@ func exactScales(scale string) func(scales, biases []byte) int {
 
 // exactHalves returns how many floats at the start of b are equal to halves.
 func exactHalves(dtype string, b []byte) int {
-	d := typeOf(dtype)
-	for i := 0; i < len(b); i += d.Bytes {
-		if _, ok := exactHalf(d.Number(b[i:])); !ok {
-			return i / d.Bytes
+	switch dtype {
+	case "F16":
+		return len(b) / 2
+	case "BF16":
+		return exactBF16(b)
+	}
+	return exactF32(b)
+}
+
+// exactBF16 looks at four floats at a time: all with a magnitude from 2^-17 to 65280 are halves, and so is zero.
+func exactBF16(b []byte) int {
+	const (
+		each = 0x0001_0001_0001_0001
+		sign = 0x8000 * each
+		low  = 0x3700 * each
+		high = 0x477F * each
+	)
+	for i := 0; i < len(b); i += 2 {
+		for ; i+8 <= len(b); i += 8 { // differences leave the top bit of each set where they are not negative
+			m := binary.LittleEndian.Uint64(b[i:]) &^ sign
+			if ((m|sign)-low)&(high|sign-m)&sign|(sign-m)&sign != sign {
+				break
+			}
+		}
+		if i < len(b) {
+			if _, ok := exactHalf(numberBF16(b[i:])); !ok {
+				return i / 2
+			}
 		}
 	}
-	return len(b) / d.Bytes
+	return len(b) / 2
+}
+
+// exactF32 knows normal halves by their bits.
+func exactF32(b []byte) int {
+	for i := 0; i < len(b); i += 4 {
+		m := binary.LittleEndian.Uint32(b[i:]) & 0x7FFF_FFFF
+		if m&0x1FFF == 0 && m-0x3880_0000 < 0x0F00_0000 {
+			continue
+		}
+		if _, ok := exactHalf(math.Float32frombits(m)); !ok {
+			return i / 4
+		}
+	}
+	return len(b) / 4
 }

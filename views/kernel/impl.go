@@ -10,6 +10,7 @@ type implementation struct {
 	picks  pickFunc                         // what I2S runs; nil for plain Go
 
 	encoders map[string]func(dst, src []byte) // by stored type name
+	repacks  map[groupKey]repackFunc          // an accelerated one is only called for groups of a multiple of 32 elements, and 16 for nvfp4
 }
 
 // groupKey names a grouped encoding up to its group size.
@@ -21,6 +22,9 @@ type groupKey struct {
 
 // groupFunc decodes groups of the given number of elements; see Group.Decode.
 type groupFunc = func(dst, codes, scales, biases []byte, factor float32, group int)
+
+// repackFunc repacks groups of the given number of elements; see Repack.Repack.
+type repackFunc = func(dst, codes, scales, biases []byte, group int) (exact int)
 
 // scaledFunc decodes 8-bit floats times a scale, any number of them; see Decoder.Scaled.
 type scaledFunc = func(dst, src []byte, scale float32)
@@ -37,7 +41,7 @@ var acceleratedSingle = nativeSingle()
 
 // plain is the specification as an implementation, for tests that compare the others with it.
 func plain() *implementation {
-	p := &implementation{name: "go", types: map[string]func(dst, src []byte){}, groups: goGroups, scaled: map[string]scaledFunc{}, picks: pickHalves}
+	p := &implementation{name: "go", types: map[string]func(dst, src []byte){}, groups: goGroups, scaled: map[string]scaledFunc{}, picks: pickHalves, repacks: goRepacks}
 	p.encoders = map[string]func(dst, src []byte){}
 	for _, e := range encoderTypes {
 		p.encoders[e.Name] = e.Encode

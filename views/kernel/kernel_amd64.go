@@ -42,8 +42,17 @@ func native() *implementation {
 	} {
 		impl.groups[key] = avx2Groups(key, k)
 	}
-	impl.scaled = map[string]scaledFunc{"F8_E4M3": avx2Scaled("F8_E4M3", 256, scaledE4M3AVX2), "F8_E5M2": avx2Scaled("F8_E5M2", 1, scaledE5M2AVX2)}
+	impl.scaled = map[string]scaledFunc{"F8_E4M3": avx2Scaled(Half, "F8_E4M3", 256, scaledE4M3AVX2), "F8_E5M2": avx2Scaled(Half, "F8_E5M2", 1, scaledE5M2AVX2)}
 	impl.picks = avx2Picks
+	impl.encoders = map[string]func(dst, src []byte){
+		"BF16": avx2Encoder("BF16", toBF16AVX2), "Q8_0": avx2Encoder("Q8_0", toQ8_0AVX2), "Q4_0": avx2Encoder("Q4_0", toQ4_0AVX2),
+	}
+	impl.repacks = map[groupKey]repackFunc{{"mxfp4", 4, "U8"}: avx2MXFP4, {"nvfp4", 4, "U8"}: avx2NVFP4}
+	for _, scale := range []string{"F16", "BF16", "F32"} {
+		for bits := 2; bits <= 5; bits++ {
+			impl.repacks[groupKey{"affine", bits, scale}] = avx2Affine(bits, scale)
+		}
+	}
 	return impl
 }
 
@@ -103,7 +112,7 @@ func avx2Blocks(t Decoder, k blockKernel) func(dst, src []byte) {
 	if t.Elems == 1 {
 		perCall = 32
 	}
-	in, out := perCall*t.Bytes, 2*perCall*t.Elems
+	in, out := perCall*t.Bytes, int(t.To)*perCall*t.Elems
 	return func(dst, src []byte) {
 		for len(src) >= in {
 			n := len(src) / in
@@ -160,14 +169,15 @@ func avx2Groups(key groupKey, k groupKernel) groupFunc {
 
 // avx2Scaled decodes runs of 32 with k, which wants the scale times factor. A scale that can make NaN of a number, or
 // that factor makes infinite, is left to plain Go.
-func avx2Scaled(name string, factor float32, k func(dst, src *byte, blocks int, scale float32) int) scaledFunc {
-	plain := typeOf(name).Scaled
+func avx2Scaled(to Float, name string, factor float32, k func(dst, src *byte, blocks int, scale float32) int) scaledFunc {
+	body := typeOf(name).scaled
+	plain := func(dst, src []byte, scale float32) { body(dst, src, scale, to) }
 	return func(dst, src []byte, scale float32) {
 		times := scale * factor
 		if n := len(src) / 32; n > 0 && times != 0 && times-times == 0 {
-			_ = dst[64*n-1]
+			_ = dst[32*int(to)*n-1]
 			k(&dst[0], &src[0], n, times)
-			dst, src = dst[64*n:], src[32*n:]
+			dst, src = dst[32*int(to)*n:], src[32*n:]
 		}
 		if len(src) > 0 {
 			plain(dst, src, scale)
@@ -189,6 +199,3 @@ func avx2Picks(dst, src []byte, n int, h [4]uint16) {
 		picksAVX2(&dst[0], &src[0], blocks, n, halves)
 	}
 }
-
-// nativeSingle returns what there is for F32.
-func nativeSingle() *implementation { return nil }

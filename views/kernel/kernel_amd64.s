@@ -8612,3 +8612,834 @@ done:
 	VZEROUPPER
 	MOVQ SI, rest+56(FP)
 	RET
+
+// func f16SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, F16C
+TEXT ·f16SingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	VCVTPH2PS (CX), Y0
+	VMOVDQU   Y0, (AX)
+	VCVTPH2PS 16(CX), Y0
+	VMOVDQU   Y0, 32(AX)
+	VCVTPH2PS 32(CX), Y0
+	VMOVDQU   Y0, 64(AX)
+	VCVTPH2PS 48(CX), Y0
+	VMOVDQU   Y0, 96(AX)
+	ADDQ      $0x00000040, CX
+	ADDQ      $0x00000080, AX
+	DECQ      DX
+	JNZ       block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
+// func bf16SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2
+TEXT ·bf16SingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	VPMOVZXWD (CX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVDQU   Y0, (AX)
+	VPMOVZXWD 16(CX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVDQU   Y0, 32(AX)
+	VPMOVZXWD 32(CX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVDQU   Y0, 64(AX)
+	VPMOVZXWD 48(CX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVDQU   Y0, 96(AX)
+	ADDQ      $0x00000040, CX
+	ADDQ      $0x00000080, AX
+	DECQ      DX
+	JNZ       block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
+// func scaledE5M2SingleAVX2(dst *byte, src *byte, blocks int, scale float32) (rest int)
+// Requires: AVX, AVX2, F16C, SSE
+TEXT ·scaledE5M2SingleAVX2(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	TESTQ        DX, DX
+	JLE          done
+	VMOVDQU      const93<>+0(SB), Y1
+	MOVSS        scale+24(FP), X0
+	VBROADCASTSS X0, Y0
+
+block:
+	VPERMQ       $0xd8, (CX), Y3
+	VPXOR        Y2, Y2, Y2
+	VPUNPCKLBW   Y3, Y2, Y4
+	VPUNPCKHBW   Y3, Y2, Y2
+	VPAND        const2<>+0(SB), Y4, Y3
+	VPCMPGTW     const3<>+0(SB), Y3, Y3
+	VPMOVSXWD    X3, Y5
+	VEXTRACTI128 $0x01, Y3, X3
+	VPMOVSXWD    X3, Y3
+	VEXTRACTI128 $0x01, Y4, X6
+	VCVTPH2PS    X4, Y4
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y0, Y4, Y4
+	VBLENDVPS    Y5, Y1, Y4, Y4
+	VMOVDQU      Y4, (AX)
+	VMULPS       Y0, Y6, Y6
+	VBLENDVPS    Y3, Y1, Y6, Y6
+	VMOVDQU      Y6, 32(AX)
+	VPAND        const2<>+0(SB), Y2, Y3
+	VPCMPGTW     const3<>+0(SB), Y3, Y3
+	VPMOVSXWD    X3, Y4
+	VEXTRACTI128 $0x01, Y3, X3
+	VPMOVSXWD    X3, Y3
+	VEXTRACTI128 $0x01, Y2, X5
+	VCVTPH2PS    X2, Y2
+	VCVTPH2PS    X5, Y5
+	VMULPS       Y0, Y2, Y2
+	VBLENDVPS    Y4, Y1, Y2, Y2
+	VMOVDQU      Y2, 64(AX)
+	VMULPS       Y0, Y5, Y5
+	VBLENDVPS    Y3, Y1, Y5, Y5
+	VMOVDQU      Y5, 96(AX)
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000080, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+32(FP)
+	RET
+
+DATA const93<>+0(SB)/8, $0x7fc000007fc00000
+DATA const93<>+8(SB)/8, $0x7fc000007fc00000
+DATA const93<>+16(SB)/8, $0x7fc000007fc00000
+DATA const93<>+24(SB)/8, $0x7fc000007fc00000
+GLOBL const93<>(SB), RODATA|NOPTR, $32
+
+// func scaledE4M3SingleAVX2(dst *byte, src *byte, blocks int, scale float32) (rest int)
+// Requires: AVX, AVX2, F16C, SSE
+TEXT ·scaledE4M3SingleAVX2(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	TESTQ        DX, DX
+	JLE          done
+	VMOVDQU      const93<>+0(SB), Y1
+	MOVSS        scale+24(FP), X0
+	VBROADCASTSS X0, Y0
+
+block:
+	VPERMQ       $0xd8, (CX), Y3
+	VPXOR        Y2, Y2, Y2
+	VPUNPCKLBW   Y3, Y2, Y4
+	VPUNPCKHBW   Y3, Y2, Y2
+	VPAND        const5<>+0(SB), Y4, Y3
+	VPCMPEQW     const5<>+0(SB), Y3, Y3
+	VPMOVSXWD    X3, Y5
+	VEXTRACTI128 $0x01, Y3, X3
+	VPMOVSXWD    X3, Y3
+	VPSRAW       $0x01, Y4, Y4
+	VPAND        const6<>+0(SB), Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X6
+	VCVTPH2PS    X4, Y4
+	VCVTPH2PS    X6, Y6
+	VMULPS       Y0, Y4, Y4
+	VBLENDVPS    Y5, Y1, Y4, Y4
+	VMOVDQU      Y4, (AX)
+	VMULPS       Y0, Y6, Y6
+	VBLENDVPS    Y3, Y1, Y6, Y6
+	VMOVDQU      Y6, 32(AX)
+	VPAND        const5<>+0(SB), Y2, Y3
+	VPCMPEQW     const5<>+0(SB), Y3, Y3
+	VPMOVSXWD    X3, Y4
+	VEXTRACTI128 $0x01, Y3, X3
+	VPMOVSXWD    X3, Y3
+	VPSRAW       $0x01, Y2, Y2
+	VPAND        const6<>+0(SB), Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X5
+	VCVTPH2PS    X2, Y2
+	VCVTPH2PS    X5, Y5
+	VMULPS       Y0, Y2, Y2
+	VBLENDVPS    Y4, Y1, Y2, Y2
+	VMOVDQU      Y2, 64(AX)
+	VMULPS       Y0, Y5, Y5
+	VBLENDVPS    Y3, Y1, Y5, Y5
+	VMOVDQU      Y5, 96(AX)
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000080, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+32(FP)
+	RET
+
+// func toBF16AVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2
+TEXT ·toBF16AVX2(SB), NOSPLIT, $0-32
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	TESTQ   DX, DX
+	JLE     done
+	VMOVDQU const94<>+0(SB), Y0
+	VMOVDQU const95<>+0(SB), Y1
+	VMOVDQU const96<>+0(SB), Y2
+
+block:
+	VMOVUPS   (CX), Y3
+	VCMPPS    $0x03, Y3, Y3, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     Y0, Y5, Y5
+	VPADDD    Y1, Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPOR      Y2, Y3, Y3
+	VBLENDVPS Y4, Y3, Y5, Y3
+	VPSRLD    $0x10, Y3, Y3
+	VMOVUPS   32(CX), Y4
+	VCMPPS    $0x03, Y4, Y4, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     Y0, Y6, Y6
+	VPADDD    Y1, Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPOR      Y2, Y4, Y4
+	VBLENDVPS Y5, Y4, Y6, Y4
+	VPSRLD    $0x10, Y4, Y4
+	VPACKUSDW Y4, Y3, Y3
+	VPERMQ    $0xd8, Y3, Y3
+	VMOVDQU   Y3, (AX)
+	VMOVUPS   64(CX), Y3
+	VCMPPS    $0x03, Y3, Y3, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     Y0, Y5, Y5
+	VPADDD    Y1, Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPOR      Y2, Y3, Y3
+	VBLENDVPS Y4, Y3, Y5, Y3
+	VPSRLD    $0x10, Y3, Y3
+	VMOVUPS   96(CX), Y4
+	VCMPPS    $0x03, Y4, Y4, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     Y0, Y6, Y6
+	VPADDD    Y1, Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPOR      Y2, Y4, Y4
+	VBLENDVPS Y5, Y4, Y6, Y4
+	VPSRLD    $0x10, Y4, Y4
+	VPACKUSDW Y4, Y3, Y3
+	VPERMQ    $0xd8, Y3, Y3
+	VMOVDQU   Y3, 32(AX)
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x00000040, AX
+	DECQ      DX
+	JNZ       block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
+DATA const94<>+0(SB)/8, $0x0000000100000001
+DATA const94<>+8(SB)/8, $0x0000000100000001
+DATA const94<>+16(SB)/8, $0x0000000100000001
+DATA const94<>+24(SB)/8, $0x0000000100000001
+GLOBL const94<>(SB), RODATA|NOPTR, $32
+
+DATA const95<>+0(SB)/8, $0x00007fff00007fff
+DATA const95<>+8(SB)/8, $0x00007fff00007fff
+DATA const95<>+16(SB)/8, $0x00007fff00007fff
+DATA const95<>+24(SB)/8, $0x00007fff00007fff
+GLOBL const95<>(SB), RODATA|NOPTR, $32
+
+DATA const96<>+0(SB)/8, $0x0040000000400000
+DATA const96<>+8(SB)/8, $0x0040000000400000
+DATA const96<>+16(SB)/8, $0x0040000000400000
+DATA const96<>+24(SB)/8, $0x0040000000400000
+GLOBL const96<>(SB), RODATA|NOPTR, $32
+
+// func toQ8_0AVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·toQ8_0AVX2(SB), NOSPLIT, $0-32
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	TESTQ   DX, DX
+	JLE     done
+	VMOVDQU const22<>+0(SB), Y0
+	VMOVDQU const97<>+0(SB), Y1
+
+block:
+	VMOVDQU      (CX), Y2
+	VMOVDQU      32(CX), Y3
+	VMOVDQU      64(CX), Y4
+	VMOVDQU      96(CX), Y5
+	VANDNPS      Y2, Y0, Y6
+	VANDNPS      Y3, Y0, Y7
+	VPMAXUD      Y7, Y6, Y6
+	VANDNPS      Y4, Y0, Y7
+	VPMAXUD      Y7, Y6, Y6
+	VANDNPS      Y5, Y0, Y7
+	VPMAXUD      Y7, Y6, Y6
+	VEXTRACTI128 $0x01, Y6, X7
+	VPMAXUD      X7, X6, X6
+	VPSHUFD      $0xee, X6, X7
+	VPMAXUD      X7, X6, X6
+	VPSHUFD      $0x55, X6, X7
+	VPMAXUD      X7, X6, X6
+	VMOVD        X6, SI
+	LEAL         -1(SI), BX
+	CMPL         BX, $0x0f7fffff
+	JB           done
+	CMPL         SI, $0x7f800000
+	JAE          done
+	VDIVSS       const98<>+0(SB), X6, X6
+	VXORPS       X7, X7, X7
+	VCMPSS       $0x04, X7, X6, X8
+	VMOVSS       const99<>+0(SB), X7
+	VDIVSS       X6, X7, X7
+	VANDPS       X8, X7, X7
+	VBROADCASTSS X7, Y7
+	VCVTPS2PH    $0x00, X6, X6
+	VPEXTRW      $0x00, X6, (AX)
+	VMULPS       Y7, Y2, Y2
+	VANDPS       Y0, Y2, Y6
+	VORPS        Y1, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VCVTTPS2DQ   Y2, Y2
+	VMULPS       Y7, Y3, Y3
+	VANDPS       Y0, Y3, Y6
+	VORPS        Y1, Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	VCVTTPS2DQ   Y3, Y3
+	VMULPS       Y7, Y4, Y4
+	VANDPS       Y0, Y4, Y6
+	VORPS        Y1, Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VCVTTPS2DQ   Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VANDPS       Y0, Y5, Y6
+	VORPS        Y1, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VPACKSSDW    Y3, Y2, Y2
+	VPACKSSDW    Y5, Y4, Y3
+	VPACKSSWB    Y3, Y2, Y2
+	VMOVDQU      const100<>+0(SB), Y3
+	VPERMD       Y2, Y3, Y2
+	VMOVDQU      Y2, 2(AX)
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000022, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
+DATA const97<>+0(SB)/8, $0x3effffff3effffff
+DATA const97<>+8(SB)/8, $0x3effffff3effffff
+DATA const97<>+16(SB)/8, $0x3effffff3effffff
+DATA const97<>+24(SB)/8, $0x3effffff3effffff
+GLOBL const97<>(SB), RODATA|NOPTR, $32
+
+DATA const98<>+0(SB)/8, $0x42fe000042fe0000
+DATA const98<>+8(SB)/8, $0x42fe000042fe0000
+DATA const98<>+16(SB)/8, $0x42fe000042fe0000
+DATA const98<>+24(SB)/8, $0x42fe000042fe0000
+GLOBL const98<>(SB), RODATA|NOPTR, $32
+
+DATA const99<>+0(SB)/8, $0x3f8000003f800000
+DATA const99<>+8(SB)/8, $0x3f8000003f800000
+DATA const99<>+16(SB)/8, $0x3f8000003f800000
+DATA const99<>+24(SB)/8, $0x3f8000003f800000
+GLOBL const99<>(SB), RODATA|NOPTR, $32
+
+DATA const100<>+0(SB)/8, $0x0000000400000000
+DATA const100<>+8(SB)/8, $0x0000000500000001
+DATA const100<>+16(SB)/8, $0x0000000600000002
+DATA const100<>+24(SB)/8, $0x0000000700000003
+GLOBL const100<>(SB), RODATA|NOPTR, $32
+
+// func toQ4_0AVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·toQ4_0AVX2(SB), NOSPLIT, $0-32
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	TESTQ   DX, DX
+	JLE     done
+	VMOVDQU const22<>+0(SB), Y0
+	VMOVDQU const101<>+0(SB), Y1
+	VMOVDQU const12<>+0(SB), Y2
+
+block:
+	VMOVDQU      (CX), Y3
+	VMOVDQU      32(CX), Y4
+	VMOVDQU      64(CX), Y5
+	VMOVDQU      96(CX), Y6
+	VANDNPS      Y3, Y0, Y7
+	VANDNPS      Y4, Y0, Y8
+	VPMAXUD      Y8, Y7, Y7
+	VANDNPS      Y5, Y0, Y8
+	VPMAXUD      Y8, Y7, Y7
+	VANDNPS      Y6, Y0, Y8
+	VPMAXUD      Y8, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPMAXUD      X8, X7, X7
+	VPSHUFD      $0xee, X7, X8
+	VPMAXUD      X8, X7, X7
+	VPSHUFD      $0x55, X7, X8
+	VPMAXUD      X8, X7, X7
+	VMOVD        X7, SI
+	LEAL         -1(SI), BX
+	CMPL         BX, $0x0f7fffff
+	JB           done
+	CMPL         SI, $0x7f800000
+	JAE          done
+	VPBROADCASTD X7, Y8
+	VANDNPS      Y3, Y0, Y9
+	VPCMPEQD     Y8, Y9, Y9
+	VANDNPS      Y4, Y0, Y10
+	VPCMPEQD     Y8, Y10, Y10
+	VANDNPS      Y5, Y0, Y11
+	VPCMPEQD     Y8, Y11, Y11
+	VANDNPS      Y6, Y0, Y12
+	VPCMPEQD     Y8, Y12, Y12
+	VPACKSSDW    Y10, Y9, Y8
+	VPACKSSDW    Y12, Y11, Y9
+	VPACKSSWB    Y9, Y8, Y8
+	VMOVDQU      const100<>+0(SB), Y9
+	VPERMD       Y8, Y9, Y8
+	VPMOVMSKB    Y8, BX
+	VPACKSSDW    Y4, Y3, Y8
+	VPACKSSDW    Y6, Y5, Y9
+	VPACKSSWB    Y9, Y8, Y8
+	VMOVDQU      const100<>+0(SB), Y9
+	VPERMD       Y8, Y9, Y8
+	VPMOVMSKB    Y8, DI
+	MOVL         BX, R8
+	NEGL         R8
+	ANDL         R8, BX
+	ANDL         BX, DI
+	NEGL         DI
+	SBBL         R8, R8
+	NEGL         SI
+	SBBL         SI, SI
+	ANDL         SI, R8
+	NOTL         R8
+	ANDL         $0x80000000, R8
+	VMULSS       const102<>+0(SB), X7, X7
+	VMOVD        R8, X8
+	VORPS        X8, X7, X7
+	VXORPS       X8, X8, X8
+	VCMPSS       $0x04, X8, X7, X9
+	VMOVSS       const99<>+0(SB), X8
+	VDIVSS       X7, X8, X8
+	VANDPS       X9, X8, X8
+	VBROADCASTSS X8, Y8
+	VCVTPS2PH    $0x00, X7, X7
+	VPEXTRW      $0x00, X7, (AX)
+	VMULPS       Y8, Y3, Y3
+	VADDPS       Y1, Y3, Y3
+	VCVTTPS2DQ   Y3, Y3
+	VMULPS       Y8, Y4, Y4
+	VADDPS       Y1, Y4, Y4
+	VCVTTPS2DQ   Y4, Y4
+	VMULPS       Y8, Y5, Y5
+	VADDPS       Y1, Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y1, Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VPACKSSDW    Y4, Y3, Y3
+	VPACKSSDW    Y6, Y5, Y4
+	VPACKSSWB    Y4, Y3, Y3
+	VMOVDQU      const100<>+0(SB), Y4
+	VPERMD       Y3, Y4, Y3
+	VPMINUB      Y2, Y3, Y3
+	VEXTRACTI128 $0x01, Y3, X4
+	VPSLLW       $0x04, X4, X4
+	VPOR         X4, X3, X3
+	VMOVDQU      X3, 2(AX)
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000012, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
+DATA const101<>+0(SB)/8, $0x4108000041080000
+DATA const101<>+8(SB)/8, $0x4108000041080000
+DATA const101<>+16(SB)/8, $0x4108000041080000
+DATA const101<>+24(SB)/8, $0x4108000041080000
+GLOBL const101<>(SB), RODATA|NOPTR, $32
+
+DATA const102<>+0(SB)/8, $0x3e0000003e000000
+DATA const102<>+8(SB)/8, $0x3e0000003e000000
+DATA const102<>+16(SB)/8, $0x3e0000003e000000
+DATA const102<>+24(SB)/8, $0x3e0000003e000000
+GLOBL const102<>(SB), RODATA|NOPTR, $32
+
+// func affine2RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, groups int, chunks int)
+// Requires: AVX, AVX2
+TEXT ·affine2RepackAVX2(SB), NOSPLIT, $0-48
+	MOVQ  dst+0(FP), AX
+	MOVQ  codes+8(FP), CX
+	MOVQ  scales+16(FP), DX
+	MOVQ  biases+24(FP), BX
+	MOVQ  groups+32(FP), SI
+	MOVQ  chunks+40(FP), DI
+	TESTQ SI, SI
+	JLE   done
+
+group:
+	MOVWLZX (DX), R9
+	MOVWLZX (BX), R8
+	SHLL    $0x10, R8
+	ORL     R8, R9
+	MOVQ    DI, R8
+
+chunk:
+	MOVL         R9, (AX)
+	VPBROADCASTQ (CX), Y0
+	VPSHUFB      const103<>+0(SB), Y0, Y0
+	VPSRLVD      const30<>+0(SB), Y0, Y0
+	VPAND        const42<>+0(SB), Y0, Y0
+	VPBROADCASTQ (CX), Y1
+	VPSHUFB      const104<>+0(SB), Y1, Y1
+	VPSRLVD      const30<>+0(SB), Y1, Y1
+	VPAND        const42<>+0(SB), Y1, Y1
+	VPBROADCASTQ (CX), Y2
+	VPSHUFB      const105<>+0(SB), Y2, Y2
+	VPSRLVD      const30<>+0(SB), Y2, Y2
+	VPAND        const42<>+0(SB), Y2, Y2
+	VPBROADCASTQ (CX), Y3
+	VPSHUFB      const106<>+0(SB), Y3, Y3
+	VPSRLVD      const30<>+0(SB), Y3, Y3
+	VPAND        const42<>+0(SB), Y3, Y3
+	VPACKSSDW    Y1, Y0, Y0
+	VPACKSSDW    Y3, Y2, Y1
+	VPACKSSWB    Y1, Y0, Y0
+	VMOVDQU      const100<>+0(SB), Y1
+	VPERMD       Y0, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPSLLW       $0x04, X1, X1
+	VPOR         X1, X0, X0
+	VMOVDQU      X0, 4(AX)
+	ADDQ         $0x00000008, CX
+	ADDQ         $0x00000014, AX
+	DECQ         R8
+	JNZ          chunk
+	ADDQ         $0x00000002, DX
+	ADDQ         $0x00000002, BX
+	DECQ         SI
+	JNZ          group
+
+done:
+	VZEROUPPER
+	RET
+
+DATA const103<>+0(SB)/8, $0x8080800080808000
+DATA const103<>+8(SB)/8, $0x8080800080808000
+DATA const103<>+16(SB)/8, $0x8080800180808001
+DATA const103<>+24(SB)/8, $0x8080800180808001
+GLOBL const103<>(SB), RODATA|NOPTR, $32
+
+DATA const104<>+0(SB)/8, $0x8080800280808002
+DATA const104<>+8(SB)/8, $0x8080800280808002
+DATA const104<>+16(SB)/8, $0x8080800380808003
+DATA const104<>+24(SB)/8, $0x8080800380808003
+GLOBL const104<>(SB), RODATA|NOPTR, $32
+
+DATA const105<>+0(SB)/8, $0x8080800480808004
+DATA const105<>+8(SB)/8, $0x8080800480808004
+DATA const105<>+16(SB)/8, $0x8080800580808005
+DATA const105<>+24(SB)/8, $0x8080800580808005
+GLOBL const105<>(SB), RODATA|NOPTR, $32
+
+DATA const106<>+0(SB)/8, $0x8080800680808006
+DATA const106<>+8(SB)/8, $0x8080800680808006
+DATA const106<>+16(SB)/8, $0x8080800780808007
+DATA const106<>+24(SB)/8, $0x8080800780808007
+GLOBL const106<>(SB), RODATA|NOPTR, $32
+
+// func affine3RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, groups int, chunks int)
+// Requires: AVX, AVX2
+TEXT ·affine3RepackAVX2(SB), NOSPLIT, $0-48
+	MOVQ  dst+0(FP), AX
+	MOVQ  codes+8(FP), CX
+	MOVQ  scales+16(FP), DX
+	MOVQ  biases+24(FP), BX
+	MOVQ  groups+32(FP), SI
+	MOVQ  chunks+40(FP), DI
+	TESTQ SI, SI
+	JLE   done
+
+group:
+	MOVWLZX (DX), R9
+	MOVWLZX (BX), R8
+	SHLL    $0x10, R8
+	ORL     R8, R9
+	MOVQ    DI, R8
+
+chunk:
+	MOVL         R9, (AX)
+	VPBROADCASTQ (CX), Y0
+	VPSHUFB      const74<>+0(SB), Y0, Y0
+	VPSRLVD      const75<>+0(SB), Y0, Y0
+	VPAND        const76<>+0(SB), Y0, Y0
+	VPBROADCASTQ 3(CX), Y1
+	VPSHUFB      const74<>+0(SB), Y1, Y1
+	VPSRLVD      const75<>+0(SB), Y1, Y1
+	VPAND        const76<>+0(SB), Y1, Y1
+	VPBROADCASTQ 4(CX), Y2
+	VPSHUFB      const77<>+0(SB), Y2, Y2
+	VPSRLVD      const75<>+0(SB), Y2, Y2
+	VPAND        const76<>+0(SB), Y2, Y2
+	VPBROADCASTQ 4(CX), Y3
+	VPSHUFB      const78<>+0(SB), Y3, Y3
+	VPSRLVD      const75<>+0(SB), Y3, Y3
+	VPAND        const76<>+0(SB), Y3, Y3
+	VPACKSSDW    Y1, Y0, Y0
+	VPACKSSDW    Y3, Y2, Y1
+	VPACKSSWB    Y1, Y0, Y0
+	VMOVDQU      const100<>+0(SB), Y1
+	VPERMD       Y0, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPSLLW       $0x04, X1, X1
+	VPOR         X1, X0, X0
+	VMOVDQU      X0, 4(AX)
+	ADDQ         $0x0000000c, CX
+	ADDQ         $0x00000014, AX
+	DECQ         R8
+	JNZ          chunk
+	ADDQ         $0x00000002, DX
+	ADDQ         $0x00000002, BX
+	DECQ         SI
+	JNZ          group
+
+done:
+	VZEROUPPER
+	RET
+
+// func affine4RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, groups int, chunks int)
+// Requires: AVX
+TEXT ·affine4RepackAVX2(SB), NOSPLIT, $0-48
+	MOVQ  dst+0(FP), AX
+	MOVQ  codes+8(FP), CX
+	MOVQ  scales+16(FP), DX
+	MOVQ  biases+24(FP), BX
+	MOVQ  groups+32(FP), SI
+	MOVQ  chunks+40(FP), DI
+	TESTQ SI, SI
+	JLE   done
+
+group:
+	MOVWLZX (DX), R9
+	MOVWLZX (BX), R8
+	SHLL    $0x10, R8
+	ORL     R8, R9
+	MOVQ    DI, R8
+
+chunk:
+	MOVL       R9, (AX)
+	VMOVDQU    (CX), X0
+	VPSRLW     $0x04, X0, X1
+	VPAND      const12<>+0(SB), X0, X0
+	VPAND      const12<>+0(SB), X1, X1
+	VPUNPCKLBW X1, X0, X2
+	VPUNPCKHBW X1, X0, X0
+	VPSLLW     $0x04, X0, X0
+	VPOR       X0, X2, X2
+	VMOVDQU    X2, 4(AX)
+	ADDQ       $0x00000010, CX
+	ADDQ       $0x00000014, AX
+	DECQ       R8
+	JNZ        chunk
+	ADDQ       $0x00000002, DX
+	ADDQ       $0x00000002, BX
+	DECQ       SI
+	JNZ        group
+
+done:
+	VZEROUPPER
+	RET
+
+// func affine5RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, groups int, chunks int)
+// Requires: AVX, AVX2
+TEXT ·affine5RepackAVX2(SB), NOSPLIT, $0-48
+	MOVQ  dst+0(FP), AX
+	MOVQ  codes+8(FP), CX
+	MOVQ  scales+16(FP), DX
+	MOVQ  biases+24(FP), BX
+	MOVQ  groups+32(FP), SI
+	MOVQ  chunks+40(FP), DI
+	TESTQ SI, SI
+	JLE   done
+
+group:
+	MOVWLZX (DX), R9
+	MOVWLZX (BX), R8
+	SHLL    $0x10, R8
+	ORL     R8, R9
+	MOVQ    DI, R8
+
+chunk:
+	MOVL         R9, (AX)
+	VPBROADCASTQ (CX), Y0
+	VPSHUFB      const82<>+0(SB), Y0, Y0
+	VPSRLVD      const83<>+0(SB), Y0, Y0
+	VPAND        const84<>+0(SB), Y0, Y0
+	VPBROADCASTQ 5(CX), Y1
+	VPSHUFB      const82<>+0(SB), Y1, Y1
+	VPSRLVD      const83<>+0(SB), Y1, Y1
+	VPAND        const84<>+0(SB), Y1, Y1
+	VPBROADCASTQ 10(CX), Y2
+	VPSHUFB      const82<>+0(SB), Y2, Y2
+	VPSRLVD      const83<>+0(SB), Y2, Y2
+	VPAND        const84<>+0(SB), Y2, Y2
+	VPBROADCASTQ 12(CX), Y3
+	VPSHUFB      const85<>+0(SB), Y3, Y3
+	VPSRLVD      const83<>+0(SB), Y3, Y3
+	VPAND        const84<>+0(SB), Y3, Y3
+	VPACKSSDW    Y1, Y0, Y0
+	VPACKSSDW    Y3, Y2, Y1
+	VPACKSSWB    Y1, Y0, Y0
+	VMOVDQU      const100<>+0(SB), Y1
+	VPERMD       Y0, Y1, Y0
+	VPSLLW       $0x03, Y0, Y1
+	VPMOVMSKB    Y1, R10
+	MOVL         R10, 4(AX)
+	VPAND        const12<>+0(SB), Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPSLLW       $0x04, X1, X1
+	VPOR         X1, X0, X0
+	VMOVDQU      X0, 8(AX)
+	ADDQ         $0x00000014, CX
+	ADDQ         $0x00000018, AX
+	DECQ         R8
+	JNZ          chunk
+	ADDQ         $0x00000002, DX
+	ADDQ         $0x00000002, BX
+	DECQ         SI
+	JNZ          group
+
+done:
+	VZEROUPPER
+	RET
+
+// func mxfp4RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, groups int, chunks int)
+// Requires: AVX
+TEXT ·mxfp4RepackAVX2(SB), NOSPLIT, $0-48
+	MOVQ  dst+0(FP), AX
+	MOVQ  codes+8(FP), CX
+	MOVQ  scales+16(FP), DX
+	MOVQ  biases+24(FP), BX
+	MOVQ  groups+32(FP), SI
+	MOVQ  chunks+40(FP), DI
+	TESTQ SI, SI
+	JLE   done
+
+group:
+	MOVBLZX (DX), R9
+	MOVQ    DI, R8
+
+chunk:
+	MOVB       R9, (AX)
+	VMOVDQU    (CX), X0
+	VPSRLW     $0x04, X0, X1
+	VPAND      const12<>+0(SB), X0, X0
+	VPAND      const12<>+0(SB), X1, X1
+	VPUNPCKLBW X1, X0, X2
+	VPUNPCKHBW X1, X0, X0
+	VPSLLW     $0x04, X0, X0
+	VPOR       X0, X2, X2
+	VMOVDQU    X2, 1(AX)
+	ADDQ       $0x00000010, CX
+	ADDQ       $0x00000011, AX
+	DECQ       R8
+	JNZ        chunk
+	ADDQ       $0x00000001, DX
+	ADDQ       $0x00000001, BX
+	DECQ       SI
+	JNZ        group
+
+done:
+	VZEROUPPER
+	RET
+
+// func nvfp4RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, groups int, chunks int)
+// Requires: AVX
+TEXT ·nvfp4RepackAVX2(SB), NOSPLIT, $0-48
+	MOVQ  dst+0(FP), AX
+	MOVQ  codes+8(FP), CX
+	MOVQ  scales+16(FP), DX
+	MOVQ  biases+24(FP), BX
+	MOVQ  groups+32(FP), SI
+	MOVQ  chunks+40(FP), DI
+	TESTQ SI, SI
+	JLE   done
+
+group:
+	MOVL (DX), R9
+	MOVQ DI, R8
+
+chunk:
+	MOVL        R9, (AX)
+	VMOVDQU     (CX), X0
+	VPSRLW      $0x04, X0, X1
+	VPAND       const12<>+0(SB), X0, X0
+	VPAND       const12<>+0(SB), X1, X1
+	VPUNPCKLBW  X1, X0, X2
+	VPUNPCKHBW  X1, X0, X0
+	VPUNPCKLQDQ X0, X2, X1
+	VPUNPCKHQDQ X0, X2, X0
+	VPSLLW      $0x04, X0, X0
+	VPOR        X0, X1, X1
+	VMOVDQU     X1, 4(AX)
+	VMOVDQU     16(CX), X0
+	VPSRLW      $0x04, X0, X1
+	VPAND       const12<>+0(SB), X0, X0
+	VPAND       const12<>+0(SB), X1, X1
+	VPUNPCKLBW  X1, X0, X2
+	VPUNPCKHBW  X1, X0, X0
+	VPUNPCKLQDQ X0, X2, X1
+	VPUNPCKHQDQ X0, X2, X0
+	VPSLLW      $0x04, X0, X0
+	VPOR        X0, X1, X1
+	VMOVDQU     X1, 20(AX)
+	ADDQ        $0x00000020, CX
+	ADDQ        $0x00000024, AX
+	DECQ        R8
+	JNZ         chunk
+	ADDQ        $0x00000004, DX
+	ADDQ        $0x00000004, BX
+	DECQ        SI
+	JNZ         group
+
+done:
+	VZEROUPPER
+	RET

@@ -5,69 +5,113 @@
 package kernel
 
 // f32AVX2 decodes blocks of 128 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func f32AVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // bf16AVX2 decodes blocks of 64 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func bf16AVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // f64AVX2 decodes blocks of 256 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func f64AVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // f8_E5M2AVX2 decodes blocks of 32 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func f8_E5M2AVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // f8_E4M3AVX2 decodes blocks of 32 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func f8_E4M3AVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // q4_0AVX2 decodes blocks of 18 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func q4_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // q4_1AVX2 decodes blocks of 20 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func q4_1AVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // q5_0AVX2 decodes blocks of 22 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func q5_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // q5_1AVX2 decodes blocks of 24 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func q5_1AVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // q6_0AVX2 decodes blocks of 26 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func q6_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // q8_0AVX2 decodes blocks of 34 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func q8_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // q8_1AVX2 decodes blocks of 36 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func q8_1AVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // q2_KAVX2 decodes blocks of 84 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func q2_KAVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // q3_KAVX2 decodes blocks of 110 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func q3_KAVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // q4_KAVX2 decodes blocks of 144 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func q4_KAVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // q5_KAVX2 decodes blocks of 176 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func q5_KAVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // q6_KAVX2 decodes blocks of 210 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func q6_KAVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // q8_KAVX2 decodes blocks of 292 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func q8_KAVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // iq4_NLAVX2 decodes blocks of 18 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func iq4_NLAVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // iq4_XSAVX2 decodes blocks of 136 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func iq4_XSAVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // mxfp4AVX2 decodes blocks of 17 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func mxfp4AVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // nvfp4AVX2 decodes blocks of 36 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func nvfp4AVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // iq2_XXSAVX2 decodes blocks of 66 bytes until one has a scale that is not finite; rest counts from that one.
@@ -92,15 +136,23 @@ func iq1_SAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (r
 func iq1_MAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 
 // q1_0AVX2 decodes blocks of 18 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func q1_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // q2_0AVX2 decodes blocks of 18 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func q2_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // tq2_0AVX2 decodes blocks of 66 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func tq2_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // tq1_0AVX2 decodes blocks of 54 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
 func tq1_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // picksAVX2 decodes blocks of n bytes, n at least 32.
@@ -177,3 +229,54 @@ func mxfp8U8AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor floa
 
 // nvfp4U8AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func nvfp4U8AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
+// f16SingleAVX2 decodes blocks of 32 elements to F32; rest is 0.
+func f16SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// bf16SingleAVX2 decodes blocks of 32 elements to F32; rest is 0.
+func bf16SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// scaledE5M2SingleAVX2 decodes blocks of 32 codes to F32; rest is 0.
+func scaledE5M2SingleAVX2(dst *byte, src *byte, blocks int, scale float32) (rest int)
+
+// scaledE4M3SingleAVX2 decodes blocks of 32 codes to F32; rest is 0.
+func scaledE4M3SingleAVX2(dst *byte, src *byte, blocks int, scale float32) (rest int)
+
+// toBF16AVX2 encodes blocks of 32 elements; rest is 0.
+func toBF16AVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// toQ8_0AVX2 encodes blocks of 32 elements until one is extreme; rest counts from that one.
+func toQ8_0AVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// toQ4_0AVX2 encodes blocks of 32 elements until one is extreme; rest counts from that one.
+func toQ4_0AVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// affine2RepackAVX2 turns every chunk of a group into a block of 20 bytes.
+//
+//go:noescape
+func affine2RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, groups int, chunks int)
+
+// affine3RepackAVX2 turns every chunk of a group into a block of 20 bytes.
+//
+//go:noescape
+func affine3RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, groups int, chunks int)
+
+// affine4RepackAVX2 turns every chunk of a group into a block of 20 bytes.
+//
+//go:noescape
+func affine4RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, groups int, chunks int)
+
+// affine5RepackAVX2 turns every chunk of a group into a block of 24 bytes.
+//
+//go:noescape
+func affine5RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, groups int, chunks int)
+
+// mxfp4RepackAVX2 turns every chunk of a group into a block of 17 bytes.
+//
+//go:noescape
+func mxfp4RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, groups int, chunks int)
+
+// nvfp4RepackAVX2 turns every chunk of a group into a block of 36 bytes.
+//
+//go:noescape
+func nvfp4RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, groups int, chunks int)

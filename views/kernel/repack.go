@@ -31,28 +31,31 @@ func LookupRepack(mode string, bits, group int, scale string) (Repack, bool) {
 	if !ok {
 		return Repack{}, false
 	}
+	key := groupKey{mode, bits, scale}
+	repack := goRepacks[key]
+	if repack == nil || group%32 != 0 && mode != "nvfp4" {
+		return Repack{}, false
+	}
+	if accelerated != nil && accelerated.repacks[key] != nil {
+		repack = accelerated.repacks[key]
+	}
 	p := Repack{Elems: g.Elems, Codes: g.Codes, Scale: g.Scale, Bias: g.Bias}
 	switch {
 	case mode == "mxfp4":
-		p.Type, p.Bytes, p.Repack, p.Scales = "MXFP4", 17, repackMXFP4, scalesFrom(0, 0xFE)
+		p.Type, p.Bytes, p.Scales = "MXFP4", 17, scalesFrom(0, 0xFE)
 	case mode == "mxfp8":
-		p.Type, p.Bytes, p.Repack, p.Scales = "BF16", 64, repackMXFP8, scalesFrom(normalMXFP8, 0xFE)
+		p.Type, p.Bytes, p.Scales = "BF16", 64, scalesFrom(normalMXFP8, 0xFE)
 	case mode == "nvfp4":
-		p.Type, p.Elems, p.Codes, p.Scale, p.Bytes, p.Repack = "NVFP4", 64, 32, 4, 36, repackNVFP4
+		p.Type, p.Elems, p.Codes, p.Scale, p.Bytes = "NVFP4", 64, 32, 4, 36
 		p.Scales = func(scales, _ []byte) int { return within(scales, 0, 0x7E) / 4 }
-	case mode == "affine" && bits <= 4 && group%32 == 0:
-		p.Type, p.Bytes, p.Repack = "Q4_1", group/32*20, repackAffine(bits, group, scale)
-		p.Scales = exactScales(scale)
-	case mode == "affine" && bits == 5 && group%32 == 0:
-		p.Type, p.Bytes, p.Repack = "Q5_1", group/32*24, repackAffine(bits, group, scale)
-		p.Scales = exactScales(scale)
+	case bits == 5:
+		p.Type, p.Bytes, p.Scales = "Q5_1", group/32*24, exactScales(scale)
 	default:
-		return Repack{}, false
+		p.Type, p.Bytes, p.Scales = "Q4_1", group/32*20, exactScales(scale)
 	}
-	repack := p.Repack
 	p.Repack = func(dst, codes, scales, biases []byte) int {
 		p.check(len(dst), len(codes), len(scales), len(biases))
-		return repack(dst, codes, scales, biases)
+		return repack(dst, codes, scales, biases, group)
 	}
 	return p, true
 }

@@ -14,6 +14,7 @@ import (
 // the loop, for constants kept in registers, and returns what emits the decoding of one block.
 func blocks(name string, bytes, elems int, setup func() func(dst, src Mem)) {
 	TEXT(name+"AVX2", NOSPLIT, "func(dst, src *byte, blocks int) (rest int)")
+	Pragma("noescape")
 	Doc(fmt.Sprintf("%sAVX2 decodes blocks of %d bytes until one has a scale that is not finite; rest counts from that one.", name, bytes))
 	loop(bytes, elems, setup)
 }
@@ -27,7 +28,10 @@ func gridBlocks(name string, bytes int, setup func(grid, signs Register) func(ds
 	})
 }
 
-func loop(bytes, elems int, setup func() func(dst, src Mem)) {
+func loop(bytes, elems int, setup func() func(dst, src Mem)) { loopTo(2*elems, bytes, setup) }
+
+// loopTo is loop for blocks that become so many bytes.
+func loopTo(out, bytes int, setup func() func(dst, src Mem)) {
 	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("blocks"), GP64())
 	TESTQ(n, n)
 	JLE(LabelRef("done"))
@@ -35,7 +39,7 @@ func loop(bytes, elems int, setup func() func(dst, src Mem)) {
 	Label("block")
 	body(Mem{Base: dst}, Mem{Base: src})
 	ADDQ(U32(bytes), src)
-	ADDQ(U32(2*elems), dst)
+	ADDQ(U32(out), dst)
 	DECQ(n)
 	JNZ(LabelRef("block"))
 	Label("done")

@@ -131,9 +131,14 @@ func group(name string, bits, scaleBytes int, start func(scales, biases Mem, fac
 	RET()
 }
 
-// stream returns 32 codes of a bit stream, low bits first, as F32. Eight codes take as many bytes as a code has bits,
-// and each lies in two bytes; what is loaded never leaves the 32 codes.
+// stream returns 32 codes of a bit stream, low bits first, as F32.
 func stream(codes Mem, bits int) (v eights) {
+	return unpack(codes, bits, func(y VecVirtual) { VCVTDQ2PS(y, y) })
+}
+
+// unpack returns 32 codes of a bit stream, each changed by then. Eight codes take as many bytes as a code has bits, and
+// each lies in two bytes; what is loaded never leaves the 32 codes.
+func unpack(codes Mem, bits int, then func(y VecVirtual)) (v eights) {
 	for i := range v {
 		at := min(bits*i, 4*bits-8)
 		var pick []byte
@@ -150,7 +155,7 @@ func stream(codes Mem, bits int) (v eights) {
 		VPSHUFB(bytes(pick...), y, y)
 		VPSRLVD(longs(shift...), y, y)
 		VPAND(longs(1<<bits-1), y, y)
-		VCVTDQ2PS(y, y)
+		then(y)
 		v[i] = y
 	}
 	return v

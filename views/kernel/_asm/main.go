@@ -28,5 +28,8 @@ func main() {
 	picks()
 	scaled()
 	groups()
+	singles()
+	encoders()
+	repacks()
 	Generate()
 }

@@ -138,3 +138,55 @@ func halves(y VecVirtual) [2]VecVirtual {
 	VCVTPH2PS(upper, b)
 	return [2]VecVirtual{a, b}
 }
+
+// singles emits the kernels that decode to F32, 32 elements at a time.
+func singles() {
+	widen := func(name string, bytes int, load func(src Mem, i int) VecVirtual) {
+		TEXT(name+"SingleAVX2", NOSPLIT, "func(dst, src *byte, blocks int) (rest int)")
+		Doc(name + "SingleAVX2 decodes blocks of 32 elements to F32; rest is 0.")
+		loopTo(128, 32*bytes, func() func(dst, src Mem) {
+			return func(dst, src Mem) {
+				for i := range 4 {
+					VMOVDQU(load(src.Offset(8*bytes*i), i), dst.Offset(32*i))
+				}
+			}
+		})
+	}
+	widen("f16", 2, func(src Mem, _ int) VecVirtual {
+		y := YMM()
+		VCVTPH2PS(src, y)
+		return y
+	})
+	widen("bf16", 2, func(src Mem, _ int) VecVirtual {
+		y := YMM()
+		VPMOVZXWD(src, y)
+		VPSLLD(Imm(16), y, y)
+		return y
+	})
+	scaled := func(name string, nan func(y VecVirtual) VecVirtual, value func(y VecVirtual) [2]VecVirtual) {
+		TEXT("scaled"+name+"SingleAVX2", NOSPLIT, "func(dst, src *byte, blocks int, scale float32) (rest int)")
+		Doc("scaled" + name + "SingleAVX2 decodes blocks of 32 codes to F32; rest is 0.")
+		loopTo(128, 32, func() func(dst, src Mem) {
+			d, quiet := YMM(), inRegister(longs(0x7FC0_0000))
+			Load(Param("scale"), d.AsX())
+			VBROADCASTSS(d.AsX(), d)
+			return func(dst, src Mem) {
+				for i, y := range upperBytes(src) {
+					isNaN := nan(y)
+					low, high := YMM(), YMM()
+					VPMOVSXWD(isNaN.AsX(), low)
+					VEXTRACTI128(Imm(1), isNaN, high.AsX())
+					VPMOVSXWD(high.AsX(), high)
+					v := value(y)
+					for k, mask := range []VecVirtual{low, high} {
+						x := times(v[k], d)
+						VBLENDVPS(mask, quiet, x, x)
+						VMOVDQU(x, dst.Offset(64*i+32*k))
+					}
+				}
+			}
+		})
+	}
+	scaled("E5M2", nanE5M2, halves)
+	scaled("E4M3", nanE4M3, func(y VecVirtual) [2]VecVirtual { return halves(e4m3(y)) })
+}
