@@ -1,3 +1,25 @@
 // Package tokenizer reads the tokenizer of a model, in any of the forms that
 // Hugging Face directories have, and says it in the keys of GGUF.
+//
+// [Read] is given the files of a model by name and returns a [Tokenizer]: the
+// keys tokenizer.* as llama.cpp's own converter writes them, with two deviations
+// that make llama.cpp give the tokens of the source: the scores of a
+// SentencePiece-like tokenizer.json follow its merges, and flags whose default
+// would be another in llama.cpp are always written.
+//
+//	tokenizer.model          SentencePiece     model llama  sentencepiece.go
+//	tokenizer.json           BPE of bytes      model gpt2   bpe.go, pre.go
+//	                         BPE of characters model llama  spm.go
+//	                         WordPiece         model bert   wordpiece.go
+//	vocab.json, merges.txt   BPE of bytes      model gpt2   slow.go
+//
+// A tokenizer that is there and is not recognised is an error with the reason,
+// never a guess: a file with a wrong tokenizer loads, runs and answers badly. In
+// particular a chain of pre-tokenizers gets a name only by its structure, from
+// the table pretokenizers.json, and not by a hash of what it does to some text.
+// Absent for now is Unigram (model t5), which only encoders have.
+//
+// The files are strangers': each is bounded, time and memory are in proportion
+// to the files and to the rows of the embedding, and whatever else a file claims
+// is compared with what it holds.
 package tokenizer
