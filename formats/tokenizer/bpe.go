@@ -86,19 +86,15 @@ func (s *source) cut() (int, error) {
 // mergeLines returns merges as GGUF has them. A space inside of a token becomes
 // the character that stands for it in bytes' alphabet.
 func mergeLines(merges []merge) []string {
-	lines := make([]string, len(merges))
 	var all []byte
+	ends := make([]int, len(merges))
 	for i, e := range merges {
-		if lines[i] = e.line; e.line == "" {
-			all = appendToken(append(appendToken(all, e.left), ' '), e.right)
-		}
+		all = appendToken(append(appendToken(all, e.left), ' '), e.right)
+		ends[i] = len(all)
 	}
-	rest := string(all)
-	for i, e := range merges {
-		if e.line == "" {
-			n := tokenLen(e.left) + 1 + tokenLen(e.right)
-			lines[i], rest = rest[:n], rest[n:]
-		}
+	lines, text, start := make([]string, len(merges)), string(all), 0
+	for i, end := range ends {
+		lines[i], start = text[start:end], end
 	}
 	return lines
 }
@@ -110,10 +106,6 @@ func appendToken(b []byte, token string) []byte {
 		return append(b, token...)
 	}
 	return append(b, strings.ReplaceAll(token, " ", byteSpace)...)
-}
-
-func tokenLen(token string) int {
-	return len(token) + strings.Count(token, " ")*(len(byteSpace)-1)
 }
 
 // composes reports whether a normalizer does no more than NFC, and whether it

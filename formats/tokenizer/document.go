@@ -48,10 +48,7 @@ type model struct {
 }
 
 // merge is a pair of tokens that become one.
-type merge struct {
-	left, right string
-	line        string // as the file has it; "" where the file has a pair
-}
+type merge struct{ left, right string }
 
 // form returns the type of the model. A file without one is what fits its keys,
 // as in Hugging Face's library.

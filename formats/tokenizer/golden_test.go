@@ -28,7 +28,7 @@ func (f files) open(name string) (tensorfs.Data, error) {
 	if !ok {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
-	return tensorfs.Text(text), nil
+	return tensorfs.Bytes(text), nil
 }
 
 // with returns the files with one of another text, or without it.

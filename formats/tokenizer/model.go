@@ -54,6 +54,8 @@ func (p *parser) vocab(m *model) {
 		return
 	}
 	m.hasVocab = true
+	n := min(p.rows, len(p.text)/len(`"":0,`))
+	m.texts, m.ids = make([]string, 0, n), make([]int32, 0, n)
 	for text := range p.members("its vocabulary") {
 		id, in := p.id(func() string { return "the token " + tensorfs.Quote(text) })
 		if p.err == nil && !in {
@@ -77,13 +79,14 @@ func (p *parser) merges(m *model) {
 		return
 	}
 	m.hasMerges = true
+	m.merges = make([]merge, 0, len(m.texts)) // most tokens are made by a merge
 	for range p.elements("its merges") {
 		var e merge
 		if p.kind() == '"' {
-			e.line = p.string("a merge")
+			line := p.string("a merge")
 			var ok bool
-			if e.left, e.right, ok = cutMerge(e.line); !ok && p.err == nil {
-				p.fail("its merge %d is %s, which is not two tokens with a space between", len(m.merges), tensorfs.Quote(e.line))
+			if e, ok = cutMerge(line); !ok && p.err == nil {
+				p.fail("its merge %d is %s, which is not two tokens with a space between", len(m.merges), tensorfs.Quote(line))
 			}
 		} else {
 			n := 0
@@ -109,9 +112,9 @@ func (p *parser) merges(m *model) {
 }
 
 // cutMerge cuts a line of two tokens.
-func cutMerge(line string) (left, right string, ok bool) {
-	left, right, ok = strings.Cut(line, " ")
-	return left, right, ok && left != "" && right != "" && strings.IndexByte(right, ' ') < 0
+func cutMerge(line string) (merge, bool) {
+	left, right, ok := strings.Cut(line, " ")
+	return merge{left, right}, ok && left != "" && right != "" && strings.IndexByte(right, ' ') < 0
 }
 
 // check holds that no text and no id of the vocabulary is there twice, and that

@@ -83,11 +83,11 @@ func parseMerges(name string, b []byte) ([]merge, error) {
 		if comment || line == "" {
 			continue
 		}
-		left, right, ok := cutMerge(line)
+		e, ok := cutMerge(line)
 		if !ok {
 			return nil, fmt.Errorf("%s: its merge %d is %s, which is not two tokens with a space between", name, len(list), tensorfs.Quote(line))
 		}
-		list = append(list, merge{left, right, line})
+		list = append(list, e)
 	}
 	return list, nil
 }
