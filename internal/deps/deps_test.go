@@ -73,7 +73,7 @@ var outside = map[string]struct{ in, why string }{
 	"github.com/schollz/progressbar/v3":  {"cmd/tensorfs", "packages report progress, commands draw it"},
 	"golang.org/x/term":                  {"cmd/tensorfs", "only commands face a terminal"},
 	"github.com/ebitengine/purego":       {"metal", "it calls Metal, which the loader alone does"},
-	"github.com/x448/float16":            {"views views/kernel metal formats/hf formats internal/testmodel", "halves are made in kernels; elsewhere it serves single numbers and tests"},
+	"github.com/x448/float16":            {"views views/kernel views/arrange metal formats/hf formats internal/testmodel", "halves are made in kernels; elsewhere it serves single numbers and tests"},
 	"github.com/go-json-experiment/json": {"internal/jsonobj formats/safetensors formats/ollama formats/tokenizer metal", "it reads JSON that strangers wrote; our own goes through encoding/json"},
 	"google.golang.org/protobuf":         {"formats/tokenizer", "it reads the fields of a SentencePiece model; only its package of the wire format, no generated code"},
 	"golang.org/x/sys":                   {"", ""}, // the system is everywhere
