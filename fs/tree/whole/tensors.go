@@ -1,0 +1,217 @@
+package whole
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/gguf"
+)
+
+// Options say how tensors are written.
+type Options struct {
+	// Type is the type of the weights of two and more dimensions: F16, BF16, Q8_0,
+	// Q4_0, or Unknown for that which holds the model's numbers exactly, where there
+	// is one. What llama.cpp computes with F32 alone is F32 whatever the type.
+	Type tensorfs.DType
+}
+
+// tensorNotes say what became of a model's tensors.
+type tensorNotes struct {
+	Types    map[string]int // how many tensors have a type
+	Exact    bool           // all numbers are those of the model
+	Notes    []string       // what is not exact, a line for each kind
+	FileType uint32         // for general.file_type: that of most numbers
+}
+
+// tensors returns the tensors of the GGUF file, in the order in which llama.cpp
+// needs them: token_embd, blk.0.*, ..., output_norm, output. The error is why
+// there is no such file. rows is how many rows of the embedding are kept, 0 for
+// all of them.
+//
+// Every tensor of the model is used or known to be of no use; every tensor that
+// llama.cpp asks for is there, in a shape that agrees with the config and with the
+// other tensors. It refuses a file of which this is not true.
+func tensors(m *tensorfs.Model, cfg settings, arch string, opts Options, rows int) ([]gguf.Stored, tensorNotes, error) {
+	a, ok := layouts[arch]
+	if !ok {
+		return nil, tensorNotes{}, fmt.Errorf("the tensors of the architecture %s are not known", tensorfs.Quote(arch))
+	}
+	x := &maker{m: m, cfg: cfg, arch: arch, layout: a, opts: opts, rows: int64(rows), used: make([]bool, len(m.Tensors)), dims: map[string]dim{}}
+	x.notes = tensorNotes{Types: map[string]int{}, Exact: true}
+	err := x.run()
+	if err == nil {
+		err = cfg.err()
+	}
+	if err != nil {
+		return nil, tensorNotes{}, err
+	}
+	return x.list, x.finish(), nil
+}
+
+// embeddingRows returns the rows of the model's token embedding, 0 without one.
+func embeddingRows(m *tensorfs.Model) int {
+	x := maker{m: m}
+	if t := x.find(embedding + ".weight"); t != nil && len(t.Numbers()) == 2 {
+		return int(t.Numbers()[0])
+	}
+	return 0
+}
+
+// embedding is the canonical name of the token embedding, without its last part.
+const embedding = "token_embedding"
+
+// maker makes the tensors of one file.
+type maker struct {
+	m      *tensorfs.Model
+	cfg    settings
+	arch   string
+	layout *layout
+	opts   Options
+	rows   int64            // of the embedding that are kept, 0 for all
+	codes  map[string]int32 // tensors by the weight whose codes they hold under another name
+	used   []bool           // tensors of m that the file has, or that it does not need
+	dims   map[string]dim
+
+	layers, layer int64 // how many there are, and the one that is made
+	list          []gguf.Stored
+	notes         tensorNotes
+	numbers       map[tensorfs.DType]int64 // in tensors of two and more dimensions
+	rounded       map[string][]string      // tensors whose numbers are rounded, by what becomes of them
+}
+
+// run makes all tensors.
+func (x *maker) run() error {
+	var ok bool
+	if x.layers, ok = x.cfg.integer("n_layers", "num_hidden_layers", "n_layer", "num_layers"); !ok || x.layers < 1 || x.layers > maxLayers {
+		return fmt.Errorf("config.json does not say how many layers there are, or it says more than %d", maxLayers)
+	}
+	if err := x.drop(); err != nil {
+		return err
+	}
+	if err := x.layout.dims(x); err != nil {
+		return err
+	}
+	if err := x.parts(x.layout.first, ""); err != nil {
+		return err
+	}
+	for x.layer = range x.layers {
+		if err := x.parts(x.layout.layer, fmt.Sprintf("%d.", x.layer)); err != nil {
+			return err
+		}
+	}
+	if err := x.parts(x.layout.last, ""); err != nil {
+		return err
+	}
+	for i, used := range x.used {
+		if t := &x.m.Tensors[i]; !used && t.Owner == "" {
+			return fmt.Errorf("a tensor that llama.cpp does not have in %s: %s", x.arch, tensorfs.Quote(t.Source))
+		}
+	}
+	return nil
+}
+
+// maxLayers is how many llama.cpp takes.
+const maxLayers = 512
+
+// drop marks the tensors that no GGUF file needs, and finds those that have no
+// numbers.
+func (x *maker) drop() error {
+	for i := range x.m.Tensors {
+		t := &x.m.Tensors[i]
+		switch {
+		case t.Owner != "":
+		case dropped(t, commonDropped) || dropped(t, x.layout.dropped) || x.layout.extraLayers && x.beyond(t):
+			x.used[i] = true
+		case t.Opaque != "":
+			return fmt.Errorf("%s: %s", tensorfs.Quote(t.Source), t.Opaque)
+		}
+	}
+	return nil
+}
+
+// beyond reports whether a tensor belongs to a layer after the last one, which is
+// for predicting more than one token.
+func (x *maker) beyond(t *tensorfs.Tensor) bool {
+	rest, ok := strings.CutPrefix(t.Weight(), "layers.")
+	var n int64
+	if !ok {
+		return false
+	}
+	_, err := fmt.Sscanf(rest, "%d.", &n)
+	return err == nil && n >= x.layers
+}
+
+// parts makes the tensors of those parts whose condition holds. layer is "" or the
+// number of a layer and a dot.
+func (x *maker) parts(parts []part, layer string) error {
+	for _, p := range parts {
+		if p.when != nil && !p.when(x) {
+			continue
+		}
+		for i := range p.rows {
+			r := &p.rows[i]
+			if err := x.row(r, layer, ".weight"); err != nil {
+				return err
+			}
+			if err := x.row(r, layer, ".bias"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// row makes the weight or the bias of a row.
+func (x *maker) row(r *row, layer, param string) error {
+	need := r.weight
+	if param == ".bias" {
+		need = r.bias
+	}
+	if need == never {
+		return nil
+	}
+	to, from := r.to, r.from
+	if layer != "" {
+		to, from = "blk."+layer+to, "layers."+layer+from
+	}
+	make := r.make
+	if make == nil {
+		make = asStored
+	}
+	t, err := make(x, from, param)
+	if err != nil {
+		return fmt.Errorf("%s: %w", to+param, err)
+	}
+	if t == nil {
+		if need == always {
+			return fmt.Errorf("the tensor %s is missing, which is %s in llama.cpp", from+param, to+param)
+		}
+		return nil
+	}
+	if err := x.shaped(r, to, param, t); err != nil {
+		return err
+	}
+	return x.add(to+param, t)
+}
+
+// find returns the model's tensor that holds a weight, or nil.
+func (x *maker) find(name string) *tensorfs.Tensor {
+	if i := x.index(name); i >= 0 {
+		return &x.m.Tensors[i]
+	}
+	return nil
+}
+
+// take returns the tensor that holds a weight and marks it as used.
+func (x *maker) take(name string) *tensorfs.Tensor {
+	i := x.index(name)
+	if i < 0 {
+		return nil
+	}
+	x.used[i] = true
+	return &x.m.Tensors[i]
+}
+
+// inLayer puts a stem in the layer that is made.
+func (x *maker) inLayer(stem string) string { return fmt.Sprintf("layers.%d.%s", x.layer, stem) }

@@ -1,0 +1,81 @@
+package whole
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// ropeFreqs makes the divisors of the frequencies of Llama 3. PyTorch computes them
+// in F32, and rounds after every step: so does this, to the same bits.
+func ropeFreqs(x *maker, _, _ string) (*tensorfs.Tensor, error) {
+	if x.dims["head"].n == 0 {
+		heads, width := x.dims["heads"].n, x.dims["width"].n
+		if width == 0 || width%heads != 0 {
+			return nil, errors.New("config.json gives no head_dim, and its hidden_size does not divide into heads")
+		}
+		if err := x.set("head", width/heads, inConfig); err != nil {
+			return nil, err
+		}
+	}
+	field := func(name string, without float64) float64 {
+		if v, ok := x.cfg.number(x.rope(name)...); ok {
+			return v
+		}
+		return without
+	}
+	theta, ok := x.cfg.number(append(x.rope("rope_theta"), "rope_theta", "global_rope_theta", "rotary_emb_base")...)
+	if !ok {
+		theta = 10000
+	}
+	values := llama3Divisors(x.dims["head"].n, theta, float32(field("factor", 8)), float32(field("low_freq_factor", 1)),
+		float32(field("high_freq_factor", 4)), float32(field("original_max_position_embeddings", 8192)))
+	return float32s("rope_freqs", values), nil
+}
+
+// llama3Divisors returns what the frequencies of a head are divided by: 1 where
+// waves are short, factor where they are long, and something between.
+func llama3Divisors(head int64, theta float64, factor, low, high, original float32) []float32 {
+	values := make([]float32, head/2)
+	for i := range values {
+		power := float32(math.Pow(theta, float64(float32(2*i)/float32(head))))
+		frequency := float32(1) / power
+		wave := float32(float32(1)/frequency) * float32(2*math.Pi)
+		switch {
+		case wave < original/high:
+			values[i] = 1
+		case wave > original/low:
+			values[i] = factor
+		default:
+			turns := float32(float32(1)/wave) * original
+			smooth := float32(turns-low) / float32(high-low)
+			values[i] = 1 / float32(float32(float32(1-smooth)/factor)+smooth)
+		}
+	}
+	return values
+}
+
+// ropeFactors makes one of the config's lists. field is its name.
+func ropeFactors(x *maker, field, _ string) (*tensorfs.Tensor, error) {
+	list := x.cfg.numbers(x.rope(field)...)
+	if list == nil {
+		return nil, fmt.Errorf("config.json gives no %s for its rope scaling", field)
+	}
+	values := make([]float32, len(list))
+	for i, v := range list {
+		values[i] = float32(v)
+	}
+	return float32s(field, values), nil
+}
+
+// float32s is a tensor that no file has.
+func float32s(name string, values []float32) *tensorfs.Tensor {
+	b := make([]byte, 0, 4*len(values))
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	return &tensorfs.Tensor{Name: name, Source: name, DType: tensorfs.F32, Shape: []int64{int64(len(values))}, Data: tensorfs.Bytes(b)}
+}

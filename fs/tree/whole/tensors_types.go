@@ -1,0 +1,97 @@
+package whole
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/gguf"
+)
+
+// alwaysF32 are the ends of names of weights that llama.cpp computes with F32
+// alone, as it does with all tensors of one dimension and with all that are not
+// called .weight: another type is loaded, and stops it at the first token.
+var alwaysF32 = []string{
+	"_norm.weight",
+	"ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "position_embd.weight", "token_types.weight",
+	"ssm_conv1d.weight", "shortconv.conv.weight", "indexer.proj.weight",
+	"time_mix_first.weight", "time_mix_w1.weight", "time_mix_w2.weight", "time_mix_decay_w1.weight", "time_mix_decay_w2.weight", "time_mix_lerp_fused.weight",
+	"altup_correct_coef.weight", "altup_predict_coef.weight",
+}
+
+// isF32 reports whether a tensor is F32 whatever the model has.
+func isF32(name string, rank int) bool {
+	return rank < 2 || !strings.HasSuffix(name, ".weight") ||
+		slices.ContainsFunc(alwaysF32, func(end string) bool { return strings.HasSuffix(name, end) })
+}
+
+// typeOf returns the type that a tensor has in the file, and whether it holds the
+// tensor's numbers exactly.
+func (x *maker) typeOf(name string, t *tensorfs.Tensor) (to tensorfs.DType, isExact bool, err error) {
+	shape := t.Numbers()
+	switch {
+	case isF32(name, len(shape)):
+		return tensorfs.F32, true, nil
+	case x.opts.Type != tensorfs.Unknown:
+		to = x.opts.Type
+		if elems, _ := to.Block(); shape[len(shape)-1]%elems != 0 {
+			to = tensorfs.F16 // as llama-quantize does
+		}
+		return to, t.Quant == nil && t.DType == to, nil
+	case t.Quant == nil && slices.Contains([]tensorfs.DType{tensorfs.F32, tensorfs.F16, tensorfs.BF16}, t.DType):
+		return t.DType, true, nil
+	}
+	return exact(t)
+}
+
+// add puts a tensor into the file.
+func (x *maker) add(name string, t *tensorfs.Tensor) error {
+	fail := func(err error) error { return fmt.Errorf("%s cannot be %s: %w", tensorfs.Quote(t.Source), name, err) }
+	to, isExact, err := x.typeOf(name, t)
+	if err != nil {
+		return fail(err)
+	}
+	d, err := encode(t, to)
+	if err != nil {
+		return fail(err)
+	}
+	shape := t.Numbers()
+	x.list = append(x.list, gguf.Stored{Name: name, DType: to, Shape: shape, Data: d})
+	x.notes.Types[to.String()]++
+	if n, _ := tensorfs.Elements(shape); len(shape) > 1 {
+		if x.numbers == nil {
+			x.numbers = map[tensorfs.DType]int64{}
+		}
+		x.numbers[to] += n
+	}
+	if !isExact {
+		if x.rounded == nil {
+			x.rounded = map[string][]string{}
+		}
+		x.notes.Exact = false
+		x.rounded[to.String()] = append(x.rounded[to.String()], name)
+	}
+	return nil
+}
+
+// fileTypes are the values of general.file_type.
+var fileTypes = map[tensorfs.DType]uint32{
+	tensorfs.F32: 0, tensorfs.F16: 1, tensorfs.Q4_0: 2, tensorfs.Q4_1: 3, tensorfs.Q8_0: 7, tensorfs.Q5_0: 8, tensorfs.Q5_1: 9,
+	tensorfs.BF16: 32, tensorfs.MXFP4: 38, tensorfs.NVFP4: 39,
+}
+
+// finish returns what is said about all tensors.
+func (x *maker) finish() tensorNotes {
+	most := int64(0)
+	for _, t := range slices.Sorted(maps.Keys(x.numbers)) {
+		if n := x.numbers[t]; n > most {
+			most, x.notes.FileType = n, fileTypes[t]
+		}
+	}
+	for _, t := range slices.Sorted(maps.Keys(x.rounded)) {
+		x.notes.Notes = append(x.notes.Notes, fmt.Sprintf("%d tensors are rounded to %s, the first is %s", len(x.rounded[t]), t, x.rounded[t][0]))
+	}
+	return x.notes
+}
