@@ -69,7 +69,7 @@ var layouts = map[string]*layout{
 	},
 	"qwen2moe": {
 		first: []part{tokens},
-		layer: []part{{rows: qwen2Attention}, {rows: experts("eff")}, {rows: []row{
+		layer: []part{{rows: qwen2Attention}, {rows: []row{ffnNorm}}, {rows: experts("eff")}, {rows: []row{
 			{to: "ffn_gate_inp_shexp", from: "ffn.shared.router", shape: "1 width", bias: never},
 			{to: "ffn_gate_shexp", from: "ffn.shared.gate", shape: "sff width", bias: never},
 			{to: "ffn_up_shexp", from: "ffn.shared.up", shape: "sff width", bias: never},
@@ -88,7 +88,7 @@ var layouts = map[string]*layout{
 	},
 	"qwen3moe": {
 		first: []part{tokens},
-		layer: []part{{rows: qwen3Attention}, {rows: experts("eff")}},
+		layer: []part{{rows: qwen3Attention}, {rows: []row{ffnNorm}}, {rows: experts("eff")}},
 		last:  []part{ending(maybe)},
 		dims: func(x *maker) error {
 			return x.bind(widths, heads, mixtureDims, fields("eff", "moe_intermediate_size"))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/arrange"
 )
 
@@ -35,14 +36,14 @@ func (x *maker) plain(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	if t.Quant == nil {
 		return t, nil
 	}
-	to, _, err := exact(t)
+	to, _, err := views.Exact(t)
 	if err != nil {
 		return nil, err
 	}
 	if to.Kind() != tensorfs.KindFloat {
 		to = tensorfs.F16
 	}
-	d, err := encode(t, to)
+	d, err := views.Encode(t, to)
 	return &tensorfs.Tensor{Name: t.Weight(), Source: t.Source, DType: to, Shape: t.Numbers(), Data: d}, err
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/views"
 )
 
 // alwaysF32 are the ends of names of weights that llama.cpp computes with F32
@@ -43,7 +44,11 @@ func (x *maker) typeOf(name string, t *tensorfs.Tensor) (to tensorfs.DType, isEx
 	case t.Quant == nil && slices.Contains([]tensorfs.DType{tensorfs.F32, tensorfs.F16, tensorfs.BF16}, t.DType):
 		return t.DType, true, nil
 	}
-	return exact(t)
+	to, isExact, err = views.Exact(t)
+	if _, ok := fileTypes[to]; err == nil && !ok {
+		err = fmt.Errorf("%s is not a type of weights in llama.cpp", to)
+	}
+	return to, isExact, err
 }
 
 // add puts a tensor into the file.
@@ -53,7 +58,7 @@ func (x *maker) add(name string, t *tensorfs.Tensor) error {
 	if err != nil {
 		return fail(err)
 	}
-	d, err := encode(t, to)
+	d, err := views.Encode(t, to)
 	if err != nil {
 		return fail(err)
 	}
