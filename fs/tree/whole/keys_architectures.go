@@ -24,7 +24,7 @@ var (
 	everything = key{name: "attention.causal", kind: boolean, other: is(false)}
 	expertRows = key{name: "expert_feed_forward_length", kind: u32, fields: "moe_intermediate_size"}
 	// With a tokenizer, its keys have this one.
-	tokenTypes = key{name: "tokenizer.ggml.token_type_count", bare: true, kind: u32, fields: "type_vocab_size", other: is(int64(2), "type_vocab_size"),
+	typeCount = key{name: "tokenizer.ggml.token_type_count", bare: true, kind: u32, fields: "type_vocab_size", other: is(int64(2), "type_vocab_size"),
 		when: func(d *describer) bool { return !d.facts.tokenizer }}
 	window     = key{name: "attention.sliding_window", kind: u32, fields: "sliding_window"}
 )
@@ -38,7 +38,7 @@ func rmsOr(usual float64) key {
 func headsOf(size int64) []key {
 	return []key{
 		{name: "attention.key_length", kind: u32, fields: "head_dim", other: headRows(size)},
-		{name: "attention.value_length", kind: u32, fields: "head_dim", other: same("attention.key_length")},
+		{name: "attention.value_length", kind: u32, fields: "head_dim", other: like("attention.key_length")},
 	}
 }
 
@@ -82,7 +82,7 @@ var architectures = []arch{
 		only: []condition{only("rope_theta", 10000.0), only("rope_parameters.rope_theta", 10000.0), only("use_bidirectional_attention", false)},
 		own:  "block_count context_length embedding_length feed_forward_length attention.head_count attention.head_count_kv",
 		rows: append(headsOf(256), rmsOr(1e-6),
-			key{name: "attention.head_count_kv", kind: u32, fields: "num_key_value_heads", other: keyHeadsOr(same("attention.head_count"))},
+			key{name: "attention.head_count_kv", kind: u32, fields: "num_key_value_heads", other: keyHeadsOr(like("attention.head_count"))},
 			key{name: "attn_logit_softcapping", kind: f32, fields: "attn_logit_softcapping", other: is(50.0, "attn_logit_softcapping")},
 			key{name: "final_logit_softcapping", kind: f32, fields: "final_logit_softcapping", other: is(30.0, "final_logit_softcapping")},
 			key{name: window.name, kind: u32, fields: window.fields, other: is(int64(4096), "sliding_window")}),
@@ -110,7 +110,7 @@ var architectures = []arch{
 		own:  "block_count context_length embedding_length feed_forward_length attention.head_count",
 		rows: []key{
 			rmsOr(1e-5),
-			{name: "attention.head_count_kv", kind: u32, fields: "num_key_value_heads", other: fusedKeyHeads(same("attention.head_count"))},
+			{name: "attention.head_count_kv", kind: u32, fields: "num_key_value_heads", other: fusedKeyHeads(like("attention.head_count"))},
 			{name: "rope.scaling.original_context_length", kind: u32, fields: "original_max_position_embeddings rope.original_max_position_embeddings", other: is(int64(4096))},
 			{name: "rope.dimension_count", kind: u32, other: partialRope},
 			{name: "rope.freq_base", kind: f32, fields: "rope.rope_theta rope_theta", other: is(1e4)},
@@ -146,7 +146,7 @@ var architectures = []arch{
 			{name: "feed_forward_length", kind: u32, other: times(4, "embedding_length")},
 			{name: "attention.head_count_kv", kind: u32, other: fusedKeyHeads(falconKeyHeads)},
 		},
-		needs: layerNorm, ropes: []string{""}, shapes: joined, checks: []func(*describer){falconHeads},
+		needs: layerNorm, ropes: []string{""}, shapes: joined, checks: []func(*describer){falconAgrees},
 	},
 	{
 		name: "deepseek2", classes: "DeepseekV2ForCausalLM DeepseekV3ForCausalLM", types: "deepseek_v2 deepseek_v3",
@@ -185,7 +185,7 @@ var architectures = []arch{
 	{
 		name: "bert", classes: "BertModel BertForMaskedLM", types: "bert",
 		only:  []condition{only("position_embedding_type", "absolute"), only("hidden_act", "gelu", "gelu_new", "gelu_pytorch_tanh"), only("is_decoder", false)},
-		rows:  []key{everything, pooling, tokenTypes},
+		rows:  []key{everything, pooling, typeCount},
 		needs: layerNorm, ropes: []string{""}, shapes: without("ffn.gate", apart),
 	},
 	{
@@ -195,7 +195,7 @@ var architectures = []arch{
 			only("causal", false), only("num_experts", 0.0), only("moe_every_n_layers", 0.0)},
 		rows: []key{
 			{name: "context_length", kind: u32, other: nomicContext},
-			everything, pooling, tokenTypes,
+			everything, pooling, typeCount,
 		},
 		needs: layerNorm + " rope.freq_base", ropes: []string{""}, shapes: unnamed,
 	},

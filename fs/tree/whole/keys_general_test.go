@@ -80,7 +80,7 @@ func TestSampling(t *testing.T) {
 
 func TestPooling(t *testing.T) {
 	const modules = `[{"type":"a.Transformer","path":""},{"type":"a.Pooling","path":"1_Pooling"}]`
-	bert, err := os.ReadFile(filepath.Join(testdata, "whole-gguf", "bert", "config.json"))
+	bert, err := os.ReadFile(filepath.Join(models, "whole-gguf", "bert", "config.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 // folders.
 func configs(t testing.TB) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(testdata, "whole-gguf", "*", "config.json"))
+	files, err := filepath.Glob(filepath.Join(models, "whole-gguf", "*", "config.json"))
 	if err != nil || len(files) < 20 {
 		t.Fatal(files, err)
 	}
@@ -289,7 +289,7 @@ func TestShapesDecide(t *testing.T) {
 		{"falcon", map[string]string{"num_kv_heads": "4"}, nil, "heads of k and v"},
 		{"mlx-llama3-4bit", map[string]string{"hidden_size": "128"}, nil, "contradicts the tensor token_embedding.weight"},
 	} {
-		files := os.DirFS(filepath.Join(testdata, "whole-gguf", c.name))
+		files := os.DirFS(filepath.Join(models, "whole-gguf", c.name))
 		dir := t.TempDir()
 		if err := os.CopyFS(dir, files); err != nil {
 			t.Fatal(err)

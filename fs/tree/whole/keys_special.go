@@ -84,9 +84,9 @@ func falconKeyHeads(d *describer) any {
 	return int64(1)
 }
 
-// falconHeads refuses a tensor of q, k and v that does not have the heads that
+// falconAgrees refuses a tensor of q, k and v that does not have the heads that
 // config.json says. Old ones with a single head of k and v say any number.
-func falconHeads(d *describer) {
+func falconAgrees(d *describer) {
 	want, _ := falconKeyHeads(d).(int64)
 	if got := d.keyHeadCount(); got != want {
 		d.refuse("it has %d heads of k and v, and its tensors have %d", want, got)

@@ -14,7 +14,7 @@ var common = []key{
 	{name: "feed_forward_length", kind: u32, fields: "intermediate_size n_inner hidden_dim"},
 	{name: "attention.head_count", kind: u32, fields: "num_attention_heads n_head n_heads"},
 	{name: "attention.key_length", kind: u32, fields: "head_dim", other: headRows(0)},
-	{name: "attention.value_length", kind: u32, fields: "head_dim", other: same("attention.key_length")},
+	{name: "attention.value_length", kind: u32, fields: "head_dim", other: like("attention.key_length")},
 	{name: "attention.head_count_kv", kind: u32, fields: "num_key_value_heads n_kv_heads", other: keyHeads},
 	{name: "rope.freq_base", kind: f32, fields: "rope.rope_theta rope_theta global_rope_theta rotary_emb_base"},
 	{name: "rope.freq_base_swa", kind: f32, fields: "rope_local_base_freq local_rope_theta rope_parameters.sliding_attention.rope_theta"},

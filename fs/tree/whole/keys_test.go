@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 )
 
-const testdata = "../../../testdata"
+const models = "../../../testdata"
 
 // factsOf are those of an opened model.
 func factsOf(m *tensorfs.Model) facts {
@@ -105,7 +105,7 @@ var unwritten = []string{"general.basename", "general.finetune", "general.size_l
 // TestKeys compares with the files that llama.cpp's converter makes: every key,
 // its type and its value, and no others.
 func TestKeys(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(testdata, "whole-gguf", "expected", "*.meta.json"))
+	files, err := filepath.Glob(filepath.Join(models, "whole-gguf", "expected", "*.meta.json"))
 	if err != nil || len(files) < 20 {
 		t.Fatal(files, err)
 	}
@@ -113,7 +113,7 @@ func TestKeys(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".meta.json")
 		t.Run(name, func(t *testing.T) {
 			want := golden(t, file)
-			arch, meta, err := describe(t, filepath.Join(testdata, "whole-gguf", name), func(f *facts) { f.fileType = want["general.file_type"].(uint32) })
+			arch, meta, err := describe(t, filepath.Join(models, "whole-gguf", name), func(f *facts) { f.fileType = want["general.file_type"].(uint32) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,7 +145,7 @@ func TestKeysBare(t *testing.T) {
 		"falcon": {"falcon.vocab_size": uint32(358)},
 		"llama3": {"llama.vocab_size": uint32(371)},
 	} {
-		_, meta, err := describe(t, filepath.Join(testdata, "whole-gguf", name), func(f *facts) { f.tokenizer = false })
+		_, meta, err := describe(t, filepath.Join(models, "whole-gguf", name), func(f *facts) { f.tokenizer = false })
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -173,7 +173,7 @@ func TestKeysMLX(t *testing.T) {
 		"gpt-oss-mxfp4": {"gpt-oss.vocab_size": uint32(320), "gpt-oss.attention.key_length": uint32(64)},
 		"qwen3-mixed":   {"qwen3.vocab_size": uint32(320), "qwen3.attention.head_count_kv": uint32(2)},
 	} {
-		_, meta, err := describe(t, filepath.Join(testdata, "models-mlx", name), func(f *facts) { f.tokenizer = false })
+		_, meta, err := describe(t, filepath.Join(models, "models-mlx", name), func(f *facts) { f.tokenizer = false })
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

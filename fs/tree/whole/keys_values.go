@@ -13,8 +13,8 @@ func is(v any, fields ...string) value {
 	}
 }
 
-// same returns the value of a key that was made before.
-func same(name string) value {
+// like returns the value of a key that was made before.
+func like(name string) value {
 	return func(d *describer) any { return d.made[name] }
 }
 
