@@ -26,7 +26,7 @@ var (
 	// With a tokenizer, its keys have this one.
 	typeCount = key{name: "tokenizer.ggml.token_type_count", bare: true, kind: u32, fields: "type_vocab_size", other: is(int64(2), "type_vocab_size"),
 		when: func(d *describer) bool { return !d.facts.tokenizer }}
-	window     = key{name: "attention.sliding_window", kind: u32, fields: "sliding_window"}
+	window = key{name: "attention.sliding_window", kind: u32, fields: "sliding_window"}
 )
 
 // rmsOr is the row of the epsilon with the default of the model's class.

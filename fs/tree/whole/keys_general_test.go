@@ -36,7 +36,7 @@ func TestModelName(t *testing.T) {
 	}
 }
 
-// bytesFile is a file in memory.
+// bytesFile is a file in memory, compared by its address.
 type bytesFile struct {
 	tensorfs.Bytes
 	io.Closer
@@ -48,7 +48,7 @@ func modelOf(t testing.TB, files map[string]string) *tensorfs.Model {
 	m := tensorfs.Model{Path: "/models/some-model"}
 	for name, text := range files {
 		m.Sources = append(m.Sources, tensorfs.Source{Name: name, Open: func() (tensorfs.File, error) {
-			return bytesFile{tensorfs.Bytes(text), io.NopCloser(nil)}, nil
+			return &bytesFile{tensorfs.Bytes(text), io.NopCloser(nil)}, nil
 		}})
 	}
 	made, err := tensorfs.NewModel(m)
