@@ -1,13 +1,60 @@
 package whole
 
 import (
-	"fmt"
+	"slices"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/formats/tokenizer"
 )
 
-// composed returns the file of a model whose tensors are stored as Hugging Face
-// names and lays them out.
+// composed returns the file of a model whose tensors have the names and the layout
+// of Hugging Face: a header that is written here, before tensors that are composed
+// of the stored ones when they are read.
+//
+//	config.json ----> architecture ---> keys ------------------+
+//	tokenizer.* ----> tokens, merges, special ids -------------+--> header
+//	tensors --------> moved, renamed, as types that ggml has --+--> data
 func composed(m *tensorfs.Model, opts Options) (*Files, error) {
-	return nil, fmt.Errorf("not yet")
+	cfg, err := readSettings(m, "config.json")
+	if err != nil {
+		return nil, err
+	}
+	arch, err := architecture(m, cfg)
+	if err != nil {
+		return nil, err
+	}
+	rows := embeddingRows(m)
+	tokens, err := tokenizer.Read(tokenizer.Options{File: m.File, Architecture: arch, Config: cfg.top, Rows: rows})
+	if err != nil {
+		return nil, err
+	}
+	list, notes, err := tensors(m, cfg, arch, opts, tokens.Count)
+	if err != nil {
+		return nil, err
+	}
+	meta, err := keys(m, cfg, arch, facts{rows: int64(rows), tokenizer: tokens.Count > 0, fileType: notes.FileType, tensor: shapes(m)})
+	if err != nil {
+		return nil, err
+	}
+	d, err := gguf.Compose(slices.Concat(meta, tokens.Meta), list)
+	if err != nil {
+		return nil, err
+	}
+	return &Files{
+		List: []File{{ggufName, d}}, Tensors: len(list), Types: notes.Types, Exact: notes.Exact,
+		Notes: slices.Concat(notes.Notes, tokens.Notes),
+	}, nil
+}
+
+// shapes returns a function that gives the shape of a tensor by its canonical name,
+// nil where there is none.
+func shapes(m *tensorfs.Model) func(string) []int64 {
+	x := maker{m: m}
+	return func(name string) []int64 {
+		if t := x.find(name); t != nil {
+			return t.Numbers()
+		}
+		return nil
+	}
 }

@@ -9,8 +9,10 @@ import (
 // Options choose between files that a model could have. The zero value is the
 // default.
 type Options struct {
-	// Type is the type of the weights in the GGUF file: F16, BF16, Q8_0 or Q4_0. By
-	// default (Unknown) each keeps its own, or the smallest that holds it exactly.
+	// Type is the type of the weights of two and more dimensions in the GGUF file:
+	// F16, BF16, Q8_0 or Q4_0. By default (Unknown) each keeps its own, or gets the
+	// smallest that holds it exactly. What llama.cpp computes with F32 alone is F32
+	// whatever the type.
 	Type tensorfs.DType
 }
 

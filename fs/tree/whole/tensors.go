@@ -8,14 +8,6 @@ import (
 	"github.com/tensorfs/tensorfs/formats/gguf"
 )
 
-// Options say how tensors are written.
-type Options struct {
-	// Type is the type of the weights of two and more dimensions: F16, BF16, Q8_0,
-	// Q4_0, or Unknown for that which holds the model's numbers exactly, where there
-	// is one. What llama.cpp computes with F32 alone is F32 whatever the type.
-	Type tensorfs.DType
-}
-
 // tensorNotes say what became of a model's tensors.
 type tensorNotes struct {
 	Types    map[string]int // how many tensors have a type
