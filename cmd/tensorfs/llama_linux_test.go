@@ -225,3 +225,39 @@ func TestLlamaLoadsGGUF(t *testing.T) {
 		}
 	}
 }
+
+// TestLlamaTwins holds that the same weights go on in the same way from both
+// formats.
+func TestLlamaTwins(t *testing.T) {
+	needFUSE(t)
+	l := startLlama(t)
+	prompt := "the tensors of the models"
+	var twins [2]llamaResult
+	for i, model := range []string{"hf", "gguf/llama.gguf"} {
+		dir := mounted(t, "../../testdata/pairs/llama/"+model)
+		twins[i] = l.run(t, llamaJob{Model: dir + "/gguf/model.gguf", Mmap: true, Texts: []string{"Hello world", prompt}, Prompt: &prompt})
+		if !twins[i].OK || len(twins[i].Greedy) == 0 || twins[i].Tokens[0] == nil {
+			t.Fatalf("%s: %+v", model, twins[i])
+		}
+	}
+	if a, b := twins[0], twins[1]; !slices.Equal(a.Greedy, b.Greedy) || !slices.Equal(a.Prompt, b.Prompt) || !slices.Equal(a.Top, b.Top) || !slices.Equal(a.Tokens[0], b.Tokens[0]) {
+		t.Errorf("from Hugging Face %+v, from GGUF %+v", a, b)
+	}
+}
+
+// TestLlamaQuantised holds that llama.cpp loads what is quantised while it is read.
+func TestLlamaQuantised(t *testing.T) {
+	needFUSE(t)
+	l := startLlama(t)
+	prompt := "the tensors of the models"
+	for _, d := range []string{"f16", "bf16", "q8_0", "q4_0"} {
+		for _, model := range []string{"llama3", "mixtral", "gemma3"} {
+			dir := mounted(t, wholeGGUF+model, "--gguf-type", d)
+			mapped := l.run(t, llamaJob{Model: dir + "/gguf/model.gguf", Mmap: true, Prompt: &prompt})
+			read := l.run(t, llamaJob{Model: dir + "/gguf/model.gguf", Mmap: false, Prompt: &prompt})
+			if !mapped.OK || !read.OK || len(mapped.Greedy) != 8 || !slices.Equal(mapped.Top, read.Top) {
+				t.Errorf("%s as %s: %+v, %+v", model, d, mapped, read)
+			}
+		}
+	}
+}

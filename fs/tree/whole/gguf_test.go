@@ -2,6 +2,8 @@ package whole_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -35,6 +37,12 @@ func content(t testing.TB, d tensorfs.Data) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// hash returns a text's SHA-256.
+func hash(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
 }
 
 // one returns the one file of a kind.
