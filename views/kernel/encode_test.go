@@ -449,3 +449,52 @@ func FuzzEncoders(f *testing.F) {
 		}
 	})
 }
+
+// TestEncodersContract holds encoders and repackings to the lengths they get, and to making no garbage.
+func TestEncodersContract(t *testing.T) {
+	refused := func(name string, f func()) {
+		t.Helper()
+		defer func() {
+			if recover() == nil {
+				t.Errorf("%s: lengths that do not fit are not refused", name)
+			}
+		}()
+		f()
+	}
+	check := func(name string, f func()) {
+		t.Helper()
+		if n := testing.AllocsPerRun(20, f); n != 0 {
+			t.Errorf("%s allocates %v times", name, n)
+		}
+	}
+	r := rand.New(rand.NewPCG(43, 44))
+	for _, e := range encoderTypes {
+		e, _ := LookupEncoder(e.Name)
+		src := singlesOf(quantiseBlocks(r, 40))
+		dst := make([]byte, len(src)/4/e.Elems*e.Bytes)
+		check(e.Name, func() { e.Encode(dst, src) })
+		refused(e.Name, func() { e.Encode(dst[1:], src) })
+		refused(e.Name, func() { e.Encode(dst, src[4*e.Elems:]) })
+		refused(e.Name, func() { e.Encode(dst, src[:len(src)-1]) })
+	}
+	for key := range goRepacks {
+		p, _ := LookupRepack(key.mode, key.bits, defaultGroup(key.mode), key.scale)
+		const n = 300
+		dst, codes, scales, biases := make([]byte, n*p.Bytes), randomBytes(r, n*p.Codes), bytes.Repeat([]byte{0x3C}, n*p.Scale), make([]byte, n*p.Bias)
+		check(fmt.Sprint(key), func() { p.Repack(dst, codes, scales, biases) })
+		refused(fmt.Sprint(key), func() { p.Repack(dst[1:], codes, scales, biases) })
+		refused(fmt.Sprint(key), func() { p.Repack(dst, codes, scales[p.Scale:], biases) })
+		refused(fmt.Sprint(key), func() { p.Repack(dst, codes[p.Codes:], scales, biases) })
+		if p.Bias > 0 {
+			refused(fmt.Sprint(key), func() { p.Repack(dst, codes, scales, nil) })
+		}
+	}
+	for _, c := range []groupKey{{"affine", 6, "BF16"}, {"affine", 8, "F16"}, {"affine", 7, "F16"}, {"affine", 4, "F64"}, {"other", 4, "U8"}} {
+		if p, ok := LookupRepack(c.mode, c.bits, 64, c.scale); ok {
+			t.Errorf("%v is repacked as %s", c, p.Type)
+		}
+	}
+	if _, ok := LookupRepack("affine", 4, 40, "F16"); ok {
+		t.Error("groups of 40 are repacked into blocks of 32")
+	}
+}

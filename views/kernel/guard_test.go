@@ -81,6 +81,41 @@ func TestFences(t *testing.T) {
 		}
 	}
 	for _, impl := range implementations() {
+		for _, e := range encoderTypes {
+			for n := range 40 {
+				if encode := impl.encoders[e.Name]; encode != nil {
+					dst, src := make([]byte, n*e.Bytes), singlesOf(quantiseBlocks(r, n))[:4*n*e.Elems]
+					encode(out.end(dst), in.end(src))
+					encode(out.start(dst), in.start(src))
+				}
+			}
+		}
+		for key := range impl.repacks {
+			p, _ := LookupRepack(key.mode, key.bits, defaultGroup(key.mode), key.scale)
+			repack := repackers(p, key, defaultGroup(key.mode))[impl.name]
+			for n := range 40 {
+				dst, codes := make([]byte, n*p.Bytes), randomBytes(r, n*p.Codes)
+				scales, biases := make([]byte, n*p.Scale), make([]byte, n*p.Bias)
+				repack(out.end(dst), in.end(codes), in2.end(scales), in3.end(biases))
+				repack(out.start(dst), in.start(codes), in2.start(scales), in3.start(biases))
+			}
+		}
+	}
+	if impl := acceleratedSingle; impl != nil {
+		for n := 1; n < 80; n++ {
+			for name, decode := range impl.types {
+				dst, src := make([]byte, 4*n), randomBytes(r, n*typeOf(name).Bytes)
+				decode(out.end(dst), in.end(src))
+				decode(out.start(dst), in.start(src))
+			}
+			for _, decode := range impl.scaled {
+				dst, src := make([]byte, 4*n), randomBytes(r, n)
+				decode(out.end(dst), in.end(src), 0.5)
+				decode(out.start(dst), in.start(src), 0.5)
+			}
+		}
+	}
+	for _, impl := range implementations() {
 		for n := 1; n < 80; n++ {
 			for _, decode := range impl.scaled {
 				dst, src := make([]byte, 2*n), randomBytes(r, n)
