@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
@@ -443,4 +445,102 @@ func TestWindows(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestBandsAreKeptForAWhile: small reads of a large matrix do not look at the
+// source again and again, but at a file that changed they fail.
+func TestBandsAreKeptForAWhile(t *testing.T) {
+	in := tensor(21, tensorfs.F16, 1000, 1000)
+	watched := &watched{Data: in.Data}
+	in.Data = watched
+	got, err := Transpose(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wait sync.WaitGroup
+	for thread := range 8 {
+		wait.Go(func() {
+			p := make([]byte, 4096)
+			for off := int64(thread * 4096); off+4096 <= got.Data.Size(); off += 8 * 4096 {
+				if err := tensorfs.ReadFull(got.Data, p, off); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if n := watched.read.Load(); n < got.Data.Size() || n > 4*got.Data.Size() {
+		t.Errorf("%d bytes were read for %d", n, got.Data.Size())
+	}
+	watched.changed.Store(true)
+	if err := tensorfs.ReadFull(got.Data, make([]byte, 10), 5); !errors.Is(err, errLost) {
+		t.Error("a file that changed is read from memory:", err)
+	}
+	// Many bands later there is no more memory in use than for a few.
+	for i := range 2 * maxBands {
+		other, err := Transpose(tensor(uint64(i), tensorfs.F16, 1000, 600))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tensorfs.ReadFull(other.Data, make([]byte, 10), 5); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bands.Lock()
+	defer bands.Unlock()
+	if len(bands.list) != maxBands || slices.ContainsFunc(bands.list, func(b *band) bool { return b.t == got.Data.(*transposed) }) {
+		t.Errorf("%d bands are kept", len(bands.list))
+	}
+}
+
+// TestBrokenBand: a band that could not be made is made again.
+func TestBrokenBand(t *testing.T) {
+	in := tensor(22, tensorfs.F16, 1000, 600)
+	want := bytesOf(t, in.Data)
+	flaky := &flaky{Data: in.Data}
+	in.Data = flaky
+	got, err := Transpose(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := make([]byte, 4)
+	if err := tensorfs.ReadFull(got.Data, p, 0); !errors.Is(err, errLost) {
+		t.Fatal(err)
+	}
+	if err := tensorfs.ReadFull(got.Data, p, 0); err != nil || !slices.Equal(p, slices.Concat(want[:2], want[1200:1202])) {
+		t.Error(p, err)
+	}
+}
+
+// watched is Data that counts what is read and can be told that it changed.
+type watched struct {
+	tensorfs.Data
+	read    atomic.Int64
+	changed atomic.Bool
+}
+
+func (w *watched) ReadAt(p []byte, off int64) (int, error) {
+	w.read.Add(int64(len(p)))
+	return w.Data.ReadAt(p, off)
+}
+
+func (w *watched) Check() error {
+	if w.changed.Load() {
+		return errLost
+	}
+	return nil
+}
+
+// flaky is Data whose first read fails.
+type flaky struct {
+	tensorfs.Data
+	read bool
+}
+
+func (f *flaky) ReadAt(p []byte, off int64) (int, error) {
+	if !f.read {
+		f.read = true
+		return 0, errLost
+	}
+	return f.Data.ReadAt(p, off)
 }

@@ -59,6 +59,14 @@ func (t *transposed) make(dst []byte, first int64) error {
 			cols, rows = min(left/t.rows, t.cols-col), t.rows
 		}
 		n := cols * rows
+		if t.perBand() > 0 && n*t.width < bandBytes {
+			done, err := t.fromBand(dst[:n*t.width], matrix, col, row)
+			if err != nil {
+				return err
+			}
+			dst, first = dst[done:], first+int64(done)/t.width
+			continue
+		}
 		if err := t.columns(dst[:n*t.width], matrix, row, col, rows, cols); err != nil {
 			return err
 		}
