@@ -3,6 +3,7 @@ package whole
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -123,16 +124,18 @@ func TestTensors(t *testing.T) {
 			if notes.Exact != exact || exact != (len(notes.Notes) == 0) {
 				t.Errorf("exact is %v, want %v: %q", notes.Exact, exact, notes.Notes)
 			}
-			if total := 0; true {
-				for n := range maps.Values(notes.Types) {
-					total += n
-				}
-				if total != len(list) {
-					t.Errorf("%v are not %d tensors", notes.Types, len(list))
-				}
+			total := 0
+			for n := range maps.Values(notes.Types) {
+				total += n
+			}
+			if total != len(list) {
+				t.Errorf("%v are not %d tensors", notes.Types, len(list))
 			}
 			if names[0] != "token_embd.weight" || !inOrder(names) {
 				t.Errorf("layers are not in order: %q", names)
+			}
+			if want, ok := fileType(t, name); ok && notes.FileType != want {
+				t.Errorf("the file is of type %d, want %d", notes.FileType, want)
 			}
 			if rows := fmt.Sprint(embeddingRows(m)); !strings.HasSuffix(strings.Fields(want["token_embd.weight"])[1], "x"+rows) {
 				t.Errorf("the embedding has %s rows", rows)
@@ -142,6 +145,24 @@ func TestTensors(t *testing.T) {
 	if tested < 22 {
 		t.Errorf("only %d of the models are there", tested)
 	}
+}
+
+// fileType returns the general.file_type that a model must have.
+func fileType(t testing.TB, name string) (uint32, bool) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(testdata, "whole-gguf", "expected", name+".meta.json"))
+	if err != nil {
+		return 0, false // models-mlx have none
+	}
+	var meta map[string]struct{ Value any }
+	if err := json.Unmarshal(b, &meta); err != nil {
+		t.Fatal(err)
+	}
+	n, ok := meta["general.file_type"].Value.(float64)
+	if !ok {
+		t.Errorf("%s has no general.file_type", name)
+	}
+	return uint32(n), ok
 }
 
 // inOrder reports whether no layer comes after a later one.

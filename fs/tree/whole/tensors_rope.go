@@ -2,7 +2,6 @@ package whole
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 
@@ -15,7 +14,7 @@ func ropeFreqs(x *maker, _, _ string) (*tensorfs.Tensor, error) {
 	if x.dims["head"].n == 0 {
 		heads, width := x.dims["heads"].n, x.dims["width"].n
 		if width == 0 || width%heads != 0 {
-			return nil, errors.New("config.json gives no head_dim, and its hidden_size does not divide into heads")
+			return nil, fmt.Errorf("config.json gives no head_dim, and its hidden_size is %d, which are not %d heads", width, heads)
 		}
 		if err := x.set("head", width/heads, inConfig); err != nil {
 			return nil, err
