@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -140,7 +141,7 @@ func (p *parser) fail(format string, args ...any) {
 
 // syntax keeps an error of the decoder.
 func (p *parser) syntax(err error) {
-	if s, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+	if s, ok := errors.AsType[*jsontext.SyntacticError](err); ok && !errors.Is(err, io.ErrUnexpectedEOF) {
 		p.fail("it is not JSON at byte %d: %s", s.ByteOffset, tensorfs.OneLine(strings.TrimPrefix(s.Err.Error(), "jsontext: ")))
 	} else {
 		p.fail("it is not JSON: the text is cut off")

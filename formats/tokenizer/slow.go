@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -74,8 +75,7 @@ func parseMerges(name string, b []byte) ([]merge, error) {
 	if !utf8.Valid(b) {
 		return nil, fmt.Errorf("%s: it is not UTF-8", name)
 	}
-	var list []merge
-	first := true
+	list, first := make([]merge, 0, bytes.Count(b, []byte("\n"))), true
 	for line := range strings.Lines(string(b)) {
 		line = strings.TrimRight(line, "\r\n")
 		comment := first && strings.HasPrefix(line, "#version")
