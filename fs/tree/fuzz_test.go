@@ -23,6 +23,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/source/memory"
 	"github.com/tensorfs/tensorfs/internal/testmodel"
@@ -408,6 +409,15 @@ func checkFile(t *testing.T, p string, e fs.Entry) {
 	}
 	if strings.HasSuffix(p, ".json") && size <= maxRead && !json.Valid(b) {
 		t.Errorf("%s is not JSON", p)
+	}
+	if p == "gguf/model.gguf" && size <= maxRead {
+		f, err := memory.New(map[string][]byte{"m": b}).Open("m")
+		if err == nil {
+			_, err = gguf.Parse(f)
+		}
+		if err != nil {
+			t.Errorf("%s is refused: %v", p, err)
+		}
 	}
 	if e.Attrs != nil {
 		for _, a := range e.Attrs() {
