@@ -270,7 +270,11 @@ func TestWords(t *testing.T) {
 		"g.token_type_count": uint32(2), "g.normalizer.lowercase": false, "g.normalizer.strip_accents": false, "g.scores": nil, "g.merges": nil,
 		"g.add_bos_token": false, "g.add_eos_token": false, "g.add_sep_token": false,
 	})
-	refuse(t, "no types", f.with("config.json", "{}"), "bert", 7, "type_vocab_size")
+	want(t, "no types", f.with("config.json", "{}"), "bert", 7, map[string]any{"g.token_type_count": uint32(2)})
+	want(t, "other types", f.with("config.json", `{"text_config":{"type_vocab_size":3}}`), "bert", 7, map[string]any{"g.token_type_count": uint32(3)})
+	for _, bad := range []string{`"2"`, `-1`, `0`, `2.5`, `[2]`} {
+		refuse(t, bad, f.with("config.json", `{"type_vocab_size":`+bad+`}`), "bert", 7, "type_vocab_size")
+	}
 	want(t, "another architecture", f.with("config.json", "{}"), "llama", 7, map[string]any{"g.token_type_count": nil})
 	normalizer := func(key string, value any) object {
 		n := maps.Clone(wordsDoc().top["normalizer"].(object))

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -33,10 +34,10 @@ func (s *source) wordpiece() (*vocabulary, error) {
 		}
 	}
 	v := &vocabulary{model: "bert", pre: "default"}
-	if count, ok := s.config("type_vocab_size").Int(); ok && count >= 0 {
+	if count, ok := s.tokenTypes(); !ok {
+		return nil, fmt.Errorf("config.json: type_vocab_size is %s, which is not a number of token types", tensorfs.Quote(s.config("type_vocab_size").String()))
+	} else if count > 0 {
 		v.extra = append(v.extra, tensorfs.Meta{Key: "tokenizer.ggml.token_type_count", Value: uint32(count)})
-	} else if s.Architecture == "bert" || s.Architecture == "nomic-bert" {
-		return nil, d.problem("config.json does not say type_vocab_size, which llama.cpp needs")
 	}
 	v.extra = append(v.extra, tensorfs.Meta{Key: "tokenizer.ggml.normalizer.lowercase", Value: lowercase})
 	if hasStrip {
@@ -61,4 +62,19 @@ func (s *source) wordpiece() (*vocabulary, error) {
 		}
 	}
 	return v, nil
+}
+
+// tokenTypes returns how many kinds of text the model tells apart: for the
+// architectures of BERT the two of its class where the config is silent, for
+// others none.
+func (s *source) tokenTypes() (int, bool) {
+	r := s.config("type_vocab_size")
+	switch {
+	case r.Kind() != 0 && r.Kind() != 'n':
+		count, ok := r.Int()
+		return count, ok && count > 0
+	case s.Architecture == "bert" || s.Architecture == "nomic-bert":
+		return 2, true
+	}
+	return 0, true
 }
