@@ -35,7 +35,7 @@ func TestHostile(t *testing.T) {
 		{edit(`"a b"`, `"a c"`), "its merge 0, of \"a\" and \"c\", is of tokens that are not in the vocabulary"}, {edit(`"a b"`, `"b a"`), "not in the vocabulary"}, {edit(`"a b"`, `"ab"`), "which is not two tokens"},
 		{edit(`"a b"`, `"a  b"`), "which is not two tokens"}, {edit(`"a b"`, `" a b"`), "which is not two tokens"}, {edit(`"a b"`, `"a "`), "which is not two tokens"}, {edit(`"a b"`, `""`), "which is not two tokens"},
 		{edit(`"a b"`, `5`), "a merge is of a wrong JSON type"}, {edit(`"a b"`, `null`), "a merge is of a wrong JSON type"}, {edit(`"a b"`, `["a"]`), "its merge 0 has 1 tokens"}, {edit(`"a b"`, `["a","b","c"]`), "its merge 0 has 3 tokens"},
-		{edit(`"a b"`, `["a",5]`), "a token of a merge is of a wrong JSON type"}, {edit(`"a b"`, `["a","c"]`), "not in the vocabulary"}, {edit(`"a b"`, `[]`), "has 0 tokens"},
+		{edit(`"a b"`, `["a",5]`), "a token of a merge is of a wrong JSON type"}, {edit(`"a b"`, `["a","c"]`), "not in the vocabulary"}, {edit(`"a b"`, `[]`), "has 0 tokens"}, {strings.Replace(edit(`"a b"`, `["","a"]`), `"Ġ":3`, `"Ġ":3,"":5`, 1), "merge 0 has an empty token"},
 		{edit(`"merges":["a b","Ġ ab"]`, `"merges":{}`), "its merges is of a wrong JSON type"},
 		{edit(`"type":"BPE"`, `"type":5`), "type is of a wrong JSON type"}, {edit(`"type":"BPE"`, `"byte_fallback":1`), "byte_fallback is of a wrong"}, {edit(`"type":"BPE"`, `"ignore_merges":"true"`), "ignore_merges is of a wrong"},
 		{added(`{}`), "its added_tokens is of a wrong JSON type"}, {added(`[5]`), "an added token is of a wrong JSON type"}, {added(`[{}]`), "has no id or no content"}, {added(`[{"id":5}]`), "has no id or no content"},

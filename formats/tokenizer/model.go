@@ -102,6 +102,8 @@ func (p *parser) merges(m *model) {
 			}
 			if n != 2 {
 				p.fail("its merge %d has %d tokens, and 2 become one", len(m.merges), n)
+			} else if e.left == "" || e.right == "" {
+				p.fail("its merge %d has an empty token", len(m.merges))
 			}
 		}
 		if p.err != nil {
