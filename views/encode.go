@@ -67,12 +67,12 @@ func encoding(t *tensorfs.Tensor, to tensorfs.DType) (codec, error) {
 	case tensorfs.F16:
 		return codecOf(t, Options{}, kernel.Half)
 	}
-	if e, ok := kernel.LookupEncoder(to.String()); ok {
-		c, err := codecOf(t, Options{}, kernel.Single)
-		if err == nil {
-			c, err = encoderCodec(c, e)
-		}
-		return c, err
+	if e, ok := kernel.LookupEncoderFrom(to.String(), t.DType.String()); ok && t.Quant == nil && !t.BigEndian {
+		return directCodec(t, e)
+	}
+	e, encoded := kernel.LookupEncoder(to.String())
+	if encoded && (t.Quant == nil || t.Quant.Mode != "mxfp8" || to != tensorfs.BF16) {
+		return encoderCodec(t, e)
 	}
 	c, p, ok, err := repackCodec(t)
 	switch {
@@ -80,8 +80,25 @@ func encoding(t *tensorfs.Tensor, to tensorfs.DType) (codec, error) {
 		return codec{}, err
 	case !ok || p.Type != to.String():
 		return codec{}, fmt.Errorf("%s cannot be made of %s; ask for F16 or F32", to, encodingOf(t))
+	case encoded:
+		return roundingCodec(t, c, e)
 	}
 	return c, nil
+}
+
+// directCodec encodes numbers as they are stored.
+func directCodec(t *tensorfs.Tensor, e kernel.Encoder) (codec, error) {
+	c := codec{
+		streams: []stream{blocksOf(t.Data, int64(e.In))},
+		elems:   int64(e.Elems),
+		bytes:   int64(e.Bytes),
+		blocks:  t.Data.Size() / int64(e.In),
+		decode: func(dst []byte, _ int64, in inputs) error {
+			e.Encode(dst, in[0])
+			return nil
+		},
+	}
+	return c, c.check(t)
 }
 
 // encodingOf says how the numbers of t are stored.
@@ -114,14 +131,17 @@ func (c codec) grouped(per int64) (codec, error) {
 // type, little enough for the CPU's nearest cache.
 const maxFloats = 4096
 
-// encoderCodec encodes the F32 that c decodes to.
-func encoderCodec(c codec, e kernel.Encoder) (codec, error) {
+// encoderCodec encodes the F32 that t decodes to.
+func encoderCodec(t *tensorfs.Tensor, e kernel.Encoder) (codec, error) {
+	c, err := codecOf(t, Options{}, kernel.Single)
+	if err != nil {
+		return c, err
+	}
 	elems := lcm(c.elems, int64(e.Elems))
 	if elems > maxOut/4 {
 		return codec{}, fmt.Errorf("blocks of %d numbers are too long for %s; see raw/", c.elems, e.Name)
 	}
-	c, err := c.grouped(elems / c.elems)
-	if err != nil {
+	if c, err = c.grouped(elems / c.elems); err != nil {
 		return codec{}, err
 	}
 	out := c
@@ -164,11 +184,51 @@ func repackCodec(t *tensorfs.Tensor) (c codec, p kernel.Repack, ok bool, err err
 	c.bytes = int64(p.Bytes)
 	c.decode = func(dst []byte, first int64, in inputs) error {
 		if n := p.Repack(dst, in[0], in[1], in[2]); n < len(dst)/p.Bytes {
-			return fmt.Errorf("%s cannot hold the %d numbers from %d on; ask for F16", p.Type, p.Elems, (first+int64(n))*int64(p.Elems))
+			at := first + int64(n)
+			return inexact{at, fmt.Errorf("%s cannot hold the %d numbers from %d on; ask for F16", p.Type, p.Elems, at*int64(p.Elems))}
 		}
 		return nil
 	}
 	return c, p, true, nil
+}
+
+// inexact is the error for a block that a repacking cannot hold.
+type inexact struct {
+	block int64
+	error
+}
+
+// roundingCodec is the repacking c where that is exact, and e where it is not.
+func roundingCodec(t *tensorfs.Tensor, c codec, e kernel.Encoder) (codec, error) {
+	other, err := encoderCodec(t, e)
+	if err != nil {
+		return c, err
+	}
+	if other, err = other.grouped(c.elems / other.elems); err != nil {
+		return c, err
+	}
+	both := c
+	both.decode = func(dst []byte, first int64, in inputs) error {
+		for end := first + int64(len(dst))/c.bytes; first < end; {
+			err := c.decode(dst, first, in)
+			not, ok := err.(inexact)
+			if !ok {
+				return err
+			}
+			skip := (not.block - first) * c.bytes
+			one := c.part(in, first, not.block, 1)
+			if err := other.decode(dst[skip:][:c.bytes], not.block, one); err != nil {
+				return err
+			}
+			dst = dst[skip+c.bytes:]
+			if not.block+1 < end {
+				in = c.part(in, first, not.block+1, end-not.block-1)
+			}
+			first = not.block + 1
+		}
+		return nil
+	}
+	return both, nil
 }
 
 // lcm returns the smallest multiple of both.

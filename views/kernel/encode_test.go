@@ -182,7 +182,7 @@ func encodersOf(name string) map[string]func(dst, src []byte) {
 	e, _ := LookupEncoder(name)
 	all := map[string]func(dst, src []byte){"Lookup": e.Encode}
 	for _, impl := range implementations() {
-		if f := impl.encoders[name]; f != nil {
+		if f := impl.encoders[encoderKey{name, "F32"}]; f != nil {
 			all[impl.name] = f
 		}
 	}
@@ -257,6 +257,41 @@ func TestQuantiseSpecial(t *testing.T) {
 			encode(dst, singlesOf([][]float32{x}))
 			if !bytes.HasPrefix(dst, c.want) {
 				t.Errorf("%s of %v by %s: % x, want % x", c.name, c.x, impl, dst, c.want)
+			}
+		}
+	}
+}
+
+// TestQuantiseFrom holds encoders of halves to those of the same numbers as F32, all patterns included.
+func TestQuantiseFrom(t *testing.T) {
+	r := rand.New(rand.NewPCG(45, 46))
+	for _, from := range []string{"F16", "BF16"} {
+		d, _ := Single.Lookup(from)
+		src := randomBytes(r, 64*5000)
+		for i := 0; i < len(src); i += 64 {
+			if mask := uint16(0xFFFF); i%3 > 0 { // of one sign and exponent, without, and of few magnitudes
+				mask = []uint16{0, 0xF3FF, 0x8700, 0xFF7F &^ 0x4000}[i/64%4]
+				for j := i; j < i+64; j += 2 {
+					binary.LittleEndian.PutUint16(src[j:], binary.LittleEndian.Uint16(src[j:])&mask|0x2000)
+				}
+			}
+		}
+		for h := range 1 << 16 {
+			src = binary.LittleEndian.AppendUint16(src, uint16(h))
+		}
+		f := make([]byte, 2*len(src))
+		d.Decode(f, src)
+		for _, name := range []string{"Q8_0", "Q4_0"} {
+			e, ok := LookupEncoderFrom(name, from)
+			if !ok {
+				continue // plain Go has none
+			}
+			want, got := make([]byte, len(src)/64*e.Bytes), make([]byte, len(src)/64*e.Bytes)
+			goEncoders[encoderKey{name, "F32"}](want, f)
+			e.Encode(got, src)
+			if at := firstDifference(got, want); at >= 0 {
+				block := at / e.Bytes
+				t.Errorf("%s of %s: block %d, % x, is\n% x, want\n% x", name, from, block, src[64*block:][:64], got[block*e.Bytes:][:e.Bytes], want[block*e.Bytes:][:e.Bytes])
 			}
 		}
 	}
@@ -404,15 +439,15 @@ func TestExactHalves(t *testing.T) {
 	for h := range 1 << 16 {
 		x := math.Float32frombits(uint32(h) << 16)
 		want := widen(refHalf(math.Float32bits(x))) == x || x != x
-		for _, at := range []int{0, 1, 3, 4, 6} {
-			b := bytes.Repeat([]byte{0x80, 0x3F}, 7)
+		for _, at := range []int{0, 1, 3, 4, 6, 31, 32, 40, 99, 100} {
+			b := bytes.Repeat([]byte{0x80, 0x3F}, 101)
 			binary.LittleEndian.PutUint16(b[2*at:], uint16(h))
-			n := 7
+			n := 101
 			if !want {
 				n = at
 			}
-			if got := exactHalves("BF16", b); got != n {
-				t.Fatalf("BF16 %#04x at %d: %d", h, at, got)
+			if got, plain := exactHalves("BF16", b), goExactHalves("BF16", b); got != n || plain != n {
+				t.Fatalf("BF16 %#04x at %d: %d, in plain Go %d", h, at, got, plain)
 			}
 		}
 	}
@@ -422,8 +457,11 @@ func TestExactHalves(t *testing.T) {
 		if widen(refHalf(e)) == x || x != x {
 			want = 1
 		}
-		if got := exactHalves("F32", binary.LittleEndian.AppendUint32(nil, e)); got != want {
-			t.Fatalf("F32 %#08x: %d", e, got)
+		b := bytes.Repeat([]byte{0, 0, 0x80, 0x3F}, 17)
+		binary.LittleEndian.PutUint32(b[4*7:], e)
+		want = 7 + 10*want
+		if got, plain := exactHalves("F32", b), goExactHalves("F32", b); got != want || plain != want {
+			t.Fatalf("F32 %#08x: %d, in plain Go %d", e, got, plain)
 		}
 	}
 }
@@ -440,7 +478,7 @@ func FuzzEncoders(f *testing.F) {
 		}
 		src = src[:len(src)/4/e.Elems*e.Elems*4]
 		want := make([]byte, len(src)/4/e.Elems*e.Bytes)
-		plain().encoders[name](want, src)
+		goEncoders[encoderKey{name, "F32"}](want, src)
 		for impl, encode := range encodersOf(name) {
 			got := make([]byte, len(want))
 			if encode(got, src); !bytes.Equal(got, want) {

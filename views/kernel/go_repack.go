@@ -218,6 +218,13 @@ func exactScales(scale string) func(scales, biases []byte) int {
 
 // exactHalves returns how many floats at the start of b are equal to halves.
 func exactHalves(dtype string, b []byte) int {
+	if accelerated != nil && accelerated.exact != nil {
+		return accelerated.exact(dtype, b)
+	}
+	return goExactHalves(dtype, b)
+}
+
+func goExactHalves(dtype string, b []byte) int {
 	switch dtype {
 	case "F16":
 		return len(b) / 2

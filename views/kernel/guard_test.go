@@ -81,10 +81,10 @@ func TestFences(t *testing.T) {
 		}
 	}
 	for _, impl := range implementations() {
-		for _, e := range encoderTypes {
+		for key, encode := range impl.encoders {
 			for n := range 40 {
-				if encode := impl.encoders[e.Name]; encode != nil {
-					dst, src := make([]byte, n*e.Bytes), singlesOf(quantiseBlocks(r, n))[:4*n*e.Elems]
+				if e, ok := LookupEncoderFrom(key.to, key.from); ok {
+					dst, src := make([]byte, n*e.Bytes), randomBytes(r, n*e.In)
 					encode(out.end(dst), in.end(src))
 					encode(out.start(dst), in.start(src))
 				}

@@ -9,8 +9,9 @@ type implementation struct {
 	scaled map[string]scaledFunc            // by the stored type name of the codes
 	picks  pickFunc                         // what I2S runs; nil for plain Go
 
-	encoders map[string]func(dst, src []byte) // by stored type name
-	repacks  map[groupKey]repackFunc          // an accelerated one is only called for groups of a multiple of 32 elements, and 16 for nvfp4
+	exact    func(dtype string, b []byte) int // see exactHalves; nil for plain Go
+	encoders map[encoderKey]func(dst, src []byte)
+	repacks  map[groupKey]repackFunc // an accelerated one is only called for groups of a multiple of 32 elements, and 16 for nvfp4
 }
 
 // groupKey names a grouped encoding up to its group size.
@@ -41,11 +42,7 @@ var acceleratedSingle = nativeSingle()
 
 // plain is the specification as an implementation, for tests that compare the others with it.
 func plain() *implementation {
-	p := &implementation{name: "go", types: map[string]func(dst, src []byte){}, groups: goGroups, scaled: map[string]scaledFunc{}, picks: pickHalves, repacks: goRepacks}
-	p.encoders = map[string]func(dst, src []byte){}
-	for _, e := range encoderTypes {
-		p.encoders[e.Name] = e.Encode
-	}
+	p := &implementation{name: "go", types: map[string]func(dst, src []byte){}, groups: goGroups, scaled: map[string]scaledFunc{}, picks: pickHalves, encoders: goEncoders, repacks: goRepacks}
 	for _, t := range types {
 		p.types[t.Name] = t.Decode
 		if t.Scaled != nil {

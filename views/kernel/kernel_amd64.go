@@ -40,14 +40,17 @@ func native() *implementation {
 		{"affine", 8, "F16"}: affine8F16AVX2, {"affine", 8, "BF16"}: affine8BF16AVX2, {"affine", 8, "F32"}: affine8F32AVX2,
 		{"mxfp4", 4, "U8"}: mxfp4U8AVX2, {"mxfp8", 8, "U8"}: mxfp8U8AVX2, {"nvfp4", 4, "U8"}: nvfp4U8AVX2,
 	} {
-		impl.groups[key] = avx2Groups(key, k)
+		impl.groups[key] = avx2Groups(Half, key, k)
 	}
 	impl.scaled = map[string]scaledFunc{"F8_E4M3": avx2Scaled(Half, "F8_E4M3", 256, scaledE4M3AVX2), "F8_E5M2": avx2Scaled(Half, "F8_E5M2", 1, scaledE5M2AVX2)}
-	impl.picks = avx2Picks
-	impl.encoders = map[string]func(dst, src []byte){
-		"BF16": avx2Encoder("BF16", toBF16AVX2), "Q8_0": avx2Encoder("Q8_0", toQ8_0AVX2), "Q4_0": avx2Encoder("Q4_0", toQ4_0AVX2),
+	impl.picks, impl.exact = avx2Picks, exactHalvesAVX2
+	impl.encoders = map[encoderKey]func(dst, src []byte){
+		{"BF16", "F32"}: avx2ToBF16,
+		{"Q8_0", "F32"}: avx2Quantiser("Q8_0", "F32", toQ8_0FromF32AVX2), {"Q4_0", "F32"}: avx2Quantiser("Q4_0", "F32", toQ4_0FromF32AVX2),
+		{"Q8_0", "F16"}: avx2Quantiser("Q8_0", "F16", toQ8_0FromF16AVX2), {"Q4_0", "F16"}: avx2Quantiser("Q4_0", "F16", toQ4_0FromF16AVX2),
+		{"Q8_0", "BF16"}: avx2Quantiser("Q8_0", "BF16", toQ8_0FromBF16AVX2), {"Q4_0", "BF16"}: avx2Quantiser("Q4_0", "BF16", toQ4_0FromBF16AVX2),
 	}
-	impl.repacks = map[groupKey]repackFunc{{"mxfp4", 4, "U8"}: avx2MXFP4, {"nvfp4", 4, "U8"}: avx2NVFP4}
+	impl.repacks = map[groupKey]repackFunc{{"mxfp4", 4, "U8"}: avx2MXFP4, {"mxfp8", 8, "U8"}: avx2MXFP8, {"nvfp4", 4, "U8"}: avx2NVFP4}
 	for _, scale := range []string{"F16", "BF16", "F32"} {
 		for bits := 2; bits <= 5; bits++ {
 			impl.repacks[groupKey{"affine", bits, scale}] = avx2Affine(bits, scale)
@@ -131,11 +134,14 @@ func avx2Blocks(t Decoder, k blockKernel) func(dst, src []byte) {
 }
 
 // avx2Groups is avx2Blocks for groups. An infinite factor would make NaN of zeros, so it is left to plain Go.
-func avx2Groups(key groupKey, k groupKernel) groupFunc {
+func avx2Groups(to Float, key groupKey, k groupKernel) groupFunc {
 	plain, size := goGroups[key], scaleBytes(key.scale)
+	if to == Single {
+		plain = goSingles[key]
+	}
 	return func(dst, codes, scales, biases []byte, factor float32, group int) {
 		chunks := group / 32
-		in, out, scale, bias := group*key.bits/8, 2*group, size, size
+		in, out, scale, bias := group*key.bits/8, int(to)*group, size, size
 		if key.mode == "nvfp4" {
 			chunks, in, out, scale = 1, 16, 64, 2
 			if f := float64(factor); math.IsInf(f, 0) || math.IsNaN(f) {

@@ -7023,7 +7023,7 @@ chunk:
 	VMOVDQU      Y4, (AX)
 	VMOVDQU      Y2, 32(AX)
 	ADDQ         $0x00000008, CX
-	ADDQ         $0x40, AX
+	ADDQ         $0x00000040, AX
 	DECQ         R8
 	JNZ          chunk
 	ADDQ         $0x00000002, DX
@@ -7035,6 +7035,108 @@ done:
 	VZEROUPPER
 	MOVQ SI, rest+56(FP)
 	RET
+
+// func affine2F16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+// Requires: AVX, AVX2, F16C, SSE
+TEXT ·affine2F16SingleAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         biases+24(FP), BX
+	MOVSS        factor+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         groups+40(FP), SI
+	MOVQ         chunks+48(FP), DI
+	TESTQ        SI, SI
+	JLE          done
+
+group:
+	MOVWLZX      (DX), R8
+	ANDL         $0x00007c00, R8
+	ADDL         $0x00000400, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	MOVWLZX      (BX), R8
+	ANDL         $0x00007c00, R8
+	ADDL         $0x00000400, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	VPBROADCASTW (DX), X0
+	VCVTPH2PS    X0, Y0
+	VPBROADCASTW (BX), X1
+	VCVTPH2PS    X1, Y1
+	MOVQ         DI, R8
+
+chunk:
+	VPBROADCASTQ (CX), Y2
+	VPSHUFB      const74<>+0(SB), Y2, Y2
+	VPSRLVD      const30<>+0(SB), Y2, Y2
+	VPAND        const42<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VPBROADCASTQ (CX), Y3
+	VPSHUFB      const75<>+0(SB), Y3, Y3
+	VPSRLVD      const30<>+0(SB), Y3, Y3
+	VPAND        const42<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPBROADCASTQ (CX), Y4
+	VPSHUFB      const76<>+0(SB), Y4, Y4
+	VPSRLVD      const30<>+0(SB), Y4, Y4
+	VPAND        const42<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPBROADCASTQ (CX), Y5
+	VPSHUFB      const77<>+0(SB), Y5, Y5
+	VPSRLVD      const30<>+0(SB), Y5, Y5
+	VPAND        const42<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y2, Y2
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VMULPS       Y0, Y3, Y3
+	VADDPS       Y1, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	VMULPS       Y0, Y4, Y4
+	VADDPS       Y1, Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VMULPS       Y0, Y5, Y5
+	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         $0x00000008, CX
+	ADDQ         $0x00000080, AX
+	DECQ         R8
+	JNZ          chunk
+	ADDQ         $0x00000002, DX
+	ADDQ         $0x00000002, BX
+	DECQ         SI
+	JNZ          group
+
+done:
+	VZEROUPPER
+	MOVQ SI, rest+56(FP)
+	RET
+
+DATA const74<>+0(SB)/8, $0x8080800080808000
+DATA const74<>+8(SB)/8, $0x8080800080808000
+DATA const74<>+16(SB)/8, $0x8080800180808001
+DATA const74<>+24(SB)/8, $0x8080800180808001
+GLOBL const74<>(SB), RODATA|NOPTR, $32
+
+DATA const75<>+0(SB)/8, $0x8080800280808002
+DATA const75<>+8(SB)/8, $0x8080800280808002
+DATA const75<>+16(SB)/8, $0x8080800380808003
+DATA const75<>+24(SB)/8, $0x8080800380808003
+GLOBL const75<>(SB), RODATA|NOPTR, $32
+
+DATA const76<>+0(SB)/8, $0x8080800480808004
+DATA const76<>+8(SB)/8, $0x8080800480808004
+DATA const76<>+16(SB)/8, $0x8080800580808005
+DATA const76<>+24(SB)/8, $0x8080800580808005
+GLOBL const76<>(SB), RODATA|NOPTR, $32
+
+DATA const77<>+0(SB)/8, $0x8080800680808006
+DATA const77<>+8(SB)/8, $0x8080800680808006
+DATA const77<>+16(SB)/8, $0x8080800780808007
+DATA const77<>+24(SB)/8, $0x8080800780808007
+GLOBL const77<>(SB), RODATA|NOPTR, $32
 
 // func affine3F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7069,24 +7171,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const74<>+0(SB), Y2, Y2
-	VPSRLVD      const75<>+0(SB), Y2, Y2
-	VPAND        const76<>+0(SB), Y2, Y2
+	VPSHUFB      const78<>+0(SB), Y2, Y2
+	VPSRLVD      const79<>+0(SB), Y2, Y2
+	VPAND        const80<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 3(CX), Y3
-	VPSHUFB      const74<>+0(SB), Y3, Y3
-	VPSRLVD      const75<>+0(SB), Y3, Y3
-	VPAND        const76<>+0(SB), Y3, Y3
+	VPSHUFB      const78<>+0(SB), Y3, Y3
+	VPSRLVD      const79<>+0(SB), Y3, Y3
+	VPAND        const80<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 4(CX), Y4
-	VPSHUFB      const77<>+0(SB), Y4, Y4
-	VPSRLVD      const75<>+0(SB), Y4, Y4
-	VPAND        const76<>+0(SB), Y4, Y4
+	VPSHUFB      const81<>+0(SB), Y4, Y4
+	VPSRLVD      const79<>+0(SB), Y4, Y4
+	VPAND        const80<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 4(CX), Y5
-	VPSHUFB      const78<>+0(SB), Y5, Y5
-	VPSRLVD      const75<>+0(SB), Y5, Y5
-	VPAND        const76<>+0(SB), Y5, Y5
+	VPSHUFB      const82<>+0(SB), Y5, Y5
+	VPSRLVD      const79<>+0(SB), Y5, Y5
+	VPAND        const80<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7105,7 +7207,7 @@ chunk:
 	VINSERTI128  $0x01, X5, Y4, Y4
 	VMOVDQU      Y4, 32(AX)
 	ADDQ         $0x0000000c, CX
-	ADDQ         $0x40, AX
+	ADDQ         $0x00000040, AX
 	DECQ         R8
 	JNZ          chunk
 	ADDQ         $0x00000002, DX
@@ -7118,35 +7220,113 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const74<>+0(SB)/8, $0x8080800080808000
-DATA const74<>+8(SB)/8, $0x8080800180800100
-DATA const74<>+16(SB)/8, $0x8080020180808001
-DATA const74<>+24(SB)/8, $0x8080800280808002
-GLOBL const74<>(SB), RODATA|NOPTR, $32
-
-DATA const75<>+0(SB)/8, $0x0000000300000000
-DATA const75<>+8(SB)/8, $0x0000000100000006
-DATA const75<>+16(SB)/8, $0x0000000700000004
-DATA const75<>+24(SB)/8, $0x0000000500000002
-GLOBL const75<>(SB), RODATA|NOPTR, $32
-
-DATA const76<>+0(SB)/8, $0x0000000700000007
-DATA const76<>+8(SB)/8, $0x0000000700000007
-DATA const76<>+16(SB)/8, $0x0000000700000007
-DATA const76<>+24(SB)/8, $0x0000000700000007
-GLOBL const76<>(SB), RODATA|NOPTR, $32
-
-DATA const77<>+0(SB)/8, $0x8080800280808002
-DATA const77<>+8(SB)/8, $0x8080800380800302
-DATA const77<>+16(SB)/8, $0x8080040380808003
-DATA const77<>+24(SB)/8, $0x8080800480808004
-GLOBL const77<>(SB), RODATA|NOPTR, $32
-
-DATA const78<>+0(SB)/8, $0x8080800580808005
-DATA const78<>+8(SB)/8, $0x8080800680800605
-DATA const78<>+16(SB)/8, $0x8080070680808006
-DATA const78<>+24(SB)/8, $0x8080800780808007
+DATA const78<>+0(SB)/8, $0x8080800080808000
+DATA const78<>+8(SB)/8, $0x8080800180800100
+DATA const78<>+16(SB)/8, $0x8080020180808001
+DATA const78<>+24(SB)/8, $0x8080800280808002
 GLOBL const78<>(SB), RODATA|NOPTR, $32
+
+DATA const79<>+0(SB)/8, $0x0000000300000000
+DATA const79<>+8(SB)/8, $0x0000000100000006
+DATA const79<>+16(SB)/8, $0x0000000700000004
+DATA const79<>+24(SB)/8, $0x0000000500000002
+GLOBL const79<>(SB), RODATA|NOPTR, $32
+
+DATA const80<>+0(SB)/8, $0x0000000700000007
+DATA const80<>+8(SB)/8, $0x0000000700000007
+DATA const80<>+16(SB)/8, $0x0000000700000007
+DATA const80<>+24(SB)/8, $0x0000000700000007
+GLOBL const80<>(SB), RODATA|NOPTR, $32
+
+DATA const81<>+0(SB)/8, $0x8080800280808002
+DATA const81<>+8(SB)/8, $0x8080800380800302
+DATA const81<>+16(SB)/8, $0x8080040380808003
+DATA const81<>+24(SB)/8, $0x8080800480808004
+GLOBL const81<>(SB), RODATA|NOPTR, $32
+
+DATA const82<>+0(SB)/8, $0x8080800580808005
+DATA const82<>+8(SB)/8, $0x8080800680800605
+DATA const82<>+16(SB)/8, $0x8080070680808006
+DATA const82<>+24(SB)/8, $0x8080800780808007
+GLOBL const82<>(SB), RODATA|NOPTR, $32
+
+// func affine3F16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+// Requires: AVX, AVX2, F16C, SSE
+TEXT ·affine3F16SingleAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         biases+24(FP), BX
+	MOVSS        factor+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         groups+40(FP), SI
+	MOVQ         chunks+48(FP), DI
+	TESTQ        SI, SI
+	JLE          done
+
+group:
+	MOVWLZX      (DX), R8
+	ANDL         $0x00007c00, R8
+	ADDL         $0x00000400, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	MOVWLZX      (BX), R8
+	ANDL         $0x00007c00, R8
+	ADDL         $0x00000400, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	VPBROADCASTW (DX), X0
+	VCVTPH2PS    X0, Y0
+	VPBROADCASTW (BX), X1
+	VCVTPH2PS    X1, Y1
+	MOVQ         DI, R8
+
+chunk:
+	VPBROADCASTQ (CX), Y2
+	VPSHUFB      const78<>+0(SB), Y2, Y2
+	VPSRLVD      const79<>+0(SB), Y2, Y2
+	VPAND        const80<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VPBROADCASTQ 3(CX), Y3
+	VPSHUFB      const78<>+0(SB), Y3, Y3
+	VPSRLVD      const79<>+0(SB), Y3, Y3
+	VPAND        const80<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPBROADCASTQ 4(CX), Y4
+	VPSHUFB      const81<>+0(SB), Y4, Y4
+	VPSRLVD      const79<>+0(SB), Y4, Y4
+	VPAND        const80<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPBROADCASTQ 4(CX), Y5
+	VPSHUFB      const82<>+0(SB), Y5, Y5
+	VPSRLVD      const79<>+0(SB), Y5, Y5
+	VPAND        const80<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y2, Y2
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VMULPS       Y0, Y3, Y3
+	VADDPS       Y1, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	VMULPS       Y0, Y4, Y4
+	VADDPS       Y1, Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VMULPS       Y0, Y5, Y5
+	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         $0x0000000c, CX
+	ADDQ         $0x00000080, AX
+	DECQ         R8
+	JNZ          chunk
+	ADDQ         $0x00000002, DX
+	ADDQ         $0x00000002, BX
+	DECQ         SI
+	JNZ          group
+
+done:
+	VZEROUPPER
+	MOVQ SI, rest+56(FP)
+	RET
 
 // func affine4F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7191,10 +7371,10 @@ group:
 
 chunk:
 	VBROADCASTI128 (CX), Y2
-	VPSHUFB        const79<>+0(SB), Y2, Y2
+	VPSHUFB        const83<>+0(SB), Y2, Y2
 	VPSRLW         $0x04, Y2, Y3
-	VPAND          const80<>+0(SB), Y3, Y3
-	VPAND          const81<>+0(SB), Y2, Y2
+	VPAND          const84<>+0(SB), Y3, Y3
+	VPAND          const85<>+0(SB), Y2, Y2
 	VPOR           Y3, Y2, Y2
 	VPSHUFB        Y2, Y1, Y3
 	VPSHUFB        Y2, Y0, Y2
@@ -7203,7 +7383,7 @@ chunk:
 	VMOVDQU        Y4, (AX)
 	VMOVDQU        Y2, 32(AX)
 	ADDQ           $0x00000010, CX
-	ADDQ           $0x40, AX
+	ADDQ           $0x00000040, AX
 	DECQ           R8
 	JNZ            chunk
 	ADDQ           $0x00000002, DX
@@ -7216,23 +7396,113 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const79<>+0(SB)/8, $0x0303020201010000
-DATA const79<>+8(SB)/8, $0x0b0b0a0a09090808
-DATA const79<>+16(SB)/8, $0x0707060605050404
-DATA const79<>+24(SB)/8, $0x0f0f0e0e0d0d0c0c
-GLOBL const79<>(SB), RODATA|NOPTR, $32
+DATA const83<>+0(SB)/8, $0x0303020201010000
+DATA const83<>+8(SB)/8, $0x0b0b0a0a09090808
+DATA const83<>+16(SB)/8, $0x0707060605050404
+DATA const83<>+24(SB)/8, $0x0f0f0e0e0d0d0c0c
+GLOBL const83<>(SB), RODATA|NOPTR, $32
 
-DATA const80<>+0(SB)/8, $0x0f000f000f000f00
-DATA const80<>+8(SB)/8, $0x0f000f000f000f00
-DATA const80<>+16(SB)/8, $0x0f000f000f000f00
-DATA const80<>+24(SB)/8, $0x0f000f000f000f00
-GLOBL const80<>(SB), RODATA|NOPTR, $32
+DATA const84<>+0(SB)/8, $0x0f000f000f000f00
+DATA const84<>+8(SB)/8, $0x0f000f000f000f00
+DATA const84<>+16(SB)/8, $0x0f000f000f000f00
+DATA const84<>+24(SB)/8, $0x0f000f000f000f00
+GLOBL const84<>(SB), RODATA|NOPTR, $32
 
-DATA const81<>+0(SB)/8, $0x000f000f000f000f
-DATA const81<>+8(SB)/8, $0x000f000f000f000f
-DATA const81<>+16(SB)/8, $0x000f000f000f000f
-DATA const81<>+24(SB)/8, $0x000f000f000f000f
-GLOBL const81<>(SB), RODATA|NOPTR, $32
+DATA const85<>+0(SB)/8, $0x000f000f000f000f
+DATA const85<>+8(SB)/8, $0x000f000f000f000f
+DATA const85<>+16(SB)/8, $0x000f000f000f000f
+DATA const85<>+24(SB)/8, $0x000f000f000f000f
+GLOBL const85<>(SB), RODATA|NOPTR, $32
+
+// func affine4F16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+// Requires: AVX, AVX2, F16C, SSE
+TEXT ·affine4F16SingleAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         biases+24(FP), BX
+	MOVSS        factor+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         groups+40(FP), SI
+	MOVQ         chunks+48(FP), DI
+	TESTQ        SI, SI
+	JLE          done
+
+group:
+	MOVWLZX      (DX), R8
+	ANDL         $0x00007c00, R8
+	ADDL         $0x00000400, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	MOVWLZX      (BX), R8
+	ANDL         $0x00007c00, R8
+	ADDL         $0x00000400, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	VPBROADCASTW (DX), X0
+	VCVTPH2PS    X0, Y0
+	VPBROADCASTW (BX), X1
+	VCVTPH2PS    X1, Y1
+	MOVQ         DI, R8
+
+chunk:
+	VPBROADCASTQ (CX), Y2
+	VPSHUFB      const86<>+0(SB), Y2, Y2
+	VPSRLVD      const35<>+0(SB), Y2, Y2
+	VPAND        const40<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VPBROADCASTQ 4(CX), Y3
+	VPSHUFB      const86<>+0(SB), Y3, Y3
+	VPSRLVD      const35<>+0(SB), Y3, Y3
+	VPAND        const40<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPBROADCASTQ 8(CX), Y4
+	VPSHUFB      const86<>+0(SB), Y4, Y4
+	VPSRLVD      const35<>+0(SB), Y4, Y4
+	VPAND        const40<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPBROADCASTQ 8(CX), Y5
+	VPSHUFB      const87<>+0(SB), Y5, Y5
+	VPSRLVD      const35<>+0(SB), Y5, Y5
+	VPAND        const40<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y2, Y2
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VMULPS       Y0, Y3, Y3
+	VADDPS       Y1, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	VMULPS       Y0, Y4, Y4
+	VADDPS       Y1, Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VMULPS       Y0, Y5, Y5
+	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         $0x00000010, CX
+	ADDQ         $0x00000080, AX
+	DECQ         R8
+	JNZ          chunk
+	ADDQ         $0x00000002, DX
+	ADDQ         $0x00000002, BX
+	DECQ         SI
+	JNZ          group
+
+done:
+	VZEROUPPER
+	MOVQ SI, rest+56(FP)
+	RET
+
+DATA const86<>+0(SB)/8, $0x8080800080808000
+DATA const86<>+8(SB)/8, $0x8080800180808001
+DATA const86<>+16(SB)/8, $0x8080800280808002
+DATA const86<>+24(SB)/8, $0x8080800380808003
+GLOBL const86<>(SB), RODATA|NOPTR, $32
+
+DATA const87<>+0(SB)/8, $0x8080800480808004
+DATA const87<>+8(SB)/8, $0x8080800580808005
+DATA const87<>+16(SB)/8, $0x8080800680808006
+DATA const87<>+24(SB)/8, $0x8080800780808007
+GLOBL const87<>(SB), RODATA|NOPTR, $32
 
 // func affine5F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7267,24 +7537,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const82<>+0(SB), Y2, Y2
-	VPSRLVD      const83<>+0(SB), Y2, Y2
-	VPAND        const84<>+0(SB), Y2, Y2
+	VPSHUFB      const88<>+0(SB), Y2, Y2
+	VPSRLVD      const89<>+0(SB), Y2, Y2
+	VPAND        const90<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 5(CX), Y3
-	VPSHUFB      const82<>+0(SB), Y3, Y3
-	VPSRLVD      const83<>+0(SB), Y3, Y3
-	VPAND        const84<>+0(SB), Y3, Y3
+	VPSHUFB      const88<>+0(SB), Y3, Y3
+	VPSRLVD      const89<>+0(SB), Y3, Y3
+	VPAND        const90<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 10(CX), Y4
-	VPSHUFB      const82<>+0(SB), Y4, Y4
-	VPSRLVD      const83<>+0(SB), Y4, Y4
-	VPAND        const84<>+0(SB), Y4, Y4
+	VPSHUFB      const88<>+0(SB), Y4, Y4
+	VPSRLVD      const89<>+0(SB), Y4, Y4
+	VPAND        const90<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 12(CX), Y5
-	VPSHUFB      const85<>+0(SB), Y5, Y5
-	VPSRLVD      const83<>+0(SB), Y5, Y5
-	VPAND        const84<>+0(SB), Y5, Y5
+	VPSHUFB      const91<>+0(SB), Y5, Y5
+	VPSRLVD      const89<>+0(SB), Y5, Y5
+	VPAND        const90<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7303,7 +7573,7 @@ chunk:
 	VINSERTI128  $0x01, X5, Y4, Y4
 	VMOVDQU      Y4, 32(AX)
 	ADDQ         $0x00000014, CX
-	ADDQ         $0x40, AX
+	ADDQ         $0x00000040, AX
 	DECQ         R8
 	JNZ          chunk
 	ADDQ         $0x00000002, DX
@@ -7316,29 +7586,107 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const82<>+0(SB)/8, $0x8080010080808000
-DATA const82<>+8(SB)/8, $0x8080020180808001
-DATA const82<>+16(SB)/8, $0x8080800380800302
-DATA const82<>+24(SB)/8, $0x8080800480800403
-GLOBL const82<>(SB), RODATA|NOPTR, $32
+DATA const88<>+0(SB)/8, $0x8080010080808000
+DATA const88<>+8(SB)/8, $0x8080020180808001
+DATA const88<>+16(SB)/8, $0x8080800380800302
+DATA const88<>+24(SB)/8, $0x8080800480800403
+GLOBL const88<>(SB), RODATA|NOPTR, $32
 
-DATA const83<>+0(SB)/8, $0x0000000500000000
-DATA const83<>+8(SB)/8, $0x0000000700000002
-DATA const83<>+16(SB)/8, $0x0000000100000004
-DATA const83<>+24(SB)/8, $0x0000000300000006
-GLOBL const83<>(SB), RODATA|NOPTR, $32
+DATA const89<>+0(SB)/8, $0x0000000500000000
+DATA const89<>+8(SB)/8, $0x0000000700000002
+DATA const89<>+16(SB)/8, $0x0000000100000004
+DATA const89<>+24(SB)/8, $0x0000000300000006
+GLOBL const89<>(SB), RODATA|NOPTR, $32
 
-DATA const84<>+0(SB)/8, $0x0000001f0000001f
-DATA const84<>+8(SB)/8, $0x0000001f0000001f
-DATA const84<>+16(SB)/8, $0x0000001f0000001f
-DATA const84<>+24(SB)/8, $0x0000001f0000001f
-GLOBL const84<>(SB), RODATA|NOPTR, $32
+DATA const90<>+0(SB)/8, $0x0000001f0000001f
+DATA const90<>+8(SB)/8, $0x0000001f0000001f
+DATA const90<>+16(SB)/8, $0x0000001f0000001f
+DATA const90<>+24(SB)/8, $0x0000001f0000001f
+GLOBL const90<>(SB), RODATA|NOPTR, $32
 
-DATA const85<>+0(SB)/8, $0x8080040380808003
-DATA const85<>+8(SB)/8, $0x8080050480808004
-DATA const85<>+16(SB)/8, $0x8080800680800605
-DATA const85<>+24(SB)/8, $0x8080800780800706
-GLOBL const85<>(SB), RODATA|NOPTR, $32
+DATA const91<>+0(SB)/8, $0x8080040380808003
+DATA const91<>+8(SB)/8, $0x8080050480808004
+DATA const91<>+16(SB)/8, $0x8080800680800605
+DATA const91<>+24(SB)/8, $0x8080800780800706
+GLOBL const91<>(SB), RODATA|NOPTR, $32
+
+// func affine5F16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+// Requires: AVX, AVX2, F16C, SSE
+TEXT ·affine5F16SingleAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         biases+24(FP), BX
+	MOVSS        factor+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         groups+40(FP), SI
+	MOVQ         chunks+48(FP), DI
+	TESTQ        SI, SI
+	JLE          done
+
+group:
+	MOVWLZX      (DX), R8
+	ANDL         $0x00007c00, R8
+	ADDL         $0x00000400, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	MOVWLZX      (BX), R8
+	ANDL         $0x00007c00, R8
+	ADDL         $0x00000400, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	VPBROADCASTW (DX), X0
+	VCVTPH2PS    X0, Y0
+	VPBROADCASTW (BX), X1
+	VCVTPH2PS    X1, Y1
+	MOVQ         DI, R8
+
+chunk:
+	VPBROADCASTQ (CX), Y2
+	VPSHUFB      const88<>+0(SB), Y2, Y2
+	VPSRLVD      const89<>+0(SB), Y2, Y2
+	VPAND        const90<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VPBROADCASTQ 5(CX), Y3
+	VPSHUFB      const88<>+0(SB), Y3, Y3
+	VPSRLVD      const89<>+0(SB), Y3, Y3
+	VPAND        const90<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPBROADCASTQ 10(CX), Y4
+	VPSHUFB      const88<>+0(SB), Y4, Y4
+	VPSRLVD      const89<>+0(SB), Y4, Y4
+	VPAND        const90<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPBROADCASTQ 12(CX), Y5
+	VPSHUFB      const91<>+0(SB), Y5, Y5
+	VPSRLVD      const89<>+0(SB), Y5, Y5
+	VPAND        const90<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y2, Y2
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VMULPS       Y0, Y3, Y3
+	VADDPS       Y1, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	VMULPS       Y0, Y4, Y4
+	VADDPS       Y1, Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VMULPS       Y0, Y5, Y5
+	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         $0x00000014, CX
+	ADDQ         $0x00000080, AX
+	DECQ         R8
+	JNZ          chunk
+	ADDQ         $0x00000002, DX
+	ADDQ         $0x00000002, BX
+	DECQ         SI
+	JNZ          group
+
+done:
+	VZEROUPPER
+	MOVQ SI, rest+56(FP)
+	RET
 
 // func affine6F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7373,24 +7721,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const86<>+0(SB), Y2, Y2
-	VPSRLVD      const87<>+0(SB), Y2, Y2
-	VPAND        const88<>+0(SB), Y2, Y2
+	VPSHUFB      const92<>+0(SB), Y2, Y2
+	VPSRLVD      const93<>+0(SB), Y2, Y2
+	VPAND        const94<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 6(CX), Y3
-	VPSHUFB      const86<>+0(SB), Y3, Y3
-	VPSRLVD      const87<>+0(SB), Y3, Y3
-	VPAND        const88<>+0(SB), Y3, Y3
+	VPSHUFB      const92<>+0(SB), Y3, Y3
+	VPSRLVD      const93<>+0(SB), Y3, Y3
+	VPAND        const94<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 12(CX), Y4
-	VPSHUFB      const86<>+0(SB), Y4, Y4
-	VPSRLVD      const87<>+0(SB), Y4, Y4
-	VPAND        const88<>+0(SB), Y4, Y4
+	VPSHUFB      const92<>+0(SB), Y4, Y4
+	VPSRLVD      const93<>+0(SB), Y4, Y4
+	VPAND        const94<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 16(CX), Y5
-	VPSHUFB      const89<>+0(SB), Y5, Y5
-	VPSRLVD      const87<>+0(SB), Y5, Y5
-	VPAND        const88<>+0(SB), Y5, Y5
+	VPSHUFB      const95<>+0(SB), Y5, Y5
+	VPSRLVD      const93<>+0(SB), Y5, Y5
+	VPAND        const94<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7409,7 +7757,7 @@ chunk:
 	VINSERTI128  $0x01, X5, Y4, Y4
 	VMOVDQU      Y4, 32(AX)
 	ADDQ         $0x00000018, CX
-	ADDQ         $0x40, AX
+	ADDQ         $0x00000040, AX
 	DECQ         R8
 	JNZ          chunk
 	ADDQ         $0x00000002, DX
@@ -7422,29 +7770,107 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const86<>+0(SB)/8, $0x8080010080808000
-DATA const86<>+8(SB)/8, $0x8080800280800201
-DATA const86<>+16(SB)/8, $0x8080040380808003
-DATA const86<>+24(SB)/8, $0x8080800580800504
-GLOBL const86<>(SB), RODATA|NOPTR, $32
+DATA const92<>+0(SB)/8, $0x8080010080808000
+DATA const92<>+8(SB)/8, $0x8080800280800201
+DATA const92<>+16(SB)/8, $0x8080040380808003
+DATA const92<>+24(SB)/8, $0x8080800580800504
+GLOBL const92<>(SB), RODATA|NOPTR, $32
 
-DATA const87<>+0(SB)/8, $0x0000000600000000
-DATA const87<>+8(SB)/8, $0x0000000200000004
-DATA const87<>+16(SB)/8, $0x0000000600000000
-DATA const87<>+24(SB)/8, $0x0000000200000004
-GLOBL const87<>(SB), RODATA|NOPTR, $32
+DATA const93<>+0(SB)/8, $0x0000000600000000
+DATA const93<>+8(SB)/8, $0x0000000200000004
+DATA const93<>+16(SB)/8, $0x0000000600000000
+DATA const93<>+24(SB)/8, $0x0000000200000004
+GLOBL const93<>(SB), RODATA|NOPTR, $32
 
-DATA const88<>+0(SB)/8, $0x0000003f0000003f
-DATA const88<>+8(SB)/8, $0x0000003f0000003f
-DATA const88<>+16(SB)/8, $0x0000003f0000003f
-DATA const88<>+24(SB)/8, $0x0000003f0000003f
-GLOBL const88<>(SB), RODATA|NOPTR, $32
+DATA const94<>+0(SB)/8, $0x0000003f0000003f
+DATA const94<>+8(SB)/8, $0x0000003f0000003f
+DATA const94<>+16(SB)/8, $0x0000003f0000003f
+DATA const94<>+24(SB)/8, $0x0000003f0000003f
+GLOBL const94<>(SB), RODATA|NOPTR, $32
 
-DATA const89<>+0(SB)/8, $0x8080030280808002
-DATA const89<>+8(SB)/8, $0x8080800480800403
-DATA const89<>+16(SB)/8, $0x8080060580808005
-DATA const89<>+24(SB)/8, $0x8080800780800706
-GLOBL const89<>(SB), RODATA|NOPTR, $32
+DATA const95<>+0(SB)/8, $0x8080030280808002
+DATA const95<>+8(SB)/8, $0x8080800480800403
+DATA const95<>+16(SB)/8, $0x8080060580808005
+DATA const95<>+24(SB)/8, $0x8080800780800706
+GLOBL const95<>(SB), RODATA|NOPTR, $32
+
+// func affine6F16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+// Requires: AVX, AVX2, F16C, SSE
+TEXT ·affine6F16SingleAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         biases+24(FP), BX
+	MOVSS        factor+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         groups+40(FP), SI
+	MOVQ         chunks+48(FP), DI
+	TESTQ        SI, SI
+	JLE          done
+
+group:
+	MOVWLZX      (DX), R8
+	ANDL         $0x00007c00, R8
+	ADDL         $0x00000400, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	MOVWLZX      (BX), R8
+	ANDL         $0x00007c00, R8
+	ADDL         $0x00000400, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	VPBROADCASTW (DX), X0
+	VCVTPH2PS    X0, Y0
+	VPBROADCASTW (BX), X1
+	VCVTPH2PS    X1, Y1
+	MOVQ         DI, R8
+
+chunk:
+	VPBROADCASTQ (CX), Y2
+	VPSHUFB      const92<>+0(SB), Y2, Y2
+	VPSRLVD      const93<>+0(SB), Y2, Y2
+	VPAND        const94<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VPBROADCASTQ 6(CX), Y3
+	VPSHUFB      const92<>+0(SB), Y3, Y3
+	VPSRLVD      const93<>+0(SB), Y3, Y3
+	VPAND        const94<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPBROADCASTQ 12(CX), Y4
+	VPSHUFB      const92<>+0(SB), Y4, Y4
+	VPSRLVD      const93<>+0(SB), Y4, Y4
+	VPAND        const94<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPBROADCASTQ 16(CX), Y5
+	VPSHUFB      const95<>+0(SB), Y5, Y5
+	VPSRLVD      const93<>+0(SB), Y5, Y5
+	VPAND        const94<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y2, Y2
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VMULPS       Y0, Y3, Y3
+	VADDPS       Y1, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	VMULPS       Y0, Y4, Y4
+	VADDPS       Y1, Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VMULPS       Y0, Y5, Y5
+	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         $0x00000018, CX
+	ADDQ         $0x00000080, AX
+	DECQ         R8
+	JNZ          chunk
+	ADDQ         $0x00000002, DX
+	ADDQ         $0x00000002, BX
+	DECQ         SI
+	JNZ          group
+
+done:
+	VZEROUPPER
+	MOVQ SI, rest+56(FP)
+	RET
 
 // func affine8F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7503,13 +7929,79 @@ chunk:
 	VINSERTI128 $0x01, X5, Y4, Y4
 	VMOVDQU     Y4, 32(AX)
 	ADDQ        $0x00000020, CX
-	ADDQ        $0x40, AX
+	ADDQ        $0x00000040, AX
 	DECQ        R8
 	JNZ         chunk
 	ADDQ        $0x00000002, DX
 	ADDQ        $0x00000002, BX
 	DECQ        SI
 	JNZ         group
+
+done:
+	VZEROUPPER
+	MOVQ SI, rest+56(FP)
+	RET
+
+// func affine8F16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+// Requires: AVX, AVX2, F16C, SSE
+TEXT ·affine8F16SingleAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         biases+24(FP), BX
+	MOVSS        factor+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         groups+40(FP), SI
+	MOVQ         chunks+48(FP), DI
+	TESTQ        SI, SI
+	JLE          done
+
+group:
+	MOVWLZX      (DX), R8
+	ANDL         $0x00007c00, R8
+	ADDL         $0x00000400, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	MOVWLZX      (BX), R8
+	ANDL         $0x00007c00, R8
+	ADDL         $0x00000400, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	VPBROADCASTW (DX), X0
+	VCVTPH2PS    X0, Y0
+	VPBROADCASTW (BX), X1
+	VCVTPH2PS    X1, Y1
+	MOVQ         DI, R8
+
+chunk:
+	VPMOVZXBD (CX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 8(CX), Y3
+	VCVTDQ2PS Y3, Y3
+	VPMOVZXBD 16(CX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 24(CX), Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y0, Y2, Y2
+	VADDPS    Y1, Y2, Y2
+	VMOVUPS   Y2, (AX)
+	VMULPS    Y0, Y3, Y3
+	VADDPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 32(AX)
+	VMULPS    Y0, Y4, Y4
+	VADDPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 64(AX)
+	VMULPS    Y0, Y5, Y5
+	VADDPS    Y1, Y5, Y5
+	VMOVUPS   Y5, 96(AX)
+	ADDQ      $0x00000020, CX
+	ADDQ      $0x00000080, AX
+	DECQ      R8
+	JNZ       chunk
+	ADDQ      $0x00000002, DX
+	ADDQ      $0x00000002, BX
+	DECQ      SI
+	JNZ       group
 
 done:
 	VZEROUPPER
@@ -7566,7 +8058,85 @@ chunk:
 	VMOVDQU      Y4, (AX)
 	VMOVDQU      Y2, 32(AX)
 	ADDQ         $0x00000008, CX
-	ADDQ         $0x40, AX
+	ADDQ         $0x00000040, AX
+	DECQ         R8
+	JNZ          chunk
+	ADDQ         $0x00000002, DX
+	ADDQ         $0x00000002, BX
+	DECQ         SI
+	JNZ          group
+
+done:
+	VZEROUPPER
+	MOVQ SI, rest+56(FP)
+	RET
+
+// func affine2BF16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+// Requires: AVX, AVX2, SSE
+TEXT ·affine2BF16SingleAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         biases+24(FP), BX
+	MOVSS        factor+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         groups+40(FP), SI
+	MOVQ         chunks+48(FP), DI
+	TESTQ        SI, SI
+	JLE          done
+
+group:
+	MOVWLZX      (DX), R8
+	ANDL         $0x00007f80, R8
+	ADDL         $0x00000080, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	MOVWLZX      (BX), R8
+	ANDL         $0x00007f80, R8
+	ADDL         $0x00000080, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	VPBROADCASTW (DX), Y0
+	VPSLLD       $0x10, Y0, Y0
+	VPBROADCASTW (BX), Y1
+	VPSLLD       $0x10, Y1, Y1
+	MOVQ         DI, R8
+
+chunk:
+	VPBROADCASTQ (CX), Y2
+	VPSHUFB      const74<>+0(SB), Y2, Y2
+	VPSRLVD      const30<>+0(SB), Y2, Y2
+	VPAND        const42<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VPBROADCASTQ (CX), Y3
+	VPSHUFB      const75<>+0(SB), Y3, Y3
+	VPSRLVD      const30<>+0(SB), Y3, Y3
+	VPAND        const42<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPBROADCASTQ (CX), Y4
+	VPSHUFB      const76<>+0(SB), Y4, Y4
+	VPSRLVD      const30<>+0(SB), Y4, Y4
+	VPAND        const42<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPBROADCASTQ (CX), Y5
+	VPSHUFB      const77<>+0(SB), Y5, Y5
+	VPSRLVD      const30<>+0(SB), Y5, Y5
+	VPAND        const42<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y2, Y2
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VMULPS       Y0, Y3, Y3
+	VADDPS       Y1, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	VMULPS       Y0, Y4, Y4
+	VADDPS       Y1, Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VMULPS       Y0, Y5, Y5
+	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         $0x00000008, CX
+	ADDQ         $0x00000080, AX
 	DECQ         R8
 	JNZ          chunk
 	ADDQ         $0x00000002, DX
@@ -7612,24 +8182,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const74<>+0(SB), Y2, Y2
-	VPSRLVD      const75<>+0(SB), Y2, Y2
-	VPAND        const76<>+0(SB), Y2, Y2
+	VPSHUFB      const78<>+0(SB), Y2, Y2
+	VPSRLVD      const79<>+0(SB), Y2, Y2
+	VPAND        const80<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 3(CX), Y3
-	VPSHUFB      const74<>+0(SB), Y3, Y3
-	VPSRLVD      const75<>+0(SB), Y3, Y3
-	VPAND        const76<>+0(SB), Y3, Y3
+	VPSHUFB      const78<>+0(SB), Y3, Y3
+	VPSRLVD      const79<>+0(SB), Y3, Y3
+	VPAND        const80<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 4(CX), Y4
-	VPSHUFB      const77<>+0(SB), Y4, Y4
-	VPSRLVD      const75<>+0(SB), Y4, Y4
-	VPAND        const76<>+0(SB), Y4, Y4
+	VPSHUFB      const81<>+0(SB), Y4, Y4
+	VPSRLVD      const79<>+0(SB), Y4, Y4
+	VPAND        const80<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 4(CX), Y5
-	VPSHUFB      const78<>+0(SB), Y5, Y5
-	VPSRLVD      const75<>+0(SB), Y5, Y5
-	VPAND        const76<>+0(SB), Y5, Y5
+	VPSHUFB      const82<>+0(SB), Y5, Y5
+	VPSRLVD      const79<>+0(SB), Y5, Y5
+	VPAND        const80<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7648,7 +8218,85 @@ chunk:
 	VINSERTI128  $0x01, X5, Y4, Y4
 	VMOVDQU      Y4, 32(AX)
 	ADDQ         $0x0000000c, CX
-	ADDQ         $0x40, AX
+	ADDQ         $0x00000040, AX
+	DECQ         R8
+	JNZ          chunk
+	ADDQ         $0x00000002, DX
+	ADDQ         $0x00000002, BX
+	DECQ         SI
+	JNZ          group
+
+done:
+	VZEROUPPER
+	MOVQ SI, rest+56(FP)
+	RET
+
+// func affine3BF16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+// Requires: AVX, AVX2, SSE
+TEXT ·affine3BF16SingleAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         biases+24(FP), BX
+	MOVSS        factor+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         groups+40(FP), SI
+	MOVQ         chunks+48(FP), DI
+	TESTQ        SI, SI
+	JLE          done
+
+group:
+	MOVWLZX      (DX), R8
+	ANDL         $0x00007f80, R8
+	ADDL         $0x00000080, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	MOVWLZX      (BX), R8
+	ANDL         $0x00007f80, R8
+	ADDL         $0x00000080, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	VPBROADCASTW (DX), Y0
+	VPSLLD       $0x10, Y0, Y0
+	VPBROADCASTW (BX), Y1
+	VPSLLD       $0x10, Y1, Y1
+	MOVQ         DI, R8
+
+chunk:
+	VPBROADCASTQ (CX), Y2
+	VPSHUFB      const78<>+0(SB), Y2, Y2
+	VPSRLVD      const79<>+0(SB), Y2, Y2
+	VPAND        const80<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VPBROADCASTQ 3(CX), Y3
+	VPSHUFB      const78<>+0(SB), Y3, Y3
+	VPSRLVD      const79<>+0(SB), Y3, Y3
+	VPAND        const80<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPBROADCASTQ 4(CX), Y4
+	VPSHUFB      const81<>+0(SB), Y4, Y4
+	VPSRLVD      const79<>+0(SB), Y4, Y4
+	VPAND        const80<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPBROADCASTQ 4(CX), Y5
+	VPSHUFB      const82<>+0(SB), Y5, Y5
+	VPSRLVD      const79<>+0(SB), Y5, Y5
+	VPAND        const80<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y2, Y2
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VMULPS       Y0, Y3, Y3
+	VADDPS       Y1, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	VMULPS       Y0, Y4, Y4
+	VADDPS       Y1, Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VMULPS       Y0, Y5, Y5
+	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         $0x0000000c, CX
+	ADDQ         $0x00000080, AX
 	DECQ         R8
 	JNZ          chunk
 	ADDQ         $0x00000002, DX
@@ -7704,10 +8352,10 @@ group:
 
 chunk:
 	VBROADCASTI128 (CX), Y2
-	VPSHUFB        const79<>+0(SB), Y2, Y2
+	VPSHUFB        const83<>+0(SB), Y2, Y2
 	VPSRLW         $0x04, Y2, Y3
-	VPAND          const80<>+0(SB), Y3, Y3
-	VPAND          const81<>+0(SB), Y2, Y2
+	VPAND          const84<>+0(SB), Y3, Y3
+	VPAND          const85<>+0(SB), Y2, Y2
 	VPOR           Y3, Y2, Y2
 	VPSHUFB        Y2, Y1, Y3
 	VPSHUFB        Y2, Y0, Y2
@@ -7716,13 +8364,91 @@ chunk:
 	VMOVDQU        Y4, (AX)
 	VMOVDQU        Y2, 32(AX)
 	ADDQ           $0x00000010, CX
-	ADDQ           $0x40, AX
+	ADDQ           $0x00000040, AX
 	DECQ           R8
 	JNZ            chunk
 	ADDQ           $0x00000002, DX
 	ADDQ           $0x00000002, BX
 	DECQ           SI
 	JNZ            group
+
+done:
+	VZEROUPPER
+	MOVQ SI, rest+56(FP)
+	RET
+
+// func affine4BF16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+// Requires: AVX, AVX2, SSE
+TEXT ·affine4BF16SingleAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         biases+24(FP), BX
+	MOVSS        factor+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         groups+40(FP), SI
+	MOVQ         chunks+48(FP), DI
+	TESTQ        SI, SI
+	JLE          done
+
+group:
+	MOVWLZX      (DX), R8
+	ANDL         $0x00007f80, R8
+	ADDL         $0x00000080, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	MOVWLZX      (BX), R8
+	ANDL         $0x00007f80, R8
+	ADDL         $0x00000080, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	VPBROADCASTW (DX), Y0
+	VPSLLD       $0x10, Y0, Y0
+	VPBROADCASTW (BX), Y1
+	VPSLLD       $0x10, Y1, Y1
+	MOVQ         DI, R8
+
+chunk:
+	VPBROADCASTQ (CX), Y2
+	VPSHUFB      const86<>+0(SB), Y2, Y2
+	VPSRLVD      const35<>+0(SB), Y2, Y2
+	VPAND        const40<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VPBROADCASTQ 4(CX), Y3
+	VPSHUFB      const86<>+0(SB), Y3, Y3
+	VPSRLVD      const35<>+0(SB), Y3, Y3
+	VPAND        const40<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPBROADCASTQ 8(CX), Y4
+	VPSHUFB      const86<>+0(SB), Y4, Y4
+	VPSRLVD      const35<>+0(SB), Y4, Y4
+	VPAND        const40<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPBROADCASTQ 8(CX), Y5
+	VPSHUFB      const87<>+0(SB), Y5, Y5
+	VPSRLVD      const35<>+0(SB), Y5, Y5
+	VPAND        const40<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y2, Y2
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VMULPS       Y0, Y3, Y3
+	VADDPS       Y1, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	VMULPS       Y0, Y4, Y4
+	VADDPS       Y1, Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VMULPS       Y0, Y5, Y5
+	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         $0x00000010, CX
+	ADDQ         $0x00000080, AX
+	DECQ         R8
+	JNZ          chunk
+	ADDQ         $0x00000002, DX
+	ADDQ         $0x00000002, BX
+	DECQ         SI
+	JNZ          group
 
 done:
 	VZEROUPPER
@@ -7762,24 +8488,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const82<>+0(SB), Y2, Y2
-	VPSRLVD      const83<>+0(SB), Y2, Y2
-	VPAND        const84<>+0(SB), Y2, Y2
+	VPSHUFB      const88<>+0(SB), Y2, Y2
+	VPSRLVD      const89<>+0(SB), Y2, Y2
+	VPAND        const90<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 5(CX), Y3
-	VPSHUFB      const82<>+0(SB), Y3, Y3
-	VPSRLVD      const83<>+0(SB), Y3, Y3
-	VPAND        const84<>+0(SB), Y3, Y3
+	VPSHUFB      const88<>+0(SB), Y3, Y3
+	VPSRLVD      const89<>+0(SB), Y3, Y3
+	VPAND        const90<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 10(CX), Y4
-	VPSHUFB      const82<>+0(SB), Y4, Y4
-	VPSRLVD      const83<>+0(SB), Y4, Y4
-	VPAND        const84<>+0(SB), Y4, Y4
+	VPSHUFB      const88<>+0(SB), Y4, Y4
+	VPSRLVD      const89<>+0(SB), Y4, Y4
+	VPAND        const90<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 12(CX), Y5
-	VPSHUFB      const85<>+0(SB), Y5, Y5
-	VPSRLVD      const83<>+0(SB), Y5, Y5
-	VPAND        const84<>+0(SB), Y5, Y5
+	VPSHUFB      const91<>+0(SB), Y5, Y5
+	VPSRLVD      const89<>+0(SB), Y5, Y5
+	VPAND        const90<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7798,7 +8524,85 @@ chunk:
 	VINSERTI128  $0x01, X5, Y4, Y4
 	VMOVDQU      Y4, 32(AX)
 	ADDQ         $0x00000014, CX
-	ADDQ         $0x40, AX
+	ADDQ         $0x00000040, AX
+	DECQ         R8
+	JNZ          chunk
+	ADDQ         $0x00000002, DX
+	ADDQ         $0x00000002, BX
+	DECQ         SI
+	JNZ          group
+
+done:
+	VZEROUPPER
+	MOVQ SI, rest+56(FP)
+	RET
+
+// func affine5BF16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+// Requires: AVX, AVX2, SSE
+TEXT ·affine5BF16SingleAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         biases+24(FP), BX
+	MOVSS        factor+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         groups+40(FP), SI
+	MOVQ         chunks+48(FP), DI
+	TESTQ        SI, SI
+	JLE          done
+
+group:
+	MOVWLZX      (DX), R8
+	ANDL         $0x00007f80, R8
+	ADDL         $0x00000080, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	MOVWLZX      (BX), R8
+	ANDL         $0x00007f80, R8
+	ADDL         $0x00000080, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	VPBROADCASTW (DX), Y0
+	VPSLLD       $0x10, Y0, Y0
+	VPBROADCASTW (BX), Y1
+	VPSLLD       $0x10, Y1, Y1
+	MOVQ         DI, R8
+
+chunk:
+	VPBROADCASTQ (CX), Y2
+	VPSHUFB      const88<>+0(SB), Y2, Y2
+	VPSRLVD      const89<>+0(SB), Y2, Y2
+	VPAND        const90<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VPBROADCASTQ 5(CX), Y3
+	VPSHUFB      const88<>+0(SB), Y3, Y3
+	VPSRLVD      const89<>+0(SB), Y3, Y3
+	VPAND        const90<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPBROADCASTQ 10(CX), Y4
+	VPSHUFB      const88<>+0(SB), Y4, Y4
+	VPSRLVD      const89<>+0(SB), Y4, Y4
+	VPAND        const90<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPBROADCASTQ 12(CX), Y5
+	VPSHUFB      const91<>+0(SB), Y5, Y5
+	VPSRLVD      const89<>+0(SB), Y5, Y5
+	VPAND        const90<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y2, Y2
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VMULPS       Y0, Y3, Y3
+	VADDPS       Y1, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	VMULPS       Y0, Y4, Y4
+	VADDPS       Y1, Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VMULPS       Y0, Y5, Y5
+	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         $0x00000014, CX
+	ADDQ         $0x00000080, AX
 	DECQ         R8
 	JNZ          chunk
 	ADDQ         $0x00000002, DX
@@ -7844,24 +8648,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const86<>+0(SB), Y2, Y2
-	VPSRLVD      const87<>+0(SB), Y2, Y2
-	VPAND        const88<>+0(SB), Y2, Y2
+	VPSHUFB      const92<>+0(SB), Y2, Y2
+	VPSRLVD      const93<>+0(SB), Y2, Y2
+	VPAND        const94<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 6(CX), Y3
-	VPSHUFB      const86<>+0(SB), Y3, Y3
-	VPSRLVD      const87<>+0(SB), Y3, Y3
-	VPAND        const88<>+0(SB), Y3, Y3
+	VPSHUFB      const92<>+0(SB), Y3, Y3
+	VPSRLVD      const93<>+0(SB), Y3, Y3
+	VPAND        const94<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 12(CX), Y4
-	VPSHUFB      const86<>+0(SB), Y4, Y4
-	VPSRLVD      const87<>+0(SB), Y4, Y4
-	VPAND        const88<>+0(SB), Y4, Y4
+	VPSHUFB      const92<>+0(SB), Y4, Y4
+	VPSRLVD      const93<>+0(SB), Y4, Y4
+	VPAND        const94<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 16(CX), Y5
-	VPSHUFB      const89<>+0(SB), Y5, Y5
-	VPSRLVD      const87<>+0(SB), Y5, Y5
-	VPAND        const88<>+0(SB), Y5, Y5
+	VPSHUFB      const95<>+0(SB), Y5, Y5
+	VPSRLVD      const93<>+0(SB), Y5, Y5
+	VPAND        const94<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7880,7 +8684,85 @@ chunk:
 	VINSERTI128  $0x01, X5, Y4, Y4
 	VMOVDQU      Y4, 32(AX)
 	ADDQ         $0x00000018, CX
-	ADDQ         $0x40, AX
+	ADDQ         $0x00000040, AX
+	DECQ         R8
+	JNZ          chunk
+	ADDQ         $0x00000002, DX
+	ADDQ         $0x00000002, BX
+	DECQ         SI
+	JNZ          group
+
+done:
+	VZEROUPPER
+	MOVQ SI, rest+56(FP)
+	RET
+
+// func affine6BF16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+// Requires: AVX, AVX2, SSE
+TEXT ·affine6BF16SingleAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         biases+24(FP), BX
+	MOVSS        factor+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         groups+40(FP), SI
+	MOVQ         chunks+48(FP), DI
+	TESTQ        SI, SI
+	JLE          done
+
+group:
+	MOVWLZX      (DX), R8
+	ANDL         $0x00007f80, R8
+	ADDL         $0x00000080, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	MOVWLZX      (BX), R8
+	ANDL         $0x00007f80, R8
+	ADDL         $0x00000080, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	VPBROADCASTW (DX), Y0
+	VPSLLD       $0x10, Y0, Y0
+	VPBROADCASTW (BX), Y1
+	VPSLLD       $0x10, Y1, Y1
+	MOVQ         DI, R8
+
+chunk:
+	VPBROADCASTQ (CX), Y2
+	VPSHUFB      const92<>+0(SB), Y2, Y2
+	VPSRLVD      const93<>+0(SB), Y2, Y2
+	VPAND        const94<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VPBROADCASTQ 6(CX), Y3
+	VPSHUFB      const92<>+0(SB), Y3, Y3
+	VPSRLVD      const93<>+0(SB), Y3, Y3
+	VPAND        const94<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPBROADCASTQ 12(CX), Y4
+	VPSHUFB      const92<>+0(SB), Y4, Y4
+	VPSRLVD      const93<>+0(SB), Y4, Y4
+	VPAND        const94<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPBROADCASTQ 16(CX), Y5
+	VPSHUFB      const95<>+0(SB), Y5, Y5
+	VPSRLVD      const93<>+0(SB), Y5, Y5
+	VPAND        const94<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y2, Y2
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VMULPS       Y0, Y3, Y3
+	VADDPS       Y1, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	VMULPS       Y0, Y4, Y4
+	VADDPS       Y1, Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VMULPS       Y0, Y5, Y5
+	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         $0x00000018, CX
+	ADDQ         $0x00000080, AX
 	DECQ         R8
 	JNZ          chunk
 	ADDQ         $0x00000002, DX
@@ -7950,13 +8832,79 @@ chunk:
 	VINSERTI128 $0x01, X5, Y4, Y4
 	VMOVDQU     Y4, 32(AX)
 	ADDQ        $0x00000020, CX
-	ADDQ        $0x40, AX
+	ADDQ        $0x00000040, AX
 	DECQ        R8
 	JNZ         chunk
 	ADDQ        $0x00000002, DX
 	ADDQ        $0x00000002, BX
 	DECQ        SI
 	JNZ         group
+
+done:
+	VZEROUPPER
+	MOVQ SI, rest+56(FP)
+	RET
+
+// func affine8BF16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+// Requires: AVX, AVX2, SSE
+TEXT ·affine8BF16SingleAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         biases+24(FP), BX
+	MOVSS        factor+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         groups+40(FP), SI
+	MOVQ         chunks+48(FP), DI
+	TESTQ        SI, SI
+	JLE          done
+
+group:
+	MOVWLZX      (DX), R8
+	ANDL         $0x00007f80, R8
+	ADDL         $0x00000080, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	MOVWLZX      (BX), R8
+	ANDL         $0x00007f80, R8
+	ADDL         $0x00000080, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	VPBROADCASTW (DX), Y0
+	VPSLLD       $0x10, Y0, Y0
+	VPBROADCASTW (BX), Y1
+	VPSLLD       $0x10, Y1, Y1
+	MOVQ         DI, R8
+
+chunk:
+	VPMOVZXBD (CX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 8(CX), Y3
+	VCVTDQ2PS Y3, Y3
+	VPMOVZXBD 16(CX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 24(CX), Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y0, Y2, Y2
+	VADDPS    Y1, Y2, Y2
+	VMOVUPS   Y2, (AX)
+	VMULPS    Y0, Y3, Y3
+	VADDPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 32(AX)
+	VMULPS    Y0, Y4, Y4
+	VADDPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 64(AX)
+	VMULPS    Y0, Y5, Y5
+	VADDPS    Y1, Y5, Y5
+	VMOVUPS   Y5, 96(AX)
+	ADDQ      $0x00000020, CX
+	ADDQ      $0x00000080, AX
+	DECQ      R8
+	JNZ       chunk
+	ADDQ      $0x00000002, DX
+	ADDQ      $0x00000002, BX
+	DECQ      SI
+	JNZ       group
 
 done:
 	VZEROUPPER
@@ -8011,7 +8959,83 @@ chunk:
 	VMOVDQU      Y4, (AX)
 	VMOVDQU      Y2, 32(AX)
 	ADDQ         $0x00000008, CX
-	ADDQ         $0x40, AX
+	ADDQ         $0x00000040, AX
+	DECQ         R8
+	JNZ          chunk
+	ADDQ         $0x00000004, DX
+	ADDQ         $0x00000004, BX
+	DECQ         SI
+	JNZ          group
+
+done:
+	VZEROUPPER
+	MOVQ SI, rest+56(FP)
+	RET
+
+// func affine2F32SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+// Requires: AVX, AVX2, SSE
+TEXT ·affine2F32SingleAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         biases+24(FP), BX
+	MOVSS        factor+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         groups+40(FP), SI
+	MOVQ         chunks+48(FP), DI
+	TESTQ        SI, SI
+	JLE          done
+
+group:
+	MOVL         (DX), R8
+	ANDL         $0x7f800000, R8
+	ADDL         $0x00800000, R8
+	TESTL        $0x80000000, R8
+	JNZ          done
+	MOVL         (BX), R8
+	ANDL         $0x7f800000, R8
+	ADDL         $0x00800000, R8
+	TESTL        $0x80000000, R8
+	JNZ          done
+	VBROADCASTSS (DX), Y0
+	VBROADCASTSS (BX), Y1
+	MOVQ         DI, R8
+
+chunk:
+	VPBROADCASTQ (CX), Y2
+	VPSHUFB      const74<>+0(SB), Y2, Y2
+	VPSRLVD      const30<>+0(SB), Y2, Y2
+	VPAND        const42<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VPBROADCASTQ (CX), Y3
+	VPSHUFB      const75<>+0(SB), Y3, Y3
+	VPSRLVD      const30<>+0(SB), Y3, Y3
+	VPAND        const42<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPBROADCASTQ (CX), Y4
+	VPSHUFB      const76<>+0(SB), Y4, Y4
+	VPSRLVD      const30<>+0(SB), Y4, Y4
+	VPAND        const42<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPBROADCASTQ (CX), Y5
+	VPSHUFB      const77<>+0(SB), Y5, Y5
+	VPSRLVD      const30<>+0(SB), Y5, Y5
+	VPAND        const42<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y2, Y2
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VMULPS       Y0, Y3, Y3
+	VADDPS       Y1, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	VMULPS       Y0, Y4, Y4
+	VADDPS       Y1, Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VMULPS       Y0, Y5, Y5
+	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         $0x00000008, CX
+	ADDQ         $0x00000080, AX
 	DECQ         R8
 	JNZ          chunk
 	ADDQ         $0x00000004, DX
@@ -8055,24 +9079,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const74<>+0(SB), Y2, Y2
-	VPSRLVD      const75<>+0(SB), Y2, Y2
-	VPAND        const76<>+0(SB), Y2, Y2
+	VPSHUFB      const78<>+0(SB), Y2, Y2
+	VPSRLVD      const79<>+0(SB), Y2, Y2
+	VPAND        const80<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 3(CX), Y3
-	VPSHUFB      const74<>+0(SB), Y3, Y3
-	VPSRLVD      const75<>+0(SB), Y3, Y3
-	VPAND        const76<>+0(SB), Y3, Y3
+	VPSHUFB      const78<>+0(SB), Y3, Y3
+	VPSRLVD      const79<>+0(SB), Y3, Y3
+	VPAND        const80<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 4(CX), Y4
-	VPSHUFB      const77<>+0(SB), Y4, Y4
-	VPSRLVD      const75<>+0(SB), Y4, Y4
-	VPAND        const76<>+0(SB), Y4, Y4
+	VPSHUFB      const81<>+0(SB), Y4, Y4
+	VPSRLVD      const79<>+0(SB), Y4, Y4
+	VPAND        const80<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 4(CX), Y5
-	VPSHUFB      const78<>+0(SB), Y5, Y5
-	VPSRLVD      const75<>+0(SB), Y5, Y5
-	VPAND        const76<>+0(SB), Y5, Y5
+	VPSHUFB      const82<>+0(SB), Y5, Y5
+	VPSRLVD      const79<>+0(SB), Y5, Y5
+	VPAND        const80<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -8091,7 +9115,83 @@ chunk:
 	VINSERTI128  $0x01, X5, Y4, Y4
 	VMOVDQU      Y4, 32(AX)
 	ADDQ         $0x0000000c, CX
-	ADDQ         $0x40, AX
+	ADDQ         $0x00000040, AX
+	DECQ         R8
+	JNZ          chunk
+	ADDQ         $0x00000004, DX
+	ADDQ         $0x00000004, BX
+	DECQ         SI
+	JNZ          group
+
+done:
+	VZEROUPPER
+	MOVQ SI, rest+56(FP)
+	RET
+
+// func affine3F32SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+// Requires: AVX, AVX2, SSE
+TEXT ·affine3F32SingleAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         biases+24(FP), BX
+	MOVSS        factor+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         groups+40(FP), SI
+	MOVQ         chunks+48(FP), DI
+	TESTQ        SI, SI
+	JLE          done
+
+group:
+	MOVL         (DX), R8
+	ANDL         $0x7f800000, R8
+	ADDL         $0x00800000, R8
+	TESTL        $0x80000000, R8
+	JNZ          done
+	MOVL         (BX), R8
+	ANDL         $0x7f800000, R8
+	ADDL         $0x00800000, R8
+	TESTL        $0x80000000, R8
+	JNZ          done
+	VBROADCASTSS (DX), Y0
+	VBROADCASTSS (BX), Y1
+	MOVQ         DI, R8
+
+chunk:
+	VPBROADCASTQ (CX), Y2
+	VPSHUFB      const78<>+0(SB), Y2, Y2
+	VPSRLVD      const79<>+0(SB), Y2, Y2
+	VPAND        const80<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VPBROADCASTQ 3(CX), Y3
+	VPSHUFB      const78<>+0(SB), Y3, Y3
+	VPSRLVD      const79<>+0(SB), Y3, Y3
+	VPAND        const80<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPBROADCASTQ 4(CX), Y4
+	VPSHUFB      const81<>+0(SB), Y4, Y4
+	VPSRLVD      const79<>+0(SB), Y4, Y4
+	VPAND        const80<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPBROADCASTQ 4(CX), Y5
+	VPSHUFB      const82<>+0(SB), Y5, Y5
+	VPSRLVD      const79<>+0(SB), Y5, Y5
+	VPAND        const80<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y2, Y2
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VMULPS       Y0, Y3, Y3
+	VADDPS       Y1, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	VMULPS       Y0, Y4, Y4
+	VADDPS       Y1, Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VMULPS       Y0, Y5, Y5
+	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         $0x0000000c, CX
+	ADDQ         $0x00000080, AX
 	DECQ         R8
 	JNZ          chunk
 	ADDQ         $0x00000004, DX
@@ -8145,10 +9245,10 @@ group:
 
 chunk:
 	VBROADCASTI128 (CX), Y2
-	VPSHUFB        const79<>+0(SB), Y2, Y2
+	VPSHUFB        const83<>+0(SB), Y2, Y2
 	VPSRLW         $0x04, Y2, Y3
-	VPAND          const80<>+0(SB), Y3, Y3
-	VPAND          const81<>+0(SB), Y2, Y2
+	VPAND          const84<>+0(SB), Y3, Y3
+	VPAND          const85<>+0(SB), Y2, Y2
 	VPOR           Y3, Y2, Y2
 	VPSHUFB        Y2, Y1, Y3
 	VPSHUFB        Y2, Y0, Y2
@@ -8157,13 +9257,89 @@ chunk:
 	VMOVDQU        Y4, (AX)
 	VMOVDQU        Y2, 32(AX)
 	ADDQ           $0x00000010, CX
-	ADDQ           $0x40, AX
+	ADDQ           $0x00000040, AX
 	DECQ           R8
 	JNZ            chunk
 	ADDQ           $0x00000004, DX
 	ADDQ           $0x00000004, BX
 	DECQ           SI
 	JNZ            group
+
+done:
+	VZEROUPPER
+	MOVQ SI, rest+56(FP)
+	RET
+
+// func affine4F32SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+// Requires: AVX, AVX2, SSE
+TEXT ·affine4F32SingleAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         biases+24(FP), BX
+	MOVSS        factor+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         groups+40(FP), SI
+	MOVQ         chunks+48(FP), DI
+	TESTQ        SI, SI
+	JLE          done
+
+group:
+	MOVL         (DX), R8
+	ANDL         $0x7f800000, R8
+	ADDL         $0x00800000, R8
+	TESTL        $0x80000000, R8
+	JNZ          done
+	MOVL         (BX), R8
+	ANDL         $0x7f800000, R8
+	ADDL         $0x00800000, R8
+	TESTL        $0x80000000, R8
+	JNZ          done
+	VBROADCASTSS (DX), Y0
+	VBROADCASTSS (BX), Y1
+	MOVQ         DI, R8
+
+chunk:
+	VPBROADCASTQ (CX), Y2
+	VPSHUFB      const86<>+0(SB), Y2, Y2
+	VPSRLVD      const35<>+0(SB), Y2, Y2
+	VPAND        const40<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VPBROADCASTQ 4(CX), Y3
+	VPSHUFB      const86<>+0(SB), Y3, Y3
+	VPSRLVD      const35<>+0(SB), Y3, Y3
+	VPAND        const40<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPBROADCASTQ 8(CX), Y4
+	VPSHUFB      const86<>+0(SB), Y4, Y4
+	VPSRLVD      const35<>+0(SB), Y4, Y4
+	VPAND        const40<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPBROADCASTQ 8(CX), Y5
+	VPSHUFB      const87<>+0(SB), Y5, Y5
+	VPSRLVD      const35<>+0(SB), Y5, Y5
+	VPAND        const40<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y2, Y2
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VMULPS       Y0, Y3, Y3
+	VADDPS       Y1, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	VMULPS       Y0, Y4, Y4
+	VADDPS       Y1, Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VMULPS       Y0, Y5, Y5
+	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         $0x00000010, CX
+	ADDQ         $0x00000080, AX
+	DECQ         R8
+	JNZ          chunk
+	ADDQ         $0x00000004, DX
+	ADDQ         $0x00000004, BX
+	DECQ         SI
+	JNZ          group
 
 done:
 	VZEROUPPER
@@ -8201,24 +9377,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const82<>+0(SB), Y2, Y2
-	VPSRLVD      const83<>+0(SB), Y2, Y2
-	VPAND        const84<>+0(SB), Y2, Y2
+	VPSHUFB      const88<>+0(SB), Y2, Y2
+	VPSRLVD      const89<>+0(SB), Y2, Y2
+	VPAND        const90<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 5(CX), Y3
-	VPSHUFB      const82<>+0(SB), Y3, Y3
-	VPSRLVD      const83<>+0(SB), Y3, Y3
-	VPAND        const84<>+0(SB), Y3, Y3
+	VPSHUFB      const88<>+0(SB), Y3, Y3
+	VPSRLVD      const89<>+0(SB), Y3, Y3
+	VPAND        const90<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 10(CX), Y4
-	VPSHUFB      const82<>+0(SB), Y4, Y4
-	VPSRLVD      const83<>+0(SB), Y4, Y4
-	VPAND        const84<>+0(SB), Y4, Y4
+	VPSHUFB      const88<>+0(SB), Y4, Y4
+	VPSRLVD      const89<>+0(SB), Y4, Y4
+	VPAND        const90<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 12(CX), Y5
-	VPSHUFB      const85<>+0(SB), Y5, Y5
-	VPSRLVD      const83<>+0(SB), Y5, Y5
-	VPAND        const84<>+0(SB), Y5, Y5
+	VPSHUFB      const91<>+0(SB), Y5, Y5
+	VPSRLVD      const89<>+0(SB), Y5, Y5
+	VPAND        const90<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -8237,7 +9413,83 @@ chunk:
 	VINSERTI128  $0x01, X5, Y4, Y4
 	VMOVDQU      Y4, 32(AX)
 	ADDQ         $0x00000014, CX
-	ADDQ         $0x40, AX
+	ADDQ         $0x00000040, AX
+	DECQ         R8
+	JNZ          chunk
+	ADDQ         $0x00000004, DX
+	ADDQ         $0x00000004, BX
+	DECQ         SI
+	JNZ          group
+
+done:
+	VZEROUPPER
+	MOVQ SI, rest+56(FP)
+	RET
+
+// func affine5F32SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+// Requires: AVX, AVX2, SSE
+TEXT ·affine5F32SingleAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         biases+24(FP), BX
+	MOVSS        factor+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         groups+40(FP), SI
+	MOVQ         chunks+48(FP), DI
+	TESTQ        SI, SI
+	JLE          done
+
+group:
+	MOVL         (DX), R8
+	ANDL         $0x7f800000, R8
+	ADDL         $0x00800000, R8
+	TESTL        $0x80000000, R8
+	JNZ          done
+	MOVL         (BX), R8
+	ANDL         $0x7f800000, R8
+	ADDL         $0x00800000, R8
+	TESTL        $0x80000000, R8
+	JNZ          done
+	VBROADCASTSS (DX), Y0
+	VBROADCASTSS (BX), Y1
+	MOVQ         DI, R8
+
+chunk:
+	VPBROADCASTQ (CX), Y2
+	VPSHUFB      const88<>+0(SB), Y2, Y2
+	VPSRLVD      const89<>+0(SB), Y2, Y2
+	VPAND        const90<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VPBROADCASTQ 5(CX), Y3
+	VPSHUFB      const88<>+0(SB), Y3, Y3
+	VPSRLVD      const89<>+0(SB), Y3, Y3
+	VPAND        const90<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPBROADCASTQ 10(CX), Y4
+	VPSHUFB      const88<>+0(SB), Y4, Y4
+	VPSRLVD      const89<>+0(SB), Y4, Y4
+	VPAND        const90<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPBROADCASTQ 12(CX), Y5
+	VPSHUFB      const91<>+0(SB), Y5, Y5
+	VPSRLVD      const89<>+0(SB), Y5, Y5
+	VPAND        const90<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y2, Y2
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VMULPS       Y0, Y3, Y3
+	VADDPS       Y1, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	VMULPS       Y0, Y4, Y4
+	VADDPS       Y1, Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VMULPS       Y0, Y5, Y5
+	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         $0x00000014, CX
+	ADDQ         $0x00000080, AX
 	DECQ         R8
 	JNZ          chunk
 	ADDQ         $0x00000004, DX
@@ -8281,24 +9533,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const86<>+0(SB), Y2, Y2
-	VPSRLVD      const87<>+0(SB), Y2, Y2
-	VPAND        const88<>+0(SB), Y2, Y2
+	VPSHUFB      const92<>+0(SB), Y2, Y2
+	VPSRLVD      const93<>+0(SB), Y2, Y2
+	VPAND        const94<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 6(CX), Y3
-	VPSHUFB      const86<>+0(SB), Y3, Y3
-	VPSRLVD      const87<>+0(SB), Y3, Y3
-	VPAND        const88<>+0(SB), Y3, Y3
+	VPSHUFB      const92<>+0(SB), Y3, Y3
+	VPSRLVD      const93<>+0(SB), Y3, Y3
+	VPAND        const94<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 12(CX), Y4
-	VPSHUFB      const86<>+0(SB), Y4, Y4
-	VPSRLVD      const87<>+0(SB), Y4, Y4
-	VPAND        const88<>+0(SB), Y4, Y4
+	VPSHUFB      const92<>+0(SB), Y4, Y4
+	VPSRLVD      const93<>+0(SB), Y4, Y4
+	VPAND        const94<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 16(CX), Y5
-	VPSHUFB      const89<>+0(SB), Y5, Y5
-	VPSRLVD      const87<>+0(SB), Y5, Y5
-	VPAND        const88<>+0(SB), Y5, Y5
+	VPSHUFB      const95<>+0(SB), Y5, Y5
+	VPSRLVD      const93<>+0(SB), Y5, Y5
+	VPAND        const94<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -8317,7 +9569,83 @@ chunk:
 	VINSERTI128  $0x01, X5, Y4, Y4
 	VMOVDQU      Y4, 32(AX)
 	ADDQ         $0x00000018, CX
-	ADDQ         $0x40, AX
+	ADDQ         $0x00000040, AX
+	DECQ         R8
+	JNZ          chunk
+	ADDQ         $0x00000004, DX
+	ADDQ         $0x00000004, BX
+	DECQ         SI
+	JNZ          group
+
+done:
+	VZEROUPPER
+	MOVQ SI, rest+56(FP)
+	RET
+
+// func affine6F32SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+// Requires: AVX, AVX2, SSE
+TEXT ·affine6F32SingleAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         biases+24(FP), BX
+	MOVSS        factor+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         groups+40(FP), SI
+	MOVQ         chunks+48(FP), DI
+	TESTQ        SI, SI
+	JLE          done
+
+group:
+	MOVL         (DX), R8
+	ANDL         $0x7f800000, R8
+	ADDL         $0x00800000, R8
+	TESTL        $0x80000000, R8
+	JNZ          done
+	MOVL         (BX), R8
+	ANDL         $0x7f800000, R8
+	ADDL         $0x00800000, R8
+	TESTL        $0x80000000, R8
+	JNZ          done
+	VBROADCASTSS (DX), Y0
+	VBROADCASTSS (BX), Y1
+	MOVQ         DI, R8
+
+chunk:
+	VPBROADCASTQ (CX), Y2
+	VPSHUFB      const92<>+0(SB), Y2, Y2
+	VPSRLVD      const93<>+0(SB), Y2, Y2
+	VPAND        const94<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VPBROADCASTQ 6(CX), Y3
+	VPSHUFB      const92<>+0(SB), Y3, Y3
+	VPSRLVD      const93<>+0(SB), Y3, Y3
+	VPAND        const94<>+0(SB), Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPBROADCASTQ 12(CX), Y4
+	VPSHUFB      const92<>+0(SB), Y4, Y4
+	VPSRLVD      const93<>+0(SB), Y4, Y4
+	VPAND        const94<>+0(SB), Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPBROADCASTQ 16(CX), Y5
+	VPSHUFB      const95<>+0(SB), Y5, Y5
+	VPSRLVD      const93<>+0(SB), Y5, Y5
+	VPAND        const94<>+0(SB), Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y2, Y2
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VMULPS       Y0, Y3, Y3
+	VADDPS       Y1, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	VMULPS       Y0, Y4, Y4
+	VADDPS       Y1, Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VMULPS       Y0, Y5, Y5
+	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         $0x00000018, CX
+	ADDQ         $0x00000080, AX
 	DECQ         R8
 	JNZ          chunk
 	ADDQ         $0x00000004, DX
@@ -8385,13 +9713,77 @@ chunk:
 	VINSERTI128 $0x01, X5, Y4, Y4
 	VMOVDQU     Y4, 32(AX)
 	ADDQ        $0x00000020, CX
-	ADDQ        $0x40, AX
+	ADDQ        $0x00000040, AX
 	DECQ        R8
 	JNZ         chunk
 	ADDQ        $0x00000004, DX
 	ADDQ        $0x00000004, BX
 	DECQ        SI
 	JNZ         group
+
+done:
+	VZEROUPPER
+	MOVQ SI, rest+56(FP)
+	RET
+
+// func affine8F32SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+// Requires: AVX, AVX2, SSE
+TEXT ·affine8F32SingleAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         biases+24(FP), BX
+	MOVSS        factor+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         groups+40(FP), SI
+	MOVQ         chunks+48(FP), DI
+	TESTQ        SI, SI
+	JLE          done
+
+group:
+	MOVL         (DX), R8
+	ANDL         $0x7f800000, R8
+	ADDL         $0x00800000, R8
+	TESTL        $0x80000000, R8
+	JNZ          done
+	MOVL         (BX), R8
+	ANDL         $0x7f800000, R8
+	ADDL         $0x00800000, R8
+	TESTL        $0x80000000, R8
+	JNZ          done
+	VBROADCASTSS (DX), Y0
+	VBROADCASTSS (BX), Y1
+	MOVQ         DI, R8
+
+chunk:
+	VPMOVZXBD (CX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 8(CX), Y3
+	VCVTDQ2PS Y3, Y3
+	VPMOVZXBD 16(CX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 24(CX), Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y0, Y2, Y2
+	VADDPS    Y1, Y2, Y2
+	VMOVUPS   Y2, (AX)
+	VMULPS    Y0, Y3, Y3
+	VADDPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 32(AX)
+	VMULPS    Y0, Y4, Y4
+	VADDPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 64(AX)
+	VMULPS    Y0, Y5, Y5
+	VADDPS    Y1, Y5, Y5
+	VMOVUPS   Y5, 96(AX)
+	ADDQ      $0x00000020, CX
+	ADDQ      $0x00000080, AX
+	DECQ      R8
+	JNZ       chunk
+	ADDQ      $0x00000004, DX
+	ADDQ      $0x00000004, BX
+	DECQ      SI
+	JNZ       group
 
 done:
 	VZEROUPPER
@@ -8422,8 +9814,8 @@ group:
 	VPBROADCASTB (DX), Y0
 	VPAND        const45<>+0(SB), Y0, Y0
 	VPSLLD       $0x17, Y0, Y0
-	VMULPS       const90<>+0(SB), Y0, Y1
-	VMULPS       const91<>+0(SB), Y0, Y0
+	VMULPS       const96<>+0(SB), Y0, Y1
+	VMULPS       const97<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y1, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	VINSERTI128  $0x01, X0, Y1, Y0
@@ -8434,10 +9826,10 @@ group:
 
 chunk:
 	VBROADCASTI128 (CX), Y2
-	VPSHUFB        const79<>+0(SB), Y2, Y2
+	VPSHUFB        const83<>+0(SB), Y2, Y2
 	VPSRLW         $0x04, Y2, Y3
-	VPAND          const80<>+0(SB), Y3, Y3
-	VPAND          const81<>+0(SB), Y2, Y2
+	VPAND          const84<>+0(SB), Y3, Y3
+	VPAND          const85<>+0(SB), Y2, Y2
 	VPOR           Y3, Y2, Y2
 	VPSHUFB        Y2, Y1, Y3
 	VPSHUFB        Y2, Y0, Y2
@@ -8446,7 +9838,7 @@ chunk:
 	VMOVDQU        Y4, (AX)
 	VMOVDQU        Y2, 32(AX)
 	ADDQ           $0x00000010, CX
-	ADDQ           $0x40, AX
+	ADDQ           $0x00000040, AX
 	DECQ           R8
 	JNZ            chunk
 	ADDQ           $0x00000001, DX
@@ -8459,17 +9851,17 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const90<>+0(SB)/8, $0x3f00000000000000
-DATA const90<>+8(SB)/8, $0x3fc000003f800000
-DATA const90<>+16(SB)/8, $0x4040000040000000
-DATA const90<>+24(SB)/8, $0x40c0000040800000
-GLOBL const90<>(SB), RODATA|NOPTR, $32
+DATA const96<>+0(SB)/8, $0x3f00000000000000
+DATA const96<>+8(SB)/8, $0x3fc000003f800000
+DATA const96<>+16(SB)/8, $0x4040000040000000
+DATA const96<>+24(SB)/8, $0x40c0000040800000
+GLOBL const96<>(SB), RODATA|NOPTR, $32
 
-DATA const91<>+0(SB)/8, $0xbf00000080000000
-DATA const91<>+8(SB)/8, $0xbfc00000bf800000
-DATA const91<>+16(SB)/8, $0xc0400000c0000000
-DATA const91<>+24(SB)/8, $0xc0c00000c0800000
-GLOBL const91<>(SB), RODATA|NOPTR, $32
+DATA const97<>+0(SB)/8, $0xbf00000080000000
+DATA const97<>+8(SB)/8, $0xbfc00000bf800000
+DATA const97<>+16(SB)/8, $0xc0400000c0000000
+DATA const97<>+24(SB)/8, $0xc0c00000c0800000
+GLOBL const97<>(SB), RODATA|NOPTR, $32
 
 // func mxfp8U8AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -8493,7 +9885,7 @@ group:
 	TESTL        $0x00010000, R8
 	JNZ          done
 	VPBROADCASTB (DX), Y0
-	VPMINUB      const92<>+0(SB), Y0, Y0
+	VPMINUB      const98<>+0(SB), Y0, Y0
 	VPADDB       const60<>+0(SB), Y0, Y0
 	VPAND        const45<>+0(SB), Y0, Y0
 	VPSLLD       $0x17, Y0, Y0
@@ -8527,7 +9919,7 @@ chunk:
 	VINSERTI128  $0x01, X2, Y1, Y1
 	VMOVDQU      Y1, 32(AX)
 	ADDQ         $0x00000020, CX
-	ADDQ         $0x40, AX
+	ADDQ         $0x00000040, AX
 	DECQ         R8
 	JNZ          chunk
 	ADDQ         $0x00000001, DX
@@ -8540,11 +9932,11 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const92<>+0(SB)/8, $0xc8c8c8c8c8c8c8c8
-DATA const92<>+8(SB)/8, $0xc8c8c8c8c8c8c8c8
-DATA const92<>+16(SB)/8, $0xc8c8c8c8c8c8c8c8
-DATA const92<>+24(SB)/8, $0xc8c8c8c8c8c8c8c8
-GLOBL const92<>(SB), RODATA|NOPTR, $32
+DATA const98<>+0(SB)/8, $0xc8c8c8c8c8c8c8c8
+DATA const98<>+8(SB)/8, $0xc8c8c8c8c8c8c8c8
+DATA const98<>+16(SB)/8, $0xc8c8c8c8c8c8c8c8
+DATA const98<>+24(SB)/8, $0xc8c8c8c8c8c8c8c8
+GLOBL const98<>(SB), RODATA|NOPTR, $32
 
 // func nvfp4U8AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -8569,8 +9961,8 @@ group:
 	VMULPS       const7<>+0(SB), Y1, Y1
 	VPERMILPS    $0x00, Y1, Y2
 	VPERMILPS    $0x55, Y1, Y1
-	VMULPS       const90<>+0(SB), Y2, Y2
-	VMULPS       const90<>+0(SB), Y1, Y1
+	VMULPS       const96<>+0(SB), Y2, Y2
+	VMULPS       const96<>+0(SB), Y1, Y1
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y1
 	VCVTPS2PH    $0x00, Y2, X2
@@ -8583,10 +9975,10 @@ group:
 
 chunk:
 	VBROADCASTI128 (CX), Y3
-	VPSHUFB        const79<>+0(SB), Y3, Y3
+	VPSHUFB        const83<>+0(SB), Y3, Y3
 	VPSRLW         $0x04, Y3, Y4
-	VPAND          const80<>+0(SB), Y4, Y4
-	VPAND          const81<>+0(SB), Y3, Y3
+	VPAND          const84<>+0(SB), Y4, Y4
+	VPAND          const85<>+0(SB), Y3, Y3
 	VPOR           Y4, Y3, Y3
 	VPSLLW         $0x04, Y3, Y4
 	VPAND          const51<>+0(SB), Y4, Y4
@@ -8600,7 +9992,7 @@ chunk:
 	VMOVDQU        Y4, (AX)
 	VMOVDQU        Y3, 32(AX)
 	ADDQ           $0x00000010, CX
-	ADDQ           $0x40, AX
+	ADDQ           $0x00000040, AX
 	DECQ           R8
 	JNZ            chunk
 	ADDQ           $0x00000002, DX
@@ -8681,7 +10073,7 @@ TEXT ·scaledE5M2SingleAVX2(SB), NOSPLIT, $0-40
 	MOVQ         blocks+16(FP), DX
 	TESTQ        DX, DX
 	JLE          done
-	VMOVDQU      const93<>+0(SB), Y1
+	VMOVDQU      const99<>+0(SB), Y1
 	MOVSS        scale+24(FP), X0
 	VBROADCASTSS X0, Y0
 
@@ -8728,11 +10120,11 @@ done:
 	MOVQ DX, rest+32(FP)
 	RET
 
-DATA const93<>+0(SB)/8, $0x7fc000007fc00000
-DATA const93<>+8(SB)/8, $0x7fc000007fc00000
-DATA const93<>+16(SB)/8, $0x7fc000007fc00000
-DATA const93<>+24(SB)/8, $0x7fc000007fc00000
-GLOBL const93<>(SB), RODATA|NOPTR, $32
+DATA const99<>+0(SB)/8, $0x7fc000007fc00000
+DATA const99<>+8(SB)/8, $0x7fc000007fc00000
+DATA const99<>+16(SB)/8, $0x7fc000007fc00000
+DATA const99<>+24(SB)/8, $0x7fc000007fc00000
+GLOBL const99<>(SB), RODATA|NOPTR, $32
 
 // func scaledE4M3SingleAVX2(dst *byte, src *byte, blocks int, scale float32) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -8742,7 +10134,7 @@ TEXT ·scaledE4M3SingleAVX2(SB), NOSPLIT, $0-40
 	MOVQ         blocks+16(FP), DX
 	TESTQ        DX, DX
 	JLE          done
-	VMOVDQU      const93<>+0(SB), Y1
+	VMOVDQU      const99<>+0(SB), Y1
 	MOVSS        scale+24(FP), X0
 	VBROADCASTSS X0, Y0
 
@@ -8801,9 +10193,9 @@ TEXT ·toBF16AVX2(SB), NOSPLIT, $0-32
 	MOVQ    blocks+16(FP), DX
 	TESTQ   DX, DX
 	JLE     done
-	VMOVDQU const94<>+0(SB), Y0
-	VMOVDQU const95<>+0(SB), Y1
-	VMOVDQU const96<>+0(SB), Y2
+	VMOVDQU const100<>+0(SB), Y0
+	VMOVDQU const101<>+0(SB), Y1
+	VMOVDQU const102<>+0(SB), Y2
 
 block:
 	VMOVUPS   (CX), Y3
@@ -8858,34 +10250,34 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const94<>+0(SB)/8, $0x0000000100000001
-DATA const94<>+8(SB)/8, $0x0000000100000001
-DATA const94<>+16(SB)/8, $0x0000000100000001
-DATA const94<>+24(SB)/8, $0x0000000100000001
-GLOBL const94<>(SB), RODATA|NOPTR, $32
+DATA const100<>+0(SB)/8, $0x0000000100000001
+DATA const100<>+8(SB)/8, $0x0000000100000001
+DATA const100<>+16(SB)/8, $0x0000000100000001
+DATA const100<>+24(SB)/8, $0x0000000100000001
+GLOBL const100<>(SB), RODATA|NOPTR, $32
 
-DATA const95<>+0(SB)/8, $0x00007fff00007fff
-DATA const95<>+8(SB)/8, $0x00007fff00007fff
-DATA const95<>+16(SB)/8, $0x00007fff00007fff
-DATA const95<>+24(SB)/8, $0x00007fff00007fff
-GLOBL const95<>(SB), RODATA|NOPTR, $32
+DATA const101<>+0(SB)/8, $0x00007fff00007fff
+DATA const101<>+8(SB)/8, $0x00007fff00007fff
+DATA const101<>+16(SB)/8, $0x00007fff00007fff
+DATA const101<>+24(SB)/8, $0x00007fff00007fff
+GLOBL const101<>(SB), RODATA|NOPTR, $32
 
-DATA const96<>+0(SB)/8, $0x0040000000400000
-DATA const96<>+8(SB)/8, $0x0040000000400000
-DATA const96<>+16(SB)/8, $0x0040000000400000
-DATA const96<>+24(SB)/8, $0x0040000000400000
-GLOBL const96<>(SB), RODATA|NOPTR, $32
+DATA const102<>+0(SB)/8, $0x0040000000400000
+DATA const102<>+8(SB)/8, $0x0040000000400000
+DATA const102<>+16(SB)/8, $0x0040000000400000
+DATA const102<>+24(SB)/8, $0x0040000000400000
+GLOBL const102<>(SB), RODATA|NOPTR, $32
 
-// func toQ8_0AVX2(dst *byte, src *byte, blocks int) (rest int)
+// func toQ8_0FromF32AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
-TEXT ·toQ8_0AVX2(SB), NOSPLIT, $0-32
+TEXT ·toQ8_0FromF32AVX2(SB), NOSPLIT, $0-32
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
 	MOVQ    blocks+16(FP), DX
 	TESTQ   DX, DX
 	JLE     done
 	VMOVDQU const22<>+0(SB), Y0
-	VMOVDQU const97<>+0(SB), Y1
+	VMOVDQU const103<>+0(SB), Y1
 
 block:
 	VMOVDQU      (CX), Y2
@@ -8911,10 +10303,10 @@ block:
 	JB           done
 	CMPL         SI, $0x7f800000
 	JAE          done
-	VDIVSS       const98<>+0(SB), X6, X6
+	VDIVSS       const104<>+0(SB), X6, X6
 	VXORPS       X7, X7, X7
 	VCMPSS       $0x04, X7, X6, X8
-	VMOVSS       const99<>+0(SB), X7
+	VMOVSS       const105<>+0(SB), X7
 	VDIVSS       X6, X7, X7
 	VANDPS       X8, X7, X7
 	VBROADCASTSS X7, Y7
@@ -8943,7 +10335,7 @@ block:
 	VPACKSSDW    Y3, Y2, Y2
 	VPACKSSDW    Y5, Y4, Y3
 	VPACKSSWB    Y3, Y2, Y2
-	VMOVDQU      const100<>+0(SB), Y3
+	VMOVDQU      const106<>+0(SB), Y3
 	VPERMD       Y2, Y3, Y2
 	VMOVDQU      Y2, 2(AX)
 	ADDQ         $0x00000080, CX
@@ -8956,40 +10348,40 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const97<>+0(SB)/8, $0x3effffff3effffff
-DATA const97<>+8(SB)/8, $0x3effffff3effffff
-DATA const97<>+16(SB)/8, $0x3effffff3effffff
-DATA const97<>+24(SB)/8, $0x3effffff3effffff
-GLOBL const97<>(SB), RODATA|NOPTR, $32
+DATA const103<>+0(SB)/8, $0x3effffff3effffff
+DATA const103<>+8(SB)/8, $0x3effffff3effffff
+DATA const103<>+16(SB)/8, $0x3effffff3effffff
+DATA const103<>+24(SB)/8, $0x3effffff3effffff
+GLOBL const103<>(SB), RODATA|NOPTR, $32
 
-DATA const98<>+0(SB)/8, $0x42fe000042fe0000
-DATA const98<>+8(SB)/8, $0x42fe000042fe0000
-DATA const98<>+16(SB)/8, $0x42fe000042fe0000
-DATA const98<>+24(SB)/8, $0x42fe000042fe0000
-GLOBL const98<>(SB), RODATA|NOPTR, $32
+DATA const104<>+0(SB)/8, $0x42fe000042fe0000
+DATA const104<>+8(SB)/8, $0x42fe000042fe0000
+DATA const104<>+16(SB)/8, $0x42fe000042fe0000
+DATA const104<>+24(SB)/8, $0x42fe000042fe0000
+GLOBL const104<>(SB), RODATA|NOPTR, $32
 
-DATA const99<>+0(SB)/8, $0x3f8000003f800000
-DATA const99<>+8(SB)/8, $0x3f8000003f800000
-DATA const99<>+16(SB)/8, $0x3f8000003f800000
-DATA const99<>+24(SB)/8, $0x3f8000003f800000
-GLOBL const99<>(SB), RODATA|NOPTR, $32
+DATA const105<>+0(SB)/8, $0x3f8000003f800000
+DATA const105<>+8(SB)/8, $0x3f8000003f800000
+DATA const105<>+16(SB)/8, $0x3f8000003f800000
+DATA const105<>+24(SB)/8, $0x3f8000003f800000
+GLOBL const105<>(SB), RODATA|NOPTR, $32
 
-DATA const100<>+0(SB)/8, $0x0000000400000000
-DATA const100<>+8(SB)/8, $0x0000000500000001
-DATA const100<>+16(SB)/8, $0x0000000600000002
-DATA const100<>+24(SB)/8, $0x0000000700000003
-GLOBL const100<>(SB), RODATA|NOPTR, $32
+DATA const106<>+0(SB)/8, $0x0000000400000000
+DATA const106<>+8(SB)/8, $0x0000000500000001
+DATA const106<>+16(SB)/8, $0x0000000600000002
+DATA const106<>+24(SB)/8, $0x0000000700000003
+GLOBL const106<>(SB), RODATA|NOPTR, $32
 
-// func toQ4_0AVX2(dst *byte, src *byte, blocks int) (rest int)
+// func toQ4_0FromF32AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
-TEXT ·toQ4_0AVX2(SB), NOSPLIT, $0-32
+TEXT ·toQ4_0FromF32AVX2(SB), NOSPLIT, $0-32
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
 	MOVQ    blocks+16(FP), DX
 	TESTQ   DX, DX
 	JLE     done
 	VMOVDQU const22<>+0(SB), Y0
-	VMOVDQU const101<>+0(SB), Y1
+	VMOVDQU const107<>+0(SB), Y1
 	VMOVDQU const12<>+0(SB), Y2
 
 block:
@@ -9028,13 +10420,13 @@ block:
 	VPACKSSDW    Y10, Y9, Y8
 	VPACKSSDW    Y12, Y11, Y9
 	VPACKSSWB    Y9, Y8, Y8
-	VMOVDQU      const100<>+0(SB), Y9
+	VMOVDQU      const106<>+0(SB), Y9
 	VPERMD       Y8, Y9, Y8
 	VPMOVMSKB    Y8, BX
 	VPACKSSDW    Y4, Y3, Y8
 	VPACKSSDW    Y6, Y5, Y9
 	VPACKSSWB    Y9, Y8, Y8
-	VMOVDQU      const100<>+0(SB), Y9
+	VMOVDQU      const106<>+0(SB), Y9
 	VPERMD       Y8, Y9, Y8
 	VPMOVMSKB    Y8, DI
 	MOVL         BX, R8
@@ -9048,12 +10440,12 @@ block:
 	ANDL         SI, R8
 	NOTL         R8
 	ANDL         $0x80000000, R8
-	VMULSS       const102<>+0(SB), X7, X7
+	VMULSS       const108<>+0(SB), X7, X7
 	VMOVD        R8, X8
 	VORPS        X8, X7, X7
 	VXORPS       X8, X8, X8
 	VCMPSS       $0x04, X8, X7, X9
-	VMOVSS       const99<>+0(SB), X8
+	VMOVSS       const105<>+0(SB), X8
 	VDIVSS       X7, X8, X8
 	VANDPS       X9, X8, X8
 	VBROADCASTSS X8, Y8
@@ -9074,7 +10466,7 @@ block:
 	VPACKSSDW    Y4, Y3, Y3
 	VPACKSSDW    Y6, Y5, Y4
 	VPACKSSWB    Y4, Y3, Y3
-	VMOVDQU      const100<>+0(SB), Y4
+	VMOVDQU      const106<>+0(SB), Y4
 	VPERMD       Y3, Y4, Y3
 	VPMINUB      Y2, Y3, Y3
 	VEXTRACTI128 $0x01, Y3, X4
@@ -9091,17 +10483,407 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const101<>+0(SB)/8, $0x4108000041080000
-DATA const101<>+8(SB)/8, $0x4108000041080000
-DATA const101<>+16(SB)/8, $0x4108000041080000
-DATA const101<>+24(SB)/8, $0x4108000041080000
-GLOBL const101<>(SB), RODATA|NOPTR, $32
+DATA const107<>+0(SB)/8, $0x4108000041080000
+DATA const107<>+8(SB)/8, $0x4108000041080000
+DATA const107<>+16(SB)/8, $0x4108000041080000
+DATA const107<>+24(SB)/8, $0x4108000041080000
+GLOBL const107<>(SB), RODATA|NOPTR, $32
 
-DATA const102<>+0(SB)/8, $0x3e0000003e000000
-DATA const102<>+8(SB)/8, $0x3e0000003e000000
-DATA const102<>+16(SB)/8, $0x3e0000003e000000
-DATA const102<>+24(SB)/8, $0x3e0000003e000000
-GLOBL const102<>(SB), RODATA|NOPTR, $32
+DATA const108<>+0(SB)/8, $0x3e0000003e000000
+DATA const108<>+8(SB)/8, $0x3e0000003e000000
+DATA const108<>+16(SB)/8, $0x3e0000003e000000
+DATA const108<>+24(SB)/8, $0x3e0000003e000000
+GLOBL const108<>(SB), RODATA|NOPTR, $32
+
+// func toQ8_0FromF16AVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·toQ8_0FromF16AVX2(SB), NOSPLIT, $0-32
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	TESTQ   DX, DX
+	JLE     done
+	VMOVDQU const22<>+0(SB), Y0
+	VMOVDQU const103<>+0(SB), Y1
+
+block:
+	VCVTPH2PS    (CX), Y2
+	VCVTPH2PS    16(CX), Y3
+	VCVTPH2PS    32(CX), Y4
+	VCVTPH2PS    48(CX), Y5
+	VANDNPS      Y2, Y0, Y6
+	VANDNPS      Y3, Y0, Y7
+	VPMAXUD      Y7, Y6, Y6
+	VANDNPS      Y4, Y0, Y7
+	VPMAXUD      Y7, Y6, Y6
+	VANDNPS      Y5, Y0, Y7
+	VPMAXUD      Y7, Y6, Y6
+	VEXTRACTI128 $0x01, Y6, X7
+	VPMAXUD      X7, X6, X6
+	VPSHUFD      $0xee, X6, X7
+	VPMAXUD      X7, X6, X6
+	VPSHUFD      $0x55, X6, X7
+	VPMAXUD      X7, X6, X6
+	VMOVD        X6, SI
+	LEAL         -1(SI), BX
+	CMPL         BX, $0x0f7fffff
+	JB           done
+	CMPL         SI, $0x7f800000
+	JAE          done
+	VDIVSS       const104<>+0(SB), X6, X6
+	VXORPS       X7, X7, X7
+	VCMPSS       $0x04, X7, X6, X8
+	VMOVSS       const105<>+0(SB), X7
+	VDIVSS       X6, X7, X7
+	VANDPS       X8, X7, X7
+	VBROADCASTSS X7, Y7
+	VCVTPS2PH    $0x00, X6, X6
+	VPEXTRW      $0x00, X6, (AX)
+	VMULPS       Y7, Y2, Y2
+	VANDPS       Y0, Y2, Y6
+	VORPS        Y1, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VCVTTPS2DQ   Y2, Y2
+	VMULPS       Y7, Y3, Y3
+	VANDPS       Y0, Y3, Y6
+	VORPS        Y1, Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	VCVTTPS2DQ   Y3, Y3
+	VMULPS       Y7, Y4, Y4
+	VANDPS       Y0, Y4, Y6
+	VORPS        Y1, Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VCVTTPS2DQ   Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VANDPS       Y0, Y5, Y6
+	VORPS        Y1, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VPACKSSDW    Y3, Y2, Y2
+	VPACKSSDW    Y5, Y4, Y3
+	VPACKSSWB    Y3, Y2, Y2
+	VMOVDQU      const106<>+0(SB), Y3
+	VPERMD       Y2, Y3, Y2
+	VMOVDQU      Y2, 2(AX)
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000022, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
+// func toQ4_0FromF16AVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·toQ4_0FromF16AVX2(SB), NOSPLIT, $0-32
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	TESTQ   DX, DX
+	JLE     done
+	VMOVDQU const22<>+0(SB), Y0
+	VMOVDQU const107<>+0(SB), Y1
+	VMOVDQU const12<>+0(SB), Y2
+
+block:
+	VCVTPH2PS    (CX), Y3
+	VCVTPH2PS    16(CX), Y4
+	VCVTPH2PS    32(CX), Y5
+	VCVTPH2PS    48(CX), Y6
+	VANDNPS      Y3, Y0, Y7
+	VANDNPS      Y4, Y0, Y8
+	VPMAXUD      Y8, Y7, Y7
+	VANDNPS      Y5, Y0, Y8
+	VPMAXUD      Y8, Y7, Y7
+	VANDNPS      Y6, Y0, Y8
+	VPMAXUD      Y8, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPMAXUD      X8, X7, X7
+	VPSHUFD      $0xee, X7, X8
+	VPMAXUD      X8, X7, X7
+	VPSHUFD      $0x55, X7, X8
+	VPMAXUD      X8, X7, X7
+	VMOVD        X7, SI
+	LEAL         -1(SI), BX
+	CMPL         BX, $0x0f7fffff
+	JB           done
+	CMPL         SI, $0x7f800000
+	JAE          done
+	VPBROADCASTD X7, Y8
+	VANDNPS      Y3, Y0, Y9
+	VPCMPEQD     Y8, Y9, Y9
+	VANDNPS      Y4, Y0, Y10
+	VPCMPEQD     Y8, Y10, Y10
+	VANDNPS      Y5, Y0, Y11
+	VPCMPEQD     Y8, Y11, Y11
+	VANDNPS      Y6, Y0, Y12
+	VPCMPEQD     Y8, Y12, Y12
+	VPACKSSDW    Y10, Y9, Y8
+	VPACKSSDW    Y12, Y11, Y9
+	VPACKSSWB    Y9, Y8, Y8
+	VMOVDQU      const106<>+0(SB), Y9
+	VPERMD       Y8, Y9, Y8
+	VPMOVMSKB    Y8, BX
+	VPACKSSDW    Y4, Y3, Y8
+	VPACKSSDW    Y6, Y5, Y9
+	VPACKSSWB    Y9, Y8, Y8
+	VMOVDQU      const106<>+0(SB), Y9
+	VPERMD       Y8, Y9, Y8
+	VPMOVMSKB    Y8, DI
+	MOVL         BX, R8
+	NEGL         R8
+	ANDL         R8, BX
+	ANDL         BX, DI
+	NEGL         DI
+	SBBL         R8, R8
+	NEGL         SI
+	SBBL         SI, SI
+	ANDL         SI, R8
+	NOTL         R8
+	ANDL         $0x80000000, R8
+	VMULSS       const108<>+0(SB), X7, X7
+	VMOVD        R8, X8
+	VORPS        X8, X7, X7
+	VXORPS       X8, X8, X8
+	VCMPSS       $0x04, X8, X7, X9
+	VMOVSS       const105<>+0(SB), X8
+	VDIVSS       X7, X8, X8
+	VANDPS       X9, X8, X8
+	VBROADCASTSS X8, Y8
+	VCVTPS2PH    $0x00, X7, X7
+	VPEXTRW      $0x00, X7, (AX)
+	VMULPS       Y8, Y3, Y3
+	VADDPS       Y1, Y3, Y3
+	VCVTTPS2DQ   Y3, Y3
+	VMULPS       Y8, Y4, Y4
+	VADDPS       Y1, Y4, Y4
+	VCVTTPS2DQ   Y4, Y4
+	VMULPS       Y8, Y5, Y5
+	VADDPS       Y1, Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y1, Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VPACKSSDW    Y4, Y3, Y3
+	VPACKSSDW    Y6, Y5, Y4
+	VPACKSSWB    Y4, Y3, Y3
+	VMOVDQU      const106<>+0(SB), Y4
+	VPERMD       Y3, Y4, Y3
+	VPMINUB      Y2, Y3, Y3
+	VEXTRACTI128 $0x01, Y3, X4
+	VPSLLW       $0x04, X4, X4
+	VPOR         X4, X3, X3
+	VMOVDQU      X3, 2(AX)
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000012, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
+// func toQ8_0FromBF16AVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·toQ8_0FromBF16AVX2(SB), NOSPLIT, $0-32
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	TESTQ   DX, DX
+	JLE     done
+	VMOVDQU const22<>+0(SB), Y0
+	VMOVDQU const103<>+0(SB), Y1
+
+block:
+	VPMOVZXWD    (CX), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPMOVZXWD    16(CX), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPMOVZXWD    32(CX), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    48(CX), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VANDNPS      Y2, Y0, Y6
+	VANDNPS      Y3, Y0, Y7
+	VPMAXUD      Y7, Y6, Y6
+	VANDNPS      Y4, Y0, Y7
+	VPMAXUD      Y7, Y6, Y6
+	VANDNPS      Y5, Y0, Y7
+	VPMAXUD      Y7, Y6, Y6
+	VEXTRACTI128 $0x01, Y6, X7
+	VPMAXUD      X7, X6, X6
+	VPSHUFD      $0xee, X6, X7
+	VPMAXUD      X7, X6, X6
+	VPSHUFD      $0x55, X6, X7
+	VPMAXUD      X7, X6, X6
+	VMOVD        X6, SI
+	LEAL         -1(SI), BX
+	CMPL         BX, $0x0f7fffff
+	JB           done
+	CMPL         SI, $0x7f800000
+	JAE          done
+	VDIVSS       const104<>+0(SB), X6, X6
+	VXORPS       X7, X7, X7
+	VCMPSS       $0x04, X7, X6, X8
+	VMOVSS       const105<>+0(SB), X7
+	VDIVSS       X6, X7, X7
+	VANDPS       X8, X7, X7
+	VBROADCASTSS X7, Y7
+	VCVTPS2PH    $0x00, X6, X6
+	VPEXTRW      $0x00, X6, (AX)
+	VMULPS       Y7, Y2, Y2
+	VANDPS       Y0, Y2, Y6
+	VORPS        Y1, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VCVTTPS2DQ   Y2, Y2
+	VMULPS       Y7, Y3, Y3
+	VANDPS       Y0, Y3, Y6
+	VORPS        Y1, Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	VCVTTPS2DQ   Y3, Y3
+	VMULPS       Y7, Y4, Y4
+	VANDPS       Y0, Y4, Y6
+	VORPS        Y1, Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VCVTTPS2DQ   Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VANDPS       Y0, Y5, Y6
+	VORPS        Y1, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VPACKSSDW    Y3, Y2, Y2
+	VPACKSSDW    Y5, Y4, Y3
+	VPACKSSWB    Y3, Y2, Y2
+	VMOVDQU      const106<>+0(SB), Y3
+	VPERMD       Y2, Y3, Y2
+	VMOVDQU      Y2, 2(AX)
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000022, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
+// func toQ4_0FromBF16AVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·toQ4_0FromBF16AVX2(SB), NOSPLIT, $0-32
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	TESTQ   DX, DX
+	JLE     done
+	VMOVDQU const22<>+0(SB), Y0
+	VMOVDQU const107<>+0(SB), Y1
+	VMOVDQU const12<>+0(SB), Y2
+
+block:
+	VPMOVZXWD    (CX), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPMOVZXWD    16(CX), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    32(CX), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPMOVZXWD    48(CX), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VANDNPS      Y3, Y0, Y7
+	VANDNPS      Y4, Y0, Y8
+	VPMAXUD      Y8, Y7, Y7
+	VANDNPS      Y5, Y0, Y8
+	VPMAXUD      Y8, Y7, Y7
+	VANDNPS      Y6, Y0, Y8
+	VPMAXUD      Y8, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPMAXUD      X8, X7, X7
+	VPSHUFD      $0xee, X7, X8
+	VPMAXUD      X8, X7, X7
+	VPSHUFD      $0x55, X7, X8
+	VPMAXUD      X8, X7, X7
+	VMOVD        X7, SI
+	LEAL         -1(SI), BX
+	CMPL         BX, $0x0f7fffff
+	JB           done
+	CMPL         SI, $0x7f800000
+	JAE          done
+	VPBROADCASTD X7, Y8
+	VANDNPS      Y3, Y0, Y9
+	VPCMPEQD     Y8, Y9, Y9
+	VANDNPS      Y4, Y0, Y10
+	VPCMPEQD     Y8, Y10, Y10
+	VANDNPS      Y5, Y0, Y11
+	VPCMPEQD     Y8, Y11, Y11
+	VANDNPS      Y6, Y0, Y12
+	VPCMPEQD     Y8, Y12, Y12
+	VPACKSSDW    Y10, Y9, Y8
+	VPACKSSDW    Y12, Y11, Y9
+	VPACKSSWB    Y9, Y8, Y8
+	VMOVDQU      const106<>+0(SB), Y9
+	VPERMD       Y8, Y9, Y8
+	VPMOVMSKB    Y8, BX
+	VPACKSSDW    Y4, Y3, Y8
+	VPACKSSDW    Y6, Y5, Y9
+	VPACKSSWB    Y9, Y8, Y8
+	VMOVDQU      const106<>+0(SB), Y9
+	VPERMD       Y8, Y9, Y8
+	VPMOVMSKB    Y8, DI
+	MOVL         BX, R8
+	NEGL         R8
+	ANDL         R8, BX
+	ANDL         BX, DI
+	NEGL         DI
+	SBBL         R8, R8
+	NEGL         SI
+	SBBL         SI, SI
+	ANDL         SI, R8
+	NOTL         R8
+	ANDL         $0x80000000, R8
+	VMULSS       const108<>+0(SB), X7, X7
+	VMOVD        R8, X8
+	VORPS        X8, X7, X7
+	VXORPS       X8, X8, X8
+	VCMPSS       $0x04, X8, X7, X9
+	VMOVSS       const105<>+0(SB), X8
+	VDIVSS       X7, X8, X8
+	VANDPS       X9, X8, X8
+	VBROADCASTSS X8, Y8
+	VCVTPS2PH    $0x00, X7, X7
+	VPEXTRW      $0x00, X7, (AX)
+	VMULPS       Y8, Y3, Y3
+	VADDPS       Y1, Y3, Y3
+	VCVTTPS2DQ   Y3, Y3
+	VMULPS       Y8, Y4, Y4
+	VADDPS       Y1, Y4, Y4
+	VCVTTPS2DQ   Y4, Y4
+	VMULPS       Y8, Y5, Y5
+	VADDPS       Y1, Y5, Y5
+	VCVTTPS2DQ   Y5, Y5
+	VMULPS       Y8, Y6, Y6
+	VADDPS       Y1, Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VPACKSSDW    Y4, Y3, Y3
+	VPACKSSDW    Y6, Y5, Y4
+	VPACKSSWB    Y4, Y3, Y3
+	VMOVDQU      const106<>+0(SB), Y4
+	VPERMD       Y3, Y4, Y3
+	VPMINUB      Y2, Y3, Y3
+	VEXTRACTI128 $0x01, Y3, X4
+	VPSLLW       $0x04, X4, X4
+	VPOR         X4, X3, X3
+	VMOVDQU      X3, 2(AX)
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000012, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
 
 // func affine2RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, groups int, chunks int)
 // Requires: AVX, AVX2
@@ -9125,25 +10907,25 @@ group:
 chunk:
 	MOVL         R9, (AX)
 	VPBROADCASTQ (CX), Y0
-	VPSHUFB      const103<>+0(SB), Y0, Y0
+	VPSHUFB      const74<>+0(SB), Y0, Y0
 	VPSRLVD      const30<>+0(SB), Y0, Y0
 	VPAND        const42<>+0(SB), Y0, Y0
 	VPBROADCASTQ (CX), Y1
-	VPSHUFB      const104<>+0(SB), Y1, Y1
+	VPSHUFB      const75<>+0(SB), Y1, Y1
 	VPSRLVD      const30<>+0(SB), Y1, Y1
 	VPAND        const42<>+0(SB), Y1, Y1
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const105<>+0(SB), Y2, Y2
+	VPSHUFB      const76<>+0(SB), Y2, Y2
 	VPSRLVD      const30<>+0(SB), Y2, Y2
 	VPAND        const42<>+0(SB), Y2, Y2
 	VPBROADCASTQ (CX), Y3
-	VPSHUFB      const106<>+0(SB), Y3, Y3
+	VPSHUFB      const77<>+0(SB), Y3, Y3
 	VPSRLVD      const30<>+0(SB), Y3, Y3
 	VPAND        const42<>+0(SB), Y3, Y3
 	VPACKSSDW    Y1, Y0, Y0
 	VPACKSSDW    Y3, Y2, Y1
 	VPACKSSWB    Y1, Y0, Y0
-	VMOVDQU      const100<>+0(SB), Y1
+	VMOVDQU      const106<>+0(SB), Y1
 	VPERMD       Y0, Y1, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VPSLLW       $0x04, X1, X1
@@ -9161,30 +10943,6 @@ chunk:
 done:
 	VZEROUPPER
 	RET
-
-DATA const103<>+0(SB)/8, $0x8080800080808000
-DATA const103<>+8(SB)/8, $0x8080800080808000
-DATA const103<>+16(SB)/8, $0x8080800180808001
-DATA const103<>+24(SB)/8, $0x8080800180808001
-GLOBL const103<>(SB), RODATA|NOPTR, $32
-
-DATA const104<>+0(SB)/8, $0x8080800280808002
-DATA const104<>+8(SB)/8, $0x8080800280808002
-DATA const104<>+16(SB)/8, $0x8080800380808003
-DATA const104<>+24(SB)/8, $0x8080800380808003
-GLOBL const104<>(SB), RODATA|NOPTR, $32
-
-DATA const105<>+0(SB)/8, $0x8080800480808004
-DATA const105<>+8(SB)/8, $0x8080800480808004
-DATA const105<>+16(SB)/8, $0x8080800580808005
-DATA const105<>+24(SB)/8, $0x8080800580808005
-GLOBL const105<>(SB), RODATA|NOPTR, $32
-
-DATA const106<>+0(SB)/8, $0x8080800680808006
-DATA const106<>+8(SB)/8, $0x8080800680808006
-DATA const106<>+16(SB)/8, $0x8080800780808007
-DATA const106<>+24(SB)/8, $0x8080800780808007
-GLOBL const106<>(SB), RODATA|NOPTR, $32
 
 // func affine3RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, groups int, chunks int)
 // Requires: AVX, AVX2
@@ -9208,25 +10966,25 @@ group:
 chunk:
 	MOVL         R9, (AX)
 	VPBROADCASTQ (CX), Y0
-	VPSHUFB      const74<>+0(SB), Y0, Y0
-	VPSRLVD      const75<>+0(SB), Y0, Y0
-	VPAND        const76<>+0(SB), Y0, Y0
+	VPSHUFB      const78<>+0(SB), Y0, Y0
+	VPSRLVD      const79<>+0(SB), Y0, Y0
+	VPAND        const80<>+0(SB), Y0, Y0
 	VPBROADCASTQ 3(CX), Y1
-	VPSHUFB      const74<>+0(SB), Y1, Y1
-	VPSRLVD      const75<>+0(SB), Y1, Y1
-	VPAND        const76<>+0(SB), Y1, Y1
+	VPSHUFB      const78<>+0(SB), Y1, Y1
+	VPSRLVD      const79<>+0(SB), Y1, Y1
+	VPAND        const80<>+0(SB), Y1, Y1
 	VPBROADCASTQ 4(CX), Y2
-	VPSHUFB      const77<>+0(SB), Y2, Y2
-	VPSRLVD      const75<>+0(SB), Y2, Y2
-	VPAND        const76<>+0(SB), Y2, Y2
+	VPSHUFB      const81<>+0(SB), Y2, Y2
+	VPSRLVD      const79<>+0(SB), Y2, Y2
+	VPAND        const80<>+0(SB), Y2, Y2
 	VPBROADCASTQ 4(CX), Y3
-	VPSHUFB      const78<>+0(SB), Y3, Y3
-	VPSRLVD      const75<>+0(SB), Y3, Y3
-	VPAND        const76<>+0(SB), Y3, Y3
+	VPSHUFB      const82<>+0(SB), Y3, Y3
+	VPSRLVD      const79<>+0(SB), Y3, Y3
+	VPAND        const80<>+0(SB), Y3, Y3
 	VPACKSSDW    Y1, Y0, Y0
 	VPACKSSDW    Y3, Y2, Y1
 	VPACKSSWB    Y1, Y0, Y0
-	VMOVDQU      const100<>+0(SB), Y1
+	VMOVDQU      const106<>+0(SB), Y1
 	VPERMD       Y0, Y1, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VPSLLW       $0x04, X1, X1
@@ -9310,25 +11068,25 @@ group:
 chunk:
 	MOVL         R9, (AX)
 	VPBROADCASTQ (CX), Y0
-	VPSHUFB      const82<>+0(SB), Y0, Y0
-	VPSRLVD      const83<>+0(SB), Y0, Y0
-	VPAND        const84<>+0(SB), Y0, Y0
+	VPSHUFB      const88<>+0(SB), Y0, Y0
+	VPSRLVD      const89<>+0(SB), Y0, Y0
+	VPAND        const90<>+0(SB), Y0, Y0
 	VPBROADCASTQ 5(CX), Y1
-	VPSHUFB      const82<>+0(SB), Y1, Y1
-	VPSRLVD      const83<>+0(SB), Y1, Y1
-	VPAND        const84<>+0(SB), Y1, Y1
+	VPSHUFB      const88<>+0(SB), Y1, Y1
+	VPSRLVD      const89<>+0(SB), Y1, Y1
+	VPAND        const90<>+0(SB), Y1, Y1
 	VPBROADCASTQ 10(CX), Y2
-	VPSHUFB      const82<>+0(SB), Y2, Y2
-	VPSRLVD      const83<>+0(SB), Y2, Y2
-	VPAND        const84<>+0(SB), Y2, Y2
+	VPSHUFB      const88<>+0(SB), Y2, Y2
+	VPSRLVD      const89<>+0(SB), Y2, Y2
+	VPAND        const90<>+0(SB), Y2, Y2
 	VPBROADCASTQ 12(CX), Y3
-	VPSHUFB      const85<>+0(SB), Y3, Y3
-	VPSRLVD      const83<>+0(SB), Y3, Y3
-	VPAND        const84<>+0(SB), Y3, Y3
+	VPSHUFB      const91<>+0(SB), Y3, Y3
+	VPSRLVD      const89<>+0(SB), Y3, Y3
+	VPAND        const90<>+0(SB), Y3, Y3
 	VPACKSSDW    Y1, Y0, Y0
 	VPACKSSDW    Y3, Y2, Y1
 	VPACKSSWB    Y1, Y0, Y0
-	VMOVDQU      const100<>+0(SB), Y1
+	VMOVDQU      const106<>+0(SB), Y1
 	VPERMD       Y0, Y1, Y0
 	VPSLLW       $0x03, Y0, Y1
 	VPMOVMSKB    Y1, R10
@@ -9391,6 +11149,70 @@ done:
 	VZEROUPPER
 	RET
 
+// func mxfp8RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, groups int, chunks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·mxfp8RepackAVX2(SB), NOSPLIT, $0-48
+	MOVQ  dst+0(FP), AX
+	MOVQ  codes+8(FP), CX
+	MOVQ  scales+16(FP), DX
+	MOVQ  biases+24(FP), BX
+	MOVQ  groups+32(FP), SI
+	MOVQ  chunks+40(FP), DI
+	TESTQ SI, SI
+	JLE   done
+
+group:
+	VPBROADCASTB (DX), Y0
+	VPAND        const45<>+0(SB), Y0, Y0
+	VPSLLD       $0x17, Y0, Y0
+	MOVQ         DI, R8
+
+chunk:
+	VPERMQ       $0xd8, (CX), Y2
+	VPXOR        Y1, Y1, Y1
+	VPUNPCKLBW   Y2, Y1, Y3
+	VPUNPCKHBW   Y2, Y1, Y1
+	VPSRAW       $0x01, Y3, Y3
+	VPAND        const6<>+0(SB), Y3, Y3
+	VEXTRACTI128 $0x01, Y3, X2
+	VCVTPH2PS    X3, Y3
+	VCVTPH2PS    X2, Y2
+	VMULPS       const7<>+0(SB), Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSRLD       $0x10, Y3, Y3
+	VMULPS       const7<>+0(SB), Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VPACKUSDW    Y2, Y3, Y3
+	VPERMQ       $0xd8, Y3, Y2
+	VMOVDQU      Y2, (AX)
+	VPSRAW       $0x01, Y1, Y1
+	VPAND        const6<>+0(SB), Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X2
+	VCVTPH2PS    X1, Y1
+	VCVTPH2PS    X2, Y2
+	VMULPS       const7<>+0(SB), Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VPSRLD       $0x10, Y1, Y1
+	VMULPS       const7<>+0(SB), Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VPACKUSDW    Y2, Y1, Y1
+	VPERMQ       $0xd8, Y1, Y1
+	VMOVDQU      Y1, 32(AX)
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000040, AX
+	DECQ         R8
+	JNZ          chunk
+	ADDQ         $0x00000001, DX
+	ADDQ         $0x00000001, BX
+	DECQ         SI
+	JNZ          group
+
+done:
+	VZEROUPPER
+	RET
+
 // func nvfp4RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, groups int, chunks int)
 // Requires: AVX
 TEXT ·nvfp4RepackAVX2(SB), NOSPLIT, $0-48
@@ -9442,4 +11264,84 @@ chunk:
 
 done:
 	VZEROUPPER
+	RET
+
+// func exactBF16AVX2(src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2
+TEXT ·exactBF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ  src+0(FP), AX
+	MOVQ  blocks+8(FP), CX
+	TESTQ CX, CX
+	JLE   done
+
+block:
+	VMOVDQU   (AX), Y0
+	VPAND     const2<>+0(SB), Y0, Y0
+	VPXOR     Y2, Y2, Y2
+	VPCMPEQW  Y2, Y0, Y2
+	VPMAXUW   const109<>+0(SB), Y0, Y1
+	VPMINUW   const110<>+0(SB), Y1, Y1
+	VPCMPEQW  Y1, Y0, Y0
+	VPOR      Y2, Y0, Y0
+	VMOVDQU   32(AX), Y1
+	VPAND     const2<>+0(SB), Y1, Y1
+	VPXOR     Y3, Y3, Y3
+	VPCMPEQW  Y3, Y1, Y3
+	VPMAXUW   const109<>+0(SB), Y1, Y2
+	VPMINUW   const110<>+0(SB), Y2, Y2
+	VPCMPEQW  Y2, Y1, Y1
+	VPOR      Y3, Y1, Y1
+	VPAND     Y1, Y0, Y0
+	VPMOVMSKB Y0, DX
+	CMPL      DX, $-1
+	JNE       done
+	ADDQ      $0x00000040, AX
+	DECQ      CX
+	JNZ       block
+
+done:
+	VZEROUPPER
+	MOVQ CX, rest+16(FP)
+	RET
+
+DATA const109<>+0(SB)/8, $0x3700370037003700
+DATA const109<>+8(SB)/8, $0x3700370037003700
+DATA const109<>+16(SB)/8, $0x3700370037003700
+DATA const109<>+24(SB)/8, $0x3700370037003700
+GLOBL const109<>(SB), RODATA|NOPTR, $32
+
+DATA const110<>+0(SB)/8, $0x477f477f477f477f
+DATA const110<>+8(SB)/8, $0x477f477f477f477f
+DATA const110<>+16(SB)/8, $0x477f477f477f477f
+DATA const110<>+24(SB)/8, $0x477f477f477f477f
+GLOBL const110<>(SB), RODATA|NOPTR, $32
+
+// func exactF32AVX2(src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·exactF32AVX2(SB), NOSPLIT, $0-24
+	MOVQ  src+0(FP), AX
+	MOVQ  blocks+8(FP), CX
+	TESTQ CX, CX
+	JLE   done
+
+block:
+	VMOVDQU   (AX), Y0
+	VCVTPS2PH $0x00, Y0, X1
+	VCVTPH2PS X1, Y1
+	VPCMPEQD  Y1, Y0, Y0
+	VMOVDQU   32(AX), Y1
+	VCVTPS2PH $0x00, Y1, X2
+	VCVTPH2PS X2, Y2
+	VPCMPEQD  Y2, Y1, Y1
+	VPAND     Y1, Y0, Y0
+	VPMOVMSKB Y0, DX
+	CMPL      DX, $-1
+	JNE       done
+	ADDQ      $0x00000040, AX
+	DECQ      CX
+	JNZ       block
+
+done:
+	VZEROUPPER
+	MOVQ CX, rest+16(FP)
 	RET

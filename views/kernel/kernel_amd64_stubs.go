@@ -170,56 +170,110 @@ func scaledE4M3AVX2(dst *byte, src *byte, blocks int, scale float32) (rest int)
 // affine2F16AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func affine2F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 
+// affine2F16SingleAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
+func affine2F16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
 // affine3F16AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func affine3F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
+// affine3F16SingleAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
+func affine3F16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 
 // affine4F16AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func affine4F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 
+// affine4F16SingleAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
+func affine4F16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
 // affine5F16AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func affine5F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
+// affine5F16SingleAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
+func affine5F16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 
 // affine6F16AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func affine6F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 
+// affine6F16SingleAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
+func affine6F16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
 // affine8F16AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func affine8F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
+// affine8F16SingleAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
+func affine8F16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 
 // affine2BF16AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func affine2BF16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 
+// affine2BF16SingleAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
+func affine2BF16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
 // affine3BF16AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func affine3BF16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
+// affine3BF16SingleAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
+func affine3BF16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 
 // affine4BF16AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func affine4BF16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 
+// affine4BF16SingleAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
+func affine4BF16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
 // affine5BF16AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func affine5BF16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
+// affine5BF16SingleAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
+func affine5BF16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 
 // affine6BF16AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func affine6BF16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 
+// affine6BF16SingleAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
+func affine6BF16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
 // affine8BF16AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func affine8BF16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
+// affine8BF16SingleAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
+func affine8BF16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 
 // affine2F32AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func affine2F32AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 
+// affine2F32SingleAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
+func affine2F32SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
 // affine3F32AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func affine3F32AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
+// affine3F32SingleAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
+func affine3F32SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 
 // affine4F32AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func affine4F32AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 
+// affine4F32SingleAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
+func affine4F32SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
 // affine5F32AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func affine5F32AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
+// affine5F32SingleAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
+func affine5F32SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 
 // affine6F32AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func affine6F32AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 
+// affine6F32SingleAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
+func affine6F32SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
 // affine8F32AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func affine8F32AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
+// affine8F32SingleAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
+func affine8F32SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 
 // mxfp4U8AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func mxfp4U8AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
@@ -245,11 +299,23 @@ func scaledE4M3SingleAVX2(dst *byte, src *byte, blocks int, scale float32) (rest
 // toBF16AVX2 encodes blocks of 32 elements; rest is 0.
 func toBF16AVX2(dst *byte, src *byte, blocks int) (rest int)
 
-// toQ8_0AVX2 encodes blocks of 32 elements until one is extreme; rest counts from that one.
-func toQ8_0AVX2(dst *byte, src *byte, blocks int) (rest int)
+// toQ8_0FromF32AVX2 encodes blocks of 32 elements until one is extreme; rest counts from that one.
+func toQ8_0FromF32AVX2(dst *byte, src *byte, blocks int) (rest int)
 
-// toQ4_0AVX2 encodes blocks of 32 elements until one is extreme; rest counts from that one.
-func toQ4_0AVX2(dst *byte, src *byte, blocks int) (rest int)
+// toQ4_0FromF32AVX2 encodes blocks of 32 elements until one is extreme; rest counts from that one.
+func toQ4_0FromF32AVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// toQ8_0FromF16AVX2 encodes blocks of 32 elements until one is extreme; rest counts from that one.
+func toQ8_0FromF16AVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// toQ4_0FromF16AVX2 encodes blocks of 32 elements until one is extreme; rest counts from that one.
+func toQ4_0FromF16AVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// toQ8_0FromBF16AVX2 encodes blocks of 32 elements until one is extreme; rest counts from that one.
+func toQ8_0FromBF16AVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// toQ4_0FromBF16AVX2 encodes blocks of 32 elements until one is extreme; rest counts from that one.
+func toQ4_0FromBF16AVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // affine2RepackAVX2 turns every chunk of a group into a block of 20 bytes.
 //
@@ -276,7 +342,22 @@ func affine5RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, group
 //go:noescape
 func mxfp4RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, groups int, chunks int)
 
+// mxfp8RepackAVX2 turns every chunk of a group into a block of 64 bytes.
+//
+//go:noescape
+func mxfp8RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, groups int, chunks int)
+
 // nvfp4RepackAVX2 turns every chunk of a group into a block of 36 bytes.
 //
 //go:noescape
 func nvfp4RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, groups int, chunks int)
+
+// exactBF16AVX2 looks at blocks of 64 bytes until one may hold a number that is no half; rest counts from that one.
+//
+//go:noescape
+func exactBF16AVX2(src *byte, blocks int) (rest int)
+
+// exactF32AVX2 looks at blocks of 64 bytes until one may hold a number that is no half; rest counts from that one.
+//
+//go:noescape
+func exactF32AVX2(src *byte, blocks int) (rest int)

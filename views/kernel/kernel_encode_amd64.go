@@ -12,6 +12,17 @@ func nativeSingle() *implementation {
 	impl := &implementation{name: "avx2", types: map[string]func(dst, src []byte){}, scaled: map[string]scaledFunc{
 		"F8_E4M3": avx2Scaled(Single, "F8_E4M3", 256, scaledE4M3SingleAVX2), "F8_E5M2": avx2Scaled(Single, "F8_E5M2", 1, scaledE5M2SingleAVX2),
 	}}
+	impl.groups = map[groupKey]groupFunc{}
+	for key, k := range map[groupKey]groupKernel{
+		{"affine", 2, "F16"}: affine2F16SingleAVX2, {"affine", 2, "BF16"}: affine2BF16SingleAVX2, {"affine", 2, "F32"}: affine2F32SingleAVX2,
+		{"affine", 3, "F16"}: affine3F16SingleAVX2, {"affine", 3, "BF16"}: affine3BF16SingleAVX2, {"affine", 3, "F32"}: affine3F32SingleAVX2,
+		{"affine", 4, "F16"}: affine4F16SingleAVX2, {"affine", 4, "BF16"}: affine4BF16SingleAVX2, {"affine", 4, "F32"}: affine4F32SingleAVX2,
+		{"affine", 5, "F16"}: affine5F16SingleAVX2, {"affine", 5, "BF16"}: affine5BF16SingleAVX2, {"affine", 5, "F32"}: affine5F32SingleAVX2,
+		{"affine", 6, "F16"}: affine6F16SingleAVX2, {"affine", 6, "BF16"}: affine6BF16SingleAVX2, {"affine", 6, "F32"}: affine6F32SingleAVX2,
+		{"affine", 8, "F16"}: affine8F16SingleAVX2, {"affine", 8, "BF16"}: affine8BF16SingleAVX2, {"affine", 8, "F32"}: affine8F32SingleAVX2,
+	} {
+		impl.groups[key] = avx2Groups(Single, key, k)
+	}
 	for _, t := range decodersTo(Single) {
 		if k := map[string]blockKernel{"F16": f16SingleAVX2, "BF16": bf16SingleAVX2}[t.Name]; k != nil {
 			impl.types[t.Name] = avx2Blocks(t, k)
@@ -20,30 +31,50 @@ func nativeSingle() *implementation {
 	return impl
 }
 
-// avx2Encoder encodes with k, and with plain Go the blocks that k leaves and the last few of single elements.
-func avx2Encoder(name string, k blockKernel) func(dst, src []byte) {
-	var e Encoder
-	for _, e = range encoderTypes {
-		if e.Name == name {
-			break
-		}
+func avx2ToBF16(dst, src []byte) {
+	if n := len(src) / 128; n > 0 {
+		_ = dst[64*n-1]
+		toBF16AVX2(&dst[0], &src[0], n)
+		dst, src = dst[64*n:], src[128*n:]
 	}
-	perCall := 32 / e.Elems
-	in, out := 128, perCall*e.Bytes
+	toBF16(dst, src)
+}
+
+// avx2Quantiser encodes with k, and with plain Go the blocks that k leaves.
+func avx2Quantiser(name, from string, k blockKernel) func(dst, src []byte) {
+	in, out := 32*typeOf(from).Bytes, 34
+	if name == "Q4_0" {
+		out = 18
+	}
 	return func(dst, src []byte) {
-		for len(src) >= in {
+		for len(src) > 0 {
 			n := len(src) / in
 			_ = dst[n*out-1]
 			done := n - k(&dst[0], &src[0], n)
 			dst, src = dst[done*out:], src[done*in:]
 			if done < n {
-				e.Encode(dst[:out], src[:in])
+				quantise(name, from, dst[:out], src[:in])
 				dst, src = dst[out:], src[in:]
 			}
 		}
-		if len(src) > 0 {
-			e.Encode(dst, src)
-		}
+	}
+}
+
+// quantise encodes a block in plain Go. Calls by name let it stay on the stack.
+func quantise(name, from string, dst, src []byte) {
+	var b [128]byte
+	switch from {
+	case "F16":
+		f16(b[:], src, Single)
+	case "BF16":
+		bf16(b[:], src, Single)
+	default:
+		copy(b[:], src)
+	}
+	if name == "Q4_0" {
+		toQ4_0(dst, b[:])
+	} else {
+		toQ8_0(dst, b[:])
 	}
 }
 
@@ -73,8 +104,8 @@ func avx2Affine(bits int, scale string) repackFunc {
 		var d, m [2 * most]byte
 		for len(scales) > 0 {
 			n := min(len(scales)/size, most)
-			good := exactHalves(scale, scales[:n*size])
-			good = exactHalves(scale, biases[:good*size])
+			good := exactHalvesAVX2(scale, scales[:n*size])
+			good = exactHalvesAVX2(scale, biases[:good*size])
 			if good > 0 {
 				s, b := &scales[0], &biases[0]
 				if scale != "F16" {
@@ -136,4 +167,51 @@ func avx2NVFP4(dst, codes, scales, _ []byte, _ int) int {
 		nvfp4RepackAVX2(&dst[0], &codes[0], &scales[0], &scales[0], n, 1)
 	}
 	return n
+}
+
+// avx2MXFP8 leaves groups whose scale can make a number below 2^-126, which is not one of the floats that scale and
+// code become, to plain Go.
+func avx2MXFP8(dst, codes, scales, _ []byte, group int) int {
+	done := 0
+	for done < len(scales) {
+		if n := within(scales[done:], normalMXFP8, 0xFE); n > 0 {
+			_, _ = dst[64*(done+n)-1], codes[32*(done+n)-1]
+			mxfp8RepackAVX2(&dst[64*done], &codes[32*done], &scales[done], &scales[done], n, 1)
+			done += n
+			continue
+		}
+		if repackMXFP8(dst[64*done:][:64], codes[32*done:][:32], scales[done:][:1], nil, group) == 0 {
+			break
+		}
+		done++
+	}
+	return done
+}
+
+// exactHalvesAVX2 is exactHalves: where a kernel stops, plain Go looks at the block that it stopped at.
+func exactHalvesAVX2(dtype string, b []byte) int {
+	size := 2
+	switch dtype {
+	case "F16":
+		return len(b) / 2
+	case "F32":
+		size = 4
+	}
+	done := 0
+	for len(b)-done >= 64 {
+		n := (len(b) - done) / 64
+		if size == 4 {
+			done += 64 * (n - exactF32AVX2(&b[done], n))
+		} else {
+			done += 64 * (n - exactBF16AVX2(&b[done], n))
+		}
+		if len(b)-done < 64 {
+			break
+		}
+		if good := goExactHalves(dtype, b[done:][:64]); good < 64/size {
+			return done/size + good
+		}
+		done += 64
+	}
+	return done/size + goExactHalves(dtype, b[done:])
 }

@@ -37,12 +37,37 @@ func encoders() {
 		}
 	})
 
-	TEXT("toQ8_0AVX2", NOSPLIT, "func(dst, src *byte, blocks int) (rest int)")
-	Doc("toQ8_0AVX2 encodes blocks of 32 elements until one is extreme; rest counts from that one.")
-	loopTo(34, 128, func() func(dst, src Mem) {
+	for _, from := range []source{
+		{"F32", 4, func(m Mem) VecVirtual { return inRegister(m) }},
+		{"F16", 2, func(m Mem) VecVirtual { y := YMM(); VCVTPH2PS(m, y); return y }},
+		{"BF16", 2, func(m Mem) VecVirtual { y := YMM(); VPMOVZXWD(m, y); VPSLLD(Imm(16), y, y); return y }},
+	} {
+		toQ8_0(from)
+		toQ4_0(from)
+	}
+}
+
+// source is a type of numbers to encode: its bytes, and what loads eight of them as F32.
+type source struct {
+	name  string
+	bytes int
+	load  func(m Mem) VecVirtual
+}
+
+func (s source) all(src Mem) (v eights) {
+	for i := range v {
+		v[i] = s.load(src.Offset(8 * s.bytes * i))
+	}
+	return v
+}
+
+func toQ8_0(from source) {
+	TEXT("toQ8_0From"+from.name+"AVX2", NOSPLIT, "func(dst, src *byte, blocks int) (rest int)")
+	Doc("toQ8_0From" + from.name + "AVX2 encodes blocks of 32 elements until one is extreme; rest counts from that one.")
+	loopTo(34, 32*from.bytes, func() func(dst, src Mem) {
 		sign, half := inRegister(longs(1<<31)), inRegister(longs(0x3EFF_FFFF))
 		return func(dst, src Mem) {
-			v := load32s(src)
+			v := from.all(src)
 			m, _ := largest(v, sign)
 			d := XMM()
 			VDIVSS(floats(127), m, d)
@@ -60,12 +85,15 @@ func encoders() {
 		}
 	})
 
-	TEXT("toQ4_0AVX2", NOSPLIT, "func(dst, src *byte, blocks int) (rest int)")
-	Doc("toQ4_0AVX2 encodes blocks of 32 elements until one is extreme; rest counts from that one.")
-	loopTo(18, 128, func() func(dst, src Mem) {
+}
+
+func toQ4_0(from source) {
+	TEXT("toQ4_0From"+from.name+"AVX2", NOSPLIT, "func(dst, src *byte, blocks int) (rest int)")
+	Doc("toQ4_0From" + from.name + "AVX2 encodes blocks of 32 elements until one is extreme; rest counts from that one.")
+	loopTo(18, 32*from.bytes, func() func(dst, src Mem) {
 		sign, offset, most := inRegister(longs(1<<31)), inRegister(floats(8.5)), inRegister(bytes(15))
 		return func(dst, src Mem) {
-			v := load32s(src)
+			v := from.all(src)
 			m, bits := largest(v, sign)
 			all := YMM()
 			VPBROADCASTD(m, all)
@@ -110,13 +138,6 @@ func encoders() {
 			VMOVDQU(q.AsX(), dst.Offset(2))
 		}
 	})
-}
-
-func load32s(src Mem) (v eights) {
-	for i := range v {
-		v[i] = inRegister(src.Offset(32 * i))
-	}
-	return v
 }
 
 // largest returns the largest magnitude, in the lowest lane of a register and as its bits, and leaves the loop where

@@ -27,6 +27,7 @@ func groups() {
 	} {
 		for _, bits := range []int{2, 3, 4, 5, 6, 8} {
 			affine(bits, s)
+			affineSingle(bits, s)
 		}
 	}
 	e2m1 := fp4Levels
@@ -99,9 +100,36 @@ func affine(bits int, s scaleType) {
 	})
 }
 
+// affineSingle is affine to F32.
+func affineSingle(bits int, s scaleType) {
+	groupTo(128, fmt.Sprintf("affine%d%sSingle", bits, s.name), bits, s.bytes, func(scales, biases Mem, _ VecVirtual) func(dst, codes Mem) {
+		s.finite(scales)
+		s.finite(biases)
+		d, m := s.widen(scales), s.widen(biases)
+		return func(dst, codes Mem) {
+			var v eights
+			if bits == 8 {
+				v = unsigned(codes)
+			} else {
+				v = stream(codes, bits)
+			}
+			for i, y := range v {
+				VMULPS(d, y, y)
+				VADDPS(m, y, y)
+				VMOVUPS(y, dst.Offset(32*i))
+			}
+		}
+	})
+}
+
 // group emits a kernel: start begins a group (or pair of groups) with the given bytes of scales, and of biases, and
 // returns what decodes 32 elements.
 func group(name string, bits, scaleBytes int, start func(scales, biases Mem, factor VecVirtual) func(dst, codes Mem)) {
+	groupTo(64, name, bits, scaleBytes, start)
+}
+
+// groupTo is group for a number of bytes that 32 elements become.
+func groupTo(out int, name string, bits, scaleBytes int, start func(scales, biases Mem, factor VecVirtual) func(dst, codes Mem)) {
 	TEXT(name+"AVX2", NOSPLIT, "func(dst, codes, scales, biases *byte, factor float32, groups, chunks int) (rest int)")
 	Doc(fmt.Sprintf("%sAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.", name))
 	dst, codes := Load(Param("dst"), GP64()), Load(Param("codes"), GP64())
@@ -118,7 +146,7 @@ func group(name string, bits, scaleBytes int, start func(scales, biases Mem, fac
 	Label("chunk")
 	chunk(Mem{Base: dst}, Mem{Base: codes})
 	ADDQ(U32(4*bits), codes)
-	ADDQ(Imm(64), dst)
+	ADDQ(U32(out), dst)
 	DECQ(i)
 	JNZ(LabelRef("chunk"))
 	ADDQ(U32(scaleBytes), scales)

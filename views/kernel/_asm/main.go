@@ -31,5 +31,6 @@ func main() {
 	singles()
 	encoders()
 	repacks()
+	exacts()
 	Generate()
 }

@@ -49,6 +49,25 @@ func repacks() {
 			VMOVDQU(array(a, b), dst.Offset(1))
 		}
 	})
+	// Products of scales from 10 to 254 are exact as F32, and so are their upper halves.
+	repack("mxfp8", 8, 1, 64, func(scales, _ Mem) func(dst, codes Mem) {
+		d := YMM()
+		VPBROADCASTB(scales, d)
+		VPAND(longs(255), d, d)
+		VPSLLD(Imm(23), d, d)
+		return func(dst, codes Mem) {
+			for i, y := range upperBytes(codes) {
+				v := halves(e4m3(y))
+				for k := range v {
+					VMULPS(floats(256), v[k], v[k])
+					VMULPS(d, v[k], v[k])
+					VPSRLD(Imm(16), v[k], v[k])
+				}
+				VPACKUSDW(v[1], v[0], v[0])
+				VMOVDQU(cross(v[0]), dst.Offset(32*i))
+			}
+		}
+	})
 	// The chunk of 32 is half a block: its two scales go to the front.
 	repack("nvfp4", 4, 4, 36, func(scales, _ Mem) func(dst, codes Mem) {
 		d := load32(scales)
@@ -62,6 +81,52 @@ func repacks() {
 				VMOVDQU(array(low, high), dst.Offset(4+16*i))
 			}
 		}
+	})
+}
+
+// exacts emits the kernels that look for scales that are no halves, 16 (F32: 8) at a time.
+func exacts() {
+	exact := func(name string, bytes int, test func(y VecVirtual) VecVirtual) {
+		TEXT("exact"+name+"AVX2", NOSPLIT, "func(src *byte, blocks int) (rest int)")
+		Pragma("noescape")
+		Doc(fmt.Sprintf("exact%sAVX2 looks at blocks of %d bytes until one may hold a number that is no half; rest counts from that one.", name, bytes))
+		src, n, mask := Load(Param("src"), GP64()), Load(Param("blocks"), GP64()), GP32()
+		TESTQ(n, n)
+		JLE(LabelRef("done"))
+		Label("block")
+		a := test(inRegister(Mem{Base: src}))
+		for i := 32; i < bytes; i += 32 {
+			VPAND(test(inRegister(Mem{Base: src, Disp: i})), a, a)
+		}
+		VPMOVMSKB(a, mask)
+		CMPL(mask, I32(-1))
+		JNE(LabelRef("done"))
+		ADDQ(U32(bytes), src)
+		DECQ(n)
+		JNZ(LabelRef("block"))
+		Label("done")
+		VZEROUPPER()
+		Store(n, Return("rest"))
+		RET()
+	}
+	// Magnitudes from 2^-17 to 65280, and zero.
+	exact("BF16", 64, func(y VecVirtual) VecVirtual {
+		low, zero := YMM(), YMM()
+		VPAND(words(0x7FFF), y, y)
+		VPXOR(zero, zero, zero)
+		VPCMPEQW(zero, y, zero)
+		VPMAXUW(words(0x3700), y, low)
+		VPMINUW(words(0x477F), low, low)
+		VPCMPEQW(low, y, y)
+		VPOR(zero, y, y)
+		return y
+	})
+	exact("F32", 64, func(y VecVirtual) VecVirtual {
+		h := YMM()
+		VCVTPS2PH(Imm(0), y, h.AsX())
+		VCVTPH2PS(h.AsX(), h)
+		VPCMPEQD(h, y, y)
+		return y
 	})
 }
 
