@@ -79,6 +79,10 @@ func TestEncode(t *testing.T) {
 				cases = append(cases, conversion{fmt.Sprint(d, " wide ", big), wide(d, data, big), Options{}, nil})
 			}
 		}
+		extreme := mx(data, 4, "mxfp8", []int64{2, 128}, nil)
+		extreme.name, extreme.want = "mxfp8 extreme", nil // some scales make numbers that BF16 does not have
+		extreme.t.Quant.Scales.Data = data([]byte{255, 0, 100, 9, 12, 1, 255, 2})
+		cases = append(cases, extreme)
 		for i, c := range cases {
 			if c.opts != (Options{}) || kind == "composed" && i%4 > 0 {
 				continue
