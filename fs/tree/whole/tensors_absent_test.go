@@ -81,7 +81,9 @@ func TestNoTensors(t *testing.T) {
 			}
 		}, "order of its rows"},
 		{"groups of another model", "falcon", func(t *testing.T, s *source) { s.set(t, `"num_kv_heads": 2`, `"num_kv_heads": 1`) }, "qkv"},
-		{"both forms of kv_b", "deepseek3", func(t *testing.T, s *source) { s.add("model.layers.0.self_attn.embed_q.weight", tensorfs.BF16, 1, 4, 32, 16) }, "the same"},
+		{"both forms of kv_b", "deepseek3", func(t *testing.T, s *source) {
+			s.add("model.layers.0.self_attn.embed_q.weight", tensorfs.BF16, 1, 4, 32, 16)
+		}, "the same"},
 		{"no dimensions of kv_b", "deepseek3", func(t *testing.T, s *source) { s.set(t, `"qk_nope_head_dim": 16`, `"qk_nope_head_dim": null`) }, "qk_nope_head_dim"},
 		{"no shared experts", "deepseek3", func(t *testing.T, s *source) { s.set(t, `"n_shared_experts": 1`, `"n_shared_experts": 0`) }, "n_shared_experts"},
 		{"short list of factors", "phi3", func(t *testing.T, s *source) { s.set(t, `"long_factor": [`, `"long_factor": [1.0, `) }, "long_factor"},

@@ -208,6 +208,21 @@ func TestForms(t *testing.T) {
 			s.add("vision_tower.something.else", tensorfs.BF16, 1, 8)
 			s.add("multi_modal_projector.mm_soft_emb_norm.weight", tensorfs.BF16, 1, 8)
 		}},
+		{"weights as MLX has them", "gpt2", func(_ *testing.T, s *source) {
+			for i := range s.list {
+				x := &s.list[i]
+				if len(x.Shape) != 2 || !strings.Contains(x.Name, ".c_") {
+					continue
+				}
+				rows, cols, b := int(x.Shape[0]), int(x.Shape[1]), []byte(nil)
+				for c := range cols {
+					for r := range rows {
+						b = append(b, x.Data[4*(r*cols+c):][:4]...)
+					}
+				}
+				x.Shape, x.Data = []int64{x.Shape[1], x.Shape[0]}, b
+			}
+		}},
 		{"a causal mask", "gpt2", func(_ *testing.T, s *source) { s.add("h.1.attn.masked_bias", tensorfs.F32, 1) }},
 		{"k and v apart", "deepseek3", func(t *testing.T, s *source) {
 			had := s.must(t)
