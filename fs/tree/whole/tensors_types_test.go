@@ -177,3 +177,20 @@ func TestFalconOfOneGroup(t *testing.T) {
 		t.Error(len(got), "tensors")
 	}
 }
+
+// TestLayoutsAndKeys: an architecture that has keys has tensors, and the other way
+// round.
+func TestLayoutsAndKeys(t *testing.T) {
+	described := map[string]bool{}
+	for _, a := range architectures {
+		described[a.name] = true
+		if layouts[a.name] == nil {
+			t.Errorf("%s has keys and no tensors", a.name)
+		}
+	}
+	for name := range layouts {
+		if !described[name] {
+			t.Errorf("%s has tensors and no keys", name)
+		}
+	}
+}
