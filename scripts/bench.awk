@@ -14,6 +14,7 @@ BEGIN {
 	first["GB/s"] = first["ms"] = first["MiB"] = 1 # the columns with a spread, at the left
 	title["Decode"] = "Decoding"
 	title["Read"] = "Whole tensors"
+	title["Whole"] = "Whole models"
 	title["List"] = "Listing 50,000 files"
 	title["Start"] = "Starting"
 	title["Memory"] = "The server's memory (RssAnon)"

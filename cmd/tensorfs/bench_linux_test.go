@@ -226,6 +226,7 @@ func (m *benchMount) read(t testing.TB, how, file string) sample {
 // read; n is for those that need a number.
 var benchReaders = map[string]func(f *os.File, n int64) (int64, error){
 	"read":        func(f *os.File, _ int64) (int64, error) { return readLikeCat(f) },
+	"read-all":    readAll,
 	"mapped":      func(f *os.File, _ int64) (int64, error) { return readMapped(f, unix.MADV_NORMAL) },
 	"mapped-huge": func(f *os.File, _ int64) (int64, error) { return readMapped(f, unix.MADV_HUGEPAGE) },
 	"open":        func(*os.File, int64) (int64, error) { return 0, nil },

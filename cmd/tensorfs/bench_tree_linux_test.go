@@ -88,6 +88,7 @@ func BenchmarkStart(b *testing.B) {
 	dir := benchPlace(b, *benchDir, "")
 	small, wide, vocab := smallTensors(b, dir, 100, 0), smallTensors(b, dir, manyTensors, 0), smallTensors(b, dir, vocabTensors, vocabulary)
 	large := ggufModel(b, dir, tensorfs.Q4_K, min(*benchSize, 256))
+	tokenizers := tokenizerModel(b, dir, 152_000)
 	rows := benchRows{}
 	row := func(name, unit string, aim float64, measure func(testing.TB) sample) {
 		rows.row(b, name, measure, "", "", 0, func(b *testing.B, s sample) {
@@ -123,6 +124,14 @@ func BenchmarkStart(b *testing.B) {
 			return mnt.read(t, "first-byte", view+"/"+benchTensor)
 		})
 	}
+	row("first-look-into-gguf/152000-tokens", "CPU-ms", 500, func(t testing.TB) sample {
+		mnt := newBenchMount(t, tokenizers.path)
+		defer mnt.unmount()
+		before := mnt.cpu()
+		s := mnt.read(t, "first-byte", "gguf/tensorfs.json")
+		s.cpu = mnt.cpu() - before
+		return s
+	})
 	row("info/100-tensors", "CPU-ms", 0, info(small))
 	row("info/2000-tensors/262144-tokens", "CPU-ms", 20, info(vocab))
 	row("info/50000-tensors", "CPU-ms", 0, info(wide))
