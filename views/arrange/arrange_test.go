@@ -349,6 +349,7 @@ func TestRefusals(t *testing.T) {
 		{"before", second(Slice(plain, 0, -1, 3)), "no indices"},
 		{"dimension", second(Slice(plain, 2, 0, 0)), "no indices"},
 		{"pairs", second(EveryOther(tensor(1, tensorfs.F16, 5), 0, 0)), "pairs"},
+		{"pairs of nothing", second(EveryOther(plain, 2, 0)), "pairs"},
 		{"third of a pair", second(EveryOther(plain, 0, 2)), "pairs"},
 		{"scales of blocks", second(Permute(fp8, 1)), "more than a row"},
 		{"stack of those", second(Stack(fp8, fp8)), "more than a row"},
@@ -391,6 +392,10 @@ func TestBrokenSource(t *testing.T) {
 		}
 		if err := tensorfs.ReadFull(got.Data, make([]byte, got.Data.Size()), 0); !errors.Is(err, datatest.ErrBroken) {
 			t.Error(name, err)
+		}
+		// The last byte alone is half an element of what is made.
+		if n, err := got.Data.ReadAt(make([]byte, 1), got.Data.Size()-1); n != 0 || !errors.Is(err, datatest.ErrBroken) {
+			t.Error(name, n, err)
 		}
 		if got, err = do(&changed); err != nil {
 			t.Fatal(name, err)

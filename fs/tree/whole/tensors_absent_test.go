@@ -53,6 +53,7 @@ func TestNoTensors(t *testing.T) {
 		{"dense layers by config", "deepseek3", func(t *testing.T, s *source) { s.set(t, `"first_k_dense_replace": 1`, `"first_k_dense_replace": 2`) }, "blk.1.ffn_gate.weight"},
 		{"width of another model", "llama3", func(t *testing.T, s *source) { s.set(t, `"hidden_size": 64`, `"hidden_size": 96`) }, "96"},
 		{"feed-forward of another model", "llama3", func(t *testing.T, s *source) { s.set(t, `"intermediate_size": 96`, `"intermediate_size": 128`) }, "config.json has 128"},
+		{"feed-forward of nothing", "llama3", func(t *testing.T, s *source) { s.set(t, `"intermediate_size": 96`, `"intermediate_size": 0`) }, "config.json has 0"},
 		{"heads of another model", "llama3", func(t *testing.T, s *source) { s.set(t, `"num_attention_heads": 4`, `"num_attention_heads": 3`) }, "3 heads"},
 		{"kv heads of another model", "llama3", func(t *testing.T, s *source) { s.set(t, `"num_key_value_heads": 2`, `"num_key_value_heads": 4`) }, "k"},
 		{"no heads", "llama3", func(t *testing.T, s *source) { s.set(t, `"num_attention_heads": 4`, `"num_attention_heads": null`) }, "num_attention_heads"},

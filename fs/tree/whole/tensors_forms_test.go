@@ -275,6 +275,9 @@ func TestOutput(t *testing.T) {
 	if _, _, err := s.make(t, Options{}, 342); err == nil || !strings.Contains(err.Error(), "342 tokens") {
 		t.Error(err)
 	}
+	if n := embeddingRows(&tensorfs.Model{}); n != 0 {
+		t.Error(n, "rows of no embedding")
+	}
 	if s = published(t, "qwen2"); s.must(t)["output.weight"].Data != nil {
 		t.Error("an output out of nothing")
 	}
@@ -403,12 +406,32 @@ func TestAlternatingExperts(t *testing.T) {
 
 // TestRobertaPositions: the first rows of the table are for no position.
 func TestRobertaPositions(t *testing.T) {
-	s := published(t, "bert")
-	s.set(t, `"model_type": "bert"`, `"model_type": "roberta"`)
-	s.set(t, `"pad_token_id": 0`, `"pad_token_id": 1`)
-	got := s.must(t)["position_embd.weight"]
-	if want := s.get(t, "embeddings.position_embeddings.weight").Data[2*48*4:]; !slices.Equal(got.Shape, []int64{62, 48}) || !strings.HasSuffix(line(t, got), hashOf(want)) {
-		t.Error(got.Shape)
+	for pad, first := range map[string]int64{"1": 2, "4": 5, "null": 2} {
+		s := published(t, "bert")
+		s.set(t, `"model_type": "bert"`, `"model_type": "roberta"`)
+		s.set(t, `"pad_token_id": 0`, `"pad_token_id": `+pad)
+		got := s.must(t)["position_embd.weight"]
+		if want := s.get(t, "embeddings.position_embeddings.weight").Data[first*48*4:]; !slices.Equal(got.Shape, []int64{64 - first, 48}) || !strings.HasSuffix(line(t, got), hashOf(want)) {
+			t.Errorf("pad %s: %v", pad, got.Shape)
+		}
+	}
+}
+
+// TestRopeDefaults: what a config leaves out of Llama 3's scaling has the values of
+// the first such models.
+func TestRopeDefaults(t *testing.T) {
+	scaled := func(rope string) string {
+		s := published(t, "llama3")
+		s.set(t, `"rope_theta"`, `"rope_theta_of_old"`)
+		at := strings.Index(s.config, `"rope_scaling": {`)
+		end := at + strings.IndexByte(s.config[at:], '}') + 1
+		s.config = s.config[:at] + rope + s.config[end:]
+		return line(t, s.must(t)["rope_freqs.weight"])
+	}
+	without := scaled(`"rope_scaling": {"rope_type": "llama3"}`)
+	with := scaled(`"rope_parameters": {"type": "llama3", "factor": 8, "low_freq_factor": 1.0, "high_freq_factor": 4, "original_max_position_embeddings": 8192, "rope_theta": 1e4}`)
+	if without != with || without == strings.Join(strings.Fields(expected(t, "llama3")["rope_freqs.weight"]), " ") {
+		t.Error(without, with)
 	}
 }
 
