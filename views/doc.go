@@ -1,8 +1,9 @@
 // Package views turns a model's tensors into the tensors of each view.
 //
 // A [View] is a function from tensors to tensors. It reads nothing: it composes
-// [tensorfs.Data], and adds one kind of it, a stored tensor seen as IEEE half.
-// [Build] makes all views of a model, [Index] describes them as index.json.
+// [tensorfs.Data], and adds one kind of it, a stored tensor seen as another type:
+// IEEE half, or what [Encode] is asked for. [Build] makes all views of a model,
+// [Index] describes them as index.json.
 //
 // A view never guesses: what it cannot give is left out, and [Absent] says why.
 //

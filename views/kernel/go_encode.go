@@ -58,7 +58,7 @@ func toQ8_0(dst, src []byte) {
 		id := inverse(d)
 		round(out, []float32{d})
 		for j := range 32 {
-			x := numberF32(block[4*j:]) * id
+			x := float32(numberF32(block[4*j:]) * id) // the conversion keeps the sum below from being fused with it
 			// Adding the float before a half rounds as roundf does: 0.5 itself would lift the float before it to 1.
 			half := math.Float32frombits(0x3EFF_FFFF | math.Float32bits(x)&0x8000_0000)
 			out[2+j] = lowByte(x + half)
