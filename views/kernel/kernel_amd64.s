@@ -10269,79 +10269,109 @@ DATA const102<>+24(SB)/8, $0x0040000000400000
 GLOBL const102<>(SB), RODATA|NOPTR, $32
 
 // func toQ8_0FromF32AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
-TEXT ·toQ8_0FromF32AVX2(SB), NOSPLIT, $0-32
+// Requires: AVX, AVX2, CMOV, F16C
+TEXT ·toQ8_0FromF32AVX2(SB), NOSPLIT, $256-32
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
 	MOVQ    blocks+16(FP), DX
-	TESTQ   DX, DX
-	JLE     done
 	VMOVDQU const22<>+0(SB), Y0
 	VMOVDQU const103<>+0(SB), Y1
+	VMOVDQU const104<>+0(SB), Y2
 
-block:
-	VMOVDQU      (CX), Y2
-	VMOVDQU      32(CX), Y3
-	VMOVDQU      64(CX), Y4
-	VMOVDQU      96(CX), Y5
-	VANDNPS      Y2, Y0, Y6
-	VANDNPS      Y3, Y0, Y7
-	VPMAXUD      Y7, Y6, Y6
-	VANDNPS      Y4, Y0, Y7
-	VPMAXUD      Y7, Y6, Y6
-	VANDNPS      Y5, Y0, Y7
-	VPMAXUD      Y7, Y6, Y6
-	VEXTRACTI128 $0x01, Y6, X7
-	VPMAXUD      X7, X6, X6
-	VPSHUFD      $0xee, X6, X7
-	VPMAXUD      X7, X6, X6
-	VPSHUFD      $0x55, X6, X7
-	VPMAXUD      X7, X6, X6
-	VMOVD        X6, SI
-	LEAL         -1(SI), BX
-	CMPL         BX, $0x0f7fffff
-	JB           done
-	CMPL         SI, $0x7f800000
-	JAE          done
-	VDIVSS       const104<>+0(SB), X6, X6
-	VXORPS       X7, X7, X7
-	VCMPSS       $0x04, X7, X6, X8
-	VMOVSS       const105<>+0(SB), X7
-	VDIVSS       X6, X7, X7
-	VANDPS       X8, X7, X7
-	VBROADCASTSS X7, Y7
-	VCVTPS2PH    $0x00, X6, X6
-	VPEXTRW      $0x00, X6, (AX)
-	VMULPS       Y7, Y2, Y2
-	VANDPS       Y0, Y2, Y6
-	VORPS        Y1, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VCVTTPS2DQ   Y2, Y2
-	VMULPS       Y7, Y3, Y3
-	VANDPS       Y0, Y3, Y6
-	VORPS        Y1, Y6, Y6
-	VADDPS       Y6, Y3, Y3
-	VCVTTPS2DQ   Y3, Y3
-	VMULPS       Y7, Y4, Y4
-	VANDPS       Y0, Y4, Y6
-	VORPS        Y1, Y6, Y6
-	VADDPS       Y6, Y4, Y4
+chunk:
+	TESTQ   DX, DX
+	JLE     done
+	MOVQ    $0x00000040, BX
+	CMPQ    DX, BX
+	CMOVQLT DX, BX
+	XORQ    SI, SI
+	MOVQ    AX, DI
+	MOVQ    CX, R8
+
+scale:
+	VMOVDQU    (R8), Y3
+	VMOVDQU    32(R8), Y4
+	VMOVDQU    64(R8), Y5
+	VMOVDQU    96(R8), Y6
+	VMOVDQU    const22<>+0(SB), Y7
+	VANDNPS    Y3, Y7, Y3
+	VANDNPS    Y4, Y7, Y4
+	VPMAXUD    Y4, Y3, Y3
+	VANDNPS    Y5, Y7, Y4
+	VPMAXUD    Y4, Y3, Y3
+	VANDNPS    Y6, Y7, Y4
+	VPMAXUD    Y4, Y3, Y3
+	VPERM2I128 $0x01, Y3, Y3, Y4
+	VPMAXUD    Y4, Y3, Y3
+	VPSHUFD    $0x4e, Y3, Y4
+	VPMAXUD    Y4, Y3, Y3
+	VPSHUFD    $0xb1, Y3, Y4
+	VPMAXUD    Y4, Y3, Y3
+	VMOVD      X3, R10
+	LEAL       -1(R10), R9
+	CMPL       R9, $0x0f7fffff
+	JB         codes
+	CMPL       R10, $0x7f800000
+	JAE        codes
+	VDIVSS     const105<>+0(SB), X3, X3
+	VCVTPS2PH  $0x00, X3, X4
+	VPEXTRW    $0x00, X4, (DI)
+	VXORPS     X4, X4, X4
+	VCMPSS     $0x04, X4, X3, X5
+	VMOVSS     const106<>+0(SB), X4
+	VDIVSS     X3, X4, X4
+	VANDPS     X5, X4, X4
+	VMOVSS     X4, (SP)(SI*4)
+	ADDQ       $0x00000080, R8
+	ADDQ       $0x00000022, DI
+	INCQ       SI
+	CMPQ       SI, BX
+	JNE        scale
+
+codes:
+	TESTQ SI, SI
+	JEQ   done
+	XORQ  DI, DI
+
+code:
+	VBROADCASTSS (SP)(DI*4), Y3
+	VMOVDQU      (CX), Y4
+	VMOVDQU      32(CX), Y5
+	VMOVDQU      64(CX), Y6
+	VMOVDQU      96(CX), Y7
+	VMULPS       Y3, Y4, Y4
+	VANDPS       Y0, Y4, Y8
+	VORPS        Y1, Y8, Y8
+	VADDPS       Y8, Y4, Y4
 	VCVTTPS2DQ   Y4, Y4
-	VMULPS       Y7, Y5, Y5
-	VANDPS       Y0, Y5, Y6
-	VORPS        Y1, Y6, Y6
-	VADDPS       Y6, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VANDPS       Y0, Y5, Y8
+	VORPS        Y1, Y8, Y8
+	VADDPS       Y8, Y5, Y5
 	VCVTTPS2DQ   Y5, Y5
-	VPACKSSDW    Y3, Y2, Y2
+	VMULPS       Y3, Y6, Y6
+	VANDPS       Y0, Y6, Y8
+	VORPS        Y1, Y8, Y8
+	VADDPS       Y8, Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VMULPS       Y3, Y7, Y7
+	VANDPS       Y0, Y7, Y3
+	VORPS        Y1, Y3, Y3
+	VADDPS       Y3, Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
 	VPACKSSDW    Y5, Y4, Y3
-	VPACKSSWB    Y3, Y2, Y2
-	VMOVDQU      const106<>+0(SB), Y3
-	VPERMD       Y2, Y3, Y2
-	VMOVDQU      Y2, 2(AX)
+	VPACKSSDW    Y7, Y6, Y4
+	VPACKSSWB    Y4, Y3, Y3
+	VPERMD       Y3, Y2, Y3
+	VMOVDQU      Y3, 2(AX)
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x00000022, AX
-	DECQ         DX
-	JNZ          block
+	INCQ         DI
+	CMPQ         DI, SI
+	JNE          code
+	SUBQ         SI, DX
+	CMPQ         SI, BX
+	JEQ          chunk
 
 done:
 	VZEROUPPER
@@ -10354,129 +10384,158 @@ DATA const103<>+16(SB)/8, $0x3effffff3effffff
 DATA const103<>+24(SB)/8, $0x3effffff3effffff
 GLOBL const103<>(SB), RODATA|NOPTR, $32
 
-DATA const104<>+0(SB)/8, $0x42fe000042fe0000
-DATA const104<>+8(SB)/8, $0x42fe000042fe0000
-DATA const104<>+16(SB)/8, $0x42fe000042fe0000
-DATA const104<>+24(SB)/8, $0x42fe000042fe0000
+DATA const104<>+0(SB)/8, $0x0000000400000000
+DATA const104<>+8(SB)/8, $0x0000000500000001
+DATA const104<>+16(SB)/8, $0x0000000600000002
+DATA const104<>+24(SB)/8, $0x0000000700000003
 GLOBL const104<>(SB), RODATA|NOPTR, $32
 
-DATA const105<>+0(SB)/8, $0x3f8000003f800000
-DATA const105<>+8(SB)/8, $0x3f8000003f800000
-DATA const105<>+16(SB)/8, $0x3f8000003f800000
-DATA const105<>+24(SB)/8, $0x3f8000003f800000
+DATA const105<>+0(SB)/8, $0x42fe000042fe0000
+DATA const105<>+8(SB)/8, $0x42fe000042fe0000
+DATA const105<>+16(SB)/8, $0x42fe000042fe0000
+DATA const105<>+24(SB)/8, $0x42fe000042fe0000
 GLOBL const105<>(SB), RODATA|NOPTR, $32
 
-DATA const106<>+0(SB)/8, $0x0000000400000000
-DATA const106<>+8(SB)/8, $0x0000000500000001
-DATA const106<>+16(SB)/8, $0x0000000600000002
-DATA const106<>+24(SB)/8, $0x0000000700000003
+DATA const106<>+0(SB)/8, $0x3f8000003f800000
+DATA const106<>+8(SB)/8, $0x3f8000003f800000
+DATA const106<>+16(SB)/8, $0x3f8000003f800000
+DATA const106<>+24(SB)/8, $0x3f8000003f800000
 GLOBL const106<>(SB), RODATA|NOPTR, $32
 
 // func toQ4_0FromF32AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
-TEXT ·toQ4_0FromF32AVX2(SB), NOSPLIT, $0-32
+// Requires: AVX, AVX2, CMOV, F16C
+TEXT ·toQ4_0FromF32AVX2(SB), NOSPLIT, $256-32
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
 	MOVQ    blocks+16(FP), DX
+	VMOVDQU const107<>+0(SB), Y0
+	VMOVDQU const12<>+0(SB), Y1
+	VMOVDQU const104<>+0(SB), Y2
+
+chunk:
 	TESTQ   DX, DX
 	JLE     done
-	VMOVDQU const22<>+0(SB), Y0
-	VMOVDQU const107<>+0(SB), Y1
-	VMOVDQU const12<>+0(SB), Y2
+	MOVQ    $0x00000040, BX
+	CMPQ    DX, BX
+	CMOVQLT DX, BX
+	XORQ    SI, SI
+	MOVQ    AX, DI
+	MOVQ    CX, R8
 
-block:
-	VMOVDQU      (CX), Y3
-	VMOVDQU      32(CX), Y4
-	VMOVDQU      64(CX), Y5
-	VMOVDQU      96(CX), Y6
-	VANDNPS      Y3, Y0, Y7
-	VANDNPS      Y4, Y0, Y8
-	VPMAXUD      Y8, Y7, Y7
-	VANDNPS      Y5, Y0, Y8
-	VPMAXUD      Y8, Y7, Y7
-	VANDNPS      Y6, Y0, Y8
-	VPMAXUD      Y8, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPMAXUD      X8, X7, X7
-	VPSHUFD      $0xee, X7, X8
-	VPMAXUD      X8, X7, X7
-	VPSHUFD      $0x55, X7, X8
-	VPMAXUD      X8, X7, X7
-	VMOVD        X7, SI
-	LEAL         -1(SI), BX
-	CMPL         BX, $0x0f7fffff
-	JB           done
-	CMPL         SI, $0x7f800000
-	JAE          done
-	VPBROADCASTD X7, Y8
-	VANDNPS      Y3, Y0, Y9
-	VPCMPEQD     Y8, Y9, Y9
-	VANDNPS      Y4, Y0, Y10
-	VPCMPEQD     Y8, Y10, Y10
-	VANDNPS      Y5, Y0, Y11
-	VPCMPEQD     Y8, Y11, Y11
-	VANDNPS      Y6, Y0, Y12
-	VPCMPEQD     Y8, Y12, Y12
-	VPACKSSDW    Y10, Y9, Y8
-	VPACKSSDW    Y12, Y11, Y9
-	VPACKSSWB    Y9, Y8, Y8
-	VMOVDQU      const106<>+0(SB), Y9
-	VPERMD       Y8, Y9, Y8
-	VPMOVMSKB    Y8, BX
-	VPACKSSDW    Y4, Y3, Y8
-	VPACKSSDW    Y6, Y5, Y9
-	VPACKSSWB    Y9, Y8, Y8
-	VMOVDQU      const106<>+0(SB), Y9
-	VPERMD       Y8, Y9, Y8
-	VPMOVMSKB    Y8, DI
-	MOVL         BX, R8
-	NEGL         R8
-	ANDL         R8, BX
-	ANDL         BX, DI
-	NEGL         DI
-	SBBL         R8, R8
-	NEGL         SI
-	SBBL         SI, SI
-	ANDL         SI, R8
-	NOTL         R8
-	ANDL         $0x80000000, R8
-	VMULSS       const108<>+0(SB), X7, X7
-	VMOVD        R8, X8
-	VORPS        X8, X7, X7
-	VXORPS       X8, X8, X8
-	VCMPSS       $0x04, X8, X7, X9
-	VMOVSS       const105<>+0(SB), X8
-	VDIVSS       X7, X8, X8
-	VANDPS       X9, X8, X8
-	VBROADCASTSS X8, Y8
-	VCVTPS2PH    $0x00, X7, X7
-	VPEXTRW      $0x00, X7, (AX)
-	VMULPS       Y8, Y3, Y3
-	VADDPS       Y1, Y3, Y3
-	VCVTTPS2DQ   Y3, Y3
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y1, Y4, Y4
+scale:
+	VMOVDQU    (R8), Y3
+	VMOVDQU    32(R8), Y4
+	VMOVDQU    64(R8), Y5
+	VMOVDQU    96(R8), Y6
+	VMOVDQU    const22<>+0(SB), Y7
+	VANDNPS    Y3, Y7, Y8
+	VANDNPS    Y4, Y7, Y9
+	VPMAXUD    Y9, Y8, Y8
+	VANDNPS    Y5, Y7, Y9
+	VPMAXUD    Y9, Y8, Y8
+	VANDNPS    Y6, Y7, Y9
+	VPMAXUD    Y9, Y8, Y8
+	VPERM2I128 $0x01, Y8, Y8, Y9
+	VPMAXUD    Y9, Y8, Y8
+	VPSHUFD    $0x4e, Y8, Y9
+	VPMAXUD    Y9, Y8, Y8
+	VPSHUFD    $0xb1, Y8, Y9
+	VPMAXUD    Y9, Y8, Y8
+	VMOVD      X8, R10
+	LEAL       -1(R10), R9
+	CMPL       R9, $0x0f7fffff
+	JB         codes
+	CMPL       R10, $0x7f800000
+	JAE        codes
+	VMULSS     const108<>+0(SB), X8, X9
+	VXORPS     X10, X10, X10
+	VCMPSS     $0x04, X10, X9, X11
+	VMOVSS     const106<>+0(SB), X10
+	VDIVSS     X9, X10, X10
+	VANDPS     X11, X10, X10
+	VANDNPS    Y3, Y7, Y11
+	VPCMPEQD   Y8, Y11, Y11
+	VANDNPS    Y4, Y7, Y12
+	VPCMPEQD   Y8, Y12, Y12
+	VANDNPS    Y5, Y7, Y13
+	VPCMPEQD   Y8, Y13, Y13
+	VANDNPS    Y6, Y7, Y7
+	VPCMPEQD   Y8, Y7, Y7
+	VPACKSSDW  Y12, Y11, Y8
+	VPACKSSDW  Y7, Y13, Y7
+	VPACKSSWB  Y7, Y8, Y8
+	VMOVDQU    const104<>+0(SB), Y7
+	VPERMD     Y8, Y7, Y8
+	VPMOVMSKB  Y8, R9
+	VPACKSSDW  Y4, Y3, Y3
+	VPACKSSDW  Y6, Y5, Y4
+	VPACKSSWB  Y4, Y3, Y3
+	VMOVDQU    const104<>+0(SB), Y4
+	VPERMD     Y3, Y4, Y3
+	VPMOVMSKB  Y3, R11
+	MOVL       R9, R12
+	NEGL       R12
+	ANDL       R12, R9
+	ANDL       R9, R11
+	NEGL       R11
+	SBBL       R12, R12
+	NEGL       R10
+	SBBL       R10, R10
+	ANDL       R10, R12
+	NOTL       R12
+	ANDL       $0x80000000, R12
+	VMOVD      R12, X3
+	VXORPS     X3, X10, X10
+	VORPS      X3, X9, X9
+	VCVTPS2PH  $0x00, X9, X3
+	VPEXTRW    $0x00, X3, (DI)
+	VMOVSS     X10, (SP)(SI*4)
+	ADDQ       $0x00000080, R8
+	ADDQ       $0x00000012, DI
+	INCQ       SI
+	CMPQ       SI, BX
+	JNE        scale
+
+codes:
+	TESTQ SI, SI
+	JEQ   done
+	XORQ  DI, DI
+
+code:
+	VBROADCASTSS (SP)(DI*4), Y3
+	VMOVDQU      (CX), Y4
+	VMOVDQU      32(CX), Y5
+	VMOVDQU      64(CX), Y6
+	VMOVDQU      96(CX), Y7
+	VMULPS       Y3, Y4, Y4
+	VADDPS       Y0, Y4, Y4
 	VCVTTPS2DQ   Y4, Y4
-	VMULPS       Y8, Y5, Y5
-	VADDPS       Y1, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VADDPS       Y0, Y5, Y5
 	VCVTTPS2DQ   Y5, Y5
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y1, Y6, Y6
+	VMULPS       Y3, Y6, Y6
+	VADDPS       Y0, Y6, Y6
 	VCVTTPS2DQ   Y6, Y6
-	VPACKSSDW    Y4, Y3, Y3
-	VPACKSSDW    Y6, Y5, Y4
+	VMULPS       Y3, Y7, Y7
+	VADDPS       Y0, Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VPACKSSDW    Y5, Y4, Y3
+	VPACKSSDW    Y7, Y6, Y4
 	VPACKSSWB    Y4, Y3, Y3
-	VMOVDQU      const106<>+0(SB), Y4
-	VPERMD       Y3, Y4, Y3
-	VPMINUB      Y2, Y3, Y3
+	VPERMD       Y3, Y2, Y3
+	VPMINUB      Y1, Y3, Y3
 	VEXTRACTI128 $0x01, Y3, X4
 	VPSLLW       $0x04, X4, X4
 	VPOR         X4, X3, X3
 	VMOVDQU      X3, 2(AX)
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x00000012, AX
-	DECQ         DX
-	JNZ          block
+	INCQ         DI
+	CMPQ         DI, SI
+	JNE          code
+	SUBQ         SI, DX
+	CMPQ         SI, BX
+	JEQ          chunk
 
 done:
 	VZEROUPPER
@@ -10496,79 +10555,109 @@ DATA const108<>+24(SB)/8, $0x3e0000003e000000
 GLOBL const108<>(SB), RODATA|NOPTR, $32
 
 // func toQ8_0FromF16AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
-TEXT ·toQ8_0FromF16AVX2(SB), NOSPLIT, $0-32
+// Requires: AVX, AVX2, CMOV, F16C
+TEXT ·toQ8_0FromF16AVX2(SB), NOSPLIT, $256-32
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
 	MOVQ    blocks+16(FP), DX
-	TESTQ   DX, DX
-	JLE     done
 	VMOVDQU const22<>+0(SB), Y0
 	VMOVDQU const103<>+0(SB), Y1
+	VMOVDQU const104<>+0(SB), Y2
 
-block:
-	VCVTPH2PS    (CX), Y2
-	VCVTPH2PS    16(CX), Y3
-	VCVTPH2PS    32(CX), Y4
-	VCVTPH2PS    48(CX), Y5
-	VANDNPS      Y2, Y0, Y6
-	VANDNPS      Y3, Y0, Y7
-	VPMAXUD      Y7, Y6, Y6
-	VANDNPS      Y4, Y0, Y7
-	VPMAXUD      Y7, Y6, Y6
-	VANDNPS      Y5, Y0, Y7
-	VPMAXUD      Y7, Y6, Y6
-	VEXTRACTI128 $0x01, Y6, X7
-	VPMAXUD      X7, X6, X6
-	VPSHUFD      $0xee, X6, X7
-	VPMAXUD      X7, X6, X6
-	VPSHUFD      $0x55, X6, X7
-	VPMAXUD      X7, X6, X6
-	VMOVD        X6, SI
-	LEAL         -1(SI), BX
-	CMPL         BX, $0x0f7fffff
-	JB           done
-	CMPL         SI, $0x7f800000
-	JAE          done
-	VDIVSS       const104<>+0(SB), X6, X6
-	VXORPS       X7, X7, X7
-	VCMPSS       $0x04, X7, X6, X8
-	VMOVSS       const105<>+0(SB), X7
-	VDIVSS       X6, X7, X7
-	VANDPS       X8, X7, X7
-	VBROADCASTSS X7, Y7
-	VCVTPS2PH    $0x00, X6, X6
-	VPEXTRW      $0x00, X6, (AX)
-	VMULPS       Y7, Y2, Y2
-	VANDPS       Y0, Y2, Y6
-	VORPS        Y1, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VCVTTPS2DQ   Y2, Y2
-	VMULPS       Y7, Y3, Y3
-	VANDPS       Y0, Y3, Y6
-	VORPS        Y1, Y6, Y6
-	VADDPS       Y6, Y3, Y3
-	VCVTTPS2DQ   Y3, Y3
-	VMULPS       Y7, Y4, Y4
-	VANDPS       Y0, Y4, Y6
-	VORPS        Y1, Y6, Y6
-	VADDPS       Y6, Y4, Y4
+chunk:
+	TESTQ   DX, DX
+	JLE     done
+	MOVQ    $0x00000040, BX
+	CMPQ    DX, BX
+	CMOVQLT DX, BX
+	XORQ    SI, SI
+	MOVQ    AX, DI
+	MOVQ    CX, R8
+
+scale:
+	VCVTPH2PS  (R8), Y3
+	VCVTPH2PS  16(R8), Y4
+	VCVTPH2PS  32(R8), Y5
+	VCVTPH2PS  48(R8), Y6
+	VMOVDQU    const22<>+0(SB), Y7
+	VANDNPS    Y3, Y7, Y3
+	VANDNPS    Y4, Y7, Y4
+	VPMAXUD    Y4, Y3, Y3
+	VANDNPS    Y5, Y7, Y4
+	VPMAXUD    Y4, Y3, Y3
+	VANDNPS    Y6, Y7, Y4
+	VPMAXUD    Y4, Y3, Y3
+	VPERM2I128 $0x01, Y3, Y3, Y4
+	VPMAXUD    Y4, Y3, Y3
+	VPSHUFD    $0x4e, Y3, Y4
+	VPMAXUD    Y4, Y3, Y3
+	VPSHUFD    $0xb1, Y3, Y4
+	VPMAXUD    Y4, Y3, Y3
+	VMOVD      X3, R10
+	LEAL       -1(R10), R9
+	CMPL       R9, $0x0f7fffff
+	JB         codes
+	CMPL       R10, $0x7f800000
+	JAE        codes
+	VDIVSS     const105<>+0(SB), X3, X3
+	VCVTPS2PH  $0x00, X3, X4
+	VPEXTRW    $0x00, X4, (DI)
+	VXORPS     X4, X4, X4
+	VCMPSS     $0x04, X4, X3, X5
+	VMOVSS     const106<>+0(SB), X4
+	VDIVSS     X3, X4, X4
+	VANDPS     X5, X4, X4
+	VMOVSS     X4, (SP)(SI*4)
+	ADDQ       $0x00000040, R8
+	ADDQ       $0x00000022, DI
+	INCQ       SI
+	CMPQ       SI, BX
+	JNE        scale
+
+codes:
+	TESTQ SI, SI
+	JEQ   done
+	XORQ  DI, DI
+
+code:
+	VBROADCASTSS (SP)(DI*4), Y3
+	VCVTPH2PS    (CX), Y4
+	VCVTPH2PS    16(CX), Y5
+	VCVTPH2PS    32(CX), Y6
+	VCVTPH2PS    48(CX), Y7
+	VMULPS       Y3, Y4, Y4
+	VANDPS       Y0, Y4, Y8
+	VORPS        Y1, Y8, Y8
+	VADDPS       Y8, Y4, Y4
 	VCVTTPS2DQ   Y4, Y4
-	VMULPS       Y7, Y5, Y5
-	VANDPS       Y0, Y5, Y6
-	VORPS        Y1, Y6, Y6
-	VADDPS       Y6, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VANDPS       Y0, Y5, Y8
+	VORPS        Y1, Y8, Y8
+	VADDPS       Y8, Y5, Y5
 	VCVTTPS2DQ   Y5, Y5
-	VPACKSSDW    Y3, Y2, Y2
+	VMULPS       Y3, Y6, Y6
+	VANDPS       Y0, Y6, Y8
+	VORPS        Y1, Y8, Y8
+	VADDPS       Y8, Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VMULPS       Y3, Y7, Y7
+	VANDPS       Y0, Y7, Y3
+	VORPS        Y1, Y3, Y3
+	VADDPS       Y3, Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
 	VPACKSSDW    Y5, Y4, Y3
-	VPACKSSWB    Y3, Y2, Y2
-	VMOVDQU      const106<>+0(SB), Y3
-	VPERMD       Y2, Y3, Y2
-	VMOVDQU      Y2, 2(AX)
+	VPACKSSDW    Y7, Y6, Y4
+	VPACKSSWB    Y4, Y3, Y3
+	VPERMD       Y3, Y2, Y3
+	VMOVDQU      Y3, 2(AX)
 	ADDQ         $0x00000040, CX
 	ADDQ         $0x00000022, AX
-	DECQ         DX
-	JNZ          block
+	INCQ         DI
+	CMPQ         DI, SI
+	JNE          code
+	SUBQ         SI, DX
+	CMPQ         SI, BX
+	JEQ          chunk
 
 done:
 	VZEROUPPER
@@ -10576,110 +10665,139 @@ done:
 	RET
 
 // func toQ4_0FromF16AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
-TEXT ·toQ4_0FromF16AVX2(SB), NOSPLIT, $0-32
+// Requires: AVX, AVX2, CMOV, F16C
+TEXT ·toQ4_0FromF16AVX2(SB), NOSPLIT, $256-32
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
 	MOVQ    blocks+16(FP), DX
+	VMOVDQU const107<>+0(SB), Y0
+	VMOVDQU const12<>+0(SB), Y1
+	VMOVDQU const104<>+0(SB), Y2
+
+chunk:
 	TESTQ   DX, DX
 	JLE     done
-	VMOVDQU const22<>+0(SB), Y0
-	VMOVDQU const107<>+0(SB), Y1
-	VMOVDQU const12<>+0(SB), Y2
+	MOVQ    $0x00000040, BX
+	CMPQ    DX, BX
+	CMOVQLT DX, BX
+	XORQ    SI, SI
+	MOVQ    AX, DI
+	MOVQ    CX, R8
 
-block:
-	VCVTPH2PS    (CX), Y3
-	VCVTPH2PS    16(CX), Y4
-	VCVTPH2PS    32(CX), Y5
-	VCVTPH2PS    48(CX), Y6
-	VANDNPS      Y3, Y0, Y7
-	VANDNPS      Y4, Y0, Y8
-	VPMAXUD      Y8, Y7, Y7
-	VANDNPS      Y5, Y0, Y8
-	VPMAXUD      Y8, Y7, Y7
-	VANDNPS      Y6, Y0, Y8
-	VPMAXUD      Y8, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPMAXUD      X8, X7, X7
-	VPSHUFD      $0xee, X7, X8
-	VPMAXUD      X8, X7, X7
-	VPSHUFD      $0x55, X7, X8
-	VPMAXUD      X8, X7, X7
-	VMOVD        X7, SI
-	LEAL         -1(SI), BX
-	CMPL         BX, $0x0f7fffff
-	JB           done
-	CMPL         SI, $0x7f800000
-	JAE          done
-	VPBROADCASTD X7, Y8
-	VANDNPS      Y3, Y0, Y9
-	VPCMPEQD     Y8, Y9, Y9
-	VANDNPS      Y4, Y0, Y10
-	VPCMPEQD     Y8, Y10, Y10
-	VANDNPS      Y5, Y0, Y11
-	VPCMPEQD     Y8, Y11, Y11
-	VANDNPS      Y6, Y0, Y12
-	VPCMPEQD     Y8, Y12, Y12
-	VPACKSSDW    Y10, Y9, Y8
-	VPACKSSDW    Y12, Y11, Y9
-	VPACKSSWB    Y9, Y8, Y8
-	VMOVDQU      const106<>+0(SB), Y9
-	VPERMD       Y8, Y9, Y8
-	VPMOVMSKB    Y8, BX
-	VPACKSSDW    Y4, Y3, Y8
-	VPACKSSDW    Y6, Y5, Y9
-	VPACKSSWB    Y9, Y8, Y8
-	VMOVDQU      const106<>+0(SB), Y9
-	VPERMD       Y8, Y9, Y8
-	VPMOVMSKB    Y8, DI
-	MOVL         BX, R8
-	NEGL         R8
-	ANDL         R8, BX
-	ANDL         BX, DI
-	NEGL         DI
-	SBBL         R8, R8
-	NEGL         SI
-	SBBL         SI, SI
-	ANDL         SI, R8
-	NOTL         R8
-	ANDL         $0x80000000, R8
-	VMULSS       const108<>+0(SB), X7, X7
-	VMOVD        R8, X8
-	VORPS        X8, X7, X7
-	VXORPS       X8, X8, X8
-	VCMPSS       $0x04, X8, X7, X9
-	VMOVSS       const105<>+0(SB), X8
-	VDIVSS       X7, X8, X8
-	VANDPS       X9, X8, X8
-	VBROADCASTSS X8, Y8
-	VCVTPS2PH    $0x00, X7, X7
-	VPEXTRW      $0x00, X7, (AX)
-	VMULPS       Y8, Y3, Y3
-	VADDPS       Y1, Y3, Y3
-	VCVTTPS2DQ   Y3, Y3
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y1, Y4, Y4
+scale:
+	VCVTPH2PS  (R8), Y3
+	VCVTPH2PS  16(R8), Y4
+	VCVTPH2PS  32(R8), Y5
+	VCVTPH2PS  48(R8), Y6
+	VMOVDQU    const22<>+0(SB), Y7
+	VANDNPS    Y3, Y7, Y8
+	VANDNPS    Y4, Y7, Y9
+	VPMAXUD    Y9, Y8, Y8
+	VANDNPS    Y5, Y7, Y9
+	VPMAXUD    Y9, Y8, Y8
+	VANDNPS    Y6, Y7, Y9
+	VPMAXUD    Y9, Y8, Y8
+	VPERM2I128 $0x01, Y8, Y8, Y9
+	VPMAXUD    Y9, Y8, Y8
+	VPSHUFD    $0x4e, Y8, Y9
+	VPMAXUD    Y9, Y8, Y8
+	VPSHUFD    $0xb1, Y8, Y9
+	VPMAXUD    Y9, Y8, Y8
+	VMOVD      X8, R10
+	LEAL       -1(R10), R9
+	CMPL       R9, $0x0f7fffff
+	JB         codes
+	CMPL       R10, $0x7f800000
+	JAE        codes
+	VMULSS     const108<>+0(SB), X8, X9
+	VXORPS     X10, X10, X10
+	VCMPSS     $0x04, X10, X9, X11
+	VMOVSS     const106<>+0(SB), X10
+	VDIVSS     X9, X10, X10
+	VANDPS     X11, X10, X10
+	VANDNPS    Y3, Y7, Y11
+	VPCMPEQD   Y8, Y11, Y11
+	VANDNPS    Y4, Y7, Y12
+	VPCMPEQD   Y8, Y12, Y12
+	VANDNPS    Y5, Y7, Y13
+	VPCMPEQD   Y8, Y13, Y13
+	VANDNPS    Y6, Y7, Y7
+	VPCMPEQD   Y8, Y7, Y7
+	VPACKSSDW  Y12, Y11, Y8
+	VPACKSSDW  Y7, Y13, Y7
+	VPACKSSWB  Y7, Y8, Y8
+	VMOVDQU    const104<>+0(SB), Y7
+	VPERMD     Y8, Y7, Y8
+	VPMOVMSKB  Y8, R9
+	VPACKSSDW  Y4, Y3, Y3
+	VPACKSSDW  Y6, Y5, Y4
+	VPACKSSWB  Y4, Y3, Y3
+	VMOVDQU    const104<>+0(SB), Y4
+	VPERMD     Y3, Y4, Y3
+	VPMOVMSKB  Y3, R11
+	MOVL       R9, R12
+	NEGL       R12
+	ANDL       R12, R9
+	ANDL       R9, R11
+	NEGL       R11
+	SBBL       R12, R12
+	NEGL       R10
+	SBBL       R10, R10
+	ANDL       R10, R12
+	NOTL       R12
+	ANDL       $0x80000000, R12
+	VMOVD      R12, X3
+	VXORPS     X3, X10, X10
+	VORPS      X3, X9, X9
+	VCVTPS2PH  $0x00, X9, X3
+	VPEXTRW    $0x00, X3, (DI)
+	VMOVSS     X10, (SP)(SI*4)
+	ADDQ       $0x00000040, R8
+	ADDQ       $0x00000012, DI
+	INCQ       SI
+	CMPQ       SI, BX
+	JNE        scale
+
+codes:
+	TESTQ SI, SI
+	JEQ   done
+	XORQ  DI, DI
+
+code:
+	VBROADCASTSS (SP)(DI*4), Y3
+	VCVTPH2PS    (CX), Y4
+	VCVTPH2PS    16(CX), Y5
+	VCVTPH2PS    32(CX), Y6
+	VCVTPH2PS    48(CX), Y7
+	VMULPS       Y3, Y4, Y4
+	VADDPS       Y0, Y4, Y4
 	VCVTTPS2DQ   Y4, Y4
-	VMULPS       Y8, Y5, Y5
-	VADDPS       Y1, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VADDPS       Y0, Y5, Y5
 	VCVTTPS2DQ   Y5, Y5
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y1, Y6, Y6
+	VMULPS       Y3, Y6, Y6
+	VADDPS       Y0, Y6, Y6
 	VCVTTPS2DQ   Y6, Y6
-	VPACKSSDW    Y4, Y3, Y3
-	VPACKSSDW    Y6, Y5, Y4
+	VMULPS       Y3, Y7, Y7
+	VADDPS       Y0, Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VPACKSSDW    Y5, Y4, Y3
+	VPACKSSDW    Y7, Y6, Y4
 	VPACKSSWB    Y4, Y3, Y3
-	VMOVDQU      const106<>+0(SB), Y4
-	VPERMD       Y3, Y4, Y3
-	VPMINUB      Y2, Y3, Y3
+	VPERMD       Y3, Y2, Y3
+	VPMINUB      Y1, Y3, Y3
 	VEXTRACTI128 $0x01, Y3, X4
 	VPSLLW       $0x04, X4, X4
 	VPOR         X4, X3, X3
 	VMOVDQU      X3, 2(AX)
 	ADDQ         $0x00000040, CX
 	ADDQ         $0x00000012, AX
-	DECQ         DX
-	JNZ          block
+	INCQ         DI
+	CMPQ         DI, SI
+	JNE          code
+	SUBQ         SI, DX
+	CMPQ         SI, BX
+	JEQ          chunk
 
 done:
 	VZEROUPPER
@@ -10687,83 +10805,117 @@ done:
 	RET
 
 // func toQ8_0FromBF16AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
-TEXT ·toQ8_0FromBF16AVX2(SB), NOSPLIT, $0-32
+// Requires: AVX, AVX2, CMOV, F16C
+TEXT ·toQ8_0FromBF16AVX2(SB), NOSPLIT, $256-32
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
 	MOVQ    blocks+16(FP), DX
-	TESTQ   DX, DX
-	JLE     done
 	VMOVDQU const22<>+0(SB), Y0
 	VMOVDQU const103<>+0(SB), Y1
+	VMOVDQU const104<>+0(SB), Y2
 
-block:
-	VPMOVZXWD    (CX), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPMOVZXWD    16(CX), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPMOVZXWD    32(CX), Y4
+chunk:
+	TESTQ   DX, DX
+	JLE     done
+	MOVQ    $0x00000040, BX
+	CMPQ    DX, BX
+	CMOVQLT DX, BX
+	XORQ    SI, SI
+	MOVQ    AX, DI
+	MOVQ    CX, R8
+
+scale:
+	VPMOVZXWD  (R8), Y3
+	VPSLLD     $0x10, Y3, Y3
+	VPMOVZXWD  16(R8), Y4
+	VPSLLD     $0x10, Y4, Y4
+	VPMOVZXWD  32(R8), Y5
+	VPSLLD     $0x10, Y5, Y5
+	VPMOVZXWD  48(R8), Y6
+	VPSLLD     $0x10, Y6, Y6
+	VMOVDQU    const22<>+0(SB), Y7
+	VANDNPS    Y3, Y7, Y3
+	VANDNPS    Y4, Y7, Y4
+	VPMAXUD    Y4, Y3, Y3
+	VANDNPS    Y5, Y7, Y4
+	VPMAXUD    Y4, Y3, Y3
+	VANDNPS    Y6, Y7, Y4
+	VPMAXUD    Y4, Y3, Y3
+	VPERM2I128 $0x01, Y3, Y3, Y4
+	VPMAXUD    Y4, Y3, Y3
+	VPSHUFD    $0x4e, Y3, Y4
+	VPMAXUD    Y4, Y3, Y3
+	VPSHUFD    $0xb1, Y3, Y4
+	VPMAXUD    Y4, Y3, Y3
+	VMOVD      X3, R10
+	LEAL       -1(R10), R9
+	CMPL       R9, $0x0f7fffff
+	JB         codes
+	CMPL       R10, $0x7f800000
+	JAE        codes
+	VDIVSS     const105<>+0(SB), X3, X3
+	VCVTPS2PH  $0x00, X3, X4
+	VPEXTRW    $0x00, X4, (DI)
+	VXORPS     X4, X4, X4
+	VCMPSS     $0x04, X4, X3, X5
+	VMOVSS     const106<>+0(SB), X4
+	VDIVSS     X3, X4, X4
+	VANDPS     X5, X4, X4
+	VMOVSS     X4, (SP)(SI*4)
+	ADDQ       $0x00000040, R8
+	ADDQ       $0x00000022, DI
+	INCQ       SI
+	CMPQ       SI, BX
+	JNE        scale
+
+codes:
+	TESTQ SI, SI
+	JEQ   done
+	XORQ  DI, DI
+
+code:
+	VBROADCASTSS (SP)(DI*4), Y3
+	VPMOVZXWD    (CX), Y4
 	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    48(CX), Y5
+	VPMOVZXWD    16(CX), Y5
 	VPSLLD       $0x10, Y5, Y5
-	VANDNPS      Y2, Y0, Y6
-	VANDNPS      Y3, Y0, Y7
-	VPMAXUD      Y7, Y6, Y6
-	VANDNPS      Y4, Y0, Y7
-	VPMAXUD      Y7, Y6, Y6
-	VANDNPS      Y5, Y0, Y7
-	VPMAXUD      Y7, Y6, Y6
-	VEXTRACTI128 $0x01, Y6, X7
-	VPMAXUD      X7, X6, X6
-	VPSHUFD      $0xee, X6, X7
-	VPMAXUD      X7, X6, X6
-	VPSHUFD      $0x55, X6, X7
-	VPMAXUD      X7, X6, X6
-	VMOVD        X6, SI
-	LEAL         -1(SI), BX
-	CMPL         BX, $0x0f7fffff
-	JB           done
-	CMPL         SI, $0x7f800000
-	JAE          done
-	VDIVSS       const104<>+0(SB), X6, X6
-	VXORPS       X7, X7, X7
-	VCMPSS       $0x04, X7, X6, X8
-	VMOVSS       const105<>+0(SB), X7
-	VDIVSS       X6, X7, X7
-	VANDPS       X8, X7, X7
-	VBROADCASTSS X7, Y7
-	VCVTPS2PH    $0x00, X6, X6
-	VPEXTRW      $0x00, X6, (AX)
-	VMULPS       Y7, Y2, Y2
-	VANDPS       Y0, Y2, Y6
-	VORPS        Y1, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VCVTTPS2DQ   Y2, Y2
-	VMULPS       Y7, Y3, Y3
-	VANDPS       Y0, Y3, Y6
-	VORPS        Y1, Y6, Y6
-	VADDPS       Y6, Y3, Y3
-	VCVTTPS2DQ   Y3, Y3
-	VMULPS       Y7, Y4, Y4
-	VANDPS       Y0, Y4, Y6
-	VORPS        Y1, Y6, Y6
-	VADDPS       Y6, Y4, Y4
+	VPMOVZXWD    32(CX), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    48(CX), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VMULPS       Y3, Y4, Y4
+	VANDPS       Y0, Y4, Y8
+	VORPS        Y1, Y8, Y8
+	VADDPS       Y8, Y4, Y4
 	VCVTTPS2DQ   Y4, Y4
-	VMULPS       Y7, Y5, Y5
-	VANDPS       Y0, Y5, Y6
-	VORPS        Y1, Y6, Y6
-	VADDPS       Y6, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VANDPS       Y0, Y5, Y8
+	VORPS        Y1, Y8, Y8
+	VADDPS       Y8, Y5, Y5
 	VCVTTPS2DQ   Y5, Y5
-	VPACKSSDW    Y3, Y2, Y2
+	VMULPS       Y3, Y6, Y6
+	VANDPS       Y0, Y6, Y8
+	VORPS        Y1, Y8, Y8
+	VADDPS       Y8, Y6, Y6
+	VCVTTPS2DQ   Y6, Y6
+	VMULPS       Y3, Y7, Y7
+	VANDPS       Y0, Y7, Y3
+	VORPS        Y1, Y3, Y3
+	VADDPS       Y3, Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
 	VPACKSSDW    Y5, Y4, Y3
-	VPACKSSWB    Y3, Y2, Y2
-	VMOVDQU      const106<>+0(SB), Y3
-	VPERMD       Y2, Y3, Y2
-	VMOVDQU      Y2, 2(AX)
+	VPACKSSDW    Y7, Y6, Y4
+	VPACKSSWB    Y4, Y3, Y3
+	VPERMD       Y3, Y2, Y3
+	VMOVDQU      Y3, 2(AX)
 	ADDQ         $0x00000040, CX
 	ADDQ         $0x00000022, AX
-	DECQ         DX
-	JNZ          block
+	INCQ         DI
+	CMPQ         DI, SI
+	JNE          code
+	SUBQ         SI, DX
+	CMPQ         SI, BX
+	JEQ          chunk
 
 done:
 	VZEROUPPER
@@ -10771,114 +10923,147 @@ done:
 	RET
 
 // func toQ4_0FromBF16AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
-TEXT ·toQ4_0FromBF16AVX2(SB), NOSPLIT, $0-32
+// Requires: AVX, AVX2, CMOV, F16C
+TEXT ·toQ4_0FromBF16AVX2(SB), NOSPLIT, $256-32
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
 	MOVQ    blocks+16(FP), DX
+	VMOVDQU const107<>+0(SB), Y0
+	VMOVDQU const12<>+0(SB), Y1
+	VMOVDQU const104<>+0(SB), Y2
+
+chunk:
 	TESTQ   DX, DX
 	JLE     done
-	VMOVDQU const22<>+0(SB), Y0
-	VMOVDQU const107<>+0(SB), Y1
-	VMOVDQU const12<>+0(SB), Y2
+	MOVQ    $0x00000040, BX
+	CMPQ    DX, BX
+	CMOVQLT DX, BX
+	XORQ    SI, SI
+	MOVQ    AX, DI
+	MOVQ    CX, R8
 
-block:
-	VPMOVZXWD    (CX), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPMOVZXWD    16(CX), Y4
+scale:
+	VPMOVZXWD  (R8), Y3
+	VPSLLD     $0x10, Y3, Y3
+	VPMOVZXWD  16(R8), Y4
+	VPSLLD     $0x10, Y4, Y4
+	VPMOVZXWD  32(R8), Y5
+	VPSLLD     $0x10, Y5, Y5
+	VPMOVZXWD  48(R8), Y6
+	VPSLLD     $0x10, Y6, Y6
+	VMOVDQU    const22<>+0(SB), Y7
+	VANDNPS    Y3, Y7, Y8
+	VANDNPS    Y4, Y7, Y9
+	VPMAXUD    Y9, Y8, Y8
+	VANDNPS    Y5, Y7, Y9
+	VPMAXUD    Y9, Y8, Y8
+	VANDNPS    Y6, Y7, Y9
+	VPMAXUD    Y9, Y8, Y8
+	VPERM2I128 $0x01, Y8, Y8, Y9
+	VPMAXUD    Y9, Y8, Y8
+	VPSHUFD    $0x4e, Y8, Y9
+	VPMAXUD    Y9, Y8, Y8
+	VPSHUFD    $0xb1, Y8, Y9
+	VPMAXUD    Y9, Y8, Y8
+	VMOVD      X8, R10
+	LEAL       -1(R10), R9
+	CMPL       R9, $0x0f7fffff
+	JB         codes
+	CMPL       R10, $0x7f800000
+	JAE        codes
+	VMULSS     const108<>+0(SB), X8, X9
+	VXORPS     X10, X10, X10
+	VCMPSS     $0x04, X10, X9, X11
+	VMOVSS     const106<>+0(SB), X10
+	VDIVSS     X9, X10, X10
+	VANDPS     X11, X10, X10
+	VANDNPS    Y3, Y7, Y11
+	VPCMPEQD   Y8, Y11, Y11
+	VANDNPS    Y4, Y7, Y12
+	VPCMPEQD   Y8, Y12, Y12
+	VANDNPS    Y5, Y7, Y13
+	VPCMPEQD   Y8, Y13, Y13
+	VANDNPS    Y6, Y7, Y7
+	VPCMPEQD   Y8, Y7, Y7
+	VPACKSSDW  Y12, Y11, Y8
+	VPACKSSDW  Y7, Y13, Y7
+	VPACKSSWB  Y7, Y8, Y8
+	VMOVDQU    const104<>+0(SB), Y7
+	VPERMD     Y8, Y7, Y8
+	VPMOVMSKB  Y8, R9
+	VPACKSSDW  Y4, Y3, Y3
+	VPACKSSDW  Y6, Y5, Y4
+	VPACKSSWB  Y4, Y3, Y3
+	VMOVDQU    const104<>+0(SB), Y4
+	VPERMD     Y3, Y4, Y3
+	VPMOVMSKB  Y3, R11
+	MOVL       R9, R12
+	NEGL       R12
+	ANDL       R12, R9
+	ANDL       R9, R11
+	NEGL       R11
+	SBBL       R12, R12
+	NEGL       R10
+	SBBL       R10, R10
+	ANDL       R10, R12
+	NOTL       R12
+	ANDL       $0x80000000, R12
+	VMOVD      R12, X3
+	VXORPS     X3, X10, X10
+	VORPS      X3, X9, X9
+	VCVTPS2PH  $0x00, X9, X3
+	VPEXTRW    $0x00, X3, (DI)
+	VMOVSS     X10, (SP)(SI*4)
+	ADDQ       $0x00000040, R8
+	ADDQ       $0x00000012, DI
+	INCQ       SI
+	CMPQ       SI, BX
+	JNE        scale
+
+codes:
+	TESTQ SI, SI
+	JEQ   done
+	XORQ  DI, DI
+
+code:
+	VBROADCASTSS (SP)(DI*4), Y3
+	VPMOVZXWD    (CX), Y4
 	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    32(CX), Y5
+	VPMOVZXWD    16(CX), Y5
 	VPSLLD       $0x10, Y5, Y5
-	VPMOVZXWD    48(CX), Y6
+	VPMOVZXWD    32(CX), Y6
 	VPSLLD       $0x10, Y6, Y6
-	VANDNPS      Y3, Y0, Y7
-	VANDNPS      Y4, Y0, Y8
-	VPMAXUD      Y8, Y7, Y7
-	VANDNPS      Y5, Y0, Y8
-	VPMAXUD      Y8, Y7, Y7
-	VANDNPS      Y6, Y0, Y8
-	VPMAXUD      Y8, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPMAXUD      X8, X7, X7
-	VPSHUFD      $0xee, X7, X8
-	VPMAXUD      X8, X7, X7
-	VPSHUFD      $0x55, X7, X8
-	VPMAXUD      X8, X7, X7
-	VMOVD        X7, SI
-	LEAL         -1(SI), BX
-	CMPL         BX, $0x0f7fffff
-	JB           done
-	CMPL         SI, $0x7f800000
-	JAE          done
-	VPBROADCASTD X7, Y8
-	VANDNPS      Y3, Y0, Y9
-	VPCMPEQD     Y8, Y9, Y9
-	VANDNPS      Y4, Y0, Y10
-	VPCMPEQD     Y8, Y10, Y10
-	VANDNPS      Y5, Y0, Y11
-	VPCMPEQD     Y8, Y11, Y11
-	VANDNPS      Y6, Y0, Y12
-	VPCMPEQD     Y8, Y12, Y12
-	VPACKSSDW    Y10, Y9, Y8
-	VPACKSSDW    Y12, Y11, Y9
-	VPACKSSWB    Y9, Y8, Y8
-	VMOVDQU      const106<>+0(SB), Y9
-	VPERMD       Y8, Y9, Y8
-	VPMOVMSKB    Y8, BX
-	VPACKSSDW    Y4, Y3, Y8
-	VPACKSSDW    Y6, Y5, Y9
-	VPACKSSWB    Y9, Y8, Y8
-	VMOVDQU      const106<>+0(SB), Y9
-	VPERMD       Y8, Y9, Y8
-	VPMOVMSKB    Y8, DI
-	MOVL         BX, R8
-	NEGL         R8
-	ANDL         R8, BX
-	ANDL         BX, DI
-	NEGL         DI
-	SBBL         R8, R8
-	NEGL         SI
-	SBBL         SI, SI
-	ANDL         SI, R8
-	NOTL         R8
-	ANDL         $0x80000000, R8
-	VMULSS       const108<>+0(SB), X7, X7
-	VMOVD        R8, X8
-	VORPS        X8, X7, X7
-	VXORPS       X8, X8, X8
-	VCMPSS       $0x04, X8, X7, X9
-	VMOVSS       const105<>+0(SB), X8
-	VDIVSS       X7, X8, X8
-	VANDPS       X9, X8, X8
-	VBROADCASTSS X8, Y8
-	VCVTPS2PH    $0x00, X7, X7
-	VPEXTRW      $0x00, X7, (AX)
-	VMULPS       Y8, Y3, Y3
-	VADDPS       Y1, Y3, Y3
-	VCVTTPS2DQ   Y3, Y3
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y1, Y4, Y4
+	VPMOVZXWD    48(CX), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VMULPS       Y3, Y4, Y4
+	VADDPS       Y0, Y4, Y4
 	VCVTTPS2DQ   Y4, Y4
-	VMULPS       Y8, Y5, Y5
-	VADDPS       Y1, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VADDPS       Y0, Y5, Y5
 	VCVTTPS2DQ   Y5, Y5
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y1, Y6, Y6
+	VMULPS       Y3, Y6, Y6
+	VADDPS       Y0, Y6, Y6
 	VCVTTPS2DQ   Y6, Y6
-	VPACKSSDW    Y4, Y3, Y3
-	VPACKSSDW    Y6, Y5, Y4
+	VMULPS       Y3, Y7, Y7
+	VADDPS       Y0, Y7, Y7
+	VCVTTPS2DQ   Y7, Y7
+	VPACKSSDW    Y5, Y4, Y3
+	VPACKSSDW    Y7, Y6, Y4
 	VPACKSSWB    Y4, Y3, Y3
-	VMOVDQU      const106<>+0(SB), Y4
-	VPERMD       Y3, Y4, Y3
-	VPMINUB      Y2, Y3, Y3
+	VPERMD       Y3, Y2, Y3
+	VPMINUB      Y1, Y3, Y3
 	VEXTRACTI128 $0x01, Y3, X4
 	VPSLLW       $0x04, X4, X4
 	VPOR         X4, X3, X3
 	VMOVDQU      X3, 2(AX)
 	ADDQ         $0x00000040, CX
 	ADDQ         $0x00000012, AX
-	DECQ         DX
-	JNZ          block
+	INCQ         DI
+	CMPQ         DI, SI
+	JNE          code
+	SUBQ         SI, DX
+	CMPQ         SI, BX
+	JEQ          chunk
 
 done:
 	VZEROUPPER
@@ -10925,7 +11110,7 @@ chunk:
 	VPACKSSDW    Y1, Y0, Y0
 	VPACKSSDW    Y3, Y2, Y1
 	VPACKSSWB    Y1, Y0, Y0
-	VMOVDQU      const106<>+0(SB), Y1
+	VMOVDQU      const104<>+0(SB), Y1
 	VPERMD       Y0, Y1, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VPSLLW       $0x04, X1, X1
@@ -10984,7 +11169,7 @@ chunk:
 	VPACKSSDW    Y1, Y0, Y0
 	VPACKSSDW    Y3, Y2, Y1
 	VPACKSSWB    Y1, Y0, Y0
-	VMOVDQU      const106<>+0(SB), Y1
+	VMOVDQU      const104<>+0(SB), Y1
 	VPERMD       Y0, Y1, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VPSLLW       $0x04, X1, X1
@@ -11086,7 +11271,7 @@ chunk:
 	VPACKSSDW    Y1, Y0, Y0
 	VPACKSSDW    Y3, Y2, Y1
 	VPACKSSWB    Y1, Y0, Y0
-	VMOVDQU      const106<>+0(SB), Y1
+	VMOVDQU      const104<>+0(SB), Y1
 	VPERMD       Y0, Y1, Y0
 	VPSLLW       $0x03, Y0, Y1
 	VPMOVMSKB    Y1, R10

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 
 	. "github.com/mmcloughlin/avo/build"
@@ -61,18 +62,68 @@ func (s source) all(src Mem) (v eights) {
 	return v
 }
 
+// chunk is how many blocks have their reciprocals computed before their codes: codes that wait for the two divisions
+// of their own block leave the processor nothing else to do.
+const chunk = 64
+
+// quantiser emits a kernel. scale stores a block's d and returns 1/d in the lowest lane, or leaves for the label;
+// codes stores the codes for a 1/d in all lanes.
+func quantiser(name string, from source, out int, scale func(v eights, dst Mem, extreme string) VecVirtual, codes func() func(v eights, id VecVirtual, dst Mem)) {
+	TEXT(fmt.Sprintf("to%sFrom%sAVX2", name, from.name), NOSPLIT, "func(dst, src *byte, blocks int) (rest int)")
+	Doc(fmt.Sprintf("to%sFrom%sAVX2 encodes blocks of 32 elements until one is extreme; rest counts from that one.", name, from.name))
+	ids := AllocLocal(4 * chunk)
+	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("blocks"), GP64())
+	count, i, j, d, s := GP64(), GP64(), GP64(), GP64(), GP64()
+	in := 32 * from.bytes
+	store := codes()
+	Label("chunk")
+	TESTQ(n, n)
+	JLE(LabelRef("done"))
+	MOVQ(U32(chunk), count)
+	CMPQ(n, count)
+	CMOVQLT(n, count)
+	XORQ(i, i)
+	MOVQ(dst, d)
+	MOVQ(src, s)
+	Label("scale")
+	VMOVSS(scale(from.all(Mem{Base: s}), Mem{Base: d}, "codes").AsX(), ids.Idx(i, 4))
+	ADDQ(U32(in), s)
+	ADDQ(U32(out), d)
+	INCQ(i)
+	CMPQ(i, count)
+	JNE(LabelRef("scale"))
+	Label("codes")
+	TESTQ(i, i)
+	JEQ(LabelRef("done"))
+	XORQ(j, j)
+	Label("code")
+	id := YMM()
+	VBROADCASTSS(ids.Idx(j, 4), id)
+	store(from.all(Mem{Base: src}), id, Mem{Base: dst})
+	ADDQ(U32(in), src)
+	ADDQ(U32(out), dst)
+	INCQ(j)
+	CMPQ(j, i)
+	JNE(LabelRef("code"))
+	SUBQ(i, n)
+	CMPQ(i, count)
+	JEQ(LabelRef("chunk"))
+	Label("done")
+	VZEROUPPER()
+	Store(n, Return("rest"))
+	RET()
+}
+
 func toQ8_0(from source) {
-	TEXT("toQ8_0From"+from.name+"AVX2", NOSPLIT, "func(dst, src *byte, blocks int) (rest int)")
-	Doc("toQ8_0From" + from.name + "AVX2 encodes blocks of 32 elements until one is extreme; rest counts from that one.")
-	loopTo(34, 32*from.bytes, func() func(dst, src Mem) {
-		sign, half := inRegister(longs(1<<31)), inRegister(longs(0x3EFF_FFFF))
-		return func(dst, src Mem) {
-			v := from.all(src)
-			m, _ := largest(v, sign)
-			d := XMM()
-			VDIVSS(floats(127), m, d)
-			id := inverse(d)
-			storeHalf(d, dst)
+	quantiser("Q8_0", from, 34, func(v eights, dst Mem, extreme string) VecVirtual {
+		m, _ := largest(v, inRegister(longs(1<<31)), extreme)
+		d := XMM()
+		VDIVSS(floats(127), m.AsX(), d)
+		storeHalf(d, dst)
+		return inverse(d)
+	}, func() func(v eights, id VecVirtual, dst Mem) {
+		sign, half, order := inRegister(longs(1<<31)), inRegister(longs(0x3EFF_FFFF)), inRegister(inOrder())
+		return func(v eights, id VecVirtual, dst Mem) {
 			for _, x := range v {
 				away := YMM()
 				VMULPS(id, x, x)
@@ -81,56 +132,54 @@ func toQ8_0(from source) {
 				VADDPS(away, x, x)
 				VCVTTPS2DQ(x, x)
 			}
-			VMOVDQU(packBytes(v), dst.Offset(2))
+			VMOVDQU(packBytes(v, order), dst.Offset(2))
 		}
 	})
-
 }
 
 func toQ4_0(from source) {
-	TEXT("toQ4_0From"+from.name+"AVX2", NOSPLIT, "func(dst, src *byte, blocks int) (rest int)")
-	Doc("toQ4_0From" + from.name + "AVX2 encodes blocks of 32 elements until one is extreme; rest counts from that one.")
-	loopTo(18, 32*from.bytes, func() func(dst, src Mem) {
-		sign, offset, most := inRegister(longs(1<<31)), inRegister(floats(8.5)), inRegister(bytes(15))
-		return func(dst, src Mem) {
-			v := from.all(src)
-			m, bits := largest(v, sign)
-			all := YMM()
-			VPBROADCASTD(m, all)
-			// One bit per element: which are the largest, and which negative. The first largest decides the sign.
-			var equal eights
-			for i, x := range v {
-				equal[i] = YMM()
-				VANDNPS(x, sign, equal[i])
-				VPCMPEQD(all, equal[i], equal[i])
-			}
-			first, negative, t := GP32(), GP32(), GP32()
-			VPMOVMSKB(packBytes(equal), first)
-			VPMOVMSKB(packBytes(v), negative)
-			MOVL(first, t)
-			NEGL(t)
-			ANDL(t, first) // the lowest bit that is set
-			ANDL(first, negative)
-			// d has the other sign: -0 where all are zero, whatever their signs.
-			NEGL(negative)
-			SBBL(t, t) // all ones if the largest is negative
-			NEGL(bits)
-			SBBL(bits, bits) // all ones unless all are zero
-			ANDL(bits, t)
-			NOTL(t)
-			ANDL(U32(1<<31), t)
-			d, s := XMM(), XMM()
-			VMULSS(floats(0.125), m, d)
-			VMOVD(t, s)
-			VORPS(s, d, d)
-			id := inverse(d)
-			storeHalf(d, dst)
+	quantiser("Q4_0", from, 18, func(v eights, dst Mem, extreme string) VecVirtual {
+		sign := inRegister(longs(1 << 31))
+		m, bits := largest(v, sign, extreme)
+		d, s := XMM(), XMM()
+		VMULSS(floats(0.125), m.AsX(), d)
+		id := inverse(d) // takes longest; the sign comes later
+		// One bit per element: which are the largest, and which negative. The first largest decides the sign.
+		var equal eights
+		for i, x := range v {
+			equal[i] = YMM()
+			VANDNPS(x, sign, equal[i])
+			VPCMPEQD(m, equal[i], equal[i])
+		}
+		first, negative, t := GP32(), GP32(), GP32()
+		VPMOVMSKB(packBytes(equal, inOrder()), first)
+		VPMOVMSKB(packBytes(v, inOrder()), negative)
+		MOVL(first, t)
+		NEGL(t)
+		ANDL(t, first) // the lowest bit that is set
+		ANDL(first, negative)
+		// d has the other sign: -0 where all are zero, whatever their signs.
+		NEGL(negative)
+		SBBL(t, t) // all ones if the largest is negative
+		NEGL(bits)
+		SBBL(bits, bits) // all ones unless all are zero
+		ANDL(bits, t)
+		NOTL(t)
+		ANDL(U32(1<<31), t)
+		VMOVD(t, s)
+		VXORPS(s, id.AsX(), id.AsX())
+		VORPS(s, d, d)
+		storeHalf(d, dst)
+		return id
+	}, func() func(v eights, id VecVirtual, dst Mem) {
+		offset, most, order := inRegister(floats(8.5)), inRegister(bytes(15)), inRegister(inOrder())
+		return func(v eights, id VecVirtual, dst Mem) {
 			for _, x := range v {
 				VMULPS(id, x, x)
 				VADDPS(offset, x, x)
 				VCVTTPS2DQ(x, x)
 			}
-			q, high := packBytes(v), YMM()
+			q, high := packBytes(v, order), YMM()
 			VPMINUB(most, q, q)
 			VEXTRACTI128(Imm(1), q, high.AsX())
 			VPSLLW(Imm(4), high.AsX(), high.AsX())
@@ -140,9 +189,9 @@ func toQ4_0(from source) {
 	})
 }
 
-// largest returns the largest magnitude, in the lowest lane of a register and as its bits, and leaves the loop where
-// arithmetic with it is special. Magnitudes compare as whole numbers, so that a NaN is the largest of all.
-func largest(v eights, sign VecVirtual) (m VecVirtual, bits Register) {
+// largest returns the largest magnitude, in all lanes and as its bits, and leaves for a label
+// where arithmetic with it is special. Magnitudes compare as whole numbers, so that a NaN is the largest of all.
+func largest(v eights, sign VecVirtual, extreme string) (m VecVirtual, bits Register) {
 	a, b, high, t := YMM(), YMM(), YMM(), GP32()
 	bits = GP32()
 	magnitude := func(x, y VecVirtual) { VANDNPS(x, sign, y) }
@@ -151,31 +200,30 @@ func largest(v eights, sign VecVirtual) (m VecVirtual, bits Register) {
 		magnitude(x, b)
 		VPMAXUD(b, a, a)
 	}
-	VEXTRACTI128(Imm(1), a, high.AsX())
-	VPMAXUD(high.AsX(), a.AsX(), a.AsX())
-	VPSHUFD(Imm(0b11_10_11_10), a.AsX(), high.AsX())
-	VPMAXUD(high.AsX(), a.AsX(), a.AsX())
-	VPSHUFD(Imm(0b01_01_01_01), a.AsX(), high.AsX())
-	VPMAXUD(high.AsX(), a.AsX(), a.AsX())
+	VPERM2I128(Imm(0x01), a, a, high)
+	VPMAXUD(high, a, a)
+	VPSHUFD(Imm(0b01_00_11_10), a, high)
+	VPMAXUD(high, a, a)
+	VPSHUFD(Imm(0b10_11_00_01), a, high)
+	VPMAXUD(high, a, a)
 	VMOVD(a.AsX(), bits)
 	LEAL(Mem{Base: bits, Disp: -1}, t) // zero becomes the largest number
 	CMPL(t, U32(math.Float32bits(0x1p-96)-1))
-	JB(LabelRef("done"))
+	JB(LabelRef(extreme))
 	CMPL(bits, U32(0x7F80_0000))
-	JAE(LabelRef("done"))
-	return a.AsX().(VecVirtual), bits
+	JAE(LabelRef(extreme))
+	return a, bits
 }
 
-// inverse returns 1/d in all lanes, 0 for 0.
+// inverse returns 1/d, 0 for 0.
 func inverse(d VecVirtual) VecVirtual {
-	x, nonzero, zero, y := XMM(), XMM(), XMM(), YMM()
+	x, nonzero, zero := XMM(), XMM(), XMM()
 	VXORPS(zero, zero, zero)
 	VCMPSS(Imm(4), zero, d, nonzero)
 	VMOVSS(floats(1), x)
 	VDIVSS(d, x, x)
 	VANDPS(nonzero, x, x)
-	VBROADCASTSS(x, y)
-	return y
+	return x
 }
 
 func storeHalf(d VecVirtual, dst Mem) {
@@ -184,12 +232,17 @@ func storeHalf(d VecVirtual, dst Mem) {
 	VPEXTRW(Imm(0), h, dst)
 }
 
-// packBytes returns 32 whole numbers as signed bytes, in order.
-func packBytes(v eights) VecVirtual {
+// packBytes returns 32 whole numbers as signed bytes, in order; order is inOrder.
+func packBytes(v eights, order Op) VecVirtual {
 	a, b := YMM(), YMM()
 	VPACKSSDW(v[1], v[0], a)
 	VPACKSSDW(v[3], v[2], b)
 	VPACKSSWB(b, a, a)
-	VPERMD(a, inRegister(longs(0, 4, 1, 5, 2, 6, 3, 7)), a)
+	if m, ok := order.(Mem); ok {
+		order = inRegister(m)
+	}
+	VPERMD(a, order, a)
 	return a
 }
+
+func inOrder() Mem { return longs(0, 4, 1, 5, 2, 6, 3, 7) }

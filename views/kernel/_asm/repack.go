@@ -26,7 +26,7 @@ func repacks() {
 					VMOVDQU(array(a, b), dst.Offset(4))
 					return
 				}
-				q, high := packBytes(unpack(codes, bits, func(VecVirtual) {})), YMM()
+				q, high := packBytes(unpack(codes, bits, func(VecVirtual) {}), inOrder()), YMM()
 				at := 4
 				if bits == 5 {
 					fifth, mask := YMM(), GP32()
