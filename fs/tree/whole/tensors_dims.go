@@ -171,7 +171,9 @@ func falconHeads(x *maker) error {
 	if err == nil {
 		err = x.set("heads", n, inConfig)
 	}
-	if err == nil {
+	multi, _ := x.cfg.flag("multi_query")
+	decoder, _ := x.cfg.flag("new_decoder_architecture")
+	if err == nil && (decoder || !multi) { // else there is one, whatever num_kv_heads says
 		err = fields("kv_heads", "num_kv_heads", "n_head_kv")(x)
 	}
 	if err != nil {

@@ -161,9 +161,10 @@ func TestPermutedBiases(t *testing.T) {
 	}
 }
 
-// TestFalconOfOneGroup: with one head of k and v nothing moves.
+// TestFalconOfOneGroup: with one head of k and v nothing moves. The first Falcons
+// had one, and say 71.
 func TestFalconOfOneGroup(t *testing.T) {
-	s := made(`{"architectures":["FalconForCausalLM"],"hidden_size":32,"num_hidden_layers":1,"num_attention_heads":4,"multi_query":true}`, tensorfs.BF16, map[string][]int64{
+	s := made(`{"architectures":["FalconForCausalLM"],"hidden_size":32,"num_hidden_layers":1,"num_attention_heads":4,"num_kv_heads":4,"multi_query":true}`, tensorfs.BF16, map[string][]int64{
 		"transformer.word_embeddings.weight": {70, 32}, "transformer.ln_f.weight": {32}, "transformer.ln_f.bias": {32},
 		"transformer.h.0.input_layernorm.weight": {32}, "transformer.h.0.input_layernorm.bias": {32},
 		"transformer.h.0.self_attention.query_key_value.weight": {48, 32}, "transformer.h.0.self_attention.dense.weight": {32, 32},
