@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -193,10 +195,11 @@ func (j Join) Location(name string) string {
 	if src, rest := j.find(name); src != nil {
 		return src.Location(rest)
 	}
-	for _, src := range j {
-		return path.Join(path.Dir(src.Location(".")), name)
+	if len(j) == 0 {
+		return name
 	}
-	return name
+	first := slices.Min(slices.Collect(maps.Keys(j)))
+	return path.Join(path.Dir(j[first].Location(".")), name)
 }
 
 var (
