@@ -75,13 +75,17 @@ func Find(d Dir, path string) (Entry, error) {
 }
 
 // Walk calls fn for every entry below d, directories before their contents, in
-// the order of the names.
+// the order of the names. Where fn returns [fs.SkipDir] for a directory, what is
+// below it is left out and not even made.
 func Walk(d Dir, fn func(path string, e Entry) error) error { return walk(d, "", fn) }
 
 func walk(d Dir, prefix string, fn func(path string, e Entry) error) error {
 	for i := range d.Len() {
 		e := d.Entry(i)
-		if err := fn(prefix+e.Name, e); err != nil {
+		switch err := fn(prefix+e.Name, e); {
+		case err == fs.SkipDir && e.Dir != nil:
+			continue
+		case err != nil:
 			return err
 		}
 		if e.Dir != nil {

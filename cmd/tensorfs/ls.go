@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	iofs "io/fs"
 	"path"
 	"strings"
 
@@ -48,6 +49,19 @@ GLOB selects paths: * matches any characters (slashes too), ? matches one,
 	return c
 }
 
+// skipUnmatched returns iofs.SkipDir for a directory in which no path can match a
+// glob, so that gguf/ is not made to list raw/.
+func skipUnmatched(glob, dir string) error {
+	literal, dir := glob, dir+"/"
+	if i := strings.IndexAny(glob, `*?[\`); i >= 0 {
+		literal = glob[:i]
+	}
+	if strings.HasPrefix(dir, literal) || strings.HasPrefix(literal, dir) {
+		return nil
+	}
+	return iofs.SkipDir
+}
+
 // lsRow is one line of the listing.
 type lsRow struct {
 	Path  string          `json:"path"`
@@ -70,7 +84,7 @@ func (o *lsOptions) run(stdout io.Writer, model, glob string) error {
 	n := 0
 	err = fs.Walk(t.Root, func(name string, e fs.Entry) error {
 		if e.Dir != nil {
-			return nil
+			return skipUnmatched(glob, name)
 		}
 		if ok, err := matchGlob(glob, name); !ok || err != nil {
 			return err
