@@ -104,6 +104,31 @@ func TestSinglesBySpec(t *testing.T) {
 	}
 }
 
+// TestSingleGroups compares groups as F32 by every implementation with plain Go, the bits of infinities and NaNs too.
+func TestSingleGroups(t *testing.T) {
+	if acceleratedSingle == nil {
+		t.Skip("plain Go is all there is")
+	}
+	r := rand.New(rand.NewPCG(47, 48))
+	for key, decode := range acceleratedSingle.groups {
+		for _, group := range []int{32, 64, 96, 128} {
+			g := lookupGroup(t, key, group)
+			for n := range 40 {
+				codes, scales, biases := randomBytes(r, n*g.Codes), randomBytes(r, n*g.Scale), randomBytes(r, n*g.Bias)
+				if n%2 == 0 {
+					benchFloats(r, key.scale, scales)
+				}
+				got, want := make([]byte, 4*n*group), make([]byte, 4*n*group)
+				decode(got, codes, scales, biases, 1, group)
+				goSingles[key](want, codes, scales, biases, 1, group)
+				if at := firstDifference(got, want); at >= 0 {
+					t.Fatalf("%v in groups of %d: number %d of %d groups is % x, want % x", key, group, at/4, n, got[at&^3:][:4], want[at&^3:][:4])
+				}
+			}
+		}
+	}
+}
+
 // refQuantise is ggml's quantisation of a block in other words: in F64 where that rounds to the same.
 func refQuantise(name string, x []float32) []byte {
 	amax, first := float32(0), float32(0)
@@ -506,6 +531,23 @@ func TestEncodersContract(t *testing.T) {
 		}
 	}
 	r := rand.New(rand.NewPCG(43, 44))
+	for _, d := range rows {
+		d, _ := Single.Lookup(d.Name)
+		src, dst := make([]byte, 4*d.Bytes), make([]byte, 16*d.Elems)
+		check(d.Name+" as F32", func() { d.Decode(dst, src) })
+		refused(d.Name+" as F32", func() { d.Decode(dst[:8*d.Elems], src) })
+	}
+	for key := range goSingles {
+		g, _ := Single.LookupGroup(key.mode, key.bits, defaultGroup(key.mode), key.scale)
+		dst, codes, scales, biases := make([]byte, 4*g.Elems), make([]byte, g.Codes), make([]byte, g.Scale), make([]byte, g.Bias)
+		check(fmt.Sprint(key, " as F32"), func() { g.Decode(dst, codes, scales, biases, 1) })
+		refused(fmt.Sprint(key, " as F32"), func() { g.Decode(dst[:2*g.Elems], codes, scales, biases, 1) })
+	}
+	for key, e := range encoders {
+		dst, src := make([]byte, 40*e.Bytes), randomBytes(r, 40*e.In)
+		check(fmt.Sprint(key), func() { e.Encode(dst, src) })
+		refused(fmt.Sprint(key), func() { e.Encode(dst[1:], src) })
+	}
 	for _, e := range encoderTypes {
 		e, _ := LookupEncoder(e.Name)
 		src := singlesOf(quantiseBlocks(r, 40))

@@ -108,6 +108,14 @@ func TestFences(t *testing.T) {
 				decode(out.end(dst), in.end(src))
 				decode(out.start(dst), in.start(src))
 			}
+			for key, decode := range impl.groups {
+				g, _ := Single.LookupGroup(key.mode, key.bits, 32, key.scale)
+				n := n % 20
+				dst, codes := make([]byte, 4*n*g.Elems), randomBytes(r, n*g.Codes)
+				scales, biases := randomBytes(r, n*g.Scale), randomBytes(r, n*g.Bias)
+				decode(out.end(dst), in.end(codes), in2.end(scales), in3.end(biases), 1, 32)
+				decode(out.start(dst), in.start(codes), in2.start(scales), in3.start(biases), 1, 32)
+			}
 			for _, decode := range impl.scaled {
 				dst, src := make([]byte, 4*n), randomBytes(r, n)
 				decode(out.end(dst), in.end(src), 0.5)

@@ -10307,11 +10307,11 @@ scale:
 	VPMAXUD    Y4, Y3, Y3
 	VPSHUFD    $0xb1, Y3, Y4
 	VPMAXUD    Y4, Y3, Y3
-	VMOVD      X3, R10
-	LEAL       -1(R10), R9
-	CMPL       R9, $0x0f7fffff
+	VMOVD      X3, R9
+	LEAL       -1(R9), R10
+	CMPL       R10, $0x0f7fffff
 	JB         codes
-	CMPL       R10, $0x7f800000
+	CMPL       R9, $0x7f800000
 	JAE        codes
 	VDIVSS     const105<>+0(SB), X3, X3
 	VCVTPS2PH  $0x00, X3, X4
@@ -10423,78 +10423,89 @@ chunk:
 	MOVQ    CX, R8
 
 scale:
-	VMOVDQU    (R8), Y3
-	VMOVDQU    32(R8), Y4
-	VMOVDQU    64(R8), Y5
-	VMOVDQU    96(R8), Y6
-	VMOVDQU    const22<>+0(SB), Y7
-	VANDNPS    Y3, Y7, Y8
-	VANDNPS    Y4, Y7, Y9
-	VPMAXUD    Y9, Y8, Y8
-	VANDNPS    Y5, Y7, Y9
-	VPMAXUD    Y9, Y8, Y8
-	VANDNPS    Y6, Y7, Y9
-	VPMAXUD    Y9, Y8, Y8
-	VPERM2I128 $0x01, Y8, Y8, Y9
-	VPMAXUD    Y9, Y8, Y8
-	VPSHUFD    $0x4e, Y8, Y9
-	VPMAXUD    Y9, Y8, Y8
-	VPSHUFD    $0xb1, Y8, Y9
-	VPMAXUD    Y9, Y8, Y8
-	VMOVD      X8, R10
-	LEAL       -1(R10), R9
-	CMPL       R9, $0x0f7fffff
-	JB         codes
-	CMPL       R10, $0x7f800000
-	JAE        codes
-	VMULSS     const108<>+0(SB), X8, X9
-	VXORPS     X10, X10, X10
-	VCMPSS     $0x04, X10, X9, X11
-	VMOVSS     const106<>+0(SB), X10
-	VDIVSS     X9, X10, X10
-	VANDPS     X11, X10, X10
-	VANDNPS    Y3, Y7, Y11
-	VPCMPEQD   Y8, Y11, Y11
-	VANDNPS    Y4, Y7, Y12
-	VPCMPEQD   Y8, Y12, Y12
-	VANDNPS    Y5, Y7, Y13
-	VPCMPEQD   Y8, Y13, Y13
-	VANDNPS    Y6, Y7, Y7
-	VPCMPEQD   Y8, Y7, Y7
-	VPACKSSDW  Y12, Y11, Y8
-	VPACKSSDW  Y7, Y13, Y7
-	VPACKSSWB  Y7, Y8, Y8
-	VMOVDQU    const104<>+0(SB), Y7
-	VPERMD     Y8, Y7, Y8
-	VPMOVMSKB  Y8, R9
-	VPACKSSDW  Y4, Y3, Y3
-	VPACKSSDW  Y6, Y5, Y4
-	VPACKSSWB  Y4, Y3, Y3
-	VMOVDQU    const104<>+0(SB), Y4
-	VPERMD     Y3, Y4, Y3
-	VPMOVMSKB  Y3, R11
-	MOVL       R9, R12
-	NEGL       R12
-	ANDL       R12, R9
-	ANDL       R9, R11
-	NEGL       R11
-	SBBL       R12, R12
-	NEGL       R10
-	SBBL       R10, R10
-	ANDL       R10, R12
-	NOTL       R12
-	ANDL       $0x80000000, R12
-	VMOVD      R12, X3
-	VXORPS     X3, X10, X10
-	VORPS      X3, X9, X9
-	VCVTPS2PH  $0x00, X9, X3
-	VPEXTRW    $0x00, X3, (DI)
-	VMOVSS     X10, (SP)(SI*4)
-	ADDQ       $0x00000080, R8
-	ADDQ       $0x00000012, DI
-	INCQ       SI
-	CMPQ       SI, BX
-	JNE        scale
+	VMOVDQU      (R8), Y3
+	VMOVDQU      32(R8), Y4
+	VMOVDQU      64(R8), Y5
+	VMOVDQU      96(R8), Y6
+	VMOVDQU      const22<>+0(SB), Y7
+	VPMAXSD      Y4, Y3, Y8
+	VPMAXUD      Y4, Y3, Y9
+	VPMAXSD      Y5, Y8, Y8
+	VPMAXUD      Y5, Y9, Y9
+	VPMAXSD      Y6, Y8, Y8
+	VPMAXUD      Y6, Y9, Y9
+	VPXOR        Y7, Y9, Y9
+	VPERM2I128   $0x20, Y9, Y8, Y10
+	VPERM2I128   $0x31, Y9, Y8, Y8
+	VPMAXSD      Y8, Y10, Y10
+	VPSHUFD      $0x4e, Y10, Y8
+	VPMAXSD      Y8, Y10, Y10
+	VPSHUFD      $0xb1, Y10, Y8
+	VPMAXSD      Y8, Y10, Y10
+	VEXTRACTI128 $0x01, Y10, X8
+	VMOVD        X10, R9
+	VMOVD        X8, R10
+	XORL         $0x80000000, R10
+	MOVL         R10, R11
+	ANDL         $0x7fffffff, R11
+	CMPL         R11, R9
+	CMOVLHI      R10, R9
+	JNE          clear
+	VMOVD        R11, X8
+	VPBROADCASTD X8, Y8
+	VANDNPS      Y3, Y7, Y9
+	VPCMPEQD     Y8, Y9, Y9
+	VANDNPS      Y4, Y7, Y10
+	VPCMPEQD     Y8, Y10, Y10
+	VANDNPS      Y5, Y7, Y11
+	VPCMPEQD     Y8, Y11, Y11
+	VANDNPS      Y6, Y7, Y7
+	VPCMPEQD     Y8, Y7, Y7
+	VPACKSSDW    Y10, Y9, Y8
+	VPACKSSDW    Y7, Y11, Y7
+	VPACKSSWB    Y7, Y8, Y8
+	VMOVDQU      const104<>+0(SB), Y7
+	VPERMD       Y8, Y7, Y8
+	VPMOVMSKB    Y8, R12
+	VPACKSSDW    Y4, Y3, Y3
+	VPACKSSDW    Y6, Y5, Y4
+	VPACKSSWB    Y4, Y3, Y3
+	VMOVDQU      const104<>+0(SB), Y4
+	VPERMD       Y3, Y4, Y3
+	VPMOVMSKB    Y3, R10
+	MOVL         R12, R9
+	NEGL         R12
+	ANDL         R9, R12
+	ANDL         R12, R10
+	NEGL         R10
+	SBBL         R9, R9
+	ANDL         $0x80000000, R9
+	ORL          R11, R9
+
+clear:
+	MOVL      R9, R10
+	ANDL      $0x7fffffff, R10
+	CMOVLEQ   R10, R9
+	LEAL      -1(R10), R11
+	CMPL      R11, $0x0f7fffff
+	JB        codes
+	CMPL      R10, $0x7f800000
+	JAE       codes
+	VMOVD     R9, X3
+	VMULSS    const108<>+0(SB), X3, X3
+	VCVTPS2PH $0x00, X3, X4
+	VPEXTRW   $0x00, X4, (DI)
+	VXORPS    X4, X4, X4
+	VCMPSS    $0x04, X4, X3, X5
+	VMOVSS    const106<>+0(SB), X4
+	VDIVSS    X3, X4, X4
+	VANDPS    X5, X4, X4
+	VMOVSS    X4, (SP)(SI*4)
+	ADDQ      $0x00000080, R8
+	ADDQ      $0x00000012, DI
+	INCQ      SI
+	CMPQ      SI, BX
+	JNE       scale
 
 codes:
 	TESTQ SI, SI
@@ -10548,10 +10559,10 @@ DATA const107<>+16(SB)/8, $0x4108000041080000
 DATA const107<>+24(SB)/8, $0x4108000041080000
 GLOBL const107<>(SB), RODATA|NOPTR, $32
 
-DATA const108<>+0(SB)/8, $0x3e0000003e000000
-DATA const108<>+8(SB)/8, $0x3e0000003e000000
-DATA const108<>+16(SB)/8, $0x3e0000003e000000
-DATA const108<>+24(SB)/8, $0x3e0000003e000000
+DATA const108<>+0(SB)/8, $0xbe000000be000000
+DATA const108<>+8(SB)/8, $0xbe000000be000000
+DATA const108<>+16(SB)/8, $0xbe000000be000000
+DATA const108<>+24(SB)/8, $0xbe000000be000000
 GLOBL const108<>(SB), RODATA|NOPTR, $32
 
 // func toQ8_0FromF16AVX2(dst *byte, src *byte, blocks int) (rest int)
@@ -10593,11 +10604,11 @@ scale:
 	VPMAXUD    Y4, Y3, Y3
 	VPSHUFD    $0xb1, Y3, Y4
 	VPMAXUD    Y4, Y3, Y3
-	VMOVD      X3, R10
-	LEAL       -1(R10), R9
-	CMPL       R9, $0x0f7fffff
+	VMOVD      X3, R9
+	LEAL       -1(R9), R10
+	CMPL       R10, $0x0f7fffff
 	JB         codes
-	CMPL       R10, $0x7f800000
+	CMPL       R9, $0x7f800000
 	JAE        codes
 	VDIVSS     const105<>+0(SB), X3, X3
 	VCVTPS2PH  $0x00, X3, X4
@@ -10685,78 +10696,89 @@ chunk:
 	MOVQ    CX, R8
 
 scale:
-	VCVTPH2PS  (R8), Y3
-	VCVTPH2PS  16(R8), Y4
-	VCVTPH2PS  32(R8), Y5
-	VCVTPH2PS  48(R8), Y6
-	VMOVDQU    const22<>+0(SB), Y7
-	VANDNPS    Y3, Y7, Y8
-	VANDNPS    Y4, Y7, Y9
-	VPMAXUD    Y9, Y8, Y8
-	VANDNPS    Y5, Y7, Y9
-	VPMAXUD    Y9, Y8, Y8
-	VANDNPS    Y6, Y7, Y9
-	VPMAXUD    Y9, Y8, Y8
-	VPERM2I128 $0x01, Y8, Y8, Y9
-	VPMAXUD    Y9, Y8, Y8
-	VPSHUFD    $0x4e, Y8, Y9
-	VPMAXUD    Y9, Y8, Y8
-	VPSHUFD    $0xb1, Y8, Y9
-	VPMAXUD    Y9, Y8, Y8
-	VMOVD      X8, R10
-	LEAL       -1(R10), R9
-	CMPL       R9, $0x0f7fffff
-	JB         codes
-	CMPL       R10, $0x7f800000
-	JAE        codes
-	VMULSS     const108<>+0(SB), X8, X9
-	VXORPS     X10, X10, X10
-	VCMPSS     $0x04, X10, X9, X11
-	VMOVSS     const106<>+0(SB), X10
-	VDIVSS     X9, X10, X10
-	VANDPS     X11, X10, X10
-	VANDNPS    Y3, Y7, Y11
-	VPCMPEQD   Y8, Y11, Y11
-	VANDNPS    Y4, Y7, Y12
-	VPCMPEQD   Y8, Y12, Y12
-	VANDNPS    Y5, Y7, Y13
-	VPCMPEQD   Y8, Y13, Y13
-	VANDNPS    Y6, Y7, Y7
-	VPCMPEQD   Y8, Y7, Y7
-	VPACKSSDW  Y12, Y11, Y8
-	VPACKSSDW  Y7, Y13, Y7
-	VPACKSSWB  Y7, Y8, Y8
-	VMOVDQU    const104<>+0(SB), Y7
-	VPERMD     Y8, Y7, Y8
-	VPMOVMSKB  Y8, R9
-	VPACKSSDW  Y4, Y3, Y3
-	VPACKSSDW  Y6, Y5, Y4
-	VPACKSSWB  Y4, Y3, Y3
-	VMOVDQU    const104<>+0(SB), Y4
-	VPERMD     Y3, Y4, Y3
-	VPMOVMSKB  Y3, R11
-	MOVL       R9, R12
-	NEGL       R12
-	ANDL       R12, R9
-	ANDL       R9, R11
-	NEGL       R11
-	SBBL       R12, R12
-	NEGL       R10
-	SBBL       R10, R10
-	ANDL       R10, R12
-	NOTL       R12
-	ANDL       $0x80000000, R12
-	VMOVD      R12, X3
-	VXORPS     X3, X10, X10
-	VORPS      X3, X9, X9
-	VCVTPS2PH  $0x00, X9, X3
-	VPEXTRW    $0x00, X3, (DI)
-	VMOVSS     X10, (SP)(SI*4)
-	ADDQ       $0x00000040, R8
-	ADDQ       $0x00000012, DI
-	INCQ       SI
-	CMPQ       SI, BX
-	JNE        scale
+	VCVTPH2PS    (R8), Y3
+	VCVTPH2PS    16(R8), Y4
+	VCVTPH2PS    32(R8), Y5
+	VCVTPH2PS    48(R8), Y6
+	VMOVDQU      const22<>+0(SB), Y7
+	VPMAXSD      Y4, Y3, Y8
+	VPMAXUD      Y4, Y3, Y9
+	VPMAXSD      Y5, Y8, Y8
+	VPMAXUD      Y5, Y9, Y9
+	VPMAXSD      Y6, Y8, Y8
+	VPMAXUD      Y6, Y9, Y9
+	VPXOR        Y7, Y9, Y9
+	VPERM2I128   $0x20, Y9, Y8, Y10
+	VPERM2I128   $0x31, Y9, Y8, Y8
+	VPMAXSD      Y8, Y10, Y10
+	VPSHUFD      $0x4e, Y10, Y8
+	VPMAXSD      Y8, Y10, Y10
+	VPSHUFD      $0xb1, Y10, Y8
+	VPMAXSD      Y8, Y10, Y10
+	VEXTRACTI128 $0x01, Y10, X8
+	VMOVD        X10, R9
+	VMOVD        X8, R10
+	XORL         $0x80000000, R10
+	MOVL         R10, R11
+	ANDL         $0x7fffffff, R11
+	CMPL         R11, R9
+	CMOVLHI      R10, R9
+	JNE          clear
+	VMOVD        R11, X8
+	VPBROADCASTD X8, Y8
+	VANDNPS      Y3, Y7, Y9
+	VPCMPEQD     Y8, Y9, Y9
+	VANDNPS      Y4, Y7, Y10
+	VPCMPEQD     Y8, Y10, Y10
+	VANDNPS      Y5, Y7, Y11
+	VPCMPEQD     Y8, Y11, Y11
+	VANDNPS      Y6, Y7, Y7
+	VPCMPEQD     Y8, Y7, Y7
+	VPACKSSDW    Y10, Y9, Y8
+	VPACKSSDW    Y7, Y11, Y7
+	VPACKSSWB    Y7, Y8, Y8
+	VMOVDQU      const104<>+0(SB), Y7
+	VPERMD       Y8, Y7, Y8
+	VPMOVMSKB    Y8, R12
+	VPACKSSDW    Y4, Y3, Y3
+	VPACKSSDW    Y6, Y5, Y4
+	VPACKSSWB    Y4, Y3, Y3
+	VMOVDQU      const104<>+0(SB), Y4
+	VPERMD       Y3, Y4, Y3
+	VPMOVMSKB    Y3, R10
+	MOVL         R12, R9
+	NEGL         R12
+	ANDL         R9, R12
+	ANDL         R12, R10
+	NEGL         R10
+	SBBL         R9, R9
+	ANDL         $0x80000000, R9
+	ORL          R11, R9
+
+clear:
+	MOVL      R9, R10
+	ANDL      $0x7fffffff, R10
+	CMOVLEQ   R10, R9
+	LEAL      -1(R10), R11
+	CMPL      R11, $0x0f7fffff
+	JB        codes
+	CMPL      R10, $0x7f800000
+	JAE       codes
+	VMOVD     R9, X3
+	VMULSS    const108<>+0(SB), X3, X3
+	VCVTPS2PH $0x00, X3, X4
+	VPEXTRW   $0x00, X4, (DI)
+	VXORPS    X4, X4, X4
+	VCMPSS    $0x04, X4, X3, X5
+	VMOVSS    const106<>+0(SB), X4
+	VDIVSS    X3, X4, X4
+	VANDPS    X5, X4, X4
+	VMOVSS    X4, (SP)(SI*4)
+	ADDQ      $0x00000040, R8
+	ADDQ      $0x00000012, DI
+	INCQ      SI
+	CMPQ      SI, BX
+	JNE       scale
 
 codes:
 	TESTQ SI, SI
@@ -10847,11 +10869,11 @@ scale:
 	VPMAXUD    Y4, Y3, Y3
 	VPSHUFD    $0xb1, Y3, Y4
 	VPMAXUD    Y4, Y3, Y3
-	VMOVD      X3, R10
-	LEAL       -1(R10), R9
-	CMPL       R9, $0x0f7fffff
+	VMOVD      X3, R9
+	LEAL       -1(R9), R10
+	CMPL       R10, $0x0f7fffff
 	JB         codes
-	CMPL       R10, $0x7f800000
+	CMPL       R9, $0x7f800000
 	JAE        codes
 	VDIVSS     const105<>+0(SB), X3, X3
 	VCVTPS2PH  $0x00, X3, X4
@@ -10943,82 +10965,93 @@ chunk:
 	MOVQ    CX, R8
 
 scale:
-	VPMOVZXWD  (R8), Y3
-	VPSLLD     $0x10, Y3, Y3
-	VPMOVZXWD  16(R8), Y4
-	VPSLLD     $0x10, Y4, Y4
-	VPMOVZXWD  32(R8), Y5
-	VPSLLD     $0x10, Y5, Y5
-	VPMOVZXWD  48(R8), Y6
-	VPSLLD     $0x10, Y6, Y6
-	VMOVDQU    const22<>+0(SB), Y7
-	VANDNPS    Y3, Y7, Y8
-	VANDNPS    Y4, Y7, Y9
-	VPMAXUD    Y9, Y8, Y8
-	VANDNPS    Y5, Y7, Y9
-	VPMAXUD    Y9, Y8, Y8
-	VANDNPS    Y6, Y7, Y9
-	VPMAXUD    Y9, Y8, Y8
-	VPERM2I128 $0x01, Y8, Y8, Y9
-	VPMAXUD    Y9, Y8, Y8
-	VPSHUFD    $0x4e, Y8, Y9
-	VPMAXUD    Y9, Y8, Y8
-	VPSHUFD    $0xb1, Y8, Y9
-	VPMAXUD    Y9, Y8, Y8
-	VMOVD      X8, R10
-	LEAL       -1(R10), R9
-	CMPL       R9, $0x0f7fffff
-	JB         codes
-	CMPL       R10, $0x7f800000
-	JAE        codes
-	VMULSS     const108<>+0(SB), X8, X9
-	VXORPS     X10, X10, X10
-	VCMPSS     $0x04, X10, X9, X11
-	VMOVSS     const106<>+0(SB), X10
-	VDIVSS     X9, X10, X10
-	VANDPS     X11, X10, X10
-	VANDNPS    Y3, Y7, Y11
-	VPCMPEQD   Y8, Y11, Y11
-	VANDNPS    Y4, Y7, Y12
-	VPCMPEQD   Y8, Y12, Y12
-	VANDNPS    Y5, Y7, Y13
-	VPCMPEQD   Y8, Y13, Y13
-	VANDNPS    Y6, Y7, Y7
-	VPCMPEQD   Y8, Y7, Y7
-	VPACKSSDW  Y12, Y11, Y8
-	VPACKSSDW  Y7, Y13, Y7
-	VPACKSSWB  Y7, Y8, Y8
-	VMOVDQU    const104<>+0(SB), Y7
-	VPERMD     Y8, Y7, Y8
-	VPMOVMSKB  Y8, R9
-	VPACKSSDW  Y4, Y3, Y3
-	VPACKSSDW  Y6, Y5, Y4
-	VPACKSSWB  Y4, Y3, Y3
-	VMOVDQU    const104<>+0(SB), Y4
-	VPERMD     Y3, Y4, Y3
-	VPMOVMSKB  Y3, R11
-	MOVL       R9, R12
-	NEGL       R12
-	ANDL       R12, R9
-	ANDL       R9, R11
-	NEGL       R11
-	SBBL       R12, R12
-	NEGL       R10
-	SBBL       R10, R10
-	ANDL       R10, R12
-	NOTL       R12
-	ANDL       $0x80000000, R12
-	VMOVD      R12, X3
-	VXORPS     X3, X10, X10
-	VORPS      X3, X9, X9
-	VCVTPS2PH  $0x00, X9, X3
-	VPEXTRW    $0x00, X3, (DI)
-	VMOVSS     X10, (SP)(SI*4)
-	ADDQ       $0x00000040, R8
-	ADDQ       $0x00000012, DI
-	INCQ       SI
-	CMPQ       SI, BX
-	JNE        scale
+	VPMOVZXWD    (R8), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPMOVZXWD    16(R8), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    32(R8), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPMOVZXWD    48(R8), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VMOVDQU      const22<>+0(SB), Y7
+	VPMAXSD      Y4, Y3, Y8
+	VPMAXUD      Y4, Y3, Y9
+	VPMAXSD      Y5, Y8, Y8
+	VPMAXUD      Y5, Y9, Y9
+	VPMAXSD      Y6, Y8, Y8
+	VPMAXUD      Y6, Y9, Y9
+	VPXOR        Y7, Y9, Y9
+	VPERM2I128   $0x20, Y9, Y8, Y10
+	VPERM2I128   $0x31, Y9, Y8, Y8
+	VPMAXSD      Y8, Y10, Y10
+	VPSHUFD      $0x4e, Y10, Y8
+	VPMAXSD      Y8, Y10, Y10
+	VPSHUFD      $0xb1, Y10, Y8
+	VPMAXSD      Y8, Y10, Y10
+	VEXTRACTI128 $0x01, Y10, X8
+	VMOVD        X10, R9
+	VMOVD        X8, R10
+	XORL         $0x80000000, R10
+	MOVL         R10, R11
+	ANDL         $0x7fffffff, R11
+	CMPL         R11, R9
+	CMOVLHI      R10, R9
+	JNE          clear
+	VMOVD        R11, X8
+	VPBROADCASTD X8, Y8
+	VANDNPS      Y3, Y7, Y9
+	VPCMPEQD     Y8, Y9, Y9
+	VANDNPS      Y4, Y7, Y10
+	VPCMPEQD     Y8, Y10, Y10
+	VANDNPS      Y5, Y7, Y11
+	VPCMPEQD     Y8, Y11, Y11
+	VANDNPS      Y6, Y7, Y7
+	VPCMPEQD     Y8, Y7, Y7
+	VPACKSSDW    Y10, Y9, Y8
+	VPACKSSDW    Y7, Y11, Y7
+	VPACKSSWB    Y7, Y8, Y8
+	VMOVDQU      const104<>+0(SB), Y7
+	VPERMD       Y8, Y7, Y8
+	VPMOVMSKB    Y8, R12
+	VPACKSSDW    Y4, Y3, Y3
+	VPACKSSDW    Y6, Y5, Y4
+	VPACKSSWB    Y4, Y3, Y3
+	VMOVDQU      const104<>+0(SB), Y4
+	VPERMD       Y3, Y4, Y3
+	VPMOVMSKB    Y3, R10
+	MOVL         R12, R9
+	NEGL         R12
+	ANDL         R9, R12
+	ANDL         R12, R10
+	NEGL         R10
+	SBBL         R9, R9
+	ANDL         $0x80000000, R9
+	ORL          R11, R9
+
+clear:
+	MOVL      R9, R10
+	ANDL      $0x7fffffff, R10
+	CMOVLEQ   R10, R9
+	LEAL      -1(R10), R11
+	CMPL      R11, $0x0f7fffff
+	JB        codes
+	CMPL      R10, $0x7f800000
+	JAE       codes
+	VMOVD     R9, X3
+	VMULSS    const108<>+0(SB), X3, X3
+	VCVTPS2PH $0x00, X3, X4
+	VPEXTRW   $0x00, X4, (DI)
+	VXORPS    X4, X4, X4
+	VCMPSS    $0x04, X4, X3, X5
+	VMOVSS    const106<>+0(SB), X4
+	VDIVSS    X3, X4, X4
+	VANDPS    X5, X4, X4
+	VMOVSS    X4, (SP)(SI*4)
+	ADDQ      $0x00000040, R8
+	ADDQ      $0x00000012, DI
+	INCQ      SI
+	CMPQ      SI, BX
+	JNE       scale
 
 codes:
 	TESTQ SI, SI

@@ -116,7 +116,7 @@ func quantiser(name string, from source, out int, scale func(v eights, dst Mem, 
 
 func toQ8_0(from source) {
 	quantiser("Q8_0", from, 34, func(v eights, dst Mem, extreme string) VecVirtual {
-		m, _ := largest(v, inRegister(longs(1<<31)), extreme)
+		m := largest(v, inRegister(longs(1<<31)), extreme)
 		d := XMM()
 		VDIVSS(floats(127), m.AsX(), d)
 		storeHalf(d, dst)
@@ -139,38 +139,17 @@ func toQ8_0(from source) {
 
 func toQ4_0(from source) {
 	quantiser("Q4_0", from, 18, func(v eights, dst Mem, extreme string) VecVirtual {
-		sign := inRegister(longs(1 << 31))
-		m, bits := largest(v, sign, extreme)
-		d, s := XMM(), XMM()
-		VMULSS(floats(0.125), m.AsX(), d)
-		id := inverse(d) // takes longest; the sign comes later
-		// One bit per element: which are the largest, and which negative. The first largest decides the sign.
-		var equal eights
-		for i, x := range v {
-			equal[i] = YMM()
-			VANDNPS(x, sign, equal[i])
-			VPCMPEQD(m, equal[i], equal[i])
-		}
-		first, negative, t := GP32(), GP32(), GP32()
-		VPMOVMSKB(packBytes(equal, inOrder()), first)
-		VPMOVMSKB(packBytes(v, inOrder()), negative)
-		MOVL(first, t)
-		NEGL(t)
-		ANDL(t, first) // the lowest bit that is set
-		ANDL(first, negative)
-		// d has the other sign: -0 where all are zero, whatever their signs.
-		NEGL(negative)
-		SBBL(t, t) // all ones if the largest is negative
-		NEGL(bits)
-		SBBL(bits, bits) // all ones unless all are zero
-		ANDL(bits, t)
-		NOTL(t)
-		ANDL(U32(1<<31), t)
-		VMOVD(t, s)
-		VXORPS(s, id.AsX(), id.AsX())
-		VORPS(s, d, d)
+		largest := firstLargest(v)
+		m := GP32()
+		MOVL(largest, m)
+		ANDL(U32(0x7FFF_FFFF), m)
+		CMOVLEQ(m, largest) // -0 is no number larger than the 0 to begin with
+		ordinary(m, extreme)
+		x, d := XMM(), XMM()
+		VMOVD(largest, x)
+		VMULSS(floats(-0.125), x, d)
 		storeHalf(d, dst)
-		return id
+		return inverse(d)
 	}, func() func(v eights, id VecVirtual, dst Mem) {
 		offset, most, order := inRegister(floats(8.5)), inRegister(bytes(15)), inRegister(inOrder())
 		return func(v eights, id VecVirtual, dst Mem) {
@@ -189,11 +168,10 @@ func toQ4_0(from source) {
 	})
 }
 
-// largest returns the largest magnitude, in all lanes and as its bits, and leaves for a label
-// where arithmetic with it is special. Magnitudes compare as whole numbers, so that a NaN is the largest of all.
-func largest(v eights, sign VecVirtual, extreme string) (m VecVirtual, bits Register) {
-	a, b, high, t := YMM(), YMM(), YMM(), GP32()
-	bits = GP32()
+// largest returns the largest magnitude in all lanes, and leaves for a label where it is not ordinary. Magnitudes
+// compare as whole numbers, so that a NaN is the largest of all.
+func largest(v eights, sign VecVirtual, extreme string) VecVirtual {
+	a, b, high, bits := YMM(), YMM(), YMM(), GP32()
 	magnitude := func(x, y VecVirtual) { VANDNPS(x, sign, y) }
 	magnitude(v[0], a)
 	for _, x := range v[1:] {
@@ -207,12 +185,75 @@ func largest(v eights, sign VecVirtual, extreme string) (m VecVirtual, bits Regi
 	VPSHUFD(Imm(0b10_11_00_01), a, high)
 	VPMAXUD(high, a, a)
 	VMOVD(a.AsX(), bits)
+	ordinary(bits, extreme)
+	return a
+}
+
+// firstLargest returns the bits of the number with the largest magnitude, the first of several. As whole numbers the
+// largest signed one is the largest of the positive, and the largest unsigned one that of the negative. Only where
+// both have one magnitude, or there is nothing negative, it takes a second look.
+func firstLargest(v eights) Register {
+	sign := inRegister(longs(1 << 31))
+	s, u, low, high := YMM(), YMM(), YMM(), YMM()
+	VPMAXSD(v[1], v[0], s)
+	VPMAXUD(v[1], v[0], u)
+	for _, x := range v[2:] {
+		VPMAXSD(x, s, s)
+		VPMAXUD(x, u, u)
+	}
+	VPXOR(sign, u, u) // unsigned order as signed
+	VPERM2I128(Imm(0x20), u, s, low)
+	VPERM2I128(Imm(0x31), u, s, high)
+	VPMAXSD(high, low, low)
+	VPSHUFD(Imm(0b01_00_11_10), low, high)
+	VPMAXSD(high, low, low)
+	VPSHUFD(Imm(0b10_11_00_01), low, high)
+	VPMAXSD(high, low, low)
+	VEXTRACTI128(Imm(1), low, high.AsX())
+	largest, negative, t := GP32(), GP32(), GP32()
+	VMOVD(low.AsX(), largest)
+	VMOVD(high.AsX(), negative)
+	XORL(U32(1<<31), negative)
+	MOVL(negative, t)
+	ANDL(U32(0x7FFF_FFFF), t)
+	CMPL(t, largest)
+	CMOVLHI(negative, largest)
+	JNE(LabelRef("clear"))
+
+	// One bit per element: which are the largest, and which negative. The lowest bit of the first decides.
+	m := YMM()
+	var equal eights
+	VMOVD(t, m.AsX())
+	VPBROADCASTD(m.AsX(), m)
+	for i, x := range v {
+		equal[i] = YMM()
+		VANDNPS(x, sign, equal[i])
+		VPCMPEQD(m, equal[i], equal[i])
+	}
+	first := GP32()
+	VPMOVMSKB(packBytes(equal, inOrder()), first)
+	VPMOVMSKB(packBytes(v, inOrder()), negative)
+	MOVL(first, largest)
+	NEGL(first)
+	ANDL(largest, first)
+	ANDL(first, negative)
+	NEGL(negative)
+	SBBL(largest, largest) // all ones if that is negative
+	ANDL(U32(1<<31), largest)
+	ORL(t, largest)
+	Label("clear")
+	return largest
+}
+
+// ordinary leaves for a label where a magnitude is not finite, or so small that arithmetic with it is special. Zero is
+// ordinary.
+func ordinary(bits Register, extreme string) {
+	t := GP32()
 	LEAL(Mem{Base: bits, Disp: -1}, t) // zero becomes the largest number
 	CMPL(t, U32(math.Float32bits(0x1p-96)-1))
 	JB(LabelRef(extreme))
 	CMPL(bits, U32(0x7F80_0000))
 	JAE(LabelRef(extreme))
-	return a, bits
 }
 
 // inverse returns 1/d, 0 for 0.
