@@ -52,7 +52,7 @@ var rules = map[string]rule{
 	"fs":                     {"root", "internal/source internal/testmodel", "the file system serves names and Data and knows nothing of models"},
 	"fs/tree/whole":          {"root internal/jsonobj formats/names formats/gguf formats/tokenizer views views/arrange", "all", "it composes whole files of what parsers found and views give; how directories look is fs/tree's business"},
 	"fs/tree/whole/hfdir":    {"root internal/jsonobj formats/names formats/assemble formats/safetensors formats/tokenizer fs/tree/whole views views/arrange", "all", "it composes directories of what parsers found and views give"},
-	"formats/tokenizer":      {"root internal/jsonobj", "", "it reads the texts of a tokenizer, wherever they are, and no model"},
+	"formats/tokenizer":      {"root internal/jsonobj", "internal/source/memory formats/gguf", "it reads the texts of a tokenizer, wherever they are, and no model"},
 	"views/arrange":          {"root", "internal/datatest internal/source", "it moves the rows and elements of tensors, whatever they are"},
 	"fs/tree":                {"root fs fs/tree/whole views formats/config formats/names", "all", "it lays a model out as a directory; where models come from and how directories are served is not its business"},
 	"cmd/tensorfs":           {"all", "all", "it introduces the packages to each other"},
