@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -181,13 +182,15 @@ func (s *stored) bpeModel(o bpeSettings) func(b []byte) ([]byte, error) {
 // read, or as pairs where a token has a space.
 func (s *stored) appendMerges(b []byte, merges []mergePair) ([]byte, error) {
 	open, between, end := `"`, ` `, `"`
+	size := 0
 	for _, m := range merges {
-		if strings.Contains(s.tokens.texts[m.left], " ") || strings.Contains(s.tokens.texts[m.right], " ") {
+		left, right := s.tokens.texts[m.left], s.tokens.texts[m.right]
+		if strings.Contains(left, " ") || strings.Contains(right, " ") {
 			open, between, end = `["`, `","`, `"]`
-			break
 		}
+		size += len(left) + len(right) + len(`["",""],`)
 	}
-	b = append(b, '[')
+	b = append(slices.Grow(b, min(size, maxFile)), '[')
 	for i, m := range merges {
 		if i > 0 {
 			b = append(b, ',')

@@ -73,7 +73,7 @@ func (s *stored) scoredMerges() ([]mergePair, error) {
 		mergePair
 	}
 	t := &s.tokens
-	var list []ranked
+	list := make([]ranked, 0, 2*len(t.texts)) // large vocabularies have twice as many merges as tokens
 	work := 0
 	for id, text := range t.texts {
 		if !joins(t.types[id]) {
