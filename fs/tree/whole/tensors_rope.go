@@ -30,14 +30,15 @@ func ropeFreqs(x *maker, _, _ string) (*tensorfs.Tensor, error) {
 	if !ok {
 		theta = 10000
 	}
-	values := llama3Divisors(x.dims["head"].n, theta, float32(field("factor", 8)), float32(field("low_freq_factor", 1)),
+	values := Llama3Divisors(x.dims["head"].n, theta, float32(field("factor", 8)), float32(field("low_freq_factor", 1)),
 		float32(field("high_freq_factor", 4)), float32(field("original_max_position_embeddings", 8192)))
 	return float32s("rope_freqs", values), nil
 }
 
-// llama3Divisors returns what the frequencies of a head are divided by: 1 where
-// waves are short, factor where they are long, and something between.
-func llama3Divisors(head int64, theta float64, factor, low, high, original float32) []float32 {
+// Llama3Divisors returns what the frequencies of a head are divided by: 1 where
+// waves are short, factor where they are long, and something between. It is how
+// GGUF files keep the way of scaling that config.json calls llama3.
+func Llama3Divisors(head int64, theta float64, factor, low, high, original float32) []float32 {
 	values := make([]float32, head/2)
 	for i := range values {
 		power := float32(math.Pow(theta, float64(float32(2*i)/float32(head))))

@@ -1,0 +1,83 @@
+package hfdir
+
+import (
+	"bytes"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/jsonobj"
+)
+
+// quantKeys are what a config.json says about how weights are quantised.
+var quantKeys = map[string]bool{"quantization": true, "quantization_config": true}
+
+// torchKeys are the names of the type of numbers: libraries write either.
+var torchKeys = map[string]bool{"torch_dtype": true, "dtype": true}
+
+// adapted returns a stored config.json for tensors that are given in another way:
+// with their torch_dtype, and without what it says about quantisation or, in mlx/,
+// with what holds there. All other fields are as stored, and in their order.
+func adapted(stored []byte, f facts, mlx bool) ([]byte, error) {
+	o, err := jsonobj.Parse(stored)
+	if err != nil {
+		return nil, &tensorfs.FormatError{File: "config.json", Offset: -1, Problem: err.Error()}
+	}
+	list := replaced(o, f.torch, true)
+	if f.experts && !mlx {
+		list = append(list, jsonMember{"quantization_config", mxfp4Config})
+	}
+	if mlx && f.quantization != nil {
+		q, err := jsonobj.Parse(f.quantization)
+		if err != nil {
+			return nil, err
+		}
+		for name, raw := range q.All() {
+			list = append(list, jsonMember{name, raw})
+		}
+	}
+	var b bytes.Buffer
+	b.WriteString("{")
+	for i, m := range list {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		b.WriteString("\n    ")
+		b.Write(tensorfs.AppendJSONString(nil, m.name))
+		b.WriteString(": ")
+		b.Write(appendJSON(nil, m.value))
+	}
+	b.WriteString("\n}\n")
+	return b.Bytes(), nil
+}
+
+// replaced returns the members of an object, and of the language model in it,
+// without what is said about quantisation and with a type of numbers: where one
+// was, or at the end if always.
+func replaced(o jsonobj.Object, torch string, always bool) jsonObject {
+	list := make(jsonObject, 0, o.Len()+1)
+	said := false
+	for name, raw := range o.All() {
+		switch {
+		case quantKeys[name], torchKeys[name] && (said || torch == ""):
+		case torchKeys[name]:
+			list, said = append(list, jsonMember{"torch_dtype", torch}), true
+		case name == "text_config" && always && affected(raw.Object()):
+			list = append(list, jsonMember{name, replaced(raw.Object(), torch, false)})
+		default:
+			list = append(list, jsonMember{name, raw})
+		}
+	}
+	if always && !said && torch != "" {
+		list = append(list, jsonMember{"torch_dtype", torch})
+	}
+	return list
+}
+
+// affected reports whether an object has any of the members that are replaced.
+func affected(o jsonobj.Object) bool {
+	for name := range o.All() {
+		if quantKeys[name] || torchKeys[name] {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,193 @@
+package hfdir
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/source/memory"
+)
+
+const (
+	testdata  = "../../../../testdata/"
+	goldenDir = testdata + "whole-hf/models/"
+)
+
+// openGolden opens a model by the name that its expected values have.
+func openGolden(t testing.TB, name string) *tensorfs.Model {
+	t.Helper()
+	if b, err := os.ReadFile(goldenDir + name + ".gguf.gz"); err == nil {
+		z, err := gzip.NewReader(bytes.NewReader(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := formats.OpenFS(memory.New(map[string][]byte{"m.gguf": text}), "m.gguf")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	path := testdata + "gguf/" + name + ".gguf"
+	if base, ok := strings.CutSuffix(name, ".split"); ok {
+		path = testdata + "gguf/" + base + "-00001-of-00003.gguf"
+	}
+	if dir, ok := strings.CutPrefix(name, "pair-"); ok {
+		path = testdata + "pairs/" + dir + "/gguf/" + dir + ".gguf"
+	}
+	m, err := formats.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// factsOf are those of an opened model, as a config.json of it has them.
+func factsOf(m *tensorfs.Model, want map[string]any) facts {
+	byName := map[string]*tensorfs.Tensor{}
+	for i := range m.Tensors {
+		byName[m.Tensors[i].Weight()] = &m.Tensors[i]
+	}
+	f := facts{tensor: func(name string) *tensorfs.Tensor { return byName[name] }}
+	if t := byName["token_embedding.weight"]; t != nil && len(t.Numbers()) == 2 {
+		f.rows = t.Numbers()[0]
+	}
+	f.torch, _ = want["torch_dtype"].(string)
+	if q, ok := want["quantization"]; ok {
+		f.quantization, _ = json.Marshal(map[string]any{"quantization": q, "quantization_config": want["quantization_config"]})
+	} else if q, ok := want["quantization_config"].(map[string]any); ok {
+		f.experts = q["quant_method"] == "mxfp4"
+	}
+	return f
+}
+
+func readJSON(t testing.TB, text []byte) map[string]any {
+	t.Helper()
+	var v map[string]any
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return v
+}
+
+// sameConfig compares what a config.json must have with one: null may also be a
+// missing field.
+func sameConfig(t testing.TB, got, want map[string]any) {
+	t.Helper()
+	for k, w := range want {
+		if !reflect.DeepEqual(got[k], w) {
+			t.Errorf("%s is %v, want %v", k, got[k], w)
+		}
+	}
+	for k, v := range got {
+		if _, ok := want[k]; !ok && v != nil {
+			t.Errorf("%s is %v, and is not wanted", k, v)
+		}
+	}
+}
+
+// TestConfigGolden holds every config.json of a GGUF file to the expected one.
+func TestConfigGolden(t *testing.T) {
+	files, err := filepath.Glob(goldenDir + "*.config.json")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	n := 0
+	for _, file := range files {
+		name, kind, ok := splitGolden(file, ".config.json")
+		if !ok {
+			continue
+		}
+		n++
+		t.Run(name+"."+kind, func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := readJSON(t, text)
+			m := openGolden(t, name)
+			defer m.Close()
+			got, err := config(m, factsOf(m, want), kind == "mlx")
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameConfig(t, readJSON(t, got), want)
+		})
+	}
+	if n < 40 {
+		t.Errorf("only %d models", n)
+	}
+}
+
+// splitGolden returns the name of a model and the directory that a file is about.
+func splitGolden(file, suffix string) (name, kind string, ok bool) {
+	base := strings.TrimSuffix(filepath.Base(file), suffix)
+	i := strings.LastIndexByte(base, '.')
+	if i < 0 || strings.HasPrefix(base, "mlx-") {
+		return "", "", false
+	}
+	kind = base[i+1:]
+	return base[:i], kind, kind == "hf" || kind == "mlx"
+}
+
+// TestConfigAbsent holds that models without a form of Hugging Face have no
+// config.json.
+func TestConfigAbsent(t *testing.T) {
+	files, err := filepath.Glob(goldenDir + "*.absent")
+	if err != nil || len(files) < 5 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		name, kind, ok := splitGolden(file, ".absent")
+		if !ok {
+			continue
+		}
+		m := openGolden(t, name)
+		text, err := config(m, factsOf(m, map[string]any{"torch_dtype": "float16"}), kind == "mlx")
+		if err == nil {
+			t.Errorf("%s: %s", file, text)
+		} else if s := err.Error(); !strings.Contains(s, "no Hugging Face form known for architecture "+m.Architecture) && !strings.Contains(s, "mlx-lm has no such model") {
+			t.Errorf("%s: %v", file, err)
+		}
+		m.Close()
+	}
+}
+
+// TestAdaptedGolden holds the config.json of MLX directories to the expected one.
+func TestAdaptedGolden(t *testing.T) {
+	files, err := filepath.Glob(goldenDir + "mlx-*.hf.config.json")
+	if err != nil || len(files) < 6 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".hf.config.json")
+		stored, err := os.ReadFile(goldenDir + name + "/config.json")
+		if err != nil {
+			stored, err = os.ReadFile(testdata + "models-mlx/" + strings.TrimPrefix(name, "mlx-") + "/config.json")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := readJSON(t, text)
+		got, err := adapted(stored, factsOf(&tensorfs.Model{}, want), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameConfig(t, readJSON(t, got), want)
+	}
+}
