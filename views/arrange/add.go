@@ -12,32 +12,56 @@ import (
 // AddOne returns F32 numbers that are one more than those of t. Halves are added
 // as halves, as llama.cpp's converter does: the sum is rounded before it is
 // widened.
-func AddOne(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
-	_, ok := plusOne[t.DType]
+func AddOne(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return add(t, plusOne) }
+
+// SubtractOne returns F32 numbers that are one less than those of t. It undoes
+// [AddOne] up to the digits of tiny numbers, which a sum with one does not have.
+func SubtractOne(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return add(t, minusOne) }
+
+// numbers says how a stored number of a type becomes another.
+type numbers map[tensorfs.DType]func(src []byte) float32
+
+func add(t *tensorfs.Tensor, by numbers) (*tensorfs.Tensor, error) {
+	sum, ok := by[t.DType]
 	if t.Quant != nil || !ok || t.BigEndian || t.Opaque != "" {
 		return nil, fmt.Errorf("nothing is added to %s: only to little-endian F32, F16 and BF16", t.DType)
 	}
 	to := *t
 	to.DType, to.Parts = tensorfs.F32, nil
 	_, width := t.DType.Block()
-	to.Data = &added{t.Data, t.DType, width}
+	to.Data = &added{t.Data, sum, width}
 	return &to, nil
 }
 
 // plusOne adds one to a stored number.
-var plusOne = map[tensorfs.DType]func(src []byte) float32{
-	tensorfs.F32:  func(src []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(src)) + 1 },
-	tensorfs.BF16: func(src []byte) float32 { return math.Float32frombits(uint32(binary.LittleEndian.Uint16(src))<<16) + 1 },
+var plusOne = numbers{
+	tensorfs.F32:  func(src []byte) float32 { return number32(src) + 1 },
+	tensorfs.BF16: func(src []byte) float32 { return numberB16(src) + 1 },
 	tensorfs.F16: func(src []byte) float32 {
 		// Rounding to F32 before F16 changes nothing: F32 has more than twice the digits.
-		return float16.Fromfloat32(float16.Frombits(binary.LittleEndian.Uint16(src)).Float32() + 1).Float32()
+		return float16.Fromfloat32(number16(src) + 1).Float32()
 	},
 }
 
-// added is the numbers of d, plus one, as F32.
+// minusOne subtracts one.
+var minusOne = numbers{
+	tensorfs.F32:  func(src []byte) float32 { return number32(src) - 1 },
+	tensorfs.BF16: func(src []byte) float32 { return numberB16(src) - 1 },
+	tensorfs.F16:  func(src []byte) float32 { return number16(src) - 1 },
+}
+
+func number32(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }
+
+func numberB16(b []byte) float32 {
+	return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16)
+}
+
+func number16(b []byte) float32 { return float16.Frombits(binary.LittleEndian.Uint16(b)).Float32() }
+
+// added is the numbers of d, plus or minus one, as F32.
 type added struct {
 	d     tensorfs.Data
-	dtype tensorfs.DType
+	sum   func(src []byte) float32
 	width int64
 }
 
@@ -50,10 +74,9 @@ func (a *added) ReadAt(p []byte, off int64) (int, error) {
 }
 
 func (a *added) make(dst []byte, first int64) error {
-	plus := plusOne[a.dtype]
 	return viewed(a.d, first*a.width, int64(len(dst))/4*a.width, func(src []byte) error {
 		for i, at := 0, 0; i < len(dst); i, at = i+4, at+int(a.width) {
-			binary.LittleEndian.PutUint32(dst[i:], math.Float32bits(plus(src[at:])))
+			binary.LittleEndian.PutUint32(dst[i:], math.Float32bits(a.sum(src[at:])))
 		}
 		return nil
 	})

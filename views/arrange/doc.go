@@ -10,5 +10,5 @@
 // of these is an error. So is every move of 8-bit floats whose scales belong to
 // blocks of rows: they are converted first.
 //
-// The package computes nothing, with one exception: [AddOne].
+// The package computes nothing, with two exceptions: [AddOne] and [SubtractOne].
 package arrange

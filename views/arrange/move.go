@@ -71,6 +71,25 @@ func EveryOther(t *tensorfs.Tensor, dim int, first int64) (*tensorfs.Tensor, err
 	}, first)
 }
 
+// Swap returns the indices of a dimension, which are outer times inner runs, with
+// the two kinds of runs in turn:
+//
+//	Swap(t, 0, 2, 3)   a0 a1 a2 | b0 b1 b2   becomes   a0 b0 | a1 b1 | a2 b2
+//
+// So the rows of two joined tensors alternate, and all q, all k and all v become
+// those of one head after the other.
+func Swap(t *tensorfs.Tensor, dim int, outer, inner int64) (*tensorfs.Tensor, error) {
+	shape := t.Numbers()
+	if dim < 0 || dim >= len(shape) || outer < 1 || inner < 1 || outer > shape[dim]/inner || shape[dim]%(outer*inner) != 0 {
+		return nil, fmt.Errorf("dimension %d of shape %v does not divide into %d times %d", dim, shape, outer, inner)
+	}
+	before, all := product(shape[:dim]), shape[dim]
+	run := all / outer / inner
+	return move(t, dim, shape, func(unit int64) []axis {
+		return []axis{{before, all * unit}, {inner, run * unit}, {outer, inner * run * unit}, {run, unit}}
+	}, 0)
+}
+
 // move returns the tensor of that shape that has other indices of a dimension, of
 // its codes and of all companions. axes says which, for indices of unit bytes, and
 // from is the first.

@@ -79,6 +79,11 @@ func (s *strided) read(dst []byte, off int64) error {
 		return nil
 	})
 	if pieces == 1 || hi-lo > maxSpread*int64(len(dst))+slack {
+		if z := s.axes[2].n; pieces > 2 && z > 1 && z <= maxLanes {
+			if done, err := s.readLanes(dst, off); done || err != nil {
+				return err
+			}
+		}
 		return s.each(off, int64(len(dst)), func(at, n int64) error {
 			err := tensorfs.ReadFull(s.d, dst[:n], at)
 			dst = dst[n:]
@@ -93,6 +98,52 @@ func (s *strided) read(dst []byte, off int64) error {
 			return nil
 		})
 	})
+}
+
+// maxLanes is how many runs of rows may take turns to be read together.
+const maxLanes = 4
+
+// readLanes is read where a few runs of rows take turns, each of them together but
+// far from the others. It does nothing where that is not so.
+func (s *strided) readLanes(dst []byte, off int64) (done bool, err error) {
+	lanes := s.axes[2].n
+	var lo, hi [maxLanes]int64
+	lane := off / s.row % lanes
+	s.each(off, int64(len(dst)), func(at, n int64) error {
+		if hi[lane] == 0 || at < lo[lane] {
+			lo[lane] = at
+		}
+		hi[lane] = max(hi[lane], at+n)
+		lane = (lane + 1) % lanes
+		return nil
+	})
+	all := int64(0)
+	for i := range lanes {
+		all += hi[i] - lo[i]
+	}
+	if all > maxSpread*int64(len(dst))+slack {
+		return false, nil
+	}
+	var src [maxLanes][]byte
+	var memory [maxLanes]tensorfs.Memory
+	for i := range lanes {
+		if hi[i] == 0 {
+			continue
+		}
+		buf := scratch.Get().(*[]byte)
+		defer scratch.Put(buf)
+		if src[i], memory[i], err = tensorfs.View(s.d, lo[i], hi[i]-lo[i], buf); err != nil {
+			return false, err
+		}
+	}
+	return true, tensorfs.Guard(func() error {
+		to, lane := dst, off/s.row%lanes
+		return s.each(off, int64(len(dst)), func(at, n int64) error {
+			copy(to[:n], src[lane][at-lo[lane]:])
+			to, lane = to[n:], (lane+1)%lanes
+			return nil
+		})
+	}, memory[:lanes]...)
 }
 
 // each calls fn for the pieces of d that make up [off, off+n), in order.
