@@ -1,0 +1,238 @@
+package hfdir
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/views"
+	"github.com/tensorfs/tensorfs/views/arrange"
+)
+
+// expertPart is a part of the experts: its canonical name, its name for one expert
+// and that of the stack in mlx-lm.
+type expertPart struct{ from, to, stack, shape string }
+
+func expertParts(gate, up, down, ff string) []expertPart {
+	return []expertPart{
+		{"gate", gate, "gate_proj", "experts " + ff + " width"},
+		{"up", up, "up_proj", "experts " + ff + " width"},
+		{"down", down, "down_proj", "experts width " + ff},
+	}
+}
+
+// plainExperts are those of most architectures.
+func plainExperts(x *tensorMaker, r *tensorRow) error {
+	return x.eachPart(r, expertParts("gate_proj", "up_proj", "down_proj", "eff"))
+}
+
+// mixtralExperts are Mixtral's. Ollama's converter gives w2 the name of the up and
+// w3 that of the down, which their shapes show.
+func mixtralExperts(x *tensorMaker, r *tensorRow) error {
+	parts := expertParts("w1", "w3", "w2", "ff")
+	up, width, ff := x.find(r.from+".up.weight"), x.dim("width"), x.dim("ff")
+	if up != nil && len(up.Shape) == 3 && up.Shape[1] == width && up.Shape[2] == ff && width != ff {
+		parts[1].from, parts[2].from = parts[2].from, parts[1].from
+	}
+	return x.eachPart(r, parts)
+}
+
+// eachPart makes the parts of a layer's experts: one tensor for each expert, or a
+// stack in mlx-lm.
+func (x *tensorMaker) eachPart(r *tensorRow, parts []expertPart) error {
+	for _, p := range parts {
+		stack, err := x.take(r.from+"."+p.from+".weight", p.shape, maybe)
+		if err != nil {
+			return err
+		}
+		if stack == nil {
+			err = x.oneByOne(r, p)
+		} else if x.mlx {
+			err = x.put(r.to+".switch_mlp."+p.stack+".weight", stack, originOf(stack), false)
+		} else {
+			err = x.splitStack(r.to+".experts", p.to+".weight", stack)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// splitStack puts each tensor of a stack into the directory, as NAME.e.PART.
+func (x *tensorMaker) splitStack(name, part string, stack *tensorfs.Tensor) error {
+	shape, o := stack.Numbers(), originOf(stack)
+	each := int64(0)
+	if shape[0] > 0 {
+		each = stack.Data.Size() / shape[0]
+	}
+	for e := range shape[0] {
+		t, err := arrange.Slice(stack, 0, e, 1)
+		if err == nil {
+			t, err = arrange.Reshape(t, shape[1:]...)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", tensorfs.Quote(stack.Source), err)
+		}
+		if err := x.put(fmt.Sprintf("%s.%d.%s", name, e, part), t, origin{o.file, o.offset + e*each}, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// oneByOne is for files that have one tensor for each expert.
+func (x *tensorMaker) oneByOne(r *tensorRow, p expertPart) error {
+	var all []*tensorfs.Tensor
+	_, shape, _ := strings.Cut(p.shape, " ") // without the experts
+	if x.dim("experts") == 0 {
+		return fmt.Errorf("the experts %s of architecture %s are missing", r.from, x.arch)
+	}
+	for e := range x.dim("experts") {
+		t, err := x.take(fmt.Sprintf("%s.%d.%s.weight", r.from, e, p.from), shape, always)
+		if err != nil {
+			return err
+		}
+		all = append(all, t)
+		if x.mlx {
+			continue
+		}
+		if err := x.put(fmt.Sprintf("%s.experts.%d.%s.weight", r.to, e, p.to), t, originOf(t), false); err != nil {
+			return err
+		}
+	}
+	if !x.mlx {
+		return nil
+	}
+	name, o := r.to+".switch_mlp."+p.stack+".weight", originOf(all[0])
+	if stack, err := arrange.Stack(all...); err == nil {
+		return x.put(name, stack, o, false)
+	}
+	for i, t := range all { // of several types, which are one as numbers
+		var err error
+		if all[i], err = x.numbers(name, t, x.float); err != nil {
+			return err
+		}
+	}
+	stack, err := arrange.Stack(all...)
+	if err != nil {
+		return fmt.Errorf("the experts %s: %w", r.from, err)
+	}
+	return x.put(name, stack, o, false)
+}
+
+// gptOSSExperts takes the stacks of gpt-oss.
+func gptOSSExperts(x *tensorMaker, r *tensorRow) error {
+	var weights, biases [3]*tensorfs.Tensor
+	for i, p := range expertParts("", "", "", "eff") {
+		var err error
+		if weights[i], err = x.take(r.from+"."+p.from+".weight", p.shape, always); err != nil {
+			return err
+		}
+		if biases[i], err = x.take(r.from+"."+p.from+".bias", p.shape, always); err != nil {
+			return err
+		}
+		if !x.mlx {
+			continue
+		}
+		if err := x.put(r.to+"."+p.stack+".weight", weights[i], originOf(weights[i]), false); err != nil {
+			return err
+		}
+		if err := x.put(r.to+"."+p.stack+".bias", biases[i], originOf(biases[i]), false); err != nil {
+			return err
+		}
+	}
+	if x.mlx {
+		return nil
+	}
+	return x.putGPTOSS(r.to, weights, biases)
+}
+
+// putGPTOSS puts the experts of gpt-oss into the directory: gate, up and down as
+// [E, out, in]. The release has gates and ups in alternating rows, and, where the
+// experts are not MXFP4, as [E, in, out].
+func (x *tensorMaker) putGPTOSS(name string, weights, biases [3]*tensorfs.Tensor) error {
+	to, o := plainType(biases[:2]...), originOf(biases[0])
+	for i := range 2 {
+		var err error
+		if biases[i], err = x.numbers(name+".gate_up_proj_bias", biases[i], to); err != nil {
+			return err
+		}
+	}
+	bias, err := x.alternate(biases[0], biases[1])
+	if err != nil {
+		return err
+	}
+	if err := x.put(name+".gate_up_proj_bias", bias, o, false); err != nil {
+		return err
+	}
+	if err := x.put(name+".down_proj_bias", biases[2], originOf(biases[2]), false); err != nil {
+		return err
+	}
+	packed := true
+	for _, t := range weights {
+		q := moduleOf(t)
+		packed = packed && q != nil && q.Quant.Mode == "mxfp4" && q.Quant.Global == nil
+	}
+	if !packed {
+		to = plainType(weights[:2]...) // the down is a tensor of its own
+		for i, t := range weights {
+			own := to
+			if i == 2 {
+				own = plainType(t)
+			}
+			if weights[i], err = x.numbers(name+[]string{".gate_up_proj", ".gate_up_proj", ".down_proj"}[i], t, own); err != nil {
+				return err
+			}
+		}
+	}
+	gateUp, err := x.alternate(weights[0], weights[1])
+	if err != nil {
+		return err
+	}
+	for _, t := range []struct {
+		name string
+		*tensorfs.Tensor
+		origin
+	}{{".gate_up_proj", gateUp, originOf(weights[0])}, {".down_proj", weights[2], originOf(weights[2])}} {
+		if packed {
+			q := moduleOf(t.Tensor)
+			codes, err := views.Codes(q)
+			if err != nil {
+				return err
+			}
+			x.experts = true
+			x.store(name+t.name+"_blocks", codes, t.origin)
+			x.store(name+t.name+"_scales", q.Quant.Scales, t.origin)
+			continue
+		}
+		out, err := arrange.Transpose(t.Tensor)
+		if err != nil {
+			return err
+		}
+		if err := x.put(name+t.name, out, t.origin, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moduleOf returns t as a module quantised as MLX does, nil where it is none.
+func moduleOf(t *tensorfs.Tensor) *tensorfs.Tensor {
+	if t.Quant != nil {
+		return t
+	}
+	if q, ok := views.Split(t); ok {
+		return q
+	}
+	return nil
+}
+
+// alternate joins two stacks, or two biases of stacks, with their rows in turn.
+func (x *tensorMaker) alternate(a, b *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	t, err := arrange.Join(1, a, b)
+	if err != nil || t.Numbers()[1] == 0 {
+		return t, err
+	}
+	return arrange.Swap(t, 1, 2, t.Numbers()[1]/2)
+}

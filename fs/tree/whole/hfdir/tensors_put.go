@@ -1,0 +1,199 @@
+package hfdir
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/views"
+)
+
+// origin is where in the model's files the numbers of a tensor begin, so that who
+// reads the directory's file from front to back reads those in the same way.
+type origin struct {
+	file   string
+	offset int64
+}
+
+func originOf(t *tensorfs.Tensor) origin {
+	if e := tensorfs.Extents(t.Data); len(e) > 0 {
+		return origin{e[0].File, e[0].Offset}
+	}
+	return origin{}
+}
+
+// placed is a tensor of the directory.
+type placed struct {
+	safetensors.Stored
+	origin
+}
+
+// quantised is a module of mlx-lm's that is not plain numbers.
+type quantised struct {
+	name string
+	quantSetting
+}
+
+// quantSetting is what mlx-lm is told of a quantised module.
+type quantSetting struct {
+	Group int    `json:"group_size"`
+	Bits  int    `json:"bits"`
+	Mode  string `json:"mode"`
+}
+
+// float types that a directory has.
+func isFloat(t tensorfs.DType) bool {
+	return t == tensorfs.F32 || t == tensorfs.F16 || t == tensorfs.BF16
+}
+
+// plainType is the type of a tensor that is not quantised: its own, or F16.
+func plainType(ts ...*tensorfs.Tensor) tensorfs.DType {
+	for _, t := range ts {
+		if t.Quant != nil || t.DType != ts[0].DType || !isFloat(t.DType) {
+			return tensorfs.F16
+		}
+	}
+	return ts[0].DType
+}
+
+// put puts a tensor into the directory, quantised where mlx-lm takes it so unless
+// it has to be plain.
+func (x *tensorMaker) put(name string, t *tensorfs.Tensor, o origin, plain bool) error {
+	if module, ok := strings.CutSuffix(name, ".weight"); ok && x.mlx && !plain {
+		q, ok := t, t.Quant != nil
+		if !ok {
+			q, ok = views.Split(t)
+		}
+		if ok {
+			return x.putModule(module, q, o)
+		}
+	}
+	to := plainType(t)
+	switch {
+	case strings.HasSuffix(name, correctionBias):
+		to = tensorfs.F32
+	case x.float != tensorfs.Unknown:
+		to = x.float
+	}
+	p, err := x.numbers(name, t, to)
+	if err != nil {
+		return err
+	}
+	x.store(name, p, o)
+	return nil
+}
+
+// correctionBias is the one tensor that mlx-lm never casts.
+const correctionBias = "e_score_correction_bias"
+
+// store appends a tensor as it is.
+func (x *tensorMaker) store(name string, t *tensorfs.Tensor, o origin) {
+	x.list = append(x.list, placed{safetensors.Stored{Name: name, DType: t.DType, Shape: t.Shape, Data: t.Data}, o})
+}
+
+// putModule puts codes, scales and biases into the directory.
+func (x *tensorMaker) putModule(module string, t *tensorfs.Tensor, o origin) error {
+	q := t.Quant
+	x.modules = append(x.modules, quantised{module, quantSetting{q.GroupSize, q.Bits, q.Mode}})
+	x.store(module+".weight", t, o)
+	x.store(module+".scales", q.Scales, o)
+	if q.Biases != nil {
+		x.store(module+".biases", q.Biases, o)
+	}
+	return nil
+}
+
+// numbers returns a tensor as plain numbers of a type.
+func (x *tensorMaker) numbers(name string, t *tensorfs.Tensor, to tensorfs.DType) (*tensorfs.Tensor, error) {
+	d, err := views.Encode(t, to)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be %s: %w", tensorfs.Quote(t.Source), tensorfs.Printable(name), err)
+	}
+	if exact := t.Quant == nil && (t.DType == to || to == tensorfs.F32); !exact {
+		if x.rounded == nil {
+			x.rounded = map[string][]string{}
+		}
+		if list := x.rounded[to.String()]; len(list) == 0 || list[len(list)-1] != name { // not for each part of one
+			x.rounded[to.String()] = append(list, name)
+		}
+	}
+	return &tensorfs.Tensor{Name: t.Weight(), Source: t.Source, DType: to, Shape: t.Numbers(), Data: d}, nil
+}
+
+// torchTypes are the values of torch_dtype.
+var torchTypes = map[string]tensorfs.DType{"float32": tensorfs.F32, "float16": tensorfs.F16, "bfloat16": tensorfs.BF16}
+
+// torch returns the type to which a program that loads the directory casts all
+// numbers: that of the matrices, of which those of F32 do not count, because they
+// are what is small and has to be exact.
+func (x *tensorMaker) torch() string {
+	have := map[tensorfs.DType]bool{}
+	for _, t := range x.list {
+		if len(t.Shape) > 1 && (t.DType == tensorfs.F16 || t.DType == tensorfs.BF16) {
+			have[t.DType] = true
+		}
+	}
+	switch {
+	case x.float != tensorfs.Unknown:
+		have = map[tensorfs.DType]bool{x.float: true}
+		if x.float == tensorfs.F32 {
+			return "float32"
+		}
+	case len(have) == 0:
+		return "float32"
+	}
+	if have[tensorfs.F16] {
+		return "float16"
+	}
+	return "bfloat16"
+}
+
+// finish returns what was made.
+func (x *tensorMaker) finish() result {
+	slices.SortStableFunc(x.list, func(a, b placed) int {
+		return cmp.Or(cmp.Compare(b.DType.Bits(), a.DType.Bits()), strings.Compare(a.file, b.file), cmp.Compare(a.offset, b.offset), strings.Compare(a.Name, b.Name))
+	})
+	r := result{Torch: x.torch(), Quantization: x.quantization(), Experts: x.experts, Types: map[string]int{}, Exact: len(x.rounded) == 0}
+	for _, t := range x.list {
+		r.List = append(r.List, t.Stored)
+		r.Types[t.DType.String()]++
+	}
+	for _, t := range slices.Sorted(maps.Keys(x.rounded)) {
+		r.Notes = append(r.Notes, fmt.Sprintf("%d tensors are rounded to %s, the first is %s", len(x.rounded[t]), t, tensorfs.Printable(x.rounded[t][0])))
+	}
+	return r
+}
+
+// quantization returns the JSON object of that name for config.json: the most
+// frequent setting, and the modules that differ from it.
+func (x *tensorMaker) quantization() []byte {
+	if len(x.modules) == 0 {
+		return nil
+	}
+	count := map[quantSetting]int{}
+	for _, m := range x.modules {
+		count[m.quantSetting]++
+	}
+	settings := slices.SortedFunc(maps.Keys(count), func(a, b quantSetting) int {
+		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a.Bits, b.Bits), strings.Compare(a.Mode, b.Mode), cmp.Compare(a.Group, b.Group))
+	})
+	top := settings[0]
+	text := fmt.Appendf(nil, `{"group_size":%d,"bits":%d,"mode":%q`, top.Group, top.Bits, top.Mode)
+	for _, m := range x.modules {
+		if m.quantSetting == top {
+			continue
+		}
+		own, err := json.Marshal(m.quantSetting)
+		if err != nil { // numbers and a word cannot fail
+			panic(err)
+		}
+		text = append(tensorfs.AppendJSONString(append(text, ','), m.name), ':')
+		text = append(text, own...)
+	}
+	return append(text, '}')
+}
