@@ -23,7 +23,7 @@ import (
 // bias is beyond the halves, and those of scales that are not numbers.
 func Split(t *tensorfs.Tensor) (module *tensorfs.Tensor, ok bool) {
 	s, ok := kernel.LookupSplit(t.DType.String())
-	if !ok || t.Quant != nil || t.Owner != "" || t.Opaque != "" || t.BigEndian || len(t.Shape) < 2 || t.Cols()%int64(s.Elems) != 0 {
+	if !ok || t.Quant != nil || t.Owner != "" || t.Opaque != "" || t.BigEndian && s.Scale != "U8" || len(t.Shape) < 2 || t.Cols()%int64(s.Elems) != 0 {
 		return nil, false
 	}
 	part := func(dtype tensorfs.DType, per int64, split func(dst, src []byte)) *tensorfs.Tensor {

@@ -74,6 +74,12 @@ var moves = []struct {
 	{"even", []int64{2, 12}, func(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return EveryOther(t, 1, 0) }, []int64{2, 6}, []int{0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22}},
 	{"odd", []int64{2, 12}, func(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return EveryOther(t, 1, 1) }, []int64{2, 6}, []int{1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23}},
 	{"odd matrices", []int64{4, 6}, func(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return EveryOther(t, 0, 1) }, []int64{2, 6}, []int{6, 7, 8, 9, 10, 11, 18, 19, 20, 21, 22, 23}},
+	{"swap", []int64{24}, func(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return Swap(t, 0, 3, 4) }, []int64{24},
+		[]int{0, 1, 8, 9, 16, 17, 2, 3, 10, 11, 18, 19, 4, 5, 12, 13, 20, 21, 6, 7, 14, 15, 22, 23}},
+	{"swap in each", []int64{2, 12}, func(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return Swap(t, 1, 2, 3) }, []int64{2, 12},
+		[]int{0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, 12, 13, 18, 19, 14, 15, 20, 21, 16, 17, 22, 23}},
+	{"swap of one", []int64{24}, func(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return Swap(t, 0, 1, 4) }, []int64{24},
+		[]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23}},
 	{"reshape", []int64{4, 6}, func(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 		return Reshape(t, append([]int64{2, 3, 4}, t.Numbers()[2:]...)...)
 	}, []int64{2, 3, 4}, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23}},
@@ -290,6 +296,94 @@ func TestAddOne(t *testing.T) {
 	}
 }
 
+// TestSubtractOne undoes AddOne wherever a sum with one has the digits.
+func TestSubtractOne(t *testing.T) {
+	for _, d := range []tensorfs.DType{tensorfs.F32, tensorfs.F16, tensorfs.BF16} {
+		in := tensor(21, d, 300)
+		plus, err := AddOne(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := SubtractOne(plus)
+		if err != nil || got.DType != tensorfs.F32 {
+			t.Fatal(got, err)
+		}
+		sum := bytesOf(t, plus.Data)
+		var want []byte
+		for ; len(sum) > 0; sum = sum[4:] {
+			want = binary.LittleEndian.AppendUint32(want, math.Float32bits(math.Float32frombits(binary.LittleEndian.Uint32(sum))-1))
+		}
+		datatest.Check(t, got.Data, want)
+	}
+	in := tensor(0, tensorfs.F32, 3)
+	in.Data = datatest.Stored("f", 0, []byte{0, 0, 0x80, 0x3f, 0, 0, 0xc0, 0x3f, 0, 0, 0, 0xbf}) // 1, 1.5, -0.5
+	got, err := SubtractOne(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := bytesOf(t, got.Data); !slices.Equal(b, []byte{0, 0, 0, 0, 0, 0, 0, 0x3f, 0, 0, 0xc0, 0xbf}) {
+		t.Errorf("%x", b)
+	}
+	for _, c := range []struct {
+		d    tensorfs.DType
+		half []byte // 1.5
+	}{{tensorfs.F16, []byte{0, 0x3e}}, {tensorfs.BF16, []byte{0xc0, 0x3f}}} {
+		in := tensor(0, c.d, 1)
+		in.Data = datatest.Stored("f", 0, c.half)
+		got, err := SubtractOne(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b := bytesOf(t, got.Data); !slices.Equal(b, []byte{0, 0, 0, 0x3f}) {
+			t.Errorf("%s: %x", c.d, b)
+		}
+	}
+}
+
+// counted counts reads.
+type counted struct {
+	tensorfs.Data
+	reads atomic.Int64
+}
+
+func (c *counted) ReadAt(p []byte, off int64) (int, error) {
+	c.reads.Add(1)
+	return c.Data.ReadAt(p, off)
+}
+
+// TestTurns: rows of which a few runs take turns are read in few reads, however far
+// the runs are from each other.
+func TestTurns(t *testing.T) {
+	const rows, cols = 3 * 8000, 96
+	in := tensor(22, tensorfs.F16, rows, cols)
+	w := &counted{Data: in.Data}
+	in.Data = w
+	got, err := Swap(in, 0, 3, rows/3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := make([]int, rows)
+	for i := range from {
+		from[i] = i%3*(rows/3) + i/3
+	}
+	want := take(bytesOf(t, in.Data), cols*2, from)
+	before := w.reads.Load()
+	if !slices.Equal(bytesOf(t, got.Data), want) {
+		t.Error("rows are not where they belong")
+	}
+	if n := w.reads.Load() - before; n > 40 {
+		t.Errorf("%d reads for 4 MB", n)
+	}
+	for n := int64(1); n < 2<<20; n = n*3 + 1 {
+		for off := int64(0); off+n < got.Data.Size(); off += n/2 + 499979 {
+			p := make([]byte, n)
+			if err := tensorfs.ReadFull(got.Data, p, off); err != nil || !slices.Equal(p, want[off:off+n]) {
+				t.Fatal(off, n, err)
+			}
+		}
+	}
+}
+
 // half rounds to the nearest IEEE half, by trying all of them.
 func half(x float32) uint16 {
 	for h := range uint16(0x7c01) {
@@ -350,6 +444,11 @@ func TestRefusals(t *testing.T) {
 		{"dimension", second(Slice(plain, 2, 0, 0)), "no indices"},
 		{"pairs", second(EveryOther(tensor(1, tensorfs.F16, 5), 0, 0)), "pairs"},
 		{"pairs of nothing", second(EveryOther(plain, 2, 0)), "pairs"},
+		{"swap of other rows", second(Swap(plain, 0, 2, 2)), "2 times 2"},
+		{"swap of nothing", second(Swap(plain, 0, 0, 6)), "0 times 6"},
+		{"swap of too many", second(Swap(plain, 0, 1<<62, 4)), "times 4"},
+		{"swap nowhere", second(Swap(plain, 2, 1, 1)), "dimension 2"},
+		{"one less code", second(SubtractOne(q)), "added"},
 		{"third of a pair", second(EveryOther(plain, 0, 2)), "pairs"},
 		{"scales of blocks", second(Permute(fp8, 1)), "more than a row"},
 		{"stack of those", second(Stack(fp8, fp8)), "more than a row"},
@@ -384,6 +483,7 @@ func TestBrokenSource(t *testing.T) {
 		"permute":   func(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return Permute(t, 2) },
 		"transpose": Transpose,
 		"add":       AddOne,
+		"swap":      func(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return Swap(t, 0, 2, 4) },
 		"odd":       func(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return EveryOther(t, 0, 1) },
 	} {
 		got, err := do(in)
