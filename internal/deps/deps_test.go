@@ -54,6 +54,7 @@ var rules = map[string]rule{
 	"fs/tree/whole/hfdir":    {"root internal/jsonobj formats/names formats/assemble formats/safetensors formats/tokenizer fs/tree/whole views views/arrange", "all", "it composes directories of what parsers found and views give"},
 	"formats/tokenizer":      {"root internal/jsonobj", "internal/source/memory formats/gguf", "it reads the texts of a tokenizer, wherever they are, and no model"},
 	"views/arrange":          {"root", "internal/datatest internal/source", "it moves the rows and elements of tensors, whatever they are"},
+	"fs/export":              {"root", "internal/source", "it writes names and Data as plain files, whatever they are of"},
 	"fs/tree":                {"root fs fs/tree/whole views formats/config formats/names", "all", "it lays a model out as a directory; where models come from and how directories are served is not its business"},
 	"cmd/tensorfs":           {"all", "all", "it introduces the packages to each other"},
 

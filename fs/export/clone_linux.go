@@ -1,0 +1,32 @@
+package export
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// cloneFile makes a file of that name that shares the blocks of an open one:
+// btrfs, XFS, bcachefs, ZFS and some network file systems can.
+func cloneFile(root *os.Root, src int, name string) (*os.File, error) {
+	f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.IoctlFileClone(int(f.Fd()), src); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// kernelCopy copies up to n bytes at off, and returns how many. None says that
+// they have to be copied in another way, which also finds out what is wrong.
+func kernelCopy(src int, dst *os.File, off, n int64) int64 {
+	from, to := off, off
+	copied, err := unix.CopyFileRange(src, &from, int(dst.Fd()), &to, int(n), 0)
+	if err != nil {
+		return 0
+	}
+	return int64(copied)
+}

@@ -1,0 +1,118 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/tensorfs/tensorfs"
+	"golang.org/x/sys/unix"
+)
+
+// piece is how much is read and written at a time.
+const piece = 1 << 20
+
+// minSlice is how long the runs of mapped memory have to be on average for the
+// kernel to take them from there: shorter ones are gathered first.
+const minSlice = 16 << 10
+
+// copy writes the bytes [off, off+n) of a file.
+func (w *worker) copy(ctx context.Context, f *output, out *os.File, off, n int64) error {
+	if s, ok := f.Data.(storedFile); ok {
+		copied, err := w.copyStored(ctx, s, out, off, n)
+		if err != nil {
+			return err
+		}
+		off, n = off+copied, n-copied
+	}
+	for n > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		take := min(n, piece)
+		if err := w.copyPiece(ctx, f, out, off, take); err != nil {
+			return err
+		}
+		w.done(take)
+		off, n = off+take, n-take
+	}
+	return nil
+}
+
+// copyPiece reads and writes a piece. Mapped memory is written from where it is,
+// which saves a copy.
+func (w *worker) copyPiece(ctx context.Context, f *output, out *os.File, off, n int64) error {
+	if s, ok := f.Data.(tensorfs.Slicer); ok {
+		var err error
+		if w.slices, err = s.Slices(w.slices[:0], off, n); err != nil {
+			return err
+		}
+		if int64(len(w.slices))*minSlice <= max(n, minSlice) {
+			for _, b := range w.slices {
+				if err := w.pwrite(f, out, b, off); err != nil {
+					return err
+				}
+				off += int64(len(b))
+			}
+			return nil
+		}
+	}
+	b := w.buf[:n]
+	if err := tensorfs.ReadFullContext(ctx, f.Data, b, off); err != nil {
+		return err
+	}
+	return w.pwrite(f, out, b, off)
+}
+
+func (w *worker) pwrite(f *output, out *os.File, b []byte, off int64) error {
+	_, err := out.WriteAt(b, off)
+	if errors.Is(err, unix.EFAULT) { // the page is gone, so the file is another
+		if cerr := w.x.check(f.Data); cerr != nil {
+			return cerr
+		}
+	}
+	if err != nil {
+		return w.x.failed(f.Path, err)
+	}
+	return nil
+}
+
+// storedFile is Data that is all of an open file of this machine.
+type storedFile interface {
+	tensorfs.Data
+	Descriptor() int
+}
+
+// copyStored lets the kernel copy, as far as it does.
+func (w *worker) copyStored(ctx context.Context, s storedFile, out *os.File, off, n int64) (copied int64, err error) {
+	for copied < n {
+		if err := ctx.Err(); err != nil {
+			return copied, err
+		}
+		m := kernelCopy(s.Descriptor(), out, off+copied, min(n-copied, 4*piece))
+		if m <= 0 {
+			return copied, nil
+		}
+		w.done(m)
+		copied += m
+	}
+	return copied, nil
+}
+
+// clone makes a file share the blocks of the one that it is, where the file
+// system can. Where it cannot, the file is written as any other.
+func (x *exporter) clone(f *output) {
+	s, ok := f.Data.(storedFile)
+	if !ok || f.have != nil || f.size == 0 {
+		return
+	}
+	out, err := cloneFile(x.root, s.Descriptor(), f.partial)
+	if err != nil {
+		return
+	}
+	if st, err := out.Stat(); err != nil || st.Size() != f.size || x.check(f.Data) != nil {
+		out.Close() // it changed, which is reported when it is read
+		return
+	}
+	f.out, f.cloned, f.pending = out, true, 0
+}
