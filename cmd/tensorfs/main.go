@@ -100,7 +100,7 @@ and what to do), 2 the command line was not understood.`,
 	mount.flags(root)
 	// These flags are for mount(8) and do not belong in the help of the root command.
 	root.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
-	root.AddCommand(mountCommand(), umountCommand(), statusCommand(), lsCommand(), infoCommand(), catCommand(), verifyCommand(), versionCommand(), manCommand())
+	root.AddCommand(mountCommand(), umountCommand(), statusCommand(), lsCommand(), infoCommand(), catCommand(), exportCommand(), verifyCommand(), versionCommand(), manCommand())
 	wrapUsage(root)
 	return root
 }

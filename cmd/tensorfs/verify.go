@@ -77,7 +77,7 @@ func (o *verifyOptions) run(stdout, stderr io.Writer, model string) error {
 	for _, j := range jobs {
 		total += j.bytes
 	}
-	report := verifyAll(jobs, progress(stderr, total))
+	report := verifyAll(jobs, progress(stderr, "verify", total))
 	report.Notes = notes
 	for _, j := range jobs {
 		if j.file {
@@ -138,13 +138,13 @@ func findings(n int) string {
 }
 
 // progress returns a function that draws a bar on a terminal and otherwise does nothing.
-func progress(w io.Writer, total int64) func(n int64) {
+func progress(w io.Writer, what string, total int64) func(n int64) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return func(int64) {}
 	}
 	bar := progressbar.NewOptions64(total, progressbar.OptionSetWriter(w), progressbar.OptionShowBytes(true),
-		progressbar.OptionSetDescription("verify"), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100e6))
+		progressbar.OptionSetDescription(what), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100e6))
 	return func(n int64) { _ = bar.Add64(n) } // failing to draw a bar is not a failure
 }
 

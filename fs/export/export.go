@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -145,7 +147,7 @@ func (x *exporter) run(ctx context.Context, files []File) (Report, error) {
 // syncDirs makes the names durable that files got. Some file systems cannot, and
 // need not, do that.
 func (x *exporter) syncDirs() error {
-	for dir := range x.dirs {
+	for _, dir := range append(slices.Collect(maps.Keys(x.dirs)), ".") {
 		d, err := x.root.Open(dir)
 		if err != nil {
 			return x.failed(dir, err)

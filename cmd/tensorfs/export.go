@@ -1,0 +1,233 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/fs/export"
+	"github.com/tensorfs/tensorfs/fs/tree"
+	"golang.org/x/sys/unix"
+)
+
+type exportOptions struct {
+	modelFlags
+	jobs  int
+	force bool
+	json  bool
+	free  func(dir string) (int64, error) // nil but for tests
+}
+
+// maxJobs is how many workers there are by default at most: more do not fill a
+// disk faster, and decoding leaves other programs some processors.
+const maxJobs = 4
+
+func exportCommand() *cobra.Command {
+	o := &exportOptions{}
+	c := &cobra.Command{
+		Use:   "export [flags] MODEL DIR PATTERN...",
+		Short: "Write parts of a model's tree as plain files",
+		Long: `export writes files of the tree below DIR, at the same paths, for machines, containers
+and programs that cannot have the mount. DIR is made if it is missing, and files in it
+that have nothing to do with the export are left alone.
+
+PATTERN is a path of the tree as printed by tensorfs ls, a directory (everything
+below it; . is the whole tree), or a glob as ls takes it: * matches any characters
+(slashes too), ? matches one, [abc] matches one of a set.
+
+A file has its name in DIR only when it is complete. An export that was interrupted
+or killed goes on where it stopped when the same command is run again: complete files
+are kept, and so is what is on the disk of large ones. A later export of the same
+model to the same DIR may have other patterns, and adds to what is there.
+
+index.json comes with any file of a view (raw/, packed/, f16/, ...), is written after
+all other files, and removed while some are missing: where it is, the export is
+complete. It describes the whole tree, also the views that were not exported.
+
+What cannot be continued is refused: a DIR with an export of another model, of this
+model before it changed, with other options or by another version of tensorfs, and a
+file that exists with other content. With --force such an earlier export is removed
+first (except for files that were changed since), and such files are replaced. Files
+of the model itself are never replaced. If the model changes meanwhile, the export
+stops; the files that have their names are complete and of the earlier state.
+
+Files that the model has in just this form, such as gguf/model.gguf of a GGUF model,
+are cloned where the file system can do that, and then take no space. The links in
+source/ are not exported: copy the files that they lead to with cp.
+
+Files have mode 0644 and the model's modification time. The directory .tensorfs-export
+in DIR says what DIR holds; without it, a later export compares the files with
+the model byte by byte. It may be deleted when the export is complete.`,
+		Example: `  tensorfs export ollama:gemma3 /models/gemma3-gguf gguf/model.gguf
+  tensorfs export model.gguf /srv/m packed config.json
+  tensorfs export --gguf-type q8_0 DIRECTORY /models/small gguf
+  tensorfs export --json model.gguf /srv/m 'f16/layers.0.*' 'npy/*norm*'`,
+		Args: cobra.MinimumNArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], args[1], args[2:])
+		},
+	}
+	c.Flags().IntVarP(&o.jobs, "jobs", "j", 0, "how many workers (default: one per processor, at most 4)")
+	c.Flags().BoolVar(&o.force, "force", false, "replace an earlier export of something else, and files with other content")
+	c.Flags().BoolVar(&o.json, "json", false, "print a JSON object: directory, files, bytes, written, links")
+	o.add(c)
+	return c
+}
+
+// exportReport is the summary for programs.
+type exportReport struct {
+	Directory string `json:"directory"`
+	Files     int    `json:"files"`   // that there are now
+	Bytes     int64  `json:"bytes"`   // of these
+	Written   int    `json:"written"` // by this command; the others were there
+	Links     int    `json:"links"`   // that were selected and left out
+}
+
+func (o *exportOptions) run(ctx context.Context, stdout, stderr io.Writer, model, dir string, patterns []string) error {
+	if o.jobs < 0 {
+		return usageError{fmt.Errorf("--jobs %d: want a number of workers", o.jobs)}
+	}
+	if o.jobs == 0 {
+		o.jobs = min(runtime.GOMAXPROCS(0), maxJobs)
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	sel, err := newSelection(patterns)
+	if err != nil {
+		return err
+	}
+	t, err := o.open(model)
+	if err != nil {
+		return err
+	}
+	defer t.Model.Close()
+	facts, never, err := o.facts(t)
+	if err != nil {
+		return exportAdvice(err)
+	}
+	if err := sel.from(t, model); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	done, err := export.Run(ctx, dir, sel.files, export.Options{
+		Facts:    facts,
+		ModTime:  t.Model.ModTime,
+		Jobs:     o.jobs,
+		Force:    o.force,
+		Never:    never,
+		Check:    t.Model.Check,
+		Progress: func(total int64) func(int64) { return progress(stderr, "export", total) },
+		Free:     o.free,
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return errors.New("interrupted; the same command goes on where this one stopped")
+		}
+		return exportAdvice(err)
+	}
+	if o.json {
+		return printJSON(stdout, exportReport{dir, done.Files, done.Bytes, done.Written, sel.links})
+	}
+	files := "files"
+	if done.Files == 1 {
+		files = "file"
+	}
+	_, err = fmt.Fprintf(stdout, "%d %s, %s\n", done.Files, files, size(done.Bytes))
+	return err
+}
+
+// facts are what all files of an export have in common, and the files that it
+// must never replace. They are of the files that the model has open, so that they
+// hold for its bytes.
+func (o *exportOptions) facts(t *tree.Tree) (facts []export.Fact, never []os.FileInfo, err error) {
+	facts = []export.Fact{
+		{What: "model", Is: tensorfs.Printable(t.Model.Path)},
+		{What: "version of tensorfs", Is: version()},
+		{What: "--gguf-type", Is: cmp.Or(o.ggufType, "the default")},
+		{What: "--i2s", Is: cmp.Or(o.tree.Views.I2S, "the default")},
+	}
+	for _, s := range t.Model.Sources {
+		st, err := os.Stat(s.Path)
+		if err == nil {
+			never = append(never, st)
+		}
+		what := ""
+		if digest := digestOf(s.Path); digest != "" { // its owner touches it
+			what = "sha256:" + digest
+		} else if d, derr := t.Model.File(s.Name); derr == nil {
+			if f, ok := d.(interface{ Descriptor() int }); ok {
+				what, err = stateOf(f.Descriptor())
+			}
+		}
+		if err != nil {
+			return nil, nil, tensorfs.PathError(s.Path, err)
+		}
+		if what == "" {
+			what = fileState(st.Size(), st.ModTime())
+		}
+		facts = append(facts, export.Fact{What: "file " + tensorfs.Printable(s.Name), Is: what})
+	}
+	return facts, never, t.Model.Check()
+}
+
+func stateOf(fd int) (string, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return "", err
+	}
+	return fileState(st.Size, time.Unix(st.Mtim.Unix())), nil
+}
+
+func fileState(size int64, modTime time.Time) string {
+	return fmt.Sprintf("%d bytes of %s", size, modTime.UTC().Format(time.RFC3339Nano))
+}
+
+// exportAdvices say what to do about errors of exports.
+var exportAdvices = []struct {
+	is     error
+	advice string
+}{
+	{export.ErrOther, "choose another directory, or --force to remove those files and begin anew"},
+	{export.ErrExists, "choose another directory, or --force to replace it"},
+	{export.ErrBusy, "wait until it ends"},
+	{syscall.ENOSPC, "free some space, and the same command goes on where this one stopped"},
+}
+
+// exportAdvice adds advice to an error.
+func exportAdvice(err error) error {
+	if c, ok := errors.AsType[*tensorfs.ChangedError](err); ok {
+		return changedError{c}
+	}
+	for _, a := range exportAdvices {
+		if errors.Is(err, a.is) {
+			return fmt.Errorf("%w; %s", err, a.advice)
+		}
+	}
+	return err
+}
+
+// changedError says of a changed model what to do about its export.
+type changedError struct{ *tensorfs.ChangedError }
+
+func (e changedError) Error() string {
+	why := ""
+	if e.Why != "" {
+		why = " (" + e.Why + ")"
+	}
+	return fmt.Sprintf("%s: the file changed while the model was exported%s; export it to another directory, or again with --force", tensorfs.Printable(e.File), why)
+}
+
+func (e changedError) Unwrap() error { return e.ChangedError }

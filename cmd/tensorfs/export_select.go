@@ -1,0 +1,179 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/fs/export"
+	"github.com/tensorfs/tensorfs/fs/tree"
+)
+
+// selection is the part of a tree that patterns select.
+type selection struct {
+	patterns []*exportPattern
+	files    []export.File
+	links    int
+}
+
+// exportPattern is an argument: a path, a directory or a glob.
+type exportPattern struct {
+	text  string
+	glob  bool   // text is no more than a path where it is false
+	fixed string // how all matches begin
+	paths int    // that matched, links not counted
+	only  string // the path, if it is one
+	links int
+}
+
+// indexName is the file whose presence says that the rest is complete.
+const indexName = "index.json"
+
+func newSelection(texts []string) (*selection, error) {
+	s := &selection{}
+	for _, text := range texts {
+		p := &exportPattern{text: strings.Trim(text, "/"), glob: true}
+		if p.text == "." || p.text == "" {
+			p.text = "*"
+		}
+		if path, err := strconv.Unquote(p.text); err == nil && p.text[0] == '"' { // as ls prints what is not printable
+			p.text, p.glob = strings.Trim(path, "/"), false
+		}
+		p.fixed = p.text
+		if p.glob {
+			if _, err := matchGlob(p.text, ""); err != nil {
+				return nil, usageError{err}
+			}
+			p.fixed = p.text[:len(p.text)-len(strings.TrimLeftFunc(p.text, func(r rune) bool { return !strings.ContainsRune(`*?[\`, r) }))]
+		}
+		s.patterns = append(s.patterns, p)
+	}
+	return s, nil
+}
+
+// matches reports whether a path is selected.
+func (p *exportPattern) matches(path string) bool {
+	if rest, ok := strings.CutPrefix(path, p.text); ok && (rest == "" || rest[0] == '/') {
+		return true
+	}
+	ok, err := matchGlob(p.text, path)
+	return p.glob && ok && err == nil
+}
+
+// mayMatchBelow reports whether a path below dir could be selected. Looking into
+// a directory may make it, which takes time.
+func (p *exportPattern) mayMatchBelow(dir string) bool {
+	return strings.HasPrefix(dir+"/", p.fixed) || strings.HasPrefix(p.fixed, dir+"/")
+}
+
+// from selects from a tree.
+func (s *selection) from(t *tree.Tree, model string) error {
+	s.walk(t.Root, "")
+	index := false
+	for i := range s.files {
+		view, _, below := strings.Cut(s.files[i].Path, "/")
+		s.files[i].Last = view == indexName && !below
+		for _, v := range t.Views {
+			index = index || below && v.Name == view
+		}
+	}
+	for _, p := range s.patterns {
+		if err := p.problem(t, model); err != nil {
+			return err
+		}
+	}
+	if e, err := fs.Find(t.Root, indexName); err == nil && index && !s.has(indexName) {
+		s.files = append(s.files, export.File{Path: indexName, Data: e.Data, Last: true})
+	}
+	return nil
+}
+
+func (s *selection) has(path string) bool {
+	for _, f := range s.files {
+		if f.Path == path {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *selection) walk(d fs.Dir, prefix string) {
+	files, cheap := d.(fs.Files)
+	for i := range d.Len() {
+		if cheap {
+			if path := prefix + files.Name(i); s.matching(path) != nil {
+				s.add(path, d.Entry(i))
+			}
+			continue
+		}
+		e := d.Entry(i)
+		path := prefix + e.Name
+		if e.Dir == nil {
+			s.add(path, e)
+			continue
+		}
+		for _, p := range s.patterns {
+			if p.mayMatchBelow(path) {
+				s.walk(e.Dir, path+"/")
+				break
+			}
+		}
+	}
+}
+
+// matching returns the patterns that select a path.
+func (s *selection) matching(path string) (all []*exportPattern) {
+	for _, p := range s.patterns {
+		if p.matches(path) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func (s *selection) add(path string, e fs.Entry) {
+	all := s.matching(path)
+	for _, p := range all {
+		if e.Link != "" {
+			p.links++
+			continue
+		}
+		p.paths++
+		p.only = path
+	}
+	switch {
+	case len(all) == 0:
+	case e.Link != "":
+		s.links++
+	default:
+		s.files = append(s.files, export.File{Path: path, Data: e.Data})
+	}
+}
+
+// problem says why a pattern does not select what its author wants.
+func (p *exportPattern) problem(t *tree.Tree, model string) error {
+	shown := tensorfs.Printable(p.text)
+	switch {
+	case p.paths == 0 && p.links > 0:
+		return fmt.Errorf("%s: these are links to the model's own files, which are not exported; cp copies them from %s", shown, tensorfs.Printable(t.Model.Path))
+	case p.paths == 0:
+		why := t.WhyAbsent(p.text)
+		if why != "" {
+			view, _, _ := strings.Cut(p.text, "/")
+			return fmt.Errorf("%s is not in the tree: %s/ leaves it out: %s", shown, view, tensorfs.OneLine(why))
+		}
+		return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", p.text, tensorfs.Printable(model))
+	case p.paths == 1:
+		for _, w := range t.Whole {
+			if p.only == w.Name+"/tensorfs.json" && p.only != p.text {
+				if reason := w.Files().Reason; reason != "" {
+					return errors.New(w.Name + "/ has no files: " + tensorfs.OneLine(reason))
+				}
+			}
+		}
+	}
+	return nil
+}
