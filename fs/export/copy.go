@@ -99,14 +99,14 @@ func (w *worker) copyStored(ctx context.Context, s storedFile, out *os.File, off
 	return copied, nil
 }
 
-// clone makes a file share the blocks of the one that it is, where the file
+// cloneStored makes a file share the blocks of the one that it is, where the file
 // system can. Where it cannot, the file is written as any other.
-func (x *exporter) clone(f *output) {
+func (x *exporter) cloneStored(f *output) {
 	s, ok := f.Data.(storedFile)
 	if !ok || f.have != nil || f.size == 0 {
 		return
 	}
-	out, err := cloneFile(x.root, s.Descriptor(), f.partial)
+	out, err := x.clone(x.root, s.Descriptor(), f.partial)
 	if err != nil {
 		return
 	}

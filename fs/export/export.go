@@ -44,7 +44,9 @@ type Options struct {
 	Progress func(total int64) func(n int64)       // called when the total is known
 	Free     func(dir string) (n int64, err error) // bytes that may be written; asks the system where it is nil
 
-	stretch int64 // for tests
+	// For tests.
+	stretch int64
+	clone   func(root *os.Root, src int, name string) (*os.File, error)
 }
 
 // Report says what there is afterwards.
@@ -85,6 +87,9 @@ type exporter struct {
 func Run(ctx context.Context, dir string, files []File, o Options) (Report, error) {
 	o.stretch = cmp.Or(o.stretch, defaultStretch)
 	o.Jobs = max(o.Jobs, 1)
+	if o.clone == nil {
+		o.clone = cloneFile
+	}
 	if o.Check == nil {
 		o.Check = func() error { return nil }
 	}

@@ -540,3 +540,52 @@ func TestCancel(t *testing.T) {
 		t.Error("a partial file is left over")
 	}
 }
+
+// TestClone takes a file system at its word that can clone, and gives space for
+// no clone.
+func TestClone(t *testing.T) {
+	b := random(20_000)
+	for name, test := range map[string]struct {
+		cloned []byte // what the file system makes
+		change bool
+		free   int64
+		want   string
+	}{
+		"cloned":   {b, false, 0, ""},
+		"too long": {append(b, 1), false, 1 << 20, ""}, // it grew meanwhile: not taken
+		"changed":  {b, true, 1 << 20, "changed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, m, o := t.TempDir(), mapped(t, b), options()
+			o.Free = func(string) (int64, error) { return test.free, nil }
+			clones := 0
+			o.clone = func(root *os.Root, src int, name string) (*os.File, error) {
+				clones++
+				if src != m.Descriptor() {
+					t.Errorf("cloned %d", src)
+				}
+				f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+				if err == nil {
+					_, err = f.Write(test.cloned)
+				}
+				if test.change {
+					err = errors.Join(err, os.Truncate(m.Path(), 10))
+				}
+				return f, err
+			}
+			files := []File{{Path: "d/f", Data: m}, {Path: "index", Data: tensorfs.Bytes(""), Last: true}}
+			if test.want != "" {
+				fails(t, dir, files, o, test.want)
+				holds(t, dir, nil)
+				return
+			}
+			if r := must(t, dir, files, o); r.Written != 2 || clones != 1 {
+				t.Errorf("%+v, %d clones", r, clones)
+			}
+			holds(t, dir, map[string][]byte{"d/f": b, "index": {}})
+			if st, err := os.Stat(filepath.Join(dir, "d/f")); err != nil || st.Mode() != 0o644 || !st.ModTime().Equal(modTime) {
+				t.Error(st, err)
+			}
+		})
+	}
+}

@@ -73,7 +73,7 @@ func (x *exporter) plan(ctx context.Context, files []File) (*plan, error) {
 		}
 	}
 	for _, f := range p.files {
-		x.clone(f)
+		x.cloneStored(f)
 	}
 	return p, nil
 }
