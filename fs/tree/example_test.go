@@ -39,9 +39,11 @@ func Example() {
 	// fused
 	// fused-f16
 	// gguf
+	// hf
 	// index.json
 	// metadata
 	// metadata.json
+	// mlx
 	// npy
 	// packed
 	// raw

@@ -8,6 +8,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/fs/tree/whole"
+	"github.com/tensorfs/tensorfs/fs/tree/whole/hfdir"
 )
 
 // kinds are the kinds of whole-model files, each a directory of the tree.
@@ -16,11 +17,15 @@ var kinds = []struct {
 	make func(*tensorfs.Model, whole.Options) *whole.Files
 }{
 	{"gguf", whole.GGUF},
+	{"hf", hfdir.HF},
+	{"mlx", hfdir.MLX},
 }
 
 // WholeHelp says in a line what each directory of whole-model files is.
 var WholeHelp = map[string]string{
 	"gguf": "the whole model as llama.cpp loads it: llama-server -m gguf/model.gguf",
+	"hf":   "the whole model as transformers, vLLM and candle load it: from_pretrained('hf')",
+	"mlx":  "the whole model as mlx-lm loads it: mlx_lm.generate --model mlx",
 }
 
 // Whole is a directory of whole-model files.

@@ -25,6 +25,8 @@ type Files struct {
 	Types   map[string]int // how many tensors have a type
 	Exact   bool           // all numbers are those of the model
 	Notes   []string       // what a user should know
+	// Left says why files that are usually there are not, by their names.
+	Left map[string]string
 }
 
 // File is a file by its path below the directory of its kind.
@@ -57,7 +59,9 @@ func (f *Files) Describe() []byte {
 			Types     map[string]int `json:"types"`
 			Exact     bool           `json:"exact"`
 			Notes     []string       `json:"notes"`
-		}{true, files, f.Tensors, f.Types, f.Exact, append([]string{}, f.Notes...)}
+			// Left is there only where something is left out.
+			Left map[string]string `json:"left_out,omitempty"`
+		}{true, files, f.Tensors, f.Types, f.Exact, append([]string{}, f.Notes...), f.Left}
 	}
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil { // numbers and strings cannot fail
@@ -66,5 +70,5 @@ func (f *Files) Describe() []byte {
 	return append(text, '\n')
 }
 
-// absent are no files, for the reason that an error says.
-func absent(err error) *Files { return &Files{Reason: tensorfs.OneLine(err.Error())} }
+// Absent are no files, for the reason that an error says.
+func Absent(err error) *Files { return &Files{Reason: tensorfs.OneLine(err.Error())} }

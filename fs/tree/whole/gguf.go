@@ -22,7 +22,7 @@ func GGUF(m *tensorfs.Model, opts Options) *Files {
 	}
 	f, err := make(m, opts)
 	if err != nil {
-		return absent(err)
+		return Absent(err)
 	}
 	return f
 }

@@ -1,10 +1,7 @@
 package hfdir
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,46 +9,12 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats"
-	"github.com/tensorfs/tensorfs/internal/source/memory"
 )
 
 const (
 	testdata  = "../../../../testdata/"
 	goldenDir = testdata + "whole-hf/models/"
 )
-
-// openGolden opens a model by the name that its expected values have.
-func openGolden(t testing.TB, name string) *tensorfs.Model {
-	t.Helper()
-	if b, err := os.ReadFile(goldenDir + name + ".gguf.gz"); err == nil {
-		z, err := gzip.NewReader(bytes.NewReader(b))
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(z)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := formats.OpenFS(memory.New(map[string][]byte{"m.gguf": text}), "m.gguf")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
-	path := testdata + "gguf/" + name + ".gguf"
-	if base, ok := strings.CutSuffix(name, ".split"); ok {
-		path = testdata + "gguf/" + base + "-00001-of-00003.gguf"
-	}
-	if dir, ok := strings.CutPrefix(name, "pair-"); ok {
-		path = testdata + "pairs/" + dir + "/gguf/" + dir + ".gguf"
-	}
-	m, err := formats.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
 
 // factsOf are those of an opened model, as a config.json of it has them.
 func factsOf(m *tensorfs.Model, want map[string]any) facts {

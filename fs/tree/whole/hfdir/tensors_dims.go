@@ -87,11 +87,11 @@ func (x *tensorMaker) same(key string) (n int64, ok bool) {
 	value := x.meta(x.arch + "." + key)
 	a, isArray := value.(tensorfs.Array)
 	if !isArray {
-		return wholeNumber(value), true
+		return countOf(value), true
 	}
 	first := true
 	for v := range a.Values() {
-		if m := wholeNumber(v); first {
+		if m := countOf(v); first {
 			n, first = m, false
 		} else if m != n {
 			return 0, false
@@ -100,8 +100,8 @@ func (x *tensorMaker) same(key string) (n int64, ok bool) {
 	return n, true
 }
 
-// wholeNumber returns an integer of any type, 0 for what is none or does not fit.
-func wholeNumber(v any) int64 {
+// countOf returns an integer of any type, 0 for what is none or does not fit.
+func countOf(v any) int64 {
 	switch r := reflect.ValueOf(v); {
 	case !r.IsValid():
 	case r.CanInt():
@@ -190,8 +190,8 @@ func phi3Dims(x *tensorMaker) error {
 	return x.setDim("2ff", 2*x.dim("ff"), x.arch+".feed_forward_length")
 }
 
-// fourfold is squareHeads where the config has no width of feed-forward networks.
-func fourfold(x *tensorMaker) error {
+// fourfoldWidth is squareHeads where the config has no width of feed-forward networks.
+func fourfoldWidth(x *tensorMaker) error {
 	if err := squareHeads(x); err != nil {
 		return err
 	}
@@ -201,10 +201,10 @@ func fourfold(x *tensorMaker) error {
 	return nil
 }
 
-// gpt2Dims is fourfold for mlx-lm alone.
+// gpt2Dims is fourfoldWidth for mlx-lm alone.
 func gpt2Dims(x *tensorMaker) error {
 	if x.mlx {
-		return fourfold(x)
+		return fourfoldWidth(x)
 	}
 	return squareHeads(x)
 }

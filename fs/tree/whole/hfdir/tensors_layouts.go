@@ -230,7 +230,7 @@ var bloomLayout = &tensorLayout{
 		{from: "ffn.down", to: "mlp.dense_4h_to_h", shape: "width ff"},
 	}}},
 	last: []tensorPart{transformerEnding},
-	dims: fourfold,
+	dims: fourfoldWidth,
 }
 
 // bertLayout has names without "bert.", which every loader takes.
@@ -239,7 +239,7 @@ var bertLayout = &tensorLayout{
 	first: []tensorPart{{rows: []tensorRow{
 		{from: "token_embedding", to: "embeddings.word_embeddings", shape: "vocab width", bias: never},
 		{from: "position_embedding", to: "embeddings.position_embeddings", shape: "positions width", bias: never},
-		{from: "token_type_embedding", to: "embeddings.token_type_embeddings", bias: never, make: tokenTypes},
+		{from: "token_type_embedding", to: "embeddings.token_type_embeddings", bias: never, make: tokenTypeRows},
 		{from: "token_embedding_norm", to: "embeddings.LayerNorm", shape: "width"},
 	}}},
 	layer: []tensorPart{{rows: []tensorRow{

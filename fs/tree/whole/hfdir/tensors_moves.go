@@ -84,8 +84,8 @@ func oneRow(x *tensorMaker, t *tensorfs.Tensor, _ string) (*tensorfs.Tensor, err
 	return arrange.Reshape(t, 1, x.dim("width"))
 }
 
-// tokenTypes is oneRow where a model has a single type of tokens.
-func tokenTypes(x *tensorMaker, t *tensorfs.Tensor, param string) (*tensorfs.Tensor, error) {
+// tokenTypeRows is oneRow where a model has a single type of tokens.
+func tokenTypeRows(x *tensorMaker, t *tensorfs.Tensor, param string) (*tensorfs.Tensor, error) {
 	if len(t.Shape) == 1 {
 		return oneRow(x, t, param)
 	}

@@ -1,0 +1,144 @@
+package hfdir
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/formats/tokenizer"
+	"github.com/tensorfs/tensorfs/fs/tree/whole"
+)
+
+const (
+	configName     = "config.json"
+	weightsName    = "model.safetensors"
+	generationName = "generation_config.json"
+)
+
+// HF returns the directory that programs of Hugging Face's kind load.
+func HF(m *tensorfs.Model, _ whole.Options) *whole.Files { return files(m, hf) }
+
+// MLX returns the directory that mlx-lm loads.
+func MLX(m *tensorfs.Model, _ whole.Options) *whole.Files { return files(m, mlx) }
+
+// kind is one of the two directories.
+type kind struct {
+	name     string
+	tensors  func(*tensorfs.Model) (result, error)
+	format   string // of model.safetensors
+	isStored func(m *tensorfs.Model) (bool, error)
+}
+
+var (
+	hf  = &kind{"hf", hfTensors, "pt", func(m *tensorfs.Model) (bool, error) { return m.Format == "huggingface", nil }}
+	mlx = &kind{"mlx", mlxTensors, "mlx", isMLX}
+)
+
+func files(m *tensorfs.Model, k *kind) *whole.Files {
+	f, err := k.files(m)
+	if err != nil {
+		return whole.Absent(err)
+	}
+	return f
+}
+
+// files returns the files of a directory, or why there is none.
+func (k *kind) files(m *tensorfs.Model) (*whole.Files, error) {
+	if m.Format == "safetensors" {
+		return nil, errors.New("a safetensors file alone has no config.json, which says what model it is; name the directory of a model")
+	}
+	stored, err := k.isStored(m)
+	switch {
+	case err != nil:
+		return nil, err
+	case stored:
+		return asStored(m)
+	}
+	r, err := k.tensors(m)
+	if err != nil {
+		return nil, err
+	}
+	weights, err := safetensors.Compose([][2]string{{"format", k.format}}, r.List)
+	if err != nil {
+		return nil, err
+	}
+	f := &whole.Files{Tensors: len(r.List), Types: r.Types, Exact: r.Exact, Notes: r.Notes}
+	if m.Layout == "gguf" {
+		err = k.generate(m, r, f)
+	} else {
+		err = k.adapt(m, r, f)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.List = append(f.List, whole.File{Path: weightsName, Data: weights})
+	slices.SortFunc(f.List, func(a, b whole.File) int { return strings.Compare(a.Path, b.Path) })
+	return f, nil
+}
+
+// generate makes the files beside the weights from GGUF's metadata.
+func (k *kind) generate(m *tensorfs.Model, r result, f *whole.Files) error {
+	text, err := config(m, tensorFacts(m, r), k == mlx)
+	if err != nil {
+		return err
+	}
+	f.List = append(f.List, whole.File{Path: configName, Data: tensorfs.Bytes(text)})
+	keys := readKeys(m.Metadata)
+	get := func(key string) any { return keys.at[key] }
+	texts, err := tokenizer.Write(get, m.Architecture)
+	if err != nil {
+		f.Notes = append(f.Notes, fmt.Sprintf("there is no tokenizer: %v", err))
+		f.Left = map[string]string{"tokenizer.json": err.Error(), "tokenizer_config.json": err.Error(), "special_tokens_map.json": err.Error()}
+	}
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		f.List = append(f.List, whole.File{Path: name, Data: tensorfs.Bytes(texts[name])})
+	}
+	if text := tokenizer.GenerationConfig(get, m.Architecture); text != nil {
+		f.List = append(f.List, whole.File{Path: generationName, Data: tensorfs.Bytes(text)})
+	}
+	return nil
+}
+
+// adapt takes the files beside the weights as they are stored, but for what
+// config.json says of how the weights are stored.
+func (k *kind) adapt(m *tensorfs.Model, r result, f *whole.Files) error {
+	stored, err := storedConfig(m)
+	if err != nil {
+		return err
+	}
+	text, err := adapted(stored, tensorFacts(m, r), k == mlx)
+	if err != nil {
+		return err
+	}
+	if f.List, err = others(m); err != nil {
+		return err
+	}
+	f.List = append(f.List, whole.File{Path: configName, Data: tensorfs.Bytes(text)})
+	return nil
+}
+
+// tensorFacts are the facts of a model's tensors.
+func tensorFacts(m *tensorfs.Model, r result) facts {
+	f := facts{torch: r.Torch, experts: r.Experts, tensor: func(name string) *tensorfs.Tensor {
+		if t := m.Tensor(name); t != nil {
+			return t
+		}
+		for i := range m.Tensors { // codes that are stored under another name
+			if m.Tensors[i].Weight() == name {
+				return &m.Tensors[i]
+			}
+		}
+		return nil
+	}}
+	if q := r.Quantization; q != nil {
+		f.quantization = slices.Concat([]byte(`{"quantization":`), q, []byte(`,"quantization_config":`), q, []byte(`}`))
+	}
+	if t := f.tensor("token_embedding.weight"); t != nil && len(t.Numbers()) > 0 {
+		f.rows = t.Numbers()[0]
+	}
+	return f
+}

@@ -1,0 +1,99 @@
+package hfdir
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/fs/tree/whole"
+	"github.com/tensorfs/tensorfs/internal/jsonobj"
+)
+
+// asStored returns all files of a model that is such a directory already.
+func asStored(m *tensorfs.Model) (*whole.Files, error) {
+	f := &whole.Files{Tensors: len(m.Tensors), Types: map[string]int{}, Exact: true}
+	for i := range m.Tensors {
+		f.Types[m.Tensors[i].DType.String()]++
+	}
+	var err error
+	f.List, err = sources(m, func(string) bool { return true })
+	return f, err
+}
+
+// others returns the files of a model that hold no tensors and say nothing of how
+// tensors are stored: tokenizer, chat template, generation config and so on.
+func others(m *tensorfs.Model) ([]whole.File, error) {
+	return sources(m, func(name string) bool {
+		if m.Format == "ollama" && path.Ext(name) != ".json" {
+			return false // manifest, template, licence and so on are of Ollama's own kinds
+		}
+		return path.Ext(name) != ".safetensors" && !strings.HasSuffix(name, ".safetensors.index.json") && name != configName
+	})
+}
+
+// sources returns the model's own files of the names that are wanted.
+func sources(m *tensorfs.Model, wanted func(name string) bool) (list []whole.File, err error) {
+	for _, s := range m.Sources {
+		if !wanted(s.Name) {
+			continue
+		}
+		d, err := m.File(s.Name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, whole.File{Path: s.Name, Data: d})
+	}
+	return list, nil
+}
+
+// maxConfig bounds a config.json.
+const maxConfig = 16 << 20
+
+// storedConfig returns the model's own config.json.
+func storedConfig(m *tensorfs.Model) ([]byte, error) {
+	d, err := m.File(configName)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", configName, err)
+	case d.Size() > maxConfig:
+		return nil, fmt.Errorf("%s has %d bytes, and at most %d are read", configName, d.Size(), maxConfig)
+	}
+	text := make([]byte, d.Size())
+	return text, tensorfs.ReadFull(d, text, 0)
+}
+
+// mlxTypes are model types of config.json that mlx-lm has.
+var mlxTypes = strings.Fields(`llama mistral mixtral qwen2 qwen2_moe qwen3 qwen3_moe gemma gemma2 gemma3 gemma3_text phi phi3 phimoe
+	deepseek deepseek_v2 deepseek_v3 gpt_oss starcoder2 gpt2 gpt_neox gpt_bigcode cohere cohere2 olmo olmo2 olmoe granite granitemoe
+	glm glm4 glm4_moe stablelm minicpm minicpm3 internlm2 internlm3 exaone exaone4 nemotron mamba mamba2 smollm3 ernie4_5 hunyuan
+	lfm2 helium dbrx plamo qwen qwen3_next bailing_moe seed_oss apertus`)
+
+// isMLX reports whether a model's own files are what mlx-lm loads.
+func isMLX(m *tensorfs.Model) (bool, error) {
+	switch m.Format {
+	case "mlx":
+		return true, nil
+	case "huggingface":
+	default:
+		return false, nil
+	}
+	text, err := storedConfig(m)
+	if err != nil {
+		return false, err
+	}
+	config, err := jsonobj.Parse(text)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", configName, err)
+	}
+	name := config.Raw("model_type").Text()
+	if config.Has("quantization_config") {
+		return false, fmt.Errorf("the model is quantised in a way that mlx-lm does not load: it has a quantization_config")
+	}
+	for _, known := range mlxTypes {
+		if name == known {
+			return true, nil
+		}
+	}
+	return false, fmt.Errorf("mlx-lm is not known to have the model type %s", tensorfs.Quote(name))
+}
