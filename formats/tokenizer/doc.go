@@ -1,5 +1,6 @@
 // Package tokenizer reads the tokenizer of a model, in any of the forms that
-// Hugging Face directories have, and says it in the keys of GGUF.
+// Hugging Face directories have, and says it in the keys of GGUF. It writes such
+// files from those keys, too.
 //
 // [Read] is given the files of a model by name and returns a [Tokenizer]: the
 // keys tokenizer.* as llama.cpp's own converter writes them, with two deviations
@@ -18,6 +19,17 @@
 // particular a chain of pre-tokenizers gets a name only by its structure, from
 // the table pretokenizers.json, and not by a hash of what it does to some text.
 // Absent for now is Unigram (model t5), which only encoders have.
+//
+// [Write] is given the metadata of a GGUF file and returns the files of a
+// directory, and [GenerationConfig] one more. What it writes does what llama.cpp
+// does with that metadata:
+//
+//	tokenizer.ggml.model    tokenizer.json
+//	gpt2                    BPE of bytes        write_bpe.go, pre.json
+//	llama                   BPE of characters   write_bpe.go; scores become merges: write_merges.go
+//	gemma4                  BPE of characters   write_bpe.go
+//	bert                    WordPiece           write_encoders.go
+//	t5                      Unigram             write_encoders.go
 //
 // The files are strangers': each is bounded, time and memory are in proportion
 // to the files and to the rows of the embedding, and whatever else a file claims

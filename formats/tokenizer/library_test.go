@@ -152,11 +152,93 @@ func TestLibrary(t *testing.T) {
 					}
 				}
 			}
+			// WordPiece forgets spaces. The library takes characters of added tokens for
+			// bytes, and puts a space after a control token.
+			lost := 0
+			for i, v := range list {
+				if got.Decoded[i] != v.Text {
+					lost++
+				}
+			}
+			if lost > 2 && !strings.Contains(texts, "bert") {
+				t.Errorf("%d of %d texts are not what is decoded", lost, len(list))
+			}
 			if differ > 0 {
 				t.Errorf("%d of %d texts differ", differ, len(list))
 			}
 		})
 	}
+}
+
+// TestLibraryTakes holds that the library takes what has no recorded ids: every
+// row of pre-tokenizers, whose expressions it compiles, and every model.
+func TestLibraryTakes(t *testing.T) {
+	l := startLibrary(t)
+	b, err := os.ReadFile("pre.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []struct{ Pre []string }
+	if err := json.Unmarshal(b, &rows); err != nil || len(rows) < 28 {
+		t.Fatal(len(rows), err)
+	}
+	var texts []string
+	for c := range 256 { // any text has a token for each of its bytes
+		texts = append(texts, byteLetter(c))
+	}
+	k := byteKeys.with("tokenizer.ggml.tokens", texts)
+	text := "It's 12345 O'CLOCK,\r\n\n  \u00e9\u0301\u4e2d\u6587\u00a0<sentinel:5> IMGIMGABZ\tx "
+	for _, row := range rows {
+		for _, pre := range row.Pre {
+			got := l.encode(t, put(t, k.with("tokenizer.ggml.pre", pre))["tokenizer.json"], []string{text})
+			if got.Decoded[0] != text && got.Decoded[0] != strings.ReplaceAll(text, "e\u0301", "\u00e9") {
+				t.Errorf("%s: %q becomes %q", pre, text, got.Decoded[0])
+			}
+		}
+	}
+	key := func(k string) string { return "tokenizer.ggml." + k }
+	gemma := keys{key("model"): "gemma4", key("tokens"): []string{"a", "b", "\u2581", "ab", "\u2581ab", "\n", "\n\n", "<0x0A>", "<s>"}, key("merges"): []string{"a b", "\u2581 ab", "\n \n"}, key("bos_token_id"): uint32(8)}
+	for name, c := range map[string]struct {
+		k    keys
+		text string
+		want []int
+	}{
+		"characters":           {charKeys, "ab ab  ba", []int{1, 7, 7, 3, 3, 5, 4}},
+		"without prefix":       {charKeys.with(key("add_space_prefix"), false), "ab ab", []int{1, 6, 7}},
+		"words":                {wordKeys, "A ab \u00e1", []int{2, 4, 4, 5, 4, 3}},
+		"words as they are":    {wordKeys.with(key("normalizer.lowercase"), false), "A ab \u00e1", []int{2, 1, 4, 5, 1, 3}},
+		"pieces":               {pieceKeys.with(key("remove_extra_whitespaces"), true), "  a   a x y ", []int{3, 3, 4, 1}},
+		"pieces, the text's":   {pieceKeys, "a a", []int{3, 3, 1}},
+		"text":                 {gemma, "ab ab\n\n\n", []int{8, 3, 4, 6, 5}},
+		"a merge with a space": {byteKeys.with(key("tokens"), []string{"a", " b", "a b"}, key("merges"), []string{"a  b"}), "a", []int{0}},
+		"an empty token":       {byteKeys.with(key("tokens"), []string{"a", "", "b"}, key("token_type"), []int32{1, 4, 1}), "ab", []int{0, 2}},
+		"the user's":           {byteKeys.with(key("tokens"), []string{"a", "b", "b a", "ba", "<x>"}, key("token_type"), []int32{1, 1, 4, 1, 3}, key("merges"), []string{"b a"}), "ab aba<x>", []int{0, 2, 3, 4}},
+		"with spaces after":    {charKeys.with("general.name", "Phi-3", key("add_space_prefix"), false), "a</s>  b", []int{1, 4, 2, 5}},
+		"without":              {charKeys.with(key("add_space_prefix"), false), "a</s> b", []int{1, 4, 2, 3, 5}},
+		"both ends":            {charKeys.with(key("add_eos_token"), true), "ab", []int{1, 7, 2}},
+		"merges that are bad":  {byteKeys.with(key("merges"), []string{"a c", "a b", "a b", "b a"}), "ab", []int{2}},
+	} {
+		if got := l.encode(t, put(t, c.k)["tokenizer.json"], []string{c.text}); !slices.Equal(got.IDsSpecial[0], c.want) {
+			t.Errorf("%s: %q is %v, want %v", name, c.text, got.IDsSpecial[0], c.want)
+		}
+	}
+}
+
+// byteLetter returns the character that stands for a byte in GPT-2's alphabet.
+func byteLetter(c int) string {
+	next := 256
+	for b := range 256 {
+		printable := b > ' ' && b < 0x7f || b > 0xa0 && b != 0xad
+		switch {
+		case b == c && printable:
+			return string(rune(b))
+		case b == c:
+			return string(rune(next))
+		case !printable:
+			next++
+		}
+	}
+	panic(c)
 }
 
 // TestRoundTrip holds that what was read can be written again: Hugging Face's
