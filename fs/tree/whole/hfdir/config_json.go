@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -84,8 +83,10 @@ func appendList[T any](dst []byte, list []T) []byte {
 // many bits, written as Python does, so that a config.json has the digits that its
 // original had: 1e-05, 500000.0.
 func decimal(x float64, bits int) string {
-	if a := math.Abs(x); a != 0 && (a < 1e-4 || a >= 1e16) {
-		return strconv.FormatFloat(x, 'e', -1, bits)
+	e := strconv.FormatFloat(x, 'e', -1, bits)
+	_, exponent, _ := strings.Cut(e, "e")
+	if n, err := strconv.Atoi(exponent); err != nil || n < -4 || n >= 16 {
+		return e
 	}
 	s := strconv.FormatFloat(x, 'f', -1, bits)
 	if !strings.Contains(s, ".") {

@@ -104,7 +104,7 @@ func (c *configMaker) yarn() any {
 		o = append(o, jsonMember{"attention_factor", v})
 	}
 	if log := c.number("rope.scaling.yarn_log_multiplier", -1); log != nil && c.arch.heads == headsMLA && double(log) != 0 {
-		scale := float32(double(log)) / float32(0.1)
+		scale := c.single(float64(float32(double(log)) / float32(0.1)))
 		o = append(o, jsonMember{"mscale", scale}, jsonMember{"mscale_all_dim", scale})
 	}
 	if c.arch.name == "gpt-oss" {
@@ -129,7 +129,16 @@ func (c *configMaker) yarnAttention(factor float64) any {
 	case plain:
 		return kept
 	}
-	return float32(double(more) * (1 + 0.1*math.Log(max(factor, 1))))
+	return c.single(double(more) * (1 + 0.1*math.Log(max(factor, 1))))
+}
+
+// single returns a computed number as an F32.
+func (c *configMaker) single(x float64) float32 {
+	if !(math.Abs(x) <= math.MaxFloat32) {
+		c.refuse("rotary embeddings are scaled by %v", x)
+		return 0
+	}
+	return float32(x)
 }
 
 // llama3 returns rope_scaling of a file that has what frequencies are divided by.
