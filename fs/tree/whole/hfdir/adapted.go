@@ -2,6 +2,9 @@ package hfdir
 
 import (
 	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
@@ -34,6 +37,7 @@ func adapted(stored []byte, f facts, mlx bool) ([]byte, error) {
 			list = append(list, jsonMember{name, raw})
 		}
 	}
+	special := !json.Valid(stored)
 	var b bytes.Buffer
 	b.WriteString("{")
 	for i, m := range list {
@@ -43,10 +47,37 @@ func adapted(stored []byte, f facts, mlx bool) ([]byte, error) {
 		b.WriteString("\n    ")
 		b.Write(tensorfs.AppendJSONString(nil, m.name))
 		b.WriteString(": ")
-		b.Write(appendJSON(nil, m.value))
+		value := string(appendJSON(nil, m.value))
+		if special {
+			value = unquoted(value)
+		}
+		b.WriteString(value)
 	}
 	b.WriteString("\n}\n")
 	return b.Bytes(), nil
+}
+
+// unquoted writes numbers as Python does which JSON does not have: jsonobj reads
+// them as strings, and the programs that read a config.json want numbers.
+func unquoted(value string) string {
+	for _, n := range []string{"NaN", "Infinity", "-Infinity"} {
+		quoted := strconv.Quote(n)
+		parts := strings.Split(value, quoted)
+		var b strings.Builder
+		for i, part := range parts {
+			if i > 0 {
+				rest := strings.TrimLeft(part, " \t\r\n")
+				if strings.HasSuffix(parts[i-1], `\`) || strings.HasPrefix(rest, ":") { // in a string, or a key
+					b.WriteString(quoted)
+				} else {
+					b.WriteString(n)
+				}
+			}
+			b.WriteString(part)
+		}
+		value = b.String()
+	}
+	return value
 }
 
 // replaced returns the members of an object, and of the language model in it,
