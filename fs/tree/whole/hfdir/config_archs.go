@@ -98,7 +98,7 @@ var configArchs = []configArch{
 		name: "gemma3", class: "Gemma3ForCausalLM", model: "gemma3_text",
 		base: decoder, heads: headsSaid, ropes: []string{"", "linear"}, shapes: apart, checks: []func(*configMaker){causal}, mlx: anyMLX,
 		fields: slices.Concat(geluTanh, []configField{headDim, rms,
-			{"rope_theta", real(0, "rope.freq_base", constant(1000000.0))},
+			{"rope_theta", real(0, "rope.freq_base rope.global.freq_base", constant(1000000.0))}, // the second is Ollama's
 			{"rope_local_base_freq", real(0, "rope.freq_base_swa rope.local.freq_base", constant(10000.0))},
 			{"attn_logit_softcapping", null},
 			{"final_logit_softcapping", real(0, "final_logit_softcapping", null)},

@@ -71,8 +71,10 @@ func TestConfigReasons(t *testing.T) {
 		{"llama", map[string]any{"expert_count": uint32(8)}, false, "no llama.expert_used_count"},
 		{"llama", map[string]any{"expert_count": int32(-1)}, false, "llama.expert_count is -1"},
 		{"llama", map[string]any{"expert_count": uint32(8), "expert_used_count": uint32(2), "rope.scaling.factor": float32(2)}, true, "mixtral does not scale"},
+		{"llama", map[string]any{"expert_count": uint32(8), "expert_used_count": uint32(2), "attention.key_length": uint32(16)}, true, "mixtral takes its 4 heads to share"},
 		{"llama", map[string]any{"tokenizer.ggml.bos_token_id": "1"}, false, `tokenizer.ggml.bos_token_id is "1"`},
 		{"qwen2", map[string]any{"attention.key_length": uint32(16), "attention.value_length": uint32(16)}, false, "config.json of qwen2 cannot say"},
+		{"qwen2moe", map[string]any{"feed_forward_length": uint32(47)}, false, "no qwen2moe.expert_feed_forward_length"},
 		{"qwen2moe", nil, true, "the file has none"}, // its sample has no output.weight
 		{"gemma2", map[string]any{"rope.scaling.factor": float32(2)}, false, `scaled by "linear"`},
 		{"gemma3", map[string]any{"attention.sliding_window_pattern": listOf(false, true)}, true, "no order that mlx-lm knows"},
@@ -125,6 +127,8 @@ func TestConfigTensorReasons(t *testing.T) {
 		{"llama", "rope_factors_long.weight", nil, []float32{1, 1, 8, 8}, "rope_factors"},
 		{"qwen3", "rope_freqs.weight", nil, []float32{1, 1, 8, 8}, "rope_freqs"},
 		{"phi3", "rope_factors_long.weight", nil, []float32{1, 1, 8, 8}, "no rope_factors_short.weight"},
+		{"phi3", "rope_factors_short.weight", nil, []float32{1, 1, 8, 8}, "no rope_factors_long.weight"},
+		{"bert", "token_type_embedding.weight", []int64{2, 3, 4}, nil, "has the shape [2 3 4]"},
 		{"bert", "position_embedding.weight", nil, nil, "no embedding of positions"},
 		{"bert", "token_type_embedding.weight", nil, nil, "no embedding of token types"},
 		{"deepseek2", "layers.0.attention.kv_a.weight", []int64{24, 33}, nil, "layers.0.attention.kv_a.weight"},
@@ -142,6 +146,11 @@ func TestConfigTensorReasons(t *testing.T) {
 		}
 	}
 	s := newSample("llama", map[string]any{"rope.scaling.factor": float32(2)})
+	s.data["rope_freqs.weight"] = []float32{1, 1, 8, 8}
+	if text, err := s.config(false); err == nil || !strings.Contains(err.Error(), "can only say one") {
+		t.Errorf("%s, %v", text, err)
+	}
+	s = newSample("llama", map[string]any{"rope.scaling.type": "yarn", "rope.scaling.factor": float32(2)})
 	s.data["rope_freqs.weight"] = []float32{1, 1, 8, 8}
 	if text, err := s.config(false); err == nil || !strings.Contains(err.Error(), "can only say one") {
 		t.Errorf("%s, %v", text, err)

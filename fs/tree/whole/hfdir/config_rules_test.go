@@ -2,6 +2,7 @@ package hfdir
 
 import (
 	"encoding/binary"
+	"fmt"
 	"iter"
 	"math"
 	"reflect"
@@ -161,6 +162,11 @@ func TestConfigFields(t *testing.T) {
 		{"llama", map[string]any{"attention.head_count_kv": nil}, "num_key_value_heads", 4.0},
 		{"llama", map[string]any{"attention.head_count_kv": listOf(int32(2), int32(2))}, "num_key_value_heads", 2.0},
 		{"llama", map[string]any{"feed_forward_length": listOf(uint32(48), uint32(48))}, "intermediate_size", 48.0},
+		{"llama", map[string]any{"feed_forward_length": uint8(48)}, "intermediate_size", 48.0},
+		{"llama", map[string]any{"feed_forward_length": int16(48)}, "intermediate_size", 48.0},
+		{"llama", map[string]any{"feed_forward_length": uint64(48)}, "intermediate_size", 48.0},
+		{"llama", map[string]any{"feed_forward_length": int64(48)}, "intermediate_size", 48.0},
+		{"llama", map[string]any{"rope.freq_base": 12345.678}, "rope_theta", 12345.678},
 		{"llama", map[string]any{"nextn_predict_layers": uint32(1)}, "num_hidden_layers", 1.0},
 		{"llama", map[string]any{"expert_count": uint32(0)}, "model_type", "llama"},
 		{"llama", map[string]any{"expert_count": uint32(8), "expert_used_count": uint32(2)}, "model_type", "mixtral"},
@@ -185,6 +191,7 @@ func TestConfigFields(t *testing.T) {
 		{"gemma3", nil, "sliding_window_pattern", 6.0},
 		{"gemma3", nil, "rope_theta", 1000000.0},
 		{"gemma3", map[string]any{"rope.freq_base_swa": float32(5000)}, "rope_local_base_freq", 5000.0},
+		{"gemma3", map[string]any{"rope.global.freq_base": float32(7000)}, "rope_theta", 7000.0},
 		{"gemma3", map[string]any{"rope.local.freq_base": float32(6000)}, "rope_local_base_freq", 6000.0},
 		{"gemma3", map[string]any{"attention.sliding_window_pattern": uint32(2)}, "layer_types", kinds("sf")},
 		{"gemma3", map[string]any{"attention.sliding_window_pattern": uint32(2)}, "sliding_window_pattern", 2.0},
@@ -298,5 +305,34 @@ func TestDecimal(t *testing.T) {
 	}
 	if got := decimal(1.0/3, 64); got != "0.3333333333333333" {
 		t.Error(got)
+	}
+}
+
+// TestConfigPart holds that the library, which rounds down, rotates as many
+// numbers as the file says.
+func TestConfigPart(t *testing.T) {
+	for head := int64(2); head <= 512; head++ {
+		for turned := int64(2); turned < head; turned += 2 {
+			part := turningPart(&configMaker{dims: map[string]int64{"head": head, "turned": turned}}).(float64)
+			if got := int64(float64(head) * part); got != turned {
+				t.Fatalf("%d of %d: %v gives %d", turned, head, part, got)
+			}
+		}
+	}
+}
+
+// TestConfigLargest holds the scale of attention of the largest models of Gemma.
+func TestConfigLargest(t *testing.T) {
+	for arch, largest := range map[string]uint32{"gemma2": 46, "gemma3": 62} {
+		for layers, want := range map[uint32]float64{largest: 8, largest - 1: 16} {
+			s := newSample(arch, map[string]any{"block_count": layers, "attention.key_length": uint32(16), "attention.value_length": uint32(16)})
+			for i := range layers {
+				s.shapes[fmt.Sprintf("layers.%d.attention.output.weight", i)] = []int64{32, 64}
+			}
+			text, err := s.config(true)
+			if err != nil || readJSON(t, text)["query_pre_attn_scalar"] != want {
+				t.Errorf("%s with %d layers: %s, %v", arch, layers, text, err)
+			}
+		}
 	}
 }
