@@ -1,17 +1,20 @@
 package kernel
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // Splitting moves codes from the nibble arrays of go_q32.go and go_fp4.go into a bit stream (see go_group.go), eight
 // codes at a time in a word.
 
 // goSplits is the list of what exists.
 var goSplits = []Split{
-	{Name: "Q4_0", Mode: "affine", Bits: 4, Group: 32, Scale: "F16", Codes: nibbles(18, 2), Scales: field(18, 0, 2), Biases: offset(18, 8)},
+	{Name: "Q4_0", Mode: "affine", Bits: 4, Group: 32, Scale: "F16", Codes: nibbles(18, 2), Scales: field(18, 0, 2), Biases: offset(18, 3)},
 	{Name: "Q4_1", Mode: "affine", Bits: 4, Group: 32, Scale: "F16", Codes: nibbles(20, 4), Scales: field(20, 0, 2), Biases: field(20, 2, 2)},
-	{Name: "Q5_0", Mode: "affine", Bits: 5, Group: 32, Scale: "F16", Codes: fiveBits(22, 2), Scales: field(22, 0, 2), Biases: offset(22, 16)},
+	{Name: "Q5_0", Mode: "affine", Bits: 5, Group: 32, Scale: "F16", Codes: fiveBits(22, 2), Scales: field(22, 0, 2), Biases: offset(22, 4)},
 	{Name: "Q5_1", Mode: "affine", Bits: 5, Group: 32, Scale: "F16", Codes: fiveBits(24, 4), Scales: field(24, 0, 2), Biases: field(24, 2, 2)},
-	{Name: "Q8_0", Mode: "affine", Bits: 8, Group: 32, Scale: "F16", Codes: wholeBytes, Scales: field(34, 0, 2), Biases: offset(34, 128)},
+	{Name: "Q8_0", Mode: "affine", Bits: 8, Group: 32, Scale: "F16", Codes: wholeBytes, Scales: field(34, 0, 2), Biases: offset(34, 7)},
 	{Name: "MXFP4", Mode: "mxfp4", Bits: 4, Group: 32, Scale: "U8", Codes: nibbles(17, 1), Scales: field(17, 0, 1)},
 	{Name: "NVFP4", Mode: "nvfp4", Bits: 4, Group: 16, Scale: "U8", Codes: nibblesNVFP4, Scales: field(36, 0, 4)},
 }
@@ -43,8 +46,8 @@ func bitOfEach(b byte) uint64 {
 // element j+16.
 func nibbles(block, at int) func(dst, src []byte) {
 	return func(dst, src []byte) {
-		for ; len(src) > 0; src, dst = src[block:], dst[16:] {
-			q, out := src[at:at+16], dst[:16]
+		for ; len(dst) >= 16; src, dst = src[block:], dst[16:] {
+			q, out := src[at:at+16:at+16], dst[:16:16]
 			a, b := binary.LittleEndian.Uint64(q), binary.LittleEndian.Uint64(q[8:])
 			binary.LittleEndian.PutUint64(out, gather4(a)|gather4(b)<<32)
 			binary.LittleEndian.PutUint64(out[8:], gather4(a>>4)|gather4(b>>4)<<32)
@@ -91,21 +94,43 @@ func nibblesNVFP4(dst, src []byte) {
 	}
 }
 
-// field copies some bytes of every block.
+// field copies a number of every block. Numbers of other sizes than 1, 2 and 4 bytes do not occur.
 func field(block, at, n int) func(dst, src []byte) {
+	switch n {
+	case 1:
+		return func(dst, src []byte) {
+			for i := range dst {
+				dst[i] = src[i*block+at]
+			}
+		}
+	case 2:
+		return func(dst, src []byte) {
+			for ; len(dst) >= 2; src, dst = src[block:], dst[2:] {
+				binary.LittleEndian.PutUint16(dst, binary.LittleEndian.Uint16(src[at:]))
+			}
+		}
+	}
 	return func(dst, src []byte) {
-		for ; len(src) > 0; src, dst = src[block:], dst[n:] {
-			copy(dst[:n], src[at:])
+		for ; len(dst) >= 4; src, dst = src[block:], dst[4:] {
+			binary.LittleEndian.PutUint32(dst, binary.LittleEndian.Uint32(src[at:]))
 		}
 	}
 }
 
-// offset writes what is the number of a code 0, where codes are less than the elements by zero: -zero*d.
-func offset(block, zero int) func(dst, src []byte) {
-	by := -float32(zero)
+// offset writes what is the number of a code 0, where codes are less than the elements by 2^power: -d * 2^power. The
+// product is exact, and only its sign and exponent differ from those of d where d is an ordinary half.
+func offset(block, power int) func(dst, src []byte) {
+	by := -float32(int(1) << power)
+	last := uint16(31-power) << 10 // exponents from here on become too large
+	add := uint16(power) << 10
 	return func(dst, src []byte) {
-		for ; len(src) > 0; src, dst = src[block:], dst[2:] {
-			round(dst, []float32{wide(src) * by})
+		for ; len(dst) >= 2; src, dst = src[block:], dst[2:] {
+			d := binary.LittleEndian.Uint16(src)
+			if e := d & 0x7C00; e-0x0400 < last-0x0400 {
+				binary.LittleEndian.PutUint16(dst, d^0x8000+add)
+				continue
+			}
+			binary.LittleEndian.PutUint16(dst, half(math.Float32bits(widen(d)*by)))
 		}
 	}
 }
