@@ -88,6 +88,7 @@ func TestExitCodes(t *testing.T) {
 		{nil, 0, ""},
 		{[]string{"--help"}, 0, ""},
 		{[]string{"mount", "--help"}, 0, ""},
+		{[]string{"export", "--help"}, 0, ""},
 		{[]string{"version"}, 0, ""},
 		{[]string{"status"}, 0, ""},
 		{[]string{"man", filepath.Join(t.TempDir(), "man1")}, 0, ""},

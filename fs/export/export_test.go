@@ -273,7 +273,13 @@ func TestChanged(t *testing.T) {
 		dir := t.TempDir()
 		b := random(20_000)
 		files := []File{{Path: "f", Data: changing{b, new(atomic.Int64), n}}, {Path: "index", Data: tensorfs.Bytes("i"), Last: true}}
-		_, err := Run(t.Context(), dir, files, options())
+		o := options()
+		o.Jobs = 1
+		_, err := Run(t.Context(), dir, files, o)
+		log, rerr := os.ReadFile(filepath.Join(dir, logName))
+		if got := strings.Count(string(log), recordStretch); rerr != nil || got != int(max(min(n-1, 5), 0)) {
+			t.Errorf("changed by read %d: %d stretches are recorded, %v", n, got, rerr)
+		}
 		if n <= 5 {
 			if !errors.Is(err, tensorfs.ErrChanged) {
 				t.Errorf("changed by read %d: %v", n, err)
@@ -397,6 +403,12 @@ func TestExists(t *testing.T) {
 	// A complete file that somebody changed afterwards is not complete.
 	write("b", "MINE")
 	fails(t, dir, []File{same, other}, options(), "with other content")
+	st, err = os.Stat(filepath.Join(dir, "a"))
+	if err := errors.Join(err, os.Truncate(filepath.Join(dir, "a"), 1), os.Chtimes(filepath.Join(dir, "a"), st.ModTime(), st.ModTime())); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, dir, []File{same}, options(), "with other content")
+	write("a", "same")
 	// Without the state all is compared, and nothing is lost.
 	if err := os.RemoveAll(filepath.Join(dir, stateDir)); err != nil {
 		t.Fatal(err)
@@ -410,6 +422,9 @@ func TestExists(t *testing.T) {
 	}
 	o = options()
 	o.Facts = nil
+	for range 2 { // nothing is known of the file now, and later neither
+		fails(t, dir, []File{{Path: "b", Data: tensorfs.Bytes("MINE")}}, o, "with other content")
+	}
 	if r := must(t, dir, []File{same, other}, o); r.Written != 0 {
 		t.Errorf("%+v", r)
 	}

@@ -175,8 +175,10 @@ func TestCutLog(t *testing.T) {
 			}
 		}
 		resume(t, dir, options())
-		if n := resume(t, dir, options()); n != 0 { // the records after the cut line count
-			t.Fatalf("cut at byte %d of the log: %d bytes were read again", n, n)
+		files := killed(killedSize) // the records after the line that was cut count
+		for i := range files {
+			files[i].Data = unreadable{files[i].Data}
 		}
+		must(t, dir, files, options())
 	}
 }

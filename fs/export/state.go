@@ -185,7 +185,7 @@ func (s *state) read() error {
 	}
 	for line := range bytes.Lines(text) {
 		var r record
-		if json.Unmarshal(line, &r) == nil && line[len(line)-1] == '\n' {
+		if json.Unmarshal(line, &r) == nil {
 			s.apply(r)
 		}
 	}
