@@ -122,6 +122,7 @@ func (o *exportOptions) run(ctx context.Context, stdout, stderr io.Writer, model
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	end := func() {}
 	done, err := export.Run(ctx, dir, sel.files, export.Options{
 		Facts:    facts,
 		ModTime:  t.Model.ModTime,
@@ -129,9 +130,13 @@ func (o *exportOptions) run(ctx context.Context, stdout, stderr io.Writer, model
 		Force:    o.force,
 		Never:    never,
 		Check:    t.Model.Check,
-		Progress: func(total int64) func(int64) { return progress(stderr, "export", total) },
+		Progress: func(total int64) (add func(int64)) {
+			add, end = progress(stderr, "export", total)
+			return add
+		},
 		Free:     o.free,
 	})
+	end()
 	if err != nil {
 		if ctx.Err() != nil {
 			return errors.New("interrupted; the same command goes on where this one stopped")

@@ -77,7 +77,9 @@ func (o *verifyOptions) run(stdout, stderr io.Writer, model string) error {
 	for _, j := range jobs {
 		total += j.bytes
 	}
-	report := verifyAll(jobs, progress(stderr, "verify", total))
+	add, end := progress(stderr, "verify", total)
+	report := verifyAll(jobs, add)
+	end()
 	report.Notes = notes
 	for _, j := range jobs {
 		if j.file {
@@ -137,15 +139,16 @@ func findings(n int) string {
 	return fmt.Sprintf("%d findings", n)
 }
 
-// progress returns a function that draws a bar on a terminal and otherwise does nothing.
-func progress(w io.Writer, what string, total int64) func(n int64) {
+// progress returns a function that draws a bar on a terminal and otherwise does
+// nothing, and one that takes away a bar that has not come to its end.
+func progress(w io.Writer, what string, total int64) (add func(n int64), end func()) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return func(int64) {}
+		return func(int64) {}, func() {}
 	}
 	bar := progressbar.NewOptions64(total, progressbar.OptionSetWriter(w), progressbar.OptionShowBytes(true),
 		progressbar.OptionSetDescription(what), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100e6))
-	return func(n int64) { _ = bar.Add64(n) } // failing to draw a bar is not a failure
+	return func(n int64) { _ = bar.Add64(n) }, func() { _ = bar.Clear() } // failing to draw a bar is not a failure
 }
 
 // verifyJob is something to read. check reports what it read with add.
