@@ -70,6 +70,7 @@ in DIR says what DIR holds; without it, a later export compares the files with
 the model byte by byte. It may be deleted when the export is complete.`,
 		Example: `  tensorfs export ollama:gemma3 /models/gemma3-gguf gguf/model.gguf
   tensorfs export model.gguf /srv/m packed config.json
+  tensorfs export ollama:gemma3 /models/gemma3-hf hf
   tensorfs export --gguf-type q8_0 DIRECTORY /models/small gguf
   tensorfs export --json model.gguf /srv/m 'f16/layers.0.*' 'npy/*norm*'`,
 		Args: cobra.MinimumNArgs(3),
@@ -124,17 +125,17 @@ func (o *exportOptions) run(ctx context.Context, stdout, stderr io.Writer, model
 	defer stop()
 	end := func() {}
 	done, err := export.Run(ctx, dir, sel.files, export.Options{
-		Facts:    facts,
-		ModTime:  t.Model.ModTime,
-		Jobs:     o.jobs,
-		Force:    o.force,
-		Never:    never,
-		Check:    t.Model.Check,
+		Facts:   facts,
+		ModTime: t.Model.ModTime,
+		Jobs:    o.jobs,
+		Force:   o.force,
+		Never:   never,
+		Check:   t.Model.Check,
 		Progress: func(total int64) (add func(int64)) {
 			add, end = progress(stderr, "export", total)
 			return add
 		},
-		Free:     o.free,
+		Free: o.free,
 	})
 	end()
 	if err != nil {
