@@ -214,7 +214,7 @@ func TestMLXForms(t *testing.T) {
 	t.Run("kv_b", func(t *testing.T) {
 		m := mlxModel{config: map[string]any{"model_type": "deepseek_v3", "architectures": []string{"DeepseekV3ForCausalLM"}}}
 		at := "model.layers.0.self_attn."
-		k := m.add(at+"embed_q.weight", tensorfs.BF16, 2, 5, 3)      // heads, rank, nope
+		k := m.add(at+"embed_q.weight", tensorfs.BF16, 2, 5, 3)     // heads, rank, nope
 		v := m.add(at+"unembed_out.weight", tensorfs.BF16, 2, 4, 5) // heads, v, rank
 		data, shapes := m.hf(t)
 		var want []byte
