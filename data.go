@@ -46,6 +46,27 @@ type Slicer interface {
 	Slices(dst [][]byte, off, n int64) ([][]byte, error)
 }
 
+// PartSlicer is Data of which some parts are in mapped memory.
+type PartSlicer interface {
+	// SlicesIf is Slices of a [Slicer] where all of [off, off+n) is in mapped memory,
+	// and otherwise returns dst and false.
+	SlicesIf(dst [][]byte, off, n int64) (_ [][]byte, ok bool, err error)
+}
+
+// Slices appends the mapped memory of [off, off+n) to dst if d is a [Slicer], or a
+// [PartSlicer] that has these bytes in mapped memory. Otherwise it returns dst and
+// false.
+func Slices(d Data, dst [][]byte, off, n int64) (_ [][]byte, ok bool, err error) {
+	switch d := d.(type) {
+	case Slicer:
+		dst, err = d.Slices(dst, off, n)
+		return dst, err == nil, err
+	case PartSlicer:
+		return d.SlicesIf(dst, off, n)
+	}
+	return dst, false, nil
+}
+
 // Extents returns where the bytes of d are in the model's files, or nil.
 func Extents(d Data) []Extent {
 	if e, ok := d.(Extenter); ok {

@@ -2,6 +2,7 @@ package tensorfs
 
 import (
 	"context"
+	"errors"
 	"sort"
 )
 
@@ -150,6 +151,26 @@ func appendExtents(out, more []Extent) []Extent {
 	return out
 }
 
+func (j *joined) SlicesIf(dst [][]byte, off, n int64) (_ [][]byte, all bool, err error) {
+	if err := CheckRange(j, off, n); err != nil {
+		return dst, false, err
+	}
+	kept := len(dst)
+	err = j.each(off, n, func(part Data, off, n int64) (err error) {
+		if dst, all, err = Slices(part, dst, off, n); err == nil && !all {
+			err = errNotMapped
+		}
+		return err
+	})
+	if err == errNotMapped {
+		return dst[:kept], false, nil
+	}
+	return dst, err == nil, err
+}
+
+// errNotMapped ends a walk through parts.
+var errNotMapped = errors.New("not in mapped memory")
+
 // mappedJoined is a joined whose parts are all in mapped memory.
 type mappedJoined struct{ *joined }
 
@@ -167,5 +188,6 @@ func (j mappedJoined) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
 var (
 	_ Extenter        = (*joined)(nil)
 	_ ContextReaderAt = (*joined)(nil)
+	_ PartSlicer      = (*joined)(nil)
 	_ Slicer          = mappedJoined{}
 )

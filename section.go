@@ -47,6 +47,13 @@ func (s *section) Extents() []Extent { return cutExtents(Extents(s.d), s.off, s.
 
 func (s *section) Check() error { return Check(s.d) }
 
+func (s *section) SlicesIf(dst [][]byte, off, n int64) ([][]byte, bool, error) {
+	if err := CheckRange(s, off, n); err != nil {
+		return dst, false, err
+	}
+	return Slices(s.d, dst, s.off+off, n)
+}
+
 // mappedSection is a section of Data in mapped memory.
 type mappedSection struct{ *section }
 
@@ -79,5 +86,6 @@ var (
 	_ Extenter        = (*section)(nil)
 	_ Checker         = (*section)(nil)
 	_ ContextReaderAt = (*section)(nil)
+	_ PartSlicer      = (*section)(nil)
 	_ Slicer          = mappedSection{}
 )

@@ -88,12 +88,12 @@ func read(ctx context.Context, d tensorfs.Data, off int64, buf []byte) (fuse.Rea
 		return fuse.ReadResultData(nil), nil
 	}
 	buf = buf[:min(int64(len(buf)), size-off)]
-	if s, ok := d.(tensorfs.Slicer); ok && canReplyMapped {
-		slices, err := s.Slices(nil, off, int64(len(buf)))
+	if canReplyMapped {
+		slices, all, err := tensorfs.Slices(d, nil, off, int64(len(buf)))
 		if err != nil {
 			return nil, err
 		}
-		if r := (&mapped{slices: slices, n: len(buf)}); r.whole() {
+		if r := (&mapped{slices: slices, n: len(buf)}); all && r.whole() {
 			return r, nil
 		}
 	}

@@ -179,6 +179,11 @@ func BenchmarkWhole(b *testing.B) {
 	}
 	row(mlxF16, "", "of", 0, mlx, cold(mlx, "f16", "read-all"))
 	row("gguf/MLX-4-bit/cold/read", mlxF16, "of", 0.9, mlx, cold(mlx, "gguf/model.gguf", "read"))
+	q8 := ggufOf(b, dir, m)
+	const q8F16, q8HF, warmCopy = "f16/Q8_0/cold/read", "hf/Q8_0/cold/read", "hf/Q8_0/warm/cp"
+	row(q8F16, "", "of", 0, q8, cold(q8, "f16", "read-all"))
+	row(q8HF, q8F16, "of", 0.9, q8, cold(q8, "hf/model.safetensors", "read"))
+	row("mlx/Q8_0/cold/read", q8F16, "of", 0, q8, cold(q8, "mlx/model.safetensors", "read"))
 	tmpfs := tmpfsPlace(b, m.out+16<<20)
 	if tmpfs == "" {
 		return
@@ -194,6 +199,36 @@ func BenchmarkWhole(b *testing.B) {
 			return s
 		})
 	}
+	row(warmCopy, "", "of", 0, q8, func(t testing.TB) sample {
+		mnt := newBenchMount(t, q8.path)
+		defer mnt.unmount()
+		touch(t, 2*q8.out)
+		file := "hf/model.safetensors"
+		mnt.read(t, "read", file)
+		return copyTo(t, tmpfs, filepath.Join(mnt.dir, file), q8.out)
+	})
+	row("export/Q8_0/hf", warmCopy, "of", 0.8, q8, func(t testing.TB) sample {
+		out := filepath.Join(tmpfs, "export")
+		defer os.RemoveAll(out)
+		touch(t, q8.out)
+		return timed(t, tensorfsCommand("export", q8.path, out, "hf/model.safetensors"))
+	})
+}
+
+// ggufOf returns a model as a GGUF file of type Q8_0.
+func ggufOf(t testing.TB, parent string, m benchModel) benchModel {
+	dir := cached(t, parent, filepath.Base(m.path)+"-q8_0", func(dir string) error {
+		cmd := tensorfsCommand("cat", "--gguf-type", "q8_0", m.path, "gguf/model.gguf")
+		f, err := os.Create(filepath.Join(dir, "model.gguf"))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		cmd.Stdout = f
+		return errors.Join(cmd.Run(), f.Sync())
+	})
+	path := filepath.Join(dir, "model.gguf")
+	return benchModel{path, path, m.out}
 }
 
 // copyTo copies a file into a tmpfs.

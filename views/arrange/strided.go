@@ -38,7 +38,29 @@ func pick(d tensorfs.Data, row, base int64, axes ...axis) tensorfs.Data {
 	if s.Size() == 0 {
 		return tensorfs.Bytes(nil)
 	}
+	if _, ok := d.(tensorfs.Slicer); ok && row >= minSlice {
+		return mappedStrided{s}
+	}
 	return s
+}
+
+// minSlice is the shortest row that is given to the kernel as a piece of mapped
+// memory. Shorter ones are copied: a reply takes about a thousand pieces.
+const minSlice = 2 << 10
+
+// mappedStrided is a strided of Data in mapped memory.
+type mappedStrided struct{ *strided }
+
+func (s mappedStrided) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
+	if err := tensorfs.CheckRange(s, off, n); err != nil {
+		return dst, err
+	}
+	mapped := s.d.(tensorfs.Slicer)
+	err := s.each(off, n, func(at, n int64) (err error) {
+		dst, err = mapped.Slices(dst, at, n)
+		return err
+	})
+	return dst, err
 }
 
 func (s *strided) Size() int64 { return s.row * s.axes[0].n * s.axes[1].n * s.axes[2].n }
@@ -168,4 +190,7 @@ func (s *strided) each(off, n int64, fn func(at, n int64) error) error {
 	return nil
 }
 
-var _ tensorfs.Checker = (*strided)(nil)
+var (
+	_ tensorfs.Checker = (*strided)(nil)
+	_ tensorfs.Slicer  = mappedStrided{}
+)
