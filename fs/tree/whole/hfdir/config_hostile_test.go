@@ -3,14 +3,15 @@ package hfdir
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/testlimit"
 )
 
 // TestConfigReasons holds why there is no config.json.
@@ -204,14 +205,12 @@ func TestConfigCost(t *testing.T) {
 	} {
 		s := newSample(c.arch, c.changes)
 		s.shapes["rope_factors_long.weight"] = []int64{1 << 15}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		text, err := s.config(false)
-		runtime.ReadMemStats(&after)
-		if err == nil {
-			t.Errorf("%s %v: %s", c.arch, c.changes, text)
-		}
-		if n := after.TotalAlloc - before.TotalAlloc; n > 1<<18 {
+		n := testlimit.Allocated(func() {
+			if text, err := s.config(false); err == nil {
+				t.Errorf("%s %v: %s", c.arch, c.changes, text)
+			}
+		})
+		if n > 1<<18 {
 			t.Errorf("%s %v: %d bytes", c.arch, c.changes, n)
 		}
 	}
@@ -260,4 +259,36 @@ func FuzzConfig(f *testing.F) {
 			t.Errorf("%s", text)
 		}
 	})
+}
+
+// TestConfigLayers holds that layers without most of their tensors cost no search
+// through all tensors for each.
+func TestConfigLayers(t *testing.T) {
+	build := func(layers int) func() {
+		s := newSample("llama", map[string]any{"block_count": uint32(layers)})
+		m := tensorfs.Model{}
+		for k, v := range s.meta {
+			m.Metadata = append(m.Metadata, tensorfs.Meta{Key: k, Value: v})
+		}
+		add := func(name string, shape ...int64) {
+			size, _ := tensorfs.F16.Size(shape)
+			m.Tensors = append(m.Tensors, tensorfs.Tensor{Name: name, DType: tensorfs.F16, Shape: shape, Data: tensorfs.Bytes(make([]byte, size))})
+		}
+		add("token_embedding.weight", 64, 32)
+		for i := range layers {
+			add(fmt.Sprintf("layers.%d.attention.output.weight", i), 32, 32)
+		}
+		model, err := tensorfs.NewModel(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			if _, err := config(model, tensorFacts(model, result{Torch: "float16"}), false); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	const n = 2000
+	run := map[int]func(){n: build(n), 4 * n: build(4 * n)}
+	testlimit.Growth(t, n, func(n int) { run[n]() })
 }

@@ -123,16 +123,17 @@ func (k *kind) adapt(m *tensorfs.Model, r result, f *whole.Files) error {
 
 // tensorFacts are the facts of a model's tensors.
 func tensorFacts(m *tensorfs.Model, r result) facts {
+	codes := map[string]*tensorfs.Tensor{} // by the name of their numbers, where they are stored under another
+	for i := range m.Tensors {
+		if t := &m.Tensors[i]; t.Weight() != t.Name {
+			codes[t.Weight()] = t
+		}
+	}
 	f := facts{torch: r.Torch, experts: r.Experts, tensor: func(name string) *tensorfs.Tensor {
 		if t := m.Tensor(name); t != nil {
 			return t
 		}
-		for i := range m.Tensors { // codes that are stored under another name
-			if m.Tensors[i].Weight() == name {
-				return &m.Tensors[i]
-			}
-		}
-		return nil
+		return codes[name]
 	}}
 	if q := r.Quantization; q != nil {
 		f.quantization = slices.Concat([]byte(`{"quantization":`), q, []byte(`,"quantization_config":`), q, []byte(`}`))
