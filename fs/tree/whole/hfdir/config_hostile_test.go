@@ -163,6 +163,39 @@ func TestConfigTensorReasons(t *testing.T) {
 	}
 }
 
+// TestConfigShapes holds which tensors are held against the metadata, in every
+// layer.
+func TestConfigShapes(t *testing.T) {
+	const (
+		separate = " attention.q.weight attention.k.weight attention.v.weight attention.output.weight"
+		gated    = " ffn.gate.weight ffn.up.weight ffn.down.weight"
+		fused    = "attention.qkv.weight attention.output.weight ffn.up.weight ffn.down.weight"
+		router   = " ffn.router.weight"
+	)
+	for arch, tensors := range map[string]string{
+		"llama": separate + gated, "qwen2": separate + gated, "qwen3": separate + gated, "gemma2": separate + gated, "gemma3": separate + gated,
+		"qwen2moe": separate + router, "qwen3moe": separate + router, "gpt-oss": separate + router,
+		"phi3": fused + " ffn.gate_up.weight", "falcon": fused, "bloom": fused,
+		"starcoder2": separate + " ffn.up.weight ffn.down.weight", "bert": separate + " ffn.up.weight ffn.down.weight",
+		"gpt2":      "attention.output.weight ffn.up.weight ffn.down.weight",
+		"deepseek2": "attention.q.weight attention.kv_a.weight attention.output.weight" + router,
+	} {
+		for name := range strings.FieldsSeq(tensors) {
+			s := newSample(arch, nil)
+			name = "layers.1." + name
+			s.shapes[name] = []int64{7, 7}
+			if text, err := s.config(false); err == nil || !strings.Contains(err.Error(), "contradicts the tensor "+name) {
+				t.Errorf("%s, %s: %v; %s", arch, name, err, text)
+			}
+		}
+		s := newSample(arch, nil)
+		s.shapes["token_embedding.weight"] = []int64{64, 7}
+		if text, err := s.config(false); err == nil || !strings.Contains(err.Error(), "contradicts the tensor token_embedding.weight") {
+			t.Errorf("%s: %v; %s", arch, err, text)
+		}
+	}
+}
+
 // failing cannot be read.
 type failing struct{ tensorfs.Data }
 
@@ -221,14 +254,12 @@ func TestConfigCost(t *testing.T) {
 func FuzzConfig(f *testing.F) {
 	archs := slices.Sorted(maps.Keys(samples))
 	keys := slices.Sorted(maps.Keys(common()))
-	for _, k := range strings.Fields("attention.key_length attention.value_length rope.dimension_count rope.freq_base rope.scaling.type rope.scaling.factor " +
+	keys = append(keys, strings.Fields("attention.key_length attention.value_length rope.dimension_count rope.freq_base rope.scaling.type rope.scaling.factor " +
 		"rope.scaling.original_context_length rope.scaling.attn_factor rope.scaling.yarn_attn_factor rope.scaling.yarn_ext_factor rope.scaling.yarn_log_multiplier " +
 		"rope.scaling.yarn_beta_fast rope.freq_base_swa attention.sliding_window attention.sliding_window_pattern expert_count expert_used_count " +
 		"expert_gating_func expert_group_count expert_group_used_count expert_weights_scale expert_weights_norm leading_dense_block_count attention.causal " +
 		"attention.q_lora_rank attention.kv_lora_rank attention.key_length_mla nextn_predict_layers final_logit_softcapping " +
-		"tokenizer.ggml.bos_token_id tokenizer.ggml.tokens general.architecture") {
-		keys = append(keys, k)
-	}
+		"tokenizer.ggml.bos_token_id tokenizer.ggml.tokens general.architecture")...)
 	values := []any{nil, uint32(0), uint32(1), uint32(2), uint32(8), uint32(32), uint32(math.MaxUint32), int32(-1), uint64(math.MaxUint64), int64(math.MinInt64),
 		float32(0), float32(1), float32(2), float32(-1), float32(math.NaN()), float32(math.Inf(1)), math.MaxFloat64, float32(math.SmallestNonzeroFloat32),
 		"yarn", "linear", "longrope", "none", "a\nb", true, false, listOf(), listOf(true, false), listOf(uint32(2), uint32(2)), list{claim: math.MaxInt},

@@ -182,6 +182,8 @@ func TestConfigFields(t *testing.T) {
 			"rope_scaling", map[string]any{"rope_type": "yarn", "type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096.0, "attention_factor": 2.2772589}},
 		{"qwen3", with(map[string]any{"rope.scaling.yarn_attn_factor": float32(1.25)}),
 			"rope_scaling", map[string]any{"rope_type": "yarn", "type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096.0, "attention_factor": 1.25}},
+		{"qwen3", with(map[string]any{"rope.scaling.yarn_attn_factor": float32(0.5)}),
+			"rope_scaling", map[string]any{"rope_type": "yarn", "type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096.0, "attention_factor": 0.5}},
 		{"qwen2moe", nil, "moe_intermediate_size", 24.0},
 		{"qwen2moe", nil, "shared_expert_intermediate_size", 48.0},
 		{"gemma2", nil, "sliding_window", 4096.0},
