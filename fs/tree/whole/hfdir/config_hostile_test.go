@@ -254,11 +254,11 @@ func TestConfigCost(t *testing.T) {
 func FuzzConfig(f *testing.F) {
 	archs := slices.Sorted(maps.Keys(samples))
 	keys := slices.Sorted(maps.Keys(common()))
-	keys = append(keys, strings.Fields("attention.key_length attention.value_length rope.dimension_count rope.freq_base rope.scaling.type rope.scaling.factor " +
-		"rope.scaling.original_context_length rope.scaling.attn_factor rope.scaling.yarn_attn_factor rope.scaling.yarn_ext_factor rope.scaling.yarn_log_multiplier " +
-		"rope.scaling.yarn_beta_fast rope.freq_base_swa attention.sliding_window attention.sliding_window_pattern expert_count expert_used_count " +
-		"expert_gating_func expert_group_count expert_group_used_count expert_weights_scale expert_weights_norm leading_dense_block_count attention.causal " +
-		"attention.q_lora_rank attention.kv_lora_rank attention.key_length_mla nextn_predict_layers final_logit_softcapping " +
+	keys = append(keys, strings.Fields("attention.key_length attention.value_length rope.dimension_count rope.freq_base rope.scaling.type rope.scaling.factor "+
+		"rope.scaling.original_context_length rope.scaling.attn_factor rope.scaling.yarn_attn_factor rope.scaling.yarn_ext_factor rope.scaling.yarn_log_multiplier "+
+		"rope.scaling.yarn_beta_fast rope.freq_base_swa attention.sliding_window attention.sliding_window_pattern expert_count expert_used_count "+
+		"expert_gating_func expert_group_count expert_group_used_count expert_weights_scale expert_weights_norm leading_dense_block_count attention.causal "+
+		"attention.q_lora_rank attention.kv_lora_rank attention.key_length_mla nextn_predict_layers final_logit_softcapping "+
 		"tokenizer.ggml.bos_token_id tokenizer.ggml.tokens general.architecture")...)
 	values := []any{nil, uint32(0), uint32(1), uint32(2), uint32(8), uint32(32), uint32(math.MaxUint32), int32(-1), uint64(math.MaxUint64), int64(math.MinInt64),
 		float32(0), float32(1), float32(2), float32(-1), float32(math.NaN()), float32(math.Inf(1)), math.MaxFloat64, float32(math.SmallestNonzeroFloat32),

@@ -201,6 +201,11 @@ func TestConfigFields(t *testing.T) {
 		{"gemma3", map[string]any{"attention.sliding_window_pattern": listOf(true, true)}, "sliding_window_pattern", 6.0},
 		{"gemma3", map[string]any{"attention.sliding_window_pattern": listOf(false, true)}, "sliding_window_pattern", nil},
 		{"gemma3", map[string]any{"attention.sliding_window_pattern": listOf(false, true)}, "layer_types", kinds("fs")},
+		{"gemma3", map[string]any{"attention.sliding_window_pattern": listOf(uint32(1), uint32(0))}, "layer_types", kinds("sf")},
+		{"gemma3", map[string]any{"final_logit_softcapping": float32(0.5)}, "final_logit_softcapping", 0.5},
+		{"deepseek2", nil, "first_k_dense_replace", 0.0},
+		{"deepseek2", map[string]any{"expert_group_count": uint32(1), "expert_group_used_count": uint32(0)}, "topk_method", "greedy"},
+		{"llama", map[string]any{"rope.freq_base": float32(0.5)}, "rope_theta", 0.5},
 		{"gemma2", map[string]any{"attention.sliding_window_pattern": uint32(0)}, "sliding_window_pattern", 3.0},
 		{"gemma3", map[string]any{"attention.sliding_window": uint32(0)}, "layer_types", kinds("ff")},
 		{"gemma3", map[string]any{"attention.sliding_window": nil}, "sliding_window", nil},
@@ -283,6 +288,8 @@ func TestConfigFactors(t *testing.T) {
 		{map[string]any{"rope.scaling.original_context_length": uint32(1024)}, 1.0}, // llama.cpp's, and not the library's 1.095
 		{map[string]any{"rope.scaling.original_context_length": uint32(1024), "rope.scaling.attn_factor": float32(1.0954452)}, nil},
 		{map[string]any{"rope.scaling.attn_factor": float32(1.19)}, 1.19},
+		{map[string]any{"rope.scaling.attn_factor": float32(0.75)}, 0.75},
+		{map[string]any{"rope.scaling.type": "longrope", "rope.scaling.factor": float32(1)}, nil},
 		{map[string]any{"rope.scaling.type": "longrope"}, nil},
 	} {
 		s := newSample("phi3", c.keys)
