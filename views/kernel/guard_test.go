@@ -90,6 +90,14 @@ func TestFences(t *testing.T) {
 				}
 			}
 		}
+		for name, split := range impl.splits {
+			for n := range 40 {
+				s, _ := LookupSplit(name)
+				dst, src := make([]byte, n*s.Elems*s.Bits/8), randomBytes(r, n*s.Bytes)
+				split(out.end(dst), in.end(src))
+				split(out.start(dst), in.start(src))
+			}
+		}
 		for key := range impl.repacks {
 			p, _ := LookupRepack(key.mode, key.bits, defaultGroup(key.mode), key.scale)
 			repack := repackers(p, key, defaultGroup(key.mode))[impl.name]

@@ -11,7 +11,8 @@ type implementation struct {
 
 	exact    func(dtype string, b []byte) int // see exactHalves; nil for plain Go
 	encoders map[encoderKey]func(dst, src []byte)
-	repacks  map[groupKey]repackFunc // an accelerated one is only called for groups of a multiple of 32 elements, and 16 for nvfp4
+	splits   map[string]func(dst, src []byte) // of codes alone, by stored type name
+	repacks  map[groupKey]repackFunc          // an accelerated one is only called for groups of a multiple of 32 elements, and 16 for nvfp4
 }
 
 // groupKey names a grouped encoding up to its group size.
@@ -43,6 +44,10 @@ var acceleratedSingle = nativeSingle()
 // plain is the specification as an implementation, for tests that compare the others with it.
 func plain() *implementation {
 	p := &implementation{name: "go", types: map[string]func(dst, src []byte){}, groups: goGroups, scaled: map[string]scaledFunc{}, picks: pickHalves, encoders: goEncoders, repacks: goRepacks}
+	p.splits = map[string]func(dst, src []byte){}
+	for _, s := range goSplits {
+		p.splits[s.Name] = s.Codes
+	}
 	for _, t := range types {
 		p.types[t.Name] = t.Decode
 		if t.Scaled != nil {

@@ -50,6 +50,10 @@ func native() *implementation {
 		{"Q8_0", "F16"}: avx2Quantiser("Q8_0", "F16", toQ8_0FromF16AVX2), {"Q4_0", "F16"}: avx2Quantiser("Q4_0", "F16", toQ4_0FromF16AVX2),
 		{"Q8_0", "BF16"}: avx2Quantiser("Q8_0", "BF16", toQ8_0FromBF16AVX2), {"Q4_0", "BF16"}: avx2Quantiser("Q4_0", "BF16", toQ4_0FromBF16AVX2),
 	}
+	impl.splits = map[string]func(dst, src []byte){
+		"Q4_0": avx2Split(18, q4_0SplitAVX2), "Q4_1": avx2Split(20, q4_1SplitAVX2), "Q5_0": avx2Split(22, q5_0SplitAVX2), "Q5_1": avx2Split(24, q5_1SplitAVX2),
+		"MXFP4": avx2Split(17, mxfp4SplitAVX2), "NVFP4": avx2Split(36, nvfp4SplitAVX2),
+	}
 	impl.repacks = map[groupKey]repackFunc{{"mxfp4", 4, "U8"}: avx2MXFP4, {"mxfp8", 8, "U8"}: avx2MXFP8, {"nvfp4", 4, "U8"}: avx2NVFP4}
 	for _, scale := range []string{"F16", "BF16", "F32"} {
 		for bits := 2; bits <= 5; bits++ {

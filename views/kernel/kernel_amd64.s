@@ -11563,3 +11563,239 @@ done:
 	VZEROUPPER
 	MOVQ CX, rest+16(FP)
 	RET
+
+// func q4_0SplitAVX2(dst *byte, src *byte, blocks int)
+// Requires: AVX
+TEXT ·q4_0SplitAVX2(SB), NOSPLIT, $0-24
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	VMOVDQU    2(CX), X0
+	VPSRLW     $0x04, X0, X1
+	VPAND      const12<>+0(SB), X0, X0
+	VPAND      const12<>+0(SB), X1, X1
+	VPMADDUBSW const111<>+0(SB), X0, X0
+	VPMADDUBSW const111<>+0(SB), X1, X1
+	VPACKUSWB  X1, X0, X0
+	VMOVDQU    X0, (AX)
+	ADDQ       $0x00000012, CX
+	ADDQ       $0x00000010, AX
+	DECQ       DX
+	JNZ        block
+
+done:
+	VZEROUPPER
+	RET
+
+DATA const111<>+0(SB)/8, $0x1001100110011001
+DATA const111<>+8(SB)/8, $0x1001100110011001
+DATA const111<>+16(SB)/8, $0x1001100110011001
+DATA const111<>+24(SB)/8, $0x1001100110011001
+GLOBL const111<>(SB), RODATA|NOPTR, $32
+
+// func q4_1SplitAVX2(dst *byte, src *byte, blocks int)
+// Requires: AVX
+TEXT ·q4_1SplitAVX2(SB), NOSPLIT, $0-24
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	VMOVDQU    4(CX), X0
+	VPSRLW     $0x04, X0, X1
+	VPAND      const12<>+0(SB), X0, X0
+	VPAND      const12<>+0(SB), X1, X1
+	VPMADDUBSW const111<>+0(SB), X0, X0
+	VPMADDUBSW const111<>+0(SB), X1, X1
+	VPACKUSWB  X1, X0, X0
+	VMOVDQU    X0, (AX)
+	ADDQ       $0x00000014, CX
+	ADDQ       $0x00000010, AX
+	DECQ       DX
+	JNZ        block
+
+done:
+	VZEROUPPER
+	RET
+
+// func mxfp4SplitAVX2(dst *byte, src *byte, blocks int)
+// Requires: AVX
+TEXT ·mxfp4SplitAVX2(SB), NOSPLIT, $0-24
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	VMOVDQU    1(CX), X0
+	VPSRLW     $0x04, X0, X1
+	VPAND      const12<>+0(SB), X0, X0
+	VPAND      const12<>+0(SB), X1, X1
+	VPMADDUBSW const111<>+0(SB), X0, X0
+	VPMADDUBSW const111<>+0(SB), X1, X1
+	VPACKUSWB  X1, X0, X0
+	VMOVDQU    X0, (AX)
+	ADDQ       $0x00000011, CX
+	ADDQ       $0x00000010, AX
+	DECQ       DX
+	JNZ        block
+
+done:
+	VZEROUPPER
+	RET
+
+// func nvfp4SplitAVX2(dst *byte, src *byte, blocks int)
+// Requires: AVX
+TEXT ·nvfp4SplitAVX2(SB), NOSPLIT, $0-24
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	VMOVDQU    4(CX), X0
+	VPSRLW     $0x04, X0, X1
+	VPAND      const12<>+0(SB), X0, X0
+	VPAND      const12<>+0(SB), X1, X1
+	VPMADDUBSW const111<>+0(SB), X0, X0
+	VPMADDUBSW const111<>+0(SB), X1, X1
+	VPACKUSWB  X1, X0, X0
+	VPSHUFD    $0xd8, X0, X0
+	VMOVDQU    X0, (AX)
+	VMOVDQU    20(CX), X0
+	VPSRLW     $0x04, X0, X1
+	VPAND      const12<>+0(SB), X0, X0
+	VPAND      const12<>+0(SB), X1, X1
+	VPMADDUBSW const111<>+0(SB), X0, X0
+	VPMADDUBSW const111<>+0(SB), X1, X1
+	VPACKUSWB  X1, X0, X0
+	VPSHUFD    $0xd8, X0, X0
+	VMOVDQU    X0, 16(AX)
+	ADDQ       $0x00000024, CX
+	ADDQ       $0x00000020, AX
+	DECQ       DX
+	JNZ        block
+
+done:
+	VZEROUPPER
+	RET
+
+// func q5_0SplitAVX2(dst *byte, src *byte, blocks int)
+// Requires: AVX, AVX2
+TEXT ·q5_0SplitAVX2(SB), NOSPLIT, $0-24
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	VMOVDQU      6(CX), X0
+	VPSRLW       $0x04, X0, X1
+	VINSERTI128  $0x01, X1, Y0, Y0
+	VPAND        const12<>+0(SB), Y0, Y0
+	VPBROADCASTD 2(CX), Y1
+	VPSHUFB      const16<>+0(SB), Y1, Y1
+	VPAND        const15<>+0(SB), Y1, Y1
+	VPCMPEQB     const15<>+0(SB), Y1, Y1
+	VPAND        const18<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPMADDUBSW   const112<>+0(SB), Y0, Y0
+	VPMADDWD     const113<>+0(SB), Y0, Y0
+	VPSRLQ       $0x0c, Y0, Y1
+	VPAND        const114<>+0(SB), Y0, Y0
+	VPAND        const115<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPSHUFB      const116<>+0(SB), Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VMOVQ        X0, (AX)
+	VPEXTRW      $0x04, X0, 8(AX)
+	VMOVQ        X1, 10(AX)
+	VPEXTRW      $0x04, X1, 18(AX)
+	ADDQ         $0x00000016, CX
+	ADDQ         $0x00000014, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	RET
+
+DATA const112<>+0(SB)/8, $0x2001200120012001
+DATA const112<>+8(SB)/8, $0x2001200120012001
+DATA const112<>+16(SB)/8, $0x2001200120012001
+DATA const112<>+24(SB)/8, $0x2001200120012001
+GLOBL const112<>(SB), RODATA|NOPTR, $32
+
+DATA const113<>+0(SB)/8, $0x0400000104000001
+DATA const113<>+8(SB)/8, $0x0400000104000001
+DATA const113<>+16(SB)/8, $0x0400000104000001
+DATA const113<>+24(SB)/8, $0x0400000104000001
+GLOBL const113<>(SB), RODATA|NOPTR, $32
+
+DATA const114<>+0(SB)/8, $0x00000000000fffff
+DATA const114<>+8(SB)/8, $0x00000000000fffff
+DATA const114<>+16(SB)/8, $0x00000000000fffff
+DATA const114<>+24(SB)/8, $0x00000000000fffff
+GLOBL const114<>(SB), RODATA|NOPTR, $32
+
+DATA const115<>+0(SB)/8, $0x000000fffff00000
+DATA const115<>+8(SB)/8, $0x000000fffff00000
+DATA const115<>+16(SB)/8, $0x000000fffff00000
+DATA const115<>+24(SB)/8, $0x000000fffff00000
+GLOBL const115<>(SB), RODATA|NOPTR, $32
+
+DATA const116<>+0(SB)/8, $0x0a09080403020100
+DATA const116<>+8(SB)/8, $0x8080808080800c0b
+DATA const116<>+16(SB)/8, $0x0a09080403020100
+DATA const116<>+24(SB)/8, $0x8080808080800c0b
+GLOBL const116<>(SB), RODATA|NOPTR, $32
+
+// func q5_1SplitAVX2(dst *byte, src *byte, blocks int)
+// Requires: AVX, AVX2
+TEXT ·q5_1SplitAVX2(SB), NOSPLIT, $0-24
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	VMOVDQU      8(CX), X0
+	VPSRLW       $0x04, X0, X1
+	VINSERTI128  $0x01, X1, Y0, Y0
+	VPAND        const12<>+0(SB), Y0, Y0
+	VPBROADCASTD 4(CX), Y1
+	VPSHUFB      const16<>+0(SB), Y1, Y1
+	VPAND        const15<>+0(SB), Y1, Y1
+	VPCMPEQB     const15<>+0(SB), Y1, Y1
+	VPAND        const18<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPMADDUBSW   const112<>+0(SB), Y0, Y0
+	VPMADDWD     const113<>+0(SB), Y0, Y0
+	VPSRLQ       $0x0c, Y0, Y1
+	VPAND        const114<>+0(SB), Y0, Y0
+	VPAND        const115<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPSHUFB      const116<>+0(SB), Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VMOVQ        X0, (AX)
+	VPEXTRW      $0x04, X0, 8(AX)
+	VMOVQ        X1, 10(AX)
+	VPEXTRW      $0x04, X1, 18(AX)
+	ADDQ         $0x00000018, CX
+	ADDQ         $0x00000014, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	RET

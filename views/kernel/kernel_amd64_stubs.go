@@ -361,3 +361,33 @@ func exactBF16AVX2(src *byte, blocks int) (rest int)
 //
 //go:noescape
 func exactF32AVX2(src *byte, blocks int) (rest int)
+
+// q4_0SplitAVX2 writes the codes of blocks of 18 bytes.
+//
+//go:noescape
+func q4_0SplitAVX2(dst *byte, src *byte, blocks int)
+
+// q4_1SplitAVX2 writes the codes of blocks of 20 bytes.
+//
+//go:noescape
+func q4_1SplitAVX2(dst *byte, src *byte, blocks int)
+
+// mxfp4SplitAVX2 writes the codes of blocks of 17 bytes.
+//
+//go:noescape
+func mxfp4SplitAVX2(dst *byte, src *byte, blocks int)
+
+// nvfp4SplitAVX2 writes the codes of blocks of 36 bytes.
+//
+//go:noescape
+func nvfp4SplitAVX2(dst *byte, src *byte, blocks int)
+
+// q5_0SplitAVX2 writes the codes of blocks of 22 bytes.
+//
+//go:noescape
+func q5_0SplitAVX2(dst *byte, src *byte, blocks int)
+
+// q5_1SplitAVX2 writes the codes of blocks of 24 bytes.
+//
+//go:noescape
+func q5_1SplitAVX2(dst *byte, src *byte, blocks int)

@@ -215,3 +215,12 @@ func exactHalvesAVX2(dtype string, b []byte) int {
 	}
 	return done/size + goExactHalves(dtype, b[done:])
 }
+
+// avx2Split runs a kernel on blocks of so many bytes.
+func avx2Split(block int, kernel func(dst, src *byte, blocks int)) func(dst, src []byte) {
+	return func(dst, src []byte) {
+		if len(src) > 0 {
+			kernel(&dst[0], &src[0], len(src)/block)
+		}
+	}
+}

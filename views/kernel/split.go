@@ -38,6 +38,9 @@ var splits = func() map[string]Split {
 		d := typeOf(s.Name)
 		s.Elems, s.Bytes = d.Elems, d.Bytes
 		scale := scaleBytes(s.Scale)
+		if accelerated != nil && accelerated.splits[s.Name] != nil {
+			s.Codes = accelerated.splits[s.Name]
+		}
 		s.Codes = s.checked(s.Elems*s.Bits/8, s.Codes)
 		s.Scales = s.checked(s.Elems/s.Group*scale, s.Scales)
 		if s.Biased = s.Biases != nil; s.Biased {

@@ -101,6 +101,29 @@ func TestSplit(t *testing.T) {
 	}
 }
 
+// TestSplitsAreOne: every implementation writes the same codes, and nothing else.
+func TestSplitsAreOne(t *testing.T) {
+	for _, s := range goSplits {
+		x, _ := LookupSplit(s.Name)
+		per := x.Elems * x.Bits / 8
+		b := splitBlocks(x)
+		for _, impl := range implementations() {
+			split := impl.splits[s.Name]
+			if split == nil {
+				continue
+			}
+			for _, n := range []int{0, 1, 2, 7, len(b) / x.Bytes} {
+				got, want := bytes.Repeat([]byte{0xA5}, n*per+40), make([]byte, n*per)
+				split(got[:n*per], b[:n*x.Bytes])
+				s.Codes(want, b[:n*x.Bytes])
+				if !bytes.Equal(got[:n*per], want) || bytes.Count(got[n*per:], []byte{0xA5}) != 40 {
+					t.Errorf("%s by %s: %d blocks differ", s.Name, impl.name, n)
+				}
+			}
+		}
+	}
+}
+
 func number32At(b []byte, i int) float32 {
 	return math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
 }

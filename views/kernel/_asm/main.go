@@ -32,5 +32,6 @@ func main() {
 	encoders()
 	repacks()
 	exacts()
+	splitCodes()
 	Generate()
 }
