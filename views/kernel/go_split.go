@@ -105,8 +105,8 @@ func field(block, at, n int) func(dst, src []byte) {
 		}
 	case 2:
 		return func(dst, src []byte) {
-			for ; len(dst) >= 2; src, dst = src[block:], dst[2:] {
-				binary.LittleEndian.PutUint16(dst, binary.LittleEndian.Uint16(src[at:]))
+			for i, from := 0, at; i < len(dst)-1; i, from = i+2, from+block {
+				binary.LittleEndian.PutUint16(dst[i:], binary.LittleEndian.Uint16(src[from:]))
 			}
 		}
 	}
@@ -124,13 +124,14 @@ func offset(block, power int) func(dst, src []byte) {
 	last := uint16(31-power) << 10 // exponents from here on become too large
 	add := uint16(power) << 10
 	return func(dst, src []byte) {
-		for ; len(dst) >= 2; src, dst = src[block:], dst[2:] {
-			d := binary.LittleEndian.Uint16(src)
+		for i, from := 0, 0; i < len(dst)-1; i, from = i+2, from+block {
+			d := binary.LittleEndian.Uint16(src[from:])
 			if e := d & 0x7C00; e-0x0400 < last-0x0400 {
-				binary.LittleEndian.PutUint16(dst, d^0x8000+add)
-				continue
+				d = d ^ 0x8000 + add
+			} else {
+				d = half(math.Float32bits(widen(d) * by))
 			}
-			binary.LittleEndian.PutUint16(dst, half(math.Float32bits(widen(d)*by)))
+			binary.LittleEndian.PutUint16(dst[i:], d)
 		}
 	}
 }
