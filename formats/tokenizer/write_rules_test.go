@@ -158,6 +158,10 @@ func TestWriteRules(t *testing.T) {
 	for c := range 256 {
 		all = append(all, fmt.Sprintf("<0x%02X>", c))
 	}
+	named, control := make([]string, 104), make([]int32, 104)
+	for i := range named {
+		named[i], control[i] = fmt.Sprintf("[%d]", i), 3
+	}
 	for name, c := range map[string]struct {
 		k    keys
 		file string
@@ -229,6 +233,8 @@ func TestWriteRules(t *testing.T) {
 		"another unknown word":  {words(key("unknown_token_id"), uint32(0)), main, []any{"model", "unk_token"}, `"[PAD]"`},
 		"spelled as special":    {words(key("tokens"), []string{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[x]", "▁"}), main, []any{"model", "vocab"}, `{"[CLS]":2,"[EMPTY_5]":5,"[PAD]":0,"[SEP]":3,"[UNK]":1,"[x]":4}`},
 		"the length":            {words(), small, []any{"model_max_length"}, `64`},
+		"assumed words":         {keys{key("model"): "bert", key("tokens"): named, key("token_type"): control}, "special_tokens_map.json", nil, `{"cls_token":"[101]","mask_token":"[103]","pad_token":"[0]","sep_token":"[102]","unk_token":"[100]"}`},
+		"around assumed words":  {keys{key("model"): "bert", key("tokens"): named, key("token_type"): control}, main, []any{"post_processor", "single"}, `[{"SpecialToken":{"id":"[101]","type_id":0}},{"Sequence":{"id":"A","type_id":0}},{"SpecialToken":{"id":"[102]","type_id":0}}]`},
 		"no flags for words":    {words(key("add_bos_token"), true), small, []any{"add_bos_token"}, `null`},
 		"spaces removed":        {parts(key("remove_extra_whitespaces"), true), main, []any{"normalizer", "normalizers"}, `[{"content":"","pattern":{"Regex":"\\A +| +\\z"},"type":"Replace"},{"content":" ","pattern":{"Regex":" {2,}"},"type":"Replace"}]`},
 		"characters normalized": {parts(key("precompiled_charsmap"), listOf[any](int8(-1), uint8(255), int8(0), uint8(7))), main, []any{"normalizer"}, `{"normalizers":[{"precompiled_charsmap":"//8ABw==","type":"Precompiled"}],"type":"Sequence"}`},
