@@ -1,24 +1,29 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/json"
-	"io"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
 
-// llamaCpp is a process with llama.cpp in it. It knows nothing of tensorfs.
-type llamaCpp struct {
-	in  io.WriteCloser
-	out *bufio.Reader
+// llamaCpp is llama.cpp in a process of its own.
+type llamaCpp struct{ *nodeScript }
+
+func startLlama(t *testing.T) llamaCpp {
+	t.Helper()
+	return llamaCpp{startNode(t, "llama", "run.mjs", "node-llama-cpp")}
+}
+
+// run does a job.
+func (l llamaCpp) run(t *testing.T, job llamaJob) (r llamaResult) {
+	t.Helper()
+	l.do(t, job, &r)
+	return r
 }
 
 // llamaJob is what is asked of llama.cpp: see scripts/llama/run.mjs.
@@ -41,70 +46,6 @@ type llamaResult struct {
 	Greedy        []int
 	Top           [][2]float64 // token, logit
 	Embedding     []float64
-}
-
-// startLlama starts llama.cpp, or skips the test where it is not installed.
-func startLlama(t *testing.T) *llamaCpp {
-	t.Helper()
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("NOT TESTED: without node there is no llama.cpp to load models with")
-	}
-	if v, err := exec.Command(node, "--version").Output(); err != nil || versionNumber(string(v)) < 20 {
-		t.Skipf("NOT TESTED: llama.cpp needs node 20, and there is %s", v)
-	}
-	if _, err := os.Stat("../../scripts/llama/node_modules/node-llama-cpp"); err != nil {
-		t.Skip("NOT TESTED: llama.cpp is not installed: scripts/setup installs it where npm reaches its registry")
-	}
-	c := exec.Command(node, "run.mjs")
-	c.Dir = "../../scripts/llama"
-	c.Stderr = os.Stderr
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		in.Close()
-		if err := c.Wait(); err != nil {
-			t.Errorf("llama.cpp: %v", err)
-		}
-	})
-	return &llamaCpp{in, bufio.NewReader(out)}
-}
-
-// versionNumber returns the first number of a version such as v20.1.0, 0 without one.
-func versionNumber(v string) int {
-	major, _, _ := strings.Cut(strings.TrimPrefix(v, "v"), ".")
-	n, _ := strconv.Atoi(major)
-	return n
-}
-
-// run does a job.
-func (l *llamaCpp) run(t *testing.T, job llamaJob) llamaResult {
-	t.Helper()
-	b, err := json.Marshal(job)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.in.Write(append(b, '\n')); err != nil {
-		t.Fatal(err)
-	}
-	line, err := l.out.ReadBytes('\n')
-	if err != nil {
-		t.Fatalf("llama.cpp ended: %v", err)
-	}
-	var r llamaResult
-	if err := json.Unmarshal(line, &r); err != nil {
-		t.Fatalf("%v: %s", err, line)
-	}
-	return r
 }
 
 // llamaExpected is what is recorded of a golden model.

@@ -90,15 +90,19 @@ func (k *kind) generate(m *tensorfs.Model, r result, f *whole.Files) error {
 	keys := readKeys(m.Metadata)
 	get := func(key string) any { return keys.at[key] }
 	texts, err := tokenizer.Write(get, m.Architecture)
-	if err != nil {
+	if err != nil { // weights and config load without these
 		f.Notes = append(f.Notes, fmt.Sprintf("there is no tokenizer: %v", err))
-		f.Left = map[string]string{"tokenizer.json": err.Error(), "tokenizer_config.json": err.Error(), "special_tokens_map.json": err.Error()}
+		f.Left = map[string]string{}
+		for _, name := range []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", generationName} {
+			f.Left[name] = err.Error()
+		}
+		return nil
+	}
+	if text := tokenizer.GenerationConfig(get, m.Architecture); text != nil {
+		texts[generationName] = text
 	}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		f.List = append(f.List, whole.File{Path: name, Data: tensorfs.Bytes(texts[name])})
-	}
-	if text := tokenizer.GenerationConfig(get, m.Architecture); text != nil {
-		f.List = append(f.List, whole.File{Path: generationName, Data: tensorfs.Bytes(text)})
 	}
 	return nil
 }

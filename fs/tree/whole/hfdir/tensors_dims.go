@@ -280,8 +280,3 @@ func deepseekV3(x *tensorMaker) bool {
 	}
 	return false
 }
-
-// storedKVB reports whether the layer has kv_b in one.
-func storedKVB(x *tensorMaker) bool {
-	return x.find(fmt.Sprintf("layers.%d.attention.kv_b.weight", x.layer)) != nil
-}
