@@ -63,7 +63,10 @@ func (s *source) preTokenizer() (name string, prefix bool, err error) {
 		prefix = prefix || p
 	}
 	clean, known := boolean(s.settings.Raw("clean_up_tokenization_spaces"))
-	name = findPre(steps, d.model.ignoreMerges, clean, known)
+	if name = findPre(steps, d.model.ignoreMerges, clean, known); name == "" {
+		nfc, _ := composes(d.normalizer)
+		name = writtenPre(steps, d.model.ignoreMerges, nfc)
+	}
 	if name == "" {
 		return "", false, d.problem("llama.cpp has no name for its pre_tokenizer (%d steps, the last %s, ignore_merges %v)", len(list), typeOf(list[len(list)-1]), d.model.ignoreMerges)
 	}
@@ -90,6 +93,35 @@ func findPre(steps []preStep, ignoreMerges, clean, known bool) string {
 		}
 	}
 	return name
+}
+
+// writtenPre is findPre for the chains that Write makes: llama.cpp's own expressions,
+// one after the other, and the bytes. Of several names for one row it is that which
+// reading gives otherwise, if one is. nfc says whether the source composes
+// characters, by which rows may differ.
+func writtenPre(steps []preStep, ignoreMerges, nfc bool) string {
+	last := len(steps) - 1
+	if last < 1 || steps[last] != (preStep{ByteLevel: "plain"}) {
+		return ""
+	}
+	var found []string
+	for _, row := range splitRows() {
+		if row.IgnoreMerges != ignoreMerges || len(row.Split) != last || (row.Normalizer == "NFC") != nfc {
+			continue
+		}
+		if slices.EqualFunc(row.Split, steps[:last], func(split string, s preStep) bool { return s == preStep{Split: split} }) {
+			found = append(found, row.Pre...)
+		}
+	}
+	for _, row := range preRows() {
+		if slices.Contains(found, row.Pre) {
+			return row.Pre
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return slices.Min(found)
 }
 
 // steps are the pre-tokenizers that rows of the table consist of.

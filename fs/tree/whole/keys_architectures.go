@@ -47,7 +47,8 @@ func headsOf(size int64) []key {
 var architectures = []arch{
 	{
 		name: "llama", classes: "LlamaForCausalLM LlamaModel MistralForCausalLM MixtralForCausalLM", types: "llama mistral mixtral",
-		only: decoders, needs: rms, vocabulary: true, shapes: apart, ropes: append([]string{"llama3"}, plainRope...),
+		only: decoders, needs: rms, vocabulary: true, shapes: apart, ropes: append([]string{"llama3", "longrope"}, plainRope...),
+		checks: []func(*describer){checkDivisors},
 		rows: []key{
 			{name: rms, kind: f32, fields: "rms_norm_eps norm_eps", other: mistralEpsilon},
 			{name: "rope.freq_base", kind: f32, fields: "rope.rope_theta rope_theta global_rope_theta rotary_emb_base", other: mixtralBase},

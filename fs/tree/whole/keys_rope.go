@@ -126,3 +126,25 @@ func checkFactors(d *describer) {
 		}
 	}
 }
+
+// checkDivisors refuses what the divisors of a Llama's frequencies cannot say: one
+// list for every length, which scales nothing else. That is how hf/ writes those of a
+// GGUF file which come from no known rule.
+func checkDivisors(d *describer) {
+	if d.ropeType() != "longrope" {
+		return
+	}
+	long, short := d.rope.numbers("long_factor"), d.rope.numbers("short_factor")
+	original, _ := d.rope.integer("original_max_position_embeddings")
+	factor, given := d.rope.number("attention_factor")
+	switch {
+	case len(long) == 0 || !slices.Equal(long, short):
+		d.refuse("its long and short factors differ, and a GGUF file of llama has one list")
+	case original != d.count("context_length"):
+		d.refuse("its factors hold beyond %d positions of %d, and a GGUF file of llama has them for all", original, d.count("context_length"))
+	case given && factor != 1:
+		d.refuse("it has an attention_factor of %v, which a GGUF file of llama cannot say", factor)
+	case int64(len(long)) != d.count("rope.dimension_count")/2:
+		d.refuse("long_factor has %d numbers, and %d are needed", len(long), d.count("rope.dimension_count")/2)
+	}
+}

@@ -287,8 +287,7 @@ func (x *maker) ropeType() string {
 	return x.cfg.word(slices.Concat(x.rope("rope_type"), x.rope("type"))...)
 }
 
-func llama3Rope(x *maker) bool { return x.ropeType() == "llama3" }
-
-func longRope(x *maker) bool {
-	return slices.Contains([]string{"longrope", "su", "yarn"}, x.ropeType())
+// ropeIs reports whether rotary embeddings are scaled in one of these ways.
+func ropeIs(types ...string) func(x *maker) bool {
+	return func(x *maker) bool { return slices.Contains(types, x.ropeType()) }
 }

@@ -41,7 +41,10 @@ type row struct {
 // layouts are the architectures, by GGUF's name.
 var layouts = map[string]*layout{
 	"llama": {
-		first: []part{tokens, {when: llama3Rope, rows: []row{{to: "rope_freqs", shape: "rot", bias: never, make: ropeFreqs}}}},
+		first: []part{tokens,
+			{when: ropeIs("llama3"), rows: []row{{to: "rope_freqs", shape: "rot", bias: never, make: ropeFreqs}}},
+			{when: ropeIs("longrope"), rows: []row{{to: "rope_freqs", from: "long_factor", shape: "rot", bias: never, make: ropeFactors}}},
+		},
 		layer: []part{
 			{rows: []row{
 				{to: "attn_norm", from: "attention_norm", shape: "width", bias: never},
@@ -111,7 +114,7 @@ var layouts = map[string]*layout{
 		dims: func(x *maker) error { return x.bind(widths, heads, feedForward) },
 	},
 	"phi3": {
-		first: []part{tokens, {when: longRope, rows: []row{
+		first: []part{tokens, {when: ropeIs("longrope", "su", "yarn"), rows: []row{
 			{to: "rope_factors_long", from: "long_factor", shape: "rot", bias: never, make: ropeFactors},
 			{to: "rope_factors_short", from: "short_factor", shape: "rot", bias: never, make: ropeFactors},
 		}}},
