@@ -7,8 +7,8 @@ import "sync"
 // make it.
 type Later struct{ dir func() Dir }
 
-// NewLater returns a directory that make makes, once.
-func NewLater(make func() Dir) *Later { return &Later{sync.OnceValue(make)} }
+// NewLater returns a directory that build makes, once.
+func NewLater(build func() Dir) *Later { return &Later{sync.OnceValue(build)} }
 
 // Len returns the number of entries.
 func (l *Later) Len() int { return l.dir().Len() }

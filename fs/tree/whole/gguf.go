@@ -16,11 +16,11 @@ const ggufName = "model.gguf"
 // tokenizer, and the scales of quantised tensors, so it takes time; the result is
 // meant to be kept.
 func GGUF(m *tensorfs.Model, opts Options) *Files {
-	make := composed
+	of := composed
 	if m.Layout == "gguf" {
-		make = stored
+		of = stored
 	}
-	f, err := make(m, opts)
+	f, err := of(m, opts)
 	if err != nil {
 		return Absent(err)
 	}

@@ -175,7 +175,7 @@ func TestTensors(t *testing.T) {
 			}
 		})
 	}
-	if tested < 22 {
+	if tested < 26 {
 		t.Errorf("only %d of the models are there", tested)
 	}
 }
