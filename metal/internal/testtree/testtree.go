@@ -5,6 +5,7 @@ package testtree
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -80,24 +81,31 @@ func (tree *Tree) Bytes(t Tensor) []byte {
 func (tree *Tree) Write(tb testing.TB) (mount, model string) {
 	tb.Helper()
 	mount, model = tb.TempDir(), tb.TempDir()
+	if err := tree.WriteTo(mount, model); err != nil {
+		tb.Fatal(err)
+	}
+	return mount, model
+}
+
+// WriteTo is Write into directories that exist.
+func (tree *Tree) WriteTo(mount, model string) error {
 	// A mount's files carry the mtime of the model, which is older than now.
 	then := time.Now().Add(-time.Hour).Truncate(time.Second)
-	put := func(path string, b []byte) {
-		tb.Helper()
-		must(tb, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(tb, os.WriteFile(path, b, 0o644))
-		must(tb, os.Chtimes(path, then, then))
+	put := func(path string, b []byte) error {
+		return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, b, 0o644), os.Chtimes(path, then, then))
 	}
 	for name, b := range tree.Sources {
-		put(filepath.Join(model, name), b)
-		link := filepath.Join(mount, "source", name)
-		must(tb, os.MkdirAll(filepath.Dir(link), 0o755))
-		must(tb, os.Symlink(filepath.Join(model, name), link))
+		path, link := filepath.Join(model, name), filepath.Join(mount, "source", name)
+		if err := errors.Join(put(path, b), os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(path, link)); err != nil {
+			return err
+		}
 	}
 	views := map[string]map[string]entry{}
 	for _, t := range tree.Tensors {
 		b := tree.Bytes(t)
-		put(filepath.Join(mount, t.View, t.Name), b)
+		if err := put(filepath.Join(mount, t.View, t.Name), b); err != nil {
+			return err
+		}
 		if views[t.View] == nil {
 			views[t.View] = map[string]entry{}
 		}
@@ -117,14 +125,8 @@ func (tree *Tree) Write(tb testing.TB) (mount, model string) {
 		"views":   views,
 		"absent":  absent,
 	})
-	must(tb, err)
-	put(filepath.Join(mount, "index.json"), text)
-	return mount, model
-}
-
-func must(tb testing.TB, err error) {
-	tb.Helper()
 	if err != nil {
-		tb.Fatal(err)
+		return err
 	}
+	return put(filepath.Join(mount, "index.json"), text)
 }
