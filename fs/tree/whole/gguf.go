@@ -1,12 +1,14 @@
 package whole
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // ggufName is the one file below gguf/.
@@ -30,35 +32,41 @@ func GGUF(m *tensorfs.Model, opts Options) *Files {
 // stored returns the file of a model that is one already, or was one before it
 // was split.
 func stored(m *tensorfs.Model, opts Options) (*Files, error) {
-	if opts.Type != tensorfs.Unknown {
-		return nil, fmt.Errorf("the tensors of a GGUF model are given as they are stored, not as %s; llama-quantize makes such a file", opts.Type)
-	}
-	f := &Files{Tensors: len(m.Tensors), Types: map[string]int{}, Exact: true}
-	name := ""
+	var files []string
 	for _, s := range m.Sources {
 		if m.Format == "gguf" || s.Name == ollamaModel {
-			if name != "" {
-				return merged(m, f)
-			}
-			name = s.Name
+			files = append(files, s.Name)
 		}
 	}
-	d, err := m.File(name)
+	if len(files) != 1 {
+		return rewritten(m.Metadata, m.Tensors, opts)
+	}
+	d, err := m.File(files[0])
 	if err != nil {
 		return nil, err
 	}
-	if f.List, err = []File{{ggufName, d}}, llamaReads(d); err != nil {
-		return merged(m, f)
+	// The layers of an Ollama model beside this one, such as a projector, are files of
+	// their own: what this one has, it says itself.
+	file, ok := d.(source.File)
+	if !ok {
+		return nil, fmt.Errorf("%s cannot be parsed again", tensorfs.Printable(files[0]))
 	}
-	f.Tensors = 0
-	for i := range m.Tensors {
-		// The layers of an Ollama model beside this one, such as a projector, are files of their own.
-		if x := tensorfs.Extents(m.Tensors[i].Data); len(x) == 0 || x[0].File == name {
-			f.count(m.Tensors[i].DType)
-		}
+	p, err := gguf.Parse(file)
+	if err != nil {
+		return nil, err
+	}
+	if opts.Type != tensorfs.Unknown || p.BigEndian || p.Version == 1 {
+		return rewritten(p.Metadata, p.Tensors, opts)
+	}
+	f := newFiles()
+	f.List = []File{{ggufName, d}}
+	for i := range p.Tensors {
+		f.count(p.Tensors[i].DType)
 	}
 	return f, nil
 }
+
+func newFiles() *Files { return &Files{Types: map[string]int{}, Exact: true} }
 
 // ollamaModel is the name below source/ of the GGUF file in an Ollama model.
 const ollamaModel = "model.gguf"
@@ -69,50 +77,58 @@ func (f *Files) count(t tensorfs.DType) {
 	f.Types[t.String()]++
 }
 
-// llamaReads returns an error unless llama.cpp reads the version of a GGUF file:
-// 2 or 3, little-endian.
-func llamaReads(d tensorfs.Data) error {
-	head := make([]byte, 8)
-	if err := tensorfs.ReadFull(d, head, 0); err != nil {
-		return err
-	}
-	if string(head[:4]) != "GGUF" || head[4] != 2 && head[4] != 3 || string(head[5:]) != "\x00\x00\x00" {
-		return fmt.Errorf("a header that llama.cpp does not read")
-	}
-	return nil
-}
+const (
+	// splitKeys begin keys that say that a file is one of several.
+	splitKeys = "split."
+	keyType   = "general.file_type"
+)
 
-// splitKeys says that a file is one of several.
-const splitKeys = "split."
-
-// merged writes a new header before the tensors of all shards, in their order.
-func merged(m *tensorfs.Model, f *Files) (*Files, error) {
-	meta := make([]tensorfs.Meta, 0, len(m.Metadata))
-	for _, x := range m.Metadata {
-		if !strings.HasPrefix(x.Key, splitKeys) {
-			meta = append(meta, x)
-		}
-	}
-	list := make([]*tensorfs.Tensor, len(m.Tensors))
-	for i := range m.Tensors {
-		list[i] = &m.Tensors[i]
+// rewritten writes a new header before tensors of GGUF files, in the order in which
+// they are stored.
+func rewritten(meta []tensorfs.Meta, tensors []tensorfs.Tensor, opts Options) (*Files, error) {
+	f := newFiles()
+	list := make([]*tensorfs.Tensor, len(tensors))
+	for i := range tensors {
+		list[i] = &tensors[i]
 	}
 	slices.SortStableFunc(list, inFileOrder)
-	tensors := make([]gguf.Stored, len(list))
-	f.Tensors = 0
-	for i, t := range list {
+	x := &maker{opts: opts, notes: tensorNotes{Types: f.Types, Exact: true}}
+	for _, t := range list {
 		if t.BigEndian {
-			return nil, fmt.Errorf("the model is big-endian, which llama.cpp reads only on such machines; convert it with gguf_convert_endian.py")
+			return nil, errors.New("the model is big-endian, which llama.cpp reads only on such machines; convert it with gguf_convert_endian.py")
 		}
-		tensors[i] = gguf.Stored{Name: t.Source, DType: t.DType, Shape: t.Shape, Data: t.Data}
-		f.count(t.DType)
+		if err := x.convert(t); err != nil {
+			return nil, err
+		}
 	}
-	d, err := gguf.Compose(meta, tensors)
+	notes := x.finish()
+	f.Tensors, f.Exact, f.Notes = len(x.list), notes.Exact, notes.Notes
+	kept := make([]tensorfs.Meta, 0, len(meta))
+	for _, e := range meta {
+		if n, ok := fileTypes[x.most()]; ok && e.Key == keyType && opts.Type != tensorfs.Unknown {
+			e.Value = n
+		}
+		if !strings.HasPrefix(e.Key, splitKeys) {
+			kept = append(kept, e)
+		}
+	}
+	d, err := gguf.Compose(kept, x.list)
 	if err != nil {
 		return nil, err
 	}
 	f.List = []File{{ggufName, d}}
 	return f, nil
+}
+
+// convert puts a tensor of a GGUF file into another, as the type that was asked for
+// where it is a weight of plain numbers, and else as it is stored.
+func (x *maker) convert(t *tensorfs.Tensor) error {
+	if x.opts.Type != tensorfs.Unknown && t.DType.Kind() == tensorfs.KindFloat && !isF32(t.Source, len(t.Shape)) {
+		return x.add(t.Source, t)
+	}
+	x.list = append(x.list, gguf.Stored{Name: t.Source, DType: t.DType, Shape: t.Shape, Data: t.Data})
+	x.note(t.Source, t.DType, t.Shape, true)
+	return nil
 }
 
 // inFileOrder compares tensors by where they are in the model's files.

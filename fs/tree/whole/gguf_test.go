@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -151,8 +153,44 @@ func TestAbsent(t *testing.T) {
 			t.Errorf("%s: %s, %v", path, f.Describe(), err)
 		}
 	}
-	f := whole.GGUF(open(t, testdata+"gguf/llama-xs.q8_0.gguf"), whole.Options{Type: tensorfs.Q4_0})
-	if !strings.Contains(f.Reason, "llama-quantize") {
-		t.Errorf("%s", f.Describe())
+}
+
+// TestStoredTypes holds that the weights of a GGUF file are quantised as those of the
+// directory that it was made of, and that tensors which are quantised stay so.
+func TestStoredTypes(t *testing.T) {
+	for _, dir := range golden(t) {
+		m := open(t, dir)
+		plain := one(t, whole.GGUF(m, whole.Options{}))
+		again, err := formats.OpenFS(memory.New(map[string][]byte{"m.gguf": plain}), "m.gguf")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer again.Close()
+		for _, d := range []tensorfs.DType{tensorfs.Q8_0, tensorfs.Q4_0, tensorfs.F16, tensorfs.BF16} {
+			got, want := parse(t, one(t, whole.GGUF(again, whole.Options{Type: d}))), parse(t, one(t, whole.GGUF(m, whole.Options{Type: d})))
+			blocks := false
+			for i, x := range want.Tensors {
+				y := got.Tensors[i]
+				stored := again.Tensors[slices.IndexFunc(again.Tensors, func(s tensorfs.Tensor) bool { return s.Source == x.Source })]
+				switch {
+				case y.Source != x.Source:
+					t.Fatalf("%s: tensor %d is %s, want %s", dir, i, y.Source, x.Source)
+				case stored.DType.Kind() == tensorfs.KindBlock:
+					blocks = true
+					if y.DType != stored.DType || !bytes.Equal(content(t, y.Data), content(t, stored.Data)) {
+						t.Errorf("%s as %v: %s was quantised again", dir, d, x.Source)
+					}
+				case strings.Contains(dir, "mlx-") && strings.Contains(x.Source, ".weight") && m.Format == "mlx":
+					// From the module's own numbers, or from those that were rounded to F16.
+				case y.DType != x.DType || !bytes.Equal(content(t, y.Data), content(t, x.Data)):
+					t.Errorf("%s as %v: %s is another", dir, d, x.Source)
+				}
+			}
+			for _, e := range want.Metadata {
+				if v := got.Value(e.Key); e.Key != "general.file_type" && fmt.Sprint(values(v)) != fmt.Sprint(values(e.Value)) || e.Key == "general.file_type" && !blocks && v != e.Value {
+					t.Errorf("%s as %v: %s is %v, want %v", dir, d, e.Key, v, e.Value)
+				}
+			}
+		}
 	}
 }

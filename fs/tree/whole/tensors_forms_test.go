@@ -20,14 +20,14 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testmodel"
 )
 
-// source is a model as its files have it.
-type source struct {
+// sampleModel is a model as its files have it.
+type sampleModel struct {
 	config string
 	list   []testmodel.SafeTensor
 }
 
 // published returns one of the models that have a table of tensors.
-func published(t testing.TB, name string) *source {
+func published(t testing.TB, name string) *sampleModel {
 	t.Helper()
 	dir := filepath.Join(testdata, "whole-gguf", name)
 	m, _ := open(t, dir)
@@ -35,7 +35,7 @@ func published(t testing.TB, name string) *source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &source{config: string(config)}
+	s := &sampleModel{config: string(config)}
 	for _, x := range m.Tensors {
 		b := make([]byte, x.Data.Size())
 		if err := tensorfs.ReadFull(x.Data, b, 0); err != nil {
@@ -47,22 +47,22 @@ func published(t testing.TB, name string) *source {
 }
 
 // made returns a model of random tensors: name, type and shape of each.
-func made(config string, dtype tensorfs.DType, tensors map[string][]int64) *source {
-	s := &source{config: config}
+func made(config string, dtype tensorfs.DType, tensors map[string][]int64) *sampleModel {
+	s := &sampleModel{config: config}
 	for i, name := range slices.Sorted(maps.Keys(tensors)) {
 		s.add(name, dtype, uint64(i), tensors[name]...)
 	}
 	return s
 }
 
-func (s *source) add(name string, dtype tensorfs.DType, seed uint64, shape ...int64) {
+func (s *sampleModel) add(name string, dtype tensorfs.DType, seed uint64, shape ...int64) {
 	x := testmodel.SafeTensor{Name: name, DType: dtype, Shape: shape}
 	x.Data = datatest.Random(seed, int(x.Size()))
 	s.list = append(s.list, x)
 }
 
 // drop removes the tensors whose names match, and returns them.
-func (s *source) drop(t testing.TB, pattern string) (out []testmodel.SafeTensor) {
+func (s *sampleModel) drop(t testing.TB, pattern string) (out []testmodel.SafeTensor) {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
 	s.list = slices.DeleteFunc(s.list, func(x testmodel.SafeTensor) bool {
@@ -79,7 +79,7 @@ func (s *source) drop(t testing.TB, pattern string) (out []testmodel.SafeTensor)
 }
 
 // get returns a tensor.
-func (s *source) get(t testing.TB, name string) *testmodel.SafeTensor {
+func (s *sampleModel) get(t testing.TB, name string) *testmodel.SafeTensor {
 	t.Helper()
 	for i := range s.list {
 		if s.list[i].Name == name {
@@ -91,7 +91,7 @@ func (s *source) get(t testing.TB, name string) *testmodel.SafeTensor {
 }
 
 // set replaces a text of the config.
-func (s *source) set(t testing.TB, old, new string) {
+func (s *sampleModel) set(t testing.TB, old, new string) {
 	t.Helper()
 	if !strings.Contains(s.config, old) {
 		t.Fatalf("the config does not have %s", old)
@@ -100,7 +100,7 @@ func (s *source) set(t testing.TB, old, new string) {
 }
 
 // make makes the tensors of the model's GGUF file.
-func (s *source) make(t testing.TB, opts Options, rows int) ([]gguf.Stored, tensorNotes, error) {
+func (s *sampleModel) make(t testing.TB, opts Options, rows int) ([]gguf.Stored, tensorNotes, error) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, b := range map[string][]byte{"config.json": []byte(s.config), "model.safetensors": testmodel.Safetensors(s.list, [][2]string{{"format", "pt"}})} {
@@ -113,7 +113,7 @@ func (s *source) make(t testing.TB, opts Options, rows int) ([]gguf.Stored, tens
 }
 
 // must is make for a model that has a file.
-func (s *source) must(t testing.TB) map[string]gguf.Stored {
+func (s *sampleModel) must(t testing.TB) map[string]gguf.Stored {
 	t.Helper()
 	list, _, err := s.make(t, Options{}, 0)
 	if err != nil {
@@ -152,7 +152,7 @@ func TestForms(t *testing.T) {
 		return x
 	}
 	// stack replaces the experts of a layer by one tensor of each.
-	stack := func(t *testing.T, s *source, layer string, change func(x testmodel.SafeTensor) testmodel.SafeTensor) {
+	stack := func(t *testing.T, s *sampleModel, layer string, change func(x testmodel.SafeTensor) testmodel.SafeTensor) {
 		at := "model.layers." + layer + ".mlp.experts."
 		joined := testmodel.SafeTensor{Name: at + "gate_up_proj", DType: tensorfs.BF16}
 		down := testmodel.SafeTensor{Name: at + "down_proj", DType: tensorfs.BF16}
@@ -172,27 +172,27 @@ func TestForms(t *testing.T) {
 	asIs := func(x testmodel.SafeTensor) testmodel.SafeTensor { return x }
 	for _, c := range []struct {
 		name, model string
-		change      func(t *testing.T, s *source)
+		change      func(t *testing.T, s *sampleModel)
 	}{
-		{"stacked experts", "qwen3moe", func(t *testing.T, s *source) {
+		{"stacked experts", "qwen3moe", func(t *testing.T, s *sampleModel) {
 			stack(t, s, "0", asIs)
 			stack(t, s, "1", asIs)
 		}},
-		{"transposed experts", "qwen3moe", func(t *testing.T, s *source) {
+		{"transposed experts", "qwen3moe", func(t *testing.T, s *sampleModel) {
 			stack(t, s, "0", transposed)
 			stack(t, s, "1", transposed)
 		}},
-		{"names without model.", "llama3", func(_ *testing.T, s *source) {
+		{"names without model.", "llama3", func(_ *testing.T, s *sampleModel) {
 			for i := range s.list {
 				s.list[i].Name = strings.TrimPrefix(s.list[i].Name, "model.")
 			}
 		}},
-		{"names with transformer.", "gpt2", func(_ *testing.T, s *source) {
+		{"names with transformer.", "gpt2", func(_ *testing.T, s *sampleModel) {
 			for i := range s.list {
 				s.list[i].Name = "transformer." + s.list[i].Name
 			}
 		}},
-		{"names with bert.", "bert", func(_ *testing.T, s *source) {
+		{"names with bert.", "bert", func(_ *testing.T, s *sampleModel) {
 			for i := range s.list {
 				s.list[i].Name = "bert." + s.list[i].Name
 			}
@@ -200,7 +200,7 @@ func TestForms(t *testing.T) {
 			s.add("cls.predictions.decoder.weight", tensorfs.F32, 1, 231, 48)
 			s.add("cls.seq_relationship.weight", tensorfs.F32, 1, 2, 48)
 		}},
-		{"a model of images too", "gemma3", func(_ *testing.T, s *source) {
+		{"a model of images too", "gemma3", func(_ *testing.T, s *sampleModel) {
 			for i := range s.list {
 				s.list[i].Name = "language_model." + s.list[i].Name
 			}
@@ -208,7 +208,7 @@ func TestForms(t *testing.T) {
 			s.add("vision_tower.something.else", tensorfs.BF16, 1, 8)
 			s.add("multi_modal_projector.mm_soft_emb_norm.weight", tensorfs.BF16, 1, 8)
 		}},
-		{"weights as MLX has them", "gpt2", func(_ *testing.T, s *source) {
+		{"weights as MLX has them", "gpt2", func(_ *testing.T, s *sampleModel) {
 			for i := range s.list {
 				x := &s.list[i]
 				if len(x.Shape) != 2 || !strings.Contains(x.Name, ".c_") {
@@ -223,8 +223,8 @@ func TestForms(t *testing.T) {
 				x.Shape, x.Data = []int64{x.Shape[1], x.Shape[0]}, b
 			}
 		}},
-		{"a causal mask", "gpt2", func(_ *testing.T, s *source) { s.add("h.1.attn.masked_bias", tensorfs.F32, 1) }},
-		{"k and v apart", "deepseek3", func(t *testing.T, s *source) {
+		{"a causal mask", "gpt2", func(_ *testing.T, s *sampleModel) { s.add("h.1.attn.masked_bias", tensorfs.F32, 1) }},
+		{"k and v apart", "deepseek3", func(t *testing.T, s *sampleModel) {
 			had := s.must(t)
 			for _, layer := range []string{"0", "1"} {
 				at := "model.layers." + layer + ".self_attn."
@@ -239,7 +239,7 @@ func TestForms(t *testing.T) {
 				}
 			}
 		}},
-		{"another order of fields", "phi3", func(_ *testing.T, s *source) {
+		{"another order of fields", "phi3", func(_ *testing.T, s *sampleModel) {
 			s.config = strings.ReplaceAll(s.config, `"rope_scaling"`, `"rope_parameters"`)
 		}},
 	} {
@@ -289,7 +289,7 @@ func hashOf(b []byte) string {
 }
 
 // gemma2 is a model of the kind, whose norms are halves.
-func gemma2() *source {
+func gemma2() *sampleModel {
 	return made(`{"architectures":["Gemma2ForCausalLM"],"hidden_size":32,"num_hidden_layers":1,"num_attention_heads":4,"num_key_value_heads":2,"head_dim":16,"intermediate_size":48}`, tensorfs.F16, map[string][]int64{
 		"model.embed_tokens.weight": {70, 32}, "lm_head.weight": {70, 32}, "model.norm.weight": {32},
 		"model.layers.0.input_layernorm.weight": {32}, "model.layers.0.post_attention_layernorm.weight": {32},
@@ -299,7 +299,7 @@ func gemma2() *source {
 	})
 }
 
-func starcoder2() *source {
+func starcoder2() *sampleModel {
 	all := map[string][]int64{"model.embed_tokens.weight": {70, 32}, "model.norm.weight": {32}, "model.norm.bias": {32}}
 	for name, shape := range map[string][]int64{
 		"input_layernorm": {32}, "post_attention_layernorm": {32}, "self_attn.q_proj": {32, 32}, "self_attn.k_proj": {16, 32}, "self_attn.v_proj": {16, 32},
@@ -311,7 +311,7 @@ func starcoder2() *source {
 	return made(`{"architectures":["Starcoder2ForCausalLM"],"hidden_size":32,"num_hidden_layers":1,"num_attention_heads":4,"num_key_value_heads":2,"intermediate_size":128}`, tensorfs.BF16, all)
 }
 
-func nomic() *source {
+func nomic() *sampleModel {
 	all := map[string][]int64{"embeddings.word_embeddings.weight": {70, 32}, "embeddings.token_type_embeddings.weight": {2, 32}, "emb_ln.weight": {32}, "emb_ln.bias": {32}}
 	for name, shape := range map[string][]int64{
 		"attn.Wqkv.weight": {96, 32}, "attn.out_proj.weight": {32, 32}, "mlp.fc11.weight": {64, 32}, "mlp.fc12.weight": {64, 32}, "mlp.fc2.weight": {32, 64},
@@ -323,7 +323,7 @@ func nomic() *source {
 }
 
 // oss is gpt-oss whose experts are plain numbers, [E, in, out].
-func oss() *source {
+func oss() *sampleModel {
 	all := map[string][]int64{"model.embed_tokens.weight": {70, 32}, "lm_head.weight": {70, 32}, "model.norm.weight": {32}}
 	for name, shape := range map[string][]int64{
 		"input_layernorm.weight": {32}, "post_attention_layernorm.weight": {32}, "self_attn.sinks": {4},
@@ -340,7 +340,7 @@ func oss() *source {
 // TestOtherArchitectures: those for which llama.cpp's converter was not run.
 func TestOtherArchitectures(t *testing.T) {
 	for _, c := range []struct {
-		s    *source
+		s    *sampleModel
 		want string // names of the tensors
 	}{
 		{gemma2(), "token_embd.weight output_norm.weight blk.0.attn_norm.weight blk.0.attn_q.weight blk.0.attn_k.weight blk.0.attn_v.weight blk.0.attn_output.weight " +

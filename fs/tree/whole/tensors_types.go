@@ -64,6 +64,12 @@ func (x *maker) add(name string, t *tensorfs.Tensor) error {
 	}
 	shape := t.Numbers()
 	x.list = append(x.list, gguf.Stored{Name: name, DType: to, Shape: shape, Data: d})
+	x.note(name, to, shape, isExact)
+	return nil
+}
+
+// note counts a tensor of the file.
+func (x *maker) note(name string, to tensorfs.DType, shape []int64, isExact bool) {
 	x.notes.Types[to.String()]++
 	if n, _ := tensorfs.Elements(shape); len(shape) > 1 {
 		if x.numbers == nil {
@@ -78,7 +84,6 @@ func (x *maker) add(name string, t *tensorfs.Tensor) error {
 		x.notes.Exact = false
 		x.rounded[to.String()] = append(x.rounded[to.String()], name)
 	}
-	return nil
 }
 
 // fileTypes are the values of general.file_type.
@@ -87,14 +92,19 @@ var fileTypes = map[tensorfs.DType]uint32{
 	tensorfs.BF16: 32, tensorfs.MXFP4: 38, tensorfs.NVFP4: 39,
 }
 
-// finish returns what is said about all tensors.
-func (x *maker) finish() tensorNotes {
-	most := int64(0)
+// most returns the type that most numbers of matrices have.
+func (x *maker) most() (most tensorfs.DType) {
 	for _, t := range slices.Sorted(maps.Keys(x.numbers)) {
-		if n := x.numbers[t]; n > most {
-			most, x.notes.FileType = n, fileTypes[t]
+		if x.numbers[t] > x.numbers[most] {
+			most = t
 		}
 	}
+	return most
+}
+
+// finish returns what is said about all tensors.
+func (x *maker) finish() tensorNotes {
+	x.notes.FileType = fileTypes[x.most()]
 	for _, t := range slices.Sorted(maps.Keys(x.rounded)) {
 		x.notes.Notes = append(x.notes.Notes, fmt.Sprintf("%d tensors are rounded to %s, the first is %s", len(x.rounded[t]), t, x.rounded[t][0]))
 	}

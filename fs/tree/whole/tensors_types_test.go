@@ -81,7 +81,7 @@ func TestTypesAskedFor(t *testing.T) {
 }
 
 // quantise replaces a weight by 4-bit codes in groups of 32, as MLX stores them.
-func (s *source) quantise(t testing.TB, name string) {
+func (s *sampleModel) quantise(t testing.TB, name string) {
 	t.Helper()
 	shape := s.drop(t, "^"+regexp.QuoteMeta(name)+`\.weight$`)[0].Shape
 	groups := []int64{shape[0], shape[1] / 32}
