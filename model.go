@@ -171,12 +171,23 @@ func (m *Model) Tensor(name string) *Tensor {
 }
 
 // Check returns an error that wraps a ChangedError for every file of the model
-// that changed since it was opened, nil if none did.
+// that changed since it was opened, nil if none did. Files that nobody has asked
+// for are not open, see File.
 func (m *Model) Check() error {
+	files := slices.Clone(m.closers)
+	if m.opened != nil {
+		m.opened.Lock()
+		for _, f := range m.opened.files {
+			if !slices.Contains(files, io.Closer(f)) {
+				files = append(files, f)
+			}
+		}
+		m.opened.Unlock()
+	}
 	var errs []error
-	for _, c := range m.closers {
-		if c, ok := c.(interface{ Check() error }); ok {
-			errs = append(errs, c.Check())
+	for _, f := range files {
+		if f, ok := f.(interface{ Check() error }); ok {
+			errs = append(errs, f.Check())
 		}
 	}
 	return errors.Join(errs...)

@@ -16,6 +16,14 @@ type counted struct {
 
 func (c *counted) Close() error { *c.open--; return nil }
 
+// Check says that it changed, where nobody expects it.
+func (c *counted) Check() error {
+	if string(c.Bytes) == "text" {
+		return &tensorfs.ChangedError{File: "b"}
+	}
+	return nil
+}
+
 func TestModelFile(t *testing.T) {
 	opened, open := 0, 0
 	broken := errors.New("broken")
@@ -33,6 +41,9 @@ func TestModelFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := m.Check(); err != nil {
+		t.Errorf("before it is open: %v", err)
+	}
 	for range 2 {
 		if d, err := m.File("b"); err != nil || d.Size() != 4 || opened != 1 || open != 1 {
 			t.Fatalf("%v, %v, opened %d times, %d open", d, err, opened, open)
@@ -45,6 +56,9 @@ func TestModelFile(t *testing.T) {
 	}
 	if d, err := m.File("owned"); err != nil || d != tensorfs.Data(own) {
 		t.Errorf("%v, %v", d, err)
+	}
+	if err := m.Check(); !errors.Is(err, tensorfs.ErrChanged) {
+		t.Errorf("after it changed: %v", err)
 	}
 	if err := m.Close(); err != nil || open != 0 || owned != 0 {
 		t.Errorf("%v, %d and %d open", err, open, owned)
