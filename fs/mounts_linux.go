@@ -141,11 +141,21 @@ func mountpointError(path string, err error) error {
 	p := tensorfs.Printable(path)
 	switch {
 	case errors.Is(err, iofs.ErrNotExist):
-		return fmt.Errorf("%s: no such directory; make it first: %w", p, iofs.ErrNotExist)
+		return noDirectory{p}
 	case errors.Is(err, iofs.ErrPermission):
 		return fmt.Errorf("%s: no permission to use it: %w", p, iofs.ErrPermission)
 	}
 	return fmt.Errorf("%s: %w", p, err)
+}
+
+// noDirectory is the error for a mount point that is not there.
+type noDirectory struct{ path string }
+
+func (e noDirectory) Error() string { return e.path + " does not exist" }
+
+// Is makes it ErrNoMountpoint, and the system's error too.
+func (e noDirectory) Is(target error) bool {
+	return target == ErrNoMountpoint || target == iofs.ErrNotExist
 }
 
 // CleanStale removes the tensorfs mount at a path if its server is gone, and

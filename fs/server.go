@@ -20,6 +20,9 @@ type Server struct {
 	done       chan struct{}
 }
 
+// ErrNoMountpoint says that there is no directory at the place.
+var ErrNoMountpoint = errors.New("the mount point does not exist")
+
 // ErrMounted says that a tensorfs is mounted at the place already.
 var ErrMounted = errors.New("a tensorfs is mounted there already")
 

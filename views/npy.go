@@ -14,6 +14,10 @@ import (
 // a mapped array is page-aligned.
 const npyData = 4096
 
+// npyShort is the length of a file without numbers. NumPy maps from the last page
+// boundary before the numbers, and some versions refuse that at the end of a file.
+const npyShort = 128
+
 // npyDims is the number of dimensions that every NumPy accepts.
 const npyDims = 32
 
@@ -46,9 +50,13 @@ func npy(b *basis) (Tensors, []Absent) {
 func npyFile(t *tensorfs.Tensor, opts Options) (tensorfs.Tensor, string) {
 	h, reason := half(t, opts)
 	if reason == "" {
-		header := npyHeader(h.Shape)
+		begins := npyData
+		if h.Data.Size() == 0 && len(npyHeader(h.Shape, npyShort)) < npyShort {
+			begins = npyShort
+		}
+		header := npyHeader(h.Shape, begins)
 		h.Name += ".npy"
-		h.Data = tensorfs.Concat(header, npyPadding[len(header):], h.Data)
+		h.Data = tensorfs.Concat(header, npyPadding[npyData-begins+len(header):], h.Data)
 	}
 	return h, reason
 }
@@ -57,12 +65,12 @@ func npyFile(t *tensorfs.Tensor, opts Options) (tensorfs.Tensor, string) {
 var npyPadding = tensorfs.Bytes(strings.Repeat(" ", npyData-1) + "\n")
 
 // npyHeader returns version 1.0 of NumPy's header up to the spaces that pad it to
-// npyData:
+// where the numbers begin:
 //
 //	\x93NUMPY 1 0 | u16 length of the rest | Python dict, spaces, newline
-func npyHeader(shape []int64) tensorfs.Bytes {
+func npyHeader(shape []int64, begins int) tensorfs.Bytes {
 	h := append(tensorfs.Bytes(nil), "\x93NUMPY\x01\x00"...)
-	h = binary.LittleEndian.AppendUint16(h, npyData-10)
+	h = binary.LittleEndian.AppendUint16(h, uint16(begins-10))
 	h = append(h, "{'descr': '<f2', 'fortran_order': False, 'shape': ("...)
 	for i, d := range shape {
 		if i > 0 {

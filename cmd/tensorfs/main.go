@@ -84,10 +84,10 @@ and what to do), 2 the command line was not understood.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 || len(args) == 2 {
+			if len(args) == 0 || len(args) == 2 && !mistyped(cmd, args[0]) {
 				return nil
 			}
-			return usageError{fmt.Errorf("%q is not a command; see tensorfs --help", args[0])}
+			return notACommand(cmd, args[0])
 		},
 		// mount(8) calls a filesystem's program as PROGRAM SOURCE DIRECTORY -o OPTIONS.
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -98,11 +98,31 @@ and what to do), 2 the command line was not understood.`,
 		},
 	}
 	mount.flags(root)
+	root.SuggestionsMinimumDistance = 2
 	// These flags are for mount(8) and do not belong in the help of the root command.
 	root.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
+	root.Version = versionLine()
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().BoolP("version", "V", false, "print the version")
 	root.AddCommand(mountCommand(), umountCommand(), statusCommand(), lsCommand(), infoCommand(), catCommand(), exportCommand(), verifyCommand(), versionCommand(), manCommand())
 	wrapUsage(root)
 	return root
+}
+
+// mistyped reports whether the first of two arguments is a command that was
+// mistyped, and not a model to be mounted: nothing has that name, and a command has
+// nearly that name.
+func mistyped(root *cobra.Command, name string) bool {
+	_, err := os.Lstat(name)
+	return err != nil && !strings.ContainsAny(name, "/.:") && len(root.SuggestionsFor(name)) > 0
+}
+
+// notACommand returns the error for the first word of a command line.
+func notACommand(root *cobra.Command, name string) error {
+	if near := root.SuggestionsFor(name); len(near) > 0 {
+		return usageError{fmt.Errorf("%q is not a command; did you mean %s?", name, strings.Join(near, " or "))}
+	}
+	return usageError{fmt.Errorf("%q is not a command; see tensorfs --help", name)}
 }
 
 // wrapUsage makes every complaint about flags and arguments a usageError.

@@ -90,6 +90,12 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"mount", "--help"}, 0, ""},
 		{[]string{"export", "--help"}, 0, ""},
 		{[]string{"version"}, 0, ""},
+		{[]string{"--version"}, 0, ""},
+		{[]string{"-V"}, 0, ""},
+		{[]string{"lss", q8}, 2, `"lss" is not a command; did you mean ls?`},
+		{[]string{"umuont", "/"}, 2, "did you mean umount?"},
+		{[]string{"mont", q8, "/"}, 2, "did you mean man or mount or umount?"},
+		{[]string{noModel, "/"}, 1, "no such file"},
 		{[]string{"status"}, 0, ""},
 		{[]string{"man", filepath.Join(t.TempDir(), "man1")}, 0, ""},
 		{[]string{"ls", q8}, 0, ""},
@@ -111,7 +117,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"info", ggufDir}, 1, "GGUF files; name one of them"},
 		{[]string{"info", t.TempDir()}, 1, "looked for model*.safetensors"},
 		{[]string{"umount", t.TempDir()}, 1, "no tensorfs is mounted there"},
-		{[]string{"mount", q8, filepath.Join(t.TempDir(), "none")}, 1, "create the directory first"},
+		{[]string{"mount", q8, filepath.Join(t.TempDir(), "none")}, 1, "none makes it"},
 		{[]string{"mount", noModel, t.TempDir()}, 1, "no such file"},
 		{[]string{"mount", "-o", "nonsense", q8, t.TempDir()}, 1, "unknown mount option"},
 	} {
@@ -358,7 +364,7 @@ func TestVerifyFindings(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, stderr := command("verify", path)
-	if code != 1 || !strings.Contains(out, "output_norm.weight: 1 values are NaN, 2 values are infinite") || strings.Count(stderr, "\n") != 1 {
+	if code != 1 || !strings.Contains(out, "output_norm.weight: 1 value is NaN, 2 values are infinite") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("verify: exit code %d, %q, %q", code, out, stderr)
 	}
 	var report verifyReport

@@ -211,8 +211,8 @@ func mountAdvice(err error, mountpoint string) error {
 	switch {
 	case errors.Is(err, fs.ErrMounted):
 		return fmt.Errorf("%w; tensorfs umount %s frees it", err, tensorfs.Printable(mountpoint))
-	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("%w; create the directory first: mkdir -p %s", err, tensorfs.Printable(mountpoint))
+	case errors.Is(err, fs.ErrNoMountpoint):
+		return fmt.Errorf("%w; mkdir -p %s makes it", err, tensorfs.Printable(mountpoint))
 	}
 	return err
 }

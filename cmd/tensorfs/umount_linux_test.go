@@ -112,7 +112,7 @@ func TestUmountOfNothing(t *testing.T) {
 	if err := os.Symlink("loop", filepath.Join(dir, "loop")); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{dir: "no tensorfs is mounted there", filepath.Join(dir, "none"): "no such directory", filepath.Join(dir, "loop"): "too many levels", "/proc": "no tensorfs is mounted there"} {
+	for path, want := range map[string]string{dir: "no tensorfs is mounted there", filepath.Join(dir, "none"): "none does not exist", filepath.Join(dir, "loop"): "too many levels", "/proc": "no tensorfs is mounted there"} {
 		if code, _, stderr := command("umount", path); code != exitFailed || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: %d %q, want %q", path, code, stderr, want)
 		}

@@ -228,7 +228,7 @@ func verifyAll(jobs []verifyJob, done func(int64)) *verifyReport {
 		})
 	}
 	wg.Wait()
-	return &verifyReport{Bytes: bytes.Load(), Findings: slices.Concat([]finding{}, slices.Concat(found...))}
+	return &verifyReport{Bytes: bytes.Load(), Findings: append([]finding{}, slices.Concat(found...)...)}
 }
 
 func verifyDigest(s tensorfs.Source, want string, buf []byte, add func(int64)) []finding {
@@ -275,15 +275,23 @@ func numbers(t *tensorfs.Tensor, nan, inf int64, err error) []finding {
 		what = append(what, err.Error())
 	}
 	if nan > 0 {
-		what = append(what, fmt.Sprintf("%d values are NaN", nan))
+		what = append(what, values(nan)+" NaN")
 	}
 	if inf > 0 {
-		what = append(what, fmt.Sprintf("%d values are infinite", inf))
+		what = append(what, values(inf)+" infinite")
 	}
 	if what == nil {
 		return nil
 	}
 	return []finding{{Tensor: t.Name, Problem: strings.Join(what, ", ")}}
+}
+
+// values counts values for a sentence.
+func values(n int64) string {
+	if n == 1 {
+		return "1 value is"
+	}
+	return fmt.Sprintf("%d values are", n)
 }
 
 // countNonFinite reads all of d and counts the IEEE floats of a type that are not

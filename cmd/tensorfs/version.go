@@ -14,10 +14,15 @@ func versionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "tensorfs %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
 			return err
 		},
 	}
+}
+
+// versionLine says which tensorfs this is.
+func versionLine() string {
+	return fmt.Sprintf("tensorfs %s %s %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // version is the module's version as the Go tool recorded it.

@@ -48,6 +48,9 @@ func loaderOf(l *C.tensorfs_loader) *loader {
 	return cgo.Handle(l.handle).Value().(*loader)
 }
 
+// errNull is the error of a caller that did not look whether open succeeded.
+var errNull = errors.New("metal: the loader is NULL: look at the error of tensorfs_open")
+
 //export tensorfs_open
 func tensorfs_open(mountpoint *C.tensorfs_char, errp **C.char) *C.tensorfs_loader {
 	opened, err := metal.Open(C.GoString(mountpoint), metal.Options{})
@@ -73,11 +76,18 @@ func tensorfs_open(mountpoint *C.tensorfs_char, errp **C.char) *C.tensorfs_loade
 
 //export tensorfs_device_of
 func tensorfs_device_of(p *C.tensorfs_loader) *C.tensorfs_const_device {
+	if p == nil {
+		return nil
+	}
 	return loaderOf(p).device
 }
 
 //export tensorfs_names
 func tensorfs_names(p *C.tensorfs_loader, view *C.tensorfs_char, count *C.size_t, errp **C.char) *C.tensorfs_string {
+	if p == nil {
+		fail(errp, errNull)
+		return nil
+	}
 	l, name := loaderOf(p), C.GoString(view)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,12 +113,19 @@ func tensorfs_names(p *C.tensorfs_loader, view *C.tensorfs_char, count *C.size_t
 
 //export tensorfs_prefetch
 func tensorfs_prefetch(p *C.tensorfs_loader, view *C.tensorfs_char, names *C.tensorfs_string, count C.size_t, progress C.tensorfs_progress, arg unsafe.Pointer, errp **C.char) C.int {
+	if p == nil {
+		return status(errp, errNull)
+	}
 	list := unsafe.Slice((**C.char)(unsafe.Pointer(names)), count)
 	return status(errp, prefetch(loaderOf(p), C.GoString(view), list, progress, arg))
 }
 
 //export tensorfs_get
 func tensorfs_get(p *C.tensorfs_loader, view, name *C.tensorfs_char, errp **C.char) *C.tensorfs_const_tensor {
+	if p == nil {
+		fail(errp, errNull)
+		return nil
+	}
 	l := loaderOf(p)
 	info, err := l.Info(C.GoString(view), C.GoString(name))
 	if err != nil {

@@ -95,6 +95,15 @@ int main(int argc, char **argv) {
 	free(error);
 	error = NULL;
 	/* Nobody has to ask for the text. */
+	/* A caller that did not look whether open succeeded. */
+	if (tensorfs_get(NULL, "f16", "x", &error) || error == NULL || strstr(error, "NULL") == NULL)
+		die("get", "a loader that is NULL was used");
+	free(error);
+	error = NULL;
+	if (tensorfs_names(NULL, "f16", NULL, &error) || error == NULL || tensorfs_prefetch(NULL, "f16", missing, 1, NULL, NULL, NULL) != -1 || tensorfs_device_of(NULL))
+		die("names", "a loader that is NULL was used");
+	free(error);
+	error = NULL;
 	if (tensorfs_get(model, "f16", "nothing", NULL) || tensorfs_open("/nonexistent/tree", NULL))
 		die("get", "found");
 	if (tensorfs_close(model, &error))
