@@ -30,12 +30,13 @@ type laterNodes struct {
 func (l *Later) number(as dirNode, first uint64) *laterNodes {
 	return &laterNodes{sync.OnceValue(func() *nodes {
 		as.Dir = l.dir()
-		t, err := numberTree(as, first)
-		if err == nil && t.next-first <= maxLater {
-			return t
+		if as.Dir.Len() <= maxLater {
+			if t, err := numberTree(as, first); err == nil && t.next-first <= maxLater {
+				return t
+			}
 		}
 		as.Dir = Entries{}
-		t, _ = numberTree(as, first)
+		t, _ := numberTree(as, first)
 		return t
 	})}
 }

@@ -104,8 +104,9 @@ func TestLater(t *testing.T) {
 // made: the mount is there by then.
 func TestLaterBroken(t *testing.T) {
 	for name, broken := range map[string]Dir{
-		"unsorted": Entries{file("b", ""), file("a", "")},
-		"too many": wide(maxLater + 1),
+		"unsorted":       Entries{file("b", ""), file("a", "")},
+		"too many":       wide(maxLater + 1),
+		"too many below": Entries{{Name: "a", Dir: NewLater(func() Dir { return Entries{} })}},
 	} {
 		n, err := newNodes(Entries{{Name: "a", Dir: NewLater(func() Dir { return broken })}})
 		if err != nil {

@@ -22,6 +22,9 @@ type nodeScript struct {
 // the package that it needs is not installed.
 func startNode(t *testing.T, dir, script, pkg string) *nodeScript {
 	t.Helper()
+	if testing.Short() {
+		t.Skipf("not in the short form: %s", pkg)
+	}
 	dir = "../../scripts/" + dir
 	node, err := exec.LookPath("node")
 	if err != nil {
