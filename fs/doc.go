@@ -18,6 +18,10 @@
 // of the system call and EIO for the reader. All other Data is read into the
 // reply.
 //
+// Data that is the whole of a file of this machine is read by the kernel itself
+// where root serves the mount (passthrough): at the speed of that file, from its
+// own pages. What is written to that file meanwhile shows, too.
+//
 // With [Options.Hot] a large file is copied to memory in huge pages when it is
 // opened, and the kernel reads it from there by itself (passthrough): at the
 // speed of memory, with mappings of 2 MiB, and even after the server is gone.

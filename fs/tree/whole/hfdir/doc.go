@@ -1,3 +1,13 @@
 // Package hfdir makes the directory that transformers, vLLM or candle load, and
 // the one that mlx-lm loads, out of a model of any format.
+//
+//	                     hf/                               mlx/
+//	GGUF                 every file made, tensors as F16   every file made, blocks as codes, scales, biases
+//	Ollama's tensors     config adapted, tensors as F16    names adapted
+//	MLX                  config adapted, tensors as F16    as stored
+//	Hugging Face         as stored                         as stored, where mlx-lm has the model
+//
+// An architecture is rows of tables: config_archs.go says what config.json has,
+// tensors_layouts.go which tensors there are and what is moved in them. It is the
+// way back from package whole, over the same moves (views/arrange).
 package hfdir
