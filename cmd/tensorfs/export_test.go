@@ -136,6 +136,7 @@ func TestExportFails(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	const bigEndian = "../../testdata/ggml/big_endian.gguf"
 	for _, test := range []struct {
 		args []string
 		code int
@@ -151,8 +152,8 @@ func TestExportFails(t *testing.T) {
 		{[]string{q8, dir, "raw/none"}, 1, "tensorfs ls " + q8 + " shows all"},
 		{[]string{q8, dir, "raw", "none"}, 1, `matches "none"`},
 		{[]string{q8, dir, "source"}, 1, "links to the model's own files"},
-		{[]string{"--gguf-type", "q8_0", q8, t.TempDir(), "gguf"}, 1, "gguf/ has no files: the tensors of a GGUF model"},
-		{[]string{"--gguf-type", "q8_0", q8, t.TempDir(), "gguf/model.gguf"}, 1, "gguf/ leaves it out: the tensors of a GGUF model"},
+		{[]string{bigEndian, t.TempDir(), "gguf"}, 1, "gguf/ has no files: the model is big-endian"},
+		{[]string{bigEndian, t.TempDir(), "gguf/model.gguf"}, 1, "gguf/ leaves it out: the model is big-endian"},
 		{[]string{splitTwo, dir, "raw"}, 1, "its model is "},
 		{[]string{"--i2s", "128", q8, dir, "raw"}, 1, "its --i2s is the default, not 128; choose another directory, or --force"},
 		{[]string{q8, theirs, "README"}, 1, "exists already, with other content; choose another directory, or --force to replace it"},

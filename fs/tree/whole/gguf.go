@@ -45,8 +45,18 @@ func stored(m *tensorfs.Model, opts Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The layers of an Ollama model beside this one, such as a projector, are files of
-	// their own: what this one has, it says itself.
+	if err := llamaReads(d); opts.Type == tensorfs.Unknown && (err == nil || errors.Is(err, tensorfs.ErrChanged)) {
+		f := newFiles()
+		f.List = []File{{ggufName, d}}
+		for i := range m.Tensors {
+			// The layers of an Ollama model beside this one, such as a projector, are files of
+			// their own.
+			if x := tensorfs.Extents(m.Tensors[i].Data); len(x) == 0 || x[0].File == files[0] {
+				f.count(m.Tensors[i].DType)
+			}
+		}
+		return f, nil
+	}
 	file, ok := d.(source.File)
 	if !ok {
 		return nil, fmt.Errorf("%s cannot be parsed again", tensorfs.Printable(files[0]))
@@ -55,15 +65,20 @@ func stored(m *tensorfs.Model, opts Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	if opts.Type != tensorfs.Unknown || p.BigEndian || p.Version == 1 {
-		return rewritten(p.Metadata, p.Tensors, opts)
+	return rewritten(p.Metadata, p.Tensors, opts)
+}
+
+// llamaReads returns an error unless llama.cpp reads the version of a GGUF file:
+// 2 or 3, little-endian.
+func llamaReads(d tensorfs.Data) error {
+	head := make([]byte, 8)
+	if err := tensorfs.ReadFull(d, head, 0); err != nil {
+		return err
 	}
-	f := newFiles()
-	f.List = []File{{ggufName, d}}
-	for i := range p.Tensors {
-		f.count(p.Tensors[i].DType)
+	if string(head[:4]) != "GGUF" || head[4] != 2 && head[4] != 3 || string(head[5:]) != "\x00\x00\x00" {
+		return errors.New("a header that llama.cpp does not read")
 	}
-	return f, nil
+	return nil
 }
 
 func newFiles() *Files { return &Files{Types: map[string]int{}, Exact: true} }
