@@ -65,9 +65,10 @@ func kill(t *testing.T, dir string) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	testlimit.Wait(t, "10 stretches", func() bool {
+	testlimit.Wait(t, "10 stretches and the small file", func() bool {
 		b, _ := os.ReadFile(filepath.Join(dir, logName))
-		return bytes.Count(b, []byte(`"stretch"`)) >= 10
+		_, err := os.Stat(filepath.Join(dir, "v/small"))
+		return bytes.Count(b, []byte(`"stretch"`)) >= 10 && err == nil && len(partials(t, dir)) == 1
 	})
 	if err := c.Process.Kill(); err != nil {
 		t.Error(err)
