@@ -2,43 +2,24 @@ package main
 
 import (
 	"bufio"
-	"compress/gzip"
 	"encoding/json"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tensorfs/tensorfs/internal/testclient"
 )
 
 const wholeHF = "../../testdata/whole-hf/models/"
-
-// unpacked returns a gzipped file's content.
-func unpacked(t *testing.T, path string) []byte {
-	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 // unpackedModel returns the path of a golden GGUF file.
 func unpackedModel(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name+".gguf")
-	if err := os.WriteFile(path, unpacked(t, wholeHF+name+".gguf.gz"), 0o600); err != nil {
+	if err := os.WriteFile(path, testclient.Unpack(t, wholeHF+name+".gguf.gz"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -49,7 +30,7 @@ func unpackedModel(t *testing.T, name string) string {
 // original tokenizer.
 func TestTokenizersEncode(t *testing.T) {
 	needFUSE(t)
-	library := startNode(t, "tokenizers", "encode.mjs", "tokenizers")
+	library := startScript(t, "tokenizers", "encode.mjs", "tokenizers")
 	files, err := filepath.Glob(wholeHF + "*.tok.jsonl.gz")
 	if err != nil || len(files) < 4 {
 		t.Fatalf("%d files of texts, %v", len(files), err)
@@ -58,7 +39,7 @@ func TestTokenizersEncode(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".tok.jsonl.gz")
 		var texts []string
 		var want [][]int
-		for lines := bufio.NewScanner(strings.NewReader(string(unpacked(t, file)))); lines.Scan(); {
+		for lines := bufio.NewScanner(strings.NewReader(string(testclient.Unpack(t, file)))); lines.Scan(); {
 			var l struct {
 				Text string
 				IDs  []int
@@ -74,7 +55,7 @@ func TestTokenizersEncode(t *testing.T) {
 			Error string
 			IDs   [][]int
 		}
-		library.do(t, map[string]any{"tokenizer": dir + "/hf/tokenizer.json", "texts": texts}, &got)
+		library.Do(t, map[string]any{"tokenizer": dir + "/hf/tokenizer.json", "texts": texts}, &got)
 		if !got.OK || len(got.IDs) != len(want) || len(want) < 20 {
 			t.Fatalf("%s: %s, %d texts of %d", name, got.Error, len(got.IDs), len(want))
 		}

@@ -9,20 +9,32 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tensorfs/tensorfs/internal/testclient"
 )
 
+// startScript starts a script in a directory below scripts, in the long form of the
+// tests: the short ones find nothing more with it.
+func startScript(t *testing.T, dir, script, pkg string) *testclient.Script {
+	t.Helper()
+	if testing.Short() {
+		t.Skipf("not in the short form: %s", pkg)
+	}
+	return testclient.Start(t, "../../scripts/"+dir, script, pkg)
+}
+
 // llamaCpp is llama.cpp in a process of its own.
-type llamaCpp struct{ *nodeScript }
+type llamaCpp struct{ *testclient.Script }
 
 func startLlama(t *testing.T) llamaCpp {
 	t.Helper()
-	return llamaCpp{startNode(t, "llama", "run.mjs", "node-llama-cpp")}
+	return llamaCpp{startScript(t, "llama", "run.mjs", "node-llama-cpp")}
 }
 
 // run does a job.
 func (l llamaCpp) run(t *testing.T, job llamaJob) (r llamaResult) {
 	t.Helper()
-	l.do(t, job, &r)
+	l.Do(t, job, &r)
 	return r
 }
 

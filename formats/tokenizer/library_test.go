@@ -1,25 +1,19 @@
 package tokenizer_test
 
 import (
-	"bufio"
 	"encoding/json"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/tensorfs/tensorfs/formats/tokenizer"
+	"github.com/tensorfs/tensorfs/internal/testclient"
 )
 
-// library is a process with Hugging Face's tokenizers in it.
-type library struct {
-	in  io.WriteCloser
-	out *bufio.Reader
-}
+// library is Hugging Face's tokenizers in a process of their own.
+type library struct{ *testclient.Script }
 
 // encoded is what the library answers: see scripts/tokenizers/encode.mjs.
 type encoded struct {
@@ -30,44 +24,10 @@ type encoded struct {
 	Decoded    []string
 }
 
-const scripts = "../../scripts/tokenizers"
-
 // startLibrary starts the library, or skips the test where it is not installed.
 func startLibrary(t *testing.T) *library {
 	t.Helper()
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("NOT TESTED: without node there is no library of Hugging Face to encode texts with")
-	}
-	v, _ := exec.Command(node, "--version").Output()
-	major, _, _ := strings.Cut(strings.TrimPrefix(string(v), "v"), ".")
-	if n, _ := strconv.Atoi(major); n < 20 {
-		t.Skipf("NOT TESTED: Hugging Face's tokenizers need node 20, and there is %s", v)
-	}
-	if _, err := os.Stat(scripts + "/node_modules/tokenizers"); err != nil {
-		t.Skip("NOT TESTED: Hugging Face's tokenizers are not installed: scripts/setup installs them where npm reaches its registry")
-	}
-	c := exec.Command(node, "encode.mjs")
-	c.Dir = scripts
-	c.Stderr = os.Stderr
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		in.Close()
-		if err := c.Wait(); err != nil {
-			t.Errorf("Hugging Face's tokenizers: %v", err)
-		}
-	})
-	return &library{in, bufio.NewReader(out)}
+	return &library{testclient.Start(t, "../../scripts/tokenizers", "encode.mjs", "tokenizers")}
 }
 
 // encode encodes texts with a tokenizer.json. The error is the library's.
@@ -77,21 +37,8 @@ func (l *library) encode(t *testing.T, tokenizer []byte, texts []string) *encode
 	if err := os.WriteFile(file, tokenizer, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b, err := json.Marshal(map[string]any{"tokenizer": file, "texts": texts})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.in.Write(append(b, '\n')); err != nil {
-		t.Fatal(err)
-	}
-	line, err := l.out.ReadBytes('\n')
-	if err != nil {
-		t.Fatalf("the library ended: %v", err)
-	}
 	var r encoded
-	if err := json.Unmarshal(line, &r); err != nil {
-		t.Fatalf("%v: %s", err, line)
-	}
+	l.Do(t, map[string]any{"tokenizer": file, "texts": texts}, &r)
 	if !r.OK {
 		t.Fatalf("the library refuses the file: %s", r.Error)
 	}
@@ -133,7 +80,7 @@ func TestLibrary(t *testing.T) {
 			written := write(t, file)
 			var list []vector
 			var inputs []string
-			for line := range strings.Lines(string(unpack(t, texts))) {
+			for line := range strings.Lines(string(testclient.Unpack(t, texts))) {
 				var v vector
 				if err := json.Unmarshal([]byte(line), &v); err != nil {
 					t.Fatal(err)

@@ -2,9 +2,7 @@ package tokenizer_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
-	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -16,33 +14,15 @@ import (
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/formats/tokenizer"
 	"github.com/tensorfs/tensorfs/internal/source/memory"
+	"github.com/tensorfs/tensorfs/internal/testclient"
 )
 
 const wholeHF = "../../testdata/whole-hf"
 
-// unpack returns the content of a file that is compressed.
-func unpack(t testing.TB, file string) []byte {
-	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 // parse returns the metadata of a compressed GGUF file.
 func parse(t testing.TB, file string) *gguf.File {
 	t.Helper()
-	m, err := memory.New(map[string][]byte{"m": unpack(t, file)}).Open("m")
+	m, err := memory.New(map[string][]byte{"m": testclient.Unpack(t, file)}).Open("m")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -210,7 +210,7 @@ func without(tensor string, shapes []shape) []shape {
 // reranker refuses models whose answer is one number, though their class is that
 // of models that answer with text.
 func reranker(m *tensorfs.Model, _ settings) string {
-	if text, err := readText(m, "README.md", maxText); err == nil && strings.Contains(string(text), "# Qwen3-Reranker") {
+	if text, err := ReadText(m, "README.md", maxText); err == nil && strings.Contains(string(text), "# Qwen3-Reranker") {
 		return "the model is a reranker, of which no GGUF file is made"
 	}
 	return ""

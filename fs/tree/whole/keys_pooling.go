@@ -67,7 +67,7 @@ func (d *describer) fail(err error) {
 // poolingModule returns the directory of the module that pools, "" without one.
 func poolingModule(m *tensorfs.Model) (string, error) {
 	const name = "modules.json"
-	text, err := readText(m, name, maxText)
+	text, err := ReadText(m, name, maxText)
 	if err != nil || text == nil {
 		return "", err
 	}

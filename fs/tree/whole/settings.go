@@ -28,7 +28,7 @@ type settings struct {
 // readSettings reads a JSON file of the model. One that is missing has no fields.
 func readSettings(m *tensorfs.Model, name string) (settings, error) {
 	s := settings{problem: new(error), file: name}
-	text, err := readText(m, name, maxText)
+	text, err := ReadText(m, name, maxText)
 	if err != nil || text == nil {
 		return s, err
 	}

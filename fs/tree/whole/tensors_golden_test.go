@@ -1,13 +1,10 @@
 package whole
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -18,6 +15,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/internal/testclient"
 )
 
 const testdata = "../../../testdata"
@@ -94,36 +92,6 @@ func same(t testing.TB, got, want map[string]string) {
 	}
 }
 
-// unpacked returns a copy of a directory whose large files are compressed.
-func unpacked(t testing.TB, from string) string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(from, "*"))
-	if err != nil || len(files) == 0 {
-		t.Fatal(from, err)
-	}
-	dir := t.TempDir()
-	for _, file := range files {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		name, packed := strings.CutSuffix(filepath.Base(file), ".gz")
-		if packed {
-			z, err := gzip.NewReader(bytes.NewReader(b))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if b, err = io.ReadAll(z); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
 // TestTensors compares with the tensors that llama.cpp's converter writes.
 func TestTensors(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(testdata, "whole-gguf", "expected", "*.tensors.tsv"))
@@ -137,7 +105,7 @@ func TestTensors(t *testing.T) {
 		if mlx, ok := strings.CutPrefix(name, "models-mlx."); ok {
 			dir = filepath.Join(testdata, "models-mlx", mlx)
 			if _, err := os.Stat(dir); err != nil {
-				dir = unpacked(t, filepath.Join(testdata, "whole-hf", "models", "mlx-"+mlx))
+				dir = testclient.UnpackDir(t, filepath.Join(testdata, "whole-hf", "models", "mlx-"+mlx))
 			}
 		}
 		tested++

@@ -8,9 +8,9 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// readText returns the content of one of the model's files, nil where the model
+// ReadText returns the content of one of the model's files, nil where the model
 // has none of that name.
-func readText(m *tensorfs.Model, name string, limit int64) ([]byte, error) {
+func ReadText(m *tensorfs.Model, name string, limit int64) ([]byte, error) {
 	d, err := m.File(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -2,6 +2,7 @@ package hfdir
 
 import (
 	"fmt"
+	"io/fs"
 	"path"
 	"strings"
 
@@ -52,15 +53,11 @@ const maxConfig = 16 << 20
 
 // storedConfig returns the model's own config.json.
 func storedConfig(m *tensorfs.Model) ([]byte, error) {
-	d, err := m.File(configName)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", configName, err)
-	case d.Size() > maxConfig:
-		return nil, fmt.Errorf("%s has %d bytes, and at most %d are read", configName, d.Size(), maxConfig)
+	text, err := whole.ReadText(m, configName, maxConfig)
+	if err == nil && text == nil {
+		err = fmt.Errorf("%s: %w", configName, fs.ErrNotExist)
 	}
-	text := make([]byte, d.Size())
-	return text, tensorfs.ReadFull(d, text, 0)
+	return text, err
 }
 
 // mlxTypes are model types of config.json that mlx-lm has.

@@ -1,12 +1,9 @@
 package hfdir
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +12,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/internal/testclient"
 )
 
 const tensorData = "../../../../testdata"
@@ -43,41 +41,15 @@ func openGolden(t testing.TB, name string) *tensorfs.Model {
 			return openModel(t, path)
 		}
 	}
-	dir := t.TempDir()
-	files, err := filepath.Glob(filepath.Join(tensorData, "whole-hf", "models", name, "*"))
-	if err != nil {
+	from := filepath.Join(tensorData, "whole-hf", "models", name)
+	if _, err := os.Stat(from); err == nil {
+		return openModel(t, testclient.UnpackDir(t, from))
+	}
+	file := filepath.Join(t.TempDir(), name+".gguf")
+	if err := os.WriteFile(file, testclient.Unpack(t, from+".gguf.gz"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if len(files) == 0 {
-		unpack(t, filepath.Join(tensorData, "whole-hf", "models", name+".gguf.gz"), dir)
-		return openModel(t, filepath.Join(dir, name+".gguf"))
-	}
-	for _, file := range files {
-		unpack(t, file, dir)
-	}
-	return openModel(t, dir)
-}
-
-// unpack copies a file into a directory, without its compression.
-func unpack(t testing.TB, file, dir string) {
-	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	name, packed := strings.CutSuffix(filepath.Base(file), ".gz")
-	if packed {
-		z, err := gzip.NewReader(bytes.NewReader(b))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if b, err = io.ReadAll(z); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	return openModel(t, file)
 }
 
 // readStored reads all of a tensor.

@@ -1,4 +1,6 @@
-package main
+// Package testclient gives tests what they hold the project against: libraries of
+// others in processes of their own, and golden files that are kept compressed.
+package testclient
 
 import (
 	"bufio"
@@ -11,21 +13,17 @@ import (
 	"testing"
 )
 
-// nodeScript is a process that runs a script of another project's library, which
+// Script is a process that runs a script of another project's library, which
 // knows nothing of tensorfs. It takes jobs and gives results, a JSON object a line.
-type nodeScript struct {
+type Script struct {
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-// startNode starts the script in a directory below scripts, or skips the test where
-// the package that it needs is not installed.
-func startNode(t *testing.T, dir, script, pkg string) *nodeScript {
+// Start starts a script in a directory, or skips the test where the npm package
+// that it needs is not installed there.
+func Start(t *testing.T, dir, script, pkg string) *Script {
 	t.Helper()
-	if testing.Short() {
-		t.Skipf("not in the short form: %s", pkg)
-	}
-	dir = "../../scripts/" + dir
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skipf("NOT TESTED: without node there is no %s", pkg)
@@ -56,7 +54,7 @@ func startNode(t *testing.T, dir, script, pkg string) *nodeScript {
 			t.Errorf("%s: %v", pkg, err)
 		}
 	})
-	return &nodeScript{in, bufio.NewReader(out)}
+	return &Script{in, bufio.NewReader(out)}
 }
 
 // versionNumber returns the first number of a version such as v20.1.0, 0 without one.
@@ -66,8 +64,8 @@ func versionNumber(v string) int {
 	return n
 }
 
-// do does a job and fills in its result.
-func (n *nodeScript) do(t *testing.T, job, result any) {
+// Do does a job and fills in its result.
+func (n *Script) Do(t *testing.T, job, result any) {
 	t.Helper()
 	b, err := json.Marshal(job)
 	if err != nil {
