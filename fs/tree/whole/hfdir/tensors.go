@@ -46,7 +46,7 @@ func mlxTensors(m *tensorfs.Model) (result, error) {
 //	GGUF ----------> rows of an architecture's table (tensors_layouts.go)
 //	MLX, Ollama ---> the same names, but for what mlx-lm stores in another form (tensors_stored.go)
 func newTensors(m *tensorfs.Model, mlx bool) (*tensorMaker, error) {
-	x := &tensorMaker{m: m, mlx: mlx, used: make([]bool, len(m.Tensors)), dims: map[string]tensorDim{}}
+	x := &tensorMaker{m: m, mlx: mlx, keys: readKeys(m.Metadata), used: make([]bool, len(m.Tensors)), dims: map[string]tensorDim{}}
 	for i := range m.Tensors {
 		if t := &m.Tensors[i]; t.Opaque != "" && t.Owner == "" {
 			return nil, fmt.Errorf("%s: %s", tensorfs.Quote(t.Source), t.Opaque)
@@ -82,6 +82,7 @@ func newTensors(m *tensorfs.Model, mlx bool) (*tensorMaker, error) {
 
 // tensorMaker makes the tensors of one directory.
 type tensorMaker struct {
+	keys   ggufKeys // metadata, by key
 	m      *tensorfs.Model
 	mlx    bool           // for mlx-lm
 	float  tensorfs.DType // of what is not quantised for mlx-lm; Unknown to keep what is stored

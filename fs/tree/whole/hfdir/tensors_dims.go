@@ -60,14 +60,7 @@ func (x *tensorMaker) shaped(t *tensorfs.Tensor, words []string) error {
 }
 
 // meta returns a value of the metadata, nil without one.
-func (x *tensorMaker) meta(key string) any {
-	for _, m := range x.m.Metadata {
-		if m.Key == key {
-			return m.Value
-		}
-	}
-	return nil
-}
+func (x *tensorMaker) meta(key string) any { return x.keys.at[key] }
 
 // word returns a text of the metadata.
 func (x *tensorMaker) word(key string) string {
