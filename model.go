@@ -33,10 +33,11 @@ type opened struct {
 	files map[string]File
 }
 
-// Field is one entry of config.json: an int64, float64, string, bool or a slice of these.
+// Field is one entry of config.json.
 type Field struct {
-	Name  string
-	Value any
+	Name    string
+	Value   any  // an int64, float64, string, bool or a slice of these
+	Assumed bool // the schema's default: the model does not say it, and neither do its tensors
 }
 
 // Source is a file that belongs to the model, shown as a link below source/.

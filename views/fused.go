@@ -108,6 +108,11 @@ func (f *fusions) make(c candidate) (tensorfs.Tensor, string) {
 	return t, reason
 }
 
+// inModel reports whether the model has all that the group is made of.
+func (f *fusions) inModel(c candidate) bool {
+	return f.model[c.name] != nil || !slices.ContainsFunc(c.parts(), func(name string) bool { return f.model[name] == nil })
+}
+
 // parts returns the names of the group's parts.
 func (c candidate) parts() []string {
 	names := make([]string, len(c.group.parts))
@@ -129,7 +134,7 @@ func fuse(view string, have Tensors, all *candidates, join joiner) (Tensors, []A
 			continue
 		}
 		if _, reason := f.make(c); reason != "" {
-			absent = append(absent, Absent{name, reason})
+			absent = append(absent, Absent{name, reason, f.inModel(c)})
 			continue
 		}
 		built[name] = true

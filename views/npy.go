@@ -35,9 +35,9 @@ func npy(b *basis) (Tensors, []Absent) {
 		name := t.Weight() + files.suffix
 		switch shape := t.Numbers(); {
 		case len(shape) > npyDims:
-			absent = append(absent, Absent{name, fmt.Sprintf("a NumPy array has at most %d dimensions, not %d; see f16/", npyDims, len(shape))})
+			absent = append(absent, Absent{name, fmt.Sprintf("a NumPy array has at most %d dimensions, not %d; see f16/", npyDims, len(shape)), true})
 		case !tensorfs.ValidName(name):
-			absent = append(absent, Absent{name, "with .npy its name is longer than the 255 bytes of a file name; see f16/"})
+			absent = append(absent, Absent{name, "with .npy its name is longer than the 255 bytes of a file name; see f16/", true})
 		default:
 			files.index = append(files.index, i)
 		}

@@ -187,6 +187,9 @@ func checkBuilt(t testing.TB, b Built) {
 		if a.Reason == "" || strings.ContainsAny(a.Reason, "\n\x00") || strings.HasSuffix(a.Reason, ".") {
 			t.Errorf("%s: %s is absent: %q", b.Name, a.Name, a.Reason)
 		}
+		if lost := !strings.HasPrefix(a.Reason, "the model has no ") && !strings.HasPrefix(a.Reason, "a companion of "); a.Lost != lost {
+			t.Errorf("%s: %s is lost: %v: %q", b.Name, a.Name, a.Lost, a.Reason)
+		}
 	}
 }
 

@@ -55,7 +55,7 @@ func derive(ts []tensorfs.Tensor, opts Options, show func(*tensorfs.Tensor, Opti
 	var absent []Absent
 	for i := range ts {
 		if _, reason := show(&ts[i], opts); reason != "" {
-			absent = append(absent, Absent{ts[i].Weight(), reason})
+			absent = append(absent, Absent{ts[i].Weight(), reason, ts[i].Owner == ""})
 			continue
 		}
 		d.index = append(d.index, int32(i))

@@ -27,6 +27,20 @@ type basis struct {
 type Absent struct {
 	Name   string
 	Reason string
+	// Lost reports whether the model has the numbers and the view does not show them.
+	// It is false for what the model does not have either, such as a part of a group,
+	// and for companions, which are shown with their codes.
+	Lost bool
+}
+
+// Lost counts what the model has and the view cannot give.
+func (b *Built) Lost() (n int) {
+	for i := range b.Absent {
+		if b.Absent[i].Lost {
+			n++
+		}
+	}
+	return n
 }
 
 // Options choose between interpretations of a model that its bytes leave open.

@@ -160,7 +160,7 @@ func (m *model) evaluate(bare bool) []tensorfs.Field {
 		}
 		if !m.read(f) && f.without != nil {
 			if v, ok := f.without(m); ok {
-				m.set(f.name, v)
+				m.fields = append(m.fields, tensorfs.Field{Name: f.name, Value: v, Assumed: !f.tensors})
 			}
 		}
 	}

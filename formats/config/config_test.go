@@ -204,6 +204,32 @@ func TestFromHF(t *testing.T) {
 	}
 }
 
+// TestAssumed holds that a field is marked where its value is a default, and only there.
+func TestAssumed(t *testing.T) {
+	shapes := shapesOf(tsr{"token_embedding.weight": {100, 64}})
+	for name, fields := range map[string][]tensorfs.Field{
+		"GGUF": FromGGUF(func(key string) (any, bool) {
+			v, ok := kv{"general.architecture": "llama", "llama.rope.freq_base": 10000.0, "llama.attention.head_count": uint32(4)}[key]
+			return v, ok
+		}, shapes, 3),
+		"HF": FromHF(object(kv{"architectures": []any{"LlamaForCausalLM"}, "rope_theta": 10000.0, "num_attention_heads": 4.0}), shapes, 3),
+	} {
+		assumed := map[string]bool{}
+		for _, f := range fields {
+			assumed[f.Name] = f.Assumed
+		}
+		for field, want := range map[string]bool{
+			"architecture": false, "rope_theta": false, "n_heads": false, // said
+			"dim": false, "n_layers": false, "vocab_size": false, "tie_embeddings": false, // of the tensors
+			"max_seq_len": true, "norm_eps": true, "n_kv_heads": true, "head_dim": true, "n_experts": true,
+		} {
+			if got, ok := assumed[field]; !ok || got != want {
+				t.Errorf("%s: %s: %v (%v), want %v", name, field, got, ok, want)
+			}
+		}
+	}
+}
+
 // TestWithoutConfig has tensors and nothing else: no default may be shown.
 func TestWithoutConfig(t *testing.T) {
 	got := FromHF(nil, shapesOf(tsr{"token_embedding.weight": {100, 64}, "layers.0.ffn.down.weight": {64, 256}}), 3)

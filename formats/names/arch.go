@@ -8,10 +8,11 @@ import (
 type archTable struct {
 	class, modelType map[string]string
 	apart            map[[2]string]string // by architecture and stem below the layer: why
+	reordered        map[[2]string]bool   // by architecture and stem below the layer
 }
 
 var archs = sync.OnceValue(func() *archTable {
-	t := &archTable{make(map[string]string, 256), make(map[string]string, 128), make(map[[2]string]string)}
+	t := &archTable{make(map[string]string, 256), make(map[string]string, 128), make(map[[2]string]string), make(map[[2]string]bool)}
 	for line := range lines("architectures") {
 		kind, line := cut(line)
 		value, arch := cut(line)
@@ -24,6 +25,8 @@ var archs = sync.OnceValue(func() *archTable {
 			t.apart[[2]string{value, arch}] = inTurns
 		case "transpose":
 			t.apart[[2]string{value, arch}] = transposed
+		case "reorder":
+			t.reordered[[2]string{value, arch}] = true
 		default:
 			panic("names: architectures.txt: " + kind)
 		}
@@ -48,6 +51,26 @@ const (
 	ambiguous  = "its shape does not tell whether its parts are rows or columns"
 )
 
+// inLayer splits the canonical name of a layer's tensor: "attention.q" and
+// ".weight" of "layers.0.attention.q.weight".
+func inLayer(name string) (stem, param string, ok bool) {
+	rest, ok := strings.CutPrefix(name, "layers.")
+	if !ok {
+		return "", "", false
+	}
+	_, rest, _ = strings.Cut(rest, ".")
+	dot := max(strings.LastIndexByte(rest, '.'), 0)
+	return rest[:dot], rest[dot:], true
+}
+
+// Reordered reports whether GGUF files of an architecture have the rows of the
+// tensor of that canonical name in another order than Hugging Face files: a head's
+// rotary pairs are rows 2i and 2i+1 there, and rows i and i+D/2 here.
+func Reordered(arch, name string) bool {
+	stem, _, ok := inLayer(name)
+	return ok && archs().reordered[[2]string{arch, stem}]
+}
+
 // Apart returns why the tensor of that canonical name, which joins several, does
 // not hold the rows of its parts back to back in a Hugging Face file of an
 // architecture; "" where it does. shape is that of its numbers, dim the width of
@@ -56,13 +79,10 @@ const (
 // Stacks of experts are stored in both orders, [E, 2F, dim] and [E, dim, 2F], by
 // different releases of the same program: for these the shape decides.
 func Apart(arch, name string, shape []int64, dim int64) string {
-	rest, ok := strings.CutPrefix(name, "layers.")
+	stem, param, ok := inLayer(name)
 	if !ok {
 		return ""
 	}
-	_, rest, _ = strings.Cut(rest, ".")
-	dot := max(strings.LastIndexByte(rest, '.'), 0)
-	stem, param := rest[:dot], rest[dot:]
 	if why := archs().apart[[2]string{arch, stem}]; why != "" && (why != transposed || param == ".weight") {
 		return why
 	}

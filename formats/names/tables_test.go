@@ -100,6 +100,29 @@ func TestArch(t *testing.T) {
 	}
 }
 
+func TestReordered(t *testing.T) {
+	for _, c := range []struct {
+		arch, name string
+		want       bool
+	}{
+		{"llama", "layers.0.attention.q.weight", true},
+		{"llama", "layers.31.attention.k.bias", true},
+		{"llama", "layers.0.attention.v.weight", false},
+		{"llama", "layers.0.attention.q_norm.weight", false},
+		{"llama", "vision.layers.0.attention.q.weight", false},
+		{"llama", "attention.q.weight", false},
+		{"llama", "", false},
+		{"granite", "layers.0.attention.k.weight", true},
+		{"qwen2", "layers.0.attention.q.weight", false},
+		{"bert", "layers.0.attention.q.weight", false},
+		{"unknown", "layers.0.attention.q.weight", false},
+	} {
+		if got := Reordered(c.arch, c.name); got != c.want {
+			t.Errorf("Reordered(%q, %q) = %v", c.arch, c.name, got)
+		}
+	}
+}
+
 func TestApart(t *testing.T) {
 	square := []int64{8, 8}
 	for _, c := range []struct {
