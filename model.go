@@ -162,6 +162,14 @@ func (m *Model) Dim() int64 {
 	return 0
 }
 
+// Meta returns the metadata's value under a key, nil where it has none.
+func (m *Model) Meta(key string) any {
+	if i := slices.IndexFunc(m.Metadata, func(e Meta) bool { return e.Key == key }); i >= 0 {
+		return m.Metadata[i].Value
+	}
+	return nil
+}
+
 // Tensor returns the tensor of that name, or nil.
 func (m *Model) Tensor(name string) *Tensor {
 	i, ok := slices.BinarySearchFunc(m.Tensors, name, func(t Tensor, s string) int { return strings.Compare(t.Name, s) })

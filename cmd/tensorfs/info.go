@@ -5,13 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs/tree"
+	"github.com/tensorfs/tensorfs/internal/term"
 )
 
 type infoOptions struct {
@@ -24,8 +26,21 @@ func infoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "info [--json] MODEL",
 		Short: "Describe a model on one screen",
-		Long: `info prints a model's format, architecture and dimensions, the types of its
-tensors with their share of the bytes, and which views and whole-model files exist.`,
+		Long: `info prints what a model says about itself: its name, format, architecture and
+dimensions; its parameters, counted from the shapes of its tensors; its
+quantisation, and the types of its tensors with their share of the bytes; the
+memory that the weights take; which views and whole-model files there are; and
+what a user should know. What the model does not say is left out.
+
+Parameters are the numbers of the tensors: companions (scales, biases of
+quantised groups), integers and tables of rotary frequencies are not counted.
+Bits per weight are all that is stored for them. Left out of a view is what the
+model has and the view cannot give; index.json says why.
+
+--json prints all of it as one object. "assumed" names the fields of "config"
+that the model does not say.`,
+		Example: `  tensorfs info model.gguf
+  tensorfs info --json hf:ORG/NAME | jq .parameters`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.OutOrStdout(), args[0]) },
 	}
@@ -43,26 +58,46 @@ type typeShare struct {
 
 // viewCount says how much of a model a view shows.
 type viewCount struct {
-	Name   string `json:"name"`
-	Files  int    `json:"files"`
-	Absent int    `json:"absent"`
+	Name    string `json:"name"`
+	Files   int    `json:"files"`
+	Absent  int    `json:"absent"`   // all that index.json lists
+	LeftOut int    `json:"left_out"` // of them, what the model has
+}
+
+// memoryNeed is what the weights take, in bytes.
+type memoryNeed struct {
+	Stored int64  `json:"stored"`
+	F16    *int64 `json:"f16,omitempty"` // nil where the parameters are not known
 }
 
 type modelInfo struct {
-	Path         string          `json:"path"`
-	Format       string          `json:"format"`
-	Architecture string          `json:"architecture"`
-	Layout       string          `json:"layout"`
-	Tensors      int             `json:"tensors"`
-	Elements     int64           `json:"elements"`
-	Bytes        int64           `json:"bytes"`
-	Files        int             `json:"files"`
-	MetadataKeys int             `json:"metadata_keys"`
-	Types        []typeShare     `json:"types"`
-	Views        []viewCount     `json:"views"`
-	Whole        []wholeInfo     `json:"whole"`
-	Config       json.RawMessage `json:"config"`
-	Warnings     []string        `json:"warnings"`
+	Name          string          `json:"name"`
+	Model         string          `json:"model"` // as it was named
+	Path          string          `json:"path"`
+	Revision      string          `json:"revision,omitempty"` // of a repository in the Hugging Face cache
+	Format        string          `json:"format"`
+	Architecture  string          `json:"architecture"`
+	Layout        string          `json:"layout"`
+	Tensors       int             `json:"tensors"`
+	Elements      int64           `json:"elements"`
+	Parameters    *int64          `json:"parameters,omitempty"` // nil where codes are not decoded
+	Quant         string          `json:"quant,omitempty"`
+	BitsPerWeight *float64        `json:"bits_per_weight,omitempty"`
+	Bytes         int64           `json:"bytes"`
+	Memory        memoryNeed      `json:"memory"`
+	Files         int             `json:"files"`
+	MetadataKeys  int             `json:"metadata_keys"`
+	Types         []typeShare     `json:"types"`
+	Views         []viewCount     `json:"views"`
+	Whole         []wholeInfo     `json:"whole"`
+	Config        json.RawMessage `json:"config"`
+	Assumed       []string        `json:"assumed"`
+	Warnings      []string        `json:"warnings"`
+
+	layout     string // what the layout means for this model, "" where nothing
+	vocabulary bool   // the model has a tokenizer
+	packed     int    // tensors whose codes are not decoded
+	quantised  bool
 }
 
 func (o *infoOptions) run(stdout io.Writer, model string) error {
@@ -71,19 +106,39 @@ func (o *infoOptions) run(stdout io.Writer, model string) error {
 		return err
 	}
 	defer t.Model.Close()
-	info := describe(t)
+	info := describe(t, model)
 	if o.json {
 		return printJSON(stdout, info)
 	}
-	return info.print(stdout, t.Model.Config)
+	return (&infoScreen{info: info, config: t.Model.Config, width: max(term.Width(stdout), 60)}).print(stdout)
 }
 
-func describe(t *tree.Tree) *modelInfo {
+// describe says all about a model, which the user named so.
+func describe(t *tree.Tree, named string) *modelInfo {
 	m := t.Model
 	info := &modelInfo{
-		Path: m.Path, Format: m.Format, Architecture: m.Architecture, Layout: m.Layout, Tensors: len(m.Tensors),
-		Files: len(m.Sources), MetadataKeys: len(m.Metadata), Config: t.ConfigJSON(), Warnings: append([]string{}, m.Warnings...),
+		Name: nameOf(m, named), Model: named, Path: m.Path, Revision: revisionOf(m), Format: m.Format, Architecture: m.Architecture, Layout: m.Layout,
+		Tensors: len(m.Tensors), Files: len(m.Sources), MetadataKeys: len(m.Metadata), Config: t.ConfigJSON(),
+		Assumed: []string{}, Warnings: append([]string{}, m.Warnings...), layout: t.LayoutNote(),
 	}
+	for _, f := range m.Config {
+		if f.Assumed {
+			info.Assumed = append(info.Assumed, f.Name)
+		}
+	}
+	info.vocabulary = m.Meta("tokenizer.ggml.tokens") != nil
+	info.countTypes(m)
+	info.countParameters(m)
+	for i := range t.Views {
+		v := &t.Views[i]
+		info.Views = append(info.Views, viewCount{v.Name, v.Tensors.Len(), len(v.Absent), v.Lost()})
+	}
+	info.Whole = describeWhole(t)
+	return info
+}
+
+// countTypes adds up the tensors by their stored types, largest first.
+func (info *modelInfo) countTypes(m *tensorfs.Model) {
 	byType := map[string]*typeShare{}
 	for i := range m.Tensors {
 		t := &m.Tensors[i]
@@ -101,6 +156,7 @@ func describe(t *tree.Tree) *modelInfo {
 		s.Tensors++
 		s.Bytes += t.Data.Size()
 	}
+	info.Memory.Stored = info.Bytes
 	info.Types = []typeShare{}
 	for _, s := range byType {
 		info.Types = append(info.Types, *s)
@@ -108,11 +164,6 @@ func describe(t *tree.Tree) *modelInfo {
 	slices.SortFunc(info.Types, func(a, b typeShare) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), strings.Compare(a.Type, b.Type))
 	})
-	for _, v := range t.Views {
-		info.Views = append(info.Views, viewCount{v.Name, v.Tensors.Len(), len(v.Absent)})
-	}
-	info.Whole = describeWhole(t)
-	return info
 }
 
 // storedType names the type that a tensor is stored as; companions count as a
@@ -129,72 +180,45 @@ func storedType(t *tensorfs.Tensor) string {
 	return t.DType.String()
 }
 
-// screen is the maximum number of rows that info prints of a table, so that
-// everything fits on one screen.
-const screen = 12
+// stored matches the name of a model in a store, as opposed to a path.
+var stored = regexp.MustCompile(`^[a-z][a-z0-9]+:`)
 
-func (info *modelInfo) print(stdout io.Writer, config []tensorfs.Field) error {
-	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	row := func(key, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", key, fmt.Sprintf(format, args...)) }
-	row("model", "%s", tensorfs.Printable(info.Path))
-	row("format", "%s", info.Format)
-	row("architecture", "%s", tensorfs.Printable(info.Architecture))
-	row("layout", "%s (%s)", info.Layout, tree.LayoutHelp[info.Layout])
-	row("tensors", "%d tensors, %s numbers, %s", info.Tensors, count(info.Elements), size(info.Bytes))
-	row("files", "%d, %d metadata keys", info.Files, info.MetadataKeys)
-	if line := configLine(config); line != "" {
-		row("config", "%s", line)
+// nameOf returns the model's name: the one that it gives itself, or the one by which
+// the user asked for it, or that of its file or directory.
+func nameOf(m *tensorfs.Model, named string) string {
+	if s, ok := m.Meta("general.name").(string); ok && strings.TrimSpace(s) != "" {
+		return s
 	}
-	if err := w.Flush(); err != nil {
-		return err
+	// A relative or absolute path says only where somebody trained it.
+	if s, ok := m.Meta("config._name_or_path").(string); ok && s != "" && !strings.HasPrefix(s, ".") && strings.Count(s, "/") < 2 && !filepath.IsAbs(s) {
+		return s
 	}
-	if len(info.Types) > 0 {
-		fmt.Fprintln(w, "\ntypes\ttensors\tbytes\tshare")
+	if stored.MatchString(named) {
+		return named
 	}
-	for i, s := range info.Types {
-		if i == screen {
-			fmt.Fprintf(w, "  and %d more\n", len(info.Types)-screen)
-			break
-		}
-		fmt.Fprintf(w, "  %s\t%d\t%s\t%.1f %%\n", tensorfs.Printable(s.Type), s.Tensors, size(s.Bytes), 100*float64(s.Bytes)/float64(max(info.Bytes, 1)))
+	if repo := partAfter(m.Path, "models--"); repo != "" { // of the Hugging Face cache
+		return strings.ReplaceAll(repo, "--", "/")
 	}
-	fmt.Fprintln(w, "\nviews\tfiles\tabsent\t")
-	for _, v := range info.Views {
-		fmt.Fprintf(w, "  %s/\t%d\t%d\t%s\n", v.Name, v.Files, v.Absent, tree.ViewHelp[v.Name])
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(w, "\nwhole models")
-	for _, x := range info.Whole {
-		fmt.Fprintf(w, "  %s/\t%s\n", x.Name, x.line())
-	}
-	for i, warning := range info.Warnings {
-		if i == 0 {
-			fmt.Fprintln(w, "\nwarnings")
-		}
-		if i == screen {
-			fmt.Fprintf(w, "  and %d more\n", len(info.Warnings)-screen)
-			break
-		}
-		fmt.Fprintf(w, "  %s\n", tensorfs.OneLine(warning))
-	}
-	return w.Flush()
+	return filepath.Base(m.Path)
 }
 
-// configFields are the fields that say most about a model's size.
-var configFields = []string{"dim", "n_layers", "n_heads", "n_kv_heads", "head_dim", "ffn_dim", "vocab_size", "max_seq_len", "n_experts", "n_experts_used"}
-
-func configLine(config []tensorfs.Field) string {
-	var parts []string
-	for _, name := range configFields {
-		for _, f := range config {
-			if f.Name == name && f.Value != int64(0) {
-				parts = append(parts, fmt.Sprintf("%s %v", name, f.Value))
-			}
+// revisionOf returns which snapshot of a repository the model is, as the Hugging
+// Face cache has it, "" for other models.
+func revisionOf(m *tensorfs.Model) string {
+	for _, s := range m.Sources {
+		if partAfter(s.Path, "models--") != "" {
+			return partAfter(s.Path, "snapshots/")
 		}
 	}
-	return strings.Join(parts, ", ")
+	return ""
+}
+
+// partAfter returns what follows a text in a path up to the next slash, where the text
+// begins at a slash; "" where it is not there.
+func partAfter(path, text string) string {
+	_, rest, _ := strings.Cut(filepath.ToSlash(path), "/"+text)
+	rest, _, _ = strings.Cut(rest, "/")
+	return rest
 }
 
 // size prints bytes with a unit of powers of 1024.
@@ -207,16 +231,4 @@ func size(n int64) string {
 		f, unit = f/1024, unit+1
 	}
 	return fmt.Sprintf("%.1f %ciB", f, "KMGT"[unit])
-}
-
-// count prints a number with a unit of powers of 1000.
-func count(n int64) string {
-	if n < 1000 {
-		return fmt.Sprint(n)
-	}
-	f, unit := float64(n)/1000, 0
-	for f >= 1000 && unit < 3 {
-		f, unit = f/1000, unit+1
-	}
-	return fmt.Sprintf("%.1f%c", f, "KMBT"[unit])
 }

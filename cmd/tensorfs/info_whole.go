@@ -35,11 +35,11 @@ func describeWhole(t *tree.Tree) (all []wholeInfo) {
 	return all
 }
 
-// line says it in a line: "model.gguf, 1.2 GiB, 291 tensors (226 Q4_1, 65 F32), exact".
+// line says it in a line: "model.gguf, 1.2 GiB, exact (226 Q4_1, 65 F32)".
 func (w wholeInfo) line() string {
 	f := w.Files
 	if f.Reason != "" {
-		return "absent: " + tensorfs.OneLine(f.Reason)
+		return "left out: " + tensorfs.OneLine(f.Reason)
 	}
 	total := int64(0)
 	for _, x := range f.List {
@@ -57,5 +57,9 @@ func (w wholeInfo) line() string {
 	if !f.Exact {
 		exact = "rounded"
 	}
-	return fmt.Sprintf("%s, %s, %d tensors (%s), %s", tensorfs.Printable(files), size(total), f.Tensors, strings.Join(types, ", "), exact)
+	line := fmt.Sprintf("%s, %s, %s", tensorfs.Printable(files), size(total), exact)
+	if len(types) > 0 {
+		line += " (" + strings.Join(types, ", ") + ")"
+	}
+	return line
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
 )
 
@@ -233,89 +232,6 @@ func models(t *testing.T) []string {
 		list = append(list, filepath.Dir(d))
 	}
 	return list
-}
-
-func TestInfoFitsAScreen(t *testing.T) {
-	for _, m := range models(t) {
-		code, out, stderr := command("info", m)
-		if n := strings.Count(out, "\n"); code != 0 || n > 60 || stderr != "" {
-			t.Errorf("info %s: exit code %d, %d lines, %s", m, code, n, stderr)
-		}
-		for _, want := range []string{"architecture", "tensors", "raw/", "f16/", "fused/", "gguf/"} {
-			if !strings.Contains(out, want) {
-				t.Errorf("info %s does not tell %s", m, want)
-			}
-		}
-		var info struct {
-			Format string
-			Whole  []struct {
-				Name      string
-				Available bool
-				Reason    string
-			}
-		}
-		if _, out, _ := command("info", "--json", m); json.Unmarshal([]byte(out), &info) != nil || info.Format == "" ||
-			len(info.Whole) == 0 || info.Whole[0].Available != (info.Whole[0].Reason == "") {
-			t.Errorf("info --json %s prints %s", m, out)
-		}
-	}
-}
-
-// TestInfoText holds what info prints of more types and warnings than a screen
-// has room for, to the letter.
-func TestInfoText(t *testing.T) {
-	info := &modelInfo{Path: "/m", Format: "gguf", Architecture: "llama", Layout: "rows", Tensors: 28, Elements: 10, Bytes: 4000, Files: 1, MetadataKeys: 2}
-	want := "\ntypes  tensors  bytes  share\n"
-	for i := range int64(14) {
-		info.Types = append(info.Types, typeShare{Type: fmt.Sprintf("T%02d", i), Tensors: 2, Bytes: 1000})
-		info.Warnings = append(info.Warnings, fmt.Sprintf("warning %d", i))
-		if i < 12 {
-			want += fmt.Sprintf("  T%02d  2        1000 B  25.0 %%\n", i)
-		}
-	}
-	want = strings.Replace(want, "tensors  bytes  share", "tensors  bytes   share", 1) + "  and 2 more\n"
-	info.Views = []viewCount{{Name: "raw", Files: 3, Absent: 1}}
-	var out bytes.Buffer
-	if err := info.print(&out, nil); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(out.String(), want) {
-		t.Errorf("%s\nwant\n%s", &out, want)
-	}
-	if text := out.String(); !strings.HasPrefix(text, "model         /m\nformat        gguf\n") || !strings.HasSuffix(text, "  warning 11\n  and 2 more\n") || !strings.Contains(text, "\nviews   files  absent  \n  raw/  3      1       ") {
-		t.Errorf("%s", text)
-	}
-	out.Reset()
-	if err := (&modelInfo{Types: []typeShare{{Type: "F32"}}}).print(&out, nil); err != nil || !strings.Contains(out.String(), "  F32  0        0 B    0.0 %\n") {
-		t.Errorf("a model without bytes: %v\n%s", err, &out)
-	}
-}
-
-// TestStoredType names what a tensor is stored as.
-func TestStoredType(t *testing.T) {
-	for want, x := range map[string]*tensorfs.Tensor{
-		"F16":                        {DType: tensorfs.F16},
-		"BF16 (scales)":              {DType: tensorfs.BF16, Owner: "w"},
-		"affine 4-bit, groups of 64": {DType: tensorfs.U32, Quant: &tensorfs.Quant{Mode: "affine", Bits: 4, GroupSize: 64}},
-		"F8_E4M3 with scales":        {DType: tensorfs.F8_E4M3, Quant: &tensorfs.Quant{Mode: "fp8", Bits: 8}},
-		"affine 8-bit, groups of 1":  {DType: tensorfs.U32, Quant: &tensorfs.Quant{Mode: "affine", Bits: 8, GroupSize: 1}},
-	} {
-		if got := storedType(x); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
-	}
-}
-
-// TestSize prints bytes at the limits of the units.
-func TestSize(t *testing.T) {
-	for n, want := range map[int64]string{
-		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 1 << 20: "1.0 MiB",
-		1 << 30: "1.0 GiB", 5 << 40: "5.0 TiB", 1 << 50: "1024.0 TiB",
-	} {
-		if got := size(n); got != want {
-			t.Errorf("%d: %s, want %s", n, got, want)
-		}
-	}
 }
 
 // The tree's own texts hold together.

@@ -67,8 +67,8 @@ func inLayer(name string) (stem, param string, ok bool) {
 // tensor of that canonical name in another order than Hugging Face files: a head's
 // rotary pairs are rows 2i and 2i+1 there, and rows i and i+D/2 here.
 func Reordered(arch, name string) bool {
-	stem, _, ok := inLayer(name)
-	return ok && archs().reordered[[2]string{arch, stem}]
+	stem, param, ok := inLayer(name)
+	return ok && (param == ".weight" || param == ".bias") && archs().reordered[[2]string{arch, stem}]
 }
 
 // Apart returns why the tensor of that canonical name, which joins several, does

@@ -110,6 +110,7 @@ func TestReordered(t *testing.T) {
 		{"llama", "layers.0.attention.v.weight", false},
 		{"llama", "layers.0.attention.q_norm.weight", false},
 		{"llama", "vision.layers.0.attention.q.weight", false},
+		{"llama", "layers.0.attention.q.lora_a", false},
 		{"llama", "attention.q.weight", false},
 		{"llama", "", false},
 		{"granite", "layers.0.attention.k.weight", true},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/names"
 )
 
 // ViewHelp says in a line what each view is, by the view's name.
@@ -17,10 +18,22 @@ var ViewHelp = map[string]string{
 	"npy":       "f16/ as NumPy files: np.load(path, mmap_mode='r')",
 }
 
-// LayoutHelp says what Model.Layout means for the rows of q and k.
-var LayoutHelp = map[string]string{
-	"gguf": "rows of attention.q and attention.k are in GGUF's order (for the llama family: rotary pairs 2i, 2i+1)",
-	"hf":   "rows of attention.q and attention.k are in Hugging Face's order (rotary pairs i, i+D/2)",
+// layoutHelp says what Model.Layout means where the order of rows depends on it.
+var layoutHelp = map[string]string{
+	"gguf": "rows of q and k in GGUF's order (rotary pairs 2i, 2i+1)",
+	"hf":   "rows of q and k in Hugging Face's order (pairs i, i+D/2)",
+}
+
+// LayoutNote says what the model's layout means for the rows of its tensors, ""
+// where they are the same in both layouts.
+func (t *Tree) LayoutNote() string {
+	m := t.Model
+	for i := range m.Tensors {
+		if names.Reordered(m.Architecture, m.Tensors[i].Weight()) {
+			return layoutHelp[m.Layout]
+		}
+	}
+	return ""
 }
 
 // readme is the text of README in the tree. It does not name the mount point.
@@ -31,7 +44,11 @@ func readme(t *Tree) []byte {
 	fmt.Fprintf(&b, "model         %s\n", tensorfs.Printable(m.Path))
 	fmt.Fprintf(&b, "format        %s\n", m.Format)
 	fmt.Fprintf(&b, "architecture  %s\n", tensorfs.Printable(m.Architecture))
-	fmt.Fprintf(&b, "layout        %s: %s\n", m.Layout, LayoutHelp[m.Layout])
+	layout := m.Layout
+	if note := t.LayoutNote(); note != "" {
+		layout += ": " + note
+	}
+	fmt.Fprintf(&b, "layout        %s\n", layout)
 	fmt.Fprintf(&b, "tensors       %d\n\nViews: one file per tensor, the same name in each\n\n", len(m.Tensors))
 	for _, v := range t.Views {
 		fmt.Fprintf(&b, "  %-10s %6d files   %s\n", v.Name+"/", v.Tensors.Len(), ViewHelp[v.Name])

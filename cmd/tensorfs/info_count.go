@@ -1,0 +1,99 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/gguf"
+)
+
+// isParameters reports whether a tensor's numbers are parameters: not integers such
+// as positions, and not a table that programs compute from the config.
+func isParameters(t *tensorfs.Tensor) bool {
+	return (t.Quant != nil || t.DType.Kind() != tensorfs.KindInteger) && !strings.HasSuffix(t.Weight(), "rope_freqs.weight")
+}
+
+// countParameters counts the numbers of the model's tensors by their shapes, and
+// what is stored for each. Where codes are packed in a way that is not decoded, how
+// many they are is not known.
+func (info *modelInfo) countParameters(m *tensorfs.Model) {
+	parameters, bytes := int64(0), int64(0)
+	by := map[string]int64{} // type: parameters
+	for i := range m.Tensors {
+		switch t := &m.Tensors[i]; {
+		case t.Owner != "":
+			bytes += t.Data.Size()
+		case t.Opaque != "" && m.Layout == "hf": // GGUF's shapes are those of the numbers, whatever the type
+			info.packed++
+		case isParameters(t):
+			n, _ := tensorfs.Elements(t.Numbers())
+			parameters, bytes = parameters+n, bytes+t.Data.Size()
+			name := storedType(t)
+			by[name] += n
+			info.quantised = info.quantised || t.Quant != nil || t.DType.Kind() != tensorfs.KindFloat || t.DType.Bits() < 16
+		}
+	}
+	if info.packed > 0 {
+		info.quantised = true
+		info.Quant, _ = m.Meta(quantLabel).(string)
+		return
+	}
+	info.Quant = quantOf(m, by)
+	f16 := 2 * parameters
+	info.Parameters, info.Memory.F16 = &parameters, &f16
+	if parameters > 0 {
+		bits := float64(bytes) * 8 / float64(parameters)
+		info.BitsPerWeight = &bits
+	}
+}
+
+// quantLabel is the metadata's key for the scheme of a config.json in a few words.
+const quantLabel = "tensorfs.quantization"
+
+// quantOf names how a model is quantised, or the type that it has if it is not: what
+// a GGUF file says where its tensors agree, the scheme of a config.json, or the type
+// that most parameters have. by counts them by type.
+func quantOf(m *tensorfs.Model, by map[string]int64) string {
+	types := slices.SortedFunc(maps.Keys(by), func(a, b string) int { return cmp.Or(cmp.Compare(by[b], by[a]), strings.Compare(a, b)) })
+	mostly := ""
+	if len(types) > 0 {
+		mostly = types[0]
+	}
+	if len(types) > 1 {
+		mostly = "mostly " + mostly
+	}
+	if number, ok := m.Meta("general.file_type").(uint32); ok && len(types) > 0 {
+		name, fits := gguf.FileType(uint64(number), func(d tensorfs.DType) bool { return by[d.String()] > 0 })
+		switch {
+		case fits:
+			return name
+		case name != "":
+			return fmt.Sprintf("%s (its file_type says %s)", mostly, name)
+		}
+	}
+	if label, ok := m.Meta(quantLabel).(string); ok && m.Format != "mlx" {
+		return label
+	}
+	return mostly
+}
+
+// count prints a number in digits, and before them with a unit of powers of 1000
+// where it has many: "8.03 B (8,030,261,248)".
+func count(n int64) string {
+	digits := fmt.Sprint(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	if n < 1e6 {
+		return digits
+	}
+	f, unit := float64(n)/1e6, 0
+	for f >= 999.995 && unit < 2 {
+		f, unit = f/1000, unit+1
+	}
+	return fmt.Sprintf("%.2f %c (%s)", f, "MBT"[unit], digits)
+}

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/term"
+)
+
+// The screen that info prints has at most 60 lines. Of what a model can have any
+// number of, it shows so much; --json has all.
+const (
+	mostTypes    = 10
+	wholeLines   = 3 // of each directory
+	warningLines = 8 // of all
+)
+
+// infoScreen prints what info says to people.
+type infoScreen struct {
+	info   *modelInfo
+	config []tensorfs.Field
+	width  int // of the lines
+	out    *bufio.Writer
+}
+
+func (s *infoScreen) print(stdout io.Writer) error {
+	s.out = bufio.NewWriter(stdout)
+	s.identity()
+	s.dimensions()
+	s.types()
+	s.views()
+	s.warnings()
+	return s.out.Flush()
+}
+
+// keyWidth is the width of the column of keys.
+const keyWidth = 14
+
+// row prints a key and its text, in as many lines as that takes up to rows. Texts
+// of the model must come through shown.
+func (s *infoScreen) row(key string, rows int, format string, args ...any) {
+	for _, line := range term.Wrap(fmt.Sprintf(format, args...), s.width-keyWidth, rows) {
+		fmt.Fprintf(s.out, "%-*s%s\n", keyWidth, key, line)
+		key = ""
+	}
+}
+
+// shown makes text of the model fit for a line. No text is looked at beyond what a
+// line can show.
+func (s *infoScreen) shown(text string) string {
+	const enough = 1 << 10
+	if len(text) > enough {
+		text = strings.ToValidUTF8(text[:enough], "") + "..."
+	}
+	return term.Shorten(tensorfs.Printable(text), s.width-keyWidth)
+}
+
+// plural puts a number before a word.
+func plural[T int | int64](n T, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}
+
+// identity says what the model is and how large.
+func (s *infoScreen) identity() {
+	info := s.info
+	s.line("name", info.Name)
+	if stored.MatchString(info.Model) && info.Model != info.Name {
+		s.line("model", info.Model)
+	}
+	s.line("path", info.Path)
+	if info.Revision != "" {
+		s.line("revision", info.Revision)
+	}
+	s.row("format", 1, "%s, %s, %s", info.Format, plural(info.Files, "file"), plural(info.MetadataKeys, "metadata key"))
+	s.line("architecture", info.Architecture)
+	switch {
+	case info.Tensors == 0 && info.vocabulary:
+		s.row("tensors", 1, "none: vocabulary only, no tensors")
+		return
+	case info.Tensors == 0:
+		s.row("tensors", 1, "no tensors")
+		return
+	case info.Parameters == nil:
+		s.row("parameters", 2, "not known: %d of %s are parts of codes that are not decoded", info.packed, plural(info.Tensors, "tensor"))
+	default:
+		s.row("parameters", 1, "%s in %s", count(*info.Parameters), plural(info.Tensors, "tensor"))
+	}
+	quant := s.shown(info.Quant)
+	if !info.quantised && info.Quant != "" {
+		quant = "none (" + quant + ")"
+	}
+	if info.BitsPerWeight != nil {
+		quant += fmt.Sprintf(", %.2f bits per weight", *info.BitsPerWeight)
+	}
+	s.row("quantisation", 2, "%s", quant)
+	memory := size(info.Memory.Stored) + " as stored (mapped)"
+	if info.Memory.F16 != nil {
+		memory += ", " + size(*info.Memory.F16) + " as F16"
+	}
+	s.row("memory", 1, "%s", memory)
+}
+
+// line prints a text of the model that is one word, whatever is in it.
+func (s *infoScreen) line(key, text string) {
+	fmt.Fprintf(s.out, "%-*s%s\n", keyWidth, key, s.shown(text))
+}
+
+// said returns a field of the config as text: "" where the model does not say it,
+// or says that it has none.
+func (s *infoScreen) said(name string) string {
+	at := slices.IndexFunc(s.config, func(f tensorfs.Field) bool { return f.Name == name })
+	if at < 0 || s.config[at].Assumed || s.config[at].Value == int64(0) {
+		return ""
+	}
+	text := fmt.Sprint(s.config[at].Value)
+	if slices.ContainsFunc(s.config, func(f tensorfs.Field) bool { return f.Name == name+"_per_layer" }) {
+		text = "up to " + text
+	}
+	return text
+}
+
+// infoRows are the rows of the model's dimensions: each is there where the model
+// says the field, and is followed by what it says of others, as formats and fields.
+var infoRows = []struct {
+	key, field string
+	more       [][2]string
+}{
+	{"layers", "n_layers", [][2]string{{" of width %s", "dim"}, {", feed-forward %s", "ffn_dim"}}},
+	{"heads", "n_heads", [][2]string{{" (%s for keys and values)", "n_kv_heads"}, {" of width %s", "head_dim"}}},
+	{"experts", "n_experts", [][2]string{{" (%s used)", "n_experts_used"}, {" and %s shared", "n_experts_shared"}, {", feed-forward %s", "expert_ffn_dim"}}},
+	{"context", "max_seq_len", nil},
+	{"vocabulary", "vocab_size", nil},
+}
+
+// dimensions prints what the model says of its config.
+func (s *infoScreen) dimensions() {
+	for _, r := range infoRows {
+		text := s.said(r.field)
+		if text == "" {
+			continue
+		}
+		for _, m := range r.more {
+			if v := s.said(m[1]); v != "" && !(m[1] == "n_kv_heads" && v == s.said("n_heads")) {
+				text += fmt.Sprintf(m[0], v)
+			}
+		}
+		s.row(r.key, 1, "%s", text)
+	}
+	if s.info.layout != "" {
+		s.row("layout", 2, "%s: %s", s.info.Layout, s.info.layout)
+	}
+}
+
+// barWidth is the width of a bar that stands for all bytes.
+const barWidth = 16
+
+func (s *infoScreen) types() {
+	all := s.info.Types
+	if len(all) == 0 {
+		return
+	}
+	width := keyWidth - 2
+	for _, t := range all[:min(len(all), mostTypes)] {
+		width = max(width, utf8.RuneCountInString(t.Type))
+	}
+	width = min(width, s.width-34-barWidth)
+	fmt.Fprintf(s.out, "\n%-*s%s\n", width+2, "types", "tensors       bytes    share")
+	for _, t := range all[:min(len(all), mostTypes)] {
+		share := float64(t.Bytes) / float64(max(s.info.Bytes, 1))
+		line := fmt.Sprintf("%-*s  %7d  %10s  %5.1f %%  %s", width, term.Shorten(tensorfs.Printable(t.Type), width), t.Tensors, size(t.Bytes), 100*share, term.Bar(share, barWidth))
+		fmt.Fprintln(s.out, strings.TrimRight(line, " "))
+	}
+	if more := len(all) - mostTypes; more > 0 {
+		fmt.Fprintf(s.out, "and %d more; --json has all\n", more)
+	}
+}
+
+// views prints the views, those with equal numbers in one line, and the directories
+// of whole models.
+func (s *infoScreen) views() {
+	fmt.Fprintln(s.out)
+	key, left := "views", false
+	for i, v := range s.info.Views {
+		same := func(w viewCount) bool { return w.Files == v.Files && w.LeftOut == v.LeftOut }
+		if s.info.Tensors == 0 || slices.ContainsFunc(s.info.Views[:i], same) {
+			continue
+		}
+		var dirs []string
+		for _, w := range s.info.Views[i:] {
+			if same(w) {
+				dirs = append(dirs, w.Name+"/")
+			}
+		}
+		text := strings.Join(dirs, ", ") + ": "
+		switch {
+		case v.Files == 0:
+			text += "none"
+		case len(dirs) > 1:
+			text += plural(v.Files, "file") + " each"
+		default:
+			text += plural(v.Files, "file")
+		}
+		if v.LeftOut > 0 {
+			text += fmt.Sprintf(", %d left out", v.LeftOut)
+			left = true
+		}
+		s.row(key, 2, "%s", text)
+		key = ""
+	}
+	if left {
+		s.row("", 1, "(index.json says why files are left out)")
+	}
+	key = "whole models"
+	for _, x := range s.info.Whole {
+		s.row(key, wholeLines, "%s/: %s", x.Name, x.line())
+		key = ""
+	}
+}
+
+func (s *infoScreen) warnings() {
+	left := warningLines
+	for i, warning := range s.info.Warnings {
+		if i == 0 {
+			fmt.Fprintln(s.out, "\nwarnings")
+		}
+		if left == 0 {
+			fmt.Fprintf(s.out, "  and %d more; --json has all\n", len(s.info.Warnings)-i)
+			break
+		}
+		lines := term.Wrap(tensorfs.OneLine(warning), s.width-4, min(left, wholeLines))
+		left -= len(lines)
+		for j, line := range lines {
+			fmt.Fprintf(s.out, "%s%s\n", map[bool]string{true: "  ", false: "    "}[j == 0], line)
+		}
+	}
+}
