@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -19,11 +18,9 @@ type selection struct {
 	links    int
 }
 
-// exportPattern is an argument: a path, a directory or a glob.
+// exportPattern is an argument, and what it selected.
 type exportPattern struct {
-	text  string
-	glob  bool   // text is no more than a path where it is false
-	fixed string // how all matches begin
+	pathPattern
 	paths int    // that matched, links not counted
 	only  string // the path, if it is one
 	links int
@@ -35,38 +32,13 @@ const indexName = "index.json"
 func newSelection(texts []string) (*selection, error) {
 	s := &selection{}
 	for _, text := range texts {
-		p := &exportPattern{text: strings.Trim(text, "/"), glob: true}
-		if p.text == "." || p.text == "" {
-			p.text = "*"
+		p, err := newPathPattern(text)
+		if err != nil {
+			return nil, err
 		}
-		if path, err := strconv.Unquote(p.text); err == nil && p.text[0] == '"' { // as ls prints what is not printable
-			p.text, p.glob = strings.Trim(path, "/"), false
-		}
-		p.fixed = p.text
-		if p.glob {
-			if _, err := matchGlob(p.text, ""); err != nil {
-				return nil, usageError{err}
-			}
-			p.fixed = p.text[:len(p.text)-len(strings.TrimLeftFunc(p.text, func(r rune) bool { return !strings.ContainsRune(`*?[\`, r) }))]
-		}
-		s.patterns = append(s.patterns, p)
+		s.patterns = append(s.patterns, &exportPattern{pathPattern: p})
 	}
 	return s, nil
-}
-
-// matches reports whether a path is selected.
-func (p *exportPattern) matches(path string) bool {
-	if rest, ok := strings.CutPrefix(path, p.text); ok && (rest == "" || rest[0] == '/') {
-		return true
-	}
-	ok, err := matchGlob(p.text, path)
-	return p.glob && ok && err == nil
-}
-
-// mayMatchBelow reports whether a path below dir could be selected. Looking into
-// a directory may make it, which takes time.
-func (p *exportPattern) mayMatchBelow(dir string) bool {
-	return strings.HasPrefix(dir+"/", p.fixed) || strings.HasPrefix(p.fixed, dir+"/")
 }
 
 // from selects from a tree.

@@ -187,7 +187,7 @@ func (s *infoScreen) types() {
 // of whole models.
 func (s *infoScreen) views() {
 	fmt.Fprintln(s.out)
-	key, left := "views", false
+	key, why := "views", " (see index.json)"
 	for i, v := range s.info.Views {
 		same := func(w viewCount) bool { return w.Files == v.Files && w.LeftOut == v.LeftOut }
 		if s.info.Tensors == 0 || slices.ContainsFunc(s.info.Views[:i], same) {
@@ -209,14 +209,11 @@ func (s *infoScreen) views() {
 			text += plural(v.Files, "file")
 		}
 		if v.LeftOut > 0 {
-			text += fmt.Sprintf(", %d left out", v.LeftOut)
-			left = true
+			text += fmt.Sprintf(", %d left out%s", v.LeftOut, why)
+			why = ""
 		}
 		s.row(key, 2, "%s", text)
 		key = ""
-	}
-	if left {
-		s.row("", 1, "(index.json says why files are left out)")
 	}
 	key = "whole models"
 	for _, x := range s.info.Whole {

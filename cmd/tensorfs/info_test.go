@@ -210,7 +210,7 @@ func TestInfoOfMuch(t *testing.T) {
 			want += fmt.Sprintf("T%02d                 2      1000 B   25.0 %%  ####\n", i)
 		}
 	}
-	want += "and 4 more; --json has all\n\nviews         raw/: 3 files, 1 left out\n              f16/: none, 1 left out\n"
+	want += "and 4 more; --json has all\n\nviews         raw/: 3 files, 1 left out (see index.json)\n              f16/: none, 1 left out\n"
 	info.Views = []viewCount{{"raw", 3, 1, 1}, {"f16", 0, 4, 1}}
 	var out bytes.Buffer
 	if err := (&infoScreen{info: info, width: 80}).print(&out); err != nil {

@@ -2,64 +2,65 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	iofs "io/fs"
-	"path"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/fs/tree"
+	"github.com/tensorfs/tensorfs/views"
 )
 
 type lsOptions struct {
 	modelFlags
-	long, json bool
+	long, human, json bool
 }
 
 func lsCommand() *cobra.Command {
 	o := &lsOptions{}
 	c := &cobra.Command{
-		Use:   "ls [-l | --json] MODEL [GLOB]",
+		Use:   "ls [-l [-h] | --json] MODEL [GLOB]",
 		Short: "List the tree of a model without mounting it",
 		Long: `ls prints the files and links that a mount of MODEL would show, one path per line.
 A path with unprintable characters is quoted; cat accepts the quoted form.
 GLOB selects paths: * matches any characters (slashes too), ? matches one,
-[abc] matches one of a set.`,
+[abc] matches one of a set. A directory is listed with all that is in it. Where no
+path matches, GLOB may also be the name of a tensor, as tensorfs or the model's
+file calls it: its paths in all views are listed.`,
 		Example: `  tensorfs ls model.gguf
-  tensorfs ls -l model.gguf 'f16/*attention*'
+  tensorfs ls model.gguf f16
+  tensorfs ls -lh model.gguf 'f16/*attention*'
+  tensorfs ls model.gguf blk.0.attn_q.weight
   tensorfs ls --json model.gguf 'raw/*'`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if o.human && len(args) == 0 {
+				return nil // -h alone is a question
+			}
+			return cobra.RangeArgs(1, 2)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
 			if o.long && o.json {
 				return usageError{fmt.Errorf("-l and --json exclude each other")}
 			}
-			glob := "*"
-			if len(args) == 2 {
-				glob = args[1]
-			}
-			return o.run(cmd.OutOrStdout(), args[0], glob)
+			return o.run(cmd.OutOrStdout(), args[0], strings.Join(args[1:], ""))
 		},
 	}
 	c.Flags().BoolVarP(&o.long, "long", "l", false, "print bytes, dtype and shape before the path")
+	c.Flags().BoolVarP(&o.human, "human-readable", "h", false, "with -l, print sizes as 1.5 MiB")
 	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: path, bytes, dtype, shape, link")
+	c.Flags().Bool("help", false, "help for ls") // cobra's own would take -h
 	o.add(c)
 	return c
-}
-
-// skipUnmatched returns iofs.SkipDir for a directory in which no path can match a
-// glob, so that gguf/ is not made to list raw/.
-func skipUnmatched(glob, dir string) error {
-	literal, dir := glob, dir+"/"
-	if i := strings.IndexAny(glob, `*?[\`); i >= 0 {
-		literal = glob[:i]
-	}
-	if strings.HasPrefix(dir, literal) || strings.HasPrefix(literal, dir) {
-		return nil
-	}
-	return iofs.SkipDir
 }
 
 // lsRow is one line of the listing.
@@ -72,70 +73,136 @@ type lsRow struct {
 }
 
 func (o *lsOptions) run(stdout io.Writer, model, glob string) error {
-	if _, err := matchGlob(glob, ""); err != nil {
-		return usageError{err}
+	p, err := newPathPattern(glob)
+	if err != nil {
+		return err
 	}
 	t, err := o.open(model)
 	if err != nil {
 		return err
 	}
 	defer t.Model.Close()
-	w := bufio.NewWriter(stdout)
-	n := 0
-	err = fs.Walk(t.Root, func(name string, e fs.Entry) error {
-		if e.Dir != nil {
-			return skipUnmatched(glob, name)
-		}
-		if ok, err := matchGlob(glob, name); !ok || err != nil {
-			return err
-		}
-		n++
-		switch {
-		case o.json:
-			b, err := json.Marshal(o.row(name, e))
-			if err != nil {
-				return err
-			}
-			open := ",\n"
-			if n == 1 {
-				open = "[\n"
-			}
-			_, err = fmt.Fprintf(w, "%s%s", open, escapeJSON(b))
-			return err
-		case o.long:
-			r := o.row(name, e)
-			size := int64(0)
-			if r.Bytes != nil {
-				size = *r.Bytes
-			}
-			suffix := ""
-			if r.Link != "" {
-				suffix = " -> " + tensorfs.Printable(r.Link)
-			}
-			_, err := fmt.Fprintf(w, "%14d  %-8s  %-20s  %s%s\n", size, orDash(r.DType), orDash(string(r.Shape)), tensorfs.Printable(name), suffix)
-			return err
-		}
-		_, err := fmt.Fprintln(w, tensorfs.Printable(name))
-		return err
-	})
-	if err == nil && o.json {
-		if n == 0 {
-			fmt.Fprint(w, "[")
-		}
-		fmt.Fprint(w, "\n]\n")
+	l := &listing{opts: o, w: bufio.NewWriter(stdout)}
+	err = l.walk(t.Root, p.mayMatchBelow, p.matches)
+	if err == nil && l.n == 0 {
+		err = l.walkTensors(t, &p)
 	}
 	if err != nil {
 		return err
 	}
-	if n == 0 && glob != "*" && !o.json {
+	if l.n == 0 && glob != "" && !o.json {
 		return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", glob, tensorfs.Printable(model))
 	}
-	return w.Flush()
+	l.end()
+	return l.w.Flush()
 }
+
+// listing prints entries of a tree.
+type listing struct {
+	opts *lsOptions
+	w    *bufio.Writer
+	n    int
+	rows []lsRow // of -l: columns are as wide as their texts
+}
+
+// walk adds the entries that match, of the directories in which some may.
+func (l *listing) walk(root fs.Dir, below, matches func(path string) bool) error {
+	return fs.Walk(root, func(path string, e fs.Entry) error {
+		switch {
+		case e.Dir != nil && !below(path):
+			return iofs.SkipDir
+		case e.Dir != nil || !matches(path):
+			return nil
+		}
+		return l.add(path, e)
+	})
+}
+
+// walkTensors adds the files of the tensors whose name matches: that in the views,
+// or that in the model's files.
+func (l *listing) walkTensors(t *tree.Tree, p *pathPattern) error {
+	found := map[string]bool{}
+	for i := range t.Model.Tensors {
+		if x := &t.Model.Tensors[i]; p.matches(x.Source) {
+			found[x.Name], found[x.Weight()] = true, true
+		}
+	}
+	isView := func(dir string) bool {
+		return slices.ContainsFunc(t.Views, func(b views.Built) bool { return b.Name == dir })
+	}
+	return l.walk(t.Root, isView, func(path string) bool {
+		view, name, ok := strings.Cut(path, "/")
+		if view == "npy" {
+			name = strings.TrimSuffix(name, ".npy")
+		}
+		return ok && isView(view) && (found[name] || p.matches(name))
+	})
+}
+
+func (l *listing) add(path string, e fs.Entry) error {
+	l.n++
+	switch {
+	case l.opts.json:
+		b, err := json.Marshal(row(path, e))
+		if err != nil {
+			return err
+		}
+		open := ",\n"
+		if l.n == 1 {
+			open = "[\n"
+		}
+		_, err = fmt.Fprintf(l.w, "%s%s", open, escapeJSON(b))
+		return err
+	case l.opts.long:
+		l.rows = append(l.rows, row(path, e))
+		return nil
+	}
+	_, err := fmt.Fprintln(l.w, tensorfs.Printable(path))
+	return err
+}
+
+// end prints what could not be printed before the last entry was known.
+func (l *listing) end() {
+	if l.opts.json {
+		if l.n == 0 {
+			fmt.Fprint(l.w, "[")
+		}
+		fmt.Fprint(l.w, "\n]\n")
+	}
+	var widths [3]int
+	columns := func(r *lsRow) [3]string {
+		bytes := int64(0)
+		if r.Bytes != nil {
+			bytes = *r.Bytes
+		}
+		text := strconv.FormatInt(bytes, 10)
+		if l.opts.human {
+			text = size(bytes)
+		}
+		return [3]string{text, cmp.Or(r.DType, "-"), cmp.Or(string(r.Shape), "-")}
+	}
+	for i := range l.rows {
+		for k, text := range columns(&l.rows[i]) {
+			widths[k] = max(widths[k], min(len(text), widest))
+		}
+	}
+	for i := range l.rows {
+		r := &l.rows[i]
+		c := columns(r)
+		fmt.Fprintf(l.w, "%*s  %-*s  %-*s  %s", widths[0], c[0], widths[1], c[1], widths[2], c[2], tensorfs.Printable(r.Path))
+		if r.Link != "" {
+			fmt.Fprint(l.w, " -> ", tensorfs.Printable(r.Link))
+		}
+		fmt.Fprintln(l.w)
+	}
+}
+
+// widest is how wide a column of -l becomes; a longer text moves what follows.
+const widest = 24
 
 // row describes an entry. Only here are sizes asked for, because the size of a
 // text takes rendering it.
-func (o *lsOptions) row(path string, e fs.Entry) lsRow {
+func row(path string, e fs.Entry) lsRow {
 	r := lsRow{Path: path}
 	if e.Link != "" {
 		r.Link = e.Link
@@ -154,24 +221,4 @@ func (o *lsOptions) row(path string, e fs.Entry) lsRow {
 		}
 	}
 	return r
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-// globPath turns a glob or a path into what path.Match takes, where * stands for
-// slashes too: it knows none.
-var globPath = strings.NewReplacer(`\\`, `\\`, `\[`, `\[`, "[!", "[^", "/", "\x00")
-
-// matchGlob reports whether a path of the tree matches.
-func matchGlob(glob, name string) (bool, error) {
-	ok, err := path.Match(globPath.Replace(glob), strings.ReplaceAll(name, "/", "\x00"))
-	if err != nil {
-		return false, fmt.Errorf("glob %q: [ without ], or a backslash at the end", glob)
-	}
-	return ok, nil
 }
