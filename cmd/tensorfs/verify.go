@@ -22,8 +22,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/fs/tree"
+	"github.com/tensorfs/tensorfs/internal/term"
 	"github.com/tensorfs/tensorfs/views"
-	"golang.org/x/term"
 )
 
 type verifyOptions struct {
@@ -142,8 +142,7 @@ func findings(n int) string {
 // progress returns a function that draws a bar on a terminal and otherwise does
 // nothing, and one that takes away a bar that has not come to its end.
 func progress(w io.Writer, what string, total int64) (add func(n int64), end func()) {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	if !term.Is(w) {
 		return func(int64) {}, func() {}
 	}
 	bar := progressbar.NewOptions64(total, progressbar.OptionSetWriter(w), progressbar.OptionShowBytes(true),

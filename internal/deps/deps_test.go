@@ -75,7 +75,7 @@ var outside = map[string]struct{ in, why string }{
 	"github.com/spf13/cobra":             {"cmd/tensorfs", "command lines are for commands"},
 	"github.com/spf13/pflag":             {"cmd/tensorfs", "command lines are for commands"},
 	"github.com/schollz/progressbar/v3":  {"cmd/tensorfs", "packages report progress, commands draw it"},
-	"golang.org/x/term":                  {"internal/term cmd/tensorfs", "only commands face a terminal"},
+	"golang.org/x/term":                  {"internal/term", "what a terminal is, one package knows for all commands"},
 	"github.com/ebitengine/purego":       {"metal", "it calls Metal, which the loader alone does"},
 	"github.com/x448/float16":            {"views views/kernel views/arrange metal formats/hf formats internal/testmodel", "halves are made in kernels; elsewhere it serves single numbers and tests"},
 	"github.com/go-json-experiment/json": {"internal/jsonobj formats/safetensors formats/ollama formats/tokenizer metal", "it reads JSON that strangers wrote; our own goes through encoding/json"},
