@@ -120,6 +120,13 @@ func TestModelTensor(t *testing.T) {
 	}
 }
 
+func TestModelMeta(t *testing.T) {
+	m := Model{Metadata: []Meta{{"a", "first"}, {"b", uint32(2)}}}
+	if m.Meta("a") != "first" || m.Meta("b") != uint32(2) || m.Meta("c") != nil {
+		t.Errorf("a %v, b %v, c %v", m.Meta("a"), m.Meta("b"), m.Meta("c"))
+	}
+}
+
 func TestCols(t *testing.T) {
 	for _, test := range []struct {
 		shape []int64

@@ -28,6 +28,9 @@ var layoutHelp = map[string]string{
 // where they are the same in both layouts.
 func (t *Tree) LayoutNote() string {
 	m := t.Model
+	if !names.Reordered(m.Architecture, "layers.0.attention.q.weight") {
+		return "" // most architectures, without a look at their tensors
+	}
 	for i := range m.Tensors {
 		if names.Reordered(m.Architecture, m.Tensors[i].Weight()) {
 			return layoutHelp[m.Layout]
