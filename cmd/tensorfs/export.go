@@ -172,7 +172,7 @@ func (o *exportOptions) facts(t *tree.Tree) (facts []export.Fact, never []os.Fil
 		}
 		what := ""
 		if digest := digestOf(s.Path); digest != "" { // its owner touches it
-			what = "sha256:" + digest
+			what = string(digest)
 		} else if d, derr := t.Model.File(s.Name); derr == nil {
 			if f, ok := d.(interface{ Descriptor() int }); ok {
 				what, err = stateOf(f.Descriptor())

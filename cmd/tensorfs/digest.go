@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/source"
+)
+
+// digest is what a store says of a file's bytes: "sha256:HEX" or "git:HEX", "" where
+// it says nothing.
+type digest string
+
+// blobName is how stores that address files by content name them: Ollama's
+// sha256-HEX, the Hugging Face cache's SHA-256 of large files and git's id of small
+// ones.
+var blobName = regexp.MustCompile(`^(?:(?:sha256-)?([0-9a-f]{64})|([0-9a-f]{40}))$`)
+
+// parseDigest takes the name of a blob.
+func parseDigest(name string) digest {
+	switch m := blobName.FindStringSubmatch(name); {
+	case m == nil:
+		return ""
+	case m[1] != "":
+		return digest("sha256:" + m[1])
+	default:
+		return digest("git:" + m[2])
+	}
+}
+
+// digestOf returns what its store says of a file by the file's name.
+func digestOf(path string) digest {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return ""
+	}
+	if filepath.Base(filepath.Dir(real)) == "blobs" {
+		return parseDigest(filepath.Base(real))
+	}
+	return ""
+}
+
+// maxRecord bounds the record of a download, of some 130 bytes.
+const maxRecord = 4096
+
+// recordOf returns what "hf download --local-dir" noted of a file that it put into
+// a directory, unless the file was written to since:
+//
+//	DIR/config.json
+//	DIR/.cache/huggingface/download/config.json.metadata    commit, digest and time, in lines
+func recordOf(path string) digest {
+	st, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	dir, name := filepath.Split(path)
+	for range 3 { // a file may be in a folder of the repository
+		f, err := source.Map(filepath.Join(dir, ".cache/huggingface/download", name+".metadata"), "")
+		if err != nil {
+			dir, name = filepath.Dir(filepath.Clean(dir)), filepath.Join(filepath.Base(dir), name)
+			continue
+		}
+		defer f.Close()
+		b := make([]byte, min(f.Size(), maxRecord))
+		if tensorfs.ReadFull(f, b, 0) != nil {
+			return ""
+		}
+		fields := strings.Fields(string(b))
+		if len(fields) != 3 {
+			return ""
+		}
+		seconds, err := strconv.ParseFloat(fields[2], 64)
+		if written := float64(st.ModTime().UnixNano()) / 1e9; err != nil || written > seconds+1 { // as huggingface_hub has it
+			return ""
+		}
+		return parseDigest(fields[1])
+	}
+	return ""
+}
+
+// of returns the digest of this kind of bytes.
+func (want digest) of(ctx context.Context, d tensorfs.Data, read func(n int64)) (digest, error) {
+	kind, _, _ := strings.Cut(string(want), ":")
+	h := sha256.New()
+	if kind == "git" {
+		h = sha1.New()
+		fmt.Fprintf(h, "blob %d\x00", d.Size())
+	}
+	err := hashData(ctx, h, d, read)
+	return digest(kind + ":" + hex.EncodeToString(h.Sum(nil))), err
+}
+
+// hashRun is how many bytes are hashed in one go: little enough to stay in a
+// processor's own cache where they were decoded.
+const hashRun = 1 << 18
+
+// hashData hashes all of d. What h holds counts only without an error.
+func hashData(ctx context.Context, h hash.Hash, d tensorfs.Data, read func(n int64)) error {
+	var buf []byte
+	for off := int64(0); off < d.Size(); {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(hashRun, d.Size()-off)
+		b, memory, err := tensorfs.ViewContext(ctx, d, off, n, &buf)
+		if err != nil {
+			return err
+		}
+		if err := tensorfs.Guard(func() error { _, err := h.Write(b); return err }, memory); err != nil {
+			return err
+		}
+		off += n
+		read(n)
+	}
+	return nil
+}
+
+// openSource returns the content of a file of the model, as the model has it open
+// if it has.
+func openSource(m *tensorfs.Model, s tensorfs.Source) (d tensorfs.Data, closed func(), err error) {
+	d, err = m.File(s.Name)
+	if !errors.Is(err, iofs.ErrNotExist) || s.Open != nil {
+		return d, func() {}, err
+	}
+	f, err := source.Map(s.Path, s.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f, func() { _ = f.Close() }, nil // it was only read
+}

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/fs/tree"
+	"github.com/tensorfs/tensorfs/internal/sums"
+)
+
+// writeList writes the SHA-256 of every file of some directories of the tree.
+func (o *verifyOptions) writeList(ctx context.Context, v *verification) error {
+	files, err := filesIn(v.tree, o.dirs("raw"))
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return fmt.Errorf("%s: %s of it has no files: there is nothing to list", tensorfs.Printable(v.model), joinWords(o.dirs("raw")))
+	}
+	to, err := newReplacement(o.manifest.file, v)
+	if err != nil {
+		return err
+	}
+	defer to.discard()
+	found := make([]sums.Sum, len(files))
+	r := &reporter{verification: v, clear: func() {}}
+	var jobs []verifyJob
+	for _, f := range files {
+		jobs = append(jobs, r.sumJob(f, func(job int, sum sums.Sum, err error) error {
+			found[job] = sum
+			return err
+		}))
+	}
+	if err := r.run(ctx, jobs); err != nil {
+		return err
+	}
+	if err := v.tree.Model.Check(); err != nil {
+		return err
+	}
+	var list []byte
+	for i, f := range files {
+		list = sums.Append(list, found[i], f.path)
+	}
+	if err := to.write(list); err != nil || o.manifest.file == "-" {
+		return ignorePipe(err)
+	}
+	r.print("%s, %s\n", plural(len(files), "digest"), size(r.Bytes))
+	return r.failed
+}
+
+// checkList compares the model with a list.
+func (o *verifyOptions) checkList(ctx context.Context, v *verification) error {
+	in := v.stdin
+	if name := o.check.file; name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return tensorfs.PathError(name, err)
+		}
+		defer f.Close()
+		in = f
+	}
+	r := v.report()
+	listed, err := o.readList(in, r)
+	if err != nil {
+		return err
+	}
+	var jobs []verifyJob
+	for _, f := range listed {
+		jobs = append(jobs, r.sumJob(f.treeFile, func(job int, sum sums.Sum, err error) error {
+			switch {
+			case err != nil:
+				r.find(finding{Path: f.path, Kind: kindUnread, Problem: err.Error(), job: job})
+			case sum != f.sum:
+				r.find(finding{Path: f.path, Kind: kindDifferent, Problem: fmt.Sprintf("its digest is sha256:%s, the list says %s", sum, f.sum), job: job})
+			}
+			return nil
+		}))
+	}
+	if err := r.run(ctx, jobs); err != nil {
+		return err
+	}
+	return r.end(plural(r.Files, "digest") + " compared")
+}
+
+// dirs returns the directories of --in.
+func (o *verifyOptions) dirs(otherwise ...string) (dirs []string) {
+	if o.in == nil {
+		return otherwise
+	}
+	for _, d := range o.in {
+		dirs = append(dirs, strings.Trim(d, "/"))
+	}
+	return dirs
+}
+
+// treeFile is a file of the tree, or a link to one of the model.
+type treeFile struct {
+	path  string
+	entry fs.Entry
+}
+
+// filesIn returns the files below directories of the tree.
+func filesIn(t *tree.Tree, dirs []string) (files []treeFile, err error) {
+	seen := map[string]bool{}
+	for _, dir := range dirs {
+		e, err := fs.Find(t.Root, dir)
+		if err != nil || e.Dir == nil {
+			return nil, usageError{fmt.Errorf("--in %s: not a directory of the tree; it has %s", tensorfs.Printable(dir), joinWords(topDirs(t)))}
+		}
+		if seen[dir] {
+			continue
+		}
+		seen[dir] = true
+		err = fs.Walk(e.Dir, func(below string, e fs.Entry) error {
+			if e.Dir == nil {
+				files = append(files, treeFile{dir + "/" + below, e})
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// topDirs are the directories in the root of a tree.
+func topDirs(t *tree.Tree) (names []string) {
+	for _, e := range t.Root {
+		if e.Dir != nil {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+// sumJob hashes a file. An error that is not the end of ctx goes to found.
+func (r *reporter) sumJob(f treeFile, found func(job int, sum sums.Sum, err error) error) verifyJob {
+	d, closed, err := f.entry.Data, func() {}, error(nil)
+	if f.entry.Link != "" {
+		name := strings.TrimPrefix(f.path, "source/")
+		d, closed, err = openSource(r.tree.Model, tensorfs.Source{Name: name, Path: f.entry.Link})
+	}
+	bytes := int64(0)
+	if err == nil {
+		bytes = d.Size()
+	}
+	return verifyJob{&r.Files, bytes, func(ctx context.Context, job int, read func(int64)) error {
+		h := sha256.New()
+		if err == nil {
+			defer closed()
+			err = hashData(ctx, h, d, read)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return found(job, sums.Sum(h.Sum(nil)), err)
+	}}
+}
+
+// listedFile is a file of the tree that a list has.
+type listedFile struct {
+	treeFile
+	sum sums.Sum
+}
+
+// maxStrange is how many lines of a list may be useless before it is not taken for
+// a list of the model any more: what is kept of a list is bounded by the tree.
+const maxStrange = 1000
+
+// readList reads a list and reports what it has that the tree has not, and the
+// other way round.
+func (o *verifyOptions) readList(in io.Reader, r *reporter) (files []listedFile, err error) {
+	t, dirs := r.tree, o.dirs()
+	if _, err := filesIn(t, dirs); err != nil {
+		return nil, err
+	}
+	at := map[string]int{} // of files, by path
+	strange, passed, lines := 0, 0, sums.NewScanner(in)
+	odd := func(f finding) {
+		strange++
+		r.find(f)
+	}
+	for lines.Scan() && strange < maxStrange {
+		l := lines.Line()
+		if !l.OK {
+			odd(finding{Kind: kindList, Problem: fmt.Sprintf("line %d of the list is not one of sha256sum", l.Number)})
+			continue
+		}
+		f, err := o.listed(t, l.Name)
+		i, known := at[f.path]
+		switch {
+		case dirs != nil && !slices.ContainsFunc(dirs, func(d string) bool { return strings.HasPrefix(f.path, d+"/") }):
+			passed++
+		case err != nil:
+			odd(finding{Path: l.Name, Kind: kindMissing, Problem: err.Error()})
+		case known && files[i].sum != l.Sum:
+			odd(finding{Path: f.path, Kind: kindList, Problem: fmt.Sprintf("line %d of the list has another digest than a line before", l.Number)})
+		case !known:
+			at[f.path] = len(files)
+			files = append(files, listedFile{f, l.Sum})
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", tensorfs.Printable(o.check.file), err)
+	}
+	if strange == maxStrange {
+		return nil, fmt.Errorf("%s: %d of its lines fit no file of %s; name the list of this model", tensorfs.Printable(o.check.file), strange, tensorfs.Printable(r.model))
+	}
+	if len(files)+strange+passed == 0 {
+		return nil, fmt.Errorf("%s: it has no digests; name a list that sha256sum or tensorfs verify --manifest wrote", tensorfs.Printable(o.check.file))
+	}
+	if passed > 0 {
+		r.note(plural(passed, "line") + " of the list not compared: --in leaves them out")
+	}
+	if dirs == nil {
+		dirs = namedDirs(t, files)
+	}
+	all, err := filesIn(t, dirs)
+	for _, f := range all {
+		if _, ok := at[f.path]; !ok {
+			r.find(finding{Path: f.path, Kind: kindUnlisted, Problem: "the model has it and the list does not"})
+		}
+	}
+	return files, err
+}
+
+// namedDirs are the views that files are of.
+func namedDirs(t *tree.Tree, files []listedFile) (dirs []string) {
+	for _, v := range t.Views {
+		if slices.ContainsFunc(files, func(f listedFile) bool { return strings.HasPrefix(f.path, v.Name+"/") }) {
+			dirs = append(dirs, v.Name)
+		}
+	}
+	return dirs
+}
+
+// listed returns the file of the tree that a line names. In a list that was made
+// below a directory of --in, the names are those there.
+func (o *verifyOptions) listed(t *tree.Tree, name string) (treeFile, error) {
+	clean := path.Clean(name)
+	e, err := fs.Find(t.Root, clean)
+	for _, dir := range o.dirs("raw") {
+		if err == nil || strings.Contains(clean, "/") {
+			break
+		}
+		if e, err = fs.Find(t.Root, dir+"/"+clean); err == nil {
+			clean = dir + "/" + clean
+		}
+	}
+	f := treeFile{clean, e}
+	switch why := ""; {
+	case err == nil && e.Dir == nil:
+		return f, nil
+	case err == nil:
+		return f, errors.New("the list has it as a file, and it is a directory")
+	case path.IsAbs(clean):
+		return f, errors.New("the list has it, but not as a path of the tree, such as raw/NAME")
+	default:
+		if why = t.WhyAbsent(clean); why == "" {
+			return f, errors.New("the list has it and the model does not")
+		}
+		view, _, _ := strings.Cut(clean, "/")
+		return f, fmt.Errorf("the list has it and %s/ leaves it out: %s", view, tensorfs.OneLine(why))
+	}
+}

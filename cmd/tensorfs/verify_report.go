@@ -1,0 +1,258 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// finding is one defect.
+type finding struct {
+	Path    string `json:"path,omitempty"` // of the tree
+	File    string `json:"file,omitempty"` // of the model
+	Tensor  string `json:"tensor,omitempty"`
+	Kind    string `json:"kind"`
+	Problem string `json:"problem"`
+	job     int
+}
+
+// The kinds of findings.
+const (
+	kindDigest    = "digest"    // a file is not what its store says
+	kindValues    = "values"    // numbers are NaN or infinite
+	kindUnread    = "unread"    // bytes cannot be read, or changed meanwhile
+	kindDifferent = "different" // a file of the tree is not what the list says
+	kindMissing   = "missing"   // the list has what the model has not
+	kindUnlisted  = "unlisted"  // the model has what the list has not
+	kindList      = "list"      // a line of the list makes no sense
+)
+
+// overflow is a tensor of which finite numbers are infinite in f16/.
+type overflow struct {
+	Tensor  string  `json:"tensor"`
+	Values  int64   `json:"values"`
+	Of      int64   `json:"of"`
+	Largest float64 `json:"largest"` // magnitude
+	job     int
+}
+
+type verifyReport struct {
+	Files     int        `json:"files"`   // whose digests were compared
+	Tensors   int        `json:"tensors"` // whose numbers were read
+	Bytes     int64      `json:"bytes"`   // that are stored, and were read
+	Findings  []finding  `json:"findings"`
+	Overflows []overflow `json:"overflows"`
+	Notes     []string   `json:"notes"`
+	Complete  bool       `json:"complete"` // false if it was interrupted
+}
+
+// reporter prints what is found as it is found, or with --json all of it at the
+// end.
+type reporter struct {
+	*verification
+	clear func() // takes away the progress bar
+
+	mu sync.Mutex
+	verifyReport
+	failed error // the first of writing
+}
+
+func (v *verification) report() *reporter {
+	r := &reporter{verification: v, clear: func() {}}
+	r.Findings, r.Overflows, r.Notes = []finding{}, []overflow{}, v.notes
+	for _, n := range r.Notes {
+		r.print("note: %s\n", tensorfs.OneLine(n))
+	}
+	return r
+}
+
+// print prints a line for people.
+func (r *reporter) print(format string, args ...any) {
+	if r.json || r.failed != nil {
+		return
+	}
+	r.clear()
+	_, r.failed = fmt.Fprintf(r.stdout, format, args...)
+}
+
+// note adds what is not a finding.
+func (r *reporter) note(n string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Notes = append(r.Notes, n)
+	r.print("note: %s\n", tensorfs.OneLine(n))
+}
+
+// find adds a finding.
+func (r *reporter) find(f finding) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Findings = append(r.Findings, f)
+	where := cmp.Or(f.Tensor, f.File, f.Path)
+	if where != "" {
+		where = tensorfs.Printable(where) + ": "
+	}
+	r.print("%s%s\n", where, tensorfs.OneLine(f.Problem))
+}
+
+// overflow adds a tensor that overflows.
+func (r *reporter) overflow(o overflow) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Overflows = append(r.Overflows, o)
+	is, become := "values are", "become"
+	if o.Of == 1 || o.Values == 1 {
+		is, become = "values is", "becomes"
+	}
+	if o.Of == 1 {
+		is = "value is"
+	}
+	r.print("overflow: %s: %d of %d %s beyond 65504 (up to %.4g) and %s infinite in f16/; read %s\n",
+		tensorfs.Printable(o.Tensor), o.Values, o.Of, is, o.Largest, become, wideEnough(o.Largest))
+}
+
+// wideEnough names the views that hold a number.
+func wideEnough(largest float64) string {
+	const (
+		bf16 = 0x1.FFp127     // what is rounded to infinity as BF16
+		f32  = 0x1.FFFFFFp127 // and as F32
+	)
+	switch {
+	case largest >= f32:
+		return "raw/"
+	case largest >= bf16:
+		return "f32/"
+	}
+	return "f32/ or bf16/"
+}
+
+// verifyJob is something to read. check reports what it finds, and with read how
+// many bytes it has read.
+type verifyJob struct {
+	count *int // of the report, that this adds to
+	bytes int64
+	check func(ctx context.Context, job int, read func(n int64)) error
+}
+
+// run does the jobs on all cores, large ones first. An error of a job ends them
+// all, as the end of ctx does.
+func (r *reporter) run(ctx context.Context, jobs []verifyJob) error {
+	total, byCount := int64(0), map[*int]int{}
+	order := make([]int, len(jobs))
+	for i, j := range jobs {
+		order[i] = i
+		total += j.bytes
+		byCount[j.count]++
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(jobs[b].bytes, jobs[a].bytes) })
+	add, end := progress(r.stderr, "verify", total)
+	r.clear = end
+	interrupt := ctx
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var next, bytes atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(order) {
+					return
+				}
+				job := jobs[order[i]]
+				err := job.check(ctx, order[i], func(n int64) {
+					bytes.Add(n)
+					add(n)
+				})
+				r.mu.Lock()
+				if err = cmp.Or(err, r.failed); err == nil {
+					*job.count++
+				}
+				r.mu.Unlock()
+				if err != nil {
+					stop(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	end()
+	r.Bytes = bytes.Load()
+	r.sort()
+	if interrupt.Err() == nil {
+		r.Complete = true
+		return context.Cause(ctx)
+	}
+	far := []string{}
+	for _, c := range []struct {
+		done *int
+		what string
+	}{{&r.Tensors, "tensors"}, {&r.Files, "digests"}} {
+		if n := byCount[c.done]; n > 0 {
+			far = append(far, fmt.Sprintf("%d of %d %s", *c.done, n, c.what))
+		}
+	}
+	if r.json {
+		if err := printJSON(r.stdout, r.verifyReport); err != nil {
+			return err
+		}
+	}
+	said := "nothing found so far"
+	if n := len(r.Findings); n > 0 {
+		said = plural(n, "finding") + " so far, listed on standard output"
+	}
+	return fmt.Errorf("%s: interrupted after %s, %s of %s; %s", tensorfs.Printable(r.model), joinWords(far), size(r.Bytes), size(total), said)
+}
+
+// sort puts what was found in the order of the jobs.
+func (r *reporter) sort() {
+	slices.SortStableFunc(r.Findings, func(a, b finding) int { return cmp.Compare(a.job, b.job) })
+	slices.SortStableFunc(r.Overflows, func(a, b overflow) int { return cmp.Compare(a.job, b.job) })
+}
+
+// end prints the last line, or all of it as JSON. Findings are an error.
+func (r *reporter) end(did string) error {
+	if r.json {
+		r.failed = printJSON(r.stdout, r.verifyReport)
+	} else {
+		if n := len(r.Overflows); n > 0 {
+			r.print("%s, %s, %s, %s in f16/\n", did, size(r.Bytes), plural(len(r.Findings), "finding"), plural(n, "overflow"))
+		} else {
+			r.print("%s, %s, %s\n", did, size(r.Bytes), plural(len(r.Findings), "finding"))
+		}
+	}
+	if r.failed != nil || len(r.Findings) == 0 {
+		return r.failed
+	}
+	return fmt.Errorf("%s: %s, listed on standard output; %s", tensorfs.Printable(r.model), plural(len(r.Findings), "finding"), r.advice())
+}
+
+// advices say what to do about each kind of findings, the likely cause of others
+// first.
+var advices = []struct{ kind, advice string }{
+	{kindDigest, "fetch the files with wrong digests again"},
+	{kindUnread, "see to it that the files can be read and that nothing writes to them, and verify again"},
+	{kindList, "the list is damaged: fetch it again"},
+	{kindDifferent, "the model is not the one that the list was made of, or it is damaged: fetch it again if the list is right"},
+	{kindMissing, "the list is of another model, or of this one before it changed"},
+	{kindUnlisted, "the list is of another model, or of this one before it changed"},
+}
+
+// advice says what to do about the findings.
+func (r *reporter) advice() string {
+	for _, a := range advices {
+		if slices.ContainsFunc(r.Findings, func(f finding) bool { return f.Kind == a.kind }) {
+			return a.advice
+		}
+	}
+	if r.Files > 0 {
+		return "the digests are right, so the model has these values as it was published: ask its publisher"
+	}
+	return "compare the digests of its files with those that the publisher states: if they are equal, the model was published with these values"
+}

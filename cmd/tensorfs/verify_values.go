@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/tensorfs/tensorfs/fs/tree"
+	"github.com/tensorfs/tensorfs/views"
+)
+
+// valueJobs are what verify reads without a list: files whose digests are known,
+// and all tensors.
+func valueJobs(t *tree.Tree, opts views.Options, r *reporter) []verifyJob {
+	var jobs []verifyJob
+	for _, s := range t.Model.Sources {
+		want, says := digestOf(s.Path), "its name says"
+		if want == "" {
+			want, says = recordOf(s.Path), "the record of its download says"
+		}
+		if want == "" {
+			continue
+		}
+		d, closed, err := openSource(t.Model, s)
+		bytes := int64(0)
+		if err == nil {
+			bytes = d.Size()
+		}
+		jobs = append(jobs, verifyJob{&r.Files, bytes, func(ctx context.Context, job int, read func(int64)) error {
+			if err != nil {
+				r.find(finding{File: s.Name, Kind: kindUnread, Problem: err.Error(), job: job})
+				return nil
+			}
+			defer closed()
+			got, err := want.of(ctx, d, read)
+			return r.unlessEnded(ctx, finding{File: s.Name, job: job}, err, func(f finding) {
+				if got != want {
+					f.Kind, f.Problem = kindDigest, fmt.Sprintf("its digest is %s, %s %s", got, says, want)
+					r.find(f)
+				}
+			})
+		}})
+	}
+	for i := range t.Model.Tensors {
+		x := &t.Model.Tensors[i]
+		jobs = append(jobs, verifyJob{&r.Tensors, x.Data.Size(), func(ctx context.Context, job int, read func(int64)) error {
+			c, err := views.Count(ctx, x, opts, read)
+			return r.unlessEnded(ctx, finding{Tensor: x.Name, job: job}, err, func(f finding) {
+				if f.Problem = notFinite(c); f.Problem != "" {
+					f.Kind = kindValues
+					r.find(f)
+				}
+				if c.Overflow > 0 {
+					r.overflow(overflow{x.Weight(), c.Overflow, c.Numbers, c.Largest, job})
+				}
+			})
+		}})
+	}
+	return jobs
+}
+
+// unlessEnded makes a finding of an error, or calls found where there is none. It
+// returns the error of ctx if that is what it is.
+func (r *reporter) unlessEnded(ctx context.Context, f finding, err error, found func(finding)) error {
+	switch {
+	case err == nil:
+		found(f)
+	case ctx.Err() != nil:
+		return err
+	default:
+		f.Kind, f.Problem = kindUnread, err.Error()
+		r.find(f)
+	}
+	return nil
+}
+
+// notFinite says which numbers are not finite, "" if all are.
+func notFinite(c views.Counts) string {
+	var what []string
+	for _, kind := range []struct {
+		n    int64
+		name string
+	}{{c.NaN, "NaN"}, {c.Infinite, "infinite"}} {
+		switch kind.n {
+		case 0:
+		case 1:
+			what = append(what, "1 value is "+kind.name)
+		default:
+			what = append(what, fmt.Sprintf("%d values are %s", kind.n, kind.name))
+		}
+	}
+	return strings.Join(what, ", ")
+}
