@@ -1,6 +1,7 @@
 package views
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -157,6 +158,22 @@ func TestCountPlaces(t *testing.T) {
 			}
 			clear(b[at*width:][:width])
 		}
+	}
+}
+
+// What an infinite half is made of is looked up where that is.
+func TestCountDecodedPlaces(t *testing.T) {
+	const blocks = countRun/2/32 + 1000
+	b := make([]byte, 34*blocks)
+	block := func(i int) []byte { return b[34*i:][:34] }
+	binary.LittleEndian.PutUint16(block(3), 0x7800) // 32768, and codes of 0 but for two
+	copy(block(3)[2:], []byte{2, 0x80})
+	copy(block(blocks - 7), block(3))
+	binary.LittleEndian.PutUint16(block(blocks-900), 0x7C00)
+	copy(block(blocks - 900)[2:], bytes.Repeat([]byte{1}, 32))
+	x := &tensorfs.Tensor{DType: tensorfs.Q8_0, Shape: []int64{32 * blocks}, Data: mapped(t, "x", b)}
+	if c, want := counted(t, x), (Counts{Numbers: 32 * blocks, Infinite: 32, Overflow: 4, Largest: 128 * 32768}); c != want {
+		t.Errorf("%+v, want %+v", c, want)
 	}
 }
 

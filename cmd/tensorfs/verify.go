@@ -63,7 +63,7 @@ has been printed.`,
 	c.Flags().BoolVar(&o.json, "json", false, "print a JSON object: files, tensors, bytes, findings, overflows, notes, complete")
 	c.Flags().Var(&o.manifest, "manifest", "write a list of SHA-256 digests as sha256sum does")
 	c.Flags().Var(&o.check, "check", "compare with such a list")
-	c.Flags().StringSliceVar(&o.in, "in", nil, "the directories of the tree that the list is of (default raw; for --check, those that the list names)")
+	c.Flags().StringSliceVar(&o.in, "in", nil, "the directories `DIR,...` of the tree that the list is of (default raw; for --check, those that the list names)")
 	o.add(c)
 	return c
 }

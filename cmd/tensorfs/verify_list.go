@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -32,7 +33,7 @@ func (o *verifyOptions) writeList(ctx context.Context, v *verification) error {
 	}
 	defer to.discard()
 	found := make([]sums.Sum, len(files))
-	r := &reporter{verification: v, clear: func() {}}
+	r := &reporter{verification: v, clear: func() {}, unfinished: "no list was written"}
 	var jobs []verifyJob
 	for _, f := range files {
 		jobs = append(jobs, r.sumJob(f, func(job int, sum sums.Sum, err error) error {
@@ -173,8 +174,8 @@ type listedFile struct {
 	sum sums.Sum
 }
 
-// maxStrange is how many lines of a list may be useless before it is not taken for
-// a list of the model any more: what is kept of a list is bounded by the tree.
+// maxStrange is how many files of a list may be none of the tree's before the rest is
+// not looked at: what is kept of a list is bounded by the tree.
 const maxStrange = 1000
 
 // readList reads a list and reports what it has that the tree has not, and the
@@ -185,15 +186,17 @@ func (o *verifyOptions) readList(in io.Reader, r *reporter) (files []listedFile,
 		return nil, err
 	}
 	at := map[string]int{} // of files, by path
-	strange, passed, lines := 0, 0, sums.NewScanner(in)
+	strange, passed, bad, firstBad := 0, 0, 0, 0
 	odd := func(f finding) {
 		strange++
 		r.find(f)
 	}
-	for lines.Scan() && strange < maxStrange {
+	lines := sums.NewScanner(in)
+	for strange < maxStrange && lines.Scan() {
 		l := lines.Line()
 		if !l.OK {
-			odd(finding{Kind: kindList, Problem: fmt.Sprintf("line %d of the list is not one of sha256sum", l.Number)})
+			bad++
+			firstBad = cmp.Or(firstBad, l.Number)
 			continue
 		}
 		f, err := o.listed(t, l.Name)
@@ -210,17 +213,23 @@ func (o *verifyOptions) readList(in io.Reader, r *reporter) (files []listedFile,
 			files = append(files, listedFile{f, l.Sum})
 		}
 	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", tensorfs.Printable(o.check.file), err)
+	shown := tensorfs.Printable(o.check.file)
+	switch err := lines.Err(); {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w; name a list that sha256sum or tensorfs verify --manifest wrote", shown, err)
+	case len(files)+strange+passed == 0:
+		return nil, fmt.Errorf("%s: it has no line of sha256sum; name a list that sha256sum or tensorfs verify --manifest wrote", shown)
+	case strange == maxStrange:
+		r.find(finding{Kind: kindList, Problem: fmt.Sprintf("the list has %d names and more that fit no file of the model; the rest of it is not compared", strange)})
 	}
-	if strange == maxStrange {
-		return nil, fmt.Errorf("%s: %d of its lines fit no file of %s; name the list of this model", tensorfs.Printable(o.check.file), strange, tensorfs.Printable(r.model))
-	}
-	if len(files)+strange+passed == 0 {
-		return nil, fmt.Errorf("%s: it has no digests; name a list that sha256sum or tensorfs verify --manifest wrote", tensorfs.Printable(o.check.file))
+	if bad > 0 {
+		r.find(finding{Kind: kindList, Problem: fmt.Sprintf("the list has %s that sha256sum would not write, the first is line %d", plural(bad, "line"), firstBad)})
 	}
 	if passed > 0 {
 		r.note(plural(passed, "line") + " of the list not compared: --in leaves them out")
+	}
+	if strange == maxStrange {
+		return files, nil
 	}
 	if dirs == nil {
 		dirs = namedDirs(t, files)

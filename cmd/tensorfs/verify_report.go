@@ -56,7 +56,8 @@ type verifyReport struct {
 // end.
 type reporter struct {
 	*verification
-	clear func() // takes away the progress bar
+	clear      func() // takes away the progress bar
+	unfinished string // what an interruption means, "" for the usual
 
 	mu sync.Mutex
 	verifyReport
@@ -106,15 +107,14 @@ func (r *reporter) overflow(o overflow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Overflows = append(r.Overflows, o)
-	is, become := "values are", "become"
-	if o.Of == 1 || o.Values == 1 {
-		is, become = "values is", "becomes"
+	what := fmt.Sprintf("%d of %d values are beyond 65504 (up to %.4g) and become", o.Values, o.Of, o.Largest)
+	switch {
+	case o.Of == 1:
+		what = fmt.Sprintf("its only value is beyond 65504 (%.4g) and becomes", o.Largest)
+	case o.Values == 1:
+		what = fmt.Sprintf("1 of %d values is beyond 65504 (%.4g) and becomes", o.Of, o.Largest)
 	}
-	if o.Of == 1 {
-		is = "value is"
-	}
-	r.print("overflow: %s: %d of %d %s beyond 65504 (up to %.4g) and %s infinite in f16/; read %s\n",
-		tensorfs.Printable(o.Tensor), o.Values, o.Of, is, o.Largest, become, wideEnough(o.Largest))
+	r.print("overflow: %s: %s infinite in f16/; read %s\n", tensorfs.Printable(o.Tensor), what, wideEnough(o.Largest))
 }
 
 // wideEnough names the views that hold a number.
@@ -203,7 +203,7 @@ func (r *reporter) run(ctx context.Context, jobs []verifyJob) error {
 			return err
 		}
 	}
-	said := "nothing found so far"
+	said := cmp.Or(r.unfinished, "nothing found so far")
 	if n := len(r.Findings); n > 0 {
 		said = plural(n, "finding") + " so far, listed on standard output"
 	}
@@ -238,7 +238,7 @@ func (r *reporter) end(did string) error {
 var advices = []struct{ kind, advice string }{
 	{kindDigest, "fetch the files with wrong digests again"},
 	{kindUnread, "see to it that the files can be read and that nothing writes to them, and verify again"},
-	{kindList, "the list is damaged: fetch it again"},
+	{kindList, "the list is damaged or of another model: fetch it again"},
 	{kindDifferent, "the model is not the one that the list was made of, or it is damaged: fetch it again if the list is right"},
 	{kindMissing, "the list is of another model, or of this one before it changed"},
 	{kindUnlisted, "the list is of another model, or of this one before it changed"},

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestBar(t *testing.T) {
+	for _, test := range []struct {
+		done, total int64
+		after       time.Duration
+		width       int
+		want        string
+	}{
+		{0, 4 << 30, 0, 0, "verify [                    ]   0 %, 0 B of 4.0 GiB"},
+		{1 << 30, 4 << 30, 2 * time.Second, 0, "verify [#####               ]  25 %, 1.0 GiB of 4.0 GiB, 512.0 MiB/s, 6 s left"},
+		{1 << 30, 4 << 30, 2 * time.Second, 80, "verify [#####               ]  25 %, 1.0 GiB of 4.0 GiB, 512.0 MiB/s, 6 s left"},
+		{1 << 30, 4 << 30, 2 * time.Second, 76, "verify  25 %, 1.0 GiB of 4.0 GiB, 512.0 MiB/s, 6 s left"},
+		{1 << 30, 4 << 30, 2 * time.Second, 20, "verify  25 %, 1.0 G"},
+		{1 << 30, 4 << 30, 2 * time.Second, 1, ""},
+		{1 << 20, 1 << 40, time.Second, 0, "verify [                    ]   0 %, 1.0 MiB of 1.0 TiB, 1.0 MiB/s, 291 h 16 min left"},
+		{1 << 30, 1 << 40, time.Second, 0, "verify [                    ]   0 %, 1.0 GiB of 1.0 TiB, 1.0 GiB/s, 17 min 3 s left"},
+		{2 << 30, 1 << 30, time.Second, 0, "verify [####################] 100 %, 2.0 GiB of 1.0 GiB, 2.0 GiB/s, 0 s left"},
+		{0, 0, time.Second, 0, "verify [####################] 100 %, 0 B of 0 B"},
+	} {
+		b := &bar{what: "verify", done: test.done, total: test.total, width: func() int { return test.width }}
+		if got := b.line(test.after); got != test.want {
+			t.Errorf("%d of %d after %v in %d columns:\n%q, want\n%q", test.done, test.total, test.after, test.width, got, test.want)
+		}
+	}
+}
+
+// A bar is not drawn again and again, but at once after other text took its place.
+func TestBarDraws(t *testing.T) {
+	var out bytes.Buffer
+	b := &bar{w: &out, what: "verify", total: 1 << 40, began: time.Now(), width: func() int { return 0 }}
+	for range 1000 {
+		b.add(1)
+	}
+	if n := strings.Count(out.String(), "verify"); n == 0 || n == 1000 {
+		t.Errorf("drawn %d times", n)
+	}
+	out.Reset()
+	b.next = time.Now().Add(time.Hour)
+	b.add(1)
+	b.clear()
+	if out.String() != "\r\x1b[K" {
+		t.Errorf("clear leaves %q", out.String())
+	}
+	b.add(1)
+	if !strings.Contains(out.String(), "verify") {
+		t.Error("not drawn after it was cleared")
+	}
+}
+
+// Nothing is drawn where nobody looks.
+func TestProgressWithoutTerminal(t *testing.T) {
+	var out bytes.Buffer
+	add, end := progress(&out, "verify", 1)
+	add(1)
+	end()
+	if out.Len() > 0 {
+		t.Errorf("drawn into a buffer: %q", out.String())
+	}
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testmodel"
+	"golang.org/x/sys/unix"
+)
+
+// endless is a model that takes long to read, but no space: its first tensor has a
+// NaN, and the others are holes.
+func endless(t *testing.T) string {
+	t.Helper()
+	const tensors, elements = 4096, 16 << 20
+	path := filepath.Join(t.TempDir(), "endless.safetensors")
+	var ts []testmodel.SafeTensor
+	for i := range tensors {
+		ts = append(ts, testmodel.SafeTensor{Name: fmt.Sprintf("t%04d", i), DType: tensorfs.F32, Shape: []int64{elements}})
+	}
+	must(t, testmodel.WriteSparseSafetensors(path, ts))
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	must(t, err)
+	defer f.Close()
+	_, err = f.WriteAt(le32(float32(math.NaN())), stat(t, path).Size()-tensors*elements*4)
+	must(t, err)
+	return path
+}
+
+var interrupted = regexp.MustCompile(`^tensorfs: .*endless.safetensors: interrupted after (\d+) of 4096 tensors, \S+ [KMGT]?i?B of 256.0 GiB; 1 finding so far, listed on standard output\r?\n$`)
+
+// Ctrl-C on a terminal: what was found stays, and one line says how far verify got.
+// Nothing is left of the bar, nor of the ^C.
+func TestVerifyInterrupted(t *testing.T) {
+	needSignal(t, syscall.SIGINT)
+	t.Setenv(asProgram, "1")
+	model := endless(t)
+	terminal, inside := pseudoTerminal(t)
+	c := program(t, "verify", model)
+	c.Stdin, c.Stdout, c.Stderr = inside, inside, inside
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	must(t, c.Start())
+	inside.Close()
+	var seen bytes.Buffer
+	b := make([]byte, 4096)
+	sent := false
+	for {
+		n, err := terminal.Read(b)
+		seen.Write(b[:n])
+		if err != nil { // EIO: nobody has the terminal any more
+			break
+		}
+		if text := seen.String(); !sent && strings.Contains(text, "NaN") && strings.Contains(text[strings.Index(text, "NaN"):], " left") {
+			sent = true
+			if _, err := io.WriteString(terminal, "\x03"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	err := c.Wait()
+	if code := c.ProcessState.ExitCode(); code != 1 {
+		t.Errorf("exit code %d, %v", code, err)
+	}
+	if !strings.Contains(seen.String(), "^C") {
+		t.Errorf("the terminal echoed no ^C, so this shows nothing of it: %q", seen.String())
+	}
+	if bar := regexp.MustCompile(`verify \[#* *\] +\d+ %, [0-9.]+ [KMG]iB of 256.0 GiB, [0-9.]+ [KMG]iB/s, (\d+ min )?\d+ s left`); !bar.MatchString(seen.String()) {
+		t.Errorf("no bar: %q", seen.String())
+	}
+	var left []string
+	for line := range strings.Lines(seen.String()) {
+		left = append(left, line[strings.LastIndex(line, "\r\x1b[K")+1:])
+	}
+	for i := range left {
+		left[i] = strings.TrimPrefix(left[i], "\x1b[K")
+	}
+	if len(left) != 2 || left[0] != "t0000: 1 value is NaN\r\n" || !interrupted.MatchString(left[1]) {
+		t.Errorf("the terminal shows %q", left)
+	}
+}
+
+// Without a terminal the same is on standard output and error; JSON is whole, and
+// says that the rest is not.
+func TestVerifyTerminated(t *testing.T) {
+	needSignal(t, syscall.SIGTERM)
+	t.Setenv(asProgram, "1")
+	model := endless(t)
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		c := program(t, "verify", model)
+		var stderr bytes.Buffer
+		c.Stderr = &stderr
+		out, err := c.StdoutPipe()
+		must(t, err)
+		must(t, c.Start())
+		line := make([]byte, len("t0000: 1 value is NaN\n"))
+		if _, err := io.ReadFull(out, line); err != nil || string(line) != "t0000: 1 value is NaN\n" {
+			t.Errorf("while it runs it says %q, %v", line, err)
+		}
+		must(t, c.Process.Signal(sig))
+		rest, err := io.ReadAll(out)
+		must(t, err)
+		if err := c.Wait(); c.ProcessState.ExitCode() != 1 || len(rest) > 0 || !interrupted.MatchString(stderr.String()) {
+			t.Errorf("%v: %v, %q, %q", sig, err, rest, stderr.String())
+		}
+	}
+	c := program(t, "verify", "--json", model)
+	var out, stderr bytes.Buffer
+	c.Stdout, c.Stderr = &out, &stderr
+	must(t, c.Start())
+	busy(t, c)
+	must(t, c.Process.Signal(syscall.SIGINT))
+	err := c.Wait()
+	var r verifyReport
+	if jerr := json.Unmarshal(out.Bytes(), &r); jerr != nil || c.ProcessState.ExitCode() != 1 || r.Complete || r.Bytes == 0 || !strings.Contains(stderr.String(), "interrupted after ") {
+		t.Errorf("--json: %v, %v, %q, %s", err, jerr, stderr.String(), out.Bytes())
+	}
+}
+
+// An interrupted list is none.
+func TestManifestInterrupted(t *testing.T) {
+	needSignal(t, syscall.SIGINT)
+	t.Setenv(asProgram, "1")
+	model, dir := endless(t), t.TempDir()
+	path := filepath.Join(dir, "list")
+	must(t, os.WriteFile(path, []byte("# old\n"), 0o600))
+	c := program(t, "verify", "--manifest", path, model)
+	var out, stderr bytes.Buffer
+	c.Stdout, c.Stderr = &out, &stderr
+	must(t, c.Start())
+	busy(t, c)
+	must(t, c.Process.Signal(syscall.SIGINT))
+	err := c.Wait()
+	entries, derr := os.ReadDir(dir)
+	must(t, derr)
+	if c.ProcessState.ExitCode() != 1 || out.Len() > 0 || !strings.Contains(stderr.String(), " of 4096 digests, ") || !strings.Contains(stderr.String(), "no list was written") || len(entries) != 1 || contentOf(t, path) != "# old\n" {
+		t.Errorf("%v, %q, %q, %v", err, out.String(), stderr.String(), entries)
+	}
+}
+
+// busy waits until a process has used some processor time to read its model.
+func busy(t *testing.T, c *exec.Cmd) {
+	t.Helper()
+	path := "/proc/" + strconv.Itoa(c.Process.Pid) + "/stat"
+	testlimit.Wait(t, "work of "+path, func() bool {
+		b, err := os.ReadFile(path)
+		must(t, err)
+		_, rest, _ := strings.Cut(string(b), ") ")
+		fields := strings.Fields(rest)
+		ticks := 0
+		for _, f := range fields[11:13] { // utime and stime, in hundredths of a second
+			n, err := strconv.Atoi(f)
+			must(t, err)
+			ticks += n
+		}
+		return ticks > 20
+	})
+}
+
+// pseudoTerminal returns a terminal of 100 columns, and the side of it that
+// programs see.
+func pseudoTerminal(t *testing.T) (terminal, inside *os.File) {
+	t.Helper()
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	var n int
+	if err == nil {
+		t.Cleanup(func() { terminal.Close() })
+		n, err = unix.IoctlGetInt(int(terminal.Fd()), unix.TIOCGPTN)
+	}
+	if err == nil {
+		err = errors.Join(unix.IoctlSetPointerInt(int(terminal.Fd()), unix.TIOCSPTLCK, 0),
+			unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 100}))
+	}
+	if err == nil {
+		inside, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	}
+	if err != nil {
+		t.Skipf("NOT TESTED with a terminal: %v", err)
+	}
+	t.Cleanup(func() { inside.Close() })
+	return terminal, inside
+}
