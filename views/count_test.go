@@ -168,7 +168,7 @@ func TestCountDecodedPlaces(t *testing.T) {
 	block := func(i int) []byte { return b[34*i:][:34] }
 	binary.LittleEndian.PutUint16(block(3), 0x7800) // 32768, and codes of 0 but for two
 	copy(block(3)[2:], []byte{2, 0x80})
-	copy(block(blocks - 7), block(3))
+	copy(block(blocks-7), block(3))
 	binary.LittleEndian.PutUint16(block(blocks-900), 0x7C00)
 	copy(block(blocks - 900)[2:], bytes.Repeat([]byte{1}, 32))
 	x := &tensorfs.Tensor{DType: tensorfs.Q8_0, Shape: []int64{32 * blocks}, Data: mapped(t, "x", b)}
