@@ -25,7 +25,7 @@ func (o *verifyOptions) writeList(ctx context.Context, v *verification) error {
 		return err
 	}
 	if len(files) == 0 {
-		return fmt.Errorf("%s: %s of it has no files: there is nothing to list", tensorfs.Printable(v.model), joinWords(o.dirs("raw")))
+		return fmt.Errorf("%s: it has no files in %s: there is nothing to list; name other directories with --in", tensorfs.Printable(v.model), tensorfs.OneLine(joinWords(o.dirs("raw"))))
 	}
 	to, err := newReplacement(o.manifest.file, v)
 	if err != nil {
