@@ -22,6 +22,11 @@ import (
 // names a type other than the asked one of the last two lines, a read fails that
 // meets numbers which that type does not have.
 func Encode(t *tensorfs.Tensor, to tensorfs.DType) (tensorfs.Data, error) {
+	return Options{}.Encode(t, to)
+}
+
+// Encode is [Encode] for a model that is read as the options say.
+func (o Options) Encode(t *tensorfs.Tensor, to tensorfs.DType) (tensorfs.Data, error) {
 	shape := t.Numbers()
 	size, ok := to.Size(shape)
 	switch {
@@ -34,7 +39,7 @@ func Encode(t *tensorfs.Tensor, to tensorfs.DType) (tensorfs.Data, error) {
 	case size == 0:
 		return tensorfs.Bytes(nil), nil
 	}
-	d, err := encode(t, to)
+	d, err := o.encode(t, to)
 	if err != nil {
 		return nil, err
 	}
@@ -45,14 +50,14 @@ func Encode(t *tensorfs.Tensor, to tensorfs.DType) (tensorfs.Data, error) {
 }
 
 // encode is Encode for a tensor that is not empty.
-func encode(t *tensorfs.Tensor, to tensorfs.DType) (tensorfs.Data, error) {
+func (o Options) encode(t *tensorfs.Tensor, to tensorfs.DType) (tensorfs.Data, error) {
 	if t.DType == to && !t.BigEndian && t.Quant == nil {
 		return t.Data, nil
 	}
 	if t.Quant == nil && t.DType.Kind() == tensorfs.KindInteger {
 		return nil, fmt.Errorf("%s holds integers, which %s is not for; see raw/", t.DType, to)
 	}
-	c, err := encoding(t, to)
+	c, err := o.encoding(t, to)
 	if err != nil {
 		return nil, err
 	}
@@ -60,12 +65,12 @@ func encode(t *tensorfs.Tensor, to tensorfs.DType) (tensorfs.Data, error) {
 }
 
 // encoding returns how t becomes a type that it does not have.
-func encoding(t *tensorfs.Tensor, to tensorfs.DType) (codec, error) {
+func (o Options) encoding(t *tensorfs.Tensor, to tensorfs.DType) (codec, error) {
 	switch to {
 	case tensorfs.F32:
-		return codecOf(t, Options{}, kernel.Single)
+		return codecOf(t, o, kernel.Single)
 	case tensorfs.F16:
-		return codecOf(t, Options{}, kernel.Half)
+		return codecOf(t, o, kernel.Half)
 	}
 	if e, ok := kernel.LookupEncoderFrom(to.String(), t.DType.String()); ok && t.Quant == nil && !t.BigEndian {
 		return directCodec(t, e)

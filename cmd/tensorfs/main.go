@@ -23,6 +23,8 @@ const (
 	exitOK     = 0
 	exitFailed = 1
 	exitUsage  = 2
+
+	exitTrouble = 2 // of diff, whose 1 means that models differ
 )
 
 // usageError is a command line that cannot be understood.
@@ -48,8 +50,15 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if errors.As(err, &usage) {
 		return exitUsage
 	}
+	var trouble troubleError
+	if errors.As(err, &trouble) {
+		return exitTrouble
+	}
 	return exitFailed
 }
+
+// troubleError is a failure of a command whose exit status 1 means something else.
+type troubleError struct{ error }
 
 // reported marks a failure that the command has already printed.
 type reported struct{ error }
@@ -104,7 +113,7 @@ and what to do), 2 the command line was not understood.`,
 	root.Version = versionLine()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().BoolP("version", "V", false, "print the version")
-	root.AddCommand(mountCommand(), umountCommand(), statusCommand(), lsCommand(), infoCommand(), catCommand(), exportCommand(), verifyCommand(), versionCommand(), manCommand())
+	root.AddCommand(mountCommand(), umountCommand(), statusCommand(), lsCommand(), infoCommand(), catCommand(), exportCommand(), verifyCommand(), diffCommand(), statCommand(), versionCommand(), manCommand())
 	wrapUsage(root)
 	return root
 }
@@ -172,8 +181,13 @@ type modelFlags struct {
 }
 
 func (f *modelFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.tree.Views.I2S, "i2s", "", "layout of BitNet I2_S codes: "+i2sLayouts+" (default: by size)")
+	f.addReading(c)
 	c.Flags().StringVar(&f.ggufType, "gguf-type", "", "type of the weights in gguf/: "+ggufTypeList+" (default: as stored, or the smallest that is exact)")
+}
+
+// addReading adds those of commands that look at no whole-model file.
+func (f *modelFlags) addReading(c *cobra.Command) {
+	c.Flags().StringVar(&f.tree.Views.I2S, "i2s", "", "layout of BitNet I2_S codes: "+i2sLayouts+" (default: by size)")
 	c.Flags().BoolVar(&f.followLinks, "follow-links", false, "follow symbolic links out of the model's directory where mount refuses them: as root and with allow_other")
 }
 

@@ -13,10 +13,21 @@ import (
 // progress returns a function that draws a bar on a terminal and otherwise does
 // nothing, and one that takes the bar away until more is added.
 func progress(w io.Writer, what string, total int64) (add func(n int64), end func()) {
+	return progressAfter(0, w, what, total)
+}
+
+// progressLater is progress for what is mostly done at once: the bar is drawn only
+// after a second.
+func progressLater(w io.Writer, what string, total int64) (add func(n int64), end func()) {
+	return progressAfter(time.Second, w, what, total)
+}
+
+func progressAfter(d time.Duration, w io.Writer, what string, total int64) (add func(n int64), end func()) {
 	if !term.Is(w) {
 		return func(int64) {}, func() {}
 	}
-	b := &bar{w: w, what: what, total: total, began: time.Now(), width: func() int { return term.Width(w) }}
+	now := time.Now()
+	b := &bar{w: w, what: what, total: total, began: now, next: now.Add(d), width: func() int { return term.Width(w) }}
 	return b.add, b.clear
 }
 

@@ -11799,3 +11799,127 @@ block:
 done:
 	VZEROUPPER
 	RET
+
+// func momentsAVX2(sums *float64, src *byte, runs int)
+// Requires: AVX, AVX2
+TEXT ·momentsAVX2(SB), NOSPLIT, $0-24
+	MOVQ         sums+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         runs+16(FP), DX
+	VMOVDQU      (AX), Y0
+	VMOVDQU      32(AX), Y1
+	VMOVDQU      64(AX), Y2
+	VMOVDQU      96(AX), Y3
+	VMOVDQU      128(AX), Y4
+	VBROADCASTSD 160(AX), Y5
+	VPXOR        Y6, Y6, Y6
+
+run:
+	VMOVDQU   (CX), Y7
+	VCVTPS2PD (CX), Y8
+	VSUBPD    Y5, Y8, Y8
+	VADDPD    Y8, Y0, Y0
+	VMULPD    Y8, Y8, Y8
+	VADDPD    Y8, Y1, Y1
+	VCVTPS2PD 16(CX), Y8
+	VSUBPD    Y5, Y8, Y8
+	VADDPD    Y8, Y0, Y0
+	VMULPD    Y8, Y8, Y8
+	VADDPD    Y8, Y1, Y1
+	VMINPS    Y2, Y7, Y2
+	VMAXPS    Y3, Y7, Y3
+	VCMPPS    $0x00, Y6, Y7, Y7
+	VPSUBD    Y7, Y4, Y4
+	ADDQ      $0x00000020, CX
+	DECQ      DX
+	JNZ       run
+	VMOVDQU   Y0, (AX)
+	VMOVDQU   Y1, 32(AX)
+	VMOVDQU   Y2, 64(AX)
+	VMOVDQU   Y3, 96(AX)
+	VMOVDQU   Y4, 128(AX)
+	VZEROUPPER
+	RET
+
+// func distancesAVX2(sums *float64, x *byte, y *byte, runs int)
+// Requires: AVX, AVX2
+TEXT ·distancesAVX2(SB), NOSPLIT, $0-32
+	MOVQ    sums+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    y+16(FP), DX
+	MOVQ    runs+24(FP), BX
+	VMOVDQU (AX), Y0
+	VMOVDQU 32(AX), Y1
+	VMOVDQU 64(AX), Y2
+	VMOVDQU 96(AX), Y3
+	VMOVDQU 128(AX), Y4
+	VMOVDQU 160(AX), Y5
+	VMOVDQU 192(AX), Y6
+	VMOVDQU 224(AX), Y7
+	VMOVDQU const117<>+0(SB), Y8
+
+run:
+	VPAND     (CX), Y8, Y9
+	VPMAXUD   Y9, Y7, Y7
+	VPAND     (DX), Y8, Y9
+	VPMAXUD   Y9, Y7, Y7
+	VCVTPS2PD (CX), Y9
+	VCVTPS2PD (DX), Y10
+	VSUBPD    Y10, Y9, Y11
+	VPAND     const118<>+0(SB), Y11, Y11
+	VMAXPD    Y0, Y11, Y0
+	VADDPD    Y11, Y1, Y1
+	VPXOR     Y12, Y12, Y12
+	VCMPPD    $0x00, Y12, Y11, Y12
+	VPSUBQ    Y12, Y6, Y6
+	VMULPD    Y11, Y11, Y11
+	VADDPD    Y11, Y2, Y2
+	VMULPD    Y9, Y10, Y11
+	VADDPD    Y11, Y5, Y5
+	VMULPD    Y9, Y9, Y9
+	VADDPD    Y9, Y3, Y3
+	VMULPD    Y10, Y10, Y9
+	VADDPD    Y9, Y4, Y4
+	VCVTPS2PD 16(CX), Y9
+	VCVTPS2PD 16(DX), Y10
+	VSUBPD    Y10, Y9, Y11
+	VPAND     const118<>+0(SB), Y11, Y11
+	VMAXPD    Y0, Y11, Y0
+	VADDPD    Y11, Y1, Y1
+	VPXOR     Y12, Y12, Y12
+	VCMPPD    $0x00, Y12, Y11, Y12
+	VPSUBQ    Y12, Y6, Y6
+	VMULPD    Y11, Y11, Y11
+	VADDPD    Y11, Y2, Y2
+	VMULPD    Y9, Y10, Y11
+	VADDPD    Y11, Y5, Y5
+	VMULPD    Y9, Y9, Y9
+	VADDPD    Y9, Y3, Y3
+	VMULPD    Y10, Y10, Y9
+	VADDPD    Y9, Y4, Y4
+	ADDQ      $0x00000020, CX
+	ADDQ      $0x00000020, DX
+	DECQ      BX
+	JNZ       run
+	VMOVDQU   Y0, (AX)
+	VMOVDQU   Y1, 32(AX)
+	VMOVDQU   Y2, 64(AX)
+	VMOVDQU   Y3, 96(AX)
+	VMOVDQU   Y4, 128(AX)
+	VMOVDQU   Y5, 160(AX)
+	VMOVDQU   Y6, 192(AX)
+	VMOVDQU   Y7, 224(AX)
+	VZEROUPPER
+	RET
+
+DATA const117<>+0(SB)/8, $0x7fffffff7fffffff
+DATA const117<>+8(SB)/8, $0x7fffffff7fffffff
+DATA const117<>+16(SB)/8, $0x7fffffff7fffffff
+DATA const117<>+24(SB)/8, $0x7fffffff7fffffff
+GLOBL const117<>(SB), RODATA|NOPTR, $32
+
+DATA const118<>+0(SB)/8, $0x7fffffffffffffff
+DATA const118<>+8(SB)/8, $0x7fffffffffffffff
+DATA const118<>+16(SB)/8, $0x7fffffffffffffff
+DATA const118<>+24(SB)/8, $0x7fffffffffffffff
+GLOBL const118<>(SB), RODATA|NOPTR, $32

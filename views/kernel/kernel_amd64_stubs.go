@@ -391,3 +391,13 @@ func q5_0SplitAVX2(dst *byte, src *byte, blocks int)
 //
 //go:noescape
 func q5_1SplitAVX2(dst *byte, src *byte, blocks int)
+
+// momentsAVX2 adds runs of eight numbers to the sums of a Moments.
+//
+//go:noescape
+func momentsAVX2(sums *float64, src *byte, runs int)
+
+// distancesAVX2 adds runs of eight pairs to the sums of a Distances.
+//
+//go:noescape
+func distancesAVX2(sums *float64, x *byte, y *byte, runs int)

@@ -25,20 +25,27 @@ type tensorNotes struct {
 // llama.cpp asks for is there, in a shape that agrees with the config and with the
 // other tensors. It refuses a file of which this is not true.
 func tensors(m *tensorfs.Model, cfg settings, arch string, opts Options, rows int) ([]gguf.Stored, tensorNotes, error) {
-	a, ok := layouts[arch]
-	if !ok {
-		return nil, tensorNotes{}, fmt.Errorf("the tensors of the architecture %s are not known", tensorfs.Quote(arch))
-	}
-	x := &maker{m: m, cfg: cfg, arch: arch, layout: a, opts: opts, rows: int64(rows), used: make([]bool, len(m.Tensors)), dims: map[string]dim{}}
-	x.notes = tensorNotes{Types: map[string]int{}, Exact: true}
-	err := x.run()
-	if err == nil {
-		err = cfg.err()
-	}
+	x, err := newMaker(m, cfg, arch, opts, int64(rows))
 	if err != nil {
 		return nil, tensorNotes{}, err
 	}
+	x.put = x.add
+	if err := x.run(); err != nil {
+		return nil, tensorNotes{}, err
+	}
 	return x.list, x.finish(), nil
+}
+
+// newMaker returns what makes the tensors of an architecture, but for put.
+func newMaker(m *tensorfs.Model, cfg settings, arch string, opts Options, rows int64) (*maker, error) {
+	a, ok := layouts[arch]
+	if !ok {
+		return nil, fmt.Errorf("the tensors of the architecture %s are not known", tensorfs.Quote(arch))
+	}
+	return &maker{
+		m: m, cfg: cfg, arch: arch, layout: a, opts: opts, rows: rows, used: make([]bool, len(m.Tensors)), dropped: make([]bool, len(m.Tensors)), dims: map[string]dim{},
+		notes: tensorNotes{Types: map[string]int{}, Exact: true},
+	}, nil
 }
 
 // embeddingRows returns the rows of the model's token embedding, 0 without one.
@@ -55,15 +62,17 @@ const embedding = "token_embedding"
 
 // maker makes the tensors of one file.
 type maker struct {
-	m      *tensorfs.Model
-	cfg    settings
-	arch   string
-	layout *layout
-	opts   Options
-	rows   int64            // of the embedding that are kept, 0 for all
-	codes  map[string]int32 // tensors by the weight whose codes they hold under another name
-	used   []bool           // tensors of m that the file has, or that it does not need
-	dims   map[string]dim
+	m       *tensorfs.Model
+	cfg     settings
+	arch    string
+	layout  *layout
+	opts    Options
+	rows    int64            // of the embedding that are kept, 0 for all
+	codes   map[string]int32 // tensors by the weight whose codes they hold under another name
+	used    []bool           // tensors of m that the file has, or that it does not need
+	dropped []bool           // those that it does not need
+	dims    map[string]dim
+	put     func(name string, t *tensorfs.Tensor) error // takes a tensor that is in GGUF's layout
 
 	layers, layer int64 // how many there are, and the one that is made
 	list          []gguf.Stored
@@ -100,7 +109,7 @@ func (x *maker) run() error {
 			return fmt.Errorf("a tensor that llama.cpp does not have in %s: %s", x.arch, tensorfs.Quote(t.Source))
 		}
 	}
-	return nil
+	return x.cfg.err()
 }
 
 // maxLayers is how many llama.cpp takes.
@@ -114,7 +123,7 @@ func (x *maker) drop() error {
 		switch {
 		case t.Owner != "":
 		case dropped(t, commonDropped) || dropped(t, x.layout.dropped) || x.layout.extraLayers && x.beyond(t):
-			x.used[i] = true
+			x.used[i], x.dropped[i] = true, true
 		case t.Opaque != "":
 			return fmt.Errorf("%s: %s", tensorfs.Quote(t.Source), t.Opaque)
 		}
@@ -184,7 +193,7 @@ func (x *maker) row(r *row, layer, param string) error {
 	if err := x.shaped(r, to, param, t); err != nil {
 		return err
 	}
-	return x.add(to+param, t)
+	return x.put(to+param, t)
 }
 
 // find returns the model's tensor that holds a weight, or nil.

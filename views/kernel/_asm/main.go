@@ -33,5 +33,6 @@ func main() {
 	repacks()
 	exacts()
 	splitCodes()
+	sums()
 	Generate()
 }

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/fs/tree"
+	"github.com/tensorfs/tensorfs/fs/tree/whole/pair"
+)
+
+type diffOptions struct {
+	modelFlags
+	json, all bool
+	tolerance float64
+}
+
+func diffCommand() *cobra.Command {
+	o := &diffOptions{}
+	c := &cobra.Command{
+		Use:   "diff [flags] A B [GLOB]",
+		Short: "Compare the tensors of two models",
+		Long: `diff compares two models of any formats tensor by tensor, by canonical name and as
+F32 numbers. It lists the tensors that only one model has, those whose shapes
+differ, and those whose values differ, the most different first. Config fields
+that differ are listed too.
+
+Where one model is in the layout of Hugging Face and the other in that of GGUF,
+the first is compared as a GGUF file of it would be: rows of q and k in GGUF's
+order, Gemma's norms as 1 + w, experts stacked. Parts are joined where only the
+other model has them as one tensor, such as q, k and v as qkv. A note says so, or
+why it was not possible. Models of one layout are compared as they are stored.
+
+GLOB selects tensors by canonical name: * matches any characters, ? matches one,
+[abc] matches one of a set.
+
+Values are equal, close or different. All of these are of F32 numbers:
+
+  max diff    the greatest |a - b|
+  mean diff   the mean of |a - b|
+  cosine      of the two tensors as vectors; - where one of them is all 0
+
+They are close if max diff is at most a part of the greatest number of the tensor.
+This part is --tolerance T, or by default the rounding of the coarser type: 2^-24
+for F32, 2^-11 for F16, 2^-8 for BF16, 2^-4 for F8_E4M3, 2^-2 for floats of 4 bits,
+and 2^-(n-1) for blocks of n bits a number (Q8_0 2^-7, Q4_0 and Q4_K 2^-3).
+
+Two NaN are equal, and so are 0 and -0, and infinities of one sign. A tensor is
+different where a number is NaN or infinite in one model only; such numbers are
+left out of the figures. Integers, and types that tensorfs cannot decode, are
+compared by their stored bytes.
+
+Exit status: 0 the models have the same tensors with the same shapes and values
+(types and config may differ), 1 they differ, 2 the comparison failed, or the
+command line was not understood.`,
+		Example: `  tensorfs diff model-f16.gguf model-q4_k_m.gguf
+  tensorfs diff ~/models/Qwen3-4B ollama:qwen3:4b
+  tensorfs diff --json a.gguf b.gguf 'layers.0.*'`,
+		Args: cobra.RangeArgs(2, 3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("tolerance") && !(o.tolerance > 0 && o.tolerance <= 1) {
+				return usageError{fmt.Errorf("--tolerance %v: want a number above 0 and at most 1", o.tolerance)}
+			}
+			glob := "*"
+			if len(args) == 3 {
+				glob = args[2]
+			}
+			if _, err := matchGlob(glob, ""); err != nil {
+				return usageError{err}
+			}
+			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], args[1], glob)
+		},
+	}
+	c.Flags().BoolVar(&o.json, "json", false, "print a JSON object: equal, summary, config, notes, tensors (all of them)")
+	c.Flags().BoolVar(&o.all, "all", false, fmt.Sprintf("list all tensors that are not equal (default: the %d worst)", diffLines))
+	c.Flags().Float64Var(&o.tolerance, "tolerance", 0, "how far close values may be apart, as a part of the greatest (default: by type)")
+	o.addReading(c)
+	return c
+}
+
+// run compares, and returns an error that says how the command ends.
+func (o *diffOptions) run(ctx context.Context, stdout, stderr io.Writer, a, b, glob string) error {
+	r, err := o.compare(ctx, stderr, a, b, glob)
+	if err == nil && o.json {
+		err = printJSON(stdout, r.json())
+	} else if err == nil {
+		err = ignorePipe(r.print(stdout, o.all))
+	}
+	var usage usageError
+	switch {
+	case errors.As(err, &usage):
+		return err
+	case err != nil:
+		return troubleError{err}
+	case !r.equal():
+		return reported{errors.New("the models differ")}
+	}
+	return nil
+}
+
+// diffReport is two models, compared.
+type diffReport struct {
+	a, b    *tree.Tree
+	config  []configDiff
+	notes   []string
+	results []pair.Result
+}
+
+// compare opens both models and compares them. They are closed when it returns.
+func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob string) (*diffReport, error) {
+	x, err := o.open(a)
+	if err != nil {
+		return nil, err
+	}
+	defer x.Model.Close()
+	y, err := o.open(b)
+	if err != nil {
+		return nil, err
+	}
+	defer y.Model.Close()
+	models := pair.Of(x.Model, y.Model)
+	pairs := slices.DeleteFunc(models.Pairs, func(p pair.Pair) bool {
+		ok, _ := matchGlob(glob, p.Name)
+		return !ok
+	})
+	if len(pairs) == 0 && glob != "*" {
+		return nil, fmt.Errorf("no tensor of %s or %s matches %q; tensorfs stat %[1]s lists those of the first", tensorfs.Printable(a), tensorfs.Printable(b), glob)
+	}
+	end := func() {}
+	results, err := pair.Compare(ctx, pairs, pair.Options{
+		A: o.tree.Views, B: o.tree.Views, Tolerance: o.tolerance,
+		Progress: func(total int64) (add func(int64)) {
+			add, end = progressLater(stderr, "diff", total)
+			return add
+		},
+	})
+	end()
+	for _, m := range []*tensorfs.Model{x.Model, y.Model} {
+		if err == nil {
+			err = m.Check()
+		}
+	}
+	if err != nil {
+		return nil, changedMeanwhile(err)
+	}
+	return &diffReport{x, y, diffConfig(x.Model, y.Model), models.Notes, results}, nil
+}
+
+// changedMeanwhile says of a model that changed what to do now.
+func changedMeanwhile(err error) error {
+	if c, ok := errors.AsType[*tensorfs.ChangedError](err); ok {
+		return fmt.Errorf("%s: the file changed while it was read; run the command again", tensorfs.Printable(c.File))
+	}
+	return err
+}
+
+// equal reports whether both models have the same tensors with the same values.
+func (r *diffReport) equal() bool {
+	return !slices.ContainsFunc(r.results, func(x pair.Result) bool { return x.Status != pair.Equal })
+}
+
+// configDiff is a field that differs; a value is nil where a model does not say.
+type configDiff struct {
+	Name string          `json:"name"`
+	A    json.RawMessage `json:"a"`
+	B    json.RawMessage `json:"b"`
+}
+
+// diffConfig returns the fields that differ: the architecture, then those of the
+// schema.
+func diffConfig(a, b *tensorfs.Model) []configDiff {
+	list := []configDiff{}
+	fields := func(m *tensorfs.Model) []tensorfs.Field {
+		return append([]tensorfs.Field{{Name: "architecture", Value: m.Architecture}}, m.Config...)
+	}
+	value := func(fields []tensorfs.Field, name string) json.RawMessage {
+		i := slices.IndexFunc(fields, func(f tensorfs.Field) bool { return f.Name == name })
+		if i < 0 {
+			return nil
+		}
+		text, err := json.Marshal(fields[i].Value)
+		if err != nil { // a number that is not finite
+			text, _ = json.Marshal(fmt.Sprint(fields[i].Value))
+		}
+		return text
+	}
+	x, y := fields(a), fields(b)
+	seen := map[string]bool{}
+	for _, f := range slices.Concat(x, y) {
+		va, vb := value(x, f.Name), value(y, f.Name)
+		if !seen[f.Name] && string(va) != string(vb) {
+			list = append(list, configDiff{f.Name, va, vb})
+		}
+		seen[f.Name] = true
+	}
+	return list
+}
+
+// diffJSON is the report for programs.
+type diffJSON struct {
+	Equal   bool                `json:"equal"`
+	A       diffModel           `json:"a"`
+	B       diffModel           `json:"b"`
+	Summary map[pair.Status]int `json:"summary"`
+	Config  []configDiff        `json:"config"`
+	Notes   []string            `json:"notes"`
+	Tensors []diffTensor        `json:"tensors"`
+}
+
+type diffModel struct {
+	Path         string `json:"path"`
+	Format       string `json:"format"`
+	Architecture string `json:"architecture"`
+	Layout       string `json:"layout"`
+}
+
+// diffTensor is one name. Figures are absent where no numbers were compared.
+type diffTensor struct {
+	Name      string      `json:"name"`
+	Status    pair.Status `json:"status"`
+	A         *tensorJSON `json:"a,omitempty"`
+	B         *tensorJSON `json:"b,omitempty"`
+	Reason    string      `json:"reason,omitempty"`
+	Tolerance float64     `json:"tolerance,omitempty"`
+	*diffFigures
+}
+
+type diffFigures struct {
+	Differ    int64     `json:"differing"`
+	NonFinite int64     `json:"non_finite_differing"`
+	Max       float64   `json:"max_abs_diff"`
+	Mean      float64   `json:"mean_abs_diff"`
+	NMSE      jsonFloat `json:"nmse"`
+	Cosine    jsonFloat `json:"cosine"`
+}
+
+type tensorJSON struct {
+	SourceName string  `json:"source_name"`
+	DType      string  `json:"dtype"`
+	Shape      []int64 `json:"shape"`
+}
+
+func tensorToJSON(t *tensorfs.Tensor) *tensorJSON {
+	if t == nil {
+		return nil
+	}
+	return &tensorJSON{tensorfs.Printable(t.Source), t.DType.String(), append([]int64{}, t.Numbers()...)}
+}
+
+// jsonFloat is a number that may be NaN or infinite, which JSON has as texts.
+type jsonFloat float64
+
+func (f jsonFloat) MarshalJSON() ([]byte, error) {
+	return tensorfs.Meta{Value: float64(f)}.AppendJSON(nil), nil
+}
+
+func (r *diffReport) json() diffJSON {
+	model := func(t *tree.Tree) diffModel {
+		return diffModel{t.Model.Path, t.Model.Format, t.Model.Architecture, t.Model.Layout}
+	}
+	out := diffJSON{
+		Equal: r.equal(), A: model(r.a), B: model(r.b), Summary: map[pair.Status]int{}, Config: r.config,
+		Notes: append([]string{}, r.notes...), Tensors: []diffTensor{},
+	}
+	for _, status := range diffStatuses {
+		out.Summary[status.is] = 0
+	}
+	for _, x := range r.results {
+		out.Summary[x.Status]++
+		t := diffTensor{Name: x.Name, Status: x.Status, A: tensorToJSON(x.A), B: tensorToJSON(x.B), Reason: x.Reason, Tolerance: x.Tolerance}
+		if d := x.Difference; d.Numbers {
+			t.diffFigures = &diffFigures{d.Differ, d.Odd, d.Max, d.Mean, jsonFloat(d.NMSE), jsonFloat(d.Cosine)}
+		}
+		out.Tensors = append(out.Tensors, t)
+	}
+	return out
+}
+
+// badness orders results of numbers: the greater, the worse.
+func badness(r pair.Result) float64 {
+	switch d := r.Difference; {
+	case !d.Numbers || d.Odd > 0 || math.IsNaN(d.NMSE):
+		return math.Inf(1)
+	default:
+		return d.NMSE
+	}
+}

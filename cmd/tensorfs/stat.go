@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/near"
+	"github.com/tensorfs/tensorfs/views"
+	"github.com/tensorfs/tensorfs/views/measure"
+)
+
+type statOptions struct {
+	modelFlags
+	json bool
+}
+
+func statCommand() *cobra.Command {
+	o := &statOptions{}
+	c := &cobra.Command{
+		Use:   "stat [--json] MODEL [NAME | GLOB]",
+		Short: "Describe the numbers of tensors",
+		Long: `stat reads tensors and prints what their numbers are like. One tensor gets a screen
+with a histogram, several get a line each. NAME is the canonical name of a tensor
+or its name in the model's files, and GLOB selects by either: * matches any
+characters, ? matches one, [abc] matches one of a set. Without them, stat prints
+all tensors.
+
+Numbers are F32, dequantised as in f16/ but not rounded to half, or integers.
+Least, greatest, mean and standard deviation (of the numbers themselves, divided
+by their count) are those of the finite numbers; NaN and infinities are counted.
+The histogram reaches four standard deviations to both sides of the mean, and says
+how many numbers are beyond. Its bars are Unicode blocks, or ASCII where the locale
+(LC_ALL, LC_CTYPE, LANG) is not UTF-8.`,
+		Example: `  tensorfs stat model.gguf output.weight
+  tensorfs stat model.gguf blk.0.attn_q.weight
+  tensorfs stat model.gguf 'layers.0.*'
+  tensorfs stat --json ollama:gemma3 | jq '.[] | select(.nan > 0) | .name'`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			want := ""
+			if len(args) == 2 {
+				want = args[1]
+				if _, err := matchGlob(want, ""); err != nil {
+					return usageError{err}
+				}
+			}
+			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], want)
+		},
+	}
+	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects; one for a NAME has its histogram")
+	o.addReading(c)
+	return c
+}
+
+// statRow is a tensor, measured.
+type statRow struct {
+	tensor  *tensorfs.Tensor
+	name    string
+	numbers *measure.Numbers // nil where there are none
+	reason  string           // why
+	stats   measure.Stats
+	first   []float64
+	bins    *measure.Bins // of a single tensor
+}
+
+// statFirst is how many numbers are shown, and statBins how many intervals.
+const (
+	statFirst = 8
+	statBins  = 64
+)
+
+func (o *statOptions) run(ctx context.Context, stdout, stderr io.Writer, model, want string) error {
+	t, err := o.open(model)
+	if err != nil {
+		return err
+	}
+	defer t.Model.Close()
+	rows, one, err := statSelect(t.Model, model, want)
+	if err != nil {
+		return err
+	}
+	err = o.measure(ctx, stderr, rows, one)
+	if err == nil {
+		err = t.Model.Check()
+	}
+	switch {
+	case err != nil:
+		return changedMeanwhile(err)
+	case o.json:
+		list := []statJSON{}
+		for _, r := range rows {
+			list = append(list, r.json())
+		}
+		return printJSON(stdout, list)
+	case one:
+		return ignorePipe(rows[0].print(stdout))
+	}
+	return ignorePipe(printStats(stdout, rows))
+}
+
+// statSelect returns the rows that a NAME or a GLOB selects, and whether it is a
+// NAME. Only a name selects companions.
+func statSelect(m *tensorfs.Model, model, want string) (rows []*statRow, one bool, err error) {
+	add := func(t *tensorfs.Tensor) { rows = append(rows, &statRow{tensor: t, name: t.Weight()}) }
+	name := want
+	if shown, err := strconv.Unquote(want); err == nil { // as ls prints what is not printable
+		name = shown
+	}
+	for _, is := range []func(t *tensorfs.Tensor) bool{
+		func(t *tensorfs.Tensor) bool { return t.Weight() == name },
+		func(t *tensorfs.Tensor) bool { return t.Source == name },
+	} {
+		for i := range m.Tensors {
+			if t := &m.Tensors[i]; want != "" && is(t) {
+				add(t)
+				return rows, true, nil
+			}
+		}
+	}
+	var names []string
+	for i := range m.Tensors {
+		t := &m.Tensors[i]
+		if names = append(names, t.Weight(), t.Source); t.Owner != "" {
+			continue
+		}
+		canonical, _ := matchGlob(want, t.Weight())
+		source, _ := matchGlob(want, t.Source)
+		if want == "" || canonical || source {
+			add(t)
+		}
+	}
+	if len(rows) > 0 || want == "" {
+		return rows, false, nil
+	}
+	if close := near.Names(name, names, 3); len(close) > 0 {
+		for i := range close {
+			close[i] = tensorfs.Printable(close[i])
+		}
+		return nil, false, fmt.Errorf("%s: no such tensor in %s; did you mean %s?", tensorfs.Printable(name), tensorfs.Printable(model), strings.Join(close, " or "))
+	}
+	return nil, false, fmt.Errorf("%s: no such tensor in %s; tensorfs ls %[2]s 'raw/*' shows the names", tensorfs.Printable(name), tensorfs.Printable(model))
+}
+
+// measure reads the tensors.
+func (o *statOptions) measure(ctx context.Context, stderr io.Writer, rows []*statRow, one bool) error {
+	var list []measure.Numbers
+	total := int64(0)
+	for _, r := range rows {
+		n, err := statNumbers(r.tensor, o.tree.Views)
+		if err != nil {
+			r.reason = err.Error()
+			continue
+		}
+		n.Name = r.name
+		r.numbers = &n
+		list = append(list, n)
+		total += n.Data.Size()
+	}
+	if one {
+		total *= 2 // the histogram needs to know how far the numbers reach
+	}
+	add, end := progressLater(stderr, "stat", total)
+	defer func() { end() }()
+	found, err := measure.Describe(ctx, list, add)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r.numbers == nil {
+			continue
+		}
+		r.stats, found = found[0], found[1:]
+		if r.first, err = r.numbers.Head(statFirst); err != nil {
+			return err
+		}
+		if s := r.stats; one && s.Finite > 0 {
+			from, to := max(s.Min, s.Mean-4*s.Std), min(s.Max, s.Mean+4*s.Std)
+			if from > to { // of numbers so large that Mean is rounded
+				from, to = s.Min, s.Max
+			}
+			bins, err := measure.Histogram(ctx, *r.numbers, from, to, statBins, add)
+			if err != nil {
+				return err
+			}
+			r.bins = &bins
+		}
+	}
+	return nil
+}
+
+// statNumbers returns the numbers of a tensor, or why there are none.
+func statNumbers(t *tensorfs.Tensor, opts views.Options) (measure.Numbers, error) {
+	of := *t
+	of.Owner = "" // companions are plain numbers too
+	_, isInteger := measure.Integers[t.DType]
+	if _, width := t.DType.Block(); isInteger && t.Quant == nil {
+		switch {
+		case t.Opaque != "":
+			return measure.Numbers{}, errors.New(t.Opaque)
+		case t.BigEndian && width > 1:
+			return measure.Numbers{}, errors.New("big-endian integers are not decoded")
+		}
+		return measure.Numbers{DType: t.DType, Data: t.Data}, nil
+	}
+	d, err := opts.Encode(&of, tensorfs.F32)
+	return measure.Numbers{DType: tensorfs.F32, Data: d}, err
+}
+
+// statJSON is a tensor for programs. Figures are absent where there are no numbers,
+// and those of finite numbers where none is.
+type statJSON struct {
+	Name       string  `json:"name"`
+	SourceName string  `json:"source_name"`
+	DType      string  `json:"dtype"`
+	Shape      []int64 `json:"shape"`
+	Bytes      int64   `json:"bytes"`
+	Reason     string  `json:"reason,omitempty"`
+	*statFigures
+	*statFinite
+	Histogram *statHistogram `json:"histogram,omitempty"`
+}
+
+type statFigures struct {
+	Count  int64       `json:"count"`
+	Zeros  int64       `json:"zeros"`
+	NaN    int64       `json:"nan"`
+	PosInf int64       `json:"infinity"`
+	NegInf int64       `json:"negative_infinity"`
+	First  []jsonFloat `json:"first"`
+}
+
+type statFinite struct {
+	Min  float64 `json:"min"`
+	Max  float64 `json:"max"`
+	Mean float64 `json:"mean"`
+	Std  float64 `json:"std"`
+}
+
+type statHistogram struct {
+	From   float64 `json:"from"`
+	To     float64 `json:"to"`
+	Below  int64   `json:"below"`
+	Above  int64   `json:"above"`
+	Counts []int64 `json:"counts"`
+}
+
+func (r *statRow) json() statJSON {
+	t := tensorToJSON(r.tensor)
+	j := statJSON{Name: r.name, SourceName: t.SourceName, DType: t.DType, Shape: t.Shape, Bytes: r.tensor.Data.Size(), Reason: r.reason}
+	if r.numbers == nil {
+		return j
+	}
+	s := r.stats
+	j.statFigures = &statFigures{s.Count, s.Zeros, s.NaN, s.PosInf, s.NegInf, []jsonFloat{}}
+	for _, v := range r.first {
+		j.First = append(j.First, jsonFloat(v))
+	}
+	if s.Finite > 0 {
+		j.statFinite = &statFinite{s.Min, s.Max, s.Mean, s.Std}
+	}
+	if b := r.bins; b != nil {
+		j.Histogram = &statHistogram{b.From, b.To, b.Below, b.Above, b.Counts}
+	}
+	return j
+}
+
+// shortest prints a number of a tensor with as few digits as say which it is.
+func (r *statRow) shortest(v float64) string {
+	switch {
+	case r.numbers.DType != tensorfs.F32 && v == math.Trunc(v):
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case math.IsInf(v, 0):
+		return strconv.FormatFloat(v, 'g', -1, 32)[:1] + "infinity"
+	}
+	return strconv.FormatFloat(v, 'g', -1, 32)
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// print writes the screen of one tensor.
+func (r *statRow) print(stdout io.Writer) error {
+	w := bufio.NewWriter(stdout)
+	row := func(key, format string, args ...any) {
+		fmt.Fprintln(w, wrapped(fmt.Sprintf("%-10s", key)+fmt.Sprintf(format, args...), strings.Repeat(" ", 10)))
+	}
+	t := r.tensor
+	row("tensor", "%s", tensorfs.Printable(r.name))
+	if t.Source != r.name {
+		row("source", "%s", tensorfs.Printable(t.Source))
+	}
+	row("type", "%s, %s", storedType(t), size(t.Data.Size()))
+	n, _ := tensorfs.Elements(t.Numbers())
+	row("shape", "%s, %d numbers", shape(t), n)
+	if r.numbers == nil {
+		row("numbers", "none: %s", tensorfs.OneLine(r.reason))
+		return w.Flush()
+	}
+	s := r.stats
+	if s.Finite > 0 {
+		row("min", "%s", r.shortest(s.Min))
+		row("max", "%s", r.shortest(s.Max))
+		row("mean", "%.6g", s.Mean)
+		row("std", "%.6g", s.Std)
+	}
+	row("zeros", "%d%s", s.Zeros, share(s.Zeros, s.Count))
+	row("infinite", "%d%s", s.PosInf+s.NegInf, share(s.PosInf+s.NegInf, s.Count))
+	row("NaN", "%d%s", s.NaN, share(s.NaN, s.Count))
+	if len(r.first) > 0 {
+		var texts []string
+		for _, v := range r.first {
+			texts = append(texts, r.shortest(v))
+		}
+		if s.Count > int64(len(texts)) {
+			texts = append(texts, "...")
+		}
+		row("first", "%s", strings.Join(texts, " "))
+	}
+	if r.bins != nil {
+		r.histogram(w)
+	}
+	return w.Flush()
+}
+
+// share prints a part of a whole, "" for nothing.
+func share(n, of int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%.3g %%)", 100*float64(n)/float64(of))
+}
+
+// statRows is how many lines the highest bar has.
+const statRows = 8
+
+// bars are the parts of a line that a bar can fill: none first, all last.
+var (
+	unicodeBars = []rune(" ▁▂▃▄▅▆▇█")
+	asciiBars   = []rune(" .:#")
+)
+
+// isUTF8 reports whether the locale has UTF-8, by the first variable that is set.
+func isUTF8(env func(string) string) bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v := strings.ToLower(env(name)); v != "" {
+			return strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
+		}
+	}
+	return false
+}
+
+// histogram draws the intervals as columns.
+func (r *statRow) histogram(w io.Writer) {
+	bars := asciiBars
+	if isUTF8(os.Getenv) {
+		bars = unicodeBars
+	}
+	b := r.bins
+	fmt.Fprintln(w)
+	for _, line := range columns(b.Counts, bars) {
+		fmt.Fprintln(w, strings.TrimRight("  "+line, " "))
+	}
+	from, to := fmt.Sprintf("%.4g", b.From), fmt.Sprintf("%.4g", b.To)
+	fmt.Fprintf(w, "  %s%*s\n", from, max(len(b.Counts)-len(from), len(to)+1), to)
+	if b.Below+b.Above > 0 {
+		fmt.Fprintf(w, "  beyond: %d to the left, %d to the right\n", b.Below, b.Above)
+	}
+}
+
+// columns draws counts as lines of text, the highest one first. A count that is not
+// 0 has a bar.
+func columns(counts []int64, bars []rune) (lines []string) {
+	highest := max(slices.Max(counts), 1)
+	full := len(bars) - 1
+	for line := statRows - 1; line >= 0; line-- {
+		var s strings.Builder
+		for _, n := range counts {
+			height := int(float64(n)/float64(highest)*float64(statRows*full) + 0.5)
+			if n > 0 {
+				height = max(height, 1)
+			}
+			s.WriteRune(bars[min(max(height-line*full, 0), full)])
+		}
+		lines = append(lines, s.String())
+	}
+	return lines
+}
+
+// statLine is a line of the table, 80 columns at most.
+const statLine = "%-34s %-8s %8s %8s %9s %8s\n"
+
+// printStats writes a table of several tensors.
+func printStats(stdout io.Writer, rows []*statRow) error {
+	w := bufio.NewWriter(stdout)
+	fmt.Fprintf(w, statLine, "tensor", "type", "min", "max", "mean", "std")
+	numbers, odd := int64(0), false
+	for _, r := range rows {
+		cells := [4]string{"-", "-", "-", "-"}
+		if s := r.stats; s.Finite > 0 {
+			cells = [4]string{brief(s.Min), brief(s.Max), brief(s.Mean), brief(s.Std)}
+		}
+		numbers += r.stats.Count
+		fmt.Fprintf(w, statLine, shortened(tensorfs.Printable(r.name), 34), shortened(briefType(r.tensor), 8), cells[0], cells[1], cells[2], cells[3])
+		odd = odd || r.notes() != ""
+	}
+	if odd {
+		fmt.Fprintln(w)
+	}
+	for _, r := range rows {
+		if note := r.notes(); note != "" {
+			fmt.Fprintln(w, wrapped(fmt.Sprintf("note: %s: %s", tensorfs.Printable(r.name), note), "      "))
+		}
+	}
+	fmt.Fprintf(w, "\n%d tensors, %s numbers\n", len(rows), count(numbers))
+	return w.Flush()
+}
+
+// notes says what a line of the table cannot.
+func (r *statRow) notes() string {
+	if r.numbers == nil {
+		return tensorfs.OneLine(r.reason)
+	}
+	var parts []string
+	for _, p := range []struct {
+		n    int64
+		what string
+	}{{r.stats.NaN, "NaN"}, {r.stats.PosInf, "+infinity"}, {r.stats.NegInf, "-infinity"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// brief prints a figure in at most 8 columns, and a sign.
+func brief(v float64) string { return fmt.Sprintf("%.3g", v) }

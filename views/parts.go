@@ -1,0 +1,20 @@
+package views
+
+// JoinedParts returns the names of the tensors that the one of a canonical name, such
+// as layers.0.attention.qkv.weight, joins, and the dimension along which it does;
+// nil where it joins none.
+func JoinedParts(name string) (parts []string, dim int) {
+	tower, at, stem, ok := locate(name)
+	for _, g := range groups {
+		if ok && g.tower == tower && g.out == stem {
+			for _, p := range g.parts {
+				parts = append(parts, at.name(p))
+			}
+			if g.experts {
+				dim = 1
+			}
+			return parts, dim
+		}
+	}
+	return nil, 0
+}
