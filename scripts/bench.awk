@@ -15,6 +15,7 @@ BEGIN {
 	title["Decode"] = "Decoding"
 	title["Read"] = "Whole tensors"
 	title["Whole"] = "Whole models"
+	title["Measure"] = "Describing and comparing"
 	title["List"] = "Listing 50,000 files"
 	title["Start"] = "Starting"
 	title["Memory"] = "The server's memory (RssAnon)"
