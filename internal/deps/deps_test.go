@@ -54,7 +54,7 @@ var rules = map[string]rule{
 	"formats":                {"root internal/source formats/gguf formats/safetensors formats/hf formats/ollama", "internal/testmodel internal/source/memory views", "it only chooses a parser"},
 	"views":                  {"root views/kernel", "internal/source internal/testmodel internal/datatest", "views compose Data; one that knew a format or opened a file would be a parser"},
 	"fs":                     {"root", "internal/source internal/testmodel", "the file system serves names and Data and knows nothing of models"},
-	"fs/tree/whole/pair":     {"root fs/tree/whole views views/arrange views/measure", "all", "it finds what belongs together in two models; what to say of it is for commands"},
+	"fs/tree/whole/pair":     {"root fs/tree/whole fs/tree/whole/hfdir views views/arrange views/measure", "all", "it finds what belongs together in two models; what to say of it is for commands"},
 	"fs/tree/whole":          {"root internal/source internal/jsonobj formats/names formats/gguf formats/tokenizer views views/arrange", "all", "it composes whole files of what parsers found and views give; how directories look is fs/tree's business"},
 	"fs/tree/whole/hfdir":    {"root internal/jsonobj formats/names formats/assemble formats/safetensors formats/tokenizer fs/tree/whole views views/arrange", "all", "it composes directories of what parsers found and views give"},
 	"formats/tokenizer":      {"root internal/jsonobj", "internal/source/memory internal/testclient formats/gguf", "it reads the texts of a tokenizer, wherever they are, and no model"},

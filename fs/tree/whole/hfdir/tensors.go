@@ -46,7 +46,12 @@ func mlxTensors(m *tensorfs.Model) (result, error) {
 //	GGUF ----------> rows of an architecture's table (tensors_layouts.go)
 //	MLX, Ollama ---> the same names, but for what mlx-lm stores in another form (tensors_stored.go)
 func newTensors(m *tensorfs.Model, mlx bool) (*tensorMaker, error) {
-	x := &tensorMaker{m: m, mlx: mlx, keys: readKeys(m.Metadata), used: make([]bool, len(m.Tensors)), dims: map[string]tensorDim{}}
+	return makeTensors(m, mlx, nil)
+}
+
+// makeTensors is newTensors, with a value for keep.
+func makeTensors(m *tensorfs.Model, mlx bool, keep func(name string, t *tensorfs.Tensor)) (*tensorMaker, error) {
+	x := &tensorMaker{m: m, mlx: mlx, keys: readKeys(m.Metadata), used: make([]bool, len(m.Tensors)), dims: map[string]tensorDim{}, keep: keep}
 	for i := range m.Tensors {
 		if t := &m.Tensors[i]; t.Opaque != "" && t.Owner == "" {
 			return nil, fmt.Errorf("%s: %s", tensorfs.Quote(t.Source), t.Opaque)
@@ -98,6 +103,8 @@ type tensorMaker struct {
 	modules       []quantised
 	experts       bool // as in result
 	rounded       map[string][]string
+
+	keep func(name string, t *tensorfs.Tensor) // takes tensors before they have a type; nil but for InLayoutOfHF
 }
 
 // run makes the tensors of a GGUF model.

@@ -64,6 +64,10 @@ func plainType(ts ...*tensorfs.Tensor) tensorfs.DType {
 // put puts a tensor into the directory, quantised where mlx-lm takes it so unless
 // it has to be plain.
 func (x *tensorMaker) put(name string, t *tensorfs.Tensor, o origin, plain bool) error {
+	if x.keep != nil {
+		x.keep(name, t)
+		return nil
+	}
 	if module, ok := strings.CutSuffix(name, ".weight"); ok && x.mlx && !plain {
 		q, ok := t, t.Quant != nil
 		if !ok {

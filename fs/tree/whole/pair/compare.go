@@ -19,7 +19,7 @@ const (
 	Equal     Status = "equal"
 	Close     Status = "close"     // within the tolerance
 	Different Status = "different" // beyond it, or stored bytes that differ and cannot be decoded
-	Shape     Status = "shape"     // the shapes differ, so nothing was compared
+	Shape     Status = "shape"     // the shapes differ by more than dimensions of 1 in front, so nothing was compared
 	OnlyA     Status = "only_a"
 	OnlyB     Status = "only_b"
 )
@@ -55,7 +55,7 @@ func Compare(ctx context.Context, pairs []Pair, opts Options) ([]Result, error) 
 			r.Status = OnlyA
 		case p.A == nil:
 			r.Status = OnlyB
-		case !slices.Equal(p.A.Numbers(), p.B.Numbers()):
+		case !slices.Equal(trimmed(p.A.Numbers()), trimmed(p.B.Numbers())):
 			r.Status = Shape
 		default:
 			r.Tolerance = opts.Tolerance
@@ -83,6 +83,14 @@ func Compare(ctx context.Context, pairs []Pair, opts Options) ([]Result, error) 
 		results[of[i]].judge(d)
 	}
 	return results, nil
+}
+
+// trimmed is a shape without dimensions of 1 in front, which GGUF files do not keep.
+func trimmed(shape []int64) []int64 {
+	for len(shape) > 0 && shape[0] == 1 {
+		shape = shape[1:]
+	}
+	return shape
 }
 
 // judge says what a difference means.

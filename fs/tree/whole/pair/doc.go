@@ -1,4 +1,5 @@
-// Package pair finds the tensors of two models that belong together.
+// Package pair finds the tensors of two models that belong together, and compares
+// them.
 //
 //	A  Hugging Face   q_proj.weight --moved--> layers.0.attention.q.weight --+
 //	                                                                         +--> Pair
@@ -6,10 +7,10 @@
 //
 // Tensors pair by canonical name. Where the layouts of the models differ, the
 // tensors of the one in Hugging Face's are those that package whole puts into a
-// GGUF file of it: it has the tables. Where these do not know the model, and where
-// both have the same layout, tensors are compared as they are stored. What one
-// model has joined or stacked and the other in parts is joined for the comparison.
+// GGUF file of it, or those of the other are what hfdir puts into a directory:
+// these have the tables. Where neither knows the model, and where both have the
+// same layout, tensors are compared as they are stored. What one model has joined
+// or stacked and the other in parts is joined for the comparison.
 //
-// Nothing is read here but configs, and nothing is guessed: what does not pair is
-// given as a tensor of one model alone.
+// Nothing is guessed: what does not pair is given as a tensor of one model alone.
 package pair

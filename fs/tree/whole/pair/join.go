@@ -20,7 +20,7 @@ func (s *side) join(other *side) (notes []string) {
 		parts, dim := views.JoinedParts(name)
 		join := func(ts []*tensorfs.Tensor) (*tensorfs.Tensor, error) { return arrange.Join(dim, ts...) }
 		if parts == nil {
-			parts = experts(name, t)
+			parts = s.experts(name, t)
 			join = func(ts []*tensorfs.Tensor) (*tensorfs.Tensor, error) { return arrange.Stack(ts...) }
 		}
 		if made := s.made(other, name, parts, join); made != nil {
@@ -74,19 +74,21 @@ func single(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return &tensorfs.Tensor{Name: t.Weight(), Source: t.Source, DType: tensorfs.F32, Shape: t.Numbers(), Data: d}, err
 }
 
-// maxExperts bounds what a shape says.
-const maxExperts = 1 << 16
-
 // experts returns the names of the tensors that a stack of experts holds: those of
 // layers.0.ffn.experts.gate.weight are layers.0.ffn.experts.0.gate.weight and so on.
-func experts(name string, stack *tensorfs.Tensor) (parts []string) {
+// It is nil where one is missing: a shape may claim any number of them.
+func (s *side) experts(name string, stack *tensorfs.Tensor) (parts []string) {
 	before, after, ok := strings.Cut(name, ".experts.")
-	if shape := stack.Numbers(); !ok || len(shape) == 0 || shape[0] > maxExperts || after == "" || after[0] <= '9' {
+	shape := stack.Numbers()
+	if !ok || len(shape) == 0 {
 		return nil
-	} else {
-		for e := range shape[0] {
-			parts = append(parts, fmt.Sprintf("%s.experts.%d.%s", before, e, after))
+	}
+	for e := range shape[0] {
+		part := fmt.Sprintf("%s.experts.%d.%s", before, e, after)
+		if s.tensors[part] == nil {
+			return nil
 		}
+		parts = append(parts, part)
 	}
 	return parts
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs/tree/whole"
+	"github.com/tensorfs/tensorfs/fs/tree/whole/hfdir"
 )
 
 // Pair is the tensor of one name in two models, or in one of them. The shapes of
@@ -35,9 +36,9 @@ func Of(a, b *tensorfs.Model) Models {
 	switch {
 	case a.Layout == b.Layout:
 	case a.Layout == "gguf":
-		notes = y.moved(&x)
+		notes = sameLayout(&y, &x)
 	default:
-		notes = x.moved(&y)
+		notes = sameLayout(&x, &y)
 	}
 	joined := append(x.join(&y), y.join(&x)...)
 	slices.Sort(joined)
@@ -73,9 +74,42 @@ func (s *side) stored() {
 
 const embedding = "token_embedding.weight"
 
-// moved takes the tensors in the layout of the other model, which is GGUF's, and
-// returns notes.
-func (s *side) moved(other *side) (notes []string) {
+// sameLayout brings a model in Hugging Face's layout to that of one in GGUF's or,
+// where only that is known, the other way round. It returns notes.
+func sameLayout(hf, gguf *side) []string {
+	notes, err := hf.toGGUF(gguf)
+	note := fmt.Sprintf("%s is in Hugging Face's layout and %s in GGUF's; ", hf.name, gguf.name)
+	switch {
+	case err == nil:
+		return append(notes, note+hf.name+" is compared as a GGUF file has it")
+	case gguf.toHF() == nil:
+		return []string{note + gguf.name + " is compared as Hugging Face has it"}
+	}
+	return []string{fmt.Sprintf("the layouts differ, and %s cannot be brought to that of %s: %s; tensors are compared as they are stored",
+		hf.name, gguf.name, tensorfs.OneLine(err.Error()))}
+}
+
+// toHF takes the tensors in Hugging Face's layout.
+func (s *side) toHF() error {
+	list, err := hfdir.InLayoutOfHF(s.m)
+	if err != nil {
+		return err
+	}
+	s.take(list)
+	return nil
+}
+
+// take takes tensors by their names.
+func (s *side) take(list []tensorfs.Tensor) {
+	s.tensors = map[string]*tensorfs.Tensor{}
+	for i := range list {
+		s.tensors[list[i].Name] = &list[i]
+	}
+}
+
+// toGGUF takes the tensors in GGUF's layout, which is the other model's, and returns
+// notes.
+func (s *side) toGGUF(other *side) (notes []string, err error) {
 	rows := int64(0)
 	if t, o := s.tensors[embedding], other.tensors[embedding]; t != nil && o != nil {
 		if a, b := t.Numbers(), o.Numbers(); len(a) == 2 && len(b) == 2 && a[1] == b[1] && b[0] < a[0] {
@@ -88,16 +122,13 @@ func (s *side) moved(other *side) (notes []string) {
 		list, left, err = whole.InLayoutOfGGUF(s.m, 0)
 	}
 	if err != nil {
-		return []string{fmt.Sprintf("the layouts differ, and %s cannot be brought to that of %s: %s; tensors are compared as they are stored", s.name, other.name, tensorfs.OneLine(err.Error()))}
+		return nil, err
 	}
 	if rows > 0 {
 		notes = append(notes, fmt.Sprintf("%s has %d more rows of %s than %s, as GGUF files leave out those of no token; they are not compared",
 			s.name, s.tensors[embedding].Numbers()[0]-rows, embedding, other.name))
 	}
-	s.tensors = map[string]*tensorfs.Tensor{}
-	for i := range list {
-		s.tensors[list[i].Name] = &list[i]
-	}
+	s.take(list)
 	var without []string
 	for i := range left {
 		if name := left[i].Weight(); other.tensors[name] != nil && s.tensors[name] == nil {
@@ -106,10 +137,9 @@ func (s *side) moved(other *side) (notes []string) {
 			without = append(without, name)
 		}
 	}
-	notes = append(notes, fmt.Sprintf("%s is in Hugging Face's layout and %s in GGUF's; %s is compared as a GGUF file has it", s.name, other.name, s.name))
 	if n := len(without); n > 0 {
 		slices.Sort(without)
 		notes = append(notes, fmt.Sprintf("not compared, because GGUF files have no such tensors: %d of %s, the first is %s", n, s.name, tensorfs.Printable(without[0])))
 	}
-	return notes
+	return notes, nil
 }
