@@ -19,6 +19,7 @@ type diffOptions struct {
 	modelFlags
 	json, all bool
 	tolerance float64
+	opened    func() // called with both models open; nil but for tests
 }
 
 func diffCommand() *cobra.Command {
@@ -124,6 +125,9 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 		return nil, err
 	}
 	defer y.Model.Close()
+	if o.opened != nil {
+		o.opened()
+	}
 	models := pair.Of(x.Model, y.Model)
 	pairs := slices.DeleteFunc(models.Pairs, func(p pair.Pair) bool {
 		ok, _ := matchGlob(glob, p.Name)

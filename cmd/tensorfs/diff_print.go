@@ -92,11 +92,7 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 			counts = append(counts, fmt.Sprintf("%d %s", n, s.title))
 		}
 	}
-	tensors := "tensors"
-	if len(r.results) == 1 {
-		tensors = "tensor"
-	}
-	fmt.Fprintln(w, wrapped(fmt.Sprintf("%d %s: %s", len(r.results), tensors, strings.Join(counts, ", ")), "  "))
+	fmt.Fprintln(w, wrapped(fmt.Sprintf("%s: %s", plural(int64(len(r.results)), "tensor"), strings.Join(counts, ", ")), "  "))
 	return w.Flush()
 }
 

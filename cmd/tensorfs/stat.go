@@ -18,7 +18,8 @@ import (
 
 type statOptions struct {
 	modelFlags
-	json bool
+	json   bool
+	opened func() // called with the model open; nil but for tests
 }
 
 func statCommand() *cobra.Command {
@@ -82,6 +83,9 @@ func (o *statOptions) run(ctx context.Context, stdout, stderr io.Writer, model, 
 		return err
 	}
 	defer t.Model.Close()
+	if o.opened != nil {
+		o.opened()
+	}
 	rows, one, err := statSelect(t.Model, model, want)
 	if err != nil {
 		return err

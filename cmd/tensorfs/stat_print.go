@@ -24,7 +24,7 @@ func (r *statRow) print(stdout io.Writer) error {
 	}
 	row("type", "%s, %s", storedType(t), size(t.Data.Size()))
 	n, _ := tensorfs.Elements(t.Numbers())
-	row("shape", "%s, %d numbers", shape(t), n)
+	row("shape", "%s, %s", shape(t), plural(n, "number"))
 	if r.numbers == nil {
 		row("numbers", "none: %s", tensorfs.OneLine(r.reason))
 		return w.Flush()
@@ -144,7 +144,7 @@ func printStats(stdout io.Writer, rows []*statRow) error {
 			fmt.Fprintln(w, wrapped(fmt.Sprintf("note: %s: %s", tensorfs.Printable(r.name), note), "      "))
 		}
 	}
-	fmt.Fprintf(w, "\n%d tensors, %s numbers\n", len(rows), count(numbers))
+	fmt.Fprintf(w, "\n%s, %s numbers\n", plural(int64(len(rows)), "tensor"), count(numbers))
 	return w.Flush()
 }
 
@@ -163,6 +163,14 @@ func (r *statRow) notes() string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// plural counts things.
+func plural(n int64, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 // brief prints a figure in at most 8 columns, and a sign.
