@@ -245,16 +245,16 @@ type diffFigures struct {
 }
 
 type tensorJSON struct {
-	SourceName string  `json:"source_name"`
-	DType      string  `json:"dtype"`
-	Shape      []int64 `json:"shape"`
+	SourceName json.RawMessage `json:"source_name"`
+	DType      string          `json:"dtype"`
+	Shape      []int64         `json:"shape"`
 }
 
 func tensorToJSON(t *tensorfs.Tensor) *tensorJSON {
 	if t == nil {
 		return nil
 	}
-	return &tensorJSON{tensorfs.Printable(t.Source), t.DType.String(), append([]int64{}, t.Numbers()...)}
+	return &tensorJSON{tensorfs.AppendJSONString(nil, t.Source), t.DType.String(), append([]int64{}, t.Numbers()...)}
 }
 
 // jsonFloat is a number that may be NaN or infinite, which JSON has as texts.

@@ -220,12 +220,10 @@ func statNumbers(t *tensorfs.Tensor, opts views.Options) (measure.Numbers, error
 // statJSON is a tensor for programs. Figures are absent where there are no numbers,
 // and those of finite numbers where none is.
 type statJSON struct {
-	Name       string  `json:"name"`
-	SourceName string  `json:"source_name"`
-	DType      string  `json:"dtype"`
-	Shape      []int64 `json:"shape"`
-	Bytes      int64   `json:"bytes"`
-	Reason     string  `json:"reason,omitempty"`
+	Name string `json:"name"`
+	*tensorJSON
+	Bytes  int64  `json:"bytes"`
+	Reason string `json:"reason,omitempty"`
 	*statFigures
 	*statFinite
 	Histogram *statHistogram `json:"histogram,omitempty"`
@@ -256,8 +254,7 @@ type statHistogram struct {
 }
 
 func (r *statRow) json() statJSON {
-	t := tensorToJSON(r.tensor)
-	j := statJSON{Name: r.name, SourceName: t.SourceName, DType: t.DType, Shape: t.Shape, Bytes: r.tensor.Data.Size(), Reason: r.reason}
+	j := statJSON{Name: r.name, tensorJSON: tensorToJSON(r.tensor), Bytes: r.tensor.Data.Size(), Reason: r.reason}
 	if r.numbers == nil {
 		return j
 	}
