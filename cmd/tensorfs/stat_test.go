@@ -159,3 +159,19 @@ func TestColumns(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestStatI2S holds that --i2s chooses how the numbers are read. Of most layouts only
+// later numbers differ.
+func TestStatI2S(t *testing.T) {
+	const path = "../../testdata/bitnet/i2s-rows4.gguf"
+	run := func(layout string) string {
+		code, out, stderr := command("stat", "--json", "--i2s", layout, path)
+		if code != 0 {
+			t.Fatal(stderr)
+		}
+		return out
+	}
+	if run("trinity") == run("128") {
+		t.Error("both layouts give the same first numbers")
+	}
+}
