@@ -11,11 +11,10 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs/tree/whole/pair"
+	"github.com/tensorfs/tensorfs/internal/term"
 )
 
 const (
-	// width is that of a terminal which shows all that is printed as tables.
-	width = 80
 	// diffLines is how many tensors are listed by default.
 	diffLines = 40
 )
@@ -47,7 +46,7 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 	if len(r.config) > 0 {
 		fmt.Fprintf(w, "\n%-24s  %-25s  %s\n", "config", "A", "B")
 		for _, c := range r.config {
-			fmt.Fprintf(w, "  %-22s  %-25s  %s\n", shortened(c.Name, 22), shortened(cmp.Or(string(c.A), "-"), 25), shortened(cmp.Or(string(c.B), "-"), 27))
+			fmt.Fprintf(w, "  %-22s  %-25s  %s\n", term.Shorten(c.Name, 22), term.Shorten(cmp.Or(string(c.A), "-"), 25), term.Shorten(cmp.Or(string(c.B), "-"), 27))
 		}
 	}
 	sections := map[pair.Status][]pair.Result{}
@@ -92,7 +91,7 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 			counts = append(counts, fmt.Sprintf("%d %s", n, s.title))
 		}
 	}
-	fmt.Fprintln(w, wrapped(fmt.Sprintf("%s: %s", plural(int64(len(r.results)), "tensor"), strings.Join(counts, ", ")), "  "))
+	fmt.Fprintln(w, wrapped(fmt.Sprintf("%s: %s", plural(len(r.results), "tensor"), strings.Join(counts, ", ")), "  "))
 	return w.Flush()
 }
 
@@ -126,10 +125,10 @@ func printFigures(w io.Writer, r pair.Result) {
 	if b := briefType(r.B); b != types {
 		types += " " + b
 	}
-	name := "  " + shortened(tensorfs.Printable(r.Name), 32)
+	name := "  " + term.Shorten(tensorfs.Printable(r.Name), 32)
 	d := r.Difference
 	if !d.Numbers {
-		fmt.Fprintf(w, figures+"\n", name, shortened(types, 14), "-", "-", "-")
+		fmt.Fprintf(w, figures+"\n", name, term.Shorten(types, 14), "-", "-", "-")
 		why := "the stored bytes differ"
 		if r.Reason != "" {
 			why += "; " + r.Reason
@@ -137,18 +136,18 @@ func printFigures(w io.Writer, r pair.Result) {
 		fmt.Fprintln(w, wrapped("    "+tensorfs.OneLine(why), "    "))
 		return
 	}
-	fmt.Fprintf(w, figures+"\n", name, shortened(types, 14), number(d.Max), number(d.Mean), cosine(d.Cosine))
+	fmt.Fprintf(w, figures+"\n", name, term.Shorten(types, 14), number(d.Max), number(d.Mean), cosine(d.Cosine))
 	if d.Odd > 0 {
 		fmt.Fprintf(w, "    %d of %d numbers are NaN or infinite in one model only\n", d.Odd, d.Count)
 	}
 }
 
 func printShapes(w io.Writer, r pair.Result) {
-	fmt.Fprintf(w, "%-34s  %s, in B %s\n", "  "+shortened(tensorfs.Printable(r.Name), 32), shape(r.A), shape(r.B))
+	fmt.Fprintf(w, "%-34s  %s, in B %s\n", "  "+term.Shorten(tensorfs.Printable(r.Name), 32), shape(r.A), shape(r.B))
 }
 
 func printOne(w io.Writer, name string, t *tensorfs.Tensor) {
-	fmt.Fprintf(w, "%-34s  %-14s %s\n", "  "+shortened(tensorfs.Printable(name), 32), shortened(briefType(t), 14), shape(t))
+	fmt.Fprintf(w, "%-34s  %-14s %s\n", "  "+term.Shorten(tensorfs.Printable(name), 32), term.Shorten(briefType(t), 14), shape(t))
 }
 
 // shape is as in numpy and index.json.
@@ -167,7 +166,7 @@ func briefType(t *tensorfs.Tensor) string {
 	return t.DType.String()
 }
 
-// number prints a figure in at most 9 columns.
+// number prints a figure in at most 8 columns, and a sign.
 func number(v float64) string { return fmt.Sprintf("%.3g", v) }
 
 func cosine(v float64) string {
@@ -175,16 +174,6 @@ func cosine(v float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.5f", v)
-}
-
-// shortened leaves out the middle of a text that is too long for n columns.
-func shortened(s string, n int) string {
-	r := []rune(s)
-	if len(r) <= n {
-		return s
-	}
-	tail := (n - 3) * 2 / 3
-	return string(r[:n-3-tail]) + "..." + string(r[len(r)-tail:])
 }
 
 // wrapped breaks a text at blanks into lines of 80 columns, all but the first of
@@ -196,7 +185,7 @@ func wrapped(text, indent string) string {
 		n := len([]rune(word))
 		switch {
 		case i == 0:
-		case column+1+n > width:
+		case column+1+n > term.Columns:
 			b.WriteString("\n" + indent)
 			column = len(indent)
 		default:

@@ -233,16 +233,7 @@ func TestDiffChanged(t *testing.T) {
 	}
 }
 
-func TestShortened(t *testing.T) {
-	for _, test := range []struct {
-		s    string
-		n    int
-		want string
-	}{{"short", 5, "short"}, {"layers.10.ffn.experts.gate.weight", 20, "layers...gate.weight"}, {"ööööööööööööö", 9, "öö...öööö"}} {
-		if got := shortened(test.s, test.n); got != test.want {
-			t.Errorf("%q, want %q", got, test.want)
-		}
-	}
+func TestWrapped(t *testing.T) {
 	text := strings.Repeat("word ", 40) + strings.Repeat("x", 100)
 	for i, line := range strings.Split(wrapped(text, "  "), "\n") {
 		if len(line) > 80 && !strings.Contains(line, "xx") || i > 0 && !strings.HasPrefix(line, "  ") {

@@ -4,11 +4,11 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/term"
 )
 
 // print writes the screen of one tensor.
@@ -72,20 +72,10 @@ var (
 	asciiBars   = []rune(" .:#")
 )
 
-// isUTF8 reports whether the locale has UTF-8, by the first variable that is set.
-func isUTF8(env func(string) string) bool {
-	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
-		if v := strings.ToLower(env(name)); v != "" {
-			return strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
-		}
-	}
-	return false
-}
-
 // histogram draws the intervals as columns.
 func (r *statRow) histogram(w io.Writer) {
 	bars := asciiBars
-	if isUTF8(os.Getenv) {
+	if term.UTF8() {
 		bars = unicodeBars
 	}
 	b := r.bins
@@ -130,10 +120,10 @@ func printStats(stdout io.Writer, rows []*statRow) error {
 	for _, r := range rows {
 		cells := [4]string{"-", "-", "-", "-"}
 		if s := r.stats; s.Finite > 0 {
-			cells = [4]string{brief(s.Min), brief(s.Max), brief(s.Mean), brief(s.Std)}
+			cells = [4]string{number(s.Min), number(s.Max), number(s.Mean), number(s.Std)}
 		}
 		numbers += r.stats.Count
-		fmt.Fprintf(w, statLine, shortened(tensorfs.Printable(r.name), 34), shortened(briefType(r.tensor), 8), cells[0], cells[1], cells[2], cells[3])
+		fmt.Fprintf(w, statLine, term.Shorten(tensorfs.Printable(r.name), 34), term.Shorten(briefType(r.tensor), 8), cells[0], cells[1], cells[2], cells[3])
 		odd = odd || r.notes() != ""
 	}
 	if odd {
@@ -144,7 +134,7 @@ func printStats(stdout io.Writer, rows []*statRow) error {
 			fmt.Fprintln(w, wrapped(fmt.Sprintf("note: %s: %s", tensorfs.Printable(r.name), note), "      "))
 		}
 	}
-	fmt.Fprintf(w, "\n%s, %s numbers\n", plural(int64(len(rows)), "tensor"), count(numbers))
+	fmt.Fprintf(w, "\n%s, %s numbers\n", plural(len(rows), "tensor"), count(numbers))
 	return w.Flush()
 }
 
@@ -164,14 +154,3 @@ func (r *statRow) notes() string {
 	}
 	return strings.Join(parts, ", ")
 }
-
-// plural counts things.
-func plural(n int64, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
-
-// brief prints a figure in at most 8 columns, and a sign.
-func brief(v float64) string { return fmt.Sprintf("%.3g", v) }

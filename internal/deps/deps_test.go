@@ -33,6 +33,7 @@ var rules = map[string]rule{
 
 	"internal/source":        {"root", "internal/source/memory", "files are Data and know nothing of what is in them"},
 	"internal/source/memory": {"root internal/source", "", "files in memory, for tests of parsers"},
+	"internal/near":          {"root", "", "it compares and lists names, whatever they are of"},
 	"internal/jsonobj":       {"root", "", "it reads JSON, for parsers of any format"},
 	"internal/datatest":      {"root", "", "it holds Data of any package to its contract, for the tests of all"},
 	"internal/testclient":    {"", "", "it runs libraries of others, for the tests of any package"},

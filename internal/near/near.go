@@ -1,71 +1,172 @@
-// Package near finds the names that somebody who mistyped one may have meant.
+// Package near finds the names that somebody who mistyped one may have meant, and
+// lists names in messages.
+//
+// The names may be anybody's: a directory of 100,000 files costs a fraction of a
+// second, and a message stays one line of bounded length.
 package near
 
 import (
-	"cmp"
+	"bytes"
+	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tensorfs/tensorfs"
 )
 
-// longest bounds the names that are compared letter by letter.
-const longest = 256
+// maxName is the longest name that is compared: no file's is longer.
+const maxName = 255
 
-// Names returns at most max names of have that are near want, the nearest first:
-// those that differ in few letters, and those that contain it. The order of have makes no difference.
+// Names returns those of have that are near want, the nearest first and at most
+// max of them: names that differ from it in few letters (two that changed places
+// are one difference), then names that begin with it, then names that contain it,
+// which takes three letters. Upper and lower case are the same here. The order of
+// have makes no difference.
 func Names(want string, have []string, max int) []string {
-	type found struct {
-		name     string
-		distance int
+	if want == "" || len(want) > maxName || max <= 0 {
+		return nil
 	}
-	var all []found
-	limit := 1 + min(len(want), longest)/6
+	a := lower(nil, want)
+	limit := min(1+len(a)/6, 4)
+	type found struct {
+		name  string
+		score int
+	}
+	order := func(x, y found) int {
+		if x.score != y.score {
+			return x.score - y.score
+		}
+		if len(x.name) != len(y.name) {
+			return len(x.name) - len(y.name)
+		}
+		return strings.Compare(x.name, y.name)
+	}
+	var best []found
+	var b []byte
+	var d differences
 	for _, name := range have {
-		if len(want) > longest || len(name) > longest {
+		if len(name) > maxName {
 			continue
 		}
-		n := distance(strings.ToLower(want), strings.ToLower(name), limit)
-		if n > limit && len(want) > 2 && strings.Contains(strings.ToLower(name), strings.ToLower(want)) {
-			n = limit
+		b = lower(b[:0], name)
+		x := found{name, d.count(a, b, limit)}
+		if x.score > limit {
+			switch at := bytes.Index(b, a); {
+			case at == 0 && len(a) > 1:
+			case at > 0 && len(a) > 2:
+				x.score++
+			default:
+				continue
+			}
 		}
-		if n <= limit {
-			all = append(all, found{name, n})
+		i, same := slices.BinarySearchFunc(best, x, order)
+		if i == max || same {
+			continue
 		}
+		if len(best) == max {
+			best = best[:max-1]
+		}
+		best = slices.Insert(best, i, x)
 	}
-	slices.SortFunc(all, func(a, b found) int {
-		return cmp.Or(a.distance-b.distance, len(a.name)-len(b.name), strings.Compare(a.name, b.name))
-	})
-	var names []string
-	for _, f := range all[:min(len(all), max)] {
-		names = append(names, f.name)
+	var out []string
+	for _, x := range best {
+		out = append(out, x.name)
 	}
-	return names
+	return out
 }
 
-// distance is how many letters have to be added, removed or replaced to make b of
-// a; limit+1 for more than limit.
-func distance(a, b string, limit int) int {
+// lower appends s in lower case, as far as ASCII goes.
+func lower(dst []byte, s string) []byte {
+	for i := range len(s) {
+		c := s[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+// differences counts them, in memory that it keeps: three rows of the usual table,
+// before[j] being the differences between a[:i-2] and b[:j], last[j] those of a[:i-1].
+type differences struct{ before, last, this [maxName + 1]int }
+
+// count returns how many letters must be inserted, removed, replaced or swapped
+// with the next to make b of a; limit+1 where these are more than limit.
+func (d *differences) count(a, b []byte, limit int) int {
 	if len(a)-len(b) > limit || len(b)-len(a) > limit {
 		return limit + 1
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
 	}
-	for i := range len(a) {
-		corner := row[0]
-		row[0] = i + 1
-		least := row[0]
-		for j := range len(b) {
-			n := corner
-			if a[i] != b[j] {
-				n = 1 + min(corner, row[j], row[j+1])
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	before, last, this := d.before[:len(b)+1], d.last[:len(b)+1], d.this[:len(b)+1]
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		// Only here can the differences be limit or fewer.
+		from, to := max(i-limit, 1), min(i+limit, len(b))
+		least := limit + 1
+		this[from-1] = limit + 1
+		if from == 1 {
+			this[0] = i
+			least = i
+		}
+		for j := from; j <= to; j++ {
+			n := last[j-1]
+			if a[i-1] != b[j-1] {
+				n++
 			}
-			corner, row[j+1] = row[j+1], n
+			n = min(n, this[j-1]+1)
+			if j < i+limit {
+				n = min(n, last[j]+1)
+			}
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				n = min(n, before[j-2]+1)
+			}
+			this[j] = n
 			least = min(least, n)
 		}
 		if least > limit {
 			return limit + 1
 		}
+		before, last, this = last, this, before
 	}
-	return row[len(b)]
+	return min(last[len(b)], limit+1)
+}
+
+// maxList is where List stops: a message is a line.
+const maxList = 300
+
+// List joins names for a message, each printable: "a, b, c". What is too much for
+// a line is counted: "a, b and 12 more".
+func List(names []string) string { return list(names, ", ") }
+
+// Question asks whether one of the names was meant: "did you mean a or b?". It is
+// "" without names.
+func Question(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "did you mean " + list(names, " or ") + "?"
+}
+
+func list(names []string, sep string) string {
+	var b strings.Builder
+	for i, name := range names {
+		name = tensorfs.Printable(name)
+		if i > 0 && b.Len()+len(name) > maxList {
+			fmt.Fprintf(&b, " and %d more", len(names)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(sep)
+		}
+		b.WriteString(name)
+	}
+	return b.String()
 }
