@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"strconv"
 
 	"github.com/tensorfs/tensorfs"
@@ -21,8 +20,24 @@ const (
 	keyTensors = "split.tensors.count"
 )
 
-// shardName parses a shard's file name. The prefix may be anything.
-var shardName = regexp.MustCompile(`(?s)^(.*)-([0-9]{5})-of-([0-9]{5})\.gguf$`)
+// Shard parses the name of a shard's file, or its path: PREFIX-00002-of-00003.gguf
+// is number 2 of 3. The prefix may be anything. ok is false for any other name.
+func Shard(name string) (prefix string, number, count int64, ok bool) {
+	const form = "-00000-of-00000.gguf"
+	at := len(name) - len(form)
+	if at < 0 {
+		return "", 0, 0, false
+	}
+	for i := range len(form) {
+		c := name[at+i]
+		if form[i] != '0' && c != form[i] || form[i] == '0' && (c < '0' || c > '9') {
+			return "", 0, 0, false
+		}
+	}
+	number, _ = strconv.ParseInt(name[at+1:at+6], 10, 64) // five digits
+	count, _ = strconv.ParseInt(name[at+10:at+15], 10, 64)
+	return name[:at], number, count, true
+}
 
 // Shards returns the number of files in the model that f belongs to.
 func (f *File) Shards() (int64, error) {
@@ -55,14 +70,12 @@ func (f *File) splitValue(key string) (n int64, present bool, err error) {
 // close.
 func openSet(src source.FS, name string, first *File, count int64) ([]*File, error) {
 	dir, base := path.Split(name)
-	m := shardName.FindStringSubmatch(base)
-	if m == nil {
+	prefix, number, total, ok := Shard(base)
+	if !ok {
 		e := first.errorAt(-1, -1, "it is one of %d shards, but its name does not say which", count)
 		e.Advice = "rename the shards to PREFIX-00001-of-00003.gguf and so on"
 		return []*File{first}, e
 	}
-	number, _ := strconv.ParseInt(m[2], 10, 64) // five digits
-	total, _ := strconv.ParseInt(m[3], 10, 64)
 	if total != count {
 		e := first.errorAt(-1, -1, "its name says that there are %d shards, but %s says %d", total, keyCount, count)
 		e.Advice = "give the shards their original names"
@@ -78,7 +91,7 @@ func openSet(src source.FS, name string, first *File, count int64) ([]*File, err
 		if i == number {
 			continue
 		}
-		f, err := openShard(src, dir+fmt.Sprintf("%s-%05d-of-%05d.gguf", m[1], i, count), i, count)
+		f, err := openShard(src, dir+fmt.Sprintf("%s-%05d-of-%05d.gguf", prefix, i, count), i, count)
 		if err != nil {
 			return files, err
 		}

@@ -1,0 +1,115 @@
+package pick
+
+import (
+	"fmt"
+	"path"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/near"
+)
+
+// shown is how many models a Refusal lists.
+const shown = 8
+
+// Refusal says why a listing gives no model, or no single one.
+type Refusal struct {
+	Select Select
+	// Choices are the GGUF models that match, or if none does, all of them.
+	Choices []Choice
+	// Several says that more than one model matches.
+	Several bool
+
+	all   []Choice // of the listing
+	bare  bool     // it has safetensors too, without config.json
+	files []string // of the listing, where a path was not among them
+}
+
+// Problem says what is wrong in one clause. Models are called by what selects
+// them where words is set, which is shorter, otherwise by their files' names.
+func (r *Refusal) Problem(words bool) string {
+	list := r.list(words)
+	switch {
+	case r.Select.Path != "":
+		return "it has no file " + tensorfs.Printable(r.Select.Path)
+	case r.Select.Word != "" && r.Several:
+		return fmt.Sprintf("%s is part of the names of %d GGUF models: %s", tensorfs.Quote(r.Select.Word), len(r.Choices), list)
+	case r.Select.Word != "" && len(r.Choices) > 0:
+		return fmt.Sprintf("it has no GGUF model %s, only %s", tensorfs.Quote(r.Select.Word), list)
+	case r.Select.Word != "":
+		return "it has no GGUF file"
+	case r.bare:
+		return "it has safetensors without config.json, and GGUF models: " + list
+	case r.Several:
+		return fmt.Sprintf("it has %d GGUF models: %s", len(r.Choices), list)
+	}
+	return "it has no GGUF file and no safetensors"
+}
+
+// list names the choices, not all of very many.
+func (r *Refusal) list(words bool) string {
+	names := make([]string, min(len(r.Choices), shown))
+	for i := range names {
+		names[i] = r.Choices[i].Path
+		if w := r.word(i); words && w != "" {
+			names[i] = w
+		}
+	}
+	list := near.List(names)
+	if more := len(r.Choices) - shown; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return list
+}
+
+// Example returns the suffix that selects one of the choices, as [Select.Suffix]
+// has it, or "" without choices.
+func (r *Refusal) Example(words bool) string {
+	if len(r.Choices) == 0 {
+		return ""
+	}
+	if w := r.word(0); words && w != "" {
+		return Select{Word: w}.Suffix()
+	}
+	return Select{Path: r.Choices[0].Path}.Suffix()
+}
+
+// word returns what selects choice i and no other model: what its name does not
+// have in common with the others', or all of it. It is "" where neither does.
+func (r *Refusal) word(i int) string {
+	choice := r.Choices[i]
+	n := len(choice.Base)
+	for _, c := range r.all {
+		if c.side == choice.side {
+			n = min(n, len(c.Base))
+			for n > 0 && c.Base[:n] != choice.Base[:n] {
+				n--
+			}
+		}
+	}
+	for n > 0 && !strong(choice.Base[n-1]) {
+		n--
+	}
+	for _, word := range []string{choice.Base[n:], choice.Base} {
+		if m := matching(r.all, word); tensorfs.ValidName(word) && ParseSelect(word).Word != "" && len(m) == 1 && m[0] == choice {
+			return word
+		}
+	}
+	return ""
+}
+
+// Near returns up to three paths of the listing that are near the one that was
+// selected: of files with weights, and of directories.
+func (r *Refusal) Near() []string {
+	seen := map[string]bool{}
+	var paths []string
+	for _, f := range r.files {
+		if weights(f) {
+			paths = append(paths, f)
+		}
+		if d := path.Dir(f); d != "." && !seen[d] {
+			seen[d] = true
+			paths = append(paths, d)
+		}
+	}
+	return near.Names(r.Select.Path, paths, 3)
+}
