@@ -15,6 +15,7 @@ import (
 type Model struct {
 	Format       string    // "gguf", "safetensors", "huggingface", "mlx", "ollama"
 	Path         string    // as opened, absolute
+	Name         string    // in a store, with what was found: "hf:ORG/NAME@0123456789ab:Q4_K_M", "ollama:gemma3:4b"; "" for a path
 	Architecture string    // GGUF's name for it ("llama"), or "unknown"
 	Layout       string    // "gguf" or "hf": whose row order q and k have
 	Tensors      []Tensor  // sorted by Name

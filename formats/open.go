@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/foreign"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/formats/hf"
+	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/formats/ollama"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
 	"github.com/tensorfs/tensorfs/internal/source"
@@ -29,10 +32,11 @@ type Options struct {
 // ErrLink marks a link that KeepInside refuses.
 var ErrLink = source.ErrLink
 
-// Open opens the model at path: a file of any of the formats, a model directory,
-// or the name of a model in a local store ("ollama:NAME[:TAG]", "hf:ORG/NAME"). A
-// file's format follows from its content; its name decides only if the content
-// says nothing. Nothing is downloaded.
+// Open opens the model at path: a file of any of the formats, a directory with
+// one model, or the name of a model in a local store ("ollama:NAME[:TAG]",
+// "hf:ORG/NAME[@REVISION][:SELECT]", "hf:ORG/NAME/FILE"). A file's format follows
+// from its content; its name decides only if the content says nothing. Nothing is
+// downloaded.
 func Open(path string) (*tensorfs.Model, error) { return Options{}.Open(path) }
 
 // Open opens the model at path as the options say.
@@ -55,7 +59,7 @@ func (o Options) Open(path string) (*tensorfs.Model, error) {
 	}
 	defer src.Close()
 	if name == "." {
-		return openDir(src)
+		return openDir(src, ".")
 	}
 	if dir, name, ok := ollama.Locate(path); ok {
 		store, err := ollama.OpenStore(dir, links)
@@ -73,7 +77,7 @@ func (o Options) Open(path string) (*tensorfs.Model, error) {
 // itself, which may be a model's or a store of Ollama with the manifest's name.
 func OpenFS(src source.FS, name string) (*tensorfs.Model, error) {
 	if name == "." {
-		return openDir(src)
+		return openDir(src, ".")
 	}
 	return openFile(src, name)
 }
@@ -83,8 +87,22 @@ var schemes = []struct {
 	prefix string
 	open   func(name string, links source.Links) (*tensorfs.Model, error)
 }{
-	{"ollama:", ollama.OpenName},
-	{"hf:", hf.OpenName},
+	{ollama.Prefix, ollama.OpenName},
+	{hub.Prefix, openHub},
+}
+
+// url is how the address of a model begins that somebody may give as its path.
+var url = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
+
+// IsName reports whether Open takes what a user wrote for the name of a model in a
+// store, or an address, and not for a path.
+func IsName(s string) bool {
+	for _, x := range schemes {
+		if strings.HasPrefix(s, x.prefix) {
+			return true
+		}
+	}
+	return url.MatchString(s)
 }
 
 // format is a row of the table below.
@@ -124,7 +142,7 @@ func openFile(src source.FS, name string) (*tensorfs.Model, error) {
 		}
 	}
 	at := src.Location(name)
-	if problem, advice := hf.StandIn(head); problem != "" {
+	if problem, advice := foreign.File(path.Base(name), f); problem != "" {
 		return nil, unknown(at, problem, advice)
 	}
 	for _, x := range files {
@@ -140,16 +158,4 @@ func openFile(src source.FS, name string) (*tensorfs.Model, error) {
 		return nil, unknown(at, looked+"an empty file", usual)
 	}
 	return nil, unknown(at, fmt.Sprintf("%s%d bytes starting with %q", looked, size, head[:min(len(head), 16)]), usual)
-}
-
-// openDir opens a model directory, or says what a directory without one holds.
-func openDir(src source.FS) (*tensorfs.Model, error) {
-	if hf.Match(src, ".") {
-		return hf.OpenFS(src, ".")
-	}
-	entries, err := src.ReadDir(".")
-	if err != nil {
-		return nil, err
-	}
-	return nil, noModel(src, entries)
 }

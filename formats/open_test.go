@@ -92,7 +92,7 @@ func TestContentFirst(t *testing.T) {
 		"text.gguf": "hello world", "text.safetensors": "\x05\x00\x00\x00\x00\x00\x00\x00hello world", "text": "hello world\x1b", "empty": "", "empty.gguf": "", "empty.safetensors": "",
 		"short": "GG", "lower": "gguf0000", "old": "tjgg0000",
 		"lfs.gguf": "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "lfs.safetensors": "version https://git-lfs.github.com/spec/v1\n",
-		"page.safetensors": "<!DOCTYPE html><html>", "pytorch_model.bin": "PK\x03\x04....", "old.pt": "\x80\x02}q",
+		"page.safetensors": "<!DOCTYPE html><html>", "pytorch_model.bin": "PK\x03\x04" + strings.Repeat("\x00", 22) + "\x10\x00\x00\x00archive/data.pkl", "old.pt": "\x80\x02}q",
 	})
 	for name, format := range map[string]string{
 		"a.gguf": "gguf", "b.safetensors": "gguf", "plain-gguf": "gguf", "c.json": "gguf", "d.bin": "gguf", "g-link": "gguf", "plain-gguf/": "gguf",
@@ -113,7 +113,7 @@ func TestContentFirst(t *testing.T) {
 		kind error
 		says string
 	}{
-		"text.gguf":         {tensorfs.ErrFormat, "it begins with the bytes 68 65 6c 6c"},
+		"text.gguf":         {tensorfs.ErrUnsupported, `it is a text ("hello world"), not the file; fetch the file again`},
 		"text.safetensors":  {tensorfs.ErrFormat, "text.safetensors: "},
 		"text":              {tensorfs.ErrUnsupported, looked + `12 bytes starting with "hello world\x1b"`},
 		"empty":             {tensorfs.ErrUnsupported, looked + "an empty file"},
@@ -125,8 +125,8 @@ func TestContentFirst(t *testing.T) {
 		"lfs.gguf":          {tensorfs.ErrUnsupported, `Git LFS pointer, not the file itself; fetch the file with "git lfs pull"`},
 		"lfs.safetensors":   {tensorfs.ErrUnsupported, "Git LFS pointer"},
 		"page.safetensors":  {tensorfs.ErrUnsupported, "a web page"},
-		"pytorch_model.bin": {tensorfs.ErrUnsupported, "convert the model to safetensors"},
-		"old.pt":            {tensorfs.ErrUnsupported, "convert the model to safetensors"},
+		"pytorch_model.bin": {tensorfs.ErrUnsupported, "it is a ZIP archive as PyTorch writes its models; save the model as safetensors first, with transformers' save_pretrained(DIR, safe_serialization=True)"},
+		"old.pt":            {tensorfs.ErrUnsupported, "it is a Python pickle, as PyTorch writes its models; save the model as safetensors first"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := open(t, filepath.Join(dir, name))
@@ -167,10 +167,9 @@ func TestDirectories(t *testing.T) {
 		})
 	}
 	for name, says := range map[string]string{
-		"one":                             "it is a directory with a GGUF file; name the file: " + at("one/a.gguf"),
-		"two":                             "it is a directory with 2 GGUF files; name one of them, such as " + at("two/a.gguf"),
-		"empty":                           "looked for model*.safetensors and its index in this directory; found it empty",
-		"junk":                            "found none among 2 entries",
+		"two":                             "it has 2 GGUF models: a.gguf, b.gguf; name one, such as " + at("two/a.gguf"),
+		"empty":                           "it is an empty directory; name a GGUF or safetensors file, a model directory or an Ollama manifest",
+		"junk":                            "it has no safetensors and no GGUF file among its 2 entries; name a GGUF",
 		"lost":                            "the directory has no model.safetensors",
 		"hub":                             "it is a Hugging Face cache, not a model; name one of its models as hf:ORG/NAME, or its folder, such as " + at("hub/models--org--name"),
 		"ollama":                          "it is an Ollama store; name a model of it as ollama:NAME with OLLAMA_MODELS=" + at("ollama"),
@@ -271,26 +270,27 @@ func TestNames(t *testing.T) {
 			}
 		})
 	}
-	const form = "the name is not of the form ORG/NAME or ORG/NAME@REVISION; write it as the hub does"
+	const form = "the name is not of the form ORG/NAME, ORG/NAME/FILE or ORG/NAME@REVISION:WORD; write it as the hub does"
 	for name, want := range map[string]struct {
 		kind error // nil for any
 		says string
 	}{
 		"hf:":                         {nil, "hf:: " + form},
-		"hf:a/b/c":                    {nil, "hf:a/b/c: " + form},
+		"hf:a/b/../c":                 {nil, "hf:a/b/../c: " + form},
 		"hf:../x":                     {nil, form},
 		"hf:/etc/passwd":              {nil, form},
 		"hf:a--b":                     {nil, form},
 		"hf:org/name@":                {nil, form},
 		"hf:o\x1brg/name":             {nil, `"hf:o\x1brg/name": ` + form},
-		"hf:org/absent":               {fs.ErrNotExist, "hf:org/absent: looked for models--org--absent in the cache " + hub + `; found other models (3), not this one; download it with "hf download org/absent", or set HF_HOME to where it is`},
-		"hf:org/name":                 {fs.ErrNotExist, "looked for models--org--name in the cache " + hub + "; found other models (3), not this one; write it as hf:Org/Name"},
-		"hf:org/none":                 {fs.ErrNotExist, "no such file"},
-		"hf:gpt2@c9":                  {fs.ErrNotExist, "models--gpt2: it has no snapshot of revision c9; download that revision"},
+		"hf:org/absent":               {fs.ErrNotExist, "hf:org/absent: it is not in the cache " + hub + `; download it with "hf download org/absent", or set HF_HOME to where it is`},
+		"hf:org/name":                 {fs.ErrNotExist, "hf:org/name: it is not in the cache " + hub + "; write it as hf:Org/Name"},
+		"hf:org/none":                 {fs.ErrNotExist, `hf:org/none: it has no snapshot; download it with "hf download org/none"`},
+		"hf:gpt2@c9":                  {fs.ErrNotExist, `hf:gpt2@c9: the cache does not have this revision, only c1; did you mean hf:gpt2@c1? If not, download it with "hf download gpt2 --revision c9"`},
 		"hf:" + long:                  {nil, "hf:"},
 		"ollama:":                     {tensorfs.ErrFormat, "ollama:: it names no model; write it as [HOST/][NAMESPACE/]MODEL[:TAG]; 'ollama list' shows the names"},
-		"ollama:absent":               {fs.ErrNotExist, "ollama:absent:latest: looked for its manifest registry.ollama.ai/library/absent/latest; found no such model in " + abs + " (OLLAMA_MODELS); see 'ollama list'"},
-		"ollama:tiny:absent":          {fs.ErrNotExist, "ollama:tiny:absent: looked for"},
+		"ollama:absent":               {fs.ErrNotExist, "ollama:absent:latest: there is no such model in " + abs + ` (OLLAMA_MODELS); fetch it with "ollama pull absent:latest", or set OLLAMA_MODELS`},
+		"ollama:tiny:absent":          {fs.ErrNotExist, "ollama:tiny:absent: tiny has the tags bf16, "},
+		"ollama:tini:bf16":            {fs.ErrNotExist, "did you mean ollama:tiny:bf16?"},
 		"ollama:../../etc/passwd":     {tensorfs.ErrFormat, "not allowed there"},
 		"ollama:a b":                  {tensorfs.ErrFormat, `the model "a b" has a byte ' ' that is not allowed there`},
 		"ollama:x:":                   {tensorfs.ErrFormat, "the tag is empty"},
@@ -313,9 +313,9 @@ func TestNames(t *testing.T) {
 	t.Setenv("HF_HUB_CACHE", filepath.Join(hub, "nowhere"))
 	t.Setenv("OLLAMA_MODELS", filepath.Join(hub, "nowhere"))
 	m, err := open(t, "hf:org/name")
-	refused(t, m, err, fs.ErrNotExist, fmt.Sprintf("looked for it in the cache %s, which cannot be read: no such file or directory", filepath.Join(hub, "nowhere")))
+	refused(t, m, err, fs.ErrNotExist, fmt.Sprintf(`there is no cache %s; download it with "hf download org/name", or set HF_HOME`, filepath.Join(hub, "nowhere")))
 	m, err = open(t, "ollama:tiny")
-	refused(t, m, err, fs.ErrNotExist, "found no such model in "+filepath.Join(hub, "nowhere"))
+	refused(t, m, err, fs.ErrNotExist, "there is no such model in "+filepath.Join(hub, "nowhere"))
 }
 
 // long is a name that is too long for a file.

@@ -4,9 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/foreign"
+	"github.com/tensorfs/tensorfs/formats/pick"
+	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -26,41 +31,101 @@ func refuse(given string, err error) error {
 		return err
 	}
 	switch {
-	case strings.Contains(given, "://"):
+	case url.MatchString(given):
 		e.File, e.Problem, e.Advice = given, "it is a URL, and tensorfs downloads nothing", `fetch the model with "hf download" or "ollama pull", then name it hf:ORG/NAME or ollama:NAME`
 	case e.Advice == "check the path":
-		e.Advice += " (models in a store are called ollama:NAME or hf:ORG/NAME)"
+		if names := nearPaths(e.File); len(names) > 0 {
+			e.Advice = near.Question(names)
+		} else {
+			e.Advice += " (models in a store are called ollama:NAME or hf:ORG/NAME)"
+		}
 	}
 	return e
 }
 
-// noModel returns an error about a directory that holds no model itself.
-func noModel(src source.FS, entries []fs.DirEntry) error {
-	path := src.Location(".")
-	var ggufs, cached []string
-	store := 0
+// nearPaths returns paths that exist and are near one that does not: near its
+// first part that is missing, in the directory that is there.
+func nearPaths(missing string) []string {
+	dir, name := path.Dir(missing), path.Base(missing)
+	for !source.HasDir(dir) && path.Dir(dir) != dir {
+		dir, name = path.Dir(dir), path.Base(dir)
+	}
+	src, err := source.Dir(dir, source.Anywhere)
+	if err != nil {
+		return nil
+	}
+	defer src.Close()
+	entries, err := src.ReadDir(".")
+	if err != nil {
+		return nil
+	}
+	names := near.Names(name, allNames(entries), 3)
+	for i := range names {
+		names[i] = path.Join(dir, names[i])
+	}
+	return names
+}
+
+// allNames returns the names of entries.
+func allNames(entries []fs.DirEntry) []string {
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names
+}
+
+// maxParts bounds the directories that are looked into for what is wrong.
+const maxParts = 64
+
+// several returns the error about a directory that has several models, or none.
+func several(src source.FS, dir string, r *pick.Refusal) error {
+	advice := usual
+	if e := r.Example(false); e.Path != "" {
+		advice = "name one, such as " + tensorfs.Printable(src.Location(path.Join(dir, e.Path)))
+	}
+	return unknown(src.Location(dir), r.Problem(false), advice)
+}
+
+// noModel returns an error about a directory that does not hold one model.
+func noModel(src source.FS, dir string, entries []fs.DirEntry, r *pick.Refusal) error {
+	if r.Several {
+		return several(src, dir, r)
+	}
+	at := src.Location(dir)
+	names := allNames(entries)
+	first := func(prefix string) string {
+		i := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, prefix) })
+		if i < 0 {
+			return ""
+		}
+		return src.Location(path.Join(dir, names[i]))
+	}
+	if cached := first("models--"); cached != "" {
+		return unknown(at, "it is a Hugging Face cache, not a model", "name one of its models as hf:ORG/NAME, or its folder, such as "+tensorfs.Printable(cached))
+	}
+	if slices.Contains(names, "manifests") && slices.Contains(names, "blobs") {
+		return unknown(at, "it is an Ollama store", "name a model of it as ollama:NAME with OLLAMA_MODELS="+tensorfs.Printable(at)+", or its manifest")
+	}
+	files, looked := fileNames(entries), 0
 	for _, e := range entries {
-		name := e.Name()
-		switch {
-		case strings.HasSuffix(name, ".gguf"):
-			ggufs = append(ggufs, tensorfs.Printable(src.Location(name)))
-		case strings.HasPrefix(name, "models--"):
-			cached = append(cached, tensorfs.Printable(src.Location(name)))
-		case name == "manifests" || name == "blobs":
-			store++
+		if !e.IsDir() || looked == maxParts {
+			continue
+		}
+		looked++
+		below, _ := src.ReadDir(path.Join(dir, e.Name())) // not one of the parts where it cannot be read
+		for _, name := range fileNames(below) {
+			files = append(files, e.Name()+"/"+name)
 		}
 	}
-	switch {
-	case len(ggufs) == 1:
-		return unknown(path, "it is a directory with a GGUF file", "name the file: "+ggufs[0])
-	case len(ggufs) > 1:
-		return unknown(path, fmt.Sprintf("it is a directory with %d GGUF files", len(ggufs)), "name one of them, such as "+ggufs[0])
-	case len(cached) > 0:
-		return unknown(path, "it is a Hugging Face cache, not a model", "name one of its models as hf:ORG/NAME, or its folder, such as "+cached[0])
-	case store == 2:
-		return unknown(path, "it is an Ollama store", "name a model of it as ollama:NAME with OLLAMA_MODELS="+tensorfs.Printable(path)+", or its manifest")
-	case len(entries) == 0:
-		return unknown(path, "looked for model*.safetensors and its index in this directory; found it empty", usual)
+	if parts := pick.Nothing(files); parts.Example(false) != (pick.Select{}) {
+		return several(src, dir, parts)
 	}
-	return unknown(path, fmt.Sprintf("looked for model*.safetensors and its index in this directory; found none among %d entries", len(entries)), usual)
+	if problem, advice := foreign.Directory(path.Base(at), names); problem != "" {
+		return unknown(at, problem, advice)
+	}
+	if len(entries) == 0 {
+		return unknown(at, "it is an empty directory", usual)
+	}
+	return unknown(at, fmt.Sprintf("it has no safetensors and no GGUF file among its %d entries", len(entries)), usual)
 }

@@ -124,7 +124,7 @@ func (b *builder) checkIndex() error {
 		}
 	}
 	if extra > 0 {
-		b.warn("%s does not name %d of the tensors in its files, the first is %s", indexName, extra, tensorfs.Quote(first))
+		b.warn("%s does not name %d of the tensors in its files, the first is %s", x.name, extra, tensorfs.Quote(first))
 	}
 	return nil
 }

@@ -1,15 +1,16 @@
 // Package hf opens models in the layout of Hugging Face: a directory with
 // config.json and safetensors files, as transformers and MLX write it.
 //
-// [OpenFS] takes such a directory, or a "models--ORG--NAME" folder of the Hugging
-// Face cache; [OpenName] finds ORG/NAME in that cache; [OpenFileFS] takes a
-// single safetensors file. Nothing is ever downloaded.
+// [OpenFS] takes such a directory, [OpenFileFS] a single safetensors file. Package
+// hub finds directories by the names of the hub.
 //
 // # Which files are the model
 //
 //   - model.safetensors.index.json decides, if it and all files it names exist;
 //   - otherwise model.safetensors, if it exists;
-//   - otherwise all model*.safetensors, if there is no index.
+//   - otherwise all model*.safetensors, if there is no index;
+//   - without any of these, the same of diffusion_pytorch_model, as the parts of a
+//     diffusers pipeline have it.
 //
 // An index that names a missing file, or a tensor that its file lacks, is an
 // error. Tensors that the index forgets are shown, with a warning. File names in

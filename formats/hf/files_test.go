@@ -286,8 +286,7 @@ func TestRefusedDirectories(t *testing.T) {
 	}{
 		{name: "empty", want: "no model.safetensors"},
 		{name: "no weights", files: map[string][]byte{"config.json": config}, want: "name a directory with a model", match: true},
-		{name: "only PyTorch", files: map[string][]byte{"config.json": config, "pytorch_model.bin": nil}, want: "convert pytorch_model.bin to safetensors", match: true},
-		{name: "only GGUF", files: map[string][]byte{"config.json": config, "x.gguf": nil}, want: "name the GGUF file itself", match: true},
+		{name: "only PyTorch", files: map[string][]byte{"config.json": config, "pytorch_model.bin": nil}, want: `only "pytorch_model.bin", a model of PyTorch; save the model as safetensors first, with transformers'`, match: true},
 		{name: "only consolidated", files: map[string][]byte{"consolidated.safetensors": shard("a")}, want: "name the file itself", match: true},
 		{name: "config is not JSON", files: map[string][]byte{"config.json": []byte(`{"a":1,}`), "model.safetensors": shard("a")}, want: "config.json: it is not JSON: invalid character '}' at start of string (expecting '\"') (at byte 7)", match: true},
 		{name: "config is a list", files: map[string][]byte{"config.json": []byte(`[]`), "model.safetensors": shard("a")}, want: "its top value is not an object", match: true},

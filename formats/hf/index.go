@@ -7,34 +7,56 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/foreign"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
-// indexName is the file that says which tensor is in which file.
-const indexName = "model.safetensors.index.json"
+// stems are how the names of a model's files begin: transformers' and MLX's, and
+// those of the parts of a diffusers pipeline. The first of which there is a file
+// counts.
+var stems = []string{"model", "diffusion_pytorch_model"}
+
+const (
+	suffix = ".safetensors"
+	// indexSuffix, after a stem, is the file that says which tensor is in which file.
+	indexSuffix = suffix + ".index.json"
+)
+
+// stem returns the stem of a directory's files.
+func (d *folder) stem() string {
+	for _, s := range stems {
+		for _, e := range d.entries {
+			if name := e.Name(); strings.HasPrefix(name, s) && (strings.HasSuffix(name, suffix) || name == s+indexSuffix) {
+				return s
+			}
+		}
+	}
+	return stems[0]
+}
 
 // maxFiles bounds the files of a model. The largest have some hundred.
 const maxFiles = 1 << 14
 
 // index is the content of an index.
 type index struct {
+	name      string // of the file
 	path      string
 	weightMap jsonobj.Object // tensor to file name, checked
 	files     []string       // the file names, sorted
 	metadata  jsonobj.Object
 }
 
-// readIndex reads and checks an index. It opens none of the files.
-func readIndex(d *folder) (*index, error) {
-	top, err := readObject(d, indexName)
+// readIndex reads and checks the index of that name. It opens none of the files.
+func readIndex(d *folder, name string) (*index, error) {
+	top, err := readObject(d, name)
 	if err != nil {
 		return nil, err
 	}
-	path := d.location(indexName)
+	path := d.location(name)
 	fail := func(tensor, problem string, args ...any) error {
 		return &tensorfs.FormatError{File: path, Tensor: tensor, Offset: -1, Problem: fmt.Sprintf(problem, args...)}
 	}
-	x := &index{path: path, weightMap: top.Object("weight_map")}
+	x := &index{name: name, path: path, weightMap: top.Object("weight_map")}
 	if top.Raw("weight_map").Kind() != '{' {
 		return nil, fail("", "it has no object \"weight_map\"")
 	}
@@ -74,7 +96,8 @@ type fileSet struct {
 
 // choose applies the rules of doc.go to a directory.
 func choose(d *folder) (*fileSet, error) {
-	const single = "model.safetensors"
+	stem := d.stem()
+	single, indexName := stem+suffix, stem+indexSuffix
 	hasSingle, err := d.exists(single)
 	if err != nil {
 		return nil, err
@@ -83,9 +106,9 @@ func choose(d *folder) (*fileSet, error) {
 		if hasSingle {
 			return &fileSet{weights: []string{single}}, nil
 		}
-		return allShards(d)
+		return allShards(d, stem)
 	}
-	x, err := readIndex(d)
+	x, err := readIndex(d, indexName)
 	if err != nil {
 		return nil, err
 	}
@@ -114,30 +137,30 @@ func choose(d *folder) (*fileSet, error) {
 }
 
 // allShards returns the set of a directory without an index.
-func allShards(d *folder) (*fileSet, error) {
+func allShards(d *folder, stem string) (*fileSet, error) {
 	set := &fileSet{}
 	var others []string
 	for _, e := range d.entries { // sorted by name
 		name := e.Name()
-		switch ok, _ := path.Match("model*.safetensors", name); {
+		switch ok, _ := path.Match(stem+"*"+suffix, name); {
 		case ok:
 			set.weights = append(set.weights, name)
-		case path.Ext(name) == ".safetensors":
+		case path.Ext(name) == suffix:
 			others = append(others, name)
 		}
 	}
 	if len(set.weights) == 0 {
 		return nil, noWeights(d, others)
 	}
-	if name := missing(set.weights); name != "" {
+	if name := missing(set.weights, stem); name != "" {
 		return nil, &tensorfs.FormatError{File: d.location(name), Offset: -1, Problem: "the other files say that it belongs to the model, but it is missing",
 			Advice: "fetch the missing file, or the model again"}
 	}
 	return set, nil
 }
 
-// missing returns the first name that a series model-00001-of-NNNNN lacks, "" if it is complete.
-func missing(names []string) string {
+// missing returns the first name that a series STEM-00001-of-NNNNN lacks, "" if it is complete.
+func missing(names []string, stem string) string {
 	have := make(map[string]bool)
 	for _, n := range names {
 		have[n] = true
@@ -145,12 +168,12 @@ func missing(names []string) string {
 	checked := make(map[int]bool)
 	for _, n := range names {
 		var i, count int
-		if _, err := fmt.Sscanf(n, "model-%05d-of-%05d.safetensors", &i, &count); err != nil || checked[count] {
+		if _, err := fmt.Sscanf(n, stem+"-%05d-of-%05d"+suffix, &i, &count); err != nil || checked[count] {
 			continue
 		}
 		checked[count] = true
 		for i = 1; i <= count; i++ {
-			if want := fmt.Sprintf("model-%05d-of-%05d.safetensors", i, count); !have[want] {
+			if want := fmt.Sprintf(stem+"-%05d-of-%05d"+suffix, i, count); !have[want] {
 				return want
 			}
 		}
@@ -161,21 +184,18 @@ func missing(names []string) string {
 // noWeights says what a directory contains instead of weights.
 func noWeights(d *folder, others []string) error {
 	e := &tensorfs.FormatError{File: d.location("."), Offset: -1, Kind: tensorfs.ErrUnsupported,
-		Problem: "the directory has no model.safetensors, no " + indexName + " and no model*.safetensors",
+		Problem: "the directory has no model.safetensors, no model.safetensors.index.json and no model*.safetensors",
 		Advice:  "name a directory with a model in safetensors files"}
 	if len(others) > 0 {
 		e.Advice = fmt.Sprintf("name the file itself, such as %s", tensorfs.Printable(d.location(others[0])))
 		return e
 	}
-	for _, entry := range d.entries {
-		switch ext := strings.ToLower(path.Ext(entry.Name())); ext {
-		case ".gguf":
-			e.Advice = fmt.Sprintf("name the GGUF file itself: %s", tensorfs.Printable(d.location(entry.Name())))
-			return e
-		case ".bin", ".pt", ".pth":
-			e.Advice = fmt.Sprintf("convert %s to safetensors first", tensorfs.Printable(entry.Name()))
-			return e
-		}
+	names := make([]string, len(d.entries))
+	for i, entry := range d.entries {
+		names[i] = entry.Name()
+	}
+	if problem, advice := foreign.Directory("", names); problem != "" {
+		e.Problem, e.Advice = problem, advice
 	}
 	return e
 }

@@ -4,32 +4,34 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // Match reports whether src has a directory of that name that OpenFS is for: one
-// with a config.json, an index or safetensors files, or a model's folder in the
-// Hugging Face cache. It does not ask whether the model is sound or complete.
+// with a config.json, an index or safetensors files. It does not ask whether the
+// model is sound or complete.
 func Match(src source.FS, dir string) bool {
 	entries, err := src.ReadDir(dir)
 	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
-		return e.Name() == "config.json" || e.Name() == indexName || path.Ext(e.Name()) == ".safetensors"
-	}) || isCacheFolder(src, dir)
+		return e.Name() == "config.json" || strings.HasSuffix(e.Name(), indexSuffix) || path.Ext(e.Name()) == suffix
+	})
 }
 
-// OpenFS opens the model in a directory, or in a model's folder of the Hugging
-// Face cache.
+// OpenFS opens the model in a directory.
 func OpenFS(src source.FS, dir string) (*tensorfs.Model, error) {
-	snap, warning := dir, ""
-	if isCacheFolder(src, dir) && !hasConfig(src, dir) {
-		var err error
-		if snap, warning, err = snapshot(src, dir, ""); err != nil {
-			return nil, err
-		}
+	d, err := openFolder(src, dir)
+	if err != nil {
+		return nil, err
 	}
-	return openDir(src, snap, dir, warning)
+	defer d.close()
+	set, err := choose(d)
+	if err != nil {
+		return nil, err
+	}
+	return openSet(d, src.Location(dir), set)
 }
 
 // OpenFileFS opens a safetensors file: as OpenFS opens its directory if the file
@@ -51,29 +53,6 @@ func OpenFileFS(src source.FS, file string) (*tensorfs.Model, error) {
 		}
 	}
 	return b.build()
-}
-
-// hasConfig reports whether a directory has a config.json, even if that is a broken link.
-func hasConfig(src source.FS, dir string) bool {
-	d, err := openFolder(src, dir)
-	return err == nil && d.has("config.json")
-}
-
-// openDir opens the model in dir, which the user knows as shown.
-func openDir(src source.FS, dir, shown, warning string) (*tensorfs.Model, error) {
-	d, err := openFolder(src, dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.close()
-	set, err := choose(d)
-	if err != nil {
-		return nil, err
-	}
-	if warning != "" {
-		set.warnings = append(set.warnings, warning)
-	}
-	return openSet(d, src.Location(shown), set)
 }
 
 func openSet(d *folder, path string, set *fileSet) (*tensorfs.Model, error) {

@@ -17,8 +17,8 @@ var auxiliary = map[string]bool{
 	".json": true, ".jinja": true, ".model": true, ".txt": true, ".tiktoken": true, ".vocab": true, ".md": true, ".py": true,
 }
 
-// foreign are prefixes of such files that belong to something else.
-var foreign = []string{".", "adapter", "consolidated", "pytorch_model", "tf_model", "flax_model"}
+// others are prefixes of such files that belong to something else.
+var others = []string{".", "adapter", "consolidated", "pytorch_model", "tf_model", "flax_model"}
 
 // sources lists the files of the model that hold no tensors.
 func (b *builder) sources() {
@@ -29,10 +29,10 @@ func (b *builder) sources() {
 		name := e.Name()
 		isForeign := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
 		kind := auxiliary[path.Ext(name)] || strings.HasPrefix(name, "LICENSE") || strings.HasPrefix(name, "NOTICE")
-		if !kind || !tensorfs.ValidName(name) || slices.ContainsFunc(foreign, isForeign) || slices.Contains(b.set.weights, name) {
+		if !kind || !tensorfs.ValidName(name) || slices.ContainsFunc(others, isForeign) || slices.Contains(b.set.weights, name) {
 			continue
 		}
-		if strings.HasSuffix(name, ".safetensors.index.json") && (name != indexName || b.set.index == nil) {
+		if strings.HasSuffix(name, indexSuffix) && (b.set.index == nil || name != b.set.index.name) {
 			continue
 		}
 		b.addSource(e, name)

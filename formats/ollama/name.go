@@ -7,6 +7,9 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
+// Prefix is what names of models in the store begin with.
+const Prefix = "ollama:"
+
 // What a name leaves out.
 const (
 	defaultHost      = "registry.ollama.ai"
@@ -52,7 +55,7 @@ func ParseName(s string) (Name, error) {
 }
 
 func nameError(s, problem string) error {
-	return &tensorfs.FormatError{File: "ollama:" + s, Offset: -1, Problem: problem, Advice: "write it as [HOST/][NAMESPACE/]MODEL[:TAG]; 'ollama list' shows the names"}
+	return &tensorfs.FormatError{File: Prefix + s, Offset: -1, Problem: problem, Advice: "write it as [HOST/][NAMESPACE/]MODEL[:TAG]; 'ollama list' shows the names"}
 }
 
 // cutLast cuts s at its last slash; found is false where there is none, and

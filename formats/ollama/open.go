@@ -25,7 +25,12 @@ func OpenName(name string, links source.Links) (*tensorfs.Model, error) {
 	defer at.store.Close()
 	src := source.With(at.store, at.name, at.file)
 	defer src.Close()
-	return OpenFS(src, at.name)
+	m, err := OpenFS(src, at.name)
+	if err != nil {
+		return nil, err
+	}
+	m.Name = Prefix + display(at.name)
+	return m, nil
 }
 
 // Match reports whether a file is a manifest, as far as its name in a store and

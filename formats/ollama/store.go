@@ -76,10 +76,7 @@ type located struct {
 // locate finds the manifest of a name in the first store that has it. The caller
 // closes the store and the file.
 func locate(n Name, links source.Links) (located, error) {
-	fail := func(kind error, advice, problem string, args ...any) (located, error) {
-		return located{}, &tensorfs.FormatError{File: "ollama:" + n.String(), Offset: -1, Problem: fmt.Sprintf(problem, args...), Advice: advice, Kind: kind}
-	}
-	var searched []string
+	sought := missing{name: n, tags: map[string][]string{}}
 	for _, p := range source.OllamaStores() {
 		src, err := OpenStore(p.Path, links)
 		if err == nil {
@@ -87,22 +84,22 @@ func locate(n Name, links source.Links) (located, error) {
 			if at.name, at.file, err = find(src, n); err == nil {
 				return at, nil
 			}
+			if errors.Is(err, fs.ErrNotExist) {
+				sought.look(src)
+			}
 			src.Close()
 		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			searched = append(searched, fmt.Sprintf("%s (%s)", tensorfs.Printable(p.Path), p.Known))
+			sought.searched = append(sought.searched, fmt.Sprintf("%s (%s)", tensorfs.Printable(p.Path), p.Known))
 		case errors.Is(err, fs.ErrPermission):
-			return fail(fs.ErrPermission, "run as its owner or in its group", "no permission to read %s (%s)", tensorfs.Printable(p.Path), p.Known)
+			return located{}, &tensorfs.FormatError{File: Prefix + n.String(), Offset: -1, Kind: fs.ErrPermission,
+				Problem: fmt.Sprintf("no permission to read %s (%s)", tensorfs.Printable(p.Path), p.Known), Advice: "run as its owner or in its group"}
 		default:
 			return located{}, fmt.Errorf("ollama: %s: in %s (%s): %w", n, tensorfs.Printable(p.Path), p.Known, refetch(err))
 		}
 	}
-	if len(searched) == 0 {
-		return fail(fs.ErrNotExist, "set OLLAMA_MODELS", "there is no store to look in")
-	}
-	return fail(fs.ErrNotExist, "see 'ollama list', fetch it with 'ollama pull', or set OLLAMA_MODELS to the directory that holds manifests and blobs",
-		"looked for its manifest %s; found no such model in %s", n.Path(), strings.Join(searched, " or "))
+	return located{}, sought.error()
 }
 
 // find returns the name of a model's manifest in a store: the exact one, which it

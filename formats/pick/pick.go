@@ -27,17 +27,8 @@ func ParseSelect(s string) Select {
 	return Select{Word: s}
 }
 
-// Suffix returns the selection as it follows a model's name: "/PATH", ":WORD", or
-// "" where nothing is selected.
-func (s Select) Suffix() string {
-	switch {
-	case s.Path != "":
-		return "/" + s.Path
-	case s.Word != "":
-		return ":" + s.Word
-	}
-	return ""
-}
+// File reports whether the selection is the path of a file, by its suffix.
+func (s Select) File() bool { return weights(s.Path) }
 
 // weights reports whether a name is that of a file with a model's weights.
 func weights(name string) bool {
@@ -62,7 +53,7 @@ func Whole(names []string) bool {
 // isSafetensors reports whether a name at the top of a listing is that of weights
 // in safetensors, or of their index.
 func isSafetensors(name string) bool {
-	return !strings.Contains(name, "/") && (strings.HasSuffix(name, ".safetensors") || name == "model.safetensors.index.json")
+	return !strings.Contains(name, "/") && (strings.HasSuffix(name, ".safetensors") || strings.HasSuffix(name, ".safetensors.index.json"))
 }
 
 // Model is the rule: it returns the path of the model that a listing has: "." for the directory
@@ -100,7 +91,7 @@ func Model(files []string, sel Select) (string, *Refusal) {
 	case bare || slices.Contains(files, "config.json"):
 		return ".", nil
 	}
-	return "", &Refusal{}
+	return "", Nothing(files)
 }
 
 // selectPath returns the file or directory of a path.

@@ -10,6 +10,17 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testlimit"
 )
 
+// shown is a selection as it stands in the table: ":WORD" or "/PATH".
+func shown(s pick.Select) string {
+	switch {
+	case s.Word != "":
+		return ":" + s.Word
+	case s.Path != "":
+		return "/" + s.Path
+	}
+	return ""
+}
+
 // TestModel has listings as they are found, and what they have.
 func TestModel(t *testing.T) {
 	quants := []string{"README.md", "Tiny-Q4_K_M.gguf", "Tiny-Q4_K_S.gguf", "Tiny-Q8_0.gguf", "Tiny-UD-Q8_0.gguf", "mmproj-F16.gguf", "Tiny-F16.gguf"}
@@ -58,6 +69,9 @@ func TestModel(t *testing.T) {
 		{"of the projector", ":mmproj", quants, "mmproj-F16.gguf", ""},
 		{"a word of a set", ":bf16", shards, shards[0], ""},
 		{"a word beside safetensors", ":Q4_0", append([]string{"model.safetensors"}, dots...), "llama-2-7b.Q4_0.gguf", ""},
+		{"pipeline", "", pipeline, "it is a diffusers pipeline with the parts unet", "/unet"},
+		{"parts", "", pipeline[1:], "it has no model itself, but directories with models: unet", "/unet"},
+		{"parts without weights", "", []string{"a/b/x.safetensors", "a/config.json", "model_index.json"}, "it has no GGUF file and no safetensors", ""},
 		{"a word without GGUF", ":Q4_0", pipeline, "it has no GGUF file", ""},
 		{"a letter of Unicode", ":Q4", []string{"ä-Q4.gguf", "Q4ä.gguf"}, "ä-Q4.gguf", ""},
 		{"a file", ":Tiny-Q8_0.gguf", quants, "Tiny-Q8_0.gguf", ""},
@@ -86,19 +100,18 @@ func TestModel(t *testing.T) {
 					}
 					continue
 				}
-				if got != "" || !strings.HasPrefix(refusal.Problem(true), x.want) || refusal.Example(true) != x.example {
-					t.Errorf("%q: %s, such as %q; want %s, %q", got, refusal.Problem(true), refusal.Example(true), x.want, x.example)
+				if got != "" || !strings.HasPrefix(refusal.Problem(true), x.want) || shown(refusal.Example(true)) != x.example {
+					t.Errorf("%q: %s, such as %q; want %s, %q", got, refusal.Problem(true), shown(refusal.Example(true)), x.want, x.example)
 				}
 				if x.example == "" {
 					continue
 				}
 				// What it advises is understood.
-				first := refusal.Choices[0].Path
-				example := pick.Select{Path: strings.TrimPrefix(x.example, "/")}
-				if word, ok := strings.CutPrefix(x.example, ":"); ok {
-					example = pick.ParseSelect(word)
+				first := strings.TrimPrefix(x.example, "/")
+				if len(refusal.Choices) > 0 {
+					first = refusal.Choices[0].Path
 				}
-				if path, refusal := pick.Model(files, example); refusal != nil || path != first {
+				if path, refusal := pick.Model(files, refusal.Example(true)); refusal != nil || path != first {
 					t.Errorf("%s gives %q, %v", x.example, path, refusal)
 				}
 			}
@@ -117,7 +130,7 @@ func TestRefusal(t *testing.T) {
 	if got := r.Problem(true); got != "it has 12 GGUF models: Q00, Q01, Q02, Q03, Q04, Q05, Q06, Q07 and 4 more" {
 		t.Error(got)
 	}
-	if got := r.Problem(false) + r.Example(false); got != "it has 12 GGUF models: m-Q00.gguf, m-Q01.gguf, m-Q02.gguf, m-Q03.gguf, m-Q04.gguf, m-Q05.gguf, m-Q06.gguf, m-Q07.gguf and 4 more/m-Q00.gguf" {
+	if got := r.Problem(false) + shown(r.Example(false)); got != "it has 12 GGUF models: m-Q00.gguf, m-Q01.gguf, m-Q02.gguf, m-Q03.gguf, m-Q04.gguf, m-Q05.gguf, m-Q06.gguf, m-Q07.gguf and 4 more/m-Q00.gguf" {
 		t.Error(got)
 	}
 	_, r = pick.Model([]string{"unet/a.safetensors", "vae/a.safetensors", "vae/config.json"}, pick.Select{Path: "vea"})
@@ -138,7 +151,7 @@ func TestManyFiles(t *testing.T) {
 	for _, sel := range []pick.Select{{}, {Word: "x"}, {Word: strings.Repeat("x", 200)}, {Path: files[7][1:]}} {
 		testlimit.Work(t, 500, func() {
 			_, r := pick.Model(files, sel)
-			if s := r.Problem(true) + r.Example(true) + strings.Join(r.Near(), ""); len(s) > 3000 {
+			if s := r.Problem(true) + shown(r.Example(true)) + strings.Join(r.Near(), ""); len(s) > 3000 {
 				t.Errorf("%d bytes", len(s))
 			}
 		})
@@ -165,9 +178,9 @@ func FuzzModel(f *testing.F) {
 			if s := r.Problem(words); s == "" || strings.ContainsAny(s, "\n\x1b") {
 				t.Fatalf("problem %q", s)
 			}
-			if word, ok := strings.CutPrefix(r.Example(words), ":"); ok {
-				if got, r2 := pick.Model(files, pick.ParseSelect(word)); r2 != nil || got != r.Choices[0].Path {
-					t.Fatalf("%q gives %q, %v", word, got, r2)
+			if e := r.Example(words); e != (pick.Select{}) {
+				if got, r2 := pick.Model(files, e); r2 != nil || e.Word != "" && got != r.Choices[0].Path || e.Path != "" && got != e.Path {
+					t.Fatalf("%+v gives %q, %v", e, got, r2)
 				}
 			}
 		}

@@ -3,6 +3,8 @@ package pick
 import (
 	"fmt"
 	"path"
+	"slices"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/near"
@@ -22,6 +24,28 @@ type Refusal struct {
 	all   []Choice // of the listing
 	bare  bool     // it has safetensors too, without config.json
 	files []string // of the listing, where a path was not among them
+
+	parts    []string // directories with models, where there is none above them
+	pipeline bool     // of diffusers
+}
+
+// Nothing returns the Refusal of a listing without a model at its top. It names
+// the directories in it that have one.
+func Nothing(files []string) *Refusal {
+	r := &Refusal{pipeline: slices.Contains(files, "model_index.json")}
+	below := map[string][]string{}
+	for _, f := range files {
+		if dir, name, ok := strings.Cut(f, "/"); ok {
+			below[dir] = append(below[dir], name)
+		}
+	}
+	for dir, names := range below {
+		if Whole(names) || slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, ".gguf") && !strings.Contains(name, "/") }) {
+			r.parts = append(r.parts, dir)
+		}
+	}
+	slices.Sort(r.parts)
+	return r
 }
 
 // Problem says what is wrong in one clause. Models are called by what selects
@@ -29,6 +53,10 @@ type Refusal struct {
 func (r *Refusal) Problem(words bool) string {
 	list := r.list(words)
 	switch {
+	case r.pipeline && len(r.parts) > 0:
+		return "it is a diffusers pipeline with the parts " + list
+	case len(r.parts) > 0:
+		return "it has no model itself, but directories with models: " + list
 	case r.Select.Path != "":
 		return "it has no file " + tensorfs.Printable(r.Select.Path)
 	case r.Select.Word != "" && r.Several:
@@ -47,30 +75,36 @@ func (r *Refusal) Problem(words bool) string {
 
 // list names the choices, not all of very many.
 func (r *Refusal) list(words bool) string {
-	names := make([]string, min(len(r.Choices), shown))
-	for i := range names {
-		names[i] = r.Choices[i].Path
+	all := len(r.Choices) + len(r.parts)
+	names := slices.Clone(r.parts[:min(len(r.parts), shown)])
+	for i := range min(len(r.Choices), shown) {
+		name := r.Choices[i].Path
 		if w := r.word(i); words && w != "" {
-			names[i] = w
+			name = w
 		}
+		names = append(names, name)
 	}
 	list := near.List(names)
-	if more := len(r.Choices) - shown; more > 0 {
+	if more := all - shown; more > 0 {
 		list += fmt.Sprintf(" and %d more", more)
 	}
 	return list
 }
 
-// Example returns the suffix that selects one of the choices, as [Select.Suffix]
-// has it, or "" without choices.
-func (r *Refusal) Example(words bool) string {
+// Example selects the first of the choices, by a word where words is set and one
+// does it, or else the first directory with a model. It selects nothing where
+// there are none.
+func (r *Refusal) Example(words bool) Select {
 	if len(r.Choices) == 0 {
-		return ""
+		if len(r.parts) > 0 {
+			return Select{Path: r.parts[0]}
+		}
+		return Select{}
 	}
 	if w := r.word(0); words && w != "" {
-		return Select{Word: w}.Suffix()
+		return Select{Word: w}
 	}
-	return Select{Path: r.Choices[0].Path}.Suffix()
+	return Select{Path: r.Choices[0].Path}
 }
 
 // word returns what selects choice i and no other model: what its name does not

@@ -1,0 +1,102 @@
+package formats
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/hf"
+	"github.com/tensorfs/tensorfs/formats/hub"
+	"github.com/tensorfs/tensorfs/formats/pick"
+	"github.com/tensorfs/tensorfs/internal/source"
+)
+
+// openHub opens a model of the local Hugging Face cache by its name.
+func openHub(name string, links source.Links) (*tensorfs.Model, error) {
+	n, err := hub.ParseName(name)
+	if err != nil {
+		return nil, err
+	}
+	at, err := hub.Find(n, links)
+	if err != nil {
+		return nil, err
+	}
+	defer at.Source.Close()
+	m, err := openSnapshot(at.Source, at.Dir, at.Warning, at.Name.Select, at.Refuse)
+	if err != nil {
+		return nil, err
+	}
+	m.Name = at.Name.String()
+	return m, nil
+}
+
+// openDir opens the model in a directory, or says what a directory without one
+// holds.
+func openDir(src source.FS, dir string) (*tensorfs.Model, error) {
+	entries, err := src.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	names := fileNames(entries)
+	refuse := func(r *pick.Refusal) error { return noModel(src, dir, entries, r) }
+	if hub.IsFolder(src, dir) && !slices.Contains(names, "config.json") {
+		snapshot, warning, err := hub.Snapshot(src, dir, hub.Name{})
+		if err != nil {
+			return nil, err
+		}
+		return openSnapshot(src, snapshot, warning, pick.Select{}, func(r *pick.Refusal) error { return several(src, snapshot, r) })
+	}
+	return openOne(src, dir, names, pick.Select{}, refuse)
+}
+
+// openSnapshot opens a model of a snapshot in the folder of a repository.
+func openSnapshot(src source.FS, dir, warning string, sel pick.Select, refuse func(*pick.Refusal) error) (*tensorfs.Model, error) {
+	entries, err := src.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	files := fileNames(entries)
+	if sel != (pick.Select{}) || !pick.Whole(files) {
+		if files, err = hub.Files(src, dir); err != nil {
+			return nil, err
+		}
+	}
+	m, err := openOne(src, dir, files, sel, refuse)
+	if err != nil {
+		return nil, err
+	}
+	if m.Path == src.Location(dir) { // users know the repository by its folder
+		m.Path = src.Location(".")
+	}
+	if warning != "" {
+		m.Warnings = append(m.Warnings, warning)
+	}
+	return m, nil
+}
+
+// openOne opens the model of a directory with those files.
+func openOne(src source.FS, dir string, files []string, sel pick.Select, refuse func(*pick.Refusal) error) (*tensorfs.Model, error) {
+	name, refusal := pick.Model(files, sel)
+	switch at := path.Join(dir, name); {
+	case refusal != nil:
+		return nil, refuse(refusal)
+	case name == ".":
+		return hf.OpenFS(src, dir)
+	case slices.Contains(files, name):
+		return openFile(src, at)
+	default:
+		return openDir(src, at)
+	}
+}
+
+// fileNames returns the names of entries that are not directories.
+func fileNames(entries []fs.DirEntry) []string {
+	var names []string
+	for _, e := range entries {
+		if !e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
