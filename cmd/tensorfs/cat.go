@@ -57,12 +57,7 @@ func (o *catOptions) run(stdout io.Writer, model, path string) error {
 		e, err = fs.Find(t.Root, path)
 	}
 	if err != nil {
-		why := t.WhyAbsent(path)
-		if why != "" {
-			view, _, _ := strings.Cut(path, "/")
-			why = fmt.Sprintf(" (%s/ leaves it out: %s)", view, tensorfs.OneLine(why))
-		}
-		return fmt.Errorf("%s in the tree of %s; tensorfs ls %s shows the paths%s", err, tensorfs.Printable(model), tensorfs.Printable(model), why)
+		return noPath(t, model, path)
 	}
 	guarded := term.Is(stdout) && !o.force
 	switch {

@@ -132,12 +132,10 @@ func (p *exportPattern) problem(t *tree.Tree, model string) error {
 	case p.paths == 0 && p.links > 0:
 		return fmt.Errorf("%s: these are links to the model's own files, which are not exported; cp copies them from %s", shown, tensorfs.Printable(t.Model.Path))
 	case p.paths == 0:
-		why := t.WhyAbsent(p.text)
-		if why != "" {
-			view, _, _ := strings.Cut(p.text, "/")
-			return fmt.Errorf("%s is not in the tree: %s/ leaves it out: %s", shown, view, tensorfs.OneLine(why))
+		if p.glob && p.fixed != p.text {
+			return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", p.text, tensorfs.Printable(model))
 		}
-		return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", p.text, tensorfs.Printable(model))
+		return noPath(t, model, p.text)
 	case p.paths == 1:
 		for _, w := range t.Whole {
 			if p.only == w.Name+"/tensorfs.json" && p.only != p.text {

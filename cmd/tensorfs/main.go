@@ -77,10 +77,15 @@ MODEL is one of
 
   FILE.gguf              a GGUF file, or any shard of a split one
   FILE.safetensors       a safetensors file
-  DIRECTORY              a Hugging Face or MLX model directory
+  DIRECTORY              a Hugging Face or MLX model directory, or one with a
+                         single GGUF model
   MANIFEST               a manifest in an Ollama store
   ollama:NAME[:TAG]      a model of the local Ollama store (OLLAMA_MODELS)
   hf:ORG/NAME            a model of the local Hugging Face cache (HF_HOME)
+  hf:ORG/NAME:Q4_K_M     its GGUF model with that word in its name
+  hf:ORG/NAME/FILE       a file or a directory of it
+  hf:ORG/NAME@REVISION   at a branch, a tag, refs/pr/N or a commit (:WORD or
+                         :FILE may follow)
 
 Exit status: 0 success, 1 failure (one line on standard error says what, where
 and what to do), 2 the command line was not understood.`,

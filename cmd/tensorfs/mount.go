@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/fs"
 )
 
@@ -138,7 +139,7 @@ func (o *mountOptions) take(opt string) (bool, error) {
 // leaves.
 func absolute(model, mountpoint string) (string, string, error) {
 	var err error
-	if !strings.HasPrefix(model, "ollama:") && !strings.HasPrefix(model, "hf:") {
+	if !formats.IsName(model) {
 		if model, err = filepath.Abs(model); err != nil {
 			return "", "", err
 		}

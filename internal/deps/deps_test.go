@@ -65,7 +65,7 @@ var rules = map[string]rule{
 	"views/measure":          {"root views/kernel", "", "it adds up numbers, whatever they are of"},
 	"views/arrange":          {"root", "internal/datatest internal/source", "it moves the rows and elements of tensors, whatever they are"},
 	"fs/export":              {"root", "internal/source", "it writes names and Data as plain files, whatever they are of"},
-	"fs/tree":                {"root fs fs/tree/whole fs/tree/whole/hfdir views formats/config formats/names", "all", "it lays a model out as a directory; where models come from and how directories are served is not its business"},
+	"fs/tree":                {"root internal/near fs fs/tree/whole fs/tree/whole/hfdir views formats/config formats/names", "all", "it lays a model out as a directory; where models come from and how directories are served is not its business"},
 	"cmd/tensorfs":           {"all", "all", "it introduces the packages to each other"},
 
 	"metal":                   {"internal/source", "metal/internal/testtree", "it is a client of a mounted tree, as any program outside: what it needs is in index.json"},
