@@ -63,6 +63,8 @@ func TestModel(t *testing.T) {
 		{"of two", ":Q8_0", quants, `"Q8_0" is part of the names of 2 GGUF models: Tiny-Q8_0, UD-Q8_0`, ":Tiny-Q8_0"},
 		{"part of two", ":Q4_K", quants, `"Q4_K" is part of the names of 2 GGUF models: Q4_K_M, Q4_K_S`, ":Q4_K_M"},
 		{"part of one", ":Q5_K", dots, "llama-2-7b.Q5_K_M.gguf", ""},
+		{"a whole name", ":a-Q8", []string{"a-Q8.gguf", "x-a-Q8.gguf"}, "a-Q8.gguf", ""},
+		{"a word before its part", ":Q4_K", []string{"m-Q4_K.gguf", "m-Q4_K_M.gguf"}, "m-Q4_K.gguf", ""},
 		{"no part", ":Q4_", quants, `it has no GGUF model "Q4_", only F16, Q4_K_M`, ":F16"},
 		{"no word", ":K_M4", quants, `it has no GGUF model "K_M4", only F16, Q4_K_M, Q4_K_S, Tiny-Q8_0, UD-Q8_0, mmproj-F16`, ":F16"},
 		{"of a model before its projector", ":F16", quants, "Tiny-F16.gguf", ""},

@@ -36,6 +36,9 @@ func TestNear(t *testing.T) {
 			"/raw":                            "",
 			"f16/layers.0.attention.q.weight/nothing": "",
 		},
+		"../../testdata/whole-gguf/gpt-oss": { // the codes have a name of their own
+			"f16/model.layers.0.mlp.experts.down_proj_blocks": "f16/layers.0.ffn.experts.down.weight",
+		},
 		"../../testdata/models-mlx/qwen3-mixed": {
 			"f16/model.layers.0.self_attn.q_proj.weight": "f16/layers.0.attention.q.weight",
 			"raw/model.layers.0.self_attn.q_proj.scales": "raw/layers.0.attention.q.scales",

@@ -146,8 +146,8 @@ const maxList = 300
 // a line is counted: "a, b and 12 more".
 func List(names []string) string { return list(names, ", ") }
 
-// Question asks whether one of the names was meant: "did you mean a or b?". It is
-// "" without names.
+// Question asks whether one of the names was meant: "did you mean a, b or c?". It
+// is "" without names.
 func Question(names []string) string {
 	if len(names) == 0 {
 		return ""
@@ -155,16 +155,20 @@ func Question(names []string) string {
 	return "did you mean " + list(names, " or ") + "?"
 }
 
-func list(names []string, sep string) string {
+// list joins names, with something else before the last.
+func list(names []string, last string) string {
 	var b strings.Builder
 	for i, name := range names {
 		name = tensorfs.Printable(name)
-		if i > 0 && b.Len()+len(name) > maxList {
+		switch {
+		case i == 0:
+		case b.Len()+len(name) > maxList:
 			fmt.Fprintf(&b, " and %d more", len(names)-i)
-			break
-		}
-		if i > 0 {
-			b.WriteString(sep)
+			return b.String()
+		case i == len(names)-1:
+			b.WriteString(last)
+		default:
+			b.WriteString(", ")
 		}
 		b.WriteString(name)
 	}

@@ -133,7 +133,7 @@ func TestList(t *testing.T) {
 	}{
 		{nil, "", ""},
 		{[]string{"a"}, "a", "did you mean a?"},
-		{[]string{"a", "b\x1b", "c"}, `a, "b\x1b", c`, `did you mean a or "b\x1b" or c?`},
+		{[]string{"a", "b\x1b", "c"}, `a, "b\x1b", c`, `did you mean a, "b\x1b" or c?`},
 		{long, long[0] + " and 4 more", "did you mean " + long[0] + " and 4 more?"},
 	} {
 		if got := near.List(x.names); got != x.list {
