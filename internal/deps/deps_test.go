@@ -39,7 +39,6 @@ var rules = map[string]rule{
 	"internal/testclient":    {"", "", "it runs libraries of others, for the tests of any package"},
 	"internal/testlimit":     {"", "", "it measures any code, so that the tests of any package may use it"},
 	"internal/testmodel":     {"root", "", "it writes models for the tests of all parsers, so it must not read with one"},
-	"internal/near":          {"", "", "it compares words"},
 	"internal/fewfiles":      {"", "", "it has to be initialised before everything that opens a file"},
 	"internal/term":          {"", "", "it knows terminals and nothing of what is shown on them"},
 	"internal/sums":          {"", "", "it reads and writes lines, whatever their digests are of"},
