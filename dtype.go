@@ -137,6 +137,11 @@ func (t DType) Bits() int64 { return dtypes[t].bits }
 // whose other bits are the sign and the exponent; 0 for other types.
 func (t DType) Mantissa() int { return dtypes[t].mantissa }
 
+// FitsHalf reports whether no number that a tensor of this type can hold is 65520
+// or above, or -65520 or below, and so becomes infinite when it is rounded to IEEE
+// half. Types that cannot be decoded do not.
+func (t DType) FitsHalf() bool { return dtypes[t].fitsHalf }
+
 // RowGroup returns how many rows of a matrix are stored with their bytes
 // interleaved: 1 where every row is stored separately, as in nearly all types.
 func (t DType) RowGroup() int64 { return max(dtypes[t].rowGroup, 1) }

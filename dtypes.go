@@ -9,6 +9,7 @@ type dtypeRow struct {
 	kind        Kind
 	ggml        int   // ggml's number for the type, or none
 	mantissa    int   // bits of an IEEE float's mantissa; 0 for other types
+	fitsHalf    bool  // no number, whatever the block's scales, is too large for IEEE half
 	rowMeta     int64 // bytes before the blocks of every row
 	rowGroup    int64 // rows whose bytes are interleaved; 0 for separate rows
 	whole       bool  // sized as a whole tensor by its reader, not by rows of blocks
@@ -24,7 +25,7 @@ const none = -1
 var dtypes = [numDTypes]dtypeRow{
 	Unknown:     {name: "UNKNOWN", elems: 1, bits: 0, kind: KindOpaque, ggml: none, whole: true},
 	F32:         {name: "F32", elems: 1, bits: 32, kind: KindFloat, ggml: 0, mantissa: 23, safetensors: true},
-	F16:         {name: "F16", elems: 1, bits: 16, kind: KindFloat, ggml: 1, mantissa: 10, safetensors: true},
+	F16:         {name: "F16", elems: 1, bits: 16, kind: KindFloat, ggml: 1, fitsHalf: true, mantissa: 10, safetensors: true},
 	Q4_0:        {name: "Q4_0", elems: 32, bits: 18 * 8, kind: KindBlock, ggml: 2},
 	Q4_1:        {name: "Q4_1", elems: 32, bits: 20 * 8, kind: KindBlock, ggml: 3},
 	Q5_0:        {name: "Q5_0", elems: 32, bits: 22 * 8, kind: KindBlock, ggml: 6},
@@ -55,14 +56,14 @@ var dtypes = [numDTypes]dtypeRow{
 	Q4_0_4_4:    {name: "Q4_0_4_4", elems: 32, bits: 18 * 8, kind: KindBlock, ggml: 31, rowGroup: 4},
 	Q4_0_4_8:    {name: "Q4_0_4_8", elems: 32, bits: 18 * 8, kind: KindBlock, ggml: 32, rowGroup: 4},
 	Q4_0_8_8:    {name: "Q4_0_8_8", elems: 32, bits: 18 * 8, kind: KindBlock, ggml: 33, rowGroup: 8},
-	TQ1_0:       {name: "TQ1_0", elems: 256, bits: 54 * 8, kind: KindBlock, ggml: 34},
+	TQ1_0:       {name: "TQ1_0", elems: 256, bits: 54 * 8, kind: KindBlock, ggml: 34, fitsHalf: true},
 	TQ2_0:       {name: "TQ2_0", elems: 256, bits: 66 * 8, kind: KindBlock, ggml: 35},
 	IQ4_NL_4_4:  {name: "IQ4_NL_4_4", elems: 32, bits: 18 * 8, kind: KindOpaque, ggml: 36},
 	IQ4_NL_4_8:  {name: "IQ4_NL_4_8", elems: 32, bits: 18 * 8, kind: KindOpaque, ggml: 37},
 	IQ4_NL_8_8:  {name: "IQ4_NL_8_8", elems: 32, bits: 18 * 8, kind: KindOpaque, ggml: 38},
 	MXFP4:       {name: "MXFP4", elems: 32, bits: 17 * 8, kind: KindBlock, ggml: 39},
-	NVFP4:       {name: "NVFP4", elems: 64, bits: 36 * 8, kind: KindBlock, ggml: 40},
-	Q1_0:        {name: "Q1_0", elems: 128, bits: 18 * 8, kind: KindBlock, ggml: 41},
+	NVFP4:       {name: "NVFP4", elems: 64, bits: 36 * 8, kind: KindBlock, ggml: 40, fitsHalf: true},
+	Q1_0:        {name: "Q1_0", elems: 128, bits: 18 * 8, kind: KindBlock, ggml: 41, fitsHalf: true},
 	Q2_0:        {name: "Q2_0", elems: 64, bits: 18 * 8, kind: KindBlock, ggml: 42},
 	I2_S:        {name: "I2_S", elems: 4, bits: 8, kind: KindBlock, ggml: 36, whole: true},
 	I8_S:        {name: "I8_S", elems: 1, bits: 8, kind: KindOpaque, ggml: 37, whole: true},
@@ -95,9 +96,9 @@ var dtypes = [numDTypes]dtypeRow{
 	F4:          {name: "F4", elems: 1, bits: 4, kind: KindOpaque, ggml: none, safetensors: true},
 	F6_E2M3:     {name: "F6_E2M3", elems: 1, bits: 6, kind: KindOpaque, ggml: none, safetensors: true},
 	F6_E3M2:     {name: "F6_E3M2", elems: 1, bits: 6, kind: KindOpaque, ggml: none, safetensors: true},
-	F8_E5M2:     {name: "F8_E5M2", elems: 1, bits: 8, kind: KindFloat, ggml: none, safetensors: true},
-	F8_E4M3:     {name: "F8_E4M3", elems: 1, bits: 8, kind: KindFloat, ggml: none, safetensors: true},
+	F8_E5M2:     {name: "F8_E5M2", elems: 1, bits: 8, kind: KindFloat, ggml: none, fitsHalf: true, safetensors: true},
+	F8_E4M3:     {name: "F8_E4M3", elems: 1, bits: 8, kind: KindFloat, ggml: none, fitsHalf: true, safetensors: true},
 	F8_E8M0:     {name: "F8_E8M0", elems: 1, bits: 8, kind: KindFloat, ggml: none, safetensors: true},
-	F8_E4M3FNUZ: {name: "F8_E4M3FNUZ", elems: 1, bits: 8, kind: KindFloat, ggml: none, safetensors: true},
-	F8_E5M2FNUZ: {name: "F8_E5M2FNUZ", elems: 1, bits: 8, kind: KindFloat, ggml: none, safetensors: true},
+	F8_E4M3FNUZ: {name: "F8_E4M3FNUZ", elems: 1, bits: 8, kind: KindFloat, ggml: none, fitsHalf: true, safetensors: true},
+	F8_E5M2FNUZ: {name: "F8_E5M2FNUZ", elems: 1, bits: 8, kind: KindFloat, ggml: none, fitsHalf: true, safetensors: true},
 }

@@ -14,6 +14,11 @@ type Tensor struct {
 	Opaque    string // why the numbers cannot be decoded from the bytes; "" where they can
 	Parts     []Part // parts of Data that a kernel addresses separately; nil where Data is a single part
 
+	// MayOverflow marks halves made of a type with larger numbers: what is 65520 or
+	// above there, or -65520 or below, is infinite in Data. Whether there are such
+	// numbers is not known.
+	MayOverflow bool
+
 	// Apart says why a tensor whose name means several joined ones, such as gate_up,
 	// does not hold the rows of one part before those of the next; "" where it does.
 	Apart string

@@ -56,14 +56,17 @@ func (c *codec) part(in inputs, from, first, n int64) (out inputs) {
 	return out
 }
 
-// maxOut bounds what a block becomes, because the ragged ends of a read are
-// decoded through a buffer of that size. Only types that mix whole rows come
-// near it.
-const maxOut = 1 << 24
+// maxElems bounds the numbers of a block, and maxOut what it becomes, because the
+// ragged ends of a read are decoded through a buffer of that size. Only types that
+// mix whole rows come near it.
+const (
+	maxElems = 1 << 23
+	maxOut   = 4 * maxElems
+)
 
 // check returns an error unless the streams hold the bytes that the blocks need.
 func (c *codec) check(t *tensorfs.Tensor) error {
-	if c.elems > maxOut/2 || c.bytes > maxOut {
+	if c.elems > maxElems || c.bytes > maxOut {
 		return fmt.Errorf("%s mixes the bytes of rows, and those of shape %v are too long for that; see raw/", t.DType, t.Shape)
 	}
 	for _, s := range c.streams {

@@ -136,15 +136,15 @@ func i2sCases(data func([]byte) tensorfs.Data) (cs []conversion) {
 		}
 		name := fmt.Sprintf("I2_S %s as %q", c.layout, c.option)
 		if c.scale == 0 {
-			cs = append(cs, conversion{name, tensorfs.Tensor{DType: tensorfs.I2_S, Shape: c.shape, Data: data(stored)}, Options{c.option}, halves(want)})
+			cs = append(cs, conversion{name, tensorfs.Tensor{DType: tensorfs.I2_S, Shape: c.shape, Data: data(stored)}, Options{I2S: c.option}, halves(want)})
 			continue
 		}
 		junk := random(7, 28)
 		little := append(binary.LittleEndian.AppendUint32(slices.Clone(stored), math.Float32bits(c.scale)), junk...)
 		big := append(binary.BigEndian.AppendUint32(slices.Clone(stored), math.Float32bits(c.scale)), junk...)
 		cs = append(cs,
-			conversion{name, tensorfs.Tensor{DType: tensorfs.I2_S, Shape: c.shape, Data: data(little)}, Options{c.option}, halves(want)},
-			conversion{name + " big-endian", tensorfs.Tensor{DType: tensorfs.I2_S, Shape: c.shape, Data: data(big), BigEndian: true}, Options{c.option}, halves(want)})
+			conversion{name, tensorfs.Tensor{DType: tensorfs.I2_S, Shape: c.shape, Data: data(little)}, Options{I2S: c.option}, halves(want)},
+			conversion{name + " big-endian", tensorfs.Tensor{DType: tensorfs.I2_S, Shape: c.shape, Data: data(big), BigEndian: true}, Options{I2S: c.option}, halves(want)})
 	}
 	return cs
 }
@@ -358,9 +358,72 @@ func TestConvert(t *testing.T) {
 					t.Errorf("%+v is not F16", h)
 				}
 				checkData(t, h.Data, c.want)
+				checkWide(t, &c, kind == "plain")
 			})
 		}
 	}
+}
+
+// checkWide holds the F32 of a conversion to be what rounds to its halves, and its
+// BF16 to be the F32 rounded. Read at every offset it is where that is wanted.
+func checkWide(t *testing.T, c *conversion, offsets bool) {
+	t.Helper()
+	f, reason := dense(&c.t, c.opts, tensorfs.F32)
+	if reason != "" {
+		t.Fatal(reason)
+	}
+	all := content(t, f.Data)
+	if plain := c.t.DType == tensorfs.F16 && c.t.Quant == nil; !plain && !bytes.Equal(halvesOf(all), c.want) {
+		t.Error("F32 does not round to what f16/ shows")
+	}
+	if want := singles(t, &c.t); want != nil && !bytes.Equal(all, want) {
+		t.Error("F32 is not what the kernel decodes")
+	}
+	b, reason := dense(&c.t, c.opts, tensorfs.BF16)
+	if reason != "" {
+		t.Fatal(reason)
+	}
+	want := roundedBF16(all)
+	if c.t.DType == tensorfs.BF16 && c.t.Quant == nil { // with its signalling NaN
+		want = content(t, c.t.Data)
+		if k, _ := kernel.Lookup("BF16"); c.t.BigEndian {
+			k.Swap(want)
+		}
+	}
+	if f.DType != tensorfs.F32 || b.DType != tensorfs.BF16 || f.Quant != nil || b.BigEndian || f.MayOverflow || b.MayOverflow {
+		t.Errorf("%+v, %+v", f, b)
+	}
+	if offsets {
+		checkData(t, f.Data, all)
+		checkData(t, b.Data, want)
+	} else if !bytes.Equal(content(t, b.Data), want) {
+		t.Error("BF16 is not F32 rounded")
+	}
+}
+
+// roundedBF16 rounds F32 to the nearest BF16: of the two around a number the one
+// that is nearer, and the even one of those at the same distance.
+func roundedBF16(singles []byte) (b []byte) {
+	for ; len(singles) > 0; singles = singles[4:] {
+		bits := binary.LittleEndian.Uint32(singles)
+		below := bits >> 16
+		x := math.Abs(float64(math.Float32frombits(bits)))
+		at := func(h uint32) float64 { // what would be infinity is one step above the largest number
+			if h&0x7FFF == 0x7F80 {
+				return 0x1p128
+			}
+			return math.Abs(float64(math.Float32frombits(h << 16)))
+		}
+		switch {
+		case x != x:
+			below |= 0x40
+		case math.IsInf(x, 1):
+		case at(below+1)-x < x-at(below), at(below+1)-x == x-at(below) && below&1 == 1:
+			below++
+		}
+		b = binary.LittleEndian.AppendUint16(b, uint16(below))
+	}
+	return b
 }
 
 // TestConvertRuns reads more than is converted at once.

@@ -29,11 +29,15 @@ func Encode(t *tensorfs.Tensor, to tensorfs.DType) (tensorfs.Data, error) {
 func (o Options) Encode(t *tensorfs.Tensor, to tensorfs.DType) (tensorfs.Data, error) {
 	shape := t.Numbers()
 	size, ok := to.Size(shape)
-	switch {
+	switch perBlock, _ := to.Block(); {
 	case t.Owner != "":
 		return nil, errors.New(companionOf(t))
 	case t.Opaque != "":
 		return nil, errors.New(t.Opaque)
+	case t.Quant == nil && t.DType.Kind() == tensorfs.KindInteger && t.DType != to:
+		return nil, fmt.Errorf("%s holds integers, which are not converted; see raw/", t.DType)
+	case !ok && perBlock == 1:
+		return nil, errors.New(tooLong(t, to))
 	case !ok:
 		return nil, fmt.Errorf("shape %v is not rows of whole blocks of %s; see raw/", shape, to)
 	case size == 0:
@@ -54,9 +58,6 @@ func (o Options) encode(t *tensorfs.Tensor, to tensorfs.DType) (tensorfs.Data, e
 	if t.DType == to && !t.BigEndian && t.Quant == nil {
 		return t.Data, nil
 	}
-	if t.Quant == nil && t.DType.Kind() == tensorfs.KindInteger {
-		return nil, fmt.Errorf("%s holds integers, which %s is not for; see raw/", t.DType, to)
-	}
 	c, err := o.encoding(t, to)
 	if err != nil {
 		return nil, err
@@ -66,18 +67,20 @@ func (o Options) encode(t *tensorfs.Tensor, to tensorfs.DType) (tensorfs.Data, e
 
 // encoding returns how t becomes a type that it does not have.
 func (o Options) encoding(t *tensorfs.Tensor, to tensorfs.DType) (codec, error) {
-	switch to {
-	case tensorfs.F32:
+	switch {
+	case to == tensorfs.F32:
 		return codecOf(t, o, kernel.Single)
-	case tensorfs.F16:
+	case to == tensorfs.F16:
 		return codecOf(t, o, kernel.Half)
+	case to == tensorfs.BF16 && t.DType == to && t.Quant == nil: // big-endian
+		return swappedCodec(t)
 	}
 	if e, ok := kernel.LookupEncoderFrom(to.String(), t.DType.String()); ok && t.Quant == nil && !t.BigEndian {
 		return directCodec(t, e)
 	}
 	e, encoded := kernel.LookupEncoder(to.String())
 	if encoded && (t.Quant == nil || t.Quant.Mode != "mxfp8" || to != tensorfs.BF16) {
-		return encoderCodec(t, e)
+		return encoderCodec(t, o, e)
 	}
 	c, p, ok, err := repackCodec(t)
 	switch {
@@ -89,6 +92,23 @@ func (o Options) encoding(t *tensorfs.Tensor, to tensorfs.DType) (codec, error) 
 		return roundingCodec(t, c, e)
 	}
 	return c, nil
+}
+
+// swappedCodec gives big-endian numbers as little-endian ones of the same type:
+// with all their bits, which the F32 of a signalling NaN does not keep.
+func swappedCodec(t *tensorfs.Tensor) (codec, error) {
+	c, err := blockCodec(t, kernel.Half)
+	d, ok := kernel.Lookup(t.DType.String())
+	if err != nil || !ok {
+		return c, err
+	}
+	c.bytes = int64(d.Bytes)
+	c.decode = func(dst []byte, _ int64, in inputs) error {
+		copy(dst, in[0])
+		d.Swap(dst)
+		return nil
+	}
+	return c, c.check(t)
 }
 
 // directCodec encodes numbers as they are stored.
@@ -137,13 +157,13 @@ func (c codec) grouped(per int64) (codec, error) {
 const maxFloats = 4096
 
 // encoderCodec encodes the F32 that t decodes to.
-func encoderCodec(t *tensorfs.Tensor, e kernel.Encoder) (codec, error) {
-	c, err := codecOf(t, Options{}, kernel.Single)
+func encoderCodec(t *tensorfs.Tensor, opts Options, e kernel.Encoder) (codec, error) {
+	c, err := codecOf(t, opts, kernel.Single)
 	if err != nil {
 		return c, err
 	}
 	elems := lcm(c.elems, int64(e.Elems))
-	if elems > maxOut/4 {
+	if elems > maxElems {
 		return codec{}, fmt.Errorf("blocks of %d numbers are too long for %s; see raw/", c.elems, e.Name)
 	}
 	if c, err = c.grouped(elems / c.elems); err != nil {
@@ -205,7 +225,7 @@ type inexact struct {
 
 // roundingCodec is the repacking c where that is exact, and e where it is not.
 func roundingCodec(t *tensorfs.Tensor, c codec, e kernel.Encoder) (codec, error) {
-	other, err := encoderCodec(t, e)
+	other, err := encoderCodec(t, Options{}, e)
 	if err != nil {
 		return c, err
 	}

@@ -46,7 +46,15 @@ func Example() {
 	// f16
 	//     layers.0.ffn.gate.weight F16 [2 256] 1024
 	//     layers.0.ffn.up.weight F16 [2 256] 1024
-	//     no positions: I32 holds integers, which half cannot hold exactly; see raw/
+	//     no positions: I32 holds integers, which are not converted; see raw/
+	// bf16
+	//     layers.0.ffn.gate.weight BF16 [2 256] 1024
+	//     layers.0.ffn.up.weight BF16 [2 256] 1024
+	//     no positions: I32 holds integers, which are not converted; see raw/
+	// f32
+	//     layers.0.ffn.gate.weight F32 [2 256] 2048
+	//     layers.0.ffn.up.weight F32 [2 256] 2048
+	//     no positions: I32 holds integers, which are not converted; see raw/
 	// fused
 	//     no layers.0.ffn.gate_up.weight: layers.0.ffn.gate.weight is Q4_K and layers.0.ffn.up.weight is Q8_0: rows of different types cannot be in one matrix; see fused-f16/
 	// fused-f16
@@ -54,5 +62,5 @@ func Example() {
 	// npy
 	//     layers.0.ffn.gate.weight.npy F16 [2 256] 5120
 	//     layers.0.ffn.up.weight.npy F16 [2 256] 5120
-	//     no positions.npy: I32 holds integers, which half cannot hold exactly; see raw/
+	//     no positions.npy: I32 holds integers, which are not converted; see raw/
 }

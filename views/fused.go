@@ -211,7 +211,7 @@ func join(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string) {
 	for i, p := range parts {
 		data[i] = p.Data
 	}
-	f = tensorfs.Tensor{Source: joinSources(parts), DType: parts[0].DType, Shape: shape}
+	f = tensorfs.Tensor{Source: joinSources(parts), DType: parts[0].DType, Shape: shape, MayOverflow: anyMayOverflow(parts)}
 	f.Data = tensorfs.Interleave(rounds(shape, g), data...)
 	if size, ok := f.DType.Size(shape); !ok || size != f.Data.Size() {
 		return f, fmt.Sprintf("shape %v has more bytes than any file", shape)
@@ -233,6 +233,10 @@ func joinSources(parts []tensorfs.Tensor) string {
 		names[i] = p.Source
 	}
 	return strings.Join(names, "+")
+}
+
+func anyMayOverflow(parts []tensorfs.Tensor) bool {
+	return slices.ContainsFunc(parts, func(p tensorfs.Tensor) bool { return p.MayOverflow })
 }
 
 // joinShapes returns the shape of the joined matrix: rows add up, everything else
@@ -301,6 +305,6 @@ func fuseModules(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string) {
 	}
 	quant := *first.Quant
 	quant.Shape, quant.Weight = shape, ""
-	f := tensorfs.Tensor{Source: joinSources(parts), DType: first.DType, Quant: &quant}
+	f := tensorfs.Tensor{Source: joinSources(parts), DType: first.DType, Quant: &quant, MayOverflow: anyMayOverflow(parts)}
 	return packModule(&f, joined), ""
 }

@@ -3,6 +3,7 @@ package views
 import (
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -128,6 +129,9 @@ func Properties(view string, t *tensorfs.Tensor) []Property {
 	if e := tensorfs.Extents(t.Data); e != nil {
 		ps = append(ps, Property{"extents", extentsJSON(e), false})
 	}
+	if t.MayOverflow {
+		ps = append(ps, Property{"may_overflow", []byte("true"), false})
+	}
 	if q := t.Quant; q != nil {
 		ps = append(ps, Property{"quant", marshal(map[string]any{"mode": q.Mode, "bits": q.Bits, "group_size": q.GroupSize}), false})
 	}
@@ -167,11 +171,10 @@ func marshal(v any) []byte {
 var affineCodes = map[int]int{3: 99, 4: 100, 8: 101, 6: 102}
 
 // engineDType returns the number by which an engine picks its kernel: ggml's
-// for ggml's types, 1 for F16, affineCodes for MLX. raw/ and npy/ are not for
-// kernels.
+// for ggml's types, 1 for F16, affineCodes for MLX. Not every view is for kernels.
 func engineDType(view string, t *tensorfs.Tensor) (int, bool) {
 	switch {
-	case view == "raw" || view == "npy":
+	case !slices.ContainsFunc(All, func(v View) bool { return v.ForKernels && v.Name == view }):
 		return 0, false
 	case t.Quant == nil:
 		return t.DType.GGML(), t.DType.GGML() >= 0

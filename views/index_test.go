@@ -8,6 +8,7 @@ import (
 	"io"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,6 +38,7 @@ type indexEntry struct {
 	Extents          []tensorfs.Extent `json:"extents"`
 	Sections         []tensorfs.Part   `json:"sections"`
 	EngineDType      *int              `json:"engine_dtype"`
+	MayOverflow      bool              `json:"may_overflow"`
 	Quant            *struct {
 		Mode      string `json:"mode"`
 		Bits      int    `json:"bits"`
@@ -93,7 +95,7 @@ func TestIndex(t *testing.T) {
 	if x.Version != 1 || x.Model.Format != "gguf" || x.Model.Path != m.Path || x.Model.Architecture != "llama" || x.Model.Layout != "hf" {
 		t.Errorf("model %+v", x.Model)
 	}
-	if len(x.Views) != len(built) || len(built) != 6 {
+	if len(x.Views) != len(built) || len(built) != 8 {
 		t.Errorf("%d views of %d", len(x.Views), len(built))
 	}
 	for _, b := range built {
@@ -137,6 +139,8 @@ func TestIndex(t *testing.T) {
 		"f16/scalar":                            {"F16", "[]", code(1), "<nil>"},
 		"fused/layers.0.attention.qk.weight":    {"U32", "[6 64]", code(100), "&{affine 4 64}"},
 		"fused/layers.0.ffn.gate_up.weight":     {"Q4_K", "[4 256]", code(12), "<nil>"},
+		"bf16/layers.0.attention.q.weight":      {"BF16", "[4 64]", code(30), "<nil>"},
+		"f32/layers.0.attention.q.weight":       {"F32", "[4 64]", code(0), "<nil>"},
 		"fused-f16/layers.0.ffn.gate_up.weight": {"F16", "[4 256]", code(1), "<nil>"},
 		"packed/five":                           {"U32", "[1 32]", nil, "&{affine 5 32}"},
 		"packed/mx":                             {"U32", "[1 32]", nil, "&{mxfp4 4 32}"},
@@ -147,6 +151,51 @@ func TestIndex(t *testing.T) {
 		e, ok := x.Views[dir][name]
 		if !ok || e.DType != want.dtype || fmt.Sprint(e.Shape) != want.shape || !reflect.DeepEqual(e.EngineDType, want.engine) || fmt.Sprint(e.Quant) != want.quant {
 			t.Errorf("%s is %+v, want %+v", path, e, want)
+		}
+	}
+}
+
+// TestMayOverflow holds that index.json says where infinity may be a larger number
+// of the source: in halves, and in no other type.
+func TestMayOverflow(t *testing.T) {
+	m := describe(t, `
+		a F32 4
+		b F16 4
+		c BF16 4
+		d F64 4
+		e Q8_0 32
+		f TQ1_0 256
+		g mxfp4 1x32
+		h nvfp4 1x32
+		i affine:4:32:BF16 1x32
+		j affine:4:32:F16 1x32
+		layers.0.ffn.gate.weight BF16 2x4
+		layers.0.ffn.up.weight F16 2x4`)
+	all, err := Choose([]string{Default, "npy-f32"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := parseIndex(t, content(t, Index(m, Build(m, Options{Views: all}))))
+	for view, want := range map[string]string{
+		"raw":       "",
+		"packed":    "a c i layers.0.ffn.gate.weight",
+		"f16":       "a c d e g i j layers.0.ffn.gate.weight",
+		"bf16":      "",
+		"f32":       "",
+		"fused":     "layers.0.ffn.gate_up.weight",
+		"fused-f16": "layers.0.ffn.gate_up.weight",
+		"npy":       "a.npy c.npy d.npy e.npy g.npy i.npy j.npy layers.0.ffn.gate.weight.npy",
+		"npy-f32":   "",
+	} {
+		var got []string
+		for name, e := range x.Views[view] {
+			if e.MayOverflow {
+				got = append(got, name)
+			}
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s/: %v, want %s", view, got, want)
 		}
 	}
 }
@@ -169,13 +218,13 @@ func checkEntry(t *testing.T, view string, x *tensorfs.Tensor, e indexEntry) {
 	if shape == nil {
 		shape = []int64{}
 	}
-	if source != x.Source || e.DType != x.DType.String() || e.Bytes != x.Data.Size() || !reflect.DeepEqual(e.Shape, shape) || !reflect.DeepEqual(e.Sections, x.Parts) {
+	if source != x.Source || e.DType != x.DType.String() || e.Bytes != x.Data.Size() || !reflect.DeepEqual(e.Shape, shape) || !reflect.DeepEqual(e.Sections, x.Parts) || e.MayOverflow != x.MayOverflow {
 		t.Errorf("%s/%s is %+v, want %+v", view, x.Name, e, x)
 	}
 	if !reflect.DeepEqual(e.Extents, tensorfs.Extents(x.Data)) {
 		t.Errorf("%s/%s is at %+v, want %+v", view, x.Name, e.Extents, tensorfs.Extents(x.Data))
 	}
-	if view == "raw" && e.Extents == nil || view == "npy" && e.Extents != nil {
+	if view == "raw" && e.Extents == nil || strings.HasPrefix(view, "npy") && e.Extents != nil {
 		t.Errorf("%s/%s is at %+v", view, x.Name, e.Extents)
 	}
 	if (e.Quant != nil) != (x.Quant != nil) || (e.Sections != nil) != (view == "packed" || view == "fused") {
@@ -187,7 +236,7 @@ func checkEntry(t *testing.T, view string, x *tensorfs.Tensor, e indexEntry) {
 func TestIndexEmpty(t *testing.T) {
 	m := describe(t, "")
 	x := parseIndex(t, content(t, Index(m, Build(m, Options{}))))
-	if len(x.Views) != 6 || len(x.Absent) != 0 || x.Absent == nil {
+	if len(x.Views) != 8 || len(x.Absent) != 0 || x.Absent == nil {
 		t.Errorf("%+v", x)
 	}
 	for name, v := range x.Views {

@@ -3,7 +3,6 @@ package views
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -21,44 +20,39 @@ const npyShort = 128
 // npyDims is the number of dimensions that every NumPy accepts.
 const npyDims = 32
 
-// npy shows f16/ as NumPy files.
-func npy(b *basis) (Tensors, []Absent) {
-	halves, absent := b.f16()
-	absent = slices.Clone(absent)
-	for i := range absent {
-		absent[i].Name += ".npy"
+// npyTypes are NumPy's names of the types that its files have here.
+var npyTypes = map[tensorfs.DType]string{tensorfs.F16: "<f2", tensorfs.F32: "<f4"}
+
+// npy shows the view of that name, of plain numbers, as NumPy files.
+func npy(numbers string, to tensorfs.DType) func(b *basis) (Tensors, []Absent) {
+	return func(b *basis) (Tensors, []Absent) {
+		ds, absent := b.floats(to)
+		return ds.as(".npy", absent, func(t *tensorfs.Tensor, opts Options) (tensorfs.Tensor, string) {
+			return npyFile(t, opts, to)
+		}, func(t *tensorfs.Tensor) string {
+			switch shape := t.Numbers(); {
+			case len(shape) > npyDims:
+				return fmt.Sprintf("a NumPy array has at most %d dimensions, not %d; see %s/", npyDims, len(shape), numbers)
+			case !tensorfs.ValidName(t.Weight() + ".npy"):
+				return fmt.Sprintf("with .npy its name is longer than the 255 bytes of a file name; see %s/", numbers)
+			}
+			return ""
+		})
 	}
-	files := *halves
-	files.suffix, files.show, files.index = ".npy", npyFile, nil
-	for _, i := range halves.index {
-		t := &halves.from[i]
-		name := t.Weight() + files.suffix
-		switch shape := t.Numbers(); {
-		case len(shape) > npyDims:
-			absent = append(absent, Absent{name, fmt.Sprintf("a NumPy array has at most %d dimensions, not %d; see f16/", npyDims, len(shape)), true})
-		case !tensorfs.ValidName(name):
-			absent = append(absent, Absent{name, "with .npy its name is longer than the 255 bytes of a file name; see f16/", true})
-		default:
-			files.index = append(files.index, i)
-		}
-	}
-	files.sort()
-	sortAbsent(absent)
-	return &files, absent
 }
 
-func npyFile(t *tensorfs.Tensor, opts Options) (tensorfs.Tensor, string) {
-	h, reason := half(t, opts)
+func npyFile(t *tensorfs.Tensor, opts Options, to tensorfs.DType) (tensorfs.Tensor, string) {
+	d, reason := dense(t, opts, to)
 	if reason == "" {
-		begins := npyData
-		if h.Data.Size() == 0 && len(npyHeader(h.Shape, npyShort)) < npyShort {
+		descr, begins := npyTypes[to], npyData
+		if d.Data.Size() == 0 && len(npyHeader(descr, d.Shape, npyShort)) < npyShort {
 			begins = npyShort
 		}
-		header := npyHeader(h.Shape, begins)
-		h.Name += ".npy"
-		h.Data = tensorfs.Concat(header, npyPadding[npyData-begins+len(header):], h.Data)
+		header := npyHeader(descr, d.Shape, begins)
+		d.Name += ".npy"
+		d.Data = tensorfs.Concat(header, npyPadding[npyData-begins+len(header):], d.Data)
 	}
-	return h, reason
+	return d, reason
 }
 
 // npyPadding ends every header. It is shared, because there are many headers.
@@ -68,10 +62,12 @@ var npyPadding = tensorfs.Bytes(strings.Repeat(" ", npyData-1) + "\n")
 // where the numbers begin:
 //
 //	\x93NUMPY 1 0 | u16 length of the rest | Python dict, spaces, newline
-func npyHeader(shape []int64, begins int) tensorfs.Bytes {
+func npyHeader(descr string, shape []int64, begins int) tensorfs.Bytes {
 	h := append(tensorfs.Bytes(nil), "\x93NUMPY\x01\x00"...)
 	h = binary.LittleEndian.AppendUint16(h, uint16(begins-10))
-	h = append(h, "{'descr': '<f2', 'fortran_order': False, 'shape': ("...)
+	h = append(h, "{'descr': '"...)
+	h = append(h, descr...)
+	h = append(h, "', 'fortran_order': False, 'shape': ("...)
 	for i, d := range shape {
 		if i > 0 {
 			h = append(h, ", "...)

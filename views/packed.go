@@ -67,7 +67,7 @@ func packGroups(t *tensorfs.Tensor) (p tensorfs.Tensor, reason string) {
 	if err != nil {
 		return p, err.Error()
 	}
-	parts := []part{{"weights", t.DType.String(), t.Data}}
+	parts, overflow := []part{{"weights", t.DType.String(), t.Data}}, false
 	for _, c := range []struct {
 		name   string
 		tensor *tensorfs.Tensor
@@ -82,9 +82,12 @@ func packGroups(t *tensorfs.Tensor) (p tensorfs.Tensor, reason string) {
 				return p, reason
 			}
 			parts = append(parts, part{c.name, "F16", h.Data})
+			overflow = overflow || h.MayOverflow
 		}
 	}
-	return packModule(t, parts), ""
+	p = packModule(t, parts)
+	p.MayOverflow = overflow
+	return p, ""
 }
 
 // packModule returns parts as one tensor described like t.

@@ -159,7 +159,7 @@ func checkBuilt(t testing.TB, b Built) {
 		size, _ := x.DType.Size(x.Shape)
 		switch {
 		case x.DType.Whole(), x.Quant != nil && b.Name != "raw":
-		case b.Name == "npy":
+		case strings.HasPrefix(b.Name, "npy"):
 			if size += npyData; size == npyData {
 				size = npyShort
 			}
@@ -358,9 +358,9 @@ func TestF16Reasons(t *testing.T) {
 		checkSummary(t, lines, `
 		n.weight F16 2x128
 		p.f64 F16 2
-		- a.i8 I8 holds integers, which half cannot hold exactly; see raw/
-		- b.u64 U64 holds integers, which half cannot hold exactly; see raw/
-		- c.bool BOOL holds integers, which half cannot hold exactly; see raw/
+		- a.i8 I8 holds integers, which are not converted; see raw/
+		- b.u64 U64 holds integers, which are not converted; see raw/
+		- c.bool BOOL holds integers, which are not converted; see raw/
 		- d.tl2 tiles are not known
 		- e.opaque its numbers are not known
 		- f.foreign IQ4_K cannot be decoded from the file alone; see raw/
@@ -411,7 +411,7 @@ func TestModulesThatDoNotFit(t *testing.T) {
 		{"global scale of halves", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "nvfp4", Bits: 4, GroupSize: 16, Shape: []int64{2, 64}, Scales: of(u8, 2, 4), Global: of(f16)}), "the global scale is F16 of shape []: neither one factor nor one per leading index; see raw/"},
 		{"three global scales", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "nvfp4", Bits: 4, GroupSize: 16, Shape: []int64{2, 64}, Scales: of(u8, 2, 4), Global: of(f32, 3)}), "the global scale is F32 of shape [3]: neither one factor nor one per leading index; see raw/"},
 		{"no global scales", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "nvfp4", Bits: 4, GroupSize: 16, Shape: []int64{2, 64}, Scales: of(u8, 2, 4), Global: of(f32, 0)}), "the global scale is F32 of shape [0]: neither one factor nor one per leading index; see raw/"},
-		{"overflow", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "affine", Bits: 4, GroupSize: 32, Shape: []int64{1 << 40, 1 << 40}, Scales: of(f16, 2, 2), Biases: of(f16, 2, 2)}), "shape [1099511627776 1099511627776] takes more bytes as half than any file has; see raw/"},
+		{"overflow", of(tensorfs.U32, 2, 8), quant(tensorfs.Quant{Mode: "affine", Bits: 4, GroupSize: 32, Shape: []int64{1 << 40, 1 << 40}, Scales: of(f16, 2, 2), Biases: of(f16, 2, 2)}), "shape [1099511627776 1099511627776] takes more bytes as F16 than any file has; see raw/"},
 		{"fp8", of(tensorfs.F8_E4M3, 4, 4), quant(tensorfs.Quant{Mode: "fp8", Bits: 8, Shape: []int64{4, 4}, Scales: of(f32)}), ""},
 		{"fp8 without scales", of(tensorfs.F8_E4M3, 4, 4), quant(tensorfs.Quant{Mode: "fp8", Bits: 8, Shape: []int64{4, 4}}), "fp8 needs scales, but has none; see raw/"},
 		{"fp8 with U8 scales", of(tensorfs.F8_E4M3, 4, 4), quant(tensorfs.Quant{Mode: "fp8", Bits: 8, Shape: []int64{4, 4}, Scales: of(u8)}), "F8_E4M3 with U8 scales is not supported; see raw/"},
@@ -458,39 +458,94 @@ func TestNpy(t *testing.T) {
 		`+long+` F16 2
 		g F16 1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x3
 		h F16 1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x3`)
-	b := view(t, m, "npy", Options{})
-	checkSummary(t, summary(Built{Absent: b.Absent, Tensors: stored(nil)}), `
-		- e.npy I8 holds integers, which half cannot hold exactly; see raw/
-		- f.biases.npy a companion of f.weight and not a tensor of its own; see raw/
-		- f.scales.npy a companion of f.weight and not a tensor of its own; see raw/
-		- h.npy a NumPy array has at most 32 dimensions, not 33; see f16/
-		- `+long+`.npy with .npy its name is longer than the 255 bytes of a file name; see f16/`)
-	halves := view(t, m, "f16", Options{}).Tensors
-	for _, x := range list(b.Tensors) {
-		i, ok := Find(halves, strings.TrimSuffix(x.Name, ".npy"))
-		if !ok {
-			t.Fatalf("no f16/ of %s", x.Name)
+	for _, test := range []struct{ files, numbers, descr string }{{"npy", "f16", "'<f2'"}, {"npy-f32", "f32", "'<f4'"}} {
+		chosen, err := Choose([]string{test.files, test.numbers})
+		if err != nil {
+			t.Fatal(err)
 		}
-		h := halves.At(i)
-		shape, data := parseNpy(t, content(t, x.Data))
-		if !slices.Equal(shape, h.Shape) || !bytes.Equal(data, content(t, h.Data)) {
-			t.Errorf("%s is %v of %d bytes, want %v", x.Name, shape, len(data), h.Shape)
+		b := view(t, m, test.files, Options{Views: chosen})
+		checkSummary(t, summary(Built{Absent: b.Absent, Tensors: stored(nil)}), `
+			- e.npy I8 holds integers, which are not converted; see raw/
+			- f.biases.npy a companion of f.weight and not a tensor of its own; see raw/
+			- f.scales.npy a companion of f.weight and not a tensor of its own; see raw/
+			- h.npy a NumPy array has at most 32 dimensions, not 33; see `+test.numbers+`/
+			- `+long+`.npy with .npy its name is longer than the 255 bytes of a file name; see `+test.numbers+`/`)
+		numbers := view(t, m, test.numbers, Options{Views: chosen}).Tensors
+		for _, x := range list(b.Tensors) {
+			i, ok := Find(numbers, strings.TrimSuffix(x.Name, ".npy"))
+			if !ok {
+				t.Fatalf("%s/ has no %s", test.numbers, x.Name)
+			}
+			d := numbers.At(i)
+			shape, data := parseNpy(t, content(t, x.Data), test.descr)
+			if !slices.Equal(shape, d.Shape) || !bytes.Equal(data, content(t, d.Data)) {
+				t.Errorf("%s is %v of %d bytes, want %v", x.Name, shape, len(data), d.Shape)
+			}
 		}
+		i, _ := Find(b.Tensors, "b.npy")
+		d := b.Tensors.At(i).Data
+		checkData(t, tensorfs.Section(d, 4000, d.Size()-4000), content(t, d)[4000:])
 	}
-	i, _ := Find(b.Tensors, "b.npy")
-	checkData(t, tensorfs.Section(b.Tensors.At(i).Data, 4000, 110), content(t, b.Tensors.At(i).Data)[4000:])
 	shape := make([]int64, 32)
 	for i := range shape {
 		shape[i] = 1<<63 - 1
 	}
-	if n := len(npyHeader(shape, npyData)); n > npyData-1 {
+	if n := len(npyHeader("<f2", shape, npyData)); n > npyData-1 {
 		t.Errorf("the longest header has %d bytes", n)
+	}
+}
+
+// TestChoose holds that views come in one order, each once, and that what is not
+// chosen is not made.
+func TestChoose(t *testing.T) {
+	m := describe(t, "a F32 4")
+	for _, test := range []struct{ names, want string }{
+		{"default", "raw packed f16 bf16 f32 fused fused-f16 npy"},
+		{"npy f16", "f16 npy"},
+		{"npy", "npy"},
+		{"fused-f16 npy-f32 raw raw", "raw fused-f16 npy-f32"},
+		{"npy-f32 default npy", "raw packed f16 bf16 f32 fused fused-f16 npy npy-f32"},
+		{"", ""},
+	} {
+		chosen, err := Choose(strings.Fields(test.names))
+		if err != nil {
+			t.Error(err)
+		}
+		var got []string
+		for _, b := range Build(m, Options{Views: chosen}) {
+			checkBuilt(t, b)
+			got = append(got, b.Name)
+		}
+		if strings.Join(got, " ") != test.want {
+			t.Errorf("%q gives %v, want %s", test.names, got, test.want)
+		}
+	}
+	if n := len(Build(m, Options{})); n != 8 {
+		t.Errorf("%d views without a choice", n)
+	}
+	want := `"f64" is not a view; the views are raw, packed, f16, bf16, f32, fused, fused-f16, npy, npy-f32; default stands for all but those on request`
+	if _, err := Choose([]string{"f16", "f64"}); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// TestWiderAbsent holds that f32/ leaves out what f16/ does, and what no file has
+// room for.
+func TestWiderAbsent(t *testing.T) {
+	x := tensorfs.Tensor{Name: "x", DType: tensorfs.F16, Shape: []int64{1 << 59}, Data: zero{1 << 60}}
+	m := &tensorfs.Model{Tensors: []tensorfs.Tensor{x}}
+	for name, want := range map[string]string{
+		"f16":  "x F16 576460752303423488",
+		"bf16": "x BF16 576460752303423488",
+		"f32":  "- x shape [576460752303423488] takes more bytes as F32 than any file has; see raw/",
+	} {
+		checkSummary(t, summary(view(t, m, name, Options{})), want)
 	}
 }
 
 // parseNpy reads an .npy file as NumPy's format specification says, and insists
 // that data begin on a page, and that there is no page without data.
-func parseNpy(t *testing.T, b []byte) (shape []int64, data []byte) {
+func parseNpy(t *testing.T, b []byte, descr string) (shape []int64, data []byte) {
 	t.Helper()
 	if len(b) < 10 || string(b[:6]) != "\x93NUMPY" || b[6] != 1 || b[7] != 0 {
 		t.Fatalf("begins with %q", b[:min(len(b), 10)])
@@ -520,7 +575,7 @@ func parseNpy(t *testing.T, b []byte) (shape []int64, data []byte) {
 		}
 		got[key] = value
 	}
-	if len(got) != 3 || got["'descr'"] != "'<f2'" || got["'fortran_order'"] != "False" || got["'shape'"] == "" {
+	if len(got) != 3 || got["'descr'"] != descr || got["'fortran_order'"] != "False" || got["'shape'"] == "" {
 		t.Fatalf("header %v", got)
 	}
 	tuple := strings.TrimPrefix(got["'shape'"], "(")

@@ -65,6 +65,26 @@ func derive(ts []tensorfs.Tensor, opts Options, show func(*tensorfs.Tensor, Opti
 	return d, absent
 }
 
+// as shows the tensors of d another way, under names with a suffix, and leaves out
+// those for which without gives a reason. absent is what d leaves out.
+func (d *derived) as(suffix string, absent []Absent, show func(*tensorfs.Tensor, Options) (tensorfs.Tensor, string), without func(*tensorfs.Tensor) string) (*derived, []Absent) {
+	v := &derived{from: d.from, index: make([]int32, 0, len(d.index)), opts: d.opts, suffix: suffix, show: show}
+	absent = slices.Clone(absent)
+	for i := range absent {
+		absent[i].Name += suffix
+	}
+	for _, i := range d.index {
+		if reason := without(&d.from[i]); reason != "" {
+			absent = append(absent, Absent{d.from[i].Weight() + suffix, reason, true})
+			continue
+		}
+		v.index = append(v.index, i)
+	}
+	v.sort()
+	sortAbsent(absent)
+	return v, absent
+}
+
 // sort orders by name with suffix. Names are only put together where one begins
 // with the other.
 func (d *derived) sort() {

@@ -1,6 +1,9 @@
 package views
 
 import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
@@ -26,6 +29,40 @@ func TestTypesAgree(t *testing.T) {
 		}
 		if k.Number != nil && d.Mantissa() == 0 {
 			t.Errorf("%v: the kernel reads its numbers, its row says that it has no IEEE floats", d)
+		}
+	}
+}
+
+// TestFitsHalf looks for numbers that halves do not have among blocks of any bytes
+// and of extreme ones, and holds the rows of the types to what it finds.
+func TestFitsHalf(t *testing.T) {
+	r := rand.New(rand.NewPCG(31, 32))
+	for _, d := range decodable() {
+		k, _ := kernel.Single.Lookup(d.String())
+		src := random(uint64(d), 4096*k.Bytes)
+		for at := 0; at < len(src); at += k.Bytes { // the largest scales with any codes, and with all bits set
+			if r.IntN(2) == 0 {
+				for i := range k.Bytes {
+					src[at+i] = 0xFF
+				}
+			}
+			for _, f := range k.Fields {
+				for i := range f.Count {
+					if f.Width == 2 && r.IntN(4) > 0 {
+						binary.LittleEndian.PutUint16(src[at+f.Offset+2*i:], 0x7BFF)
+					}
+				}
+			}
+		}
+		dst := make([]byte, 4*4096*k.Elems)
+		k.Decode(dst, src)
+		beyond := false
+		for ; len(dst) > 0; dst = dst[4:] {
+			x := math.Abs(float64(math.Float32frombits(binary.LittleEndian.Uint32(dst))))
+			beyond = beyond || x >= 65520 && !math.IsInf(x, 1)
+		}
+		if beyond == d.FitsHalf() {
+			t.Errorf("%v has numbers beyond half: %v, its row says %v", d, beyond, !d.FitsHalf())
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package views
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/tensorfs/tensorfs"
@@ -12,6 +15,9 @@ type View struct {
 	Name string // of the directory
 	// Make returns the view's tensors and what it leaves out, sorted by name.
 	Make func(b *basis) (Tensors, []Absent)
+
+	OnRequest  bool // made only where [Options] name it
+	ForKernels bool // its files are what engines' kernels take
 }
 
 // basis is what views are made of: the model's tensors, sorted by name, and the
@@ -19,7 +25,7 @@ type View struct {
 type basis struct {
 	tensors []tensorfs.Tensor
 	packed  func() (*derived, []Absent)
-	f16     func() (*derived, []Absent)
+	f16     func() (*derived, []Absent) // see floats
 	groups  func() *candidates
 }
 
@@ -43,10 +49,11 @@ func (b *Built) Lost() (n int) {
 	return n
 }
 
-// Options choose between interpretations of a model that its bytes leave open.
-// The zero value is the default.
+// Options choose between interpretations of a model that its bytes leave open, and
+// between views. The zero value is the default.
 type Options struct {
-	I2S string // layout of I2_S codes: one of I2SLayouts, "" to go by the size
+	I2S   string // layout of I2_S codes: one of I2SLayouts, "" to go by the size
+	Views []View // rows of All that [Choose] returned; nil for all but those on request
 }
 
 // I2SLayouts are the layouts of I2_S codes, which kernel.I2S draws.
@@ -54,12 +61,38 @@ var I2SLayouts = kernel.I2SLayouts
 
 // All is the table of views, in the order of index.json.
 var All = []View{
-	{"raw", raw},
-	{"packed", func(b *basis) (Tensors, []Absent) { return b.packed() }},
-	{"f16", func(b *basis) (Tensors, []Absent) { return b.f16() }},
-	{"fused", fused},
-	{"fused-f16", fusedF16},
-	{"npy", npy},
+	{Name: "raw", Make: raw},
+	{Name: "packed", Make: func(b *basis) (Tensors, []Absent) { return b.packed() }, ForKernels: true},
+	{Name: "f16", Make: func(b *basis) (Tensors, []Absent) { return b.floats(tensorfs.F16) }, ForKernels: true},
+	{Name: "bf16", Make: func(b *basis) (Tensors, []Absent) { return b.floats(tensorfs.BF16) }, ForKernels: true},
+	{Name: "f32", Make: func(b *basis) (Tensors, []Absent) { return b.floats(tensorfs.F32) }, ForKernels: true},
+	{Name: "fused", Make: fused, ForKernels: true},
+	{Name: "fused-f16", Make: fusedF16, ForKernels: true},
+	{Name: "npy", Make: npy("f16", tensorfs.F16)},
+	{Name: "npy-f32", Make: npy("f32", tensorfs.F32), OnRequest: true},
+}
+
+// Default is how [Choose] calls the views that are not only made on request.
+const Default = "default"
+
+// Choose returns the views of those names in the order of All, each once. The name
+// [Default] stands for those that are made without being asked for. An unknown name
+// is an error that lists the known ones.
+func Choose(names []string) ([]View, error) {
+	known := []string{Default}
+	chosen := []View{}
+	for _, v := range All {
+		known = append(known, v.Name)
+		if slices.Contains(names, v.Name) || !v.OnRequest && slices.Contains(names, Default) {
+			chosen = append(chosen, v)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("%q is not a view; the views are %s; %s stands for all but those on request", name, strings.Join(known[1:], ", "), Default)
+		}
+	}
+	return chosen, nil
 }
 
 // Built is a view of one model.
@@ -69,18 +102,22 @@ type Built struct {
 	Absent  []Absent // sorted by name
 }
 
-// Build makes every view of m. The tensors share m's data: they live as long as
-// m does.
+// Build makes the chosen views of m. The tensors share m's data: they live as long
+// as m does.
 func Build(m *tensorfs.Model, opts Options) []Built {
+	chosen := opts.Views
+	if chosen == nil {
+		chosen, _ = Choose([]string{Default}) // which is known
+	}
 	b := &basis{
 		tensors: m.Tensors,
 		packed:  sync.OnceValues(func() (*derived, []Absent) { return derive(m.Tensors, opts, pack) }),
 		f16:     sync.OnceValues(func() (*derived, []Absent) { return derive(m.Tensors, opts, half) }),
 		groups:  sync.OnceValue(func() *candidates { return findCandidates(m.Tensors) }),
 	}
-	built := make([]Built, len(All))
+	built := make([]Built, len(chosen))
 	var wg sync.WaitGroup
-	for i, v := range All {
+	for i, v := range chosen {
 		wg.Go(func() {
 			ts, absent := v.Make(b)
 			built[i] = Built{v.Name, ts, absent}

@@ -43,7 +43,7 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 			return err
 		}
 	}
-	args := []string{"mount", "--foreground", "--daemon", "--i2s", o.tree.Views.I2S, "--gguf-type", o.ggufType, "--log", logTo,
+	args := []string{"mount", "--foreground", "--daemon", "--i2s", o.tree.Views.I2S, "--views", o.views, "--gguf-type", o.ggufType, "--log", logTo,
 		fmt.Sprintf("--debug=%t", o.debug), fmt.Sprintf("--follow-links=%t", o.followLinks), fmt.Sprintf("--allow-other=%t", o.allowOther),
 		fmt.Sprintf("--hot=%d", o.hot), fmt.Sprintf("--read-ahead=%d", o.readAhead)}
 	for _, opt := range extra {

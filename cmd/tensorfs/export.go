@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -164,6 +165,7 @@ func (o *exportOptions) facts(t *tree.Tree) (facts []export.Fact, never []os.Fil
 		{What: "version of tensorfs", Is: version()},
 		{What: "--gguf-type", Is: cmp.Or(o.ggufType, "the default")},
 		{What: "--i2s", Is: cmp.Or(o.tree.Views.I2S, "the default")},
+		{What: "--views", Is: viewNames(t)},
 	}
 	for _, s := range t.Model.Sources {
 		st, err := os.Stat(s.Path)
@@ -187,6 +189,15 @@ func (o *exportOptions) facts(t *tree.Tree) (facts []export.Fact, never []os.Fil
 		facts = append(facts, export.Fact{What: "file " + tensorfs.Printable(s.Name), Is: what})
 	}
 	return facts, never, t.Model.Check()
+}
+
+// viewNames names the views that index.json describes.
+func viewNames(t *tree.Tree) string {
+	var names []string
+	for _, v := range t.Views {
+		names = append(names, v.Name)
+	}
+	return strings.Join(names, ",")
 }
 
 func stateOf(fd int) (string, error) {

@@ -70,7 +70,7 @@ func newRoot() *cobra.Command {
 		Short: "Show the tensors of a model as files",
 		Long: `tensorfs shows the tensors of a model as files, one per tensor, under the same
 names whatever format the model has: as stored, packed for kernels, dequantised
-to half precision, fused, and as NumPy arrays. It never writes to the model and
+to plain floats, fused, and as NumPy arrays. It never writes to the model and
 downloads nothing.
 
 MODEL is one of
@@ -170,6 +170,19 @@ var i2sLayouts = func() string {
 	return strings.Join(views.I2SLayouts[:last], ", ") + " or " + views.I2SLayouts[last]
 }()
 
+// viewList lists the views for help texts.
+var viewList = func() string {
+	var usual, others []string
+	for _, v := range views.All {
+		if v.OnRequest {
+			others = append(others, v.Name)
+		} else {
+			usual = append(usual, v.Name)
+		}
+	}
+	return strings.Join(usual, ", ") + " (default: these), or also " + strings.Join(others, ", ")
+}()
+
 // ggufTypes are the types that --gguf-type takes.
 var ggufTypes = map[string]tensorfs.DType{
 	"": tensorfs.Unknown, "q8_0": tensorfs.Q8_0, "q4_0": tensorfs.Q4_0, "f16": tensorfs.F16, "bf16": tensorfs.BF16,
@@ -180,6 +193,7 @@ const ggufTypeList = "q8_0, q4_0, f16 or bf16"
 // modelFlags are the flags of every command that opens a model.
 type modelFlags struct {
 	tree        tree.Options
+	views       string // of --views, names with commas between; "" for the default
 	ggufType    string // of --gguf-type, a row of ggufTypes
 	followLinks bool
 	keepInside  bool // links that leave the model's directory are refused, unless followLinks
@@ -187,6 +201,7 @@ type modelFlags struct {
 
 func (f *modelFlags) add(c *cobra.Command) {
 	f.addReading(c)
+	c.Flags().StringVar(&f.views, "views", "", "views to show, with commas between: "+viewList)
 	c.Flags().StringVar(&f.ggufType, "gguf-type", "", "type of the weights in gguf/: "+ggufTypeList+" (default: as stored, or the smallest that is exact)")
 }
 
@@ -200,6 +215,12 @@ func (f *modelFlags) addReading(c *cobra.Command) {
 func (f *modelFlags) open(path string) (*tree.Tree, error) {
 	if f.tree.Views.I2S != "" && !slices.Contains(views.I2SLayouts, f.tree.Views.I2S) {
 		return nil, usageError{fmt.Errorf("--i2s %q: want %s", f.tree.Views.I2S, i2sLayouts)}
+	}
+	if f.views != "" {
+		var err error
+		if f.tree.Views.Views, err = views.Choose(strings.Split(f.views, ",")); err != nil {
+			return nil, usageError{fmt.Errorf("--views: %w", err)}
+		}
 	}
 	var ok bool
 	if f.tree.Whole.Type, ok = ggufTypes[f.ggufType]; !ok {

@@ -52,7 +52,7 @@ user's own mount follows all links.
 The server logs to the system log where there is one; --log takes syslog, journal
 (systemd's) or a FILE. In any case tensorfs status --json has the last errors.
 Options for -o and /etc/fstab: follow_links, gguf_type=TYPE, hot=SIZE, i2s=ORDER,
-log=DEVICE or log=FILE.
+log=DEVICE or log=FILE, views=VIEW:VIEW (colons, because commas separate options).
 
 On SIGINT or SIGTERM the server unmounts. While the mount is in use, the first signal
 waits until it is not, and a second one detaches it. In the foreground, SIGHUP and
@@ -117,6 +117,8 @@ func (o *mountOptions) take(opt string) (bool, error) {
 	switch key {
 	case "i2s":
 		o.tree.Views.I2S = value
+	case "views": // a comma ends an option
+		o.views = strings.ReplaceAll(value, ":", ",")
 	case "gguf_type":
 		o.ggufType = value
 	case "log":

@@ -34,8 +34,10 @@ func Example() {
 	fmt.Printf("%d bytes, the first two numbers are % x\n", e.Data.Size(), half)
 	// Output:
 	// README
+	// bf16
 	// config.json
 	// f16
+	// f32
 	// fused
 	// fused-f16
 	// gguf

@@ -3,9 +3,11 @@ package tree
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/names"
+	"github.com/tensorfs/tensorfs/views"
 )
 
 // ViewHelp says in a line what each view is, by the view's name.
@@ -13,9 +15,12 @@ var ViewHelp = map[string]string{
 	"raw":       "stored bytes, exactly as in the model's files",
 	"packed":    "what GPU kernels take: blocks as stored, codes+scales+biases as one file, floats as F16",
 	"f16":       "IEEE half, row-major, dequantised, rounded to nearest even",
+	"bf16":      "the same numbers rounded to bfloat16, for what is too large for half",
+	"f32":       "the same numbers as the reference decodes them, not rounded",
 	"fused":     "q+k+v, gate+up, ... of packed/ as one matrix, where the parts agree",
 	"fused-f16": "the same of f16/",
 	"npy":       "f16/ as NumPy files: np.load(path, mmap_mode='r')",
+	"npy-f32":   "f32/ as NumPy files",
 }
 
 // layoutHelp says what Model.Layout means where the order of rows depends on it.
@@ -37,6 +42,14 @@ func (t *Tree) LayoutNote() string {
 		}
 	}
 	return ""
+}
+
+// examples are commands to try, and the views that they need.
+var examples = []struct{ view, line string }{
+	{"f16", "ls -l f16"},
+	{"raw", "getfattr -d raw/* | head"},
+	{"npy", `python3 -c 'import glob, numpy as np; f = sorted(glob.glob("npy/*.npy"))[0]; print(f, np.load(f, mmap_mode="r"))'`},
+	{"f32", `python3 -c 'import glob, numpy as np; f = sorted(glob.glob("f32/*"))[0]; print(f, np.fromfile(f, "<f4"))'`},
 }
 
 // readme is the text of README in the tree. It does not name the mount point.
@@ -63,7 +76,8 @@ func readme(t *Tree) []byte {
 	b.WriteString(`
 Beside them
 
-  index.json      every file: dtype, shape (row-major), bytes, source name, extents;
+  index.json      every file: dtype, shape (row-major), bytes, source name, extents,
+                  may_overflow where infinity may be a number too large for half;
                   and under "absent" what a view leaves out, with the reason
   config.json     dimensions of the model, one schema for all formats
   metadata/       one file per metadata key; metadata.json has them all
@@ -71,10 +85,12 @@ Beside them
 
 Try, from this directory
 
-  ls -l f16
-  getfattr -d raw/* | head
-  python3 -c 'import glob, numpy as np; f = sorted(glob.glob("npy/*.npy"))[0]; print(f, np.load(f, mmap_mode="r"))'
 `)
+	for _, x := range examples {
+		if slices.ContainsFunc(t.Views, func(v views.Built) bool { return v.Name == x.view }) {
+			fmt.Fprintf(&b, "  %s\n", x.line)
+		}
+	}
 	if len(m.Warnings) > 0 {
 		b.WriteString("\nWarnings\n\n")
 		for _, w := range m.Warnings {
