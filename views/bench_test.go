@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/views/kernel"
 )
 
 // BenchmarkRead reads f16/ of mapped tensors through the code of this package, in
@@ -73,6 +74,18 @@ func BenchmarkEncode(b *testing.B) {
 	affine := func(bits, group int, d tensorfs.DType) tensorfs.Tensor {
 		return triple(data, bits, group, d, shape, nil)
 	}
+	blocks := func(d tensorfs.DType) tensorfs.Tensor {
+		p, _ := floats(1, tensorfs.F16, 8) // in whose place every block has its scale
+		k, _ := kernel.Lookup(d.String())
+		b := random(1, 4096*k.Bytes)
+		for at := 0; at < len(b); at += k.Bytes {
+			for _, f := range k.Fields {
+				copy(b[at+f.Offset:][:f.Width*f.Count], p)
+			}
+		}
+		return tensorfs.Tensor{DType: d, Shape: shape, Data: data(bytes.Repeat(b, 4096/k.Elems))}
+	}
+	wide := []tensorfs.DType{tensorfs.F32, tensorfs.BF16}
 	e4m3 := fp8(data, tensorfs.F8_E4M3, tensorfs.F32, [2]int{128, 128}, []int64{128, 4096}, []int64{1, 32}).t
 	e4m3.Data, e4m3.Shape = data(bytes.Repeat(content(b, e4m3.Data), 32)), shape
 	e4m3.Quant.Scales = &tensorfs.Tensor{DType: tensorfs.F32, Shape: []int64{32, 32}, Data: data(bytes.Repeat(content(b, e4m3.Quant.Scales.Data), 32))}
@@ -82,17 +95,22 @@ func BenchmarkEncode(b *testing.B) {
 		x    tensorfs.Tensor
 		to   []tensorfs.DType
 	}{
-		{"F32", plain(tensorfs.F32), []tensorfs.DType{tensorfs.BF16, tensorfs.Q8_0, tensorfs.Q4_0}},
-		{"BF16", plain(tensorfs.BF16), []tensorfs.DType{tensorfs.F32, tensorfs.Q8_0, tensorfs.Q4_0}},
-		{"F16", plain(tensorfs.F16), []tensorfs.DType{tensorfs.F32, tensorfs.Q8_0, tensorfs.Q4_0}},
+		{"F32", plain(tensorfs.F32), []tensorfs.DType{tensorfs.F32, tensorfs.BF16, tensorfs.Q8_0, tensorfs.Q4_0}},
+		{"BF16", plain(tensorfs.BF16), []tensorfs.DType{tensorfs.F32, tensorfs.BF16, tensorfs.Q8_0, tensorfs.Q4_0}},
+		{"F16", plain(tensorfs.F16), []tensorfs.DType{tensorfs.F32, tensorfs.BF16, tensorfs.Q8_0, tensorfs.Q4_0}},
+		{"Q4_K", blocks(tensorfs.Q4_K), wide},
+		{"Q6_K", blocks(tensorfs.Q6_K), wide},
+		{"Q8_0", blocks(tensorfs.Q8_0), wide},
+		{"IQ4_XS", blocks(tensorfs.IQ4_XS), wide},
+		{"MXFP4", blocks(tensorfs.MXFP4), wide},
 		{"fp8", e4m3, []tensorfs.DType{tensorfs.F32, tensorfs.BF16}},
 		{"affine-2-64-BF16", affine(2, 64, tensorfs.BF16), []tensorfs.DType{tensorfs.Q4_1}},
 		{"affine-3-64-BF16", affine(3, 64, tensorfs.BF16), []tensorfs.DType{tensorfs.Q4_1}},
-		{"affine-4-64-BF16", affine(4, 64, tensorfs.BF16), []tensorfs.DType{tensorfs.Q4_1, tensorfs.F32}},
+		{"affine-4-64-BF16", affine(4, 64, tensorfs.BF16), []tensorfs.DType{tensorfs.Q4_1, tensorfs.F32, tensorfs.BF16}},
 		{"affine-4-32-F16", affine(4, 32, tensorfs.F16), []tensorfs.DType{tensorfs.Q4_1}},
 		{"affine-4-64-F32", affine(4, 64, tensorfs.F32), []tensorfs.DType{tensorfs.Q4_1}},
 		{"affine-5-64-BF16", affine(5, 64, tensorfs.BF16), []tensorfs.DType{tensorfs.Q5_1}},
-		{"mxfp4", mode("mxfp4"), []tensorfs.DType{tensorfs.MXFP4}},
+		{"mxfp4", mode("mxfp4"), []tensorfs.DType{tensorfs.MXFP4, tensorfs.F32, tensorfs.BF16}},
 		{"mxfp8", mode("mxfp8"), []tensorfs.DType{tensorfs.BF16}},
 		{"nvfp4", mode("nvfp4"), []tensorfs.DType{tensorfs.NVFP4}},
 	} {

@@ -96,7 +96,7 @@ func TestExportSelects(t *testing.T) {
 		{[]string{"raw/*", "raw"}, 21, "raw/output_norm.weight"},
 		{[]string{"raw", "index.json"}, 21, "index.json"},
 		{[]string{"f16/layers.[0].*", "metadata/general.*"}, 0, "index.json"},
-		{[]string{"*/output_norm.weight"}, 4, "packed/output_norm.weight"},
+		{[]string{"*/output_norm.weight"}, 6, "packed/output_norm.weight"},
 		{[]string{`"raw/output_norm.weight"`}, 2, "index.json"},
 		{[]string{"source/*", "README", "metadata"}, 0, "metadata/general.architecture"},
 	} {

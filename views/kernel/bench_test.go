@@ -93,7 +93,7 @@ func benchI2S(b *testing.B) {
 			}
 		}
 	}
-	measure(b, "I2_S-trinity", plain(), func(dst []byte, step int) { Half.trinity()(dst, src[step*benchOut/8:][:benchOut/8], 1) })
+	measure(b, "I2_S-trinity", plain(Half), func(dst []byte, step int) { Half.trinity()(dst, src[step*benchOut/8:][:benchOut/8], 1) })
 }
 
 func benchScaledF8(b *testing.B) {

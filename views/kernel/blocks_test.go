@@ -36,7 +36,7 @@ func randomBlocks(r *rand.Rand, d Decoder, n int) []byte {
 func expect(d Decoder, decode func(dst, src []byte), src []byte) []byte {
 	var want []byte
 	for block := range slices.Chunk(src, d.Bytes) {
-		dst := make([]byte, 2*d.Elems)
+		dst := make([]byte, int(d.To)*d.Elems)
 		decode(dst, block)
 		want = append(want, dst...)
 	}
@@ -47,7 +47,7 @@ func expect(d Decoder, decode func(dst, src []byte), src []byte) []byte {
 // block at a time. Bytes around the output must not change.
 func TestBlocks(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, d := range types {
+	for _, d := range slices.Concat(types, decodersTo(Single)) {
 		counts := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 33}
 		if d.Elems == 1 {
 			counts = nil
@@ -55,7 +55,7 @@ func TestBlocks(t *testing.T) {
 				counts = append(counts, n)
 			}
 		}
-		for _, impl := range append(implementations(), dispatched()) {
+		for _, impl := range append(implementationsTo(d.To), dispatched(d.To)) {
 			decode := impl.types[d.Name]
 			if decode == nil {
 				continue
@@ -68,10 +68,11 @@ func TestBlocks(t *testing.T) {
 				dst := got[i%3+guard:][:len(want):len(want)]
 				decode(dst, src)
 				if at := firstDifference(dst, want); at >= 0 {
-					e := at / 2
+					size := int(d.To)
+					e := at / size
 					block := src[e/d.Elems*d.Bytes:][:d.Bytes]
-					t.Errorf("%s by %s, %d blocks: element %d of block %d is %x, want %x; block % x",
-						d.Name, impl.name, n, e%d.Elems, e/d.Elems, dst[2*e:][:2], want[2*e:][:2], block)
+					t.Errorf("%s to %s by %s, %d blocks: element %d of block %d is %x, want %x; block % x",
+						d.Name, formats[d.To], impl.name, n, e%d.Elems, e/d.Elems, dst[size*e:][:size], want[size*e:][:size], block)
 					break
 				}
 				clean := bytes.Repeat([]byte{0xA5}, guard)
@@ -85,10 +86,10 @@ func TestBlocks(t *testing.T) {
 }
 
 // dispatched is what Lookup returns, as an implementation.
-func dispatched() *implementation {
+func dispatched(to Float) *implementation {
 	impl := &implementation{name: "Lookup", types: map[string]func(dst, src []byte){}}
 	for _, t := range types {
-		d, _ := Lookup(t.Name)
+		d, _ := to.Lookup(t.Name)
 		impl.types[t.Name] = d.Decode
 	}
 	return impl
@@ -240,17 +241,24 @@ func TestNoAllocation(t *testing.T) {
 	for _, d := range dispatchedDecoders() {
 		src, dst := make([]byte, 4*d.Bytes), make([]byte, 8*d.Elems)
 		check(d.Name, func() { d.Decode(dst, src) })
+		single, wide := singles[d.Name], make([]byte, 16*d.Elems)
+		check(d.Name+" to F32", func() { single.Decode(wide, src) })
 		check(d.Name+" swap", func() { d.Swap(src) })
 	}
 	for key := range goGroups {
 		g := lookupGroup(t, key, defaultGroup(key.mode))
 		dst, codes, scales, biases := make([]byte, 2*g.Elems), make([]byte, g.Codes), make([]byte, g.Scale), make([]byte, g.Bias)
 		check(fmt.Sprint(key), func() { g.Decode(dst, codes, scales, biases, 1) })
+		single, wide := lookupGroupTo(t, Single, key, g.Elems), make([]byte, 4*g.Elems)
+		check(fmt.Sprint(key, " to F32"), func() { single.Decode(wide, codes, scales, biases, 1) })
 	}
 	for _, layout := range []string{"128", "64", "rows4", "trinity"} {
 		i2s, _ := I2S(layout, 128)
 		src, dst := make([]byte, i2s.Bytes), make([]byte, 2*i2s.Elems)
 		check("I2_S "+layout, func() { i2s.Decode(dst, src, 1) })
+		single, _ := Single.I2S(layout, 128)
+		wide := make([]byte, 2*len(dst))
+		check("I2_S to F32 "+layout, func() { single.Decode(wide, src, 1) })
 	}
 	rows, f, _ := Deinterleave("Q4_0_8_8", 64)
 	a, b := make([]byte, rows*36), make([]byte, rows*36)
@@ -267,13 +275,17 @@ func FuzzDecoders(f *testing.F) {
 	f.Fuzz(func(t *testing.T, which byte, src []byte) {
 		d := types[int(which)%len(types)]
 		src = src[:len(src)/d.Bytes*d.Bytes]
-		want := expect(d, d.Decode, src)
-		for _, impl := range append(implementations(), dispatched()) {
-			if decode := impl.types[d.Name]; decode != nil {
-				dst := make([]byte, len(want))
-				decode(dst, src)
-				if at := firstDifference(dst, want); at >= 0 {
-					t.Fatalf("%s by %s: element %d is %x, want %x", d.Name, impl.name, at/2, dst[at&^1:][:2], want[at&^1:][:2])
+		for _, d := range []Decoder{d, decodersTo(Single)[int(which)%len(types)]} {
+			want := expect(d, d.Decode, src)
+			for _, impl := range append(implementationsTo(d.To), dispatched(d.To)) {
+				if decode := impl.types[d.Name]; decode != nil {
+					dst := make([]byte, len(want))
+					decode(dst, src)
+					if at := firstDifference(dst, want); at >= 0 {
+						size := int(d.To)
+						at := at / size * size
+						t.Fatalf("%s to %s by %s: element %d is %x, want %x", d.Name, formats[d.To], impl.name, at/size, dst[at:][:size], want[at:][:size])
+					}
 				}
 			}
 		}

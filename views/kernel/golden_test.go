@@ -9,12 +9,34 @@ import (
 )
 
 // implementations returns plain Go and what this machine has besides.
-func implementations() []*implementation {
-	all := []*implementation{plain()}
-	if accelerated != nil {
-		all = append(all, accelerated)
+func implementations() []*implementation { return implementationsTo(Half) }
+
+// implementationsTo is implementations for either format.
+func implementationsTo(to Float) []*implementation {
+	all, fast := []*implementation{plain(to)}, accelerated
+	if to == Single {
+		fast = acceleratedSingle
+	}
+	if fast != nil {
+		all = append(all, fast)
 	}
 	return all
+}
+
+// formats are those of decoded numbers, and their names in golden files.
+var formats = map[Float]string{Half: "f16", Single: "f32"}
+
+// canonicalNaNs is canonicalNaN for either format.
+func canonicalNaNs(to Float, b []byte) {
+	if to == Half {
+		canonicalNaN(b)
+		return
+	}
+	for i := 0; i < len(b); i += 4 {
+		if x := binary.LittleEndian.Uint32(b[i:]); x&0x7FFF_FFFF > 0x7F80_0000 {
+			binary.LittleEndian.PutUint32(b[i:], x&0x8000_0000|quietNaN)
+		}
+	}
 }
 
 // canonicalNaN makes every half NaN sign | 0x7E00, as the golden sums have it.
@@ -28,12 +50,17 @@ func canonicalNaN(halves []byte) {
 
 // TestGolden decodes what ggml's own quantisers and random block bytes gave and compares with what ggml decodes.
 func TestGolden(t *testing.T) {
-	sums := readSums(t, "../../testdata/ggml/types.f16.sha256")
+	for to, name := range formats {
+		t.Run(name, func(t *testing.T) { testGolden(t, to, readSums(t, "../../testdata/ggml/types."+name+".sha256")) })
+	}
+}
+
+func testGolden(t *testing.T, to Float, sums map[string]string) {
 	seen := map[string]bool{}
 	for _, file := range []string{"types.gguf", "big_endian.gguf"} {
 		for _, tensor := range readGGUF(t, "../../testdata/ggml/"+file) {
 			want := sums[tensor.name]
-			decoder, ok := Lookup(tensor.dtype)
+			decoder, ok := to.Lookup(tensor.dtype)
 			if !ok || want == "" {
 				t.Fatalf("%s: %s: no decoder for %q or no sum", file, tensor.name, tensor.dtype)
 			}
@@ -41,15 +68,15 @@ func TestGolden(t *testing.T) {
 			if tensor.bigEndian {
 				decoder.Swap(src)
 			}
-			for _, impl := range implementations() {
+			for _, impl := range implementationsTo(to) {
 				decode := impl.types[tensor.dtype]
 				if decode == nil {
 					continue
 				}
 				seen[impl.name+" "+tensor.dtype] = true
-				dst := make([]byte, 2*tensor.elems)
+				dst := make([]byte, int(to)*tensor.elems)
 				decode(dst, src)
-				canonicalNaN(dst)
+				canonicalNaNs(to, dst)
 				if sum := sha256.Sum256(dst); hex.EncodeToString(sum[:]) != want {
 					t.Errorf("%s: %s (%s) by %s: sum differs", file, tensor.name, tensor.dtype, impl.name)
 				}

@@ -46,7 +46,12 @@ func defaultGroup(mode string) int {
 
 func lookupGroup(t testing.TB, key groupKey, size int) Group {
 	t.Helper()
-	g, ok := LookupGroup(key.mode, key.bits, size, key.scale)
+	return lookupGroupTo(t, Half, key, size)
+}
+
+func lookupGroupTo(t testing.TB, to Float, key groupKey, size int) Group {
+	t.Helper()
+	g, ok := to.LookupGroup(key.mode, key.bits, size, key.scale)
 	if !ok {
 		t.Fatalf("no decoder for %v in groups of %d", key, size)
 	}
@@ -56,7 +61,7 @@ func lookupGroup(t testing.TB, key groupKey, size int) Group {
 // groupDecoders returns the decoders of all implementations for a group, and what LookupGroup gives.
 func groupDecoders(g Group, key groupKey) map[string]func(dst, codes, scales, biases []byte, factor float32) {
 	all := map[string]func(dst, codes, scales, biases []byte, factor float32){"Lookup": g.Decode}
-	for _, impl := range implementations() {
+	for _, impl := range implementationsTo(g.To) {
 		if f := impl.groups[key]; f != nil && (impl.name == "go" || g.Elems%32 == 0 || g.Mode == "nvfp4") {
 			all[impl.name] = func(dst, codes, scales, biases []byte, factor float32) {
 				f(dst, codes, scales, biases, factor, g.Elems)
@@ -68,7 +73,12 @@ func groupDecoders(g Group, key groupKey) map[string]func(dst, codes, scales, bi
 
 // TestGoldenGroups decodes what MLX quantised, and its code tables, and compares with MLX's F32 values rounded.
 func TestGoldenGroups(t *testing.T) {
-	sums := readSums(t, "../../testdata/mlx/f16.sha256")
+	for to, name := range formats {
+		t.Run(name, func(t *testing.T) { testGoldenGroups(t, to, readSums(t, "../../testdata/mlx/"+name+".sha256")) })
+	}
+}
+
+func testGoldenGroups(t *testing.T, to Float, sums map[string]string) {
 	cases := 0
 	for _, file := range []string{"quant-cases", "code-tables"} {
 		dtypes, data := readSafetensors(t, "../../testdata/mlx/"+file+".safetensors")
@@ -90,10 +100,10 @@ func TestGoldenGroups(t *testing.T) {
 				key.bits = map[string]int{"mxfp4": 4, "mxfp8": 8, "nvfp4": 4}[key.mode]
 				size = fixedGroup[key.mode]
 			}
-			g := lookupGroup(t, key, size)
+			g := lookupGroupTo(t, to, key, size)
 			codes := data[name+".weight"]
 			for impl, decode := range groupDecoders(g, key) {
-				dst := make([]byte, len(codes)/g.Codes*g.Elems*2)
+				dst := make([]byte, len(codes)/g.Codes*g.Elems*int(to))
 				decode(dst, codes, data[name+".scales"], data[name+".biases"], 1)
 				if sum := sha256.Sum256(dst); hex.EncodeToString(sum[:]) != sums[name] {
 					t.Errorf("%s by %s: sum differs", name, impl)
@@ -236,30 +246,36 @@ func FuzzGroups(f *testing.F) {
 		f.Add(uint16(i), src, r.Float32())
 	}
 	f.Fuzz(func(t *testing.T, shape uint16, src []byte, factor float32) {
-		key := keys[int(shape)%len(keys)]
-		size := fixedGroup[key.mode]
-		if size == 0 {
-			size = sizes[int(shape)/len(keys)%len(sizes)]
-		}
-		g := lookupGroup(t, key, size)
-		n := len(src) / (g.Codes + g.Scale + g.Bias)
-		codes, scales, biases := src[:n*g.Codes], src[n*g.Codes:][:n*g.Scale], src[n*(g.Codes+g.Scale):][:n*g.Bias]
-		want := make([]byte, 2*n*g.Elems)
-		for i := range n {
-			goGroups[key](want[2*i*g.Elems:][:2*g.Elems], codes[i*g.Codes:][:g.Codes], scales[i*g.Scale:][:g.Scale],
-				biases[i*g.Bias:][:g.Bias], factor, g.Elems)
-		}
-		const guard = 64
-		for impl, decode := range groupDecoders(g, key) {
-			got := bytes.Repeat([]byte{0xA5}, len(want)+2*guard)
-			dst := got[guard:][:len(want):len(want)]
-			decode(dst, codes, scales, biases, factor)
-			if at := firstDifference(dst, want); at >= 0 {
-				t.Fatalf("%v in groups of %d by %s: element %d is %x, want %x", key, size, impl, at/2, dst[at&^1:][:2], want[at&^1:][:2])
-			}
-			if clean := bytes.Repeat([]byte{0xA5}, guard); !bytes.HasPrefix(got, clean) || !bytes.HasSuffix(got, clean) {
-				t.Fatalf("%v in groups of %d by %s: writes outside its output", key, size, impl)
-			}
+		for to := range formats {
+			fuzzGroups(t, to, keys, sizes, shape, src, factor)
 		}
 	})
+}
+
+func fuzzGroups(t *testing.T, to Float, keys []groupKey, sizes []int, shape uint16, src []byte, factor float32) {
+	key := keys[int(shape)%len(keys)]
+	size := fixedGroup[key.mode]
+	if size == 0 {
+		size = sizes[int(shape)/len(keys)%len(sizes)]
+	}
+	g, plain, out := lookupGroupTo(t, to, key, size), plain(to).groups[key], int(to)*size
+	n := len(src) / (g.Codes + g.Scale + g.Bias)
+	codes, scales, biases := src[:n*g.Codes], src[n*g.Codes:][:n*g.Scale], src[n*(g.Codes+g.Scale):][:n*g.Bias]
+	want := make([]byte, n*out)
+	for i := range n {
+		plain(want[i*out:][:out], codes[i*g.Codes:][:g.Codes], scales[i*g.Scale:][:g.Scale],
+			biases[i*g.Bias:][:g.Bias], factor, g.Elems)
+	}
+	const guard = 64
+	for impl, decode := range groupDecoders(g, key) {
+		got := bytes.Repeat([]byte{0xA5}, len(want)+2*guard)
+		dst := got[guard:][:len(want):len(want)]
+		decode(dst, codes, scales, biases, factor)
+		if at := firstDifference(dst, want); at >= 0 {
+			t.Fatalf("%v in groups of %d by %s: byte %d is %x, want %x", key, size, impl, at, dst[at], want[at])
+		}
+		if clean := bytes.Repeat([]byte{0xA5}, guard); !bytes.HasPrefix(got, clean) || !bytes.HasSuffix(got, clean) {
+			t.Fatalf("%v in groups of %d by %s: writes outside its output", key, size, impl)
+		}
+	}
 }

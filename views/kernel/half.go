@@ -14,6 +14,14 @@ const (
 	Single Float = 4
 )
 
+// name is the stored type of these numbers, which decodes by copying.
+func (to Float) name() string {
+	if to == Single {
+		return "F32"
+	}
+	return "F16"
+}
+
 // quietNaN is the F32 NaN of every computation.
 const quietNaN = 0x7FC0_0000
 

@@ -11,7 +11,12 @@ import (
 
 // TestI2S decodes the same matrices in every layout; the scale is the F32 after the codes.
 func TestI2S(t *testing.T) {
-	sums := readSums(t, "../../testdata/bitnet/i2s.f16.sha256")
+	for to, name := range formats {
+		t.Run(name, func(t *testing.T) { testI2S(t, to, readSums(t, "../../testdata/bitnet/i2s."+name+".sha256")) })
+	}
+}
+
+func testI2S(t *testing.T, to Float, sums map[string]string) {
 	columns := map[string]int{"blk.0.attn_q.weight": 256, "blk.0.ffn_down.weight": 512, "blk.0.attn_k.weight": 128}
 	seen := 0
 	for file, layout := range map[string]string{"i2s-128": "128", "i2s-64-arm": "64", "i2s-rows4": "rows4", "i2s-trinity": "trinity"} {
@@ -20,7 +25,7 @@ func TestI2S(t *testing.T) {
 				continue
 			}
 			seen++
-			i2s, ok := I2S(layout, columns[tensor.name])
+			i2s, ok := to.I2S(layout, columns[tensor.name])
 			if !ok {
 				t.Fatalf("no I2_S layout %q", layout)
 			}
@@ -30,7 +35,7 @@ func TestI2S(t *testing.T) {
 			} else {
 				d = math.Float32frombits(binary.LittleEndian.Uint32(tensor.data[len(codes):]))
 			}
-			dst := make([]byte, 2*tensor.elems)
+			dst := make([]byte, int(to)*tensor.elems)
 			i2s.Decode(dst, codes, d)
 			if sum := sha256.Sum256(dst); hex.EncodeToString(sum[:]) != sums[name] {
 				t.Errorf("%s: %s in layout %s: sum differs", file, tensor.name, layout)
@@ -105,6 +110,33 @@ func TestPicks(t *testing.T) {
 				impl.picks(dst, src, n, h)
 				if i := firstDifference(dst, want); i >= 0 {
 					t.Fatalf("%s, %d blocks of %d bytes: element %d is %x, want %x", impl.name, blocks, n, i/2, dst[i&^1:][:2], want[i&^1:][:2])
+				}
+			}
+		}
+	}
+}
+
+// TestSinglePicks is TestPicks for F32.
+func TestSinglePicks(t *testing.T) {
+	f := [4]uint32{0xBF9C_0000, 0x8000_0000, 0x3F81_2345, quietNaN}
+	for _, impl := range implementationsTo(Single) {
+		if impl.singlePicks == nil {
+			continue
+		}
+		for n := 1; n < 200; n++ {
+			for blocks := range 5 {
+				src, want := make([]byte, n*blocks), make([]byte, 16*n*blocks)
+				for i := range src {
+					src[i] = byte(i*37 + n)
+					for q := range 4 {
+						at := i/n*4*n + q*n + i%n
+						binary.LittleEndian.PutUint32(want[4*at:], f[src[i]>>(6-2*q)&3])
+					}
+				}
+				dst := make([]byte, len(want))
+				impl.singlePicks(dst, src, n, f)
+				if i := firstDifference(dst, want); i >= 0 {
+					t.Fatalf("%s, %d blocks of %d bytes: element %d is %x, want %x", impl.name, blocks, n, i/4, dst[i&^3:][:4], want[i&^3:][:4])
 				}
 			}
 		}

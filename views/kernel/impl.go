@@ -9,10 +9,11 @@ type implementation struct {
 	scaled map[string]scaledFunc            // by the stored type name of the codes
 	picks  pickFunc                         // what I2S runs; nil for plain Go
 
-	exact    func(dtype string, b []byte) int // see exactHalves; nil for plain Go
-	encoders map[encoderKey]func(dst, src []byte)
-	splits   map[string]func(dst, src []byte) // of codes alone, by stored type name
-	repacks  map[groupKey]repackFunc          // an accelerated one is only called for groups of a multiple of 32 elements, and 16 for nvfp4
+	singlePicks func(dst, src []byte, n int, f [4]uint32) // the same to F32
+	exact       func(dtype string, b []byte) int          // see exactHalves; nil for plain Go
+	encoders    map[encoderKey]func(dst, src []byte)
+	splits      map[string]func(dst, src []byte) // of codes alone, by stored type name
+	repacks     map[groupKey]repackFunc          // an accelerated one is only called for groups of a multiple of 32 elements, and 16 for nvfp4
 }
 
 // groupKey names a grouped encoding up to its group size.
@@ -42,13 +43,16 @@ var accelerated = native()
 var acceleratedSingle = nativeSingle()
 
 // plain is the specification as an implementation, for tests that compare the others with it.
-func plain() *implementation {
-	p := &implementation{name: "go", types: map[string]func(dst, src []byte){}, groups: goGroups, scaled: map[string]scaledFunc{}, picks: pickHalves, encoders: goEncoders, repacks: goRepacks}
-	p.splits = map[string]func(dst, src []byte){}
-	for _, s := range goSplits {
-		p.splits[s.Name] = s.Codes
+func plain(to Float) *implementation {
+	p := &implementation{name: "go", types: map[string]func(dst, src []byte){}, groups: goSingles, scaled: map[string]scaledFunc{}, singlePicks: pickSingles}
+	if to == Half {
+		p.groups, p.picks, p.singlePicks, p.encoders, p.repacks = goGroups, pickHalves, nil, goEncoders, goRepacks
+		p.splits = map[string]func(dst, src []byte){}
+		for _, s := range goSplits {
+			p.splits[s.Name] = s.Codes
+		}
 	}
-	for _, t := range types {
+	for _, t := range decodersTo(to) {
 		p.types[t.Name] = t.Decode
 		if t.Scaled != nil {
 			p.scaled[t.Name] = t.Scaled

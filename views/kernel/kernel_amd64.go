@@ -22,26 +22,7 @@ func native() *implementation {
 	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA || !cpu.X86.HasF16C {
 		return nil
 	}
-	impl := &implementation{name: "avx2", types: map[string]func(dst, src []byte){}, groups: map[groupKey]groupFunc{}}
-	kernels := blockKernels()
-	for _, t := range types {
-		if t.Name == "F16" {
-			impl.types[t.Name] = t.Decode // a copy already
-		} else if k := kernels[t.Name]; k != nil {
-			impl.types[t.Name] = avx2Blocks(t, k)
-		}
-	}
-	for key, k := range map[groupKey]groupKernel{
-		{"affine", 2, "F16"}: affine2F16AVX2, {"affine", 2, "BF16"}: affine2BF16AVX2, {"affine", 2, "F32"}: affine2F32AVX2,
-		{"affine", 3, "F16"}: affine3F16AVX2, {"affine", 3, "BF16"}: affine3BF16AVX2, {"affine", 3, "F32"}: affine3F32AVX2,
-		{"affine", 4, "F16"}: affine4F16AVX2, {"affine", 4, "BF16"}: affine4BF16AVX2, {"affine", 4, "F32"}: affine4F32AVX2,
-		{"affine", 5, "F16"}: affine5F16AVX2, {"affine", 5, "BF16"}: affine5BF16AVX2, {"affine", 5, "F32"}: affine5F32AVX2,
-		{"affine", 6, "F16"}: affine6F16AVX2, {"affine", 6, "BF16"}: affine6BF16AVX2, {"affine", 6, "F32"}: affine6F32AVX2,
-		{"affine", 8, "F16"}: affine8F16AVX2, {"affine", 8, "BF16"}: affine8BF16AVX2, {"affine", 8, "F32"}: affine8F32AVX2,
-		{"mxfp4", 4, "U8"}: mxfp4U8AVX2, {"mxfp8", 8, "U8"}: mxfp8U8AVX2, {"nvfp4", 4, "U8"}: nvfp4U8AVX2,
-	} {
-		impl.groups[key] = avx2Groups(Half, key, k)
-	}
+	impl := avx2Decoders(Half)
 	impl.scaled = map[string]scaledFunc{"F8_E4M3": avx2Scaled(Half, "F8_E4M3", 256, scaledE4M3AVX2), "F8_E5M2": avx2Scaled(Half, "F8_E5M2", 1, scaledE5M2AVX2)}
 	impl.picks, impl.exact = avx2Picks, exactHalvesAVX2
 	impl.encoders = map[encoderKey]func(dst, src []byte){
@@ -63,24 +44,84 @@ func native() *implementation {
 	return impl
 }
 
-func blockKernels() map[string]blockKernel {
+// nativeSingle returns what there is for F32.
+func nativeSingle() *implementation {
+	if accelerated == nil {
+		return nil
+	}
+	impl := avx2Decoders(Single)
+	impl.scaled = map[string]scaledFunc{"F8_E4M3": avx2Scaled(Single, "F8_E4M3", 256, scaledE4M3SingleAVX2), "F8_E5M2": avx2Scaled(Single, "F8_E5M2", 1, scaledE5M2SingleAVX2)}
+	impl.singlePicks = avx2SinglePicks
+	return impl
+}
+
+// avx2Decoders returns the implementation of types and groups.
+func avx2Decoders(to Float) *implementation {
+	impl := &implementation{name: "avx2", types: map[string]func(dst, src []byte){}, groups: map[groupKey]groupFunc{}}
+	kernels := blockKernels(to)
+	for _, t := range decodersTo(to) {
+		if k := kernels[t.Name]; k != nil {
+			impl.types[t.Name] = avx2Blocks(t, k)
+		} else if t.Name == to.name() {
+			impl.types[t.Name] = t.Decode // a copy already
+		}
+	}
+	for key, k := range map[groupKey][2]groupKernel{
+		{"affine", 2, "F16"}:  {affine2F16AVX2, affine2F16SingleAVX2},
+		{"affine", 2, "BF16"}: {affine2BF16AVX2, affine2BF16SingleAVX2},
+		{"affine", 2, "F32"}:  {affine2F32AVX2, affine2F32SingleAVX2},
+		{"affine", 3, "F16"}:  {affine3F16AVX2, affine3F16SingleAVX2},
+		{"affine", 3, "BF16"}: {affine3BF16AVX2, affine3BF16SingleAVX2},
+		{"affine", 3, "F32"}:  {affine3F32AVX2, affine3F32SingleAVX2},
+		{"affine", 4, "F16"}:  {affine4F16AVX2, affine4F16SingleAVX2},
+		{"affine", 4, "BF16"}: {affine4BF16AVX2, affine4BF16SingleAVX2},
+		{"affine", 4, "F32"}:  {affine4F32AVX2, affine4F32SingleAVX2},
+		{"affine", 5, "F16"}:  {affine5F16AVX2, affine5F16SingleAVX2},
+		{"affine", 5, "BF16"}: {affine5BF16AVX2, affine5BF16SingleAVX2},
+		{"affine", 5, "F32"}:  {affine5F32AVX2, affine5F32SingleAVX2},
+		{"affine", 6, "F16"}:  {affine6F16AVX2, affine6F16SingleAVX2},
+		{"affine", 6, "BF16"}: {affine6BF16AVX2, affine6BF16SingleAVX2},
+		{"affine", 6, "F32"}:  {affine6F32AVX2, affine6F32SingleAVX2},
+		{"affine", 8, "F16"}:  {affine8F16AVX2, affine8F16SingleAVX2},
+		{"affine", 8, "BF16"}: {affine8BF16AVX2, affine8BF16SingleAVX2},
+		{"affine", 8, "F32"}:  {affine8F32AVX2, affine8F32SingleAVX2},
+		{"mxfp4", 4, "U8"}:    {mxfp4U8AVX2, mxfp4U8SingleAVX2},
+		{"mxfp8", 8, "U8"}:    {mxfp8U8AVX2, mxfp8U8SingleAVX2},
+		{"nvfp4", 4, "U8"}:    {nvfp4U8AVX2, nvfp4U8SingleAVX2},
+	} {
+		impl.groups[key] = avx2Groups(to, key, k[to/Single])
+	}
+	return impl
+}
+
+// blockKernels are the kernels of types.
+func blockKernels(to Float) map[string]blockKernel {
 	signs4, signs8 := signTable(4), signTable(8)
 	delta := []uint64{0, 0x0404_0404_0404_0404} // IQ1_M's groups have one sign of delta each
 	iq1 := indexTable(iq1sGrid, "\xFF\x00\x01")
-	return map[string]blockKernel{
-		"F32": f32AVX2, "BF16": bf16AVX2, "F64": f64AVX2, "F8_E4M3": f8_E4M3AVX2, "F8_E5M2": f8_E5M2AVX2,
-		"Q4_0": q4_0AVX2, "Q4_1": q4_1AVX2, "Q5_0": q5_0AVX2, "Q5_1": q5_1AVX2, "Q6_0": q6_0AVX2, "Q8_0": q8_0AVX2, "Q8_1": q8_1AVX2,
-		"Q2_K": q2_KAVX2, "Q3_K": q3_KAVX2, "Q4_K": q4_KAVX2, "Q5_K": q5_KAVX2, "Q6_K": q6_KAVX2, "Q8_K": q8_KAVX2,
-		"IQ4_NL": iq4_NLAVX2, "IQ4_XS": iq4_XSAVX2, "MXFP4": mxfp4AVX2, "NVFP4": nvfp4AVX2,
-		"Q1_0": q1_0AVX2, "Q2_0": q2_0AVX2, "TQ1_0": tq1_0AVX2, "TQ2_0": tq2_0AVX2,
-		"IQ1_S":   gridKernel(iq1_SAVX2, iq1, delta),
-		"IQ1_M":   gridKernel(iq1_MAVX2, iq1, delta),
-		"IQ2_XXS": gridKernel(iq2_XXSAVX2, indexTable(iq2xxsGrid, "\x08\x19\x2B"), signs4),
-		"IQ2_XS":  gridKernel(iq2_XSAVX2, indexTable(iq2xsGrid, "\x08\x19\x2B"), signs4),
-		"IQ2_S":   gridKernel(iq2_SAVX2, indexTable(iq2sGrid, "\x08\x19\x2B"), signs4),
-		"IQ3_XXS": gridKernel(iq3_XXSAVX2, indexTable(iq3xxsGrid, "\x04\x0C\x14\x1C\x24\x2C\x34\x3E"), signs8),
-		"IQ3_S":   gridKernel(iq3_SAVX2, indexTable(iq3sGrid, "\x01\x03\x05\x07\x09\x0B\x0D\x0F"), signs8),
+	all := map[string][2]blockKernel{
+		"F32": {f32AVX2, nil}, "F16": {nil, f16SingleAVX2}, "BF16": {bf16AVX2, bf16SingleAVX2},
+		"F64": {f64AVX2, f64SingleAVX2}, "F8_E4M3": {f8_E4M3AVX2, f8_E4M3SingleAVX2}, "F8_E5M2": {f8_E5M2AVX2, f8_E5M2SingleAVX2},
+		"Q4_0": {q4_0AVX2, q4_0SingleAVX2}, "Q4_1": {q4_1AVX2, q4_1SingleAVX2}, "Q5_0": {q5_0AVX2, q5_0SingleAVX2},
+		"Q5_1": {q5_1AVX2, q5_1SingleAVX2}, "Q6_0": {q6_0AVX2, q6_0SingleAVX2}, "Q8_0": {q8_0AVX2, q8_0SingleAVX2},
+		"Q8_1": {q8_1AVX2, q8_1SingleAVX2}, "Q2_K": {q2_KAVX2, q2_KSingleAVX2}, "Q3_K": {q3_KAVX2, q3_KSingleAVX2},
+		"Q4_K": {q4_KAVX2, q4_KSingleAVX2}, "Q5_K": {q5_KAVX2, q5_KSingleAVX2}, "Q6_K": {q6_KAVX2, q6_KSingleAVX2},
+		"Q8_K": {q8_KAVX2, q8_KSingleAVX2}, "IQ4_NL": {iq4_NLAVX2, iq4_NLSingleAVX2}, "IQ4_XS": {iq4_XSAVX2, iq4_XSSingleAVX2},
+		"MXFP4": {mxfp4AVX2, mxfp4SingleAVX2}, "NVFP4": {nvfp4AVX2, nvfp4SingleAVX2},
+		"Q1_0": {q1_0AVX2, q1_0SingleAVX2}, "Q2_0": {q2_0AVX2, q2_0SingleAVX2}, "TQ1_0": {tq1_0AVX2, tq1_0SingleAVX2}, "TQ2_0": {tq2_0AVX2, tq2_0SingleAVX2},
+		"IQ1_S":   gridKernels(iq1_SAVX2, iq1_SSingleAVX2, iq1, delta),
+		"IQ1_M":   gridKernels(iq1_MAVX2, iq1_MSingleAVX2, iq1, delta),
+		"IQ2_XXS": gridKernels(iq2_XXSAVX2, iq2_XXSSingleAVX2, indexTable(iq2xxsGrid, "\x08\x19\x2B"), signs4),
+		"IQ2_XS":  gridKernels(iq2_XSAVX2, iq2_XSSingleAVX2, indexTable(iq2xsGrid, "\x08\x19\x2B"), signs4),
+		"IQ2_S":   gridKernels(iq2_SAVX2, iq2_SSingleAVX2, indexTable(iq2sGrid, "\x08\x19\x2B"), signs4),
+		"IQ3_XXS": gridKernels(iq3_XXSAVX2, iq3_XXSSingleAVX2, indexTable(iq3xxsGrid, "\x04\x0C\x14\x1C\x24\x2C\x34\x3E"), signs8),
+		"IQ3_S":   gridKernels(iq3_SAVX2, iq3_SSingleAVX2, indexTable(iq3sGrid, "\x01\x03\x05\x07\x09\x0B\x0D\x0F"), signs8),
 	}
+	kernels := make(map[string]blockKernel, len(all))
+	for name, k := range all {
+		kernels[name] = k[to/Single]
+	}
+	return kernels
 }
 
 // indexTable packs a codebook for the kernels: every value as its place in levels, eight to a word.
@@ -107,9 +148,12 @@ func signTable(bit uint64) []uint64 {
 	return t
 }
 
-// gridKernel hands a kernel its tables.
-func gridKernel(k func(dst, src *byte, blocks int, grid, signs *uint64) int, grid, signs []uint64) blockKernel {
-	return func(dst, src *byte, blocks int) int { return k(dst, src, blocks, &grid[0], &signs[0]) }
+// gridKernels hands kernels their tables.
+func gridKernels(half, single func(dst, src *byte, blocks int, grid, signs *uint64) int, grid, signs []uint64) [2]blockKernel {
+	return [2]blockKernel{
+		func(dst, src *byte, blocks int) int { return half(dst, src, blocks, &grid[0], &signs[0]) },
+		func(dst, src *byte, blocks int) int { return single(dst, src, blocks, &grid[0], &signs[0]) },
+	}
 }
 
 // avx2Blocks decodes with k, and with plain Go what k leaves: blocks with a scale that is infinite or NaN, and of the
@@ -147,7 +191,7 @@ func avx2Groups(to Float, key groupKey, k groupKernel) groupFunc {
 		chunks := group / 32
 		in, out, scale, bias := group*key.bits/8, int(to)*group, size, size
 		if key.mode == "nvfp4" {
-			chunks, in, out, scale = 1, 16, 64, 2
+			chunks, in, out, scale = 1, 16, int(to)*32, 2
 			if f := float64(factor); math.IsInf(f, 0) || math.IsNaN(f) {
 				plain(dst, codes, scales, biases, factor, group)
 				return
@@ -207,5 +251,19 @@ func avx2Picks(dst, src []byte, n int, h [4]uint16) {
 		picks16AVX2(&dst[0], &src[0], blocks, halves)
 	} else {
 		picksAVX2(&dst[0], &src[0], blocks, n, halves)
+	}
+}
+
+func avx2SinglePicks(dst, src []byte, n int, f [4]uint32) {
+	blocks := len(src) / n
+	if blocks == 0 || n < 32 && n != 16 {
+		pickSingles(dst, src, n, f)
+		return
+	}
+	_, _ = dst[16*blocks*n-1], src[blocks*n-1]
+	if n == 16 {
+		picks16SingleAVX2(&dst[0], &src[0], blocks, &f)
+	} else {
+		picksSingleAVX2(&dst[0], &src[0], blocks, n, &f)
 	}
 }

@@ -354,6 +354,67 @@ DATA const12<>+16(SB)/8, $0x0f0f0f0f0f0f0f0f
 DATA const12<>+24(SB)/8, $0x0f0f0f0f0f0f0f0f
 GLOBL const12<>(SB), RODATA|NOPTR, $32
 
+// func q4_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·q4_0SingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	MOVWLZX      (CX), BX
+	ANDL         $0x00007c00, BX
+	ADDL         $0x00000400, BX
+	TESTL        $0x00008000, BX
+	JNZ          done
+	VPBROADCASTW (CX), X0
+	VCVTPH2PS    X0, Y0
+	VMULPS       const8<>+0(SB), Y0, Y1
+	VMULPS       const9<>+0(SB), Y0, Y0
+	VMOVDQU      2(CX), X2
+	VPERMQ       $0x50, Y2, Y2
+	VPSRLVQ      const11<>+0(SB), Y2, Y2
+	VPAND        const12<>+0(SB), Y2, Y2
+	VPMOVZXBD    X2, Y3
+	VPERMPS      Y1, Y3, Y4
+	VPERMPS      Y0, Y3, Y5
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y5, Y4, Y4
+	VMOVUPS      Y4, (AX)
+	VEXTRACTI128 $0x01, Y2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y1, Y3, Y4
+	VPERMPS      Y0, Y3, Y5
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y5, Y4, Y4
+	VMOVUPS      Y4, 32(AX)
+	VPSHUFD      $0xee, X2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y1, Y3, Y4
+	VPERMPS      Y0, Y3, Y5
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y5, Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VEXTRACTI128 $0x01, Y2, X2
+	VPSHUFD      $0xee, X2, X2
+	VPMOVZXBD    X2, Y3
+	VPERMPS      Y1, Y3, Y1
+	VPERMPS      Y0, Y3, Y0
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y0, Y1, Y1
+	VMOVUPS      Y1, 96(AX)
+	ADDQ         $0x00000012, CX
+	ADDQ         $0x00000080, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
 // func q4_1AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
 TEXT ·q4_1AVX2(SB), NOSPLIT, $0-32
@@ -408,6 +469,71 @@ DATA const13<>+8(SB)/8, $0x4130000041200000
 DATA const13<>+16(SB)/8, $0x4150000041400000
 DATA const13<>+24(SB)/8, $0x4170000041600000
 GLOBL const13<>(SB), RODATA|NOPTR, $32
+
+// func q4_1SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·q4_1SingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	MOVL         (CX), BX
+	ANDL         $0x7c007c00, BX
+	ADDL         $0x04000400, BX
+	TESTL        $0x80008000, BX
+	JNZ          done
+	VPBROADCASTW (CX), X0
+	VCVTPH2PS    X0, Y0
+	VPBROADCASTW 2(CX), X1
+	VCVTPH2PS    X1, Y1
+	VMULPS       const9<>+0(SB), Y0, Y2
+	VADDPS       Y1, Y2, Y2
+	VMULPS       const13<>+0(SB), Y0, Y0
+	VADDPS       Y1, Y0, Y0
+	VMOVDQU      4(CX), X3
+	VPERMQ       $0x50, Y3, Y3
+	VPSRLVQ      const11<>+0(SB), Y3, Y3
+	VPAND        const12<>+0(SB), Y3, Y3
+	VPMOVZXBD    X3, Y1
+	VPERMPS      Y2, Y1, Y4
+	VPERMPS      Y0, Y1, Y5
+	VPSLLD       $0x1c, Y1, Y1
+	VBLENDVPS    Y1, Y5, Y4, Y4
+	VMOVUPS      Y4, (AX)
+	VEXTRACTI128 $0x01, Y3, X1
+	VPMOVZXBD    X1, Y1
+	VPERMPS      Y2, Y1, Y4
+	VPERMPS      Y0, Y1, Y5
+	VPSLLD       $0x1c, Y1, Y1
+	VBLENDVPS    Y1, Y5, Y4, Y4
+	VMOVUPS      Y4, 32(AX)
+	VPSHUFD      $0xee, X3, X1
+	VPMOVZXBD    X1, Y1
+	VPERMPS      Y2, Y1, Y4
+	VPERMPS      Y0, Y1, Y5
+	VPSLLD       $0x1c, Y1, Y1
+	VBLENDVPS    Y1, Y5, Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VEXTRACTI128 $0x01, Y3, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y1
+	VPERMPS      Y2, Y1, Y2
+	VPERMPS      Y0, Y1, Y0
+	VPSLLD       $0x1c, Y1, Y1
+	VBLENDVPS    Y1, Y0, Y2, Y2
+	VMOVUPS      Y2, 96(AX)
+	ADDQ         $0x00000014, CX
+	ADDQ         $0x00000080, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
 
 // func q5_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -488,6 +614,61 @@ DATA const17<>+16(SB)/8, $0xf0f0f0f0f0f0f0f0
 DATA const17<>+24(SB)/8, $0xf0f0f0f0f0f0f0f0
 GLOBL const17<>(SB), RODATA|NOPTR, $32
 
+// func q5_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·q5_0SingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	MOVWLZX        (CX), BX
+	ANDL           $0x00007c00, BX
+	ADDL           $0x00000400, BX
+	TESTL          $0x00008000, BX
+	JNZ            done
+	VPBROADCASTW   (CX), X0
+	VCVTPH2PS      X0, Y0
+	VBROADCASTI128 6(CX), Y1
+	VPSRLVQ        const14<>+0(SB), Y1, Y1
+	VPAND          const12<>+0(SB), Y1, Y1
+	VPBROADCASTD   2(CX), Y2
+	VPSHUFB        const16<>+0(SB), Y2, Y2
+	VPAND          const15<>+0(SB), Y2, Y2
+	VPCMPEQB       const15<>+0(SB), Y2, Y2
+	VPANDN         const17<>+0(SB), Y2, Y2
+	VPOR           Y2, Y1, Y1
+	VPSHUFD        $0xee, X1, X2
+	VEXTRACTI128   $0x01, Y1, X3
+	VPSHUFD        $0xee, X3, X4
+	VPMOVSXBD      X1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VPMOVSXBD      X2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VPMOVSXBD      X3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VPMOVSXBD      X4, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y0, Y1, Y1
+	VMULPS         Y0, Y2, Y2
+	VMULPS         Y0, Y3, Y3
+	VMULPS         Y0, Y4, Y4
+	VMOVUPS        Y1, (AX)
+	VMOVUPS        Y2, 32(AX)
+	VMOVUPS        Y3, 64(AX)
+	VMOVUPS        Y4, 96(AX)
+	ADDQ           $0x00000016, CX
+	ADDQ           $0x00000080, AX
+	DECQ           DX
+	JNZ            block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
 // func q5_1AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C, FMA3
 TEXT ·q5_1AVX2(SB), NOSPLIT, $0-32
@@ -550,6 +731,63 @@ DATA const18<>+8(SB)/8, $0x1010101010101010
 DATA const18<>+16(SB)/8, $0x1010101010101010
 DATA const18<>+24(SB)/8, $0x1010101010101010
 GLOBL const18<>(SB), RODATA|NOPTR, $32
+
+// func q5_1SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·q5_1SingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	MOVL           (CX), BX
+	ANDL           $0x7c007c00, BX
+	ADDL           $0x04000400, BX
+	TESTL          $0x80008000, BX
+	JNZ            done
+	VPBROADCASTW   (CX), X0
+	VCVTPH2PS      X0, Y0
+	VPBROADCASTW   2(CX), X1
+	VCVTPH2PS      X1, Y1
+	VBROADCASTI128 8(CX), Y2
+	VPSRLVQ        const14<>+0(SB), Y2, Y2
+	VPAND          const12<>+0(SB), Y2, Y2
+	VPBROADCASTD   4(CX), Y3
+	VPSHUFB        const16<>+0(SB), Y3, Y3
+	VPAND          const15<>+0(SB), Y3, Y3
+	VPCMPEQB       const15<>+0(SB), Y3, Y3
+	VPAND          const18<>+0(SB), Y3, Y3
+	VPOR           Y3, Y2, Y2
+	VPSHUFD        $0xee, X2, X3
+	VEXTRACTI128   $0x01, Y2, X4
+	VPSHUFD        $0xee, X4, X5
+	VPMOVZXBD      X2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VPMOVZXBD      X3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VPMOVZXBD      X4, Y4
+	VCVTDQ2PS      Y4, Y4
+	VPMOVZXBD      X5, Y5
+	VCVTDQ2PS      Y5, Y5
+	VFMADD213PS    Y1, Y0, Y2
+	VFMADD213PS    Y1, Y0, Y3
+	VFMADD213PS    Y1, Y0, Y4
+	VFMADD213PS    Y1, Y0, Y5
+	VMOVUPS        Y2, (AX)
+	VMOVUPS        Y3, 32(AX)
+	VMOVUPS        Y4, 64(AX)
+	VMOVUPS        Y5, 96(AX)
+	ADDQ           $0x00000018, CX
+	ADDQ           $0x00000080, AX
+	DECQ           DX
+	JNZ            block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
 
 // func q6_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -624,6 +862,61 @@ DATA const21<>+16(SB)/8, $0x2020202020202020
 DATA const21<>+24(SB)/8, $0x2020202020202020
 GLOBL const21<>(SB), RODATA|NOPTR, $32
 
+// func q6_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·q6_0SingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	MOVWLZX        (CX), BX
+	ANDL           $0x00007c00, BX
+	ADDL           $0x00000400, BX
+	TESTL          $0x00008000, BX
+	JNZ            done
+	VPBROADCASTW   (CX), X0
+	VCVTPH2PS      X0, Y0
+	VBROADCASTI128 10(CX), Y1
+	VPSRLVQ        const14<>+0(SB), Y1, Y1
+	VPAND          const12<>+0(SB), Y1, Y1
+	VPBROADCASTQ   2(CX), Y2
+	VPSRLVQ        const19<>+0(SB), Y2, Y2
+	VPAND          const20<>+0(SB), Y2, Y2
+	VPSLLW         $0x04, Y2, Y2
+	VPOR           Y2, Y1, Y1
+	VPSUBB         const21<>+0(SB), Y1, Y1
+	VPSHUFD        $0xee, X1, X2
+	VEXTRACTI128   $0x01, Y1, X3
+	VPSHUFD        $0xee, X3, X4
+	VPMOVSXBD      X1, Y1
+	VCVTDQ2PS      Y1, Y1
+	VPMOVSXBD      X2, Y2
+	VCVTDQ2PS      Y2, Y2
+	VPMOVSXBD      X3, Y3
+	VCVTDQ2PS      Y3, Y3
+	VPMOVSXBD      X4, Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y0, Y1, Y1
+	VMULPS         Y0, Y2, Y2
+	VMULPS         Y0, Y3, Y3
+	VMULPS         Y0, Y4, Y4
+	VMOVUPS        Y1, (AX)
+	VMOVUPS        Y2, 32(AX)
+	VMOVUPS        Y3, 64(AX)
+	VMOVUPS        Y4, 96(AX)
+	ADDQ           $0x0000001a, CX
+	ADDQ           $0x00000080, AX
+	DECQ           DX
+	JNZ            block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
 // func q8_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
 TEXT ·q8_0AVX2(SB), NOSPLIT, $0-32
@@ -671,6 +964,49 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
+// func q8_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·q8_0SingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	VPMOVSXBD    2(CX), Y0
+	VCVTDQ2PS    Y0, Y0
+	VPMOVSXBD    10(CX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VPMOVSXBD    18(CX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    26(CX), Y3
+	VCVTDQ2PS    Y3, Y3
+	MOVWLZX      (CX), BX
+	ANDL         $0x00007c00, BX
+	ADDL         $0x00000400, BX
+	TESTL        $0x00008000, BX
+	JNZ          done
+	VPBROADCASTW (CX), X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y4, Y0, Y0
+	VMULPS       Y4, Y1, Y1
+	VMULPS       Y4, Y2, Y2
+	VMULPS       Y4, Y3, Y3
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	ADDQ         $0x00000022, CX
+	ADDQ         $0x00000080, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
 // func q8_1AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
 TEXT ·q8_1AVX2(SB), NOSPLIT, $0-32
@@ -710,6 +1046,49 @@ block:
 	VMOVDQU      Y2, 32(AX)
 	ADDQ         $0x00000024, CX
 	ADDQ         $0x00000040, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
+// func q8_1SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·q8_1SingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	VPMOVSXBD    4(CX), Y0
+	VCVTDQ2PS    Y0, Y0
+	VPMOVSXBD    12(CX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VPMOVSXBD    20(CX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    28(CX), Y3
+	VCVTDQ2PS    Y3, Y3
+	MOVWLZX      (CX), BX
+	ANDL         $0x00007c00, BX
+	ADDL         $0x00000400, BX
+	TESTL        $0x00008000, BX
+	JNZ          done
+	VPBROADCASTW (CX), X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       Y4, Y0, Y0
+	VMULPS       Y4, Y1, Y1
+	VMULPS       Y4, Y2, Y2
+	VMULPS       Y4, Y3, Y3
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	ADDQ         $0x00000024, CX
+	ADDQ         $0x00000080, AX
 	DECQ         DX
 	JNZ          block
 
@@ -960,6 +1339,352 @@ DATA const29<>+16(SB)/8, $0x0000000700000007
 DATA const29<>+24(SB)/8, $0x0000000700000007
 GLOBL const29<>(SB), RODATA|NOPTR, $32
 
+// func q2_KSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·q2_KSingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	MOVL         80(CX), BX
+	ANDL         $0x7c007c00, BX
+	ADDL         $0x04000400, BX
+	TESTL        $0x80008000, BX
+	JNZ          done
+	VPBROADCASTW 80(CX), X0
+	VCVTPH2PS    X0, Y0
+	VPBROADCASTW 82(CX), X1
+	VCVTPH2PS    X1, Y1
+	VXORPS       const22<>+0(SB), Y1, Y1
+	VMOVQ        (CX), X2
+	VPSRLW       $0x04, X2, X3
+	VPAND        const12<>+0(SB), X2, X2
+	VPAND        const12<>+0(SB), X3, X3
+	VPMOVZXBD    X2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPMOVZXBD    X3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VMOVQ        8(CX), X4
+	VPSRLW       $0x04, X4, X5
+	VPAND        const12<>+0(SB), X4, X4
+	VPAND        const12<>+0(SB), X5, X5
+	VPMOVZXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y0, Y4, Y4
+	VPMOVZXBD    X5, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y1, Y0, Y0
+	VPERMQ       $0xd8, 16(CX), Y1
+	VMOVDQU      const24<>+0(SB), Y5
+	VPERMPS      Y2, Y5, Y5
+	VMOVDQU      const24<>+0(SB), Y6
+	VPERMPS      Y3, Y6, Y6
+	VMULPS       const23<>+0(SB), Y5, Y5
+	VADDPS       Y6, Y5, Y5
+	VMOVDQU      const25<>+0(SB), Y6
+	VPERMPS      Y2, Y6, Y6
+	VMOVDQU      const25<>+0(SB), Y7
+	VPERMPS      Y3, Y7, Y7
+	VMULPS       const23<>+0(SB), Y6, Y6
+	VADDPS       Y7, Y6, Y6
+	VPAND        const20<>+0(SB), Y1, Y7
+	VPOR         const26<>+0(SB), Y7, Y7
+	VPMOVZXBD    X7, Y8
+	VPERMPS      Y5, Y8, Y9
+	VPERMPS      Y6, Y8, Y10
+	VPSLLD       $0x1c, Y8, Y8
+	VBLENDVPS    Y8, Y10, Y9, Y9
+	VMOVUPS      Y9, (AX)
+	VEXTRACTI128 $0x01, Y7, X8
+	VPMOVZXBD    X8, Y8
+	VPERMPS      Y5, Y8, Y9
+	VPERMPS      Y6, Y8, Y10
+	VPSLLD       $0x1c, Y8, Y8
+	VBLENDVPS    Y8, Y10, Y9, Y9
+	VMOVUPS      Y9, 32(AX)
+	VPSHUFD      $0xee, X7, X8
+	VPMOVZXBD    X8, Y8
+	VPERMPS      Y5, Y8, Y9
+	VPERMPS      Y6, Y8, Y10
+	VPSLLD       $0x1c, Y8, Y8
+	VBLENDVPS    Y8, Y10, Y9, Y9
+	VMOVUPS      Y9, 64(AX)
+	VEXTRACTI128 $0x01, Y7, X7
+	VPSHUFD      $0xee, X7, X7
+	VPMOVZXBD    X7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y9
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y9, Y8, Y8
+	VMOVUPS      Y8, 96(AX)
+	VPSRLW       $0x02, Y1, Y7
+	VPAND        const20<>+0(SB), Y7, Y7
+	VPOR         const27<>+0(SB), Y7, Y7
+	VPMOVZXBD    X7, Y8
+	VPERMPS      Y5, Y8, Y9
+	VPERMPS      Y6, Y8, Y10
+	VPSLLD       $0x1c, Y8, Y8
+	VBLENDVPS    Y8, Y10, Y9, Y9
+	VMOVUPS      Y9, 128(AX)
+	VEXTRACTI128 $0x01, Y7, X8
+	VPMOVZXBD    X8, Y8
+	VPERMPS      Y5, Y8, Y9
+	VPERMPS      Y6, Y8, Y10
+	VPSLLD       $0x1c, Y8, Y8
+	VBLENDVPS    Y8, Y10, Y9, Y9
+	VMOVUPS      Y9, 160(AX)
+	VPSHUFD      $0xee, X7, X8
+	VPMOVZXBD    X8, Y8
+	VPERMPS      Y5, Y8, Y9
+	VPERMPS      Y6, Y8, Y10
+	VPSLLD       $0x1c, Y8, Y8
+	VBLENDVPS    Y8, Y10, Y9, Y9
+	VMOVUPS      Y9, 192(AX)
+	VEXTRACTI128 $0x01, Y7, X7
+	VPSHUFD      $0xee, X7, X7
+	VPMOVZXBD    X7, Y7
+	VPERMPS      Y5, Y7, Y5
+	VPERMPS      Y6, Y7, Y6
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y5, Y5
+	VMOVUPS      Y5, 224(AX)
+	VMOVDQU      const28<>+0(SB), Y5
+	VPERMPS      Y2, Y5, Y5
+	VMOVDQU      const28<>+0(SB), Y6
+	VPERMPS      Y3, Y6, Y6
+	VMULPS       const23<>+0(SB), Y5, Y5
+	VADDPS       Y6, Y5, Y5
+	VMOVDQU      const29<>+0(SB), Y6
+	VPERMPS      Y2, Y6, Y2
+	VMOVDQU      const29<>+0(SB), Y6
+	VPERMPS      Y3, Y6, Y3
+	VMULPS       const23<>+0(SB), Y2, Y2
+	VADDPS       Y3, Y2, Y2
+	VPSRLW       $0x04, Y1, Y3
+	VPAND        const20<>+0(SB), Y3, Y3
+	VPOR         const26<>+0(SB), Y3, Y3
+	VPMOVZXBD    X3, Y6
+	VPERMPS      Y5, Y6, Y7
+	VPERMPS      Y2, Y6, Y8
+	VPSLLD       $0x1c, Y6, Y6
+	VBLENDVPS    Y6, Y8, Y7, Y7
+	VMOVUPS      Y7, 256(AX)
+	VEXTRACTI128 $0x01, Y3, X6
+	VPMOVZXBD    X6, Y6
+	VPERMPS      Y5, Y6, Y7
+	VPERMPS      Y2, Y6, Y8
+	VPSLLD       $0x1c, Y6, Y6
+	VBLENDVPS    Y6, Y8, Y7, Y7
+	VMOVUPS      Y7, 288(AX)
+	VPSHUFD      $0xee, X3, X6
+	VPMOVZXBD    X6, Y6
+	VPERMPS      Y5, Y6, Y7
+	VPERMPS      Y2, Y6, Y8
+	VPSLLD       $0x1c, Y6, Y6
+	VBLENDVPS    Y6, Y8, Y7, Y7
+	VMOVUPS      Y7, 320(AX)
+	VEXTRACTI128 $0x01, Y3, X3
+	VPSHUFD      $0xee, X3, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y5, Y3, Y6
+	VPERMPS      Y2, Y3, Y7
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y7, Y6, Y6
+	VMOVUPS      Y6, 352(AX)
+	VPSRLW       $0x06, Y1, Y1
+	VPAND        const20<>+0(SB), Y1, Y1
+	VPOR         const27<>+0(SB), Y1, Y1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y5, Y3, Y6
+	VPERMPS      Y2, Y3, Y7
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y7, Y6, Y6
+	VMOVUPS      Y6, 384(AX)
+	VEXTRACTI128 $0x01, Y1, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y5, Y3, Y6
+	VPERMPS      Y2, Y3, Y7
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y7, Y6, Y6
+	VMOVUPS      Y6, 416(AX)
+	VPSHUFD      $0xee, X1, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y5, Y3, Y6
+	VPERMPS      Y2, Y3, Y7
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y7, Y6, Y6
+	VMOVUPS      Y6, 448(AX)
+	VEXTRACTI128 $0x01, Y1, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y1
+	VPERMPS      Y5, Y1, Y3
+	VPERMPS      Y2, Y1, Y2
+	VPSLLD       $0x1c, Y1, Y1
+	VBLENDVPS    Y1, Y2, Y3, Y3
+	VMOVUPS      Y3, 480(AX)
+	VPERMQ       $0xd8, 48(CX), Y1
+	VMOVDQU      const24<>+0(SB), Y2
+	VPERMPS      Y4, Y2, Y2
+	VMOVDQU      const24<>+0(SB), Y3
+	VPERMPS      Y0, Y3, Y3
+	VMULPS       const23<>+0(SB), Y2, Y2
+	VADDPS       Y3, Y2, Y2
+	VMOVDQU      const25<>+0(SB), Y3
+	VPERMPS      Y4, Y3, Y3
+	VMOVDQU      const25<>+0(SB), Y5
+	VPERMPS      Y0, Y5, Y5
+	VMULPS       const23<>+0(SB), Y3, Y3
+	VADDPS       Y5, Y3, Y3
+	VPAND        const20<>+0(SB), Y1, Y5
+	VPOR         const26<>+0(SB), Y5, Y5
+	VPMOVZXBD    X5, Y6
+	VPERMPS      Y2, Y6, Y7
+	VPERMPS      Y3, Y6, Y8
+	VPSLLD       $0x1c, Y6, Y6
+	VBLENDVPS    Y6, Y8, Y7, Y7
+	VMOVUPS      Y7, 512(AX)
+	VEXTRACTI128 $0x01, Y5, X6
+	VPMOVZXBD    X6, Y6
+	VPERMPS      Y2, Y6, Y7
+	VPERMPS      Y3, Y6, Y8
+	VPSLLD       $0x1c, Y6, Y6
+	VBLENDVPS    Y6, Y8, Y7, Y7
+	VMOVUPS      Y7, 544(AX)
+	VPSHUFD      $0xee, X5, X6
+	VPMOVZXBD    X6, Y6
+	VPERMPS      Y2, Y6, Y7
+	VPERMPS      Y3, Y6, Y8
+	VPSLLD       $0x1c, Y6, Y6
+	VBLENDVPS    Y6, Y8, Y7, Y7
+	VMOVUPS      Y7, 576(AX)
+	VEXTRACTI128 $0x01, Y5, X5
+	VPSHUFD      $0xee, X5, X5
+	VPMOVZXBD    X5, Y5
+	VPERMPS      Y2, Y5, Y6
+	VPERMPS      Y3, Y5, Y7
+	VPSLLD       $0x1c, Y5, Y5
+	VBLENDVPS    Y5, Y7, Y6, Y6
+	VMOVUPS      Y6, 608(AX)
+	VPSRLW       $0x02, Y1, Y5
+	VPAND        const20<>+0(SB), Y5, Y5
+	VPOR         const27<>+0(SB), Y5, Y5
+	VPMOVZXBD    X5, Y6
+	VPERMPS      Y2, Y6, Y7
+	VPERMPS      Y3, Y6, Y8
+	VPSLLD       $0x1c, Y6, Y6
+	VBLENDVPS    Y6, Y8, Y7, Y7
+	VMOVUPS      Y7, 640(AX)
+	VEXTRACTI128 $0x01, Y5, X6
+	VPMOVZXBD    X6, Y6
+	VPERMPS      Y2, Y6, Y7
+	VPERMPS      Y3, Y6, Y8
+	VPSLLD       $0x1c, Y6, Y6
+	VBLENDVPS    Y6, Y8, Y7, Y7
+	VMOVUPS      Y7, 672(AX)
+	VPSHUFD      $0xee, X5, X6
+	VPMOVZXBD    X6, Y6
+	VPERMPS      Y2, Y6, Y7
+	VPERMPS      Y3, Y6, Y8
+	VPSLLD       $0x1c, Y6, Y6
+	VBLENDVPS    Y6, Y8, Y7, Y7
+	VMOVUPS      Y7, 704(AX)
+	VEXTRACTI128 $0x01, Y5, X5
+	VPSHUFD      $0xee, X5, X5
+	VPMOVZXBD    X5, Y5
+	VPERMPS      Y2, Y5, Y2
+	VPERMPS      Y3, Y5, Y3
+	VPSLLD       $0x1c, Y5, Y5
+	VBLENDVPS    Y5, Y3, Y2, Y2
+	VMOVUPS      Y2, 736(AX)
+	VMOVDQU      const28<>+0(SB), Y2
+	VPERMPS      Y4, Y2, Y2
+	VMOVDQU      const28<>+0(SB), Y3
+	VPERMPS      Y0, Y3, Y3
+	VMULPS       const23<>+0(SB), Y2, Y2
+	VADDPS       Y3, Y2, Y2
+	VMOVDQU      const29<>+0(SB), Y3
+	VPERMPS      Y4, Y3, Y3
+	VMOVDQU      const29<>+0(SB), Y4
+	VPERMPS      Y0, Y4, Y0
+	VMULPS       const23<>+0(SB), Y3, Y3
+	VADDPS       Y0, Y3, Y3
+	VPSRLW       $0x04, Y1, Y0
+	VPAND        const20<>+0(SB), Y0, Y0
+	VPOR         const26<>+0(SB), Y0, Y0
+	VPMOVZXBD    X0, Y4
+	VPERMPS      Y2, Y4, Y5
+	VPERMPS      Y3, Y4, Y6
+	VPSLLD       $0x1c, Y4, Y4
+	VBLENDVPS    Y4, Y6, Y5, Y5
+	VMOVUPS      Y5, 768(AX)
+	VEXTRACTI128 $0x01, Y0, X4
+	VPMOVZXBD    X4, Y4
+	VPERMPS      Y2, Y4, Y5
+	VPERMPS      Y3, Y4, Y6
+	VPSLLD       $0x1c, Y4, Y4
+	VBLENDVPS    Y4, Y6, Y5, Y5
+	VMOVUPS      Y5, 800(AX)
+	VPSHUFD      $0xee, X0, X4
+	VPMOVZXBD    X4, Y4
+	VPERMPS      Y2, Y4, Y5
+	VPERMPS      Y3, Y4, Y6
+	VPSLLD       $0x1c, Y4, Y4
+	VBLENDVPS    Y4, Y6, Y5, Y5
+	VMOVUPS      Y5, 832(AX)
+	VEXTRACTI128 $0x01, Y0, X0
+	VPSHUFD      $0xee, X0, X0
+	VPMOVZXBD    X0, Y0
+	VPERMPS      Y2, Y0, Y4
+	VPERMPS      Y3, Y0, Y5
+	VPSLLD       $0x1c, Y0, Y0
+	VBLENDVPS    Y0, Y5, Y4, Y4
+	VMOVUPS      Y4, 864(AX)
+	VPSRLW       $0x06, Y1, Y0
+	VPAND        const20<>+0(SB), Y0, Y0
+	VPOR         const27<>+0(SB), Y0, Y0
+	VPMOVZXBD    X0, Y1
+	VPERMPS      Y2, Y1, Y4
+	VPERMPS      Y3, Y1, Y5
+	VPSLLD       $0x1c, Y1, Y1
+	VBLENDVPS    Y1, Y5, Y4, Y4
+	VMOVUPS      Y4, 896(AX)
+	VEXTRACTI128 $0x01, Y0, X1
+	VPMOVZXBD    X1, Y1
+	VPERMPS      Y2, Y1, Y4
+	VPERMPS      Y3, Y1, Y5
+	VPSLLD       $0x1c, Y1, Y1
+	VBLENDVPS    Y1, Y5, Y4, Y4
+	VMOVUPS      Y4, 928(AX)
+	VPSHUFD      $0xee, X0, X1
+	VPMOVZXBD    X1, Y1
+	VPERMPS      Y2, Y1, Y4
+	VPERMPS      Y3, Y1, Y5
+	VPSLLD       $0x1c, Y1, Y1
+	VBLENDVPS    Y1, Y5, Y4, Y4
+	VMOVUPS      Y4, 960(AX)
+	VEXTRACTI128 $0x01, Y0, X0
+	VPSHUFD      $0xee, X0, X0
+	VPMOVZXBD    X0, Y0
+	VPERMPS      Y2, Y0, Y1
+	VPERMPS      Y3, Y0, Y2
+	VPSLLD       $0x1c, Y0, Y0
+	VBLENDVPS    Y0, Y2, Y1, Y1
+	VMOVUPS      Y1, 992(AX)
+	ADDQ         $0x00000054, CX
+	ADDQ         $0x00000400, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
 // func q3_KAVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
 TEXT ·q3_KAVX2(SB), NOSPLIT, $0-32
@@ -1207,6 +1932,357 @@ DATA const33<>+16(SB)/8, $0x0000000000000000
 DATA const33<>+24(SB)/8, $0x0808080808080808
 GLOBL const33<>(SB), RODATA|NOPTR, $32
 
+// func q3_KSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·q3_KSingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	MOVWLZX      108(CX), BX
+	ANDL         $0x00007c00, BX
+	ADDL         $0x00000400, BX
+	TESTL        $0x00008000, BX
+	JNZ          done
+	VPBROADCASTW 108(CX), X0
+	VCVTPH2PS    X0, Y0
+	VPBROADCASTQ 96(CX), X1
+	VPSRLVQ      const11<>+0(SB), X1, X1
+	VPAND        const12<>+0(SB), X1, X1
+	VPBROADCASTD 104(CX), X2
+	VPSRLVD      const30<>+0(SB), X2, X2
+	VPAND        const20<>+0(SB), X2, X2
+	VPSLLW       $0x04, X2, X2
+	VPOR         X1, X2, X1
+	VPSUBB       const21<>+0(SB), X1, X1
+	VPSHUFD      $0xee, X1, X2
+	VPMOVSXBD    X1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VPMOVSXBD    X2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPERMQ       $0xd8, (CX), Y0
+	VPERMQ       $0xd8, 32(CX), Y3
+	VPERM2F128   $0x00, Y1, Y1, Y4
+	VPERM2F128   $0x11, Y1, Y1, Y1
+	VPERMILPS    $0x00, Y4, Y5
+	VMULPS       const31<>+0(SB), Y5, Y5
+	VPERMILPS    $0x55, Y4, Y6
+	VMULPS       const31<>+0(SB), Y6, Y6
+	VPAND        const20<>+0(SB), Y3, Y7
+	VPSLLW       $0x02, Y0, Y8
+	VPAND        const32<>+0(SB), Y8, Y8
+	VPOR         Y8, Y7, Y7
+	VPOR         const33<>+0(SB), Y7, Y7
+	VPMOVZXBD    X7, Y8
+	VPERMPS      Y5, Y8, Y9
+	VPERMPS      Y6, Y8, Y10
+	VPSLLD       $0x1c, Y8, Y8
+	VBLENDVPS    Y8, Y10, Y9, Y9
+	VMOVUPS      Y9, (AX)
+	VEXTRACTI128 $0x01, Y7, X8
+	VPMOVZXBD    X8, Y8
+	VPERMPS      Y5, Y8, Y9
+	VPERMPS      Y6, Y8, Y10
+	VPSLLD       $0x1c, Y8, Y8
+	VBLENDVPS    Y8, Y10, Y9, Y9
+	VMOVUPS      Y9, 32(AX)
+	VPSHUFD      $0xee, X7, X8
+	VPMOVZXBD    X8, Y8
+	VPERMPS      Y5, Y8, Y9
+	VPERMPS      Y6, Y8, Y10
+	VPSLLD       $0x1c, Y8, Y8
+	VBLENDVPS    Y8, Y10, Y9, Y9
+	VMOVUPS      Y9, 64(AX)
+	VEXTRACTI128 $0x01, Y7, X7
+	VPSHUFD      $0xee, X7, X7
+	VPMOVZXBD    X7, Y7
+	VPERMPS      Y5, Y7, Y5
+	VPERMPS      Y6, Y7, Y6
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y6, Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	VPERMILPS    $0xaa, Y4, Y5
+	VMULPS       const31<>+0(SB), Y5, Y5
+	VPERMILPS    $0xff, Y4, Y4
+	VMULPS       const31<>+0(SB), Y4, Y4
+	VPSRLW       $0x02, Y3, Y6
+	VPAND        const20<>+0(SB), Y6, Y6
+	VPSLLW       $0x01, Y0, Y7
+	VPAND        const32<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPOR         const33<>+0(SB), Y6, Y6
+	VPMOVZXBD    X6, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y4, Y7, Y9
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y9, Y8, Y8
+	VMOVUPS      Y8, 128(AX)
+	VEXTRACTI128 $0x01, Y6, X7
+	VPMOVZXBD    X7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y4, Y7, Y9
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y9, Y8, Y8
+	VMOVUPS      Y8, 160(AX)
+	VPSHUFD      $0xee, X6, X7
+	VPMOVZXBD    X7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y4, Y7, Y9
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y9, Y8, Y8
+	VMOVUPS      Y8, 192(AX)
+	VEXTRACTI128 $0x01, Y6, X6
+	VPSHUFD      $0xee, X6, X6
+	VPMOVZXBD    X6, Y6
+	VPERMPS      Y5, Y6, Y5
+	VPERMPS      Y4, Y6, Y4
+	VPSLLD       $0x1c, Y6, Y6
+	VBLENDVPS    Y6, Y4, Y5, Y5
+	VMOVUPS      Y5, 224(AX)
+	VPERMILPS    $0x00, Y1, Y4
+	VMULPS       const31<>+0(SB), Y4, Y4
+	VPERMILPS    $0x55, Y1, Y5
+	VMULPS       const31<>+0(SB), Y5, Y5
+	VPSRLW       $0x04, Y3, Y6
+	VPAND        const20<>+0(SB), Y6, Y6
+	VPAND        const32<>+0(SB), Y0, Y7
+	VPOR         Y7, Y6, Y6
+	VPOR         const33<>+0(SB), Y6, Y6
+	VPMOVZXBD    X6, Y7
+	VPERMPS      Y4, Y7, Y8
+	VPERMPS      Y5, Y7, Y9
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y9, Y8, Y8
+	VMOVUPS      Y8, 256(AX)
+	VEXTRACTI128 $0x01, Y6, X7
+	VPMOVZXBD    X7, Y7
+	VPERMPS      Y4, Y7, Y8
+	VPERMPS      Y5, Y7, Y9
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y9, Y8, Y8
+	VMOVUPS      Y8, 288(AX)
+	VPSHUFD      $0xee, X6, X7
+	VPMOVZXBD    X7, Y7
+	VPERMPS      Y4, Y7, Y8
+	VPERMPS      Y5, Y7, Y9
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y9, Y8, Y8
+	VMOVUPS      Y8, 320(AX)
+	VEXTRACTI128 $0x01, Y6, X6
+	VPSHUFD      $0xee, X6, X6
+	VPMOVZXBD    X6, Y6
+	VPERMPS      Y4, Y6, Y4
+	VPERMPS      Y5, Y6, Y5
+	VPSLLD       $0x1c, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VMOVUPS      Y4, 352(AX)
+	VPERMILPS    $0xaa, Y1, Y4
+	VMULPS       const31<>+0(SB), Y4, Y4
+	VPERMILPS    $0xff, Y1, Y1
+	VMULPS       const31<>+0(SB), Y1, Y1
+	VPSRLW       $0x06, Y3, Y3
+	VPAND        const20<>+0(SB), Y3, Y3
+	VPSRLW       $0x01, Y0, Y5
+	VPAND        const32<>+0(SB), Y5, Y5
+	VPOR         Y5, Y3, Y3
+	VPOR         const33<>+0(SB), Y3, Y3
+	VPMOVZXBD    X3, Y5
+	VPERMPS      Y4, Y5, Y6
+	VPERMPS      Y1, Y5, Y7
+	VPSLLD       $0x1c, Y5, Y5
+	VBLENDVPS    Y5, Y7, Y6, Y6
+	VMOVUPS      Y6, 384(AX)
+	VEXTRACTI128 $0x01, Y3, X5
+	VPMOVZXBD    X5, Y5
+	VPERMPS      Y4, Y5, Y6
+	VPERMPS      Y1, Y5, Y7
+	VPSLLD       $0x1c, Y5, Y5
+	VBLENDVPS    Y5, Y7, Y6, Y6
+	VMOVUPS      Y6, 416(AX)
+	VPSHUFD      $0xee, X3, X5
+	VPMOVZXBD    X5, Y5
+	VPERMPS      Y4, Y5, Y6
+	VPERMPS      Y1, Y5, Y7
+	VPSLLD       $0x1c, Y5, Y5
+	VBLENDVPS    Y5, Y7, Y6, Y6
+	VMOVUPS      Y6, 448(AX)
+	VEXTRACTI128 $0x01, Y3, X3
+	VPSHUFD      $0xee, X3, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y4, Y3, Y4
+	VPERMPS      Y1, Y3, Y1
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y1, Y4, Y4
+	VMOVUPS      Y4, 480(AX)
+	VPERMQ       $0xd8, 64(CX), Y1
+	VPERM2F128   $0x00, Y2, Y2, Y3
+	VPERM2F128   $0x11, Y2, Y2, Y2
+	VPERMILPS    $0x00, Y3, Y4
+	VMULPS       const31<>+0(SB), Y4, Y4
+	VPERMILPS    $0x55, Y3, Y5
+	VMULPS       const31<>+0(SB), Y5, Y5
+	VPAND        const20<>+0(SB), Y1, Y6
+	VPSRLW       $0x02, Y0, Y7
+	VPAND        const32<>+0(SB), Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPOR         const33<>+0(SB), Y6, Y6
+	VPMOVZXBD    X6, Y7
+	VPERMPS      Y4, Y7, Y8
+	VPERMPS      Y5, Y7, Y9
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y9, Y8, Y8
+	VMOVUPS      Y8, 512(AX)
+	VEXTRACTI128 $0x01, Y6, X7
+	VPMOVZXBD    X7, Y7
+	VPERMPS      Y4, Y7, Y8
+	VPERMPS      Y5, Y7, Y9
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y9, Y8, Y8
+	VMOVUPS      Y8, 544(AX)
+	VPSHUFD      $0xee, X6, X7
+	VPMOVZXBD    X7, Y7
+	VPERMPS      Y4, Y7, Y8
+	VPERMPS      Y5, Y7, Y9
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y9, Y8, Y8
+	VMOVUPS      Y8, 576(AX)
+	VEXTRACTI128 $0x01, Y6, X6
+	VPSHUFD      $0xee, X6, X6
+	VPMOVZXBD    X6, Y6
+	VPERMPS      Y4, Y6, Y4
+	VPERMPS      Y5, Y6, Y5
+	VPSLLD       $0x1c, Y6, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VMOVUPS      Y4, 608(AX)
+	VPERMILPS    $0xaa, Y3, Y4
+	VMULPS       const31<>+0(SB), Y4, Y4
+	VPERMILPS    $0xff, Y3, Y3
+	VMULPS       const31<>+0(SB), Y3, Y3
+	VPSRLW       $0x02, Y1, Y5
+	VPAND        const20<>+0(SB), Y5, Y5
+	VPSRLW       $0x03, Y0, Y6
+	VPAND        const32<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPOR         const33<>+0(SB), Y5, Y5
+	VPMOVZXBD    X5, Y6
+	VPERMPS      Y4, Y6, Y7
+	VPERMPS      Y3, Y6, Y8
+	VPSLLD       $0x1c, Y6, Y6
+	VBLENDVPS    Y6, Y8, Y7, Y7
+	VMOVUPS      Y7, 640(AX)
+	VEXTRACTI128 $0x01, Y5, X6
+	VPMOVZXBD    X6, Y6
+	VPERMPS      Y4, Y6, Y7
+	VPERMPS      Y3, Y6, Y8
+	VPSLLD       $0x1c, Y6, Y6
+	VBLENDVPS    Y6, Y8, Y7, Y7
+	VMOVUPS      Y7, 672(AX)
+	VPSHUFD      $0xee, X5, X6
+	VPMOVZXBD    X6, Y6
+	VPERMPS      Y4, Y6, Y7
+	VPERMPS      Y3, Y6, Y8
+	VPSLLD       $0x1c, Y6, Y6
+	VBLENDVPS    Y6, Y8, Y7, Y7
+	VMOVUPS      Y7, 704(AX)
+	VEXTRACTI128 $0x01, Y5, X5
+	VPSHUFD      $0xee, X5, X5
+	VPMOVZXBD    X5, Y5
+	VPERMPS      Y4, Y5, Y4
+	VPERMPS      Y3, Y5, Y3
+	VPSLLD       $0x1c, Y5, Y5
+	VBLENDVPS    Y5, Y3, Y4, Y4
+	VMOVUPS      Y4, 736(AX)
+	VPERMILPS    $0x00, Y2, Y3
+	VMULPS       const31<>+0(SB), Y3, Y3
+	VPERMILPS    $0x55, Y2, Y4
+	VMULPS       const31<>+0(SB), Y4, Y4
+	VPSRLW       $0x04, Y1, Y5
+	VPAND        const20<>+0(SB), Y5, Y5
+	VPSRLW       $0x04, Y0, Y6
+	VPAND        const32<>+0(SB), Y6, Y6
+	VPOR         Y6, Y5, Y5
+	VPOR         const33<>+0(SB), Y5, Y5
+	VPMOVZXBD    X5, Y6
+	VPERMPS      Y3, Y6, Y7
+	VPERMPS      Y4, Y6, Y8
+	VPSLLD       $0x1c, Y6, Y6
+	VBLENDVPS    Y6, Y8, Y7, Y7
+	VMOVUPS      Y7, 768(AX)
+	VEXTRACTI128 $0x01, Y5, X6
+	VPMOVZXBD    X6, Y6
+	VPERMPS      Y3, Y6, Y7
+	VPERMPS      Y4, Y6, Y8
+	VPSLLD       $0x1c, Y6, Y6
+	VBLENDVPS    Y6, Y8, Y7, Y7
+	VMOVUPS      Y7, 800(AX)
+	VPSHUFD      $0xee, X5, X6
+	VPMOVZXBD    X6, Y6
+	VPERMPS      Y3, Y6, Y7
+	VPERMPS      Y4, Y6, Y8
+	VPSLLD       $0x1c, Y6, Y6
+	VBLENDVPS    Y6, Y8, Y7, Y7
+	VMOVUPS      Y7, 832(AX)
+	VEXTRACTI128 $0x01, Y5, X5
+	VPSHUFD      $0xee, X5, X5
+	VPMOVZXBD    X5, Y5
+	VPERMPS      Y3, Y5, Y3
+	VPERMPS      Y4, Y5, Y4
+	VPSLLD       $0x1c, Y5, Y5
+	VBLENDVPS    Y5, Y4, Y3, Y3
+	VMOVUPS      Y3, 864(AX)
+	VPERMILPS    $0xaa, Y2, Y3
+	VMULPS       const31<>+0(SB), Y3, Y3
+	VPERMILPS    $0xff, Y2, Y2
+	VMULPS       const31<>+0(SB), Y2, Y2
+	VPSRLW       $0x06, Y1, Y1
+	VPAND        const20<>+0(SB), Y1, Y1
+	VPSRLW       $0x05, Y0, Y0
+	VPAND        const32<>+0(SB), Y0, Y0
+	VPOR         Y0, Y1, Y1
+	VPOR         const33<>+0(SB), Y1, Y1
+	VPMOVZXBD    X1, Y0
+	VPERMPS      Y3, Y0, Y4
+	VPERMPS      Y2, Y0, Y5
+	VPSLLD       $0x1c, Y0, Y0
+	VBLENDVPS    Y0, Y5, Y4, Y4
+	VMOVUPS      Y4, 896(AX)
+	VEXTRACTI128 $0x01, Y1, X0
+	VPMOVZXBD    X0, Y0
+	VPERMPS      Y3, Y0, Y4
+	VPERMPS      Y2, Y0, Y5
+	VPSLLD       $0x1c, Y0, Y0
+	VBLENDVPS    Y0, Y5, Y4, Y4
+	VMOVUPS      Y4, 928(AX)
+	VPSHUFD      $0xee, X1, X0
+	VPMOVZXBD    X0, Y0
+	VPERMPS      Y3, Y0, Y4
+	VPERMPS      Y2, Y0, Y5
+	VPSLLD       $0x1c, Y0, Y0
+	VBLENDVPS    Y0, Y5, Y4, Y4
+	VMOVUPS      Y4, 960(AX)
+	VEXTRACTI128 $0x01, Y1, X0
+	VPSHUFD      $0xee, X0, X0
+	VPMOVZXBD    X0, Y0
+	VPERMPS      Y3, Y0, Y1
+	VPERMPS      Y2, Y0, Y2
+	VPSLLD       $0x1c, Y0, Y0
+	VBLENDVPS    Y0, Y2, Y1, Y1
+	VMOVUPS      Y1, 992(AX)
+	ADDQ         $0x0000006e, CX
+	ADDQ         $0x00000400, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
 // func q4_KAVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
 TEXT ·q4_KAVX2(SB), NOSPLIT, $0-32
@@ -1434,6 +2510,344 @@ DATA const36<>+8(SB)/8, $0x3030303030303030
 DATA const36<>+16(SB)/8, $0x3030303030303030
 DATA const36<>+24(SB)/8, $0x3030303030303030
 GLOBL const36<>(SB), RODATA|NOPTR, $32
+
+// func q4_KSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·q4_KSingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	MOVL         (CX), BX
+	ANDL         $0x7c007c00, BX
+	ADDL         $0x04000400, BX
+	TESTL        $0x80008000, BX
+	JNZ          done
+	VPBROADCASTW (CX), X0
+	VCVTPH2PS    X0, Y0
+	VPBROADCASTW 2(CX), X1
+	VCVTPH2PS    X1, Y1
+	VXORPS       const22<>+0(SB), Y1, Y1
+	VMOVQ        4(CX), X2
+	VPBROADCASTD 12(CX), X4
+	VPAND        const34<>+0(SB), X2, X3
+	VPSRLVD      const35<>+0(SB), X4, X4
+	VPAND        const12<>+0(SB), X4, X4
+	VPSRLD       $0x02, X2, X2
+	VPAND        const36<>+0(SB), X2, X2
+	VPOR         X2, X4, X4
+	VPUNPCKLDQ   X4, X3, X3
+	VPSHUFD      $0xee, X3, X4
+	VPMOVZXBD    X3, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPERM2F128   $0x00, Y2, Y2, Y0
+	VPERM2F128   $0x11, Y2, Y2, Y2
+	VPMOVZXBD    X4, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VPERM2F128   $0x00, Y3, Y3, Y1
+	VPERM2F128   $0x11, Y3, Y3, Y3
+	VPERMQ       $0xd8, 16(CX), Y4
+	VPSRLW       $0x04, Y4, Y5
+	VPAND        const12<>+0(SB), Y4, Y4
+	VPAND        const12<>+0(SB), Y5, Y5
+	VPERMILPS    $0x00, Y0, Y6
+	VPERMILPS    $0x00, Y1, Y7
+	VMULPS       const9<>+0(SB), Y6, Y8
+	VADDPS       Y7, Y8, Y8
+	VMULPS       const13<>+0(SB), Y6, Y6
+	VADDPS       Y7, Y6, Y6
+	VPMOVZXBD    X4, Y7
+	VPERMPS      Y8, Y7, Y9
+	VPERMPS      Y6, Y7, Y10
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y10, Y9, Y9
+	VMOVUPS      Y9, (AX)
+	VEXTRACTI128 $0x01, Y4, X7
+	VPMOVZXBD    X7, Y7
+	VPERMPS      Y8, Y7, Y9
+	VPERMPS      Y6, Y7, Y10
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y10, Y9, Y9
+	VMOVUPS      Y9, 32(AX)
+	VPSHUFD      $0xee, X4, X7
+	VPMOVZXBD    X7, Y7
+	VPERMPS      Y8, Y7, Y9
+	VPERMPS      Y6, Y7, Y10
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y10, Y9, Y9
+	VMOVUPS      Y9, 64(AX)
+	VEXTRACTI128 $0x01, Y4, X4
+	VPSHUFD      $0xee, X4, X4
+	VPMOVZXBD    X4, Y4
+	VPERMPS      Y8, Y4, Y7
+	VPERMPS      Y6, Y4, Y6
+	VPSLLD       $0x1c, Y4, Y4
+	VBLENDVPS    Y4, Y6, Y7, Y7
+	VMOVUPS      Y7, 96(AX)
+	VPERMILPS    $0x55, Y0, Y4
+	VPERMILPS    $0x55, Y1, Y6
+	VMULPS       const9<>+0(SB), Y4, Y7
+	VADDPS       Y6, Y7, Y7
+	VMULPS       const13<>+0(SB), Y4, Y4
+	VADDPS       Y6, Y4, Y4
+	VPMOVZXBD    X5, Y6
+	VPERMPS      Y7, Y6, Y8
+	VPERMPS      Y4, Y6, Y9
+	VPSLLD       $0x1c, Y6, Y6
+	VBLENDVPS    Y6, Y9, Y8, Y8
+	VMOVUPS      Y8, 128(AX)
+	VEXTRACTI128 $0x01, Y5, X6
+	VPMOVZXBD    X6, Y6
+	VPERMPS      Y7, Y6, Y8
+	VPERMPS      Y4, Y6, Y9
+	VPSLLD       $0x1c, Y6, Y6
+	VBLENDVPS    Y6, Y9, Y8, Y8
+	VMOVUPS      Y8, 160(AX)
+	VPSHUFD      $0xee, X5, X6
+	VPMOVZXBD    X6, Y6
+	VPERMPS      Y7, Y6, Y8
+	VPERMPS      Y4, Y6, Y9
+	VPSLLD       $0x1c, Y6, Y6
+	VBLENDVPS    Y6, Y9, Y8, Y8
+	VMOVUPS      Y8, 192(AX)
+	VEXTRACTI128 $0x01, Y5, X5
+	VPSHUFD      $0xee, X5, X5
+	VPMOVZXBD    X5, Y5
+	VPERMPS      Y7, Y5, Y6
+	VPERMPS      Y4, Y5, Y4
+	VPSLLD       $0x1c, Y5, Y5
+	VBLENDVPS    Y5, Y4, Y6, Y6
+	VMOVUPS      Y6, 224(AX)
+	VPERMQ       $0xd8, 48(CX), Y4
+	VPSRLW       $0x04, Y4, Y5
+	VPAND        const12<>+0(SB), Y4, Y4
+	VPAND        const12<>+0(SB), Y5, Y5
+	VPERMILPS    $0xaa, Y0, Y6
+	VPERMILPS    $0xaa, Y1, Y7
+	VMULPS       const9<>+0(SB), Y6, Y8
+	VADDPS       Y7, Y8, Y8
+	VMULPS       const13<>+0(SB), Y6, Y6
+	VADDPS       Y7, Y6, Y6
+	VPMOVZXBD    X4, Y7
+	VPERMPS      Y8, Y7, Y9
+	VPERMPS      Y6, Y7, Y10
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y10, Y9, Y9
+	VMOVUPS      Y9, 256(AX)
+	VEXTRACTI128 $0x01, Y4, X7
+	VPMOVZXBD    X7, Y7
+	VPERMPS      Y8, Y7, Y9
+	VPERMPS      Y6, Y7, Y10
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y10, Y9, Y9
+	VMOVUPS      Y9, 288(AX)
+	VPSHUFD      $0xee, X4, X7
+	VPMOVZXBD    X7, Y7
+	VPERMPS      Y8, Y7, Y9
+	VPERMPS      Y6, Y7, Y10
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y10, Y9, Y9
+	VMOVUPS      Y9, 320(AX)
+	VEXTRACTI128 $0x01, Y4, X4
+	VPSHUFD      $0xee, X4, X4
+	VPMOVZXBD    X4, Y4
+	VPERMPS      Y8, Y4, Y7
+	VPERMPS      Y6, Y4, Y6
+	VPSLLD       $0x1c, Y4, Y4
+	VBLENDVPS    Y4, Y6, Y7, Y7
+	VMOVUPS      Y7, 352(AX)
+	VPERMILPS    $0xff, Y0, Y0
+	VPERMILPS    $0xff, Y1, Y1
+	VMULPS       const9<>+0(SB), Y0, Y4
+	VADDPS       Y1, Y4, Y4
+	VMULPS       const13<>+0(SB), Y0, Y0
+	VADDPS       Y1, Y0, Y0
+	VPMOVZXBD    X5, Y1
+	VPERMPS      Y4, Y1, Y6
+	VPERMPS      Y0, Y1, Y7
+	VPSLLD       $0x1c, Y1, Y1
+	VBLENDVPS    Y1, Y7, Y6, Y6
+	VMOVUPS      Y6, 384(AX)
+	VEXTRACTI128 $0x01, Y5, X1
+	VPMOVZXBD    X1, Y1
+	VPERMPS      Y4, Y1, Y6
+	VPERMPS      Y0, Y1, Y7
+	VPSLLD       $0x1c, Y1, Y1
+	VBLENDVPS    Y1, Y7, Y6, Y6
+	VMOVUPS      Y6, 416(AX)
+	VPSHUFD      $0xee, X5, X1
+	VPMOVZXBD    X1, Y1
+	VPERMPS      Y4, Y1, Y6
+	VPERMPS      Y0, Y1, Y7
+	VPSLLD       $0x1c, Y1, Y1
+	VBLENDVPS    Y1, Y7, Y6, Y6
+	VMOVUPS      Y6, 448(AX)
+	VEXTRACTI128 $0x01, Y5, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y1
+	VPERMPS      Y4, Y1, Y4
+	VPERMPS      Y0, Y1, Y0
+	VPSLLD       $0x1c, Y1, Y1
+	VBLENDVPS    Y1, Y0, Y4, Y4
+	VMOVUPS      Y4, 480(AX)
+	VPERMQ       $0xd8, 80(CX), Y0
+	VPSRLW       $0x04, Y0, Y1
+	VPAND        const12<>+0(SB), Y0, Y0
+	VPAND        const12<>+0(SB), Y1, Y1
+	VPERMILPS    $0x00, Y2, Y4
+	VPERMILPS    $0x00, Y3, Y5
+	VMULPS       const9<>+0(SB), Y4, Y6
+	VADDPS       Y5, Y6, Y6
+	VMULPS       const13<>+0(SB), Y4, Y4
+	VADDPS       Y5, Y4, Y4
+	VPMOVZXBD    X0, Y5
+	VPERMPS      Y6, Y5, Y7
+	VPERMPS      Y4, Y5, Y8
+	VPSLLD       $0x1c, Y5, Y5
+	VBLENDVPS    Y5, Y8, Y7, Y7
+	VMOVUPS      Y7, 512(AX)
+	VEXTRACTI128 $0x01, Y0, X5
+	VPMOVZXBD    X5, Y5
+	VPERMPS      Y6, Y5, Y7
+	VPERMPS      Y4, Y5, Y8
+	VPSLLD       $0x1c, Y5, Y5
+	VBLENDVPS    Y5, Y8, Y7, Y7
+	VMOVUPS      Y7, 544(AX)
+	VPSHUFD      $0xee, X0, X5
+	VPMOVZXBD    X5, Y5
+	VPERMPS      Y6, Y5, Y7
+	VPERMPS      Y4, Y5, Y8
+	VPSLLD       $0x1c, Y5, Y5
+	VBLENDVPS    Y5, Y8, Y7, Y7
+	VMOVUPS      Y7, 576(AX)
+	VEXTRACTI128 $0x01, Y0, X0
+	VPSHUFD      $0xee, X0, X0
+	VPMOVZXBD    X0, Y0
+	VPERMPS      Y6, Y0, Y5
+	VPERMPS      Y4, Y0, Y4
+	VPSLLD       $0x1c, Y0, Y0
+	VBLENDVPS    Y0, Y4, Y5, Y5
+	VMOVUPS      Y5, 608(AX)
+	VPERMILPS    $0x55, Y2, Y0
+	VPERMILPS    $0x55, Y3, Y4
+	VMULPS       const9<>+0(SB), Y0, Y5
+	VADDPS       Y4, Y5, Y5
+	VMULPS       const13<>+0(SB), Y0, Y0
+	VADDPS       Y4, Y0, Y0
+	VPMOVZXBD    X1, Y4
+	VPERMPS      Y5, Y4, Y6
+	VPERMPS      Y0, Y4, Y7
+	VPSLLD       $0x1c, Y4, Y4
+	VBLENDVPS    Y4, Y7, Y6, Y6
+	VMOVUPS      Y6, 640(AX)
+	VEXTRACTI128 $0x01, Y1, X4
+	VPMOVZXBD    X4, Y4
+	VPERMPS      Y5, Y4, Y6
+	VPERMPS      Y0, Y4, Y7
+	VPSLLD       $0x1c, Y4, Y4
+	VBLENDVPS    Y4, Y7, Y6, Y6
+	VMOVUPS      Y6, 672(AX)
+	VPSHUFD      $0xee, X1, X4
+	VPMOVZXBD    X4, Y4
+	VPERMPS      Y5, Y4, Y6
+	VPERMPS      Y0, Y4, Y7
+	VPSLLD       $0x1c, Y4, Y4
+	VBLENDVPS    Y4, Y7, Y6, Y6
+	VMOVUPS      Y6, 704(AX)
+	VEXTRACTI128 $0x01, Y1, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y1
+	VPERMPS      Y5, Y1, Y4
+	VPERMPS      Y0, Y1, Y0
+	VPSLLD       $0x1c, Y1, Y1
+	VBLENDVPS    Y1, Y0, Y4, Y4
+	VMOVUPS      Y4, 736(AX)
+	VPERMQ       $0xd8, 112(CX), Y0
+	VPSRLW       $0x04, Y0, Y1
+	VPAND        const12<>+0(SB), Y0, Y0
+	VPAND        const12<>+0(SB), Y1, Y1
+	VPERMILPS    $0xaa, Y2, Y4
+	VPERMILPS    $0xaa, Y3, Y5
+	VMULPS       const9<>+0(SB), Y4, Y6
+	VADDPS       Y5, Y6, Y6
+	VMULPS       const13<>+0(SB), Y4, Y4
+	VADDPS       Y5, Y4, Y4
+	VPMOVZXBD    X0, Y5
+	VPERMPS      Y6, Y5, Y7
+	VPERMPS      Y4, Y5, Y8
+	VPSLLD       $0x1c, Y5, Y5
+	VBLENDVPS    Y5, Y8, Y7, Y7
+	VMOVUPS      Y7, 768(AX)
+	VEXTRACTI128 $0x01, Y0, X5
+	VPMOVZXBD    X5, Y5
+	VPERMPS      Y6, Y5, Y7
+	VPERMPS      Y4, Y5, Y8
+	VPSLLD       $0x1c, Y5, Y5
+	VBLENDVPS    Y5, Y8, Y7, Y7
+	VMOVUPS      Y7, 800(AX)
+	VPSHUFD      $0xee, X0, X5
+	VPMOVZXBD    X5, Y5
+	VPERMPS      Y6, Y5, Y7
+	VPERMPS      Y4, Y5, Y8
+	VPSLLD       $0x1c, Y5, Y5
+	VBLENDVPS    Y5, Y8, Y7, Y7
+	VMOVUPS      Y7, 832(AX)
+	VEXTRACTI128 $0x01, Y0, X0
+	VPSHUFD      $0xee, X0, X0
+	VPMOVZXBD    X0, Y0
+	VPERMPS      Y6, Y0, Y5
+	VPERMPS      Y4, Y0, Y4
+	VPSLLD       $0x1c, Y0, Y0
+	VBLENDVPS    Y0, Y4, Y5, Y5
+	VMOVUPS      Y5, 864(AX)
+	VPERMILPS    $0xff, Y2, Y0
+	VPERMILPS    $0xff, Y3, Y2
+	VMULPS       const9<>+0(SB), Y0, Y3
+	VADDPS       Y2, Y3, Y3
+	VMULPS       const13<>+0(SB), Y0, Y0
+	VADDPS       Y2, Y0, Y0
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y3, Y2, Y4
+	VPERMPS      Y0, Y2, Y5
+	VPSLLD       $0x1c, Y2, Y2
+	VBLENDVPS    Y2, Y5, Y4, Y4
+	VMOVUPS      Y4, 896(AX)
+	VEXTRACTI128 $0x01, Y1, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y3, Y2, Y4
+	VPERMPS      Y0, Y2, Y5
+	VPSLLD       $0x1c, Y2, Y2
+	VBLENDVPS    Y2, Y5, Y4, Y4
+	VMOVUPS      Y4, 928(AX)
+	VPSHUFD      $0xee, X1, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y3, Y2, Y4
+	VPERMPS      Y0, Y2, Y5
+	VPSLLD       $0x1c, Y2, Y2
+	VBLENDVPS    Y2, Y5, Y4, Y4
+	VMOVUPS      Y4, 960(AX)
+	VEXTRACTI128 $0x01, Y1, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y1
+	VPERMPS      Y3, Y1, Y2
+	VPERMPS      Y0, Y1, Y0
+	VPSLLD       $0x1c, Y1, Y1
+	VBLENDVPS    Y1, Y0, Y2, Y2
+	VMOVUPS      Y2, 992(AX)
+	ADDQ         $0x00000090, CX
+	ADDQ         $0x00000400, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
 
 // func q5_KAVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C, FMA3
@@ -1685,6 +3099,264 @@ block:
 	VCVTPS2PH    $0x00, Y5, 496(AX)
 	ADDQ         $0x000000b0, CX
 	ADDQ         $0x00000200, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
+// func q5_KSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C, FMA3
+TEXT ·q5_KSingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	MOVL         (CX), BX
+	ANDL         $0x7c007c00, BX
+	ADDL         $0x04000400, BX
+	TESTL        $0x80008000, BX
+	JNZ          done
+	VPBROADCASTW (CX), X0
+	VCVTPH2PS    X0, Y0
+	VPBROADCASTW 2(CX), X1
+	VCVTPH2PS    X1, Y1
+	VXORPS       const22<>+0(SB), Y1, Y1
+	VMOVQ        4(CX), X2
+	VPBROADCASTD 12(CX), X4
+	VPAND        const34<>+0(SB), X2, X3
+	VPSRLVD      const35<>+0(SB), X4, X4
+	VPAND        const12<>+0(SB), X4, X4
+	VPSRLD       $0x02, X2, X2
+	VPAND        const36<>+0(SB), X2, X2
+	VPOR         X2, X4, X4
+	VPUNPCKLDQ   X4, X3, X3
+	VPSHUFD      $0xee, X3, X4
+	VPMOVZXBD    X3, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPERM2F128   $0x00, Y2, Y2, Y0
+	VPERM2F128   $0x11, Y2, Y2, Y2
+	VPMOVZXBD    X4, Y3
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VPERM2F128   $0x00, Y3, Y3, Y1
+	VPERM2F128   $0x11, Y3, Y3, Y3
+	VMOVDQU      16(CX), Y4
+	VMOVDQU      48(CX), Y5
+	VPSRLW       $0x04, Y5, Y6
+	VPAND        const12<>+0(SB), Y5, Y5
+	VPSLLW       $0x04, Y4, Y7
+	VPAND        const18<>+0(SB), Y7, Y7
+	VPOR         Y7, Y5, Y5
+	VPSHUFD      $0xee, X5, X7
+	VEXTRACTI128 $0x01, Y5, X8
+	VPSHUFD      $0xee, X8, X9
+	VPMOVZXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVZXBD    X7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVZXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VPERMILPS    $0x00, Y0, Y10
+	VPERMILPS    $0x00, Y1, Y11
+	VFMADD213PS  Y11, Y10, Y5
+	VFMADD213PS  Y11, Y10, Y7
+	VFMADD213PS  Y11, Y10, Y8
+	VFMADD213PS  Y11, Y10, Y9
+	VMOVUPS      Y5, (AX)
+	VMOVUPS      Y7, 32(AX)
+	VMOVUPS      Y8, 64(AX)
+	VMOVUPS      Y9, 96(AX)
+	VPAND        const12<>+0(SB), Y6, Y6
+	VPSLLW       $0x03, Y4, Y5
+	VPAND        const18<>+0(SB), Y5, Y5
+	VPOR         Y5, Y6, Y6
+	VPSHUFD      $0xee, X6, X5
+	VEXTRACTI128 $0x01, Y6, X7
+	VPSHUFD      $0xee, X7, X8
+	VPMOVZXBD    X6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVZXBD    X7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVZXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VPERMILPS    $0x55, Y0, Y9
+	VPERMILPS    $0x55, Y1, Y10
+	VFMADD213PS  Y10, Y9, Y6
+	VFMADD213PS  Y10, Y9, Y5
+	VFMADD213PS  Y10, Y9, Y7
+	VFMADD213PS  Y10, Y9, Y8
+	VMOVUPS      Y6, 128(AX)
+	VMOVUPS      Y5, 160(AX)
+	VMOVUPS      Y7, 192(AX)
+	VMOVUPS      Y8, 224(AX)
+	VMOVDQU      80(CX), Y5
+	VPSRLW       $0x04, Y5, Y6
+	VPAND        const12<>+0(SB), Y5, Y5
+	VPSLLW       $0x02, Y4, Y7
+	VPAND        const18<>+0(SB), Y7, Y7
+	VPOR         Y7, Y5, Y5
+	VPSHUFD      $0xee, X5, X7
+	VEXTRACTI128 $0x01, Y5, X8
+	VPSHUFD      $0xee, X8, X9
+	VPMOVZXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVZXBD    X7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVZXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVZXBD    X9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VPERMILPS    $0xaa, Y0, Y10
+	VPERMILPS    $0xaa, Y1, Y11
+	VFMADD213PS  Y11, Y10, Y5
+	VFMADD213PS  Y11, Y10, Y7
+	VFMADD213PS  Y11, Y10, Y8
+	VFMADD213PS  Y11, Y10, Y9
+	VMOVUPS      Y5, 256(AX)
+	VMOVUPS      Y7, 288(AX)
+	VMOVUPS      Y8, 320(AX)
+	VMOVUPS      Y9, 352(AX)
+	VPAND        const12<>+0(SB), Y6, Y6
+	VPSLLW       $0x01, Y4, Y5
+	VPAND        const18<>+0(SB), Y5, Y5
+	VPOR         Y5, Y6, Y6
+	VPSHUFD      $0xee, X6, X5
+	VEXTRACTI128 $0x01, Y6, X7
+	VPSHUFD      $0xee, X7, X8
+	VPMOVZXBD    X6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVZXBD    X7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VPMOVZXBD    X8, Y8
+	VCVTDQ2PS    Y8, Y8
+	VPERMILPS    $0xff, Y0, Y0
+	VPERMILPS    $0xff, Y1, Y1
+	VFMADD213PS  Y1, Y0, Y6
+	VFMADD213PS  Y1, Y0, Y5
+	VFMADD213PS  Y1, Y0, Y7
+	VFMADD213PS  Y1, Y0, Y8
+	VMOVUPS      Y6, 384(AX)
+	VMOVUPS      Y5, 416(AX)
+	VMOVUPS      Y7, 448(AX)
+	VMOVUPS      Y8, 480(AX)
+	VMOVDQU      112(CX), Y0
+	VPSRLW       $0x04, Y0, Y1
+	VPAND        const12<>+0(SB), Y0, Y0
+	VPAND        const18<>+0(SB), Y4, Y5
+	VPOR         Y5, Y0, Y0
+	VPSHUFD      $0xee, X0, X5
+	VEXTRACTI128 $0x01, Y0, X6
+	VPSHUFD      $0xee, X6, X7
+	VPMOVZXBD    X0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VPMOVZXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVZXBD    X6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBD    X7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VPERMILPS    $0x00, Y2, Y8
+	VPERMILPS    $0x00, Y3, Y9
+	VFMADD213PS  Y9, Y8, Y0
+	VFMADD213PS  Y9, Y8, Y5
+	VFMADD213PS  Y9, Y8, Y6
+	VFMADD213PS  Y9, Y8, Y7
+	VMOVUPS      Y0, 512(AX)
+	VMOVUPS      Y5, 544(AX)
+	VMOVUPS      Y6, 576(AX)
+	VMOVUPS      Y7, 608(AX)
+	VPAND        const12<>+0(SB), Y1, Y1
+	VPSRLW       $0x01, Y4, Y0
+	VPAND        const18<>+0(SB), Y0, Y0
+	VPOR         Y0, Y1, Y1
+	VPSHUFD      $0xee, X1, X0
+	VEXTRACTI128 $0x01, Y1, X5
+	VPSHUFD      $0xee, X5, X6
+	VPMOVZXBD    X1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VPMOVZXBD    X0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VPMOVZXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVZXBD    X6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VPERMILPS    $0x55, Y2, Y7
+	VPERMILPS    $0x55, Y3, Y8
+	VFMADD213PS  Y8, Y7, Y1
+	VFMADD213PS  Y8, Y7, Y0
+	VFMADD213PS  Y8, Y7, Y5
+	VFMADD213PS  Y8, Y7, Y6
+	VMOVUPS      Y1, 640(AX)
+	VMOVUPS      Y0, 672(AX)
+	VMOVUPS      Y5, 704(AX)
+	VMOVUPS      Y6, 736(AX)
+	VMOVDQU      144(CX), Y0
+	VPSRLW       $0x04, Y0, Y1
+	VPAND        const12<>+0(SB), Y0, Y0
+	VPSRLW       $0x02, Y4, Y5
+	VPAND        const18<>+0(SB), Y5, Y5
+	VPOR         Y5, Y0, Y0
+	VPSHUFD      $0xee, X0, X5
+	VEXTRACTI128 $0x01, Y0, X6
+	VPSHUFD      $0xee, X6, X7
+	VPMOVZXBD    X0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VPMOVZXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVZXBD    X6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVZXBD    X7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VPERMILPS    $0xaa, Y2, Y8
+	VPERMILPS    $0xaa, Y3, Y9
+	VFMADD213PS  Y9, Y8, Y0
+	VFMADD213PS  Y9, Y8, Y5
+	VFMADD213PS  Y9, Y8, Y6
+	VFMADD213PS  Y9, Y8, Y7
+	VMOVUPS      Y0, 768(AX)
+	VMOVUPS      Y5, 800(AX)
+	VMOVUPS      Y6, 832(AX)
+	VMOVUPS      Y7, 864(AX)
+	VPAND        const12<>+0(SB), Y1, Y1
+	VPSRLW       $0x03, Y4, Y0
+	VPAND        const18<>+0(SB), Y0, Y0
+	VPOR         Y0, Y1, Y1
+	VPSHUFD      $0xee, X1, X0
+	VEXTRACTI128 $0x01, Y1, X4
+	VPSHUFD      $0xee, X4, X5
+	VPMOVZXBD    X1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VPMOVZXBD    X0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VPMOVZXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VPERMILPS    $0xff, Y2, Y2
+	VPERMILPS    $0xff, Y3, Y3
+	VFMADD213PS  Y3, Y2, Y1
+	VFMADD213PS  Y3, Y2, Y0
+	VFMADD213PS  Y3, Y2, Y4
+	VFMADD213PS  Y3, Y2, Y5
+	VMOVUPS      Y1, 896(AX)
+	VMOVUPS      Y0, 928(AX)
+	VMOVUPS      Y4, 960(AX)
+	VMOVUPS      Y5, 992(AX)
+	ADDQ         $0x000000b0, CX
+	ADDQ         $0x00000400, AX
 	DECQ         DX
 	JNZ          block
 
@@ -1960,6 +3632,273 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
+// func q6_KSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·q6_KSingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	MOVWLZX      208(CX), BX
+	ANDL         $0x00007c00, BX
+	ADDL         $0x00000400, BX
+	TESTL        $0x00008000, BX
+	JNZ          done
+	VPBROADCASTW 208(CX), X1
+	VCVTPH2PS    X1, Y1
+	VMOVDQU      192(CX), X0
+	VPSHUFD      $0xee, X0, X2
+	VPMOVSXBD    X0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y1, Y0, Y0
+	VPMOVSXBD    X2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVDQU      128(CX), Y1
+	VMOVDQU      (CX), Y3
+	VPAND        const12<>+0(SB), Y3, Y3
+	VPAND        const20<>+0(SB), Y1, Y4
+	VPSLLW       $0x04, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBB       const21<>+0(SB), Y3, Y3
+	VPSHUFD      $0xee, X3, X4
+	VEXTRACTI128 $0x01, Y3, X5
+	VPSHUFD      $0xee, X5, X6
+	VPMOVSXBD    X3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVSXBD    X6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VPERM2F128   $0x00, Y0, Y0, Y7
+	VPERM2F128   $0x11, Y0, Y0, Y0
+	VPERMILPS    $0x00, Y7, Y8
+	VPERMILPS    $0x55, Y7, Y9
+	VMULPS       Y8, Y3, Y3
+	VMULPS       Y8, Y4, Y4
+	VMULPS       Y9, Y5, Y5
+	VMULPS       Y9, Y6, Y6
+	VMOVUPS      Y3, (AX)
+	VMOVUPS      Y4, 32(AX)
+	VMOVUPS      Y5, 64(AX)
+	VMOVUPS      Y6, 96(AX)
+	VMOVDQU      32(CX), Y3
+	VPAND        const12<>+0(SB), Y3, Y3
+	VPSRLW       $0x02, Y1, Y4
+	VPAND        const20<>+0(SB), Y4, Y4
+	VPSLLW       $0x04, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBB       const21<>+0(SB), Y3, Y3
+	VPSHUFD      $0xee, X3, X4
+	VEXTRACTI128 $0x01, Y3, X5
+	VPSHUFD      $0xee, X5, X6
+	VPMOVSXBD    X3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVSXBD    X6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VPERMILPS    $0xaa, Y7, Y8
+	VPERMILPS    $0xff, Y7, Y7
+	VMULPS       Y8, Y3, Y3
+	VMULPS       Y8, Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y6, Y6
+	VMOVUPS      Y3, 128(AX)
+	VMOVUPS      Y4, 160(AX)
+	VMOVUPS      Y5, 192(AX)
+	VMOVUPS      Y6, 224(AX)
+	VMOVDQU      (CX), Y3
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        const12<>+0(SB), Y3, Y3
+	VPSRLW       $0x04, Y1, Y4
+	VPAND        const20<>+0(SB), Y4, Y4
+	VPSLLW       $0x04, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VPSUBB       const21<>+0(SB), Y3, Y3
+	VPSHUFD      $0xee, X3, X4
+	VEXTRACTI128 $0x01, Y3, X5
+	VPSHUFD      $0xee, X5, X6
+	VPMOVSXBD    X3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VPMOVSXBD    X6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VPERMILPS    $0x00, Y0, Y7
+	VPERMILPS    $0x55, Y0, Y8
+	VMULPS       Y7, Y3, Y3
+	VMULPS       Y7, Y4, Y4
+	VMULPS       Y8, Y5, Y5
+	VMULPS       Y8, Y6, Y6
+	VMOVUPS      Y3, 256(AX)
+	VMOVUPS      Y4, 288(AX)
+	VMOVUPS      Y5, 320(AX)
+	VMOVUPS      Y6, 352(AX)
+	VMOVDQU      32(CX), Y3
+	VPSRLW       $0x04, Y3, Y3
+	VPAND        const12<>+0(SB), Y3, Y3
+	VPSRLW       $0x06, Y1, Y1
+	VPAND        const20<>+0(SB), Y1, Y1
+	VPSLLW       $0x04, Y1, Y1
+	VPOR         Y1, Y3, Y3
+	VPSUBB       const21<>+0(SB), Y3, Y3
+	VPSHUFD      $0xee, X3, X1
+	VEXTRACTI128 $0x01, Y3, X4
+	VPSHUFD      $0xee, X4, X5
+	VPMOVSXBD    X3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    X1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VPMOVSXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VPERMILPS    $0xaa, Y0, Y6
+	VPERMILPS    $0xff, Y0, Y0
+	VMULPS       Y6, Y3, Y3
+	VMULPS       Y6, Y1, Y1
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y0, Y5, Y5
+	VMOVUPS      Y3, 384(AX)
+	VMOVUPS      Y1, 416(AX)
+	VMOVUPS      Y4, 448(AX)
+	VMOVUPS      Y5, 480(AX)
+	VMOVDQU      160(CX), Y0
+	VMOVDQU      64(CX), Y1
+	VPAND        const12<>+0(SB), Y1, Y1
+	VPAND        const20<>+0(SB), Y0, Y3
+	VPSLLW       $0x04, Y3, Y3
+	VPOR         Y3, Y1, Y1
+	VPSUBB       const21<>+0(SB), Y1, Y1
+	VPSHUFD      $0xee, X1, X3
+	VEXTRACTI128 $0x01, Y1, X4
+	VPSHUFD      $0xee, X4, X5
+	VPMOVSXBD    X1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VPMOVSXBD    X3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VPERM2F128   $0x00, Y2, Y2, Y6
+	VPERM2F128   $0x11, Y2, Y2, Y2
+	VPERMILPS    $0x00, Y6, Y7
+	VPERMILPS    $0x55, Y6, Y8
+	VMULPS       Y7, Y1, Y1
+	VMULPS       Y7, Y3, Y3
+	VMULPS       Y8, Y4, Y4
+	VMULPS       Y8, Y5, Y5
+	VMOVUPS      Y1, 512(AX)
+	VMOVUPS      Y3, 544(AX)
+	VMOVUPS      Y4, 576(AX)
+	VMOVUPS      Y5, 608(AX)
+	VMOVDQU      96(CX), Y1
+	VPAND        const12<>+0(SB), Y1, Y1
+	VPSRLW       $0x02, Y0, Y3
+	VPAND        const20<>+0(SB), Y3, Y3
+	VPSLLW       $0x04, Y3, Y3
+	VPOR         Y3, Y1, Y1
+	VPSUBB       const21<>+0(SB), Y1, Y1
+	VPSHUFD      $0xee, X1, X3
+	VEXTRACTI128 $0x01, Y1, X4
+	VPSHUFD      $0xee, X4, X5
+	VPMOVSXBD    X1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VPMOVSXBD    X3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VPERMILPS    $0xaa, Y6, Y7
+	VPERMILPS    $0xff, Y6, Y6
+	VMULPS       Y7, Y1, Y1
+	VMULPS       Y7, Y3, Y3
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y6, Y5, Y5
+	VMOVUPS      Y1, 640(AX)
+	VMOVUPS      Y3, 672(AX)
+	VMOVUPS      Y4, 704(AX)
+	VMOVUPS      Y5, 736(AX)
+	VMOVDQU      64(CX), Y1
+	VPSRLW       $0x04, Y1, Y1
+	VPAND        const12<>+0(SB), Y1, Y1
+	VPSRLW       $0x04, Y0, Y3
+	VPAND        const20<>+0(SB), Y3, Y3
+	VPSLLW       $0x04, Y3, Y3
+	VPOR         Y3, Y1, Y1
+	VPSUBB       const21<>+0(SB), Y1, Y1
+	VPSHUFD      $0xee, X1, X3
+	VEXTRACTI128 $0x01, Y1, X4
+	VPSHUFD      $0xee, X4, X5
+	VPMOVSXBD    X1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VPMOVSXBD    X3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VPERMILPS    $0x00, Y2, Y6
+	VPERMILPS    $0x55, Y2, Y7
+	VMULPS       Y6, Y1, Y1
+	VMULPS       Y6, Y3, Y3
+	VMULPS       Y7, Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VMOVUPS      Y1, 768(AX)
+	VMOVUPS      Y3, 800(AX)
+	VMOVUPS      Y4, 832(AX)
+	VMOVUPS      Y5, 864(AX)
+	VMOVDQU      96(CX), Y1
+	VPSRLW       $0x04, Y1, Y1
+	VPAND        const12<>+0(SB), Y1, Y1
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        const20<>+0(SB), Y0, Y0
+	VPSLLW       $0x04, Y0, Y0
+	VPOR         Y0, Y1, Y1
+	VPSUBB       const21<>+0(SB), Y1, Y1
+	VPSHUFD      $0xee, X1, X0
+	VEXTRACTI128 $0x01, Y1, X3
+	VPSHUFD      $0xee, X3, X4
+	VPMOVSXBD    X1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VPMOVSXBD    X0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VPMOVSXBD    X3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VPERMILPS    $0xaa, Y2, Y5
+	VPERMILPS    $0xff, Y2, Y2
+	VMULPS       Y5, Y1, Y1
+	VMULPS       Y5, Y0, Y0
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMOVUPS      Y1, 896(AX)
+	VMOVUPS      Y0, 928(AX)
+	VMOVUPS      Y3, 960(AX)
+	VMOVUPS      Y4, 992(AX)
+	ADDQ         $0x000000d2, CX
+	ADDQ         $0x00000400, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
 // func q8_KAVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
 TEXT ·q8_KAVX2(SB), NOSPLIT, $0-32
@@ -2146,6 +4085,160 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
+// func q8_KSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2
+TEXT ·q8_KSingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	MOVL         (CX), BX
+	ANDL         $0x7f800000, BX
+	ADDL         $0x00800000, BX
+	TESTL        $0x80000000, BX
+	JNZ          done
+	VBROADCASTSS (CX), Y0
+	VPMOVSXBD    4(CX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VPMOVSXBD    12(CX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    20(CX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    28(CX), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y0, Y1, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      Y1, (AX)
+	VMOVUPS      Y2, 32(AX)
+	VMOVUPS      Y3, 64(AX)
+	VMOVUPS      Y4, 96(AX)
+	VPMOVSXBD    36(CX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VPMOVSXBD    44(CX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    52(CX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    60(CX), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y0, Y1, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      Y1, 128(AX)
+	VMOVUPS      Y2, 160(AX)
+	VMOVUPS      Y3, 192(AX)
+	VMOVUPS      Y4, 224(AX)
+	VPMOVSXBD    68(CX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VPMOVSXBD    76(CX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    84(CX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    92(CX), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y0, Y1, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      Y1, 256(AX)
+	VMOVUPS      Y2, 288(AX)
+	VMOVUPS      Y3, 320(AX)
+	VMOVUPS      Y4, 352(AX)
+	VPMOVSXBD    100(CX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VPMOVSXBD    108(CX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    116(CX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    124(CX), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y0, Y1, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      Y1, 384(AX)
+	VMOVUPS      Y2, 416(AX)
+	VMOVUPS      Y3, 448(AX)
+	VMOVUPS      Y4, 480(AX)
+	VPMOVSXBD    132(CX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VPMOVSXBD    140(CX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    148(CX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    156(CX), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y0, Y1, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      Y1, 512(AX)
+	VMOVUPS      Y2, 544(AX)
+	VMOVUPS      Y3, 576(AX)
+	VMOVUPS      Y4, 608(AX)
+	VPMOVSXBD    164(CX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VPMOVSXBD    172(CX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    180(CX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    188(CX), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y0, Y1, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      Y1, 640(AX)
+	VMOVUPS      Y2, 672(AX)
+	VMOVUPS      Y3, 704(AX)
+	VMOVUPS      Y4, 736(AX)
+	VPMOVSXBD    196(CX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VPMOVSXBD    204(CX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    212(CX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    220(CX), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y0, Y1, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      Y1, 768(AX)
+	VMOVUPS      Y2, 800(AX)
+	VMOVUPS      Y3, 832(AX)
+	VMOVUPS      Y4, 864(AX)
+	VPMOVSXBD    228(CX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VPMOVSXBD    236(CX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    244(CX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    252(CX), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y0, Y1, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      Y1, 896(AX)
+	VMOVUPS      Y2, 928(AX)
+	VMOVUPS      Y3, 960(AX)
+	VMOVUPS      Y4, 992(AX)
+	ADDQ         $0x00000124, CX
+	ADDQ         $0x00000400, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
 // func iq4_NLAVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
 TEXT ·iq4_NLAVX2(SB), NOSPLIT, $0-32
@@ -2202,6 +4295,67 @@ DATA const38<>+8(SB)/8, $0x4218000041c80000
 DATA const38<>+16(SB)/8, $0x428a000042540000
 DATA const38<>+24(SB)/8, $0x42e2000042b20000
 GLOBL const38<>(SB), RODATA|NOPTR, $32
+
+// func iq4_NLSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·iq4_NLSingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	MOVWLZX      (CX), BX
+	ANDL         $0x00007c00, BX
+	ADDL         $0x00000400, BX
+	TESTL        $0x00008000, BX
+	JNZ          done
+	VPBROADCASTW (CX), X0
+	VCVTPH2PS    X0, Y0
+	VMULPS       const37<>+0(SB), Y0, Y1
+	VMULPS       const38<>+0(SB), Y0, Y0
+	VMOVDQU      2(CX), X2
+	VPERMQ       $0x50, Y2, Y2
+	VPSRLVQ      const11<>+0(SB), Y2, Y2
+	VPAND        const12<>+0(SB), Y2, Y2
+	VPMOVZXBD    X2, Y3
+	VPERMPS      Y1, Y3, Y4
+	VPERMPS      Y0, Y3, Y5
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y5, Y4, Y4
+	VMOVUPS      Y4, (AX)
+	VEXTRACTI128 $0x01, Y2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y1, Y3, Y4
+	VPERMPS      Y0, Y3, Y5
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y5, Y4, Y4
+	VMOVUPS      Y4, 32(AX)
+	VPSHUFD      $0xee, X2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y1, Y3, Y4
+	VPERMPS      Y0, Y3, Y5
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y5, Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VEXTRACTI128 $0x01, Y2, X2
+	VPSHUFD      $0xee, X2, X2
+	VPMOVZXBD    X2, Y3
+	VPERMPS      Y1, Y3, Y1
+	VPERMPS      Y0, Y3, Y0
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y0, Y1, Y1
+	VMOVUPS      Y1, 96(AX)
+	ADDQ         $0x00000012, CX
+	ADDQ         $0x00000080, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
 
 // func iq4_XSAVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -2425,6 +4579,326 @@ DATA const43<>+16(SB)/8, $0x0000002000000020
 DATA const43<>+24(SB)/8, $0x0000002000000020
 GLOBL const43<>(SB), RODATA|NOPTR, $32
 
+// func iq4_XSSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·iq4_XSSingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	MOVWLZX      (CX), BX
+	ANDL         $0x00007c00, BX
+	ADDL         $0x00000400, BX
+	TESTL        $0x00008000, BX
+	JNZ          done
+	VPBROADCASTW (CX), X0
+	VCVTPH2PS    X0, Y0
+	VPBROADCASTD 4(CX), Y1
+	VPSRLVD      const39<>+0(SB), Y1, Y1
+	VPAND        const40<>+0(SB), Y1, Y1
+	VPBROADCASTW 2(CX), Y2
+	VPSRLVD      const41<>+0(SB), Y2, Y2
+	VPAND        const42<>+0(SB), Y2, Y2
+	VPSLLD       $0x04, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPSUBD       const43<>+0(SB), Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VPERM2F128   $0x00, Y1, Y1, Y0
+	VPERM2F128   $0x11, Y1, Y1, Y1
+	VPERMILPS    $0x00, Y0, Y2
+	VMULPS       const37<>+0(SB), Y2, Y11
+	VMULPS       const38<>+0(SB), Y2, Y2
+	VMOVDQU      8(CX), X3
+	VPERMQ       $0x50, Y3, Y3
+	VPSRLVQ      const11<>+0(SB), Y3, Y3
+	VPAND        const12<>+0(SB), Y3, Y3
+	VPMOVZXBD    X3, Y12
+	VPERMPS      Y11, Y12, Y13
+	VPERMPS      Y2, Y12, Y14
+	VPSLLD       $0x1c, Y12, Y12
+	VBLENDVPS    Y12, Y14, Y13, Y13
+	VMOVUPS      Y13, (AX)
+	VEXTRACTI128 $0x01, Y3, X4
+	VPMOVZXBD    X4, Y12
+	VPERMPS      Y11, Y12, Y13
+	VPERMPS      Y2, Y12, Y14
+	VPSLLD       $0x1c, Y12, Y12
+	VBLENDVPS    Y12, Y14, Y13, Y13
+	VMOVUPS      Y13, 32(AX)
+	VPSHUFD      $0xee, X3, X4
+	VPMOVZXBD    X4, Y12
+	VPERMPS      Y11, Y12, Y13
+	VPERMPS      Y2, Y12, Y14
+	VPSLLD       $0x1c, Y12, Y12
+	VBLENDVPS    Y12, Y14, Y13, Y13
+	VMOVUPS      Y13, 64(AX)
+	VEXTRACTI128 $0x01, Y3, X3
+	VPSHUFD      $0xee, X3, X3
+	VPMOVZXBD    X3, Y12
+	VPERMPS      Y11, Y12, Y11
+	VPERMPS      Y2, Y12, Y2
+	VPSLLD       $0x1c, Y12, Y12
+	VBLENDVPS    Y12, Y2, Y11, Y11
+	VMOVUPS      Y11, 96(AX)
+	VPERMILPS    $0x55, Y0, Y2
+	VMULPS       const37<>+0(SB), Y2, Y11
+	VMULPS       const38<>+0(SB), Y2, Y2
+	VMOVDQU      24(CX), X4
+	VPERMQ       $0x50, Y4, Y4
+	VPSRLVQ      const11<>+0(SB), Y4, Y4
+	VPAND        const12<>+0(SB), Y4, Y4
+	VPMOVZXBD    X4, Y12
+	VPERMPS      Y11, Y12, Y13
+	VPERMPS      Y2, Y12, Y14
+	VPSLLD       $0x1c, Y12, Y12
+	VBLENDVPS    Y12, Y14, Y13, Y13
+	VMOVUPS      Y13, 128(AX)
+	VEXTRACTI128 $0x01, Y4, X3
+	VPMOVZXBD    X3, Y12
+	VPERMPS      Y11, Y12, Y13
+	VPERMPS      Y2, Y12, Y14
+	VPSLLD       $0x1c, Y12, Y12
+	VBLENDVPS    Y12, Y14, Y13, Y13
+	VMOVUPS      Y13, 160(AX)
+	VPSHUFD      $0xee, X4, X3
+	VPMOVZXBD    X3, Y12
+	VPERMPS      Y11, Y12, Y13
+	VPERMPS      Y2, Y12, Y14
+	VPSLLD       $0x1c, Y12, Y12
+	VBLENDVPS    Y12, Y14, Y13, Y13
+	VMOVUPS      Y13, 192(AX)
+	VEXTRACTI128 $0x01, Y4, X3
+	VPSHUFD      $0xee, X3, X3
+	VPMOVZXBD    X3, Y12
+	VPERMPS      Y11, Y12, Y11
+	VPERMPS      Y2, Y12, Y2
+	VPSLLD       $0x1c, Y12, Y12
+	VBLENDVPS    Y12, Y2, Y11, Y11
+	VMOVUPS      Y11, 224(AX)
+	VPERMILPS    $0xaa, Y0, Y2
+	VMULPS       const37<>+0(SB), Y2, Y11
+	VMULPS       const38<>+0(SB), Y2, Y2
+	VMOVDQU      40(CX), X5
+	VPERMQ       $0x50, Y5, Y5
+	VPSRLVQ      const11<>+0(SB), Y5, Y5
+	VPAND        const12<>+0(SB), Y5, Y5
+	VPMOVZXBD    X5, Y12
+	VPERMPS      Y11, Y12, Y13
+	VPERMPS      Y2, Y12, Y14
+	VPSLLD       $0x1c, Y12, Y12
+	VBLENDVPS    Y12, Y14, Y13, Y13
+	VMOVUPS      Y13, 256(AX)
+	VEXTRACTI128 $0x01, Y5, X3
+	VPMOVZXBD    X3, Y12
+	VPERMPS      Y11, Y12, Y13
+	VPERMPS      Y2, Y12, Y14
+	VPSLLD       $0x1c, Y12, Y12
+	VBLENDVPS    Y12, Y14, Y13, Y13
+	VMOVUPS      Y13, 288(AX)
+	VPSHUFD      $0xee, X5, X3
+	VPMOVZXBD    X3, Y12
+	VPERMPS      Y11, Y12, Y13
+	VPERMPS      Y2, Y12, Y14
+	VPSLLD       $0x1c, Y12, Y12
+	VBLENDVPS    Y12, Y14, Y13, Y13
+	VMOVUPS      Y13, 320(AX)
+	VEXTRACTI128 $0x01, Y5, X3
+	VPSHUFD      $0xee, X3, X3
+	VPMOVZXBD    X3, Y12
+	VPERMPS      Y11, Y12, Y11
+	VPERMPS      Y2, Y12, Y2
+	VPSLLD       $0x1c, Y12, Y12
+	VBLENDVPS    Y12, Y2, Y11, Y11
+	VMOVUPS      Y11, 352(AX)
+	VPERMILPS    $0xff, Y0, Y0
+	VMULPS       const37<>+0(SB), Y0, Y2
+	VMULPS       const38<>+0(SB), Y0, Y0
+	VMOVDQU      56(CX), X6
+	VPERMQ       $0x50, Y6, Y6
+	VPSRLVQ      const11<>+0(SB), Y6, Y6
+	VPAND        const12<>+0(SB), Y6, Y6
+	VPMOVZXBD    X6, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y0, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 384(AX)
+	VEXTRACTI128 $0x01, Y6, X3
+	VPMOVZXBD    X3, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y0, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 416(AX)
+	VPSHUFD      $0xee, X6, X3
+	VPMOVZXBD    X3, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y0, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 448(AX)
+	VEXTRACTI128 $0x01, Y6, X3
+	VPSHUFD      $0xee, X3, X3
+	VPMOVZXBD    X3, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y0, Y11, Y0
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y0, Y2, Y2
+	VMOVUPS      Y2, 480(AX)
+	VPERMILPS    $0x00, Y1, Y0
+	VMULPS       const37<>+0(SB), Y0, Y2
+	VMULPS       const38<>+0(SB), Y0, Y0
+	VMOVDQU      72(CX), X7
+	VPERMQ       $0x50, Y7, Y7
+	VPSRLVQ      const11<>+0(SB), Y7, Y7
+	VPAND        const12<>+0(SB), Y7, Y7
+	VPMOVZXBD    X7, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y0, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 512(AX)
+	VEXTRACTI128 $0x01, Y7, X3
+	VPMOVZXBD    X3, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y0, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 544(AX)
+	VPSHUFD      $0xee, X7, X3
+	VPMOVZXBD    X3, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y0, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 576(AX)
+	VEXTRACTI128 $0x01, Y7, X3
+	VPSHUFD      $0xee, X3, X3
+	VPMOVZXBD    X3, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y0, Y11, Y0
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y0, Y2, Y2
+	VMOVUPS      Y2, 608(AX)
+	VPERMILPS    $0x55, Y1, Y0
+	VMULPS       const37<>+0(SB), Y0, Y2
+	VMULPS       const38<>+0(SB), Y0, Y0
+	VMOVDQU      88(CX), X8
+	VPERMQ       $0x50, Y8, Y8
+	VPSRLVQ      const11<>+0(SB), Y8, Y8
+	VPAND        const12<>+0(SB), Y8, Y8
+	VPMOVZXBD    X8, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y0, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 640(AX)
+	VEXTRACTI128 $0x01, Y8, X3
+	VPMOVZXBD    X3, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y0, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 672(AX)
+	VPSHUFD      $0xee, X8, X3
+	VPMOVZXBD    X3, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y0, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 704(AX)
+	VEXTRACTI128 $0x01, Y8, X3
+	VPSHUFD      $0xee, X3, X3
+	VPMOVZXBD    X3, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y0, Y11, Y0
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y0, Y2, Y2
+	VMOVUPS      Y2, 736(AX)
+	VPERMILPS    $0xaa, Y1, Y0
+	VMULPS       const37<>+0(SB), Y0, Y2
+	VMULPS       const38<>+0(SB), Y0, Y0
+	VMOVDQU      104(CX), X9
+	VPERMQ       $0x50, Y9, Y9
+	VPSRLVQ      const11<>+0(SB), Y9, Y9
+	VPAND        const12<>+0(SB), Y9, Y9
+	VPMOVZXBD    X9, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y0, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 768(AX)
+	VEXTRACTI128 $0x01, Y9, X3
+	VPMOVZXBD    X3, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y0, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 800(AX)
+	VPSHUFD      $0xee, X9, X3
+	VPMOVZXBD    X3, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y0, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 832(AX)
+	VEXTRACTI128 $0x01, Y9, X3
+	VPSHUFD      $0xee, X3, X3
+	VPMOVZXBD    X3, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y0, Y11, Y0
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y0, Y2, Y2
+	VMOVUPS      Y2, 864(AX)
+	VPERMILPS    $0xff, Y1, Y0
+	VMULPS       const37<>+0(SB), Y0, Y1
+	VMULPS       const38<>+0(SB), Y0, Y0
+	VMOVDQU      120(CX), X10
+	VPERMQ       $0x50, Y10, Y10
+	VPSRLVQ      const11<>+0(SB), Y10, Y10
+	VPAND        const12<>+0(SB), Y10, Y10
+	VPMOVZXBD    X10, Y2
+	VPERMPS      Y1, Y2, Y11
+	VPERMPS      Y0, Y2, Y12
+	VPSLLD       $0x1c, Y2, Y2
+	VBLENDVPS    Y2, Y12, Y11, Y11
+	VMOVUPS      Y11, 896(AX)
+	VEXTRACTI128 $0x01, Y10, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y1, Y2, Y11
+	VPERMPS      Y0, Y2, Y12
+	VPSLLD       $0x1c, Y2, Y2
+	VBLENDVPS    Y2, Y12, Y11, Y11
+	VMOVUPS      Y11, 928(AX)
+	VPSHUFD      $0xee, X10, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y1, Y2, Y11
+	VPERMPS      Y0, Y2, Y12
+	VPSLLD       $0x1c, Y2, Y2
+	VBLENDVPS    Y2, Y12, Y11, Y11
+	VMOVUPS      Y11, 960(AX)
+	VEXTRACTI128 $0x01, Y10, X2
+	VPSHUFD      $0xee, X2, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y1, Y2, Y1
+	VPERMPS      Y0, Y2, Y0
+	VPSLLD       $0x1c, Y2, Y2
+	VBLENDVPS    Y2, Y0, Y1, Y1
+	VMOVUPS      Y1, 992(AX)
+	ADDQ         $0x00000088, CX
+	ADDQ         $0x00000400, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
 // func mxfp4AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
 TEXT ·mxfp4AVX2(SB), NOSPLIT, $0-32
@@ -2490,6 +4964,69 @@ DATA const47<>+8(SB)/8, $0xc0400000c0000000
 DATA const47<>+16(SB)/8, $0xc0c00000c0800000
 DATA const47<>+24(SB)/8, $0xc1400000c1000000
 GLOBL const47<>(SB), RODATA|NOPTR, $32
+
+// func mxfp4SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, CMOV
+TEXT ·mxfp4SingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	MOVBLZX      (CX), BX
+	IMUL3L       $0x00200000, BX, SI
+	ADDL         $0x00200000, SI
+	DECL         BX
+	SHLL         $0x17, BX
+	CMPL         SI, $0x00600000
+	CMOVLCS      SI, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y0
+	VMULPS       const46<>+0(SB), Y0, Y1
+	VMULPS       const47<>+0(SB), Y0, Y0
+	VMOVDQU      1(CX), X2
+	VPERMQ       $0x50, Y2, Y2
+	VPSRLVQ      const11<>+0(SB), Y2, Y2
+	VPAND        const12<>+0(SB), Y2, Y2
+	VPMOVZXBD    X2, Y3
+	VPERMPS      Y1, Y3, Y4
+	VPERMPS      Y0, Y3, Y5
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y5, Y4, Y4
+	VMOVUPS      Y4, (AX)
+	VEXTRACTI128 $0x01, Y2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y1, Y3, Y4
+	VPERMPS      Y0, Y3, Y5
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y5, Y4, Y4
+	VMOVUPS      Y4, 32(AX)
+	VPSHUFD      $0xee, X2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y1, Y3, Y4
+	VPERMPS      Y0, Y3, Y5
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y5, Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VEXTRACTI128 $0x01, Y2, X2
+	VPSHUFD      $0xee, X2, X2
+	VPMOVZXBD    X2, Y3
+	VPERMPS      Y1, Y3, Y1
+	VPERMPS      Y0, Y3, Y0
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y0, Y1, Y1
+	VMOVUPS      Y1, 96(AX)
+	ADDQ         $0x00000011, CX
+	ADDQ         $0x00000080, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
 
 // func nvfp4AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -2602,6 +5139,110 @@ DATA const52<>+8(SB)/8, $0x0707070707070707
 DATA const52<>+16(SB)/8, $0x0707070707070707
 DATA const52<>+24(SB)/8, $0x0707070707070707
 GLOBL const52<>(SB), RODATA|NOPTR, $32
+
+// func nvfp4SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·nvfp4SingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	VMOVD          (CX), X0
+	VPMOVZXBW      X0, X0
+	VPCMPEQW       const48<>+0(SB), X0, X1
+	VPANDN         X0, X1, X0
+	VPAND          const48<>+0(SB), X0, X0
+	VPSLLW         $0x07, X0, X0
+	VCVTPH2PS      X0, Y0
+	VMULPS         const49<>+0(SB), Y0, Y0
+	VPERM2F128     $0x00, Y0, Y0, Y1
+	VPERM2F128     $0x11, Y0, Y0, Y0
+	VBROADCASTI128 4(CX), Y0
+	VPSRLVQ        const14<>+0(SB), Y0, Y0
+	VPAND          const12<>+0(SB), Y0, Y0
+	VMOVDQU        const50<>+0(SB), Y2
+	VPSHUFB        Y0, Y2, Y0
+	VPERMILPS      $0x00, Y1, Y2
+	VPERMILPS      $0x55, Y1, Y3
+	VMULPS         const46<>+0(SB), Y2, Y2
+	VMULPS         const46<>+0(SB), Y3, Y3
+	VPMOVZXBD      X0, Y4
+	VPERMPS        Y2, Y4, Y5
+	VPSLLD         $0x1c, Y4, Y4
+	VANDPS         const22<>+0(SB), Y4, Y4
+	VXORPS         Y4, Y5, Y5
+	VMOVUPS        Y5, (AX)
+	VEXTRACTI128   $0x01, Y0, X4
+	VPMOVZXBD      X4, Y4
+	VPERMPS        Y2, Y4, Y2
+	VPSLLD         $0x1c, Y4, Y4
+	VANDPS         const22<>+0(SB), Y4, Y4
+	VXORPS         Y4, Y2, Y2
+	VMOVUPS        Y2, 32(AX)
+	VPSHUFD        $0xee, X0, X2
+	VPMOVZXBD      X2, Y2
+	VPERMPS        Y3, Y2, Y4
+	VPSLLD         $0x1c, Y2, Y2
+	VANDPS         const22<>+0(SB), Y2, Y2
+	VXORPS         Y2, Y4, Y4
+	VMOVUPS        Y4, 64(AX)
+	VEXTRACTI128   $0x01, Y0, X0
+	VPSHUFD        $0xee, X0, X0
+	VPMOVZXBD      X0, Y0
+	VPERMPS        Y3, Y0, Y2
+	VPSLLD         $0x1c, Y0, Y0
+	VANDPS         const22<>+0(SB), Y0, Y0
+	VXORPS         Y0, Y2, Y2
+	VMOVUPS        Y2, 96(AX)
+	VBROADCASTI128 20(CX), Y0
+	VPSRLVQ        const14<>+0(SB), Y0, Y0
+	VPAND          const12<>+0(SB), Y0, Y0
+	VMOVDQU        const50<>+0(SB), Y2
+	VPSHUFB        Y0, Y2, Y0
+	VPERMILPS      $0xaa, Y1, Y2
+	VPERMILPS      $0xff, Y1, Y1
+	VMULPS         const46<>+0(SB), Y2, Y2
+	VMULPS         const46<>+0(SB), Y1, Y1
+	VPMOVZXBD      X0, Y3
+	VPERMPS        Y2, Y3, Y4
+	VPSLLD         $0x1c, Y3, Y3
+	VANDPS         const22<>+0(SB), Y3, Y3
+	VXORPS         Y3, Y4, Y4
+	VMOVUPS        Y4, 128(AX)
+	VEXTRACTI128   $0x01, Y0, X3
+	VPMOVZXBD      X3, Y3
+	VPERMPS        Y2, Y3, Y2
+	VPSLLD         $0x1c, Y3, Y3
+	VANDPS         const22<>+0(SB), Y3, Y3
+	VXORPS         Y3, Y2, Y2
+	VMOVUPS        Y2, 160(AX)
+	VPSHUFD        $0xee, X0, X2
+	VPMOVZXBD      X2, Y2
+	VPERMPS        Y1, Y2, Y3
+	VPSLLD         $0x1c, Y2, Y2
+	VANDPS         const22<>+0(SB), Y2, Y2
+	VXORPS         Y2, Y3, Y3
+	VMOVUPS        Y3, 192(AX)
+	VEXTRACTI128   $0x01, Y0, X0
+	VPSHUFD        $0xee, X0, X0
+	VPMOVZXBD      X0, Y0
+	VPERMPS        Y1, Y0, Y1
+	VPSLLD         $0x1c, Y0, Y0
+	VANDPS         const22<>+0(SB), Y0, Y0
+	VXORPS         Y0, Y1, Y1
+	VMOVUPS        Y1, 224(AX)
+	ADDQ           $0x00000024, CX
+	ADDQ           $0x00000100, AX
+	DECQ           DX
+	JNZ            block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
 
 // func iq2_XXSAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -3000,6 +5641,436 @@ DATA const54<>+8(SB)/8, $0x00000000422c0000
 DATA const54<>+16(SB)/8, $0xc1c80000c1000000
 DATA const54<>+24(SB)/8, $0x00000000c22c0000
 GLOBL const54<>(SB), RODATA|NOPTR, $32
+
+// func iq2_XXSSingleAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·iq2_XXSSingleAVX2(SB), NOSPLIT, $0-48
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+	MOVQ  grid+24(FP), BX
+	MOVQ  signs+32(FP), SI
+	LEAQ  const53<>+0(SB), DI
+
+block:
+	MOVWLZX      (CX), R8
+	ANDL         $0x00007c00, R8
+	ADDL         $0x00000400, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	VPBROADCASTW (CX), X0
+	VCVTPH2PS    X0, Y0
+	MOVL         6(CX), R8
+	MOVBLZX      2(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      4(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x0e, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	MOVBLZX      3(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X2
+	MOVBLZX      5(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x15, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X2, X2
+	VINSERTI128  $0x01, X2, Y1, Y1
+	SHRL         $0x1c, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y2, Y10, Y10
+	VMOVUPS      Y10, (AX)
+	VEXTRACTI128 $0x01, Y1, X3
+	VPMOVZXBD    X3, Y10
+	VPERMPS      Y2, Y10, Y10
+	VMOVUPS      Y10, 32(AX)
+	VPSHUFD      $0xee, X1, X3
+	VPMOVZXBD    X3, Y10
+	VPERMPS      Y2, Y10, Y10
+	VMOVUPS      Y10, 64(AX)
+	VEXTRACTI128 $0x01, Y1, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y2, Y10, Y2
+	VMOVUPS      Y2, 96(AX)
+	MOVL         14(CX), R8
+	MOVBLZX      10(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X3
+	MOVBLZX      12(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x0e, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X3, X3
+	MOVBLZX      11(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      13(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x15, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y3, Y3
+	SHRL         $0x1c, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VPMOVZXBD    X3, Y10
+	VPERMPS      Y2, Y10, Y10
+	VMOVUPS      Y10, 128(AX)
+	VEXTRACTI128 $0x01, Y3, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y2, Y10, Y10
+	VMOVUPS      Y10, 160(AX)
+	VPSHUFD      $0xee, X3, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y2, Y10, Y10
+	VMOVUPS      Y10, 192(AX)
+	VEXTRACTI128 $0x01, Y3, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y2, Y10, Y2
+	VMOVUPS      Y2, 224(AX)
+	MOVL         22(CX), R8
+	MOVBLZX      18(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X4
+	MOVBLZX      20(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x0e, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X4, X4
+	MOVBLZX      19(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      21(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x15, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y4, Y4
+	SHRL         $0x1c, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VPMOVZXBD    X4, Y10
+	VPERMPS      Y2, Y10, Y10
+	VMOVUPS      Y10, 256(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y2, Y10, Y10
+	VMOVUPS      Y10, 288(AX)
+	VPSHUFD      $0xee, X4, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y2, Y10, Y10
+	VMOVUPS      Y10, 320(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y2, Y10, Y2
+	VMOVUPS      Y2, 352(AX)
+	MOVL         30(CX), R8
+	MOVBLZX      26(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X5
+	MOVBLZX      28(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x0e, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X5, X5
+	MOVBLZX      27(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      29(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x15, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y5, Y5
+	SHRL         $0x1c, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VPMOVZXBD    X5, Y10
+	VPERMPS      Y2, Y10, Y10
+	VMOVUPS      Y10, 384(AX)
+	VEXTRACTI128 $0x01, Y5, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y2, Y10, Y10
+	VMOVUPS      Y10, 416(AX)
+	VPSHUFD      $0xee, X5, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y2, Y10, Y10
+	VMOVUPS      Y10, 448(AX)
+	VEXTRACTI128 $0x01, Y5, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y2, Y10, Y2
+	VMOVUPS      Y2, 480(AX)
+	MOVL         38(CX), R8
+	MOVBLZX      34(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X6
+	MOVBLZX      36(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x0e, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X6, X6
+	MOVBLZX      35(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      37(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x15, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y6, Y6
+	SHRL         $0x1c, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VPMOVZXBD    X6, Y10
+	VPERMPS      Y2, Y10, Y10
+	VMOVUPS      Y10, 512(AX)
+	VEXTRACTI128 $0x01, Y6, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y2, Y10, Y10
+	VMOVUPS      Y10, 544(AX)
+	VPSHUFD      $0xee, X6, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y2, Y10, Y10
+	VMOVUPS      Y10, 576(AX)
+	VEXTRACTI128 $0x01, Y6, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y2, Y10, Y2
+	VMOVUPS      Y2, 608(AX)
+	MOVL         46(CX), R8
+	MOVBLZX      42(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X7
+	MOVBLZX      44(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x0e, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X7, X7
+	MOVBLZX      43(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      45(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x15, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y7, Y7
+	SHRL         $0x1c, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VPMOVZXBD    X7, Y10
+	VPERMPS      Y2, Y10, Y10
+	VMOVUPS      Y10, 640(AX)
+	VEXTRACTI128 $0x01, Y7, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y2, Y10, Y10
+	VMOVUPS      Y10, 672(AX)
+	VPSHUFD      $0xee, X7, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y2, Y10, Y10
+	VMOVUPS      Y10, 704(AX)
+	VEXTRACTI128 $0x01, Y7, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y2, Y10, Y2
+	VMOVUPS      Y2, 736(AX)
+	MOVL         54(CX), R8
+	MOVBLZX      50(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X8
+	MOVBLZX      52(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x0e, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X8, X8
+	MOVBLZX      51(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      53(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x15, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y8, Y8
+	SHRL         $0x1c, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VPMOVZXBD    X8, Y10
+	VPERMPS      Y2, Y10, Y10
+	VMOVUPS      Y10, 768(AX)
+	VEXTRACTI128 $0x01, Y8, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y2, Y10, Y10
+	VMOVUPS      Y10, 800(AX)
+	VPSHUFD      $0xee, X8, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y2, Y10, Y10
+	VMOVUPS      Y10, 832(AX)
+	VEXTRACTI128 $0x01, Y8, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y2, Y10, Y2
+	VMOVUPS      Y2, 864(AX)
+	MOVL         62(CX), R8
+	MOVBLZX      58(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X9
+	MOVBLZX      60(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x0e, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X9, X9
+	MOVBLZX      59(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      61(CX), R9
+	MOVQ         (BX)(R9*8), R9
+	MOVL         R8, R10
+	SHRL         $0x15, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y9, Y9
+	SHRL         $0x1c, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const54<>+0(SB), Y2, Y0
+	VPMOVZXBD    X9, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 896(AX)
+	VEXTRACTI128 $0x01, Y9, X1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 928(AX)
+	VPSHUFD      $0xee, X9, X1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 960(AX)
+	VEXTRACTI128 $0x01, Y9, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y0
+	VMOVUPS      Y0, 992(AX)
+	ADDQ         $0x00000042, CX
+	ADDQ         $0x00000400, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+40(FP)
+	RET
 
 // func iq2_XSAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -3479,6 +6550,620 @@ block:
 	VMOVDQU      Y0, 480(AX)
 	ADDQ         $0x0000004a, CX
 	ADDQ         $0x00000200, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+40(FP)
+	RET
+
+// func iq2_XSSingleAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·iq2_XSSingleAVX2(SB), NOSPLIT, $0-48
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+	MOVQ  grid+24(FP), BX
+	MOVQ  signs+32(FP), SI
+	LEAQ  const53<>+0(SB), DI
+
+block:
+	MOVWLZX      (CX), R8
+	ANDL         $0x00007c00, R8
+	ADDL         $0x00000400, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	VPBROADCASTW (CX), X0
+	VCVTPH2PS    X0, Y0
+	MOVWLZX      2(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VMOVQ        R9, X1
+	MOVWLZX      6(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	MOVWLZX      4(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VMOVQ        R9, X2
+	MOVWLZX      8(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X2, X2
+	VINSERTI128  $0x01, X2, Y1, Y1
+	VPOR         const33<>+0(SB), Y1, Y1
+	MOVBLZX      66(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x0000000f, R9
+	VBROADCASTSS (DI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y3
+	VMULPS       Y0, Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y3, Y3
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, (AX)
+	VEXTRACTI128 $0x01, Y1, X4
+	VPMOVZXBD    X4, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 32(AX)
+	VPSHUFD      $0xee, X1, X4
+	VPMOVZXBD    X4, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 64(AX)
+	VEXTRACTI128 $0x01, Y1, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y3, Y11, Y3
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y3, Y2, Y2
+	VMOVUPS      Y2, 96(AX)
+	MOVWLZX      10(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VMOVQ        R9, X4
+	MOVWLZX      14(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X4, X4
+	MOVWLZX      12(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VMOVQ        R9, X1
+	MOVWLZX      16(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y4, Y4
+	VPOR         const33<>+0(SB), Y4, Y4
+	MOVBLZX      67(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x0000000f, R9
+	VBROADCASTSS (DI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y3
+	VMULPS       Y0, Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y3, Y3
+	VPMOVZXBD    X4, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 128(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 160(AX)
+	VPSHUFD      $0xee, X4, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 192(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y3, Y11, Y3
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y3, Y2, Y2
+	VMOVUPS      Y2, 224(AX)
+	MOVWLZX      18(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VMOVQ        R9, X5
+	MOVWLZX      22(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X5, X5
+	MOVWLZX      20(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VMOVQ        R9, X1
+	MOVWLZX      24(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y5, Y5
+	VPOR         const33<>+0(SB), Y5, Y5
+	MOVBLZX      68(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x0000000f, R9
+	VBROADCASTSS (DI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y3
+	VMULPS       Y0, Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y3, Y3
+	VPMOVZXBD    X5, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 256(AX)
+	VEXTRACTI128 $0x01, Y5, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 288(AX)
+	VPSHUFD      $0xee, X5, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 320(AX)
+	VEXTRACTI128 $0x01, Y5, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y3, Y11, Y3
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y3, Y2, Y2
+	VMOVUPS      Y2, 352(AX)
+	MOVWLZX      26(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VMOVQ        R9, X6
+	MOVWLZX      30(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X6, X6
+	MOVWLZX      28(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VMOVQ        R9, X1
+	MOVWLZX      32(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y6, Y6
+	VPOR         const33<>+0(SB), Y6, Y6
+	MOVBLZX      69(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x0000000f, R9
+	VBROADCASTSS (DI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y3
+	VMULPS       Y0, Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y3, Y3
+	VPMOVZXBD    X6, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 384(AX)
+	VEXTRACTI128 $0x01, Y6, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 416(AX)
+	VPSHUFD      $0xee, X6, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 448(AX)
+	VEXTRACTI128 $0x01, Y6, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y3, Y11, Y3
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y3, Y2, Y2
+	VMOVUPS      Y2, 480(AX)
+	MOVWLZX      34(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VMOVQ        R9, X7
+	MOVWLZX      38(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X7, X7
+	MOVWLZX      36(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VMOVQ        R9, X1
+	MOVWLZX      40(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y7, Y7
+	VPOR         const33<>+0(SB), Y7, Y7
+	MOVBLZX      70(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x0000000f, R9
+	VBROADCASTSS (DI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y3
+	VMULPS       Y0, Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y3, Y3
+	VPMOVZXBD    X7, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 512(AX)
+	VEXTRACTI128 $0x01, Y7, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 544(AX)
+	VPSHUFD      $0xee, X7, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 576(AX)
+	VEXTRACTI128 $0x01, Y7, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y3, Y11, Y3
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y3, Y2, Y2
+	VMOVUPS      Y2, 608(AX)
+	MOVWLZX      42(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VMOVQ        R9, X8
+	MOVWLZX      46(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X8, X8
+	MOVWLZX      44(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VMOVQ        R9, X1
+	MOVWLZX      48(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y8, Y8
+	VPOR         const33<>+0(SB), Y8, Y8
+	MOVBLZX      71(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x0000000f, R9
+	VBROADCASTSS (DI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y3
+	VMULPS       Y0, Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y3, Y3
+	VPMOVZXBD    X8, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 640(AX)
+	VEXTRACTI128 $0x01, Y8, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 672(AX)
+	VPSHUFD      $0xee, X8, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 704(AX)
+	VEXTRACTI128 $0x01, Y8, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y3, Y11, Y3
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y3, Y2, Y2
+	VMOVUPS      Y2, 736(AX)
+	MOVWLZX      50(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VMOVQ        R9, X9
+	MOVWLZX      54(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X9, X9
+	MOVWLZX      52(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VMOVQ        R9, X1
+	MOVWLZX      56(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y9, Y9
+	VPOR         const33<>+0(SB), Y9, Y9
+	MOVBLZX      72(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x0000000f, R9
+	VBROADCASTSS (DI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y3
+	VMULPS       Y0, Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y3, Y3
+	VPMOVZXBD    X9, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 768(AX)
+	VEXTRACTI128 $0x01, Y9, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 800(AX)
+	VPSHUFD      $0xee, X9, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 832(AX)
+	VEXTRACTI128 $0x01, Y9, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y3, Y11, Y3
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y3, Y2, Y2
+	VMOVUPS      Y2, 864(AX)
+	MOVWLZX      58(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VMOVQ        R9, X10
+	MOVWLZX      62(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X10, X10
+	MOVWLZX      60(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VMOVQ        R9, X1
+	MOVWLZX      64(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x000001ff, R9
+	MOVQ         (BX)(R9*8), R9
+	SHRL         $0x09, R8
+	ANDL         $0x0000007f, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y10, Y10
+	VPOR         const33<>+0(SB), Y10, Y10
+	MOVBLZX      73(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x0000000f, R9
+	VBROADCASTSS (DI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y3
+	VMULPS       Y0, Y3, Y3
+	VMULPS       const54<>+0(SB), Y2, Y0
+	VMULPS       const54<>+0(SB), Y3, Y2
+	VPMOVZXBD    X10, Y3
+	VPERMPS      Y0, Y3, Y11
+	VPERMPS      Y2, Y3, Y12
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y12, Y11, Y11
+	VMOVUPS      Y11, 896(AX)
+	VEXTRACTI128 $0x01, Y10, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y0, Y3, Y11
+	VPERMPS      Y2, Y3, Y12
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y12, Y11, Y11
+	VMOVUPS      Y11, 928(AX)
+	VPSHUFD      $0xee, X10, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y0, Y3, Y11
+	VPERMPS      Y2, Y3, Y12
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y12, Y11, Y11
+	VMOVUPS      Y11, 960(AX)
+	VEXTRACTI128 $0x01, Y10, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y0, Y3, Y0
+	VPERMPS      Y2, Y3, Y2
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y2, Y0, Y0
+	VMOVUPS      Y0, 992(AX)
+	ADDQ         $0x0000004a, CX
+	ADDQ         $0x00000400, AX
 	DECQ         DX
 	JNZ          block
 
@@ -3994,6 +7679,636 @@ DATA const55<>+8(SB)/8, $0x0202020202020202
 DATA const55<>+16(SB)/8, $0x0101010101010101
 DATA const55<>+24(SB)/8, $0x0303030303030303
 GLOBL const55<>(SB), RODATA|NOPTR, $32
+
+// func iq2_SSingleAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·iq2_SSingleAVX2(SB), NOSPLIT, $0-48
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+	MOVQ  grid+24(FP), BX
+	MOVQ  signs+32(FP), SI
+	LEAQ  const53<>+0(SB), SI
+
+block:
+	MOVWLZX      (CX), DI
+	ANDL         $0x00007c00, DI
+	ADDL         $0x00000400, DI
+	TESTL        $0x00008000, DI
+	JNZ          done
+	VPBROADCASTW (CX), X0
+	VCVTPH2PS    X0, Y0
+	MOVBLZX      66(CX), DI
+	MOVBLZX      2(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X1
+	MOVBLZX      4(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VPINSRQ      $0x01, R8, X1, X1
+	MOVBLZX      3(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X2
+	MOVBLZX      5(CX), R8
+	SHLL         $0x02, DI
+	ANDL         $0x00000300, DI
+	ORL          R8, DI
+	MOVQ         (BX)(DI*8), DI
+	VPINSRQ      $0x01, DI, X2, X2
+	VINSERTI128  $0x01, X2, Y1, Y1
+	VPBROADCASTD 34(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const32<>+0(SB), Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPOR         const33<>+0(SB), Y1, Y1
+	MOVBLZX      74(CX), DI
+	MOVL         DI, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (SI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y10
+	VMULPS       Y0, Y10, Y10
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y10, Y10
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y10, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, (AX)
+	VEXTRACTI128 $0x01, Y1, X3
+	VPMOVZXBD    X3, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y10, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 32(AX)
+	VPSHUFD      $0xee, X1, X3
+	VPMOVZXBD    X3, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y10, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 64(AX)
+	VEXTRACTI128 $0x01, Y1, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y10, Y11, Y10
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y10, Y2, Y2
+	VMOVUPS      Y2, 96(AX)
+	MOVBLZX      67(CX), DI
+	MOVBLZX      6(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X3
+	MOVBLZX      8(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VPINSRQ      $0x01, R8, X3, X3
+	MOVBLZX      7(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X1
+	MOVBLZX      9(CX), R8
+	SHLL         $0x02, DI
+	ANDL         $0x00000300, DI
+	ORL          R8, DI
+	MOVQ         (BX)(DI*8), DI
+	VPINSRQ      $0x01, DI, X1, X1
+	VINSERTI128  $0x01, X1, Y3, Y3
+	VPBROADCASTD 38(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const32<>+0(SB), Y2, Y2
+	VPOR         Y2, Y3, Y3
+	VPOR         const33<>+0(SB), Y3, Y3
+	MOVBLZX      75(CX), DI
+	MOVL         DI, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (SI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y10
+	VMULPS       Y0, Y10, Y10
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y10, Y10
+	VPMOVZXBD    X3, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y10, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 128(AX)
+	VEXTRACTI128 $0x01, Y3, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y10, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 160(AX)
+	VPSHUFD      $0xee, X3, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y10, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 192(AX)
+	VEXTRACTI128 $0x01, Y3, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y10, Y11, Y10
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y10, Y2, Y2
+	VMOVUPS      Y2, 224(AX)
+	MOVBLZX      68(CX), DI
+	MOVBLZX      10(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X4
+	MOVBLZX      12(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VPINSRQ      $0x01, R8, X4, X4
+	MOVBLZX      11(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X1
+	MOVBLZX      13(CX), R8
+	SHLL         $0x02, DI
+	ANDL         $0x00000300, DI
+	ORL          R8, DI
+	MOVQ         (BX)(DI*8), DI
+	VPINSRQ      $0x01, DI, X1, X1
+	VINSERTI128  $0x01, X1, Y4, Y4
+	VPBROADCASTD 42(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const32<>+0(SB), Y2, Y2
+	VPOR         Y2, Y4, Y4
+	VPOR         const33<>+0(SB), Y4, Y4
+	MOVBLZX      76(CX), DI
+	MOVL         DI, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (SI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y10
+	VMULPS       Y0, Y10, Y10
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y10, Y10
+	VPMOVZXBD    X4, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y10, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 256(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y10, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 288(AX)
+	VPSHUFD      $0xee, X4, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y10, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 320(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y10, Y11, Y10
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y10, Y2, Y2
+	VMOVUPS      Y2, 352(AX)
+	MOVBLZX      69(CX), DI
+	MOVBLZX      14(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X5
+	MOVBLZX      16(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VPINSRQ      $0x01, R8, X5, X5
+	MOVBLZX      15(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X1
+	MOVBLZX      17(CX), R8
+	SHLL         $0x02, DI
+	ANDL         $0x00000300, DI
+	ORL          R8, DI
+	MOVQ         (BX)(DI*8), DI
+	VPINSRQ      $0x01, DI, X1, X1
+	VINSERTI128  $0x01, X1, Y5, Y5
+	VPBROADCASTD 46(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const32<>+0(SB), Y2, Y2
+	VPOR         Y2, Y5, Y5
+	VPOR         const33<>+0(SB), Y5, Y5
+	MOVBLZX      77(CX), DI
+	MOVL         DI, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (SI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y10
+	VMULPS       Y0, Y10, Y10
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y10, Y10
+	VPMOVZXBD    X5, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y10, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 384(AX)
+	VEXTRACTI128 $0x01, Y5, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y10, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 416(AX)
+	VPSHUFD      $0xee, X5, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y10, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 448(AX)
+	VEXTRACTI128 $0x01, Y5, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y10, Y11, Y10
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y10, Y2, Y2
+	VMOVUPS      Y2, 480(AX)
+	MOVBLZX      70(CX), DI
+	MOVBLZX      18(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X6
+	MOVBLZX      20(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VPINSRQ      $0x01, R8, X6, X6
+	MOVBLZX      19(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X1
+	MOVBLZX      21(CX), R8
+	SHLL         $0x02, DI
+	ANDL         $0x00000300, DI
+	ORL          R8, DI
+	MOVQ         (BX)(DI*8), DI
+	VPINSRQ      $0x01, DI, X1, X1
+	VINSERTI128  $0x01, X1, Y6, Y6
+	VPBROADCASTD 50(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const32<>+0(SB), Y2, Y2
+	VPOR         Y2, Y6, Y6
+	VPOR         const33<>+0(SB), Y6, Y6
+	MOVBLZX      78(CX), DI
+	MOVL         DI, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (SI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y10
+	VMULPS       Y0, Y10, Y10
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y10, Y10
+	VPMOVZXBD    X6, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y10, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 512(AX)
+	VEXTRACTI128 $0x01, Y6, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y10, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 544(AX)
+	VPSHUFD      $0xee, X6, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y10, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 576(AX)
+	VEXTRACTI128 $0x01, Y6, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y10, Y11, Y10
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y10, Y2, Y2
+	VMOVUPS      Y2, 608(AX)
+	MOVBLZX      71(CX), DI
+	MOVBLZX      22(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X7
+	MOVBLZX      24(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VPINSRQ      $0x01, R8, X7, X7
+	MOVBLZX      23(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X1
+	MOVBLZX      25(CX), R8
+	SHLL         $0x02, DI
+	ANDL         $0x00000300, DI
+	ORL          R8, DI
+	MOVQ         (BX)(DI*8), DI
+	VPINSRQ      $0x01, DI, X1, X1
+	VINSERTI128  $0x01, X1, Y7, Y7
+	VPBROADCASTD 54(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const32<>+0(SB), Y2, Y2
+	VPOR         Y2, Y7, Y7
+	VPOR         const33<>+0(SB), Y7, Y7
+	MOVBLZX      79(CX), DI
+	MOVL         DI, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (SI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y10
+	VMULPS       Y0, Y10, Y10
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y10, Y10
+	VPMOVZXBD    X7, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y10, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 640(AX)
+	VEXTRACTI128 $0x01, Y7, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y10, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 672(AX)
+	VPSHUFD      $0xee, X7, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y10, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 704(AX)
+	VEXTRACTI128 $0x01, Y7, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y10, Y11, Y10
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y10, Y2, Y2
+	VMOVUPS      Y2, 736(AX)
+	MOVBLZX      72(CX), DI
+	MOVBLZX      26(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X8
+	MOVBLZX      28(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VPINSRQ      $0x01, R8, X8, X8
+	MOVBLZX      27(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X1
+	MOVBLZX      29(CX), R8
+	SHLL         $0x02, DI
+	ANDL         $0x00000300, DI
+	ORL          R8, DI
+	MOVQ         (BX)(DI*8), DI
+	VPINSRQ      $0x01, DI, X1, X1
+	VINSERTI128  $0x01, X1, Y8, Y8
+	VPBROADCASTD 58(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const32<>+0(SB), Y2, Y2
+	VPOR         Y2, Y8, Y8
+	VPOR         const33<>+0(SB), Y8, Y8
+	MOVBLZX      80(CX), DI
+	MOVL         DI, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (SI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y10
+	VMULPS       Y0, Y10, Y10
+	VMULPS       const54<>+0(SB), Y2, Y2
+	VMULPS       const54<>+0(SB), Y10, Y10
+	VPMOVZXBD    X8, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y10, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 768(AX)
+	VEXTRACTI128 $0x01, Y8, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y10, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 800(AX)
+	VPSHUFD      $0xee, X8, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y10, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 832(AX)
+	VEXTRACTI128 $0x01, Y8, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y10, Y11, Y10
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y10, Y2, Y2
+	VMOVUPS      Y2, 864(AX)
+	MOVBLZX      73(CX), DI
+	MOVBLZX      30(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X9
+	MOVBLZX      32(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VPINSRQ      $0x01, R8, X9, X9
+	MOVBLZX      31(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000300, R9
+	ORL          R8, R9
+	MOVQ         (BX)(R9*8), R8
+	VMOVQ        R8, X1
+	MOVBLZX      33(CX), R8
+	SHLL         $0x02, DI
+	ANDL         $0x00000300, DI
+	ORL          R8, DI
+	MOVQ         (BX)(DI*8), DI
+	VPINSRQ      $0x01, DI, X1, X1
+	VINSERTI128  $0x01, X1, Y9, Y9
+	VPBROADCASTD 62(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const32<>+0(SB), Y2, Y2
+	VPOR         Y2, Y9, Y9
+	VPOR         const33<>+0(SB), Y9, Y9
+	MOVBLZX      81(CX), DI
+	MOVL         DI, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (SI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y10
+	VMULPS       Y0, Y10, Y10
+	VMULPS       const54<>+0(SB), Y2, Y0
+	VMULPS       const54<>+0(SB), Y10, Y2
+	VPMOVZXBD    X9, Y10
+	VPERMPS      Y0, Y10, Y11
+	VPERMPS      Y2, Y10, Y12
+	VPSLLD       $0x1c, Y10, Y10
+	VBLENDVPS    Y10, Y12, Y11, Y11
+	VMOVUPS      Y11, 896(AX)
+	VEXTRACTI128 $0x01, Y9, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y0, Y10, Y11
+	VPERMPS      Y2, Y10, Y12
+	VPSLLD       $0x1c, Y10, Y10
+	VBLENDVPS    Y10, Y12, Y11, Y11
+	VMOVUPS      Y11, 928(AX)
+	VPSHUFD      $0xee, X9, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y0, Y10, Y11
+	VPERMPS      Y2, Y10, Y12
+	VPSLLD       $0x1c, Y10, Y10
+	VBLENDVPS    Y10, Y12, Y11, Y11
+	VMOVUPS      Y11, 960(AX)
+	VEXTRACTI128 $0x01, Y9, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y0, Y10, Y0
+	VPERMPS      Y2, Y10, Y2
+	VPSLLD       $0x1c, Y10, Y10
+	VBLENDVPS    Y10, Y2, Y0, Y0
+	VMOVUPS      Y0, 992(AX)
+	ADDQ         $0x00000052, CX
+	ADDQ         $0x00000400, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+40(FP)
+	RET
 
 // func iq3_XXSAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -4550,6 +8865,668 @@ DATA const58<>+8(SB)/8, $0xc1e00000c1a00000
 DATA const58<>+16(SB)/8, $0xc2300000c2100000
 DATA const58<>+24(SB)/8, $0xc2780000c2500000
 GLOBL const58<>(SB), RODATA|NOPTR, $32
+
+// func iq3_XXSSingleAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·iq3_XXSSingleAVX2(SB), NOSPLIT, $0-48
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+	MOVQ  grid+24(FP), BX
+	MOVQ  signs+32(FP), SI
+	LEAQ  const56<>+0(SB), DI
+
+block:
+	MOVWLZX      (CX), R8
+	ANDL         $0x00007c00, R8
+	ADDL         $0x00000400, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	VPBROADCASTW (CX), X0
+	VCVTPH2PS    X0, Y0
+	MOVL         66(CX), R8
+	MOVBLZX      2(CX), R9
+	MOVBLZX      3(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      6(CX), R9
+	MOVBLZX      7(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x0e, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	MOVBLZX      4(CX), R9
+	MOVBLZX      5(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X2
+	MOVBLZX      8(CX), R9
+	MOVBLZX      9(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x15, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X2, X2
+	VINSERTI128  $0x01, X2, Y1, Y1
+	SHRL         $0x1c, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const57<>+0(SB), Y2, Y3
+	VMULPS       const58<>+0(SB), Y2, Y2
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y3, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, (AX)
+	VEXTRACTI128 $0x01, Y1, X4
+	VPMOVZXBD    X4, Y11
+	VPERMPS      Y3, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 32(AX)
+	VPSHUFD      $0xee, X1, X4
+	VPMOVZXBD    X4, Y11
+	VPERMPS      Y3, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 64(AX)
+	VEXTRACTI128 $0x01, Y1, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y3, Y11, Y3
+	VPERMPS      Y2, Y11, Y2
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y2, Y3, Y3
+	VMOVUPS      Y3, 96(AX)
+	MOVL         70(CX), R8
+	MOVBLZX      10(CX), R9
+	MOVBLZX      11(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X4
+	MOVBLZX      14(CX), R9
+	MOVBLZX      15(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x0e, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X4, X4
+	MOVBLZX      12(CX), R9
+	MOVBLZX      13(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      16(CX), R9
+	MOVBLZX      17(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x15, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y4, Y4
+	SHRL         $0x1c, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const57<>+0(SB), Y2, Y3
+	VMULPS       const58<>+0(SB), Y2, Y2
+	VPMOVZXBD    X4, Y11
+	VPERMPS      Y3, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 128(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y3, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 160(AX)
+	VPSHUFD      $0xee, X4, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y3, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 192(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y3, Y11, Y3
+	VPERMPS      Y2, Y11, Y2
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y2, Y3, Y3
+	VMOVUPS      Y3, 224(AX)
+	MOVL         74(CX), R8
+	MOVBLZX      18(CX), R9
+	MOVBLZX      19(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X5
+	MOVBLZX      22(CX), R9
+	MOVBLZX      23(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x0e, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X5, X5
+	MOVBLZX      20(CX), R9
+	MOVBLZX      21(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      24(CX), R9
+	MOVBLZX      25(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x15, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y5, Y5
+	SHRL         $0x1c, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const57<>+0(SB), Y2, Y3
+	VMULPS       const58<>+0(SB), Y2, Y2
+	VPMOVZXBD    X5, Y11
+	VPERMPS      Y3, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 256(AX)
+	VEXTRACTI128 $0x01, Y5, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y3, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 288(AX)
+	VPSHUFD      $0xee, X5, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y3, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 320(AX)
+	VEXTRACTI128 $0x01, Y5, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y3, Y11, Y3
+	VPERMPS      Y2, Y11, Y2
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y2, Y3, Y3
+	VMOVUPS      Y3, 352(AX)
+	MOVL         78(CX), R8
+	MOVBLZX      26(CX), R9
+	MOVBLZX      27(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X6
+	MOVBLZX      30(CX), R9
+	MOVBLZX      31(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x0e, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X6, X6
+	MOVBLZX      28(CX), R9
+	MOVBLZX      29(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      32(CX), R9
+	MOVBLZX      33(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x15, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y6, Y6
+	SHRL         $0x1c, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const57<>+0(SB), Y2, Y3
+	VMULPS       const58<>+0(SB), Y2, Y2
+	VPMOVZXBD    X6, Y11
+	VPERMPS      Y3, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 384(AX)
+	VEXTRACTI128 $0x01, Y6, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y3, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 416(AX)
+	VPSHUFD      $0xee, X6, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y3, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 448(AX)
+	VEXTRACTI128 $0x01, Y6, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y3, Y11, Y3
+	VPERMPS      Y2, Y11, Y2
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y2, Y3, Y3
+	VMOVUPS      Y3, 480(AX)
+	MOVL         82(CX), R8
+	MOVBLZX      34(CX), R9
+	MOVBLZX      35(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X7
+	MOVBLZX      38(CX), R9
+	MOVBLZX      39(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x0e, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X7, X7
+	MOVBLZX      36(CX), R9
+	MOVBLZX      37(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      40(CX), R9
+	MOVBLZX      41(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x15, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y7, Y7
+	SHRL         $0x1c, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const57<>+0(SB), Y2, Y3
+	VMULPS       const58<>+0(SB), Y2, Y2
+	VPMOVZXBD    X7, Y11
+	VPERMPS      Y3, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 512(AX)
+	VEXTRACTI128 $0x01, Y7, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y3, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 544(AX)
+	VPSHUFD      $0xee, X7, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y3, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 576(AX)
+	VEXTRACTI128 $0x01, Y7, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y3, Y11, Y3
+	VPERMPS      Y2, Y11, Y2
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y2, Y3, Y3
+	VMOVUPS      Y3, 608(AX)
+	MOVL         86(CX), R8
+	MOVBLZX      42(CX), R9
+	MOVBLZX      43(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X8
+	MOVBLZX      46(CX), R9
+	MOVBLZX      47(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x0e, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X8, X8
+	MOVBLZX      44(CX), R9
+	MOVBLZX      45(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      48(CX), R9
+	MOVBLZX      49(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x15, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y8, Y8
+	SHRL         $0x1c, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const57<>+0(SB), Y2, Y3
+	VMULPS       const58<>+0(SB), Y2, Y2
+	VPMOVZXBD    X8, Y11
+	VPERMPS      Y3, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 640(AX)
+	VEXTRACTI128 $0x01, Y8, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y3, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 672(AX)
+	VPSHUFD      $0xee, X8, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y3, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 704(AX)
+	VEXTRACTI128 $0x01, Y8, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y3, Y11, Y3
+	VPERMPS      Y2, Y11, Y2
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y2, Y3, Y3
+	VMOVUPS      Y3, 736(AX)
+	MOVL         90(CX), R8
+	MOVBLZX      50(CX), R9
+	MOVBLZX      51(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X9
+	MOVBLZX      54(CX), R9
+	MOVBLZX      55(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x0e, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X9, X9
+	MOVBLZX      52(CX), R9
+	MOVBLZX      53(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      56(CX), R9
+	MOVBLZX      57(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x15, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y9, Y9
+	SHRL         $0x1c, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const57<>+0(SB), Y2, Y3
+	VMULPS       const58<>+0(SB), Y2, Y2
+	VPMOVZXBD    X9, Y11
+	VPERMPS      Y3, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 768(AX)
+	VEXTRACTI128 $0x01, Y9, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y3, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 800(AX)
+	VPSHUFD      $0xee, X9, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y3, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 832(AX)
+	VEXTRACTI128 $0x01, Y9, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y3, Y11, Y3
+	VPERMPS      Y2, Y11, Y2
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y2, Y3, Y3
+	VMOVUPS      Y3, 864(AX)
+	MOVL         94(CX), R8
+	MOVBLZX      58(CX), R9
+	MOVBLZX      59(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X10
+	MOVBLZX      62(CX), R9
+	MOVBLZX      63(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x0e, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X10, X10
+	MOVBLZX      60(CX), R9
+	MOVBLZX      61(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      64(CX), R9
+	MOVBLZX      65(CX), R10
+	MOVL         (BX)(R9*4), R9
+	MOVL         (BX)(R10*4), R10
+	SHLQ         $0x20, R10
+	ORQ          R10, R9
+	MOVL         R8, R10
+	SHRL         $0x15, R10
+	ANDL         $0x0000007f, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y10, Y10
+	SHRL         $0x1c, R8
+	ANDL         $0x0000000f, R8
+	VBROADCASTSS (DI)(R8*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const57<>+0(SB), Y2, Y0
+	VMULPS       const58<>+0(SB), Y2, Y2
+	VPMOVZXBD    X10, Y3
+	VPERMPS      Y0, Y3, Y11
+	VPERMPS      Y2, Y3, Y12
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y12, Y11, Y11
+	VMOVUPS      Y11, 896(AX)
+	VEXTRACTI128 $0x01, Y10, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y0, Y3, Y11
+	VPERMPS      Y2, Y3, Y12
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y12, Y11, Y11
+	VMOVUPS      Y11, 928(AX)
+	VPSHUFD      $0xee, X10, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y0, Y3, Y11
+	VPERMPS      Y2, Y3, Y12
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y12, Y11, Y11
+	VMOVUPS      Y11, 960(AX)
+	VEXTRACTI128 $0x01, Y10, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y0, Y3, Y0
+	VPERMPS      Y2, Y3, Y2
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y2, Y0, Y0
+	VMOVUPS      Y0, 992(AX)
+	ADDQ         $0x00000062, CX
+	ADDQ         $0x00000400, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+40(FP)
+	RET
 
 // func iq3_SAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -5293,6 +10270,848 @@ DATA const62<>+16(SB)/8, $0xc1300000c1100000
 DATA const62<>+24(SB)/8, $0xc1700000c1500000
 GLOBL const62<>(SB), RODATA|NOPTR, $32
 
+// func iq3_SSingleAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·iq3_SSingleAVX2(SB), NOSPLIT, $0-48
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+	MOVQ  grid+24(FP), BX
+	MOVQ  signs+32(FP), SI
+	LEAQ  const59<>+0(SB), SI
+
+block:
+	MOVWLZX      (CX), DI
+	ANDL         $0x00007c00, DI
+	ADDL         $0x00000400, DI
+	TESTL        $0x00008000, DI
+	JNZ          done
+	VPBROADCASTW (CX), X0
+	VCVTPH2PS    X0, Y0
+	MOVBLZX      66(CX), DI
+	MOVBLZX      2(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      3(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x07, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X1
+	MOVBLZX      6(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      7(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x03, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VPINSRQ      $0x01, R8, X1, X1
+	MOVBLZX      4(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      5(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X2
+	MOVBLZX      8(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x02, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      9(CX), R8
+	SHLL         $0x01, DI
+	ANDL         $0x00000100, DI
+	ORL          R8, DI
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(DI*4), DI
+	SHLQ         $0x20, DI
+	ORQ          DI, R8
+	VPINSRQ      $0x01, R8, X2, X2
+	VINSERTI128  $0x01, X2, Y1, Y1
+	VPBROADCASTD 74(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const60<>+0(SB), Y2, Y2
+	VPOR         Y2, Y1, Y1
+	MOVBLZX      106(CX), DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const61<>+0(SB), Y2, Y10
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y10, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, (AX)
+	VEXTRACTI128 $0x01, Y1, X3
+	VPMOVZXBD    X3, Y11
+	VPERMPS      Y10, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 32(AX)
+	VPSHUFD      $0xee, X1, X3
+	VPMOVZXBD    X3, Y11
+	VPERMPS      Y10, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 64(AX)
+	VEXTRACTI128 $0x01, Y1, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y10, Y11, Y10
+	VPERMPS      Y2, Y11, Y2
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y2, Y10, Y10
+	VMOVUPS      Y10, 96(AX)
+	MOVBLZX      67(CX), DI
+	MOVBLZX      10(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      11(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x07, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X3
+	MOVBLZX      14(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      15(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x03, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VPINSRQ      $0x01, R8, X3, X3
+	MOVBLZX      12(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      13(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X1
+	MOVBLZX      16(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x02, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      17(CX), R8
+	SHLL         $0x01, DI
+	ANDL         $0x00000100, DI
+	ORL          R8, DI
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(DI*4), DI
+	SHLQ         $0x20, DI
+	ORQ          DI, R8
+	VPINSRQ      $0x01, R8, X1, X1
+	VINSERTI128  $0x01, X1, Y3, Y3
+	VPBROADCASTD 78(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const60<>+0(SB), Y2, Y2
+	VPOR         Y2, Y3, Y3
+	MOVBLZX      106(CX), DI
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const61<>+0(SB), Y2, Y10
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VPMOVZXBD    X3, Y11
+	VPERMPS      Y10, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 128(AX)
+	VEXTRACTI128 $0x01, Y3, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y10, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 160(AX)
+	VPSHUFD      $0xee, X3, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y10, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 192(AX)
+	VEXTRACTI128 $0x01, Y3, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y10, Y11, Y10
+	VPERMPS      Y2, Y11, Y2
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y2, Y10, Y10
+	VMOVUPS      Y10, 224(AX)
+	MOVBLZX      68(CX), DI
+	MOVBLZX      18(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      19(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x07, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X4
+	MOVBLZX      22(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      23(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x03, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VPINSRQ      $0x01, R8, X4, X4
+	MOVBLZX      20(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      21(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X1
+	MOVBLZX      24(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x02, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      25(CX), R8
+	SHLL         $0x01, DI
+	ANDL         $0x00000100, DI
+	ORL          R8, DI
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(DI*4), DI
+	SHLQ         $0x20, DI
+	ORQ          DI, R8
+	VPINSRQ      $0x01, R8, X1, X1
+	VINSERTI128  $0x01, X1, Y4, Y4
+	VPBROADCASTD 82(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const60<>+0(SB), Y2, Y2
+	VPOR         Y2, Y4, Y4
+	MOVBLZX      107(CX), DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const61<>+0(SB), Y2, Y10
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VPMOVZXBD    X4, Y11
+	VPERMPS      Y10, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 256(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y10, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 288(AX)
+	VPSHUFD      $0xee, X4, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y10, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 320(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y10, Y11, Y10
+	VPERMPS      Y2, Y11, Y2
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y2, Y10, Y10
+	VMOVUPS      Y10, 352(AX)
+	MOVBLZX      69(CX), DI
+	MOVBLZX      26(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      27(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x07, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X5
+	MOVBLZX      30(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      31(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x03, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VPINSRQ      $0x01, R8, X5, X5
+	MOVBLZX      28(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      29(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X1
+	MOVBLZX      32(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x02, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      33(CX), R8
+	SHLL         $0x01, DI
+	ANDL         $0x00000100, DI
+	ORL          R8, DI
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(DI*4), DI
+	SHLQ         $0x20, DI
+	ORQ          DI, R8
+	VPINSRQ      $0x01, R8, X1, X1
+	VINSERTI128  $0x01, X1, Y5, Y5
+	VPBROADCASTD 86(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const60<>+0(SB), Y2, Y2
+	VPOR         Y2, Y5, Y5
+	MOVBLZX      107(CX), DI
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const61<>+0(SB), Y2, Y10
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VPMOVZXBD    X5, Y11
+	VPERMPS      Y10, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 384(AX)
+	VEXTRACTI128 $0x01, Y5, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y10, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 416(AX)
+	VPSHUFD      $0xee, X5, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y10, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 448(AX)
+	VEXTRACTI128 $0x01, Y5, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y10, Y11, Y10
+	VPERMPS      Y2, Y11, Y2
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y2, Y10, Y10
+	VMOVUPS      Y10, 480(AX)
+	MOVBLZX      70(CX), DI
+	MOVBLZX      34(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      35(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x07, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X6
+	MOVBLZX      38(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      39(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x03, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VPINSRQ      $0x01, R8, X6, X6
+	MOVBLZX      36(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      37(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X1
+	MOVBLZX      40(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x02, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      41(CX), R8
+	SHLL         $0x01, DI
+	ANDL         $0x00000100, DI
+	ORL          R8, DI
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(DI*4), DI
+	SHLQ         $0x20, DI
+	ORQ          DI, R8
+	VPINSRQ      $0x01, R8, X1, X1
+	VINSERTI128  $0x01, X1, Y6, Y6
+	VPBROADCASTD 90(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const60<>+0(SB), Y2, Y2
+	VPOR         Y2, Y6, Y6
+	MOVBLZX      108(CX), DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const61<>+0(SB), Y2, Y10
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VPMOVZXBD    X6, Y11
+	VPERMPS      Y10, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 512(AX)
+	VEXTRACTI128 $0x01, Y6, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y10, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 544(AX)
+	VPSHUFD      $0xee, X6, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y10, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 576(AX)
+	VEXTRACTI128 $0x01, Y6, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y10, Y11, Y10
+	VPERMPS      Y2, Y11, Y2
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y2, Y10, Y10
+	VMOVUPS      Y10, 608(AX)
+	MOVBLZX      71(CX), DI
+	MOVBLZX      42(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      43(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x07, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X7
+	MOVBLZX      46(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      47(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x03, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VPINSRQ      $0x01, R8, X7, X7
+	MOVBLZX      44(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      45(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X1
+	MOVBLZX      48(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x02, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      49(CX), R8
+	SHLL         $0x01, DI
+	ANDL         $0x00000100, DI
+	ORL          R8, DI
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(DI*4), DI
+	SHLQ         $0x20, DI
+	ORQ          DI, R8
+	VPINSRQ      $0x01, R8, X1, X1
+	VINSERTI128  $0x01, X1, Y7, Y7
+	VPBROADCASTD 94(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const60<>+0(SB), Y2, Y2
+	VPOR         Y2, Y7, Y7
+	MOVBLZX      108(CX), DI
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const61<>+0(SB), Y2, Y10
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VPMOVZXBD    X7, Y11
+	VPERMPS      Y10, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 640(AX)
+	VEXTRACTI128 $0x01, Y7, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y10, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 672(AX)
+	VPSHUFD      $0xee, X7, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y10, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 704(AX)
+	VEXTRACTI128 $0x01, Y7, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y10, Y11, Y10
+	VPERMPS      Y2, Y11, Y2
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y2, Y10, Y10
+	VMOVUPS      Y10, 736(AX)
+	MOVBLZX      72(CX), DI
+	MOVBLZX      50(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      51(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x07, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X8
+	MOVBLZX      54(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      55(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x03, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VPINSRQ      $0x01, R8, X8, X8
+	MOVBLZX      52(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      53(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X1
+	MOVBLZX      56(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x02, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      57(CX), R8
+	SHLL         $0x01, DI
+	ANDL         $0x00000100, DI
+	ORL          R8, DI
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(DI*4), DI
+	SHLQ         $0x20, DI
+	ORQ          DI, R8
+	VPINSRQ      $0x01, R8, X1, X1
+	VINSERTI128  $0x01, X1, Y8, Y8
+	VPBROADCASTD 98(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const60<>+0(SB), Y2, Y2
+	VPOR         Y2, Y8, Y8
+	MOVBLZX      109(CX), DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const61<>+0(SB), Y2, Y10
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VPMOVZXBD    X8, Y11
+	VPERMPS      Y10, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 768(AX)
+	VEXTRACTI128 $0x01, Y8, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y10, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 800(AX)
+	VPSHUFD      $0xee, X8, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y10, Y11, Y12
+	VPERMPS      Y2, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 832(AX)
+	VEXTRACTI128 $0x01, Y8, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y10, Y11, Y10
+	VPERMPS      Y2, Y11, Y2
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y2, Y10, Y10
+	VMOVUPS      Y10, 864(AX)
+	MOVBLZX      73(CX), DI
+	MOVBLZX      58(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x08, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      59(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x07, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X9
+	MOVBLZX      62(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x04, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      63(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x03, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VPINSRQ      $0x01, R8, X9, X9
+	MOVBLZX      60(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x06, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      61(CX), R8
+	MOVL         DI, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000100, R10
+	ORL          R8, R10
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(R10*4), R9
+	SHLQ         $0x20, R9
+	ORQ          R9, R8
+	VMOVQ        R8, X1
+	MOVBLZX      64(CX), R8
+	MOVL         DI, R9
+	SHLL         $0x02, R9
+	ANDL         $0x00000100, R9
+	ORL          R8, R9
+	MOVBLZX      65(CX), R8
+	SHLL         $0x01, DI
+	ANDL         $0x00000100, DI
+	ORL          R8, DI
+	MOVL         (BX)(R9*4), R8
+	MOVL         (BX)(DI*4), DI
+	SHLQ         $0x20, DI
+	ORQ          DI, R8
+	VPINSRQ      $0x01, R8, X1, X1
+	VINSERTI128  $0x01, X1, Y9, Y9
+	VPBROADCASTD 102(CX), Y2
+	VPSHUFB      const55<>+0(SB), Y2, Y2
+	VPAND        const15<>+0(SB), Y2, Y2
+	VPCMPEQB     const15<>+0(SB), Y2, Y2
+	VPAND        const60<>+0(SB), Y2, Y2
+	VPOR         Y2, Y9, Y9
+	MOVBLZX      109(CX), DI
+	SHRL         $0x04, DI
+	ANDL         $0x0000000f, DI
+	VBROADCASTSS (SI)(DI*4), Y2
+	VMULPS       Y0, Y2, Y2
+	VMULPS       const61<>+0(SB), Y2, Y0
+	VMULPS       const62<>+0(SB), Y2, Y2
+	VPMOVZXBD    X9, Y10
+	VPERMPS      Y0, Y10, Y11
+	VPERMPS      Y2, Y10, Y12
+	VPSLLD       $0x1c, Y10, Y10
+	VBLENDVPS    Y10, Y12, Y11, Y11
+	VMOVUPS      Y11, 896(AX)
+	VEXTRACTI128 $0x01, Y9, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y0, Y10, Y11
+	VPERMPS      Y2, Y10, Y12
+	VPSLLD       $0x1c, Y10, Y10
+	VBLENDVPS    Y10, Y12, Y11, Y11
+	VMOVUPS      Y11, 928(AX)
+	VPSHUFD      $0xee, X9, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y0, Y10, Y11
+	VPERMPS      Y2, Y10, Y12
+	VPSLLD       $0x1c, Y10, Y10
+	VBLENDVPS    Y10, Y12, Y11, Y11
+	VMOVUPS      Y11, 960(AX)
+	VEXTRACTI128 $0x01, Y9, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y10
+	VPERMPS      Y0, Y10, Y0
+	VPERMPS      Y2, Y10, Y2
+	VPSLLD       $0x1c, Y10, Y10
+	VBLENDVPS    Y10, Y2, Y0, Y0
+	VMOVUPS      Y0, 992(AX)
+	ADDQ         $0x0000006e, CX
+	ADDQ         $0x00000400, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+40(FP)
+	RET
+
 // func iq1_SAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 // Requires: AVX, AVX2, F16C
 TEXT ·iq1_SAVX2(SB), NOSPLIT, $0-48
@@ -5717,6 +11536,469 @@ DATA const63<>+40(SB)/8, $0x000000003f600000
 DATA const63<>+48(SB)/8, $0xbe000000bf900000
 DATA const63<>+56(SB)/8, $0x000000003f600000
 GLOBL const63<>(SB), RODATA|NOPTR, $64
+
+// func iq1_SSingleAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·iq1_SSingleAVX2(SB), NOSPLIT, $0-48
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+	MOVQ  grid+24(FP), BX
+	MOVQ  signs+32(FP), SI
+	LEAQ  const61<>+0(SB), SI
+	LEAQ  const63<>+0(SB), DI
+
+block:
+	MOVWLZX      (CX), R8
+	ANDL         $0x00007c00, R8
+	ADDL         $0x00000400, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	VPBROADCASTW (CX), X0
+	VCVTPH2PS    X0, Y0
+	MOVWLZX      34(CX), R8
+	MOVBLZX      2(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      4(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x02, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	MOVBLZX      3(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VMOVQ        R9, X2
+	MOVBLZX      5(CX), R9
+	MOVL         R8, R10
+	SHRL         $0x01, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VPINSRQ      $0x01, R9, X2, X2
+	VINSERTI128  $0x01, X2, Y1, Y1
+	MOVL         R8, R9
+	SHRL         $0x0c, R9
+	ANDL         $0x00000007, R9
+	VBROADCASTSS (SI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x0a, R8
+	ANDL         $0x00000020, R8
+	VMULPS       (DI)(R8*1), Y2, Y2
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y2, Y3, Y3
+	VMOVUPS      Y3, (AX)
+	VEXTRACTI128 $0x01, Y1, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y2, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	VPSHUFD      $0xee, X1, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y2, Y3, Y3
+	VMOVUPS      Y3, 64(AX)
+	VEXTRACTI128 $0x01, Y1, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y2, Y3, Y2
+	VMOVUPS      Y2, 96(AX)
+	MOVWLZX      36(CX), R8
+	MOVBLZX      6(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VMOVQ        R9, X4
+	MOVBLZX      8(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x02, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VPINSRQ      $0x01, R9, X4, X4
+	MOVBLZX      7(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      9(CX), R9
+	MOVL         R8, R10
+	SHRL         $0x01, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y4, Y4
+	MOVL         R8, R9
+	SHRL         $0x0c, R9
+	ANDL         $0x00000007, R9
+	VBROADCASTSS (SI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x0a, R8
+	ANDL         $0x00000020, R8
+	VMULPS       (DI)(R8*1), Y2, Y2
+	VPMOVZXBD    X4, Y3
+	VPERMPS      Y2, Y3, Y3
+	VMOVUPS      Y3, 128(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y2, Y3, Y3
+	VMOVUPS      Y3, 160(AX)
+	VPSHUFD      $0xee, X4, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y2, Y3, Y3
+	VMOVUPS      Y3, 192(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y2, Y3, Y2
+	VMOVUPS      Y2, 224(AX)
+	MOVWLZX      38(CX), R8
+	MOVBLZX      10(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VMOVQ        R9, X5
+	MOVBLZX      12(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x02, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VPINSRQ      $0x01, R9, X5, X5
+	MOVBLZX      11(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      13(CX), R9
+	MOVL         R8, R10
+	SHRL         $0x01, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y5, Y5
+	MOVL         R8, R9
+	SHRL         $0x0c, R9
+	ANDL         $0x00000007, R9
+	VBROADCASTSS (SI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x0a, R8
+	ANDL         $0x00000020, R8
+	VMULPS       (DI)(R8*1), Y2, Y2
+	VPMOVZXBD    X5, Y3
+	VPERMPS      Y2, Y3, Y3
+	VMOVUPS      Y3, 256(AX)
+	VEXTRACTI128 $0x01, Y5, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y2, Y3, Y3
+	VMOVUPS      Y3, 288(AX)
+	VPSHUFD      $0xee, X5, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y2, Y3, Y3
+	VMOVUPS      Y3, 320(AX)
+	VEXTRACTI128 $0x01, Y5, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y2, Y3, Y2
+	VMOVUPS      Y2, 352(AX)
+	MOVWLZX      40(CX), R8
+	MOVBLZX      14(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VMOVQ        R9, X6
+	MOVBLZX      16(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x02, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VPINSRQ      $0x01, R9, X6, X6
+	MOVBLZX      15(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      17(CX), R9
+	MOVL         R8, R10
+	SHRL         $0x01, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y6, Y6
+	MOVL         R8, R9
+	SHRL         $0x0c, R9
+	ANDL         $0x00000007, R9
+	VBROADCASTSS (SI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x0a, R8
+	ANDL         $0x00000020, R8
+	VMULPS       (DI)(R8*1), Y2, Y2
+	VPMOVZXBD    X6, Y3
+	VPERMPS      Y2, Y3, Y3
+	VMOVUPS      Y3, 384(AX)
+	VEXTRACTI128 $0x01, Y6, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y2, Y3, Y3
+	VMOVUPS      Y3, 416(AX)
+	VPSHUFD      $0xee, X6, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y2, Y3, Y3
+	VMOVUPS      Y3, 448(AX)
+	VEXTRACTI128 $0x01, Y6, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y2, Y3, Y2
+	VMOVUPS      Y2, 480(AX)
+	MOVWLZX      42(CX), R8
+	MOVBLZX      18(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VMOVQ        R9, X7
+	MOVBLZX      20(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x02, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VPINSRQ      $0x01, R9, X7, X7
+	MOVBLZX      19(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      21(CX), R9
+	MOVL         R8, R10
+	SHRL         $0x01, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y7, Y7
+	MOVL         R8, R9
+	SHRL         $0x0c, R9
+	ANDL         $0x00000007, R9
+	VBROADCASTSS (SI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x0a, R8
+	ANDL         $0x00000020, R8
+	VMULPS       (DI)(R8*1), Y2, Y2
+	VPMOVZXBD    X7, Y3
+	VPERMPS      Y2, Y3, Y3
+	VMOVUPS      Y3, 512(AX)
+	VEXTRACTI128 $0x01, Y7, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y2, Y3, Y3
+	VMOVUPS      Y3, 544(AX)
+	VPSHUFD      $0xee, X7, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y2, Y3, Y3
+	VMOVUPS      Y3, 576(AX)
+	VEXTRACTI128 $0x01, Y7, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y2, Y3, Y2
+	VMOVUPS      Y2, 608(AX)
+	MOVWLZX      44(CX), R8
+	MOVBLZX      22(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VMOVQ        R9, X8
+	MOVBLZX      24(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x02, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VPINSRQ      $0x01, R9, X8, X8
+	MOVBLZX      23(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      25(CX), R9
+	MOVL         R8, R10
+	SHRL         $0x01, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y8, Y8
+	MOVL         R8, R9
+	SHRL         $0x0c, R9
+	ANDL         $0x00000007, R9
+	VBROADCASTSS (SI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x0a, R8
+	ANDL         $0x00000020, R8
+	VMULPS       (DI)(R8*1), Y2, Y2
+	VPMOVZXBD    X8, Y3
+	VPERMPS      Y2, Y3, Y3
+	VMOVUPS      Y3, 640(AX)
+	VEXTRACTI128 $0x01, Y8, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y2, Y3, Y3
+	VMOVUPS      Y3, 672(AX)
+	VPSHUFD      $0xee, X8, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y2, Y3, Y3
+	VMOVUPS      Y3, 704(AX)
+	VEXTRACTI128 $0x01, Y8, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y2, Y3, Y2
+	VMOVUPS      Y2, 736(AX)
+	MOVWLZX      46(CX), R8
+	MOVBLZX      26(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VMOVQ        R9, X9
+	MOVBLZX      28(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x02, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VPINSRQ      $0x01, R9, X9, X9
+	MOVBLZX      27(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      29(CX), R9
+	MOVL         R8, R10
+	SHRL         $0x01, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y9, Y9
+	MOVL         R8, R9
+	SHRL         $0x0c, R9
+	ANDL         $0x00000007, R9
+	VBROADCASTSS (SI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x0a, R8
+	ANDL         $0x00000020, R8
+	VMULPS       (DI)(R8*1), Y2, Y2
+	VPMOVZXBD    X9, Y3
+	VPERMPS      Y2, Y3, Y3
+	VMOVUPS      Y3, 768(AX)
+	VEXTRACTI128 $0x01, Y9, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y2, Y3, Y3
+	VMOVUPS      Y3, 800(AX)
+	VPSHUFD      $0xee, X9, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y2, Y3, Y3
+	VMOVUPS      Y3, 832(AX)
+	VEXTRACTI128 $0x01, Y9, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y2, Y3, Y2
+	VMOVUPS      Y2, 864(AX)
+	MOVWLZX      48(CX), R8
+	MOVBLZX      30(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VMOVQ        R9, X10
+	MOVBLZX      32(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x02, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VPINSRQ      $0x01, R9, X10, X10
+	MOVBLZX      31(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x05, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      33(CX), R9
+	MOVL         R8, R10
+	SHRL         $0x01, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y10, Y10
+	MOVL         R8, R9
+	SHRL         $0x0c, R9
+	ANDL         $0x00000007, R9
+	VBROADCASTSS (SI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x0a, R8
+	ANDL         $0x00000020, R8
+	VMULPS       (DI)(R8*1), Y2, Y2
+	VPMOVZXBD    X10, Y0
+	VPERMPS      Y2, Y0, Y0
+	VMOVUPS      Y0, 896(AX)
+	VEXTRACTI128 $0x01, Y10, X0
+	VPMOVZXBD    X0, Y0
+	VPERMPS      Y2, Y0, Y0
+	VMOVUPS      Y0, 928(AX)
+	VPSHUFD      $0xee, X10, X0
+	VPMOVZXBD    X0, Y0
+	VPERMPS      Y2, Y0, Y0
+	VMOVUPS      Y0, 960(AX)
+	VEXTRACTI128 $0x01, Y10, X0
+	VPSHUFD      $0xee, X0, X0
+	VPMOVZXBD    X0, Y0
+	VPERMPS      Y2, Y0, Y0
+	VMOVUPS      Y0, 992(AX)
+	ADDQ         $0x00000032, CX
+	ADDQ         $0x00000400, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+40(FP)
+	RET
 
 // func iq1_MAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -6316,6 +12598,726 @@ DATA const64<>+16(SB)/8, $0xbe000000bf900000
 DATA const64<>+24(SB)/8, $0x000000003f600000
 GLOBL const64<>(SB), RODATA|NOPTR, $32
 
+// func iq1_MSingleAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·iq1_MSingleAVX2(SB), NOSPLIT, $0-48
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+	MOVQ  grid+24(FP), BX
+	MOVQ  signs+32(FP), SI
+	LEAQ  const61<>+0(SB), DI
+
+block:
+	MOVWLZX      48(CX), R8
+	SHRL         $0x0c, R8
+	MOVWLZX      50(CX), R9
+	ANDL         $0x0000f000, R9
+	SHRL         $0x08, R9
+	ORL          R9, R8
+	MOVWLZX      52(CX), R9
+	ANDL         $0x0000f000, R9
+	SHRL         $0x04, R9
+	ORL          R9, R8
+	MOVWLZX      54(CX), R9
+	ANDL         $0x0000f000, R9
+	SHRL         $0x00, R9
+	ORL          R9, R8
+	VMOVD        R8, X0
+	ANDL         $0x00007c00, R8
+	ADDL         $0x00000400, R8
+	TESTL        $0x00008000, R8
+	JNZ          done
+	VPBROADCASTW X0, X0
+	VCVTPH2PS    X0, Y0
+	MOVWLZX      32(CX), R8
+	MOVBLZX      (CX), R9
+	MOVL         R8, R10
+	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x03, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      2(CX), R9
+	MOVL         R8, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x0b, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	MOVBLZX      1(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x04, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X2
+	MOVBLZX      3(CX), R9
+	MOVL         R8, R10
+	SHRL         $0x04, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	SHRL         $0x0f, R8
+	ANDL         $0x00000001, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X2, X2
+	VINSERTI128  $0x01, X2, Y1, Y1
+	VPOR         const33<>+0(SB), Y1, Y1
+	MOVWLZX      48(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x00000007, R9
+	VBROADCASTSS (DI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x03, R8
+	ANDL         $0x00000007, R8
+	VBROADCASTSS (DI)(R8*4), Y3
+	VMULPS       Y0, Y3, Y3
+	VMULPS       const64<>+0(SB), Y2, Y2
+	VMULPS       const64<>+0(SB), Y3, Y3
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, (AX)
+	VEXTRACTI128 $0x01, Y1, X4
+	VPMOVZXBD    X4, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 32(AX)
+	VPSHUFD      $0xee, X1, X4
+	VPMOVZXBD    X4, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 64(AX)
+	VEXTRACTI128 $0x01, Y1, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y3, Y11, Y3
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y3, Y2, Y2
+	VMOVUPS      Y2, 96(AX)
+	MOVWLZX      34(CX), R8
+	MOVBLZX      4(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x03, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X4
+	MOVBLZX      6(CX), R9
+	MOVL         R8, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x0b, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X4, X4
+	MOVBLZX      5(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x04, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      7(CX), R9
+	MOVL         R8, R10
+	SHRL         $0x04, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	SHRL         $0x0f, R8
+	ANDL         $0x00000001, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y4, Y4
+	VPOR         const33<>+0(SB), Y4, Y4
+	MOVWLZX      48(CX), R8
+	MOVL         R8, R9
+	SHRL         $0x06, R9
+	ANDL         $0x00000007, R9
+	VBROADCASTSS (DI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x09, R8
+	ANDL         $0x00000007, R8
+	VBROADCASTSS (DI)(R8*4), Y3
+	VMULPS       Y0, Y3, Y3
+	VMULPS       const64<>+0(SB), Y2, Y2
+	VMULPS       const64<>+0(SB), Y3, Y3
+	VPMOVZXBD    X4, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 128(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 160(AX)
+	VPSHUFD      $0xee, X4, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 192(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y3, Y11, Y3
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y3, Y2, Y2
+	VMOVUPS      Y2, 224(AX)
+	MOVWLZX      36(CX), R8
+	MOVBLZX      8(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x03, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X5
+	MOVBLZX      10(CX), R9
+	MOVL         R8, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x0b, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X5, X5
+	MOVBLZX      9(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x04, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      11(CX), R9
+	MOVL         R8, R10
+	SHRL         $0x04, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	SHRL         $0x0f, R8
+	ANDL         $0x00000001, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y5, Y5
+	VPOR         const33<>+0(SB), Y5, Y5
+	MOVWLZX      50(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x00000007, R9
+	VBROADCASTSS (DI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x03, R8
+	ANDL         $0x00000007, R8
+	VBROADCASTSS (DI)(R8*4), Y3
+	VMULPS       Y0, Y3, Y3
+	VMULPS       const64<>+0(SB), Y2, Y2
+	VMULPS       const64<>+0(SB), Y3, Y3
+	VPMOVZXBD    X5, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 256(AX)
+	VEXTRACTI128 $0x01, Y5, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 288(AX)
+	VPSHUFD      $0xee, X5, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 320(AX)
+	VEXTRACTI128 $0x01, Y5, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y3, Y11, Y3
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y3, Y2, Y2
+	VMOVUPS      Y2, 352(AX)
+	MOVWLZX      38(CX), R8
+	MOVBLZX      12(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x03, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X6
+	MOVBLZX      14(CX), R9
+	MOVL         R8, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x0b, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X6, X6
+	MOVBLZX      13(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x04, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      15(CX), R9
+	MOVL         R8, R10
+	SHRL         $0x04, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	SHRL         $0x0f, R8
+	ANDL         $0x00000001, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y6, Y6
+	VPOR         const33<>+0(SB), Y6, Y6
+	MOVWLZX      50(CX), R8
+	MOVL         R8, R9
+	SHRL         $0x06, R9
+	ANDL         $0x00000007, R9
+	VBROADCASTSS (DI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x09, R8
+	ANDL         $0x00000007, R8
+	VBROADCASTSS (DI)(R8*4), Y3
+	VMULPS       Y0, Y3, Y3
+	VMULPS       const64<>+0(SB), Y2, Y2
+	VMULPS       const64<>+0(SB), Y3, Y3
+	VPMOVZXBD    X6, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 384(AX)
+	VEXTRACTI128 $0x01, Y6, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 416(AX)
+	VPSHUFD      $0xee, X6, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 448(AX)
+	VEXTRACTI128 $0x01, Y6, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y3, Y11, Y3
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y3, Y2, Y2
+	VMOVUPS      Y2, 480(AX)
+	MOVWLZX      40(CX), R8
+	MOVBLZX      16(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x03, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X7
+	MOVBLZX      18(CX), R9
+	MOVL         R8, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x0b, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X7, X7
+	MOVBLZX      17(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x04, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      19(CX), R9
+	MOVL         R8, R10
+	SHRL         $0x04, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	SHRL         $0x0f, R8
+	ANDL         $0x00000001, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y7, Y7
+	VPOR         const33<>+0(SB), Y7, Y7
+	MOVWLZX      52(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x00000007, R9
+	VBROADCASTSS (DI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x03, R8
+	ANDL         $0x00000007, R8
+	VBROADCASTSS (DI)(R8*4), Y3
+	VMULPS       Y0, Y3, Y3
+	VMULPS       const64<>+0(SB), Y2, Y2
+	VMULPS       const64<>+0(SB), Y3, Y3
+	VPMOVZXBD    X7, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 512(AX)
+	VEXTRACTI128 $0x01, Y7, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 544(AX)
+	VPSHUFD      $0xee, X7, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 576(AX)
+	VEXTRACTI128 $0x01, Y7, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y3, Y11, Y3
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y3, Y2, Y2
+	VMOVUPS      Y2, 608(AX)
+	MOVWLZX      42(CX), R8
+	MOVBLZX      20(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x03, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X8
+	MOVBLZX      22(CX), R9
+	MOVL         R8, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x0b, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X8, X8
+	MOVBLZX      21(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x04, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      23(CX), R9
+	MOVL         R8, R10
+	SHRL         $0x04, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	SHRL         $0x0f, R8
+	ANDL         $0x00000001, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y8, Y8
+	VPOR         const33<>+0(SB), Y8, Y8
+	MOVWLZX      52(CX), R8
+	MOVL         R8, R9
+	SHRL         $0x06, R9
+	ANDL         $0x00000007, R9
+	VBROADCASTSS (DI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x09, R8
+	ANDL         $0x00000007, R8
+	VBROADCASTSS (DI)(R8*4), Y3
+	VMULPS       Y0, Y3, Y3
+	VMULPS       const64<>+0(SB), Y2, Y2
+	VMULPS       const64<>+0(SB), Y3, Y3
+	VPMOVZXBD    X8, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 640(AX)
+	VEXTRACTI128 $0x01, Y8, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 672(AX)
+	VPSHUFD      $0xee, X8, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 704(AX)
+	VEXTRACTI128 $0x01, Y8, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y3, Y11, Y3
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y3, Y2, Y2
+	VMOVUPS      Y2, 736(AX)
+	MOVWLZX      44(CX), R8
+	MOVBLZX      24(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x03, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X9
+	MOVBLZX      26(CX), R9
+	MOVL         R8, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x0b, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X9, X9
+	MOVBLZX      25(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x04, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      27(CX), R9
+	MOVL         R8, R10
+	SHRL         $0x04, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	SHRL         $0x0f, R8
+	ANDL         $0x00000001, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y9, Y9
+	VPOR         const33<>+0(SB), Y9, Y9
+	MOVWLZX      54(CX), R8
+	MOVL         R8, R9
+	ANDL         $0x00000007, R9
+	VBROADCASTSS (DI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x03, R8
+	ANDL         $0x00000007, R8
+	VBROADCASTSS (DI)(R8*4), Y3
+	VMULPS       Y0, Y3, Y3
+	VMULPS       const64<>+0(SB), Y2, Y2
+	VMULPS       const64<>+0(SB), Y3, Y3
+	VPMOVZXBD    X9, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 768(AX)
+	VEXTRACTI128 $0x01, Y9, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 800(AX)
+	VPSHUFD      $0xee, X9, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y12
+	VPERMPS      Y3, Y11, Y13
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y13, Y12, Y12
+	VMOVUPS      Y12, 832(AX)
+	VEXTRACTI128 $0x01, Y9, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y11
+	VPERMPS      Y2, Y11, Y2
+	VPERMPS      Y3, Y11, Y3
+	VPSLLD       $0x1c, Y11, Y11
+	VBLENDVPS    Y11, Y3, Y2, Y2
+	VMOVUPS      Y2, 864(AX)
+	MOVWLZX      46(CX), R8
+	MOVBLZX      28(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x08, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x03, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X10
+	MOVBLZX      30(CX), R9
+	MOVL         R8, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x0b, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VPINSRQ      $0x01, R9, X10, X10
+	MOVBLZX      29(CX), R9
+	MOVL         R8, R10
+	SHLL         $0x04, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	MOVL         R8, R10
+	SHRL         $0x07, R10
+	ANDL         $0x00000001, R10
+	ORQ          (SI)(R10*8), R9
+	VMOVQ        R9, X1
+	MOVBLZX      31(CX), R9
+	MOVL         R8, R10
+	SHRL         $0x04, R10
+	ANDL         $0x00000700, R10
+	ORL          R9, R10
+	MOVQ         (BX)(R10*8), R9
+	SHRL         $0x0f, R8
+	ANDL         $0x00000001, R8
+	ORQ          (SI)(R8*8), R9
+	VPINSRQ      $0x01, R9, X1, X1
+	VINSERTI128  $0x01, X1, Y10, Y10
+	VPOR         const33<>+0(SB), Y10, Y10
+	MOVWLZX      54(CX), R8
+	MOVL         R8, R9
+	SHRL         $0x06, R9
+	ANDL         $0x00000007, R9
+	VBROADCASTSS (DI)(R9*4), Y2
+	VMULPS       Y0, Y2, Y2
+	SHRL         $0x09, R8
+	ANDL         $0x00000007, R8
+	VBROADCASTSS (DI)(R8*4), Y3
+	VMULPS       Y0, Y3, Y3
+	VMULPS       const64<>+0(SB), Y2, Y0
+	VMULPS       const64<>+0(SB), Y3, Y2
+	VPMOVZXBD    X10, Y3
+	VPERMPS      Y0, Y3, Y11
+	VPERMPS      Y2, Y3, Y12
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y12, Y11, Y11
+	VMOVUPS      Y11, 896(AX)
+	VEXTRACTI128 $0x01, Y10, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y0, Y3, Y11
+	VPERMPS      Y2, Y3, Y12
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y12, Y11, Y11
+	VMOVUPS      Y11, 928(AX)
+	VPSHUFD      $0xee, X10, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y0, Y3, Y11
+	VPERMPS      Y2, Y3, Y12
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y12, Y11, Y11
+	VMOVUPS      Y11, 960(AX)
+	VEXTRACTI128 $0x01, Y10, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y0, Y3, Y0
+	VPERMPS      Y2, Y3, Y2
+	VPSLLD       $0x1c, Y3, Y3
+	VBLENDVPS    Y3, Y2, Y0, Y0
+	VMOVUPS      Y0, 992(AX)
+	ADDQ         $0x00000038, CX
+	ADDQ         $0x00000400, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+40(FP)
+	RET
+
 // func q1_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2
 TEXT ·q1_0AVX2(SB), NOSPLIT, $0-32
@@ -6404,6 +13406,142 @@ DATA const66<>+16(SB)/8, $0x8000800080008000
 DATA const66<>+24(SB)/8, $0x8000800080008000
 GLOBL const66<>(SB), RODATA|NOPTR, $32
 
+// func q1_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·q1_0SingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	MOVWLZX      (CX), BX
+	ANDL         $0x00007c00, BX
+	ADDL         $0x00000400, BX
+	TESTL        $0x00008000, BX
+	JNZ          done
+	VPBROADCASTW (CX), X0
+	VCVTPH2PS    X0, Y0
+	VMOVDQU      const22<>+0(SB), Y1
+	VPBROADCASTD 2(CX), Y2
+	VPAND        const67<>+0(SB), Y2, Y3
+	VPCMPEQD     const67<>+0(SB), Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VPXOR        Y0, Y3, Y3
+	VMOVDQU      Y3, (AX)
+	VPAND        const68<>+0(SB), Y2, Y3
+	VPCMPEQD     const68<>+0(SB), Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VPXOR        Y0, Y3, Y3
+	VMOVDQU      Y3, 32(AX)
+	VPAND        const69<>+0(SB), Y2, Y3
+	VPCMPEQD     const69<>+0(SB), Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VPXOR        Y0, Y3, Y3
+	VMOVDQU      Y3, 64(AX)
+	VPAND        const70<>+0(SB), Y2, Y2
+	VPCMPEQD     const70<>+0(SB), Y2, Y2
+	VPANDN       Y1, Y2, Y2
+	VPXOR        Y0, Y2, Y2
+	VMOVDQU      Y2, 96(AX)
+	VPBROADCASTD 6(CX), Y2
+	VPAND        const67<>+0(SB), Y2, Y3
+	VPCMPEQD     const67<>+0(SB), Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VPXOR        Y0, Y3, Y3
+	VMOVDQU      Y3, 128(AX)
+	VPAND        const68<>+0(SB), Y2, Y3
+	VPCMPEQD     const68<>+0(SB), Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VPXOR        Y0, Y3, Y3
+	VMOVDQU      Y3, 160(AX)
+	VPAND        const69<>+0(SB), Y2, Y3
+	VPCMPEQD     const69<>+0(SB), Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VPXOR        Y0, Y3, Y3
+	VMOVDQU      Y3, 192(AX)
+	VPAND        const70<>+0(SB), Y2, Y2
+	VPCMPEQD     const70<>+0(SB), Y2, Y2
+	VPANDN       Y1, Y2, Y2
+	VPXOR        Y0, Y2, Y2
+	VMOVDQU      Y2, 224(AX)
+	VPBROADCASTD 10(CX), Y2
+	VPAND        const67<>+0(SB), Y2, Y3
+	VPCMPEQD     const67<>+0(SB), Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VPXOR        Y0, Y3, Y3
+	VMOVDQU      Y3, 256(AX)
+	VPAND        const68<>+0(SB), Y2, Y3
+	VPCMPEQD     const68<>+0(SB), Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VPXOR        Y0, Y3, Y3
+	VMOVDQU      Y3, 288(AX)
+	VPAND        const69<>+0(SB), Y2, Y3
+	VPCMPEQD     const69<>+0(SB), Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VPXOR        Y0, Y3, Y3
+	VMOVDQU      Y3, 320(AX)
+	VPAND        const70<>+0(SB), Y2, Y2
+	VPCMPEQD     const70<>+0(SB), Y2, Y2
+	VPANDN       Y1, Y2, Y2
+	VPXOR        Y0, Y2, Y2
+	VMOVDQU      Y2, 352(AX)
+	VPBROADCASTD 14(CX), Y2
+	VPAND        const67<>+0(SB), Y2, Y3
+	VPCMPEQD     const67<>+0(SB), Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VPXOR        Y0, Y3, Y3
+	VMOVDQU      Y3, 384(AX)
+	VPAND        const68<>+0(SB), Y2, Y3
+	VPCMPEQD     const68<>+0(SB), Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VPXOR        Y0, Y3, Y3
+	VMOVDQU      Y3, 416(AX)
+	VPAND        const69<>+0(SB), Y2, Y3
+	VPCMPEQD     const69<>+0(SB), Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VPXOR        Y0, Y3, Y3
+	VMOVDQU      Y3, 448(AX)
+	VPAND        const70<>+0(SB), Y2, Y2
+	VPCMPEQD     const70<>+0(SB), Y2, Y2
+	VPANDN       Y1, Y2, Y2
+	VPXOR        Y0, Y2, Y2
+	VMOVDQU      Y2, 480(AX)
+	ADDQ         $0x00000012, CX
+	ADDQ         $0x00000200, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
+DATA const67<>+0(SB)/8, $0x0000000200000001
+DATA const67<>+8(SB)/8, $0x0000000800000004
+DATA const67<>+16(SB)/8, $0x0000002000000010
+DATA const67<>+24(SB)/8, $0x0000008000000040
+GLOBL const67<>(SB), RODATA|NOPTR, $32
+
+DATA const68<>+0(SB)/8, $0x0000020000000100
+DATA const68<>+8(SB)/8, $0x0000080000000400
+DATA const68<>+16(SB)/8, $0x0000200000001000
+DATA const68<>+24(SB)/8, $0x0000800000004000
+GLOBL const68<>(SB), RODATA|NOPTR, $32
+
+DATA const69<>+0(SB)/8, $0x0002000000010000
+DATA const69<>+8(SB)/8, $0x0008000000040000
+DATA const69<>+16(SB)/8, $0x0020000000100000
+DATA const69<>+24(SB)/8, $0x0080000000400000
+GLOBL const69<>(SB), RODATA|NOPTR, $32
+
+DATA const70<>+0(SB)/8, $0x0200000001000000
+DATA const70<>+8(SB)/8, $0x0800000004000000
+DATA const70<>+16(SB)/8, $0x2000000010000000
+DATA const70<>+24(SB)/8, $0x8000000040000000
+GLOBL const70<>(SB), RODATA|NOPTR, $32
+
 // func q2_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
 TEXT ·q2_0AVX2(SB), NOSPLIT, $0-32
@@ -6421,16 +13559,16 @@ block:
 	JNZ          done
 	VPBROADCASTW (CX), X0
 	VCVTPH2PS    X0, Y0
-	VMULPS       const67<>+0(SB), Y0, Y0
+	VMULPS       const71<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y0, X0
 	VPSHUFB      const10<>+0(SB), X0, X0
 	VPERMQ       $0x00, Y0, Y1
 	VPERMQ       $0x55, Y0, Y0
 	VPBROADCASTQ 2(CX), Y2
-	VPSHUFB      const68<>+0(SB), Y2, Y2
+	VPSHUFB      const72<>+0(SB), Y2, Y2
 	VPSRLVD      const30<>+0(SB), Y2, Y2
 	VPAND        const20<>+0(SB), Y2, Y2
-	VPSHUFB      const69<>+0(SB), Y2, Y2
+	VPSHUFB      const73<>+0(SB), Y2, Y2
 	VPSHUFB      Y2, Y1, Y3
 	VPSHUFB      Y2, Y0, Y2
 	VPUNPCKLBW   Y2, Y3, Y4
@@ -6438,10 +13576,10 @@ block:
 	VMOVDQU      Y4, (AX)
 	VMOVDQU      Y2, 32(AX)
 	VPBROADCASTQ 10(CX), Y2
-	VPSHUFB      const68<>+0(SB), Y2, Y2
+	VPSHUFB      const72<>+0(SB), Y2, Y2
 	VPSRLVD      const30<>+0(SB), Y2, Y2
 	VPAND        const20<>+0(SB), Y2, Y2
-	VPSHUFB      const69<>+0(SB), Y2, Y2
+	VPSHUFB      const73<>+0(SB), Y2, Y2
 	VPSHUFB      Y2, Y1, Y1
 	VPSHUFB      Y2, Y0, Y0
 	VPUNPCKLBW   Y0, Y1, Y2
@@ -6458,23 +13596,93 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const67<>+0(SB)/8, $0x00000000bf800000
-DATA const67<>+8(SB)/8, $0x400000003f800000
-DATA const67<>+16(SB)/8, $0x00000000bf800000
-DATA const67<>+24(SB)/8, $0x400000003f800000
-GLOBL const67<>(SB), RODATA|NOPTR, $32
+DATA const71<>+0(SB)/8, $0x00000000bf800000
+DATA const71<>+8(SB)/8, $0x400000003f800000
+DATA const71<>+16(SB)/8, $0x00000000bf800000
+DATA const71<>+24(SB)/8, $0x400000003f800000
+GLOBL const71<>(SB), RODATA|NOPTR, $32
 
-DATA const68<>+0(SB)/8, $0x0504010005040100
-DATA const68<>+8(SB)/8, $0x0504010005040100
-DATA const68<>+16(SB)/8, $0x0706030207060302
-DATA const68<>+24(SB)/8, $0x0706030207060302
-GLOBL const68<>(SB), RODATA|NOPTR, $32
+DATA const72<>+0(SB)/8, $0x0504010005040100
+DATA const72<>+8(SB)/8, $0x0504010005040100
+DATA const72<>+16(SB)/8, $0x0706030207060302
+DATA const72<>+24(SB)/8, $0x0706030207060302
+GLOBL const72<>(SB), RODATA|NOPTR, $32
 
-DATA const69<>+0(SB)/8, $0x0d0905010c080400
-DATA const69<>+8(SB)/8, $0x0f0b07030e0a0602
-DATA const69<>+16(SB)/8, $0x0d0905010c080400
-DATA const69<>+24(SB)/8, $0x0f0b07030e0a0602
-GLOBL const69<>(SB), RODATA|NOPTR, $32
+DATA const73<>+0(SB)/8, $0x0d0905010c080400
+DATA const73<>+8(SB)/8, $0x0f0b07030e0a0602
+DATA const73<>+16(SB)/8, $0x0d0905010c080400
+DATA const73<>+24(SB)/8, $0x0f0b07030e0a0602
+GLOBL const73<>(SB), RODATA|NOPTR, $32
+
+// func q2_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·q2_0SingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	MOVWLZX      (CX), BX
+	ANDL         $0x00007c00, BX
+	ADDL         $0x00000400, BX
+	TESTL        $0x00008000, BX
+	JNZ          done
+	VPBROADCASTW (CX), X0
+	VCVTPH2PS    X0, Y0
+	VMULPS       const71<>+0(SB), Y0, Y0
+	VPBROADCASTQ 2(CX), Y1
+	VPSHUFB      const72<>+0(SB), Y1, Y1
+	VPSRLVD      const30<>+0(SB), Y1, Y1
+	VPAND        const20<>+0(SB), Y1, Y1
+	VPSHUFB      const73<>+0(SB), Y1, Y1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VEXTRACTI128 $0x01, Y1, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 32(AX)
+	VPSHUFD      $0xee, X1, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 64(AX)
+	VEXTRACTI128 $0x01, Y1, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y1
+	VPERMPS      Y0, Y1, Y1
+	VMOVUPS      Y1, 96(AX)
+	VPBROADCASTQ 10(CX), Y1
+	VPSHUFB      const72<>+0(SB), Y1, Y1
+	VPSRLVD      const30<>+0(SB), Y1, Y1
+	VPAND        const20<>+0(SB), Y1, Y1
+	VPSHUFB      const73<>+0(SB), Y1, Y1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 128(AX)
+	VEXTRACTI128 $0x01, Y1, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 160(AX)
+	VPSHUFD      $0xee, X1, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 192(AX)
+	VEXTRACTI128 $0x01, Y1, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y1
+	VPERMPS      Y0, Y1, Y0
+	VMOVUPS      Y0, 224(AX)
+	ADDQ         $0x00000012, CX
+	ADDQ         $0x00000100, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
 
 // func tq2_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -6493,7 +13701,7 @@ block:
 	JNZ          done
 	VPBROADCASTW 64(CX), X0
 	VCVTPH2PS    X0, Y0
-	VMULPS       const67<>+0(SB), Y0, Y0
+	VMULPS       const71<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y0, X0
 	VPSHUFB      const10<>+0(SB), X0, X0
 	VPERMQ       $0x00, Y0, Y1
@@ -6572,6 +13780,178 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
+// func tq2_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·tq2_0SingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	MOVWLZX      64(CX), BX
+	ANDL         $0x00007c00, BX
+	ADDL         $0x00000400, BX
+	TESTL        $0x00008000, BX
+	JNZ          done
+	VPBROADCASTW 64(CX), X0
+	VCVTPH2PS    X0, Y0
+	VMULPS       const71<>+0(SB), Y0, Y0
+	VPERMQ       $0xd8, (CX), Y1
+	VPAND        const20<>+0(SB), Y1, Y2
+	VPMOVZXBD    X2, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, (AX)
+	VEXTRACTI128 $0x01, Y2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	VPSHUFD      $0xee, X2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 64(AX)
+	VEXTRACTI128 $0x01, Y2, X2
+	VPSHUFD      $0xee, X2, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 96(AX)
+	VPSRLW       $0x02, Y1, Y2
+	VPAND        const20<>+0(SB), Y2, Y2
+	VPMOVZXBD    X2, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 128(AX)
+	VEXTRACTI128 $0x01, Y2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 160(AX)
+	VPSHUFD      $0xee, X2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 192(AX)
+	VEXTRACTI128 $0x01, Y2, X2
+	VPSHUFD      $0xee, X2, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 224(AX)
+	VPSRLW       $0x04, Y1, Y2
+	VPAND        const20<>+0(SB), Y2, Y2
+	VPMOVZXBD    X2, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 256(AX)
+	VEXTRACTI128 $0x01, Y2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 288(AX)
+	VPSHUFD      $0xee, X2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 320(AX)
+	VEXTRACTI128 $0x01, Y2, X2
+	VPSHUFD      $0xee, X2, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 352(AX)
+	VPSRLW       $0x06, Y1, Y1
+	VPAND        const20<>+0(SB), Y1, Y1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 384(AX)
+	VEXTRACTI128 $0x01, Y1, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 416(AX)
+	VPSHUFD      $0xee, X1, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 448(AX)
+	VEXTRACTI128 $0x01, Y1, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y1
+	VPERMPS      Y0, Y1, Y1
+	VMOVUPS      Y1, 480(AX)
+	VPERMQ       $0xd8, 32(CX), Y1
+	VPAND        const20<>+0(SB), Y1, Y2
+	VPMOVZXBD    X2, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 512(AX)
+	VEXTRACTI128 $0x01, Y2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 544(AX)
+	VPSHUFD      $0xee, X2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 576(AX)
+	VEXTRACTI128 $0x01, Y2, X2
+	VPSHUFD      $0xee, X2, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 608(AX)
+	VPSRLW       $0x02, Y1, Y2
+	VPAND        const20<>+0(SB), Y2, Y2
+	VPMOVZXBD    X2, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 640(AX)
+	VEXTRACTI128 $0x01, Y2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 672(AX)
+	VPSHUFD      $0xee, X2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 704(AX)
+	VEXTRACTI128 $0x01, Y2, X2
+	VPSHUFD      $0xee, X2, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 736(AX)
+	VPSRLW       $0x04, Y1, Y2
+	VPAND        const20<>+0(SB), Y2, Y2
+	VPMOVZXBD    X2, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 768(AX)
+	VEXTRACTI128 $0x01, Y2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 800(AX)
+	VPSHUFD      $0xee, X2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 832(AX)
+	VEXTRACTI128 $0x01, Y2, X2
+	VPSHUFD      $0xee, X2, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 864(AX)
+	VPSRLW       $0x06, Y1, Y1
+	VPAND        const20<>+0(SB), Y1, Y1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 896(AX)
+	VEXTRACTI128 $0x01, Y1, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 928(AX)
+	VPSHUFD      $0xee, X1, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 960(AX)
+	VEXTRACTI128 $0x01, Y1, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y1
+	VPERMPS      Y0, Y1, Y0
+	VMOVUPS      Y0, 992(AX)
+	ADDQ         $0x00000042, CX
+	ADDQ         $0x00000400, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
 // func tq1_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
 TEXT ·tq1_0AVX2(SB), NOSPLIT, $0-32
@@ -6589,15 +13969,15 @@ block:
 	JNZ          done
 	VPBROADCASTW 52(CX), X0
 	VCVTPH2PS    X0, Y0
-	VMULPS       const67<>+0(SB), Y0, Y0
+	VMULPS       const71<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y0, X0
 	VPSHUFB      const10<>+0(SB), X0, X0
 	VPERMQ       $0x00, Y0, Y2
 	VPERMQ       $0x55, Y0, Y0
 	VPERMQ       $0xd8, (CX), Y3
 	VPXOR        const51<>+0(SB), Y3, Y4
-	VPCMPGTB     const70<>+0(SB), Y4, Y5
-	VPCMPGTB     const71<>+0(SB), Y4, Y4
+	VPCMPGTB     const74<>+0(SB), Y4, Y5
+	VPCMPGTB     const75<>+0(SB), Y4, Y4
 	VPADDB       Y4, Y5, Y5
 	VPABSB       Y5, Y5
 	VPSHUFB      Y5, Y2, Y4
@@ -6609,8 +13989,8 @@ block:
 	VPADDB       Y3, Y3, Y4
 	VPADDB       Y3, Y4, Y4
 	VPXOR        const51<>+0(SB), Y4, Y3
-	VPCMPGTB     const70<>+0(SB), Y3, Y5
-	VPCMPGTB     const71<>+0(SB), Y3, Y3
+	VPCMPGTB     const74<>+0(SB), Y3, Y5
+	VPCMPGTB     const75<>+0(SB), Y3, Y3
 	VPADDB       Y3, Y5, Y5
 	VPABSB       Y5, Y5
 	VPSHUFB      Y5, Y2, Y3
@@ -6622,8 +14002,8 @@ block:
 	VPADDB       Y4, Y4, Y3
 	VPADDB       Y4, Y3, Y3
 	VPXOR        const51<>+0(SB), Y3, Y4
-	VPCMPGTB     const70<>+0(SB), Y4, Y5
-	VPCMPGTB     const71<>+0(SB), Y4, Y4
+	VPCMPGTB     const74<>+0(SB), Y4, Y5
+	VPCMPGTB     const75<>+0(SB), Y4, Y4
 	VPADDB       Y4, Y5, Y5
 	VPABSB       Y5, Y5
 	VPSHUFB      Y5, Y2, Y4
@@ -6635,8 +14015,8 @@ block:
 	VPADDB       Y3, Y3, Y4
 	VPADDB       Y3, Y4, Y4
 	VPXOR        const51<>+0(SB), Y4, Y3
-	VPCMPGTB     const70<>+0(SB), Y3, Y5
-	VPCMPGTB     const71<>+0(SB), Y3, Y3
+	VPCMPGTB     const74<>+0(SB), Y3, Y5
+	VPCMPGTB     const75<>+0(SB), Y3, Y3
 	VPADDB       Y3, Y5, Y5
 	VPABSB       Y5, Y5
 	VPSHUFB      Y5, Y2, Y3
@@ -6648,8 +14028,8 @@ block:
 	VPADDB       Y4, Y4, Y3
 	VPADDB       Y4, Y3, Y3
 	VPXOR        const51<>+0(SB), Y3, Y3
-	VPCMPGTB     const70<>+0(SB), Y3, Y4
-	VPCMPGTB     const71<>+0(SB), Y3, Y3
+	VPCMPGTB     const74<>+0(SB), Y3, Y4
+	VPCMPGTB     const75<>+0(SB), Y3, Y3
 	VPADDB       Y3, Y4, Y4
 	VPABSB       Y4, Y4
 	VPSHUFB      Y4, Y2, Y3
@@ -6664,8 +14044,8 @@ block:
 	VPADDB       Y1, Y3, Y3
 	VPBLENDD     $0xcc, Y3, Y1, Y1
 	VPXOR        const51<>+0(SB), Y1, Y3
-	VPCMPGTB     const70<>+0(SB), Y3, Y4
-	VPCMPGTB     const71<>+0(SB), Y3, Y3
+	VPCMPGTB     const74<>+0(SB), Y3, Y4
+	VPCMPGTB     const75<>+0(SB), Y3, Y3
 	VPADDB       Y3, Y4, Y4
 	VPABSB       Y4, Y4
 	VPSHUFB      Y4, Y2, Y3
@@ -6679,8 +14059,8 @@ block:
 	VPADDB       Y3, Y3, Y4
 	VPADDB       Y3, Y4, Y4
 	VPXOR        const51<>+0(SB), Y4, Y3
-	VPCMPGTB     const70<>+0(SB), Y3, Y5
-	VPCMPGTB     const71<>+0(SB), Y3, Y3
+	VPCMPGTB     const74<>+0(SB), Y3, Y5
+	VPCMPGTB     const75<>+0(SB), Y3, Y3
 	VPADDB       Y3, Y5, Y5
 	VPABSB       Y5, Y5
 	VPSHUFB      Y5, Y2, Y3
@@ -6705,8 +14085,8 @@ block:
 	VPADDB       Y3, Y5, Y5
 	VPBLENDD     $0x80, Y5, Y4, Y4
 	VPXOR        const51<>+0(SB), Y4, Y3
-	VPCMPGTB     const70<>+0(SB), Y3, Y4
-	VPCMPGTB     const71<>+0(SB), Y3, Y3
+	VPCMPGTB     const74<>+0(SB), Y3, Y4
+	VPCMPGTB     const75<>+0(SB), Y3, Y3
 	VPADDB       Y3, Y4, Y4
 	VPABSB       Y4, Y4
 	VPSHUFB      Y4, Y2, Y2
@@ -6725,17 +14105,246 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const70<>+0(SB)/8, $0xd5d5d5d5d5d5d5d5
-DATA const70<>+8(SB)/8, $0xd5d5d5d5d5d5d5d5
-DATA const70<>+16(SB)/8, $0xd5d5d5d5d5d5d5d5
-DATA const70<>+24(SB)/8, $0xd5d5d5d5d5d5d5d5
-GLOBL const70<>(SB), RODATA|NOPTR, $32
+DATA const74<>+0(SB)/8, $0xd5d5d5d5d5d5d5d5
+DATA const74<>+8(SB)/8, $0xd5d5d5d5d5d5d5d5
+DATA const74<>+16(SB)/8, $0xd5d5d5d5d5d5d5d5
+DATA const74<>+24(SB)/8, $0xd5d5d5d5d5d5d5d5
+GLOBL const74<>(SB), RODATA|NOPTR, $32
 
-DATA const71<>+0(SB)/8, $0x2a2a2a2a2a2a2a2a
-DATA const71<>+8(SB)/8, $0x2a2a2a2a2a2a2a2a
-DATA const71<>+16(SB)/8, $0x2a2a2a2a2a2a2a2a
-DATA const71<>+24(SB)/8, $0x2a2a2a2a2a2a2a2a
-GLOBL const71<>(SB), RODATA|NOPTR, $32
+DATA const75<>+0(SB)/8, $0x2a2a2a2a2a2a2a2a
+DATA const75<>+8(SB)/8, $0x2a2a2a2a2a2a2a2a
+DATA const75<>+16(SB)/8, $0x2a2a2a2a2a2a2a2a
+DATA const75<>+24(SB)/8, $0x2a2a2a2a2a2a2a2a
+GLOBL const75<>(SB), RODATA|NOPTR, $32
+
+// func tq1_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, F16C
+TEXT ·tq1_0SingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	MOVWLZX      52(CX), BX
+	ANDL         $0x00007c00, BX
+	ADDL         $0x00000400, BX
+	TESTL        $0x00008000, BX
+	JNZ          done
+	VPBROADCASTW 52(CX), X0
+	VCVTPH2PS    X0, Y0
+	VMULPS       const71<>+0(SB), Y0, Y0
+	VPERMQ       $0xd8, (CX), Y2
+	VPXOR        const51<>+0(SB), Y2, Y3
+	VPCMPGTB     const74<>+0(SB), Y3, Y4
+	VPCMPGTB     const75<>+0(SB), Y3, Y3
+	VPADDB       Y3, Y4, Y4
+	VPABSB       Y4, Y4
+	VPMOVZXBD    X4, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, (AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	VPSHUFD      $0xee, X4, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 64(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 96(AX)
+	VPADDB       Y2, Y2, Y3
+	VPADDB       Y2, Y3, Y3
+	VPXOR        const51<>+0(SB), Y3, Y2
+	VPCMPGTB     const74<>+0(SB), Y2, Y4
+	VPCMPGTB     const75<>+0(SB), Y2, Y2
+	VPADDB       Y2, Y4, Y4
+	VPABSB       Y4, Y4
+	VPMOVZXBD    X4, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 128(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 160(AX)
+	VPSHUFD      $0xee, X4, X1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 192(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 224(AX)
+	VPADDB       Y3, Y3, Y2
+	VPADDB       Y3, Y2, Y2
+	VPXOR        const51<>+0(SB), Y2, Y3
+	VPCMPGTB     const74<>+0(SB), Y3, Y4
+	VPCMPGTB     const75<>+0(SB), Y3, Y3
+	VPADDB       Y3, Y4, Y4
+	VPABSB       Y4, Y4
+	VPMOVZXBD    X4, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 256(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 288(AX)
+	VPSHUFD      $0xee, X4, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 320(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 352(AX)
+	VPADDB       Y2, Y2, Y3
+	VPADDB       Y2, Y3, Y3
+	VPXOR        const51<>+0(SB), Y3, Y2
+	VPCMPGTB     const74<>+0(SB), Y2, Y4
+	VPCMPGTB     const75<>+0(SB), Y2, Y2
+	VPADDB       Y2, Y4, Y4
+	VPABSB       Y4, Y4
+	VPMOVZXBD    X4, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 384(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 416(AX)
+	VPSHUFD      $0xee, X4, X1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 448(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 480(AX)
+	VPADDB       Y3, Y3, Y2
+	VPADDB       Y3, Y2, Y2
+	VPXOR        const51<>+0(SB), Y2, Y2
+	VPCMPGTB     const74<>+0(SB), Y2, Y3
+	VPCMPGTB     const75<>+0(SB), Y2, Y2
+	VPADDB       Y2, Y3, Y3
+	VPABSB       Y3, Y3
+	VPMOVZXBD    X3, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 512(AX)
+	VEXTRACTI128 $0x01, Y3, X1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 544(AX)
+	VPSHUFD      $0xee, X3, X1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 576(AX)
+	VEXTRACTI128 $0x01, Y3, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 608(AX)
+	VMOVDQU      32(CX), X1
+	VPERMQ       $0x50, Y1, Y1
+	VPADDB       Y1, Y1, Y2
+	VPADDB       Y1, Y2, Y2
+	VPBLENDD     $0xcc, Y2, Y1, Y1
+	VPXOR        const51<>+0(SB), Y1, Y2
+	VPCMPGTB     const74<>+0(SB), Y2, Y3
+	VPCMPGTB     const75<>+0(SB), Y2, Y2
+	VPADDB       Y2, Y3, Y3
+	VPABSB       Y3, Y3
+	VPMOVZXBD    X3, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 640(AX)
+	VEXTRACTI128 $0x01, Y3, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 672(AX)
+	VPSHUFD      $0xee, X3, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 704(AX)
+	VEXTRACTI128 $0x01, Y3, X2
+	VPSHUFD      $0xee, X2, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 736(AX)
+	VPADDB       Y1, Y1, Y2
+	VPADDB       Y1, Y2, Y2
+	VPADDB       Y2, Y2, Y3
+	VPADDB       Y2, Y3, Y3
+	VPXOR        const51<>+0(SB), Y3, Y2
+	VPCMPGTB     const74<>+0(SB), Y2, Y4
+	VPCMPGTB     const75<>+0(SB), Y2, Y2
+	VPADDB       Y2, Y4, Y4
+	VPABSB       Y4, Y4
+	VPMOVZXBD    X4, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 768(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 800(AX)
+	VPSHUFD      $0xee, X4, X1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 832(AX)
+	VEXTRACTI128 $0x01, Y4, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 864(AX)
+	VPADDB       Y3, Y3, Y2
+	VPADDB       Y3, Y2, Y2
+	VPADDB       Y2, Y2, Y3
+	VPADDB       Y2, Y3, Y3
+	VPBROADCASTD 48(CX), Y2
+	VPBLENDD     $0x04, Y2, Y3, Y3
+	VPADDB       Y2, Y2, Y4
+	VPADDB       Y2, Y4, Y4
+	VPBLENDD     $0x08, Y4, Y3, Y3
+	VPADDB       Y4, Y4, Y2
+	VPADDB       Y4, Y2, Y2
+	VPBLENDD     $0x40, Y2, Y3, Y3
+	VPADDB       Y2, Y2, Y4
+	VPADDB       Y2, Y4, Y4
+	VPBLENDD     $0x80, Y4, Y3, Y3
+	VPXOR        const51<>+0(SB), Y3, Y2
+	VPCMPGTB     const74<>+0(SB), Y2, Y3
+	VPCMPGTB     const75<>+0(SB), Y2, Y2
+	VPADDB       Y2, Y3, Y3
+	VPABSB       Y3, Y3
+	VPMOVZXBD    X3, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 896(AX)
+	VEXTRACTI128 $0x01, Y3, X1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 928(AX)
+	VPSHUFD      $0xee, X3, X1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 960(AX)
+	VEXTRACTI128 $0x01, Y3, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y0
+	VMOVUPS      Y0, 992(AX)
+	ADDQ         $0x00000036, CX
+	ADDQ         $0x00000400, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
 
 // func picksAVX2(dst *byte, src *byte, blocks int, n int, halves uint64)
 // Requires: AVX, AVX2, CMOV
@@ -6750,7 +14359,8 @@ TEXT ·picksAVX2(SB), NOSPLIT, $0-40
 	VPERMQ  $0x00, Y0, Y1
 	VPERMQ  $0x55, Y0, Y0
 	LEAQ    -32(BX), SI
-	LEAQ    (BX)(BX*1), R9
+	MOVQ    BX, R9
+	SHLQ    $0x01, R9
 	TESTQ   DX, DX
 	JLE     done
 
@@ -6812,6 +14422,120 @@ done:
 	VZEROUPPER
 	RET
 
+// func picksSingleAVX2(dst *byte, src *byte, blocks int, n int, singles *[4]uint32)
+// Requires: AVX, AVX2, CMOV
+TEXT ·picksSingleAVX2(SB), NOSPLIT, $0-40
+	MOVQ           dst+0(FP), AX
+	MOVQ           src+8(FP), CX
+	MOVQ           blocks+16(FP), DX
+	MOVQ           n+24(FP), BX
+	MOVQ           singles+32(FP), SI
+	VBROADCASTI128 (SI), Y0
+	LEAQ           -32(BX), SI
+	MOVQ           BX, R9
+	SHLQ           $0x02, R9
+	TESTQ          DX, DX
+	JLE            done
+
+block:
+	XORQ DI, DI
+
+chunk:
+	VPERMQ       $0xd8, (CX)(DI*1), Y1
+	LEAQ         (AX)(DI*4), R8
+	VPSRLW       $0x06, Y1, Y2
+	VPAND        const20<>+0(SB), Y2, Y2
+	VPMOVZXBD    X2, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, (R8)
+	VEXTRACTI128 $0x01, Y2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 32(R8)
+	VPSHUFD      $0xee, X2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 64(R8)
+	VEXTRACTI128 $0x01, Y2, X2
+	VPSHUFD      $0xee, X2, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 96(R8)
+	ADDQ         R9, R8
+	VPSRLW       $0x04, Y1, Y2
+	VPAND        const20<>+0(SB), Y2, Y2
+	VPMOVZXBD    X2, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, (R8)
+	VEXTRACTI128 $0x01, Y2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 32(R8)
+	VPSHUFD      $0xee, X2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 64(R8)
+	VEXTRACTI128 $0x01, Y2, X2
+	VPSHUFD      $0xee, X2, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 96(R8)
+	ADDQ         R9, R8
+	VPSRLW       $0x02, Y1, Y2
+	VPAND        const20<>+0(SB), Y2, Y2
+	VPMOVZXBD    X2, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, (R8)
+	VEXTRACTI128 $0x01, Y2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 32(R8)
+	VPSHUFD      $0xee, X2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 64(R8)
+	VEXTRACTI128 $0x01, Y2, X2
+	VPSHUFD      $0xee, X2, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 96(R8)
+	ADDQ         R9, R8
+	VPAND        const20<>+0(SB), Y1, Y1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, (R8)
+	VEXTRACTI128 $0x01, Y1, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 32(R8)
+	VPSHUFD      $0xee, X1, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 64(R8)
+	VEXTRACTI128 $0x01, Y1, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y1
+	VPERMPS      Y0, Y1, Y1
+	VMOVUPS      Y1, 96(R8)
+	ADDQ         R9, R8
+	ADDQ         $0x20, DI
+	CMPQ         DI, BX
+	JEQ          next
+	CMPQ         DI, SI
+	CMOVQGT      SI, DI
+	JMP          chunk
+
+next:
+	ADDQ BX, CX
+	LEAQ (AX)(BX*8), AX
+	LEAQ (AX)(BX*8), AX
+	DECQ DX
+	JNZ  block
+
+done:
+	VZEROUPPER
+	RET
+
 // func picks16AVX2(dst *byte, src *byte, blocks int, halves uint64) (rest int)
 // Requires: AVX, AVX2
 TEXT ·picks16AVX2(SB), NOSPLIT, $0-40
@@ -6829,7 +14553,7 @@ TEXT ·picks16AVX2(SB), NOSPLIT, $0-40
 block:
 	VMOVDQU    (CX), X2
 	VPERMQ     $0x50, Y2, Y2
-	VPSRLVQ    const72<>+0(SB), Y2, Y3
+	VPSRLVQ    const76<>+0(SB), Y2, Y3
 	VPAND      const20<>+0(SB), Y3, Y3
 	VPSHUFB    Y3, Y1, Y4
 	VPSHUFB    Y3, Y0, Y3
@@ -6837,7 +14561,7 @@ block:
 	VPUNPCKHBW Y3, Y4, Y3
 	VMOVDQU    Y5, (AX)
 	VMOVDQU    Y3, 32(AX)
-	VPSRLVQ    const73<>+0(SB), Y2, Y3
+	VPSRLVQ    const77<>+0(SB), Y2, Y3
 	VPAND      const20<>+0(SB), Y3, Y3
 	VPSHUFB    Y3, Y1, Y4
 	VPSHUFB    Y3, Y0, Y3
@@ -6855,17 +14579,77 @@ done:
 	MOVQ DX, rest+32(FP)
 	RET
 
-DATA const72<>+0(SB)/8, $0x0000000000000006
-DATA const72<>+8(SB)/8, $0x0000000000000004
-DATA const72<>+16(SB)/8, $0x0000000000000006
-DATA const72<>+24(SB)/8, $0x0000000000000004
-GLOBL const72<>(SB), RODATA|NOPTR, $32
+DATA const76<>+0(SB)/8, $0x0000000000000006
+DATA const76<>+8(SB)/8, $0x0000000000000004
+DATA const76<>+16(SB)/8, $0x0000000000000006
+DATA const76<>+24(SB)/8, $0x0000000000000004
+GLOBL const76<>(SB), RODATA|NOPTR, $32
 
-DATA const73<>+0(SB)/8, $0x0000000000000002
-DATA const73<>+8(SB)/8, $0x0000000000000000
-DATA const73<>+16(SB)/8, $0x0000000000000002
-DATA const73<>+24(SB)/8, $0x0000000000000000
-GLOBL const73<>(SB), RODATA|NOPTR, $32
+DATA const77<>+0(SB)/8, $0x0000000000000002
+DATA const77<>+8(SB)/8, $0x0000000000000000
+DATA const77<>+16(SB)/8, $0x0000000000000002
+DATA const77<>+24(SB)/8, $0x0000000000000000
+GLOBL const77<>(SB), RODATA|NOPTR, $32
+
+// func picks16SingleAVX2(dst *byte, src *byte, blocks int, singles *[4]uint32) (rest int)
+// Requires: AVX, AVX2
+TEXT ·picks16SingleAVX2(SB), NOSPLIT, $0-40
+	MOVQ           dst+0(FP), AX
+	MOVQ           src+8(FP), CX
+	MOVQ           blocks+16(FP), DX
+	TESTQ          DX, DX
+	JLE            done
+	MOVQ           singles+24(FP), BX
+	VBROADCASTI128 (BX), Y0
+
+block:
+	VMOVDQU      (CX), X1
+	VPERMQ       $0x50, Y1, Y1
+	VPSRLVQ      const76<>+0(SB), Y1, Y2
+	VPAND        const20<>+0(SB), Y2, Y2
+	VPMOVZXBD    X2, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, (AX)
+	VEXTRACTI128 $0x01, Y2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	VPSHUFD      $0xee, X2, X3
+	VPMOVZXBD    X3, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 64(AX)
+	VEXTRACTI128 $0x01, Y2, X2
+	VPSHUFD      $0xee, X2, X2
+	VPMOVZXBD    X2, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 96(AX)
+	VPSRLVQ      const77<>+0(SB), Y1, Y2
+	VPAND        const20<>+0(SB), Y2, Y2
+	VPMOVZXBD    X2, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 128(AX)
+	VEXTRACTI128 $0x01, Y2, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 160(AX)
+	VPSHUFD      $0xee, X2, X1
+	VPMOVZXBD    X1, Y3
+	VPERMPS      Y0, Y3, Y3
+	VMOVUPS      Y3, 192(AX)
+	VEXTRACTI128 $0x01, Y2, X1
+	VPSHUFD      $0xee, X1, X1
+	VPMOVZXBD    X1, Y2
+	VPERMPS      Y0, Y2, Y2
+	VMOVUPS      Y2, 224(AX)
+	ADDQ         $0x00000010, CX
+	ADDQ         $0x00000100, AX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+32(FP)
+	RET
 
 // func scaledE5M2AVX2(dst *byte, src *byte, blocks int, scale float32) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7012,10 +14796,10 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const68<>+0(SB), Y2, Y2
+	VPSHUFB      const72<>+0(SB), Y2, Y2
 	VPSRLVD      const30<>+0(SB), Y2, Y2
 	VPAND        const20<>+0(SB), Y2, Y2
-	VPSHUFB      const69<>+0(SB), Y2, Y2
+	VPSHUFB      const73<>+0(SB), Y2, Y2
 	VPSHUFB      Y2, Y1, Y3
 	VPSHUFB      Y2, Y0, Y2
 	VPUNPCKLBW   Y2, Y3, Y4
@@ -7069,36 +14853,36 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const74<>+0(SB), Y2, Y2
+	VPSHUFB      const78<>+0(SB), Y2, Y2
 	VPSRLVD      const30<>+0(SB), Y2, Y2
 	VPAND        const42<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ (CX), Y3
-	VPSHUFB      const75<>+0(SB), Y3, Y3
+	VPSHUFB      const79<>+0(SB), Y3, Y3
 	VPSRLVD      const30<>+0(SB), Y3, Y3
 	VPAND        const42<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ (CX), Y4
-	VPSHUFB      const76<>+0(SB), Y4, Y4
+	VPSHUFB      const80<>+0(SB), Y4, Y4
 	VPSRLVD      const30<>+0(SB), Y4, Y4
 	VPAND        const42<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ (CX), Y5
-	VPSHUFB      const77<>+0(SB), Y5, Y5
+	VPSHUFB      const81<>+0(SB), Y5, Y5
 	VPSRLVD      const30<>+0(SB), Y5, Y5
 	VPAND        const42<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (AX)
 	VMULPS       Y0, Y3, Y3
 	VADDPS       Y1, Y3, Y3
-	VMOVUPS      Y3, 32(AX)
 	VMULPS       Y0, Y4, Y4
 	VADDPS       Y1, Y4, Y4
-	VMOVUPS      Y4, 64(AX)
 	VMULPS       Y0, Y5, Y5
 	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      Y3, 32(AX)
+	VMOVUPS      Y4, 64(AX)
 	VMOVUPS      Y5, 96(AX)
 	ADDQ         $0x00000008, CX
 	ADDQ         $0x00000080, AX
@@ -7114,29 +14898,29 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const74<>+0(SB)/8, $0x8080800080808000
-DATA const74<>+8(SB)/8, $0x8080800080808000
-DATA const74<>+16(SB)/8, $0x8080800180808001
-DATA const74<>+24(SB)/8, $0x8080800180808001
-GLOBL const74<>(SB), RODATA|NOPTR, $32
+DATA const78<>+0(SB)/8, $0x8080800080808000
+DATA const78<>+8(SB)/8, $0x8080800080808000
+DATA const78<>+16(SB)/8, $0x8080800180808001
+DATA const78<>+24(SB)/8, $0x8080800180808001
+GLOBL const78<>(SB), RODATA|NOPTR, $32
 
-DATA const75<>+0(SB)/8, $0x8080800280808002
-DATA const75<>+8(SB)/8, $0x8080800280808002
-DATA const75<>+16(SB)/8, $0x8080800380808003
-DATA const75<>+24(SB)/8, $0x8080800380808003
-GLOBL const75<>(SB), RODATA|NOPTR, $32
+DATA const79<>+0(SB)/8, $0x8080800280808002
+DATA const79<>+8(SB)/8, $0x8080800280808002
+DATA const79<>+16(SB)/8, $0x8080800380808003
+DATA const79<>+24(SB)/8, $0x8080800380808003
+GLOBL const79<>(SB), RODATA|NOPTR, $32
 
-DATA const76<>+0(SB)/8, $0x8080800480808004
-DATA const76<>+8(SB)/8, $0x8080800480808004
-DATA const76<>+16(SB)/8, $0x8080800580808005
-DATA const76<>+24(SB)/8, $0x8080800580808005
-GLOBL const76<>(SB), RODATA|NOPTR, $32
+DATA const80<>+0(SB)/8, $0x8080800480808004
+DATA const80<>+8(SB)/8, $0x8080800480808004
+DATA const80<>+16(SB)/8, $0x8080800580808005
+DATA const80<>+24(SB)/8, $0x8080800580808005
+GLOBL const80<>(SB), RODATA|NOPTR, $32
 
-DATA const77<>+0(SB)/8, $0x8080800680808006
-DATA const77<>+8(SB)/8, $0x8080800680808006
-DATA const77<>+16(SB)/8, $0x8080800780808007
-DATA const77<>+24(SB)/8, $0x8080800780808007
-GLOBL const77<>(SB), RODATA|NOPTR, $32
+DATA const81<>+0(SB)/8, $0x8080800680808006
+DATA const81<>+8(SB)/8, $0x8080800680808006
+DATA const81<>+16(SB)/8, $0x8080800780808007
+DATA const81<>+24(SB)/8, $0x8080800780808007
+GLOBL const81<>(SB), RODATA|NOPTR, $32
 
 // func affine3F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7171,24 +14955,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const78<>+0(SB), Y2, Y2
-	VPSRLVD      const79<>+0(SB), Y2, Y2
-	VPAND        const80<>+0(SB), Y2, Y2
+	VPSHUFB      const82<>+0(SB), Y2, Y2
+	VPSRLVD      const83<>+0(SB), Y2, Y2
+	VPAND        const84<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 3(CX), Y3
-	VPSHUFB      const78<>+0(SB), Y3, Y3
-	VPSRLVD      const79<>+0(SB), Y3, Y3
-	VPAND        const80<>+0(SB), Y3, Y3
+	VPSHUFB      const82<>+0(SB), Y3, Y3
+	VPSRLVD      const83<>+0(SB), Y3, Y3
+	VPAND        const84<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 4(CX), Y4
-	VPSHUFB      const81<>+0(SB), Y4, Y4
-	VPSRLVD      const79<>+0(SB), Y4, Y4
-	VPAND        const80<>+0(SB), Y4, Y4
+	VPSHUFB      const85<>+0(SB), Y4, Y4
+	VPSRLVD      const83<>+0(SB), Y4, Y4
+	VPAND        const84<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 4(CX), Y5
-	VPSHUFB      const82<>+0(SB), Y5, Y5
-	VPSRLVD      const79<>+0(SB), Y5, Y5
-	VPAND        const80<>+0(SB), Y5, Y5
+	VPSHUFB      const86<>+0(SB), Y5, Y5
+	VPSRLVD      const83<>+0(SB), Y5, Y5
+	VPAND        const84<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7220,35 +15004,35 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const78<>+0(SB)/8, $0x8080800080808000
-DATA const78<>+8(SB)/8, $0x8080800180800100
-DATA const78<>+16(SB)/8, $0x8080020180808001
-DATA const78<>+24(SB)/8, $0x8080800280808002
-GLOBL const78<>(SB), RODATA|NOPTR, $32
-
-DATA const79<>+0(SB)/8, $0x0000000300000000
-DATA const79<>+8(SB)/8, $0x0000000100000006
-DATA const79<>+16(SB)/8, $0x0000000700000004
-DATA const79<>+24(SB)/8, $0x0000000500000002
-GLOBL const79<>(SB), RODATA|NOPTR, $32
-
-DATA const80<>+0(SB)/8, $0x0000000700000007
-DATA const80<>+8(SB)/8, $0x0000000700000007
-DATA const80<>+16(SB)/8, $0x0000000700000007
-DATA const80<>+24(SB)/8, $0x0000000700000007
-GLOBL const80<>(SB), RODATA|NOPTR, $32
-
-DATA const81<>+0(SB)/8, $0x8080800280808002
-DATA const81<>+8(SB)/8, $0x8080800380800302
-DATA const81<>+16(SB)/8, $0x8080040380808003
-DATA const81<>+24(SB)/8, $0x8080800480808004
-GLOBL const81<>(SB), RODATA|NOPTR, $32
-
-DATA const82<>+0(SB)/8, $0x8080800580808005
-DATA const82<>+8(SB)/8, $0x8080800680800605
-DATA const82<>+16(SB)/8, $0x8080070680808006
-DATA const82<>+24(SB)/8, $0x8080800780808007
+DATA const82<>+0(SB)/8, $0x8080800080808000
+DATA const82<>+8(SB)/8, $0x8080800180800100
+DATA const82<>+16(SB)/8, $0x8080020180808001
+DATA const82<>+24(SB)/8, $0x8080800280808002
 GLOBL const82<>(SB), RODATA|NOPTR, $32
+
+DATA const83<>+0(SB)/8, $0x0000000300000000
+DATA const83<>+8(SB)/8, $0x0000000100000006
+DATA const83<>+16(SB)/8, $0x0000000700000004
+DATA const83<>+24(SB)/8, $0x0000000500000002
+GLOBL const83<>(SB), RODATA|NOPTR, $32
+
+DATA const84<>+0(SB)/8, $0x0000000700000007
+DATA const84<>+8(SB)/8, $0x0000000700000007
+DATA const84<>+16(SB)/8, $0x0000000700000007
+DATA const84<>+24(SB)/8, $0x0000000700000007
+GLOBL const84<>(SB), RODATA|NOPTR, $32
+
+DATA const85<>+0(SB)/8, $0x8080800280808002
+DATA const85<>+8(SB)/8, $0x8080800380800302
+DATA const85<>+16(SB)/8, $0x8080040380808003
+DATA const85<>+24(SB)/8, $0x8080800480808004
+GLOBL const85<>(SB), RODATA|NOPTR, $32
+
+DATA const86<>+0(SB)/8, $0x8080800580808005
+DATA const86<>+8(SB)/8, $0x8080800680800605
+DATA const86<>+16(SB)/8, $0x8080070680808006
+DATA const86<>+24(SB)/8, $0x8080800780808007
+GLOBL const86<>(SB), RODATA|NOPTR, $32
 
 // func affine3F16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7283,36 +15067,36 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const78<>+0(SB), Y2, Y2
-	VPSRLVD      const79<>+0(SB), Y2, Y2
-	VPAND        const80<>+0(SB), Y2, Y2
+	VPSHUFB      const82<>+0(SB), Y2, Y2
+	VPSRLVD      const83<>+0(SB), Y2, Y2
+	VPAND        const84<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 3(CX), Y3
-	VPSHUFB      const78<>+0(SB), Y3, Y3
-	VPSRLVD      const79<>+0(SB), Y3, Y3
-	VPAND        const80<>+0(SB), Y3, Y3
+	VPSHUFB      const82<>+0(SB), Y3, Y3
+	VPSRLVD      const83<>+0(SB), Y3, Y3
+	VPAND        const84<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 4(CX), Y4
-	VPSHUFB      const81<>+0(SB), Y4, Y4
-	VPSRLVD      const79<>+0(SB), Y4, Y4
-	VPAND        const80<>+0(SB), Y4, Y4
+	VPSHUFB      const85<>+0(SB), Y4, Y4
+	VPSRLVD      const83<>+0(SB), Y4, Y4
+	VPAND        const84<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 4(CX), Y5
-	VPSHUFB      const82<>+0(SB), Y5, Y5
-	VPSRLVD      const79<>+0(SB), Y5, Y5
-	VPAND        const80<>+0(SB), Y5, Y5
+	VPSHUFB      const86<>+0(SB), Y5, Y5
+	VPSRLVD      const83<>+0(SB), Y5, Y5
+	VPAND        const84<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (AX)
 	VMULPS       Y0, Y3, Y3
 	VADDPS       Y1, Y3, Y3
-	VMOVUPS      Y3, 32(AX)
 	VMULPS       Y0, Y4, Y4
 	VADDPS       Y1, Y4, Y4
-	VMOVUPS      Y4, 64(AX)
 	VMULPS       Y0, Y5, Y5
 	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      Y3, 32(AX)
+	VMOVUPS      Y4, 64(AX)
 	VMOVUPS      Y5, 96(AX)
 	ADDQ         $0x0000000c, CX
 	ADDQ         $0x00000080, AX
@@ -7371,10 +15155,10 @@ group:
 
 chunk:
 	VBROADCASTI128 (CX), Y2
-	VPSHUFB        const83<>+0(SB), Y2, Y2
+	VPSHUFB        const87<>+0(SB), Y2, Y2
 	VPSRLW         $0x04, Y2, Y3
-	VPAND          const84<>+0(SB), Y3, Y3
-	VPAND          const85<>+0(SB), Y2, Y2
+	VPAND          const88<>+0(SB), Y3, Y3
+	VPAND          const89<>+0(SB), Y2, Y2
 	VPOR           Y3, Y2, Y2
 	VPSHUFB        Y2, Y1, Y3
 	VPSHUFB        Y2, Y0, Y2
@@ -7396,23 +15180,23 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const83<>+0(SB)/8, $0x0303020201010000
-DATA const83<>+8(SB)/8, $0x0b0b0a0a09090808
-DATA const83<>+16(SB)/8, $0x0707060605050404
-DATA const83<>+24(SB)/8, $0x0f0f0e0e0d0d0c0c
-GLOBL const83<>(SB), RODATA|NOPTR, $32
+DATA const87<>+0(SB)/8, $0x0303020201010000
+DATA const87<>+8(SB)/8, $0x0b0b0a0a09090808
+DATA const87<>+16(SB)/8, $0x0707060605050404
+DATA const87<>+24(SB)/8, $0x0f0f0e0e0d0d0c0c
+GLOBL const87<>(SB), RODATA|NOPTR, $32
 
-DATA const84<>+0(SB)/8, $0x0f000f000f000f00
-DATA const84<>+8(SB)/8, $0x0f000f000f000f00
-DATA const84<>+16(SB)/8, $0x0f000f000f000f00
-DATA const84<>+24(SB)/8, $0x0f000f000f000f00
-GLOBL const84<>(SB), RODATA|NOPTR, $32
+DATA const88<>+0(SB)/8, $0x0f000f000f000f00
+DATA const88<>+8(SB)/8, $0x0f000f000f000f00
+DATA const88<>+16(SB)/8, $0x0f000f000f000f00
+DATA const88<>+24(SB)/8, $0x0f000f000f000f00
+GLOBL const88<>(SB), RODATA|NOPTR, $32
 
-DATA const85<>+0(SB)/8, $0x000f000f000f000f
-DATA const85<>+8(SB)/8, $0x000f000f000f000f
-DATA const85<>+16(SB)/8, $0x000f000f000f000f
-DATA const85<>+24(SB)/8, $0x000f000f000f000f
-GLOBL const85<>(SB), RODATA|NOPTR, $32
+DATA const89<>+0(SB)/8, $0x000f000f000f000f
+DATA const89<>+8(SB)/8, $0x000f000f000f000f
+DATA const89<>+16(SB)/8, $0x000f000f000f000f
+DATA const89<>+24(SB)/8, $0x000f000f000f000f
+GLOBL const89<>(SB), RODATA|NOPTR, $32
 
 // func affine4F16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7447,36 +15231,36 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const86<>+0(SB), Y2, Y2
+	VPSHUFB      const90<>+0(SB), Y2, Y2
 	VPSRLVD      const35<>+0(SB), Y2, Y2
 	VPAND        const40<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 4(CX), Y3
-	VPSHUFB      const86<>+0(SB), Y3, Y3
+	VPSHUFB      const90<>+0(SB), Y3, Y3
 	VPSRLVD      const35<>+0(SB), Y3, Y3
 	VPAND        const40<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 8(CX), Y4
-	VPSHUFB      const86<>+0(SB), Y4, Y4
+	VPSHUFB      const90<>+0(SB), Y4, Y4
 	VPSRLVD      const35<>+0(SB), Y4, Y4
 	VPAND        const40<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 8(CX), Y5
-	VPSHUFB      const87<>+0(SB), Y5, Y5
+	VPSHUFB      const91<>+0(SB), Y5, Y5
 	VPSRLVD      const35<>+0(SB), Y5, Y5
 	VPAND        const40<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (AX)
 	VMULPS       Y0, Y3, Y3
 	VADDPS       Y1, Y3, Y3
-	VMOVUPS      Y3, 32(AX)
 	VMULPS       Y0, Y4, Y4
 	VADDPS       Y1, Y4, Y4
-	VMOVUPS      Y4, 64(AX)
 	VMULPS       Y0, Y5, Y5
 	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      Y3, 32(AX)
+	VMOVUPS      Y4, 64(AX)
 	VMOVUPS      Y5, 96(AX)
 	ADDQ         $0x00000010, CX
 	ADDQ         $0x00000080, AX
@@ -7492,17 +15276,17 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const86<>+0(SB)/8, $0x8080800080808000
-DATA const86<>+8(SB)/8, $0x8080800180808001
-DATA const86<>+16(SB)/8, $0x8080800280808002
-DATA const86<>+24(SB)/8, $0x8080800380808003
-GLOBL const86<>(SB), RODATA|NOPTR, $32
+DATA const90<>+0(SB)/8, $0x8080800080808000
+DATA const90<>+8(SB)/8, $0x8080800180808001
+DATA const90<>+16(SB)/8, $0x8080800280808002
+DATA const90<>+24(SB)/8, $0x8080800380808003
+GLOBL const90<>(SB), RODATA|NOPTR, $32
 
-DATA const87<>+0(SB)/8, $0x8080800480808004
-DATA const87<>+8(SB)/8, $0x8080800580808005
-DATA const87<>+16(SB)/8, $0x8080800680808006
-DATA const87<>+24(SB)/8, $0x8080800780808007
-GLOBL const87<>(SB), RODATA|NOPTR, $32
+DATA const91<>+0(SB)/8, $0x8080800480808004
+DATA const91<>+8(SB)/8, $0x8080800580808005
+DATA const91<>+16(SB)/8, $0x8080800680808006
+DATA const91<>+24(SB)/8, $0x8080800780808007
+GLOBL const91<>(SB), RODATA|NOPTR, $32
 
 // func affine5F16AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7537,24 +15321,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const88<>+0(SB), Y2, Y2
-	VPSRLVD      const89<>+0(SB), Y2, Y2
-	VPAND        const90<>+0(SB), Y2, Y2
+	VPSHUFB      const92<>+0(SB), Y2, Y2
+	VPSRLVD      const93<>+0(SB), Y2, Y2
+	VPAND        const94<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 5(CX), Y3
-	VPSHUFB      const88<>+0(SB), Y3, Y3
-	VPSRLVD      const89<>+0(SB), Y3, Y3
-	VPAND        const90<>+0(SB), Y3, Y3
+	VPSHUFB      const92<>+0(SB), Y3, Y3
+	VPSRLVD      const93<>+0(SB), Y3, Y3
+	VPAND        const94<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 10(CX), Y4
-	VPSHUFB      const88<>+0(SB), Y4, Y4
-	VPSRLVD      const89<>+0(SB), Y4, Y4
-	VPAND        const90<>+0(SB), Y4, Y4
+	VPSHUFB      const92<>+0(SB), Y4, Y4
+	VPSRLVD      const93<>+0(SB), Y4, Y4
+	VPAND        const94<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 12(CX), Y5
-	VPSHUFB      const91<>+0(SB), Y5, Y5
-	VPSRLVD      const89<>+0(SB), Y5, Y5
-	VPAND        const90<>+0(SB), Y5, Y5
+	VPSHUFB      const95<>+0(SB), Y5, Y5
+	VPSRLVD      const93<>+0(SB), Y5, Y5
+	VPAND        const94<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7586,29 +15370,29 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const88<>+0(SB)/8, $0x8080010080808000
-DATA const88<>+8(SB)/8, $0x8080020180808001
-DATA const88<>+16(SB)/8, $0x8080800380800302
-DATA const88<>+24(SB)/8, $0x8080800480800403
-GLOBL const88<>(SB), RODATA|NOPTR, $32
+DATA const92<>+0(SB)/8, $0x8080010080808000
+DATA const92<>+8(SB)/8, $0x8080020180808001
+DATA const92<>+16(SB)/8, $0x8080800380800302
+DATA const92<>+24(SB)/8, $0x8080800480800403
+GLOBL const92<>(SB), RODATA|NOPTR, $32
 
-DATA const89<>+0(SB)/8, $0x0000000500000000
-DATA const89<>+8(SB)/8, $0x0000000700000002
-DATA const89<>+16(SB)/8, $0x0000000100000004
-DATA const89<>+24(SB)/8, $0x0000000300000006
-GLOBL const89<>(SB), RODATA|NOPTR, $32
+DATA const93<>+0(SB)/8, $0x0000000500000000
+DATA const93<>+8(SB)/8, $0x0000000700000002
+DATA const93<>+16(SB)/8, $0x0000000100000004
+DATA const93<>+24(SB)/8, $0x0000000300000006
+GLOBL const93<>(SB), RODATA|NOPTR, $32
 
-DATA const90<>+0(SB)/8, $0x0000001f0000001f
-DATA const90<>+8(SB)/8, $0x0000001f0000001f
-DATA const90<>+16(SB)/8, $0x0000001f0000001f
-DATA const90<>+24(SB)/8, $0x0000001f0000001f
-GLOBL const90<>(SB), RODATA|NOPTR, $32
+DATA const94<>+0(SB)/8, $0x0000001f0000001f
+DATA const94<>+8(SB)/8, $0x0000001f0000001f
+DATA const94<>+16(SB)/8, $0x0000001f0000001f
+DATA const94<>+24(SB)/8, $0x0000001f0000001f
+GLOBL const94<>(SB), RODATA|NOPTR, $32
 
-DATA const91<>+0(SB)/8, $0x8080040380808003
-DATA const91<>+8(SB)/8, $0x8080050480808004
-DATA const91<>+16(SB)/8, $0x8080800680800605
-DATA const91<>+24(SB)/8, $0x8080800780800706
-GLOBL const91<>(SB), RODATA|NOPTR, $32
+DATA const95<>+0(SB)/8, $0x8080040380808003
+DATA const95<>+8(SB)/8, $0x8080050480808004
+DATA const95<>+16(SB)/8, $0x8080800680800605
+DATA const95<>+24(SB)/8, $0x8080800780800706
+GLOBL const95<>(SB), RODATA|NOPTR, $32
 
 // func affine5F16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7643,36 +15427,36 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const88<>+0(SB), Y2, Y2
-	VPSRLVD      const89<>+0(SB), Y2, Y2
-	VPAND        const90<>+0(SB), Y2, Y2
+	VPSHUFB      const92<>+0(SB), Y2, Y2
+	VPSRLVD      const93<>+0(SB), Y2, Y2
+	VPAND        const94<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 5(CX), Y3
-	VPSHUFB      const88<>+0(SB), Y3, Y3
-	VPSRLVD      const89<>+0(SB), Y3, Y3
-	VPAND        const90<>+0(SB), Y3, Y3
+	VPSHUFB      const92<>+0(SB), Y3, Y3
+	VPSRLVD      const93<>+0(SB), Y3, Y3
+	VPAND        const94<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 10(CX), Y4
-	VPSHUFB      const88<>+0(SB), Y4, Y4
-	VPSRLVD      const89<>+0(SB), Y4, Y4
-	VPAND        const90<>+0(SB), Y4, Y4
+	VPSHUFB      const92<>+0(SB), Y4, Y4
+	VPSRLVD      const93<>+0(SB), Y4, Y4
+	VPAND        const94<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 12(CX), Y5
-	VPSHUFB      const91<>+0(SB), Y5, Y5
-	VPSRLVD      const89<>+0(SB), Y5, Y5
-	VPAND        const90<>+0(SB), Y5, Y5
+	VPSHUFB      const95<>+0(SB), Y5, Y5
+	VPSRLVD      const93<>+0(SB), Y5, Y5
+	VPAND        const94<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (AX)
 	VMULPS       Y0, Y3, Y3
 	VADDPS       Y1, Y3, Y3
-	VMOVUPS      Y3, 32(AX)
 	VMULPS       Y0, Y4, Y4
 	VADDPS       Y1, Y4, Y4
-	VMOVUPS      Y4, 64(AX)
 	VMULPS       Y0, Y5, Y5
 	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      Y3, 32(AX)
+	VMOVUPS      Y4, 64(AX)
 	VMOVUPS      Y5, 96(AX)
 	ADDQ         $0x00000014, CX
 	ADDQ         $0x00000080, AX
@@ -7721,24 +15505,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const92<>+0(SB), Y2, Y2
-	VPSRLVD      const93<>+0(SB), Y2, Y2
-	VPAND        const94<>+0(SB), Y2, Y2
+	VPSHUFB      const96<>+0(SB), Y2, Y2
+	VPSRLVD      const97<>+0(SB), Y2, Y2
+	VPAND        const98<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 6(CX), Y3
-	VPSHUFB      const92<>+0(SB), Y3, Y3
-	VPSRLVD      const93<>+0(SB), Y3, Y3
-	VPAND        const94<>+0(SB), Y3, Y3
+	VPSHUFB      const96<>+0(SB), Y3, Y3
+	VPSRLVD      const97<>+0(SB), Y3, Y3
+	VPAND        const98<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 12(CX), Y4
-	VPSHUFB      const92<>+0(SB), Y4, Y4
-	VPSRLVD      const93<>+0(SB), Y4, Y4
-	VPAND        const94<>+0(SB), Y4, Y4
+	VPSHUFB      const96<>+0(SB), Y4, Y4
+	VPSRLVD      const97<>+0(SB), Y4, Y4
+	VPAND        const98<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 16(CX), Y5
-	VPSHUFB      const95<>+0(SB), Y5, Y5
-	VPSRLVD      const93<>+0(SB), Y5, Y5
-	VPAND        const94<>+0(SB), Y5, Y5
+	VPSHUFB      const99<>+0(SB), Y5, Y5
+	VPSRLVD      const97<>+0(SB), Y5, Y5
+	VPAND        const98<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -7770,29 +15554,29 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const92<>+0(SB)/8, $0x8080010080808000
-DATA const92<>+8(SB)/8, $0x8080800280800201
-DATA const92<>+16(SB)/8, $0x8080040380808003
-DATA const92<>+24(SB)/8, $0x8080800580800504
-GLOBL const92<>(SB), RODATA|NOPTR, $32
+DATA const96<>+0(SB)/8, $0x8080010080808000
+DATA const96<>+8(SB)/8, $0x8080800280800201
+DATA const96<>+16(SB)/8, $0x8080040380808003
+DATA const96<>+24(SB)/8, $0x8080800580800504
+GLOBL const96<>(SB), RODATA|NOPTR, $32
 
-DATA const93<>+0(SB)/8, $0x0000000600000000
-DATA const93<>+8(SB)/8, $0x0000000200000004
-DATA const93<>+16(SB)/8, $0x0000000600000000
-DATA const93<>+24(SB)/8, $0x0000000200000004
-GLOBL const93<>(SB), RODATA|NOPTR, $32
+DATA const97<>+0(SB)/8, $0x0000000600000000
+DATA const97<>+8(SB)/8, $0x0000000200000004
+DATA const97<>+16(SB)/8, $0x0000000600000000
+DATA const97<>+24(SB)/8, $0x0000000200000004
+GLOBL const97<>(SB), RODATA|NOPTR, $32
 
-DATA const94<>+0(SB)/8, $0x0000003f0000003f
-DATA const94<>+8(SB)/8, $0x0000003f0000003f
-DATA const94<>+16(SB)/8, $0x0000003f0000003f
-DATA const94<>+24(SB)/8, $0x0000003f0000003f
-GLOBL const94<>(SB), RODATA|NOPTR, $32
+DATA const98<>+0(SB)/8, $0x0000003f0000003f
+DATA const98<>+8(SB)/8, $0x0000003f0000003f
+DATA const98<>+16(SB)/8, $0x0000003f0000003f
+DATA const98<>+24(SB)/8, $0x0000003f0000003f
+GLOBL const98<>(SB), RODATA|NOPTR, $32
 
-DATA const95<>+0(SB)/8, $0x8080030280808002
-DATA const95<>+8(SB)/8, $0x8080800480800403
-DATA const95<>+16(SB)/8, $0x8080060580808005
-DATA const95<>+24(SB)/8, $0x8080800780800706
-GLOBL const95<>(SB), RODATA|NOPTR, $32
+DATA const99<>+0(SB)/8, $0x8080030280808002
+DATA const99<>+8(SB)/8, $0x8080800480800403
+DATA const99<>+16(SB)/8, $0x8080060580808005
+DATA const99<>+24(SB)/8, $0x8080800780800706
+GLOBL const99<>(SB), RODATA|NOPTR, $32
 
 // func affine6F16SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -7827,36 +15611,36 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const92<>+0(SB), Y2, Y2
-	VPSRLVD      const93<>+0(SB), Y2, Y2
-	VPAND        const94<>+0(SB), Y2, Y2
+	VPSHUFB      const96<>+0(SB), Y2, Y2
+	VPSRLVD      const97<>+0(SB), Y2, Y2
+	VPAND        const98<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 6(CX), Y3
-	VPSHUFB      const92<>+0(SB), Y3, Y3
-	VPSRLVD      const93<>+0(SB), Y3, Y3
-	VPAND        const94<>+0(SB), Y3, Y3
+	VPSHUFB      const96<>+0(SB), Y3, Y3
+	VPSRLVD      const97<>+0(SB), Y3, Y3
+	VPAND        const98<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 12(CX), Y4
-	VPSHUFB      const92<>+0(SB), Y4, Y4
-	VPSRLVD      const93<>+0(SB), Y4, Y4
-	VPAND        const94<>+0(SB), Y4, Y4
+	VPSHUFB      const96<>+0(SB), Y4, Y4
+	VPSRLVD      const97<>+0(SB), Y4, Y4
+	VPAND        const98<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 16(CX), Y5
-	VPSHUFB      const95<>+0(SB), Y5, Y5
-	VPSRLVD      const93<>+0(SB), Y5, Y5
-	VPAND        const94<>+0(SB), Y5, Y5
+	VPSHUFB      const99<>+0(SB), Y5, Y5
+	VPSRLVD      const97<>+0(SB), Y5, Y5
+	VPAND        const98<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (AX)
 	VMULPS       Y0, Y3, Y3
 	VADDPS       Y1, Y3, Y3
-	VMOVUPS      Y3, 32(AX)
 	VMULPS       Y0, Y4, Y4
 	VADDPS       Y1, Y4, Y4
-	VMOVUPS      Y4, 64(AX)
 	VMULPS       Y0, Y5, Y5
 	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      Y3, 32(AX)
+	VMOVUPS      Y4, 64(AX)
 	VMOVUPS      Y5, 96(AX)
 	ADDQ         $0x00000018, CX
 	ADDQ         $0x00000080, AX
@@ -7984,15 +15768,15 @@ chunk:
 	VCVTDQ2PS Y5, Y5
 	VMULPS    Y0, Y2, Y2
 	VADDPS    Y1, Y2, Y2
-	VMOVUPS   Y2, (AX)
 	VMULPS    Y0, Y3, Y3
 	VADDPS    Y1, Y3, Y3
-	VMOVUPS   Y3, 32(AX)
 	VMULPS    Y0, Y4, Y4
 	VADDPS    Y1, Y4, Y4
-	VMOVUPS   Y4, 64(AX)
 	VMULPS    Y0, Y5, Y5
 	VADDPS    Y1, Y5, Y5
+	VMOVUPS   Y2, (AX)
+	VMOVUPS   Y3, 32(AX)
+	VMOVUPS   Y4, 64(AX)
 	VMOVUPS   Y5, 96(AX)
 	ADDQ      $0x00000020, CX
 	ADDQ      $0x00000080, AX
@@ -8047,10 +15831,10 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const68<>+0(SB), Y2, Y2
+	VPSHUFB      const72<>+0(SB), Y2, Y2
 	VPSRLVD      const30<>+0(SB), Y2, Y2
 	VPAND        const20<>+0(SB), Y2, Y2
-	VPSHUFB      const69<>+0(SB), Y2, Y2
+	VPSHUFB      const73<>+0(SB), Y2, Y2
 	VPSHUFB      Y2, Y1, Y3
 	VPSHUFB      Y2, Y0, Y2
 	VPUNPCKLBW   Y2, Y3, Y4
@@ -8104,36 +15888,36 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const74<>+0(SB), Y2, Y2
+	VPSHUFB      const78<>+0(SB), Y2, Y2
 	VPSRLVD      const30<>+0(SB), Y2, Y2
 	VPAND        const42<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ (CX), Y3
-	VPSHUFB      const75<>+0(SB), Y3, Y3
+	VPSHUFB      const79<>+0(SB), Y3, Y3
 	VPSRLVD      const30<>+0(SB), Y3, Y3
 	VPAND        const42<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ (CX), Y4
-	VPSHUFB      const76<>+0(SB), Y4, Y4
+	VPSHUFB      const80<>+0(SB), Y4, Y4
 	VPSRLVD      const30<>+0(SB), Y4, Y4
 	VPAND        const42<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ (CX), Y5
-	VPSHUFB      const77<>+0(SB), Y5, Y5
+	VPSHUFB      const81<>+0(SB), Y5, Y5
 	VPSRLVD      const30<>+0(SB), Y5, Y5
 	VPAND        const42<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (AX)
 	VMULPS       Y0, Y3, Y3
 	VADDPS       Y1, Y3, Y3
-	VMOVUPS      Y3, 32(AX)
 	VMULPS       Y0, Y4, Y4
 	VADDPS       Y1, Y4, Y4
-	VMOVUPS      Y4, 64(AX)
 	VMULPS       Y0, Y5, Y5
 	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      Y3, 32(AX)
+	VMOVUPS      Y4, 64(AX)
 	VMOVUPS      Y5, 96(AX)
 	ADDQ         $0x00000008, CX
 	ADDQ         $0x00000080, AX
@@ -8182,24 +15966,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const78<>+0(SB), Y2, Y2
-	VPSRLVD      const79<>+0(SB), Y2, Y2
-	VPAND        const80<>+0(SB), Y2, Y2
+	VPSHUFB      const82<>+0(SB), Y2, Y2
+	VPSRLVD      const83<>+0(SB), Y2, Y2
+	VPAND        const84<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 3(CX), Y3
-	VPSHUFB      const78<>+0(SB), Y3, Y3
-	VPSRLVD      const79<>+0(SB), Y3, Y3
-	VPAND        const80<>+0(SB), Y3, Y3
+	VPSHUFB      const82<>+0(SB), Y3, Y3
+	VPSRLVD      const83<>+0(SB), Y3, Y3
+	VPAND        const84<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 4(CX), Y4
-	VPSHUFB      const81<>+0(SB), Y4, Y4
-	VPSRLVD      const79<>+0(SB), Y4, Y4
-	VPAND        const80<>+0(SB), Y4, Y4
+	VPSHUFB      const85<>+0(SB), Y4, Y4
+	VPSRLVD      const83<>+0(SB), Y4, Y4
+	VPAND        const84<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 4(CX), Y5
-	VPSHUFB      const82<>+0(SB), Y5, Y5
-	VPSRLVD      const79<>+0(SB), Y5, Y5
-	VPAND        const80<>+0(SB), Y5, Y5
+	VPSHUFB      const86<>+0(SB), Y5, Y5
+	VPSRLVD      const83<>+0(SB), Y5, Y5
+	VPAND        const84<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -8264,36 +16048,36 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const78<>+0(SB), Y2, Y2
-	VPSRLVD      const79<>+0(SB), Y2, Y2
-	VPAND        const80<>+0(SB), Y2, Y2
+	VPSHUFB      const82<>+0(SB), Y2, Y2
+	VPSRLVD      const83<>+0(SB), Y2, Y2
+	VPAND        const84<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 3(CX), Y3
-	VPSHUFB      const78<>+0(SB), Y3, Y3
-	VPSRLVD      const79<>+0(SB), Y3, Y3
-	VPAND        const80<>+0(SB), Y3, Y3
+	VPSHUFB      const82<>+0(SB), Y3, Y3
+	VPSRLVD      const83<>+0(SB), Y3, Y3
+	VPAND        const84<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 4(CX), Y4
-	VPSHUFB      const81<>+0(SB), Y4, Y4
-	VPSRLVD      const79<>+0(SB), Y4, Y4
-	VPAND        const80<>+0(SB), Y4, Y4
+	VPSHUFB      const85<>+0(SB), Y4, Y4
+	VPSRLVD      const83<>+0(SB), Y4, Y4
+	VPAND        const84<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 4(CX), Y5
-	VPSHUFB      const82<>+0(SB), Y5, Y5
-	VPSRLVD      const79<>+0(SB), Y5, Y5
-	VPAND        const80<>+0(SB), Y5, Y5
+	VPSHUFB      const86<>+0(SB), Y5, Y5
+	VPSRLVD      const83<>+0(SB), Y5, Y5
+	VPAND        const84<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (AX)
 	VMULPS       Y0, Y3, Y3
 	VADDPS       Y1, Y3, Y3
-	VMOVUPS      Y3, 32(AX)
 	VMULPS       Y0, Y4, Y4
 	VADDPS       Y1, Y4, Y4
-	VMOVUPS      Y4, 64(AX)
 	VMULPS       Y0, Y5, Y5
 	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      Y3, 32(AX)
+	VMOVUPS      Y4, 64(AX)
 	VMOVUPS      Y5, 96(AX)
 	ADDQ         $0x0000000c, CX
 	ADDQ         $0x00000080, AX
@@ -8352,10 +16136,10 @@ group:
 
 chunk:
 	VBROADCASTI128 (CX), Y2
-	VPSHUFB        const83<>+0(SB), Y2, Y2
+	VPSHUFB        const87<>+0(SB), Y2, Y2
 	VPSRLW         $0x04, Y2, Y3
-	VPAND          const84<>+0(SB), Y3, Y3
-	VPAND          const85<>+0(SB), Y2, Y2
+	VPAND          const88<>+0(SB), Y3, Y3
+	VPAND          const89<>+0(SB), Y2, Y2
 	VPOR           Y3, Y2, Y2
 	VPSHUFB        Y2, Y1, Y3
 	VPSHUFB        Y2, Y0, Y2
@@ -8410,36 +16194,36 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const86<>+0(SB), Y2, Y2
+	VPSHUFB      const90<>+0(SB), Y2, Y2
 	VPSRLVD      const35<>+0(SB), Y2, Y2
 	VPAND        const40<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 4(CX), Y3
-	VPSHUFB      const86<>+0(SB), Y3, Y3
+	VPSHUFB      const90<>+0(SB), Y3, Y3
 	VPSRLVD      const35<>+0(SB), Y3, Y3
 	VPAND        const40<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 8(CX), Y4
-	VPSHUFB      const86<>+0(SB), Y4, Y4
+	VPSHUFB      const90<>+0(SB), Y4, Y4
 	VPSRLVD      const35<>+0(SB), Y4, Y4
 	VPAND        const40<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 8(CX), Y5
-	VPSHUFB      const87<>+0(SB), Y5, Y5
+	VPSHUFB      const91<>+0(SB), Y5, Y5
 	VPSRLVD      const35<>+0(SB), Y5, Y5
 	VPAND        const40<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (AX)
 	VMULPS       Y0, Y3, Y3
 	VADDPS       Y1, Y3, Y3
-	VMOVUPS      Y3, 32(AX)
 	VMULPS       Y0, Y4, Y4
 	VADDPS       Y1, Y4, Y4
-	VMOVUPS      Y4, 64(AX)
 	VMULPS       Y0, Y5, Y5
 	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      Y3, 32(AX)
+	VMOVUPS      Y4, 64(AX)
 	VMOVUPS      Y5, 96(AX)
 	ADDQ         $0x00000010, CX
 	ADDQ         $0x00000080, AX
@@ -8488,24 +16272,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const88<>+0(SB), Y2, Y2
-	VPSRLVD      const89<>+0(SB), Y2, Y2
-	VPAND        const90<>+0(SB), Y2, Y2
+	VPSHUFB      const92<>+0(SB), Y2, Y2
+	VPSRLVD      const93<>+0(SB), Y2, Y2
+	VPAND        const94<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 5(CX), Y3
-	VPSHUFB      const88<>+0(SB), Y3, Y3
-	VPSRLVD      const89<>+0(SB), Y3, Y3
-	VPAND        const90<>+0(SB), Y3, Y3
+	VPSHUFB      const92<>+0(SB), Y3, Y3
+	VPSRLVD      const93<>+0(SB), Y3, Y3
+	VPAND        const94<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 10(CX), Y4
-	VPSHUFB      const88<>+0(SB), Y4, Y4
-	VPSRLVD      const89<>+0(SB), Y4, Y4
-	VPAND        const90<>+0(SB), Y4, Y4
+	VPSHUFB      const92<>+0(SB), Y4, Y4
+	VPSRLVD      const93<>+0(SB), Y4, Y4
+	VPAND        const94<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 12(CX), Y5
-	VPSHUFB      const91<>+0(SB), Y5, Y5
-	VPSRLVD      const89<>+0(SB), Y5, Y5
-	VPAND        const90<>+0(SB), Y5, Y5
+	VPSHUFB      const95<>+0(SB), Y5, Y5
+	VPSRLVD      const93<>+0(SB), Y5, Y5
+	VPAND        const94<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -8570,36 +16354,36 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const88<>+0(SB), Y2, Y2
-	VPSRLVD      const89<>+0(SB), Y2, Y2
-	VPAND        const90<>+0(SB), Y2, Y2
+	VPSHUFB      const92<>+0(SB), Y2, Y2
+	VPSRLVD      const93<>+0(SB), Y2, Y2
+	VPAND        const94<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 5(CX), Y3
-	VPSHUFB      const88<>+0(SB), Y3, Y3
-	VPSRLVD      const89<>+0(SB), Y3, Y3
-	VPAND        const90<>+0(SB), Y3, Y3
+	VPSHUFB      const92<>+0(SB), Y3, Y3
+	VPSRLVD      const93<>+0(SB), Y3, Y3
+	VPAND        const94<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 10(CX), Y4
-	VPSHUFB      const88<>+0(SB), Y4, Y4
-	VPSRLVD      const89<>+0(SB), Y4, Y4
-	VPAND        const90<>+0(SB), Y4, Y4
+	VPSHUFB      const92<>+0(SB), Y4, Y4
+	VPSRLVD      const93<>+0(SB), Y4, Y4
+	VPAND        const94<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 12(CX), Y5
-	VPSHUFB      const91<>+0(SB), Y5, Y5
-	VPSRLVD      const89<>+0(SB), Y5, Y5
-	VPAND        const90<>+0(SB), Y5, Y5
+	VPSHUFB      const95<>+0(SB), Y5, Y5
+	VPSRLVD      const93<>+0(SB), Y5, Y5
+	VPAND        const94<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (AX)
 	VMULPS       Y0, Y3, Y3
 	VADDPS       Y1, Y3, Y3
-	VMOVUPS      Y3, 32(AX)
 	VMULPS       Y0, Y4, Y4
 	VADDPS       Y1, Y4, Y4
-	VMOVUPS      Y4, 64(AX)
 	VMULPS       Y0, Y5, Y5
 	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      Y3, 32(AX)
+	VMOVUPS      Y4, 64(AX)
 	VMOVUPS      Y5, 96(AX)
 	ADDQ         $0x00000014, CX
 	ADDQ         $0x00000080, AX
@@ -8648,24 +16432,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const92<>+0(SB), Y2, Y2
-	VPSRLVD      const93<>+0(SB), Y2, Y2
-	VPAND        const94<>+0(SB), Y2, Y2
+	VPSHUFB      const96<>+0(SB), Y2, Y2
+	VPSRLVD      const97<>+0(SB), Y2, Y2
+	VPAND        const98<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 6(CX), Y3
-	VPSHUFB      const92<>+0(SB), Y3, Y3
-	VPSRLVD      const93<>+0(SB), Y3, Y3
-	VPAND        const94<>+0(SB), Y3, Y3
+	VPSHUFB      const96<>+0(SB), Y3, Y3
+	VPSRLVD      const97<>+0(SB), Y3, Y3
+	VPAND        const98<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 12(CX), Y4
-	VPSHUFB      const92<>+0(SB), Y4, Y4
-	VPSRLVD      const93<>+0(SB), Y4, Y4
-	VPAND        const94<>+0(SB), Y4, Y4
+	VPSHUFB      const96<>+0(SB), Y4, Y4
+	VPSRLVD      const97<>+0(SB), Y4, Y4
+	VPAND        const98<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 16(CX), Y5
-	VPSHUFB      const95<>+0(SB), Y5, Y5
-	VPSRLVD      const93<>+0(SB), Y5, Y5
-	VPAND        const94<>+0(SB), Y5, Y5
+	VPSHUFB      const99<>+0(SB), Y5, Y5
+	VPSRLVD      const97<>+0(SB), Y5, Y5
+	VPAND        const98<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -8730,36 +16514,36 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const92<>+0(SB), Y2, Y2
-	VPSRLVD      const93<>+0(SB), Y2, Y2
-	VPAND        const94<>+0(SB), Y2, Y2
+	VPSHUFB      const96<>+0(SB), Y2, Y2
+	VPSRLVD      const97<>+0(SB), Y2, Y2
+	VPAND        const98<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 6(CX), Y3
-	VPSHUFB      const92<>+0(SB), Y3, Y3
-	VPSRLVD      const93<>+0(SB), Y3, Y3
-	VPAND        const94<>+0(SB), Y3, Y3
+	VPSHUFB      const96<>+0(SB), Y3, Y3
+	VPSRLVD      const97<>+0(SB), Y3, Y3
+	VPAND        const98<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 12(CX), Y4
-	VPSHUFB      const92<>+0(SB), Y4, Y4
-	VPSRLVD      const93<>+0(SB), Y4, Y4
-	VPAND        const94<>+0(SB), Y4, Y4
+	VPSHUFB      const96<>+0(SB), Y4, Y4
+	VPSRLVD      const97<>+0(SB), Y4, Y4
+	VPAND        const98<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 16(CX), Y5
-	VPSHUFB      const95<>+0(SB), Y5, Y5
-	VPSRLVD      const93<>+0(SB), Y5, Y5
-	VPAND        const94<>+0(SB), Y5, Y5
+	VPSHUFB      const99<>+0(SB), Y5, Y5
+	VPSRLVD      const97<>+0(SB), Y5, Y5
+	VPAND        const98<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (AX)
 	VMULPS       Y0, Y3, Y3
 	VADDPS       Y1, Y3, Y3
-	VMOVUPS      Y3, 32(AX)
 	VMULPS       Y0, Y4, Y4
 	VADDPS       Y1, Y4, Y4
-	VMOVUPS      Y4, 64(AX)
 	VMULPS       Y0, Y5, Y5
 	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      Y3, 32(AX)
+	VMOVUPS      Y4, 64(AX)
 	VMOVUPS      Y5, 96(AX)
 	ADDQ         $0x00000018, CX
 	ADDQ         $0x00000080, AX
@@ -8887,15 +16671,15 @@ chunk:
 	VCVTDQ2PS Y5, Y5
 	VMULPS    Y0, Y2, Y2
 	VADDPS    Y1, Y2, Y2
-	VMOVUPS   Y2, (AX)
 	VMULPS    Y0, Y3, Y3
 	VADDPS    Y1, Y3, Y3
-	VMOVUPS   Y3, 32(AX)
 	VMULPS    Y0, Y4, Y4
 	VADDPS    Y1, Y4, Y4
-	VMOVUPS   Y4, 64(AX)
 	VMULPS    Y0, Y5, Y5
 	VADDPS    Y1, Y5, Y5
+	VMOVUPS   Y2, (AX)
+	VMOVUPS   Y3, 32(AX)
+	VMOVUPS   Y4, 64(AX)
 	VMOVUPS   Y5, 96(AX)
 	ADDQ      $0x00000020, CX
 	ADDQ      $0x00000080, AX
@@ -8948,10 +16732,10 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const68<>+0(SB), Y2, Y2
+	VPSHUFB      const72<>+0(SB), Y2, Y2
 	VPSRLVD      const30<>+0(SB), Y2, Y2
 	VPAND        const20<>+0(SB), Y2, Y2
-	VPSHUFB      const69<>+0(SB), Y2, Y2
+	VPSHUFB      const73<>+0(SB), Y2, Y2
 	VPSHUFB      Y2, Y1, Y3
 	VPSHUFB      Y2, Y0, Y2
 	VPUNPCKLBW   Y2, Y3, Y4
@@ -9003,36 +16787,36 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const74<>+0(SB), Y2, Y2
+	VPSHUFB      const78<>+0(SB), Y2, Y2
 	VPSRLVD      const30<>+0(SB), Y2, Y2
 	VPAND        const42<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ (CX), Y3
-	VPSHUFB      const75<>+0(SB), Y3, Y3
+	VPSHUFB      const79<>+0(SB), Y3, Y3
 	VPSRLVD      const30<>+0(SB), Y3, Y3
 	VPAND        const42<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ (CX), Y4
-	VPSHUFB      const76<>+0(SB), Y4, Y4
+	VPSHUFB      const80<>+0(SB), Y4, Y4
 	VPSRLVD      const30<>+0(SB), Y4, Y4
 	VPAND        const42<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ (CX), Y5
-	VPSHUFB      const77<>+0(SB), Y5, Y5
+	VPSHUFB      const81<>+0(SB), Y5, Y5
 	VPSRLVD      const30<>+0(SB), Y5, Y5
 	VPAND        const42<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (AX)
 	VMULPS       Y0, Y3, Y3
 	VADDPS       Y1, Y3, Y3
-	VMOVUPS      Y3, 32(AX)
 	VMULPS       Y0, Y4, Y4
 	VADDPS       Y1, Y4, Y4
-	VMOVUPS      Y4, 64(AX)
 	VMULPS       Y0, Y5, Y5
 	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      Y3, 32(AX)
+	VMOVUPS      Y4, 64(AX)
 	VMOVUPS      Y5, 96(AX)
 	ADDQ         $0x00000008, CX
 	ADDQ         $0x00000080, AX
@@ -9079,24 +16863,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const78<>+0(SB), Y2, Y2
-	VPSRLVD      const79<>+0(SB), Y2, Y2
-	VPAND        const80<>+0(SB), Y2, Y2
+	VPSHUFB      const82<>+0(SB), Y2, Y2
+	VPSRLVD      const83<>+0(SB), Y2, Y2
+	VPAND        const84<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 3(CX), Y3
-	VPSHUFB      const78<>+0(SB), Y3, Y3
-	VPSRLVD      const79<>+0(SB), Y3, Y3
-	VPAND        const80<>+0(SB), Y3, Y3
+	VPSHUFB      const82<>+0(SB), Y3, Y3
+	VPSRLVD      const83<>+0(SB), Y3, Y3
+	VPAND        const84<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 4(CX), Y4
-	VPSHUFB      const81<>+0(SB), Y4, Y4
-	VPSRLVD      const79<>+0(SB), Y4, Y4
-	VPAND        const80<>+0(SB), Y4, Y4
+	VPSHUFB      const85<>+0(SB), Y4, Y4
+	VPSRLVD      const83<>+0(SB), Y4, Y4
+	VPAND        const84<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 4(CX), Y5
-	VPSHUFB      const82<>+0(SB), Y5, Y5
-	VPSRLVD      const79<>+0(SB), Y5, Y5
-	VPAND        const80<>+0(SB), Y5, Y5
+	VPSHUFB      const86<>+0(SB), Y5, Y5
+	VPSRLVD      const83<>+0(SB), Y5, Y5
+	VPAND        const84<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -9159,36 +16943,36 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const78<>+0(SB), Y2, Y2
-	VPSRLVD      const79<>+0(SB), Y2, Y2
-	VPAND        const80<>+0(SB), Y2, Y2
+	VPSHUFB      const82<>+0(SB), Y2, Y2
+	VPSRLVD      const83<>+0(SB), Y2, Y2
+	VPAND        const84<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 3(CX), Y3
-	VPSHUFB      const78<>+0(SB), Y3, Y3
-	VPSRLVD      const79<>+0(SB), Y3, Y3
-	VPAND        const80<>+0(SB), Y3, Y3
+	VPSHUFB      const82<>+0(SB), Y3, Y3
+	VPSRLVD      const83<>+0(SB), Y3, Y3
+	VPAND        const84<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 4(CX), Y4
-	VPSHUFB      const81<>+0(SB), Y4, Y4
-	VPSRLVD      const79<>+0(SB), Y4, Y4
-	VPAND        const80<>+0(SB), Y4, Y4
+	VPSHUFB      const85<>+0(SB), Y4, Y4
+	VPSRLVD      const83<>+0(SB), Y4, Y4
+	VPAND        const84<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 4(CX), Y5
-	VPSHUFB      const82<>+0(SB), Y5, Y5
-	VPSRLVD      const79<>+0(SB), Y5, Y5
-	VPAND        const80<>+0(SB), Y5, Y5
+	VPSHUFB      const86<>+0(SB), Y5, Y5
+	VPSRLVD      const83<>+0(SB), Y5, Y5
+	VPAND        const84<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (AX)
 	VMULPS       Y0, Y3, Y3
 	VADDPS       Y1, Y3, Y3
-	VMOVUPS      Y3, 32(AX)
 	VMULPS       Y0, Y4, Y4
 	VADDPS       Y1, Y4, Y4
-	VMOVUPS      Y4, 64(AX)
 	VMULPS       Y0, Y5, Y5
 	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      Y3, 32(AX)
+	VMOVUPS      Y4, 64(AX)
 	VMOVUPS      Y5, 96(AX)
 	ADDQ         $0x0000000c, CX
 	ADDQ         $0x00000080, AX
@@ -9245,10 +17029,10 @@ group:
 
 chunk:
 	VBROADCASTI128 (CX), Y2
-	VPSHUFB        const83<>+0(SB), Y2, Y2
+	VPSHUFB        const87<>+0(SB), Y2, Y2
 	VPSRLW         $0x04, Y2, Y3
-	VPAND          const84<>+0(SB), Y3, Y3
-	VPAND          const85<>+0(SB), Y2, Y2
+	VPAND          const88<>+0(SB), Y3, Y3
+	VPAND          const89<>+0(SB), Y2, Y2
 	VPOR           Y3, Y2, Y2
 	VPSHUFB        Y2, Y1, Y3
 	VPSHUFB        Y2, Y0, Y2
@@ -9301,36 +17085,36 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const86<>+0(SB), Y2, Y2
+	VPSHUFB      const90<>+0(SB), Y2, Y2
 	VPSRLVD      const35<>+0(SB), Y2, Y2
 	VPAND        const40<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 4(CX), Y3
-	VPSHUFB      const86<>+0(SB), Y3, Y3
+	VPSHUFB      const90<>+0(SB), Y3, Y3
 	VPSRLVD      const35<>+0(SB), Y3, Y3
 	VPAND        const40<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 8(CX), Y4
-	VPSHUFB      const86<>+0(SB), Y4, Y4
+	VPSHUFB      const90<>+0(SB), Y4, Y4
 	VPSRLVD      const35<>+0(SB), Y4, Y4
 	VPAND        const40<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 8(CX), Y5
-	VPSHUFB      const87<>+0(SB), Y5, Y5
+	VPSHUFB      const91<>+0(SB), Y5, Y5
 	VPSRLVD      const35<>+0(SB), Y5, Y5
 	VPAND        const40<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (AX)
 	VMULPS       Y0, Y3, Y3
 	VADDPS       Y1, Y3, Y3
-	VMOVUPS      Y3, 32(AX)
 	VMULPS       Y0, Y4, Y4
 	VADDPS       Y1, Y4, Y4
-	VMOVUPS      Y4, 64(AX)
 	VMULPS       Y0, Y5, Y5
 	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      Y3, 32(AX)
+	VMOVUPS      Y4, 64(AX)
 	VMOVUPS      Y5, 96(AX)
 	ADDQ         $0x00000010, CX
 	ADDQ         $0x00000080, AX
@@ -9377,24 +17161,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const88<>+0(SB), Y2, Y2
-	VPSRLVD      const89<>+0(SB), Y2, Y2
-	VPAND        const90<>+0(SB), Y2, Y2
+	VPSHUFB      const92<>+0(SB), Y2, Y2
+	VPSRLVD      const93<>+0(SB), Y2, Y2
+	VPAND        const94<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 5(CX), Y3
-	VPSHUFB      const88<>+0(SB), Y3, Y3
-	VPSRLVD      const89<>+0(SB), Y3, Y3
-	VPAND        const90<>+0(SB), Y3, Y3
+	VPSHUFB      const92<>+0(SB), Y3, Y3
+	VPSRLVD      const93<>+0(SB), Y3, Y3
+	VPAND        const94<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 10(CX), Y4
-	VPSHUFB      const88<>+0(SB), Y4, Y4
-	VPSRLVD      const89<>+0(SB), Y4, Y4
-	VPAND        const90<>+0(SB), Y4, Y4
+	VPSHUFB      const92<>+0(SB), Y4, Y4
+	VPSRLVD      const93<>+0(SB), Y4, Y4
+	VPAND        const94<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 12(CX), Y5
-	VPSHUFB      const91<>+0(SB), Y5, Y5
-	VPSRLVD      const89<>+0(SB), Y5, Y5
-	VPAND        const90<>+0(SB), Y5, Y5
+	VPSHUFB      const95<>+0(SB), Y5, Y5
+	VPSRLVD      const93<>+0(SB), Y5, Y5
+	VPAND        const94<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -9457,36 +17241,36 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const88<>+0(SB), Y2, Y2
-	VPSRLVD      const89<>+0(SB), Y2, Y2
-	VPAND        const90<>+0(SB), Y2, Y2
+	VPSHUFB      const92<>+0(SB), Y2, Y2
+	VPSRLVD      const93<>+0(SB), Y2, Y2
+	VPAND        const94<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 5(CX), Y3
-	VPSHUFB      const88<>+0(SB), Y3, Y3
-	VPSRLVD      const89<>+0(SB), Y3, Y3
-	VPAND        const90<>+0(SB), Y3, Y3
+	VPSHUFB      const92<>+0(SB), Y3, Y3
+	VPSRLVD      const93<>+0(SB), Y3, Y3
+	VPAND        const94<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 10(CX), Y4
-	VPSHUFB      const88<>+0(SB), Y4, Y4
-	VPSRLVD      const89<>+0(SB), Y4, Y4
-	VPAND        const90<>+0(SB), Y4, Y4
+	VPSHUFB      const92<>+0(SB), Y4, Y4
+	VPSRLVD      const93<>+0(SB), Y4, Y4
+	VPAND        const94<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 12(CX), Y5
-	VPSHUFB      const91<>+0(SB), Y5, Y5
-	VPSRLVD      const89<>+0(SB), Y5, Y5
-	VPAND        const90<>+0(SB), Y5, Y5
+	VPSHUFB      const95<>+0(SB), Y5, Y5
+	VPSRLVD      const93<>+0(SB), Y5, Y5
+	VPAND        const94<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (AX)
 	VMULPS       Y0, Y3, Y3
 	VADDPS       Y1, Y3, Y3
-	VMOVUPS      Y3, 32(AX)
 	VMULPS       Y0, Y4, Y4
 	VADDPS       Y1, Y4, Y4
-	VMOVUPS      Y4, 64(AX)
 	VMULPS       Y0, Y5, Y5
 	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      Y3, 32(AX)
+	VMOVUPS      Y4, 64(AX)
 	VMOVUPS      Y5, 96(AX)
 	ADDQ         $0x00000014, CX
 	ADDQ         $0x00000080, AX
@@ -9533,24 +17317,24 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const92<>+0(SB), Y2, Y2
-	VPSRLVD      const93<>+0(SB), Y2, Y2
-	VPAND        const94<>+0(SB), Y2, Y2
+	VPSHUFB      const96<>+0(SB), Y2, Y2
+	VPSRLVD      const97<>+0(SB), Y2, Y2
+	VPAND        const98<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 6(CX), Y3
-	VPSHUFB      const92<>+0(SB), Y3, Y3
-	VPSRLVD      const93<>+0(SB), Y3, Y3
-	VPAND        const94<>+0(SB), Y3, Y3
+	VPSHUFB      const96<>+0(SB), Y3, Y3
+	VPSRLVD      const97<>+0(SB), Y3, Y3
+	VPAND        const98<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 12(CX), Y4
-	VPSHUFB      const92<>+0(SB), Y4, Y4
-	VPSRLVD      const93<>+0(SB), Y4, Y4
-	VPAND        const94<>+0(SB), Y4, Y4
+	VPSHUFB      const96<>+0(SB), Y4, Y4
+	VPSRLVD      const97<>+0(SB), Y4, Y4
+	VPAND        const98<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 16(CX), Y5
-	VPSHUFB      const95<>+0(SB), Y5, Y5
-	VPSRLVD      const93<>+0(SB), Y5, Y5
-	VPAND        const94<>+0(SB), Y5, Y5
+	VPSHUFB      const99<>+0(SB), Y5, Y5
+	VPSRLVD      const97<>+0(SB), Y5, Y5
+	VPAND        const98<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
@@ -9613,36 +17397,36 @@ group:
 
 chunk:
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const92<>+0(SB), Y2, Y2
-	VPSRLVD      const93<>+0(SB), Y2, Y2
-	VPAND        const94<>+0(SB), Y2, Y2
+	VPSHUFB      const96<>+0(SB), Y2, Y2
+	VPSRLVD      const97<>+0(SB), Y2, Y2
+	VPAND        const98<>+0(SB), Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPBROADCASTQ 6(CX), Y3
-	VPSHUFB      const92<>+0(SB), Y3, Y3
-	VPSRLVD      const93<>+0(SB), Y3, Y3
-	VPAND        const94<>+0(SB), Y3, Y3
+	VPSHUFB      const96<>+0(SB), Y3, Y3
+	VPSRLVD      const97<>+0(SB), Y3, Y3
+	VPAND        const98<>+0(SB), Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPBROADCASTQ 12(CX), Y4
-	VPSHUFB      const92<>+0(SB), Y4, Y4
-	VPSRLVD      const93<>+0(SB), Y4, Y4
-	VPAND        const94<>+0(SB), Y4, Y4
+	VPSHUFB      const96<>+0(SB), Y4, Y4
+	VPSRLVD      const97<>+0(SB), Y4, Y4
+	VPAND        const98<>+0(SB), Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VPBROADCASTQ 16(CX), Y5
-	VPSHUFB      const95<>+0(SB), Y5, Y5
-	VPSRLVD      const93<>+0(SB), Y5, Y5
-	VPAND        const94<>+0(SB), Y5, Y5
+	VPSHUFB      const99<>+0(SB), Y5, Y5
+	VPSRLVD      const97<>+0(SB), Y5, Y5
+	VPAND        const98<>+0(SB), Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y2, Y2
 	VADDPS       Y1, Y2, Y2
-	VMOVUPS      Y2, (AX)
 	VMULPS       Y0, Y3, Y3
 	VADDPS       Y1, Y3, Y3
-	VMOVUPS      Y3, 32(AX)
 	VMULPS       Y0, Y4, Y4
 	VADDPS       Y1, Y4, Y4
-	VMOVUPS      Y4, 64(AX)
 	VMULPS       Y0, Y5, Y5
 	VADDPS       Y1, Y5, Y5
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      Y3, 32(AX)
+	VMOVUPS      Y4, 64(AX)
 	VMOVUPS      Y5, 96(AX)
 	ADDQ         $0x00000018, CX
 	ADDQ         $0x00000080, AX
@@ -9766,15 +17550,15 @@ chunk:
 	VCVTDQ2PS Y5, Y5
 	VMULPS    Y0, Y2, Y2
 	VADDPS    Y1, Y2, Y2
-	VMOVUPS   Y2, (AX)
 	VMULPS    Y0, Y3, Y3
 	VADDPS    Y1, Y3, Y3
-	VMOVUPS   Y3, 32(AX)
 	VMULPS    Y0, Y4, Y4
 	VADDPS    Y1, Y4, Y4
-	VMOVUPS   Y4, 64(AX)
 	VMULPS    Y0, Y5, Y5
 	VADDPS    Y1, Y5, Y5
+	VMOVUPS   Y2, (AX)
+	VMOVUPS   Y3, 32(AX)
+	VMOVUPS   Y4, 64(AX)
 	VMOVUPS   Y5, 96(AX)
 	ADDQ      $0x00000020, CX
 	ADDQ      $0x00000080, AX
@@ -9814,8 +17598,8 @@ group:
 	VPBROADCASTB (DX), Y0
 	VPAND        const45<>+0(SB), Y0, Y0
 	VPSLLD       $0x17, Y0, Y0
-	VMULPS       const96<>+0(SB), Y0, Y1
-	VMULPS       const97<>+0(SB), Y0, Y0
+	VMULPS       const100<>+0(SB), Y0, Y1
+	VMULPS       const101<>+0(SB), Y0, Y0
 	VCVTPS2PH    $0x00, Y1, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	VINSERTI128  $0x01, X0, Y1, Y0
@@ -9826,10 +17610,10 @@ group:
 
 chunk:
 	VBROADCASTI128 (CX), Y2
-	VPSHUFB        const83<>+0(SB), Y2, Y2
+	VPSHUFB        const87<>+0(SB), Y2, Y2
 	VPSRLW         $0x04, Y2, Y3
-	VPAND          const84<>+0(SB), Y3, Y3
-	VPAND          const85<>+0(SB), Y2, Y2
+	VPAND          const88<>+0(SB), Y3, Y3
+	VPAND          const89<>+0(SB), Y2, Y2
 	VPOR           Y3, Y2, Y2
 	VPSHUFB        Y2, Y1, Y3
 	VPSHUFB        Y2, Y0, Y2
@@ -9851,17 +17635,97 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const96<>+0(SB)/8, $0x3f00000000000000
-DATA const96<>+8(SB)/8, $0x3fc000003f800000
-DATA const96<>+16(SB)/8, $0x4040000040000000
-DATA const96<>+24(SB)/8, $0x40c0000040800000
-GLOBL const96<>(SB), RODATA|NOPTR, $32
+DATA const100<>+0(SB)/8, $0x3f00000000000000
+DATA const100<>+8(SB)/8, $0x3fc000003f800000
+DATA const100<>+16(SB)/8, $0x4040000040000000
+DATA const100<>+24(SB)/8, $0x40c0000040800000
+GLOBL const100<>(SB), RODATA|NOPTR, $32
 
-DATA const97<>+0(SB)/8, $0xbf00000080000000
-DATA const97<>+8(SB)/8, $0xbfc00000bf800000
-DATA const97<>+16(SB)/8, $0xc0400000c0000000
-DATA const97<>+24(SB)/8, $0xc0c00000c0800000
-GLOBL const97<>(SB), RODATA|NOPTR, $32
+DATA const101<>+0(SB)/8, $0xbf00000080000000
+DATA const101<>+8(SB)/8, $0xbfc00000bf800000
+DATA const101<>+16(SB)/8, $0xc0400000c0000000
+DATA const101<>+24(SB)/8, $0xc0c00000c0800000
+GLOBL const101<>(SB), RODATA|NOPTR, $32
+
+// func mxfp4U8SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+// Requires: AVX, AVX2, CMOV, SSE
+TEXT ·mxfp4U8SingleAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         biases+24(FP), BX
+	MOVSS        factor+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         groups+40(FP), SI
+	MOVQ         chunks+48(FP), DI
+	TESTQ        SI, SI
+	JLE          done
+
+group:
+	MOVBLZX      (DX), R8
+	SHLL         $0x08, R8
+	MOVL         R8, R9
+	ANDL         $0x0000ff00, R9
+	ADDL         $0x00000100, R9
+	TESTL        $0x00010000, R9
+	JNZ          done
+	MOVL         $0x00400000, R9
+	SHLL         $0x0f, R8
+	CMOVLEQ      R9, R8
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Y0
+	VMULPS       const100<>+0(SB), Y0, Y1
+	VMULPS       const101<>+0(SB), Y0, Y0
+	MOVQ         DI, R8
+
+chunk:
+	VBROADCASTI128 (CX), Y2
+	VPSHUFB        const87<>+0(SB), Y2, Y2
+	VPSRLW         $0x04, Y2, Y3
+	VPAND          const88<>+0(SB), Y3, Y3
+	VPAND          const89<>+0(SB), Y2, Y2
+	VPOR           Y3, Y2, Y2
+	VPMOVZXBD      X2, Y3
+	VPERMPS        Y1, Y3, Y4
+	VPERMPS        Y0, Y3, Y5
+	VPSLLD         $0x1c, Y3, Y3
+	VBLENDVPS      Y3, Y5, Y4, Y4
+	VMOVUPS        Y4, (AX)
+	VEXTRACTI128   $0x01, Y2, X3
+	VPMOVZXBD      X3, Y3
+	VPERMPS        Y1, Y3, Y4
+	VPERMPS        Y0, Y3, Y5
+	VPSLLD         $0x1c, Y3, Y3
+	VBLENDVPS      Y3, Y5, Y4, Y4
+	VMOVUPS        Y4, 32(AX)
+	VPSHUFD        $0xee, X2, X3
+	VPMOVZXBD      X3, Y3
+	VPERMPS        Y1, Y3, Y4
+	VPERMPS        Y0, Y3, Y5
+	VPSLLD         $0x1c, Y3, Y3
+	VBLENDVPS      Y3, Y5, Y4, Y4
+	VMOVUPS        Y4, 64(AX)
+	VEXTRACTI128   $0x01, Y2, X2
+	VPSHUFD        $0xee, X2, X2
+	VPMOVZXBD      X2, Y2
+	VPERMPS        Y1, Y2, Y3
+	VPERMPS        Y0, Y2, Y4
+	VPSLLD         $0x1c, Y2, Y2
+	VBLENDVPS      Y2, Y4, Y3, Y3
+	VMOVUPS        Y3, 96(AX)
+	ADDQ           $0x00000010, CX
+	ADDQ           $0x00000080, AX
+	DECQ           R8
+	JNZ            chunk
+	ADDQ           $0x00000001, DX
+	ADDQ           $0x00000001, BX
+	DECQ           SI
+	JNZ            group
+
+done:
+	VZEROUPPER
+	MOVQ SI, rest+56(FP)
+	RET
 
 // func mxfp8U8AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -9885,7 +17749,7 @@ group:
 	TESTL        $0x00010000, R8
 	JNZ          done
 	VPBROADCASTB (DX), Y0
-	VPMINUB      const98<>+0(SB), Y0, Y0
+	VPMINUB      const102<>+0(SB), Y0, Y0
 	VPADDB       const60<>+0(SB), Y0, Y0
 	VPAND        const45<>+0(SB), Y0, Y0
 	VPSLLD       $0x17, Y0, Y0
@@ -9932,11 +17796,81 @@ done:
 	MOVQ SI, rest+56(FP)
 	RET
 
-DATA const98<>+0(SB)/8, $0xc8c8c8c8c8c8c8c8
-DATA const98<>+8(SB)/8, $0xc8c8c8c8c8c8c8c8
-DATA const98<>+16(SB)/8, $0xc8c8c8c8c8c8c8c8
-DATA const98<>+24(SB)/8, $0xc8c8c8c8c8c8c8c8
-GLOBL const98<>(SB), RODATA|NOPTR, $32
+DATA const102<>+0(SB)/8, $0xc8c8c8c8c8c8c8c8
+DATA const102<>+8(SB)/8, $0xc8c8c8c8c8c8c8c8
+DATA const102<>+16(SB)/8, $0xc8c8c8c8c8c8c8c8
+DATA const102<>+24(SB)/8, $0xc8c8c8c8c8c8c8c8
+GLOBL const102<>(SB), RODATA|NOPTR, $32
+
+// func mxfp8U8SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+// Requires: AVX, AVX2, CMOV, F16C, SSE
+TEXT ·mxfp8U8SingleAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         biases+24(FP), BX
+	MOVSS        factor+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         groups+40(FP), SI
+	MOVQ         chunks+48(FP), DI
+	TESTQ        SI, SI
+	JLE          done
+
+group:
+	MOVBLZX      (DX), R8
+	SHLL         $0x08, R8
+	MOVL         R8, R9
+	ANDL         $0x0000ff00, R9
+	ADDL         $0x00000100, R9
+	TESTL        $0x00010000, R9
+	JNZ          done
+	MOVL         $0x00400000, R9
+	SHLL         $0x0f, R8
+	CMOVLEQ      R9, R8
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         DI, R8
+
+chunk:
+	VPERMQ       $0xd8, (CX), Y2
+	VPXOR        Y1, Y1, Y1
+	VPUNPCKLBW   Y2, Y1, Y3
+	VPUNPCKHBW   Y2, Y1, Y1
+	VPSRAW       $0x01, Y3, Y3
+	VPAND        const6<>+0(SB), Y3, Y3
+	VEXTRACTI128 $0x01, Y3, X2
+	VCVTPH2PS    X3, Y3
+	VCVTPH2PS    X2, Y2
+	VMULPS       const7<>+0(SB), Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VMOVUPS      Y3, (AX)
+	VMULPS       const7<>+0(SB), Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      Y2, 32(AX)
+	VPSRAW       $0x01, Y1, Y1
+	VPAND        const6<>+0(SB), Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X2
+	VCVTPH2PS    X1, Y1
+	VCVTPH2PS    X2, Y2
+	VMULPS       const7<>+0(SB), Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 64(AX)
+	VMULPS       const7<>+0(SB), Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      Y2, 96(AX)
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000080, AX
+	DECQ         R8
+	JNZ          chunk
+	ADDQ         $0x00000001, DX
+	ADDQ         $0x00000001, BX
+	DECQ         SI
+	JNZ          group
+
+done:
+	VZEROUPPER
+	MOVQ SI, rest+56(FP)
+	RET
 
 // func nvfp4U8AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
@@ -9961,8 +17895,8 @@ group:
 	VMULPS       const7<>+0(SB), Y1, Y1
 	VPERMILPS    $0x00, Y1, Y2
 	VPERMILPS    $0x55, Y1, Y1
-	VMULPS       const96<>+0(SB), Y2, Y2
-	VMULPS       const96<>+0(SB), Y1, Y1
+	VMULPS       const100<>+0(SB), Y2, Y2
+	VMULPS       const100<>+0(SB), Y1, Y1
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y1
 	VCVTPS2PH    $0x00, Y2, X2
@@ -9975,10 +17909,10 @@ group:
 
 chunk:
 	VBROADCASTI128 (CX), Y3
-	VPSHUFB        const83<>+0(SB), Y3, Y3
+	VPSHUFB        const87<>+0(SB), Y3, Y3
 	VPSRLW         $0x04, Y3, Y4
-	VPAND          const84<>+0(SB), Y4, Y4
-	VPAND          const85<>+0(SB), Y3, Y3
+	VPAND          const88<>+0(SB), Y4, Y4
+	VPAND          const89<>+0(SB), Y3, Y3
 	VPOR           Y4, Y3, Y3
 	VPSLLW         $0x04, Y3, Y4
 	VPAND          const51<>+0(SB), Y4, Y4
@@ -9993,6 +17927,84 @@ chunk:
 	VMOVDQU        Y3, 32(AX)
 	ADDQ           $0x00000010, CX
 	ADDQ           $0x00000040, AX
+	DECQ           R8
+	JNZ            chunk
+	ADDQ           $0x00000002, DX
+	ADDQ           $0x00000002, BX
+	DECQ           SI
+	JNZ            group
+
+done:
+	VZEROUPPER
+	MOVQ SI, rest+56(FP)
+	RET
+
+// func nvfp4U8SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+// Requires: AVX, AVX2, F16C, SSE
+TEXT ·nvfp4U8SingleAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         codes+8(FP), CX
+	MOVQ         scales+16(FP), DX
+	MOVQ         biases+24(FP), BX
+	MOVSS        factor+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         groups+40(FP), SI
+	MOVQ         chunks+48(FP), DI
+	TESTQ        SI, SI
+	JLE          done
+
+group:
+	VPBROADCASTW (DX), Y1
+	VPUNPCKLBW   Y1, Y1, Y1
+	VPSRAW       $0x01, Y1, Y1
+	VPAND        const6<>+0(SB), Y1, Y1
+	VCVTPH2PS    X1, Y1
+	VMULPS       const7<>+0(SB), Y1, Y1
+	VPERMILPS    $0x00, Y1, Y2
+	VPERMILPS    $0x55, Y1, Y1
+	VMULPS       const100<>+0(SB), Y2, Y2
+	VMULPS       const100<>+0(SB), Y1, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y1
+	MOVQ         DI, R8
+
+chunk:
+	VBROADCASTI128 (CX), Y3
+	VPSHUFB        const87<>+0(SB), Y3, Y3
+	VPSRLW         $0x04, Y3, Y4
+	VPAND          const88<>+0(SB), Y4, Y4
+	VPAND          const89<>+0(SB), Y3, Y3
+	VPOR           Y4, Y3, Y3
+	VPMOVZXBD      X3, Y4
+	VPERMPS        Y2, Y4, Y5
+	VPSLLD         $0x1c, Y4, Y4
+	VANDPS         const22<>+0(SB), Y4, Y4
+	VXORPS         Y4, Y5, Y5
+	VMOVUPS        Y5, (AX)
+	VEXTRACTI128   $0x01, Y3, X4
+	VPMOVZXBD      X4, Y4
+	VPERMPS        Y2, Y4, Y5
+	VPSLLD         $0x1c, Y4, Y4
+	VANDPS         const22<>+0(SB), Y4, Y4
+	VXORPS         Y4, Y5, Y5
+	VMOVUPS        Y5, 32(AX)
+	VPSHUFD        $0xee, X3, X4
+	VPMOVZXBD      X4, Y4
+	VPERMPS        Y1, Y4, Y5
+	VPSLLD         $0x1c, Y4, Y4
+	VANDPS         const22<>+0(SB), Y4, Y4
+	VXORPS         Y4, Y5, Y5
+	VMOVUPS        Y5, 64(AX)
+	VEXTRACTI128   $0x01, Y3, X3
+	VPSHUFD        $0xee, X3, X3
+	VPMOVZXBD      X3, Y3
+	VPERMPS        Y1, Y3, Y4
+	VPSLLD         $0x1c, Y3, Y3
+	VANDPS         const22<>+0(SB), Y3, Y3
+	VXORPS         Y3, Y4, Y4
+	VMOVUPS        Y4, 96(AX)
+	ADDQ           $0x00000010, CX
+	ADDQ           $0x00000080, AX
 	DECQ           R8
 	JNZ            chunk
 	ADDQ           $0x00000002, DX
@@ -10065,6 +18077,200 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
+// func f64SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2
+TEXT ·f64SingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	VCVTPD2PSY  (CX), X0
+	VCVTPD2PSY  32(CX), X1
+	VINSERTI128 $0x01, X1, Y0, Y0
+	VCMPPS      $0x03, Y0, Y0, Y1
+	VANDPS      const22<>+0(SB), Y0, Y2
+	VORPS       const103<>+0(SB), Y2, Y2
+	VBLENDVPS   Y1, Y2, Y0, Y0
+	VMOVDQU     Y0, (AX)
+	VCVTPD2PSY  64(CX), X3
+	VCVTPD2PSY  96(CX), X0
+	VINSERTI128 $0x01, X0, Y3, Y3
+	VCMPPS      $0x03, Y3, Y3, Y1
+	VANDPS      const22<>+0(SB), Y3, Y2
+	VORPS       const103<>+0(SB), Y2, Y2
+	VBLENDVPS   Y1, Y2, Y3, Y3
+	VMOVDQU     Y3, 32(AX)
+	VCVTPD2PSY  128(CX), X4
+	VCVTPD2PSY  160(CX), X0
+	VINSERTI128 $0x01, X0, Y4, Y4
+	VCMPPS      $0x03, Y4, Y4, Y1
+	VANDPS      const22<>+0(SB), Y4, Y2
+	VORPS       const103<>+0(SB), Y2, Y2
+	VBLENDVPS   Y1, Y2, Y4, Y4
+	VMOVDQU     Y4, 64(AX)
+	VCVTPD2PSY  192(CX), X5
+	VCVTPD2PSY  224(CX), X0
+	VINSERTI128 $0x01, X0, Y5, Y5
+	VCMPPS      $0x03, Y5, Y5, Y1
+	VANDPS      const22<>+0(SB), Y5, Y2
+	VORPS       const103<>+0(SB), Y2, Y2
+	VBLENDVPS   Y1, Y2, Y5, Y5
+	VMOVDQU     Y5, 96(AX)
+	ADDQ        $0x00000100, CX
+	ADDQ        $0x00000080, AX
+	DECQ        DX
+	JNZ         block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
+DATA const103<>+0(SB)/8, $0x7fc000007fc00000
+DATA const103<>+8(SB)/8, $0x7fc000007fc00000
+DATA const103<>+16(SB)/8, $0x7fc000007fc00000
+DATA const103<>+24(SB)/8, $0x7fc000007fc00000
+GLOBL const103<>(SB), RODATA|NOPTR, $32
+
+// func f8_E5M2SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, F16C
+TEXT ·f8_E5M2SingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	VPMOVZXBW (CX), X0
+	VPSLLW    $0x08, X0, X0
+	VCVTPH2PS X0, Y0
+	VCMPPS    $0x03, Y0, Y0, Y1
+	VANDPS    const22<>+0(SB), Y0, Y2
+	VORPS     const103<>+0(SB), Y2, Y2
+	VBLENDVPS Y1, Y2, Y0, Y0
+	VMOVDQU   Y0, (AX)
+	VPMOVZXBW 8(CX), X0
+	VPSLLW    $0x08, X0, X0
+	VCVTPH2PS X0, Y0
+	VCMPPS    $0x03, Y0, Y0, Y1
+	VANDPS    const22<>+0(SB), Y0, Y2
+	VORPS     const103<>+0(SB), Y2, Y2
+	VBLENDVPS Y1, Y2, Y0, Y0
+	VMOVDQU   Y0, 32(AX)
+	VPMOVZXBW 16(CX), X0
+	VPSLLW    $0x08, X0, X0
+	VCVTPH2PS X0, Y0
+	VCMPPS    $0x03, Y0, Y0, Y1
+	VANDPS    const22<>+0(SB), Y0, Y2
+	VORPS     const103<>+0(SB), Y2, Y2
+	VBLENDVPS Y1, Y2, Y0, Y0
+	VMOVDQU   Y0, 64(AX)
+	VPMOVZXBW 24(CX), X0
+	VPSLLW    $0x08, X0, X0
+	VCVTPH2PS X0, Y0
+	VCMPPS    $0x03, Y0, Y0, Y1
+	VANDPS    const22<>+0(SB), Y0, Y2
+	VORPS     const103<>+0(SB), Y2, Y2
+	VBLENDVPS Y1, Y2, Y0, Y0
+	VMOVDQU   Y0, 96(AX)
+	ADDQ      $0x00000020, CX
+	ADDQ      $0x00000080, AX
+	DECQ      DX
+	JNZ       block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
+// func f8_E4M3SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+// Requires: AVX, F16C
+TEXT ·f8_E4M3SingleAVX2(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  blocks+16(FP), DX
+	TESTQ DX, DX
+	JLE   done
+
+block:
+	VPMOVZXBW (CX), X0
+	VPSLLW    $0x08, X0, X0
+	VPSRAW    $0x01, X0, X0
+	VPAND     const6<>+0(SB), X0, X0
+	VCVTPH2PS X0, Y0
+	VMOVDQU   const22<>+0(SB), Y1
+	VANDNPS   Y0, Y1, Y1
+	VCMPPS    $0x00, const104<>+0(SB), Y1, Y1
+	VMULPS    const7<>+0(SB), Y0, Y0
+	VORPS     const103<>+0(SB), Y0, Y2
+	VANDPS    const105<>+0(SB), Y2, Y2
+	VBLENDVPS Y1, Y2, Y0, Y0
+	VMOVDQU   Y0, (AX)
+	VPMOVZXBW 8(CX), X0
+	VPSLLW    $0x08, X0, X0
+	VPSRAW    $0x01, X0, X0
+	VPAND     const6<>+0(SB), X0, X0
+	VCVTPH2PS X0, Y0
+	VMOVDQU   const22<>+0(SB), Y1
+	VANDNPS   Y0, Y1, Y1
+	VCMPPS    $0x00, const104<>+0(SB), Y1, Y1
+	VMULPS    const7<>+0(SB), Y0, Y0
+	VORPS     const103<>+0(SB), Y0, Y2
+	VANDPS    const105<>+0(SB), Y2, Y2
+	VBLENDVPS Y1, Y2, Y0, Y0
+	VMOVDQU   Y0, 32(AX)
+	VPMOVZXBW 16(CX), X0
+	VPSLLW    $0x08, X0, X0
+	VPSRAW    $0x01, X0, X0
+	VPAND     const6<>+0(SB), X0, X0
+	VCVTPH2PS X0, Y0
+	VMOVDQU   const22<>+0(SB), Y1
+	VANDNPS   Y0, Y1, Y1
+	VCMPPS    $0x00, const104<>+0(SB), Y1, Y1
+	VMULPS    const7<>+0(SB), Y0, Y0
+	VORPS     const103<>+0(SB), Y0, Y2
+	VANDPS    const105<>+0(SB), Y2, Y2
+	VBLENDVPS Y1, Y2, Y0, Y0
+	VMOVDQU   Y0, 64(AX)
+	VPMOVZXBW 24(CX), X0
+	VPSLLW    $0x08, X0, X0
+	VPSRAW    $0x01, X0, X0
+	VPAND     const6<>+0(SB), X0, X0
+	VCVTPH2PS X0, Y0
+	VMOVDQU   const22<>+0(SB), Y1
+	VANDNPS   Y0, Y1, Y1
+	VCMPPS    $0x00, const104<>+0(SB), Y1, Y1
+	VMULPS    const7<>+0(SB), Y0, Y0
+	VORPS     const103<>+0(SB), Y0, Y2
+	VANDPS    const105<>+0(SB), Y2, Y2
+	VBLENDVPS Y1, Y2, Y0, Y0
+	VMOVDQU   Y0, 96(AX)
+	ADDQ      $0x00000020, CX
+	ADDQ      $0x00000080, AX
+	DECQ      DX
+	JNZ       block
+
+done:
+	VZEROUPPER
+	MOVQ DX, rest+24(FP)
+	RET
+
+DATA const104<>+0(SB)/8, $0x3ff000003ff00000
+DATA const104<>+8(SB)/8, $0x3ff000003ff00000
+DATA const104<>+16(SB)/8, $0x3ff000003ff00000
+DATA const104<>+24(SB)/8, $0x3ff000003ff00000
+GLOBL const104<>(SB), RODATA|NOPTR, $32
+
+DATA const105<>+0(SB)/8, $0xffc00000ffc00000
+DATA const105<>+8(SB)/8, $0xffc00000ffc00000
+DATA const105<>+16(SB)/8, $0xffc00000ffc00000
+DATA const105<>+24(SB)/8, $0xffc00000ffc00000
+GLOBL const105<>(SB), RODATA|NOPTR, $32
+
 // func scaledE5M2SingleAVX2(dst *byte, src *byte, blocks int, scale float32) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
 TEXT ·scaledE5M2SingleAVX2(SB), NOSPLIT, $0-40
@@ -10073,7 +18279,7 @@ TEXT ·scaledE5M2SingleAVX2(SB), NOSPLIT, $0-40
 	MOVQ         blocks+16(FP), DX
 	TESTQ        DX, DX
 	JLE          done
-	VMOVDQU      const99<>+0(SB), Y1
+	VMOVDQU      const103<>+0(SB), Y1
 	MOVSS        scale+24(FP), X0
 	VBROADCASTSS X0, Y0
 
@@ -10120,12 +18326,6 @@ done:
 	MOVQ DX, rest+32(FP)
 	RET
 
-DATA const99<>+0(SB)/8, $0x7fc000007fc00000
-DATA const99<>+8(SB)/8, $0x7fc000007fc00000
-DATA const99<>+16(SB)/8, $0x7fc000007fc00000
-DATA const99<>+24(SB)/8, $0x7fc000007fc00000
-GLOBL const99<>(SB), RODATA|NOPTR, $32
-
 // func scaledE4M3SingleAVX2(dst *byte, src *byte, blocks int, scale float32) (rest int)
 // Requires: AVX, AVX2, F16C, SSE
 TEXT ·scaledE4M3SingleAVX2(SB), NOSPLIT, $0-40
@@ -10134,7 +18334,7 @@ TEXT ·scaledE4M3SingleAVX2(SB), NOSPLIT, $0-40
 	MOVQ         blocks+16(FP), DX
 	TESTQ        DX, DX
 	JLE          done
-	VMOVDQU      const99<>+0(SB), Y1
+	VMOVDQU      const103<>+0(SB), Y1
 	MOVSS        scale+24(FP), X0
 	VBROADCASTSS X0, Y0
 
@@ -10193,9 +18393,9 @@ TEXT ·toBF16AVX2(SB), NOSPLIT, $0-32
 	MOVQ    blocks+16(FP), DX
 	TESTQ   DX, DX
 	JLE     done
-	VMOVDQU const100<>+0(SB), Y0
-	VMOVDQU const101<>+0(SB), Y1
-	VMOVDQU const102<>+0(SB), Y2
+	VMOVDQU const106<>+0(SB), Y0
+	VMOVDQU const107<>+0(SB), Y1
+	VMOVDQU const108<>+0(SB), Y2
 
 block:
 	VMOVUPS   (CX), Y3
@@ -10250,23 +18450,23 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const100<>+0(SB)/8, $0x0000000100000001
-DATA const100<>+8(SB)/8, $0x0000000100000001
-DATA const100<>+16(SB)/8, $0x0000000100000001
-DATA const100<>+24(SB)/8, $0x0000000100000001
-GLOBL const100<>(SB), RODATA|NOPTR, $32
+DATA const106<>+0(SB)/8, $0x0000000100000001
+DATA const106<>+8(SB)/8, $0x0000000100000001
+DATA const106<>+16(SB)/8, $0x0000000100000001
+DATA const106<>+24(SB)/8, $0x0000000100000001
+GLOBL const106<>(SB), RODATA|NOPTR, $32
 
-DATA const101<>+0(SB)/8, $0x00007fff00007fff
-DATA const101<>+8(SB)/8, $0x00007fff00007fff
-DATA const101<>+16(SB)/8, $0x00007fff00007fff
-DATA const101<>+24(SB)/8, $0x00007fff00007fff
-GLOBL const101<>(SB), RODATA|NOPTR, $32
+DATA const107<>+0(SB)/8, $0x00007fff00007fff
+DATA const107<>+8(SB)/8, $0x00007fff00007fff
+DATA const107<>+16(SB)/8, $0x00007fff00007fff
+DATA const107<>+24(SB)/8, $0x00007fff00007fff
+GLOBL const107<>(SB), RODATA|NOPTR, $32
 
-DATA const102<>+0(SB)/8, $0x0040000000400000
-DATA const102<>+8(SB)/8, $0x0040000000400000
-DATA const102<>+16(SB)/8, $0x0040000000400000
-DATA const102<>+24(SB)/8, $0x0040000000400000
-GLOBL const102<>(SB), RODATA|NOPTR, $32
+DATA const108<>+0(SB)/8, $0x0040000000400000
+DATA const108<>+8(SB)/8, $0x0040000000400000
+DATA const108<>+16(SB)/8, $0x0040000000400000
+DATA const108<>+24(SB)/8, $0x0040000000400000
+GLOBL const108<>(SB), RODATA|NOPTR, $32
 
 // func toQ8_0FromF32AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, CMOV, F16C
@@ -10275,8 +18475,8 @@ TEXT ·toQ8_0FromF32AVX2(SB), NOSPLIT, $256-32
 	MOVQ    src+8(FP), CX
 	MOVQ    blocks+16(FP), DX
 	VMOVDQU const22<>+0(SB), Y0
-	VMOVDQU const103<>+0(SB), Y1
-	VMOVDQU const104<>+0(SB), Y2
+	VMOVDQU const109<>+0(SB), Y1
+	VMOVDQU const110<>+0(SB), Y2
 
 chunk:
 	TESTQ   DX, DX
@@ -10313,12 +18513,12 @@ scale:
 	JB         codes
 	CMPL       R9, $0x7f800000
 	JAE        codes
-	VDIVSS     const105<>+0(SB), X3, X3
+	VDIVSS     const111<>+0(SB), X3, X3
 	VCVTPS2PH  $0x00, X3, X4
 	VPEXTRW    $0x00, X4, (DI)
 	VXORPS     X4, X4, X4
 	VCMPSS     $0x04, X4, X3, X5
-	VMOVSS     const106<>+0(SB), X4
+	VMOVSS     const112<>+0(SB), X4
 	VDIVSS     X3, X4, X4
 	VANDPS     X5, X4, X4
 	VMOVSS     X4, (SP)(SI*4)
@@ -10378,29 +18578,29 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const103<>+0(SB)/8, $0x3effffff3effffff
-DATA const103<>+8(SB)/8, $0x3effffff3effffff
-DATA const103<>+16(SB)/8, $0x3effffff3effffff
-DATA const103<>+24(SB)/8, $0x3effffff3effffff
-GLOBL const103<>(SB), RODATA|NOPTR, $32
+DATA const109<>+0(SB)/8, $0x3effffff3effffff
+DATA const109<>+8(SB)/8, $0x3effffff3effffff
+DATA const109<>+16(SB)/8, $0x3effffff3effffff
+DATA const109<>+24(SB)/8, $0x3effffff3effffff
+GLOBL const109<>(SB), RODATA|NOPTR, $32
 
-DATA const104<>+0(SB)/8, $0x0000000400000000
-DATA const104<>+8(SB)/8, $0x0000000500000001
-DATA const104<>+16(SB)/8, $0x0000000600000002
-DATA const104<>+24(SB)/8, $0x0000000700000003
-GLOBL const104<>(SB), RODATA|NOPTR, $32
+DATA const110<>+0(SB)/8, $0x0000000400000000
+DATA const110<>+8(SB)/8, $0x0000000500000001
+DATA const110<>+16(SB)/8, $0x0000000600000002
+DATA const110<>+24(SB)/8, $0x0000000700000003
+GLOBL const110<>(SB), RODATA|NOPTR, $32
 
-DATA const105<>+0(SB)/8, $0x42fe000042fe0000
-DATA const105<>+8(SB)/8, $0x42fe000042fe0000
-DATA const105<>+16(SB)/8, $0x42fe000042fe0000
-DATA const105<>+24(SB)/8, $0x42fe000042fe0000
-GLOBL const105<>(SB), RODATA|NOPTR, $32
+DATA const111<>+0(SB)/8, $0x42fe000042fe0000
+DATA const111<>+8(SB)/8, $0x42fe000042fe0000
+DATA const111<>+16(SB)/8, $0x42fe000042fe0000
+DATA const111<>+24(SB)/8, $0x42fe000042fe0000
+GLOBL const111<>(SB), RODATA|NOPTR, $32
 
-DATA const106<>+0(SB)/8, $0x3f8000003f800000
-DATA const106<>+8(SB)/8, $0x3f8000003f800000
-DATA const106<>+16(SB)/8, $0x3f8000003f800000
-DATA const106<>+24(SB)/8, $0x3f8000003f800000
-GLOBL const106<>(SB), RODATA|NOPTR, $32
+DATA const112<>+0(SB)/8, $0x3f8000003f800000
+DATA const112<>+8(SB)/8, $0x3f8000003f800000
+DATA const112<>+16(SB)/8, $0x3f8000003f800000
+DATA const112<>+24(SB)/8, $0x3f8000003f800000
+GLOBL const112<>(SB), RODATA|NOPTR, $32
 
 // func toQ4_0FromF32AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, CMOV, F16C
@@ -10408,9 +18608,9 @@ TEXT ·toQ4_0FromF32AVX2(SB), NOSPLIT, $256-32
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
 	MOVQ    blocks+16(FP), DX
-	VMOVDQU const107<>+0(SB), Y0
+	VMOVDQU const113<>+0(SB), Y0
 	VMOVDQU const12<>+0(SB), Y1
-	VMOVDQU const104<>+0(SB), Y2
+	VMOVDQU const110<>+0(SB), Y2
 
 chunk:
 	TESTQ   DX, DX
@@ -10464,13 +18664,13 @@ scale:
 	VPACKSSDW    Y10, Y9, Y8
 	VPACKSSDW    Y7, Y11, Y7
 	VPACKSSWB    Y7, Y8, Y8
-	VMOVDQU      const104<>+0(SB), Y7
+	VMOVDQU      const110<>+0(SB), Y7
 	VPERMD       Y8, Y7, Y8
 	VPMOVMSKB    Y8, R12
 	VPACKSSDW    Y4, Y3, Y3
 	VPACKSSDW    Y6, Y5, Y4
 	VPACKSSWB    Y4, Y3, Y3
-	VMOVDQU      const104<>+0(SB), Y4
+	VMOVDQU      const110<>+0(SB), Y4
 	VPERMD       Y3, Y4, Y3
 	VPMOVMSKB    Y3, R10
 	MOVL         R12, R9
@@ -10492,12 +18692,12 @@ clear:
 	CMPL      R10, $0x7f800000
 	JAE       codes
 	VMOVD     R9, X3
-	VMULSS    const108<>+0(SB), X3, X3
+	VMULSS    const114<>+0(SB), X3, X3
 	VCVTPS2PH $0x00, X3, X4
 	VPEXTRW   $0x00, X4, (DI)
 	VXORPS    X4, X4, X4
 	VCMPSS    $0x04, X4, X3, X5
-	VMOVSS    const106<>+0(SB), X4
+	VMOVSS    const112<>+0(SB), X4
 	VDIVSS    X3, X4, X4
 	VANDPS    X5, X4, X4
 	VMOVSS    X4, (SP)(SI*4)
@@ -10553,17 +18753,17 @@ done:
 	MOVQ DX, rest+24(FP)
 	RET
 
-DATA const107<>+0(SB)/8, $0x4108000041080000
-DATA const107<>+8(SB)/8, $0x4108000041080000
-DATA const107<>+16(SB)/8, $0x4108000041080000
-DATA const107<>+24(SB)/8, $0x4108000041080000
-GLOBL const107<>(SB), RODATA|NOPTR, $32
+DATA const113<>+0(SB)/8, $0x4108000041080000
+DATA const113<>+8(SB)/8, $0x4108000041080000
+DATA const113<>+16(SB)/8, $0x4108000041080000
+DATA const113<>+24(SB)/8, $0x4108000041080000
+GLOBL const113<>(SB), RODATA|NOPTR, $32
 
-DATA const108<>+0(SB)/8, $0xbe000000be000000
-DATA const108<>+8(SB)/8, $0xbe000000be000000
-DATA const108<>+16(SB)/8, $0xbe000000be000000
-DATA const108<>+24(SB)/8, $0xbe000000be000000
-GLOBL const108<>(SB), RODATA|NOPTR, $32
+DATA const114<>+0(SB)/8, $0xbe000000be000000
+DATA const114<>+8(SB)/8, $0xbe000000be000000
+DATA const114<>+16(SB)/8, $0xbe000000be000000
+DATA const114<>+24(SB)/8, $0xbe000000be000000
+GLOBL const114<>(SB), RODATA|NOPTR, $32
 
 // func toQ8_0FromF16AVX2(dst *byte, src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, CMOV, F16C
@@ -10572,8 +18772,8 @@ TEXT ·toQ8_0FromF16AVX2(SB), NOSPLIT, $256-32
 	MOVQ    src+8(FP), CX
 	MOVQ    blocks+16(FP), DX
 	VMOVDQU const22<>+0(SB), Y0
-	VMOVDQU const103<>+0(SB), Y1
-	VMOVDQU const104<>+0(SB), Y2
+	VMOVDQU const109<>+0(SB), Y1
+	VMOVDQU const110<>+0(SB), Y2
 
 chunk:
 	TESTQ   DX, DX
@@ -10610,12 +18810,12 @@ scale:
 	JB         codes
 	CMPL       R9, $0x7f800000
 	JAE        codes
-	VDIVSS     const105<>+0(SB), X3, X3
+	VDIVSS     const111<>+0(SB), X3, X3
 	VCVTPS2PH  $0x00, X3, X4
 	VPEXTRW    $0x00, X4, (DI)
 	VXORPS     X4, X4, X4
 	VCMPSS     $0x04, X4, X3, X5
-	VMOVSS     const106<>+0(SB), X4
+	VMOVSS     const112<>+0(SB), X4
 	VDIVSS     X3, X4, X4
 	VANDPS     X5, X4, X4
 	VMOVSS     X4, (SP)(SI*4)
@@ -10681,9 +18881,9 @@ TEXT ·toQ4_0FromF16AVX2(SB), NOSPLIT, $256-32
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
 	MOVQ    blocks+16(FP), DX
-	VMOVDQU const107<>+0(SB), Y0
+	VMOVDQU const113<>+0(SB), Y0
 	VMOVDQU const12<>+0(SB), Y1
-	VMOVDQU const104<>+0(SB), Y2
+	VMOVDQU const110<>+0(SB), Y2
 
 chunk:
 	TESTQ   DX, DX
@@ -10737,13 +18937,13 @@ scale:
 	VPACKSSDW    Y10, Y9, Y8
 	VPACKSSDW    Y7, Y11, Y7
 	VPACKSSWB    Y7, Y8, Y8
-	VMOVDQU      const104<>+0(SB), Y7
+	VMOVDQU      const110<>+0(SB), Y7
 	VPERMD       Y8, Y7, Y8
 	VPMOVMSKB    Y8, R12
 	VPACKSSDW    Y4, Y3, Y3
 	VPACKSSDW    Y6, Y5, Y4
 	VPACKSSWB    Y4, Y3, Y3
-	VMOVDQU      const104<>+0(SB), Y4
+	VMOVDQU      const110<>+0(SB), Y4
 	VPERMD       Y3, Y4, Y3
 	VPMOVMSKB    Y3, R10
 	MOVL         R12, R9
@@ -10765,12 +18965,12 @@ clear:
 	CMPL      R10, $0x7f800000
 	JAE       codes
 	VMOVD     R9, X3
-	VMULSS    const108<>+0(SB), X3, X3
+	VMULSS    const114<>+0(SB), X3, X3
 	VCVTPS2PH $0x00, X3, X4
 	VPEXTRW   $0x00, X4, (DI)
 	VXORPS    X4, X4, X4
 	VCMPSS    $0x04, X4, X3, X5
-	VMOVSS    const106<>+0(SB), X4
+	VMOVSS    const112<>+0(SB), X4
 	VDIVSS    X3, X4, X4
 	VANDPS    X5, X4, X4
 	VMOVSS    X4, (SP)(SI*4)
@@ -10833,8 +19033,8 @@ TEXT ·toQ8_0FromBF16AVX2(SB), NOSPLIT, $256-32
 	MOVQ    src+8(FP), CX
 	MOVQ    blocks+16(FP), DX
 	VMOVDQU const22<>+0(SB), Y0
-	VMOVDQU const103<>+0(SB), Y1
-	VMOVDQU const104<>+0(SB), Y2
+	VMOVDQU const109<>+0(SB), Y1
+	VMOVDQU const110<>+0(SB), Y2
 
 chunk:
 	TESTQ   DX, DX
@@ -10875,12 +19075,12 @@ scale:
 	JB         codes
 	CMPL       R9, $0x7f800000
 	JAE        codes
-	VDIVSS     const105<>+0(SB), X3, X3
+	VDIVSS     const111<>+0(SB), X3, X3
 	VCVTPS2PH  $0x00, X3, X4
 	VPEXTRW    $0x00, X4, (DI)
 	VXORPS     X4, X4, X4
 	VCMPSS     $0x04, X4, X3, X5
-	VMOVSS     const106<>+0(SB), X4
+	VMOVSS     const112<>+0(SB), X4
 	VDIVSS     X3, X4, X4
 	VANDPS     X5, X4, X4
 	VMOVSS     X4, (SP)(SI*4)
@@ -10950,9 +19150,9 @@ TEXT ·toQ4_0FromBF16AVX2(SB), NOSPLIT, $256-32
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
 	MOVQ    blocks+16(FP), DX
-	VMOVDQU const107<>+0(SB), Y0
+	VMOVDQU const113<>+0(SB), Y0
 	VMOVDQU const12<>+0(SB), Y1
-	VMOVDQU const104<>+0(SB), Y2
+	VMOVDQU const110<>+0(SB), Y2
 
 chunk:
 	TESTQ   DX, DX
@@ -11010,13 +19210,13 @@ scale:
 	VPACKSSDW    Y10, Y9, Y8
 	VPACKSSDW    Y7, Y11, Y7
 	VPACKSSWB    Y7, Y8, Y8
-	VMOVDQU      const104<>+0(SB), Y7
+	VMOVDQU      const110<>+0(SB), Y7
 	VPERMD       Y8, Y7, Y8
 	VPMOVMSKB    Y8, R12
 	VPACKSSDW    Y4, Y3, Y3
 	VPACKSSDW    Y6, Y5, Y4
 	VPACKSSWB    Y4, Y3, Y3
-	VMOVDQU      const104<>+0(SB), Y4
+	VMOVDQU      const110<>+0(SB), Y4
 	VPERMD       Y3, Y4, Y3
 	VPMOVMSKB    Y3, R10
 	MOVL         R12, R9
@@ -11038,12 +19238,12 @@ clear:
 	CMPL      R10, $0x7f800000
 	JAE       codes
 	VMOVD     R9, X3
-	VMULSS    const108<>+0(SB), X3, X3
+	VMULSS    const114<>+0(SB), X3, X3
 	VCVTPS2PH $0x00, X3, X4
 	VPEXTRW   $0x00, X4, (DI)
 	VXORPS    X4, X4, X4
 	VCMPSS    $0x04, X4, X3, X5
-	VMOVSS    const106<>+0(SB), X4
+	VMOVSS    const112<>+0(SB), X4
 	VDIVSS    X3, X4, X4
 	VANDPS    X5, X4, X4
 	VMOVSS    X4, (SP)(SI*4)
@@ -11125,25 +19325,25 @@ group:
 chunk:
 	MOVL         R9, (AX)
 	VPBROADCASTQ (CX), Y0
-	VPSHUFB      const74<>+0(SB), Y0, Y0
+	VPSHUFB      const78<>+0(SB), Y0, Y0
 	VPSRLVD      const30<>+0(SB), Y0, Y0
 	VPAND        const42<>+0(SB), Y0, Y0
 	VPBROADCASTQ (CX), Y1
-	VPSHUFB      const75<>+0(SB), Y1, Y1
+	VPSHUFB      const79<>+0(SB), Y1, Y1
 	VPSRLVD      const30<>+0(SB), Y1, Y1
 	VPAND        const42<>+0(SB), Y1, Y1
 	VPBROADCASTQ (CX), Y2
-	VPSHUFB      const76<>+0(SB), Y2, Y2
+	VPSHUFB      const80<>+0(SB), Y2, Y2
 	VPSRLVD      const30<>+0(SB), Y2, Y2
 	VPAND        const42<>+0(SB), Y2, Y2
 	VPBROADCASTQ (CX), Y3
-	VPSHUFB      const77<>+0(SB), Y3, Y3
+	VPSHUFB      const81<>+0(SB), Y3, Y3
 	VPSRLVD      const30<>+0(SB), Y3, Y3
 	VPAND        const42<>+0(SB), Y3, Y3
 	VPACKSSDW    Y1, Y0, Y0
 	VPACKSSDW    Y3, Y2, Y1
 	VPACKSSWB    Y1, Y0, Y0
-	VMOVDQU      const104<>+0(SB), Y1
+	VMOVDQU      const110<>+0(SB), Y1
 	VPERMD       Y0, Y1, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VPSLLW       $0x04, X1, X1
@@ -11184,25 +19384,25 @@ group:
 chunk:
 	MOVL         R9, (AX)
 	VPBROADCASTQ (CX), Y0
-	VPSHUFB      const78<>+0(SB), Y0, Y0
-	VPSRLVD      const79<>+0(SB), Y0, Y0
-	VPAND        const80<>+0(SB), Y0, Y0
+	VPSHUFB      const82<>+0(SB), Y0, Y0
+	VPSRLVD      const83<>+0(SB), Y0, Y0
+	VPAND        const84<>+0(SB), Y0, Y0
 	VPBROADCASTQ 3(CX), Y1
-	VPSHUFB      const78<>+0(SB), Y1, Y1
-	VPSRLVD      const79<>+0(SB), Y1, Y1
-	VPAND        const80<>+0(SB), Y1, Y1
+	VPSHUFB      const82<>+0(SB), Y1, Y1
+	VPSRLVD      const83<>+0(SB), Y1, Y1
+	VPAND        const84<>+0(SB), Y1, Y1
 	VPBROADCASTQ 4(CX), Y2
-	VPSHUFB      const81<>+0(SB), Y2, Y2
-	VPSRLVD      const79<>+0(SB), Y2, Y2
-	VPAND        const80<>+0(SB), Y2, Y2
+	VPSHUFB      const85<>+0(SB), Y2, Y2
+	VPSRLVD      const83<>+0(SB), Y2, Y2
+	VPAND        const84<>+0(SB), Y2, Y2
 	VPBROADCASTQ 4(CX), Y3
-	VPSHUFB      const82<>+0(SB), Y3, Y3
-	VPSRLVD      const79<>+0(SB), Y3, Y3
-	VPAND        const80<>+0(SB), Y3, Y3
+	VPSHUFB      const86<>+0(SB), Y3, Y3
+	VPSRLVD      const83<>+0(SB), Y3, Y3
+	VPAND        const84<>+0(SB), Y3, Y3
 	VPACKSSDW    Y1, Y0, Y0
 	VPACKSSDW    Y3, Y2, Y1
 	VPACKSSWB    Y1, Y0, Y0
-	VMOVDQU      const104<>+0(SB), Y1
+	VMOVDQU      const110<>+0(SB), Y1
 	VPERMD       Y0, Y1, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VPSLLW       $0x04, X1, X1
@@ -11286,25 +19486,25 @@ group:
 chunk:
 	MOVL         R9, (AX)
 	VPBROADCASTQ (CX), Y0
-	VPSHUFB      const88<>+0(SB), Y0, Y0
-	VPSRLVD      const89<>+0(SB), Y0, Y0
-	VPAND        const90<>+0(SB), Y0, Y0
+	VPSHUFB      const92<>+0(SB), Y0, Y0
+	VPSRLVD      const93<>+0(SB), Y0, Y0
+	VPAND        const94<>+0(SB), Y0, Y0
 	VPBROADCASTQ 5(CX), Y1
-	VPSHUFB      const88<>+0(SB), Y1, Y1
-	VPSRLVD      const89<>+0(SB), Y1, Y1
-	VPAND        const90<>+0(SB), Y1, Y1
+	VPSHUFB      const92<>+0(SB), Y1, Y1
+	VPSRLVD      const93<>+0(SB), Y1, Y1
+	VPAND        const94<>+0(SB), Y1, Y1
 	VPBROADCASTQ 10(CX), Y2
-	VPSHUFB      const88<>+0(SB), Y2, Y2
-	VPSRLVD      const89<>+0(SB), Y2, Y2
-	VPAND        const90<>+0(SB), Y2, Y2
+	VPSHUFB      const92<>+0(SB), Y2, Y2
+	VPSRLVD      const93<>+0(SB), Y2, Y2
+	VPAND        const94<>+0(SB), Y2, Y2
 	VPBROADCASTQ 12(CX), Y3
-	VPSHUFB      const91<>+0(SB), Y3, Y3
-	VPSRLVD      const89<>+0(SB), Y3, Y3
-	VPAND        const90<>+0(SB), Y3, Y3
+	VPSHUFB      const95<>+0(SB), Y3, Y3
+	VPSRLVD      const93<>+0(SB), Y3, Y3
+	VPAND        const94<>+0(SB), Y3, Y3
 	VPACKSSDW    Y1, Y0, Y0
 	VPACKSSDW    Y3, Y2, Y1
 	VPACKSSWB    Y1, Y0, Y0
-	VMOVDQU      const104<>+0(SB), Y1
+	VMOVDQU      const110<>+0(SB), Y1
 	VPERMD       Y0, Y1, Y0
 	VPSLLW       $0x03, Y0, Y1
 	VPMOVMSKB    Y1, R10
@@ -11497,16 +19697,16 @@ block:
 	VPAND     const2<>+0(SB), Y0, Y0
 	VPXOR     Y2, Y2, Y2
 	VPCMPEQW  Y2, Y0, Y2
-	VPMAXUW   const109<>+0(SB), Y0, Y1
-	VPMINUW   const110<>+0(SB), Y1, Y1
+	VPMAXUW   const115<>+0(SB), Y0, Y1
+	VPMINUW   const116<>+0(SB), Y1, Y1
 	VPCMPEQW  Y1, Y0, Y0
 	VPOR      Y2, Y0, Y0
 	VMOVDQU   32(AX), Y1
 	VPAND     const2<>+0(SB), Y1, Y1
 	VPXOR     Y3, Y3, Y3
 	VPCMPEQW  Y3, Y1, Y3
-	VPMAXUW   const109<>+0(SB), Y1, Y2
-	VPMINUW   const110<>+0(SB), Y2, Y2
+	VPMAXUW   const115<>+0(SB), Y1, Y2
+	VPMINUW   const116<>+0(SB), Y2, Y2
 	VPCMPEQW  Y2, Y1, Y1
 	VPOR      Y3, Y1, Y1
 	VPAND     Y1, Y0, Y0
@@ -11522,17 +19722,17 @@ done:
 	MOVQ CX, rest+16(FP)
 	RET
 
-DATA const109<>+0(SB)/8, $0x3700370037003700
-DATA const109<>+8(SB)/8, $0x3700370037003700
-DATA const109<>+16(SB)/8, $0x3700370037003700
-DATA const109<>+24(SB)/8, $0x3700370037003700
-GLOBL const109<>(SB), RODATA|NOPTR, $32
+DATA const115<>+0(SB)/8, $0x3700370037003700
+DATA const115<>+8(SB)/8, $0x3700370037003700
+DATA const115<>+16(SB)/8, $0x3700370037003700
+DATA const115<>+24(SB)/8, $0x3700370037003700
+GLOBL const115<>(SB), RODATA|NOPTR, $32
 
-DATA const110<>+0(SB)/8, $0x477f477f477f477f
-DATA const110<>+8(SB)/8, $0x477f477f477f477f
-DATA const110<>+16(SB)/8, $0x477f477f477f477f
-DATA const110<>+24(SB)/8, $0x477f477f477f477f
-GLOBL const110<>(SB), RODATA|NOPTR, $32
+DATA const116<>+0(SB)/8, $0x477f477f477f477f
+DATA const116<>+8(SB)/8, $0x477f477f477f477f
+DATA const116<>+16(SB)/8, $0x477f477f477f477f
+DATA const116<>+24(SB)/8, $0x477f477f477f477f
+GLOBL const116<>(SB), RODATA|NOPTR, $32
 
 // func exactF32AVX2(src *byte, blocks int) (rest int)
 // Requires: AVX, AVX2, F16C
@@ -11578,8 +19778,8 @@ block:
 	VPSRLW     $0x04, X0, X1
 	VPAND      const12<>+0(SB), X0, X0
 	VPAND      const12<>+0(SB), X1, X1
-	VPMADDUBSW const111<>+0(SB), X0, X0
-	VPMADDUBSW const111<>+0(SB), X1, X1
+	VPMADDUBSW const117<>+0(SB), X0, X0
+	VPMADDUBSW const117<>+0(SB), X1, X1
 	VPACKUSWB  X1, X0, X0
 	VMOVDQU    X0, (AX)
 	ADDQ       $0x00000012, CX
@@ -11591,11 +19791,11 @@ done:
 	VZEROUPPER
 	RET
 
-DATA const111<>+0(SB)/8, $0x1001100110011001
-DATA const111<>+8(SB)/8, $0x1001100110011001
-DATA const111<>+16(SB)/8, $0x1001100110011001
-DATA const111<>+24(SB)/8, $0x1001100110011001
-GLOBL const111<>(SB), RODATA|NOPTR, $32
+DATA const117<>+0(SB)/8, $0x1001100110011001
+DATA const117<>+8(SB)/8, $0x1001100110011001
+DATA const117<>+16(SB)/8, $0x1001100110011001
+DATA const117<>+24(SB)/8, $0x1001100110011001
+GLOBL const117<>(SB), RODATA|NOPTR, $32
 
 // func q4_1SplitAVX2(dst *byte, src *byte, blocks int)
 // Requires: AVX
@@ -11611,8 +19811,8 @@ block:
 	VPSRLW     $0x04, X0, X1
 	VPAND      const12<>+0(SB), X0, X0
 	VPAND      const12<>+0(SB), X1, X1
-	VPMADDUBSW const111<>+0(SB), X0, X0
-	VPMADDUBSW const111<>+0(SB), X1, X1
+	VPMADDUBSW const117<>+0(SB), X0, X0
+	VPMADDUBSW const117<>+0(SB), X1, X1
 	VPACKUSWB  X1, X0, X0
 	VMOVDQU    X0, (AX)
 	ADDQ       $0x00000014, CX
@@ -11638,8 +19838,8 @@ block:
 	VPSRLW     $0x04, X0, X1
 	VPAND      const12<>+0(SB), X0, X0
 	VPAND      const12<>+0(SB), X1, X1
-	VPMADDUBSW const111<>+0(SB), X0, X0
-	VPMADDUBSW const111<>+0(SB), X1, X1
+	VPMADDUBSW const117<>+0(SB), X0, X0
+	VPMADDUBSW const117<>+0(SB), X1, X1
 	VPACKUSWB  X1, X0, X0
 	VMOVDQU    X0, (AX)
 	ADDQ       $0x00000011, CX
@@ -11665,8 +19865,8 @@ block:
 	VPSRLW     $0x04, X0, X1
 	VPAND      const12<>+0(SB), X0, X0
 	VPAND      const12<>+0(SB), X1, X1
-	VPMADDUBSW const111<>+0(SB), X0, X0
-	VPMADDUBSW const111<>+0(SB), X1, X1
+	VPMADDUBSW const117<>+0(SB), X0, X0
+	VPMADDUBSW const117<>+0(SB), X1, X1
 	VPACKUSWB  X1, X0, X0
 	VPSHUFD    $0xd8, X0, X0
 	VMOVDQU    X0, (AX)
@@ -11674,8 +19874,8 @@ block:
 	VPSRLW     $0x04, X0, X1
 	VPAND      const12<>+0(SB), X0, X0
 	VPAND      const12<>+0(SB), X1, X1
-	VPMADDUBSW const111<>+0(SB), X0, X0
-	VPMADDUBSW const111<>+0(SB), X1, X1
+	VPMADDUBSW const117<>+0(SB), X0, X0
+	VPMADDUBSW const117<>+0(SB), X1, X1
 	VPACKUSWB  X1, X0, X0
 	VPSHUFD    $0xd8, X0, X0
 	VMOVDQU    X0, 16(AX)
@@ -11708,13 +19908,13 @@ block:
 	VPCMPEQB     const15<>+0(SB), Y1, Y1
 	VPAND        const18<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPMADDUBSW   const112<>+0(SB), Y0, Y0
-	VPMADDWD     const113<>+0(SB), Y0, Y0
+	VPMADDUBSW   const118<>+0(SB), Y0, Y0
+	VPMADDWD     const119<>+0(SB), Y0, Y0
 	VPSRLQ       $0x0c, Y0, Y1
-	VPAND        const114<>+0(SB), Y0, Y0
-	VPAND        const115<>+0(SB), Y1, Y1
+	VPAND        const120<>+0(SB), Y0, Y0
+	VPAND        const121<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPSHUFB      const116<>+0(SB), Y0, Y0
+	VPSHUFB      const122<>+0(SB), Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VMOVQ        X0, (AX)
 	VPEXTRW      $0x04, X0, 8(AX)
@@ -11729,35 +19929,35 @@ done:
 	VZEROUPPER
 	RET
 
-DATA const112<>+0(SB)/8, $0x2001200120012001
-DATA const112<>+8(SB)/8, $0x2001200120012001
-DATA const112<>+16(SB)/8, $0x2001200120012001
-DATA const112<>+24(SB)/8, $0x2001200120012001
-GLOBL const112<>(SB), RODATA|NOPTR, $32
+DATA const118<>+0(SB)/8, $0x2001200120012001
+DATA const118<>+8(SB)/8, $0x2001200120012001
+DATA const118<>+16(SB)/8, $0x2001200120012001
+DATA const118<>+24(SB)/8, $0x2001200120012001
+GLOBL const118<>(SB), RODATA|NOPTR, $32
 
-DATA const113<>+0(SB)/8, $0x0400000104000001
-DATA const113<>+8(SB)/8, $0x0400000104000001
-DATA const113<>+16(SB)/8, $0x0400000104000001
-DATA const113<>+24(SB)/8, $0x0400000104000001
-GLOBL const113<>(SB), RODATA|NOPTR, $32
+DATA const119<>+0(SB)/8, $0x0400000104000001
+DATA const119<>+8(SB)/8, $0x0400000104000001
+DATA const119<>+16(SB)/8, $0x0400000104000001
+DATA const119<>+24(SB)/8, $0x0400000104000001
+GLOBL const119<>(SB), RODATA|NOPTR, $32
 
-DATA const114<>+0(SB)/8, $0x00000000000fffff
-DATA const114<>+8(SB)/8, $0x00000000000fffff
-DATA const114<>+16(SB)/8, $0x00000000000fffff
-DATA const114<>+24(SB)/8, $0x00000000000fffff
-GLOBL const114<>(SB), RODATA|NOPTR, $32
+DATA const120<>+0(SB)/8, $0x00000000000fffff
+DATA const120<>+8(SB)/8, $0x00000000000fffff
+DATA const120<>+16(SB)/8, $0x00000000000fffff
+DATA const120<>+24(SB)/8, $0x00000000000fffff
+GLOBL const120<>(SB), RODATA|NOPTR, $32
 
-DATA const115<>+0(SB)/8, $0x000000fffff00000
-DATA const115<>+8(SB)/8, $0x000000fffff00000
-DATA const115<>+16(SB)/8, $0x000000fffff00000
-DATA const115<>+24(SB)/8, $0x000000fffff00000
-GLOBL const115<>(SB), RODATA|NOPTR, $32
+DATA const121<>+0(SB)/8, $0x000000fffff00000
+DATA const121<>+8(SB)/8, $0x000000fffff00000
+DATA const121<>+16(SB)/8, $0x000000fffff00000
+DATA const121<>+24(SB)/8, $0x000000fffff00000
+GLOBL const121<>(SB), RODATA|NOPTR, $32
 
-DATA const116<>+0(SB)/8, $0x0a09080403020100
-DATA const116<>+8(SB)/8, $0x8080808080800c0b
-DATA const116<>+16(SB)/8, $0x0a09080403020100
-DATA const116<>+24(SB)/8, $0x8080808080800c0b
-GLOBL const116<>(SB), RODATA|NOPTR, $32
+DATA const122<>+0(SB)/8, $0x0a09080403020100
+DATA const122<>+8(SB)/8, $0x8080808080800c0b
+DATA const122<>+16(SB)/8, $0x0a09080403020100
+DATA const122<>+24(SB)/8, $0x8080808080800c0b
+GLOBL const122<>(SB), RODATA|NOPTR, $32
 
 // func q5_1SplitAVX2(dst *byte, src *byte, blocks int)
 // Requires: AVX, AVX2
@@ -11779,13 +19979,13 @@ block:
 	VPCMPEQB     const15<>+0(SB), Y1, Y1
 	VPAND        const18<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPMADDUBSW   const112<>+0(SB), Y0, Y0
-	VPMADDWD     const113<>+0(SB), Y0, Y0
+	VPMADDUBSW   const118<>+0(SB), Y0, Y0
+	VPMADDWD     const119<>+0(SB), Y0, Y0
 	VPSRLQ       $0x0c, Y0, Y1
-	VPAND        const114<>+0(SB), Y0, Y0
-	VPAND        const115<>+0(SB), Y1, Y1
+	VPAND        const120<>+0(SB), Y0, Y0
+	VPAND        const121<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPSHUFB      const116<>+0(SB), Y0, Y0
+	VPSHUFB      const122<>+0(SB), Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X1
 	VMOVQ        X0, (AX)
 	VPEXTRW      $0x04, X0, 8(AX)

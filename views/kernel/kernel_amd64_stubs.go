@@ -4,27 +4,27 @@
 
 package kernel
 
-// f32AVX2 decodes blocks of 128 bytes until one has a scale that is not finite; rest counts from that one.
+// f32AVX2 decodes blocks of 128 bytes; rest is 0.
 //
 //go:noescape
 func f32AVX2(dst *byte, src *byte, blocks int) (rest int)
 
-// bf16AVX2 decodes blocks of 64 bytes until one has a scale that is not finite; rest counts from that one.
+// bf16AVX2 decodes blocks of 64 bytes; rest is 0.
 //
 //go:noescape
 func bf16AVX2(dst *byte, src *byte, blocks int) (rest int)
 
-// f64AVX2 decodes blocks of 256 bytes until one has a scale that is not finite; rest counts from that one.
+// f64AVX2 decodes blocks of 256 bytes; rest is 0.
 //
 //go:noescape
 func f64AVX2(dst *byte, src *byte, blocks int) (rest int)
 
-// f8_E5M2AVX2 decodes blocks of 32 bytes until one has a scale that is not finite; rest counts from that one.
+// f8_E5M2AVX2 decodes blocks of 32 bytes; rest is 0.
 //
 //go:noescape
 func f8_E5M2AVX2(dst *byte, src *byte, blocks int) (rest int)
 
-// f8_E4M3AVX2 decodes blocks of 32 bytes until one has a scale that is not finite; rest counts from that one.
+// f8_E4M3AVX2 decodes blocks of 32 bytes; rest is 0.
 //
 //go:noescape
 func f8_E4M3AVX2(dst *byte, src *byte, blocks int) (rest int)
@@ -34,132 +34,272 @@ func f8_E4M3AVX2(dst *byte, src *byte, blocks int) (rest int)
 //go:noescape
 func q4_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 
+// q4_0SingleAVX2 decodes blocks of 18 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
+func q4_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+
 // q4_1AVX2 decodes blocks of 20 bytes until one has a scale that is not finite; rest counts from that one.
 //
 //go:noescape
 func q4_1AVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// q4_1SingleAVX2 decodes blocks of 20 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
+func q4_1SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // q5_0AVX2 decodes blocks of 22 bytes until one has a scale that is not finite; rest counts from that one.
 //
 //go:noescape
 func q5_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 
+// q5_0SingleAVX2 decodes blocks of 22 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
+func q5_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+
 // q5_1AVX2 decodes blocks of 24 bytes until one has a scale that is not finite; rest counts from that one.
 //
 //go:noescape
 func q5_1AVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// q5_1SingleAVX2 decodes blocks of 24 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
+func q5_1SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // q6_0AVX2 decodes blocks of 26 bytes until one has a scale that is not finite; rest counts from that one.
 //
 //go:noescape
 func q6_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 
+// q6_0SingleAVX2 decodes blocks of 26 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
+func q6_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+
 // q8_0AVX2 decodes blocks of 34 bytes until one has a scale that is not finite; rest counts from that one.
 //
 //go:noescape
 func q8_0AVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// q8_0SingleAVX2 decodes blocks of 34 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
+func q8_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // q8_1AVX2 decodes blocks of 36 bytes until one has a scale that is not finite; rest counts from that one.
 //
 //go:noescape
 func q8_1AVX2(dst *byte, src *byte, blocks int) (rest int)
 
+// q8_1SingleAVX2 decodes blocks of 36 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
+func q8_1SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+
 // q2_KAVX2 decodes blocks of 84 bytes until one has a scale that is not finite; rest counts from that one.
 //
 //go:noescape
 func q2_KAVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// q2_KSingleAVX2 decodes blocks of 84 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
+func q2_KSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // q3_KAVX2 decodes blocks of 110 bytes until one has a scale that is not finite; rest counts from that one.
 //
 //go:noescape
 func q3_KAVX2(dst *byte, src *byte, blocks int) (rest int)
 
+// q3_KSingleAVX2 decodes blocks of 110 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
+func q3_KSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+
 // q4_KAVX2 decodes blocks of 144 bytes until one has a scale that is not finite; rest counts from that one.
 //
 //go:noescape
 func q4_KAVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// q4_KSingleAVX2 decodes blocks of 144 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
+func q4_KSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // q5_KAVX2 decodes blocks of 176 bytes until one has a scale that is not finite; rest counts from that one.
 //
 //go:noescape
 func q5_KAVX2(dst *byte, src *byte, blocks int) (rest int)
 
+// q5_KSingleAVX2 decodes blocks of 176 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
+func q5_KSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+
 // q6_KAVX2 decodes blocks of 210 bytes until one has a scale that is not finite; rest counts from that one.
 //
 //go:noescape
 func q6_KAVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// q6_KSingleAVX2 decodes blocks of 210 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
+func q6_KSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // q8_KAVX2 decodes blocks of 292 bytes until one has a scale that is not finite; rest counts from that one.
 //
 //go:noescape
 func q8_KAVX2(dst *byte, src *byte, blocks int) (rest int)
 
+// q8_KSingleAVX2 decodes blocks of 292 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
+func q8_KSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+
 // iq4_NLAVX2 decodes blocks of 18 bytes until one has a scale that is not finite; rest counts from that one.
 //
 //go:noescape
 func iq4_NLAVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// iq4_NLSingleAVX2 decodes blocks of 18 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
+func iq4_NLSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // iq4_XSAVX2 decodes blocks of 136 bytes until one has a scale that is not finite; rest counts from that one.
 //
 //go:noescape
 func iq4_XSAVX2(dst *byte, src *byte, blocks int) (rest int)
 
+// iq4_XSSingleAVX2 decodes blocks of 136 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
+func iq4_XSSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+
 // mxfp4AVX2 decodes blocks of 17 bytes until one has a scale that is not finite; rest counts from that one.
 //
 //go:noescape
 func mxfp4AVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// mxfp4SingleAVX2 decodes blocks of 17 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
+func mxfp4SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // nvfp4AVX2 decodes blocks of 36 bytes until one has a scale that is not finite; rest counts from that one.
 //
 //go:noescape
 func nvfp4AVX2(dst *byte, src *byte, blocks int) (rest int)
 
+// nvfp4SingleAVX2 decodes blocks of 36 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
+func nvfp4SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+
 // iq2_XXSAVX2 decodes blocks of 66 bytes until one has a scale that is not finite; rest counts from that one.
 func iq2_XXSAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
+
+// iq2_XXSSingleAVX2 decodes blocks of 66 bytes until one has a scale that is not finite; rest counts from that one.
+func iq2_XXSSingleAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 
 // iq2_XSAVX2 decodes blocks of 74 bytes until one has a scale that is not finite; rest counts from that one.
 func iq2_XSAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 
+// iq2_XSSingleAVX2 decodes blocks of 74 bytes until one has a scale that is not finite; rest counts from that one.
+func iq2_XSSingleAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
+
 // iq2_SAVX2 decodes blocks of 82 bytes until one has a scale that is not finite; rest counts from that one.
 func iq2_SAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
+
+// iq2_SSingleAVX2 decodes blocks of 82 bytes until one has a scale that is not finite; rest counts from that one.
+func iq2_SSingleAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 
 // iq3_XXSAVX2 decodes blocks of 98 bytes until one has a scale that is not finite; rest counts from that one.
 func iq3_XXSAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 
+// iq3_XXSSingleAVX2 decodes blocks of 98 bytes until one has a scale that is not finite; rest counts from that one.
+func iq3_XXSSingleAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
+
 // iq3_SAVX2 decodes blocks of 110 bytes until one has a scale that is not finite; rest counts from that one.
 func iq3_SAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
+
+// iq3_SSingleAVX2 decodes blocks of 110 bytes until one has a scale that is not finite; rest counts from that one.
+func iq3_SSingleAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 
 // iq1_SAVX2 decodes blocks of 50 bytes until one has a scale that is not finite; rest counts from that one.
 func iq1_SAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 
+// iq1_SSingleAVX2 decodes blocks of 50 bytes until one has a scale that is not finite; rest counts from that one.
+func iq1_SSingleAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
+
 // iq1_MAVX2 decodes blocks of 56 bytes until one has a scale that is not finite; rest counts from that one.
 func iq1_MAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
+
+// iq1_MSingleAVX2 decodes blocks of 56 bytes until one has a scale that is not finite; rest counts from that one.
+func iq1_MSingleAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
 
 // q1_0AVX2 decodes blocks of 18 bytes until one has a scale that is not finite; rest counts from that one.
 //
 //go:noescape
 func q1_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 
+// q1_0SingleAVX2 decodes blocks of 18 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
+func q1_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+
 // q2_0AVX2 decodes blocks of 18 bytes until one has a scale that is not finite; rest counts from that one.
 //
 //go:noescape
 func q2_0AVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// q2_0SingleAVX2 decodes blocks of 18 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
+func q2_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // tq2_0AVX2 decodes blocks of 66 bytes until one has a scale that is not finite; rest counts from that one.
 //
 //go:noescape
 func tq2_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 
+// tq2_0SingleAVX2 decodes blocks of 66 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
+func tq2_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+
 // tq1_0AVX2 decodes blocks of 54 bytes until one has a scale that is not finite; rest counts from that one.
 //
 //go:noescape
 func tq1_0AVX2(dst *byte, src *byte, blocks int) (rest int)
 
+// tq1_0SingleAVX2 decodes blocks of 54 bytes until one has a scale that is not finite; rest counts from that one.
+//
+//go:noescape
+func tq1_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+
 // picksAVX2 decodes blocks of n bytes, n at least 32.
+//
+//go:noescape
 func picksAVX2(dst *byte, src *byte, blocks int, n int, halves uint64)
 
+// picksSingleAVX2 decodes blocks of n bytes, n at least 32.
+//
+//go:noescape
+func picksSingleAVX2(dst *byte, src *byte, blocks int, n int, singles *[4]uint32)
+
 // picks16AVX2 decodes blocks of 16 bytes; rest is 0.
+//
+//go:noescape
 func picks16AVX2(dst *byte, src *byte, blocks int, halves uint64) (rest int)
+
+// picks16SingleAVX2 decodes blocks of 16 bytes; rest is 0.
+//
+//go:noescape
+func picks16SingleAVX2(dst *byte, src *byte, blocks int, singles *[4]uint32) (rest int)
 
 // scaledE5M2AVX2 decodes blocks of 32 codes; rest is 0.
 func scaledE5M2AVX2(dst *byte, src *byte, blocks int, scale float32) (rest int)
@@ -278,17 +418,35 @@ func affine8F32SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, fa
 // mxfp4U8AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func mxfp4U8AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 
+// mxfp4U8SingleAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
+func mxfp4U8SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
 // mxfp8U8AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func mxfp8U8AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 
+// mxfp8U8SingleAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
+func mxfp8U8SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
 // nvfp4U8AVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
 func nvfp4U8AVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
+
+// nvfp4U8SingleAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.
+func nvfp4U8SingleAVX2(dst *byte, codes *byte, scales *byte, biases *byte, factor float32, groups int, chunks int) (rest int)
 
 // f16SingleAVX2 decodes blocks of 32 elements to F32; rest is 0.
 func f16SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // bf16SingleAVX2 decodes blocks of 32 elements to F32; rest is 0.
 func bf16SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// f64SingleAVX2 decodes blocks of 32 elements to F32; rest is 0.
+func f64SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// f8_E5M2SingleAVX2 decodes blocks of 32 elements to F32; rest is 0.
+func f8_E5M2SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
+
+// f8_E4M3SingleAVX2 decodes blocks of 32 elements to F32; rest is 0.
+func f8_E4M3SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
 
 // scaledE5M2SingleAVX2 decodes blocks of 32 codes to F32; rest is 0.
 func scaledE5M2SingleAVX2(dst *byte, src *byte, blocks int, scale float32) (rest int)

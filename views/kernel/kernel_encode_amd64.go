@@ -4,33 +4,6 @@ package kernel
 
 import "encoding/binary"
 
-// nativeSingle returns what there is for F32.
-func nativeSingle() *implementation {
-	if accelerated == nil {
-		return nil
-	}
-	impl := &implementation{name: "avx2", types: map[string]func(dst, src []byte){}, scaled: map[string]scaledFunc{
-		"F8_E4M3": avx2Scaled(Single, "F8_E4M3", 256, scaledE4M3SingleAVX2), "F8_E5M2": avx2Scaled(Single, "F8_E5M2", 1, scaledE5M2SingleAVX2),
-	}}
-	impl.groups = map[groupKey]groupFunc{}
-	for key, k := range map[groupKey]groupKernel{
-		{"affine", 2, "F16"}: affine2F16SingleAVX2, {"affine", 2, "BF16"}: affine2BF16SingleAVX2, {"affine", 2, "F32"}: affine2F32SingleAVX2,
-		{"affine", 3, "F16"}: affine3F16SingleAVX2, {"affine", 3, "BF16"}: affine3BF16SingleAVX2, {"affine", 3, "F32"}: affine3F32SingleAVX2,
-		{"affine", 4, "F16"}: affine4F16SingleAVX2, {"affine", 4, "BF16"}: affine4BF16SingleAVX2, {"affine", 4, "F32"}: affine4F32SingleAVX2,
-		{"affine", 5, "F16"}: affine5F16SingleAVX2, {"affine", 5, "BF16"}: affine5BF16SingleAVX2, {"affine", 5, "F32"}: affine5F32SingleAVX2,
-		{"affine", 6, "F16"}: affine6F16SingleAVX2, {"affine", 6, "BF16"}: affine6BF16SingleAVX2, {"affine", 6, "F32"}: affine6F32SingleAVX2,
-		{"affine", 8, "F16"}: affine8F16SingleAVX2, {"affine", 8, "BF16"}: affine8BF16SingleAVX2, {"affine", 8, "F32"}: affine8F32SingleAVX2,
-	} {
-		impl.groups[key] = avx2Groups(Single, key, k)
-	}
-	for _, t := range decodersTo(Single) {
-		if k := map[string]blockKernel{"F16": f16SingleAVX2, "BF16": bf16SingleAVX2}[t.Name]; k != nil {
-			impl.types[t.Name] = avx2Blocks(t, k)
-		}
-	}
-	return impl
-}
-
 func avx2ToBF16(dst, src []byte) {
 	if n := len(src) / 128; n > 0 {
 		_ = dst[64*n-1]

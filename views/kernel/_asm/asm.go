@@ -13,22 +13,48 @@ import (
 // blocks emits the kernel of a stored type: a loop over blocks of the given bytes and elements. setup runs once before
 // the loop, for constants kept in registers, and returns what emits the decoding of one block.
 func blocks(name string, bytes, elems int, setup func() func(dst, src Mem)) {
-	TEXT(name+"AVX2", NOSPLIT, "func(dst, src *byte, blocks int) (rest int)")
-	Pragma("noescape")
-	Doc(fmt.Sprintf("%sAVX2 decodes blocks of %d bytes until one has a scale that is not finite; rest counts from that one.", name, bytes))
-	loop(bytes, elems, setup)
-}
-
-// gridBlocks is blocks for a type with a codebook: grid and signs are tables of packed bytes, see grids.
-func gridBlocks(name string, bytes int, setup func(grid, signs Register) func(dst, src Mem)) {
-	TEXT(name+"AVX2", NOSPLIT, "func(dst, src *byte, blocks int, grid, signs *uint64) (rest int)")
-	Doc(fmt.Sprintf("%sAVX2 decodes blocks of %d bytes until one has a scale that is not finite; rest counts from that one.", name, bytes))
-	loop(bytes, 256, func() func(dst, src Mem) {
-		return setup(Load(Param("grid"), GP64()), Load(Param("signs"), GP64()))
+	toBoth(func(to string) {
+		TEXT(name+to+"AVX2", NOSPLIT, "func(dst, src *byte, blocks int) (rest int)")
+		Pragma("noescape")
+		Doc(fmt.Sprintf("%s%sAVX2 decodes blocks of %d bytes until one has a scale that is not finite; rest counts from that one.", name, to, bytes))
+		loop(bytes, elems, setup)
 	})
 }
 
-func loop(bytes, elems int, setup func() func(dst, src Mem)) { loopTo(2*elems, bytes, setup) }
+// single is whether the kernel that is being emitted decodes to F32. If not, it decodes to half.
+var single bool
+
+// toBoth emits a kernel for half and, with "Single" in its name, one for F32.
+func toBoth(emit func(to string)) {
+	emit("")
+	single = true
+	emit("Single")
+	single = false
+}
+
+// size is the bytes of a decoded element.
+func size() int {
+	if single {
+		return 4
+	}
+	return 2
+}
+
+// at is where decoded element i goes.
+func at(dst Mem, i int) Mem { return dst.Offset(size() * i) }
+
+// gridBlocks is blocks for a type with a codebook: grid and signs are tables of packed bytes, see grids.
+func gridBlocks(name string, bytes int, setup func(grid, signs Register) func(dst, src Mem)) {
+	toBoth(func(to string) {
+		TEXT(name+to+"AVX2", NOSPLIT, "func(dst, src *byte, blocks int, grid, signs *uint64) (rest int)")
+		Doc(fmt.Sprintf("%s%sAVX2 decodes blocks of %d bytes until one has a scale that is not finite; rest counts from that one.", name, to, bytes))
+		loop(bytes, 256, func() func(dst, src Mem) {
+			return setup(Load(Param("grid"), GP64()), Load(Param("signs"), GP64()))
+		})
+	})
+}
+
+func loop(bytes, elems int, setup func() func(dst, src Mem)) { loopTo(size()*elems, bytes, setup) }
 
 // loopTo is loop for blocks that become so many bytes.
 func loopTo(out, bytes int, setup func() func(dst, src Mem)) {

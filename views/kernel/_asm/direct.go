@@ -61,13 +61,26 @@ func (v eights) timesPlus(d, m VecVirtual) eights {
 // store rounds to halves, eight at a time straight to memory.
 func (v eights) store(dst Mem) {
 	for i, y := range v {
-		VCVTPS2PH(Imm(0), y, dst.Offset(16*i))
+		storeEight(y, at(dst, 8*i))
+	}
+}
+
+// storeEight stores eight elements.
+func storeEight(y VecVirtual, dst Mem) {
+	if single {
+		VMOVUPS(y, dst)
+	} else {
+		VCVTPS2PH(Imm(0), y, dst)
 	}
 }
 
 // storeJoined is store by 16: less work for the store unit, more for the shuffle unit. It is faster for codes that
 // come from memory, and slower for those that were taken apart in registers.
 func (v eights) storeJoined(dst Mem) {
+	if single {
+		v.store(dst)
+		return
+	}
 	VMOVDQU(join(v[0], v[1]), dst)
 	VMOVDQU(join(v[2], v[3]), dst.Offset(32))
 }

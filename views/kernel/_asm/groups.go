@@ -27,7 +27,6 @@ func groups() {
 	} {
 		for _, bits := range []int{2, 3, 4, 5, 6, 8} {
 			affine(bits, s)
-			affineSingle(bits, s)
 		}
 	}
 	e2m1 := fp4Levels
@@ -41,11 +40,21 @@ func groups() {
 		return func(dst, codes Mem) { t.store(pairNibbles(codes), dst) }
 	})
 	group("mxfp8U8", 8, 1, func(scales, _ Mem, _ VecVirtual) func(dst, codes Mem) {
+		if single {
+			d := powerOfTwo(scales, 0)
+			return func(dst, codes Mem) {
+				for i, y := range upperBytes(codes) {
+					for k, x := range halves(e4m3(y)) {
+						VMOVUPS(times(times(x, floats(256)), d), at(dst, 16*i+8*k))
+					}
+				}
+			}
+		}
 		d := powerOfTwo(scales, 8)
 		return func(dst, codes Mem) {
 			for i, y := range upperBytes(codes) {
 				v := halves(e4m3(y))
-				VMOVDQU(join(times(v[0], d), times(v[1], d)), dst.Offset(32*i))
+				VMOVDQU(join(times(v[0], d), times(v[1], d)), at(dst, 16*i))
 			}
 		}
 	})
@@ -76,11 +85,11 @@ func affine(bits int, s scaleType) {
 		s.finite(scales)
 		s.finite(biases)
 		d, m := s.widen(scales), s.widen(biases)
-		switch bits {
-		case 2:
+		switch { // a table of F32 takes more work than it saves
+		case bits == 2 && !single:
 			t := table8(linear(floats(0, 1, 2, 3), d, m))
 			return func(dst, codes Mem) { t.store(fourCodes(codes), dst) }
-		case 4:
+		case bits == 4 && !single:
 			t := codebook(counting, d, m)
 			return func(dst, codes Mem) { t.store(pairNibbles(codes), dst) }
 		}
@@ -100,36 +109,13 @@ func affine(bits int, s scaleType) {
 	})
 }
 
-// affineSingle is affine to F32.
-func affineSingle(bits int, s scaleType) {
-	groupTo(128, fmt.Sprintf("affine%d%sSingle", bits, s.name), bits, s.bytes, func(scales, biases Mem, _ VecVirtual) func(dst, codes Mem) {
-		s.finite(scales)
-		s.finite(biases)
-		d, m := s.widen(scales), s.widen(biases)
-		return func(dst, codes Mem) {
-			var v eights
-			if bits == 8 {
-				v = unsigned(codes)
-			} else {
-				v = stream(codes, bits)
-			}
-			for i, y := range v {
-				VMULPS(d, y, y)
-				VADDPS(m, y, y)
-				VMOVUPS(y, dst.Offset(32*i))
-			}
-		}
-	})
-}
-
 // group emits a kernel: start begins a group (or pair of groups) with the given bytes of scales, and of biases, and
 // returns what decodes 32 elements.
 func group(name string, bits, scaleBytes int, start func(scales, biases Mem, factor VecVirtual) func(dst, codes Mem)) {
-	groupTo(64, name, bits, scaleBytes, start)
+	toBoth(func(to string) { groupBody(name+to, bits, scaleBytes, start) })
 }
 
-// groupTo is group for a number of bytes that 32 elements become.
-func groupTo(out int, name string, bits, scaleBytes int, start func(scales, biases Mem, factor VecVirtual) func(dst, codes Mem)) {
+func groupBody(name string, bits, scaleBytes int, start func(scales, biases Mem, factor VecVirtual) func(dst, codes Mem)) {
 	TEXT(name+"AVX2", NOSPLIT, "func(dst, codes, scales, biases *byte, factor float32, groups, chunks int) (rest int)")
 	Doc(fmt.Sprintf("%sAVX2 decodes groups of 32*chunks elements until one has a scale or bias that is not finite; rest counts from that one.", name))
 	dst, codes := Load(Param("dst"), GP64()), Load(Param("codes"), GP64())
@@ -146,7 +132,7 @@ func groupTo(out int, name string, bits, scaleBytes int, start func(scales, bias
 	Label("chunk")
 	chunk(Mem{Base: dst}, Mem{Base: codes})
 	ADDQ(U32(4*bits), codes)
-	ADDQ(U32(out), dst)
+	ADDQ(U32(32*size()), dst)
 	DECQ(i)
 	JNZ(LabelRef("chunk"))
 	ADDQ(U32(scaleBytes), scales)
@@ -189,10 +175,22 @@ func unpack(codes Mem, bits int, then func(y VecVirtual)) (v eights) {
 	return v
 }
 
-// powerOfTwo returns 2^(e-127) for the byte e at m, times 2^raise. Beyond e = 200 every product but zero is infinite
-// in half, so that the sum is kept from reaching 255; 2^-127 is taken as zero, as its products are.
+// powerOfTwo returns 2^(e-127) for the byte e at m, times 2^raise. For halves, every product beyond e = 200 but zero is
+// infinite, so that the sum is kept from reaching 255; 2^-127 is taken as zero, as its products are.
 func powerOfTwo(m Mem, raise byte) VecVirtual {
 	r, y := load8(m), YMM()
+	if single {
+		small := GP32()
+		SHLL(Imm(8), r)
+		MOVL(r, small)
+		finite(small, e8m0)
+		MOVL(U32(1<<22), small) // 2^-127 is subnormal
+		SHLL(Imm(15), r)
+		CMOVLEQ(small, r)
+		VMOVD(r, y.AsX())
+		VPBROADCASTD(y.AsX(), y)
+		return y
+	}
 	SHLL(Imm(8), r)
 	finite(r, e8m0)
 	VPBROADCASTB(m, y)

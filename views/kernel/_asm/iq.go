@@ -30,7 +30,7 @@ func iq4() {
 			VCVTDQ2PS(low, low)
 			sub := each(times(low, d))
 			for t := range 8 {
-				codebook(iq4Levels, sub(t), nil).store(halfNibbles(src.Offset(8+16*t)), dst.Offset(64*t))
+				codebook(iq4Levels, sub(t), nil).store(halfNibbles(src.Offset(8+16*t)), at(dst, 32*t))
 			}
 		}
 	})
@@ -63,7 +63,7 @@ func grids() {
 				q := rows(func(l int) Register {
 					return or(quad(grid, load8(rec.Offset(l))), signs, field(a, 7*l, 127))
 				})
-				table8(product(floats(iq2...), factor(factors, field(a, 28, 15), d))).store(q, dst.Offset(64*t))
+				table8(product(floats(iq2...), factor(factors, field(a, 28, 15), d))).store(q, at(dst, 32*t))
 			}
 		}
 	})
@@ -78,7 +78,7 @@ func grids() {
 				})
 				VPOR(upper8(), q, q)
 				s := load8(src.Offset(66 + t))
-				twoScales(iq2, factor(factors, field(s, 0, 15), d), factor(factors, field(s, 4, 15), d)).store(q, dst.Offset(64*t))
+				twoScales(iq2, factor(factors, field(s, 0, 15), d), factor(factors, field(s, 4, 15), d)).store(q, at(dst, 32*t))
 			}
 		}
 	})
@@ -94,7 +94,7 @@ func grids() {
 				VPOR(negative(src.Offset(34+4*t), 4), q, q)
 				VPOR(upper8(), q, q)
 				s := load8(src.Offset(74 + t))
-				twoScales(iq2, factor(factors, field(s, 0, 15), d), factor(factors, field(s, 4, 15), d)).store(q, dst.Offset(64*t))
+				twoScales(iq2, factor(factors, field(s, 0, 15), d), factor(factors, field(s, 4, 15), d)).store(q, at(dst, 32*t))
 			}
 		}
 	})
@@ -108,7 +108,7 @@ func grids() {
 					at := src.Offset(2 + 8*t + 2*l)
 					return or(twoRows(grid, load8(at), load8(at.Offset(1))), signs, field(a, 7*l, 127))
 				})
-				plusMinus(iq3xxs, factor(factors, field(a, 28, 15), d)).store(q, dst.Offset(64*t))
+				plusMinus(iq3xxs, factor(factors, field(a, 28, 15), d)).store(q, at(dst, 32*t))
 			}
 		}
 	})
@@ -124,7 +124,7 @@ func grids() {
 				})
 				VPOR(negative(src.Offset(74+4*t), 8), q, q)
 				s := load8(src.Offset(106 + t/2))
-				plusMinus(iq3s, factor(factors, field(s, 4*(t%2), 15), d)).store(q, dst.Offset(64*t))
+				plusMinus(iq3s, factor(factors, field(s, 4*(t%2), 15), d)).store(q, at(dst, 32*t))
 			}
 		}
 	})
@@ -139,7 +139,7 @@ func grids() {
 				})
 				dl := factor(factors, field(w, 12, 7), d)
 				VMULPS(Mem{Base: levels, Index: as64(field(w, 10, 32)), Scale: 1}, dl, dl) // bit 15 chooses 32 bytes
-				table8(dl).store(q, dst.Offset(64*t))
+				table8(dl).store(q, at(dst, 32*t))
 			}
 		}
 	})
@@ -153,8 +153,8 @@ func grids() {
 					return or(quad(grid, row(load8(src.Offset(4*t+l)), high, 4*l, 7)), signs, field(high, 4*l+3, 1))
 				})
 				VPOR(upper8(), q, q)
-				s, at := load16(src.Offset(48+t/2*2)), 6*(t%2)
-				twoScales(iq1, factor(factors, field(s, at, 7), d), factor(factors, field(s, at+3, 7), d)).store(q, dst.Offset(64*t))
+				s, low := load16(src.Offset(48+t/2*2)), 6*(t%2)
+				twoScales(iq1, factor(factors, field(s, low, 7), d), factor(factors, field(s, low+3, 7), d)).store(q, at(dst, 32*t))
 			}
 		}
 	})

@@ -34,7 +34,7 @@ func k() {
 						q := twoBits(codes, 4*pair+2*i)
 						b := byte(8 * i)
 						VPOR(bytes(b, b, b, b, b, b, b, b, b+4, b+4, b+4, b+4, b+4, b+4, b+4, b+4), q, q)
-						t.store(q, dst.Offset(256*h+128*pair+64*i))
+						t.store(q, at(dst, 128*h+64*pair+32*i))
 					}
 				}
 			}
@@ -64,7 +64,7 @@ func k() {
 					q := twoBits(codes, 2*j)
 					VPOR(bit(third, 4*h+j, 2), q, q)
 					VPOR(upper8(), q, q)
-					table16(a, b).store(q, dst.Offset(256*h+64*j))
+					table16(a, b).store(q, at(dst, 128*h+32*j))
 				}
 			}
 		}
@@ -79,7 +79,7 @@ func k() {
 				VPAND(bytes(15), high, high)
 				for i, q := range []VecVirtual{low, high} {
 					t := 2*pair + i
-					codebook(counting, d(t), m(t)).store(q, dst.Offset(64*t))
+					codebook(counting, d(t), m(t)).store(q, at(dst, 32*t))
 				}
 			}
 		}
@@ -95,7 +95,7 @@ func k() {
 					t := 2*pair + i
 					VPAND(bytes(15), q, q)
 					VPOR(bit(fifth, t, 4), q, q)
-					unsigned(q).timesPlus(d(t), m(t)).store(dst.Offset(64 * t))
+					unsigned(q).timesPlus(d(t), m(t)).store(at(dst, 32*t))
 				}
 			}
 		}
@@ -117,7 +117,7 @@ func k() {
 					VPSLLW(Imm(4), high, high)
 					VPOR(high, q, q)
 					VPSUBB(bytes(32), q, q)
-					signed(q).timesEach(sub(8*h+2*j), sub(8*h+2*j+1)).store(dst.Offset(256*h + 64*j))
+					signed(q).timesEach(sub(8*h+2*j), sub(8*h+2*j+1)).store(at(dst, 128*h+32*j))
 				}
 			}
 		}
@@ -128,7 +128,7 @@ func k() {
 			d := YMM()
 			VBROADCASTSS(src, d)
 			for i := range 8 {
-				signed(src.Offset(4 + 32*i)).times(d).storeJoined(dst.Offset(64 * i))
+				signed(src.Offset(4 + 32*i)).times(d).storeJoined(at(dst, 32*i))
 			}
 		}
 	})

@@ -6,7 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// A table holds up to 16 halves, low and high bytes apart, the same in both lanes. Indices come as 32 bytes in crossed
+// A table holds up to 16 halves, low and high bytes apart, the same in both lanes; or as many F32, eight to a register.
+// Indices come as 32 bytes in crossed
 // order: elements 0-7 and 16-23 in the lower lane, 8-15 and 24-31 in the upper. Looking both bytes up and interleaving
 // them then gives 32 halves in order.
 type table struct{ low, high VecVirtual }
@@ -23,6 +24,9 @@ func split() Mem { return bytes(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13
 
 // table16 rounds 16 values.
 func table16(a, b VecVirtual) table {
+	if single {
+		return table{a, b}
+	}
 	VCVTPS2PH(Imm(0), a, a.AsX())
 	VCVTPS2PH(Imm(0), b, b.AsX())
 	y, t := YMM(), table{YMM(), YMM()}
@@ -35,6 +39,9 @@ func table16(a, b VecVirtual) table {
 
 // table8 rounds eight values.
 func table8(a VecVirtual) table {
+	if single {
+		return table{a, a}
+	}
 	VCVTPS2PH(Imm(0), a, a.AsX())
 	return tableOf(a)
 }
@@ -70,12 +77,49 @@ func linear(levels Mem, d, m VecVirtual) VecVirtual {
 	return r
 }
 
-// store looks up 32 halves. It leaves index alone.
+// store looks up 32 elements. It leaves index alone.
 func (t table) store(index VecVirtual, dst Mem) {
+	if single {
+		inLanes(index, func(i int, q VecVirtual) {
+			y := element(t.low, q)
+			if t.high != t.low { // bit 3 becomes the sign, which chooses
+				high := element(t.high, q)
+				VPSLLD(Imm(28), q, q)
+				VBLENDVPS(q, high, y, y)
+			}
+			VMOVUPS(y, at(dst, 8*i))
+		})
+		return
+	}
 	low, high := YMM(), YMM()
 	VPSHUFB(index, t.low, low)
 	VPSHUFB(index, t.high, high)
 	interleave(low, high, dst)
+}
+
+// element returns elements of eight F32, by the lowest three bits of q.
+func element(t, q VecVirtual) VecVirtual {
+	y := YMM()
+	VPERMPS(t, q, y)
+	return y
+}
+
+// inLanes calls use with the 32 bytes of a crossed index in order, eight at a time, one a lane of 32 bits.
+func inLanes(index VecVirtual, use func(i int, q VecVirtual)) {
+	for i := range 4 {
+		x, q := index.AsX(), YMM()
+		if i%2 == 1 {
+			x = XMM()
+			VEXTRACTI128(Imm(1), index, x)
+		}
+		if i >= 2 {
+			y := XMM()
+			VPSHUFD(Imm(0b11_10_11_10), x, y)
+			x = y
+		}
+		VPMOVZXBD(x, q)
+		use(i, q)
+	}
 }
 
 func interleave(low, high VecVirtual, dst Mem) {

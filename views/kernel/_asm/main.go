@@ -5,9 +5,11 @@
 // It is a module of its own, so that the generator's library is not a dependency of the program. Its files carry the
 // names of the plain Go files they speed up: q32.go here is go_q32.go there, where the block layouts are drawn.
 //
+// Most kernels are emitted twice: to half and to F32, which differ in the table and in the store.
+//
 // There are two ways to decode. A type with at most 16 values per scale builds the table of its halves (lookup.go):
 // exact by construction, because a level is multiplied, shifted by the minimum and rounded once per table exactly as
-// plain Go does per element. All others widen every code to F32 (direct.go). Kernels never load or store a byte
+// plain Go does per element. A table of F32 takes two registers instead. All others widen every code to F32 (direct.go). Kernels never load or store a byte
 // outside the blocks they are given.
 //
 // A block whose scale is infinite or NaN ends a kernel early: it returns the number of blocks left, and the caller

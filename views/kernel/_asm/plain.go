@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -10,7 +12,10 @@ import (
 // sign and payload, and two minima, one signed and one unsigned, cut the payload down to 0x7E00 and 0xFE00.
 func plain() {
 	float := func(name string, bytes int, load func(src Mem) [2]VecVirtual) {
-		blocks(name, 32*bytes, 32, func() func(dst, src Mem) {
+		TEXT(name+"AVX2", NOSPLIT, "func(dst, src *byte, blocks int) (rest int)")
+		Pragma("noescape")
+		Doc(fmt.Sprintf("%sAVX2 decodes blocks of %d bytes; rest is 0.", name, 32*bytes))
+		loop(32*bytes, 32, func() func(dst, src Mem) {
 			positive, negative := inRegister(words(0x7E00)), inRegister(words(0xFE00))
 			return func(dst, src Mem) {
 				for i, h := range load(src) {
@@ -163,6 +168,38 @@ func singles() {
 		VPSLLD(Imm(16), y, y)
 		return y
 	})
+	widen("f64", 8, func(src Mem, _ int) VecVirtual {
+		a, b := YMM(), XMM()
+		VCVTPD2PSY(src, a.AsX())
+		VCVTPD2PSY(src.Offset(32), b)
+		VINSERTI128(Imm(1), b, a, a)
+		return bareNaN(a)
+	})
+	upper := func(src Mem) VecVirtual { // eight bytes as the upper ones of words
+		x := XMM()
+		VPMOVZXBW(src, x)
+		VPSLLW(Imm(8), x, x)
+		return x
+	}
+	widen("f8_E5M2", 1, func(src Mem, _ int) VecVirtual {
+		y := YMM()
+		VCVTPH2PS(upper(src), y)
+		return bareNaN(y)
+	})
+	widen("f8_E4M3", 1, func(src Mem, _ int) VecVirtual {
+		x, y := upper(src), YMM()
+		VPSRAW(Imm(1), x, x)
+		VPAND(words(0xBF80), x, x)
+		VCVTPH2PS(x, y)
+		nan, bits := YMM(), YMM()
+		VANDNPS(y, inRegister(floats(negativeZero)), nan)
+		VCMPPS(Imm(0), floats(480./256), nan, nan)
+		VMULPS(floats(256), y, y)
+		VORPS(longs(0x7FC0_0000), y, bits)
+		VANDPS(longs(0xFFC0_0000), bits, bits)
+		VBLENDVPS(nan, bits, y, y)
+		return y
+	})
 	scaled := func(name string, nan func(y VecVirtual) VecVirtual, value func(y VecVirtual) [2]VecVirtual) {
 		TEXT("scaled"+name+"SingleAVX2", NOSPLIT, "func(dst, src *byte, blocks int, scale float32) (rest int)")
 		Doc("scaled" + name + "SingleAVX2 decodes blocks of 32 codes to F32; rest is 0.")
@@ -189,4 +226,14 @@ func singles() {
 	}
 	scaled("E5M2", nanE5M2, halves)
 	scaled("E4M3", nanE4M3, func(y VecVirtual) [2]VecVirtual { return halves(e4m3(y)) })
+}
+
+// bareNaN takes the payload of NaNs and leaves the sign.
+func bareNaN(y VecVirtual) VecVirtual {
+	nan, bare := YMM(), YMM()
+	VCMPPS(Imm(3), y, y, nan) // unordered
+	VANDPS(floats(negativeZero), y, bare)
+	VORPS(longs(0x7FC0_0000), bare, bare)
+	VBLENDVPS(nan, bare, y, y)
+	return y
 }
