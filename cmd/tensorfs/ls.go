@@ -91,7 +91,11 @@ func (o *lsOptions) run(stdout io.Writer, model, glob string) error {
 		return err
 	}
 	if l.n == 0 && glob != "" && !o.json {
-		return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", glob, tensorfs.Printable(model))
+		why := t.WhyAbsent(glob)
+		if why != "" {
+			why = " (" + tensorfs.OneLine(why) + ")"
+		}
+		return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all%s", glob, tensorfs.Printable(model), why)
 	}
 	l.end()
 	return l.w.Flush()
@@ -132,7 +136,7 @@ func (l *listing) walkTensors(t *tree.Tree, p *pathPattern) error {
 	}
 	return l.walk(t.Root, isView, func(path string) bool {
 		view, name, ok := strings.Cut(path, "/")
-		if view == "npy" {
+		if strings.HasPrefix(view, "npy") {
 			name = strings.TrimSuffix(name, ".npy")
 		}
 		return ok && isView(view) && (found[name] || p.matches(name))

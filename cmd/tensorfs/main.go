@@ -180,7 +180,7 @@ var viewList = func() string {
 			usual = append(usual, v.Name)
 		}
 	}
-	return strings.Join(usual, ", ") + " (default: these), or also " + strings.Join(others, ", ")
+	return strings.Join(usual, ", ") + " (all these: " + views.Default + ") and " + strings.Join(others, ", ")
 }()
 
 // ggufTypes are the types that --gguf-type takes.
@@ -211,20 +211,28 @@ func (f *modelFlags) addReading(c *cobra.Command) {
 	c.Flags().BoolVar(&f.followLinks, "follow-links", false, "follow symbolic links out of the model's directory where mount refuses them: as root and with allow_other")
 }
 
-// open opens the model and lays out its tree. The caller closes the model.
-func (f *modelFlags) open(path string) (*tree.Tree, error) {
+// check takes the values of the flags.
+func (f *modelFlags) check() error {
 	if f.tree.Views.I2S != "" && !slices.Contains(views.I2SLayouts, f.tree.Views.I2S) {
-		return nil, usageError{fmt.Errorf("--i2s %q: want %s", f.tree.Views.I2S, i2sLayouts)}
+		return usageError{fmt.Errorf("--i2s %q: want %s", f.tree.Views.I2S, i2sLayouts)}
 	}
 	if f.views != "" {
 		var err error
 		if f.tree.Views.Views, err = views.Choose(strings.Split(f.views, ",")); err != nil {
-			return nil, usageError{fmt.Errorf("--views: %w", err)}
+			return usageError{fmt.Errorf("--views: %w", err)}
 		}
 	}
 	var ok bool
 	if f.tree.Whole.Type, ok = ggufTypes[f.ggufType]; !ok {
-		return nil, usageError{fmt.Errorf("--gguf-type %q: want %s", f.ggufType, ggufTypeList)}
+		return usageError{fmt.Errorf("--gguf-type %q: want %s", f.ggufType, ggufTypeList)}
+	}
+	return nil
+}
+
+// open opens the model and lays out its tree. The caller closes the model.
+func (f *modelFlags) open(path string) (*tree.Tree, error) {
+	if err := f.check(); err != nil {
+		return nil, err
 	}
 	m, err := formats.Options{KeepInside: f.keepInside && !f.followLinks}.Open(path)
 	if err != nil {

@@ -52,7 +52,7 @@ user's own mount follows all links.
 The server logs to the system log where there is one; --log takes syslog, journal
 (systemd's) or a FILE. In any case tensorfs status --json has the last errors.
 Options for -o and /etc/fstab: follow_links, gguf_type=TYPE, hot=SIZE, i2s=ORDER,
-log=DEVICE or log=FILE, views=VIEW:VIEW (colons, because commas separate options).
+log=DEVICE or log=FILE, views=VIEW:VIEW (as --views, with colons for its commas).
 
 On SIGINT or SIGTERM the server unmounts. While the mount is in use, the first signal
 waits until it is not, and a second one detaches it. In the foreground, SIGHUP and
@@ -97,6 +97,9 @@ func (o *mountOptions) run(cmd *cobra.Command, model, mountpoint string) error {
 				extra = append(extra, opt)
 			}
 		}
+	}
+	if err := o.check(); err != nil { // before a server is started
+		return err
 	}
 	model, mountpoint, err := absolute(model, mountpoint)
 	if err != nil {

@@ -74,6 +74,10 @@ func (t *Tree) WhyAbsent(path string) string {
 				return a.Reason
 			}
 		}
+		return ""
+	}
+	if name != "" && slices.ContainsFunc(views.All, func(v views.View) bool { return v.Name == view }) {
+		return "the view was not chosen; --views " + view + " chooses it"
 	}
 	return ""
 }

@@ -109,7 +109,7 @@ func (r *Result) judge(d measure.Difference) {
 // that is not numbers.
 func numbers(p Pair, opts Options) (m measure.Pair, why string) {
 	m.Name = p.Name
-	if way := storage(p.A); way == storage(p.B) && opts.A == opts.B {
+	if way := storage(p.A); way == storage(p.B) && opts.A.I2S == opts.B.I2S {
 		m.StoredA, m.StoredB = stored(p.A), stored(p.B)
 	}
 	a, err := opts.A.Encode(p.A, tensorfs.F32)
