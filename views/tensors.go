@@ -80,7 +80,9 @@ func (d *derived) as(suffix string, absent []Absent, show func(*tensorfs.Tensor,
 		}
 		v.index = append(v.index, i)
 	}
-	v.sort()
+	if suffix != d.suffix { // else the order is that of d
+		v.sort()
+	}
 	sortAbsent(absent)
 	return v, absent
 }

@@ -39,6 +39,6 @@
 // # Implementations
 //
 // The plain Go files (go_*.go) are the specification: each draws the byte layout once, beside the code that reads it.
-// Assembly (AVX2 with F16C on amd64 for both formats, NEON on arm64) covers what is worth it, is chosen when the program starts, and gives
+// Assembly (AVX2 with F16C on amd64, NEON on arm64) covers what is worth it, is chosen when the program starts, and gives
 // the same bits; build tag purego leaves it out. Tests run over every implementation that the machine has.
 package kernel

@@ -54,13 +54,24 @@
 	op(m, 22, 22) \
 	op(m, 23, 23)
 
-// STORE rounds V20 to V23 to 16 halves at R0.
+// STORE puts V20 to V23 as 16 numbers at R0, STORE8 the first two registers; halves are rounded.
+#ifdef SINGLE
+#define STORE \
+	VST1.P [V20.S4, V21.S4, V22.S4, V23.S4], 64(R0)
+#define STORE8 \
+	VST1.P [V20.S4, V21.S4], 32(R0)
+#else
 #define STORE \
 	FCVTN(20, 24)  \
 	FCVTN2(21, 24) \
 	FCVTN(22, 25)  \
 	FCVTN2(23, 25) \
 	VST1.P [V24.H8, V25.H8], 32(R0)
+#define STORE8 \
+	FCVTN(20, 24)  \
+	FCVTN2(21, 24) \
+	VST1.P [V24.H8], 16(R0)
+#endif
 
 // PRODUCT decodes the 16 signed bytes of Vb times the scale in all lanes of Vs.
 #define PRODUCT(b, s) \

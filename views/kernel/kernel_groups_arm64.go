@@ -10,6 +10,9 @@ import "math"
 //go:noescape
 func affineNEON(dst, codes, scales, biases *byte, n, group, bits, kind int, unpack *affineUnpack) (done int)
 
+//go:noescape
+func affineSingleNEON(dst, codes, scales, biases *byte, n, group, bits, kind int, unpack *affineUnpack) (done int)
+
 // affineUnpack takes 8 codes out of 8 bytes: windows gathers the two bytes that code i lies in into 16-bit lane i,
 // shifts moves it down (a negative shift is one to the right), mask cuts what is above.
 type affineUnpack struct {
@@ -32,21 +35,24 @@ func makeAffineUnpack(bits int) *affineUnpack {
 	return u
 }
 
-func neonAffine(bits, kind int, scale string) groupFunc {
-	unpack, size := makeAffineUnpack(bits), scaleBytes(scale)
+func neonAffine(to Float, bits, kind int, scale string) groupFunc {
+	unpack, size, width := makeAffineUnpack(bits), scaleBytes(scale), int(to)
 	plain := goGroups[groupKey{"affine", bits, scale}]
+	if to == Single {
+		plain = goSingles[groupKey{"affine", bits, scale}]
+	}
 	return func(dst, codes, scales, biases []byte, factor float32, group int) {
 		bytes := group * bits / 8
 		// All groups but the last: what is read after one belongs to the next.
 		n := len(scales)/size - 1
 		for n > 0 {
-			done := affineNEON(&dst[0], &codes[0], &scales[0], &biases[0], n, group, bits, kind, unpack)
+			done := affineTo(to, &dst[0], &codes[0], &scales[0], &biases[0], n, group, bits, kind, unpack)
 			n -= done
-			dst, codes, scales, biases = dst[2*group*done:], codes[bytes*done:], scales[size*done:], biases[size*done:]
+			dst, codes, scales, biases = dst[width*group*done:], codes[bytes*done:], scales[size*done:], biases[size*done:]
 			if n > 0 {
-				plain(dst[:2*group], codes[:bytes], scales[:size], biases[:size], factor, group)
+				plain(dst[:width*group], codes[:bytes], scales[:size], biases[:size], factor, group)
 				n--
-				dst, codes, scales, biases = dst[2*group:], codes[bytes:], scales[size:], biases[size:]
+				dst, codes, scales, biases = dst[width*group:], codes[bytes:], scales[size:], biases[size:]
 			}
 		}
 		if n < 0 {
@@ -58,10 +64,10 @@ func neonAffine(bits, kind int, scale string) groupFunc {
 		copy(last[:], codes[head:])
 		done := 1
 		if head > 0 {
-			done = affineNEON(&dst[0], &codes[0], &scales[0], &biases[0], 1, group-32, bits, kind, unpack)
+			done = affineTo(to, &dst[0], &codes[0], &scales[0], &biases[0], 1, group-32, bits, kind, unpack)
 		}
 		if done == 1 {
-			done = affineNEON(&dst[2*(group-32)], &last[0], &scales[0], &biases[0], 1, 32, bits, kind, unpack)
+			done = affineTo(to, &dst[width*(group-32)], &last[0], &scales[0], &biases[0], 1, 32, bits, kind, unpack)
 		}
 		if done == 0 {
 			plain(dst, codes, scales, biases, factor, group)
@@ -69,10 +75,21 @@ func neonAffine(bits, kind int, scale string) groupFunc {
 	}
 }
 
+// affineTo chooses the kernel. Calls by name let copies of codes stay on the stack.
+func affineTo(to Float, dst, codes, scales, biases *byte, n, group, bits, kind int, unpack *affineUnpack) (done int) {
+	if to == Single {
+		return affineSingleNEON(dst, codes, scales, biases, n, group, bits, kind, unpack)
+	}
+	return affineNEON(dst, codes, scales, biases, n, group, bits, kind, unpack)
+}
+
 // mx4NEON decodes n groups. An infinite scale times zero is a NaN without a sign on arm64.
 //
 //go:noescape
 func mx4NEON(dst, codes, scales *byte, n int, elements *[2][16]byte, exponents *[256]float32)
+
+//go:noescape
+func mx4SingleNEON(dst, codes, scales *byte, n int, elements *[2][16]byte, exponents *[256]float32)
 
 // neonE2M1 are the lower and the upper bytes of the elements as BF16.
 var neonE2M1 = func() (t [2][16]byte) {
@@ -85,6 +102,12 @@ var neonE2M1 = func() (t [2][16]byte) {
 func neonMX4(dst, codes, scales, _ []byte, _ float32, _ int) {
 	if len(scales) > 0 {
 		mx4NEON(&dst[0], &codes[0], &scales[0], len(scales), &neonE2M1, &e8m0)
+	}
+}
+
+func neonSingleMX4(dst, codes, scales, _ []byte, _ float32, _ int) {
+	if len(scales) > 0 {
+		mx4SingleNEON(&dst[0], &codes[0], &scales[0], len(scales), &neonE2M1, &e8m0)
 	}
 }
 
