@@ -15,7 +15,7 @@ import (
 // indexVersion is the version of index.json that this package reads.
 const indexVersion = 1
 
-// index is index.json, compactly: a model of 50,000 tensors has 300,000
+// index is index.json, compactly: a model of 50,000 tensors has 400,000
 // entries, so what repeats (names, types, shapes, sections) is kept once.
 type index struct {
 	model  ModelInfo

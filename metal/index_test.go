@@ -156,11 +156,11 @@ func FuzzReadIndex(f *testing.F) {
 	})
 }
 
-// bigIndex writes the index of a model of n tensors in six views.
+// bigIndex writes the index of a model of n tensors in eight views.
 func bigIndex(w io.Writer, n int) {
 	fmt.Fprint(w, `{"version":1,"model":{"format":"safetensors","path":"/m","architecture":"deepseek2","layout":""},"views":{`)
 	rng := rand.New(rand.NewPCG(1, 2))
-	for v, view := range []string{"raw", "packed", "f16", "fused", "fused-f16", "npy"} {
+	for v, view := range []string{"raw", "packed", "f16", "bf16", "f32", "fused", "fused-f16", "npy"} {
 		if v > 0 {
 			fmt.Fprint(w, ",\n")
 		}
@@ -178,7 +178,7 @@ func bigIndex(w io.Writer, n int) {
 	fmt.Fprint(w, "}}\n")
 }
 
-// The index of 50,000 tensors in six views must neither take long to read nor
+// The index of 50,000 tensors in eight views must neither take long to read nor
 // stay in memory as it came.
 func TestReadIndexKeepsLittle(t *testing.T) {
 	var text strings.Builder
@@ -193,8 +193,8 @@ func TestReadIndexKeepsLittle(t *testing.T) {
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	perEntry := float64(after.HeapAlloc-before.HeapAlloc) / (6 * n)
-	t.Logf("%d bytes of text and %.0f of memory per entry", text.Len()/(6*n), perEntry)
+	perEntry := float64(after.HeapAlloc-before.HeapAlloc) / (8 * n)
+	t.Logf("%d bytes of text and %.0f of memory per entry", text.Len()/(8*n), perEntry)
 	if perEntry > 100 {
 		t.Errorf("%.0f bytes are kept per entry", perEntry)
 	}
