@@ -20056,7 +20056,7 @@ TEXT ·distancesAVX2(SB), NOSPLIT, $0-32
 	VMOVDQU 160(AX), Y5
 	VMOVDQU 192(AX), Y6
 	VMOVDQU 224(AX), Y7
-	VMOVDQU const117<>+0(SB), Y8
+	VMOVDQU const123<>+0(SB), Y8
 
 run:
 	VPAND     (CX), Y8, Y9
@@ -20066,7 +20066,7 @@ run:
 	VCVTPS2PD (CX), Y9
 	VCVTPS2PD (DX), Y10
 	VSUBPD    Y10, Y9, Y11
-	VPAND     const118<>+0(SB), Y11, Y11
+	VPAND     const124<>+0(SB), Y11, Y11
 	VMAXPD    Y0, Y11, Y0
 	VADDPD    Y11, Y1, Y1
 	VPXOR     Y12, Y12, Y12
@@ -20083,7 +20083,7 @@ run:
 	VCVTPS2PD 16(CX), Y9
 	VCVTPS2PD 16(DX), Y10
 	VSUBPD    Y10, Y9, Y11
-	VPAND     const118<>+0(SB), Y11, Y11
+	VPAND     const124<>+0(SB), Y11, Y11
 	VMAXPD    Y0, Y11, Y0
 	VADDPD    Y11, Y1, Y1
 	VPXOR     Y12, Y12, Y12
@@ -20112,14 +20112,14 @@ run:
 	VZEROUPPER
 	RET
 
-DATA const117<>+0(SB)/8, $0x7fffffff7fffffff
-DATA const117<>+8(SB)/8, $0x7fffffff7fffffff
-DATA const117<>+16(SB)/8, $0x7fffffff7fffffff
-DATA const117<>+24(SB)/8, $0x7fffffff7fffffff
-GLOBL const117<>(SB), RODATA|NOPTR, $32
+DATA const123<>+0(SB)/8, $0x7fffffff7fffffff
+DATA const123<>+8(SB)/8, $0x7fffffff7fffffff
+DATA const123<>+16(SB)/8, $0x7fffffff7fffffff
+DATA const123<>+24(SB)/8, $0x7fffffff7fffffff
+GLOBL const123<>(SB), RODATA|NOPTR, $32
 
-DATA const118<>+0(SB)/8, $0x7fffffffffffffff
-DATA const118<>+8(SB)/8, $0x7fffffffffffffff
-DATA const118<>+16(SB)/8, $0x7fffffffffffffff
-DATA const118<>+24(SB)/8, $0x7fffffffffffffff
-GLOBL const118<>(SB), RODATA|NOPTR, $32
+DATA const124<>+0(SB)/8, $0x7fffffffffffffff
+DATA const124<>+8(SB)/8, $0x7fffffffffffffff
+DATA const124<>+16(SB)/8, $0x7fffffffffffffff
+DATA const124<>+24(SB)/8, $0x7fffffffffffffff
+GLOBL const124<>(SB), RODATA|NOPTR, $32
