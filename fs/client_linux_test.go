@@ -34,6 +34,7 @@ var clients = map[string]func(args []string) error{
 	"stat":     clientStat,
 	"xattr":    clientXattr,
 	"readonly": clientReadOnly,
+	"owner":    clientOwner,
 	"hold":     clientHold,
 	"hog":      clientHog,
 	"writable": clientWritable,
@@ -579,6 +580,18 @@ func clientStream(args []string) error {
 			return err
 		}
 		f.Close()
+	}
+	return nil
+}
+
+// clientOwner prints mode and owner of files: PATH...
+func clientOwner(args []string) error {
+	for _, path := range args {
+		var st unix.Stat_t
+		if err := unix.Lstat(path, &st); err != nil {
+			return err
+		}
+		fmt.Printf("%o %d %d\n", st.Mode, st.Uid, st.Gid)
 	}
 	return nil
 }

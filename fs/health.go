@@ -18,6 +18,7 @@ import (
 type Health struct {
 	Changed []string  `json:"changed"` // files of the model that changed after it was mounted
 	Errors  []Message `json:"errors"`  // the last warnings and errors that were logged, oldest first
+	Mounted time.Time `json:"mounted"` // when the server started
 }
 
 // Message is a line of the log.
@@ -36,6 +37,7 @@ const (
 
 // health collects a Health.
 type health struct {
+	mounted  time.Time
 	mu       sync.Mutex
 	changed  []string
 	messages []Message
@@ -68,7 +70,7 @@ func (h *health) isNews(file string) bool {
 func (h *health) status() Health {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return Health{Changed: append([]string{}, h.changed...), Errors: append([]Message{}, h.messages...)}
+	return Health{Changed: append([]string{}, h.changed...), Errors: append([]Message{}, h.messages...), Mounted: h.mounted}
 }
 
 // value is the Health as JSON, as much of it as fits in an attribute.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -43,18 +44,43 @@ func mountDevice(mountpoint, source string, flags, data []string) (int, error) {
 		}
 	}
 	unix.Close(fd)
-	return mountHelped(mountpoint, source, flags, data)
+	fd, helpErr := mountHelped(mountpoint, source, flags, data)
+	if helpErr != nil && err != nil {
+		return -1, fmt.Errorf("root may not mount here; in a container, %s: %w", containerAdvice, err)
+	}
+	return fd, helpErr
 }
 
+// inContainer are files that container runtimes leave.
+var inContainer = []string{"/.dockerenv", "/run/.containerenv", "/run/systemd/container"}
+
 func deviceError(err error) error {
-	switch {
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO):
-		return fmt.Errorf("no %s: load the kernel module (modprobe fuse), or give the container the device: %w", fuseDevice, err)
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return fmt.Errorf("no access to %s: become a member of its group, or run as root: %w", fuseDevice, err)
-	}
-	return fmt.Errorf("%s: %w", fuseDevice, err)
+	container := os.Getenv("container") != "" || os.Getenv("KUBERNETES_SERVICE_HOST") != "" ||
+		slices.ContainsFunc(inContainer, func(path string) bool { _, err := os.Lstat(path); return err == nil })
+	types, _ := os.ReadFile("/proc/filesystems") // unread, it is as if the module were missing
+	return fmt.Errorf("%s: %w", deviceAdvice(err, container, bytes.Contains(types, []byte("\tfuse\n"))), err)
 }
+
+// deviceAdvice says what to do when the device cannot be opened. Loading the module
+// helps only outside of containers, and where it is not loaded.
+func deviceAdvice(err error, container, loaded bool) string {
+	missing := errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO)
+	refused := errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
+	switch {
+	case container && (missing || refused):
+		return "this container may not use " + fuseDevice + ": " + containerAdvice
+	case missing && loaded:
+		return "no " + fuseDevice + ", although the kernel has FUSE: make it as root (mknod -m 666 /dev/fuse c 10 229)"
+	case missing:
+		return "no " + fuseDevice + ": load the kernel module as root (modprobe fuse)"
+	case refused:
+		return "no access to " + fuseDevice + ": become a member of its group, or run as root"
+	}
+	return fuseDevice
+}
+
+// containerAdvice says how a container can mount, and what works if it cannot.
+const containerAdvice = "start it with --device /dev/fuse --cap-add SYS_ADMIN, or do without a mount (tensorfs export, ls, cat)"
 
 // mountDirect mounts with mount(2).
 func mountDirect(fd int, mountpoint, source string, flags, data []string) error {
@@ -131,10 +157,20 @@ func run(cmd *exec.Cmd) error {
 		return fmt.Errorf("%s: %w", cmd.Path, err)
 	case strings.Contains(text, "busy"):
 		return fmt.Errorf("%s: %w", text, unix.EBUSY)
-	case strings.Contains(text, "user_allow_other"):
-		return fmt.Errorf("%s: add the line user_allow_other to /etc/fuse.conf, or mount without allow_other", text)
+	}
+	for _, a := range helperAdvice {
+		if strings.Contains(text, a.about) {
+			return fmt.Errorf("%s: %s", text, a.advice)
+		}
 	}
 	return errors.New(text)
+}
+
+// helperAdvice says what to do about errors of fusermount3, by a part of their text.
+var helperAdvice = []struct{ about, advice string }{
+	{"user_allow_other", "add the line user_allow_other to /etc/fuse.conf, or mount without allow_other"},
+	{"/etc/mtab", "make it as root: ln -s /proc/self/mounts /etc/mtab"},
+	{"Operation not permitted", "fusermount3 must be setuid root, and a container must be allowed to mount"},
 }
 
 // escapeOption protects a value in a list of options.

@@ -216,8 +216,7 @@ broken line
 
 func TestMountErrors(t *testing.T) {
 	for err, want := range map[error]string{
-		deviceError(unix.ENOENT):                                    "modprobe fuse",
-		deviceError(unix.EACCES):                                    "run as root",
+		deviceError(unix.ENOENT):                                    fuseDevice,
 		run(exec.Command("sh", "-c", "echo a; echo b >&2; exit 1")): "b",
 		run(exec.Command("false")):                                  "exit status 1",
 	} {
@@ -233,6 +232,29 @@ func TestMountErrors(t *testing.T) {
 	}
 	if got := escapeOption(`a,b\c`); got != `a\,b\\c` {
 		t.Error(got)
+	}
+}
+
+// TestDeviceAdvice: loading the module is advised only where that can help.
+func TestDeviceAdvice(t *testing.T) {
+	for _, c := range []struct {
+		err               error
+		container, loaded bool
+		want              string
+	}{
+		{unix.ENOENT, false, false, "modprobe fuse"},
+		{unix.ENODEV, false, false, "modprobe fuse"},
+		{unix.ENOENT, false, true, "mknod"},
+		{unix.ENOENT, true, false, "--device /dev/fuse"},
+		{unix.ENOENT, true, true, "--device /dev/fuse"},
+		{unix.EPERM, true, true, "--device /dev/fuse"},
+		{unix.EACCES, false, true, "run as root"},
+		{unix.EMFILE, true, true, fuseDevice},
+	} {
+		got := deviceAdvice(c.err, c.container, c.loaded)
+		if !strings.Contains(got, c.want) || strings.Contains(got, "modprobe") && (c.container || c.loaded) {
+			t.Errorf("%+v: %s", c, got)
+		}
 	}
 }
 

@@ -20,9 +20,6 @@ type Place struct {
 	PID        int // a process that has the mount, if this one does not; else 0
 }
 
-// errRoot refuses the root directory as a mount point.
-var errRoot = errors.New("/: a model mounted there could not be reached; choose another directory")
-
 // retryBusy repeats an unmount that finds the mount in use, for about 0.15 s:
 // the kernel may still be closing what a reader that just ended had open.
 func retryBusy(unmount func() error) error {
@@ -48,4 +45,15 @@ func mountedAt(path string) (*MountInfo, error) {
 		}
 	}
 	return nil, nil
+}
+
+// CleanStale removes the tensorfs mount at a path if its server is gone, and
+// reports whether it did. It also removes a directory that a server made for a mount
+// that is not there any more. If another file system is mounted there it does nothing.
+func CleanStale(mountpoint string) (bool, error) {
+	cleaned, err := cleanStale(mountpoint)
+	if path, rerr := resolve(mountpoint); err == nil && rerr == nil {
+		leavePlace(path, "")
+	}
+	return cleaned, err
 }

@@ -42,9 +42,8 @@ func Mounts() ([]MountInfo, error) {
 // readMounts lists the mounts that could be in the way.
 func readMounts() ([]MountInfo, error) { return Mounts() }
 
-// CleanStale removes the mount at a path if its server is gone, and reports
-// whether it did.
-func CleanStale(mountpoint string) (bool, error) {
+// cleanStale is CleanStale without removing the directory.
+func cleanStale(mountpoint string) (bool, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(mountpoint, &st); !errors.Is(err, unix.ENOTCONN) && !errors.Is(err, unix.ENXIO) {
 		return false, nil
@@ -62,10 +61,12 @@ func resolve(path string) (string, error) {
 	if err != nil {
 		return path, err
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		return real, nil
 	}
-	return path, nil
+	parent, err := filepath.EvalSymlinks(filepath.Dir(path))
+	return filepath.Join(parent, filepath.Base(path)), err
 }
 
 // MountAt returns the tensorfs mount at a path, nil where there is none.
@@ -97,7 +98,28 @@ func UnmountPath(mountpoint string, lazy bool) error {
 	if m == nil {
 		return fmt.Errorf("%s: no tensorfs is mounted there; tensorfs status lists the mounts", tensorfs.Printable(path))
 	}
-	return unmount(path, lazy)
+	if err := unmount(path, lazy); err != nil {
+		return err
+	}
+	leavePlace(path, "")
+	return nil
+}
+
+// ours reports whether it is a tensorfs: no other mounts are listed.
+func (m *MountInfo) ours() bool { return true }
+
+// openParent opens a directory to lock it and to make and remove what is in it.
+func openParent(path string) (int, error) {
+	return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+}
+
+// dirID tells a directory from all others, also from later ones in its place.
+func dirID(dir int, name string) (string, error) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d %d %d.%09d", st.Dev, st.Ino, st.Btim.Sec, st.Btim.Nsec), nil
 }
 
 // unmount unmounts what is mounted at a path.

@@ -26,7 +26,7 @@ func Mounts() ([]MountInfo, error) {
 	}
 	var ours []MountInfo
 	for _, m := range all {
-		if m.Type == fsType {
+		if m.ours() {
 			ours = append(ours, m)
 		}
 	}
@@ -137,36 +137,17 @@ func resolve(path string) (string, error) {
 	return path, fmt.Errorf("%s: %w", path, syscall.ELOOP)
 }
 
-func mountpointError(path string, err error) error {
-	p := tensorfs.Printable(path)
-	switch {
-	case errors.Is(err, iofs.ErrNotExist):
-		return noDirectory{p}
-	case errors.Is(err, iofs.ErrPermission):
-		return fmt.Errorf("%s: no permission to use it: %w", p, iofs.ErrPermission)
-	}
-	return fmt.Errorf("%s: %w", p, err)
-}
-
-// noDirectory is the error for a mount point that is not there.
-type noDirectory struct{ path string }
-
-func (e noDirectory) Error() string { return e.path + " does not exist" }
-
-// Is makes it ErrNoMountpoint, and the system's error too.
-func (e noDirectory) Is(target error) bool {
-	return target == ErrNoMountpoint || target == iofs.ErrNotExist
-}
-
-// CleanStale removes the tensorfs mount at a path if its server is gone, and
-// reports whether it did. If no tensorfs is mounted there it does nothing.
-func CleanStale(mountpoint string) (bool, error) {
+// cleanStale is CleanStale without removing the directory.
+func cleanStale(mountpoint string) (bool, error) {
 	path, err := resolve(mountpoint)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return false, nil
+	}
 	if err != nil {
 		return false, mountpointError(path, err)
 	}
 	m, err := mountedAt(path)
-	if err != nil || m == nil || m.Type != fsType || !stale(path) {
+	if err != nil || m == nil || !m.ours() || !stale(path) {
 		return false, err
 	}
 	// Lazily: a program that has its working directory there would be in the way,
@@ -205,7 +186,7 @@ func MountAt(path string) (*MountInfo, error) {
 		return nil, mountpointError(path, err)
 	}
 	m, err := mountedAt(path)
-	if err != nil || m == nil || m.Type != fsType {
+	if err != nil || m == nil || !m.ours() {
 		return nil, err
 	}
 	return m, nil
@@ -213,7 +194,7 @@ func MountAt(path string) (*MountInfo, error) {
 
 // UnmountPath unmounts the tensorfs at a path, which another process may be
 // serving. It fails with an error that wraps syscall.EBUSY while the mount is
-// in use, unless lazy.
+// in use, unless lazy. A directory that the server made for the mount is removed.
 func UnmountPath(mountpoint string, lazy bool) error {
 	path, err := resolve(mountpoint)
 	if err != nil {
@@ -223,11 +204,37 @@ func UnmountPath(mountpoint string, lazy bool) error {
 	if err != nil {
 		return err
 	}
-	if m == nil || m.Type != fsType {
+	if m == nil || !m.ours() {
 		if _, err := os.Lstat(path); err != nil {
 			return mountpointError(path, err)
 		}
 		return fmt.Errorf("%s: no tensorfs is mounted there; tensorfs status lists the mounts", tensorfs.Printable(path))
 	}
-	return unmount(path, lazy)
+	if err := unmount(path, lazy); err != nil {
+		return err
+	}
+	leavePlace(path, "")
+	return nil
+}
+
+// ours reports whether it is a tensorfs.
+func (m *MountInfo) ours() bool { return m.Type == fsType }
+
+// openParent opens a directory to lock it and to make and remove what is in it.
+// One that cannot be read is not locked.
+func openParent(path string) (int, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.EACCES) {
+		fd, err = unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	}
+	return fd, err
+}
+
+// dirID tells a directory from all others, also from later ones in its place.
+func dirID(dir int, name string) (string, error) {
+	var st unix.Statx_t
+	if err := unix.Statx(dir, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_INO|unix.STATX_BTIME, &st); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d:%d %d %d.%09d", st.Dev_major, st.Dev_minor, st.Ino, st.Btime.Sec, st.Btime.Nsec), nil
 }

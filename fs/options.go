@@ -1,8 +1,12 @@
 package fs
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -33,6 +37,8 @@ type Options struct {
 	Check func() error
 	// ModTime is the time of every file; zero for the time of mounting.
 	ModTime time.Time
+	// MakeMountpoint makes the last directory of the mount point if it is missing.
+	MakeMountpoint bool
 	// Debug logs every request at slog.LevelDebug.
 	Debug bool
 	// ReadAheadKiB is the kernel's read-ahead for the mount; 0 for the default
@@ -43,7 +49,29 @@ type Options struct {
 	Hot int64
 	// Extra are mount options as in fstab. Those of mount(8) itself are ignored
 	// and so are those that would remove a protection (rw, suid, dev, exec).
+	// uid=, gid= and umask= say what files look like; who may enter is up to
+	// allow_other.
 	Extra []string
+
+	look *look // nil for that of the serving process
+}
+
+// look is what all files look like.
+type look struct {
+	uid, gid, umask uint32
+}
+
+func ownLook() *look { return &look{uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())} }
+
+// ErrUnknownOption is wrapped by the error for an option in Extra that tensorfs does
+// not know.
+var ErrUnknownOption = errors.New("unknown mount option")
+
+// CheckExtra returns what is wrong with Extra: an unknown option, one that is refused,
+// or one with a wrong value.
+func (o Options) CheckExtra() error {
+	_, _, err := o.extra()
+	return err
 }
 
 // optionUse says how a mount option from outside is used.
@@ -53,6 +81,7 @@ const (
 	optIgnored optionUse = iota + 1 // mount(8)'s own, or always on, or refused in silence because mount(8) adds it
 	optFlag                         // a flag that the kernel takes apart from the data string
 	optData                         // handed to FUSE
+	optValue                        // with a number, a row of valueOptions
 )
 
 // mountOptions are the options of fstab that a tensorfs mount takes.
@@ -64,7 +93,43 @@ var mountOptions = map[string]optionUse{
 	"_netdev": optIgnored, "async": optIgnored, "atime": optIgnored, "relatime": optIgnored,
 	"norelatime": optIgnored, "strictatime": optIgnored, "diratime": optIgnored, "lazytime": optIgnored, "nolazytime": optIgnored,
 	"noatime": optFlag, "nodiratime": optFlag, "sync": optFlag, "dirsync": optFlag,
+	"silent": optIgnored, "loud": optIgnored,
+	"nonempty": optIgnored, "kernel_cache": optIgnored, // once options of libfuse, always on here
 	"allow_other": optData, "default_permissions": optData,
+	"uid": optValue, "gid": optValue, "umask": optValue,
+}
+
+// OptionNames lists the options of Extra that change something, sorted.
+func OptionNames() []string {
+	var names []string
+	for name, use := range mountOptions {
+		if use != optIgnored {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// valueOptions are the options with a number: what to write, its base and bits, and
+// where it goes.
+var valueOptions = map[string]struct {
+	want       string
+	base, bits int
+	field      func(*look) *uint32
+}{
+	"uid":   {"the number that id -u prints", 10, 32, func(l *look) *uint32 { return &l.uid }},
+	"gid":   {"the number that id -g prints", 10, 32, func(l *look) *uint32 { return &l.gid }},
+	"umask": {"three octal digits such as 027", 8, 9, func(l *look) *uint32 { return &l.umask }},
+}
+
+// refusedOptions are options that other file systems have, and what to do without.
+var refusedOptions = map[string]string{
+	"allow_root":   "use allow_other, or nothing: root can read the model itself",
+	"auto_unmount": "leave it out; a mount that a killed server left is removed by the next mount there, and by tensorfs umount",
+	"fsname":       "leave it out; the source of the mount is the model",
+	"subtype":      "leave it out; the type of the mount is " + fsType,
+	"max_read":     "leave it out; requests are as large as the kernel allows",
 }
 
 // ignoredPrefixes are options with values that are not for the file system.
@@ -73,6 +138,7 @@ var ignoredPrefixes = []string{"x-", "X-", "comment=", "user="}
 // extra sorts o.Extra into flags and data strings. It turns AllowOther on if the
 // options ask for it.
 func (o *Options) extra() (flags, data []string, err error) {
+	o.look = ownLook()
 next:
 	for _, opt := range o.Extra {
 		for _, p := range ignoredPrefixes {
@@ -80,7 +146,22 @@ next:
 				continue next
 			}
 		}
-		switch mountOptions[opt] {
+		key, value, hasValue := strings.Cut(opt, "=")
+		if advice, ok := refusedOptions[key]; ok {
+			return nil, nil, fmt.Errorf("mount option %q is refused: %s", opt, advice)
+		}
+		use := mountOptions[key]
+		if hasValue != (use == optValue) {
+			use = 0
+		}
+		switch use {
+		case optValue:
+			v := valueOptions[key]
+			n, err := strconv.ParseUint(value, v.base, v.bits)
+			if err != nil {
+				return nil, nil, fmt.Errorf("mount option %q: want %s", opt, v.want)
+			}
+			*v.field(o.look) = uint32(n)
 		case optIgnored:
 		case optFlag:
 			flags = append(flags, opt)
@@ -91,25 +172,16 @@ next:
 			}
 			data = append(data, opt)
 		default:
-			return nil, nil, fmt.Errorf("unknown mount option %q", opt)
+			return nil, nil, fmt.Errorf("%w %q", ErrUnknownOption, opt)
 		}
 	}
 	if o.AllowOther {
 		data = append(data, "allow_other")
-		if !contains(data, "default_permissions") {
+		if !slices.Contains(data, "default_permissions") {
 			data = append(data, "default_permissions")
 		}
 	}
 	return flags, data, nil
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 func (o *Options) setDefaults() {
@@ -121,6 +193,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.ReadAheadKiB == 0 {
 		o.ReadAheadKiB = defaultReadAheadKiB
+	}
+	if o.look == nil {
+		o.look = ownLook()
 	}
 	if o.FsName == "" {
 		o.FsName = subtype

@@ -77,6 +77,8 @@ func serveMain(args []string) error {
 		switch key {
 		case "other":
 			other = value
+		case "mkdir":
+			opts.MakeMountpoint = true
 		case "extra":
 			opts.Extra = strings.Split(value, ",")
 		default:

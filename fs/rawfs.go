@@ -3,7 +3,6 @@ package fs
 import (
 	"fmt"
 	"log/slog"
-	"os"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -29,8 +28,6 @@ type rawFS struct {
 	fuse.RawFileSystem
 	opts    Options
 	nodes   *nodes
-	uid     uint32
-	gid     uint32
 	totals  totals
 	reports reports
 	health  health
@@ -50,9 +47,8 @@ func newRawFS(tree Dir, opts Options) (*rawFS, error) {
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		opts:          opts,
 		nodes:         t,
-		uid:           uint32(os.Geteuid()),
-		gid:           uint32(os.Getegid()),
 	}
+	f.health.mounted = time.Now()
 	f.opts.Logger = slog.New(remembering{Handler: opts.Logger.Handler(), health: &f.health})
 	f.stored = newStored(f.opts.Logger)
 	if opts.Hot > 0 {
@@ -133,7 +129,11 @@ func (f *rawFS) attr(id uint64, e *Entry, out *fuse.Attr) {
 	default:
 		out.Size = uint64(len(e.Link))
 	}
-	out.Uid, out.Gid = f.uid, f.gid
+	l := f.opts.look
+	out.Uid, out.Gid = l.uid, l.gid
+	if e.Link == "" {
+		out.Mode &^= l.umask
+	}
 	t := f.opts.ModTime
 	out.SetTimes(&t, &t, &t)
 }

@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"errors"
 	"fmt"
 	"log"
 	"log/slog"
@@ -14,21 +13,20 @@ import (
 // Server is a mounted tree that is being served.
 type Server struct {
 	mountpoint string
+	made       string // identity of the directory at the mount point if Mount made it
 	raw        *rawFS
 	fuse       *fuse.Server
 	device     string // major:minor as the mount table shows it; "" where there is none
 	done       chan struct{}
 }
 
-// ErrNoMountpoint says that there is no directory at the place.
-var ErrNoMountpoint = errors.New("the mount point does not exist")
-
-// ErrMounted says that a tensorfs is mounted at the place already.
-var ErrMounted = errors.New("a tensorfs is mounted there already")
-
 // Mount mounts the tree and serves it until it is unmounted. It returns when
 // the mount can be used. A mount that a killed server left behind is cleaned up
 // first; a live one is left alone and ErrMounted returned.
+//
+// With Options.MakeMountpoint it makes the last directory of the mount point if
+// that is missing. The directory is removed again when mounting fails, and when the
+// mount and its last user are gone.
 //
 // It sets the soft memory limit of the process, unless GOMEMLIMIT does.
 //
@@ -47,17 +45,19 @@ func Mount(tree Dir, mountpoint string, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	cleaned, err := CleanStale(mountpoint)
+	cleaned, err := cleanStale(mountpoint)
 	if err != nil {
 		return nil, err
 	}
 	if cleaned {
 		raw.opts.Logger.Info("removed the mount of a server that is gone", "mountpoint", mountpoint)
 	}
-	if mountpoint, err = checkMountpoint(mountpoint); err != nil {
+	place, err := takePlace(mountpoint, opts.MakeMountpoint)
+	if err != nil {
 		return nil, err
 	}
-	s := &Server{mountpoint: mountpoint, raw: raw, done: make(chan struct{})}
+	defer place.close()
+	s := &Server{mountpoint: place.path, made: place.made, raw: raw, done: make(chan struct{})}
 	o := &fuse.MountOptions{
 		MaxWrite:          maxRequest,
 		FsName:            raw.opts.FsName,
@@ -80,6 +80,7 @@ func Mount(tree Dir, mountpoint string, opts Options) (*Server, error) {
 	boundMemory()
 	if err := s.mount(o, flags, data); err != nil {
 		raw.OnUnmount()
+		place.remove()
 		return nil, fmt.Errorf("%s: %w", tensorfs.Printable(mountpoint), err)
 	}
 	return s, nil
@@ -90,6 +91,9 @@ func (s *Server) serve() {
 	go func() {
 		defer close(s.done)
 		s.fuse.Serve()
+		if s.made != "" {
+			leavePlace(s.mountpoint, s.made)
+		}
 	}()
 }
 

@@ -2,11 +2,8 @@ package fs
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
-	"github.com/tensorfs/tensorfs"
 )
 
 const (
@@ -26,30 +23,4 @@ func (s *Server) mount(o *fuse.MountOptions, flags, data []string) error {
 	}
 	s.serve()
 	return s.fuse.WaitMount()
-}
-
-// checkMountpoint checks that a directory can be a mount point.
-func checkMountpoint(path string) (string, error) {
-	path, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return "", err
-	}
-	if path == "/" {
-		return "", errRoot
-	}
-	m, err := mountedAt(path)
-	if err != nil {
-		return "", err
-	}
-	if m != nil {
-		return "", fmt.Errorf("%s: %w: %s; unmount it first or choose another directory", tensorfs.Printable(path), ErrMounted, tensorfs.Printable(m.Source))
-	}
-	st, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	if !st.IsDir() {
-		return "", fmt.Errorf("%s: not a directory; a mount point must be one", tensorfs.Printable(path))
-	}
-	return path, nil
 }

@@ -6,8 +6,6 @@ import (
 	"strconv"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
-	"github.com/tensorfs/tensorfs"
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -54,34 +52,4 @@ func (o *Options) setReadAhead(device string) {
 	if err := os.WriteFile(path, []byte(strconv.Itoa(o.ReadAheadKiB)), 0); err != nil {
 		o.Logger.Debug("the kernel's read-ahead stays as it is", "error", err)
 	}
-}
-
-// checkMountpoint resolves the links of a mount point and checks that it can be
-// one.
-func checkMountpoint(path string) (string, error) {
-	path, err := resolve(path)
-	if err != nil {
-		return "", mountpointError(path, err)
-	}
-	if path == "/" {
-		return "", errRoot
-	}
-	m, err := mountedAt(path)
-	if err != nil {
-		return "", err
-	}
-	if m != nil && m.Type == fsType {
-		return "", fmt.Errorf("%s: %w: %s; unmount it first or choose another directory", tensorfs.Printable(path), ErrMounted, tensorfs.Printable(m.Source))
-	}
-	st, err := os.Stat(path)
-	if err != nil {
-		return "", mountpointError(path, err)
-	}
-	if !st.IsDir() {
-		return "", fmt.Errorf("%s: not a directory; a mount point must be one", tensorfs.Printable(path))
-	}
-	if err := unix.Access(path, unix.W_OK); err != nil && os.Geteuid() != 0 {
-		return "", fmt.Errorf("%s: only root can mount on a directory that you cannot write; choose a directory of your own: %w", tensorfs.Printable(path), err)
-	}
-	return path, nil
 }
