@@ -591,6 +591,9 @@ func TestHung(t *testing.T) {
 		if _, err := m.Status(); !errors.Is(err, ErrHung) {
 			t.Errorf("status: %v", err)
 		}
+		if _, err := Mount(nested(), s.mountpoint, Options{MakeMountpoint: true}); !errors.Is(err, ErrMounted) {
+			t.Errorf("mounting there: %v", err)
+		}
 	})
 	at, err := MountAt(s.mountpoint)
 	if err != nil || at == nil {

@@ -125,16 +125,16 @@ func takePlace(mountpoint string, create bool) (*place, error) {
 	if err != nil {
 		return nil, mountpointError(path, err)
 	}
-	// A link to nowhere is not followed to make a directory: it may be somebody else's.
-	_, err = os.Lstat(mountpoint)
-	if err = p.check(create && errors.Is(err, iofs.ErrNotExist)); err != nil {
+	if err := p.check(mountpoint, create); err != nil {
 		p.close()
 		return nil, err
 	}
 	return p, nil
 }
 
-func (p *place) check(create bool) error {
+// check checks the place that a path names. It does not touch a tensorfs that is
+// mounted there, which may hang.
+func (p *place) check(mountpoint string, create bool) error {
 	m, err := mountedAt(p.path)
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (p *place) check(create bool) error {
 	}
 	st, err := os.Stat(p.path)
 	switch {
-	case errors.Is(err, iofs.ErrNotExist) && create:
+	case errors.Is(err, iofs.ErrNotExist) && create && !isLink(mountpoint):
 		return p.make()
 	case errors.Is(err, iofs.ErrNotExist):
 		return noDirectory{p.path}
@@ -160,6 +160,13 @@ func (p *place) check(create bool) error {
 		p.made = p.marked() // left by a server that was killed
 	}
 	return nil
+}
+
+// isLink reports whether a path is a link. One to nowhere is not followed to make a
+// directory: it may be somebody else's.
+func isLink(path string) bool {
+	st, err := os.Lstat(path)
+	return err == nil && st.Mode()&iofs.ModeSymlink != 0
 }
 
 // make makes the directory and marks it.

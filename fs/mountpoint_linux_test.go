@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -285,12 +286,16 @@ func TestExtraOptions(t *testing.T) {
 		"uid=root": "the number that id -u prints", "gid=-1": "id -g", "umask=8": "octal", "umask=7777": "octal",
 		"allow_root": "use allow_other", "auto_unmount": "leave it out", "fsname=x": "the source of the mount is the model",
 	} {
-		err := Options{Extra: []string{opt}}.CheckExtra()
+		_, err := CheckOptions([]string{opt})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", opt, err, want)
 		}
 		if errors.Is(err, ErrUnknownOption) != strings.Contains(want, "unknown") {
 			t.Errorf("%s: %v", opt, err)
 		}
+	}
+	useful, err := CheckOptions([]string{"ro", "noatime", "nofail", "umask=027", "x-a", "allow_other"})
+	if want := []string{"noatime", "umask=027", "allow_other"}; err != nil || !slices.Equal(useful, want) {
+		t.Errorf("%q, %v; want %q", useful, err, want)
 	}
 }

@@ -67,11 +67,20 @@ func ownLook() *look { return &look{uid: uint32(os.Geteuid()), gid: uint32(os.Ge
 // not know.
 var ErrUnknownOption = errors.New("unknown mount option")
 
-// CheckExtra returns what is wrong with Extra: an unknown option, one that is refused,
-// or one with a wrong value.
-func (o Options) CheckExtra() error {
-	_, _, err := o.extra()
-	return err
+// CheckOptions returns those of some options for Extra that change something, or what
+// is wrong with one: it is unknown, refused, or has a wrong value.
+func CheckOptions(extra []string) (useful []string, err error) {
+	for _, opt := range extra {
+		o := Options{Extra: []string{opt}}
+		flags, data, err := o.extra()
+		if err != nil {
+			return nil, err
+		}
+		if len(flags)+len(data) > 0 || *o.look != *ownLook() {
+			useful = append(useful, opt)
+		}
+	}
+	return useful, nil
 }
 
 // optionUse says how a mount option from outside is used.
@@ -99,11 +108,16 @@ var mountOptions = map[string]optionUse{
 	"uid": optValue, "gid": optValue, "umask": optValue,
 }
 
-// OptionNames lists the options of Extra that change something, sorted.
+// OptionNames lists the options of Extra that change something, sorted. Those with a
+// value end with =.
 func OptionNames() []string {
 	var names []string
 	for name, use := range mountOptions {
-		if use != optIgnored {
+		switch use {
+		case optIgnored:
+		case optValue:
+			names = append(names, name+"=")
+		default:
 			names = append(names, name)
 		}
 	}
