@@ -31,23 +31,21 @@ const ready = "\x00ready\n"
 // ended, and a server that cannot say that it is ready unmounts.
 //
 // Options that are flags of this command are passed as flags; extra holds the
-// others. The server has another working directory, so paths are absolute.
+// others. The server has another working directory, so paths are absolute, and its
+// command line ends with the model and the mount point, for those who look with ps.
 func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra []string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	logTo := o.logTo
-	if _, isDevice := logDevices[logTo]; logTo != "" && !isDevice {
-		if logTo, err = filepath.Abs(logTo); err != nil {
+	if _, isDevice := logDevices[o.logTo]; o.logTo != "" && !isDevice {
+		if o.logTo, err = filepath.Abs(o.logTo); err != nil {
 			return err
 		}
 	}
-	args := []string{"mount", "--foreground", "--daemon", "--i2s", o.tree.Views.I2S, "--views", o.views, "--gguf-type", o.ggufType, "--log", logTo,
-		fmt.Sprintf("--debug=%t", o.debug), fmt.Sprintf("--follow-links=%t", o.followLinks), fmt.Sprintf("--allow-other=%t", o.allowOther),
-		fmt.Sprintf("--hot=%d", o.hot), fmt.Sprintf("--read-ahead=%d", o.readAhead)}
-	for _, opt := range extra {
-		args = append(args, "-o", opt)
+	args := append([]string{"mount", "--daemon"}, o.serverFlags()...)
+	if len(extra) > 0 {
+		args = append(args, "-o", strings.Join(extra, ","))
 	}
 	signals := make(chan os.Signal, 2)
 	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
@@ -61,7 +59,7 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 		return err
 	}
 	defer r.Close()
-	server := exec.Command(self, append(args, "--", model, mountpoint)...)
+	server := exec.Command(self, append(args, model, mountpoint)...)
 	server.Dir = "/"
 	server.Env = serverEnv(os.Environ())
 	server.Stderr = w
@@ -133,11 +131,15 @@ func abandon(server *exec.Cmd, mountpoint string, sig os.Signal, signals <-chan 
 	}
 }
 
-// keptEnv is the part of the environment that the server needs: where programs and models
-// are, and the settings of the Go runtime. Everything else, which may hold
-// secrets and can be read in /proc for as long as the server runs, is dropped.
+// placesEnv are the variables that say where models are.
+var placesEnv = []string{"HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS", "HOME", "XDG_CACHE_HOME"}
+
+// keptEnv is what else of the environment the server needs: where programs are, and
+// the settings of the Go runtime. Everything else, which may hold secrets and can be
+// read in /proc for as long as the server runs, is dropped.
 var keptEnv = []string{
-	"PATH", "HOME", "XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS", "TZ",
+	"PATH", "TZ",
+	"container", "KUBERNETES_SERVICE_HOST", // for advice
 	"GOMEMLIMIT", "GOGC", "GODEBUG", "GOMAXPROCS", "GOTRACEBACK", "GORACE", "GOCOVERDIR",
 }
 
@@ -148,8 +150,12 @@ const ownEnv = "TENSORFS_"
 func serverEnv(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
-		return !slices.Contains(keptEnv, name) && !strings.HasPrefix(name, ownEnv)
+		return !isKeptEnv(name)
 	})
+}
+
+func isKeptEnv(name string) bool {
+	return slices.Contains(placesEnv, name) || slices.Contains(keptEnv, name) || strings.HasPrefix(name, ownEnv)
 }
 
 // announce tells the waiting mount command that the mount can be used, and cuts

@@ -30,11 +30,20 @@ const (
 // usageError is a command line that cannot be understood.
 type usageError struct{ error }
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	if isMountHelper(os.Args[0]) {
+		os.Exit(runHelper(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
 
 // run executes a command line and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	root := newRoot()
+	return execute(newRoot(), args, stdout, stderr)
+}
+
+// execute runs a command with its arguments and returns the exit code.
+func execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -44,7 +53,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	var quiet reported
 	if !errors.As(err, &quiet) {
-		fmt.Fprintln(stderr, "tensorfs: "+tensorfs.OneLine(err.Error()))
+		printError(stderr, err)
 	}
 	var usage usageError
 	if errors.As(err, &usage) {
@@ -60,8 +69,16 @@ func run(args []string, stdout, stderr io.Writer) int {
 // troubleError is a failure of a command whose exit status 1 means something else.
 type troubleError struct{ error }
 
+// printError prints an error as a line.
+func printError(stderr io.Writer, err error) {
+	fmt.Fprintln(stderr, "tensorfs: "+tensorfs.OneLine(err.Error()))
+}
+
 // reported marks a failure that the command has already printed.
 type reported struct{ error }
+
+// Unwrap returns what was reported, which decides the exit code.
+func (r reported) Unwrap() error { return r.error }
 
 func newRoot() *cobra.Command {
 	mount := &mountOptions{}
@@ -218,7 +235,7 @@ func (f *modelFlags) check() error {
 	}
 	if f.views != "" {
 		var err error
-		if f.tree.Views.Views, err = views.Choose(strings.Split(f.views, ",")); err != nil {
+		if f.tree.Views.Views, err = views.Choose(strings.FieldsFunc(f.views, isViewComma)); err != nil {
 			return usageError{fmt.Errorf("--views: %w", err)}
 		}
 	}
@@ -228,6 +245,10 @@ func (f *modelFlags) check() error {
 	}
 	return nil
 }
+
+// isViewComma reports whether c stands between names of views: a comma, or the colon
+// of fstab, where a comma ends an option.
+func isViewComma(c rune) bool { return c == ',' || c == ':' }
 
 // open opens the model and lays out its tree. The caller closes the model.
 func (f *modelFlags) open(path string) (*tree.Tree, error) {

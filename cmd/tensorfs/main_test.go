@@ -127,12 +127,23 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"info", t.TempDir()}, 1, "it is an empty directory"},
 		{[]string{"info", ggufDir + "kv.guf"}, 1, "testdata/gguf/kv.gguf?"},
 		{[]string{"umount", t.TempDir()}, 1, "no tensorfs is mounted there"},
-		{[]string{"mount", q8, filepath.Join(t.TempDir(), "none")}, 1, "none makes it"},
+		{[]string{"mount", q8, filepath.Join(t.TempDir(), "none/m")}, 1, "none makes it"},
+		{[]string{"mount", "--no-mkdir", q8, filepath.Join(t.TempDir(), "none")}, 1, "none makes it"},
+		{[]string{"mount", "-o", "no_mkdir", q8, filepath.Join(t.TempDir(), "none")}, 1, "none makes it"},
 		{[]string{"mount", noModel, t.TempDir()}, 1, "no such file"},
-		{[]string{"mount", "-o", "nonsense", q8, t.TempDir()}, 1, "unknown mount option"},
+		{[]string{"mount", "-o", "nonsense", q8, t.TempDir()}, 2, `unknown mount option "nonsense"; known are allow_other, debug, `},
+		{[]string{"mount", "-o", "no-mkdir", q8, t.TempDir()}, 2, "unknown mount option"},
+		{[]string{"mount", "-o", "ro,hot", q8, t.TempDir()}, 2, "a value is missing: hot="},
+		{[]string{"mount", "-o", "hot=x", q8, t.TempDir()}, 2, "-o hot=x: want a size like 512M or 8G"},
+		{[]string{"mount", "-o", "umask=9", q8, t.TempDir()}, 2, "three octal digits"},
+		{[]string{"mount", "-o", "allow_root", q8, t.TempDir()}, 2, "use allow_other"},
+		{[]string{"mount", "-o", "env.PAGER=x", q8, t.TempDir()}, 2, "tensorfs does not use PAGER; it looks for models by HF_HOME, "},
+		{[]string{"mount", "-o", "env.HF_HOME", q8, t.TempDir()}, 2, "env.HF_HOME=VALUE"},
+		{[]string{"mount", "--i2s", "999", q8, t.TempDir()}, 2, "want 128, 64, rows4 or trinity"},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			t.Setenv(asProgram, "1")
+			t.Setenv("XDG_RUNTIME_DIR", "")
 			code, _, stderr := command(test.args...)
 			if code != test.code {
 				t.Errorf("exit code %d, want %d (stderr %q)", code, test.code, stderr)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -27,17 +26,25 @@ type mountOptions struct {
 	debug      bool
 	hot        byteSize
 	readAhead  int
+	noMkdir    bool
+	sloppy     bool           // leave out unknown options, as mount(8) -s asks
+	set        *pflag.FlagSet // where the flags are
 }
 
 func mountCommand() *cobra.Command {
 	o := &mountOptions{}
 	c := &cobra.Command{
-		Use:   "mount [flags] MODEL MOUNTPOINT",
+		Use:   "mount [flags] MODEL [MOUNTPOINT]",
 		Short: "Mount a model as a directory of tensors",
 		Long: `mount serves MODEL at the directory MOUNTPOINT and returns when the tree can be
 used; a server process runs in the background until the directory is unmounted.
 Root mounts directly; other users need fusermount3 (package fuse3) and access to
 /dev/fuse. A mount left over from a killed server is cleaned up first.
+
+If MOUNTPOINT does not exist, its last directory is made, and removed again when the
+mount is gone, however it was unmounted; --no-mkdir fails instead. Without MOUNTPOINT
+the model is mounted below $XDG_RUNTIME_DIR/tensorfs under its own name; mount prints
+the directory, and tensorfs umount NAME finds it.
 
 With --hot SIZE (root) a file is copied to memory when it is opened, and from then
 on it is read and mapped at memory speed; the least recently used files make room
@@ -51,8 +58,17 @@ user's own mount follows all links.
 
 The server logs to the system log where there is one; --log takes syslog, journal
 (systemd's) or a FILE. In any case tensorfs status --json has the last errors.
-Options for -o and /etc/fstab: follow_links, gguf_type=TYPE, hot=SIZE, i2s=ORDER,
-log=DEVICE or log=FILE, views=VIEW:VIEW (as --views, with colons for its commas).
+
+Options for -o and /etc/fstab are the flags, with _ for -: allow_other, debug,
+follow_links, gguf_type=TYPE, hot=SIZE, i2s=ORDER, log=DEVICE or log=FILE, no_mkdir,
+read_ahead=KIB, views=VIEW:VIEW (with colons for the commas of --views); and
+
+  uid=, gid=, umask=       owner and mode that files show; who may enter at all is
+                           up to allow_other
+  env.NAME=VALUE           a variable of the server, such as env.HF_HOME=/srv/hf:
+                           in /etc/fstab there is no other way to set one
+  noatime, sync, ...       those of mount(8); ones without a meaning here (rw, exec,
+                           nofail, nonempty, x-...) are accepted
 
 On SIGINT or SIGTERM the server unmounts. While the mount is in use, the first signal
 waits until it is not, and a second one detaches it. In the foreground, SIGHUP and
@@ -61,11 +77,20 @@ background ignores them.
 
 In /etc/fstab:
 
-  /models/model.gguf  /mnt/m  fuse.tensorfs  ro,allow_other,nofail  0  0`,
-		Example: `  tensorfs mount model.gguf /mnt/m
-  tensorfs mount -f ollama:gemma3 ~/m`,
-		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0], args[1]) },
+  /models/model.gguf  /mnt/m  tensorfs       ro,allow_other,nofail  0  0
+  /models/model.gguf  /mnt/m  fuse.tensorfs  ro,allow_other,nofail  0  0
+
+The first line needs /sbin/mount.tensorfs, a link to tensorfs; the second one works
+with the package fuse3 (mount.fuse3) too, with tensorfs in root's PATH.
+
+In the foreground, mount tells systemd when the mount can be used (Type=notify).`,
+		Example: `  tensorfs mount model.gguf ~/m
+  tensorfs mount -f ollama:gemma3 ~/m
+  cd "$(tensorfs mount model.gguf)"`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd, args[0], strings.Join(args[1:], ""))
+		},
 	}
 	o.flags(c)
 	return c
@@ -82,75 +107,52 @@ func (o *mountOptions) flags(c *cobra.Command) {
 	f.BoolVar(&o.debug, "debug", false, "log every request")
 	f.BoolVar(&o.daemon, "daemon", false, "")
 	_ = f.MarkHidden("daemon") // fails only for an unknown flag
+	f.BoolVar(&o.noMkdir, "no-mkdir", false, "fail if MOUNTPOINT does not exist, instead of making it")
 	o.add(c)
+	o.set = f
 }
 
+// run mounts a model. Without a mount point it chooses one and prints it.
 func (o *mountOptions) run(cmd *cobra.Command, model, mountpoint string) error {
-	var extra []string
-	for _, list := range o.options {
-		for opt := range strings.SplitSeq(list, ",") {
-			taken, err := o.take(opt)
-			if err != nil {
-				return err
-			}
-			if !taken && opt != "" {
-				extra = append(extra, opt)
-			}
-		}
+	extra, err := o.takeOptions()
+	if err != nil {
+		return err
+	}
+	if model, err = absolute(model); err != nil {
+		return err
+	}
+	named := mountpoint != ""
+	if !named {
+		mountpoint, err = placeFor(model)
+	} else {
+		mountpoint, err = filepath.Abs(mountpoint)
+	}
+	if err != nil {
+		return err
 	}
 	if err := o.check(); err != nil { // before a server is started
 		return err
 	}
-	model, mountpoint, err := absolute(model, mountpoint)
-	if err != nil {
-		return err
-	}
 	// Through a link, root, or a user who lets others in, would show them files
 	// that only he may read.
-	o.keepInside = os.Geteuid() == 0 || o.allowOther || slices.Contains(extra, "allow_other")
-	if !o.foreground {
-		return o.start(cmd, model, mountpoint, extra)
+	o.keepInside = os.Geteuid() == 0 || o.allowOther
+	if o.foreground || o.daemon {
+		return o.serve(cmd, model, mountpoint, extra)
 	}
-	return o.serve(cmd, model, mountpoint, extra)
+	if err := o.start(cmd, model, mountpoint, extra); err != nil || named {
+		return err
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), tensorfs.Printable(mountpoint))
+	return err
 }
 
-// take handles the fstab options that are flags of this command.
-func (o *mountOptions) take(opt string) (bool, error) {
-	key, value, _ := strings.Cut(opt, "=")
-	switch key {
-	case "i2s":
-		o.tree.Views.I2S = value
-	case "views": // a comma ends an option
-		o.views = strings.ReplaceAll(value, ":", ",")
-	case "gguf_type":
-		o.ggufType = value
-	case "log":
-		o.logTo = value
-	case "debug":
-		o.debug = true
-	case "follow_links":
-		o.followLinks = true
-	case "hot":
-		if err := o.hot.Set(value); err != nil {
-			return false, usageError{fmt.Errorf("-o hot=%s: %w", value, err)}
-		}
-	default:
-		return false, nil
+// absolute makes the path of a model independent of the working directory, which the
+// server leaves.
+func absolute(model string) (string, error) {
+	if formats.IsName(model) {
+		return model, nil
 	}
-	return true, nil
-}
-
-// absolute makes paths independent of the working directory, which the server
-// leaves.
-func absolute(model, mountpoint string) (string, string, error) {
-	var err error
-	if !formats.IsName(model) {
-		if model, err = filepath.Abs(model); err != nil {
-			return "", "", err
-		}
-	}
-	mountpoint, err = filepath.Abs(mountpoint)
-	return model, mountpoint, err
+	return filepath.Abs(model)
 }
 
 // openingGC is the collector's target while a model is opened.
@@ -176,18 +178,22 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 	defer t.Model.Close()
 	signals := catchSignals(o.daemon)
 	server, err := fs.Mount(t.Root, mountpoint, fs.Options{
-		FsName:       model,
-		AllowOther:   o.allowOther,
-		Logger:       logger,
-		Check:        t.Model.Check,
-		ModTime:      t.Model.ModTime,
-		Debug:        o.debug,
-		Hot:          int64(o.hot),
-		ReadAheadKiB: o.readAhead,
-		Extra:        extra,
+		FsName:         model,
+		MakeMountpoint: !o.noMkdir,
+		AllowOther:     o.allowOther,
+		Logger:         logger,
+		Check:          t.Model.Check,
+		ModTime:        t.Model.ModTime,
+		Debug:          o.debug,
+		Hot:            int64(o.hot),
+		ReadAheadKiB:   o.readAhead,
+		Extra:          extra,
 	})
 	if err != nil {
-		return mountAdvice(err, mountpoint)
+		if errors.Is(err, fs.ErrMounted) {
+			err = fmt.Errorf("%w; tensorfs umount %s frees it", err, tensorfs.Printable(mountpoint))
+		}
+		return err
 	}
 	logger = server.Logger()
 	for _, w := range t.Model.Warnings {
@@ -203,6 +209,9 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 			return err
 		}
 	} else {
+		if err := notifyReady(); err != nil {
+			logger.Warn("systemd cannot be told that the mount is ready", "err", err)
+		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s is mounted at %s; Ctrl-C unmounts\n", tensorfs.Printable(model), tensorfs.Printable(mountpoint))
 	}
 	debug.SetGCPercent(collect)
@@ -210,17 +219,6 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 	go handleSignals(signals, server, logger)
 	server.Wait()
 	return nil
-}
-
-// mountAdvice adds advice to the errors of mounting.
-func mountAdvice(err error, mountpoint string) error {
-	switch {
-	case errors.Is(err, fs.ErrMounted):
-		return fmt.Errorf("%w; tensorfs umount %s frees it", err, tensorfs.Printable(mountpoint))
-	case errors.Is(err, fs.ErrNoMountpoint):
-		return fmt.Errorf("%w; mkdir -p %s makes it", err, tensorfs.Printable(mountpoint))
-	}
-	return err
 }
 
 // byteSize is a flag like 512M or 8GiB.

@@ -183,12 +183,12 @@ func TestStatusTable(t *testing.T) {
 	pid := statusOf(t, dir).PID
 	code, out, stderr := command("status")
 	lines := strings.Split(out, "\n")
-	if code != 0 || stderr != "" || strings.Join(strings.Fields(lines[0]), " ") != "PID HEALTH MOUNTPOINT MODEL" {
+	if code != 0 || stderr != "" || strings.Join(strings.Fields(lines[0]), " ") != "PID HEALTH AGE MOUNTPOINT MODEL" {
 		t.Fatalf("exit code %d, %q, %q", code, out, stderr)
 	}
 	for _, line := range lines {
-		if f := strings.Fields(line); len(f) > 3 && f[0] == fmt.Sprint(pid) {
-			if f[1] != "ok" || f[2] != dir || !strings.HasSuffix(f[3], filepath.Base(q8)) {
+		if f := strings.Fields(line); len(f) > 4 && f[0] == fmt.Sprint(pid) {
+			if f[1] != "ok" || f[3] != dir || !strings.HasSuffix(f[4], filepath.Base(q8)) {
 				t.Errorf("%q", line)
 			}
 			return
@@ -323,6 +323,9 @@ func TestTruncatedShard(t *testing.T) {
 	st := statusOf(t, dir)
 	if st == nil || st.State != "changed" || st.Healthy || !slices.Equal(st.Changed, []string{filepath.Join(models, lost)}) {
 		t.Errorf("status: %+v", st)
+	}
+	if st.LastError == nil || !strings.Contains(st.LastError.Message, lost) {
+		t.Errorf("last error: %+v", st.LastError)
 	}
 	if len(st.Errors) != 1 || !strings.Contains(st.Errors[0].Message, lost) {
 		t.Errorf("one cause gives these messages: %+v", st.Errors)

@@ -19,18 +19,28 @@ type umountOptions struct{ lazy bool }
 func umountCommand() *cobra.Command {
 	o := &umountOptions{}
 	c := &cobra.Command{
-		Use:     "umount [-l] MOUNTPOINT",
+		Use:     "umount [-l] MOUNTPOINT...",
 		Aliases: []string{"unmount"},
-		Short:   "Unmount a model",
-		Long: `umount unmounts MOUNTPOINT and waits until its server has ended. A mount left over
-from a killed server is removed too; if the server hangs, use -l.
+		Short:   "Unmount models",
+		Long: `umount unmounts each MOUNTPOINT and waits until its server has ended. A mount left
+over from a killed server is removed too; if the server hangs, use -l. A directory that
+mount made is removed. MOUNTPOINT may also be the name of a mount that was given none.
 
 A server keeps running while somebody uses the mount: after -l, or if there is a
 copy of the mount, made by mount --bind or with a container or another mount
 namespace. umount waits for that no longer than 5 seconds: then it says in one line
 where the copy is, and succeeds.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.ErrOrStderr(), args[0]) },
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var failed error
+			for _, arg := range args {
+				if err := o.run(cmd.ErrOrStderr(), mountpointOf(arg)); err != nil {
+					printError(cmd.ErrOrStderr(), err)
+					failed = reported{err}
+				}
+			}
+			return failed
+		},
 	}
 	c.Flags().BoolVarP(&o.lazy, "lazy", "l", false, "detach now, even if somebody uses it or its server hangs; users are served until they are done")
 	return c
