@@ -4,6 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -32,12 +36,13 @@ each and its health:
 The server checks the files when status asks, although the kernel may still have
 the old bytes in memory. Mounts of other users are listed with pid 0 and no
 details. Below the table come changed files, the last error of each server and,
-with --hot, the files that are in memory. --json has the last 16 warnings and
-errors, whether the server has a log or not; healthy is true if the health is ok.`,
+with --hot, the files that are in memory. Paths in the home directory begin with ~.
+--json has whole paths, the time of mounting and the last 16 warnings and errors,
+whether the server has a log or not; healthy is true if the health is ok.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.OutOrStdout()) },
 	}
-	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: mountpoint, model, pid, healthy, state, changed, errors, hot")
+	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: mountpoint, model, pid, healthy, state, mounted, changed, last_error, errors, hot")
 	return c
 }
 
@@ -47,8 +52,10 @@ type mountStatus struct {
 	PID        int           `json:"pid"`
 	Healthy    bool          `json:"healthy"` // the state is ok
 	State      string        `json:"state"`
-	Changed    []string      `json:"changed"` // files of the model
-	Errors     []fs.Message  `json:"errors"`  // oldest first
+	Mounted    *time.Time    `json:"mounted"`    // nil where the server does not say
+	Changed    []string      `json:"changed"`    // files of the model
+	LastError  *fs.Message   `json:"last_error"` // the last of Errors; nil without any
+	Errors     []fs.Message  `json:"errors"`     // oldest first
 	Hot        *fs.HotStatus `json:"hot,omitempty"`
 }
 
@@ -63,10 +70,44 @@ func newMountStatus(m fs.MountInfo) mountStatus {
 	case len(s.Health.Changed) > 0:
 		state = "changed"
 	}
-	return mountStatus{
+	st := mountStatus{
 		Mountpoint: m.Mountpoint, Model: m.Source, PID: s.PID, Healthy: state == "ok", State: state,
 		Changed: append([]string{}, s.Health.Changed...), Errors: append([]fs.Message{}, s.Health.Errors...), Hot: s.Hot,
 	}
+	if n := len(st.Errors); n > 0 {
+		st.LastError = &st.Errors[n-1]
+	}
+	if !s.Health.Mounted.IsZero() {
+		st.Mounted = &s.Health.Mounted
+	}
+	return st
+}
+
+// age says how long ago a model was mounted, in the largest unit that fits.
+func (m *mountStatus) age(now time.Time) string {
+	if m.Mounted == nil {
+		return "-"
+	}
+	d := max(now.Sub(*m.Mounted), 0)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
+}
+
+// homePath shortens a path in the home directory, for people.
+func homePath(path string) string {
+	if home := os.Getenv("HOME"); filepath.IsAbs(home) {
+		if rest, ok := strings.CutPrefix(path, strings.TrimRight(home, "/")+"/"); ok {
+			path = "~/" + rest
+		}
+	}
+	return tensorfs.Printable(path)
 }
 
 func (o *statusOptions) run(stdout io.Writer) error {
@@ -82,9 +123,10 @@ func (o *statusOptions) run(stdout io.Writer) error {
 		return printJSON(stdout, list)
 	}
 	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PID\tHEALTH\tMOUNTPOINT\tMODEL")
+	fmt.Fprintln(w, "PID\tHEALTH\tAGE\tMOUNTPOINT\tMODEL")
+	now := time.Now()
 	for _, m := range list {
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", m.PID, m.State, tensorfs.Printable(m.Mountpoint), tensorfs.Printable(m.Model))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", m.PID, m.State, m.age(now), homePath(m.Mountpoint), homePath(m.Model))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -100,8 +142,8 @@ func (m *mountStatus) print(stdout io.Writer) {
 	for _, file := range m.Changed {
 		fmt.Fprintf(stdout, "\n%s: %s changed after it was mounted; unmount and mount again\n", tensorfs.Printable(m.Mountpoint), tensorfs.Printable(file))
 	}
-	if n := len(m.Errors); n > 0 && len(m.Changed) == 0 {
-		last := m.Errors[n-1]
+	isChange := func(file string) bool { return strings.Contains(m.LastError.Message, file) } // which is said above
+	if last := m.LastError; last != nil && !slices.ContainsFunc(m.Changed, isChange) {
 		fmt.Fprintf(stdout, "\n%s: last error, %s: %s\n", tensorfs.Printable(m.Mountpoint), last.Time.Local().Format(time.DateTime), tensorfs.OneLine(last.Message))
 	}
 	if m.Hot != nil {
