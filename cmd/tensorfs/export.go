@@ -79,7 +79,7 @@ the model byte by byte. It may be deleted when the export is complete.`,
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], args[1], args[2:])
 		},
 	}
-	c.Flags().IntVarP(&o.jobs, "jobs", "j", 0, "how many workers (default: one per processor, at most 4)")
+	c.Flags().IntVarP(&o.jobs, "jobs", "j", 0, "`NUMBER` of workers (default: one per processor, at most 4)")
 	c.Flags().BoolVar(&o.force, "force", false, "replace an earlier export of something else, and files with other content")
 	c.Flags().BoolVar(&o.json, "json", false, "print a JSON object: directory, files, bytes, written, links")
 	o.add(c)

@@ -104,8 +104,11 @@ MODEL is one of
   hf:ORG/NAME@REVISION   at a branch, a tag, refs/pr/N or a commit (:WORD or
                          :FILE may follow)
 
-Exit status: 0 success, 1 failure (one line on standard error says what, where
-and what to do), 2 the command line was not understood.`,
+Exit status:
+
+  0   success
+  1   failure: one line on standard error says what, where and what to do
+  2   the command line was not understood`,
 		Example: `  tensorfs mount model.gguf /mnt/m
   ls -l /mnt/m/f16
   tensorfs umount /mnt/m
@@ -218,13 +221,13 @@ type modelFlags struct {
 
 func (f *modelFlags) add(c *cobra.Command) {
 	f.addReading(c)
-	c.Flags().StringVar(&f.views, "views", "", "views to show, with commas between: "+viewList)
-	c.Flags().StringVar(&f.ggufType, "gguf-type", "", "type of the weights in gguf/: "+ggufTypeList+" (default: as stored, or the smallest that is exact)")
+	c.Flags().StringVar(&f.views, "views", "", "`VIEWS` to show, with commas between: "+viewList)
+	c.Flags().StringVar(&f.ggufType, "gguf-type", "", "`TYPE` of the weights in gguf/: "+ggufTypeList+" (default: as stored, or the smallest that is exact)")
 }
 
 // addReading adds those of commands that look at no whole-model file.
 func (f *modelFlags) addReading(c *cobra.Command) {
-	c.Flags().StringVar(&f.tree.Views.I2S, "i2s", "", "layout of BitNet I2_S codes: "+i2sLayouts+" (default: by size)")
+	c.Flags().StringVar(&f.tree.Views.I2S, "i2s", "", "`ORDER` of BitNet I2_S codes: "+i2sLayouts+" (default: by size)")
 	c.Flags().BoolVar(&f.followLinks, "follow-links", false, "follow symbolic links out of the model's directory where mount refuses them: as root and with allow_other")
 }
 

@@ -99,11 +99,11 @@ In the foreground, mount tells systemd when the mount can be used (Type=notify).
 func (o *mountOptions) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVarP(&o.foreground, "foreground", "f", false, "serve in this process until unmounted")
-	f.StringArrayVarP(&o.options, "option", "o", nil, "mount options as in fstab, separated by commas")
+	f.StringArrayVarP(&o.options, "option", "o", nil, "mount `OPTIONS` as in fstab, separated by commas")
 	f.BoolVar(&o.allowOther, "allow-other", false, "let other users use the mount (unless root, needs user_allow_other in /etc/fuse.conf)")
 	f.Var(&o.hot, "hot", "keep opened files in up to this much memory and serve them at memory speed (root)")
-	f.IntVar(&o.readAhead, "read-ahead", 0, "the kernel's read-ahead in KiB (root; default 1024)")
-	f.StringVar(&o.logTo, "log", "", "where the server's messages go: syslog, journal or a FILE (default: syslog where there is one)")
+	f.IntVar(&o.readAhead, "read-ahead", 0, "the kernel's read-ahead in `KIB` (root; default 1024)")
+	f.StringVar(&o.logTo, "log", "", "where the server's messages go: syslog, journal or a `FILE` (default: syslog where there is one)")
 	f.BoolVar(&o.debug, "debug", false, "log every request")
 	f.BoolVar(&o.daemon, "daemon", false, "")
 	_ = f.MarkHidden("daemon") // fails only for an unknown flag

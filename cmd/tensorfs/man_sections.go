@@ -1,0 +1,36 @@
+package main
+
+// rootSections are in tensorfs(1) alone.
+var rootSections = []struct {
+	name  string
+	items []manItem
+}{
+	{"ENVIRONMENT", []manItem{
+		{"HF_HUB_CACHE", "The Hugging Face cache, where hf: names are looked up. Without it, it is hub in HF_HOME, or huggingface/hub in XDG_CACHE_HOME or in ~/.cache."},
+		{"HF_HOME", "The directory of Hugging Face's programs."},
+		{"XDG_CACHE_HOME", "The directory of caches, by default ~/.cache."},
+		{"OLLAMA_MODELS", "The Ollama store, where ollama: names are looked up: a directory that holds manifests and blobs. Without it, the stores of the user and of Ollama's service are searched."},
+		{"GOMAXPROCS", "How many processors are used, by default all that the process may use."},
+		{"SOURCE_DATE_EPOCH", "The date in the pages that tensorfs man writes, in seconds since 1970."},
+	}},
+	{"FILES", []manItem{
+		{"~/.cache/huggingface/hub", "The Hugging Face cache."},
+		{"~/.ollama/models, /usr/share/ollama/.ollama/models", "The Ollama stores."},
+		{"/etc/fstab", "May mount models; see tensorfs-mount(1)."},
+		{"/etc/fuse.conf", "With user_allow_other, ordinary users may use --allow-other."},
+		{"/etc/tensorfs/NAME.conf", "Settings of the service tensorfs@NAME where the package has it: MODEL, MOUNTPOINT and OPTIONS."},
+		{"/dev/fuse", "Has to be there for mounts. The module fuse makes it."},
+		{"DIR/.tensorfs-export", "What an export to DIR holds."},
+	}},
+}
+
+// seeAlso lists pages of others that matter to a command.
+var seeAlso = map[string]string{
+	"tensorfs": "fusermount3(1) fuse(4) fstab(5) mount(8)",
+	"mount":    "tensorfs-umount(1) tensorfs-status(1) fusermount3(1) fstab(5) mount(8)",
+	"umount":   "tensorfs-mount(1) tensorfs-status(1) umount(8)",
+	"status":   "tensorfs-mount(1)",
+	"ls":       "tensorfs-cat(1)",
+	"cat":      "tensorfs-ls(1) tensorfs-export(1)",
+	"export":   "tensorfs-ls(1) tensorfs-cat(1)",
+}
