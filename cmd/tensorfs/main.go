@@ -138,7 +138,9 @@ Exit status:
 	root.Version = versionLine()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().BoolP("version", "V", false, "print the version")
-	root.AddCommand(mountCommand(), umountCommand(), statusCommand(), lsCommand(), infoCommand(), catCommand(), exportCommand(), verifyCommand(), diffCommand(), statCommand(), versionCommand(), manCommand())
+	root.AddCommand(mountCommand(), umountCommand(), statusCommand(), lsCommand(), infoCommand(), catCommand(), exportCommand(), verifyCommand(), diffCommand(), statCommand(),
+		versionCommand(), manCommand(), completionCommand())
+	completeArguments(root)
 	wrapUsage(root)
 	return root
 }

@@ -80,7 +80,7 @@ func (r *statRow) histogram(w io.Writer) {
 	}
 	b := r.bins
 	fmt.Fprintln(w)
-	for _, line := range columns(b.Counts, bars) {
+	for _, line := range chart(b.Counts, bars) {
 		fmt.Fprintln(w, strings.TrimRight("  "+line, " "))
 	}
 	from, to := fmt.Sprintf("%.4g", b.From), fmt.Sprintf("%.4g", b.To)
@@ -90,9 +90,9 @@ func (r *statRow) histogram(w io.Writer) {
 	}
 }
 
-// columns draws counts as lines of text, the highest one first. A count that is not
+// chart draws counts as lines of text, the highest one first. A count that is not
 // 0 has a bar.
-func columns(counts []int64, bars []rune) (lines []string) {
+func chart(counts []int64, bars []rune) (lines []string) {
 	highest := max(slices.Max(counts), 1)
 	full := len(bars) - 1
 	for line := statRows - 1; line >= 0; line-- {

@@ -143,14 +143,14 @@ func TestLocale(t *testing.T) {
 	}
 }
 
-func TestColumns(t *testing.T) {
-	got := columns([]int64{0, 1, 500, 1000}, unicodeBars)
+func TestChart(t *testing.T) {
+	got := chart([]int64{0, 1, 500, 1000}, unicodeBars)
 	for i, want := range []string{"   █", "   █", "   █", "   █", "  ██", "  ██", "  ██", " ▁██"} {
 		if got[i] != want {
 			t.Errorf("line %d: %q, want %q", i, got[i], want)
 		}
 	}
-	if got := columns([]int64{0, 0}, asciiBars); got[statRows-1] != "  " {
+	if got := chart([]int64{0, 0}, asciiBars); got[statRows-1] != "  " {
 		t.Errorf("%q", got)
 	}
 }

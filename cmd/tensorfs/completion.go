@@ -1,0 +1,151 @@
+package main
+
+import (
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/tensorfs/tensorfs/views"
+)
+
+// shells write the script of a shell, which asks the program itself for what may
+// come next.
+var shells = map[string]func(root *cobra.Command, w io.Writer) error{
+	"bash":       func(root *cobra.Command, w io.Writer) error { return root.GenBashCompletionV2(w, true) },
+	"zsh":        (*cobra.Command).GenZshCompletion,
+	"fish":       func(root *cobra.Command, w io.Writer) error { return root.GenFishCompletion(w, true) },
+	"powershell": (*cobra.Command).GenPowerShellCompletionWithDesc,
+}
+
+func completionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion SHELL",
+		Short: "Write the script that completes tensorfs's arguments",
+		Long: `completion writes a script for SHELL (bash, zsh, fish or powershell) to standard
+output. With it, the Tab key completes commands, options and their values, models
+in the local stores, paths in a model's tree, and mounts. Packages of tensorfs have
+the scripts in them.
+
+bash needs the package bash-completion.`,
+		Example: `  tensorfs completion bash > ~/.local/share/bash-completion/completions/tensorfs
+  tensorfs completion zsh > "${fpath[1]}/_tensorfs"
+  tensorfs completion fish > ~/.config/fish/completions/tensorfs.fish`,
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: []cobra.Completion{"bash", "fish", "powershell", "zsh"},
+		RunE:      func(cmd *cobra.Command, args []string) error { return shells[args[0]](cmd.Root(), cmd.OutOrStdout()) },
+	}
+}
+
+// argCompletions says what the arguments of a command are, in their order. The last
+// stands for all that follow; without any, nothing is offered.
+var argCompletions = map[string][]cobra.CompletionFunc{
+	"tensorfs":   {nothing},
+	"mount":      {completeModel, completeDirectory, nothing},
+	"umount":     {completeMount},
+	"status":     {nothing},
+	"ls":         {completeModel, completePath, nothing},
+	"info":       {completeModel, nothing},
+	"cat":        {completeModel, completePath, nothing},
+	"export":     {completeModel, completeDirectory, completePath},
+	"verify":     {completeModel, nothing},
+	"diff":       {completeModel, completeModel, completeTensor},
+	"stat":       {completeModel, completeTensor},
+	"version":    {nothing},
+	"man":        {completeDirectory, nothing},
+	"completion": {nothing}, // cobra offers its ValidArgs
+}
+
+// flagCompletions says what the values of flags are, of any command that has them.
+var flagCompletions = map[string]cobra.CompletionFunc{
+	"i2s":       fstabValues["i2s="],
+	"gguf-type": fstabValues["gguf_type="],
+	"log":       completeLog,
+	"option":    completeOptions,
+	"hot":       nothing,
+	"jobs":      nothing,
+}
+
+// completeArguments lets the shells complete the arguments of all commands.
+func completeArguments(root *cobra.Command) {
+	for _, c := range append(root.Commands(), root) {
+		if of := argCompletions[c.Name()]; of != nil && c.ValidArgs == nil {
+			c.ValidArgsFunction = func(c *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+				return of[min(len(args), len(of)-1)](c, args, word)
+			}
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if complete := flagCompletions[f.Name]; complete != nil {
+				_ = c.RegisterFlagCompletionFunc(f.Name, complete) // fails only for an unknown flag
+			}
+		})
+	}
+}
+
+func nothing(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+func completeDirectory(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
+func oneOf(values []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return offer(values, word), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func ggufTypeNames() (names []string) {
+	for name := range ggufTypes {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// completeLog offers the system's logs, or files where the word is none of these.
+func completeLog(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var names []string
+	for name := range logDevices {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return offer(names, word), cobra.ShellCompDirectiveDefault
+}
+
+// fstabOptions are what -o takes, with "=" where a value follows: those of this
+// program and those of FUSE that change something.
+var fstabOptions = []string{"allow_other", "debug", "default_permissions", "follow_links", "gguf_type=", "hot=", "i2s=", "log=", "noatime", "ro"}
+
+// fstabValues complete the values of options.
+var fstabValues = map[string]cobra.CompletionFunc{
+	"gguf_type=": oneOf(ggufTypeNames()),
+	"i2s=":       oneOf(views.I2SLayouts),
+}
+
+// completeOptions completes the last of a list of options.
+func completeOptions(c *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	before, last := word[:strings.LastIndexByte(word, ',')+1], word[strings.LastIndexByte(word, ',')+1:]
+	candidates := fstabOptions
+	if key, value, ok := strings.Cut(last, "="); ok {
+		complete := fstabValues[key+"="]
+		if complete == nil {
+			return nothing(c, args, word)
+		}
+		before += key + "="
+		candidates, _ = complete(c, args, value)
+		last = value
+	}
+	taken := strings.Split(before, ",")
+	var all []cobra.Completion
+	for _, o := range offer(candidates, last) {
+		if !slices.Contains(taken, o) {
+			all = append(all, before+o)
+		}
+	}
+	return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs/fs"
+)
+
+// complete asks what comes next, as the shells' scripts do. The last line has the
+// directive.
+func complete(t *testing.T, words ...string) []string {
+	t.Helper()
+	code, out, _ := command(append([]string{"__completeNoDesc"}, words...)...)
+	if code != 0 {
+		t.Errorf("%q: exit code %d", words, code)
+	}
+	return strings.Fields(out)
+}
+
+func TestEveryCommandCompletes(t *testing.T) {
+	for _, c := range newRoot().Commands() {
+		if argCompletions[c.Name()] == nil {
+			t.Errorf("argCompletions has no row for %s", c.Name())
+		}
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	t.Setenv(asProgram, "1")
+	model, err := filepath.Abs(q8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stores := t.TempDir()
+	for _, dir := range []string{"ollama/blobs", "ollama/manifests/registry.ollama.ai/library/tiny", "ollama/manifests/registry.ollama.ai/ann/big", "ollama/manifests/registry.ollama.ai/library/bad name",
+		"hf/models--acme--tiny", "hf/models--acme--$(x)", "hf/datasets--acme--text", "here/directory", "here/.hidden"} {
+		if err := os.MkdirAll(filepath.Join(stores, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range []string{"ollama/manifests/registry.ollama.ai/library/tiny/latest", "ollama/manifests/registry.ollama.ai/library/tiny/q4", "ollama/manifests/registry.ollama.ai/ann/big/1b",
+		"ollama/manifests/registry.ollama.ai/library/bad name/latest", "here/a.gguf", "here/b.SAFETENSORS", "here/notes.txt", "here/$(touch x).gguf", "here/h.gguf", "here/two words.gguf"} {
+		if err := os.WriteFile(filepath.Join(stores, file), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("OLLAMA_MODELS", filepath.Join(stores, "ollama"))
+	t.Setenv("HF_HUB_CACHE", filepath.Join(stores, "hf"))
+	t.Chdir(filepath.Join(stores, "here"))
+	for _, test := range []struct {
+		words string // the last one is being completed; ~ for none
+		want  string
+	}{
+		{"ls ~", "ollama: hf: a.gguf b.SAFETENSORS directory/ h.gguf two words.gguf :6"},
+		{"ls h", "hf: h.gguf :6"},
+		{"ls x", "gguf safetensors :8"},
+		{"ls ./", "gguf safetensors :8"},
+		{"ls hf:", "hf:acme/tiny :4"},
+		{"ls ollama:", "ollama:ann/big:1b ollama:tiny:latest ollama:tiny:q4 :4"},
+		{"ls ollama:tiny:q", "ollama:tiny:q4 :4"},
+		{"info hf:acme/", "hf:acme/tiny :4"},
+		{"info " + model + " ~", ":4"},
+		{"mount ollama:a", "ollama:ann/big:1b :4"},
+		{"mount " + model + " ~", ":16"},
+		{"mount " + model + " m ~", ":4"},
+		{"mount -o ~", "allow_other debug default_permissions follow_links gguf_type= hot= i2s= log= noatime ro :6"},
+		{"mount -o ro,f", "ro,follow_links :6"},
+		{"mount -o ro,r", ":6"},
+		{"mount -o ro,gguf_type=q", "ro,gguf_type=q4_0 ro,gguf_type=q8_0 :6"},
+		{"mount -o i2s=r", "i2s=rows4 :6"},
+		{"mount --log s", "syslog :0"},
+		{"mount --gguf-type ~", "bf16 f16 q4_0 q8_0 :4"},
+		{"cat --i2s 6", "64 :4"},
+		{"cat " + model + " f", "f16/ fused/ fused-f16/ :6"},
+		{"cat " + model + " f16/layers.0.attention.", "f16/layers.0.attention.k.weight f16/layers.0.attention.output.weight f16/layers.0.attention.q.weight f16/layers.0.attention.v.weight :4"},
+		{"cat " + model + " gguf/", ":4"},
+		{"cat " + model + " README/", ":4"},
+		{"cat " + model + " none/", ":4"},
+		{"cat " + model + " raw/output_norm.weight ~", ":4"},
+		{"cat none.gguf ~", ":4"},
+		{"ls " + model + " index", "index.json :4"},
+		{"ls " + model + " source/", "source/llama-xs.q8_0.gguf :4"},
+		{"export " + model + " ~", ":16"},
+		{"export " + model + " d raw pack", "packed/ :6"},
+		{"completion ~", "bash fish powershell zsh :4"},
+	} {
+		words := strings.Split(test.words, " ")
+		if last := len(words) - 1; words[last] == "~" {
+			words[last] = ""
+		}
+		if got := strings.Join(complete(t, words...), " "); got != test.want {
+			t.Errorf("%s: %s, want %s", test.words, got, test.want)
+		}
+	}
+}
+
+func TestMountsComplete(t *testing.T) {
+	needFUSE(t)
+	dir := t.TempDir()
+	mountAt(t, dir, q8)
+	t.Cleanup(func() { fs.UnmountPath(dir, true) })
+	if got := complete(t, "umount", filepath.Dir(dir)); !slices.Contains(got, dir) {
+		t.Errorf("umount completes to %q, without %s", got, dir)
+	}
+	if got := complete(t, "umount", dir, filepath.Dir(dir)); slices.Contains(got, dir) {
+		t.Errorf("umount offers %s twice", dir)
+	}
+}
+
+// What a shell could take for more than a name is not offered.
+func TestCompletionsAreHarmless(t *testing.T) {
+	hostile := []string{"$(touch x)", "`x`", "a;b", "a|b", "a&b", "a>b", "a\nb", "a\tb", "*", "a?b", "~", "!x", "-rf", "a'b", `a"b`, `a\b`, "{a,b}", "=ls", "#x", "\x1b[31m", "a\u202eb", ""}
+	if got := offer(append(hostile, "f16/layers.0.weight", "Größe 模型"), ""); !slices.Equal(got, []string{"f16/layers.0.weight", "Größe 模型"}) {
+		t.Errorf("offered: %q", got)
+	}
+}
+
+func TestNamesCompleteInSteps(t *testing.T) {
+	var names []string
+	for layer := range 60 {
+		for _, what := range []string{"k", "q"} {
+			names = append(names, fmt.Sprintf("f16/layers.%02d.%s.weight", layer, what))
+		}
+	}
+	names = append(names, "f16/output.weight")
+	if got, directive := step(names); !slices.Equal(got, []string{"f16/layers.", "f16/output.weight"}) || directive != 6 {
+		t.Errorf("%q %d", got, directive)
+	}
+	if got, _ := step(names[:120]); len(got) != 60 || got[0] != "f16/layers.00." {
+		t.Errorf("%q", got)
+	}
+	if got, directive := step(names[:6]); len(got) != 6 || directive != 4 {
+		t.Errorf("%q %d", got, directive)
+	}
+	if got, _ := step(nil); got != nil {
+		t.Errorf("%q", got)
+	}
+	var many []string
+	for i := range manyNames + 1 {
+		many = append(many, fmt.Sprintf("%06d", i))
+	}
+	if got, _ := step(many); got != nil {
+		t.Errorf("%d names are offered", len(got))
+	}
+	for _, word := range []string{"", "f16/layers.3", "f16/z", "g"} {
+		want := slices.DeleteFunc(slices.Clone(names), func(s string) bool { return !strings.HasPrefix(s, word) })
+		if got := startingWith(len(names), func(i int) string { return names[i] }, word); !slices.Equal(got, want) {
+			t.Errorf("%s: %q", word, got)
+		}
+	}
+}
+
+// Completing a path makes no whole-model file.
+func TestCompletionMakesNothing(t *testing.T) {
+	m, err := (&modelFlags{}).open(q8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Model.Close()
+	made := false
+	m.Root[slices.IndexFunc(m.Root, func(e fs.Entry) bool { return e.Name == "gguf" })].Dir = fs.NewLater(func() fs.Dir { made = true; return fs.Entries{} })
+	for _, word := range []string{"", "g", "gguf", "gguf/", "gguf/model"} {
+		pathsIn(m, word)
+	}
+	if made {
+		t.Error("gguf/ was made")
+	}
+	if got, _ := pathsIn(m, "gg"); !slices.Equal(got, []string{"gguf/"}) {
+		t.Errorf("%q", got)
+	}
+}
