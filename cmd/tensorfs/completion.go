@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"slices"
 	"strings"
@@ -13,10 +14,23 @@ import (
 // shells write the script of a shell, which asks the program itself for what may
 // come next.
 var shells = map[string]func(root *cobra.Command, w io.Writer) error{
-	"bash":       func(root *cobra.Command, w io.Writer) error { return root.GenBashCompletionV2(w, true) },
+	"bash":       bashCompletion,
 	"zsh":        (*cobra.Command).GenZshCompletion,
 	"fish":       func(root *cobra.Command, w io.Writer) error { return root.GenFishCompletion(w, true) },
 	"powershell": (*cobra.Command).GenPowerShellCompletionWithDesc,
+}
+
+// bashCompletion writes cobra's script, but without a backslash before a comma. Its
+// printf %q puts one there, because a comma matters in braces, and then does not find
+// what was typed of -o a,b=c in what it offers.
+func bashCompletion(root *cobra.Command, w io.Writer) error {
+	var script bytes.Buffer
+	if err := root.GenBashCompletionV2(&script, true); err != nil {
+		return err
+	}
+	const strip = "    __tensorfs_handle_special_char \"$cur\" :\n"
+	_, err := io.WriteString(w, strings.Replace(script.String(), strip, "    COMPREPLY=(\"${COMPREPLY[@]//\\\\,/,}\")\n"+strip, 1))
+	return err
 }
 
 func completionCommand() *cobra.Command {

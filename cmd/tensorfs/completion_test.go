@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -172,5 +173,28 @@ func TestCompletionMakesNothing(t *testing.T) {
 	}
 	if got, _ := pathsIn(m, "gg"); !slices.Equal(got, []string{"gguf/"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// The scripts are cobra's; what is changed in that of bash has to be found there.
+func TestCompletionScripts(t *testing.T) {
+	for shell := range shells {
+		code, script, stderr := command("completion", shell)
+		if code != 0 || stderr != "" || !strings.Contains(script, "__complete") {
+			t.Errorf("%s: exit code %d, %q", shell, code, stderr)
+		}
+		if shell == "bash" && strings.Count(script, "//\\\\,/,}\")\n    __tensorfs_handle_special_char \"$cur\" :") != 1 {
+			t.Error("bash escapes commas")
+		}
+		if path, err := exec.LookPath(shell); err == nil && shell != "powershell" {
+			c := exec.Command(path, "-n")
+			c.Stdin = strings.NewReader(script)
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v: %s", shell, err, out)
+			}
+		}
+	}
+	if code, _, stderr := command("completion", "csh"); code != exitUsage || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("csh: exit code %d, %q", code, stderr)
 	}
 }
