@@ -71,6 +71,7 @@ var rules = map[string]rule{
 	"metal/capi":              {"metal", "metal/internal/testtree", "the C interface is the loader's and nothing more"},
 	"metal/internal/testtree": {"", "", "it writes a tree as a mount shows it, so it must not come from the code that makes mounts"},
 
+	"scripts/packaging":      {"", "", "it looks at packages from outside"},
 	"scripts/mutate":         {"", "", "it changes any package, and tests it from outside"},
 	"docs/examples/goengine": {"metal", "", "an engine has no more than the loader"},
 }
