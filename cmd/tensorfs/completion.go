@@ -73,8 +73,8 @@ var argCompletions = map[string][]cobra.CompletionFunc{
 
 // flagCompletions says what the values of flags are, of any command that has them.
 var flagCompletions = map[string]cobra.CompletionFunc{
-	"i2s":       fstabValues["i2s="],
-	"gguf-type": fstabValues["gguf_type="],
+	"i2s":       oneOf(views.I2SLayouts),
+	"gguf-type": oneOf(ggufTypeNames()),
 	"log":       completeLog,
 	"option":    completeOptions,
 	"hot":       nothing,
@@ -135,19 +135,14 @@ func completeLog(_ *cobra.Command, _ []string, word string) ([]cobra.Completion,
 // program and those of FUSE that change something.
 var fstabOptions = []string{"allow_other", "debug", "default_permissions", "follow_links", "gguf_type=", "hot=", "i2s=", "log=", "noatime", "ro"}
 
-// fstabValues complete the values of options.
-var fstabValues = map[string]cobra.CompletionFunc{
-	"gguf_type=": oneOf(ggufTypeNames()),
-	"i2s=":       oneOf(views.I2SLayouts),
-}
-
-// completeOptions completes the last of a list of options.
+// completeOptions completes the last of a list of options. A value is that of the flag
+// with the same name.
 func completeOptions(c *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	before, last := word[:strings.LastIndexByte(word, ',')+1], word[strings.LastIndexByte(word, ',')+1:]
 	candidates := fstabOptions
 	if key, value, ok := strings.Cut(last, "="); ok {
-		complete := fstabValues[key+"="]
-		if complete == nil {
+		complete, ok := c.GetFlagCompletionFunc(strings.ReplaceAll(key, "_", "-"))
+		if !ok {
 			return nothing(c, args, word)
 		}
 		before += key + "="

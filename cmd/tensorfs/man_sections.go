@@ -10,6 +10,7 @@ var rootSections = []struct {
 		{"HF_HOME", "The directory of Hugging Face's programs."},
 		{"XDG_CACHE_HOME", "The directory of caches, by default ~/.cache."},
 		{"OLLAMA_MODELS", "The Ollama store, where ollama: names are looked up: a directory that holds manifests and blobs. Without it, the stores of the user and of Ollama's service are searched."},
+		{"NOTIFY_SOCKET", "Set by systemd: where mount -f says that the mount can be used."},
 		{"GOMAXPROCS", "How many processors are used, by default all that the process may use."},
 		{"SOURCE_DATE_EPOCH", "The date in the pages that tensorfs man writes, in seconds since 1970."},
 	}},
