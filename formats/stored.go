@@ -3,7 +3,7 @@ package formats
 import (
 	"slices"
 
-	"github.com/tensorfs/tensorfs/formats/hf"
+	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/formats/ollama"
 )
 
@@ -11,7 +11,7 @@ import (
 // schemes.
 var stored = map[string]func() []string{
 	"ollama:": ollama.Stored,
-	"hf:":     hf.Stored,
+	"hf:":     hub.Stored,
 }
 
 // Stores returns the prefixes of names that are looked up in a local store.

@@ -75,6 +75,8 @@ var argCompletions = map[string][]cobra.CompletionFunc{
 var flagCompletions = map[string]cobra.CompletionFunc{
 	"i2s":       oneOf(views.I2SLayouts),
 	"gguf-type": oneOf(ggufTypeNames()),
+	"views":     listOf(append([]string{"default"}, allViews...)),
+	"in":        listOf(allViews),
 	"log":       completeLog,
 	"option":    completeOptions,
 	"hot":       nothing,
@@ -121,6 +123,29 @@ func ggufTypeNames() (names []string) {
 	return names
 }
 
+// allViews are the names of all views.
+var allViews = func() (names []string) {
+	for _, v := range views.All {
+		names = append(names, v.Name)
+	}
+	return names
+}()
+
+// listOf completes the last of a list of names.
+func listOf(names []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		at := strings.LastIndexFunc(word, isViewComma) + 1
+		taken := strings.FieldsFunc(word[:at], isViewComma)
+		var all []cobra.Completion
+		for _, name := range offer(names, word[at:]) {
+			if !slices.Contains(taken, name) {
+				all = append(all, word[:at]+name)
+			}
+		}
+		return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
 // completeLog offers the system's logs, or files where the word is none of these.
 func completeLog(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var names []string
@@ -131,15 +156,16 @@ func completeLog(_ *cobra.Command, _ []string, word string) ([]cobra.Completion,
 	return offer(names, word), cobra.ShellCompDirectiveDefault
 }
 
-// fstabOptions are what -o takes, with "=" where a value follows: those of this
-// program and those of FUSE that change something.
-var fstabOptions = []string{"allow_other", "debug", "default_permissions", "follow_links", "gguf_type=", "hot=", "i2s=", "log=", "noatime", "ro"}
+// fstabOptions are what -o takes, with "=" where a value follows.
+func fstabOptions(flags *pflag.FlagSet) []string {
+	return (&mountOptions{set: flags}).optionNames()
+}
 
 // completeOptions completes the last of a list of options. A value is that of the flag
 // with the same name.
 func completeOptions(c *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	before, last := word[:strings.LastIndexByte(word, ',')+1], word[strings.LastIndexByte(word, ',')+1:]
-	candidates := fstabOptions
+	candidates := fstabOptions(c.Flags())
 	if key, value, ok := strings.Cut(last, "="); ok {
 		complete, ok := c.GetFlagCompletionFunc(strings.ReplaceAll(key, "_", "-"))
 		if !ok {

@@ -253,12 +253,7 @@ func notCached(n Name, cache string) error {
 		return err
 	}
 	e.Problem = "it is not in the cache " + cache
-	var repositories []string
-	for _, entry := range entries {
-		if folder, ok := strings.CutPrefix(entry.Name(), "models--"); ok {
-			repositories = append(repositories, strings.Replace(folder, "--", "/", 1))
-		}
-	}
+	repositories := repositoriesOf(entries)
 	names := near.Names(n.Repository, repositories, 3)
 	if _, base, ok := strings.Cut(n.Repository, "/"); ok && len(names) == 0 {
 		names = near.Names("/"+base, repositories, 3)

@@ -1,6 +1,7 @@
-package hf
+package hub
 
 import (
+	"io/fs"
 	"strings"
 
 	"github.com/tensorfs/tensorfs/internal/source"
@@ -23,7 +24,11 @@ func Stored() []string {
 	if err != nil {
 		return nil
 	}
-	var names []string
+	return repositoriesOf(entries)
+}
+
+// repositoriesOf returns the repositories whose folders are among the entries.
+func repositoriesOf(entries []fs.DirEntry) (names []string) {
 	for _, e := range entries {
 		if name, ok := strings.CutPrefix(e.Name(), "models--"); ok && name != "" {
 			names = append(names, strings.Replace(name, "--", "/", 1))
