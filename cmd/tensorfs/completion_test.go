@@ -77,7 +77,7 @@ func TestCompletion(t *testing.T) {
 		{"mount --log s", "syslog :0"},
 		{"mount --gguf-type ~", "bf16 f16 q4_0 q8_0 :4"},
 		{"cat --i2s 6", "64 :4"},
-		{"cat " + model + " f", "f16/ fused/ fused-f16/ :6"},
+		{"cat " + model + " f", "f16/ f32/ fused/ fused-f16/ :6"},
 		{"cat " + model + " f16/layers.0.attention.", "f16/layers.0.attention.k.weight f16/layers.0.attention.output.weight f16/layers.0.attention.q.weight f16/layers.0.attention.v.weight :4"},
 		{"cat " + model + " gguf/", ":4"},
 		{"cat " + model + " README/", ":4"},

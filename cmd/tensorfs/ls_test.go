@@ -70,7 +70,7 @@ func TestListDirectories(t *testing.T) {
 		slices.Sort(paths)
 		return paths
 	}
-	every := []string{"raw", "packed", "f16", "npy"}
+	every := []string{"raw", "packed", "f16", "bf16", "f32", "npy"}
 	for _, c := range []struct {
 		model, glob string
 		want        []string

@@ -14,6 +14,7 @@ var rootSections = []struct {
 		{"OLLAMA_MODELS", "The Ollama store, where ollama: names are looked up: a directory that holds manifests and blobs. Without it, the stores of the user and of Ollama's service are searched."},
 		{"container, KUBERNETES_SERVICE_HOST", "Set in containers: advice about /dev/fuse is then about the container's options."},
 		{"NOTIFY_SOCKET", "Set by systemd: where mount -f says that the mount can be used."},
+		{"LC_ALL, LC_CTYPE, LANG", "The first that is set says whether bars and histograms may be drawn with the characters of UTF-8."},
 		{"GOMAXPROCS", "How many processors are used, by default all that the process may use."},
 		{"SOURCE_DATE_EPOCH", "The date in the pages that tensorfs man writes, in seconds since 1970."},
 	}},

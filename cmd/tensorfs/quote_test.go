@@ -74,7 +74,7 @@ func TestHostileNames(t *testing.T) {
 		{1, []string{"mount", "-o", "log=" + filepath.Join(parent, "none", "log"), model, dir}},
 		{1, []string{"umount", parent}},
 		{1, []string{"umount", filepath.Join(parent, "none", hostileName)}},
-		{1, []string{"info", parent}},
+		{0, []string{"info", parent}},
 		{1, []string{"info", parent + hostileName}},
 		{1, []string{"info", "hf:" + hostileName}},
 		{1, []string{"info", "ollama:" + hostileName}},

@@ -211,7 +211,7 @@ func TestVerifyArguments(t *testing.T) {
 		{"--check " + list + " --manifest " + list + " " + q8, 2, "exclude"},
 		{"--json --manifest " + list + " " + q8, 2, "exclude"},
 		{"--in raw " + q8, 2, "--manifest or --check"},
-		{"--in nope --manifest " + list + " " + q8, 2, "it has f16, "},
+		{"--in nope --manifest " + list + " " + q8, 2, "it has bf16, f16, "},
 		{"--in config.json --manifest " + list + " " + q8, 2, "not a directory"},
 		{"--in nope --check " + q8 + " " + q8, 2, "not a directory"},
 		{"--check " + list + " " + q8, 1, "no such file"},
