@@ -87,7 +87,7 @@ func catFile(stdout io.Writer, path, link string, guarded bool) error {
 
 // notText is the error for a file that would leave a terminal in disorder.
 func notText(path string, bytes int64) error {
-	return fmt.Errorf("%s is not text (%s), and this is a terminal; add | xxd | head to look at it, > FILE to keep it, or --force", tensorfs.Printable(path), size(bytes))
+	return fmt.Errorf("%s is not text (%s), and this is a terminal; add | od -t x1 | head to look at it, > FILE to keep it, or --force", tensorfs.Printable(path), size(bytes))
 }
 
 // isText reports whether a terminal can show a file, going by its beginning: it is

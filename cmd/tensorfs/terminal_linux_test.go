@@ -77,7 +77,7 @@ func TestCatOnTerminal(t *testing.T) {
 			t.Errorf("cat %s into a file writes nothing", c.args)
 		case c.ok && (code != 0 || shown != want || stderr != ""):
 			t.Errorf("cat %s: exit code %d, %q\n%s", c.args, code, shown, stderr)
-		case !c.ok && (code != 1 || shown != "" || !strings.Contains(stderr, c.args[len(c.args)-1]+" is not text (") || !strings.Contains(stderr, "| xxd | head") || strings.Count(stderr, "\n") != 1):
+		case !c.ok && (code != 1 || shown != "" || !strings.Contains(stderr, c.args[len(c.args)-1]+" is not text (") || !strings.Contains(stderr, "| od -t x1 | head") || strings.Count(stderr, "\n") != 1):
 			t.Errorf("cat %s: exit code %d, %q\n%s", c.args, code, shown, stderr)
 		}
 	}
