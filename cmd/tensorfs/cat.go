@@ -33,13 +33,13 @@ converts a model:
 
   tensorfs cat --gguf-type q8_0 DIRECTORY gguf/model.gguf > model.gguf
 
-A file that is not text is not written to a terminal, unless with --force.`,
+Without --force, a file that is not text is not written to a terminal.`,
 		Example: `  tensorfs cat model.gguf config.json
   tensorfs cat model.gguf f16/output_norm.weight | od -A d -t x2 | head`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.OutOrStdout(), args[0], args[1]) },
 	}
-	c.Flags().BoolVarP(&o.force, "force", "f", false, "write to a terminal what is not text")
+	c.Flags().BoolVarP(&o.force, "force", "f", false, "write to a terminal even what is not text")
 	o.add(c)
 	return c
 }

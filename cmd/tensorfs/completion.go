@@ -38,9 +38,9 @@ func completionCommand() *cobra.Command {
 		Use:   "completion SHELL",
 		Short: "Write the script that completes tensorfs's arguments",
 		Long: `completion writes a script for SHELL (bash, zsh, fish or powershell) to standard
-output. With it, the Tab key completes commands, options and their values, models
-in the local stores, paths in a model's tree, and mounts. Packages of tensorfs have
-the scripts in them.
+output. With it, the Tab key completes commands, options and their values,
+models in the local stores, paths in a model's tree, and mounts. Packages of
+tensorfs have the scripts in them.
 
 bash needs the package bash-completion.`,
 		Example: `  tensorfs completion bash > ~/.local/share/bash-completion/completions/tensorfs

@@ -38,37 +38,40 @@ func exportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export [flags] MODEL DIR PATTERN...",
 		Short: "Write parts of a model's tree as plain files",
-		Long: `export writes files of the tree below DIR, at the same paths, for machines, containers
-and programs that cannot have the mount. DIR is made if it is missing, and files in it
-that have nothing to do with the export are left alone.
+		Long: `export writes files of the tree below DIR, at the same paths, for machines,
+containers and programs that cannot use a mount. DIR is made if it does not
+exist. Files in it that have nothing to do with the export are left alone.
 
 PATTERN is a path of the tree as printed by tensorfs ls, a directory (everything
-below it; . is the whole tree), or a glob as ls takes it: * matches any characters
-(slashes too), ? matches one, [abc] matches one of a set.
+below it; . is the whole tree), or a glob as ls takes it: * matches any
+characters (slashes too), ? matches one, [abc] matches one of a set.
 
-A file has its name in DIR only when it is complete. An export that was interrupted
-or killed goes on where it stopped when the same command is run again: complete files
-are kept, and so is what is on the disk of large ones. A later export of the same
+A file gets its name in DIR when it is complete. If an export was interrupted or
+killed, the same command goes on where it stopped: complete files are kept, and
+so are the parts of large ones that are on the disk. A later export of the same
 model to the same DIR may have other patterns, and adds to what is there.
 
-index.json comes with any file of a view (raw/, packed/, f16/, ...), is written after
-all other files, and removed while some are missing: where it is, the export is
-complete. It describes the whole tree, also the views that were not exported.
+index.json comes with any file of a view (raw/, packed/, f16/, ...). It is
+written after all other files, and removed while some are missing, so where it
+is, the export is complete. It describes the whole tree, also the views that
+were not exported.
 
-What cannot be continued is refused: a DIR with an export of another model, of this
-model before it changed, with other options or by another version of tensorfs, and a
-file that exists with other content. With --force such an earlier export is removed
-first (except for files that were changed since), and such files are replaced. Files
-of the model itself are never replaced. If the model changes meanwhile, the export
-stops; the files that have their names are complete and of the earlier state.
+What cannot be continued is refused: a DIR with an export of another model, of
+this model before it changed, with other options or by another version of
+tensorfs, and a file that exists with other content. With --force such an
+earlier export is removed first (except for files that were changed since), and
+such files are replaced. Files of the model itself are never replaced. If the
+model changes meanwhile, the export stops; the files that have their names are
+complete and of the earlier state.
 
-Files that the model has in just this form, such as gguf/model.gguf of a GGUF model,
-are cloned where the file system can do that, and then take no space. The links in
-source/ are not exported: copy the files that they lead to with cp.
+Files that the model has in just this form, such as gguf/model.gguf of a GGUF
+model, are cloned where the file system can do that. They then take no space.
+The links in source/ are not exported: copy the files that they lead to with cp.
 
-Files have mode 0644 and the model's modification time. The directory .tensorfs-export
-in DIR says what DIR holds; without it, a later export compares the files with
-the model byte by byte. It may be deleted when the export is complete.`,
+Files have mode 0644 and the model's modification time. The directory
+.tensorfs-export in DIR says what DIR holds; without it, a later export compares
+the files with the model byte by byte. It may be deleted when the export is
+complete.`,
 		Example: `  tensorfs export ollama:gemma3 /models/gemma3-gguf gguf/model.gguf
   tensorfs export model.gguf /srv/m packed config.json
   tensorfs export ollama:gemma3 /models/gemma3-hf hf

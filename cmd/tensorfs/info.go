@@ -30,12 +30,12 @@ func infoCommand() *cobra.Command {
 dimensions; its parameters, counted from the shapes of its tensors; its
 quantisation, and the types of its tensors with their share of the bytes; the
 memory that the weights take; which views and whole-model files there are; and
-what a user should know. What the model does not say is left out.
+warnings. What the model does not say is not shown.
 
 Parameters are the numbers of the tensors: companions (scales, biases of
 quantised groups), integers and tables of rotary frequencies are not counted.
-Bits per weight are all that is stored for them. Left out of a view is what the
-model has and the view cannot give; index.json says why.
+Bits per weight count all that is stored for them. "Left out" counts what the
+model has and a view cannot give: index.json says why.
 
 --json prints all of it as one object. "assumed" names the fields of "config"
 that the model does not say.`,

@@ -28,10 +28,10 @@ func lsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ls [-l [-h] | --json] MODEL [GLOB]",
 		Short: "List the tree of a model without mounting it",
-		Long: `ls prints the files and links that a mount of MODEL would show, one path per line.
-A path with unprintable characters is quoted; cat accepts the quoted form.
-GLOB selects paths: * matches any characters (slashes too), ? matches one,
-[abc] matches one of a set. A directory is listed with all that is in it. Where no
+		Long: `ls prints the files and links that a mount of MODEL would show, one path per
+line. A path with unprintable characters is quoted; cat accepts the quoted form.
+GLOB selects paths: * matches any characters (slashes too), ? matches one, [abc]
+matches one of a set. A directory is listed with all that is in it. Where no
 path matches, GLOB may also be the name of a tensor, as tensorfs or the model's
 file calls it: its paths in all views are listed.`,
 		Example: `  tensorfs ls model.gguf

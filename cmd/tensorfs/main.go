@@ -109,9 +109,9 @@ Exit status:
   0   success
   1   failure: one line on standard error says what, where and what to do
   2   the command line was not understood`,
-		Example: `  tensorfs mount model.gguf /mnt/m
-  ls -l /mnt/m/f16
-  tensorfs umount /mnt/m
+		Example: `  tensorfs mount model.gguf ~/m
+  ls -l ~/m/f16
+  tensorfs umount ~/m
 
   tensorfs info ollama:gemma3
   tensorfs cat model.gguf config.json`,
@@ -142,6 +142,8 @@ Exit status:
 		versionCommand(), manCommand(), completionCommand())
 	completeArguments(root)
 	wrapUsage(root)
+	// Flags fit a terminal of 80 columns, as all other help does.
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages |", ".FlagUsagesWrapped 80 |"))
 	return root
 }
 

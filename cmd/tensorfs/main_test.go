@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/tensorfs/tensorfs/fs"
 )
@@ -75,6 +76,22 @@ func command(args ...string) (code int, stdout, stderr string) {
 	var out, err bytes.Buffer
 	code = run(args, &out, &err)
 	return code, out.String(), err.String()
+}
+
+// Help fits a terminal of 80 columns.
+func TestHelpFits(t *testing.T) {
+	for _, c := range append(pages(newRoot()), newRoot()) {
+		args := append(strings.Fields(c.CommandPath())[1:], "--help")
+		code, help, stderr := command(args...)
+		if code != 0 || stderr != "" || !strings.Contains(help, "Usage:") {
+			t.Errorf("%q: exit code %d, %q", args, code, stderr)
+		}
+		for line := range strings.Lines(help) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("%q: %d columns: %s", args, n, line)
+			}
+		}
+	}
 }
 
 func TestExitCodes(t *testing.T) {

@@ -41,47 +41,52 @@ used; a server process runs in the background until the directory is unmounted.
 Root mounts directly; other users need fusermount3 (package fuse3) and access to
 /dev/fuse. A mount left over from a killed server is cleaned up first.
 
-If MOUNTPOINT does not exist, its last directory is made, and removed again when the
-mount is gone, however it was unmounted; --no-mkdir fails instead. Without MOUNTPOINT
-the model is mounted below $XDG_RUNTIME_DIR/tensorfs under its own name; mount prints
-the directory, and tensorfs umount NAME finds it.
+If only the last directory of MOUNTPOINT does not exist, mount makes it. It is
+removed when the mount is gone, however that was unmounted. With --no-mkdir
+mount fails instead. Without MOUNTPOINT the model is mounted below
+$XDG_RUNTIME_DIR/tensorfs under its own name: mount prints the directory, and
+tensorfs umount NAME finds it.
 
-With --hot SIZE (root) a file is copied to memory when it is opened, and from then
-on it is read and mapped at memory speed; the least recently used files make room
-for others. That memory cannot be reclaimed under pressure, hence the limit.
+With --hot SIZE (root) a file is copied to memory when it is opened. From then
+on it is read and mapped at the speed of memory. The least recently used files
+make room for others. The kernel cannot reclaim that memory when it runs short,
+hence the limit.
 
-A mount by root, or with allow_other, shows other users what the server may read.
-Such a mount refuses files of the model that are symbolic links out of its directory
-(out of the repository's folder in the Hugging Face cache, out of the Ollama store),
-unless --follow-links is given. MODEL itself may be a link to anywhere. An ordinary
-user's own mount follows all links.
+A mount by root, or with allow_other, shows other users what the server may
+read. Such a mount refuses symbolic links among the model's files that lead out
+of its directory (in the Hugging Face cache the repository's folder, for Ollama
+the store), unless --follow-links is given. MODEL itself may be a link to
+anywhere. An ordinary user's own mount follows all links.
 
-The server logs to the system log where there is one; --log takes syslog, journal
-(systemd's) or a FILE. In any case tensorfs status --json has the last errors.
+The server logs to the system log where there is one. --log takes syslog,
+journal (systemd's) or a FILE. In any case tensorfs status --json has the last
+errors.
 
 Options for -o and /etc/fstab are the flags, with _ for -: allow_other, debug,
-follow_links, gguf_type=TYPE, hot=SIZE, i2s=ORDER, log=DEVICE or log=FILE, no_mkdir,
-read_ahead=KIB, views=VIEW:VIEW (with colons for the commas of --views); and
+follow_links, gguf_type=TYPE, hot=SIZE, i2s=ORDER, log=DEVICE or log=FILE,
+no_mkdir, read_ahead=KIB, views=VIEW:VIEW (with colons for the commas of
+--views); and
 
-  uid=, gid=, umask=       owner and mode that files show; who may enter at all is
-                           up to allow_other
-  env.NAME=VALUE           a variable of the server, such as env.HF_HOME=/srv/hf:
-                           in /etc/fstab there is no other way to set one
-  noatime, sync, ...       those of mount(8); ones without a meaning here (rw, exec,
-                           nofail, nonempty, x-...) are accepted
+  uid=, gid=, umask=   owner and mode that files show; allow_other decides who
+                       may enter at all
+  env.NAME=VALUE       a variable for the server, such as env.HF_HOME=/srv/hf;
+                       in /etc/fstab there is no other way to set one
+  noatime, sync, ...   options of mount(8); those that mean nothing here (rw,
+                       exec, nofail, nonempty, x-...) are accepted
 
-On SIGINT or SIGTERM the server unmounts. While the mount is in use, the first signal
-waits until it is not, and a second one detaches it. In the foreground, SIGHUP and
-SIGPIPE unmount too, so closing the terminal leaves no dead mount; a server in the
-background ignores them.
+On SIGINT or SIGTERM the server unmounts. While the mount is in use, the first
+signal waits until it is not, and a second one detaches it. In the foreground
+SIGHUP and SIGPIPE unmount too, so that closing the terminal leaves no dead
+mount. A server in the background ignores them.
 
 In /etc/fstab:
 
   /models/model.gguf  /mnt/m  tensorfs       ro,allow_other,nofail  0  0
   /models/model.gguf  /mnt/m  fuse.tensorfs  ro,allow_other,nofail  0  0
 
-The first line needs /sbin/mount.tensorfs, a link to tensorfs; the second one works
-with the package fuse3 (mount.fuse3) too, with tensorfs in root's PATH.
+The type tensorfs needs /sbin/mount.tensorfs, a link to tensorfs. The type
+fuse.tensorfs also works with mount.fuse3 (package fuse3), if tensorfs is in
+root's PATH.
 
 In the foreground, mount tells systemd when the mount can be used (Type=notify).`,
 		Example: `  tensorfs mount model.gguf ~/m

@@ -36,8 +36,8 @@ func mountHelper() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "mount.tensorfs MODEL MOUNTPOINT [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]",
 		Short: "Mount a model, called by mount(8)",
-		Long: `mount.tensorfs is tensorfs under the name by which mount(8) finds it: it mounts as
-tensorfs mount does. It serves lines of /etc/fstab like
+		Long: `mount.tensorfs is tensorfs under the name by which mount(8) finds it: it mounts
+as tensorfs mount does. It serves lines of /etc/fstab like
 
   /models/model.gguf  /mnt/m  tensorfs  ro,allow_other,nofail  0  0`,
 		Args:          cobra.ExactArgs(2),

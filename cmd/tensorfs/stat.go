@@ -27,18 +27,18 @@ func statCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "stat [--json] MODEL [NAME | GLOB]",
 		Short: "Describe the numbers of tensors",
-		Long: `stat reads tensors and prints what their numbers are like. One tensor gets a screen
-with a histogram, several get a line each. NAME is the canonical name of a tensor
-or its name in the model's files, and GLOB selects by either: * matches any
-characters, ? matches one, [abc] matches one of a set. Without them, stat prints
-all tensors.
+		Long: `stat reads tensors and prints what their numbers are like. One tensor gets a
+screen with a histogram, several get a line each. NAME is the canonical name of
+a tensor or its name in the model's files, and GLOB selects by either: * matches
+any characters, ? matches one, [abc] matches one of a set. Without them, stat
+prints all tensors.
 
 Numbers are F32, dequantised as in f16/ but not rounded to half, or integers.
 Least, greatest, mean and standard deviation (of the numbers themselves, divided
 by their count) are those of the finite numbers; NaN and infinities are counted.
-The histogram reaches four standard deviations to both sides of the mean, and says
-how many numbers are beyond. Its bars are Unicode blocks, or ASCII where the locale
-(LC_ALL, LC_CTYPE, LANG) is not UTF-8.`,
+The histogram reaches four standard deviations to both sides of the mean, and
+says how many numbers are beyond that. Its bars are Unicode blocks, or ASCII
+where the locale (LC_ALL, LC_CTYPE, LANG) is not UTF-8.`,
 		Example: `  tensorfs stat model.gguf output.weight
   tensorfs stat model.gguf blk.0.attn_q.weight
   tensorfs stat model.gguf 'layers.0.*'

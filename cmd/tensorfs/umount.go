@@ -22,13 +22,14 @@ func umountCommand() *cobra.Command {
 		Use:     "umount [-l] MOUNTPOINT...",
 		Aliases: []string{"unmount"},
 		Short:   "Unmount models",
-		Long: `umount unmounts each MOUNTPOINT and waits until its server has ended. A mount left
-over from a killed server is removed too; if the server hangs, use -l. A directory that
-mount made is removed. MOUNTPOINT may also be the name of a mount that was given none.
+		Long: `umount unmounts each MOUNTPOINT and waits until its server has ended. A mount
+left over from a killed server is removed too. If the server hangs, use -l. A
+directory that mount made is removed. A mount that was made without a MOUNTPOINT
+goes by its name.
 
 A server keeps running while somebody uses the mount: after -l, or if there is a
 copy of the mount, made by mount --bind or with a container or another mount
-namespace. umount waits for that no longer than 5 seconds: then it says in one line
+namespace. umount waits for that at most 5 seconds. Then it says in one line
 where the copy is, and succeeds.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -26,31 +26,32 @@ type verifyOptions struct {
 func verifyCommand() *cobra.Command {
 	o := &verifyOptions{}
 	c := &cobra.Command{
-		Use:   "verify [--json] [--manifest [FILE] | --check FILE] [--in DIR,...] MODEL",
+		Use:   "verify [flags] [--manifest [FILE] | --check FILE] MODEL",
 		Short: "Read everything and report what is wrong",
-		Long: `verify opens MODEL with all checks of its format, then reads all of it: it compares
-files with the digests that a store or a download noted of them (Ollama, the Hugging
-Face cache, hf download --local-dir), and reads every stored byte and every number
-that can be decoded. It reports NaN and infinity per tensor, as soon as it finds them,
-and exits 1 on any finding.
+		Long: `verify opens MODEL with all checks of its format, and then reads all of it. It
+compares files with the digests that a store or a download noted for them
+(Ollama, the Hugging Face cache, hf download --local-dir), and reads every
+stored byte and every number that can be decoded. It reports NaN and infinity
+for each tensor as soon as it finds them, and exits 1 if it found anything.
 
-Two kinds of lines are not findings. An overflow says that finite numbers of a tensor
-are too large for half precision and infinite in f16/: such a model is sound, and f32/
-and bf16/ have its numbers. A note names files that are left out, and symbolic links
-that a mount by root would refuse.
+Two kinds of lines are not findings. An overflow says that finite numbers of a
+tensor are too large for half precision and therefore infinite in f16/. Such a
+model is sound, and f32/ and bf16/ have its numbers. A note names files that
+were not compared, or symbolic links that a mount by root would refuse.
 
-With --manifest verify only writes a list of SHA-256 digests, of raw/ or of the
-directories of the tree that --in names, to FILE (to standard output without FILE, or
-where it is -). The list has the form of sha256sum: in a mount of the model,
-sha256sum -c FILE checks it. FILE appears when the list is complete.
+With --manifest verify only writes a list of SHA-256 digests to FILE (to
+standard output without FILE, or if FILE is -). The list is of raw/, or of the
+directories of the tree that --in names. It has the form of sha256sum: in a
+mount of the model, sha256sum -c FILE checks it. FILE appears when the list is
+complete.
 
-With --check verify only compares the model with such a list, whoever wrote it (- is
-standard input). It reports files that differ, files of the list that the model does
-not have, and files that the list does not have of the directories that it speaks of.
-With --in only these directories are compared.
+With --check verify only compares the model with such a list, whoever wrote it
+(- is standard input). It reports files that differ, files of the list that the
+model does not have, and files in the directories of the list that the list does
+not have. With --in only these directories are compared.
 
-Ctrl-C ends verify with one line that says how far it got; what it found until then
-has been printed.`,
+Ctrl-C ends verify with one line that says how far it got. What it found until
+then has been printed.`,
 		Example: `  tensorfs verify hf:Qwen/Qwen3-4B
   tensorfs verify --manifest model.sha256 model.gguf
   tensorfs verify --check model.sha256 /elsewhere/model.gguf
@@ -63,7 +64,7 @@ has been printed.`,
 	c.Flags().BoolVar(&o.json, "json", false, "print a JSON object: files, tensors, bytes, findings, overflows, notes, complete")
 	c.Flags().Var(&o.manifest, "manifest", "write a list of SHA-256 digests as sha256sum does")
 	c.Flags().Var(&o.check, "check", "compare with such a list")
-	c.Flags().StringSliceVar(&o.in, "in", nil, "the directories `DIR,...` of the tree that the list is of (default raw; for --check, those that the list names)")
+	c.Flags().StringSliceVar(&o.in, "in", nil, "the directories `DIR,...` of the tree to list or to compare (default: raw, or those that the list names)")
 	o.add(c)
 	return c
 }

@@ -12,14 +12,14 @@ import (
 
 // ViewHelp says in a line what each view is, by the view's name.
 var ViewHelp = map[string]string{
-	"raw":       "stored bytes, exactly as in the model's files",
-	"packed":    "what GPU kernels take: blocks as stored, codes+scales+biases as one file, floats as F16",
-	"f16":       "IEEE half, row-major, dequantised, rounded to nearest even",
-	"bf16":      "the same as bfloat16: fewer digits, and the range of F32",
-	"f32":       "the same as F32, not rounded: the reference's own values",
-	"fused":     "q+k+v, gate+up, ... of packed/ as one matrix, where the parts agree",
-	"fused-f16": "the same of f16/",
-	"npy":       "f16/ as NumPy files: np.load(path, mmap_mode='r')",
+	"raw":       "the stored bytes, as in the model's files",
+	"packed":    "for GPU kernels: blocks as stored, floats as F16",
+	"f16":       "numbers in half precision, row-major",
+	"bf16":      "numbers as bfloat16: fewer digits, the range of F32",
+	"f32":       "numbers as F32, not rounded",
+	"fused":     "q+k+v, gate+up, ... of packed/ as one matrix",
+	"fused-f16": "the same groups of f16/",
+	"npy":       "f16/ as NumPy files",
 	"npy-f32":   "f32/ as NumPy files",
 }
 
@@ -56,7 +56,7 @@ var examples = []struct{ view, line string }{
 func readme(t *Tree) []byte {
 	m := t.Model
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "This is a model, shown as files by tensorfs. Nothing here can be written.\n\n")
+	fmt.Fprintf(&b, "This directory is a model, shown as files by tensorfs. It is read-only.\n\n")
 	fmt.Fprintf(&b, "model         %s\n", tensorfs.Printable(m.Path))
 	fmt.Fprintf(&b, "format        %s\n", m.Format)
 	fmt.Fprintf(&b, "architecture  %s\n", tensorfs.Printable(m.Architecture))
@@ -65,25 +65,25 @@ func readme(t *Tree) []byte {
 		layout += ": " + note
 	}
 	fmt.Fprintf(&b, "layout        %s\n", layout)
-	fmt.Fprintf(&b, "tensors       %d\n\nViews: one file per tensor, the same name in each\n\n", len(m.Tensors))
+	fmt.Fprintf(&b, "tensors       %d\n\nViews have a file for each tensor, with the same name in each view:\n\n", len(m.Tensors))
 	for _, v := range t.Views {
 		fmt.Fprintf(&b, "  %-10s %6d files   %s\n", v.Name+"/", v.Tensors.Len(), ViewHelp[v.Name])
 	}
-	b.WriteString("\nThe whole model as files that other programs load; tensorfs.json says what there is\n\n")
+	b.WriteString("\nThe whole model, as other programs load it (tensorfs.json says what there is):\n\n")
 	for _, w := range t.Whole {
 		fmt.Fprintf(&b, "  %-10s %s\n", w.Name+"/", WholeHelp[w.Name])
 	}
 	b.WriteString(`
-Beside them
+Also:
 
-  index.json      every file: dtype, shape (row-major), bytes, source name, extents,
-                  may_overflow where infinity may be a number too large for half;
-                  and under "absent" what a view leaves out, with the reason
-  config.json     dimensions of the model, one schema for all formats
-  metadata/       one file per metadata key; metadata.json has them all
+  index.json      every file with its dtype, shape (row-major) and size, its name
+                  and place in the model, and "may_overflow" if F16 may be
+                  infinite; under "absent", what a view leaves out and why
+  config.json     the model's dimensions, in one schema for all formats
+  metadata/       a file for each metadata key; metadata.json has them all
   source/         links to the files that the model consists of
 
-Try, from this directory
+To try in this directory:
 
 `)
 	for _, x := range examples {
@@ -92,7 +92,7 @@ Try, from this directory
 		}
 	}
 	if len(m.Warnings) > 0 {
-		b.WriteString("\nWarnings\n\n")
+		b.WriteString("\nWarnings:\n\n")
 		for _, w := range m.Warnings {
 			fmt.Fprintf(&b, "  %s\n", tensorfs.OneLine(w))
 		}

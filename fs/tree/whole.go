@@ -23,9 +23,9 @@ var kinds = []struct {
 
 // WholeHelp says in a line what each directory of whole-model files is.
 var WholeHelp = map[string]string{
-	"gguf": "the whole model as llama.cpp loads it: llama-server -m gguf/model.gguf",
-	"hf":   "the whole model as transformers, vLLM and candle load it: from_pretrained('hf')",
-	"mlx":  "the whole model as mlx-lm loads it: mlx_lm.generate --model mlx",
+	"gguf": "for llama.cpp: llama-server -m gguf/model.gguf",
+	"hf":   "for transformers, vLLM and candle: from_pretrained('hf')",
+	"mlx":  "for mlx-lm: mlx_lm.generate --model mlx",
 }
 
 // Whole is a directory of whole-model files.
