@@ -36,8 +36,8 @@ for each tensor as soon as it finds them, and exits 1 if it found anything.
 
 Two kinds of lines are not findings. An overflow says that finite numbers of a
 tensor are too large for half precision and therefore infinite in f16/. Such a
-model is sound, and f32/ and bf16/ have its numbers. A note names files that
-were not compared, or symbolic links that a mount by root would refuse.
+model is sound, and f32/ and bf16/ have its numbers. A note is a warning about
+the model, or names symbolic links that a mount by root would refuse.
 
 With --manifest verify only writes a list of SHA-256 digests to FILE (to
 standard output without FILE, or if FILE is -). The list is of raw/, or of the
