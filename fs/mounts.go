@@ -20,11 +20,12 @@ type Place struct {
 	PID        int // a process that has the mount, if this one does not; else 0
 }
 
-// retryBusy repeats an unmount that finds the mount in use, for about 0.15 s:
-// the kernel may still be closing what a reader that just ended had open.
+// retryBusy repeats an unmount that finds the mount in use, for about 0.6 s:
+// the kernel may still be closing what a reader that just ended had open, and
+// somebody who lists all mounts is in each of them for a moment.
 func retryBusy(unmount func() error) error {
 	var err error
-	for delay := 5 * time.Millisecond; delay < 100*time.Millisecond; delay *= 2 {
+	for delay := 5 * time.Millisecond; delay < 400*time.Millisecond; delay *= 2 {
 		if err = unmount(); !errors.Is(err, syscall.EBUSY) {
 			return err
 		}
