@@ -16,6 +16,7 @@ BEGIN {
 	title["Read"] = "Whole tensors"
 	title["Whole"] = "Whole models"
 	title["Measure"] = "Describing and comparing"
+	title["Cold"] = "Models on a cold disk"
 	title["List"] = "Listing 50,000 files"
 	title["Start"] = "Starting"
 	title["Memory"] = "The server's memory (RssAnon)"

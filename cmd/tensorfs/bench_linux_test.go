@@ -231,14 +231,16 @@ func (m *benchMount) read(t testing.TB, how, file string) sample {
 // benchReaders are the ways of reading a file. Each returns the bytes that it
 // read; n is for those that need a number.
 var benchReaders = map[string]func(f *os.File, n int64) (int64, error){
-	"read":        func(f *os.File, _ int64) (int64, error) { return readLikeCat(f) },
-	"read-all":    readAll,
-	"mapped":      func(f *os.File, _ int64) (int64, error) { return readMapped(f, unix.MADV_NORMAL) },
-	"mapped-huge": func(f *os.File, _ int64) (int64, error) { return readMapped(f, unix.MADV_HUGEPAGE) },
-	"open":        func(*os.File, int64) (int64, error) { return 0, nil },
-	"first-byte":  func(f *os.File, _ int64) (int64, error) { n, err := f.Read(make([]byte, 1)); return int64(n), err },
-	"stream":      readAgain,
-	"touch":       touchMemory,
+	"read":            func(f *os.File, _ int64) (int64, error) { return readLikeCat(f) },
+	"read-all":        readAll,
+	"read-all-direct": readAllDirect,
+	"read-quarter":    readQuarter,
+	"mapped":          func(f *os.File, _ int64) (int64, error) { return readMapped(f, unix.MADV_NORMAL) },
+	"mapped-huge":     func(f *os.File, _ int64) (int64, error) { return readMapped(f, unix.MADV_HUGEPAGE) },
+	"open":            func(*os.File, int64) (int64, error) { return 0, nil },
+	"first-byte":      func(f *os.File, _ int64) (int64, error) { n, err := f.Read(make([]byte, 1)); return int64(n), err },
+	"stream":          readAgain,
+	"touch":           touchMemory,
 }
 
 // readMain is the process that asReader asks for: PATH N. It prints nanoseconds
@@ -269,8 +271,20 @@ func ownCPU() int64 {
 
 const catSize = 128 << 10 // what cat reads at a time
 
-func readLikeCat(f *os.File) (int64, error) {
-	buf := make([]byte, catSize)
+func readLikeCat(f *os.File) (int64, error) { return readTo(f, make([]byte, catSize)) }
+
+// readDirect reads 1 MiB at a time into memory that begins on a page.
+func readDirect(f *os.File) (int64, error) {
+	buf, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Munmap(buf)
+	return readTo(f, buf)
+}
+
+// readTo reads a file to its end, a buffer at a time.
+func readTo(f *os.File, buf []byte) (int64, error) {
 	for total := int64(0); ; {
 		n, err := f.Read(buf)
 		total += int64(n)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/testmodel"
+	"golang.org/x/sys/unix"
 )
 
 // wholeShape has the dimensions of a whole model that is measured.
@@ -240,18 +241,31 @@ func copyTo(t testing.TB, tmpfs, file string, n int64) sample {
 }
 
 // readAll reads the files of a directory, one after the other.
-func readAll(dir *os.File, _ int64) (total int64, err error) {
+func readAll(dir *os.File, _ int64) (int64, error) { return readFiles(dir, 0, 1, 0, readLikeCat) }
+
+// readAllDirect reads them past the page cache of the mount.
+func readAllDirect(dir *os.File, _ int64) (int64, error) {
+	return readFiles(dir, 0, 1, unix.O_DIRECT, readDirect)
+}
+
+// readQuarter reads a quarter of them.
+func readQuarter(dir *os.File, n int64) (int64, error) {
+	return readFiles(dir, int(n), 4, 0, readLikeCat)
+}
+
+// readFiles reads part n of the files of a directory, by name.
+func readFiles(dir *os.File, n, parts, flags int, read func(*os.File) (int64, error)) (total int64, err error) {
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
 		return 0, err
 	}
 	slices.Sort(names)
-	for _, name := range names {
-		f, err := os.Open(filepath.Join(dir.Name(), name))
+	for _, name := range names[n*len(names)/parts : (n+1)*len(names)/parts] {
+		f, err := os.OpenFile(filepath.Join(dir.Name(), name), os.O_RDONLY|flags, 0)
 		if err != nil {
 			return total, err
 		}
-		n, err := readLikeCat(f)
+		n, err := read(f)
 		total += n
 		if err := errors.Join(err, f.Close()); err != nil {
 			return total, err

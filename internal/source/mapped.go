@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -21,6 +22,8 @@ type Mapped struct {
 	mem     []byte
 	modTime time.Time
 	changes changes
+	ahead   ahead
+	coming  sync.WaitGroup // what is being brought in
 }
 
 // Map maps the regular file at path. label is its name below source/. It never
@@ -91,6 +94,7 @@ func (m *Mapped) Descriptor() int { return m.fd }
 // Close unmaps the file. No Section of it may be used afterwards.
 func (m *Mapped) Close() error {
 	m.changes.stop()
+	m.coming.Wait()
 	var err error
 	if m.mem != nil {
 		err = unix.Munmap(m.mem)
@@ -105,9 +109,15 @@ func (m *Mapped) Check() error { return m.changes.check(m.fd, m.path) }
 
 // View brings in the pages of [off, off+n) and returns them. See tensorfs.Viewer.
 func (m *Mapped) View(off, n int64) ([]byte, tensorfs.Memory, error) {
+	return m.view(off, n, 0, m.Size())
+}
+
+// view is View for a reader of the section [start, end).
+func (m *Mapped) view(off, n, start, end int64) ([]byte, tensorfs.Memory, error) {
 	if err := tensorfs.CheckRange(m, off, n); err != nil {
 		return nil, nil, err
 	}
+	m.readAhead(off, n, start, end)
 	if err := populate(m.mem, off, n); err != nil {
 		if cerr := m.Check(); cerr != nil {
 			return nil, nil, cerr
@@ -137,13 +147,34 @@ func (m *Mapped) ReadAt(p []byte, off int64) (int, error) { return readAt(m, p, 
 
 // Slices appends the mapped memory of [off, off+n). See tensorfs.Slicer.
 func (m *Mapped) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
+	return m.slices(dst, off, n, 0, m.Size())
+}
+
+// slices is Slices for a reader of the section [start, end).
+func (m *Mapped) slices(dst [][]byte, off, n, start, end int64) ([][]byte, error) {
 	if err := tensorfs.CheckRange(m, off, n); err != nil {
 		return dst, err
 	}
 	if err := m.Check(); err != nil {
 		return dst, err
 	}
+	m.readAhead(off, n, start, end)
 	return append(dst, m.mem[off:off+n:off+n]), nil
+}
+
+// readAhead brings in what the reader of [off, off+n) probably reads next.
+func (m *Mapped) readAhead(off, n, start, end int64) {
+	var room [4]span
+	for i, s := range m.ahead.read(room[:0], off, n, start, end) {
+		if s.to = min(s.to, m.Size()); s.from >= s.to {
+			continue
+		}
+		if i == 0 && s.from < off+n {
+			bringIn(m.fd, s.from, s.to) // what is read now
+			continue
+		}
+		m.coming.Go(func() { bringIn(m.fd, s.from, s.to) })
+	}
 }
 
 // Section returns the bytes [off, off+n) as Data. It panics when they are not
@@ -176,7 +207,7 @@ func (s *MappedSection) View(off, n int64) ([]byte, tensorfs.Memory, error) {
 	if err := tensorfs.CheckRange(s, off, n); err != nil {
 		return nil, nil, err
 	}
-	return s.file.View(s.off+off, n)
+	return s.file.view(s.off+off, n, s.off, s.off+s.n)
 }
 
 // Slices appends the mapped memory of [off, off+n). See tensorfs.Slicer.
@@ -184,7 +215,7 @@ func (s *MappedSection) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
 	if err := tensorfs.CheckRange(s, off, n); err != nil {
 		return dst, err
 	}
-	return s.file.Slices(dst, s.off+off, n)
+	return s.file.slices(dst, s.off+off, n, s.off, s.off+s.n)
 }
 
 // Extents returns the section's place in its file.
