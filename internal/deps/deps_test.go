@@ -31,7 +31,8 @@ const everyTest = "internal/testlimit"
 var rules = map[string]rule{
 	".": {"", "internal/datatest formats views", "the vocabulary is what all others share: what it imported, everything would depend on"},
 
-	"internal/source":        {"root", "internal/source/memory", "files are Data and know nothing of what is in them"},
+	"internal/readahead":     {"", "", "it knows reads and no files, so that local and remote files may use it"},
+	"internal/source":        {"root internal/readahead", "internal/source/memory", "files are Data and know nothing of what is in them"},
 	"internal/source/memory": {"root internal/source", "", "files in memory, for tests of parsers"},
 	"internal/near":          {"root", "", "it compares and lists names, whatever they are of"},
 	"internal/jsonobj":       {"root", "", "it reads JSON, for parsers of any format"},

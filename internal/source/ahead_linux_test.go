@@ -13,7 +13,7 @@ import (
 // that reads here and there has not.
 func TestAheadBringsIn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	b := make([]byte, 40*mib)
+	b := make([]byte, 40<<20)
 	for i := range b {
 		b[i] = byte(i>>12) | 1 // no holes
 	}
@@ -39,17 +39,17 @@ func TestAheadBringsIn(t *testing.T) {
 	if err := unix.Madvise(m.mem, unix.MADV_RANDOM); err != nil { // no read-ahead by the kernel
 		t.Fatal(err)
 	}
-	const far = 24 * mib
+	const far = 24 << 20
 	if resident(t, m.mem) > 0 {
 		t.Skip("NOT TESTED: the page cache of this file system cannot be emptied")
 	}
-	s := m.Section(far, 14*mib)
-	for off := int64(0); off < 2*mib; off += mib / 2 {
-		if _, err := s.ReadAt(make([]byte, mib/2), off); err != nil {
+	s := m.Section(far, 14<<20)
+	for off := int64(0); off < 2<<20; off += 512 << 10 {
+		if _, err := s.ReadAt(make([]byte, 512<<10), off); err != nil {
 			t.Fatal(err)
 		}
 	}
 	m.coming.Wait()
-	next := m.mem[far+2*mib : far+4*mib]
+	next := m.mem[far+2<<20 : far+4<<20]
 	testlimit.Wait(t, "pages ahead of the reader", func() bool { return resident(t, next) == len(next)/os.Getpagesize() })
 }

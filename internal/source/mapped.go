@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/readahead"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,7 +23,7 @@ type Mapped struct {
 	mem     []byte
 	modTime time.Time
 	changes changes
-	ahead   ahead
+	ahead   readahead.Tracker
 	coming  sync.WaitGroup // what is being brought in
 }
 
@@ -50,7 +51,7 @@ func newMapped(f *os.File, path, label string) (*Mapped, error) {
 		f.Close()
 		return nil, err
 	}
-	m := &Mapped{path: path, label: label, f: f, fd: int(f.Fd()), modTime: st.ModTime()}
+	m := &Mapped{path: path, label: label, f: f, fd: int(f.Fd()), modTime: st.ModTime(), ahead: readahead.Tracker{Window: 32 << 20, Piece: 8 << 20, Beyond: 8 << 20}}
 	var now unix.Stat_t
 	if err := unix.Fstat(m.fd, &now); err != nil {
 		f.Close()
@@ -164,16 +165,16 @@ func (m *Mapped) slices(dst [][]byte, off, n, start, end int64) ([][]byte, error
 
 // readAhead brings in what the reader of [off, off+n) probably reads next.
 func (m *Mapped) readAhead(off, n, start, end int64) {
-	var room [4]span
-	for i, s := range m.ahead.read(room[:0], off, n, start, end) {
-		if s.to = min(s.to, m.Size()); s.from >= s.to {
+	var room [4]readahead.Span
+	for i, s := range m.ahead.Read(room[:0], off, n, start, end) {
+		if s.To = min(s.To, m.Size()); s.From >= s.To {
 			continue
 		}
-		if i == 0 && s.from < off+n {
-			bringIn(m.fd, s.from, s.to) // what is read now
+		if i == 0 && s.From < off+n {
+			bringIn(m.fd, s.From, s.To) // what is read now
 			continue
 		}
-		m.coming.Go(func() { bringIn(m.fd, s.from, s.to) })
+		m.coming.Go(func() { bringIn(m.fd, s.From, s.To) })
 	}
 }
 

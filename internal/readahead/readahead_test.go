@@ -1,4 +1,4 @@
-package source
+package readahead
 
 import (
 	"math/rand/v2"
@@ -7,27 +7,30 @@ import (
 
 // The section that is read: 100 MiB that begin at 1 MiB.
 const (
-	mib        = 1 << 20
-	aheadStart = 1 * mib
-	aheadEnd   = 101 * mib
+	mib          = 1 << 20
+	sectionStart = 1 * mib
+	sectionEnd   = 101 * mib
+
+	maxWindow, piece, beyond = 32 * mib, 8 * mib, 8 * mib
 )
 
 // asker follows what an ahead asks for.
 type asker struct {
-	a     ahead
+	Tracker
 	asked map[int64]int // by 4 KiB
 	ahead int64         // end of all that
 }
 
+func newAsker() *asker {
+	return &asker{Tracker: Tracker{Window: maxWindow, Piece: piece, Beyond: beyond}, asked: map[int64]int{}}
+}
+
 // read reads, and returns how many bytes it asked for.
 func (x *asker) read(off, n int64) (bytes int64) {
-	if x.asked == nil {
-		x.asked = map[int64]int{}
-	}
-	for _, s := range x.a.read(nil, off, n, aheadStart, aheadEnd) {
-		bytes += s.to - s.from
-		x.ahead = max(x.ahead, s.to)
-		for at := s.from; at < s.to; at += 4096 {
+	for _, s := range x.Read(nil, off, n, sectionStart, sectionEnd) {
+		bytes += s.To - s.From
+		x.ahead = max(x.ahead, s.To)
+		for at := s.From; at < s.To; at += 4096 {
 			x.asked[at/4096]++
 		}
 	}
@@ -35,32 +38,32 @@ func (x *asker) read(off, n int64) (bytes int64) {
 }
 
 // A reader that goes on has a bounded window before it, and nothing is asked for twice.
-func TestAheadOfAStream(t *testing.T) {
+func TestStream(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		off, n   int64
 		shuffled bool // pairs of reads arrive in the wrong order
 	}{
-		{"large reads from the start", aheadStart, mib, false},
-		{"large reads from the middle", aheadStart + 10*mib, mib, false},
-		{"small reads from the start", aheadStart, 128 << 10, false},
-		{"large reads in another order", aheadStart, mib, true},
+		{"large reads from the start", sectionStart, mib, false},
+		{"large reads from the middle", sectionStart + 10*mib, mib, false},
+		{"small reads from the start", sectionStart, 128 << 10, false},
+		{"large reads in another order", sectionStart, mib, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var x asker
-			for i, off := 0, tt.off; off < aheadEnd; i, off = i+1, off+tt.n {
+			x := newAsker()
+			for i, off := 0, tt.off; off < sectionEnd; i, off = i+1, off+tt.n {
 				at := off
 				if tt.shuffled {
 					at = tt.off + int64(i^1)*tt.n
 				}
-				if at >= aheadEnd {
+				if at >= sectionEnd {
 					continue
 				}
 				x.read(at, tt.n)
-				if x.ahead > off+2*tt.n+maxWindow || x.ahead > aheadEnd+beyond {
+				if x.ahead > off+2*tt.n+maxWindow || x.ahead > sectionEnd+beyond {
 					t.Fatalf("after the read at %d it asked up to %d", off, x.ahead)
 				}
-				if far := min(off+maxWindow-piece, aheadEnd); off > tt.off+maxWindow && x.ahead < far {
+				if far := min(off+maxWindow-piece, sectionEnd); off > tt.off+maxWindow && x.ahead < far {
 					t.Fatalf("after the read at %d it asked up to %d only, want %d", off, x.ahead, far)
 				}
 			}
@@ -77,39 +80,39 @@ func TestAheadOfAStream(t *testing.T) {
 }
 
 // A large read at the start of a section is the beginning of a stream.
-func TestAheadBegins(t *testing.T) {
-	var x asker
-	if n := x.read(aheadStart, mib); n < 4*mib || n > 8*mib {
+func TestFirstRead(t *testing.T) {
+	x := newAsker()
+	if n := x.read(sectionStart, mib); n < 4*mib || n > 8*mib {
 		t.Errorf("the first read asked for %d bytes", n)
 	}
 }
 
 // Readers that go on nowhere ask for nothing.
-func TestAheadOfNothing(t *testing.T) {
-	var x asker
+func TestRandomReads(t *testing.T) {
+	x := newAsker()
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 100 {
-		if n := x.read(aheadStart+r.Int64N(90)*mib, 4096); n > 0 {
+		if n := x.read(sectionStart+r.Int64N(90)*mib, 4096); n > 0 {
 			t.Fatalf("a read of 4 KiB asked for %d bytes", n)
 		}
 	}
 	for i := range int64(7) {
-		if n := x.read(aheadStart+i*(forward+backward+mib), 128<<10); n > 0 {
+		if n := x.read(sectionStart+i*(forward+backward+mib), 128<<10); n > 0 {
 			t.Fatalf("a single read of 128 KiB asked for %d bytes", n)
 		}
 	}
 }
 
 // Several readers have a window each.
-func TestAheadOfSeveral(t *testing.T) {
-	var x asker
+func TestSeveralReaders(t *testing.T) {
+	x := newAsker()
 	for off := int64(0); off < 20*mib; off += mib {
 		for reader := range int64(4) {
-			x.read(aheadStart+reader*25*mib+off, mib)
+			x.read(sectionStart+reader*25*mib+off, mib)
 		}
 	}
 	for reader := range int64(4) {
-		at := aheadStart + reader*25*mib + 20*mib
+		at := sectionStart + reader*25*mib + 20*mib
 		if x.asked[at/4096] == 0 {
 			t.Errorf("nothing was asked for before reader %d, at %d", reader, at)
 		}

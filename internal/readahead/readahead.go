@@ -1,0 +1,109 @@
+// Package readahead finds the readers that go on through a file, and says what
+// they will read next, so that it can be brought in before they ask for it:
+//
+//	          next           ahead
+//	...read...|....coming....|            a stream: where its reader is, and
+//	          |<---- window ---->|        how far the file was asked for
+//
+// Only where a reader goes on is anything asked for: a stream begins after some
+// bytes in a row, or with a larger read at the start of a long section.
+package readahead
+
+import "sync"
+
+// A Tracker follows the readers of one file. Its zero value reads nothing ahead.
+type Tracker struct {
+	// Window is how far ahead of a reader the file is asked for at most, in bytes.
+	Window int64
+	// Piece is how much is asked for in one go.
+	Piece int64
+	// Beyond is how far a window goes on after the end of its section.
+	Beyond int64
+
+	mu      sync.Mutex
+	streams [maxStreams]stream
+	clock   uint32
+}
+
+// Span is the range [From, To) of a file.
+type Span struct{ From, To int64 }
+
+// stream is a reader that goes on through the file.
+type stream struct {
+	next  int64  // the end of what it read
+	ahead int64  // up to here the file was asked for
+	run   int64  // bytes that it read in a row
+	used  uint32 // when it read last, by the clock
+}
+
+const (
+	maxStreams = 16 // the one not used for longest makes room
+	minWindow  = 2 << 20
+	smallest   = 16 << 10 // a read that may begin a stream
+	firstRun   = 512 << 10
+	// The reads of one reader arrive in another order: several are under way.
+	backward = 8 << 20
+	forward  = 4 << 20
+	// A section of longSection that is read from its start by firstRead bytes or
+	// more is taken to be read as a whole.
+	longSection = 4 << 20
+	firstRead   = 128<<10 + 1 // what a reader of a few bytes never causes
+)
+
+// Read notes that [off, off+n) of the section [start, end) is about to be read. It
+// appends to dst what is to be brought in now, which may begin with what is read.
+func (t *Tracker) Read(dst []Span, off, n, start, end int64) []Span {
+	// Of two reads at the same instant one is not noted; there will be others.
+	if t.Window == 0 || !t.mu.TryLock() {
+		return dst
+	}
+	defer t.mu.Unlock()
+	t.clock++
+	s := t.find(off)
+	if s == nil {
+		if n < smallest {
+			return dst
+		}
+		s = t.oldest()
+		*s = stream{next: off, ahead: off}
+		if off == start && n >= firstRead && end-start >= longSection {
+			s.run = minWindow
+		}
+	}
+	s.used = t.clock
+	s.next = max(s.next, off+n)
+	s.run = min(s.run+n, t.Window)
+	if s.run < firstRun {
+		return dst
+	}
+	s.ahead = max(s.ahead, off)
+	limit := min(s.next+min(max(2*s.run, minWindow), t.Window), end+t.Beyond)
+	// In whole pieces, but up to the next read at once.
+	for s.ahead < s.next || s.ahead+t.Piece <= limit {
+		to := min(s.ahead+t.Piece, limit)
+		dst = append(dst, Span{s.ahead, to})
+		s.ahead = to
+	}
+	return dst
+}
+
+// find returns the stream that a read at off continues.
+func (t *Tracker) find(off int64) *stream {
+	for i := range t.streams {
+		if s := &t.streams[i]; s.used != 0 && off >= s.next-backward && off <= s.next+forward {
+			return s
+		}
+	}
+	return nil
+}
+
+// oldest returns the stream that was not used for longest.
+func (t *Tracker) oldest() *stream {
+	oldest := &t.streams[0]
+	for i := range t.streams {
+		if s := &t.streams[i]; t.clock-s.used > t.clock-oldest.used {
+			oldest = s
+		}
+	}
+	return oldest
+}
