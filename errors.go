@@ -20,6 +20,7 @@ var (
 type ChangedError struct {
 	File string // its path
 	Why  string // how that was noticed; "" where its size or times say so
+	Kind error  // what the system calls it, nil where that is nothing in particular
 }
 
 // Error returns one line with what to do.
@@ -31,8 +32,13 @@ func (e *ChangedError) Error() string {
 	return fmt.Sprintf("%s: %s%v; unmount and mount it again", Printable(e.File), why, ErrChanged)
 }
 
-// Unwrap returns ErrChanged.
-func (e *ChangedError) Unwrap() error { return ErrChanged }
+// Unwrap returns ErrChanged and the kind of the error.
+func (e *ChangedError) Unwrap() []error {
+	if e.Kind == nil {
+		return []error{ErrChanged}
+	}
+	return []error{ErrChanged, e.Kind}
+}
 
 // FormatError says what is wrong with a file and where.
 type FormatError struct {

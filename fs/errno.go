@@ -4,6 +4,7 @@ import (
 	"errors"
 	iofs "io/fs"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -11,12 +12,18 @@ import (
 
 // errno turns an error of reading into the error number that the reader gets. A
 // model that changed, a page that is lost and a file that cannot be decoded are
-// all EIO: the promised bytes are not available.
+// all EIO: the promised bytes are not available. Of a model that is on a server
+// the error says more: another version, no permission, no answer in time.
 func errno(err error) fuse.Status {
-	switch {
-	case err == nil:
+	if err == nil {
 		return fuse.OK
-	case errors.Is(err, iofs.ErrNotExist):
+	}
+	for _, no := range []syscall.Errno{syscall.ESTALE, syscall.EACCES, syscall.ETIMEDOUT, syscall.ENOENT} {
+		if errors.Is(err, no) {
+			return fuse.Status(no)
+		}
+	}
+	if errors.Is(err, iofs.ErrNotExist) {
 		return fuse.ENOENT
 	}
 	return fuse.EIO

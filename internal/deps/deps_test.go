@@ -35,6 +35,8 @@ var rules = map[string]rule{
 	"internal/source":        {"root internal/readahead", "internal/source/memory", "files are Data and know nothing of what is in them"},
 	"internal/source/memory": {"root internal/source", "", "files in memory, for tests of parsers"},
 	"internal/near":          {"root", "", "it compares and lists names, whatever they are of"},
+	"internal/web":           {"root internal/readahead internal/source internal/cache", "internal/datatest", "it reads files of servers, whatever protocol names them and whatever is in them"},
+	"internal/remote":        {"root internal/source internal/cache internal/web", "", "it lists files of servers for parsers, and knows no protocol"},
 	"internal/jsonobj":       {"root", "", "it reads JSON, for parsers of any format"},
 	"internal/datatest":      {"root", "", "it holds Data of any package to its contract, for the tests of all"},
 	"internal/testclient":    {"", "", "it runs libraries of others, for the tests of any package"},

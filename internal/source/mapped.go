@@ -37,6 +37,18 @@ func Map(path, label string) (*Mapped, error) {
 	return newMapped(f, path, label)
 }
 
+// MapFile maps an open file, which it owns from here on, also on error. Changes of
+// its mtime mean nothing: its owner keeps it, and touches it.
+func MapFile(f *os.File, path, label string, modTime time.Time) (*Mapped, error) {
+	m, err := newMapped(f, path, label)
+	if err != nil {
+		return nil, err
+	}
+	m.modTime = modTime
+	m.IgnoreModTime()
+	return m, nil
+}
+
 // readOnly is how every file is opened: it never waits for a FIFO or a device,
 // and newMapped looks at what was opened.
 const readOnly = os.O_RDONLY | unix.O_NONBLOCK

@@ -1,0 +1,11 @@
+// Package remote finds models on servers by name. Each protocol turns a name into a
+// [Listing], which is pinned: the files, their sizes and identities, as they were
+// when the name was looked up. A Listing is a source.FS, so parsers open it as they
+// open a directory; its files come by ranges, through the cache.
+//
+//	hf:ORG/NAME[@REV]     remote/hub       a commit of a repository
+//	ollama:NAME[:TAG]     remote/registry  a manifest and its blobs
+//	oci://HOST/REPO:TAG   remote/registry  an artifact and its layers
+//	s3://BUCKET/KEY       remote/s3        objects
+//	https://HOST/PATH     remote/plain     a file
+package remote

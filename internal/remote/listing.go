@@ -1,0 +1,155 @@
+package remote
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/source"
+	"github.com/tensorfs/tensorfs/internal/web"
+)
+
+// Item is a file of a server.
+type Item struct {
+	Name   string   // relative, with slashes
+	ID     cache.ID // its identity and size
+	Host   string   // of the server, which limits the requests at a time
+	Origin web.Origin
+	Local  string // path of a copy on this machine, "" where there is none
+}
+
+// Listing is a directory of a server as it was when it was looked up. Its methods
+// ask nobody.
+type Listing struct {
+	Name    string    // for people, with what pins it: hf:ORG/NAME@COMMIT; no secrets
+	ModTime time.Time // of directories
+	Client  *web.Client
+	Store   *cache.Store
+
+	items []Item // sorted by name
+}
+
+// maxItems is how many files a listing may have.
+const maxItems = 100_000
+
+// NewListing returns a listing of items. Names that are not relative paths, that
+// leave the directory, or of which one is a file and also a directory, are errors.
+func NewListing(name string, items []Item, client *web.Client, store *cache.Store) (*Listing, error) {
+	l := &Listing{Name: name, Client: client, Store: store, ModTime: time.Now(), items: slices.Clone(items)}
+	slices.SortFunc(l.items, func(a, b Item) int { return strings.Compare(a.Name, b.Name) })
+	bad := func(name, problem string) error {
+		return &tensorfs.FormatError{File: l.Name, Offset: -1, Problem: tensorfs.Quote(name) + " " + problem, Advice: "the server is at fault, or it is not a model"}
+	}
+	if len(items) > maxItems {
+		return nil, bad("", "the listing has too many files")
+	}
+	dirs := map[string]bool{}
+	for i, x := range l.items {
+		switch {
+		case !fs.ValidPath(x.Name) || x.Name == "." || strings.ContainsAny(x.Name, "\\\x00"):
+			return nil, bad(x.Name, "is not the name of a file in a model")
+		case i > 0 && l.items[i-1].Name == x.Name:
+			return nil, bad(x.Name, "is there twice")
+		case x.ID.Size < 0:
+			return nil, bad(x.Name, "has a negative size")
+		}
+		for dir := path.Dir(x.Name); dir != "." && !dirs[dir]; dir = path.Dir(dir) {
+			dirs[dir] = true
+		}
+	}
+	for _, x := range l.items {
+		if dirs[x.Name] {
+			return nil, bad(x.Name, "is a file and also a directory")
+		}
+	}
+	return l, nil
+}
+
+// Items returns the files, sorted by name.
+func (l *Listing) Items() []Item { return l.items }
+
+// Location returns the name of a file for people.
+func (l *Listing) Location(name string) string {
+	if name == "." {
+		return l.Name
+	}
+	return l.Name + "/" + name
+}
+
+// Open opens a file: its copy on this machine, or through the cache.
+func (l *Listing) Open(name string) (source.File, error) {
+	i, ok := slices.BinarySearchFunc(l.items, name, func(x Item, name string) int { return strings.Compare(x.Name, name) })
+	if !ok {
+		return nil, tensorfs.PathError(l.Location(name), syscall.ENOENT)
+	}
+	x := &l.items[i]
+	if x.Local != "" {
+		return source.Map(x.Local, path.Base(name))
+	}
+	entry, err := l.Store.Entry(x.ID)
+	if err != nil {
+		return nil, err
+	}
+	return l.Client.File(x.Origin, entry, x.Host, l.Location(name), path.Base(name)), nil
+}
+
+// ReadDir lists a directory.
+func (l *Listing) ReadDir(name string) ([]fs.DirEntry, error) {
+	prefix := name + "/"
+	if name == "." {
+		prefix = ""
+	}
+	var out []fs.DirEntry
+	last := ""
+	for i := range l.items {
+		rest, ok := strings.CutPrefix(l.items[i].Name, prefix)
+		if !ok {
+			continue
+		}
+		first, _, isDir := strings.Cut(rest, "/")
+		if first == last {
+			continue
+		}
+		last = first
+		out = append(out, entry{first, isDir, l.items[i].ID.Size, l.ModTime})
+	}
+	if out == nil && name != "." {
+		return nil, tensorfs.PathError(l.Location(name), syscall.ENOENT)
+	}
+	// A directory's name with its slash sorts differently from its name.
+	slices.SortFunc(out, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return out, nil
+}
+
+// entry is an entry of a directory.
+type entry struct {
+	name string
+	dir  bool
+	size int64
+	time time.Time
+}
+
+func (e entry) Name() string { return e.name }
+func (e entry) IsDir() bool  { return e.dir }
+func (e entry) Type() fs.FileMode {
+	if e.dir {
+		return fs.ModeDir
+	}
+	return 0
+}
+func (e entry) Info() (fs.FileInfo, error) { return info{e}, nil }
+
+// info is what there is to know of an entry.
+type info struct{ entry }
+
+func (i info) Size() int64        { return i.size }
+func (i info) Mode() fs.FileMode  { return i.Type() | 0o444 }
+func (i info) ModTime() time.Time { return i.time }
+func (i info) Sys() any           { return nil }
+
+var _ source.FS = (*Listing)(nil)

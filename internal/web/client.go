@@ -1,0 +1,195 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// Options are those of a Client. The zero value is usual.
+type Options struct {
+	// Timeout is how long a reader waits for its bytes, 0 for two minutes.
+	Timeout time.Duration
+	// Agent is sent as User-Agent.
+	Agent string
+	// Logger gets what nobody else is told, nil for nothing.
+	Logger *slog.Logger
+	// Public says whether an address belongs to the Internet and not to a machine or
+	// network of its own; nil for what the standards say. Tests replace it.
+	Public func(netip.Addr) bool
+	// Plain allows http:// to public addresses, where everybody on the way can change
+	// what is read.
+	Plain bool
+}
+
+// A Client performs requests. It is safe for concurrent use.
+type Client struct {
+	opts    Options
+	open    http.RoundTripper // to any address
+	outside http.RoundTripper // to public addresses only
+	gates   gates
+}
+
+// Limits of what runs at the same time.
+const (
+	maxOfFile    = 8
+	maxOfHost    = 16
+	maxOfProcess = 32
+)
+
+// Limits of time.
+const (
+	readTimeout    = 2 * time.Minute
+	requestTimeout = 30 * time.Second // of a small request
+	stall          = 15 * time.Second // without a byte: the attempt has failed
+)
+
+// NewClient returns a client. Its connections speak HTTP/1.1: with HTTP/2 all
+// ranges of a host would share one connection, which is a fourth as fast where
+// servers limit each connection.
+func NewClient(opts Options) *Client {
+	if opts.Timeout == 0 {
+		opts.Timeout = readTimeout
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Public == nil {
+		opts.Public = public
+	}
+	if opts.Agent == "" {
+		opts.Agent = "tensorfs"
+	}
+	c := &Client{opts: opts}
+	c.open = c.transport(nil)
+	c.outside = c.transport(c.refusePrivate)
+	c.gates.init()
+	return c
+}
+
+// transport returns connections whose addresses are looked at by control.
+func (c *Client) transport(control func(network, address string, _ syscall.RawConn) error) *http.Transport {
+	d := &net.Dialer{Timeout: requestTimeout, KeepAlive: stall, Control: control}
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            d.DialContext,
+		TLSHandshakeTimeout:    requestTimeout,
+		ResponseHeaderTimeout:  stall,
+		IdleConnTimeout:        90 * time.Second,
+		MaxIdleConnsPerHost:    maxOfHost,
+		DisableCompression:     true, // a range of a compressed body means nothing
+		MaxResponseHeaderBytes: 64 << 10,
+		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
+	}
+}
+
+// Close closes the connections that nobody uses.
+func (c *Client) Close() error {
+	for _, t := range []http.RoundTripper{c.open, c.outside} {
+		t.(*http.Transport).CloseIdleConnections()
+	}
+	return nil
+}
+
+// errPrivate is why a redirect was not followed to an address.
+var errPrivate = errors.New("a public server redirected to an address that is not public")
+
+// refusePrivate keeps redirects of public servers away from this machine and its
+// networks, such as the address at which clouds give out credentials.
+func (c *Client) refusePrivate(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	if !c.opts.Public(at.Addr()) {
+		return fmt.Errorf("%w: %s", errPrivate, at.Addr())
+	}
+	return nil
+}
+
+// shared is the range of addresses between a provider and its customers.
+var shared = netip.MustParsePrefix("100.64.0.0/10")
+
+func public(a netip.Addr) bool {
+	a = a.Unmap()
+	return a.IsGlobalUnicast() && !a.IsPrivate() && !shared.Contains(a)
+}
+
+// Do performs a small request, at most a few times, and returns the answer and at
+// most limit bytes of its body; more are an error. An answer that is an error of
+// the server is returned as an answer. again makes the request anew for each try.
+func (c *Client) Do(ctx context.Context, limit int64, again func(ctx context.Context) (*http.Request, error)) (*http.Response, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	for tries := 0; ; tries++ {
+		req, err := again(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		resp, err := c.send(ctx, req)
+		var body []byte
+		if err == nil {
+			body, err = readAll(resp, limit, cancel)
+		}
+		if err == nil && !transient(resp.StatusCode) {
+			return resp, body, nil
+		}
+		wait, ok := c.wait(ctx, tries, resp, err)
+		if !ok {
+			if err == nil {
+				return resp, body, nil
+			}
+			return nil, nil, err
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// maxError is how much of the body of an error is read.
+const maxError = 64 << 10
+
+// readAll reads the body of a small answer.
+func readAll(resp *http.Response, limit int64, cancel context.CancelFunc) ([]byte, error) {
+	defer resp.Body.Close()
+	if resp.StatusCode >= 400 {
+		limit = maxError
+	}
+	watch := time.AfterFunc(stall, cancel)
+	defer watch.Stop()
+	body, err := io.ReadAll(io.LimitReader(progress{resp.Body, watch}, limit+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case int64(len(body)) > limit && resp.StatusCode >= 400:
+		return body[:limit], nil
+	case int64(len(body)) > limit:
+		return nil, &tensorfs.FormatError{File: Printable(resp.Request.URL), Offset: -1, Problem: fmt.Sprintf("the answer has more than %d bytes", limit), Advice: "check the address", Kind: errPermanent}
+	}
+	return body, nil
+}
+
+// progress puts off the end of an attempt with every byte that comes.
+type progress struct {
+	io.Reader
+	watch *time.Timer
+}
+
+func (p progress) Read(b []byte) (int, error) {
+	n, err := p.Reader.Read(b)
+	if n > 0 {
+		p.watch.Reset(stall)
+	}
+	return n, err
+}

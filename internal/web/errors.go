@@ -1,0 +1,78 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// errPermanent marks what another attempt does not change.
+var errPermanent = errors.New("refused")
+
+// failedTo says why a server gave no answer: host, reason, what to check. The text
+// of net/http's error is not used, because it holds the whole address.
+func failedTo(u *url.URL, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	e := &tensorfs.FormatError{File: Printable(u), Offset: -1, Kind: err}
+	host := u.Hostname()
+	var dns *net.DNSError
+	var cert *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	switch {
+	case errors.Is(err, errPrivate):
+		e.Problem, e.Advice, e.Kind = err.Error()[strings.Index(err.Error(), errPrivate.Error()):], "such a redirect is not followed", errPermanent
+	case errors.As(err, &dns):
+		e.Problem, e.Advice = fmt.Sprintf("no address is known for %s", tensorfs.Quote(host)), "check the name and the connection to the network"
+		if dns.IsNotFound {
+			e.Kind = errPermanent
+		}
+	case errors.As(err, &cert), errors.As(err, &authority):
+		e.Problem, e.Advice, e.Kind = fmt.Sprintf("the certificate of %s cannot be verified", tensorfs.Quote(host)), "check the clock and the installed certificates (SSL_CERT_FILE)", errPermanent
+	case errors.Is(err, syscall.ECONNREFUSED):
+		e.Problem, e.Advice = fmt.Sprintf("%s refuses connections", tensorfs.Quote(u.Host)), "check the address, and whether the server runs"
+	case timedOut(err):
+		e.Problem, e.Advice = fmt.Sprintf("%s does not answer", tensorfs.Quote(u.Host)), "try again later"
+	default:
+		e.Problem, e.Advice = fmt.Sprintf("the connection to %s failed", tensorfs.Quote(u.Host)), "try again later"
+	}
+	return e
+}
+
+func timedOut(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &t) && t.Timeout()
+}
+
+// Status is the error of an answer that is not what was asked for: its status,
+// and what the server says, in one line.
+func Status(path string, resp *http.Response, advice string) error {
+	return &tensorfs.FormatError{File: path, Offset: -1, Problem: fmt.Sprintf("the server answers %s", tensorfs.OneLine(resp.Status)), Advice: advice, Kind: kindOf(resp.StatusCode)}
+}
+
+// kindOf is what a status means to a reader of a mount.
+func kindOf(status int) error {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return syscall.EACCES
+	case http.StatusNotFound, http.StatusGone:
+		return syscall.ENOENT
+	}
+	return syscall.EIO
+}
+
+// ErrVersion is the error of an answer that is of another version of the file than
+// the one that was opened.
+func ErrVersion(path, why string) error {
+	return &tensorfs.ChangedError{File: path, Why: why, Kind: syscall.ESTALE}
+}

@@ -1,0 +1,224 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cache"
+)
+
+// Origin says how to ask for the bytes of one file of a server. Its methods are
+// called by many goroutines at once.
+type Origin interface {
+	// Request returns a GET for [off, off+n) of the file, signed; the range itself is
+	// added later. fresh says that the last one was refused: where requests go to an
+	// address that was resolved before, resolve it again.
+	Request(ctx context.Context, off, n int64, fresh bool) (*http.Request, error)
+	// Accept looks at the headers of an answer, whose status is 200 or 206. An error
+	// that wraps tensorfs.ErrChanged says that the file is not the pinned one any more.
+	Accept(resp *http.Response) error
+}
+
+// maxWhole is the size of the files that are taken from servers which send only
+// whole files.
+const maxWhole = 64 << 20
+
+var (
+	// errStale marks an answer after which the file's address is resolved again.
+	errStale = errors.New("the address is not valid any more")
+	// errAnswer marks an answer that is not what was asked for. Another may be.
+	errAnswer = errors.New("a wrong answer")
+)
+
+// fetch brings a range of whole cells into the cache. It goes on after whatever
+// breaks off, until the deadline of ctx.
+func (f *File) fetch(ctx context.Context, r cache.Range, hurry bool) error {
+	release, err := f.entry.Claim(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer release()
+	for _, m := range f.entry.Missing(r.Off, r.N) { // another process may have fetched it meanwhile
+		if err := f.fetchMissing(ctx, m, hurry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *File) fetchMissing(ctx context.Context, r cache.Range, hurry bool) error {
+	off, end := r.Off, r.Off+r.N
+	fresh := false
+	for tries := 0; off < end; tries++ {
+		n, resp, err := f.attempt(ctx, off, end-off, fresh, hurry)
+		off += n
+		if n > 0 {
+			tries, fresh = 0, false
+		}
+		switch {
+		case off >= end:
+			return nil
+		case errors.Is(err, tensorfs.ErrChanged):
+			return err
+		case errors.Is(err, errStale) && !fresh:
+			fresh = true
+			continue
+		}
+		wait, ok := f.c.wait(ctx, tries, resp, err)
+		if !ok {
+			return f.gaveUp(ctx, err)
+		}
+		f.c.opts.Logger.Debug("an attempt failed", "file", f.path, "offset", off, "error", err, "wait", wait)
+		if serr := sleep(ctx, wait); serr != nil {
+			return f.gaveUp(ctx, err)
+		}
+	}
+	return nil
+}
+
+// gaveUp is the error of a range that did not come: the last one, and whether the
+// deadline ended it.
+func (f *File) gaveUp(ctx context.Context, err error) error {
+	var kind error = syscall.EIO
+	var e *tensorfs.FormatError
+	switch errors.As(err, &e); {
+	case errors.Is(err, context.Canceled) && !errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return err
+	case errors.Is(err, context.DeadlineExceeded), timedOut(err), errors.Is(ctx.Err(), context.DeadlineExceeded):
+		kind = syscall.ETIMEDOUT
+	case e != nil && errors.Is(e.Kind, syscall.EACCES):
+		kind = syscall.EACCES
+	}
+	if e != nil {
+		return &tensorfs.FormatError{File: f.path, Offset: -1, Problem: e.Problem, Advice: e.Advice, Kind: kind}
+	}
+	return &tensorfs.FormatError{File: f.path, Offset: -1, Problem: "the server sent nothing in time", Advice: "check the connection, and read it again", Kind: kind}
+}
+
+// attempt asks once, and returns how many bytes, in whole cells, it brought in.
+func (f *File) attempt(ctx context.Context, off, n int64, fresh, hurry bool) (int64, *http.Response, error) {
+	leave, err := f.c.gates.enter(ctx, f.host, hurry)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer leave()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	req, err := f.origin.Request(ctx, off, n, fresh)
+	if err != nil {
+		return 0, nil, err
+	}
+	watch := time.AfterFunc(stall, cancel)
+	defer watch.Stop()
+	req.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", off, off+n-1))
+	resp, err := f.c.send(ctx, req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body := progress{resp.Body, watch}
+	skip, err := f.check(resp, off)
+	if err != nil {
+		return 0, resp, err
+	}
+	if _, err := io.CopyN(io.Discard, body, skip); err != nil {
+		return 0, resp, f.brokeOff(err)
+	}
+	got, err := f.store(body, off, n)
+	return got, resp, err
+}
+
+// store writes what comes into the cache, a cell at a time.
+func (f *File) store(body io.Reader, off, n int64) (got int64, err error) {
+	cell := cells.Get().(*[cache.CellSize]byte)
+	defer cells.Put(cell)
+	for got < n {
+		b := cell[:min(cache.CellSize, n-got)]
+		if _, err := io.ReadFull(body, b); err != nil {
+			return got, f.brokeOff(err)
+		}
+		if _, err := f.entry.WriteAt(b, off+got); err != nil {
+			return got, err
+		}
+		got += int64(len(b))
+		f.came()
+	}
+	return got, nil
+}
+
+func (f *File) brokeOff(err error) error {
+	return &tensorfs.FormatError{File: f.path, Offset: -1, Problem: "the connection broke off", Advice: "read it again", Kind: err}
+}
+
+// check looks at an answer to a request for the bytes from off on. skip is how many
+// bytes come before them.
+func (f *File) check(resp *http.Response, off int64) (skip int64, err error) {
+	wrong := func(format string, args ...any) error {
+		return &tensorfs.FormatError{File: f.path, Offset: -1, Problem: fmt.Sprintf(format, args...), Advice: "the server is at fault; try again later", Kind: errAnswer}
+	}
+	changed := func(why string) error { return ErrVersion(f.path, why) }
+	switch s := resp.StatusCode; {
+	case s == http.StatusUnauthorized, s == http.StatusForbidden:
+		return 0, errors.Join(errStale, Status(f.path, resp, "check the token, or the permission to read it"))
+	case s == http.StatusGone:
+		return 0, errors.Join(errStale, changed("it is gone"))
+	case s == http.StatusNotFound:
+		return 0, changed("it is not there any more")
+	case s == http.StatusPreconditionFailed:
+		return 0, changed("it has another version")
+	case s == http.StatusRequestedRangeNotSatisfiable:
+		return 0, changed("it is shorter")
+	case transient(s):
+		return 0, Status(f.path, resp, "try again later")
+	case s != http.StatusOK && s != http.StatusPartialContent:
+		return 0, errors.Join(errPermanent, Status(f.path, resp, "check the address"))
+	}
+	if e := resp.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return 0, errors.Join(errPermanent, wrong("the server sends it compressed"))
+	}
+	size := f.Size()
+	if resp.StatusCode == http.StatusOK {
+		switch {
+		case resp.ContentLength != size && resp.ContentLength >= 0:
+			return 0, changed(fmt.Sprintf("it has %d bytes and not %d", resp.ContentLength, size))
+		case size > maxWhole || resp.ContentLength < 0:
+			return 0, wrong("the server sent the whole file instead of a part")
+		}
+		return off, f.origin.Accept(resp)
+	}
+	first, last, total, ok := contentRange(resp.Header.Get("Content-Range"))
+	switch {
+	case !ok:
+		return 0, wrong("the server does not say which part it sends")
+	case total != size:
+		return 0, changed(fmt.Sprintf("it has %d bytes and not %d", total, size))
+	case first != off:
+		return 0, wrong("the server sent the bytes from %d on instead of %d", first, off)
+	case resp.ContentLength >= 0 && resp.ContentLength != last-first+1:
+		return 0, wrong("the server announces %d bytes for a part of %d", resp.ContentLength, last-first+1)
+	}
+	return 0, f.origin.Accept(resp)
+}
+
+// maxSize is the size of the largest file that is believed.
+const maxSize = 16 << 40
+
+// contentRange reads "bytes FIRST-LAST/TOTAL".
+func contentRange(s string) (first, last, total int64, ok bool) {
+	s, ok = strings.CutPrefix(s, "bytes ")
+	span, size, ok2 := strings.Cut(s, "/")
+	from, to, ok3 := strings.Cut(span, "-")
+	first, err := strconv.ParseInt(from, 10, 64)
+	last, err2 := strconv.ParseInt(to, 10, 64)
+	total, err3 := strconv.ParseInt(size, 10, 64)
+	ok = ok && ok2 && ok3 && errors.Join(err, err2, err3) == nil && 0 <= first && first <= last && last < total && total <= maxSize
+	return first, last, total, ok
+}

@@ -1,0 +1,435 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/readahead"
+	"github.com/tensorfs/tensorfs/internal/source"
+)
+
+const (
+	block = 1 << 20 // the least that is fetched for a read of data
+	part  = 8 << 20 // of a stream, in one request
+)
+
+// cells are buffers.
+var cells = sync.Pool{New: func() any { return new([cache.CellSize]byte) }}
+
+// File is a file of a server, of which some cells are in the cache. Reads of the
+// file itself are taken for those of a parser, which goes through a header from the
+// front; reads of its sections for those of data.
+type File struct {
+	c      *Client
+	origin Origin
+	host   string
+	entry  *cache.Entry
+	path   string
+	label  string
+	header int64 // the first request of a parser, and how its requests grow
+
+	all     context.Context // of what is fetched; ended by Close
+	end     context.CancelFunc
+	running sync.WaitGroup
+	ahead   readahead.Tracker
+	whole   atomic.Pointer[source.Mapped] // once all of it is here
+
+	mu       sync.Mutex
+	flights  []*flight
+	parsed   int64         // bytes that a parser has read
+	arrived  chan struct{} // closed when something came or failed
+	changed  error         // for all later reads of what is not here
+	closed   bool
+	aheadNow int // flights that nobody waits for
+}
+
+// flight is a range that is being fetched.
+type flight struct {
+	r     cache.Range
+	hurry bool
+	done  bool
+	err   error
+}
+
+// File returns a file of a server. host is the server's, path the file's name for
+// people. The File owns the entry.
+func (c *Client) File(o Origin, entry *cache.Entry, host, path, label string) *File {
+	f := &File{c: c, origin: o, host: host, entry: entry, path: path, label: label, arrived: make(chan struct{})}
+	f.all, f.end = context.WithCancel(context.Background())
+	f.ahead = readahead.Tracker{Window: 64 << 20, Piece: part}
+	if f.header = cache.CellSize; !strings.HasSuffix(label, ".safetensors") {
+		f.header = block // GGUF's header has the vocabulary in it
+	}
+	f.mapWhole()
+	return f
+}
+
+// Size returns the file's length.
+func (f *File) Size() int64 { return f.entry.Size() }
+
+// Path is the file's name for people.
+func (f *File) Path() string { return f.path }
+
+// Label is the file's name below source/.
+func (f *File) Label() string { return f.label }
+
+// SetLabel gives it another one.
+func (f *File) SetLabel(label string) { f.label = label }
+
+// ModTime is the time that the server said, or when it was first seen.
+func (f *File) ModTime() time.Time { return f.entry.ModTime() }
+
+// Check returns an error once the server has another version of the file. What is
+// in the cache can be read all the same, so that reads decide for themselves.
+func (f *File) Check() error { return nil }
+
+// Close ends everything that is being fetched and closes the cache's entry.
+func (f *File) Close() error {
+	f.mu.Lock()
+	f.closed = true
+	f.mu.Unlock()
+	f.end()
+	f.running.Wait()
+	if m := f.whole.Swap(nil); m != nil {
+		m.Close()
+	}
+	return f.entry.Close()
+}
+
+// ReadAt implements io.ReaderAt for parsers.
+func (f *File) ReadAt(p []byte, off int64) (int, error) {
+	return f.ReadAtContext(context.Background(), p, off)
+}
+
+// ReadAtContext reads as ReadAt does, until ctx ends.
+func (f *File) ReadAtContext(ctx context.Context, p []byte, off int64) (int, error) {
+	n, eof := tensorfs.ClipRange(f.Size(), p, off)
+	if n == 0 {
+		return 0, eof
+	}
+	if err := f.read(ctx, p[:n], off, f.parserWants); err != nil {
+		return 0, err
+	}
+	return n, eof
+}
+
+// maxHeader bounds how much more than it asked for is fetched for a parser.
+const maxHeader = 8 << 20
+
+// parserWants widens a read of a parser: at most as much as was read so far, in
+// whole steps. A header that is twice as long as thought costs one more request,
+// and never twice its bytes. The caller holds the lock.
+func (f *File) parserWants(need cache.Range) cache.Range {
+	f.parsed = max(f.parsed, need.Off+need.N)
+	more := max(f.header, min(f.parsed/block*block, maxHeader))
+	if f.header < block { // its length is known after eight bytes
+		more = f.header
+	}
+	return cache.Range{Off: need.Off, N: max(need.N, more)}
+}
+
+// dataWants widens a read of data to blocks.
+func dataWants(need cache.Range) cache.Range {
+	from, to := need.Off/block*block, (need.Off+need.N+block-1)/block*block
+	return cache.Range{Off: from, N: to - from}
+}
+
+// maxRounds is how often bytes are fetched again that the cache could not keep
+// until they were read.
+const maxRounds = 4
+
+// read waits until all of p is in the cache, and reads it there.
+func (f *File) read(ctx context.Context, p []byte, off int64, wants func(cache.Range) cache.Range) error {
+	need := cache.Range{Off: off, N: int64(len(p))}
+	for range maxRounds {
+		if n, err := f.entry.ReadAt(p, off); n == len(p) {
+			return nil
+		} else if err != nil && !errors.Is(err, cache.ErrAbsent) {
+			return err
+		}
+		if err := f.await(ctx, need, wants); err != nil {
+			return err
+		}
+	}
+	return &tensorfs.FormatError{File: f.path, Offset: off, Problem: "the cache is too full to keep what was fetched", Advice: "make room on its disk, or give it more with --cache-size", Kind: syscall.EIO}
+}
+
+// await waits until a range is in the cache. What nobody fetches yet is asked for,
+// as far as the reader wants it.
+func (f *File) await(ctx context.Context, need cache.Range, wants func(cache.Range) cache.Range) error {
+	ctx, cancel := context.WithTimeout(ctx, f.c.opts.Timeout)
+	defer cancel()
+	var mine []*flight
+	for {
+		f.mu.Lock()
+		missing := f.entry.Missing(need.Off, need.N)
+		for _, x := range mine {
+			if len(missing) > 0 && x.err != nil {
+				f.mu.Unlock()
+				return x.err
+			}
+		}
+		if len(missing) == 0 || f.changed != nil && !f.coming(missing) {
+			defer f.mu.Unlock()
+			if len(missing) > 0 {
+				return f.changed
+			}
+			return nil
+		}
+		want := clip(wants(need), f.Size())
+		for _, m := range f.entry.Missing(want.Off, want.N) {
+			for _, r := range f.unclaimed(m) {
+				f.start(r, true)
+			}
+		}
+		mine = mine[:0]
+		for _, x := range f.flights {
+			if overlap(x.r, need) {
+				mine = append(mine, x)
+			}
+		}
+		arrived := f.arrived
+		f.mu.Unlock()
+		select {
+		case <-arrived:
+		case <-ctx.Done():
+			return f.gaveUp(ctx, ctx.Err())
+		}
+	}
+}
+
+// readAhead asks for what the reader of [off, off+n) of a section probably reads
+// next, without waiting.
+func (f *File) readAhead(off, n, start, end int64) {
+	var room [4]readahead.Span
+	spans := f.ahead.Read(room[:0], off, n, start, end)
+	if len(spans) == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range spans {
+		r := clip(cache.Range{Off: s.From, N: s.To - s.From}, f.Size())
+		for _, m := range f.entry.Missing(r.Off, r.N) {
+			for _, r := range f.unclaimed(m) {
+				for ; r.N > 0 && f.changed == nil && f.aheadNow < 2*maxOfFile; r.Off, r.N = r.Off+part, r.N-part {
+					f.start(cache.Range{Off: r.Off, N: min(r.N, part)}, false)
+				}
+			}
+		}
+	}
+}
+
+// start begins to fetch a range. The caller holds the lock.
+func (f *File) start(r cache.Range, hurry bool) {
+	if f.closed {
+		return
+	}
+	x := &flight{r: r, hurry: hurry}
+	f.flights = append(f.flights, x)
+	if !hurry {
+		f.aheadNow++
+	}
+	f.running.Go(func() {
+		ctx, cancel := context.WithTimeout(f.all, f.c.opts.Timeout)
+		defer cancel()
+		err := f.fetch(ctx, r, hurry)
+		f.finish(x, err)
+	})
+}
+
+// finish ends a flight.
+func (f *File) finish(x *flight, err error) {
+	f.mapWhole()
+	f.mu.Lock()
+	x.done, x.err = true, err
+	if !x.hurry {
+		f.aheadNow--
+	}
+	for i, y := range f.flights {
+		if x == y {
+			f.flights = append(f.flights[:i], f.flights[i+1:]...)
+			break
+		}
+	}
+	if errors.Is(err, tensorfs.ErrChanged) && f.changed == nil {
+		f.changed = err
+		f.c.opts.Logger.Error("the file changed on its server; what is not in the cache cannot be read any more", "file", f.path, "error", err)
+	}
+	f.wake()
+	f.mu.Unlock()
+}
+
+// came tells the waiting readers that there is more.
+func (f *File) came() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wake()
+}
+
+func (f *File) wake() {
+	close(f.arrived)
+	f.arrived = make(chan struct{})
+}
+
+// coming reports whether all of the ranges are being fetched.
+func (f *File) coming(ranges []cache.Range) bool {
+	for _, r := range ranges {
+		if len(f.unclaimed(r)) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// unclaimed returns the parts of a range that nobody fetches.
+func (f *File) unclaimed(r cache.Range) []cache.Range {
+	rest := []cache.Range{r}
+	for _, x := range f.flights {
+		var next []cache.Range
+		for _, r := range rest {
+			next = append(next, without(r, x.r)...)
+		}
+		rest = next
+	}
+	return rest
+}
+
+// without returns what of a is not in b.
+func without(a, b cache.Range) (rest []cache.Range) {
+	if !overlap(a, b) {
+		return []cache.Range{a}
+	}
+	if b.Off > a.Off {
+		rest = append(rest, cache.Range{Off: a.Off, N: b.Off - a.Off})
+	}
+	if end, bend := a.Off+a.N, b.Off+b.N; bend < end {
+		rest = append(rest, cache.Range{Off: bend, N: end - bend})
+	}
+	return rest
+}
+
+func overlap(a, b cache.Range) bool { return a.Off < b.Off+b.N && b.Off < a.Off+a.N }
+
+// clip cuts off what lies after the end of the file.
+func clip(r cache.Range, size int64) cache.Range {
+	return cache.Range{Off: r.Off, N: min(r.N, size-r.Off)}
+}
+
+// Fetch brings a range into the cache, several parts at a time, and returns when
+// all of it is there.
+func (f *File) Fetch(ctx context.Context, off, n int64) error {
+	if err := tensorfs.CheckRange(f, off, n); err != nil {
+		return err
+	}
+	all := func(need cache.Range) cache.Range {
+		return cache.Range{Off: need.Off, N: min(maxOfFile*part, off+n-need.Off)}
+	}
+	for at := off; at < off+n; at += part {
+		need := cache.Range{Off: at, N: min(part, off+n-at)}
+		if err := f.await(ctx, need, all); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Section returns [off, off+n) as data.
+func (f *File) Section(off, n int64) tensorfs.Data {
+	if err := tensorfs.CheckRange(f, off, n); err != nil {
+		panic(err)
+	}
+	return &section{f, off, n}
+}
+
+// mapWhole maps the file once all of it is in the cache.
+func (f *File) mapWhole() {
+	if f.whole.Load() != nil {
+		return
+	}
+	data, ok := f.entry.Whole()
+	if !ok {
+		return
+	}
+	m, err := source.MapFile(data, f.path, f.label, f.ModTime())
+	if err != nil {
+		f.c.opts.Logger.Warn("a file of the cache cannot be mapped", "file", f.path, "error", err)
+		return
+	}
+	if !f.whole.CompareAndSwap(nil, m) {
+		m.Close()
+	}
+}
+
+// section is a part of a file: the bytes of a tensor.
+type section struct {
+	f      *File
+	off, n int64
+}
+
+func (s *section) Size() int64 { return s.n }
+
+// ReadAt implements io.ReaderAt.
+func (s *section) ReadAt(p []byte, off int64) (int, error) {
+	return s.ReadAtContext(context.Background(), p, off)
+}
+
+// ReadAtContext reads as ReadAt does, until ctx ends.
+func (s *section) ReadAtContext(ctx context.Context, p []byte, off int64) (int, error) {
+	n, eof := tensorfs.ClipRange(s.n, p, off)
+	if n == 0 {
+		return 0, eof
+	}
+	if m := s.f.whole.Load(); m != nil {
+		if got, err := m.ReadAt(p[:n], s.off+off); got < n {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return got, err
+		}
+		return n, eof
+	}
+	s.f.readAhead(s.off+off, int64(n), s.off, s.off+s.n)
+	if err := s.f.read(ctx, p[:n], s.off+off, dataWants); err != nil {
+		return 0, err
+	}
+	return n, eof
+}
+
+// SlicesIf returns mapped memory once all of the file is here.
+func (s *section) SlicesIf(dst [][]byte, off, n int64) ([][]byte, bool, error) {
+	m := s.f.whole.Load()
+	if m == nil {
+		return dst, false, nil
+	}
+	if err := tensorfs.CheckRange(s, off, n); err != nil {
+		return dst, false, err
+	}
+	dst, err := m.Slices(dst, s.off+off, n)
+	return dst, err == nil, err
+}
+
+// Extents returns the section's place in its file.
+func (s *section) Extents() []tensorfs.Extent {
+	return []tensorfs.Extent{{File: s.f.label, Offset: s.off, Bytes: s.n}}
+}
+
+// Check asks the file.
+func (s *section) Check() error { return s.f.Check() }
+
+var (
+	_ source.File              = (*File)(nil)
+	_ tensorfs.ContextReaderAt = (*File)(nil)
+	_ tensorfs.ContextReaderAt = (*section)(nil)
+	_ tensorfs.PartSlicer      = (*section)(nil)
+	_ tensorfs.Extenter        = (*section)(nil)
+	_ tensorfs.Checker         = (*section)(nil)
+)

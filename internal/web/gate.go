@@ -1,0 +1,93 @@
+package web
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// gates bound what runs at the same time, of the process and of each host.
+type gates struct {
+	mu      sync.Mutex
+	hosts   map[string]*gate
+	process *gate
+}
+
+func (g *gates) init() {
+	g.hosts, g.process = map[string]*gate{}, &gate{room: maxOfProcess}
+}
+
+// enter waits for room, first at the host: who waits for a slow host takes nothing
+// from others. Those in a hurry go first.
+func (g *gates) enter(ctx context.Context, host string, hurry bool) (leave func(), err error) {
+	g.mu.Lock()
+	h := g.hosts[host]
+	if h == nil {
+		h = &gate{room: maxOfHost}
+		g.hosts[host] = h
+	}
+	g.mu.Unlock()
+	if err := h.enter(ctx, hurry); err != nil {
+		return nil, err
+	}
+	if err := g.process.enter(ctx, hurry); err != nil {
+		h.leave()
+		return nil, err
+	}
+	return func() { g.process.leave(); h.leave() }, nil
+}
+
+// gate lets a number in at a time.
+type gate struct {
+	mu      sync.Mutex
+	room    int
+	hurried []chan struct{} // waiting, first come first served
+	others  []chan struct{}
+}
+
+func (g *gate) enter(ctx context.Context, hurry bool) error {
+	g.mu.Lock()
+	if g.room > 0 {
+		g.room--
+		g.mu.Unlock()
+		return nil
+	}
+	turn := make(chan struct{})
+	queue := &g.others
+	if hurry {
+		queue = &g.hurried
+	}
+	*queue = append(*queue, turn)
+	g.mu.Unlock()
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(*queue, turn); i >= 0 {
+		*queue = slices.Delete(*queue, i, i+1)
+	} else { // it was let in at the same moment
+		g.next()
+	}
+	return ctx.Err()
+}
+
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.next()
+}
+
+// next gives a place to whoever is first.
+func (g *gate) next() {
+	for _, queue := range []*[]chan struct{}{&g.hurried, &g.others} {
+		if len(*queue) > 0 {
+			close((*queue)[0])
+			*queue = (*queue)[1:]
+			return
+		}
+	}
+	g.room++
+}

@@ -1,0 +1,131 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// maxRedirects is how many redirects one request follows.
+const maxRedirects = 10
+
+// travelling are the headers that go along to wherever a request is redirected.
+// All others, credentials before all, are for the server that they were made for:
+// net/http would send some of them to any other.
+var travelling = []string{"Accept", "Accept-Encoding", "Range", "User-Agent"}
+
+// send performs one request and follows redirects. The caller closes the body.
+func (c *Client) send(ctx context.Context, req *http.Request) (*http.Response, error) {
+	req.Header.Set("Accept-Encoding", "identity") // a compressed text has no length and no ranges
+	req.Header.Set("User-Agent", c.opts.Agent)
+	header := req.Header
+	transport := c.open
+	for hop := 0; ; hop++ {
+		if err := c.plain(req.URL); err != nil {
+			return nil, err
+		}
+		var remote netip.Addr
+		trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+			if at, err := netip.ParseAddrPort(i.Conn.RemoteAddr().String()); err == nil {
+				remote = at.Addr()
+			}
+		}}
+		resp, err := transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
+		if err != nil {
+			return nil, failedTo(req.URL, err)
+		}
+		next, err := target(resp)
+		if err != nil {
+			resp.Body.Close()
+			return nil, err
+		}
+		if next == nil {
+			resp.Request = req
+			return resp, nil
+		}
+		io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again
+		resp.Body.Close()
+		if hop == maxRedirects {
+			return nil, refused(req.URL, fmt.Sprintf("it was redirected %d times", maxRedirects), "check the address")
+		}
+		if hop == 0 && c.opts.Public(remote) {
+			transport = c.outside
+		}
+		follow := &http.Request{Method: req.Method, URL: next, Host: next.Host, Header: header.Clone(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+		if !sameOrigin(req.URL, next) {
+			for name := range header {
+				if !slices.Contains(travelling, name) {
+					follow.Header.Del(name)
+				}
+			}
+			header = follow.Header // what is lost on the way stays lost
+		}
+		req = follow
+	}
+}
+
+// target returns where an answer redirects to, nil where it does not.
+func target(resp *http.Response) (*url.URL, error) {
+	switch resp.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	default:
+		return nil, nil
+	}
+	from := resp.Request.URL
+	next, err := resp.Location()
+	switch {
+	case err != nil:
+		return nil, refused(from, "it redirects to nowhere", "check the address")
+	case next.Scheme != "https" && next.Scheme != "http" || next.Host == "":
+		return nil, refused(from, "it redirects to an address that is not of the web", "check the address")
+	case from.Scheme == "https" && next.Scheme == "http":
+		return nil, refused(from, "it redirects from https to http, to "+Printable(next), "what comes from there cannot be trusted")
+	}
+	next.Fragment = ""
+	return next, nil
+}
+
+// sameOrigin reports whether two addresses belong to one server.
+func sameOrigin(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
+}
+
+func port(u *url.URL) string {
+	if p := u.Port(); p != "" {
+		return p
+	}
+	return map[string]string{"http": "80", "https": "443"}[u.Scheme]
+}
+
+// plain refuses http:// to hosts that are not surely on this machine or network.
+func (c *Client) plain(u *url.URL) error {
+	if u.Scheme == "https" || c.opts.Plain || u.Hostname() == "localhost" {
+		return nil
+	}
+	if a, err := netip.ParseAddr(u.Hostname()); err == nil && !public(a) {
+		return nil
+	}
+	return refused(u, "http:// is not protected on its way", "use https://, or --plain-http if the network is trusted")
+}
+
+// Printable is an address without what must not be shown: user, password, query.
+func Printable(u *url.URL) string {
+	s := (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+	if u.RawQuery != "" {
+		s += "?..."
+	}
+	return s
+}
+
+// refused is an error about an address.
+func refused(u *url.URL, problem, advice string) error {
+	return &tensorfs.FormatError{File: Printable(u), Offset: -1, Problem: problem, Advice: advice, Kind: errPermanent}
+}

@@ -1,0 +1,184 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+// get performs a request with credentials and a range.
+func get(t *testing.T, c *Client, url string) (*http.Response, []byte, error) {
+	t.Helper()
+	return c.Do(context.Background(), 1<<20, func(ctx context.Context) (*http.Request, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err == nil {
+			req.Header.Set("Authorization", "Bearer secret")
+			req.Header.Set("X-Amz-Security-Token", "secret")
+			req.Header.Set("Cookie", "secret")
+			req.Header.Set("If-Match", `"tag"`)
+			req.Header.Set("Range", "bytes=0-9")
+			req.Header.Set("Accept", "text/plain")
+		}
+		return req, err
+	})
+}
+
+// echo answers with the headers that came.
+func echo(w http.ResponseWriter, r *http.Request) { r.Header.Write(w) }
+
+// What was made for one server goes to no other, not even one of the same name, nor
+// back again.
+func TestCredentialsStay(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(echo))
+	defer other.Close()
+	var home *httptest.Server
+	home = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/there":
+			http.Redirect(w, r, other.URL+"/?sig=secret", http.StatusFound)
+		case "/here":
+			http.Redirect(w, r, "/echo", http.StatusTemporaryRedirect)
+		case "/and-back":
+			http.Redirect(w, r, strings.Replace(other.URL, "127.0.0.1", "localhost", 1)+"/back", http.StatusFound)
+		default:
+			echo(w, r)
+		}
+	}))
+	defer home.Close()
+	c := NewClient(Options{Public: inside})
+	defer c.Close()
+	_, said, err := get(t, c, home.URL+"/here")
+	if err != nil || strings.Count(string(said), "secret") != 3 || !strings.Contains(string(said), "If-Match") {
+		t.Errorf("the server itself got %q, %v", said, err)
+	}
+	_, said, err = get(t, c, home.URL+"/there")
+	if err != nil || strings.Contains(string(said), "secret") || strings.Contains(string(said), "If-Match") || strings.Contains(string(said), "Referer") ||
+		!strings.Contains(string(said), "Range: bytes=0-9") || !strings.Contains(string(said), "Accept: text/plain") {
+		t.Errorf("another server got %q, %v", said, err)
+	}
+	_, said, err = get(t, c, home.URL+"/and-back")
+	if err != nil || strings.Contains(string(said), "secret") {
+		t.Errorf("another name got %q, %v", said, err)
+	}
+}
+
+// Redirects that are not followed, and the one line that says so.
+func TestRedirects(t *testing.T) {
+	inner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Error("it was asked") }))
+	defer inner.Close()
+	var to string
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", to)
+		w.WriteHeader(http.StatusFound)
+	})
+	plain, secure := httptest.NewServer(h), httptest.NewTLSServer(h)
+	defer plain.Close()
+	defer secure.Close()
+	for _, tt := range []struct {
+		name, from, to, want string
+		public               func(netip.Addr) bool
+	}{
+		{"a loop", plain.URL, "/again", "redirected 10 times", inside},
+		{"nowhere", plain.URL, "", "redirects to nowhere", inside},
+		{"a file", plain.URL, "file:///etc/passwd", "not of the web", inside},
+		{"https to http", secure.URL, "http://127.0.0.1:1/x?sig=secret", "from https to http", inside},
+		{"from public to private", plain.URL, "http://169.254.169.254/latest/meta-data", "not public: 169.254.169.254",
+			func(a netip.Addr) bool { return a.IsLoopback() }},
+		{"from public to this machine", plain.URL, strings.Replace(inner.URL, "127.0.0.1", "127.0.0.2", 1), "not public: 127.0.0.2",
+			func(a netip.Addr) bool { return a.String() == "127.0.0.1" }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			to = tt.to
+			c := NewClient(Options{Public: tt.public})
+			defer c.Close()
+			c.open.(*http.Transport).TLSClientConfig = secure.Client().Transport.(*http.Transport).TLSClientConfig
+			_, _, err := get(t, c, tt.from)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// http:// to a name or address of the Internet is refused unless it is allowed.
+func TestPlainHTTP(t *testing.T) {
+	c := NewClient(Options{})
+	for _, u := range []string{"http://models.invalid/x", "http://93.184.216.34/x?token=secret"} {
+		if _, _, err := get(t, c, u); err == nil || !strings.Contains(err.Error(), "--plain-http") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", u, err)
+		}
+	}
+}
+
+// Which addresses are public.
+func TestPublic(t *testing.T) {
+	for a, want := range map[string]bool{
+		"127.0.0.1": false, "10.1.2.3": false, "192.168.0.1": false, "172.16.0.1": false, "169.254.169.254": false, "100.64.0.1": false, "0.0.0.0": false, "224.0.0.1": false,
+		"::1": false, "fe80::1": false, "fd00::1": false, "ff02::1": false, "::ffff:10.0.0.1": false, "::": false,
+		"93.184.216.34": true, "2606:2800:220:1::1": true, "100.63.0.1": true,
+	} {
+		if got := public(netip.MustParseAddr(a)); got != want {
+			t.Errorf("%s: %v", a, got)
+		}
+	}
+}
+
+// What a server may say about waiting.
+func TestTold(t *testing.T) {
+	for _, tt := range []struct {
+		name, value string
+		want        time.Duration
+		ok          bool
+	}{
+		{"Retry-After", "2", 2 * time.Second, true},
+		{"Retry-After", "-2", 0, false},
+		{"Retry-After", "99999999999999999999", 0, false},
+		{"Retry-After", "Thu, 01 Jan 1970 00:00:00 GMT", 0, true},
+		{"RateLimit", `"resolvers";r=0;t=55`, 56 * time.Second, true},
+		{"RateLimit", `"resolvers";r=10;t=55`, 0, false},
+		{"RateLimit", `"resolvers";r=0;t=`, 0, false},
+	} {
+		h := http.Header{}
+		h.Set(tt.name, tt.value)
+		if got, ok := told(h); got != tt.want || ok != tt.ok {
+			t.Errorf("%s: %s: %v %v", tt.name, tt.value, got, ok)
+		}
+	}
+}
+
+// Which ranges are believed.
+func TestContentRange(t *testing.T) {
+	for s, want := range map[string]bool{
+		"bytes 0-9/10": true, "bytes 5-5/10": true, "bytes 0-10/10": false, "bytes 5-4/10": false, "bytes 0-9/*": false, "bytes */10": false, "": false,
+		"items 0-9/10": false, "bytes -1-9/10": false, "bytes 0-9/99999999999999999999": false, "bytes 0-9/99999999999999999": false,
+	} {
+		if _, _, _, ok := contentRange(s); ok != want {
+			t.Errorf("%q: %v", s, ok)
+		}
+	}
+}
+
+// An answer that is too large is an error, and the text of an error is cut.
+func TestDoLimits(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/error" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		for range 100 {
+			w.Write(make([]byte, 64<<10))
+		}
+	}))
+	defer s.Close()
+	c := NewClient(Options{Public: inside})
+	defer c.Close()
+	if _, _, err := get(t, c, s.URL); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") {
+		t.Error(err)
+	}
+	if resp, body, err := get(t, c, s.URL+"/error"); err != nil || resp.StatusCode != http.StatusNotFound || len(body) != maxError {
+		t.Errorf("%d bytes, %v", len(body), err)
+	}
+}
