@@ -37,6 +37,7 @@ var rules = map[string]rule{
 	"internal/near":          {"root", "", "it compares and lists names, whatever they are of"},
 	"internal/web":           {"root internal/readahead internal/source internal/cache", "internal/datatest", "it reads files of servers, whatever protocol names them and whatever is in them"},
 	"internal/remote":        {"root internal/source internal/cache internal/web", "", "it lists files of servers for parsers, and knows no protocol"},
+	"internal/cache":         {"root", "", "it keeps bytes of files that are elsewhere; how they are fetched and what is in them is for others"},
 	"internal/jsonobj":       {"root", "", "it reads JSON, for parsers of any format"},
 	"internal/datatest":      {"root", "", "it holds Data of any package to its contract, for the tests of all"},
 	"internal/testclient":    {"", "", "it runs libraries of others, for the tests of any package"},

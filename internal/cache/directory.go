@@ -1,0 +1,193 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/tensorfs/tensorfs"
+	"golang.org/x/sys/unix"
+)
+
+// dirVariable names the directory of the cache in the environment.
+const dirVariable = "TENSORFS_CACHE"
+
+// DefaultDir returns where the cache is unless somebody says otherwise:
+// TENSORFS_CACHE, else tensorfs in XDG_CACHE_HOME or ~/.cache, and for a service of
+// root, which has no home, /var/cache/tensorfs.
+func DefaultDir() (string, error) {
+	if dir := os.Getenv(dirVariable); dir != "" {
+		return filepath.Abs(dir)
+	}
+	if dir := os.Getenv("XDG_CACHE_HOME"); filepath.IsAbs(dir) { // others are to be ignored
+		return filepath.Join(dir, "tensorfs"), nil
+	}
+	home := os.Getenv("HOME")
+	switch {
+	case os.Geteuid() == 0 && (home == "" || home == "/"):
+		return "/var/cache/tensorfs", nil
+	case !filepath.IsAbs(home):
+		return "", fmt.Errorf("there is no home directory for the cache; name a directory with --cache or %s", dirVariable)
+	}
+	return filepath.Join(home, ".cache", "tensorfs"), nil
+}
+
+const (
+	version  = "v1"
+	filesDir = "files"
+	namesDir = "names"
+	tmpDir   = "tmp"
+	// privateDir is below filesDir.
+	privateDir = "private"
+
+	tagName = "CACHEDIR.TAG"
+	tag     = "Signature: 8a477f597d28d172789f06886806bc55\n# This is the cache of tensorfs: backups may leave it out. See https://bford.info/cachedir/\n"
+)
+
+// prepare makes the directories of a cache below dir and returns that of this
+// version. A directory that is not fit for a cache, where another would be, is an
+// error; where only the storing has to be done without, it is an unfitError.
+func prepare(dir string) (string, error) {
+	if err := makeOwn(dir); err != nil {
+		return "", err
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return "", notUsable(dir, err)
+	}
+	if name := remoteFileSystem(&st); name != "" {
+		return "", unfitError{fmt.Errorf("%s is on %s, which cannot hold a cache; name a local directory with --cache or %s", tensorfs.Printable(dir), name, dirVariable)}
+	}
+	root := filepath.Join(dir, version)
+	for _, d := range []string{"", filesDir, filepath.Join(filesDir, privateDir), namesDir, tmpDir} {
+		if err := makeOwn(filepath.Join(root, d)); err != nil {
+			return "", err
+		}
+	}
+	path := filepath.Join(root, tagName)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := os.WriteFile(path, []byte(tag), 0o600); err != nil {
+			return "", notUsable(path, err)
+		}
+	}
+	return root, nil
+}
+
+// makeOwn makes a directory of our own, or holds that it is one.
+func makeOwn(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return notUsable(dir, err)
+	}
+	return checkOwn(dir)
+}
+
+// checkOwn returns an error unless dir is a directory that only this user writes
+// to.
+func checkOwn(dir string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return notUsable(dir, &fs.PathError{Op: "stat", Path: dir, Err: err})
+	}
+	const instead = "name another directory with --cache or " + dirVariable
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return fmt.Errorf("%s: the cache must be a directory; %s", tensorfs.Printable(dir), instead)
+	case int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("%s: the cache belongs to another user (%d); %s", tensorfs.Printable(dir), st.Uid, instead)
+	case st.Mode&0o022 != 0:
+		return fmt.Errorf("%s: others may write to the cache; chmod go-w %s, or %s", tensorfs.Printable(dir), tensorfs.Printable(dir), instead)
+	}
+	return nil
+}
+
+// unfitError is a reason to go on without storing.
+type unfitError struct{ error }
+
+func (e unfitError) Unwrap() error { return e.error }
+
+// diskErrors are failures of a disk, and not of the command line: the cache goes on
+// without it.
+var diskErrors = []error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO, unix.ENFILE, unix.EMFILE}
+
+func isDiskError(err error) bool {
+	for _, e := range diskErrors {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// notUsable says that the cache cannot be at path.
+func notUsable(path string, err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	err = fmt.Errorf("%s: cannot keep a cache here: %w; name another directory with --cache or %s", tensorfs.Printable(path), err, dirVariable)
+	if isDiskError(err) {
+		return unfitError{err}
+	}
+	return err
+}
+
+// lockFile opens a file and locks it. ok is false while another has it.
+func lockFile(path string, how int) (f *os.File, ok bool, err error) {
+	f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, false, err
+	}
+	if ok, err = flock(f, how); !ok {
+		f.Close()
+		return nil, false, err
+	}
+	return f, true, nil
+}
+
+// flock locks an open file, or does not: it never waits.
+func flock(f *os.File, how int) (ok bool, err error) {
+	for {
+		switch err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err {
+		case unix.EINTR:
+		case unix.EWOULDBLOCK:
+			return false, nil
+		default:
+			return err == nil, err
+		}
+	}
+}
+
+// unlock gives back what flock locked.
+func unlock(f *os.File) { _ = unix.Flock(int(f.Fd()), unix.LOCK_UN) } // closing the file does it too
+
+// writeFile puts text under a name at once, by way of a temporary file in tmp.
+func writeFile(tmp, path string, text []byte) error {
+	f, err := os.CreateTemp(tmp, "file-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		os.Remove(f.Name())
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		os.Remove(f.Name())
+		return err
+	}
+	return nil
+}
+
+// removeDir removes a directory so that it is gone at once, and then its files.
+func removeDir(tmp, dir string) error {
+	away := filepath.Join(tmp, "gone-"+randomName())
+	if err := os.Rename(dir, away); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	return os.RemoveAll(away)
+}

@@ -1,0 +1,277 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// ErrAbsent says that a byte that was asked for is not local.
+var ErrAbsent = errors.New("these bytes are not in the cache")
+
+// Range is [Off, Off+N) of a file.
+type Range struct{ Off, N int64 }
+
+// Entry is a remote file, of whose bytes some are local. It is safe for
+// concurrent use until it is closed.
+type Entry struct {
+	s       *Store
+	id      ID
+	name    string
+	modTime time.Time
+	users   int // under s.mu
+
+	open   sync.Once
+	opened *disk                // nil: never on the disk
+	disk   atomic.Pointer[disk] // opened, until it cannot be used
+
+	inMemory atomic.Int64 // cells
+	gone     bool         // under s.memory.mu: takes no more
+
+	claims claims
+	failed atomic.Pointer[error]
+}
+
+// openDisk opens the entry's files, where there is a disk.
+func (e *Entry) openDisk() {
+	if e.s.root == "" {
+		return
+	}
+	d, err := e.s.openDisk(e)
+	if err != nil {
+		e.s.logOnce("open", "the cache keeps a file in memory only", fmt.Errorf("%s: %w", tensorfs.Printable(e.id.Source), err))
+		return
+	}
+	if !d.meta.ModTime.IsZero() {
+		e.modTime = d.meta.ModTime
+	}
+	e.opened = d
+	e.disk.Store(d)
+	if !d.whole.Load() && d.complete() {
+		d.run(func() { d.settle(true) })
+	}
+}
+
+// Size returns the file's length.
+func (e *Entry) Size() int64 { return e.id.Size }
+
+// ModTime returns the time that the entry was given first.
+func (e *Entry) ModTime() time.Time { return e.modTime }
+
+// Source returns the file's name for people.
+func (e *Entry) Source() string { return e.id.Source }
+
+// clip returns the cells that have bytes of [off, off+n) of the file.
+func (e *Entry) clip(off, n int64) (first, end int64) {
+	off = max(off, 0)
+	to := e.id.Size
+	if n < to-off {
+		to = off + n
+	}
+	if off >= to {
+		return 0, 0
+	}
+	return off / CellSize, cellsOf(to)
+}
+
+// Missing returns what covers the part of [off, off+n) that is not local: ranges
+// of whole cells, the last one of the file cut at its size, neighbours joined.
+func (e *Entry) Missing(off, n int64) []Range {
+	var list []Range
+	first, end := e.clip(off, n)
+	d := e.disk.Load()
+	look := func() error {
+		list = list[:0]
+		for i := first; i < end; i++ {
+			if d != nil && isLocal(d.cells.load(i)) || e.s.memory.has(e, i) {
+				continue
+			}
+			at := i * CellSize
+			size := min(CellSize, e.id.Size-at)
+			if k := len(list) - 1; k >= 0 && list[k].Off+list[k].N == at {
+				list[k].N += size
+			} else {
+				list = append(list, Range{at, size})
+			}
+		}
+		return nil
+	}
+	if d != nil && d.whole.Load() {
+		return nil
+	}
+	if d != nil {
+		err := d.cells.guard(look)
+		if err == nil {
+			return list
+		}
+		e.abandon(d, err)
+		d = nil
+	}
+	_ = look() // nothing in it fails without a disk
+	return list
+}
+
+// ReadAt implements io.ReaderAt for local bytes. The error is ErrAbsent where not
+// all that is asked for is local, or was swept meanwhile; once the bytes that came
+// proved not to be the file's, it wraps tensorfs.ErrChanged.
+func (e *Entry) ReadAt(p []byte, off int64) (int, error) {
+	n, eof := tensorfs.ClipRange(e.id.Size, p, off)
+	if n == 0 {
+		return 0, eof
+	}
+	if err := e.failed.Load(); err != nil {
+		return 0, *err
+	}
+	p = p[:n]
+	err := e.readDisk(p, off)
+	if err != nil && e.inMemory.Load() > 0 {
+		err = e.readMixed(p, off)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return n, eof
+}
+
+// readDisk reads what is on the disk.
+func (e *Entry) readDisk(p []byte, off int64) error {
+	d := e.disk.Load()
+	if d == nil {
+		return ErrAbsent
+	}
+	err := d.read(p, off, nil)
+	if err != nil && err != ErrAbsent {
+		e.abandon(d, err)
+		return ErrAbsent
+	}
+	return err
+}
+
+// readMixed reads cell by cell, from the disk or from memory.
+func (e *Entry) readMixed(p []byte, off int64) error {
+	for len(p) > 0 {
+		i, at := off/CellSize, off%CellSize
+		n := min(int64(len(p)), CellSize-at)
+		if b := e.s.memory.get(e, i); b != nil {
+			copy(p[:n], b[at:])
+		} else if err := e.readDisk(p[:n], off); err != nil {
+			return err
+		}
+		p, off = p[n:], off+n
+	}
+	return nil
+}
+
+// WriteAt keeps bytes of the file that were fetched; off is a multiple of
+// CellSize. Whole cells, and the last one of the file, are local afterwards: on
+// the disk where there is room, else in memory, where the cells that were used
+// last are kept. It returns how many bytes that is; what is left over of a cell is
+// not kept.
+func (e *Entry) WriteAt(p []byte, off int64) (int, error) {
+	if off < 0 || off%CellSize != 0 || int64(len(p)) > e.id.Size-off {
+		return 0, fmt.Errorf("%s: cannot cache %d bytes at %d of %d", tensorfs.Printable(e.id.Source), len(p), off, e.id.Size)
+	}
+	if err := e.failed.Load(); err != nil {
+		return 0, *err
+	}
+	if off+int64(len(p)) < e.id.Size {
+		p = p[:len(p)/CellSize*CellSize]
+	}
+	spill := func(i int64) {
+		b := p[i*CellSize-off:]
+		e.s.memory.put(e, i, b[:min(CellSize, len(b))])
+	}
+	d := e.disk.Load()
+	if d != nil && !d.unwritten.Load() {
+		if err := d.write(p, off, spill); err == nil {
+			return len(p), nil
+		} else if errors.Is(err, errStateLost) {
+			e.abandon(d, err)
+		} else {
+			d.cannotStore(err)
+		}
+		d = e.disk.Load()
+	}
+	for i := off / CellSize; i < off/CellSize+cellsOf(int64(len(p))); i++ {
+		if d == nil || !d.has(i) {
+			spill(i)
+		}
+	}
+	return len(p), nil
+}
+
+// Whole returns the file with all bytes, once every one is local, durable and,
+// where a digest is known, verified. Nothing writes to it any more. The caller
+// closes it; it is good for longer than the entry.
+func (e *Entry) Whole() (*os.File, bool) {
+	d := e.disk.Load()
+	if d == nil || !d.isWhole() {
+		return nil, false
+	}
+	f, err := d.reopen()
+	return f, err == nil
+}
+
+// Forget removes the entry from the disk and from memory. It can still be used, in
+// memory.
+func (e *Entry) Forget() error {
+	d := e.disk.Swap(nil)
+	e.s.memory.drop(e, false)
+	if d == nil {
+		return nil
+	}
+	d.dead.Store(true)
+	e.s.mu.Lock()
+	if e.s.entries[e.name] == e { // who asks for it again gets another
+		delete(e.s.entries, e.name)
+	}
+	e.s.mu.Unlock()
+	return d.remove()
+}
+
+// abandon ends the use of files that fail.
+func (e *Entry) abandon(d *disk, why error) {
+	if !e.disk.CompareAndSwap(d, nil) {
+		return
+	}
+	d.dead.Store(true)
+	e.s.logOnce("abandon", "a file of the cache cannot be used any more; it is kept in memory only", fmt.Errorf("%s: %w", tensorfs.Printable(e.id.Source), why))
+	if errors.Is(why, errShort) {
+		_ = d.remove() // it is found broken when it is opened again
+	}
+}
+
+// mismatch forgets an entry whose bytes are not those of its digest.
+func (e *Entry) mismatch(got string) error {
+	var err error = &digestError{e.id.Source, got, e.id.Digest}
+	if e.failed.CompareAndSwap(nil, &err) {
+		e.s.log.Error("a cached file is forgotten", "error", err.Error())
+	}
+	_ = e.Forget() // what is left of it is verified again by the next who opens it
+	return *e.failed.Load()
+}
+
+// Close ends the use of the entry by one who got it. The last one makes it durable;
+// a private one is gone then.
+func (e *Entry) Close() error {
+	e.s.mu.Lock()
+	e.users--
+	last := e.users == 0
+	if last && e.s.entries[e.name] == e {
+		delete(e.s.entries, e.name)
+	}
+	e.s.mu.Unlock()
+	if !last {
+		return nil
+	}
+	e.s.memory.drop(e, true)
+	if e.opened == nil {
+		return nil
+	}
+	return e.opened.close()
+}

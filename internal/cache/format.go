@@ -1,0 +1,84 @@
+package cache
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// The header of a state file, little-endian:
+//
+//	0   8  "tfscell1"
+//	8   4  cell size
+//	12  4  0
+//	16  8  size of the file that is cached
+//	24 40  boot that the cells are of, then zeros
+const (
+	headerSize = 64
+	bootAt     = 24
+	bootLen    = headerSize - bootAt
+	stateMagic = "tfscell1"
+)
+
+// maxSize bounds the size of an entry: its state then has 128 MiB.
+const maxSize = 16 << 40
+
+// stateSize is the length of the state file for a file of the given size. It is
+// whole words.
+func stateSize(size int64) int64 { return headerSize + (cellsOf(size)+3)&^3 }
+
+func stateHeader(size int64, boot string) []byte {
+	b := make([]byte, headerSize)
+	copy(b, stateMagic)
+	binary.LittleEndian.PutUint32(b[8:], CellSize)
+	binary.LittleEndian.PutUint64(b[16:], uint64(size))
+	copy(b[bootAt:], boot)
+	return b
+}
+
+// checkHeader returns an error unless b begins the state of a file of that size.
+func checkHeader(b []byte, size int64) error {
+	if len(b) < headerSize || string(b[:bootAt]) != string(stateHeader(size, "")[:bootAt]) {
+		return fmt.Errorf("state: its header is not that of a file of %d bytes", size)
+	}
+	return nil
+}
+
+// ofBoot reports whether the cells below a header are of that boot.
+func ofBoot(b []byte, boot string) bool {
+	return string(b[bootAt:headerSize]) == string(stateHeader(0, boot)[bootAt:])
+}
+
+// meta is what meta.json says. It is written once.
+type meta struct {
+	Version int       `json:"version"`
+	Key     string    `json:"key"`
+	Size    int64     `json:"size"`
+	Source  string    `json:"source"`
+	Digest  string    `json:"digest,omitempty"`
+	ModTime time.Time `json:"modified,omitzero"`
+	Created time.Time `json:"created"`
+	Private bool      `json:"private,omitempty"`
+}
+
+const (
+	metaVersion = 1
+	maxMeta     = 64 << 10
+)
+
+func parseMeta(b []byte) (*meta, error) {
+	var m meta
+	if err := json.Unmarshal(b, &m); err != nil {
+		return nil, fmt.Errorf("meta.json: %w", err)
+	}
+	if m.Version != metaVersion || m.Key == "" || m.Size < 0 || m.Size > maxSize {
+		return nil, fmt.Errorf("meta.json: it is not that of an entry")
+	}
+	return &m, nil
+}
+
+// is reports whether m describes the file that id names.
+func (m *meta) is(id *ID) bool {
+	return m.Key == id.Key && m.Size == id.Size && m.Private == id.Private
+}

@@ -1,0 +1,110 @@
+package cache
+
+import (
+	"cmp"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Info describes an entry on the disk.
+type Info struct {
+	Source  string    `json:"source"`
+	Bytes   int64     `json:"bytes"`  // of the file
+	Cached  int64     `json:"cached"` // of them local
+	Disk    int64     `json:"disk"`   // that the entry takes
+	Whole   bool      `json:"whole"`
+	LastUse time.Time `json:"last_use"`
+	InUse   bool      `json:"in_use"`
+	Digest  string    `json:"digest,omitempty"`
+}
+
+// List returns the entries on the disk, by source. One that cannot be used is left
+// out.
+func (s *Store) List() ([]Info, error) {
+	list := []Info{}
+	if s.root == "" {
+		return list, nil
+	}
+	for _, it := range s.items() {
+		m, err := readMeta(it.dir)
+		if err != nil {
+			continue
+		}
+		cached, inUse, err := look(it.dir, m.Size)
+		if err != nil {
+			continue
+		}
+		_, err = os.Lstat(filepath.Join(it.dir, wholeName))
+		list = append(list, Info{m.Source, m.Size, cached, it.bytes, err == nil, it.lastUse, inUse, m.Digest})
+	}
+	slices.SortFunc(list, func(a, b Info) int {
+		return cmp.Or(cmp.Compare(a.Source, b.Source), a.LastUse.Compare(b.LastUse))
+	})
+	return list, nil
+}
+
+// look returns how many bytes of an entry are local, and whether somebody has it
+// open.
+func look(dir string, size int64) (cached int64, inUse bool, err error) {
+	d := &disk{size: size}
+	defer d.closeFiles()
+	if d.state, err = openPart(dir, stateName); err != nil {
+		return 0, false, err
+	}
+	if d.data, err = openPart(dir, dataName); err != nil {
+		return 0, false, err
+	}
+	if err := d.checkSizes(); err != nil {
+		return 0, false, err
+	}
+	state, err := io.ReadAll(io.NewSectionReader(d.state, 0, stateSize(size)))
+	if err != nil {
+		return 0, false, err
+	}
+	if err := checkHeader(state, size); err != nil {
+		return 0, false, err
+	}
+	for i, b := range state[headerSize:][:cellsOf(size)] {
+		if isLocal(b) {
+			cached += min(CellSize, size-int64(i)*CellSize)
+		}
+	}
+	alone, err := flock(d.state, unix.LOCK_EX)
+	return cached, !alone, err
+}
+
+// PruneOptions say what to remove: entries until the cache has no more than Size
+// bytes, and those that Match.
+type PruneOptions struct {
+	Size  int64                    // negative: the budget
+	Match func(source string) bool // nil: none
+	Names bool                     // what names were pinned to goes too
+}
+
+// prunePatience is how long Prune waits for another's sweep.
+const prunePatience = 10 * time.Second
+
+// Prune removes entries that nobody has open.
+func (s *Store) Prune(o PruneOptions) (Swept, error) {
+	if s.root == "" {
+		return Swept{}, nil
+	}
+	options := sweepOptions{target: o.Size, names: o.Names}
+	if o.Size < 0 {
+		_, options.target = s.keeper.count()
+	}
+	if o.Match != nil {
+		options.remove = func(_ string, m *meta) bool { return o.Match(m.Source) }
+	}
+	for deadline := time.Now().Add(prunePatience); ; time.Sleep(lockPoll) {
+		swept, err := s.sweep(options)
+		if err != errSweeping || time.Now().After(deadline) {
+			return swept, err
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package cache
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+	"golang.org/x/sys/unix"
+)
+
+// pin is what a file of names says.
+type pin struct {
+	Name  string          `json:"name"`
+	Time  time.Time       `json:"time"`
+	Value json.RawMessage `json:"value"`
+}
+
+// maxPin bounds what is kept for a name: listings have up to 64 MiB.
+const maxPin = 80 << 20
+
+// Pin keeps a value, as JSON, under a name: what "hf:ORG/NAME@main" was when it was
+// asked for last. Where the disk takes nothing it is kept in memory.
+func (s *Store) Pin(name string, v any) error {
+	value, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(pin{name, time.Now(), value})
+	if err != nil {
+		return err
+	}
+	if len(text) > maxPin {
+		return fmt.Errorf("%s: %d bytes are too many to keep for a name", tensorfs.Printable(name), len(text))
+	}
+	if s.root != "" {
+		if err = writeFile(s.path(tmpDir), s.pinPath(name), text); err == nil {
+			return nil
+		}
+		s.logOnce("pin", "the cache keeps a name in memory only", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pins[name] = text
+	return nil
+}
+
+// Pinned sets v to the value that was kept under a name and says when that was. ok
+// is false where there is none that fits v.
+func (s *Store) Pinned(name string, v any) (at time.Time, ok bool) {
+	s.mu.Lock()
+	text := s.pins[name]
+	s.mu.Unlock()
+	if text == nil && s.root != "" {
+		text = readPin(s.pinPath(name))
+	}
+	var p pin
+	if json.Unmarshal(text, &p) != nil || p.Name != name || json.Unmarshal(p.Value, v) != nil {
+		return time.Time{}, false
+	}
+	return p.Time, true
+}
+
+func (s *Store) pinPath(name string) string { return s.path(namesDir, nameOf(name)+".json") }
+
+// readPin returns the text of a file, nil where there is none that can be used.
+func readPin(path string) []byte {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxPin))
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+type pinFile struct {
+	path  string
+	bytes int64
+	time  time.Time
+}
+
+// pinFiles returns the files of names.
+func (s *Store) pinFiles() []pinFile {
+	var list []pinFile
+	names, _ := os.ReadDir(s.path(namesDir))
+	for _, n := range names {
+		var st unix.Stat_t
+		path := s.path(namesDir, n.Name())
+		if unix.Lstat(path, &st) == nil {
+			list = append(list, pinFile{path, st.Blocks * 512, time.Unix(st.Mtim.Unix())})
+		}
+	}
+	return list
+}
+
+// removePins removes the oldest files of names until no more than limit bytes are
+// left, and returns how many went.
+func (s *Store) removePins(limit int64) (freed int64) {
+	list := s.pinFiles()
+	slices.SortFunc(list, func(a, b pinFile) int { return a.time.Compare(b.time) })
+	total := int64(0)
+	for _, p := range list {
+		total += p.bytes
+	}
+	for _, p := range list {
+		if total-freed <= limit {
+			break
+		}
+		if os.Remove(p.path) == nil {
+			freed += p.bytes
+		}
+	}
+	return freed
+}

@@ -1,0 +1,159 @@
+package cache
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// Options say where a cache is and how large it may be.
+type Options struct {
+	Dir    string       // "": DefaultDir()
+	Budget int64        // bytes on the disk; 0: a tenth of the file system, at most 100 GB; negative: no disk, memory only
+	Logger *slog.Logger // nil: discard
+}
+
+// Store is a cache. A process has one; several processes may have the same
+// directory.
+type Store struct {
+	root   string // its directory of this version; "": memory only
+	boot   string
+	log    *slog.Logger
+	memory *memory
+	keeper *keeper
+
+	logged sync.Map // what was logged once
+
+	mu      sync.Mutex
+	entries map[string]*Entry // open, by name
+	pins    map[string][]byte // that could not be written
+}
+
+// Open opens the cache in a directory, which it makes. A directory of another
+// user, or one that others may write to, is an error that says what to do. Where
+// the disk is unfit (a network's, read-only, full) the cache is in memory only, and
+// the log says so.
+func Open(o Options) (*Store, error) {
+	s := &Store{
+		log:     o.Logger,
+		memory:  newMemory(memoryLimit),
+		entries: map[string]*Entry{},
+		pins:    map[string][]byte{},
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if o.Budget < 0 {
+		return s, nil
+	}
+	dir := o.Dir
+	if dir == "" {
+		var err error
+		if dir, err = DefaultDir(); err != nil {
+			return nil, err
+		}
+	}
+	root, err := prepare(dir)
+	if err == nil {
+		if s.boot, err = bootID(); err != nil {
+			err = unfitError{fmt.Errorf("cannot tell this boot of the machine from others: %w", err)}
+		}
+	}
+	if unfit, ok := errors.AsType[unfitError](err); ok {
+		s.logOnce("unfit", "the cache is in memory only", unfit)
+		return s, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.root = root
+	s.keeper = newKeeper(s, o.Budget)
+	return s, nil
+}
+
+// Close ends the cache. Its entries are closed first.
+func (s *Store) Close() error {
+	if s.keeper != nil {
+		s.keeper.close()
+	}
+	return nil
+}
+
+// Dir returns the directory that the cache was opened in, "" where it is in memory
+// only.
+func (s *Store) Dir() string {
+	if s.root == "" {
+		return ""
+	}
+	return filepath.Dir(s.root)
+}
+
+func (s *Store) path(parts ...string) string {
+	return filepath.Join(append([]string{s.root}, parts...)...)
+}
+
+// logOnce logs what happened, the first time.
+func (s *Store) logOnce(what, message string, err error) {
+	if _, again := s.logged.LoadOrStore(what, true); !again {
+		s.log.Warn(message, "error", tensorfs.OneLine(err.Error()))
+	}
+}
+
+// ID names the content of a remote file.
+type ID struct {
+	Key     string    // identity of the content: "sha256:HEX", "git:OID", or what else tells it from any other; no secrets
+	Size    int64     // bytes
+	Digest  string    // "sha256:HEX" or "git:OID" (of a blob) where the content's digest is known, else ""
+	Source  string    // for people, such as "hf:ORG/NAME/model.safetensors"; no secrets
+	ModTime time.Time // of the first that made the entry; kept afterwards
+	Private bool      // there is no identity: the entry ends when it is closed
+}
+
+// Entry returns the entry of a file, and makes it where there is none. An entry
+// that cannot be on the disk is in memory. Every Entry is closed as often as it was
+// returned.
+func (s *Store) Entry(id ID) (*Entry, error) {
+	if id.Size < 0 || id.Size > maxSize {
+		return nil, fmt.Errorf("%s: %d bytes are no size that a cached file can have", tensorfs.Printable(id.Source), id.Size)
+	}
+	if _, err := newDigest(id.Digest, id.Size); err != nil {
+		return nil, fmt.Errorf("%s: %w", tensorfs.Printable(id.Source), err)
+	}
+	if id.Private {
+		id.Key = randomName()
+	}
+	if id.Key == "" {
+		return nil, fmt.Errorf("%s: a file without an identity cannot be shared", tensorfs.Printable(id.Source))
+	}
+	name := nameOf(fmt.Sprintf("%s\n%d", id.Key, id.Size))
+	s.mu.Lock()
+	e := s.entries[name]
+	if e == nil {
+		e = &Entry{s: s, id: id, name: name, modTime: id.ModTime}
+		s.entries[name] = e
+	}
+	e.users++
+	s.mu.Unlock()
+	e.open.Do(e.openDisk)
+	return e, nil
+}
+
+// nameOf returns the file name for a text of any length and form.
+func nameOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+func randomName() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
+}
