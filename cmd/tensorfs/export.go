@@ -151,11 +151,7 @@ func (o *exportOptions) run(ctx context.Context, stdout, stderr io.Writer, model
 	if o.json {
 		return printJSON(stdout, exportReport{dir, done.Files, done.Bytes, done.Written, sel.links})
 	}
-	files := "files"
-	if done.Files == 1 {
-		files = "file"
-	}
-	_, err = fmt.Fprintf(stdout, "%d %s, %s\n", done.Files, files, size(done.Bytes))
+	_, err = fmt.Fprintf(stdout, "%s, %s\n", files(done.Files), size(done.Bytes))
 	return err
 }
 

@@ -139,7 +139,8 @@ Exit status:
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().BoolP("version", "V", false, "print the version")
 	root.AddCommand(mountCommand(), umountCommand(), statusCommand(), lsCommand(), infoCommand(), catCommand(), exportCommand(), verifyCommand(), diffCommand(), statCommand(),
-		versionCommand(), manCommand(), completionCommand())
+	root.AddCommand(mountCommand(), umountCommand(), statusCommand(), lsCommand(), infoCommand(), catCommand(), exportCommand(), verifyCommand(), diffCommand(), statCommand(),
+		cacheCommand(), versionCommand(), manCommand(), completionCommand())
 	completeArguments(root)
 	wrapUsage(root)
 	// Flags fit a terminal of 80 columns, as all other help does.

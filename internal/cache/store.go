@@ -18,6 +18,7 @@ import (
 type Options struct {
 	Dir    string       // "": DefaultDir()
 	Budget int64        // bytes on the disk; 0: a tenth of the file system, at most 100 GB; negative: no disk, memory only
+	OnDisk bool         // a disk that is unfit is an error
 	Logger *slog.Logger // nil: discard
 }
 
@@ -39,8 +40,8 @@ type Store struct {
 
 // Open opens the cache in a directory, which it makes. A directory of another
 // user, or one that others may write to, is an error that says what to do. Where
-// the disk is unfit (a network's, read-only, full) the cache is in memory only, and
-// the log says so.
+// the disk is unfit (a network's, read-only, full) the cache is in memory only,
+// unless that is not wanted, and the log says so.
 func Open(o Options) (*Store, error) {
 	s := &Store{
 		log:     o.Logger,
@@ -67,7 +68,7 @@ func Open(o Options) (*Store, error) {
 			err = unfitError{fmt.Errorf("cannot tell this boot of the machine from others: %w", err)}
 		}
 	}
-	if unfit, ok := errors.AsType[unfitError](err); ok {
+	if unfit, ok := errors.AsType[unfitError](err); ok && !o.OnDisk {
 		s.logOnce("unfit", "the cache is in memory only", unfit)
 		return s, nil
 	}

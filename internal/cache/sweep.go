@@ -74,9 +74,9 @@ type sweepOptions struct {
 
 // Swept says what a sweep removed.
 type Swept struct {
-	Entries int   `json:"entries"`
-	Bytes   int64 `json:"bytes"`
-	InUse   int   `json:"in_use"` // entries that would have been removed
+	Entries int
+	Bytes   int64
+	InUse   int // entries that would have been removed
 }
 
 // sweep removes entries that nobody has open, those that were not used for longest

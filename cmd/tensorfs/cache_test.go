@@ -1,0 +1,155 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs/internal/cache"
+)
+
+// fillCache puts a cell of a file of each source into a cache.
+func fillCache(t *testing.T, dir string, sources ...string) *cache.Store {
+	t.Helper()
+	s, err := cache.Open(cache.Options{Dir: dir, Budget: 1 << 30, OnDisk: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	for _, source := range sources {
+		e := cacheEntry(t, s, source)
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func cacheEntry(t *testing.T, s *cache.Store, source string) *cache.Entry {
+	t.Helper()
+	e, err := s.Entry(cache.ID{Key: source, Size: 3 * cache.CellSize, Source: source})
+	if err == nil {
+		_, err = e.WriteAt(make([]byte, cache.CellSize), 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestCacheDir(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "c")
+	t.Setenv("TENSORFS_CACHE", dir)
+	if code, out, stderr := command("cache", "dir"); code != 0 || out != dir+"\n" || stderr != "" {
+		t.Error(code, out, stderr)
+	}
+	if _, out, _ := command("cache", "dir", "--cache", "/other"); out != "/other\n" {
+		t.Error(out)
+	}
+	// What was never used is empty, and is not made.
+	for args, want := range map[string]string{
+		"list":        "CACHED  SIZE  WHOLE  IN USE  LAST USE  SOURCE\n\n0 files, 0 B on the disk\n",
+		"list --json": "[]\n",
+		"prune":       "0 files removed, 0 B\n",
+		"prune --all": "0 files removed, 0 B\n",
+	} {
+		if code, out, stderr := command(append([]string{"cache"}, strings.Fields(args)...)...); code != 0 || out != want || stderr != "" {
+			t.Errorf("%s: %d, %q, %q", args, code, out, stderr)
+		}
+	}
+	if _, err := os.Lstat(dir); err == nil {
+		t.Error("the directory was made")
+	}
+}
+
+func TestCacheList(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TENSORFS_CACHE", dir)
+	s := fillCache(t, dir, "hf:acme/tiny/model.gguf", "https://host/\x1b[2J.gguf")
+	open := cacheEntry(t, s, "s3://b/open.gguf")
+	defer open.Close()
+	code, out, stderr := command("cache", "list")
+	if lines := strings.Split(out, "\n"); code != 0 || stderr != "" || len(lines) != 7 ||
+		!strings.HasPrefix(lines[1], "128.0 KiB  384.0 KiB  -      -       2") || !strings.HasSuffix(lines[1], "  hf:acme/tiny/model.gguf") ||
+		!strings.HasSuffix(lines[2], `  "https://host/\x1b[2J.gguf"`) || !strings.Contains(lines[3], "-      yes") || !strings.HasPrefix(lines[5], "3 files, ") {
+		t.Errorf("%d %s\n%s", code, stderr, out)
+	}
+	var list []map[string]any
+	code, out, stderr = command("cache", "list", "--json")
+	if err := json.Unmarshal([]byte(out), &list); err != nil || code != 0 || stderr != "" || len(list) != 3 {
+		t.Fatal(code, out, stderr, err)
+	}
+	for key, want := range map[string]any{"source": "hf:acme/tiny/model.gguf", "bytes": 393216., "cached": 131072., "whole": false, "in_use": false} {
+		if list[0][key] != want {
+			t.Errorf("%s is %v", key, list[0][key])
+		}
+	}
+	if list[2]["in_use"] != true || list[0]["last_use"] == nil {
+		t.Error(list)
+	}
+}
+
+func TestCachePrune(t *testing.T) {
+	dir := t.TempDir()
+	s := fillCache(t, dir, "hf:a/b/x.gguf", "hf:a/b/y.gguf", "hf:a/bc/z.gguf", "https://host/z.gguf")
+	open := cacheEntry(t, s, "s3://b/open.gguf")
+	defer open.Close()
+	for _, test := range []struct {
+		args string
+		code int
+		out  string // its beginning, or part of the error
+		left int
+	}{
+		{"--all --size 1G", 2, "exclude each other", 5},
+		{"--all x", 2, "exclude each other", 5},
+		{"x y", 2, "usage: tensorfs cache prune", 5},
+		{"[", 2, "[ without ]", 5},
+		{"--size x", 2, "512M or 8G", 5},
+		{"nothing", 1, "no file in the cache matches", 5},
+		{"hf:a/b", 0, "2 files removed, ", 3},
+		{"*z.gguf", 0, "2 files removed, ", 1},
+		{"s3:*", 0, "0 files removed, 0 B; 1 file in use left\n", 1},
+		{"--size 1G", 0, "0 files removed, 0 B\n", 1},
+		{"", 0, "0 files removed, 0 B\n", 1},
+		{"--all", 0, "0 files removed, 0 B; 1 file in use left\n", 1},
+	} {
+		code, out, stderr := command(append([]string{"cache", "prune", "--cache", dir}, strings.Fields(test.args)...)...)
+		if code != test.code || code == 0 && (!strings.HasPrefix(out, test.out) || stderr != "") ||
+			code != 0 && (!strings.Contains(stderr, test.out) || strings.Count(stderr, "\n") != 1) {
+			t.Errorf("prune %s: %d, %q, %q", test.args, code, out, stderr)
+		}
+		if list, err := s.List(); len(list) != test.left || err != nil {
+			t.Errorf("prune %s leaves %d, %v", test.args, len(list), err)
+		}
+	}
+	if len(open.Missing(0, 1)) > 0 {
+		t.Error("a file in use lost bytes")
+	}
+}
+
+func TestCacheRefuses(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"cache", "list", "--cache", dir}, 1, "chmod go-w " + dir},
+		{[]string{"cache", "prune", "--cache", dir}, 1, "chmod go-w " + dir},
+		{[]string{"cache", "lst"}, 2, `"lst" is not a command; did you mean list?`},
+		{[]string{"cache", "list", "x"}, 2, "x"},
+	} {
+		code, _, stderr := command(test.args...)
+		if code != test.code || !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%v: %d, %q", test.args, code, stderr)
+		}
+	}
+	if code, out, stderr := command("cache"); code != 0 || !strings.Contains(out, "cache prune") || stderr != "" {
+		t.Error(code, out, stderr)
+	}
+}
