@@ -66,6 +66,7 @@ var argCompletions = map[string][]cobra.CompletionFunc{
 	"verify":     {completeModel, nothing},
 	"diff":       {completeModel, completeModel, completeTensor},
 	"stat":       {completeModel, completeTensor},
+	"cache":      {nothing},
 	"version":    {nothing},
 	"man":        {completeDirectory, nothing},
 	"completion": {nothing}, // cobra offers its ValidArgs
