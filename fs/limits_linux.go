@@ -59,6 +59,10 @@ func (l memoryLimits) allow(budget int64) error {
 	return nil
 }
 
+// MemoryLeft returns how many bytes of memory may be taken now, by this machine's
+// limits and those of the process's control groups.
+func MemoryLeft() int64 { return memoryLimits{root: "/"}.left() }
+
 // left returns how many bytes may be taken now.
 func (l memoryLimits) left() int64 {
 	left := int64(math.MaxInt64)

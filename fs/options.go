@@ -47,6 +47,8 @@ type Options struct {
 	// Hot is how many bytes of memory may hold files that are served at the
 	// speed of memory; 0 for none. It needs root and Linux 6.9.
 	Hot int64
+	// Warm says how far the model is read ahead; nil where it is not.
+	Warm func() WarmStatus
 	// Extra are mount options as in fstab. Those of mount(8) itself are ignored
 	// and so are those that would remove a protection (rw, suid, dev, exec).
 	// uid=, gid= and umask= say what files look like; who may enter is up to

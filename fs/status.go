@@ -20,7 +20,8 @@ var ErrHung = errors.New("its server does not answer")
 // Status is what the server of a mount says about itself.
 type Status struct {
 	PID    int
-	Hot    *HotStatus // nil without Options.Hot
+	Hot    *HotStatus  // nil without Options.Hot
+	Warm   *WarmStatus // nil without Options.Warm
 	Health Health
 }
 
@@ -67,7 +68,26 @@ func ask(mountpoint string) (Status, error) {
 	} else if found {
 		s.Hot = &hot
 	}
+	var warm WarmStatus
+	if found, err := askJSON(mountpoint, warmAttr, buf, &warm); err != nil {
+		return s, err
+	} else if found {
+		s.Warm = &warm
+	}
 	return s, nil
+}
+
+// WarmStatus says how far a model was read ahead.
+type WarmStatus struct {
+	View  string `json:"view"`
+	Done  int64  `json:"done"` // bytes
+	Total int64  `json:"total"`
+	Ended string `json:"ended,omitempty"` // why it ended before all was done
+}
+
+func (w WarmStatus) value() []byte {
+	b, _ := json.Marshal(w) // numbers and texts
+	return b
 }
 
 // askJSON reads an attribute into v and reports whether the server has it.

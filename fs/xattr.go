@@ -21,6 +21,10 @@ const pidAttr = "user.tensorfs.pid"
 // exists only if Options.Hot is set.
 const hotAttr = "user.tensorfs.hot"
 
+// warmAttr names the attribute of the root that holds a WarmStatus as JSON. It exists
+// only with Options.Warm.
+const warmAttr = "user.tensorfs.warm"
+
 // healthAttr names the attribute of the root that holds a Health as JSON.
 const healthAttr = "user.tensorfs.health"
 
@@ -36,6 +40,9 @@ func (f *rawFS) rootAttrs() []rootAttr {
 	}
 	if f.hot != nil {
 		attrs = append(attrs, rootAttr{hotAttr, func() []byte { return hotValue(f.hot.status(f.nodes.path)) }})
+	}
+	if f.opts.Warm != nil {
+		attrs = append(attrs, rootAttr{warmAttr, func() []byte { return f.opts.Warm().value() }})
 	}
 	return attrs
 }

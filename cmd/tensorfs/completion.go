@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/tensorfs/tensorfs/fs/tree"
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -78,6 +79,7 @@ var flagCompletions = map[string]cobra.CompletionFunc{
 	"gguf-type": oneOf(ggufTypeNames()),
 	"views":     listOf(append([]string{"default"}, allViews...)),
 	"in":        listOf(allViews),
+	"warm":      oneOf(append([]string{tree.WarmAll}, allViews...)),
 	"log":       completeLog,
 	"option":    completeOptions,
 	"hot":       nothing,

@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/fs/tree"
 )
 
 type mountOptions struct {
@@ -26,6 +27,7 @@ type mountOptions struct {
 	debug      bool
 	hot        byteSize
 	readAhead  int
+	warm       string // the view to read ahead, tree.WarmAll, or "" for nothing
 	noMkdir    bool
 	sloppy     bool           // leave out unknown options, as mount(8) -s asks
 	set        *pflag.FlagSet // where the flags are
@@ -65,7 +67,7 @@ errors.
 Options for -o and /etc/fstab are the flags, with _ for -: allow_other, debug,
 follow_links, gguf_type=TYPE, hot=SIZE, i2s=ORDER, log=DEVICE or log=FILE,
 no_mkdir, read_ahead=KIB, views=VIEW:VIEW (with colons for the commas of
---views); and
+--views), warm or warm=VIEW; and
 
   uid=, gid=, umask=   owner and mode that files show; allow_other decides who
                        may enter at all
@@ -73,6 +75,10 @@ no_mkdir, read_ahead=KIB, views=VIEW:VIEW (with colons for the commas of
                        in /etc/fstab there is no other way to set one
   noatime, sync, ...   options of mount(8); those that mean nothing here (rw,
                        exec, nofail, nonempty, x-...) are accepted
+
+With --warm the server reads the model into the page cache once it is mounted,
+in the order of its files, and stops when memory is short. --warm=VIEW reads
+only what a view needs. tensorfs status says how far it is.
 
 On SIGINT or SIGTERM the server unmounts. While the mount is in use, the first
 signal waits until it is not, and a second one detaches it. In the foreground
@@ -112,6 +118,8 @@ func (o *mountOptions) flags(c *cobra.Command) {
 	f.BoolVar(&o.debug, "debug", false, "log every request")
 	f.BoolVar(&o.daemon, "daemon", false, "")
 	_ = f.MarkHidden("daemon") // fails only for an unknown flag
+	f.StringVar(&o.warm, "warm", "", "read the model, or what `VIEW` needs of it, into memory once it is mounted")
+	f.Lookup("warm").NoOptDefVal = tree.WarmAll
 	f.BoolVar(&o.noMkdir, "no-mkdir", false, "fail if MOUNTPOINT does not exist, instead of making it")
 	o.add(c)
 	o.set = f
@@ -181,6 +189,10 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 		return err
 	}
 	defer t.Model.Close()
+	warmer, err := newWarmer(t, o.warm)
+	if err != nil {
+		return err
+	}
 	signals := catchSignals(o.daemon)
 	server, err := fs.Mount(t.Root, mountpoint, fs.Options{
 		FsName:         model,
@@ -191,6 +203,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 		ModTime:        t.Model.ModTime,
 		Debug:          o.debug,
 		Hot:            int64(o.hot),
+		Warm:           warmer.status(),
 		ReadAheadKiB:   o.readAhead,
 		Extra:          extra,
 	})
@@ -222,7 +235,9 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 	debug.SetGCPercent(collect)
 	debug.FreeOSMemory()
 	go handleSignals(signals, server, logger)
+	stop := warmer.start(logger)
 	server.Wait()
+	stop()
 	return nil
 }
 

@@ -43,21 +43,22 @@ ok.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.OutOrStdout()) },
 	}
-	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: mountpoint, model, pid, healthy, state, mounted, changed, last_error, errors, hot")
+	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: mountpoint, model, pid, healthy, state, mounted, changed, last_error, errors, hot, warm")
 	return c
 }
 
 type mountStatus struct {
-	Mountpoint string        `json:"mountpoint"`
-	Model      string        `json:"model"`
-	PID        int           `json:"pid"`
-	Healthy    bool          `json:"healthy"` // the state is ok
-	State      string        `json:"state"`
-	Mounted    *time.Time    `json:"mounted"`    // nil where the server does not say
-	Changed    []string      `json:"changed"`    // files of the model
-	LastError  *fs.Message   `json:"last_error"` // the last of Errors; nil without any
-	Errors     []fs.Message  `json:"errors"`     // oldest first
-	Hot        *fs.HotStatus `json:"hot,omitempty"`
+	Mountpoint string         `json:"mountpoint"`
+	Model      string         `json:"model"`
+	PID        int            `json:"pid"`
+	Healthy    bool           `json:"healthy"` // the state is ok
+	State      string         `json:"state"`
+	Mounted    *time.Time     `json:"mounted"`    // nil where the server does not say
+	Changed    []string       `json:"changed"`    // files of the model
+	LastError  *fs.Message    `json:"last_error"` // the last of Errors; nil without any
+	Errors     []fs.Message   `json:"errors"`     // oldest first
+	Hot        *fs.HotStatus  `json:"hot,omitempty"`
+	Warm       *fs.WarmStatus `json:"warm,omitempty"`
 }
 
 // newMountStatus asks the server of a mount.
@@ -73,7 +74,7 @@ func newMountStatus(m fs.MountInfo) mountStatus {
 	}
 	st := mountStatus{
 		Mountpoint: m.Mountpoint, Model: m.Source, PID: s.PID, Healthy: state == "ok", State: state,
-		Changed: append([]string{}, s.Health.Changed...), Errors: append([]fs.Message{}, s.Health.Errors...), Hot: s.Hot,
+		Changed: append([]string{}, s.Health.Changed...), Errors: append([]fs.Message{}, s.Health.Errors...), Hot: s.Hot, Warm: s.Warm,
 	}
 	if n := len(st.Errors); n > 0 {
 		st.LastError = &st.Errors[n-1]
@@ -146,6 +147,13 @@ func (m *mountStatus) print(stdout io.Writer) {
 	isChange := func(file string) bool { return strings.Contains(m.LastError.Message, file) } // which is said above
 	if last := m.LastError; last != nil && !slices.ContainsFunc(m.Changed, isChange) {
 		fmt.Fprintf(stdout, "\n%s: last error, %s: %s\n", tensorfs.Printable(m.Mountpoint), last.Time.Local().Format(time.DateTime), tensorfs.OneLine(last.Message))
+	}
+	if w := m.Warm; w != nil {
+		why := ""
+		if w.Ended != "" {
+			why = ", then it ended: " + tensorfs.OneLine(w.Ended)
+		}
+		fmt.Fprintf(stdout, "\n%s: %s of %s read ahead (%s)%s\n", tensorfs.Printable(m.Mountpoint), size(w.Done), size(w.Total), w.View, why)
 	}
 	if m.Hot != nil {
 		fmt.Fprintf(stdout, "\n%s: %s of %s hot\n", tensorfs.Printable(m.Mountpoint), size(m.Hot.Used), size(m.Hot.Budget))

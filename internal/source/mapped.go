@@ -1,6 +1,7 @@
 package source
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -190,6 +191,29 @@ func (m *Mapped) readAhead(off, n, start, end int64) {
 	}
 }
 
+// Fetch brings [off, off+n) into the page cache. See tensorfs.Fetcher.
+func (m *Mapped) Fetch(ctx context.Context, off, n int64) error {
+	if err := tensorfs.CheckRange(m, off, n); err != nil {
+		return err
+	}
+	advise(m.fd, off, off+n)
+	// Reading a byte here and there waits for the pages around it.
+	var b [1]byte
+	for at := off; at < off+n; at += advised {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if _, err := unix.Pread(m.fd, b[:], at); err != nil {
+			return fmt.Errorf("%s: cannot read at %d: %w", tensorfs.Printable(m.path), at, err)
+		}
+	}
+	return m.Check()
+}
+
+// advised is how much is asked for at a time: the kernel reads no more for one call
+// than its read-ahead or the disk's largest request, whichever is more.
+const advised = 128 << 10
+
 // Section returns the bytes [off, off+n) as Data. It panics when they are not
 // inside the file: parsers check first.
 func (m *Mapped) Section(off, n int64) tensorfs.Data {
@@ -231,6 +255,14 @@ func (s *MappedSection) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
 	return s.file.slices(dst, s.off+off, n, s.off, s.off+s.n)
 }
 
+// Fetch brings in the bytes [off, off+n) of the section. See tensorfs.Fetcher.
+func (s *MappedSection) Fetch(ctx context.Context, off, n int64) error {
+	if err := tensorfs.CheckRange(s, off, n); err != nil {
+		return err
+	}
+	return s.file.Fetch(ctx, s.off+off, n)
+}
+
 // Extents returns the section's place in its file.
 func (s *MappedSection) Extents() []tensorfs.Extent {
 	return []tensorfs.Extent{{File: s.file.label, Offset: s.off, Bytes: s.n}}
@@ -245,6 +277,7 @@ var (
 	_ tensorfs.Slicer   = (*MappedSection)(nil)
 	_ tensorfs.Checker  = (*MappedSection)(nil)
 	_ tensorfs.Extenter = (*MappedSection)(nil)
+	_ tensorfs.Fetcher  = (*MappedSection)(nil)
 )
 
 // readAt implements io.ReaderAt by View.

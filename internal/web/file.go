@@ -422,6 +422,14 @@ func (s *section) Extents() []tensorfs.Extent {
 	return []tensorfs.Extent{{File: s.f.label, Offset: s.off, Bytes: s.n}}
 }
 
+// Fetch brings in the bytes [off, off+n) of the section.
+func (s *section) Fetch(ctx context.Context, off, n int64) error {
+	if err := tensorfs.CheckRange(s, off, n); err != nil {
+		return err
+	}
+	return s.f.Fetch(ctx, s.off+off, n)
+}
+
 // Check asks the file.
 func (s *section) Check() error { return s.f.Check() }
 
@@ -430,6 +438,7 @@ var (
 	_ tensorfs.ContextReaderAt = (*File)(nil)
 	_ tensorfs.ContextReaderAt = (*section)(nil)
 	_ tensorfs.PartSlicer      = (*section)(nil)
+	_ tensorfs.Fetcher         = (*section)(nil)
 	_ tensorfs.Extenter        = (*section)(nil)
 	_ tensorfs.Checker         = (*section)(nil)
 )

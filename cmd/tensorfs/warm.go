@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/fs/tree"
+)
+
+// warmer reads a mounted model ahead of everybody who will read it.
+type warmer struct {
+	view  string
+	what  *tree.Warming
+	done  atomic.Int64
+	ended atomic.Pointer[string] // why, before all was done
+}
+
+// newWarmer returns what --warm asks for, nil for nothing.
+func newWarmer(t *tree.Tree, view string) (*warmer, error) {
+	if view == "" {
+		return nil, nil
+	}
+	what, err := t.Warming(view)
+	if err != nil {
+		return nil, usageError{errors.New("--warm: " + err.Error())}
+	}
+	return &warmer{view: view, what: what}, nil
+}
+
+// status returns how to ask how far it is, nil for a mount that is not warmed.
+func (w *warmer) status() func() fs.WarmStatus {
+	if w == nil {
+		return nil
+	}
+	return func() fs.WarmStatus {
+		s := fs.WarmStatus{View: w.view, Done: w.done.Load(), Total: w.what.Bytes}
+		if why := w.ended.Load(); why != nil {
+			s.Ended = *why
+		}
+		return s
+	}
+}
+
+var errNoRoom = errors.New("no memory is left for more")
+
+// start begins to read and returns how to end it.
+func (w *warmer) start(logger *slog.Logger) (stop func()) {
+	if w == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		// What is read later must not push out what was read first.
+		room := fs.MemoryLeft()
+		err := w.what.Run(ctx, func(n int64) {
+			if w.done.Add(n) > room {
+				cancel(errNoRoom)
+			}
+		})
+		if err != nil {
+			why := tensorfs.OneLine(err.Error())
+			w.ended.Store(&why)
+			logger.Warn("not all of the model was read ahead", "view", w.view, "bytes", w.done.Load(), "of", w.what.Bytes, "why", why)
+		}
+	}()
+	return func() {
+		cancel(context.Canceled)
+		<-over
+	}
+}
