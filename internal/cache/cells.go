@@ -19,9 +19,10 @@ const CellSize = 128 << 10
 //	used     generation     state
 //
 // used is set by readers and writers and cleared by sweeps: what a sweep finds
-// without it was not used since the sweep before. The generation grows with every
-// sweep of the cell, so that whoever looks at it twice notices one in between: a
-// reader has to sleep through 32 sweeps, and wake during the last, to be misled.
+// without it was not used since the sweep before. The generation grows whenever the
+// cell is emptied, so that whoever looks at it twice notices that it was, and filled
+// again, in between. The epoch of all cells, in the header, grows before any of them
+// is emptied: who may have missed as many times as there are generations sees that.
 const (
 	absent  byte = 0
 	present byte = 1 // in the page cache, perhaps not on the disk
@@ -31,6 +32,7 @@ const (
 	stateMask      byte = 3
 	generation     byte = 1 << 2
 	generationMask byte = 0x7c
+	generations         = 32
 	used           byte = 1 << 7
 )
 
@@ -104,6 +106,15 @@ func (c *cells) change(i int64, fn func(b byte) (byte, bool)) bool {
 	}
 }
 
+func (c *cells) epoch() uint32 { return atomic.LoadUint32(c.word(epochAt - headerSize)) }
+
+// begin begins a time in which each cell is emptied at most once.
+func (c *cells) begin() { atomic.AddUint32(c.word(epochAt-headerSize), 1) }
+
+// comparable reports whether a cell has its generation of that epoch only if it
+// was not emptied since. One more time may have begun just before it.
+func (c *cells) comparable(epoch uint32) bool { return c.epoch()-epoch < generations-1 }
+
 // use returns the byte of cell i, and marks a local cell as used.
 func (c *cells) use(i int64) byte {
 	for {
@@ -131,6 +142,7 @@ func (c *cells) allDurable() bool {
 // recover ends what processes that are gone left behind. In another boot nothing
 // counts but what is durable.
 func (c *cells) recover(otherBoot bool) {
+	c.begin()
 	for i := range c.n {
 		c.change(i, func(b byte) (byte, bool) {
 			return emptied(b), b&stateMask == swept || otherBoot && b&stateMask == present

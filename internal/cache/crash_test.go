@@ -92,6 +92,31 @@ func TestSameBoot(t *testing.T) {
 	}
 }
 
+// TestSyncedMeanwhile makes no cell durable that was swept and filled again while
+// the data were flushed.
+func TestSyncedMeanwhile(t *testing.T) {
+	needHoles(t)
+	r := openRemote(t, openStore(t, t.TempDir(), 1<<30), "k", 3*cell)
+	defer r.e.Close()
+	check(t, r.read(0, 3*cell, cell))
+	d := r.onDisk(t)
+	for ok, want := range map[bool][2][4]int{true: {{0, 1, 2, 0}, {0, 0, 3, 0}}, false: {{2, 1, 0, 0}, {3, 0, 0, 0}}} {
+		check(t, d.remove()) // all begin absent
+		check(t, r.read(0, 3*cell, cell))
+		batch := d.cells.present()
+		check(t, d.sweepCell(1))
+		check(t, r.fetch(0, 3*cell, cell))
+		d.cells.synced(batch, ok)
+		if got := d.states(t); got != want[0] {
+			t.Errorf("%t: %v, want %v", ok, got, want[0])
+		}
+		d.cells.synced(d.cells.present(), ok)
+		if got := d.states(t); got != want[1] {
+			t.Errorf("%t: %v, want %v", ok, got, want[1])
+		}
+	}
+}
+
 // TestKilled kills processes that fill and read entries, and compares everything
 // that they say is local. TENSORFS_TEST_CACHE_KILLS is how often, 20 by default.
 func TestKilled(t *testing.T) {

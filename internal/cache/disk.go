@@ -307,7 +307,7 @@ func (d *disk) recover(alone bool) error {
 		return nil
 	}
 	d.cells.recover(!ours)
-	copy(d.cells.mem[:headerSize], stateHeader(d.size, d.s.boot))
+	copy(d.cells.mem[bootAt:headerSize], stateHeader(d.size, d.s.boot)[bootAt:])
 	if !d.cells.allDurable() {
 		if err := os.Remove(filepath.Join(d.dir, wholeName)); !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -46,11 +46,13 @@ func TestDiskFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.keeper.limit.Store(1 << 30)
-	check(t, r.read(0, 12*mib, cell))
-	check(t, r.read(0, 12*mib, cell))
+	for off := int64(0); off < 24*mib; off += mib {
+		check(t, r.read(off%(12*mib), mib, cell))
+	}
 	// No room for another entry either.
 	other := openRemote(t, s, "other", 2*mib)
-	check(t, other.read(0, 2*mib, cell))
+	check(t, other.read(0, mib, cell))
+	check(t, other.read(mib, mib, cell))
 	check(t, other.e.Close())
 	check(t, s.Pin("n", strings.Repeat("x", mib)))
 	var text string

@@ -71,25 +71,11 @@ func (d *disk) complete() (all bool) {
 func (d *disk) sync() error {
 	d.syncing.Lock()
 	defer d.syncing.Unlock()
-	type cell struct {
-		i int64
-		b byte
-	}
-	var batch []cell
-	err := d.cells.guard(func() error {
-		batch = batch[:0]
-		d.cells.all(func(i int64, b byte) bool {
-			if b&stateMask == present {
-				batch = append(batch, cell{i, b})
-			}
-			return true
-		})
-		return nil
-	})
-	if err != nil || len(batch) == 0 {
+	var b batch
+	err := d.cells.guard(func() error { b = d.cells.present(); return nil })
+	if err != nil || len(b.cells) == 0 {
 		return err
 	}
-	to := durable
 	err = d.anchor()
 	if errors.Is(err, fs.ErrNotExist) { // somebody removed the directory: nothing here outlives this use
 		d.cannotStore(err)
@@ -102,20 +88,52 @@ func (d *disk) sync() error {
 		// The kernel may have given up pages that it could not write: what they
 		// held is not to be relied on.
 		d.cannotStore(err)
-		to = absent
 	}
 	return d.cells.guard(func() error {
-		for _, c := range batch {
-			d.cells.change(c.i, func(b byte) (byte, bool) {
-				next := b&^stateMask | durable
-				if to == absent {
-					next = emptied(b)
-				}
-				return next, b&stateMask == present && (b^c.b)&generationMask == 0
-			})
-		}
+		d.cells.synced(b, err == nil)
 		return d.cells.flush()
 	})
+}
+
+// batch is cells as they were at some time.
+type batch struct {
+	epoch uint32
+	cells []struct {
+		i int64
+		b byte
+	}
+}
+
+// present returns the cells that are present and not durable.
+func (c *cells) present() (p batch) {
+	p.epoch = c.epoch()
+	c.all(func(i int64, b byte) bool {
+		if b&stateMask == present {
+			p.cells = append(p.cells, struct {
+				i int64
+				b byte
+			}{i, b})
+		}
+		return true
+	})
+	return p
+}
+
+// synced makes those cells durable that are still what they were, or empties them
+// where their bytes may be lost.
+func (c *cells) synced(p batch, ok bool) {
+	if !ok {
+		c.begin()
+	}
+	for _, s := range p.cells {
+		c.change(s.i, func(b byte) (byte, bool) {
+			next := b&^stateMask | durable
+			if !ok {
+				next = emptied(b)
+			}
+			return next, b&stateMask == present && (b^s.b)&generationMask == 0 && (c.comparable(p.epoch) || !ok)
+		})
+	}
 }
 
 // anchor makes the entry's names durable: before its first cell.

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -11,11 +12,13 @@ import (
 //
 //	0   8  "tfscell1"
 //	8   4  cell size
-//	12  4  0
+//	12  4  epoch: how often cells were emptied
 //	16  8  size of the file that is cached
 //	24 40  boot that the cells are of, then zeros
 const (
 	headerSize = 64
+	epochAt    = 12
+	sizeAt     = 16
 	bootAt     = 24
 	bootLen    = headerSize - bootAt
 	stateMagic = "tfscell1"
@@ -32,14 +35,15 @@ func stateHeader(size int64, boot string) []byte {
 	b := make([]byte, headerSize)
 	copy(b, stateMagic)
 	binary.LittleEndian.PutUint32(b[8:], CellSize)
-	binary.LittleEndian.PutUint64(b[16:], uint64(size))
+	binary.LittleEndian.PutUint64(b[sizeAt:], uint64(size))
 	copy(b[bootAt:], boot)
 	return b
 }
 
 // checkHeader returns an error unless b begins the state of a file of that size.
 func checkHeader(b []byte, size int64) error {
-	if len(b) < headerSize || string(b[:bootAt]) != string(stateHeader(size, "")[:bootAt]) {
+	want := stateHeader(size, "")
+	if len(b) < headerSize || !bytes.Equal(b[:epochAt], want[:epochAt]) || !bytes.Equal(b[sizeAt:bootAt], want[sizeAt:bootAt]) {
 		return fmt.Errorf("state: its header is not that of a file of %d bytes", size)
 	}
 	return nil

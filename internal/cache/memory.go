@@ -72,7 +72,7 @@ func (m *memory) put(e *Entry, i int64, b []byte) {
 	m.cells[c.memoryKey] = m.order.PushFront(c)
 	m.bytes += int64(len(b))
 	e.inMemory.Add(1)
-	for m.bytes > m.limit && m.order.Len() > 1 {
+	for m.bytes > m.limit {
 		m.remove(m.order.Back())
 	}
 }

@@ -48,6 +48,7 @@ func (d *disk) readPiece(p []byte, off int64, gens []byte) error {
 	first, last := off/CellSize, (off+int64(len(p))-1)/CellSize
 	return d.cells.guard(func() error {
 		var seen [readCells]byte
+		epoch := d.cells.epoch()
 		for i := first; i <= last; i++ {
 			b := d.cells.use(i)
 			if !isLocal(b) {
@@ -66,6 +67,9 @@ func (d *disk) readPiece(p []byte, off int64, gens []byte) error {
 			if gens != nil {
 				gens[i] = b
 			}
+		}
+		if !d.cells.comparable(epoch) {
+			return ErrAbsent
 		}
 		return nil
 	})
@@ -123,6 +127,7 @@ func (d *disk) write(p []byte, off int64, spill func(i int64)) error {
 // how many that are. The first is given to spill where there is no room.
 func (d *disk) writeRun(p []byte, off, i, end int64, spill func(i int64)) (n int64, err error) {
 	var seen [readCells]byte
+	epoch := d.cells.epoch()
 	for n < readCells && i+n < end {
 		b := d.cells.load(i + n)
 		if b&stateMask != absent || !d.s.keeper.room(CellSize) {
@@ -141,8 +146,10 @@ func (d *disk) writeRun(p []byte, off, i, end int64, spill func(i int64)) (n int
 		return 0, err
 	}
 	for k := range n {
-		// It fails where another stored the cell, or a sweep came between.
-		if !d.cells.swap(i+k, seen[k], seen[k]|present|used) && !isLocal(d.cells.load(i+k)) {
+		// It is not stored where a sweep came between, and need not be where another
+		// stored it.
+		stored := d.cells.comparable(epoch) && d.cells.swap(i+k, seen[k], seen[k]|present|used)
+		if !stored && !isLocal(d.cells.load(i+k)) {
 			spill(i + k)
 		}
 	}
@@ -223,6 +230,7 @@ func (d *disk) reopen() (*os.File, error) {
 // removes its files if they are still those of its name.
 func (d *disk) remove() error {
 	err := d.cells.guard(func() error {
+		d.cells.begin()
 		for i := range d.cells.n {
 			d.cells.change(i, func(b byte) (byte, bool) { return emptied(b), isLocal(b) }) // what is being swept is the sweep's
 		}

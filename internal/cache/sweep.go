@@ -3,6 +3,7 @@ package cache
 import (
 	"errors"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -222,7 +223,7 @@ func (s *Store) punchEntry(dir string, need int64) (freed int64, err error) {
 			}
 			return err
 		}
-		holes := d.cells.sweep(need)
+		holes := d.cells.sweep(need, rand.Int64N(max(d.cells.n, 1)))
 		if len(holes) == 0 {
 			return nil
 		}
@@ -246,12 +247,14 @@ func (s *Store) punchEntry(dir string, need int64) (freed int64, err error) {
 }
 
 // sweep marks cells of need bytes, if there are so many unused ones, as being
-// swept, and the used ones that it passes as unused. Cells that are marked already
-// were left so by a sweep that was killed.
-func (c *cells) sweep(need int64) []hole {
+// swept, and the used ones that it passes as unused. It goes round from a cell on,
+// each time another, because none is worth less than others. Cells that are marked
+// already were left so by a sweep that was killed.
+func (c *cells) sweep(need, from int64) []hole {
+	c.begin()
 	var list []hole
-	for i := int64(0); i < c.n && need > 0; i++ {
-		take := false
+	for k := int64(0); k < c.n && need > 0; k++ {
+		i, take := (from+k)%c.n, false
 		c.change(i, func(b byte) (byte, bool) {
 			take = b&stateMask == swept || isLocal(b) && b&used == 0
 			if take {

@@ -60,9 +60,10 @@ type verifier struct {
 	until     atomic.Int64 // where following ends
 	pos       atomic.Int64 // what is hashed; whole cells, or all
 
-	turn chan struct{} // who has it may use what follows
-	hash hash.Hash
-	seen []byte // the bytes of the cells that were hashed
+	turn  chan struct{} // who has it may use what follows
+	hash  hash.Hash
+	seen  []byte // the bytes of the cells that were hashed
+	epoch uint32 // when the first was
 }
 
 func newVerifier(digest string, size int64) *verifier {
@@ -114,6 +115,11 @@ func (d *disk) advance(ctx context.Context, until int64) error {
 			return err
 		}
 		b := buf[:min(int64(len(buf)), until-pos)]
+		if pos == 0 {
+			if err := d.cells.guard(func() error { v.epoch = d.cells.epoch(); return nil }); err != nil {
+				return err
+			}
+		}
 		err := d.read(b, pos, v.seen)
 		if errors.Is(err, ErrAbsent) && len(b) > CellSize {
 			b = b[:CellSize]
@@ -143,12 +149,28 @@ func (d *disk) follow(from, to int64) {
 		return
 	}
 	d.run(func() {
-		defer v.following.Store(false)
-		if v.take(d.ctx) == nil {
-			defer v.give()
-			_ = d.advance(d.ctx, v.until.Load()) // who verifies reads it again, and finds what is wrong
+		for {
+			err := d.hashUntil(v.until.Load())
+			v.following.Store(false)
+			if err != nil && !errors.Is(err, ErrAbsent) { // who verifies reads it again, and finds what is wrong
+				return
+			}
+			// Others may have written while this came to its end.
+			pos := v.pos.Load()
+			if pos >= v.until.Load() || !d.has(pos/CellSize) || !v.following.CompareAndSwap(false, true) {
+				return
+			}
 		}
 	})
+}
+
+// hashUntil is advance for who has not the turn.
+func (d *disk) hashUntil(until int64) error {
+	if err := d.verify.take(d.ctx); err != nil {
+		return err
+	}
+	defer d.verify.give()
+	return d.advance(d.ctx, until)
 }
 
 // verifyWhole makes an entry whole whose bytes are all durable: verified where a
@@ -189,7 +211,7 @@ func (d *disk) verifyWhole(ctx context.Context, read func(left int64) bool) erro
 		if d.whole.Load() {
 			return nil
 		}
-		err := d.makeWhole(func(i int64, b byte) bool { return (b^v.seen[i])&generationMask == 0 }, wait)
+		err := d.makeWhole(func(i int64, b byte) bool { return (b^v.seen[i])&generationMask == 0 && d.cells.comparable(v.epoch) }, wait)
 		if !errors.Is(err, errStale) {
 			return notNow(err)
 		}

@@ -203,10 +203,7 @@ func TestVerifySwept(t *testing.T) {
 	check(t, r.fetch(0, 3*cell, cell))
 	d := r.onDisk(t)
 	testlimit.Wait(t, "hash", func() bool { return d.verify.pos.Load() == 3*cell })
-	for range 2 {
-		_, err := s.punchEntry(d.dir, cell)
-		check(t, err)
-	}
+	check(t, d.sweepCell(0))
 	wrong := make([]byte, cell)
 	_, err := r.e.WriteAt(wrong, 0) // not what was hashed
 	check(t, err)
