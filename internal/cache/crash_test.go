@@ -80,8 +80,7 @@ func TestSameBoot(t *testing.T) {
 		d.cells.change(0, func(b byte) (byte, bool) { return b | swept, true })
 		return nil
 	}))
-	d.timer.Stop()
-	check(t, d.closeFiles()) // as the end of the process does
+	check(t, d.die())
 	again := openRemote(t, openStore(t, dir, 0), "k", 3*cell)
 	defer again.e.Close()
 	if got := again.onDisk(t).states(t); got != [4]int{2, 1, 0, 0} {

@@ -315,8 +315,7 @@ func TestPrivate(t *testing.T) {
 	}
 	r.open(t, s, id)
 	d = r.onDisk(t)
-	check(t, d.closeFiles()) // as the end of the process does
-	d.cells, d.data, d.state = nil, nil, nil
+	check(t, d.die())
 	if _, err := s.sweep(sweepOptions{target: 1 << 30}); err != nil {
 		t.Error(err)
 	}

@@ -200,6 +200,19 @@ func (r *remote) onDisk(t testing.TB) *disk {
 	return d
 }
 
+// die leaves the files as the end of the process does.
+func (d *disk) die() error {
+	d.bg.Lock()
+	d.closed = true
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+	d.bg.Unlock()
+	d.cancel()
+	d.jobs.Wait()
+	return d.closeFiles()
+}
+
 func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

@@ -107,7 +107,7 @@ func TestVerifyAlone(t *testing.T) {
 	r := openRemote(t, s, "k", size)
 	check(t, r.read(0, size, size))
 	check(t, r.onDisk(t).sync())
-	check(t, r.onDisk(t).closeFiles())
+	check(t, r.onDisk(t).die())
 	next := &remote{key: "k"}
 	id := next.id(size)
 	id.Digest = digest
