@@ -128,6 +128,9 @@ const maxHeader = 8 << 20
 // whole steps. A header that is twice as long as thought costs one more request,
 // and never twice its bytes. The caller holds the lock.
 func (f *File) parserWants(need cache.Range) cache.Range {
+	if f.coming(f.entry.Missing(need.Off, need.N)) {
+		return need
+	}
 	f.parsed = max(f.parsed, need.Off+need.N)
 	more := max(f.header, min(f.parsed/block*block, maxHeader))
 	if f.header < block { // its length is known after eight bytes
