@@ -3,6 +3,7 @@ package tensorfs
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 )
 
@@ -12,9 +13,18 @@ var (
 	ErrFormat = errors.New("malformed")
 	// ErrUnsupported marks a sound file that tensorfs cannot serve.
 	ErrUnsupported = errors.New("unsupported")
+	// ErrMissing marks a model of which a file is not there: it was not fetched to the
+	// end. It is an ErrFormat and an fs.ErrNotExist.
+	ErrMissing error = missing{}
 	// ErrChanged marks a file that was modified or truncated after it was opened.
 	ErrChanged = errors.New("file changed since it was opened")
 )
+
+// missing is the type of ErrMissing.
+type missing struct{}
+
+func (missing) Error() string   { return "a file is missing" }
+func (missing) Unwrap() []error { return []error{ErrFormat, fs.ErrNotExist} }
 
 // ChangedError says which file of a model changed after it was opened.
 type ChangedError struct {
@@ -47,7 +57,7 @@ type FormatError struct {
 	Offset  int64  // byte offset in File; negative where there is none to name
 	Problem string // what is wrong, with the numbers
 	Advice  string // what to do; "" for the usual one
-	Kind    error  // ErrFormat (also when nil), ErrUnsupported, or what the system said
+	Kind    error  // ErrFormat (also when nil), ErrUnsupported, ErrMissing, or what the system said
 }
 
 // Error returns one line: file, tensor, offset, problem, advice. Text from the

@@ -14,7 +14,7 @@ import (
 // Model is what a format's parser returns for a path.
 type Model struct {
 	Format       string    // "gguf", "safetensors", "huggingface", "mlx", "ollama"
-	Path         string    // as opened, absolute
+	Path         string    // as opened, absolute; of a model that is elsewhere its Name
 	Name         string    // in a store, with what was found: "hf:ORG/NAME@0123456789ab:Q4_K_M", "ollama:gemma3:4b"; "" for a path
 	Architecture string    // GGUF's name for it ("llama"), or "unknown"
 	Layout       string    // "gguf" or "hf": whose row order q and k have
@@ -25,6 +25,7 @@ type Model struct {
 	Warnings     []string  // what a user should know but no view shows
 	ModTime      time.Time // latest of the weight files
 	closers      []io.Closer
+	last         []io.Closer // closed after all others
 	opened       *opened // sources, by File
 }
 
@@ -41,14 +42,18 @@ type Field struct {
 	Assumed bool // the schema's default: the model does not say it, and neither do its tensors
 }
 
-// Source is a file that belongs to the model, shown as a link below source/.
+// Source is a file that belongs to the model, shown below source/: as a link, or
+// with its bytes where it is elsewhere.
 type Source struct {
 	Name string // below source/, with slashes; unique
-	Path string // absolute
+	Path string // absolute, or an address if it is not a file of this machine
 	// Open opens the file, or returns one that the model owns already. The caller
 	// of Model.File need not close it.
 	Open func() (File, error)
 }
+
+// Local reports whether the file is one of this machine, under its Path.
+func (s *Source) Local() bool { return strings.HasPrefix(s.Path, "/") }
 
 // File is an open file.
 type File interface {
@@ -203,10 +208,13 @@ func (m *Model) Check() error {
 	return errors.Join(errs...)
 }
 
+// Own makes the model close c when it is closed, after its files.
+func (m *Model) Own(c io.Closer) { m.last = append(m.last, c) }
+
 // Close unmaps the model's files. No Data of the model may be used afterwards.
 func (m *Model) Close() error {
-	closers := m.closers
-	m.closers = nil
+	closers, last := m.closers, m.last
+	m.closers, m.last = nil, nil
 	if m.opened != nil {
 		m.opened.Lock()
 		defer m.opened.Unlock()
@@ -218,7 +226,7 @@ func (m *Model) Close() error {
 		clear(m.opened.files)
 	}
 	var errs []error
-	for _, c := range closers {
+	for _, c := range append(closers, last...) {
 		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)

@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"errors"
 	"io/fs"
 	"path"
 	"slices"
@@ -12,23 +13,28 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// openHub opens a model of the local Hugging Face cache by its name.
-func openHub(name string, links source.Links) (*tensorfs.Model, error) {
+// openHub opens a model of the local Hugging Face cache by its name. lacks says that
+// the cache does not have all of it.
+func openHub(name string, links source.Links) (m *tensorfs.Model, lacks bool, err error) {
 	n, err := hub.ParseName(name)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	at, err := hub.Find(n, links)
 	if err != nil {
-		return nil, err
+		return nil, errors.Is(err, fs.ErrNotExist), err
 	}
 	defer at.Source.Close()
-	m, err := openSnapshot(at.Source, at.Dir, at.Warning, at.Name.Select, at.Refuse)
+	refuse := func(r *pick.Refusal) error {
+		lacks = !r.Several
+		return at.Refuse(r)
+	}
+	m, err = openSnapshot(at.Source, at.Dir, at.Warning, at.Name.Select, refuse)
 	if err != nil {
-		return nil, err
+		return nil, lacks || errors.Is(err, fs.ErrNotExist), err
 	}
 	m.Name = at.Name.String()
-	return m, nil
+	return m, false, nil
 }
 
 // openDir opens the model in a directory, or says what a directory without one

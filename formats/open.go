@@ -27,6 +27,12 @@ type Options struct {
 	// It is for a process that may read more than the users it serves: otherwise
 	// anyone who can write to the model's directory could show them any file.
 	KeepInside bool
+	// Remote finds a model that is on another machine, by a name such as hf:ORG/NAME,
+	// which has no SELECT, or an address such as https://HOST/model.gguf. It is asked
+	// only for what this machine does not have, or has not all of. Nil forbids asking.
+	Remote func(name string) (Elsewhere, error)
+	// AskFirst asks Remote also for what this machine has.
+	AskFirst bool
 }
 
 // ErrLink marks a link that KeepInside refuses.
@@ -36,7 +42,7 @@ var ErrLink = source.ErrLink
 // one model, or the name of a model in a local store ("ollama:NAME[:TAG]",
 // "hf:ORG/NAME[@REVISION][:SELECT]", "hf:ORG/NAME/FILE"). A file's format follows
 // from its content; its name decides only if the content says nothing. Nothing is
-// downloaded.
+// downloaded: see Options.Remote.
 func Open(path string) (*tensorfs.Model, error) { return Options{}.Open(path) }
 
 // Open opens the model at path as the options say.
@@ -45,10 +51,13 @@ func (o Options) Open(path string) (*tensorfs.Model, error) {
 	if o.KeepInside {
 		links = source.Inside
 	}
-	for _, s := range schemes {
-		if name, ok := strings.CutPrefix(path, s.prefix); ok {
-			return s.open(name, links)
+	for i := range schemes {
+		if name, ok := strings.CutPrefix(path, schemes[i].prefix); ok {
+			return o.openNamed(&schemes[i], path, name, links)
 		}
+	}
+	if o.Remote != nil && url.MatchString(path) {
+		return o.openElsewhere(path)
 	}
 	if path == "" {
 		return nil, errors.New("the model's path is empty; name a file, a directory, ollama:NAME or hf:ORG/NAME")
@@ -82,12 +91,16 @@ func OpenFS(src source.FS, name string) (*tensorfs.Model, error) {
 	return openFile(src, name)
 }
 
-// schemes are the prefixes of the names of models in a store.
-var schemes = []struct {
+// scheme is a prefix of the names of models in a store.
+type scheme struct {
 	prefix string
-	open   func(name string, links source.Links) (*tensorfs.Model, error)
-}{
-	{ollama.Prefix, ollama.OpenName},
+	// open opens a model of this machine's store. lacks says of an error that the store
+	// has nothing of that name, or not all of it.
+	open func(name string, links source.Links) (m *tensorfs.Model, lacks bool, err error)
+}
+
+var schemes = []scheme{
+	{ollama.Prefix, openOllama},
 	{hub.Prefix, openHub},
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 
 	"github.com/tensorfs/tensorfs"
@@ -86,12 +87,17 @@ func openSet(src source.FS, name string, first *File, count int64) ([]*File, err
 		e.Advice = "give the shards their original names"
 		return []*File{first}, e
 	}
+	names := make([]string, count)
+	for i := range names {
+		names[i] = dir + fmt.Sprintf("%s-%05d-of-%05d.gguf", prefix, i+1, count)
+	}
+	source.Expect(src, slices.Concat(names[:number-1], names[number:]))
 	files := []*File{first}
 	for i := int64(1); i <= count; i++ {
 		if i == number {
 			continue
 		}
-		f, err := openShard(src, dir+fmt.Sprintf("%s-%05d-of-%05d.gguf", prefix, i, count), i, count)
+		f, err := openShard(src, names[i-1], i, count)
 		if err != nil {
 			return files, err
 		}
@@ -114,7 +120,7 @@ func openShard(src source.FS, name string, number, count int64) (*File, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &tensorfs.FormatError{
 			File: src.Location(name), Offset: -1, Problem: fmt.Sprintf("shard %d of %d is missing", number, count),
-			Advice: "put all shards into one directory",
+			Advice: "put all shards into one directory", Kind: tensorfs.ErrMissing,
 		}
 	}
 	return f, err

@@ -124,7 +124,7 @@ func choose(d *folder) (*fileSet, error) {
 				fmt.Sprintf("%s names %s, which is missing: the index is stale, and %s is the model", indexName, tensorfs.Quote(name), single)}}, nil
 		default:
 			return nil, &tensorfs.FormatError{File: x.path, Offset: -1, Problem: fmt.Sprintf("the file %s that it names is missing", tensorfs.Quote(name)),
-				Advice: "fetch the missing file, or the model again"}
+				Advice: "fetch the missing file, or the model again", Kind: tensorfs.ErrMissing}
 		}
 	}
 	if len(set.weights) == 0 {
@@ -154,7 +154,7 @@ func allShards(d *folder, stem string) (*fileSet, error) {
 	}
 	if name := missing(set.weights, stem); name != "" {
 		return nil, &tensorfs.FormatError{File: d.location(name), Offset: -1, Problem: "the other files say that it belongs to the model, but it is missing",
-			Advice: "fetch the missing file, or the model again"}
+			Advice: "fetch the missing file, or the model again", Kind: tensorfs.ErrMissing}
 	}
 	return set, nil
 }

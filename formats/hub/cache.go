@@ -299,13 +299,26 @@ func noRevision(src source.FS, n Name) error {
 
 // Refuse says why a snapshot has no model, or not one, and what to do.
 func (f *Found) Refuse(r *pick.Refusal) error {
-	call := func(s pick.Select) string { return Name{f.asked.Repository, f.asked.Revision, s}.String() }
-	e := &tensorfs.FormatError{File: f.asked.String(), Offset: -1, Kind: tensorfs.ErrUnsupported, Problem: r.Problem(true), Advice: "download it with " + f.asked.download()}
+	rest := "download it with "
+	if r.Select == (pick.Select{}) {
+		rest = "download the rest of this one with "
+	}
+	return refuse(f.asked, r, rest+f.asked.download())
+}
+
+// Refuse says of a whole repository, by the name that was asked for, why it has no
+// model, or not one.
+func (n Name) Refuse(r *pick.Refusal) error { return refuse(n, r, "check the name") }
+
+// refuse is Refuse. otherwise says what to do where nothing near is there.
+func refuse(n Name, r *pick.Refusal, otherwise string) error {
+	call := func(s pick.Select) string { return Name{n.Repository, n.Revision, s}.String() }
+	e := &tensorfs.FormatError{File: n.String(), Offset: -1, Kind: tensorfs.ErrUnsupported, Problem: r.Problem(true), Advice: otherwise}
 	switch example := r.Example(true); {
 	case r.Several, r.Select == (pick.Select{}) && example != pick.Select{}:
 		e.Advice = "name one, such as " + tensorfs.Printable(call(example))
 	case r.Select == (pick.Select{}):
-		e.Advice = "name a repository with a model, or download the rest of this one with " + f.asked.download()
+		e.Advice = "name a repository with a model, or " + otherwise
 	default:
 		e.Kind = fs.ErrNotExist
 		names := r.Near()

@@ -137,7 +137,7 @@ func explain(path string, err error) error {
 	}
 	if target, rerr := os.Readlink(path); rerr == nil && errors.Is(err, fs.ErrNotExist) {
 		return &tensorfs.FormatError{File: path, Offset: -1, Problem: fmt.Sprintf("it is a link to %s, which does not exist", tensorfs.Quote(target)),
-			Advice: "finish the download, or fetch the model again"}
+			Advice: "finish the download, or fetch the model again", Kind: tensorfs.ErrMissing}
 	}
 	return tensorfs.PathError(path, err)
 }

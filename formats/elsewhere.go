@@ -1,0 +1,115 @@
+package formats
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/hub"
+	"github.com/tensorfs/tensorfs/formats/ollama"
+	"github.com/tensorfs/tensorfs/formats/pick"
+	"github.com/tensorfs/tensorfs/internal/source"
+)
+
+// Elsewhere is a model on another machine, as Options.Remote found it.
+type Elsewhere struct {
+	// FS has its files, as they were when it was found. If it is an io.Closer, it is
+	// closed after the model.
+	FS source.FS
+	// File is the model in it: a file, or "." for the directory itself.
+	File string
+	// Name says what was found, such as "hf:ORG/NAME@COMMIT". It holds no secrets.
+	Name string
+}
+
+// openNamed opens a model of a store by its name: of this machine's, or, where that
+// does not have it, from where Remote finds it.
+func (o Options) openNamed(s *scheme, full, name string, links source.Links) (*tensorfs.Model, error) {
+	if o.Remote == nil {
+		m, _, err := s.open(name, links)
+		return m, err
+	}
+	var local error
+	if !o.AskFirst {
+		m, lacks, err := s.open(name, links)
+		if err == nil || !lacks {
+			return m, err
+		}
+		local = err
+	}
+	m, err := o.openElsewhere(full)
+	return m, orNear(err, local)
+}
+
+// orNear adds to the error of a name that is nowhere what this machine has of a
+// near name, as the error of its own store says.
+func orNear(err, local error) error {
+	e, ok := errors.AsType[*tensorfs.FormatError](err)
+	l, lok := errors.AsType[*tensorfs.FormatError](local)
+	if !ok || !lok || !errors.Is(e, fs.ErrNotExist) {
+		return err
+	}
+	if question, _, ok := strings.Cut(l.Advice, "?"); ok {
+		e.Advice = question + "?"
+	}
+	return err
+}
+
+// openElsewhere opens a model that Remote finds.
+func (o Options) openElsewhere(name string) (m *tensorfs.Model, err error) {
+	find := func(at *Elsewhere) (*tensorfs.Model, error) { return OpenFS(at.FS, at.File) }
+	if rest, ok := strings.CutPrefix(name, hub.Prefix); ok {
+		n, err := hub.ParseName(rest)
+		if err != nil {
+			return nil, err
+		}
+		sel := n.Select
+		n.Select = pick.Select{}
+		name = n.String()
+		find = func(at *Elsewhere) (*tensorfs.Model, error) { return openCommit(at, n, sel) }
+	}
+	at, err := o.Remote(name)
+	if err != nil {
+		return nil, err
+	}
+	closer, _ := at.FS.(io.Closer)
+	m, err = find(&at)
+	if err != nil {
+		if closer != nil {
+			closer.Close()
+		}
+		return nil, err
+	}
+	m.Name, m.Path = at.Name, at.Name
+	if closer != nil {
+		m.Own(closer)
+	}
+	return m, nil
+}
+
+// openCommit opens the model that is selected of a commit of a repository, and adds
+// to the commit's name what was selected. asked is the repository's name as it was
+// asked for.
+func openCommit(at *Elsewhere, asked hub.Name, sel pick.Select) (*tensorfs.Model, error) {
+	if at.File != "." {
+		sel = pick.Select{Path: at.File}
+	}
+	m, err := openSnapshot(at.FS, ".", "", sel, asked.Refuse)
+	if err != nil {
+		return nil, err
+	}
+	if n, err := hub.ParseName(strings.TrimPrefix(at.Name, hub.Prefix)); err == nil {
+		n.Select = sel
+		at.Name = n.String()
+	}
+	return m, nil
+}
+
+// openOllama opens a model of the local Ollama store by its name. lacks says that
+// the store does not have all of it.
+func openOllama(name string, links source.Links) (m *tensorfs.Model, lacks bool, err error) {
+	m, err = ollama.OpenName(name, links)
+	return m, errors.Is(err, fs.ErrNotExist), err
+}
