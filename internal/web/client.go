@@ -131,16 +131,25 @@ func public(a netip.Addr) bool {
 func (c *Client) Do(ctx context.Context, limit int64, again func(ctx context.Context) (*http.Request, error)) (*http.Response, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	for tries := 0; ; tries++ {
+	return c.persist(ctx, func() (*http.Response, []byte, error) {
 		req, err := again(ctx)
+		if err != nil {
+			return nil, nil, marked{err, errPermanent}
+		}
+		resp, err := c.send(ctx, req)
 		if err != nil {
 			return nil, nil, err
 		}
-		resp, err := c.send(ctx, req)
-		var body []byte
-		if err == nil {
-			body, err = readAll(resp, limit, cancel)
-		}
+		body, err := readAll(resp, limit, cancel)
+		return resp, body, err
+	})
+}
+
+// persist tries until there is an answer that another try does not change, or no
+// time for one.
+func (c *Client) persist(ctx context.Context, try func() (*http.Response, []byte, error)) (*http.Response, []byte, error) {
+	for tries := 0; ; tries++ {
+		resp, body, err := try()
 		if err == nil && !transient(resp.StatusCode) {
 			return resp, body, nil
 		}

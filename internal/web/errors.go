@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -17,6 +18,12 @@ import (
 
 // errPermanent marks what another attempt does not change.
 var errPermanent = errors.New("refused")
+
+// marked is an error that is of a kind too, and says nothing of it.
+type marked struct{ err, kind error }
+
+func (m marked) Error() string   { return m.err.Error() }
+func (m marked) Unwrap() []error { return []error{m.err, m.kind} }
 
 // failedTo says why a server gave no answer: host, reason, what to check. The text
 // of net/http's error is not used, because it holds the whole address.
@@ -71,8 +78,25 @@ func kindOf(status int) error {
 	return syscall.EIO
 }
 
+// ErrOffline is the error of what is not on this machine and may not be asked for.
+// why is what forbids it.
+func ErrOffline(path, why string) error {
+	return &tensorfs.FormatError{File: path, Offset: -1, Problem: "not on this machine, and " + why + " forbids asking for it", Advice: "run 'tensorfs fetch' on it when it is allowed", Kind: syscall.ENOENT}
+}
+
 // ErrVersion is the error of an answer that is of another version of the file than
 // the one that was opened.
 func ErrVersion(path, why string) error {
 	return &tensorfs.ChangedError{File: path, Why: why, Kind: syscall.ESTALE}
+}
+
+// maxQuoted is how much of what a server says is shown.
+const maxQuoted = 200
+
+// Quote quotes what a server says, for a message.
+func Quote(said string) string {
+	if len(said) > maxQuoted {
+		return strconv.Quote(said[:maxQuoted]) + "..."
+	}
+	return strconv.Quote(said)
 }

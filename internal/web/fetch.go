@@ -27,6 +27,13 @@ type Origin interface {
 	Accept(resp *http.Response) error
 }
 
+// A Refuser is an Origin that looks at answers that are refusals, too.
+type Refuser interface {
+	// Refused is told of an answer whose status is from 400 on and not one that
+	// passes by itself. Its error, if there is one, ends the attempts.
+	Refused(resp *http.Response) error
+}
+
 // maxWhole is the size of the files that are taken from servers which send only
 // whole files.
 const maxWhole = 64 << 20
@@ -56,21 +63,24 @@ func (f *File) fetch(ctx context.Context, r cache.Range, hurry bool) error {
 
 func (f *File) fetchMissing(ctx context.Context, r cache.Range, hurry bool) error {
 	off, end := r.Off, r.Off+r.N
-	fresh := false
+	fresh, refused := false, false // refused: the last time, with a new address
 	for tries := 0; off < end; tries++ {
 		n, resp, err := f.attempt(ctx, off, end-off, fresh, hurry)
 		off += n
+		fresh = false
 		if n > 0 {
-			tries, fresh = 0, false
+			tries, refused = 0, false
 		}
 		switch {
 		case off >= end:
 			return nil
+		case errors.Is(err, errStale) && !refused:
+			fresh, refused = true, true
+			continue
 		case errors.Is(err, tensorfs.ErrChanged):
 			return err
-		case errors.Is(err, errStale) && !fresh:
-			fresh = true
-			continue
+		case errors.Is(err, errStale):
+			return f.gaveUp(ctx, err)
 		}
 		wait, ok := f.c.wait(ctx, tries, resp, err)
 		if !ok {
@@ -165,11 +175,16 @@ func (f *File) check(resp *http.Response, off int64) (skip int64, err error) {
 		return &tensorfs.FormatError{File: f.path, Offset: -1, Problem: fmt.Sprintf(format, args...), Advice: "the server is at fault; try again later", Kind: errAnswer}
 	}
 	changed := func(why string) error { return ErrVersion(f.path, why) }
+	if o, ok := f.origin.(Refuser); ok && resp.StatusCode >= 400 && !transient(resp.StatusCode) {
+		if err := o.Refused(resp); err != nil {
+			return 0, marked{err, errPermanent}
+		}
+	}
 	switch s := resp.StatusCode; {
 	case s == http.StatusUnauthorized, s == http.StatusForbidden:
-		return 0, errors.Join(errStale, Status(f.path, resp, "check the token, or the permission to read it"))
+		return 0, marked{Status(f.path, resp, "check the token, or the permission to read it"), errStale}
 	case s == http.StatusGone:
-		return 0, errors.Join(errStale, changed("it is gone"))
+		return 0, marked{changed("it is gone"), errStale}
 	case s == http.StatusNotFound:
 		return 0, changed("it is not there any more")
 	case s == http.StatusPreconditionFailed:
@@ -179,10 +194,10 @@ func (f *File) check(resp *http.Response, off int64) (skip int64, err error) {
 	case transient(s):
 		return 0, Status(f.path, resp, "try again later")
 	case s != http.StatusOK && s != http.StatusPartialContent:
-		return 0, errors.Join(errPermanent, Status(f.path, resp, "check the address"))
+		return 0, marked{Status(f.path, resp, "check the address"), errPermanent}
 	}
 	if e := resp.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return 0, errors.Join(errPermanent, wrong("the server sends it compressed"))
+		return 0, marked{wrong("the server sends it compressed"), errPermanent}
 	}
 	size := f.Size()
 	if resp.StatusCode == http.StatusOK {

@@ -148,7 +148,7 @@ func TestFaults(t *testing.T) {
 			return false
 		},
 		"forbidden once": func(i int, w http.ResponseWriter, r *http.Request) bool {
-			if i%2 == 1 {
+			if r.URL.RawQuery == "fresh" {
 				return false
 			}
 			w.WriteHeader(http.StatusForbidden)
@@ -165,6 +165,25 @@ func TestFaults(t *testing.T) {
 				t.Errorf("the address was resolved again %d times", n)
 			}
 		})
+	}
+}
+
+// What is refused with a new address too is refused, without more attempts.
+func TestRefused(t *testing.T) {
+	for status, want := range map[int]error{http.StatusUnauthorized: syscall.EACCES, http.StatusForbidden: syscall.EACCES, http.StatusGone: syscall.ESTALE} {
+		s := newServer(t, mib)
+		s.setFault(func(_ int, w http.ResponseWriter, _ *http.Request) bool {
+			w.WriteHeader(status)
+			return true
+		})
+		f, o := testFile(t, s, Options{})
+		_, err := f.ReadAt(make([]byte, 10), 0)
+		if !errors.Is(err, want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%d: %v", status, err)
+		}
+		if n := len(s.requests()); n != 2 || o.resolved.Load() != 1 {
+			t.Errorf("%d: %d requests", status, n)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -33,7 +34,7 @@ func (c *Client) wait(ctx context.Context, tries int, resp *http.Response, err e
 	wait := min(firstWait<<min(tries, 10), maxWait)
 	wait = time.Duration(float64(wait) * (0.5 + rand.Float64()))
 	if resp != nil {
-		if told, ok := told(resp.Header); ok {
+		if told, ok := Told(resp.Header); ok {
 			wait = told
 		}
 	}
@@ -43,9 +44,9 @@ func (c *Client) wait(ctx context.Context, tries int, resp *http.Response, err e
 	return wait, true
 }
 
-// told is how long a server asks to wait: Retry-After in seconds or as a date, or
+// Told is how long a server asks to wait: Retry-After in seconds or as a date, or
 // the Hub's RateLimit: "resolvers";r=0;t=55.
-func told(h http.Header) (time.Duration, bool) {
+func Told(h http.Header) (time.Duration, bool) {
 	if s := h.Get("Retry-After"); s != "" {
 		if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < 1<<20 {
 			return time.Duration(n) * time.Second, true
@@ -77,4 +78,12 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// When is when to ask again, for advice: "in 55 s", or "later".
+func When(h http.Header) string {
+	if wait, ok := Told(h); ok && wait > 0 {
+		return fmt.Sprintf("in %.0f s", wait.Seconds())
+	}
+	return "later"
 }

@@ -24,13 +24,27 @@ var travelling = []string{"Accept", "Accept-Encoding", "Range", "User-Agent"}
 
 // send performs one request and follows redirects. The caller closes the body.
 func (c *Client) send(ctx context.Context, req *http.Request) (*http.Response, error) {
+	resp, _, err := c.follow(ctx, req, false)
+	return resp, err
+}
+
+// outsideKey marks the context of a request that a public server redirected to.
+type outsideKey struct{}
+
+// follow performs one request and follows redirects, with stay only those to the
+// same server. to is where another one leads, nil where there is none: a request
+// for that address.
+func (c *Client) follow(ctx context.Context, req *http.Request, stay bool) (resp *http.Response, to *http.Request, err error) {
 	req.Header.Set("Accept-Encoding", "identity") // a compressed text has no length and no ranges
 	req.Header.Set("User-Agent", c.opts.Agent)
 	header := req.Header
 	transport := c.open
+	if req.Context().Value(outsideKey{}) != nil {
+		transport = c.outside
+	}
 	for hop := 0; ; hop++ {
 		if err := c.plain(req.URL); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		var remote netip.Addr
 		trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
@@ -40,31 +54,37 @@ func (c *Client) send(ctx context.Context, req *http.Request) (*http.Response, e
 		}}
 		resp, err := transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
 		if err != nil {
-			return nil, failedTo(req.URL, err)
+			return nil, nil, failedTo(req.URL, err)
 		}
 		next, err := target(resp)
 		if err != nil {
 			resp.Body.Close()
-			return nil, err
+			return nil, nil, err
 		}
+		resp.Request = req
 		if next == nil {
-			resp.Request = req
-			return resp, nil
+			return resp, nil, nil
 		}
 		io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again
 		resp.Body.Close()
 		if hop == maxRedirects {
-			return nil, refused(req.URL, fmt.Sprintf("it was redirected %d times", maxRedirects), "check the address")
+			return nil, nil, refused(req.URL, fmt.Sprintf("it was redirected %d times", maxRedirects), "check the address")
 		}
 		if hop == 0 && c.opts.Public(remote) {
 			transport = c.outside
 		}
 		follow := &http.Request{Method: req.Method, URL: next, Host: next.Host, Header: header.Clone(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+		if transport == c.outside {
+			follow = follow.WithContext(context.WithValue(context.Background(), outsideKey{}, true))
+		}
 		if !sameOrigin(req.URL, next) {
 			for name := range header {
 				if !slices.Contains(travelling, name) {
 					follow.Header.Del(name)
 				}
+			}
+			if stay {
+				return resp, follow, nil
 			}
 			header = follow.Header // what is lost on the way stays lost
 		}

@@ -144,7 +144,7 @@ func TestTold(t *testing.T) {
 	} {
 		h := http.Header{}
 		h.Set(tt.name, tt.value)
-		if got, ok := told(h); got != tt.want || ok != tt.ok {
+		if got, ok := Told(h); got != tt.want || ok != tt.ok {
 			t.Errorf("%s: %s: %v %v", tt.name, tt.value, got, ok)
 		}
 	}

@@ -110,10 +110,12 @@ type origin struct {
 }
 
 func (o *origin) Request(ctx context.Context, off, n int64, fresh bool) (*http.Request, error) {
+	url := o.url
 	if fresh {
 		o.resolved.Add(1)
+		url += "?fresh"
 	}
-	return http.NewRequestWithContext(ctx, http.MethodGet, o.url, nil)
+	return http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 }
 
 func (o *origin) Accept(resp *http.Response) error {

@@ -1,0 +1,127 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"sync"
+)
+
+// Resolved is the Origin of a file whose server redirects to where its bytes are,
+// with an address that is good for a while. It is resolved once for all ranges, and
+// again after it was refused. What is at another server gets no credentials.
+//
+// A server that redirects nowhere is asked for all ranges itself.
+type Resolved struct {
+	Client *Client
+	// Ask returns a GET for the file, signed, without a range.
+	Ask func(ctx context.Context) (*http.Request, error)
+	// Check looks at the server's answer: a redirect to another server, or a status
+	// from 200 on. body is what an error says. An error of Check ends the attempts;
+	// one that wraps tensorfs.ErrChanged says that the file is not the pinned one.
+	Check func(resp *http.Response, body []byte) error
+
+	once sync.Once
+	turn chan struct{} // who has it resolves
+
+	mu sync.Mutex
+	to *http.Request // nil before it is resolved
+}
+
+// Request returns a request for the file at its address.
+func (r *Resolved) Request(ctx context.Context, _, _ int64, _ bool) (*http.Request, error) {
+	r.once.Do(func() { r.turn = make(chan struct{}, 1) })
+	select {
+	case r.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-r.turn }()
+	to := r.address()
+	if to == nil {
+		var err error
+		if to, err = r.resolve(ctx); err != nil {
+			return nil, err
+		}
+		r.mu.Lock()
+		r.to = to
+		r.mu.Unlock()
+	}
+	if to.Context().Value(outsideKey{}) != nil {
+		ctx = context.WithValue(ctx, outsideKey{}, true)
+	}
+	return to.Clone(ctx), nil
+}
+
+func (r *Resolved) address() *http.Request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.to
+}
+
+// resolve asks where the file is, until the deadline of ctx.
+func (r *Resolved) resolve(ctx context.Context) (to *http.Request, err error) {
+	resp, body, err := r.Client.persist(ctx, func() (*http.Response, []byte, error) {
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+		req, err := r.Ask(ctx)
+		if err != nil {
+			return nil, nil, marked{err, errPermanent}
+		}
+		req.Header.Set("Range", "bytes=0-0") // who has the file itself sends no more
+		resp, next, err := r.Client.follow(ctx, req, true)
+		if err != nil {
+			return nil, nil, err
+		}
+		if to = next; to == nil {
+			to = resp.Request
+		}
+		if resp.StatusCode < 400 {
+			return resp, nil, resp.Body.Close()
+		}
+		body, err := readAll(resp, maxError, cancel)
+		return resp, body, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Check(resp, body); err != nil {
+		return nil, marked{err, errPermanent}
+	}
+	return to, nil
+}
+
+// Accept takes every answer: what is at the address was checked when it was
+// resolved, and the size is compared for each range.
+func (r *Resolved) Accept(*http.Response) error { return nil }
+
+// Refused forgets the address that was refused, unless another one was found
+// meanwhile.
+func (r *Resolved) Refused(resp *http.Response) error {
+	switch resp.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusGone:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.to != nil && r.to.URL.String() == resp.Request.URL.String() {
+			r.to = nil
+		}
+	}
+	return nil
+}
+
+// Offline is the Origin of a file whose server may not be asked. Its text is what
+// forbids it.
+type Offline string
+
+// Request is refused.
+func (o Offline) Request(context.Context, int64, int64, bool) (*http.Request, error) {
+	return nil, marked{ErrOffline("", string(o)), errPermanent}
+}
+
+// Accept is never called.
+func (o Offline) Accept(*http.Response) error { return nil }
+
+var (
+	_ Origin  = (*Resolved)(nil)
+	_ Refuser = (*Resolved)(nil)
+	_ Origin  = Offline("")
+)
