@@ -21,6 +21,7 @@ type Item struct {
 	Host   string   // of the server, which limits the requests at a time
 	Origin web.Origin
 	Local  string // path of a copy on this machine, "" where there is none
+	Bytes  []byte // all of it, where it came with the listing, else nil
 }
 
 // Listing is a directory of a server as it was when it was looked up. Its methods
@@ -88,14 +89,34 @@ func (l *Listing) Open(name string) (source.File, error) {
 		return nil, tensorfs.PathError(l.Location(name), syscall.ENOENT)
 	}
 	x := &l.items[i]
-	if x.Local != "" {
-		return source.Map(x.Local, path.Base(name))
+	if x.Bytes != nil {
+		return &held{x.Bytes, l.Location(name), path.Base(name), x.ID.ModTime}, nil
+	}
+	if f := x.local(); f != nil {
+		return f, nil
 	}
 	entry, err := l.Store.Entry(x.ID)
 	if err != nil {
 		return nil, err
 	}
 	return l.Client.File(x.Origin, entry, x.Host, l.Location(name), path.Base(name)), nil
+}
+
+// local opens the copy on this machine. It returns nil where there is none any
+// more, or not the right one: then the server is asked.
+func (x *Item) local() source.File {
+	if x.Local == "" {
+		return nil
+	}
+	m, err := source.Map(x.Local, path.Base(x.Name))
+	if err != nil {
+		return nil
+	}
+	if m.Size() != x.ID.Size {
+		m.Close()
+		return nil
+	}
+	return m
 }
 
 // ReadDir lists a directory.
