@@ -1,0 +1,25 @@
+// Package hub finds the files of models on the Hugging Face Hub.
+//
+//	GET ENDPOINT/api/models/ORG/NAME/revision/REV             which commit that is
+//	GET ENDPOINT/api/models/ORG/NAME/tree/COMMIT?recursive=true   its files, 1,000 a page
+//	GET ENDPOINT/ORG/NAME/resolve/COMMIT/PATH                 a file, or where it is
+//
+// [Open] asks for the first two, and returns a listing that is pinned to the
+// commit: what is named main tomorrow does not change what is open. Which of the
+// files is the model, the caller says. A file is resolved when the first of its
+// bytes is needed, once for all of them: the Hub limits how often that is done, and
+// the address that it redirects to is good for an hour.
+//
+// Files are known by the SHA-256 of their content or, small ones, by git's id of
+// it. One whose content another repository had before is not fetched again, nor one
+// that is in the cache of Hugging Face's own programs.
+//
+// The commit and the files of it are kept in the cache. A commit that is known is
+// not asked for its files again, and offline nothing is asked at all.
+//
+//	HF_ENDPOINT                     the Hub, https://huggingface.co
+//	HF_TOKEN                        sent to the endpoint, and to nothing that it redirects to
+//	HF_TOKEN_PATH, HF_HOME/token    the file with the token, where HF_TOKEN is not set
+//	HF_HUB_DISABLE_IMPLICIT_TOKEN   1: without that file
+//	HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE    1: ask nothing
+package hub

@@ -1,0 +1,258 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/remote"
+	"github.com/tensorfs/tensorfs/internal/web"
+)
+
+// Options say with what the Hub is asked.
+type Options struct {
+	Client  *web.Client
+	Store   *cache.Store
+	Offline bool                // nothing is asked; HF_HUB_OFFLINE=1 is the same
+	Cache   string              // the cache of Hugging Face's own programs, "" for none; it is only read
+	Getenv  func(string) string // nil: os.Getenv
+}
+
+// hub is the Hub as it is asked for one name.
+type hub struct {
+	Settings
+	client *web.Client
+	store  *cache.Store
+}
+
+// snapshot is what is known of a commit, and kept.
+type snapshot struct {
+	Repository string    `json:"repository"` // as the Hub calls it now
+	Commit     string    `json:"commit"`
+	Time       time.Time `json:"time"` // when it was asked for
+	Files      []file    `json:"files"`
+}
+
+// branch is what is kept for a revision that may move.
+type branch struct {
+	Commit string `json:"commit"`
+}
+
+// errRevision says that a repository has no such revision.
+var errRevision = fmt.Errorf("no such revision: %w", fs.ErrNotExist)
+
+// Open finds the files of a repository's revision: a branch, a tag, refs/pr/N or a
+// commit; "" is main. Of a revision with slashes it takes as much as names one:
+// rest is what follows, a path in the repository, "" if all of it is the revision.
+//
+// The listing is called hf:ORG/NAME@COMMIT. Its files may be opened for as long as
+// the client and the store are open. An error is one line without secrets; it is
+// fs.ErrNotExist where there is no such name, and fs.ErrPermission where it may not
+// be read, as far as the Hub tells the two apart.
+func Open(ctx context.Context, repository, revision string, o Options) (l *remote.Listing, rest string, err error) {
+	if o.Getenv == nil {
+		o.Getenv = os.Getenv
+	}
+	if err := check(repository, revision); err != nil {
+		return nil, "", err
+	}
+	h := &hub{client: o.Client, store: o.Store}
+	if h.Settings, err = SettingsOf(o.Getenv); err != nil {
+		return nil, "", err
+	}
+	if o.Offline {
+		h.Offline = "--offline"
+	}
+	name := prefix + repository
+	if revision != "" {
+		name += "@" + revision
+	} else {
+		revision = mainBranch
+	}
+	var first error
+	for rev := revision; ; {
+		s, err := h.find(ctx, name, repository, rev)
+		if err == nil {
+			l, err := h.listing(repository, s, o.Cache)
+			return l, strings.TrimPrefix(revision[len(rev):], "/"), err
+		}
+		if first == nil {
+			first = err
+		}
+		i := strings.LastIndexByte(rev, '/')
+		if i < 0 || h.Offline == "" && !errors.Is(err, errRevision) {
+			return nil, "", first
+		}
+		rev = rev[:i]
+	}
+}
+
+// find returns the commit of a revision, with its files: as kept if it is offline,
+// else the one that it is now. name is what was asked for, for messages.
+func (h *hub) find(ctx context.Context, name, repository, revision string) (*snapshot, error) {
+	if isHex(revision, commitSize) {
+		if s := h.kept(repository, revision); s != nil {
+			return s, nil
+		}
+	}
+	if h.Offline != "" {
+		var b branch
+		if _, ok := h.store.Pinned(h.pin(repository, revision), &b); ok {
+			if s := h.kept(repository, b.Commit); s != nil {
+				return s, nil
+			}
+		}
+		return nil, web.ErrOffline(name, h.Offline)
+	}
+	s, err := h.commit(ctx, name, repository, revision)
+	if err != nil {
+		return nil, err
+	}
+	if known := h.kept(repository, s.Commit); known != nil {
+		s = known
+	} else {
+		if s.Files, err = h.tree(ctx, name, s); err != nil {
+			return nil, err
+		}
+		// A name that cannot be kept is asked for again, and that is all.
+		_ = h.store.Pin(h.pin(repository, s.Commit), s)
+	}
+	if revision != s.Commit {
+		_ = h.store.Pin(h.pin(repository, revision), branch{s.Commit})
+	}
+	return s, nil
+}
+
+// pin is what a revision is kept as: of one Hub, as it was asked for.
+func (h *hub) pin(repository, revision string) string {
+	return prefix + h.Endpoint.String() + "/" + repository + "@" + revision
+}
+
+// kept returns a commit that was asked for before, nil if it was not.
+func (h *hub) kept(repository, commit string) *snapshot {
+	var s snapshot
+	if _, ok := h.store.Pinned(h.pin(repository, commit), &s); !ok || s.Commit != commit || !isHex(commit, commitSize) || check(s.Repository, "") != nil {
+		return nil
+	}
+	for i := range s.Files {
+		if s.Files[i].check() != "" {
+			return nil
+		}
+	}
+	return &s
+}
+
+// commit asks which commit a revision is.
+func (h *hub) commit(ctx context.Context, name, repository, revision string) (*snapshot, error) {
+	body, _, err := h.get(ctx, name, h.api(repository, "revision", revision), maxListing)
+	if err != nil {
+		return nil, err
+	}
+	var is struct {
+		ID  string `json:"id"`
+		SHA string `json:"sha"`
+	}
+	bad := func(problem string) error {
+		return &tensorfs.FormatError{File: name, Offset: -1, Problem: "the Hub's answer " + problem, Advice: "check HF_ENDPOINT, or try again later"}
+	}
+	switch err := json.Unmarshal(body, &is); {
+	case err != nil:
+		return nil, bad("is not what it says about models")
+	case !isHex(is.SHA, commitSize):
+		return nil, bad("names no commit")
+	case isHex(revision, commitSize) && is.SHA != revision:
+		return nil, bad("is of another commit")
+	}
+	s := &snapshot{Repository: repository, Commit: is.SHA, Time: time.Now().Truncate(time.Second)}
+	if check(is.ID, "") == nil { // it was renamed: its files need no redirects then
+		s.Repository = is.ID
+	}
+	return s, nil
+}
+
+// tree asks for the files of a commit.
+func (h *hub) tree(ctx context.Context, name string, s *snapshot) ([]file, error) {
+	var t tree
+	bad := func(problem string) error {
+		return &tensorfs.FormatError{File: name, Offset: -1, Problem: "the Hub's list of files " + problem, Advice: "try again later"}
+	}
+	address := h.api(s.Repository, "tree", s.Commit)
+	query := "recursive=true&expand=false"
+	for left, page := int64(maxListing), 0; ; page++ {
+		if page == maxPages {
+			return nil, bad("does not end")
+		}
+		body, header, err := h.get(ctx, name, address+"?"+query, left)
+		if err != nil {
+			return nil, err
+		}
+		left -= int64(len(body))
+		if err := t.add(body); err != nil {
+			if e, ok := errors.AsType[*tensorfs.FormatError](err); ok {
+				e.File = name
+			}
+			return nil, err
+		}
+		next, more := nextPage(header.Get("Link"))
+		switch {
+		case !more:
+			return t.files, nil
+		case next == "" || next == query:
+			return nil, bad("has a next page without an address")
+		}
+		query = next
+	}
+}
+
+// request returns a GET of an address of the Hub.
+func (h *hub) request(ctx context.Context, address string) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err == nil && h.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+h.Token)
+	}
+	return req, err
+}
+
+// get asks the Hub for something small.
+func (h *hub) get(ctx context.Context, name, address string, limit int64) ([]byte, http.Header, error) {
+	resp, body, err := h.client.Do(ctx, limit, func(ctx context.Context) (*http.Request, error) { return h.request(ctx, address) })
+	if err != nil {
+		return nil, nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, nil, h.refusal(name, resp)
+	}
+	return body, resp.Header, nil
+}
+
+// listing makes the files of a commit ones that can be opened.
+// local is the cache of Hugging Face's own programs.
+func (h *hub) listing(repository string, s *snapshot, local string) (*remote.Listing, error) {
+	name := prefix + repository + "@" + s.Commit
+	items := make([]remote.Item, len(s.Files))
+	for i := range s.Files {
+		f := &s.Files[i]
+		at := name + "/" + f.Path
+		items[i] = remote.Item{
+			Name:   f.Path,
+			ID:     cache.ID{Key: f.digest(), Digest: f.digest(), Size: f.Size, Source: at, ModTime: s.Time},
+			Host:   h.Endpoint.Host,
+			Origin: h.origin(s, f, at),
+		}
+	}
+	l, err := remote.NewListing(name, items, h.client, h.store)
+	if err != nil {
+		return nil, err
+	}
+	l.ModTime = s.Time
+	lookBeside(local, []string{repository, s.Repository}, l.Items())
+	return l, nil
+}

@@ -1,0 +1,54 @@
+package hub
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/web"
+)
+
+// refusal is the error of an answer of the Hub, in words for whom asked for name.
+func (h *hub) refusal(name string, resp *http.Response) error {
+	e := &tensorfs.FormatError{File: name, Offset: -1}
+	setToken := func(without, with string) string {
+		if h.Token == "" {
+			return without
+		}
+		return with
+	}
+	code := resp.Header.Get("X-Error-Code")
+	switch {
+	case resp.StatusCode == http.StatusTooManyRequests:
+		e.Kind, e.Problem, e.Advice = syscall.EAGAIN, "the Hub limits requests", "try again "+web.When(resp.Header)+setToken(", or set HF_TOKEN", "")
+	case code == "GatedRepo":
+		e.Kind, e.Problem = syscall.EACCES, setToken("the model is gated", "the model is gated and this token has no access")
+		e.Advice = "accept its terms on the model's page" + setToken(", and set HF_TOKEN", "")
+	case code == "RevisionNotFound":
+		e.Kind, e.Problem, e.Advice = errRevision, "the Hub has no such revision of it", "check the branch or tag; a commit needs all of its 40 digits"
+	case code == "EntryNotFound":
+		e.Kind, e.Problem, e.Advice = syscall.ENOENT, "the Hub has no such file of it", "check the name"
+	case code == "RepoNotFound", code == "" && (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusNotFound):
+		if e.Kind = syscall.ENOENT; resp.StatusCode == http.StatusUnauthorized {
+			e.Kind = syscall.EACCES // nobody knows which of the two
+		}
+		e.Problem = "the Hub says there is no such model, or none that you may see"
+		e.Advice = "check the name, " + setToken("or set HF_TOKEN", "and whether the token is valid")
+	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
+		e.Kind, e.Problem, e.Advice = syscall.EACCES, h.said(resp, "the Hub refuses to show it"), setToken("set HF_TOKEN", "check what the token may read")
+	default:
+		e.Kind, e.Problem, e.Advice = syscall.EIO, h.said(resp, fmt.Sprintf("the Hub answers %s", tensorfs.OneLine(resp.Status))), "try again later"
+	}
+	return e
+}
+
+// said adds what the Hub itself says.
+func (h *hub) said(resp *http.Response, problem string) string {
+	text := resp.Header.Get("X-Error-Message")
+	if text == "" || h.Token != "" && strings.Contains(text, h.Token) {
+		return problem
+	}
+	return problem + ": " + web.Quote(text)
+}

@@ -1,0 +1,134 @@
+package hub
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// The hosts of the public Hub.
+const (
+	publicHub = "https://huggingface.co"
+	shortHost = "hf.co"
+)
+
+// Settings are what the environment says about the Hub.
+type Settings struct {
+	Endpoint *url.URL // without a slash at the end
+	Token    string   // "" for none; never to be shown
+	Offline  string   // what forbids asking, "" if nothing does
+}
+
+// SettingsOf reads the settings; getenv is os.Getenv.
+func SettingsOf(getenv func(string) string) (Settings, error) {
+	var s Settings
+	var err error
+	if s.Endpoint, err = endpoint(getenv("HF_ENDPOINT")); err != nil {
+		return s, err
+	}
+	for _, name := range []string{"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"} {
+		if isTrue(getenv(name)) && s.Offline == "" {
+			s.Offline = name
+		}
+	}
+	s.Token, err = tokenOf(getenv)
+	return s, err
+}
+
+// IsHub reports whether a host is the endpoint's, or the short name of the public
+// Hub where that is the endpoint: whether it may see the token.
+func (s Settings) IsHub(host string) bool {
+	return strings.EqualFold(host, s.Endpoint.Host) || strings.EqualFold(host, shortHost) && s.Endpoint.String() == publicHub
+}
+
+// isTrue is how Hugging Face's own programs read a switch.
+func isTrue(s string) bool {
+	switch strings.ToUpper(s) {
+	case "1", "ON", "YES", "TRUE":
+		return true
+	}
+	return false
+}
+
+func settingError(name, problem, advice string) error {
+	return &tensorfs.FormatError{File: name, Offset: -1, Problem: problem, Advice: advice, Kind: tensorfs.ErrUnsupported}
+}
+
+func endpoint(s string) (*url.URL, error) {
+	if s == "" {
+		s = publicHub
+	}
+	u, err := url.Parse(strings.TrimRight(strings.TrimSpace(s), "/"))
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		return nil, settingError("HF_ENDPOINT", "it is not an address of the web", "write it as "+publicHub)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, settingError("HF_ENDPOINT", "it is more than an address", "leave out what is before @ and after ?, and set HF_TOKEN")
+	}
+	return u, nil
+}
+
+// maxToken bounds a token, which has some forty characters.
+const maxToken = 4096
+
+// tokenOf returns HF_TOKEN, or what the file has that Hugging Face's login writes.
+func tokenOf(getenv func(string) string) (string, error) {
+	name, text := "HF_TOKEN", strings.TrimSpace(getenv("HF_TOKEN"))
+	if text == "" && !isTrue(getenv("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
+		path := getenv("HF_TOKEN_PATH")
+		named := path != ""
+		if !named {
+			path = tokenPath(getenv)
+		}
+		b, err := readToken(path)
+		if named && err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", tensorfs.PathError(path, err)
+		}
+		name, text = "the file with the token", strings.TrimSpace(b)
+	}
+	// What a header may hold: an error of net/http about another one might quote it.
+	if len(text) > maxToken || strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return "", settingError(name, "it holds what is not in a token, such as blanks", "log in again with 'hf auth login'")
+	}
+	return text, nil
+}
+
+// tokenPath is where Hugging Face's login writes the token, "" if nobody knows.
+func tokenPath(getenv func(string) string) string {
+	switch {
+	case getenv("HF_HOME") != "":
+		return filepath.Join(getenv("HF_HOME"), "token")
+	case getenv("XDG_CACHE_HOME") != "":
+		return filepath.Join(getenv("XDG_CACHE_HOME"), "huggingface", "token")
+	case getenv("HOME") != "":
+		return filepath.Join(getenv("HOME"), ".cache", "huggingface", "token")
+	}
+	return ""
+}
+
+// readToken returns the text of a small regular file.
+func readToken(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	st, err := os.Stat(path) // a FIFO would wait for somebody
+	if err != nil {
+		return "", err
+	}
+	if !st.Mode().IsRegular() {
+		return "", tensorfs.NotRegular(path, st.Mode())
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxToken+1))
+	return string(b), err
+}
