@@ -32,7 +32,8 @@ type Listing struct {
 	Client  *web.Client
 	Store   *cache.Store
 
-	items []Item // sorted by name
+	items    []Item // sorted by name
+	expected expected
 }
 
 // maxItems is how many files a listing may have.
@@ -84,6 +85,13 @@ func (l *Listing) Location(name string) string {
 
 // Open opens a file: its copy on this machine, or through the cache.
 func (l *Listing) Open(name string) (source.File, error) {
+	if f := l.expected.take(name); f != nil {
+		return f, nil
+	}
+	return l.open(name)
+}
+
+func (l *Listing) open(name string) (source.File, error) {
 	i, ok := slices.BinarySearchFunc(l.items, name, func(x Item, name string) int { return strings.Compare(x.Name, name) })
 	if !ok {
 		return nil, tensorfs.PathError(l.Location(name), syscall.ENOENT)
@@ -99,7 +107,9 @@ func (l *Listing) Open(name string) (source.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.Client.File(x.Origin, entry, x.Host, l.Location(name), path.Base(name)), nil
+	f := l.Client.File(x.Origin, entry, x.Host, l.Location(name), path.Base(name))
+	f.SetDigest(x.ID.Digest)
+	return f, nil
 }
 
 // local opens the copy on this machine. It returns nil where there is none any
@@ -127,10 +137,11 @@ func (l *Listing) ReadDir(name string) ([]fs.DirEntry, error) {
 	}
 	var out []fs.DirEntry
 	last := ""
-	for i := range l.items {
+	from, _ := slices.BinarySearchFunc(l.items, prefix, func(x Item, name string) int { return strings.Compare(x.Name, name) })
+	for i := from; i < len(l.items); i++ {
 		rest, ok := strings.CutPrefix(l.items[i].Name, prefix)
 		if !ok {
-			continue
+			break
 		}
 		first, _, isDir := strings.Cut(rest, "/")
 		if first == last {

@@ -129,7 +129,7 @@ func public(a netip.Addr) bool {
 // most limit bytes of its body; more are an error. An answer that is an error of
 // the server is returned as an answer. again makes the request anew for each try.
 func (c *Client) Do(ctx context.Context, limit int64, again func(ctx context.Context) (*http.Request, error)) (*http.Response, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.patience())
 	defer cancel()
 	return c.persist(ctx, func() (*http.Response, []byte, error) {
 		req, err := again(ctx)
@@ -144,6 +144,9 @@ func (c *Client) Do(ctx context.Context, limit int64, again func(ctx context.Con
 		return resp, body, err
 	})
 }
+
+// patience is how long a small request may take, with all its tries.
+func (c *Client) patience() time.Duration { return min(requestTimeout, c.opts.Timeout) }
 
 // persist tries until there is an answer that another try does not change, or no
 // time for one.

@@ -34,9 +34,9 @@ type Refuser interface {
 	Refused(resp *http.Response) error
 }
 
-// maxWhole is the size of the files that are taken from servers which send only
+// MaxWhole is the size of the files that are taken from servers which send only
 // whole files.
-const maxWhole = 64 << 20
+const MaxWhole = 64 << 20
 
 var (
 	// errStale marks an answer after which the file's address is resolved again.
@@ -204,12 +204,12 @@ func (f *File) check(resp *http.Response, off int64) (skip int64, err error) {
 		switch {
 		case resp.ContentLength != size && resp.ContentLength >= 0:
 			return 0, changed(fmt.Sprintf("it has %d bytes and not %d", resp.ContentLength, size))
-		case size > maxWhole || resp.ContentLength < 0:
+		case size > MaxWhole || resp.ContentLength < 0:
 			return 0, wrong("the server sent the whole file instead of a part")
 		}
 		return off, f.origin.Accept(resp)
 	}
-	first, last, total, ok := contentRange(resp.Header.Get("Content-Range"))
+	first, last, total, ok := ContentRange(resp.Header.Get("Content-Range"))
 	switch {
 	case !ok:
 		return 0, wrong("the server does not say which part it sends")
@@ -226,8 +226,8 @@ func (f *File) check(resp *http.Response, off int64) (skip int64, err error) {
 // maxSize is the size of the largest file that is believed.
 const maxSize = 16 << 40
 
-// contentRange reads "bytes FIRST-LAST/TOTAL".
-func contentRange(s string) (first, last, total int64, ok bool) {
+// ContentRange reads "bytes FIRST-LAST/TOTAL", as it stands before a part of a file.
+func ContentRange(s string) (first, last, total int64, ok bool) {
 	s, ok = strings.CutPrefix(s, "bytes ")
 	span, size, ok2 := strings.Cut(s, "/")
 	from, to, ok3 := strings.Cut(span, "-")

@@ -34,6 +34,7 @@ type File struct {
 	entry  *cache.Entry
 	path   string
 	label  string
+	digest string
 	header int64 // the first request of a parser, and how its requests grow
 
 	all     context.Context // of what is fetched; ended by Close
@@ -88,8 +89,12 @@ func (f *File) SetLabel(label string) { f.label = label }
 func (f *File) ModTime() time.Time { return f.entry.ModTime() }
 
 // Check returns an error once the server has another version of the file. What is
-// in the cache can be read all the same, so that reads decide for themselves.
-func (f *File) Check() error { return nil }
+// in the cache can be read all the same: sections decide for themselves.
+func (f *File) Check() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.changed
+}
 
 // Close ends everything that is being fetched and closes the cache's entry.
 func (f *File) Close() error {
@@ -190,7 +195,9 @@ func (f *File) await(ctx context.Context, need cache.Range, wants func(cache.Ran
 		want := clip(wants(need), f.Size())
 		for _, m := range f.entry.Missing(want.Off, want.N) {
 			for _, r := range f.unclaimed(m) {
-				f.start(r, true)
+				for ; r.N > 0; r.Off, r.N = r.Off+part, r.N-part {
+					f.start(cache.Range{Off: r.Off, N: min(r.N, part)}, true)
+				}
 			}
 		}
 		mine = mine[:0]
@@ -265,7 +272,6 @@ func (f *File) finish(x *flight, err error) {
 	}
 	if errors.Is(err, tensorfs.ErrChanged) && f.changed == nil {
 		f.changed = err
-		f.c.opts.Logger.Error("the file changed on its server; what is not in the cache cannot be read any more", "file", f.path, "error", err)
 	}
 	f.wake()
 	f.mu.Unlock()
@@ -327,9 +333,53 @@ func clip(r cache.Range, size int64) cache.Range {
 	return cache.Range{Off: r.Off, N: min(r.N, size-r.Off)}
 }
 
+// Begin brings in what a parser reads first. Close ends it.
+func (f *File) Begin(ctx context.Context) error {
+	f.mu.Lock()
+	if f.closed {
+		f.mu.Unlock()
+		return nil
+	}
+	f.running.Add(1)
+	f.mu.Unlock()
+	defer f.running.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(f.all, cancel)()
+	return f.await(ctx, cache.Range{N: min(f.header, f.Size())}, func(need cache.Range) cache.Range { return need })
+}
+
+// Digest returns what Verify compares, "" where no digest is known.
+func (f *File) Digest() string { return f.digest }
+
+// SetDigest says what the digest of the file's content is, as its cache.ID has it.
+func (f *File) SetDigest(digest string) { f.digest = digest }
+
+// Absent returns how many bytes of the file are not in the cache.
+func (f *File) Absent() (n int64) {
+	for _, m := range f.entry.Missing(0, f.Size()) {
+		n += m.N
+	}
+	return n
+}
+
+// Verify brings all of the file into the cache and compares it with its digest, if
+// one is known. Bytes that are not right are forgotten, and an error. came, which
+// may be nil, is called with how many more bytes are there.
+func (f *File) Verify(ctx context.Context, came func(n int64)) error {
+	if err := f.fetchAll(ctx, 0, f.Size(), came); err != nil {
+		return err
+	}
+	err := f.entry.Verify(ctx)
+	f.mapWhole()
+	return err
+}
+
 // Fetch brings a range into the cache, several parts at a time, and returns when
 // all of it is there.
-func (f *File) Fetch(ctx context.Context, off, n int64) error {
+func (f *File) Fetch(ctx context.Context, off, n int64) error { return f.fetchAll(ctx, off, n, nil) }
+
+func (f *File) fetchAll(ctx context.Context, off, n int64, came func(n int64)) error {
 	if err := tensorfs.CheckRange(f, off, n); err != nil {
 		return err
 	}
@@ -340,6 +390,9 @@ func (f *File) Fetch(ctx context.Context, off, n int64) error {
 		need := cache.Range{Off: at, N: min(part, off+n-at)}
 		if err := f.await(ctx, need, all); err != nil {
 			return err
+		}
+		if came != nil {
+			came(need.N)
 		}
 	}
 	return nil
@@ -433,8 +486,9 @@ func (s *section) Fetch(ctx context.Context, off, n int64) error {
 	return s.f.Fetch(ctx, s.off+off, n)
 }
 
-// Check asks the file.
-func (s *section) Check() error { return s.f.Check() }
+// Check returns nil: what is in the cache does not change, and to read anything else
+// says whether it did.
+func (s *section) Check() error { return nil }
 
 var (
 	_ source.File              = (*File)(nil)

@@ -77,7 +77,7 @@ func (c *Client) follow(ctx context.Context, req *http.Request, stay bool) (resp
 		if transport == c.outside {
 			follow = follow.WithContext(context.WithValue(context.Background(), outsideKey{}, true))
 		}
-		if !sameOrigin(req.URL, next) {
+		if !SameOrigin(req.URL, next) {
 			for name := range header {
 				if !slices.Contains(travelling, name) {
 					follow.Header.Del(name)
@@ -113,8 +113,8 @@ func target(resp *http.Response) (*url.URL, error) {
 	return next, nil
 }
 
-// sameOrigin reports whether two addresses belong to one server.
-func sameOrigin(a, b *url.URL) bool {
+// SameOrigin reports whether two addresses belong to one server.
+func SameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
 }
 

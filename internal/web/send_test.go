@@ -156,7 +156,7 @@ func TestContentRange(t *testing.T) {
 		"bytes 0-9/10": true, "bytes 5-5/10": true, "bytes 0-10/10": false, "bytes 5-4/10": false, "bytes 0-9/*": false, "bytes */10": false, "": false,
 		"items 0-9/10": false, "bytes -1-9/10": false, "bytes 0-9/99999999999999999999": false, "bytes 0-9/99999999999999999": false,
 	} {
-		if _, _, _, ok := contentRange(s); ok != want {
+		if _, _, _, ok := ContentRange(s); ok != want {
 			t.Errorf("%q: %v", s, ok)
 		}
 	}
