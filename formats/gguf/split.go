@@ -40,6 +40,11 @@ func Shard(name string) (prefix string, number, count int64, ok bool) {
 	return name[:at], number, count, true
 }
 
+// ShardName is the name of such a file, number from 1 on.
+func ShardName(prefix string, number, count int64) string {
+	return fmt.Sprintf("%s-%05d-of-%05d.gguf", prefix, number, count)
+}
+
 // Shards returns the number of files in the model that f belongs to.
 func (f *File) Shards() (int64, error) {
 	n, present, err := f.splitValue(keyCount)
@@ -89,7 +94,7 @@ func openSet(src source.FS, name string, first *File, count int64) ([]*File, err
 	}
 	names := make([]string, count)
 	for i := range names {
-		names[i] = dir + fmt.Sprintf("%s-%05d-of-%05d.gguf", prefix, i+1, count)
+		names[i] = dir + ShardName(prefix, int64(i+1), count)
 	}
 	source.Expect(src, slices.Concat(names[:number-1], names[number:]))
 	files := []*File{first}

@@ -1,0 +1,177 @@
+package plain
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/web"
+)
+
+// part takes an answer with the beginning of the file.
+func (f *finding) part(resp *http.Response) (found, error) {
+	text := resp.Header.Get("Content-Range")
+	from, last, size, ok := web.ContentRange(text)
+	switch {
+	case strings.HasSuffix(text, "/*"):
+		return found{}, f.refuse("the server does not say how long it is", "download it, and name the file")
+	case !ok || from != 0 || resp.ContentLength >= 0 && resp.ContentLength != last+1:
+		return found{}, f.refuse("the server sends another part of it than was asked for", "try again later")
+	}
+	v := versionOf(resp.Header, size, time.Now())
+	x := found{item: f.item(v, f.origin(v, resp))}
+	f.pin(v)
+	if !v.Exact || last+1 < min(size, cache.CellSize) {
+		return x, nil
+	}
+	var err error
+	if x.entry, err = f.Store.Entry(x.item.ID); err != nil {
+		return found{}, err
+	}
+	_, _ = fill(x.entry, resp.Body, 0, last+1, nil) // what does not come is asked for again
+	return x, nil
+}
+
+// whole takes an answer with all of the file.
+func (f *finding) whole(ctx context.Context, resp *http.Response) (found, error) {
+	size := resp.ContentLength
+	only := "the server sends only whole files"
+	switch {
+	case size < 0:
+		b, err := io.ReadAll(io.LimitReader(resp.Body, web.MaxWhole+1))
+		switch {
+		case err != nil:
+			return found{}, f.brokeOff()
+		case len(b) > web.MaxWhole:
+			return found{}, f.refuse(only+", and does not say how long they are", "download it, and name the file")
+		}
+		return f.bytes(b, resp), nil
+	case size > maxSize:
+		return found{}, f.refuse(fmt.Sprintf("the server says that it has %d bytes", size), "check the address")
+	}
+	v := versionOf(resp.Header, size, time.Now())
+	if !v.Exact {
+		if size > web.MaxWhole {
+			return found{}, f.refuse(fmt.Sprintf("%s (%s), and nothing that tells versions of it apart", only, gigabytes(size)), "download it, and name the file")
+		}
+		b, err := io.ReadAll(io.LimitReader(resp.Body, size))
+		if err != nil || int64(len(b)) != size {
+			return found{}, f.brokeOff()
+		}
+		return f.bytes(b, resp), nil
+	}
+	x := found{item: f.item(v, f.origin(v, resp))}
+	var err error
+	if x.entry, err = f.Store.Entry(x.item.ID); err != nil {
+		return found{}, err
+	}
+	switch {
+	case len(x.entry.Missing(0, size)) == 0:
+	case size > web.MaxWhole && !f.Download:
+		err = f.refuse(fmt.Sprintf("%s (%s)", only, gigabytes(size)), "use --download to fetch it first")
+	default:
+		err = f.download(ctx, x.entry, v, resp)
+	}
+	if err != nil {
+		x.entry.Close()
+		return found{}, err
+	}
+	f.pin(v)
+	return x, nil
+}
+
+// bytes is a file that came whole and is nobody else's.
+func (f *finding) bytes(b []byte, resp *http.Response) found {
+	v := versionOf(resp.Header, int64(len(b)), time.Now())
+	x := f.item(v, f.origin(v, resp))
+	x.Bytes = b
+	return found{item: x}
+}
+
+func (f *finding) brokeOff() error {
+	return &tensorfs.FormatError{File: f.name, Offset: -1, Problem: "the connection broke off", Advice: "try again later", Kind: io.ErrUnexpectedEOF}
+}
+
+// gigabytes is a size in words.
+func gigabytes(n int64) string {
+	if n < 1e9 {
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
+}
+
+// maxTries is how often a whole file is asked for without any of it coming that did
+// not come before.
+const maxTries = 5
+
+// download brings all of a file into the cache, from the body of an answer. Where
+// that breaks off, all of it is asked for again: there are no ranges.
+func (f *finding) download(ctx context.Context, entry *cache.Entry, v version, resp *http.Response) error {
+	add, end := func(int64) {}, func() {}
+	if f.Progress != nil {
+		add, end = f.Progress("download "+f.file(), v.Size)
+	}
+	defer end()
+	var have int64
+	for tries := 1; ; tries++ {
+		n, err := fill(entry, resp.Body, 0, v.Size, func(to int64) {
+			if to > have {
+				add(to - have)
+				have, tries = to, 0
+			}
+		})
+		switch {
+		case n == v.Size:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case tries >= maxTries:
+			return f.brokeOff()
+		}
+		resp.Body.Close()
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(tries) * time.Second):
+		}
+		if resp, err = f.Client.Get(ctx, f.ask); err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		switch {
+		case resp.StatusCode >= 400:
+			return refusal(f.name, resp)
+		case resp.StatusCode != http.StatusOK || resp.ContentLength != v.Size:
+			return web.ErrVersion(f.name, "it has another size")
+		}
+		if err := v.check(f.name, resp.Header); err != nil {
+			return err
+		}
+	}
+}
+
+// fill writes the bytes [off, end) that come, from a start of a cell on, into the
+// cache, and returns how far it came. A cell that does not come whole is not kept.
+func fill(entry *cache.Entry, body io.Reader, off, end int64, came func(to int64)) (int64, error) {
+	cell := make([]byte, cache.CellSize)
+	for off < end {
+		b := cell[:min(cache.CellSize, end-off)]
+		if _, err := io.ReadFull(body, b); err != nil {
+			return off, err
+		}
+		if len(entry.Missing(off, int64(len(b)))) > 0 {
+			if _, err := entry.WriteAt(b, off); err != nil {
+				return off, err
+			}
+		}
+		off += int64(len(b))
+		if came != nil {
+			came(off)
+		}
+	}
+	return off, nil
+}

@@ -1,0 +1,212 @@
+package plain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/remote"
+	"github.com/tensorfs/tensorfs/internal/web"
+)
+
+// Options say with what a server is asked.
+type Options struct {
+	Client   *web.Client
+	Store    *cache.Store
+	Offline  bool // nothing is asked
+	Download bool // a file of a server without ranges is brought into the cache, however large
+	// Progress is called where that begins: add with the bytes that came, end at its
+	// end. Nil for nobody.
+	Progress func(what string, total int64) (add func(n int64), end func())
+	Getenv   func(string) string // nil: os.Getenv
+}
+
+const (
+	maxSize = 16 << 40
+	// first is the first range of a file of which nothing is known, in which most
+	// headers of GGUF end, firstShard that of files whose headers are small.
+	first      = 1 << 20
+	firstShard = cache.CellSize
+	// asked is how many shards are asked for at the same time.
+	asked = 16
+)
+
+// Open finds the file at an address, https:// or, on this machine and private
+// networks, http://, and the others of a split model. file is its name in the
+// listing, whose name is the address of its directory. An error is one line without
+// secrets; it is fs.ErrNotExist where there is no such file, and syscall.EACCES
+// where it may not be read.
+func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file string, err error) {
+	if o.Getenv == nil {
+		o.Getenv = os.Getenv
+	}
+	a, err := parse(name)
+	if err != nil {
+		return nil, "", err
+	}
+	if a.user == nil {
+		a.user = netrc(a.url.Hostname(), o.Getenv)
+	}
+	named, err := o.find(ctx, a, first)
+	if err != nil {
+		return nil, "", err
+	}
+	all := []found{named}
+	defer func() {
+		for _, f := range all {
+			if err != nil && f.entry != nil {
+				f.entry.Close()
+			}
+		}
+	}()
+	others, err := o.others(ctx, a)
+	all = append(all, others...)
+	if err != nil {
+		return nil, "", err
+	}
+	items := make([]remote.Item, len(all))
+	for i := range all {
+		items[i] = all[i].item
+	}
+	if l, err = remote.NewListing(a.dir(), items, o.Client, o.Store); err != nil {
+		return nil, "", err
+	}
+	l.ModTime = named.item.ID.ModTime
+	for _, f := range all {
+		if f.entry != nil {
+			l.Keep(f.entry)
+		}
+	}
+	return l, a.file(), nil
+}
+
+// others finds the other files of a split model, as far as they are there: whoever
+// opens it says what is missing.
+func (o *Options) others(ctx context.Context, a address) (all []found, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	room := make(chan struct{}, asked)
+	for _, b := range a.shards() {
+		if b.file() == a.file() {
+			continue
+		}
+		group.Go(func() {
+			room <- struct{}{}
+			defer func() { <-room }()
+			f, err := o.find(ctx, b, firstShard)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				all = append(all, f)
+			case !errors.Is(err, os.ErrNotExist):
+				cancel(err)
+			}
+		})
+	}
+	group.Wait()
+	return all, context.Cause(ctx)
+}
+
+// found is a file that is there.
+type found struct {
+	item  remote.Item
+	entry *cache.Entry // what came of it is kept as long as this is open; may be nil
+}
+
+// finding is the search for one file.
+type finding struct {
+	*Options
+	address
+	name string // for people
+}
+
+// find asks for a file. probe is how much of it is asked for, if nothing is known of
+// it.
+func (o *Options) find(ctx context.Context, a address, probe int64) (found, error) {
+	f := &finding{o, a, a.String()}
+	var known version
+	_, pinned := o.Store.Pinned(a.same(), &known)
+	pinned = pinned && known.Exact && 0 <= known.Size && known.Size <= maxSize
+	if o.Offline {
+		if !pinned {
+			return found{}, web.ErrOffline(f.name, "--offline")
+		}
+		return found{item: f.item(known, web.Offline("--offline"))}, nil
+	}
+	if pinned {
+		probe = 1 // its header is in the cache: only the version is of interest
+	}
+	resp, err := o.Client.Get(ctx, func(ctx context.Context) (*http.Request, error) {
+		req, err := f.ask(ctx)
+		if err == nil {
+			req.Header.Set("Range", fmt.Sprintf("bytes=0-%d", probe-1))
+		}
+		return req, err
+	})
+	if err != nil {
+		return found{}, err
+	}
+	defer resp.Body.Close()
+	if e := resp.Header.Get("Content-Encoding"); e != "" && e != "identity" && resp.StatusCode < 300 {
+		return found{}, f.refuse("the server sends it compressed, which has no parts", "ask its operator for the file itself")
+	}
+	switch resp.StatusCode {
+	case http.StatusPartialContent:
+		return f.part(resp)
+	case http.StatusOK:
+		return f.whole(ctx, resp)
+	case http.StatusRequestedRangeNotSatisfiable:
+		if strings.TrimSpace(resp.Header.Get("Content-Range")) == "bytes */0" {
+			return f.bytes([]byte{}, resp), nil
+		}
+	}
+	return found{}, refusal(f.name, resp)
+}
+
+// ask returns a request for the file.
+func (f *finding) ask(ctx context.Context) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.url.String(), nil)
+	if err != nil { // its text may quote the address
+		return nil, f.refuse("it is not an address that can be asked", "check it")
+	}
+	if f.user != nil {
+		password, _ := f.user.Password()
+		req.SetBasicAuth(f.user.Username(), password)
+	}
+	return req, nil
+}
+
+func (f *finding) refuse(problem, advice string) error {
+	return &tensorfs.FormatError{File: f.name, Offset: -1, Problem: problem, Advice: advice, Kind: tensorfs.ErrUnsupported}
+}
+
+// item is a version of the file.
+func (f *finding) item(v version, o web.Origin) remote.Item {
+	return remote.Item{
+		Name:   f.file(),
+		ID:     cache.ID{Key: v.key(f.address), Size: v.Size, Source: f.name, ModTime: v.Time, Private: !v.Exact},
+		Host:   f.url.Host,
+		Origin: o,
+	}
+}
+
+// origin is how a version is asked for that an answer told.
+func (f *finding) origin(v version, resp *http.Response) web.Origin {
+	return newOrigin(f.Client, f.name, v, f.url, resp.Request.URL, f.ask)
+}
+
+// pin keeps a version for who is offline.
+func (f *finding) pin(v version) {
+	if v.Exact {
+		_ = f.Store.Pin(f.same(), &v) // what cannot be kept is asked for again, and that is all
+	}
+}
