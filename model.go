@@ -26,7 +26,7 @@ type Model struct {
 	ModTime      time.Time // latest of the weight files
 	closers      []io.Closer
 	last         []io.Closer // closed after all others
-	opened       *opened // sources, by File
+	opened       *opened     // sources, by File
 }
 
 // opened are the sources that Model.File opened, by name.

@@ -16,6 +16,15 @@ func Section(d Data, off, n int64) Data {
 	return s
 }
 
+// Whole returns all of d. Of a file it is a section of the file's own kind: files
+// that are elsewhere read ahead of those who read their sections.
+func Whole(d Data) Data {
+	if f, ok := d.(interface{ Section(off, n int64) Data }); ok {
+		return f.Section(0, d.Size())
+	}
+	return d
+}
+
 // section is a part of d.
 type section struct {
 	d      Data

@@ -2,23 +2,94 @@ package fs
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
-// request is the context of a request. It is go-fuse's channel, which is closed
-// when the kernel says that nobody waits for the answer any more.
-type request <-chan struct{}
+// request is the context of a request that may have to wait. It ends when its reader
+// was sent a signal that is not one of those that come all the time, such as Ctrl-C:
+// then the reader gets EINTR and its handler runs.
+//
+// Interrupts from the kernel alone do not say that. It sends none for its own
+// read-ahead, which a reader waits for as well; and it sends one for any signal, such
+// as those by which Go stops goroutines. A program that waits for a page of a mapped
+// file inside of write(2) would get EFAULT for these. So the reader's pending signals
+// are looked at; where they cannot be seen, an interrupt counts after patience.
+type request struct {
+	cancel <-chan struct{} // go-fuse's, closed by an interrupt
+	pid    uint32          // of the thread that reads, 0 where it is not known
+	began  time.Time
+
+	once sync.Once
+	done chan struct{} // nil unless somebody asked for it
+	over chan struct{} // closed by end
+}
+
+const (
+	// lookAgain is how often the signals of a waiting reader are looked at.
+	lookAgain = 250 * time.Millisecond
+	// patience is how long a request goes on that was interrupted by an unknown signal.
+	patience = time.Second
+)
+
+// newRequest returns the context of a request that begins now.
+func newRequest(cancel <-chan struct{}, pid uint32) *request {
+	return &request{cancel: cancel, pid: pid, began: time.Now()}
+}
+
+// end ends what Done began.
+func (r *request) end() {
+	if r.over != nil {
+		close(r.over)
+	}
+}
 
 // Deadline returns none: the kernel waits as long as it takes.
-func (request) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (r *request) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// Done returns the channel.
-func (r request) Done() <-chan struct{} { return r }
+// Done returns a channel that is closed when the request was given up. Whoever
+// answers the request calls it, and no longer after end.
+func (r *request) Done() <-chan struct{} {
+	r.once.Do(func() {
+		r.done, r.over = make(chan struct{}), make(chan struct{})
+		go r.watch()
+	})
+	return r.done
+}
 
-// Err returns context.Canceled once the request was given up.
-func (r request) Err() error {
+// watch closes done once the request was given up.
+func (r *request) watch() {
+	t := time.NewTicker(lookAgain)
+	defer t.Stop()
+	for {
+		select {
+		case <-r.over:
+			return
+		case <-t.C:
+			if r.givenUp() {
+				close(r.done)
+				return
+			}
+		}
+	}
+}
+
+func (r *request) givenUp() bool {
+	if pending, known := pendingSignals(r.pid); known {
+		return pending&^routine != 0
+	}
 	select {
-	case <-r:
+	case <-r.cancel:
+		return time.Since(r.began) >= patience
+	default:
+		return false
+	}
+}
+
+// Err returns context.Canceled once the request was given up, if somebody asked Done.
+func (r *request) Err() error {
+	select {
+	case <-r.done: // nil for ever before Done
 		return context.Canceled
 	default:
 		return nil
@@ -26,6 +97,6 @@ func (r request) Err() error {
 }
 
 // Value returns nothing.
-func (request) Value(any) any { return nil }
+func (r *request) Value(any) any { return nil }
 
-var _ context.Context = request(nil)
+var _ context.Context = (*request)(nil)

@@ -39,6 +39,9 @@ type Options struct {
 	ModTime time.Time
 	// MakeMountpoint makes the last directory of the mount point if it is missing.
 	MakeMountpoint bool
+	// Waits says that reads may wait long for their bytes, such as those of another
+	// machine.
+	Waits bool
 	// Debug logs every request at slog.LevelDebug.
 	Debug bool
 	// ReadAheadKiB is the kernel's read-ahead for the mount; 0 for the default

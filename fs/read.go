@@ -59,7 +59,7 @@ func (f *rawFS) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.
 
 // Read answers a read. Interrupts are ignored, because Go programs cause them all
 // the time and the answer is on its way, unless the Data says that it may have to
-// wait: see tensorfs.ContextReaderAt.
+// wait (tensorfs.ContextReaderAt) and the reader was sent a signal: see request.
 func (f *rawFS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	e, ok := f.node(in.NodeId)
 	switch {
@@ -68,7 +68,9 @@ func (f *rawFS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.
 	case e.Data == nil:
 		return nil, fuse.EISDIR
 	}
-	res, err := read(request(cancel), e.Data, int64(in.Offset), buf)
+	req := newRequest(cancel, in.Pid)
+	defer req.end()
+	res, err := read(req, e.Data, int64(in.Offset), buf)
 	if errors.Is(err, context.Canceled) {
 		return nil, fuse.EINTR
 	}

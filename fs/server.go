@@ -20,6 +20,10 @@ type Server struct {
 	done       chan struct{}
 }
 
+// maxWaiting is how many requests of the kernel's read-ahead may wait: with its usual
+// 12, those for one file whose server does not answer would stop all others.
+const maxWaiting = 128
+
 // Mount mounts the tree and serves it until it is unmounted. It returns when
 // the mount can be used. A mount that a killed server left behind is cleaned up
 // first; a live one is left alone and ErrMounted returned.
@@ -73,6 +77,9 @@ func Mount(tree Dir, mountpoint string, opts Options) (*Server, error) {
 	}
 	if raw.stored == nil && raw.hot == nil {
 		o.DisabledCapabilities = fuse.CAP_PASSTHROUGH
+	}
+	if opts.Waits {
+		o.MaxBackground = maxWaiting
 	}
 	if raw.hot != nil {
 		o.MaxStackDepth = 2 // the files of containers are on overlayfs already

@@ -37,7 +37,7 @@ func New(m *tensorfs.Model, opts Options) *Tree {
 		{Name: "index.json", Data: views.Index(m, t.Views)},
 		{Name: "metadata", Dir: metadataDir(m.Metadata)},
 		{Name: "metadata.json", Data: metadataJSON(m.Metadata)},
-		{Name: "source", Dir: sourceDir(m.Sources)},
+		{Name: "source", Dir: sourceDir(m, "", m.Sources)},
 	}
 	for i := range t.Views {
 		t.Root = append(t.Root, fs.Entry{Name: t.Views[i].Name, Dir: &viewDir{view: &t.Views[i]}})
@@ -136,21 +136,26 @@ func attrs(view string, t *tensorfs.Tensor) []fs.Attr {
 	return out
 }
 
-// sourceDir links to the files that the model consists of.
-func sourceDir(sources []tensorfs.Source) fs.Entries {
+// sourceDir shows the files that the model consists of, those whose names begin with
+// prefix: as links, and with their bytes where they are elsewhere.
+func sourceDir(m *tensorfs.Model, prefix string, sources []tensorfs.Source) fs.Entries {
 	var out fs.Entries
 	for i := 0; i < len(sources); {
-		name, _, nested := strings.Cut(sources[i].Name, "/")
-		if !nested {
-			out = append(out, fs.Entry{Name: name, Link: sources[i].Path})
-			i++
+		name, _, nested := strings.Cut(sources[i].Name[len(prefix):], "/")
+		switch {
+		case nested:
+			from := i
+			for i < len(sources) && strings.HasPrefix(sources[i].Name, prefix+name+"/") {
+				i++
+			}
+			out = append(out, fs.Entry{Name: name, Dir: sourceDir(m, prefix+name+"/", sources[from:i])})
 			continue
+		case sources[i].Local():
+			out = append(out, fs.Entry{Name: name, Link: sources[i].Path})
+		default:
+			out = append(out, fs.Entry{Name: name, Data: &farFile{m: m, name: sources[i].Name}})
 		}
-		var below []tensorfs.Source
-		for ; i < len(sources) && strings.HasPrefix(sources[i].Name, name+"/"); i++ {
-			below = append(below, tensorfs.Source{Name: sources[i].Name[len(name)+1:], Path: sources[i].Path})
-		}
-		out = append(out, fs.Entry{Name: name, Dir: sourceDir(below)})
+		i++
 	}
 	sortEntries(out)
 	return out

@@ -29,6 +29,17 @@ func GGUF(m *tensorfs.Model, opts Options) *Files {
 	return f
 }
 
+// far returns the content of a source to be read by anybody. A file of this machine
+// is itself, which the kernel may read past the server.
+func far(m *tensorfs.Model, name string, d tensorfs.Data) tensorfs.Data {
+	for i := range m.Sources {
+		if m.Sources[i].Name == name && !m.Sources[i].Local() {
+			return tensorfs.Whole(d)
+		}
+	}
+	return d
+}
+
 // stored returns the file of a model that is one already, or was one before it
 // was split.
 func stored(m *tensorfs.Model, opts Options) (*Files, error) {
@@ -47,7 +58,7 @@ func stored(m *tensorfs.Model, opts Options) (*Files, error) {
 	}
 	if err := llamaReads(d); opts.Type == tensorfs.Unknown && (err == nil || errors.Is(err, tensorfs.ErrChanged)) {
 		f := newFiles()
-		f.List = []File{{ggufName, d}}
+		f.List = []File{{ggufName, far(m, files[0], d)}}
 		for i := range m.Tensors {
 			// The layers of an Ollama model beside this one, such as a projector, are files of
 			// their own.

@@ -90,6 +90,16 @@ func modelName(m *tensorfs.Model, cfg settings, arch string) string {
 
 // directoryName returns the last part of the name of a model's directory.
 func directoryName(p string) string {
+	if scheme, rest, ok := strings.Cut(p, ":"); ok && !strings.Contains(scheme, "/") { // elsewhere
+		ends := "@:" // of hf:ORG/NAME
+		if strings.HasPrefix(rest, "//") {
+			ends = "?"
+		}
+		if i := strings.IndexAny(rest, ends); i >= 0 {
+			rest = rest[:i]
+		}
+		p = rest
+	}
 	if path.Ext(p) == ".safetensors" {
 		p = path.Dir(p)
 	}
