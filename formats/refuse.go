@@ -32,7 +32,7 @@ func refuse(given string, err error) error {
 	}
 	switch {
 	case url.MatchString(given):
-		e.File, e.Problem, e.Advice = given, "it is a URL, and tensorfs downloads nothing", `fetch the model with "hf download" or "ollama pull", then name it hf:ORG/NAME or ollama:NAME`
+		e.File, e.Problem, e.Advice = withoutSecrets(given), "it is a URL, and tensorfs downloads nothing", `fetch the model with "hf download" or "ollama pull", then name it hf:ORG/NAME or ollama:NAME`
 	case e.Advice == "check the path":
 		if names := nearPaths(e.File); len(names) > 0 {
 			e.Advice = near.Question(names)
@@ -41,6 +41,13 @@ func refuse(given string, err error) error {
 		}
 	}
 	return e
+}
+
+// withoutSecrets leaves out of an address its user, password and query.
+func withoutSecrets(address string) string {
+	address, _, _ = strings.Cut(address, "?")
+	scheme, rest, _ := strings.Cut(address, "://")
+	return scheme + "://" + rest[strings.LastIndexByte(rest, '@')+1:]
 }
 
 // nearPaths returns paths that exist and are near one that does not: near its

@@ -62,7 +62,7 @@ func (o *catOptions) run(stdout io.Writer, model, path string) error {
 	guarded := term.Is(stdout) && !o.force
 	switch {
 	case e.Dir != nil:
-		return fmt.Errorf("%s is a directory; tensorfs ls %s %s lists it", tensorfs.Printable(path), tensorfs.Printable(model), tensorfs.Printable(path))
+		return fmt.Errorf("%s is a directory; tensorfs ls %s %s lists it", tensorfs.Printable(path), printableName(model), tensorfs.Printable(path))
 	case e.Link != "":
 		return catFile(stdout, path, e.Link, guarded)
 	case guarded && (e.Attrs != nil || !isText(e.Data, e.Data.Size())): // every tensor has attributes, and could look like text

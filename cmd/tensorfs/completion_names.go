@@ -20,8 +20,8 @@ import (
 // line at the next Tab. So a name that a shell could take for more than a name is
 // not offered.
 
-// plain reports whether a name means itself in a shell. Shells quote blanks.
-func plain(name string) bool {
+// plainWord reports whether a name means itself in a shell. Shells quote blanks.
+func plainWord(name string) bool {
 	for _, r := range name {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./+@%,=: ", r) {
 			return false
@@ -34,7 +34,7 @@ func plain(name string) bool {
 func offer(names []string, word string) []cobra.Completion {
 	var fit []cobra.Completion
 	for _, name := range names {
-		if strings.HasPrefix(name, word) && plain(name) {
+		if strings.HasPrefix(name, word) && plainWord(name) {
 			fit = append(fit, name)
 		}
 	}

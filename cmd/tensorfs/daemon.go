@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/fs"
 )
 
@@ -43,7 +44,14 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 			return err
 		}
 	}
+	if err := o.remote.absolute(); err != nil {
+		return err
+	}
+	isName := formats.IsName(model)
 	args := append([]string{"mount", "--daemon"}, o.serverFlags()...)
+	if isName {
+		args = append(args, "--hand-over")
+	}
 	if len(extra) > 0 {
 		args = append(args, "-o", strings.Join(extra, ","))
 	}
@@ -59,7 +67,15 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 		return err
 	}
 	defer r.Close()
-	server := exec.Command(self, append(args, model, mountpoint)...)
+	server := exec.Command(self, append(args, publicName(model), mountpoint)...)
+	if isName {
+		stdin, err := handOver(model, os.Environ())
+		if err != nil {
+			return err
+		}
+		defer stdin.Close()
+		server.Stdin = stdin
+	}
 	server.Dir = "/"
 	server.Env = serverEnv(os.Environ())
 	server.Stderr = w

@@ -167,6 +167,18 @@ func (o *exportOptions) facts(t *tree.Tree) (facts []export.Fact, never []os.Fil
 		{What: "--views", Is: viewNames(t)},
 	}
 	for _, s := range t.Model.Sources {
+		if !s.Local() { // its version is part of the model's name, or of these
+			d, err := t.Model.File(s.Name)
+			if err != nil {
+				return nil, nil, err
+			}
+			when := t.Model.ModTime
+			if f, ok := d.(interface{ ModTime() time.Time }); ok {
+				when = f.ModTime()
+			}
+			facts = append(facts, export.Fact{What: "file " + tensorfs.Printable(s.Name), Is: fileState(d.Size(), when)})
+			continue
+		}
 		st, err := os.Stat(s.Path)
 		if err == nil {
 			never = append(never, st)

@@ -133,7 +133,7 @@ func (p *exportPattern) problem(t *tree.Tree, model string) error {
 		return fmt.Errorf("%s: these are links to the model's own files, which are not exported; cp copies them from %s", shown, tensorfs.Printable(t.Model.Path))
 	case p.paths == 0:
 		if p.glob && p.fixed != p.text {
-			return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", p.text, tensorfs.Printable(model))
+			return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", p.text, printableName(model))
 		}
 		return noPath(t, model, p.text)
 	case p.paths == 1:

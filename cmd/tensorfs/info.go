@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/fs/tree"
 	"github.com/tensorfs/tensorfs/internal/term"
 )
@@ -106,7 +108,7 @@ func (o *infoOptions) run(stdout io.Writer, model string) error {
 		return err
 	}
 	defer t.Model.Close()
-	info := describe(t, model)
+	info := describe(t, publicName(model))
 	if o.json {
 		return printJSON(stdout, info)
 	}
@@ -193,7 +195,11 @@ func nameOf(m *tensorfs.Model, named string) string {
 	if s, ok := m.Meta("config._name_or_path").(string); ok && s != "" && !strings.HasPrefix(s, ".") && strings.Count(s, "/") < 2 && !filepath.IsAbs(s) {
 		return s
 	}
-	if stored.MatchString(named) {
+	switch _, rest, address := strings.Cut(named, "://"); {
+	case address:
+		rest, _, _ = strings.Cut(rest, "?")
+		return path.Base(rest)
+	case stored.MatchString(named):
 		return named
 	}
 	if repo := partAfter(m.Path, "models--"); repo != "" { // of the Hugging Face cache
@@ -205,6 +211,10 @@ func nameOf(m *tensorfs.Model, named string) string {
 // revisionOf returns which snapshot of a repository the model is, as the Hugging
 // Face cache has it, "" for other models.
 func revisionOf(m *tensorfs.Model) string {
+	if name, ok := strings.CutPrefix(m.Name, hub.Prefix); ok && isRemote(m) {
+		n, _ := hub.ParseName(name) // it was made from one
+		return n.Revision
+	}
 	for _, s := range m.Sources {
 		if partAfter(s.Path, "models--") != "" {
 			return partAfter(s.Path, "snapshots/")

@@ -95,7 +95,7 @@ func (o *lsOptions) run(stdout io.Writer, model, glob string) error {
 		if why != "" {
 			why = " (" + tensorfs.OneLine(why) + ")"
 		}
-		return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all%s", glob, tensorfs.Printable(model), why)
+		return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all%s", glob, printableName(model), why)
 	}
 	l.end()
 	return l.w.Flush()

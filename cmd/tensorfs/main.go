@@ -87,8 +87,8 @@ func newRoot() *cobra.Command {
 		Short: "Show the tensors of a model as files",
 		Long: `tensorfs shows the tensors of a model as files, one per tensor, under the same
 names whatever format the model has: as stored, packed for kernels, dequantised
-to plain floats, fused, and as NumPy arrays. It never writes to the model and
-downloads nothing.
+to plain floats, fused, and as NumPy arrays. It never writes to the model. What
+is not on this machine is read from its server, in the parts that are needed.
 
 MODEL is one of
 
@@ -98,11 +98,15 @@ MODEL is one of
                          single GGUF model
   MANIFEST               a manifest in an Ollama store
   ollama:NAME[:TAG]      a model of the local Ollama store (OLLAMA_MODELS)
-  hf:ORG/NAME            a model of the local Hugging Face cache (HF_HOME)
+  hf:ORG/NAME            a model of the local Hugging Face cache (HF_HOME), or of
+                         the Hub where that does not have it
   hf:ORG/NAME:Q4_K_M     its GGUF model with that word in its name
   hf:ORG/NAME/FILE       a file or a directory of it
   hf:ORG/NAME@REVISION   at a branch, a tag, refs/pr/N or a commit (:WORD or
                          :FILE may follow)
+  https://HOST/FILE      a GGUF or safetensors file of a server
+
+tensorfs help remote says how models on other machines are found, read and kept.
 
 Exit status:
 
@@ -139,8 +143,9 @@ Exit status:
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().BoolP("version", "V", false, "print the version")
 	root.AddCommand(mountCommand(), umountCommand(), statusCommand(), lsCommand(), infoCommand(), catCommand(), exportCommand(), verifyCommand(), diffCommand(), statCommand(),
-		cacheCommand(), versionCommand(), manCommand(), completionCommand())
+		fetchCommand(), cacheCommand(), versionCommand(), manCommand(), completionCommand(), remoteTopic())
 	completeArguments(root)
+	groupFlags(root)
 	wrapUsage(root)
 	// Flags fit a terminal of 80 columns, as all other help does.
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages |", ".FlagUsagesWrapped 80 |"))
@@ -157,6 +162,7 @@ func mistyped(root *cobra.Command, name string) bool {
 
 // notACommand returns the error for the first word of a command line.
 func notACommand(root *cobra.Command, name string) error {
+	name = publicName(name)
 	if near := root.SuggestionsFor(name); len(near) > 0 {
 		return usageError{fmt.Errorf("%q is not a command; did you mean %s?", name, strings.Join(near, " or "))}
 	}
@@ -221,6 +227,7 @@ type modelFlags struct {
 	ggufType    string // of --gguf-type, a row of ggufTypes
 	followLinks bool
 	keepInside  bool // links that leave the model's directory are refused, unless followLinks
+	remote      remoteFlags
 }
 
 func (f *modelFlags) add(c *cobra.Command) {
@@ -233,6 +240,7 @@ func (f *modelFlags) add(c *cobra.Command) {
 func (f *modelFlags) addReading(c *cobra.Command) {
 	c.Flags().StringVar(&f.tree.Views.I2S, "i2s", "", "`ORDER` of BitNet I2_S codes: "+i2sLayouts+" (default: by size)")
 	c.Flags().BoolVar(&f.followLinks, "follow-links", false, "follow symbolic links out of the model's directory where mount refuses them: as root and with allow_other")
+	f.remote.add(c)
 }
 
 // check takes the values of the flags.
@@ -250,7 +258,7 @@ func (f *modelFlags) check() error {
 	if f.tree.Whole.Type, ok = ggufTypes[f.ggufType]; !ok {
 		return usageError{fmt.Errorf("--gguf-type %q: want %s", f.ggufType, ggufTypeList)}
 	}
-	return nil
+	return f.remote.check()
 }
 
 // isViewComma reports whether c stands between names of views: a comma, or the colon
@@ -262,7 +270,7 @@ func (f *modelFlags) open(path string) (*tree.Tree, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	m, err := formats.Options{KeepInside: f.keepInside && !f.followLinks}.Open(path)
+	m, err := formats.Options{KeepInside: f.keepInside && !f.followLinks, Remote: f.remote.find, AskFirst: f.remote.ask}.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ type mountOptions struct {
 	modelFlags
 	foreground bool
 	daemon     bool // this process is the server that mount started
+	handOver   bool // it is given on standard input what nobody else may see
 	options    []string
 	allowOther bool
 	logTo      string // syslog, journal or a file; "" for the default
@@ -117,10 +118,11 @@ func (o *mountOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.logTo, "log", "", "where the server's messages go: syslog, journal or a `FILE` (default: syslog where there is one)")
 	f.BoolVar(&o.debug, "debug", false, "log every request")
 	f.BoolVar(&o.daemon, "daemon", false, "")
-	_ = f.MarkHidden("daemon") // fails only for an unknown flag
 	f.StringVar(&o.warm, "warm", "", "read the model, or what `VIEW` needs of it, into memory once it is mounted")
 	f.Lookup("warm").NoOptDefVal = tree.WarmAll
 	f.BoolVar(&o.noMkdir, "no-mkdir", false, "fail if MOUNTPOINT does not exist, instead of making it")
+	f.BoolVar(&o.handOver, "hand-over", false, "")
+	_, _ = f.MarkHidden("daemon"), f.MarkHidden("hand-over") // fails only for an unknown flag
 	o.add(c)
 	o.set = f
 }
@@ -128,6 +130,9 @@ func (o *mountOptions) flags(c *cobra.Command) {
 // run mounts a model. Without a mount point it chooses one and prints it.
 func (o *mountOptions) run(cmd *cobra.Command, model, mountpoint string) error {
 	extra, err := o.takeOptions()
+	if err == nil && o.handOver {
+		model, err = takeOver(os.Stdin)
+	}
 	if err != nil {
 		return err
 	}
@@ -136,7 +141,7 @@ func (o *mountOptions) run(cmd *cobra.Command, model, mountpoint string) error {
 	}
 	named := mountpoint != ""
 	if !named {
-		mountpoint, err = placeFor(model)
+		mountpoint, err = placeFor(publicName(model))
 	} else {
 		mountpoint, err = filepath.Abs(mountpoint)
 	}
@@ -152,11 +157,27 @@ func (o *mountOptions) run(cmd *cobra.Command, model, mountpoint string) error {
 	if o.foreground || o.daemon {
 		return o.serve(cmd, model, mountpoint, extra)
 	}
+	if err := o.downloadFirst(model); err != nil {
+		return err
+	}
 	if err := o.start(cmd, model, mountpoint, extra); err != nil || named {
 		return err
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), tensorfs.Printable(mountpoint))
 	return err
+}
+
+// downloadFirst fetches what has to come as a whole, while somebody looks at the
+// terminal.
+func (o *mountOptions) downloadFirst(model string) error {
+	if !o.remote.download || !formats.IsName(model) {
+		return nil
+	}
+	t, err := o.open(model)
+	if err != nil {
+		return err
+	}
+	return t.Model.Close()
 }
 
 // absolute makes the path of a model independent of the working directory, which the
@@ -181,6 +202,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 		return err
 	}
 	defer closeLog()
+	o.remote.logger = logger
 	// What opening allocates stays in use; collecting again and again would take
 	// a third of the time until the mount is ready.
 	collect := debug.SetGCPercent(openingGC)
@@ -194,9 +216,14 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 		return err
 	}
 	signals := catchSignals(o.daemon)
+	name, waits := publicName(model), isRemote(t.Model)
+	if waits {
+		name = t.Model.Name
+	}
 	server, err := fs.Mount(t.Root, mountpoint, fs.Options{
-		FsName:         model,
+		FsName:         name,
 		MakeMountpoint: !o.noMkdir,
+		Waits:          waits,
 		AllowOther:     o.allowOther,
 		Logger:         logger,
 		Check:          t.Model.Check,
@@ -230,7 +257,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 		if err := notifyReady(); err != nil {
 			logger.Warn("systemd cannot be told that the mount is ready", "err", err)
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s is mounted at %s; Ctrl-C unmounts\n", tensorfs.Printable(model), tensorfs.Printable(mountpoint))
+		fmt.Fprintf(cmd.OutOrStdout(), "%s is mounted at %s; Ctrl-C unmounts\n", printableName(model), tensorfs.Printable(mountpoint))
 	}
 	debug.SetGCPercent(collect)
 	debug.FreeOSMemory()

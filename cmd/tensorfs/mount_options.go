@@ -14,7 +14,10 @@ import (
 
 // fstabFlags are the flags of mount that are options of fstab too, there with an
 // underscore for each hyphen. They are what a server in the background is given.
-var fstabFlags = []string{"allow-other", "debug", "follow-links", "gguf-type", "hot", "i2s", "log", "no-mkdir", "read-ahead", "views", "warm"}
+var fstabFlags = []string{
+	"allow-other", "debug", "follow-links", "gguf-type", "hot", "i2s", "log", "no-mkdir", "read-ahead", "views", "warm",
+	"cache", "cache-size", "download", "offline", "plain-http", "remote", "timeout",
+}
 
 // envOption begins options that set a variable of the server: env.HF_HOME=/srv/hf.
 const envOption = "env."

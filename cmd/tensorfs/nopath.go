@@ -20,5 +20,5 @@ func noPath(t *tree.Tree, model, path string) error {
 	if paths := t.Near(path); len(paths) > 0 {
 		return fmt.Errorf("%s is not in the tree; %s", shown, near.Question(paths))
 	}
-	return fmt.Errorf("%s is not in the tree; tensorfs ls %s shows the paths", shown, tensorfs.Printable(model))
+	return fmt.Errorf("%s is not in the tree; tensorfs ls %s shows the paths", shown, printableName(model))
 }

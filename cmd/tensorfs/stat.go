@@ -147,9 +147,9 @@ func statSelect(m *tensorfs.Model, model, want string) (rows []*statRow, one boo
 		for i := range close {
 			close[i] = tensorfs.Printable(close[i])
 		}
-		return nil, false, fmt.Errorf("%s: no such tensor in %s; did you mean %s?", tensorfs.Printable(name), tensorfs.Printable(model), strings.Join(close, " or "))
+		return nil, false, fmt.Errorf("%s: no such tensor in %s; did you mean %s?", tensorfs.Printable(name), printableName(model), strings.Join(close, " or "))
 	}
-	return nil, false, fmt.Errorf("%s: no such tensor in %s; tensorfs ls %[2]s 'raw/*' shows the names", tensorfs.Printable(name), tensorfs.Printable(model))
+	return nil, false, fmt.Errorf("%s: no such tensor in %s; tensorfs ls %[2]s 'raw/*' shows the names", tensorfs.Printable(name), printableName(model))
 }
 
 // measure reads the tensors.

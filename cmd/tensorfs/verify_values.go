@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs/tree"
 	"github.com/tensorfs/tensorfs/views"
 )
@@ -14,6 +16,10 @@ import (
 func valueJobs(t *tree.Tree, opts views.Options, r *reporter) []verifyJob {
 	var jobs []verifyJob
 	for _, s := range t.Model.Sources {
+		if !s.Local() {
+			jobs = append(jobs, farJobs(t, s, r)...)
+			continue
+		}
 		want, says := digestOf(s.Path), "its name says"
 		if want == "" {
 			want, says = recordOf(s.Path), "the record of its download says"
@@ -57,6 +63,30 @@ func valueJobs(t *tree.Tree, opts views.Options, r *reporter) []verifyJob {
 		}})
 	}
 	return jobs
+}
+
+// farJobs are those of a file that is elsewhere: it is brought into the cache, which
+// compares it with the digest that its server says.
+func farJobs(t *tree.Tree, s tensorfs.Source, r *reporter) []verifyJob {
+	d, err := t.Model.File(s.Name)
+	f, ok := d.(farFile)
+	if err == nil && (!ok || f.Digest() == "") { // it came with the listing, or there is nothing to compare
+		return nil
+	}
+	bytes := int64(0)
+	if err == nil {
+		bytes = f.Size()
+	}
+	return []verifyJob{{&r.Files, bytes, func(ctx context.Context, job int, read func(int64)) error {
+		if err == nil {
+			err = f.Verify(ctx, read)
+		}
+		if errors.Is(err, tensorfs.ErrChanged) {
+			r.find(finding{File: s.Name, Kind: kindDigest, Problem: err.Error(), job: job})
+			return nil
+		}
+		return r.unlessEnded(ctx, finding{File: s.Name, job: job}, err, func(finding) {})
+	}}}
 }
 
 // unlessEnded makes a finding of an error, or calls found where there is none. It

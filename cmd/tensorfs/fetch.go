@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cache"
+)
+
+type fetchOptions struct {
+	modelFlags
+	json bool
+}
+
+func fetchCommand() *cobra.Command {
+	o := &fetchOptions{}
+	c := &cobra.Command{
+		Use:   "fetch [--json] MODEL",
+		Short: "Bring all of a model into the cache",
+		Long: `fetch brings all files of a model that is on another machine into the cache, as far as
+they are not there, and compares those whose digests its server says with them (the Hub's
+and registries' files). Afterwards the model can be opened with --offline, and is read as
+a local one. A file that is not right is forgotten, and fetch exits 1.
+
+A fetch that was stopped goes on where it was. Of a model that is on this machine it says
+so and does nothing. The cache has to be large enough: see --cache-size.`,
+		Example: `  tensorfs fetch hf:ORG/NAME:Q4_K_M
+  tensorfs fetch --cache /srv/cache https://HOST/model.gguf`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0])
+		},
+	}
+	c.Flags().BoolVar(&o.json, "json", false, "print a JSON object: model, files, bytes, fetched, digests, cache")
+	o.remote.add(c)
+	return c
+}
+
+// fetchReport is what fetch did.
+type fetchReport struct {
+	Model   string `json:"model"`   // as it was found
+	Files   int    `json:"files"`   // on other machines
+	Bytes   int64  `json:"bytes"`   // of them
+	Fetched int64  `json:"fetched"` // bytes that were not in the cache
+	Digests int    `json:"digests"` // files that were compared with one
+	Cache   string `json:"cache"`   // its directory, "" where nothing is on another machine
+}
+
+// farFile is a file that comes through the cache.
+type farFile interface {
+	Size() int64
+	Absent() int64
+	Digest() string
+	Verify(ctx context.Context, came func(n int64)) error
+}
+
+// farFiles returns those of a model.
+func farFiles(m *tensorfs.Model) (list []farFile, err error) {
+	for i := range m.Sources {
+		if m.Sources[i].Local() {
+			continue
+		}
+		d, err := m.File(m.Sources[i].Name)
+		if err != nil {
+			return nil, err
+		}
+		if f, ok := d.(farFile); ok {
+			list = append(list, f)
+		}
+	}
+	return list, nil
+}
+
+// fetched is how many files are fetched at the same time: each comes in several
+// parts, small ones in one.
+const fetched = 4
+
+func (o *fetchOptions) run(ctx context.Context, stdout, stderr io.Writer, model string) error {
+	o.remote.download = !o.remote.offline // that is what fetch is for
+	t, err := o.open(model)
+	if err != nil {
+		return err
+	}
+	defer t.Model.Close()
+	list, err := farFiles(t.Model)
+	if err != nil {
+		return err
+	}
+	report := fetchReport{Model: t.Model.Path, Files: len(list)}
+	if len(list) > 0 {
+		if report.Cache = o.remote.store.Dir(); report.Cache == "" {
+			return errors.New("there is no cache on a disk to fetch into; name a local directory with --cache")
+		}
+	}
+	for _, f := range list {
+		report.Bytes += f.Size()
+		report.Fetched += f.Absent()
+		if f.Digest() != "" {
+			report.Digests++
+		}
+	}
+	add, end := progressLater(stderr, "fetch", report.Bytes)
+	err = fetchFiles(ctx, list, add)
+	end()
+	switch {
+	case errors.Is(err, cache.ErrAbsent):
+		return fmt.Errorf("%s: the cache is too small for its %s; give it more with --cache-size", printableName(model), size(report.Bytes))
+	case err != nil:
+		return err
+	case o.json:
+		return printJSON(stdout, report)
+	case len(list) == 0:
+		_, err = fmt.Fprintf(stdout, "%s: all of it is on this machine\n", printableName(model))
+	default:
+		_, err = fmt.Fprintf(stdout, "%s, %s in the cache: %s fetched, %s compared\n", files(report.Files), size(report.Bytes), size(report.Fetched), digests(report.Digests))
+	}
+	return err
+}
+
+// digests counts digests in words.
+func digests(n int) string {
+	if n == 1 {
+		return "1 digest"
+	}
+	return fmt.Sprintf("%d digests", n)
+}
+
+// fetchFiles brings in files, several at the same time, until one fails.
+func fetchFiles(ctx context.Context, list []farFile, came func(n int64)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	next := make(chan farFile)
+	var group sync.WaitGroup
+	for range fetched {
+		group.Go(func() {
+			for f := range next {
+				if err := f.Verify(ctx, came); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for _, f := range list {
+		next <- f
+	}
+	close(next)
+	group.Wait()
+	return context.Cause(ctx)
+}
