@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strconv"
 
 	"github.com/tensorfs/tensorfs"
@@ -92,17 +91,12 @@ func openSet(src source.FS, name string, first *File, count int64) ([]*File, err
 		e.Advice = "give the shards their original names"
 		return []*File{first}, e
 	}
-	names := make([]string, count)
-	for i := range names {
-		names[i] = dir + ShardName(prefix, int64(i+1), count)
-	}
-	source.Expect(src, slices.Concat(names[:number-1], names[number:]))
 	files := []*File{first}
 	for i := int64(1); i <= count; i++ {
 		if i == number {
 			continue
 		}
-		f, err := openShard(src, names[i-1], i, count)
+		f, err := openShard(src, dir+fmt.Sprintf("%s-%05d-of-%05d.gguf", prefix, i, count), i, count)
 		if err != nil {
 			return files, err
 		}

@@ -61,11 +61,6 @@ func (b *builder) build() (*tensorfs.Model, error) {
 
 // load opens and parses the weight files.
 func (b *builder) load() error {
-	paths := make([]string, len(b.set.weights))
-	for i, name := range b.set.weights {
-		paths[i] = b.dir.name(name)
-	}
-	source.Expect(b.dir.src, paths)
 	for i, name := range b.set.weights {
 		m, err := b.dir.take(name)
 		if err != nil {

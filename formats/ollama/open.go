@@ -85,12 +85,10 @@ func (b *builder) build() error {
 	b.out.Format, b.out.Path = "ollama", b.path
 	has := make(map[kind]bool)
 	mapped := make(map[digest]bool)
-	var files []string // of mapped, as they will be opened
 	for i, l := range b.manifest.layers {
 		has[l.kind] = true
-		if b.labels[i] != "" && l.kind.hasTensors() && !mapped[l.digest] {
+		if b.labels[i] != "" && l.kind.hasTensors() {
 			mapped[l.digest] = true
-			files = append(files, l.digest.name())
 		}
 	}
 	b.out.Sources = append(b.out.Sources, tensorfs.Source{Name: "manifest", Path: b.path})
@@ -112,7 +110,6 @@ func (b *builder) build() error {
 	if err := source.Room(b.path, len(mapped)); err != nil {
 		return err
 	}
-	source.Expect(b.blobs.src, files)
 	if err := b.readConfigs(); err != nil {
 		return err
 	}

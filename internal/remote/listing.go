@@ -1,10 +1,13 @@
 package remote
 
 import (
+	"errors"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -32,8 +35,10 @@ type Listing struct {
 	Client  *web.Client
 	Store   *cache.Store
 
-	items    []Item // sorted by name
-	expected expected
+	items []Item // sorted by name
+
+	mu   sync.Mutex
+	kept []io.Closer
 }
 
 // maxItems is how many files a listing may have.
@@ -85,13 +90,6 @@ func (l *Listing) Location(name string) string {
 
 // Open opens a file: its copy on this machine, or through the cache.
 func (l *Listing) Open(name string) (source.File, error) {
-	if f := l.expected.take(name); f != nil {
-		return f, nil
-	}
-	return l.open(name)
-}
-
-func (l *Listing) open(name string) (source.File, error) {
 	i, ok := slices.BinarySearchFunc(l.items, name, func(x Item, name string) int { return strings.Compare(x.Name, name) })
 	if !ok {
 		return nil, tensorfs.PathError(l.Location(name), syscall.ENOENT)
@@ -127,6 +125,26 @@ func (x *Item) local() source.File {
 		return nil
 	}
 	return m
+}
+
+// Keep makes the listing close c when it is closed.
+func (l *Listing) Keep(c io.Closer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept = append(l.kept, c)
+}
+
+// Close closes what the listing keeps. Files that were opened stay open, and more
+// can be.
+func (l *Listing) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var errs []error
+	for _, c := range l.kept {
+		errs = append(errs, c.Close())
+	}
+	l.kept = nil
+	return errors.Join(errs...)
 }
 
 // ReadDir lists a directory.

@@ -53,22 +53,6 @@ type File interface {
 	io.Closer
 }
 
-// Waiting is an FS whose files take a while to come.
-type Waiting interface {
-	// Expect says which files will be opened next. They may come at the same time.
-	Expect(names []string)
-}
-
-// Expect tells src which files will be opened next, if that makes a difference.
-func Expect(src FS, names []string) {
-	if o, ok := src.(*Opened); ok {
-		src = o.FS
-	}
-	if w, ok := src.(Waiting); ok {
-		w.Expect(names)
-	}
-}
-
 // Section returns [off, off+n) of f as Data that can only be read. It is for a
 // File whose bytes are not in memory.
 func Section(f File, off, n int64) tensorfs.Data {

@@ -195,9 +195,7 @@ func (f *File) await(ctx context.Context, need cache.Range, wants func(cache.Ran
 		want := clip(wants(need), f.Size())
 		for _, m := range f.entry.Missing(want.Off, want.N) {
 			for _, r := range f.unclaimed(m) {
-				for ; r.N > 0; r.Off, r.N = r.Off+part, r.N-part {
-					f.start(cache.Range{Off: r.Off, N: min(r.N, part)}, true)
-				}
+				f.start(r, true)
 			}
 		}
 		mine = mine[:0]
@@ -331,22 +329,6 @@ func overlap(a, b cache.Range) bool { return a.Off < b.Off+b.N && b.Off < a.Off+
 // clip cuts off what lies after the end of the file.
 func clip(r cache.Range, size int64) cache.Range {
 	return cache.Range{Off: r.Off, N: min(r.N, size-r.Off)}
-}
-
-// Begin brings in what a parser reads first. Close ends it.
-func (f *File) Begin(ctx context.Context) error {
-	f.mu.Lock()
-	if f.closed {
-		f.mu.Unlock()
-		return nil
-	}
-	f.running.Add(1)
-	f.mu.Unlock()
-	defer f.running.Done()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(f.all, cancel)()
-	return f.await(ctx, cache.Range{N: min(f.header, f.Size())}, func(need cache.Range) cache.Range { return need })
 }
 
 // Digest returns what Verify compares, "" where no digest is known.
