@@ -78,8 +78,9 @@ func (t *Tracker) Read(dst []Span, off, n, start, end int64) []Span {
 	}
 	s.ahead = max(s.ahead, off)
 	limit := min(s.next+min(max(2*s.run, minWindow), t.Window), end+t.Beyond)
-	// In whole pieces, but up to the next read at once.
-	for s.ahead < s.next || s.ahead+t.Piece <= limit {
+	// In whole pieces, but up to the next read at once. Where the reader was further
+	// on, in another section, this one's end comes first.
+	for s.ahead < min(s.next, limit) || s.ahead+t.Piece <= limit {
 		to := min(s.ahead+t.Piece, limit)
 		dst = append(dst, Span{s.ahead, to})
 		s.ahead = to

@@ -118,3 +118,34 @@ func TestSeveralReaders(t *testing.T) {
 		}
 	}
 }
+
+// A section is not read past its end, nor for ever, where its reader was further on
+// in another one.
+func TestEarlierSection(t *testing.T) {
+	x := Tracker{Window: maxWindow, Piece: piece}
+	x.Read(nil, 10*mib, 16<<10, 10*mib, 20*mib)
+	x.Read(nil, 13*mib, 16<<10, 10*mib, 20*mib)
+	const end = 9 * mib
+	for off := int64(8 * mib); off < end; off += mib / 2 {
+		for _, s := range x.Read(nil, off, mib/2, 8*mib, end) {
+			if s.To > end || s.From >= s.To {
+				t.Fatalf("[%d, %d) is asked for in a section that ends at %d", s.From, s.To, end)
+			}
+		}
+	}
+	// Whatever is read, in whatever sections: it ends, within them.
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 100_000 {
+		start := r.Int64N(64) * mib / 4
+		end := start + 1 + r.Int64N(8*mib)
+		off := start + r.Int64N(end-start)
+		n := 1 + r.Int64N(min(end-off, 64<<10<<r.IntN(8)))
+		at := int64(-1)
+		for _, s := range x.Read(nil, off, n, start, end) {
+			if s.To > end || s.From >= s.To || s.From < at {
+				t.Fatalf("[%d, %d) is asked for in [%d, %d)", s.From, s.To, start, end)
+			}
+			at = s.To
+		}
+	}
+}
