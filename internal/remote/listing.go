@@ -92,6 +92,9 @@ func (l *Listing) Location(name string) string {
 func (l *Listing) Open(name string) (source.File, error) {
 	i, ok := slices.BinarySearchFunc(l.items, name, func(x Item, name string) int { return strings.Compare(x.Name, name) })
 	if !ok {
+		if _, err := l.ReadDir(name); err == nil {
+			return nil, tensorfs.NotRegular(l.Location(name), fs.ModeDir)
+		}
 		return nil, tensorfs.PathError(l.Location(name), syscall.ENOENT)
 	}
 	x := &l.items[i]
