@@ -87,7 +87,7 @@ func TestElsewhere(t *testing.T) {
 					t.Errorf("%s is opened %d times", name, n)
 				}
 			}
-			sameModels(t, far, near, abs)
+			sameModels(t, far, near, strings.NewReplacer(abs, "/memory"))
 			if err := far.Close(); err != nil {
 				t.Error(err)
 			}
@@ -129,20 +129,21 @@ func headers(t *testing.T, m *tensorfs.Model, src *memory.FS) (total int64) {
 	return total
 }
 
-// sameModels compares a model in memory with the same one at a path.
-func sameModels(t *testing.T, far, near *tensorfs.Model, dir string) {
+// sameModels compares a model elsewhere with the same one at a path. there turns a
+// path into where it is elsewhere.
+func sameModels(t *testing.T, far, near *tensorfs.Model, there *strings.Replacer) {
 	t.Helper()
 	if len(far.Tensors) != len(near.Tensors) || far.Format != near.Format || far.Architecture != near.Architecture || far.Layout != near.Layout ||
-		!reflect.DeepEqual(far.Config, near.Config) || far.Path != strings.Replace(near.Path, dir, "/memory", 1) {
+		!reflect.DeepEqual(far.Config, near.Config) || far.Path != there.Replace(near.Path) {
 		t.Fatalf("%+v, want %+v", far, near)
 	}
 	for i, w := range near.Warnings {
-		if far.Warnings[i] != strings.ReplaceAll(w, dir, "/memory") {
+		if far.Warnings[i] != there.Replace(w) {
 			t.Errorf("warning %q, want %q", far.Warnings[i], w)
 		}
 	}
 	for i := range near.Sources {
-		if f, n := far.Sources[i], near.Sources[i]; f.Name != n.Name || f.Path != strings.Replace(n.Path, dir, "/memory", 1) {
+		if f, n := far.Sources[i], near.Sources[i]; f.Name != n.Name || f.Path != there.Replace(n.Path) {
 			t.Errorf("source %v, want %v", f, n)
 		}
 	}

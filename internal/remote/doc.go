@@ -4,7 +4,7 @@
 // open a directory; its files come by ranges, through the cache.
 //
 //	hf:ORG/NAME[@REV]     remote/hub       a commit of a repository
-//	ollama:NAME[:TAG]     remote/registry  a manifest and its blobs
+//	ollama:NAME[:TAG]     remote/ollama    a manifest and its blobs
 //	oci://HOST/REPO:TAG   remote/registry  an artifact and its layers
 //	s3://BUCKET/KEY       remote/s3        objects
 //	https://HOST/PATH     remote/plain     a file

@@ -1,0 +1,199 @@
+package ollama
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/ollama"
+	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/remote"
+	"github.com/tensorfs/tensorfs/internal/remote/hub"
+	"github.com/tensorfs/tensorfs/internal/web"
+)
+
+const (
+	prefix       = "ollama:"
+	manifestType = "application/vnd.docker.distribution.manifest.v2+json"
+	maxManifest  = 16 << 20
+	maxSize      = 16 << 40 // of a blob
+)
+
+// Options say with what a registry is asked.
+type Options struct {
+	Client  *web.Client
+	Store   *cache.Store
+	Offline bool                // nothing is asked; HF_HUB_OFFLINE=1 is the same for the Hub
+	Getenv  func(string) string // nil: os.Getenv
+}
+
+// registry is one as it is asked for a model.
+type registry struct {
+	Options
+	model   ollama.Name
+	name    string // for people
+	address string // of the model: https://HOST/v2/NAMESPACE/MODEL
+	isHub   bool
+	token   string // "" for none; never to be shown
+	forbids string // what forbids asking, "" if nothing does
+}
+
+// pinned is what is kept of a model.
+type pinned struct {
+	Manifest []byte    `json:"manifest"` // as it came
+	Time     time.Time `json:"time"`
+}
+
+// Open finds the blobs of a model, called as 'ollama run' does: what follows
+// "ollama:". file is the manifest's name in the listing, to be opened as that of a
+// model. An error is one line without secrets; it is fs.ErrNotExist where there is
+// no such model, fs.ErrPermission where it may not be read.
+func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file string, err error) {
+	n, err := ollama.ParseName(name)
+	if err != nil {
+		return nil, "", err
+	}
+	r, err := newRegistry(n, o)
+	if err != nil {
+		return nil, "", err
+	}
+	var p pinned
+	switch _, kept := r.Store.Pinned(r.pin(), &p); {
+	case r.forbids == "":
+		if p.Manifest, err = r.manifest(ctx); err != nil {
+			return nil, "", err
+		}
+		p.Time = time.Now().Truncate(time.Second)
+	case !kept:
+		return nil, "", web.ErrOffline(r.name, r.forbids)
+	}
+	if l, err = r.listing(&p); err != nil {
+		return nil, "", err
+	}
+	if r.forbids == "" {
+		_ = r.Store.Pin(r.pin(), &p) // what cannot be kept is asked for again, and that is all
+	}
+	return l, n.Manifest(), nil
+}
+
+func newRegistry(n ollama.Name, o Options) (*registry, error) {
+	if o.Getenv == nil {
+		o.Getenv = os.Getenv
+	}
+	r := &registry{Options: o, model: n, name: prefix + n.String()}
+	scheme := "https"
+	if isLoopback(n.Host) {
+		scheme = "http"
+	}
+	r.address = fmt.Sprintf("%s://%s/v2/%s/%s", scheme, n.Host, n.Namespace, n.Model)
+	s, err := hub.SettingsOf(o.Getenv)
+	if r.isHub = s.Endpoint != nil && s.IsHub(n.Host); r.isHub {
+		if err != nil {
+			return nil, err
+		}
+		r.token, r.forbids = s.Token, s.Offline
+	}
+	if o.Offline {
+		r.forbids = "--offline"
+	}
+	return r, nil
+}
+
+// isLoopback reports whether a host, with or without a port, is this machine.
+func isLoopback(host string) bool {
+	host, _, _ = strings.Cut(host, ":")
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
+}
+
+// pin is what the manifest is kept as.
+func (r *registry) pin() string { return prefix + r.model.Path() }
+
+// request returns a GET of what is below the model's address.
+func (r *registry) request(ctx context.Context, below string) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.address+"/"+below, nil)
+	if err == nil && r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
+	}
+	return req, err
+}
+
+// manifest asks for the manifest.
+func (r *registry) manifest(ctx context.Context) ([]byte, error) {
+	resp, body, err := r.Client.Do(ctx, maxManifest, func(ctx context.Context) (*http.Request, error) {
+		req, err := r.request(ctx, "manifests/"+r.model.Tag)
+		if err == nil {
+			req.Header.Set("Accept", manifestType)
+		}
+		return req, err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case resp.StatusCode != http.StatusOK:
+		return nil, r.refusal(r.name, resp, body)
+	}
+	return body, nil
+}
+
+// listing makes a store of a manifest.
+func (r *registry) listing(p *pinned) (*remote.Listing, error) {
+	blobs, err := ollama.Blobs(r.name, p.Manifest)
+	if e, ok := errors.AsType[*tensorfs.FormatError](err); ok {
+		e.Advice = "the registry is at fault, or it is not one of Ollama models"
+	}
+	if err != nil {
+		return nil, err
+	}
+	items := []remote.Item{{
+		Name:  r.model.Manifest(),
+		ID:    cache.ID{Size: int64(len(p.Manifest)), Source: r.name, ModTime: p.Time},
+		Bytes: p.Manifest,
+	}}
+	for _, b := range blobs {
+		if b.Size > maxSize {
+			return nil, &tensorfs.FormatError{File: r.name, Offset: -1, Problem: fmt.Sprintf("its blob %s has %d bytes, which no file has", b.Digest, b.Size), Advice: "the registry is at fault"}
+		}
+		items = append(items, remote.Item{
+			Name:   b.Name,
+			ID:     cache.ID{Key: b.Digest, Digest: b.Digest, Size: b.Size, Source: r.name + "/" + b.Digest, ModTime: p.Time},
+			Host:   r.model.Host,
+			Origin: r.origin(b),
+		})
+	}
+	l, err := remote.NewListing(r.name, items, r.Client, r.Store)
+	if err != nil {
+		return nil, err
+	}
+	l.ModTime = p.Time
+	return l, nil
+}
+
+// origin says how to ask for the bytes of a blob.
+func (r *registry) origin(b ollama.Blob) web.Origin {
+	if r.forbids != "" {
+		return web.Offline(r.forbids)
+	}
+	name := r.name + "/" + b.Digest
+	return &web.Resolved{
+		Client: r.Client,
+		Ask: func(ctx context.Context) (*http.Request, error) {
+			return r.request(ctx, "blobs/"+b.Digest)
+		},
+		Check: func(resp *http.Response, body []byte) error {
+			switch {
+			case resp.StatusCode == http.StatusNotFound, resp.StatusCode == http.StatusGone:
+				return web.ErrVersion(name, "the registry does not have it any more")
+			case resp.StatusCode >= 400:
+				return r.refusal(name, resp, body)
+			}
+			return nil
+		},
+	}
+}
