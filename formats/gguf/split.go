@@ -92,11 +92,19 @@ func openSet(src source.FS, name string, first *File, count int64) ([]*File, err
 		return []*File{first}, e
 	}
 	files := []*File{first}
+	shard := func(i int64) string { return dir + ShardName(prefix, i, count) }
+	var others []string
+	for i := int64(1); i <= count; i++ {
+		if i != number {
+			others = append(others, shard(i))
+		}
+	}
+	defer source.Prepare(src, others)()
 	for i := int64(1); i <= count; i++ {
 		if i == number {
 			continue
 		}
-		f, err := openShard(src, dir+fmt.Sprintf("%s-%05d-of-%05d.gguf", prefix, i, count), i, count)
+		f, err := openShard(src, shard(i), i, count)
 		if err != nil {
 			return files, err
 		}

@@ -61,6 +61,11 @@ func (b *builder) build() (*tensorfs.Model, error) {
 
 // load opens and parses the weight files.
 func (b *builder) load() error {
+	names := make([]string, len(b.set.weights))
+	for i, name := range b.set.weights {
+		names[i] = b.dir.name(name)
+	}
+	defer source.Prepare(b.dir.src, names)()
 	for i, name := range b.set.weights {
 		m, err := b.dir.take(name)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/config"
 	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // origin is where a tensor of builder.tensors comes from, and what belongs to it.
@@ -85,6 +86,13 @@ func (b *builder) tensorModel() error {
 func (b *builder) origins() ([]origin, error) {
 	parsed := make(map[digest]*tensorBlob)
 	var origins []origin
+	var blobs []string
+	for i := range b.manifest.layers {
+		if l := &b.manifest.layers[i]; l.kind == kindTensor {
+			blobs = append(blobs, l.digest.name())
+		}
+	}
+	defer source.Prepare(b.blobs.src, blobs)()
 	for i := range b.manifest.layers {
 		l := &b.manifest.layers[i]
 		if l.kind != kindTensor {

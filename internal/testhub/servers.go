@@ -74,7 +74,7 @@ func (s *Servers) Sent() int64 {
 	return s.sent
 }
 
-// Most is how many requests were answered at a time.
+// Most is how many requests were delayed at a time.
 func (s *Servers) Most() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,12 +112,10 @@ func (s *Servers) wrap(data bool, h http.HandlerFunc) http.Handler {
 		s.now++
 		s.most = max(s.most, s.now)
 		s.mu.Unlock()
-		defer func() {
-			s.mu.Lock()
-			s.now--
-			s.mu.Unlock()
-		}()
 		time.Sleep(s.Delay)
+		s.mu.Lock()
+		s.now-- // before the last byte has left, after which the next request may come
+		s.mu.Unlock()
 		w = counted{w, s}
 		if s.Fault != nil && s.Fault(w, r, data) {
 			return

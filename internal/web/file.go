@@ -35,7 +35,6 @@ type File struct {
 	path   string
 	label  string
 	digest string
-	header int64 // the first request of a parser, and how its requests grow
 
 	all     context.Context // of what is fetched; ended by Close
 	end     context.CancelFunc
@@ -66,9 +65,6 @@ func (c *Client) File(o Origin, entry *cache.Entry, host, path, label string) *F
 	f := &File{c: c, origin: o, host: host, entry: entry, path: path, label: label, arrived: make(chan struct{})}
 	f.all, f.end = context.WithCancel(context.Background())
 	f.ahead = readahead.Tracker{Window: 64 << 20, Piece: part}
-	if f.header = cache.CellSize; !strings.HasSuffix(label, ".safetensors") {
-		f.header = block // GGUF's header has the vocabulary in it
-	}
 	f.mapWhole()
 	return f
 }
@@ -137,9 +133,9 @@ func (f *File) parserWants(need cache.Range) cache.Range {
 		return need
 	}
 	f.parsed = max(f.parsed, need.Off+need.N)
-	more := max(f.header, min(f.parsed/block*block, maxHeader))
-	if f.header < block { // its length is known after eight bytes
-		more = f.header
+	more := max(block, min(f.parsed/block*block, maxHeader)) // GGUF's header has the vocabulary in it
+	if strings.HasSuffix(f.label, ".safetensors") {          // its length is known after eight bytes
+		more = cache.CellSize
 	}
 	return cache.Range{Off: need.Off, N: max(need.N, more)}
 }

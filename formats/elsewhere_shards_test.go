@@ -1,0 +1,57 @@
+package formats_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/remote/hub"
+	"github.com/tensorfs/tensorfs/internal/testhub"
+	"github.com/tensorfs/tensorfs/internal/testmodel"
+)
+
+// Row 18: a model of 30 shards opens with few requests, several at a time, and
+// without its data.
+func TestElsewhereShards(t *testing.T) {
+	const shards, rows = 30, 1024
+	var tensors []testmodel.SafeTensor
+	for i := range shards {
+		tensors = append(tensors, testmodel.SafeTensor{Name: fmt.Sprintf("model.layers.%d.mlp.up_proj.weight", i), DType: tensorfs.BF16, Shape: []int64{rows, 512}, Data: bytes.Repeat([]byte{byte(i), 0x3f}, rows*512)})
+	}
+	files := testmodel.HF(map[string]any{"model_type": "llama", "architectures": []string{"LlamaForCausalLM"}, "hidden_size": 512}, tensors, shards, nil)
+	files["generation_config.json"] = []byte("{}")
+	h := testhub.NewHub(t)
+	h.Commit("org/name", files)
+	h.Delay = 20 * time.Millisecond
+	c, store := client(t)
+	l, _, err := hub.Open(context.Background(), "org/name", "", hub.Options{Client: c, Store: store, Getenv: func(name string) string { return map[string]string{"HF_ENDPOINT": h.URL}[name] }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := formats.OpenFS(l, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	total := 0
+	for _, b := range files {
+		total += len(b)
+	}
+	requests := len(h.Requests())
+	t.Logf("%d requests, at most %d at a time, %d bytes of %d", requests, h.Most(), h.Sent(), total)
+	if len(m.Tensors) != shards || requests > 75 || h.Most() > 16 || h.Most() < 8 || h.Sent() > 6<<20 {
+		t.Errorf("%d tensors, %d requests, %d at a time, %d bytes sent", len(m.Tensors), requests, h.Most(), h.Sent())
+	}
+	for i := range m.Tensors {
+		if got := content(t, m.Tensors[i].Data); !bytes.Equal(got[:2], got[len(got)-2:]) || int64(len(got)) != rows*512*2 {
+			t.Errorf("%s has other bytes", m.Tensors[i].Name)
+		}
+	}
+	if n := h.Count("/resolve/"); n > shards+3 {
+		t.Errorf("%d files were resolved %d times", len(files), n)
+	}
+}
