@@ -343,6 +343,32 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// The Hub limits how often files are resolved, and says for how long.
+func TestLimited(t *testing.T) {
+	h := testhub.NewHub(t)
+	model := pattern(1000, 1)
+	h.Commit("org/name", map[string][]byte{"model.safetensors": model})
+	var asked []time.Time
+	h.Fault = func(w http.ResponseWriter, r *http.Request, _ bool) bool {
+		if !strings.Contains(r.URL.Path, "/resolve/") {
+			return false
+		}
+		if asked = append(asked, time.Now()); len(asked) > 1 {
+			return false
+		}
+		w.Header().Set("RateLimit", `"resolvers";r=0;t=0`)
+		w.WriteHeader(http.StatusTooManyRequests)
+		return true
+	}
+	m := newMachine(t, h)
+	if got, err := read(m.mustOpen(t, "org/name", ""), "model.safetensors"); err != nil || !bytes.Equal(got, model) {
+		t.Error(err)
+	}
+	if len(asked) != 2 || asked[1].Sub(asked[0]) < time.Second {
+		t.Errorf("asked at %v", asked)
+	}
+}
+
 // Row 20: what is open stays as it is when main moves; who opens it again gets the
 // new commit, and equal files are not sent again.
 func TestMainMoves(t *testing.T) {
