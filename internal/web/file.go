@@ -188,11 +188,8 @@ func (f *File) await(ctx context.Context, need cache.Range, wants func(cache.Ran
 			}
 			return nil
 		}
-		want := clip(wants(need), f.Size())
-		for _, m := range f.entry.Missing(want.Off, want.N) {
-			for _, r := range f.unclaimed(m) {
-				f.start(r, true)
-			}
+		if !f.coming(missing) { // else its reader asks for more when it has come
+			f.ask(clip(wants(need), f.Size()))
 		}
 		mine = mine[:0]
 		for _, x := range f.flights {
@@ -206,6 +203,18 @@ func (f *File) await(ctx context.Context, need cache.Range, wants func(cache.Ran
 		case <-arrived:
 		case <-ctx.Done():
 			return f.gaveUp(ctx, ctx.Err())
+		}
+	}
+}
+
+// ask begins to fetch what nobody fetches of a range, in parts. The caller holds
+// the lock.
+func (f *File) ask(want cache.Range) {
+	for _, m := range f.entry.Missing(want.Off, want.N) {
+		for _, r := range f.unclaimed(m) {
+			for ; r.N > 0; r.Off, r.N = r.Off+part, r.N-part {
+				f.start(cache.Range{Off: r.Off, N: min(r.N, part)}, true)
+			}
 		}
 	}
 }
@@ -361,12 +370,14 @@ func (f *File) fetchAll(ctx context.Context, off, n int64, came func(n int64)) e
 	if err := tensorfs.CheckRange(f, off, n); err != nil {
 		return err
 	}
-	all := func(need cache.Range) cache.Range {
-		return cache.Range{Off: need.Off, N: min(maxOfFile*part, off+n-need.Off)}
-	}
+	exactly := func(need cache.Range) cache.Range { return need }
 	for at := off; at < off+n; at += part {
-		need := cache.Range{Off: at, N: min(part, off+n-at)}
-		if err := f.await(ctx, need, all); err != nil {
+		f.mu.Lock()
+		if f.changed == nil {
+			f.ask(cache.Range{Off: at, N: min(maxOfFile*part, off+n-at)})
+		}
+		f.mu.Unlock()
+		if err := f.await(ctx, cache.Range{Off: at, N: min(part, off+n-at)}, exactly); err != nil {
 			return err
 		}
 		if came != nil {

@@ -90,6 +90,23 @@ func TestHeader(t *testing.T) {
 	}
 }
 
+// What is fetched comes in parts, several at a time, and each byte once.
+func TestFetchParts(t *testing.T) {
+	s := newServer(t, 100*mib)
+	s.setFault(func(int, http.ResponseWriter, *http.Request) bool {
+		time.Sleep(20 * time.Millisecond)
+		return false
+	})
+	f, _ := testFile(t, s, Options{})
+	if err := f.Fetch(context.Background(), mib, 90*mib); err != nil {
+		t.Fatal(err)
+	}
+	readRight(t, f.Section(mib, 90*mib), mib, 0, 90*mib)
+	if n, most, sent := len(s.requests()), s.most.Load(), s.sent.Load(); n > 12 || most < maxOfFile/2 || most > maxOfFile+1 || sent > 90*mib {
+		t.Errorf("%d requests, %d at a time, %d bytes", n, most, sent)
+	}
+}
+
 // What goes wrong on the way costs time and no byte.
 func TestFaults(t *testing.T) {
 	for name, fault := range map[string]func(i int, w http.ResponseWriter, r *http.Request) bool{
