@@ -35,6 +35,8 @@ func remoteTopic() *cobra.Command {
 		Long: `Every command that takes a MODEL takes one that is on another machine:
 
   hf:ORG/NAME[@REVISION][:SELECT]   a repository of the Hugging Face Hub
+  ollama:NAME[:TAG]                 a model of Ollama's registry, or of another one if
+                                    NAME begins with its host
   https://HOST/PATH/FILE            a GGUF or safetensors file; of a split GGUF model
                                     any of its files
   http://HOST/PATH/FILE             the same on this machine or a private network
@@ -62,7 +64,7 @@ take --download, which fetches them first.
 
 Credentials go to the server that they are for, and to nothing that it redirects to:
 
-  hf:       HF_TOKEN, or the file that 'hf auth login' writes; HF_ENDPOINT names the Hub
+  hf:       (and ollama:hf.co/...) HF_TOKEN, or the file that 'hf auth login' writes; HF_ENDPOINT names the Hub
   https:    USER:PASSWORD@ in the address, or ~/.netrc (NETRC) for exactly that host
 
 They are not shown and not kept, and neither is what follows ? in an address. Proxies are

@@ -97,7 +97,8 @@ MODEL is one of
   DIRECTORY              a Hugging Face or MLX model directory, or one with a
                          single GGUF model
   MANIFEST               a manifest in an Ollama store
-  ollama:NAME[:TAG]      a model of the local Ollama store (OLLAMA_MODELS)
+  ollama:NAME[:TAG]      a model of the local Ollama store (OLLAMA_MODELS), or of
+                         its registry where that does not have it
   hf:ORG/NAME            a model of the local Hugging Face cache (HF_HOME), or of
                          the Hub where that does not have it
   hf:ORG/NAME:Q4_K_M     its GGUF model with that word in its name

@@ -20,10 +20,12 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
-	fhub "github.com/tensorfs/tensorfs/formats/hub"
+	"github.com/tensorfs/tensorfs/formats/hub"
+	"github.com/tensorfs/tensorfs/formats/ollama"
 	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/remote"
-	"github.com/tensorfs/tensorfs/internal/remote/hub"
+	remotehub "github.com/tensorfs/tensorfs/internal/remote/hub"
+	registry "github.com/tensorfs/tensorfs/internal/remote/ollama"
 	"github.com/tensorfs/tensorfs/internal/remote/plain"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/internal/web"
@@ -48,22 +50,31 @@ type protocol struct {
 
 var protocols = []protocol{
 	{"hf:", openHub},
+	{"ollama:", openRegistry},
 	{"https://", openPlain},
 	{"http://", openPlain},
 }
 
 // openHub opens a commit of a repository. What follows its revision is a path in it.
 func openHub(ctx context.Context, name string, a *asking) (*remote.Listing, string, string, error) {
-	n, err := fhub.ParseName(strings.TrimPrefix(name, fhub.Prefix))
+	n, err := hub.ParseName(strings.TrimPrefix(name, hub.Prefix))
 	if err != nil {
 		return nil, "", "", err
 	}
 	local, _ := source.HuggingFaceCache() // without a home there is none
-	l, rest, err := hub.Open(ctx, n.Repository, n.Revision, hub.Options{Client: a.client, Store: a.store, Offline: a.offline, Cache: local})
+	l, rest, err := remotehub.Open(ctx, n.Repository, n.Revision, remotehub.Options{Client: a.client, Store: a.store, Offline: a.offline, Cache: local})
 	if err != nil {
 		return nil, "", "", err
 	}
 	return l, cmp.Or(rest, "."), l.Name, nil
+}
+
+func openRegistry(ctx context.Context, name string, a *asking) (*remote.Listing, string, string, error) {
+	l, file, err := registry.Open(ctx, strings.TrimPrefix(name, ollama.Prefix), registry.Options{Client: a.client, Store: a.store, Offline: a.offline})
+	if err != nil {
+		return nil, "", "", err
+	}
+	return l, file, l.Name, nil
 }
 
 func openPlain(ctx context.Context, name string, a *asking) (*remote.Listing, string, string, error) {

@@ -377,7 +377,8 @@ func (f *File) fetchAll(ctx context.Context, off, n int64, came func(n int64)) e
 			f.ask(cache.Range{Off: at, N: min(maxOfFile*part, off+n-at)})
 		}
 		f.mu.Unlock()
-		if err := f.await(ctx, cache.Range{Off: at, N: min(part, off+n-at)}, exactly); err != nil {
+		need := cache.Range{Off: at, N: min(part, off+n-at)}
+		if err := f.await(ctx, need, exactly); err != nil {
 			return err
 		}
 		if came != nil {
