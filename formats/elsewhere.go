@@ -40,16 +40,24 @@ func (o Options) openNamed(s *scheme, full, name string, links source.Links) (*t
 		local = err
 	}
 	m, err := o.openElsewhere(full)
-	return m, orNear(err, local)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = o.nowhere(err, local)
+	}
+	return m, err
 }
 
-// orNear adds to the error of a name that is nowhere what this machine has of a
-// near name, as the error of its own store says.
-func orNear(err, local error) error {
+// nowhere is the error of a name that is not found elsewhere, and, as local says if
+// it is not nil, not here. It adds what is here of a near name, and where nobody may
+// be asked, it is what local says.
+func (o Options) nowhere(err, local error) error {
 	e, ok := errors.AsType[*tensorfs.FormatError](err)
 	l, lok := errors.AsType[*tensorfs.FormatError](local)
-	if !ok || !lok || !errors.Is(e, fs.ErrNotExist) {
+	if !ok || !lok {
 		return err
+	}
+	if o.Offline != "" {
+		l.Problem += ", and " + o.Offline + " forbids asking for it"
+		return local
 	}
 	if question, _, ok := strings.Cut(l.Advice, "?"); ok {
 		e.Advice = question + "?"

@@ -33,6 +33,9 @@ type Options struct {
 	Remote func(name string) (Elsewhere, error)
 	// AskFirst asks Remote also for what this machine has.
 	AskFirst bool
+	// Offline is what forbids Remote to ask other machines, for messages; "" for
+	// nothing. It then finds only what was found before.
+	Offline string
 }
 
 // ErrLink marks a link that KeepInside refuses.

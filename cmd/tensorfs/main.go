@@ -271,7 +271,7 @@ func (f *modelFlags) open(path string) (*tree.Tree, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	m, err := formats.Options{KeepInside: f.keepInside && !f.followLinks, Remote: f.remote.find, AskFirst: f.remote.ask}.Open(path)
+	m, err := formats.Options{KeepInside: f.keepInside && !f.followLinks, Remote: f.remote.find, AskFirst: f.remote.ask, Offline: f.remote.forbids()}.Open(path)
 	if err != nil {
 		return nil, err
 	}

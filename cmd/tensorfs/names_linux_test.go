@@ -55,7 +55,7 @@ func TestMountByName(t *testing.T) {
 	for name, says := range map[string]string{
 		"hf:acme/Tiny-GGUF":          "it has 3 GGUF models: Tiny-Q4_0, Tiny-Q8_0, x; name one, such as hf:acme/Tiny-GGUF:Tiny-Q4_0",
 		"hf:acme/Tinny-GGUF:q8_0":    "did you mean hf:acme/Tiny-GGUF:q8_0?",
-		"https://example.com/a/b":    "https://example.com/a/b: it is a URL, and tensorfs downloads nothing",
+		"https://example.com/a/b":    "https://example.com/a/b: not on this machine, and TENSORFS_OFFLINE forbids asking for it",
 		"hf:acme/Tiny-GGUF:Q2_K":     `download it with "hf download acme/Tiny-GGUF --include '*Q2_K*'"`,
 		"hf:acme/Tiny-GGUF@0:Q2_K":   "the cache does not have this revision, only main, 0123456789ab",
 		cache + "/models-acme--Tiny": "no such file or directory",
