@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs"
 )
 
 // errno turns an error of reading into the error number that the reader gets. A
@@ -84,20 +85,24 @@ func (r *reports) quiet(id uint64, now time.Time) bool {
 // failed logs a failed read once for each cause and returns its errno: a file of
 // the model that changed is one cause, whatever was read, and everything else is
 // one for each file of the tree.
-func (f *rawFS) failed(id uint64, off int64, err error) fuse.Status {
-	if !f.noteChanged(err, f.nodes.path(id)) {
-		f.complain(id, off, "read failed", err)
+func (f *rawFS) failed(t *served, id uint64, off int64, err error) fuse.Status {
+	switch {
+	case t.slot != nil && errors.Is(err, tensorfs.ErrChanged):
+		f.library.changed(t.slot, err)
+		return fuse.Status(syscall.ESTALE) // what its name leads to can be read
+	case !f.noteChanged(err, t.path(id)):
+		f.complain(t.node|id, t.at(id), off, "read failed", err)
 	}
 	return errno(err)
 }
 
 // complain logs what is wrong with a file of the tree.
-func (f *rawFS) complain(id uint64, off int64, problem string, err error) {
-	first, last, omitted := f.reports.first(id, time.Now())
+func (f *rawFS) complain(node uint64, path string, off int64, problem string, err error) {
+	first, last, omitted := f.reports.first(node, time.Now())
 	if !first {
 		return
 	}
-	attrs := []any{"file", f.nodes.path(id), "offset", off}
+	attrs := []any{"file", path, "offset", off}
 	if err != nil {
 		attrs = append(attrs, "error", err)
 	}

@@ -57,8 +57,8 @@ func TestLater(t *testing.T) {
 			t.Errorf("%v %+v", st, attr.Attr)
 		}
 	}
-	if f.nodes.path(d.NodeId) != "b/d" {
-		t.Errorf("path %s", f.nodes.path(d.NodeId))
+	if f.tree.path(d.NodeId) != "b/d" {
+		t.Errorf("path %s", f.tree.path(d.NodeId))
 	}
 	counts("after looking at them", 0, 0, 0)
 
@@ -66,10 +66,10 @@ func TestLater(t *testing.T) {
 	counts("after a look inside one", 1, 0, 0)
 	y := lookup(a.NodeId, "y")
 	z := lookup(y.NodeId, "z")
-	if f.nodes.path(z.NodeId) != "a/y/z" || x.Size != 2 || z.Size != 3 || y.Nlink != 2 {
-		t.Errorf("%s, %d and %d bytes, %d links", f.nodes.path(z.NodeId), x.Size, z.Size, y.Nlink)
+	if f.tree.path(z.NodeId) != "a/y/z" || x.Size != 2 || z.Size != 3 || y.Nlink != 2 {
+		t.Errorf("%s, %d and %d bytes, %d links", f.tree.path(z.NodeId), x.Size, z.Size, y.Nlink)
 	}
-	if f.nodes.dir(x.NodeId) != nil || f.nodes.dir(y.NodeId) == nil {
+	if f.tree.dir(x.NodeId) != nil || f.tree.dir(y.NodeId) == nil {
 		t.Error("a file is a directory, or a directory is none")
 	}
 	if out := lookup(d.NodeId, "x"); out.NodeId != 0 {
@@ -78,23 +78,23 @@ func TestLater(t *testing.T) {
 	seen := map[uint64]string{}
 	for _, e := range []*fuse.EntryOut{a, b, g, d, x, y, z, lookup(lookup(b.NodeId, "e").NodeId, "f")} {
 		if other, taken := seen[e.NodeId]; taken {
-			t.Errorf("%s and %s have the number %d", other, f.nodes.path(e.NodeId), e.NodeId)
+			t.Errorf("%s and %s have the number %d", other, f.tree.path(e.NodeId), e.NodeId)
 		}
-		seen[e.NodeId] = f.nodes.path(e.NodeId)
+		seen[e.NodeId] = f.tree.path(e.NodeId)
 	}
 	var wait sync.WaitGroup
 	for i := range 16 {
 		wait.Go(func() {
 			name := wide(3000).Entry(i * 100).Name
-			if out := lookup(g.NodeId, name); f.nodes.path(out.NodeId) != "g/"+name {
-				t.Errorf("%s is %s", name, f.nodes.path(out.NodeId))
+			if out := lookup(g.NodeId, name); f.tree.path(out.NodeId) != "g/"+name {
+				t.Errorf("%s is %s", name, f.tree.path(out.NodeId))
 			}
 		})
 	}
 	wait.Wait()
 	counts("in the end", 1, 1, 1)
 	for _, id := range []uint64{z.NodeId + 1, g.NodeId + 3*maxLater, 1 << 63} {
-		if e, ok := f.node(id); ok || f.nodes.dir(id) != nil {
+		if e, ok := f.tree.get(id); ok || f.tree.dir(id) != nil {
 			t.Errorf("there is a node %d: %+v", id, e)
 		}
 	}

@@ -21,6 +21,34 @@ type sentReplies struct {
 
 func (s *sentReplies) add(m *mapped) { s.last[s.next.Add(1)%uint32(len(s.last))].Store(m) }
 
+// forget forgets the replies from the tree of a slot, whose memory is about to go.
+func (s *sentReplies) forget(slot uint64) {
+	for i := range s.last {
+		if m := s.last[i].Load(); m != nil && m.id>>slotBits == slot {
+			s.last[i].CompareAndSwap(m, nil)
+		}
+	}
+}
+
+// pinned calls fn with a reply that is remembered, while its memory is there.
+func (f *rawFS) pinned(i int, fn func(*mapped)) {
+	m := f.sent.last[i].Load()
+	if m == nil {
+		return
+	}
+	if f.library != nil {
+		s, open := f.library.pin(m.id)
+		if !open {
+			return
+		}
+		defer f.library.leave(s)
+		if f.sent.last[i].Load() != m { // it was forgotten meanwhile
+			return
+		}
+	}
+	fn(m)
+}
+
 // passingPeriod is the shortest time between two messages about lost pages that
 // can be read again when they are looked for.
 const passingPeriod = time.Hour
@@ -35,21 +63,19 @@ func (f *rawFS) lost() {
 	}
 	found := false
 	for i := range f.sent.last {
-		m := f.sent.last[i].Load()
-		if m == nil {
-			continue
-		}
-		if f.reports.quiet(m.id, time.Now()) {
-			found = true
-			continue
-		}
-		for _, s := range m.slices {
-			if !readable(s) {
+		f.pinned(i, func(m *mapped) {
+			if f.reports.quiet(m.id, time.Now()) {
 				found = true
-				f.complain(m.id, m.off, "a page of the model was lost: it cannot be read; the reader got an I/O error", nil)
-				break
+				return
 			}
-		}
+			for _, s := range m.slices {
+				if !readable(s) {
+					found = true
+					f.complain(m.id, m.tree.at(local(m.id)), m.off, "a page of the model was lost: it cannot be read; the reader got an I/O error", nil)
+					break
+				}
+			}
+		})
 	}
 	if now := time.Now(); !found && now.Sub(f.sent.passed) > passingPeriod {
 		f.sent.passed = now

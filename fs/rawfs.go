@@ -27,8 +27,8 @@ const maxName = 255
 type rawFS struct {
 	fuse.RawFileSystem
 	opts    Options
-	nodes   *nodes
-	totals  totals
+	tree    *served  // nil in a library
+	library *library // nil otherwise
 	reports reports
 	health  health
 	sent    sentReplies
@@ -38,20 +38,30 @@ type rawFS struct {
 }
 
 func newRawFS(tree Dir, opts Options) (*rawFS, error) {
-	opts.setDefaults()
 	t, err := newNodes(tree)
 	if err != nil {
 		return nil, fmt.Errorf("cannot serve this tree: %w", err)
 	}
+	f, err := newRaw(opts)
+	if err != nil {
+		return nil, err
+	}
+	f.tree = &served{nodes: t, modTime: f.opts.ModTime}
+	return f, nil
+}
+
+// newRaw returns a file system without a tree or a library.
+func newRaw(opts Options) (*rawFS, error) {
+	opts.setDefaults()
 	f := &rawFS{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		opts:          opts,
-		nodes:         t,
 	}
 	f.health.mounted = time.Now()
 	f.opts.Logger = slog.New(remembering{Handler: opts.Logger.Handler(), health: &f.health})
 	f.stored = newStored(f.opts.Logger)
 	if opts.Hot > 0 {
+		var err error
 		if f.hot, err = newHot(opts.Hot, f.opts.Logger); err != nil {
 			return nil, err
 		}
@@ -76,6 +86,9 @@ func (f *rawFS) Init(s *fuse.Server) {
 func (f *rawFS) OnUnmount() {
 	if f.hot != nil {
 		f.hot.close()
+	}
+	if f.library != nil {
+		f.library.end()
 	}
 }
 
@@ -102,7 +115,7 @@ const (
 // mode returns the mode of an entry.
 func mode(e *Entry) uint32 {
 	switch {
-	case e.Dir != nil:
+	case e.Dir != nil || e.Lazy != nil:
 		return dirMode
 	case e.Data != nil:
 		return fileMode
@@ -112,15 +125,15 @@ func mode(e *Entry) uint32 {
 
 // attr fills in the attributes of a node. Only here is a file asked for its
 // size, which may mean rendering it.
-func (f *rawFS) attr(id uint64, e *Entry, out *fuse.Attr) {
-	*out = fuse.Attr{Ino: id, Mode: mode(e), Nlink: 1, Blksize: block}
+func (f *rawFS) attr(t *served, id uint64, e *Entry, out *fuse.Attr) {
+	f.plainAttr(t.ino|id, mode(e), t.modTime, out)
 	switch {
 	case e.Dir != nil:
 		if _, ok := e.Dir.(*Later); ok {
 			break // the 1 of other file systems that do not count
 		}
 		out.Nlink = 2
-		if d := f.nodes.dir(id); d != nil {
+		if d := t.dir(id); d != nil {
 			out.Nlink += d.subdirs
 		}
 	case e.Data != nil:
@@ -129,13 +142,17 @@ func (f *rawFS) attr(id uint64, e *Entry, out *fuse.Attr) {
 	default:
 		out.Size = uint64(len(e.Link))
 	}
+}
+
+// plainAttr fills in the attributes of anything, without a size.
+func (f *rawFS) plainAttr(ino uint64, mode uint32, modTime time.Time, out *fuse.Attr) {
 	l := f.opts.look
+	*out = fuse.Attr{Ino: ino, Mode: mode, Nlink: 1, Blksize: block}
 	out.Uid, out.Gid = l.uid, l.gid
-	if e.Link == "" {
+	if mode&syscall.S_IFMT != syscall.S_IFLNK {
 		out.Mode &^= l.umask
 	}
-	t := f.opts.ModTime
-	out.SetTimes(&t, &t, &t)
+	out.SetTimes(&modTime, &modTime, &modTime)
 }
 
 // blocks returns how many blocks a file takes. A converted file takes them from
@@ -143,28 +160,33 @@ func (f *rawFS) attr(id uint64, e *Entry, out *fuse.Attr) {
 // than bytes would pass for a sparse one.
 func blocks(size uint64) uint64 { return (size + block - 1) / block }
 
-// root is the entry of the root directory.
-func (f *rawFS) root() Entry { return Entry{Dir: f.nodes.dirs[0].Dir} }
-
-// node returns any node's entry.
-func (f *rawFS) node(id uint64) (Entry, bool) {
+// get returns any node's entry.
+func (t *served) get(id uint64) (Entry, bool) {
 	if id == fuse.FUSE_ROOT_ID {
-		return f.root(), true
+		return Entry{Dir: t.dirs[0].Dir}, true
 	}
-	return f.nodes.entry(id)
+	return t.entry(id)
 }
 
-func (f *rawFS) entryOut(id uint64, e *Entry, out *fuse.EntryOut) {
-	out.NodeId = id
+func (f *rawFS) entryOut(t *served, id uint64, e *Entry, out *fuse.EntryOut) {
+	out.NodeId = t.node | id
 	out.SetEntryTimeout(forever)
 	out.SetAttrTimeout(forever)
-	f.attr(id, e, &out.Attr)
+	f.attr(t, id, e, &out.Attr)
 }
 
 // Lookup finds a name in a directory. A name that is not there is remembered by
 // the kernel too: node 0 with a timeout.
 func (f *rawFS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
-	d := f.nodes.dir(h.NodeId)
+	if f.library != nil && above(h.NodeId) {
+		return f.library.lookup(h.NodeId, name, out)
+	}
+	t, id, st := f.enter(h.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	defer f.leave(t)
+	d := t.dir(id)
 	if d == nil {
 		return fuse.ENOTDIR
 	}
@@ -178,7 +200,7 @@ func (f *rawFS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fu
 		return fuse.OK
 	}
 	e := d.Entry(i)
-	f.entryOut(d.base+uint64(i), &e, out)
+	f.entryOut(t, d.base+uint64(i), &e, out)
 	return fuse.OK
 }
 
@@ -187,18 +209,34 @@ func (f *rawFS) Forget(uint64, uint64) {}
 
 // GetAttr returns the attributes of a node.
 func (f *rawFS) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
-	e, ok := f.node(in.NodeId)
+	if f.library != nil && f.library.answers(in.NodeId) {
+		return f.library.getAttr(in.NodeId, out)
+	}
+	t, id, st := f.enter(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	defer f.leave(t)
+	e, ok := t.get(id)
 	if !ok {
 		return fuse.ENOENT
 	}
 	out.SetTimeout(forever)
-	f.attr(in.NodeId, &e, &out.Attr)
+	f.attr(t, id, &e, &out.Attr)
 	return fuse.OK
 }
 
 // Readlink returns the target of a symbolic link.
 func (f *rawFS) Readlink(_ <-chan struct{}, h *fuse.InHeader) ([]byte, fuse.Status) {
-	e, ok := f.node(h.NodeId)
+	if f.library != nil && f.library.answers(h.NodeId) {
+		return nil, fuse.EINVAL
+	}
+	t, id, st := f.enter(h.NodeId)
+	if !st.Ok() {
+		return nil, st
+	}
+	defer f.leave(t)
+	e, ok := t.get(id)
 	if !ok {
 		return nil, fuse.ENOENT
 	}
@@ -215,17 +253,27 @@ type totals struct {
 }
 
 // StatFs returns the size of the tree: as many blocks as du counts, none of them
-// free. Directories that are made later do not count, made or not.
-func (f *rawFS) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
-	f.totals.once.Do(func() {
-		for k := range f.nodes.dirs {
-			d := &f.nodes.dirs[k]
+// free. Directories that are made later do not count, made or not, nor do the trees
+// of a library above them.
+func (f *rawFS) StatFs(_ <-chan struct{}, h *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	if f.library != nil && f.library.answers(h.NodeId) {
+		*out = fuse.StatfsOut{Bsize: block, Frsize: block, NameLen: maxName}
+		return fuse.OK
+	}
+	t, _, st := f.enter(h.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	defer f.leave(t)
+	t.totals.once.Do(func() {
+		for k := range t.dirs {
+			d := &t.dirs[k]
 			if d.later != nil {
 				continue
 			}
 			for i := range d.Len() {
 				if e := d.Entry(i); e.Data != nil {
-					f.totals.blocks += blocks(uint64(e.Data.Size()))
+					t.totals.blocks += blocks(uint64(e.Data.Size()))
 				}
 			}
 		}
@@ -233,50 +281,78 @@ func (f *rawFS) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut)
 	*out = fuse.StatfsOut{
 		Bsize:   block,
 		Frsize:  block,
-		Blocks:  f.totals.blocks,
-		Files:   f.nodes.count,
+		Blocks:  t.totals.blocks,
+		Files:   t.count,
 		NameLen: maxName,
 	}
 	return fuse.OK
 }
 
 // OpenDir allows a directory to be read.
-func (f *rawFS) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, _ *fuse.OpenOut) fuse.Status {
-	if f.nodes.dir(in.NodeId) == nil {
+func (f *rawFS) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	if f.library != nil && f.library.answers(in.NodeId) {
+		return f.library.openDir(in, out)
+	}
+	t, id, st := f.enter(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	defer f.leave(t)
+	if t.dir(id) == nil {
 		return fuse.ENOTDIR
 	}
 	return fuse.OK
 }
 
+// ReleaseDir ends what OpenDir began.
+func (f *rawFS) ReleaseDir(in *fuse.ReleaseIn) {
+	if f.library != nil && above(in.NodeId) {
+		f.library.levels.end(in.Fh)
+	}
+}
+
 // ReadDir lists names. Offsets: 0 is ".", 1 is "..", 2+i is entry i.
 func (f *rawFS) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return f.list(in, func(de fuse.DirEntry, _ *Entry) bool { return out.AddDirEntry(de) })
+	return f.list(in, func(de fuse.DirEntry, _ func(*fuse.EntryOut) bool) bool { return out.AddDirEntry(de) })
 }
 
 // ReadDirPlus lists names with attributes. The kernel asks for them where a
 // reader looks at the files too (READDIRPLUS_AUTO).
 func (f *rawFS) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return f.list(in, func(de fuse.DirEntry, e *Entry) bool {
+	return f.list(in, func(de fuse.DirEntry, fill func(*fuse.EntryOut) bool) bool {
 		eo := out.AddDirLookupEntry(de)
 		if eo == nil {
 			return false
 		}
-		if e != nil { // "." and ".." carry no node
-			f.entryOut(de.Ino, e, eo)
+		if fill == nil || !fill(eo) { // "." and ".." carry no node
+			*eo = fuse.EntryOut{}
 		}
 		return true
 	})
 }
 
 // list hands the entries of a directory from in.Offset on to add until it has
-// no room for more.
-func (f *rawFS) list(in *fuse.ReadIn, add func(fuse.DirEntry, *Entry) bool) fuse.Status {
-	d := f.nodes.dir(in.NodeId)
+// no room for more. fill, which is nil for "." and "..", fills in an entry's node and
+// attributes, if there are any.
+func (f *rawFS) list(in *fuse.ReadIn, add func(de fuse.DirEntry, fill func(*fuse.EntryOut) bool) bool) fuse.Status {
+	if f.library != nil && above(in.NodeId) {
+		return f.library.list(in, add)
+	}
+	t, id, st := f.enter(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	defer f.leave(t)
+	d := t.dir(id)
 	if d == nil {
 		return fuse.ENOTDIR
 	}
+	dots := []fuse.DirEntry{{Name: ".", Ino: t.ino | d.id}, {Name: "..", Ino: t.ino | d.parent}}
+	if t.slot != nil && d.id == fuse.FUSE_ROOT_ID {
+		dots[1].Ino = f.library.levels.ino(parent(t.slot.path))
+	}
 	at := in.Offset
-	for dots := []fuse.DirEntry{{Name: ".", Ino: d.id}, {Name: "..", Ino: d.parent}}; at < 2; at++ {
+	for ; at < 2; at++ {
 		de := dots[at]
 		de.Mode, de.Off = dirMode, at+1
 		if !add(de, nil) {
@@ -285,8 +361,9 @@ func (f *rawFS) list(in *fuse.ReadIn, add func(fuse.DirEntry, *Entry) bool) fuse
 	}
 	for ; at-2 < d.n; at++ {
 		i := at - 2
-		e := d.Entry(int(i))
-		if !add(fuse.DirEntry{Name: e.Name, Mode: mode(&e), Ino: d.base + i, Off: at + 1}, &e) {
+		e, id := d.Entry(int(i)), d.base+i
+		de := fuse.DirEntry{Name: e.Name, Mode: mode(&e), Ino: t.ino | id, Off: at + 1}
+		if !add(de, func(out *fuse.EntryOut) bool { f.entryOut(t, id, &e, out); return true }) {
 			break
 		}
 	}

@@ -12,7 +12,20 @@ import (
 // Open allows only reading, and only files that have not changed. What the kernel
 // has cached of a file is kept for the next reader that opens it.
 func (f *rawFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	e, ok := f.node(in.NodeId)
+	out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
+	if f.library != nil && f.library.answers(in.NodeId) {
+		_, st := f.library.file(in.NodeId)
+		if st.Ok() && in.Flags&syscall.O_ACCMODE != syscall.O_RDONLY {
+			return fuse.EROFS
+		}
+		return st
+	}
+	t, id, st := f.enter(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	defer f.leave(t)
+	e, ok := t.get(id)
 	switch {
 	case !ok:
 		return fuse.ENOENT
@@ -22,7 +35,7 @@ func (f *rawFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 		return fuse.EROFS
 	}
 	if err := tensorfs.Check(e.Data); err != nil {
-		return f.failed(in.NodeId, 0, err)
+		return f.failed(t, id, 0, err)
 	}
 	if backing, passed := f.stored.opened(in.NodeId, e.Data); passed {
 		out.OpenFlags = fuse.FOPEN_PASSTHROUGH | fuse.FOPEN_NOFLUSH
@@ -32,7 +45,7 @@ func (f *rawFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 	if f.hot != nil {
 		backing, hot, err := f.hot.open(in.NodeId, e.Data)
 		if err != nil {
-			return f.failed(in.NodeId, 0, err)
+			return f.failed(t, id, 0, err)
 		}
 		if hot {
 			out.OpenFlags = fuse.FOPEN_PASSTHROUGH | fuse.FOPEN_NOFLUSH
@@ -40,7 +53,6 @@ func (f *rawFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 			return fuse.OK
 		}
 	}
-	out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
 	return fuse.OK
 }
 
@@ -61,7 +73,27 @@ func (f *rawFS) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.
 // the time and the answer is on its way, unless the Data says that it may have to
 // wait (tensorfs.ContextReaderAt) and the reader was sent a signal: see request.
 func (f *rawFS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
-	e, ok := f.node(in.NodeId)
+	if f.library != nil && f.library.answers(in.NodeId) {
+		e, st := f.library.file(in.NodeId)
+		if !st.Ok() {
+			return nil, st
+		}
+		req := newRequest(cancel, in.Pid)
+		defer req.end()
+		res, err := read(req, e.Data, int64(in.Offset), buf)
+		return res, errno(err)
+	}
+	t, id, st := f.enter(in.NodeId)
+	if !st.Ok() {
+		return nil, st
+	}
+	inUse := false // beyond this function
+	defer func() {
+		if !inUse {
+			f.leave(t)
+		}
+	}()
+	e, ok := t.get(id)
 	switch {
 	case !ok:
 		return nil, fuse.ENOENT
@@ -75,10 +107,11 @@ func (f *rawFS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.
 		return nil, fuse.EINTR
 	}
 	if err != nil {
-		return nil, f.failed(in.NodeId, int64(in.Offset), err)
+		return nil, f.failed(t, id, int64(in.Offset), err)
 	}
 	if m, ok := res.(*mapped); ok {
-		m.id, m.off, m.sent = in.NodeId, int64(in.Offset), &f.sent
+		m.id, m.off, m.fs, m.tree = in.NodeId, int64(in.Offset), f, t
+		inUse = true
 	}
 	return res, fuse.OK
 }
@@ -90,7 +123,7 @@ func read(ctx context.Context, d tensorfs.Data, off int64, buf []byte) (fuse.Rea
 		return fuse.ReadResultData(nil), nil
 	}
 	buf = buf[:min(int64(len(buf)), size-off)]
-	if canReplyMapped {
+	if canReplyMapped && len(buf) > 0 {
 		slices, all, err := tensorfs.Slices(d, nil, off, int64(len(buf)))
 		if err != nil {
 			return nil, err
@@ -119,7 +152,8 @@ type mapped struct {
 	n      int
 	id     uint64 // of the file
 	off    int64  // in the file
-	sent   *sentReplies
+	fs     *rawFS
+	tree   *served
 }
 
 // whole reports whether one writev can take the reply.
@@ -137,12 +171,14 @@ func (m *mapped) Slices() ([][]byte, fuse.Status) { return m.slices, fuse.OK }
 // Size returns the length of the reply.
 func (m *mapped) Size() int { return m.n }
 
-// Done remembers the reply, for the case that the kernel could not copy it. The
-// mapping outlives the mount.
+// Done is called when the kernel has copied the reply, or refused to. It remembers
+// the reply, for that case, and ends the request: from here on the mapping may go.
 func (m *mapped) Done() {
-	if m.sent != nil {
-		m.sent.add(m)
+	if m.fs == nil {
+		return
 	}
+	m.fs.sent.add(m)
+	m.fs.leave(m.tree)
 }
 
 // Bytes is never called on a type with Slices.

@@ -37,11 +37,16 @@ const maxWaiting = 128
 // The calling process must not use the mount itself: a page fault on a file of
 // its own can stop the very goroutine that would answer it.
 func Mount(tree Dir, mountpoint string, opts Options) (*Server, error) {
-	flags, data, err := opts.extra()
+	raw, err := newRawFS(tree, opts)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := newRawFS(tree, opts)
+	return mountRaw(raw, mountpoint)
+}
+
+// mountRaw mounts what answers the requests.
+func mountRaw(raw *rawFS, mountpoint string) (*Server, error) {
+	flags, data, err := raw.opts.extra()
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +61,7 @@ func Mount(tree Dir, mountpoint string, opts Options) (*Server, error) {
 	if cleaned {
 		raw.opts.Logger.Info("removed the mount of a server that is gone", "mountpoint", mountpoint)
 	}
-	place, err := takePlace(mountpoint, opts.MakeMountpoint)
+	place, err := takePlace(mountpoint, raw.opts.MakeMountpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +83,7 @@ func Mount(tree Dir, mountpoint string, opts Options) (*Server, error) {
 	if raw.stored == nil && raw.hot == nil {
 		o.DisabledCapabilities = fuse.CAP_PASSTHROUGH
 	}
-	if opts.Waits {
+	if raw.opts.Waits {
 		o.MaxBackground = maxWaiting
 	}
 	if raw.hot != nil {
@@ -141,7 +146,7 @@ func (s *Server) Hot() []HotFile {
 	if s.raw.hot == nil {
 		return nil
 	}
-	return s.raw.hot.status(s.raw.nodes.path).Files
+	return s.raw.hot.status(s.raw.pathOf).Files
 }
 
 // Logger returns Options.Logger with a memory: what it logs as a warning or error

@@ -23,6 +23,8 @@ type Status struct {
 	Hot    *HotStatus  // nil without Options.Hot
 	Warm   *WarmStatus // nil without Options.Warm
 	Health Health
+	// Library is nil where a single tree is mounted.
+	Library *LibraryStatus
 }
 
 // Status asks the server of a mount, which may be another process. An error
@@ -73,6 +75,12 @@ func ask(mountpoint string) (Status, error) {
 		return s, err
 	} else if found {
 		s.Warm = &warm
+	}
+	var library LibraryStatus
+	if found, err := askJSON(mountpoint, libraryAttr, buf, &library); err != nil {
+		return s, err
+	} else if found {
+		s.Library = &library
 	}
 	return s, nil
 }

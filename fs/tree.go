@@ -9,12 +9,13 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// Entry is one name in a directory: exactly one of Data, Dir and Link is set.
+// Entry is one name in a directory: exactly one of Data, Dir, Link and Lazy is set.
 type Entry struct {
 	Name  string
 	Data  tensorfs.Data // a regular file
 	Dir   Dir           // a directory
 	Link  string        // a symbolic link's target
+	Lazy  *Lazy         // a directory that is opened when it is needed; of a Library only
 	Attrs func() []Attr // extended attributes of a file; nil for none
 }
 

@@ -31,6 +31,10 @@ const healthAttr = "user.tensorfs.health"
 // maxAttr keeps values below the 64 KiB that the kernel allows.
 const maxAttr = 48 << 10
 
+// libraryAttr names the attribute of the root that holds a LibraryStatus as JSON.
+// It exists only in a library.
+const libraryAttr = "user.tensorfs.library"
+
 // rootAttrs are the attributes of the root. Their values are made when they are
 // asked for.
 func (f *rawFS) rootAttrs() []rootAttr {
@@ -39,7 +43,10 @@ func (f *rawFS) rootAttrs() []rootAttr {
 		{healthAttr, func() []byte { return f.checkHealth().value() }},
 	}
 	if f.hot != nil {
-		attrs = append(attrs, rootAttr{hotAttr, func() []byte { return hotValue(f.hot.status(f.nodes.path)) }})
+		attrs = append(attrs, rootAttr{hotAttr, func() []byte { return hotValue(f.hot.status(f.pathOf)) }})
+	}
+	if f.library != nil {
+		attrs = append(attrs, rootAttr{libraryAttr, func() []byte { return f.library.status().value() }})
 	}
 	if f.opts.Warm != nil {
 		attrs = append(attrs, rootAttr{warmAttr, func() []byte { return f.opts.Warm().value() }})
@@ -53,8 +60,16 @@ type rootAttr struct {
 }
 
 // xattrs returns the extended attributes of a node other than the root.
-func (f *rawFS) xattrs(id uint64) ([]Attr, fuse.Status) {
-	e, ok := f.nodes.entry(id)
+func (f *rawFS) xattrs(node uint64) ([]Attr, fuse.Status) {
+	if f.library != nil && f.library.answers(node) {
+		return nil, fuse.OK
+	}
+	t, id, st := f.enter(node)
+	if !st.Ok() {
+		return nil, st
+	}
+	defer f.leave(t)
+	e, ok := t.get(id)
 	if !ok {
 		return nil, fuse.ENOENT
 	}

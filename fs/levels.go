@@ -1,0 +1,289 @@
+package fs
+
+import (
+	"hash/fnv"
+	"path"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// levels are the directories above the trees of a library, and the files beside
+// them. Whatever has had a name there keeps its number.
+type levels struct {
+	mu      sync.Mutex
+	paths   []string            // by node id; 0 is not used, 1 is the top
+	ids     map[string]uint64   // by path
+	numbers map[string]uint64   // for inodes, by path; 0 is the top
+	taken   map[uint64]struct{} // of them
+	open    map[uint64]Dir      // listings under way, by handle
+	handle  uint64
+}
+
+func (v *levels) init() {
+	v.paths = []string{"", ""}
+	v.ids = map[string]uint64{"": fuse.FUSE_ROOT_ID}
+	v.numbers = map[string]uint64{"": 0}
+	v.taken = map[uint64]struct{}{0: {}}
+	v.open = map[uint64]Dir{}
+}
+
+// id returns the node id of a path.
+func (v *levels) id(at string) uint64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	id, ok := v.ids[at]
+	if !ok {
+		id = uint64(len(v.paths))
+		v.ids[at], v.paths = id, append(v.paths, at)
+	}
+	return id
+}
+
+// path returns the path of a node id.
+func (v *levels) path(id uint64) (string, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if id == 0 || id >= uint64(len(v.paths)) {
+		return "", false
+	}
+	return v.paths[id], true
+}
+
+// number returns a number of 32 bits for a path: its hash, unless another path was
+// there before that has the same.
+func (v *levels) number(at string) uint64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	n, ok := v.numbers[at]
+	if ok {
+		return n
+	}
+	h := fnv.New32a()
+	h.Write([]byte(at))
+	n = uint64(h.Sum32())
+	for {
+		if _, taken := v.taken[n]; !taken {
+			break
+		}
+		n = (n + 1) & (1<<inoBits - 1)
+	}
+	v.numbers[at], v.taken[n] = n, struct{}{}
+	return n
+}
+
+// ino returns the inode number of what is at a path: that of a directory or file
+// above the trees, or of a tree's own directory.
+func (v *levels) ino(at string) uint64 { return v.number(at)<<inoBits | fuse.FUSE_ROOT_ID }
+
+// begin keeps a directory for a listing, so that its offsets mean the same until
+// it ends, whatever comes and goes.
+func (v *levels) begin(d Dir) uint64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.handle++
+	v.open[v.handle] = d
+	return v.handle
+}
+
+// listing returns the directory of a listing. One that begins again gets fresh.
+func (v *levels) listing(handle, offset uint64, fresh func() (Dir, bool)) (Dir, bool) {
+	if offset == 0 {
+		d, ok := fresh()
+		if ok {
+			v.mu.Lock()
+			v.open[handle] = d
+			v.mu.Unlock()
+		}
+		return d, ok
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	d, ok := v.open[handle]
+	return d, ok
+}
+
+func (v *levels) end(handle uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.open, handle)
+}
+
+// parent returns the path of the directory that a path is in.
+func parent(at string) string {
+	if dir := path.Dir(at); dir != "." {
+		return dir
+	}
+	return ""
+}
+
+// above reports whether a node is one of the levels.
+func above(node uint64) bool { return node>>slotBits == 0 }
+
+// answers reports whether the library answers requests about a node's attributes,
+// so that no tree is opened for them: it is one of the levels, or a tree's own
+// directory.
+func (l *library) answers(node uint64) bool { return above(node) || local(node) == fuse.FUSE_ROOT_ID }
+
+// level returns a directory among the levels, and its path.
+func (l *library) level(node uint64) (d Dir, at string, ok bool) {
+	e, at, ok := l.entry(node)
+	return e.Dir, at, ok && e.Dir != nil
+}
+
+// entry returns what is at a node among the levels now.
+func (l *library) entry(node uint64) (e Entry, at string, ok bool) {
+	at, ok = l.levels.path(node)
+	if !ok {
+		return Entry{}, "", false
+	}
+	root := l.Root()
+	if at == "" {
+		return Entry{Dir: root}, at, true
+	}
+	e, err := Find(root, at)
+	return e, at, err == nil
+}
+
+// out fills in the answer about an entry at a path. A tree that is gone has none.
+func (l *library) out(at string, e *Entry, out *fuse.EntryOut) bool {
+	*out = fuse.EntryOut{}
+	out.SetEntryTimeout(l.Fresh)
+	out.SetAttrTimeout(l.Fresh)
+	if e.Lazy != nil {
+		s, err := l.generation(at, e.Lazy)
+		if err != nil {
+			return false
+		}
+		out.NodeId = s.root()
+		l.slotAttr(s, &out.Attr)
+		return true
+	}
+	out.NodeId = l.levels.id(at)
+	l.attr(at, e, &out.Attr)
+	return true
+}
+
+// slotAttr fills in the attributes of a tree's directory. It opens nothing. One link
+// is what file systems say that do not count: two would let find skip what is inside.
+func (l *library) slotAttr(s *slot, out *fuse.Attr) {
+	l.mu.Lock()
+	t := s.modTime
+	l.mu.Unlock()
+	l.fs.plainAttr(s.ino|fuse.FUSE_ROOT_ID, dirMode, t, out)
+}
+
+// attr fills in the attributes of a directory or file above the trees.
+func (l *library) attr(at string, e *Entry, out *fuse.Attr) {
+	t := l.fs.opts.ModTime
+	if d, ok := e.Dir.(interface{ ModTime() time.Time }); ok {
+		t = d.ModTime()
+	}
+	l.fs.plainAttr(l.levels.ino(at), mode(e), t, out)
+	if e.Data != nil {
+		size := uint64(e.Data.Size())
+		out.Size, out.Blocks = size, blocks(size)*(block/512)
+	}
+}
+
+// lookup finds a name in one of the levels.
+func (l *library) lookup(node uint64, name string, out *fuse.EntryOut) fuse.Status {
+	d, at, ok := l.level(node)
+	if !ok {
+		return fuse.Status(syscall.ESTALE) // makes the kernel look the path up again
+	}
+	if len(name) > maxName {
+		return fuse.Status(syscall.ENAMETOOLONG)
+	}
+	if i, ok := Lookup(d, name); ok {
+		e := d.Entry(i)
+		if l.out(path.Join(at, name), &e, out) {
+			return fuse.OK
+		}
+	}
+	*out = fuse.EntryOut{}
+	out.SetEntryTimeout(l.Fresh)
+	return fuse.OK
+}
+
+// getAttr returns the attributes of a node that the library answers for.
+func (l *library) getAttr(node uint64, out *fuse.AttrOut) fuse.Status {
+	out.SetTimeout(l.Fresh)
+	if !above(node) {
+		s := l.of(node)
+		if s == nil {
+			return fuse.Status(syscall.ESTALE)
+		}
+		l.slotAttr(s, &out.Attr)
+		return fuse.OK
+	}
+	e, at, ok := l.entry(node)
+	if !ok || e.Lazy != nil {
+		return fuse.Status(syscall.ESTALE)
+	}
+	l.attr(at, &e, &out.Attr)
+	return fuse.OK
+}
+
+// openDir begins a listing.
+func (l *library) openDir(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	if !above(in.NodeId) {
+		return fuse.OK // its listing will open the tree
+	}
+	d, _, ok := l.level(in.NodeId)
+	if !ok {
+		return fuse.Status(syscall.ESTALE)
+	}
+	out.Fh = l.levels.begin(d)
+	return fuse.OK
+}
+
+// list lists one of the levels, as rawFS.list does a directory.
+func (l *library) list(in *fuse.ReadIn, add func(de fuse.DirEntry, fill func(*fuse.EntryOut) bool) bool) fuse.Status {
+	at, ok := l.levels.path(in.NodeId)
+	if !ok {
+		return fuse.Status(syscall.ESTALE)
+	}
+	d, ok := l.levels.listing(in.Fh, in.Offset, func() (Dir, bool) {
+		d, _, ok := l.level(in.NodeId)
+		return d, ok
+	})
+	if !ok {
+		return fuse.Status(syscall.ESTALE)
+	}
+	dots := []fuse.DirEntry{{Name: ".", Ino: l.levels.ino(at)}, {Name: "..", Ino: l.levels.ino(parent(at))}}
+	for off := in.Offset; off < uint64(2+d.Len()); off++ {
+		if off < 2 {
+			de := dots[off]
+			de.Mode, de.Off = dirMode, off+1
+			if !add(de, nil) {
+				return fuse.OK
+			}
+			continue
+		}
+		e := d.Entry(int(off - 2))
+		below := path.Join(at, e.Name)
+		de := fuse.DirEntry{Name: e.Name, Mode: mode(&e), Ino: l.levels.ino(below), Off: off + 1}
+		if !add(de, func(out *fuse.EntryOut) bool { return l.out(below, &e, out) }) {
+			break
+		}
+	}
+	return fuse.OK
+}
+
+// file returns the file at a node among the levels.
+func (l *library) file(node uint64) (Entry, fuse.Status) {
+	if !above(node) {
+		return Entry{}, fuse.EISDIR
+	}
+	e, _, ok := l.entry(node)
+	switch {
+	case !ok:
+		return Entry{}, fuse.Status(syscall.ESTALE)
+	case e.Data == nil:
+		return Entry{}, fuse.EISDIR
+	}
+	return e, fuse.OK
+}

@@ -1,0 +1,90 @@
+package fs
+
+import (
+	"cmp"
+	"encoding/json"
+	"io"
+	"time"
+)
+
+// Library is a tree of directories that may change, with trees in it that are
+// opened when somebody looks into them.
+type Library struct {
+	// Root returns what there is now: directories of Entries whose Dir is another
+	// such directory, whose Lazy is a tree, or whose Data is a file. It is called for
+	// every request and must be quick, may return the same Dir again, and must not
+	// wait for another call of Root, because finding out may come back here as a
+	// request. A Dir in it that has ModTime() time.Time says when it changed last.
+	Root func() Dir
+	// Idle is how long a tree stays open that nobody asks for; 0 for 5 minutes.
+	Idle time.Duration
+	// MaxOpen is how many trees may be open at a time; 0 for 16. The one that was not
+	// asked for the longest time is closed for another.
+	MaxOpen int
+	// Fresh is how long the kernel may keep names and attributes of the directories
+	// above the trees; 0 for a second.
+	Fresh time.Duration
+}
+
+// Lazy is a tree that is opened when somebody looks into it. It may be closed and
+// opened again at any time, as often as needed, as long as its Identity is the
+// same; then it must be the same tree.
+type Lazy struct {
+	// Identity returns a text that is another one after the tree has changed, and when
+	// it changed last. It opens nothing. An error means that the tree is gone.
+	Identity func() (id string, modified time.Time, err error)
+	// Open opens the tree. Nothing of it is used after the Closer was called.
+	Open func() (Dir, io.Closer, error)
+}
+
+// LibraryStatus says what a library has, and which of its trees are open.
+type LibraryStatus struct {
+	Models  int      `json:"models"`
+	Open    []string `json:"open"` // below the mount point, the longest unused first
+	Omitted int      `json:"omitted,omitempty"`
+}
+
+const (
+	defaultIdle    = 5 * time.Minute
+	defaultMaxOpen = 16
+	defaultFresh   = time.Second
+)
+
+func (l *Library) setDefaults() {
+	l.Idle = cmp.Or(l.Idle, defaultIdle)
+	l.MaxOpen = cmp.Or(l.MaxOpen, defaultMaxOpen)
+	l.Fresh = cmp.Or(l.Fresh, defaultFresh)
+}
+
+// MountLibrary mounts a library and serves it as [Mount] does a tree.
+func MountLibrary(l Library, mountpoint string, opts Options) (*Server, error) {
+	raw, err := newLibraryFS(l, opts)
+	if err != nil {
+		return nil, err
+	}
+	return mountRaw(raw, mountpoint)
+}
+
+func newLibraryFS(l Library, opts Options) (*rawFS, error) {
+	f, err := newRaw(opts)
+	if err != nil {
+		return nil, err
+	}
+	f.library = newLibrary(l, f)
+	return f, nil
+}
+
+// value is the status as JSON, with as many names as fit in an attribute.
+func (s LibraryStatus) value() []byte {
+	for {
+		b, err := json.Marshal(s)
+		switch {
+		case err != nil:
+			return nil // text and numbers always marshal
+		case len(b) <= maxAttr:
+			return b
+		}
+		s.Open = s.Open[:len(s.Open)/2]
+		s.Omitted = max(s.Omitted, 1)
+	}
+}
