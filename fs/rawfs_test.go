@@ -425,7 +425,7 @@ func TestHotValueFits(t *testing.T) {
 func TestStatFs(t *testing.T) {
 	f := newTest(t, Entries{file("a", "x"), {Name: "b", Dir: Entries{{Name: "c", Data: broken{1 << 40, nil}}, file("d", "")}}}, Options{})
 	var out fuse.StatfsOut
-	if st := f.StatFs(nil, nil, &out); !st.Ok() {
+	if st := f.StatFs(nil, &fuse.InHeader{NodeId: 1}, &out); !st.Ok() {
 		t.Fatal(st)
 	}
 	want := fuse.StatfsOut{Blocks: 1 + 1<<28, Bsize: 4096, Frsize: 4096, Files: 5, NameLen: 255}

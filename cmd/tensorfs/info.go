@@ -118,24 +118,30 @@ func (o *infoOptions) run(stdout io.Writer, model string) error {
 // describe says all about a model, which the user named so.
 func describe(t *tree.Tree, named string) *modelInfo {
 	m := t.Model
-	info := &modelInfo{
-		Name: nameOf(m, named), Model: named, Path: m.Path, Revision: revisionOf(m), Format: m.Format, Architecture: m.Architecture, Layout: m.Layout,
-		Tensors: len(m.Tensors), Files: len(m.Sources), MetadataKeys: len(m.Metadata), Config: t.ConfigJSON(),
-		Assumed: []string{}, Warnings: append([]string{}, m.Warnings...), layout: t.LayoutNote(),
-	}
+	info := describeModel(m, named)
+	info.Config, info.layout = t.ConfigJSON(), t.LayoutNote()
 	for _, f := range m.Config {
 		if f.Assumed {
 			info.Assumed = append(info.Assumed, f.Name)
 		}
 	}
-	info.vocabulary = m.Meta("tokenizer.ggml.tokens") != nil
-	info.countTypes(m)
-	info.countParameters(m)
 	for i := range t.Views {
 		v := &t.Views[i]
 		info.Views = append(info.Views, viewCount{v.Name, v.Tensors.Len(), len(v.Absent), v.Lost()})
 	}
 	info.Whole = describeWhole(t)
+	return info
+}
+
+// describeModel says about a model what does not take its tree.
+func describeModel(m *tensorfs.Model, named string) *modelInfo {
+	info := &modelInfo{
+		Name: nameOf(m, named), Model: named, Path: m.Path, Revision: revisionOf(m), Format: m.Format, Architecture: m.Architecture, Layout: m.Layout,
+		Tensors: len(m.Tensors), Files: len(m.Sources), MetadataKeys: len(m.Metadata),
+		Assumed: []string{}, Warnings: append([]string{}, m.Warnings...), vocabulary: m.Meta("tokenizer.ggml.tokens") != nil,
+	}
+	info.countTypes(m)
+	info.countParameters(m)
 	return info
 }
 

@@ -91,9 +91,18 @@ func count(n int64) string {
 	if n < 1e6 {
 		return digits
 	}
+	return about(n) + " (" + digits + ")"
+}
+
+// about prints a number with a unit of powers of 1000 where it has many digits:
+// "8.03 B".
+func about(n int64) string {
+	if n < 1e6 {
+		return fmt.Sprint(n)
+	}
 	f, unit := float64(n)/1e6, 0
 	for f >= 999.995 && unit < 2 {
 		f, unit = f/1000, unit+1
 	}
-	return fmt.Sprintf("%.2f %c (%s)", f, "MBT"[unit], digits)
+	return fmt.Sprintf("%.2f %c", f, "MBT"[unit])
 }

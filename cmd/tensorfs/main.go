@@ -143,7 +143,7 @@ Exit status:
 	root.Version = versionLine()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().BoolP("version", "V", false, "print the version")
-	root.AddCommand(mountCommand(), umountCommand(), statusCommand(), lsCommand(), infoCommand(), catCommand(), exportCommand(), verifyCommand(), diffCommand(), statCommand(),
+	root.AddCommand(mountCommand(), umountCommand(), statusCommand(), lsCommand(), infoCommand(), catCommand(), exportCommand(), verifyCommand(), diffCommand(), statCommand(), listCommand(),
 		fetchCommand(), cacheCommand(), versionCommand(), manCommand(), completionCommand(), remoteTopic())
 	completeArguments(root)
 	groupFlags(root)
@@ -268,10 +268,15 @@ func isViewComma(c rune) bool { return c == ',' || c == ':' }
 
 // open opens the model and lays out its tree. The caller closes the model.
 func (f *modelFlags) open(path string) (*tree.Tree, error) {
+	return f.openWith(func(o formats.Options) (*tensorfs.Model, error) { return o.Open(path) })
+}
+
+// openWith lays out the tree of the model that open opens.
+func (f *modelFlags) openWith(open func(formats.Options) (*tensorfs.Model, error)) (*tree.Tree, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	m, err := formats.Options{KeepInside: f.keepInside && !f.followLinks, Remote: f.remote.find, AskFirst: f.remote.ask, Offline: f.remote.forbids()}.Open(path)
+	m, err := open(formats.Options{KeepInside: f.keepInside && !f.followLinks, Remote: f.remote.find, AskFirst: f.remote.ask, Offline: f.remote.forbids()})
 	if err != nil {
 		return nil, err
 	}

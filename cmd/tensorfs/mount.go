@@ -32,6 +32,7 @@ type mountOptions struct {
 	noMkdir    bool
 	sloppy     bool           // leave out unknown options, as mount(8) -s asks
 	set        *pflag.FlagSet // where the flags are
+	library    libraryOptions
 }
 
 func mountCommand() *cobra.Command {
@@ -123,6 +124,7 @@ func (o *mountOptions) flags(c *cobra.Command) {
 	f.BoolVar(&o.noMkdir, "no-mkdir", false, "fail if MOUNTPOINT does not exist, instead of making it")
 	f.BoolVar(&o.handOver, "hand-over", false, "")
 	_, _ = f.MarkHidden("daemon"), f.MarkHidden("hand-over") // fails only for an unknown flag
+	o.library.add(f)
 	o.add(c)
 	o.set = f
 }
@@ -206,31 +208,23 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 	// What opening allocates stays in use; collecting again and again would take
 	// a third of the time until the mount is ready.
 	collect := debug.SetGCPercent(openingGC)
-	t, err := o.open(model)
+	c, err := o.openContent(model, mountpoint)
 	if err != nil {
 		return err
 	}
-	defer t.Model.Close()
-	warmer, err := newWarmer(t, o.warm)
-	if err != nil {
-		return err
-	}
+	defer c.close()
 	signals := catchSignals(o.daemon)
-	name, waits := publicName(model), isRemote(t.Model)
-	if waits {
-		name = t.Model.Name
-	}
-	server, err := fs.Mount(t.Root, mountpoint, fs.Options{
-		FsName:         name,
+	server, err := c.mount(mountpoint, fs.Options{
+		FsName:         c.name,
 		MakeMountpoint: !o.noMkdir,
-		Waits:          waits,
+		Waits:          c.waits,
 		AllowOther:     o.allowOther,
 		Logger:         logger,
-		Check:          t.Model.Check,
-		ModTime:        t.Model.ModTime,
+		Check:          c.check,
+		ModTime:        c.modTime,
 		Debug:          o.debug,
 		Hot:            int64(o.hot),
-		Warm:           warmer.status(),
+		Warm:           c.warmer.status(),
 		ReadAheadKiB:   o.readAhead,
 		Extra:          extra,
 	})
@@ -241,7 +235,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 		return err
 	}
 	logger = server.Logger()
-	for _, w := range t.Model.Warnings {
+	for _, w := range c.warnings() {
 		logger.Warn(w)
 	}
 	if o.daemon {
@@ -262,7 +256,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 	debug.SetGCPercent(collect)
 	debug.FreeOSMemory()
 	go handleSignals(signals, server, logger)
-	stop := warmer.start(logger)
+	stop := c.warmer.start(logger)
 	server.Wait()
 	stop()
 	return nil

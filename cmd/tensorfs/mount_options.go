@@ -16,6 +16,7 @@ import (
 // underscore for each hyphen. They are what a server in the background is given.
 var fstabFlags = []string{
 	"allow-other", "debug", "follow-links", "gguf-type", "hot", "i2s", "log", "no-mkdir", "read-ahead", "views", "warm",
+	"idle", "max-open",
 	"cache", "cache-size", "download", "offline", "plain-http", "remote", "timeout",
 }
 

@@ -35,15 +35,15 @@ each and its health:
 
 The server checks the files when status asks, although the kernel may still have
 the old bytes in memory. Mounts of other users are listed with pid 0 and no
-details. Below the table come changed files, the last error of each server and,
-with --hot, the files that are in memory. Paths in the home directory begin with
-~. --json has whole paths, the time of mounting and the last 16 warnings and
-errors, whether the server has a log or not; healthy is true if the health is
-ok.`,
+details. Below the table come changed files, the last error of each server, the
+open models of a library and, with --hot, the files that are in memory. Paths in
+the home directory begin with ~. --json has whole paths, the time of mounting and
+the last 16 warnings and errors, whether the server has a log or not; healthy is
+true if the health is ok.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.OutOrStdout()) },
 	}
-	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: mountpoint, model, pid, healthy, state, mounted, changed, last_error, errors, hot, warm")
+	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: mountpoint, model, pid, healthy, state, mounted, changed, last_error, errors, hot, warm; of a library also library, models, open")
 	return c
 }
 
@@ -59,6 +59,9 @@ type mountStatus struct {
 	Errors     []fs.Message   `json:"errors"`     // oldest first
 	Hot        *fs.HotStatus  `json:"hot,omitempty"`
 	Warm       *fs.WarmStatus `json:"warm,omitempty"`
+	Library    bool           `json:"library,omitempty"`
+	Models     *int           `json:"models,omitempty"` // of a library
+	Open       []string       `json:"open,omitempty"`   // of them, the longest unused first
 }
 
 // newMountStatus asks the server of a mount.
@@ -75,6 +78,9 @@ func newMountStatus(m fs.MountInfo) mountStatus {
 	st := mountStatus{
 		Mountpoint: m.Mountpoint, Model: m.Source, PID: s.PID, Healthy: state == "ok", State: state,
 		Changed: append([]string{}, s.Health.Changed...), Errors: append([]fs.Message{}, s.Health.Errors...), Hot: s.Hot, Warm: s.Warm,
+	}
+	if l := s.Library; l != nil {
+		st.Library, st.Models, st.Open = true, &l.Models, l.Open
 	}
 	if n := len(st.Errors); n > 0 {
 		st.LastError = &st.Errors[n-1]
@@ -154,6 +160,12 @@ func (m *mountStatus) print(stdout io.Writer) {
 			why = ", then it ended: " + tensorfs.OneLine(w.Ended)
 		}
 		fmt.Fprintf(stdout, "\n%s: %s of %s read ahead (%s)%s\n", tensorfs.Printable(m.Mountpoint), size(w.Done), size(w.Total), w.View, why)
+	}
+	if m.Library {
+		fmt.Fprintf(stdout, "\n%s: a library of %s, %d open\n", tensorfs.Printable(m.Mountpoint), plural(*m.Models, "model"), len(m.Open))
+		for _, name := range m.Open {
+			fmt.Fprintf(stdout, "  %s\n", tensorfs.Printable(name))
+		}
 	}
 	if m.Hot != nil {
 		fmt.Fprintf(stdout, "\n%s: %s of %s hot\n", tensorfs.Printable(m.Mountpoint), size(m.Hot.Used), size(m.Hot.Budget))

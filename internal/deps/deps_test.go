@@ -71,6 +71,7 @@ var rules = map[string]rule{
 	"formats/tokenizer":      {"root internal/jsonobj", "internal/source/memory internal/testclient formats/gguf", "it reads the texts of a tokenizer, wherever they are, and no model"},
 	"views/measure":          {"root views/kernel", "", "it adds up numbers, whatever they are of"},
 	"views/arrange":          {"root", "internal/datatest internal/source", "it moves the rows and elements of tensors, whatever they are"},
+	"fs/library":             {"root internal/source formats/names formats/gguf formats/pick formats/hub formats/ollama", "all", "it finds models by their names and opens none; how they are shown is for commands"},
 	"fs/export":              {"root", "internal/source", "it writes names and Data as plain files, whatever they are of"},
 	"fs/tree":                {"root internal/near fs fs/tree/whole fs/tree/whole/hfdir views formats/config formats/names", "all", "it lays a model out as a directory; where models come from and how directories are served is not its business"},
 	"cmd/tensorfs":           {"all", "all", "it introduces the packages to each other"},

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/fs/library"
+	"github.com/tensorfs/tensorfs/fs/tree"
+	"github.com/tensorfs/tensorfs/internal/term"
+)
+
+type listOptions struct {
+	json bool
+}
+
+func listCommand() *cobra.Command {
+	o := &listOptions{}
+	c := &cobra.Command{
+		Use:   "list [--json] [ollama: | hf: | FOLDER]",
+		Short: "List the models on this machine",
+		Long: `list prints the models of the Ollama store (ollama:), of the Hugging Face cache (hf:)
+or below a folder, with their format, architecture, parameters, quantisation and the
+bytes of their weights, as info has them. Without an argument it lists both stores,
+as far as they exist. Nothing is looked up elsewhere.
+
+Other commands take a model by the name that is listed; below a folder that is its
+path there. Links count if they lead to files. A model that cannot be opened is
+listed with the reason, and is not a failure of list.
+
+tensorfs mount takes the same three: it mounts all of their models at once.`,
+		Example: `  tensorfs list
+  tensorfs list ~/models
+  tensorfs list --json hf: | jq -r '.[] | select(.bytes > 1e10) | .model'`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.OutOrStdout(), args) },
+	}
+	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: name, model, path, format, architecture, parameters, quant, bytes, error")
+	return c
+}
+
+// listedModel is a line of the list.
+type listedModel struct {
+	Name         string `json:"name"`  // below the mount point of the library
+	Model        string `json:"model"` // as other commands take it
+	Path         string `json:"path"`
+	Format       string `json:"format,omitempty"`
+	Architecture string `json:"architecture,omitempty"`
+	Parameters   *int64 `json:"parameters,omitempty"`
+	Quant        string `json:"quant,omitempty"`
+	Bytes        *int64 `json:"bytes,omitempty"`
+	Error        string `json:"error,omitempty"`
+
+	shown string // in the table
+}
+
+func (o *listOptions) run(stdout io.Writer, args []string) error {
+	libraries, err := openLibraries(args)
+	if err != nil {
+		return err
+	}
+	rows := []listedModel{}
+	var notes []string
+	for _, l := range libraries {
+		list := l.Now()
+		rows = append(rows, describeAll(l, list.Models)...)
+		notes = append(notes, list.Warnings...)
+	}
+	if o.json {
+		for _, note := range notes {
+			rows = append(rows, listedModel{Error: note})
+		}
+		return printJSON(stdout, rows)
+	}
+	if len(rows) == 0 {
+		notes = append(notes, "no models "+where(libraries, args))
+	}
+	return printModels(stdout, rows, notes)
+}
+
+// where says where there are no models.
+func where(libraries []*library.Library, args []string) string {
+	if len(args) > 0 {
+		return "in " + tensorfs.Printable(args[0])
+	}
+	var names []string
+	for _, l := range libraries {
+		names = append(names, l.Name)
+	}
+	if names == nil {
+		return "on this machine: there is no Ollama store (OLLAMA_MODELS) and no Hugging Face cache (HF_HOME); name a folder"
+	}
+	return "in " + strings.Join(names, " and ")
+}
+
+// openLibraries looks through the library that is named, or through all stores.
+func openLibraries(args []string) (all []*library.Library, err error) {
+	names := args
+	if len(args) == 0 {
+		names = library.Stores
+	}
+	for _, name := range names {
+		l, err := library.Open(name, library.Options{Skip: isOurs})
+		if len(args) == 0 && errors.Is(err, iofs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// openListed opens a model of a library. The caller closes it.
+func (f *modelFlags) openListed(m *library.Model) (*tree.Tree, error) {
+	return f.openWith(func(o formats.Options) (*tensorfs.Model, error) { return openBelow(o, m) })
+}
+
+func openBelow(o formats.Options, m *library.Model) (*tensorfs.Model, error) {
+	opened, err := o.OpenBelow(m.Root, m.Rel)
+	if err == nil && stored.MatchString(m.Call) {
+		opened.Name = m.Call
+	}
+	return opened, err
+}
+
+// describeAll opens the models of a library, on all cores, and says what they are.
+func describeAll(l *library.Library, models []*library.Model) []listedModel {
+	rows := make([]listedModel, len(models))
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(models)) {
+		wait.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(models)); i = next.Add(1) - 1 {
+				rows[i] = describeListed(l, models[i])
+			}
+		})
+	}
+	wait.Wait()
+	return rows
+}
+
+func describeListed(l *library.Library, m *library.Model) (row listedModel) {
+	row = listedModel{Name: m.Name, Model: m.Call, Path: m.Path(), shown: m.Call}
+	if rel, err := filepath.Rel(l.Name, m.Call); err == nil && filepath.IsAbs(m.Call) {
+		row.shown = rel
+	}
+	opened, err := openBelow(formats.Options{}, m)
+	if err != nil {
+		row.Error = tensorfs.OneLine(err.Error())
+		return row
+	}
+	defer opened.Close()
+	info := describeModel(opened, m.Call)
+	row.Format, row.Architecture, row.Parameters, row.Quant, row.Bytes = info.Format, info.Architecture, info.Parameters, info.Quant, &info.Bytes
+	return row
+}
+
+// The widths to which texts of a model are shortened.
+const (
+	widestArchitecture = 12
+	widestQuant        = 12
+	narrowestName      = 16
+	errorLines         = 3
+)
+
+// printModels prints the table. A name that is too long for its column has a line
+// of its own.
+func printModels(stdout io.Writer, rows []listedModel, notes []string) error {
+	width := max(term.Width(stdout), 60)
+	head := [][]string{{"NAME", "FORMAT", "ARCHITECTURE", "PARAMS", "QUANT", "SIZE"}}
+	cells := make([][]string, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		if r.Error != "" {
+			cells[i] = []string{tensorfs.Printable(r.shown)}
+			continue
+		}
+		parameters := "-"
+		if r.Parameters != nil {
+			parameters = about(*r.Parameters)
+		}
+		cells[i] = []string{tensorfs.Printable(r.shown), r.Format, term.Shorten(tensorfs.Printable(r.Architecture), widestArchitecture), parameters, shortQuant(r.Quant), size(*r.Bytes)}
+	}
+	widths := make([]int, len(head[0]))
+	if len(rows) > 0 {
+		cells = append(head, cells...)
+	}
+	for _, c := range cells {
+		for k, text := range c {
+			widths[k] = max(widths[k], utf8.RuneCountInString(text))
+		}
+	}
+	others := 0
+	for _, w := range widths[1:] {
+		others += w + 2
+	}
+	widths[0] = min(widths[0], max(width-others, narrowestName))
+	w := bufio.NewWriter(stdout)
+	for i, c := range cells {
+		printRow(w, c, widths)
+		if i > 0 && rows[i-1].Error != "" {
+			for _, line := range term.Wrap(rows[i-1].Error, width-2, errorLines) {
+				fmt.Fprintf(w, "  %s\n", line)
+			}
+		}
+	}
+	for _, note := range notes {
+		fmt.Fprintln(w, strings.Join(term.Wrap(note, width, errorLines), "\n"))
+	}
+	return w.Flush()
+}
+
+// shortQuant is the part of a quantisation that the table has room for: without what
+// is in parentheses or after a comma.
+func shortQuant(quant string) string {
+	quant, _, _ = strings.Cut(quant, " (")
+	quant, _, _ = strings.Cut(quant, ",")
+	return term.Shorten(tensorfs.Printable(quant), widestQuant)
+}
+
+// printRow prints the cells of a row. Numbers are on the right of their columns.
+func printRow(w io.Writer, cells []string, widths []int) {
+	var line strings.Builder
+	line.WriteString(cells[0])
+	if len(cells) > 1 && utf8.RuneCountInString(cells[0]) > widths[0] {
+		fmt.Fprintln(w, line.String())
+		line.Reset()
+	}
+	for k, text := range cells[1:] {
+		at := widths[0] // where the column begins
+		for _, n := range widths[1 : k+1] {
+			at += 2 + n
+		}
+		pad := at + 2 - utf8.RuneCountInString(line.String())
+		if right := cells[0] != "" && (k == 2 || k == 4); right {
+			pad += widths[k+1] - utf8.RuneCountInString(text)
+		}
+		line.WriteString(strings.Repeat(" ", pad) + text)
+	}
+	fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+}

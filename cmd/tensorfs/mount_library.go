@@ -1,0 +1,220 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/fs/library"
+	"github.com/tensorfs/tensorfs/internal/source"
+)
+
+// libraryOptions are the flags of mount that are for libraries alone.
+type libraryOptions struct {
+	maxOpen int
+	idle    time.Duration
+}
+
+func (o *libraryOptions) add(f *pflag.FlagSet) {
+	f.IntVar(&o.maxOpen, "max-open", 16, "of a library, how many models may be open at a time")
+	f.DurationVar(&o.idle, "idle", 5*time.Minute, "of a library, how long a model stays open that nobody asks for")
+}
+
+// content is what is mounted: a model or a library.
+type content struct {
+	name     string // in the mount table
+	waits    bool   // reads may wait for other machines
+	warmer   *warmer
+	mount    func(mountpoint string, o fs.Options) (*fs.Server, error)
+	check    func() error
+	modTime  time.Time
+	warnings func() []string
+	close    func() error
+}
+
+// openContent opens the model, or looks through the library.
+func (o *mountOptions) openContent(name, mountpoint string) (*content, error) {
+	if o.library.maxOpen < 1 || o.library.idle <= 0 {
+		return nil, usageError{fmt.Errorf("--max-open %d --idle %s: want a number and a time above 0", o.library.maxOpen, o.library.idle)}
+	}
+	isStore := slices.Contains(library.Stores, name)
+	if isStore || !formats.IsName(name) && source.HasDir(name) && !library.Single(name) {
+		l, err := library.Open(name, library.Options{Skip: isOurs})
+		if err != nil {
+			return nil, err
+		}
+		if isStore || len(l.Now().Models) > 0 {
+			return o.openLibrary(l, name, mountpoint)
+		} // otherwise opening it as a model says what it is
+	}
+	t, err := o.open(name)
+	if err != nil {
+		return nil, err
+	}
+	warmer, err := newWarmer(t, o.warm)
+	if err != nil {
+		t.Model.Close()
+		return nil, err
+	}
+	shown, waits := publicName(name), isRemote(t.Model)
+	if waits {
+		shown = t.Model.Name
+	}
+	return &content{
+		name:     shown,
+		waits:    waits,
+		warmer:   warmer,
+		mount:    func(at string, opts fs.Options) (*fs.Server, error) { return fs.Mount(t.Root, at, opts) },
+		check:    t.Model.Check,
+		modTime:  t.Model.ModTime,
+		warnings: func() []string { return t.Model.Warnings },
+		close:    t.Model.Close,
+	}, nil
+}
+
+// isOurs reports whether a device is that of a mount of tensorfs.
+func isOurs(device string) bool {
+	mounts, err := fs.Mounts()
+	return err == nil && slices.ContainsFunc(mounts, func(m fs.MountInfo) bool { return m.Device == device })
+}
+
+func (o *mountOptions) openLibrary(l *library.Library, name, mountpoint string) (*content, error) {
+	if err := o.modelFlags.check(); err != nil { // no model is opened here
+		return nil, err
+	}
+	for _, place := range l.Places {
+		if inside(place, mountpoint) {
+			return nil, fmt.Errorf("%s is inside %s, the library that is to be mounted there; choose another directory", tensorfs.Printable(mountpoint), tensorfs.Printable(place))
+		}
+	}
+	if o.warm != "" {
+		return nil, usageError{errors.New("--warm is for one model, and this is a library")}
+	}
+	s := &shelves{library: l, flags: &o.modelFlags}
+	return &content{
+		name: name,
+		mount: func(at string, opts fs.Options) (*fs.Server, error) {
+			return fs.MountLibrary(fs.Library{Root: s.root, Idle: o.library.idle, MaxOpen: o.library.maxOpen}, at, opts)
+		},
+		modTime:  l.Now().Modified,
+		warnings: func() []string { return l.Now().Warnings },
+		close:    func() error { return nil },
+	}, nil
+}
+
+// inside reports whether path is dir or below it, links followed.
+func inside(dir, path string) bool {
+	for _, p := range []*string{&dir, &path} {
+		if real, err := filepath.EvalSymlinks(*p); err == nil {
+			*p = real
+		}
+	}
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// shelves lays a library out as directories.
+type shelves struct {
+	library *library.Library
+	flags   *modelFlags
+
+	mu   sync.Mutex
+	list *library.List // that dir shows
+	dir  fs.Dir
+}
+
+// shelf is a directory of a library.
+type shelf struct {
+	fs.Entries
+	modified time.Time
+}
+
+// ModTime returns when the library changed.
+func (s shelf) ModTime() time.Time { return s.modified }
+
+// root returns the top directory as it is now.
+func (s *shelves) root() fs.Dir {
+	list := s.library.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if list != s.list {
+		s.list, s.dir = list, s.layOut(list)
+	}
+	return s.dir
+}
+
+// layOut makes the directories of a list.
+func (s *shelves) layOut(list *library.List) fs.Dir {
+	top := s.level(list.Models, 0, list.Modified)
+	readme := fs.Entry{Name: "README", Data: tensorfs.Bytes(s.readme())}
+	if i, taken := fs.Lookup(top, readme.Name); !taken {
+		top.Entries = slices.Insert(top.Entries, i, readme)
+	}
+	return top
+}
+
+// level makes the directory of models whose names have the first at bytes in common.
+func (s *shelves) level(models []*library.Model, at int, modified time.Time) shelf {
+	d := shelf{modified: modified}
+	for i := 0; i < len(models); {
+		m := models[i]
+		name, _, below := strings.Cut(m.Name[at:], "/")
+		if !below {
+			d.Entries = append(d.Entries, fs.Entry{Name: name, Lazy: s.lazy(m)})
+			i++
+			continue
+		}
+		prefix := m.Name[:at+len(name)+1]
+		n := i
+		for n < len(models) && strings.HasPrefix(models[n].Name, prefix) {
+			n++
+		}
+		d.Entries = append(d.Entries, fs.Entry{Name: name, Dir: s.level(models[i:n], len(prefix), modified)})
+		i = n
+	}
+	// By whole names "a.b/c" is before "a/b", and "a" after "a.b".
+	slices.SortFunc(d.Entries, func(a, b fs.Entry) int { return strings.Compare(a.Name, b.Name) })
+	return d
+}
+
+// lazy returns a model as a tree that is opened when it is needed.
+func (s *shelves) lazy(m *library.Model) *fs.Lazy {
+	return &fs.Lazy{
+		Identity: m.Identity,
+		Open: func() (fs.Dir, io.Closer, error) {
+			t, err := s.flags.openListed(m)
+			if err != nil {
+				return nil, nil, err
+			}
+			return t.Root, t.Model, nil
+		},
+	}
+}
+
+// readme is the text of README at the top of a library.
+func (s *shelves) readme() string {
+	name := tensorfs.Printable(s.library.Name)
+	return fmt.Sprintf(`This is a library of models, shown as files by tensorfs: those of
+%s
+Nothing here can be written, and nothing is downloaded.
+
+Each model is a directory; its README says what is in it. A model is opened when
+somebody looks inside, and closed when nobody has for a while. Models that are
+added or removed come and go here within two seconds.
+
+Try
+
+  tensorfs status   which models are open
+  tensorfs list %s
+                    the models with their parameters and sizes
+`, name, name)
+}

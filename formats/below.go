@@ -1,0 +1,38 @@
+package formats
+
+import (
+	"path"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/ollama"
+	"github.com/tensorfs/tensorfs/internal/source"
+)
+
+// OpenBelow opens a model below a directory of this machine that a program found
+// there: name is that of a file or of a model's directory, with slashes, or of a
+// manifest where dir is an Ollama store. KeepInside is about dir, or about the
+// repository's folder in the Hugging Face cache that it is; name is not followed out
+// of it either.
+func (o Options) OpenBelow(dir, name string) (*tensorfs.Model, error) {
+	links := source.Anywhere
+	if o.KeepInside {
+		links = source.Inside
+	}
+	if ollama.Match(name, nil) && source.HasDir(path.Join(dir, "blobs")) {
+		store, err := ollama.OpenStore(dir, links)
+		if err != nil {
+			return nil, err
+		}
+		defer store.Close()
+		return openFile(store, name)
+	}
+	src, err := source.Dir(dir, links)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	if source.IsDir(src, name) {
+		return openDir(src, name)
+	}
+	return openFile(src, name)
+}

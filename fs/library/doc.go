@@ -1,0 +1,16 @@
+// Package library finds the models of this machine: those of an Ollama store, of the
+// Hugging Face cache, or below a folder. It gives them names and says where they are
+// and whether they have changed. It opens none of them.
+//
+// A [Library] is looked through once, and again where the mtime of a directory moved.
+// Its [List] never changes; another one takes its place.
+//
+// The names are paths, of which no one is the beginning of another:
+//
+//	ollama:  llama3.2/3b   mike/x/latest   hf.co/user/repo/Q4_K_M
+//	hf:      ORG/NAME   ORG/NAME@REF   ORG/NAME@0123456789ab   ORG/NAME/F16/big
+//	folder   sub/model   sub/set   sub/directory
+//
+// Each part of a name is escaped as the names of tensors are, so it is the name of a
+// file whatever the model is called.
+package library

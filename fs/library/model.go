@@ -1,0 +1,88 @@
+package library
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// Model is a model of a library. It is not open.
+type Model struct {
+	Name string // its path in the library
+	Call string // what other commands take: "ollama:gemma3:4b", "hf:ORG/NAME@v1", a path
+	Root string // a directory that the model's files are in, an absolute path
+	Rel  string // the model in it, with slashes: a file, its directory, or a manifest in a store
+
+	files []string // what it consists of, absolute; for a directory's, nil
+	text  bool     // its file says all that there is to know, as a manifest does
+
+	mu      sync.Mutex
+	stamp   stamp  // of a text
+	digest  string // of a text with that stamp
+	foreign func(path string) bool
+}
+
+// Path is where the model is.
+func (m *Model) Path() string { return filepath.Join(m.Root, m.Rel) }
+
+// Identity returns a text that is another one once the model's files were replaced,
+// written to, added or removed, and when they were modified last. It opens no file but
+// a manifest. An error means that the model is gone.
+func (m *Model) Identity() (id string, modified time.Time, err error) {
+	if m.text {
+		return m.textIdentity()
+	}
+	files := m.files
+	if files == nil {
+		entries, err := list(m.Path(), func(e entry) bool { return e.isFile() })
+		if err != nil {
+			return "", modified, err
+		}
+		for _, e := range entries {
+			files = append(files, filepath.Join(m.Path(), e.name))
+		}
+	}
+	h := sha256.New()
+	for _, file := range files {
+		if m.foreign(file) {
+			return "", modified, &tensorfs.FormatError{File: file, Offset: -1, Problem: "it is in another mount of tensorfs", Kind: fs.ErrNotExist}
+		}
+		s, err := stampOf(file)
+		if err != nil && m.files != nil {
+			return "", modified, err
+		} // of a directory's files, a link to nothing is what the parser will name
+		fmt.Fprintf(h, "%q %d %d %d %d\n", filepath.Base(file), s.dev, s.ino, s.size, s.modified.UnixNano())
+		if isWeights(file) && s.modified.After(modified) {
+			modified = s.modified
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), modified, nil
+}
+
+// textIdentity is the digest of the file's content: writing the same content again
+// changes nothing.
+func (m *Model) textIdentity() (id string, modified time.Time, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	file := m.files[0]
+	s, err := stampOf(file)
+	if err != nil {
+		return "", modified, err
+	}
+	if s != m.stamp || m.digest == "" || time.Since(s.modified) < settled {
+		const limit = 16 << 20 // as Ollama's parser has it
+		text, err := readText(file, limit)
+		if err != nil {
+			text = fmt.Appendf(nil, "%v %v", s, err) // the parser will say more
+		}
+		sum := sha256.Sum256(text)
+		m.stamp, m.digest = s, hex.EncodeToString(sum[:])
+	}
+	return m.digest, s.modified, nil
+}

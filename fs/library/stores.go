@@ -1,0 +1,214 @@
+package library
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/hub"
+	"github.com/tensorfs/tensorfs/formats/names"
+	"github.com/tensorfs/tensorfs/formats/ollama"
+	"github.com/tensorfs/tensorfs/formats/pick"
+	"github.com/tensorfs/tensorfs/internal/source"
+)
+
+// Stores are the names of the stores of other programs.
+var Stores = []string{ollama.Prefix, hub.Prefix}
+
+// Open looks through the library that a user names: "ollama:", "hf:" or a folder,
+// which may also be a store. The error is [fs.ErrNotExist] where it is not there.
+func Open(name string, o Options) (*Library, error) {
+	switch name {
+	case ollama.Prefix:
+		var places []string
+		for _, p := range source.OllamaStores() {
+			if _, err := os.Stat(filepath.Join(p.Path, manifests)); err == nil {
+				places = append(places, p.Path)
+			}
+		}
+		if len(places) == 0 {
+			return nil, &tensorfs.FormatError{File: "ollama", Offset: -1, Kind: fs.ErrNotExist, Problem: "there is no Ollama store here that can be read", Advice: "set OLLAMA_MODELS to the directory that holds manifests and blobs"}
+		}
+		return open(name, ollamaStore, places, o)
+	case hub.Prefix:
+		cache, err := source.HuggingFaceCache()
+		if err != nil {
+			return nil, err
+		}
+		if _, err := os.Stat(cache); err != nil {
+			return nil, &tensorfs.FormatError{File: "hf", Offset: -1, Kind: fs.ErrNotExist, Problem: "there is no Hugging Face cache at " + tensorfs.Printable(cache), Advice: "set HF_HOME to where it is"}
+		}
+		return open(name, hubCache, []string{cache}, o)
+	}
+	dir, err := filepath.Abs(name)
+	if err != nil {
+		return nil, err
+	}
+	if st, err := os.Stat(dir); err != nil {
+		return nil, tensorfs.PathError(dir, err)
+	} else if !st.IsDir() {
+		return nil, &tensorfs.FormatError{File: dir, Offset: -1, Problem: "it is not a directory", Advice: "name a folder with models, ollama: or hf:"}
+	}
+	return open(dir, kindOf(dir), []string{dir}, o)
+}
+
+// kindOf returns how models are kept in a directory, by what is in it.
+func kindOf(dir string) *kind {
+	if source.HasDir(filepath.Join(dir, manifests)) && source.HasDir(filepath.Join(dir, "blobs")) {
+		return ollamaStore
+	}
+	entries, _ := list(dir, func(e entry) bool { _, ok := hub.Repository(e.name); return ok }) // Open says why it cannot be read
+	if len(entries) > 0 {
+		return hubCache
+	}
+	return folder
+}
+
+const manifests = "manifests"
+
+// ollamaStore finds the models of a store:
+//
+//	manifests/HOST/NAMESPACE/MODEL/TAG
+//
+// They are named as Ollama shows them. Where two names collide, one has the host in
+// front.
+var ollamaStore = &kind{deeper: true, find: func(s *search, place string) {
+	known := map[string]bool{} // in a store before: it comes first
+	for _, c := range s.found {
+		known[c.model.Call] = true
+	}
+	s.level(place, manifests, 4, func(rel string) {
+		p := strings.Split(rel, "/")
+		n, err := ollama.ParseName(p[1] + "/" + p[2] + "/" + p[3] + ":" + p[4])
+		if err != nil || n.Path() != strings.Join(p[1:], "/") || known[ollama.Prefix+n.String()] {
+			return // Ollama would not list it, or not this one
+		}
+		m := &Model{Call: ollama.Prefix + n.String(), Root: place, Rel: rel, files: []string{filepath.Join(place, rel)}, text: true, foreign: s.foreign}
+		full := []string{n.Host, n.Namespace, n.Model, n.Tag}
+		shown := strings.Split(strings.TrimSuffix(n.String(), ":"+n.Tag), "/")
+		s.add(m, strings.Join(escape(append(shown, n.Tag)), "/"), strings.Join(escape(full), "/"))
+	})
+}}
+
+// level calls fn for the files that are depth directories deep.
+func (s *search) level(root, rel string, depth int, fn func(rel string)) {
+	dir := filepath.Join(root, rel)
+	entries, _ := s.dir(dir, nil) // what cannot be read has no models for us
+	for _, e := range entries {
+		switch at := path.Join(rel, e.name); {
+		case depth == 1 && e.isFile() && s.regular(dir, e):
+			fn(at)
+		case depth > 1 && e.isDir():
+			s.level(root, at, depth-1, fn)
+		}
+	}
+}
+
+// escape makes names of files of the parts of a name.
+func escape(parts []string) []string {
+	for i, p := range parts {
+		parts[i] = names.Escape(p)
+	}
+	return parts
+}
+
+// hubCache finds the models in a cache of the Hugging Face hub:
+//
+//	models--ORG--NAME/refs/REF               a commit
+//	models--ORG--NAME/snapshots/COMMIT/...   links to files
+//
+// A snapshot with several models is a directory with them.
+var hubCache = &kind{find: func(s *search, place string) {
+	entries, _ := s.dir(place, func(e entry) bool { _, ok := hub.Repository(e.name); return ok }) // without any, there are none
+	for _, e := range entries {
+		if s.more {
+			return
+		}
+		if e.isDir() || e.kind == fs.ModeSymlink { // to a disk with more room
+			repository, _ := hub.Repository(e.name)
+			s.repository(filepath.Join(place, e.name), repository)
+		}
+	}
+}}
+
+// repository finds the models of a repository in its folder.
+func (s *search) repository(at, repository string) {
+	entries, _ := s.dir(filepath.Join(at, "snapshots"), nil) // without any, there are no models
+	var snapshots []string
+	for _, e := range entries {
+		if e.isDir() {
+			snapshots = append(snapshots, e.name)
+		}
+	}
+	if len(snapshots) == 0 {
+		return
+	}
+	refs := map[string]string{}
+	s.refs(filepath.Join(at, "refs"), "", refs)
+	revisions, commits := hub.Snapshots(repository, refs, snapshots)
+	for i, n := range revisions {
+		s.snapshot(at, n, commits[i])
+	}
+}
+
+// snapshot finds the models of a snapshot in the folder of its repository. A model
+// whose name is taken is called by its commit.
+func (s *search) snapshot(at string, n hub.Name, commit string) {
+	rel := path.Join("snapshots", commit)
+	entries, _ := s.dir(filepath.Join(at, rel), matters) // without any, there is no model
+	var all []string
+	for _, e := range entries {
+		if e.isFile() && (!isWeights(e.name) || s.regular(filepath.Join(at, rel), e)) {
+			all = append(all, e.name)
+		}
+	}
+	m := s.model(at, rel)
+	m.Call = n.String()
+	one, refusal := pick.Model(all, pick.Select{})
+	switch {
+	case refusal == nil && slices.Contains(all, one): // its only GGUF model
+		m.Rel = path.Join(rel, one)
+		for _, f := range shards(all, one) {
+			m.files = append(m.files, filepath.Join(at, rel, f))
+		}
+	case isModel(all) || refusal == nil && slices.Contains(all, "model"+tensors):
+	default:
+		s.below(at, rel, hubParts(n.Repository, n.Revision), func(below string) string {
+			n := n
+			n.Select.Path = strings.TrimPrefix(below, rel+"/")
+			return n.String()
+		})
+		return
+	}
+	byCommit := hubParts(n.Repository, commit[:min(len(commit), 12)])
+	s.add(m, strings.Join(hubParts(n.Repository, n.Revision), "/"), strings.Join(byCommit, "/"))
+}
+
+// hubParts returns the path of a repository's snapshot in the library.
+func hubParts(repository, revision string) []string {
+	parts := strings.Split(repository, "/")
+	if revision != "" {
+		parts[len(parts)-1] += "@" + revision
+	}
+	return escape(parts)
+}
+
+// refs reads the files below refs/.
+func (s *search) refs(dir, prefix string, refs map[string]string) {
+	entries, _ := s.dir(dir, nil) // a cache need not have any
+	for _, e := range entries {
+		at := filepath.Join(dir, e.name)
+		switch ref := path.Join(prefix, e.name); {
+		case e.isDir() && strings.Count(ref, "/") < maxDepth:
+			s.refs(at, ref, refs)
+		case e.isFile():
+			if commit := hub.Commit(s.text(at)); commit != "" {
+				refs[ref] = commit
+			}
+		}
+	}
+}
