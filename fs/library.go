@@ -76,7 +76,8 @@ func newLibraryFS(l Library, opts Options) (*rawFS, error) {
 
 // value is the status as JSON, with as many names as fit in an attribute.
 func (s LibraryStatus) value() []byte {
-	for {
+	for all := len(s.Open); ; s.Open = s.Open[:len(s.Open)*3/4] {
+		s.Omitted = all - len(s.Open)
 		b, err := json.Marshal(s)
 		switch {
 		case err != nil:
@@ -84,7 +85,5 @@ func (s LibraryStatus) value() []byte {
 		case len(b) <= maxAttr:
 			return b
 		}
-		s.Open = s.Open[:len(s.Open)/2]
-		s.Omitted = max(s.Omitted, 1)
 	}
 }

@@ -112,7 +112,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"version"}, 0, ""},
 		{[]string{"--version"}, 0, ""},
 		{[]string{"-V"}, 0, ""},
-		{[]string{"lss", q8}, 2, `"lss" is not a command; did you mean ls?`},
+		{[]string{"lss", q8}, 2, `"lss" is not a command; did you mean list or ls?`},
 		{[]string{"umuont", "/"}, 2, "did you mean umount?"},
 		{[]string{"mont", q8, "/"}, 2, "did you mean man or mount or umount?"},
 		{[]string{noModel, "/"}, 1, "no such file"},
