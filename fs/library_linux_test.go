@@ -561,12 +561,25 @@ func TestLibraryReplaced(t *testing.T) {
 	s.put("c")
 	c := b.node("c")
 	s.at["c"].identity.Store(4)
+	if b.node("c") != c {
+		t.Error("it has another node after a change")
+	}
+	s.at["c"].identity.Store(5)
 	if _, st := b.listed(c); st != fuse.OK {
 		t.Errorf("a model that changed before it was opened: %v", st)
 	}
 	if b.node("c") != c {
 		t.Error("it has another node")
 	}
+	// Nobody needs to look at the name.
+	node := b.node("a/data")
+	b.node("b/data")
+	b.node("c/data")
+	s.at["a"].identity.Store(6)
+	if _, st := b.read(node, nil); st != fuse.Status(syscall.ESTALE) {
+		t.Errorf("a model that was replaced while it was closed: %v", st)
+	}
+	b.expect("a", 6, fuse.OK)
 	if log.String() != "" {
 		t.Errorf("log: %s", log)
 	}
