@@ -223,10 +223,10 @@ func printModels(stdout io.Writer, rows []listedModel, notes []string) error {
 	return w.Flush()
 }
 
-// shortQuant is the part of a quantisation that the table has room for: without what
-// is in parentheses or after a comma.
+// shortQuant is the part of a quantisation that the table has room for: what most
+// parameters have, without what is in parentheses or after a comma.
 func shortQuant(quant string) string {
-	quant, _, _ = strings.Cut(quant, " (")
+	quant, _, _ = strings.Cut(strings.TrimPrefix(quant, "mostly "), " (")
 	quant, _, _ = strings.Cut(quant, ",")
 	return term.Shorten(tensorfs.Printable(quant), widestQuant)
 }
