@@ -2,7 +2,7 @@
 //
 // It knows nothing of models. A [Dir] is a sorted list of [Entry] values, each a
 // file ([tensorfs.Data]), a directory or a symbolic link; [Mount] serves one
-// and returns a [Server]. [Mounts], [CleanStale] and [UnmountPath] deal with
+// and returns a [Server]; [MountLibrary] serves many such trees. [Mounts], [CleanStale] and [UnmountPath] deal with
 // mounts of other processes.
 //
 // # How it serves
@@ -33,6 +33,19 @@
 // time. Converting further ahead, converting one request with several CPUs, and
 // MADV_WILLNEED or MADV_POPULATE_READ on the next range of the mapping were all
 // measured, in turns with this, and gained nothing or lost.
+//
+// # Libraries
+//
+// A [Library] is a tree of directories that change, with trees in it that are opened
+// by the first look inside and closed when nobody asks for them. The kernel may ask
+// again at any time, because a file may be open or mapped, so any request opens a
+// tree that is closed. What it had before it has again: a node id is the number of a
+// slot, which a tree keeps as long as it is the same, and an id in the tree's own
+// numbering. After a change the name leads to another slot, and the nodes of the old
+// one give ESTALE once it is closed.
+//
+// A tree is in use from a request's arrival until its reply was sent, since replies
+// from mapped memory are copied by the kernel. Only what is not in use is closed.
 //
 // # What it does not do
 //

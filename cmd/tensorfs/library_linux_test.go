@@ -197,7 +197,7 @@ func TestLibraryChanges(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		replaceFile(t, path(name), modelOf('1', halves))
 	}
-	dir := mounted(t, folder, "--idle", "100ms")
+	dir := mounted(t, folder, "-o", "idle=100ms,max_open=2")
 	data := func(name string) string { return filepath.Join(dir, name, "raw", "t") }
 	first := func(f *os.File, off int64) (string, error) {
 		b := make([]byte, 1)
@@ -435,6 +435,9 @@ func TestLibraryRefused(t *testing.T) {
 		{2, []string{"--max-open", "0", folder, t.TempDir()}, "want a number and a time above 0"},
 		{2, []string{"--idle", "0s", folder, t.TempDir()}, "want a number and a time above 0"},
 		{2, []string{"--i2s", "x", folder, t.TempDir()}, "want 128, 64"},
+		{2, []string{"-o", "idle=x", folder, t.TempDir()}, "-o idle=x: want idle=5m or max_open=16"},
+		{2, []string{"-o", "max_open=", folder, t.TempDir()}, "want idle=5m or max_open=16"},
+		{2, []string{"-o", "max_open=-1", folder, t.TempDir()}, "want a number and a time above 0"},
 		{1, []string{"-o", "x=1", folder, t.TempDir()}, "unknown mount option"},
 	} {
 		dir := x.args[len(x.args)-1]

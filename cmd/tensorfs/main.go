@@ -107,6 +107,7 @@ MODEL is one of
                          :FILE may follow)
   https://HOST/FILE      a GGUF or safetensors file of a server
 
+mount and list also take a library: ollama:, hf: or a folder with several models.
 tensorfs help remote says how models on other machines are found, read and kept.
 
 Exit status:

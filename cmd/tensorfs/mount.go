@@ -38,7 +38,7 @@ type mountOptions struct {
 func mountCommand() *cobra.Command {
 	o := &mountOptions{}
 	c := &cobra.Command{
-		Use:   "mount [flags] MODEL [MOUNTPOINT]",
+		Use:   "mount [flags] MODEL|LIBRARY [MOUNTPOINT]",
 		Short: "Mount a model as a directory of tensors",
 		Long: `mount serves MODEL at the directory MOUNTPOINT and returns when the tree can be
 used; a server process runs in the background until the directory is unmounted.
@@ -50,6 +50,15 @@ removed when the mount is gone, however that was unmounted. With --no-mkdir
 mount fails instead. Without MOUNTPOINT the model is mounted below
 $XDG_RUNTIME_DIR/tensorfs under its own name: mount prints the directory, and
 tensorfs umount NAME finds it.
+
+A LIBRARY is ollama:, hf: or a folder that is not a model but has some. Each of
+its models is such a directory, named as tensorfs list shows it, with / for :
+(in a folder without .gguf or .safetensors, unless two models then had one
+name). A model is opened when somebody looks inside; a listing above opens none.
+Not more than --max-open are open at a time. A model that nobody asks for is
+closed after --idle, and opened again when it is needed. Models that come and go
+are seen within two seconds. One that was replaced is new under its name, and
+its old files give ESTALE.
 
 With --hot SIZE (root) a file is copied to memory when it is opened. From then
 on it is read and mapped at the speed of memory. The least recently used files
@@ -67,9 +76,9 @@ journal (systemd's) or a FILE. In any case tensorfs status --json has the last
 errors.
 
 Options for -o and /etc/fstab are the flags, with _ for -: allow_other, debug,
-follow_links, gguf_type=TYPE, hot=SIZE, i2s=ORDER, log=DEVICE or log=FILE,
-no_mkdir, read_ahead=KIB, views=VIEW:VIEW (with colons for the commas of
---views), warm or warm=VIEW; and
+follow_links, gguf_type=TYPE, hot=SIZE, i2s=ORDER, idle=DURATION, log=DEVICE or
+log=FILE, max_open=NUMBER, no_mkdir, read_ahead=KIB, views=VIEW:VIEW (with colons
+for the commas of --views), warm or warm=VIEW, those of tensorfs help remote; and
 
   uid=, gid=, umask=   owner and mode that files show; allow_other decides who
                        may enter at all
@@ -99,6 +108,7 @@ root's PATH.
 In the foreground, mount tells systemd when the mount can be used (Type=notify).`,
 		Example: `  tensorfs mount model.gguf ~/m
   tensorfs mount -f ollama:gemma3 ~/m
+  tensorfs mount hf: ~/models
   cd "$(tensorfs mount model.gguf)"`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
