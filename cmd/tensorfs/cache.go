@@ -24,14 +24,14 @@ func cacheCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cache",
 		Short: "Show and prune the cache of remote files",
-		Long: `The cache keeps what was read of models on other machines, in pieces of 128 KiB. It is
-shared by all commands and mounts of a user, and nothing in it is needed: what is
-removed is fetched again.
+		Long: `The cache keeps what was read of models on other machines, in pieces of 128 KiB.
+It is shared by all commands and mounts of a user, and nothing in it is needed:
+what is removed is fetched again.
 
 It is in the directory --cache DIR, else TENSORFS_CACHE, else tensorfs below
-XDG_CACHE_HOME or ~/.cache; /var/cache/tensorfs for a service of root. The directory
-has to be on a local disk. The cache takes a tenth of that disk, at most 100 GB, and
-leaves a twentieth of it free.`,
+XDG_CACHE_HOME or ~/.cache; /var/cache/tensorfs for a service of root. The
+directory has to be on a local disk. The cache takes a tenth of that disk, at
+most 100 GB, and leaves a twentieth of it free.`,
 		Example: `  tensorfs cache list
   tensorfs cache prune --size 20G
   tensorfs cache prune 'hf:acme/*'`,
@@ -91,9 +91,9 @@ func cacheListCommand(o *cacheOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [--json]",
 		Short: "List the files in the cache",
-		Long: `list prints the files in the cache, by source: how much of each is local, its size,
-whether all of it is there (and, where the source names a digest, verified), whether
-a process has it open, and when it was used last.`,
+		Long: `list prints the files in the cache, by source: how much of each is local, its
+size, whether all of it is there (and, where the source names a digest,
+verified), whether a process has it open, and when it was used last.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.list(cmd.OutOrStdout(), json) },
 	}
@@ -148,14 +148,15 @@ func cachePruneCommand(o *cacheOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "prune [--all | --size SIZE | PATTERN]",
 		Short: "Remove files from the cache",
-		Long: `prune removes files from the cache that no process has open: with --all each of them,
-with --size SIZE those that were not used for longest until the cache has no more
-than SIZE, with PATTERN those whose source (see tensorfs cache list) matches it or is
-below it. * matches any characters (slashes too), ? matches one, [abc] matches one of
-a set. Without any of these it brings the cache back to its usual limit.
+		Long: `prune removes files from the cache that no process has open: with --all each of
+them, with --size SIZE those that were not used for longest until the cache has
+no more than SIZE, with PATTERN those whose source (see tensorfs cache list)
+matches it or is below it. * matches any characters (slashes too), ? matches
+one, [abc] matches one of a set. Without any of these it brings the cache back
+to its usual limit.
 
-Files that are in use stay, and are counted. --all also forgets what the names of
-models stood for when they were opened last.`,
+Files that are in use stay, and are counted. --all also forgets what the names
+of models stood for when they were opened last.`,
 		Example: `  tensorfs cache prune --size 20G
   tensorfs cache prune hf:acme/tiny
   tensorfs cache prune '*.gguf'`,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/tensorfs/tensorfs/fs/library"
 	"github.com/tensorfs/tensorfs/fs/tree"
 	"github.com/tensorfs/tensorfs/views"
 )
@@ -68,6 +69,9 @@ var argCompletions = map[string][]cobra.CompletionFunc{
 	"diff":       {completeModel, completeModel, completeTensor},
 	"stat":       {completeModel, completeTensor},
 	"cache":      {nothing},
+	"fetch":      {completeModel, nothing},
+	"list":       {completeLibrary, nothing},
+	"remote":     {nothing},
 	"version":    {nothing},
 	"man":        {completeDirectory, nothing},
 	"completion": {nothing}, // cobra offers its ValidArgs
@@ -108,6 +112,11 @@ func nothing(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellC
 
 func completeDirectory(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
+// completeLibrary offers the stores, and folders where the word is none of these.
+func completeLibrary(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return offer(library.Stores, word), cobra.ShellCompDirectiveFilterDirs
 }
 
 func oneOf(values []string) cobra.CompletionFunc {

@@ -22,13 +22,15 @@ func fetchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fetch [--json] MODEL",
 		Short: "Bring all of a model into the cache",
-		Long: `fetch brings all files of a model that is on another machine into the cache, as far as
-they are not there, and compares those whose digests its server says with them (the Hub's
-and registries' files). Afterwards the model can be opened with --offline, and is read as
-a local one. A file that is not right is forgotten, and fetch exits 1.
+		Long: `fetch brings all files of a model that is on another machine into the cache, as
+far as they are not there, and compares those whose digests its server says with
+them (the Hub's and registries' files). Afterwards the model can be opened with
+--offline, and is read as a local one. A file that is not right is forgotten,
+and fetch exits 1.
 
-A fetch that was stopped goes on where it was. Of a model that is on this machine it says
-so and does nothing. The cache has to be large enough: see --cache-size.`,
+A fetch that was stopped goes on where it was. Of a model that is on this
+machine it says so and does nothing. The cache has to be large enough: see
+--cache-size.`,
 		Example: `  tensorfs fetch hf:ORG/NAME:Q4_K_M
   tensorfs fetch --cache /srv/cache https://HOST/model.gguf`,
 		Args: cobra.ExactArgs(1),

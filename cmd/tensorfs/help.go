@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/tensorfs/tensorfs/internal/term"
 )
 
 // groupFlags makes help list the flags that are for models on other machines apart
@@ -18,7 +19,7 @@ func groupFlags(root *cobra.Command) {
 				set.AddFlag(f)
 			}
 		})
-		return strings.TrimRight(set.FlagUsages(), " \n")
+		return strings.TrimRight(set.FlagUsagesWrapped(term.Columns), " \n")
 	}
 	cobra.AddTemplateFunc("ownFlags", func(all *pflag.FlagSet) string { return usages(all, false) })
 	cobra.AddTemplateFunc("remoteFlags", func(all *pflag.FlagSet) string { return usages(all, true) })
@@ -34,45 +35,51 @@ func remoteTopic() *cobra.Command {
 		Short: "How models on other machines are found, read and kept",
 		Long: `Every command that takes a MODEL takes one that is on another machine:
 
-  hf:ORG/NAME[@REVISION][:SELECT]   a repository of the Hugging Face Hub
-  ollama:NAME[:TAG]                 a model of Ollama's registry, or of another one if
-                                    NAME begins with its host
-  https://HOST/PATH/FILE            a GGUF or safetensors file; of a split GGUF model
-                                    any of its files
-  http://HOST/PATH/FILE             the same on this machine or a private network
+  hf:ORG/NAME[@REVISION][:SELECT]  a repository of the Hugging Face Hub
+  ollama:NAME[:TAG]                a model of Ollama's registry, or of another
+                                   one if NAME begins with its host
+  https://HOST/PATH/FILE           a GGUF or safetensors file; of a split GGUF
+                                   model any of its files
+  http://HOST/PATH/FILE            the same on this machine or a private network
 
-What this machine has is opened from here, and nobody is asked. Of a model that is not
-here, or not all of it, only the parts that are read come, in pieces of 1 MiB, or in
-large parts ahead of who reads on through a tensor. A mount shows the same files as that
-of a local model; source/ has the bytes of the model's files.
+What this machine has is opened from here, and nobody is asked. Of a model that
+is not here, or not all of it, only the parts that are read come, in pieces of 1
+MiB, or in large parts ahead of who reads on through a tensor. A mount shows the
+same files as that of a local model; source/ has the bytes of the model's files.
 
-A name is looked up once, when the model is opened: a branch becomes a commit, a file one
-version of it. The bytes never change afterwards. If the server has another version, what
-came before can be read, and the rest is an error (ESTALE); tensorfs status says so.
-Other errors: EACCES (no permission), ETIMEDOUT (no answer within --timeout), EIO. Ctrl-C
-ends a read that waits.
+A name is looked up once, when the model is opened: a branch becomes a commit, a
+file one version of it. The bytes never change afterwards. If the server has
+another version, what came before can be read, and the rest is an error
+(ESTALE); tensorfs status says so. Other errors: EACCES (no permission),
+ETIMEDOUT (no answer within --timeout), EIO. Ctrl-C ends a read that waits.
 
-What came is kept in a cache, see tensorfs cache --help, and not fetched again. tensorfs
-fetch MODEL brings in all of it and compares it with its digests.
+What came is kept in a cache, see tensorfs cache --help, and not fetched again.
+tensorfs fetch MODEL brings in all of it and compares it with its digests.
 
---offline asks nobody: it opens what is here or has been opened before, and reads what is
-in the cache. TENSORFS_OFFLINE, HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE=1 are the same.
---remote asks also for what this machine has, for instance whether a branch has moved.
+--offline asks nobody: it opens what is here or has been opened before, and
+reads what is in the cache. TENSORFS_OFFLINE, HF_HUB_OFFLINE or
+TRANSFORMERS_OFFLINE=1 are the same. --remote asks also for what this machine
+has, for instance whether a branch has moved.
 
-Some servers cannot send parts. Files of up to 64 MiB are then taken whole; larger ones
-take --download, which fetches them first.
+Some servers cannot send parts. Files of up to 64 MiB are then taken whole;
+larger ones take --download, which fetches them first.
 
-Credentials go to the server that they are for, and to nothing that it redirects to:
+Credentials go to the server that they are for, and to nothing that it redirects
+to:
 
-  hf:       (and ollama:hf.co/...) HF_TOKEN, or the file that 'hf auth login' writes; HF_ENDPOINT names the Hub
-  https:    USER:PASSWORD@ in the address, or ~/.netrc (NETRC) for exactly that host
+  hf:      HF_TOKEN, or the file that 'hf auth login' writes; HF_ENDPOINT names
+           the Hub. The same for ollama:hf.co/...
+  https:   USER:PASSWORD@ in the address, or ~/.netrc (NETRC) for exactly that
+           host
 
-They are not shown and not kept, and neither is what follows ? in an address. Proxies are
-those of HTTPS_PROXY, HTTP_PROXY and NO_PROXY, further certificates those of SSL_CERT_FILE
-and SSL_CERT_DIR. http:// to a public address takes --plain-http.
+They are not shown and not kept, and neither is what follows ? in an address.
+Proxies are those of HTTPS_PROXY, HTTP_PROXY and NO_PROXY, further certificates
+those of SSL_CERT_FILE and SSL_CERT_DIR. http:// to a public address takes
+--plain-http.
 
-In /etc/fstab the flags are options: offline, remote, cache=DIR, cache_size=SIZE,
-timeout=30s, download, plain_http. A mount at boot also wants _netdev.`,
+In /etc/fstab the flags are options: offline, remote, cache=DIR,
+cache_size=SIZE, timeout=30s, download, plain_http. A mount at boot also wants
+_netdev.`,
 		Example: `  tensorfs info hf:ORG/NAME
   tensorfs mount https://HOST/model.gguf /mnt/m
   tensorfs fetch hf:ORG/NAME:Q4_K_M && tensorfs mount --offline hf:ORG/NAME:Q4_K_M /mnt/m`,

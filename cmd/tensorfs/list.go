@@ -30,14 +30,15 @@ func listCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [--json] [ollama: | hf: | FOLDER]",
 		Short: "List the models on this machine",
-		Long: `list prints the models of the Ollama store (ollama:), of the Hugging Face cache (hf:)
-or below a folder, with their format, architecture, parameters, quantisation and the
-bytes of their weights, as info has them. Without an argument it lists both stores,
-as far as they exist. Nothing is looked up elsewhere.
+		Long: `list prints the models of the Ollama store (ollama:), of the Hugging Face cache
+(hf:) or below a folder, with their format, architecture, parameters,
+quantisation and the bytes of their weights, as info has them. Without an
+argument it lists both stores, as far as they exist. Nothing is looked up
+elsewhere.
 
-Other commands take a model by the name that is listed; below a folder that is its
-path there. Links count if they lead to files. A model that cannot be opened is
-listed with the reason, and is not a failure of list.
+Other commands take a model by the name that is listed; below a folder that is
+its path there. Links count if they lead to files. A model that cannot be opened
+is listed with the reason, and is not a failure of list.
 
 tensorfs mount takes the same three: it mounts all of their models at once.`,
 		Example: `  tensorfs list

@@ -97,17 +97,18 @@ MODEL is one of
   DIRECTORY              a Hugging Face or MLX model directory, or one with a
                          single GGUF model
   MANIFEST               a manifest in an Ollama store
-  ollama:NAME[:TAG]      a model of the local Ollama store (OLLAMA_MODELS), or of
-                         its registry where that does not have it
-  hf:ORG/NAME            a model of the local Hugging Face cache (HF_HOME), or of
-                         the Hub where that does not have it
+  ollama:NAME[:TAG]      a model of the local Ollama store (OLLAMA_MODELS), or
+                         of its registry where that does not have it
+  hf:ORG/NAME            a model of the local Hugging Face cache (HF_HOME), or
+                         of the Hub where that does not have it
   hf:ORG/NAME:Q4_K_M     its GGUF model with that word in its name
   hf:ORG/NAME/FILE       a file or a directory of it
   hf:ORG/NAME@REVISION   at a branch, a tag, refs/pr/N or a commit (:WORD or
                          :FILE may follow)
   https://HOST/FILE      a GGUF or safetensors file of a server
 
-mount and list also take a library: ollama:, hf: or a folder with several models.
+mount and list also take a library: ollama:, hf: or a folder with several
+models.
 tensorfs help remote says how models on other machines are found, read and kept.
 
 Exit status:

@@ -41,9 +41,11 @@ SOURCE_DATE_EPOCH, so that two runs write the same bytes.`,
 	}
 }
 
-// pages are the commands that have a page of their own beside the root's.
+// pages are the commands and topics that have a page of their own beside the root's.
 func pages(root *cobra.Command) []*cobra.Command {
-	return slices.DeleteFunc(slices.Clone(root.Commands()), func(c *cobra.Command) bool { return !c.IsAvailableCommand() || c.Name() == "help" })
+	return slices.DeleteFunc(slices.Clone(root.Commands()), func(c *cobra.Command) bool {
+		return c.Name() == "help" || !c.IsAvailableCommand() && !c.IsAdditionalHelpTopicCommand()
+	})
 }
 
 // pageName is the name of a command's page: tensorfs-mount.
@@ -74,8 +76,12 @@ func manPage(c *cobra.Command, date string) []byte {
 		short = "show the tensors of a model as files"
 	}
 	r.line(escape(pageName(c)) + ` \- ` + escape(lowerFirst(short)))
-	r.section("SYNOPSIS")
-	if c.HasParent() {
+	isTopic := c.IsAdditionalHelpTopicCommand()
+	if !isTopic {
+		r.section("SYNOPSIS")
+	}
+	if isTopic {
+	} else if c.HasParent() {
 		r.synopsis(strings.TrimPrefix(c.UseLine(), c.CommandPath()), c.CommandPath())
 	} else {
 		r.synopsis("COMMAND [flags] [ARGUMENT...]", "tensorfs")
@@ -89,7 +95,9 @@ func manPage(c *cobra.Command, date string) []byte {
 			r.item(`\fB`+escape(pageName(sub))+`\fR(1)`, sub.Short+".")
 		}
 	}
-	r.options(c)
+	if !isTopic {
+		r.options(c)
+	}
 	if exit != "" {
 		r.section("EXIT STATUS")
 		r.text(exit)

@@ -42,6 +42,9 @@ func TestManualPages(t *testing.T) {
 			continue
 		}
 		for _, want := range []string{`1970-01-02`, `.SH "SYNOPSIS"`, `.SH "DESCRIPTION"`, `.SH "OPTIONS"`, `\fBtensorfs\fR(1)`} {
+			if c.IsAdditionalHelpTopicCommand() && (strings.Contains(want, "SYN") || strings.Contains(want, "OPT")) {
+				continue
+			}
 			if !strings.Contains(page, want) {
 				t.Errorf("%s lacks %s", name, want)
 			}

@@ -77,8 +77,9 @@ errors.
 
 Options for -o and /etc/fstab are the flags, with _ for -: allow_other, debug,
 follow_links, gguf_type=TYPE, hot=SIZE, i2s=ORDER, idle=DURATION, log=DEVICE or
-log=FILE, max_open=NUMBER, no_mkdir, read_ahead=KIB, views=VIEW:VIEW (with colons
-for the commas of --views), warm or warm=VIEW, those of tensorfs help remote; and
+log=FILE, max_open=NUMBER, no_mkdir, read_ahead=KIB, views=VIEW:VIEW (with
+colons for the commas of --views), warm or warm=VIEW; those that tensorfs help
+remote has; and
 
   uid=, gid=, umask=   owner and mode that files show; allow_other decides who
                        may enter at all

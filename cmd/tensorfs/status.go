@@ -37,9 +37,9 @@ The server checks the files when status asks, although the kernel may still have
 the old bytes in memory. Mounts of other users are listed with pid 0 and no
 details. Below the table come changed files, the last error of each server, the
 open models of a library and, with --hot, the files that are in memory. Paths in
-the home directory begin with ~. --json has whole paths, the time of mounting and
-the last 16 warnings and errors, whether the server has a log or not; healthy is
-true if the health is ok.`,
+the home directory begin with ~. --json has whole paths, the time of mounting
+and the last 16 warnings and errors, whether the server has a log or not;
+healthy is true if the health is ok.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.OutOrStdout()) },
 	}
