@@ -67,8 +67,15 @@ func setFlag(f *pflag.Flag, value string, hasValue bool) error {
 	if !hasValue {
 		value = f.NoOptDefVal
 	}
-	return f.Value.Set(value)
+	err := f.Value.Set(value)
+	if want := wanted[f.Value.Type()]; err != nil && want != "" { // the flag's own error is one of strconv
+		return errors.New("want " + want)
+	}
+	return err
 }
+
+// wanted is what values of some types look like.
+var wanted = map[string]string{"duration": "a time like 5m", "int": "a number"}
 
 // setServerEnv sets a variable for this process and the server that it starts.
 func setServerEnv(name, value string, hasValue bool) error {
