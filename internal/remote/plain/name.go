@@ -52,30 +52,18 @@ func (a address) dir() string {
 	return u.String()
 }
 
-// Shown is an address without what must not be shown, whatever else is wrong with
-// it. What is not an address is returned as it is.
+// Shown is an address without what must not be shown. Of one that cannot be parsed
+// only the scheme is left, since anything else of it may be a password. What is not
+// an address is returned as it is.
 func Shown(s string) string {
-	scheme, rest, ok := strings.Cut(s, "://")
+	scheme, _, ok := strings.Cut(s, "://")
 	if !ok {
 		return s
 	}
 	if u, err := url.Parse(s); err == nil && u.Opaque == "" {
 		return web.Printable(u)
 	}
-	rest, _, _ = strings.Cut(rest, "#")
-	rest, _, query := strings.Cut(rest, "?")
-	host, path, slash := strings.Cut(rest, "/")
-	if i := strings.LastIndexByte(host, '@'); i >= 0 {
-		host = host[i+1:]
-	}
-	s = scheme + "://" + host
-	if slash {
-		s += "/" + path[strings.LastIndexByte(path, '@')+1:] // a password may have a slash
-	}
-	if query {
-		s += "?..."
-	}
-	return s
+	return scheme + "://..."
 }
 
 // shards returns the addresses of all files of a split model, or the file alone.
