@@ -210,7 +210,9 @@ func (f *remoteFlags) find(name string) (formats.Elsewhere, error) {
 		return formats.Elsewhere{}, err
 	}
 	a := &asking{client: f.client, store: f.store, offline: why != "", download: f.download}
-	a.progress = func(what string, total int64) (func(int64), func()) { return progressLater(f.stderr(), what, total) }
+	if f.stderr != nil {
+		a.progress = func(what string, total int64) (func(int64), func()) { return progressLater(f.stderr(), what, total) }
+	}
 	l, file, pinned, err := protocols[i].open(context.Background(), name, a)
 	if err != nil {
 		f.end()

@@ -47,6 +47,7 @@ type File struct {
 	parsed   int64         // bytes that a parser has read
 	arrived  chan struct{} // closed when something came or failed
 	changed  error         // for all later reads of what is not here
+	failures []failure     // of late, the last at the end
 	closed   bool
 	aheadNow int // flights that nobody waits for
 }
@@ -172,9 +173,13 @@ func (f *File) await(ctx context.Context, need cache.Range, wants func(cache.Ran
 	ctx, cancel := context.WithTimeout(ctx, f.c.opts.Timeout)
 	defer cancel()
 	var mine []*flight
-	for {
+	for first := true; ; first = false {
 		f.mu.Lock()
 		missing := f.entry.Missing(need.Off, need.N)
+		if err := f.failed(missing); err != nil && first {
+			f.mu.Unlock()
+			return err
+		}
 		for _, x := range mine {
 			if len(missing) > 0 && x.err != nil {
 				f.mu.Unlock()
@@ -205,6 +210,35 @@ func (f *File) await(ctx context.Context, need cache.Range, wants func(cache.Ran
 			return f.gaveUp(ctx, ctx.Err())
 		}
 	}
+}
+
+// failure is a range that did not come.
+type failure struct {
+	r   cache.Range
+	err error
+	at  time.Time
+}
+
+const (
+	// failedFor is how long what did not come is not asked for again. The kernel asks
+	// twice for what it reads ahead, and then for each page: whoever waited until the
+	// deadline would wait once more.
+	failedFor = 100 * time.Millisecond
+	// maxFailures bounds the failures that are remembered.
+	maxFailures = 16
+)
+
+// failed returns the error of a range that did not come a moment ago. The caller
+// holds the lock.
+func (f *File) failed(missing []cache.Range) error {
+	for _, x := range f.failures {
+		for _, m := range missing {
+			if overlap(x.r, m) && time.Since(x.at) < failedFor {
+				return x.err
+			}
+		}
+	}
+	return nil
 }
 
 // ask begins to fetch what nobody fetches of a range, in parts. The caller holds
@@ -273,8 +307,16 @@ func (f *File) finish(x *flight, err error) {
 			break
 		}
 	}
-	if errors.Is(err, tensorfs.ErrChanged) && f.changed == nil {
-		f.changed = err
+	switch {
+	case errors.Is(err, tensorfs.ErrChanged):
+		if f.changed == nil {
+			f.changed = err
+		}
+	case err != nil && !errors.Is(err, context.Canceled):
+		if len(f.failures) == maxFailures {
+			f.failures = append(f.failures[:0], f.failures[1:]...)
+		}
+		f.failures = append(f.failures, failure{x.r, err, time.Now()})
 	}
 	f.wake()
 	f.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/datatest"
+	"github.com/tensorfs/tensorfs/internal/testlimit"
 )
 
 const mib = 1 << 20
@@ -274,7 +275,15 @@ func TestBroken(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	readRight(t, d, 0, 100, 4096) // it is here
+	n := len(s.requests())
+	if _, again := d.ReadAt(make([]byte, 10), 10*mib); again == nil || again.Error() != err.Error() || len(s.requests()) > n {
+		t.Errorf("at once it fails with %v, and was asked %d times more", again, len(s.requests())-n)
+	}
 	s.setFault(nil)
+	testlimit.Wait(t, "repair", func() bool {
+		_, err := d.ReadAt(make([]byte, 10), 10*mib)
+		return err == nil
+	})
 	readRight(t, d, 0, 10*mib, 10)
 }
 
