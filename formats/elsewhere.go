@@ -40,7 +40,7 @@ func (o Options) openNamed(s *scheme, full, name string, links source.Links) (*t
 		local = err
 	}
 	m, err := o.openElsewhere(full)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // some servers do not tell the two apart
 		err = o.nowhere(err, local)
 	}
 	return m, err
@@ -60,7 +60,7 @@ func (o Options) nowhere(err, local error) error {
 		return local
 	}
 	if question, _, ok := strings.Cut(l.Advice, "?"); ok {
-		e.Advice = question + "?"
+		e.Advice = question + "? If not, " + e.Advice
 	}
 	return err
 }
@@ -73,10 +73,8 @@ func (o Options) openElsewhere(name string) (m *tensorfs.Model, err error) {
 		if err != nil {
 			return nil, err
 		}
-		sel := n.Select
-		n.Select = pick.Select{}
-		name = n.String()
-		find = func(at *Elsewhere) (*tensorfs.Model, error) { return openCommit(at, n, sel) }
+		name = hub.Name{Repository: n.Repository, Revision: n.Revision}.String()
+		find = func(at *Elsewhere) (*tensorfs.Model, error) { return openCommit(at, n) }
 	}
 	at, err := o.Remote(name)
 	if err != nil {
@@ -97,10 +95,10 @@ func (o Options) openElsewhere(name string) (m *tensorfs.Model, err error) {
 	return m, nil
 }
 
-// openCommit opens the model that is selected of a commit of a repository, and adds
-// to the commit's name what was selected. asked is the repository's name as it was
-// asked for.
-func openCommit(at *Elsewhere, asked hub.Name, sel pick.Select) (*tensorfs.Model, error) {
+// openCommit opens the model of a commit of a repository that a name asked for, and
+// adds to the commit's name what was selected.
+func openCommit(at *Elsewhere, asked hub.Name) (*tensorfs.Model, error) {
+	sel := asked.Select
 	if at.File != "." {
 		sel = pick.Select{Path: at.File}
 	}

@@ -21,7 +21,7 @@ func (f *finding) part(resp *http.Response) (found, error) {
 	case strings.HasSuffix(text, "/*"):
 		return found{}, f.refuse("the server does not say how long it is", "download it, and name the file")
 	case !ok || from != 0 || resp.ContentLength >= 0 && resp.ContentLength != last+1:
-		return found{}, f.refuse("the server sends another part of it than was asked for", "try again later")
+		return found{}, &tensorfs.FormatError{File: f.name, Offset: -1, Problem: "the server sends another part of it than was asked for", Advice: "try again later", Kind: errWrongPart}
 	}
 	v := versionOf(resp.Header, size, time.Now())
 	x := found{item: f.item(v, f.origin(v, resp))}

@@ -145,7 +145,17 @@ func (o *Options) find(ctx context.Context, a address, probe int64) (found, erro
 	if pinned {
 		probe = 1 // its header is in the cache: only the version is of interest
 	}
-	resp, err := o.Client.Get(ctx, func(ctx context.Context) (*http.Request, error) {
+	for tries := 1; ; tries++ {
+		x, err := f.answer(ctx, probe)
+		if tries == maxTries || !errors.Is(err, errWrongPart) {
+			return x, err
+		}
+	}
+}
+
+// answer asks for the first bytes of the file.
+func (f *finding) answer(ctx context.Context, probe int64) (found, error) {
+	resp, err := f.Client.Get(ctx, func(ctx context.Context) (*http.Request, error) {
 		req, err := f.ask(ctx)
 		if err == nil {
 			req.Header.Set("Range", fmt.Sprintf("bytes=0-%d", probe-1))
@@ -184,6 +194,9 @@ func (f *finding) ask(ctx context.Context) (*http.Request, error) {
 	}
 	return req, nil
 }
+
+// errWrongPart marks an answer that is not what was asked for. Another may be.
+var errWrongPart = fmt.Errorf("%w: a wrong answer", tensorfs.ErrUnsupported)
 
 func (f *finding) refuse(problem, advice string) error {
 	return &tensorfs.FormatError{File: f.name, Offset: -1, Problem: problem, Advice: advice, Kind: tensorfs.ErrUnsupported}
