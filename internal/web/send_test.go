@@ -35,8 +35,7 @@ func echo(w http.ResponseWriter, r *http.Request) { r.Header.Write(w) }
 func TestCredentialsStay(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(echo))
 	defer other.Close()
-	var home *httptest.Server
-	home = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	home := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/there":
 			http.Redirect(w, r, other.URL+"/?sig=secret", http.StatusFound)

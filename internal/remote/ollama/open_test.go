@@ -99,7 +99,7 @@ func TestOpen(t *testing.T) {
 			}
 		}
 		r.Reset()
-		l, file, err = m.open(r.Host() + "/library/tiny:again")
+		l, _, err = m.open(r.Host() + "/library/tiny:again")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -119,7 +119,7 @@ func (f *finding) download(ctx context.Context, entry *cache.Entry, v version, r
 	defer end()
 	var have int64
 	for tries := 1; ; tries++ {
-		n, err := fill(entry, resp.Body, 0, v.Size, func(to int64) {
+		n, _ := fill(entry, resp.Body, 0, v.Size, func(to int64) {
 			if to > have {
 				add(to - have)
 				have, tries = to, 0
@@ -138,6 +138,7 @@ func (f *finding) download(ctx context.Context, entry *cache.Entry, v version, r
 		case <-ctx.Done():
 		case <-time.After(time.Duration(tries) * time.Second):
 		}
+		var err error
 		if resp, err = f.Client.Get(ctx, f.ask); err != nil {
 			return err
 		}
