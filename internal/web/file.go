@@ -130,10 +130,10 @@ const maxHeader = 8 << 20
 // whole steps. A header that is twice as long as thought costs one more request,
 // and never twice its bytes. The caller holds the lock.
 func (f *File) parserWants(need cache.Range) cache.Range {
-	if f.coming(f.entry.Missing(need.Off, need.N)) {
-		return need
-	}
 	f.parsed = max(f.parsed, need.Off+need.N)
+	if f.coming(f.entry.Missing(need.Off, need.N)) {
+		return need // who only waits for what was asked for asks for no more
+	}
 	more := max(block, min(f.parsed/block*block, maxHeader)) // GGUF's header has the vocabulary in it
 	if strings.HasSuffix(f.label, ".safetensors") {          // its length is known after eight bytes
 		more = cache.CellSize
