@@ -25,6 +25,19 @@ type Item struct {
 	Origin web.Origin
 	Local  string // path of a copy on this machine, "" where there is none
 	Bytes  []byte // all of it, where it came with the listing, else nil
+	Part   *Part  // nil: all of it
+}
+
+// Part says that a file is [Off, Off+Size) of the server's file, as a member of an
+// archive is.
+type Part struct{ Off, Size int64 }
+
+// Size returns the file's length.
+func (x *Item) Size() int64 {
+	if x.Part != nil {
+		return x.Part.Size
+	}
+	return x.ID.Size
 }
 
 // Listing is a directory of a server as it was when it was looked up. Its methods
@@ -64,6 +77,8 @@ func NewListing(name string, items []Item, client *web.Client, store *cache.Stor
 			return nil, bad(x.Name, "is there twice")
 		case x.ID.Size < 0:
 			return nil, bad(x.Name, "has a negative size")
+		case x.Part != nil && !inside(*x.Part, x.ID.Size):
+			return nil, bad(x.Name, "is not inside its archive")
 		}
 		for dir := path.Dir(x.Name); dir != "." && !dirs[dir]; dir = path.Dir(dir) {
 			dirs[dir] = true
@@ -75,6 +90,11 @@ func NewListing(name string, items []Item, client *web.Client, store *cache.Stor
 		}
 	}
 	return l, nil
+}
+
+// inside reports whether a part lies in a file of that size.
+func inside(p Part, size int64) bool {
+	return p.Off >= 0 && p.Size >= 0 && p.Off <= size && p.Size <= size-p.Off
 }
 
 // Items returns the files, sorted by name.
@@ -110,6 +130,9 @@ func (l *Listing) Open(name string) (source.File, error) {
 	}
 	f := l.Client.File(x.Origin, entry, x.Host, l.Location(name), path.Base(name))
 	f.SetDigest(x.ID.Digest)
+	if x.Part != nil {
+		f.Only(x.Part.Off, x.Part.Size)
+	}
 	return f, nil
 }
 
@@ -169,7 +192,7 @@ func (l *Listing) ReadDir(name string) ([]fs.DirEntry, error) {
 			continue
 		}
 		last = first
-		out = append(out, entry{first, isDir, l.items[i].ID.Size, l.ModTime})
+		out = append(out, entry{first, isDir, l.items[i].Size(), l.ModTime})
 	}
 	if out == nil && name != "." {
 		return nil, tensorfs.PathError(l.Location(name), syscall.ENOENT)

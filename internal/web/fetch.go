@@ -199,7 +199,7 @@ func (f *File) check(resp *http.Response, off int64) (skip int64, err error) {
 	if e := resp.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return 0, marked{wrong("the server sends it compressed"), errPermanent}
 	}
-	size := f.Size()
+	size := f.entry.Size()
 	if resp.StatusCode == http.StatusOK {
 		switch {
 		case resp.ContentLength != size && resp.ContentLength >= 0:

@@ -35,6 +35,8 @@ type File struct {
 	path   string
 	label  string
 	digest string
+	base   int64 // where it starts in the server's file, and its size
+	size   int64
 
 	all     context.Context // of what is fetched; ended by Close
 	end     context.CancelFunc
@@ -63,15 +65,24 @@ type flight struct {
 // File returns a file of a server. host is the server's, path the file's name for
 // people. The File owns the entry.
 func (c *Client) File(o Origin, entry *cache.Entry, host, path, label string) *File {
-	f := &File{c: c, origin: o, host: host, entry: entry, path: path, label: label, arrived: make(chan struct{})}
+	f := &File{c: c, origin: o, host: host, entry: entry, path: path, label: label, size: entry.Size(), arrived: make(chan struct{})}
 	f.all, f.end = context.WithCancel(context.Background())
 	f.ahead = readahead.Tracker{Window: 64 << 20, Piece: part}
 	f.mapWhole()
 	return f
 }
 
+// Only makes the file [off, off+n) of the server's file: a member of an archive.
+// Call it before the file is used. It panics where that is not inside.
+func (f *File) Only(off, n int64) {
+	if err := tensorfs.CheckRange(f, off, n); err != nil {
+		panic(err)
+	}
+	f.base, f.size = off, n
+}
+
 // Size returns the file's length.
-func (f *File) Size() int64 { return f.entry.Size() }
+func (f *File) Size() int64 { return f.size }
 
 // Path is the file's name for people.
 func (f *File) Path() string { return f.path }
@@ -117,7 +128,7 @@ func (f *File) ReadAtContext(ctx context.Context, p []byte, off int64) (int, err
 	if n == 0 {
 		return 0, eof
 	}
-	if err := f.read(ctx, p[:n], off, f.parserWants); err != nil {
+	if err := f.read(ctx, p[:n], f.base+off, f.parserWants); err != nil {
 		return 0, err
 	}
 	return n, eof
@@ -130,12 +141,12 @@ const maxHeader = 8 << 20
 // whole steps. A header that is twice as long as thought costs one more request,
 // and never twice its bytes. The caller holds the lock.
 func (f *File) parserWants(need cache.Range) cache.Range {
-	f.parsed = max(f.parsed, need.Off+need.N)
+	f.parsed = max(f.parsed, need.Off-f.base+need.N)
 	if f.coming(f.entry.Missing(need.Off, need.N)) {
 		return need // who only waits for what was asked for asks for no more
 	}
-	more := max(block, min(f.parsed/block*block, maxHeader)) // GGUF's header has the vocabulary in it
-	if strings.HasSuffix(f.label, ".safetensors") {          // its length is known after eight bytes
+	more := max(block, min(f.parsed/block*block, maxHeader))                              // GGUF's header has the vocabulary in it
+	if strings.HasSuffix(f.label, ".safetensors") || strings.HasSuffix(f.label, ".tar") { // its length is known after a few bytes
 		more = cache.CellSize
 	}
 	return cache.Range{Off: need.Off, N: max(need.N, more)}
@@ -194,7 +205,7 @@ func (f *File) await(ctx context.Context, need cache.Range, wants func(cache.Ran
 			return nil
 		}
 		if !f.coming(missing) { // else its reader asks for more when it has come
-			f.ask(clip(wants(need), f.Size()))
+			f.ask(clip(wants(need), f.entry.Size()))
 		}
 		mine = mine[:0]
 		for _, x := range f.flights {
@@ -264,7 +275,7 @@ func (f *File) readAhead(off, n, start, end int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range spans {
-		r := clip(cache.Range{Off: s.From, N: s.To - s.From}, f.Size())
+		r := clip(cache.Range{Off: s.From, N: s.To - s.From}, f.entry.Size())
 		for _, m := range f.entry.Missing(r.Off, r.N) {
 			for _, r := range f.unclaimed(m) {
 				for ; r.N > 0 && f.changed == nil && f.aheadNow < 2*maxOfFile; r.Off, r.N = r.Off+part, r.N-part {
@@ -386,7 +397,7 @@ func (f *File) SetDigest(digest string) { f.digest = digest }
 
 // Absent returns how many bytes of the file are not in the cache.
 func (f *File) Absent() (n int64) {
-	for _, m := range f.entry.Missing(0, f.Size()) {
+	for _, m := range f.entry.Missing(f.base, f.Size()) {
 		n += m.N
 	}
 	return n
@@ -412,6 +423,7 @@ func (f *File) fetchAll(ctx context.Context, off, n int64, came func(n int64)) e
 	if err := tensorfs.CheckRange(f, off, n); err != nil {
 		return err
 	}
+	off += f.base
 	exactly := func(need cache.Range) cache.Range { return need }
 	for at := off; at < off+n; at += part {
 		f.mu.Lock()
@@ -435,7 +447,7 @@ func (f *File) Section(off, n int64) tensorfs.Data {
 	if err := tensorfs.CheckRange(f, off, n); err != nil {
 		panic(err)
 	}
-	return &section{f, off, n}
+	return &section{f, f.base + off, n}
 }
 
 // mapWhole maps the file once all of it is in the cache.
@@ -460,7 +472,7 @@ func (f *File) mapWhole() {
 // section is a part of a file: the bytes of a tensor.
 type section struct {
 	f      *File
-	off, n int64
+	off, n int64 // in the server's file
 }
 
 func (s *section) Size() int64 { return s.n }
@@ -507,7 +519,7 @@ func (s *section) SlicesIf(dst [][]byte, off, n int64) ([][]byte, bool, error) {
 
 // Extents returns the section's place in its file.
 func (s *section) Extents() []tensorfs.Extent {
-	return []tensorfs.Extent{{File: s.f.label, Offset: s.off, Bytes: s.n}}
+	return []tensorfs.Extent{{File: s.f.label, Offset: s.off - s.f.base, Bytes: s.n}}
 }
 
 // Fetch brings in the bytes [off, off+n) of the section.
@@ -515,7 +527,7 @@ func (s *section) Fetch(ctx context.Context, off, n int64) error {
 	if err := tensorfs.CheckRange(s, off, n); err != nil {
 		return err
 	}
-	return s.f.Fetch(ctx, s.off+off, n)
+	return s.f.Fetch(ctx, s.off-s.f.base+off, n)
 }
 
 // Check returns nil: what is in the cache does not change, and to read anything else

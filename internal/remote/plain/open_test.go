@@ -420,7 +420,9 @@ func TestRefused(t *testing.T) {
 		"too large":    {parts("bytes 0-9/99999999999999999", 10), "the server sends another part of it than was asked for"},
 		"huge":         {func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Content-Length", "99999999999999999") }, "the server says that it has 99999999999999999 bytes"},
 		"unending":     {unending, "the server sends only whole files, and does not say how long they are"},
-		"loop":         {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/again?sig=secret", http.StatusFound) }, "it was redirected 10 times"},
+		"loop": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/again?sig=secret", http.StatusFound)
+		}, "it was redirected 10 times"},
 		"to nowhere": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Location", "file:///secret")
 			w.WriteHeader(302)

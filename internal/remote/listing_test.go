@@ -1,0 +1,127 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/web"
+)
+
+// names makes a listing of files of those names.
+func names(t *testing.T, list ...string) (*Listing, error) {
+	t.Helper()
+	var items []Item
+	for _, n := range list {
+		items = append(items, Item{Name: n})
+	}
+	return NewListing("x:y", items, nil, nil)
+}
+
+// What a server calls files is refused where it is not the name of one.
+func TestNames(t *testing.T) {
+	for _, bad := range [][]string{
+		{""}, {"."}, {".."}, {"../x"}, {"a/../../x"}, {"a/../x"}, {"/x"}, {"a//b"}, {"a/"}, {"./a"}, {`a\b`}, {"a\x00"}, {"a/.."}, {"\xff"},
+		{"a", "a"}, {"a", "a/b"}, {"a/b/c", "a/b"},
+	} {
+		if _, err := names(t, bad...); err == nil || !strings.HasPrefix(err.Error(), "x:y: ") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	if _, err := names(t, "a", "a.b", "c/d", "c/e/f", "...", "x y"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Which of a server's files is the model.
+func TestChoose(t *testing.T) {
+	for _, tt := range []struct {
+		files string
+		want  string // or a part of the error
+	}{
+		{"README.md model.gguf", "model.gguf"},
+		{"config.json model.safetensors model.gguf", "."},
+		{"model.safetensors", "."},
+		{"config.json sub/x.safetensors sub/y.gguf", "sub/y.gguf"},
+		{"a-00002-of-00002.gguf a-00001-of-00002.gguf", "a-00001-of-00002.gguf"},
+		{"mmproj-x.gguf x.GGUF", "x.GGUF"},
+		{"mmproj-x.gguf imatrix.gguf sub/x.gguf", "sub/x.gguf"},
+		{"mmproj-x.gguf", "mmproj-x.gguf"},
+		{"README.md", "."},
+		{"a-00003-of-00002.gguf", "a-00003-of-00002.gguf"}, // says nothing that can be
+		{"a.gguf b.gguf", "x:y: it holds 2 models: a.gguf, b.gguf; name one of them"},
+		{"a.gguf b.gguf c.gguf d.gguf e.gguf f.gguf g.gguf h.gguf i.gguf", "x:y: it holds 9 models: a.gguf, b.gguf, c.gguf, d.gguf, e.gguf, f.gguf, g.gguf, h.gguf, ...; name one of them"},
+	} {
+		l, err := names(t, strings.Fields(tt.files)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := l.Choose()
+		if err != nil {
+			got = err.Error()
+		}
+		if got != tt.want {
+			t.Errorf("%s: %q", tt.files, got)
+		}
+	}
+}
+
+// archive is an origin of bytes.
+type archive struct{ url string }
+
+func (a archive) Request(ctx context.Context, _, _ int64, _ bool) (*http.Request, error) {
+	return http.NewRequestWithContext(ctx, http.MethodGet, a.url, nil)
+}
+func (a archive) Accept(*http.Response) error { return nil }
+
+// Members of an archive are files of a listing, with their own sizes. One that is
+// not inside is refused.
+func TestParts(t *testing.T) {
+	data := []byte("before [the member] after")
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
+	}))
+	defer s.Close()
+	store, err := cache.Open(cache.Options{Budget: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	c := web.NewClient(web.Options{Public: func(netip.Addr) bool { return false }})
+	defer c.Close()
+	id := cache.ID{Key: "archive", Size: int64(len(data))}
+	items := []Item{{Name: "a/member", ID: id, Origin: archive{s.URL}, Part: &Part{8, 10}}, {Name: "empty", ID: id, Origin: archive{s.URL}, Part: &Part{25, 0}}}
+	l, err := NewListing("x:y", items, c, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := l.Open("a/member")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	got := make([]byte, f.Size())
+	if err := tensorfs.ReadFull(f, got, 0); err != nil || string(got) != "the member" {
+		t.Errorf("%q, %v", got, err)
+	}
+	e, err := l.ReadDir("a")
+	if err != nil || len(e) != 1 {
+		t.Fatal(err)
+	}
+	if info, err := e[0].Info(); err != nil || info.Size() != 10 || info.Mode() != fs.FileMode(0o444) {
+		t.Errorf("%v, %v", info, err)
+	}
+	for _, p := range []Part{{-1, 2}, {0, 26}, {25, 1}, {26, 0}, {8, -1}, {1 << 62, 1 << 62}} {
+		if _, err := NewListing("x:y", []Item{{Name: "m", ID: id, Part: &p}}, c, store); err == nil || !strings.Contains(err.Error(), "is not inside its archive") {
+			t.Errorf("%v: %v", p, err)
+		}
+	}
+}
