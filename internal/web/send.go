@@ -22,6 +22,15 @@ const maxRedirects = 10
 // net/http would send some of them to any other.
 var travelling = []string{"Accept", "Accept-Encoding", "Range", "User-Agent"}
 
+// redirectsKey marks the context of a request whose redirects are answers.
+type redirectsKey struct{}
+
+// WithoutRedirects returns req such that a redirect is returned as the answer, for
+// protocols in which a redirect means something else.
+func WithoutRedirects(req *http.Request) *http.Request {
+	return req.WithContext(context.WithValue(req.Context(), redirectsKey{}, true))
+}
+
 // send performs one request and follows redirects. The caller closes the body.
 func (c *Client) send(ctx context.Context, req *http.Request) (*http.Response, error) {
 	resp, _, err := c.follow(ctx, req, false)
@@ -38,6 +47,7 @@ func (c *Client) follow(ctx context.Context, req *http.Request, stay bool) (resp
 	req.Header.Set("Accept-Encoding", "identity") // a compressed text has no length and no ranges
 	req.Header.Set("User-Agent", c.opts.Agent)
 	header := req.Header
+	answers := req.Context().Value(redirectsKey{}) != nil
 	transport := c.open
 	if req.Context().Value(outsideKey{}) != nil {
 		transport = c.outside
@@ -56,7 +66,10 @@ func (c *Client) follow(ctx context.Context, req *http.Request, stay bool) (resp
 		if err != nil {
 			return nil, nil, failedTo(req.URL, err)
 		}
-		next, err := target(resp)
+		var next *url.URL
+		if !answers {
+			next, err = target(resp)
+		}
 		if err != nil {
 			resp.Body.Close()
 			return nil, nil, err
