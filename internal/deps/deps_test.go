@@ -42,10 +42,12 @@ var rules = map[string]rule{
 	"internal/remote/plain":  {"root internal/cache internal/remote internal/web formats/gguf", "internal/testweb", "it finds files by their addresses; of models it knows how the files of a split one are called"},
 	"internal/testhub":       {"", "", "it answers as the servers of others do, whatever asks"},
 	"internal/testweb":       {"", "", "it serves bytes, whoever asks and whatever they are"},
+	"internal/remote/s3":     {"root internal/cache internal/remote internal/web", "internal/testremote formats", "it names objects of buckets and signs requests for them; what they are of, parsers see"},
 	"internal/cache":         {"root", "", "it keeps bytes of files that are elsewhere; how they are fetched and what is in them is for others"},
 	"internal/jsonobj":       {"root", "", "it reads JSON, for parsers of any format"},
 	"internal/datatest":      {"root", "", "it holds Data of any package to its contract, for the tests of all"},
 	"internal/testclient":    {"", "", "it runs libraries of others, for the tests of any package"},
+	"internal/testremote":    {"root internal/testlimit internal/cache internal/web internal/remote internal/testmodel formats views", "", "it opens models as commands do, for the tests of protocols"},
 	"internal/testlimit":     {"", "", "it measures any code, so that the tests of any package may use it"},
 	"internal/testmodel":     {"root", "", "it writes models for the tests of all parsers, so it must not read with one"},
 	"internal/fewfiles":      {"", "", "it has to be initialised before everything that opens a file"},
@@ -97,6 +99,7 @@ var outside = map[string]struct{ in, why string }{
 	"github.com/x448/float16":            {"views views/kernel views/arrange metal formats/hf formats internal/testmodel", "halves are made in kernels; elsewhere it serves single numbers and tests"},
 	"github.com/go-json-experiment/json": {"internal/jsonobj internal/remote/hub internal/remote/ollama formats/safetensors formats/ollama formats/tokenizer metal", "it reads JSON that strangers wrote; our own goes through encoding/json"},
 	"google.golang.org/protobuf":         {"formats/tokenizer", "it reads the fields of a SentencePiece model; only its package of the wire format, no generated code"},
+	"github.com/minio/minio-go/v7":       {"internal/remote/s3", "it signs requests and finds credentials as AWS's own tools do; the requests are ours"},
 	"golang.org/x/sys":                   {"", ""}, // the system is everywhere
 }
 

@@ -1,0 +1,160 @@
+package s3
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/web"
+)
+
+// chain finds credentials, in this order: the environment, the files of AWS
+// (AWS_PROFILE), a web identity or a container that the environment names, the
+// machine's role. None, or AWS_NO_SIGN_REQUEST, means anonymous.
+//
+// An error never quotes what a library says: it may hold a line of a file of secrets.
+type chain struct {
+	from credentials.Provider // nil: anonymous
+	set  bool
+}
+
+// Limits of what is asked for credentials over the network.
+const (
+	credentialsTimeout = 10 * time.Second
+	machineTimeout     = time.Second // most machines have nobody there
+	maxCredentials     = 1 << 20
+)
+
+// keys are credentials that are looked up when they are needed, and again when they
+// have expired.
+type keys struct {
+	found  *credentials.Credentials
+	client *http.Client
+}
+
+func newKeys(c *web.Client) *keys {
+	return &keys{credentials.New(&chain{}), &http.Client{Transport: c.Transport(maxCredentials)}}
+}
+
+func (k *keys) get(ctx context.Context) (credentials.Value, error) {
+	return k.found.GetWithContext(&credentials.CredContext{Client: k.client, Context: ctx})
+}
+
+// again makes the next get look them up again.
+func (k *keys) again() { k.found.Expire() }
+
+// RetrieveWithCredContext implements credentials.Provider.
+func (c *chain) RetrieveWithCredContext(cc *credentials.CredContext) (credentials.Value, error) {
+	c.from, c.set = nil, false
+	for _, look := range []func(*credentials.CredContext) (credentials.Provider, credentials.Value, error){unsigned, environment, files, identity, machine} {
+		from, v, err := look(cc)
+		if err != nil {
+			return credentials.Value{}, err
+		}
+		if from != nil {
+			c.from, c.set = from, true
+			return v, nil
+		}
+	}
+	c.set = true
+	return credentials.Value{SignerType: credentials.SignatureAnonymous}, nil
+}
+
+// Retrieve implements credentials.Provider.
+func (c *chain) Retrieve() (credentials.Value, error) {
+	return c.RetrieveWithCredContext(&credentials.CredContext{Client: http.DefaultClient})
+}
+
+// IsExpired reports whether they must be looked up again. That there are none stays.
+func (c *chain) IsExpired() bool { return !c.set || c.from != nil && c.from.IsExpired() }
+
+// unsigned ends the search where requests are not to be signed.
+func unsigned(*credentials.CredContext) (credentials.Provider, credentials.Value, error) {
+	if !isTrue("AWS_NO_SIGN_REQUEST") {
+		return nil, credentials.Value{}, nil
+	}
+	return &credentials.Static{}, credentials.Value{SignerType: credentials.SignatureAnonymous}, nil
+}
+
+func isTrue(name string) bool {
+	v := os.Getenv(name)
+	return v == "1" || strings.EqualFold(v, "true")
+}
+
+func environment(cc *credentials.CredContext) (credentials.Provider, credentials.Value, error) {
+	p := &credentials.EnvAWS{}
+	v, _ := p.RetrieveWithCredContext(cc)
+	switch {
+	case v.AccessKeyID == "" && v.SecretAccessKey == "":
+		return nil, v, nil
+	case v.AccessKeyID == "":
+		return nil, v, setting("AWS_SECRET_ACCESS_KEY", "it is set, and AWS_ACCESS_KEY_ID is not")
+	case v.SecretAccessKey == "":
+		return nil, v, setting("AWS_ACCESS_KEY_ID", "it is set, and AWS_SECRET_ACCESS_KEY is not")
+	}
+	return p, v, nil
+}
+
+// files reads ~/.aws. Who names a profile wants it and no other credentials.
+func files(cc *credentials.CredContext) (credentials.Provider, credentials.Value, error) {
+	p := &credentials.FileAWSCredentials{}
+	v, err := p.RetrieveWithCredContext(cc)
+	if v.AccessKeyID != "" && v.SecretAccessKey != "" {
+		return p, v, nil
+	}
+	profile := os.Getenv("AWS_PROFILE")
+	if profile == "" || err == nil && namesOtherCredentials() {
+		return nil, v, nil
+	}
+	return nil, v, &tensorfs.FormatError{File: "AWS_PROFILE", Offset: -1, Problem: "the profile " + tensorfs.Quote(profile) + " gives no credentials",
+		Advice: "check ~/.aws/config and ~/.aws/credentials, log in again, or export the credentials (aws configure export-credentials --format env)", Kind: tensorfs.ErrUnsupported}
+}
+
+// named are the variables that say whom to ask for credentials.
+var named = []string{"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"}
+
+func namesOtherCredentials() bool { return firstSet(named...) != "" }
+
+// identity asks for the credentials of a web identity or of a container.
+func identity(cc *credentials.CredContext) (credentials.Provider, credentials.Value, error) {
+	if !namesOtherCredentials() {
+		return nil, credentials.Value{}, nil
+	}
+	p, v := ask(cc, "", credentialsTimeout)
+	if p == nil {
+		return nil, v, setting(strings.Join(named, ", "), "who is named there gives no credentials")
+	}
+	return p, v, nil
+}
+
+// machine asks a cloud's machine for the credentials of its role.
+func machine(cc *credentials.CredContext) (credentials.Provider, credentials.Value, error) {
+	if isTrue("AWS_EC2_METADATA_DISABLED") {
+		return nil, credentials.Value{}, nil
+	}
+	p, v := ask(cc, os.Getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT"), machineTimeout)
+	return p, v, nil
+}
+
+// ask asks whoever the environment names, else the machine at endpoint. The
+// provider is nil where nobody answers in time.
+func ask(cc *credentials.CredContext, endpoint string, limit time.Duration) (credentials.Provider, credentials.Value) {
+	ctx := cc.Context
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	p := &credentials.IAM{Endpoint: endpoint}
+	v, err := p.RetrieveWithCredContext(&credentials.CredContext{Client: cc.Client, Context: ctx})
+	if err != nil || v.AccessKeyID == "" || v.SecretAccessKey == "" {
+		return nil, credentials.Value{}
+	}
+	return p, v
+}
+
+var _ credentials.Provider = (*chain)(nil)

@@ -1,0 +1,147 @@
+package s3
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/testremote"
+)
+
+// giver gives out the right credentials for so long, as machines and containers do.
+func giver(t *testing.T, good time.Duration) (*httptest.Server, *atomic.Int64) {
+	var asked atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/latest/api/token" && r.Method == http.MethodPut:
+			fmt.Fprint(w, "imds-token")
+		case r.URL.Path == "/latest/meta-data/iam/security-credentials/" && r.Header.Get("X-Aws-Ec2-Metadata-Token") == "imds-token":
+			fmt.Fprint(w, "role")
+		case r.URL.Path == "/latest/meta-data/iam/security-credentials/role" && r.Header.Get("X-Aws-Ec2-Metadata-Token") == "imds-token",
+			r.URL.Path == "/container" && r.Header.Get("Authorization") == "container-token":
+			asked.Add(1)
+			json.NewEncoder(w).Encode(map[string]any{"Code": "Success", "AccessKeyId": goodKey, "SecretAccessKey": goodSecret, "Token": "a-session", "Expiration": time.Now().Add(good)})
+		default:
+			http.Error(w, "no", http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s, &asked
+}
+
+// Credentials are found in every place of the documentation, and signed with.
+func TestCredentials(t *testing.T) {
+	s := newFake(t)
+	s.put("m.bin", make([]byte, 100))
+	g, _ := giver(t, time.Hour)
+	home := t.TempDir()
+	dir := filepath.Join(home, ".aws")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{
+		"credentials": "[default]\naws_access_key_id = " + goodKey + "\naws_secret_access_key = " + goodSecret + "\n[wrong]\naws_access_key_id = AKIAWRONG\naws_secret_access_key = hunter2\n",
+		"config":      "[profile work]\naws_access_key_id = " + goodKey + "\naws_secret_access_key = " + goodSecret + "\n[profile sso]\nsso_start_url = https://example.com\nsso_region = us-east-1\n[profile region]\nregion = us-east-1\n",
+		"broken":      "[default\nsecret hunter2\n",
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		env  string
+		want string // of the error, "" for none
+	}{
+		{"environment", "AWS_ACCESS_KEY_ID=" + goodKey + " AWS_SECRET_ACCESS_KEY=" + goodSecret + " AWS_PROFILE=none", ""},
+		{"session", "AWS_ACCESS_KEY_ID=" + goodKey + " AWS_SECRET_ACCESS_KEY=" + goodSecret + " AWS_SESSION_TOKEN=hunter2", ""},
+		{"default profile", "", ""},
+		{"profile", "AWS_PROFILE=work", ""},
+		{"another profile", "AWS_PROFILE=wrong", "does not know this access key"},
+		{"no such profile", "AWS_PROFILE=none", `the profile "none" gives no credentials; `},
+		{"single sign-on", "AWS_PROFILE=sso", `the profile "sso" gives no credentials; `},
+		{"profile without credentials", "AWS_PROFILE=region", `the profile "region" gives no credentials; `},
+		{"broken file", "AWS_PROFILE=default AWS_SHARED_CREDENTIALS_FILE=" + dir + "/broken AWS_CONFIG_FILE=/none", `the profile "default" gives no credentials; `},
+		{"broken file, not asked for", "AWS_SHARED_CREDENTIALS_FILE=" + dir + "/broken AWS_CONFIG_FILE=/none", "there are no credentials"},
+		{"container", "HOME=/none AWS_CONTAINER_CREDENTIALS_FULL_URI=" + g.URL + "/container AWS_CONTAINER_AUTHORIZATION_TOKEN=container-token", ""},
+		{"container that has none", "HOME=/none AWS_CONTAINER_CREDENTIALS_FULL_URI=" + g.URL + "/none", "who is named there gives no credentials; "},
+		{"machine", "HOME=/none AWS_EC2_METADATA_DISABLED= AWS_EC2_METADATA_SERVICE_ENDPOINT=" + g.URL, ""},
+		{"machine that has none", "HOME=/none AWS_EC2_METADATA_DISABLED= AWS_EC2_METADATA_SERVICE_ENDPOINT=http://127.0.0.1:1", "there are no credentials"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			environ(t, "AWS_ENDPOINT_URL", s.URL, "HOME", home)
+			for v := range strings.FieldsSeq(tt.env) {
+				name, value, _ := strings.Cut(v, "=")
+				t.Setenv(name, value)
+			}
+			_, _, err := Open(t.Context(), "s3://models/m.bin", options(t))
+			if got := fmt.Sprint(err); err == nil && tt.want != "" || err != nil && (tt.want == "" || !strings.Contains(got, tt.want)) || strings.Contains(got, "hunter2") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// Credentials that end are looked up again, and until then they are not.
+func TestCredentialsEnd(t *testing.T) {
+	s := newFake(t)
+	s.put("m.bin", make([]byte, 20<<20))
+	for good, want := range map[time.Duration]bool{time.Hour: false, -time.Minute: true} {
+		g, asked := giver(t, good)
+		environ(t, "AWS_ENDPOINT_URL", s.URL, "AWS_CONTAINER_CREDENTIALS_FULL_URI", g.URL+"/container", "AWS_CONTAINER_AUTHORIZATION_TOKEN", "container-token")
+		l, _, err := Open(t.Context(), "s3://models/m.bin", options(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := l.Open("m.bin")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for off := int64(0); off < 20<<20; off += 5 << 20 {
+			if err := tensorfs.ReadFull(f.Section(0, f.Size()), make([]byte, 10), off); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := asked.Load(); (n > 1) != want {
+			t.Errorf("asked %d times for what is good for %v", n, good)
+		}
+	}
+}
+
+// Nobody is asked for credentials before somebody must be, nor after it is known
+// that there are none.
+func TestNoCredentials(t *testing.T) {
+	var asked atomic.Int64
+	g := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		http.NotFound(w, r)
+	}))
+	defer g.Close()
+	s := newFake(t)
+	s.open = true
+	s.put("m.bin", make([]byte, 20<<20))
+	environ(t, "AWS_ENDPOINT_URL", s.URL, "AWS_EC2_METADATA_DISABLED", "", "AWS_EC2_METADATA_SERVICE_ENDPOINT", g.URL)
+	o := options(t)
+	o.Offline = true
+	if _, _, err := Open(t.Context(), "s3://models/m.bin", o); err == nil || asked.Load() != 0 {
+		t.Errorf("%v, asked %d times", err, asked.Load())
+	}
+	o = Options{Client: testremote.Client(t, time.Minute), Store: o.Store}
+	_, read := opened(t, "s3://models/m.bin", o)
+	if err := read(0); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(19 << 20); err != nil || asked.Load() != 1 {
+		t.Errorf("%v, asked %d times", err, asked.Load())
+	}
+}

@@ -1,0 +1,183 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// Limits of listings.
+const (
+	maxKeys  = 10_000
+	maxPages = 1000
+	maxPage  = 16 << 20
+)
+
+// object is an object as it was when it was looked up.
+type object struct {
+	Key     string
+	Size    int64
+	ETag    string // with its quotation marks
+	Version string `json:",omitempty"`
+	Time    time.Time
+}
+
+// list returns the objects whose keys begin with the place's.
+func (b *bucket) list(ctx context.Context, p place) ([]object, error) {
+	var all []object
+	token := ""
+	for range maxPages {
+		query := url.Values{"list-type": {"2"}, "encoding-type": {"url"}, "max-keys": {"1000"}, "prefix": {p.key}}
+		if token != "" {
+			query.Set("continuation-token", token)
+		}
+		resp, body, err := b.do(ctx, maxPage, http.MethodGet, "", query, "")
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode != http.StatusOK {
+			return nil, b.refused(ctx, p.String(), "", resp, body)
+		}
+		page, err := readPage(body)
+		if err != nil {
+			return nil, wrong(p, err.Error())
+		}
+		for _, o := range page.objects {
+			if !strings.HasPrefix(o.Key, p.key) {
+				return nil, wrong(p, "the server lists "+tensorfs.Quote(o.Key)+", which was not asked for")
+			}
+			if !strings.HasSuffix(o.Key, "/") { // which programs make to show a directory
+				all = append(all, o)
+			}
+		}
+		if len(all) > maxKeys {
+			return nil, &tensorfs.FormatError{File: p.String(), Offset: -1, Problem: fmt.Sprintf("it has more than %d objects", maxKeys), Advice: "name the directory of one model", Kind: tensorfs.ErrUnsupported}
+		}
+		if page.next == "" {
+			return all, nil
+		}
+		if page.next == token {
+			break
+		}
+		token = page.next
+	}
+	return nil, wrong(p, "the server's listing does not end")
+}
+
+// wrong is an error about an answer that makes no sense.
+func wrong(p place, problem string) error {
+	return &tensorfs.FormatError{File: p.String(), Offset: -1, Problem: problem, Advice: "the server is at fault; check AWS_ENDPOINT_URL"}
+}
+
+// page is a part of a listing.
+type page struct {
+	objects []object
+	next    string // token of the next one, "" after the last
+}
+
+// readPage reads the answer to ListObjectsV2.
+func readPage(body []byte) (page, error) {
+	var p page
+	var truncated bool
+	encoding := ""
+	d := xml.NewDecoder(bytes.NewReader(body))
+	bad := func(problem string) (page, error) {
+		return page{}, fmt.Errorf("the server's listing %s", problem)
+	}
+	depth := 0
+	for {
+		t, err := d.Token()
+		if err == io.EOF && depth == 0 {
+			break
+		}
+		if err != nil {
+			return bad("is not XML that can be read")
+		}
+		switch t := t.(type) {
+		case xml.EndElement:
+			depth--
+		case xml.StartElement:
+			if depth == 0 && t.Name.Local != "ListBucketResult" {
+				return bad("is not a listing, but " + tensorfs.Quote(t.Name.Local))
+			}
+			var to any
+			var c content
+			if depth == 1 {
+				to = map[string]any{"Contents": &c, "IsTruncated": &truncated, "NextContinuationToken": &p.next, "EncodingType": &encoding}[t.Name.Local]
+			}
+			if to == nil {
+				depth++
+				continue
+			}
+			if err := d.DecodeElement(to, &t); err != nil {
+				return bad("is not XML that can be read")
+			}
+			if t.Name.Local != "Contents" {
+				continue
+			}
+			if len(p.objects) == maxKeys {
+				return bad("has too many objects on a page")
+			}
+			p.objects = append(p.objects, c.object())
+		}
+	}
+	for i := range p.objects {
+		o := &p.objects[i]
+		if encoding == "url" {
+			key, err := url.QueryUnescape(o.Key)
+			if err != nil {
+				return bad("has a key that is not encoded as it says")
+			}
+			o.Key = key
+		}
+		if o.Size < 0 || o.Key == "" {
+			return bad("has an object without a name or with a negative size")
+		}
+	}
+	switch {
+	case !truncated:
+		p.next = ""
+	case p.next == "":
+		return bad("goes on and does not say where")
+	}
+	return p, nil
+}
+
+// content is an object in a listing.
+type content struct {
+	Key          string
+	Size         int64
+	ETag         string
+	LastModified string
+}
+
+func (c *content) object() object {
+	at, _ := time.Parse(time.RFC3339, strings.TrimSpace(c.LastModified)) // without one it has none
+	return object{Key: c.Key, Size: c.Size, ETag: quoted(c.ETag), Time: at}
+}
+
+// quoted is an ETag as it is in headers: listings of some servers leave out the
+// quotation marks. It is "" for one that cannot be compared.
+func quoted(etag string) string {
+	etag = strings.TrimSpace(etag)
+	if n := len(etag); n >= 2 && etag[0] == '"' && etag[n-1] == '"' {
+		etag = etag[1 : n-1]
+	}
+	for _, c := range []byte(etag) {
+		if c <= ' ' || c >= 0x7f || c == '"' {
+			return ""
+		}
+	}
+	if etag == "" || strings.HasPrefix(etag, "W/") {
+		return ""
+	}
+	return `"` + etag + `"`
+}

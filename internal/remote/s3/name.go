@@ -1,0 +1,62 @@
+package s3
+
+import (
+	"path"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// Scheme begins the names of this package.
+const Scheme = "s3://"
+
+// place is a name, taken apart.
+type place struct {
+	bucket string
+	key    string // of an object, or what the keys below a directory begin with: "" or ending in /
+	dir    bool
+}
+
+// bucketName is what buckets are called, at AWS and elsewhere.
+var bucketName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$`)
+
+// maxKey is the length of the longest key.
+const maxKey = 1024
+
+// parse takes a name apart.
+func parse(name string) (place, error) {
+	bad := func(problem, advice string) (place, error) {
+		return place{}, &tensorfs.FormatError{File: name, Offset: -1, Problem: problem, Advice: advice, Kind: tensorfs.ErrUnsupported}
+	}
+	const usage = "write s3://BUCKET/KEY, or s3://BUCKET/PREFIX/ for a directory"
+	rest, ok := strings.CutPrefix(name, Scheme)
+	if !ok {
+		return bad("it is not the name of an object", usage)
+	}
+	bucket, key, _ := strings.Cut(rest, "/")
+	switch {
+	case strings.Contains(bucket, "@"):
+		name = Scheme + "...@" + bucket[strings.LastIndexByte(bucket, '@')+1:]
+		return bad("credentials do not belong into a name", "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+	case !bucketName.MatchString(bucket):
+		return bad(tensorfs.Quote(bucket)+" is not the name of a bucket", usage)
+	case len(key) > maxKey || !utf8.ValidString(key):
+		return bad("it is not a key that an object can have", usage)
+	}
+	return place{bucket, key, key == "" || strings.HasSuffix(key, "/")}, nil
+}
+
+// folder is what the keys of an object's neighbours begin with.
+func (p place) folder() string {
+	if p.dir {
+		return p.key
+	}
+	return p.key[:len(p.key)-len(path.Base(p.key))]
+}
+
+// String is the name without the slash of a directory.
+func (p place) String() string {
+	return strings.TrimSuffix(Scheme+p.bucket+"/"+p.key, "/")
+}

@@ -1,0 +1,168 @@
+package s3
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/remote"
+	"github.com/tensorfs/tensorfs/internal/web"
+)
+
+// Options say how names are looked up.
+type Options struct {
+	Client  *web.Client
+	Store   *cache.Store
+	Offline bool // ask nobody: the objects are those of the last time
+}
+
+// found is what a name was, as it is pinned.
+type found struct{ Objects []object }
+
+// Open looks up s3://BUCKET/KEY or s3://BUCKET/PREFIX/ and returns the objects, and
+// which of them is the model: "." for all of them. The environment says where the
+// server is and who asks. Errors are one line, without anything secret.
+func Open(ctx context.Context, name string, o Options) (*remote.Listing, string, error) {
+	p, err := parse(name)
+	if err != nil {
+		return nil, "", err
+	}
+	at, region, err := ofEnvironment()
+	if err != nil {
+		return nil, "", err
+	}
+	b := &bucket{client: o.Client, at: at, name: p.bucket, keys: newKeys(o.Client), region: region}
+	pin := fmt.Sprintf("%s%s/%s at %s", Scheme, p.bucket, p.key, at)
+	var f found
+	switch {
+	case o.Offline:
+		if _, ok := o.Store.Pinned(pin, &f); !ok {
+			return nil, "", web.ErrOffline(name, "--offline")
+		}
+	default:
+		if f.Objects, err = b.find(ctx, p); err != nil {
+			return nil, "", err
+		}
+		_ = o.Store.Pin(pin, f) // what cannot be kept is asked for again
+	}
+	l, err := f.listing(p, b, o)
+	if err != nil {
+		return nil, "", err
+	}
+	if !p.dir {
+		return l, path.Base(p.key), nil
+	}
+	file, err := l.Choose()
+	return l, file, err
+}
+
+// find asks the server.
+func (b *bucket) find(ctx context.Context, p place) ([]object, error) {
+	if p.dir {
+		all, err := b.list(ctx, p)
+		if err == nil && len(all) == 0 {
+			err = &tensorfs.FormatError{File: p.String(), Offset: -1, Problem: "there are no objects whose keys begin so", Advice: "check the name", Kind: meanings["NoSuchKey"].kind}
+		}
+		return all, err
+	}
+	first, err := b.head(ctx, p.key)
+	if err != nil {
+		return nil, err
+	}
+	stem, i, n, ok := remote.Shard(p.key)
+	if !ok || n == 1 {
+		return []object{first}, nil
+	}
+	return b.shards(ctx, stem, i, n, first)
+}
+
+// Limits of split models.
+const (
+	maxShards = 1000
+	atOnce    = 16
+)
+
+// shards looks up the objects of a split model, of which one is known.
+func (b *bucket) shards(ctx context.Context, stem string, known, n int, first object) ([]object, error) {
+	if n > maxShards {
+		return nil, &tensorfs.FormatError{File: Scheme + b.name + "/" + first.Key, Offset: -1, Problem: fmt.Sprintf("its name says that it is one of %d files", n), Advice: fmt.Sprintf("a model may have %d", maxShards), Kind: tensorfs.ErrUnsupported}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	all := make([]object, n)
+	room := make(chan struct{}, atOnce)
+	var running sync.WaitGroup
+	for i := range all {
+		if i == known-1 {
+			all[i] = first
+			continue
+		}
+		room <- struct{}{}
+		running.Go(func() {
+			defer func() { <-room }()
+			var err error
+			if all[i], err = b.head(ctx, remote.ShardName(stem, i+1, n, ".gguf")); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	running.Wait()
+	return all, context.Cause(ctx)
+}
+
+// head looks up an object. A refusal of HEAD says no more than its status, perhaps
+// not even the region: the error, or the region, is that of GET.
+func (b *bucket) head(ctx context.Context, key string) (object, error) {
+	var resp *http.Response
+	var body []byte
+	for range 2 {
+		var err error
+		if resp, _, err = b.do(ctx, maxPage, http.MethodHead, key, nil, ""); err != nil {
+			return object{}, err
+		}
+		if resp.StatusCode == http.StatusOK {
+			at, _ := http.ParseTime(resp.Header.Get("Last-Modified"))
+			return object{key, resp.ContentLength, quoted(resp.Header.Get("ETag")), resp.Header.Get("X-Amz-Version-Id"), at}, nil
+		}
+		if resp, body, err = b.do(ctx, maxPage, http.MethodGet, key, nil, "bytes=0-0"); err != nil {
+			return object{}, err
+		}
+		if resp.StatusCode != http.StatusPartialContent {
+			break
+		}
+	}
+	return object{}, b.refused(ctx, Scheme+b.name+"/"+key, key, resp, body)
+}
+
+// listing makes a listing of what was found.
+func (f *found) listing(p place, b *bucket, o Options) (*remote.Listing, error) {
+	folder := p.folder()
+	name := place{bucket: p.bucket, key: folder, dir: true}.String()
+	items := make([]remote.Item, len(f.Objects))
+	for i, x := range f.Objects {
+		rel, ok := strings.CutPrefix(x.Key, folder)
+		file := name + "/" + rel
+		switch {
+		case !ok:
+			return nil, wrong(p, tensorfs.Quote(x.Key)+" is not below it")
+		case x.ETag == "":
+			return nil, &tensorfs.FormatError{File: file, Offset: -1, Problem: "the server gives it no ETag, so a change would not be seen", Advice: "use a server that gives one, or fetch the model with another program"}
+		}
+		var from web.Origin = web.Offline("--offline")
+		if !o.Offline {
+			from = &origin{b: b, o: x, path: file}
+		}
+		items[i] = remote.Item{
+			Name:   rel,
+			ID:     cache.ID{Key: fmt.Sprintf("s3 %q %q %q %q %q", b.at, p.bucket, x.Key, x.ETag, x.Version), Size: x.Size, Source: file, ModTime: x.Time},
+			Host:   b.at.address(b.where(), p.bucket, "").Host,
+			Origin: from,
+		}
+	}
+	return remote.NewListing(name, items, o.Client, o.Store)
+}

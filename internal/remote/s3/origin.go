@@ -1,0 +1,44 @@
+package s3
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+
+	"github.com/tensorfs/tensorfs/internal/web"
+)
+
+// origin asks for the bytes of an object.
+type origin struct {
+	b    *bucket
+	o    object
+	path string
+	// latest says that the version is left out: reading one by its number takes a
+	// permission that reading the object does not. The ETag is asked for all the same.
+	latest atomic.Bool
+}
+
+// Request returns a signed GET for the pinned object. After a refusal the
+// credentials are looked up again.
+func (x *origin) Request(ctx context.Context, _, _ int64, fresh bool) (*http.Request, error) {
+	if fresh {
+		x.latest.Store(true)
+		x.b.keys.again()
+	}
+	query := url.Values{}
+	if x.o.Version != "" && !x.latest.Load() {
+		query.Set("versionId", x.o.Version)
+	}
+	return x.b.request(ctx, http.MethodGet, x.o.Key, query, x.o.ETag)
+}
+
+// Accept compares the ETag: some servers ignore If-Match.
+func (x *origin) Accept(resp *http.Response) error {
+	if quoted(resp.Header.Get("ETag")) != x.o.ETag {
+		return web.ErrVersion(x.path, "it has another ETag")
+	}
+	return nil
+}
+
+var _ web.Origin = (*origin)(nil)
