@@ -43,6 +43,7 @@ var rules = map[string]rule{
 	"internal/testhub":       {"", "", "it answers as the servers of others do, whatever asks"},
 	"internal/testweb":       {"", "", "it serves bytes, whoever asks and whatever they are"},
 	"internal/remote/s3":     {"root internal/cache internal/remote internal/web", "internal/testremote formats", "it names objects of buckets and signs requests for them; what they are of, parsers see"},
+	"internal/remote/oci":    {"root internal/jsonobj internal/cache internal/remote internal/web", "internal/testremote formats", "it names layers of artifacts and logs in for them; what they are of, parsers see"},
 	"internal/cache":         {"root", "", "it keeps bytes of files that are elsewhere; how they are fetched and what is in them is for others"},
 	"internal/jsonobj":       {"root", "", "it reads JSON, for parsers of any format"},
 	"internal/datatest":      {"root", "", "it holds Data of any package to its contract, for the tests of all"},
@@ -100,6 +101,7 @@ var outside = map[string]struct{ in, why string }{
 	"github.com/go-json-experiment/json": {"internal/jsonobj internal/remote/hub internal/remote/ollama formats/safetensors formats/ollama formats/tokenizer metal", "it reads JSON that strangers wrote; our own goes through encoding/json"},
 	"google.golang.org/protobuf":         {"formats/tokenizer", "it reads the fields of a SentencePiece model; only its package of the wire format, no generated code"},
 	"github.com/minio/minio-go/v7":       {"internal/remote/s3", "it signs requests and finds credentials as AWS's own tools do; the requests are ours"},
+	"oras.land/oras-go/v2":               {"internal/remote/oci", "it finds Docker's credentials and turns them into tokens of registries; the requests are ours"},
 	"golang.org/x/sys":                   {"", ""}, // the system is everywhere
 }
 

@@ -5,7 +5,7 @@
 //
 //	hf:ORG/NAME[@REV]     remote/hub       a commit of a repository
 //	ollama:NAME[:TAG]     remote/ollama    a manifest and its blobs
-//	oci://HOST/REPO:TAG   remote/registry  an artifact and its layers
+//	oci://HOST/REPO:TAG   remote/oci       an artifact and its layers
 //	s3://BUCKET/KEY       remote/s3        objects
 //	https://HOST/PATH     remote/plain     a file
 package remote

@@ -1,0 +1,143 @@
+package oci
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/testremote"
+)
+
+// FuzzManifest reads any text as a manifest: what is taken of it has digests, sizes
+// and names that files can have.
+func FuzzManifest(f *testing.F) {
+	r := newFake(f)
+	for _, m := range testremote.Models(f, testdata)[:2] {
+		for way, push := range ways {
+			push(f, r, way, "latest", m)
+		}
+	}
+	for _, text := range r.manifests {
+		f.Add(text)
+	}
+	index, _ := json.Marshal(map[string]any{"manifests": []any{map[string]any{"digest": digestOf(nil), "size": 1, "platform": map[string]any{"os": "linux"}}}})
+	f.Add(index)
+	store, err := cache.Open(cache.Options{Budget: -1})
+	if err != nil {
+		f.Fatal(err)
+	}
+	oneLine := func(t *testing.T, err error) {
+		if strings.ContainsAny(err.Error(), "\n\x1b") {
+			t.Errorf("%q", err)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		m, err := readManifest(text)
+		if err != nil {
+			oneLine(t, err)
+			return
+		}
+		if len(m.layers) > maxLayers {
+			t.Errorf("%d layers", len(m.layers))
+		}
+		list, err := m.files()
+		if err != nil {
+			oneLine(t, err)
+			return
+		}
+		for _, x := range list {
+			if !sha256Name.MatchString(x.Digest) || x.Size < 0 || x.Size > maxSize {
+				t.Errorf("%+v", x)
+			}
+		}
+		list, folder := inFolder(list)
+		ref := reference{registry: "host", repository: "a", tag: "latest"}
+		a := &artifact{s: &session{ref: ref}, o: Options{Store: store, Offline: true}}
+		l, err := a.listing(ref.String(), folder, list, time.Time{})
+		if err != nil {
+			oneLine(t, err)
+			return
+		}
+		for _, x := range l.Items() {
+			if !fs.ValidPath(x.Name) || strings.Contains(x.Name, `\`) {
+				t.Errorf("%q", x.Name)
+			}
+		}
+		if _, err := l.Choose(); err != nil {
+			oneLine(t, err)
+		}
+	})
+}
+
+// FuzzArchive walks any bytes as an archive: members lie inside, do not overlap, and
+// have the bytes that package tar gives for them.
+func FuzzArchive(f *testing.F) {
+	files := map[string][]byte{"a": []byte("hello"), "dir/b": make([]byte, 1000), strings.Repeat("long/", 40) + "c": []byte("x"), "empty": nil}
+	for _, format := range []tar.Format{tar.FormatPAX, tar.FormatGNU} {
+		f.Add(archive(f, format, files, ""))
+		f.Add(archive(f, format, files, "./x/"))
+	}
+	f.Add(archive(f, tar.FormatUSTAR, map[string][]byte{"a": []byte("hello")}, ""))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var found []member
+		end := int64(0)
+		err := walk(bytes.NewReader(b), int64(len(b)), func(m member) error {
+			if m.off < end || m.size < 0 || m.size > int64(len(b))-m.off {
+				t.Errorf("%+v of %d bytes, after %d", m, len(b), end)
+			}
+			end = m.off + m.size
+			found = append(found, m)
+			return nil
+		})
+		if err != nil {
+			return
+		}
+		r := tar.NewReader(bytes.NewReader(b))
+		for _, m := range found {
+			h, err := r.Next()
+			for err == nil && h.Typeflag != tar.TypeReg {
+				h, err = r.Next()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want bytes.Buffer
+			if _, err := want.ReadFrom(r); err != nil || !bytes.Equal(want.Bytes(), b[m.off:m.off+m.size]) {
+				t.Errorf("%+v: %v", m, err)
+			}
+		}
+	})
+}
+
+// FuzzName takes any name apart: one that is taken is put together again, and its
+// address leads to the registry.
+func FuzzName(f *testing.F) {
+	for _, s := range []string{"oci://ghcr.io/org/model:v1", "oci://localhost:5000/a@sha256:" + strings.Repeat("0a", 32), "oci://[::1]/a", "oci://docker.io/x", "oci://a@b/c", "oci://a/../b"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		r, err := parse(name)
+		if err != nil {
+			if strings.ContainsAny(err.Error(), "\n\x1b") {
+				t.Errorf("%q", err)
+			}
+			return
+		}
+		again, err := parse(r.String())
+		if err != nil || again != r {
+			t.Errorf("%q is %+v, and %q is %+v: %v", name, r, r, again, err)
+		}
+		u := r.address("manifests/" + r.what())
+		if u.Host != r.host() || u.User != nil || !fs.ValidPath(strings.TrimPrefix(u.Path, "/")) {
+			t.Errorf("%q is at %s", name, u)
+		}
+		if u.Scheme != "https" && !loopback(u.Hostname()) {
+			t.Errorf("%q is at %s", name, u)
+		}
+	})
+}
