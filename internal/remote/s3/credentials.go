@@ -18,7 +18,7 @@ import (
 //
 // An error never quotes what a library says: it may hold a line of a file of secrets.
 type chain struct {
-	from credentials.Provider // nil: anonymous
+	from credentials.Provider // nil: they do not end
 	set  bool
 }
 
@@ -56,7 +56,9 @@ func (c *chain) RetrieveWithCredContext(cc *credentials.CredContext) (credential
 			return credentials.Value{}, err
 		}
 		if from != nil {
-			c.from, c.set = from, true
+			if c.set = true; !v.Expiration.IsZero() { // a library's says that it has ended where it has no end
+				c.from = from
+			}
 			return v, nil
 		}
 	}
@@ -69,7 +71,8 @@ func (c *chain) Retrieve() (credentials.Value, error) {
 	return c.RetrieveWithCredContext(&credentials.CredContext{Client: http.DefaultClient})
 }
 
-// IsExpired reports whether they must be looked up again. That there are none stays.
+// IsExpired reports whether they must be looked up again. That there are none stays,
+// and what has no end stays until it is refused.
 func (c *chain) IsExpired() bool { return !c.set || c.from != nil && c.from.IsExpired() }
 
 // unsigned ends the search where requests are not to be signed.

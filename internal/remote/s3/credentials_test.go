@@ -75,6 +75,7 @@ func TestCredentials(t *testing.T) {
 		{"container", "HOME=/none AWS_CONTAINER_CREDENTIALS_FULL_URI=" + g.URL + "/container AWS_CONTAINER_AUTHORIZATION_TOKEN=container-token", ""},
 		{"container that has none", "HOME=/none AWS_CONTAINER_CREDENTIALS_FULL_URI=" + g.URL + "/none", "who is named there gives no credentials; "},
 		{"machine", "HOME=/none AWS_EC2_METADATA_DISABLED= AWS_EC2_METADATA_SERVICE_ENDPOINT=" + g.URL, ""},
+		{"machine that is not asked", "HOME=/none AWS_EC2_METADATA_SERVICE_ENDPOINT=" + g.URL, "there are no credentials"},
 		{"machine that has none", "HOME=/none AWS_EC2_METADATA_DISABLED= AWS_EC2_METADATA_SERVICE_ENDPOINT=http://127.0.0.1:1", "there are no credentials"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -115,6 +116,32 @@ func TestCredentialsEnd(t *testing.T) {
 		if n := asked.Load(); (n > 1) != want {
 			t.Errorf("asked %d times for what is good for %v", n, good)
 		}
+	}
+}
+
+// Credentials that the server does not take any more are read again: others may have
+// been written meanwhile.
+func TestCredentialsChange(t *testing.T) {
+	s := newFake(t)
+	s.put("m.bin", make([]byte, 20<<20))
+	file := filepath.Join(t.TempDir(), "credentials")
+	write := func(secret string) {
+		if err := os.WriteFile(file, []byte("[default]\naws_access_key_id = "+goodKey+"\naws_secret_access_key = "+secret+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(goodSecret)
+	environ(t, "AWS_ENDPOINT_URL", s.URL, "AWS_SHARED_CREDENTIALS_FILE", file)
+	_, read := opened(t, "s3://models/m.bin", options(t))
+	if err := read(0); err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	s.secret = "new"
+	s.mu.Unlock()
+	write("new")
+	if err := read(19 << 20); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -30,6 +30,7 @@ type fake struct {
 	careless bool // ignores If-Match
 	fault    func(w http.ResponseWriter, r *http.Request) bool
 	asked    []string
+	unpinned int // ranges without If-Match
 }
 
 type fakeObject struct {
@@ -108,6 +109,9 @@ func (s *fake) get(w http.ResponseWriter, r *http.Request, key string) {
 	w.Header().Set("ETag", o.etag)
 	if o.version != "" {
 		w.Header().Set("X-Amz-Version-Id", o.version)
+	}
+	if r.Header.Get("If-Match") == "" && r.Method == http.MethodGet {
+		s.unpinned++
 	}
 	if s.careless {
 		r.Header.Del("If-Match")

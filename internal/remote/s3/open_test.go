@@ -87,8 +87,8 @@ func TestModels(t *testing.T) {
 				t.Fatal(err)
 			}
 			testremote.Same(t, l, file, m.Local(t))
-			if n := len(s.requests()); n != asked {
-				t.Errorf("%d requests although offline", n-asked)
+			if n := len(s.requests()); n != asked || s.unpinned != 0 {
+				t.Errorf("%d requests although offline, %d without If-Match", n-asked, s.unpinned)
 			}
 		})
 	}
