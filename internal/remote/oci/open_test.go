@@ -290,7 +290,7 @@ func TestLogin(t *testing.T) {
 		{"wrong password", "Bearer", "wrong", "", "the registry gives no token to these credentials, or "},
 		{"broken config", "Bearer", `{"auths":{"hunter2`, "", "Docker's credentials cannot be read; check config.json in ~/.docker or DOCKER_CONFIG, and the credential helper that it names"},
 		{"no helper", "Bearer", `{"credsStore":"not-there"}`, "", "Docker's credentials cannot be read; "},
-		{"realm over http", "Bearer", "right", "http://example.com/token", "the registry wants a login at an address that is not safe to send credentials to; check the registry"},
+		{"realm over http", "Bearer", "right", "http://192.0.2.1/token", "the registry wants a login at an address that is not safe to send credentials to; check the registry"},
 		{"realm inside", "Bearer", "right", "http://169.254.169.254/token", "the registry wants a login at an address that is not safe"},
 		{"realm is a file", "Bearer", "right", "file:///etc/passwd", "the registry wants a login at an address that is not safe"},
 		{"realm by another name", "Bearer", "right", "http://localhost:1/token", "the registry wants a login at an address that is not safe"},
