@@ -38,6 +38,8 @@ func remoteTopic() *cobra.Command {
   hf:ORG/NAME[@REVISION][:SELECT]  a repository of the Hugging Face Hub
   ollama:NAME[:TAG]                a model of Ollama's registry, or of another
                                    one if NAME begins with its host
+  oci://REGISTRY/REPOSITORY[:TAG]  an artifact of a registry (or @sha256:HEX)
+  s3://BUCKET/KEY                  an object, or with a / at the end a directory
   https://HOST/PATH/FILE           a GGUF or safetensors file; of a split GGUF
                                    model any of its files
   http://HOST/PATH/FILE            the same on this machine or a private network
@@ -69,6 +71,9 @@ to:
 
   hf:      HF_TOKEN, or the file that 'hf auth login' writes; HF_ENDPOINT names
            the Hub. The same for ollama:hf.co/...
+  oci:     what 'docker login' has stored (DOCKER_CONFIG), also by helpers
+  s3:      the environment of AWS's tools: AWS_PROFILE, AWS_ACCESS_KEY_ID and so
+           on; AWS_ENDPOINT_URL names another server than Amazon's
   https:   USER:PASSWORD@ in the address, or ~/.netrc (NETRC) for exactly that
            host
 

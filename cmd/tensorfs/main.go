@@ -105,7 +105,8 @@ MODEL is one of
   hf:ORG/NAME/FILE       a file or a directory of it
   hf:ORG/NAME@REVISION   at a branch, a tag, refs/pr/N or a commit (:WORD or
                          :FILE may follow)
-  https://HOST/FILE      a GGUF or safetensors file of a server
+  https://HOST/FILE      a GGUF or safetensors file of a server; s3:// names
+                         those of a bucket, oci:// those of a registry
 
 mount and list also take a library: ollama:, hf: or a folder with several
 models.

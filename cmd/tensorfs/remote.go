@@ -25,8 +25,10 @@ import (
 	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/remote"
 	remotehub "github.com/tensorfs/tensorfs/internal/remote/hub"
+	"github.com/tensorfs/tensorfs/internal/remote/oci"
 	registry "github.com/tensorfs/tensorfs/internal/remote/ollama"
 	"github.com/tensorfs/tensorfs/internal/remote/plain"
+	"github.com/tensorfs/tensorfs/internal/remote/s3"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/internal/web"
 )
@@ -51,6 +53,8 @@ type protocol struct {
 var protocols = []protocol{
 	{"hf:", openHub},
 	{"ollama:", openRegistry},
+	{"oci://", openArtifact},
+	{"s3://", openBucket},
 	{"https://", openPlain},
 	{"http://", openPlain},
 }
@@ -71,6 +75,22 @@ func openHub(ctx context.Context, name string, a *asking) (*remote.Listing, stri
 
 func openRegistry(ctx context.Context, name string, a *asking) (*remote.Listing, string, string, error) {
 	l, file, err := registry.Open(ctx, strings.TrimPrefix(name, ollama.Prefix), registry.Options{Client: a.client, Store: a.store, Offline: a.offline})
+	if err != nil {
+		return nil, "", "", err
+	}
+	return l, file, l.Name, nil
+}
+
+func openArtifact(ctx context.Context, name string, a *asking) (*remote.Listing, string, string, error) {
+	l, file, err := oci.Open(ctx, name, oci.Options{Client: a.client, Store: a.store, Offline: a.offline})
+	if err != nil {
+		return nil, "", "", err
+	}
+	return l, file, l.Name, nil
+}
+
+func openBucket(ctx context.Context, name string, a *asking) (*remote.Listing, string, string, error) {
+	l, file, err := s3.Open(ctx, name, s3.Options{Client: a.client, Store: a.store, Offline: a.offline})
 	if err != nil {
 		return nil, "", "", err
 	}
