@@ -28,6 +28,10 @@ const asSoaker = "TENSORFS_TEST_SOAK"
 // asReader makes it read the file PATH in a way of the benchmarks': PATH N.
 const asReader = "TENSORFS_TEST_READ"
 
+// asDeaf makes it the program that the kernel kills when it opens a socket to other
+// machines.
+const asDeaf = "TENSORFS_TEST_DEAF"
+
 // asListener makes it print the datagrams that come to a socket at this path.
 const asListener = "TENSORFS_TEST_LISTEN"
 
@@ -58,6 +62,9 @@ func TestMain(m *testing.M) {
 	}
 	if path := os.Getenv(asListener); path != "" {
 		os.Exit(listenMain(path))
+	}
+	if os.Getenv(asDeaf) != "" {
+		deafMain()
 	}
 	if os.Getenv(asProgram) != "" {
 		main()

@@ -1,0 +1,492 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tensorfs/tensorfs/internal/testhub"
+	"github.com/tensorfs/tensorfs/internal/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testweb"
+)
+
+// Row 4: a reader that goes through a large model is faster than one connection, and
+// little more is sent than it reads.
+func TestRemoteStream(t *testing.T) {
+	const each, rate = 100 << 20, 30_000_000
+	file := newMadeFile(3, each)
+	s := testweb.New(t)
+	s.Put("/m.safetensors", file)
+	for try := 1; ; try++ { // another process may have the machine for a while
+		apart(t)
+		address := testweb.Shape(t, s.URL, 20*time.Millisecond, rate) + "/m.safetensors"
+		began := time.Now()
+		resp, err := http.Get(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.CopyN(io.Discard, resp.Body, each/2); err != nil {
+			t.Fatal(err)
+		}
+		alone := float64(each/2) / time.Since(began).Seconds()
+		resp.Body.Close()
+		s.Reset()
+		dir := mounted(t, address)
+		began = time.Now()
+		n := int64(0)
+		for i := range 3 {
+			n += sameAs(t, filepath.Join(dir, fmt.Sprintf("raw/t%d", i)), func(off, n int64) []byte { return file.tensor(i, each, off, n) })
+		}
+		ratio := float64(n) / time.Since(began).Seconds() / alone
+		if sent := s.Sent(); sent > n+n/10 {
+			t.Errorf("%d bytes were sent for %d", sent, n)
+		}
+		t.Logf("%.1f times as fast as one connection", ratio)
+		if ratio >= 2.5 {
+			return
+		}
+		if try == 3 {
+			t.Errorf("it is %.1f times as fast as one connection", ratio)
+			return
+		}
+	}
+}
+
+// sameAs reads a file as dd does and compares it.
+func sameAs(t testing.TB, path string, want func(off, n int64) []byte) int64 {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := make([]byte, 1<<20)
+	for off := int64(0); ; {
+		n, err := f.Read(b)
+		// Comparing all of it would take longer than reading it.
+		if k := min(n, 4096); !bytes.Equal(b[:k], want(off, int64(k))) {
+			t.Fatalf("%s differs after %d bytes", path, off)
+		}
+		off += int64(n)
+		if err == io.EOF {
+			return off
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Row 5: small reads here and there bring in a block each.
+func TestRemoteRandom(t *testing.T) {
+	apart(t)
+	const size, reads, readers = 1 << 30, 200, 8
+	file := newMadeFile(1, size)
+	s := testweb.New(t)
+	s.Put("/m.safetensors", file)
+	f, err := os.Open(filepath.Join(mounted(t, s.URL+"/m.safetensors"), "raw/t0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s.Reset()
+	var group sync.WaitGroup
+	for reader := range uint64(readers) {
+		group.Go(func() {
+			r := rand.New(rand.NewPCG(reader, 1))
+			b := make([]byte, 4096)
+			for range reads / readers {
+				off := r.Int64N(size/4096) * 4096
+				if _, err := f.ReadAt(b, off); err != nil || !bytes.Equal(b, file.tensor(0, size, off, 4096)) {
+					t.Errorf("at %d: %v", off, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if sent := s.Sent(); sent > reads<<20+8<<20 {
+		t.Errorf("%d bytes were sent for %d reads", sent, reads)
+	}
+}
+
+// Row 11: a server that is broken fails reads in time, and nothing else, until it is
+// repaired.
+func TestRemoteBroken(t *testing.T) {
+	apart(t)
+	const size = 20 << 20
+	file := newMadeFile(2, size)
+	s := testweb.New(t)
+	s.Put("/m.safetensors", file)
+	dir := mounted(t, s.URL+"/m.safetensors", "--timeout", "2s")
+	read := func(i int, off int64) error {
+		f, err := os.Open(filepath.Join(dir, fmt.Sprintf("raw/t%d", i)))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		b := make([]byte, 4096)
+		if _, err := f.ReadAt(b, off); err != nil {
+			return err
+		}
+		if !bytes.Equal(b, file.tensor(i, size, off, 4096)) {
+			return errors.New("wrong bytes")
+		}
+		return nil
+	}
+	if err := read(0, 0); err != nil {
+		t.Fatal(err)
+	}
+	s.Do(func() {
+		s.Fault = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+			w.WriteHeader(http.StatusInternalServerError)
+			return true
+		}
+	})
+	s.Reset()
+	failed := make(chan error, 1)
+	began := time.Now()
+	go func() { failed <- read(1, size-8192) }()
+	testlimit.Wait(t, "request", func() bool { return len(s.Requests()) > 0 })
+	if err := read(0, 8192); err != nil { // it came with the first
+		t.Errorf("what is here: %v", err)
+	}
+	if err := <-failed; !errors.Is(err, syscall.EIO) && !errors.Is(err, syscall.ETIMEDOUT) {
+		t.Error(err)
+	}
+	// The kernel asks once for what it reads ahead and once for the page. The second
+	// must not wait for another deadline.
+	if n := time.Since(began); n > 2*2*time.Second {
+		t.Errorf("it failed after %v, twice the deadline", n)
+	}
+	s.Do(func() { s.Fault = nil })
+	testlimit.Wait(t, "repair", func() bool { return read(1, size-8192) == nil })
+	if st := statusOf(t, dir); st == nil || st.State != "ok" || len(st.Errors) == 0 || !strings.Contains(st.Errors[0].Message, "the server answers 500 Internal Server Error") {
+		t.Errorf("status %+v", st)
+	}
+}
+
+// Row 12: a server that says nothing stops who waits for it and nobody else, and a
+// signal ends the wait, although the kernel waits for what it reads ahead.
+func TestRemoteSilent(t *testing.T) {
+	apart(t)
+	const size = 64 << 20
+	file := newMadeFile(2, size)
+	s := testweb.New(t)
+	s.Put("/m.safetensors", file)
+	dir := mounted(t, s.URL+"/m.safetensors")
+	near := filepath.Join(dir, "raw/t0")
+	first := func() error {
+		b, err := exec.Command("dd", "if="+near, "bs=4096", "count=1", "iflag=direct", "status=none").Output()
+		if err == nil && !bytes.Equal(b, file.tensor(0, size, 0, 4096)) {
+			err = errors.New("wrong bytes")
+		}
+		return err
+	}
+	if err := first(); err != nil {
+		t.Fatal(err)
+	}
+	silent := make(chan struct{})
+	s.Do(func() {
+		s.Fault = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+			select {
+			case <-silent:
+			case <-r.Context().Done():
+			}
+			return false
+		}
+	})
+	defer close(silent)
+	s.Reset()
+	for i := range 24 {
+		c := exec.Command("dd", "if="+filepath.Join(dir, "raw/t1"), "bs=4096", "count=1", fmt.Sprintf("skip=%d", i*512), "status=none")
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			_ = c.Process.Kill()
+			_ = c.Wait()
+		}()
+	}
+	testlimit.Wait(t, "requests", func() bool { return len(s.Requests()) >= 8 })
+	if err := first(); err != nil {
+		t.Errorf("what is here: %v", err)
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Log("NOT TESTED: there is no python3 to interrupt")
+		return
+	}
+	c := exec.Command(python, "-c", `
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    f = open(sys.argv[1], "rb", buffering=0)
+    f.seek(1 << 20)
+    print("reading", flush=True)
+    f.read(1 << 20)
+except KeyboardInterrupt:
+    print("interrupted")
+`, near)
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line := make([]byte, len("reading\n"))
+	if _, err := io.ReadFull(out, line); err != nil {
+		t.Fatal(err)
+	}
+	testlimit.Wait(t, "Python's read", func() bool { return waitsInRead(c.Process.Pid) })
+	_ = c.Process.Signal(syscall.SIGINT)
+	rest, _ := io.ReadAll(out)
+	if err := c.Wait(); err != nil || string(rest) != "interrupted\n" {
+		t.Errorf("Python: %q, %v", rest, err)
+	}
+}
+
+// waitsInRead reports whether a process waits in read(2), as far as that can be seen.
+func waitsInRead(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
+	return err != nil || strings.HasPrefix(string(b), fmt.Sprint(syscall.SYS_READ)+" ")
+}
+
+// Row 13: a mount keeps what came before the file changed, fails for the rest, and
+// says so once.
+func TestRemoteChanges(t *testing.T) {
+	for _, careless := range []bool{false, true} {
+		t.Run(fmt.Sprintf("careless %t", careless), func(t *testing.T) {
+			apart(t)
+			const size = 20 << 20
+			file := newMadeFile(3, size)
+			s := testweb.New(t)
+			s.Careless = careless
+			s.Put("/m.safetensors", file)
+			logged := filepath.Join(t.TempDir(), "log")
+			dir := mounted(t, s.URL+"/m.safetensors", "--log", logged)
+			read := func(i int, off int64) error {
+				f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf("raw/t%d", i)), os.O_RDONLY|syscall.O_DIRECT, 0)
+				if err != nil {
+					return err
+				}
+				defer f.Close()
+				b := make([]byte, 4096)
+				if _, err := f.ReadAt(b, off); err != nil {
+					return err
+				}
+				if !bytes.Equal(b, file.tensor(i, size, off, 4096)) {
+					return errors.New("wrong bytes")
+				}
+				return nil
+			}
+			if err := read(0, 0); err != nil {
+				t.Fatal(err)
+			}
+			s.Do(func() { s.ETag = `"two"` })
+			for i := range 3 {
+				for range 2 {
+					if err := read(i, 15<<20); !errors.Is(err, syscall.ESTALE) {
+						t.Errorf("t%d: %v", i, err)
+					}
+				}
+			}
+			if err := read(0, 8192); err != nil {
+				t.Errorf("what came before: %v", err)
+			}
+			st := statusOf(t, dir)
+			if st == nil || st.State != "changed" || !slices.Equal(st.Changed, []string{s.URL + "/m.safetensors"}) || st.Model != s.URL+"/m.safetensors" {
+				t.Errorf("status %+v", st)
+			}
+			text, err := os.ReadFile(logged)
+			if err != nil || strings.Count(string(text), "changed") != 1 {
+				t.Errorf("log %q, %v", text, err)
+			}
+		})
+	}
+}
+
+// Row 20: a mount stays with its commit; a new one has the next, and what both have
+// is not sent again.
+func TestRemoteMoves(t *testing.T) {
+	apart(t)
+	h := testhub.NewHub(t)
+	t.Setenv("HF_ENDPOINT", h.URL)
+	one, two := newMadeFile(1, 5<<20), newMadeFile(2, 3<<20)
+	files := map[string][]byte{"config.json": []byte(`{"model_type":"llama"}`), "model-00001-of-00002.safetensors": one.all(), "model-00002-of-00002.safetensors": strangers(two)}
+	first := h.Commit("acme/tiny", files)
+	dir := mounted(t, "hf:acme/tiny")
+	all, err := os.ReadFile(filepath.Join(dir, "source/model-00001-of-00002.safetensors"))
+	if err != nil || !bytes.Equal(all, files["model-00001-of-00002.safetensors"]) {
+		t.Fatal(len(all), err)
+	}
+	if _, err := os.ReadFile(filepath.Join(dir, "source/model-00002-of-00002.safetensors")); err != nil {
+		t.Fatal(err)
+	}
+	if st := statusOf(t, dir); st == nil || st.Model != "hf:acme/tiny@"+first {
+		t.Errorf("status %+v", st)
+	}
+	next := map[string][]byte{"config.json": files["config.json"], "model-00001-of-00002.safetensors": files["model-00001-of-00002.safetensors"], "model-00002-of-00002.safetensors": strangers(newMadeFile(2, 4<<20))}
+	second := h.Commit("acme/tiny", next)
+	h.Reset()
+	if got, err := os.ReadFile(filepath.Join(dir, "source/model-00002-of-00002.safetensors")); err != nil || !bytes.Equal(got, files["model-00002-of-00002.safetensors"]) {
+		t.Errorf("the first mount: %d bytes, %v", len(got), err)
+	}
+	again := mounted(t, "hf:acme/tiny")
+	for name, want := range next {
+		if got, err := os.ReadFile(filepath.Join(again, "source", name)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		}
+	}
+	var index struct {
+		Model struct{ Path string }
+	}
+	text, err := os.ReadFile(filepath.Join(again, "index.json"))
+	if err != nil || json.Unmarshal(text, &index) != nil || index.Model.Path != "hf:acme/tiny@"+second {
+		t.Errorf("index.json says %q, %v", index.Model.Path, err)
+	}
+	if sent, most := h.Sent(), int64(len(next["model-00002-of-00002.safetensors"]))+64<<10; sent > most {
+		t.Errorf("%d bytes were sent, want at most %d", sent, most)
+	}
+}
+
+// strangers returns a file whose tensors have other names than t0, t1 and so on.
+func strangers(f madeFile) []byte {
+	b := f.all()
+	copy(b, bytes.ReplaceAll(f.head, []byte(`"t`), []byte(`"s`)))
+	return b
+}
+
+// Row 26: what is secret is nowhere but where it is for.
+func TestRemoteSecrets(t *testing.T) {
+	dir := apart(t)
+	const secret = "tiger"
+	h := testhub.NewHub(t)
+	h.Private["acme/tiny"] = secret
+	model, err := os.ReadFile(q8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Commit("acme/tiny", map[string][]byte{"tiny.gguf": model})
+	s := testweb.New(t)
+	s.Put("/m.gguf", bytes.NewReader(model))
+	s.Fault = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		if user, password, _ := r.BasicAuth(); user == secret && password == secret && r.URL.Query().Get("sig") == secret {
+			return false
+		}
+		w.WriteHeader(http.StatusForbidden)
+		return true
+	}
+	t.Setenv("HF_ENDPOINT", h.URL)
+	t.Setenv("HF_TOKEN", secret)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", secret)
+	host := strings.TrimPrefix(s.URL, "http://")
+	address := fmt.Sprintf("http://%s:%s@%s/m.gguf?sig=%s", secret, secret, host, secret)
+	clean := func(what, text string) {
+		t.Helper()
+		if strings.Contains(text, secret) {
+			t.Errorf("%s has a secret: %q", what, text)
+		}
+	}
+	for _, model := range []string{address, "hf:acme/tiny", "hf:acme/none", strings.Replace(address, "/m.gguf", "/none.gguf", 1), strings.Replace(address, ":"+secret+"@", "@", 1), strings.Replace(address, "http://", "ftp://", 1)} {
+		for _, args := range [][]string{{"info"}, {"info", "--json"}, {"ls", "-l"}, {"cat", "README"}, {"cat", "index.json"}, {"cat", "nothing"}, {"ls", "nothing"}, {"stat"}, {"stat", "nothing"}, {"verify"}, {"verify", "--json"},
+			{"fetch"}, {"fetch", "--json"}, {"export", filepath.Join(t.TempDir(), "out"), "config.json"}, {"info", "--timeout=x"}, {"info", "--offline"}, {"cat", "--offline", "raw/nothing"}} {
+			at := 1
+			for at < len(args) && strings.HasPrefix(args[at], "-") {
+				at++
+			}
+			args = slices.Insert(slices.Clone(args), at, model)
+			code, out, stderr := command(args...)
+			clean(strings.Join(args[:1], " "), out)
+			clean(strings.Join(args[:1], " "), stderr)
+			if code != 0 && stderr == "" {
+				t.Errorf("%s: exit code %d in silence", args[0], code)
+			}
+		}
+		code, out, stderr := command("diff", model, q8)
+		clean("diff", out+stderr)
+		if code == 0 && strings.Contains(model, "none") {
+			t.Errorf("%s is equal to what there is", model)
+		}
+	}
+	_, out, stderr := command(address)
+	clean("no command", out+stderr)
+	logged := filepath.Join(t.TempDir(), "log")
+	for _, model := range []string{address, "hf:acme/tiny"} {
+		mnt := mounted(t, model, "--log", logged, "--debug")
+		err := filepath.WalkDir(mnt, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			if strings.HasPrefix(path, filepath.Join(mnt, "README")) || strings.HasSuffix(path, ".json") {
+				clean(path, string(b))
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		st := statusOf(t, mnt)
+		if st == nil {
+			t.Fatal("no mount")
+		}
+		text, _ := json.Marshal(st)
+		clean("status", string(text))
+		for _, name := range []string{"cmdline", "environ"} {
+			b, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", st.PID, name))
+			if err != nil {
+				t.Error(err)
+			}
+			clean(name+" of the server", string(b))
+		}
+	}
+	b, err := os.ReadFile(logged)
+	if err != nil {
+		t.Error(err)
+	}
+	clean("log", string(b))
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Error(err)
+	}
+	clean("table of mounts", string(table))
+	files := 0
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		st, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if want := map[bool]fs.FileMode{true: 0o700, false: 0o600}[d.IsDir()]; st.Mode().Perm() != want {
+			t.Errorf("%s has mode %v", path, st.Mode())
+		}
+		if !d.IsDir() {
+			files++
+			b, err := os.ReadFile(path)
+			clean(path, string(b))
+			clean(path, path)
+			return err
+		}
+		return nil
+	})
+	if err != nil || files < 5 {
+		t.Errorf("%d files in the cache, %v", files, err)
+	}
+}
