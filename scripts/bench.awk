@@ -17,6 +17,7 @@ BEGIN {
 	title["Whole"] = "Whole models"
 	title["Measure"] = "Describing and comparing"
 	title["Cold"] = "Models on a cold disk"
+	title["Remote"] = "Models on a server, 20 ms away"
 	title["List"] = "Listing 50,000 files"
 	title["Start"] = "Starting"
 	title["Memory"] = "The server's memory (RssAnon)"

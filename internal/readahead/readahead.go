@@ -19,6 +19,10 @@ type Tracker struct {
 	Piece int64
 	// Beyond is how far a window goes on after the end of its section.
 	Beyond int64
+	// Onward lets a window go on after the end of its section by as much as its
+	// reader read in a row before it came into the section: who went from one section
+	// to the next will go to another.
+	Onward bool
 
 	mu      sync.Mutex
 	streams [maxStreams]stream
@@ -32,7 +36,8 @@ type Span struct{ From, To int64 }
 type stream struct {
 	next  int64  // the end of what it read
 	ahead int64  // up to here the file was asked for
-	run   int64  // bytes that it read in a row
+	run   int64  // bytes that it read in a row, or is taken to
+	read  int64  // bytes that it did
 	used  uint32 // when it read last, by the clock
 }
 
@@ -72,12 +77,16 @@ func (t *Tracker) Read(dst []Span, off, n, start, end int64) []Span {
 	}
 	s.used = t.clock
 	s.next = max(s.next, off+n)
-	s.run = min(s.run+n, t.Window)
+	s.run, s.read = min(s.run+n, t.Window), min(s.read+n, t.Window)
 	if s.run < firstRun {
 		return dst
 	}
 	s.ahead = max(s.ahead, off)
-	limit := min(s.next+min(max(2*s.run, minWindow), t.Window), end+t.Beyond)
+	beyond := t.Beyond
+	if t.Onward {
+		beyond = max(beyond, s.read-(s.next-start))
+	}
+	limit := min(s.next+min(max(2*s.run, minWindow), t.Window), end+beyond)
 	// In whole pieces, but up to the next read at once. Where the reader was further
 	// on, in another section, this one's end comes first.
 	for s.ahead < min(s.next, limit) || s.ahead+t.Piece <= limit {

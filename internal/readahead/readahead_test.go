@@ -149,3 +149,35 @@ func TestEarlierSection(t *testing.T) {
 		}
 	}
 }
+
+// A reader that goes from section to section has more asked for after the end of
+// each, and never more than it read before: one who stays in the first, nothing.
+func TestOnward(t *testing.T) {
+	const size, sections = 8 * mib, 12
+	tr := Tracker{Window: 64 * mib, Piece: piece, Onward: true}
+	asked, most := int64(0), int64(0)
+	for i := range int64(sections) {
+		start := i * size
+		for off := start; off < start+size; off += mib {
+			for _, s := range tr.Read(nil, off, mib, start, start+size) {
+				asked = max(asked, s.To)
+			}
+			if after := asked - (start + size); after > start {
+				t.Fatalf("%d bytes were asked for after section %d", after, i)
+			} else {
+				most = max(most, after)
+			}
+		}
+	}
+	if most < 32*mib {
+		t.Errorf("at most %d bytes were asked for after a section", most)
+	}
+	tr = Tracker{Window: 64 * mib, Piece: piece, Onward: true}
+	for off := int64(0); off < size; off += mib {
+		for _, s := range tr.Read(nil, 40*mib+off, mib, 40*mib, 40*mib+size) {
+			if s.To > 40*mib+size {
+				t.Errorf("%v is after the end of a section that was read alone", s)
+			}
+		}
+	}
+}

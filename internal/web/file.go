@@ -67,7 +67,7 @@ type flight struct {
 func (c *Client) File(o Origin, entry *cache.Entry, host, path, label string) *File {
 	f := &File{c: c, origin: o, host: host, entry: entry, path: path, label: label, size: entry.Size(), arrived: make(chan struct{})}
 	f.all, f.end = context.WithCancel(context.Background())
-	f.ahead = readahead.Tracker{Window: 64 << 20, Piece: part}
+	f.ahead = readahead.Tracker{Window: 64 << 20, Piece: part, Onward: true}
 	f.mapWhole()
 	return f
 }

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/testweb"
+)
+
+// benchRoundTrip and benchRate are those of the network between the server and
+// this machine: the rate is a connection's.
+const (
+	benchRoundTrip = 20 * time.Millisecond
+	benchRate      = 30_000_000
+)
+
+// BenchmarkRemote reads a model on a server whose connections are limited, and one
+// whose connections are not: LIMIT/VIEW/HOW. It compares with one connection that
+// gets the model's file.
+func BenchmarkRemote(b *testing.B) {
+	b.Setenv("TENSORFS_OFFLINE", "")
+	m := diskModel(b, benchPlace(b, *benchDir, ""), tensorfs.BF16, *benchSize)
+	f, err := os.Open(m.file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	s := testweb.New(b)
+	s.Put("/model.gguf", io.NewSectionReader(f, 0, m.out))
+	rows := benchRows{}
+	for _, limit := range []struct {
+		name string
+		rate int64
+		aim  float64
+	}{{"30-MB/s-a-connection", benchRate, 2.5}, {"no-limit", 0, 0}} {
+		address := testweb.Shape(b, s.URL, benchRoundTrip, limit.rate) + "/model.gguf"
+		one := limit.name + "/file/one-connection"
+		row := func(name, base string, aim float64, measure func(testing.TB) sample) {
+			rows.row(b, name, measure, base, "of", aim, func(b *testing.B, x sample) {
+				b.ReportMetric(1/x.perByte(), "GB/s")
+				b.ReportMetric(float64(s.Sent())/float64(m.out), "sent/size")
+				b.ReportMetric(float64(len(s.Requests())), "requests")
+			})
+		}
+		cache := benchPlace(b, "", *benchDir)
+		mount := func(t testing.TB, view string) sample {
+			s.Reset()
+			mnt := newBenchMount(t, address, "--cache", cache)
+			defer mnt.unmount()
+			x := mnt.read(t, "read-all", view)
+			x.bytes = m.out // of the file, whatever they become
+			return x
+		}
+		cold := func(view string) func(testing.TB) sample {
+			return func(t testing.TB) sample {
+				if err := os.RemoveAll(cache); err != nil {
+					t.Fatal(err)
+				}
+				return mount(t, view)
+			}
+		}
+		row(one, "", 0, func(t testing.TB) sample { s.Reset(); return download(t, address) })
+		row(limit.name+"/raw/read", one, limit.aim, cold("raw"))
+		row(limit.name+"/f16/read", one, limit.aim, cold("f16"))
+		row(limit.name+"/f16/read-again", one, 0, func(t testing.TB) sample { return mount(t, "f16") })
+	}
+}
+
+// download gets a file by one connection, with curl where there is one.
+func download(t testing.TB, address string) sample {
+	t.Helper()
+	if curl, err := exec.LookPath("curl"); err == nil {
+		s := timed(t, exec.Command(curl, "-sSf", "-o", os.DevNull, address))
+		resp, err := http.Head(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		s.bytes = resp.ContentLength
+		return s
+	}
+	fmt.Println("Note: there is no curl, so the one connection is this program's.")
+	start := time.Now()
+	resp, err := http.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	n, err := io.Copy(io.Discard, resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sample{wall: time.Since(start), bytes: n}
+}
