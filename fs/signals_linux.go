@@ -15,7 +15,7 @@ type signalSet uint64
 // routine are signals by which nobody asks a program to stop what it does: Go's and
 // profilers', those that stop and continue, and all from 32 on, of timers and
 // libraries.
-const routine = signalSet(0xffffffff)<<31 |
+const routine = signalSet(0x1ffffffff)<<31 |
 	1<<(unix.SIGURG-1) | 1<<(unix.SIGPROF-1) | 1<<(unix.SIGVTALRM-1) | 1<<(unix.SIGCHLD-1) | 1<<(unix.SIGWINCH-1) | 1<<(unix.SIGIO-1) |
 	1<<(unix.SIGCONT-1) | 1<<(unix.SIGSTOP-1) | 1<<(unix.SIGTSTP-1) | 1<<(unix.SIGTTIN-1) | 1<<(unix.SIGTTOU-1)
 

@@ -371,6 +371,42 @@ func strangers(f madeFile) []byte {
 	return b
 }
 
+// The flags of remote models are options of fstab too, and reach the server.
+func TestRemoteMountOptions(t *testing.T) {
+	apart(t)
+	file := newMadeFile(2, 5<<20)
+	s := testweb.New(t)
+	s.Put("/m.safetensors", file)
+	dir := filepath.Join(t.TempDir(), "other")
+	succeeds(t, "cat", "--cache", dir, s.URL+"/m.safetensors", "raw/t0")
+	t.Chdir(filepath.Dir(dir))
+	s.Reset()
+	mnt := mounted(t, s.URL+"/m.safetensors", "-o", "cache=other,timeout=2s,offline,_netdev")
+	if got, err := os.ReadFile(filepath.Join(mnt, "raw/t0")); err != nil || !bytes.Equal(got, file.tensor(0, 5<<20, 0, 5<<20)) {
+		t.Errorf("what is here: %d bytes, %v", len(got), err)
+	}
+	if _, err := os.ReadFile(filepath.Join(mnt, "raw/t1")); err == nil {
+		t.Error("what is not here was read")
+	}
+	if r := s.Requests(); len(r) > 0 {
+		t.Errorf("offline it was asked for %v", r)
+	}
+	if st := statusOf(t, mnt); st == nil || len(st.Errors) != 1 || !strings.Contains(st.Errors[0].Message, "not on this machine, and --offline forbids asking for it") {
+		t.Errorf("status %+v", st)
+	}
+	// Nothing on the disk: all is read, nothing is kept.
+	mnt = mounted(t, s.URL+"/m.safetensors", "-o", "cache_size=0")
+	if got, err := os.ReadFile(filepath.Join(mnt, "source/m.safetensors")); err != nil || !bytes.Equal(got, file.all()) {
+		t.Errorf("without a cache: %d bytes, %v", len(got), err)
+	}
+	if _, err := os.Stat(os.Getenv("TENSORFS_CACHE")); !os.IsNotExist(err) {
+		t.Errorf("a cache was made: %v", err)
+	}
+	for _, option := range []string{"timeout=x", "cache_size=-1"} {
+		failsWith(t, 2, []string{"mount", "-o", option, s.URL + "/m.safetensors", t.TempDir()}, "-o "+option+": want a ")
+	}
+}
+
 // Row 26: what is secret is nowhere but where it is for.
 func TestRemoteSecrets(t *testing.T) {
 	dir := apart(t)
