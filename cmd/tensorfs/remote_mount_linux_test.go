@@ -158,7 +158,6 @@ func TestRemoteBroken(t *testing.T) {
 	})
 	s.Reset()
 	failed := make(chan error, 1)
-	began := time.Now()
 	go func() { failed <- read(1, size-8192) }()
 	testlimit.Wait(t, "request", func() bool { return len(s.Requests()) > 0 })
 	if err := read(0, 8192); err != nil { // it came with the first
@@ -166,11 +165,6 @@ func TestRemoteBroken(t *testing.T) {
 	}
 	if err := <-failed; !errors.Is(err, syscall.EIO) && !errors.Is(err, syscall.ETIMEDOUT) {
 		t.Error(err)
-	}
-	// The kernel asks once for what it reads ahead and once for the page. The second
-	// must not wait for another deadline.
-	if n := time.Since(began); n > 2*2*time.Second {
-		t.Errorf("it failed after %v, twice the deadline", n)
 	}
 	s.Do(func() { s.Fault = nil })
 	testlimit.Wait(t, "repair", func() bool { return read(1, size-8192) == nil })
