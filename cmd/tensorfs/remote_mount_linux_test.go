@@ -19,10 +19,27 @@ import (
 	"testing"
 	"time"
 
+	tfs "github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/testhub"
 	"github.com/tensorfs/tensorfs/internal/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testweb"
 )
+
+// mountedFar is mounted for a server that keeps files in the test's cache until it has
+// ended.
+func mountedFar(t *testing.T, model string, flags ...string) string {
+	t.Helper()
+	dir := mounted(t, model, flags...)
+	st := statusOf(t, dir)
+	if st == nil {
+		t.Fatal("it is not mounted")
+	}
+	t.Cleanup(func() {
+		_ = tfs.UnmountPath(dir, true) // it may be gone
+		ended(t, st.PID)
+	})
+	return dir
+}
 
 // Row 4: a reader that goes through a large model is faster than one connection, and
 // little more is sent than it reads.
@@ -45,7 +62,7 @@ func TestRemoteStream(t *testing.T) {
 		alone := float64(each/2) / time.Since(began).Seconds()
 		resp.Body.Close()
 		s.Reset()
-		dir := mounted(t, address)
+		dir := mountedFar(t, address)
 		began = time.Now()
 		n := int64(0)
 		for i := range 3 {
@@ -98,7 +115,7 @@ func TestRemoteRandom(t *testing.T) {
 	file := newMadeFile(1, size)
 	s := testweb.New(t)
 	s.Put("/m.safetensors", file)
-	f, err := os.Open(filepath.Join(mounted(t, s.URL+"/m.safetensors"), "raw/t0"))
+	f, err := os.Open(filepath.Join(mountedFar(t, s.URL+"/m.safetensors"), "raw/t0"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +148,7 @@ func TestRemoteBroken(t *testing.T) {
 	file := newMadeFile(2, size)
 	s := testweb.New(t)
 	s.Put("/m.safetensors", file)
-	dir := mounted(t, s.URL+"/m.safetensors", "--timeout", "2s")
+	dir := mountedFar(t, s.URL+"/m.safetensors", "--timeout", "2s")
 	read := func(i int, off int64) error {
 		f, err := os.Open(filepath.Join(dir, fmt.Sprintf("raw/t%d", i)))
 		if err != nil {
@@ -181,7 +198,7 @@ func TestRemoteSilent(t *testing.T) {
 	file := newMadeFile(2, size)
 	s := testweb.New(t)
 	s.Put("/m.safetensors", file)
-	dir := mounted(t, s.URL+"/m.safetensors")
+	dir := mountedFar(t, s.URL+"/m.safetensors")
 	near := filepath.Join(dir, "raw/t0")
 	first := func() error {
 		b, err := exec.Command("dd", "if="+near, "bs=4096", "count=1", "iflag=direct", "status=none").Output()
@@ -272,7 +289,7 @@ func TestRemoteChanges(t *testing.T) {
 			s.Careless = careless
 			s.Put("/m.safetensors", file)
 			logged := filepath.Join(t.TempDir(), "log")
-			dir := mounted(t, s.URL+"/m.safetensors", "--log", logged)
+			dir := mountedFar(t, s.URL+"/m.safetensors", "--log", logged)
 			read := func(i int, off int64) error {
 				f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf("raw/t%d", i)), os.O_RDONLY|syscall.O_DIRECT, 0)
 				if err != nil {
@@ -323,7 +340,7 @@ func TestRemoteMoves(t *testing.T) {
 	one, two := newMadeFile(1, 5<<20), newMadeFile(2, 3<<20)
 	files := map[string][]byte{"config.json": []byte(`{"model_type":"llama"}`), "model-00001-of-00002.safetensors": one.all(), "model-00002-of-00002.safetensors": strangers(two)}
 	first := h.Commit("acme/tiny", files)
-	dir := mounted(t, "hf:acme/tiny")
+	dir := mountedFar(t, "hf:acme/tiny")
 	all, err := os.ReadFile(filepath.Join(dir, "source/model-00001-of-00002.safetensors"))
 	if err != nil || !bytes.Equal(all, files["model-00001-of-00002.safetensors"]) {
 		t.Fatal(len(all), err)
@@ -340,7 +357,7 @@ func TestRemoteMoves(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(dir, "source/model-00002-of-00002.safetensors")); err != nil || !bytes.Equal(got, files["model-00002-of-00002.safetensors"]) {
 		t.Errorf("the first mount: %d bytes, %v", len(got), err)
 	}
-	again := mounted(t, "hf:acme/tiny")
+	again := mountedFar(t, "hf:acme/tiny")
 	for name, want := range next {
 		if got, err := os.ReadFile(filepath.Join(again, "source", name)); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %d bytes, %v", name, len(got), err)
@@ -375,7 +392,7 @@ func TestRemoteMountOptions(t *testing.T) {
 	succeeds(t, "cat", "--cache", dir, s.URL+"/m.safetensors", "raw/t0")
 	t.Chdir(filepath.Dir(dir))
 	s.Reset()
-	mnt := mounted(t, s.URL+"/m.safetensors", "-o", "cache=other,timeout=2s,offline,_netdev")
+	mnt := mountedFar(t, s.URL+"/m.safetensors", "-o", "cache=other,timeout=2s,offline,_netdev")
 	if got, err := os.ReadFile(filepath.Join(mnt, "raw/t0")); err != nil || !bytes.Equal(got, file.tensor(0, 5<<20, 0, 5<<20)) {
 		t.Errorf("what is here: %d bytes, %v", len(got), err)
 	}
@@ -389,7 +406,7 @@ func TestRemoteMountOptions(t *testing.T) {
 		t.Errorf("status %+v", st)
 	}
 	// Nothing on the disk: all is read, nothing is kept.
-	mnt = mounted(t, s.URL+"/m.safetensors", "-o", "cache_size=0")
+	mnt = mountedFar(t, s.URL+"/m.safetensors", "-o", "cache_size=0")
 	if got, err := os.ReadFile(filepath.Join(mnt, "source/m.safetensors")); err != nil || !bytes.Equal(got, file.all()) {
 		t.Errorf("without a cache: %d bytes, %v", len(got), err)
 	}
@@ -457,7 +474,7 @@ func TestRemoteSecrets(t *testing.T) {
 	clean("no command", out+stderr)
 	logged := filepath.Join(t.TempDir(), "log")
 	for _, model := range []string{address, "hf:acme/tiny"} {
-		mnt := mounted(t, model, "--log", logged, "--debug")
+		mnt := mountedFar(t, model, "--log", logged, "--debug")
 		err := filepath.WalkDir(mnt, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !d.Type().IsRegular() {
 				return err
