@@ -323,9 +323,13 @@ func TestRemoteChanges(t *testing.T) {
 			if st == nil || st.State != "changed" || !slices.Equal(st.Changed, []string{s.URL + "/m.safetensors"}) || st.Model != s.URL+"/m.safetensors" {
 				t.Errorf("status %+v", st)
 			}
-			text, err := os.ReadFile(logged)
-			if err != nil || strings.Count(string(text), "changed") != 1 {
-				t.Errorf("log %q, %v", text, err)
+			var text []byte
+			testlimit.Wait(t, "log", func() bool { // it is written by somebody else
+				text, _ = os.ReadFile(logged)
+				return len(text) > 0
+			})
+			if strings.Count(string(text), "changed") != 1 {
+				t.Errorf("log %q", text)
 			}
 		})
 	}
