@@ -1,20 +1,40 @@
 package source
 
-import "golang.org/x/sys/unix"
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
 
-// bringIn has the kernel read a range of the file fd into the page cache, without
-// waiting for it, unless it seems to be there already.
-func bringIn(fd int, from, to int64) {
+	"golang.org/x/sys/unix"
+)
+
+// bringIn has the kernel read a range of the file fd into the page cache, step bytes
+// at a time and without waiting for it, unless it seems to be there already.
+func bringIn(fd int, step, from, to int64) {
 	if !cached(fd, from) || !cached(fd, from+(to-from)/2) || !cached(fd, to-1) {
-		advise(fd, from, to)
+		advise(fd, step, from, to)
 	}
 }
 
 // advise has the kernel read what is not in the page cache of a range.
-func advise(fd int, from, to int64) {
-	for ; from < to; from += advised {
-		_ = unix.Fadvise(fd, from, min(advised, to-from), unix.FADV_WILLNEED) // it is only advice
+func advise(fd int, step, from, to int64) {
+	for ; from < to; from += step {
+		_ = unix.Fadvise(fd, from, min(step, to-from), unix.FADV_WILLNEED) // it is only advice
 	}
+}
+
+// readAheadOf returns how much the kernel reads for one call of advise: no more than
+// the read-ahead of the file's disk, or than the disk's largest request, if that is
+// more. Where the read-ahead is not known it is the usual one.
+func readAheadOf(fd int) int64 {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return leastAdvised
+	}
+	text, _ := os.ReadFile(fmt.Sprintf("/sys/class/bdi/%d:%d/read_ahead_kb", unix.Major(st.Dev), unix.Minor(st.Dev)))
+	kib, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 32)
+	return max(kib<<10, leastAdvised)
 }
 
 // cached reports whether the page at off is in the page cache. mincore would say

@@ -26,6 +26,9 @@ type Mapped struct {
 	changes changes
 	ahead   readahead.Tracker
 	coming  sync.WaitGroup // what is being brought in
+
+	stepOnce sync.Once
+	advised  int64 // see step
 }
 
 // Map maps the regular file at path. label is its name below source/. It never
@@ -176,18 +179,25 @@ func (m *Mapped) slices(dst [][]byte, off, n, start, end int64) ([][]byte, error
 	return append(dst, m.mem[off:off+n:off+n]), nil
 }
 
+// enoughAhead is a read-ahead of the disk beside which ours only costs: page faults
+// then bring in large parts themselves, and in larger pages.
+const enoughAhead = 1 << 20
+
 // readAhead brings in what the reader of [off, off+n) probably reads next.
 func (m *Mapped) readAhead(off, n, start, end int64) {
+	if m.step() >= enoughAhead {
+		return
+	}
 	var room [4]readahead.Span
 	for i, s := range m.ahead.Read(room[:0], off, n, start, end) {
 		if s.To = min(s.To, m.Size()); s.From >= s.To {
 			continue
 		}
 		if i == 0 && s.From < off+n {
-			bringIn(m.fd, s.From, s.To) // what is read now
+			bringIn(m.fd, m.step(), s.From, s.To) // what is read now
 			continue
 		}
-		m.coming.Go(func() { bringIn(m.fd, s.From, s.To) })
+		m.coming.Go(func() { bringIn(m.fd, m.step(), s.From, s.To) })
 	}
 }
 
@@ -196,10 +206,10 @@ func (m *Mapped) Fetch(ctx context.Context, off, n int64) error {
 	if err := tensorfs.CheckRange(m, off, n); err != nil {
 		return err
 	}
-	advise(m.fd, off, off+n)
+	advise(m.fd, m.step(), off, off+n)
 	// Reading a byte here and there waits for the pages around it.
 	var b [1]byte
-	for at := off; at < off+n; at += advised {
+	for at := off; at < off+n; at += leastAdvised {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -210,9 +220,14 @@ func (m *Mapped) Fetch(ctx context.Context, off, n int64) error {
 	return m.Check()
 }
 
-// advised is how much is asked for at a time: the kernel reads no more for one call
-// than its read-ahead or the disk's largest request, whichever is more.
-const advised = 128 << 10
+// leastAdvised is the kernel's usual read-ahead.
+const leastAdvised = 128 << 10
+
+// step is how much of the file is asked for at a time.
+func (m *Mapped) step() int64 {
+	m.stepOnce.Do(func() { m.advised = readAheadOf(m.fd) })
+	return m.advised
+}
 
 // Section returns the bytes [off, off+n) as Data. It panics when they are not
 // inside the file: parsers check first.
