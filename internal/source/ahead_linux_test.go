@@ -36,7 +36,7 @@ func TestAheadBringsIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	m.stepOnce.Do(func() { m.advised = leastAdvised }) // whatever disk this is
+	m.stepOnce.Do(func() { m.advised = leastAdvised })            // whatever disk this is
 	if err := unix.Madvise(m.mem, unix.MADV_RANDOM); err != nil { // no read-ahead by the kernel
 		t.Fatal(err)
 	}
