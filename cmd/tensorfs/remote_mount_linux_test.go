@@ -41,6 +41,23 @@ func mountedFar(t *testing.T, model string, flags ...string) string {
 	return dir
 }
 
+// sameIn compares 4 KiB of tensor i, which has size bytes, with what a mount has.
+func (s madeFile) sameIn(dir string, i int, size, off int64, flags int) error {
+	f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf("raw/t%d", i)), flags, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	b := make([]byte, 4096)
+	if _, err := f.ReadAt(b, off); err != nil {
+		return err
+	}
+	if !bytes.Equal(b, s.tensor(i, size, off, 4096)) {
+		return errors.New("wrong bytes")
+	}
+	return nil
+}
+
 // Row 4: a reader that goes through a large model is faster than one connection, and
 // little more is sent than it reads.
 func TestRemoteStream(t *testing.T) {
@@ -149,21 +166,7 @@ func TestRemoteBroken(t *testing.T) {
 	s := testweb.New(t)
 	s.Put("/m.safetensors", file)
 	dir := mountedFar(t, s.URL+"/m.safetensors", "--timeout", "2s")
-	read := func(i int, off int64) error {
-		f, err := os.Open(filepath.Join(dir, fmt.Sprintf("raw/t%d", i)))
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		b := make([]byte, 4096)
-		if _, err := f.ReadAt(b, off); err != nil {
-			return err
-		}
-		if !bytes.Equal(b, file.tensor(i, size, off, 4096)) {
-			return errors.New("wrong bytes")
-		}
-		return nil
-	}
+	read := func(i int, off int64) error { return file.sameIn(dir, i, size, off, os.O_RDONLY) }
 	if err := read(0, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -291,19 +294,7 @@ func TestRemoteChanges(t *testing.T) {
 			logged := filepath.Join(t.TempDir(), "log")
 			dir := mountedFar(t, s.URL+"/m.safetensors", "--log", logged)
 			read := func(i int, off int64) error {
-				f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf("raw/t%d", i)), os.O_RDONLY|syscall.O_DIRECT, 0)
-				if err != nil {
-					return err
-				}
-				defer f.Close()
-				b := make([]byte, 4096)
-				if _, err := f.ReadAt(b, off); err != nil {
-					return err
-				}
-				if !bytes.Equal(b, file.tensor(i, size, off, 4096)) {
-					return errors.New("wrong bytes")
-				}
-				return nil
+				return file.sameIn(dir, i, size, off, os.O_RDONLY|syscall.O_DIRECT)
 			}
 			if err := read(0, 0); err != nil {
 				t.Fatal(err)

@@ -58,8 +58,7 @@ type File struct {
 type flight struct {
 	r     cache.Range
 	hurry bool
-	done  bool
-	err   error
+	err   error // once it has ended
 }
 
 // File returns a file of a server. host is the server's, path the file's name for
@@ -205,7 +204,7 @@ func (f *File) await(ctx context.Context, need cache.Range, wants func(cache.Ran
 			return nil
 		}
 		if !f.coming(missing) { // else its reader asks for more when it has come
-			f.ask(clip(wants(need), f.entry.Size()))
+			f.ask(clip(wants(need), f.entry.Size()), true)
 		}
 		mine = mine[:0]
 		for _, x := range f.flights {
@@ -252,13 +251,13 @@ func (f *File) failed(missing []cache.Range) error {
 	return nil
 }
 
-// ask begins to fetch what nobody fetches of a range, in parts. The caller holds
-// the lock.
-func (f *File) ask(want cache.Range) {
+// ask begins to fetch what nobody fetches of a range, in parts; of what nobody waits
+// for, no more parts than may be under way. The caller holds the lock.
+func (f *File) ask(want cache.Range, hurry bool) {
 	for _, m := range f.entry.Missing(want.Off, want.N) {
 		for _, r := range f.unclaimed(m) {
-			for ; r.N > 0; r.Off, r.N = r.Off+part, r.N-part {
-				f.start(cache.Range{Off: r.Off, N: min(r.N, part)}, true)
+			for ; r.N > 0 && (hurry || f.aheadNow < 2*maxOfFile); r.Off, r.N = r.Off+part, r.N-part {
+				f.start(cache.Range{Off: r.Off, N: min(r.N, part)}, hurry)
 			}
 		}
 	}
@@ -274,15 +273,11 @@ func (f *File) readAhead(off, n, start, end int64) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.changed != nil {
+		return
+	}
 	for _, s := range spans {
-		r := clip(cache.Range{Off: s.From, N: s.To - s.From}, f.entry.Size())
-		for _, m := range f.entry.Missing(r.Off, r.N) {
-			for _, r := range f.unclaimed(m) {
-				for ; r.N > 0 && f.changed == nil && f.aheadNow < 2*maxOfFile; r.Off, r.N = r.Off+part, r.N-part {
-					f.start(cache.Range{Off: r.Off, N: min(r.N, part)}, false)
-				}
-			}
-		}
+		f.ask(clip(cache.Range{Off: s.From, N: s.To - s.From}, f.entry.Size()), false)
 	}
 }
 
@@ -308,7 +303,7 @@ func (f *File) start(r cache.Range, hurry bool) {
 func (f *File) finish(x *flight, err error) {
 	f.mapWhole()
 	f.mu.Lock()
-	x.done, x.err = true, err
+	x.err = err
 	if !x.hurry {
 		f.aheadNow--
 	}
@@ -428,7 +423,7 @@ func (f *File) fetchAll(ctx context.Context, off, n int64, came func(n int64)) e
 	for at := off; at < off+n; at += part {
 		f.mu.Lock()
 		if f.changed == nil {
-			f.ask(cache.Range{Off: at, N: min(maxOfFile*part, off+n-at)})
+			f.ask(cache.Range{Off: at, N: min(maxOfFile*part, off+n-at)}, true)
 		}
 		f.mu.Unlock()
 		need := cache.Range{Off: at, N: min(part, off+n-at)}
