@@ -25,7 +25,7 @@ type fakeStore struct {
 	live      map[int32]*os.File
 	createErr error
 	refuse    error
-	made      []*os.File
+	made      map[int]*os.File // by descriptor, the newest of each
 }
 
 func (s *fakeStore) create() (*os.File, error) {
@@ -36,7 +36,7 @@ func (s *fakeStore) create() (*os.File, error) {
 	if err == nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.made = append(s.made, f)
+		s.made[int(f.Fd())] = f
 	}
 	return f, err
 }
@@ -48,11 +48,7 @@ func (s *fakeStore) register(fd int) (int32, error) {
 		return 0, s.refuse
 	}
 	s.next++
-	for _, f := range s.made {
-		if int(f.Fd()) == fd { // of a closed file it is -1
-			s.live[s.next] = f
-		}
-	}
+	s.live[s.next] = s.made[fd]
 	return s.next, nil
 }
 
@@ -81,7 +77,7 @@ func (s *fakeStore) content(id int32, size int64) ([]byte, error) {
 }
 
 func testHot(t *testing.T, budget int64) (*hotFiles, *fakeStore) {
-	s := &fakeStore{t: t, live: make(map[int32]*os.File)}
+	s := &fakeStore{t: t, live: make(map[int32]*os.File), made: make(map[int]*os.File)}
 	return newHotFiles(budget, slog.New(slog.DiscardHandler), s), s
 }
 
