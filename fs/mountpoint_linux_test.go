@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"bytes"
 	"errors"
 	iofs "io/fs"
 	"os"
@@ -35,10 +36,18 @@ func TestMakeMountpoint(t *testing.T) {
 		"signal":  func(t *testing.T, s *server) error { return s.cmd.Process.Signal(syscall.SIGTERM) },
 		"outside": func(t *testing.T, s *server) error { return UnmountPath(s.mountpoint, false) },
 		"umount": func(t *testing.T, s *server) error {
+			args := []string{"fusermount3", "-u", s.mountpoint}
 			if os.Geteuid() == 0 {
-				return exec.Command("umount", s.mountpoint).Run()
+				args = []string{"umount", s.mountpoint}
 			}
-			return exec.Command("fusermount3", "-u", s.mountpoint).Run()
+			// Who lists all mounts, such as another test, is in each for a moment.
+			return retryBusy(func() error {
+				out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+				if bytes.Contains(bytes.ToLower(out), []byte("busy")) {
+					return syscall.EBUSY
+				}
+				return err
+			})
 		},
 		"lazily": func(t *testing.T, s *server) error {
 			h := s.hold("f16/d.odd", "open")

@@ -82,7 +82,8 @@ func (m MountInfo) Elsewhere() []Place {
 			return true
 		}
 		for _, other := range parseMounts(string(table)) {
-			if other.Device == m.Device && (pid != 0 || other.Mountpoint != m.Mountpoint) {
+			// A new mount of another model may have got the number of one that ended.
+			if other.Device == m.Device && other.Source == m.Source && (pid != 0 || other.Mountpoint != m.Mountpoint) {
 				places = append(places, Place{other.Mountpoint, pid})
 			}
 		}

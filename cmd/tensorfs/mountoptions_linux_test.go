@@ -51,13 +51,18 @@ func TestMountMakesDirectory(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, dir string){
 		"umount": umount,
 		"system": func(t *testing.T, dir string) {
-			c := exec.Command("fusermount3", "-u", dir)
+			args := []string{"fusermount3", "-u", dir}
 			if os.Geteuid() == 0 {
-				c = exec.Command("umount", dir)
+				args = []string{"umount", dir}
 			}
-			if out, err := c.CombinedOutput(); err != nil {
-				t.Errorf("%v: %s", err, out)
-			}
+			// Who lists all mounts, such as another test, is in each for a moment.
+			testlimit.Wait(t, "end of those who look into all mounts", func() bool {
+				out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+				if err != nil && !strings.Contains(strings.ToLower(string(out)), "busy") {
+					t.Fatalf("%v: %s", err, out)
+				}
+				return err == nil
+			})
 		},
 		"signal": func(t *testing.T, dir string) { kill(t, dir, syscall.SIGTERM) },
 		"killed": func(t *testing.T, dir string) {
