@@ -93,7 +93,7 @@ func (s Health) value() []byte {
 // noteChanged remembers and logs the files of the model that err says have
 // changed, each once. other names what is known where err does not name one. It
 // reports whether there is any.
-func (f *rawFS) noteChanged(err error, other string) bool {
+func (f *Faults) noteChanged(err error, other string) bool {
 	if !errors.Is(err, tensorfs.ErrChanged) {
 		return false
 	}
@@ -103,7 +103,7 @@ func (f *rawFS) noteChanged(err error, other string) bool {
 	}
 	for _, file := range files {
 		if f.health.isNews(file) {
-			f.opts.Logger.Error("a file of the model changed after it was mounted: tensors that need it cannot be read; unmount and mount again", "file", file)
+			f.log.Error("a file of the model changed after it was mounted: tensors that need it cannot be read; unmount and mount again", "file", file)
 		}
 	}
 	return true
@@ -124,14 +124,17 @@ func changedFiles(dst []string, err error) []string {
 	return dst
 }
 
-// checkHealth checks the model's files and returns the Health. Pages that the
-// kernel keeps hide a change from readers; they do not hide it here.
-func (f *rawFS) checkHealth() Health {
-	if f.opts.Check != nil {
-		f.noteChanged(f.opts.Check(), f.opts.FsName)
+// Health checks the model's files with an [Options.Check], which may be nil, and
+// returns the Health. name is said of a change where check names no file. Pages that
+// the kernel keeps hide a change from readers; they do not hide it here.
+func (f *Faults) Health(check func() error, name string) Health {
+	if check != nil {
+		f.noteChanged(check(), name)
 	}
 	return f.health.status()
 }
+
+func (f *rawFS) checkHealth() Health { return f.Health(f.opts.Check, f.opts.FsName) }
 
 // remembering is a handler that also keeps warnings and errors for the Health.
 type remembering struct {

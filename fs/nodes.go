@@ -4,13 +4,17 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"sync"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/tensorfs/tensorfs"
 )
 
-// firstNode is the node id of the first entry; 1 is the root.
-const firstNode = fuse.FUSE_ROOT_ID + 1
+// Root is the number of a tree's root.
+const Root = fuse.FUSE_ROOT_ID
+
+// firstNode is the node id of the first entry.
+const firstNode = Root + 1
 
 // nodes numbers a tree. Every directory owns a run of consecutive node ids, one
 // for each entry, so that a file costs no memory and its number is the same in
@@ -26,6 +30,7 @@ type nodes struct {
 	dirs  []dirNode // ascending by base and by id
 	next  uint64    // the first number that is free
 	count uint64    // of the nodes that exist
+	total total
 }
 
 // dirNode is a directory of the tree.
@@ -42,7 +47,7 @@ type dirNode struct {
 // newNodes walks the directories of a tree once and checks that it can be
 // served: names are sorted, unique and fit for files.
 func newNodes(root Dir) (*nodes, error) {
-	return numberTree(dirNode{Dir: root, id: fuse.FUSE_ROOT_ID, parent: fuse.FUSE_ROOT_ID}, firstNode)
+	return numberTree(dirNode{Dir: root, id: Root, parent: Root}, firstNode)
 }
 
 // numberTree numbers what is below a directory, from first on.
@@ -152,6 +157,52 @@ func (t *nodes) entry(id uint64) (Entry, bool) {
 		return Entry{}, false
 	}
 	return d.Entry(i), true
+}
+
+// get returns any node's entry.
+func (t *nodes) get(id uint64) (Entry, bool) {
+	if id == Root {
+		return Entry{Dir: t.dirs[0].Dir}, true
+	}
+	return t.entry(id)
+}
+
+// links returns the link count of a node. A directory has one for each directory in
+// it and two of its own; one that is made later has 1, as of other file systems that
+// do not count.
+func (t *nodes) links(id uint64, e *Entry) uint32 {
+	if _, ok := e.Dir.(*Later); ok || e.Dir == nil {
+		return 1
+	}
+	if d := t.dir(id); d != nil {
+		return 2 + d.subdirs
+	}
+	return 2
+}
+
+// total is the size that df shows, found when first asked for.
+type total struct {
+	once   sync.Once
+	blocks uint64
+}
+
+// blocks returns how many blocks all files take. Directories that are made later do
+// not count, made or not.
+func (t *nodes) blocks() uint64 {
+	t.total.once.Do(func() {
+		for k := range t.dirs {
+			d := &t.dirs[k]
+			if d.later != nil {
+				continue
+			}
+			for i := range d.Len() {
+				if e := d.Entry(i); e.Data != nil {
+					t.total.blocks += blocks(uint64(e.Data.Size()))
+				}
+			}
+		}
+	})
+	return t.total.blocks
 }
 
 // path returns a node's path below the mount point, for messages.

@@ -2,10 +2,6 @@ package fs
 
 import (
 	"fmt"
-	"log/slog"
-	"runtime/debug"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,13 +22,11 @@ const maxName = 255
 // ENOSYS, which makes the kernel stop asking: Access, Flush, Statx, Lseek, ...
 type rawFS struct {
 	fuse.RawFileSystem
+	Faults
 	opts    Options
 	tree    *served  // nil in a library
 	library *library // nil otherwise
-	reports reports
-	health  health
 	sent    sentReplies
-	panics  atomic.Int32
 	stored  *storedFiles // nil where the kernel passes nothing through
 	hot     *hotFiles    // nil without Options.Hot
 }
@@ -57,8 +51,8 @@ func newRaw(opts Options) (*rawFS, error) {
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		opts:          opts,
 	}
-	f.health.mounted = time.Now()
-	f.opts.Logger = slog.New(remembering{Handler: opts.Logger.Handler(), health: &f.health})
+	f.Faults.init(opts.Logger)
+	f.opts.Logger = f.Logger()
 	f.stored = newStored(f.opts.Logger)
 	if opts.Hot > 0 {
 		var err error
@@ -92,16 +86,9 @@ func (f *rawFS) OnUnmount() {
 	}
 }
 
-// maxPanics is how many panics are logged: they are bugs, and a few lines with
-// stacks are enough.
-const maxPanics = 3
-
 // panicked turns a panic in a handler, a bug of this program, into EIO.
 func (f *rawFS) panicked(v any) fuse.Status {
-	if f.panics.Add(1) > maxPanics {
-		return fuse.EIO
-	}
-	f.opts.Logger.Error("internal error while serving a request", "panic", v, "stack", string(debug.Stack()))
+	f.Panicked(v)
 	return fuse.EIO
 }
 
@@ -129,13 +116,7 @@ func (f *rawFS) attr(t *served, id uint64, e *Entry, out *fuse.Attr) {
 	f.plainAttr(t.ino|id, mode(e), t.modTime, out)
 	switch {
 	case e.Dir != nil:
-		if _, ok := e.Dir.(*Later); ok {
-			break // the 1 of other file systems that do not count
-		}
-		out.Nlink = 2
-		if d := t.dir(id); d != nil {
-			out.Nlink += d.subdirs
-		}
+		out.Nlink = t.links(id, e)
 	case e.Data != nil:
 		size := uint64(e.Data.Size())
 		out.Size, out.Blocks = size, blocks(size)*(block/512)
@@ -159,14 +140,6 @@ func (f *rawFS) plainAttr(ino uint64, mode uint32, modTime time.Time, out *fuse.
 // no disk, but a reader who copies it needs them, and a file with fewer blocks
 // than bytes would pass for a sparse one.
 func blocks(size uint64) uint64 { return (size + block - 1) / block }
-
-// get returns any node's entry.
-func (t *served) get(id uint64) (Entry, bool) {
-	if id == fuse.FUSE_ROOT_ID {
-		return Entry{Dir: t.dirs[0].Dir}, true
-	}
-	return t.entry(id)
-}
 
 func (f *rawFS) entryOut(t *served, id uint64, e *Entry, out *fuse.EntryOut) {
 	out.NodeId = t.node | id
@@ -246,15 +219,8 @@ func (f *rawFS) Readlink(_ <-chan struct{}, h *fuse.InHeader) ([]byte, fuse.Stat
 	return []byte(e.Link), fuse.OK
 }
 
-// totals are the sums that df shows, made when first asked for.
-type totals struct {
-	once   sync.Once
-	blocks uint64
-}
-
 // StatFs returns the size of the tree: as many blocks as du counts, none of them
-// free. Directories that are made later do not count, made or not, nor do the trees
-// of a library above them.
+// free. The trees of a library do not count above them.
 func (f *rawFS) StatFs(_ <-chan struct{}, h *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
 	if f.library != nil && f.library.answers(h.NodeId) {
 		*out = fuse.StatfsOut{Bsize: block, Frsize: block, NameLen: maxName}
@@ -265,23 +231,10 @@ func (f *rawFS) StatFs(_ <-chan struct{}, h *fuse.InHeader, out *fuse.StatfsOut)
 		return st
 	}
 	defer f.leave(t)
-	t.totals.once.Do(func() {
-		for k := range t.dirs {
-			d := &t.dirs[k]
-			if d.later != nil {
-				continue
-			}
-			for i := range d.Len() {
-				if e := d.Entry(i); e.Data != nil {
-					t.totals.blocks += blocks(uint64(e.Data.Size()))
-				}
-			}
-		}
-	})
 	*out = fuse.StatfsOut{
 		Bsize:   block,
 		Frsize:  block,
-		Blocks:  t.totals.blocks,
+		Blocks:  t.blocks(),
 		Files:   t.count,
 		NameLen: maxName,
 	}

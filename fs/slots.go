@@ -424,7 +424,6 @@ type served struct {
 	node    uint64 // the high bits of its node ids
 	ino     uint64 // and of its inode numbers
 	modTime time.Time
-	totals  totals
 }
 
 // at returns a node's path below the mount point, for messages.
