@@ -48,6 +48,7 @@ var rules = map[string]rule{
 	"internal/jsonobj":       {"root", "", "it reads JSON, for parsers of any format"},
 	"internal/datatest":      {"root", "", "it holds Data of any package to its contract, for the tests of all"},
 	"internal/testclient":    {"", "", "it runs libraries of others, for the tests of any package"},
+	"internal/testnfs":       {"", "", "it is a client of NFS servers, which knows the protocol by itself"},
 	"internal/testremote":    {"root internal/testlimit internal/cache internal/web internal/remote internal/testmodel formats views", "", "it opens models as commands do, for the tests of protocols"},
 	"internal/testlimit":     {"", "", "it measures any code, so that the tests of any package may use it"},
 	"internal/testmodel":     {"root", "", "it writes models for the tests of all parsers, so it must not read with one"},
@@ -77,6 +78,7 @@ var rules = map[string]rule{
 	"views/arrange":          {"root", "internal/datatest internal/source", "it moves the rows and elements of tensors, whatever they are"},
 	"fs/library":             {"root internal/source formats/names formats/gguf formats/pick formats/hub formats/ollama", "all", "it finds models by their names and opens none; how they are shown is for commands"},
 	"fs/export":              {"root", "internal/source", "it writes names and Data as plain files, whatever they are of"},
+	"fs/nfs":                 {"root fs", "all", "it serves names and Data to clients of NFS and knows nothing of models; where it is mounted is for commands"},
 	"fs/tree":                {"root internal/near fs fs/tree/whole fs/tree/whole/hfdir views formats/config formats/names", "all", "it lays a model out as a directory; where models come from and how directories are served is not its business"},
 	"cmd/tensorfs":           {"all", "all", "it introduces the packages to each other"},
 
