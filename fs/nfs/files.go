@@ -137,10 +137,11 @@ func (c *call) lookupIn(in node, name string) (node, uint32) {
 
 func (c *call) lookup() uint32 {
 	in, status := c.node(true)
+	name := c.args.opaque(maxRecord)
 	if status != ok3 {
 		return status
 	}
-	n, status := c.lookupIn(in, string(c.args.opaque(maxRecord)))
+	n, status := c.lookupIn(in, string(name))
 	if status != ok3 {
 		return status
 	}
@@ -159,6 +160,7 @@ const (
 
 func (c *call) access() uint32 {
 	n, status := c.node(false)
+	wanted := c.args.uint32()
 	if status != ok3 {
 		return status
 	}
@@ -170,7 +172,7 @@ func (c *call) access() uint32 {
 		}
 	}
 	c.postAttr(n)
-	c.out.uint32(c.args.uint32() & allowed)
+	c.out.uint32(wanted & allowed)
 	return ok3
 }
 
@@ -187,20 +189,17 @@ func (c *call) readLink() uint32 {
 	return ok3
 }
 
-// read reads into a payload. Behind the end there are 0 bytes.
+// read reads into a payload. After the end there are 0 bytes.
 func (c *call) read() uint32 {
 	n, status := c.node(true)
+	off, count := c.args.uint64(), c.args.uint32()
 	switch {
-	case status != ok3:
+	case status != ok3 || c.args.bad:
 		return status
 	case n.Dir != nil:
 		return errIsDir
 	case n.Data == nil:
 		return errInval
-	}
-	off, count := c.args.uint64(), c.args.uint32()
-	if c.args.bad {
-		return ok3
 	}
 	size := uint64(n.Data.Size())
 	rest := size - min(off, size)

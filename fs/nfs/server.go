@@ -3,7 +3,6 @@ package nfs
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -119,9 +118,6 @@ func (s *Server) Health() fs.Health { return s.faults.Health(s.opts.Check, "the 
 // part of the Health.
 func (s *Server) Logger() *slog.Logger { return s.faults.Logger() }
 
-// ErrClosed is returned by Serve on a server that is closed.
-var ErrClosed = errors.New("the NFS server is closed")
-
 // Serve answers clients until Close, then returns nil, or until the listener fails,
 // and then returns its error. It closes the listener.
 func (s *Server) Serve(l net.Listener) error {
@@ -129,7 +125,7 @@ func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return ErrClosed
+		return nil
 	}
 	s.listeners[l] = struct{}{}
 	s.mu.Unlock()

@@ -120,35 +120,52 @@ func (a Args) Opaque(b []byte) Args {
 	return append(a, make([]byte, -len(b)&3)...)
 }
 
+// Address is that of the server.
+func (c *Client) Address() string { return c.conn.RemoteAddr().String() }
+
 // Call is a whole call, without the mark of the record.
 func (c *Client) Call(xid, program, version, procedure uint32, args Args) Args {
 	who := Args{}.Uint32(0).Opaque([]byte("testnfs")).Uint32(c.UID, c.UID, 0)
-	a := Args{}.Uint32(xid, 0, 2, program, version, procedure, 1).Opaque(who).Uint32(0, 0)
+	return call(xid, 1, who, program, version, procedure, args)
+}
+
+func call(xid, flavour uint32, who []byte, program, version, procedure uint32, args Args) Args {
+	a := Args{}.Uint32(xid, 0, 2, program, version, procedure, flavour).Opaque(who).Uint32(0, 0)
 	return append(a, args...)
 }
 
 // Do makes a call and returns its results.
 func (c *Client) Do(program, version, procedure uint32, args Args) (*Results, error) {
+	return c.DoRecord(c.Call(0, program, version, procedure, args))
+}
+
+// DoAs makes a call with any credential.
+func (c *Client) DoAs(flavour uint32, who []byte, program, version, procedure uint32, args Args) (*Results, error) {
+	return c.DoRecord(call(0, flavour, who, program, version, procedure, args))
+}
+
+// DoRecord makes a call of any content, with a number of its own at the start.
+func (c *Client) DoRecord(record Args) (*Results, error) {
 	c.mu.Lock()
 	if c.err != nil {
 		defer c.mu.Unlock()
 		return nil, c.err
 	}
 	c.xid++
-	xid := c.xid
+	be.PutUint32(record, c.xid)
 	ch := make(chan []byte, 1)
-	c.waiting[xid] = ch
+	c.waiting[c.xid] = ch
 	c.mu.Unlock()
-	if err := c.Send(c.Call(xid, program, version, procedure, args)); err != nil {
+	if err := c.Send(record); err != nil {
 		return nil, err
 	}
-	record, ok := <-ch
+	reply, ok := <-ch
 	if !ok {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return nil, c.err
 	}
-	return Reply(record)
+	return Reply(reply)
 }
 
 // Send sends a record, whatever is in it.

@@ -2,7 +2,6 @@ package nfs
 
 import (
 	"bytes"
-	"errors"
 	"net"
 	"testing"
 
@@ -74,24 +73,5 @@ func small() fs.Dir {
 		{Name: "dir", Dir: fs.Entries{file("b", ""), {Name: "deep", Dir: fs.Entries{file("c", "ccc")}}}},
 		{Name: "later", Dir: fs.NewLater(func() fs.Dir { return fs.Entries{file("made", "later")} })},
 		{Name: "link", Link: "dir/b"},
-	}
-}
-
-// TestAMount mounts, finds, reads and lists.
-func TestAMount(t *testing.T) {
-	c, root, _ := mounted(t, small(), Options{})
-	h, a, err := c.Lookup(root, "a")
-	if err != nil || a.Size != 9 {
-		t.Fatal(a, err)
-	}
-	if b, err := c.ReadAll(h, 4); err != nil || string(b) != "some text" {
-		t.Errorf("%q, %v", b, err)
-	}
-	if _, _, err := c.Lookup(root, "none"); !errors.Is(err, testnfs.NoEnt) {
-		t.Error(err)
-	}
-	entries, err := c.ReadDirPlus(root)
-	if err != nil || len(entries) != 6 {
-		t.Errorf("%+v, %v", entries, err)
 	}
 }
