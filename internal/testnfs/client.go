@@ -46,10 +46,14 @@ func Dial(address string) (*Client, error) {
 // Close ends the connection.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// maxReply is more than any server may send.
-const maxReply = 2 << 20
+const (
+	// maxReply is more than any server may send.
+	maxReply = 2 << 20
+	// pooled is how long a fragment is whose memory is from a pool.
+	pooled = 64 << 10
+)
 
-var buffers = sync.Pool{New: func() any { return make([]byte, maxReply) }}
+var buffers = sync.Pool{New: func() any { return make([]byte, 0, maxReply) }}
 
 // receive hands replies to whoever waits for them.
 func (c *Client) receive() {
@@ -76,26 +80,30 @@ func (c *Client) receive() {
 	}
 }
 
-// ReadRecord reads a record of a stream. Its memory is from a pool.
-func ReadRecord(r io.Reader) ([]byte, error) {
-	buf := buffers.Get().([]byte)[:maxReply]
-	n := 0
+// ReadRecord reads a record of a stream. The memory of a large one is from a pool.
+func ReadRecord(r io.Reader) (record []byte, err error) {
 	for {
 		var mark [4]byte
 		if _, err := io.ReadFull(r, mark[:]); err != nil {
 			return nil, err
 		}
 		head := be.Uint32(mark[:])
-		more := int(head &^ (1 << 31))
-		if more > maxReply-n {
+		have, n := len(record), int(head&^(1<<31))
+		if n > maxReply-have {
 			return nil, fmt.Errorf("a reply of more than %d bytes", maxReply)
 		}
-		if _, err := io.ReadFull(r, buf[n:n+more]); err != nil {
+		if have+n > cap(record) && n > pooled {
+			record = append(buffers.Get().([]byte), record...)
+		}
+		if have+n > cap(record) {
+			record = append(record, make([]byte, n)...)
+		}
+		record = record[:have+n]
+		if _, err := io.ReadFull(r, record[have:]); err != nil {
 			return nil, err
 		}
-		n += more
 		if head&(1<<31) != 0 {
-			return buf[:n], nil
+			return record, nil
 		}
 	}
 }
@@ -222,7 +230,11 @@ func Reply(record []byte) (*Results, error) {
 func (r *Results) Rest() int { return len(r.b) }
 
 // Free gives the memory back: nothing of the results may be used any more.
-func (r *Results) Free() { buffers.Put(r.record[:0:cap(r.record)]) }
+func (r *Results) Free() {
+	if cap(r.record) == maxReply {
+		buffers.Put(r.record[:0])
+	}
+}
 
 func (r *Results) take(n int) []byte {
 	if r.Err == nil && (n < 0 || n > len(r.b)) {
