@@ -14,6 +14,7 @@ BEGIN {
 	first["GB/s"] = first["ms"] = first["MiB"] = 1 # the columns with a spread, at the left
 	title["Decode"] = "Decoding"
 	title["Read"] = "Whole tensors"
+	title["NFS"] = "Whole tensors by NFS"
 	title["Whole"] = "Whole models"
 	title["Measure"] = "Describing and comparing"
 	title["Cold"] = "Models on a cold disk"
