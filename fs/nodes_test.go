@@ -96,3 +96,50 @@ func TestNodesRefuses(t *testing.T) {
 		t.Errorf("a link to a file with an odd name: %v", err)
 	}
 }
+
+// TestNumbers holds that other servers see the numbers that the mount has.
+func TestNumbers(t *testing.T) {
+	tree := nested().(Entries)
+	tree[3] = Entry{Name: "h", Dir: NewLater(func() Dir { return Entries{file("i", "i")} })}
+	n, err := Number(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if nodes, bytes := n.Total(); nodes != 9 || bytes != 2*block {
+		t.Errorf("%d nodes with %d bytes", nodes, bytes)
+	}
+	for number, want := range map[uint64]struct {
+		path                string
+		links               uint32
+		parent, first, size uint64
+	}{1: {"/", 5, 1, 2, 4}, 3: {"b", 4, 1, 6, 3}, 5: {"h", 1, 1, 0, 1}, 6: {"b/c", 2, 3, 0, 0}, 8: {path: "b/f", links: 1}} {
+		e, ok := n.Entry(number)
+		if !ok || n.Path(number) != want.path || n.Links(number, &e) != want.links {
+			t.Errorf("node %d: %+v, %q, %d links", number, e, n.Path(number), n.Links(number, &e))
+			continue
+		}
+		d, ok := n.Dir(number)
+		if ok != (want.parent > 0) || !ok {
+			continue
+		}
+		if d.Number != number || d.Parent != want.parent || uint64(d.Len()) != want.size {
+			t.Errorf("directory %d: %+v", number, d)
+		}
+		for i := range d.Len() {
+			if e, ok := n.Entry(d.First + uint64(i)); !ok || e.Name != d.Entry(i).Name || want.first > 0 && d.First != want.first {
+				t.Errorf("directory %d: entry %d has the number of %+v", number, i, e)
+			}
+		}
+	}
+	for _, number := range []uint64{0, 1 << 40} {
+		if _, ok := n.Entry(number); ok {
+			t.Errorf("there is a node %d", number)
+		}
+		if _, ok := n.Dir(number); ok {
+			t.Errorf("there is a directory %d", number)
+		}
+	}
+	if _, err := Number(Entries{{Name: "a"}}); err == nil {
+		t.Error("a tree that cannot be served has numbers")
+	}
+}

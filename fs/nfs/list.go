@@ -33,7 +33,8 @@ func (c *call) list(plus bool) uint32 {
 	if cookie > end {
 		return errBadCookie
 	}
-	*c.out = slices.Grow(*c.out, limit)
+	const usual = 200 // bytes of an entry
+	*c.out = slices.Grow(*c.out, min(limit, int(end-cookie+1)*usual))
 	limit += len(*c.out)
 	c.postAttr(n)
 	c.out.uint64(0)

@@ -214,6 +214,13 @@ func (d *deadlines) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
+func (d *deadlines) SetWriteDeadline(t time.Time) error { return d.SetReadDeadline(t) }
+
+func (d *deadlines) Write(p []byte) (int, error) {
+	d.said = append(d.said, d.now)
+	return len(p), nil
+}
+
 func (d *deadlines) Read(p []byte) (int, error) {
 	d.said = append(d.said, d.now)
 	if len(d.data) == 0 {
@@ -224,7 +231,8 @@ func (d *deadlines) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestDeadlines holds that a connection may be idle for ever, and a record may not.
+// TestDeadlines holds that a connection may be idle for ever, and that neither a request
+// nor a reply may take so long.
 func TestDeadlines(t *testing.T) {
 	one := append(testnfs.Args{}.Uint32(1, 0x41000000)[:5], testnfs.Args{}.Uint32(1<<31|2, 0)[:6]...)
 	d := &deadlines{data: slices.Concat(one, one)}
@@ -241,5 +249,9 @@ func TestDeadlines(t *testing.T) {
 		if is != (i%len(one) != 0) {
 			t.Errorf("byte %d: a deadline: %v", i, is)
 		}
+	}
+	d.now, d.said = false, nil
+	if ok := newConn(nil, d).send(&reply{head: make(encoder, markBytes)}); !ok || !slices.Equal(d.said, []bool{true}) {
+		t.Errorf("a reply is written with deadlines %v", d.said)
 	}
 }

@@ -348,6 +348,7 @@ func TestErrors(t *testing.T) {
 			}
 		}
 	}
+	s.Close() // nothing is logged any more
 	for text, n := range map[string]int{"file=broken": 1, "file=refused": 1, "file=/model": 1, "a bug": 3, "level=ERROR": 7} {
 		if got := strings.Count(log.String(), text); got != n {
 			t.Errorf("%q is %d times in the log, want %d:\n%s", text, got, n, log.String())

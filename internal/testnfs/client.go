@@ -53,7 +53,7 @@ const (
 	pooled = 64 << 10
 )
 
-var buffers = sync.Pool{New: func() any { return make([]byte, 0, maxReply) }}
+var buffers = sync.Pool{New: func() any { return new([maxReply]byte) }}
 
 // receive hands replies to whoever waits for them.
 func (c *Client) receive() {
@@ -93,7 +93,7 @@ func ReadRecord(r io.Reader) (record []byte, err error) {
 			return nil, fmt.Errorf("a reply of more than %d bytes", maxReply)
 		}
 		if have+n > cap(record) && n > pooled {
-			record = append(buffers.Get().([]byte), record...)
+			record = append(buffers.Get().(*[maxReply]byte)[:0], record...)
 		}
 		if have+n > cap(record) {
 			record = append(record, make([]byte, n)...)
@@ -232,7 +232,7 @@ func (r *Results) Rest() int { return len(r.b) }
 // Free gives the memory back: nothing of the results may be used any more.
 func (r *Results) Free() {
 	if cap(r.record) == maxReply {
-		buffers.Put(r.record[:0])
+		buffers.Put((*[maxReply]byte)(r.record[:maxReply]))
 	}
 }
 
