@@ -15,6 +15,8 @@ var (
 	ErrDeclined = errors.New("the device declined to wrap mapped memory")
 	// ErrAbsent marks a tensor or view that the mounted tree does not have.
 	ErrAbsent = errors.New("not in the mounted tree")
+	// ErrNoDevice marks a machine without a Metal device, where one is needed.
+	ErrNoDevice = errors.New("no Metal device")
 )
 
 // Device makes buffers. Its methods are safe for concurrent use.
@@ -44,6 +46,28 @@ type DeviceBuffer interface {
 	Release() error
 }
 
+// MemoryReporter is a Device that knows how much memory is left.
+type MemoryReporter interface {
+	// FreeMemory is how many bytes may still be allocated or wrapped; 0 where that
+	// is not known.
+	FreeMemory() int64
+}
+
+// ResidencySetter is a Device that can keep buffers in memory.
+type ResidencySetter interface {
+	// NewResidencySet makes buffers resident until the set is released. An error
+	// that wraps errors.ErrUnsupported means that this system has no such sets.
+	NewResidencySet(buffers []DeviceBuffer) (ResidencySet, error)
+}
+
+// ResidencySet keeps buffers in memory.
+type ResidencySet interface {
+	// Handle is the device's object: an id<MTLResidencySet>.
+	Handle() uintptr
+	// Release ends the set. A second call is an error.
+	Release() error
+}
+
 // DeviceInfo describes a device. Sizes are in bytes, 0 where not known.
 type DeviceInfo struct {
 	Kind              string // "metal" or "host"
@@ -53,6 +77,9 @@ type DeviceInfo struct {
 	MaxBufferLength   int64
 	RecommendedMemory int64 // Metal's recommendedMaxWorkingSetSize
 	UnifiedMemory     bool  // CPU and GPU share one memory, so nothing crosses a bus
+	// Pageable devices use wrapped memory page by page, so mapped files count for
+	// nothing. For all others a buffer is in memory as a whole.
+	Pageable bool
 }
 
 // checkWrap returns an error unless mem obeys what every device demands of
