@@ -2,6 +2,5 @@
 
 package metal
 
-// DefaultDevice returns the Metal device of the machine, or a [Host] where there
-// is none.
+// DefaultDevice returns a [Host]: only macOS has Metal.
 func DefaultDevice() (Device, error) { return NewHost(HostOptions{}) }

@@ -4,125 +4,164 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/ebitengine/purego"
 	"github.com/ebitengine/purego/objc"
+	"golang.org/x/sys/unix"
 )
 
-// storageShared is MTLResourceStorageModeShared: one memory for CPU and GPU.
-const storageShared = uint(0)
-
-// framework is what loading Metal gives, once per process.
-var framework = sync.OnceValues(loadFramework)
-
-type metalFramework struct {
-	systemDevice func() objc.ID // owned by the caller
-	pool         objc.Class
-}
-
-// The messages that are sent. They are registered when Metal is loaded, since
-// registering takes a lock of the Objective-C runtime.
-var (
-	selNew, selRelease, selDrain                      objc.SEL
-	selName, selUTF8String, selRegistryID             objc.SEL
-	selMaxBufferLength, selRecommended, selUnified    objc.SEL
-	selBufferNoCopy, selBufferLength, selLen, selCont objc.SEL
+// Bits of MTLResourceOptions.
+const (
+	storageShared    = uint(0)      // MTLResourceStorageModeShared: one memory for CPU and GPU
+	hazardsUntracked = uint(1 << 8) // MTLResourceHazardTrackingModeUntracked
 )
 
-// loadFramework loads Metal. CoreGraphics comes with it: without that
-// MTLCreateSystemDefaultDevice returns nil in a command-line program.
-func loadFramework() (*metalFramework, error) {
-	var lib uintptr
-	for _, path := range []string{
-		"/System/Library/Frameworks/Foundation.framework/Foundation",
-		"/System/Library/Frameworks/CoreGraphics.framework/CoreGraphics",
-		"/System/Library/Frameworks/Metal.framework/Metal",
-	} {
-		var err error
-		if lib, err = purego.Dlopen(path, purego.RTLD_GLOBAL|purego.RTLD_NOW); err != nil {
-			return nil, fmt.Errorf("metal: %w", err)
-		}
-	}
-	symbol, err := purego.Dlsym(lib, "MTLCreateSystemDefaultDevice")
-	if err != nil {
-		return nil, fmt.Errorf("metal: %w", err)
-	}
-	f := &metalFramework{pool: objc.GetClass("NSAutoreleasePool")}
-	purego.RegisterFunc(&f.systemDevice, symbol)
-	for name, sel := range map[string]*objc.SEL{
-		"new": &selNew, "release": &selRelease, "drain": &selDrain,
-		"name": &selName, "UTF8String": &selUTF8String, "registryID": &selRegistryID,
-		"maxBufferLength": &selMaxBufferLength, "recommendedMaxWorkingSetSize": &selRecommended,
-		"hasUnifiedMemory": &selUnified,
-		"newBufferWithBytesNoCopy:length:options:deallocator:": &selBufferNoCopy,
-		"newBufferWithLength:options:":                         &selBufferLength,
-		"length":                                               &selLen, "contents": &selCont,
-	} {
-		*sel = objc.RegisterName(name)
-	}
-	return f, nil
+// MetalOptions say which GPU a Metal is, and how its buffers are made. The zero
+// value is the system's default GPU.
+type MetalOptions struct {
+	// Device is an engine's own id<MTLDevice>, which is retained: buffers are for
+	// command queues of the same device only. 0 for one of the system's.
+	Device uintptr
+	// RegistryID chooses among the system's GPUs, see [MetalDevices]; 0 for the
+	// default. With Device it must be 0.
+	RegistryID uint64
+	// TrackHazards has Metal order the uses of every buffer, as it does by default.
+	// Nothing writes to weights, so this only costs time.
+	TrackHazards bool
 }
 
-// pooled runs fn with an autorelease pool, which belongs to the thread.
-func (f *metalFramework) pooled(fn func()) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	pool := objc.ID(f.pool).Send(selNew)
-	defer pool.Send(selDrain)
-	fn()
-}
-
-// Metal is the system's default GPU.
+// Metal is a GPU.
 type Metal struct {
 	framework *metalFramework
 	info      DeviceInfo
+	resource  uint // MTLResourceOptions of buffers
 
 	mu     sync.Mutex
 	device objc.ID // 0 once closed
-	live   int     // buffers
+	live   int     // buffers and residency sets
 }
 
-// NewMetal returns the system's default GPU. It is an error where there is none.
-func NewMetal() (*Metal, error) {
+// NewMetal returns the system's default GPU. Without one the error wraps
+// [ErrNoDevice].
+func NewMetal() (*Metal, error) { return NewMetalWith(MetalOptions{}) }
+
+// NewMetalFrom returns the GPU that an engine uses already, by its id<MTLDevice>,
+// which is retained until Close.
+func NewMetalFrom(device uintptr) (*Metal, error) {
+	if device == 0 {
+		return nil, errors.New("metal: a device of nil: give the id<MTLDevice> that the engine's command queues belong to")
+	}
+	return NewMetalWith(MetalOptions{Device: device})
+}
+
+// NewMetalWith returns the GPU that the options name. Where there is no such GPU
+// the error wraps [ErrNoDevice].
+func NewMetalWith(o MetalOptions) (*Metal, error) {
+	if o.Device != 0 && o.RegistryID != 0 {
+		return nil, errors.New("metal: a device and a registry ID: give one of them")
+	}
 	f, err := framework()
 	if err != nil {
 		return nil, err
 	}
-	m := &Metal{framework: f}
+	m := &Metal{framework: f, resource: storageShared | hazardsUntracked}
+	if o.TrackHazards {
+		m.resource = storageShared
+	}
+	var seen []uint64
 	f.pooled(func() {
-		m.device = f.systemDevice()
-		if m.device == 0 {
-			return
-		}
-		m.info = DeviceInfo{
-			Kind:              "metal",
-			PageSize:          int64(os.Getpagesize()),
-			MaxBufferLength:   int64(objc.Send[uint64](m.device, selMaxBufferLength)),
-			RecommendedMemory: int64(objc.Send[uint64](m.device, selRecommended)),
-			RegistryID:        objc.Send[uint64](m.device, selRegistryID),
-			UnifiedMemory:     objc.Send[bool](m.device, selUnified),
-		}
-		if name := m.device.Send(selName); name != 0 {
-			m.info.Name = objc.Send[string](name, selUTF8String)
+		m.device, seen = f.choose(o)
+		if m.device != 0 {
+			m.info = f.describe(m.device)
 		}
 	})
 	if m.device == 0 {
-		return nil, errors.New("metal: this machine has no Metal device")
+		return nil, noSuchDevice(o.RegistryID, seen)
 	}
 	return m, nil
 }
 
-// DefaultDevice returns the Metal device of the machine, or a [Host] where there
-// is none.
-func DefaultDevice() (Device, error) {
-	if m, err := NewMetal(); err == nil {
-		return m, nil
+// choose returns the device that the options name, owned by the caller, and 0 with
+// the registry IDs that there are where it is not among them.
+func (f *metalFramework) choose(o MetalOptions) (device objc.ID, seen []uint64) {
+	switch {
+	case o.Device != 0:
+		return objc.ID(o.Device).Send(selRetain), nil
+	case o.RegistryID == 0:
+		return f.systemDevice(), nil
 	}
-	return NewHost(HostOptions{})
+	f.eachDevice(func(d objc.ID) {
+		id := objc.Send[uint64](d, selRegistryID)
+		if id == o.RegistryID && device == 0 {
+			device = d.Send(selRetain)
+		}
+		seen = append(seen, id)
+	})
+	return device, seen
+}
+
+// eachDevice calls fn with every GPU of the system.
+func (f *metalFramework) eachDevice(fn func(objc.ID)) {
+	all := f.allDevices()
+	if all == 0 {
+		return
+	}
+	defer all.Send(selRelease)
+	for i := range objc.Send[uint](all, selCount) {
+		fn(all.Send(selObjectAtIndex, i))
+	}
+}
+
+// describe asks a device for its properties.
+func (f *metalFramework) describe(device objc.ID) DeviceInfo {
+	info := DeviceInfo{
+		Kind:              "metal",
+		PageSize:          pageSize(),
+		MaxBufferLength:   clampInt64(objc.Send[uint64](device, selMaxBufferLength)),
+		RecommendedMemory: clampInt64(objc.Send[uint64](device, selRecommended)),
+		RegistryID:        objc.Send[uint64](device, selRegistryID),
+		UnifiedMemory:     objc.Send[bool](device, selUnified),
+	}
+	if name := device.Send(selName); name != 0 {
+		info.Name = objc.Send[string](name, selUTF8String)
+	}
+	return info
+}
+
+// pageSize returns the page size of the machine. To a program for Intel on Apple
+// silicon getpagesize says that of Intel.
+func pageSize() int64 {
+	page := int64(os.Getpagesize())
+	if b, err := unix.SysctlRaw("hw.pagesize"); err == nil {
+		page = max(page, sysctlNumber(b))
+	}
+	return page
+}
+
+// MetalDevices describes all GPUs of this machine.
+func MetalDevices() ([]DeviceInfo, error) {
+	f, err := framework()
+	if err != nil {
+		return nil, err
+	}
+	var all []DeviceInfo
+	f.pooled(func() {
+		f.eachDevice(func(d objc.ID) { all = append(all, f.describe(d)) })
+	})
+	return all, nil
+}
+
+// DefaultDevice returns the system's default GPU. Without one the error wraps
+// [ErrNoDevice]: a [Host] is for those who ask for it, since an engine cannot give
+// its buffers to a GPU.
+func DefaultDevice() (Device, error) {
+	m, err := NewMetal()
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // Handle returns the device's id<MTLDevice>, for the engine's command queues; 0
@@ -136,7 +175,25 @@ func (m *Metal) Handle() uintptr {
 // Info describes the device.
 func (m *Metal) Info() DeviceInfo { return m.info }
 
-// open returns the device and counts a buffer of it.
+// FreeMemory returns how many bytes may still be allocated or wrapped before the
+// GPU has more than the system recommends, less what an engine needs besides; 0
+// where the device does not say.
+func (m *Metal) FreeMemory() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.device == 0 {
+		return 0
+	}
+	var recommended, allocated uint64
+	m.framework.pooled(func() {
+		// It follows the limit that an administrator sets (iogpu.wired_limit_mb).
+		recommended = objc.Send[uint64](m.device, selRecommended)
+		allocated = objc.Send[uint64](m.device, selAllocated)
+	})
+	return freeMemory(clampInt64(recommended), clampInt64(allocated))
+}
+
+// open returns the device and counts a buffer or residency set of it.
 func (m *Metal) open() (objc.ID, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -176,7 +233,7 @@ func (m *Metal) Wrap(mem []byte, done func()) (DeviceBuffer, error) {
 		})
 		// The buffer retains the block for as long as it needs it.
 		defer block.Release()
-		id = device.Send(selBufferNoCopy, start, uint(len(mem)), storageShared, block)
+		id = device.Send(selBufferNoCopy, start, uint(len(mem)), m.resource, block)
 		if id == 0 {
 			return
 		}
@@ -196,7 +253,8 @@ func (m *Metal) Wrap(mem []byte, done func()) (DeviceBuffer, error) {
 	return &metalBuffer{metal: m, id: id, mem: mem}, nil
 }
 
-// Alloc makes a buffer of n bytes in shared storage. See [Device].
+// Alloc makes a buffer of n bytes in shared storage, which Metal clears. See
+// [Device].
 func (m *Metal) Alloc(n int64) (DeviceBuffer, error) {
 	if n <= 0 || n > m.info.MaxBufferLength {
 		return nil, fmt.Errorf("metal: a buffer of %d bytes, and 1 to %d are possible", n, m.info.MaxBufferLength)
@@ -208,7 +266,7 @@ func (m *Metal) Alloc(n int64) (DeviceBuffer, error) {
 	var id objc.ID
 	var contents unsafe.Pointer
 	m.framework.pooled(func() {
-		if id = device.Send(selBufferLength, uint(n), storageShared); id == 0 {
+		if id = device.Send(selBufferLength, uint(n), m.resource); id == 0 {
 			return
 		}
 		contents = objc.Send[unsafe.Pointer](id, selCont)
@@ -221,12 +279,11 @@ func (m *Metal) Alloc(n int64) (DeviceBuffer, error) {
 		m.drop()
 		return nil, fmt.Errorf("metal: %s gave no buffer of %d bytes: out of memory?", m.info.Name, n)
 	}
-	mem := unsafe.Slice((*byte)(contents), n)
-	clear(mem)
-	return &metalBuffer{metal: m, id: id, mem: mem}, nil
+	return &metalBuffer{metal: m, id: id, mem: unsafe.Slice((*byte)(contents), n)}, nil
 }
 
-// Close releases the device. It is an error while buffers of it live.
+// Close releases the device. It is an error while buffers or residency sets of it
+// live.
 func (m *Metal) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -234,7 +291,7 @@ func (m *Metal) Close() error {
 	case m.device == 0:
 		return fmt.Errorf("metal: %w", ErrClosed)
 	case m.live > 0:
-		return fmt.Errorf("metal: %d buffers are in use; release them first", m.live)
+		return fmt.Errorf("metal: %d buffers or residency sets are in use; release them first", m.live)
 	}
 	m.framework.pooled(func() { m.device.Send(selRelease) })
 	m.device = 0
@@ -276,4 +333,8 @@ func (b *metalBuffer) Release() error {
 	return nil
 }
 
-var _ Device = (*Metal)(nil)
+var (
+	_ Device          = (*Metal)(nil)
+	_ MemoryReporter  = (*Metal)(nil)
+	_ ResidencySetter = (*Metal)(nil)
+)

@@ -20,17 +20,202 @@ import (
 func newMetal(t *testing.T) *Metal {
 	t.Helper()
 	m, err := NewMetal()
+	if errors.Is(err, ErrNoDevice) {
+		t.Skipf("NOT TESTED: %v", err)
+	}
 	if err != nil {
-		t.Skipf("no Metal device: %v", err)
+		t.Fatal(err)
 	}
 	return m
+}
+
+// DefaultDevice is the GPU or an error that says that there is none, and never
+// plain memory.
+func TestMetalDefaultDevice(t *testing.T) {
+	d, err := DefaultDevice()
+	if err != nil {
+		if !errors.Is(err, ErrNoDevice) || d != nil {
+			t.Errorf("%v, %v", d, err)
+		}
+		return
+	}
+	if d.Info().Kind != "metal" {
+		t.Errorf("a device of kind %q", d.Info().Kind)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A GPU can be chosen by its registry ID and by an engine's own id<MTLDevice>,
+// which is not lost when it is closed here.
+func TestMetalChosen(t *testing.T) {
+	m := newMetal(t)
+	all, err := MetalDevices()
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%d devices, %v", len(all), err)
+	}
+	for _, info := range all {
+		one, err := NewMetalWith(MetalOptions{RegistryID: info.RegistryID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if one.Info() != info {
+			t.Errorf("%+v, want %+v", one.Info(), info)
+		}
+		if err := one.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 3 {
+		same, err := NewMetalFrom(m.Handle())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same.Info() != m.Info() || same.Handle() != m.Handle() {
+			t.Errorf("%+v, want %+v", same.Info(), m.Info())
+		}
+		if err := same.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if b, err := m.Alloc(1); err != nil {
+		t.Error(err)
+	} else if err := b.Release(); err != nil {
+		t.Error(err)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, o := range []MetalOptions{{RegistryID: 1}, {Device: 1, RegistryID: 1}} {
+		if _, err := NewMetalWith(o); err == nil {
+			t.Errorf("%+v was taken", o)
+		}
+	}
+	if _, err := NewMetalWith(MetalOptions{RegistryID: 1}); !errors.Is(err, ErrNoDevice) {
+		t.Errorf("a registry ID that nobody has: %v", err)
+	}
+	if _, err := NewMetalFrom(0); err == nil {
+		t.Error("a device of nil was taken")
+	}
+}
+
+// Fresh memory is zeroed although nobody here clears it, also where earlier buffers
+// were full of something else, whether Metal tracks hazards or not.
+func TestMetalAllocIsClear(t *testing.T) {
+	newMetal(t).Close()
+	for _, track := range []bool{false, true} {
+		m, err := NewMetalWith(MetalOptions{TrackHazards: track})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []int64{1, 100, 4096, 16384, 1 << 20, 16<<20 + 1} {
+			for round := range 4 {
+				b, err := m.Alloc(n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := b.Bytes(); int64(len(got)) != n || len(bytes.Trim(got, "\x00")) > 0 {
+					t.Fatalf("round %d: %d bytes for %d, or not zero", round, len(got), n)
+				}
+				for i := range b.Bytes() {
+					b.Bytes()[i] = 0xA5
+				}
+				if err := b.Release(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What is allocated is not free any more.
+func TestMetalFreeMemory(t *testing.T) {
+	m := newMetal(t)
+	before := m.FreeMemory()
+	if before <= 0 || before > m.Info().RecommendedMemory {
+		t.Fatalf("%d bytes are free of %d", before, m.Info().RecommendedMemory)
+	}
+	const n = 64 << 20
+	b, err := m.Alloc(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after := m.FreeMemory(); after > before-n && before > n {
+		t.Errorf("%d bytes were free, and %d beside %d new ones", before, after, n)
+	}
+	if err := errors.Join(b.Release(), m.Close()); err != nil {
+		t.Error(err)
+	}
+	if n := m.FreeMemory(); n != 0 {
+		t.Errorf("a closed device has %d bytes", n)
+	}
+}
+
+// A residency set holds its buffers, and gives them back when it is released.
+func TestMetalResidency(t *testing.T) {
+	m := newMetal(t)
+	other, err := NewMetalFrom(m.Handle())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var buffers []DeviceBuffer
+	for range 3 {
+		b, err := m.Alloc(1 << 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(b.Bytes(), "tensor")
+		buffers = append(buffers, b)
+	}
+	if _, err := other.NewResidencySet(buffers); err == nil {
+		t.Error("a set took buffers of another device")
+	}
+	s, err := m.NewResidencySet(buffers)
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skipf("NOT TESTED: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := objc.ID(s.Handle())
+	if n := objc.Send[uint](set, objc.RegisterName("allocationCount")); n != 3 {
+		t.Errorf("%d allocations in the set, want 3", n)
+	}
+	if err := m.Close(); err == nil {
+		t.Error("the device was closed with a set in use")
+	}
+	handle := buffers[0].Handle()
+	for _, b := range buffers {
+		if err := b.Release(); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := gpuCopy(t, m, handle, 0, 8); !bytes.Equal(got, []byte("tensor\x00\x00")) {
+		t.Errorf("the set's buffer holds %q", got)
+	}
+	if _, err := m.NewResidencySet(buffers); err == nil {
+		t.Error("a set took released buffers")
+	}
+	if err := s.Release(); err != nil {
+		t.Error(err)
+	}
+	if err := s.Release(); err == nil || s.Handle() != 0 {
+		t.Errorf("a set was released twice: %v", err)
+	}
+	if err := errors.Join(m.Close(), other.Close()); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestMetalInfo(t *testing.T) {
 	m := newMetal(t)
 	info := m.Info()
 	t.Logf("%+v", info)
-	if info.Kind != "metal" || info.Name == "" || info.MaxBufferLength < 256<<20 || info.PageSize != int64(os.Getpagesize()) {
+	if info.Kind != "metal" || info.Name == "" || info.MaxBufferLength < 256<<20 || info.PageSize < int64(os.Getpagesize()) {
 		t.Errorf("info %+v", info)
 	}
 	if runtime.GOARCH == "arm64" && (!info.UnifiedMemory || info.PageSize != 16384) {
@@ -72,7 +257,7 @@ func gpuCopy(t *testing.T, m *Metal, handle uintptr, off, n int64) []byte {
 // The GPU sees the bytes of a mapped file, and the memory is given back once.
 func TestMetalWrap(t *testing.T) {
 	m := newMetal(t)
-	page := os.Getpagesize()
+	page := int(m.Info().PageSize)
 	want := bytes.Repeat([]byte("tensor"), page)
 	path := t.TempDir() + "/f"
 	if err := os.WriteFile(path, want, 0o644); err != nil {
@@ -122,7 +307,7 @@ func TestMetalWrap(t *testing.T) {
 func TestMetalRefuses(t *testing.T) {
 	m := newMetal(t)
 	defer m.Close()
-	page := os.Getpagesize()
+	page := int(m.Info().PageSize)
 	mem, err := unix.Mmap(-1, 0, 3*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
