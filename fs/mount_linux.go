@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tensorfs/tensorfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -195,18 +194,7 @@ func receiveDevice(socket int) (int, error) {
 	return fds[0], nil
 }
 
-// unmount unmounts what is mounted at a path.
-func unmount(mountpoint string, lazy bool) error {
-	err := unmountNow(mountpoint, lazy)
-	if errors.Is(err, unix.EBUSY) {
-		return fmt.Errorf("%s is in use: end the programs that use it (fuser -vm shows them), or unmount lazily: %w", tensorfs.Printable(mountpoint), unix.EBUSY)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot unmount %s: %w", tensorfs.Printable(mountpoint), err)
-	}
-	return nil
-}
-
+// unmountNow unmounts what is mounted at a path.
 func unmountNow(mountpoint string, lazy bool) error {
 	if os.Geteuid() == 0 {
 		flags := unix.UMOUNT_NOFOLLOW

@@ -58,7 +58,8 @@ type Options struct {
 	// allow_other.
 	Extra []string
 
-	look *look // nil for that of the serving process
+	look   *look   // nil for that of the serving process
+	system *system // nil for the one that this is
 }
 
 // look is what all files look like.
@@ -215,6 +216,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.look == nil {
 		o.look = ownLook()
+	}
+	if o.system == nil {
+		o.system = thisSystem
 	}
 	if o.FsName == "" {
 		o.FsName = subtype

@@ -128,7 +128,7 @@ func (f *rawFS) attr(t *served, id uint64, e *Entry, out *fuse.Attr) {
 // plainAttr fills in the attributes of anything, without a size.
 func (f *rawFS) plainAttr(ino uint64, mode uint32, modTime time.Time, out *fuse.Attr) {
 	l := f.opts.look
-	*out = fuse.Attr{Ino: ino, Mode: mode, Nlink: 1, Blksize: block}
+	*out = fuse.Attr{Ino: ino, Mode: mode, Nlink: 1, Blksize: f.opts.system.blksize}
 	out.Uid, out.Gid = l.uid, l.gid
 	if mode&syscall.S_IFMT != syscall.S_IFLNK {
 		out.Mode &^= l.umask

@@ -3,19 +3,19 @@ package fs
 import (
 	"context"
 	"errors"
-	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/tensorfs/tensorfs"
 )
 
-// Open allows only reading, and only files that have not changed. What the kernel
+// Open allows only reading, and only files that have not changed. Where the kernel
+// opens files for both, writing fails when it is tried. What the kernel
 // has cached of a file is kept for the next reader that opens it.
 func (f *rawFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
 	if f.library != nil && f.library.answers(in.NodeId) {
 		_, st := f.library.file(in.NodeId)
-		if st.Ok() && in.Flags&syscall.O_ACCMODE != syscall.O_RDONLY {
+		if st.Ok() && !f.opts.system.opens(in.Flags) {
 			return fuse.EROFS
 		}
 		return st
@@ -31,7 +31,7 @@ func (f *rawFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 		return fuse.ENOENT
 	case e.Data == nil:
 		return fuse.EISDIR
-	case in.Flags&syscall.O_ACCMODE != syscall.O_RDONLY:
+	case !f.opts.system.opens(in.Flags):
 		return fuse.EROFS
 	}
 	if err := tensorfs.Check(e.Data); err != nil {

@@ -15,11 +15,11 @@ const (
 
 // mount mounts through macFUSE.
 func (s *Server) mount(o *fuse.MountOptions, flags, data []string) error {
-	o.Options = append([]string{"rdonly", "nosuid", "nodev", "noexec", "noappledouble", "noapplexattr", "volname=" + subtype}, data...)
+	o.Options = append(s.raw.opts.system.options(o.FsName), data...)
 	o.FsName = sourcePrefix + o.FsName
 	var err error
 	if s.fuse, err = fuse.NewServer(s.raw, s.mountpoint, o); err != nil {
-		return fmt.Errorf("%w; is macFUSE installed and its kernel extension allowed?", err)
+		return fmt.Errorf("%w; is macFUSE installed, and its kernel extension allowed in System Settings, Privacy & Security?", err)
 	}
 	s.serve()
 	return s.fuse.WaitMount()

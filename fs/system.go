@@ -1,0 +1,111 @@
+package fs
+
+import (
+	"path"
+	"runtime"
+	"strings"
+	"syscall"
+	"unicode"
+	"unicode/utf8"
+)
+
+// system is what depends on the kernel that asks, and on the programs that come with
+// it.
+type system struct {
+	// blksize is the st_blksize of everything.
+	blksize uint32
+	// opensBoth says that the kernel may open files for reading and writing whatever
+	// its reader asked for.
+	opensBoth bool
+	// options are those of every mount of a model.
+	options func(fsName string) []string
+	// gone are the errors of a mount whose server has ended.
+	gone []error
+	// inUse is the command that names the programs which use a mount: it goes before
+	// the mount point.
+	inUse string
+}
+
+// systems has a row for every system.
+var systems = map[string]*system{
+	"linux": {
+		blksize: block,
+		options: func(string) []string { return nil }, // flags of mount(2)
+		gone:    []error{syscall.ENOTCONN},
+		inUse:   "fuser -vm",
+	},
+	"darwin": {
+		// macFUSE asks for pieces of st_blksize where that is not 0, and otherwise for
+		// those that the mount was made with: iosize, which is maxRequest.
+		blksize: 0,
+		// macFUSE's FSKit backend always does.
+		opensBoth: true,
+		options:   macOptions,
+		gone:      []error{syscall.ENOTCONN, syscall.ENXIO},
+		inUse:     "lsof +f --",
+	},
+}
+
+// thisSystem is the row of the system that the program runs on.
+var thisSystem = systems[runtime.GOOS]
+
+// opens reports whether a file may be opened with these flags. The mount is
+// read-only, and every write fails, however the file was opened.
+func (s *system) opens(flags uint32) bool {
+	switch flags & syscall.O_ACCMODE {
+	case syscall.O_RDONLY:
+		return true
+	case syscall.O_RDWR:
+		return s.opensBoth && flags&syscall.O_TRUNC == 0
+	}
+	return false
+}
+
+// InUseCommand is the command line that names the programs which use the mount at a
+// place.
+func InUseCommand(mountpoint string) string { return thisSystem.inUse + " " + mountpoint }
+
+// macOptions are options of macFUSE. Finder neither lists the volume nor looks for
+// places to keep its notes.
+func macOptions(fsName string) []string {
+	return []string{"rdonly", "nosuid", "nodev", "noexec", "nobrowse", "noappledouble", "noapplexattr", "volname=" + volumeName(fsName)}
+}
+
+// maxVolumeName is how many bytes of a volume's name macOS shows.
+const maxVolumeName = 255
+
+// volumeName is how a model's volume is called: as its file or directory, or by the
+// name in its store, with a - for what has a meaning in paths or options.
+func volumeName(fsName string) string {
+	name := path.Base(fsName)
+	for _, cut := range []string{".gguf", ".safetensors"} {
+		name = strings.TrimSuffix(name, cut)
+	}
+	name = strings.Map(func(r rune) rune {
+		if strings.ContainsRune(`/:,\`, r) || r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '-'
+		}
+		return r
+	}, name)
+	for len(name) > maxVolumeName {
+		_, n := utf8.DecodeLastRuneInString(name)
+		name = name[:len(name)-n]
+	}
+	if strings.Trim(name, "-. ") == "" {
+		return subtype
+	}
+	return name
+}
+
+// bsdMount is what getfsstat says about a mount. macFUSE shows all its file systems
+// under one type, so the source says whether it is a tensorfs.
+func bsdMount(source, mountpoint, kind string) MountInfo {
+	m := MountInfo{Mountpoint: mountpoint, Source: source, Type: kind}
+	if model, ok := strings.CutPrefix(source, sourcePrefix); ok {
+		m.Source, m.Type = model, fsType
+	}
+	return m
+}
+
+// sourcePrefix marks the source of a tensorfs where the type does not.
+const sourcePrefix = subtype + ":"
