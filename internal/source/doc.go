@@ -9,11 +9,13 @@
 //
 // # Files of this machine
 //
-// They are mapped, read-only and shared. Go code gets mapped bytes from
-// [Mapped.View], which populates the pages with a plain system call first (so the
-// Go scheduler never stalls in a page fault), and reads them under
-// tensorfs.Guard, which turns a page that is lost under the reader into an error.
-// The kernel reads them through Slices: there a lost page fails the system call.
+// They are mapped, read-only and shared. On Linux Go code gets mapped bytes from
+// View, which populates the pages with a plain system call first (so the Go
+// scheduler never stalls in a page fault), and reads them under tensorfs.Guard,
+// which turns a page that is lost under the reader into an error. macOS has no such
+// call: there a Mapped has no View, and its bytes are read into the reader's memory.
+// The kernel reads mapped bytes through Slices: there a lost page fails the system
+// call.
 //
 // Every file is opened without waiting and then looked at by its handle, so a
 // FIFO or a device in place of a file is refused at once, even if it was put

@@ -7,7 +7,6 @@ import (
 	"os"
 	"sync"
 	"time"
-	"unsafe"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/readahead"
@@ -15,7 +14,9 @@ import (
 )
 
 // Mapped is a mapped file of this machine. Besides being a File, it is a
-// tensorfs.Viewer and a tensorfs.Slicer, and so are its sections.
+// tensorfs.Slicer, and so are its sections. On Linux they are a tensorfs.Viewer too:
+// elsewhere a page that is not in memory could be had by a fault only, which would
+// stop all goroutines of a processor, so bytes are read by system calls.
 type Mapped struct {
 	path    string // for messages
 	label   string // name below source/, for extents
@@ -124,43 +125,39 @@ func (m *Mapped) Close() error {
 // was opened. See changes for what is noticed and what cannot be.
 func (m *Mapped) Check() error { return m.changes.check(m.fd, m.path) }
 
-// View brings in the pages of [off, off+n) and returns them. See tensorfs.Viewer.
-func (m *Mapped) View(off, n int64) ([]byte, tensorfs.Memory, error) {
-	return m.view(off, n, 0, m.Size())
-}
-
-// view is View for a reader of the section [start, end).
-func (m *Mapped) view(off, n, start, end int64) ([]byte, tensorfs.Memory, error) {
-	if err := tensorfs.CheckRange(m, off, n); err != nil {
-		return nil, nil, err
-	}
-	m.readAhead(off, n, start, end)
-	if err := populate(m.mem, off, n); err != nil {
-		if cerr := m.Check(); cerr != nil {
-			return nil, nil, cerr
-		}
-		return nil, nil, fmt.Errorf("%s: cannot read %d bytes at %d: %w", tensorfs.Printable(m.path), n, off, err)
-	}
-	return m.mem[off : off+n : off+n], m, nil
-}
-
-// Lost returns the error of a page of this file that was lost under a reader. See
-// tensorfs.Memory.
-func (m *Mapped) Lost(addr uintptr) error {
-	if !m.holds(addr) {
-		return nil
-	}
-	return m.changes.mark(m.path, "a page was lost while it was read")
-}
-
-// holds reports whether addr lies in the mapping.
-func (m *Mapped) holds(addr uintptr) bool {
-	start := uintptr(unsafe.Pointer(unsafe.SliceData(m.mem)))
-	return addr >= start && addr-start < uintptr(roundUp(int64(len(m.mem)), int64(os.Getpagesize())))
-}
-
 // ReadAt implements io.ReaderAt.
-func (m *Mapped) ReadAt(p []byte, off int64) (int, error) { return readAt(m, p, off) }
+func (m *Mapped) ReadAt(p []byte, off int64) (int, error) { return m.readAt(p, off, 0, m.Size()) }
+
+// readAt reads bytes of [start, end), where off is 0 at start.
+func (m *Mapped) readAt(p []byte, off, start, end int64) (int, error) {
+	n, eof := tensorfs.ClipRange(end-start, p, off)
+	if n == 0 {
+		return 0, eof
+	}
+	if err := m.read(p[:n], start+off, start, end); err != nil {
+		return 0, err
+	}
+	return n, eof
+}
+
+// pread is read by a system call, which waits for the disk without stopping other
+// goroutines.
+func (m *Mapped) pread(p []byte, off, start, end int64) error {
+	m.readAhead(off, int64(len(p)), start, end)
+	_, err := m.f.ReadAt(p, off)
+	if cerr := m.Check(); cerr != nil { // the reason for the other error, if there is one
+		return cerr
+	}
+	if err != nil {
+		return m.readError(int64(len(p)), off, err)
+	}
+	return nil
+}
+
+// readError is the error for bytes that cannot be had although nothing has changed.
+func (m *Mapped) readError(n, off int64, err error) error {
+	return fmt.Errorf("%s: cannot read %d bytes at %d: %w", tensorfs.Printable(m.path), n, off, err)
+}
 
 // Slices appends the mapped memory of [off, off+n). See tensorfs.Slicer.
 func (m *Mapped) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
@@ -249,18 +246,12 @@ type MappedSection struct {
 func (s *MappedSection) Size() int64 { return s.n }
 
 // ReadAt implements io.ReaderAt.
-func (s *MappedSection) ReadAt(p []byte, off int64) (int, error) { return readAt(s, p, off) }
+func (s *MappedSection) ReadAt(p []byte, off int64) (int, error) {
+	return s.file.readAt(p, off, s.off, s.off+s.n)
+}
 
 // Check asks the file. See Mapped.Check.
 func (s *MappedSection) Check() error { return s.file.Check() }
-
-// View returns the bytes [off, off+n) of the section. See tensorfs.Viewer.
-func (s *MappedSection) View(off, n int64) ([]byte, tensorfs.Memory, error) {
-	if err := tensorfs.CheckRange(s, off, n); err != nil {
-		return nil, nil, err
-	}
-	return s.file.view(s.off+off, n, s.off, s.off+s.n)
-}
 
 // Slices appends the mapped memory of [off, off+n). See tensorfs.Slicer.
 func (s *MappedSection) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
@@ -285,33 +276,9 @@ func (s *MappedSection) Extents() []tensorfs.Extent {
 
 var (
 	_ File              = (*Mapped)(nil)
-	_ tensorfs.Memory   = (*Mapped)(nil)
-	_ tensorfs.Viewer   = (*Mapped)(nil)
 	_ tensorfs.Slicer   = (*Mapped)(nil)
-	_ tensorfs.Viewer   = (*MappedSection)(nil)
 	_ tensorfs.Slicer   = (*MappedSection)(nil)
 	_ tensorfs.Checker  = (*MappedSection)(nil)
 	_ tensorfs.Extenter = (*MappedSection)(nil)
 	_ tensorfs.Fetcher  = (*MappedSection)(nil)
 )
-
-// readAt implements io.ReaderAt by View.
-func readAt(d interface {
-	tensorfs.Data
-	tensorfs.Viewer
-}, p []byte, off int64) (int, error) {
-	n, eof := tensorfs.ClipRange(d.Size(), p, off)
-	if n == 0 {
-		return 0, eof
-	}
-	b, memory, err := d.View(off, int64(n))
-	if err != nil {
-		return 0, err
-	}
-	if err := tensorfs.Guard(func() error { copy(p, b); return nil }, memory); err != nil {
-		return 0, err
-	}
-	return n, eof
-}
-
-func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }

@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -11,7 +12,6 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
-	"unsafe"
 
 	"github.com/tensorfs/tensorfs"
 )
@@ -61,9 +61,6 @@ func TestReads(t *testing.T) {
 		if _, err := s.Slices(nil, r[0], r[1]); err == nil {
 			t.Errorf("Slices(%d, %d) reads outside of the section", r[0], r[1])
 		}
-		if _, _, err := s.View(r[0], r[1]); err == nil {
-			t.Errorf("View(%d, %d) reads outside of the section", r[0], r[1])
-		}
 	}
 	if e := s.Extents(); len(e) != 1 || e[0] != (tensorfs.Extent{File: "label", Offset: 4000, Bytes: 5000}) {
 		t.Errorf("Extents: %v", e)
@@ -87,14 +84,35 @@ func (r *sectionReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// TestPread holds that system calls read what the mapping holds: systems without
+// views read so.
+func TestPread(t *testing.T) {
+	path, want := write(t, 3*4096+123)
+	f := open(t, path)
+	for _, r := range [][2]int64{{0, 1}, {0, 3*4096 + 123}, {4095, 2}, {3*4096 + 122, 1}} {
+		got := make([]byte, r[1])
+		if err := f.pread(got, r[0], 0, f.Size()); err != nil || !bytes.Equal(got, want[r[0]:r[0]+r[1]]) {
+			t.Errorf("%d bytes at %d: %v, or other bytes", r[1], r[0], err)
+		}
+	}
+	buf := make([]byte, 4096)
+	if n := testing.AllocsPerRun(100, func() {
+		if err := f.pread(buf, 77, 0, f.Size()); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 0 {
+		t.Errorf("a read allocates %v times", n)
+	}
+	if err := f.pread(buf, f.Size()-4, 0, f.Size()); !errors.Is(err, io.EOF) || !strings.Contains(err.Error(), path+": cannot read 4096 bytes at 12407") {
+		t.Errorf("beyond the end of a file that did not change: %v", err)
+	}
+}
+
 func TestEmptyFile(t *testing.T) {
 	path, _ := write(t, 0)
 	f := open(t, path)
 	if n, err := f.ReadAt(make([]byte, 1), 0); n != 0 || err == nil {
 		t.Errorf("ReadAt of an empty file: %d, %v", n, err)
-	}
-	if b, _, err := f.View(0, 0); err != nil || len(b) > 0 {
-		t.Errorf("View of nothing: %d bytes, %v", len(b), err)
 	}
 }
 
@@ -133,6 +151,9 @@ func TestChangedFile(t *testing.T) {
 			if n, err := s.ReadAt(make([]byte, 4096), 0); n != 0 || !errors.Is(err, tensorfs.ErrChanged) {
 				t.Errorf("ReadAt: %d, %v, want ErrChanged", n, err)
 			}
+			if err := f.pread(make([]byte, 4096), 4096, 4096, 8192); !errors.Is(err, tensorfs.ErrChanged) || !strings.Contains(err.Error(), path) {
+				t.Errorf("pread: %v, want ErrChanged of %s", err, path)
+			}
 			if _, err := s.Slices(nil, 0, 10); !errors.Is(err, tensorfs.ErrChanged) {
 				t.Errorf("Slices: %v, want ErrChanged", err)
 			}
@@ -165,47 +186,7 @@ func TestUnlinkedFileGoesOn(t *testing.T) {
 	}
 }
 
-// A page that goes away while Go code reads it is an error, not a crash.
-func TestPageLostInView(t *testing.T) {
-	path, _ := write(t, 4*4096)
-	f := open(t, path)
-	b, memory, err := f.View(0, f.Size())
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = tensorfs.Guard(func() error {
-		if err := os.Truncate(path, 0); err != nil {
-			t.Fatal(err)
-		}
-		sum := byte(0)
-		for _, x := range b {
-			sum += x
-		}
-		t.Logf("read all of a truncated mapping: %d", sum) // a fault must have come before
-		return nil
-	}, memory)
-	if !errors.Is(err, tensorfs.ErrChanged) || !strings.Contains(err.Error(), path) {
-		t.Errorf("Guard: %v, want ErrChanged of %s", err, path)
-	}
-}
-
-// TestHolds holds whose fault a lost page is: of this file are the addresses of
-// its pages, to the end of the last.
-func TestHolds(t *testing.T) {
-	page := os.Getpagesize()
-	for _, size := range []int{1, page - 1, page, page + 1, 2*page - 1, 2 * page} {
-		path, _ := write(t, size)
-		m := open(t, path)
-		start, pages := uintptr(unsafe.Pointer(&m.mem[0])), uintptr((size+page-1)/page*page)
-		for addr, want := range map[uintptr]bool{start - 1: false, start: true, start + pages - 1: true, start + pages: false} {
-			if got := m.holds(addr); got != want {
-				t.Errorf("%d bytes, address %d: %v", size, int64(addr-start), got)
-			}
-		}
-	}
-}
-
-func TestViewAllocatesNothing(t *testing.T) {
+func TestReadAllocatesNothing(t *testing.T) {
 	path, _ := write(t, 1<<16)
 	s := open(t, path).Section(0, 1<<16)
 	buf := make([]byte, 1<<14)

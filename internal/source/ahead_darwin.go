@@ -1,0 +1,20 @@
+package source
+
+import "golang.org/x/sys/unix"
+
+// bringIn has the kernel read a range of the file fd into its cache.
+func bringIn(fd int, step, from, to int64) { advise(fd, step, from, to) }
+
+// maxAdvised is how much one advice is for: its count has 32 bits.
+const maxAdvised = 1 << 30
+
+// advise has the kernel read what is not in its cache of a range.
+func advise(fd int, _, from, to int64) {
+	for ; from < to; from += maxAdvised {
+		// F_RDADVISE takes a struct radvisory: an offset of 64 bits and a count of 32,
+		// which are Start and the lower half of Len.
+		_ = unix.FcntlFlock(uintptr(fd), unix.F_RDADVISE, &unix.Flock_t{Start: from, Len: min(to-from, maxAdvised)}) // it is only advice
+	}
+}
+
+func readAheadOf(int) int64 { return leastAdvised }
