@@ -8,6 +8,7 @@ import (
 	"log/syslog"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -141,7 +142,7 @@ const journalSocket = "/run/systemd/journal/socket"
 func openJournal() (sink, error) {
 	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: journalSocket, Net: "unixgram"})
 	if err != nil {
-		return nil, errors.New("--log journal: systemd's journal is not running here; name a file or syslog")
+		return nil, errors.New("--log journal: " + messages[runtime.GOOS].noJournal)
 	}
 	return func(level slog.Level, line []byte) {
 		// There is nowhere to report a failure.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -80,7 +81,10 @@ type reported struct{ error }
 // Unwrap returns what was reported, which decides the exit code.
 func (r reported) Unwrap() error { return r.error }
 
-func newRoot() *cobra.Command {
+func newRoot() *cobra.Command { return newRootFor(runtime.GOOS) }
+
+// newRootFor returns the command with the words of a system.
+func newRootFor(goos string) *cobra.Command {
 	mount := &mountOptions{}
 	root := &cobra.Command{
 		Use:   "tensorfs",
@@ -149,6 +153,7 @@ Exit status:
 	root.AddCommand(mountCommand(), umountCommand(), statusCommand(), lsCommand(), infoCommand(), catCommand(), exportCommand(), verifyCommand(), diffCommand(), statCommand(), listCommand(),
 		fetchCommand(), cacheCommand(), versionCommand(), manCommand(), completionCommand(), remoteTopic())
 	completeArguments(root)
+	wordFor(root, goos)
 	groupFlags(root)
 	wrapUsage(root)
 	// Flags fit a terminal of 80 columns, as all other help does.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,7 +32,7 @@ SOURCE_DATE_EPOCH, so that two runs write the same bytes.`,
 				return fmt.Errorf("cannot make the directory: %w", err)
 			}
 			for _, c := range append(pages(cmd.Root()), cmd.Root()) {
-				page := manPage(c, pageDate())
+				page := manPage(c, pageDate(), runtime.GOOS)
 				if err := os.WriteFile(filepath.Join(args[0], pageName(c)+".1"), page, 0o644); err != nil {
 					return err
 				}
@@ -64,8 +65,8 @@ func pageDate() string {
 // its own.
 const exitStatus = "Exit status:"
 
-// manPage returns the page of a command. Its texts are those of --help.
-func manPage(c *cobra.Command, date string) []byte {
+// manPage returns the page of a command for a system. Its texts are those of --help.
+func manPage(c *cobra.Command, date, goos string) []byte {
 	r := &roff{emphasis: emphasisOf(c)}
 	r.line(fmt.Sprintf(`.TH "%s" 1 "%s" "tensorfs %s" "tensorfs manual"`, strings.ToUpper(pageName(c)), date, version()))
 	r.line(".nh") // a name of a file that is broken in two is another name
@@ -106,7 +107,9 @@ func manPage(c *cobra.Command, date string) []byte {
 		for _, s := range rootSections {
 			r.section(s.name)
 			for _, i := range s.items {
-				r.item(`\fI`+escape(i.name)+`\fR`, i.text)
+				if has(goos, i.name) {
+					r.item(`\fI`+escape(i.name)+`\fR`, i.text)
+				}
 			}
 		}
 	}
@@ -115,12 +118,12 @@ func manPage(c *cobra.Command, date string) []byte {
 		r.text(c.Example)
 	}
 	r.section("SEE ALSO")
-	r.seeAlso(c)
+	r.seeAlso(c, goos)
 	return r.Bytes()
 }
 
 // seeAlso names the other pages.
-func (r *roff) seeAlso(c *cobra.Command) {
+func (r *roff) seeAlso(c *cobra.Command, goos string) {
 	var names []string
 	if c.HasParent() {
 		names = append(names, "tensorfs(1)")
@@ -129,8 +132,10 @@ func (r *roff) seeAlso(c *cobra.Command) {
 			names = append(names, pageName(sub)+"(1)")
 		}
 	}
-	if others := seeAlso[c.Name()]; others != "" {
-		names = append(names, strings.Fields(others)...)
+	for _, other := range strings.Fields(seeAlso[c.Name()]) {
+		if has(goos, other) {
+			names = append(names, other)
+		}
 	}
 	for i, name := range names {
 		comma := ","

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/tensorfs/tensorfs/fs"
@@ -27,7 +28,7 @@ func runtimePlace(name string) string {
 func placeFor(model string) (string, error) {
 	place := runtimePlace(placeName(model))
 	if place == "" {
-		return "", usageError{errors.New("name a MOUNTPOINT, such as ~/m: without XDG_RUNTIME_DIR there is no place for one of its own; usage: tensorfs mount MODEL MOUNTPOINT")}
+		return "", usageError{errors.New("name a MOUNTPOINT, such as ~/m" + messages[runtime.GOOS].noPlace + "; usage: tensorfs mount MODEL MOUNTPOINT")}
 	}
 	if err := os.Mkdir(filepath.Dir(place), 0o700); err != nil && !errors.Is(err, iofs.ErrExist) {
 		return "", err

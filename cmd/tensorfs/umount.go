@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -73,7 +74,7 @@ func (o *umountOptions) run(stderr io.Writer, mountpoint string) error {
 	}
 	if err := fs.UnmountPath(mountpoint, false); err != nil {
 		if errors.Is(err, syscall.EBUSY) {
-			return fmt.Errorf("%s is in use; end those programs (fuser -vm %s names them) or detach it with -l", tensorfs.Printable(mountpoint), tensorfs.Printable(mountpoint))
+			return fmt.Errorf("%s is in use; end those programs (%s names them) or %s", tensorfs.Printable(mountpoint), fs.InUseCommand(tensorfs.Printable(mountpoint)), messages[runtime.GOOS].force)
 		}
 		return err
 	}
@@ -100,7 +101,7 @@ func await(pid int, m *fs.MountInfo) string {
 		case len(places) > 0 && (late || places[0].PID == 0): // those in this namespace come first
 			return elsewhere(places)
 		case late:
-			return "perhaps something has a copy of the mount, such as a container"
+			return messages[runtime.GOOS].stillRuns
 		}
 	}
 	return ""
