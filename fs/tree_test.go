@@ -65,7 +65,7 @@ func (d doubled) ReadAt(p []byte, off int64) (int, error) {
 		return 0, eof
 	}
 	first, end := off/2, (off+int64(n)+1)/2
-	b, memory, err := d.src.View(first, end-first)
+	b, memory, err := tensorfs.View(d.src, first, end-first, new([]byte))
 	if err != nil {
 		return 0, err
 	}
