@@ -297,7 +297,7 @@ func TestNames(t *testing.T) {
 		"ollama:x@sha256:00":          {tensorfs.ErrFormat, "not allowed there"},
 		"ollama:a\nb":                 {tensorfs.ErrFormat, `"ollama:a\nb": `},
 		"ollama:" + long:              {tensorfs.ErrFormat, "the model has 300 bytes, at most 80 are allowed"},
-		"https://example.com/org/m":   {fs.ErrNotExist, `https://example.com/org/m: it is a URL, and tensorfs downloads nothing; fetch the model with "hf download" or "ollama pull", then name it hf:ORG/NAME`},
+		"https://example.com/org/m":   {fs.ErrNotExist, `https://example.com/org/m: it is a URL, and this program opens only models of this machine; fetch the model with "hf download" or "ollama pull", then name it hf:ORG/NAME`},
 		"OLLAMA:tiny":                 {fs.ErrNotExist, "models in a store are called ollama:NAME or hf:ORG/NAME"},
 		"registry.ollama.ai/lib/tiny": {fs.ErrNotExist, "models in a store are called ollama:NAME or hf:ORG/NAME"},
 	} {

@@ -32,7 +32,7 @@ func refuse(given string, err error) error {
 	}
 	switch {
 	case url.MatchString(given):
-		e.File, e.Problem, e.Advice = withoutSecrets(given), "it is a URL, and tensorfs downloads nothing", `fetch the model with "hf download" or "ollama pull", then name it hf:ORG/NAME or ollama:NAME`
+		e.File, e.Problem, e.Advice = withoutSecrets(given), "it is a URL, and this program opens only models of this machine", `fetch the model with "hf download" or "ollama pull", then name it hf:ORG/NAME or ollama:NAME`
 	case e.Advice == "check the path":
 		if names := nearPaths(e.File); len(names) > 0 {
 			e.Advice = near.Question(names)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs/tree/whole/pair"
@@ -41,7 +42,7 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 		fmt.Fprintf(w, "%c  %s (%s, %s)\n", 'A'+i, tensorfs.Printable(t.Path), t.Format, tensorfs.Printable(t.Architecture))
 	}
 	for _, note := range r.notes {
-		fmt.Fprintln(w, wrapped("note: "+tensorfs.OneLine(note), "      "))
+		fmt.Fprintln(w, paragraph("note: ", tensorfs.OneLine(note)))
 	}
 	if len(r.config) > 0 {
 		fmt.Fprintf(w, "\n%-24s  %-25s  %s\n", "config", "A", "B")
@@ -91,7 +92,7 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 			counts = append(counts, fmt.Sprintf("%d %s", n, s.title))
 		}
 	}
-	fmt.Fprintln(w, wrapped(fmt.Sprintf("%s: %s", plural(len(r.results), "tensor"), strings.Join(counts, ", ")), "  "))
+	fmt.Fprintln(w, paragraph(plural(len(r.results), "tensor")+": ", strings.Join(counts, ", ")))
 	return w.Flush()
 }
 
@@ -133,7 +134,7 @@ func printFigures(w io.Writer, r pair.Result) {
 		if r.Reason != "" {
 			why += "; " + r.Reason
 		}
-		fmt.Fprintln(w, wrapped("    "+tensorfs.OneLine(why), "    "))
+		fmt.Fprintln(w, paragraph("    ", tensorfs.OneLine(why)))
 		return
 	}
 	fmt.Fprintf(w, figures+"\n", name, term.Shorten(types, 14), number(d.Max), number(d.Mean), cosine(d.Cosine))
@@ -176,24 +177,9 @@ func cosine(v float64) string {
 	return fmt.Sprintf("%.5f", v)
 }
 
-// wrapped breaks a text at blanks into lines of 80 columns, all but the first of
-// which begin with an indent.
-func wrapped(text, indent string) string {
-	var b strings.Builder
-	column := 0
-	for i, word := range strings.Split(text, " ") {
-		n := len([]rune(word))
-		switch {
-		case i == 0:
-		case column+1+n > term.Columns:
-			b.WriteString("\n" + indent)
-			column = len(indent)
-		default:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += n
-	}
-	return b.String()
+// paragraph is a text in lines of 80 columns. The first begins with other words, and
+// the others are indented by as much.
+func paragraph(first, text string) string {
+	indent := strings.Repeat(" ", utf8.RuneCountInString(first))
+	return first + strings.Join(term.Wrap(text, term.Columns-len(indent), 0), "\n"+indent)
 }

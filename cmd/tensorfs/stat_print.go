@@ -15,12 +15,13 @@ import (
 func (r *statRow) print(stdout io.Writer) error {
 	w := bufio.NewWriter(stdout)
 	row := func(key, format string, args ...any) {
-		fmt.Fprintln(w, wrapped(fmt.Sprintf("%-10s", key)+fmt.Sprintf(format, args...), strings.Repeat(" ", 10)))
+		fmt.Fprintln(w, paragraph(fmt.Sprintf("%-10s", key), fmt.Sprintf(format, args...)))
 	}
+	named := func(key, name string) { fmt.Fprintf(w, "%-10s%s\n", key, tensorfs.Printable(name)) } // it may have any blanks
 	t := r.tensor
-	row("tensor", "%s", tensorfs.Printable(r.name))
+	named("tensor", r.name)
 	if t.Source != r.name {
-		row("source", "%s", tensorfs.Printable(t.Source))
+		named("source", t.Source)
 	}
 	row("type", "%s, %s", storedType(t), size(t.Data.Size()))
 	n, _ := tensorfs.Elements(t.Numbers())
@@ -131,7 +132,7 @@ func printStats(stdout io.Writer, rows []*statRow) error {
 	}
 	for _, r := range rows {
 		if note := r.notes(); note != "" {
-			fmt.Fprintln(w, wrapped(fmt.Sprintf("note: %s: %s", tensorfs.Printable(r.name), note), "      "))
+			fmt.Fprintln(w, paragraph("note: ", fmt.Sprintf("%s: %s", tensorfs.Printable(r.name), note)))
 		}
 	}
 	fmt.Fprintf(w, "\n%s, %s numbers\n", plural(len(rows), "tensor"), count(numbers))

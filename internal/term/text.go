@@ -26,11 +26,14 @@ func Shorten(s string, width int) string {
 
 // Wrap breaks text at its spaces into at most rows lines of at most width
 // characters. A word that is longer than a line is shortened, and where there is
-// more than rows lines take, the last one ends in "...". width is 8 or more.
+// more than rows lines take, the last one ends in "...". width is 8 or more. With 0
+// rows it takes as many as it needs, and shortens nothing.
 func Wrap(s string, width, rows int) (lines []string) {
 	line, left := "", 0 // and the characters that fit into it
 	for word := range strings.FieldsSeq(s) {
-		word = Shorten(word, width)
+		if rows > 0 {
+			word = Shorten(word, width)
+		}
 		n := utf8.RuneCountInString(word)
 		switch {
 		case line == "":
@@ -39,7 +42,7 @@ func Wrap(s string, width, rows int) (lines []string) {
 		case n < left:
 			line, left = line+" "+word, left-n-1
 			continue
-		case len(lines)+1 < rows:
+		case rows == 0 || len(lines)+1 < rows:
 			lines = append(lines, line)
 			line, left = word, width-n
 			continue

@@ -43,6 +43,8 @@ func TestWrap(t *testing.T) {
 		{"one two, three", 12, 1, []string{"one two ..."}},
 		{"a abcdefghijklmnop b", 8, 3, []string{"a", "...lmnop", "b"}},
 		{"ääää öööö", 4, 2, []string{"ääää", "öööö"}},
+		{"a abcdefghijklmnop b c", 8, 0, []string{"a", "abcdefghijklmnop", "b c"}},
+		{"one two three four five six", 9, 0, []string{"one two", "three", "four five", "six"}},
 	} {
 		if got := Wrap(test.text, test.width, test.rows); !slices.Equal(got, test.want) {
 			t.Errorf("%q in %d: %q, want %q", test.text, test.width, got, test.want)
