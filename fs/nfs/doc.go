@@ -16,7 +16,8 @@
 //     It answers one connection: once a client has a handle, only the same connection
 //     may ask again (a repeat of a request whose answer was lost). The path of a mount
 //     is shown to all users of a machine, and must be worth nothing then. Failed
-//     attempts use nothing up.
+//     attempts use nothing up. With [Options.Shared] any number of clients may ask, where
+//     only they know the path.
 //   - A file handle is a number and a message authentication code of it under the
 //     server's key. There is no other way to name a file.
 //

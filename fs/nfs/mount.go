@@ -63,7 +63,7 @@ func (c *call) take() bool {
 	if !m.used {
 		m.used, m.by = true, c.conn
 	}
-	if m.by == c.conn {
+	if m.by == c.conn || c.opts.Shared {
 		return true
 	}
 	if !m.told {

@@ -19,6 +19,9 @@ type Options struct {
 	Key []byte
 	// Token is what MNT must ask for: 32 hexadecimal digits, "" for random ones.
 	Token string
+	// Shared lets any number of clients use the token. It is for a server whose path no
+	// mount table shows.
+	Shared bool
 	// Mounted says that the token was used, by a client of an earlier server.
 	Mounted bool
 	// ModTime is the time of every file; zero for the time of New.
@@ -110,6 +113,21 @@ func (s *Server) Key() []byte { return s.opts.Key }
 // Unmounted is closed when a client has said that it has unmounted the tree. Anybody
 // can say so: look whether the mount is there.
 func (s *Server) Unmounted() <-chan struct{} { return s.mount.gone }
+
+// Clients returns how many connections have shown a handle of this server, or its token.
+// The kernel's client has one while a file system is mounted or a file of it open, but
+// for times when nobody uses it.
+func (s *Server) Clients() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for c := range s.conns {
+		if c.known.Load() {
+			n++
+		}
+	}
+	return n
+}
 
 // Health is the record of what went wrong.
 func (s *Server) Health() fs.Health { return s.faults.Health(s.opts.Check, "the model") }
