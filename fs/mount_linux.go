@@ -194,6 +194,19 @@ func receiveDevice(socket int) (int, error) {
 	return fds[0], nil
 }
 
+// unmountLoopback unmounts an NFS mount. If its server is gone, those who wait for it
+// are told so.
+func unmountLoopback(mountpoint string, lazy, gone bool) error {
+	flags := unix.UMOUNT_NOFOLLOW
+	if lazy || gone {
+		flags |= unix.MNT_DETACH
+	}
+	if gone {
+		flags |= unix.MNT_FORCE
+	}
+	return retryBusy(func() error { return unix.Unmount(mountpoint, flags) })
+}
+
 // unmountNow unmounts what is mounted at a path.
 func unmountNow(mountpoint string, lazy bool) error {
 	if os.Geteuid() == 0 {

@@ -202,12 +202,12 @@ broken line
 		}
 	}
 	want := []MountInfo{
-		{"/proc", "proc", "proc", "0:21"},
-		{"/mnt/a b\tc\\d", "/models/x y.gguf", "fuse.tensorfs", "0:52"},
-		{`/mnt/\9`, "#weird", "fuse.tensorfs", "0:53"},
-		{"/mnt/no\u00a0break\u3000\u0085\v\f\r", "/m\u00a0l", "fuse.tensorfs", "0:54"},
-		{"/mnt/empty", "", "tmpfs", "0:55"},
-		{"/mnt/bare", "without-options", "tmpfs", "0:56"},
+		{Mountpoint: "/proc", Source: "proc", Type: "proc", Device: "0:21"},
+		{Mountpoint: "/mnt/a b\tc\\d", Source: "/models/x y.gguf", Type: "fuse.tensorfs", Device: "0:52"},
+		{Mountpoint: `/mnt/\9`, Source: "#weird", Type: "fuse.tensorfs", Device: "0:53"},
+		{Mountpoint: "/mnt/no\u00a0break\u3000\u0085\v\f\r", Source: "/m\u00a0l", Type: "fuse.tensorfs", Device: "0:54"},
+		{Mountpoint: "/mnt/empty", Source: "", Type: "tmpfs", Device: "0:55"},
+		{Mountpoint: "/mnt/bare", Source: "without-options", Type: "tmpfs", Device: "0:56"},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v", got)

@@ -20,6 +20,9 @@ type MountInfo struct {
 	Source     string // path of the model
 	Type       string
 	Device     string // major:minor
+
+	token string // of a Loopback; "" for FUSE
+	port  int    // where it listens, if that is known
 }
 
 // Place is where a file system is mounted.
@@ -44,7 +47,7 @@ func retryBusy(unmount func() error) error {
 
 // mountedAt returns the mount on top of a resolved path, nil where there is none.
 func mountedAt(path string) (*MountInfo, error) {
-	all, err := readMounts()
+	all, err := namedMounts()
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +73,7 @@ func CleanStale(mountpoint string) (bool, error) {
 // Mounts lists the tensorfs mounts in the order of mounting. It touches none of
 // them, so it does not hang on one whose server does.
 func Mounts() ([]MountInfo, error) {
-	all, err := readMounts()
+	all, err := namedMounts()
 	if err != nil {
 		return nil, err
 	}
@@ -124,18 +127,19 @@ func cleanStale(mountpoint string) (bool, error) {
 		return false, mountpointError(path, err)
 	}
 	m, err := mountedAt(path)
-	if err != nil || m == nil || !m.ours() || !stale(path) {
+	if err != nil || m == nil || !m.ours() || !m.stale() {
 		return false, err
 	}
 	// Lazily: a program that has its working directory there would be in the way,
 	// and there is nothing to wait for.
-	if err := unmountNow(path, true); err != nil {
+	if err := m.unmountNow(true); err != nil {
 		return false, fmt.Errorf("%s: its server is gone and the mount cannot be removed: %w", tensorfs.Printable(path), err)
 	}
+	m.leaveState()
 	return true, nil
 }
 
-// stale reports whether the server of a mount is gone. A server that hangs is not
+// stale reports whether the server of a FUSE mount is gone. A server that hangs is not
 // gone: the probe waits for it no longer than probeTime.
 func stale(path string) bool {
 	gone := make(chan bool, 1)
@@ -187,19 +191,43 @@ func UnmountPath(mountpoint string, lazy bool) error {
 		}
 		return fmt.Errorf("%s: no tensorfs is mounted there; tensorfs status lists the mounts", tensorfs.Printable(path))
 	}
-	if err := unmount(path, lazy); err != nil {
+	if err := m.unmount(lazy); err != nil {
 		return err
 	}
 	leavePlace(path, "")
+	m.leaveState()
 	return nil
 }
 
 // ours reports whether it is a tensorfs.
-func (m *MountInfo) ours() bool { return m.Type == fsType }
+func (m *MountInfo) ours() bool { return m.Type == fsType || m.token != "" }
 
-// unmount unmounts what is mounted at a path.
+// stale reports whether the server of a mount is gone.
+func (m *MountInfo) stale() bool {
+	if m.token == "" {
+		return stale(m.Mountpoint)
+	}
+	_, err := m.askLoopback()
+	return errors.Is(err, syscall.ENOTCONN)
+}
+
+// unmount unmounts it.
+func (m *MountInfo) unmount(lazy bool) error { return unmountError(m.Mountpoint, m.unmountNow(lazy)) }
+
+func (m *MountInfo) unmountNow(lazy bool) error {
+	if m.token == "" {
+		return unmountNow(m.Mountpoint, lazy)
+	}
+	return unmountLoopback(m.Mountpoint, lazy, m.stale())
+}
+
+// unmount unmounts a FUSE mount.
 func unmount(mountpoint string, lazy bool) error {
-	err := unmountNow(mountpoint, lazy)
+	return unmountError(mountpoint, unmountNow(mountpoint, lazy))
+}
+
+// unmountError says why a path cannot be unmounted.
+func unmountError(mountpoint string, err error) error {
 	if errors.Is(err, unix.EBUSY) {
 		return fmt.Errorf("%s is in use: end the programs that use it (%s names them), or unmount lazily: %w", tensorfs.Printable(mountpoint), InUseCommand(tensorfs.Printable(mountpoint)), unix.EBUSY)
 	}

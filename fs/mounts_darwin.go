@@ -24,8 +24,9 @@ func readMounts() ([]MountInfo, error) {
 	return all, nil
 }
 
-// Server returns 0: only the server itself can say which process it is.
-func (m MountInfo) Server() int { return 0 }
+// Server returns the process that serves an NFS mount, and 0 for FUSE: only the server
+// itself can say which process it is.
+func (m MountInfo) Server() int { return m.loopbackServer() }
 
 // Elsewhere returns nothing: a mount has one place.
 func (m MountInfo) Elsewhere() []Place { return nil }
@@ -42,6 +43,12 @@ func dirID(dir int, name string) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("%d %d %d.%09d", st.Dev, st.Ino, st.Btim.Sec, st.Btim.Nsec), nil
+}
+
+// unmountLoopback unmounts an NFS mount. Without its server it has to be forced, or it
+// would wait for it.
+func unmountLoopback(mountpoint string, lazy, gone bool) error {
+	return unmountNow(mountpoint, lazy || gone)
 }
 
 // unmountNow unmounts what is mounted at a path.

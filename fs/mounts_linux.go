@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -19,6 +20,7 @@ func readMounts() ([]MountInfo, error) {
 	}
 	var all []MountInfo
 	for _, m := range parseMounts(string(b)) {
+		m.port = m.number("port=")
 		all = append(all, m.MountInfo)
 	}
 	return all, nil
@@ -64,6 +66,17 @@ type mountLine struct {
 	MountInfo
 	root  string   // the directory of the file system that is mounted
 	super []string // options of the file system, not only of this mount
+}
+
+// number returns the value of an option of the file system, 0 without one.
+func (m *mountLine) number(key string) int {
+	for _, opt := range m.super {
+		if value, ok := strings.CutPrefix(opt, key); ok {
+			n, _ := strconv.Atoi(value) // 0 for no number
+			return n
+		}
+	}
+	return 0
 }
 
 // unescape undoes the octal escapes of the mount table.

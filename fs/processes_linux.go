@@ -28,6 +28,9 @@ func processes(do func(pid int, dir string) bool) {
 // Server returns the process that serves a mount, without asking it; 0 where it
 // cannot be told.
 func (m MountInfo) Server() int {
+	if m.token != "" {
+		return m.loopbackServer()
+	}
 	found := 0
 	_, connection, _ := strings.Cut(m.Device, ":") // FUSE numbers its connections by the device
 	processes(func(pid int, dir string) bool {
