@@ -61,6 +61,7 @@ var argCompletions = map[string][]cobra.CompletionFunc{
 	"mount":      {completeModel, completeDirectory, nothing},
 	"umount":     {completeMount},
 	"status":     {nothing},
+	"serve":      {completeModel, nothing},
 	"ls":         {completeModel, completePath, nothing},
 	"info":       {completeModel, nothing},
 	"cat":        {completeModel, completePath, nothing},
@@ -79,6 +80,7 @@ var argCompletions = map[string][]cobra.CompletionFunc{
 
 // flagCompletions says what the values of flags are, of any command that has them.
 var flagCompletions = map[string]cobra.CompletionFunc{
+	"backend":   oneOf(backendNames),
 	"i2s":       oneOf(views.I2SLayouts),
 	"gguf-type": oneOf(ggufTypeNames()),
 	"views":     listOf(append([]string{"default"}, allViews...)),

@@ -155,6 +155,7 @@ var placesEnv = []string{"HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS", "HOME", "XD
 // read in /proc for as long as the server runs, is dropped.
 var keptEnv = []string{
 	"PATH", "TZ",
+	"XDG_RUNTIME_DIR", "TMPDIR", // where the state of a server is
 	"container", "KUBERNETES_SERVICE_HOST", // for advice
 	"GOMEMLIMIT", "GOGC", "GODEBUG", "GOMAXPROCS", "GOTRACEBACK", "GORACE", "GOCOVERDIR",
 }

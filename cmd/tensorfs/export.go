@@ -155,10 +155,10 @@ func (o *exportOptions) run(ctx context.Context, stdout, stderr io.Writer, model
 	return err
 }
 
-// facts are what all files of an export have in common, and the files that it
+// facts are what all files of a tree have in common, and the files that an export
 // must never replace. They are of the files that the model has open, so that they
 // hold for its bytes.
-func (o *exportOptions) facts(t *tree.Tree) (facts []export.Fact, never []os.FileInfo, err error) {
+func (o *modelFlags) facts(t *tree.Tree) (facts []export.Fact, never []os.FileInfo, err error) {
 	facts = []export.Fact{
 		{What: "model", Is: tensorfs.Printable(t.Model.Path)},
 		{What: "version of tensorfs", Is: version()},

@@ -159,7 +159,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"mount", "--no-mkdir", q8, filepath.Join(t.TempDir(), "none")}, 1, "none makes it"},
 		{[]string{"mount", "-o", "no_mkdir", q8, filepath.Join(t.TempDir(), "none")}, 1, "none makes it"},
 		{[]string{"mount", noModel, t.TempDir()}, 1, "no such file"},
-		{[]string{"mount", "-o", "nonsense", q8, t.TempDir()}, 2, `unknown mount option "nonsense"; known are allow_other, cache=, `},
+		{[]string{"mount", "-o", "nonsense", q8, t.TempDir()}, 2, `unknown mount option "nonsense"; known are allow_other, backend=, cache=, `},
 		{[]string{"mount", "-o", "no-mkdir", q8, t.TempDir()}, 2, "unknown mount option"},
 		{[]string{"mount", "-o", "ro,hot", q8, t.TempDir()}, 2, "a value is missing: hot="},
 		{[]string{"mount", "-o", "hot=x", q8, t.TempDir()}, 2, "-o hot=x: want a size like 512M or 8G"},

@@ -9,7 +9,8 @@ var rootSections = []struct {
 		{"HF_HUB_CACHE", "The Hugging Face cache, where hf: names are looked up. Without it, it is hub in HF_HOME, or huggingface/hub in XDG_CACHE_HOME or in ~/.cache."},
 		{"HF_HOME", "The directory of Hugging Face's programs."},
 		{"XDG_CACHE_HOME", "The directory of caches, by default ~/.cache."},
-		{"XDG_RUNTIME_DIR", "The directory of the user's session: a mount without a mount point of its own is in tensorfs there."},
+		{"XDG_RUNTIME_DIR", "The directory of the user's session: a mount without a mount point of its own is in tensorfs there, and so is the state of NFS servers."},
+		{"TMPDIR", "The directory of temporary files: NFS servers keep their state in tensorfs-UID there, where the session has no directory."},
 		{"HOME", "The home directory, which ~ stands for here."},
 		{"OLLAMA_MODELS", "The Ollama store, where ollama: names are looked up: a directory that holds manifests and blobs. Without it, the stores of the user and of Ollama's service are searched."},
 		{"TENSORFS_CACHE", "The directory of the cache of remote files. Without it, it is tensorfs in XDG_CACHE_HOME or in ~/.cache."},
@@ -34,6 +35,7 @@ var rootSections = []struct {
 		{"/etc/fuse.conf", "With user_allow_other, ordinary users may use --allow-other."},
 		{"/etc/tensorfs/NAME.conf", "Settings of the service tensorfs@NAME where the package has it: MODEL, MOUNTPOINT and OPTIONS."},
 		{"/dev/fuse", "Has to be there for mounts. The module fuse makes it."},
+		{"tensorfs/PORT.json, tensorfs/PORT.sock", "In the directory of the user's session, or in tensorfs-UID among temporary files: what tensorfs status and umount, and a server that follows, need to know of an NFS server. They are for its user alone."},
 		{"DIR/.tensorfs-export", "What an export to DIR holds."},
 	}},
 }
@@ -41,9 +43,10 @@ var rootSections = []struct {
 // seeAlso lists pages of others that matter to a command.
 var seeAlso = map[string]string{
 	"tensorfs": "fusermount3(1) fuse(4) fstab(5) mount(8)",
-	"mount":    "tensorfs-umount(1) tensorfs-status(1) fusermount3(1) fstab(5) mount(8)",
+	"mount":    "tensorfs-umount(1) tensorfs-status(1) tensorfs-serve(1) fusermount3(1) fstab(5) nfs(5) mount(8)",
 	"umount":   "tensorfs-mount(1) tensorfs-status(1) umount(8)",
 	"status":   "tensorfs-mount(1)",
+	"serve":    "tensorfs-mount(1)",
 	"ls":       "tensorfs-cat(1)",
 	"cat":      "tensorfs-ls(1) tensorfs-export(1)",
 	"export":   "tensorfs-ls(1) tensorfs-cat(1)",

@@ -26,6 +26,7 @@ type mountOptions struct {
 	allowOther bool
 	logTo      string // syslog, journal or a file; "" for the default
 	debug      bool
+	backend    string
 	hot        byteSize
 	readAhead  int
 	warm       string // the view to read ahead, tree.WarmAll, or "" for nothing
@@ -60,6 +61,12 @@ closed after --idle, and opened again when it is needed. Models that come and go
 are seen within two seconds. One that was replaced is new under its name, and
 its old files give ESTALE.
 
+With --backend nfs the system reads the tree of a single model as NFS, from a
+server on this machine that other users cannot read from. That takes root,
+mount.nfs (package nfs-common) and a kernel with NFS. If the server is killed,
+mounting the model there again with the same flags goes on with the mount.
+tensorfs serve does without mounting.
+
 With --hot SIZE (root) a file is copied to memory when it is opened. From then
 on it is read and mapped at the speed of memory. The least recently used files
 make room for others. The kernel cannot reclaim that memory when it runs short,
@@ -75,11 +82,11 @@ The server logs to the system log where there is one. --log takes syslog,
 journal (systemd's) or a FILE. In any case tensorfs status --json has the last
 errors.
 
-Options for -o and /etc/fstab are the flags, with _ for -: allow_other, debug,
-follow_links, gguf_type=TYPE, hot=SIZE, i2s=ORDER, idle=DURATION, log=DEVICE or
-log=FILE, max_open=NUMBER, no_mkdir, read_ahead=KIB, views=VIEW:VIEW (with
-colons for the commas of --views), warm or warm=VIEW; those that tensorfs help
-remote has; and
+Options for -o and /etc/fstab are the flags, with _ for -: allow_other,
+backend=nfs, debug, follow_links, gguf_type=TYPE, hot=SIZE, i2s=ORDER,
+idle=DURATION, log=DEVICE or log=FILE, max_open=NUMBER, no_mkdir,
+read_ahead=KIB, views=VIEW:VIEW (with colons for the commas of --views), warm or
+warm=VIEW; those that tensorfs help remote has; and
 
   uid=, gid=, umask=   owner and mode that files show; allow_other decides who
                        may enter at all
@@ -122,16 +129,15 @@ In the foreground, mount tells systemd when the mount can be used (Type=notify).
 
 func (o *mountOptions) flags(c *cobra.Command) {
 	f := c.Flags()
+	o.addBackend(f)
 	f.BoolVarP(&o.foreground, "foreground", "f", false, "serve in this process until unmounted")
 	f.StringArrayVarP(&o.options, "option", "o", nil, "mount `OPTIONS` as in fstab, separated by commas")
 	f.BoolVar(&o.allowOther, "allow-other", false, "let other users use the mount (unless root, needs user_allow_other in /etc/fuse.conf)")
 	f.Var(&o.hot, "hot", "keep opened files in up to this much memory and serve them at memory speed (root)")
 	f.IntVar(&o.readAhead, "read-ahead", 0, "the kernel's read-ahead in `KIB` (root; default 1024)")
-	f.StringVar(&o.logTo, "log", "", "where the server's messages go: syslog, journal or a `FILE` (default: syslog where there is one)")
 	f.BoolVar(&o.debug, "debug", false, "log every request")
 	f.BoolVar(&o.daemon, "daemon", false, "")
-	f.StringVar(&o.warm, "warm", "", "read the model, or what `VIEW` needs of it, into memory once it is mounted")
-	f.Lookup("warm").NoOptDefVal = tree.WarmAll
+	o.addShared(f)
 	f.BoolVar(&o.noMkdir, "no-mkdir", false, "fail if MOUNTPOINT does not exist, instead of making it")
 	f.BoolVar(&o.handOver, "hand-over", false, "")
 	_, _ = f.MarkHidden("daemon"), f.MarkHidden("hand-over") // fails only for an unknown flag
@@ -140,9 +146,19 @@ func (o *mountOptions) flags(c *cobra.Command) {
 	o.set = f
 }
 
+// addShared adds the flags that serve has, too.
+func (o *mountOptions) addShared(f *pflag.FlagSet) {
+	f.StringVar(&o.logTo, "log", "", "where the server's messages go: syslog, journal or a `FILE` (default: syslog where there is one)")
+	f.StringVar(&o.warm, "warm", "", "read the model, or what `VIEW` needs of it, into memory once it is mounted")
+	f.Lookup("warm").NoOptDefVal = tree.WarmAll
+}
+
 // run mounts a model. Without a mount point it chooses one and prints it.
 func (o *mountOptions) run(cmd *cobra.Command, model, mountpoint string) error {
 	extra, err := o.takeOptions()
+	if err == nil {
+		err = o.checkBackend(extra)
+	}
 	if err == nil && o.handOver {
 		model, err = takeOver(os.Stdin)
 	}
@@ -262,7 +278,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 		if err := notifyReady(); err != nil {
 			logger.Warn("systemd cannot be told that the mount is ready", "err", err)
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s is mounted at %s; Ctrl-C unmounts\n", printableName(model), tensorfs.Printable(mountpoint))
+		fmt.Fprintln(cmd.OutOrStdout(), whereServed(server, model, mountpoint))
 	}
 	debug.SetGCPercent(collect)
 	debug.FreeOSMemory()

@@ -34,7 +34,7 @@ type content struct {
 	name     string // in the mount table
 	waits    bool   // reads may wait for other machines
 	warmer   *warmer
-	mount    func(mountpoint string, o fs.Options) (*fs.Server, error)
+	mount    func(mountpoint string, o fs.Options) (served, error)
 	check    func() error
 	modTime  time.Time
 	warnings func() []string
@@ -73,7 +73,7 @@ func (o *mountOptions) openContent(name, mountpoint string) (*content, error) {
 		name:     shown,
 		waits:    waits,
 		warmer:   warmer,
-		mount:    func(at string, opts fs.Options) (*fs.Server, error) { return fs.Mount(t.Root, at, opts) },
+		mount:    func(at string, opts fs.Options) (served, error) { return backends[o.backend](o, t, at, opts) },
 		check:    t.Model.Check,
 		modTime:  t.Model.ModTime,
 		warnings: func() []string { return t.Model.Warnings },
@@ -91,6 +91,9 @@ func (o *mountOptions) openLibrary(l *library.Library, name, mountpoint string) 
 	if err := o.modelFlags.check(); err != nil { // no model is opened here
 		return nil, err
 	}
+	if o.backend != fs.BackendFUSE {
+		return nil, usageError{errors.New("over NFS only a single model is served, and this is a library; --backend fuse mounts libraries")}
+	}
 	for _, place := range l.Places {
 		if inside(place, mountpoint) {
 			return nil, fmt.Errorf("%s is inside %s, the library that is to be mounted there; choose another directory", tensorfs.Printable(mountpoint), tensorfs.Printable(place))
@@ -102,8 +105,8 @@ func (o *mountOptions) openLibrary(l *library.Library, name, mountpoint string) 
 	s := &shelves{library: l, flags: &o.modelFlags}
 	return &content{
 		name: name,
-		mount: func(at string, opts fs.Options) (*fs.Server, error) {
-			return fs.MountLibrary(fs.Library{Root: s.root, Idle: o.library.idle, MaxOpen: o.library.maxOpen}, at, opts)
+		mount: func(at string, opts fs.Options) (served, error) {
+			return servedBy(fs.MountLibrary(fs.Library{Root: s.root, Idle: o.library.idle, MaxOpen: o.library.maxOpen}, at, opts))
 		},
 		modTime:  l.Now().Modified,
 		warnings: func() []string { return l.Now().Warnings },

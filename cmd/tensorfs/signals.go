@@ -6,8 +6,6 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
-
-	"github.com/tensorfs/tensorfs/fs"
 )
 
 // ignoreHangups lets a server in the background outlive terminals and pipes; it
@@ -41,7 +39,7 @@ var detaches = map[os.Signal]bool{os.Interrupt: true, syscall.SIGTERM: true}
 
 // handleSignals unmounts at the first signal, as soon as nobody uses the mount,
 // and detaches it at the next.
-func handleSignals(signals <-chan os.Signal, server *fs.Server, logger *slog.Logger) {
+func handleSignals(signals <-chan os.Signal, server served, logger *slog.Logger) {
 	var again <-chan time.Time // nil, which never fires, before the first signal
 	said := ""
 	for {

@@ -33,6 +33,7 @@ each and its health:
   no answer  left over from a killed server: mounting there again or tensorfs
              umount cleans it up
 
+NFS mounts are listed as FUSE ones are; --json says which are which (backend).
 The server checks the files when status asks, although the kernel may still have
 the old bytes in memory. Mounts of other users are listed with pid 0 and no
 details. Below the table come changed files, the last error of each server, the
@@ -43,7 +44,7 @@ healthy is true if the health is ok.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.OutOrStdout()) },
 	}
-	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: mountpoint, model, pid, healthy, state, mounted, changed, last_error, errors, hot, warm; of a library also library, models, open")
+	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: mountpoint, model, pid, backend, healthy, state, mounted, changed, last_error, errors, hot, warm; of a library also library, models, open")
 	return c
 }
 
@@ -51,6 +52,7 @@ type mountStatus struct {
 	Mountpoint string         `json:"mountpoint"`
 	Model      string         `json:"model"`
 	PID        int            `json:"pid"`
+	Backend    string         `json:"backend"`
 	Healthy    bool           `json:"healthy"` // the state is ok
 	State      string         `json:"state"`
 	Mounted    *time.Time     `json:"mounted"`    // nil where the server does not say
@@ -76,7 +78,7 @@ func newMountStatus(m fs.MountInfo) mountStatus {
 		state = "changed"
 	}
 	st := mountStatus{
-		Mountpoint: m.Mountpoint, Model: m.Source, PID: s.PID, Healthy: state == "ok", State: state,
+		Mountpoint: m.Mountpoint, Model: m.Source, PID: s.PID, Backend: m.Backend(), Healthy: state == "ok", State: state,
 		Changed: append([]string{}, s.Health.Changed...), Errors: append([]fs.Message{}, s.Health.Errors...), Hot: s.Hot, Warm: s.Warm,
 	}
 	if l := s.Library; l != nil {
@@ -119,6 +121,9 @@ func homePath(path string) string {
 }
 
 func (o *statusOptions) run(stdout io.Writer) error {
+	if err := fs.CleanStates(); err != nil {
+		return err
+	}
 	mounts, err := fs.Mounts()
 	if err != nil {
 		return err

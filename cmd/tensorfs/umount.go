@@ -100,6 +100,8 @@ func await(pid int, m *fs.MountInfo) string {
 		switch {
 		case len(places) > 0 && (late || places[0].PID == 0): // those in this namespace come first
 			return elsewhere(places)
+		case late && m.Backend() == fs.BackendNFS:
+			return stillRead
 		case late:
 			return messages[runtime.GOOS].stillRuns
 		}

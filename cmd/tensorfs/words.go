@@ -27,9 +27,11 @@ var messages = map[string]words{
 	"darwin": {
 		noJournal: "macOS has no journal; name a file or syslog",
 		force:     "unmount it by force with -l",
-		stillRuns: "perhaps something still reads from it",
+		stillRuns: stillRead,
 	},
 }
+
+const stillRead = "perhaps something still reads from it"
 
 // macTexts are the passages of help texts that are for Linux, and what macOS shows in
 // their place. The texts themselves are where their commands are, as Linux shows
@@ -56,12 +58,18 @@ hence the limit.
 journal (systemd's) or a FILE. In any case tensorfs status --json has the last
 errors.`, `The server logs to the system log. --log takes syslog or a FILE. In any case
 tensorfs status --json has the last errors.`},
-	{`Options for -o and /etc/fstab are the flags, with _ for -: allow_other, debug,
-follow_links, gguf_type=TYPE, hot=SIZE, i2s=ORDER, idle=DURATION, log=DEVICE or
-log=FILE, max_open=NUMBER, no_mkdir, read_ahead=KIB, views=VIEW:VIEW (with
-colons for the commas of --views), warm or warm=VIEW; those that tensorfs help
-remote has; and`, `Options for -o are the flags, with _ for -: allow_other, debug, follow_links,
-gguf_type=TYPE, i2s=ORDER, idle=DURATION, log=syslog or log=FILE,
+	{`With --backend nfs the system reads the tree of a single model as NFS, from a
+server on this machine that other users cannot read from. That takes root,
+mount.nfs (package nfs-common) and a kernel with NFS. If the server is killed,`,
+		`macOS reads the tree of a single model as NFS, from a server on this machine
+that other users cannot read from. Libraries and some options take --backend
+fuse: macFUSE and its kernel extension. If the NFS server is killed,`},
+	{`Options for -o and /etc/fstab are the flags, with _ for -: allow_other,
+backend=nfs, debug, follow_links, gguf_type=TYPE, hot=SIZE, i2s=ORDER,
+idle=DURATION, log=DEVICE or log=FILE, max_open=NUMBER, no_mkdir,
+read_ahead=KIB, views=VIEW:VIEW (with colons for the commas of --views), warm or
+warm=VIEW; those that tensorfs help remote has; and`, `Options for -o are the flags, with _ for -: allow_other, backend=fuse, debug,
+follow_links, gguf_type=TYPE, i2s=ORDER, idle=DURATION, log=syslog or log=FILE,
 max_open=NUMBER, no_mkdir, views=VIEW:VIEW (with colons for the commas of
 --views), warm or warm=VIEW; those that tensorfs help remote has; and`},
 	{`such as env.HF_HOME=/srv/hf;

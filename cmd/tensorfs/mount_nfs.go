@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/fs/nfs"
+	"github.com/tensorfs/tensorfs/fs/tree"
+)
+
+// nfsClient is how a system mounts a directory of an NFS server.
+type nfsClient struct {
+	programs []string // the first that is there is run
+	args     []string // before the options
+	options  []string // beside the port
+	root     bool     // takes root
+}
+
+// nfsClients are the systems that can. What the options have in common: nothing may be
+// run or written, and a server that is gone gives errors instead of waiting for ever.
+// Its locks are the client's own, and as nothing changes, what it knows it may keep.
+var nfsClients = map[string]nfsClient{
+	"darwin": {
+		programs: []string{"/sbin/mount_nfs"},
+		options: []string{"rdonly", "nosuid", "nodev", "noexec", "nobrowse", "vers=3", "tcp",
+			"rsize=1048576", "readahead=16", "dsize=65536", "rdirplus", "locallocks", "actimeo=3600",
+			"soft", "intr", "timeo=100", "retrans=3", "deadtimeout=60", "noresvport"},
+	},
+	"linux": {
+		programs: []string{"mount", "/bin/mount", "/usr/bin/mount"},
+		args:     []string{"-t", "nfs"},
+		options: []string{"ro", "nosuid", "nodev", "noexec", "vers=3", "tcp", "mountproto=tcp",
+			"rsize=1048576", "nolock", "actimeo=3600", "soft", "timeo=100", "retrans=3", "noresvport"},
+		root: true,
+	},
+}
+
+// nfsMountTime is how long such a program may take.
+const nfsMountTime = 30 * time.Second
+
+// nfsCommand returns the program of a system that mounts what a server on this machine
+// has, and its arguments.
+func nfsCommand(goos string, port int, token, dir string) (programs, args []string, err error) {
+	c, ok := nfsClients[goos]
+	if !ok {
+		return nil, nil, fmt.Errorf("it is not known how %s mounts NFS; tensorfs serve MODEL serves it to programs", goos)
+	}
+	p := strconv.Itoa(port)
+	options := slices.Concat(c.options, []string{"port=" + p, "mountport=" + p})
+	return c.programs, slices.Concat(c.args, []string{"-o", strings.Join(options, ","), fs.LoopbackSource(token), dir}), nil
+}
+
+// mayMountNFS returns an error where a user cannot mount NFS.
+func mayMountNFS(goos string, uid int) error {
+	if nfsClients[goos].root && uid != 0 {
+		return errors.New("only root can mount NFS here; --backend fuse mounts for any user, and tensorfs serve MODEL serves to programs that speak NFS themselves")
+	}
+	return nil
+}
+
+// runNFSMount mounts, or says in a line what is wrong and what to do. It takes no longer
+// than late.
+func runNFSMount(port int, token, dir string, late <-chan time.Time) error {
+	programs, args, err := nfsCommand(runtime.GOOS, port, token, dir)
+	if err != nil {
+		return err
+	}
+	program := ""
+	for _, name := range programs {
+		if program, err = exec.LookPath(name); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("no program to mount NFS with: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-late:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	c := exec.CommandContext(ctx, program, args...)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	c.Env = append(os.Environ(), "LC_ALL=C")
+	// A Ctrl-C must reach only this process, and the end of time all that it started.
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	c.WaitDelay = time.Second
+	err = c.Run()
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s did not end in time; --backend fuse does without it", program)
+	}
+	said, _, _ := strings.Cut(strings.TrimSpace(out.String()), "\n")
+	if said = strings.ReplaceAll(said, token, "..."); said == "" {
+		said = fmt.Sprintf("%s: %v", program, err)
+	}
+	return errors.New(said + nfsAdvice(runtime.GOOS, hasNFSKernel(), hasNFSHelper()))
+}
+
+// nfsAdvice says what to do about a mount that failed.
+func nfsAdvice(goos string, kernel, helper bool) string {
+	switch {
+	case goos != "linux":
+		return "; --backend fuse takes macFUSE, and tensorfs serve and export do without a mount"
+	case !kernel:
+		return "; this kernel has no NFS client: load its module as root (modprobe nfs) or use --backend fuse; a container uses the kernel of its host"
+	case !helper:
+		return "; install mount.nfs (package nfs-common, or nfs-utils), or use --backend fuse"
+	}
+	return "; --backend fuse and tensorfs serve do without it"
+}
+
+// hasNFSKernel reports whether Linux has an NFS client, after it was asked for one.
+func hasNFSKernel() bool {
+	types, err := os.ReadFile("/proc/filesystems")
+	return err != nil || bytes.Contains(types, []byte("\tnfs\n"))
+}
+
+// hasNFSHelper reports whether there is the program that mount(8) needs.
+func hasNFSHelper() bool {
+	return slices.ContainsFunc([]string{"/sbin/mount.nfs", "/usr/sbin/mount.nfs"}, func(path string) bool {
+		_, err := os.Stat(path)
+		return err == nil
+	})
+}
+
+// nfsServed is a tree that is served over NFS.
+type nfsServed struct {
+	*fs.Loopback
+	server *nfs.Server
+	port   int
+}
+
+// Wait returns when nobody is served any more.
+func (s *nfsServed) Wait() {
+	s.Loopback.Wait()
+	s.server.Close()
+}
+
+// url is what programs with libnfs take, for those who may have it.
+func (s *nfsServed) url() string {
+	return fmt.Sprintf("nfs://127.0.0.1/%s?nfsport=%d&mountport=%[2]d&version=3", s.server.Token(), s.port)
+}
+
+// mountNFS serves a tree over NFS and mounts it with the system's client, or mounts
+// nothing at "". A mount whose server was killed is taken over if the tree is the same:
+// then its users go on.
+func mountNFS(o *mountOptions, t *tree.Tree, at string, opts fs.Options) (served, error) {
+	if err := mayMountNFS(runtime.GOOS, os.Geteuid()); at != "" && err != nil {
+		return nil, err
+	}
+	if err := fs.CleanStates(); err != nil {
+		return nil, err
+	}
+	facts, err := o.nfsFacts(t)
+	if err != nil {
+		return nil, err
+	}
+	var old *fs.State
+	var listener net.Listener
+	if at != "" {
+		old = fs.Abandoned(at)
+	}
+	if old != nil && old.Facts == facts {
+		listener, _ = listenLoopback(old.Port) // somebody else may have it by now
+	}
+	if listener == nil {
+		old = nil
+		if listener, err = listenLoopback(0); err != nil {
+			return nil, err
+		}
+	}
+	no := nfs.Options{
+		ModTime: opts.ModTime, Logger: opts.Logger, Check: opts.Check,
+		UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), OwnerOnly: at != "" && !opts.AllowOther,
+		Shared: at == "",
+	}
+	if old != nil {
+		no.Key, no.Token, no.Mounted = old.Key, old.Token, true
+	}
+	server, err := nfs.New(t.Root, no)
+	if err != nil {
+		listener.Close()
+		return nil, err
+	}
+	go func() {
+		if err := server.Serve(patientListener{listener}); err != nil {
+			server.Logger().Error("the server takes no more connections", "error", err)
+		}
+	}()
+	s := &nfsServed{server: server, port: listener.Addr().(*net.TCPAddr).Port}
+	lo := fs.LoopbackOptions{
+		FsName: opts.FsName, Logger: server.Logger(), Health: server.Health, Warm: opts.Warm, MakeMountpoint: opts.MakeMountpoint,
+		Port: s.port, Token: server.Token(), Key: server.Key(), Facts: facts,
+		Mount:     func(path string) error { return runNFSMount(s.port, server.Token(), path, time.After(nfsMountTime)) },
+		Clients:   server.Clients,
+		Unmounted: server.Unmounted(),
+	}
+	switch {
+	case old != nil:
+		server.Logger().Info("goes on for a server that is gone", "mountpoint", at)
+		s.Loopback, err = fs.ResumeLoopback(old, lo)
+	case at == "":
+		s.Loopback, err = fs.OpenLoopback(lo)
+	default:
+		s.Loopback, err = fs.MountLoopback(at, lo)
+	}
+	if err != nil {
+		server.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// listenLoopback listens where this machine alone can connect.
+func listenLoopback(port int) (net.Listener, error) {
+	return net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+}
+
+// patientListener fails only when it is closed: for want of a descriptor, for instance,
+// it waits.
+type patientListener struct{ net.Listener }
+
+// Accept returns the next connection.
+func (l patientListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err == nil || errors.Is(err, net.ErrClosed) {
+			return c, err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// nfsFacts sums up what a tree follows from, as far as clients can keep it. Two servers
+// with the same facts give the same bytes for the same handles.
+func (o *mountOptions) nfsFacts(t *tree.Tree) (string, error) {
+	facts, _, err := o.facts(t)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(facts)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}
