@@ -49,6 +49,7 @@ func TestFailures(t *testing.T) {
 		{1, args(forged), testnfs.BadHandle, 0},
 		{1, args(nil), testnfs.BadHandle, 0},
 		{1, args(slices.Concat(a, a)), testnfs.BadHandle, 0},
+		{1, args(make(testnfs.Handle, 64)), testnfs.BadHandle, 0},
 		{1, args(a[:handleBytes-4]), testnfs.BadHandle, 0},
 		{1, args(gone), testnfs.Stale, 0},
 		{2, args(a), testnfs.ROFS, 2},
@@ -225,6 +226,7 @@ func TestOwnerOnly(t *testing.T) {
 		for what, err := range map[string]error{
 			"list":   func() error { _, err := c.ReadDirPlus(root); return err }(),
 			"lookup": func() error { _, _, err := c.Lookup(root, "a"); return err }(),
+			"link":   func() error { _, err := c.ReadLink(root); return err }(),
 			"read":   func() error { _, _, err := c.Read(root, make([]byte, 1), 0); return err }(),
 		} {
 			refused := errors.Is(err, testnfs.Access)

@@ -73,6 +73,29 @@ func TestReaders(t *testing.T) {
 	wg.Wait()
 }
 
+// TestLargeReads holds how much one READ gives at most, also where that is no multiple
+// of 4 bytes.
+func TestLargeReads(t *testing.T) {
+	const size = maxRead + 5
+	c, root, _ := mounted(t, fs.Entries{{Name: "data", Data: counting(size)}}, Options{})
+	h, _, err := c.Lookup(root, "data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := make([]byte, size)
+	for _, n := range []int{maxRead - 3, maxRead - 2, maxRead - 1, maxRead, maxRead + 1, size} {
+		want := min(n, maxRead)
+		got, eof, err := c.Read(h, p[:n], 1)
+		if err != nil || got != want || eof {
+			t.Errorf("%d bytes: %d, end %v, %v", n, got, eof, err)
+			continue
+		}
+		if p[0] != at(1) || p[got-1] != at(int64(got)) {
+			t.Errorf("%d bytes: they are others", n)
+		}
+	}
+}
+
 // slow is Data that gives nothing until it is told to.
 type slow struct {
 	reading atomic.Int32
