@@ -55,10 +55,47 @@ type Source struct {
 // Local reports whether the file is one of this machine, under its Path.
 func (s *Source) Local() bool { return strings.HasPrefix(s.Path, "/") }
 
-// File is an open file.
+// File is an open file. One of this machine may be a [Stated].
 type File interface {
 	Data
 	io.Closer
+}
+
+// Stated is a File of this machine that knows what it was when it was opened.
+type Stated interface {
+	State() FileState
+}
+
+// FileState tells a file from another one in its place, and from what it is after a
+// change. Times are nanoseconds since 1970; 0 for a file that is touched on purpose.
+type FileState struct {
+	Bytes      int64
+	Inode      uint64
+	ModTime    int64
+	ChangeTime int64
+}
+
+// States returns the files that hold the model's tensors and are of this machine, by
+// their names below source/, as they were when they were opened.
+func (m *Model) States() map[string]FileState {
+	states := map[string]FileState{}
+	seen := map[string]bool{}
+	for i := range m.Tensors {
+		for _, x := range Extents(m.Tensors[i].Data) {
+			if seen[x.File] {
+				continue
+			}
+			seen[x.File] = true
+			f, err := m.File(x.File)
+			if err != nil {
+				continue
+			}
+			if s, ok := f.(Stated); ok {
+				states[x.File] = s.State()
+			}
+		}
+	}
+	return states
 }
 
 // NewModel sorts and checks the tensors of m, once for all formats: names are

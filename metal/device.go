@@ -3,6 +3,7 @@ package metal
 import (
 	"errors"
 	"fmt"
+	"os"
 	"unsafe"
 )
 
@@ -80,6 +81,15 @@ type DeviceInfo struct {
 	// Pageable devices use wrapped memory page by page, so mapped files count for
 	// nothing. For all others a buffer is in memory as a whole.
 	Pageable bool
+}
+
+// check returns an error where buffers of such a device cannot be used here.
+func (d *DeviceInfo) check() error {
+	if d.PageSize < int64(os.Getpagesize()) || d.PageSize&(d.PageSize-1) != 0 || d.MaxBufferLength < d.PageSize {
+		return fmt.Errorf("device %q: pages of %d bytes and buffers of %d make no sense here; pages are a power of two, and at least the system's %d",
+			d.Name, d.PageSize, d.MaxBufferLength, os.Getpagesize())
+	}
+	return nil
 }
 
 // checkWrap returns an error unless mem obeys what every device demands of

@@ -1,12 +1,11 @@
 package metal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"math/bits"
 	"os"
-	"sync"
-	"unsafe"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,50 +18,34 @@ type HostOptions struct {
 }
 
 // Host is the device of machines without Metal: buffers are memory of this
-// process. It refuses what Metal's documentation forbids: memory that is not
-// page-aligned, not whole pages, longer than MaxBufferLength, or (where the
-// system tells: Linux) not inside one mapping.
+// process. It refuses what [Metal] would.
 type Host struct {
 	info DeviceInfo
-
-	mu     sync.Mutex
-	live   int // buffers
-	closed bool
+	live atomic.Int64 // buffers; less than zero once closed
 }
 
+// hostClosed is added to the buffers of a Host that is closed.
+const hostClosed = -1 << 40
+
 // NewHost returns a Host.
-func NewHost(opts HostOptions) (*Host, error) {
-	page := int64(os.Getpagesize())
-	if opts.PageSize == 0 {
-		opts.PageSize = page
+func NewHost(o HostOptions) (*Host, error) {
+	info := DeviceInfo{Kind: "host", Name: "host memory", UnifiedMemory: true, Pageable: true,
+		PageSize: cmp.Or(o.PageSize, int64(os.Getpagesize())), MaxBufferLength: cmp.Or(o.MaxBufferLength, 1<<40)}
+	if err := info.check(); err != nil {
+		return nil, fmt.Errorf("metal: %w", err)
 	}
-	if opts.MaxBufferLength == 0 {
-		opts.MaxBufferLength = 1 << 40
-	}
-	if opts.PageSize < page || bits.OnesCount64(uint64(opts.PageSize)) != 1 {
-		return nil, fmt.Errorf("metal: page size %d: a power of two of at least %d is needed", opts.PageSize, page)
-	}
-	if opts.MaxBufferLength < opts.PageSize {
-		return nil, fmt.Errorf("metal: maximum buffer length %d is less than a page of %d", opts.MaxBufferLength, opts.PageSize)
-	}
-	return &Host{info: DeviceInfo{
-		Kind:            "host",
-		Name:            "host memory",
-		PageSize:        opts.PageSize,
-		MaxBufferLength: opts.MaxBufferLength,
-		UnifiedMemory:   true,
-	}}, nil
+	return &Host{info: info}, nil
 }
 
 // Info describes the device.
 func (h *Host) Info() DeviceInfo { return h.info }
 
+// FreeMemory is what the system can give without swapping; 0 where it does not say.
+func (h *Host) FreeMemory() int64 { return freeMemory() }
+
 // Wrap makes a buffer of mem. See [Device].
 func (h *Host) Wrap(mem []byte, done func()) (DeviceBuffer, error) {
 	if err := checkWrap(h.info, mem); err != nil {
-		return nil, fmt.Errorf("metal: host: %w", err)
-	}
-	if err := checkOneMapping(mem); err != nil {
 		return nil, fmt.Errorf("metal: host: %w", err)
 	}
 	return h.add(mem, func() error { done(); return nil })
@@ -73,71 +56,63 @@ func (h *Host) Alloc(n int64) (DeviceBuffer, error) {
 	if n <= 0 || n > h.info.MaxBufferLength {
 		return nil, fmt.Errorf("metal: host: a buffer of %d bytes, and 1 to %d are possible", n, h.info.MaxBufferLength)
 	}
-	p, err := unix.MmapPtr(-1, 0, nil, uintptr(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	mem, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return nil, fmt.Errorf("metal: host: a buffer of %d bytes: %w", n, err)
 	}
-	free := func() error { return unix.MunmapPtr(p, uintptr(n)) }
-	b, err := h.add(unsafe.Slice((*byte)(p), n), free)
+	b, err := h.add(mem, func() error { return unix.Munmap(mem) })
 	if err != nil {
-		return nil, errors.Join(err, free())
+		return nil, errors.Join(err, unix.Munmap(mem))
 	}
 	return b, nil
 }
 
 func (h *Host) add(mem []byte, free func() error) (DeviceBuffer, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
+	if h.live.Add(1) < 0 {
+		h.live.Add(-1)
 		return nil, fmt.Errorf("metal: host: %w", ErrClosed)
 	}
-	h.live++
-	return &hostBuffer{host: h, mem: mem, free: free}, nil
+	b := &hostBuffer{host: h, free: free}
+	b.mem.Store(&mem)
+	return b, nil
 }
 
 // Close ends the device. It is an error while buffers of it live.
 func (h *Host) Close() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch {
-	case h.closed:
+	switch n := h.live.Load(); {
+	case n < 0:
 		return fmt.Errorf("metal: host: %w", ErrClosed)
-	case h.live > 0:
-		return fmt.Errorf("metal: host: %d buffers are in use; release them first", h.live)
+	case n > 0 || !h.live.CompareAndSwap(0, hostClosed):
+		return fmt.Errorf("metal: host: %d buffers are in use; release them first", n)
 	}
-	h.closed = true
 	return nil
 }
 
 // hostBuffer is a buffer of a Host.
 type hostBuffer struct {
 	host *Host
-	mu   sync.Mutex
-	mem  []byte // nil once released
+	mem  atomic.Pointer[[]byte] // nil once released
 	free func() error
 }
 
 func (b *hostBuffer) Handle() uintptr { return 0 }
 
 func (b *hostBuffer) Bytes() []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.mem
+	if mem := b.mem.Load(); mem != nil {
+		return *mem
+	}
+	return nil
 }
 
 func (b *hostBuffer) Release() error {
-	b.mu.Lock()
-	released := b.mem == nil
-	b.mem = nil
-	b.mu.Unlock()
-	if released {
+	if b.mem.Swap(nil) == nil {
 		return errors.New("metal: host: a buffer was released twice")
 	}
-	err := b.free()
-	b.host.mu.Lock()
-	b.host.live--
-	b.host.mu.Unlock()
-	return err
+	b.host.live.Add(-1)
+	return b.free()
 }
 
-var _ Device = (*Host)(nil)
+var (
+	_ Device         = (*Host)(nil)
+	_ MemoryReporter = (*Host)(nil)
+)

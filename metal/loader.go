@@ -1,14 +1,12 @@
 package metal
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
+	"math"
 	"path/filepath"
 	"slices"
-	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,15 +16,22 @@ type Options struct {
 	// Device makes the buffers; nil for DefaultDevice, which the loader then
 	// closes itself.
 	Device Device
-	// MountedOnly maps the mounted files only, never the model's own. Tensors
-	// that the model holds unchanged are then in memory twice: in the model's
-	// page cache and in the mount's.
-	MountedOnly bool
-	// OffsetAlign is what Buffer.Offset must be a multiple of; a tensor that
-	// at another offset of the model's file is taken from its mounted file. 0 is
+	// TreeOnly maps no files of the model itself, only those of the tree or of a
+	// cache. Of a mount, tensors that the model holds unchanged are then in memory
+	// twice: in the model's page cache and in the mount's.
+	TreeOnly bool
+	// OffsetAlign is what Buffer.Offset must be a multiple of, a power of two; a
+	// tensor at another offset of the model's file is taken from elsewhere. 0 is
 	// the size of an element, and 4 at least. Metal wants 256 for buffers bound
 	// to the constant address space of some GPUs.
 	OffsetAlign int64
+	// TailPad is how many bytes a kernel may read past the end of a tensor. They
+	// are in its buffer then; what they hold is not said. A tensor whose file ends
+	// sooner is taken into memory.
+	TailPad int64
+	// MaxMemory is how much the buffers of the loader may take together; Load
+	// refuses to take more. 0 is what the device says is free.
+	MaxMemory int64
 }
 
 // Ref names a tensor of a view.
@@ -69,92 +74,70 @@ type Quant struct {
 	GroupSize int    `json:"group_size"`
 }
 
-// Loader gives the tensors of one mounted tree as buffers. Its methods are safe
-// for concurrent use.
+// Loader gives the tensors of one tree as buffers. Its methods are safe for
+// concurrent use.
 type Loader struct {
-	dir       string
-	root      *os.Root
-	index     *index
+	tree      Tree
+	name      string // of the tree, for messages
 	device    Device
 	ownDevice bool
 	info      DeviceInfo
 	limit     int64 // of a window: whole pages
 	opts      Options
-	plans     []filePlan // by index.files
 
-	tensors shared[Ref, *tensor]
-	regions shared[regionKey, *region]
-	files   shared[fileKey, *mapping]
+	mu      sync.Mutex
+	closed  bool
+	regions map[*region]struct{} // all that are held
+	files   map[File][]*region   // those of a file
+	memory  map[Ref]*region      // those of a tensor in memory
+	leases  map[*lease]struct{}
 }
 
-// Open reads the index of the tree mounted at a directory.
-func Open(mountpoint string, opts Options) (*Loader, error) {
-	l, err := open(mountpoint, opts)
+// Open opens the tree that is mounted at a directory, or was exported to it.
+func Open(dir string, opts Options) (*Loader, error) {
+	path, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, fmt.Errorf("metal: %s: %w", mountpoint, err)
+		return nil, fmt.Errorf("metal: %w", err)
+	}
+	t, err := openDirectory(path)
+	if err != nil {
+		return nil, fmt.Errorf("metal: %s: %w", dir, err)
+	}
+	return newLoader(t, path, opts)
+}
+
+// New returns a Loader of a tree, which it closes, also on error.
+func New(t Tree, opts Options) (*Loader, error) { return newLoader(t, t.Model().Path, opts) }
+
+func newLoader(t Tree, name string, opts Options) (*Loader, error) {
+	l := &Loader{tree: t, name: name, device: opts.Device, opts: opts, regions: map[*region]struct{}{},
+		files: map[File][]*region{}, memory: map[Ref]*region{}, leases: map[*lease]struct{}{}}
+	if err := l.setDevice(); err != nil {
+		return nil, fmt.Errorf("metal: %s: %w", name, errors.Join(err, l.close()))
 	}
 	return l, nil
 }
 
-func open(mountpoint string, opts Options) (_ *Loader, err error) {
-	if opts.OffsetAlign < 0 {
-		return nil, fmt.Errorf("offset alignment %d is negative", opts.OffsetAlign)
+// setDevice checks the options, and finds a device where they have none.
+func (l *Loader) setDevice() (err error) {
+	if a := l.opts.OffsetAlign; a < 0 || a&(a-1) != 0 {
+		return fmt.Errorf("offset alignment %d is not a power of two", a)
 	}
-	dir, err := filepath.Abs(mountpoint)
-	if err != nil {
-		return nil, err
-	}
-	// The open directory stays: a mount that takes the place of this one later
-	// is not mistaken for it.
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, reword(err)
-	}
-	l := &Loader{dir: dir, root: root, device: opts.Device, opts: opts}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, root.Close())
-			if l.ownDevice {
-				err = errors.Join(err, l.device.Close())
-			}
-		}
-	}()
-	if l.index, err = l.readIndex(); err != nil {
-		return nil, err
+	if l.opts.TailPad < 0 || l.opts.TailPad > math.MaxInt32 || l.opts.MaxMemory < 0 {
+		return fmt.Errorf("tail padding %d or memory limit %d makes no sense", l.opts.TailPad, l.opts.MaxMemory)
 	}
 	if l.device == nil {
 		if l.device, err = DefaultDevice(); err != nil {
-			return nil, err
+			return err
 		}
 		l.ownDevice = true
 	}
 	l.info = l.device.Info()
-	page := int64(os.Getpagesize())
-	if l.info.PageSize < page || l.info.PageSize&(l.info.PageSize-1) != 0 || l.info.MaxBufferLength < l.info.PageSize {
-		return nil, fmt.Errorf("device %q: pages of %d bytes and buffers of %d make no sense here", l.info.Name, l.info.PageSize, l.info.MaxBufferLength)
+	if err := l.info.check(); err != nil {
+		return err
 	}
 	l.limit = l.info.MaxBufferLength / l.info.PageSize * l.info.PageSize
-	l.plans = make([]filePlan, len(l.index.files))
-	l.tensors.drop = (*tensor).drop
-	l.regions.drop = func(r *region) error { return r.buffer.Release() }
-	l.files.drop = (*mapping).unmap
-	return l, nil
-}
-
-func (l *Loader) readIndex() (*index, error) {
-	f, err := l.root.Open("index.json")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("no index.json: is a model mounted here? (tensorfs status)")
-	}
-	if err != nil {
-		return nil, reword(err)
-	}
-	defer f.Close()
-	x, err := readIndex(bufio.NewReaderSize(f, 1<<20))
-	if err != nil {
-		return nil, fmt.Errorf("index.json: %w", reword(err))
-	}
-	return x, nil
+	return nil
 }
 
 // reword explains the errors that a lost mount gives.
@@ -165,153 +148,82 @@ func reword(err error) error {
 	return err
 }
 
-// Model describes the model that is mounted.
-func (l *Loader) Model() ModelInfo { return l.index.model }
+// Tree returns what the loader loads from. It is closed with the loader.
+func (l *Loader) Tree() Tree { return l.tree }
+
+// Model describes the model.
+func (l *Loader) Model() ModelInfo { return l.tree.Model() }
 
 // DeviceInfo describes the device that makes the buffers.
 func (l *Loader) DeviceInfo() DeviceInfo { return l.info }
 
 // Views returns the names of the views, sorted.
-func (l *Loader) Views() []string {
-	names := make([]string, len(l.index.views))
-	for i, v := range l.index.views {
-		names[i] = v.name
-	}
-	return names
-}
+func (l *Loader) Views() []string { return slices.Clone(l.tree.Views()) }
 
 // Names returns the tensors of a view, sorted; nil where there is no such view.
-func (l *Loader) Names(view string) []string {
-	v := l.index.view(view)
-	if v == nil {
-		return nil
-	}
-	names := make([]string, len(v.entries))
-	for i, e := range v.entries {
-		names[i] = e.name
-	}
-	return names
-}
+func (l *Loader) Names(view string) []string { return slices.Clone(l.tree.Names(view)) }
 
 // Info describes a tensor. The slices are the caller's.
 func (l *Loader) Info(view, name string) (TensorInfo, error) {
-	ref := Ref{view, name}
-	e, err := l.find(ref)
+	info, err := l.tree.Info(view, name)
 	if err != nil {
 		return TensorInfo{}, fmt.Errorf("metal: %w", err)
 	}
-	info := TensorInfo{
-		Ref:         ref,
-		DType:       l.index.dtypes[e.dtype],
-		Shape:       slices.Clone(l.index.shapes[e.shape]),
-		Bytes:       e.bytes,
-		Sections:    slices.Clone(l.index.layout[e.layout].sections),
-		EngineDType: l.index.layout[e.layout].engine,
-	}
-	if q := l.index.layout[e.layout].quant; q != nil {
-		quant := *q
+	info.Shape, info.Sections = slices.Clone(info.Shape), slices.Clone(info.Sections)
+	if info.Quant != nil {
+		quant := *info.Quant
 		info.Quant = &quant
 	}
 	return info, nil
 }
 
-// find returns the entry of a tensor.
-func (l *Loader) find(ref Ref) (*entry, error) {
-	v := l.index.view(ref.View)
-	if v == nil {
-		return nil, fmt.Errorf("%q: no such view; there are %s: %w", ref.View, strings.Join(l.Views(), ", "), ErrAbsent)
+// Tensor returns a tensor as a buffer. Each one is released once, and the memory
+// is the same for all who ask for the tensor meanwhile.
+//
+// A tensor that is asked for alone has a buffer of its own. Load is for many.
+func (l *Loader) Tensor(view, name string) (Buffer, error) {
+	p, err := l.locate(Ref{view, name}, CacheRead)
+	if err != nil {
+		return Buffer{}, err
 	}
-	if e := v.entry(ref.Name); e != nil {
-		return e, nil
+	var r *region
+	if p.File != nil {
+		r, err = l.acquire(l.window(&p), l.mapWindow)
 	}
-	if why, ok := v.reason(ref.Name); ok {
-		return nil, fmt.Errorf("%q is not in view %q: %s: %w", ref.Name, ref.View, why, ErrAbsent)
+	if p.File == nil || errors.Is(err, ErrDeclined) {
+		r, err = l.acquire(l.arenas([]*place{&p})[0], l.fill(&p))
 	}
-	return nil, fmt.Errorf("%q is not in view %q: %w", ref.Name, ref.View, ErrAbsent)
+	if err != nil {
+		return Buffer{}, fmt.Errorf("metal: %s: %w", p.ref, err)
+	}
+	return l.lease(&p, r, false), l.release(r)
 }
 
 // Close ends the loader. While buffers are in use it is an error that names
 // them, and nothing is closed.
 func (l *Loader) Close() error {
-	held, err := l.tensors.close()
-	if held != nil {
-		names := make([]string, 0, len(held))
-		for _, ref := range held {
-			names = append(names, ref.String())
-		}
-		slices.Sort(names)
-		const shown = 5
-		more := ""
-		if n := len(names) - shown; n > 0 {
-			names, more = names[:shown], fmt.Sprintf(" and %d more", n)
-		}
-		return fmt.Errorf("metal: %s: buffers are in use, release them first: %s%s", l.dir, strings.Join(names, ", "), more)
+	l.mu.Lock()
+	closed, regions, names := l.closed, len(l.regions), l.inUse()
+	l.closed = regions == 0 || closed
+	l.mu.Unlock()
+	switch {
+	case closed:
+		return fmt.Errorf("metal: %s: %w", l.name, ErrClosed)
+	case regions > 0 && names == "":
+		return fmt.Errorf("metal: %s: tensors are being loaded or read", l.name)
+	case regions > 0:
+		return fmt.Errorf("metal: %s: buffers are in use, release them first: %s", l.name, names)
 	}
-	if err != nil {
-		return fmt.Errorf("metal: %s: %w", l.dir, err)
-	}
-	err = l.root.Close()
-	if l.ownDevice {
-		err = errors.Join(err, l.device.Close())
-	}
-	if err != nil {
-		return fmt.Errorf("metal: %s: %w", l.dir, err)
+	if err := l.close(); err != nil {
+		return fmt.Errorf("metal: %s: %w", l.name, err)
 	}
 	return nil
 }
 
-// fileKey is a file that can be mapped: a mounted one or one of the model.
-type fileKey struct {
-	ref    Ref   // of a mounted file; zero for the model's
-	source int32 // place in index.files
-}
-
-// openMounted opens the mounted file of an entry and checks its length.
-func (l *Loader) openMounted(ref Ref, e *entry) (*os.File, error) {
-	// The root lets no name lead out of the tree.
-	f, err := openRegular(func(flag int) (*os.File, error) { return l.root.OpenFile(ref.String(), flag, 0) }, e.bytes, true)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w: index.json names it and the mount lacks it; is the model still mounted? (tensorfs status)", err)
+func (l *Loader) close() error {
+	err := l.tree.Close()
+	if l.ownDevice {
+		err = errors.Join(err, l.device.Close())
 	}
-	return f, err
-}
-
-// openSource opens a file of the model, which must hold size bytes.
-func (l *Loader) openSource(file int32, size int64) (*os.File, error) {
-	name := l.index.files[file]
-	if !filepath.IsLocal(name) {
-		return nil, fmt.Errorf("%q is not a file below source/", name)
-	}
-	// source/ holds links that lead out of the tree.
-	link := filepath.Join("source", name)
-	path := filepath.Join(l.dir, link)
-	if target, err := l.root.Readlink(link); err == nil {
-		path = target
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(l.dir, filepath.Dir(link), target)
-		}
-	}
-	return openRegular(func(flag int) (*os.File, error) { return os.OpenFile(path, flag, 0) }, size, false)
-}
-
-// openRegular opens a regular file of exactly, or at least, size bytes. It does
-// not wait for the other end of a FIFO.
-func openRegular(open func(flag int) (*os.File, error), size int64, exact bool) (*os.File, error) {
-	f, err := open(os.O_RDONLY | unix.O_NONBLOCK)
-	if err != nil {
-		return nil, reword(err)
-	}
-	st, err := f.Stat()
-	switch {
-	case err != nil:
-		err = reword(err)
-	case !st.Mode().IsRegular():
-		err = fmt.Errorf("%s is not a regular file", f.Name())
-	case st.Size() < size, exact && st.Size() != size:
-		err = fmt.Errorf("%s has %d bytes and index.json says %d; mount the model again and open it anew", f.Name(), st.Size(), size)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+	return err
 }

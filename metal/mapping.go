@@ -4,52 +4,48 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
-	"runtime/debug"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tensorfs/tensorfs"
 )
 
-// mapping is a file mapped read-only and shared, in whole pages:
+// mapping is a part of a file mapped read-only and shared, in whole pages:
 //
-//	|==== size bytes of the file ====|00000|      length
-//	^ base: on a page                ^ zeros to the end of the system's page
+//	|==== size bytes of the file ====|00000|      mem
+//	^ on a page                      ^ zeros to the end of the system's page
 //
-// Pages beyond the one that holds the file's last byte exist only where the
-// device's pages are larger than the system's; nobody may touch those.
+// Pages beyond the one that holds the last byte exist only where the device's
+// pages are larger than the system's; nobody may touch those.
 type mapping struct {
-	path   string // for messages
-	size   int64
-	base   unsafe.Pointer
-	length int64
+	path string // for messages
+	off  int64  // of mem in the file
+	size int64
+	mem  []byte
 
-	reserved    unsafe.Pointer // what to unmap; base lies in it
+	reserved    unsafe.Pointer // what to unmap; mem lies in it
 	reservedLen uintptr
 }
 
-// mapFile maps the first size bytes of f, or one page of zeros where size is 0.
-// page is a power of two and at least the system's.
-func mapFile(f *os.File, path string, size, page int64) (*mapping, error) {
-	m := &mapping{path: path, size: size, length: roundUp(max(size, 1), page)}
-	fd, flags := int(f.Fd()), unix.MAP_SHARED
-	if size == 0 {
-		// There is nothing of an empty file to map, and no buffer is empty.
-		fd, flags = -1, unix.MAP_ANON|unix.MAP_PRIVATE
-	}
+// mapFile maps size > 0 bytes at off, which is on a page. page is a power of two
+// and at least the system's.
+func mapFile(f *os.File, path string, off, size, page int64) (*mapping, error) {
+	n := roundUp(size, page)
+	m := &mapping{path: path, off: off, size: size, reservedLen: uintptr(n)}
+	var base unsafe.Pointer
 	var err error
-	if system := int64(os.Getpagesize()); page <= system {
-		m.reservedLen = uintptr(m.length)
-		m.base, err = unix.MmapPtr(fd, 0, nil, m.reservedLen, unix.PROT_READ, flags)
-		m.reserved = m.base
+	if page <= int64(os.Getpagesize()) {
+		base, err = unix.MmapPtr(int(f.Fd()), off, nil, uintptr(n), unix.PROT_READ, unix.MAP_SHARED)
+		m.reserved = base
 	} else {
 		// The system aligns to its own page: take room for any alignment, and
 		// put the file into the aligned part.
-		m.reservedLen = uintptr(m.length + page)
+		m.reservedLen += uintptr(page)
 		m.reserved, err = unix.MmapPtr(-1, 0, nil, m.reservedLen, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
 		if err == nil {
 			skip := -uintptr(m.reserved) & uintptr(page-1)
-			m.base, err = unix.MmapPtr(fd, 0, unsafe.Add(m.reserved, skip), uintptr(m.length), unix.PROT_READ, flags|unix.MAP_FIXED)
+			base, err = unix.MmapPtr(int(f.Fd()), off, unsafe.Add(m.reserved, skip), uintptr(n), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED)
 			if err != nil {
 				err = errors.Join(err, unix.MunmapPtr(m.reserved, m.reservedLen))
 			}
@@ -61,13 +57,9 @@ func mapFile(f *os.File, path string, size, page int64) (*mapping, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%s: cannot map %d bytes: %w", path, size, err)
 	}
-	m.advise()
+	m.mem = unsafe.Slice((*byte)(base), n)
+	advise(m.mem)
 	return m, nil
-}
-
-// bytes returns [off, off+n) of the mapping. A page of it may be gone: see read.
-func (m *mapping) bytes(off, n int64) []byte {
-	return unsafe.Slice((*byte)(unsafe.Add(m.base, off)), n)
 }
 
 // unmap ends the mapping.
@@ -78,25 +70,46 @@ func (m *mapping) unmap() error {
 	return nil
 }
 
-// read runs fn, which touches the mapping, and turns the loss of a page into an
-// error: the file was cut, or the process that serves it is gone. fn must touch
-// the mapping in its own goroutine only. Any other panic goes on.
-func (m *mapping) read(fn func() error) (err error) {
-	old := debug.SetPanicOnFault(true)
-	defer func() {
-		debug.SetPanicOnFault(old)
-		r := recover()
-		if r == nil {
-			return
+// bringIn has the system read [off, off+n) of the mapping, and waits for it.
+func (m *mapping) bringIn(off, n int64) error {
+	start := off / int64(os.Getpagesize()) * int64(os.Getpagesize())
+	return tensorfs.Guard(func() error {
+		err := populate(m.mem[start : off+n])
+		if errors.Is(err, unix.EFAULT) { // what a touch would have faulted at
+			return m.lost(off)
 		}
-		fault, ok := r.(interface {
-			runtime.Error
-			Addr() uintptr
-		})
-		if !ok || fault.Addr()-uintptr(m.base) >= uintptr(m.length) {
-			panic(r)
+		if err != nil {
+			return fmt.Errorf("%s: cannot read %d bytes at %d: %w", m.path, n, m.off+off, reword(err))
 		}
-		err = fmt.Errorf("%s: byte %d was lost while it was read: the file was cut or its mount is gone; mount the model again and open it anew", m.path, fault.Addr()-uintptr(m.base))
-	}()
-	return fn()
+		return nil
+	}, m)
 }
+
+// touch reads a byte of every page. Call it under a guard.
+//
+//go:noinline
+func touch(mem []byte) (sum byte) {
+	for i := 0; i < len(mem); i += os.Getpagesize() {
+		sum += mem[i]
+	}
+	return sum
+}
+
+// Check has nothing to say: whoever opens the file compares it with the tree.
+func (m *mapping) Check() error { return nil }
+
+// Lost is the error of a page that was lost while it was read: the file was cut,
+// or the process that serves it is gone.
+func (m *mapping) Lost(addr uintptr) error {
+	at := addr - uintptr(unsafe.Pointer(unsafe.SliceData(m.mem)))
+	if at >= uintptr(len(m.mem)) {
+		return nil
+	}
+	return m.lost(int64(at))
+}
+
+func (m *mapping) lost(at int64) error {
+	return fmt.Errorf("%s: byte %d was lost while it was read: the file was cut or its mount is gone; mount the model again and open it anew", m.path, m.off+at)
+}
+
+var _ tensorfs.Memory = (*mapping)(nil)

@@ -1,4 +1,4 @@
-package metal
+package metal_test
 
 import (
 	"bufio"
@@ -56,4 +56,18 @@ func resident(t *testing.T, mem []byte) int {
 		n += int(s & 1)
 	}
 	return n
+}
+
+// mapped returns an error while this process maps a file below a directory.
+func mapped(dir string) error {
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(maps)) {
+		if strings.Contains(line, dir+"/") {
+			return fmt.Errorf("still mapped: %s", line)
+		}
+	}
+	return nil
 }

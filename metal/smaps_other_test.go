@@ -1,6 +1,6 @@
 //go:build !linux
 
-package metal
+package metal_test
 
 import "testing"
 
@@ -15,3 +15,6 @@ func resident(t *testing.T, mem []byte) int {
 	t.Fatal("only Linux is asked for resident pages")
 	return 0
 }
+
+// mapped is left to the device's counts here.
+func mapped(dir string) error { return nil }

@@ -3,6 +3,7 @@ package views
 import (
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -18,15 +19,9 @@ const perPiece = 128
 func Index(m *tensorfs.Model, built []Built) *tensorfs.Text {
 	type piece func(dst []byte) []byte
 	pieces := []piece{func(dst []byte) []byte {
-		dst = append(dst, "{\"version\":1,\n\"model\":{\"format\":"...)
-		dst = tensorfs.AppendJSONString(dst, m.Format)
-		dst = append(dst, ",\"path\":"...)
-		dst = tensorfs.AppendJSONString(dst, m.Path)
-		dst = append(dst, ",\"architecture\":"...)
-		dst = tensorfs.AppendJSONString(dst, m.Architecture)
-		dst = append(dst, ",\"layout\":"...)
-		dst = tensorfs.AppendJSONString(dst, m.Layout)
-		return append(dst, "},\n\"views\":{"...)
+		dst = append(dst, "{\"version\":1,\n\"model\":"...)
+		dst = AppendModel(dst, m)
+		return append(dst, ",\n\"views\":{"...)
 	}}
 	text := func(s string) piece { return func(dst []byte) []byte { return append(dst, s...) } }
 	entries := func(n int, entry func(dst []byte, i int) []byte) {
@@ -67,6 +62,31 @@ func Index(m *tensorfs.Model, built []Built) *tensorfs.Text {
 	}
 	pieces = append(pieces, text("}}\n"))
 	return tensorfs.NewText(len(pieces), func(dst []byte, i int) []byte { return pieces[i](dst) })
+}
+
+// AppendModel appends what index.json says of the model, as JSON.
+func AppendModel(dst []byte, m *tensorfs.Model) []byte {
+	dst = tensorfs.AppendJSONString(append(dst, `{"format":`...), m.Format)
+	dst = tensorfs.AppendJSONString(append(dst, `,"path":`...), m.Path)
+	dst = tensorfs.AppendJSONString(append(dst, `,"architecture":`...), m.Architecture)
+	dst = tensorfs.AppendJSONString(append(dst, `,"layout":`...), m.Layout)
+	states := m.States()
+	for i, name := range slices.Sorted(maps.Keys(states)) {
+		s := states[name]
+		dst = append(dst, []string{`,"files":[`, `,`}[min(i, 1)]...)
+		dst = tensorfs.AppendJSONString(append(dst, `{"name":`...), name)
+		dst = strconv.AppendInt(append(dst, `,"bytes":`...), s.Bytes, 10)
+		dst = strconv.AppendUint(append(dst, `,"inode":`...), s.Inode, 10)
+		if s.ModTime != 0 {
+			dst = strconv.AppendInt(append(dst, `,"mtime_ns":`...), s.ModTime, 10)
+			dst = strconv.AppendInt(append(dst, `,"ctime_ns":`...), s.ChangeTime, 10)
+		}
+		dst = append(dst, '}')
+	}
+	if len(states) > 0 {
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
 }
 
 func separator(i int) string {

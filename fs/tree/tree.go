@@ -37,7 +37,7 @@ func New(m *tensorfs.Model, opts Options) *Tree {
 		{Name: "index.json", Data: views.Index(m, t.Views)},
 		{Name: "metadata", Dir: metadataDir(m.Metadata)},
 		{Name: "metadata.json", Data: metadataJSON(m.Metadata)},
-		{Name: "source", Dir: sourceDir(m, "", m.Sources)},
+		{Name: "source", Dir: sourceDir(m, "", m.Sources), Attrs: t.attrs},
 	}
 	for i := range t.Views {
 		t.Root = append(t.Root, fs.Entry{Name: t.Views[i].Name, Dir: &viewDir{view: &t.Views[i]}})
@@ -132,6 +132,23 @@ func attrs(view string, t *tensorfs.Tensor) []fs.Attr {
 		if len(p.Value) <= maxAttr {
 			out = append(out, fs.Attr{Name: "user.tensorfs." + p.Name, Value: p.Value})
 		}
+	}
+	return out
+}
+
+// attrs are the extended attributes of source/: what index.json says of the model,
+// and the names of the views, for programs that would not read all of it.
+func (t *Tree) attrs() []fs.Attr {
+	names := []byte{'['}
+	for i, v := range t.Views {
+		if i > 0 {
+			names = append(names, ',')
+		}
+		names = tensorfs.AppendJSONString(names, v.Name)
+	}
+	out := []fs.Attr{{Name: "user.tensorfs.views", Value: append(names, ']')}}
+	if model := views.AppendModel(nil, t.Model); len(model) <= maxAttr {
+		out = append(out, fs.Attr{Name: "user.tensorfs.model", Value: model})
 	}
 	return out
 }

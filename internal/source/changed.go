@@ -46,6 +46,7 @@ import (
 // read those.
 type changes struct {
 	size         int64
+	inode        uint64
 	mtime, ctime unix.Timespec
 	touched      bool                                  // mtime says nothing
 	err          atomic.Pointer[tensorfs.ChangedError] // once it changed
@@ -56,7 +57,16 @@ type changes struct {
 
 // remember records the state of a file that is being opened.
 func (c *changes) remember(st *unix.Stat_t) {
-	c.size, c.mtime, c.ctime = st.Size, st.Mtim, st.Ctim
+	c.size, c.inode, c.mtime, c.ctime = st.Size, st.Ino, st.Mtim, st.Ctim
+}
+
+// state is what was recorded, for others that open the same path.
+func (c *changes) state() tensorfs.FileState {
+	s := tensorfs.FileState{Bytes: c.size, Inode: c.inode}
+	if !c.touched {
+		s.ModTime, s.ChangeTime = c.mtime.Nano(), c.ctime.Nano()
+	}
+	return s
 }
 
 // start has the kernel note writes to the file from here on.

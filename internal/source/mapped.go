@@ -125,6 +125,9 @@ func (m *Mapped) Close() error {
 // was opened. See changes for what is noticed and what cannot be.
 func (m *Mapped) Check() error { return m.changes.check(m.fd, m.path) }
 
+// State returns what the file was when it was opened. See tensorfs.Stated.
+func (m *Mapped) State() tensorfs.FileState { return m.changes.state() }
+
 // ReadAt implements io.ReaderAt.
 func (m *Mapped) ReadAt(p []byte, off int64) (int, error) { return m.readAt(p, off, 0, m.Size()) }
 
@@ -276,6 +279,7 @@ func (s *MappedSection) Extents() []tensorfs.Extent {
 
 var (
 	_ File              = (*Mapped)(nil)
+	_ tensorfs.Stated   = (*Mapped)(nil)
 	_ tensorfs.Slicer   = (*Mapped)(nil)
 	_ tensorfs.Slicer   = (*MappedSection)(nil)
 	_ tensorfs.Checker  = (*MappedSection)(nil)

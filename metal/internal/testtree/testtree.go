@@ -6,10 +6,15 @@ package testtree
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Tree is a tree to be written.
@@ -87,6 +92,67 @@ func (tree *Tree) Write(tb testing.TB) (mount, model string) {
 	return mount, model
 }
 
+// WriteAttrs is Write, and gives the files the extended attributes that they have
+// in a mount. The error says that the file system takes none.
+func (tree *Tree) WriteAttrs(tb testing.TB) (mount, model string, err error) {
+	tb.Helper()
+	mount, model = tree.Write(tb)
+	set := func(path, name string, value any) {
+		b, isText := value.(string)
+		if !isText {
+			text, merr := json.Marshal(value)
+			b, err = string(text), errors.Join(err, merr)
+		}
+		err = errors.Join(err, unix.Setxattr(filepath.Join(mount, path), "user.tensorfs."+name, []byte(b), 0))
+	}
+	for view, names := range tree.entries() {
+		for name, e := range names {
+			path := filepath.Join(view, name)
+			set(path, "dtype", e.DType)
+			set(path, "shape", e.Shape)
+			set(path, "view", view)
+			for attr, value := range map[string]any{"extents": e.Extents, "quant": e.Quant, "sections": e.Sections, "engine_dtype": e.Engine} {
+				if !reflect.ValueOf(value).IsNil() {
+					set(path, attr, value)
+				}
+			}
+		}
+	}
+	facts, ferr := tree.facts(model)
+	set("source", "model", facts)
+	set("source", "views", slices.Sorted(maps.Keys(tree.entries())))
+	return mount, model, errors.Join(err, ferr)
+}
+
+// facts returns what a tree says of its model.
+func (tree *Tree) facts(model string) (map[string]any, error) {
+	files := []map[string]any{}
+	for name := range tree.Sources {
+		var st unix.Stat_t
+		if err := unix.Stat(filepath.Join(model, name), &st); err != nil {
+			return nil, err
+		}
+		files = append(files, map[string]any{"name": name, "bytes": st.Size, "inode": st.Ino, "mtime_ns": st.Mtim.Nano(), "ctime_ns": st.Ctim.Nano()})
+	}
+	return map[string]any{"format": "test", "path": model, "architecture": "llama", "layout": "plain", "files": files}, nil
+}
+
+// entries returns what index.json says of the tensors, by view and name.
+func (tree *Tree) entries() map[string]map[string]entry {
+	views := map[string]map[string]entry{}
+	for _, t := range tree.Tensors {
+		if views[t.View] == nil {
+			views[t.View] = map[string]entry{}
+		}
+		shape := t.Shape
+		if shape == nil {
+			shape = []int64{}
+		}
+		views[t.View][t.Name] = entry{t.DType, shape, int64(len(tree.Bytes(t))), "source of " + t.Name, t.Extents, t.Quant, t.Sections, t.Engine}
+	}
+	return views
+}
+
 // WriteTo is Write into directories that exist.
 func (tree *Tree) WriteTo(mount, model string) error {
 	// A mount's files carry the mtime of the model, which is older than now.
@@ -100,20 +166,14 @@ func (tree *Tree) WriteTo(mount, model string) error {
 			return err
 		}
 	}
-	views := map[string]map[string]entry{}
 	for _, t := range tree.Tensors {
-		b := tree.Bytes(t)
-		if err := put(filepath.Join(mount, t.View, t.Name), b); err != nil {
+		if err := put(filepath.Join(mount, t.View, t.Name), tree.Bytes(t)); err != nil {
 			return err
 		}
-		if views[t.View] == nil {
-			views[t.View] = map[string]entry{}
-		}
-		shape := t.Shape
-		if shape == nil {
-			shape = []int64{}
-		}
-		views[t.View][t.Name] = entry{t.DType, shape, int64(len(b)), "source of " + t.Name, t.Extents, t.Quant, t.Sections, t.Engine}
+	}
+	facts, err := tree.facts(model)
+	if err != nil {
+		return err
 	}
 	absent := tree.Absent
 	if absent == nil {
@@ -121,12 +181,15 @@ func (tree *Tree) WriteTo(mount, model string) error {
 	}
 	text, err := json.Marshal(map[string]any{
 		"version": 1,
-		"model":   map[string]string{"format": "test", "path": model, "architecture": "llama", "layout": "plain"},
-		"views":   views,
+		"model":   facts,
+		"views":   tree.entries(),
 		"absent":  absent,
 	})
 	if err != nil {
 		return err
 	}
-	return put(filepath.Join(mount, "index.json"), text)
+	return errors.Join(
+		put(filepath.Join(mount, "index.json"), text),
+		put(filepath.Join(mount, "config.json"), []byte(`{"architecture": "llama", "dim": 64}`)),
+		put(filepath.Join(mount, "metadata.json"), []byte(`{"general.name": "sample", "list": [1, 2.5, "x"], "big": 18446744073709551615, "yes": true}`)))
 }

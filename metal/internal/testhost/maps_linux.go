@@ -1,4 +1,4 @@
-package metal
+package testhost
 
 import (
 	"bufio"
@@ -25,8 +25,8 @@ type procmapQuery struct {
 // procmapQueryRequest is _IOWR('f', 17, struct procmap_query).
 const procmapQueryRequest = 3<<30 | uint(unsafe.Sizeof(procmapQuery{}))<<16 | 'f'<<8 | 17
 
-// checkOneMapping returns an error unless mem lies inside one mapping.
-func checkOneMapping(mem []byte) error {
+// CheckOneMapping returns an error unless mem lies inside one mapping.
+func CheckOneMapping(mem []byte) error {
 	addr := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
 	start, end, err := mappingAt(addr)
 	if err != nil {

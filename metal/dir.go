@@ -1,0 +1,480 @@
+package metal
+
+import (
+	"bytes"
+	"cmp"
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sys/unix"
+)
+
+// directory is a mounted or exported tree.
+//
+// Where every file says in its extended attributes what it is, as in a mount, it
+// is asked itself: opening such a tree costs the same however large it is. Else
+// all is in index.json.
+type directory struct {
+	path  string
+	root  *os.Root // stays: what is mounted in its place later is not mistaken for it
+	attrs bool     // the files have attributes
+	fuse  bool     // and are in a mount, so reads can do without the page cache
+
+	model   ModelInfo
+	views   []string
+	sources map[string]*sourceFile // by name below source/
+
+	index    func() (*index, error) // read when it is needed
+	metadata func() (*metadata, error)
+
+	mu      sync.Mutex
+	names   map[string][]string // by view
+	entries map[Ref]*entry
+}
+
+// attrPrefix is that of the attributes.
+const attrPrefix = "user.tensorfs."
+
+// openDirectory opens the tree at a path.
+func openDirectory(path string) (_ *directory, err error) {
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, reword(err)
+	}
+	d := &directory{path: path, root: root, names: map[string][]string{}, entries: map[Ref]*entry{}}
+	defer func() {
+		if err != nil {
+			root.Close()
+		}
+	}()
+	d.index = sync.OnceValues(func() (*index, error) {
+		f, err := d.root.Open("index.json")
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("no index.json: is a model mounted here? (tensorfs status)")
+		}
+		if err != nil {
+			return nil, reword(err)
+		}
+		return readIndex(f)
+	})
+	d.metadata = sync.OnceValues(d.readMetadata)
+	var model modelEntry
+	if d.attrs, err = d.readSelf(&model); err != nil {
+		return nil, err
+	}
+	if !d.attrs {
+		x, err := d.index()
+		if err != nil {
+			return nil, err
+		}
+		model = x.model
+		for name, v := range x.views {
+			d.views, d.names[name] = append(d.views, name), v.names
+		}
+	}
+	slices.Sort(d.views)
+	d.model, d.sources = model.info(), map[string]*sourceFile{}
+	for _, f := range model.Files {
+		if name, ok := f.Name.(string); ok && filepath.IsLocal(name) && f.Inode != 0 {
+			d.sources[name] = &sourceFile{d: d, state: f, path: sync.OnceValue(func() string { return d.source(name) })}
+		}
+	}
+	return d, nil
+}
+
+// readSelf reads what source/ says of the model and its views; false where it
+// says nothing.
+func (d *directory) readSelf(model *modelEntry) (bool, error) {
+	f, err := d.root.Open("source")
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, reword(err)
+	}
+	defer f.Close()
+	for name, into := range map[string]any{"model": model, "views": &d.views} {
+		if ok, err := attr(f, name, into); err != nil || !ok {
+			d.views = nil
+			return false, err
+		}
+	}
+	d.fuse = isFuse(f)
+	return true, nil
+}
+
+// attr decodes an attribute of a file; false where it has none of that name.
+func attr(f *os.File, name string, into any) (bool, error) {
+	b := make([]byte, 2<<10)
+	n, err := unix.Fgetxattr(int(f.Fd()), attrPrefix+name, b)
+	if errors.Is(err, unix.ERANGE) {
+		b = make([]byte, 64<<10)
+		n, err = unix.Fgetxattr(int(f.Fd()), attrPrefix+name, b)
+	}
+	switch text, isText := into.(*string); {
+	case errors.Is(err, noAttr) || errors.Is(err, unix.ENOTSUP):
+		return false, nil
+	case err != nil:
+	case isText:
+		*text = string(b[:n])
+	default:
+		err = json.Unmarshal(b[:n], into)
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s: attribute %s: %w", f.Name(), name, reword(err))
+	}
+	return true, nil
+}
+
+func (d *directory) Model() ModelInfo { return d.model }
+func (d *directory) Views() []string  { return d.views }
+
+// Names lists a view. A mount that is gone has no names.
+func (d *directory) Names(view string) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if names, ok := d.names[view]; ok || !slices.Contains(d.views, view) {
+		return names
+	}
+	f, err := d.root.Open(view)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return nil
+	}
+	slices.Sort(names)
+	d.names[view] = names
+	return names
+}
+
+// entry returns what is known of a tensor.
+func (d *directory) entry(ref Ref) (*entry, error) {
+	d.mu.Lock()
+	e := d.entries[ref]
+	d.mu.Unlock()
+	if e != nil {
+		return e, nil
+	}
+	var err error
+	switch {
+	case !slices.Contains(d.views, ref.View):
+		return nil, fmt.Errorf("%q: no such view; there are %s: %w", ref.View, strings.Join(d.views, ", "), ErrAbsent)
+	case strings.Contains(ref.Name, "/") || !fs.ValidPath(ref.String()):
+		return nil, fmt.Errorf("%q is not the name of a file: %w", ref.Name, ErrAbsent)
+	case d.attrs:
+		e, err = d.ask(ref)
+	default:
+		e, err = d.lookUp(ref)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if e == nil {
+		why := ""
+		if x, err := d.index(); err == nil {
+			if why = x.reason(ref); why != "" {
+				why += ": "
+			}
+		}
+		return nil, fmt.Errorf("%q is not in view %q: %s%w", ref.Name, ref.View, why, ErrAbsent)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.entries[ref] = e
+	return e, nil
+}
+
+// lookUp returns what index.json says of a tensor, nil where it is not there.
+func (d *directory) lookUp(ref Ref) (*entry, error) {
+	x, err := d.index()
+	if err != nil {
+		return nil, err
+	}
+	return x.entry(ref)
+}
+
+// ask returns what a file says of itself, nil where it is not there.
+func (d *directory) ask(ref Ref) (*entry, error) {
+	f, err := d.open(ref, -1, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, reword(err)
+	}
+	e := &entry{Bytes: st.Size()}
+	for name, into := range map[string]any{
+		"dtype": &e.DType, "shape": &e.Shape, "extents": &e.Extents, "quant": &e.Quant, "sections": &e.Sections, "engine_dtype": &e.Engine,
+	} {
+		if _, err := attr(f, name, into); err != nil {
+			return nil, err
+		}
+	}
+	if err := e.check(); err != nil {
+		return nil, fmt.Errorf("attributes: %w", err)
+	}
+	return e, nil
+}
+
+func (d *directory) Info(view, name string) (TensorInfo, error) {
+	ref := Ref{view, name}
+	e, err := d.entry(ref)
+	if err != nil {
+		return TensorInfo{}, err
+	}
+	info := TensorInfo{Ref: ref, DType: e.DType, Shape: e.Shape, Bytes: e.Bytes, Sections: e.Sections, Quant: e.Quant, EngineDType: -1}
+	if e.Engine != nil {
+		info.EngineDType = *e.Engine
+	}
+	return info, nil
+}
+
+// Extents has the model's file, where it is still the one that is mounted, and
+// the mounted file.
+func (d *directory) Extents(view, name string) ([]Extent, error) {
+	ref := Ref{view, name}
+	e, err := d.entry(ref)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Extent, 0, 2)
+	if len(e.Extents) == 1 && e.Extents[0].Bytes == e.Bytes {
+		x := &e.Extents[0]
+		file, _ := x.File.(string)
+		if s := d.sources[file]; s != nil && s.check() == nil {
+			all = append(all, Extent{s, x.Offset, x.Bytes, OriginModel})
+		}
+	}
+	return append(all, Extent{treeFile{d, ref, e.Bytes}, 0, e.Bytes, OriginCache}), nil
+}
+
+// Open opens a file of the tree. Reads of a mount go past the page cache where
+// they can: the bytes are about to be kept elsewhere, and the server reads ahead
+// of no one then.
+func (d *directory) Open(view, name string) (Bytes, error) {
+	ref := Ref{view, name}
+	e, err := d.entry(ref)
+	if err != nil {
+		return nil, err
+	}
+	if d.fuse {
+		if f, err := d.open(ref, e.Bytes, directRead); err == nil {
+			return directFile{plainFile{f, e.Bytes}}, nil
+		}
+	}
+	f, err := d.open(ref, e.Bytes, 0)
+	if err != nil {
+		return nil, err
+	}
+	return plainFile{f, e.Bytes}, nil
+}
+
+// plainFile is a file of the tree as the bytes of a tensor.
+type plainFile struct {
+	*os.File
+	size int64
+}
+
+func (f plainFile) Size() int64 { return f.size }
+
+// directFile is read past the page cache, until the file system refuses.
+type directFile struct{ plainFile }
+
+func (f directFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.File.ReadAt(p, off)
+	if n == 0 && errors.Is(err, unix.EINVAL) {
+		if _, ferr := unix.FcntlInt(f.Fd(), unix.F_SETFL, unix.O_RDONLY); ferr == nil {
+			n, err = f.File.ReadAt(p, off)
+		}
+	}
+	return n, err
+}
+
+// open opens the file of a tensor, of size bytes unless that is -1. The root lets
+// no name lead out of the tree.
+func (d *directory) open(ref Ref, size int64, flags int) (*os.File, error) {
+	f, err := d.root.OpenFile(ref.String(), os.O_RDONLY|unix.O_NONBLOCK|flags, 0)
+	if err != nil {
+		return nil, reword(err)
+	}
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+		err = reword(err)
+	case !st.Mode().IsRegular():
+		err = fmt.Errorf("%s is not a regular file", f.Name())
+	case size >= 0 && st.Size() != size:
+		err = fmt.Errorf("%s has %d bytes and should have %d; mount the model again and open it anew", f.Name(), st.Size(), size)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// treeFile is a file of a view.
+type treeFile struct {
+	d    *directory
+	ref  Ref
+	size int64
+}
+
+func (f treeFile) Name() string { return filepath.Join(f.d.path, f.ref.View, f.ref.Name) }
+func (f treeFile) Size() int64  { return f.size }
+
+func (f treeFile) Open() (*os.File, error) {
+	file, err := f.d.open(f.ref, f.size, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: the tree named it and lacks it now; is the model still mounted? (tensorfs status)", err)
+	}
+	return file, err
+}
+
+// sourceFile is a file of the model, below source/.
+type sourceFile struct {
+	d     *directory
+	state fileEntry
+	path  func() string
+}
+
+func (f *sourceFile) Name() string { return f.path() }
+func (f *sourceFile) Size() int64  { return f.state.Bytes }
+
+// source returns the path of a file below source/, which holds links that lead out
+// of the tree.
+func (d *directory) source(name string) string {
+	link := filepath.Join("source", name)
+	target, err := d.root.Readlink(link)
+	if err != nil || filepath.IsAbs(target) {
+		return cmp.Or(target, filepath.Join(d.path, link))
+	}
+	return filepath.Join(d.path, filepath.Dir(link), target)
+}
+
+// check returns an error unless the path leads to the file that the tree was made
+// of, as it was then.
+func (f *sourceFile) check() error {
+	var st unix.Stat_t
+	if err := unix.Stat(f.path(), &st); err != nil {
+		return fmt.Errorf("%s: %w", f.path(), err)
+	}
+	return f.compare(&st)
+}
+
+func (f *sourceFile) compare(st *unix.Stat_t) error {
+	same := st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size == f.state.Bytes && uint64(st.Ino) == f.state.Inode &&
+		(f.state.MTime == 0 || f.state.MTime == st.Mtim.Nano()) && (f.state.CTime == 0 || f.state.CTime == st.Ctim.Nano())
+	if !same {
+		return fmt.Errorf("%s is not the file that is mounted, or was modified since; mount the model again and open it anew", f.path())
+	}
+	return nil
+}
+
+func (f *sourceFile) Open() (*os.File, error) {
+	file, err := os.OpenFile(f.path(), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(int(file.Fd()), &st); err == nil {
+		err = f.compare(&st)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// Config returns the tree's config.json.
+func (d *directory) Config() ([]byte, error) {
+	f, err := d.root.Open("config.json")
+	if err != nil {
+		return nil, reword(err)
+	}
+	defer f.Close()
+	const most = 64 << 20
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && len(b) > most {
+		err = fmt.Errorf("config.json has more than %d bytes", most)
+	}
+	return b, reword(err)
+}
+
+// metadata is metadata.json.
+type metadata struct {
+	text textFile
+	keys *object
+}
+
+func (d *directory) readMetadata() (*metadata, error) {
+	f, err := d.root.Open("metadata.json")
+	if err != nil {
+		return nil, reword(err)
+	}
+	m := &metadata{text: textFile{f}}
+	err = m.text.read(func(dec *jsontext.Decoder) (err error) {
+		m.keys, err = readObject(dec)
+		return err
+	})
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("metadata.json: %w", reword(err))
+	}
+	return m, nil
+}
+
+func (d *directory) Metadata(key string) (value any, ok bool, err error) {
+	m, err := d.metadata()
+	if errors.Is(err, fs.ErrNotExist) { // an exported tree may be without
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	at, ok := m.keys.find(key)
+	if !ok {
+		return nil, false, nil
+	}
+	text, err := m.text.value(at)
+	if err == nil {
+		dec := stdjson.NewDecoder(bytes.NewReader(text))
+		dec.UseNumber()
+		err = dec.Decode(&value)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("metadata.json: %q: %w", key, reword(err))
+	}
+	return value, true, nil
+}
+
+// Close closes the directory and the texts that were read.
+func (d *directory) Close() error {
+	errs := []error{d.root.Close()}
+	if x, err := d.index(); err == nil {
+		errs = append(errs, x.text.Close())
+	}
+	if m, err := d.metadata(); err == nil {
+		errs = append(errs, m.text.Close())
+	}
+	return errors.Join(errs...)
+}
+
+var _ Tree = (*directory)(nil)

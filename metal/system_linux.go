@@ -1,0 +1,51 @@
+package metal
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// noAttr is the error of an attribute that a file does not have.
+const noAttr = unix.ENODATA
+
+// directRead opens a file for reads past the page cache.
+const directRead = unix.O_DIRECT
+
+// isFuse reports whether a file is in a mount of a process.
+func isFuse(f *os.File) bool {
+	var st unix.Statfs_t
+	return unix.Fstatfs(int(f.Fd()), &st) == nil && st.Type == unix.FUSE_SUPER_MAGIC
+}
+
+// advise asks for huge pages, which makes the kernel read a mounted file 1 MiB
+// at a time instead of 128 KiB. Advice only: without it reads are slower.
+func advise(mem []byte) { _ = unix.Madvise(mem, unix.MADV_HUGEPAGE) }
+
+// populate brings in the pages of mem, which begins on one, in a single system
+// call. Kernels before 5.14 cannot; there they come with the first touch.
+func populate(mem []byte) error {
+	err := unix.Madvise(mem, unix.MADV_POPULATE_READ)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		touch(mem)
+		return nil
+	}
+	return err
+}
+
+// freeMemory returns how much memory the system can give without swapping.
+func freeMemory() int64 {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := bytes.Cut(text, []byte("MemAvailable:"))
+	if fields := bytes.Fields(rest); len(fields) > 1 && string(fields[1]) == "kB" {
+		kib, _ := strconv.ParseInt(string(fields[0]), 10, 50)
+		return kib << 10
+	}
+	return 0
+}
