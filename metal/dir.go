@@ -58,12 +58,12 @@ func openDirectory(path string) (_ *directory, err error) {
 		}
 	}()
 	d.index = sync.OnceValues(func() (*index, error) {
-		f, err := d.root.Open("index.json")
+		f, err := d.file("index.json", -1, 0)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("no index.json: is a model mounted here? (tensorfs status)")
+			err = fmt.Errorf("no index.json: is a model mounted here? (tensorfs status)")
 		}
 		if err != nil {
-			return nil, reword(err)
+			return nil, err
 		}
 		return readIndex(f)
 	})
@@ -95,7 +95,7 @@ func openDirectory(path string) (_ *directory, err error) {
 // readSelf reads what source/ says of the model and its views; false where it
 // says nothing.
 func (d *directory) readSelf(model *modelEntry) (bool, error) {
-	f, err := d.root.Open("source")
+	f, err := d.root.OpenFile("source", unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -146,7 +146,7 @@ func (d *directory) Names(view string) []string {
 	if names, ok := d.names[view]; ok || !slices.Contains(d.views, view) {
 		return names
 	}
-	f, err := d.root.Open(view)
+	f, err := d.root.OpenFile(view, unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil
 	}
@@ -208,7 +208,7 @@ func (d *directory) lookUp(ref Ref) (*entry, error) {
 
 // ask returns what a file says of itself, nil where it is not there.
 func (d *directory) ask(ref Ref) (*entry, error) {
-	f, err := d.open(ref, -1, 0)
+	f, err := d.file(ref.String(), -1, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -276,11 +276,11 @@ func (d *directory) Open(view, name string) (Bytes, error) {
 		return nil, err
 	}
 	if d.fuse {
-		if f, err := d.open(ref, e.Bytes, directRead); err == nil {
+		if f, err := d.file(ref.String(), e.Bytes, directRead); err == nil {
 			return directFile{plainFile{f, e.Bytes}}, nil
 		}
 	}
-	f, err := d.open(ref, e.Bytes, 0)
+	f, err := d.file(ref.String(), e.Bytes, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -308,10 +308,10 @@ func (f directFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// open opens the file of a tensor, of size bytes unless that is -1. The root lets
-// no name lead out of the tree.
-func (d *directory) open(ref Ref, size int64, flags int) (*os.File, error) {
-	f, err := d.root.OpenFile(ref.String(), os.O_RDONLY|unix.O_NONBLOCK|flags, 0)
+// file opens a regular file of the tree, of size bytes unless that is -1. It waits
+// for no FIFO, and the root lets no name lead out of the tree.
+func (d *directory) file(name string, size int64, flags int) (*os.File, error) {
+	f, err := d.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|flags, 0)
 	if err != nil {
 		return nil, reword(err)
 	}
@@ -341,7 +341,7 @@ func (f treeFile) Name() string { return filepath.Join(f.d.path, f.ref.View, f.r
 func (f treeFile) Size() int64  { return f.size }
 
 func (f treeFile) Open() (*os.File, error) {
-	file, err := f.d.open(f.ref, f.size, 0)
+	file, err := f.d.file(f.ref.String(), f.size, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w: the tree named it and lacks it now; is the model still mounted? (tensorfs status)", err)
 	}
@@ -405,9 +405,9 @@ func (f *sourceFile) Open() (*os.File, error) {
 
 // Config returns the tree's config.json.
 func (d *directory) Config() ([]byte, error) {
-	f, err := d.root.Open("config.json")
+	f, err := d.file("config.json", -1, 0)
 	if err != nil {
-		return nil, reword(err)
+		return nil, err
 	}
 	defer f.Close()
 	const most = 64 << 20
@@ -425,9 +425,9 @@ type metadata struct {
 }
 
 func (d *directory) readMetadata() (*metadata, error) {
-	f, err := d.root.Open("metadata.json")
+	f, err := d.file("metadata.json", -1, 0)
 	if err != nil {
-		return nil, reword(err)
+		return nil, err
 	}
 	m := &metadata{text: textFile{f}}
 	err = m.text.read(func(dec *jsontext.Decoder) (err error) {

@@ -1,41 +1,48 @@
-// Package metal puts the tensors of a mounted tensorfs tree into buffers that a
-// GPU, or any other engine in this process, uses without a copy.
+// Package metal puts the tensors of a model into buffers that a GPU, or any other
+// engine in this process, uses without a copy.
 //
-// It is a client: it reads a directory that somebody mounted, beginning with its
-// index.json, and shares no code with the filesystem. [Open] gives a [Loader],
-// [Loader.Tensor] a [Buffer]: a window of mapped memory, wrapped by a [Device].
+// A [Tree] says which tensors there are and gives their bytes. [Open] takes the
+// tree that is mounted at a directory, or was exported to it; it is a client of
+// that and shares no code with the filesystem. [New] takes any other. A [Loader]
+// makes buffers of a [Device]: [Loader.Load] of many tensors, [Loader.Tensor] of
+// one.
 //
 //	l, err := metal.Open("/mnt/model", metal.Options{})
 //	...
 //	defer l.Close()
-//	b, err := l.Tensor("packed", "layers.0.attention.q.weight")
+//	set, err := l.Load(ctx, refs, metal.LoadOptions{})
 //	...
-//	defer b.Release()
+//	defer set.Release()
+//	b, _ := set.Buffer(metal.Ref{View: "packed", Name: "layers.0.attention.q.weight"})
 //	encoder.setBuffer(b.Handle, b.Offset, 0)
 //
 // # Where the bytes come from
 //
-// A tensor whose bytes stand unchanged in one of the model's own files is served
-// from a mapping of that file: one mapping for all tensors of the file, no byte
-// copied, the page cache shared with every other reader of the model. Everything
-// else (converted, fused, oddly aligned) is a mapping of the mounted file, whose
-// pages are shared by all processes that map it:
+// One function decides (locate), and Buffer.Origin says how:
 //
-//	f16/NAME     |=========== tensor ===========|00000|    whole pages; Offset 0
-//	model file   |hd|--|=== tensor ===|--|== tensor ==|    one mapping, one buffer
-//	                 ^ Offset                              per window of it
+//	model    a file of the model that holds the bytes unchanged, mapped
+//	cache    a file that was made from the model, mapped: one of a mounted or
+//	         exported tree, or of a cache on disk
+//	memory   memory of the device, into which the bytes were read or converted
 //
-// A window is at most [DeviceInfo.MaxBufferLength] long; windows overlap where a
-// tensor would otherwise be cut in two.
+// What is mapped shares the page cache with all others who map the file, and the
+// system can drop it. A buffer over a file is a window of it: whole pages, from the
+// first tensor that was asked for to the last, unless more than 64 MiB between two
+// of them were not asked for, or the device takes no longer buffers.
+//
+//	model file  |hd|--|=== tensor ===|--|== tensor ==|        gap        |= tensor =|
+//	window           [===============================]                  [==========]
+//	                 ^ on a page      ^ Offset
+//
+// A file of the model is used only while it is the one that the tree was made of:
+// size, inode, mtime and ctime are compared whenever it is mapped. Else the mounted
+// file is.
 //
 // # Devices
 //
 // [Metal] (macOS, without cgo) makes MTLBuffers in shared storage. [Host] stands
-// in everywhere else: its buffers are plain memory, and it enforces what Metal's
-// documentation demands of memory that is wrapped without a copy, so that code
-// that works with it does not owe its success to a lenient device. A device that
-// declines the memory (virtual GPUs do) gets a copy instead, and the Buffer says
-// so.
+// in everywhere else: its buffers are plain memory. A device that declines mapped
+// memory (virtual GPUs do) gets a copy instead, and the Buffer says so.
 //
 // The Metal device was written against Apple's documentation and public reports
 // and is compiled and vetted for macOS, but no Mac was at hand: it has never
@@ -45,8 +52,9 @@
 //
 // A Buffer keeps its mapping, also after the tree was unmounted lazily or the
 // model renamed. Each successful [Loader.Tensor] is matched by one
-// [Buffer.Release]; the memory is unmapped when the device has finished with it.
-// [Loader.Close] refuses while buffers are in use, and names them.
+// [Buffer.Release], each [Loader.Load] by one [Set.Release]; the memory is given
+// back when the device has finished with it. [Loader.Close] refuses while buffers
+// are in use, and names them.
 //
 // Bytes that are mapped can be lost: the model is truncated, or the process that
 // serves the mount dies. Where this package touches them it returns an error. A

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -325,6 +326,87 @@ func TestMountedPrefetch(t *testing.T) {
 	}
 	if n, want := resident(t, b.Contents), len(b.Contents)/os.Getpagesize(); n != want {
 		t.Errorf("%d pages of %d are in memory", n, want)
+	}
+}
+
+// Tensors that are read into memory leave nothing in the page cache.
+func TestMountedReadsPastThePageCache(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("NOT TESTED: resident pages, because only Linux is asked for them (mincore)")
+	}
+	model, _ := writeModel(t)
+	mount, _ := server(t, model)
+	l := openDir(t, mount, metal.Options{})
+	ref := metal.Ref{View: "f16", Name: "token_embedding.weight"}
+	s, err := l.Load(t.Context(), []metal.Ref{ref}, metal.LoadOptions{Cache: metal.CacheOff})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := s.Buffer(ref); b.Origin != metal.OriginMemory || !bytes.Equal(b.Contents, halves()) {
+		t.Errorf("wrong bytes from %s", b.Origin)
+	}
+	if err := s.Release(); err != nil {
+		t.Error(err)
+	}
+	b := get(t, l, ref.View, ref.Name)
+	if n := resident(t, b.Contents); n != 0 || b.Origin != metal.OriginCache {
+		t.Errorf("%d pages are in memory", n)
+	}
+}
+
+// A mounted tree says of itself what its index.json says, which is then not read.
+func TestMountedSaysWhatItIs(t *testing.T) {
+	model, _ := writeModel(t)
+	mount, _ := server(t, model)
+	l := openDir(t, mount, metal.Options{})
+	type entry struct {
+		DType string  `json:"dtype"`
+		Shape []int64 `json:"shape"`
+		Bytes int64   `json:"bytes"`
+	}
+	got := map[string]map[string]entry{}
+	for _, view := range l.Views() {
+		got[view] = map[string]entry{}
+		for _, name := range l.Names(view) {
+			info, err := l.Info(view, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[view][name] = entry{info.DType, info.Shape, info.Bytes}
+		}
+	}
+	if files, err := os.ReadDir("/proc/self/fd"); err == nil {
+		for _, f := range files {
+			if to, err := os.Readlink("/proc/self/fd/" + f.Name()); err == nil && to == filepath.Join(mount, "index.json") {
+				t.Error("index.json was read")
+			}
+		}
+	}
+	var index struct {
+		Model struct {
+			Files []struct {
+				Name  string `json:"name"`
+				Bytes int64  `json:"bytes"`
+			} `json:"files"`
+		} `json:"model"`
+		Views map[string]map[string]entry `json:"views"`
+	}
+	text, err := os.ReadFile(filepath.Join(mount, "index.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &index)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, index.Views) {
+		t.Errorf("the files say\n%v\nand index.json\n%v", got, index.Views)
+	}
+	st, err := os.Stat(model)
+	if f := index.Model.Files; err != nil || len(f) != 1 || f[0].Name != filepath.Base(model) || f[0].Bytes != st.Size() {
+		t.Errorf("files %+v, %v", f, err)
+	}
+	if _, err := l.Info("f16", "nothing"); !errors.Is(err, metal.ErrAbsent) {
+		t.Errorf("error %v", err)
 	}
 }
 
