@@ -16,7 +16,7 @@ type Buffer struct {
 	Size     int64   // bytes of the tensor
 	Contents []byte  // the tensor as the CPU sees it, read-only: a write is a fault where a file is mapped
 	Origin   Origin  // where the bytes are from
-	Copied   bool    // they could have been mapped and the device declined that, so this is a copy
+	Copied   bool    // a copy of what could have been mapped, if the device had not declined that
 	File     string  // path of the mapped file; "" in memory
 
 	lease *lease

@@ -135,44 +135,43 @@ func (x *index) read(d *jsontext.Decoder) error {
 	return err
 }
 
-// entry returns what the index says of a tensor; nil where the view has none of
-// that name.
-func (x *index) entry(ref Ref) (*entry, error) {
-	view := x.views[ref.View]
+// value decodes what an object of a view says of a name; false where it has none.
+func (x *index) value(of map[string]*object, ref Ref, into any) (bool, error) {
+	view := of[ref.View]
 	if view == nil {
-		return nil, nil
+		return false, nil
 	}
 	at, ok := view.find(ref.Name)
 	if !ok {
-		return nil, nil
+		return false, nil
 	}
 	text, err := x.text.value(at)
-	e := &entry{Bytes: -1}
 	if err == nil {
-		err = json.Unmarshal(text, e)
+		err = json.Unmarshal(text, into)
+	}
+	return true, err
+}
+
+// entry returns what the index says of a tensor; nil where the view has none of
+// that name.
+func (x *index) entry(ref Ref) (*entry, error) {
+	e := &entry{Bytes: -1}
+	ok, err := x.value(x.views, ref, e)
+	if !ok {
+		return nil, nil
 	}
 	if err == nil {
 		err = e.check()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("index.json: %w", reword(err))
+		return nil, fmt.Errorf("index.json: %s: %w", ref, reword(err))
 	}
 	return e, nil
 }
 
 // reason returns why a view leaves a tensor out, "" where the index does not say.
-func (x *index) reason(ref Ref) string {
-	view := x.absent[ref.View]
-	if view == nil {
-		return ""
-	}
-	at, ok := view.find(ref.Name)
-	if !ok {
-		return ""
-	}
-	text, err := x.text.value(at)
-	var why string
-	if err != nil || json.Unmarshal(text, &why) != nil {
+func (x *index) reason(ref Ref) (why string) {
+	if _, err := x.value(x.absent, ref, &why); err != nil {
 		return ""
 	}
 	return why

@@ -27,7 +27,7 @@ type LoadOptions struct {
 	// Progress is called after each piece, never at the same time by two
 	// goroutines. An error ends the load and is returned.
 	Progress func(done, total int64) error
-	Workers  int // that read and convert; 0 for one per processor
+	Workers  int // that read and convert; 0 for one per processor, and 4 at least
 	Cache    CacheMode
 	// Resident keeps the buffers of the set resident, where the device can.
 	Resident bool

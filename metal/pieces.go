@@ -1,7 +1,6 @@
 package metal
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,7 +94,11 @@ func (l *Loader) run(ctx context.Context, pieces []piece, o LoadOptions) error {
 		}
 		return o.Progress(done, total)
 	}
-	for range min(len(pieces), cmp.Or(o.Workers, runtime.GOMAXPROCS(0))) {
+	n := o.Workers
+	if n <= 0 {
+		n = max(4, runtime.GOMAXPROCS(0)) // reads wait too
+	}
+	for range min(len(pieces), n) {
 		workers.Go(func() {
 			for p := take(); p != nil; p = take() {
 				err := l.do(p)

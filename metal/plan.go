@@ -178,11 +178,11 @@ func (l *Loader) job(refs []Ref, mode CacheMode, hold bool) (*job, error) {
 	var mapped, memory []*place
 	for i := range j.places {
 		p := &j.places[i]
-		want := &region{at: map[Ref]int64{p.ref: 0}}
-		if p.File != nil {
-			want = l.window(p)
+		r := l.memory[p.ref]
+		if p.File != nil && r == nil {
+			r = l.find(l.window(p))
 		}
-		switch r := l.find(want); {
+		switch {
 		case r != nil && r.ready:
 			p.live = r
 			if hold {
