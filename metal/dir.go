@@ -364,7 +364,8 @@ func (d *directory) Metadata(key string) (value any, ok bool, err error) {
 	return value, true, nil
 }
 
-// Close closes the directory and the texts that were read.
+// Close closes the directory and the texts that were read. Those that were not
+// cannot be any more.
 func (d *directory) Close() error {
 	errs := []error{d.root.Close()}
 	if x, err := d.index(); err == nil {

@@ -319,6 +319,10 @@ func TestOpenRefuses(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bad, "index.json"), []byte(`{"version":9}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	fifo := t.TempDir()
+	if err := unix.Mkfifo(filepath.Join(fifo, "index.json"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	good, _ := testtree.Sample().Write(t)
 	for _, c := range []struct {
 		dir  string
@@ -328,6 +332,7 @@ func TestOpenRefuses(t *testing.T) {
 		{filepath.Join(empty, "none"), metal.Options{}, "no such file"},
 		{empty, metal.Options{}, "is a model mounted here?"},
 		{bad, metal.Options{}, "version 9"},
+		{fifo, metal.Options{}, "not a regular file"},
 		{filepath.Join(bad, "index.json"), metal.Options{}, "not a directory"},
 		{good, metal.Options{OffsetAlign: -1}, "power of two"},
 		{good, metal.Options{OffsetAlign: 48}, "power of two"},
@@ -345,6 +350,46 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	if err := l.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// What files say of themselves is checked as the index is.
+func TestAttributesRefuse(t *testing.T) {
+	const file = "raw/layers.0.attention.q.weight"
+	for _, c := range []struct{ path, attr, value, want string }{
+		{"source", "model", "{", "attribute model"},
+		{"source", "views", "3", "attribute views"},
+		{file, "dtype", "", "missing"},
+		{file, "shape", "[-1]", "shape"},
+		{file, "shape", "{}", "attribute shape"},
+		{file, "extents", `[{"offset":-1}]`, "not a range"},
+		{file, "quant", "[]", "attribute quant"},
+		{file, "sections", `[{"offset":1,"bytes":72000}]`, "section"},
+		{file, "engine_dtype", "x", "attribute engine_dtype"},
+		{file, "sections", "[" + strings.Repeat(" ", 3000) + "]", ""}, // longer than the first buffer
+	} {
+		mount, _ := writeAttrs(t, testtree.Sample())
+		if err := unix.Setxattr(filepath.Join(mount, c.path), "user.tensorfs."+c.attr, []byte(c.value), 0); err != nil {
+			t.Fatal(err)
+		}
+		l, err := metal.Open(mount, metal.Options{Device: testhost.New(t, testhost.Options{})})
+		if err == nil {
+			_, err = l.Info("raw", "layers.0.attention.q.weight")
+			if cerr := l.Close(); cerr != nil {
+				t.Error(cerr)
+			}
+		}
+		if (err == nil) != (c.want == "") || c.want != "" && !errorLike(err, c.want) {
+			t.Errorf("%s of %s is %.20q: error %v, want one with %q", c.attr, c.path, c.value, err, c.want)
+		}
+	}
+	// Without attributes there must be an index.
+	mount, _ := writeAttrs(t, testtree.Sample())
+	if err := unix.Removexattr(filepath.Join(mount, "source"), "user.tensorfs.views"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := metal.Open(mount, metal.Options{}); !errorLike(err, "no index.json") {
+		t.Errorf("error %v", err)
 	}
 }
 
