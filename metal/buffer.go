@@ -17,7 +17,7 @@ type Buffer struct {
 	Contents []byte  // the tensor as the CPU sees it, read-only: a write is a fault where a file is mapped
 	Origin   Origin  // where the bytes are from
 	Copied   bool    // a copy of what could have been mapped, if the device had not declined that
-	File     string  // path of the mapped file; "" in memory
+	File     string  // path of the file that has the bytes; "" where they were converted
 
 	lease *lease
 }

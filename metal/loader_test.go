@@ -155,7 +155,7 @@ func TestTensorBytes(t *testing.T) {
 				case metal.OriginCache:
 					inFile = b.File == filepath.Join(mount, ref.String())
 				case metal.OriginMemory:
-					if b.File != "" || c.host.Decline == nil && c.opts.TailPad == 0 && b.Size > 0 {
+					if b.File == "" || c.host.Decline == nil && c.opts.TailPad == 0 && b.Size > 0 {
 						t.Errorf("%s: in memory, from %q", ref, b.File)
 					}
 				}

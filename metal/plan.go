@@ -13,7 +13,8 @@ type place struct {
 	Extent
 	ref   Ref
 	bytes int64
-	live  *region // that has it already
+	path  string  // of a file that has the bytes
+	live  *region // that has it, or will have it
 }
 
 // wideElements are the types whose elements exceed the least alignment.
@@ -30,9 +31,6 @@ func (l *Loader) locate(ref Ref, mode CacheMode) (place, error) {
 	if p.bytes < 0 || p.bytes > l.info.MaxBufferLength-l.opts.TailPad {
 		return p, fmt.Errorf("metal: %s: %d bytes, and %s takes buffers of at most %d", ref, p.bytes, l.info.Name, l.info.MaxBufferLength-l.opts.TailPad)
 	}
-	if p.bytes == 0 {
-		return p, nil // there is nothing of it to map, and no buffer is empty
-	}
 	// Block types hold nothing wider than 4 bytes.
 	align := cmp.Or(l.opts.OffsetAlign, max(4, wideElements[info.DType]))
 	extents, err := l.tree.Extents(ref.View, ref.Name)
@@ -40,8 +38,10 @@ func (l *Loader) locate(ref Ref, mode CacheMode) (place, error) {
 		return p, fmt.Errorf("metal: %s: %w", ref, err)
 	}
 	for _, x := range extents {
+		p.path = x.File.Name()
 		allowed := x.Origin == OriginModel && !l.opts.TreeOnly || x.Origin == OriginCache && mode != CacheOff
-		inside := x.Offset >= 0 && x.Bytes == p.bytes && x.Offset <= x.File.Size()-p.bytes-l.opts.TailPad
+		// There is nothing to map of an empty tensor, and no buffer is empty.
+		inside := p.bytes > 0 && x.Offset >= 0 && x.Bytes == p.bytes && x.Offset <= x.File.Size()-p.bytes-l.opts.TailPad
 		if allowed && inside && x.Offset%align == 0 && p.bytes+l.opts.TailPad+x.Offset%l.info.PageSize <= l.limit {
 			p.Extent = x
 			break
@@ -59,20 +59,15 @@ func (l *Loader) window(p *place) *region {
 	return &region{file: p.File, start: p.Offset / l.info.PageSize * l.info.PageSize, end: l.end(p), origin: p.Origin}
 }
 
-// length is what a region takes of the device.
-func (l *Loader) length(r *region) int64 {
-	if r.file == nil {
-		return r.end
-	}
-	return roundUp(r.end-r.start, l.info.PageSize)
-}
-
-// counted is what of that counts against the limit.
+// counted is what of a region counts against the limit.
 func (l *Loader) counted(r *region) int64 {
-	if r.file != nil && l.info.Pageable {
+	switch {
+	case r.file == nil:
+		return r.end
+	case l.info.Pageable:
 		return 0
 	}
-	return l.length(r)
+	return roundUp(r.end-r.start, l.info.PageSize)
 }
 
 // sortByFile sorts places in files in the order in which disks like to read them.

@@ -168,10 +168,8 @@ func (l *Loader) lease(p *place, r *region, set bool) Buffer {
 	l.leases[e] = struct{}{}
 	r.holders++
 	l.mu.Unlock()
-	b := Buffer{Handle: r.buffer.Handle(), Offset: p.Offset - r.start, Size: p.bytes, Origin: r.origin, lease: e}
-	if r.file != nil {
-		b.File = r.file.Name()
-	} else {
+	b := Buffer{Handle: r.buffer.Handle(), Offset: p.Offset - r.start, Size: p.bytes, Origin: r.origin, File: p.path, lease: e}
+	if r.file == nil {
 		b.Offset, b.Copied = r.at[p.ref], p.File != nil
 	}
 	b.Contents = r.buffer.Bytes()[b.Offset : b.Offset+b.Size : b.Offset+b.Size]
