@@ -190,7 +190,7 @@ func (m *Metal) FreeMemory() int64 {
 		recommended = objc.Send[uint64](m.device, selRecommended)
 		allocated = objc.Send[uint64](m.device, selAllocated)
 	})
-	return freeMemory(clampInt64(recommended), clampInt64(allocated))
+	return leftOf(clampInt64(recommended), clampInt64(allocated))
 }
 
 // open returns the device and counts a buffer or residency set of it.

@@ -13,10 +13,10 @@ import (
 // engineReserve is what an engine and its command buffers need beside the weights.
 const engineReserve = 1 << 30
 
-// freeMemory returns how much of the recommended memory is left when so much is
+// leftOf returns how much of the recommended memory is left when so much is
 // allocated: at least 1 where the recommendation is known, since 0 says that it is
 // not.
-func freeMemory(recommended, allocated int64) int64 {
+func leftOf(recommended, allocated int64) int64 {
 	if recommended <= 0 {
 		return 0
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestFreeMemoryOf(t *testing.T) {
+func TestLeftOf(t *testing.T) {
 	const gib = 1 << 30
 	for _, c := range []struct{ recommended, allocated, want int64 }{
 		{0, 0, 0},
@@ -18,7 +18,7 @@ func TestFreeMemoryOf(t *testing.T) {
 		{8 * gib, 9 * gib, 1},
 		{math.MaxInt64, math.MaxInt64, 1},
 	} {
-		if got := freeMemory(c.recommended, c.allocated); got != c.want {
+		if got := leftOf(c.recommended, c.allocated); got != c.want {
 			t.Errorf("%d recommended, %d allocated: %d, want %d", c.recommended, c.allocated, got, c.want)
 		}
 	}
