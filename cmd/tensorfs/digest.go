@@ -11,7 +11,6 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -23,34 +22,8 @@ import (
 // it says nothing.
 type digest string
 
-// blobName is how stores that address files by content name them: Ollama's
-// sha256-HEX, the Hugging Face cache's SHA-256 of large files and git's id of small
-// ones.
-var blobName = regexp.MustCompile(`^(?:(?:sha256-)?([0-9a-f]{64})|([0-9a-f]{40}))$`)
-
-// parseDigest takes the name of a blob.
-func parseDigest(name string) digest {
-	switch m := blobName.FindStringSubmatch(name); {
-	case m == nil:
-		return ""
-	case m[1] != "":
-		return digest("sha256:" + m[1])
-	default:
-		return digest("git:" + m[2])
-	}
-}
-
 // digestOf returns what its store says of a file by the file's name.
-func digestOf(path string) digest {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return ""
-	}
-	if filepath.Base(filepath.Dir(real)) == "blobs" {
-		return parseDigest(filepath.Base(real))
-	}
-	return ""
-}
+func digestOf(path string) digest { return digest(source.StoredDigest(path)) }
 
 // maxRecord bounds the record of a download, of some 130 bytes.
 const maxRecord = 4096
@@ -85,7 +58,7 @@ func recordOf(path string) digest {
 		if written := float64(st.ModTime().UnixNano()) / 1e9; err != nil || written > seconds+1 { // as huggingface_hub has it
 			return ""
 		}
-		return parseDigest(fields[1])
+		return digest(source.ParseDigest(fields[1]))
 	}
 	return ""
 }

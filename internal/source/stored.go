@@ -1,0 +1,34 @@
+package source
+
+import (
+	"path/filepath"
+	"regexp"
+)
+
+// blobName is how stores that address files by content name them: Ollama's
+// sha256-HEX, the Hugging Face cache's SHA-256 of large files and git's id of small
+// ones.
+var blobName = regexp.MustCompile(`^(?:(?:sha256-)?([0-9a-f]{64})|([0-9a-f]{40}))$`)
+
+// ParseDigest returns what the name of a blob says of its bytes, as "sha256:HEX" or
+// "git:HEX", "" where it says nothing.
+func ParseDigest(name string) string {
+	switch m := blobName.FindStringSubmatch(name); {
+	case m == nil:
+		return ""
+	case m[1] != "":
+		return "sha256:" + m[1]
+	default:
+		return "git:" + m[2]
+	}
+}
+
+// StoredDigest returns what its store says of a file's bytes by the file's name, ""
+// where it is in no store.
+func StoredDigest(path string) string {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil || filepath.Base(filepath.Dir(real)) != "blobs" {
+		return ""
+	}
+	return ParseDigest(filepath.Base(real))
+}
