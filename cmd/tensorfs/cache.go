@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -23,15 +24,17 @@ func cacheCommand() *cobra.Command {
 	o := &cacheOptions{}
 	c := &cobra.Command{
 		Use:   "cache",
-		Short: "Show and prune the cache of remote files",
-		Long: `The cache keeps what was read of models on other machines, in pieces of 128 KiB.
-It is shared by all commands and mounts of a user, and nothing in it is needed:
-what is removed is fetched again.
+		Short: "Show and prune the cache of remote files and converted models",
+		Long: `The cache keeps what was read of models on other machines, in pieces of 128 KiB,
+and what engines that open models themselves converted and were told to keep.
+All programs of a user share it, and nothing in it is needed: what is removed is
+fetched or converted again.
 
 It is in the directory --cache DIR, else TENSORFS_CACHE, else tensorfs below
 XDG_CACHE_HOME or ~/.cache; /var/cache/tensorfs for a service of root. The
 directory has to be on a local disk. The cache takes a tenth of that disk, at
-most 100 GB, and leaves a twentieth of it free.`,
+most 100 GB, and leaves a twentieth of it free. Converted models may take a
+quarter of what is free besides.`,
 		Example: `  tensorfs cache list
   tensorfs cache prune --size 20G
   tensorfs cache prune 'hf:acme/*'`,
@@ -93,11 +96,12 @@ func cacheListCommand(o *cacheOptions) *cobra.Command {
 		Short: "List the files in the cache",
 		Long: `list prints the files in the cache, by source: how much of each is local, its
 size, whether all of it is there (and, where the source names a digest,
-verified), whether a process has it open, and when it was used last.`,
+verified), whether a process has it open, and when it was used last. A converted
+model is one line, with the model's path or name as its source.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.list(cmd.OutOrStdout(), json) },
 	}
-	c.Flags().BoolVar(&json, "json", false, "print a JSON array of objects: source, bytes, cached, disk, whole, in_use, last_use, digest")
+	c.Flags().BoolVar(&json, "json", false, "print a JSON array of objects: source, bytes, cached, disk, whole, in_use, last_use, digest, converted")
 	return c
 }
 
@@ -111,6 +115,13 @@ func (o *cacheOptions) list(stdout io.Writer, json bool) error {
 	if err != nil {
 		return err
 	}
+	c, err := s.Converted()
+	if err != nil {
+		return err
+	}
+	models := c.List()
+	nFiles := len(list)
+	list = append(list, models...)
 	if json {
 		return printJSON(stdout, list)
 	}
@@ -120,12 +131,16 @@ func (o *cacheOptions) list(stdout io.Writer, json bool) error {
 	fmt.Fprintln(w, "CACHED\tSIZE\tWHOLE\tIN USE\tLAST USE\tSOURCE")
 	for _, f := range list {
 		disk += f.Disk
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", size(f.Cached), size(f.Bytes), yes[f.Whole], yes[f.InUse], f.LastUse.Local().Format(time.DateTime), tensorfs.Printable(f.Source))
+		note := ""
+		if f.Converted {
+			note = " (converted)"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s%s\n", size(f.Cached), size(f.Bytes), yes[f.Whole], yes[f.InUse], f.LastUse.Local().Format(time.DateTime), tensorfs.Printable(f.Source), note)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "\n%s, %s on the disk\n", files(len(list)), size(disk))
+	_, err = fmt.Fprintf(stdout, "\n%s, %s on the disk\n", filesAndModels(nFiles, len(models)), size(disk))
 	return err
 }
 
@@ -135,6 +150,17 @@ func files(n int) string {
 		return "1 file"
 	}
 	return fmt.Sprintf("%d files", n)
+}
+
+// filesAndModels counts both in words; of models only if there are any.
+func filesAndModels(n, models int) string {
+	switch models {
+	case 0:
+		return files(n)
+	case 1:
+		return files(n) + " and 1 converted model"
+	}
+	return fmt.Sprintf("%s and %d converted models", files(n), models)
 }
 
 type pruneOptions struct {
@@ -147,15 +173,15 @@ func cachePruneCommand(o *cacheOptions) *cobra.Command {
 	p := &pruneOptions{cacheOptions: o}
 	c := &cobra.Command{
 		Use:   "prune [--all | --size SIZE | PATTERN]",
-		Short: "Remove files from the cache",
-		Long: `prune removes files from the cache that no process has open: with --all each of
-them, with --size SIZE those that were not used for longest until the cache has
-no more than SIZE, with PATTERN those whose source (see tensorfs cache list)
-matches it or is below it. * matches any characters (slashes too), ? matches
-one, [abc] matches one of a set. Without any of these it brings the cache back
-to its usual limit.
+		Short: "Remove files and converted models from the cache",
+		Long: `prune removes files and converted models from the cache that no process has
+open: with --all each of them, with --size SIZE those that were not used for
+longest until the cache has no more than SIZE, with PATTERN those whose source
+(see tensorfs cache list) matches it or is below it. * matches any characters
+(slashes too), ? matches one, [abc] matches one of a set. Without any of these it
+brings the cache back to its usual limits.
 
-Files that are in use stay, and are counted. --all also forgets what the names
+What is in use stays, and is counted. --all also forgets what the names
 of models stood for when they were opened last.`,
 		Example: `  tensorfs cache prune --size 20G
   tensorfs cache prune hf:acme/tiny
@@ -197,19 +223,57 @@ func (p *pruneOptions) run(stdout io.Writer, sized bool, patterns []string) erro
 		return err
 	}
 	defer s.Close()
-	swept, err := s.Prune(options)
+	swept, models, err := prune(s, options)
 	if err != nil {
 		return fmt.Errorf("%s: %w", tensorfs.Printable(s.Dir()), err)
 	}
-	if options.Match != nil && swept == (cache.Swept{}) {
+	if options.Match != nil && swept == (cache.Swept{}) && models == (cache.Swept{}) {
 		return fmt.Errorf("no file in the cache matches %q; tensorfs cache list shows all", patterns[0])
 	}
 	left := ""
-	if swept.InUse > 0 {
-		left = fmt.Sprintf("; %s in use left", files(swept.InUse))
+	if swept.InUse+models.InUse > 0 {
+		left = fmt.Sprintf("; %s in use left", filesAndModels(swept.InUse, models.InUse))
 	}
-	_, err = fmt.Fprintf(stdout, "%s removed, %s%s\n", files(swept.Entries), size(swept.Bytes), left)
+	_, err = fmt.Fprintf(stdout, "%s removed, %s%s\n", filesAndModels(swept.Entries, models.Entries), size(swept.Bytes+models.Bytes), left)
 	return err
+}
+
+// prune prunes remote files and converted models.
+func prune(s *cache.Store, o cache.PruneOptions) (swept, models cache.Swept, err error) {
+	c, err := s.Converted()
+	if err != nil {
+		return swept, models, err
+	}
+	ofModels := o
+	if o.Size > 0 && o.Match == nil {
+		if o.Size, ofModels.Size, err = shares(s, c, o.Size); err != nil {
+			return swept, models, err
+		}
+	}
+	if swept, err = s.Prune(o); err != nil {
+		return swept, models, err
+	}
+	models, err = c.Prune(ofModels)
+	return swept, models, err
+}
+
+// shares says how much of a size remote files and converted models take where both
+// together keep what was used last.
+func shares(s *cache.Store, c *cache.Converted, limit int64) (ofFiles, ofModels int64, err error) {
+	list, err := s.List()
+	if err != nil {
+		return 0, 0, err
+	}
+	list = append(list, c.List()...)
+	slices.SortStableFunc(list, func(a, b cache.Info) int { return b.LastUse.Compare(a.LastUse) })
+	total := int64(0)
+	for _, f := range list {
+		if f.Converted && total+f.Disk <= limit {
+			ofModels += f.Disk
+		}
+		total += f.Disk
+	}
+	return limit - ofModels, ofModels, nil
 }
 
 // matchSource reports whether a source matches a glob or is below one that does.

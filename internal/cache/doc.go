@@ -12,6 +12,7 @@
 //	                     whole          exists: all cells are durable and, where a digest is known, verified
 //	v1/files/private/<64 hex>/          the same, of entries that end with their process
 //	v1/names/<64 hex>.json              what names were pinned to
+//	v1/models/<64 hex>/                 converted tensors of a model, see [Converted]
 //	v1/tmp/                             entries that are being made or removed: a rename does either at once
 //
 // # What keeps the bytes right

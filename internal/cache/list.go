@@ -21,6 +21,8 @@ type Info struct {
 	LastUse time.Time `json:"last_use"`
 	InUse   bool      `json:"in_use"`
 	Digest  string    `json:"digest,omitempty"`
+	// Converted marks converted tensors of a model, see [Converted].
+	Converted bool `json:"converted,omitempty"`
 }
 
 // List returns the entries on the disk, by source. One that cannot be used is left
@@ -40,7 +42,7 @@ func (s *Store) List() ([]Info, error) {
 			continue
 		}
 		_, err = os.Lstat(filepath.Join(it.dir, wholeName))
-		list = append(list, Info{m.Source, m.Size, cached, it.bytes, err == nil, it.lastUse, inUse, m.Digest})
+		list = append(list, Info{Source: m.Source, Bytes: m.Size, Cached: cached, Disk: it.bytes, Whole: err == nil, LastUse: it.lastUse, InUse: inUse, Digest: m.Digest})
 	}
 	slices.SortFunc(list, func(a, b Info) int {
 		return cmp.Or(cmp.Compare(a.Source, b.Source), a.LastUse.Compare(b.LastUse))

@@ -1,0 +1,382 @@
+package cache
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Converted is the part of a cache that keeps converted tensors of models: for
+// each model a directory, whose files others write. It is separate from the bytes
+// of remote files, and has a limit of its own.
+//
+//	v1/models/<64 hex>/model.json   what it is made of
+//	                   use          who uses it has it locked shared; its mtime is the last use
+//	                   write        who writes to tree has it locked
+//	                   tree/        the files
+type Converted struct {
+	root string // v1; "" where there is none
+}
+
+const (
+	modelsDir  = "models"
+	treeDir    = "tree"
+	recordName = "model.json"
+	useName    = "use"
+	writeName  = "write"
+)
+
+// OpenConverted opens that part of the cache in a directory, "" for DefaultDir. It
+// makes what is missing only if told to; without that, a cache that is not there
+// is empty.
+func OpenConverted(dir string, make bool) (*Converted, error) {
+	if dir == "" {
+		var err error
+		if dir, err = DefaultDir(); err != nil {
+			return nil, err
+		}
+	}
+	if make {
+		root, err := prepare(dir)
+		if err == nil {
+			err = makeOwn(filepath.Join(root, modelsDir))
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &Converted{root}, nil
+	}
+	return convertedIn(filepath.Join(dir, version))
+}
+
+// convertedIn opens what there is below the directory of this version.
+func convertedIn(root string) (*Converted, error) {
+	for _, d := range []string{filepath.Dir(root), root, filepath.Join(root, modelsDir)} {
+		err := checkOwn(d)
+		if errors.Is(err, fs.ErrNotExist) {
+			return &Converted{}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return &Converted{root}, nil
+}
+
+// Converted returns the converted models of the same directory.
+func (s *Store) Converted() (*Converted, error) {
+	if s.root == "" {
+		return &Converted{}, nil
+	}
+	return convertedIn(s.root)
+}
+
+// ConvertedModel is the directory of one model. It is not removed while it is open.
+type ConvertedModel struct {
+	dir string
+	use *os.File
+}
+
+// record is model.json.
+type record struct {
+	Version  int    `json:"version"`
+	Source   string `json:"source"`   // for people
+	Identity string `json:"identity"` // of all that the bytes of the files depend on
+}
+
+const (
+	recordVersion = 1
+	maxRecord     = 1 << 24
+)
+
+// errRemoving says that others kept removing a directory that was being opened.
+var errRemoving = errors.New("the directory of a converted model is being removed again and again")
+
+// Model opens the directory of the model of that identity, a text of any length.
+// It is nil where there is none, unless it is to be made.
+func (c *Converted) Model(source, identity string, make bool) (*ConvertedModel, error) {
+	if c.root == "" {
+		return nil, nil
+	}
+	dir := filepath.Join(c.root, modelsDir, nameOf(identity))
+	for range 100 {
+		check := checkOwn
+		if make {
+			check = makeOwn
+		}
+		if err := check(dir); errors.Is(err, fs.ErrNotExist) && !make {
+			return nil, nil
+		} else if err != nil {
+			return nil, err
+		}
+		m, err := c.lock(dir, unix.LOCK_SH)
+		if err != nil {
+			return nil, notUsable(dir, err)
+		}
+		if m == nil { // somebody removes it
+			time.Sleep(lockPoll)
+			continue
+		}
+		have, err := readRecord(dir)
+		switch {
+		case err == nil && have.Identity == identity:
+			_ = unix.Futimes(int(m.use.Fd()), nil) // when it was used last is only advice
+			return m, nil
+		case !make:
+			return nil, m.Close()
+		case errors.Is(err, fs.ErrNotExist):
+			text, err := json.Marshal(record{recordVersion, source, identity})
+			if err == nil {
+				err = writeFile(filepath.Join(c.root, tmpDir), filepath.Join(dir, recordName), text)
+			}
+			if err != nil {
+				m.Close()
+				return nil, notUsable(dir, err)
+			}
+		default: // damaged: nothing in it can be trusted
+			m.Close()
+			if _, err := c.remove(dir); err != nil {
+				return nil, notUsable(dir, err)
+			}
+			continue
+		}
+		return m, nil
+	}
+	return nil, errRemoving
+}
+
+// lock locks a directory; nil where another has it, or has removed it.
+func (c *Converted) lock(dir string, how int) (*ConvertedModel, error) {
+	path := filepath.Join(dir, useName)
+	f, ok, err := lockFile(path, how)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !ok {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	locked, err := f.Stat()
+	if err == nil {
+		var there os.FileInfo
+		if there, err = os.Lstat(path); err == nil && os.SameFile(locked, there) {
+			return &ConvertedModel{dir, f}, nil
+		}
+	}
+	f.Close()
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return nil, err
+}
+
+// remove removes a directory unless somebody has it open.
+func (c *Converted) remove(dir string) (gone bool, err error) {
+	m, err := c.lock(dir, unix.LOCK_EX)
+	if m == nil || err != nil {
+		return false, err
+	}
+	defer m.Close()
+	return true, removeDir(filepath.Join(c.root, tmpDir), dir)
+}
+
+func readRecord(dir string) (record, error) {
+	var r record
+	f, err := os.OpenFile(filepath.Join(dir, recordName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return r, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxRecord))
+	if err == nil && (json.Unmarshal(text, &r) != nil || r.Version != recordVersion) {
+		err = errBroken
+	}
+	return r, err
+}
+
+// Dir returns the directory of the files.
+func (m *ConvertedModel) Dir() string { return filepath.Join(m.dir, treeDir) }
+
+// Close ends the use of the directory. Mappings of its files stay what they are.
+func (m *ConvertedModel) Close() error { return m.use.Close() }
+
+// Lock waits until no other process writes to the directory, at most until ctx
+// ends. unlock lets others write.
+func (m *ConvertedModel) Lock(ctx context.Context) (unlock func(), err error) {
+	poll := time.NewTicker(lockPoll)
+	defer poll.Stop()
+	for {
+		f, ok, err := lockFile(filepath.Join(m.dir, writeName), unix.LOCK_EX)
+		if err != nil {
+			return nil, notUsable(m.dir, err)
+		}
+		if ok {
+			return func() { f.Close() }, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-poll.C:
+		}
+	}
+}
+
+// convertedItem is a directory on the disk.
+type convertedItem struct {
+	dir     string
+	bytes   int64 // that it takes on the disk
+	lastUse time.Time
+}
+
+// items returns all directories, those first that were not used for longest.
+func (c *Converted) items() []convertedItem {
+	var list []convertedItem
+	if c.root == "" {
+		return nil
+	}
+	names, _ := os.ReadDir(filepath.Join(c.root, modelsDir))
+	for _, n := range names {
+		it := convertedItem{dir: filepath.Join(c.root, modelsDir, n.Name())}
+		walkFiles(it.dir, func(_ string, st *unix.Stat_t) { it.bytes += st.Blocks * 512 })
+		var st unix.Stat_t
+		if unix.Lstat(filepath.Join(it.dir, useName), &st) == nil {
+			it.lastUse = time.Unix(st.Mtim.Unix())
+		}
+		list = append(list, it)
+	}
+	slices.SortFunc(list, func(a, b convertedItem) int { return a.lastUse.Compare(b.lastUse) })
+	return list
+}
+
+// walkFiles calls fn for the regular files below a directory, as far as they can be
+// seen.
+func walkFiles(dir string, fn func(path string, st *unix.Stat_t)) {
+	_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, _ error) error {
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
+			fn(path, &st)
+		}
+		return nil
+	})
+}
+
+// keepShare is the part of what is free, and of what the converted models take,
+// that they may take: a quarter.
+const keepShare = 4
+
+// limit is how much the converted models may take on the disk.
+func (c *Converted) limit(have int64) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(c.root, &st); err != nil {
+		return 0, err
+	}
+	return (int64(st.Bavail)*int64(st.Bsize) + have) / keepShare, nil
+}
+
+// Room makes room for n bytes of a model that is open, by removing others that
+// nobody has open, those first that were not used for longest. It returns how many
+// of the n bytes there is room for. limit is what all may take, 0 for the usual: a
+// quarter of what is free and what they take.
+func (c *Converted) Room(n, limit int64) (int64, error) {
+	list := c.items()
+	have := int64(0)
+	for _, it := range list {
+		have += it.bytes
+	}
+	if limit == 0 {
+		var err error
+		if limit, err = c.limit(have); err != nil {
+			return 0, err
+		}
+	}
+	swept, err := c.sweep(list, limit-n, nil)
+	return max(0, min(n, limit-have+swept.Bytes)), err
+}
+
+// sweep removes directories of a list until all take no more than target, and those
+// that match.
+func (c *Converted) sweep(list []convertedItem, target int64, match func(source string) bool) (swept Swept, err error) {
+	total := int64(0)
+	for _, it := range list {
+		total += it.bytes
+	}
+	for _, it := range list {
+		wanted := total > target
+		if !wanted && match != nil {
+			r, err := readRecord(it.dir)
+			wanted = err == nil && match(r.Source)
+		}
+		if !wanted {
+			continue
+		}
+		switch gone, err := c.remove(it.dir); {
+		case err != nil:
+			return swept, notUsable(it.dir, err)
+		case gone:
+			total -= it.bytes
+			swept.Entries++
+			swept.Bytes += it.bytes
+		default:
+			swept.InUse++
+		}
+	}
+	return swept, nil
+}
+
+// Prune removes converted models that nobody has open.
+func (c *Converted) Prune(o PruneOptions) (Swept, error) {
+	if c.root == "" {
+		return Swept{}, nil
+	}
+	list := c.items()
+	if o.Size < 0 {
+		have := int64(0)
+		for _, it := range list {
+			have += it.bytes
+		}
+		limit, err := c.limit(have)
+		if err != nil {
+			return Swept{}, err
+		}
+		o.Size = limit
+	}
+	return c.sweep(list, o.Size, o.Match)
+}
+
+// List returns the converted models, by source. One that cannot be used is left
+// out.
+func (c *Converted) List() []Info {
+	list := []Info{}
+	for _, it := range c.items() {
+		r, err := readRecord(it.dir)
+		if err != nil {
+			continue
+		}
+		info := Info{Source: r.Source, Converted: true, Disk: it.bytes, LastUse: it.lastUse}
+		tree := filepath.Join(it.dir, treeDir)
+		views, _ := os.ReadDir(tree)
+		for _, v := range views {
+			if v.Name()[0] != '.' { // what is being written
+				walkFiles(filepath.Join(tree, v.Name()), func(_ string, st *unix.Stat_t) { info.Bytes += st.Size })
+			}
+		}
+		info.Cached = info.Bytes
+		_, err = os.Lstat(filepath.Join(tree, "index.json")) // it is written last
+		info.Whole = err == nil
+		m, err := c.lock(it.dir, unix.LOCK_EX)
+		if info.InUse = m == nil && err == nil; m != nil {
+			m.Close()
+		}
+		list = append(list, info)
+	}
+	slices.SortStableFunc(list, func(a, b Info) int { return cmp.Compare(a.Source, b.Source) })
+	return list
+}
