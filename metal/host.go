@@ -60,6 +60,7 @@ func (h *Host) Alloc(n int64) (DeviceBuffer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metal: host: a buffer of %d bytes: %w", n, err)
 	}
+	advise(mem) // a fault for each small page would cost more than what is converted into it
 	b, err := h.add(mem, func() error { return unix.Munmap(mem) })
 	if err != nil {
 		return nil, errors.Join(err, unix.Munmap(mem))

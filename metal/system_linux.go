@@ -22,7 +22,8 @@ func isFuse(f *os.File) bool {
 }
 
 // advise asks for huge pages, which makes the kernel read a mounted file 1 MiB
-// at a time instead of 128 KiB. Advice only: without it reads are slower.
+// at a time instead of 128 KiB, and gives memory in large parts. Advice only:
+// without it reads and first writes are slower.
 func advise(mem []byte) { _ = unix.Madvise(mem, unix.MADV_HUGEPAGE) }
 
 // populate brings in the pages of mem, which begins on one, in a single system
