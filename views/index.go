@@ -158,7 +158,7 @@ func Properties(view string, t *tensorfs.Tensor) []Property {
 	if t.Parts != nil {
 		ps = append(ps, Property{"sections", marshal(t.Parts), false})
 	}
-	if code, ok := engineDType(view, t); ok {
+	if code, ok := EngineDType(view, t); ok {
 		ps = append(ps, Property{"engine_dtype", strconv.AppendInt(nil, int64(code), 10), false})
 	}
 	return append(ps, Property{"view", []byte(view), true})
@@ -190,9 +190,9 @@ func marshal(v any) []byte {
 // affineCodes are the numbers by which engines know MLX's affine widths.
 var affineCodes = map[int]int{3: 99, 4: 100, 8: 101, 6: 102}
 
-// engineDType returns the number by which an engine picks its kernel: ggml's
+// EngineDType returns the number by which an engine picks its kernel: ggml's
 // for ggml's types, 1 for F16, affineCodes for MLX. Not every view is for kernels.
-func engineDType(view string, t *tensorfs.Tensor) (int, bool) {
+func EngineDType(view string, t *tensorfs.Tensor) (int, bool) {
 	switch {
 	case !slices.ContainsFunc(All, func(v View) bool { return v.ForKernels && v.Name == view }):
 		return 0, false

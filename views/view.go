@@ -10,6 +10,11 @@ import (
 	"github.com/tensorfs/tensorfs/views/kernel"
 )
 
+// Version is that of the bytes of the views: it is raised with every change after
+// which a model's tensor has other bytes. What was kept of them under another
+// version is made again.
+const Version = 1
+
 // View is one way to see a model's tensors.
 type View struct {
 	Name string // of the directory

@@ -2,12 +2,16 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/metal"
+	inprocess "github.com/tensorfs/tensorfs/metal/models"
 )
 
 // fillCache puts a cell of a file of each source into a cache.
@@ -152,4 +156,83 @@ func TestCacheRefuses(t *testing.T) {
 	if code, out, stderr := command("cache"); code != 0 || !strings.Contains(out, "cache prune") || stderr != "" {
 		t.Error(code, out, stderr)
 	}
+}
+
+// convert keeps f16/ of a model in a cache, and returns what has it open.
+func convert(t *testing.T, dir, model string) *metal.Loader {
+	t.Helper()
+	h, err := metal.NewHost(metal.HostOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := inprocess.Open(model, inprocess.Options{CacheDir: dir, Options: metal.Options{Device: h}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refs []metal.Ref
+	for _, name := range l.Names("f16") {
+		refs = append(refs, metal.Ref{View: "f16", Name: name})
+	}
+	set, err := l.Load(t.Context(), refs, metal.LoadOptions{Cache: metal.CacheReadWrite})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := set.Release(); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestCacheConverted lists and prunes converted models beside remote files.
+func TestCacheConverted(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TENSORFS_CACHE", dir)
+	s := fillCache(t, dir, "hf:acme/tiny/model.gguf")
+	if err := convert(t, dir, q8).Close(); err != nil {
+		t.Fatal(err)
+	}
+	open := convert(t, dir, "../../testdata/gguf/llama-xs.bf16.gguf")
+	code, out, stderr := command("cache", "list")
+	if lines := strings.Split(out, "\n"); code != 0 || stderr != "" || len(lines) != 7 ||
+		!strings.HasSuffix(lines[2], "llama-xs.bf16.gguf (converted)") || !strings.Contains(lines[2], "yes    yes") || !strings.HasPrefix(lines[5], "1 file and 2 converted models, ") {
+		t.Errorf("%d %s\n%s", code, stderr, out)
+	}
+	var list []cache.Info
+	code, out, stderr = command("cache", "list", "--json")
+	if err := json.Unmarshal([]byte(out), &list); err != nil || code != 0 || stderr != "" || len(list) != 3 {
+		t.Fatal(code, out, stderr, err)
+	}
+	if list[0].Converted || !list[1].Converted || !list[1].InUse || !list[2].Converted || list[2].InUse || list[2].Bytes == 0 || !filepath.IsAbs(list[2].Source) {
+		t.Errorf("%+v", list)
+	}
+	left := func(files, models int) {
+		t.Helper()
+		c, err := s.Converted()
+		have, lerr := s.List()
+		if err := errors.Join(err, lerr); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(c.List()); n != models || len(have) != files {
+			t.Errorf("%d files and %d models are left", len(have), n)
+		}
+	}
+	prune := func(want string, args ...string) {
+		t.Helper()
+		if code, out, stderr := command(append([]string{"cache", "prune"}, args...)...); code != 0 || stderr != "" || !strings.HasPrefix(out, want) {
+			t.Errorf("prune %v: %d %q %q", args, code, out, stderr)
+		}
+	}
+	prune("0 files removed, 0 B\n", "--size", "1G")
+	prune("0 files and 1 converted model removed, ", "*q8_0*")
+	left(1, 1)
+	prune("0 files removed, 0 B; 0 files and 1 converted model in use left\n", "*bf16*")
+	if err := open.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Sizes are of both together, and what was used last stays.
+	keep := list[1].Disk + list[1].Disk/2
+	prune("1 file removed, ", "--size", strconv.FormatInt(keep>>10, 10)+"K")
+	left(0, 1)
+	prune("0 files and 1 converted model removed, ", "--all")
+	left(0, 0)
 }

@@ -6,6 +6,11 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
+// JSON returns the text of config.json.
+func JSON(m *tensorfs.Model) []byte {
+	return AppendJSON(nil, m.Config, tensorfs.Field{Name: "layout", Value: m.Layout})
+}
+
 // AppendJSON appends the fields as a JSON object, one per line, extra ones last.
 func AppendJSON(dst []byte, fields []tensorfs.Field, extra ...tensorfs.Field) []byte {
 	dst = append(dst, '{')

@@ -117,3 +117,23 @@ var schema = []field{
 }
 
 func keys(s string) []string { return strings.Fields(s) }
+
+// kindNames are what Kinds says of values.
+var kindNames = map[kind]string{count: "integer", counts: "integer", real: "number", text: "string", boolean: "boolean", pattern: "integer or booleans"}
+
+// listNames are what Kinds says of the lists that fields of some kinds have besides.
+var listNames = map[kind]string{counts: "integers", pattern: "booleans"}
+
+// Kinds says what config.json has under each of its names, of which a model has some:
+// an integer, a number, a string, a boolean, or lists of these.
+func Kinds() map[string]string {
+	all := map[string]string{"layout": kindNames[text]}
+	for i := range schema {
+		f := &schema[i]
+		all[f.name] = kindNames[f.kind]
+		if list := listNames[f.kind]; list != "" {
+			all[f.name+perLayer] = list
+		}
+	}
+	return all
+}

@@ -36,7 +36,7 @@ func New(m *tensorfs.Model, opts Options) *Tree {
 		{Name: "config.json", Data: tensorfs.Bytes(t.ConfigJSON())},
 		{Name: "index.json", Data: views.Index(m, t.Views)},
 		{Name: "metadata", Dir: metadataDir(m.Metadata)},
-		{Name: "metadata.json", Data: metadataJSON(m.Metadata)},
+		{Name: "metadata.json", Data: config.MetadataJSON(m.Metadata)},
 		{Name: "source", Dir: sourceDir(m, "", m.Sources), Attrs: t.attrs},
 	}
 	for i := range t.Views {
@@ -52,7 +52,7 @@ func New(m *tensorfs.Model, opts Options) *Tree {
 // ConfigJSON is the model's config in the schema that all formats share, as in
 // the file config.json.
 func (t *Tree) ConfigJSON() []byte {
-	return config.AppendJSON(nil, t.Model.Config, tensorfs.Field{Name: "layout", Value: t.Model.Layout})
+	return config.JSON(t.Model)
 }
 
 // WhyAbsent returns why there is no file at a path such as

@@ -44,7 +44,7 @@ var rules = map[string]rule{
 	"internal/testweb":       {"", "", "it serves bytes, whoever asks and whatever they are"},
 	"internal/remote/s3":     {"root internal/cache internal/remote internal/web", "internal/testremote formats", "it names objects of buckets and signs requests for them; what they are of, parsers see"},
 	"internal/remote/oci":    {"root internal/jsonobj internal/cache internal/remote internal/web", "internal/testremote formats", "it names layers of artifacts and logs in for them; what they are of, parsers see"},
-	"internal/cache":         {"root", "", "it keeps bytes of files that are elsewhere; how they are fetched and what is in them is for others"},
+	"internal/cache":         {"root", "", "it keeps bytes of files that are elsewhere, and directories; how they are fetched and what is in them is for others"},
 	"internal/jsonobj":       {"root", "", "it reads JSON, for parsers of any format"},
 	"internal/datatest":      {"root", "", "it holds Data of any package to its contract, for the tests of all"},
 	"internal/testclient":    {"", "", "it runs libraries of others, for the tests of any package"},
@@ -82,14 +82,16 @@ var rules = map[string]rule{
 	"fs/tree":                {"root internal/near fs fs/tree/whole fs/tree/whole/hfdir views formats/config formats/names", "all", "it lays a model out as a directory; where models come from and how directories are served is not its business"},
 	"cmd/tensorfs":           {"all", "all", "it introduces the packages to each other"},
 
-	"metal":                   {"root", "metal/internal/testhost metal/internal/testtree", "it is a client of a tree, as any program outside: what it needs, the tree says; of root it has the guard of mapped memory alone"},
+	"metal":                   {"root", "metal/internal/testhost metal/internal/testtree", "it is a client of a tree, as any program outside: what it needs, the tree says; of root it has the guard of mapped memory and the table of types"},
+	"metal/models":            {"root internal/source internal/cache formats formats/config formats/names fs/export views metal", "all", "it opens models for the loader, in the process that uses them; how they are mounted is not its business"},
 	"metal/capi":              {"metal", "metal/internal/testtree", "the C interface is the loader's and nothing more"},
 	"metal/internal/testhost": {"metal", "", "it is a device as any other"},
 	"metal/internal/testtree": {"", "", "it writes a tree as a mount shows it, so it must not come from the code that makes mounts"},
 
-	"scripts/packaging":      {"", "", "it looks at packages from outside"},
-	"scripts/mutate":         {"", "", "it changes any package, and tests it from outside"},
-	"docs/examples/goengine": {"metal", "", "an engine has no more than the loader"},
+	"scripts/packaging":       {"", "", "it looks at packages from outside"},
+	"scripts/mutate":          {"", "", "it changes any package, and tests it from outside"},
+	"docs/examples/goengine":  {"metal", "", "an engine has no more than the loader"},
+	"docs/examples/goweights": {"metal metal/models", "", "an engine has the loader, and what opens models for it"},
 }
 
 // outside says which packages may import from a module that is not ours: each

@@ -1,0 +1,90 @@
+package models
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/metal"
+	"golang.org/x/sys/unix"
+)
+
+// descriptor is Data that is all of an open file of this machine.
+type descriptor interface {
+	tensorfs.Data
+	Path() string
+	Descriptor() int
+}
+
+// modelFile is a file of the model.
+type modelFile struct{ descriptor }
+
+// file returns the file of that name below source/, nil where it cannot be mapped.
+func (t *tree) file(name string) *modelFile {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f, ok := t.files[name]
+	if !ok {
+		if d, err := t.model.File(name); err == nil {
+			if d, ok := d.(descriptor); ok {
+				f = &modelFile{d}
+			}
+		}
+		t.files[name] = f
+	}
+	return f
+}
+
+func (f *modelFile) Name() string { return f.Path() }
+
+// Open returns another descriptor of the file that the model has open, whatever is
+// at its path by now.
+func (f *modelFile) Open() (*os.File, error) {
+	if err := tensorfs.Check(f.descriptor); err != nil {
+		return nil, err
+	}
+	fd, err := unix.FcntlInt(uintptr(f.Descriptor()), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", tensorfs.Printable(f.Path()), err)
+	}
+	return os.NewFile(uintptr(fd), f.Path()), nil
+}
+
+// keptFile is a file of the cache.
+type keptFile struct {
+	kept *kept
+	ref  metal.Ref
+	size int64
+}
+
+func (f keptFile) Name() string { return f.kept.path(f.ref) }
+func (f keptFile) Size() int64  { return f.size }
+
+func (f keptFile) Open() (*os.File, error) {
+	root := f.kept.files()
+	if root == nil {
+		return nil, os.ErrClosed
+	}
+	file, err := root.OpenFile(f.ref.String(), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, tensorfs.PathError(f.Name(), err)
+	}
+	st, err := file.Stat()
+	named, nerr := root.Lstat(f.ref.String()) // not what a link leads to
+	if err != nil || nerr != nil || !f.kept.wrote(st, f.size) || !os.SameFile(st, named) {
+		file.Close()
+		return nil, fmt.Errorf("%s was changed since it was converted; remove it, or the model from the cache (tensorfs cache prune), and open the model again", tensorfs.Printable(f.Name()))
+	}
+	return file, nil
+}
+
+// wrote reports whether a file of the cache is as it was written: regular, of the
+// tensor's size, and with the mtime that it was given last.
+func (k *kept) wrote(st os.FileInfo, size int64) bool {
+	return st.Mode().IsRegular() && st.Size() == size && st.ModTime().Equal(k.stamp)
+}
+
+var (
+	_ metal.File = (*modelFile)(nil)
+	_ metal.File = keptFile{}
+)

@@ -1,0 +1,412 @@
+package models
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/config"
+	"github.com/tensorfs/tensorfs/fs/export"
+	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/source"
+	"github.com/tensorfs/tensorfs/metal"
+	"github.com/tensorfs/tensorfs/views"
+	"golang.org/x/sys/unix"
+)
+
+// kept are the converted tensors of a model that are on disk.
+type kept struct {
+	tree  *tree
+	dir   string // of the cache
+	limit int64
+	log   *slog.Logger
+
+	warning sync.Once
+	look    sync.Once // for what is there already
+	mu      sync.Mutex
+	stamp   time.Time             // mtime of all files
+	model   *cache.ConvertedModel // nil where nothing is kept yet
+	root    *os.Root              // of its files; nil before the first was written
+}
+
+// errNotLocal marks models whose files are not all of this machine.
+var errNotLocal = errors.New("tensors of models on other machines are not kept")
+
+// identity says all that the bytes of the tensors depend on, in lines.
+func (k *kept) identity() (string, error) {
+	m := k.tree.model
+	lines := []string{fmt.Sprintf("views %d", views.Version), "module " + moduleVersion(), "i2s " + k.tree.opts.I2S}
+	for i := range m.Sources {
+		s := &m.Sources[i]
+		if !s.Local() {
+			return "", errNotLocal
+		}
+		state, err := stateOf(m, s)
+		if err != nil {
+			return "", err
+		}
+		lines = append(lines, "file "+tensorfs.Quote(s.Name)+" "+state)
+	}
+	return strings.Join(lines, "\n"), m.Check()
+}
+
+// stateOf tells a file from what it was before and may be later: by the digest of
+// its store, which touches it, or by what the system says of the file that the
+// model has open.
+func stateOf(m *tensorfs.Model, s *tensorfs.Source) (string, error) {
+	var st unix.Stat_t
+	d, err := m.File(s.Name)
+	if f, ok := d.(descriptor); err == nil && ok {
+		err = unix.Fstat(f.Descriptor(), &st)
+	} else {
+		err = unix.Stat(s.Path, &st)
+	}
+	if err != nil {
+		return "", tensorfs.PathError(s.Path, err)
+	}
+	if digest := source.StoredDigest(s.Path); digest != "" {
+		return fmt.Sprintf("%d bytes %s", st.Size, digest), nil
+	}
+	return fmt.Sprintf("%d bytes mtime %d.%09d inode %d", st.Size, st.Mtim.Sec, st.Mtim.Nsec, st.Ino), nil
+}
+
+// moduleVersion is the release of this module that the program was built with, as
+// far as the Go tool recorded it: others may name tensors in another way.
+func moduleVersion() string {
+	const module = "github.com/tensorfs/tensorfs"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == module {
+			return m.Version
+		}
+	}
+	return ""
+}
+
+// open opens the directory of the model in the cache; nil where there is none and
+// none is to be made.
+func (k *kept) open(make bool) (*cache.Converted, *cache.ConvertedModel, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	identity, err := k.identity()
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := cache.OpenConverted(k.dir, make)
+	if err != nil {
+		return nil, nil, err
+	}
+	if k.stamp.IsZero() {
+		k.stamp = stampOf(identity)
+	}
+	if k.model == nil {
+		if k.model, err = c.Model(k.source(), identity, make); err != nil {
+			return nil, nil, err
+		}
+	}
+	return c, k.model, nil
+}
+
+// stampOf is the mtime of the files of a model of that identity: in whole seconds,
+// which every file system keeps, and long before anybody could write to them. It is
+// not that of the model, whose store may touch it.
+func stampOf(identity string) time.Time {
+	sum := sha256.Sum256([]byte(identity))
+	return time.Unix(1e9+int64(binary.BigEndian.Uint32(sum[:])>>4), 0)
+}
+
+// source names the model for people.
+func (k *kept) source() string {
+	if m := k.tree.model; m.Name != "" {
+		return m.Name
+	}
+	return k.tree.model.Path
+}
+
+// files returns the directory of the files, nil where there are none.
+func (k *kept) files() *os.Root {
+	k.look.Do(func() {
+		if _, _, err := k.open(false); err != nil && !errors.Is(err, errNotLocal) {
+			k.warn(err)
+		}
+	})
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.root == nil && k.model != nil {
+		k.root, _ = os.OpenRoot(k.model.Dir()) // it is not there before the first file is
+	}
+	return k.root
+}
+
+// file returns the file of a tensor of that size, if it is there.
+func (k *kept) file(ref metal.Ref, size int64) (metal.File, bool) {
+	root := k.files()
+	if root == nil {
+		return nil, false
+	}
+	st, err := root.Lstat(ref.String())
+	if err != nil || !k.wrote(st, size) {
+		return nil, false
+	}
+	return keptFile{k, ref, size}, true
+}
+
+// path is where the file of a tensor is.
+func (k *kept) path(ref metal.Ref) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.model == nil {
+		return ref.String()
+	}
+	return filepath.Join(k.model.Dir(), ref.View, ref.Name)
+}
+
+// warn says once why the cache is not used.
+func (k *kept) warn(err error) {
+	if k.log == nil {
+		return
+	}
+	k.warning.Do(func() {
+		k.log.Warn("converted tensors are kept in memory only", "model", tensorfs.Printable(k.source()), "error", tensorfs.OneLine(err.Error()))
+	})
+}
+
+func (k *kept) close() error {
+	k.look.Do(func() {})
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var err error
+	if k.root != nil {
+		err = k.root.Close()
+	}
+	if k.model != nil {
+		err = errors.Join(err, k.model.Close())
+	}
+	k.root, k.model = nil, nil
+	return err
+}
+
+// Prepare converts tensors into files of the cache, and leaves those alone that
+// have one. Where the cache cannot keep them it says so to the logger, and the
+// tensors stay without files: only the end of ctx, an error of progress and a model
+// that changed are errors.
+func (t *tree) Prepare(ctx context.Context, refs []metal.Ref, workers int, progress func(done, total int64) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	err := t.kept.prepare(ctx, refs, export.Options{
+		Jobs: workers,
+		Progress: func(total int64) func(int64) {
+			var mu sync.Mutex
+			done := int64(0)
+			return func(n int64) {
+				mu.Lock()
+				defer mu.Unlock()
+				done += n
+				if progress != nil && ctx.Err() == nil {
+					if err := progress(done, total); err != nil {
+						stop(err)
+					}
+				}
+			}
+		},
+	})
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, tensorfs.ErrChanged), errors.Is(err, metal.ErrAbsent):
+		return err
+	case err != nil:
+		t.kept.warn(err)
+	}
+	return nil
+}
+
+// wanted is a tensor that is to have a file.
+type wanted struct {
+	metal.Ref
+	data tensorfs.Data
+}
+
+// missing returns those of refs that have no file, each once.
+func (k *kept) missing(refs []metal.Ref) ([]wanted, error) {
+	var list []wanted
+	seen := map[metal.Ref]bool{}
+	for _, ref := range refs {
+		x, err := k.tree.tensor(ref.View, ref.Name)
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := k.file(ref, x.Data.Size()); !ok && !seen[ref] {
+			list = append(list, wanted{ref, x.Data})
+		}
+		seen[ref] = true
+	}
+	return list, nil
+}
+
+// prepare writes what is missing of refs, as far as there is room.
+func (k *kept) prepare(ctx context.Context, refs []metal.Ref, o export.Options) error {
+	list, err := k.missing(refs)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	c, m, err := k.open(true)
+	if err != nil {
+		return err
+	}
+	unlock, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	err = k.write(ctx, c, refs, o)
+	if errors.Is(err, export.ErrOther) { // what is known of the files is damaged
+		if err = k.clear(m.Dir()); err == nil {
+			err = k.write(ctx, c, refs, o)
+		}
+	}
+	return err
+}
+
+// clear removes all files. Mappings of them stay what they are.
+func (k *kept) clear(dir string) error {
+	k.mu.Lock()
+	if k.root != nil {
+		k.root.Close()
+		k.root = nil
+	}
+	k.mu.Unlock()
+	return os.RemoveAll(dir)
+}
+
+// write is prepare while nobody else writes.
+func (k *kept) write(ctx context.Context, c *cache.Converted, refs []metal.Ref, o export.Options) error {
+	list, err := k.missing(refs) // another process may have written them
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	list, full, err := k.fit(c, list)
+	if err != nil {
+		return err
+	}
+	if full != nil {
+		k.warn(full)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	files := []export.File{
+		// It says what is there. While that changes there is none.
+		{Path: "index.json", Data: views.Index(k.tree.model, k.index(list)), Last: true},
+		{Path: "config.json", Data: tensorfs.Bytes(config.JSON(k.tree.model))},
+		{Path: "metadata.json", Data: config.MetadataJSON(k.tree.model.Metadata)},
+	}
+	for _, w := range list {
+		files = append(files, export.File{Path: w.String(), Data: w.data})
+	}
+	dir := k.model.Dir()
+	for _, f := range files { // what is there is not as it was written, or was true before
+		if err := os.RemoveAll(filepath.Join(dir, f.Path)); err != nil {
+			return err
+		}
+	}
+	if o.Jobs <= 0 {
+		o.Jobs = runtime.GOMAXPROCS(0)
+	}
+	o.Facts = []export.Fact{{What: "model", Is: filepath.Base(filepath.Dir(dir))}}
+	o.ModTime = k.stamp
+	o.Check = k.tree.model.Check
+	_, err = export.Run(ctx, dir, files, o)
+	return err
+}
+
+// blockSize is what file systems give space in.
+const blockSize = 4096
+
+// fit returns the first tensors of a list that there is room for; full says why
+// these are not all.
+func (k *kept) fit(c *cache.Converted, list []wanted) (_ []wanted, full, err error) {
+	need := int64(0)
+	for _, w := range list {
+		need += w.room()
+	}
+	room, err := c.Room(need, k.limit)
+	if err != nil || room >= need {
+		return list, nil, err
+	}
+	full = fmt.Errorf("the cache has room for %d of %d bytes; free some space, or raise its limit", room, need)
+	for i, w := range list {
+		if room -= w.room(); room < 0 {
+			return list[:i], full, nil
+		}
+	}
+	return list, full, nil
+}
+
+// room is what a tensor takes on the disk.
+func (w *wanted) room() int64 { return (w.data.Size()/blockSize + 1) * blockSize }
+
+// index describes the tensors that have a file, and those of a list.
+func (k *kept) index(list []wanted) []views.Built {
+	coming := map[metal.Ref]bool{}
+	names := map[string][]string{}
+	for _, w := range list {
+		coming[w.Ref] = true
+		names[w.View] = append(names[w.View], w.Name)
+	}
+	root := k.files()
+	var built []views.Built
+	for _, name := range k.tree.names {
+		if root != nil {
+			if d, err := root.Open(name); err == nil {
+				there, _ := d.Readdirnames(-1) // what is not seen is not listed
+				d.Close()
+				names[name] = append(names[name], there...)
+			}
+		}
+		if names[name] == nil {
+			continue
+		}
+		slices.Sort(names[name])
+		v := k.tree.views[name]()
+		some := &chosen{Tensors: v.Tensors}
+		for _, n := range slices.Compact(names[name]) {
+			i, ok := slices.BinarySearch(v.names, n)
+			ref := metal.Ref{View: name, Name: n}
+			if ok && !coming[ref] {
+				x := v.Tensors.At(i)
+				_, ok = k.file(ref, x.Data.Size())
+			}
+			if ok {
+				some.at = append(some.at, i)
+			}
+		}
+		built = append(built, views.Built{Name: name, Tensors: some})
+	}
+	return built
+}
+
+// chosen are some tensors of a view.
+type chosen struct {
+	views.Tensors
+	at []int
+}
+
+func (c *chosen) Len() int                 { return len(c.at) }
+func (c *chosen) Name(i int) string        { return c.Tensors.Name(c.at[i]) }
+func (c *chosen) At(i int) tensorfs.Tensor { return c.Tensors.At(c.at[i]) }

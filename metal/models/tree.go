@@ -1,0 +1,180 @@
+package models
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/config"
+	"github.com/tensorfs/tensorfs/formats/names"
+	"github.com/tensorfs/tensorfs/metal"
+	"github.com/tensorfs/tensorfs/views"
+)
+
+// tree is a model as a metal.Tree.
+type tree struct {
+	model *tensorfs.Model
+	names []string // of the views, sorted
+	views map[string]func() *view
+	opts  views.Options
+	kept  kept
+
+	mu    sync.Mutex
+	files map[string]*modelFile // by their names below source/; nil for one that cannot be mapped
+}
+
+// view is a view that was made.
+type view struct {
+	views.Built
+	names []string
+}
+
+var (
+	_ metal.Tree     = (*tree)(nil)
+	_ metal.Preparer = (*tree)(nil)
+)
+
+// NewTree returns what a loader loads a model from. The tree closes the model.
+func NewTree(m *tensorfs.Model, o Options) (metal.Tree, error) {
+	if o.Views == nil {
+		o.Views = []string{views.Default}
+	}
+	chosen, err := views.Choose(o.Views)
+	if err != nil {
+		return nil, err
+	}
+	if o.I2S != "" && !slices.Contains(views.I2SLayouts, o.I2S) {
+		return nil, fmt.Errorf("%q is not a layout of I2_S codes; there are %s", o.I2S, strings.Join(views.I2SLayouts, ", "))
+	}
+	t := &tree{model: m, views: map[string]func() *view{}, opts: views.Options{I2S: o.I2S}, files: map[string]*modelFile{}}
+	t.kept = kept{tree: t, dir: o.CacheDir, limit: o.CacheLimit, log: o.Logger}
+	for _, v := range chosen {
+		t.names = append(t.names, v.Name)
+		t.views[v.Name] = sync.OnceValue(func() *view { return t.build(v) })
+	}
+	slices.Sort(t.names)
+	return t, nil
+}
+
+func (t *tree) build(v views.View) *view {
+	opts := t.opts
+	opts.Views = []views.View{v}
+	b := &view{Built: views.Build(t.model, opts)[0]}
+	b.names = make([]string, b.Tensors.Len())
+	for i := range b.names {
+		b.names[i] = b.Tensors.Name(i)
+	}
+	return b
+}
+
+func (t *tree) Model() metal.ModelInfo {
+	return metal.ModelInfo{Format: t.model.Format, Path: t.model.Path, Architecture: t.model.Architecture, Layout: t.model.Layout}
+}
+
+func (t *tree) Views() []string { return slices.Clone(t.names) }
+
+func (t *tree) Names(view string) []string {
+	v := t.views[view]
+	if v == nil {
+		return nil
+	}
+	return v().names
+}
+
+// tensor returns a tensor of a view, or an error that says why there is none.
+func (t *tree) tensor(view, name string) (tensorfs.Tensor, error) {
+	made := t.views[view]
+	if made == nil {
+		return tensorfs.Tensor{}, fmt.Errorf("%q: no such view; there are %s: %w", view, strings.Join(t.names, ", "), metal.ErrAbsent)
+	}
+	v := made()
+	if i, ok := slices.BinarySearch(v.names, name); ok {
+		return v.Tensors.At(i), nil
+	}
+	i, ok := slices.BinarySearchFunc(v.Absent, name, func(a views.Absent, name string) int { return strings.Compare(a.Name, name) })
+	if ok {
+		return tensorfs.Tensor{}, fmt.Errorf("%q is not in view %q: %s: %w", name, view, v.Absent[i].Reason, metal.ErrAbsent)
+	}
+	return tensorfs.Tensor{}, fmt.Errorf("%q is not in view %q: %w", name, view, metal.ErrAbsent)
+}
+
+func (t *tree) Info(view, name string) (metal.TensorInfo, error) {
+	x, err := t.tensor(view, name)
+	if err != nil {
+		return metal.TensorInfo{}, err
+	}
+	info := metal.TensorInfo{
+		Ref:         metal.Ref{View: view, Name: name},
+		DType:       x.DType.String(),
+		Shape:       slices.Clone(x.Shape),
+		Bytes:       x.Data.Size(),
+		EngineDType: -1,
+	}
+	for _, p := range x.Parts {
+		info.Sections = append(info.Sections, metal.Section{Name: p.Name, DType: p.DType, Offset: p.Offset, Bytes: p.Bytes})
+	}
+	if q := x.Quant; q != nil {
+		info.Quant = &metal.Quant{Mode: q.Mode, Bits: q.Bits, GroupSize: q.GroupSize}
+	}
+	if code, ok := views.EngineDType(view, &x); ok {
+		info.EngineDType = code
+	}
+	return info, nil
+}
+
+// Open returns the bytes of a tensor. They can be read with a context.
+func (t *tree) Open(view, name string) (metal.Bytes, error) {
+	x, err := t.tensor(view, name)
+	if err != nil {
+		return nil, err
+	}
+	return x.Data, nil
+}
+
+// Extents returns where a tensor stands in a file of the model, and its file in the
+// cache.
+func (t *tree) Extents(view, name string) ([]metal.Extent, error) {
+	x, err := t.tensor(view, name)
+	if err != nil {
+		return nil, err
+	}
+	var out []metal.Extent
+	size := x.Data.Size()
+	if e := tensorfs.Extents(x.Data); len(e) == 1 && e[0].Bytes == size {
+		if f := t.file(e[0].File); f != nil {
+			out = append(out, metal.Extent{File: f, Offset: e[0].Offset, Bytes: size, Origin: metal.OriginModel})
+		}
+	}
+	if f, ok := t.kept.file(metal.Ref{View: view, Name: name}, size); ok {
+		out = append(out, metal.Extent{File: f, Bytes: size, Origin: metal.OriginCache})
+	}
+	return out, nil
+}
+
+func (t *tree) Config() ([]byte, error) { return config.JSON(t.model), nil }
+
+// Metadata looks a key up as metadata.json has it: escaped.
+func (t *tree) Metadata(key string) (value any, ok bool, err error) {
+	i := slices.IndexFunc(t.model.Metadata, func(m tensorfs.Meta) bool { return names.Escape(m.Key) == key })
+	if i < 0 {
+		return nil, false, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(t.model.Metadata[i].AppendJSON(nil)))
+	d.UseNumber()
+	if err := d.Decode(&value); err != nil {
+		return nil, false, fmt.Errorf("metadata %s: %w", tensorfs.Printable(key), err)
+	}
+	return value, true, nil
+}
+
+func (t *tree) Close() error {
+	err := t.kept.close()
+	if cerr := t.model.Close(); cerr != nil {
+		err = cerr
+	}
+	return err
+}

@@ -1,0 +1,281 @@
+package models
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/config"
+	"github.com/tensorfs/tensorfs/metal"
+	"github.com/tensorfs/tensorfs/views"
+)
+
+// TestBytes loads every tensor of every view of every golden model, and compares it
+// with the view.
+func TestBytes(t *testing.T) {
+	origins := map[metal.Origin]int{}
+	for _, model := range golden(t) {
+		t.Run(strings.TrimPrefix(model, testdata), func(t *testing.T) {
+			o := options(t)
+			o.Views = []string{views.Default, "npy-f32"}
+			l, want := load(t, model, o), build(t, model, o.Views...)
+			refs := all(l)
+			if len(refs) != len(want) {
+				t.Fatalf("%d tensors, not %d", len(refs), len(want))
+			}
+			plan, err := l.Plan(refs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			set, err := l.Load(t.Context(), refs, metal.LoadOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want.same(t, set, refs)
+			planned := map[metal.Origin]int64{metal.OriginModel: plan.Model, metal.OriginCache: plan.Cache, metal.OriginMemory: plan.Memory}
+			for _, ref := range refs {
+				b, _ := set.Buffer(ref)
+				origins[b.Origin]++
+				if b.Size > 0 && planned[b.Origin] == 0 {
+					t.Errorf("%s is of origin %s, of which the plan has nothing: %+v", ref, b.Origin, plan)
+				}
+				if b.Origin == metal.OriginModel && tensorfs.Extents(want[ref].Data) == nil {
+					t.Errorf("%s is of origin %s without an extent", ref, b.Origin)
+				}
+			}
+			if err := set.Release(); err != nil {
+				t.Error(err)
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if origins[metal.OriginModel] < 100 || origins[metal.OriginMemory] < 100 || origins[metal.OriginCache] > 0 {
+		t.Errorf("%v", origins)
+	}
+}
+
+// TestInfo compares what a loader says with index.json, config.json and
+// metadata.json of the same model.
+func TestInfo(t *testing.T) {
+	for _, model := range golden(t) {
+		l := load(t, model, options(t))
+		want := build(t, model)
+		for ref, x := range want {
+			info, err := l.Info(ref.View, ref.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			facts := map[string]string{}
+			for _, p := range views.Properties(ref.View, &x) {
+				facts[p.Name] = string(p.Value)
+			}
+			text := func(v any) string {
+				b, err := json.Marshal(v)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(b)
+			}
+			shape := info.Shape
+			if shape == nil {
+				shape = []int64{}
+			}
+			have := map[string]string{"dtype": info.DType, "shape": text(shape), "bytes": text(info.Bytes)}
+			if info.Sections != nil {
+				have["sections"] = text(info.Sections)
+			}
+			if info.EngineDType >= 0 {
+				have["engine_dtype"] = text(info.EngineDType)
+			}
+			if q := info.Quant; q != nil {
+				have["quant"] = text(map[string]any{"mode": q.Mode, "bits": q.Bits, "group_size": q.GroupSize})
+			}
+			for _, name := range []string{"dtype", "shape", "bytes", "sections", "engine_dtype", "quant"} {
+				if have[name] != facts[name] {
+					t.Errorf("%s: %s: %s is %q, not %q", model, ref, name, have[name], facts[name])
+				}
+			}
+		}
+		m, err := formats.Open(model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := l.Tree().Config(); err != nil || !bytes.Equal(text, config.JSON(m)) {
+			t.Errorf("%s: config.json is %s, %v", model, text, err)
+		}
+		var metadata map[string]any
+		text := config.MetadataJSON(m.Metadata)
+		b := make([]byte, text.Size())
+		if err := tensorfs.ReadFull(text, b, 0); err != nil {
+			t.Fatal(err)
+		}
+		d := json.NewDecoder(bytes.NewReader(b))
+		d.UseNumber()
+		if err := d.Decode(&metadata); err != nil {
+			t.Fatal(err)
+		}
+		for key, v := range metadata {
+			if got, ok, err := l.Tree().Metadata(key); err != nil || !ok || !reflect.DeepEqual(got, v) {
+				t.Errorf("%s: metadata %s is %v, %v, %v; not %v", model, key, got, ok, err, v)
+			}
+		}
+		if v, ok, err := l.Tree().Metadata("no such key"); v != nil || ok || err != nil {
+			t.Error(v, ok, err)
+		}
+		m.Close()
+	}
+}
+
+// TestConfig holds that metal.Config has a field for each name that config.json can
+// have, and no others, and decodes those of all golden models.
+func TestConfig(t *testing.T) {
+	kinds := map[reflect.Type]string{
+		reflect.TypeFor[int64](): "integer", reflect.TypeFor[float64](): "number", reflect.TypeFor[string](): "string", reflect.TypeFor[bool](): "boolean",
+		reflect.TypeFor[[]int64](): "integers", reflect.TypeFor[[]bool](): "booleans", reflect.TypeFor[metal.Pattern](): "integer or booleans",
+	}
+	have := map[string]string{}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[metal.Config]()) {
+		have[f.Tag.Get("json")] = kinds[f.Type]
+	}
+	if want := config.Kinds(); !reflect.DeepEqual(have, want) {
+		t.Errorf("metal.Config has %v\nand config.json %v", have, want)
+	}
+	for _, model := range golden(t) {
+		l := load(t, model, options(t))
+		c, err := l.Config()
+		if err != nil {
+			t.Fatal(model, err)
+		}
+		text, err := l.Tree().Config()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fields, again map[string]any
+		b, err := json.Marshal(c)
+		if err := errors.Join(err, json.Unmarshal(text, &fields), json.Unmarshal(b, &again)); err != nil {
+			t.Fatal(err)
+		}
+		for name, v := range fields {
+			if !reflect.DeepEqual(v, again[name]) {
+				t.Errorf("%s: %s is %v, not %v", model, name, again[name], v)
+			}
+		}
+	}
+}
+
+func TestMeta(t *testing.T) {
+	l := load(t, filepath.Join(testdata, "gguf/kv.gguf"), options(t))
+	text, _, err := l.Tree().Metadata("general.architecture")
+	if err != nil || text == nil {
+		t.Fatal(text, err)
+	}
+	if got := l.MetaString("general.architecture", "x"); got != text {
+		t.Errorf("%q, not %q", got, text)
+	}
+	if l.MetaString("nothing", "x") != "x" || l.MetaInt("general.architecture", 7) != 7 || l.MetaFloat("nothing", math.Pi) != math.Pi || !l.MetaBool("nothing", true) ||
+		l.MetaStrings("general.architecture") != nil || l.MetaInts("nothing") != nil || l.MetaFloats("nothing") != nil {
+		t.Error("what is absent or of another kind is not the default")
+	}
+}
+
+// TestAbsent says why a tensor is not there.
+func TestAbsent(t *testing.T) {
+	o := options(t)
+	o.Views = []string{"packed", "fused"}
+	l := load(t, filepath.Join(testdata, "gguf/llama-xs.q4_k_m.gguf"), o)
+	if !slices.Equal(l.Views(), []string{"fused", "packed"}) || l.Names("f16") != nil || l.Count("packed") != len(l.Names("packed")) || l.Count("packed") == 0 || l.Count("f16") != 0 {
+		t.Error(l.Views(), l.Count("packed"))
+	}
+	for ref, want := range map[metal.Ref]string{
+		{View: "f16", Name: "output.weight"}:                       "no such view; there are fused, packed",
+		{View: "packed", Name: "nothing"}:                          `"nothing" is not in view "packed"`,
+		{View: "packed", Name: "../packed/token_embedding.weight"}: "is not in view",
+		{View: "packed/../packed", Name: "token_embedding.weight"}: "no such view",
+		{View: "packed", Name: "token_embedding.weight\x00"}:       "is not in view",
+		{View: "packed", Name: strings.Repeat("x", 300)}:           "is not in view",
+		{View: "packed", Name: ""}:                                 "is not in view",
+	} {
+		_, err := l.Tensor(ref.View, ref.Name)
+		if !errors.Is(err, metal.ErrAbsent) || !strings.Contains(err.Error(), want) || l.Has(ref.View, ref.Name) {
+			t.Errorf("%v: %v", ref, err)
+		}
+	}
+	if !l.Has("packed", "token_embedding.weight") {
+		t.Error("it has a tensor")
+	}
+	reasons := 0
+	for _, model := range golden(t) {
+		m, err := formats.Open(model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := load(t, model, options(t))
+		for _, v := range views.Build(m, views.Options{}) {
+			for _, a := range v.Absent {
+				if _, err := x.Info(v.Name, a.Name); !errors.Is(err, metal.ErrAbsent) || !strings.Contains(err.Error(), ": "+a.Reason+": ") {
+					t.Errorf("%s: %s/%s: %v", model, v.Name, a.Name, err)
+				}
+				reasons++
+			}
+		}
+		m.Close()
+	}
+	if reasons < 100 {
+		t.Errorf("only %d reasons", reasons)
+	}
+	for _, bad := range []Options{{Views: []string{"f17"}}, {I2S: "65"}} {
+		if _, err := Open(filepath.Join(testdata, "gguf/llama-xs.q4_k_m.gguf"), bad); err == nil || !strings.Contains(err.Error(), "is not a ") {
+			t.Error(err)
+		}
+	}
+}
+
+// TestHostile opens what is no model: it is an error, and a model that can be opened
+// can be loaded or says why not.
+func TestHostile(t *testing.T) {
+	n := 0
+	for _, dir := range []string{"hostile-gguf", "hostile-safetensors", "hostile-manifests"} {
+		err := filepath.WalkDir(filepath.Join(testdata, dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			n++
+			o := options(t)
+			l, err := Open(path, o)
+			if err != nil {
+				if strings.Contains(err.Error(), "\n") {
+					t.Errorf("%s: more than a line: %v", path, err)
+				}
+				return nil
+			}
+			for _, ref := range all(l) {
+				if b, err := l.Tensor(ref.View, ref.Name); err == nil {
+					if err := b.Release(); err != nil {
+						t.Error(path, err)
+					}
+				}
+			}
+			if _, err := l.Config(); err != nil {
+				t.Error(path, err)
+			}
+			return l.Close()
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if n < 200 {
+		t.Errorf("only %d files", n)
+	}
+}
