@@ -15,6 +15,7 @@ BEGIN {
 	title["Decode"] = "Decoding"
 	title["Read"] = "Whole tensors"
 	title["NFS"] = "Whole tensors by NFS"
+	title["InProcess"] = "Loading without a mount"
 	title["Whole"] = "Whole models"
 	title["Measure"] = "Describing and comparing"
 	title["Cold"] = "Models on a cold disk"
