@@ -1,249 +1,264 @@
 package main
 
-/*
-#include <stdlib.h>
-#include "tensorfs.h"
-
-// What the go command writes for exported functions must agree with tensorfs.h.
-// cgo knows no const, so it hides in the names of types.
-typedef const char tensorfs_char;
-typedef const char *const tensorfs_string;
-typedef const tensorfs_tensor tensorfs_const_tensor;
-typedef const tensorfs_device tensorfs_const_device;
-
-// The structs behind the pointers of tensorfs.h, with the way back to Go.
-struct tensorfs_loader { uintptr_t handle; };
-typedef struct { tensorfs_tensor tensor; uintptr_t handle; } tensorfs_held;
-*/
+// #include "shim.h"
 import "C"
 
 import (
 	"errors"
 	"fmt"
-	"runtime/cgo"
+	"slices"
+	"strings"
 	"sync"
 	"unsafe"
 
 	"github.com/tensorfs/tensorfs/metal"
+	"github.com/tensorfs/tensorfs/metal/models"
 )
 
 // loader is the Go side of a tensorfs_loader.
 type loader struct {
 	*metal.Loader
-	self   *C.tensorfs_loader
-	device *C.tensorfs_device
+	device metal.Device
 
 	mu     sync.Mutex
-	memory arena                // of device and names
-	names  map[string][]*C.char // by view
+	memory arena // of what was described
+	known  map[string]any
 }
 
-// held is the Go side of a tensorfs_tensor.
-type held struct {
-	buffer metal.Buffer
-	memory arena
-}
-
-func loaderOf(l *C.tensorfs_loader) *loader {
-	return cgo.Handle(l.handle).Value().(*loader)
-}
-
-// errNull is the error of a caller that did not look whether open succeeded.
-var errNull = errors.New("metal: the loader is NULL: look at the error of tensorfs_open")
-
-//export tensorfs_open
-func tensorfs_open(mountpoint *C.tensorfs_char, errp **C.char) *C.tensorfs_loader {
-	opened, err := metal.Open(C.GoString(mountpoint), metal.Options{})
+// with returns what f gives for a loader of the caller; missing where that fails.
+func with[T any](p *C.tensorfs_loader, errp **C.tensorfs_error, missing T, f func(*loader) (T, error)) T {
+	l, err := find[loader](unsafe.Pointer(p), "loader")
 	if err != nil {
-		fail(errp, err)
-		return nil
+		return give(errp, missing, missing, err)
 	}
-	l := &loader{Loader: opened, names: map[string][]*C.char{}}
-	info := l.DeviceInfo()
-	l.device = one[C.tensorfs_device](&l.memory)
-	*l.device = C.tensorfs_device{
-		kind:               l.memory.string(info.Kind),
-		name:               l.memory.string(info.Name),
-		page_size:          C.uint64_t(info.PageSize),
-		max_buffer_length:  C.uint64_t(info.MaxBufferLength),
-		recommended_memory: C.uint64_t(info.RecommendedMemory),
-		unified_memory:     truth(info.UnifiedMemory),
-	}
-	l.self = one[C.tensorfs_loader](&l.memory)
-	l.self.handle = C.uintptr_t(cgo.NewHandle(l))
-	return l.self
+	v, err := f(l)
+	return give(errp, missing, v, err)
 }
 
-//export tensorfs_device_of
-func tensorfs_device_of(p *C.tensorfs_loader) *C.tensorfs_const_device {
-	if p == nil {
-		return nil
-	}
-	return loaderOf(p).device
-}
-
-//export tensorfs_names
-func tensorfs_names(p *C.tensorfs_loader, view *C.tensorfs_char, count *C.size_t, errp **C.char) *C.tensorfs_string {
-	if p == nil {
-		fail(errp, errNull)
-		return nil
-	}
-	l, name := loaderOf(p), C.GoString(view)
+// once returns what describe gave for a key the first time, in the loader's memory.
+func once[T any](l *loader, key string, describe func(*arena) (T, error)) (T, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	list, ok := l.names[name]
-	if !ok {
+	if v, ok := l.known[key]; ok {
+		return v.(T), nil
+	}
+	v, err := describe(&l.memory)
+	if err == nil {
+		l.known[key] = v
+	}
+	return v, err
+}
+
+// described is with and once.
+func described[T any](p *C.tensorfs_loader, errp **C.tensorfs_error, key string, describe func(*loader, *arena) (T, error)) T {
+	var missing T
+	return with(p, errp, missing, func(l *loader) (T, error) {
+		return once(l, key, func(a *arena) (T, error) { return describe(l, a) })
+	})
+}
+
+// listed is described for arrays, of which count gets the length.
+func listed[T any](p *C.tensorfs_loader, count *C.size_t, errp **C.tensorfs_error, key string, describe func(*loader, *arena) ([]T, error)) *T {
+	v := described(p, errp, key, describe)
+	if count != nil {
+		*count = C.size_t(len(v))
+	}
+	return unsafe.SliceData(v)
+}
+
+//export tensorfsgo_open_with
+func tensorfsgo_open_with(model C.tensorfs_string, given unsafe.Pointer, errp **C.tensorfs_error) *C.tensorfs_loader {
+	l, err := open(model, given)
+	if err != nil {
+		fail(errp, err)
+		return nil
+	}
+	self := one[C.tensorfs_loader](&l.memory)
+	handles.Store(unsafe.Pointer(self), l)
+	return self
+}
+
+func open(model C.tensorfs_string, given unsafe.Pointer) (_ *loader, err error) {
+	name, err := text(model, "model")
+	if err != nil {
+		return nil, err
+	}
+	o, err := options[C.tensorfs_open_options](given, "tensorfs_open_options")
+	if err != nil {
+		return nil, err
+	}
+	views, err := list(o.views, o.n_views, "views")
+	if err != nil {
+		return nil, err
+	}
+	opts := models.Options{CacheDir: C.GoString(o.cache_dir), I2S: C.GoString(o.i2s)}
+	for _, v := range views {
+		opts.Views = append(opts.Views, C.GoString(v))
+	}
+	opts.TreeOnly = o.tree_only != 0
+	for _, n := range []struct {
+		to   *int64
+		from C.uint64_t
+	}{{&opts.OffsetAlign, o.offset_align}, {&opts.TailPad, o.tail_pad}, {&opts.MaxMemory, o.max_memory}, {&opts.CacheLimit, o.cache_limit}} {
+		*n.to = int64(min(n.from, 1<<63-1))
+	}
+	if opts.Device, err = newDevice(o.device, uintptr(o.metal_device)); err != nil {
+		return nil, err
+	}
+	opened, err := models.Open(name, opts)
+	if err != nil {
+		return nil, errors.Join(err, opts.Device.Close())
+	}
+	return &loader{Loader: opened, device: opts.Device, known: map[string]any{}}, nil
+}
+
+// newDevice returns the device that was asked for.
+func newDevice(kind C.tensorfs_device_kind, handle uintptr) (metal.Device, error) {
+	switch {
+	case kind == C.TENSORFS_DEVICE_HOST && handle == 0:
+		return metal.NewHost(metal.HostOptions{})
+	case kind == C.TENSORFS_DEVICE_METAL || kind == C.TENSORFS_DEVICE_DEFAULT && handle != 0:
+		return metalDevice(handle)
+	case kind == C.TENSORFS_DEVICE_DEFAULT:
+		return metal.DefaultDevice()
+	}
+	return nil, fmt.Errorf("%w: tensorfs_open_options: there is no device %d with an MTLDevice %#x", errInvalid, kind, handle)
+}
+
+//export tensorfsgo_close
+func tensorfsgo_close(p *C.tensorfs_loader, errp **C.tensorfs_error) C.tensorfs_status {
+	if p == nil {
+		return C.TENSORFS_OK
+	}
+	l, err := find[loader](unsafe.Pointer(p), "loader")
+	if err == nil {
+		err = l.Close()
+	}
+	if err != nil {
+		return fail(errp, err)
+	}
+	handles.Delete(unsafe.Pointer(p))
+	l.memory.free()
+	return fail(errp, l.device.Close())
+}
+
+//export tensorfsgo_get_device
+func tensorfsgo_get_device(p *C.tensorfs_loader, errp **C.tensorfs_error) *C.tensorfs_device {
+	return described(p, errp, "device", func(l *loader, a *arena) (*C.tensorfs_device, error) {
+		d, info := one[C.tensorfs_device](a), l.DeviceInfo()
+		*d = C.tensorfs_device{
+			kind:               C.TENSORFS_DEVICE_HOST,
+			name:               a.string(info.Name),
+			registry_id:        C.uint64_t(info.RegistryID),
+			page_size:          C.uint64_t(info.PageSize),
+			max_buffer_length:  C.uint64_t(info.MaxBufferLength),
+			recommended_memory: C.uint64_t(info.RecommendedMemory),
+			unified_memory:     truth(info.UnifiedMemory),
+		}
+		if m, ok := l.device.(interface{ Handle() uintptr }); ok {
+			d.kind = C.TENSORFS_DEVICE_METAL
+			foreign(&d.handle, m.Handle())
+		}
+		return d, nil
+	})
+}
+
+// foreign stores an object of Metal, which is no Go memory.
+func foreign(p *unsafe.Pointer, handle uintptr) { *(*uintptr)(unsafe.Pointer(p)) = handle }
+
+//export tensorfsgo_get_model
+func tensorfsgo_get_model(p *C.tensorfs_loader, errp **C.tensorfs_error) *C.tensorfs_model {
+	return described(p, errp, "model", func(l *loader, a *arena) (*C.tensorfs_model, error) {
+		m, info := one[C.tensorfs_model](a), l.Model()
+		*m = C.tensorfs_model{a.string(info.Format), a.string(info.Path), a.string(info.Architecture), a.string(info.Layout)}
+		return m, nil
+	})
+}
+
+//export tensorfsgo_get_config
+func tensorfsgo_get_config(p *C.tensorfs_loader, errp **C.tensorfs_error) *C.tensorfs_config {
+	return described(p, errp, "config", func(l *loader, a *arena) (*C.tensorfs_config, error) {
+		text, err := l.Tree().Config()
+		if err != nil {
+			return nil, err
+		}
+		return newConfig(a, text)
+	})
+}
+
+//export tensorfsgo_views
+func tensorfsgo_views(p *C.tensorfs_loader, count *C.size_t, errp **C.tensorfs_error) *C.tensorfs_string {
+	return listed(p, count, errp, "views", func(l *loader, a *arena) ([]C.tensorfs_string, error) {
+		return a.strings(l.Views()), nil
+	})
+}
+
+// viewOf returns the name of a view.
+func viewOf(view C.tensorfs_string) string {
+	if view == nil {
+		return "packed"
+	}
+	return C.GoString(view)
+}
+
+//export tensorfsgo_names
+func tensorfsgo_names(p *C.tensorfs_loader, view C.tensorfs_string, count *C.size_t, errp **C.tensorfs_error) *C.tensorfs_string {
+	name := viewOf(view)
+	return listed(p, count, errp, "names\x00"+name, func(l *loader, a *arena) ([]C.tensorfs_string, error) {
 		names := l.Names(name)
 		if names == nil {
-			fail(errp, fmt.Errorf("metal: %q: no such view", name))
-			return nil
+			return nil, fmt.Errorf("metal: %q: no such view; there are %s: %w", name, strings.Join(l.Views(), ", "), metal.ErrAbsent)
 		}
-		// One more than there are, so that the array of an empty view exists.
-		list = array[*C.char](&l.memory, len(names)+1)
-		for i, s := range names {
-			list[i] = l.memory.string(s)
-		}
-		l.names[name] = list
-	}
-	if count != nil {
-		*count = C.size_t(len(list) - 1)
-	}
-	return (*C.tensorfs_string)(unsafe.Pointer(unsafe.SliceData(list)))
+		return a.strings(names), nil
+	})
 }
 
-//export tensorfs_prefetch
-func tensorfs_prefetch(p *C.tensorfs_loader, view *C.tensorfs_char, names *C.tensorfs_string, count C.size_t, progress C.tensorfs_progress, arg unsafe.Pointer, errp **C.char) C.int {
-	if p == nil {
-		return status(errp, errNull)
-	}
-	list := unsafe.Slice((**C.char)(unsafe.Pointer(names)), count)
-	return status(errp, prefetch(loaderOf(p), C.GoString(view), list, progress, arg))
+//export tensorfsgo_count
+func tensorfsgo_count(p *C.tensorfs_loader, view C.tensorfs_string, errp **C.tensorfs_error) C.size_t {
+	return with(p, errp, 0, func(l *loader) (C.size_t, error) { return C.size_t(l.Count(viewOf(view))), nil })
 }
 
-//export tensorfs_get
-func tensorfs_get(p *C.tensorfs_loader, view, name *C.tensorfs_char, errp **C.char) *C.tensorfs_const_tensor {
-	if p == nil {
-		fail(errp, errNull)
-		return nil
-	}
-	l := loaderOf(p)
-	info, err := l.Info(C.GoString(view), C.GoString(name))
-	if err != nil {
-		fail(errp, err)
-		return nil
-	}
-	b, err := l.Tensor(info.View, info.Name)
-	if err != nil {
-		fail(errp, err)
-		return nil
-	}
-	h := &held{buffer: b}
-	m := &h.memory
-	out := one[C.tensorfs_held](m)
-	shape := array[C.int64_t](m, len(info.Shape))
-	for i, d := range info.Shape {
-		shape[i] = C.int64_t(d)
-	}
-	sections := array[C.tensorfs_section](m, len(info.Sections))
-	for i, s := range info.Sections {
-		sections[i] = C.tensorfs_section{m.string(s.Name), m.string(s.DType), C.uint64_t(s.Offset), C.uint64_t(s.Bytes)}
-	}
-	t := &out.tensor
-	// The handle is Metal's object, no Go memory.
-	*(*uintptr)(unsafe.Pointer(&t.buffer)) = b.Handle
-	t.data = unsafe.Pointer(unsafe.SliceData(b.Contents))
-	t.bytes, t.offset, t.copied = C.uint64_t(b.Size), C.uint64_t(b.Offset), truth(b.Copied)
-	t.dtype, t.engine_dtype = m.string(info.DType), C.int(info.EngineDType)
-	t.rank, t.shape = C.size_t(len(shape)), unsafe.SliceData(shape)
-	t.n_sections, t.sections = C.size_t(len(sections)), unsafe.SliceData(sections)
-	if q := info.Quant; q != nil {
-		t.quant_mode, t.quant_bits, t.quant_group_size = m.string(q.Mode), C.int(q.Bits), C.int(q.GroupSize)
-	}
-	t.file = m.string(b.File)
-	out.handle = C.uintptr_t(cgo.NewHandle(h))
+// tensorOf returns the tensor that a caller means.
+func tensorOf(view, name C.tensorfs_string) (metal.Ref, error) {
+	s, err := text(name, "name")
+	return metal.Ref{View: viewOf(view), Name: s}, err
+}
+
+//export tensorfsgo_has
+func tensorfsgo_has(p *C.tensorfs_loader, view, name C.tensorfs_string, errp **C.tensorfs_error) C.int {
+	return with(p, errp, 0, func(l *loader) (C.int, error) {
+		ref, err := tensorOf(view, name)
+		return truth(l.Has(ref.View, ref.Name)), err
+	})
+}
+
+//export tensorfsgo_absent
+func tensorfsgo_absent(p *C.tensorfs_loader, view, name C.tensorfs_string, errp **C.tensorfs_error) C.tensorfs_string {
+	return with(p, errp, nil, func(l *loader) (C.tensorfs_string, error) {
+		ref, err := tensorOf(view, name)
+		if err != nil {
+			return nil, err
+		}
+		if _, err = l.Info(ref.View, ref.Name); errors.Is(err, metal.ErrAbsent) {
+			return l.text(err.Error()), nil
+		}
+		return nil, err
+	})
+}
+
+// text returns a copy of s that lives as long as the loader.
+func (l *loader) text(s string) C.tensorfs_string {
+	t, _ := once(l, "text\x00"+s, func(a *arena) (C.tensorfs_string, error) { return a.string(s), nil })
 	return t
 }
 
-//export tensorfs_release
-func tensorfs_release(t *C.tensorfs_const_tensor, errp **C.char) C.int {
-	if t == nil {
-		return 0
-	}
-	handle := cgo.Handle((*C.tensorfs_held)(unsafe.Pointer(t)).handle)
-	h := handle.Value().(*held)
-	err := h.buffer.Release()
-	handle.Delete()
-	h.memory.free()
-	return status(errp, err)
-}
-
-//export tensorfs_close
-func tensorfs_close(p *C.tensorfs_loader, errp **C.char) C.int {
-	if p == nil {
-		return 0
-	}
-	l := loaderOf(p)
-	if err := l.Close(); err != nil {
-		return status(errp, err)
-	}
-	cgo.Handle(p.handle).Delete()
-	l.memory.free()
-	return 0
-}
-
-// fail puts err into *out.
-func fail(out **C.char, err error) {
-	if out != nil {
-		*out = C.CString(err.Error())
-	}
-}
-
-// status is the result of functions that have no other.
-func status(out **C.char, err error) C.int {
-	if err == nil {
-		return 0
-	}
-	fail(out, err)
-	return -1
-}
-
-func truth(b bool) C.int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// errMemory is what a failed allocation panics with: the C library has no memory
-// for a few strings, and the program cannot go on.
-var errMemory = errors.New("tensorfs: out of memory")
-
-// arena is C memory that is freed together.
-type arena []unsafe.Pointer
-
-// array returns a zeroed array in C memory.
-func array[T any](a *arena, n int) []T {
-	var zero T
-	p := C.calloc(C.size_t(max(n, 1)), C.size_t(unsafe.Sizeof(zero)))
-	if p == nil {
-		panic(errMemory)
-	}
-	*a = append(*a, p)
-	return unsafe.Slice((*T)(p), n)
-}
-
-// one returns a zeroed T in C memory.
-func one[T any](a *arena) *T { return &array[T](a, 1)[0] }
-
-// string returns a copy of s in C memory.
-func (a *arena) string(s string) *C.char {
-	p := C.CString(s)
-	*a = append(*a, unsafe.Pointer(p))
-	return p
-}
-
-func (a arena) free() {
-	for _, p := range a {
-		C.free(p)
-	}
+//export tensorfsgo_info
+func tensorfsgo_info(p *C.tensorfs_loader, view, name C.tensorfs_string, errp **C.tensorfs_error) *C.tensorfs_tensor_info {
+	return with(p, errp, nil, func(l *loader) (*C.tensorfs_tensor_info, error) {
+		ref, err := tensorOf(view, name)
+		if err != nil {
+			return nil, err
+		}
+		return l.describe(ref)
+	})
 }

@@ -1,174 +1,327 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
+	"github.com/tensorfs/tensorfs/metal"
 	"github.com/tensorfs/tensorfs/metal/internal/testtree"
+	"github.com/tensorfs/tensorfs/metal/models"
 )
 
-// compiler returns the C compiler, or skips.
-func compiler(t *testing.T) string {
+const (
+	header = "tensorfs.h"
+	golden = "../../testdata/gguf/llama-xs.q8_0.gguf"
+)
+
+// functions returns the names of the functions that tensorfs.h declares, sorted.
+func functions(t *testing.T) []string {
 	t.Helper()
-	for _, cc := range []string{os.Getenv("CC"), "cc", "gcc", "clang"} {
-		if path, err := exec.LookPath(cc); cc != "" && err == nil {
-			return path
-		}
-	}
-	t.Skip("NOT TESTED: the C interface, because there is no C compiler (cc, gcc, clang or $CC)")
-	return ""
-}
-
-// archiveDir is where buildArchive puts libtensorfs.a.
-var archiveDir string
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "tensorfs-capi")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	archiveDir = dir
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
-
-var buildArchive = sync.OnceValues(func() (string, error) {
-	archive := filepath.Join(archiveDir, "libtensorfs.a")
-	cmd := exec.Command("go", "build", "-buildmode=c-archive", "-o", archive, ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return archive, nil
-})
-
-// compile builds a C program with the archive and returns it.
-func compile(t *testing.T, source string) string {
-	t.Helper()
-	cc := compiler(t)
-	archive, err := buildArchive()
+	text, err := os.ReadFile(header)
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(t.TempDir(), "program")
-	args := []string{"-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-I", ".", "-o", program, source, archive, "-lpthread"}
-	if runtime.GOOS == "darwin" {
-		args = append(args, "-framework", "CoreFoundation")
+	code := regexp.MustCompile(`(?s)/\*.*?\*/`).ReplaceAllString(string(text), "")
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^[a-z].*?\b(tensorfs_\w+)\(`).FindAllStringSubmatch(code, -1) {
+		if !strings.HasPrefix(m[0], "typedef") {
+			names = append(names, m[1])
+		}
 	}
-	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", cc, err, out)
+	slices.Sort(names)
+	if len(names) < 25 {
+		t.Fatalf("only %d functions were found: %q", len(names), names)
 	}
-	return program
+	return names
 }
 
-// run runs a program and returns its lines.
-func run(t *testing.T, program string, args ...string) []string {
-	t.Helper()
-	var stderr bytes.Buffer
-	cmd := exec.Command(program, args...)
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil || stderr.Len() > 0 {
-		t.Fatalf("%v\n%s%s", err, out, stderr.Bytes())
-	}
-	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+// fnv1a is the sum that check.c prints.
+func fnv1a(b []byte) uint64 {
+	h := fnv.New64a()
+	h.Write(b)
+	return h.Sum64()
 }
 
-// A C program sees through tensorfs.h what the tree holds.
-func TestC(t *testing.T) {
-	program := compile(t, "testdata/check.c")
-	tree := testtree.Sample()
-	mount, _ := tree.Write(t)
-	views := []string{"f16", "raw", "packed", "fused"}
-	got := run(t, program, append([]string{mount}, views...)...)
+// line is what check.c prints of a tensor.
+func line(x metal.TensorInfo, b []byte) string {
+	s := fmt.Sprintf("%s %s %d %s %d %016x", x.Ref, x.DType, x.EngineDType, strings.ReplaceAll(fmt.Sprint(x.Shape), " ", ","), len(b), fnv1a(b))
+	if q := x.Quant; q != nil {
+		s += fmt.Sprintf(" %s/%d/%d", q.Mode, q.Bits, q.GroupSize)
+	}
+	for _, p := range x.Sections {
+		s += fmt.Sprintf(" %s:%s:%d+%d", p.Name, p.DType, p.Offset, p.Bytes)
+	}
+	return s
+}
 
-	var want []string
+// ofTree returns what check.c prints of a tree for tests.
+func ofTree(tree *testtree.Tree, views []string) (lines []string) {
 	for _, view := range views {
-		var total int
-		var lines []string
 		tensors := slices.Clone(tree.Tensors)
 		slices.SortFunc(tensors, func(a, b testtree.Tensor) int { return cmp.Compare(a.Name, b.Name) })
 		for _, x := range tensors {
 			if x.View != view {
 				continue
 			}
-			b := tree.Bytes(x)
-			total += len(b)
-			h := fnv.New64a()
-			h.Write(b)
-			engine := -1
+			info := metal.TensorInfo{Ref: metal.Ref{View: x.View, Name: x.Name}, DType: x.DType, Shape: x.Shape, EngineDType: -1}
 			if x.Engine != nil {
-				engine = *x.Engine
+				info.EngineDType = *x.Engine
 			}
-			line := fmt.Sprintf("%s/%s %s %d %s %d %016x copied 0", view, x.Name, x.DType, engine,
-				strings.ReplaceAll(fmt.Sprint(x.Shape), " ", ","), len(b), h.Sum64())
 			if q := x.Quant; q != nil {
-				line += fmt.Sprintf(" %s/%d/%d", q.Mode, q.Bits, q.GroupSize)
+				info.Quant = (*metal.Quant)(q)
 			}
 			for _, s := range x.Sections {
-				line += fmt.Sprintf(" %s:%s:%d+%d", s.Name, s.DType, s.Offset, s.Bytes)
+				info.Sections = append(info.Sections, metal.Section(s))
 			}
-			lines = append(lines, line)
+			lines = append(lines, line(info, tree.Bytes(x)))
 		}
-		want = append(append(want, fmt.Sprintf("prefetched %d", total)), lines...)
 	}
-	want = append(want,
-		`error: metal: "nothing": no such view`,
-		`error: metal: "nothing" is not in view "f16": not in the mounted tree`,
-		`error: metal: "nothing" is not in view "f16": not in the mounted tree`)
-	if !strings.HasPrefix(got[0], "device ") {
-		t.Errorf("first line %q", got[0])
+	return lines
+}
+
+// ofModel returns what check.c prints of a model: what package metal has.
+func ofModel(t *testing.T, model string) (views, lines []string) {
+	t.Helper()
+	l, err := models.Open(model, models.Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !slices.Equal(got[1:], want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got[1:], "\n"), strings.Join(want, "\n"))
+	defer l.Close()
+	for _, view := range l.Views() {
+		for _, name := range l.Names(view) {
+			info, err := l.Info(view, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := l.Tensor(view, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines = append(lines, line(info, b.Contents))
+			if err := b.Release(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return l.Views(), lines
+}
+
+// sanitizers are the flags for the compiler's checks of memory and behaviour; none
+// where a program with them does not start.
+func sanitizers(t *testing.T) []string {
+	t.Helper()
+	flags := []string{"-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"}
+	program := filepath.Join(t.TempDir(), "program")
+	c := exec.Command(tool(t, "the C interface", os.Getenv("CC"), "cc", "gcc", "clang"), append(flags, "-x", "c", "-", "-o", program)...)
+	c.Stdin = strings.NewReader("int main(void) { return 0; }\n")
+	if c.Run() == nil && exec.Command(program).Run() == nil {
+		return flags
+	}
+	t.Log("NOT TESTED: with AddressSanitizer, because this compiler has none")
+	return nil
+}
+
+// A C program sees through tensorfs.h what there is, and its mistakes are errors;
+// without a wrong access and without a leak.
+func TestC(t *testing.T) {
+	program := compile(t, "testdata/check.c", sanitizers(t)...)
+	tree := testtree.Sample()
+	mount, _ := tree.Write(t)
+	treeViews := []string{"f16", "raw", "packed", "fused"}
+	tests := []struct {
+		name, model  string
+		views, lines []string
+	}{{"tree", mount, treeViews, ofTree(tree, treeViews)}}
+	for _, model := range []string{golden, "../../testdata/gguf/gpt-oss.mxfp4.gguf"} {
+		views, lines := ofModel(t, model)
+		tests = append(tests, struct {
+			name, model  string
+			views, lines []string
+		}{filepath.Base(model), model, views, lines})
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c := exec.Command(program, append([]string{test.model}, test.views...)...)
+			out := strings.Split(strings.TrimSpace(output(t, c)), "\n")
+			if len(out) < 2 || !strings.HasPrefix(out[0], "model ") || !strings.HasPrefix(out[1], "views ") {
+				t.Fatalf("it begins with %q", out[:min(2, len(out))])
+			}
+			if !slices.Equal(out[2:], test.lines) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(out[2:], "\n"), strings.Join(test.lines, "\n"))
+			}
+		})
 	}
 }
 
-// The C example of docs/engines.md runs.
-func TestExample(t *testing.T) {
-	program := compile(t, "../../docs/examples/engine.c")
-	tree := testtree.Sample()
-	mount, _ := tree.Write(t)
+// Config, metadata, fused tensors and the budget.
+func TestFacts(t *testing.T) {
+	output(t, exec.Command(compile(t, "testdata/facts.c", append(sanitizers(t), "-lm")...), golden))
+}
+
+// In a forked child everything fails, and nothing hangs.
+func TestFork(t *testing.T) {
+	source, err := os.ReadFile("testdata/fork.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range functions(t) {
+		if name != "tensorfs_error_free" && !strings.Contains(string(source), name+"(") {
+			t.Errorf("fork.c does not call %s", name)
+		}
+	}
+	output(t, exec.Command(compile(t, "testdata/fork.c"), golden))
+}
+
+// Each field of config.json is in tensorfs_config under its name.
+func TestConfigHasEveryField(t *testing.T) {
+	text, err := os.ReadFile(header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, body, ok := strings.Cut(string(text), "typedef struct tensorfs_config {")
+	body, _, ok2 := strings.Cut(body, "} tensorfs_config;")
+	if !ok || !ok2 {
+		t.Fatal("there is no struct tensorfs_config")
+	}
+	have := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^\t[\w *]+?(\w+);`).FindAllStringSubmatch(body, -1) {
+		have[m[1]] = true
+	}
+	config := reflect.TypeFor[metal.Config]()
+	for i := range config.NumField() {
+		name := config.Field(i).Tag.Get("json")
+		if !have[name] {
+			t.Errorf("tensorfs_config lacks %q", name)
+		}
+		delete(have, name)
+		delete(have, name+"_count")
+	}
+	if len(have) > 0 {
+		t.Errorf("config.json lacks %v", have)
+	}
+}
+
+// where returns a golden model as the examples can open it: by its path, exported,
+// and mounted by another process.
+func where(t *testing.T) map[string]string {
+	t.Helper()
+	places := map[string]string{"model": golden, "exported": filepath.Join(t.TempDir(), "tree")}
+	program := filepath.Join(t.TempDir(), "tensorfs")
+	output(t, exec.Command("go", "build", "-o", program, "../../cmd/tensorfs"))
+	if out, err := exec.Command(program, "export", golden, places["exported"]).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
+		t.Logf("NOT TESTED: a mount, because there is no FUSE here: %v", err)
+		return places
+	} else {
+		f.Close()
+	}
+	mount := t.TempDir()
+	if out, err := exec.Command(program, "mount", golden, mount).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command(program, "umount", mount).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v\n%s", err, out)
+		}
+	})
+	places["mounted"] = mount
+	return places
+}
+
+// The examples of docs/engines.md, built outside the tree against the installed
+// library, use a model wherever it is.
+func TestExamples(t *testing.T) {
+	const view, name = "f16", "layers.0.attention.q.weight"
+	l, err := models.Open(golden, models.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := l.Tensor(view, name)
+	if err != nil {
+		t.Fatal(err)
+	}
 	sum := 0
-	for _, b := range tree.Sources["model.gguf"][4128 : 4128+72_000] {
-		sum += int(b)
+	for _, c := range b.Contents {
+		sum += int(c)
 	}
-	got := run(t, program, mount, "raw", "layers.0.attention.q.weight")
-	if want := []string{fmt.Sprintf("layers.0.attention.q.weight Q4_K [500, 256] 72000 bytes, sum %d", sum)}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+	var total int64
+	for _, name := range l.Names("packed") {
+		info, err := l.Info("packed", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// q gives way to qkv, and k and v stay: they are in it once more.
+		if part := strings.TrimSuffix(name, ".q.weight"); part != name {
+			if info, err = l.Info("fused", part+".qkv.weight"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		total += info.Bytes
 	}
-	out, err := exec.Command(program, mount, "raw", "nothing").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), `"nothing" is not in view "raw"`) {
-		t.Errorf("a tensor that is not there: %v, %s", err, out)
+	tensors := len(l.Names("packed"))
+	if err := b.Release(); err != nil {
+		t.Fatal(err)
 	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	one := fmt.Sprintf("%s F16 [64, 64] 8192 bytes, sum %d\n", name, sum)
+	all := fmt.Sprintf("llama, 2 layers\n%d tensors, %d bytes, complete\n", tensors, total)
+
+	c, cc := compile(t, "../../docs/examples/engine.c"), compile(t, "../../docs/examples/engine.cc")
+	places := where(t)
+	for place, model := range places {
+		t.Run(place, func(t *testing.T) {
+			if got := output(t, exec.Command(c, model, view, name)); got != one {
+				t.Errorf("engine.c: got %q, want %q", got, one)
+			}
+			if got := output(t, exec.Command(cc, model)); got != all {
+				t.Errorf("engine.cc: got %q, want %q", got, all)
+			}
+			out, err := exec.Command(c, model, view, "nothing").CombinedOutput()
+			if exit := (*exec.ExitError)(nil); err == nil || !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.Contains(string(out), `"nothing" is not in view "f16"`) {
+				t.Errorf("a tensor that is not there: %v, %s", err, out)
+			}
+		})
+	}
+	t.Run("Python", func(t *testing.T) {
+		python := tool(t, "the example for Python", "python3")
+		run := func(args ...string) *exec.Cmd {
+			c := exec.Command(python, append([]string{"../../docs/examples/ctypes_engine.py"}, args...)...)
+			variable := "LD_LIBRARY_PATH"
+			if runtime.GOOS == "darwin" {
+				variable = "DYLD_LIBRARY_PATH"
+			}
+			c.Env = append(os.Environ(), variable+"="+filepath.Join(prefix(t), "lib"))
+			return c
+		}
+		for place, model := range places {
+			if got := output(t, run(model, view, name)); got != one {
+				t.Errorf("%s: got %q, want %q", place, got, one)
+			}
+		}
+		if out, err := run(golden, view, "nothing").CombinedOutput(); err == nil || !strings.Contains(string(out), `"nothing" is not in view "f16"`) || strings.Contains(string(out), "Traceback") {
+			t.Errorf("a tensor that is not there: %v, %s", err, out)
+		}
+	})
 }
 
 // The header is C++ too, as an Objective-C++ engine needs it.
 func TestHeaderIsCPlusPlus(t *testing.T) {
-	cxx := ""
-	for _, name := range []string{"c++", "g++", "clang++"} {
-		if path, err := exec.LookPath(name); err == nil {
-			cxx = path
-			break
-		}
-	}
-	if cxx == "" {
-		t.Skip("NOT TESTED: the header as C++, because there is no C++ compiler (c++, g++ or clang++)")
-	}
-	cmd := exec.Command(cxx, "-x", "c++", "-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-I", ".", "-")
+	cmd := exec.Command(tool(t, "the header as C++", "c++", "g++", "clang++"), "-x", "c++", "-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-I", ".", "-")
 	cmd.Stdin = strings.NewReader("#include \"tensorfs.h\"\nint main() { return tensorfs_close(nullptr, nullptr); }\n")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
@@ -178,7 +331,7 @@ func TestHeaderIsCPlusPlus(t *testing.T) {
 // The Metal example cannot be compiled without a Mac; what it takes from
 // tensorfs.h must at least be there.
 func TestMetalExampleNames(t *testing.T) {
-	header, err := os.ReadFile("tensorfs.h")
+	header, err := os.ReadFile(header)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,12 +339,12 @@ func TestMetalExampleNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	uses := regexp.MustCompile(`\btensorfs_\w+|->(\w+)|\]\.(\w+)`).FindAllStringSubmatch(string(example), -1)
+	uses := regexp.MustCompile(`\b(?:tensorfs|TENSORFS)_\w+|->(\w+)|\]\.(\w+)|options\.(\w+)`).FindAllStringSubmatch(string(example), -1)
 	if len(uses) < 10 {
 		t.Fatalf("only %d uses were found", len(uses))
 	}
 	for _, use := range uses {
-		name := cmp.Or(use[1], use[2], use[0])
+		name := cmp.Or(use[1], use[2], use[3], use[0])
 		if !regexp.MustCompile(`\b` + name + `\b`).Match(header) {
 			t.Errorf("%s is not in tensorfs.h", name)
 		}

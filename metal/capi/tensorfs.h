@@ -1,17 +1,59 @@
 /*
- * tensorfs.h: the tensors of a mounted model, as memory and as Metal buffers.
+ * tensorfs.h: the tensors of a model, as memory and as Metal buffers. Version 1.0.
  *
- *     char *error = NULL;
- *     tensorfs_loader *model = tensorfs_open("/mnt/model", &error);
- *     const tensorfs_tensor *q = tensorfs_get(model, "f16", "layers.0.attention.q.weight", &error);
- *     ... q->data, q->bytes, or q->buffer and q->offset on a Mac ...
+ *     tensorfs_error *error = NULL;
+ *     tensorfs_loader *model = tensorfs_open("model.gguf", &error);
+ *     const tensorfs_tensor *q = tensorfs_get(model, NULL, "layers.0.attention.q.weight", &error);
+ *     ... q->data, q->info->bytes, or on a Mac q->buffer and q->buffer_offset ...
  *     tensorfs_release(q, &error);
  *     tensorfs_close(model, &error);
  *
- * Functions that can fail take `char **error`: where they fail and it is not
- * NULL, *error is one line of text, to be freed with free(). Where they succeed
- * *error is not touched. All functions may be called by any thread at any time,
- * except with what was released or closed.
+ * ERRORS. Functions that can fail take `tensorfs_error **error` last. Where they
+ * fail and it is not NULL, *error is a new error with a status and one line of
+ * text, to be freed with tensorfs_error_free. Where they succeed, *error is not
+ * touched, so set it to NULL first. What a function returns on failure (NULL, 0,
+ * a default) is said beside it; functions that return a tensorfs_status return
+ * that of the error. NULL where a pointer must not be, options of a wrong size,
+ * and what was closed or released already are errors, as far as the library can
+ * know: memory that is freed may be in use again for something else.
+ *
+ * VERSIONS. Structs that functions return are never allocated by callers, and
+ * later versions only append fields to them, as they do to options. Options begin
+ * with `size`, which is sizeof of the struct: a library that is newer than the
+ * caller takes what the caller does not know as 0, and one that is older refuses
+ * options that it does not know, unless they are 0. Strings are UTF-8.
+ *
+ * LIFETIMES. What is described (device, views, names, tensors, config, metadata)
+ * is valid until tensorfs_close, and asking again gives the same pointer. A tensor
+ * is valid until it is released, those of a set until the set is. GPU work that
+ * was committed keeps the memory until it is done. tensorfs_close fails while
+ * tensors or sets are in use.
+ *
+ * ALIGNMENT. A tensor may begin anywhere in its buffer: bind it with
+ * buffer_offset, which is a multiple of the size of an element and of 4, or of
+ * offset_align. Memory of TENSORFS_ORIGIN_MEMORY begins at a multiple of 256 at
+ * least. Sections begin where they are in the tensor, not on pages. The memory is
+ * read-only: writing is a fault. What lies behind the end of a tensor is another
+ * one or zeros, and nothing where a file ends on a page (see tail_pad).
+ *
+ * THREADS. All functions may be called by any thread at any time, except with what
+ * another thread closes or releases meanwhile. A progress function is called by
+ * one thread at a time, which may be any; it must not close the loader.
+ *
+ * SIGNALS. The library contains the runtime of Go. When it is loaded it installs
+ * handlers for SIGBUS, SIGSEGV, SIGFPE, SIGPIPE and SIGURG among others, with
+ * SA_ONSTACK, and passes faults of other code on to the handlers that were there
+ * before. A program that installs handlers of its own later must use SA_ONSTACK
+ * and pass on what it does not know. If the model is truncated or its mount is
+ * lost, touching a page that is not in memory yet raises SIGBUS, as with any
+ * mapped file. Replace a model by renaming a new file over it, never in place.
+ *
+ * FORK. A child that fork() made cannot use the library: there every function
+ * fails at once with TENSORFS_FORKED. It may read memory that is mapped already,
+ * and exec. In Python's multiprocessing choose "spawn".
+ *
+ * ARCHIVES. libtensorfs.a and another archive that Go made cannot be linked into
+ * one program. Take the shared library there.
  */
 #ifndef TENSORFS_H
 #define TENSORFS_H
@@ -19,87 +61,366 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define TENSORFS_VERSION_MAJOR 1
+#define TENSORFS_VERSION_MINOR 0
+#define TENSORFS_VERSION_PATCH 0
+#define TENSORFS_VERSION \
+	(TENSORFS_VERSION_MAJOR * 1000000 + TENSORFS_VERSION_MINOR * 1000 + TENSORFS_VERSION_PATCH)
+
+/* Pointers that may be NULL are marked for clang and Swift; others may not be. */
+#if defined(__clang__)
+#define TENSORFS_NULLABLE _Nullable
+#define TENSORFS_NONNULL _Nonnull
+#pragma clang assume_nonnull begin
+#else
+#define TENSORFS_NULLABLE
+#define TENSORFS_NONNULL
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* A mounted model. */
+/* A string that may be NULL. */
+typedef const char *TENSORFS_NULLABLE tensorfs_string;
+
+/* Why a function failed, for programs; the text is for people. */
+typedef enum tensorfs_status {
+	TENSORFS_OK = 0,
+	TENSORFS_FAILED = 1,      /* something else: see the text */
+	TENSORFS_INVALID = 2,     /* an argument makes no sense, or is closed or released */
+	TENSORFS_ABSENT = 3,      /* the model has no such view or tensor */
+	TENSORFS_NOT_FOUND = 4,   /* there is no such model, or a file of it is missing */
+	TENSORFS_MALFORMED = 5,   /* the model breaks the rules of its format */
+	TENSORFS_UNSUPPORTED = 6, /* the model is sound, and this library or system cannot serve it */
+	TENSORFS_CHANGED = 7,     /* the model changed, or its mount is gone: open it anew */
+	TENSORFS_NO_DEVICE = 8,   /* there is no Metal, and the host was not asked for */
+	TENSORFS_NO_MEMORY = 9,   /* it would exceed max_memory or what the device has */
+	TENSORFS_CANCELLED = 10,  /* the progress function said so */
+	TENSORFS_IN_USE = 11,     /* tensors or sets must be released first */
+	TENSORFS_FORKED = 12      /* this process is a child of the one that loaded the library */
+} tensorfs_status;
+
+typedef struct tensorfs_error {
+	tensorfs_status status;
+	const char *text; /* one line */
+} tensorfs_error;
+
+/* A model that is open, and a set of tensors that were loaded together. */
 typedef struct tensorfs_loader tensorfs_loader;
+typedef struct tensorfs_set tensorfs_set;
+
+/* What makes the buffers. */
+typedef enum tensorfs_device_kind {
+	TENSORFS_DEVICE_DEFAULT = 0, /* Metal on macOS, where none is an error; the host elsewhere */
+	TENSORFS_DEVICE_HOST = 1,    /* memory of this process; buffers are NULL */
+	TENSORFS_DEVICE_METAL = 2
+} tensorfs_device_kind;
+
+/* Where the bytes of a tensor are. */
+typedef enum tensorfs_origin {
+	TENSORFS_ORIGIN_MODEL = 1, /* mapped from the model's own file: clean pages, which processes share */
+	TENSORFS_ORIGIN_CACHE = 2, /* the same from a file of the cache, an exported tree or a mount */
+	TENSORFS_ORIGIN_MEMORY = 3 /* read or converted into memory of the device, which this process has */
+} tensorfs_origin;
+
+/* What tensorfs_load does with converted tensors. */
+typedef enum tensorfs_cache_mode {
+	TENSORFS_CACHE_READ = 0, /* map them if the cache has them, else convert them into memory */
+	TENSORFS_CACHE_OFF = 1,
+	TENSORFS_CACHE_READ_WRITE = 2 /* convert them into the cache and map them */
+} tensorfs_cache_mode;
+
+/* A tensor by its view ("packed", "f16", "fused", ...; NULL is packed) and name. */
+typedef struct tensorfs_ref {
+	tensorfs_string view;
+	const char *name;
+} tensorfs_ref;
+
+typedef struct tensorfs_open_options {
+	size_t size; /* sizeof(tensorfs_open_options) */
+
+	/* With metal_device, the id<MTLDevice> of the engine's queue (retained), the
+	 * buffers are for that GPU; with NULL they are for the system's default one. */
+	tensorfs_device_kind device;
+	void *TENSORFS_NULLABLE metal_device;
+
+	const tensorfs_string *TENSORFS_NULLABLE views; /* an array of those wanted; NULL: all */
+	size_t n_views;
+
+	uint64_t offset_align; /* of buffer_offset; 0: the size of an element, and 4 at least */
+	uint64_t tail_pad;     /* bytes behind the end of every tensor that may be read */
+	uint64_t max_memory;   /* of the buffers, in bytes; 0: what the device or the system has */
+
+	tensorfs_string cache_dir; /* of converted tensors; NULL: what `tensorfs cache dir` prints */
+	uint64_t cache_limit;      /* bytes that they may take there; 0: a quarter of what is free */
+
+	tensorfs_string i2s; /* how BitNet's I2_S codes lie, as --i2s of the commands; NULL: by the size */
+	int tree_only;       /* 1: of a mounted or exported tree, never map the model's own files */
+} tensorfs_open_options;
+
+/* Called with bytes while a set is loaded. Another result than 0 cancels. */
+typedef int (*tensorfs_progress)(uint64_t done, uint64_t total, void *TENSORFS_NULLABLE context);
+
+typedef struct tensorfs_load_options {
+	size_t size; /* sizeof(tensorfs_load_options) */
+	tensorfs_cache_mode cache;
+	int workers;  /* 0: one a core */
+	int resident; /* 1: keep it resident for the GPU (macOS 15), see tensorfs_set_residency */
+	TENSORFS_NULLABLE tensorfs_progress progress;
+	void *TENSORFS_NULLABLE context; /* for progress */
+} tensorfs_load_options;
 
 /* A part of a tensor's bytes, such as the scales after the codes. */
 typedef struct tensorfs_section {
 	const char *name;  /* "weights", "scales", "biases" */
 	const char *dtype; /* "U32", "F16" */
-	uint64_t offset;   /* from data */
+	uint64_t offset;   /* from the first byte of the tensor */
 	uint64_t bytes;
 } tensorfs_section;
 
-/* A tensor. All pointers are valid until it is released. */
-typedef struct tensorfs_tensor {
-	const void *data; /* first byte; reading it gives SIGBUS if the mount is lost */
-	uint64_t bytes;
-
-	void *buffer;    /* id<MTLBuffer>, not retained for the caller; NULL without Metal */
-	uint64_t offset; /* of the tensor in buffer */
-	int copied;      /* 1 where the device declined the mapping: the bytes are a copy */
-
+/* What is known of a tensor without touching its bytes. */
+typedef struct tensorfs_tensor_info {
+	const char *view;
+	const char *name;
 	const char *dtype; /* of ggml ("Q4_K") or safetensors ("BF16") */
 	int engine_dtype;  /* ggml's number; 99 to 102 for MLX (docs/engines.md); -1 without one */
+	uint64_t bytes;
 	size_t rank;
-	const int64_t *shape; /* row-major */
+	const int64_t *shape; /* row-major: the last dimension is contiguous */
 
 	size_t n_sections; /* 0 where the bytes are one section */
 	const tensorfs_section *sections;
 
-	const char *quant_mode; /* "affine", "mxfp4", ...; NULL where the bytes say all */
+	tensorfs_string quant_mode; /* "affine", "mxfp4", ...; NULL where the bytes say all */
 	int quant_bits;
 	int quant_group_size;
+} tensorfs_tensor_info;
 
-	const char *file; /* that the bytes are mapped from */
+/* A tensor. */
+typedef struct tensorfs_tensor {
+	const void *data; /* info->bytes of them, as the CPU sees them */
+	void *TENSORFS_NULLABLE buffer; /* id<MTLBuffer>, not retained for the caller; NULL on the host */
+	uint64_t buffer_offset;         /* of the tensor in buffer */
+	tensorfs_origin origin;
+	const char *file; /* that the bytes are from; "" where it is none of this machine */
+	const tensorfs_tensor_info *info;
 } tensorfs_tensor;
 
 /* The device that makes the buffers. Sizes are 0 where not known. */
 typedef struct tensorfs_device {
-	const char *kind; /* "metal" or "host" */
+	tensorfs_device_kind kind;
 	const char *name;
+	void *TENSORFS_NULLABLE handle; /* id<MTLDevice>; NULL of the host */
+	uint64_t registry_id;           /* Metal's, the same in all processes */
 	uint64_t page_size;
 	uint64_t max_buffer_length;
 	uint64_t recommended_memory;
 	int unified_memory;
 } tensorfs_device;
 
-/* Called after each part that was read, by one thread at a time. */
-typedef void (*tensorfs_progress)(int64_t done, int64_t total, void *context);
+/* What the model is. */
+typedef struct tensorfs_model {
+	const char *format; /* "gguf", "safetensors", ... */
+	const char *path;
+	const char *architecture; /* "llama", ... */
+	const char *layout;       /* how rows of attention.q and attention.k are ordered: "gguf" or "hf" */
+} tensorfs_model;
 
-/* Opens the model that is mounted at a directory; NULL on failure. */
-tensorfs_loader *tensorfs_open(const char *mountpoint, char **error);
+/* The model's dimensions, a field for each of config.json (docs/reference.md).
+ * What is not known is -1, NaN or NULL. */
+typedef struct tensorfs_config {
+	tensorfs_string architecture;
+	int64_t dim;
+	int64_t n_layers;
+	int64_t n_heads;
+	int64_t n_kv_heads;
+	int64_t head_dim;
+	int64_t v_head_dim;
+	int64_t q_dim;
+	int64_t kv_dim;
+	int64_t ffn_dim;
+	int64_t vocab_size;
+	int64_t max_seq_len;
+	double norm_eps;
+	double rope_theta;
+	int64_t rope_dim;
+	tensorfs_string rope_scaling_type;
+	double rope_scaling_factor;
+	int64_t rope_orig_ctx;
+	int64_t sliding_window;
+	int64_t sliding_window_pattern; /* -1 also where only the list has it */
+	double rope_local_theta;
+	int64_t tie_embeddings; /* 1 or 0 */
+	double attn_logit_softcap;
+	double final_logit_softcap;
+	int64_t n_experts;
+	int64_t n_experts_used;
+	int64_t n_experts_shared;
+	int64_t expert_ffn_dim;
+	int64_t shared_expert_ffn_dim;
+	int64_t n_dense_layers;
+	int64_t n_nextn_layers;
+	int64_t q_lora_rank;
+	int64_t kv_lora_rank;
+	int64_t qk_nope_head_dim;
+	int64_t mla_v_head_dim;
+	int64_t ssm_conv_kernel;
+	int64_t ssm_inner;
+	int64_t ssm_state;
+	int64_t ssm_dt_rank;
+	int64_t ssm_groups;
+	int64_t enc_n_layers;
+	int64_t enc_n_heads;
+	int64_t enc_dim;
+	int64_t enc_ffn_dim;
+	int64_t enc_max_len;
+	int64_t n_mels;
+	int64_t quant_bits;
+	int64_t quant_group_size;
+	tensorfs_string quant_mode;
+	tensorfs_string layout;
 
-/* Describes the device. The result is valid until tensorfs_close. */
-const tensorfs_device *tensorfs_device_of(tensorfs_loader *loader);
+	/* A value for each layer, where the model has them; NULL where it does not. */
+	const int64_t *TENSORFS_NULLABLE n_heads_per_layer;
+	size_t n_heads_per_layer_count;
+	const int64_t *TENSORFS_NULLABLE n_kv_heads_per_layer;
+	size_t n_kv_heads_per_layer_count;
+	const int64_t *TENSORFS_NULLABLE ffn_dim_per_layer;
+	size_t ffn_dim_per_layer_count;
+	const int64_t *TENSORFS_NULLABLE sliding_window_pattern_per_layer; /* 1 is a window */
+	size_t sliding_window_pattern_per_layer_count;
+} tensorfs_config;
 
-/* Names the tensors of a view, sorted; NULL where there is no such view. The
- * result is valid until tensorfs_close. */
-const char *const *tensorfs_names(tensorfs_loader *loader, const char *view, size_t *count, char **error);
+/* A stretch of a file that one buffer covers. */
+typedef struct tensorfs_window {
+	const char *file;
+	uint64_t offset; /* in file */
+	uint64_t bytes;
+	tensorfs_origin origin;
+} tensorfs_window;
 
-/* Reads tensors of a view ahead, many parts at once. names is an array of count;
- * progress may be NULL. Returns 0, or -1 on failure. */
-int tensorfs_prefetch(tensorfs_loader *loader, const char *view, const char *const *names, size_t count,
-                      tensorfs_progress progress, void *context, char **error);
+/* What loading would take, in bytes. */
+typedef struct tensorfs_load_plan {
+	uint64_t model; /* by origin */
+	uint64_t cache;
+	uint64_t memory;
+	uint64_t need;  /* bytes of all buffers that count against the limit */
+	uint64_t limit; /* 0 for none */
+	size_t n_windows;
+	const tensorfs_window *windows;
+} tensorfs_load_plan;
 
-/* Maps a tensor of a view; NULL on failure. Asking again gives another
- * tensorfs_tensor with the same buffer. */
-const tensorfs_tensor *tensorfs_get(tensorfs_loader *loader, const char *view, const char *name, char **error);
+#define TENSORFS_ERROR tensorfs_error *TENSORFS_NULLABLE *TENSORFS_NULLABLE error
 
-/* Releases a tensor. GPU work that was committed keeps the memory until it is
- * done. Returns 0, or -1 on failure. */
-int tensorfs_release(const tensorfs_tensor *tensor, char **error);
+/* The version of the library: TENSORFS_VERSION of the header that it was built with. */
+int tensorfs_version(void);
 
-/* Closes a model. While tensors of it are in use it fails, names them, and the
- * model stays open. Returns 0, or -1 on failure. */
-int tensorfs_close(tensorfs_loader *loader, char **error);
+/* Frees an error; NULL does nothing. */
+void tensorfs_error_free(tensorfs_error *TENSORFS_NULLABLE error);
+
+/* Opens a model: a GGUF file, a safetensors file or directory, a name such as
+ * hf:ORG/NAME or ollama:NAME, a directory that `tensorfs export` wrote, or one
+ * where a model is mounted. NULL on failure. */
+tensorfs_loader *TENSORFS_NULLABLE tensorfs_open(const char *model, TENSORFS_ERROR);
+
+/* The same with options; NULL for none. */
+tensorfs_loader *TENSORFS_NULLABLE tensorfs_open_with(const char *model,
+    const tensorfs_open_options *TENSORFS_NULLABLE options, TENSORFS_ERROR);
+
+/* Closes a model. While tensors or sets of it are in use it fails, names them, and
+ * the model stays open. */
+tensorfs_status tensorfs_close(tensorfs_loader *TENSORFS_NULLABLE loader, TENSORFS_ERROR);
+
+/* What describes a model and what is in it; NULL on failure. */
+const tensorfs_device *TENSORFS_NULLABLE tensorfs_get_device(tensorfs_loader *loader,
+    TENSORFS_ERROR);
+const tensorfs_model *TENSORFS_NULLABLE tensorfs_get_model(tensorfs_loader *loader, TENSORFS_ERROR);
+const tensorfs_config *TENSORFS_NULLABLE tensorfs_get_config(tensorfs_loader *loader,
+    TENSORFS_ERROR);
+
+/* The names of the views, and of the tensors of a view, sorted; the array ends
+ * with NULL. count may be NULL. NULL on failure, as where there is no such view. */
+const tensorfs_string *TENSORFS_NULLABLE tensorfs_views(tensorfs_loader *loader,
+    size_t *TENSORFS_NULLABLE count, TENSORFS_ERROR);
+const tensorfs_string *TENSORFS_NULLABLE tensorfs_names(tensorfs_loader *loader,
+    tensorfs_string view, size_t *TENSORFS_NULLABLE count, TENSORFS_ERROR);
+
+/* How many tensors a view has, and whether it has one (1 or 0). What is not there
+ * is no failure; 0 on failure. */
+size_t tensorfs_count(tensorfs_loader *loader, tensorfs_string view, TENSORFS_ERROR);
+int tensorfs_has(tensorfs_loader *loader, tensorfs_string view, const char *name, TENSORFS_ERROR);
+
+/* Why a view lacks a tensor; NULL if it has it, and on failure. */
+tensorfs_string tensorfs_absent(tensorfs_loader *loader, tensorfs_string view, const char *name,
+    TENSORFS_ERROR);
+
+/* Describes a tensor without mapping it; NULL on failure. */
+const tensorfs_tensor_info *TENSORFS_NULLABLE tensorfs_info(tensorfs_loader *loader,
+    tensorfs_string view, const char *name, TENSORFS_ERROR);
+
+/* Metadata of the model, by the keys of metadata.json ("tokenizer.ggml.model").
+ * Where the key is missing or its value is of another kind, that is no failure:
+ * they return the default, or NULL. A string ends at a NUL byte of it. */
+tensorfs_string tensorfs_meta_string(tensorfs_loader *loader, const char *key,
+    tensorfs_string missing, TENSORFS_ERROR);
+int64_t tensorfs_meta_int(tensorfs_loader *loader, const char *key, int64_t missing,
+    TENSORFS_ERROR);
+double tensorfs_meta_float(tensorfs_loader *loader, const char *key, double missing,
+    TENSORFS_ERROR);
+int tensorfs_meta_bool(tensorfs_loader *loader, const char *key, int missing, TENSORFS_ERROR);
+const tensorfs_string *TENSORFS_NULLABLE tensorfs_meta_strings(tensorfs_loader *loader,
+    const char *key, size_t *TENSORFS_NULLABLE count, TENSORFS_ERROR);
+const int64_t *TENSORFS_NULLABLE tensorfs_meta_ints(tensorfs_loader *loader, const char *key,
+    size_t *TENSORFS_NULLABLE count, TENSORFS_ERROR);
+const double *TENSORFS_NULLABLE tensorfs_meta_floats(tensorfs_loader *loader, const char *key,
+    size_t *TENSORFS_NULLABLE count, TENSORFS_ERROR);
+
+/* Maps a tensor, or converts it into memory; NULL on failure. Asking again gives
+ * another tensorfs_tensor with the same buffer. */
+const tensorfs_tensor *TENSORFS_NULLABLE tensorfs_get(tensorfs_loader *loader, tensorfs_string view,
+    const char *name, TENSORFS_ERROR);
+
+/* The same for the rows of several tensors, one after the other: as q, k and v for
+ * one multiplication. They must agree in all but their rows. */
+const tensorfs_tensor *TENSORFS_NULLABLE tensorfs_get_fused(tensorfs_loader *loader,
+    tensorfs_string view, const tensorfs_string *TENSORFS_NONNULL names, size_t count, TENSORFS_ERROR);
+
+/* Releases a tensor of tensorfs_get or tensorfs_get_fused; NULL does nothing. */
+tensorfs_status tensorfs_release(const tensorfs_tensor *TENSORFS_NULLABLE tensor, TENSORFS_ERROR);
+
+/* What loading these tensors would take; reads nothing. NULL on failure. To be
+ * released with tensorfs_plan_release. */
+const tensorfs_load_plan *TENSORFS_NULLABLE tensorfs_plan(tensorfs_loader *loader,
+    const tensorfs_ref *refs, size_t count, TENSORFS_ERROR);
+tensorfs_status tensorfs_plan_release(const tensorfs_load_plan *TENSORFS_NULLABLE plan,
+    TENSORFS_ERROR);
+
+/* Loads tensors with all cores: what stands in files is mapped and read ahead, the
+ * rest is converted into few large buffers. Fails before any work where they do
+ * not fit. options may be NULL. NULL on failure, and then nothing is left. */
+tensorfs_set *TENSORFS_NULLABLE tensorfs_load(tensorfs_loader *loader, const tensorfs_ref *refs,
+    size_t count, const tensorfs_load_options *TENSORFS_NULLABLE options, TENSORFS_ERROR);
+
+/* A tensor of a set; NULL on failure. It is the set's: do not release it. */
+const tensorfs_tensor *TENSORFS_NULLABLE tensorfs_set_get(tensorfs_set *set, tensorfs_string view,
+    const char *name, TENSORFS_ERROR);
+
+/* id<MTLResidencySet> for the engine's command queue (addResidencySet:), owned by
+ * the set; NULL where it has none, and on failure. */
+void *TENSORFS_NULLABLE tensorfs_set_residency(tensorfs_set *set, TENSORFS_ERROR);
+
+/* Releases a set with its tensors; NULL does nothing. */
+tensorfs_status tensorfs_set_release(tensorfs_set *TENSORFS_NULLABLE set, TENSORFS_ERROR);
+
+#undef TENSORFS_ERROR
 
 #ifdef __cplusplus
 }
+#endif
+
+#if defined(__clang__)
+#pragma clang assume_nonnull end
 #endif
 
 #endif

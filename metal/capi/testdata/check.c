@@ -1,13 +1,10 @@
 /*
- * check MOUNT VIEW...: prints every tensor of the views through tensorfs.h, one a
- * line, for comparison with what the tree holds; then the ways to fail.
+ * check MODEL VIEW...: prints every tensor of the views through tensorfs.h, one a
+ * line, for comparison with what the model holds; then the ways to fail.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <pthread.h>
 
-#include "tensorfs.h"
+#include "check.h"
 
 static uint64_t fnv(const unsigned char *p, uint64_t n) {
 	uint64_t h = 14695981039346656037u;
@@ -16,97 +13,192 @@ static uint64_t fnv(const unsigned char *p, uint64_t n) {
 	return h;
 }
 
-static void die(const char *what, char *error) {
-	fprintf(stderr, "%s: %s\n", what, error ? error : "(no error text)");
-	exit(1);
-}
-
-static void print(const char *view, const char *name, const tensorfs_tensor *t) {
-	printf("%s/%s %s %d [", view, name, t->dtype, t->engine_dtype);
-	for (size_t i = 0; i < t->rank; i++)
-		printf(i ? ",%" PRId64 : "%" PRId64, t->shape[i]);
-	printf("] %" PRIu64 " %016" PRIx64 " copied %d", t->bytes, fnv(t->data, t->bytes), t->copied);
-	if (t->quant_mode)
-		printf(" %s/%d/%d", t->quant_mode, t->quant_bits, t->quant_group_size);
-	for (size_t i = 0; i < t->n_sections; i++)
-		printf(" %s:%s:%" PRIu64 "+%" PRIu64, t->sections[i].name, t->sections[i].dtype, t->sections[i].offset, t->sections[i].bytes);
+static void print(const tensorfs_tensor *t) {
+	const tensorfs_tensor_info *i = t->info;
+	printf("%s/%s %s %d [", i->view, i->name, i->dtype, i->engine_dtype);
+	for (size_t d = 0; d < i->rank; d++)
+		printf(d ? ",%" PRId64 : "%" PRId64, i->shape[d]);
+	printf("] %" PRIu64 " %016" PRIx64, i->bytes, fnv(t->data, i->bytes));
+	if (i->quant_mode)
+		printf(" %s/%d/%d", i->quant_mode, i->quant_bits, i->quant_group_size);
+	for (size_t s = 0; s < i->n_sections; s++)
+		printf(" %s:%s:%" PRIu64 "+%" PRIu64, i->sections[s].name, i->sections[s].dtype, i->sections[s].offset, i->sections[s].bytes);
 	printf("\n");
-	/* A device's buffer begins on a page, offset bytes before the data. */
-	if (!t->copied && ((uintptr_t)t->data - t->offset) % 4096 != 0)
-		die(name, "the buffer does not begin on a page");
-	if (t->file == NULL || t->file[0] != '/')
-		die(name, "no file");
+	/* A device's buffer begins on a page, buffer_offset bytes before the data. */
+	CHECK(((uintptr_t)t->data - t->buffer_offset) % 4096 == 0);
+	CHECK(t->buffer == NULL); /* of the host */
+	CHECK(t->origin >= TENSORFS_ORIGIN_MODEL && t->origin <= TENSORFS_ORIGIN_MEMORY);
+	CHECK(t->file != NULL && (t->file[0] == '/' || t->origin == TENSORFS_ORIGIN_MEMORY));
 }
 
-static void progress(int64_t done, int64_t total, void *context) {
-	if (done > total)
-		die("progress", "done exceeds total");
-	*(int64_t *)context = done;
+struct reported { uint64_t done, total; };
+
+static int progress(uint64_t done, uint64_t total, void *context) {
+	struct reported *r = context;
+	CHECK(done >= r->done && done <= total);
+	r->done = done, r->total = total;
+	return 0;
+}
+
+static int cancel(uint64_t done, uint64_t total, void *context) {
+	(void)done, (void)total, (void)context;
+	return 1;
+}
+
+/* Every tensor of a view, from a set and alone. */
+static void view(tensorfs_loader *model, const char *view) {
+	size_t n = 0;
+	const tensorfs_string *names = tensorfs_names(model, view, &n, &error);
+	CHECK(names != NULL && names[n] == NULL && tensorfs_count(model, view, NULL) == n);
+	CHECK(names == tensorfs_names(model, view, NULL, NULL)); /* is remembered */
+	tensorfs_ref *refs = calloc(n + 1, sizeof *refs);
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < n; i++) {
+		refs[i].view = view, refs[i].name = names[i];
+		const tensorfs_tensor_info *info = tensorfs_info(model, view, names[i], &error);
+		CHECK(info && info == tensorfs_info(model, view, names[i], NULL));
+		CHECK(tensorfs_has(model, view, names[i], NULL) == 1);
+		CHECK(tensorfs_absent(model, view, names[i], &error) == NULL && error == NULL);
+		bytes += info->bytes;
+	}
+	const tensorfs_load_plan *plan = tensorfs_plan(model, refs, n, &error);
+	CHECK(plan != NULL);
+	CHECK(plan->model + plan->cache + plan->memory == bytes);
+	for (size_t w = 0; w < plan->n_windows; w++)
+		CHECK(plan->windows[w].file[0] == '/' && plan->windows[w].bytes > 0);
+	CHECK(tensorfs_plan_release(plan, &error) == TENSORFS_OK);
+
+	struct reported reported = {0, bytes};
+	tensorfs_load_options options = {sizeof options};
+	options.progress = progress, options.context = &reported, options.workers = 3;
+	tensorfs_set *set = tensorfs_load(model, refs, n, &options, &error);
+	CHECK(set != NULL);
+	CHECK(reported.done == reported.total);
+	CHECK(tensorfs_set_residency(set, &error) == NULL && error == NULL);
+	for (size_t i = 0; i < n; i++) {
+		const tensorfs_tensor *t = tensorfs_set_get(set, view, names[i], &error);
+		CHECK(t && t == tensorfs_set_get(set, view, names[i], &error));
+		CHECK(t->info == tensorfs_info(model, view, names[i], &error));
+		print(t);
+		const tensorfs_tensor *alone = tensorfs_get(model, view, names[i], &error);
+		const tensorfs_tensor *again = tensorfs_get(model, view, names[i], &error);
+		CHECK(alone && again && alone != again && alone->data == again->data && alone->buffer_offset == again->buffer_offset);
+		CHECK(alone->info == t->info && memcmp(alone->data, t->data, t->info->bytes) == 0);
+		FAILS(tensorfs_close(model, &error), TENSORFS_IN_USE, TENSORFS_IN_USE, names[i]);
+		CHECK(tensorfs_release(alone, &error) == TENSORFS_OK && tensorfs_release(again, &error) == TENSORFS_OK);
+		if (i == 0) {
+			FAILS(tensorfs_release(t, &error), TENSORFS_INVALID, TENSORFS_INVALID, "release the set");
+			FAILS(tensorfs_release(again, &error), TENSORFS_INVALID, TENSORFS_INVALID, "released");
+		}
+	}
+	if (n > 0)
+		FAILS(tensorfs_close(model, &error), TENSORFS_IN_USE, TENSORFS_IN_USE, "in use");
+	FAILS(tensorfs_set_get(set, view, "nothing", &error), NULL, TENSORFS_ABSENT, "\"nothing\"");
+	CHECK(tensorfs_set_release(set, &error) == TENSORFS_OK);
+	FAILS(tensorfs_set_release(set, &error), TENSORFS_INVALID, TENSORFS_INVALID, "released");
+	options.progress = cancel;
+	if (bytes > 0)
+		FAILS(tensorfs_load(model, refs, n, &options, &error), NULL, TENSORFS_CANCELLED, "ended it");
+	free(refs);
+}
+
+static void *thread(void *model) {
+	size_t n = 0;
+	const tensorfs_string *names = tensorfs_names(model, "raw", &n, NULL);
+	for (size_t i = 0; i < 5 * n; i++) {
+		const tensorfs_tensor *t = tensorfs_get(model, "raw", names[i % n], NULL);
+		CHECK(t != NULL);
+		CHECK(tensorfs_release(t, NULL) == TENSORFS_OK);
+	}
+	return NULL;
+}
+
+/* What has no loader, no text or no sense is an error. */
+static void mistakes(tensorfs_loader *model) {
+	FAILS(tensorfs_names(model, "nothing", NULL, &error), NULL, TENSORFS_ABSENT, "\"nothing\"");
+	FAILS(tensorfs_get(model, "raw", "nothing", &error), NULL, TENSORFS_ABSENT, "\"nothing\"");
+	FAILS(tensorfs_info(model, "raw", "nothing", &error), NULL, TENSORFS_ABSENT, "\"nothing\"");
+	CHECK(strstr(tensorfs_absent(model, "raw", "nothing", &error), "\"nothing\"") && error == NULL);
+	CHECK(tensorfs_has(model, "raw", "nothing", &error) == 0 && tensorfs_count(model, "nothing", &error) == 0 && error == NULL);
+	tensorfs_ref refs[] = {{"raw", "nothing"}, {"raw", NULL}};
+	FAILS(tensorfs_load(model, refs, 1, NULL, &error), NULL, TENSORFS_ABSENT, "\"nothing\"");
+	FAILS(tensorfs_plan(model, refs, 1, &error), NULL, TENSORFS_ABSENT, "\"nothing\"");
+	FAILS(tensorfs_load(model, refs + 1, 1, NULL, &error), NULL, TENSORFS_INVALID, "NULL");
+	FAILS(tensorfs_load(model, NULL, 1, NULL, &error), NULL, TENSORFS_INVALID, "1 tensors");
+	FAILS(tensorfs_get(model, "raw", NULL, &error), NULL, TENSORFS_INVALID, "the name is NULL");
+	FAILS(tensorfs_get(NULL, "raw", "x", &error), NULL, TENSORFS_INVALID, "the loader is NULL");
+	FAILS(tensorfs_get((tensorfs_loader *)&error, "raw", "x", &error), NULL, TENSORFS_INVALID, "the loader was closed");
+	FAILS(tensorfs_set_get((tensorfs_set *)model, "raw", "x", &error), NULL, TENSORFS_INVALID, "the set was closed");
+	FAILS(tensorfs_names(NULL, "raw", NULL, &error), NULL, TENSORFS_INVALID, "the loader is NULL");
+	FAILS(tensorfs_meta_int(NULL, "x", 7, &error), 7, TENSORFS_INVALID, "the loader is NULL");
+	FAILS(tensorfs_meta_int(model, NULL, 7, &error), 7, TENSORFS_INVALID, "the key is NULL");
+	FAILS(tensorfs_get_fused(model, "raw", NULL, 2, &error), NULL, TENSORFS_INVALID, "2 names");
+	FAILS(tensorfs_open(NULL, &error), NULL, TENSORFS_INVALID, "the model is NULL");
+	FAILS(tensorfs_open("/nonexistent/model.gguf", &error), NULL, TENSORFS_NOT_FOUND, "/nonexistent/model.gguf");
+	CHECK(tensorfs_get(model, "raw", "nothing", NULL) == NULL); /* nobody has to ask for the text */
+	CHECK(tensorfs_close(NULL, &error) == TENSORFS_OK && tensorfs_release(NULL, &error) == TENSORFS_OK);
+	CHECK(tensorfs_set_release(NULL, &error) == TENSORFS_OK && tensorfs_plan_release(NULL, &error) == TENSORFS_OK);
+	tensorfs_error_free(NULL);
+
+	tensorfs_load_options load = {sizeof load};
+	load.size = 4;
+	FAILS(tensorfs_load(model, refs, 0, &load, &error), NULL, TENSORFS_INVALID, "its size is 4");
+	load.size = sizeof load, load.cache = (tensorfs_cache_mode)9;
+	FAILS(tensorfs_load(model, refs, 0, &load, &error), NULL, TENSORFS_INVALID, "cache mode 9");
+	load.cache = TENSORFS_CACHE_READ, load.workers = -1;
+	FAILS(tensorfs_load(model, refs, 0, &load, &error), NULL, TENSORFS_INVALID, "-1 workers");
+
+	/* Options of a later version: what is not known must be 0. */
+	struct { tensorfs_open_options known; uint64_t more; } later = {{sizeof later}, 0};
+	later.known.device = TENSORFS_DEVICE_HOST;
+	tensorfs_loader *other = tensorfs_open_with("/nonexistent", &later.known, &error);
+	FAILS(other, NULL, TENSORFS_NOT_FOUND, "/nonexistent");
+	later.more = 1;
+	FAILS(tensorfs_open_with("/nonexistent", &later.known, &error), NULL, TENSORFS_INVALID, "does not know");
+	later.known.size = sizeof later.known, later.known.device = (tensorfs_device_kind)9;
+	FAILS(tensorfs_open_with("/nonexistent", &later.known, &error), NULL, TENSORFS_INVALID, "device 9");
+	later.known.device = TENSORFS_DEVICE_HOST, later.known.metal_device = &later;
+	FAILS(tensorfs_open_with("/nonexistent", &later.known, &error), NULL, TENSORFS_INVALID, "MTLDevice");
+	later.known.metal_device = NULL, later.known.n_views = 2;
+	FAILS(tensorfs_open_with("/nonexistent", &later.known, &error), NULL, TENSORFS_INVALID, "2 views");
+#ifndef __APPLE__
+	later.known.device = TENSORFS_DEVICE_METAL, later.known.n_views = 0;
+	FAILS(tensorfs_open_with("/nonexistent", &later.known, &error), NULL, TENSORFS_NO_DEVICE, "TENSORFS_DEVICE_HOST");
+#endif
 }
 
 int main(int argc, char **argv) {
-	char *error = NULL;
-	tensorfs_loader *model = tensorfs_open(argv[1], &error);
-	if (!model)
-		die("open", error);
-	const tensorfs_device *device = tensorfs_device_of(model);
-	printf("device %s, pages of %" PRIu64 "\n", device->kind, device->page_size);
+	CHECK(argc > 1);
+	CHECK(tensorfs_version() == TENSORFS_VERSION);
+	tensorfs_open_options options = {sizeof options};
+	options.device = TENSORFS_DEVICE_HOST;
+	tensorfs_loader *model = tensorfs_open_with(argv[1], &options, &error);
+	CHECK(model != NULL);
+	const tensorfs_device *device = tensorfs_get_device(model, &error);
+	CHECK(device && device == tensorfs_get_device(model, &error));
+	CHECK(device->kind == TENSORFS_DEVICE_HOST && device->handle == NULL && device->page_size >= 4096 && device->max_buffer_length > 0 && device->name[0]);
+	const tensorfs_model *about = tensorfs_get_model(model, &error);
+	CHECK(about != NULL);
+	printf("model %s %s %s\n", about->format, about->architecture, about->layout);
+	size_t n = 0;
+	const tensorfs_string *views = tensorfs_views(model, &n, &error);
+	CHECK(views && views[n] == NULL);
+	printf("views");
+	for (size_t i = 0; i < n; i++)
+		printf(" %s", views[i]);
+	printf("\n");
+	for (int v = 2; v < argc; v++)
+		view(model, argv[v]);
+	mistakes(model);
 
-	for (int v = 2; v < argc; v++) {
-		size_t n = 0;
-		const char *const *names = tensorfs_names(model, argv[v], &n, &error);
-		if (!names)
-			die("names", error);
-		int64_t done = -1;
-		if (tensorfs_prefetch(model, argv[v], names, n, progress, &done, &error))
-			die("prefetch", error);
-		printf("prefetched %" PRId64 "\n", done);
-		for (size_t i = 0; i < n; i++) {
-			const tensorfs_tensor *t = tensorfs_get(model, argv[v], names[i], &error);
-			const tensorfs_tensor *again = tensorfs_get(model, argv[v], names[i], &error);
-			if (!t || !again)
-				die(names[i], error);
-			if (t->data != again->data || t->buffer != again->buffer || t->offset != again->offset)
-				die(names[i], "asking twice gave two buffers");
-			print(argv[v], names[i], t);
-			if (tensorfs_close(model, &error) == 0)
-				die(names[i], "closed while in use");
-			if (strstr(error, names[i]) == NULL)
-				die("the error of close does not name the tensor", error);
-			free(error);
-			error = NULL;
-			if (tensorfs_release(t, &error) || tensorfs_release(again, &error))
-				die(names[i], error);
-		}
-	}
+	pthread_t threads[4];
+	for (int i = 0; i < 4; i++)
+		CHECK(pthread_create(&threads[i], NULL, thread, model) == 0);
+	for (int i = 0; i < 4; i++)
+		CHECK(pthread_join(threads[i], NULL) == 0);
 
-	if (tensorfs_names(model, "nothing", NULL, &error))
-		die("names", "a view that is not there has names");
-	printf("error: %s\n", error);
-	free(error);
-	if (tensorfs_get(model, "f16", "nothing", &error))
-		die("get", "a tensor that is not there was found");
-	printf("error: %s\n", error);
-	free(error);
-	const char *missing[] = {"nothing"};
-	if (tensorfs_prefetch(model, "f16", missing, 1, NULL, NULL, &error) != -1)
-		die("prefetch", "a tensor that is not there was read");
-	printf("error: %s\n", error);
-	free(error);
-	error = NULL;
-	/* Nobody has to ask for the text. */
-	/* A caller that did not look whether open succeeded. */
-	if (tensorfs_get(NULL, "f16", "x", &error) || error == NULL || strstr(error, "NULL") == NULL)
-		die("get", "a loader that is NULL was used");
-	free(error);
-	error = NULL;
-	if (tensorfs_names(NULL, "f16", NULL, &error) || error == NULL || tensorfs_prefetch(NULL, "f16", missing, 1, NULL, NULL, NULL) != -1 || tensorfs_device_of(NULL))
-		die("names", "a loader that is NULL was used");
-	free(error);
-	error = NULL;
-	if (tensorfs_get(model, "f16", "nothing", NULL) || tensorfs_open("/nonexistent/tree", NULL))
-		die("get", "found");
-	if (tensorfs_close(model, &error))
-		die("close", error);
+	CHECK(tensorfs_close(model, &error) == TENSORFS_OK);
+	FAILS(tensorfs_close(model, &error), TENSORFS_INVALID, TENSORFS_INVALID, "closed");
+	FAILS(tensorfs_views(model, NULL, &error), NULL, TENSORFS_INVALID, "closed");
 	return 0;
 }

@@ -1,0 +1,12 @@
+package main
+
+import "github.com/tensorfs/tensorfs/metal"
+
+// metalDevice returns the GPU with an id<MTLDevice>; the system's default where
+// that is 0.
+func metalDevice(handle uintptr) (metal.Device, error) {
+	if handle == 0 {
+		return metal.NewMetal()
+	}
+	return metal.NewMetalFrom(handle)
+}

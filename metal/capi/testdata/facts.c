@@ -1,0 +1,69 @@
+/* facts MODEL: config, metadata and a fused tensor of testdata/gguf/llama-xs.q8_0.gguf. */
+#include <math.h>
+
+#include "check.h"
+
+int main(int argc, char **argv) {
+	CHECK(argc == 2);
+	tensorfs_loader *m = tensorfs_open(argv[1], &error);
+	CHECK(m != NULL);
+	const tensorfs_config *c = tensorfs_get_config(m, &error);
+	CHECK(c != NULL);
+	CHECK(strcmp(c->architecture, "llama") == 0 && strcmp(c->layout, "gguf") == 0);
+	CHECK(c->dim == 64 && c->n_layers == 2 && c->max_seq_len == 4096);
+	CHECK(c->norm_eps == 0.00001 && c->rope_theta == 500000 && c->rope_scaling_factor == 1);
+	CHECK(c->tie_embeddings == 1 && c->n_experts == 0);
+	/* Unknown ones. */
+	CHECK(c->rope_orig_ctx == -1 && c->ssm_state == -1 && c->quant_mode == NULL);
+	CHECK(c->n_heads_per_layer == NULL && c->n_heads_per_layer_count == 0);
+
+	size_t n = 1;
+	CHECK(strcmp(tensorfs_meta_string(m, "general.architecture", NULL, &error), "llama") == 0);
+	CHECK(tensorfs_meta_string(m, "nothing", NULL, &error) == NULL && error == NULL);
+	CHECK(strcmp(tensorfs_meta_string(m, "nothing", "default", &error), "default") == 0 && error == NULL);
+	CHECK(tensorfs_meta_int(m, "llama.block_count", -7, &error) == 2);
+	CHECK(tensorfs_meta_int(m, "general.architecture", -7, &error) == -7 && error == NULL);
+	CHECK(tensorfs_meta_float(m, "llama.rope.freq_base", -7, &error) == 500000);
+	CHECK(tensorfs_meta_float(m, "nothing", 1.5, &error) == 1.5);
+	CHECK(tensorfs_meta_bool(m, "nothing", 1, &error) == 1 && tensorfs_meta_bool(m, "nothing", 0, &error) == 0);
+	const tensorfs_string *tokens = tensorfs_meta_strings(m, "tokenizer.ggml.tokens", &n, &error);
+	CHECK(tokens != NULL && n == (size_t)c->vocab_size && tokens[n] == NULL && tokens[n - 1] != NULL);
+	CHECK(tokens == tensorfs_meta_strings(m, "tokenizer.ggml.tokens", NULL, &error));
+	const int64_t *types = tensorfs_meta_ints(m, "tokenizer.ggml.token_type", &n, &error);
+	CHECK(types != NULL && n == (size_t)c->vocab_size && types[0] > 0);
+	const double *scores = tensorfs_meta_floats(m, "tokenizer.ggml.token_type", &n, &error);
+	CHECK(scores != NULL && n == (size_t)c->vocab_size && scores[0] == (double)types[0]);
+	CHECK(tensorfs_meta_ints(m, "tokenizer.ggml.tokens", &n, &error) == NULL && n == 0 && error == NULL);
+
+	/* Joined here, q, k and v are what the view fused/ has of them. */
+	tensorfs_string names[] = {"layers.0.attention.q.weight", "layers.0.attention.k.weight", "layers.0.attention.v.weight"};
+	const tensorfs_tensor *fused = tensorfs_get_fused(m, NULL, names, 3, &error);
+	CHECK(fused != NULL);
+	const tensorfs_tensor *same = tensorfs_get(m, "fused", "layers.0.attention.qkv.weight", &error);
+	CHECK(same != NULL);
+	CHECK(fused->info->bytes == same->info->bytes && memcmp(fused->data, same->data, same->info->bytes) == 0);
+	CHECK(strcmp(fused->info->dtype, same->info->dtype) == 0 && fused->info->engine_dtype == same->info->engine_dtype);
+	CHECK(fused->info->rank == 2 && fused->info->shape[0] == same->info->shape[0] && fused->info->shape[1] == same->info->shape[1]);
+	CHECK(tensorfs_release(fused, &error) == TENSORFS_OK && tensorfs_release(same, &error) == TENSORFS_OK);
+	tensorfs_string odd[] = {"layers.0.attention.q.weight", "token_embedding.weight", NULL};
+	FAILS(tensorfs_get_fused(m, NULL, odd, 3, &error), NULL, TENSORFS_INVALID, "the name is NULL");
+	odd[1] = "nothing";
+	FAILS(tensorfs_get_fused(m, NULL, odd, 2, &error), NULL, TENSORFS_ABSENT, "\"nothing\"");
+
+	/* Too little memory is an error before anything is done. */
+	CHECK(tensorfs_close(m, &error) == TENSORFS_OK);
+	tensorfs_string views[] = {"f32"};
+	tensorfs_open_options options = {sizeof options};
+	options.device = TENSORFS_DEVICE_HOST, options.max_memory = 100, options.views = views, options.n_views = 1;
+	m = tensorfs_open_with(argv[1], &options, &error);
+	CHECK(m != NULL);
+	const tensorfs_string *all = tensorfs_views(m, &n, &error);
+	CHECK(all && n == 1 && strcmp(all[0], "f32") == 0);
+	tensorfs_ref refs[] = {{"f32", "token_embedding.weight"}};
+	const tensorfs_load_plan *plan = tensorfs_plan(m, refs, 1, &error);
+	CHECK(plan != NULL && plan->limit == 100 && plan->need > 100 && plan->memory > 100);
+	CHECK(tensorfs_plan_release(plan, &error) == TENSORFS_OK);
+	FAILS(tensorfs_load(m, refs, 1, NULL, &error), NULL, TENSORFS_NO_MEMORY, "100");
+	CHECK(tensorfs_close(m, &error) == TENSORFS_OK);
+	return 0;
+}
