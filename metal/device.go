@@ -18,6 +18,10 @@ var (
 	ErrAbsent = errors.New("not in the mounted tree")
 	// ErrNoDevice marks a machine without a Metal device, where one is needed.
 	ErrNoDevice = errors.New("no Metal device")
+	// ErrMemory marks a load of more than may be taken.
+	ErrMemory = errors.New("not enough memory")
+	// ErrInUse marks the end of a loader whose buffers have not all been released.
+	ErrInUse = errors.New("buffers are in use")
 )
 
 // Device makes buffers. Its methods are safe for concurrent use.

@@ -210,9 +210,9 @@ func (l *Loader) Close() error {
 	case closed:
 		return fmt.Errorf("metal: %s: %w", l.name, ErrClosed)
 	case regions > 0 && names == "":
-		return fmt.Errorf("metal: %s: tensors are being loaded or read", l.name)
+		return fmt.Errorf("metal: %s: %w: tensors are being loaded or read", l.name, ErrInUse)
 	case regions > 0:
-		return fmt.Errorf("metal: %s: buffers are in use, release them first: %s", l.name, names)
+		return fmt.Errorf("metal: %s: %w, release them first: %s", l.name, ErrInUse, names)
 	}
 	if err := l.close(); err != nil {
 		return fmt.Errorf("metal: %s: %w", l.name, err)

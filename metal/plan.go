@@ -270,5 +270,5 @@ func (l *Loader) affordable(p Plan) error {
 	if runtime.GOOS == "darwin" && l.opts.MaxMemory == 0 {
 		advice = fmt.Sprintf("load fewer tensors, or give the GPU more of the memory: sudo sysctl iogpu.wired_limit_mb=%d", (l.info.RecommendedMemory-p.Limit+p.Need)/mib+1)
 	}
-	return fmt.Errorf("metal: %.1f MiB are needed and %.1f MiB of %s may be taken: %s", float64(p.Need)/mib, float64(p.Limit)/mib, l.info.Name, advice)
+	return fmt.Errorf("metal: %w: %.1f MiB are needed and %.1f MiB of %s may be taken: %s", ErrMemory, float64(p.Need)/mib, float64(p.Limit)/mib, l.info.Name, advice)
 }

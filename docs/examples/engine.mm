@@ -1,33 +1,51 @@
-// Runs a kernel on a tensor of a mounted model without copying it.
-// clang++ -fobjc-arc engine.mm libtensorfs.a -framework Metal -framework Foundation -framework CoreGraphics
+// Runs a kernel on a tensor of a model without copying it.
+// clang++ -std=c++17 -fobjc-arc engine.mm $(pkg-config --cflags --libs tensorfs) -framework Metal -framework Foundation
 #import <Metal/Metal.h>
-#include "tensorfs.h"
+#include <tensorfs.h>
 
-static void run(id<MTLDevice> gpu, id<MTLComputePipelineState> kernel, const char *mount) {
-	char *error = NULL;
-	tensorfs_loader *model = tensorfs_open(mount, &error);
-	const tensorfs_tensor *w =
-	    model ? tensorfs_get(model, "packed", "layers.0.attention.q.weight", &error) : NULL;
+static void run(id<MTLCommandQueue> queue, id<MTLComputePipelineState> kernel, const char *path) {
+	tensorfs_error *error = NULL;
+	tensorfs_open_options options = {};
+	options.size = sizeof options;
+	options.device = TENSORFS_DEVICE_METAL;
+	options.metal_device = (__bridge void *)queue.device; // a buffer belongs to one GPU
+	tensorfs_loader *model = tensorfs_open_with(path, &options, &error);
+
+	// All weights at once: converted with all cores, within what the GPU may have, kept resident.
+	tensorfs_ref refs[] = {{"packed", "layers.0.attention.q.weight"}};
+	tensorfs_load_options load = {};
+	load.size = sizeof load;
+	load.resident = 1;
+	tensorfs_set *weights = model ? tensorfs_load(model, refs, 1, &load, &error) : NULL;
+	const tensorfs_tensor *w = weights ? tensorfs_set_get(weights, refs[0].view, refs[0].name, &error) : NULL;
 	if (!w) {
-		NSLog(@"%s", error);
-		free(error);
+		NSLog(@"%s", error->text);
+		tensorfs_error_free(error);
+		tensorfs_set_release(weights, NULL);
+		tensorfs_close(model, NULL);
 		return;
 	}
-	id<MTLCommandBuffer> work = [[gpu newCommandQueue] commandBuffer];
+	if (@available(macOS 15, *))
+		if (void *set = tensorfs_set_residency(weights, NULL))
+			[queue addResidencySet:(__bridge id<MTLResidencySet>)set];
+
+	id<MTLCommandBuffer> work = [queue commandBuffer];
 	id<MTLComputeCommandEncoder> encoder = [work computeCommandEncoder];
 	[encoder setComputePipelineState:kernel];
 
-	// w->offset is where the tensor begins in the buffer: one buffer covers many.
+	// w->buffer_offset is where the tensor begins in the buffer: one buffer covers many.
 	id<MTLBuffer> buffer = (__bridge id<MTLBuffer>)w->buffer;
-	[encoder setBuffer:buffer offset:w->offset atIndex:0];
-	for (size_t i = 1; i < w->n_sections; i++) // scales and biases, after the codes
-		[encoder setBuffer:buffer offset:w->offset + w->sections[i].offset atIndex:i];
-	[encoder dispatchThreads:MTLSizeMake(w->shape[0], 1, 1) threadsPerThreadgroup:MTLSizeMake(64, 1, 1)];
+	[encoder setBuffer:buffer offset:w->buffer_offset atIndex:0];
+	for (size_t i = 1; i < w->info->n_sections; i++) // scales and biases, after the codes
+		[encoder setBuffer:buffer offset:w->buffer_offset + w->info->sections[i].offset atIndex:i];
+	[encoder dispatchThreads:MTLSizeMake(w->info->shape[0], 1, 1) threadsPerThreadgroup:MTLSizeMake(64, 1, 1)];
 	[encoder endEncoding];
-
-	// A committed command buffer keeps the memory, so the tensor may be released here.
 	[work commit];
-	tensorfs_release(w, NULL);
 	[work waitUntilCompleted];
+
+	if (@available(macOS 15, *))
+		if (void *set = tensorfs_set_residency(weights, NULL))
+			[queue removeResidencySet:(__bridge id<MTLResidencySet>)set];
+	tensorfs_set_release(weights, NULL);
 	tensorfs_close(model, NULL);
 }

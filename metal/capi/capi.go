@@ -6,7 +6,6 @@ import "C"
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"unsafe"

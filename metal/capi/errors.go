@@ -19,6 +19,9 @@ import (
 // version is the library's.
 var version = fmt.Sprintf("%d.%d.%d", C.TENSORFS_VERSION_MAJOR, C.TENSORFS_VERSION_MINOR, C.TENSORFS_VERSION_PATCH)
 
+// errNotLoaded marks a tensor that a set does not have.
+var errNotLoaded = errors.New("is not in this set: load it with the others")
+
 // statuses says which errors are which; the first that fits counts.
 var statuses = []struct {
 	err    error
@@ -26,6 +29,7 @@ var statuses = []struct {
 }{
 	{errInvalid, C.TENSORFS_INVALID},
 	{metal.ErrAbsent, C.TENSORFS_ABSENT},
+	{errNotLoaded, C.TENSORFS_ABSENT},
 	{metal.ErrNoDevice, C.TENSORFS_NO_DEVICE},
 	{metal.ErrMemory, C.TENSORFS_NO_MEMORY},
 	{metal.ErrInUse, C.TENSORFS_IN_USE},

@@ -4,8 +4,8 @@ package main
 import "C"
 
 import (
+	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"unsafe"
 
@@ -34,13 +34,17 @@ type plan struct{ memory arena }
 
 // describe returns the description of a tensor.
 func (l *loader) describe(ref metal.Ref) (*C.tensorfs_tensor_info, error) {
-	return once(l, "info\x00"+ref.String(), func(a *arena) (*C.tensorfs_tensor_info, error) {
-		info, err := l.Info(ref.View, ref.Name)
-		if err != nil {
-			return nil, err
-		}
-		return newInfo(a, info), nil
-	})
+	info, err := l.Info(ref.View, ref.Name)
+	if err != nil {
+		return nil, err
+	}
+	return l.described(info), nil
+}
+
+// described returns a description in C memory.
+func (l *loader) described(info metal.TensorInfo) *C.tensorfs_tensor_info {
+	t, _ := once(l, "info\x00"+info.Ref.String(), func(a *arena) (*C.tensorfs_tensor_info, error) { return newInfo(a, info), nil })
+	return t
 }
 
 func newInfo(a *arena, info metal.TensorInfo) *C.tensorfs_tensor_info {
@@ -107,14 +111,15 @@ func tensorfsgo_get_fused(p *C.tensorfs_loader, view C.tensorfs_string, names *C
 				return nil, err
 			}
 		}
-		b, info, err := l.Fused(viewOf(view), parts...)
+		b, err := l.Fused(viewOf(view), parts...)
 		if err != nil {
 			return nil, err
 		}
-		described, err := once(l, "fused\x00"+viewOf(view)+"\x00"+strings.Join(parts, "\x00"), func(a *arena) (*C.tensorfs_tensor_info, error) {
-			return newInfo(a, info), nil
-		})
-		return l.tensor(b, described, nil), err
+		info, err := l.FusedInfo(viewOf(view), parts...)
+		if err != nil {
+			return nil, errors.Join(err, b.Release())
+		}
+		return l.tensor(b, l.described(info), nil), nil
 	})
 }
 
@@ -164,13 +169,13 @@ func tensorfsgo_plan(p *C.tensorfs_loader, refs *C.tensorfs_ref, count C.size_t,
 		h := &plan{}
 		windows := array[C.tensorfs_window](&h.memory, len(made.Windows))
 		for i, w := range made.Windows {
-			windows[i] = C.tensorfs_window{h.memory.string(w.File), C.uint64_t(w.Offset), C.uint64_t(w.Bytes), C.tensorfs_origin(w.Origin)}
+			windows[i] = C.tensorfs_window{file: h.memory.string(w.File), offset: C.uint64_t(w.Offset), bytes: C.uint64_t(w.Bytes), origin: C.tensorfs_origin(w.Origin)}
 		}
 		out := one[C.tensorfs_load_plan](&h.memory)
 		*out = C.tensorfs_load_plan{
-			C.uint64_t(made.Model), C.uint64_t(made.Cache), C.uint64_t(made.Memory),
-			C.uint64_t(made.Need), C.uint64_t(made.Limit),
-			C.size_t(len(windows)), unsafe.SliceData(windows),
+			model: C.uint64_t(made.Model), cache: C.uint64_t(made.Cache), memory: C.uint64_t(made.Memory),
+			need: C.uint64_t(made.Need), limit: C.uint64_t(made.Limit),
+			n_windows: C.size_t(len(windows)), windows: unsafe.SliceData(windows),
 		}
 		handles.Store(unsafe.Pointer(out), h)
 		return out, nil
@@ -229,7 +234,7 @@ func setGet(p *C.tensorfs_set, view, name C.tensorfs_string) (*C.tensorfs_tensor
 	}
 	b, ok := s.Buffer(ref)
 	if !ok {
-		return nil, fmt.Errorf("metal: %s is not in this set: %w", ref, metal.ErrAbsent)
+		return nil, fmt.Errorf("metal: %q of view %q %w", ref.Name, ref.View, errNotLoaded)
 	}
 	info, err := s.loader.describe(ref)
 	if err != nil {

@@ -60,6 +60,10 @@ static void view(tensorfs_loader *model, const char *view) {
 		CHECK(tensorfs_has(model, view, names[i], NULL) == 1);
 		CHECK(tensorfs_absent(model, view, names[i], &error) == NULL && error == NULL);
 		bytes += info->bytes;
+		const tensorfs_tensor *t = tensorfs_get(model, view, names[i], &error);
+		CHECK(t != NULL);
+		FAILS(tensorfs_close(model, &error), TENSORFS_IN_USE, TENSORFS_IN_USE, names[i]);
+		CHECK(tensorfs_release(t, &error) == TENSORFS_OK);
 	}
 	const tensorfs_load_plan *plan = tensorfs_plan(model, refs, n, &error);
 	CHECK(plan != NULL);
@@ -69,7 +73,7 @@ static void view(tensorfs_loader *model, const char *view) {
 	CHECK(tensorfs_plan_release(plan, &error) == TENSORFS_OK);
 
 	struct reported reported = {0, bytes};
-	tensorfs_load_options options = {sizeof options};
+	tensorfs_load_options options = {.size = sizeof options};
 	options.progress = progress, options.context = &reported, options.workers = 3;
 	tensorfs_set *set = tensorfs_load(model, refs, n, &options, &error);
 	CHECK(set != NULL);
@@ -84,7 +88,6 @@ static void view(tensorfs_loader *model, const char *view) {
 		const tensorfs_tensor *again = tensorfs_get(model, view, names[i], &error);
 		CHECK(alone && again && alone != again && alone->data == again->data && alone->buffer_offset == again->buffer_offset);
 		CHECK(alone->info == t->info && memcmp(alone->data, t->data, t->info->bytes) == 0);
-		FAILS(tensorfs_close(model, &error), TENSORFS_IN_USE, TENSORFS_IN_USE, names[i]);
 		CHECK(tensorfs_release(alone, &error) == TENSORFS_OK && tensorfs_release(again, &error) == TENSORFS_OK);
 		if (i == 0) {
 			FAILS(tensorfs_release(t, &error), TENSORFS_INVALID, TENSORFS_INVALID, "release the set");
@@ -140,7 +143,7 @@ static void mistakes(tensorfs_loader *model) {
 	CHECK(tensorfs_set_release(NULL, &error) == TENSORFS_OK && tensorfs_plan_release(NULL, &error) == TENSORFS_OK);
 	tensorfs_error_free(NULL);
 
-	tensorfs_load_options load = {sizeof load};
+	tensorfs_load_options load = {.size = sizeof load};
 	load.size = 4;
 	FAILS(tensorfs_load(model, refs, 0, &load, &error), NULL, TENSORFS_INVALID, "its size is 4");
 	load.size = sizeof load, load.cache = (tensorfs_cache_mode)9;
@@ -149,7 +152,7 @@ static void mistakes(tensorfs_loader *model) {
 	FAILS(tensorfs_load(model, refs, 0, &load, &error), NULL, TENSORFS_INVALID, "-1 workers");
 
 	/* Options of a later version: what is not known must be 0. */
-	struct { tensorfs_open_options known; uint64_t more; } later = {{sizeof later}, 0};
+	struct { tensorfs_open_options known; uint64_t more; } later = {{.size = sizeof later}, 0};
 	later.known.device = TENSORFS_DEVICE_HOST;
 	tensorfs_loader *other = tensorfs_open_with("/nonexistent", &later.known, &error);
 	FAILS(other, NULL, TENSORFS_NOT_FOUND, "/nonexistent");
@@ -170,7 +173,7 @@ static void mistakes(tensorfs_loader *model) {
 int main(int argc, char **argv) {
 	CHECK(argc > 1);
 	CHECK(tensorfs_version() == TENSORFS_VERSION);
-	tensorfs_open_options options = {sizeof options};
+	tensorfs_open_options options = {.size = sizeof options};
 	options.device = TENSORFS_DEVICE_HOST;
 	tensorfs_loader *model = tensorfs_open_with(argv[1], &options, &error);
 	CHECK(model != NULL);

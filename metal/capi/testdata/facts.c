@@ -53,7 +53,7 @@ int main(int argc, char **argv) {
 	/* Too little memory is an error before anything is done. */
 	CHECK(tensorfs_close(m, &error) == TENSORFS_OK);
 	tensorfs_string views[] = {"f32"};
-	tensorfs_open_options options = {sizeof options};
+	tensorfs_open_options options = {.size = sizeof options};
 	options.device = TENSORFS_DEVICE_HOST, options.max_memory = 100, options.views = views, options.n_views = 1;
 	m = tensorfs_open_with(argv[1], &options, &error);
 	CHECK(m != NULL);
@@ -63,7 +63,7 @@ int main(int argc, char **argv) {
 	const tensorfs_load_plan *plan = tensorfs_plan(m, refs, 1, &error);
 	CHECK(plan != NULL && plan->limit == 100 && plan->need > 100 && plan->memory > 100);
 	CHECK(tensorfs_plan_release(plan, &error) == TENSORFS_OK);
-	FAILS(tensorfs_load(m, refs, 1, NULL, &error), NULL, TENSORFS_NO_MEMORY, "100");
+	FAILS(tensorfs_load(m, refs, 1, NULL, &error), NULL, TENSORFS_NO_MEMORY, "not enough memory");
 	CHECK(tensorfs_close(m, &error) == TENSORFS_OK);
 	return 0;
 }
