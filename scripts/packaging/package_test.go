@@ -131,12 +131,66 @@ func TestDeb(t *testing.T) {
 		t.Errorf("the page of mount.tensorfs: %v, %.80q", err, text)
 	}
 
+	debs := []string{deb}
+	if library := filepath.Join(dir, "libtensorfs-dev_1.2.3~rc1_"+runtime.GOARCH+".deb"); compiler() != "" {
+		checkLibrary(t, library)
+		debs = append(debs, library)
+	} else {
+		t.Log("NOT TESTED: the package of the C interface, because there is no C compiler")
+	}
+
 	// The same commit gives the same bytes, whenever and wherever it is built.
-	again := filepath.Join(build(t, "deb"), filepath.Base(deb))
-	a, aerr := os.ReadFile(deb)
-	b, berr := os.ReadFile(again)
-	if aerr != nil || berr != nil || !bytes.Equal(a, b) {
-		t.Errorf("two runs give different packages (%v, %v)", aerr, berr)
+	again := build(t, "deb")
+	for _, deb := range debs {
+		a, aerr := os.ReadFile(deb)
+		b, berr := os.ReadFile(filepath.Join(again, filepath.Base(deb)))
+		if aerr != nil || berr != nil || !bytes.Equal(a, b) {
+			t.Errorf("%s: two runs give different packages (%v, %v)", filepath.Base(deb), aerr, berr)
+		}
+	}
+}
+
+// compiler returns the C compiler that the go command takes; "" without one.
+func compiler() string {
+	out, err := exec.Command("go", "env", "CC").Output()
+	if err != nil {
+		return ""
+	}
+	path, _ := exec.LookPath(strings.TrimSpace(string(out)))
+	return path
+}
+
+// checkLibrary builds a program against the unpacked package of the C interface, and
+// runs it.
+func checkLibrary(t *testing.T, deb string) {
+	t.Helper()
+	for field, want := range map[string]string{"Package": "libtensorfs-dev", "Version": "1.2.3~rc1", "Architecture": runtime.GOARCH, "Section": "libdevel"} {
+		if got := strings.TrimSpace(output(t, "dpkg-deb", "-f", deb, field)); got != want {
+			t.Errorf("%s: %q, want %q", field, got, want)
+		}
+	}
+	if got := output(t, "dpkg-deb", "-f", deb, "Depends"); !strings.HasPrefix(got, "libc6 (>= 2.") {
+		t.Errorf("it depends on %q", got)
+	}
+	root := t.TempDir()
+	output(t, "dpkg-deb", "-x", deb, root)
+	for _, name := range []string{"usr/include/tensorfs.h", "usr/lib/libtensorfs.so", "usr/lib/libtensorfs.a", "usr/lib/pkgconfig/tensorfs.pc",
+		"usr/share/doc/libtensorfs-dev/THIRD-PARTY-LICENSES", "usr/share/doc/libtensorfs-dev/copyright"} {
+		if st, err := os.Stat(filepath.Join(root, name)); err != nil || st.Mode().Perm()&0o444 != 0o444 || st.Size() == 0 {
+			t.Errorf("%s: %v, %v", name, st, err)
+		}
+	}
+	if _, err := exec.LookPath("pkg-config"); err != nil {
+		t.Log("NOT TESTED: a program with the package, because there is no pkg-config")
+		return
+	}
+	t.Setenv("PKG_CONFIG_PATH", filepath.Join(root, "usr/lib/pkgconfig"))
+	program := filepath.Join(t.TempDir(), "engine")
+	args := append([]string{"../../docs/examples/engine.c", "-o", program}, strings.Fields(output(t, "pkg-config", "--cflags", "--libs", "tensorfs"))...)
+	output(t, compiler(), args...)
+	t.Setenv("LD_LIBRARY_PATH", filepath.Join(root, "usr/lib"))
+	if out := output(t, program, "../../testdata/gguf/llama-xs.q8_0.gguf", "raw", "output_norm.weight"); !strings.HasPrefix(out, "output_norm.weight F32 [64] 256 bytes, ") {
+		t.Errorf("it prints %q", out)
 	}
 }
 
