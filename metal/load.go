@@ -81,7 +81,7 @@ func (l *Loader) Load(ctx context.Context, refs []Ref, o LoadOptions) (_ *Set, e
 		return nil, fmt.Errorf("metal: %w", err)
 	}
 	for _, r := range j.arenas {
-		r.once.Do(func() { l.publish(r) }) // whoever finds it does not make it again
+		l.publish(r)
 	}
 	s := &Set{buffers: map[Ref]Buffer{}, residency: residency}
 	for i := range j.places {
