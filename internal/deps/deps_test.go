@@ -84,7 +84,7 @@ var rules = map[string]rule{
 
 	"metal":                   {"root", "metal/internal/testhost metal/internal/testtree", "it is a client of a tree, as any program outside: what it needs, the tree says; of root it has the guard of mapped memory and the table of types"},
 	"metal/models":            {"root internal/source internal/cache formats formats/config formats/names fs/export views metal", "all", "it opens models for the loader, in the process that uses them; how they are mounted is not its business"},
-	"metal/capi":              {"metal", "metal/internal/testtree", "the C interface is the loader's and nothing more"},
+	"metal/capi":              {"root metal metal/models", "metal/internal/testtree", "the C interface is the loader's and nothing more; of root it has what errors mean"},
 	"metal/internal/testhost": {"metal", "", "it is a device as any other"},
 	"metal/internal/testtree": {"", "", "it writes a tree as a mount shows it, so it must not come from the code that makes mounts"},
 

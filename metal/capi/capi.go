@@ -130,15 +130,17 @@ func tensorfsgo_close(p *C.tensorfs_loader, errp **C.tensorfs_error) C.tensorfs_
 		return C.TENSORFS_OK
 	}
 	l, err := find[loader](unsafe.Pointer(p), "loader")
-	if err == nil {
-		err = l.Close()
-	}
 	if err != nil {
 		return fail(errp, err)
 	}
-	handles.Delete(unsafe.Pointer(p))
-	l.memory.free()
-	return fail(errp, l.device.Close())
+	if err = l.Close(); errors.Is(err, metal.ErrInUse) {
+		return fail(errp, err)
+	}
+	if handles.CompareAndDelete(unsafe.Pointer(p), l) { // nobody else closes it at the same time
+		err = errors.Join(err, l.device.Close())
+		l.memory.free()
+	}
+	return fail(errp, err)
 }
 
 //export tensorfsgo_get_device

@@ -1,14 +1,17 @@
-// Command capi is package metal for programs in C, C++, Objective-C and Swift:
+// Command capi is packages metal and metal/models for programs in C, C++, Objective-C,
+// Swift and Python, as libtensorfs. scripts/build-capi builds and installs it.
 //
-//	go build -buildmode=c-archive -o libtensorfs.a ./metal/capi
-//	cc -I metal/capi engine.c libtensorfs.a -lpthread -o engine
+// The interface is tensorfs.h, written by hand. Each of its functions is in shim.c,
+// and calls the exported Go function of its name, unless the process is a child that
+// fork() made: there Go's threads are missing. The compiler compares the header with
+// the functions in C, and these with the ones in Go.
 //
-// The interface is tensorfs.h beside this file, written by hand; libtensorfs.h,
-// which the go command writes beside the archive, is not needed. The compiler
-// compares the two whenever the archive is built, so they cannot drift apart.
+// What a caller holds (a loader, a tensor, a set, a plan) is an address in C memory
+// and a value in the table of handles. So an address that is NULL, or was released,
+// is an error and no access. What a caller reads is in arenas of C memory: the loader's
+// for descriptions, and the tensor's and the set's own.
 //
-// On a Mac add -framework CoreFoundation. Without cgo this package is an empty
-// program.
+// Without cgo this package is an empty program.
 package main
 
 func main() {}

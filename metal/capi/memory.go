@@ -92,9 +92,9 @@ func find[T any](p unsafe.Pointer, what string) (*T, error) {
 
 // take does the same and forgets it, so that only one caller gets it.
 func take[T any](p unsafe.Pointer, what string) (*T, error) {
-	v, ok := handles.Load(p)
+	v, _ := handles.Load(p)
 	t, err := check[T](p, v, what)
-	if err == nil && ok && !handles.CompareAndDelete(p, v) {
+	if err == nil && !handles.CompareAndDelete(p, v) {
 		return check[T](p, nil, what)
 	}
 	return t, err

@@ -1,4 +1,4 @@
-// Command goengine maps a tensor of a mounted model: goengine MOUNT VIEW NAME
+// Command goengine uses a tensor of a model: goengine MODEL VIEW NAME
 package main
 
 import (
@@ -8,45 +8,44 @@ import (
 	"os"
 
 	"github.com/tensorfs/tensorfs/metal"
+	"github.com/tensorfs/tensorfs/metal/models"
 )
 
 func main() {
 	log.SetFlags(0)
 	if len(os.Args) != 4 {
-		log.Fatal("usage: goengine MOUNT VIEW NAME")
+		log.Fatal("usage: goengine MODEL VIEW NAME")
 	}
-	if err := run(os.Args[1], os.Args[2], os.Args[3]); err != nil {
+	if err := run(os.Args[1], metal.Ref{View: os.Args[2], Name: os.Args[3]}); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(mount, view, name string) error {
-	model, err := metal.Open(mount, metal.Options{})
+func run(path string, ref metal.Ref) error {
+	model, err := models.Open(path, models.Options{})
 	if err != nil {
 		return err
 	}
 	defer model.Close()
-	info, err := model.Info(view, name)
+	info, err := model.Info(ref.View, ref.Name)
 	if err != nil {
 		return err
 	}
-	// Read it ahead with all cores, so that nothing below waits for the disk.
-	if err := model.Prefetch(context.Background(), []metal.Ref{info.Ref}, nil); err != nil {
-		return err
-	}
-	t, err := model.Tensor(view, name)
+	// An engine names all its tensors here: they are read and converted together.
+	weights, err := model.Load(context.Background(), []metal.Ref{ref}, metal.LoadOptions{})
 	if err != nil {
 		return err
 	}
-	defer t.Release()
+	defer weights.Release()
+	t, _ := weights.Buffer(ref)
 	sum := 0
-	// View turns a lost mount into an error; t.Contents is the same memory without that.
+	// View turns a page that is lost into an error; t.Contents is the same memory without that.
 	err = t.View(func(p []byte) error {
 		for _, b := range p {
 			sum += int(b)
 		}
 		return nil
 	})
-	fmt.Println(name, info.DType, info.Shape, t.Size, "bytes, sum", sum)
+	fmt.Println(ref.Name, info.DType, info.Shape, t.Size, "bytes, sum", sum)
 	return err
 }
