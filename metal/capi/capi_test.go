@@ -169,9 +169,9 @@ func TestC(t *testing.T) {
 	}
 }
 
-// Config, metadata, fused tensors and the budget.
+// Config, metadata, fused tensors, and what options do: budget, cache, alignment.
 func TestFacts(t *testing.T) {
-	output(t, exec.Command(compile(t, "testdata/facts.c", append(sanitizers(t), "-lm")...), golden))
+	output(t, exec.Command(compile(t, "testdata/facts.c", append(sanitizers(t), "-lm")...), golden, t.TempDir()))
 }
 
 // In a forked child everything fails, and nothing hangs.

@@ -69,10 +69,11 @@ static int refuse(tensorfs_error **error) {
 	FUNCTION(result, name, (tensorfs_loader * p, UNPACK parameters tensorfs_error **error), (p, UNPACK arguments error), missing)
 #define UNPACK(...) __VA_ARGS__
 
-#define STRING tensorfs_string
+#define TEXT const char *
+#define STRING tensorfs_string /* may be NULL */
 #define STRINGS const tensorfs_string *
 
-FUNCTION(tensorfs_loader *, open_with, (STRING model, const tensorfs_open_options *options, tensorfs_error **error), (model, (void *)options, error), NULL)
+FUNCTION(tensorfs_loader *, open_with, (TEXT model, const tensorfs_open_options *options, tensorfs_error **error), (model, (void *)options, error), NULL)
 
 tensorfs_loader *tensorfs_open(const char *model, tensorfs_error **error) { return tensorfs_open_with(model, NULL, error); }
 
@@ -83,23 +84,23 @@ MODEL(const tensorfs_config *, get_config, (), (), NULL)
 MODEL(STRINGS, views, (size_t *count, ), (count, ), NULL)
 MODEL(STRINGS, names, (STRING view, size_t *count, ), (view, count, ), NULL)
 MODEL(size_t, count, (STRING view, ), (view, ), 0)
-MODEL(int, has, (STRING view, STRING name, ), (view, name, ), 0)
-MODEL(STRING, absent, (STRING view, STRING name, ), (view, name, ), NULL)
-MODEL(const tensorfs_tensor_info *, info, (STRING view, STRING name, ), (view, name, ), NULL)
-MODEL(STRING, meta_string, (STRING key, STRING missing, ), (key, missing, ), missing)
-MODEL(int64_t, meta_int, (STRING key, int64_t missing, ), (key, missing, ), missing)
-MODEL(double, meta_float, (STRING key, double missing, ), (key, missing, ), missing)
-MODEL(int, meta_bool, (STRING key, int missing, ), (key, missing, ), missing)
-MODEL(STRINGS, meta_strings, (STRING key, size_t *count, ), (key, count, ), NULL)
-MODEL(const int64_t *, meta_ints, (STRING key, size_t *count, ), (key, count, ), NULL)
-MODEL(const double *, meta_floats, (STRING key, size_t *count, ), (key, count, ), NULL)
-MODEL(const tensorfs_tensor *, get, (STRING view, STRING name, ), (view, name, ), NULL)
+MODEL(int, has, (STRING view, TEXT name, ), (view, name, ), 0)
+MODEL(STRING, absent, (STRING view, TEXT name, ), (view, name, ), NULL)
+MODEL(const tensorfs_tensor_info *, info, (STRING view, TEXT name, ), (view, name, ), NULL)
+MODEL(STRING, meta_string, (TEXT key, STRING missing, ), (key, missing, ), missing)
+MODEL(int64_t, meta_int, (TEXT key, int64_t missing, ), (key, missing, ), missing)
+MODEL(double, meta_float, (TEXT key, double missing, ), (key, missing, ), missing)
+MODEL(int, meta_bool, (TEXT key, int missing, ), (key, missing, ), missing)
+MODEL(STRINGS, meta_strings, (TEXT key, size_t *count, ), (key, count, ), NULL)
+MODEL(const int64_t *, meta_ints, (TEXT key, size_t *count, ), (key, count, ), NULL)
+MODEL(const double *, meta_floats, (TEXT key, size_t *count, ), (key, count, ), NULL)
+MODEL(const tensorfs_tensor *, get, (STRING view, TEXT name, ), (view, name, ), NULL)
 MODEL(const tensorfs_tensor *, get_fused, (STRING view, STRINGS names, size_t count, ), (view, (STRING *)names, count, ), NULL)
 MODEL(const tensorfs_load_plan *, plan, (const tensorfs_ref *refs, size_t count, ), ((tensorfs_ref *)refs, count, ), NULL)
 MODEL(tensorfs_set *, load, (const tensorfs_ref *refs, size_t count, const tensorfs_load_options *options, ), ((tensorfs_ref *)refs, count, (void *)options, ), NULL)
 
 FUNCTION(tensorfs_status, release, (const tensorfs_tensor *tensor, tensorfs_error **error), ((void *)tensor, error), TENSORFS_FORKED)
 FUNCTION(tensorfs_status, plan_release, (const tensorfs_load_plan *plan, tensorfs_error **error), ((void *)plan, error), TENSORFS_FORKED)
-FUNCTION(const tensorfs_tensor *, set_get, (tensorfs_set * set, STRING view, STRING name, tensorfs_error **error), (set, view, name, error), NULL)
+FUNCTION(const tensorfs_tensor *, set_get, (tensorfs_set * set, STRING view, TEXT name, tensorfs_error **error), (set, view, name, error), NULL)
 FUNCTION(void *, set_residency, (tensorfs_set * set, tensorfs_error **error), (set, error), NULL)
 FUNCTION(tensorfs_status, set_release, (tensorfs_set * set, tensorfs_error **error), (set, error), TENSORFS_FORKED)

@@ -229,6 +229,10 @@ func setGet(p *C.tensorfs_set, view, name C.tensorfs_string) (*C.tensorfs_tensor
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.tensors == nil { // released since
+		_, err := check[set](unsafe.Pointer(p), nil, "set")
+		return nil, err
+	}
 	if t := s.tensors[ref]; t != nil {
 		return t, nil
 	}
@@ -272,6 +276,7 @@ func tensorfsgo_set_release(p *C.tensorfs_set, errp **C.tensorfs_error) C.tensor
 			h.memory.free()
 		}
 	}
+	s.tensors = nil
 	err = s.Release()
 	s.memory.free()
 	return fail(errp, err)

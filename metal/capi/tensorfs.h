@@ -52,8 +52,8 @@
  * fails at once with TENSORFS_FORKED. It may read memory that is mapped already,
  * and exec. In Python's multiprocessing choose "spawn".
  *
- * ARCHIVES. libtensorfs.a and another archive that Go made cannot be linked into
- * one program. Take the shared library there.
+ * LINKING. libtensorfs.a and another archive that Go made cannot be linked into one
+ * program. Take the shared library there. It is never unloaded: dlclose does nothing.
  */
 #ifndef TENSORFS_H
 #define TENSORFS_H
@@ -71,6 +71,8 @@
 #if defined(__clang__)
 #define TENSORFS_NULLABLE _Nullable
 #define TENSORFS_NONNULL _Nonnull
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wnullability-extension"
 #pragma clang assume_nonnull begin
 #else
 #define TENSORFS_NULLABLE
@@ -421,6 +423,7 @@ tensorfs_status tensorfs_set_release(tensorfs_set *TENSORFS_NULLABLE set, TENSOR
 
 #if defined(__clang__)
 #pragma clang assume_nonnull end
+#pragma clang diagnostic pop
 #endif
 
 #endif

@@ -17,6 +17,7 @@ class Tensorfs < Formula
     system "go", "build", *std_go_args(ldflags: ldflags), "./cmd/tensorfs"
     generate_completions_from_executable(bin/"tensorfs", "completion", shells: [:bash, :zsh, :fish])
     system bin/"tensorfs", "man", man1
+    system "scripts/build-capi", "--prefix", prefix
     pkgshare.install "testdata/gguf/kv.gguf"
   end
 

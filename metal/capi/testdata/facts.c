@@ -1,10 +1,13 @@
-/* facts MODEL: config, metadata and a fused tensor of testdata/gguf/llama-xs.q8_0.gguf. */
+/*
+ * facts MODEL CACHE: config, metadata and a fused tensor of
+ * testdata/gguf/llama-xs.q8_0.gguf, and what options do.
+ */
 #include <math.h>
 
 #include "check.h"
 
 int main(int argc, char **argv) {
-	CHECK(argc == 2);
+	CHECK(argc == 3);
 	tensorfs_loader *m = tensorfs_open(argv[1], &error);
 	CHECK(m != NULL);
 	const tensorfs_config *c = tensorfs_get_config(m, &error);
@@ -50,6 +53,8 @@ int main(int argc, char **argv) {
 	odd[1] = "nothing";
 	FAILS(tensorfs_get_fused(m, NULL, odd, 2, &error), NULL, TENSORFS_ABSENT, "\"nothing\"");
 
+	int64_t c_bytes = c->vocab_size * c->dim * 4;
+
 	/* Too little memory is an error before anything is done. */
 	CHECK(tensorfs_close(m, &error) == TENSORFS_OK);
 	tensorfs_string views[] = {"f32"};
@@ -65,5 +70,45 @@ int main(int argc, char **argv) {
 	CHECK(tensorfs_plan_release(plan, &error) == TENSORFS_OK);
 	FAILS(tensorfs_load(m, refs, 1, NULL, &error), NULL, TENSORFS_NO_MEMORY, "not enough memory");
 	CHECK(tensorfs_close(m, &error) == TENSORFS_OK);
+
+	/* Converted into the cache, and found there by the next loader. */
+	options.max_memory = 0, options.cache_dir = argv[2];
+	for (int i = 0; i < 2; i++) {
+		m = tensorfs_open_with(argv[1], &options, &error);
+		CHECK(m != NULL);
+		plan = tensorfs_plan(m, refs, 1, &error);
+		CHECK(plan != NULL && (i == 0 ? plan->memory : plan->cache) == (uint64_t)c_bytes);
+		CHECK(tensorfs_plan_release(plan, &error) == TENSORFS_OK);
+		tensorfs_load_options load = {.size = sizeof load};
+		load.cache = i == 0 ? TENSORFS_CACHE_READ_WRITE : TENSORFS_CACHE_READ;
+		tensorfs_set *set = tensorfs_load(m, refs, 1, &load, &error);
+		CHECK(set != NULL);
+		const tensorfs_tensor *t = tensorfs_set_get(set, "f32", "token_embedding.weight", &error);
+		CHECK(t != NULL && t->origin == TENSORFS_ORIGIN_CACHE);
+		CHECK(strncmp(t->file, argv[2], strlen(argv[2])) == 0);
+		CHECK(tensorfs_set_release(set, &error) == TENSORFS_OK);
+		CHECK(tensorfs_close(m, &error) == TENSORFS_OK);
+	}
+
+	/* Offsets as they were asked for, and a pad behind every tensor that can be read. */
+	memset(&options, 0, sizeof options);
+	options.size = sizeof options, options.offset_align = 4096, options.tail_pad = 10000;
+	m = tensorfs_open_with(argv[1], &options, &error);
+	CHECK(m != NULL);
+	const tensorfs_string *packed = tensorfs_names(m, NULL, &n, &error);
+	CHECK(packed != NULL && n > 10);
+	unsigned sum = 0;
+	for (size_t i = 0; i < n; i++) {
+		const tensorfs_tensor *t = tensorfs_get(m, NULL, packed[i], &error);
+		CHECK(t != NULL && t->buffer_offset % 4096 == 0 && (uintptr_t)t->data % 4096 == 0);
+		for (uint64_t b = 0; b < t->info->bytes + options.tail_pad; b++)
+			sum += ((const unsigned char *)t->data)[b];
+		CHECK(tensorfs_release(t, &error) == TENSORFS_OK);
+	}
+	CHECK(sum > 0);
+	options.offset_align = 100;
+	CHECK(tensorfs_close(m, &error) == TENSORFS_OK);
+	m = tensorfs_open_with(argv[1], &options, &error);
+	FAILS(m, NULL, TENSORFS_FAILED, "power of two");
 	return 0;
 }
