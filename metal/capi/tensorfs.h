@@ -321,9 +321,9 @@ int tensorfs_version(void);
 /* Frees an error; NULL does nothing. */
 void tensorfs_error_free(tensorfs_error *TENSORFS_NULLABLE error);
 
-/* Opens a model: a GGUF file, a safetensors file or directory, a name such as
- * hf:ORG/NAME or ollama:NAME, a directory that `tensorfs export` wrote, or one
- * where a model is mounted. NULL on failure. */
+/* Opens a model of this machine: a GGUF file, a safetensors file or directory, a
+ * name such as hf:ORG/NAME or ollama:NAME, a directory that `tensorfs export` wrote,
+ * or one where a model is mounted. NULL on failure. */
 tensorfs_loader *TENSORFS_NULLABLE tensorfs_open(const char *model, TENSORFS_ERROR);
 
 /* The same with options; NULL for none. */
