@@ -117,7 +117,8 @@ func options[T any](p unsafe.Pointer, name string) (o T, err error) {
 	if p == nil {
 		return o, nil
 	}
-	const most = 4096 // no options are as long
+	// No options are as long as most. This is the first version, so none are shorter.
+	const most = 4096
 	given, known := uintptr(*(*C.size_t)(p)), unsafe.Sizeof(o)
 	if given < known || given > most {
 		return o, fmt.Errorf("%w: %s: its size is %d; set it to sizeof(%[2]s), which is %d", errInvalid, name, given, known)

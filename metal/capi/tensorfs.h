@@ -33,7 +33,7 @@
  * buffer_offset, which is a multiple of the size of an element and of 4, or of
  * offset_align. Memory of TENSORFS_ORIGIN_MEMORY begins at a multiple of 256 at
  * least. Sections begin where they are in the tensor, not on pages. The memory is
- * read-only: writing is a fault. What lies behind the end of a tensor is another
+ * not to be written: in a mapping that is a fault. What lies behind the end of a tensor is another
  * one or zeros, and nothing where a file ends on a page (see tail_pad).
  *
  * THREADS. All functions may be called by any thread at any time, except with what
@@ -48,9 +48,9 @@
  * lost, touching a page that is not in memory yet raises SIGBUS, as with any
  * mapped file. Replace a model by renaming a new file over it, never in place.
  *
- * FORK. A child that fork() made cannot use the library: there every function
- * fails at once with TENSORFS_FORKED. It may read memory that is mapped already,
- * and exec. In Python's multiprocessing choose "spawn".
+ * FORK. A child that fork() made cannot use the library: there every function that
+ * can fail does so at once, with TENSORFS_FORKED. It may read memory that is mapped
+ * already, and exec. In Python's multiprocessing choose "spawn".
  *
  * LINKING. libtensorfs.a and another archive that Go made cannot be linked into one
  * program. Take the shared library there. It is never unloaded: dlclose does nothing.
