@@ -1,4 +1,4 @@
-// Command goengine uses a tensor of a model: goengine MODEL VIEW NAME
+// Command goengine uses a tensor of a mounted or exported model: goengine DIRECTORY VIEW NAME
 package main
 
 import (
@@ -8,21 +8,20 @@ import (
 	"os"
 
 	"github.com/tensorfs/tensorfs/metal"
-	"github.com/tensorfs/tensorfs/metal/models"
 )
 
 func main() {
 	log.SetFlags(0)
 	if len(os.Args) != 4 {
-		log.Fatal("usage: goengine MODEL VIEW NAME")
+		log.Fatal("usage: goengine DIRECTORY VIEW NAME")
 	}
 	if err := run(os.Args[1], metal.Ref{View: os.Args[2], Name: os.Args[3]}); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(path string, ref metal.Ref) error {
-	model, err := models.Open(path, models.Options{})
+func run(dir string, ref metal.Ref) error {
+	model, err := metal.Open(dir, metal.Options{})
 	if err != nil {
 		return err
 	}
