@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"syscall"
 	"time"
 
@@ -129,9 +130,11 @@ func public(a netip.Addr) bool {
 // most limit bytes of its body; more are an error. An answer that is an error of
 // the server is returned as an answer. again makes the request anew for each try.
 func (c *Client) Do(ctx context.Context, limit int64, again func(ctx context.Context) (*http.Request, error)) (*http.Response, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.patience())
+	all, cancel := context.WithTimeout(ctx, c.patience())
 	defer cancel()
-	return c.persist(ctx, func() (*http.Response, []byte, error) {
+	return c.persist(all, func() (*http.Response, []byte, error) {
+		ctx, end := context.WithCancelCause(all)
+		defer end(nil)
 		req, err := again(ctx)
 		if err != nil {
 			return nil, nil, marked{err, errPermanent}
@@ -140,7 +143,7 @@ func (c *Client) Do(ctx context.Context, limit int64, again func(ctx context.Con
 		if err != nil {
 			return nil, nil, err
 		}
-		body, err := readAll(resp, limit, cancel)
+		body, err := readAll(resp, limit, end)
 		return resp, body, err
 	})
 }
@@ -173,23 +176,29 @@ func (c *Client) persist(ctx context.Context, try func() (*http.Response, []byte
 const maxError = 64 << 10
 
 // readAll reads the body of a small answer.
-func readAll(resp *http.Response, limit int64, cancel context.CancelFunc) ([]byte, error) {
+func readAll(resp *http.Response, limit int64, end context.CancelCauseFunc) ([]byte, error) {
 	defer resp.Body.Close()
 	if resp.StatusCode >= 400 {
 		limit = maxError
 	}
-	watch := time.AfterFunc(stall, cancel)
+	watch := watchdog(end)
 	defer watch.Stop()
 	body, err := io.ReadAll(io.LimitReader(progress{resp.Body, watch}, limit+1))
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, failedTo(resp.Request.URL, err)
 	case int64(len(body)) > limit && resp.StatusCode >= 400:
 		return body[:limit], nil
 	case int64(len(body)) > limit:
 		return nil, &tensorfs.FormatError{File: Printable(resp.Request.URL), Offset: -1, Problem: fmt.Sprintf("the answer has more than %d bytes", limit), Advice: "check the address", Kind: errPermanent}
 	}
 	return body, nil
+}
+
+// watchdog ends an attempt of which nothing comes. Its error is a timeout's, and
+// not that of somebody who gave up.
+func watchdog(end context.CancelCauseFunc) *time.Timer {
+	return time.AfterFunc(stall, func() { end(os.ErrDeadlineExceeded) })
 }
 
 // progress puts off the end of an attempt with every byte that comes.

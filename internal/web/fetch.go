@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
@@ -120,13 +119,13 @@ func (f *File) attempt(ctx context.Context, off, n int64, fresh, hurry bool) (in
 		return 0, nil, err
 	}
 	defer leave()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	req, err := f.origin.Request(ctx, off, n, fresh)
 	if err != nil {
 		return 0, nil, err
 	}
-	watch := time.AfterFunc(stall, cancel)
+	watch := watchdog(end)
 	defer watch.Stop()
 	req.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", off, off+n-1))
 	resp, err := f.c.send(ctx, req)

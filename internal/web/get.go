@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"time"
 )
 
 // Get performs a request as Do does, and returns the answer before its body, which
@@ -16,8 +15,8 @@ func (c *Client) Get(ctx context.Context, again func(ctx context.Context) (*http
 	answers, cancel := context.WithTimeout(ctx, c.patience())
 	defer cancel()
 	resp, _, err := c.persist(answers, func() (*http.Response, []byte, error) {
-		ctx, end := context.WithCancel(ctx)
-		keep := context.AfterFunc(answers, end)
+		ctx, end := context.WithCancelCause(ctx)
+		keep := context.AfterFunc(answers, func() { end(context.Cause(answers)) })
 		req, err := again(ctx)
 		if err == nil {
 			var resp *http.Response
@@ -27,22 +26,22 @@ func (c *Client) Get(ctx context.Context, again func(ctx context.Context) (*http
 		} else {
 			err = marked{err, errPermanent}
 		}
-		end()
+		end(nil)
 		return nil, nil, err
 	})
 	return resp, err
 }
 
 // begun returns an answer whose body is read later, or, if it is an error, was.
-func (c *Client) begun(resp *http.Response, keep func() bool, end context.CancelFunc) (*http.Response, []byte, error) {
+func (c *Client) begun(resp *http.Response, keep func() bool, end context.CancelCauseFunc) (*http.Response, []byte, error) {
 	if resp.StatusCode >= 400 {
-		defer end()
+		defer end(nil)
 		b, err := readAll(resp, maxError, end)
 		resp.Body = io.NopCloser(bytes.NewReader(b))
 		return resp, nil, err
 	}
 	keep()
-	watch := time.AfterFunc(stall, end)
+	watch := watchdog(end)
 	resp.Body = body{progress{resp.Body, watch}, resp.Body, end}
 	return resp, nil, nil
 }
@@ -51,12 +50,12 @@ func (c *Client) begun(resp *http.Response, keep func() bool, end context.Cancel
 type body struct {
 	progress
 	io.Closer
-	end context.CancelFunc
+	end context.CancelCauseFunc
 }
 
 // Close ends the request.
 func (b body) Close() error {
 	b.watch.Stop()
-	b.end()
+	b.end(nil)
 	return b.Closer.Close()
 }

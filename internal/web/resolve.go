@@ -63,6 +63,8 @@ func (r *Resolved) resolve(ctx context.Context) (to *http.Request, err error) {
 	resp, body, err := r.Client.persist(ctx, func() (*http.Response, []byte, error) {
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
+		ctx, end := context.WithCancelCause(ctx)
+		defer end(nil)
 		req, err := r.Ask(ctx)
 		if err != nil {
 			return nil, nil, marked{err, errPermanent}
@@ -78,7 +80,7 @@ func (r *Resolved) resolve(ctx context.Context) (to *http.Request, err error) {
 		if resp.StatusCode < 400 {
 			return resp, nil, resp.Body.Close()
 		}
-		body, err := readAll(resp, maxError, cancel)
+		body, err := readAll(resp, maxError, end)
 		return resp, body, err
 	})
 	if err != nil {

@@ -65,7 +65,8 @@ func TestCredentialsStay(t *testing.T) {
 	}
 }
 
-// Redirects that are not followed, and the one line that says so.
+// Row 15: redirects that are not followed, and the one line that says so. Nobody is
+// asked at an address of this machine's.
 func TestRedirects(t *testing.T) {
 	inner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Error("it was asked") }))
 	defer inner.Close()
