@@ -29,7 +29,8 @@ type Origin interface {
 // A Refuser is an Origin that looks at answers that are refusals, too.
 type Refuser interface {
 	// Refused is told of an answer whose status is from 400 on and not one that
-	// passes by itself. Its error, if there is one, ends the attempts.
+	// passes by itself; it may read its body. Its error, if there is one, ends the
+	// attempts, unless it is one of Again.
 	Refused(resp *http.Response) error
 }
 
@@ -38,11 +39,16 @@ type Refuser interface {
 const MaxWhole = 64 << 20
 
 var (
-	// errStale marks an answer after which the file's address is resolved again.
+	// errStale marks an answer after which the request is made anew, once: the file's
+	// address is resolved, or the credentials are looked up again.
 	errStale = errors.New("the address is not valid any more")
 	// errAnswer marks an answer that is not what was asked for. Another may be.
 	errAnswer = errors.New("a wrong answer")
 )
+
+// Again is an error of Refuser after which there is one more attempt, with a fresh
+// request.
+func Again(err error) error { return marked{err, errStale} }
 
 // fetch brings a range of whole cells into the cache. It goes on after whatever
 // breaks off, until the deadline of ctx.
@@ -175,7 +181,10 @@ func (f *File) check(resp *http.Response, off int64) (skip int64, err error) {
 	}
 	changed := func(why string) error { return ErrVersion(f.path, why) }
 	if o, ok := f.origin.(Refuser); ok && resp.StatusCode >= 400 && !transient(resp.StatusCode) {
-		if err := o.Refused(resp); err != nil {
+		switch err := o.Refused(resp); {
+		case errors.Is(err, errStale):
+			return 0, err
+		case err != nil:
 			return 0, marked{err, errPermanent}
 		}
 	}

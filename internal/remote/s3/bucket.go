@@ -52,7 +52,8 @@ func (b *bucket) request(ctx context.Context, method, key string, query url.Valu
 }
 
 // do performs a small request, and once more where the server says that the bucket
-// is in another region. more is a header to add, a range.
+// is in another region, or that the credentials have ended. more is a header to add,
+// a range.
 func (b *bucket) do(ctx context.Context, limit int64, method, key string, query url.Values, more string) (resp *http.Response, body []byte, err error) {
 	for range 2 {
 		resp, body, err = b.client.Do(ctx, limit, func(ctx context.Context) (*http.Request, error) {
@@ -62,11 +63,16 @@ func (b *bucket) do(ctx context.Context, limit int64, method, key string, query 
 			}
 			return req, err
 		})
-		if err != nil || !b.elsewhere(resp, body) {
-			return resp, body, err
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case expired(resp, body):
+			b.keys.again()
+		case !b.elsewhere(resp, body):
+			return resp, body, nil
 		}
 	}
-	return resp, body, err
+	return resp, body, nil
 }
 
 // elsewhere reports whether an answer names another region, and moves there.

@@ -2,6 +2,7 @@ package s3
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -141,6 +143,71 @@ func TestCredentialsChange(t *testing.T) {
 	s.mu.Unlock()
 	write("new")
 	if err := read(19 << 20); err != nil {
+		t.Error(err)
+	}
+}
+
+// A session that ends amid a read, which AWS says with 400, goes on with the next one;
+// the credentials are looked up once for that. Where they stay those that have ended,
+// the reader is told so, and not kept waiting.
+func TestCredentialsExpire(t *testing.T) {
+	s := newFake(t)
+	s.put("m.bin", make([]byte, 20<<20))
+	g, asked := giver(t, time.Hour)
+	environ(t, "AWS_ENDPOINT_URL", s.URL, "AWS_CONTAINER_CREDENTIALS_FULL_URI", g.URL+"/container", "AWS_CONTAINER_AUTHORIZATION_TOKEN", "container-token")
+	for _, code := range []string{"ExpiredToken", "TokenRefreshRequired", "InvalidRequest"} {
+		for _, times := range []int{1, 1000} {
+			_, read := opened(t, "s3://models/m.bin", options(t))
+			if err := read(0); err != nil {
+				t.Fatal(err)
+			}
+			left := times
+			before := asked.Load()
+			s.mu.Lock()
+			s.asked = nil
+			s.fault = func(w http.ResponseWriter, _ *http.Request) bool {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if left--; left < 0 {
+					return false
+				}
+				s.fail(w, http.StatusBadRequest, code, "")
+				return true
+			}
+			s.mu.Unlock()
+			err, want, looked := read(19<<20), 2, int64(1)
+			switch {
+			case code == "InvalidRequest":
+				if want, looked = 1, 0; err == nil || !strings.Contains(err.Error(), `s3://models/m.bin: the server answers 400 Bad Request; it calls this "InvalidRequest"`) {
+					t.Errorf("%s: %v", code, err)
+				}
+			case times == 1 && err != nil:
+				t.Errorf("%s: %v", code, err)
+			case times > 1 && (!errors.Is(err, syscall.EACCES) || !strings.Contains(err.Error(), "s3://models/m.bin: the credentials have expired; get new ones")):
+				t.Errorf("%s for ever: %v", code, err)
+			}
+			if n := len(s.requests()); n != want || asked.Load()-before != looked {
+				t.Errorf("%s, %d times: %d requests, credentials were asked for %d times", code, times, n, asked.Load()-before)
+			}
+			s.mu.Lock()
+			s.fault = nil
+			s.mu.Unlock()
+		}
+	}
+	// It may also end between the pages of a listing.
+	left := 1
+	s.mu.Lock()
+	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if left--; left < 0 {
+			return false
+		}
+		s.fail(w, http.StatusBadRequest, "ExpiredToken", "")
+		return true
+	}
+	s.mu.Unlock()
+	if _, _, err := Open(t.Context(), "s3://models/", options(t)); err != nil {
 		t.Error(err)
 	}
 }

@@ -17,6 +17,17 @@ type meaning struct {
 
 const checkKeys = "check the credentials (AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY), and that they are for this server"
 
+// hasExpired is of credentials that the server took before.
+var hasExpired = meaning{"the credentials have expired", "get new ones", syscall.EACCES}
+
+// expired reports whether an answer says so.
+func expired(resp *http.Response, body []byte) bool {
+	return resp.StatusCode == http.StatusBadRequest && meanings[readFailure(body).Code] == hasExpired
+}
+
+// maxRefusal is how much of the body of an error is read.
+const maxRefusal = 64 << 10
+
 // meanings are the errors that users can do something about, by the server's code.
 var meanings = map[string]meaning{
 	"NoSuchKey":             {"there is no such object", "check the name; one of a directory ends in /", syscall.ENOENT},
@@ -25,7 +36,8 @@ var meanings = map[string]meaning{
 	"AccessDenied":          {"these credentials may not read it, or it does not exist", "check the name and the credentials", syscall.EACCES},
 	"InvalidAccessKeyId":    {"the server does not know this access key", checkKeys, syscall.EACCES},
 	"SignatureDoesNotMatch": {"the secret key does not fit the access key", checkKeys, syscall.EACCES},
-	"ExpiredToken":          {"the credentials have expired", "get new ones", syscall.EACCES},
+	"ExpiredToken":          hasExpired,
+	"TokenRefreshRequired":  hasExpired,
 	"InvalidToken":          {"the session token is not valid", "get new credentials", syscall.EACCES},
 	"RequestTimeTooSkewed":  {"the clocks of this machine and of the server differ too much", "set this machine's clock", syscall.EACCES},
 	"InvalidObjectState":    {"it is archived", "restore it first", syscall.EACCES},

@@ -2,6 +2,7 @@ package s3
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/url"
 	"sync/atomic"
@@ -41,4 +42,23 @@ func (x *origin) Accept(resp *http.Response) error {
 	return nil
 }
 
-var _ web.Origin = (*origin)(nil)
+// Refused says what a refusal means, and has credentials looked up again that are not
+// taken any more. AWS says with 400 that they have ended.
+func (x *origin) Refused(resp *http.Response) error {
+	switch resp.StatusCode {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
+	default:
+		return nil
+	}
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // what cannot be read says nothing
+	err := x.b.refused(resp.Request.Context(), x.path, x.o.Key, resp, body)
+	if resp.StatusCode != http.StatusBadRequest || expired(resp, body) {
+		return web.Again(err)
+	}
+	return err
+}
+
+var (
+	_ web.Origin  = (*origin)(nil)
+	_ web.Refuser = (*origin)(nil)
+)
