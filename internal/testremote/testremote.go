@@ -14,7 +14,6 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
-	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/remote"
 	"github.com/tensorfs/tensorfs/internal/testmodel"
 	"github.com/tensorfs/tensorfs/internal/web"
@@ -107,18 +106,6 @@ func content(t testing.TB, d tensorfs.Data) []byte {
 		t.Error(err)
 	}
 	return b
-}
-
-// Cache is a cache on the disk, and where it is.
-func Cache(t testing.TB) (*cache.Store, string) {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "cache")
-	s, err := cache.Open(cache.Options{Dir: dir, Budget: 1 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s, dir
 }
 
 // Client is a client that calls no address public.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,39 +16,32 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/remote"
 	"github.com/tensorfs/tensorfs/internal/testhub"
-	"github.com/tensorfs/tensorfs/internal/web"
+	"github.com/tensorfs/tensorfs/internal/testremote"
 )
 
 const token = "hf_testsecret"
 
-// machine is one with a cache, and an environment.
+// machine is one that asks a Hub.
 type machine struct {
-	dir string
-	env map[string]string
-	o   Options
+	*testremote.Machine
+	o Options
 }
 
-// newMachine returns one that asks h.
 func newMachine(t testing.TB, h *testhub.Hub) *machine {
 	t.Helper()
-	m := &machine{dir: filepath.Join(t.TempDir(), "cache"), env: map[string]string{"HF_ENDPOINT": h.URL + "/"}}
-	m.restart(t, time.Minute)
+	m := &machine{Machine: testremote.NewMachine(t)}
+	m.Env["HF_ENDPOINT"] = h.URL + "/"
+	m.o = Options{Client: m.Client, Store: m.Store, Getenv: m.Getenv}
 	return m
 }
 
-// restart is another process on the same machine.
-func (m *machine) restart(t testing.TB, timeout time.Duration) {
+// restart is another process there.
+func (m *machine) restart(t testing.TB) {
 	t.Helper()
-	store, err := cache.Open(cache.Options{Dir: m.dir, Budget: 1 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := web.NewClient(web.Options{Timeout: timeout, Public: func(netip.Addr) bool { return false }})
-	t.Cleanup(func() { client.Close(); store.Close() })
-	m.o = Options{Client: client, Store: store, Getenv: func(name string) string { return m.env[name] }}
+	m.Restart(t, time.Minute)
+	m.o.Client, m.o.Store = m.Client, m.Store
 }
 
 func (m *machine) open(name, revision string) (*remote.Listing, string, error) {
@@ -64,17 +56,6 @@ func (m *machine) mustOpen(t testing.TB, name, revision string) *remote.Listing 
 		t.Fatalf("%s@%s: %v, rest %q", name, revision, err, rest)
 	}
 	return l
-}
-
-// read reads a file of a listing.
-func read(l *remote.Listing, name string) ([]byte, error) {
-	f, err := l.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b := make([]byte, f.Size())
-	return b, tensorfs.ReadFull(f, b, 0)
 }
 
 // readParts reads a file as readers of tensors do: by several ranges.
@@ -121,7 +102,7 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%s: it is called %s", revision, l.Name)
 		}
 		for name, want := range files {
-			if got, err := read(l, name); err != nil || !bytes.Equal(got, want) {
+			if got, err := testremote.Read(l, name); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%s: %d bytes, %v", name, len(got), err)
 			}
 		}
@@ -130,7 +111,7 @@ func TestOpen(t *testing.T) {
 		t.Errorf("the files of one commit were listed %d times", n)
 	}
 	h.Reset()
-	m.restart(t, time.Minute)
+	m.restart(t)
 	for _, x := range m.mustOpen(t, "org/name", id).Items() {
 		if want := testhub.Key(x.Name, files[x.Name]); x.ID.Digest != want || x.ID.Key != want || x.ID.Size != int64(len(files[x.Name])) {
 			t.Errorf("%s is %+v", x.Name, x.ID)
@@ -188,7 +169,7 @@ func TestCredentialsAndOneResolve(t *testing.T) {
 	model := pattern(40<<20, 3)
 	h.Commit("org/name", map[string][]byte{"config.json": []byte("{}"), "model.safetensors": model})
 	m := newMachine(t, h)
-	m.env["HF_TOKEN"] = token + "\n"
+	m.Env["HF_TOKEN"] = token + "\n"
 	l := m.mustOpen(t, "org/name", "")
 	f, err := l.Open("model.safetensors")
 	if err != nil {
@@ -208,7 +189,7 @@ func TestCredentialsAndOneResolve(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if _, err := read(l, "config.json"); err != nil {
+	if _, err := testremote.Read(l, "config.json"); err != nil {
 		t.Error(err)
 	}
 	if n := h.Count("/resolve/"); n != 2 {
@@ -272,7 +253,7 @@ func TestAddressEnds(t *testing.T) {
 			return data
 		}
 		m := newMachine(t, h)
-		_, err := read(m.mustOpen(t, "org/name", ""), "model.safetensors")
+		_, err := testremote.Read(m.mustOpen(t, "org/name", ""), "model.safetensors")
 		if !errors.Is(err, syscall.EACCES) || secret(err.Error()) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v", err)
 		}
@@ -323,13 +304,13 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(tt.name+tt.revision, func(t *testing.T) {
 			m := newMachine(t, h)
-			m.env["HF_TOKEN"] = tt.token
+			m.Env["HF_TOKEN"] = tt.token
 			l, _, err := m.open(tt.name, tt.revision)
 			if err == nil {
-				_, err = read(l, "config.json")
+				_, err = testremote.Read(l, "config.json")
 			}
 			if err == nil && tt.want == "" {
-				if _, err = read(l, "model.safetensors"); err == nil {
+				if _, err = testremote.Read(l, "model.safetensors"); err == nil {
 					return
 				}
 			}
@@ -361,7 +342,7 @@ func TestLimited(t *testing.T) {
 		return true
 	}
 	m := newMachine(t, h)
-	if got, err := read(m.mustOpen(t, "org/name", ""), "model.safetensors"); err != nil || !bytes.Equal(got, model) {
+	if got, err := testremote.Read(m.mustOpen(t, "org/name", ""), "model.safetensors"); err != nil || !bytes.Equal(got, model) {
 		t.Error(err)
 	}
 	if len(asked) != 2 || asked[1].Sub(asked[0]) < time.Second {
@@ -378,12 +359,12 @@ func TestMainMoves(t *testing.T) {
 	old := h.Commit("org/name", one)
 	m := newMachine(t, h)
 	mounted := m.mustOpen(t, "org/name", "")
-	if _, err := read(mounted, "same.safetensors"); err != nil {
+	if _, err := testremote.Read(mounted, "same.safetensors"); err != nil {
 		t.Fatal(err)
 	}
 	now := h.Commit("org/name", two)
 	for name, want := range one {
-		if got, err := read(mounted, name); err != nil || !bytes.Equal(got, want) {
+		if got, err := testremote.Read(mounted, name); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s of what is open: %v", name, err)
 		}
 	}
@@ -393,7 +374,7 @@ func TestMainMoves(t *testing.T) {
 		t.Errorf("%s and %s", mounted.Name, l.Name)
 	}
 	for name, want := range two {
-		if got, err := read(l, name); err != nil || !bytes.Equal(got, want) {
+		if got, err := testremote.Read(l, name); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -411,22 +392,22 @@ func TestOffline(t *testing.T) {
 	h.Commit("org/name", map[string][]byte{"config.json": []byte("{}"), "model.safetensors": pattern(4<<20, 1)})
 	m := newMachine(t, h)
 	l := m.mustOpen(t, "org/name", "")
-	if _, err := read(l, "config.json"); err != nil {
+	if _, err := testremote.Read(l, "config.json"); err != nil {
 		t.Fatal(err)
 	}
 	h.Reset()
 	for _, how := range []string{"--offline", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"} {
-		m.restart(t, time.Minute)
-		delete(m.env, "HF_HUB_OFFLINE")
+		m.restart(t)
+		delete(m.Env, "HF_HUB_OFFLINE")
 		if m.o.Offline = how == "--offline"; !m.o.Offline {
-			m.env[how] = "yes"
+			m.Env[how] = "yes"
 		}
 		l := m.mustOpen(t, "org/name", "")
-		if b, err := read(l, "config.json"); err != nil || string(b) != "{}" {
+		if b, err := testremote.Read(l, "config.json"); err != nil || string(b) != "{}" {
 			t.Errorf("%q, %v", b, err)
 		}
 		want := ": not on this machine, and " + how + " forbids asking for it; run 'tensorfs fetch' on it when it is allowed"
-		if _, err := read(l, "model.safetensors"); err == nil || !strings.HasSuffix(err.Error(), "/model.safetensors"+want) || !errors.Is(err, syscall.EIO) {
+		if _, err := testremote.Read(l, "model.safetensors"); err == nil || !strings.HasSuffix(err.Error(), "/model.safetensors"+want) || !errors.Is(err, syscall.EIO) {
 			t.Errorf("%v", err)
 		}
 		if _, _, err := m.open("org/other", ""); err == nil || err.Error() != "hf:org/other"+want {
@@ -465,7 +446,7 @@ func TestBeside(t *testing.T) {
 	m.o.Cache = dir
 	l := m.mustOpen(t, "org/name", "")
 	for name, want := range files {
-		if got, err := read(l, name); err != nil || !bytes.Equal(got, want) {
+		if got, err := testremote.Read(l, name); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -499,7 +480,7 @@ func TestAnotherFile(t *testing.T) {
 				w.WriteHeader(http.StatusFound)
 				return true
 			}
-			if _, err := read(l, "model.safetensors"); !errors.Is(err, tensorfs.ErrChanged) || !errors.Is(err, syscall.ESTALE) || strings.Contains(err.Error(), "\n") {
+			if _, err := testremote.Read(l, "model.safetensors"); !errors.Is(err, tensorfs.ErrChanged) || !errors.Is(err, syscall.ESTALE) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v", err)
 			}
 		})
@@ -516,37 +497,23 @@ func TestSecrets(t *testing.T) {
 	if err := os.WriteFile(tokenFile, []byte(token+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m.env["HF_TOKEN_PATH"] = tokenFile
+	m.Env["HF_TOKEN_PATH"] = tokenFile
 	l := m.mustOpen(t, "org/name", "")
 	for _, x := range l.Items() {
-		if _, err := read(l, x.Name); err != nil || secret(fmt.Sprint(x.ID, x.Name, l.Location(x.Name))) {
+		if _, err := testremote.Read(l, x.Name); err != nil || secret(fmt.Sprint(x.ID, x.Name, l.Location(x.Name))) {
 			t.Errorf("%v, %+v", err, x.ID)
 		}
 	}
-	err := filepath.WalkDir(m.dir, func(path string, d fs.DirEntry, err error) error {
-		st, serr := os.Lstat(path)
-		if err != nil || serr != nil || st.Mode().Perm()&0o077 != 0 || secret(path) {
-			t.Errorf("%s: %v, %v, %v", path, err, serr, st.Mode())
-		}
-		if !d.IsDir() {
-			if b, err := os.ReadFile(path); err != nil || secret(string(b)) {
-				t.Errorf("%s: %v, or it has a secret", path, err)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testremote.NoSecrets(t, m.Dir, []string{token, "secret", "sig="}, nil)
 	for _, endpoint := range []string{"https://user:secret@example.org", "https://example.org/?token=secret", "ftp://secret", "https://", "%secret"} {
-		m.env["HF_ENDPOINT"] = endpoint
+		m.Env["HF_ENDPOINT"] = endpoint
 		if _, _, err := m.open("org/name", ""); err == nil || secret(err.Error()) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", endpoint, err)
 		}
 	}
-	m.env["HF_ENDPOINT"] = h.URL
+	m.Env["HF_ENDPOINT"] = h.URL
 	for _, bad := range []string{"two secrets", "sec\nsecret", "s\x7fsecret"} {
-		m.env["HF_TOKEN"] = bad
+		m.Env["HF_TOKEN"] = bad
 		if _, _, err := m.open("org/name", ""); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%v", err)
 		}

@@ -8,56 +8,34 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/ollama"
-	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/remote"
 	"github.com/tensorfs/tensorfs/internal/testhub"
-	"github.com/tensorfs/tensorfs/internal/web"
+	"github.com/tensorfs/tensorfs/internal/testremote"
 )
 
 const token = "hf_testsecret"
 
-// machine is one with a cache, and an environment.
+// machine is one that asks a registry.
 type machine struct {
-	dir string
-	env map[string]string
-	o   Options
+	*testremote.Machine
+	o Options
 }
 
 func newMachine(t testing.TB) *machine {
 	t.Helper()
-	m := &machine{dir: filepath.Join(t.TempDir(), "cache"), env: map[string]string{}}
-	store, err := cache.Open(cache.Options{Dir: m.dir, Budget: 1 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := web.NewClient(web.Options{Timeout: 20 * time.Second, Public: func(netip.Addr) bool { return false }})
-	t.Cleanup(func() { client.Close(); store.Close() })
-	m.o = Options{Client: client, Store: store, Getenv: func(name string) string { return m.env[name] }}
+	m := &machine{Machine: testremote.NewMachine(t)}
+	m.o = Options{Client: m.Client, Store: m.Store, Getenv: m.Getenv}
 	return m
 }
 
 func (m *machine) open(name string) (*remote.Listing, string, error) {
 	return Open(context.Background(), name, m.o)
-}
-
-func read(l *remote.Listing, name string) ([]byte, error) {
-	f, err := l.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b := make([]byte, f.Size())
-	return b, tensorfs.ReadFull(f, b, 0)
 }
 
 func digest(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
@@ -81,12 +59,12 @@ func TestOpen(t *testing.T) {
 		if err != nil || file != "manifests/"+r.Host()+"/library/tiny/latest" {
 			t.Fatalf("%q, %v", file, err)
 		}
-		if got, err := read(l, file); err != nil || !bytes.Equal(got, text) {
+		if got, err := testremote.Read(l, file); err != nil || !bytes.Equal(got, text) {
 			t.Errorf("the manifest is %q, %v", got, err)
 		}
 		blob := "blobs/sha256-" + digest(model)
 		for range 2 {
-			if got, err := read(l, blob); err != nil || !bytes.Equal(got, model) {
+			if got, err := testremote.Read(l, blob); err != nil || !bytes.Equal(got, model) {
 				t.Errorf("%d bytes, %v", len(got), err)
 			}
 		}
@@ -103,7 +81,7 @@ func TestOpen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := read(l, blob); err != nil || r.Count("sha256") > 0 {
+		if _, err := testremote.Read(l, blob); err != nil || r.Count("sha256") > 0 {
 			t.Errorf("a blob of another model was asked for again: %v", err)
 		}
 		// Offline the manifest is that of the last time.
@@ -112,8 +90,8 @@ func TestOpen(t *testing.T) {
 		if l, file, err = m.open(r.Host() + "/library/tiny"); err != nil {
 			t.Fatal(err)
 		}
-		got, err := read(l, file)
-		whole, err2 := read(l, blob)
+		got, err := testremote.Read(l, file)
+		whole, err2 := testremote.Read(l, blob)
 		if err != nil || err2 != nil || !bytes.Equal(got, text) || !bytes.Equal(whole, model) {
 			t.Errorf("%v, %v", err, err2)
 		}
@@ -141,10 +119,10 @@ func TestMoves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := read(was, "blobs/sha256-"+digest(one)); err != nil || !bytes.Equal(b, one) {
+	if b, err := testremote.Read(was, "blobs/sha256-"+digest(one)); err != nil || !bytes.Equal(b, one) {
 		t.Errorf("%q, %v", b, err)
 	}
-	if b, err := read(now, "blobs/sha256-"+digest(two)); err != nil || !bytes.Equal(b, two) {
+	if b, err := testremote.Read(now, "blobs/sha256-"+digest(two)); err != nil || !bytes.Equal(b, two) {
 		t.Errorf("%q, %v", b, err)
 	}
 }
@@ -218,11 +196,11 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := newMachine(t)
-			m.env["HF_ENDPOINT"], m.env["HF_TOKEN"] = tt.endpoint, tt.token
+			m.Env["HF_ENDPOINT"], m.Env["HF_TOKEN"] = tt.endpoint, tt.token
 			l, _, err := m.open(r.Host() + "/" + tt.name)
 			if tt.want == "" {
 				if err == nil {
-					_, err = read(l, "blobs/sha256-"+digest(model))
+					_, err = testremote.Read(l, "blobs/sha256-"+digest(model))
 				}
 				if err != nil {
 					t.Error(err)
@@ -259,7 +237,7 @@ func TestWhoSeesTheToken(t *testing.T) {
 		{"localhost.example.org/ns/m", "", "https://localhost.example.org/v2/ns/m "},
 	} {
 		m := newMachine(t)
-		m.env["HF_TOKEN"], m.env["HF_ENDPOINT"] = token, tt.endpoint
+		m.Env["HF_TOKEN"], m.Env["HF_ENDPOINT"] = token, tt.endpoint
 		n, err := ollama.ParseName(tt.name)
 		if err != nil {
 			t.Fatal(err)
@@ -278,28 +256,15 @@ func TestSecrets(t *testing.T) {
 	r.Private["me/private"] = token
 	r.Push("me/private/latest", manifestOf(model), model)
 	m := newMachine(t)
-	m.env["HF_ENDPOINT"], m.env["HF_TOKEN"] = r.URL, token
+	m.Env["HF_ENDPOINT"], m.Env["HF_TOKEN"] = r.URL, token
 	l, _, err := m.open(r.Host() + "/me/private")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range l.Items() {
-		if _, err := read(l, x.Name); err != nil || strings.Contains(fmt.Sprint(x.ID, x.Name, l.Name), "secret") {
+		if _, err := testremote.Read(l, x.Name); err != nil || strings.Contains(fmt.Sprint(x.ID, x.Name, l.Name), "secret") {
 			t.Errorf("%v, %+v", err, x.ID)
 		}
 	}
-	kept := 0
-	err = filepath.WalkDir(m.dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		if kept++; err != nil || bytes.Contains(b, []byte("secret")) {
-			t.Errorf("%s: %v, or it has a secret", path, err)
-		}
-		return nil
-	})
-	if err != nil || kept < 3 {
-		t.Errorf("%d files, %v", kept, err)
-	}
+	testremote.NoSecrets(t, m.Dir, []string{token, "secret"}, nil)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -18,26 +17,18 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
-	"github.com/tensorfs/tensorfs/internal/remote"
+	"github.com/tensorfs/tensorfs/internal/testremote"
 	"github.com/tensorfs/tensorfs/internal/testweb"
-	"github.com/tensorfs/tensorfs/internal/web"
 )
 
 const mib = 1 << 20
 
-// options are those of a process with a cache, and an environment.
-func options(t testing.TB, dir string, env map[string]string) Options {
-	t.Helper()
-	store, err := cache.Open(cache.Options{Dir: dir, Budget: 1 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := web.NewClient(web.Options{Timeout: 20 * time.Second, Public: func(netip.Addr) bool { return false }})
-	t.Cleanup(func() { client.Close(); store.Close() })
-	return Options{Client: client, Store: store, Getenv: func(name string) string { return env[name] }}
+// options are those of a process on a machine.
+func options(m *testremote.Machine) Options {
+	return Options{Client: m.Client, Store: m.Store, Getenv: m.Getenv}
 }
 
-func newOptions(t testing.TB) Options { return options(t, filepath.Join(t.TempDir(), "cache"), nil) }
+func newOptions(t testing.TB) Options { return options(testremote.NewMachine(t)) }
 
 // pattern is the content of a file.
 func pattern(n int) []byte {
@@ -58,17 +49,6 @@ func (z zeros) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// read reads all of a file of a listing.
-func read(l *remote.Listing, name string) ([]byte, error) {
-	f, err := l.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b := make([]byte, f.Size())
-	return b, tensorfs.ReadFull(f.Section(0, f.Size()), b, 0)
-}
-
 // mustRead opens an address and reads the file.
 func mustRead(t testing.TB, o Options, address string, want []byte) {
 	t.Helper()
@@ -78,7 +58,7 @@ func mustRead(t testing.TB, o Options, address string, want []byte) {
 		return
 	}
 	defer l.Close()
-	if got, err := read(l, file); err != nil || !bytes.Equal(got, want) {
+	if got, err := testremote.Read(l, file); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%s: %d bytes of %d, %v", Shown(address), len(got), len(want), err)
 	}
 }
@@ -92,8 +72,8 @@ func TestOpen(t *testing.T) {
 			b := pattern(size)
 			s.Put("/a dir/m.gguf", bytes.NewReader(b))
 			address := s.URL + "/a%20dir/m.gguf"
-			dir := filepath.Join(t.TempDir(), "cache")
-			o := options(t, dir, nil)
+			m := testremote.NewMachine(t)
+			o := options(m)
 			l, file, err := Open(context.Background(), address, o)
 			if err != nil {
 				t.Fatal(err)
@@ -101,7 +81,7 @@ func TestOpen(t *testing.T) {
 			if file != "m.gguf" || l.Name != s.URL+"/a%20dir" || l.Location(file) != s.URL+"/a%20dir/m.gguf" {
 				t.Errorf("it is %s of %s", file, l.Name)
 			}
-			if got, err := read(l, file); err != nil || !bytes.Equal(got, b) {
+			if got, err := testremote.Read(l, file); err != nil || !bytes.Equal(got, b) {
 				t.Errorf("%d bytes, %v", len(got), err)
 			}
 			l.Close()
@@ -109,7 +89,8 @@ func TestOpen(t *testing.T) {
 				t.Errorf("%d bytes were sent of %d", got, size)
 			}
 			s.Reset()
-			o = options(t, dir, nil)
+			m.Restart(t, time.Minute)
+			o = options(m)
 			mustRead(t, o, address, b)
 			if n := len(s.Requests()); n != 1 || s.Sent() > 1 && size > 0 {
 				t.Errorf("%d requests and %d bytes to open it again", n, s.Sent())
@@ -210,8 +191,7 @@ func TestPrivate(t *testing.T) {
 			set(s)
 			b := pattern(3*mib + 5)
 			s.Put("/m.gguf", bytes.NewReader(b))
-			dir := filepath.Join(t.TempDir(), "cache")
-			o := options(t, dir, nil)
+			o := newOptions(t)
 			mustRead(t, o, s.URL+"/m.gguf", b)
 			if list, err := o.Store.List(); err != nil || len(list) != 0 {
 				t.Errorf("the cache keeps %v, %v", list, err)
@@ -232,8 +212,7 @@ func TestWhole(t *testing.T) {
 	s.Put("/small.gguf", bytes.NewReader(b))
 	s.Put("/large.gguf", zeros(65*mib))
 	s.Put("/huge.gguf", zeros(5_000_000_000))
-	dir := filepath.Join(t.TempDir(), "cache")
-	o := options(t, dir, nil)
+	o := newOptions(t)
 	mustRead(t, o, s.URL+"/small.gguf", b)
 	if n := s.Sent(); n != int64(len(b)) {
 		t.Errorf("%d bytes were sent of %d", n, len(b))
@@ -295,7 +274,7 @@ func TestSplit(t *testing.T) {
 	}
 	defer l.Close()
 	for name, want := range files {
-		if got, err := read(l, name); err != nil || !bytes.Equal(got, want) {
+		if got, err := testremote.Read(l, name); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %d bytes, %v", name, len(got), err)
 		}
 	}
@@ -374,8 +353,9 @@ func TestNetrcUsed(t *testing.T) {
 		return true
 	}
 	home := t.TempDir()
-	dir := filepath.Join(home, "cache")
-	o := options(t, dir, map[string]string{"HOME": home})
+	m := testremote.NewMachine(t)
+	m.Env["HOME"] = home
+	o := options(m)
 	_, _, err := Open(context.Background(), s.URL+"/m.gguf?token=secret", o)
 	if !errors.Is(err, syscall.EACCES) || !strings.Contains(err.Error(), s.URL+"/m.gguf?...: the server answers 401 Unauthorized; give a user and password") {
 		t.Error(err)
@@ -384,19 +364,7 @@ func TestNetrcUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustRead(t, o, s.URL+"/m.gguf?token=secret&key=secret", pattern(10))
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		if bytes.Contains(b, []byte("secret")) {
-			t.Errorf("%s has a secret", path)
-		}
-		return err
-	})
-	if err != nil {
-		t.Error(err)
-	}
+	testremote.NoSecrets(t, m.Dir, []string{"secret"}, nil)
 }
 
 // What a server may answer instead of a file: each is one line without secrets.
