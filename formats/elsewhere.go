@@ -39,15 +39,22 @@ func (o Options) openNamed(s *scheme, full, name string, links source.Links) (*t
 		}
 		local = err
 	}
-	m, err := o.openElsewhere(full)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // some servers do not tell the two apart
+	m, found, err := o.openElsewhere(full)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || !found && unreached(err) { // some servers do not tell the first two apart
 		err = o.nowhere(err, local)
 	}
 	return m, err
 }
 
-// nowhere is the error of a name that is not found elsewhere, and, as local says if
-// it is not nil, not here. It adds what is here of a near name, and where nobody may
+// unreached reports whether a server gave no answer, or was too busy for one: an
+// error of the system or of the network.
+func unreached(err error) bool {
+	var e interface{ Timeout() bool }
+	return errors.As(err, &e)
+}
+
+// nowhere is the error of a name that is not found elsewhere, or of nobody who could
+// be asked for it, and, as local says if it is not nil, not here. It adds what is here of a near name, and where nobody may
 // be asked, it is what local says.
 func (o Options) nowhere(err, local error) error {
 	e, ok := errors.AsType[*tensorfs.FormatError](err)
@@ -66,19 +73,19 @@ func (o Options) nowhere(err, local error) error {
 }
 
 // openElsewhere opens a model that Remote finds.
-func (o Options) openElsewhere(name string) (m *tensorfs.Model, err error) {
+func (o Options) openElsewhere(name string) (m *tensorfs.Model, found bool, err error) {
 	find := func(at *Elsewhere) (*tensorfs.Model, error) { return OpenFS(at.FS, at.File) }
 	if rest, ok := strings.CutPrefix(name, hub.Prefix); ok {
 		n, err := hub.ParseName(rest)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		name = hub.Name{Repository: n.Repository, Revision: n.Revision}.String()
 		find = func(at *Elsewhere) (*tensorfs.Model, error) { return openCommit(at, n) }
 	}
 	at, err := o.Remote(name)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	closer, _ := at.FS.(io.Closer)
 	m, err = find(&at)
@@ -86,13 +93,13 @@ func (o Options) openElsewhere(name string) (m *tensorfs.Model, err error) {
 		if closer != nil {
 			closer.Close()
 		}
-		return nil, err
+		return nil, true, err
 	}
 	m.Name, m.Path = at.Name, at.Name
 	if closer != nil {
 		m.Own(closer)
 	}
-	return m, nil
+	return m, true, nil
 }
 
 // openCommit opens the model of a commit of a repository that a name asked for, and

@@ -60,7 +60,8 @@ func (o Options) Open(path string) (*tensorfs.Model, error) {
 		}
 	}
 	if o.Remote != nil && url.MatchString(path) {
-		return o.openElsewhere(path)
+		m, _, err := o.openElsewhere(path)
+		return m, err
 	}
 	if path == "" {
 		return nil, errors.New("the model's path is empty; name a file, a directory, ollama:NAME or hf:ORG/NAME")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/internal/cache"
 )
 
@@ -26,7 +27,8 @@ func fetchCommand() *cobra.Command {
 far as they are not there, and compares those whose digests its server says with
 them (the Hub's and registries' files). Afterwards the model can be opened with
 --offline, and is read as a local one. A file that is not right is forgotten,
-and fetch exits 1.
+and fetch exits 1. It says where the files are: the cache keeps them by what is
+in them, and they are opened by the model's name.
 
 A fetch that was stopped goes on where it was. Of a model that is on this
 machine it says so and does nothing. The cache has to be large enough: see
@@ -116,10 +118,12 @@ func (o *fetchOptions) run(ctx context.Context, stdout, stderr io.Writer, model 
 		return err
 	case o.json:
 		return printJSON(stdout, report)
+	case len(list) == 0 && formats.IsName(model):
+		_, err = fmt.Fprintf(stdout, "%s: all of it is on this machine, in %s\n", printableName(model), tensorfs.Printable(t.Model.Path))
 	case len(list) == 0:
 		_, err = fmt.Fprintf(stdout, "%s: all of it is on this machine\n", printableName(model))
 	default:
-		_, err = fmt.Fprintf(stdout, "%s, %s in the cache: %s fetched, %s compared\n", files(report.Files), size(report.Bytes), size(report.Fetched), digests(report.Digests))
+		_, err = fmt.Fprintf(stdout, "%s, %s in the cache %s: %s fetched, %s compared\n", files(report.Files), size(report.Bytes), tensorfs.Printable(report.Cache), size(report.Fetched), digests(report.Digests))
 	}
 	return err
 }

@@ -241,6 +241,7 @@ func (f *remoteFlags) find(name string) (formats.Elsewhere, error) {
 		}
 		return formats.Elsewhere{}, err
 	}
+	l.Progress = a.progress
 	return formats.Elsewhere{FS: &lent{Listing: l, end: sync.OnceFunc(f.end)}, File: file, Name: pinned}, nil
 }
 

@@ -550,8 +550,25 @@ func TestRemoteLocalFirst(t *testing.T) {
 		t.Error("--remote did not ask")
 	}
 	succeeds(t, "info", "hf:acme/tiny:Q4_K_M")
+	if got, want := succeeds(t, "fetch", "hf:acme/tiny:Q8_0"), "hf:acme/tiny:Q8_0: all of it is on this machine, in "+filepath.Join(snapshot, "tiny-Q8_0.gguf")+"\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 	failsWith(t, 1, []string{"info", "--offline", "hf:acme/tiny:Q2_K"}, `it has no GGUF model "Q2_K", only Q8_0, and --offline forbids asking for it`)
 	failsWith(t, 1, []string{"info", "hf:acme/tyny"}, "hf:acme/tyny: the Hub says there is no such model", "did you mean hf:acme/tiny? If not, check the name, or set HF_TOKEN")
+	// The same where the Hub cannot be reached, or has no time; not where what was said
+	// of it is wrong.
+	h.Fault = func(w http.ResponseWriter, _ *http.Request, _ bool) bool {
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(http.StatusTooManyRequests)
+		return true
+	}
+	failsWith(t, 1, []string{"info", "hf:acme/tyny"}, "hf:acme/tyny: the Hub limits requests; did you mean hf:acme/tiny? If not, try again in 3600 s")
+	t.Setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+	failsWith(t, 1, []string{"info", "--timeout", "1ns", "hf:acme/tyny"}, "did you mean hf:acme/tiny? If not, ")
+	failsWith(t, 1, []string{"info", "--timeout", "100ms", "hf:acme/tyny"}, `"127.0.0.1:1" refuses connections; did you mean hf:acme/tiny? If not, check the address`)
+	failsWith(t, 1, []string{"info", "--timeout", "100ms", "hf:other/none"}, `"127.0.0.1:1" refuses connections; check the address`)
+	t.Setenv("HF_ENDPOINT", "nowhere")
+	failsWith(t, 1, []string{"info", "hf:acme/tyny"}, "HF_ENDPOINT: it is not an address of the web; write it as ")
 }
 
 // fetch brings in all of a model, and compares it.
@@ -570,7 +587,9 @@ func TestFetch(t *testing.T) {
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("a local model made a cache: %v", err)
 	}
-	succeeds(t, "fetch", "hf:acme/tiny")
+	if got, want := succeeds(t, "fetch", "hf:acme/tiny"), "1 file, "+size(int64(len(b)))+" in the cache "+dir+": "; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, " fetched, 1 digest compared\n") {
+		t.Errorf("%q, want %q", got, want)
+	}
 	var r fetchReport
 	if err := json.Unmarshal([]byte(succeeds(t, "fetch", "--json", "hf:acme/tiny")), &r); err != nil || r.Files != 1 || r.Bytes != int64(len(b)) || r.Fetched != 0 || r.Digests != 1 || r.Cache != dir {
 		t.Errorf("%+v, %v", r, err)

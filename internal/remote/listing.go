@@ -47,6 +47,9 @@ type Listing struct {
 	ModTime time.Time // of directories
 	Client  *web.Client
 	Store   *cache.Store
+	// Progress, if it is not nil, is told of what takes long: what it is, and of how many
+	// bytes. It returns what is called as they come, and at the end.
+	Progress func(what string, total int64) (add func(n int64), end func())
 
 	items []Item // sorted by name
 
@@ -108,9 +111,14 @@ func (l *Listing) Location(name string) string {
 	return l.Name + "/" + name
 }
 
+// find returns where a file is among the items, or would be.
+func (l *Listing) find(name string) (int, bool) {
+	return slices.BinarySearchFunc(l.items, name, func(x Item, name string) int { return strings.Compare(x.Name, name) })
+}
+
 // Open opens a file: its copy on this machine, or through the cache.
 func (l *Listing) Open(name string) (source.File, error) {
-	i, ok := slices.BinarySearchFunc(l.items, name, func(x Item, name string) int { return strings.Compare(x.Name, name) })
+	i, ok := l.find(name)
 	if !ok {
 		if _, err := l.ReadDir(name); err == nil {
 			return nil, tensorfs.NotRegular(l.Location(name), fs.ModeDir)
@@ -181,7 +189,7 @@ func (l *Listing) ReadDir(name string) ([]fs.DirEntry, error) {
 	}
 	var out []fs.DirEntry
 	last := ""
-	from, _ := slices.BinarySearchFunc(l.items, prefix, func(x Item, name string) int { return strings.Compare(x.Name, name) })
+	from, _ := l.find(prefix)
 	for i := from; i < len(l.items); i++ {
 		rest, ok := strings.CutPrefix(l.items[i].Name, prefix)
 		if !ok {

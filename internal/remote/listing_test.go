@@ -3,11 +3,13 @@ package remote
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -122,6 +124,45 @@ func TestParts(t *testing.T) {
 	for _, p := range []Part{{-1, 2}, {0, 26}, {25, 1}, {26, 0}, {8, -1}, {1 << 62, 1 << 62}} {
 		if _, err := NewListing("x:y", []Item{{Name: "m", ID: id, Part: &p}}, c, store); err == nil || !strings.Contains(err.Error(), "is not inside its archive") {
 			t.Errorf("%v: %v", p, err)
+		}
+	}
+}
+
+// Who opens many files is told how far their beginnings have come, and who opens a
+// few is not.
+func TestPrepareTells(t *testing.T) {
+	data := bytes.Repeat([]byte("0123456789abcdef"), cache.CellSize/8)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
+	}))
+	defer s.Close()
+	store, err := cache.Open(cache.Options{Budget: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	c := web.NewClient(web.Options{Public: func(netip.Addr) bool { return false }})
+	defer c.Close()
+	for _, n := range []int{few, few + 1} {
+		var items []Item
+		var list []string
+		for i := range n {
+			list = append(list, fmt.Sprintf("%d.safetensors", i))
+			items = append(items, Item{Name: list[i], ID: cache.ID{Key: fmt.Sprint(n, i), Size: int64(len(data))}, Origin: archive{s.URL}})
+		}
+		l, err := NewListing("x:y", items, c, store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told []string
+		var came atomic.Int64
+		l.Progress = func(what string, total int64) (func(int64), func()) {
+			told = append(told, fmt.Sprint(what, ", ", total/cache.CellSize, " cells"))
+			return func(n int64) { came.Add(n) }, func() { told = append(told, fmt.Sprint("the end of ", came.Load()/cache.CellSize)) }
+		}
+		l.Prepare(list)()
+		if got, want := strings.Join(told, "; "), map[int]string{few + 1: "open 9 files, 9 cells; the end of 9"}[n]; got != want {
+			t.Errorf("%d files: %q, want %q", n, got, want)
 		}
 	}
 }

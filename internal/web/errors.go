@@ -31,7 +31,8 @@ func failedTo(u *url.URL, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	e := &tensorfs.FormatError{File: Printable(u), Offset: -1, Kind: err}
+	unreached := marked{err, syscall.EIO}
+	e := &tensorfs.FormatError{File: Printable(u), Offset: -1, Kind: unreached}
 	host := u.Hostname()
 	var dns *net.DNSError
 	var cert *tls.CertificateVerificationError
@@ -42,10 +43,10 @@ func failedTo(u *url.URL, err error) error {
 	case errors.As(err, &dns):
 		e.Problem, e.Advice = fmt.Sprintf("no address is known for %s", tensorfs.Quote(host)), "check the name and the connection to the network"
 		if dns.IsNotFound {
-			e.Kind = errPermanent
+			e.Kind = marked{unreached, errPermanent}
 		}
 	case errors.As(err, &cert), errors.As(err, &authority):
-		e.Problem, e.Advice, e.Kind = fmt.Sprintf("the certificate of %s cannot be verified", tensorfs.Quote(host)), "check the clock and the installed certificates (SSL_CERT_FILE)", errPermanent
+		e.Problem, e.Advice, e.Kind = fmt.Sprintf("the certificate of %s cannot be verified", tensorfs.Quote(host)), "check the clock and the installed certificates (SSL_CERT_FILE)", marked{unreached, errPermanent}
 	case errors.Is(err, syscall.ECONNREFUSED):
 		e.Problem, e.Advice = fmt.Sprintf("%s refuses connections", tensorfs.Quote(u.Host)), "check the address, and whether the server runs"
 	case timedOut(err):
