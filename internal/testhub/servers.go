@@ -105,6 +105,9 @@ func (c counted) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// Flush sends what was written.
+func (c counted) Flush() { c.ResponseWriter.(http.Flusher).Flush() }
+
 func (s *Servers) wrap(data bool, h http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()

@@ -5,12 +5,16 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"os"
+	"time"
+
+	"github.com/tensorfs/tensorfs/internal/cache"
 )
 
 // Get performs a request as Do does, and returns the answer before its body, which
 // the caller reads, as long as it may be, and closes. A body of which nothing comes
-// for 15 s ends with an error. Of an answer that is an error of the server it has
-// the beginning.
+// for 15 s, or less than a cell until the deadline of a read, ends with an error. Of
+// an answer that is an error of the server it has the beginning.
 func (c *Client) Get(ctx context.Context, again func(ctx context.Context) (*http.Request, error)) (*http.Response, error) {
 	answers, cancel := context.WithTimeout(ctx, c.patience())
 	defer cancel()
@@ -42,20 +46,36 @@ func (c *Client) begun(resp *http.Response, keep func() bool, end context.Cancel
 	}
 	keep()
 	watch := watchdog(end)
-	resp.Body = body{progress{resp.Body, watch}, resp.Body, end}
+	b := &body{progress: progress{resp.Body, watch}, Closer: resp.Body, end: end, patience: c.opts.Timeout}
+	b.cell = time.AfterFunc(b.patience, func() { end(os.ErrDeadlineExceeded) })
+	resp.Body = b
 	return resp, nil, nil
 }
 
-// body is a body that does not stall.
+// body is a body that neither stalls nor goes on for ever.
 type body struct {
 	progress
 	io.Closer
 	end context.CancelCauseFunc
+
+	cell     *time.Timer // ends it where a cell takes too long
+	patience time.Duration
+	came     int // of a cell
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.progress.Read(p)
+	if b.came += n; b.came >= cache.CellSize {
+		b.came = 0
+		b.cell.Reset(b.patience)
+	}
+	return n, err
 }
 
 // Close ends the request.
-func (b body) Close() error {
+func (b *body) Close() error {
 	b.watch.Stop()
+	b.cell.Stop()
 	b.end(nil)
 	return b.Closer.Close()
 }

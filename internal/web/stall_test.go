@@ -292,3 +292,45 @@ func TestBroken(t *testing.T) {
 		readRight(t, d, 0, 10*mib, 10)
 	})
 }
+
+// A body that its reader goes through may be as long as it is, but it has to come.
+func TestGetStalls(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		size int64
+		left int64
+		each time.Duration
+		took time.Duration
+		ok   bool
+	}{
+		{"all at once", 3 * mib, 3 * mib, 0, 0, true},
+		{"a byte a second, that are few", 100, 100, time.Second, 100 * time.Second, true},
+		{"a byte a second", mib, mib, time.Second, readTimeout, false},
+		{"silence midway", mib, 200_000, 0, stall, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := NewClient(Options{})
+				c.open = &paper{size: tt.size, answer: func(int) (int64, time.Duration, int, http.Header) {
+					return tt.left, tt.each, http.StatusPartialContent, nil
+				}}
+				began := time.Now()
+				resp, err := c.Get(t.Context(), func(ctx context.Context) (*http.Request, error) {
+					req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1/m", nil)
+					if err == nil {
+						req.Header.Set("Range", fmt.Sprintf("bytes=0-%d", tt.size-1))
+					}
+					return req, err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer resp.Body.Close()
+				n, err := io.Copy(io.Discard, resp.Body)
+				if ok := err == nil && n == tt.size; ok != tt.ok || !ok && !timedOut(err) || time.Since(began) != tt.took {
+					t.Errorf("%d bytes after %v: %v", n, time.Since(began), err)
+				}
+			})
+		})
+	}
+}
