@@ -22,7 +22,8 @@ const (
 
 // BenchmarkRemote reads a model on a server whose connections are limited, and one
 // whose connections are not: LIMIT/VIEW/HOW. It compares with one connection that
-// gets the model's file.
+// gets the model's file. open/COMMAND is about a model of 1.2 GB whose header has
+// 5.6 MB.
 func BenchmarkRemote(b *testing.B) {
 	b.Setenv("TENSORFS_OFFLINE", "")
 	m := diskModel(b, benchPlace(b, *benchDir, ""), tensorfs.BF16, *benchSize)
@@ -46,6 +47,7 @@ func BenchmarkRemote(b *testing.B) {
 				b.ReportMetric(1/x.perByte(), "GB/s")
 				b.ReportMetric(float64(s.Sent())/float64(m.out), "sent/size")
 				b.ReportMetric(float64(len(s.Requests())), "requests")
+				b.ReportMetric(float64(s.Sent())/1e6, "MB-sent")
 			})
 		}
 		cache := benchPlace(b, "", *benchDir)
@@ -69,6 +71,48 @@ func BenchmarkRemote(b *testing.B) {
 		row(limit.name+"/raw/read", one, limit.aim, cold("raw"))
 		row(limit.name+"/f16/read", one, limit.aim, cold("f16"))
 		row(limit.name+"/f16/read-again", one, 0, func(t testing.TB) sample { return mount(t, "f16") })
+	}
+	benchOpen(b, rows)
+}
+
+// benchOpenMB is how many MB may be sent to open that model.
+const benchOpenMB = 8.4
+
+// benchOpen describes and lists a model on a server, with an empty cache and again.
+func benchOpen(b *testing.B, rows benchRows) {
+	f := longHeader(b)
+	st, err := f.Stat()
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := testweb.New(b)
+	s.Put("/big.gguf", io.NewSectionReader(f, 0, st.Size()))
+	address := testweb.Shape(b, s.URL, benchRoundTrip, 0) + "/big.gguf"
+	cache := benchPlace(b, "", *benchDir)
+	for _, command := range []string{"info", "ls"} {
+		for _, again := range []bool{false, true} {
+			name, most := "open/"+command, benchOpenMB
+			if again {
+				name, most = name+"-again", 0
+			}
+			rows.row(b, name, func(t testing.TB) sample {
+				if !again {
+					if err := os.RemoveAll(cache); err != nil {
+						t.Fatal(err)
+					}
+				}
+				s.Reset()
+				return timed(t, tensorfsCommand(command, "--cache", cache, address))
+			}, "", "of", 0, func(b *testing.B, x sample) {
+				b.ReportMetric(float64(x.wall.Milliseconds()), "ms")
+				b.ReportMetric(float64(s.Sent())/float64(st.Size()), "sent/size")
+				b.ReportMetric(float64(len(s.Requests())), "requests")
+				b.ReportMetric(float64(s.Sent())/1e6, "MB-sent")
+				if most > 0 {
+					b.ReportMetric(most, "<=MB-sent")
+				}
+			})
+		}
 	}
 }
 
