@@ -79,7 +79,7 @@ func kept(t *testing.T, pid int, folder string) (files []string) {
 	return files
 }
 
-// TestLibrary300 is a library of 300 models, of which one is broken and one a FIFO.
+// TestLibrary300 (row 25) is a library of 300 models, of which one is broken and one a FIFO.
 func TestLibrary300(t *testing.T) {
 	folder := t.TempDir()
 	small, err := os.ReadFile(ggufDir + "align8.gguf")
@@ -190,7 +190,7 @@ func TestLibrary300(t *testing.T) {
 	}
 }
 
-// TestLibraryChanges adds, replaces and removes models of a mounted library.
+// TestLibraryChanges (row 25) adds, replaces and removes models of a mounted library.
 func TestLibraryChanges(t *testing.T) {
 	folder := t.TempDir()
 	path := func(name string) string { return filepath.Join(folder, name+".gguf") }

@@ -26,7 +26,7 @@ func (d *disk) states(t testing.TB) (n [4]int) {
 	return n
 }
 
-// TestOtherBoot opens a copy of a cache as another boot of the machine does: only
+// TestOtherBoot (row 23) opens a copy of a cache as another boot of the machine does: only
 // what was durable counts, whatever the rest of the data holds.
 func TestOtherBoot(t *testing.T) {
 	dir := t.TempDir()
@@ -116,7 +116,7 @@ func TestSyncedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestKilled kills processes that fill and read entries, and compares everything
+// TestKilled (row 23) kills processes that fill and read entries, and compares everything
 // that they say is local. TENSORFS_TEST_CACHE_KILLS is how often, 20 by default.
 func TestKilled(t *testing.T) {
 	kills := 20

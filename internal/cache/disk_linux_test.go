@@ -21,7 +21,7 @@ func tmpfs(t *testing.T, size string) string {
 	return dir
 }
 
-// TestDiskFull reads more than the disk holds: with a budget that it cannot have,
+// TestDiskFull (row 24) reads more than the disk holds: with a budget that it cannot have,
 // and with room that another program takes.
 func TestDiskFull(t *testing.T) {
 	dir := tmpfs(t, "16m")

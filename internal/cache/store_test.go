@@ -105,7 +105,7 @@ func TestAccounting(t *testing.T) {
 	}
 }
 
-// TestTwoProcesses lets two fill the same entries: each byte is fetched once, or
+// TestTwoProcesses (row 7) lets two fill the same entries: each byte is fetched once, or
 // nearly.
 func TestTwoProcesses(t *testing.T) {
 	const size = 24*mib + 5
@@ -129,7 +129,7 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
-// TestBudget keeps a cache below its budget while two processes read more than it
+// TestBudget (row 24) keeps a cache below its budget while two processes read more than it
 // holds, twice, and a third prunes it.
 func TestBudget(t *testing.T) {
 	const budget, size = 16 * mib, 24 * mib

@@ -71,7 +71,7 @@ func (d *distribution) manifest(t testing.TB, repository, tag, mediaType string,
 	return d.send(t, http.MethodPut, "http://"+d.host+"/v2/"+repository+"/manifests/"+tag, mediaType, text).Get("Docker-Content-Digest")
 }
 
-// Acceptance 22 against a real registry: all kinds of artifacts; what is compressed,
+// Row 22 against a real registry: all kinds of artifacts; what is compressed,
 // leaves the directory or was changed is refused.
 func TestDistribution(t *testing.T) {
 	d := newDistribution(t) // before the user's cache is another

@@ -59,7 +59,7 @@ func everyWay(t *testing.T, p pusher, host string, asked func() int) {
 	}
 }
 
-// Acceptance 22: the kinds of artifacts.
+// Row 22: the kinds of artifacts.
 func TestModels(t *testing.T) {
 	environ(t, "")
 	f := newFake(t)
@@ -152,7 +152,7 @@ func TestRedirectsAndTokens(t *testing.T) {
 	}
 }
 
-// Acceptance 22: what is refused, in one line that says what to do.
+// Row 22: what is refused, in one line that says what to do.
 func TestErrors(t *testing.T) {
 	const gguf, weight = "application/vnd.docker.ai.gguf.v3", "application/vnd.cncf.model.weight.v1."
 	data := []byte("GGUF")
@@ -414,7 +414,7 @@ func TestOffline(t *testing.T) {
 	}
 }
 
-// Acceptance 26: no secret is in the cache, an error or a listing.
+// Row 26: no secret is in the cache, an error or a listing.
 func TestSecrets(t *testing.T) {
 	f := newFake(t)
 	f.login, f.user, f.redirect, f.uses = "Bearer", "me:hunter2", true, 5

@@ -57,7 +57,7 @@ func nameOf(m testremote.Model) string {
 	return name
 }
 
-// Acceptance 21: right with a signature, and one model of a prefix with an index
+// Row 21: right with a signature, and one model of a prefix with an index
 // and shards: all bytes of all views are the local model's, also those of offline.
 func TestModels(t *testing.T) {
 	s := newFake(t)
@@ -94,7 +94,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// Acceptance 21: anonymous.
+// Row 21: anonymous.
 func TestAnonymous(t *testing.T) {
 	s := newFake(t)
 	s.open = true
@@ -110,7 +110,7 @@ func TestAnonymous(t *testing.T) {
 	}
 }
 
-// Errors are one line that says what to do, and acceptance 21: a wrong secret.
+// Errors are one line that says what to do, and row 21: a wrong secret.
 func TestErrors(t *testing.T) {
 	s := newFake(t)
 	s.put("m/model.gguf", []byte("GGUF"))
@@ -172,7 +172,7 @@ func opened(t *testing.T, name string, o Options) (tensorfs.Data, func(off int64
 	return s, func(off int64) error { return tensorfs.ReadFull(s, make([]byte, 16), off) }
 }
 
-// Acceptance 21: an object that is overwritten is ESTALE, whether the server looks
+// Row 21: an object that is overwritten is ESTALE, whether the server looks
 // at If-Match or not; what was read before can still be read.
 func TestOverwritten(t *testing.T) {
 	for _, careless := range []bool{false, true} {
@@ -405,7 +405,7 @@ func TestHostileListings(t *testing.T) {
 	}
 }
 
-// Acceptance 26: no secret is in the cache, an error, a listing or a log.
+// Row 26: no secret is in the cache, an error, a listing or a log.
 func TestSecrets(t *testing.T) {
 	s := newFake(t)
 	m := testremote.Models(t, testdata)[0]

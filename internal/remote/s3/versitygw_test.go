@@ -54,7 +54,7 @@ func upload(t *testing.T, server, key string, data []byte) {
 	}
 }
 
-// Acceptance 21 against a real server: signed; wrong secret; anonymous where that
+// Row 21 against a real server: signed; wrong secret; anonymous where that
 // is not allowed; overwritten; a prefix with index and shards is one model.
 func TestVersitygw(t *testing.T) {
 	server := gateway(t)
