@@ -84,23 +84,28 @@ func (a archive) Request(ctx context.Context, _, _ int64, _ bool) (*http.Request
 }
 func (a archive) Accept(*http.Response) error { return nil }
 
-// Members of an archive are files of a listing, with their own sizes. One that is
-// not inside is refused.
-func TestParts(t *testing.T) {
-	data := []byte("before [the member] after")
+// serving is a server of a file, and who asks it.
+func serving(t *testing.T, data []byte) (archive, *web.Client, *cache.Store) {
+	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 	}))
-	defer s.Close()
 	store, err := cache.Open(cache.Options{Budget: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
 	c := web.NewClient(web.Options{Public: func(netip.Addr) bool { return false }})
-	defer c.Close()
+	t.Cleanup(func() { c.Close(); store.Close(); s.Close() })
+	return archive{s.URL}, c, store
+}
+
+// Members of an archive are files of a listing, with their own sizes. One that is
+// not inside is refused.
+func TestParts(t *testing.T) {
+	data := []byte("before [the member] after")
+	from, c, store := serving(t, data)
 	id := cache.ID{Key: "archive", Size: int64(len(data))}
-	items := []Item{{Name: "a/member", ID: id, Origin: archive{s.URL}, Part: &Part{8, 10}}, {Name: "empty", ID: id, Origin: archive{s.URL}, Part: &Part{25, 0}}}
+	items := []Item{{Name: "a/member", ID: id, Origin: from, Part: &Part{8, 10}}, {Name: "empty", ID: id, Origin: from, Part: &Part{25, 0}}}
 	l, err := NewListing("x:y", items, c, store)
 	if err != nil {
 		t.Fatal(err)
@@ -132,23 +137,13 @@ func TestParts(t *testing.T) {
 // few is not.
 func TestPrepareTells(t *testing.T) {
 	data := bytes.Repeat([]byte("0123456789abcdef"), cache.CellSize/8)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
-	}))
-	defer s.Close()
-	store, err := cache.Open(cache.Options{Budget: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	c := web.NewClient(web.Options{Public: func(netip.Addr) bool { return false }})
-	defer c.Close()
+	from, c, store := serving(t, data)
 	for _, n := range []int{few, few + 1} {
 		var items []Item
 		var list []string
 		for i := range n {
 			list = append(list, fmt.Sprintf("%d.safetensors", i))
-			items = append(items, Item{Name: list[i], ID: cache.ID{Key: fmt.Sprint(n, i), Size: int64(len(data))}, Origin: archive{s.URL}})
+			items = append(items, Item{Name: list[i], ID: cache.ID{Key: fmt.Sprint(n, i), Size: int64(len(data))}, Origin: from})
 		}
 		l, err := NewListing("x:y", items, c, store)
 		if err != nil {
