@@ -53,9 +53,9 @@ func unreached(err error) bool {
 	return errors.As(err, &e)
 }
 
-// nowhere is the error of a name that is not found elsewhere, or of nobody who could
-// be asked for it, and, as local says if it is not nil, not here. It adds what is here of a near name, and where nobody may
-// be asked, it is what local says.
+// nowhere is the error of a name that is not found elsewhere, or where nobody answers
+// who could be asked for it, and, as local says if it is not nil, not here. It adds what
+// is here of a near name, and where nobody may be asked, it is what local says.
 func (o Options) nowhere(err, local error) error {
 	e, ok := errors.AsType[*tensorfs.FormatError](err)
 	l, lok := errors.AsType[*tensorfs.FormatError](local)

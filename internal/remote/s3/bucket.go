@@ -67,7 +67,7 @@ func (b *bucket) do(ctx context.Context, limit int64, method, key string, query 
 		case err != nil:
 			return nil, nil, err
 		case expired(resp, body):
-			b.keys.again()
+			b.keys.ended(ctx, resp.Request)
 		case !b.elsewhere(resp, body):
 			return resp, body, nil
 		}

@@ -44,8 +44,14 @@ func (k *keys) get(ctx context.Context) (credentials.Value, error) {
 	return k.found.GetWithContext(&credentials.CredContext{Client: k.client, Context: ctx})
 }
 
-// again makes the next get look them up again.
-func (k *keys) again() { k.found.Expire() }
+// ended makes the next get look them up again after a request was refused, unless that
+// was done since the request was signed: of many at a time one is enough.
+func (k *keys) ended(ctx context.Context, req *http.Request) {
+	v, err := k.get(ctx)
+	if err == nil && v.SessionToken == req.Header.Get("X-Amz-Security-Token") && strings.Contains(req.Header.Get("Authorization"), "="+v.AccessKeyID+"/") {
+		k.found.Expire()
+	}
+}
 
 // RetrieveWithCredContext implements credentials.Provider.
 func (c *chain) RetrieveWithCredContext(cc *credentials.CredContext) (credentials.Value, error) {

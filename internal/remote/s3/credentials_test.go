@@ -29,8 +29,8 @@ func giver(t *testing.T, good time.Duration) (*httptest.Server, *atomic.Int64) {
 			fmt.Fprint(w, "role")
 		case r.URL.Path == "/latest/meta-data/iam/security-credentials/role" && r.Header.Get("X-Aws-Ec2-Metadata-Token") == "imds-token",
 			r.URL.Path == "/container" && r.Header.Get("Authorization") == "container-token":
-			asked.Add(1)
-			json.NewEncoder(w).Encode(map[string]any{"Code": "Success", "AccessKeyId": goodKey, "SecretAccessKey": goodSecret, "Token": "a-session", "Expiration": time.Now().Add(good)})
+			session := fmt.Sprint("session ", asked.Add(1))
+			json.NewEncoder(w).Encode(map[string]any{"Code": "Success", "AccessKeyId": goodKey, "SecretAccessKey": goodSecret, "Token": session, "Expiration": time.Now().Add(good)})
 		default:
 			http.Error(w, "no", http.StatusNotFound)
 		}
@@ -193,6 +193,29 @@ func TestCredentialsExpire(t *testing.T) {
 			s.fault = nil
 			s.mu.Unlock()
 		}
+	}
+	// Of many ranges that are refused at the same time, one has them looked up: the
+	// giver's next session is another.
+	d, _ := opened(t, "s3://models/m.bin", options(t))
+	before := asked.Load()
+	var refused atomic.Int64
+	s.mu.Lock()
+	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Header.Get("X-Amz-Security-Token") != fmt.Sprint("session ", before) {
+			return false
+		}
+		refused.Add(1)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.fail(w, http.StatusBadRequest, "ExpiredToken", "")
+		return true
+	}
+	s.mu.Unlock()
+	if err := tensorfs.Fetch(t.Context(), d, 0, d.Size()); err != nil {
+		t.Error(err)
+	}
+	if n := asked.Load() - before; n != 1 || refused.Load() == 0 {
+		t.Errorf("%d requests were refused, and credentials were asked for %d times", refused.Load(), n)
 	}
 	// It may also end between the pages of a listing.
 	left := 1

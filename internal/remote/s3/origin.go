@@ -20,12 +20,10 @@ type origin struct {
 	latest atomic.Bool
 }
 
-// Request returns a signed GET for the pinned object. After a refusal the
-// credentials are looked up again.
+// Request returns a signed GET for the pinned object.
 func (x *origin) Request(ctx context.Context, _, _ int64, fresh bool) (*http.Request, error) {
 	if fresh {
 		x.latest.Store(true)
-		x.b.keys.again()
 	}
 	query := url.Values{}
 	if x.o.Version != "" && !x.latest.Load() {
@@ -53,6 +51,7 @@ func (x *origin) Refused(resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // what cannot be read says nothing
 	err := x.b.refused(resp.Request.Context(), x.path, x.o.Key, resp, body)
 	if resp.StatusCode != http.StatusBadRequest || expired(resp, body) {
+		x.b.keys.ended(resp.Request.Context(), resp.Request)
 		return web.Again(err)
 	}
 	return err
