@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testremote"
 )
 
@@ -196,15 +197,21 @@ func TestCredentialsExpire(t *testing.T) {
 	}
 	// Of many ranges that are refused at the same time, one has them looked up: the
 	// giver's next session is another.
-	d, _ := opened(t, "s3://models/m.bin", options(t))
+	const parts = 5
+	s.put("large.bin", make([]byte, parts*8<<20))
+	d, _ := opened(t, "s3://models/large.bin", options(t))
 	before := asked.Load()
 	var refused atomic.Int64
+	all := make(chan struct{}) // closed when all are signed
 	s.mu.Lock()
 	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Header.Get("X-Amz-Security-Token") != fmt.Sprint("session ", before) {
 			return false
 		}
-		refused.Add(1)
+		if refused.Add(1) == parts {
+			close(all)
+		}
+		testlimit.Receive(t, "parts at the same time", all)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.fail(w, http.StatusBadRequest, "ExpiredToken", "")
@@ -214,7 +221,7 @@ func TestCredentialsExpire(t *testing.T) {
 	if err := tensorfs.Fetch(t.Context(), d, 0, d.Size()); err != nil {
 		t.Error(err)
 	}
-	if n := asked.Load() - before; n != 1 || refused.Load() == 0 {
+	if n := asked.Load() - before; n != 1 || refused.Load() != parts {
 		t.Errorf("%d requests were refused, and credentials were asked for %d times", refused.Load(), n)
 	}
 	// It may also end between the pages of a listing.
