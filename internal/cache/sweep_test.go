@@ -166,7 +166,7 @@ func TestSweepWhileReading(t *testing.T) {
 	s := openStore(t, t.TempDir(), 1<<30)
 	s.memory.limit = 0 // what is not stored is fetched again
 	const n = 4
-	enough := int64(3000)
+	enough := int64(1000)
 	if testing.Short() {
 		enough = 300
 	}
