@@ -46,8 +46,8 @@ func (b docBlock) notRun() string {
 // docLanguages are the languages of blocks. What is run is run by TestDocsRun, what
 // is not must say why, and what is shown has no commands in it.
 var docLanguages = map[string]string{
-	"console": "run",                                             // commands after "$ ", each with what it prints; ... stands for anything
-	"sh":      "run",                                             // commands that succeed and say nothing on standard error
+	"console": "run",                                                            // commands after "$ ", each with what it prints; ... stands for anything
+	"sh":      "run",                                                            // commands that succeed and say nothing on standard error
 	"python":  "code", "c": "code", "cpp": "code", "go": "code", "objc": "code", // an example file, or not run
 	"text": "shown", "json": "shown", "ini": "shown",
 }
