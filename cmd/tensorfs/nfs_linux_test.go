@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -59,62 +58,6 @@ func dialNFS(t *testing.T, port string) *testnfs.Client {
 	t.Cleanup(func() { c.Close() })
 	c.UID = uint32(os.Geteuid())
 	return c
-}
-
-// Every file of every model is over NFS what tensorfs cat writes.
-func TestNFSShowsTheTree(t *testing.T) {
-	ownStates(t)
-	compared := map[string]int{}
-	for _, model := range models(t) {
-		t.Run(filepath.Base(model), func(t *testing.T) {
-			c, at := servedNFS(t, model, "--views", strings.Join(allViews, ","))
-			flags := &modelFlags{}
-			flags.views = strings.Join(allViews, ",")
-			tree, err := flags.open(model)
-			must(t, err)
-			defer tree.Model.Close()
-			client := dialNFS(t, at.Query().Get("nfsport"))
-			root, err := client.Mount(at.Path)
-			must(t, err)
-			seen := 0
-			must(t, client.Walk(root, func(path string, e testnfs.DirEntry) error {
-				seen++
-				want, err := fs.Find(tree.Root, path)
-				if err != nil {
-					return err
-				}
-				switch e.Attr.Type {
-				case testnfs.Link:
-					if target, err := client.ReadLink(e.Handle); err != nil || target != want.Link {
-						t.Errorf("%s links to %q, %v; want %q", path, target, err, want.Link)
-					}
-				case testnfs.File:
-					var cat bytes.Buffer
-					must(t, copyData(&cat, want.Data))
-					got, err := client.ReadAll(e.Handle, 1<<20)
-					if err != nil || !bytes.Equal(got, cat.Bytes()) {
-						t.Errorf("%s: %d bytes, %v; want %d", path, len(got), err, cat.Len())
-					}
-					view, _, _ := strings.Cut(path, "/")
-					compared[view]++
-				}
-				return nil
-			}))
-			all := 0
-			must(t, fs.Walk(tree.Root, func(string, fs.Entry) error { all++; return nil }))
-			if seen != all || all == 0 {
-				t.Errorf("%d entries over NFS, %d in the tree", seen, all)
-			}
-			must(t, c.Process.Signal(syscall.SIGTERM))
-			must(t, c.Wait())
-		})
-	}
-	for _, view := range allViews {
-		if compared[view] == 0 {
-			t.Errorf("no file of %s was compared", view)
-		}
-	}
-	t.Log(compared)
 }
 
 // The address that serve prints is for any number of programs, and its secret is

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/testnfs"
+	"github.com/tensorfs/tensorfs/metal"
+	inprocess "github.com/tensorfs/tensorfs/metal/models"
+)
+
+// TestSameEverywhere holds every way to a model's bytes to what tensorfs cat writes:
+// the mount, an exported tree, NFS, and loaders of all these and of the model itself.
+func TestSameEverywhere(t *testing.T) {
+	needFUSE(t)
+	ownStates(t)
+	compared := map[string]int{} // files of a view, whole models and the rest
+	for _, model := range models(t) {
+		t.Run(filepath.Base(model), func(t *testing.T) {
+			flags := &modelFlags{}
+			flags.views = strings.Join(allViews, ",")
+			tree, err := flags.open(model)
+			must(t, err)
+			defer tree.Model.Close()
+			files, links := map[string][]byte{}, map[string]string{}
+			all := 0
+			must(t, fs.Walk(tree.Root, func(path string, e fs.Entry) error {
+				all++
+				if e.Link != "" {
+					links[path] = e.Link
+				} else if e.Data != nil {
+					var cat bytes.Buffer
+					must(t, copyData(&cat, e.Data))
+					files[path] = cat.Bytes()
+					top, _, _ := strings.Cut(path, "/")
+					compared[top]++
+				}
+				return nil
+			}))
+
+			mount, export := mounted(t, model, "--views", flags.views), t.TempDir()
+			// An exported tree has the views that are there by default.
+			if code, _, stderr := command("export", model, export, "."); code != 0 || stderr != "" {
+				t.Fatalf("export: exit code %d, %q", code, stderr)
+			}
+			if list := exported(t, export); len(list) < len(files)/2 {
+				t.Errorf("%d files are exported of %d", len(list), len(files))
+			}
+			for path, want := range files {
+				if got, err := os.ReadFile(filepath.Join(mount, path)); err != nil || !bytes.Equal(got, want) {
+					t.Errorf("%s: the mount has %d bytes, %v; want %d", path, len(got), err, len(want))
+				}
+				got, err := os.ReadFile(filepath.Join(export, path))
+				if optional := strings.HasPrefix(path, "npy-f32/") || path == "index.json" || path == "README"; err != nil && !optional || err == nil && !optional && !bytes.Equal(got, want) {
+					t.Errorf("%s: the export has %d bytes, %v; want %d", path, len(got), err, len(want))
+				}
+			}
+			sameOverNFS(t, model, flags.views, all, files, links)
+			for _, open := range []struct {
+				name string
+				in   func() (*metal.Loader, error)
+			}{
+				{"the model", func() (*metal.Loader, error) {
+					return inprocess.Open(model, inprocess.Options{Views: allViews, CacheDir: t.TempDir()})
+				}},
+				{"the mount", func() (*metal.Loader, error) { return inprocess.Open(mount, inprocess.Options{}) }},
+				{"the export", func() (*metal.Loader, error) { return inprocess.Open(export, inprocess.Options{}) }},
+			} {
+				l, err := open.in()
+				if err != nil {
+					t.Errorf("a loader of %s: %v", open.name, err)
+					continue
+				}
+				sameInLoader(t, open.name, l, files)
+				must(t, l.Close())
+			}
+		})
+	}
+	for _, view := range append(allViews, "gguf", "hf", "mlx", "config.json") {
+		if compared[view] == 0 {
+			t.Errorf("no file of %s was compared", view)
+		}
+	}
+	t.Log(compared)
+}
+
+// sameOverNFS compares what tensorfs serve shows with all entries of a tree.
+func sameOverNFS(t *testing.T, model, views string, all int, files map[string][]byte, links map[string]string) {
+	t.Helper()
+	c, at := servedNFS(t, model, "--views", views)
+	client := dialNFS(t, at.Query().Get("nfsport"))
+	root, err := client.Mount(at.Path)
+	must(t, err)
+	seen := 0
+	must(t, client.Walk(root, func(path string, e testnfs.DirEntry) error {
+		seen++
+		switch e.Attr.Type {
+		case testnfs.Link:
+			if target, err := client.ReadLink(e.Handle); err != nil || target != links[path] {
+				t.Errorf("%s links over NFS to %q, %v; want %q", path, target, err, links[path])
+			}
+		case testnfs.File:
+			want, ok := files[path]
+			if got, err := client.ReadAll(e.Handle, 1<<20); err != nil || !ok || !bytes.Equal(got, want) {
+				t.Errorf("%s: over NFS it has %d bytes, %v; want %d", path, len(got), err, len(want))
+			}
+		}
+		return nil
+	}))
+	if seen != all || all == 0 {
+		t.Errorf("%d entries over NFS, %d in the tree", seen, all)
+	}
+	must(t, c.Process.Signal(syscall.SIGTERM))
+	must(t, c.Wait())
+}
+
+// sameInLoader compares every tensor of every view that a loader has, each with the
+// file of that name.
+func sameInLoader(t *testing.T, what string, l *metal.Loader, files map[string][]byte) {
+	t.Helper()
+	tensors := 0
+	for _, view := range l.Views() {
+		for _, name := range l.Names(view) {
+			tensors++
+			want, ok := files[view+"/"+name]
+			b, err := l.Tensor(view, name)
+			if err != nil || !ok {
+				t.Errorf("%s/%s in a loader of %s: %v; it is in the tree: %v", view, name, what, err, ok)
+				continue
+			}
+			if err := b.View(func(got []byte) error {
+				if !bytes.Equal(got, want) {
+					t.Errorf("%s/%s: in a loader of %s it has %d bytes, from %v; want %d", view, name, what, len(got), b.Origin, len(want))
+				}
+				return nil
+			}); err != nil {
+				t.Errorf("%s/%s in a loader of %s: %v", view, name, what, err)
+			}
+			must(t, b.Release())
+		}
+	}
+	if tensors == 0 {
+		t.Errorf("a loader of %s has no tensors", what)
+	}
+}
