@@ -55,15 +55,15 @@ func (c *call) path() (names []string, ok bool) {
 	return strings.FieldsFunc(rest, func(r rune) bool { return r == '/' }), true
 }
 
-// take reports whether a connection may have a handle.
-func (c *call) take() bool {
+// take reports whether a connection may have a handle, and with use lets it have one.
+func (c *call) take(use bool) bool {
 	m := &c.mount
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.used {
+	if use && !m.used {
 		m.used, m.by = true, c.conn
 	}
-	if m.by == c.conn || c.opts.Shared {
+	if !m.used || m.by == c.conn || c.opts.Shared {
 		return true
 	}
 	if !m.told {
@@ -73,10 +73,11 @@ func (c *call) take() bool {
 	return false
 }
 
-// mnt gives the handle of the root or of a directory below it.
+// mnt gives the handle of the root or of a directory below it. Whoever is refused does
+// not learn which names there are: the path of a mount is no secret any more.
 func (c *call) mnt() uint32 {
 	names, ok := c.path()
-	if !ok {
+	if !ok || !c.take(false) {
 		return mntAccess
 	}
 	n := node{number: rootNumber}
@@ -90,7 +91,7 @@ func (c *call) mnt() uint32 {
 	if n.Dir == nil {
 		return mntNotDir
 	}
-	if !c.take() {
+	if !c.take(true) {
 		return mntAccess
 	}
 	c.conn.known.Store(true)

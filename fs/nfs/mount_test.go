@@ -62,9 +62,10 @@ func TestMount(t *testing.T) {
 			t.Errorf("%q: %+v, %v", path, a, err)
 		}
 	}
-	for range 3 {
-		if _, err := stranger.Mount(at); !errors.Is(err, testnfs.Access) {
-			t.Errorf("a second client: %v", err)
+	// Nor does the second one learn which names there are.
+	for _, path := range []string{"", "/", "/dir", "/none", "/a", "/a/b", "/" + strings.Repeat("n", 256)} {
+		if _, err := stranger.Mount(at + path); !errors.Is(err, testnfs.Access) {
+			t.Errorf("a second client, %q: %v", path, err)
 		}
 	}
 	c.Close()
