@@ -20,13 +20,6 @@ func serve(t testing.TB, tree fs.Dir, o Options) (*Server, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	serveOn(t, s, l)
-	return s, l.Addr().String()
-}
-
-// serveOn serves on a listener until the test ends.
-func serveOn(t testing.TB, s *Server, l net.Listener) {
-	t.Helper()
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
 	t.Cleanup(func() {
@@ -37,6 +30,7 @@ func serveOn(t testing.TB, s *Server, l net.Listener) {
 			t.Error(err)
 		}
 	})
+	return s, l.Addr().String()
 }
 
 // dial connects a client until the test ends.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
-	"net"
 	"strings"
 	"testing"
 
@@ -158,16 +157,7 @@ func ignore(err error) error {
 // clients have, and that one with another tree or key does not.
 func TestRestart(t *testing.T) {
 	o := Options{Key: bytes.Repeat([]byte{7}, 32)}
-	first, err := New(small(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	serveOn(t, first, l)
+	first, address := serve(t, small(), o)
 	c := dial(t, address)
 	root, err := c.Mount("/" + first.Token())
 	if err != nil {
@@ -199,15 +189,7 @@ func TestRestart(t *testing.T) {
 		"another fsid": {small(), changed, testnfs.BadHandle},
 		"another tree": {larger, o, testnfs.BadHandle},
 	} {
-		s, err := New(test.tree, test.o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		serveOn(t, s, l)
+		s, address := serve(t, test.tree, test.o)
 		c := dial(t, address)
 		// The directory was not made yet: the handle of what is in it is good all the same.
 		after, err := c.GetAttr(made)
