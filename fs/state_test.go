@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs/internal/testlimit"
+	"golang.org/x/sys/unix"
 )
 
 const someToken = "00112233445566778899aabbccddeeff"
@@ -28,6 +29,24 @@ func ownPlace(t *testing.T) string {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	t.Setenv("XDG_RUNTIME_DIR", dir)
 	return filepath.Join(dir, subtype)
+}
+
+// deadPort returns a port that is taken until the test ends, and at which nobody listens.
+func deadPort(t *testing.T) int {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at.(*unix.SockaddrInet4).Port
 }
 
 // openLoopback stands for a server that mounts nothing.
@@ -52,8 +71,8 @@ func openLoopback(t *testing.T, port int) *Loopback {
 
 // A server can be asked, keeps its state, and leaves nothing.
 func TestLoopback(t *testing.T) {
-	dir := ownPlace(t)
-	l := openLoopback(t, 4000)
+	dir, port := ownPlace(t), deadPort(t)
+	l := openLoopback(t, port)
 	s := stateOf(someToken)
 	if s == nil || s.PID != os.Getpid() || s.Model != "/models/a.gguf" || s.Facts != "facts" || s.dir != dir {
 		t.Fatalf("%+v", s)
@@ -65,8 +84,7 @@ func TestLoopback(t *testing.T) {
 	if err := CleanStates(); err != nil || stateOf(someToken) == nil {
 		t.Errorf("the state of a server that is there was removed: %v", err)
 	}
-	file := filepath.Join(dir, "4000.json")
-	if err := os.Remove(file); err != nil {
+	if err := os.Remove(filepath.Join(dir, strconv.Itoa(port)+".json")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.ask(); err != nil { // which makes it look
@@ -162,11 +180,11 @@ func TestCleanStates(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	left := State{PID: 1, Port: 4002, Token: someToken, Key: make([]byte, keyBytes), dir: dir}
+	left := State{PID: 1, Port: deadPort(t), Token: someToken, Key: make([]byte, keyBytes), dir: dir}
 	if err := left.write(); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"0.json", "4003.json", "x.json", "99999.json"} {
+	for _, name := range []string{"0.json", "1.json", "x.json", "99999.json"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("{}"), 0o600); err != nil {
 			t.Fatal(err)
 		}
