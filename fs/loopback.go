@@ -189,7 +189,7 @@ const (
 // watch waits until the mount and its last client are gone. It reads the mount table
 // alone: this process must not touch its own mount.
 func (l *Loopback) watch() {
-	unmounted, said := l.o.Unmounted, false
+	unmounted, said, missed := l.o.Unmounted, false, 0
 	for wait, over := tableTime, false; !over; {
 		select {
 		case <-time.After(wait):
@@ -201,11 +201,15 @@ func (l *Loopback) watch() {
 			said = true
 			l.o.Logger.Warn("the server's state cannot be kept: tensorfs status may not find this mount", "error", err)
 		}
-		if wait = tableTime; !l.here() {
-			// Files that are open while a mount is detached still need the server. The
-			// kernel has no connection without them.
-			wait, over = goneTime, l.path == "" || l.o.Clients() == 0
+		if wait, missed = tableTime, missed+1; l.here() {
+			missed = 0
+			continue
 		}
+		// Files that are open while a mount is detached still need the server. The
+		// kernel has no connection without them. A table that was read while it changed
+		// may lack a mount that is there: nobody said that it is gone, so look again.
+		sure := missed > 1 || unmounted == nil || l.ended.Load()
+		wait, over = goneTime, l.path == "" || sure && l.o.Clients() == 0
 	}
 	l.close()
 	if l.path != "" {

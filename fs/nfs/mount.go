@@ -1,6 +1,7 @@
 package nfs
 
 import (
+	"cmp"
 	"crypto/subtle"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 const (
 	mntNoEnt       = 2
+	mntIO          = 5
 	mntAccess      = 13
 	mntNotDir      = 20
 	mntNameTooLong = 63
@@ -85,7 +87,7 @@ func (c *call) mnt() uint32 {
 	for _, name := range names {
 		var status uint32
 		if n, status = c.lookupIn(n, name); status != ok3 {
-			return mountStatus[status]
+			return cmp.Or(mountStatus[status], mntIO)
 		}
 	}
 	if n.Dir == nil {
