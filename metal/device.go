@@ -14,8 +14,8 @@ var (
 	// ErrDeclined marks memory that obeys every rule and that a device still did
 	// not take. Virtual GPUs do that; a copy works there.
 	ErrDeclined = errors.New("the device declined to wrap mapped memory")
-	// ErrAbsent marks a tensor or view that the mounted tree does not have.
-	ErrAbsent = errors.New("not in the mounted tree")
+	// ErrAbsent marks a tensor or view that the model does not have.
+	ErrAbsent = errors.New("not in the model")
 	// ErrNoDevice marks a machine without a Metal device, where one is needed.
 	ErrNoDevice = errors.New("no Metal device")
 	// ErrMemory marks a load of more than may be taken.

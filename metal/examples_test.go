@@ -123,7 +123,7 @@ func TestGoExample(t *testing.T) {
 	if want := fmt.Sprintf("%s F16 [64 64] 8192 bytes, sum %d\n", name, sum); err != nil || string(out) != want {
 		t.Errorf("%v\n%swant %s", err, out, want)
 	}
-	if out, err := exec.Command(program, mount, "raw", "nothing").CombinedOutput(); err == nil || !strings.Contains(string(out), "not in the mounted tree") {
+	if out, err := exec.Command(program, mount, "raw", "nothing").CombinedOutput(); err == nil || !strings.Contains(string(out), "not in the model") {
 		t.Errorf("a tensor that is not there: %v\n%s", err, out)
 	}
 }

@@ -244,7 +244,7 @@ func TestLoadRefuses(t *testing.T) {
 		{name: "the second allocation fails", host: testhost.Options{FailAlloc: 2, MaxBufferLength: n}, want: []string{"no memory for"}},
 		{name: "declined, and memory is too little", opts: metal.Options{MaxMemory: 2*n + 512}, host: testhost.Options{Decline: always}, want: []string{"9.0 MiB are needed"}},
 		{name: "declined", opts: metal.Options{MaxMemory: 3 * n}, host: testhost.Options{Decline: always}},
-		{name: "absent", refs: []metal.Ref{{View: "f16", Name: "a"}, {View: "f16", Name: "x"}}, want: []string{`"x"`, "not in the mounted tree"}},
+		{name: "absent", refs: []metal.Ref{{View: "f16", Name: "a"}, {View: "f16", Name: "x"}}, want: []string{`"x"`, "not in the model"}},
 		{name: "an option of nothing", opts: metal.Options{TailPad: n}, host: testhost.Options{MaxBufferLength: n + 4096}, want: []string{"f16/a: 3145728 bytes", "at most 4096"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -218,7 +218,7 @@ func TestFusedRefuses(t *testing.T) {
 	}}
 	l := w.load(t, metal.Options{})
 	for _, test := range []struct{ names, want string }{
-		{"", "at least two"}, {"a", "at least two"}, {"a nothing", "not in the mounted tree"},
+		{"", "at least two"}, {"a", "at least two"}, {"a nothing", "not in the model"},
 		{"a scalar", "single number"}, {"a columns", "no common columns"}, {"a stack", "no common columns"}, {"a half", "different types, F32 and F16"},
 		{"unknown unknown", "F17"}, {"npy npy", "are not the rows"}, {"i2s i2s", "more than rows"}, {"groups groups", "mixes the bytes of 4 rows"},
 		{"negative negative", "are not the rows"}, {"fp8 fp8", "its quantisation, fp8"}, {"q bits", "different quantisations"}, {"q no_quant", "different quantisations"},
