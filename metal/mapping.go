@@ -53,7 +53,7 @@ func mapFile(f *os.File, path string, off, size, page int64) (*mapping, error) {
 	}
 	switch {
 	case errors.Is(err, unix.ENOMEM):
-		return nil, fmt.Errorf("%s: cannot map %d bytes: %w; the process may have too many mappings (vm.max_map_count) or too little address space", path, size, err)
+		return nil, fmt.Errorf("%s: cannot map %d bytes: %w; the process may have too many mappings%s or too little address space", path, size, err, mapsLimit)
 	case err != nil:
 		return nil, fmt.Errorf("%s: cannot map %d bytes: %w", path, size, err)
 	}

@@ -12,6 +12,9 @@ import (
 // noAttr is the error of an attribute that a file does not have.
 const noAttr = unix.ENODATA
 
+// mapsLimit says which setting limits the mappings of a process.
+const mapsLimit = " (vm.max_map_count)"
+
 // directRead opens a file for reads past the page cache.
 const directRead = unix.O_DIRECT
 

@@ -10,6 +10,9 @@ import (
 
 const noAttr = unix.ENOATTR
 
+// mapsLimit: there is no such setting.
+const mapsLimit = ""
+
 // directRead has no counterpart here, and isFuse says so.
 const directRead = 0
 
