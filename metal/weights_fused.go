@@ -160,7 +160,7 @@ func (t *TensorInfo) joinable() error {
 		}
 		at += s.Bytes
 	}
-	if t.Sections != nil && at != t.Bytes {
+	if len(t.Sections) > 0 && at != t.Bytes {
 		return fmt.Errorf("its sections have %d bytes of %d", at, t.Bytes)
 	}
 	return nil
@@ -243,7 +243,7 @@ func (l *Loader) openJoined(f *fusion) (*joined, error) {
 	for s := range max(1, len(f.info.Sections)) {
 		for i := range f.parts {
 			off, n := int64(0), f.parts[i].Bytes
-			if f.info.Sections != nil {
+			if len(f.info.Sections) > 0 {
 				off, n = f.parts[i].Sections[s].Offset, f.parts[i].Sections[s].Bytes
 			}
 			b.runs = append(b.runs, run{b.size, off, n, b.parts[i]})

@@ -144,6 +144,7 @@ func TestFusedRows(t *testing.T) {
 	w := &weights{tensors: map[string]weight{
 		"a": plain(0, 3), "b": plain(3, 2), "none": plain(0, 0), "bias": {metal.TensorInfo{DType: "F32", Shape: []int64{2}, Bytes: 8}, []byte("12345678")},
 		"q": triple("QRS", 3), "k": triple("KLM", 2),
+		"hollow": plain(0, 0).with(func(w *weight) { w.Sections = []metal.Section{} }),
 	}}
 	l := w.load(t, metal.Options{})
 	for _, test := range []struct {
@@ -154,6 +155,7 @@ func TestFusedRows(t *testing.T) {
 		{[]string{"a", "b"}, string(plain(0, 5).data), []int64{5, 4}},
 		{[]string{"b", "none", "a"}, string(plain(3, 2).data) + string(plain(0, 3).data), []int64{5, 4}},
 		{[]string{"none", "none"}, "", []int64{0, 4}},
+		{[]string{"hollow", "none"}, "", []int64{0, 4}},
 		{[]string{"bias", "bias", "bias"}, "123456781234567812345678", []int64{6}},
 		{[]string{"q", "k"}, strings.Repeat("Q", 96) + strings.Repeat("K", 64) + strings.Repeat("R", 6) + strings.Repeat("L", 4) + strings.Repeat("S", 6) + strings.Repeat("M", 4), []int64{5, 64}},
 	} {
