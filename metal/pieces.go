@@ -129,6 +129,7 @@ func (l *Loader) run(ctx context.Context, pieces []piece, o LoadOptions) error {
 // do brings in a piece, or reads it.
 func (l *Loader) do(p *piece) (err error) {
 	if p.from == nil {
+		readAhead(p.live.file, p.Offset+p.off, p.n)
 		return p.live.mapping.bringIn(p.Offset-p.live.start+p.off, p.n)
 	}
 	p.from.once.Do(func() {

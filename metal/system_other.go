@@ -20,9 +20,8 @@ func isFuse(*os.File) bool { return false }
 
 func advise([]byte) {}
 
-// populate has the system read ahead, and waits until the pages are there.
+// populate waits until the pages are there. readAhead had them read before.
 func populate(mem []byte) error {
-	_ = unix.Madvise(mem, unix.MADV_WILLNEED) // only advice
 	touch(mem)
 	return nil
 }
