@@ -34,7 +34,7 @@ func TestDocsShowTheExamples(t *testing.T) {
 		}
 		shown = append(shown, b[1])
 	}
-	if want := []string{"examples/engine.c", "examples/engine.cc", "examples/ctypes_engine.py", "examples/goengine/main.go", "examples/engine.mm", "examples/numpy_engine.py", "examples/pytorch_engine.py"}; !slices.Equal(shown, want) {
+	if want := []string{"examples/engine.c", "examples/engine.cc", "examples/ctypes_engine.py", "examples/goweights/main.go", "examples/goengine/main.go", "examples/engine.mm", "examples/numpy_engine.py", "examples/pytorch_engine.py"}; !slices.Equal(shown, want) {
 		t.Errorf("engines.md shows %q, want %q", shown, want)
 	}
 }
