@@ -66,17 +66,23 @@ func (k *kept) identity() (string, error) {
 // its store, which touches it, or by what the system says of the file that the
 // model has open.
 func stateOf(m *tensorfs.Model, s *tensorfs.Source) (string, error) {
-	var st unix.Stat_t
+	var st, named unix.Stat_t
+	path, perr := filepath.EvalSymlinks(s.Path)
+	if perr == nil {
+		perr = unix.Stat(path, &named)
+	}
 	d, err := m.File(s.Name)
 	if f, ok := d.(descriptor); err == nil && ok {
 		err = unix.Fstat(f.Descriptor(), &st)
 	} else {
-		err = unix.Stat(s.Path, &st)
+		st, err = named, perr
 	}
 	if err != nil {
 		return "", tensorfs.PathError(s.Path, err)
 	}
-	if digest := source.StoredDigest(s.Path); digest != "" {
+	// The path may be a link, and lead to another file by now.
+	same := perr == nil && st.Dev == named.Dev && st.Ino == named.Ino
+	if digest := source.StoredDigest(path); same && digest != "" {
 		return fmt.Sprintf("%d bytes %s", st.Size, digest), nil
 	}
 	return fmt.Sprintf("%d bytes mtime %d.%09d inode %d", st.Size, st.Mtim.Sec, st.Mtim.Nsec, st.Ino), nil

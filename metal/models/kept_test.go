@@ -356,6 +356,42 @@ func TestTouched(t *testing.T) {
 	holds(t, countingTree(t, path, o).tree, build(t, bf16Model), refs)
 }
 
+// TestRelinked keeps nothing under the digest of a file that a link leads to after
+// the model was opened.
+func TestRelinked(t *testing.T) {
+	o := options(t)
+	b, err := os.ReadFile(bf16Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	blobs, link := filepath.Join(dir, "blobs"), filepath.Join(dir, "model.gguf")
+	first, second := filepath.Join(blobs, strings.Repeat("01", 32)), filepath.Join(blobs, strings.Repeat("02", 32))
+	if err := errors.Join(os.Mkdir(blobs, 0o755), os.WriteFile(first, b, 0o644), os.Symlink(first, link)); err != nil {
+		t.Fatal(err)
+	}
+	for i := len(b) / 2; i < len(b); i += 2 {
+		b[i]++
+	}
+	old := countingTree(t, link, o)
+	if err := errors.Join(os.WriteFile(second, b, 0o644), os.Symlink(second, link+".new"), os.Rename(link+".new", link)); err != nil {
+		t.Fatal(err)
+	}
+	refs := old.refs("f16")
+	if err := old.Prepare(t.Context(), refs, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, old.tree, build(t, first), refs)
+	x := countingTree(t, link, o)
+	if cached(t, x.tree, refs[0]) != nil {
+		t.Error("the cache has tensors of a file that was not read")
+	}
+	if err := x.Prepare(t.Context(), refs, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, x.tree, build(t, second), refs)
+}
+
 // TestCacheFails goes on without a cache, and says so once.
 func TestCacheFails(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
