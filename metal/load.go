@@ -99,6 +99,15 @@ func (l *Loader) prepare(ctx context.Context, refs []Ref, o LoadOptions) (func(d
 	if !ok {
 		return o.Progress, nil
 	}
+	busy := &region{holders: 1} // Close refuses meanwhile
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil, fmt.Errorf("metal: %w", ErrClosed)
+	}
+	l.regions[busy] = struct{}{}
+	l.mu.Unlock()
+	defer func() { _ = l.release(busy) }() // which has no buffer
 	j, err := l.job(refs, o.Cache, false)
 	if err != nil {
 		return nil, err

@@ -346,10 +346,26 @@ func TestLoadPrepares(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// An error of the progress ends that too, and memory is asked for before.
+	// It is a use of the loader.
 	fake, refs := newFakeTree(t, maxPiece)
-	tree := &preparing{fakeTree: fake}
-	l := newLoader(t, tree, metal.Options{Device: testhost.New(t, testhost.Options{Whole: true}), MaxMemory: maxPiece})
+	l := newLoader(t, &preparing{fakeTree: fake}, metal.Options{Device: testhost.New(t, testhost.Options{})})
+	calls := 0
+	s, err := l.Load(t.Context(), refs, metal.LoadOptions{Cache: metal.CacheReadWrite, Progress: func(int64, int64) error {
+		if err := l.Close(); !errors.Is(err, metal.ErrInUse) {
+			t.Errorf("closed while it was loading: %v", err)
+		}
+		calls++
+		return nil
+	}})
+	if err != nil || calls < 2 {
+		t.Fatal(calls, err)
+	}
+	if err := s.Release(); err != nil {
+		t.Error(err)
+	}
+	// An error of the progress ends that too, and memory is asked for before.
+	fake, refs = newFakeTree(t, maxPiece)
+	l = newLoader(t, &preparing{fakeTree: fake}, metal.Options{Device: testhost.New(t, testhost.Options{Whole: true}), MaxMemory: maxPiece})
 	if _, err := l.Load(t.Context(), refs, metal.LoadOptions{Cache: metal.CacheReadWrite, Progress: func(int64, int64) error { return errStop }}); !errors.Is(err, errStop) {
 		t.Errorf("error %v", err)
 	}
