@@ -31,5 +31,6 @@
 // with. A file of another size or mtime is not used, and is written again.
 //
 // What the cache cannot keep is converted into memory; Options.Logger hears why,
-// once. Models on other machines are not kept: their bytes have a cache of their own.
+// once. Tensors whose names differ only in case are not kept: on most Macs their
+// files would be one. Models on other machines are not kept: their bytes have a cache of their own.
 package models

@@ -162,7 +162,7 @@ func (k *kept) files() *os.Root {
 // file returns the file of a tensor of that size, if it is there.
 func (k *kept) file(ref metal.Ref, size int64) (metal.File, bool) {
 	root := k.files()
-	if root == nil {
+	if root == nil || !k.keeps(ref) {
 		return nil, false
 	}
 	st, err := root.Lstat(ref.String())
@@ -171,6 +171,10 @@ func (k *kept) file(ref metal.Ref, size int64) (metal.File, bool) {
 	}
 	return keptFile{k, ref, size}, true
 }
+
+// keeps reports whether a tensor may have a file: two whose names differ only in
+// case would have the same one where case makes no difference, as on most Macs.
+func (k *kept) keeps(ref metal.Ref) bool { return !k.tree.views[ref.View]().alike()[ref.Name] }
 
 // path is where the file of a tensor is.
 func (k *kept) path(ref metal.Ref) string {
@@ -257,7 +261,7 @@ func (k *kept) missing(refs []metal.Ref) ([]wanted, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, ok := k.file(ref, x.Data.Size()); !ok && !seen[ref] {
+		if _, ok := k.file(ref, x.Data.Size()); !ok && !seen[ref] && k.keeps(ref) {
 			list = append(list, wanted{ref, x.Data})
 		}
 		seen[ref] = true

@@ -3,9 +3,11 @@ package models
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -390,6 +392,29 @@ func TestRelinked(t *testing.T) {
 		t.Fatal(err)
 	}
 	holds(t, x.tree, build(t, second), refs)
+}
+
+// TestCacheCase keeps no tensors whose files would be one where case makes no
+// difference.
+func TestCacheCase(t *testing.T) {
+	header := `{"W":{"dtype":"BF16","shape":[4],"data_offsets":[0,8]},"w":{"dtype":"BF16","shape":[4],"data_offsets":[8,16]},"x":{"dtype":"BF16","shape":[4],"data_offsets":[16,24]}}`
+	path := filepath.Join(t.TempDir(), "model.safetensors")
+	text := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	if err := os.WriteFile(path, append(append(text, header...), "abcdefghijklmnopqrstuvwx"...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	x := countingTree(t, path, options(t))
+	refs := x.refs("f16")
+	if err := x.Prepare(t.Context(), refs, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	kept := map[string]bool{}
+	for _, ref := range refs {
+		kept[ref.Name] = cached(t, x.tree, ref) != nil
+	}
+	if want := map[string]bool{"W": false, "w": false, "x": true}; !maps.Equal(kept, want) {
+		t.Errorf("the cache has %v, want %v", kept, want)
+	}
 }
 
 // TestCacheFails goes on without a cache, and says so once.

@@ -31,6 +31,7 @@ type tree struct {
 type view struct {
 	views.Built
 	names []string
+	alike func() map[string]bool // names that differ from another one only in case
 }
 
 var (
@@ -68,7 +69,22 @@ func (t *tree) build(v views.View) *view {
 	for i := range b.names {
 		b.names[i] = b.Tensors.Name(i)
 	}
+	b.alike = sync.OnceValue(func() map[string]bool { return alike(b.names) })
 	return b
+}
+
+// alike returns those names that differ from another one only in case.
+func alike(names []string) map[string]bool {
+	found, first := map[string]bool{}, make(map[string]string, len(names))
+	for _, name := range names {
+		key := strings.ToLower(name)
+		if other, ok := first[key]; ok {
+			found[other], found[name] = true, true
+		} else {
+			first[key] = name
+		}
+	}
+	return found
 }
 
 func (t *tree) Model() metal.ModelInfo {
