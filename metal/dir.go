@@ -309,10 +309,9 @@ func (d *directory) Config() ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	const most = 64 << 20
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && len(b) > most {
-		err = fmt.Errorf("config.json has more than %d bytes", most)
+	b, err := io.ReadAll(io.LimitReader(f, maxValue+1))
+	if err == nil && len(b) > maxValue {
+		err = fmt.Errorf("config.json has more than %d bytes", maxValue)
 	}
 	return b, reword(err)
 }
@@ -330,7 +329,8 @@ func (d *directory) readMetadata() (*metadata, error) {
 	}
 	m := &metadata{text: textFile{f}}
 	err = m.text.read(func(dec *jsontext.Decoder) (err error) {
-		m.keys, err = readObject(dec)
+		left := maxNames
+		m.keys, err = readObject(dec, &left)
 		return err
 	})
 	if err != nil {

@@ -98,13 +98,16 @@ func readIndex(f *os.File) (*index, error) {
 }
 
 func (x *index) read(d *jsontext.Decoder) error {
-	version := 0
+	version, left := 0, maxNames
 	objects := func(into map[string]*object) error {
 		return members(d, func(view string) (err error) {
+			if left--; left < 0 {
+				return errNames
+			}
 			if into[view] != nil {
 				return fmt.Errorf("view %q is there twice", view)
 			}
-			if into[view], err = readObject(d); err != nil {
+			if into[view], err = readObject(d, &left); err != nil {
 				err = fmt.Errorf("view %q: %w", view, err)
 			}
 			return err
@@ -121,7 +124,14 @@ func (x *index) read(d *jsontext.Decoder) error {
 			}
 			return nil
 		case "model":
-			return json.UnmarshalDecode(d, &x.model)
+			text, err := d.ReadValue()
+			if err == nil {
+				err = checkValue(int64(len(text)))
+			}
+			if err != nil {
+				return err
+			}
+			return json.Unmarshal(text, &x.model)
 		case "views":
 			return objects(x.views)
 		case "absent":

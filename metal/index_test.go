@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // readText reads an index from a file with that text.
@@ -136,6 +138,28 @@ func TestReadIndexTooLong(t *testing.T) {
 	}
 	if _, err := readIndex(f); err == nil || !strings.Contains(err.Error(), "at most 1073741824") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// What takes more memory than a sound tree needs is not read.
+func TestReadIndexTooLarge(t *testing.T) {
+	for names, want := range map[int]error{2: errNames, 3: nil} {
+		left := names
+		d := jsontext.NewDecoder(strings.NewReader(`{"a":1,"b":{"x":1,"y":2},"c":3}`))
+		if _, err := readObject(d, &left); err != want {
+			t.Errorf("%d names: %v", names, err)
+		}
+	}
+	long := `[` + strings.Repeat("1,", maxValue/2) + `1]`
+	x, err := readText(t, entryText(`"dtype":"F32","bytes":8,"shape":`+long))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.entry(Ref{"raw", "t"}); err == nil || !strings.Contains(err.Error(), "at most 67108864") {
+		t.Error(err)
+	}
+	if _, err := readText(t, `{"version":1,"model":{"more":`+long+`}}`); err == nil || !strings.Contains(err.Error(), "at most 67108864") {
+		t.Error(err)
 	}
 }
 

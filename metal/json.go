@@ -11,9 +11,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxText is the length of the longest text that is read: ten times the index of
-// a model with 50,000 tensors.
-const maxText = 1 << 30
+// Most that is read of texts, which strangers may have written, for the memory that
+// it takes. The index of a model with 50,000 tensors has a tenth of it.
+const (
+	maxText  = 1 << 30  // bytes of a text
+	maxNames = 8 << 20  // names in it of which the places are kept
+	maxValue = 64 << 20 // bytes of a value that is decoded
+)
+
+var errNames = fmt.Errorf("more than %d names", maxNames)
 
 // textFile is a JSON file of which only the places of values are kept. It stays
 // open, and a value is read when it is asked for.
@@ -60,9 +66,19 @@ func (t textFile) read(fn func(d *jsontext.Decoder) error) error {
 
 // value returns the text of a value.
 func (t textFile) value(s span) ([]byte, error) {
+	if err := checkValue(s.n); err != nil {
+		return nil, err
+	}
 	b := make([]byte, s.n)
 	_, err := io.ReadFull(io.NewSectionReader(t, s.off, s.n), b)
 	return b, err
+}
+
+func checkValue(n int64) error {
+	if n > maxValue {
+		return fmt.Errorf("a value has %d bytes, and at most %d are read", n, maxValue)
+	}
+	return nil
 }
 
 // members calls fn with the name of each member of an object; fn reads its value.
@@ -85,14 +101,18 @@ func members(d *jsontext.Decoder, fn func(name string) error) error {
 	return err
 }
 
-// readObject returns where the values of an object are.
-func readObject(d *jsontext.Decoder) (*object, error) {
+// readObject returns where the values of an object are. left is how many names may
+// still be read.
+func readObject(d *jsontext.Decoder, left *int) (*object, error) {
 	type member struct {
 		name string
 		span
 	}
 	var all []member
 	err := members(d, func(name string) error {
+		if *left--; *left < 0 {
+			return errNames
+		}
 		v, err := d.ReadValue()
 		all = append(all, member{name, span{d.InputOffset() - int64(len(v)), int64(len(v))}})
 		return err

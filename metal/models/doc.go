@@ -32,5 +32,6 @@
 //
 // What the cache cannot keep is converted into memory; Options.Logger hears why,
 // once. Tensors whose names differ only in case are not kept: on most Macs their
-// files would be one. Models on other machines are not kept: their bytes have a cache of their own.
+// files would be one. Models on other machines are not kept: their bytes have a
+// cache of their own.
 package models
