@@ -28,7 +28,7 @@ func pages(t *testing.T, n int) []byte {
 // A part of two mappings is refused, though both are the process's own.
 func TestRefusesTwoMappings(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux says where a mapping ends")
+		t.Skip("NOT TESTED: parts of two mappings, because only Linux says where one ends")
 	}
 	page := os.Getpagesize()
 	// Two mappings of the same length side by side, which the kernel cannot
