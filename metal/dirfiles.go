@@ -92,14 +92,19 @@ type plainFile struct {
 
 func (f plainFile) Size() int64 { return f.size }
 
+func (f plainFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.File.ReadAt(p, off)
+	return n, reword(err)
+}
+
 // directFile is read past the page cache, until the file system refuses.
 type directFile struct{ plainFile }
 
 func (f directFile) ReadAt(p []byte, off int64) (int, error) {
-	n, err := f.File.ReadAt(p, off)
+	n, err := f.plainFile.ReadAt(p, off)
 	if n == 0 && errors.Is(err, unix.EINVAL) {
 		if _, ferr := unix.FcntlInt(f.Fd(), unix.F_SETFL, unix.O_RDONLY); ferr == nil {
-			n, err = f.File.ReadAt(p, off)
+			n, err = f.plainFile.ReadAt(p, off)
 		}
 	}
 	return n, err

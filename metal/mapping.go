@@ -79,7 +79,7 @@ func (m *mapping) bringIn(off, n int64) error {
 			return m.lost(off)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: cannot read %d bytes at %d: %w", m.path, n, m.off+off, reword(err))
+			return fmt.Errorf("%s: cannot read %d bytes at %d: %w", m.path, n, m.off+off, err)
 		}
 		return nil
 	}, m)
@@ -109,7 +109,7 @@ func (m *mapping) Lost(addr uintptr) error {
 }
 
 func (m *mapping) lost(at int64) error {
-	return fmt.Errorf("%s: byte %d was lost while it was read: the file was cut or its mount is gone; mount the model again and open it anew", m.path, m.off+at)
+	return fmt.Errorf("%s: byte %d was lost while it was read: the file was cut or its mount is gone; open the model anew, after mounting it again if it was mounted", m.path, m.off+at)
 }
 
 var _ tensorfs.Memory = (*mapping)(nil)

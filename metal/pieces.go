@@ -148,7 +148,7 @@ func (l *Loader) do(p *piece) (err error) {
 		if err == nil || err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
-		return reword(err)
+		return err
 	}
 	return nil
 }
