@@ -26,9 +26,10 @@
 // for, which [metal.Open] opens too. The next start maps these files, and converts
 // nothing. Its name is a hash of what the bytes depend on: the version of the
 // views, the options, and of every file of the model its name, size, mtime and
-// inode, or the digest by which a store names it. Files are complete when they have
-// their name, so a process that is killed leaves a cache that the next one goes on
-// with. A file of another size or mtime is not used, and is written again.
+// inode (with some of its bytes where the mtime is a whole second), or the digest by
+// which a store names it. Files are complete when they have their name, so a process
+// that is killed leaves a cache that the next one goes on with. A file of another
+// size or mtime is not used, and is written again.
 //
 // What the cache cannot keep is converted into memory; Options.Logger hears why,
 // once. Tensors whose names differ only in case are not kept: on most Macs their

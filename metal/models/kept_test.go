@@ -336,6 +336,39 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
+// TestImage opens a model in the place of another one that had the same size, inode
+// and mtime, as files of images that are made reproducibly have.
+func TestImage(t *testing.T) {
+	o := options(t)
+	path := copyModel(t, bf16Model)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		for k := len(b) / 2; k < len(b); k += 2 {
+			b[k] += byte(i)
+		}
+		if err := errors.Join(os.WriteFile(path, b, 0o644), os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0))); err != nil {
+			t.Fatal(err)
+		}
+		x := countingTree(t, path, o)
+		refs := x.refs("f16")
+		if cached(t, x.tree, refs[0]) != nil {
+			t.Error("the cache has tensors of another model")
+		}
+		if err := x.Prepare(t.Context(), refs, 0, nil); err != nil {
+			t.Fatal(err)
+		}
+		holds(t, x.tree, build(t, path), refs)
+		x.Close()
+		if x = countingTree(t, path, o); cached(t, x.tree, refs[0]) == nil {
+			t.Error("the cache is not found again")
+		}
+		x.Close()
+	}
+}
+
 // TestTouched finds the cache of a model whose store touches its files.
 func TestTouched(t *testing.T) {
 	o := options(t)
