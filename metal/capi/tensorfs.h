@@ -167,7 +167,7 @@ typedef int (*tensorfs_progress)(uint64_t done, uint64_t total, void *TENSORFS_N
 typedef struct tensorfs_load_options {
 	size_t size; /* sizeof(tensorfs_load_options) */
 	tensorfs_cache_mode cache;
-	int workers;  /* 0: one a core */
+	int workers;  /* 0: one a core, and 4 at least */
 	int resident; /* 1: keep it resident for the GPU (macOS 15), see tensorfs_set_residency */
 	TENSORFS_NULLABLE tensorfs_progress progress;
 	void *TENSORFS_NULLABLE context; /* for progress */
