@@ -20,7 +20,7 @@ func isFuse(*os.File) bool { return false }
 
 func advise([]byte) {}
 
-// populate waits until the pages are there. readAhead had them read before.
+// populate waits until the pages are there. On macOS readAhead had them read before.
 func populate(mem []byte) error {
 	touch(mem)
 	return nil
