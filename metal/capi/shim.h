@@ -4,7 +4,7 @@
 
 #include "tensorfs.h"
 
-/* The structs behind opaque pointers: only their addresses mean something. */
+/* The structs of opaque pointers: only their addresses mean something. */
 struct tensorfs_loader { char unused; };
 struct tensorfs_set { char unused; };
 

@@ -33,8 +33,8 @@
  * buffer_offset, which is a multiple of the size of an element and of 4, or of
  * offset_align. Memory of TENSORFS_ORIGIN_MEMORY begins at a multiple of 256 at
  * least. Sections begin where they are in the tensor, not on pages. The memory is
- * not to be written: in a mapping that is a fault. What lies behind the end of a tensor is another
- * one or zeros, and nothing where a file ends on a page (see tail_pad).
+ * not to be written: in a mapping that is a fault. After the end of a tensor there
+ * are another one or zeros, and nothing where a file ends on a page (see tail_pad).
  *
  * THREADS. All functions may be called by any thread at any time, except with what
  * another thread closes or releases meanwhile. A progress function is called by
@@ -151,7 +151,7 @@ typedef struct tensorfs_open_options {
 	size_t n_views;
 
 	uint64_t offset_align; /* of buffer_offset; 0: the size of an element, and 4 at least */
-	uint64_t tail_pad;     /* bytes behind the end of every tensor that may be read */
+	uint64_t tail_pad;     /* bytes after every tensor that may be read */
 	uint64_t max_memory;   /* of the buffers, in bytes; 0: what the device or the system has */
 
 	tensorfs_string cache_dir; /* of converted tensors; NULL: what `tensorfs cache dir` prints */
