@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -23,18 +24,25 @@ func TestUnreadable(t *testing.T) {
 		}
 		files[path] = b
 	}
+	dir, err := os.MkdirTemp("", "unreadable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { // on a thread that has its identity still
+		var wg sync.WaitGroup
+		wg.Go(func() { os.RemoveAll(dir) })
+		wg.Wait()
+	}()
 	if os.Geteuid() == 0 {
 		const nobody = 65534
+		if err := os.Chown(dir, nobody, -1); err != nil {
+			t.Fatal(err)
+		}
 		runtime.LockOSThread() // for good: the thread keeps the identity and ends with the test
 		if err := unix.Setfsuid(nobody); err != nil {
 			t.Fatal(err)
 		}
 	}
-	dir, err := os.MkdirTemp("", "unreadable")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
 	for path, b := range files {
 		to := filepath.Join(dir, path)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, b, 0o600)); err != nil {
