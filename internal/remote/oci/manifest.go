@@ -83,7 +83,7 @@ func readManifest(text []byte) (*manifest, error) {
 		size, err := strconv.ParseInt(raw.Member("size").String(), 10, 64)
 		l := layer{MediaType: raw.Member("mediaType").Text(), Digest: raw.Member("digest").Text(), Size: size, platform: raw.Member("platform").Kind() == '{'}
 		switch {
-		case !sha256Name.MatchString(l.Digest):
+		case !sha256Name().MatchString(l.Digest):
 			return nil, errors.New("names " + tensorfs.Quote(l.Digest) + ", which is not a SHA-256 digest")
 		case err != nil || size < 0 || size > maxSize:
 			return nil, errors.New("gives a size that no file can have")

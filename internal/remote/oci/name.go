@@ -3,10 +3,10 @@ package oci
 import (
 	"net/netip"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/remote"
 )
 
 // Scheme begins the names of this package.
@@ -21,10 +21,10 @@ type reference struct {
 }
 
 var (
-	referenceName = regexp.MustCompile(`^([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](?::[0-9]{1,5})?)` +
+	referenceName = remote.Pattern(`^([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](?::[0-9]{1,5})?)` +
 		`/([a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*)` +
 		`(?::([A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?(?:@(.*))?$`)
-	sha256Name = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	sha256Name = remote.Pattern(`^sha256:[0-9a-f]{64}$`)
 )
 
 // maxName bounds the length of a name.
@@ -41,11 +41,11 @@ func parse(name string) (reference, error) {
 		name = Scheme + "...@" + first[strings.LastIndexByte(first, '@')+1:] + "/" + after
 		return bad("credentials do not belong into a name", "run 'docker login'")
 	}
-	m := referenceName.FindStringSubmatch(rest)
+	m := referenceName().FindStringSubmatch(rest)
 	switch {
 	case !ok || m == nil || len(name) > maxName:
 		return bad("it is not the name of an artifact", usage)
-	case m[4] == "" && strings.Contains(rest, "@") || m[4] != "" && !sha256Name.MatchString(m[4]):
+	case m[4] == "" && strings.Contains(rest, "@") || m[4] != "" && !sha256Name().MatchString(m[4]):
 		return bad("what follows the @ is not sha256: and 64 digits", usage)
 	}
 	r := reference{m[1], m[2], m[3], m[4]}

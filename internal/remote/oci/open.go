@@ -151,7 +151,7 @@ func (a *artifact) listing(name, folder string, files []file, at time.Time) (*re
 	items := make([]remote.Item, len(files))
 	for i, f := range files {
 		label := name + "/" + f.Name
-		if !sha256Name.MatchString(f.Digest) {
+		if !sha256Name().MatchString(f.Digest) {
 			return nil, a.s.wrong(a.s.ref, "what the cache has of it is damaged", "open it again without --offline")
 		}
 		items[i] = remote.Item{Name: f.Name, ID: f.id(label, at), Host: a.s.ref.host(), Origin: a.origin(f.Digest, label), Part: f.Part}

@@ -88,7 +88,7 @@ func (b *bucket) elsewhere(resp *http.Response, body []byte) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !regionName.MatchString(region) || region == b.region {
+	if !regionName().MatchString(region) || region == b.region {
 		return false
 	}
 	b.region = region

@@ -3,11 +3,11 @@ package s3
 import (
 	"net/url"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/remote"
 )
 
 // endpoint is the server that buckets are at.
@@ -21,7 +21,7 @@ func ofEnvironment() (endpoint, string, error) {
 	if region == "" {
 		region = "us-east-1"
 	}
-	if !regionName.MatchString(region) {
+	if !regionName().MatchString(region) {
 		return endpoint{}, "", setting("AWS_REGION", tensorfs.Quote(region)+" is not the name of a region")
 	}
 	for _, name := range []string{"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"} {
@@ -55,10 +55,10 @@ func setting(name, problem string) error {
 var (
 	// regionName is what regions are called. It becomes part of a host's name, and may
 	// come from a server.
-	regionName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
+	regionName = remote.Pattern(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 	// label is a bucket's name that can be part of a host's name. One with dots would
 	// not fit the server's certificate.
-	label = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)
+	label = remote.Pattern(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)
 )
 
 // String names the server for the cache: where a bucket of AWS is makes no
@@ -76,7 +76,7 @@ func (e endpoint) address(region, bucket, key string) *url.URL {
 	switch {
 	case e.own != nil:
 		u.Scheme, u.Host, u.Path = e.own.Scheme, e.own.Host, strings.TrimSuffix(e.own.Path, "/")+u.Path
-	case label.MatchString(bucket):
+	case label().MatchString(bucket):
 		u.Host, u.Path = bucket+".s3."+domain(region), "/"+key
 	default:
 		u.Host = "s3." + domain(region)

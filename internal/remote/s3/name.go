@@ -2,11 +2,11 @@ package s3
 
 import (
 	"path"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/remote"
 )
 
 // Scheme begins the names of this package.
@@ -20,7 +20,7 @@ type place struct {
 }
 
 // bucketName is what buckets are called, at AWS and elsewhere.
-var bucketName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$`)
+var bucketName = remote.Pattern(`^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$`)
 
 // maxKey is the length of the longest key.
 const maxKey = 1024
@@ -40,7 +40,7 @@ func parse(name string) (place, error) {
 	case strings.Contains(bucket, "@"):
 		name = Scheme + "...@" + bucket[strings.LastIndexByte(bucket, '@')+1:]
 		return bad("credentials do not belong into a name", "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-	case !bucketName.MatchString(bucket):
+	case !bucketName().MatchString(bucket):
 		return bad(tensorfs.Quote(bucket)+" is not the name of a bucket", usage)
 	case len(key) > maxKey || !utf8.ValidString(key):
 		return bad("it is not a key that an object can have", usage)
