@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -196,11 +195,11 @@ func (l *Loader) join(f *fusion, p *place) (err error) {
 	if err := l.affordable(l.summary(&j)); err != nil {
 		return err
 	}
-	b, err := l.openJoined(f)
+	b, done, err := l.openJoined(f)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.close()) }()
+	defer func() { err = errors.Join(err, done()) }()
 	if p.live.buffer, err = l.device.Alloc(p.live.end); err != nil {
 		return err
 	}
@@ -212,77 +211,40 @@ func (l *Loader) join(f *fusion, p *place) (err error) {
 	return l.run(context.Background(), pieces, LoadOptions{})
 }
 
-// joined are the bytes of a fusion: runs of those of its parts.
-type joined struct {
-	parts []Bytes
-	runs  []run
-	size  int64
-}
-
-// run is a part of joined.
-type run struct {
-	at, off, n int64 // in joined, and in the bytes of a part
-	from       Bytes
-}
-
-func (l *Loader) openJoined(f *fusion) (*joined, error) {
-	b := &joined{}
+// openJoined opens the parts of a fusion, and joins them; done closes them.
+func (l *Loader) openJoined(f *fusion) (_ Bytes, done func() error, err error) {
+	var parts []tensorfs.Data
+	done = func() error {
+		var errs []error
+		for _, p := range parts {
+			if c, ok := p.(io.Closer); ok {
+				errs = append(errs, c.Close())
+			}
+		}
+		return errors.Join(errs...)
+	}
 	for i := range f.parts {
 		p := &f.parts[i]
 		bytes, err := l.tree.Open(p.View, p.Name)
 		if err == nil {
-			b.parts = append(b.parts, bytes)
+			parts = append(parts, bytes)
 			if n := bytes.Size(); n != p.Bytes {
 				err = fmt.Errorf("%d bytes where %d were expected", n, p.Bytes)
 			}
 		}
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: %w", p.Ref, err), b.close())
+			return nil, nil, errors.Join(fmt.Errorf("%s: %w", p.Ref, err), done())
 		}
 	}
-	for s := range max(1, len(f.info.Sections)) {
-		for i := range f.parts {
-			off, n := int64(0), f.parts[i].Bytes
-			if len(f.info.Sections) > 0 {
-				off, n = f.parts[i].Sections[s].Offset, f.parts[i].Sections[s].Bytes
-			}
-			b.runs = append(b.runs, run{b.size, off, n, b.parts[i]})
-			b.size += n
+	if len(f.info.Sections) == 0 {
+		return tensorfs.Concat(parts...), done, nil
+	}
+	var runs []tensorfs.Data
+	for s := range f.info.Sections {
+		for i, p := range parts {
+			part := f.parts[i].Sections[s]
+			runs = append(runs, tensorfs.Section(p, part.Offset, part.Bytes))
 		}
 	}
-	return b, nil
-}
-
-func (b *joined) Size() int64 { return b.size }
-
-// ReadAt reads what lies inside; all callers ask for that.
-func (b *joined) ReadAt(p []byte, off int64) (n int, err error) {
-	i := sort.Search(len(b.runs), func(i int) bool { return b.runs[i].at+b.runs[i].n > off })
-	for ; i < len(b.runs) && len(p) > n; i++ {
-		r := &b.runs[i]
-		skip := max(0, off-r.at)
-		want := p[n:min(int64(len(p)), int64(n)+r.n-skip)]
-		got, err := r.from.ReadAt(want, r.off+skip)
-		n += got
-		if got < len(want) {
-			if err == nil || err == io.EOF {
-				err = io.ErrUnexpectedEOF
-			}
-			return n, err
-		}
-	}
-	if n < len(p) {
-		return n, io.EOF
-	}
-	return n, nil
-}
-
-func (b *joined) close() error {
-	var errs []error
-	for _, p := range b.parts {
-		if c, ok := p.(io.Closer); ok {
-			errs = append(errs, c.Close())
-		}
-	}
-	return errors.Join(errs...)
+	return tensorfs.Concat(runs...), done, nil
 }
