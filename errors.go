@@ -60,6 +60,12 @@ type FormatError struct {
 	Kind    error  // ErrFormat (also when nil), ErrUnsupported, ErrMissing, or what the system said
 }
 
+// Unsupported returns the error of a file, of a model's name or of a setting that is
+// sound and of no use: what is in the way, and what to do.
+func Unsupported(file, problem, advice string) error {
+	return &FormatError{File: file, Offset: -1, Problem: problem, Advice: advice, Kind: ErrUnsupported}
+}
+
 // Error returns one line: file, tensor, offset, problem, advice. Text from the
 // file is quoted, so no control byte reaches a terminal.
 func (e *FormatError) Error() string {

@@ -160,7 +160,7 @@ func openFile(src source.FS, name string) (*tensorfs.Model, error) {
 	}
 	at := src.Location(name)
 	if problem, advice := foreign.File(path.Base(name), f); problem != "" {
-		return nil, unknown(at, problem, advice)
+		return nil, tensorfs.Unsupported(at, problem, advice)
 	}
 	for _, x := range files {
 		if x.suffix != "" && strings.HasSuffix(name, x.suffix) {
@@ -168,11 +168,11 @@ func openFile(src source.FS, name string) (*tensorfs.Model, error) {
 		}
 	}
 	if dir := path.Dir(name); path.Ext(name) == ".json" && hf.Match(src, dir) {
-		return nil, unknown(at, "it is part of a model, not the model", "name its directory "+tensorfs.Printable(src.Location(dir)))
+		return nil, tensorfs.Unsupported(at, "it is part of a model, not the model", "name its directory "+tensorfs.Printable(src.Location(dir)))
 	}
 	const looked = `looked for GGUF (starts with "GGUF"), safetensors (header length and JSON) and an Ollama manifest; found `
 	if len(head) == 0 {
-		return nil, unknown(at, looked+"an empty file", usual)
+		return nil, tensorfs.Unsupported(at, looked+"an empty file", usual)
 	}
-	return nil, unknown(at, fmt.Sprintf("%s%d bytes starting with %q", looked, size, head[:min(len(head), 16)]), usual)
+	return nil, tensorfs.Unsupported(at, fmt.Sprintf("%s%d bytes starting with %q", looked, size, head[:min(len(head), 16)]), usual)
 }

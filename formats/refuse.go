@@ -18,11 +18,6 @@ import (
 // usual is the advice if nothing better is known.
 const usual = "name a GGUF or safetensors file, a model directory or an Ollama manifest"
 
-// unknown returns an error about a path that exists but is not a model.
-func unknown(path, problem, advice string) error {
-	return &tensorfs.FormatError{File: path, Offset: -1, Problem: problem, Advice: advice, Kind: tensorfs.ErrUnsupported}
-}
-
 // refuse adds to the error for a path that cannot be opened what else the user
 // may have meant. given is the path as the user wrote it.
 func refuse(given string, err error) error {
@@ -91,7 +86,7 @@ func several(src source.FS, dir string, r *pick.Refusal) error {
 	if e := r.Example(false); e.Path != "" {
 		advice = "name one, such as " + tensorfs.Printable(src.Location(path.Join(dir, e.Path)))
 	}
-	return unknown(src.Location(dir), r.Problem(false), advice)
+	return tensorfs.Unsupported(src.Location(dir), r.Problem(false), advice)
 }
 
 // noModel returns an error about a directory that does not hold one model.
@@ -109,10 +104,10 @@ func noModel(src source.FS, dir string, entries []fs.DirEntry, r *pick.Refusal) 
 		return src.Location(path.Join(dir, names[i]))
 	}
 	if cached := first("models--"); cached != "" {
-		return unknown(at, "it is a Hugging Face cache, not a model", "name one of its models as hf:ORG/NAME, or its folder, such as "+tensorfs.Printable(cached))
+		return tensorfs.Unsupported(at, "it is a Hugging Face cache, not a model", "name one of its models as hf:ORG/NAME, or its folder, such as "+tensorfs.Printable(cached))
 	}
 	if slices.Contains(names, "manifests") && slices.Contains(names, "blobs") {
-		return unknown(at, "it is an Ollama store", "name a model of it as ollama:NAME with OLLAMA_MODELS="+tensorfs.Printable(at)+", or its manifest")
+		return tensorfs.Unsupported(at, "it is an Ollama store", "name a model of it as ollama:NAME with OLLAMA_MODELS="+tensorfs.Printable(at)+", or its manifest")
 	}
 	files, looked := fileNames(entries), 0
 	for _, e := range entries {
@@ -129,10 +124,10 @@ func noModel(src source.FS, dir string, entries []fs.DirEntry, r *pick.Refusal) 
 		return several(src, dir, parts)
 	}
 	if problem, advice := foreign.Directory(path.Base(at), names); problem != "" {
-		return unknown(at, problem, advice)
+		return tensorfs.Unsupported(at, problem, advice)
 	}
 	if len(entries) == 0 {
-		return unknown(at, "it is an empty directory", usual)
+		return tensorfs.Unsupported(at, "it is an empty directory", usual)
 	}
-	return unknown(at, fmt.Sprintf("it has no safetensors and no GGUF file among its %d entries", len(entries)), usual)
+	return tensorfs.Unsupported(at, fmt.Sprintf("it has no safetensors and no GGUF file among its %d entries", len(entries)), usual)
 }

@@ -129,7 +129,7 @@ func (b *builder) build() error {
 
 // refuse returns an error about a manifest that is sound and of no use here.
 func (b *builder) refuse(problem string) error {
-	return &tensorfs.FormatError{File: b.path, Offset: -1, Problem: problem, Advice: "name another model; 'ollama list' shows them", Kind: tensorfs.ErrUnsupported}
+	return tensorfs.Unsupported(b.path, problem, "name another model; 'ollama list' shows them")
 }
 
 // damaged returns an error about a layer whose blob is not what it should be.

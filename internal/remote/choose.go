@@ -77,5 +77,5 @@ func (l *Listing) Choose() (string, error) {
 	if len(models) > most {
 		text += ", ..."
 	}
-	return "", &tensorfs.FormatError{File: l.Name, Offset: -1, Problem: fmt.Sprintf("it holds %d models: %s", len(models), text), Advice: "name one of them", Kind: tensorfs.ErrUnsupported}
+	return "", tensorfs.Unsupported(l.Name, fmt.Sprintf("it holds %d models: %s", len(models), text), "name one of them")
 }

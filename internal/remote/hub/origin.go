@@ -48,7 +48,7 @@ const tooLarge = 400e9
 // Refused says why a large file is refused.
 func (o *origin) Refused(resp *http.Response) error {
 	if resp.StatusCode == http.StatusBadRequest && o.file.Size > tooLarge {
-		return &tensorfs.FormatError{File: o.name, Offset: -1, Problem: fmt.Sprintf("its %d bytes are too large for the Hub's plain download", o.file.Size), Advice: "download it with 'hf download'", Kind: tensorfs.ErrUnsupported}
+		return tensorfs.Unsupported(o.name, fmt.Sprintf("its %d bytes are too large for the Hub's plain download", o.file.Size), "download it with 'hf download'")
 	}
 	return o.Resolved.Refused(resp)
 }

@@ -56,10 +56,6 @@ func isTrue(s string) bool {
 	return false
 }
 
-func settingError(name, problem, advice string) error {
-	return &tensorfs.FormatError{File: name, Offset: -1, Problem: problem, Advice: advice, Kind: tensorfs.ErrUnsupported}
-}
-
 func endpoint(s string) (*url.URL, error) {
 	if s == "" {
 		s = publicHub
@@ -67,9 +63,9 @@ func endpoint(s string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimRight(strings.TrimSpace(s), "/"))
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		return nil, settingError("HF_ENDPOINT", "it is not an address of the web", "write it as "+publicHub)
+		return nil, tensorfs.Unsupported("HF_ENDPOINT", "it is not an address of the web", "write it as "+publicHub)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, settingError("HF_ENDPOINT", "it is more than an address", "leave out what is before @ and after ?, and set HF_TOKEN")
+		return nil, tensorfs.Unsupported("HF_ENDPOINT", "it is more than an address", "leave out what is before @ and after ?, and set HF_TOKEN")
 	}
 	return u, nil
 }
@@ -94,7 +90,7 @@ func tokenOf(getenv func(string) string) (string, error) {
 	}
 	// What a header may hold: an error of net/http about another one might quote it.
 	if len(text) > maxToken || strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		return "", settingError(name, "it holds what is not in a token, such as blanks", "log in again with 'hf auth login'")
+		return "", tensorfs.Unsupported(name, "it holds what is not in a token, such as blanks", "log in again with 'hf auth login'")
 	}
 	return text, nil
 }

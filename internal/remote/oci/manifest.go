@@ -150,7 +150,7 @@ func (s *session) manifest(ctx context.Context, ref reference) (*manifest, strin
 
 // wrong is an error about an artifact.
 func (s *session) wrong(ref reference, problem, advice string) error {
-	return &tensorfs.FormatError{File: ref.String(), Offset: -1, Problem: problem, Advice: advice, Kind: tensorfs.ErrUnsupported}
+	return tensorfs.Unsupported(ref.String(), problem, advice)
 }
 
 // refused is the error of a manifest that the registry does not give.

@@ -33,7 +33,7 @@ const maxName = 1024
 // parse takes a name apart.
 func parse(name string) (reference, error) {
 	bad := func(problem, advice string) (reference, error) {
-		return reference{}, &tensorfs.FormatError{File: name, Offset: -1, Problem: problem, Advice: advice, Kind: tensorfs.ErrUnsupported}
+		return reference{}, tensorfs.Unsupported(name, problem, advice)
 	}
 	const usage = "write oci://REGISTRY/REPOSITORY:TAG, or oci://REGISTRY/REPOSITORY@sha256:HEX"
 	rest, ok := strings.CutPrefix(name, Scheme)

@@ -109,7 +109,7 @@ func (a *artifact) members(ctx context.Context, name string, x file, room int) (
 	if err == nil || is[*tensorfs.FormatError](err) || is[*tensorfs.ChangedError](err) || ctx.Err() != nil {
 		return list, err
 	}
-	return nil, &tensorfs.FormatError{File: at, Offset: -1, Problem: "the archive " + err.Error(), Advice: "it is not a model that tensorfs can read; push its files as layers of their own", Kind: tensorfs.ErrUnsupported}
+	return nil, tensorfs.Unsupported(at, "the archive "+err.Error(), "it is not a model that tensorfs can read; push its files as layers of their own")
 }
 
 func is[T error](err error) bool {

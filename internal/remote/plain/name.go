@@ -23,7 +23,7 @@ type address struct {
 // parse parses an address. Its errors do not quote it: it may hold a password.
 func parse(s string) (address, error) {
 	bad := func(file, problem string) (address, error) {
-		return address{}, &tensorfs.FormatError{File: file, Offset: -1, Problem: problem, Advice: "write it as https://HOST/path/model.gguf", Kind: tensorfs.ErrUnsupported}
+		return address{}, tensorfs.Unsupported(file, problem, "write it as https://HOST/path/model.gguf")
 	}
 	u, err := url.Parse(s)
 	if err != nil {

@@ -199,7 +199,7 @@ func (f *finding) ask(ctx context.Context) (*http.Request, error) {
 var errWrongPart = fmt.Errorf("%w: a wrong answer", tensorfs.ErrUnsupported)
 
 func (f *finding) refuse(problem, advice string) error {
-	return &tensorfs.FormatError{File: f.name, Offset: -1, Problem: problem, Advice: advice, Kind: tensorfs.ErrUnsupported}
+	return tensorfs.Unsupported(f.name, problem, advice)
 }
 
 // item is a version of the file.

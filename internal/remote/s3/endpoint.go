@@ -49,7 +49,7 @@ func firstSet(names ...string) string {
 
 // setting is an error about a variable of the environment.
 func setting(name, problem string) error {
-	return &tensorfs.FormatError{File: name, Offset: -1, Problem: problem, Advice: "set it right, or unset it", Kind: tensorfs.ErrUnsupported}
+	return tensorfs.Unsupported(name, problem, "set it right, or unset it")
 }
 
 var (

@@ -59,7 +59,7 @@ func (b *bucket) list(ctx context.Context, p place) ([]object, error) {
 			}
 		}
 		if len(all) > maxKeys {
-			return nil, &tensorfs.FormatError{File: p.String(), Offset: -1, Problem: fmt.Sprintf("it has more than %d objects", maxKeys), Advice: "name the directory of one model", Kind: tensorfs.ErrUnsupported}
+			return nil, tensorfs.Unsupported(p.String(), fmt.Sprintf("it has more than %d objects", maxKeys), "name the directory of one model")
 		}
 		if page.next == "" {
 			return all, nil

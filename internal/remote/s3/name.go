@@ -28,7 +28,7 @@ const maxKey = 1024
 // parse takes a name apart.
 func parse(name string) (place, error) {
 	bad := func(problem, advice string) (place, error) {
-		return place{}, &tensorfs.FormatError{File: name, Offset: -1, Problem: problem, Advice: advice, Kind: tensorfs.ErrUnsupported}
+		return place{}, tensorfs.Unsupported(name, problem, advice)
 	}
 	const usage = "write s3://BUCKET/KEY, or s3://BUCKET/PREFIX/ for a directory"
 	rest, ok := strings.CutPrefix(name, Scheme)

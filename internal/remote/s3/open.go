@@ -90,7 +90,7 @@ const (
 // shards looks up the objects of a split model, of which one is known.
 func (b *bucket) shards(ctx context.Context, stem string, known, n int, first object) ([]object, error) {
 	if n > maxShards {
-		return nil, &tensorfs.FormatError{File: Scheme + b.name + "/" + first.Key, Offset: -1, Problem: fmt.Sprintf("its name says that it is one of %d files", n), Advice: fmt.Sprintf("a model may have %d", maxShards), Kind: tensorfs.ErrUnsupported}
+		return nil, tensorfs.Unsupported(Scheme+b.name+"/"+first.Key, fmt.Sprintf("its name says that it is one of %d files", n), fmt.Sprintf("a model may have %d", maxShards))
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
