@@ -170,7 +170,7 @@ func (d *directory) entry(ref Ref) (*entry, error) {
 	var err error
 	switch {
 	case !slices.Contains(d.views, ref.View):
-		return nil, fmt.Errorf("%q: no such view; there are %s: %w", ref.View, strings.Join(d.views, ", "), ErrAbsent)
+		return nil, NoView(ref.View, d.views)
 	case strings.Contains(ref.Name, "/") || !fs.ValidPath(ref.String()):
 		return nil, fmt.Errorf("%q is not the name of a file: %w", ref.Name, ErrAbsent)
 	case d.attrs:
@@ -187,11 +187,9 @@ func (d *directory) entry(ref Ref) (*entry, error) {
 	if e == nil {
 		why := ""
 		if x, err := d.index(); err == nil {
-			if why = x.reason(ref); why != "" {
-				why += ": "
-			}
+			why = x.reason(ref)
 		}
-		return nil, fmt.Errorf("%q is not in view %q: %s%w", ref.Name, ref.View, why, ErrAbsent)
+		return nil, NoTensor(ref, why)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

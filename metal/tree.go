@@ -2,8 +2,10 @@ package metal
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 )
 
 // Tree is what a [Loader] loads from. Its methods are safe for concurrent use.
@@ -33,6 +35,21 @@ type Tree interface {
 	Metadata(key string) (value any, ok bool, err error)
 	// Close ends the use of the tree.
 	Close() error
+}
+
+// NoView is the error of a Tree for a view that it does not have; there are the names
+// of those that it has.
+func NoView(view string, there []string) error {
+	return fmt.Errorf("%q: no such view; there are %s: %w", view, strings.Join(there, ", "), ErrAbsent)
+}
+
+// NoTensor is the error of a Tree for a tensor that a view does not have; reason says
+// why, "" where that is not known.
+func NoTensor(ref Ref, reason string) error {
+	if reason != "" {
+		reason += ": "
+	}
+	return fmt.Errorf("%q is not in view %q: %s%w", ref.Name, ref.View, reason, ErrAbsent)
 }
 
 // Bytes are those of a tensor. A Bytes that is an io.Closer is closed after use.

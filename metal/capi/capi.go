@@ -6,7 +6,6 @@ import "C"
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"unsafe"
 
@@ -208,7 +207,7 @@ func tensorfsgo_names(p *C.tensorfs_loader, view C.tensorfs_string, count *C.siz
 	return listed(p, count, errp, "names\x00"+name, func(l *loader, a *arena) ([]C.tensorfs_string, error) {
 		names := l.Names(name)
 		if names == nil {
-			return nil, fmt.Errorf("metal: %q: no such view; there are %s: %w", name, strings.Join(l.Views(), ", "), metal.ErrAbsent)
+			return nil, fmt.Errorf("metal: %w", metal.NoView(name, l.Views()))
 		}
 		return a.strings(names), nil
 	})

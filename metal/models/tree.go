@@ -105,17 +105,18 @@ func (t *tree) Names(view string) []string {
 func (t *tree) tensor(view, name string) (tensorfs.Tensor, error) {
 	made := t.views[view]
 	if made == nil {
-		return tensorfs.Tensor{}, fmt.Errorf("%q: no such view; there are %s: %w", view, strings.Join(t.names, ", "), metal.ErrAbsent)
+		return tensorfs.Tensor{}, metal.NoView(view, t.names)
 	}
 	v := made()
 	if i, ok := slices.BinarySearch(v.names, name); ok {
 		return v.Tensors.At(i), nil
 	}
 	i, ok := slices.BinarySearchFunc(v.Absent, name, func(a views.Absent, name string) int { return strings.Compare(a.Name, name) })
+	reason := ""
 	if ok {
-		return tensorfs.Tensor{}, fmt.Errorf("%q is not in view %q: %s: %w", name, view, v.Absent[i].Reason, metal.ErrAbsent)
+		reason = v.Absent[i].Reason
 	}
-	return tensorfs.Tensor{}, fmt.Errorf("%q is not in view %q: %w", name, view, metal.ErrAbsent)
+	return tensorfs.Tensor{}, metal.NoTensor(metal.Ref{View: view, Name: name}, reason)
 }
 
 func (t *tree) Info(view, name string) (metal.TensorInfo, error) {
