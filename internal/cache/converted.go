@@ -256,6 +256,14 @@ func (c *Converted) items() []convertedItem {
 	return list
 }
 
+// taken is what directories take on the disk together.
+func taken(list []convertedItem) (bytes int64) {
+	for _, it := range list {
+		bytes += it.bytes
+	}
+	return bytes
+}
+
 // walkFiles calls fn for the regular files below a directory, as far as they can be
 // seen.
 func walkFiles(dir string, fn func(path string, st *unix.Stat_t)) {
@@ -287,10 +295,7 @@ func (c *Converted) limit(have int64) (int64, error) {
 // quarter of what is free and what they take.
 func (c *Converted) Room(n, limit int64) (int64, error) {
 	list := c.items()
-	have := int64(0)
-	for _, it := range list {
-		have += it.bytes
-	}
+	have := taken(list)
 	if limit == 0 {
 		var err error
 		if limit, err = c.limit(have); err != nil {
@@ -304,10 +309,7 @@ func (c *Converted) Room(n, limit int64) (int64, error) {
 // sweep removes directories of a list until all take no more than target, and those
 // that match.
 func (c *Converted) sweep(list []convertedItem, target int64, match func(source string) bool) (swept Swept, err error) {
-	total := int64(0)
-	for _, it := range list {
-		total += it.bytes
-	}
+	total := taken(list)
 	for _, it := range list {
 		wanted := total > target
 		if !wanted && match != nil {
@@ -338,11 +340,7 @@ func (c *Converted) Prune(o PruneOptions) (Swept, error) {
 	}
 	list := c.items()
 	if o.Size < 0 {
-		have := int64(0)
-		for _, it := range list {
-			have += it.bytes
-		}
-		limit, err := c.limit(have)
+		limit, err := c.limit(taken(list))
 		if err != nil {
 			return Swept{}, err
 		}
