@@ -54,6 +54,23 @@ type Loopback struct {
 	done   chan struct{}
 }
 
+// Patient makes a listener fail only when it is closed: for want of a descriptor, for
+// instance, it waits.
+func Patient(l net.Listener) net.Listener { return patient{l} }
+
+type patient struct{ net.Listener }
+
+// Accept returns the next connection.
+func (l patient) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err == nil || errors.Is(err, net.ErrClosed) {
+			return c, err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // LoopbackSource is the source of a mount in the mount table.
 func LoopbackSource(token string) string { return loopbackHost + token }
 

@@ -84,7 +84,7 @@ func (s *State) open() (net.Listener, error) {
 		_ = os.Remove(s.file(socketSuffix))
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: s.file(socketSuffix), Net: "unix"})
 		if err == nil {
-			return l, nil
+			return Patient(l), nil
 		}
 		errs = append(errs, err) // a path may be too long for a socket
 	}
@@ -211,11 +211,7 @@ func (l *Loopback) answer() {
 	for {
 		c, err := l.socket.Accept()
 		if err != nil {
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			time.Sleep(10 * time.Millisecond) // no descriptor is free, for instance
-			continue
+			return
 		}
 		go func() {
 			defer c.Close()

@@ -207,7 +207,7 @@ func mountNFS(o *mountOptions, t *tree.Tree, at string, opts fs.Options) (served
 		return nil, err
 	}
 	go func() {
-		if err := server.Serve(patientListener{listener}); err != nil {
+		if err := server.Serve(fs.Patient(listener)); err != nil {
 			server.Logger().Error("the server takes no more connections", "error", err)
 		}
 	}()
@@ -238,21 +238,6 @@ func mountNFS(o *mountOptions, t *tree.Tree, at string, opts fs.Options) (served
 // listenLoopback listens where this machine alone can connect.
 func listenLoopback(port int) (net.Listener, error) {
 	return net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-}
-
-// patientListener fails only when it is closed: for want of a descriptor, for instance,
-// it waits.
-type patientListener struct{ net.Listener }
-
-// Accept returns the next connection.
-func (l patientListener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err == nil || errors.Is(err, net.ErrClosed) {
-			return c, err
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
 }
 
 // nfsFacts sums up what a tree follows from, as far as clients can keep it. Two servers
