@@ -222,15 +222,21 @@ func (l *Loopback) answer() {
 	}
 }
 
+// dyingTime is how long a server that was killed may take to end.
+const dyingTime = 500 * time.Millisecond
+
 // ask asks the server for its Status. A server that is gone is ENOTCONN.
 func (s *State) ask() (Status, error) {
 	var status Status
 	c, err := net.DialTimeout("unix", s.file(socketSuffix), probeTime)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist):
-		// Somebody may have removed the socket of a server that serves its mount.
-		if syscall.Kill(s.PID, 0) != syscall.ESRCH && listens(s.Port) {
-			return status, ErrHung
+		// Somebody may have removed the socket of a server that serves its mount. One that
+		// was killed listens until the last of its threads has ended, which is soon.
+		for late := time.Now().Add(dyingTime); syscall.Kill(s.PID, 0) != syscall.ESRCH && listens(s.Port); time.Sleep(dyingTime / 10) {
+			if time.Now().After(late) {
+				return status, ErrHung
+			}
 		}
 		return status, syscall.ENOTCONN
 	case err != nil:
