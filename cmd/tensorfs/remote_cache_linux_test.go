@@ -161,7 +161,7 @@ func TestRemoteCacheDiskFull(t *testing.T) {
 		text, _ = os.ReadFile(logged)
 		return len(text) > 0
 	})
-	if strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), "cannot store") {
+	if strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), "it goes on in memory") {
 		t.Errorf("log %q", text)
 	}
 	if st := statusOf(t, mnt); st == nil || st.State != "ok" || len(st.Errors) > 0 {

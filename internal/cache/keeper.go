@@ -136,7 +136,7 @@ func (k *keeper) tidy() (ok bool) {
 		return false
 	}
 	if used, limit = k.count(); used > limit {
-		k.s.logOnce("room", "the cache has no room; it goes on in memory", fmt.Errorf("%s: %d bytes are in use, %d may be", tensorfs.Printable(k.s.root), used, limit))
+		k.s.logOnce("memory", "the cache has no room; it goes on in memory", fmt.Errorf("%s: %d bytes are in use, %d may be", tensorfs.Printable(k.s.root), used, limit))
 	}
 	return used <= limit-limit/16
 }

@@ -157,9 +157,9 @@ func (d *disk) writeRun(p []byte, off, i, end int64, spill func(i int64)) (n int
 }
 
 // cannotStore takes note of a disk that takes nothing. One that is full may have
-// room later.
+// room later. The keeper, who is told of that, may find the same: it is said once.
 func (d *disk) cannotStore(err error) {
-	d.s.logOnce("store", "the cache cannot store; it goes on in memory", err)
+	d.s.logOnce("memory", "the cache cannot store; it goes on in memory", err)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		d.s.keeper.wake()
 		return
