@@ -34,6 +34,7 @@ type directory struct {
 	sources map[string]*sourceFile // by name below source/
 
 	index    func() (*index, error) // read when it is needed
+	state    os.FileInfo            // of index.json, where files say nothing themselves
 	metadata func() (*metadata, error)
 
 	mu      sync.Mutex
@@ -75,6 +76,9 @@ func openDirectory(path string) (_ *directory, err error) {
 		x, err := d.index()
 		if err != nil {
 			return nil, err
+		}
+		if d.state, err = x.text.Stat(); err != nil {
+			return nil, reword(err)
 		}
 		model = x.model
 		for name, v := range x.views {
@@ -279,7 +283,9 @@ func (d *directory) Open(view, name string) (Bytes, error) {
 }
 
 // file opens a regular file of the tree, of size bytes unless that is -1. It waits
-// for no FIFO, and the root lets no name lead out of the tree.
+// for no FIFO, and the root lets no name lead out of the tree. A file of an export
+// that took the place of the one that was opened is an error: index.json goes before
+// the first of the new files comes, so it is looked at after the file was opened.
 func (d *directory) file(name string, size int64, flags int) (*os.File, error) {
 	f, err := d.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|flags, 0)
 	if err != nil {
@@ -292,12 +298,21 @@ func (d *directory) file(name string, size int64, flags int) (*os.File, error) {
 	case !st.Mode().IsRegular():
 		err = fmt.Errorf("%s is not a regular file", f.Name())
 	case size >= 0 && st.Size() != size:
-		err = fmt.Errorf("%s has %d bytes and should have %d; mount the model again and open it anew", f.Name(), st.Size(), size)
+		err = fmt.Errorf("%s has %d bytes and should have %d; open the tree anew", f.Name(), st.Size(), size)
+	case d.state != nil && !d.unchanged():
+		err = fmt.Errorf("%s is of another export, which took the place of the one that was opened; open the tree anew", f.Name())
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// unchanged reports whether index.json is the one that was read. That is open still,
+// so no other file has its inode.
+func (d *directory) unchanged() bool {
+	st, err := d.root.Lstat("index.json")
+	return err == nil && os.SameFile(st, d.state) && st.Size() == d.state.Size() && st.ModTime().Equal(d.state.ModTime())
 }
 
 // Config returns the tree's config.json.
