@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/fs/tree"
 	_ "github.com/tensorfs/tensorfs/internal/fewfiles" // a one-line error instead of a panic
 	"github.com/tensorfs/tensorfs/views"
@@ -276,7 +278,30 @@ func isViewComma(c rune) bool { return c == ',' || c == ':' }
 
 // open opens the model and lays out its tree. The caller closes the model.
 func (f *modelFlags) open(path string) (*tree.Tree, error) {
-	return f.openWith(func(o formats.Options) (*tensorfs.Model, error) { return o.Open(path) })
+	t, err := f.openWith(func(o formats.Options) (*tensorfs.Model, error) { return o.Open(path) })
+	if err != nil {
+		return nil, treeAdvice(path, err)
+	}
+	return t, nil
+}
+
+// treeAdvice names the model where a directory that could not be opened as one is a
+// mount of tensorfs.
+func treeAdvice(path string, err error) error {
+	at, rerr := filepath.Abs(path)
+	if rerr == nil {
+		at, rerr = filepath.EvalSymlinks(at)
+	}
+	if rerr != nil {
+		return err
+	}
+	mounts, _ := fs.Mounts() // without a table there is no advice
+	for _, m := range mounts {
+		if m.Mountpoint == at {
+			return fmt.Errorf("%s: a model is mounted here; name that instead: %s", tensorfs.Printable(path), tensorfs.Printable(m.Source))
+		}
+	}
+	return err
 }
 
 // openWith lays out the tree of the model that open opens.

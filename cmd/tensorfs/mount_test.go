@@ -197,6 +197,20 @@ func TestStatusTable(t *testing.T) {
 	t.Errorf("the mount is not there:\n%s", out)
 }
 
+// A mount that is named as a model gets the name of the model, through links too.
+func TestMountIsNoModel(t *testing.T) {
+	model, err := filepath.Abs(ggufDir + "v2.gguf")
+	must(t, err)
+	mnt, link := mounted(t, model), filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink(mnt, link))
+	for _, path := range []string{mnt, mnt + "/", link} {
+		code, stdout, stderr := command("info", path)
+		if want := "tensorfs: " + path + ": a model is mounted here; name that instead: " + model + "\n"; code != 1 || stdout != "" || stderr != want {
+			t.Errorf("exit code %d, %q, %q, want %q", code, stdout, stderr, want)
+		}
+	}
+}
+
 func TestUmountWaitsForTheServer(t *testing.T) {
 	dir := mounted(t, q8)
 	st := statusOf(t, dir)
