@@ -77,7 +77,7 @@ func cacheDirCommand(o *cacheOptions) *cobra.Command {
 		Use:   "dir",
 		Short: "Print the directory of the cache",
 		Long:  `dir prints the directory of the cache, whether it exists or not.`,
-		Args:  cobra.NoArgs,
+		Args:  between(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := o.path()
 			if err != nil {
@@ -98,7 +98,7 @@ func cacheListCommand(o *cacheOptions) *cobra.Command {
 size, whether all of it is there (and, where the source names a digest,
 verified), whether a process has it open, and when it was used last. A converted
 model is one line, with the model's path or name as its source.`,
-		Args: cobra.NoArgs,
+		Args: between(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.list(cmd.OutOrStdout(), json) },
 	}
 	c.Flags().BoolVar(&json, "json", false, "print a JSON array of objects: source, bytes, cached, disk, whole, in_use, last_use, digest, converted")
@@ -186,7 +186,7 @@ of models stood for when they were opened last.`,
 		Example: `  tensorfs cache prune --size 20G
   tensorfs cache prune hf:acme/tiny
   tensorfs cache prune '*.gguf'`,
-		Args: cobra.MaximumNArgs(1),
+		Args: between(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			given := len(args)
 			for _, flag := range []string{"all", "size"} {

@@ -146,7 +146,7 @@ func TestCacheRefuses(t *testing.T) {
 		{[]string{"cache", "list", "--cache", dir}, 1, "chmod go-w " + dir},
 		{[]string{"cache", "prune", "--cache", dir}, 1, "chmod go-w " + dir},
 		{[]string{"cache", "lst"}, 2, `"lst" is not a command; did you mean list?`},
-		{[]string{"cache", "list", "x"}, 2, "x"},
+		{[]string{"cache", "list", "x"}, 2, "too many arguments; usage: tensorfs cache list"},
 	} {
 		code, _, stderr := command(test.args...)
 		if code != test.code || !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 {

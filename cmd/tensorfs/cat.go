@@ -36,7 +36,7 @@ converts a model:
 Without --force, a file that is not text is not written to a terminal.`,
 		Example: `  tensorfs cat model.gguf config.json
   tensorfs cat model.gguf f16/output_norm.weight | od -A d -t x2 | head`,
-		Args: cobra.ExactArgs(2),
+		Args: between(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.OutOrStdout(), args[0], args[1]) },
 	}
 	c.Flags().BoolVarP(&o.force, "force", "f", false, "write to a terminal even what is not text")

@@ -48,7 +48,7 @@ bash needs the package bash-completion.`,
 		Example: `  tensorfs completion bash > ~/.local/share/bash-completion/completions/tensorfs
   tensorfs completion zsh > "${fpath[1]}/_tensorfs"
   tensorfs completion fish > ~/.config/fish/completions/tensorfs.fish`,
-		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		Args:      cobra.MatchAll(between(1, 1), cobra.OnlyValidArgs),
 		ValidArgs: []cobra.Completion{"bash", "fish", "powershell", "zsh"},
 		RunE:      func(cmd *cobra.Command, args []string) error { return shells[args[0]](cmd.Root(), cmd.OutOrStdout()) },
 	}

@@ -66,7 +66,7 @@ command line was not understood.`,
 		Example: `  tensorfs diff model-f16.gguf model-q4_k_m.gguf
   tensorfs diff ~/models/Qwen3-4B ollama:qwen3:4b
   tensorfs diff --json a.gguf b.gguf 'layers.0.*'`,
-		Args: cobra.RangeArgs(2, 3),
+		Args: between(2, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("tolerance") && !(o.tolerance > 0 && o.tolerance <= 1) {
 				return usageError{fmt.Errorf("--tolerance %v: want a number above 0 and at most 1", o.tolerance)}

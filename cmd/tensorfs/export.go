@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -77,7 +78,7 @@ complete.`,
   tensorfs export ollama:gemma3 /models/gemma3-hf hf
   tensorfs export --gguf-type q8_0 DIRECTORY /models/small gguf
   tensorfs export --json model.gguf /srv/m 'f16/layers.0.*' 'npy/*norm*'`,
-		Args: cobra.MinimumNArgs(3),
+		Args: between(3, math.MaxInt),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], args[1], args[2:])
 		},

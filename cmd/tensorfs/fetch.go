@@ -35,7 +35,7 @@ machine it says so and does nothing. The cache has to be large enough: see
 --cache-size.`,
 		Example: `  tensorfs fetch hf:ORG/NAME:Q4_K_M
   tensorfs fetch --cache /srv/cache https://HOST/model.gguf`,
-		Args: cobra.ExactArgs(1),
+		Args: between(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0])
 		},

@@ -44,7 +44,7 @@ tensorfs mount takes the same three: it mounts all of their models at once.`,
 		Example: `  tensorfs list
   tensorfs list ~/models
   tensorfs list --json hf: | jq -r '.[] | select(.bytes > 1e10) | .model'`,
-		Args: cobra.MaximumNArgs(1),
+		Args: between(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.OutOrStdout(), args) },
 	}
 	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: name, model, path, format, architecture, parameters, quant, bytes, error")

@@ -43,7 +43,7 @@ file calls it: its paths in all views are listed.`,
 			if o.human && len(args) == 0 {
 				return nil // -h alone is a question
 			}
-			return cobra.RangeArgs(1, 2)(cmd, args)
+			return between(1, 2)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -50,7 +50,11 @@ func execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(context.Background())
+	strictHelp(root)
+	c, err := root.ExecuteContextC(context.Background())
+	if err == nil {
+		err = helpFor(c)
+	}
 	if err == nil {
 		return exitOK
 	}
@@ -161,48 +165,6 @@ Exit status:
 	// Flags fit a terminal of 80 columns, as all other help does.
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages |", ".FlagUsagesWrapped 80 |"))
 	return root
-}
-
-// mistyped reports whether the first of two arguments is a command that was
-// mistyped, and not a model to be mounted: nothing has that name, and a command has
-// nearly that name.
-func mistyped(root *cobra.Command, name string) bool {
-	_, err := os.Lstat(name)
-	return err != nil && !strings.ContainsAny(name, "/.:") && len(root.SuggestionsFor(name)) > 0
-}
-
-// notACommand returns the error for the first word of a command line.
-func notACommand(root *cobra.Command, name string) error {
-	name = publicName(name)
-	if near := root.SuggestionsFor(name); len(near) > 0 {
-		return usageError{fmt.Errorf("%q is not a command; did you mean %s?", name, strings.Join(near, " or "))}
-	}
-	return usageError{fmt.Errorf("%q is not a command; see tensorfs --help", name)}
-}
-
-// wrapUsage makes every complaint about flags and arguments a usageError.
-func wrapUsage(c *cobra.Command) {
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
-	})
-	if args := c.Args; args != nil {
-		c.Args = func(cmd *cobra.Command, a []string) error {
-			if slices.Contains(a, "") { // often a variable that is not set; as a path it would be the current directory
-				return usageError{fmt.Errorf("an argument is empty; usage: %s", cmd.UseLine())}
-			}
-			if err := args(cmd, a); err != nil {
-				var usage usageError
-				if errors.As(err, &usage) {
-					return err
-				}
-				return usageError{fmt.Errorf("%w; usage: %s", err, cmd.UseLine())}
-			}
-			return nil
-		}
-	}
-	for _, sub := range c.Commands() {
-		wrapUsage(sub)
-	}
 }
 
 // i2sLayouts lists the layouts of I2_S codes for messages.

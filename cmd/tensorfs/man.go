@@ -26,7 +26,7 @@ man1 of a manual path. It is for packagers and displays nothing.
 The pages have the date of the commit that tensorfs was built from, or that of
 SOURCE_DATE_EPOCH, so that two runs write the same bytes.`,
 		Example: `  tensorfs man /usr/local/share/man/man1`,
-		Args:    cobra.ExactArgs(1),
+		Args:    between(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return fmt.Errorf("cannot make the directory: %w", err)

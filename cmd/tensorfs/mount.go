@@ -118,7 +118,7 @@ In the foreground, mount tells systemd when the mount can be used (Type=notify).
   tensorfs mount -f ollama:gemma3 ~/m
   tensorfs mount hf: ~/models
   cd "$(tensorfs mount model.gguf)"`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: between(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd, args[0], strings.Join(args[1:], ""))
 		},

@@ -40,7 +40,7 @@ func mountHelper() *cobra.Command {
 as tensorfs mount does. It serves lines of /etc/fstab like
 
   /models/model.gguf  /mnt/m  tensorfs  ro,allow_other,nofail  0  0`,
-		Args:          cobra.ExactArgs(2),
+		Args:          between(2, 2),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -27,7 +27,7 @@ else can. The server takes connections from this machine alone.
 To mount a model over NFS use tensorfs mount --backend nfs.`,
 		Example: `  tensorfs serve model.gguf
   nfs-cat 'nfs://127.0.0.1/TOKEN/config.json?nfsport=PORT&mountport=PORT'`,
-		Args: cobra.ExactArgs(1),
+		Args: between(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			model, err := absolute(args[0])
 			if err != nil {

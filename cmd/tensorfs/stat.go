@@ -43,7 +43,7 @@ where the locale (LC_ALL, LC_CTYPE, LANG) is not UTF-8.`,
   tensorfs stat model.gguf blk.0.attn_q.weight
   tensorfs stat model.gguf 'layers.0.*'
   tensorfs stat --json ollama:gemma3 | jq '.[] | select(.nan > 0) | .name'`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: between(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			want := ""
 			if len(args) == 2 {

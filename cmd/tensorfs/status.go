@@ -41,7 +41,7 @@ open models of a library and, with --hot, the files that are in memory. Paths in
 the home directory begin with ~. --json has whole paths, the time of mounting
 and the last 16 warnings and errors, whether the server has a log or not;
 healthy is true if the health is ok.`,
-		Args: cobra.NoArgs,
+		Args: between(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.OutOrStdout()) },
 	}
 	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: mountpoint, model, pid, backend, healthy, state, mounted, changed, last_error, errors, hot, warm; of a library also library, models, open")

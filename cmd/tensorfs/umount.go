@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"strings"
@@ -32,7 +33,7 @@ A server keeps running while somebody uses the mount: after -l, or if there is a
 copy of the mount, made by mount --bind or with a container or another mount
 namespace. umount waits for that at most 5 seconds. Then it says in one line
 where the copy is, and succeeds.`,
-		Args: cobra.MinimumNArgs(1),
+		Args: between(1, math.MaxInt),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var failed error
 			for _, arg := range args {

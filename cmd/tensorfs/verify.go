@@ -102,7 +102,7 @@ func (o *verifyOptions) arguments(_ *cobra.Command, args []string) error {
 	case o.check.file != "" && len(args) == 0:
 		return errors.New("--check takes a FILE before the MODEL")
 	case len(args) != 1:
-		return cobra.ExactArgs(1)(nil, args)
+		return between(1, 1)(nil, args)
 	case o.manifest.file != "" && o.check.file != "":
 		return errors.New("--manifest and --check exclude each other")
 	case o.manifest.file != "" && o.json:

@@ -201,12 +201,12 @@ func TestVerifyArguments(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		{"", 2, "accepts 1 arg"},
-		{q8 + " " + q8, 2, "accepts 1 arg"},
+		{"", 2, "too few arguments"},
+		{q8 + " " + q8, 2, "too many arguments"},
 		{"--manifest", 2, "needs an argument"},
 		{"--manifest --json " + q8, 2, "not an option"},
 		{"--manifest= " + q8, 2, "empty"},
-		{"--manifest " + list + " " + q8 + " " + q8, 2, "accepts 1 arg"},
+		{"--manifest " + list + " " + q8 + " " + q8, 2, "too many arguments"},
 		{"--check " + q8, 2, "--check takes a FILE before the MODEL"},
 		{"--check " + list + " --manifest " + list + " " + q8, 2, "exclude"},
 		{"--json --manifest " + list + " " + q8, 2, "exclude"},
