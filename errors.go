@@ -39,7 +39,7 @@ func (e *ChangedError) Error() string {
 	if e.Why != "" {
 		why = e.Why + ": "
 	}
-	return fmt.Sprintf("%s: %s%v; unmount and mount it again", Printable(e.File), why, ErrChanged)
+	return fmt.Sprintf("%s: %s%v; open it again (unmount and mount, if it is mounted)", Printable(e.File), why, ErrChanged)
 }
 
 // Unwrap returns ErrChanged and the kind of the error.

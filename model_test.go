@@ -176,7 +176,7 @@ func TestModelCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "a: file changed since it was opened; unmount and mount it again\nb: a page: file changed since it was opened; unmount and mount it again"
+	want := "a: file changed since it was opened; open it again (unmount and mount, if it is mounted)\nb: a page: file changed since it was opened; open it again (unmount and mount, if it is mounted)"
 	if err := m.Check(); !errors.Is(err, ErrChanged) || err.Error() != want {
 		t.Errorf("%v", err)
 	}
