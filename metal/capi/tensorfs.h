@@ -147,7 +147,7 @@ typedef struct tensorfs_open_options {
 	tensorfs_device_kind device;
 	void *TENSORFS_NULLABLE metal_device;
 
-	const tensorfs_string *TENSORFS_NULLABLE views; /* an array of those wanted; NULL: all */
+	const tensorfs_string *TENSORFS_NULLABLE views; /* an array of those wanted; NULL: all. A tree has its own */
 	size_t n_views;
 
 	uint64_t offset_align; /* of buffer_offset; 0: the size of an element, and 4 at least */
@@ -157,7 +157,7 @@ typedef struct tensorfs_open_options {
 	tensorfs_string cache_dir; /* of converted tensors; NULL: what `tensorfs cache dir` prints */
 	uint64_t cache_limit;      /* bytes that they may take there; 0: a quarter of what is free */
 
-	tensorfs_string i2s; /* how BitNet's I2_S codes lie, as --i2s of the commands; NULL: by the size */
+	tensorfs_string i2s; /* how BitNet's I2_S codes lie, as --i2s of the commands; NULL: by the size, or as a tree was made */
 	int tree_only;       /* 1: of a mounted or exported tree, never map the model's own files */
 } tensorfs_open_options;
 

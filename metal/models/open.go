@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/metal"
 	"github.com/tensorfs/tensorfs/views"
@@ -15,9 +16,10 @@ import (
 type Options struct {
 	metal.Options
 	// Views names the views to have; nil for those that a mount has. A view is made
-	// when it is first asked for.
+	// when it is first asked for. A mounted or exported tree has those that it has.
 	Views []string
 	// I2S is the layout of I2_S codes: one of views.I2SLayouts, "" to go by the size.
+	// Of a tree it cannot be chosen any more, which is an error.
 	I2S string
 	// Model says how the model's files are found and read.
 	Model formats.Options
@@ -34,6 +36,9 @@ type Options struct {
 // store, or a directory where one is mounted or was exported to.
 func Open(model string, o Options) (*metal.Loader, error) {
 	if isTree(model) {
+		if o.I2S != "" {
+			return nil, tensorfs.Unsupported(model, "a tree is as it was made, and another layout of I2_S codes cannot be chosen", "open the model itself, or mount it with --i2s "+o.I2S)
+		}
 		return metal.Open(model, o.Options)
 	}
 	m, err := o.Model.Open(model)

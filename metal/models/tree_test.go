@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -238,6 +239,18 @@ func TestAbsent(t *testing.T) {
 		if _, err := Open(filepath.Join(testdata, "gguf/llama-xs.q4_k_m.gguf"), bad); err == nil || !strings.Contains(err.Error(), "is not a ") {
 			t.Error(err)
 		}
+	}
+}
+
+// TestTreeIsAsItWasMade refuses a layout of codes for a tree, which has one.
+func TestTreeIsAsItWasMade(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "raw"), 0o700), os.WriteFile(filepath.Join(dir, "index.json"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(dir, Options{I2S: views.I2SLayouts[0]})
+	if !errors.Is(err, tensorfs.ErrUnsupported) || !strings.Contains(err.Error(), "mount it with --i2s "+views.I2SLayouts[0]) {
+		t.Error(err)
 	}
 }
 
