@@ -86,6 +86,17 @@ func Mounts() ([]MountInfo, error) {
 	return ours, nil
 }
 
+// Automounts reports whether an automounter waits at a path for somebody to look
+// inside. It lets only its own process group pass there while it mounts.
+func Automounts(path string) bool {
+	path, err := resolve(path)
+	if err != nil {
+		return false
+	}
+	m, err := mountedAt(path)
+	return err == nil && m != nil && m.Type == "autofs"
+}
+
 // resolve returns the absolute path without links. It does not touch a mount at
 // the path itself, whose server may be gone.
 func resolve(path string) (string, error) {

@@ -19,6 +19,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/fs"
+	"golang.org/x/sys/unix"
 )
 
 // ready is what the server writes to its standard error when the mount can be
@@ -79,7 +80,7 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 	server.Dir = "/"
 	server.Env = serverEnv(os.Environ())
 	server.Stderr = w
-	server.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	server.SysProcAttr = &syscall.SysProcAttr{Setsid: !fs.Automounts(mountpoint)} // else when it has mounted
 	err = startConfined(server)
 	w.Close()
 	if err != nil {
@@ -176,12 +177,15 @@ func isKeptEnv(name string) bool {
 }
 
 // announce tells the waiting mount command that the mount can be used, and cuts
-// the pipe to it. It fails if that command is gone or no longer wants the mount.
+// the pipe to it and what else they share. It fails if that command is gone or no longer wants the mount.
 func announce(signals <-chan os.Signal) error {
 	select {
 	case sig := <-signals:
 		return fmt.Errorf("stopped by a signal (%v) before the mount was ready", sig)
 	default:
+	}
+	if _, err := unix.Setsid(); err != nil && !errors.Is(err, syscall.EPERM) { // EPERM: it has a session of its own
+		return err
 	}
 	if _, err := io.WriteString(os.Stderr, ready); err != nil {
 		return fmt.Errorf("the mount command is gone: %w", err)

@@ -151,3 +151,39 @@ func sameInLoader(t *testing.T, what string, l *metal.Loader, files map[string][
 		t.Errorf("a loader of %s has no tensors", what)
 	}
 }
+
+// TestExportReplacedUnderALoader exports another model, of the same sizes, over the
+// tree that a loader has open: what it has stays, and it gets nothing of the other.
+func TestExportReplacedUnderALoader(t *testing.T) {
+	dir, other := t.TempDir(), filepath.Join(t.TempDir(), "other.gguf")
+	b, err := os.ReadFile(ggufDir + "llama-xs.bf16.gguf")
+	must(t, err)
+	b[len(b)-1] ^= 1
+	must(t, os.WriteFile(other, b, 0o600))
+	if code, _, stderr := command("export", ggufDir+"llama-xs.bf16.gguf", dir, "f16/*"); code != 0 {
+		t.Fatal(stderr)
+	}
+	l, err := inprocess.Open(dir, inprocess.Options{})
+	must(t, err)
+	names := l.Names("f16")
+	first, err := l.Tensor("f16", names[0])
+	must(t, err)
+	want, err := os.ReadFile(filepath.Join(dir, "f16", names[0]))
+	must(t, err)
+	if code, _, stderr := command("export", "--force", other, dir, "f16/*"); code != 0 {
+		t.Fatal(stderr)
+	}
+	must(t, first.View(func(p []byte) error {
+		if !bytes.Equal(p, want) {
+			t.Error("the bytes changed under a buffer")
+		}
+		return nil
+	}))
+	must(t, first.Release())
+	for _, name := range names {
+		if _, err := l.Tensor("f16", name); err == nil || !strings.HasSuffix(err.Error(), "is of another export, which took the place of the one that was opened; open the tree anew") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	must(t, l.Close())
+}

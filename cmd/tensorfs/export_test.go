@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
@@ -16,7 +15,6 @@ import (
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testmodel"
-	inprocess "github.com/tensorfs/tensorfs/metal/models"
 )
 
 // exported are the files below a directory, the export's own ones left out.
@@ -263,42 +261,6 @@ func TestExportOfAChangedModel(t *testing.T) {
 	if !errors.Is(err, tensorfs.ErrChanged) || err.Error() != "/m: the file changed while the model was exported (it was written to); export it to another directory, or again with --force" {
 		t.Error(err)
 	}
-}
-
-// TestExportReplacedUnderALoader exports another model, of the same sizes, over the
-// tree that a loader has open: what it has stays, and it gets nothing of the other.
-func TestExportReplacedUnderALoader(t *testing.T) {
-	dir, other := t.TempDir(), filepath.Join(t.TempDir(), "other.gguf")
-	b, err := os.ReadFile(ggufDir + "llama-xs.bf16.gguf")
-	must(t, err)
-	b[len(b)-1] ^= 1
-	must(t, os.WriteFile(other, b, 0o600))
-	if code, _, stderr := command("export", ggufDir+"llama-xs.bf16.gguf", dir, "f16/*"); code != 0 {
-		t.Fatal(stderr)
-	}
-	l, err := inprocess.Open(dir, inprocess.Options{})
-	must(t, err)
-	names := l.Names("f16")
-	first, err := l.Tensor("f16", names[0])
-	must(t, err)
-	want, err := os.ReadFile(filepath.Join(dir, "f16", names[0]))
-	must(t, err)
-	if code, _, stderr := command("export", "--force", other, dir, "f16/*"); code != 0 {
-		t.Fatal(stderr)
-	}
-	must(t, first.View(func(p []byte) error {
-		if !bytes.Equal(p, want) {
-			t.Error("the bytes changed under a buffer")
-		}
-		return nil
-	}))
-	must(t, first.Release())
-	for _, name := range names {
-		if _, err := l.Tensor("f16", name); err == nil || !strings.HasSuffix(err.Error(), "is of another export, which took the place of the one that was opened; open the tree anew") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	must(t, l.Close())
 }
 
 // TestExportInterrupted ends with one line, and the same command goes on.

@@ -200,9 +200,10 @@ func TestStatusTable(t *testing.T) {
 // A mount that is named as a model gets the name of the model, through links too.
 func TestMountIsNoModel(t *testing.T) {
 	model, err := filepath.Abs(ggufDir + "v2.gguf")
-	must(t, err)
 	mnt, link := mounted(t, model), filepath.Join(t.TempDir(), "link")
-	must(t, os.Symlink(mnt, link))
+	if err := errors.Join(err, os.Symlink(mnt, link)); err != nil {
+		t.Fatal(err)
+	}
 	for _, path := range []string{mnt, mnt + "/", link} {
 		code, stdout, stderr := command("info", path)
 		if want := "tensorfs: " + path + ": a model is mounted here; name that instead: " + model + "\n"; code != 1 || stdout != "" || stderr != want {
