@@ -40,7 +40,7 @@ func TestAutomount(t *testing.T) {
 	defer unix.Close(trap)
 
 	for range 2 {
-		cat := exec.Command("cat", filepath.Join(dir, "config.json"))
+		cat := exec.CommandContext(t.Context(), "cat", filepath.Join(dir, "config.json"))
 		cat.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // for it the automounter mounts
 		read := make(chan []byte, 1)
 		go func() {
