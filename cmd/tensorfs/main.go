@@ -240,11 +240,13 @@ func isViewComma(c rune) bool { return c == ',' || c == ':' }
 
 // open opens the model and lays out its tree. The caller closes the model.
 func (f *modelFlags) open(path string) (*tree.Tree, error) {
-	t, err := f.openWith(func(o formats.Options) (*tensorfs.Model, error) { return o.Open(path) })
-	if err != nil {
-		return nil, treeAdvice(path, err)
-	}
-	return t, nil
+	return f.openWith(func(o formats.Options) (*tensorfs.Model, error) {
+		m, err := o.Open(path)
+		if err != nil {
+			return nil, treeAdvice(path, err)
+		}
+		return m, nil
+	})
 }
 
 // treeAdvice names the model where a directory that could not be opened as one is a
@@ -260,7 +262,7 @@ func treeAdvice(path string, err error) error {
 	mounts, _ := fs.Mounts() // without a table there is no advice
 	for _, m := range mounts {
 		if m.Mountpoint == at {
-			return fmt.Errorf("%s: a model is mounted here; name that instead: %s", tensorfs.Printable(path), tensorfs.Printable(m.Source))
+			return fmt.Errorf("%s: it is a mount of %s; name the model itself", tensorfs.Printable(path), tensorfs.Printable(m.Source))
 		}
 	}
 	return err

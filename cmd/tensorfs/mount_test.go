@@ -206,9 +206,12 @@ func TestMountIsNoModel(t *testing.T) {
 	}
 	for _, path := range []string{mnt, mnt + "/", link} {
 		code, stdout, stderr := command("info", path)
-		if want := "tensorfs: " + path + ": a model is mounted here; name that instead: " + model + "\n"; code != 1 || stdout != "" || stderr != want {
+		if want := "tensorfs: " + path + ": it is a mount of " + model + "; name the model itself\n"; code != 1 || stdout != "" || stderr != want {
 			t.Errorf("exit code %d, %q, %q, want %q", code, stdout, stderr, want)
 		}
+	}
+	if code, _, stderr := command("ls", "--views", "none", mnt); code != 2 {
+		t.Errorf("exit code %d, %q", code, stderr)
 	}
 }
 
