@@ -34,7 +34,7 @@ type directory struct {
 	sources map[string]*sourceFile // by name below source/
 
 	index    func() (*index, error) // read when it is needed
-	state    os.FileInfo            // of index.json, where files say nothing themselves
+	state    *os.File               // exportState of an exported tree; nil where there is none
 	metadata func() (*metadata, error)
 
 	mu      sync.Mutex
@@ -55,6 +55,7 @@ func openDirectory(path string) (_ *directory, err error) {
 	defer func() {
 		if err != nil {
 			root.Close()
+			d.state.Close()
 		}
 	}()
 	d.index = sync.OnceValues(func() (*index, error) {
@@ -73,12 +74,13 @@ func openDirectory(path string) (_ *directory, err error) {
 		return nil, err
 	}
 	if !d.attrs {
+		// It stays open, so that no other file gets its inode.
+		if d.state, err = root.OpenFile(exportState, os.O_RDONLY|unix.O_NONBLOCK, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, reword(err)
+		}
 		x, err := d.index()
 		if err != nil {
 			return nil, err
-		}
-		if d.state, err = x.text.Stat(); err != nil {
-			return nil, reword(err)
 		}
 		model = x.model
 		for name, v := range x.views {
@@ -284,8 +286,8 @@ func (d *directory) Open(view, name string) (Bytes, error) {
 
 // file opens a regular file of the tree, of size bytes unless that is -1. It waits
 // for no FIFO, and the root lets no name lead out of the tree. A file of an export
-// that took the place of the one that was opened is an error: index.json goes before
-// the first of the new files comes, so it is looked at after the file was opened.
+// that took the place of the one that was opened is an error: exportState is replaced
+// before the first of its files comes, so it is looked at after the file was opened.
 func (d *directory) file(name string, size int64, flags int) (*os.File, error) {
 	f, err := d.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|flags, 0)
 	if err != nil {
@@ -299,7 +301,7 @@ func (d *directory) file(name string, size int64, flags int) (*os.File, error) {
 		err = fmt.Errorf("%s is not a regular file", f.Name())
 	case size >= 0 && st.Size() != size:
 		err = fmt.Errorf("%s has %d bytes and should have %d; open the tree anew", f.Name(), st.Size(), size)
-	case d.state != nil && !d.unchanged():
+	case !d.attrs && !d.unchanged():
 		err = fmt.Errorf("%s is of another export, which took the place of the one that was opened; open the tree anew", f.Name())
 	}
 	if err != nil {
@@ -308,11 +310,19 @@ func (d *directory) file(name string, size int64, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// unchanged reports whether index.json is the one that was read. That is open still,
-// so no other file has its inode.
+// exportState is the file of an exported tree that says of which model it is, as
+// fs/export names it.
+const exportState = ".tensorfs-export/state.json"
+
+// unchanged reports whether the tree is of the export that was opened. One whose
+// state was removed since is.
 func (d *directory) unchanged() bool {
-	st, err := d.root.Lstat("index.json")
-	return err == nil && os.SameFile(st, d.state) && st.Size() == d.state.Size() && st.ModTime().Equal(d.state.ModTime())
+	now, err := d.root.Lstat(exportState)
+	if err != nil || d.state == nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	then, err := d.state.Stat()
+	return err == nil && os.SameFile(now, then)
 }
 
 // Config returns the tree's config.json.
@@ -381,6 +391,9 @@ func (d *directory) Metadata(key string) (value any, ok bool, err error) {
 // cannot be any more.
 func (d *directory) Close() error {
 	errs := []error{d.root.Close()}
+	if d.state != nil {
+		errs = append(errs, d.state.Close())
+	}
 	if x, err := d.index(); err == nil {
 		errs = append(errs, x.text.Close())
 	}

@@ -170,6 +170,13 @@ func TestExportReplacedUnderALoader(t *testing.T) {
 	must(t, err)
 	want, err := os.ReadFile(filepath.Join(dir, "f16", names[0]))
 	must(t, err)
+	// More of the same model is no other export.
+	if code, _, stderr := command("export", ggufDir+"llama-xs.bf16.gguf", dir, "raw/*"); code != 0 {
+		t.Fatal(stderr)
+	}
+	second, err := l.Tensor("f16", names[1])
+	must(t, err)
+	must(t, second.Release())
 	if code, _, stderr := command("export", "--force", other, dir, "f16/*"); code != 0 {
 		t.Fatal(stderr)
 	}
