@@ -42,15 +42,16 @@ func TestNFSAdvice(t *testing.T) {
 	for _, test := range []struct {
 		goos           string
 		kernel, helper bool
-		want           string
+		said, want     string
 	}{
-		{"linux", false, false, "modprobe nfs"},
-		{"linux", false, true, "modprobe nfs"},
-		{"linux", true, false, "nfs-common"},
-		{"linux", true, true, "--backend fuse"},
-		{"darwin", true, false, "macFUSE"},
+		{"linux", false, false, "", "modprobe nfs"},
+		{"linux", false, true, "", "modprobe nfs"},
+		{"linux", true, false, "", "nfs-common"},
+		{"linux", true, true, "", "--backend fuse"},
+		{"linux", true, true, "mount.nfs: Failed to find 'tcp' protocol", "netbase"}, // in a minimal Debian
+		{"darwin", true, false, "", "macFUSE"},
 	} {
-		if got := nfsAdvice(test.goos, test.kernel, test.helper); !strings.Contains(got, test.want) {
+		if got := nfsAdvice(test.goos, test.kernel, test.helper, test.said); !strings.Contains(got, test.want) {
 			t.Errorf("%+v: %q", test, got)
 		}
 	}

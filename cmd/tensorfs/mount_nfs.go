@@ -117,11 +117,11 @@ func runNFSMount(port int, token, dir string, late <-chan time.Time) error {
 	if said = strings.ReplaceAll(said, token, "..."); said == "" {
 		said = fmt.Sprintf("%s: %v", program, err)
 	}
-	return errors.New(said + nfsAdvice(runtime.GOOS, hasNFSKernel(), hasNFSHelper()))
+	return errors.New(said + nfsAdvice(runtime.GOOS, hasNFSKernel(), hasNFSHelper(), said))
 }
 
-// nfsAdvice says what to do about a mount that failed.
-func nfsAdvice(goos string, kernel, helper bool) string {
+// nfsAdvice says what to do about a mount that failed, of which the system said this.
+func nfsAdvice(goos string, kernel, helper bool, said string) string {
 	switch {
 	case goos != "linux":
 		return "; --backend fuse takes macFUSE, and tensorfs serve and export do without a mount"
@@ -129,6 +129,8 @@ func nfsAdvice(goos string, kernel, helper bool) string {
 		return "; this kernel has no NFS client: load its module as root (modprobe nfs) or use --backend fuse; a container uses the kernel of its host"
 	case !helper:
 		return "; install mount.nfs (package nfs-common, or nfs-utils), or use --backend fuse"
+	case strings.Contains(said, "protocol"):
+		return "; install /etc/protocols (package netbase), or use --backend fuse"
 	}
 	return "; --backend fuse and tensorfs serve do without it"
 }
