@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -252,20 +251,11 @@ func (f *modelFlags) open(path string) (*tree.Tree, error) {
 // treeAdvice names the model where a directory that could not be opened as one is a
 // mount of tensorfs.
 func treeAdvice(path string, err error) error {
-	at, rerr := filepath.Abs(path)
-	if rerr == nil {
-		at, rerr = filepath.EvalSymlinks(at)
-	}
-	if rerr != nil {
+	m, merr := fs.MountAt(path)
+	if merr != nil || m == nil {
 		return err
 	}
-	mounts, _ := fs.Mounts() // without a table there is no advice
-	for _, m := range mounts {
-		if m.Mountpoint == at {
-			return fmt.Errorf("%s: it is a mount of %s; name the model itself", tensorfs.Printable(path), tensorfs.Printable(m.Source))
-		}
-	}
-	return err
+	return fmt.Errorf("%s: it is a mount of %s; name the model itself", tensorfs.Printable(path), tensorfs.Printable(m.Source))
 }
 
 // openWith lays out the tree of the model that open opens.
