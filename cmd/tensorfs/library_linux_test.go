@@ -414,6 +414,55 @@ func TestLibraryHostile(t *testing.T) {
 	}
 }
 
+// peakOf returns the most memory that a process had, in KiB.
+func peakOf(t *testing.T, pid int) int {
+	t.Helper()
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(b), "VmHWM:")
+	n, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestLibraryOfHugeNumbers has a model in a library whose config.json names a length
+// of 10^9. Looking into it says why it has no gguf/, and the others go on.
+func TestLibraryOfHugeNumbers(t *testing.T) {
+	folder := t.TempDir()
+	must(t, os.CopyFS(filepath.Join(folder, "evil"), os.DirFS(testdata+"whole-gguf/llama3")))
+	must(t, os.CopyFS(filepath.Join(folder, "good"), os.DirFS(testdata+"whole-gguf/llama3")))
+	config := filepath.Join(folder, "evil", "config.json")
+	text, err := os.ReadFile(config)
+	must(t, err)
+	must(t, os.WriteFile(config, append([]byte(`{"head_dim":1000000000,`), text[1:]...), 0o666))
+	must(t, testmodel.Write(folder, map[string][]byte{"small.gguf": modelOf('1', 32), "other.gguf": modelOf('2', 32)}))
+	dir := mounted(t, folder)
+	read := func(path string) string {
+		b, err := os.ReadFile(filepath.Join(dir, path))
+		must(t, err)
+		return string(b)
+	}
+	if got := read("evil/gguf/tensorfs.json"); !strings.Contains(got, `"available":false`) || !strings.Contains(got, "and config.json has 4000000000") {
+		t.Errorf("evil has %s", got)
+	}
+	if got := read("good/gguf/tensorfs.json"); !strings.Contains(got, `"available":true`) {
+		t.Errorf("good has %s", got)
+	}
+	if got := read("small/raw/t"); got != strings.Repeat("1", 64) {
+		t.Errorf("small has %q", got)
+	}
+	if got := read("good/gguf/model.gguf"); !strings.HasPrefix(got, "GGUF") {
+		t.Errorf("%d bytes that begin with %.4q", len(got), got)
+	}
+	if st := statusOf(t, dir); peakOf(t, st.PID) > 512<<10 {
+		t.Errorf("the server had %d KiB", peakOf(t, st.PID))
+	}
+}
+
 // TestLibraryRefused holds what is no library, and what is wrong with the command.
 func TestLibraryRefused(t *testing.T) {
 	needFUSE(t)

@@ -52,7 +52,7 @@ func TestHostile(t *testing.T) {
 	}
 	want(t, "the text that all these change", files{"tokenizer.json": good}, "llama", 9, nil)
 	want(t, "an empty token", files{"tokenizer.json": edit(`"Ġ":3`, `"":5,"Ġ":3`)}, "llama", 9, nil)
-	for _, rows := range []int{-1 << 62, -1, 0, 1<<24 + 1, 1 << 62} {
+	for _, rows := range []int{-1 << 62, -1, 0, 1 << 17, 1 << 24, 1<<24 + 1, 1 << 62} {
 		refuse(t, "rows", files{"tokenizer.json": good}, "llama", rows, "the embedding has")
 	}
 }

@@ -123,6 +123,9 @@ func cutMerge(line string) (merge, bool) {
 // both tokens of each merge and what becomes of them are in it. It calls join, if
 // any, with the number of each merge and the place of its token.
 func (m *model) check(d *document, rows int, join func(rank, token int)) error {
+	if err := inProportion(rows, len(m.ids)+len(d.added)); err != nil {
+		return err
+	}
 	x := newIndex(m.texts)
 	used := make([]bool, rows)
 	for i, text := range m.texts {
@@ -152,7 +155,10 @@ func (m *model) check(d *document, rows int, join func(rank, token int)) error {
 
 // table returns the tokens by id, those of the vocabulary and then those added.
 func (d *document) table(rows int, scores bool, kind func(t addedToken) (int32, string)) (tokens, error) {
-	t := newTokens(rows, scores)
+	t, err := newTokens(rows, len(d.model.ids)+len(d.added), scores)
+	if err != nil {
+		return tokens{}, err
+	}
 	for i, id := range d.model.ids {
 		t.set(int(id), d.model.texts[i], normal, 0)
 	}

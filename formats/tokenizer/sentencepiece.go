@@ -61,7 +61,9 @@ func (s *source) sentencepiece(text []byte) (*vocabulary, error) {
 	if m.trim {
 		v.notes = append(v.notes, "llama.cpp does not remove repeated spaces as the source's SentencePiece does: text with them has other tokens")
 	}
-	v.tokens = newTokens(s.Rows, true)
+	if v.tokens, err = newTokens(s.Rows, len(m.list), true); err != nil {
+		return nil, err
+	}
 	for id, p := range m.list {
 		kind := normal // also what the user defined: added_tokens_decoder says so again
 		switch int32(min(p.kind, math.MaxInt32)) {

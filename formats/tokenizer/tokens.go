@@ -31,12 +31,32 @@ type tokens struct {
 	phantom bool      // fill ids as the converter does for WordPiece
 }
 
-func newTokens(n int, scores bool) tokens {
+// spare is how many ids that no token has are named in any case, and perToken how
+// many more for each token. Embeddings are padded by some hundreds.
+const (
+	spare    = 1 << 16
+	perToken = 8
+)
+
+// inProportion refuses an embedding of far more rows than there are tokens. Tables
+// have as many, and a row that takes a byte in the file costs a hundred in them.
+func inProportion(rows, known int) error {
+	if rows > spare+perToken*known {
+		return fmt.Errorf("the embedding has %d rows, and the tokenizer has %d tokens for them", rows, known)
+	}
+	return nil
+}
+
+// newTokens returns a table of n rows for so many tokens.
+func newTokens(n, known int, scores bool) (tokens, error) {
+	if err := inProportion(n, known); err != nil {
+		return tokens{}, err
+	}
 	t := tokens{texts: make([]string, n), types: make([]int32, n)}
 	if scores {
 		t.scores = make([]float32, n)
 	}
-	return t
+	return t, nil
 }
 
 // set sets a token; a score is ignored where the model has none.

@@ -14,7 +14,6 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"runtime/metrics"
 	"slices"
 	"strings"
 	"testing"
@@ -28,6 +27,7 @@ import (
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/internal/source/memory"
+	"github.com/tensorfs/tensorfs/internal/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testmodel"
 )
 
@@ -133,7 +133,7 @@ func nearest(all map[uint16]*sample, keys []uint16, n uint16) *sample {
 // numbers are values that break arithmetic.
 var numbers = []uint64{
 	0, 1, 2, 7, 8, 16, 31, 32, 33, 36, 39, 63, 64, 100, 127, 128, 255, 256, 257, 1023, 4095, 4096, 1<<16 - 1, 1 << 16, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1<<32 + 1,
-	1<<53 + 1, 1<<62 - 1, 1 << 62, 1<<63 - 1, 1 << 63, 1<<64 - 32, 1<<64 - 1,
+	1<<53 + 1, 1<<62 - 1, 1 << 62, 1<<63 - 1, 1 << 63, 1<<64 - 32, 1<<64 - 1, 999_999_998, 1_000_000_000,
 }
 
 // texts replace strings.
@@ -249,9 +249,9 @@ func FuzzModel(f *testing.F) {
 		}
 		s := nearest(all, keys, which)
 		src := memory.New(mutant(s, edits))
-		before := allocated()
-		m, err := formats.OpenFS(src, s.open)
-		if n := allocated() - before; n > maxOpening {
+		var m *tensorfs.Model
+		var err error
+		if n := testlimit.Allocated(func() { m, err = formats.OpenFS(src, s.open) }); n > maxOpening {
 			t.Errorf("%s: %d bytes were allocated to open it", s.name, n)
 		}
 		if err != nil {
@@ -259,7 +259,16 @@ func FuzzModel(f *testing.F) {
 			return
 		}
 		defer m.Close()
-		checkTree(t, New(m, Options{}))
+		tree, size := New(m, Options{}), 0
+		for _, b := range src.Files {
+			size += len(b)
+		}
+		holdCost(t, s.name, size, func() {
+			for _, w := range tree.Whole {
+				w.Files()
+			}
+		})
+		checkTree(t, tree)
 	})
 }
 
@@ -296,13 +305,6 @@ func TestSamples(t *testing.T) {
 // maxOpening is what opening a sample may allocate. The samples are smaller than
 // a megabyte, and so is what a sound one of them needs.
 const maxOpening = 64 << 20
-
-// allocated returns how many bytes of heap were ever allocated.
-func allocated() uint64 {
-	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(s)
-	return s[0].Value.Uint64()
-}
 
 // checkLine checks that a message is one line of harmless text.
 func checkLine(t *testing.T, line string) {

@@ -12,6 +12,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
+	"github.com/tensorfs/tensorfs/internal/testlimit"
 )
 
 // configs are the texts of the golden config.json files, by the names of their
@@ -314,15 +315,42 @@ func TestShapesDecide(t *testing.T) {
 	}
 }
 
+// affordable is what keys and tensors of a golden model may allocate, whatever its
+// config.json says.
+func affordable(text string) uint64 { return 16<<20 + 64*uint64(len(text)) }
+
 // FuzzKeys holds that no config.json does harm: there is one line of reason, or
-// keys that a file can have.
+// keys that a file can have. Beside the tensors of a golden model of its architecture,
+// numbers of 10^9 make nothing that is as long.
 func FuzzKeys(f *testing.F) {
-	for _, text := range configs(f) {
+	models := map[string]*tensorfs.Model{}
+	for name, text := range configs(f) {
 		f.Add(text)
+		for _, field := range []string{"head_dim", "num_hidden_layers", "vocab_size", "num_local_experts", "max_position_embeddings", "sliding_window_pattern"} {
+			for _, n := range []string{"1000000000", "999999998", "-1", "2147483648", "9223372036854775808", "1e9"} {
+				f.Add(edited(f, text, map[string]string{field: n}))
+			}
+		}
+		m, cfg := open(f, filepath.Join(testdata, "whole-gguf", name))
+		if arch, err := architecture(m, cfg); err == nil && models[arch] == nil {
+			models[arch] = m
+		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if _, err := jsonobj.Parse([]byte(text)); err != nil {
 			return
+		}
+		used := testlimit.Allocated(func() {
+			cfg := parsed(t, text)
+			arch, err := architecture(&tensorfs.Model{}, cfg)
+			if m := models[arch]; err == nil && m != nil {
+				if _, _, err := tensors(m, cfg, arch, Options{}, 0); err != nil && strings.ContainsAny(err.Error(), "\n\r") {
+					t.Errorf("%q", err)
+				}
+			}
+		})
+		if used > affordable(text) {
+			t.Errorf("%d bytes are allocated for the tensors", used)
 		}
 		made, err := keysOf(t, text)
 		if err != nil {

@@ -48,10 +48,12 @@ func newMaker(m *tensorfs.Model, cfg settings, arch string, opts Options, rows i
 	}, nil
 }
 
-// embeddingRows returns the rows of the model's token embedding, 0 without one.
+// embeddingRows returns the rows of the model's token embedding, 0 without one and
+// for one that has no numbers: tables are as long as that, and rows of nothing can
+// be as many as somebody writes.
 func embeddingRows(m *tensorfs.Model) int {
 	x := maker{m: m}
-	if t := x.find(embedding + ".weight"); t != nil && len(t.Numbers()) == 2 {
+	if t := x.find(embedding + ".weight"); t != nil && len(t.Numbers()) == 2 && t.Numbers()[1] > 0 {
 		return int(t.Numbers()[0])
 	}
 	return 0

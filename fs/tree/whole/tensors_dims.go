@@ -43,6 +43,16 @@ func (x *maker) set(name string, n int64, from string) error {
 	return nil
 }
 
+// hold compares the dimensions with the shape of a tensor before its turn: for what
+// is made of numbers that nothing else has proven yet.
+func (x *maker) hold(name, shape string) error {
+	t := x.find(name)
+	if t == nil {
+		return fmt.Errorf("the tensor %s is missing, which says how long a head is", name)
+	}
+	return x.shaped(&row{shape: shape}, name, "", t)
+}
+
 // bind sets the dimensions that the config gives.
 func (x *maker) bind(from ...func(x *maker) error) error {
 	for _, f := range from {
@@ -65,6 +75,9 @@ func (x *maker) shaped(r *row, to, param string, t *tensorfs.Tensor) error {
 		return fmt.Errorf("%s has the shape %v, and %s in %s has %d dimensions", tensorfs.Quote(t.Source), shape, to+param, x.arch, len(names))
 	}
 	for i, name := range names {
+		if shape[i] < 1 {
+			return fmt.Errorf("%s has the shape %v, and holds no numbers", tensorfs.Quote(t.Source), shape)
+		}
 		if n, err := strconv.ParseInt(name, 10, 64); err == nil {
 			if n != shape[i] {
 				return fmt.Errorf("%s has the shape %v, and dimension %d is %d in %s", tensorfs.Quote(t.Source), shape, i, n, x.arch)

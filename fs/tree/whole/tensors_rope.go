@@ -11,14 +11,10 @@ import (
 // ropeFreqs makes the divisors of the frequencies of Llama 3. PyTorch computes them
 // in F32, and rounds after every step: so does this, to the same bits.
 func ropeFreqs(x *maker, _, _ string) (*tensorfs.Tensor, error) {
-	if x.dims["head"].n == 0 {
-		heads, width := x.dims["heads"].n, x.dims["width"].n
-		if width == 0 || width%heads != 0 {
-			return nil, fmt.Errorf("config.json gives no head_dim, and its hidden_size is %d, which are not %d heads", width, heads)
-		}
-		if err := x.set("head", width/heads, inConfig); err != nil {
-			return nil, err
-		}
+	// The rows of q say how long a head is. A list is as long as that, so config.json
+	// alone must not decide it.
+	if err := x.hold("layers.0.attention.q.weight", "q width"); err != nil {
+		return nil, err
 	}
 	field := func(name string, without float64) float64 {
 		if v, ok := x.cfg.number(x.rope(name)...); ok {

@@ -59,9 +59,17 @@ func (x *tensorMaker) eachPart(r *tensorRow, parts []expertPart) error {
 	return nil
 }
 
+// maxExperts is how many experts of a stack become tensors of their own. Models have
+// some hundreds; a shape may say that each has a few bytes, and a tensor of a
+// directory costs far more than those.
+const maxExperts = 1 << 12
+
 // splitStack puts each tensor of a stack into the directory, as NAME.e.PART.
 func (x *tensorMaker) splitStack(name, part string, stack *tensorfs.Tensor) error {
 	shape, o := stack.Numbers(), originOf(stack)
+	if shape[0] > maxExperts {
+		return fmt.Errorf("%s has %d experts, and at most %d become tensors of a directory", tensorfs.Quote(stack.Source), shape[0], maxExperts)
+	}
 	each := int64(0)
 	if shape[0] > 0 {
 		each = stack.Data.Size() / shape[0]
