@@ -21,7 +21,7 @@
 // Absent for now is Unigram (model t5), which only encoders have.
 //
 // [Write] is given the metadata of a GGUF file and returns the files of a
-// directory, and [GenerationConfig] one more. What it writes does what llama.cpp
+// directory; [Ends] says at which tokens a generation ends. Both do what llama.cpp
 // does with that metadata:
 //
 //	tokenizer.ggml.model    tokenizer.json

@@ -49,7 +49,7 @@ var storedRoles = []struct {
 }{
 	{"bos", []string{"bos"}}, {"eos", []string{"eos"}}, {"unk", []string{"unknown"}}, {"pad", []string{"padding"}},
 	{"sep", []string{"seperator", "separator"}}, {"cls", []string{"cls"}}, {"mask", []string{"mask"}},
-	{"eot", []string{"eot"}}, {"eom", []string{"eom"}}, // only in generation_config.json
+	{"eot", []string{"eot"}}, {"eom", []string{"eom"}}, // only among [Ends]
 }
 
 // newStored returns the special tokens of a GGUF file; see read for the others.

@@ -16,6 +16,16 @@ const (
 	sepTwice                 // <s> A </s> </s> B </s>, all of one type
 )
 
+// types returns the name of the list that says which of two texts a token is of, and
+// a comma, for models that are told. It has to be said either way: some libraries
+// give it to models that refuse it, others to none.
+func (a *around) types() string {
+	if a.pairs == bertPairs {
+		return `"token_type_ids",`
+	}
+	return ""
+}
+
 // byteProcessor only mends offsets.
 const byteProcessor = `{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":false,"use_regex":true}`
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -98,7 +99,7 @@ func TestWriteHostile(t *testing.T) {
 		if err == nil || files != nil || !strings.Contains(err.Error(), c.reason) || strings.ContainsFunc(err.Error(), unicode.IsControl) {
 			t.Errorf("%.300v: %v, %d files, want %q", c.k, err, len(files), c.reason)
 		}
-		tokenizer.GenerationConfig(c.k.get, "llama")
+		tokenizer.Ends(c.k.get)
 	}
 }
 
@@ -182,8 +183,14 @@ func FuzzWrite(f *testing.F) {
 			}
 		}
 		k["tokenizer.ggml."+key] = []any{value, value&1 != 0, pre, listOf[any](value, uint8(value), pre), float32(value)}[bits>>12%5]
-		if g := tokenizer.GenerationConfig(k.get, pre); g != nil {
-			document(t, g)
+		ends := tokenizer.Ends(k.get)
+		if len(ends) > 32 {
+			t.Errorf("%d end tokens", len(ends))
+		}
+		for i, id := range ends {
+			if id < 0 || id >= len(texts) || slices.Contains(ends[:i], id) {
+				t.Errorf("end tokens %v of %d tokens", ends, len(texts))
+			}
 		}
 		files, err := tokenizer.Write(k.get, pre)
 		if err != nil {

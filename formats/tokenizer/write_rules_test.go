@@ -70,7 +70,7 @@ func TestWriteText(t *testing.T) {
 				`{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false}]},"post_processor":{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":false,"use_regex":true},` +
 				`"decoder":{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true,"use_regex":true},"model":` + fmt.Sprintf(bpe, "null", false, false, false) +
 				`"vocab":{"a":0,"b":1,"ab":2,"Ġ":3,"<s>":4},"merges":["a b"]}}`,
-			`{"tokenizer_class":"PreTrainedTokenizerFast","add_bos_token":false,"add_eos_token":false,"clean_up_tokenization_spaces":false,"added_tokens_decoder":{}}`, `{}`},
+			`{"tokenizer_class":"PreTrainedTokenizerFast","add_bos_token":false,"add_eos_token":false,"clean_up_tokenization_spaces":false,"model_input_names":["input_ids","attention_mask"],"added_tokens_decoder":{}}`, `{}`},
 		"bytes with a beginning": {byteKeys.with("tokenizer.ggml.pre", "qwen2", "tokenizer.ggml.bos_token_id", uint64(4), "tokenizer.ggml.eos_token_id", int8(4), "tokenizer.ggml.add_bos_token", true,
 			"tokenizer.ggml.add_eos_token", true, "tokenizer.ggml.token_type", []int32{1, 1, 1, 1, 3}, "tokenizer.chat_template", "{{ \"x\" }}\n"),
 			begin + `{"id":4,"content":"<s>",` + addedFlags + `,"special":true}],"normalizer":{"type":"NFC"},"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"` + qwen2Split + `"},"behavior":"Isolated","invert":false},` +
@@ -79,7 +79,7 @@ func TestWriteText(t *testing.T) {
 				`{"SpecialToken":{"id":"<s>","type_id":0}},{"SpecialToken":{"id":"<s>","type_id":1}},{"Sequence":{"id":"B","type_id":1}},{"SpecialToken":{"id":"<s>","type_id":1}}],"special_tokens":{"<s>":{"id":"<s>","ids":[4],"tokens":["<s>"]}}}]},` +
 				`"decoder":{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true,"use_regex":true},"model":` + fmt.Sprintf(bpe, "null", false, false, false) +
 				`"vocab":{"a":0,"b":1,"ab":2,"Ġ":3,"<s>":4},"merges":["a b"]}}`,
-			`{"tokenizer_class":"PreTrainedTokenizerFast","bos_token":"<s>","eos_token":"<s>","add_bos_token":true,"add_eos_token":true,"clean_up_tokenization_spaces":false,"chat_template":"{{ \"x\" }}\n","added_tokens_decoder":{"4":{"content":"<s>",` + addedFlags + `,"special":true}}}`,
+			`{"tokenizer_class":"PreTrainedTokenizerFast","bos_token":"<s>","eos_token":"<s>","add_bos_token":true,"add_eos_token":true,"clean_up_tokenization_spaces":false,"model_input_names":["input_ids","attention_mask"],"chat_template":"{{ \"x\" }}\n","added_tokens_decoder":{"4":{"content":"<s>",` + addedFlags + `,"special":true}}}`,
 			`{"bos_token":"<s>","eos_token":"<s>"}`},
 		"characters": {charKeys,
 			begin + `{"id":0,"content":"<unk>",` + addedFlags + `,"special":true},{"id":1,"content":"<s>",` + addedFlags + `,"special":true},{"id":2,"content":"</s>",` + addedFlags + `,"special":true}],` +
@@ -88,7 +88,7 @@ func TestWriteText(t *testing.T) {
 				`{"SpecialToken":{"id":"<s>","type_id":1}},{"Sequence":{"id":"B","type_id":1}}],"special_tokens":{"<s>":{"id":"<s>","ids":[1],"tokens":["<s>"]}}},` +
 				`"decoder":{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" "},{"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":0}]},"model":` + fmt.Sprintf(bpe, `"<unk>"`, true, false, false) +
 				`"vocab":{"<unk>":0,"<s>":1,"</s>":2,"▁":3,"a":4,"b":5,"ab":6,"▁ab":7},"merges":["a b","▁ ab"]}}`,
-			`{"tokenizer_class":"PreTrainedTokenizerFast","bos_token":"<s>","eos_token":"</s>","unk_token":"<unk>","add_bos_token":true,"add_eos_token":false,"clean_up_tokenization_spaces":false,"added_tokens_decoder":{"0":{"content":"<unk>",` + addedFlags +
+			`{"tokenizer_class":"PreTrainedTokenizerFast","bos_token":"<s>","eos_token":"</s>","unk_token":"<unk>","add_bos_token":true,"add_eos_token":false,"clean_up_tokenization_spaces":false,"model_input_names":["input_ids","attention_mask"],"added_tokens_decoder":{"0":{"content":"<unk>",` + addedFlags +
 				`,"special":true},"1":{"content":"<s>",` + addedFlags + `,"special":true},"2":{"content":"</s>",` + addedFlags + `,"special":true}}}`,
 			`{"bos_token":"<s>","eos_token":"</s>","unk_token":"<unk>"}`},
 		"words": {wordKeys,
@@ -233,6 +233,9 @@ func TestWriteRules(t *testing.T) {
 		"another unknown word":  {words(key("unknown_token_id"), uint32(0)), main, []any{"model", "unk_token"}, `"[PAD]"`},
 		"spelled as special":    {words(key("tokens"), []string{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[x]", "▁"}), main, []any{"model", "vocab"}, `{"[CLS]":2,"[EMPTY_5]":5,"[PAD]":0,"[SEP]":3,"[UNK]":1,"[x]":4}`},
 		"the length":            {words(), small, []any{"model_max_length"}, `64`},
+		"inputs of BERT":        {words(), small, []any{"model_input_names"}, `["input_ids","token_type_ids","attention_mask"]`},
+		"inputs of Unigram":     {pieceKeys, small, []any{"model_input_names"}, `["input_ids","attention_mask"]`},
+		"inputs of bytes":       {byteKeys, small, []any{"model_input_names"}, `["input_ids","attention_mask"]`},
 		"assumed words":         {keys{key("model"): "bert", key("tokens"): named, key("token_type"): control}, "special_tokens_map.json", nil, `{"cls_token":"[101]","mask_token":"[103]","pad_token":"[0]","sep_token":"[102]","unk_token":"[100]"}`},
 		"around assumed words":  {keys{key("model"): "bert", key("tokens"): named, key("token_type"): control}, main, []any{"post_processor", "single"}, `[{"SpecialToken":{"id":"[101]","type_id":0}},{"Sequence":{"id":"A","type_id":0}},{"SpecialToken":{"id":"[102]","type_id":0}}]`},
 		"no flags for words":    {words(key("add_bos_token"), true), small, []any{"add_bos_token"}, `null`},
@@ -308,36 +311,5 @@ func TestScoredMerges(t *testing.T) {
 	}
 	if len(lines) != 61249 || !reflect.DeepEqual(got.Model.Merges, lines) {
 		t.Errorf("%d merges, want %d", len(got.Model.Merges), len(lines))
-	}
-}
-
-// TestGenerationConfig holds every byte.
-func TestGenerationConfig(t *testing.T) {
-	id := func(pairs ...any) keys {
-		k := byteKeys
-		for i := 0; i < len(pairs); i += 2 {
-			k = k.with("tokenizer.ggml."+pairs[i].(string)+"_token_id", pairs[i+1])
-		}
-		return k
-	}
-	for _, c := range []struct {
-		k          keys
-		arch, want string
-	}{
-		{id(), "llama", `{"_from_model_config":true}`},
-		{charKeys, "llama", `{"_from_model_config":true}`}, // nothing is said
-		{id("bos", uint32(1), "eos", uint32(2), "padding", uint32(3)), "llama", `{"bos_token_id":1,"eos_token_id":2,"pad_token_id":3,"_from_model_config":true}`},
-		{id("eos", uint32(2), "eot", uint32(3), "eom", uint32(4)), "llama", `{"eos_token_id":[2,3,4],"_from_model_config":true}`},
-		{id("eos", uint32(2), "eot", uint32(2), "eom", uint32(4)), "llama", `{"eos_token_id":[2,4],"_from_model_config":true}`},
-		{id("eos", uint32(2), "eot", uint32(2), "eom", uint32(5)), "llama", `{"eos_token_id":2,"_from_model_config":true}`},
-		{id("eot", uint32(2), "bos", "x", "padding", -1), "llama", `{"eos_token_id":2,"_from_model_config":true}`},
-		{wordKeys, "bert", ""},
-		{byteKeys, "modern-bert", ""},
-		{keys{}, "llama", ""},
-	} {
-		got := string(tokenizer.GenerationConfig(c.k.get, c.arch))
-		if strings.TrimSuffix(got, "\n") != c.want || c.want != "" && !strings.HasSuffix(got, "}\n") {
-			t.Errorf("%v: %s, want %s", c.k, got, c.want)
-		}
 	}
 }

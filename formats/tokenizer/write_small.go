@@ -2,7 +2,6 @@ package tokenizer
 
 import (
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/tensorfs/tensorfs"
@@ -22,6 +21,7 @@ func (s *stored) settings(f *form) ([]byte, error) {
 	if n, ok := integer(s.get(s.arch + ".context_length")); ok && n > 0 {
 		b = appendInt(append(b, `,"model_max_length":`...), int(n))
 	}
+	b = append(append(append(b, `,"model_input_names":["input_ids",`...), f.around.types()...), `"attention_mask"]`...)
 	b = s.appendChat(b)
 	b = append(b, `,"added_tokens_decoder":{`...)
 	for i, id := range s.added {
@@ -99,38 +99,4 @@ func (s *stored) appendChat(b []byte) []byte {
 		b = append(appendQuoted(append(b, `,"template":`...), texts[i]), '}')
 	}
 	return append(b, ']')
-}
-
-// GenerationConfig returns generation_config.json for the metadata of a GGUF file;
-// see [Write] for get and arch. It is nil for models like BERT, which generate
-// nothing, and where there are no tokens.
-func GenerationConfig(get func(key string) any, arch string) []byte {
-	s := newStored(get, arch)
-	if s.model == "bert" || strings.Contains(arch, "bert") || s.count == 0 {
-		return nil
-	}
-	b := []byte{'{'}
-	if id, ok := s.said["bos"]; ok {
-		b = append(appendInt(append(b, `"bos_token_id":`...), id), ',')
-	}
-	var ends []int
-	for _, role := range []string{"eos", "eot", "eom"} {
-		if id, ok := s.said[role]; ok && !slices.Contains(ends, id) {
-			ends = append(ends, id)
-		}
-	}
-	switch {
-	case len(ends) == 1:
-		b = append(appendInt(append(b, `"eos_token_id":`...), ends[0]), ',')
-	case len(ends) > 1:
-		b = append(b, `"eos_token_id":`...)
-		for i, id := range ends {
-			b = appendInt(append(b, "[,"[min(i, 1)]), id)
-		}
-		b = append(b, `],`...)
-	}
-	if id, ok := s.said["pad"]; ok {
-		b = append(appendInt(append(b, `"pad_token_id":`...), id), ',')
-	}
-	return append(b, "\"_from_model_config\":true}\n"...)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/tokenizer"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
@@ -19,6 +20,16 @@ type facts struct {
 // config returns config.json of a model with GGUF's metadata, or the reason why
 // there is none. mlx says for which of the two directories.
 func config(m *tensorfs.Model, f facts, mlx bool) ([]byte, error) {
+	c, err := newConfigMaker(m, f, mlx)
+	if err != nil {
+		return nil, err
+	}
+	return c.config()
+}
+
+// newConfigMaker returns what makes the configs of a model whose metadata agrees
+// with its tensors.
+func newConfigMaker(m *tensorfs.Model, f facts, mlx bool) (*configMaker, error) {
 	c := &configMaker{model: m, facts: f, mlx: mlx, keys: readKeys(m.Metadata), dims: map[string]int64{}}
 	if err := c.choose(); err != nil {
 		return nil, err
@@ -28,6 +39,12 @@ func config(m *tensorfs.Model, f facts, mlx bool) ([]byte, error) {
 	if c.failed != nil {
 		return nil, c.failed
 	}
+	c.ends = tokenizer.Ends(c.keys.value)
+	return c, nil
+}
+
+// config returns config.json.
+func (c *configMaker) config() ([]byte, error) {
 	o := jsonObject{{"architectures", []string{c.arch.class}}, {"model_type", c.arch.model}}
 	for _, row := range c.arch.rows() {
 		v := row.value(c)
@@ -41,8 +58,8 @@ func config(m *tensorfs.Model, f facts, mlx bool) ([]byte, error) {
 	if c.experts() {
 		o = append(o, jsonMember{"quantization_config", mxfp4Config})
 	}
-	if mlx && f.quantization != nil {
-		q, err := jsonobj.Parse(f.quantization)
+	if c.mlx && c.facts.quantization != nil {
+		q, err := jsonobj.Parse(c.facts.quantization)
 		if err != nil {
 			return nil, err
 		}
@@ -53,7 +70,7 @@ func config(m *tensorfs.Model, f facts, mlx bool) ([]byte, error) {
 	return o.text(), nil
 }
 
-// configMaker makes the config.json of one model.
+// configMaker makes the configs of one model: config.json, and those beside it.
 type configMaker struct {
 	model  *tensorfs.Model
 	keys   ggufKeys
@@ -61,6 +78,7 @@ type configMaker struct {
 	mlx    bool
 	arch   *configArch
 	dims   map[string]int64 // what configMaker.measure found
+	ends   []int            // ids of the tokens at which llama.cpp ends a generation
 	failed error            // the first
 }
 

@@ -15,6 +15,7 @@ type configArch struct {
 	fields []configField
 	ropes  []string // ways to scale rotary embeddings; nil: there are none of these
 	heads  headRule
+	ends   endRule
 	shapes []configShape // that the sizes and the tensors must agree on
 	checks []func(c *configMaker)
 	mlx    []func(c *configMaker) // checks of mlx/; nil: mlx-lm has no such model
@@ -28,6 +29,16 @@ const (
 	headsSaid                   // head_dim
 	headsTurn                   // nothing, but which part of one is rotated
 	headsMLA                    // fields of their own
+)
+
+// endRule is what config.json says of the tokens at which a generation ends.
+// generation_config.json has all of them always. The releases have it so, and candle
+// refuses a list for some classes.
+type endRule int
+
+const (
+	allEnds endRule = iota
+	oneEnd          // eos alone
 )
 
 // Ways to scale rotary embeddings, as ropeType names them.
@@ -109,7 +120,7 @@ var configArchs = []configArch{
 	},
 	{
 		name: "phi3", class: "Phi3ForCausalLM", model: "phi3",
-		base: decoder, heads: headsTurn, ropes: []string{"", ropeFactors}, shapes: joined, checks: []func(*configMaker){causal}, mlx: anyMLX,
+		base: decoder, ends: oneEnd, heads: headsTurn, ropes: []string{"", ropeFactors}, shapes: joined, checks: []func(*configMaker){causal}, mlx: anyMLX,
 		fields: []configField{silu, rms,
 			{"sliding_window", unlessZero("attention.sliding_window", left)},
 			{"original_max_position_embeddings", size("rope.scaling.original_context_length", dim("context"))},
@@ -138,21 +149,21 @@ var configArchs = []configArch{
 	},
 	{
 		name: "starcoder2", class: "Starcoder2ForCausalLM", model: "starcoder2",
-		base: decoder, ropes: plain, shapes: upDown, checks: []func(*configMaker){causal}, mlx: []func(*configMaker){mlxUnscaled, mlxBiased},
+		base: decoder, ends: oneEnd, ropes: plain, shapes: upDown, checks: []func(*configMaker){causal}, mlx: []func(*configMaker){mlxUnscaled, mlxBiased},
 		fields: []configField{{"hidden_act", constant("gelu_pytorch_tanh")}, {"norm_epsilon", layerNorm},
 			{"use_bias", biased},
 			{"sliding_window", unlessZero("attention.sliding_window", left)}},
 	},
 	{
 		name: "gpt2", class: "GPT2LMHeadModel", model: "gpt2",
-		checks: []func(*configMaker){causal, oneKeyEach}, mlx: []func(*configMaker){fourfold}, shapes: slices.Concat(upDown[:1], upDown[4:], positions),
+		ends: oneEnd, checks: []func(*configMaker){causal, oneKeyEach}, mlx: []func(*configMaker){fourfold}, shapes: slices.Concat(upDown[:1], upDown[4:], positions),
 		fields: []configField{{"vocab_size", dim("rows")}, {"n_embd", dim("width")}, {"n_layer", dim("layers")}, {"n_head", dim("heads")},
 			{"n_positions", dim("context")}, {"n_ctx", dim("context")}, {"n_inner", size("feed_forward_length", nil)},
 			{"activation_function", constant("gelu_new")}, {"layer_norm_epsilon", layerNorm}, tie},
 	},
 	{
 		name: "falcon", class: "FalconForCausalLM", model: "falcon",
-		base: sizeFields, ropes: unscaled, shapes: joined, checks: []func(*configMaker){causal, falconHeads},
+		base: sizeFields, ends: oneEnd, ropes: unscaled, shapes: joined, checks: []func(*configMaker){causal, falconHeads},
 		fields: []configField{{"num_kv_heads", dim("kv")}, {"layer_norm_epsilon", layerNorm}, {"activation", constant("gelu")},
 			{"new_decoder_architecture", newFalcon}, {"multi_query", multiQuery}, {"parallel_attn", constant(true)},
 			{"bias", constant(false)}, {"alibi", constant(false)}, {"ffn_hidden_size", size("feed_forward_length", nil)},
@@ -160,13 +171,13 @@ var configArchs = []configArch{
 	},
 	{
 		name: "bloom", class: "BloomForCausalLM", model: "bloom",
-		checks: []func(*configMaker){causal, oneKeyEach, fourfold, alibi}, shapes: joined,
+		ends: oneEnd, checks: []func(*configMaker){causal, oneKeyEach, fourfold, alibi}, shapes: joined,
 		fields: []configField{{"vocab_size", dim("rows")}, {"hidden_size", dim("width")}, {"n_layer", dim("layers")}, {"n_head", dim("heads")},
 			{"layer_norm_epsilon", layerNorm}, tie},
 	},
 	{
 		name: "bert", class: "BertModel", model: "bert",
-		base: sizeFields, checks: []func(*configMaker){seesAll, oneKeyEach}, shapes: slices.Concat(upDown, positions),
+		base: sizeFields, ends: oneEnd, checks: []func(*configMaker){seesAll, oneKeyEach}, shapes: slices.Concat(upDown, positions),
 		fields: []configField{{"intermediate_size", size("feed_forward_length", nil)}, {"hidden_act", constant("gelu")},
 			{"layer_norm_eps", layerNorm}, {"type_vocab_size", tokenTypes}, {"max_position_embeddings", dim("context")},
 			{"position_embedding_type", constant("absolute")}},

@@ -12,8 +12,8 @@ import (
 )
 
 // jsonObject is a JSON object whose members keep their order. A value is a bool,
-// int64, float32, float64, string, list of strings or of float32, jsonObject,
-// jsonNull, or a jsonobj.Raw that is written as it is.
+// int64, float32, float64, string, list of strings, int64 or float32, jsonObject,
+// list of jsonObject, jsonNull, or a jsonobj.Raw that is written as it is.
 type jsonObject []jsonMember
 
 type jsonMember struct {
@@ -49,6 +49,10 @@ func appendJSON(dst []byte, v any) []byte {
 	case string:
 		return tensorfs.AppendJSONString(dst, v)
 	case []string:
+		return appendList(dst, v)
+	case []int64:
+		return appendList(dst, v)
+	case []jsonObject:
 		return appendList(dst, v)
 	case []float32:
 		return appendList(dst, v)

@@ -26,12 +26,18 @@ func readKeys(meta []tensorfs.Meta) ggufKeys {
 	return k
 }
 
-// bareKeys begin keys that are not the architecture's.
-const bareKeys = "tokenizer."
+// Beginnings of keys that are not the architecture's.
+const (
+	bareKeys    = "tokenizer."
+	generalKeys = "general."
+)
+
+// value returns the value of a key as the file has it, nil without it.
+func (k ggufKeys) value(key string) any { return k.at[key] }
 
 // full returns a key as the file has it.
 func (k ggufKeys) full(name string) string {
-	if strings.HasPrefix(name, bareKeys) {
+	if strings.HasPrefix(name, bareKeys) || strings.HasPrefix(name, generalKeys) {
 		return name
 	}
 	return k.prefix + name

@@ -86,6 +86,34 @@ func tokenID(key string) configValue {
 	}
 }
 
+// endTokens are the tokens at which a generation ends: all of them where programs
+// take a list in config.json, and else the file's eos.
+func endTokens(c *configMaker) any {
+	eos, all := tokenID("eos_token_id")(c), c.allEnds()
+	if c.arch.ends == oneEnd || all == nil {
+		return eos
+	}
+	return all
+}
+
+// allEnds returns all tokens at which a generation ends: a number, a list of
+// several, nil without any.
+func (c *configMaker) allEnds() any {
+	var list []int64
+	for _, id := range c.ends {
+		if id := int64(id); id < c.tokens() {
+			list = append(list, id)
+		}
+	}
+	switch len(list) {
+	case 0:
+		return nil
+	case 1:
+		return list[0]
+	}
+	return list
+}
+
 // tokens returns how many tokens have a number and a row of the embedding.
 func (c *configMaker) tokens() int64 {
 	if a, ok := c.keys.at[bareKeys+"ggml.tokens"].(tensorfs.Array); ok {
@@ -104,7 +132,7 @@ func tied(c *configMaker) any {
 var (
 	lastFields = []configField{
 		{"bos_token_id", tokenID("bos_token_id")},
-		{"eos_token_id", tokenID("eos_token_id")},
+		{"eos_token_id", endTokens},
 		{"pad_token_id", tokenID("padding_token_id")},
 		{"torch_dtype", func(c *configMaker) any { return c.facts.torch }},
 	}

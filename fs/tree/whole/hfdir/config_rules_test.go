@@ -93,6 +93,15 @@ func newSample(arch string, changes map[string]any) sample {
 
 // config makes the sample's config.json.
 func (s sample) config(mlx bool) ([]byte, error) {
+	c, err := s.maker(mlx)
+	if err != nil {
+		return nil, err
+	}
+	return c.config()
+}
+
+// maker returns what makes the sample's configs.
+func (s sample) maker(mlx bool) (*configMaker, error) {
 	m := &tensorfs.Model{Layout: "gguf", Architecture: s.arch}
 	for k, v := range s.meta {
 		m.Metadata = append(m.Metadata, tensorfs.Meta{Key: k, Value: v})
@@ -113,7 +122,7 @@ func (s sample) config(mlx bool) ([]byte, error) {
 	if shape := s.shapes["token_embedding.weight"]; shape != nil {
 		f.rows = shape[0]
 	}
-	return config(m, f, mlx)
+	return newConfigMaker(m, f, mlx)
 }
 
 // TestConfigSamples holds that each sample has a config.json, so that what the

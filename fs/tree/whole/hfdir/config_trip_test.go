@@ -25,13 +25,26 @@ var lost = []string{
 // tripped are fields that come back in another form, by model. A value of nil must
 // be missing or null.
 var tripped = map[string]map[string]any{
-	"falcon":          {"multi_query": false},         // means nothing in the new architecture
-	"qwen2":           {"sliding_window": nil},        // use_sliding_window switches it off
-	"mlx-qwen2-mixed": {"sliding_window": nil},        // the same
-	"llama3":          {"eos_token_id": 370.0},        // the tokenizer's; the others are generation_config.json's
-	"mlx-llama3-4bit": {"eos_token_id": 370.0},        // the same
-	"qwen2moe":        {"eos_token_id": 338.0},        // the tokenizer's
-	"qwen3":           {"tie_word_embeddings": false}, // the matrix is stored nevertheless
+	"falcon":          {"multi_query": false},                                  // means nothing in the new architecture
+	"qwen2":           {"sliding_window": nil, "eos_token_id": ends(368, 366)}, // use_sliding_window switches it off
+	"mlx-qwen2-mixed": {"sliding_window": nil, "eos_token_id": ends(368, 366)}, // the same
+	"llama3":          {"eos_token_id": ends(370, 367)},                        // eos comes first
+	"mlx-llama3-4bit": {"eos_token_id": ends(370, 367)},                        // the same
+	"gemma3":          {"eos_token_id": ends(1, 5)},                            // what llama.cpp ends at besides: <end_of_turn>
+	"mlx-gemma3-8bit": {"eos_token_id": ends(1, 5)},
+	"gpt-oss":         {"eos_token_id": ends(358, 357, 364)}, // <|endoftext|>, <|call|>
+	"qwen2moe":        {"eos_token_id": ends(338, 336)},      // the tokenizer's, and <|endoftext|>
+	"qwen3moe":        {"eos_token_id": ends(338, 336)},
+	"qwen3":           {"tie_word_embeddings": false, "eos_token_id": ends(368, 366)}, // the matrix is stored nevertheless
+}
+
+// ends is a list of tokens in JSON.
+func ends(list ...float64) []any {
+	var out []any
+	for _, id := range list {
+		out = append(out, id)
+	}
+	return out
 }
 
 // TestConfigRoundTrip makes the GGUF file of Hugging Face and MLX directories, and

@@ -82,14 +82,16 @@ func (k *kind) files(m *tensorfs.Model) (*whole.Files, error) {
 
 // generate makes the files beside the weights from GGUF's metadata.
 func (k *kind) generate(m *tensorfs.Model, r result, f *whole.Files) error {
-	text, err := config(m, tensorFacts(m, r), k == mlx)
+	c, err := newConfigMaker(m, tensorFacts(m, r), k == mlx)
+	if err != nil {
+		return err
+	}
+	text, err := c.config()
 	if err != nil {
 		return err
 	}
 	f.List = append(f.List, whole.File{Path: configName, Data: tensorfs.Bytes(text)})
-	keys := readKeys(m.Metadata)
-	get := func(key string) any { return keys.at[key] }
-	texts, err := tokenizer.Write(get, m.Architecture)
+	texts, err := tokenizer.Write(c.keys.value, m.Architecture)
 	if err != nil { // weights and config load without these
 		f.Notes = append(f.Notes, fmt.Sprintf("there is no tokenizer: %v", err))
 		f.Left = map[string]string{}
@@ -98,8 +100,8 @@ func (k *kind) generate(m *tensorfs.Model, r result, f *whole.Files) error {
 		}
 		return nil
 	}
-	if text := tokenizer.GenerationConfig(get, m.Architecture); text != nil {
-		texts[generationName] = text
+	if text, notes := c.generation(); text != nil {
+		texts[generationName], f.Notes = text, append(f.Notes, notes...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		f.List = append(f.List, whole.File{Path: name, Data: tensorfs.Bytes(texts[name])})
