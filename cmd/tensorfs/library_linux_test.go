@@ -446,10 +446,10 @@ func TestLibraryOfHugeNumbers(t *testing.T) {
 		must(t, err)
 		return string(b)
 	}
-	if got := read("evil/gguf/tensorfs.json"); !strings.Contains(got, `"available":false`) || !strings.Contains(got, "and config.json has 4000000000") {
+	if got := read("evil/gguf/tensorfs.json"); !strings.Contains(got, `"available": false`) || !strings.Contains(got, "and config.json has 4000000000") {
 		t.Errorf("evil has %s", got)
 	}
-	if got := read("good/gguf/tensorfs.json"); !strings.Contains(got, `"available":true`) {
+	if got := read("good/gguf/tensorfs.json"); !strings.Contains(got, `"available": true`) {
 		t.Errorf("good has %s", got)
 	}
 	if got := read("small/raw/t"); got != strings.Repeat("1", 64) {
