@@ -179,7 +179,7 @@ func isKeptEnv(name string) bool {
 // announce tells the waiting mount command that the mount can be used, and cuts
 // the pipe to it and what else they share. It fails if that command is gone or no
 // longer wants the mount.
-func announce(signals <-chan os.Signal) error {
+func announce(signals caught) error {
 	select {
 	case sig := <-signals:
 		return fmt.Errorf("stopped by a signal (%v) before the mount was ready", sig)

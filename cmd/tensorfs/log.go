@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"log/syslog"
 	"net"
@@ -15,7 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 )
 
@@ -28,7 +28,7 @@ var logDevices = map[string]func() (sink, error){
 // logger returns the log of the server's messages: --log, standard error in the
 // foreground, else the system log where there is one. close waits until they are
 // written, but not for long.
-func (o *mountOptions) logger(cmd *cobra.Command) (l *slog.Logger, close func(), err error) {
+func (o *mountOptions) logger(stderr io.Writer) (l *slog.Logger, close func(), err error) {
 	var s sink
 	open, isDevice := logDevices[o.logTo]
 	switch {
@@ -37,7 +37,7 @@ func (o *mountOptions) logger(cmd *cobra.Command) (l *slog.Logger, close func(),
 	case o.logTo != "":
 		s, err = openLogFile(o.logTo)
 	case !o.daemon:
-		s = func(_ slog.Level, line []byte) { _, _ = cmd.ErrOrStderr().Write(line) } // the terminal may be gone
+		s = func(_ slog.Level, line []byte) { _, _ = stderr.Write(line) } // the terminal may be gone
 		return slog.New(o.handler(s, true)), func() {}, nil
 	default:
 		if s, err = openSyslog(); err != nil { // as in most containers: status --json has the last messages

@@ -100,9 +100,9 @@ in the order of its files, and stops when memory is short. --warm=VIEW reads
 only what a view needs. tensorfs status says how far it is.
 
 On SIGINT or SIGTERM the server unmounts. While the mount is in use, the first
-signal waits until it is not, and a second one detaches it. In the foreground
-SIGHUP and SIGPIPE unmount too, so that closing the terminal leaves no dead
-mount. A server in the background ignores them.
+signal waits until it is not, and a second one detaches it. In the foreground it
+also unmounts on SIGHUP and when nobody reads its messages any more, so that
+closing the terminal leaves no dead mount. In the background it goes on.
 
 In /etc/fstab:
 
@@ -226,7 +226,9 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 	if o.daemon {
 		ignoreHangups()
 	}
-	logger, closeLog, err := o.logger(cmd)
+	signals := newCaught()
+	stdout, stderr := signals.messagesTo(cmd.OutOrStdout()), signals.messagesTo(cmd.ErrOrStderr())
+	logger, closeLog, err := o.logger(stderr)
 	if err != nil {
 		return err
 	}
@@ -240,7 +242,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 		return err
 	}
 	defer c.close()
-	signals := catchSignals(o.daemon)
+	signals.catch(o.daemon)
 	server, err := c.mount(mountpoint, fs.Options{
 		FsName:         c.name,
 		MakeMountpoint: !o.noMkdir,
@@ -278,7 +280,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 		if err := notifyReady(); err != nil {
 			logger.Warn("systemd cannot be told that the mount is ready", "err", err)
 		}
-		fmt.Fprintln(cmd.OutOrStdout(), whereServed(server, model, mountpoint))
+		fmt.Fprintln(stdout, whereServed(server, model, mountpoint))
 	}
 	debug.SetGCPercent(collect)
 	debug.FreeOSMemory()

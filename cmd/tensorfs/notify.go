@@ -1,8 +1,11 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"net"
 	"os"
+	"syscall"
 )
 
 // notifyReady tells systemd, for a unit with Type=notify, that the mount can be used.
@@ -19,4 +22,19 @@ func notifyReady() error {
 	defer c.Close()
 	_, err = c.Write([]byte("READY=1"))
 	return err
+}
+
+// isJournal reports whether systemd connected a writer to its journal. See
+// systemd.exec(5), JOURNAL_STREAM.
+func isJournal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	id, ok := st.Sys().(*syscall.Stat_t)
+	return ok && os.Getenv("JOURNAL_STREAM") == fmt.Sprintf("%d:%d", id.Dev, id.Ino)
 }

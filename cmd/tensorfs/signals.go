@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -8,25 +10,56 @@ import (
 	"time"
 )
 
-// ignoreHangups lets a server in the background outlive terminals and pipes; it
-// has none of its own. A write to a pipe without a reader is then an error instead
-// of ending the process, which would leave a dead mount.
-func ignoreHangups() { signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE) }
+// ignoreHangups lets a server in the background outlive terminals; it has none of its
+// own.
+func ignoreHangups() { signal.Ignore(syscall.SIGHUP) }
 
-// catchSignals takes the signals that unmount, from before the mount is made
-// until the process ends. One that is caught before the mount is ready waits in
-// the channel.
-func catchSignals(daemon bool) <-chan os.Signal {
-	c := make(chan os.Signal, 8)
+// caught is where the signals wait that unmount. It has room for those that come before
+// the mount is ready.
+type caught chan os.Signal
+
+// newCaught catches nothing yet.
+func newCaught() caught { return make(caught, 8) }
+
+// catch takes the signals that unmount, from before the mount is made until the process
+// ends.
+//
+// SIGPIPE ends no server: the system sends it for every connection that the other side
+// resets, which anybody can do. Who reads the messages of a server in the foreground is
+// told apart by messagesTo.
+func (c caught) catch(daemon bool) {
+	signal.Ignore(syscall.SIGPIPE)
 	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
-	if daemon {
-		return c
-	}
-	signal.Notify(c, syscall.SIGPIPE)
-	if !signal.Ignored(syscall.SIGHUP) { // nohup
+	if !daemon && !signal.Ignored(syscall.SIGHUP) { // nohup
 		signal.Notify(c, syscall.SIGHUP)
 	}
-	return c
+}
+
+// messagesTo returns a writer for the messages of a server in the foreground. When
+// nobody reads them any more, because a terminal or a pipe was closed, that is as good as
+// a signal. The journal of systemd may stop and come back.
+func (c caught) messagesTo(w io.Writer) io.Writer {
+	if isJournal(w) {
+		return w
+	}
+	return outlet{w, c}
+}
+
+type outlet struct {
+	io.Writer
+	gone caught
+}
+
+// Write writes, and notices that nobody reads.
+func (o outlet) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if errors.Is(err, syscall.EPIPE) {
+		select {
+		case o.gone <- syscall.SIGPIPE:
+		default: // others wait already
+		}
+	}
+	return n, err
 }
 
 // unmountAgain is how long a server waits before it tries again to unmount a
