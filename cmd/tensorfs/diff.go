@@ -132,6 +132,9 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 		o.opened()
 	}
 	models := pair.Of(x.Model, y.Model)
+	config := diffConfig(x.Model, y.Model, slices.ContainsFunc(models.Pairs, func(p pair.Pair) bool {
+		return slices.Contains(ropeTensors, p.Name) && p.A != nil && p.B != nil
+	}))
 	pairs := slices.DeleteFunc(models.Pairs, func(p pair.Pair) bool {
 		ok, _ := matchGlob(glob, p.Name)
 		return !ok
@@ -156,7 +159,7 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 	if err != nil {
 		return nil, changedMeanwhile(err)
 	}
-	return &diffReport{x, y, diffConfig(x.Model, y.Model), models.Notes, results}, nil
+	return &diffReport{x, y, config, models.Notes, results}, nil
 }
 
 // changedMeanwhile says of a model that changed what to do now.
@@ -179,29 +182,39 @@ type configDiff struct {
 	B    json.RawMessage `json:"b"`
 }
 
+// GGUF files have the factors of some rotary embeddings as tensors, and then nothing in
+// the fields that config.json has for them.
+var (
+	ropeTensors = []string{"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"}
+	ropeFields  = []string{"rope_scaling_type", "rope_scaling_factor", "rope_orig_ctx"}
+)
+
 // diffConfig returns the fields that differ: the architecture, then those of the
-// schema.
-func diffConfig(a, b *tensorfs.Model) []configDiff {
+// schema. Where both models have rotary factors as tensors, which are compared, a field
+// about them that only one model says is no difference.
+func diffConfig(a, b *tensorfs.Model, ropeCompared bool) []configDiff {
 	list := []configDiff{}
 	fields := func(m *tensorfs.Model) []tensorfs.Field {
 		return append([]tensorfs.Field{{Name: "architecture", Value: m.Architecture}}, m.Config...)
 	}
-	value := func(fields []tensorfs.Field, name string) json.RawMessage {
+	value := func(fields []tensorfs.Field, name string) (v json.RawMessage, said bool) {
 		i := slices.IndexFunc(fields, func(f tensorfs.Field) bool { return f.Name == name })
 		if i < 0 {
-			return nil
+			return nil, false
 		}
 		text, err := json.Marshal(fields[i].Value)
 		if err != nil { // a number that is not finite
 			text, _ = json.Marshal(fmt.Sprint(fields[i].Value))
 		}
-		return text
+		return text, !fields[i].Assumed
 	}
 	x, y := fields(a), fields(b)
 	seen := map[string]bool{}
 	for _, f := range slices.Concat(x, y) {
-		va, vb := value(x, f.Name), value(y, f.Name)
-		if !seen[f.Name] && string(va) != string(vb) {
+		va, inA := value(x, f.Name)
+		vb, inB := value(y, f.Name)
+		asTensor := ropeCompared && inA != inB && slices.Contains(ropeFields, f.Name)
+		if !seen[f.Name] && string(va) != string(vb) && !asTensor {
 			list = append(list, configDiff{f.Name, va, vb})
 		}
 		seen[f.Name] = true

@@ -12,12 +12,15 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs/tree/whole/pair"
+	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/term"
 )
 
 const (
 	// diffLines is how many tensors are listed by default.
 	diffLines = 40
+	// configValue is how much of a value of the config is shown.
+	configValue = 26
 )
 
 // diffStatuses are the sections of a report, the worst first, and equal, which has
@@ -25,19 +28,25 @@ const (
 var diffStatuses = []struct {
 	is    pair.Status
 	title string
-	line  func(w io.Writer, r pair.Result)
+	head  []string
+	row   func(r pair.Result) tableRow // without the name
 }{
-	{pair.Different, "different", printFigures},
-	{pair.Shape, "of another shape", printShapes},
-	{pair.OnlyA, "only in A", func(w io.Writer, r pair.Result) { printOne(w, r.Name, r.A) }},
-	{pair.OnlyB, "only in B", func(w io.Writer, r pair.Result) { printOne(w, r.Name, r.B) }},
-	{pair.Close, "close", printFigures},
-	{pair.Equal, "equal", nil},
+	{pair.Different, "different", figureHead, figures},
+	{pair.Shape, "of another shape", []string{"A", "B"}, func(r pair.Result) tableRow { return tableRow{cells: []string{shape(r.A), shape(r.B)}} }},
+	{pair.OnlyA, "only in A", storedHead, func(r pair.Result) tableRow { return storedAs(r.A) }},
+	{pair.OnlyB, "only in B", storedHead, func(r pair.Result) tableRow { return storedAs(r.B) }},
+	{pair.Close, "close", figureHead, figures},
+	{pair.Equal, "equal", nil, nil},
 }
+
+var (
+	figureHead = []string{"type", "max diff", "mean diff", "cosine"}
+	storedHead = []string{"type", "shape"}
+)
 
 // print writes the report for people.
 func (r *diffReport) print(stdout io.Writer, all bool) error {
-	w := bufio.NewWriter(stdout)
+	w, width := bufio.NewWriter(stdout), tableWidth(stdout)
 	for i, t := range []*tensorfs.Model{r.a.Model, r.b.Model} {
 		fmt.Fprintf(w, "%c  %s (%s, %s)\n", 'A'+i, tensorfs.Printable(t.Path), t.Format, tensorfs.Printable(t.Architecture))
 	}
@@ -45,10 +54,13 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 		fmt.Fprintln(w, paragraph("note: ", tensorfs.OneLine(note)))
 	}
 	if len(r.config) > 0 {
-		fmt.Fprintf(w, "\n%-24s  %-25s  %s\n", "config", "A", "B")
+		fmt.Fprintln(w)
+		t := table{right: make([]bool, 3)}
+		t.add("config", "A", "B")
 		for _, c := range r.config {
-			fmt.Fprintf(w, "  %-22s  %-25s  %s\n", term.Shorten(c.Name, 22), term.Shorten(cmp.Or(string(c.A), "-"), 25), term.Shorten(cmp.Or(string(c.B), "-"), 27))
+			t.add("  "+c.Name, term.Shorten(cmp.Or(string(c.A), "-"), configValue), term.Shorten(cmp.Or(string(c.B), "-"), configValue))
 		}
+		t.print(w, width)
 	}
 	sections := map[pair.Status][]pair.Result{}
 	for _, x := range r.results {
@@ -56,29 +68,34 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 	}
 	left, parts := diffLines, 0
 	for _, s := range diffStatuses {
-		if s.line != nil && len(sections[s.is]) > 0 {
+		if s.row != nil && len(sections[s.is]) > 0 {
 			parts++
 		}
 	}
 	for _, s := range diffStatuses {
 		list := sections[s.is]
-		if s.line == nil || len(list) == 0 {
+		if s.row == nil || len(list) == 0 {
 			continue
 		}
-		slices.SortStableFunc(list, func(a, b pair.Result) int { return cmp.Compare(badness(b), badness(a)) })
+		slices.SortFunc(list, func(a, b pair.Result) int {
+			return cmp.Or(cmp.Compare(badness(b), badness(a)), near.Compare(a.Name, b.Name))
+		})
 		fmt.Fprintln(w)
-		title := fmt.Sprintf("%s (%d)", s.title, len(list))
-		if s.is == pair.Different || s.is == pair.Close {
-			title = fmt.Sprintf(figures, title, "type", "max diff", "mean diff", "cosine")
+		t := table{right: make([]bool, len(s.head)+1)}
+		for k, h := range s.head {
+			t.right[k+1] = strings.HasSuffix(h, "diff") || h == "cosine"
 		}
-		fmt.Fprintln(w, title)
+		t.add(append([]string{fmt.Sprintf("%s (%d)", s.title, len(list))}, s.head...)...)
 		n := len(list)
 		if !all {
 			n = min(n, max(left/parts, 1)) // what a section does not need, those after it have
 		}
 		for _, x := range list[:n] {
-			s.line(w, x)
+			row := s.row(x)
+			row.cells = append([]string{"  " + tensorfs.Printable(x.Name)}, row.cells...)
+			t.rows = append(t.rows, row)
 		}
+		t.print(w, width)
 		if more := len(list) - n; more > 0 {
 			fmt.Fprintf(w, "  and %d more; --all lists them\n", more)
 		}
@@ -118,37 +135,29 @@ func sortedKeys(m map[string]int) []string {
 	return keys
 }
 
-// figures is a line of a tensor whose values differ, 80 columns at most.
-const figures = "%-34s  %-14s %9s %9s  %7s"
-
-func printFigures(w io.Writer, r pair.Result) {
+// figures is the row of a tensor whose values differ.
+func figures(r pair.Result) tableRow {
 	types := briefType(r.A)
 	if b := briefType(r.B); b != types {
 		types += " " + b
 	}
-	name := "  " + term.Shorten(tensorfs.Printable(r.Name), 32)
 	d := r.Difference
 	if !d.Numbers {
-		fmt.Fprintf(w, figures+"\n", name, term.Shorten(types, 14), "-", "-", "-")
 		why := "the stored bytes differ"
 		if r.Reason != "" {
 			why += "; " + r.Reason
 		}
-		fmt.Fprintln(w, paragraph("    ", tensorfs.OneLine(why)))
-		return
+		return tableRow{[]string{types, "-", "-", "-"}, []string{paragraph("    ", tensorfs.OneLine(why))}}
 	}
-	fmt.Fprintf(w, figures+"\n", name, term.Shorten(types, 14), number(d.Max), number(d.Mean), cosine(d.Cosine))
+	row := tableRow{cells: []string{types, number(d.Max), number(d.Mean), cosine(d.Cosine)}}
 	if d.Odd > 0 {
-		fmt.Fprintf(w, "    %d of %d numbers are NaN or infinite in one model only\n", d.Odd, d.Count)
+		row.below = []string{fmt.Sprintf("    %d of %d numbers are NaN or infinite in one model only", d.Odd, d.Count)}
 	}
+	return row
 }
 
-func printShapes(w io.Writer, r pair.Result) {
-	fmt.Fprintf(w, "%-34s  %s, in B %s\n", "  "+term.Shorten(tensorfs.Printable(r.Name), 32), shape(r.A), shape(r.B))
-}
-
-func printOne(w io.Writer, name string, t *tensorfs.Tensor) {
-	fmt.Fprintf(w, "%-34s  %-14s %s\n", "  "+term.Shorten(tensorfs.Printable(name), 32), term.Shorten(briefType(t), 14), shape(t))
+func storedAs(t *tensorfs.Tensor) tableRow {
+	return tableRow{cells: []string{briefType(t), shape(t)}}
 }
 
 // shape is as in numpy and index.json.

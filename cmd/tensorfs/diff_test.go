@@ -174,13 +174,53 @@ func equalMaps(a, b map[string]int) bool { return fmt.Sprint(a) == fmt.Sprint(b)
 // TestDiffConfig holds what is said of configs.
 func TestDiffConfig(t *testing.T) {
 	_, out, _ := command("diff", q8, otherArc)
-	for _, want := range []string{"  architecture            \"llama\"                    \"gemma3\"\n", "  n_layers  "} {
+	for _, want := range []string{"  architecture            \"llama\"  \"gemma3\"\n", "  n_layers  "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in %s", want, out)
 		}
 	}
 	if _, out, _ := command("diff", q8, q8); strings.Contains(out, "config") {
 		t.Errorf("the same config: %s", out)
+	}
+}
+
+// TestDiffRope compares models with the GGUF files that are made of them, which have
+// the scaling of rotary embeddings as tensors. Where the tensors are others, or both
+// models say the fields, the difference is shown.
+func TestDiffRope(t *testing.T) {
+	convert := func(dir string) string {
+		code, out, stderr := command("cat", dir, "gguf/model.gguf")
+		if code != 0 {
+			t.Fatal(stderr)
+		}
+		return written(t, map[string][]byte{"model.gguf": []byte(out)}, "model.gguf")
+	}
+	for _, name := range []string{"llama3", "phi3"} {
+		dir := testdata + "whole-gguf/" + name
+		for _, args := range [][]string{{dir, convert(dir)}, {convert(dir), dir}} {
+			code, out, stderr := command(append([]string{"diff"}, args...)...)
+			if code != 0 || strings.Contains(out, "rope_") || strings.Contains(out, "config ") {
+				t.Errorf("%s: exit code %d, %s%s", name, code, out, stderr)
+			}
+		}
+	}
+	config, err := os.ReadFile(testdata + "whole-gguf/llama3/config.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := t.TempDir()
+	if err := os.CopyFS(other, os.DirFS(testdata+"whole-gguf/llama3")); err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(config), `"factor": 8`, `"factor": 4`, 1)
+	if err := os.WriteFile(filepath.Join(other, "config.json"), []byte(changed), 0o644); err != nil || changed == string(config) {
+		t.Fatal(err, string(config))
+	}
+	if code, out, _ := command("diff", testdata+"whole-gguf/llama3", other); !strings.Contains(out, "  rope_scaling_factor  8  4\n") {
+		t.Errorf("another factor in config.json: %d %s", code, out)
+	}
+	if code, out, _ := command("diff", convert(testdata+"whole-gguf/llama3"), other); code != 1 || !strings.Contains(out, "\n  rope_freqs.weight") {
+		t.Errorf("another factor than in the GGUF file: %d %s", code, out)
 	}
 }
 

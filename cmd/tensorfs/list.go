@@ -8,16 +8,17 @@ import (
 	iofs "io/fs"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/fs/library"
 	"github.com/tensorfs/tensorfs/fs/tree"
+	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/term"
 )
 
@@ -75,7 +76,11 @@ func (o *listOptions) run(stdout io.Writer, args []string) error {
 	var notes []string
 	for _, l := range libraries {
 		list := l.Now()
-		rows = append(rows, describeAll(l, list.Models)...)
+		models := slices.Clone(list.Models)
+		if !o.json { // which has the order of names
+			slices.SortStableFunc(models, func(a, b *library.Model) int { return near.Compare(a.Name, b.Name) })
+		}
+		rows = append(rows, describeAll(l, models)...)
 		notes = append(notes, list.Warnings...)
 	}
 	if o.json {
@@ -173,51 +178,35 @@ func describeListed(l *library.Library, m *library.Model) (row listedModel) {
 const (
 	widestArchitecture = 12
 	widestQuant        = 12
-	narrowestName      = 16
 	errorLines         = 3
 )
 
-// printModels prints the table. A name that is too long for its column has a line
-// of its own.
+// printModels prints the table and, below a model that cannot be opened, why.
 func printModels(stdout io.Writer, rows []listedModel, notes []string) error {
-	width := max(term.Width(stdout), 60)
-	head := [][]string{{"NAME", "FORMAT", "ARCHITECTURE", "PARAMS", "QUANT", "SIZE"}}
-	cells := make([][]string, len(rows))
+	width := max(term.Width(stdout), 40)
+	t := table{right: []bool{3: true, 5: true}}
+	if len(rows) > 0 {
+		t.add("NAME", "FORMAT", "ARCHITECTURE", "PARAMS", "QUANT", "SIZE")
+	}
 	for i := range rows {
 		r := &rows[i]
+		name := tensorfs.Printable(r.shown)
 		if r.Error != "" {
-			cells[i] = []string{tensorfs.Printable(r.shown)}
+			why := term.Wrap(r.Error, width-2, errorLines)
+			for k := range why {
+				why[k] = "  " + why[k]
+			}
+			t.rows = append(t.rows, tableRow{[]string{name}, why})
 			continue
 		}
 		parameters := "-"
 		if r.Parameters != nil {
 			parameters = about(*r.Parameters)
 		}
-		cells[i] = []string{tensorfs.Printable(r.shown), r.Format, term.Shorten(tensorfs.Printable(r.Architecture), widestArchitecture), parameters, shortQuant(r.Quant), size(*r.Bytes)}
+		t.add(name, r.Format, term.Shorten(tensorfs.Printable(r.Architecture), widestArchitecture), parameters, shortQuant(r.Quant), size(*r.Bytes))
 	}
-	widths := make([]int, len(head[0]))
-	if len(rows) > 0 {
-		cells = append(head, cells...)
-	}
-	for _, c := range cells {
-		for k, text := range c {
-			widths[k] = max(widths[k], utf8.RuneCountInString(text))
-		}
-	}
-	others := 0
-	for _, w := range widths[1:] {
-		others += w + 2
-	}
-	widths[0] = min(widths[0], max(width-others, narrowestName))
 	w := bufio.NewWriter(stdout)
-	for i, c := range cells {
-		printRow(w, c, widths)
-		if i > 0 && rows[i-1].Error != "" {
-			for _, line := range term.Wrap(rows[i-1].Error, width-2, errorLines) {
-				fmt.Fprintf(w, "  %s\n", line)
-			}
-		}
-	}
+	t.print(w, width)
 	for _, note := range notes {
 		fmt.Fprintln(w, strings.Join(term.Wrap(note, width, errorLines), "\n"))
 	}
@@ -230,26 +219,4 @@ func shortQuant(quant string) string {
 	quant, _, _ = strings.Cut(strings.TrimPrefix(quant, "mostly "), " (")
 	quant, _, _ = strings.Cut(quant, ",")
 	return term.Shorten(tensorfs.Printable(quant), widestQuant)
-}
-
-// printRow prints the cells of a row. Numbers are on the right of their columns.
-func printRow(w io.Writer, cells []string, widths []int) {
-	var line strings.Builder
-	line.WriteString(cells[0])
-	if len(cells) > 1 && utf8.RuneCountInString(cells[0]) > widths[0] {
-		fmt.Fprintln(w, line.String())
-		line.Reset()
-	}
-	for k, text := range cells[1:] {
-		at := widths[0] // where the column begins
-		for _, n := range widths[1 : k+1] {
-			at += 2 + n
-		}
-		pad := at + 2 - utf8.RuneCountInString(line.String())
-		if right := cells[0] != "" && (k == 2 || k == 4); right {
-			pad += widths[k+1] - utf8.RuneCountInString(text)
-		}
-		line.WriteString(strings.Repeat(" ", pad) + text)
-	}
-	fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
 }

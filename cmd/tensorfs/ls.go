@@ -15,6 +15,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/fs/tree"
+	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -29,11 +30,12 @@ func lsCommand() *cobra.Command {
 		Use:   "ls [-l [-h] | --json] MODEL [GLOB]",
 		Short: "List the tree of a model without mounting it",
 		Long: `ls prints the files and links that a mount of MODEL would show, one path per
-line. A path with unprintable characters is quoted; cat accepts the quoted form.
-GLOB selects paths: * matches any characters (slashes too), ? matches one, [abc]
-matches one of a set. A directory is listed with all that is in it. Where no
-path matches, GLOB may also be the name of a tensor, as tensorfs or the model's
-file calls it: its paths in all views are listed.`,
+line, layers.2 before layers.10; --json has them in the order of bytes. A path
+with unprintable characters is quoted; cat accepts the quoted form. GLOB selects
+paths: * matches any characters (slashes too), ? matches one, [abc] matches one
+of a set. A directory is listed with all that is in it. Where no path matches,
+GLOB may also be the name of a tensor, as tensorfs or the model's file calls it:
+its paths in all views are listed.`,
 		Example: `  tensorfs ls model.gguf
   tensorfs ls model.gguf f16
   tensorfs ls -lh model.gguf 'f16/*attention*'
@@ -106,7 +108,7 @@ type listing struct {
 	opts *lsOptions
 	w    *bufio.Writer
 	n    int
-	rows []lsRow // of -l: columns are as wide as their texts
+	rows []lsRow // for people, who get them in another order
 }
 
 // walk adds the entries that match, of the directories in which some may.
@@ -159,10 +161,10 @@ func (l *listing) add(path string, e fs.Entry) error {
 		return err
 	case l.opts.long:
 		l.rows = append(l.rows, row(path, e))
-		return nil
+	default:
+		l.rows = append(l.rows, lsRow{Path: path})
 	}
-	_, err := fmt.Fprintln(l.w, tensorfs.Printable(path))
-	return err
+	return nil
 }
 
 // end prints what could not be printed before the last entry was known.
@@ -172,6 +174,13 @@ func (l *listing) end() {
 			fmt.Fprint(l.w, "[")
 		}
 		fmt.Fprint(l.w, "\n]\n")
+	}
+	slices.SortFunc(l.rows, func(a, b lsRow) int { return near.Compare(a.Path, b.Path) })
+	if !l.opts.long {
+		for i := range l.rows {
+			fmt.Fprintln(l.w, tensorfs.Printable(l.rows[i].Path))
+		}
+		return
 	}
 	var widths [3]int
 	columns := func(r *lsRow) [3]string {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/term"
 )
 
@@ -110,13 +111,12 @@ func chart(counts []int64, bars []rune) (lines []string) {
 	return lines
 }
 
-// statLine is a line of the table, 80 columns at most.
-const statLine = "%-34s %-8s %8s %8s %9s %8s\n"
-
 // printStats writes a table of several tensors.
 func printStats(stdout io.Writer, rows []*statRow) error {
 	w := bufio.NewWriter(stdout)
-	fmt.Fprintf(w, statLine, "tensor", "type", "min", "max", "mean", "std")
+	rows = slices.SortedStableFunc(slices.Values(rows), func(a, b *statRow) int { return near.Compare(a.name, b.name) })
+	t := table{right: []bool{2: true, 3: true, 4: true, 5: true}}
+	t.add("tensor", "type", "min", "max", "mean", "std")
 	numbers, odd := int64(0), false
 	for _, r := range rows {
 		cells := [4]string{"-", "-", "-", "-"}
@@ -124,9 +124,10 @@ func printStats(stdout io.Writer, rows []*statRow) error {
 			cells = [4]string{number(s.Min), number(s.Max), number(s.Mean), number(s.Std)}
 		}
 		numbers += r.stats.Count
-		fmt.Fprintf(w, statLine, term.Shorten(tensorfs.Printable(r.name), 34), term.Shorten(briefType(r.tensor), 8), cells[0], cells[1], cells[2], cells[3])
+		t.add(tensorfs.Printable(r.name), briefType(r.tensor), cells[0], cells[1], cells[2], cells[3])
 		odd = odd || r.notes() != ""
 	}
+	t.print(w, tableWidth(stdout))
 	if odd {
 		fmt.Fprintln(w)
 	}

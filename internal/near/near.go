@@ -1,5 +1,5 @@
-// Package near finds the names that somebody who mistyped one may have meant, and
-// lists names in messages.
+// Package near finds the names that somebody who mistyped one may have meant, lists
+// names in messages, and orders them for people.
 //
 // The names may be anybody's: a directory of 100,000 files costs a fraction of a
 // second, and a message stays one line of bounded length.

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tensorfs/tensorfs/internal/term"
+)
+
+// table is rows of cells in columns as wide as their texts. The first cell of a row is
+// a name, which is never shortened: where it is too long for its column, it has a line
+// of its own. No row is wider than the terminal, if that can be.
+type table struct {
+	right []bool // by column: numbers are on the right of theirs
+	rows  []tableRow
+}
+
+// tableRow is a row, the first of which is the head, and the lines that follow it.
+type tableRow struct {
+	cells []string
+	below []string
+}
+
+func (t *table) add(cells ...string) { t.rows = append(t.rows, tableRow{cells: cells}) }
+
+// tableWidth is how wide tables may be that are written to w. Programs that read them
+// get a line for each row, however long.
+func tableWidth(w io.Writer) int {
+	if term.Is(w) {
+		return term.Width(w)
+	}
+	return math.MaxInt
+}
+
+const (
+	// narrowestName is the least that the column of names takes beside others.
+	narrowestName = 16
+	columnGap     = 2
+)
+
+// print writes the table in lines of at most width columns.
+func (t *table) print(w io.Writer, width int) {
+	widths := make([]int, len(t.right))
+	for _, r := range t.rows {
+		for k, text := range r.cells {
+			widths[k] = max(widths[k], utf8.RuneCountInString(text))
+		}
+	}
+	if len(t.rows) == 0 {
+		return
+	}
+	others := 0
+	for _, n := range widths[1:] {
+		others += columnGap + n
+	}
+	if widths[0] = min(widths[0], max(width-others, narrowestName)); widths[0]+others > width {
+		widths[0] = 0 // all names have lines of their own
+	}
+	name := t.rows[len(t.rows)-1].cells[0]
+	indent := len(name) - len(strings.TrimLeft(name, " "))
+	widths[0] = max(widths[0], indent)
+	for _, r := range t.rows {
+		t.row(w, r.cells, widths, indent, width)
+		for _, line := range r.below {
+			fmt.Fprintln(w, line)
+		}
+	}
+}
+
+// row writes a row, broken between cells where it does not fit.
+func (t *table) row(w io.Writer, cells []string, widths []int, indent, width int) {
+	var line strings.Builder
+	length := 0 // in characters
+	put := func(text string) {
+		line.WriteString(text)
+		length += utf8.RuneCountInString(text)
+	}
+	end := func() {
+		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+		line.Reset()
+		length = 0
+	}
+	put(cells[0])
+	if len(cells) > 1 && length > widths[0] {
+		end()
+	}
+	at := widths[0] // where the column before ends
+	for k, text := range cells[1:] {
+		n := widths[k+1]
+		if at > indent && at+columnGap+n > width {
+			end()
+			at = indent
+		}
+		pad := at + columnGap - length
+		if t.right[k+1] {
+			pad += n - utf8.RuneCountInString(text)
+		}
+		put(strings.Repeat(" ", max(pad, 0)) + text)
+		at += columnGap + n
+	}
+	end()
+}
