@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/fs/tree"
+	"github.com/tensorfs/tensorfs/fs/tree/whole"
 	_ "github.com/tensorfs/tensorfs/internal/fewfiles" // a one-line error instead of a panic
 	"github.com/tensorfs/tensorfs/views"
 )
@@ -192,6 +194,24 @@ var ggufTypes = map[string]tensorfs.DType{
 
 const ggufTypeList = "q8_0, q4_0, f16 or bf16"
 
+// otherTypes matches what else llama-quantize calls its types.
+var otherTypes = regexp.MustCompile(`^(f32|copy|i?q[1-8]_[a-z0-9_]+|tq[12]_0|(mx|nv)fp4(_moe)?)$`)
+
+// setGGUFType takes the value of --gguf-type.
+func (f *modelFlags) setGGUFType() error {
+	given := f.ggufType
+	f.ggufType = strings.ToLower(given)
+	to, ok := ggufTypes[f.ggufType]
+	f.tree.Whole.Type = to
+	switch {
+	case ok:
+		return nil
+	case otherTypes.MatchString(f.ggufType):
+		return usageError{fmt.Errorf("--gguf-type %s: tensorfs does not quantise to this type, only to %s; llama-quantize makes it of the file that tensorfs cat MODEL gguf/model.gguf writes", tensorfs.Printable(given), ggufTypeList)}
+	}
+	return usageError{fmt.Errorf("--gguf-type %q: want %s", given, ggufTypeList)}
+}
+
 // modelFlags are the flags of every command that opens a model.
 type modelFlags struct {
 	tree        tree.Options
@@ -226,9 +246,8 @@ func (f *modelFlags) check() error {
 			return usageError{fmt.Errorf("--views: %w", err)}
 		}
 	}
-	var ok bool
-	if f.tree.Whole.Type, ok = ggufTypes[f.ggufType]; !ok {
-		return usageError{fmt.Errorf("--gguf-type %q: want %s", f.ggufType, ggufTypeList)}
+	if err := f.setGGUFType(); err != nil {
+		return err
 	}
 	return f.remote.check()
 }
@@ -243,6 +262,10 @@ func (f *modelFlags) open(path string) (*tree.Tree, error) {
 		m, err := o.Open(path)
 		if err != nil {
 			return nil, treeAdvice(path, err)
+		}
+		if why := whole.Kept(m, f.tree.Whole.Type); why != "" {
+			m.Close()
+			return nil, fmt.Errorf("%s: --gguf-type %s changes nothing: %s; leave it out, or name a model in F16, BF16 or F32", printableName(path), f.ggufType, why)
 		}
 		return m, nil
 	})

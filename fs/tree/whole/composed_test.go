@@ -144,6 +144,33 @@ func TestTypes(t *testing.T) {
 	}
 }
 
+// TestTypesOfGGUF holds that weights of a GGUF file that are quantised stay as they
+// are, with a note, and that nothing is converted where all are.
+func TestTypesOfGGUF(t *testing.T) {
+	for _, c := range []struct {
+		path string
+		to   tensorfs.DType
+		kept string // what Kept says
+		note string
+	}{
+		{"gguf/gpt-oss.mxfp4.gguf", tensorfs.Q8_0, "", "3 tensors are quantised already and stay as they are, the first is blk.0.ffn_"},
+		{"gguf/llama-xs.q8_0.gguf", tensorfs.Q4_0, "its weights are quantised already (Q8_0), and are not quantised again", "not converted to Q4_0: its weights are"},
+		{"gguf/llama-xs.q8_0.gguf", tensorfs.Unknown, "", ""},
+		{"gguf/llama-xs.f16.gguf", tensorfs.Q8_0, "", ""},
+		{"gguf/llama-xs.bf16.gguf", tensorfs.BF16, "its weights are BF16 already", "not converted to BF16"},
+		{"whole-gguf/llama3", tensorfs.BF16, "", ""}, // the file is made anew
+	} {
+		m := open(t, testdata+c.path)
+		if got := whole.Kept(m, c.to); got != c.kept {
+			t.Errorf("%s as %v: %q", c.path, c.to, got)
+		}
+		f := whole.GGUF(m, whole.Options{Type: c.to})
+		if notes := strings.Join(f.Notes, "\n"); f.Reason != "" || !strings.Contains(notes, c.note) || c.note == "" && strings.Contains(notes, "already") {
+			t.Errorf("%s as %v: %s", c.path, c.to, f.Describe())
+		}
+	}
+}
+
 // TestWithoutTokenizer holds that a model without a tokenizer has a file, and one
 // without a config none.
 func TestWithoutTokenizer(t *testing.T) {

@@ -3,6 +3,7 @@ package whole
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,13 +19,20 @@ const ggufName = "model.gguf"
 // tokenizer, and the scales of quantised tensors, so it takes time; the result is
 // meant to be kept.
 func GGUF(m *tensorfs.Model, opts Options) *Files {
-	of := composed
+	of, note := composed, ""
 	if m.Layout == "gguf" {
 		of = stored
+		if why := Kept(m, opts.Type); why != "" {
+			note = fmt.Sprintf("not converted to %s: %s", opts.Type, why)
+			opts.Type = tensorfs.Unknown
+		}
 	}
 	f, err := of(m, opts)
 	if err != nil {
 		return Absent(err)
+	}
+	if note != "" {
+		f.Notes = append(f.Notes, note)
 	}
 	return f
 }
@@ -128,6 +136,9 @@ func rewritten(meta []tensorfs.Meta, tensors []tensorfs.Tensor, opts Options) (*
 		}
 	}
 	notes := x.finish()
+	if n := len(x.kept); n > 0 {
+		notes.Notes = append(notes.Notes, fmt.Sprintf("%d tensors are quantised already and stay as they are, the first is %s", n, x.kept[0]))
+	}
 	f.Tensors, f.Exact, f.Notes = len(x.list), notes.Exact, notes.Notes
 	kept := make([]tensorfs.Meta, 0, len(meta))
 	for _, e := range meta {
@@ -146,11 +157,49 @@ func rewritten(meta []tensorfs.Meta, tensors []tensorfs.Tensor, opts Options) (*
 	return f, nil
 }
 
+// Kept says why GGUF gives the file of a model that is stored as GGUF without any
+// weight of another type, although a type was asked for. It is "" where weights are
+// converted, where no type was asked for, and for models of other formats, whose files
+// are made anew.
+func Kept(m *tensorfs.Model, to tensorfs.DType) string {
+	if m.Layout != "gguf" || to == tensorfs.Unknown {
+		return ""
+	}
+	quantised := map[string]bool{}
+	weights := 0
+	for i := range m.Tensors {
+		t := &m.Tensors[i]
+		if isF32(t.Source, len(t.Shape)) || t.DType.Kind() == tensorfs.KindInteger {
+			continue
+		}
+		weights++
+		switch {
+		case t.DType == blocked(to, t.Shape):
+		case t.DType.Kind() == tensorfs.KindFloat:
+			return ""
+		default:
+			quantised[t.DType.String()] = true
+		}
+	}
+	switch {
+	case weights == 0:
+		return "the model has no weights"
+	case len(quantised) == 0:
+		return fmt.Sprintf("its weights are %s already", to)
+	}
+	return fmt.Sprintf("its weights are quantised already (%s), and are not quantised again", strings.Join(slices.Sorted(maps.Keys(quantised)), ", "))
+}
+
 // convert puts a tensor of a GGUF file into another, as the type that was asked for
 // where it is a weight of plain numbers, and else as it is stored.
 func (x *maker) convert(t *tensorfs.Tensor) error {
-	if x.opts.Type != tensorfs.Unknown && t.DType.Kind() == tensorfs.KindFloat && !isF32(t.Source, len(t.Shape)) {
-		return x.add(t.Source, t)
+	if x.opts.Type != tensorfs.Unknown && !isF32(t.Source, len(t.Shape)) {
+		if t.DType.Kind() == tensorfs.KindFloat {
+			return x.add(t.Source, t)
+		}
+		if t.DType != x.opts.Type && t.DType.Kind() != tensorfs.KindInteger {
+			x.kept = append(x.kept, t.Source)
+		}
 	}
 	x.list = append(x.list, gguf.Stored{Name: t.Source, DType: t.DType, Shape: t.Shape, Data: t.Data})
 	x.note(t.Source, t.DType, t.Shape, true)

@@ -80,6 +80,7 @@ type maker struct {
 	list          []gguf.Stored
 	notes         tensorNotes
 	numbers       map[tensorfs.DType]int64 // in tensors of two and more dimensions
+	kept          []string                 // tensors that were not converted to the type that was asked for
 	rounded       map[string][]string      // tensors whose numbers are rounded, by what becomes of them
 }
 

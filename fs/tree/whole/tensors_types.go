@@ -36,10 +36,7 @@ func (x *maker) typeOf(name string, t *tensorfs.Tensor) (to tensorfs.DType, isEx
 	case isF32(name, len(shape)):
 		return tensorfs.F32, true, nil
 	case x.opts.Type != tensorfs.Unknown:
-		to = x.opts.Type
-		if elems, _ := to.Block(); shape[len(shape)-1]%elems != 0 {
-			to = tensorfs.F16 // as llama-quantize does
-		}
+		to = blocked(x.opts.Type, shape)
 		return to, t.Quant == nil && t.DType == to, nil
 	case t.Quant == nil && slices.Contains([]tensorfs.DType{tensorfs.F32, tensorfs.F16, tensorfs.BF16}, t.DType):
 		return t.DType, true, nil
@@ -49,6 +46,15 @@ func (x *maker) typeOf(name string, t *tensorfs.Tensor) (to tensorfs.DType, isEx
 		err = fmt.Errorf("%s is not a type of weights in llama.cpp", to)
 	}
 	return to, isExact, err
+}
+
+// blocked returns the type that was asked for, or another where its blocks do not fit
+// into rows of that shape.
+func blocked(to tensorfs.DType, shape []int64) tensorfs.DType {
+	if elems, _ := to.Block(); shape[len(shape)-1]%elems != 0 {
+		return tensorfs.F16 // as llama-quantize does
+	}
+	return to
 }
 
 // add puts a tensor into the file.

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/fs/library"
+	"github.com/tensorfs/tensorfs/internal/testmodel"
+)
+
+// TestGGUFType holds what --gguf-type takes, and that it is refused where it would
+// change nothing, before anything is written, made or mounted.
+func TestGGUFType(t *testing.T) {
+	f16, q4km, dir := ggufDir+"llama-xs.f16.gguf", ggufDir+"llama-xs.q4_k_m.gguf", testdata+"whole-gguf/llama3"
+	convert := func(name, model string) (code int, stdout, stderr string) {
+		return command("cat", "--gguf-type", name, model, "gguf/model.gguf")
+	}
+	for _, model := range []string{f16, dir} {
+		for _, name := range []string{"q8_0", "q4_0"} {
+			_, want, _ := convert(name, model)
+			for _, spelled := range []string{strings.ToUpper(name), strings.ToUpper(name[:1]) + name[1:]} {
+				if code, out, stderr := convert(spelled, model); code != 0 || stderr != "" || out != want || !strings.HasPrefix(out, "GGUF") {
+					t.Errorf("%s of %s: exit code %d, %s", spelled, model, code, stderr)
+				}
+			}
+		}
+	}
+	const advice = "; leave it out, or name a model in F16, BF16 or F32\n"
+	for _, c := range []struct {
+		name, model string
+		code        int
+		want        string
+	}{
+		{"q4_0", q8, 1, filepath.Base(q8) + ": --gguf-type q4_0 changes nothing: its weights are quantised already (Q8_0), and are not quantised again" + advice},
+		{"F16", q4km, 1, filepath.Base(q4km) + ": --gguf-type f16 changes nothing: its weights are quantised already (Q5_0, Q8_0), and are not quantised again" + advice},
+		{"Q8_0", splitTwo, 1, filepath.Base(splitTwo) + ": --gguf-type q8_0 changes nothing: its weights are Q8_0 already" + advice},
+		{"f16", f16, 1, filepath.Base(f16) + ": --gguf-type f16 changes nothing: its weights are F16 already" + advice},
+		{"q8_0", ggufDir + "kv.gguf", 1, "the model has no weights" + advice},
+		{"Q4_K_M", f16, 2, "--gguf-type Q4_K_M: tensorfs does not quantise to this type, only to q8_0, q4_0, f16 or bf16; llama-quantize makes it"},
+		{"iq2_xxs", f16, 2, "--gguf-type iq2_xxs: tensorfs does not quantise to this type"},
+		{"q9", f16, 2, `--gguf-type "q9": want q8_0, q4_0, f16 or bf16`},
+	} {
+		place := filepath.Join(t.TempDir(), "place")
+		for _, args := range [][]string{
+			{"cat", "--gguf-type", c.name, c.model, "gguf/model.gguf"},
+			{"export", "--gguf-type", c.name, c.model, place, "gguf"},
+			{"mount", "--gguf-type", c.name, c.model, place},
+			{"mount", "-o", "gguf_type=" + c.name, c.model, place},
+			{"info", "--gguf-type", c.name, c.model},
+		} {
+			t.Setenv(asProgram, "1")
+			code, out, stderr := command(args...)
+			if code != c.code || out != "" || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
+				t.Errorf("%q: exit code %d, %q", args, code, stderr)
+			}
+			if _, err := os.Lstat(place); err == nil {
+				t.Errorf("%q made %s", args, place)
+			}
+		}
+	}
+}
+
+// TestGGUFTypeOfLibrary holds that models of a library that cannot be converted are
+// given as they are stored, and say so.
+func TestGGUFTypeOfLibrary(t *testing.T) {
+	dir := t.TempDir()
+	for name, from := range map[string]string{"a.gguf": q8, "b.gguf": ggufDir + "llama-xs.f16.gguf"} {
+		b, err := os.ReadFile(from)
+		must(t, err)
+		must(t, testmodel.Write(dir, map[string][]byte{name: b}))
+	}
+	flags := &modelFlags{ggufType: "Q4_0"}
+	l, err := library.Open(dir, library.Options{})
+	must(t, err)
+	for i, want := range []string{"not converted to Q4_0: its weights are quantised already (Q8_0), and are not quantised again", "15 tensors are rounded to Q4_0"} {
+		m := l.Now().Models[i]
+		tree, err := flags.openListed(m)
+		must(t, err)
+		files := tree.Whole[0].Files()
+		if len(files.Notes) != 1 || !strings.Contains(files.Notes[0], want) || !strings.Contains(string(files.Describe()), want) {
+			t.Errorf("%s: %s", m.Call, files.Describe())
+		}
+		b := make([]byte, files.List[0].Data.Size())
+		must(t, tensorfs.ReadFull(files.List[0].Data, b, 0))
+		if stored, err := os.ReadFile(m.Path()); err != nil || (string(stored) == string(b)) != (i == 0) {
+			t.Errorf("%s: %d bytes, %v", m.Call, len(b), err)
+		}
+		must(t, tree.Model.Close())
+	}
+}
