@@ -2,6 +2,7 @@ package remote
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"path"
@@ -57,42 +58,70 @@ type Listing struct {
 	kept []io.Closer
 }
 
-// maxItems is how many files a listing may have.
-const maxItems = 100_000
+// Limits of listings. A name is as long as a path may be, and has more parts than
+// any model's: what is done for each part of it stays little.
+const (
+	maxItems = 100_000 // files
+	maxName  = 4096    // bytes of a name
+	maxParts = 64      // of a name
+)
+
+// CheckName says what is wrong with the name of a file in a listing, "" where it is
+// sound: a relative path that leads only downwards. Whoever works with names before
+// the listing is made checks them first.
+func CheckName(name string) string {
+	switch {
+	case len(name) > maxName:
+		return fmt.Sprintf("is longer than %d bytes", maxName)
+	case strings.Count(name, "/") >= maxParts:
+		return fmt.Sprintf("has more than %d parts", maxParts)
+	case !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\\x00"):
+		return "is not the name of a file in a model"
+	}
+	return ""
+}
 
 // NewListing returns a listing of items. Names that are not relative paths, that
 // leave the directory, or of which one is a file and also a directory, are errors.
 func NewListing(name string, items []Item, client *web.Client, store *cache.Store) (*Listing, error) {
-	l := &Listing{Name: name, Client: client, Store: store, ModTime: time.Now(), items: slices.Clone(items)}
-	slices.SortFunc(l.items, func(a, b Item) int { return strings.Compare(a.Name, b.Name) })
+	l := &Listing{Name: name, Client: client, Store: store, ModTime: time.Now()}
 	bad := func(name, problem string) error {
 		return &tensorfs.FormatError{File: l.Name, Offset: -1, Problem: tensorfs.Quote(name) + " " + problem, Advice: "the server is at fault, or it is not a model"}
 	}
 	if len(items) > maxItems {
 		return nil, bad("", "the listing has too many files")
 	}
-	dirs := map[string]bool{}
+	for i := range items { // before they are sorted, which compares them
+		if problem := CheckName(items[i].Name); problem != "" {
+			return nil, bad(items[i].Name, problem)
+		}
+	}
+	l.items = slices.Clone(items)
+	slices.SortFunc(l.items, func(a, b Item) int { return strings.Compare(a.Name, b.Name) })
 	for i, x := range l.items {
 		switch {
-		case !fs.ValidPath(x.Name) || x.Name == "." || strings.ContainsAny(x.Name, "\\\x00"):
-			return nil, bad(x.Name, "is not the name of a file in a model")
 		case i > 0 && l.items[i-1].Name == x.Name:
 			return nil, bad(x.Name, "is there twice")
+		case l.hasBelow(i):
+			return nil, bad(x.Name, "is a file and also a directory")
 		case x.ID.Size < 0:
 			return nil, bad(x.Name, "has a negative size")
 		case x.Part != nil && !inside(*x.Part, x.ID.Size):
 			return nil, bad(x.Name, "is not inside its archive")
 		}
-		for dir := path.Dir(x.Name); dir != "." && !dirs[dir]; dir = path.Dir(dir) {
-			dirs[dir] = true
-		}
-	}
-	for _, x := range l.items {
-		if dirs[x.Name] {
-			return nil, bad(x.Name, "is a file and also a directory")
-		}
 	}
 	return l, nil
+}
+
+// hasBelow reports whether there are files below the name of a file. Those that begin
+// with the name follow it, but a.b comes before a/b.
+func (l *Listing) hasBelow(i int) bool {
+	name := l.items[i].Name
+	if i+1 == len(l.items) || !strings.HasPrefix(l.items[i+1].Name, name) {
+		return false
+	}
+	at, _ := l.find(name + "/")
+	return at < len(l.items) && strings.HasPrefix(l.items[at].Name, name+"/")
 }
 
 // inside reports whether a part lies in a file of that size.

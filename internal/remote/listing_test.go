@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"path"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/testlimit"
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 
@@ -32,15 +35,77 @@ func names(t *testing.T, list ...string) (*Listing, error) {
 func TestNames(t *testing.T) {
 	for _, bad := range [][]string{
 		{""}, {"."}, {".."}, {"../x"}, {"a/../../x"}, {"a/../x"}, {"/x"}, {"a//b"}, {"a/"}, {"./a"}, {`a\b`}, {"a\x00"}, {"a/.."}, {"\xff"},
-		{"a", "a"}, {"a", "a/b"}, {"a/b/c", "a/b"},
+		{"a", "a"}, {"a", "a/b"}, {"a/b/c", "a/b"}, {"a", "a-b", "a.c", "a/b"}, {"x", "a/b", "a/b!", "a/b/c/d"},
+		{long(maxName+1, 2)}, {long(200, maxParts+1)}, {strings.Repeat("a/", 100_000) + "m.gguf"},
 	} {
 		if _, err := names(t, bad...); err == nil || !strings.HasPrefix(err.Error(), "x:y: ") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	if _, err := names(t, "a", "a.b", "c/d", "c/e/f", "...", "x y"); err != nil {
+	if _, err := names(t, "a", "a.b", "c/d", "c/e/f", "...", "x y", "c-d", "c.d/e", long(maxName, 2), long(200, maxParts)); err != nil {
 		t.Error(err)
 	}
+}
+
+// long is a name of so many bytes and parts.
+func long(size, parts int) string {
+	return strings.Repeat("d/", parts-1) + strings.Repeat("n", size-2*(parts-1))
+}
+
+// A listing costs what its names have bytes, however many directories they make.
+func TestDeepNames(t *testing.T) {
+	var items []Item
+	for i := range 3000 { // 12 MB, and 189,000 directories
+		var parts []string
+		for range maxParts - 1 {
+			parts = append(parts, fmt.Sprintf("%060d", i))
+		}
+		items = append(items, Item{Name: strings.Join(append(parts, "m"), "/")})
+	}
+	testlimit.Work(t, 30, func() {
+		if _, err := NewListing("x:y", items, nil, nil); err != nil {
+			t.Error(err)
+		}
+	})
+	big := Item{Name: strings.Repeat("a/", 1<<20) + "m"}
+	items = slices.Repeat([]Item{big}, maxItems) // of one text, refused before they are compared
+	testlimit.Work(t, 3, func() {
+		if _, err := NewListing("x:y", items, nil, nil); err == nil || len(err.Error()) > 1000 {
+			t.Errorf("%.1000v", err)
+		}
+	})
+}
+
+// FuzzListing makes listings of any names, one a line: those that are taken are
+// bounded, lead only downwards, and are found again in their directories.
+func FuzzListing(f *testing.F) {
+	for _, s := range []string{"a\nb/c", "a\na/b", "a\na-b\na/b", "../x", "a//b", long(maxName, 2), long(maxName+1, 2), long(200, maxParts) + "\nd", long(200, maxParts+1), strings.Repeat("a/", 5000) + "m", "a\\b", "\xff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var items []Item
+		for name := range strings.SplitSeq(text, "\n") {
+			items = append(items, Item{Name: name})
+		}
+		l, err := NewListing("x:y", items, nil, nil)
+		if err != nil {
+			if strings.ContainsAny(err.Error(), "\n\x1b") || len(err.Error()) > 1000 {
+				t.Errorf("%q", err)
+			}
+			return
+		}
+		for _, x := range l.Items() {
+			if !fs.ValidPath(x.Name) || len(x.Name) > maxName || strings.Count(x.Name, "/") >= maxParts {
+				t.Fatalf("%q", x.Name)
+			}
+			for at, isDir := x.Name, false; at != "."; at, isDir = path.Dir(at), true {
+				list, err := l.ReadDir(path.Dir(at))
+				if i := slices.IndexFunc(list, func(e fs.DirEntry) bool { return e.Name() == path.Base(at) }); err != nil || i < 0 || list[i].IsDir() != isDir {
+					t.Fatalf("%q is not in its directory: %v, %v", at, list, err)
+				}
+			}
+		}
+	})
 }
 
 // Which of a server's files is the model.

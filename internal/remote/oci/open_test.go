@@ -182,6 +182,9 @@ func TestErrors(t *testing.T) {
 		push(t, f, "a/"+name, "latest", packed, modelPack, entry{weight + "tar", b.Bytes(), nil})
 	}
 	push(t, f, "a/tarparent", "latest", packed, modelPack, entry{weight + "tar", archive(t, tar.FormatPAX, map[string][]byte{"../x": data}, ""), nil})
+	push(t, f, "a/deep", "latest", packed, modelPack, entry{weight + "raw", data, named(strings.Repeat("a/", 60_000) + "m.gguf")})
+	push(t, f, "a/tardeep", "latest", packed, modelPack, entry{weight + "tar", archive(t, tar.FormatPAX, map[string][]byte{strings.Repeat("a/", 60_000) + "m.gguf": data}, ""), nil})
+	push(t, f, "a/headers", "latest", packed, modelPack, entry{weight + "tar", headers(t), nil})
 	whole := archive(t, tar.FormatPAX, map[string][]byte{"m.gguf": make([]byte, 5000)}, "")
 	push(t, f, "a/cut", "latest", packed, modelPack, entry{weight + "tar", whole[:3000], nil})
 	push(t, f, "a/nottar", "latest", packed, modelPack, entry{weight + "tar", bytes.Repeat([]byte("no tar "), 1000), nil})
@@ -220,6 +223,9 @@ func TestErrors(t *testing.T) {
 		{at("parent"), `"../x" is not the name of a file in a model; `, nil},
 		{at("absolute"), `"/etc/x.gguf" is not the name of a file in a model; `, nil},
 		{at("tarparent"), `"../x" is not the name of a file in a model; `, nil},
+		{at("deep"), `... (120006 bytes) is longer than 4096 bytes; `, nil},
+		{at("tardeep"), `... (120006 bytes) is longer than 4096 bytes; `, nil},
+		{at("headers"), "the archive has more than 64 MiB of headers; ", nil},
 		{at("twice"), `"x" is there twice; `, nil},
 		{at("both"), `"x" is a file and also a directory; `, nil},
 		{at("unnamed"), "its layer 1 (application/vnd.cncf.model.weight.v1.raw) has no name; ", nil},
@@ -282,6 +288,18 @@ func TestErrors(t *testing.T) {
 	if _, _, err := Open(t.Context(), at("good"), options(t)); err == nil || !strings.Contains(err.Error(), "its manifest is not the one of its digest") {
 		t.Errorf("%v", err)
 	}
+}
+
+// headers is an archive of headers without an end.
+func headers(t *testing.T) []byte {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for range maxHeaders>>20 + 2 {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: fmt.Sprint(b.Len()), PAXRecords: map[string]string{"X.comment": strings.Repeat("x", 1<<20-100)}, Format: tar.FormatPAX}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Bytes()
 }
 
 // Logins that fail, and what is sent where.

@@ -8,10 +8,14 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/remote"
 )
 
-// maxMembers is how many members the archives of an artifact may have.
-const maxMembers = 10_000
+// Limits of archives.
+const (
+	maxMembers = 10_000   // of all archives of an artifact
+	maxHeaders = 64 << 20 // bytes of the headers of one
+)
 
 // member is a regular file in an archive.
 type member struct {
@@ -54,7 +58,11 @@ func walk(r io.ReaderAt, size int64, add func(member) error) error {
 		if h.Size < 0 || h.Size > size-at.off {
 			return fmt.Errorf("ends before the end of %s", tensorfs.Quote(h.Name))
 		}
-		if err := add(member{strings.TrimPrefix(h.Name, "./"), at.off, h.Size}); err != nil {
+		name := strings.TrimPrefix(h.Name, "./")
+		if problem := remote.CheckName(name); problem != "" {
+			return fmt.Errorf("holds a name that cannot be: %s %s", tensorfs.Quote(name), problem)
+		}
+		if err := add(member{name, at.off, h.Size}); err != nil {
 			return err
 		}
 	}
@@ -64,16 +72,24 @@ func walk(r io.ReaderAt, size int64, add func(member) error) error {
 type cursor struct {
 	r         io.ReaderAt
 	off, size int64
+	read      int64 // bytes, so far
 }
+
+// errHeaders says that an archive consists of little else.
+var errHeaders = fmt.Errorf("has more than %d MiB of headers", maxHeaders>>20)
 
 // Read implements io.Reader.
 func (c *cursor) Read(p []byte) (int, error) {
+	if c.read > maxHeaders {
+		return 0, errHeaders
+	}
 	n := min(int64(len(p)), c.size-c.off)
 	if n <= 0 {
 		return 0, io.EOF
 	}
 	got, err := c.r.ReadAt(p[:n], c.off)
 	c.off += int64(got)
+	c.read += int64(got)
 	if err == io.EOF && int64(got) == n {
 		err = nil
 	}

@@ -51,6 +51,9 @@ func (b *bucket) list(ctx context.Context, p place) ([]object, error) {
 			return nil, wrong(p, err.Error())
 		}
 		for _, o := range page.objects {
+			if len(o.Key) > maxKey {
+				return nil, wrong(p, "the server lists "+tensorfs.Quote(o.Key)+", which is longer than a key can be")
+			}
 			if !strings.HasPrefix(o.Key, p.key) {
 				return nil, wrong(p, "the server lists "+tensorfs.Quote(o.Key)+", which was not asked for")
 			}

@@ -353,6 +353,8 @@ func TestHostileListings(t *testing.T) {
 		"parent":        {fmt.Sprintf(page, `<Contents><Key>m/../x</Key><ETag>e</ETag></Contents>`), `"../x" is not the name of a file`},
 		"twice":         {fmt.Sprintf(page, strings.Repeat(`<Contents><Key>m/x</Key><ETag>e</ETag></Contents>`, 2)), `"x" is there twice`},
 		"both":          {fmt.Sprintf(page, `<Contents><Key>m/x</Key><ETag>e</ETag></Contents><Contents><Key>m/x/y</Key><ETag>e</ETag></Contents>`), `"x" is a file and also a directory`},
+		"long":          {fmt.Sprintf(page, `<Contents><Key>m/`+strings.Repeat("a/", maxKey)+`x</Key><ETag>e</ETag></Contents>`), "which is longer than a key can be"},
+		"deep":          {fmt.Sprintf(page, `<Contents><Key>m/`+strings.Repeat("a/", 100)+`x</Key><ETag>e</ETag></Contents>`), "has more than 64 parts"},
 		"no ETag":       {fmt.Sprintf(page, `<Contents><Key>m/x</Key></Contents>`), "no ETag"},
 		"negative":      {fmt.Sprintf(page, `<Contents><Key>m/x</Key><Size>-1</Size></Contents>`), "negative size"},
 		"no number":     {fmt.Sprintf(page, `<Contents><Key>m/x</Key><Size>1e3</Size></Contents>`), "not XML that can be read"},
