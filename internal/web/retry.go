@@ -25,8 +25,9 @@ const (
 	maxWait   = 5 * time.Second
 )
 
-// wait returns how long to wait before the next attempt, and false where there is
-// none: the error is for good, or the deadline comes first.
+// wait returns how long to wait before the next attempt: as long as the server asks
+// for, and never less than without that. It returns false where there is no next one:
+// the error is for good, or the deadline comes first.
 func (c *Client) wait(ctx context.Context, tries int, resp *http.Response, err error) (time.Duration, bool) {
 	if errors.Is(err, errPermanent) || ctx.Err() != nil {
 		return 0, false
@@ -35,7 +36,7 @@ func (c *Client) wait(ctx context.Context, tries int, resp *http.Response, err e
 	wait = time.Duration(float64(wait) * (0.5 + rand.Float64()))
 	if resp != nil {
 		if told, ok := Told(resp.Header); ok {
-			wait = told
+			wait = max(wait, told) // "at once" comes from servers that are busy, too
 		}
 	}
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < wait {

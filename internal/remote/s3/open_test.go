@@ -295,6 +295,19 @@ func TestSlowDown(t *testing.T) {
 	if err := read(0); err != nil || n != 6 {
 		t.Errorf("%v after %d requests", err, n)
 	}
+	// Who says that they may be asked at once is not asked without end.
+	n = 0
+	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		n++
+		w.Header().Set("Retry-After", "0")
+		s.fail(w, http.StatusServiceUnavailable, "SlowDown", "")
+		return true
+	}
+	o := options(t)
+	o.Client = testremote.Client(t, 2*time.Second)
+	if _, _, err := Open(t.Context(), "s3://models/m/model.bin", o); err == nil || n > 20 {
+		t.Errorf("%v after %d requests", err, n)
+	}
 }
 
 // What is not allowed any more is EACCES, soon.
