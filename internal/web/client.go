@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"syscall"
 	"time"
@@ -28,6 +29,8 @@ type Options struct {
 	// Public says whether an address belongs to the Internet and not to a machine or
 	// network of its own; nil for what the standards say. Tests replace it.
 	Public func(netip.Addr) bool
+	// Proxy says through which proxy a request goes, nil for what the environment says.
+	Proxy func(*http.Request) (*url.URL, error)
 	// Plain allows http:// to public addresses, where everybody on the way can change
 	// what is read.
 	Plain bool
@@ -36,8 +39,8 @@ type Options struct {
 // A Client performs requests. It is safe for concurrent use.
 type Client struct {
 	opts    Options
-	open    http.RoundTripper // to any address
-	outside http.RoundTripper // to public addresses only
+	open    http.RoundTripper // to any address, or through a proxy
+	outside http.RoundTripper // to public addresses only, without a proxy
 	gates   gates
 }
 
@@ -71,18 +74,22 @@ func NewClient(opts Options) *Client {
 	if opts.Agent == "" {
 		opts.Agent = "tensorfs"
 	}
+	if opts.Proxy == nil {
+		opts.Proxy = http.ProxyFromEnvironment
+	}
 	c := &Client{opts: opts}
-	c.open = c.transport(nil)
-	c.outside = c.transport(c.refusePrivate)
+	c.open = c.transport(opts.Proxy, nil)
+	c.outside = c.transport(nil, c.refusePrivate)
 	c.gates.init()
 	return c
 }
 
-// transport returns connections whose addresses are looked at by control.
-func (c *Client) transport(control func(network, address string, _ syscall.RawConn) error) *http.Transport {
+// transport returns connections, through what proxy says, whose addresses are looked
+// at by control.
+func (c *Client) transport(proxy func(*http.Request) (*url.URL, error), control func(network, address string, _ syscall.RawConn) error) *http.Transport {
 	d := &net.Dialer{Timeout: requestTimeout, KeepAlive: stall, Control: control}
 	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
+		Proxy:                  proxy,
 		DialContext:            d.DialContext,
 		TLSHandshakeTimeout:    requestTimeout,
 		ResponseHeaderTimeout:  stall,
@@ -113,17 +120,13 @@ func (c *Client) refusePrivate(_, address string, _ syscall.RawConn) error {
 		return err
 	}
 	if !c.opts.Public(at.Addr()) {
-		return fmt.Errorf("%w: %s", errPrivate, at.Addr())
+		return notPublic(at.Addr().String())
 	}
 	return nil
 }
 
-// shared is the range of addresses between a provider and its customers.
-var shared = netip.MustParsePrefix("100.64.0.0/10")
-
-func public(a netip.Addr) bool {
-	a = a.Unmap()
-	return a.IsGlobalUnicast() && !a.IsPrivate() && !shared.Contains(a)
+func notPublic(host string) error {
+	return fmt.Errorf("%w: %s", errPrivate, cut(tensorfs.Printable(host)))
 }
 
 // Do performs a small request, at most a few times, and returns the answer and at

@@ -65,8 +65,11 @@ func timedOut(err error) bool {
 // Status is the error of an answer that is not what was asked for: its status,
 // and what the server says, in one line.
 func Status(path string, resp *http.Response, advice string) error {
-	return &tensorfs.FormatError{File: path, Offset: -1, Problem: fmt.Sprintf("the server answers %s", tensorfs.OneLine(resp.Status)), Advice: advice, Kind: kindOf(resp.StatusCode)}
+	return &tensorfs.FormatError{File: path, Offset: -1, Problem: "the server answers " + Answer(resp), Advice: advice, Kind: kindOf(resp.StatusCode)}
 }
+
+// Answer is the status of an answer in words, for a message.
+func Answer(resp *http.Response) string { return cut(tensorfs.OneLine(resp.Status)) }
 
 // kindOf is what a status means to a reader of a mount.
 func kindOf(status int) error {
@@ -93,6 +96,14 @@ func ErrVersion(path, why string) error {
 
 // maxQuoted is how much of what a server says is shown.
 const maxQuoted = 200
+
+// cut shortens a text for a message.
+func cut(text string) string {
+	if len(text) > maxQuoted {
+		return strings.ToValidUTF8(text[:maxQuoted], "") + "..."
+	}
+	return text
+}
 
 // Quote quotes what a server says, for a message.
 func Quote(said string) string {

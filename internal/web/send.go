@@ -48,21 +48,12 @@ func (c *Client) follow(ctx context.Context, req *http.Request, stay bool) (resp
 	req.Header.Set("User-Agent", c.opts.Agent)
 	header := req.Header
 	answers := req.Context().Value(redirectsKey{}) != nil
-	transport := c.open
-	if req.Context().Value(outsideKey{}) != nil {
-		transport = c.outside
-	}
+	outside := req.Context().Value(outsideKey{}) != nil
 	for hop := 0; ; hop++ {
 		if err := c.plain(req.URL); err != nil {
 			return nil, nil, err
 		}
-		var remote netip.Addr
-		trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
-			if at, err := netip.ParseAddrPort(i.Conn.RemoteAddr().String()); err == nil {
-				remote = at.Addr()
-			}
-		}}
-		resp, err := transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
+		resp, public, err := c.roundTrip(ctx, req, outside)
 		if err != nil {
 			return nil, nil, failedTo(req.URL, err)
 		}
@@ -83,11 +74,9 @@ func (c *Client) follow(ctx context.Context, req *http.Request, stay bool) (resp
 		if hop == maxRedirects {
 			return nil, nil, refused(req.URL, fmt.Sprintf("it was redirected %d times", maxRedirects), "check the address")
 		}
-		if hop == 0 && c.opts.Public(remote) {
-			transport = c.outside
-		}
+		outside = outside || public // for all that follows
 		follow := &http.Request{Method: req.Method, URL: next, Host: next.Host, Header: header.Clone(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-		if transport == c.outside {
+		if outside {
 			follow = follow.WithContext(context.WithValue(context.Background(), outsideKey{}, true))
 		}
 		if !SameOrigin(req.URL, next) {
@@ -103,6 +92,47 @@ func (c *Client) follow(ctx context.Context, req *http.Request, stay bool) (resp
 		}
 		req = follow
 	}
+}
+
+// roundTrip performs one request. outside says that a public server redirected here:
+// then the address has to be public, too. public says whether that of the server was.
+//
+// A proxy is the user's, wherever it is, and what counts is where it is asked to go. Of
+// a name only it knows the address: a server that needs a proxy is taken for a public
+// one, which may redirect to any other that the proxy goes to.
+func (c *Client) roundTrip(ctx context.Context, req *http.Request, outside bool) (resp *http.Response, public bool, err error) {
+	proxy, err := c.opts.Proxy(req)
+	if err != nil || proxy != nil {
+		public = c.publicHost(req.URL.Hostname())
+		if outside && !public {
+			return nil, false, notPublic(req.URL.Hostname())
+		}
+		resp, err = c.open.RoundTrip(req.WithContext(ctx))
+		return resp, public, err
+	}
+	transport := c.open
+	if outside {
+		transport = c.outside
+	}
+	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+		if at, err := netip.ParseAddrPort(i.Conn.RemoteAddr().String()); err == nil {
+			public = c.opts.Public(at.Addr())
+		}
+	}}
+	resp, err = transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
+	return resp, public, err
+}
+
+// publicHost reports whether a host that a proxy is to ask may be one of the Internet:
+// it is a name, and not that of whoever looks it up, or such an address. Names that end
+// in a number are addresses to some proxies, in one of their older forms.
+func (c *Client) publicHost(host string) bool {
+	if at, err := netip.ParseAddr(host); err == nil {
+		return c.opts.Public(at)
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	return last != "localhost" && strings.Trim(last, "0123456789") != "" && !strings.HasPrefix(last, "0x")
 }
 
 // target returns where an answer redirects to, nil where it does not.
@@ -149,8 +179,12 @@ func (c *Client) plain(u *url.URL) error {
 	return refused(u, "http:// is not protected on its way", "use https://, or --plain-http if the network is trusted")
 }
 
-// Printable is an address without what must not be shown: user, password, query.
-func Printable(u *url.URL) string {
+// Printable is an address for a message, without what must not be shown, and cut: a
+// server may have made it.
+func Printable(u *url.URL) string { return cut(Bare(u)) }
+
+// Bare is an address without what must not be shown: user, password, query.
+func Bare(u *url.URL) string {
 	s := (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 	if u.RawQuery != "" {
 		s += "?..."

@@ -2,9 +2,11 @@ package web
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +106,91 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
+// Each hop is judged by where it really goes: from the first public server on, whatever
+// came before it, nothing leads to an address that is not public, with a proxy or
+// without one. A proxy itself may be anywhere.
+func TestRedirectsByHop(t *testing.T) {
+	var asked []string // by the proxy's or server's name, what was asked for
+	handler := func(name string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked = append(asked, name+" "+r.Host)
+			to, more, ok := strings.Cut(r.URL.Query().Get("to"), " ")
+			if to == "" {
+				return
+			}
+			if ok {
+				to += "?to=" + url.QueryEscape(more)
+			}
+			w.Header().Set("Location", to)
+			w.WriteHeader(http.StatusFound)
+		})
+	}
+	home := httptest.NewServer(handler("home"))
+	defer home.Close()
+	away := httptest.NewUnstartedServer(handler("away"))
+	l, err := net.Listen("tcp", "127.0.0.2:0")
+	if err != nil {
+		t.Skip("this machine has no second address of its own: ", err)
+	}
+	away.Listener.Close()
+	away.Listener = l
+	away.Start()
+	defer away.Close()
+	proxy := httptest.NewServer(handler("proxy"))
+	defer proxy.Close()
+	through, _ := url.Parse(proxy.URL)
+	c := NewClient(Options{Plain: true,
+		Public: func(a netip.Addr) bool { return a.String() == "127.0.0.2" || public(a) },
+		Proxy: func(r *http.Request) (*url.URL, error) {
+			if strings.HasPrefix(r.URL.Host, "127.") {
+				return nil, nil
+			}
+			return through, nil
+		}})
+	defer c.Close()
+	homeHost, awayHost := strings.TrimPrefix(home.URL, "http://"), strings.TrimPrefix(away.URL, "http://")
+	for _, tt := range []struct {
+		path string // the addresses
+		want string // who was asked, or after them why no more were
+	}{
+		{"home away", "home " + homeHost + "; away " + awayHost},
+		{"home home", "home " + homeHost + "; home " + homeHost},
+		{"away home", "away " + awayHost + "; not public: 127.0.0.1"},
+		{"home away home", "home " + homeHost + "; away " + awayHost + "; not public: 127.0.0.1"},
+		{"home home away home", "home " + homeHost + "; home " + homeHost + "; away " + awayHost + "; not public: 127.0.0.1"},
+		{"http://a.test http://b.test", "proxy a.test; proxy b.test"},
+		{"away http://b.test", "away " + awayHost + "; proxy b.test"},
+		{"http://a.test away http://b.test", "proxy a.test; away " + awayHost + "; proxy b.test"},
+		{"http://a.test home", "proxy a.test; not public: 127.0.0.1"},
+		{"home http://a.test home", "home " + homeHost + "; proxy a.test; not public: 127.0.0.1"},
+		{"http://a.test http://8.8.8.8", "proxy a.test; proxy 8.8.8.8"},
+		{"http://a.test http://10.0.0.1", "proxy a.test; not public: 10.0.0.1"},
+		{"http://a.test http://[::ffff:a9fe:a9fe]", "proxy a.test; not public: ::ffff:a9fe:a9fe"},
+		{"http://a.test http://localhost", "proxy a.test; not public: localhost"},
+		{"http://a.test http://x.localhost.", "proxy a.test; not public: x.localhost."},
+		{"http://a.test http://2130706433", "proxy a.test; not public: 2130706433"},
+		{"http://a.test http://0x7f000001", "proxy a.test; not public: 0x7f000001"},
+		{"http://a.test http://0x7f.1", "proxy a.test; not public: 0x7f.1"},
+		{"http://10.0.0.1 http://10.0.0.2", "proxy 10.0.0.1; proxy 10.0.0.2"},
+		{"http://10.0.0.1 home", "proxy 10.0.0.1; home " + homeHost},
+	} {
+		asked = nil
+		var hops []string
+		for p := range strings.FieldsSeq(tt.path) {
+			hops = append(hops, map[string]string{"home": home.URL, "away": away.URL}[p]+strings.TrimPrefix(strings.TrimPrefix(p, "home"), "away")+"/")
+		}
+		_, _, err := get(t, c, hops[0]+"?to="+url.QueryEscape(strings.Join(hops[1:], " ")))
+		if err != nil {
+			_, why, _ := strings.Cut(err.Error(), "an address that is ")
+			why, _, _ = strings.Cut(why, "; ")
+			asked = append(asked, why)
+		}
+		if got := strings.Join(asked, "; "); got != tt.want {
+			t.Errorf("%s: %s, want %s (%v)", tt.path, got, tt.want, err)
+		}
+	}
+}
+
 // http:// to a name or address of the Internet is refused unless it is allowed.
 func TestPlainHTTP(t *testing.T) {
 	c := NewClient(Options{})
@@ -116,13 +203,19 @@ func TestPlainHTTP(t *testing.T) {
 
 // Which addresses are public.
 func TestPublic(t *testing.T) {
-	for a, want := range map[string]bool{
-		"127.0.0.1": false, "10.1.2.3": false, "192.168.0.1": false, "172.16.0.1": false, "169.254.169.254": false, "100.64.0.1": false, "0.0.0.0": false, "224.0.0.1": false,
-		"::1": false, "fe80::1": false, "fd00::1": false, "ff02::1": false, "::ffff:10.0.0.1": false, "::": false,
-		"93.184.216.34": true, "2606:2800:220:1::1": true, "100.63.0.1": true,
+	for list, want := range map[string]bool{
+		"127.0.0.1 10.1.2.3 192.168.0.1 172.16.0.1 169.254.169.254 100.64.0.1 100.100.100.200 0.0.0.0 0.1.2.3 224.0.0.1 255.255.255.255 240.0.0.1": false,
+		"192.0.0.192 192.0.2.1 192.88.99.1 198.18.0.1 198.19.255.255 198.51.100.1 203.0.113.1 168.63.129.16":                                       false,
+		"::1 fe80::1 fe80::1%eth0 fd00::1 fd00:ec2::254 ff02::1 ::ffff:10.0.0.1 ::ffff:198.18.0.1 :: ::127.0.0.1 ::8.8.8.8 fec0::1":                false,
+		"64:ff9b::10.0.0.1 64:ff9b::127.0.0.1 64:ff9b::a9fe:a9fe 64:ff9b:1::8.8.8.8 2002:7f00:1:: 2002:a00:1::1 2002:a83f:8110::":                  false,
+		"100::1 2001::1 2001:2::1 2001:10::1 2001:20::1 2001:db8::1 3fff::1 5f00::1 4000::1 1::1":                                                  false,
+		"93.184.216.34 100.63.0.1 100.128.0.1 192.0.1.1 198.17.0.1 198.20.0.1 168.63.129.17 8.8.8.8 172.32.0.1":                                    true,
+		"2606:2800:220:1::1 2a00:1450::1 2001:4860:4860::8888 2620:4f:8000::1 64:ff9b::808:808 2002:808:808::1 ::ffff:8.8.8.8":                     true,
 	} {
-		if got := public(netip.MustParseAddr(a)); got != want {
-			t.Errorf("%s: %v", a, got)
+		for a := range strings.FieldsSeq(list) {
+			if got := public(netip.MustParseAddr(a)); got != want {
+				t.Errorf("%s: %v", a, got)
+			}
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"syscall"
@@ -39,7 +38,7 @@ func (h *hub) refusal(name string, resp *http.Response) error {
 	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
 		e.Kind, e.Problem, e.Advice = syscall.EACCES, h.said(resp, "the Hub refuses to show it"), setToken("set HF_TOKEN", "check what the token may read")
 	default:
-		e.Kind, e.Problem, e.Advice = syscall.EIO, h.said(resp, fmt.Sprintf("the Hub answers %s", tensorfs.OneLine(resp.Status))), "try again later"
+		e.Kind, e.Problem, e.Advice = syscall.EIO, h.said(resp, "the Hub answers "+web.Answer(resp)), "try again later"
 	}
 	return e
 }

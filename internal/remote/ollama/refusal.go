@@ -30,7 +30,7 @@ func (r *registry) refusal(name string, resp *http.Response, body []byte) error 
 		e.Kind, e.Problem = syscall.EAGAIN, "the registry limits requests"
 		e.Advice = "try again " + web.When(resp.Header) + orToken
 	default:
-		e.Kind, e.Problem, e.Advice = syscall.EIO, "the registry answers "+tensorfs.OneLine(resp.Status)+r.message(body), "try again later"
+		e.Kind, e.Problem, e.Advice = syscall.EIO, "the registry answers "+web.Answer(resp)+r.message(body), "try again later"
 	}
 	return e
 }

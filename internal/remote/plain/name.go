@@ -44,7 +44,7 @@ func parse(s string) (address, error) {
 func (a address) file() string { return path.Base(a.url.Path) }
 
 // String is the address without what must not be shown.
-func (a address) String() string { return web.Printable(a.url) }
+func (a address) String() string { return web.Bare(a.url) }
 
 // dir is the address of the directory that the file is in, as it is shown.
 func (a address) dir() string {
@@ -61,7 +61,7 @@ func Shown(s string) string {
 		return s
 	}
 	if u, err := url.Parse(s); err == nil && u.Opaque == "" {
-		return web.Printable(u)
+		return web.Bare(u)
 	}
 	return scheme + "://..."
 }
