@@ -37,10 +37,15 @@ func adapted(stored []byte, f facts, mlx bool) ([]byte, error) {
 			list = append(list, jsonMember{name, raw})
 		}
 	}
-	special := !json.Valid(stored)
+	return list.lines(!json.Valid(stored)), nil
+}
+
+// lines returns the object with a member on each line, which is how a config.json
+// keeps its look. special says that it has numbers which JSON does not have.
+func (o jsonObject) lines(special bool) []byte {
 	var b bytes.Buffer
 	b.WriteString("{")
-	for i, m := range list {
+	for i, m := range o {
 		if i > 0 {
 			b.WriteString(",")
 		}
@@ -54,7 +59,7 @@ func adapted(stored []byte, f facts, mlx bool) ([]byte, error) {
 		b.WriteString(value)
 	}
 	b.WriteString("\n}\n")
-	return b.Bytes(), nil
+	return b.Bytes()
 }
 
 // unquoted writes numbers as Python does which JSON does not have: jsonobj reads

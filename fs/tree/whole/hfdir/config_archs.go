@@ -89,7 +89,7 @@ var configArchs = []configArch{
 	},
 	{
 		name: "qwen3moe", class: "Qwen3MoeForCausalLM", model: "qwen3_moe",
-		base: decoder, heads: headsSaid, ropes: plain, shapes: slices.Concat(apart[:5], routed), checks: []func(*configMaker){causal, expertsUsed}, mlx: anyMLX,
+		base: decoder, heads: headsSaid, ropes: plain, shapes: slices.Concat(apart[:5], routed), checks: []func(*configMaker){causal, expertsUsed}, mlx: []func(*configMaker){mlxUnscaled},
 		fields: slices.Concat([]configField{headDim, silu, rms,
 			{"num_experts", size("expert_count", nil)}, usedPer, expertRows,
 			{"norm_topk_prob", constant(true)}}, everyLayer),
@@ -129,7 +129,8 @@ var configArchs = []configArch{
 	{
 		name: "deepseek2", when: biasedRouter, class: "DeepseekV3ForCausalLM", model: "deepseek_v3",
 		base: decoder, heads: headsMLA, ropes: plain, shapes: latent, checks: deepseekChecks, mlx: []func(*configMaker){mlxUntied},
-		fields: slices.Concat(deepseekFields, []configField{{"scoring_func", constant("sigmoid")}, {"topk_method", constant("noaux_tc")}}),
+		fields: slices.Concat(deepseekFields, []configField{{"scoring_func", constant("sigmoid")}, {"topk_method", constant("noaux_tc")},
+			{"num_nextn_predict_layers", between(0, mostHeads, "nextn_predict_layers", constant(int64(0)))}}),
 	},
 	{
 		name: "deepseek2", class: "DeepseekV2ForCausalLM", model: "deepseek_v2",

@@ -72,6 +72,7 @@ func TestConfigReasons(t *testing.T) {
 		{"llama", map[string]any{"expert_count": uint32(8)}, false, "no llama.expert_used_count"},
 		{"llama", map[string]any{"expert_count": int32(-1)}, false, "llama.expert_count is -1"},
 		{"llama", map[string]any{"expert_count": uint32(8), "expert_used_count": uint32(2), "rope.scaling.factor": float32(2)}, true, "mixtral does not scale"},
+		{"qwen3moe", map[string]any{"rope.scaling.type": "yarn", "rope.scaling.factor": float32(4)}, true, "qwen3_moe does not scale"},
 		{"llama", map[string]any{"expert_count": uint32(8), "expert_used_count": uint32(2), "attention.key_length": uint32(16)}, true, "mixtral takes its 4 heads to share"},
 		{"llama", map[string]any{"tokenizer.ggml.bos_token_id": "1"}, false, `tokenizer.ggml.bos_token_id is "1"`},
 		{"qwen2", map[string]any{"attention.key_length": uint32(16), "attention.value_length": uint32(16)}, false, "config.json of qwen2 cannot say"},

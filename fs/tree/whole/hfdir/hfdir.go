@@ -1,6 +1,7 @@
 package hfdir
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -56,7 +57,11 @@ func (k *kind) files(m *tensorfs.Model) (*whole.Files, error) {
 	case err != nil:
 		return nil, err
 	case stored:
-		return asStored(m)
+		f, err := asStored(m)
+		if err == nil && k == mlx {
+			err = k.mendStored(m, f)
+		}
+		return f, err
 	}
 	r, err := k.tensors(m)
 	if err != nil {
@@ -90,7 +95,9 @@ func (k *kind) generate(m *tensorfs.Model, r result, f *whole.Files) error {
 	if err != nil {
 		return err
 	}
-	f.List = append(f.List, whole.File{Path: configName, Data: tensorfs.Bytes(text)})
+	if err := k.addConfig(f, text); err != nil {
+		return err
+	}
 	texts, err := tokenizer.Write(c.keys.value, m.Architecture)
 	if err != nil { // weights and config load without these
 		f.Notes = append(f.Notes, fmt.Sprintf("there is no tokenizer: %v", err))
@@ -123,7 +130,39 @@ func (k *kind) adapt(m *tensorfs.Model, r result, f *whole.Files) error {
 	if f.List, err = others(m); err != nil {
 		return err
 	}
+	return k.addConfig(f, text)
+}
+
+// addConfig adds config.json; that of mlx/ as mlx-lm reads it.
+func (k *kind) addConfig(f *whole.Files, text []byte) error {
+	if k == mlx {
+		mended, notes, err := forMLX(text, false)
+		if err != nil {
+			return err
+		}
+		text, f.Notes = mended, append(f.Notes, notes...)
+	}
 	f.List = append(f.List, whole.File{Path: configName, Data: tensorfs.Bytes(text)})
+	return nil
+}
+
+// mendStored puts config.json as mlx-lm reads it in the place of the stored one, if
+// that is another.
+func (k *kind) mendStored(m *tensorfs.Model, f *whole.Files) error {
+	stored, err := storedConfig(m)
+	if err != nil {
+		return err
+	}
+	text, notes, err := forMLX(stored, m.Format == "huggingface")
+	if err != nil {
+		return err
+	}
+	f.Notes = append(f.Notes, notes...)
+	for i := range f.List {
+		if f.List[i].Path == configName && !bytes.Equal(text, stored) {
+			f.List[i].Data = tensorfs.Bytes(text)
+		}
+	}
 	return nil
 }
 

@@ -106,6 +106,38 @@ func TestAsStored(t *testing.T) {
 	}
 }
 
+// TestMLXConfigFile holds that mlx/ of a directory that transformers 5 wrote has a
+// config.json which mlx-lm reads, and all else as stored; that hf/ has it as stored;
+// and the same of a directory of MLX's that says its quantisation in one way only.
+func TestMLXConfigFile(t *testing.T) {
+	for _, c := range []struct{ dir, old, new, want string }{
+		{"whole-gguf/llama3", `"rope_theta": 500000.0,`, `"rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"},`, `"rope_theta": 500000.0`},
+		{"models-mlx/qwen3-mixed", `"quantization": {`, `"other": {`, `"quantization": {`},
+	} {
+		files := onDisk(t, data+c.dir)
+		stored := strings.Replace(string(files["config.json"]), c.old, c.new, 1)
+		if stored == string(files["config.json"]) {
+			t.Fatalf("%s has no %s: %s", c.dir, c.old, stored)
+		}
+		files["config.json"] = []byte(stored)
+		m, err := hf.OpenFS(memory.New(files), ".")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if m.Format == "huggingface" {
+			same(t, "hf/ of "+c.dir, contents(t, hfdir.HF(m, whole.Options{})), files)
+		}
+		got := contents(t, hfdir.MLX(m, whole.Options{}))
+		mended := got["config.json"]
+		if !strings.Contains(string(mended), c.want) || !json.Valid(mended) {
+			t.Errorf("%s: %s", c.dir, mended)
+		}
+		got["config.json"] = files["config.json"]
+		same(t, "mlx/ of "+c.dir, got, files)
+	}
+}
+
 // TestAdaptedFiles holds that hf/ of an MLX directory keeps the files that say
 // nothing of how tensors are stored.
 func TestAdaptedFiles(t *testing.T) {

@@ -1,6 +1,7 @@
 package hfdir
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -60,12 +61,6 @@ func storedConfig(m *tensorfs.Model) ([]byte, error) {
 	return text, err
 }
 
-// mlxTypes are model types of config.json that mlx-lm has.
-var mlxTypes = strings.Fields(`llama mistral mixtral qwen2 qwen2_moe qwen3 qwen3_moe gemma gemma2 gemma3 gemma3_text phi phi3 phimoe
-	deepseek deepseek_v2 deepseek_v3 gpt_oss starcoder2 gpt2 gpt_neox gpt_bigcode cohere cohere2 olmo olmo2 olmoe granite granitemoe
-	glm glm4 glm4_moe stablelm minicpm minicpm3 internlm2 internlm3 exaone exaone4 nemotron mamba mamba2 smollm3 ernie4_5 hunyuan
-	lfm2 helium dbrx plamo qwen qwen3_next bailing_moe seed_oss apertus`)
-
 // isMLX reports whether a model's own files are what mlx-lm loads.
 func isMLX(m *tensorfs.Model) (bool, error) {
 	switch m.Format {
@@ -87,10 +82,14 @@ func isMLX(m *tensorfs.Model) (bool, error) {
 	if config.Has("quantization_config") {
 		return false, fmt.Errorf("the model is quantised in a way that mlx-lm does not load: it has a quantization_config")
 	}
-	for _, known := range mlxTypes {
-		if name == known {
-			return true, nil
+	class, ok := mlxClasses[name]
+	if !ok {
+		return false, fmt.Errorf("mlx-lm is not known to have the model type %s", tensorfs.Quote(name))
+	}
+	if class.refuses != nil {
+		if why := class.refuses(m, newMLXConfig(config, true)); why != "" {
+			return false, errors.New(why)
 		}
 	}
-	return false, fmt.Errorf("mlx-lm is not known to have the model type %s", tensorfs.Quote(name))
+	return true, nil
 }

@@ -1,0 +1,254 @@
+package hfdir
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// mlxClass is a row: what mlx-lm's class of a model type asks for, and what it does
+// not do. The rows follow the classes' own ModelArgs, in mlx_lm/models of mlx-lm
+// 0.32.2; each was run on a model that transformers 5.23 saved.
+type mlxClass struct {
+	fields  []mlxField                                        // that it reads, and transformers does not write
+	ropes   []string                                          // in which ways it scales rotary embeddings; nil: in all that mlx-lm has
+	windows bool                                              // it has layers that see a window only
+	refuses func(m *tensorfs.Model, config *mlxConfig) string // why it does not load a model; nil: it loads all
+	notes   []func(x *mlxConfig) string
+}
+
+// mlxField is a field of config.json that mlx-lm reads.
+type mlxField struct {
+	name  string
+	value mlxValue
+}
+
+// mlxValue computes a value as jsonObject has them; nil: the field is not added.
+type mlxValue func(x *mlxConfig) any
+
+// said is a value that mlx-lm wants to be told.
+func said(v any) mlxValue { return func(*mlxConfig) any { return v } }
+
+var (
+	noScaling  = []string{}
+	period     = []mlxField{{"sliding_window_pattern", layerPeriod}}
+	expertsToo = []mlxField{{"num_experts", copied("num_local_experts")}}
+)
+
+// mlxClasses are the model types of config.json that mlx-lm has.
+var mlxClasses = map[string]mlxClass{
+	"apertus":          {fields: []mlxField{{"mlp_bias", said(false)}, {"post_norm", said(false)}, {"qk_norm", said(true)}}},
+	"bailing_moe":      {},
+	"cohere":           {ropes: noScaling},
+	"cohere2":          {ropes: noScaling, windows: true, fields: period, notes: []func(*mlxConfig) string{unordered}},
+	"dbrx":             {},
+	"deepseek":         {ropes: []string{"linear"}},
+	"deepseek_v2":      {ropes: []string{"yarn"}, fields: []mlxField{{"rope_scaling", plainYarn}}},
+	"deepseek_v3":      {refuses: furtherLayers},
+	"dots1":            {},
+	"ernie4_5":         {ropes: noScaling},
+	"exaone":           {},
+	"exaone4":          {windows: true, fields: []mlxField{{"sliding_window_pattern", layerLetters}}},
+	"gemma":            {ropes: noScaling},
+	"gemma2":           {ropes: noScaling},
+	"gemma3":           {windows: true, fields: []mlxField{{"vocab_size", rowsOfText}}},
+	"gemma3_text":      {windows: true, fields: period, notes: []func(*mlxConfig) string{unordered}},
+	"glm":              {ropes: noScaling, notes: []func(*mlxConfig) string{wholeHeads}},
+	"glm4":             {ropes: noScaling},
+	"glm4_moe":         {ropes: noScaling},
+	"gpt2":             {fields: []mlxField{{"n_ctx", copied("n_positions")}}, refuses: prefixed},
+	"gpt_bigcode":      {},
+	"gpt_neox":         {ropes: noScaling, fields: []mlxField{{"rotary_emb_base", copied("rope_theta")}, {"rotary_pct", copied("partial_rotary_factor")}}, refuses: notFourfold},
+	"gpt_oss":          {windows: true, refuses: denseExperts},
+	"granite":          {},
+	"granitemoe":       {},
+	"helium":           {ropes: noScaling},
+	"hunyuan":          {},
+	"hunyuan_v1_dense": {},
+	"internlm2":        {},
+	"internlm3":        {},
+	"lfm2":             {ropes: noScaling, fields: []mlxField{{"block_dim", copied("hidden_size")}, {"block_ff_dim", copied("intermediate_size")}}},
+	"llama":            {},
+	"mamba":            {},
+	"mamba2":           {},
+	"minicpm":          {},
+	"minicpm3":         {},
+	"minimax_m2":       {ropes: noScaling, fields: []mlxField{{"shared_intermediate_size", said(int64(0))}, {"rotary_dim", rotaryPart}}},
+	"mistral":          {},
+	"mixtral":          {ropes: noScaling},
+	"nemotron":         {ropes: []string{"linear"}},
+	"olmo": {refuses: func(*tensorfs.Model, *mlxConfig) string {
+		return "mlx-lm's olmo loads the first release's files alone, not those of transformers"
+	}},
+	"olmo2":      {},
+	"olmo3":      {windows: true},
+	"olmoe":      {},
+	"phi":        {ropes: noScaling},
+	"phi3":       {ropes: []string{"longrope", "su", "linear"}},
+	"phimoe":     {ropes: []string{"longrope"}},
+	"plamo":      {},
+	"qwen":       {},
+	"qwen2":      {},
+	"qwen2_moe":  {ropes: noScaling},
+	"qwen3":      {},
+	"qwen3_moe":  {ropes: noScaling, fields: expertsToo},
+	"qwen3_next": {fields: expertsToo, notes: []func(*mlxConfig) string{roundedNorms}},
+	"seed_oss":   {},
+	"smollm3":    {},
+	"stablelm":   {ropes: noScaling},
+	"starcoder2": {ropes: noScaling},
+}
+
+// instead is a value that takes the place of another: of a field that two libraries
+// mean by one name.
+type instead struct{ value any }
+
+// plainYarn is a scaling that changes nothing, which mlx-lm's deepseek_v2 wants where
+// there is none.
+func plainYarn(x *mlxConfig) any {
+	context := x.raw("max_position_embeddings")
+	if ropeKind(x.scaling()) != "default" || context.Kind() != '0' {
+		return nil
+	}
+	return instead{jsonObject{{"type", "yarn"}, {"factor", 1.0}, {"original_max_position_embeddings", context}}}
+}
+
+// rowsOfText returns the size of the vocabulary, which mlx-lm's gemma3 wants outside
+// of the object that has it.
+func rowsOfText(x *mlxConfig) any {
+	if r := x.raw("text_config").Member("vocab_size"); r.Kind() == '0' {
+		return r
+	}
+	return nil
+}
+
+// wholeHeads notes heads of which a part is rotated.
+func wholeHeads(x *mlxConfig) string {
+	if part, ok := x.number("partial_rotary_factor"); ok && part != 1 {
+		return "rotates whole heads, and the model a part of each: it gives other numbers"
+	}
+	return ""
+}
+
+// roundedNorms notes norms to which mlx-lm adds one in a type that rounds the sum.
+func roundedNorms(x *mlxConfig) string {
+	if x.released && x.raw("torch_dtype").Text() == "bfloat16" {
+		return "adds one to the norms in BF16, which rounds them: it gives slightly other numbers"
+	}
+	return ""
+}
+
+// Reasons why a class does not load a release.
+
+// prefixed refuses the tensors of GPT-2 under the names that transformers gives them.
+func prefixed(m *tensorfs.Model, _ *mlxConfig) string {
+	if slices.ContainsFunc(m.Tensors, func(t tensorfs.Tensor) bool { return strings.HasPrefix(t.Source, "transformer.") }) {
+		return "mlx-lm's gpt2 knows the tensors by the names of the first release, without transformer. before them"
+	}
+	return ""
+}
+
+// notFourfold refuses a feed-forward part that is not four times as wide as the rest.
+func notFourfold(_ *tensorfs.Model, x *mlxConfig) string {
+	width, _ := x.number("hidden_size")
+	if ff, ok := x.number("intermediate_size"); ok && ff != 4*width {
+		return fmt.Sprintf("mlx-lm's gpt_neox has feed-forward parts of four times the width %.0f, and the model's have %.0f", width, ff)
+	}
+	return ""
+}
+
+// denseExperts refuses experts of gpt-oss that are not in blocks.
+func denseExperts(m *tensorfs.Model, _ *mlxConfig) string {
+	for i := range m.Tensors {
+		if t := &m.Tensors[i]; strings.HasSuffix(t.Source, ".experts.gate_up_proj") || strings.HasSuffix(t.Source, ".experts.down_proj") {
+			return "mlx-lm's gpt_oss takes experts in blocks of MXFP4, and the model's are not"
+		}
+	}
+	return ""
+}
+
+// furtherLayers refuses layers that predict further tokens: mlx-lm's deepseek_v3
+// leaves those of the first release out, layer 61, and no others.
+func furtherLayers(m *tensorfs.Model, x *mlxConfig) string {
+	layers, ok := x.number("num_hidden_layers")
+	for i := range m.Tensors {
+		var n int
+		if _, err := fmt.Sscanf(m.Tensors[i].Source, "model.layers.%d.", &n); err == nil && ok && float64(n) >= layers && n != 61 {
+			return fmt.Sprintf("mlx-lm's deepseek_v3 has no layers that predict further tokens, and the model has one, layer %d", n)
+		}
+	}
+	return ""
+}
+
+// rotaryPart returns how many numbers of a head are rotated.
+func rotaryPart(x *mlxConfig) any {
+	head, ok := x.number("head_dim")
+	part, said := x.number("partial_rotary_factor")
+	if n := head * part; ok && said && n >= 1 && n <= math.MaxInt32 {
+		return int64(n)
+	}
+	return nil
+}
+
+// layerKinds returns for each layer whether it sees a window only.
+func (x *mlxConfig) layerKinds() (sliding []bool, ok bool) {
+	r := x.raw("layer_types")
+	for e := range r.Elements() {
+		switch e.Text() {
+		case "sliding_attention":
+			sliding = append(sliding, true)
+		case "full_attention":
+			sliding = append(sliding, false)
+		default:
+			return nil, false
+		}
+	}
+	return sliding, len(sliding) > 0
+}
+
+// layerLetters returns the layers as mlx-lm's exaone4 has them: L for those that see
+// a window, G for the others; null where none does, as those rotate then.
+func layerLetters(x *mlxConfig) any {
+	sliding, ok := x.layerKinds()
+	switch {
+	case !ok || x.raw("sliding_window_pattern").Kind() == '"':
+		return nil
+	case !slices.Contains(sliding, true) && x.raw("sliding_window").Kind() != '0':
+		return instead{jsonNull{}}
+	}
+	letters := make([]byte, len(sliding))
+	for i, s := range sliding {
+		letters[i] = map[bool]byte{true: 'L', false: 'G'}[s]
+	}
+	return instead{string(letters)}
+}
+
+// layerPeriod returns after how many layers one sees everything, nil where they have
+// no such order.
+func layerPeriod(x *mlxConfig) any {
+	sliding, ok := x.layerKinds()
+	if !ok {
+		return nil
+	}
+	n := slices.Index(sliding, false) + 1
+	if n == 0 {
+		n = len(sliding) + 1
+	}
+	if !hasPeriod(sliding, int64(n)) {
+		return nil
+	}
+	return int64(n)
+}
+
+// unordered notes layers in an order that a class with a number for it cannot have.
+func unordered(x *mlxConfig) string {
+	sliding, ok := x.layerKinds()
+	n, said := x.number("sliding_window_pattern")
+	if !ok || said && n >= 1 && hasPeriod(sliding, int64(n)) {
+		return ""
+	}
+	return "knows no such order of layers that see a window and layers that see everything: it gives other numbers"
+}
