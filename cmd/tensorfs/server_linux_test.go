@@ -148,8 +148,13 @@ func TestFewDescriptors(t *testing.T) {
 	dir := mountDir(t)
 	refused := 0
 	for n := 5; n <= 24; n++ {
-		for _, args := range [][]string{{"ls", q8}, {"mount", q8, dir}} {
+		for i, args := range [][]string{{"ls", q8}, {"mount", q8, dir}, {"ls", q8}} {
 			c := program(t, args...)
+			if i == 2 {
+				// Where the runtime keeps a file of its control group open, that is descriptor 3;
+				// where it does not, go-fuse takes 3 and needs one more.
+				c.Env = append(c.Env, "GODEBUG=containermaxprocs=0")
+			}
 			c.Args = append([]string{"sh", "-c", `ulimit -n "$0"; exec "$@"`, strconv.Itoa(n), c.Path}, args...)
 			c.Path = "/bin/sh"
 			var stderr bytes.Buffer

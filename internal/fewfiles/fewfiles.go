@@ -10,9 +10,10 @@ package fewfiles
 import "syscall"
 
 // needed is how many descriptors the program has to be able to open at least: two
-// for the poller of the runtime and two for a pipe. What it cannot open later is
-// an error like others.
-const needed = 4
+// for the poller of the runtime, two for a pipe, and one that go-fuse keeps if it is
+// number 3, whereupon it opens another pipe. What it cannot open later is an error
+// like others.
+const needed = 5
 
 const message = "tensorfs: too few files may be open at a time; raise the limit with 'ulimit -n 64'\n"
 
