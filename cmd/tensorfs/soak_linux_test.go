@@ -20,6 +20,7 @@ import (
 
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/testlimit"
+	"golang.org/x/sys/unix"
 )
 
 var (
@@ -112,7 +113,12 @@ func newMemoryLimit(t *testing.T) *memoryLimit {
 		if m == nil {
 			continue
 		}
-		dir, err := os.MkdirTemp(filepath.Join(c.root, string(m[1])), "tensorfs-soak")
+		parent := filepath.Join(c.root, string(m[1]))
+		var fsys unix.Statfs_t
+		if err := unix.Statfs(parent, &fsys); err != nil || fsys.Type != unix.CGROUP_SUPER_MAGIC && fsys.Type != unix.CGROUP2_SUPER_MAGIC {
+			continue // a plain directory would take all that is written to it
+		}
+		dir, err := os.MkdirTemp(parent, "tensorfs-soak")
 		if err != nil {
 			continue
 		}
