@@ -116,12 +116,9 @@ func TestMount(t *testing.T) {
 				t.Errorf("the server complains:\n%s", log)
 			}
 			if got := s.ask("unmount"); got != "ok" {
-				t.Errorf("unmount: %s", got)
+				t.Fatalf("unmount: %s", got)
 			}
-			<-s.waited
-			if s.err != nil {
-				t.Errorf("the server ended with %v", s.err)
-			}
+			s.ended(t)
 		})
 	}
 }
@@ -356,12 +353,9 @@ func TestUnmount(t *testing.T) {
 			h.end()
 			_ = h.cmd.Wait()
 			if got := s.ask("unmount"); got != "ok" {
-				t.Errorf("%s", got)
+				t.Fatal(got)
 			}
-			<-s.waited
-			if s.err != nil {
-				t.Errorf("the server ended with %v", s.err)
-			}
+			s.ended(t)
 			if m, _ := mountedAt(s.mountpoint); m != nil {
 				t.Errorf("%+v is left", m)
 			}
@@ -393,10 +387,7 @@ func TestUnmountLazily(t *testing.T) {
 				t.Error("the server left its last user alone")
 			}
 			h.end()
-			testlimit.Receive(t, "end of the server that has no users", s.waited)
-			if s.err != nil {
-				t.Errorf("the server ended with %v", s.err)
-			}
+			s.ended(t)
 		})
 	}
 }
@@ -418,10 +409,7 @@ func TestSignal(t *testing.T) {
 		t.Errorf("the second signal: %s", got)
 	}
 	h.end()
-	<-s.waited
-	if s.err != nil {
-		t.Errorf("the server ended with %v", s.err)
-	}
+	s.ended(t)
 }
 
 // TestUnmountPathRefuses: it touches nothing that is not a tensorfs.
@@ -623,10 +611,7 @@ func TestHung(t *testing.T) {
 	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	<-s.waited
-	if s.err != nil {
-		t.Errorf("the server ended with %v", s.err)
-	}
+	s.ended(t)
 }
 
 // TestLostModel: a model that is truncated or modified under its mount gives

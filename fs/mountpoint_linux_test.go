@@ -67,10 +67,7 @@ func TestMakeMountpoint(t *testing.T) {
 			if err := end(t, s); err != nil {
 				t.Fatal(err)
 			}
-			testlimit.Receive(t, "end of the server", s.waited)
-			if s.err != nil {
-				t.Errorf("the server ended with %v", s.err)
-			}
+			s.ended(t)
 			if isThere(s.mountpoint) {
 				t.Error("the directory is left")
 			}
@@ -81,7 +78,7 @@ func TestMakeMountpoint(t *testing.T) {
 		if got := s.ask("unmount"); got != "ok" {
 			t.Fatal(got)
 		}
-		<-s.waited
+		s.ended(t)
 		if !isThere(s.mountpoint) {
 			t.Error("a directory that was there is removed")
 		}
@@ -124,7 +121,7 @@ func TestMakeMountpointKilled(t *testing.T) {
 		if got := next.ask("unmount"); got != "ok" {
 			t.Fatal(got)
 		}
-		<-next.waited
+		next.ended(t)
 		if isThere(s.mountpoint) {
 			t.Errorf("unmounted by somebody %v: the next server leaves the directory", unmounted)
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/internal/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testmount"
 	"golang.org/x/sys/unix"
 )
 
@@ -214,16 +215,8 @@ func (l *lockedBuffer) String() string {
 
 // needFUSE skips a test loudly where nothing can be mounted.
 func needFUSE(t testing.TB) {
-	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if err != nil {
-		t.Skipf("NOT TESTED: nothing can be mounted here: %v", err)
-	}
-	f.Close()
-	if os.Geteuid() != 0 {
-		if _, err := exec.LookPath("fusermount3"); err != nil {
-			t.Skipf("NOT TESTED: nothing can be mounted here: %v", err)
-		}
-	}
+	t.Helper()
+	testmount.Need(t)
 }
 
 // tempDir returns a directory whose removal cannot reach into a mount.
@@ -328,6 +321,15 @@ func (s *server) alive() bool {
 		return false
 	default:
 		return true
+	}
+}
+
+// ended waits for the end of the server, which has to be an orderly one.
+func (s *server) ended(t *testing.T) {
+	t.Helper()
+	testlimit.Receive(t, "end of the server", s.waited)
+	if s.err != nil {
+		t.Errorf("the server ended with %v", s.err)
 	}
 }
 

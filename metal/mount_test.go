@@ -22,6 +22,7 @@ import (
 	"unsafe"
 
 	"github.com/tensorfs/tensorfs/internal/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testmount"
 	"github.com/tensorfs/tensorfs/metal"
 )
 
@@ -65,11 +66,7 @@ var program = sync.OnceValues(func() (string, error) {
 // server mounts a model and returns the mount point and the server's process.
 func server(t *testing.T, model string) (mount string, process *os.Process) {
 	t.Helper()
-	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
-		t.Skipf("NOT TESTED: a real mount, because there is no FUSE here: %v", err)
-	} else {
-		f.Close()
-	}
+	testmount.Need(t)
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)

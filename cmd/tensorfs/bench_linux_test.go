@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/testmount"
 	"golang.org/x/sys/unix"
 )
 
@@ -151,11 +152,7 @@ type benchMount struct {
 
 func newBenchMount(t testing.TB, model string, flags ...string) *benchMount {
 	t.Helper()
-	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if err != nil {
-		t.Skipf("NOT MEASURED: nothing can be mounted here: %v", err)
-	}
-	f.Close()
+	testmount.Need(t)
 	dir, err := os.MkdirTemp(*benchDir, "tensorfs-mnt-")
 	if err != nil {
 		t.Fatal(err)

@@ -18,17 +18,14 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testmount"
 	"golang.org/x/sys/unix"
 )
 
 // needFUSE skips, loudly, where nothing can be mounted.
 func needFUSE(t *testing.T) {
 	t.Helper()
-	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if err != nil {
-		t.Skipf("NOT TESTED: nothing can be mounted here: %v", err)
-	}
-	f.Close()
+	testmount.Need(t)
 	t.Setenv(asProgram, "1")
 }
 
@@ -486,10 +483,7 @@ grep -c "$mnt" /proc/mounts || true`, "pkill")
 // TestNumPyMapsEmpty holds that NumPy maps the file of an empty tensor: some
 // versions refuse one whose header ends with a page.
 func TestNumPyMapsEmpty(t *testing.T) {
-	const python = "/usr/bin/python3"
-	if err := exec.Command(python, "-c", "import numpy").Run(); err != nil {
-		t.Skip("NOT TESTED: no NumPy")
-	}
+	python := numPy(t)
 	dir := mounted(t, ggufDir+"kv.gguf")
 	out, err := exec.Command(python, "-c", "import glob, sys, numpy as np\nfor f in glob.glob(sys.argv[1] + '/npy/*'): print(np.load(f, mmap_mode='r').size)", dir).CombinedOutput()
 	if err != nil || !strings.Contains("\n"+string(out), "\n0\n") {

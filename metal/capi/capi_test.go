@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfs/tensorfs/internal/testmount"
 	"github.com/tensorfs/tensorfs/metal"
 	"github.com/tensorfs/tensorfs/metal/internal/testtree"
 	"github.com/tensorfs/tensorfs/metal/models"
@@ -223,11 +224,9 @@ func where(t *testing.T) map[string]string {
 	if out, err := exec.Command(program, "export", golden, places["exported"], "*").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
-		t.Logf("NOT TESTED: a mount, because there is no FUSE here: %v", err)
+	if why := testmount.Missing(); why != "" {
+		t.Logf("NOT TESTED: a mount, because nothing can be mounted here: %s", why)
 		return places
-	} else {
-		f.Close()
 	}
 	mount := t.TempDir()
 	if out, err := exec.Command(program, "mount", golden, mount).CombinedOutput(); err != nil {
