@@ -61,6 +61,10 @@ func TestCredentialsStay(t *testing.T) {
 		!strings.Contains(string(said), "Range: bytes=0-9") || !strings.Contains(string(said), "Accept: text/plain") {
 		t.Errorf("another server got %q, %v", said, err)
 	}
+	if _, err := net.LookupHost("localhost"); err != nil {
+		t.Logf("NOT TESTED: another name of the same server: %v; is there an /etc/hosts?", err)
+		return
+	}
 	_, said, err = get(t, c, home.URL+"/and-back")
 	if err != nil || strings.Contains(string(said), "secret") {
 		t.Errorf("another name got %q, %v", said, err)
