@@ -70,6 +70,9 @@ func countingSum() int {
 // python returns an interpreter that has a module, or skips.
 func python(t *testing.T, module string) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skipf("not in the short form: Python with %s", module)
+	}
 	for _, name := range []string{"python3", "/usr/bin/python3"} {
 		if path, err := exec.LookPath(name); err == nil && exec.Command(path, "-c", "import "+module).Run() == nil {
 			return path

@@ -268,7 +268,7 @@ func (z zero) ReadAt(p []byte, off int64) (int, error) {
 // TestIndexMemory streams the index of a large model.
 func TestIndexMemory(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the long form measures memory")
+		t.Skip("not in the short form: it measures memory")
 	}
 	const tensors = 50000
 	var m tensorfs.Model

@@ -77,7 +77,7 @@ Note: so is it.
 // BenchmarkRead reads all that it names, here of tiny models.
 func TestBenchmarkRead(t *testing.T) {
 	if testing.Short() {
-		t.Skip("60 servers and readers")
+		t.Skip("not in the short form: it starts 60 servers and readers")
 	}
 	needFUSE(t)
 	cmd := exec.Command(os.Args[0], "-test.run=^$", "-test.bench=^BenchmarkRead$", "-test.benchtime=1x", "-bench-size=1")

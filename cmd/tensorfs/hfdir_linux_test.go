@@ -86,10 +86,7 @@ for name, t in sorted(header.items()):
 // mounted model.safetensors gets the golden ones.
 func TestNumPyReadsSafetensors(t *testing.T) {
 	needFUSE(t)
-	const python = "/usr/bin/python3"
-	if err := exec.Command(python, "-c", "import numpy").Run(); err != nil {
-		t.Skip("NOT TESTED: no NumPy")
-	}
+	python := numPy(t)
 	for _, name := range []string{"types", "syn-llama31", "qwen2.q4_0", "deepseek2.q4_k_m"} {
 		dir := mounted(t, unpackedModel(t, name))
 		for _, kind := range []string{"hf", "mlx"} {

@@ -13,13 +13,9 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testclient"
 )
 
-// startScript starts a script in a directory below scripts, in the long form of the
-// tests: the short ones find nothing more with it.
+// startScript starts a script in a directory below scripts.
 func startScript(t *testing.T, dir, script, pkg string) *testclient.Script {
 	t.Helper()
-	if testing.Short() {
-		t.Skipf("not in the short form: %s", pkg)
-	}
 	return testclient.Start(t, "../../scripts/"+dir, script, pkg)
 }
 

@@ -142,13 +142,23 @@ for name, e in views["f32"].items():
 print(n)
 `
 
-// TestNumPyReadsWide reads f32/, bf16/ and npy-f32/ of mounts with NumPy, which
-// rounds by itself.
-func TestNumPyReadsWide(t *testing.T) {
+// numPy returns a Python that has NumPy, or skips.
+func numPy(t *testing.T) string {
+	t.Helper()
 	const python = "/usr/bin/python3"
+	if testing.Short() {
+		t.Skip("not in the short form: NumPy")
+	}
 	if err := exec.Command(python, "-c", "import numpy").Run(); err != nil {
 		t.Skip("NOT TESTED: no NumPy")
 	}
+	return python
+}
+
+// TestNumPyReadsWide reads f32/, bf16/ and npy-f32/ of mounts with NumPy, which
+// rounds by itself.
+func TestNumPyReadsWide(t *testing.T) {
+	python := numPy(t)
 	for _, model := range append(models(t), ggufDir+"kv.gguf", "../../testdata/ggml/types.gguf", "../../testdata/ggml/big_endian.gguf") {
 		dir := mounted(t, model, "--views", "default,npy-f32")
 		out, err := exec.Command(python, "-c", numpyReads, dir).CombinedOutput()

@@ -24,6 +24,9 @@ type Script struct {
 // that it needs is not installed there.
 func Start(t *testing.T, dir, script, pkg string) *Script {
 	t.Helper()
+	if testing.Short() {
+		t.Skipf("not in the short form: it needs %s", pkg)
+	}
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skipf("NOT TESTED: without node there is no %s", pkg)

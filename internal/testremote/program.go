@@ -14,6 +14,9 @@ import (
 // PATH, or below the user's cache. The test is skipped where there is none.
 func Program(t testing.TB, name string) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skipf("not in the short form: it needs %s", name)
+	}
 	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}
@@ -23,7 +26,7 @@ func Program(t testing.TB, name string) string {
 			return path
 		}
 	}
-	t.Skipf("%s is not installed; scripts/setup installs it", name)
+	t.Skipf("NOT TESTED: %s is not installed; scripts/setup installs it", name)
 	return ""
 }
 

@@ -34,6 +34,9 @@ func TestMain(m *testing.M) {
 // tool returns the first of the programs that there is, or skips.
 func tool(t *testing.T, what string, names ...string) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("not in the short form: it needs a C compiler and its tools")
+	}
 	for _, name := range names {
 		if path, err := exec.LookPath(name); name != "" && err == nil {
 			return path
