@@ -23,6 +23,28 @@ var poolings = []struct {
 	{"pooling_mode_weightedmean_tokens", "weightedmean", 0},
 }
 
+// PoolingField is a field of a 1_Pooling/config.json.
+type PoolingField struct {
+	Name string
+	Set  bool
+}
+
+// PoolingFields returns the fields that say what a pooling_type of GGUF says, one
+// for each way to pool; nil for a number that is none of these.
+func PoolingFields(number int64) []PoolingField {
+	list := make([]PoolingField, len(poolings))
+	known := false
+	for i, p := range poolings {
+		set := p.number == number && number != 0
+		list[i] = PoolingField{p.field, set}
+		known = known || set
+	}
+	if !known {
+		return nil
+	}
+	return list
+}
+
 // poolingType returns how the model's vectors are pooled; nil for one that has no
 // modules.json, or none for it.
 func poolingType(d *describer) any {

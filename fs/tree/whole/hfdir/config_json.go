@@ -25,9 +25,12 @@ type jsonMember struct {
 type jsonNull struct{}
 
 // text returns the object indented, with a line break at the end.
-func (o jsonObject) text() []byte {
+func (o jsonObject) text() []byte { return indented(o) }
+
+// indented returns a value as the text of a file.
+func indented(v any) []byte {
 	var b bytes.Buffer
-	if err := json.Indent(&b, appendJSON(nil, o), "", "  "); err != nil {
+	if err := json.Indent(&b, appendJSON(nil, v), "", "  "); err != nil {
 		panic(err) // all of it was made here, or was parsed before
 	}
 	b.WriteByte('\n')

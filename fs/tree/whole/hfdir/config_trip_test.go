@@ -79,8 +79,8 @@ func TestConfigRoundTrip(t *testing.T) {
 	}
 }
 
-// trip returns config.json of the GGUF file of a directory.
-func trip(t *testing.T, dir string) []byte {
+// throughGGUF opens the GGUF file of a directory.
+func throughGGUF(t *testing.T, dir string) *tensorfs.Model {
 	t.Helper()
 	src, err := formats.Open(dir)
 	if err != nil {
@@ -99,7 +99,14 @@ func trip(t *testing.T, dir string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.Close()
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// trip returns config.json of the GGUF file of a directory.
+func trip(t *testing.T, dir string) []byte {
+	t.Helper()
+	m := throughGGUF(t, dir)
 	text, err := config(m, factsOf(m, map[string]any{"torch_dtype": "float16"}), false)
 	if err != nil {
 		t.Fatal(err)

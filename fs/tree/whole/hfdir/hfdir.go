@@ -98,6 +98,9 @@ func (k *kind) generate(m *tensorfs.Model, r result, f *whole.Files) error {
 	if err := k.addConfig(f, text); err != nil {
 		return err
 	}
+	if k == hf {
+		c.embedding(f)
+	}
 	texts, err := tokenizer.Write(c.keys.value, m.Architecture)
 	if err != nil { // weights and config load without these
 		f.Notes = append(f.Notes, fmt.Sprintf("there is no tokenizer: %v", err))
