@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -33,18 +34,23 @@ converts a model:
 
   tensorfs cat --gguf-type q8_0 DIRECTORY gguf/model.gguf > model.gguf
 
+On a terminal a bar says how far it is. Ctrl-C ends cat with one line that says
+how far it got; what it has written until then is not complete.
+
 Without --force, a file that is not text is not written to a terminal.`,
 		Example: `  tensorfs cat model.gguf config.json
   tensorfs cat model.gguf f16/output_norm.weight | od -A d -t x2 | head`,
 		Args: between(2, 2),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.OutOrStdout(), args[0], args[1]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], args[1])
+		},
 	}
 	c.Flags().BoolVarP(&o.force, "force", "f", false, "write to a terminal even what is not text")
 	o.add(c)
 	return c
 }
 
-func (o *catOptions) run(stdout io.Writer, model, path string) error {
+func (o *catOptions) run(ctx context.Context, stdout, stderr io.Writer, model, path string) error {
 	t, err := o.open(model)
 	if err != nil {
 		return err
@@ -59,30 +65,78 @@ func (o *catOptions) run(stdout io.Writer, model, path string) error {
 	if err != nil {
 		return noPath(t, model, path)
 	}
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	out := &output{ctx: ctx, stdout: stdout, stderr: stderr, name: printableName(model) + ", " + tensorfs.Printable(path)}
 	guarded := term.Is(stdout) && !o.force
 	switch {
 	case e.Dir != nil:
 		return fmt.Errorf("%s is a directory; tensorfs ls %s %s lists it", tensorfs.Printable(path), printableName(model), tensorfs.Printable(path))
 	case e.Link != "":
-		return catFile(stdout, path, e.Link, guarded)
+		return out.file(path, e.Link, guarded)
 	case guarded && (e.Attrs != nil || !isText(e.Data, e.Data.Size())): // every tensor has attributes, and could look like text
 		return notText(path, e.Data.Size())
 	}
-	return copyData(stdout, e.Data)
+	return out.data(e.Data)
 }
 
-// catFile writes the file that a link of the tree leads to.
-func catFile(stdout io.Writer, path, link string, guarded bool) error {
+// output is where a file goes.
+type output struct {
+	ctx            context.Context // ended by Ctrl-C
+	stdout, stderr io.Writer
+	name           string
+}
+
+// copy copies a file in parts, each by part, which returns 0 where it ends.
+func (o *output) copy(total int64, part func(off int64) (int64, error)) error {
+	stderr := o.stderr
+	mode := os.ModeNamedPipe // or something else that no bar is drawn beside
+	if f, ok := o.stdout.(*os.File); ok && !term.Is(f) {
+		if info, err := f.Stat(); err == nil {
+			mode = info.Mode()
+		}
+	}
+	if mode&(os.ModeNamedPipe|os.ModeSocket) != 0 { // who reads it may be on the same terminal
+		stderr = io.Discard
+	}
+	progress := newCounted(stderr, "cat", total)
+	for off := int64(0); ; {
+		n, err := part(off)
+		progress.add(n)
+		off += n
+		switch {
+		case o.ctx.Err() != nil && off < total:
+			progress.end()
+			result := "what was written is not complete"
+			if mode.IsRegular() {
+				result = "the output file is not complete, and tensorfs does not know its name: remove it"
+			}
+			return progress.interrupted(o.name, result)
+		case err != nil || n == 0:
+			progress.end()
+			return ignorePipe(err)
+		}
+	}
+}
+
+// file writes the file that a link of the tree leads to.
+func (o *output) file(path, link string, guarded bool) error {
 	f, err := os.Open(link)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); guarded && err == nil && !isText(f, info.Size()) {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if guarded && !isText(f, info.Size()) {
 		return notText(path, info.Size())
 	}
-	_, err = io.Copy(stdout, f)
-	return ignorePipe(err)
+	const part = 64 << 20 // at a time, so that the kernel may copy it
+	return o.copy(info.Size(), func(int64) (int64, error) {
+		return io.Copy(o.stdout, io.LimitReader(f, part))
+	})
 }
 
 // notText is the error for a file that would leave a terminal in disorder.
@@ -111,20 +165,20 @@ func isText(f io.ReaderAt, size int64) bool {
 	return true
 }
 
-// copyData writes all of d.
-func copyData(stdout io.Writer, d tensorfs.Data) error {
+// data writes all of d.
+func (o *output) data(d tensorfs.Data) error {
 	b := make([]byte, min(1<<20, max(d.Size(), 1)))
-	for off := int64(0); off < d.Size(); {
+	return o.copy(d.Size(), func(off int64) (int64, error) {
 		n := min(int64(len(b)), d.Size()-off)
-		if err := tensorfs.ReadFull(d, b[:n], off); err != nil {
-			return err
+		if n == 0 {
+			return 0, nil
 		}
-		if _, err := stdout.Write(b[:n]); err != nil {
-			return ignorePipe(err)
+		if err := tensorfs.ReadFullContext(o.ctx, d, b[:n], off); err != nil {
+			return 0, err
 		}
-		off += n
-	}
-	return nil
+		written, err := o.stdout.Write(b[:n])
+		return int64(written), err
+	})
 }
 
 // ignorePipe lets a reader like head stop early.

@@ -142,15 +142,20 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 	if len(pairs) == 0 && glob != "*" {
 		return nil, fmt.Errorf("no tensor of %s or %s matches %q; tensorfs stat %[1]s lists those of the first", tensorfs.Printable(a), tensorfs.Printable(b), glob)
 	}
-	end := func() {}
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	var progress *counted
 	results, err := pair.Compare(ctx, pairs, pair.Options{
 		A: o.tree.Views, B: o.tree.Views, Tolerance: o.tolerance,
 		Progress: func(total int64) (add func(int64)) {
-			add, end = progressLater(stderr, "diff", total)
-			return add
+			progress = newCounted(stderr, "diff", total)
+			return progress.add
 		},
 	})
-	end()
+	progress.end()
+	if err != nil && ctx.Err() != nil {
+		return nil, progress.interrupted(printableName(a)+" and "+printableName(b), "of a part of the tensors nothing is printed")
+	}
 	for _, m := range []*tensorfs.Model{x.Model, y.Model} {
 		if err == nil {
 			err = m.Check()

@@ -37,9 +37,7 @@ func TestSameEverywhere(t *testing.T) {
 				if e.Link != "" {
 					links[path] = e.Link
 				} else if e.Data != nil {
-					var cat bytes.Buffer
-					must(t, copyData(&cat, e.Data))
-					files[path] = cat.Bytes()
+					files[path] = catted(t, e.Data)
 					top, _, _ := strings.Cut(path, "/")
 					compared[top]++
 				}

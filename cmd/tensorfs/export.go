@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -126,7 +125,7 @@ func (o *exportOptions) run(ctx context.Context, stdout, stderr io.Writer, model
 	if err := sel.from(t, model); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible(ctx)
 	defer stop()
 	end := func() {}
 	done, err := export.Run(ctx, dir, sel.files, export.Options{

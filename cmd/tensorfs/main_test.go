@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
 )
 
@@ -247,6 +249,16 @@ func contains(lines []string, s string) bool {
 		}
 	}
 	return false
+}
+
+// catted is what cat writes of a file.
+func catted(t *testing.T, d tensorfs.Data) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := (&output{ctx: t.Context(), stdout: &b, stderr: io.Discard}).data(d); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
 
 func TestCatIsTheFile(t *testing.T) {

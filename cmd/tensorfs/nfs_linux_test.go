@@ -443,10 +443,9 @@ func TestNFSKernel(t *testing.T) {
 			if e.Data == nil {
 				return nil
 			}
-			var want bytes.Buffer
-			must(t, copyData(&want, e.Data))
-			if got, err := os.ReadFile(filepath.Join(dir, path)); err != nil || !bytes.Equal(got, want.Bytes()) {
-				t.Errorf("%s: %d bytes, %v; want %d", path, len(got), err, want.Len())
+			want := catted(t, e.Data)
+			if got, err := os.ReadFile(filepath.Join(dir, path)); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s: %d bytes, %v; want %d", path, len(got), err, len(want))
 			}
 			return nil
 		}))

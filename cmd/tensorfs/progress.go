@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tensorfs/tensorfs/internal/term"
@@ -29,6 +30,30 @@ func progressAfter(d time.Duration, w io.Writer, what string, total int64) (add 
 	now := time.Now()
 	b := &bar{w: w, what: what, total: total, began: now, next: now.Add(d), width: func() int { return term.Width(w) }}
 	return b.add, b.clear
+}
+
+// counted is progressLater that also says how far it got, to who interrupts it.
+type counted struct {
+	total int64
+	done  atomic.Int64
+	draw  func(n int64)
+	end   func()
+}
+
+func newCounted(w io.Writer, what string, total int64) *counted {
+	c := &counted{total: total}
+	c.draw, c.end = progressLater(w, what, total)
+	return c
+}
+
+func (c *counted) add(n int64) {
+	c.done.Add(n)
+	c.draw(n)
+}
+
+// interrupted says how far the work on something got, and what became of it.
+func (c *counted) interrupted(what, result string) error {
+	return fmt.Errorf("%s: interrupted after %s of %s; %s", what, size(min(c.done.Load(), c.total)), size(c.total), result)
 }
 
 // bar is a line on a terminal that says how far something is.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -60,6 +61,14 @@ func (o outlet) Write(p []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// interruptible returns a context that Ctrl-C or SIGTERM ends. The next signal ends
+// the process, whatever it waits for.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // unmountAgain is how long a server waits before it tries again to unmount a

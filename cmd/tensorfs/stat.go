@@ -90,7 +90,12 @@ func (o *statOptions) run(ctx context.Context, stdout, stderr io.Writer, model, 
 	if err != nil {
 		return err
 	}
-	err = o.measure(ctx, stderr, rows, one)
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	progress, err := o.measure(ctx, stderr, rows, one)
+	if err != nil && ctx.Err() != nil {
+		return progress.interrupted(printableName(model), "of a part of the numbers nothing is printed")
+	}
 	if err == nil {
 		err = t.Model.Check()
 	}
@@ -153,7 +158,7 @@ func statSelect(m *tensorfs.Model, model, want string) (rows []*statRow, one boo
 }
 
 // measure reads the tensors.
-func (o *statOptions) measure(ctx context.Context, stderr io.Writer, rows []*statRow, one bool) error {
+func (o *statOptions) measure(ctx context.Context, stderr io.Writer, rows []*statRow, one bool) (*counted, error) {
 	var list []measure.Numbers
 	total := int64(0)
 	for _, r := range rows {
@@ -170,11 +175,11 @@ func (o *statOptions) measure(ctx context.Context, stderr io.Writer, rows []*sta
 	if one {
 		total *= 2 // the histogram needs to know how far the numbers reach
 	}
-	add, end := progressLater(stderr, "stat", total)
-	defer func() { end() }()
-	found, err := measure.Describe(ctx, list, add)
+	progress := newCounted(stderr, "stat", total)
+	defer progress.end()
+	found, err := measure.Describe(ctx, list, progress.add)
 	if err != nil {
-		return err
+		return progress, err
 	}
 	for _, r := range rows {
 		if r.numbers == nil {
@@ -182,21 +187,21 @@ func (o *statOptions) measure(ctx context.Context, stderr io.Writer, rows []*sta
 		}
 		r.stats, found = found[0], found[1:]
 		if r.first, err = r.numbers.Head(statFirst); err != nil {
-			return err
+			return progress, err
 		}
 		if s := r.stats; one && s.Finite > 0 {
 			from, to := max(s.Min, s.Mean-4*s.Std), min(s.Max, s.Mean+4*s.Std)
 			if from > to { // of numbers so large that Mean is rounded
 				from, to = s.Min, s.Max
 			}
-			bins, err := measure.Histogram(ctx, *r.numbers, from, to, statBins, add)
+			bins, err := measure.Histogram(ctx, *r.numbers, from, to, statBins, progress.add)
 			if err != nil {
-				return err
+				return progress, err
 			}
 			r.bins = &bins
 		}
 	}
-	return nil
+	return progress, nil
 }
 
 // statNumbers returns the numbers of a tensor, or why there are none.

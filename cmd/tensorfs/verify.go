@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
@@ -126,9 +123,8 @@ func (o *verifyOptions) run(ctx context.Context, stdin io.Reader, stdout, stderr
 		return err
 	}
 	defer t.Model.Close()
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible(ctx)
 	defer stop()
-	context.AfterFunc(ctx, stop) // the next signal ends the process whatever it waits for
 	v := &verification{tree: t, model: model, notes: notes, stdin: stdin, stdout: stdout, stderr: stderr, json: o.json}
 	return work(ctx, v)
 }

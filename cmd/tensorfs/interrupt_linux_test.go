@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testmodel"
+)
+
+// vast is a model with one tensor that takes long to read, but no space.
+func vast(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "vast.safetensors")
+	must(t, testmodel.WriteSparseSafetensors(path, []testmodel.SafeTensor{{Name: "t", DType: tensorfs.F32, Shape: []int64{64 << 30}}}))
+	return path
+}
+
+// TestInterrupted holds that Ctrl-C ends cat, diff and stat with one line that says how
+// far they got, and what became of what they wrote.
+func TestInterrupted(t *testing.T) {
+	needSignal(t, syscall.SIGINT)
+	t.Setenv(asProgram, "1")
+	model := vast(t)
+	for _, c := range []struct {
+		args []string
+		file bool // standard output is one
+		code int
+		want string
+	}{
+		{[]string{"stat", model}, false, 1, `.*vast\.safetensors: interrupted after \d+\.\d [MG]iB of 256\.0 GiB; of a part of the numbers nothing is printed`},
+		{[]string{"diff", model, model}, false, 2, `.*vast\.safetensors and .*vast.safetensors: interrupted after \d+\.\d [MG]iB of 1\.0 TiB; of a part of the tensors nothing is printed`},
+		{[]string{"cat", model, "f16/t"}, false, 1, `.*vast\.safetensors, f16/t: interrupted after \d+\.\d [MG]iB of 128\.0 GiB; what was written is not complete`},
+		{[]string{"cat", model, "f16/t"}, true, 1, `.*vast\.safetensors, f16/t: interrupted after \d+\.\d [MG]iB of 128\.0 GiB; the output file is not complete, and tensorfs does not know its name: remove it`},
+		{[]string{"cat", model, "source/vast.safetensors"}, true, 1, `.*vast\.safetensors, source/vast\.safetensors: interrupted after \d+\.\d [MG]iB of 256\.0 GiB; the output file is not complete, and tensorfs does not know its name: remove it`},
+	} {
+		cmd := program(t, c.args...)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		begun := func() { busy(t, cmd) }
+		switch {
+		case c.file:
+			out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+			must(t, err)
+			defer out.Close()
+			cmd.Stdout = out
+			begun = func() {
+				testlimit.Wait(t, "the first bytes of "+out.Name(), func() bool {
+					info, err := out.Stat()
+					return err == nil && info.Size() > 0
+				})
+			}
+		case c.args[0] == "cat": // a pipe
+			out, err := cmd.StdoutPipe()
+			must(t, err)
+			begun = func() {
+				_, err := io.CopyN(io.Discard, out, 8<<20)
+				must(t, err)
+				go io.Copy(io.Discard, out) //nolint:errcheck // it ends with the program
+			}
+		}
+		must(t, cmd.Start())
+		begun()
+		must(t, cmd.Process.Signal(syscall.SIGINT))
+		err := cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != c.code || !regexp.MustCompile(`^tensorfs: `+c.want+"\n$").MatchString(stderr.String()) {
+			t.Errorf("%q: %v, %q", c.args, err, stderr.String())
+		}
+	}
+}
+
+// TestCatProgress holds that cat to a file has a bar on a terminal, nothing of which is
+// left when it ends, and that into a pipe it has none: who reads it may be there too.
+func TestCatProgress(t *testing.T) {
+	needSignal(t, syscall.SIGINT)
+	t.Setenv(asProgram, "1")
+	model := vast(t)
+	terminal, inside := pseudoTerminal(t)
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	must(t, err)
+	defer null.Close()
+	c := program(t, "cat", model, "raw/t")
+	c.Stdin, c.Stdout, c.Stderr = inside, null, inside
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	must(t, c.Start())
+	inside.Close()
+	var seen bytes.Buffer
+	b := make([]byte, 4096)
+	bar := regexp.MustCompile(`cat \[#* *\] +\d+ %, [0-9.]+ [KMG]iB of 256.0 GiB, [0-9.]+ [KMG]iB/s, (\d+ min )?\d+ s left`)
+	for sent := false; ; {
+		n, err := terminal.Read(b)
+		seen.Write(b[:n])
+		if err != nil { // EIO: nobody has the terminal any more
+			break
+		}
+		if !sent && bar.Match(seen.Bytes()) {
+			sent = true
+			_, err := io.WriteString(terminal, "\x03")
+			must(t, err)
+		}
+	}
+	err = c.Wait()
+	shown := seen.String()
+	last := shown[strings.LastIndex(shown, "\r\x1b[K")+len("\r\x1b[K"):]
+	if !bar.MatchString(shown) || c.ProcessState.ExitCode() != 1 || !strings.Contains(last, ", raw/t: interrupted after ") || strings.Count(last, "\n") != 1 {
+		t.Errorf("%v: the terminal shows %q", err, shown)
+	}
+
+	terminal, inside = pseudoTerminal(t)
+	c = program(t, "cat", model, "raw/t")
+	c.Stderr = inside
+	out, err := c.StdoutPipe()
+	must(t, err)
+	must(t, c.Start())
+	inside.Close()
+	go io.Copy(io.Discard, out) //nolint:errcheck // it ends with the program
+	busy(t, c)
+	must(t, c.Process.Signal(syscall.SIGINT))
+	text, _ := io.ReadAll(terminal)
+	if err := c.Wait(); strings.Contains(string(text), "\x1b") || strings.Count(string(text), "\n") != 1 {
+		t.Errorf("%v: into a pipe: %q", err, text)
+	}
+}
