@@ -19,6 +19,7 @@ import (
 	"github.com/tensorfs/tensorfs/fs/tree"
 	"github.com/tensorfs/tensorfs/fs/tree/whole"
 	_ "github.com/tensorfs/tensorfs/internal/fewfiles" // a one-line error instead of a panic
+	"github.com/tensorfs/tensorfs/internal/term"
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -77,10 +78,17 @@ func execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 // troubleError is a failure of a command whose exit status 1 means something else.
 type troubleError struct{ error }
 
-// printError prints an error as a line.
+// printError prints an error as a line. Of words that nobody reads to the end, such as
+// a name of 5,000 letters, it shows how they begin and end.
 func printError(stderr io.Writer, err error) {
-	fmt.Fprintln(stderr, "tensorfs: "+tensorfs.OneLine(err.Error()))
+	words := strings.Split(tensorfs.OneLine(err.Error()), " ")
+	for i := range words {
+		words[i] = term.Shorten(words[i], longestWord)
+	}
+	fmt.Fprintln(stderr, "tensorfs: "+strings.Join(words, " "))
 }
+
+const longestWord = 400
 
 // reported marks a failure that the command has already printed.
 type reported struct{ error }
@@ -136,29 +144,36 @@ Exit status:
   tensorfs cat model.gguf config.json`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 || len(args) == 2 && !mistyped(cmd, args[0]) {
-				return nil
-			}
-			return notACommand(cmd, args[0])
-		},
+		Args:          rootArgs,
 		// mount(8) calls a filesystem's program as PROGRAM SOURCE DIRECTORY -o OPTIONS.
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			switch len(args) {
+			case 0:
 				return cmd.Help()
+			case 1:
+				return runInfo(cmd, args[0])
+			}
+			if cmd.Flags().Changed("json") {
+				return usageError{errors.New("--json is for one model; usage: tensorfs info --json MODEL")}
 			}
 			return mount.run(cmd, args[0], args[1])
 		},
 	}
 	mount.flags(root)
+	root.Flags().Bool("json", false, "")
 	root.SuggestionsMinimumDistance = 2
-	// These flags are for mount(8) and do not belong in the help of the root command.
+	// These flags are for mount(8), or for info, and do not belong in the help of the root command.
 	root.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 	root.Version = versionLine()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().BoolP("version", "V", false, "print the version")
 	root.AddCommand(mountCommand(), umountCommand(), statusCommand(), serveCommand(), lsCommand(), infoCommand(), catCommand(), exportCommand(), verifyCommand(), diffCommand(), statCommand(), listCommand(),
 		fetchCommand(), cacheCommand(), versionCommand(), manCommand(), completionCommand(), remoteTopic())
+	for _, c := range root.Commands() {
+		if strings.Contains(c.Use, " MODEL") && !c.HasSubCommands() {
+			modelFirst(c)
+		}
+	}
 	completeArguments(root)
 	wordFor(root, goos)
 	groupFlags(root)

@@ -553,7 +553,8 @@ func TestRemoteKinds(t *testing.T) {
 	apart(t)
 	failsWith(t, 1, []string{"info", "ftp://me:secret@host/m.gguf?secret"}, "ftp://host/m.gguf?...: models cannot be read from such an address", "hf:", "https://")
 	failsWith(t, 1, []string{"info", "http://host.example/m.gguf"}, "http://host.example/m.gguf: http:// is not protected on its way; use https://, or --plain-http")
-	failsWith(t, 2, []string{"https://me:secret@host/m.gguf?secret"}, `"https://host/m.gguf?..." is not a command`)
+	failsWith(t, 1, []string{"ftp://me:secret@host/m.gguf?secret"}, "ftp://host/m.gguf?...: models cannot be read from such an address")
+	failsWith(t, 2, []string{"https://me:secret@host/m.gguf?secret", "info"}, "did you mean tensorfs info https://host/m.gguf?...?")
 }
 
 // A store of this machine comes first; what it does not have, or not all of, comes

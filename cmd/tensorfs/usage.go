@@ -8,23 +8,128 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/near"
 )
 
-// mistyped reports whether the first of two arguments is a command that was
-// mistyped, and not a model to be mounted: nothing has that name, and a command has
-// nearly that name.
-func mistyped(root *cobra.Command, name string) bool {
-	_, err := os.Lstat(name)
-	return err != nil && !strings.ContainsAny(name, "/.:") && len(root.SuggestionsFor(name)) > 0
+// rootArgs checks the words of a command line whose first is not a command: MODEL, as
+// with info, or MODEL MOUNTPOINT, as with mount.
+func rootArgs(root *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case !isNamed(args[0]):
+		return neither(root, args[0])
+	case len(args) == 1:
+		return nil
+	}
+	// A mount point that is called like a command has a slash in front.
+	if c, _, err := root.Find(args[1:2]); err == nil && c != root {
+		words := append([]string{args[1], args[0]}, args[2:]...)
+		return usageError{fmt.Errorf("the command comes before the model; did you mean tensorfs %s?", line(words))}
+	}
+	if len(args) > 2 {
+		return usageError{fmt.Errorf("too many arguments; name a command before them, such as tensorfs info MODEL (tensorfs --help lists all)")}
+	}
+	return nil
 }
 
-// notACommand returns the error for the first word of a command line.
-func notACommand(root *cobra.Command, name string) error {
-	name = publicName(name)
-	if near := root.SuggestionsFor(name); len(near) > 0 {
-		return usageError{fmt.Errorf("%q is not a command; did you mean %s?", name, strings.Join(near, " or "))}
+// isNamed reports whether a word names a model rather than a command: a file has that
+// name, or no command could have it.
+func isNamed(word string) bool {
+	_, err := os.Lstat(word)
+	return err == nil || strings.ContainsAny(word, "/.:")
+}
+
+// neither returns the error for a word that is neither a command nor a model, and says
+// which of both may be meant.
+func neither(root *cobra.Command, word string) error {
+	var commands, models []string
+	if len(word) > root.SuggestionsMinimumDistance { // a shorter word is as near to any other
+		commands = root.SuggestionsFor(word)
 	}
-	return usageError{fmt.Errorf("%q is not a command; see tensorfs --help", name)}
+	if f, err := os.Open("."); err == nil {
+		names, _ := f.Readdirnames(maxNames) // those that are there, as far as they can be read
+		f.Close()
+		models = near.Names(word, names, 3)
+	}
+	advice := near.Question(commands)
+	switch {
+	case commands == nil && models == nil:
+		advice = "tensorfs --help lists the commands, tensorfs list the models of this machine"
+	case commands == nil:
+		advice = "did you mean the model " + near.Either(models) + "?"
+	case models != nil:
+		advice = "did you mean the command " + near.Either(commands) + ", or the model " + near.Either(models) + "?"
+	}
+	return usageError{fmt.Errorf("%q is not a command, and there is no file of that name; %s", word, advice)}
+}
+
+// maxNames bounds the names that are compared with a mistyped one.
+const maxNames = 100_000
+
+// notACommand returns the error for what should be the name of a command below another.
+func notACommand(of *cobra.Command, name string) error {
+	name = publicName(name)
+	if names := of.SuggestionsFor(name); len(names) > 0 {
+		return usageError{fmt.Errorf("%q is not a command; %s", name, near.Question(names))}
+	}
+	return usageError{fmt.Errorf("%q is not a command; see %s --help", name, of.CommandPath())}
+}
+
+// runInfo runs info for a model that is named without a command. The flags are those
+// before and after it.
+func runInfo(root *cobra.Command, model string) error {
+	info, _, err := root.Find([]string{"info"})
+	if err != nil {
+		return err
+	}
+	var flags []string
+	root.Flags().Visit(func(f *pflag.Flag) { flags = append(flags, "--"+f.Name+"="+f.Value.String()) })
+	if err := info.ParseFlags(flags); err != nil {
+		return info.FlagErrorFunc()(info, err)
+	}
+	info.SetContext(root.Context())
+	return info.RunE(info, []string{model})
+}
+
+// line is a part of a command line for messages.
+func line(words []string) string {
+	shown := make([]string, len(words))
+	for i, w := range words {
+		shown[i] = printableName(w)
+	}
+	return strings.Join(shown, " ")
+}
+
+// modelFirst makes a command that failed, and whose first argument is no model, say
+// whether its second one is.
+func modelFirst(c *cobra.Command) {
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		err := run(c, args)
+		var said reported
+		if err == nil || errors.As(err, &said) || len(args) < 2 || !isModel(args[1]) || isModel(args[0]) {
+			return err
+		}
+		swapped := append([]string{args[1], args[0]}, args[2:]...)
+		return usageError{fmt.Errorf("the model comes first; did you mean %s %s?", c.CommandPath(), line(swapped))}
+	}
+}
+
+// isModel reports whether a name is that of a model: one that can be opened, or is
+// looked for elsewhere.
+func isModel(name string) bool {
+	if formats.IsName(name) {
+		return true
+	}
+	m, err := formats.Open(name)
+	if err != nil {
+		return false
+	}
+	m.Close()
+	return true
 }
 
 // between returns a check of the number of arguments, in words that cobra's do not

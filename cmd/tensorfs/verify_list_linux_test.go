@@ -38,7 +38,7 @@ func TestManifest(t *testing.T) {
 		var want strings.Builder
 		for _, dir := range dirs {
 			_, paths, _ := command("ls", model, dir+"/*")
-			for _, path := range strings.Fields(paths) {
+			for _, path := range slices.Sorted(strings.FieldsSeq(paths)) { // ls has another order
 				_, content, _ := command("cat", model, path)
 				fmt.Fprintf(&want, "%x  %s\n", sha256.Sum256([]byte(content)), path)
 			}

@@ -146,6 +146,9 @@ const maxList = 300
 // a line is counted: "a, b and 12 more".
 func List(names []string) string { return list(names, ", ") }
 
+// Either joins names for a message as List does, with "or" before the last: "a, b or c".
+func Either(names []string) string { return list(names, " or ") }
+
 // Question asks whether one of the names was meant: "did you mean a, b or c?". It
 // is "" without names.
 func Question(names []string) string {
