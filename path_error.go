@@ -37,6 +37,24 @@ func PathError(path string, err error) *FormatError {
 	return e
 }
 
+// NoDirectory returns the error for a directory that cannot be made, or not written to.
+func NoDirectory(dir string, err error) *FormatError {
+	e := &FormatError{File: dir, Offset: -1, Advice: "name another directory", Kind: err}
+	why, ok := errors.AsType[*fs.PathError](err)
+	if ok && why.Path != "" {
+		e.File = why.Path // it may be one above
+	}
+	if errors.Is(err, syscall.ENOTDIR) {
+		e.Problem = "it is not a directory"
+		return e
+	}
+	e.Problem = "nothing can be written there"
+	if ok {
+		e.Problem += ": " + why.Err.Error()
+	}
+	return e
+}
+
 // NotRegular returns the error for a path that is not a regular file.
 func NotRegular(path string, mode fs.FileMode) *FormatError {
 	return &FormatError{File: path, Offset: -1, Problem: "it is " + fileKind(mode) + ", not a regular file", Advice: "name a model file"}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/foreign"
+	"github.com/tensorfs/tensorfs/formats/hub"
+	"github.com/tensorfs/tensorfs/formats/ollama"
 	"github.com/tensorfs/tensorfs/formats/pick"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/source"
@@ -28,14 +30,55 @@ func refuse(given string, err error) error {
 	switch {
 	case url.MatchString(given):
 		e.File, e.Problem, e.Advice = withoutSecrets(given), "it is a URL, and this program opens only models of this machine", `fetch the model with "hf download" or "ollama pull", then name it hf:ORG/NAME or ollama:NAME`
+	case given == "-":
+		e.File, e.Problem, e.Advice = given, "models are not read from a pipe", "write it to a file, and name that"
 	case e.Advice == "check the path":
-		if names := nearPaths(e.File); len(names) > 0 {
+		names := nearPaths(e.File)
+		if name := asStored(given); name != "" {
+			names = append(names, name)
+		} else if _, rest, ok := strings.Cut(given, ":"); ok && rest != "" { // a prefix that nothing has
+			names = append(names, nearPaths(path.Join(path.Dir(e.File), rest))...)
+		}
+		if len(names) > 0 {
 			e.Advice = near.Question(names)
 		} else {
 			e.Advice += " (models in a store are called ollama:NAME or hf:ORG/NAME)"
 		}
 	}
 	return e
+}
+
+// otherNames are beginnings that people give names of models in stores, and those that
+// these have here.
+var otherNames = []struct{ given, here string }{
+	{"huggingface:", hub.Prefix}, {"hugging-face:", hub.Prefix}, {"hub:", hub.Prefix}, {"huggingface/", hub.Prefix},
+	{"huggingface.co/", hub.Prefix}, {"hf.co/", hub.Prefix}, {"hf/", hub.Prefix},
+	{"ollama.com/library/", ollama.Prefix}, {"ollama.com/", ollama.Prefix}, {"ollama/", ollama.Prefix},
+}
+
+// asStored returns the name of a model in a store that somebody may have meant by
+// something that is no path: "hf:a/b" for "a/b" and "huggingface:a/b", "hf:" for "hf".
+// It is "" if there is none.
+func asStored(given string) string {
+	for _, s := range schemes {
+		if given+":" == s.prefix {
+			return s.prefix
+		}
+		if len(given) > len(s.prefix) && strings.EqualFold(given[:len(s.prefix)], s.prefix) {
+			return s.prefix + given[len(s.prefix):]
+		}
+	}
+	for _, n := range otherNames {
+		if len(given) > len(n.given) && strings.EqualFold(given[:len(n.given)], n.given) {
+			return n.here + given[len(n.given):]
+		}
+	}
+	org, name, _ := strings.Cut(given, "/")
+	n, err := hub.ParseName(given)
+	if err != nil || name == "" || strings.HasPrefix(org, ".") || source.HasDir(org) || strings.Contains(name, "/") || pick.ParseSelect(path.Base(n.Repository)).File() || n.Select.File() {
+		return "" // a path that is not there
+	}
+	return hub.Prefix + given
 }
 
 // withoutSecrets leaves out of an address its user, password and query.

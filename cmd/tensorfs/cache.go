@@ -172,8 +172,9 @@ type pruneOptions struct {
 func cachePruneCommand(o *cacheOptions) *cobra.Command {
 	p := &pruneOptions{cacheOptions: o}
 	c := &cobra.Command{
-		Use:   "prune [--all | --size SIZE | PATTERN]",
-		Short: "Remove files and converted models from the cache",
+		Use:        "prune [--all | --size SIZE | PATTERN]",
+		SuggestFor: []string{"purge", "clean", "clear", "delete", "rm", "remove", "gc"},
+		Short:      "Remove files and converted models from the cache",
 		Long: `prune removes files and converted models from the cache that no process has
 open: with --all each of them, with --size SIZE those that were not used for
 longest until the cache has no more than SIZE, with PATTERN those whose source

@@ -43,7 +43,7 @@ model has and a view cannot give: index.json says why.
 that the model does not say.`,
 		Example: `  tensorfs info model.gguf
   tensorfs info --json hf:ORG/NAME | jq .parameters`,
-		Args: between(1, 1),
+		Args: single(1, 1, "info takes one model, and tensorfs list FOLDER describes all models of a folder"),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.OutOrStdout(), args[0]) },
 	}
 	c.Flags().BoolVar(&o.json, "json", false, "print a JSON object")

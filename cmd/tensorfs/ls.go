@@ -61,6 +61,8 @@ its paths in all views are listed.`,
 	c.Flags().BoolVarP(&o.human, "human-readable", "h", false, "with -l, print sizes as 1.5 MiB")
 	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: path, bytes, dtype, shape, link")
 	c.Flags().Bool("help", false, "help for ls") // cobra's own would take -h
+	c.Flags().BoolP("all", "a", false, "")       // fingers type ls -la, and nothing is hidden
+	_ = c.Flags().MarkHidden("all")              // fails only for an unknown flag
 	o.add(c)
 	return c
 }
@@ -93,11 +95,10 @@ func (o *lsOptions) run(stdout io.Writer, model, glob string) error {
 		return err
 	}
 	if l.n == 0 && glob != "" && !o.json {
-		why := t.WhyAbsent(glob)
-		if why != "" {
-			why = " (" + tensorfs.OneLine(why) + ")"
+		if why := t.WhyAbsent(glob); why != "" {
+			return fmt.Errorf("no path of the tree matches %q: %s", glob, tensorfs.OneLine(why))
 		}
-		return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all%s", glob, printableName(model), why)
+		return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", glob, printableName(model))
 	}
 	l.end()
 	return l.w.Flush()

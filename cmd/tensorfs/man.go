@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/tensorfs/tensorfs"
 )
 
 func manCommand() *cobra.Command {
@@ -29,12 +30,12 @@ SOURCE_DATE_EPOCH, so that two runs write the same bytes.`,
 		Args:    between(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
-				return fmt.Errorf("cannot make the directory: %w", err)
+				return tensorfs.NoDirectory(args[0], err)
 			}
 			for _, c := range append(pages(cmd.Root()), cmd.Root()) {
 				page := manPage(c, pageDate(), runtime.GOOS)
 				if err := os.WriteFile(filepath.Join(args[0], pageName(c)+".1"), page, 0o644); err != nil {
-					return err
+					return tensorfs.NoDirectory(args[0], err)
 				}
 			}
 			return nil

@@ -165,6 +165,9 @@ func (o *mountOptions) run(cmd *cobra.Command, model, mountpoint string) error {
 	if err != nil {
 		return err
 	}
+	if err := o.missing(model); err != nil {
+		return err
+	}
 	if model, err = absolute(model); err != nil {
 		return err
 	}
@@ -200,6 +203,18 @@ func (o *mountOptions) run(cmd *cobra.Command, model, mountpoint string) error {
 // terminal.
 func (o *mountOptions) downloadFirst(model string) error {
 	if !o.remote.download || !formats.IsName(model) {
+		return nil
+	}
+	t, err := o.open(model)
+	if err != nil {
+		return err
+	}
+	return t.Model.Close()
+}
+
+// missing returns the error of a path that is not there, while it is as it was given.
+func (o *mountOptions) missing(model string) error {
+	if _, err := os.Lstat(model); err == nil || formats.IsName(model) {
 		return nil
 	}
 	t, err := o.open(model)

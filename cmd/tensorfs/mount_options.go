@@ -75,7 +75,7 @@ func setFlag(f *pflag.Flag, value string, hasValue bool) error {
 }
 
 // wanted is what values of some types look like.
-var wanted = map[string]string{"duration": "a time like 5m", "int": "a number"}
+var wanted = map[string]string{"duration": "a time like 5m", "int": "a number", "float64": "a number such as 0.01"}
 
 // setServerEnv sets a variable for this process and the server that it starts.
 func setServerEnv(name, value string, hasValue bool) error {

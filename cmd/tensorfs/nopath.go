@@ -5,17 +5,26 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/fs/tree"
 	"github.com/tensorfs/tensorfs/internal/near"
 )
+
+// hasEntry reports whether a directory has an entry of that name.
+func hasEntry(dir fs.Dir, name string) bool {
+	_, ok := fs.Lookup(dir, name)
+	return ok
+}
 
 // noPath says that a path is not in the tree of a model, and why, or which path
 // may be meant.
 func noPath(t *tree.Tree, model, path string) error {
 	shown := tensorfs.Printable(path)
 	if why := t.WhyAbsent(path); why != "" {
-		view, _, _ := strings.Cut(path, "/")
-		return fmt.Errorf("%s is not in the tree: %s/ leaves it out: %s", shown, view, tensorfs.OneLine(why))
+		if view, _, _ := strings.Cut(path, "/"); hasEntry(t.Root, view) {
+			why = view + "/ leaves it out: " + why
+		}
+		return fmt.Errorf("%s is not in the tree: %s", shown, tensorfs.OneLine(why))
 	}
 	if paths := t.Near(path); len(paths) > 0 {
 		return fmt.Errorf("%s is not in the tree; %s", shown, near.Question(paths))

@@ -43,7 +43,7 @@ where the locale (LC_ALL, LC_CTYPE, LANG) is not UTF-8.`,
   tensorfs stat model.gguf blk.0.attn_q.weight
   tensorfs stat model.gguf 'layers.0.*'
   tensorfs stat --json ollama:gemma3 | jq '.[] | select(.nan > 0) | .name'`,
-		Args: between(1, 2),
+		Args: single(1, 2, "stat takes one NAME or GLOB: 'layers.0.*' in quotes selects several tensors"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			want := ""
 			if len(args) == 2 {

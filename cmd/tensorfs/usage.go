@@ -146,6 +146,19 @@ func between(least, most int) cobra.PositionalArgs {
 	}
 }
 
+// single is between for commands with one MODEL at most. hint says what does for
+// several arguments.
+func single(least, most int, hint string) cobra.PositionalArgs {
+	check := between(least, most)
+	return func(c *cobra.Command, args []string) error {
+		err := check(c, args)
+		if len(args) > most {
+			return fmt.Errorf("%w; %s", err, hint)
+		}
+		return err
+	}
+}
+
 // strictHelp makes help about what is not a command an error, where cobra prints
 // what it has about something else.
 func strictHelp(root *cobra.Command) {
@@ -182,6 +195,11 @@ func helpFor(c *cobra.Command) error {
 // wrapUsage makes every complaint about flags and arguments a usageError.
 func wrapUsage(c *cobra.Command) {
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if value, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+			if want := wanted[value.GetFlag().Value.Type()]; want != "" { // its own error is one of strconv
+				err = fmt.Errorf("--%s %q: want %s", value.GetFlag().Name, value.GetValue(), want)
+			}
+		}
 		return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
 	})
 	if args := c.Args; args != nil {

@@ -65,6 +65,9 @@ func ParseName(s string) (Name, error) {
 }
 
 func nameError(s string) error {
+	if s == "" {
+		return &tensorfs.FormatError{File: strings.TrimSuffix(Prefix, ":"), Offset: -1, Problem: "it names all models of the cache, not one", Advice: "tensorfs list " + Prefix + " shows their names"}
+	}
 	return &tensorfs.FormatError{File: Prefix + s, Offset: -1, Problem: "the name is not of the form ORG/NAME, ORG/NAME/FILE or ORG/NAME@REVISION:WORD", Advice: "write it as the hub does, or put ./ before it to name a path"}
 }
 

@@ -30,7 +30,7 @@ type Name struct {
 // a path may be built from it. Digests (@sha256:...) are not part of names.
 func ParseName(s string) (Name, error) {
 	if s == "" {
-		return Name{}, nameError(s, "it names no model")
+		return Name{}, &tensorfs.FormatError{File: strings.TrimSuffix(Prefix, ":"), Offset: -1, Problem: "it names all models of the store, not one", Advice: "tensorfs list " + Prefix + " shows their names"}
 	}
 	n := Name{defaultHost, defaultNamespace, "", defaultTag}
 	rest := s

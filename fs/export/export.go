@@ -97,7 +97,7 @@ func Run(ctx context.Context, dir string, files []File, o Options) (Report, erro
 		return Report{}, err
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return Report{}, fmt.Errorf("cannot make the directory: %w", err)
+		return Report{}, tensorfs.NoDirectory(dir, err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -49,7 +49,11 @@ func Open(name string, o Options) (*Library, error) {
 		return nil, err
 	}
 	if st, err := os.Stat(dir); err != nil {
-		return nil, tensorfs.PathError(dir, err)
+		e := tensorfs.PathError(dir, err)
+		if slices.Contains(Stores, name+":") {
+			e.Advice = "did you mean " + name + ":?"
+		}
+		return nil, e
 	} else if !st.IsDir() {
 		return nil, &tensorfs.FormatError{File: dir, Offset: -1, Problem: "it is not a directory", Advice: "name a folder with models, ollama: or hf:"}
 	}

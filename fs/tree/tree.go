@@ -76,7 +76,7 @@ func (t *Tree) WhyAbsent(path string) string {
 		}
 		return ""
 	}
-	if name != "" && slices.ContainsFunc(views.All, func(v views.View) bool { return v.Name == view }) {
+	if slices.ContainsFunc(views.All, func(v views.View) bool { return v.Name == view }) {
 		return "the view was not chosen; --views " + view + " chooses it"
 	}
 	return ""

@@ -56,7 +56,9 @@ func Named(path string, links Links) (d *Directory, name string, err error) {
 	case st.IsDir():
 		return &Directory{path: abs, links: links}, ".", nil
 	case !st.Mode().IsRegular():
-		return nil, "", tensorfs.NotRegular(abs, st.Mode())
+		e := tensorfs.NotRegular(abs, st.Mode())
+		e.Advice = "models are not read from a pipe or a device: write it to a file, and name that"
+		return nil, "", e
 	}
 	name = filepath.Base(abs)
 	return &Directory{path: filepath.Dir(abs), links: links, named: name}, name, nil
