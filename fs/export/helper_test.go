@@ -75,7 +75,7 @@ func (c changing) Check() error {
 func mapped(t *testing.T, b []byte) *source.Mapped {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "source")
-	if err := os.WriteFile(path, b, 0o400); err != nil {
+	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	m, err := source.Map(path, "source")

@@ -66,7 +66,7 @@ func TestNoticed(t *testing.T) {
 		"touched and written":               {overwritten, true, true, "it was written to: "},
 		"touched and written, mtime back":   {quietly(overwritten), true, true, ""},
 		"touched and cut":                   {func(p string) error { return os.Truncate(p, 4096) }, true, false, ""},
-		"touched, chmod and then written":   {func(p string) error { return errors.Join(os.Chmod(p, 0o400), overwritten(p)) }, true, true, ""},
+		"touched, chmod and then written":   {func(p string) error { return errors.Join(os.Chmod(p, 0o640), overwritten(p)) }, true, true, ""},
 		"touched, renamed and then written": {func(p string) error { return errors.Join(os.Rename(p, p+"x"), overwritten(p+"x")) }, true, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
