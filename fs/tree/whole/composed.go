@@ -41,10 +41,12 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Files{
+	f := &Files{
 		List: []File{{ggufName, d}}, Tensors: len(list), Types: notes.Types, Exact: notes.Exact,
 		Notes: slices.Concat(notes.Notes, tokens.Notes),
-	}, nil
+	}
+	f.LeaveOut(notes.Left, "llama.cpp takes it from a file of its own (--mmproj), which is not made")
+	return f, nil
 }
 
 // shapes returns a function that gives the shape of a tensor by its canonical name,

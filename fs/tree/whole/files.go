@@ -25,8 +25,17 @@ type Files struct {
 	Types   map[string]int // how many tensors have a type
 	Exact   bool           // all numbers are those of the model
 	Notes   []string       // what a user should know
-	// Left says why files that are usually there are not, by their names.
+	// Left says why files that are usually there are not, by their names, and parts of
+	// the model, such as [Vision].
 	Left map[string]string
+}
+
+// Leave notes that something is not there, and why.
+func (f *Files) Leave(what, why string) {
+	if f.Left == nil {
+		f.Left = map[string]string{}
+	}
+	f.Left[what] = why
 }
 
 // File is a file by its path below the directory of its kind.

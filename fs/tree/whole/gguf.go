@@ -37,6 +37,15 @@ func GGUF(m *tensorfs.Model, opts Options) *Files {
 	return f
 }
 
+// leaveBeside notes the towers of an Ollama model, which are files of their own.
+func (f *Files) leaveBeside(m *tensorfs.Model, file string) {
+	t, files := beside(m, file)
+	for i, name := range files {
+		files[i] = "source/" + tensorfs.Printable(name)
+	}
+	f.LeaveOut(t, "llama.cpp takes it from a file of its own, "+strings.Join(files, " and ")+" (--mmproj)")
+}
+
 // far returns the content of a source to be read by anybody. A file of this machine
 // is itself, which the kernel may read past the server.
 func far(m *tensorfs.Model, name string, d tensorfs.Data) tensorfs.Data {
@@ -67,6 +76,7 @@ func stored(m *tensorfs.Model, opts Options) (*Files, error) {
 	if err := llamaReads(d); opts.Type == tensorfs.Unknown && (err == nil || errors.Is(err, tensorfs.ErrChanged)) {
 		f := newFiles()
 		f.List = []File{{ggufName, far(m, files[0], d)}}
+		f.leaveBeside(m, files[0])
 		for i := range m.Tensors {
 			// The layers of an Ollama model beside this one, such as a projector, are files of
 			// their own.
@@ -84,7 +94,11 @@ func stored(m *tensorfs.Model, opts Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rewritten(p.Metadata, p.Tensors, opts)
+	f, err := rewritten(p.Metadata, p.Tensors, opts)
+	if err == nil {
+		f.leaveBeside(m, files[0])
+	}
+	return f, err
 }
 
 // llamaReads returns an error unless llama.cpp reads the version of a GGUF file:

@@ -14,6 +14,7 @@ type tensorNotes struct {
 	Exact    bool           // all numbers are those of the model
 	Notes    []string       // what is not exact, a line for each kind
 	FileType uint32         // for general.file_type: that of most numbers
+	Left     Towers         // tensors that no language model has
 }
 
 // tensors returns the tensors of the GGUF file, in the order in which llama.cpp
@@ -44,7 +45,7 @@ func newMaker(m *tensorfs.Model, cfg settings, arch string, opts Options, rows i
 	}
 	return &maker{
 		m: m, cfg: cfg, arch: arch, layout: a, opts: opts, rows: rows, used: make([]bool, len(m.Tensors)), dropped: make([]bool, len(m.Tensors)), dims: map[string]dim{},
-		notes: tensorNotes{Types: map[string]int{}, Exact: true},
+		notes: tensorNotes{Types: map[string]int{}, Exact: true, Left: Towers{}},
 	}, nil
 }
 
@@ -125,7 +126,7 @@ func (x *maker) drop() error {
 		t := &x.m.Tensors[i]
 		switch {
 		case t.Owner != "":
-		case dropped(t, commonDropped) || dropped(t, x.layout.dropped) || x.layout.extraLayers && x.beyond(t):
+		case x.notes.Left.Add(t) || dropped(t, commonDropped) || dropped(t, x.layout.dropped) || x.layout.extraLayers && x.beyond(t):
 			x.used[i], x.dropped[i] = true, true
 		case t.Opaque != "":
 			return fmt.Errorf("%s: %s", tensorfs.Quote(t.Source), t.Opaque)

@@ -31,14 +31,9 @@ func (x *maker) index(name string) int {
 // by the start or the end of the name in the model's files.
 type pattern struct{ name, source, end string }
 
-// commonDropped are of no use in any architecture: what is computed from the
-// config, and the parts of models of images and sounds besides the language model.
-var commonDropped = []pattern{
-	{end: "rotary_emb.inv_freq"},
-	{name: "vision."}, {name: "audio."}, {name: "projector."}, {name: "resampler."},
-	{source: "vision_tower."}, {source: "model.vision_tower."}, {source: "audio_tower."}, {source: "model.audio_tower."},
-	{source: "multi_modal_projector."}, {source: "model.multi_modal_projector."},
-}
+// commonDropped are of no use in any architecture: what is computed from the config.
+// Parts of models beside the language model are counted as [Towers].
+var commonDropped = []pattern{{end: "rotary_emb.inv_freq"}}
 
 func dropped(t *tensorfs.Tensor, patterns []pattern) bool {
 	return slices.ContainsFunc(patterns, func(p pattern) bool {

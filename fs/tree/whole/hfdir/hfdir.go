@@ -72,6 +72,7 @@ func (k *kind) files(m *tensorfs.Model) (*whole.Files, error) {
 		return nil, err
 	}
 	f := &whole.Files{Tensors: len(r.List), Types: r.Types, Exact: r.Exact, Notes: r.Notes}
+	f.LeaveOut(r.Left, "it is not made of a projector's GGUF file")
 	if m.Layout == "gguf" {
 		err = k.generate(m, r, f)
 	} else {
@@ -104,9 +105,8 @@ func (k *kind) generate(m *tensorfs.Model, r result, f *whole.Files) error {
 	texts, err := tokenizer.Write(c.keys.value, m.Architecture)
 	if err != nil { // weights and config load without these
 		f.Notes = append(f.Notes, fmt.Sprintf("there is no tokenizer: %v", err))
-		f.Left = map[string]string{}
 		for _, name := range []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", generationName} {
-			f.Left[name] = err.Error()
+			f.Leave(name, err.Error())
 		}
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/fs/tree/whole"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
@@ -35,6 +36,11 @@ func forMLX(text []byte, released bool) ([]byte, []string, error) {
 	}
 	if q := o.Raw("quantization_config"); q.Kind() == '{' && q.Member("quant_method").Kind() == 0 && q.Member("bits").Kind() != 0 {
 		x.put("quantization", q) // what mlx-lm reads; the other is for transformers
+	}
+	for _, part := range []string{whole.Vision, whole.Audio} {
+		if o.Raw(part+"_config").Kind() == '{' {
+			x.notes = append(x.notes, "mlx-lm loads the language model alone, without "+part)
+		}
 	}
 	if x.changed {
 		text = x.list.lines(!json.Valid(text))

@@ -101,6 +101,9 @@ func TestMLXConfig(t *testing.T) {
 		"one list":           {`{"model_type":"phi3","rope_scaling":{"type":"longrope","short_factor":[1.0,2],"long_factor":[1.0, 2]}}`, "", ""},
 		"a part of heads":    {`{"model_type":"glm","partial_rotary_factor":0.5}`, "", "rotates whole heads"},
 		"rounded norms":      {`{"model_type":"qwen3_next","torch_dtype":"bfloat16"}`, "", "adds one to the norms in BF16"},
+		"images":             {`{"model_type":"gemma3","vocab_size":8,"vision_config":{}}`, "", "mlx-lm loads the language model alone, without vision"},
+		"sounds":             {`{"model_type":"gemma3n","audio_config":{}}`, "", "without audio"},
+		"no images":          {`{"model_type":"gemma3","vocab_size":8,"vision_config":null}`, "", ""},
 		"a vast part":        {`{"model_type":"minimax_m2","head_dim":1e300,"partial_rotary_factor":1e300,"shared_intermediate_size":0}`, "", ""},
 	} {
 		got, notes, err := forMLX([]byte(c.stored), true)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/fs/tree/whole"
 )
 
 // result is the tensors of one model.safetensors, and what the other files of the
@@ -20,6 +21,7 @@ type result struct {
 	Types map[string]int // how many tensors have a type
 	Exact bool           // all numbers are those of the model
 	Notes []string       // what is not exact, a line for each kind
+	Left  whole.Towers   // tensors that the directory has none of
 }
 
 // hfTensors returns the tensors of hf/model.safetensors, or the reason why there
@@ -51,7 +53,7 @@ func newTensors(m *tensorfs.Model, mlx bool) (*tensorMaker, error) {
 
 // makeTensors is newTensors, with a value for keep.
 func makeTensors(m *tensorfs.Model, mlx bool, keep func(name string, t *tensorfs.Tensor)) (*tensorMaker, error) {
-	x := &tensorMaker{m: m, mlx: mlx, keys: readKeys(m.Metadata), used: make([]bool, len(m.Tensors)), dims: map[string]tensorDim{}, keep: keep}
+	x := &tensorMaker{m: m, mlx: mlx, keys: readKeys(m.Metadata), used: make([]bool, len(m.Tensors)), dims: map[string]tensorDim{}, left: whole.Towers{}, keep: keep}
 	for i := range m.Tensors {
 		if t := &m.Tensors[i]; t.Opaque != "" && t.Owner == "" {
 			return nil, fmt.Errorf("%s: %s", tensorfs.Quote(t.Source), t.Opaque)
@@ -104,6 +106,7 @@ type tensorMaker struct {
 	experts       bool // as in result
 	rounded       map[string][]string
 
+	left whole.Towers                          // tensors that no language model has
 	keep func(name string, t *tensorfs.Tensor) // takes tensors before they have a type; nil but for InLayoutOfHF
 }
 
@@ -113,7 +116,7 @@ func (x *tensorMaker) run() error {
 		return err
 	}
 	for i := range x.m.Tensors {
-		x.used[i] = slices.Contains(x.layout.inConfig, x.m.Tensors[i].Name)
+		x.used[i] = slices.Contains(x.layout.inConfig, x.m.Tensors[i].Name) || x.keep == nil && x.left.Add(&x.m.Tensors[i])
 	}
 	if err := x.parts(x.layout.first, "", ""); err != nil {
 		return err

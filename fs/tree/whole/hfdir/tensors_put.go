@@ -162,7 +162,7 @@ func (x *tensorMaker) finish() result {
 	slices.SortStableFunc(x.list, func(a, b placed) int {
 		return cmp.Or(cmp.Compare(b.DType.Bits(), a.DType.Bits()), strings.Compare(a.file, b.file), cmp.Compare(a.offset, b.offset), strings.Compare(a.Name, b.Name))
 	})
-	r := result{Torch: x.torch(), Quantization: x.quantization(), Experts: x.experts, Types: map[string]int{}, Exact: len(x.rounded) == 0}
+	r := result{Torch: x.torch(), Quantization: x.quantization(), Experts: x.experts, Types: map[string]int{}, Exact: len(x.rounded) == 0, Left: x.left}
 	for _, t := range x.list {
 		r.List = append(r.List, t.Stored)
 		r.Types[t.DType.String()]++
