@@ -177,6 +177,9 @@ func (m *model) read(f *field) bool {
 	if !ok {
 		return false
 	}
+	if used, said := m.find(nil, f.unless); said && used == false {
+		v = int64(0)
+	}
 	switch f.kind {
 	case count:
 		if n, ok := toCount(v); ok {

@@ -25,6 +25,9 @@ type field struct {
 	without func(m *model) (any, bool)
 	// tensors marks a derivation that is not a guess even without a config.
 	tensors bool
+	// unless are paths in config.json of flags: one that is false means that the field is
+	// 0, whatever its own key says.
+	unless []string
 	// only restricts the field to some models; nil for all.
 	only func(m *model) bool
 }
@@ -63,7 +66,7 @@ var schema = []field{
 	{name: "rope_scaling_factor", kind: real, gguf: keys("rope.scaling.factor rope.scale_linear"), hf: keys("rope_parameters.factor rope_scaling.factor"), without: always(1.0)},
 	{name: "rope_orig_ctx", gguf: keys("rope.scaling.original_context_length"), hf: keys("rope_parameters.original_max_position_embeddings rope_scaling.original_max_position_embeddings original_max_position_embeddings")},
 
-	{name: "sliding_window", gguf: keys("attention.sliding_window"), hf: keys("sliding_window window_size"), without: always(int64(0))},
+	{name: "sliding_window", gguf: keys("attention.sliding_window"), hf: keys("sliding_window window_size"), unless: keys("use_sliding_window"), without: always(int64(0))},
 	{name: "sliding_window_pattern", kind: pattern, gguf: keys("attention.sliding_window_pattern"), hf: keys("sliding_window_pattern _sliding_window_pattern layer_types global_attn_every_n_layers"),
 		without: usualPattern},
 	{name: "rope_local_theta", kind: real, gguf: keys("rope.freq_base_swa rope.local.freq_base"), hf: keys("rope_local_base_freq local_rope_theta rope_local_theta swa_rope_theta rope_parameters.sliding_attention.rope_theta"),
