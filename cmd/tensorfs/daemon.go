@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/fs"
 	"golang.org/x/sys/unix"
 )
@@ -48,13 +46,12 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 	if err := o.remote.absolute(); err != nil {
 		return err
 	}
-	isName := formats.IsName(model)
-	args := append([]string{"mount", "--daemon"}, o.serverFlags()...)
-	if isName {
-		args = append(args, "--hand-over")
+	args, stdin, err := o.serverLine("mount", "--daemon", model, mountpoint, extra)
+	if err != nil {
+		return err
 	}
-	if len(extra) > 0 {
-		args = append(args, "-o", strings.Join(extra, ","))
+	if stdin != nil {
+		defer stdin.Close()
 	}
 	signals := make(chan os.Signal, 2)
 	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
@@ -68,17 +65,12 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 		return err
 	}
 	defer r.Close()
-	server := exec.Command(self, append(args, publicName(model), mountpoint)...)
-	if isName {
-		stdin, err := handOver(model, os.Environ())
-		if err != nil {
-			return err
-		}
-		defer stdin.Close()
+	server := &exec.Cmd{Path: self, Args: args}
+	if stdin != nil {
 		server.Stdin = stdin
 	}
 	server.Dir = "/"
-	server.Env = serverEnv(os.Environ())
+	server.Env = keepEnv(os.Environ(), nil)
 	server.Stderr = w
 	server.SysProcAttr = &syscall.SysProcAttr{Setsid: !fs.Automounts(mountpoint)} // else when it has mounted
 	err = startConfined(server)
@@ -105,7 +97,7 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 	if line == "" {
 		line = fmt.Sprintf("tensorfs: the server ended before the mount was ready (%v); tensorfs mount -f shows more", err)
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), tensorfs.OneLine(line))
+	fmt.Fprintln(cmd.ErrOrStderr(), tensorfs.OneLine(publicText(line, []string{model})))
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == exitUsage {
 		return reported{usageError{errors.New(line)}}
@@ -148,34 +140,6 @@ func abandon(server *exec.Cmd, mountpoint string, sig os.Signal, signals <-chan 
 	}
 }
 
-// placesEnv are the variables that say where models are.
-var placesEnv = []string{"HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS", "HOME", "XDG_CACHE_HOME"}
-
-// keptEnv is what else of the environment the server needs: where programs are, and
-// the settings of the Go runtime. Everything else, which may hold secrets and can be
-// read in /proc for as long as the server runs, is dropped.
-var keptEnv = []string{
-	"PATH", "TZ",
-	"XDG_RUNTIME_DIR", "TMPDIR", // where the state of a server is
-	"container", "KUBERNETES_SERVICE_HOST", // for advice
-	"GOMEMLIMIT", "GOGC", "GODEBUG", "GOMAXPROCS", "GOTRACEBACK", "GORACE", "GOCOVERDIR",
-}
-
-// ownEnv begins the names of this program's own variables.
-const ownEnv = "TENSORFS_"
-
-// serverEnv returns the part of an environment that the server gets.
-func serverEnv(environ []string) []string {
-	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
-		name, _, _ := strings.Cut(kv, "=")
-		return !isKeptEnv(name)
-	})
-}
-
-func isKeptEnv(name string) bool {
-	return slices.Contains(placesEnv, name) || slices.Contains(keptEnv, name) || strings.HasPrefix(name, ownEnv)
-}
-
 // announce tells the waiting mount command that the mount can be used, and cuts
 // the pipe to it and what else they share. It fails if that command is gone or no
 // longer wants the mount.
@@ -196,7 +160,7 @@ func announce(signals caught) error {
 		return err
 	}
 	defer null.Close()
-	return replaceStderr(null)
+	return replace(os.Stderr, null)
 }
 
 // closeOnExec keeps all descriptors but the first three, as listed in a directory

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -10,7 +11,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func replaceStderr(f *os.File) error { return unix.Dup3(int(f.Fd()), int(os.Stderr.Fd()), 0) }
+// replace puts a file in the place of a standard one.
+func replace(standard, f *os.File) error { return unix.Dup3(int(f.Fd()), int(standard.Fd()), 0) }
+
+// unnamed returns a file of this text that is nowhere but in memory.
+func unnamed(text []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate("tensorfs", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "tensorfs")
+	if _, err = f.Write(text); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
 
 // startConfined starts the server without the descriptors that this process was
 // given by its parent: a lock or a pipe among them would be held for as long as

@@ -7,6 +7,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
+
+	"github.com/tensorfs/tensorfs/formats"
 )
 
 // handed is what a server of a mount must know and others must not see, who can read
@@ -28,6 +31,31 @@ var (
 	handedPrefixes = []string{"AWS_"}
 )
 
+// serverLine returns the command line of a server and its standard input, nil for none:
+// the name of a model on another machine is handed over there. The line begins with
+// the program's own name, because that of a copy may be mount.tensorfs.
+func (o *mountOptions) serverLine(command, kind, model, mountpoint string, extra []string) (args []string, stdin *os.File, err error) {
+	args = []string{"tensorfs", command}
+	if kind != "" {
+		args = append(args, kind)
+	}
+	args = append(args, o.serverFlags()...)
+	if formats.IsName(model) {
+		args = append(args, "--hand-over")
+		if stdin, err = handOver(model, os.Environ()); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(extra) > 0 {
+		args = append(args, "-o", strings.Join(extra, ","))
+	}
+	args = append(args, publicName(model))
+	if mountpoint != "" {
+		args = append(args, mountpoint)
+	}
+	return args, stdin, nil
+}
+
 // handOver returns the standard input of a server.
 func handOver(model string, environ []string) (*os.File, error) {
 	h := handed{model, map[string]string{}}
@@ -41,23 +69,44 @@ func handOver(model string, environ []string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, w, err := os.Pipe()
+	f, err := unnamed(text)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the server: %w", err)
 	}
-	go func() {
-		defer w.Close()
-		_, _ = w.Write(text) // a server that ends before it has read it says why
-	}()
-	return r, nil
+	return f, nil
+}
+
+// becomeServer starts this program again in this process, as a server in the
+// foreground, where others could read something in its command line or its
+// environment. It returns if there is no such thing.
+func (o *mountOptions) becomeServer(command, kind, model, mountpoint string, extra []string) error {
+	environ := os.Environ()
+	env := keepEnv(environ, foregroundEnv)
+	if o.handOver || !formats.IsName(model) && len(env) == len(environ) {
+		return nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	args, stdin, err := o.serverLine(command, kind, model, mountpoint, extra)
+	if err != nil {
+		return err
+	}
+	if stdin != nil {
+		if err := replace(os.Stdin, stdin); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("cannot start the server: %w", syscall.Exec(self, args, env))
 }
 
 // maxHanded bounds it: the kernel bounds each variable to 128 KiB.
 const maxHanded = 8 << 20
 
-// takeOver reads what was handed over, and sets the variables for this process
-// alone.
-func takeOver(stdin io.Reader) (model string, err error) {
+// takeOver reads what was handed over, sets the variables for this process alone, and
+// leaves nothing of it to be read.
+func takeOver(stdin *os.File) (model string, err error) {
 	var h handed
 	if err := json.NewDecoder(io.LimitReader(stdin, maxHanded)).Decode(&h); err != nil {
 		return "", fmt.Errorf("the mount command handed nothing over: %w", err)
@@ -67,5 +116,10 @@ func takeOver(stdin io.Reader) (model string, err error) {
 			return "", err
 		}
 	}
-	return h.Model, nil
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return "", err
+	}
+	defer null.Close()
+	return h.Model, replace(stdin, null)
 }

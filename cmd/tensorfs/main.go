@@ -62,7 +62,7 @@ func execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	}
 	var quiet reported
 	if !errors.As(err, &quiet) {
-		printError(stderr, err)
+		printError(stderr, err, args)
 	}
 	var usage usageError
 	if errors.As(err, &usage) {
@@ -78,10 +78,10 @@ func execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 // troubleError is a failure of a command whose exit status 1 means something else.
 type troubleError struct{ error }
 
-// printError prints an error as a line. Of words that nobody reads to the end, such as
-// a name of 5,000 letters, it shows how they begin and end.
-func printError(stderr io.Writer, err error) {
-	words := strings.Split(tensorfs.OneLine(err.Error()), " ")
+// printError prints an error of a command line as a line. Of words that nobody reads to
+// the end, such as a name of 5,000 letters, it shows how they begin and end.
+func printError(stderr io.Writer, err error, args []string) {
+	words := strings.Split(tensorfs.OneLine(publicText(err.Error(), args)), " ")
 	for i := range words {
 		words[i] = term.Shorten(words[i], longestWord)
 	}

@@ -33,6 +33,7 @@ type mountOptions struct {
 	noMkdir    bool
 	sloppy     bool           // leave out unknown options, as mount(8) -s asks
 	set        *pflag.FlagSet // where the flags are
+	own        *pflag.FlagSet // those that the command of the server has
 	library    libraryOptions
 }
 
@@ -139,11 +140,10 @@ func (o *mountOptions) flags(c *cobra.Command) {
 	f.BoolVar(&o.daemon, "daemon", false, "")
 	o.addShared(f)
 	f.BoolVar(&o.noMkdir, "no-mkdir", false, "fail if MOUNTPOINT does not exist, instead of making it")
-	f.BoolVar(&o.handOver, "hand-over", false, "")
-	_, _ = f.MarkHidden("daemon"), f.MarkHidden("hand-over") // fails only for an unknown flag
+	_ = f.MarkHidden("daemon") // fails only for an unknown flag
 	o.library.add(f)
 	o.add(c)
-	o.set = f
+	o.set, o.own = f, f
 }
 
 // addShared adds the flags that serve has, too.
@@ -151,6 +151,8 @@ func (o *mountOptions) addShared(f *pflag.FlagSet) {
 	f.StringVar(&o.logTo, "log", "", "where the server's messages go: syslog, journal or a `FILE` (default: syslog where there is one)")
 	f.StringVar(&o.warm, "warm", "", "read the model, or what `VIEW` needs of it, into memory once it is mounted")
 	f.Lookup("warm").NoOptDefVal = tree.WarmAll
+	f.BoolVar(&o.handOver, "hand-over", false, "")
+	_ = f.MarkHidden("hand-over")
 }
 
 // run mounts a model. Without a mount point it chooses one and prints it.
@@ -186,6 +188,11 @@ func (o *mountOptions) run(cmd *cobra.Command, model, mountpoint string) error {
 	// Through a link, root, or a user who lets others in, would show them files
 	// that only he may read.
 	o.keepInside = os.Geteuid() == 0 || o.allowOther
+	if o.foreground && !o.daemon {
+		if err := o.becomeServer("mount", "--foreground", model, mountpoint, extra); err != nil {
+			return err
+		}
+	}
 	if o.foreground || o.daemon {
 		return o.serve(cmd, model, mountpoint, extra)
 	}

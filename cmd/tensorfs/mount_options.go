@@ -110,7 +110,10 @@ func (o *mountOptions) optionNames() []string {
 // serverFlags are the flags of the server: those that were set.
 func (o *mountOptions) serverFlags() (args []string) {
 	for _, name := range fstabFlags {
-		f := o.set.Lookup(name)
+		f := o.own.Lookup(name)
+		if f == nil { // serve does not have it
+			continue
+		}
 		value := f.Value.String()
 		switch {
 		case value == f.DefValue:

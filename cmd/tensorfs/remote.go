@@ -102,18 +102,6 @@ func openPlain(ctx context.Context, name string, a *asking) (*remote.Listing, st
 	return l, file, plain.Shown(name), err
 }
 
-// publicName is what the user named a model without what nobody else may see: the
-// user, password and query of an address.
-func publicName(model string) string {
-	if !formats.IsName(model) {
-		return model
-	}
-	return plain.Shown(model)
-}
-
-// printableName is publicName for messages.
-func printableName(model string) string { return tensorfs.Printable(publicName(model)) }
-
 // publicAddress replaces what says which addresses belong to the Internet. Tests
 // set it.
 var publicAddress func(netip.Addr) bool

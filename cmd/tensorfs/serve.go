@@ -29,11 +29,20 @@ To mount a model over NFS use tensorfs mount --backend nfs.`,
   nfs-cat 'nfs://127.0.0.1/TOKEN/config.json?nfsport=PORT&mountport=PORT'`,
 		Args: between(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			model, err := absolute(args[0])
-			if err != nil {
-				return err
+			model, err := args[0], error(nil)
+			if o.handOver {
+				model, err = takeOver(os.Stdin)
 			}
-			if err := o.check(); err != nil {
+			if err == nil {
+				model, err = absolute(model)
+			}
+			if err == nil {
+				err = o.check()
+			}
+			if err == nil {
+				err = o.becomeServer("serve", "", model, "", nil)
+			}
+			if err != nil {
 				return err
 			}
 			o.keepInside = os.Geteuid() == 0
@@ -42,6 +51,7 @@ To mount a model over NFS use tensorfs mount --backend nfs.`,
 	}
 	o.addShared(c.Flags())
 	o.add(c)
+	o.own = c.Flags()
 	return c
 }
 

@@ -89,7 +89,7 @@ func TestMountInSubstitution(t *testing.T) {
 }
 
 func TestServerEnv(t *testing.T) {
-	got := serverEnv([]string{"PATH=/bin", "SECRET=1", "HF_HOME=/h", "HF_TOKEN=x", "TENSORFS_X=1", "LD_PRELOAD=x", "GOGC=50", "PATHS=1", "HOME="})
+	got := keepEnv([]string{"PATH=/bin", "SECRET=1", "HF_HOME=/h", "HF_TOKEN=x", "TENSORFS_X=1", "LD_PRELOAD=x", "GOGC=50", "PATHS=1", "HOME="}, nil)
 	if want := []string{"PATH=/bin", "HF_HOME=/h", "TENSORFS_X=1", "GOGC=50", "HOME="}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

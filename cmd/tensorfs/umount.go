@@ -38,7 +38,7 @@ where the copy is, and succeeds.`,
 			var failed error
 			for _, arg := range args {
 				if err := o.run(cmd.ErrOrStderr(), mountpointOf(arg)); err != nil {
-					printError(cmd.ErrOrStderr(), err)
+					printError(cmd.ErrOrStderr(), err, args)
 					failed = reported{err}
 				}
 			}

@@ -230,7 +230,7 @@ func (r *reporter) end(did string) error {
 	if r.failed != nil || len(r.Findings) == 0 {
 		return r.failed
 	}
-	return fmt.Errorf("%s: %s, listed on standard output; %s", tensorfs.Printable(r.model), plural(len(r.Findings), "finding"), r.advice())
+	return fmt.Errorf("%s: %s, listed on standard output; %s", printableName(r.model), plural(len(r.Findings), "finding"), r.advice())
 }
 
 // advices say what to do about each kind of findings, the likely cause of others

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"slices"
+	"strings"
+)
+
+// placesEnv are the variables that say where models are.
+var placesEnv = []string{"HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS", "HOME", "XDG_CACHE_HOME"}
+
+// keptEnv is what else of the environment the server needs: where programs are, and
+// the settings of the Go runtime. Everything else, which may hold secrets and can be
+// read in /proc for as long as the server runs, is dropped.
+var keptEnv = []string{
+	"PATH", "TZ",
+	"XDG_RUNTIME_DIR", "TMPDIR", // where the state of a server is
+	"container", "KUBERNETES_SERVICE_HOST", // for advice
+	"GOMEMLIMIT", "GOGC", "GODEBUG", "GOMAXPROCS", "GOTRACEBACK", "GORACE", "GOCOVERDIR",
+}
+
+// ownEnv begins the names of this program's own variables.
+const ownEnv = "TENSORFS_"
+
+// foregroundEnv is what a server in the foreground needs besides: how it tells systemd
+// that it is ready, which journal its messages go to, and the locale of its terminal.
+var foregroundEnv = []string{"NOTIFY_SOCKET", "JOURNAL_STREAM", "LC_ALL", "LC_CTYPE", "LANG", "TERM"}
+
+// keepEnv returns the part of an environment that a server gets, with some variables
+// besides.
+func keepEnv(environ, besides []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return !isKeptEnv(name) && !slices.Contains(besides, name)
+	})
+}
+
+func isKeptEnv(name string) bool {
+	return slices.Contains(placesEnv, name) || slices.Contains(keptEnv, name) || strings.HasPrefix(name, ownEnv)
+}
