@@ -42,3 +42,32 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckPart asks about some bytes of Data made of two files, of which one changes.
+func TestCheckPart(t *testing.T) {
+	a, b := &watched{Reader: bytes.NewReader(make([]byte, 8))}, &watched{Reader: bytes.NewReader(make([]byte, 8))}
+	b.err = &ChangedError{File: "b"}
+	for _, c := range []struct {
+		name   string
+		d      Data
+		off, n int64
+		want   error
+	}{
+		{"a of a, b", Concat(a, b), 0, 8, nil},
+		{"the end of a and b", Concat(a, b), 7, 2, b.err},
+		{"b of a, b", Concat(a, b), 8, 1, b.err},
+		{"all", Concat(a, b), 0, 16, b.err},
+		{"nothing", Concat(a, b), 9, 0, nil},
+		{"a turn of a", Interleave(2, a, b), 8, 4, nil},
+		{"a turn of b", Interleave(2, a, b), 4, 4, b.err},
+		{"a whole period", Interleave(2, a, b), 4, 8, b.err},
+		{"a section of a, b", Section(Concat(a, b), 4, 8), 0, 4, nil},
+		{"its end", Section(Concat(a, b), 4, 8), 4, 4, b.err},
+		{"a file", b, 0, 1, b.err},
+		{"no file", Bytes("text"), 0, 1, nil},
+	} {
+		if err := CheckPart(c.d, c.off, c.n); err != c.want {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+}

@@ -110,6 +110,14 @@ func (j *joined) Check() error {
 	return nil
 }
 
+// CheckPart asks the parts that [off, off+n) is of, each once.
+func (j *joined) CheckPart(off, n int64) error {
+	if n >= j.period() {
+		return j.Check()
+	}
+	return j.each(off, n, CheckPart)
+}
+
 // maxExtents bounds what Extents lists: data in more pieces than this is easier
 // to read through the mount.
 const maxExtents = 4096
@@ -189,5 +197,6 @@ var (
 	_ Extenter        = (*joined)(nil)
 	_ ContextReaderAt = (*joined)(nil)
 	_ PartSlicer      = (*joined)(nil)
+	_ PartChecker     = (*joined)(nil)
 	_ Slicer          = mappedJoined{}
 )

@@ -56,6 +56,8 @@ func (s *section) Extents() []Extent { return cutExtents(Extents(s.d), s.off, s.
 
 func (s *section) Check() error { return Check(s.d) }
 
+func (s *section) CheckPart(off, n int64) error { return CheckPart(s.d, s.off+off, n) }
+
 func (s *section) SlicesIf(dst [][]byte, off, n int64) ([][]byte, bool, error) {
 	if err := CheckRange(s, off, n); err != nil {
 		return dst, false, err
@@ -96,5 +98,6 @@ var (
 	_ Checker         = (*section)(nil)
 	_ ContextReaderAt = (*section)(nil)
 	_ PartSlicer      = (*section)(nil)
+	_ PartChecker     = (*section)(nil)
 	_ Slicer          = mappedSection{}
 )

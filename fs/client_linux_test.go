@@ -16,6 +16,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/tensorfs/tensorfs/internal/testlimit"
 	"golang.org/x/sys/unix"
 )
 
@@ -39,6 +40,7 @@ var clients = map[string]func(args []string) error{
 	"hog":      clientHog,
 	"writable": clientWritable,
 	"eio":      clientEIO,
+	"forgets":  clientForgets,
 	"stream":   clientStream,
 	"exercise": clientExercise,
 }
@@ -528,6 +530,30 @@ func clientEIO(args []string) error {
 			return fmt.Errorf("%s: a mapping of it can be read", name)
 		}
 		f.Close()
+	}
+	return nil
+}
+
+// clientForgets reads a file whose source is overwritten meanwhile. The first read may
+// get bytes; no later one may, and a mapping neither.
+func clientForgets(args []string) error {
+	f, err := os.Open(args[0])
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	b := make([]byte, 4096)
+	for end := time.Now().Add(testlimit.Patience); ; time.Sleep(2 * time.Millisecond) {
+		n, err := f.ReadAt(b, 0)
+		if errors.Is(err, syscall.EIO) {
+			break
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%d bytes of a reply that was under way can still be read: %v", n, err)
+		}
+	}
+	if err := touch(f); err == nil {
+		return errors.New("a mapping can be read")
 	}
 	return nil
 }

@@ -710,6 +710,17 @@ func TestLostPage(t *testing.T) {
 	}
 }
 
+// TestOverwrittenMeanwhile has a file overwritten between the check of a reply and its
+// copy: what it brought into the page cache is not given to anybody later.
+func TestOverwrittenMeanwhile(t *testing.T) {
+	s := serve(t, "overwritten", newModel(t, 1<<20))
+	s.run("forgets", s.path("x"))
+	if out, err := exec.Command("cat", s.path("fine")).Output(); err != nil || string(out) != "fine" {
+		t.Errorf("the other file: %q, %v", out, err)
+	}
+	testlimit.Wait(t, "line in the log", func() bool { return strings.Contains(s.log.String(), "changed after it was mounted") })
+}
+
 // TestMemory streams more than a gigabyte of converted bytes.
 func TestMemory(t *testing.T) {
 	total := int64(1 << 30)

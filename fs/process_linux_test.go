@@ -14,10 +14,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/internal/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testmount"
@@ -100,6 +102,8 @@ func serveMain(args []string) error {
 			return err
 		}
 		root = Entries{{Name: "bug", Data: panicking{}}, file("fine", "fine"), {Name: "lost", Data: lost}}
+	case "overwritten":
+		root = Entries{file("fine", "fine"), {Name: "x", Data: &overwritten{Bytes: bytes.Repeat([]byte("old "), 16<<10)}}}
 	case "model":
 		m, err := source.Map(model, "model")
 		if err != nil {
@@ -155,6 +159,28 @@ type panicking struct{}
 
 func (panicking) Size() int64                       { return 4096 }
 func (panicking) ReadAt([]byte, int64) (int, error) { panic("a bug") }
+
+// overwritten is mapped memory of a file that is overwritten while the first reply is
+// copied: after the check that the reply begins with.
+type overwritten struct {
+	tensorfs.Bytes
+	changed atomic.Bool
+}
+
+func (o *overwritten) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
+	if err := o.Check(); err != nil {
+		return dst, err
+	}
+	o.changed.Store(true)
+	return o.Bytes.Slices(dst, off, n)
+}
+
+func (o *overwritten) Check() error {
+	if o.changed.Load() {
+		return &tensorfs.ChangedError{File: "model"}
+	}
+	return nil
+}
 
 // lostData is mapped memory whose pages are gone. It has no check of its own, as
 // if the file were truncated between the check and the copy.

@@ -27,6 +27,7 @@ type rawFS struct {
 	tree    *served  // nil in a library
 	library *library // nil otherwise
 	sent    sentReplies
+	fuse    *fuse.Server
 	stored  *storedFiles // nil where the kernel passes nothing through
 	hot     *hotFiles    // nil without Options.Hot
 }
@@ -68,6 +69,7 @@ func (f *rawFS) String() string { return subtype }
 
 // Init learns what the kernel can do.
 func (f *rawFS) Init(s *fuse.Server) {
+	f.fuse = s
 	if f.stored != nil {
 		f.stored.start(s)
 	}

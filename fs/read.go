@@ -110,7 +110,7 @@ func (f *rawFS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.
 		return nil, f.failed(t, id, int64(in.Offset), err)
 	}
 	if m, ok := res.(*mapped); ok {
-		m.id, m.off, m.fs, m.tree = in.NodeId, int64(in.Offset), f, t
+		m.data, m.id, m.off, m.fs, m.tree = e.Data, in.NodeId, int64(in.Offset), f, t
 		inUse = true
 	}
 	return res, fuse.OK
@@ -150,6 +150,7 @@ const maxSlices = 1024 - 2
 type mapped struct {
 	slices [][]byte
 	n      int
+	data   tensorfs.Data
 	id     uint64 // of the file
 	off    int64  // in the file
 	fs     *rawFS
@@ -177,8 +178,24 @@ func (m *mapped) Done() {
 	if m.fs == nil {
 		return
 	}
+	if err := tensorfs.CheckPart(m.data, m.off, int64(m.n)); err != nil {
+		m.fs.takeBack(m, err)
+	}
 	m.fs.sent.add(m)
 	m.fs.leave(m.tree)
+}
+
+// takeBack has the kernel forget the pages of a reply whose source changed while it
+// was copied: they may be of the new bytes, and later readers would get them without
+// an error. Their own reads fail from here on, so there are only the replies that were
+// under way. Older pages stay: they are of the old bytes, and a program that has mapped
+// them goes on. It waits for the pages' locks, which requests hold that others answer,
+// so it is not for the goroutine of a request.
+func (f *rawFS) takeBack(m *mapped, err error) {
+	f.failed(m.tree, local(m.id), m.off, err)
+	if f.fuse != nil { // else nothing is mounted
+		go f.fuse.InodeNotify(m.id, m.off, int64(m.n))
+	}
 }
 
 // Bytes is never called on a type with Slices.
