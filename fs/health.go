@@ -19,6 +19,8 @@ type Health struct {
 	Changed []string  `json:"changed"` // files of the model that changed after it was mounted
 	Errors  []Message `json:"errors"`  // the last warnings and errors that were logged, oldest first
 	Mounted time.Time `json:"mounted"` // when the server started
+	// Unwatched is what Options.Unwatched said.
+	Unwatched string `json:"unwatched,omitempty"`
 }
 
 // Message is a line of the log.
@@ -124,17 +126,24 @@ func changedFiles(dst []string, err error) []string {
 	return dst
 }
 
-// Health checks the model's files with an [Options.Check], which may be nil, and
-// returns the Health. name is said of a change where check names no file. Pages that
-// the kernel keeps hide a change from readers; they do not hide it here.
-func (f *Faults) Health(check func() error, name string) Health {
+// Health checks the model's files with an [Options.Check] and an [Options.Unwatched],
+// which may be nil, and returns the Health. name is said of a change where check names
+// no file. Pages that the kernel keeps hide a change from readers; they do not hide it
+// here.
+func (f *Faults) Health(check func() error, unwatched func() string, name string) Health {
 	if check != nil {
 		f.noteChanged(check(), name)
 	}
-	return f.health.status()
+	h := f.health.status()
+	if unwatched != nil {
+		h.Unwatched = unwatched()
+	}
+	return h
 }
 
-func (f *rawFS) checkHealth() Health { return f.Health(f.opts.Check, f.opts.FsName) }
+func (f *rawFS) checkHealth() Health {
+	return f.Health(f.opts.Check, f.opts.Unwatched, f.opts.FsName)
+}
 
 // remembering is a handler that also keeps warnings and errors for the Health.
 type remembering struct {

@@ -35,6 +35,9 @@ type Options struct {
 	// that changed since they were opened; nil where that cannot be known. It is
 	// called when somebody asks for the Health.
 	Check func() error
+	// Unwatched says why changes of the model's files are told by their times alone, ""
+	// where they are not; nil where that cannot be known. It is part of the Health.
+	Unwatched func() string
 	// ModTime is the time of every file; zero for the time of mounting.
 	ModTime time.Time
 	// MakeMountpoint makes the last directory of the mount point if it is missing.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/testwatch"
 	"golang.org/x/sys/unix"
 )
 
@@ -195,6 +196,7 @@ func ways() (list []int) {
 // TestFaults does each fault to a mounted GGUF file and reads every file of
 // every view in every way. Nothing was read before.
 func TestFaults(t *testing.T) {
+	testwatch.Need(t)
 	original := largeModel(t)
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
@@ -302,6 +304,7 @@ func TestFaultsHot(t *testing.T) {
 // TestFaultsOllama damages a blob of a store. Ollama touches blobs, so their
 // times say nothing: the kernel's queue of writes does.
 func TestFaultsOllama(t *testing.T) {
+	testwatch.Need(t)
 	for _, f := range []struct {
 		name   string
 		do     func(t *testing.T, path string)

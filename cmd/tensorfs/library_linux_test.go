@@ -19,6 +19,7 @@ import (
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testmodel"
+	"github.com/tensorfs/tensorfs/internal/testwatch"
 	"golang.org/x/sys/unix"
 )
 
@@ -256,6 +257,7 @@ func TestLibraryChanges(t *testing.T) {
 
 // TestLibraryRemovedStays holds that a removed model can be read while it is open.
 func TestLibraryRemovedStays(t *testing.T) {
+	testwatch.Need(t)
 	folder := t.TempDir()
 	model := filepath.Join(folder, "sub", "a.gguf")
 	if err := testmodel.Write(folder, map[string][]byte{"sub/a.gguf": modelOf('1', halves)}); err != nil {

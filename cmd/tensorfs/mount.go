@@ -15,6 +15,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/fs/tree"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 type mountOptions struct {
@@ -272,6 +273,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 		AllowOther:     o.allowOther,
 		Logger:         logger,
 		Check:          c.check,
+		Unwatched:      source.Unwatched,
 		ModTime:        c.modTime,
 		Debug:          o.debug,
 		Hot:            int64(o.hot),

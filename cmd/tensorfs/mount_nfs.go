@@ -196,7 +196,7 @@ func mountNFS(o *mountOptions, t *tree.Tree, at string, opts fs.Options) (served
 		}
 	}
 	no := nfs.Options{
-		ModTime: opts.ModTime, Logger: opts.Logger, Check: opts.Check,
+		ModTime: opts.ModTime, Logger: opts.Logger, Check: opts.Check, Unwatched: opts.Unwatched,
 		UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), OwnerOnly: at != "" && !opts.AllowOther,
 		Shared: at == "",
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testwatch"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,6 +34,7 @@ var (
 // whose model is truncated, overwritten and mounted again at random. Every byte
 // is compared. The servers that go on must not grow.
 func TestSoak(t *testing.T) {
+	testwatch.Need(t)
 	needFUSE(t)
 	pristine := largeModel(t)
 	limit := newMemoryLimit(t)

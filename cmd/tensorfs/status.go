@@ -36,15 +36,16 @@ each and its health:
 NFS mounts are listed as FUSE ones are; --json says which are which (backend).
 The server checks the files when status asks, although the kernel may still have
 the old bytes in memory. Mounts of other users are listed with pid 0 and no
-details. Below the table come changed files, the last error of each server, the
-open models of a library and, with --hot, the files that are in memory. Paths in
-the home directory begin with ~. --json has whole paths, the time of mounting
-and the last 16 warnings and errors, whether the server has a log or not;
-healthy is true if the health is ok.`,
+details. Below the table come changed files, the last error of each server, why
+the kernel watches no files for a server (then any move of their times counts as
+a change), the open models of a library and, with --hot, the files that are in
+memory. Paths in the home directory begin with ~. --json has whole paths, the
+time of mounting and the last 16 warnings and errors, whether the server has a
+log or not; healthy is true if the health is ok.`,
 		Args: between(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.OutOrStdout()) },
 	}
-	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: mountpoint, model, pid, backend, healthy, state, mounted, changed, last_error, errors, hot, warm; of a library also library, models, open")
+	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: mountpoint, model, pid, backend, healthy, state, mounted, changed, last_error, errors, unwatched, hot, warm; of a library also library, models, open")
 	return c
 }
 
@@ -55,10 +56,11 @@ type mountStatus struct {
 	Backend    string         `json:"backend"`
 	Healthy    bool           `json:"healthy"` // the state is ok
 	State      string         `json:"state"`
-	Mounted    *time.Time     `json:"mounted"`    // nil where the server does not say
-	Changed    []string       `json:"changed"`    // files of the model
-	LastError  *fs.Message    `json:"last_error"` // the last of Errors; nil without any
-	Errors     []fs.Message   `json:"errors"`     // oldest first
+	Mounted    *time.Time     `json:"mounted"`             // nil where the server does not say
+	Changed    []string       `json:"changed"`             // files of the model
+	LastError  *fs.Message    `json:"last_error"`          // the last of Errors; nil without any
+	Errors     []fs.Message   `json:"errors"`              // oldest first
+	Unwatched  string         `json:"unwatched,omitempty"` // why any move of the files' times counts as a change
 	Hot        *fs.HotStatus  `json:"hot,omitempty"`
 	Warm       *fs.WarmStatus `json:"warm,omitempty"`
 	Library    bool           `json:"library,omitempty"`
@@ -80,6 +82,7 @@ func newMountStatus(m fs.MountInfo) mountStatus {
 	st := mountStatus{
 		Mountpoint: m.Mountpoint, Model: m.Source, PID: s.PID, Backend: m.Backend(), Healthy: state == "ok", State: state,
 		Changed: append([]string{}, s.Health.Changed...), Errors: append([]fs.Message{}, s.Health.Errors...), Hot: s.Hot, Warm: s.Warm,
+		Unwatched: s.Health.Unwatched,
 	}
 	if l := s.Library; l != nil {
 		st.Library, st.Models, st.Open = true, &l.Models, l.Open
@@ -158,6 +161,9 @@ func (m *mountStatus) print(stdout io.Writer) {
 	isChange := func(file string) bool { return strings.Contains(m.LastError.Message, file) } // which is said above
 	if last := m.LastError; last != nil && !slices.ContainsFunc(m.Changed, isChange) {
 		fmt.Fprintf(stdout, "\n%s: last error, %s: %s\n", tensorfs.Printable(m.Mountpoint), last.Time.Local().Format(time.DateTime), tensorfs.OneLine(last.Message))
+	}
+	if m.Unwatched != "" {
+		fmt.Fprintf(stdout, "\n%s: no watch: a chmod, rename or link of the model's files counts as a change too: %s\n", tensorfs.Printable(m.Mountpoint), tensorfs.OneLine(m.Unwatched))
 	}
 	if w := m.Warm; w != nil {
 		why := ""

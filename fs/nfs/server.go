@@ -34,8 +34,9 @@ type Options struct {
 	UID, GID uint32
 	// OwnerOnly refuses all users but UID and root.
 	OwnerOnly bool
-	// Check is as in [fs.Options].
-	Check func() error
+	// Check and Unwatched are as in [fs.Options].
+	Check     func() error
+	Unwatched func() string
 }
 
 // tokenBytes is the length of a token, which is written in hexadecimal.
@@ -130,7 +131,9 @@ func (s *Server) Clients() int {
 }
 
 // Health is the record of what went wrong.
-func (s *Server) Health() fs.Health { return s.faults.Health(s.opts.Check, "the model") }
+func (s *Server) Health() fs.Health {
+	return s.faults.Health(s.opts.Check, s.opts.Unwatched, "the model")
+}
 
 // Logger returns Options.Logger with a memory: what it logs as a warning or error is
 // part of the Health.

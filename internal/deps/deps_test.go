@@ -32,7 +32,7 @@ var rules = map[string]rule{
 	".": {"", "internal/datatest formats views", "the vocabulary is what all others share: what it imported, everything would depend on"},
 
 	"internal/readahead":     {"", "", "it knows reads and no files, so that local and remote files may use it"},
-	"internal/source":        {"root internal/readahead", "internal/source/memory", "files are Data and know nothing of what is in them"},
+	"internal/source":        {"root internal/readahead", "internal/source/memory internal/testwatch", "files are Data and know nothing of what is in them"},
 	"internal/source/memory": {"root internal/source", "", "files in memory, for tests of parsers"},
 	"internal/near":          {"root", "", "it compares and lists names, whatever they are of"},
 	"internal/web":           {"root internal/readahead internal/source internal/cache", "internal/datatest", "it reads files of servers, whatever protocol names them and whatever is in them"},
@@ -52,6 +52,7 @@ var rules = map[string]rule{
 	"internal/testremote":    {"root internal/testlimit internal/cache internal/web internal/remote internal/testmodel formats views", "", "it opens models as commands do, for the tests of protocols"},
 	"internal/testmount":     {"", "", "it asks what the system allows, for the tests of any package"},
 	"internal/testlimit":     {"", "", "it measures any code, so that the tests of any package may use it"},
+	"internal/testwatch":     {"", "", "it makes a place where nobody may watch files, whatever is tested there"},
 	"internal/testmodel":     {"root", "", "it writes models for the tests of all parsers, so it must not read with one"},
 	"internal/fewfiles":      {"", "", "it has to be initialised before everything that opens a file"},
 	"internal/term":          {"", "", "it knows terminals and nothing of what is shown on them"},

@@ -22,6 +22,10 @@ import (
 //     after "ln" and "rm", after a "chown -R" to the same owner, a "setfattr", a
 //     backup that sets atime back. Setting mtime and not atime, as "touch -m"
 //     does, is a write to the kernel; Ollama's touch sets both.
+//   - Where Linux allows no such queue (no /proc, or all of
+//     fs.inotify.max_user_instances or max_user_watches in use), and after the queue
+//     has lost events, any move of ctime is a change: a false alarm is better than
+//     a wrong byte. See Unwatched.
 //
 // The inode is not compared. The handle is the inode: what is put in its place by
 // a rename is another file, and the one that was opened goes on being read.
@@ -31,8 +35,7 @@ import (
 //   - writing through a shared mapping and setting mtime back afterwards, or, of a
 //     file that is touched on purpose, writing through a mapping at all
 //   - the same by a machine that shares the file system (NFS and the like), or on
-//     a system that allows no such queue: not Linux, no /proc, or all of
-//     fs.inotify.max_user_instances or max_user_watches in use; there any write
+//     a system that has no such queue, which is any but Linux; there any write
 //     counts whose mtime is set back, and any at equal size to a file that is
 //     touched on purpose
 //   - a write in the same tick of the file system's clock, some milliseconds, in
@@ -51,7 +54,7 @@ type changes struct {
 	touched      bool                                  // mtime says nothing
 	err          atomic.Pointer[tensorfs.ChangedError] // once it changed
 	begin        sync.Once
-	watch        *watch // nil before it is watched, and where it cannot be
+	watch        *watch // nil before it is watched, and on systems that cannot
 	writes       uint64 // known before that
 }
 
@@ -92,8 +95,9 @@ func (c *changes) check(fd int, path string) error {
 		return c.mark(path, "")
 	case st.Mtim == c.mtime && st.Ctim == c.ctime:
 		return nil
-	case writes.written(c.watch, c.writes):
-		return c.mark(path, "it was written to")
+	}
+	if why := writes.written(c.watch, c.writes); why != "" {
+		return c.mark(path, why)
 	}
 	return nil
 }
@@ -103,3 +107,7 @@ func (c *changes) mark(path, why string) error {
 	c.err.CompareAndSwap(nil, &tensorfs.ChangedError{File: path, Why: why})
 	return c.err.Load()
 }
+
+// Unwatched says why changes of some open file are told by its times alone, so that
+// a chmod counts as one, and what to do. It is "" where that is true of none.
+func Unwatched() string { return writes.unwatched() }

@@ -3,14 +3,101 @@ package source
 import (
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/testwatch"
 	"golang.org/x/sys/unix"
 )
 
 func fallocate(fd int, off, n int64) error {
 	return unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, n)
+}
+
+// needWatch skips a test of what only a watch tells, where a file got none.
+func needWatch(t *testing.T, f *Mapped) {
+	t.Helper()
+	if f.changes.watch.lost {
+		t.Skipf("NOT TESTED: %s", Unwatched())
+	}
+}
+
+// TestUnwatched has files of which nothing but their times says whether they
+// changed, because no inotify instance is left: any move of them is a change.
+func TestUnwatched(t *testing.T) {
+	if !testwatch.Without(t) {
+		return
+	}
+	for name, x := range map[string]struct {
+		change  func(path string) error
+		touched bool // mtime says nothing
+		want    error
+	}{
+		"left alone":                  {func(string) error { return nil }, false, nil},
+		"another file written":        {func(p string) error { return os.WriteFile(p+"2", []byte("another"), 0o600) }, false, nil},
+		"written":                     {overwritten, false, tensorfs.ErrChanged},
+		"cut":                         {quietly(func(p string) error { return os.Truncate(p, 10) }), false, tensorfs.ErrChanged},
+		"written, mtime put back":     {quietly(overwritten), false, tensorfs.ErrChanged},
+		"by a mapping, mtime back":    {quietly(mappedWrite), false, tensorfs.ErrChanged},
+		"hole, mtime put back":        {quietly(punchHole), false, tensorfs.ErrChanged},
+		"touched and written":         {overwritten, true, tensorfs.ErrChanged},
+		"by a mapping, mtime ignored": {mappedWrite, true, tensorfs.ErrChanged},
+		"chmod, a false alarm":        {func(p string) error { return os.Chmod(p, 0o644) }, false, tensorfs.ErrChanged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, _ := write(t, 3*4096)
+			f := open(t, path)
+			if x.touched {
+				f.IgnoreModTime()
+			}
+			s := f.Section(0, 1000).(*MappedSection)
+			if why := Unwatched(); !strings.Contains(why, "raise fs.inotify.max_user_instances (now ") || strings.Contains(why, "\n") {
+				t.Errorf("it is unwatched because of %q", why)
+			}
+			if err := x.change(path); errors.Is(err, unix.ENOTSUP) {
+				t.Skipf("NOT TESTED: %v", err)
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if read, slices := both(s); !errors.Is(read, x.want) || !errors.Is(slices, x.want) {
+				t.Errorf("%v, %v", read, slices)
+			}
+		})
+		if why := Unwatched(); why != "" {
+			t.Errorf("after the last file was closed: %q", why)
+		}
+	}
+}
+
+// TestWatchIsLost has the kernel end a watch: from then on any move of ctime is a
+// change.
+func TestWatchIsLost(t *testing.T) {
+	path, _ := write(t, 3*4096)
+	f := open(t, path)
+	s := f.Section(0, 1000).(*MappedSection)
+	needWatch(t, f)
+	if _, err := unix.InotifyRmWatch(writes.fd, uint32(f.changes.watch.id)); err != nil {
+		t.Fatal(err)
+	}
+	if why := Unwatched(); why != "the kernel has ended its watch for writes; open the model again" {
+		t.Errorf("it is unwatched because of %q", why)
+	}
+	if read, slices := both(s); read != nil || slices != nil {
+		t.Error(read, slices)
+	}
+	if err := quietly(overwritten)(path); err != nil {
+		t.Fatal(err)
+	}
+	if read, slices := both(s); !errors.Is(read, tensorfs.ErrChanged) || !errors.Is(slices, tensorfs.ErrChanged) {
+		t.Error(read, slices)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if why := Unwatched(); why != "" {
+		t.Errorf("after it was closed: %q", why)
+	}
 }
 
 // TestQueueOverflows writes to two files in turns more often than the queue is
@@ -22,9 +109,7 @@ func TestQueueOverflows(t *testing.T) {
 		paths[i], _ = write(t, 3*4096)
 		f := open(t, paths[i])
 		sections[i] = f.Section(0, 4096).(*MappedSection)
-		if f.changes.watch == nil {
-			t.Skip("NOT TESTED: this system keeps no queue of writes")
-		}
+		needWatch(t, f)
 	}
 	err := quietly(func(string) error {
 		var files [2]*os.File
@@ -47,6 +132,9 @@ func TestQueueOverflows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if why := Unwatched(); !strings.Contains(why, "overflowed") {
+		t.Errorf("it is unwatched because of %q", why)
+	}
 	for i, s := range sections[:2] {
 		if read, slices := both(s); !errors.Is(read, tensorfs.ErrChanged) || !errors.Is(slices, tensorfs.ErrChanged) {
 			t.Errorf("file %d: %v, %v", i, read, slices)
@@ -60,7 +148,9 @@ func TestQueueOverflows(t *testing.T) {
 // TestQueueEnds holds that watches are given back, and that there is one queue.
 func TestQueueEnds(t *testing.T) {
 	path, _ := write(t, 5000)
-	open(t, path).Section(0, 1)
+	first := open(t, path)
+	first.Section(0, 1)
+	needWatch(t, first)
 	queue, others := writes.fd, len(writes.files)
 	for range 3 {
 		path, _ := write(t, 5000)

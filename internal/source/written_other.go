@@ -10,6 +10,7 @@ type (
 	watch      struct{}
 )
 
-func (writeQueue) add(int) (*watch, uint64)    { return nil, 0 }
-func (writeQueue) remove(*watch)               {}
-func (writeQueue) written(*watch, uint64) bool { return false }
+func (writeQueue) add(int) (*watch, uint64)      { return nil, 0 }
+func (writeQueue) remove(*watch)                 {}
+func (writeQueue) written(*watch, uint64) string { return "" }
+func (writeQueue) unwatched() string             { return "" }
