@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs/internal/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testwatch"
 	"golang.org/x/sys/unix"
 )
 
@@ -617,6 +618,7 @@ func TestHung(t *testing.T) {
 // TestLostModel: a model that is truncated or modified under its mount gives
 // EIO and nothing else; renamed or unlinked it is served on.
 func TestLostModel(t *testing.T) {
+	testwatch.Need(t)
 	damage := map[string]func(path string) error{
 		"truncated": func(path string) error { return os.Truncate(path, 100) },
 		"emptied":   func(path string) error { return os.Truncate(path, 0) },

@@ -23,6 +23,7 @@ import (
 
 	"github.com/tensorfs/tensorfs/internal/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testmount"
+	"github.com/tensorfs/tensorfs/internal/testwatch"
 	"github.com/tensorfs/tensorfs/metal"
 )
 
@@ -448,6 +449,7 @@ func TestMountLost(t *testing.T) {
 // A model that was modified or replaced after it was mounted is never mapped as
 // if it were the mounted one.
 func TestMountedModelChanges(t *testing.T) {
+	testwatch.Need(t)
 	for _, c := range []struct {
 		name   string
 		change func(path string) error

@@ -16,8 +16,10 @@ const (
 	maxConns = 64
 	// maxInFlight is how many requests of a connection are answered at a time.
 	maxInFlight = 32
-	// maxPayloads is how many reads are answered at a time, each with maxRead bytes.
-	maxPayloads = 128
+	// sharedPayloads is how many reads of all connections are answered at a time, each
+	// with maxRead bytes, beside one of each connection: one whose client takes no reply
+	// keeps what it has, and must not stop others.
+	sharedPayloads = 64
 	// writeTime is how long a client may take to take a reply.
 	writeTime = time.Minute
 )
@@ -31,12 +33,13 @@ type conn struct {
 	known  atomic.Bool // it has shown a token or a handle of ours
 	order  uint64
 
+	own     chan struct{} // holds the payload that is this connection's own
 	writing sync.Mutex
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &conn{server: s, net: nc, ctx: ctx, cancel: cancel}
+	return &conn{server: s, net: nc, ctx: ctx, cancel: cancel, own: make(chan struct{}, 1)}
 }
 
 // close ends the connection and what is done for it.
@@ -71,7 +74,7 @@ func (c *conn) serve() {
 
 // answer answers a request, or ends the connection where there is no answer.
 func (c *conn) answer(record []byte) {
-	r := reply{server: c.server}
+	var r reply
 	defer r.free()
 	if !c.call(record, &r) || !c.send(&r) {
 		c.close()
@@ -80,9 +83,9 @@ func (c *conn) answer(record []byte) {
 
 // reply is an answer: the record's mark and head, and what a READ has read.
 type reply struct {
-	server  *Server
 	head    encoder
 	payload *[maxPayload]byte // nil without one
+	from    chan struct{}     // what counts it
 	n       int               // bytes of it, padded
 }
 
@@ -90,12 +93,16 @@ const maxPayload = maxRead + 3
 
 var payloads = sync.Pool{New: func() any { return new([maxPayload]byte) }}
 
-// take gets a payload, and waits for it where too many are in use.
-func (r *reply) take(ctx context.Context) error {
+// take gets a payload of the connection's own or of those for all, and waits where
+// none is free.
+func (r *reply) take(c *conn) error {
 	select {
-	case r.server.payloads <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	case c.own <- struct{}{}:
+		r.from = c.own
+	case c.server.payloads <- struct{}{}:
+		r.from = c.server.payloads
+	case <-c.ctx.Done():
+		return c.ctx.Err()
 	}
 	r.payload = payloads.Get().(*[maxPayload]byte)
 	return nil
@@ -105,7 +112,7 @@ func (r *reply) free() {
 	if r.payload != nil {
 		payloads.Put(r.payload)
 		r.payload, r.n = nil, 0
-		<-r.server.payloads
+		<-r.from
 	}
 }
 

@@ -205,7 +205,7 @@ func (c *call) read() uint32 {
 	rest := size - min(off, size)
 	got := int(min(uint64(count), maxRead, rest))
 	if got > 0 {
-		err := c.re.take(c.ctx)
+		err := c.re.take(c.conn)
 		if err == nil {
 			err = tensorfs.ReadFullContext(c.ctx, n.Data, c.re.payload[:got], int64(off))
 		}

@@ -65,7 +65,7 @@ const fuzzToken = "00112233445566778899aabbccddeeff"
 
 // answers holds an answer to a record: it is a reply of a bounded size, or none.
 func answers(t *testing.T, c *conn, record []byte) {
-	r := reply{server: c.server}
+	var r reply
 	defer r.free()
 	if !c.call(record, &r) {
 		return

@@ -178,8 +178,9 @@ func TestInFlight(t *testing.T) {
 // TestMemory holds how many reads of all connections have memory at a time.
 func TestMemory(t *testing.T) {
 	d, c, h, s := asSlow(t, Options{})
+	const conns = sharedPayloads/maxInFlight + 2
 	var wg sync.WaitGroup
-	for range maxPayloads/maxInFlight + 2 {
+	for range conns {
 		c := dial(t, c.Address())
 		for range maxInFlight {
 			wg.Go(func() {
@@ -189,13 +190,59 @@ func TestMemory(t *testing.T) {
 			})
 		}
 	}
-	testlimit.Wait(t, "reads", func() bool { return d.reading.Load() == maxPayloads })
+	const most = sharedPayloads + conns // one is each connection's own
+	testlimit.Wait(t, "reads", func() bool { return d.reading.Load() == most })
 	close(d.free)
 	wg.Wait()
-	if most := d.most.Load(); most != maxPayloads {
-		t.Errorf("%d at a time", most)
+	if n := d.most.Load(); n != most {
+		t.Errorf("%d at a time", n)
 	}
 	testlimit.Wait(t, "memory that is given back", func() bool { return len(s.payloads) == 0 }) // after the reply
+}
+
+// TestStuckClients has clients that ask for much and take no reply: another one reads
+// a file meanwhile, and they are all still there when it has.
+func TestStuckClients(t *testing.T) {
+	const size, stuck, requests = 40*maxRead + 7, maxConns - 4, 40
+	c, root, s := mounted(t, fs.Entries{{Name: "data", Data: counting(size)}}, Options{})
+	h, _, err := c.Lookup(root, "data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls []byte
+	for i := range uint32(requests) {
+		call := c.Call(i, testnfs.NFS, 3, 6, testnfs.Args{}.Opaque(h).Uint64(0).Uint32(maxRead))
+		calls = append(be.AppendUint32(calls, lastFragment|uint32(len(call))), call...)
+	}
+	small := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) (err error) {
+		cerr := raw.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+		return errors.Join(err, cerr)
+	}}
+	for range stuck {
+		nc, err := small.Dial("tcp", c.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		if _, err := nc.Write(calls); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testlimit.Wait(t, "replies that nobody takes", func() bool { return len(s.payloads) == sharedPayloads && s.Clients() == stuck+1 })
+	ended := make(chan error, 1)
+	go func() {
+		all, err := c.ReadAll(h, maxRead)
+		if err == nil && len(all) != size {
+			err = fmt.Errorf("%d bytes", len(all))
+		}
+		ended <- err
+	}()
+	if err := testlimit.Receive(t, "file beside stuck clients", ended); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Clients(); n != stuck+1 {
+		t.Errorf("%d clients are left of %d: the file came when others had been given up", n, stuck+1)
+	}
 }
 
 // TestCancel holds that reads end with their connection, and with the server, and that

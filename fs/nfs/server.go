@@ -49,7 +49,8 @@ type Server struct {
 	handles *handles
 	faults  *fs.Faults
 
-	// payloads bounds the memory of replies: one for each that may be under way.
+	// payloads bounds the memory of replies: one for each that may be under way, but for
+	// those that connections have of their own.
 	payloads chan struct{}
 
 	mu        sync.Mutex
@@ -97,7 +98,7 @@ func New(tree fs.Dir, o Options) (*Server, error) {
 		tree:      numbers,
 		handles:   newHandles(key),
 		faults:    fs.NewFaults(o.Logger),
-		payloads:  make(chan struct{}, maxPayloads),
+		payloads:  make(chan struct{}, sharedPayloads),
 		listeners: map[net.Listener]struct{}{},
 		conns:     map[*conn]struct{}{},
 	}

@@ -71,7 +71,7 @@ var rules = map[string]rule{
 	"formats/hub":            {"root internal/source internal/near formats/pick", "", "it finds the files of a name; which format they have, formats finds out"},
 	"formats":                {"root internal/source internal/near formats/pick formats/hub formats/foreign formats/gguf formats/safetensors formats/hf formats/ollama", "internal/testmodel internal/source/memory internal/testhub internal/cache internal/web internal/remote internal/remote/hub internal/remote/ollama views", "it only chooses a parser"},
 	"views":                  {"root views/kernel", "internal/source internal/testmodel internal/datatest", "views compose Data; one that knew a format or opened a file would be a parser"},
-	"fs":                     {"root", "internal/source internal/testmodel internal/testmount", "the file system serves names and Data and knows nothing of models"},
+	"fs":                     {"root", "internal/source internal/testmodel internal/testmount internal/testwatch", "the file system serves names and Data and knows nothing of models"},
 	"fs/tree/whole/pair":     {"root fs/tree/whole fs/tree/whole/hfdir views views/arrange views/measure", "all", "it finds what belongs together in two models; what to say of it is for commands"},
 	"fs/tree/whole":          {"root internal/source internal/jsonobj formats/names formats/gguf formats/tokenizer views views/arrange", "all", "it composes whole files of what parsers found and views give; how directories look is fs/tree's business"},
 	"fs/tree/whole/hfdir":    {"root internal/jsonobj formats/names formats/assemble formats/safetensors formats/tokenizer fs/tree/whole views views/arrange", "all", "it composes directories of what parsers found and views give"},
@@ -84,7 +84,7 @@ var rules = map[string]rule{
 	"fs/tree":                {"root internal/near fs fs/tree/whole fs/tree/whole/hfdir views formats/config formats/names", "all", "it lays a model out as a directory; where models come from and how directories are served is not its business"},
 	"cmd/tensorfs":           {"all", "all", "it introduces the packages to each other"},
 
-	"metal":                   {"root", "internal/testmount metal/internal/testhost metal/internal/testtree", "it is a client of a tree, as any program outside: what it needs, the tree says; of root it has the guard of mapped memory and the table of types"},
+	"metal":                   {"root", "internal/testmount internal/testwatch metal/internal/testhost metal/internal/testtree", "it is a client of a tree, as any program outside: what it needs, the tree says; of root it has the guard of mapped memory and the table of types"},
 	"metal/models":            {"root internal/source internal/cache formats formats/config formats/names fs/export views metal", "all", "it opens models for the loader, in the process that uses them; how they are mounted is not its business"},
 	"metal/capi":              {"root metal metal/models", "internal/testmount metal/internal/testtree", "the C interface is the loader's and nothing more; of root it has what errors mean"},
 	"metal/internal/testhost": {"metal", "", "it is a device as any other"},
