@@ -275,7 +275,7 @@ func TestNames(t *testing.T) {
 		kind error // nil for any
 		says string
 	}{
-		"hf:":                         {nil, "hf:: " + form},
+		"hf:":                         {nil, "hf: it names all models of the cache, not one; tensorfs list hf: shows their names"},
 		"hf:a/b/../c":                 {nil, "hf:a/b/../c: " + form},
 		"hf:../x":                     {nil, form},
 		"hf:/etc/passwd":              {nil, form},
@@ -299,7 +299,6 @@ func TestNames(t *testing.T) {
 		"ollama:" + long:              {tensorfs.ErrFormat, "the model has 300 bytes, at most 80 are allowed"},
 		"https://example.com/org/m":   {fs.ErrNotExist, `https://example.com/org/m: it is a URL, and this program opens only models of this machine; fetch the model with "hf download" or "ollama pull", then name it hf:ORG/NAME`},
 		"OLLAMA:tiny":                 {fs.ErrNotExist, "did you mean ollama:tiny?"},
-		"hf":                          {fs.ErrNotExist, "did you mean hf:?"},
 		"nobody/nothing:Q4_K_M":       {fs.ErrNotExist, "did you mean hf:nobody/nothing:Q4_K_M?"},
 		"huggingface:nobody/nothing":  {fs.ErrNotExist, "did you mean hf:nobody/nothing?"},
 		"huggingface.co/org/none":     {fs.ErrNotExist, "did you mean hf:org/none?"},

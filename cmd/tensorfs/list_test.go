@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,6 +100,33 @@ func TestListBroken(t *testing.T) {
 	for _, r := range rows {
 		if broken := strings.HasSuffix(r.Name, "broken"); (r.Error != "") != broken || broken == (r.Bytes != nil) {
 			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// TestFolderWithOneAtTop holds that a folder with one GGUF model and directories that
+// have more is a library for all commands, and without these a model.
+func TestFolderWithOneAtTop(t *testing.T) {
+	dir := t.TempDir()
+	must(t, testmodel.Write(dir, map[string][]byte{"top.gguf": modelOf(1, 32), "docs/notes.txt": nil}))
+	if code, _, stderr := command("info", dir); code != 0 {
+		t.Errorf("one model: %s", stderr)
+	}
+	must(t, testmodel.Write(dir, map[string][]byte{"more/below.gguf": modelOf(2, 32)}))
+	if out := list(t, dir); !strings.Contains(out, "\nmore/below.gguf ") || !strings.Contains(out, "\ntop.gguf ") {
+		t.Errorf("list: %s", out)
+	}
+	want := fmt.Sprintf("tensorfs: %[1]s: it is a folder with 2 models: %[1]s/top.gguf, %[1]s/more/below.gguf; name one of them; tensorfs list %[1]s describes all, and tensorfs mount mounts all\n", dir)
+	for _, args := range [][]string{{"info", dir}, {dir}, {"ls", dir}, {"cat", dir, "README"}, {"stat", dir}, {"verify", dir}} {
+		if code, out, stderr := command(args...); code != 1 || out != "" || stderr != want {
+			t.Errorf("%q: exit code %d, %q", args, code, stderr)
+		}
+	}
+	needFUSE(t)
+	at := mounted(t, dir)
+	for _, path := range []string{"top/raw/t", "more/below/raw/t"} {
+		if _, err := os.Stat(filepath.Join(at, path)); err != nil {
+			t.Error(err)
 		}
 	}
 }

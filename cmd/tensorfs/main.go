@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -16,9 +17,12 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/fs/library"
 	"github.com/tensorfs/tensorfs/fs/tree"
 	"github.com/tensorfs/tensorfs/fs/tree/whole"
 	_ "github.com/tensorfs/tensorfs/internal/fewfiles" // a one-line error instead of a panic
+	"github.com/tensorfs/tensorfs/internal/near"
+	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/internal/term"
 	"github.com/tensorfs/tensorfs/views"
 )
@@ -278,12 +282,33 @@ func (f *modelFlags) open(path string) (*tree.Tree, error) {
 		if err != nil {
 			return nil, treeAdvice(path, err)
 		}
+		if err := notALibrary(path, m); err != nil {
+			m.Close()
+			return nil, err
+		}
 		if why := whole.Kept(m, f.tree.Whole.Type); why != "" {
 			m.Close()
 			return nil, fmt.Errorf("%s: --gguf-type %s changes nothing: %s; leave it out, or name a model in F16, BF16 or F32", printableName(path), f.ggufType, why)
 		}
 		return m, nil
 	})
+}
+
+// notALibrary returns an error where a model is the one at the top of a folder that has
+// others below, and so is a library.
+func notALibrary(path string, m *tensorfs.Model) error {
+	if formats.IsName(path) || !source.HasDir(path) || m.Format != "gguf" || library.Single(path, library.Options{Skip: isOurs}) {
+		return nil
+	}
+	dir, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	names := []string{tensorfs.Printable(m.Path)}
+	for _, b := range library.Below(dir, library.Options{Skip: isOurs}) {
+		names = append(names, tensorfs.Printable(b.Path()))
+	}
+	return tensorfs.Unsupported(dir, fmt.Sprintf("it is a folder with %d models: %s", len(names), near.List(names)), "name one of them; tensorfs list "+tensorfs.Printable(path)+" describes all, and tensorfs mount mounts all")
 }
 
 // treeAdvice names the model where a directory that could not be opened as one is a

@@ -47,7 +47,7 @@ func (o *mountOptions) openContent(name, mountpoint string) (*content, error) {
 		return nil, usageError{fmt.Errorf("--max-open %d --idle %s: want a number and a time above 0", o.library.maxOpen, o.library.idle)}
 	}
 	isStore := slices.Contains(library.Stores, name)
-	if isStore || !formats.IsName(name) && source.HasDir(name) && !library.Single(name) {
+	if isStore || !formats.IsName(name) && source.HasDir(name) && !library.Single(name, library.Options{Skip: isOurs}) {
 		l, err := library.Open(name, library.Options{Skip: isOurs})
 		if err != nil {
 			return nil, err

@@ -53,9 +53,10 @@ func files(entries []entry) (names []string) {
 	return names
 }
 
-// Single reports whether a directory is a model, or has one at its top, so that it
-// is not a library: a repository's folder in the Hugging Face cache is one, too.
-func Single(dir string) bool {
+// Single reports whether a directory is a model, so that it is not a library: a
+// repository's folder in the Hugging Face cache is one, too, and so is a directory with
+// one GGUF model at its top and none below.
+func Single(dir string, o Options) bool {
 	src, err := source.Dir(dir, source.Anywhere)
 	if err != nil {
 		return false
@@ -73,10 +74,22 @@ func Single(dir string) bool {
 	if refusal != nil {
 		return false
 	}
-	return name != "." || isModel(all) || slices.Contains(all, config) ||
+	if name != "." {
+		return !slices.ContainsFunc(entries, entry.isDir) || len(Below(dir, o)) == 0
+	}
+	return isModel(all) || slices.Contains(all, config) ||
 		slices.ContainsFunc(all, func(f string) bool {
 			return strings.HasPrefix(f, "model") || strings.HasPrefix(f, "diffusion_pytorch_model")
 		})
+}
+
+// Below returns the models in the directories of a folder, without those at its top.
+func Below(dir string, o Options) []*Model {
+	l, err := open(dir, folder, []string{dir}, o)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(l.Now().Models, func(m *Model) bool { return !strings.Contains(m.Rel, "/") && m.files != nil })
 }
 
 // folder finds the models below a directory.

@@ -129,8 +129,13 @@ func TestSingle(t *testing.T) {
 		{"model.safetensors", true},
 		{"model.safetensors.index.json", true},
 		{"snapshots/x refs/main", true},
+		{"a.gguf docs/README.md", true},
 		{"a.gguf b.gguf", false},
 		{"sub/a.gguf", false},
+		{"a.gguf sub/b.gguf", false},
+		{"a.gguf mmproj-a.gguf deep/er/style.safetensors", false},
+		{"a-00001-of-00002.gguf a-00002-of-00002.gguf sub/config.json sub/model.safetensors", false},
+		{"config.json model.safetensors original/consolidated.safetensors", true},
 		{"style.safetensors other.safetensors", false},
 		{"a.gguf style.safetensors", false},
 		{"", false},
@@ -140,11 +145,11 @@ func TestSingle(t *testing.T) {
 		for f := range strings.FieldsSeq(x.files) {
 			files[f] = ""
 		}
-		if got := library.Single(tempFiles(t, files)); got != x.want {
+		if got := library.Single(tempFiles(t, files), library.Options{}); got != x.want {
 			t.Errorf("%q: %v", x.files, got)
 		}
 	}
-	if library.Single("/nonexistent") {
+	if library.Single("/nonexistent", library.Options{}) {
 		t.Error("what is not there is a model")
 	}
 }
