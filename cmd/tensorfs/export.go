@@ -155,12 +155,15 @@ func (o *exportOptions) run(ctx context.Context, stdout, stderr io.Writer, model
 	return err
 }
 
+// factModel is the fact that names the model of an export.
+const factModel = "model"
+
 // facts are what all files of a tree have in common, and the files that an export
 // must never replace. They are of the files that the model has open, so that they
 // hold for its bytes.
 func (o *modelFlags) facts(t *tree.Tree) (facts []export.Fact, never []os.FileInfo, err error) {
 	facts = []export.Fact{
-		{What: "model", Is: tensorfs.Printable(t.Model.Path)},
+		{What: factModel, Is: tensorfs.Printable(t.Model.Path)},
 		{What: "version of tensorfs", Is: version()},
 		{What: "--gguf-type", Is: cmp.Or(o.ggufType, "the default")},
 		{What: "--i2s", Is: cmp.Or(o.tree.Views.I2S, "the default")},

@@ -288,3 +288,40 @@ func TestExportInterrupted(t *testing.T) {
 		t.Error("index.json is there")
 	}
 }
+
+// An export that is named as a model gets the name of the model, and what of it is one.
+func TestExportIsNoModel(t *testing.T) {
+	model, err := filepath.Abs(q8)
+	must(t, err)
+	for patterns, or := range map[string]string{"raw config.json": "", "gguf": ", or DIR/gguf", "f16 hf": ", or DIR/hf"} {
+		dir := filepath.Join(t.TempDir(), "export")
+		if code, _, stderr := command(append([]string{"export", q8, dir}, strings.Fields(patterns)...)...); code != 0 {
+			t.Fatal(stderr)
+		}
+		want := "tensorfs: " + dir + ": it is an export of " + model + ", which tensorfs export adds to and the C and Go libraries load; name the model itself" + strings.ReplaceAll(or, "DIR", dir) + "\n"
+		for _, args := range [][]string{{"info", dir}, {"stat", dir}, {"diff", dir, q8}, {"cat", dir, "README"}} {
+			if code, out, stderr := command(args...); code == 0 || out != "" || stderr != want {
+				t.Errorf("%q: exit code %d, %q, want %q", args, code, stderr, want)
+			}
+		}
+		if or != "" {
+			if code, _, stderr := command("info", filepath.Join(dir, or[len(", or DIR/"):])); code != 0 {
+				t.Errorf("the advice does not work: %s", stderr)
+			}
+		}
+	}
+	// A state that is none says nothing, and keeps nobody waiting.
+	for _, state := range []string{"{}", "[", `{"version":1,"facts":[{"what":"model","is":"a\u001b\n"}]}`} {
+		dir := t.TempDir()
+		must(t, testmodel.Write(dir, map[string][]byte{".tensorfs-export/state.json": []byte(state)}))
+		if code, _, stderr := command("info", dir); code != 1 || strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "\x1b") {
+			t.Errorf("%s: %q", state, stderr)
+		}
+	}
+	dir := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, ".tensorfs-export"), 0o700))
+	must(t, syscall.Mkfifo(filepath.Join(dir, ".tensorfs-export/state.json"), 0o600))
+	if code, _, stderr := command("info", dir); code != 1 || strings.Contains(stderr, "export") {
+		t.Errorf("a FIFO: %q", stderr)
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/fs/export"
 	"github.com/tensorfs/tensorfs/fs/library"
 	"github.com/tensorfs/tensorfs/fs/tree"
 	"github.com/tensorfs/tensorfs/fs/tree/whole"
@@ -312,13 +313,26 @@ func notALibrary(path string, m *tensorfs.Model) error {
 }
 
 // treeAdvice names the model where a directory that could not be opened as one is a
-// mount of tensorfs.
+// mount or an export of tensorfs.
 func treeAdvice(path string, err error) error {
-	m, merr := fs.MountAt(path)
-	if merr != nil || m == nil {
-		return err
+	if m, merr := fs.MountAt(path); merr == nil && m != nil {
+		return fmt.Errorf("%s: it is a mount of %s; name the model itself", tensorfs.Printable(path), tensorfs.Printable(m.Source))
 	}
-	return fmt.Errorf("%s: it is a mount of %s; name the model itself", tensorfs.Printable(path), tensorfs.Printable(m.Source))
+	for _, f := range export.FactsOf(path) {
+		if f.What != factModel {
+			continue
+		}
+		advice := "name the model itself"
+		for _, file := range []string{"gguf/model.gguf", "hf/config.json", "mlx/config.json"} {
+			whole := filepath.Join(path, file)
+			if _, err := os.Stat(whole); err == nil {
+				advice += ", or " + tensorfs.Printable(filepath.Dir(whole))
+				break
+			}
+		}
+		return fmt.Errorf("%s: it is an export of %s, which tensorfs export adds to and the C and Go libraries load; %s", tensorfs.Printable(path), tensorfs.Printable(tensorfs.OneLine(f.Is)), advice)
+	}
+	return err
 }
 
 // openWith lays out the tree of the model that open opens.

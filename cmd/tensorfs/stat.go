@@ -7,10 +7,10 @@ import (
 	"io"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/fs/tree/whole/hfdir"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/measure"
@@ -31,7 +31,8 @@ func statCommand() *cobra.Command {
 screen with a histogram, several get a line each. NAME is the canonical name of
 a tensor or its name in the model's files, and GLOB selects by either: * matches
 any characters, ? matches one, [abc] matches one of a set. Without them, stat
-prints all tensors.
+prints all tensors. Of a GGUF model they may also be Hugging Face's names, where
+that form of it is known: its tensors are described as hf/ has them.
 
 Numbers are F32, dequantised as in f16/ but not rounded to half, or integers.
 Least, greatest, mean and standard deviation (of the numbers themselves, divided
@@ -41,6 +42,7 @@ says how many numbers are beyond that. Its bars are Unicode blocks, or ASCII
 where the locale (LC_ALL, LC_CTYPE, LANG) is not UTF-8.`,
 		Example: `  tensorfs stat model.gguf output.weight
   tensorfs stat model.gguf blk.0.attn_q.weight
+  tensorfs stat model.gguf model.layers.0.self_attn.q_proj.weight
   tensorfs stat model.gguf 'layers.0.*'
   tensorfs stat --json ollama:gemma3 | jq '.[] | select(.nan > 0) | .name'`,
 		Args: single(1, 2, "stat takes one NAME or GLOB: 'layers.0.*' in quotes selects several tensors"),
@@ -66,6 +68,7 @@ type statRow struct {
 	name    string
 	numbers *measure.Numbers // nil where there are none
 	reason  string           // why
+	asHF    bool             // the tensor is as Hugging Face has it
 	stats   measure.Stats
 	first   []float64
 	bins    *measure.Bins // of a single tensor
@@ -148,13 +151,36 @@ func statSelect(m *tensorfs.Model, model, want string) (rows []*statRow, one boo
 	if len(rows) > 0 || want == "" {
 		return rows, false, nil
 	}
+	rows, one, hf := statOfHF(m, want)
+	if len(rows) > 0 {
+		return rows, one, nil
+	}
+	names = append(names, hf...)
 	if close := near.Names(name, names, 3); len(close) > 0 {
-		for i := range close {
-			close[i] = tensorfs.Printable(close[i])
-		}
-		return nil, false, fmt.Errorf("%s: no such tensor in %s; did you mean %s?", tensorfs.Printable(name), printableName(model), strings.Join(close, " or "))
+		return nil, false, fmt.Errorf("%s: no such tensor in %s; %s", tensorfs.Printable(name), printableName(model), near.Question(close))
 	}
 	return nil, false, fmt.Errorf("%s: no such tensor in %s; tensorfs ls %[2]s 'raw/*' shows the names", tensorfs.Printable(name), printableName(model))
+}
+
+// statOfHF returns the rows that a NAME or a GLOB of Hugging Face's names selects in a
+// model in GGUF's layout, and these names: none where its Hugging Face form is not
+// known.
+func statOfHF(m *tensorfs.Model, want string) (rows []*statRow, one bool, all []string) {
+	if m.Layout != "gguf" {
+		return nil, false, nil
+	}
+	list, of, err := hfdir.NamedByHF(m)
+	if err != nil {
+		return nil, false, nil
+	}
+	for i := range list {
+		all = append(all, of[i].Name)
+		if ok, _ := matchGlob(want, of[i].Name); ok {
+			rows = append(rows, &statRow{tensor: &list[i], name: of[i].Name, asHF: true})
+			one = one || of[i].Name == want
+		}
+	}
+	return rows, one && len(rows) == 1, all
 }
 
 // measure reads the tensors.

@@ -24,6 +24,9 @@ func (r *statRow) print(stdout io.Writer) error {
 	if t.Source != r.name {
 		named("source", t.Source)
 	}
+	if r.asHF {
+		row("layout", "as Hugging Face has it")
+	}
 	row("type", "%s, %s", storedType(t), size(t.Data.Size()))
 	n, _ := tensorfs.Elements(t.Numbers())
 	row("shape", "%s, %s", shape(t), plural(n, "number"))

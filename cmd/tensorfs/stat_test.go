@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +34,10 @@ func TestStatExit(t *testing.T) {
 		{[]string{odd, "nothing"}, 0, []string{"NaN       1 (100 %)\n"}, ""},
 		{[]string{odd}, 0, []string{"note: odd: 1 NaN, 1 -infinity\n", "4 tensors, 6 numbers\n"}, ""},
 		{[]string{q8, "layers.0.attention.q.wieght"}, 1, nil, "did you mean layers.0.attention.q.weight"},
+		{[]string{q8, "model.layers.0.self_attn.q_proj.weight"}, 0, []string{"source    blk.0.attn_q.weight\n", "layout    as Hugging Face has it\n"}, ""},
+		{[]string{q8, "model.layers.1.*"}, 0, []string{"model.layers.1.mlp.up_proj.weight  ", "9 tensors, "}, ""},
+		{[]string{ggufDir + "qwen3moe.q4_0.gguf", "model.layers.0.mlp.experts.3.up_proj.weight"}, 0, []string{"source    blk.0.ffn_up_exps.weight\n", "shape     [32, 128], "}, ""},
+		{[]string{q8, "model.layers.0.self_attn.q_prj.weight"}, 1, nil, "did you mean model.layers.0.self_attn.q_proj.weight, model"},
 		{[]string{q8, "zzz*"}, 1, nil, "no such tensor in " + q8 + "; tensorfs ls"},
 		{[]string{q8, "["}, 2, nil, "[ without ]"},
 		{[]string{}, 2, nil, "usage: tensorfs stat"},
@@ -168,5 +173,29 @@ func TestStatI2S(t *testing.T) {
 	}
 	if run("trinity") == run("128") {
 		t.Error("both layouts give the same first numbers")
+	}
+}
+
+// TestStatOfHF holds that a name of Hugging Face gives the numbers of that tensor in
+// hf/, moved rows and all.
+func TestStatOfHF(t *testing.T) {
+	model, dir := ggufDir+"llama-xs.f16.gguf", t.TempDir()
+	if code, _, stderr := command("export", model, dir, "hf"); code != 0 {
+		t.Fatal(stderr)
+	}
+	for _, name := range []string{"model.layers.0.self_attn.q_proj.weight", "model.embed_tokens.weight", "model.norm.weight"} {
+		var got, want []map[string]any
+		for path, rows := range map[string]*[]map[string]any{model: &got, filepath.Join(dir, "hf"): &want} {
+			code, out, stderr := command("stat", "--json", path, name)
+			if err := json.Unmarshal([]byte(out), rows); err != nil || code != 0 || len(*rows) != 1 {
+				t.Fatal(stderr, err)
+			}
+			for _, key := range []string{"name", "source_name"} { // the directory's canonical and own name
+				delete((*rows)[0], key)
+			}
+		}
+		if !reflect.DeepEqual(got, want) || len(got[0]["first"].([]any)) != statFirst {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
 	}
 }
