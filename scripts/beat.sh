@@ -1,6 +1,6 @@
 # Sourced by scripts that start what says nothing for minutes.
 
-# beat runs a command, and says every 20 seconds (or BEAT) that it still does.
+# beat runs a command, and says every 15 seconds (or BEAT) that it still does.
 beat() { # WHAT COMMAND...
   local what=$1 began=$SECONDS dir never pid status=0
   shift
@@ -8,7 +8,7 @@ beat() { # WHAT COMMAND...
   mkfifo "$dir/never" # a wait on it needs no process that would stay behind
   exec {never}<>"$dir/never"
   rm -r "$dir"
-  while ! read -r -t "${BEAT:-20}" -u "$never"; do
+  while ! read -r -t "${BEAT:-15}" -u "$never"; do
     kill -0 $$ 2>/dev/null || exit
     echo "      ... $what, $((SECONDS - began)) s"
   done &

@@ -25,7 +25,7 @@ import (
 const module = "github.com/tensorfs/tensorfs"
 
 // quiet is how long nothing may be printed before a line says what is running.
-const quiet = 20 * time.Second
+const quiet = 15 * time.Second
 
 func main() {
 	to := flag.String("to", "", "the `file` of what was seen")

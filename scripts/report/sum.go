@@ -54,10 +54,12 @@ var runs = []struct {
 }{
 	{regexp.MustCompile(`short form`), "./scripts/test full"},
 	{regexp.MustCompile(`/dev/fuse|no FUSE|nothing can be mounted here: (open|stat)`), "a machine with /dev/fuse, or: docker run --device /dev/fuse --cap-add SYS_ADMIN --security-opt apparmor=unconfined ..."},
-	{regexp.MustCompile(`there is no C compiler|installed|no NumPy|there is none of|executable file not found|no python3|no pkg-config|pkill|needs node`), "sudo ./scripts/setup && ./scripts/test full"},
+	{regexp.MustCompile(`"fusermount3"|pkill`), "sudo ./scripts/setup fast && ./scripts/test"},
+	{regexp.MustCompile(`there is no C compiler|installed|no NumPy|there is none of|executable file not found|no python3|no pkg-config|needs node`), "sudo ./scripts/setup && ./scripts/test full"},
 	{regexp.MustCompile(`/etc/mtab`), "sudo ln -s ../proc/self/mounts /etc/mtab"},
-	{regexp.MustCompile(`\broot\b|no tmpfs|other user|control group|namespace`), "sudo ./scripts/test, on a machine or in a container with all rights"},
-	{regexp.MustCompile(`ordinary user already`), "sudo ./scripts/test"},
+	{regexp.MustCompile(`/etc/hosts`), "a line '127.0.0.1 localhost' in /etc/hosts"},
+	{regexp.MustCompile(`\broot\b|no tmpfs|other user|control group|namespace`), `sudo env PATH="$PATH" ./scripts/test, on a machine or in a container with all rights,`},
+	{regexp.MustCompile(`ordinary user already`), `sudo env PATH="$PATH" ./scripts/test`},
 }
 
 // printSum prints what the records of a file hold, and reports whether anything failed.
