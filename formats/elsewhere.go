@@ -22,6 +22,9 @@ type Elsewhere struct {
 	File string
 	// Name says what was found, such as "hf:ORG/NAME@COMMIT". It holds no secrets.
 	Name string
+	// Note is what its user should know, "" for nothing: that it is what was found the
+	// last time, because nobody answers now.
+	Note string
 }
 
 // openNamed opens a model of a store by its name: of this machine's, or, where that
@@ -40,8 +43,14 @@ func (o Options) openNamed(s *scheme, full, name string, links source.Links) (*t
 		local = err
 	}
 	m, found, err := o.openElsewhere(full)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || !found && unreached(err) { // some servers do not tell the first two apart
-		err = o.nowhere(err, local)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission): // some servers do not tell the two apart
+		err = o.nowhere(err, local, false)
+	case !found && unreached(err):
+		if e, ok := errors.AsType[*tensorfs.FormatError](err); ok {
+			e.File = full
+		}
+		err = o.nowhere(err, local, true)
 	}
 	return m, err
 }
@@ -56,8 +65,11 @@ func unreached(err error) bool {
 // nowhere is the error of a name that is not found elsewhere, or where nobody answers
 // who could be asked for it, and, as local says if it is not nil, not here. It adds what
 // is here of a near name, and where nobody may be asked, it is what local says.
-func (o Options) nowhere(err, local error) error {
+func (o Options) nowhere(err, local error, silence bool) error {
 	e, ok := errors.AsType[*tensorfs.FormatError](err)
+	if ok && silence && o.AskFirst {
+		e.Advice += "; without --remote what is here is opened"
+	}
 	l, lok := errors.AsType[*tensorfs.FormatError](local)
 	if !ok || !lok {
 		return err
@@ -66,10 +78,31 @@ func (o Options) nowhere(err, local error) error {
 		l.Problem += ", and " + o.Offline + " forbids asking for it"
 		return local
 	}
-	if question, _, ok := strings.Cut(l.Advice, "?"); ok {
-		e.Advice = question + "? If not, " + e.Advice
+	offer, isOffer := offerOf(l.Advice)
+	e.Advice = offer + e.Advice
+	if isOffer && strings.HasPrefix(offer, nameOne) || silence && strings.Contains(l.Problem, ", only ") { // it lists what is here
+		e.Problem += ", and here " + l.Problem
+	}
+	if silence {
+		e.Advice += "; --offline asks nobody"
 	}
 	return err
+}
+
+// nameOne begins an advice after a problem that lists what there is.
+const nameOne = "name one, such as "
+
+// offerOf returns the beginning of an advice that offers what is here, "" where it
+// offers nothing.
+func offerOf(advice string) (offer string, ok bool) {
+	if question, _, ok := strings.Cut(advice, "?"); ok {
+		return question + "? If not, ", true
+	}
+	if strings.HasPrefix(advice, nameOne) || strings.HasPrefix(advice, "write it as ") {
+		one, _, _ := strings.Cut(advice, ", or ")
+		return one + ", or ", true
+	}
+	return "", false
 }
 
 // openElsewhere opens a model that Remote finds.
@@ -96,6 +129,9 @@ func (o Options) openElsewhere(name string) (m *tensorfs.Model, found bool, err 
 		return nil, true, err
 	}
 	m.Name, m.Path = at.Name, at.Name
+	if at.Note != "" {
+		m.Warnings = append([]string{at.Note}, m.Warnings...)
+	}
 	if closer != nil {
 		m.Own(closer)
 	}

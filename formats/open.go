@@ -43,7 +43,8 @@ var ErrLink = source.ErrLink
 
 // Open opens the model at path: a file of any of the formats, a directory with
 // one model, or the name of a model in a local store ("ollama:NAME[:TAG]",
-// "hf:ORG/NAME[@REVISION][:SELECT]", "hf:ORG/NAME/FILE"). A file's format follows
+// "hf:ORG/NAME[@REVISION][:SELECT]", "hf:ORG/NAME/FILE"; the address of the model's page
+// on the Hub is such a name, too). A file's format follows
 // from its content; its name decides only if the content says nothing. Nothing is
 // downloaded: see Options.Remote.
 func Open(path string) (*tensorfs.Model, error) { return Options{}.Open(path) }
@@ -53,6 +54,9 @@ func (o Options) Open(path string) (*tensorfs.Model, error) {
 	links := source.Anywhere
 	if o.KeepInside {
 		links = source.Inside
+	}
+	if n, ok := hub.FromAddress(path); ok {
+		path = n.String()
 	}
 	for i := range schemes {
 		if name, ok := strings.CutPrefix(path, schemes[i].prefix); ok {

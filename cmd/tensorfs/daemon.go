@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -78,15 +79,16 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 	if err != nil {
 		return fmt.Errorf("cannot start the server: %w", err)
 	}
+	var waiting notice
+	quiet := waiting.begin(cmd.ErrOrStderr())
 	heard := make(chan []byte, 1)
-	go func() {
-		said, _ := io.ReadAll(io.LimitReader(r, 1<<16)) // after an error, what was read so far is enough
-		heard <- said
-	}()
+	go func() { heard <- hear(r, waiting.say) }()
 	var said []byte
 	select {
 	case said = <-heard:
+		quiet()
 	case sig := <-signals:
+		quiet()
 		return abandon(server, mountpoint, sig, signals)
 	}
 	if bytes.HasSuffix(said, []byte(ready)) {
@@ -103,6 +105,23 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 		return reported{usageError{errors.New(line)}}
 	}
 	return reported{errors.New(line)}
+}
+
+// hear returns what a server writes until it is ready or ends, and passes on what it
+// says that it waits for.
+func hear(r io.Reader, note func(text string)) (said []byte) {
+	lines := bufio.NewReader(io.LimitReader(r, 1<<16))
+	for {
+		line, err := lines.ReadBytes('\n') // after an error, what was read so far is enough
+		if text, ok := bytes.CutPrefix(line, []byte(noted)); ok {
+			note(string(bytes.TrimSuffix(text, []byte("\n"))))
+		} else {
+			said = append(said, line...)
+		}
+		if err != nil {
+			return said
+		}
+	}
 }
 
 // endOf waits until the server has ended. One that was killed may have left a

@@ -35,7 +35,8 @@ func remoteTopic() *cobra.Command {
 		Short: "How models on other machines are found, read and kept",
 		Long: `Every command that takes a MODEL takes one that is on another machine:
 
-  hf:ORG/NAME[@REVISION][:SELECT]  a repository of the Hugging Face Hub
+  hf:ORG/NAME[@REVISION][:SELECT]  a repository of the Hugging Face Hub, also by
+                                   the address of its page there
   ollama:NAME[:TAG]                a model of Ollama's registry, or of another
                                    one if NAME begins with its host
   oci://REGISTRY/REPOSITORY[:TAG]  an artifact of a registry (or @sha256:HEX)
@@ -58,6 +59,12 @@ ETIMEDOUT (no answer within --timeout), EIO. Ctrl-C ends a read that waits.
 What came is kept in a cache, see tensorfs cache --help, and not fetched again.
 tensorfs fetch MODEL brings in all of it and compares it with its digests.
 
+Where a server does not answer (no network, errors from 500 on, 429), the model
+is opened as it was the last time, as far as it is in the cache. info, status,
+README in the mount and the log say that, and which version it is. A refusal,
+such as 401, 403 or 404, is an error. On a terminal a command that waits says
+after a second whom it asks.
+
 --offline asks nobody: it opens what is here or has been opened before, and
 reads what is in the cache. TENSORFS_OFFLINE, HF_HUB_OFFLINE or
 TRANSFORMERS_OFFLINE=1 are the same. --remote asks also for what this machine
@@ -75,7 +82,7 @@ to:
   s3:      the environment of AWS's tools: AWS_PROFILE, AWS_ACCESS_KEY_ID and so
            on; AWS_ENDPOINT_URL names another server than Amazon's
   https:   USER:PASSWORD@ in the address, or ~/.netrc (NETRC) for exactly that
-           host
+           host, at any port, but not over http://
 
 They are not shown and not kept, and neither is what follows ? in an address.
 Proxies are those of HTTPS_PROXY, HTTP_PROXY and NO_PROXY, further certificates

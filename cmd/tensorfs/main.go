@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -41,6 +42,9 @@ const (
 type usageError struct{ error }
 
 func main() {
+	// Package net/http writes there what servers send unasked. All messages of this
+	// program have other ways.
+	log.SetOutput(io.Discard)
 	if isMountHelper(os.Args[0]) {
 		os.Exit(runHelper(os.Args[1:], os.Stdout, os.Stderr))
 	}
@@ -340,7 +344,9 @@ func (f *modelFlags) openWith(open func(formats.Options) (*tensorfs.Model, error
 	if err := f.check(); err != nil {
 		return nil, err
 	}
+	quiet := f.remote.notice()
 	m, err := open(formats.Options{KeepInside: f.keepInside && !f.followLinks, Remote: f.remote.find, AskFirst: f.remote.ask, Offline: f.remote.forbids()})
+	quiet()
 	if err != nil {
 		return nil, err
 	}

@@ -256,7 +256,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 		return err
 	}
 	defer closeLog()
-	o.remote.logger = logger
+	o.remote.logger, o.remote.waiting.forward = logger, o.daemon
 	// What opening allocates stays in use; collecting again and again would take
 	// a third of the time until the mount is ready.
 	collect := debug.SetGCPercent(openingGC)

@@ -114,8 +114,9 @@ type remoteFlags struct {
 	cacheSize                         cacheSize
 	timeout                           time.Duration
 
-	stderr func() io.Writer // for progress
-	logger *slog.Logger     // nil: what nobody is told is not said
+	stderr  func() io.Writer // for progress
+	waiting notice           // whom a model is asked for
+	logger  *slog.Logger     // nil: what nobody is told is not said
 
 	// One client and one store serve all models of a command, from the first that is
 	// asked for until the last is closed. Models of this machine open neither.
@@ -202,6 +203,14 @@ func (f *remoteFlags) absolute() (err error) {
 	return err
 }
 
+// notice begins to say on a terminal whom a model is asked for.
+func (f *remoteFlags) notice() (end func()) {
+	if f.stderr == nil {
+		return func() {}
+	}
+	return f.waiting.begin(f.stderr())
+}
+
 // find finds a model on another machine.
 func (f *remoteFlags) find(name string) (formats.Elsewhere, error) {
 	i := slices.IndexFunc(protocols, func(p protocol) bool { return strings.HasPrefix(name, p.prefix) })
@@ -219,7 +228,10 @@ func (f *remoteFlags) find(name string) (formats.Elsewhere, error) {
 	}
 	a := &asking{client: f.client, store: f.store, offline: why != "", download: f.download}
 	if f.stderr != nil {
-		a.progress = func(what string, total int64) (func(int64), func()) { return progressLater(f.stderr(), what, total) }
+		a.progress = func(what string, total int64) (func(int64), func()) {
+			f.waiting.end() // the bar says more
+			return progressLater(f.stderr(), what, total)
+		}
 	}
 	l, file, pinned, err := protocols[i].open(context.Background(), name, a)
 	if err != nil {
@@ -230,7 +242,7 @@ func (f *remoteFlags) find(name string) (formats.Elsewhere, error) {
 		return formats.Elsewhere{}, err
 	}
 	l.Progress = a.progress
-	return formats.Elsewhere{FS: &lent{Listing: l, end: sync.OnceFunc(f.end)}, File: file, Name: pinned}, nil
+	return formats.Elsewhere{FS: &lent{Listing: l, end: sync.OnceFunc(f.end)}, File: file, Name: pinned, Note: l.Note}, nil
 }
 
 // lent is a listing that gives back the client and the store.
@@ -272,7 +284,8 @@ func (f *remoteFlags) begin(offline bool) error {
 		return err
 	}
 	f.users, f.store = 1, store
-	f.client = web.NewClient(web.Options{Timeout: f.timeout, Agent: "tensorfs/" + version(), Logger: f.logger, Plain: f.plainHTTP, Public: publicAddress})
+	f.client = web.NewClient(web.Options{Timeout: f.timeout, Agent: "tensorfs/" + version(), Logger: f.logger, Plain: f.plainHTTP, Public: publicAddress,
+		Asks: func(host string) { f.waiting.say("asking " + host + " ...") }})
 	return nil
 }
 

@@ -17,6 +17,14 @@ import (
 // and returns what the terminal gets.
 func onTerminal(t *testing.T, columns uint16, args ...string) (code int, shown, stderr string) {
 	t.Helper()
+	var errs bytes.Buffer
+	shown = withTerminal(t, columns, func(tty *os.File) { code = run(args, tty, &errs) })
+	return code, shown, errs.String()
+}
+
+// withTerminal returns what a terminal gets that f uses.
+func withTerminal(t *testing.T, columns uint16, f func(tty *os.File)) string {
+	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Skip("no terminal to be had: ", err)
@@ -42,10 +50,9 @@ func onTerminal(t *testing.T, columns uint16, args ...string) (code int, shown, 
 		_, _ = b.ReadFrom(master) // ends with EIO when the terminal is closed
 		got <- b.String()
 	}()
-	var errs bytes.Buffer
-	code = run(args, tty, &errs)
+	f(tty)
 	tty.Close()
-	return code, strings.ReplaceAll(<-got, "\r\n", "\n"), errs.String()
+	return strings.ReplaceAll(<-got, "\r\n", "\n")
 }
 
 // TestCatOnTerminal holds that text is shown on a terminal, and nothing else unless

@@ -46,6 +46,7 @@ func (x *Item) Size() int64 {
 type Listing struct {
 	Name    string    // for people, with what pins it: hf:ORG/NAME@COMMIT; no secrets
 	ModTime time.Time // of directories
+	Note    string    // what its user should know, "" for nothing
 	Client  *web.Client
 	Store   *cache.Store
 	// Progress, if it is not nil, is told of what takes long: what it is, and of how many

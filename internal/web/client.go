@@ -29,6 +29,8 @@ type Options struct {
 	// Public says whether an address belongs to the Internet and not to a machine or
 	// network of its own; nil for what the standards say. Tests replace it.
 	Public func(netip.Addr) bool
+	// Asks is told the host of every request, nil for nobody.
+	Asks func(host string)
 	// Proxy says through which proxy a request goes, nil for what the environment says.
 	Proxy func(*http.Request) (*url.URL, error)
 	// Plain allows http:// to public addresses, where everybody on the way can change
@@ -55,8 +57,12 @@ const (
 const (
 	readTimeout    = 2 * time.Minute
 	requestTimeout = 30 * time.Second // of a small request
+	briefTimeout   = 10 * time.Second // of one whose answer is known from before
 	stall          = 15 * time.Second // without a byte: the attempt has failed
 )
+
+// briefTries is how often such a request is made.
+const briefTries = 3
 
 // NewClient returns a client. Its connections speak HTTP/1.1: with HTTP/2 all
 // ranges of a host would share one connection, which is a fourth as fast where
@@ -133,7 +139,7 @@ func notPublic(host string) error {
 // most limit bytes of its body; more are an error. An answer that is an error of
 // the server is returned as an answer. again makes the request anew for each try.
 func (c *Client) Do(ctx context.Context, limit int64, again func(ctx context.Context) (*http.Request, error)) (*http.Response, []byte, error) {
-	all, cancel := context.WithTimeout(ctx, c.patience())
+	all, cancel := context.WithTimeout(ctx, c.patience(ctx))
 	defer cancel()
 	return c.persist(all, func() (*http.Response, []byte, error) {
 		ctx, end := context.WithCancelCause(all)
@@ -151,8 +157,28 @@ func (c *Client) Do(ctx context.Context, limit int64, again func(ctx context.Con
 	})
 }
 
+// brieflyKey marks the context of requests that can be done without.
+type brieflyKey struct{}
+
+// Briefly returns a context for small requests whose answers are known from before:
+// nobody waits for long, or tries often, to learn whether they are still the same.
+func Briefly(ctx context.Context) context.Context { return context.WithValue(ctx, brieflyKey{}, true) }
+
+func isBrief(ctx context.Context) bool { return ctx.Value(brieflyKey{}) != nil }
+
 // patience is how long a small request may take, with all its tries.
-func (c *Client) patience() time.Duration { return min(requestTimeout, c.opts.Timeout) }
+func (c *Client) patience(ctx context.Context) time.Duration {
+	if isBrief(ctx) {
+		return min(briefTimeout, c.opts.Timeout)
+	}
+	return min(requestTimeout, c.opts.Timeout)
+}
+
+// Within returns a context for requests that belong together, such as those for the
+// pages of a list, and take no longer than a reader waits.
+func (c *Client) Within(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, c.opts.Timeout)
+}
 
 // persist tries until there is an answer that another try does not change, or no
 // time for one.
@@ -163,7 +189,7 @@ func (c *Client) persist(ctx context.Context, try func() (*http.Response, []byte
 			return resp, body, nil
 		}
 		wait, ok := c.wait(ctx, tries, resp, err)
-		if !ok {
+		if !ok || isBrief(ctx) && tries+1 == briefTries {
 			if err == nil {
 				return resp, body, nil
 			}

@@ -19,6 +19,27 @@ import (
 // errPermanent marks what another attempt does not change.
 var errPermanent = errors.New("refused")
 
+// ErrNoAnswer marks that nobody answered, or nobody who could: there is no network, the
+// server is not reached, is broken or too busy. An answer that refuses is none of these.
+var ErrNoAnswer = errors.New("no answer")
+
+// Unanswered reports whether an error says that nobody answered.
+func Unanswered(err error) bool {
+	return errors.Is(err, ErrNoAnswer) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// Refusal is the kind of an error about an answer, which is otherwise of a kind: a
+// server that is broken or too busy has not answered.
+func Refusal(resp *http.Response, kind error) error {
+	if resp.StatusCode >= 500 || transient(resp.StatusCode) {
+		return NoAnswer(kind)
+	}
+	return kind
+}
+
+// NoAnswer is the kind of an error that is of a kind, and says that nobody answered.
+func NoAnswer(kind error) error { return marked{kind, ErrNoAnswer} }
+
 // marked is an error that is of a kind too, and says nothing of it.
 type marked struct{ err, kind error }
 
@@ -31,7 +52,7 @@ func failedTo(u *url.URL, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	unreached := marked{err, syscall.EIO}
+	unreached := marked{marked{err, syscall.EIO}, ErrNoAnswer}
 	e := &tensorfs.FormatError{File: Printable(u), Offset: -1, Kind: unreached}
 	host := u.Hostname()
 	var dns *net.DNSError
@@ -65,7 +86,7 @@ func timedOut(err error) bool {
 // Status is the error of an answer that is not what was asked for: its status,
 // and what the server says, in one line.
 func Status(path string, resp *http.Response, advice string) error {
-	return &tensorfs.FormatError{File: path, Offset: -1, Problem: "the server answers " + Answer(resp), Advice: advice, Kind: kindOf(resp.StatusCode)}
+	return &tensorfs.FormatError{File: path, Offset: -1, Problem: "the server answers " + Answer(resp), Advice: advice, Kind: Refusal(resp, kindOf(resp.StatusCode))}
 }
 
 // Answer is the status of an answer in words, for a message.

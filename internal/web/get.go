@@ -16,7 +16,7 @@ import (
 // for 15 s, or less than a cell until the deadline of a read, ends with an error. Of
 // an answer that is an error of the server it has the beginning.
 func (c *Client) Get(ctx context.Context, again func(ctx context.Context) (*http.Request, error)) (*http.Response, error) {
-	answers, cancel := context.WithTimeout(ctx, c.patience())
+	answers, cancel := context.WithTimeout(ctx, c.patience(ctx))
 	defer cancel()
 	resp, _, err := c.persist(answers, func() (*http.Response, []byte, error) {
 		ctx, end := context.WithCancelCause(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // Resolved is the Origin of a file whose server redirects to where its bytes are,
@@ -110,6 +111,35 @@ func (r *Resolved) Refused(resp *http.Response) error {
 	return nil
 }
 
+// silence is how long a server is not asked that did not answer.
+const silence = 10 * time.Second
+
+// Silent returns an Origin whose server did not answer, as err says: for a while it is
+// not asked for what is not here, so that nobody waits once more, and then it is.
+func Silent(o Origin, err error) Origin { return silent{o, err, time.Now().Add(silence)} }
+
+type silent struct {
+	Origin
+	err   error
+	until time.Time
+}
+
+// Request is refused until then.
+func (s silent) Request(ctx context.Context, off, n int64, fresh bool) (*http.Request, error) {
+	if time.Now().Before(s.until) {
+		return nil, marked{s.err, errPermanent}
+	}
+	return s.Origin.Request(ctx, off, n, fresh)
+}
+
+// Refused tells the Origin.
+func (s silent) Refused(resp *http.Response) error {
+	if o, ok := s.Origin.(Refuser); ok {
+		return o.Refused(resp)
+	}
+	return nil
+}
+
 // Offline is the Origin of a file whose server may not be asked. Its text is what
 // forbids it.
 type Offline string
@@ -125,5 +155,6 @@ func (o Offline) Accept(*http.Response) error { return nil }
 var (
 	_ Origin  = (*Resolved)(nil)
 	_ Refuser = (*Resolved)(nil)
+	_ Refuser = silent{}
 	_ Origin  = Offline("")
 )

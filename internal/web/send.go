@@ -101,6 +101,9 @@ func (c *Client) follow(ctx context.Context, req *http.Request, stay bool) (resp
 // a name only it knows the address: a server that needs a proxy is taken for a public
 // one, which may redirect to any other that the proxy goes to.
 func (c *Client) roundTrip(ctx context.Context, req *http.Request, outside bool) (resp *http.Response, public bool, err error) {
+	if c.opts.Asks != nil {
+		c.opts.Asks(req.URL.Hostname())
+	}
 	proxy, err := c.opts.Proxy(req)
 	if err != nil || proxy != nil {
 		public = c.publicHost(req.URL.Hostname())

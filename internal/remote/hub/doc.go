@@ -15,7 +15,8 @@
 // that is in the cache of Hugging Face's own programs.
 //
 // The commit and the files of it are kept in the cache. A commit that is known is
-// not asked for its files again, and offline nothing is asked at all.
+// not asked for its files again, and offline nothing is asked at all. Where the Hub does
+// not answer, a name stands for the commit of the last time.
 //
 //	HF_ENDPOINT                     the Hub, https://huggingface.co
 //	HF_TOKEN                        sent to the endpoint, and to nothing that it redirects to

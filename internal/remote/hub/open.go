@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"path"
 	"strings"
 	"time"
 
@@ -29,8 +30,9 @@ type Options struct {
 // hub is the Hub as it is asked for one name.
 type hub struct {
 	Settings
-	client *web.Client
-	store  *cache.Store
+	client  *web.Client
+	store   *cache.Store
+	silence error // nobody answered: nobody is asked again
 }
 
 // snapshot is what is known of a commit, and kept.
@@ -77,46 +79,61 @@ func Open(ctx context.Context, repository, revision string, o Options) (l *remot
 	} else {
 		revision = mainBranch
 	}
+	for rev := revision; rev != "."; rev = path.Dir(rev) {
+		if _, _, ok := h.answered(repository, rev); ok {
+			ctx = web.Briefly(ctx) // all of what follows, which may name nothing
+		}
+	}
 	var first error
 	for rev := revision; ; {
-		s, err := h.find(ctx, name, repository, rev)
+		found, err := h.find(ctx, name, repository, rev)
 		if err == nil {
-			l, err := h.listing(repository, s, o.Cache)
+			l, err := h.listing(repository, found, o.Cache)
 			return l, strings.TrimPrefix(revision[len(rev):], "/"), err
 		}
 		if first == nil {
 			first = err
 		}
 		i := strings.LastIndexByte(rev, '/')
-		if i < 0 || h.Offline == "" && !errors.Is(err, errRevision) {
+		if i < 0 || h.Offline == "" && !errors.Is(err, errRevision) && !web.Unanswered(err) {
 			return nil, "", first
 		}
 		rev = rev[:i]
 	}
 }
 
-// find returns the commit of a revision, with its files: as kept if it is offline,
-// else the one that it is now. name is what was asked for, for messages.
-func (h *hub) find(ctx context.Context, name, repository, revision string) (*snapshot, error) {
+// find returns the commit of a revision, with its files. name is what was asked for,
+// for messages.
+func (h *hub) find(ctx context.Context, name, repository, revision string) (remote.Answer[*snapshot], error) {
 	if isHex(revision, commitSize) {
-		if s := h.kept(repository, revision); s != nil {
-			return s, nil
+		if s, _, ok := h.kept(repository, revision); ok {
+			return remote.Answer[*snapshot]{Value: s}, nil
 		}
 	}
-	if h.Offline != "" {
-		var b branch
-		if _, ok := h.store.Pinned(h.pin(repository, revision), &b); ok {
-			if s := h.kept(repository, b.Commit); s != nil {
-				return s, nil
-			}
-		}
-		return nil, web.ErrOffline(name, h.Offline)
+	q := remote.Question[*snapshot]{Name: name, Who: "the Hub", Offline: h.Offline,
+		Ask:  func(ctx context.Context) (*snapshot, error) { return h.ask(ctx, name, repository, revision) },
+		Kept: func() (*snapshot, time.Time, bool) { return h.answered(repository, revision) },
 	}
+	a, err := q.Answer(ctx)
+	if web.Unanswered(err) {
+		h.silence = err
+	}
+	return a, err
+}
+
+// ask asks which commit a revision is, and for its files if they are not known, and
+// keeps both.
+func (h *hub) ask(ctx context.Context, name, repository, revision string) (*snapshot, error) {
+	if h.silence != nil {
+		return nil, h.silence
+	}
+	ctx, cancel := h.client.Within(ctx)
+	defer cancel()
 	s, err := h.commit(ctx, name, repository, revision)
 	if err != nil {
 		return nil, err
 	}
-	if known := h.kept(repository, s.Commit); known != nil {
+	if known, _, ok := h.kept(repository, s.Commit); ok {
 		s = known
 	} else {
 		if s.Files, err = h.tree(ctx, name, s); err != nil {
@@ -136,18 +153,29 @@ func (h *hub) pin(repository, revision string) string {
 	return prefix + h.Endpoint.String() + "/" + repository + "@" + revision
 }
 
-// kept returns a commit that was asked for before, nil if it was not.
-func (h *hub) kept(repository, commit string) *snapshot {
-	var s snapshot
-	if _, ok := h.store.Pinned(h.pin(repository, commit), &s); !ok || s.Commit != commit || !isHex(commit, commitSize) || check(s.Repository, "") != nil {
-		return nil
+// answered returns the commit that a revision was the last time, and when.
+func (h *hub) answered(repository, revision string) (*snapshot, time.Time, bool) {
+	var b branch
+	at, ok := h.store.Pinned(h.pin(repository, revision), &b)
+	if !ok {
+		return nil, at, false
+	}
+	s, _, ok := h.kept(repository, b.Commit)
+	return s, at, ok
+}
+
+// kept returns a commit that was asked for before, and when.
+func (h *hub) kept(repository, commit string) (s *snapshot, at time.Time, ok bool) {
+	at, ok = h.store.Pinned(h.pin(repository, commit), &s)
+	if !ok || s == nil || s.Commit != commit || !isHex(commit, commitSize) || check(s.Repository, "") != nil {
+		return nil, at, false
 	}
 	for i := range s.Files {
 		if s.Files[i].check() != "" {
-			return nil
+			return nil, at, false
 		}
 	}
-	return &s
+	return s, at, true
 }
 
 // commit asks which commit a revision is.
@@ -235,7 +263,8 @@ func (h *hub) get(ctx context.Context, name, address string, limit int64) ([]byt
 
 // listing makes the files of a commit ones that can be opened.
 // local is the cache of Hugging Face's own programs.
-func (h *hub) listing(repository string, s *snapshot, local string) (*remote.Listing, error) {
+func (h *hub) listing(repository string, found remote.Answer[*snapshot], local string) (*remote.Listing, error) {
+	s := found.Value
 	name := prefix + repository + "@" + s.Commit
 	items := make([]remote.Item, len(s.Files))
 	for i := range s.Files {
@@ -245,14 +274,14 @@ func (h *hub) listing(repository string, s *snapshot, local string) (*remote.Lis
 			Name:   f.Path,
 			ID:     cache.ID{Key: f.digest(), Digest: f.digest(), Size: f.Size, Source: at, ModTime: s.Time},
 			Host:   h.Endpoint.Host,
-			Origin: h.origin(s, f, at),
+			Origin: found.Origin(h.origin(s, f, at)),
 		}
 	}
 	l, err := remote.NewListing(name, items, h.client, h.store)
 	if err != nil {
 		return nil, err
 	}
-	l.ModTime = s.Time
+	l.ModTime, l.Note = s.Time, found.Note
 	lookBeside(local, []string{repository, s.Repository}, l.Items())
 	return l, nil
 }

@@ -21,7 +21,7 @@ func (h *hub) refusal(name string, resp *http.Response) error {
 	code := resp.Header.Get("X-Error-Code")
 	switch {
 	case resp.StatusCode == http.StatusTooManyRequests:
-		e.Kind, e.Problem, e.Advice = syscall.EAGAIN, "the Hub limits requests", "try again "+web.When(resp.Header)+setToken(", or set HF_TOKEN", "")
+		e.Kind, e.Problem, e.Advice = web.Refusal(resp, syscall.EAGAIN), "the Hub limits requests", "try again "+web.When(resp.Header)+setToken(", or set HF_TOKEN", "")
 	case code == "GatedRepo":
 		e.Kind, e.Problem = syscall.EACCES, setToken("the model is gated", "the model is gated and this token has no access")
 		e.Advice = "accept its terms on the model's page" + setToken(", and set HF_TOKEN", "")
@@ -38,7 +38,7 @@ func (h *hub) refusal(name string, resp *http.Response) error {
 	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
 		e.Kind, e.Problem, e.Advice = syscall.EACCES, h.said(resp, "the Hub refuses to show it"), setToken("set HF_TOKEN", "check what the token may read")
 	default:
-		e.Kind, e.Problem, e.Advice = syscall.EIO, h.said(resp, "the Hub answers "+web.Answer(resp)), "try again later"
+		e.Kind, e.Problem, e.Advice = web.Refusal(resp, syscall.EIO), h.said(resp, "the Hub answers "+web.Answer(resp)), "try again later"
 	}
 	return e
 }

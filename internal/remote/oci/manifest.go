@@ -162,7 +162,7 @@ func (s *session) refused(ref reference, resp *http.Response) error {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		e.Problem, e.Advice, e.Kind = "these credentials may not read it, or it does not exist", "check the name, or run 'docker login "+ref.registry+"'", syscall.EACCES
 	case http.StatusTooManyRequests:
-		e.Problem, e.Advice, e.Kind = "the registry limits requests", "try again later, or run 'docker login "+ref.registry+"'", syscall.EIO
+		e.Problem, e.Advice, e.Kind = "the registry limits requests", "try again later, or run 'docker login "+ref.registry+"'", web.NoAnswer(syscall.EIO)
 	default:
 		return web.Status(ref.String(), resp, "check the name, or try again later")
 	}

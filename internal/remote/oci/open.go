@@ -35,23 +35,24 @@ func Open(ctx context.Context, name string, o Options) (*remote.Listing, string,
 		return nil, "", err
 	}
 	a := &artifact{s: newSession(ref, o.Client), o: o, origins: map[string]web.Origin{}}
-	var f found
-	switch {
-	case o.Offline:
-		if _, ok := o.Store.Pinned(ref.String(), &f); !ok {
-			return nil, "", web.ErrOffline(name, "--offline")
-		}
-	default:
-		if f, err = a.find(ctx); err != nil {
-			return nil, "", err
-		}
-		_ = o.Store.Pin(ref.String(), f) // what cannot be kept is asked for again
+	q := remote.Question[found]{Name: name, Who: "the registry " + ref.registry, Ask: a.find}
+	if o.Offline {
+		q.Offline = "--offline"
 	}
-	files, folder := inFolder(f.Files)
-	l, err := a.listing(ref.at(f.Digest).String(), folder, files, f.Time)
+	q.Kept, q.Keep = remote.Kept[found](o.Store, ref.String())
+	answer, err := q.Answer(ctx)
 	if err != nil {
 		return nil, "", err
 	}
+	f := answer.Value
+	a.s.ref = ref.at(f.Digest)
+	a.silence = answer.Silence
+	files, folder := inFolder(f.Files)
+	l, err := a.listing(a.s.ref.String(), folder, files, f.Time)
+	if err != nil {
+		return nil, "", err
+	}
+	l.Note = answer.Note
 	file, err := l.Choose()
 	return l, file, err
 }
@@ -61,11 +62,14 @@ type artifact struct {
 	s       *session
 	o       Options
 	origins map[string]web.Origin // of layers, by digest
+	silence error                 // of the registry, nil where it answered
 }
 
 // find asks the registry.
 func (a *artifact) find(ctx context.Context) (found, error) {
-	m, digest, err := a.s.find(ctx)
+	all, cancel := a.o.Client.Within(ctx)
+	defer cancel()
+	m, digest, err := a.s.find(all)
 	if err != nil {
 		return found{}, err
 	}
@@ -138,6 +142,9 @@ func (a *artifact) origin(digest, at string) web.Origin {
 	}
 	if a.origins[digest] == nil {
 		a.origins[digest] = newBlob(a.s, digest, at)
+		if a.silence != nil {
+			a.origins[digest] = web.Silent(a.origins[digest], a.silence)
+		}
 	}
 	return a.origins[digest]
 }

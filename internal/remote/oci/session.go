@@ -101,13 +101,17 @@ func (s *session) failed(err error) error {
 	switch {
 	case errors.As(err, &own):
 		return own
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		e.Problem, e.Advice, e.Kind = "the registry did not answer in time", "try again later", syscall.ETIMEDOUT
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, context.DeadlineExceeded):
+		e.Problem, e.Advice, e.Kind = "the registry did not answer in time", "try again later", web.NoAnswer(syscall.ETIMEDOUT)
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
 		e.Problem = "the registry wants a login"
 	case errors.Is(err, errHelper):
 		e.Problem = "Docker's credentials cannot be read"
 		e.Advice = "check config.json in ~/.docker or DOCKER_CONFIG, and the credential helper that it names"
+	case errors.As(err, &said) && (said.StatusCode >= 500 || said.StatusCode == http.StatusTooManyRequests):
+		e.Problem, e.Advice, e.Kind = "the registry gives no tokens at the moment", "try again later", web.NoAnswer(syscall.EIO)
 	case errors.As(err, &said):
 		e.Problem = "the registry gives no token to these credentials, or the repository does not exist"
 	case errors.Is(err, errRealm), strings.Contains(err.Error(), "bearer realm"):

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs/formats/ollama"
+	"github.com/tensorfs/tensorfs/internal/remote"
 )
 
 func FuzzManifest(f *testing.F) {
@@ -13,7 +14,7 @@ func FuzzManifest(f *testing.F) {
 	f.Add([]byte(`{"config":{"digest":"sha256:` + digest(nil) + `","size":0},"layers":[]}`))
 	r := &registry{model: ollama.Name{Host: "h", Namespace: "n", Model: "m", Tag: "t"}, name: "ollama:h/n/m:t", address: "https://h/v2/n/m"}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		l, err := r.listing(&pinned{Manifest: text})
+		l, err := r.listing(remote.Answer[*pinned]{Value: &pinned{Manifest: text}})
 		if err != nil {
 			if strings.ContainsAny(err.Error(), "\n\x00\x1b") {
 				t.Errorf("%q", err)

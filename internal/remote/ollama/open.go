@@ -63,21 +63,17 @@ func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file 
 	if err != nil {
 		return nil, "", err
 	}
-	var p pinned
-	switch _, kept := r.Store.Pinned(r.pin(), &p); {
-	case r.forbids == "":
-		if p.Manifest, err = r.manifest(ctx); err != nil {
-			return nil, "", err
-		}
-		p.Time = time.Now().Truncate(time.Second)
-	case !kept:
-		return nil, "", web.ErrOffline(r.name, r.forbids)
-	}
-	if l, err = r.listing(&p); err != nil {
+	q := remote.Question[*pinned]{Name: r.name, Who: "the registry " + n.Host, Offline: r.forbids, Ask: r.ask}
+	q.Kept, _ = remote.Kept[*pinned](r.Store, r.pin())
+	a, err := q.Answer(ctx)
+	if err != nil {
 		return nil, "", err
 	}
-	if r.forbids == "" {
-		_ = r.Store.Pin(r.pin(), &p) // what cannot be kept is asked for again, and that is all
+	if l, err = r.listing(a); err != nil {
+		return nil, "", err
+	}
+	if r.forbids == "" && a.Silence == nil {
+		_ = r.Store.Pin(r.pin(), a.Value) // what cannot be kept is asked for again, and that is all
 	}
 	return l, n.Manifest(), nil
 }
@@ -124,6 +120,12 @@ func (r *registry) request(ctx context.Context, below string) (*http.Request, er
 	return req, err
 }
 
+// ask asks for what is kept of a model.
+func (r *registry) ask(ctx context.Context) (*pinned, error) {
+	text, err := r.manifest(ctx)
+	return &pinned{text, time.Now().Truncate(time.Second)}, err
+}
+
 // manifest asks for the manifest.
 func (r *registry) manifest(ctx context.Context) ([]byte, error) {
 	resp, body, err := r.Client.Do(ctx, maxManifest, func(ctx context.Context) (*http.Request, error) {
@@ -143,7 +145,8 @@ func (r *registry) manifest(ctx context.Context) ([]byte, error) {
 }
 
 // listing makes a store of a manifest.
-func (r *registry) listing(p *pinned) (*remote.Listing, error) {
+func (r *registry) listing(a remote.Answer[*pinned]) (*remote.Listing, error) {
+	p := a.Value
 	blobs, err := ollama.Blobs(r.name, p.Manifest)
 	if e, ok := errors.AsType[*tensorfs.FormatError](err); ok {
 		e.Advice = "the registry is at fault, or it is not one of Ollama models"
@@ -164,14 +167,14 @@ func (r *registry) listing(p *pinned) (*remote.Listing, error) {
 			Name:   b.Name,
 			ID:     cache.ID{Key: b.Digest, Digest: b.Digest, Size: b.Size, Source: r.name + "/" + b.Digest, ModTime: p.Time},
 			Host:   r.model.Host,
-			Origin: r.origin(b),
+			Origin: a.Origin(r.origin(b)),
 		})
 	}
 	l, err := remote.NewListing(r.name, items, r.Client, r.Store)
 	if err != nil {
 		return nil, err
 	}
-	l.ModTime = p.Time
+	l.ModTime, l.Note = p.Time, a.Note
 	return l, nil
 }
 

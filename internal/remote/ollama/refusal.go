@@ -27,10 +27,10 @@ func (r *registry) refusal(name string, resp *http.Response, body []byte) error 
 		e.Kind, e.Problem = syscall.ENOENT, "the registry has no such model"+r.message(body)
 		e.Advice = "check the name and the tag" + orToken
 	case http.StatusTooManyRequests:
-		e.Kind, e.Problem = syscall.EAGAIN, "the registry limits requests"
+		e.Kind, e.Problem = web.Refusal(resp, syscall.EAGAIN), "the registry limits requests"
 		e.Advice = "try again " + web.When(resp.Header) + orToken
 	default:
-		e.Kind, e.Problem, e.Advice = syscall.EIO, "the registry answers "+web.Answer(resp)+r.message(body), "try again later"
+		e.Kind, e.Problem, e.Advice = web.Refusal(resp, syscall.EIO), "the registry answers "+web.Answer(resp)+r.message(body), "try again later"
 	}
 	return e
 }

@@ -21,7 +21,7 @@
 //
 // # Secrets
 //
-// A user's name and password, in the address or for its host in ~/.netrc (NETRC), go
-// to that server alone. They and what follows ? in the address are not shown and not
-// kept.
+// A user's name and password, in the address or, for https, for its host in ~/.netrc
+// (NETRC), go to that server alone. They and what follows ? in the address are not
+// shown and not kept.
 package plain

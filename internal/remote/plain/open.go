@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
@@ -50,10 +51,10 @@ func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file 
 	if err != nil {
 		return nil, "", err
 	}
-	if a.user == nil {
+	if a.user == nil && a.url.Scheme == "https" { // whoever listens at a port may answer to http
 		a.user = netrc(a.url.Hostname(), o.Getenv)
 	}
-	named, err := o.find(ctx, a, first)
+	named, err := o.find(ctx, a, first, nil)
 	if err != nil {
 		return nil, "", err
 	}
@@ -65,7 +66,7 @@ func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file 
 			}
 		}
 	}()
-	others, err := o.others(ctx, a)
+	others, err := o.others(ctx, a, named.silence)
 	all = append(all, others...)
 	if err != nil {
 		return nil, "", err
@@ -77,7 +78,7 @@ func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file 
 	if l, err = remote.NewListing(a.dir(), items, o.Client, o.Store); err != nil {
 		return nil, "", err
 	}
-	l.ModTime = named.item.ID.ModTime
+	l.ModTime, l.Note = named.item.ID.ModTime, named.note
 	for _, f := range all {
 		if f.entry != nil {
 			l.Keep(f.entry)
@@ -87,8 +88,8 @@ func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file 
 }
 
 // others finds the other files of a split model, as far as they are there: whoever
-// opens it says what is missing.
-func (o *Options) others(ctx context.Context, a address) (all []found, err error) {
+// opens it says what is missing. silence is why the server is not asked, nil if it is.
+func (o *Options) others(ctx context.Context, a address, silence error) (all []found, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var mu sync.Mutex
@@ -101,7 +102,7 @@ func (o *Options) others(ctx context.Context, a address) (all []found, err error
 		group.Go(func() {
 			room <- struct{}{}
 			defer func() { <-room }()
-			f, err := o.find(ctx, b, firstShard)
+			f, err := o.find(ctx, b, firstShard, silence)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -120,6 +121,9 @@ func (o *Options) others(ctx context.Context, a address) (all []found, err error
 type found struct {
 	item  remote.Item
 	entry *cache.Entry // what came of it is kept as long as this is open; may be nil
+
+	silence error  // nobody answered: it is what it was the last time
+	note    string // which says so
 }
 
 // finding is the search for one file.
@@ -130,27 +134,46 @@ type finding struct {
 }
 
 // find asks for a file. probe is how much of it is asked for, if nothing is known of
-// it.
-func (o *Options) find(ctx context.Context, a address, probe int64) (found, error) {
+// it; silence is why nobody is asked, nil if somebody is.
+func (o *Options) find(ctx context.Context, a address, probe int64, silence error) (found, error) {
 	f := &finding{o, a, a.String()}
-	var known version
-	_, pinned := o.Store.Pinned(a.same(), &known)
-	pinned = pinned && known.Exact && 0 <= known.Size && known.Size <= maxSize
+	q := remote.Question[found]{Name: f.name, Who: "the server", Kept: f.kept, Ask: func(ctx context.Context) (found, error) {
+		if silence != nil {
+			return found{}, silence
+		}
+		if _, _, ok := f.kept(); ok {
+			probe = 1 // its header is in the cache: only the version is of interest
+		}
+		for tries := 1; ; tries++ {
+			x, err := f.answer(ctx, probe)
+			if tries == maxTries || !errors.Is(err, errWrongPart) {
+				return x, err
+			}
+		}
+	}}
 	if o.Offline {
-		if !pinned {
-			return found{}, web.ErrOffline(f.name, "--offline")
-		}
-		return found{item: f.item(known, web.Offline("--offline"))}, nil
+		q.Offline = "--offline"
 	}
-	if pinned {
-		probe = 1 // its header is in the cache: only the version is of interest
+	x, err := q.Answer(ctx)
+	if err != nil {
+		return found{}, err
 	}
-	for tries := 1; ; tries++ {
-		x, err := f.answer(ctx, probe)
-		if tries == maxTries || !errors.Is(err, errWrongPart) {
-			return x, err
-		}
+	x.Value.item.Origin = x.Origin(x.Value.item.Origin)
+	x.Value.silence, x.Value.note = x.Silence, x.Note
+	return x.Value, nil
+}
+
+// kept is the file as it was the last time.
+func (f *finding) kept() (x found, at time.Time, ok bool) {
+	var v version
+	at, ok = f.Store.Pinned(f.same(), &v)
+	if !ok || !v.Exact || v.Size < 0 || v.Size > maxSize {
+		return found{}, at, false
 	}
+	if f.Offline {
+		return found{item: f.item(v, web.Offline("--offline"))}, at, true
+	}
+	return found{item: f.item(v, newOrigin(f.Client, f.name, v, f.url, f.url, f.ask))}, at, true
 }
 
 // answer asks for the first bytes of the file.

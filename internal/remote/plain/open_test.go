@@ -341,8 +341,9 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// What ~/.netrc says of exactly this host is used, and nothing of it is kept.
-func TestNetrcUsed(t *testing.T) {
+// What ~/.netrc says of a host is not sent where everybody on the way can read it, and
+// whoever listens at a port; what an address says is. Nothing of it is kept.
+func TestNetrcOverHTTP(t *testing.T) {
 	s := testweb.New(t)
 	s.Put("/m.gguf", bytes.NewReader(pattern(10)))
 	s.Fault = func(_ int, w http.ResponseWriter, r *http.Request) bool {
@@ -357,13 +358,17 @@ func TestNetrcUsed(t *testing.T) {
 	m.Env["HOME"] = home
 	o := options(m)
 	_, _, err := Open(context.Background(), s.URL+"/m.gguf?token=secret", o)
-	if !errors.Is(err, syscall.EACCES) || !strings.Contains(err.Error(), s.URL+"/m.gguf?...: the server answers 401 Unauthorized; give a user and password") {
+	if !errors.Is(err, syscall.EACCES) || !strings.Contains(err.Error(), s.URL+"/m.gguf?...: the server answers 401 Unauthorized; give a user and password as http://USER:PASSWORD@HOST/") {
 		t.Error(err)
 	}
 	if err := os.WriteFile(filepath.Join(home, ".netrc"), []byte("machine 127.0.0.1 login me password secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	mustRead(t, o, s.URL+"/m.gguf?token=secret&key=secret", pattern(10))
+	_, _, err = Open(context.Background(), s.URL+"/m.gguf?token=secret", o)
+	if !errors.Is(err, syscall.EACCES) || !strings.Contains(err.Error(), "what ~/.netrc says goes over https alone") {
+		t.Error(err)
+	}
+	mustRead(t, o, strings.Replace(s.URL, "http://", "http://me:secret@", 1)+"/m.gguf?token=secret&key=secret", pattern(10))
 	testremote.NoSecrets(t, m.Dir, []string{"secret"}, nil)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/tensorfs/tensorfs/internal/web"
 )
@@ -82,6 +83,8 @@ var advices = map[int]string{
 func refusal(name string, resp *http.Response) error {
 	advice, ok := advices[resp.StatusCode]
 	switch {
+	case resp.StatusCode == http.StatusUnauthorized && strings.HasPrefix(name, "http:"):
+		advice = "give a user and password as http://USER:PASSWORD@HOST/...; what ~/.netrc says goes over https alone"
 	case ok:
 	case resp.StatusCode == http.StatusTooManyRequests:
 		advice = "try again " + web.When(resp.Header)

@@ -74,5 +74,5 @@ func (b *bucket) refused(ctx context.Context, file, key string, resp *http.Respo
 			m = anonymous
 		}
 	}
-	return &tensorfs.FormatError{File: file, Offset: -1, Problem: m.problem, Advice: m.advice, Kind: m.kind}
+	return &tensorfs.FormatError{File: file, Offset: -1, Problem: m.problem, Advice: m.advice, Kind: web.Refusal(resp, m.kind)}
 }

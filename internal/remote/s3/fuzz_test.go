@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/remote"
 )
 
 // FuzzListing reads any text as a server's listing: what is taken of it has names
@@ -32,7 +33,7 @@ func FuzzListing(f *testing.F) {
 			t.Errorf("%d objects", len(p.objects))
 		}
 		at := place{bucket: "b", key: "m/", dir: true}
-		l, err := (&found{p.objects}).listing(at, &bucket{name: "b"}, Options{Store: store, Offline: true})
+		l, err := listing(remote.Answer[found]{Value: found{p.objects}}, at, &bucket{name: "b"}, Options{Store: store, Offline: true})
 		if err != nil {
 			return
 		}

@@ -38,19 +38,21 @@ func Open(ctx context.Context, name string, o Options) (*remote.Listing, string,
 	}
 	b := &bucket{client: o.Client, at: at, name: p.bucket, keys: newKeys(o.Client), region: region}
 	pin := fmt.Sprintf("%s%s/%s at %s", Scheme, p.bucket, p.key, at)
-	var f found
-	switch {
-	case o.Offline:
-		if _, ok := o.Store.Pinned(pin, &f); !ok {
-			return nil, "", web.ErrOffline(name, "--offline")
-		}
-	default:
-		if f.Objects, err = b.find(ctx, p); err != nil {
-			return nil, "", err
-		}
-		_ = o.Store.Pin(pin, f) // what cannot be kept is asked for again
+	q := remote.Question[found]{Name: name, Who: "the server", Ask: func(ctx context.Context) (found, error) {
+		ctx, cancel := o.Client.Within(ctx)
+		defer cancel()
+		list, err := b.find(ctx, p)
+		return found{list}, err
+	}}
+	if o.Offline {
+		q.Offline = "--offline"
 	}
-	l, err := f.listing(p, b, o)
+	q.Kept, q.Keep = remote.Kept[found](o.Store, pin)
+	a, err := q.Answer(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	l, err := listing(a, p, b, o)
 	if err != nil {
 		return nil, "", err
 	}
@@ -140,7 +142,8 @@ func (b *bucket) head(ctx context.Context, key string) (object, error) {
 }
 
 // listing makes a listing of what was found.
-func (f *found) listing(p place, b *bucket, o Options) (*remote.Listing, error) {
+func listing(a remote.Answer[found], p place, b *bucket, o Options) (*remote.Listing, error) {
+	f := a.Value
 	folder := p.folder()
 	name := place{bucket: p.bucket, key: folder, dir: true}.String()
 	items := make([]remote.Item, len(f.Objects))
@@ -155,7 +158,7 @@ func (f *found) listing(p place, b *bucket, o Options) (*remote.Listing, error) 
 		}
 		var from web.Origin = web.Offline("--offline")
 		if !o.Offline {
-			from = &origin{b: b, o: x, path: file}
+			from = a.Origin(&origin{b: b, o: x, path: file})
 		}
 		items[i] = remote.Item{
 			Name:   rel,
@@ -164,5 +167,9 @@ func (f *found) listing(p place, b *bucket, o Options) (*remote.Listing, error) 
 			Origin: from,
 		}
 	}
-	return remote.NewListing(name, items, o.Client, o.Store)
+	l, err := remote.NewListing(name, items, o.Client, o.Store)
+	if err == nil {
+		l.Note = a.Note
+	}
+	return l, err
 }

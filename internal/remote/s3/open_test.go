@@ -506,8 +506,7 @@ func TestIdentity(t *testing.T) {
 	} {
 		environ(t, "AWS_ENDPOINT_URL", tt.at)
 		at, region, _ := ofEnvironment()
-		f := found{[]object{tt.o}}
-		l, err := f.listing(place{bucket: tt.bucket, key: tt.o.Key}, &bucket{at: at, name: tt.bucket, region: region}, Options{Store: &cache.Store{}})
+		l, err := listing(remote.Answer[found]{Value: found{[]object{tt.o}}}, place{bucket: tt.bucket, key: tt.o.Key}, &bucket{at: at, name: tt.bucket, region: region}, Options{Store: &cache.Store{}})
 		if err != nil {
 			t.Fatal(err)
 		}

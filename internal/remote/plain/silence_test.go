@@ -1,0 +1,43 @@
+package plain
+
+import (
+	"bytes"
+	"net/http"
+	"testing"
+
+	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/remote"
+	"github.com/tensorfs/tensorfs/internal/testremote"
+	"github.com/tensorfs/tensorfs/internal/testweb"
+	"github.com/tensorfs/tensorfs/internal/web"
+)
+
+// A file that was opened is opened where the server does not answer, and not where it
+// refuses.
+func TestSilence(t *testing.T) {
+	s := testweb.New(t)
+	want := pattern(3*mib + 77)
+	s.Put("/m.gguf", bytes.NewReader(want))
+	for i, name := range []string{"/one-00001-of-00003.gguf", "/one-00002-of-00003.gguf", "/one-00003-of-00003.gguf"} {
+		s.Put(name, bytes.NewReader(want[i:]))
+	}
+	for path, want := range map[string][]byte{"/m.gguf": want, "/one-00002-of-00003.gguf": want[1:]} {
+		testremote.Silence{Name: s.URL + path, Want: want,
+			Open: func(c *web.Client, store *cache.Store) (*remote.Listing, string, error) {
+				o := newOptions(t)
+				o.Client, o.Store = c, store
+				return Open(t.Context(), s.URL+path, o)
+			},
+			Fault: func(answer http.HandlerFunc) {
+				s.Do(func() {
+					s.Fault = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+						if answer != nil {
+							answer(w, r)
+						}
+						return answer != nil
+					}
+				})
+			},
+		}.Test(t)
+	}
+}

@@ -1,0 +1,117 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/web"
+)
+
+// Question is what a name stands for: a commit, a manifest, the version of a file. The
+// answer is kept, for when nobody may be asked and when nobody answers.
+type Question[T any] struct {
+	Name    string // for people, as it was asked
+	Who     string // may answer, for people: "the Hub"
+	Offline string // what forbids asking, "" if nothing does
+	Ask     func(ctx context.Context) (T, error)
+	Kept    func() (v T, at time.Time, ok bool) // the last answer
+	Keep    func(v T)                           // nil: Ask keeps it
+}
+
+// Kept returns a Question's Kept and Keep for what a store keeps under a name.
+func Kept[T any](store *cache.Store, name string) (kept func() (T, time.Time, bool), keep func(T)) {
+	kept = func() (v T, at time.Time, ok bool) {
+		at, ok = store.Pinned(name, &v)
+		return v, at, ok
+	}
+	return kept, func(v T) { _ = store.Pin(name, v) } // what cannot be kept is asked for again, and that is all
+}
+
+// Answer is what a name stands for, and how that is known.
+type Answer[T any] struct {
+	Value T
+	// Silence is why it is the last answer, nil where it is the one of now: nobody
+	// answered.
+	Silence error
+	// Note says so to people, "" where there is nothing to say.
+	Note string
+}
+
+// Origin returns how to ask for a file of the answer: later, where nobody answers now.
+func (a *Answer[T]) Origin(o web.Origin) web.Origin {
+	if a.Silence == nil {
+		return o
+	}
+	return web.Silent(o, a.Silence)
+}
+
+// Answer asks, unless that is forbidden. Where nobody answers it is the last answer; a
+// refusal is an error, whatever was answered before: what is gone, or not for
+// everybody any more, is not shown as if it was. ctx is that of all requests together.
+func (q *Question[T]) Answer(ctx context.Context) (a Answer[T], err error) {
+	v, at, ok := q.Kept()
+	if q.Offline != "" {
+		if !ok {
+			return a, web.ErrOffline(q.Name, q.Offline)
+		}
+		return Answer[T]{Value: v}, nil
+	}
+	if ok {
+		ctx = web.Briefly(ctx)
+	}
+	now, err := q.Ask(ctx)
+	switch {
+	case err == nil:
+		if q.Keep != nil {
+			q.Keep(now)
+		}
+		return Answer[T]{Value: now}, nil
+	case !web.Unanswered(err):
+		return a, err
+	}
+	why := q.reason(err)
+	if !ok {
+		return a, q.silent("", err)
+	}
+	return Answer[T]{
+		Value:   v,
+		Silence: q.silent(", and not all of it is in the cache", err),
+		Note:    fmt.Sprintf("%s did not answer (%s): this is %s as it was on %s", q.Who, why, tensorfs.Printable(q.Name), at.Local().Format(time.DateTime)),
+	}, nil
+}
+
+// silent is the error of a name for which nobody answers: it names what was asked for,
+// and not the address that was.
+func (q *Question[T]) silent(more string, err error) error {
+	e := &tensorfs.FormatError{File: q.Name, Offset: -1, Problem: fmt.Sprintf("%s did not answer: %s", q.Who, q.reason(err)), Advice: "try again later", Kind: err}
+	if own, ok := errors.AsType[*tensorfs.FormatError](err); ok {
+		e.Advice = own.Advice
+		if own.File == q.Name && strings.HasPrefix(own.Problem, q.Who+" ") { // which says why
+			e.Problem = own.Problem
+		}
+	}
+	e.Problem += more
+	return e
+}
+
+// reason is why nobody answered, without the address that was asked.
+func (q *Question[T]) reason(err error) string {
+	e, ok := errors.AsType[*tensorfs.FormatError](err)
+	if !ok {
+		return "it took too long"
+	}
+	for _, who := range []string{q.Who, "the server"} {
+		if what, ok := strings.CutPrefix(e.Problem, who+" "); ok {
+			if status, ok := strings.CutPrefix(what, "answers "); ok {
+				return "it says " + status
+			}
+			return "it " + what
+		}
+	}
+	return e.Problem
+}

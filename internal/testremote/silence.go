@@ -1,0 +1,100 @@
+package testremote
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/remote"
+	"github.com/tensorfs/tensorfs/internal/web"
+)
+
+// Silence is a name whose server can be made to answer nothing.
+type Silence struct {
+	Name string // for people
+	Open func(c *web.Client, store *cache.Store) (l *remote.Listing, file string, err error)
+	// Fault makes the server answer all requests so, nil as ever.
+	Fault func(answer http.HandlerFunc)
+	Want  []byte // the file
+}
+
+// Test holds that what was opened once is opened again where nobody answers, and says
+// so; that a refusal is an error; and that what is not here is asked for in vain only
+// once.
+func (s Silence) Test(t *testing.T) {
+	t.Helper()
+	client := Client(t, time.Minute)
+	known, _ := Cache(t)
+	open := func(store *cache.Store, read, silent bool) {
+		t.Helper()
+		l, file, err := s.Open(client, store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if said := strings.Contains(l.Note, "did not answer"); said != silent || silent && !strings.Contains(l.Note, s.Name) || strings.Contains(l.Note, "\n") {
+			t.Errorf("it notes %q", l.Note)
+		}
+		if !read {
+			return
+		}
+		if got, err := Read(l, file); err != nil || !bytes.Equal(got, s.Want) {
+			t.Errorf("%d bytes of %d, %v", len(got), len(s.Want), err)
+		}
+	}
+	open(known, true, false)
+	hangUp := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	status := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+	}
+	for name, answer := range map[string]http.HandlerFunc{"hangs up": hangUp, "503": status(503), "429": status(429)} {
+		t.Run(name, func(t *testing.T) {
+			s.Fault(answer)
+			open(known, true, true)
+		})
+	}
+	for name, kind := range map[int]error{401: fs.ErrPermission, 403: fs.ErrPermission, 404: fs.ErrNotExist} {
+		t.Run(http.StatusText(name), func(t *testing.T) {
+			s.Fault(status(name))
+			if _, _, err := s.Open(client, known); !errors.Is(err, kind) || web.Unanswered(err) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	t.Run("not here", func(t *testing.T) {
+		s.Fault(nil)
+		headers, _ := Cache(t)
+		open(headers, false, false)
+		var asked atomic.Int64
+		s.Fault(func(w http.ResponseWriter, r *http.Request) {
+			asked.Add(1)
+			hangUp(w, r)
+		})
+		l, file, err := s.Open(client, headers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		before := asked.Load()
+		_, err = Read(l, file)
+		if err == nil || !strings.Contains(err.Error(), "did not answer") || !strings.Contains(err.Error(), "not all of it is in the cache") || asked.Load() > before {
+			t.Errorf("%v, after %d requests more", err, asked.Load()-before)
+		}
+	})
+	t.Run("never asked", func(t *testing.T) {
+		s.Fault(hangUp)
+		empty, _ := Cache(t)
+		_, _, err := s.Open(Client(t, 2*time.Second), empty)
+		if !web.Unanswered(err) || !strings.HasPrefix(err.Error(), s.Name+": ") || !strings.Contains(err.Error(), "did not answer: ") || strings.Count(err.Error(), "http://") > strings.Count(s.Name, "http://") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v", err)
+		}
+	})
+	s.Fault(nil)
+	open(known, true, false)
+}
