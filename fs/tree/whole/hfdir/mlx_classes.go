@@ -11,7 +11,8 @@ import (
 
 // mlxClass is a row: what mlx-lm's class of a model type asks for, and what it does
 // not do. The rows follow the classes' own ModelArgs, in mlx_lm/models of mlx-lm
-// 0.32.2; each was run on a model that transformers 5.23 saved.
+// 0.32.2. Those of models that transformers 5.23 has were run on one that it saved
+// (testdata).
 type mlxClass struct {
 	fields  []mlxField                                        // that it reads, and transformers does not write
 	ropes   []string                                          // in which ways it scales rotary embeddings; nil: in all that mlx-lm has
