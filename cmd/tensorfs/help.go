@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -8,29 +9,69 @@ import (
 	"github.com/tensorfs/tensorfs/internal/term"
 )
 
-// groupFlags makes help list the flags that are for models on other machines apart
-// from a command's own.
-func groupFlags(root *cobra.Command) {
-	usages := func(all *pflag.FlagSet, grouped bool) string {
-		set := pflag.NewFlagSet("", pflag.ContinueOnError)
-		set.SortFlags = all.SortFlags
+// layOutHelp makes help begin with the usage and the examples, which are what most look
+// for. The flags for models on other machines, which nearly all commands have, are named
+// there and described once, in the text about these.
+func layOutHelp(root *cobra.Command) {
+	cobra.AddTemplateFunc("ownFlags", func(all *pflag.FlagSet) string { return flagUsages(all, false) })
+	cobra.AddTemplateFunc("remoteFlags", func(all *pflag.FlagSet) string {
+		var names []string
 		all.VisitAll(func(f *pflag.Flag) {
-			if (f.Annotations[inGroup] != nil) == grouped {
-				set.AddFlag(f)
+			if f.Annotations[inGroup] != nil && !f.Hidden {
+				names = append(names, "--"+f.Name)
 			}
 		})
-		return strings.TrimRight(set.FlagUsagesWrapped(term.Columns), " \n")
+		if names == nil {
+			return ""
+		}
+		return strings.Join(term.Wrap("For models on other machines, see tensorfs help remote: "+strings.Join(names, ", "), term.Columns, 0), "\n")
+	})
+	const flags, subcommands = "{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}", "{{if .HasAvailableSubCommands}}{{$cmds"
+	usage := strings.Replace(root.UsageTemplate(), flags, "{{ownFlags .LocalFlags}}{{with remoteFlags .LocalFlags}}\n\n{{.}}{{end}}", 1)
+	usage = strings.ReplaceAll(usage, ".FlagUsages |", fmt.Sprintf(".FlagUsagesWrapped %d |", term.Columns))
+	root.SetUsageTemplate(usage)
+	at := strings.Index(usage, subcommands)
+	const ifCommand, end = "{{if or .Runnable .HasSubCommands}}", "{{end}}"
+	root.SetHelpTemplate(ifCommand + usage[:at] + "\n\n" + end + "{{or .Long .Short | trimTrailingWhitespaces}}\n" + ifCommand + usage[at:] + end)
+}
+
+// flagUsages describes flags: those for models on other machines, or all others.
+func flagUsages(all *pflag.FlagSet, remote bool) string {
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	set.SortFlags = all.SortFlags
+	all.VisitAll(func(f *pflag.Flag) {
+		if (f.Annotations[inGroup] != nil) == remote {
+			set.AddFlag(f)
+		}
+	})
+	return strings.TrimRight(set.FlagUsagesWrapped(term.Columns), " \n")
+}
+
+// commandGroups are the commands as help lists them.
+var commandGroups = []struct{ title, commands string }{
+	{"Look into models:", "info ls cat stat diff verify list"},
+	{"Mount models:", "mount umount status serve"},
+	{"Keep files of models:", "export fetch cache"},
+	{"About tensorfs itself:", "completion help man version"},
+}
+
+// groupCommands makes help list the commands by what they are for.
+func groupCommands(root *cobra.Command) {
+	for _, g := range commandGroups {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for name := range strings.FieldsSeq(g.commands) {
+			if c, _, err := root.Find([]string{name}); err == nil && c != root {
+				c.GroupID = g.title
+			}
+		}
 	}
-	cobra.AddTemplateFunc("ownFlags", func(all *pflag.FlagSet) string { return usages(all, false) })
-	cobra.AddTemplateFunc("remoteFlags", func(all *pflag.FlagSet) string { return usages(all, true) })
-	const flags = "{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}"
-	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), flags,
-		"{{ownFlags .LocalFlags}}{{with remoteFlags .LocalFlags}}\n\nFor models on other machines (tensorfs help remote):\n{{.}}{{end}}", 1))
+	root.SetHelpCommandGroupID(commandGroups[len(commandGroups)-1].title)
 }
 
 // remoteTopic is a text for tensorfs help.
 func remoteTopic() *cobra.Command {
-	return &cobra.Command{
+	var flags remoteFlags
+	c := &cobra.Command{
 		Use:   "remote",
 		Short: "How models on other machines are found, read and kept",
 		Long: `Every command that takes a MODEL takes one that is on another machine:
@@ -96,4 +137,8 @@ _netdev.`,
   tensorfs mount https://HOST/model.gguf /mnt/m
   tensorfs fetch hf:ORG/NAME:Q4_K_M && tensorfs mount --offline hf:ORG/NAME:Q4_K_M /mnt/m`,
 	}
+	flags.add(c)
+	c.Long += "\n\nThe flags of all these commands:\n\n" + flagUsages(c.Flags(), true)
+	c.ResetFlags()
+	return c
 }

@@ -123,7 +123,7 @@ MODEL is one of
   FILE.gguf              a GGUF file, or any shard of a split one
   FILE.safetensors       a safetensors file
   DIRECTORY              a Hugging Face or MLX model directory, or one with a
-                         single GGUF model
+                         single GGUF model and none in its directories
   MANIFEST               a manifest in an Ollama store
   ollama:NAME[:TAG]      a model of the local Ollama store (OLLAMA_MODELS), or
                          of its registry where that does not have it
@@ -137,7 +137,7 @@ MODEL is one of
                          those of a bucket, oci:// those of a registry
 
 mount and list also take a library: ollama:, hf: or a folder with several
-models.
+models. tensorfs MODEL is the same as tensorfs info MODEL.
 tensorfs help remote says how models on other machines are found, read and kept.
 
 Exit status:
@@ -185,10 +185,9 @@ Exit status:
 	}
 	completeArguments(root)
 	wordFor(root, goos)
-	groupFlags(root)
+	groupCommands(root)
+	layOutHelp(root)
 	wrapUsage(root)
-	// Flags fit a terminal of 80 columns, as all other help does.
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages |", ".FlagUsagesWrapped 80 |"))
 	return root
 }
 

@@ -347,3 +347,32 @@ func TestByteSize(t *testing.T) {
 		}
 	}
 }
+
+// TestHelpLayout holds that help begins with usage and examples, names the flags for
+// models on other machines in one place, and lists each command in a group.
+func TestHelpLayout(t *testing.T) {
+	pointed := 0
+	for _, c := range newRoot().Commands() {
+		_, help, _ := command(c.Name(), "--help")
+		if c.Name() == "help" || !c.Runnable() {
+			continue
+		}
+		usage, examples, flags := strings.Index(help, "Usage:\n"), strings.Index(help, "\nExamples:\n"), strings.Index(help, "\nFlags:\n")
+		text := strings.Index(help, strings.TrimSpace(c.Long))
+		if usage != 0 || c.Example != "" && !(usage < examples && examples < text) || flags < text || c.GroupID == "" {
+			t.Errorf("%s, in the group %q: usage at %d, examples at %d, text at %d, flags at %d", c.Name(), c.GroupID, usage, examples, text, flags)
+		}
+		if c.Flags().Lookup("offline") != nil {
+			pointed++
+			if !strings.Contains(help, "see tensorfs help remote: --cache, ") || strings.Contains(help, "ask no other machine") {
+				t.Errorf("%s: %s", c.Name(), help)
+			}
+		}
+	}
+	if pointed < 9 {
+		t.Errorf("only %d commands take models on other machines", pointed)
+	}
+	if _, help, _ := command("help", "remote"); !strings.Contains(help, "\n      --offline ") || !strings.Contains(help, "ask no other machine") {
+		t.Errorf("help remote: %s", help)
+	}
+}

@@ -292,7 +292,7 @@ func TestExamples(t *testing.T) {
 				t.Errorf("engine.cc: got %q, want %q", got, all)
 			}
 			out, err := exec.Command(c, model, view, "nothing").CombinedOutput()
-			if exit := (*exec.ExitError)(nil); err == nil || !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.Contains(string(out), `"nothing" is not in view "f16"`) {
+			if exit := (*exec.ExitError)(nil); err == nil || !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.Contains(string(out), `"nothing" is not in view "f16"`) || strings.Contains(string(out), "metal: ") {
 				t.Errorf("a tensor that is not there: %v, %s", err, out)
 			}
 		})

@@ -59,8 +59,9 @@ func fail(out **C.tensorfs_error, err error) C.tensorfs_status {
 			break
 		}
 	}
-	// Joined errors have a line each.
-	text := strings.ReplaceAll(err.Error(), "\n", "; ")
+	// Joined errors have a line each. The loader's package has its name in front, which
+	// says nothing to programs without Metal.
+	text := strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n", "; "), "metal: ")
 	C.tensorfsgo_fail(out, C.int(status), (*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.size_t(len(text)))
 	return status
 }
