@@ -28,7 +28,7 @@ func printableName(model string) string { return tensorfs.Printable(publicName(m
 // are one: what stands before the @, and what follows the question mark.
 var (
 	addressUser  = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*:/+)[^/?#\s]*@`)
-	addressQuery = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*:/+[^?#\s"']*)(\?|#)[^\s"']*?([:;,.)]*(?:[\s"']|$))`)
+	addressQuery = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*:/+[^?#\s"']*)(\?|#)(?:\.\.\.)?[^\s"']*?([:;,.)?]*(?:[\s"']|$))`)
 )
 
 // publicText is a message without what nobody else may see: of addresses among the
