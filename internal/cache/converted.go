@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -190,12 +189,7 @@ func (c *Converted) remove(dir string) (gone bool, err error) {
 
 func readRecord(dir string) (record, error) {
 	var r record
-	f, err := os.OpenFile(filepath.Join(dir, recordName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return r, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxRecord))
+	text, err := readRegular(filepath.Join(dir, recordName), maxRecord)
 	if err == nil && (json.Unmarshal(text, &r) != nil || r.Version != recordVersion) {
 		err = errBroken
 	}

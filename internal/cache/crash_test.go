@@ -264,6 +264,8 @@ func TestHostile(t *testing.T) {
 		"present":         {write(stateName, bytes.Repeat([]byte{0xfd}, 6), headerSize), size},
 		"whole":           {replace(wholeName, text("sha256:x\n")), size},
 		"whole directory": {replace(wholeName, dir), size},
+		"whole fifo":      {replace(wholeName, fifo), size},
+		"whole link":      {replace(wholeName, link), size},
 		"tail of state":   {write(stateName, []byte{255, 255}, headerSize+6), size},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -274,11 +276,15 @@ func TestHostile(t *testing.T) {
 			d := r.onDisk(t)
 			check(t, r.e.Close())
 			check(t, test.tamper(d.dir))
-			r = openRemote(t, s, "k", size)
+			testlimit.Return("opening", func() { r = openRemote(t, s, "k", size) })
 			if n, err := r.local(); n != test.want || err != nil {
 				t.Errorf("%d bytes, want %d, %v", n, test.want, err)
 			}
 			check(t, r.read(0, size, cell))
+			check(t, r.e.Verify(t.Context()))
+			if !r.onDisk(t).whole.Load() {
+				t.Error("it does not become whole")
+			}
 			check(t, r.e.Close())
 		})
 	}

@@ -3,6 +3,7 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -133,9 +134,51 @@ func notUsable(path string, err error) error {
 	return err
 }
 
+// errNotRegular marks what is in the place of a file and is none.
+var errNotRegular = errors.New("it is not a regular file")
+
+// openRegular opens a file, whatever is in its place: it follows no link, and does
+// not wait for the other end of a FIFO.
+func openRegular(path string, how int) (*os.File, error) {
+	f, err := os.OpenFile(path, how|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	for _, e := range []error{unix.ELOOP, unix.ENXIO, unix.EISDIR, unix.ENOTDIR} {
+		if errors.Is(err, e) {
+			err = fmt.Errorf("%w: %w", errNotRegular, err)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = errNotRegular
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// readRegular returns the text of a file, the beginning of one that is longer than
+// most.
+func readRegular(path string, most int64) ([]byte, error) {
+	f, err := openRegular(path, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	return readAll(f, most)
+}
+
+// readAll is readRegular for a file that is open, and closes it.
+func readAll(f *os.File, most int64) ([]byte, error) {
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most))
+}
+
 // lockFile opens a file and locks it. ok is false while another has it.
 func lockFile(path string, how int) (f *os.File, ok bool, err error) {
-	f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, false, err
 	}

@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,14 +26,15 @@ const (
 
 // disk is an entry's files, open.
 type disk struct {
-	s     *Store
-	entry *Entry
-	dir   string
-	size  int64
-	meta  *meta
-	state *os.File // locked, shared
-	data  *os.File
-	cells *cells
+	s      *Store
+	entry  *Entry
+	dir    string // where they were opened; see place
+	shared string // where they are once they are whole
+	size   int64
+	meta   *meta
+	state  *os.File // locked, shared
+	data   *os.File
+	cells  *cells
 
 	whole     atomic.Bool
 	looked    atomic.Int64 // when whole was last looked for
@@ -70,19 +71,30 @@ var errBroken = errors.New("not a usable entry")
 // none that can be used.
 func (s *Store) openDisk(e *Entry) (*disk, error) {
 	id := &e.id
-	dir := s.path(filesDir, e.name[:2], e.name)
-	if id.Private {
-		dir = s.path(filesDir, privateDir, e.name)
-	}
-	broken := 0
+	own, shared := s.dirs(id)
+	broken, trusted := 0, true
 	for deadline := time.Now().Add(lockPatience); ; {
-		d, err := s.openFiles(dir, id)
+		dir := own
+		if trusted && markOf(shared) == id.Digest {
+			dir = shared
+		}
+		d, err := s.openFiles(dir, shared, id)
 		switch {
+		case err == nil && dir != own && !d.whole.Load(): // it may be of any server
+			trusted = false
+			d.cancel()
+			if err := d.closeFiles(); err != nil {
+				return nil, err
+			}
 		case err == nil:
 			d.entry = e
+			if d.whole.Load() {
+				d.share() // it was not, where that was cut off
+			}
 			return d, nil
+		case errors.Is(err, fs.ErrNotExist) && dir != own: // it was swept just now
 		case errors.Is(err, fs.ErrNotExist):
-			if err := s.makeFiles(dir, id); err != nil {
+			if err := s.makeFiles(own, id); err != nil {
 				return nil, err
 			}
 		case errors.Is(err, errBroken):
@@ -104,6 +116,59 @@ func (s *Store) openDisk(e *Entry) (*disk, error) {
 	}
 }
 
+// dirs returns the directories of an entry: its server's own, and the one that it
+// shares with others once it is whole. Before that no other server's entry is read,
+// written or locked: anybody can state a digest and send other bytes.
+//
+//	files/<own>/      made, filled, verified        of one server
+//	      |  whole is written, then it is renamed
+//	files/<shared>/   used if it is whole           by all that state the digest
+func (s *Store) dirs(id *ID) (own, shared string) {
+	at := func(name string) string { return s.path(filesDir, name[:2], name) }
+	own, shared = id.names()
+	if id.Private {
+		own = s.path(filesDir, privateDir, own)
+		return own, own
+	}
+	return at(own), at(shared)
+}
+
+// markOf returns the digest for which an entry says that it is whole, "" for none.
+func markOf(dir string) string {
+	text, _ := readRegular(filepath.Join(dir, wholeName), maxMeta) // what cannot be read says nothing
+	return strings.TrimSuffix(string(text), "\n")
+}
+
+// place returns where the files are: another process may have shared them.
+func (d *disk) place() string {
+	if d.dir != d.shared {
+		if there, _ := sameFile(d.state, filepath.Join(d.shared, stateName)); there {
+			return d.shared
+		}
+	}
+	return d.dir
+}
+
+// share gives a whole entry the name that is of its digest alone. Where that fails,
+// or another was faster, it stays its server's, and is swept when it was not used
+// for long.
+func (d *disk) share() {
+	ours, _ := sameFile(d.state, filepath.Join(d.dir, stateName))
+	if d.dir == d.shared || !ours || markOf(d.shared) == d.verify.digest {
+		return
+	}
+	// What is there and not whole is of a program that did not tell servers apart.
+	if _, err := d.s.removeUnused(d.shared); err != nil {
+		return
+	}
+	if err := os.Mkdir(filepath.Dir(d.shared), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return
+	}
+	if os.Rename(d.dir, d.shared) == nil {
+		_ = errors.Join(syncPath(filepath.Dir(d.shared)), syncPath(d.s.path(filesDir))) // else the next who opens it shares it
+	}
+}
+
 // makeFiles makes an entry without any cell. It is made under another name, so
 // that it has its own only when it is complete; where another was faster, its
 // entry stays. It is made durable by the first sync.
@@ -120,7 +185,7 @@ func (s *Store) makeFiles(dir string, id *ID) (err error) {
 			os.RemoveAll(made)
 		}
 	}()
-	text, err := json.Marshal(meta{metaVersion, id.Key, id.Size, id.Source, id.Digest, id.ModTime, time.Now(), id.Private})
+	text, err := json.Marshal(meta{metaVersion, id.Key, id.Server, id.Size, id.Source, id.Digest, id.ModTime, time.Now(), id.Private})
 	if err != nil {
 		return err
 	}
@@ -163,11 +228,11 @@ func (s *Store) makeFiles(dir string, id *ID) (err error) {
 
 // openFiles opens an entry that exists. The error is fs.ErrNotExist where it does
 // not, errBroken where it cannot be used, EWOULDBLOCK while another has it alone.
-func (s *Store) openFiles(dir string, id *ID) (_ *disk, err error) {
+func (s *Store) openFiles(dir, shared string, id *ID) (_ *disk, err error) {
 	if _, err := os.Lstat(dir); err != nil {
 		return nil, err
 	}
-	d := &disk{s: s, dir: dir, size: id.Size}
+	d := &disk{s: s, dir: dir, shared: shared, size: id.Size}
 	defer func() {
 		if err != nil {
 			d.closeFiles()
@@ -192,7 +257,7 @@ func (s *Store) openFiles(dir string, id *ID) (_ *disk, err error) {
 	if d.meta, err = readMeta(dir); err != nil {
 		return nil, err
 	}
-	if !d.meta.is(id) {
+	if !d.meta.is(id, dir == shared) {
 		return nil, fmt.Errorf("%w: meta.json: it is of another file", errBroken)
 	}
 	if err := d.checkSizes(); err != nil {
@@ -235,23 +300,14 @@ func (s *Store) openFiles(dir string, id *ID) (_ *disk, err error) {
 // openPart opens a file of an entry. A directory that lacks one is broken: entries
 // come and go as a whole.
 func openPart(dir, name string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := openRegular(filepath.Join(dir, name), os.O_RDWR)
 	if err == nil {
-		st, serr := f.Stat()
-		if serr == nil && !st.Mode().IsRegular() {
-			serr = fmt.Errorf("%w: %s: it is not a regular file", errBroken, name)
-		}
-		if serr == nil {
-			return f, nil
-		}
-		f.Close()
-		return nil, serr
+		return f, nil
 	}
 	if _, derr := os.Lstat(dir); derr != nil {
 		return nil, derr
 	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) ||
-		errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENOTDIR) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotRegular) {
 		return nil, fmt.Errorf("%w: %s: %v", errBroken, name, err)
 	}
 	return nil, err
@@ -262,8 +318,7 @@ func readMeta(dir string) (*meta, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxMeta))
+	text, err := readAll(f, maxMeta)
 	if err != nil {
 		return nil, err
 	}
@@ -332,7 +387,7 @@ func sameFile(f *os.File, path string) (bool, error) {
 // swept first, and it does no harm if that fails.
 func (d *disk) touch() {
 	now := time.Now()
-	_ = os.Chtimes(filepath.Join(d.dir, stateName), now, now)
+	_ = os.Chtimes(filepath.Join(d.place(), stateName), now, now)
 }
 
 // closeFiles closes what is open.
@@ -364,6 +419,9 @@ func (d *disk) close() error {
 	case d.meta.Private:
 		err = removeDir(d.s.path(tmpDir), d.dir)
 	case !d.dead.Load():
+		if d.entry.first && !d.whole.Load() { // it takes no time, and it is whole from now on
+			_ = d.hashUntil(context.Background(), d.size) // else the next who opens it does
+		}
 		d.settle(false)
 		d.touch()
 	}

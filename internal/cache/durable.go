@@ -141,7 +141,8 @@ func (d *disk) anchor() error {
 	if d.anchored {
 		return nil
 	}
-	for _, path := range []string{filepath.Join(d.dir, metaName), d.dir, filepath.Dir(d.dir), d.s.path(filesDir)} {
+	dir := d.place()
+	for _, path := range []string{filepath.Join(dir, metaName), dir, filepath.Dir(dir), d.s.path(filesDir)} {
 		if err := syncPath(path); err != nil {
 			return err
 		}
@@ -151,7 +152,7 @@ func (d *disk) anchor() error {
 }
 
 func syncPath(path string) error {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // without waiting for the other end of a FIFO
 	if err != nil {
 		return err
 	}
@@ -176,7 +177,11 @@ func (d *disk) isWhole() bool {
 // lookWhole looks for the mark of a whole entry, which says what digest was
 // verified. One that cells contradict does not count.
 func (d *disk) lookWhole() {
-	text, err := os.ReadFile(filepath.Join(d.dir, wholeName))
+	path := filepath.Join(d.place(), wholeName)
+	text, err := readRegular(path, maxMeta)
+	if errors.Is(err, errNotRegular) {
+		_ = os.RemoveAll(path) // it is in the way of the mark; what cannot be removed is none
+	}
 	if err == nil && string(text) == d.entryDigest()+"\n" && d.cells.allDurable() {
 		d.whole.Store(true)
 	}
@@ -216,14 +221,15 @@ func (d *disk) makeWhole(ok func(i int64, b byte) bool, wait func() bool) error 
 			if !all {
 				return errStale
 			}
-			path := filepath.Join(d.dir, wholeName)
-			if err := os.WriteFile(path, []byte(d.entryDigest()+"\n"), 0o600); err != nil {
+			dir := d.place()
+			if err := writeFile(d.s.path(tmpDir), filepath.Join(dir, wholeName), []byte(d.entryDigest()+"\n")); err != nil {
 				return err
 			}
-			if err := errors.Join(syncPath(path), syncPath(d.dir)); err != nil {
+			if err := syncPath(dir); err != nil {
 				return err
 			}
 			d.whole.Store(true)
+			d.share()
 			return nil
 		})
 		if done && err != unix.EWOULDBLOCK || err != nil && !done {

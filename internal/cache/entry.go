@@ -22,9 +22,10 @@ type Range struct{ Off, N int64 }
 type Entry struct {
 	s       *Store
 	id      ID
-	name    string
+	name    string // its own; see ID.names
 	modTime time.Time
-	users   int // under s.mu
+	first   bool // it takes no byte before all of them are verified
+	users   int  // under s.mu
 
 	open   sync.Once
 	opened *disk                // nil: never on the disk
@@ -80,8 +81,17 @@ func (e *Entry) clip(off, n int64) (first, end int64) {
 }
 
 // Missing returns what covers the part of [off, off+n) that is not local: ranges
-// of whole cells, the last one of the file cut at its size, neighbours joined.
+// of whole cells, the last one of the file cut at its size, neighbours joined. Of a
+// file that is verified first it is all or nothing.
 func (e *Entry) Missing(off, n int64) []Range {
+	list := e.missing(off, n)
+	if e.first && len(list) > 0 {
+		return []Range{{0, e.id.Size}}
+	}
+	return list
+}
+
+func (e *Entry) missing(off, n int64) []Range {
 	var list []Range
 	first, end := e.clip(off, n)
 	d := e.disk.Load()
@@ -171,13 +181,21 @@ func (e *Entry) readMixed(p []byte, off int64) error {
 // CellSize. Whole cells, and the last one of the file, are local afterwards: on
 // the disk where there is room, else in memory, where the cells that were used
 // last are kept. It returns how many bytes that is; what is left over of a cell is
-// not kept.
+// not kept. A file that is verified first is taken as a whole, if it is right.
 func (e *Entry) WriteAt(p []byte, off int64) (int, error) {
 	if off < 0 || off%CellSize != 0 || int64(len(p)) > e.id.Size-off {
 		return 0, fmt.Errorf("%s: cannot cache %d bytes at %d of %d", tensorfs.Printable(e.id.Source), len(p), off, e.id.Size)
 	}
 	if err := e.failed.Load(); err != nil {
 		return 0, *err
+	}
+	if e.first {
+		if int64(len(p)) != e.id.Size {
+			return 0, fmt.Errorf("%s: its %d bytes are verified together", tensorfs.Printable(e.id.Source), e.id.Size)
+		}
+		if err := e.compare(p); err != nil {
+			return 0, err
+		}
 	}
 	if off+int64(len(p)) < e.id.Size {
 		p = p[:len(p)/CellSize*CellSize]
@@ -246,10 +264,52 @@ func (e *Entry) abandon(d *disk, why error) {
 	}
 }
 
+// VerifiedFirst reports whether the file has a digest and is so small that none of
+// its bytes is local before all of them are known to have it: it is fetched, and
+// given to WriteAt, in one piece.
+func (e *Entry) VerifiedFirst() bool { return e.first }
+
+// Verified reports whether all that is local was compared with the file's digest.
+func (e *Entry) Verified() bool {
+	if e.first {
+		return true
+	}
+	d := e.disk.Load()
+	return e.id.Digest != "" && d != nil && d.isWhole()
+}
+
+// Failed returns the error of bytes that are not those of the file's digest, once that
+// was noticed.
+func (e *Entry) Failed() error {
+	if err := e.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Stored returns how many bytes of [off, off+n) are on the disk.
+func (e *Entry) Stored(off, n int64) (stored int64) {
+	d := e.disk.Load()
+	if d == nil {
+		return 0
+	}
+	first, end := e.clip(off, n)
+	_ = d.cells.guard(func() error {
+		for i := first; i < end; i++ {
+			if isLocal(d.cells.load(i)) {
+				stored += min((i+1)*CellSize, off+n) - max(i*CellSize, off)
+			}
+		}
+		return nil
+	})
+	return stored
+}
+
 // mismatch forgets an entry whose bytes are not those of its digest.
 func (e *Entry) mismatch(got string) error {
 	var err error = &digestError{e.id.Source, got, e.id.Digest}
 	if e.failed.CompareAndSwap(nil, &err) {
+		e.s.mismatch.CompareAndSwap(nil, &err)
 		e.s.log.Error("a cached file is forgotten", "error", err.Error())
 	}
 	_ = e.Forget() // what is left of it is verified again by the next who opens it

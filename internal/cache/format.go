@@ -58,6 +58,7 @@ func ofBoot(b []byte, boot string) bool {
 type meta struct {
 	Version int       `json:"version"`
 	Key     string    `json:"key"`
+	Server  string    `json:"server,omitempty"`
 	Size    int64     `json:"size"`
 	Source  string    `json:"source"`
 	Digest  string    `json:"digest,omitempty"`
@@ -82,7 +83,8 @@ func parseMeta(b []byte) (*meta, error) {
 	return &m, nil
 }
 
-// is reports whether m describes the file that id names.
-func (m *meta) is(id *ID) bool {
-	return m.Key == id.Key && m.Size == id.Size && m.Private == id.Private
+// is reports whether m describes the file that id names. What is shared came from
+// any server.
+func (m *meta) is(id *ID, shared bool) bool {
+	return m.Key == id.Key && m.Size == id.Size && m.Private == id.Private && (shared || m.Server == id.Server)
 }

@@ -172,6 +172,7 @@ func openStore(t testing.TB, dir string, budget int64) *Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
+	s.first = 0 // the files of tests are small
 	return s
 }
 

@@ -98,20 +98,30 @@ func (k *keeper) loop() {
 
 // count counts what is on the disk and sets the limit.
 func (k *keeper) count() (used, limit int64) {
+	k.s.removeLeftovers()
 	before := k.since.Load() // what is stored while it counts is counted twice, until the next time
 	used = k.s.used(k.s.items())
-	limit = k.limitAt(used)
+	limit, _ = k.limitAt(used)
 	k.limit.Store(limit)
 	k.counted.Store(used)
 	k.since.Add(-before)
 	return used, limit
 }
 
-// limitAt returns how many bytes the cache may have, if it has used now.
-func (k *keeper) limitAt(used int64) int64 {
+// Limit returns how many bytes the cache may have on its disk, and whether that is so
+// because the disk is full.
+func (s *Store) Limit() (limit int64, full bool) {
+	if s.keeper == nil {
+		return 0, false
+	}
+	return s.keeper.limitAt(s.used(s.items()))
+}
+
+// limitAt is Limit if the cache has used now.
+func (k *keeper) limitAt(used int64) (limit int64, full bool) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(k.s.root, &st); err != nil {
-		return max(k.budget, 0)
+		return max(k.budget, 0), false
 	}
 	block := int64(st.Bsize)
 	total, free := int64(min(st.Blocks, math.MaxInt64/uint64(block)))*block, int64(min(uint64(st.Bavail), math.MaxInt64/uint64(block)))*block
@@ -119,7 +129,8 @@ func (k *keeper) limitAt(used int64) int64 {
 	if budget == 0 {
 		budget = min(total/10, maxBudget)
 	}
-	return max(min(budget, used+free-total/keepFree), 0)
+	room := used + free - total/keepFree
+	return max(min(budget, room), 0), room < budget
 }
 
 // tidy counts, and sweeps where there is little room. ok is false where there is

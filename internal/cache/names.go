@@ -3,7 +3,6 @@ package cache
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"time"
@@ -55,7 +54,7 @@ func (s *Store) Pinned(name string, v any) (at time.Time, ok bool) {
 	text := s.pins[name]
 	s.mu.Unlock()
 	if text == nil && s.root != "" {
-		text = readPin(s.pinPath(name))
+		text, _ = readRegular(s.pinPath(name), maxPin) // where it cannot be read there is none
 	}
 	var p pin
 	if json.Unmarshal(text, &p) != nil || p.Name != name || json.Unmarshal(p.Value, v) != nil {
@@ -65,20 +64,6 @@ func (s *Store) Pinned(name string, v any) (at time.Time, ok bool) {
 }
 
 func (s *Store) pinPath(name string) string { return s.path(namesDir, nameOf(name)+".json") }
-
-// readPin returns the text of a file, nil where there is none that can be used.
-func readPin(path string) []byte {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxPin))
-	if err != nil {
-		return nil
-	}
-	return text
-}
 
 type pinFile struct {
 	path  string

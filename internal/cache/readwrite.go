@@ -213,7 +213,8 @@ func (w *writers) without(data *os.File, fn func() error) (ok bool, err error) {
 
 // reopen opens the data for reading, if they still have their name.
 func (d *disk) reopen() (*os.File, error) {
-	f, err := os.Open(filepath.Join(d.dir, dataName))
+	path := filepath.Join(d.place(), dataName)
+	f, err := openRegular(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +222,7 @@ func (d *disk) reopen() (*os.File, error) {
 	b, berr := d.data.Stat()
 	if aerr != nil || berr != nil || !os.SameFile(a, b) {
 		f.Close()
-		return nil, fmt.Errorf("%s: it was replaced", d.dir)
+		return nil, fmt.Errorf("%s: it was replaced", path)
 	}
 	return f, nil
 }
@@ -236,9 +237,10 @@ func (d *disk) remove() error {
 		}
 		return nil
 	})
-	linked, lerr := sameFile(d.state, filepath.Join(d.dir, stateName))
+	dir := d.place()
+	linked, lerr := sameFile(d.state, filepath.Join(dir, stateName))
 	if linked {
-		lerr = removeDir(d.s.path(tmpDir), d.dir)
+		lerr = removeDir(d.s.path(tmpDir), dir)
 	}
 	return errors.Join(err, lerr)
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tensorfs/tensorfs"
@@ -30,8 +31,10 @@ type Store struct {
 	log    *slog.Logger
 	memory *memory
 	keeper *keeper
+	first  int64 // the size up to which files with a digest are verified first
 
-	logged sync.Map // what was logged once
+	logged   sync.Map // what was logged once
+	mismatch atomic.Pointer[error]
 
 	mu      sync.Mutex
 	entries map[string]*Entry // open, by name
@@ -46,6 +49,7 @@ func Open(o Options) (*Store, error) {
 	s := &Store{
 		log:     o.Logger,
 		memory:  newMemory(memoryLimit),
+		first:   verifyFirst,
 		entries: map[string]*Entry{},
 		pins:    map[string][]byte{},
 	}
@@ -88,6 +92,15 @@ func (s *Store) Close() error {
 	return nil
 }
 
+// Mismatch returns the error of the first file whose bytes were not those of its
+// digest, also of one that was noticed in the background or when it was closed.
+func (s *Store) Mismatch() error {
+	if err := s.mismatch.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
 // Dir returns the directory that the cache was opened in, "" where it is in memory
 // only.
 func (s *Store) Dir() string {
@@ -110,12 +123,25 @@ func (s *Store) logOnce(what, message string, err error) {
 
 // ID names the content of a remote file.
 type ID struct {
-	Key     string    // identity of the content: "sha256:HEX", "git:OID", or what else tells it from any other; no secrets
+	Key     string    // identity of the content: its Digest, or what else tells it from any other; no secrets
 	Size    int64     // bytes
 	Digest  string    // "sha256:HEX" or "git:OID" (of a blob) where the content's digest is known, else ""
+	Server  string    // that states the digest which is the Key; no secrets
 	Source  string    // for people, such as "hf:ORG/NAME/model.safetensors"; no secrets
 	ModTime time.Time // of the first that made the entry; kept afterwards
 	Private bool      // there is no identity: the entry ends when it is closed
+}
+
+// names returns what the entry of a file is called while its bytes may be any that
+// its server sends, and once they are known to have the digest. They are the same
+// where the key is not what somebody says of bytes.
+func (id *ID) names() (own, shared string) {
+	text := fmt.Sprintf("%s\n%d", id.Key, id.Size)
+	shared = nameOf(text)
+	if id.Server == "" {
+		return shared, shared
+	}
+	return nameOf(text + "\n" + id.Server), shared
 }
 
 // Entry returns the entry of a file, and makes it where there is none. An entry
@@ -134,11 +160,14 @@ func (s *Store) Entry(id ID) (*Entry, error) {
 	if id.Key == "" {
 		return nil, fmt.Errorf("%s: a file without an identity cannot be shared", tensorfs.Printable(id.Source))
 	}
-	name := nameOf(fmt.Sprintf("%s\n%d", id.Key, id.Size))
+	if id.Key == id.Digest && id.Server == "" { // anybody can state a digest
+		return nil, fmt.Errorf("%s: a file that is known by its digest needs the server that states it", tensorfs.Printable(id.Source))
+	}
+	name, _ := id.names()
 	s.mu.Lock()
 	e := s.entries[name]
 	if e == nil {
-		e = &Entry{s: s, id: id, name: name, modTime: id.ModTime}
+		e = &Entry{s: s, id: id, name: name, modTime: id.ModTime, first: id.Digest != "" && id.Size <= s.first}
 		s.entries[name] = e
 	}
 	e.users++

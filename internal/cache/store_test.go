@@ -75,16 +75,26 @@ func TestLeftovers(t *testing.T) {
 		check(t, os.Mkdir(s.path(tmpDir, name), 0o700))
 		check(t, os.WriteFile(s.path(tmpDir, name, "data"), []byte("x"), 0o600))
 		if i > 1 {
-			old := time.Now().Add(-2 * time.Hour)
+			old := time.Now().Add(-making - time.Second)
 			check(t, os.Chtimes(s.path(tmpDir, name), old, old))
 		}
 	}
+	left := func(when string) {
+		t.Helper()
+		list, err := os.ReadDir(s.path(tmpDir))
+		if err != nil || len(list) != 1 || list[0].Name() != "new-1" {
+			t.Error(when, list, err)
+		}
+	}
+	used, _ := s.keeper.count()
+	left("counted:")
+	if used == 0 {
+		t.Error("what is being made takes nothing")
+	}
+	check(t, os.Mkdir(s.path(tmpDir, "gone-2"), 0o700))
 	_, err := s.Prune(PruneOptions{Size: math.MaxInt64})
 	check(t, err)
-	list, err := os.ReadDir(s.path(tmpDir))
-	if err != nil || len(list) != 1 || list[0].Name() != "new-1" {
-		t.Error(list, err)
-	}
+	left("pruned:")
 }
 
 // TestAccounting counts what is on the disk, and what is not.

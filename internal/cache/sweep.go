@@ -54,9 +54,10 @@ func (s *Store) items() []item {
 	return list
 }
 
-// used returns what the entries and the names take on the disk.
+// used returns what the entries, the names and what is left half made take on the disk.
 func (s *Store) used(list []item) int64 {
 	n := int64(0)
+	walkFiles(s.path(tmpDir), func(_ string, st *unix.Stat_t) { n += st.Blocks * 512 })
 	for _, it := range list {
 		n += it.bytes
 	}
@@ -144,12 +145,16 @@ func (s *Store) sweep(o sweepOptions) (Swept, error) {
 	return result, nil
 }
 
+// making is longer than anything is being made: what is older was left by a process
+// that was killed. Whoever is slower begins anew.
+const making = 10 * time.Minute
+
 // removeLeftovers removes what killed processes left half made or half removed.
 func (s *Store) removeLeftovers() {
 	names, _ := os.ReadDir(s.path(tmpDir))
 	for _, n := range names {
 		st, err := n.Info()
-		if err == nil && (strings.HasPrefix(n.Name(), "gone-") || time.Since(st.ModTime()) > time.Hour) {
+		if err == nil && (strings.HasPrefix(n.Name(), "gone-") || time.Since(st.ModTime()) > making) {
 			_ = os.RemoveAll(s.path(tmpDir, n.Name())) // the next sweep tries again
 		}
 	}

@@ -16,6 +16,9 @@ import (
 )
 
 const (
+	// verifyFirst is the size up to which all of a file is verified before any of it is
+	// given out: most files but weights are smaller.
+	verifyFirst = 16 << 20
 	// verifyAlone is how large a file may be that is read in the background to
 	// verify it.
 	verifyAlone = 4 << 30
@@ -94,10 +97,10 @@ func (v *verifier) take(ctx context.Context) error {
 
 func (v *verifier) give() { <-v.turn }
 
-// got returns the digest of what was hashed.
-func (v *verifier) got() string {
-	kind, _, _ := strings.Cut(v.digest, ":")
-	return kind + ":" + hex.EncodeToString(v.hash.Sum(nil))
+// got returns the digest, of the kind of another, of what was hashed.
+func got(h hash.Hash, want string) string {
+	kind, _, _ := strings.Cut(want, ":")
+	return kind + ":" + hex.EncodeToString(h.Sum(nil))
 }
 
 // advance hashes local bytes up to until. It has the turn.
@@ -150,7 +153,7 @@ func (d *disk) follow(from, to int64) {
 	}
 	d.run(func() {
 		for {
-			err := d.hashUntil(v.until.Load())
+			err := d.hashUntil(d.ctx, v.until.Load())
 			v.following.Store(false)
 			if err != nil && !errors.Is(err, ErrAbsent) { // who verifies reads it again, and finds what is wrong
 				return
@@ -165,12 +168,12 @@ func (d *disk) follow(from, to int64) {
 }
 
 // hashUntil is advance for who has not the turn.
-func (d *disk) hashUntil(until int64) error {
-	if err := d.verify.take(d.ctx); err != nil {
+func (d *disk) hashUntil(ctx context.Context, until int64) error {
+	if err := d.verify.take(ctx); err != nil {
 		return err
 	}
 	defer d.verify.give()
-	return d.advance(d.ctx, until)
+	return d.advance(ctx, until)
 }
 
 // verifyWhole makes an entry whole whose bytes are all durable: verified where a
@@ -205,7 +208,7 @@ func (d *disk) verifyWhole(ctx context.Context, read func(left int64) bool) erro
 		if err := d.advance(ctx, v.size); err != nil {
 			return err
 		}
-		if got := v.got(); got != v.digest {
+		if got := got(v.hash, v.digest); got != v.digest {
 			return d.entry.mismatch(got)
 		}
 		if d.whole.Load() {
@@ -281,8 +284,20 @@ func (e *Entry) verifyMixed(ctx context.Context) error {
 		h.Write(b)
 		off += int64(n)
 	}
-	kind, _, _ := strings.Cut(e.id.Digest, ":")
-	if got := kind + ":" + hex.EncodeToString(h.Sum(nil)); got != e.id.Digest {
+	if got := got(h, e.id.Digest); got != e.id.Digest {
+		return e.mismatch(got)
+	}
+	return nil
+}
+
+// compare holds that p, all of the file, has its digest.
+func (e *Entry) compare(p []byte) error {
+	h, err := newDigest(e.id.Digest, e.id.Size)
+	if err != nil {
+		return err
+	}
+	h.Write(p)
+	if got := got(h, e.id.Digest); got != e.id.Digest {
 		return e.mismatch(got)
 	}
 	return nil

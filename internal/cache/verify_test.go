@@ -129,6 +129,7 @@ func TestMismatch(t *testing.T) {
 			s, err := Open(Options{Dir: dir, Logger: log.logger()})
 			check(t, err)
 			defer s.Close()
+			s.first = 0
 			r := &remote{key: "k"}
 			id := r.id(size)
 			id.Digest = digestsOf("other", size)["sha256"]

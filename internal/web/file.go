@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -95,12 +96,12 @@ func (f *File) SetLabel(label string) { f.label = label }
 // ModTime is the time that the server said, or when it was first seen.
 func (f *File) ModTime() time.Time { return f.entry.ModTime() }
 
-// Check returns an error once the server has another version of the file. What is
-// in the cache can be read all the same: sections decide for themselves.
+// Check returns an error once the server has another version of the file, or the bytes
+// that came proved to be wrong. What is in the cache can be read all the same: sections decide for themselves.
 func (f *File) Check() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.changed
+	return cmp.Or(f.changed, f.entry.Failed())
 }
 
 // Close ends everything that is being fetched and closes the cache's entry.
@@ -254,10 +255,14 @@ func (f *File) failed(missing []cache.Range) error {
 // ask begins to fetch what nobody fetches of a range, in parts; of what nobody waits
 // for, no more parts than may be under way. The caller holds the lock.
 func (f *File) ask(want cache.Range, hurry bool) {
+	most := int64(part)
+	if f.entry.VerifiedFirst() {
+		most = f.entry.Size()
+	}
 	for _, m := range f.entry.Missing(want.Off, want.N) {
 		for _, r := range f.unclaimed(m) {
-			for ; r.N > 0 && (hurry || f.aheadNow < 2*maxOfFile); r.Off, r.N = r.Off+part, r.N-part {
-				f.start(cache.Range{Off: r.Off, N: min(r.N, part)}, hurry)
+			for ; r.N > 0 && (hurry || f.aheadNow < 2*maxOfFile); r.Off, r.N = r.Off+most, r.N-most {
+				f.start(cache.Range{Off: r.Off, N: min(r.N, most)}, hurry)
 			}
 		}
 	}
@@ -391,18 +396,36 @@ func (f *File) Digest() string { return f.digest }
 func (f *File) SetDigest(digest string) { f.digest = digest }
 
 // Absent returns how many bytes of the file are not in the cache.
-func (f *File) Absent() (n int64) {
-	for _, m := range f.entry.Missing(f.base, f.Size()) {
-		n += m.N
+func (f *File) Absent() int64 { return f.absent(f.base, f.size) }
+
+func (f *File) absent(off, n int64) (absent int64) {
+	for _, m := range f.entry.Missing(off, n) {
+		absent += min(m.Off+m.N, off+n) - max(m.Off, off)
 	}
-	return n
+	return absent
 }
 
-// Verify brings all of the file into the cache and compares it with its digest, if
-// one is known. Bytes that are not right are forgotten, and an error. came, which
-// may be nil, is called with how many more bytes are there.
+// Stored returns how many bytes of the file are on the disk of the cache.
+func (f *File) Stored() int64 { return f.entry.Stored(f.base, f.size) }
+
+// Unverified returns the size of the server's file while it is not compared with its
+// digest, and how many of its bytes are not in the cache: as long as some are not,
+// nothing can be compared. Both are 0 once it was, and where no digest is known.
+func (f *File) Unverified() (bytes, absent int64) {
+	if f.digest == "" || f.entry.Verified() {
+		return 0, 0
+	}
+	return f.entry.Size(), f.absent(0, f.entry.Size())
+}
+
+// Verify brings all of the server's file into the cache and compares it with its
+// digest, if one is known. Bytes that are not right are forgotten, and an error.
+// came, which may be nil, is called with how many more bytes of the file are there.
 func (f *File) Verify(ctx context.Context, came func(n int64)) error {
-	if err := f.fetchAll(ctx, 0, f.Size(), came); err != nil {
+	if err := f.fetchAll(ctx, f.base, f.size, came); err != nil {
+		return err
+	}
+	if err := f.fetchAll(ctx, 0, f.entry.Size(), nil); err != nil { // the other members of its archive
 		return err
 	}
 	err := f.entry.Verify(ctx)
@@ -412,13 +435,15 @@ func (f *File) Verify(ctx context.Context, came func(n int64)) error {
 
 // Fetch brings a range into the cache, several parts at a time, and returns when
 // all of it is there.
-func (f *File) Fetch(ctx context.Context, off, n int64) error { return f.fetchAll(ctx, off, n, nil) }
-
-func (f *File) fetchAll(ctx context.Context, off, n int64, came func(n int64)) error {
+func (f *File) Fetch(ctx context.Context, off, n int64) error {
 	if err := tensorfs.CheckRange(f, off, n); err != nil {
 		return err
 	}
-	off += f.base
+	return f.fetchAll(ctx, f.base+off, n, nil)
+}
+
+// fetchAll is Fetch for a range of the server's file.
+func (f *File) fetchAll(ctx context.Context, off, n int64, came func(n int64)) error {
 	exactly := func(need cache.Range) cache.Range { return need }
 	for at := off; at < off+n; at += part {
 		f.mu.Lock()
@@ -525,9 +550,9 @@ func (s *section) Fetch(ctx context.Context, off, n int64) error {
 	return s.f.Fetch(ctx, s.off-s.f.base+off, n)
 }
 
-// Check returns nil: what is in the cache does not change, and to read anything else
-// says whether it did.
-func (s *section) Check() error { return nil }
+// Check returns an error once the bytes that came proved to be wrong. Else what is in
+// the cache does not change, and to read anything else says whether it did.
+func (s *section) Check() error { return s.f.entry.Failed() }
 
 var (
 	_ source.File              = (*File)(nil)

@@ -11,8 +11,9 @@
 // the address that it redirects to is good for an hour.
 //
 // Files are known by the SHA-256 of their content or, small ones, by git's id of
-// it. One whose content another repository had before is not fetched again, nor one
-// that is in the cache of Hugging Face's own programs.
+// it. One whose content another repository of the same Hub had before is not fetched
+// again, nor one that is in the cache of Hugging Face's own programs; of another
+// server's only one that is known to have the digest.
 //
 // The commit and the files of it are kept in the cache. A commit that is known is
 // not asked for its files again, and offline nothing is asked at all. Where the Hub does

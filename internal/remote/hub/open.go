@@ -272,7 +272,7 @@ func (h *hub) listing(repository string, found remote.Answer[*snapshot], local s
 		at := name + "/" + f.Path
 		items[i] = remote.Item{
 			Name:   f.Path,
-			ID:     cache.ID{Key: f.digest(), Digest: f.digest(), Size: f.Size, Source: at, ModTime: s.Time},
+			ID:     cache.ID{Key: f.digest(), Digest: f.digest(), Server: h.Endpoint.String(), Size: f.Size, Source: at, ModTime: s.Time},
 			Host:   h.Endpoint.Host,
 			Origin: found.Origin(h.origin(s, f, at)),
 		}

@@ -104,6 +104,13 @@ func (r reference) address(part string) *url.URL {
 	return u
 }
 
+// server is the address of the registry: what tells it from others.
+func (r reference) server() string {
+	u := r.address("")
+	u.Path = ""
+	return u.String()
+}
+
 // loopback reports whether a host is surely this machine, which needs no TLS.
 func loopback(host string) bool {
 	a, err := netip.ParseAddr(host)

@@ -97,7 +97,7 @@ func (a *artifact) find(ctx context.Context) (found, error) {
 // members reads the headers of an archive.
 func (a *artifact) members(ctx context.Context, name string, x file, room int) (list []file, err error) {
 	at := name + "/" + x.Digest + ".tar"
-	entry, err := a.o.Store.Entry(x.id(at, time.Now().Truncate(time.Second)))
+	entry, err := a.o.Store.Entry(a.id(x, at, time.Now().Truncate(time.Second)))
 	if err != nil {
 		return nil, err
 	}
@@ -131,8 +131,8 @@ type reader struct {
 func (r reader) ReadAt(p []byte, off int64) (int, error) { return r.f.ReadAtContext(r.ctx, p, off) }
 
 // id is the identity of a layer for the cache.
-func (f file) id(source string, at time.Time) cache.ID {
-	return cache.ID{Key: f.Digest, Digest: f.Digest, Size: f.Size, Source: source, ModTime: at}
+func (a *artifact) id(f file, source string, at time.Time) cache.ID {
+	return cache.ID{Key: f.Digest, Digest: f.Digest, Server: a.s.ref.server(), Size: f.Size, Source: source, ModTime: at}
 }
 
 // origin returns who is asked for a layer, the same for all of its members.
@@ -161,7 +161,7 @@ func (a *artifact) listing(name, folder string, files []file, at time.Time) (*re
 		if !sha256Name().MatchString(f.Digest) {
 			return nil, a.s.wrong(a.s.ref, "what the cache has of it is damaged", "open it again without --offline")
 		}
-		items[i] = remote.Item{Name: f.Name, ID: f.id(label, at), Host: a.s.ref.host(), Origin: a.origin(f.Digest, label), Part: f.Part}
+		items[i] = remote.Item{Name: f.Name, ID: a.id(f, label, at), Host: a.s.ref.host(), Origin: a.origin(f.Digest, label), Part: f.Part}
 	}
 	l, err := remote.NewListing(name, items, a.o.Client, a.o.Store)
 	if err != nil {

@@ -38,6 +38,7 @@ type registry struct {
 	Options
 	model   ollama.Name
 	name    string // for people
+	server  string // https://HOST
 	address string // of the model: https://HOST/v2/NAMESPACE/MODEL
 	isHub   bool
 	token   string // "" for none; never to be shown
@@ -87,7 +88,8 @@ func newRegistry(n ollama.Name, o Options) (*registry, error) {
 	if isLoopback(n.Host) {
 		scheme = "http"
 	}
-	r.address = fmt.Sprintf("%s://%s/v2/%s/%s", scheme, n.Host, n.Namespace, n.Model)
+	r.server = scheme + "://" + n.Host
+	r.address = fmt.Sprintf("%s/v2/%s/%s", r.server, n.Namespace, n.Model)
 	s, err := hub.SettingsOf(o.Getenv)
 	if r.isHub = s.Endpoint != nil && s.IsHub(n.Host); r.isHub {
 		if err != nil {
@@ -165,7 +167,7 @@ func (r *registry) listing(a remote.Answer[*pinned]) (*remote.Listing, error) {
 		}
 		items = append(items, remote.Item{
 			Name:   b.Name,
-			ID:     cache.ID{Key: b.Digest, Digest: b.Digest, Size: b.Size, Source: r.name + "/" + b.Digest, ModTime: p.Time},
+			ID:     cache.ID{Key: b.Digest, Digest: b.Digest, Server: r.server, Size: b.Size, Source: r.name + "/" + b.Digest, ModTime: p.Time},
 			Host:   r.model.Host,
 			Origin: a.Origin(r.origin(b)),
 		})
