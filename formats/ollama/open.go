@@ -54,7 +54,7 @@ func OpenFS(src source.FS, name string) (*tensorfs.Model, error) {
 }
 
 func open(src source.FS, name string) (*tensorfs.Model, error) {
-	b := builder{path: src.Location(name), blobs: &blobs{src: src, files: make(map[digest]source.File)}}
+	b := builder{name: name, path: src.Location(name), blobs: &blobs{src: src, files: make(map[digest]source.File)}}
 	text, err := source.ReadSmall(src, name, maxManifest)
 	if err != nil {
 		return nil, fmt.Errorf("manifest: %w", refetch(err))
@@ -72,7 +72,8 @@ func open(src source.FS, name string) (*tensorfs.Model, error) {
 
 // builder puts a model together.
 type builder struct {
-	path     string // of the manifest
+	name     string // of the manifest
+	path     string // the same for people
 	manifest *manifest
 	labels   []string // of the manifest's layers, see manifest.labels
 	blobs    *blobs
@@ -91,7 +92,7 @@ func (b *builder) build() error {
 			mapped[l.digest] = true
 		}
 	}
-	b.out.Sources = append(b.out.Sources, tensorfs.Source{Name: "manifest", Path: b.path})
+	b.out.Sources = append(b.out.Sources, assemble.Source(b.blobs.src, b.name, "manifest"))
 	image := b.imageConfig()
 	read := b.tensorModel
 	switch {
