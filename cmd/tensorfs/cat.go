@@ -37,7 +37,11 @@ converts a model:
 On a terminal a bar says how far it is. Ctrl-C ends cat with one line that says
 how far it got; what it has written until then is not complete.
 
-Without --force, a file that is not text is not written to a terminal.`,
+Without --force, a file that is not text is not written to a terminal.
+
+Of a model on another machine, a file whose digest is known is compared with it
+once all of it is here. If it is not right, cat exits 1, and what it wrote may
+be wrong.`,
 		Example: `  tensorfs cat model.gguf config.json
   tensorfs cat model.gguf f16/output_norm.weight | od -A d -t x2 | head`,
 		Args: between(2, 2),
@@ -77,7 +81,7 @@ func (o *catOptions) run(ctx context.Context, stdout, stderr io.Writer, model, p
 	case guarded && (e.Attrs != nil || !isText(e.Data, e.Data.Size())): // every tensor has attributes, and could look like text
 		return notText(path, e.Data.Size())
 	}
-	return out.data(e.Data)
+	return out.verified(t.Model, path, e.Data)
 }
 
 // output is where a file goes.
@@ -85,6 +89,44 @@ type output struct {
 	ctx            context.Context // ended by Ctrl-C
 	stdout, stderr io.Writer
 	name           string
+	written        counter
+}
+
+// counter counts what is written, and gives it to another, if there is one.
+type counter struct {
+	n    int64
+	also io.Writer
+}
+
+func (c *counter) add(b []byte) {
+	c.n += int64(len(b))
+	if c.also != nil {
+		_, _ = c.also.Write(b) // a hash, which never fails
+	}
+}
+
+// verified writes a file of a model's tree, and fails where the bytes that came for it
+// are not right. Those of a whole file of the model are compared as they are written:
+// the cache may be too small to have all of them at the end.
+func (o *output) verified(m *tensorfs.Model, path string, d tensorfs.Data) error {
+	name, ok := strings.CutPrefix(path, "source/")
+	want, u := unverifiedSource(m, name)
+	if !ok || want == "" {
+		err := o.data(d)
+		if err == nil {
+			_, err = confirm(o.ctx, m)
+		}
+		return err
+	}
+	h, sum := want.hash(u.Bytes)
+	o.written.also = h
+	if err := o.data(d); err != nil {
+		return err
+	}
+	if got := sum(); o.written.n == u.Bytes && got != want {
+		return want.differs(path, got)
+	}
+	return nil
 }
 
 // copy copies a file in parts, each by part, which returns 0 where it ends.
@@ -177,6 +219,7 @@ func (o *output) data(d tensorfs.Data) error {
 			return 0, err
 		}
 		written, err := o.stdout.Write(b[:n])
+		o.written.add(b[:written])
 		return int64(written), err
 	})
 }

@@ -158,7 +158,7 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 	}
 	for _, m := range []*tensorfs.Model{x.Model, y.Model} {
 		if err == nil {
-			err = m.Check()
+			err = sound(ctx, m)
 		}
 	}
 	if err != nil {

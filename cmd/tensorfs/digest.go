@@ -65,14 +65,41 @@ func recordOf(path string) digest {
 
 // of returns the digest of this kind of bytes.
 func (want digest) of(ctx context.Context, d tensorfs.Data, read func(n int64)) (digest, error) {
+	h, sum := want.hash(d.Size())
+	err := hashData(ctx, h, d, read)
+	return sum(), err
+}
+
+// hash returns what hashes a file of that size, and then says its digest.
+func (want digest) hash(size int64) (h hash.Hash, sum func() digest) {
 	kind, _, _ := strings.Cut(string(want), ":")
-	h := sha256.New()
+	h = sha256.New()
 	if kind == "git" {
 		h = sha1.New()
-		fmt.Fprintf(h, "blob %d\x00", d.Size())
+		fmt.Fprintf(h, "blob %d\x00", size)
 	}
-	err := hashData(ctx, h, d, read)
-	return digest(kind + ":" + hex.EncodeToString(h.Sum(nil))), err
+	return h, func() digest { return digest(kind + ":" + hex.EncodeToString(h.Sum(nil))) }
+}
+
+// wrongBytes is the error of bytes that have another digest.
+type wrongBytes struct{ error }
+
+func (want digest) differs(name string, got digest) error {
+	return wrongBytes{fmt.Errorf("%s: the bytes that came have the digest %s instead of %s", tensorfs.Printable(name), got, want)}
+}
+
+// compare holds that a file has the digest.
+func (want digest) compare(ctx context.Context, path string) error {
+	f, err := source.Map(path, "")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	got, err := want.of(ctx, f, func(int64) {})
+	if err == nil && got != want {
+		err = want.differs(path, got)
+	}
+	return err
 }
 
 // hashRun is how many bytes are hashed in one go: little enough to stay in a

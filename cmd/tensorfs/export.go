@@ -68,6 +68,10 @@ Files that the model has in just this form, such as gguf/model.gguf of a GGUF
 model, are cloned where the file system can do that. They then take no space.
 The links in source/ are not exported: copy the files that they lead to with cp.
 
+Of a model on another machine, files are compared with the digests that its
+server states as far as all of them is here by then; what could not be compared
+is said. If bytes prove to be wrong, export exits 1.
+
 Files have mode 0644 and the model's modification time. The directory
 .tensorfs-export in DIR says what DIR holds; without it, a later export compares
 the files with the model byte by byte. It may be deleted when the export is
@@ -84,7 +88,7 @@ complete.`,
 	}
 	c.Flags().IntVarP(&o.jobs, "jobs", "j", 0, "`NUMBER` of workers (default: one per processor, at most 4)")
 	c.Flags().BoolVar(&o.force, "force", false, "replace an earlier export of something else, and files with other content")
-	c.Flags().BoolVar(&o.json, "json", false, "print a JSON object: directory, files, bytes, written, links")
+	c.Flags().BoolVar(&o.json, "json", false, "print a JSON object: directory, files, bytes, written, links, unverified")
 	o.add(c)
 	return c
 }
@@ -96,6 +100,8 @@ type exportReport struct {
 	Bytes     int64  `json:"bytes"`   // of these
 	Written   int    `json:"written"` // by this command; the others were there
 	Links     int    `json:"links"`   // that were selected and left out
+	// Unverified is what of the model was not compared with its digest.
+	Unverified *unverified `json:"unverified,omitempty"`
 }
 
 func (o *exportOptions) run(ctx context.Context, stdout, stderr io.Writer, model, dir string, patterns []string) error {
@@ -142,6 +148,17 @@ func (o *exportOptions) run(ctx context.Context, stdout, stderr io.Writer, model
 		Free: o.free,
 	})
 	end()
+	var left *unverified
+	if err == nil {
+		left, err = confirmExport(ctx, t.Model, dir, sel.files)
+	}
+	wrong, ok := errors.AsType[wrongBytes](err)
+	if !ok {
+		wrong = wrongBytes{o.remote.wrong()}
+	}
+	if wrong.error != nil {
+		return distrust(dir, wrong)
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			return errors.New("interrupted; the same command goes on where this one stopped")
@@ -149,10 +166,50 @@ func (o *exportOptions) run(ctx context.Context, stdout, stderr io.Writer, model
 		return exportAdvice(err)
 	}
 	if o.json {
-		return printJSON(stdout, exportReport{dir, done.Files, done.Bytes, done.Written, sel.links})
+		return printJSON(stdout, exportReport{dir, done.Files, done.Bytes, done.Written, sel.links, left})
 	}
-	_, err = fmt.Fprintf(stdout, "%s, %s\n", files(done.Files), size(done.Bytes))
+	text := files(done.Files) + ", " + size(done.Bytes)
+	if left != nil {
+		text += ", " + left.String()
+	}
+	_, err = fmt.Fprintln(stdout, text)
 	return err
+}
+
+// confirmExport is confirm for files that were exported to a directory. Whole files
+// of the model are compared there: the cache may be too small to have all of them.
+func confirmExport(ctx context.Context, m *tensorfs.Model, dir string, files []export.File) (*unverified, error) {
+	left, err := confirm(ctx, m)
+	if left == nil || err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		name, ok := strings.CutPrefix(f.Path, "source/")
+		if !ok {
+			continue
+		}
+		want, u := unverifiedSource(m, name)
+		if want == "" {
+			continue
+		}
+		if err := want.compare(ctx, filepath.Join(dir, f.Path)); err != nil {
+			return nil, err
+		}
+		left.Files, left.Here, left.Bytes = left.Files-u.Files, left.Here-u.Here, left.Bytes-u.Bytes
+	}
+	if left.Files == 0 {
+		return nil, nil
+	}
+	return left, nil
+}
+
+// distrust makes the next export to a directory compare all of its files with the
+// model again: bytes that were exported there proved to be wrong.
+func distrust(dir string, wrong error) error {
+	if err := export.Forget(dir, indexName); err != nil {
+		return fmt.Errorf("%w; remove what was exported to %s, which may be wrong and cannot be marked so: %w", wrong, tensorfs.Printable(dir), err)
+	}
+	return fmt.Errorf("%w; what was exported to %s may be wrong: export it again with --force", wrong, tensorfs.Printable(dir))
 }
 
 // factModel is the fact that names the model of an export.

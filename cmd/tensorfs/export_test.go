@@ -70,7 +70,7 @@ func TestExportIsCat(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if list := exported(t, dir); len(list) != n || r != (exportReport{dir, n, bytes, n, links}) {
+			if list := exported(t, dir); len(list) != n || r != (exportReport{dir, n, bytes, n, links, nil}) {
 				t.Errorf("%d files, %d of them expected, %+v", len(list), n, r)
 			}
 			code, out, stderr = command("export", model, dir, ".")

@@ -31,8 +31,8 @@ and fetch exits 1. It says where the files are: the cache keeps them by what is
 in them, and they are opened by the model's name.
 
 A fetch that was stopped goes on where it was. Of a model that is on this
-machine it says so and does nothing. The cache has to be large enough: see
---cache-size.`,
+machine it says so and does nothing. If what came is not on the disk, because it
+is full or the cache may not be so large (see --cache-size), fetch exits 1.`,
 		Example: `  tensorfs fetch hf:ORG/NAME:Q4_K_M
   tensorfs fetch --cache /srv/cache https://HOST/model.gguf`,
 		Args: between(1, 1),
@@ -59,7 +59,9 @@ type fetchReport struct {
 type farFile interface {
 	Size() int64
 	Absent() int64
+	Stored() int64
 	Digest() string
+	Unverified() (bytes, absent int64)
 	Verify(ctx context.Context, came func(n int64)) error
 }
 
@@ -111,9 +113,13 @@ func (o *fetchOptions) run(ctx context.Context, stdout, stderr io.Writer, model 
 	add, end := progressLater(stderr, "fetch", report.Bytes)
 	err = fetchFiles(ctx, list, add)
 	end()
+	stored := int64(0)
+	for _, f := range list {
+		stored += f.Stored()
+	}
 	switch {
-	case errors.Is(err, cache.ErrAbsent):
-		return fmt.Errorf("%s: the cache is too small for its %s; give it more with --cache-size", printableName(model), size(report.Bytes))
+	case errors.Is(err, cache.ErrAbsent), err == nil && stored < report.Bytes:
+		return fmt.Errorf("%s: only %s of its %s are on the disk: %s", printableName(model), size(stored), size(report.Bytes), noRoom(o.remote.store))
 	case err != nil:
 		return err
 	case o.json:
@@ -126,6 +132,15 @@ func (o *fetchOptions) run(ctx context.Context, stdout, stderr io.Writer, model 
 		_, err = fmt.Fprintf(stdout, "%s, %s in the cache %s: %s fetched, %s compared\n", files(report.Files), size(report.Bytes), tensorfs.Printable(report.Cache), size(report.Fetched), digests(report.Digests))
 	}
 	return err
+}
+
+// noRoom says why a cache did not keep all that came, and what to do.
+func noRoom(s *cache.Store) string {
+	dir := tensorfs.Printable(s.Dir())
+	if limit, full := s.Limit(); !full {
+		return fmt.Sprintf("the cache %s may have %s; give it more with --cache-size", dir, size(limit))
+	}
+	return fmt.Sprintf("the disk of the cache %s is full; make room on it, or name a directory on another with --cache", dir)
 }
 
 // digests counts digests in words.

@@ -98,7 +98,8 @@ another version, what came before can be read, and the rest is an error
 ETIMEDOUT (no answer within --timeout), EIO. Ctrl-C ends a read that waits.
 
 What came is kept in a cache, see tensorfs cache --help, and not fetched again.
-tensorfs fetch MODEL brings in all of it and compares it with its digests.
+tensorfs fetch MODEL brings in all of it and compares it with its digests; until
+then only files of up to 16 MiB are, and tensorfs info says "not verified".
 
 Where a server does not answer (no network, errors from 500 on, 429), the model
 is opened as it was the last time, as far as it is in the cache. info, status,

@@ -39,6 +39,10 @@ quantised groups), integers and tables of rotary frequencies are not counted.
 Bits per weight count all that is stored for them. "Left out" counts what the
 model has and a view cannot give: index.json says why.
 
+Of a model on another machine it says "not verified" as long as a file whose
+digest is known is not all here: what it says of that file, and what can be read
+of it, is then what the server sent.
+
 --json prints all of it as one object. "assumed" names the fields of "config"
 that the model does not say.`,
 		Example: `  tensorfs info model.gguf
@@ -95,6 +99,7 @@ type modelInfo struct {
 	Config        json.RawMessage `json:"config"`
 	Assumed       []string        `json:"assumed"`
 	Warnings      []string        `json:"warnings"`
+	Unverified    *unverified     `json:"unverified,omitempty"` // of a model on another machine
 
 	layout     string // what the layout means for this model, "" where nothing
 	vocabulary bool   // the model has a tokenizer
@@ -109,6 +114,9 @@ func (o *infoOptions) run(stdout io.Writer, model string) error {
 	}
 	defer t.Model.Close()
 	info := describe(t, publicName(model))
+	if info.Unverified, err = unverifiedOf(t.Model); err != nil {
+		return err
+	}
 	if o.json {
 		return printJSON(stdout, info)
 	}

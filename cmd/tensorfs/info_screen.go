@@ -80,6 +80,9 @@ func (s *infoScreen) identity() {
 		s.line("revision", info.Revision)
 	}
 	s.row("format", 1, "%s, %s, %s", info.Format, plural(info.Files, "file"), plural(info.MetadataKeys, "metadata key"))
+	if info.Unverified != nil {
+		s.row("digests", 1, "%s", info.Unverified)
+	}
 	s.line("architecture", info.Architecture)
 	switch {
 	case info.Tensors == 0 && info.vocabulary:

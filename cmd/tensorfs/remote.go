@@ -163,6 +163,26 @@ func (f *remoteFlags) add(c *cobra.Command) {
 	own.BoolVar(&f.plainHTTP, "plain-http", false, "allow http:// to public addresses, which protects nothing")
 	own.VisitAll(func(x *pflag.Flag) { x.Annotations = map[string][]string{inGroup: {"remote"}} })
 	c.Flags().AddFlagSet(own)
+	if run := c.RunE; run != nil {
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			err := run(cmd, args)
+			if err == nil && f.logger == nil { // a server's log says it
+				err = f.wrong()
+			}
+			return err
+		}
+	}
+}
+
+// wrong returns the error of bytes that came and proved to be wrong, perhaps only
+// when the model was closed.
+func (f *remoteFlags) wrong() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.store == nil {
+		return nil
+	}
+	return f.store.Mismatch()
 }
 
 // offlineNames are the variables that forbid asking. The last two are those of

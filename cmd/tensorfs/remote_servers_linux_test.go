@@ -83,10 +83,15 @@ var protocolNames = []struct {
 
 // from makes the environment that of a server, and returns the name of its model.
 func (s *stating) from(t *testing.T, model func(host string) string) string {
-	t.Setenv("HF_ENDPOINT", s.URL)
+	name := model(strings.TrimPrefix(s.URL, "http://"))
+	endpoint := s.URL
+	if strings.HasPrefix(name, "http") { // else it would be an address of the Hub
+		endpoint = ""
+	}
+	t.Setenv("HF_ENDPOINT", endpoint)
 	t.Setenv("AWS_ENDPOINT_URL", s.URL)
 	t.Setenv("AWS_NO_SIGN_REQUEST", "1")
-	return model(strings.TrimPrefix(s.URL, "http://"))
+	return name
 }
 
 // twoModels returns the files of two models of the same size, of which one says that

@@ -668,10 +668,7 @@ func TestFetch(t *testing.T) {
 		return true
 	}
 	failsWith(t, 1, []string{"fetch", "--cache", filepath.Join(t.TempDir(), "other"), "hf:acme/tiny"}, "the bytes that came have the digest sha256:")
-	code, out, _ := command("verify", "--cache", filepath.Join(t.TempDir(), "other"), "hf:acme/tiny")
-	if code != 1 || !strings.Contains(out, "tiny.gguf: hf:acme/tiny@") || !strings.Contains(out, "have the digest") {
-		t.Errorf("verify: exit code %d, %s", code, out)
-	}
+	failsWith(t, 1, []string{"verify", "--cache", filepath.Join(t.TempDir(), "other"), "hf:acme/tiny"}, "the bytes that came have the digest sha256:")
 	h.Fault = nil
 	if out := succeeds(t, "verify", "--remote", "hf:acme/tiny"); !strings.Contains(out, "1 digest read") {
 		t.Error(out)

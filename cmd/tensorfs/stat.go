@@ -100,7 +100,7 @@ func (o *statOptions) run(ctx context.Context, stdout, stderr io.Writer, model, 
 		return progress.interrupted(printableName(model), "of a part of the numbers nothing is printed")
 	}
 	if err == nil {
-		err = t.Model.Check()
+		err = sound(ctx, t.Model)
 	}
 	switch {
 	case err != nil:

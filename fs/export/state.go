@@ -16,6 +16,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Forget removes what a directory says of an export to it, and the file that was
+// written last: the next export compares all files that are there with the model.
+func Forget(dir, last string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return errors.Join(root.RemoveAll(stateDir), root.RemoveAll(last))
+}
+
 const (
 	stateDir  = ".tensorfs-export"
 	stateName = stateDir + "/state.json"

@@ -53,6 +53,9 @@ func (d *disk) settle(long bool) {
 	err := d.sync()
 	if err == nil && !d.whole.Load() && d.complete() {
 		err = d.verifyWhole(d.ctx, func(left int64) bool { return left <= 0 || long && d.size <= verifyAlone })
+		if errors.Is(err, tensorfs.ErrChanged) { // nobody else may hear of it
+			d.s.log.Error("a cached file is forgotten", "error", err.Error())
+		}
 	}
 	if err != nil && !errors.Is(err, ErrAbsent) && !errors.Is(err, tensorfs.ErrChanged) && d.ctx.Err() == nil {
 		d.entry.abandon(d, err)

@@ -310,7 +310,6 @@ func (e *Entry) mismatch(got string) error {
 	var err error = &digestError{e.id.Source, got, e.id.Digest}
 	if e.failed.CompareAndSwap(nil, &err) {
 		e.s.mismatch.CompareAndSwap(nil, &err)
-		e.s.log.Error("a cached file is forgotten", "error", err.Error())
 	}
 	_ = e.Forget() // what is left of it is verified again by the next who opens it
 	return *e.failed.Load()
