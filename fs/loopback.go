@@ -20,9 +20,10 @@ type LoopbackOptions struct {
 	// Logger and Health are those of the server.
 	Logger *slog.Logger
 	Health func() Health
-	// Warm and MakeMountpoint are as in Options.
+	// Warm, MakeMountpoint and NonEmpty are as in Options.
 	Warm           func() WarmStatus
 	MakeMountpoint bool
+	NonEmpty       bool
 	// Port, Token and Key are those of the server, see State.
 	Port  int
 	Token string
@@ -91,7 +92,7 @@ func MountLoopback(mountpoint string, o LoopbackOptions) (*Loopback, error) {
 	if cleaned {
 		l.o.Logger.Info("removed the mount of a server that is gone", "mountpoint", mountpoint)
 	}
-	place, err := takePlace(mountpoint, o.MakeMountpoint)
+	place, err := takePlace(mountpoint, o.MakeMountpoint, o.NonEmpty)
 	if err != nil {
 		return nil, err
 	}

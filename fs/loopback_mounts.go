@@ -23,9 +23,10 @@ func (m *MountInfo) Backend() string {
 }
 
 // loopbackToken returns the token in the source of a mount that looks like one of ours,
-// else "". The source of a FUSE mount is whatever its user says.
+// else "". After it comes the path of a directory that mount --bind shows elsewhere. The source of a FUSE mount is whatever its user says.
 func loopbackToken(fsType, source string) string {
 	token, ok := strings.CutPrefix(source, loopbackHost)
+	token, _, _ = strings.Cut(token, "/")
 	if !ok || strings.HasPrefix(fsType, "fuse") || !isToken(token) {
 		return ""
 	}

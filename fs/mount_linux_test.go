@@ -454,8 +454,10 @@ func TestMountRefuses(t *testing.T) {
 		{plain, nil},
 		{filepath.Join(dir, "nothing"), os.ErrNotExist},
 		{loop, nil},
-		{"/", errRoot},
-		{rootLink, errRoot},
+		{"/", nil},
+		{rootLink, nil},
+		{"/etc", nil},
+		{filepath.Dir(plain), errNotEmpty},
 	} {
 		srv, err := Mount(nested(), c.at, Options{})
 		if err == nil {

@@ -18,9 +18,6 @@ var ErrNoMountpoint = errors.New("the mount point does not exist")
 // ErrMounted says that a tensorfs is mounted at the place already.
 var ErrMounted = errors.New("a tensorfs is mounted there already")
 
-// errRoot refuses the root directory as a mount point.
-var errRoot = errors.New("/: a model mounted there could not be reached; choose another directory")
-
 // noDirectory is the error for a directory that is not there.
 type noDirectory struct{ path string }
 
@@ -108,8 +105,9 @@ func openPlace(path string) (*place, error) {
 func (p *place) close() { unix.Close(p.dir) }
 
 // takePlace checks that a path can be a mount point, and with create makes its last
-// directory if it is missing. The caller closes the place when it is mounted.
-func takePlace(mountpoint string, create bool) (*place, error) {
+// directory if it is missing. With hide something may be in it. The caller closes the
+// place when it is mounted.
+func takePlace(mountpoint string, create, hide bool) (*place, error) {
 	path, err := resolve(mountpoint)
 	switch {
 	case errors.Is(err, iofs.ErrNotExist) && create: // it is some directory above
@@ -118,14 +116,15 @@ func takePlace(mountpoint string, create bool) (*place, error) {
 		return nil, noDirectory{path}
 	case err != nil:
 		return nil, mountpointError(path, err)
-	case path == "/":
-		return nil, errRoot
+	}
+	if why := needed(path); why != "" {
+		return nil, refusedPlace(path, why)
 	}
 	p, err := openPlace(path)
 	if err != nil {
 		return nil, mountpointError(path, err)
 	}
-	if err := p.check(mountpoint, create); err != nil {
+	if err := p.check(mountpoint, create, hide); err != nil {
 		p.close()
 		return nil, err
 	}
@@ -134,7 +133,7 @@ func takePlace(mountpoint string, create bool) (*place, error) {
 
 // check checks the place that a path names. It does not touch a tensorfs that is
 // mounted there, which may hang.
-func (p *place) check(mountpoint string, create bool) error {
+func (p *place) check(mountpoint string, create, hide bool) error {
 	m, err := mountedAt(p.path)
 	if err != nil {
 		return err
@@ -155,6 +154,11 @@ func (p *place) check(mountpoint string, create bool) error {
 	}
 	if err := unix.Access(p.path, unix.W_OK); err != nil && os.Geteuid() != 0 {
 		return fmt.Errorf("%s: only root can mount on a directory that you cannot write; choose a directory of your own: %w", tensorfs.Printable(p.path), err)
+	}
+	if !hide && (m == nil || m.Type != autofs) { // an automounter has hidden it already
+		if err := isEmpty(p.path); err != nil {
+			return fmt.Errorf("%s: %w; a mount hides what is in it: choose an empty directory, or give -o nonempty", tensorfs.Printable(p.path), err)
+		}
 	}
 	if m == nil {
 		p.made = p.marked() // left by a server that was killed

@@ -226,7 +226,7 @@ func TestLeavePlace(t *testing.T) {
 	}
 	dir := tempDir(t)
 	take := func(name string) *place {
-		p, err := takePlace(filepath.Join(dir, name), true)
+		p, err := takePlace(filepath.Join(dir, name), true, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -287,7 +287,7 @@ func TestOwner(t *testing.T) {
 // TestExtraOptions: what is done with options of fstab.
 func TestExtraOptions(t *testing.T) {
 	for opt, want := range map[string]string{
-		"nonempty": "", "x-systemd.automount": "", "_netdev": "", "noatime": "", "umask=0": "", "uid=0": "", "allow_other": "",
+		"kernel_cache": "", "x-systemd.automount": "", "_netdev": "", "noatime": "", "umask=0": "", "uid=0": "", "allow_other": "",
 		"nonsense": `unknown mount option "nonsense"`, "uid": `unknown mount option "uid"`, "ro=1": "unknown",
 		"uid=root": "the number that id -u prints", "gid=-1": "id -g", "umask=8": "octal", "umask=7777": "octal",
 		"allow_root": "use allow_other", "auto_unmount": "leave it out", "fsname=x": "the source of the mount is the model",

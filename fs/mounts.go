@@ -94,8 +94,11 @@ func Automounts(path string) bool {
 		return false
 	}
 	m, err := mountedAt(path)
-	return err == nil && m != nil && m.Type == "autofs"
+	return err == nil && m != nil && m.Type == autofs
 }
+
+// autofs is the type of what waits for somebody to look inside.
+const autofs = "autofs"
 
 // resolve returns the absolute path without links. It does not touch a mount at
 // the path itself, whose server may be gone.

@@ -42,6 +42,8 @@ type Options struct {
 	ModTime time.Time
 	// MakeMountpoint makes the last directory of the mount point if it is missing.
 	MakeMountpoint bool
+	// NonEmpty allows a mount point that has something in it, which the mount hides.
+	NonEmpty bool
 	// Waits says that reads may wait long for their bytes, such as those of another
 	// machine.
 	Waits bool
@@ -112,8 +114,8 @@ var mountOptions = map[string]optionUse{
 	"norelatime": optIgnored, "strictatime": optIgnored, "diratime": optIgnored, "lazytime": optIgnored, "nolazytime": optIgnored,
 	"noatime": optFlag, "nodiratime": optFlag, "sync": optFlag, "dirsync": optFlag,
 	"silent": optIgnored, "loud": optIgnored,
-	"nonempty": optIgnored, "kernel_cache": optIgnored, // once options of libfuse, always on here
-	"allow_other": optData, "default_permissions": optData,
+	"kernel_cache": optIgnored, // once an option of libfuse, always on here
+	"allow_other":  optData, "default_permissions": optData,
 	"uid": optValue, "gid": optValue, "umask": optValue,
 }
 

@@ -61,7 +61,7 @@ func mountRaw(raw *rawFS, mountpoint string) (*Server, error) {
 	if cleaned {
 		raw.opts.Logger.Info("removed the mount of a server that is gone", "mountpoint", mountpoint)
 	}
-	place, err := takePlace(mountpoint, raw.opts.MakeMountpoint)
+	place, err := takePlace(mountpoint, raw.opts.MakeMountpoint, raw.opts.NonEmpty)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,8 @@ import (
 const userSpace = "user."
 
 // pidAttr names the attribute of the root that tells which process serves the
-// mount. The kernel never caches attributes of this kind: an answer also proves
+// mount. Any other node answers for it, too, and does not list it: the root of a mount
+// that mount --bind has made is one. The kernel never caches attributes of this kind: an answer also proves
 // that the process is alive.
 const pidAttr = "user.tensorfs.pid"
 
@@ -86,12 +87,12 @@ func (f *rawFS) GetXAttr(_ <-chan struct{}, h *fuse.InHeader, name string, dest 
 	if !strings.HasPrefix(name, userSpace) {
 		return 0, noForeignAttr
 	}
-	if h.NodeId == fuse.FUSE_ROOT_ID {
-		for _, a := range f.rootAttrs() {
-			if a.name == name {
-				return reply(dest, a.value())
-			}
+	for _, a := range f.rootAttrs() {
+		if a.name == name {
+			return reply(dest, a.value())
 		}
+	}
+	if h.NodeId == fuse.FUSE_ROOT_ID {
 		return 0, fuse.ENOATTR
 	}
 	attrs, st := f.xattrs(h.NodeId)

@@ -32,6 +32,7 @@ type mountOptions struct {
 	readAhead  int
 	warm       string // the view to read ahead, tree.WarmAll, or "" for nothing
 	noMkdir    bool
+	nonEmpty   bool
 	sloppy     bool           // leave out unknown options, as mount(8) -s asks
 	set        *pflag.FlagSet // where the flags are
 	own        *pflag.FlagSet // those that the command of the server has
@@ -53,6 +54,10 @@ removed when the mount is gone, however that was unmounted. With --no-mkdir
 mount fails instead. Without MOUNTPOINT the model is mounted below
 $XDG_RUNTIME_DIR/tensorfs under its own name: mount prints the directory, and
 tensorfs umount NAME finds it.
+
+A mount hides what is in its directory, so one that is not empty is refused,
+unless --nonempty is given. Home directories and those directly below / are
+always refused, but for /mnt, /media, /srv and /opt when they are empty.
 
 A LIBRARY is ollama:, hf: or a folder that is not a model but has some. Each of
 its models is such a directory, named as tensorfs list shows it, with / for :
@@ -86,7 +91,7 @@ errors.
 
 Options for -o and /etc/fstab are the flags, with _ for -: allow_other,
 backend=nfs, debug, follow_links, gguf_type=TYPE, hot=SIZE, i2s=ORDER,
-idle=DURATION, log=DEVICE or log=FILE, max_open=NUMBER, no_mkdir,
+idle=DURATION, log=DEVICE or log=FILE, max_open=NUMBER, no_mkdir, nonempty,
 read_ahead=KIB, views=VIEW:VIEW (with colons for the commas of --views), warm or
 warm=VIEW; those that tensorfs help remote has; and
 
@@ -95,7 +100,7 @@ warm=VIEW; those that tensorfs help remote has; and
   env.NAME=VALUE       a variable for the server, such as env.HF_HOME=/srv/hf;
                        in /etc/fstab there is no other way to set one
   noatime, sync, ...   options of mount(8); those that mean nothing here (rw,
-                       exec, nofail, nonempty, x-...) are accepted
+                       exec, nofail, x-...) are accepted
 
 With --warm the server reads the model into the page cache once it is mounted,
 in the order of its files, and stops when memory is short. --warm=VIEW reads
@@ -140,6 +145,7 @@ func (o *mountOptions) flags(c *cobra.Command) {
 	f.BoolVar(&o.debug, "debug", false, "log every request")
 	f.BoolVar(&o.daemon, "daemon", false, "")
 	o.addShared(f)
+	f.BoolVar(&o.nonEmpty, "nonempty", false, "mount even if something is in MOUNTPOINT, and hide it")
 	f.BoolVar(&o.noMkdir, "no-mkdir", false, "fail if MOUNTPOINT does not exist, instead of making it")
 	_ = f.MarkHidden("daemon") // fails only for an unknown flag
 	o.library.add(f)
@@ -269,6 +275,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 	server, err := c.mount(mountpoint, fs.Options{
 		FsName:         c.name,
 		MakeMountpoint: !o.noMkdir,
+		NonEmpty:       o.nonEmpty,
 		Waits:          c.waits,
 		AllowOther:     o.allowOther,
 		Logger:         logger,

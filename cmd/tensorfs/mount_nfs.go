@@ -215,7 +215,7 @@ func mountNFS(o *mountOptions, t *tree.Tree, at string, opts fs.Options) (served
 	}()
 	s := &nfsServed{server: server, port: listener.Addr().(*net.TCPAddr).Port}
 	lo := fs.LoopbackOptions{
-		FsName: opts.FsName, Logger: server.Logger(), Health: server.Health, Warm: opts.Warm, MakeMountpoint: opts.MakeMountpoint,
+		FsName: opts.FsName, Logger: server.Logger(), Health: server.Health, Warm: opts.Warm, MakeMountpoint: opts.MakeMountpoint, NonEmpty: opts.NonEmpty,
 		Port: s.port, Token: server.Token(), Key: server.Key(), Facts: facts,
 		Mount:     func(path string) error { return runNFSMount(s.port, server.Token(), path, time.After(nfsMountTime)) },
 		Clients:   server.Clients,

@@ -15,7 +15,7 @@ import (
 // fstabFlags are the flags of mount that are options of fstab too, there with an
 // underscore for each hyphen. They are what a server in the background is given.
 var fstabFlags = []string{
-	"allow-other", "backend", "debug", "follow-links", "gguf-type", "hot", "i2s", "log", "no-mkdir", "read-ahead", "views", "warm",
+	"allow-other", "backend", "debug", "follow-links", "gguf-type", "hot", "i2s", "log", "no-mkdir", "nonempty", "read-ahead", "views", "warm",
 	"idle", "max-open",
 	"cache", "cache-size", "download", "offline", "plain-http", "remote", "timeout",
 }

@@ -66,12 +66,12 @@ that other users cannot read from. Libraries and some options take --backend
 fuse: macFUSE and its kernel extension. If the NFS server is killed,`},
 	{`Options for -o and /etc/fstab are the flags, with _ for -: allow_other,
 backend=nfs, debug, follow_links, gguf_type=TYPE, hot=SIZE, i2s=ORDER,
-idle=DURATION, log=DEVICE or log=FILE, max_open=NUMBER, no_mkdir,
+idle=DURATION, log=DEVICE or log=FILE, max_open=NUMBER, no_mkdir, nonempty,
 read_ahead=KIB, views=VIEW:VIEW (with colons for the commas of --views), warm or
 warm=VIEW; those that tensorfs help remote has; and`, `Options for -o are the flags, with _ for -: allow_other, backend=fuse, debug,
 follow_links, gguf_type=TYPE, i2s=ORDER, idle=DURATION, log=syslog or log=FILE,
-max_open=NUMBER, no_mkdir, views=VIEW:VIEW (with colons for the commas of
---views), warm or warm=VIEW; those that tensorfs help remote has; and`},
+max_open=NUMBER, no_mkdir, nonempty, views=VIEW:VIEW (with colons for the
+commas of --views), warm or warm=VIEW; those that tensorfs help remote has; and`},
 	{`such as env.HF_HOME=/srv/hf;
                        in /etc/fstab there is no other way to set one`, `such as env.HF_HOME=/srv/hf`},
 	{`
