@@ -16,9 +16,10 @@ import (
 
 // Health is a server's record of what went wrong.
 type Health struct {
-	Changed []string  `json:"changed"` // files of the model that changed after it was mounted
-	Errors  []Message `json:"errors"`  // the last warnings and errors that were logged, oldest first
-	Mounted time.Time `json:"mounted"` // when the server started
+	Changed  []string  `json:"changed"`  // files of the model that changed after it was mounted
+	Errors   []Message `json:"errors"`   // the last errors that were logged, oldest first
+	Warnings []Message `json:"warnings"` // and the last warnings, which do not mean that anything failed
+	Mounted  time.Time `json:"mounted"`  // when the server started
 	// Unwatched is what Options.Unwatched said.
 	Unwatched string `json:"unwatched,omitempty"`
 }
@@ -39,23 +40,27 @@ const (
 
 // health collects a Health.
 type health struct {
-	mounted  time.Time
-	mu       sync.Mutex
-	changed  []string
-	messages []Message
+	mounted          time.Time
+	mu               sync.Mutex
+	changed          []string
+	errors, warnings []Message
 }
 
-// remember adds a message and forgets the oldest.
-func (h *health) remember(t time.Time, text string) {
+// remember adds a message of a level and forgets the oldest of its kind.
+func (h *health) remember(level slog.Level, t time.Time, text string) {
 	if len(text) > maxMessageBytes {
 		text = strings.ToValidUTF8(text[:maxMessageBytes], "") + "..."
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.messages) == maxMessages {
-		h.messages = slices.Delete(h.messages, 0, 1)
+	kept := &h.errors
+	if level < slog.LevelError {
+		kept = &h.warnings
 	}
-	h.messages = append(h.messages, Message{t, text})
+	if len(*kept) == maxMessages {
+		*kept = slices.Delete(*kept, 0, 1)
+	}
+	*kept = append(*kept, Message{t, text})
 }
 
 // isNews adds a changed file and reports whether it is a new one.
@@ -72,7 +77,10 @@ func (h *health) isNews(file string) bool {
 func (h *health) status() Health {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return Health{Changed: append([]string{}, h.changed...), Errors: append([]Message{}, h.messages...), Mounted: h.mounted}
+	return Health{
+		Changed: append([]string{}, h.changed...), Mounted: h.mounted,
+		Errors: append([]Message{}, h.errors...), Warnings: append([]Message{}, h.warnings...),
+	}
 }
 
 // value is the Health as JSON, as much of it as fits in an attribute.
@@ -84,6 +92,8 @@ func (s Health) value() []byte {
 			return nil // text and times always marshal
 		case len(b) <= maxAttr:
 			return b
+		case len(s.Warnings) > 0:
+			s.Warnings = s.Warnings[1:]
 		case len(s.Errors) > 0:
 			s.Errors = s.Errors[1:]
 		default:
@@ -167,7 +177,7 @@ func (h remembering) Handle(ctx context.Context, r slog.Record) error {
 			text.WriteString(attrText(a))
 			return text.Len() <= maxMessageBytes
 		})
-		h.health.remember(r.Time, text.String())
+		h.health.remember(r.Level, r.Time, text.String())
 	}
 	if !h.Handler.Enabled(ctx, r.Level) {
 		return nil

@@ -43,8 +43,8 @@ func TestHealth(t *testing.T) {
 	l.Warn("kept though not logged", "n", 1)
 	l.Error("kept", "text", "two words\u202e", "empty", "")
 	h := healthOf(t, f)
-	if len(h.Errors) != 2 || h.Errors[0].Message != "kept though not logged who=test n=1" ||
-		h.Errors[1].Message != `kept who=test text="two words\u202e" empty=""` || h.Errors[0].Time.IsZero() {
+	if len(h.Errors) != 1 || len(h.Warnings) != 1 || h.Warnings[0].Message != "kept though not logged who=test n=1" ||
+		h.Errors[0].Message != `kept who=test text="two words\u202e" empty=""` || h.Errors[0].Time.IsZero() || h.Warnings[0].Time.IsZero() {
 		t.Errorf("%+v", h)
 	}
 	if strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), "msg=kept who=test") {
@@ -53,7 +53,7 @@ func TestHealth(t *testing.T) {
 
 	checked = errors.Join(fmt.Errorf("x: %w", &tensorfs.ChangedError{File: "/a"}), nil, &tensorfs.ChangedError{File: "/b"})
 	for range 3 {
-		if h = healthOf(t, f); len(h.Changed) != 2 || h.Changed[0] != "/a" || h.Changed[1] != "/b" || len(h.Errors) != 4 {
+		if h = healthOf(t, f); len(h.Changed) != 2 || h.Changed[0] != "/a" || h.Changed[1] != "/b" || len(h.Errors) != 3 {
 			t.Errorf("changed: %+v", h)
 		}
 	}
@@ -61,16 +61,17 @@ func TestHealth(t *testing.T) {
 	long := strings.Repeat("\x01\"", 5000)
 	for i := range 100 {
 		f.opts.Logger.Error(fmt.Sprintf("%d %s", i, long), "more", long)
+		f.opts.Logger.Warn(fmt.Sprintf("%d %s", i, long), "more", long)
 		f.noteChanged(&tensorfs.ChangedError{File: fmt.Sprintf("/%d%s", i, long[:2000])}, "")
 	}
 	h = healthOf(t, f)
-	if len(h.Changed) == 0 || len(h.Changed) > maxChanged || len(h.Errors) > maxMessages {
-		t.Errorf("%d changed files, %d messages", len(h.Changed), len(h.Errors))
+	if len(h.Changed) == 0 || len(h.Changed) > maxChanged || len(h.Errors) > maxMessages || len(h.Warnings) > maxMessages {
+		t.Errorf("%d changed files, %d and %d messages", len(h.Changed), len(h.Errors), len(h.Warnings))
 	}
-	if len(f.health.messages) != maxMessages || len(f.health.changed) != maxChanged {
-		t.Errorf("it keeps %d messages, %d files", len(f.health.messages), len(f.health.changed))
+	if len(f.health.errors) != maxMessages || len(f.health.warnings) != maxMessages || len(f.health.changed) != maxChanged {
+		t.Errorf("it keeps %d and %d messages, %d files", len(f.health.errors), len(f.health.warnings), len(f.health.changed))
 	}
-	for _, m := range f.health.messages {
+	for _, m := range append(f.health.errors, f.health.warnings...) {
 		if len(m.Message) > maxMessageBytes+10 {
 			t.Errorf("a message of %d bytes", len(m.Message))
 		}

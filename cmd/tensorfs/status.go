@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -32,20 +33,21 @@ each and its health:
              cannot be read; unmount and mount again
   no answer  left over from a killed server: mounting there again or tensorfs
              umount cleans it up
+  not yours  of another user, whose server tells nobody else how it is
 
 NFS mounts are listed as FUSE ones are; --json says which are which (backend).
 The server checks the files when status asks, although the kernel may still have
-the old bytes in memory. Mounts of other users are listed with pid 0 and no
-details. Below the table come changed files, the last error of each server, why
-the kernel watches no files for a server (then any move of their times counts as
-a change), the open models of a library and, with --hot, the files that are in
-memory. Paths in the home directory begin with ~. --json has whole paths, the
-time of mounting and the last 16 warnings and errors, whether the server has a
-log or not; healthy is true if the health is ok.`,
+the old bytes in memory. Below the table come changed files, the last error and
+the last warning of each server, why the kernel watches no files for a server
+(then any move of their times counts as a change), the open models of a library
+and, with --hot, the files that are in memory. Paths in the home directory begin
+with ~. --json has whole paths, the time of mounting and the last 16 errors and
+warnings, whether the server has a log or not; pid is 0 where it is not known,
+and healthy is true if the health is ok.`,
 		Args: between(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.OutOrStdout()) },
 	}
-	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: mountpoint, model, pid, backend, healthy, state, mounted, changed, last_error, errors, unwatched, hot, warm; of a library also library, models, open")
+	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: mountpoint, model, pid, backend, healthy, state, mounted, changed, last_error, errors, warnings, unwatched, hot, warm; of a library also library, models, open")
 	return c
 }
 
@@ -60,6 +62,7 @@ type mountStatus struct {
 	Changed    []string       `json:"changed"`             // files of the model
 	LastError  *fs.Message    `json:"last_error"`          // the last of Errors; nil without any
 	Errors     []fs.Message   `json:"errors"`              // oldest first
+	Warnings   []fs.Message   `json:"warnings"`            // as well; they do not mean that anything failed
 	Unwatched  string         `json:"unwatched,omitempty"` // why any move of the files' times counts as a change
 	Hot        *fs.HotStatus  `json:"hot,omitempty"`
 	Warm       *fs.WarmStatus `json:"warm,omitempty"`
@@ -68,12 +71,16 @@ type mountStatus struct {
 	Open       []string       `json:"open,omitempty"`   // of them, the longest unused first
 }
 
+// notYours is the state of a mount whose server answers only to its owner.
+const notYours = "not yours"
+
 // newMountStatus asks the server of a mount.
 func newMountStatus(m fs.MountInfo) mountStatus {
 	s, err := m.Status()
 	state := "ok"
 	switch {
-	case errors.Is(err, syscall.EACCES): // somebody else's: alive, and none of our business
+	case errors.Is(err, syscall.EACCES): // somebody else's, and none of our business
+		state = notYours
 	case err != nil:
 		state = "no answer"
 	case len(s.Health.Changed) > 0:
@@ -81,7 +88,7 @@ func newMountStatus(m fs.MountInfo) mountStatus {
 	}
 	st := mountStatus{
 		Mountpoint: m.Mountpoint, Model: m.Source, PID: s.PID, Backend: m.Backend(), Healthy: state == "ok", State: state,
-		Changed: append([]string{}, s.Health.Changed...), Errors: append([]fs.Message{}, s.Health.Errors...), Hot: s.Hot, Warm: s.Warm,
+		Changed: append([]string{}, s.Health.Changed...), Errors: append([]fs.Message{}, s.Health.Errors...), Warnings: append([]fs.Message{}, s.Health.Warnings...), Hot: s.Hot, Warm: s.Warm,
 		Unwatched: s.Health.Unwatched,
 	}
 	if l := s.Library; l != nil {
@@ -113,6 +120,14 @@ func (m *mountStatus) age(now time.Time) string {
 	return fmt.Sprintf("%dd", d/(24*time.Hour))
 }
 
+// process is the pid of the server, as far as it is known.
+func (m *mountStatus) process() string {
+	if m.PID == 0 {
+		return "-"
+	}
+	return strconv.Itoa(m.PID)
+}
+
 // homePath shortens a path in the home directory, for people.
 func homePath(path string) string {
 	if home := os.Getenv("HOME"); filepath.IsAbs(home) {
@@ -142,7 +157,7 @@ func (o *statusOptions) run(stdout io.Writer) error {
 	fmt.Fprintln(w, "PID\tHEALTH\tAGE\tMOUNTPOINT\tMODEL")
 	now := time.Now()
 	for _, m := range list {
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", m.PID, m.State, m.age(now), homePath(m.Mountpoint), homePath(m.Model))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.process(), m.State, m.age(now), homePath(m.Mountpoint), homePath(m.Model))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -160,7 +175,10 @@ func (m *mountStatus) print(stdout io.Writer) {
 	}
 	isChange := func(file string) bool { return strings.Contains(m.LastError.Message, file) } // which is said above
 	if last := m.LastError; last != nil && !slices.ContainsFunc(m.Changed, isChange) {
-		fmt.Fprintf(stdout, "\n%s: last error, %s: %s\n", tensorfs.Printable(m.Mountpoint), last.Time.Local().Format(time.DateTime), tensorfs.OneLine(last.Message))
+		m.printMessage(stdout, "error", *last)
+	}
+	if n := len(m.Warnings); n > 0 {
+		m.printMessage(stdout, "warning", m.Warnings[n-1])
 	}
 	if m.Unwatched != "" {
 		fmt.Fprintf(stdout, "\n%s: no watch: a chmod, rename or link of the model's files counts as a change too: %s\n", tensorfs.Printable(m.Mountpoint), tensorfs.OneLine(m.Unwatched))
@@ -187,4 +205,9 @@ func (m *mountStatus) print(stdout io.Writer) {
 			fmt.Fprintf(stdout, "  and %d more\n", m.Hot.Omitted)
 		}
 	}
+}
+
+// printMessage shows the last message of a kind.
+func (m *mountStatus) printMessage(stdout io.Writer, kind string, last fs.Message) {
+	fmt.Fprintf(stdout, "\n%s: last %s, %s: %s\n", tensorfs.Printable(m.Mountpoint), kind, last.Time.Local().Format(time.DateTime), tensorfs.OneLine(last.Message))
 }
