@@ -76,13 +76,17 @@ func handOver(model string, environ []string) (*os.File, error) {
 	return f, nil
 }
 
+// startAgain replaces this process by another program. Tests that run commands in their
+// own process set it to nil: there a server is what it is.
+var startAgain = syscall.Exec
+
 // becomeServer starts this program again in this process, as a server in the
 // foreground, where others could read something in its command line or its
 // environment. It returns if there is no such thing.
 func (o *mountOptions) becomeServer(command, kind, model, mountpoint string, extra []string) error {
 	environ := os.Environ()
 	env := keepEnv(environ, foregroundEnv)
-	if o.handOver || !formats.IsName(model) && len(env) == len(environ) {
+	if startAgain == nil || o.handOver || !formats.IsName(model) && len(env) == len(environ) {
 		return nil
 	}
 	self, err := os.Executable()
@@ -98,7 +102,7 @@ func (o *mountOptions) becomeServer(command, kind, model, mountpoint string, ext
 			return err
 		}
 	}
-	return fmt.Errorf("cannot start the server: %w", syscall.Exec(self, args, env))
+	return fmt.Errorf("cannot start the server: %w", startAgain(self, args, env))
 }
 
 // maxHanded bounds it: the kernel bounds each variable to 128 KiB.
