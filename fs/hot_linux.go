@@ -13,7 +13,7 @@ import (
 // newHot prepares memory for hot files.
 func newHot(budget int64, log *slog.Logger) (*hotFiles, error) {
 	if os.Geteuid() != 0 {
-		return nil, fmt.Errorf("hot files need root: the kernel lets nobody else pass files through: %w", unix.EPERM)
+		return nil, advised{"hot files need root: the kernel lets nobody else pass files through", unix.EPERM}
 	}
 	limits := memoryLimits{root: "/"}
 	if err := limits.allow(budget); err != nil {

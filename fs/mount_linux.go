@@ -45,7 +45,7 @@ func mountDevice(mountpoint, source string, flags, data []string) (int, error) {
 	unix.Close(fd)
 	fd, helpErr := mountHelped(mountpoint, source, flags, data)
 	if helpErr != nil && err != nil {
-		return -1, fmt.Errorf("root may not mount here; in a container, %s: %w", containerAdvice, err)
+		return -1, advised{"root may not mount here; in a container, " + containerAdvice, err}
 	}
 	return fd, helpErr
 }
@@ -57,7 +57,7 @@ func deviceError(err error) error {
 	container := os.Getenv("container") != "" || os.Getenv("KUBERNETES_SERVICE_HOST") != "" ||
 		slices.ContainsFunc(inContainer, func(path string) bool { _, err := os.Lstat(path); return err == nil })
 	types, _ := os.ReadFile("/proc/filesystems") // unread, it is as if the module were missing
-	return fmt.Errorf("%s: %w", deviceAdvice(err, container, bytes.Contains(types, []byte("\tfuse\n"))), err)
+	return advised{deviceAdvice(err, container, bytes.Contains(types, []byte("\tfuse\n"))), err}
 }
 
 // deviceAdvice says what to do when the device cannot be opened. Loading the module
@@ -75,7 +75,7 @@ func deviceAdvice(err error, container, loaded bool) string {
 	case refused:
 		return "no access to " + fuseDevice + ": become a member of its group, or run as root"
 	}
-	return fuseDevice
+	return fuseDevice + ": " + err.Error()
 }
 
 // containerAdvice says how a container can mount, and what works if it cannot.

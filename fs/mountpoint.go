@@ -54,7 +54,7 @@ func mountpointError(path string, err error) error {
 		if at != nil {
 			closed = filepath.Dir(at.Path)
 		}
-		return fmt.Errorf("%s: cannot enter %s; choose another directory, or let yourself in with chmod: %w", p, tensorfs.Printable(closed), iofs.ErrPermission)
+		return advised{fmt.Sprintf("%s: cannot enter %s; choose another directory, or let yourself in with chmod", p, tensorfs.Printable(closed)), iofs.ErrPermission}
 	case errors.Is(err, iofs.ErrNotExist):
 		return fmt.Errorf("%s %w", p, noSuch{})
 	}
@@ -153,7 +153,7 @@ func (p *place) check(mountpoint string, create, hide bool) error {
 		return fmt.Errorf("%s: not a directory; a mount point must be one", tensorfs.Printable(p.path))
 	}
 	if err := unix.Access(p.path, unix.W_OK); err != nil && os.Geteuid() != 0 {
-		return fmt.Errorf("%s: only root can mount on a directory that you cannot write; choose a directory of your own: %w", tensorfs.Printable(p.path), err)
+		return advised{tensorfs.Printable(p.path) + ": only root can mount on a directory that you cannot write; choose a directory of your own", err}
 	}
 	if !hide && (m == nil || m.Type != autofs) { // an automounter has hidden it already
 		if err := isEmpty(p.path); err != nil {
@@ -180,10 +180,10 @@ func (p *place) make() error {
 	case errors.Is(err, unix.EEXIST): // somebody was faster
 		return nil
 	case errors.Is(err, iofs.ErrPermission):
-		return fmt.Errorf("%s cannot be made: you may not write in %s; choose a directory of your own, such as ~/m: %w",
-			tensorfs.Printable(p.path), tensorfs.Printable(filepath.Dir(p.path)), err)
+		return advised{fmt.Sprintf("%s cannot be made: you may not write in %s; choose a directory of your own, such as ~/m",
+			tensorfs.Printable(p.path), tensorfs.Printable(filepath.Dir(p.path))), err}
 	case err != nil:
-		return fmt.Errorf("%s cannot be made; choose another directory: %w", tensorfs.Printable(p.path), err)
+		return fmt.Errorf("%s cannot be made: %w; choose another directory", tensorfs.Printable(p.path), err)
 	}
 	if p.made, err = dirID(p.dir, p.name); err != nil {
 		return fmt.Errorf("%s: %w", tensorfs.Printable(p.path), err)

@@ -243,7 +243,7 @@ func unmount(mountpoint string, lazy bool) error {
 // unmountError says why a path cannot be unmounted.
 func unmountError(mountpoint string, err error) error {
 	if errors.Is(err, unix.EBUSY) {
-		return fmt.Errorf("%s is in use: end the programs that use it (%s names them), or unmount lazily: %w", tensorfs.Printable(mountpoint), InUseCommand(tensorfs.Printable(mountpoint)), unix.EBUSY)
+		return advised{fmt.Sprintf("%s is in use: end the programs that use it (%s names them), or unmount lazily", tensorfs.Printable(mountpoint), InUseCommand(tensorfs.Printable(mountpoint))), unix.EBUSY}
 	}
 	if err != nil {
 		return fmt.Errorf("cannot unmount %s: %w", tensorfs.Printable(mountpoint), err)

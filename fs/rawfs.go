@@ -2,6 +2,7 @@ package fs
 
 import (
 	"fmt"
+	"os"
 	"syscall"
 	"time"
 
@@ -47,6 +48,9 @@ func newRawFS(tree Dir, opts Options) (*rawFS, error) {
 
 // newRaw returns a file system without a tree or a library.
 func newRaw(opts Options) (*rawFS, error) {
+	if opts.ReadAheadKiB > 0 && os.Geteuid() != 0 {
+		return nil, advised{"the kernel's read-ahead needs root: leave --read-ahead out", syscall.EPERM}
+	}
 	opts.setDefaults()
 	f := &rawFS{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),

@@ -88,7 +88,7 @@ func (s *State) open() (net.Listener, error) {
 		}
 		errs = append(errs, err) // a path may be too long for a socket
 	}
-	return nil, fmt.Errorf("there is no place for the server's state; set XDG_RUNTIME_DIR to a directory of your own: %w", errors.Join(errs...))
+	return nil, fmt.Errorf("there is no place for the server's state: %w; set XDG_RUNTIME_DIR to a directory of your own", errors.Join(errs...))
 }
 
 // write writes the file, whole or not at all.

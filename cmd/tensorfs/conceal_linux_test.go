@@ -116,7 +116,8 @@ func TestPublicText(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"https://u:p@h/m?k=1: not found", "https://h/m?...: not found"},
 		{"open /cwd/https:/u:p@h/m?k=1: no such file", "open /cwd/https:/h/m?...: no such file"},
-		{`"https://h/m?k=1" is wrong (see https://h/m#p).`, `"https://h/m?..." is wrong (see https://h/m#...).`},
+		{`"https://h/m?k=1" is wrong (see https://h/m#p)`, `"https://h/m?..." is wrong (see https://h/m#...)`},
+		{"did you mean https://h/m?...? https://h/n?...: no", "did you mean https://h/m?...? https://h/n?...: no"},
 		{"s3://b/k, hf:o/n@main and https://h/m", "s3://b/k, hf:o/n@main and https://h/m"},
 		{arg + ": bad", "https://...: bad"},
 		{"what? a@b", "what? a@b"},

@@ -24,6 +24,7 @@ var rootSections = []struct {
 		{"HTTPS_PROXY, HTTP_PROXY, NO_PROXY, SSL_CERT_FILE, SSL_CERT_DIR", "Proxies and certificates for models on other machines."},
 		{"container, KUBERNETES_SERVICE_HOST", "Set in containers: advice about /dev/fuse is then about the container's options."},
 		{"NOTIFY_SOCKET", "Set by systemd: where mount -f says that the mount can be used."},
+		{"JOURNAL_STREAM", "Set by systemd: tells that the messages of mount -f go to its journal, which may be stopped and come back."},
 		{"LC_ALL, LC_CTYPE, LANG", "The first that is set says whether bars and histograms may be drawn with the characters of UTF-8."},
 		{"GOMAXPROCS", "How many processors are used, by default all that the process may use."},
 		{"SOURCE_DATE_EPOCH", "The date in the pages that tensorfs man writes, in seconds since 1970."},

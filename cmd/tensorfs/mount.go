@@ -147,7 +147,10 @@ func (o *mountOptions) flags(c *cobra.Command) {
 	o.addShared(f)
 	f.BoolVar(&o.nonEmpty, "nonempty", false, "mount even if something is in MOUNTPOINT, and hide it")
 	f.BoolVar(&o.noMkdir, "no-mkdir", false, "fail if MOUNTPOINT does not exist, instead of making it")
-	_ = f.MarkHidden("daemon") // fails only for an unknown flag
+	var accepted bool // what other programs that mount take, and says nothing here
+	f.BoolVarP(&accepted, "read-only", "r", false, "accepted: a mount is always read-only")
+	f.BoolVarP(&accepted, "verbose", "v", false, "accepted: there is nothing more to say")
+	_, _, _ = f.MarkHidden("read-only"), f.MarkHidden("verbose"), f.MarkHidden("daemon") // fails only for an unknown flag
 	o.library.add(f)
 	o.add(c)
 	o.set, o.own = f, f

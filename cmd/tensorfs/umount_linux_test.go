@@ -118,3 +118,37 @@ func TestUmountOfNothing(t *testing.T) {
 		}
 	}
 }
+
+// What an ordinary user sees of other users' mounts, and does to his own.
+func TestOwnMounts(t *testing.T) {
+	_, out := ordinaryUser(t, `
+for m in a b c; do as mkdir "$dir/home/$m"; done; mkdir "$dir/roots"
+as "$dir/tensorfs" mount --read-ahead 10 "$dir/model.gguf" "$dir/home/a"; echo $?
+as "$dir/tensorfs" mount -v -r "$dir/model.gguf" "$dir/home/a"
+as "$dir/tensorfs" mount --verbose --read-only "$dir/model.gguf" "$dir/home/b"
+"$dir/tensorfs" mount "$dir/model.gguf" "$dir/roots"
+as "$dir/tensorfs" status | grep "$dir/" | sed "s|$dir/||g" | awk '{print ($1 == "-" ? $1 : "pid"), $2, ($2 == "not" ? $3 : ""), $(NF-1)}' | sort
+as "$dir/tensorfs" status --json | tr -d ' \n' | grep -o "[^{]*/roots[^}]*\"state\":\"[a-z]*" | grep -o '"pid":0.*' 
+as "$dir/tensorfs" umount -a; echo $?
+grep -c "$dir/home" /proc/mounts
+as "$dir/tensorfs" umount -a x; echo $?
+as "$dir/tensorfs" umount -a; echo $?
+"$dir/tensorfs" umount "$dir/roots"; echo $?
+`)
+	want := `tensorfs: the kernel's read-ahead needs root: leave --read-ahead out
+1
+- not yours roots
+pid ok  home/a
+pid ok  home/b
+"pid":0,"backend":"fuse","healthy":false,"state":"notyours
+0
+0
+tensorfs: too many arguments; usage: tensorfs umount [-l] {MOUNTPOINT... | -a} [flags]
+2
+0
+0
+`
+	if out != want {
+		t.Errorf("%s\nwant\n%s", out, want)
+	}
+}

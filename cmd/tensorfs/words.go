@@ -116,7 +116,7 @@ var linuxFlags = []string{"hot", "read-ahead"}
 // linuxItems are the parts of the manual that are about things of Linux: variables,
 // files, and pages of others.
 var linuxItems = []string{
-	"XDG_RUNTIME_DIR", "container, KUBERNETES_SERVICE_HOST", "NOTIFY_SOCKET",
+	"XDG_RUNTIME_DIR", "container, KUBERNETES_SERVICE_HOST", "NOTIFY_SOCKET", "JOURNAL_STREAM",
 	"/etc/fstab", "/etc/fuse.conf", "/etc/tensorfs/NAME.conf", "/dev/fuse",
 	"fusermount3(1)", "fuse(4)", "fstab(5)",
 }
