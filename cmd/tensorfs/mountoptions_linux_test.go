@@ -147,7 +147,7 @@ func TestMountWithoutMountpoint(t *testing.T) {
 
 // What ps shows of a server: what was asked for, and nothing else.
 func TestServerArguments(t *testing.T) {
-	model, err := filepath.Abs(q8)
+	model, err := filepath.Abs(ggufDir + "llama-xs.f16.gguf")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestServerArguments(t *testing.T) {
 		if (slices.Contains(c.want, "--allow-other") || slices.Contains(c.want, "--read-ahead=64")) && os.Geteuid() != 0 {
 			continue
 		}
-		dir := mounted(t, q8, c.flags...)
+		dir := mounted(t, model, c.flags...)
 		args, err := os.ReadFile("/proc/" + strconv.Itoa(statusOf(t, dir).PID) + "/cmdline")
 		if err != nil {
 			t.Fatal(err)
