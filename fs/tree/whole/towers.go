@@ -58,7 +58,7 @@ func (f *Files) LeaveOut(t Towers, why string) {
 		if t[tower] == 0 {
 			continue
 		}
-		f.Leave(tower, fmt.Sprintf("its %d tensors are left out: %s", t[tower], why))
+		f.Leave(tower, fmt.Sprintf("left out (tensors: %d): %s", t[tower], why))
 		f.Notes = append(f.Notes, fmt.Sprintf("this is the language model alone, without %s: %s", tower, why))
 	}
 }

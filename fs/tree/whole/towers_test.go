@@ -34,10 +34,10 @@ func TestTowers(t *testing.T) {
 		vision, audio string // how many tensors are left out; "": nothing is said
 	}{
 		"text alone":     {nil, "", ""},
-		"images":         {[]string{"vision_tower.patch.weight", "model.vision_tower.layers.0.weight", "multi_modal_projector.mm_soft_emb_norm.weight"}, "its 3 tensors", ""},
-		"sounds":         {[]string{"audio_tower.conv.weight", "multi_modal_projector.linear.weight"}, "", "its 2 tensors"},
-		"both":           {[]string{"vision_tower.a.weight", "audio_tower.b.weight"}, "its 1 tensors", "its 1 tensors"},
-		"projector only": {[]string{"multi_modal_projector.linear.weight"}, "its 1 tensors", ""},
+		"images":         {[]string{"vision_tower.patch.weight", "model.vision_tower.layers.0.weight", "multi_modal_projector.mm_soft_emb_norm.weight"}, "left out (tensors: 3)", ""},
+		"sounds":         {[]string{"audio_tower.conv.weight", "multi_modal_projector.linear.weight"}, "", "left out (tensors: 2)"},
+		"both":           {[]string{"vision_tower.a.weight", "audio_tower.b.weight"}, "left out (tensors: 1)", "left out (tensors: 1)"},
+		"projector only": {[]string{"multi_modal_projector.linear.weight"}, "left out (tensors: 1)", ""},
 	} {
 		s := published(t, "gemma3")
 		for _, tensor := range c.add {
@@ -67,7 +67,7 @@ func TestTowersBeside(t *testing.T) {
 	for _, opts := range []Options{{}, {Type: tensorfs.Q8_0}} {
 		m, _ := open(t, filepath.Join(manifests, "vl"))
 		left, notes := leftOut(t, GGUF(m, opts))
-		if !strings.Contains(left[Vision], "its 3 tensors") || !strings.Contains(left[Vision], "source/projector.gguf") || !strings.Contains(notes, "without vision") || len(left) != 1 {
+		if !strings.Contains(left[Vision], "left out (tensors: 3)") || !strings.Contains(left[Vision], "source/projector.gguf") || !strings.Contains(notes, "without vision") || len(left) != 1 {
 			t.Errorf("%v: %v, %s", opts, left, notes)
 		}
 		m, _ = open(t, filepath.Join(manifests, "latest"))

@@ -106,6 +106,31 @@ func TestAsStored(t *testing.T) {
 	}
 }
 
+// TestEmbeddingFiles holds that what a directory says about its vectors is passed on,
+// in folders too: of Hugging Face's as all else, of MLX's beside what is made.
+func TestEmbeddingFiles(t *testing.T) {
+	for _, dir := range []string{"whole-gguf/qwen3", "models-mlx/qwen3-mixed"} {
+		files := onDisk(t, data+dir)
+		added := []string{"modules.json", "config_sentence_transformers.json", "sentence_bert_config.json", "1_Pooling/config.json", "2_Normalize/config.json"}
+		for _, name := range added {
+			files[name] = []byte(`{"of": "` + name + `"}`)
+		}
+		m, err := hf.OpenFS(memory.New(files), ".")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		for _, make := range []func(*tensorfs.Model, whole.Options) *whole.Files{hfdir.HF, hfdir.MLX} {
+			got := contents(t, make(m, whole.Options{}))
+			for _, name := range added {
+				if !bytes.Equal(got[name], files[name]) {
+					t.Errorf("%s: %s is %q", dir, name, got[name])
+				}
+			}
+		}
+	}
+}
+
 // TestMLXConfigFile holds that mlx/ of a directory that transformers 5 wrote has a
 // config.json which mlx-lm reads, and all else as stored; that hf/ has it as stored;
 // and the same of a directory of MLX's that says its quantisation in one way only.
