@@ -18,6 +18,7 @@ type Counts struct {
 	Infinite int64
 	Overflow int64   // finite numbers that become infinite in f16/
 	Largest  float64 // the largest magnitude of those
+	NonZero  bool    // some number is not 0 or, where Numbers is 0, some byte
 }
 
 // add adds the counts of other numbers of the same tensor.
@@ -27,6 +28,7 @@ func (c *Counts) add(more Counts) {
 	c.Infinite += more.Infinite
 	c.Overflow += more.Overflow
 	c.Largest = max(c.Largest, more.Largest)
+	c.NonZero = c.NonZero || more.NonZero
 }
 
 // Count reads all of t and counts its numbers. Of a tensor whose numbers f16/ does
@@ -49,8 +51,8 @@ func Count(ctx context.Context, t *tensorfs.Tensor, opts Options, read func(n in
 	case reason == "" && shown.Data.Size() > 0:
 		return b.decoded(ctx, t, opts, shown.Data, read)
 	}
-	_, err := b.stored(ctx, t.Data, ieee[tensorfs.F16], read)
-	return Counts{}, err
+	c, err := b.stored(ctx, t.Data, ieee[tensorfs.F16], read)
+	return Counts{NonZero: c.NonZero}, err
 }
 
 // countRun is how many bytes are counted in one go: as many as a processor's own
@@ -85,13 +87,14 @@ func (b *countBuffers) stored(ctx context.Context, d tensorfs.Data, f ieeeFloat,
 }
 
 // decoded counts the numbers that halves are made of. An infinite half is either an
-// infinite number or a large one: only then the numbers themselves are decoded.
+// infinite number or a large one, and one that is 0 may be a small one: only then the
+// numbers themselves are decoded.
 func (b *countBuffers) decoded(ctx context.Context, t *tensorfs.Tensor, opts Options, halves tensorfs.Data, read func(int64)) (total Counts, err error) {
 	size, said := halves.Size(), int64(0)
 	for off := int64(0); off < size; {
 		n := min(countRun, size-off)
 		c, err := b.count(ctx, halves, kernel.Half, off, n)
-		if err == nil && c.Infinite > 0 {
+		if err == nil && (c.Infinite > 0 || !c.NonZero && !total.NonZero) {
 			var wide codec
 			if wide, err = codecOf(t, opts, kernel.Single); err == nil {
 				c, err = b.count(ctx, &convert{wide}, kernel.Single, 2*off, 2*n)
@@ -160,6 +163,7 @@ func (f ieeeFloat) count(b []byte) (c Counts) {
 		signs |= 1 << (at + 8*f.bytes - 1)
 		lacks |= (1<<(8*f.bytes-1) - f.limit) << at
 	}
+	c.NonZero = nonZero(b, signs)
 	for ; len(b) >= countBlock; b = b[countBlock:] {
 		if reach(b[:countBlock], signs, lacks) {
 			f.each(b[:countBlock], &c)
@@ -167,6 +171,18 @@ func (f ieeeFloat) count(b []byte) (c Counts) {
 	}
 	f.each(b, &c)
 	return c
+}
+
+// nonZero reports whether a number is not 0, whatever its sign. It ends at the first.
+func nonZero(b []byte, signs uint64) bool {
+	for ; len(b) >= 8; b = b[8:] {
+		if binary.LittleEndian.Uint64(b)&^signs != 0 {
+			return true
+		}
+	}
+	var rest [8]byte
+	copy(rest[:], b)
+	return binary.LittleEndian.Uint64(rest[:])&^signs != 0
 }
 
 // reach reports whether a sum has the bit of a sign. b is whole blocks.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
@@ -51,7 +52,7 @@ func TestCount(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	below := math.Nextafter32(65520, 0)
 	mixed := float32s(nan, inf, -inf, 65504, below, 65520, -1e6, 1)
-	want := Counts{Numbers: 8, NaN: 1, Infinite: 2, Overflow: 2, Largest: 1e6}
+	want := Counts{Numbers: 8, NaN: 1, Infinite: 2, Overflow: 2, Largest: 1e6, NonZero: true}
 	one := []int64{8}
 	block := make([]byte, 34) // of Q8_0
 	copy(block[2:], []byte{1, 2, 127, 0x81})
@@ -67,19 +68,24 @@ func TestCount(t *testing.T) {
 	}{
 		{"F32", tensorfs.Tensor{DType: tensorfs.F32, Shape: one, Data: tensorfs.Bytes(mixed)}, want},
 		{"F32 big-endian", tensorfs.Tensor{DType: tensorfs.F32, Shape: one, Data: tensorfs.Bytes(swapped(4, mixed)), BigEndian: true}, want},
-		{"F32 of a companion", tensorfs.Tensor{DType: tensorfs.F32, Shape: one, Data: tensorfs.Bytes(mixed), Owner: "a"}, Counts{Numbers: 8, NaN: 1, Infinite: 2}},
+		{"F32 of a companion", tensorfs.Tensor{DType: tensorfs.F32, Shape: one, Data: tensorfs.Bytes(mixed), Owner: "a"}, Counts{Numbers: 8, NaN: 1, Infinite: 2, NonZero: true}},
 		{"F64", tensorfs.Tensor{DType: tensorfs.F64, Shape: []int64{6}, Data: tensorfs.Bytes(float64s(
 			math.NaN(), math.Inf(-1), 65519.998046875, math.Nextafter(65519.998046875, 0), 1e300, 65519))},
-			Counts{Numbers: 6, NaN: 1, Infinite: 1, Overflow: 2, Largest: 1e300}},
-		{"F16", tensorfs.Tensor{DType: tensorfs.F16, Shape: []int64{5}, Data: tensorfs.Bytes(halves([]float32{nan, inf, -inf, 65504, 0}))}, Counts{Numbers: 5, NaN: 1, Infinite: 2}},
-		{"BF16", tensorfs.Tensor{DType: tensorfs.BF16, Shape: []int64{5}, Data: tensorfs.Bytes("\xc0\x7f\x80\xff\x80\x47\x7f\x47\x80\xc7")}, Counts{Numbers: 5, NaN: 1, Infinite: 1, Overflow: 2, Largest: 65536}},
-		{"Q8_0", tensorfs.Tensor{DType: tensorfs.Q8_0, Shape: []int64{32}, Data: tensorfs.Bytes(q8(1))}, Counts{Numbers: 32}},
-		{"Q8_0 beyond half", tensorfs.Tensor{DType: tensorfs.Q8_0, Shape: []int64{32}, Data: tensorfs.Bytes(q8(32768))}, Counts{Numbers: 32, Overflow: 3, Largest: 127 * 32768}},
-		{"Q8_0 infinite", tensorfs.Tensor{DType: tensorfs.Q8_0, Shape: []int64{32}, Data: tensorfs.Bytes(q8(inf))}, Counts{Numbers: 32, NaN: 28, Infinite: 4}},
-		{"Q8_0 NaN", tensorfs.Tensor{DType: tensorfs.Q8_0, Shape: []int64{32}, Data: tensorfs.Bytes(q8(nan))}, Counts{Numbers: 32, NaN: 32}},
-		{"integers", tensorfs.Tensor{DType: tensorfs.I32, Shape: one, Data: tensorfs.Bytes(mixed)}, Counts{}},
+			Counts{Numbers: 6, NaN: 1, Infinite: 1, Overflow: 2, Largest: 1e300, NonZero: true}},
+		{"F16", tensorfs.Tensor{DType: tensorfs.F16, Shape: []int64{5}, Data: tensorfs.Bytes(halves([]float32{nan, inf, -inf, 65504, 0}))}, Counts{Numbers: 5, NaN: 1, Infinite: 2, NonZero: true}},
+		{"BF16", tensorfs.Tensor{DType: tensorfs.BF16, Shape: []int64{5}, Data: tensorfs.Bytes("\xc0\x7f\x80\xff\x80\x47\x7f\x47\x80\xc7")}, Counts{Numbers: 5, NaN: 1, Infinite: 1, Overflow: 2, Largest: 65536, NonZero: true}},
+		{"Q8_0", tensorfs.Tensor{DType: tensorfs.Q8_0, Shape: []int64{32}, Data: tensorfs.Bytes(q8(1))}, Counts{Numbers: 32, NonZero: true}},
+		{"Q8_0 beyond half", tensorfs.Tensor{DType: tensorfs.Q8_0, Shape: []int64{32}, Data: tensorfs.Bytes(q8(32768))}, Counts{Numbers: 32, Overflow: 3, Largest: 127 * 32768, NonZero: true}},
+		{"Q8_0 infinite", tensorfs.Tensor{DType: tensorfs.Q8_0, Shape: []int64{32}, Data: tensorfs.Bytes(q8(inf))}, Counts{Numbers: 32, NaN: 28, Infinite: 4, NonZero: true}},
+		{"Q8_0 NaN", tensorfs.Tensor{DType: tensorfs.Q8_0, Shape: []int64{32}, Data: tensorfs.Bytes(q8(nan))}, Counts{Numbers: 32, NaN: 32, NonZero: true}},
+		{"integers", tensorfs.Tensor{DType: tensorfs.I32, Shape: one, Data: tensorfs.Bytes(mixed)}, Counts{NonZero: true}},
 		{"a type that cannot be decoded", tensorfs.Tensor{DType: tensorfs.IQ2_K, Shape: []int64{256}, Data: tensorfs.Bytes(make([]byte, 76))}, Counts{}},
-		{"an odd number of bytes", tensorfs.Tensor{DType: tensorfs.U8, Shape: []int64{3}, Data: tensorfs.Bytes("\xff\xff\xff")}, Counts{}},
+		{"an odd number of bytes", tensorfs.Tensor{DType: tensorfs.U8, Shape: []int64{3}, Data: tensorfs.Bytes("\xff\xff\xff")}, Counts{NonZero: true}},
+		{"zeros of both signs", tensorfs.Tensor{DType: tensorfs.BF16, Shape: []int64{5}, Data: tensorfs.Bytes("\x00\x00\x00\x80\x00\x00\x00\x80\x00\x80")}, Counts{Numbers: 5}},
+		{"one that half does not hold", tensorfs.Tensor{DType: tensorfs.F32, Shape: one, Data: tensorfs.Bytes(float32s(0, 0, 0, 0, 0, 0, 0, 1e-30))}, Counts{Numbers: 8, NonZero: true}},
+		{"Q8_0 of zeros", tensorfs.Tensor{DType: tensorfs.Q8_0, Shape: []int64{32}, Data: tensorfs.Bytes(q8(0))}, Counts{Numbers: 32}},
+		{"MXFP4 that half does not hold", tensorfs.Tensor{DType: tensorfs.MXFP4, Shape: []int64{32}, Data: tensorfs.Bytes("\x01" + strings.Repeat("\x11", 16))}, Counts{Numbers: 32, NonZero: true}},
+		{"MXFP4 of zeros", tensorfs.Tensor{DType: tensorfs.MXFP4, Shape: []int64{32}, Data: tensorfs.Bytes("\x7f" + strings.Repeat("\x00", 16))}, Counts{Numbers: 32}},
 		{"nothing", tensorfs.Tensor{DType: tensorfs.Q8_0, Shape: []int64{0, 32}, Data: tensorfs.Bytes(nil)}, Counts{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -153,7 +159,7 @@ func TestCountPlaces(t *testing.T) {
 		}
 		for at := int64(0); at < n; at += 1 + at%1009 {
 			copy(b[at*width:], special)
-			if c := ieee[d].count(b); c.Infinite != 1 {
+			if c := ieee[d].count(b); c.Infinite != 1 || !c.NonZero {
 				t.Fatalf("%s: the infinity at %d is counted as %+v", d, at, c)
 			}
 			clear(b[at*width:][:width])
@@ -172,7 +178,7 @@ func TestCountDecodedPlaces(t *testing.T) {
 	binary.LittleEndian.PutUint16(block(blocks-900), 0x7C00)
 	copy(block(blocks - 900)[2:], bytes.Repeat([]byte{1}, 32))
 	x := &tensorfs.Tensor{DType: tensorfs.Q8_0, Shape: []int64{32 * blocks}, Data: mapped(t, "x", b)}
-	if c, want := counted(t, x), (Counts{Numbers: 32 * blocks, Infinite: 32, Overflow: 4, Largest: 128 * 32768}); c != want {
+	if c, want := counted(t, x), (Counts{Numbers: 32 * blocks, Infinite: 32, Overflow: 4, Largest: 128 * 32768, NonZero: true}); c != want {
 		t.Errorf("%+v, want %+v", c, want)
 	}
 }

@@ -31,10 +31,19 @@ compares files with the digests that a store or a download noted for them
 stored byte and every number that can be decoded. It reports NaN and infinity
 for each tensor as soon as it finds them, and exits 1 if it found anything.
 
+A download that reserves its space and ends early leaves zeros. So a weight or a
+norm that is 0 throughout is a finding, and a hole of 1 MiB or more under a
+tensor, which is space that was never written. Where the file's digest is known
+that decides, and these are notes. They are notes too for tables of positions
+and of token types, for the B of a LoRA and for norms that are stored without
+the one that they add. Biases may be 0.
+
 Two kinds of lines are not findings. An overflow says that finite numbers of a
 tensor are too large for half precision and therefore infinite in f16/. Such a
 model is sound, and f32/ and bf16/ have its numbers. A note is a warning about
-the model, or names symbolic links that a mount by root would refuse.
+the model, names symbolic links that a mount by root would refuse, or says that
+no digest of the weights is known, so that nothing was compared, and how to get
+one.
 
 With --manifest verify only writes a list of SHA-256 digests to FILE (to
 standard output without FILE, or if FILE is -). The list is of raw/, or of the
@@ -162,6 +171,7 @@ func (o *verifyOptions) values(ctx context.Context, v *verification) error {
 	if err := r.run(ctx, valueJobs(v.tree, o.tree.Views, r)); err != nil {
 		return err
 	}
+	r.noteUncompared(v.tree.Model)
 	return r.end(fmt.Sprintf("%s and %s read", plural(r.Tensors, "tensor"), plural(r.Files, "digest")))
 }
 

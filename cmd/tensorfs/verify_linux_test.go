@@ -102,6 +102,7 @@ func TestVerifyOverflow(t *testing.T) {
 	slices.Sort(lines)
 	want := []string{
 		"4 tensors and 0 digests read, 44 B, 0 findings, 3 overflows in f16/",
+		"note: " + nothingCompared,
 		"overflow: a: 3 of 4 values are beyond 65504 (up to 1e+06) and become infinite in f16/; read f32/ or bf16/",
 		"overflow: b: its only value is beyond 65504 (3.4e+38) and becomes infinite in f16/; read f32/",
 		"overflow: c: 1 of 2 values is beyond 65504 (1e+300) and becomes infinite in f16/; read raw/",

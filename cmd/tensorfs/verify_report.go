@@ -26,6 +26,8 @@ type finding struct {
 const (
 	kindDigest    = "digest"    // a file is not what its store says
 	kindValues    = "values"    // numbers are NaN or infinite
+	kindZeros     = "zeros"     // a weight is 0 throughout
+	kindHole      = "hole"      // a file has space under tensors that was never written
 	kindUnread    = "unread"    // bytes cannot be read, or changed meanwhile
 	kindDifferent = "different" // a file of the tree is not what the list says
 	kindMissing   = "missing"   // the list has what the model has not
@@ -58,6 +60,7 @@ type reporter struct {
 	*verification
 	clear      func() // takes away the progress bar
 	unfinished string // what an interruption means, "" for the usual
+	digests    knownDigests
 
 	mu sync.Mutex
 	verifyReport
@@ -237,6 +240,8 @@ func (r *reporter) end(did string) error {
 // first.
 var advices = []struct{ kind, advice string }{
 	{kindDigest, "fetch the files with wrong digests again"},
+	{kindHole, "the file was reserved and not filled, as by a download that has ended early: fetch it again"},
+	{kindZeros, "the file may have been reserved and not filled, as by a download that has ended early: fetch it again, or compare its digest with the one that the publisher states"},
 	{kindUnread, "see to it that the files can be read and that nothing writes to them, and verify again"},
 	{kindList, "the list is damaged or of another model: fetch it again"},
 	{kindDifferent, "the model is not the one that the list was made of, or it is damaged: fetch it again if the list is right"},

@@ -15,9 +15,12 @@ import (
 // and all tensors.
 func valueJobs(t *tree.Tree, opts views.Options, r *reporter) []verifyJob {
 	var jobs []verifyJob
+	r.digests = knownDigests{}
 	for _, s := range t.Model.Sources {
 		if !s.Local() {
-			jobs = append(jobs, farJobs(t, s, r)...)
+			far := farJobs(t, s, r)
+			r.digests[s.Name] = len(far) > 0
+			jobs = append(jobs, far...)
 			continue
 		}
 		want, says := digestOf(s.Path), "its name says"
@@ -27,6 +30,7 @@ func valueJobs(t *tree.Tree, opts views.Options, r *reporter) []verifyJob {
 		if want == "" {
 			continue
 		}
+		r.digests[s.Name] = true
 		d, closed, err := openSource(t.Model, s)
 		bytes := int64(0)
 		if err == nil {
@@ -56,13 +60,14 @@ func valueJobs(t *tree.Tree, opts views.Options, r *reporter) []verifyJob {
 					f.Kind = kindValues
 					r.find(f)
 				}
+				r.checkZeros(t.Model, x, c, f)
 				if c.Overflow > 0 {
 					r.overflow(overflow{x.Weight(), c.Overflow, c.Numbers, c.Largest, job})
 				}
 			})
 		}})
 	}
-	return jobs
+	return append(jobs, holeJobs(t.Model, r)...)
 }
 
 // farJobs are those of a file that is elsewhere: it is brought into the cache, which

@@ -30,6 +30,7 @@ var contents = []struct {
 	is              func(head []byte) bool
 	problem, advice string
 }{
+	{isSpace, "the file is empty space: the download did not run, or has reserved the file and not filled it", again},
 	{at(0, "version https://git-lfs"), "it is a Git LFS pointer, not the file itself", `fetch the file with "git lfs pull"`},
 	{at(0, "<!DOCTYPE", "<!doctype", "<html", "<HTML"), "it is a web page, not the file", "fetch the file again; the page may say why the download failed"},
 	{at(0, "<?xml"), "it is an XML text, not the file", "fetch the file again; the text may say why the download failed"},
@@ -140,6 +141,15 @@ func at(off int, texts ...string) func([]byte) bool {
 		return false
 	}
 }
+
+// isSpace matches a file that begins with nothing but zeros, as one whose space was
+// reserved, or that has a hole there.
+func isSpace(head []byte) bool {
+	return len(head) >= leastSpace && len(bytes.Trim(head, "\x00")) == 0
+}
+
+// leastSpace is how many zeros no format begins with.
+const leastSpace = 64
 
 // firstMember matches ZIP archives by how the name of the first member ends.
 //

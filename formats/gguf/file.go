@@ -65,7 +65,7 @@ type info struct {
 func Parse(m source.File) (*File, error) {
 	c := newCursor(m, 0, min(m.Size(), maxHeader))
 	f := &File{file: m, Alignment: 32}
-	if err := checkMagic(m.Path(), c.next(int(min(m.Size(), int64(len(magic)))))); err != nil {
+	if err := checkMagic(m, c.next(int(min(m.Size(), int64(len(magic)))))); err != nil {
 		if c.err != nil {
 			return nil, c.err
 		}

@@ -2,8 +2,11 @@ package gguf
 
 import (
 	"fmt"
+	"path"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/foreign"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 const magic = "GGUF"
@@ -36,12 +39,12 @@ func Match(head []byte) bool {
 	return m == magic || older[m] != "" || broken[m] != ""
 }
 
-// checkMagic returns an error unless head, up to four bytes, is the magic.
-func checkMagic(file string, head []byte) error {
+// checkMagic returns an error unless head, the first bytes of m, is the magic.
+func checkMagic(m source.File, head []byte) error {
 	if string(head) == magic {
 		return nil
 	}
-	e := &tensorfs.FormatError{File: file, Offset: 0}
+	e := &tensorfs.FormatError{File: m.Path(), Offset: 0}
 	switch {
 	case older[string(head)] != "":
 		e.Problem, e.Advice, e.Kind = older[string(head)], "convert it to GGUF", tensorfs.ErrUnsupported
@@ -50,6 +53,10 @@ func checkMagic(file string, head []byte) error {
 	case len(head) < len(magic):
 		e.Problem = fmt.Sprintf("it has %d bytes, too few for a GGUF file", len(head))
 	default:
+		if problem, advice := foreign.File(path.Base(m.Path()), m); problem != "" { // as a shard may be
+			e.Problem, e.Advice, e.Offset = problem, advice, -1
+			break
+		}
 		e.Problem, e.Advice = fmt.Sprintf("it begins with the bytes % x, not with %s: it is not a GGUF file", head, magic), "name a GGUF file"
 	}
 	return e

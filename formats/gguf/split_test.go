@@ -2,6 +2,7 @@ package gguf
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -139,10 +140,20 @@ func TestOtherShardErrors(t *testing.T) {
 			}
 		}, "loop"},
 		"garbage": {func(t *testing.T, path string) {
-			if err := os.WriteFile(path, []byte("hello, world"), 0o666); err != nil {
+			if err := os.WriteFile(path, []byte("\x01\x02\x03\x04\x05"), 0o666); err != nil {
 				t.Fatal(err)
 			}
 		}, "not a GGUF file"},
+		"an answer in its place": {func(t *testing.T, path string) {
+			if err := os.WriteFile(path, []byte("Entry not found"), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}, "the server does not have it"},
+		"space that was not filled": {func(t *testing.T, path string) {
+			if err := errors.Join(os.Truncate(path, 0), os.Truncate(path, 5000)); err != nil {
+				t.Fatal(err)
+			}
+		}, "the download did not run"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
