@@ -105,6 +105,8 @@ func Run(ctx context.Context, dir string, files []File, o Options) (Report, erro
 	}
 	defer root.Close()
 	x := &exporter{Options: o, dir: dir, root: root, dirs: map[string]bool{}}
+	_, err = root.Lstat(stateDir)
+	first := os.IsNotExist(err)
 	if err := x.parents(logName, true); err != nil {
 		return Report{}, err
 	}
@@ -115,6 +117,9 @@ func Run(ctx context.Context, dir string, files []File, o Options) (Report, erro
 		return Report{}, err
 	}
 	report, err := x.run(ctx, files)
+	if _, ok := errors.AsType[*NoSpaceError](err); ok && first { // nothing was written: nothing is to go on with
+		err = errors.Join(err, root.RemoveAll(stateDir))
+	}
 	return report, errors.Join(err, x.state.close())
 }
 

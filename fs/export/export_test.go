@@ -113,12 +113,18 @@ func TestNoSpace(t *testing.T) {
 		t.Errorf("%#v", err)
 	}
 	holds(t, dir, nil)
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
 	free++
 	must(t, dir, files, o)
 	free = 0 // nothing is missing
 	must(t, dir, files, o)
 	files[0].Path = "c"
 	fails(t, dir, files, o, "8192 bytes")
+	if FactsOf(dir) == nil {
+		t.Error("the state of the earlier export is gone")
+	}
 	o.Free = func(string) (int64, error) { return 0, errors.New("unknown") }
 	must(t, dir, files, o)
 	if n, err := freeBytes(dir); err != nil || n <= 0 {
