@@ -154,3 +154,22 @@ func TestBoundDirectory(t *testing.T) {
 		t.Errorf("without the other mount: %+v", st)
 	}
 }
+
+// A copy of the program may have the name of mount(8)'s helper, as a link has.
+func TestCopyNamedHelper(t *testing.T) {
+	dir := mountDir(t)
+	self, err := os.Executable()
+	must(t, err)
+	b, err := os.ReadFile(self)
+	must(t, err)
+	c := program(t, q8, dir, "-o", "ro,nofail")
+	c.Path = filepath.Join(t.TempDir(), "mount.tensorfs")
+	c.Args[0] = c.Path
+	must(t, os.WriteFile(c.Path, b, 0o755))
+	if out, err := c.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if st := statusOf(t, dir); st == nil || !st.Healthy {
+		t.Errorf("status: %+v", st)
+	}
+}
