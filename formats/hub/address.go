@@ -53,8 +53,8 @@ func FromAddress(address string) (n Name, ok bool) {
 		return Name{}, false
 	}
 	switch {
-	case len(parts) <= 2:
-		return n, true
+	case len(parts) <= 2: // another server than the Hub's may have files there
+		return n, prefix == publicHub || !isFile(text)
 	case len(parts) == 3:
 		return Name{}, false
 	}
@@ -73,4 +73,9 @@ func FromAddress(address string) (n Name, ok bool) {
 	n.Select = pick.Select{Path: strings.Join(parts[4:], "/")}
 	again, err := ParseName(strings.TrimPrefix(n.String(), Prefix)) // which checks all parts
 	return n, err == nil && again == n
+}
+
+// isFile reports whether a name is that of a model's file.
+func isFile(name string) bool {
+	return strings.HasSuffix(name, ".gguf") || strings.HasSuffix(name, ".safetensors")
 }

@@ -48,6 +48,9 @@ func TestFromAddress(t *testing.T) {
 		{"https://hub.test/hf", "https://hub.test/org/name", ""},
 		{"https://hub.test", "https://huggingface.co/org/name", ""},
 		{"https://hub.test", "https://hf.co/org/name", ""},
+		{"https://hub.test", "https://hub.test/models/m.gguf", ""},
+		{"https://hub.test", "https://hub.test/m.safetensors?x", ""},
+		{"", "https://huggingface.co/org/name.gguf", "hf:org/name.gguf"},
 		{"nowhere", "https://huggingface.co/org/name", ""},
 	} {
 		t.Setenv("HF_ENDPOINT", x.endpoint)

@@ -102,7 +102,7 @@ func (q *Question[T]) silent(more string, err error) error {
 // reason is why nobody answered, without the address that was asked.
 func (q *Question[T]) reason(err error) string {
 	e, ok := errors.AsType[*tensorfs.FormatError](err)
-	if !ok {
+	if !ok || strings.HasSuffix(e.Problem, " does not answer") {
 		return "it took too long"
 	}
 	for _, who := range []string{q.Who, "the server"} {

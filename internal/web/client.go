@@ -61,7 +61,7 @@ const (
 	stall          = 15 * time.Second // without a byte: the attempt has failed
 )
 
-// briefTries is how often such a request is made.
+// briefTries is how often such a request is made, and any small one without a network.
 const briefTries = 3
 
 // NewClient returns a client. Its connections speak HTTP/1.1: with HTTP/2 all
@@ -189,7 +189,7 @@ func (c *Client) persist(ctx context.Context, try func() (*http.Response, []byte
 			return resp, body, nil
 		}
 		wait, ok := c.wait(ctx, tries, resp, err)
-		if !ok || isBrief(ctx) && tries+1 == briefTries {
+		if !ok || tries+1 == briefTries && (isBrief(ctx) || errors.Is(err, errNoWay)) {
 			if err == nil {
 				return resp, body, nil
 			}

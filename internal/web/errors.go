@@ -40,6 +40,10 @@ func Refusal(resp *http.Response, kind error) error {
 // NoAnswer is the kind of an error that is of a kind, and says that nobody answered.
 func NoAnswer(kind error) error { return marked{kind, ErrNoAnswer} }
 
+// errNoWay marks that there is no network to the server. That does not change soon: only
+// who reads a file waits for it.
+var errNoWay = errors.New("no way")
+
 // marked is an error that is of a kind too, and says nothing of it.
 type marked struct{ err, kind error }
 
@@ -63,9 +67,12 @@ func failedTo(u *url.URL, err error) error {
 		e.Problem, e.Advice, e.Kind = err.Error()[strings.Index(err.Error(), errPrivate.Error()):], "such a redirect is not followed", errPermanent
 	case errors.As(err, &dns):
 		e.Problem, e.Advice = fmt.Sprintf("no address is known for %s", tensorfs.Quote(host)), "check the name and the connection to the network"
+		e.Kind = marked{unreached, errNoWay}
 		if dns.IsNotFound {
 			e.Kind = marked{unreached, errPermanent}
 		}
+	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
+		e.Problem, e.Advice, e.Kind = fmt.Sprintf("there is no way to %s", tensorfs.Quote(u.Host)), "check the connection to the network", marked{unreached, errNoWay}
 	case errors.As(err, &cert), errors.As(err, &authority):
 		e.Problem, e.Advice, e.Kind = fmt.Sprintf("the certificate of %s cannot be verified", tensorfs.Quote(host)), "check the clock and the installed certificates (SSL_CERT_FILE)", marked{unreached, errPermanent}
 	case errors.Is(err, syscall.ECONNREFUSED):

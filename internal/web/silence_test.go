@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -50,6 +51,30 @@ func TestBriefly(t *testing.T) {
 			})
 		})
 	}
+}
+
+// noNetwork is what requests come to without one.
+type noNetwork struct{ asked int }
+
+func (n *noNetwork) RoundTrip(*http.Request) (*http.Response, error) {
+	n.asked++
+	return nil, &net.DNSError{Err: "network is unreachable", Name: "hub.test", IsTemporary: true}
+}
+
+// Without a network a small request says so soon.
+func TestNoNetwork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &noNetwork{}
+		c := NewClient(Options{})
+		c.open = n
+		began := time.Now()
+		_, _, err := c.Do(t.Context(), 100, func(ctx context.Context) (*http.Request, error) {
+			return http.NewRequestWithContext(ctx, http.MethodGet, "https://hub.test/x", nil)
+		})
+		if !Unanswered(err) || n.asked != briefTries || time.Since(began) > 3*time.Second {
+			t.Errorf("%v after %d requests and %v", err, n.asked, time.Since(began))
+		}
+	})
 }
 
 // Which errors say that nobody answered.

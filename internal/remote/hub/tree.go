@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/remote"
 )
 
 const (
@@ -35,9 +36,11 @@ func (f *file) digest() string {
 	return "git:" + f.Git
 }
 
-// check says what is wrong with a file, "" where it is sound. Its path is the
-// listing's to check.
+// check says what is wrong with a file, "" where it is sound.
 func (f *file) check() string {
+	if problem := remote.CheckName(f.Path); problem != "" {
+		return problem // what is not kept is asked for again
+	}
 	switch {
 	case f.Size < 0 || f.Size > maxSize:
 		return fmt.Sprintf("has a size of %d bytes", f.Size)
