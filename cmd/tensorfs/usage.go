@@ -56,11 +56,11 @@ func neither(root *cobra.Command, word string) error {
 	}
 	advice := near.Question(commands)
 	switch {
-	case commands == nil && models == nil:
+	case len(commands)+len(models) == 0:
 		advice = "tensorfs --help lists the commands, tensorfs list the models of this machine"
-	case commands == nil:
+	case len(commands) == 0:
 		advice = "did you mean the model " + near.Either(models) + "?"
-	case models != nil:
+	case len(models) > 0:
 		advice = "did you mean the command " + near.Either(commands) + ", or the model " + near.Either(models) + "?"
 	}
 	return usageError{fmt.Errorf("%q is not a command, and there is no file of that name; %s", word, advice)}
