@@ -222,17 +222,18 @@ var otherTypes = regexp.MustCompile(`^(f32|copy|i?q[1-8]_[a-z0-9_]+|tq[12]_0|(mx
 
 // setGGUFType takes the value of --gguf-type.
 func (f *modelFlags) setGGUFType() error {
-	given := f.ggufType
-	f.ggufType = strings.ToLower(given)
-	to, ok := ggufTypes[f.ggufType]
-	f.tree.Whole.Type = to
+	name := strings.ToLower(f.ggufType)
+	to, ok := ggufTypes[name]
 	switch {
-	case ok:
-		return nil
-	case otherTypes.MatchString(f.ggufType):
-		return usageError{fmt.Errorf("--gguf-type %s: tensorfs does not quantise to this type, only to %s; llama-quantize makes it of the file that tensorfs cat MODEL gguf/model.gguf writes", tensorfs.Printable(given), ggufTypeList)}
+	case !ok && otherTypes.MatchString(name):
+		return usageError{fmt.Errorf("--gguf-type %s: tensorfs does not quantise to this type, only to %s; llama-quantize makes it of the file that tensorfs cat MODEL gguf/model.gguf writes", f.ggufType, ggufTypeList)}
+	case !ok:
+		return usageError{fmt.Errorf("--gguf-type %q: want %s", f.ggufType, ggufTypeList)}
 	}
-	return usageError{fmt.Errorf("--gguf-type %q: want %s", given, ggufTypeList)}
+	if f.ggufType != name || f.tree.Whole.Type != to { // models of a library are opened side by side
+		f.ggufType, f.tree.Whole.Type = name, to
+	}
+	return nil
 }
 
 // modelFlags are the flags of every command that opens a model.
@@ -308,9 +309,9 @@ func notALibrary(path string, m *tensorfs.Model) error {
 	if err != nil {
 		return err
 	}
-	names := []string{tensorfs.Printable(m.Path)}
+	names := []string{m.Path}
 	for _, b := range library.Below(dir, library.Options{Skip: isOurs}) {
-		names = append(names, tensorfs.Printable(b.Path()))
+		names = append(names, b.Path())
 	}
 	return tensorfs.Unsupported(dir, fmt.Sprintf("it is a folder with %d models: %s", len(names), near.List(names)), "name one of them; tensorfs list "+tensorfs.Printable(path)+" describes all, and tensorfs mount mounts all")
 }

@@ -45,23 +45,23 @@ func isNamed(word string) bool {
 // neither returns the error for a word that is neither a command nor a model, and says
 // which of both may be meant.
 func neither(root *cobra.Command, word string) error {
-	var commands, models []string
+	var commands, files []string
 	if len(word) > root.SuggestionsMinimumDistance { // a shorter word is as near to any other
 		commands = root.SuggestionsFor(word)
 	}
 	if f, err := os.Open("."); err == nil {
 		names, _ := f.Readdirnames(maxNames) // those that are there, as far as they can be read
 		f.Close()
-		models = near.Names(word, names, 3)
+		files = near.Names(word, names, 3)
 	}
 	advice := near.Question(commands)
 	switch {
-	case len(commands)+len(models) == 0:
+	case len(commands)+len(files) == 0:
 		advice = "tensorfs --help lists the commands, tensorfs list the models of this machine"
 	case len(commands) == 0:
-		advice = "did you mean the model " + near.Either(models) + "?"
-	case len(models) > 0:
-		advice = "did you mean the command " + near.Either(commands) + ", or the model " + near.Either(models) + "?"
+		advice = "did you mean the file " + near.Either(files) + "?"
+	case len(files) > 0:
+		advice = "did you mean the command " + near.Either(commands) + ", or the file " + near.Either(files) + "?"
 	}
 	return usageError{fmt.Errorf("%q is not a command, and there is no file of that name; %s", word, advice)}
 }

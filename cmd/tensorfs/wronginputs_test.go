@@ -13,7 +13,7 @@ import (
 // what to do next. Other tests hold the same of
 //
 //	mount M /etc, and any directory that is not empty   the tests of mount points
-//	mount -v, mount --read-only, umount -a              the tests of mount and umount
+//	mount -v, mount --read-only, umount -a              TestOwnMounts
 //	a file that is all zeros                            the tests of verify, and of package foreign
 //	ulimit -n 7                                         TestFewDescriptors
 //	info hf:ORG/NAME without a resolver                 the tests of remote models
@@ -50,8 +50,8 @@ func TestWrongInputs(t *testing.T) {
 		{"m.ggfu", 1, at("m.ggfu") + noFile + "did you mean " + at("m.gguf") + "?"},
 		{"m.gguf x y", 2, "too many arguments; name a command before them, such as tensorfs info MODEL (tensorfs --help lists all)"},
 		{"lss m.gguf", 2, `"lss" is not a command, and there is no file of that name; did you mean list or ls?`},
-		{"fil", 2, `"fil" is not a command, and there is no file of that name; did you mean the model file?`},
-		{"exportd", 2, `"exportd" is not a command, and there is no file of that name; did you mean the command export, or the model exported?`},
+		{"fil", 2, `"fil" is not a command, and there is no file of that name; did you mean the file file?`},
+		{"exportd", 2, `"exportd" is not a command, and there is no file of that name; did you mean the command export, or the file exported?`},
 		{"nonsense", 2, `"nonsense" is not a command, and there is no file of that name; tensorfs --help lists the commands, tensorfs list the models of this machine`},
 		{"mount empty/x m.gguf", 2, "the model comes first; did you mean tensorfs mount " + at("m.gguf") + " " + at("empty/x") + "?"},
 		{"mount nothing m.gguf", 2, "the model comes first; did you mean tensorfs mount m.gguf nothing?"},
