@@ -57,7 +57,7 @@ bash needs the package bash-completion.`,
 // argCompletions says what the arguments of a command are, in their order. The last
 // stands for all that follow; without any, nothing is offered.
 var argCompletions = map[string][]cobra.CompletionFunc{
-	"tensorfs":   {nothing},
+	"tensorfs":   {completeNamed, nothing},
 	"mount":      {completeModel, completeDirectory, nothing},
 	"umount":     {completeMount},
 	"status":     {nothing},

@@ -60,6 +60,14 @@ func completeMount(_ *cobra.Command, args []string, word string) ([]cobra.Comple
 // modelSuffixes are how the files end that hold a model.
 var modelSuffixes = []string{"gguf", "safetensors"}
 
+// completeNamed completes a model where a command could stand, if no command can.
+func completeNamed(c *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if !strings.ContainsAny(word, notInCommands) {
+		return nothing(c, args, word)
+	}
+	return completeModel(c, args, word)
+}
+
 // completeModel completes a MODEL: a file, a directory or a name in a local store.
 func completeModel(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var here []string

@@ -39,8 +39,12 @@ func rootArgs(root *cobra.Command, args []string) error {
 // name, or no command could have it.
 func isNamed(word string) bool {
 	_, err := os.Lstat(word)
-	return err == nil || strings.ContainsAny(word, "/.:")
+	return err == nil || strings.ContainsAny(word, notInCommands)
 }
+
+// notInCommands are characters of which names of models elsewhere and paths have some,
+// and commands none.
+const notInCommands = "/.:"
 
 // neither returns the error for a word that is neither a command nor a model, and says
 // which of both may be meant.
