@@ -88,26 +88,8 @@ func TestCatProgress(t *testing.T) {
 	defer null.Close()
 	c := program(t, "cat", model, "raw/t")
 	c.Stdin, c.Stdout, c.Stderr = inside, null, inside
-	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	must(t, c.Start())
-	inside.Close()
-	var seen bytes.Buffer
-	b := make([]byte, 4096)
 	bar := regexp.MustCompile(`cat \[#* *\] +\d+ %, [0-9.]+ [KMG]iB of 256.0 GiB, [0-9.]+ [KMG]iB/s, (\d+ min )?\d+ s left`)
-	for sent := false; ; {
-		n, err := terminal.Read(b)
-		seen.Write(b[:n])
-		if err != nil { // EIO: nobody has the terminal any more
-			break
-		}
-		if !sent && bar.Match(seen.Bytes()) {
-			sent = true
-			_, err := io.WriteString(terminal, "\x03")
-			must(t, err)
-		}
-	}
-	err = c.Wait()
-	shown := seen.String()
+	shown, err := pressCtrlC(t, c, terminal, inside, bar.MatchString)
 	last := shown[strings.LastIndex(shown, "\r\x1b[K")+len("\r\x1b[K"):]
 	if !bar.MatchString(shown) || c.ProcessState.ExitCode() != 1 || !strings.Contains(last, ", raw/t: interrupted after ") || strings.Count(last, "\n") != 1 {
 		t.Errorf("%v: the terminal shows %q", err, shown)

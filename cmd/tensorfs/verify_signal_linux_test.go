@@ -52,37 +52,20 @@ func TestVerifyInterrupted(t *testing.T) {
 	terminal, inside := pseudoTerminal(t)
 	c := program(t, "verify", model)
 	c.Stdin, c.Stdout, c.Stderr = inside, inside, inside
-	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	must(t, c.Start())
-	inside.Close()
-	var seen bytes.Buffer
-	b := make([]byte, 4096)
-	sent := false
-	for {
-		n, err := terminal.Read(b)
-		seen.Write(b[:n])
-		if err != nil { // EIO: nobody has the terminal any more
-			break
-		}
-		if text := seen.String(); !sent && strings.Contains(text, "NaN") && strings.Contains(text[strings.Index(text, "NaN"):], " left") {
-			sent = true
-			if _, err := io.WriteString(terminal, "\x03"); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	err := c.Wait()
+	seen, err := pressCtrlC(t, c, terminal, inside, func(text string) bool {
+		return strings.Contains(text, "NaN") && strings.Contains(text[strings.Index(text, "NaN"):], " left")
+	})
 	if code := c.ProcessState.ExitCode(); code != 1 {
 		t.Errorf("exit code %d, %v", code, err)
 	}
-	if !strings.Contains(seen.String(), "^C") {
-		t.Errorf("the terminal echoed no ^C, so this shows nothing of it: %q", seen.String())
+	if !strings.Contains(seen, "^C") {
+		t.Errorf("the terminal echoed no ^C, so this shows nothing of it: %q", seen)
 	}
-	if bar := regexp.MustCompile(`verify \[#* *\] +\d+ %, [0-9.]+ [KMG]iB of 256.0 GiB, [0-9.]+ [KMG]iB/s, (\d+ min )?\d+ s left`); !bar.MatchString(seen.String()) {
-		t.Errorf("no bar: %q", seen.String())
+	if bar := regexp.MustCompile(`verify \[#* *\] +\d+ %, [0-9.]+ [KMG]iB of 256.0 GiB, [0-9.]+ [KMG]iB/s, (\d+ min )?\d+ s left`); !bar.MatchString(seen) {
+		t.Errorf("no bar: %q", seen)
 	}
 	var left []string
-	for line := range strings.Lines(seen.String()) {
+	for line := range strings.Lines(seen) {
 		left = append(left, line[strings.LastIndex(line, "\r\x1b[K")+1:])
 	}
 	for i := range left {
@@ -148,6 +131,29 @@ func TestManifestInterrupted(t *testing.T) {
 	must(t, derr)
 	if c.ProcessState.ExitCode() != 1 || out.Len() > 0 || !strings.Contains(stderr.String(), " of 4096 digests, ") || !strings.Contains(stderr.String(), "no list was written") || len(entries) != 1 || contentOf(t, path) != "# old\n" {
 		t.Errorf("%v, %q, %q, %v", err, out.String(), stderr.String(), entries)
+	}
+}
+
+// pressCtrlC runs a program on a terminal until it has shown what is waited for, presses
+// Ctrl-C there, and returns all that the terminal has shown when the program has ended.
+func pressCtrlC(t *testing.T, c *exec.Cmd, terminal, inside *os.File, when func(seen string) bool) (string, error) {
+	t.Helper()
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	must(t, c.Start())
+	inside.Close()
+	var seen strings.Builder
+	b := make([]byte, 4096)
+	for pressed := false; ; {
+		n, err := terminal.Read(b)
+		seen.Write(b[:n])
+		if err != nil { // EIO: nobody has the terminal any more
+			return seen.String(), c.Wait()
+		}
+		if !pressed && when(seen.String()) {
+			pressed = true
+			_, err := io.WriteString(terminal, "\x03")
+			must(t, err)
+		}
 	}
 }
 
