@@ -37,10 +37,10 @@ func TestFetchedOpensInSilence(t *testing.T) {
 		"busy":      func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h.Fault = func(w http.ResponseWriter, r *http.Request, _ bool) bool {
+			h.Break(func(w http.ResponseWriter, r *http.Request, _ bool) bool {
 				answer(w, r)
 				return true
-			}
+			})
 			out := succeeds(t, "info", "hf:acme/tiny")
 			if !strings.Contains(out, id) || !strings.Contains(strings.Join(strings.Fields(out), " "), "the Hub did not answer") {
 				t.Errorf("info says %s", out)
@@ -69,7 +69,7 @@ func TestFetchedOpensInSilence(t *testing.T) {
 			}
 		})
 	}
-	h.Fault = nil
+	h.Break(nil)
 	h.Private["acme/tiny"] = "a token that nobody has"
 	failsWith(t, 1, []string{"info", "hf:acme/tiny"}, "hf:acme/tiny: the Hub says there is no such model, or none that you may see")
 }

@@ -53,6 +53,13 @@ func (s *Servers) start(t testing.TB, names http.HandlerFunc) {
 	s.URL, s.dataURL = one.URL, two.URL
 }
 
+// Break sets Fault while requests may be under way; nil is none.
+func (s *Servers) Break(fault func(w http.ResponseWriter, r *http.Request, data bool) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Fault = fault
+}
+
 // Requests returns what was asked.
 func (s *Servers) Requests() []Request {
 	s.mu.Lock()
@@ -118,9 +125,10 @@ func (s *Servers) wrap(data bool, h http.HandlerFunc) http.Handler {
 		time.Sleep(s.Delay)
 		s.mu.Lock()
 		s.now-- // before the last byte has left, after which the next request may come
+		fault := s.Fault
 		s.mu.Unlock()
 		w = counted{w, s}
-		if s.Fault != nil && s.Fault(w, r, data) {
+		if fault != nil && fault(w, r, data) {
 			return
 		}
 		h(w, r)

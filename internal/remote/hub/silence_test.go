@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,12 +30,12 @@ func TestSilence(t *testing.T) {
 				return l, "model.gguf", err
 			},
 			Fault: func(answer http.HandlerFunc) {
-				h.Fault = func(w http.ResponseWriter, r *http.Request, _ bool) bool {
+				h.Break(func(w http.ResponseWriter, r *http.Request, _ bool) bool {
 					if answer != nil {
 						answer(w, r)
 					}
 					return answer != nil
-				}
+				})
 			},
 		}.Test(t)
 	}
@@ -44,14 +45,14 @@ func TestSilence(t *testing.T) {
 func TestPagesInTime(t *testing.T) {
 	h := testhub.NewHub(t)
 	h.Commit("org/name", map[string][]byte{"config.json": []byte("{}")})
-	pages := 0
+	var pages atomic.Int64
 	h.Fault = func(w http.ResponseWriter, r *http.Request, _ bool) bool {
 		if !strings.Contains(r.URL.Path, "/tree/") {
 			return false
 		}
-		pages++
+		n := pages.Add(1)
 		time.Sleep(100 * time.Millisecond)
-		w.Header().Set("Link", "</?cursor="+strings.Repeat("x", pages)+`>; rel="next"`)
+		w.Header().Set("Link", "</?cursor="+strings.Repeat("x", int(n))+`>; rel="next"`)
 		w.Write([]byte("[]"))
 		return true
 	}
@@ -59,7 +60,7 @@ func TestPagesInTime(t *testing.T) {
 	_, _, err := Open(context.Background(), "org/name", "", Options{Client: testremote.Client(t, time.Second), Store: store, Getenv: func(name string) string {
 		return map[string]string{"HF_ENDPOINT": h.URL}[name]
 	}})
-	if err == nil || !strings.HasPrefix(err.Error(), "hf:org/name: the Hub did not answer: ") || pages > 10 {
-		t.Errorf("%v after %d pages", err, pages)
+	if err == nil || !strings.HasPrefix(err.Error(), "hf:org/name: the Hub did not answer: ") || pages.Load() > 10 {
+		t.Errorf("%v after %d pages", err, pages.Load())
 	}
 }

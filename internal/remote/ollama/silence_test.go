@@ -25,12 +25,12 @@ func TestSilence(t *testing.T) {
 			return l, "blobs/sha256-" + digest(want), err
 		},
 		Fault: func(answer http.HandlerFunc) {
-			r.Fault = func(w http.ResponseWriter, r *http.Request, _ bool) bool {
+			r.Break(func(w http.ResponseWriter, r *http.Request, _ bool) bool {
 				if answer != nil {
 					answer(w, r)
 				}
 				return answer != nil
-			}
+			})
 		},
 	}.Test(t)
 }
