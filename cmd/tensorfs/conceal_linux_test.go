@@ -145,10 +145,13 @@ func TestForegroundHides(t *testing.T) {
 				args, dir := []string{"serve", "--views", "f16", model}, ""
 				if kind == "mount" {
 					dir = mountDir(t)
-					args = []string{"mount", "-f", "-o", "ro,views=f16,env.HF_HOME=/srv/hf", model, dir}
+					args = []string{"mount", "-f", "-o", "ro,views=f16,debug,env.HF_HOME=/srv/hf", model, dir}
 				}
 				env := []string{"HF_TOKEN=S3CRET", "AWS_SECRET_ACCESS_KEY=S3CRET", "ANYTHING=S3CRET", "NOTIFY_SOCKET=", "JOURNAL_STREAM=1:2"}
-				c, said := startedAs(t, nil, os.Stderr, env, args...)
+				log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+				must(t, err)
+				defer log.Close()
+				c, said := startedAs(t, nil, log, env, args...)
 				proc := "/proc/" + strconv.Itoa(c.Process.Pid)
 				for _, file := range []string{"cmdline", "environ"} {
 					text, err := os.ReadFile(filepath.Join(proc, file))
@@ -174,6 +177,9 @@ func TestForegroundHides(t *testing.T) {
 					}
 				}
 				stillThere(t, c, said)
+				if text, err := os.ReadFile(log.Name()); err != nil || bytes.Contains(text, []byte("S3CRET")) || kind == "mount" && len(text) == 0 {
+					t.Errorf("its log: %q, %v", text, err)
+				}
 			})
 		}
 	}
