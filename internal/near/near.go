@@ -27,7 +27,7 @@ func Names(want string, have []string, max int) []string {
 		return nil
 	}
 	a := lower(nil, want)
-	limit := min(1+len(a)/6, 4)
+	limit := min(len(a)-1, 1+len(a)/6, 4) // one letter is as near to any other
 	type found struct {
 		name  string
 		score int

@@ -29,6 +29,7 @@ func TestNames(t *testing.T) {
 		{"gemma", models, 3, []string{"gemma2", "gemma3", "gemma3-27b"}},
 		{"gemma", models, 2, []string{"gemma2", "gemma3"}},
 		{"gemma3", models, 9, []string{"gemma3", "gemma2", "gemma3-27b"}},
+		{"a", []string{"b", "A", "ab"}, 3, []string{"A"}}, // any letter is one difference away
 		{"llama", models, 3, []string{"Meta-Llama-3"}},
 		{"la", models, 3, nil},
 		{"qwen3_moe", models, 3, []string{"qwen3-moe"}},
