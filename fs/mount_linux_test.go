@@ -233,6 +233,26 @@ func TestMountErrors(t *testing.T) {
 	}
 }
 
+// Advice is the end of a message: the text of an errno behind it is a riddle.
+func TestAdviceIsTheEnd(t *testing.T) {
+	for err, cause := range map[error]syscall.Errno{
+		deviceError(unix.ENOENT):                 unix.ENOENT,
+		deviceError(unix.EACCES):                 unix.EACCES,
+		deviceError(unix.EMFILE):                 unix.EMFILE,
+		unmountError("/m", unix.EBUSY):           unix.EBUSY,
+		mountpointError("/a/b/c", unix.EACCES):   unix.EPERM, // any that is os.ErrPermission
+		advised{"leave it out", unix.EOPNOTSUPP}: unix.EOPNOTSUPP,
+	} {
+		text := err.Error()
+		if !errors.Is(err, cause) && !errors.Is(err, os.ErrPermission) {
+			t.Errorf("%s: not %v", text, cause)
+		}
+		if strings.HasSuffix(text, cause.Error()) && cause != unix.EMFILE || strings.HasSuffix(text, "permission denied") {
+			t.Errorf("%s", text)
+		}
+	}
+}
+
 // TestDeviceAdvice: loading the module is advised only where that can help.
 func TestDeviceAdvice(t *testing.T) {
 	for _, c := range []struct {
