@@ -31,6 +31,8 @@ type Options struct {
 	// which has no SELECT, or an address such as https://HOST/model.gguf. It is asked
 	// only for what this machine does not have, or has not all of. Nil forbids asking.
 	Remote func(name string) (Elsewhere, error)
+	// Hub is the address of the Hub, whose pages are names, "" for the public one.
+	Hub string
 	// AskFirst asks Remote also for what this machine has.
 	AskFirst bool
 	// Offline is what forbids Remote to ask other machines, for messages; "" for
@@ -55,7 +57,7 @@ func (o Options) Open(path string) (*tensorfs.Model, error) {
 	if o.KeepInside {
 		links = source.Inside
 	}
-	if n, ok := hub.FromAddress(path); ok {
+	if n, ok := hub.FromAddress(path, o.Hub); ok {
 		path = n.String()
 	}
 	for i := range schemes {

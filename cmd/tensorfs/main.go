@@ -345,7 +345,7 @@ func (f *modelFlags) openWith(open func(formats.Options) (*tensorfs.Model, error
 		return nil, err
 	}
 	quiet := f.remote.notice()
-	m, err := open(formats.Options{KeepInside: f.keepInside && !f.followLinks, Remote: f.remote.find, AskFirst: f.remote.ask, Offline: f.remote.forbids()})
+	m, err := open(formats.Options{KeepInside: f.keepInside && !f.followLinks, Remote: f.remote.find, Hub: os.Getenv("HF_ENDPOINT"), AskFirst: f.remote.ask, Offline: f.remote.forbids()})
 	quiet()
 	if err != nil {
 		return nil, err

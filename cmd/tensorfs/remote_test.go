@@ -463,7 +463,7 @@ func TestRemoteDeadline(t *testing.T) {
 			t.Setenv("AWS_ENDPOINT_URL", h.URL)
 			t.Setenv("AWS_NO_SIGN_REQUEST", "1")
 			for _, model := range []string{"hf:acme/tiny", "ollama:" + r.Host() + "/library/tiny", "oci://" + r.Host() + "/library/tiny", "s3://models/dir/"} {
-				run(t, []string{"info", model}, "does not answer")
+				run(t, []string{"info", model}, "did not answer: it took too long")
 			}
 		})
 	}

@@ -2,7 +2,6 @@ package hub
 
 import (
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/tensorfs/tensorfs/formats/pick"
@@ -21,21 +20,21 @@ const (
 //	https://huggingface.co/ORG/NAME/tree/REVISION/DIRECTORY
 //	https://huggingface.co/ORG/NAME/blob/REVISION/FILE     and resolve, raw
 //
-// The Hub is that of HF_ENDPOINT, as for names. ok is false for all other addresses.
-func FromAddress(address string) (n Name, ok bool) {
+// endpoint is where the Hub is, "" for the public one. ok is false for all other
+// addresses.
+func FromAddress(address, endpoint string) (n Name, ok bool) {
 	u, err := url.Parse(address)
 	if err != nil || u.User != nil || u.Opaque != "" {
 		return Name{}, false
 	}
-	prefix := os.Getenv("HF_ENDPOINT")
-	if prefix == "" {
-		prefix = publicHub
+	if endpoint == "" {
+		endpoint = publicHub
 	}
-	hub, err := url.Parse(strings.TrimRight(strings.TrimSpace(prefix), "/"))
+	hub, err := url.Parse(strings.TrimRight(strings.TrimSpace(endpoint), "/"))
 	if err != nil || hub.Host == "" || u.Scheme != hub.Scheme {
 		return Name{}, false
 	}
-	if !strings.EqualFold(u.Host, hub.Host) && (prefix != publicHub || !strings.EqualFold(u.Host, shortHost)) {
+	if !strings.EqualFold(u.Host, hub.Host) && (endpoint != publicHub || !strings.EqualFold(u.Host, shortHost)) {
 		return Name{}, false
 	}
 	path, ok := strings.CutPrefix(u.EscapedPath(), hub.EscapedPath()+"/")
@@ -54,7 +53,7 @@ func FromAddress(address string) (n Name, ok bool) {
 	}
 	switch {
 	case len(parts) <= 2: // another server than the Hub's may have files there
-		return n, prefix == publicHub || !isFile(text)
+		return n, endpoint == publicHub || !isFile(text)
 	case len(parts) == 3:
 		return Name{}, false
 	}

@@ -53,8 +53,7 @@ func TestFromAddress(t *testing.T) {
 		{"", "https://huggingface.co/org/name.gguf", "hf:org/name.gguf"},
 		{"nowhere", "https://huggingface.co/org/name", ""},
 	} {
-		t.Setenv("HF_ENDPOINT", x.endpoint)
-		n, ok := hub.FromAddress(x.address)
+		n, ok := hub.FromAddress(x.address, x.endpoint)
 		if ok != (x.want != "") || ok && n.String() != x.want {
 			t.Errorf("%s at %q: %s, %v; want %q", x.address, x.endpoint, n, ok, x.want)
 		}
