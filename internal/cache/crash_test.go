@@ -344,3 +344,56 @@ func TestCutWhileOpen(t *testing.T) {
 		})
 	}
 }
+
+// TestFIFO puts FIFOs, whose other ends nobody closes, in the place of files of the cache
+// while they are in use: nothing waits for them.
+func TestFIFO(t *testing.T) {
+	const size = 3 * cell
+	s := openStore(t, t.TempDir(), 0)
+	replace := func(path string) {
+		t.Helper()
+		check(t, errors.Join(os.RemoveAll(path), unix.Mkfifo(path, 0o600)))
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		check(t, err)
+		t.Cleanup(func() { f.Close() })
+	}
+	for _, name := range []string{wholeName, metaName, dataName} {
+		r := openRemote(t, s, "k", size)
+		check(t, r.read(0, cell, cell))
+		replace(filepath.Join(r.onDisk(t).dir, name))
+		testlimit.Return("using an entry beside "+name, func() {
+			r.isWhole(t)
+			check(t, r.read(0, size, cell))
+			_ = r.e.Verify(t.Context()) // what cannot be made durable is not kept
+			r.isWhole(t)
+			check(t, r.read(0, size, cell))
+			if _, err := s.List(); err != nil {
+				t.Error(err)
+			}
+			check(t, r.e.Forget())
+			check(t, r.e.Close())
+		})
+	}
+	check(t, s.Pin("n", 1))
+	replace(s.pinPath("n"))
+	testlimit.Return("asking for a name", func() {
+		if _, ok := s.Pinned("n", new(int)); ok {
+			t.Error("a FIFO has a name's value")
+		}
+	})
+	check(t, s.Pin("n", 1))
+	replace(s.path(lockName))
+	testlimit.Return("pruning", func() { _, _ = s.Prune(PruneOptions{}) })
+	c, err := OpenConverted(s.Dir(), true)
+	check(t, err)
+	m, err := c.Model("a", "a", true)
+	check(t, err)
+	replace(filepath.Join(m.dir, recordName))
+	check(t, m.Close())
+	testlimit.Return("opening a converted model", func() {
+		c.List()
+		if m, err = c.Model("a", "a", false); m != nil || err != nil {
+			t.Error(m, err)
+		}
+	})
+}
