@@ -226,23 +226,38 @@ func (m *Model) Tensor(name string) *Tensor {
 // that changed since it was opened, nil if none did. Files that nobody has asked
 // for are not open, see File.
 func (m *Model) Check() error {
-	files := slices.Clone(m.closers)
-	if m.opened != nil {
-		m.opened.Lock()
-		for _, f := range m.opened.files {
-			if !slices.Contains(files, io.Closer(f)) {
-				files = append(files, f)
-			}
-		}
-		m.opened.Unlock()
-	}
 	var errs []error
-	for _, f := range files {
+	for _, f := range m.open() {
 		if f, ok := f.(interface{ Check() error }); ok {
 			errs = append(errs, f.Check())
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Opened returns the files of the model that are open.
+func (m *Model) Opened() (list []File) {
+	for _, c := range m.open() {
+		if f, ok := c.(File); ok {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// open returns what is open.
+func (m *Model) open() []io.Closer {
+	files := slices.Clone(m.closers)
+	if m.opened != nil {
+		m.opened.Lock()
+		defer m.opened.Unlock()
+		for _, f := range m.opened.files {
+			if !slices.Contains(files, io.Closer(f)) {
+				files = append(files, f)
+			}
+		}
+	}
+	return files
 }
 
 // Own makes the model close c when it is closed, after its files.

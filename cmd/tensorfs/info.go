@@ -114,9 +114,7 @@ func (o *infoOptions) run(stdout io.Writer, model string) error {
 	}
 	defer t.Model.Close()
 	info := describe(t, publicName(model))
-	if info.Unverified, err = unverifiedOf(t.Model); err != nil {
-		return err
-	}
+	info.Unverified = unverifiedOf(t.Model)
 	if o.json {
 		return printJSON(stdout, info)
 	}

@@ -24,40 +24,41 @@ func (u *unverified) String() string {
 	return fmt.Sprintf("not verified (%s of %s here)", size(u.Here), size(u.Bytes))
 }
 
-// unverifiedOf counts the files of a model; nil where there are none.
-func unverifiedOf(m *tensorfs.Model) (*unverified, error) {
-	list, err := farFiles(m)
-	if err != nil {
-		return nil, err
-	}
+// unverifiedOf counts the files of a model that are open, which are those that
+// somebody reads; nil where there are none.
+func unverifiedOf(m *tensorfs.Model) *unverified {
 	var all unverified
-	for _, f := range list {
-		u := unverifiedFile(f)
+	seen := map[string]bool{} // members of one archive have the digest of that
+	for _, d := range m.Opened() {
+		f, u := unverifiedFile(d)
+		if u.Files == 0 || seen[f.Digest()] {
+			continue
+		}
+		seen[f.Digest()] = true
 		all.Files, all.Here, all.Bytes = all.Files+u.Files, all.Here+u.Here, all.Bytes+u.Bytes
 	}
 	if all.Files == 0 {
-		return nil, nil
+		return nil
 	}
-	return &all, nil
+	return &all
 }
 
-func unverifiedFile(f farFile) (u unverified) {
-	bytes, absent := f.Unverified()
-	if bytes > 0 {
+func unverifiedFile(d tensorfs.Data) (f farFile, u unverified) {
+	f, ok := d.(farFile)
+	if !ok {
+		return nil, u
+	}
+	if bytes, absent := f.Unverified(); bytes > 0 {
 		u = unverified{1, bytes - absent, bytes}
 	}
-	return u
+	return f, u
 }
 
 // confirm compares files with their digests before a command that gave out their
 // bytes says that it succeeded. It returns what cannot be compared.
 func confirm(ctx context.Context, m *tensorfs.Model) (*unverified, error) {
-	list, err := farFiles(m)
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range list {
-		if u := unverifiedFile(f); u.Files > 0 && u.Here == u.Bytes {
+	for _, d := range m.Opened() {
+		if f, u := unverifiedFile(d); u.Files > 0 && u.Here == u.Bytes {
 			switch err := f.Verify(ctx, nil); {
 			case ctx.Err() != nil:
 				return nil, errors.New("interrupted before the bytes that came were compared with their digests")
@@ -66,7 +67,7 @@ func confirm(ctx context.Context, m *tensorfs.Model) (*unverified, error) {
 			}
 		}
 	}
-	return unverifiedOf(m)
+	return unverifiedOf(m), nil
 }
 
 // sound returns an error where what was read of a model is not what it was when it was
@@ -83,11 +84,11 @@ func sound(ctx context.Context, m *tensorfs.Model) error {
 // of another machine which was not compared with it.
 func unverifiedSource(m *tensorfs.Model, name string) (want digest, u unverified) {
 	d, err := m.File(name)
-	f, ok := d.(farFile)
-	if err != nil || !ok {
+	if err != nil {
 		return "", u
 	}
-	if u = unverifiedFile(f); u.Bytes != f.Size() { // what was, or a member of an archive
+	f, u := unverifiedFile(d)
+	if u.Files == 0 || u.Bytes != f.Size() { // a member of an archive has no digest
 		return "", unverified{}
 	}
 	return digest(f.Digest()), u
