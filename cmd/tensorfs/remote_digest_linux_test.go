@@ -102,6 +102,8 @@ func TestVerifiedBeforeSuccess(t *testing.T) {
 		{"the file through a small cache", []string{"cat", "--cache-size", "2M", "hf:acme/m", "source/m.gguf"}, says, string(good[len(good)-8:])},
 		{"the file without a cache", []string{"cat", "--cache-size", "0", "hf:acme/m", "source/m.gguf"}, says, string(good[len(good)-8:])},
 		{"all of its tensors", []string{"stat", "hf:acme/m"}, says, "\n"},
+		{"compare it", []string{"diff", "hf:acme/m", "hf:acme/m"}, says, ""},
+		{"list its digests", []string{"verify", "--manifest=-", "hf:acme/m"}, says, "\n"},
 		{"export a tensor", []string{"export", "hf:acme/m", "DIR", "raw/layers.2.ffn.up.weight"}, "", " MiB here)\n"},
 		{"export all tensors", []string{"export", "hf:acme/m", "DIR", "raw"}, says, " MiB\n"},
 		{"export the model", []string{"export", "hf:acme/m", "DIR", "gguf"}, says, " MiB\n"},
@@ -117,9 +119,12 @@ func TestVerifiedBeforeSuccess(t *testing.T) {
 				args[i] = dir
 			}
 			sends(wrong)
-			if test.wrong == "" {
+			switch {
+			case test.wrong == "":
 				succeeds(t, args...)
-			} else {
+			case args[0] == "diff":
+				failsWith(t, exitTrouble, args, test.wrong)
+			default:
 				failsWith(t, 1, args, test.wrong)
 			}
 			if info := succeeds(t, "info", "hf:acme/m"); !strings.Contains(info, "not verified (") || !strings.Contains(info, " of 18.0 MiB here)") {

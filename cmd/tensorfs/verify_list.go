@@ -44,7 +44,7 @@ func (o *verifyOptions) writeList(ctx context.Context, v *verification) error {
 	if err := r.run(ctx, jobs); err != nil {
 		return err
 	}
-	if err := v.tree.Model.Check(); err != nil {
+	if err := sound(ctx, v.tree.Model); err != nil {
 		return err
 	}
 	var list []byte

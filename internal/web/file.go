@@ -97,7 +97,8 @@ func (f *File) SetLabel(label string) { f.label = label }
 func (f *File) ModTime() time.Time { return f.entry.ModTime() }
 
 // Check returns an error once the server has another version of the file, or the bytes
-// that came proved to be wrong. What is in the cache can be read all the same: sections decide for themselves.
+// that came proved to be wrong. What is in the cache can be read all the same: sections
+// decide for themselves.
 func (f *File) Check() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
