@@ -105,7 +105,7 @@ func (k *kind) generate(m *tensorfs.Model, r result, f *whole.Files) error {
 	texts, err := tokenizer.Write(c.keys.value, m.Architecture)
 	if err != nil { // weights and config load without these
 		f.Notes = append(f.Notes, fmt.Sprintf("there is no tokenizer: %v", err))
-		for _, name := range []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", generationName} {
+		for _, name := range []string{"tokenizer.json", tokenizerConfigName, "special_tokens_map.json", generationName} {
 			f.Leave(name, err.Error())
 		}
 		return nil
@@ -132,6 +132,14 @@ func (k *kind) adapt(m *tensorfs.Model, r result, f *whole.Files) error {
 	}
 	if f.List, err = others(m); err != nil {
 		return err
+	}
+	if k == hf {
+		if text, err = olderConfig(text); err != nil {
+			return err
+		}
+		if err := olderTokenizer(m, f.List); err != nil {
+			return err
+		}
 	}
 	return k.addConfig(f, text)
 }

@@ -181,6 +181,37 @@ func TestAdaptedFiles(t *testing.T) {
 	}
 }
 
+// TestAdaptedOlder holds that transformers 4 reads hf/ of an MLX directory that
+// transformers 5 wrote, and that mlx/ has the tokenizer as it is stored.
+func TestAdaptedOlder(t *testing.T) {
+	files := onDisk(t, data+"whole-gguf/mlx-llama3-4bit")
+	for name, change := range map[string][2]string{
+		"config.json":           {`"rope_theta": 500000.0,`, `"rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"},`},
+		"tokenizer_config.json": {`"PreTrainedTokenizerFast"`, `"TokenizersBackend"`},
+	} {
+		text := strings.Replace(string(files[name]), change[0], change[1], 1)
+		if text == string(files[name]) {
+			t.Fatalf("%s has no %s: %s", name, change[0], text)
+		}
+		files[name] = []byte(text)
+	}
+	m, err := hf.OpenFS(memory.New(files), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	got := contents(t, hfdir.HF(m, whole.Options{}))
+	if text := string(got["config.json"]); !strings.Contains(text, "\n    \"rope_theta\": 500000.0") || !strings.Contains(text, "rope_parameters") {
+		t.Error(text)
+	}
+	if text := string(got["tokenizer_config.json"]); !strings.Contains(text, `"PreTrainedTokenizerFast"`) {
+		t.Error(text)
+	}
+	if text := contents(t, hfdir.MLX(m, whole.Options{}))["tokenizer_config.json"]; !bytes.Equal(text, files["tokenizer_config.json"]) {
+		t.Errorf("mlx/ has %s", text)
+	}
+}
+
 // TestGenerated holds which files a GGUF model has, and that a program which reads
 // the directory finds the same tensors in it.
 func TestGenerated(t *testing.T) {

@@ -19,21 +19,12 @@ import (
 // added. A text to which nothing is added is returned as it is. released says that
 // the tensors are those of a release, which mlx-lm changes when it loads them.
 func forMLX(text []byte, released bool) ([]byte, []string, error) {
-	o, err := jsonobj.Parse(text)
+	o, x, y, err := configParts(text, released)
 	if err != nil {
-		return nil, nil, &tensorfs.FormatError{File: configName, Offset: -1, Problem: err.Error()}
-	}
-	x, y := newMLXConfig(o, released), &mlxConfig{}
-	if inner := o.Object("text_config"); inner.Len() > jsonobj.MaxKeys {
-		return nil, nil, &tensorfs.FormatError{File: configName, Offset: -1, Problem: fmt.Sprintf("text_config has %d members, and at most %d are read", inner.Len(), jsonobj.MaxKeys)}
-	} else if inner.Len() > 0 {
-		y = newMLXConfig(inner, released)
+		return nil, nil, err
 	}
 	x.mend()
 	y.mend()
-	if y.changed {
-		x.set("text_config", y.list)
-	}
 	if q := o.Raw("quantization_config"); q.Kind() == '{' && q.Member("quant_method").Kind() == 0 && q.Member("bits").Kind() != 0 {
 		x.put("quantization", q) // what mlx-lm reads; the other is for transformers
 	}
@@ -42,10 +33,34 @@ func forMLX(text []byte, released bool) ([]byte, []string, error) {
 			x.notes = append(x.notes, "mlx-lm loads the language model alone, without "+part)
 		}
 	}
+	return mended(text, x, y), append(x.notes, y.notes...), nil
+}
+
+// configParts returns a config.json, and the part of it about the language model,
+// which is empty where there is none.
+func configParts(text []byte, released bool) (o jsonobj.Object, x, y *mlxConfig, err error) {
+	if o, err = jsonobj.Parse(text); err != nil {
+		return o, nil, nil, &tensorfs.FormatError{File: configName, Offset: -1, Problem: err.Error()}
+	}
+	x, y = newMLXConfig(o, released), &mlxConfig{}
+	if inner := o.Object("text_config"); inner.Len() > jsonobj.MaxKeys {
+		return o, nil, nil, &tensorfs.FormatError{File: configName, Offset: -1, Problem: fmt.Sprintf("text_config has %d members, and at most %d are read", inner.Len(), jsonobj.MaxKeys)}
+	} else if inner.Len() > 0 {
+		y = newMLXConfig(inner, released)
+	}
+	return o, x, y, nil
+}
+
+// mended returns the text of a config.json and its part after what was added to
+// them: as it is if that is nothing.
+func mended(text []byte, x, y *mlxConfig) []byte {
+	if y.changed {
+		x.set("text_config", y.list)
+	}
 	if x.changed {
 		text = x.list.lines(!json.Valid(text))
 	}
-	return text, append(x.notes, y.notes...), nil
+	return text
 }
 
 // mlxConfig is a config.json, or the part of it about the language model, to which

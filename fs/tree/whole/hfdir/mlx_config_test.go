@@ -180,6 +180,11 @@ func FuzzMLXConfig(f *testing.F) {
 		if strings.ContainsAny(strings.Join(notes, ""), "\n\x00") {
 			t.Errorf("%q", notes)
 		}
+		if older, err := olderConfig(stored); err != nil {
+			t.Errorf("%v in %s", err, stored)
+		} else if again, err := olderConfig(older); err != nil || !bytes.Equal(again, older) {
+			t.Errorf("%s, then %s, %v", older, again, err)
+		}
 		again, _, err := forMLX(got, released)
 		if err != nil {
 			t.Fatalf("%v in %s", err, got)
