@@ -99,7 +99,8 @@ func TestAsStored(t *testing.T) {
 	}
 	same(t, "mlx/", contents(t, hfdir.MLX(open(t, data+"models-mlx/qwen3-mixed"), whole.Options{})), onDisk(t, data+"models-mlx/qwen3-mixed"))
 	same(t, "mlx/", contents(t, hfdir.MLX(open(t, data+"whole-gguf/llama3"), whole.Options{})), onDisk(t, data+"whole-gguf/llama3"))
-	for name, why := range map[string]string{"whole-gguf/bert": "model type", "whole-gguf/gpt-oss": "quantization_config"} {
+	same(t, "mlx/", contents(t, hfdir.MLX(open(t, data+"whole-gguf/gpt-oss"), whole.Options{})), onDisk(t, data+"whole-gguf/gpt-oss"))
+	for name, why := range map[string]string{"whole-gguf/bert": "model type"} {
 		if f := hfdir.MLX(open(t, data+name), whole.Options{}); !strings.Contains(f.Reason, why) {
 			t.Errorf("mlx/ of %s: %s", name, f.Describe())
 		}

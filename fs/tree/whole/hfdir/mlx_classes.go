@@ -17,6 +17,7 @@ type mlxClass struct {
 	fields  []mlxField                                        // that it reads, and transformers does not write
 	ropes   []string                                          // in which ways it scales rotary embeddings; nil: in all that mlx-lm has
 	windows bool                                              // it has layers that see a window only
+	packed  string                                            // the quant_method of other libraries that it loads
 	refuses func(m *tensorfs.Model, config *mlxConfig) string // why it does not load a model; nil: it loads all
 	notes   []func(x *mlxConfig) string
 }
@@ -63,7 +64,7 @@ var mlxClasses = map[string]mlxClass{
 	"gpt2":             {fields: []mlxField{{"n_ctx", copied("n_positions")}}, refuses: prefixed},
 	"gpt_bigcode":      {},
 	"gpt_neox":         {ropes: noScaling, fields: []mlxField{{"rotary_emb_base", copied("rope_theta")}, {"rotary_pct", copied("partial_rotary_factor")}}, refuses: notFourfold},
-	"gpt_oss":          {windows: true, refuses: denseExperts},
+	"gpt_oss":          {windows: true, packed: "mxfp4", refuses: denseExperts},
 	"granite":          {},
 	"granitemoe":       {},
 	"helium":           {ropes: noScaling},
@@ -143,6 +144,21 @@ func roundedNorms(x *mlxConfig) string {
 }
 
 // Reasons why a class does not load a release.
+
+// refusal returns why mlx-lm does not load a release, "" if it does.
+func (c *mlxClass) refusal(m *tensorfs.Model, x *mlxConfig) string {
+	if x.at("quantization_config") >= 0 && (c.packed == "" || x.raw("quantization_config").Member("quant_method").Text() != c.packed) {
+		return "the model is quantised in a way that mlx-lm does not load: it has a quantization_config"
+	}
+	// Embedding models are released as their other part loads them.
+	if slices.ContainsFunc(m.Tensors, func(t tensorfs.Tensor) bool { return t.Source == "embed_tokens.weight" }) {
+		return "mlx-lm knows the tensors by names with model. before them, and the model's have none"
+	}
+	if c.refuses == nil {
+		return ""
+	}
+	return c.refuses(m, x)
+}
 
 // prefixed refuses the tensors of GPT-2 under the names that transformers gives them.
 func prefixed(m *tensorfs.Model, _ *mlxConfig) string {

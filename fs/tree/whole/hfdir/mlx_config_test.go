@@ -143,6 +143,12 @@ func TestMLXRefuses(t *testing.T) {
 		{`{"model_type":"gpt2"}`, "wte.weight", ""},
 		{`{"model_type":"gpt_oss"}`, "model.layers.0.mlp.experts.gate_up_proj", "blocks of MXFP4"},
 		{`{"model_type":"gpt_oss"}`, "model.layers.0.mlp.experts.gate_up_proj_blocks", ""},
+		{`{"model_type":"gpt_oss","quantization_config":{"quant_method":"mxfp4"}}`, "model.layers.0.mlp.experts.gate_up_proj_blocks", ""},
+		{`{"model_type":"gpt_oss","quantization_config":{"quant_method":"fp8"}}`, "", "quantization_config"},
+		{`{"model_type":"llama","quantization_config":{"quant_method":"mxfp4"}}`, "", "quantization_config"},
+		{`{"model_type":"llama","quantization_config":{}}`, "", "quantization_config"},
+		{`{"model_type":"qwen3"}`, "embed_tokens.weight", "model. before them"},
+		{`{"model_type":"qwen3"}`, "model.embed_tokens.weight", ""},
 		{`{"model_type":"gpt_neox","hidden_size":8,"intermediate_size":16}`, "", "four times the width 8"},
 		{`{"model_type":"gpt_neox","hidden_size":8,"intermediate_size":32}`, "", ""},
 		{`{"model_type":"olmo"}`, "", "first release"},
@@ -155,10 +161,7 @@ func TestMLXRefuses(t *testing.T) {
 			t.Errorf("%s has no row", c.config)
 			continue
 		}
-		got := ""
-		if x.class.refuses != nil {
-			got = x.class.refuses(&tensorfs.Model{Tensors: []tensorfs.Tensor{{Source: c.tensor}}}, x)
-		}
+		got := x.class.refusal(&tensorfs.Model{Tensors: []tensorfs.Tensor{{Source: c.tensor}}}, x)
 		if !strings.Contains(got, c.why) || c.why == "" && got != "" {
 			t.Errorf("%s with %s: %q, want %q", c.config, c.tensor, got, c.why)
 		}

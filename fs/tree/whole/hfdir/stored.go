@@ -79,17 +79,12 @@ func isMLX(m *tensorfs.Model) (bool, error) {
 		return false, fmt.Errorf("%s: %w", configName, err)
 	}
 	name := config.Raw("model_type").Text()
-	if config.Has("quantization_config") {
-		return false, fmt.Errorf("the model is quantised in a way that mlx-lm does not load: it has a quantization_config")
-	}
 	class, ok := mlxClasses[name]
 	if !ok {
 		return false, fmt.Errorf("mlx-lm is not known to have the model type %s", tensorfs.Quote(name))
 	}
-	if class.refuses != nil {
-		if why := class.refuses(m, newMLXConfig(config, true)); why != "" {
-			return false, errors.New(why)
-		}
+	if why := class.refusal(m, newMLXConfig(config, true)); why != "" {
+		return false, errors.New(why)
 	}
 	return true, nil
 }
