@@ -1,0 +1,214 @@
+"""Mounts the models of these tests, has each program load them, and prints a table of what held."""
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from recipes import RECIPES
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+VENVS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tensorfs-tests/programs"
+CHECKS = (  # the program, where it is installed, its checks
+    ("transformers-4", "hf4", "check_transformers.py"),
+    ("transformers-5", "hf5", "check_transformers.py"),
+    ("sentence-transformers", "hf5", "check_embeddings.py"),
+    ("mlx-lm", "mlx", "check_mlx.py"),
+)
+# No program asks another machine for anything: all models are made here.
+QUIET = dict(
+    HF_HUB_OFFLINE="1",
+    HF_HUB_DISABLE_PROGRESS_BARS="1",
+    TOKENIZERS_PARALLELISM="false",
+    PYTHONPYCACHEPREFIX=str(VENVS / "pycache"),
+)
+
+
+class Trial:
+    def __init__(self, tensorfs: Path, work: Path, only: str):
+        self.tensorfs, self.work, self.only = tensorfs, work, only
+        self.models, self.mounted, self.log = work / "models", work / "mounted", work / "log"
+        self.failed: list[tuple[str, str, str]] = []
+        self.skipped: list[tuple[str, str]] = []
+        self.passed = 0
+        self.env = os.environ | QUIET
+        self.env |= dict(
+            OLLAMA_MODELS=str(work / "ollama"),
+            HF_HOME=str(work / "hf-home"),
+            MODELS=str(self.models),
+            MOUNTED=str(self.mounted),
+            ONLY=only,
+        )
+
+    def python(self, venv: str, script: str, *args: str) -> None:
+        with self.log.open("a") as log:
+            command = [VENVS / venv / "bin/python", HERE / script, *args]
+            done = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, env=self.env)
+        if done.returncode != 0:
+            sys.exit(f"{self.said_last()}\n{script} {' '.join(args)} failed, see above")
+
+    def call(self, command: list, **how) -> None:
+        """Runs a command that says itself what is wrong."""
+        if status := subprocess.run(command, env=self.env, **how).returncode:
+            sys.exit(f"exit status {status}: {' '.join(map(str, command))}")
+
+    def said_last(self) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
+
+    def make(self) -> None:
+        names = [self.only.split("/")[0]] if self.only else []
+        for what, venv in (("v4", "hf4"), ("v5", "hf5"), ("q8", "hf5"), ("mlx", "mlx")):
+            said(f"making models: {what}")
+            self.python(venv, "make.py", what, str(self.models), *names)
+        said("converting them with gguf/")
+        for form in ("v4", "v5"):
+            for directory in sorted((self.models / form / "hf").iterdir()):
+                for kind in ("f16", "q8_0"):
+                    self.gguf(directory, self.models / form / kind / (directory.name + ".gguf"), kind)
+                stored = self.models / form / "q8_0" / (directory.name + ".gguf")
+                self.ollama(stored, f"{directory.name.lower()}-{form}")
+
+    def gguf(self, source: Path, out: Path, kind: str) -> None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with out.open("wb") as f:
+            command = [self.tensorfs, "cat", "--gguf-type", kind, source, "gguf/model.gguf"]
+            self.call(command, stdout=f)
+
+    def ollama(self, model: Path, name: str) -> None:
+        """Puts a GGUF file into a store of Ollama under NAME:q8_0."""
+        store = self.work / "ollama"
+        blobs, manifest = store / "blobs", store / "manifests/registry.ollama.ai/library" / name / "q8_0"
+        blobs.mkdir(parents=True, exist_ok=True)
+        manifest.parent.mkdir(parents=True, exist_ok=True)
+
+        def blob(data: bytes, kind: str) -> dict:
+            digest = hashlib.sha256(data).hexdigest()
+            (blobs / f"sha256-{digest}").write_bytes(data)
+            return dict(mediaType=kind, digest=f"sha256:{digest}", size=len(data))
+
+        config = blob(b'{"model_format":"gguf"}', "application/vnd.docker.container.image.v1+json")
+        layer = blob(model.read_bytes(), "application/vnd.ollama.image.model")
+        kind = "application/vnd.docker.distribution.manifest.v2+json"
+        manifest.write_text(json.dumps(dict(schemaVersion=2, mediaType=kind, config=config, layers=[layer])))
+
+    def mount(self) -> None:
+        for model, name in ((self.models, "models"), ("ollama:", "ollama")):
+            place = self.mounted / name
+            place.mkdir(parents=True)
+            self.call([self.tensorfs, "mount", model, place])
+
+    def umount(self) -> bool:
+        places = [self.mounted / name for name in ("models", "ollama")]
+        there = [p for p in places if os.path.ismount(p)]
+        return not there or subprocess.run([self.tensorfs, "umount", *there], env=self.env).returncode == 0
+
+    def check(self, program: str, venv: str, script: str) -> None:
+        said(f"{program} {version(venv, program)}")
+        with self.log.open("a") as log:
+            command = [VENVS / venv / "bin/python", HERE / script]
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=self.env, text=True)
+        assert process.stdout
+        for line in process.stdout:
+            if line.startswith("{"):
+                self.tell(json.loads(line))
+        if process.wait() != 0:
+            self.failed.append((program, "ended", f"exit status {process.returncode}\n{self.said_last()}"))
+
+    def tell(self, result: dict) -> None:
+        case = "{name}/{form}/{source}/{program}".format(**result)
+        start = "  {name:<16}{form:<4}{source:<9}".format(**result)
+        if "skipped" in result:
+            self.skipped.append((case, result["skipped"]))
+            out(f"{start}skipped")
+            return
+        words = []
+        for what, wrong in result["checks"].items():
+            words.append(f"{what} FAILED" if wrong else what)
+            self.passed += not wrong
+            if wrong:
+                self.failed.append((case, what, wrong))
+        out(f"{start}{', '.join(words)}")
+
+    def close(self) -> int:
+        if self.skipped:
+            print("\nskipped:")
+            for why in sorted({why for _, why in self.skipped}):
+                cases = [case for case, reason in self.skipped if reason == why]
+                print(f"  {cases[0]}{f' and {len(cases) - 1} more' * (len(cases) > 1)}: {why}")
+        if self.failed:
+            print("\nfailed:")
+            for case, what, wrong in self.failed:
+                print(f"  {case}, {what}: {wrong}")
+                if "/" in case:
+                    print(f"    scripts/programs/run --only {case}")
+        print(f"{self.passed} passed, {len(self.failed)} failed, {len(self.skipped)} skipped")
+        return 1 if self.failed or not self.passed else 0
+
+
+began = spoke = time.monotonic()
+
+
+def out(line: str) -> None:
+    global spoke
+    spoke = time.monotonic()
+    print(line, flush=True)
+
+
+def said(what: str) -> None:
+    out(f"== {what} ({time.monotonic() - began:.0f} s)")
+
+
+def alive() -> None:
+    """Says that the work goes on where nothing else is said for long."""
+    while True:
+        time.sleep(1)
+        if time.monotonic() - spoke > 20:
+            out(f"  ... {time.monotonic() - began:.0f} s")
+
+
+def version(venv: str, program: str) -> str:
+    package = "transformers" if program.startswith("transformers") else program
+    code = f"import importlib.metadata as m; print(m.version({package!r}))"
+    return subprocess.run([VENVS / venv / "bin/python", "-c", code], capture_output=True, text=True).stdout.strip()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/programs/run", description=__doc__)
+    parser.add_argument("--only", default="", metavar="MODEL/FORM/SOURCE/PROGRAM", help="such a case, or the first parts of one")
+    parser.add_argument("--keep", action="store_true", help="leave the models, and print where they are")
+    options = parser.parse_args()
+    if options.only and (name := options.only.split("/")[0]) not in RECIPES:
+        parser.error(f"there is no model {name}; there are {', '.join(RECIPES)}")
+    work = Path(tempfile.mkdtemp(prefix="tensorfs-programs-"))
+    trial = Trial(work / "tensorfs", work, options.only)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
+    threading.Thread(target=alive, daemon=True).start()
+    try:
+        said("building tensorfs")
+        trial.call(["go", "build", "-o", trial.tensorfs, "./cmd/tensorfs"], cwd=ROOT)
+        trial.make()
+        trial.mount()
+        for program, venv, script in CHECKS:
+            if options.only.count("/") < 3 or options.only.endswith("/" + program):
+                trial.check(program, venv, script)
+    finally:
+        if not trial.umount():
+            trial.failed.append(("the mounts", "unmount", f"they are left below {trial.mounted}"))
+        elif options.keep:
+            print(f"the models are in {work}")
+        else:
+            shutil.rmtree(work)
+    return trial.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
