@@ -155,8 +155,8 @@ func (p *place) check(mountpoint string, create, hide bool) error {
 	if err := unix.Access(p.path, unix.W_OK); err != nil && os.Geteuid() != 0 {
 		return advised{tensorfs.Printable(p.path) + ": only root can mount on a directory that you cannot write; choose a directory of your own", err}
 	}
-	if !hide && (m == nil || m.Type != autofs) { // an automounter has hidden it already
-		if err := isEmpty(p.path); err != nil {
+	if !hide {
+		if err := p.isEmpty(m != nil && m.Type == autofs); err != nil {
 			return fmt.Errorf("%s: %w; a mount hides what is in it: choose an empty directory, or give -o nonempty", tensorfs.Printable(p.path), err)
 		}
 	}

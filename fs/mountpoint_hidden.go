@@ -62,23 +62,46 @@ func homes(own, passwd string) []string {
 	return known
 }
 
-// errNotEmpty says that a directory has something in it.
-var errNotEmpty = errors.New("it is not empty")
+var (
+	// errNotEmpty says that a directory has something in it.
+	errNotEmpty = errors.New("it is not empty")
+	// errUnseen says that it cannot be read.
+	errUnseen = errors.New("it cannot be seen whether it is empty")
+)
 
 // isEmpty returns why a directory is not empty, or not known to be.
 func isEmpty(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("it cannot be seen whether it is empty")
+		return errUnseen
 	}
 	defer d.Close()
+	return holdsNothing(d)
+}
+
+// holdsNothing is isEmpty for an open directory.
+func holdsNothing(d *os.File) error {
 	switch _, err := d.Readdirnames(1); {
 	case err == nil:
 		return errNotEmpty
 	case err != io.EOF:
-		return fmt.Errorf("it cannot be seen whether it is empty")
+		return errUnseen
 	}
 	return nil
+}
+
+// isEmpty returns why the directory at a place is not empty. Where an automounter waits,
+// that is what it covers: to look inside would wake it.
+func (p *place) isEmpty(automounted bool) error {
+	if !automounted {
+		return isEmpty(p.path)
+	}
+	d, err := p.beneath()
+	if err != nil { // only root and newer systems can look there
+		return nil
+	}
+	defer d.Close()
+	return holdsNothing(d)
 }
 
 // refusedPlace is the error for a path on which no model is mounted.

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -59,3 +60,6 @@ func unmountNow(mountpoint string, lazy bool) error {
 	}
 	return retryBusy(func() error { return unix.Unmount(mountpoint, flags) })
 }
+
+// beneath would open the directory that is covered by what is mounted at a place.
+func (p *place) beneath() (*os.File, error) { return nil, unix.ENOTSUP }

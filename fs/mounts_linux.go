@@ -116,3 +116,18 @@ func dirID(dir int, name string) (string, error) {
 	}
 	return fmt.Sprintf("%d:%d %d %d.%09d", st.Dev_major, st.Dev_minor, st.Ino, st.Btime.Sec, st.Btime.Nsec), nil
 }
+
+// beneath opens the directory that is covered by what is mounted at a place.
+func (p *place) beneath() (*os.File, error) {
+	// A copy of the mount with the directory above has nothing mounted in it.
+	above, err := unix.OpenTree(p.dir, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(above)
+	fd, err := unix.Openat(above, p.name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), p.path), nil
+}

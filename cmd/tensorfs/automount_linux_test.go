@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -25,6 +26,7 @@ const (
 // itself.
 func TestAutomount(t *testing.T) {
 	dir := mountDir(t)
+	below := openCovered(t, dir)
 	var pipe [2]int
 	must(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
 	asked := os.NewFile(uintptr(pipe[0]), "pipe")
@@ -39,7 +41,8 @@ func TestAutomount(t *testing.T) {
 	must(t, err)
 	defer unix.Close(trap)
 
-	for range 2 {
+	for _, hidden := range []bool{false, true, false} {
+		below.put(t, hidden)
 		cat := exec.CommandContext(t.Context(), "cat", filepath.Join(dir, "config.json"))
 		cat.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // for it the automounter mounts
 		read := make(chan []byte, 1)
@@ -73,6 +76,13 @@ func TestAutomount(t *testing.T) {
 			answer = autofsFail
 		}
 		must(t, unix.IoctlSetInt(trap, answer, number))
+		if hidden {
+			if err == nil || !strings.Contains(err.Error(), "exit status 1: tensorfs: "+dir+": it is not empty; a mount hides") {
+				t.Errorf("over what an automounter covers: %v", err)
+			}
+			testlimit.Receive(t, "cat", read)
+			continue
+		}
 		must(t, err)
 		_, want, _ := command("cat", q8, "config.json")
 		if got := testlimit.Receive(t, "cat", read); string(got) != want {
@@ -86,5 +96,26 @@ func TestAutomount(t *testing.T) {
 			t.Fatal(code, stderr)
 		}
 		ended(t, server)
+	}
+}
+
+// covered is a directory on which an automounter waits.
+type covered struct{ fd int }
+
+func openCovered(t *testing.T, dir string) covered {
+	t.Helper()
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	must(t, err)
+	t.Cleanup(func() { unix.Close(fd) })
+	return covered{fd}
+}
+
+// put makes a directory in it, or removes it.
+func (c covered) put(t *testing.T, there bool) {
+	t.Helper()
+	if there {
+		must(t, unix.Mkdirat(c.fd, "mine", 0o755))
+	} else if err := unix.Unlinkat(c.fd, "mine", unix.AT_REMOVEDIR); err != nil && err != unix.ENOENT {
+		t.Fatal(err)
 	}
 }

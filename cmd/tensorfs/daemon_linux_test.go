@@ -322,8 +322,8 @@ func foreground(t *testing.T, model, dir string, flags ...string) *exec.Cmd {
 	return c
 }
 
-// unmounted waits for the end of a server and checks that it unmounted.
-func unmounted(t *testing.T, c *exec.Cmd, dir string) {
+// endsWell waits for the end of a server.
+func endsWell(t *testing.T, c *exec.Cmd) {
 	t.Helper()
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
@@ -335,6 +335,12 @@ func unmounted(t *testing.T, c *exec.Cmd, dir string) {
 	case <-time.After(testlimit.Patience):
 		t.Error("the server has not ended")
 	}
+}
+
+// unmounted waits for the end of a server and checks that it unmounted.
+func unmounted(t *testing.T, c *exec.Cmd, dir string) {
+	t.Helper()
+	endsWell(t, c)
 	if isMounted(t, dir) {
 		t.Error("it left a mount")
 	}

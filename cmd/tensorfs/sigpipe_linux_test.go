@@ -20,7 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tensorfs/tensorfs/internal/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testnfs"
 	"golang.org/x/sys/unix"
 )
@@ -69,16 +68,7 @@ func stillThere(t *testing.T, c *exec.Cmd, said string) {
 	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatalf("the server has ended: %v", err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- c.Wait() }()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Errorf("the server ended with %v", err)
-		}
-	case <-time.After(testlimit.Patience):
-		t.Error("the server has not ended")
-	}
+	endsWell(t, c)
 }
 
 // The signal itself ends no server: the system sends it for any connection.
