@@ -81,13 +81,6 @@ var faults = []fault{
 	{"made unreadable", func(t *testing.T, p string) { must(t, os.Chmod(p, 0)) }, same},
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func stat(t *testing.T, path string) os.FileInfo {
 	t.Helper()
 	st, err := os.Stat(path)

@@ -15,18 +15,12 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testmodel"
 	"github.com/tensorfs/tensorfs/internal/testwatch"
 	"golang.org/x/sys/unix"
 )
-
-// modelOf is a GGUF file with one tensor "t" of n halves, whose bytes are all b.
-func modelOf(b byte, n int64) []byte {
-	return testmodel.GGUF{Tensors: []testmodel.GGUFTensor{{Name: "t", Shape: []int64{n}, Type: uint32(tensorfs.F16.GGML()), Data: bytes.Repeat([]byte{b}, int(2*n))}}}.Bytes()
-}
 
 // halves are enough for a file that no read-ahead brings in at once.
 const halves = 4 << 20

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/testmodel"
 )
 
 // asProgram makes the test binary behave as tensorfs, so that mount can start
@@ -84,6 +85,18 @@ const (
 	q8       = ggufDir + "llama-xs.q8_0.gguf"
 	splitTwo = ggufDir + "llama-xs.q8_0-00002-of-00003.gguf"
 )
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// modelOf is a GGUF file with one tensor "t" of n halves, whose bytes are all b.
+func modelOf(b byte, n int64) []byte {
+	return testmodel.GGUF{Tensors: []testmodel.GGUFTensor{{Name: "t", Shape: []int64{n}, Type: uint32(tensorfs.F16.GGML()), Data: bytes.Repeat([]byte{b}, int(2*n))}}}.Bytes()
+}
 
 // command runs a command line in this process.
 func command(args ...string) (code int, stdout, stderr string) {
