@@ -363,7 +363,7 @@ func TestUnmount(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			s := serve(t, "model", newModel(t, 5<<20))
 			h := s.hold("f16/d.odd", how)
-			if got := s.ask("unmount"); !strings.Contains(got, "busy") || !strings.Contains(got, s.mountpoint) {
+			if got := s.ask("unmount"); !strings.Contains(got, "is in use") || !strings.Contains(got, s.mountpoint) {
 				t.Errorf("in use: %s", got)
 			}
 			if err := UnmountPath(s.mountpoint, false); !errors.Is(err, syscall.EBUSY) {
@@ -419,7 +419,7 @@ func TestSignal(t *testing.T) {
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.answer(); !strings.Contains(got, "busy") {
+	if got := s.answer(); !strings.Contains(got, "is in use") {
 		t.Errorf("the first signal: %s", got)
 	}
 	s.run("readall", s.mountpoint, s.sizeArg())
