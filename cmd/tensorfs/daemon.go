@@ -110,15 +110,16 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 // hear returns what a server writes until it is ready or ends, and passes on what it
 // says that it waits for.
 func hear(r io.Reader, note func(text string)) (said []byte) {
-	lines := bufio.NewReader(io.LimitReader(r, 1<<16))
+	const enough = 1 << 16
+	lines := bufio.NewReader(r)
 	for {
-		line, err := lines.ReadBytes('\n') // after an error, what was read so far is enough
+		line, err := lines.ReadSlice('\n') // or a part of a long one
 		if text, ok := bytes.CutPrefix(line, []byte(noted)); ok {
 			note(string(bytes.TrimSuffix(text, []byte("\n"))))
-		} else {
+		} else if len(said) < enough {
 			said = append(said, line...)
 		}
-		if err != nil {
+		if err != nil && err != bufio.ErrBufferFull { // what was read so far is enough
 			return said
 		}
 	}

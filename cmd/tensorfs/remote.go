@@ -30,6 +30,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/remote/plain"
 	"github.com/tensorfs/tensorfs/internal/remote/s3"
 	"github.com/tensorfs/tensorfs/internal/source"
+	"github.com/tensorfs/tensorfs/internal/term"
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 
@@ -223,6 +224,9 @@ func (f *remoteFlags) absolute() (err error) {
 	return err
 }
 
+// maxHost is how much of a host's name is shown, which a server may have redirected to.
+const maxHost = 60
+
 // notice begins to say on a terminal whom a model is asked for.
 func (f *remoteFlags) notice() (end func()) {
 	if f.stderr == nil {
@@ -305,7 +309,7 @@ func (f *remoteFlags) begin(offline bool) error {
 	}
 	f.users, f.store = 1, store
 	f.client = web.NewClient(web.Options{Timeout: f.timeout, Agent: "tensorfs/" + version(), Logger: f.logger, Plain: f.plainHTTP, Public: publicAddress,
-		Asks: func(host string) { f.waiting.say("asking " + host + " ...") }})
+		Asks: func(host string) { f.waiting.say("asking " + term.Shorten(host, maxHost) + " ...") }})
 	return nil
 }
 

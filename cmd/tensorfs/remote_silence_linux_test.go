@@ -16,17 +16,24 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testhub"
 )
 
-// What was fetched opens when the Hub is out of reach, and info, status, the mount's
-// README and the log say so. When the Hub says that the model is gone, it is gone.
-func TestFetchedOpensInSilence(t *testing.T) {
-	apart(t)
-	needFUSE(t)
+// smallHub is a Hub without models, and a model to give to it.
+func smallHub(t *testing.T) (*testhub.Hub, []byte) {
+	t.Helper()
 	h := testhub.NewHub(t)
 	t.Setenv("HF_ENDPOINT", h.URL)
 	b, err := os.ReadFile(q8)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return h, b
+}
+
+// What was fetched opens when the Hub is out of reach, and info, status, the mount's
+// README and the log say so. When the Hub says that the model is gone, it is gone.
+func TestFetchedOpensInSilence(t *testing.T) {
+	apart(t)
+	needFUSE(t)
+	h, b := smallHub(t)
 	id := h.Commit("acme/tiny", map[string][]byte{"tiny-Q8_0.gguf": b})
 	succeeds(t, "fetch", "hf:acme/tiny")
 	if out := succeeds(t, "info", "hf:acme/tiny"); strings.Contains(out, "did not answer") {
@@ -111,12 +118,7 @@ func TestSilenceNames(t *testing.T) {
 // The address of a page of the Hub, and of a file of it, is the name of the model.
 func TestHubPages(t *testing.T) {
 	apart(t)
-	h := testhub.NewHub(t)
-	t.Setenv("HF_ENDPOINT", h.URL)
-	b, err := os.ReadFile(q8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h, b := smallHub(t)
 	id := h.Commit("acme/tiny", map[string][]byte{"tiny-Q8_0.gguf": b, "other.gguf": b}, "main", "v1")
 	for _, address := range []string{"/acme/tiny/blob/main/tiny-Q8_0.gguf", "/acme/tiny/resolve/v1/tiny-Q8_0.gguf?download=true"} {
 		if out := succeeds(t, "info", h.URL+address); !strings.Contains(out, "\nrevision      "+id+"\n") {
@@ -131,12 +133,7 @@ func TestHubPages(t *testing.T) {
 // elsewhere, and where it is soon done, it says nothing.
 func TestAsking(t *testing.T) {
 	apart(t)
-	h := testhub.NewHub(t)
-	t.Setenv("HF_ENDPOINT", h.URL)
-	b, err := os.ReadFile(q8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h, b := smallHub(t)
 	h.Commit("acme/tiny", map[string][]byte{"tiny.gguf": b})
 	info := func() (shown string) {
 		return withTerminal(t, 80, func(tty *os.File) {
@@ -169,6 +166,21 @@ func TestAsking(t *testing.T) {
 	t.Setenv("TENSORFS_CACHE", t.TempDir())
 	if code, _, stderr := command("info", "hf:acme/tiny"); code != 0 || stderr != "" {
 		t.Errorf("exit code %d, %q", code, stderr)
+	}
+}
+
+// A command hears from its server whether it is ready, however often that says whom it
+// asks.
+func TestHear(t *testing.T) {
+	var b bytes.Buffer
+	for i := range 10_000 {
+		fmt.Fprintf(&b, "%sasking %d ...\n", noted, i)
+	}
+	b.WriteString(strings.Repeat("x", 5000) + ready)
+	n, last := 0, ""
+	said := hear(&b, func(text string) { n, last = n+1, text })
+	if n != 10_000 || last != "asking 9999 ..." || string(said) != strings.Repeat("x", 5000)+ready {
+		t.Errorf("%d notes, the last %q, and %d bytes", n, last, len(said))
 	}
 }
 
