@@ -102,7 +102,11 @@ func modelOf(b byte, n int64) []byte {
 func command(args ...string) (code int, stdout, stderr string) {
 	var out, err bytes.Buffer
 	code = run(args, &out, &err)
-	return code, out.String(), err.String()
+	stdout, stderr = out.String(), err.String()
+	// cobra remembers every command that was ever made, and with it these two: without
+	// what was printed, or all tests together keep gigabytes.
+	out, err = bytes.Buffer{}, bytes.Buffer{}
+	return code, stdout, stderr
 }
 
 // Help fits a terminal of 80 columns.
