@@ -62,7 +62,7 @@ var rules = map[string]rule{
 	"formats/names":          {"", "", "names are facts about other projects; they hold whatever this module does"},
 	"formats/config":         {"root formats/names", "", "one schema for all formats must not know a single one of them"},
 	"formats/assemble":       {"root internal/source internal/jsonobj formats/names formats/config", "", "it puts together what any parser found, so it must not know one of them"},
-	"formats/gguf":           {"root internal/source formats/foreign formats/names formats/config formats/assemble", "internal/testmodel internal/source/memory", "a parser knows its own format and no view: siblings meet in formats alone"},
+	"formats/gguf":           {"root internal/source formats/foreign formats/names formats/config formats/assemble", "internal/testmodel internal/source/memory", "a parser knows its own format and no view: siblings meet in formats alone; a shard of a split model may be something else, which only the parser sees"},
 	"formats/pick":           {"root internal/near formats/gguf", "", "it chooses among names, wherever the files are, and opens none"},
 	"formats/safetensors":    {"root internal/source", "internal/testmodel internal/source/memory", "it reads one file and gives source names; what a model is, hf and ollama know"},
 	"formats/hf":             {"root internal/source internal/jsonobj formats/names formats/config formats/assemble formats/safetensors formats/foreign", "internal/testmodel internal/source/memory", "its files are safetensors files, and nothing else"},
