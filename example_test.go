@@ -23,24 +23,15 @@ func Example() {
 		fmt.Println("  stored in", e.File, "at", e.Offset)
 	}
 
-	for _, v := range views.Build(m, views.Options{}) {
-		i, ok := views.Find(v.Tensors, t.Name)
-		if v.Name != "f16" || !ok {
-			continue
-		}
-		half := v.Tensors.At(i)
-		row := make([]byte, 2*half.Cols())
-		if err := tensorfs.ReadFull(half.Data, row, 0); err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(v.Name, half.DType, half.Shape, half.Data.Size(), "bytes")
-		fmt.Printf("  begins with %x\n", row[:8])
+	numbers, err := views.Floats(t)
+	if err != nil {
+		log.Fatal(err)
 	}
+	fmt.Println(len(numbers), "numbers, the first", numbers[:3])
 	// Output:
 	// blk.0.attn_q.weight Q8_0 [64 64] 4352 bytes
 	//   stored in llama-xs.q8_0.gguf at 36288
-	// f16 F16 [64 64] 8192 bytes
-	//   begins with 98301aa525a39824
+	// 4096 numbers, the first [0.14350891 -0.019931793 -0.013952255]
 }
 
 func text(d tensorfs.Data) string {
