@@ -8,7 +8,6 @@ import (
 	"log"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -218,14 +217,14 @@ var ggufTypes = map[string]tensorfs.DType{
 const ggufTypeList = "q8_0, q4_0, f16 or bf16"
 
 // otherTypes matches what else llama-quantize calls its types.
-var otherTypes = regexp.MustCompile(`^(f32|copy|i?q[1-8]_[a-z0-9_]+|tq[12]_0|(mx|nv)fp4(_moe)?)$`)
+var otherTypes = lazyRegexp(`^(f32|copy|i?q[1-8]_[a-z0-9_]+|tq[12]_0|(mx|nv)fp4(_moe)?)$`)
 
 // setGGUFType takes the value of --gguf-type.
 func (f *modelFlags) setGGUFType() error {
 	name := strings.ToLower(f.ggufType)
 	to, ok := ggufTypes[name]
 	switch {
-	case !ok && otherTypes.MatchString(name):
+	case !ok && otherTypes().MatchString(name):
 		return usageError{fmt.Errorf("--gguf-type %s: tensorfs does not quantise to this type, only to %s; llama-quantize makes it of the file that tensorfs cat MODEL gguf/model.gguf writes", f.ggufType, ggufTypeList)}
 	case !ok:
 		return usageError{fmt.Errorf("--gguf-type %q: want %s", f.ggufType, ggufTypeList)}

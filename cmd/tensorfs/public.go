@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
@@ -27,9 +28,15 @@ func printableName(model string) string { return tensorfs.Printable(publicName(m
 // Parts of addresses in a text, also of such as became paths of files, where two slashes
 // are one: what stands before the @, and what follows the question mark.
 var (
-	addressUser  = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*:/+)[^/?#\s]*@`)
-	addressQuery = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*:/+[^?#\s"']*)(\?|#)(?:\.\.\.)?[^\s"']*?([:;,.)?]*(?:[\s"']|$))`)
+	addressUser  = lazyRegexp(`([A-Za-z][A-Za-z0-9+.-]*:/+)[^/?#\s]*@`)
+	addressQuery = lazyRegexp(`([A-Za-z][A-Za-z0-9+.-]*:/+[^?#\s"']*)(\?|#)(?:\.\.\.)?[^\s"']*?([:;,.)?]*(?:[\s"']|$))`)
 )
+
+// lazyRegexp compiles an expression when it is used for the first time: most commands
+// succeed, and should not wait for it.
+func lazyRegexp(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
 
 // publicText is a message without what nobody else may see: of addresses among the
 // arguments of the command line, however they are written, and of all others.
@@ -49,6 +56,6 @@ func publicText(text string, args []string) string {
 			text = strings.ReplaceAll(text, quoted[1:len(quoted)-1], shown)
 		}
 	}
-	text = addressUser.ReplaceAllString(text, "$1")
-	return addressQuery.ReplaceAllString(text, "$1$2...$3")
+	text = addressUser().ReplaceAllString(text, "$1")
+	return addressQuery().ReplaceAllString(text, "$1$2...$3")
 }
