@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/datatest"
+	"github.com/tensorfs/tensorfs/internal/testing/datatest"
 )
 
 func TestBytes(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/datatest"
+	"github.com/tensorfs/tensorfs/internal/testing/datatest"
 )
 
 func TestSection(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/datatest"
+	"github.com/tensorfs/tensorfs/internal/testing/datatest"
 )
 
 func TestText(t *testing.T) {

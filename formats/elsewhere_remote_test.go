@@ -13,8 +13,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/remote"
 	"github.com/tensorfs/tensorfs/internal/remote/hub"
 	registry "github.com/tensorfs/tensorfs/internal/remote/ollama"
-	"github.com/tensorfs/tensorfs/internal/source/memory"
-	"github.com/tensorfs/tensorfs/internal/testhub"
+	"github.com/tensorfs/tensorfs/internal/testing/memory"
+	"github.com/tensorfs/tensorfs/internal/testing/testhub"
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 

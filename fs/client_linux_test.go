@@ -16,7 +16,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/tensorfs/tensorfs/internal/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"golang.org/x/sys/unix"
 )
 

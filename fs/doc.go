@@ -1,10 +1,11 @@
 // Package fs mounts a tree of named data as a read-only FUSE file system.
 //
-// It knows nothing of models. A [Dir] is a sorted list of [Entry] values, each a
-// file ([tensorfs.Data]), a directory or a symbolic link; [Mount] serves one
-// and returns a [Server]; [MountLibrary] serves many such trees. [Mounts], [CleanStale] and [UnmountPath] deal with
-// mounts of other processes. [Numbers] and [Faults] are for other servers of the same
-// trees, such as package nfs.
+// It knows nothing of models. A [tensorfs.Dir] is a list of [tensorfs.Entry]
+// values, each a file ([tensorfs.Data]), a directory or a symbolic link; [Mount]
+// serves one and returns a [Server]; [MountLibrary] serves many such trees.
+// [Mounts], [CleanStale] and [UnmountPath] deal with mounts of other processes.
+// [Numbers] and [Faults] are for other servers of the same trees, such as package
+// nfs.
 //
 // # How it serves
 //

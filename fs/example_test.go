@@ -17,19 +17,19 @@ type squares struct{}
 
 func (squares) Len() int { return 1_000_000 }
 
-func (squares) Entry(i int) fs.Entry {
-	return fs.Entry{
+func (squares) Entry(i int) tensorfs.Entry {
+	return tensorfs.Entry{
 		Name: fmt.Sprintf("%07d", i),
 		Data: tensorfs.Bytes(strconv.Itoa(i*i) + "\n"),
-		Attrs: func() []fs.Attr {
-			return []fs.Attr{{Name: "user.root", Value: strconv.AppendInt(nil, int64(i), 10)}}
+		Attrs: func() []tensorfs.Attr {
+			return []tensorfs.Attr{{Name: "user.root", Value: strconv.AppendInt(nil, int64(i), 10)}}
 		},
 	}
 }
 
 // A tree is entries sorted by name, or anything that gives them by index.
 func ExampleDir() {
-	tree := fs.Entries{
+	tree := tensorfs.Entries{
 		{Name: "README", Data: tensorfs.Bytes("Squares.\n")},
 		{Name: "latest", Link: "squares/0999999"},
 		{Name: "squares", Dir: squares{}},
@@ -53,7 +53,7 @@ func ExampleDir() {
 
 // Serve a tree until the user interrupts the program or unmounts it.
 func ExampleMount() {
-	server, err := fs.Mount(fs.Entries{{Name: "squares", Dir: squares{}}}, "/mnt/squares", fs.Options{})
+	server, err := fs.Mount(tensorfs.Entries{{Name: "squares", Dir: squares{}}}, "/mnt/squares", fs.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func healthOf(t *testing.T, f *rawFS) (h Health) {
 func TestHealth(t *testing.T) {
 	var log bytes.Buffer
 	var checked error
-	f := newTest(t, Entries{file("a", "x")}, Options{
+	f := newTest(t, tensorfs.Entries{file("a", "x")}, Options{
 		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError})),
 		Check:  func() error { return checked },
 	})

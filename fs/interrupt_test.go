@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs"
 )
 
 // distant is Data that never comes: its readers wait until they give up.
@@ -22,7 +23,7 @@ func (distant) ReadAtContext(ctx context.Context, _ []byte, _ int64) (int, error
 func TestInterrupt(t *testing.T) {
 	var log strings.Builder
 	near := bytes.NewReader([]byte("near"))
-	f := newTest(t, Entries{{Name: "far", Data: distant{near}}, {Name: "near", Data: near}}, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	f := newTest(t, tensorfs.Entries{{Name: "far", Data: distant{near}}, {Name: "near", Data: near}}, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	cancelled := make(chan struct{})
 	close(cancelled)
 	for name, want := range map[string]fuse.Status{"far": fuse.EINTR, "near": fuse.OK} {

@@ -7,17 +7,18 @@ import (
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs"
 )
 
 // laterTree has directories that are made later, first, in between and last, and
 // counts how often each is made.
-func laterTree(made *[3]atomic.Int32) Dir {
-	later := func(n int, d Dir) Dir {
-		return NewLater(func() Dir { made[n].Add(1); return d })
+func laterTree(made *[3]atomic.Int32) tensorfs.Dir {
+	later := func(n int, d tensorfs.Dir) tensorfs.Dir {
+		return tensorfs.NewLater(func() tensorfs.Dir { made[n].Add(1); return d })
 	}
-	return Entries{
-		{Name: "a", Dir: later(0, Entries{file("x", "xx"), {Name: "y", Dir: Entries{file("z", "zzz")}}})},
-		{Name: "b", Dir: Entries{file("c", "c"), {Name: "d", Dir: later(1, Entries{})}, {Name: "e", Dir: Entries{file("f", "f")}}}},
+	return tensorfs.Entries{
+		{Name: "a", Dir: later(0, tensorfs.Entries{file("x", "xx"), {Name: "y", Dir: tensorfs.Entries{file("z", "zzz")}}})},
+		{Name: "b", Dir: tensorfs.Entries{file("c", "c"), {Name: "d", Dir: later(1, tensorfs.Entries{})}, {Name: "e", Dir: tensorfs.Entries{file("f", "f")}}}},
 		{Name: "g", Dir: later(2, wide(3000))},
 	}
 }
@@ -103,12 +104,12 @@ func TestLater(t *testing.T) {
 // TestLaterBroken holds that a directory that breaks a rule is empty when it is
 // made: the mount is there by then.
 func TestLaterBroken(t *testing.T) {
-	for name, broken := range map[string]Dir{
-		"unsorted":       Entries{file("b", ""), file("a", "")},
+	for name, broken := range map[string]tensorfs.Dir{
+		"unsorted":       unsorted{tensorfs.Entries{file("b", ""), file("a", "")}},
 		"too many":       wide(maxLater + 1),
-		"too many below": Entries{{Name: "a", Dir: NewLater(func() Dir { return Entries{} })}},
+		"too many below": tensorfs.Entries{{Name: "a", Dir: tensorfs.NewLater(func() tensorfs.Dir { return tensorfs.Entries{} })}},
 	} {
-		n, err := newNodes(Entries{{Name: "a", Dir: NewLater(func() Dir { return broken })}})
+		n, err := newNodes(tensorfs.Entries{{Name: "a", Dir: tensorfs.NewLater(func() tensorfs.Dir { return broken })}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,12 +121,12 @@ func TestLaterBroken(t *testing.T) {
 
 // Example makes a directory when somebody looks into it.
 func ExampleNewLater() {
-	root := Entries{{Name: "slow", Dir: NewLater(func() Dir {
+	root := tensorfs.Entries{{Name: "slow", Dir: tensorfs.NewLater(func() tensorfs.Dir {
 		fmt.Println("made")
-		return Entries{{Name: "link", Link: "target"}}
+		return tensorfs.Entries{{Name: "link", Link: "target"}}
 	})}}
 	fmt.Println(root[0].Name)
-	e, _ := Find(root, "slow/link")
+	e, _ := tensorfs.Find(root, "slow/link")
 	fmt.Println(e.Link)
 	// Output:
 	// slow

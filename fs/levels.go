@@ -8,17 +8,18 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs"
 )
 
 // levels are the directories above the trees of a library, and the files beside
 // them. Whatever has had a name there keeps its number.
 type levels struct {
 	mu      sync.Mutex
-	paths   []string            // by node id; 0 is not used, 1 is the top
-	ids     map[string]uint64   // by path
-	numbers map[string]uint64   // for inodes, by path; 0 is the top
-	taken   map[uint64]struct{} // of them
-	open    map[uint64]Dir      // listings under way, by handle
+	paths   []string                // by node id; 0 is not used, 1 is the top
+	ids     map[string]uint64       // by path
+	numbers map[string]uint64       // for inodes, by path; 0 is the top
+	taken   map[uint64]struct{}     // of them
+	open    map[uint64]tensorfs.Dir // listings under way, by handle
 	handle  uint64
 }
 
@@ -27,7 +28,7 @@ func (v *levels) init() {
 	v.ids = map[string]uint64{"": fuse.FUSE_ROOT_ID}
 	v.numbers = map[string]uint64{"": 0}
 	v.taken = map[uint64]struct{}{0: {}}
-	v.open = map[uint64]Dir{}
+	v.open = map[uint64]tensorfs.Dir{}
 }
 
 // id returns the node id of a path.
@@ -80,7 +81,7 @@ func (v *levels) ino(at string) uint64 { return v.number(at)<<inoBits | fuse.FUS
 
 // begin keeps a directory for a listing, so that its offsets mean the same until
 // it ends, whatever comes and goes.
-func (v *levels) begin(d Dir) uint64 {
+func (v *levels) begin(d tensorfs.Dir) uint64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.handle++
@@ -89,7 +90,7 @@ func (v *levels) begin(d Dir) uint64 {
 }
 
 // listing returns the directory of a listing. One that begins again gets fresh.
-func (v *levels) listing(handle, offset uint64, fresh func() (Dir, bool)) (Dir, bool) {
+func (v *levels) listing(handle, offset uint64, fresh func() (tensorfs.Dir, bool)) (tensorfs.Dir, bool) {
 	if offset == 0 {
 		d, ok := fresh()
 		if ok {
@@ -128,27 +129,27 @@ func above(node uint64) bool { return node>>slotBits == 0 }
 func (l *library) answers(node uint64) bool { return above(node) || local(node) == fuse.FUSE_ROOT_ID }
 
 // level returns a directory among the levels, and its path.
-func (l *library) level(node uint64) (d Dir, at string, ok bool) {
+func (l *library) level(node uint64) (d tensorfs.Dir, at string, ok bool) {
 	e, at, ok := l.entry(node)
 	return e.Dir, at, ok && e.Dir != nil
 }
 
 // entry returns what is at a node among the levels now.
-func (l *library) entry(node uint64) (e Entry, at string, ok bool) {
+func (l *library) entry(node uint64) (e tensorfs.Entry, at string, ok bool) {
 	at, ok = l.levels.path(node)
 	if !ok {
-		return Entry{}, "", false
+		return tensorfs.Entry{}, "", false
 	}
 	root := l.Root()
 	if at == "" {
-		return Entry{Dir: root}, at, true
+		return tensorfs.Entry{Dir: root}, at, true
 	}
-	e, err := Find(root, at)
+	e, err := tensorfs.Find(root, at)
 	return e, at, err == nil
 }
 
 // out fills in the answer about an entry at a path. A tree that is gone has none.
-func (l *library) out(at string, e *Entry, out *fuse.EntryOut) bool {
+func (l *library) out(at string, e *tensorfs.Entry, out *fuse.EntryOut) bool {
 	*out = fuse.EntryOut{}
 	out.SetEntryTimeout(l.Fresh)
 	out.SetAttrTimeout(l.Fresh)
@@ -176,7 +177,7 @@ func (l *library) slotAttr(s *slot, out *fuse.Attr) {
 }
 
 // attr fills in the attributes of a directory or file above the trees.
-func (l *library) attr(at string, e *Entry, out *fuse.Attr) {
+func (l *library) attr(at string, e *tensorfs.Entry, out *fuse.Attr) {
 	t := l.fs.opts.ModTime
 	if d, ok := e.Dir.(interface{ ModTime() time.Time }); ok {
 		t = d.ModTime()
@@ -197,7 +198,7 @@ func (l *library) lookup(node uint64, name string, out *fuse.EntryOut) fuse.Stat
 	if len(name) > maxName {
 		return fuse.Status(syscall.ENAMETOOLONG)
 	}
-	if i, ok := Lookup(d, name); ok {
+	if i, ok := tensorfs.Lookup(d, name); ok {
 		e := d.Entry(i)
 		if l.out(path.Join(at, name), &e, out) {
 			return fuse.OK
@@ -246,7 +247,7 @@ func (l *library) list(in *fuse.ReadIn, add func(de fuse.DirEntry, fill func(*fu
 	if !ok {
 		return fuse.Status(syscall.ESTALE)
 	}
-	d, ok := l.levels.listing(in.Fh, in.Offset, func() (Dir, bool) {
+	d, ok := l.levels.listing(in.Fh, in.Offset, func() (tensorfs.Dir, bool) {
 		d, _, ok := l.level(in.NodeId)
 		return d, ok
 	})
@@ -274,16 +275,16 @@ func (l *library) list(in *fuse.ReadIn, add func(de fuse.DirEntry, fill func(*fu
 }
 
 // file returns the file at a node among the levels.
-func (l *library) file(node uint64) (Entry, fuse.Status) {
+func (l *library) file(node uint64) (tensorfs.Entry, fuse.Status) {
 	if !above(node) {
-		return Entry{}, fuse.EISDIR
+		return tensorfs.Entry{}, fuse.EISDIR
 	}
 	e, _, ok := l.entry(node)
 	switch {
 	case !ok:
-		return Entry{}, fuse.Status(syscall.ESTALE)
+		return tensorfs.Entry{}, fuse.Status(syscall.ESTALE)
 	case e.Data == nil:
-		return Entry{}, fuse.EISDIR
+		return tensorfs.Entry{}, fuse.EISDIR
 	}
 	return e, fuse.OK
 }

@@ -3,8 +3,9 @@ package fs
 import (
 	"cmp"
 	"encoding/json"
-	"io"
 	"time"
+
+	"github.com/tensorfs/tensorfs"
 )
 
 // Library is a tree of directories that may change, with trees in it that are
@@ -15,7 +16,7 @@ type Library struct {
 	// every request and must be quick, may return the same Dir again, and must not
 	// wait for another call of Root, because finding out may come back here as a
 	// request. A Dir in it that has ModTime() time.Time says when it changed last.
-	Root func() Dir
+	Root func() tensorfs.Dir
 	// Idle is how long a tree stays open that nobody asks for; 0 for 5 minutes.
 	Idle time.Duration
 	// MaxOpen is how many trees may be open at a time; 0 for 16. The one that was not
@@ -24,17 +25,6 @@ type Library struct {
 	// Fresh is how long the kernel may keep names and attributes of the directories
 	// above the trees; 0 for a second.
 	Fresh time.Duration
-}
-
-// Lazy is a tree that is opened when somebody looks into it. It may be closed and
-// opened again at any time, as often as needed, as long as its Identity is the
-// same; then it must be the same tree.
-type Lazy struct {
-	// Identity returns a text that is another one after the tree has changed, and when
-	// it changed last. It opens nothing. An error means that the tree is gone.
-	Identity func() (id string, modified time.Time, err error)
-	// Open opens the tree. Nothing of it is used after the Closer was called.
-	Open func() (Dir, io.Closer, error)
 }
 
 // LibraryStatus says what a library has, and which of its trees are open.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"golang.org/x/sys/unix"
 )
 
@@ -65,11 +65,11 @@ func (s *shelf) remove(path string) {
 }
 
 // root lays the shelf out.
-func (s *shelf) root() Dir {
+func (s *shelf) root() tensorfs.Dir {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	type level map[string]any
-	top := level{"README": Entry{Data: tensorfs.Bytes("a shelf")}}
+	top := level{"README": tensorfs.Entry{Data: tensorfs.Bytes("a shelf")}}
 	for path, b := range s.at {
 		at := top
 		parts := strings.Split(path, "/")
@@ -79,20 +79,20 @@ func (s *shelf) root() Dir {
 			}
 			at = at[p].(level)
 		}
-		at[parts[len(parts)-1]] = Entry{Lazy: &Lazy{Identity: b.id, Open: b.open}}
+		at[parts[len(parts)-1]] = tensorfs.Entry{Lazy: &tensorfs.Lazy{Identity: b.id, Open: b.open}}
 	}
-	var entries func(l level) Entries
-	entries = func(l level) Entries {
-		var out Entries
+	var entries func(l level) tensorfs.Entries
+	entries = func(l level) tensorfs.Entries {
+		var out tensorfs.Entries
 		for name, x := range l {
-			e, ok := x.(Entry)
+			e, ok := x.(tensorfs.Entry)
 			if !ok {
-				e = Entry{Dir: entries(x.(level))}
+				e = tensorfs.Entry{Dir: entries(x.(level))}
 			}
 			e.Name = name
 			out = append(out, e)
 		}
-		slices.SortFunc(out, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(out, func(a, b tensorfs.Entry) int { return strings.Compare(a.Name, b.Name) })
 		return out
 	}
 	return entries(top)
@@ -132,7 +132,7 @@ type closer func() error
 
 func (c closer) Close() error { return c() }
 
-func (b *book) open() (Dir, io.Closer, error) {
+func (b *book) open() (tensorfs.Dir, io.Closer, error) {
 	b.opens.Add(1)
 	b.mu.Lock()
 	fail, names, hold := b.fail, b.names, b.hold
@@ -156,7 +156,7 @@ func (b *book) open() (Dir, io.Closer, error) {
 			break
 		}
 	}
-	tree := Entries{{Name: "data", Data: page{lostData(mem), b}}, {Name: "dir", Dir: Entries{file("x", "xx")}}}
+	tree := tensorfs.Entries{{Name: "data", Data: page{lostData(mem), b}}, {Name: "dir", Dir: tensorfs.Entries{file("x", "xx")}}}
 	for _, n := range names {
 		tree = append(tree, file(n, n))
 	}
@@ -683,7 +683,7 @@ func TestLibraryOther(t *testing.T) {
 	if st := testlimit.Receive(t, "answer", done); st != fuse.Status(syscall.ESTALE) {
 		t.Errorf("a model that changes while it is opened: %v", st)
 	}
-	s.at["b"].names = []string{"unsorted", "are"}
+	s.at["b"].names = []string{"twice", "twice"}
 	if _, st := b.try("b/data"); st != fuse.EIO {
 		t.Errorf("a tree that breaks a rule: %v", st)
 	}
@@ -714,8 +714,8 @@ func TestLibraryChanged(t *testing.T) {
 
 // TestLibraryBug holds that a panic of what opens a model is that model's failure.
 func TestLibraryBug(t *testing.T) {
-	l := Library{Root: func() Dir {
-		return Entries{{Name: "a", Lazy: &Lazy{Identity: func() (string, time.Time, error) { return "1", modTime, nil }, Open: func() (Dir, io.Closer, error) { panic("a bug") }}}}
+	l := Library{Root: func() tensorfs.Dir {
+		return tensorfs.Entries{{Name: "a", Lazy: &tensorfs.Lazy{Identity: func() (string, time.Time, error) { return "1", modTime, nil }, Open: func() (tensorfs.Dir, io.Closer, error) { panic("a bug") }}}}
 	}, MaxOpen: 1}
 	f, err := newLibraryFS(l, Options{})
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tensorfs/tensorfs/internal/testlimit"
-	"github.com/tensorfs/tensorfs/internal/testwatch"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testwatch"
 	"golang.org/x/sys/unix"
 )
 

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -35,7 +36,7 @@ type nodes struct {
 
 // dirNode is a directory of the tree.
 type dirNode struct {
-	Dir
+	tensorfs.Dir
 	id, parent uint64
 	base       uint64 // node id of entry 0
 	n          uint64 // entries, or the numbers kept for them
@@ -45,8 +46,9 @@ type dirNode struct {
 }
 
 // newNodes walks the directories of a tree once and checks that it can be
-// served: names are sorted, unique and fit for files.
-func newNodes(root Dir) (*nodes, error) {
+// served: names are unique and fit for files, and a directory that is not
+// [tensorfs.Entries] gives them in order.
+func newNodes(root tensorfs.Dir) (*nodes, error) {
 	return numberTree(dirNode{Dir: root, id: Root, parent: Root}, firstNode)
 }
 
@@ -55,8 +57,11 @@ func numberTree(root dirNode, first uint64) (*nodes, error) {
 	t := &nodes{dirs: []dirNode{root}, next: first}
 	for k := 0; k < len(t.dirs); k++ {
 		d := t.dirs[k]
-		if l, ok := d.Dir.(*Later); ok {
-			d.base, d.n, d.later = t.next, maxLater, l.number(d, t.next)
+		if e, ok := d.Dir.(tensorfs.Entries); ok {
+			d.Dir = sorted(e)
+		}
+		if l, ok := d.Dir.(*tensorfs.Later); ok {
+			d.base, d.n, d.later = t.next, maxLater, numberLater(l, d, t.next)
 			t.next += d.n
 			t.dirs[k] = d
 			continue
@@ -64,10 +69,10 @@ func numberTree(root dirNode, first uint64) (*nodes, error) {
 		d.base, d.n = t.next, uint64(d.Len())
 		t.next += d.n
 		t.count += d.n
-		files, flat := d.Dir.(Files)
+		files, flat := d.Dir.(tensorfs.Files)
 		last := ""
 		for i := range d.n {
-			var e Entry
+			var e tensorfs.Entry
 			if flat {
 				e.Name = files.Name(int(i))
 			} else if e = d.Entry(int(i)); btoi(e.Data != nil)+btoi(e.Dir != nil)+btoi(e.Link != "") != 1 {
@@ -76,7 +81,10 @@ func numberTree(root dirNode, first uint64) (*nodes, error) {
 			if !tensorfs.ValidName(e.Name) && (e.Link == "" || !linkName(e.Name)) {
 				return nil, fmt.Errorf("%s%s: not a file name", d.path, tensorfs.Quote(e.Name))
 			}
-			if i > 0 && e.Name <= last {
+			switch {
+			case i > 0 && e.Name == last:
+				return nil, fmt.Errorf("%s%s: two entries have this name", d.path, tensorfs.Quote(e.Name))
+			case i > 0 && e.Name < last:
 				return nil, fmt.Errorf("%s%s: not in the order of the names", d.path, tensorfs.Quote(e.Name))
 			}
 			last = e.Name
@@ -89,6 +97,16 @@ func numberTree(root dirNode, first uint64) (*nodes, error) {
 	}
 	t.count++ // the root
 	return t, nil
+}
+
+// sorted returns entries in the order of their names, and leaves those of the
+// caller as they are.
+func sorted(e tensorfs.Entries) tensorfs.Entries {
+	order := func(a, b tensorfs.Entry) int { return strings.Compare(a.Name, b.Name) }
+	if slices.IsSortedFunc(e, order) {
+		return e
+	}
+	return slices.SortedStableFunc(slices.Values(e), order)
 }
 
 // linkName reports whether a link may have that name. It is the name of a file in
@@ -151,18 +169,18 @@ func (t *nodes) find(id uint64) (d *dirNode, i int, ok bool) {
 }
 
 // entry returns the entry of a node other than the root.
-func (t *nodes) entry(id uint64) (Entry, bool) {
+func (t *nodes) entry(id uint64) (tensorfs.Entry, bool) {
 	d, i, ok := t.find(id)
 	if !ok {
-		return Entry{}, false
+		return tensorfs.Entry{}, false
 	}
 	return d.Entry(i), true
 }
 
 // get returns any node's entry.
-func (t *nodes) get(id uint64) (Entry, bool) {
+func (t *nodes) get(id uint64) (tensorfs.Entry, bool) {
 	if id == Root {
-		return Entry{Dir: t.dirs[0].Dir}, true
+		return tensorfs.Entry{Dir: t.dirs[0].Dir}, true
 	}
 	return t.entry(id)
 }
@@ -170,8 +188,8 @@ func (t *nodes) get(id uint64) (Entry, bool) {
 // links returns the link count of a node. A directory has one for each directory in
 // it and two of its own; one that is made later has 1, as of other file systems that
 // do not count.
-func (t *nodes) links(id uint64, e *Entry) uint32 {
-	if _, ok := e.Dir.(*Later); ok || e.Dir == nil {
+func (t *nodes) links(id uint64, e *tensorfs.Entry) uint32 {
+	if _, ok := e.Dir.(*tensorfs.Later); ok || e.Dir == nil {
 		return 1
 	}
 	if d := t.dir(id); d != nil {

@@ -4,19 +4,21 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/tensorfs/tensorfs"
 )
 
-func file(name, text string) Entry {
-	return Entry{Name: name, Data: bytes.NewReader([]byte(text))}
+func file(name, text string) tensorfs.Entry {
+	return tensorfs.Entry{Name: name, Data: bytes.NewReader([]byte(text))}
 }
 
 // nested has empty directories first, in between and last.
-func nested() Dir {
-	return Entries{
-		{Name: "a", Dir: Entries{}},
-		{Name: "b", Dir: Entries{{Name: "c", Dir: Entries{}}, {Name: "d", Dir: Entries{file("e", "e")}}, file("f", "ff")}},
+func nested() tensorfs.Dir {
+	return tensorfs.Entries{
+		{Name: "a", Dir: tensorfs.Entries{}},
+		{Name: "b", Dir: tensorfs.Entries{{Name: "c", Dir: tensorfs.Entries{}}, {Name: "d", Dir: tensorfs.Entries{file("e", "e")}}, file("f", "ff")}},
 		{Name: "g", Link: "b/f"},
-		{Name: "h", Dir: Entries{}},
+		{Name: "h", Dir: tensorfs.Entries{}},
 	}
 }
 
@@ -58,7 +60,7 @@ func TestNodes(t *testing.T) {
 }
 
 func TestNodesOfManyFiles(t *testing.T) {
-	n, err := newNodes(Entries{{Name: "w", Dir: wide(50000)}, file("z", "z")})
+	n, err := newNodes(tensorfs.Entries{{Name: "w", Dir: wide(50000)}, file("z", "z")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,34 +75,63 @@ func TestNodesOfManyFiles(t *testing.T) {
 	}
 }
 
+// unsorted is a Dir that breaks its promise.
+type unsorted struct{ tensorfs.Dir }
+
+// TestNodesSorts holds that entries may come in any order, at any depth, and that
+// the caller's stay as they are.
+func TestNodesSorts(t *testing.T) {
+	below := tensorfs.Entries{file("z", "zz"), file("y", "y")}
+	tree := tensorfs.Entries{{Name: "d", Dir: below}, file("a", "a"), {Name: "c", Dir: tensorfs.NewLater(func() tensorfs.Dir { return below })}}
+	n, err := newNodes(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for number, want := range map[uint64]string{2: "a", 3: "c", 4: "d"} {
+		if e, ok := n.entry(number); !ok || e.Name != want {
+			t.Errorf("node %d is %q", number, e.Name)
+		}
+	}
+	for _, dir := range []uint64{3, 4} {
+		d := n.dir(dir)
+		i, ok := tensorfs.Lookup(d, "y")
+		if !ok || i != 0 || d.Entry(1).Data.Size() != 2 {
+			t.Errorf("directory %d: y is entry %d, %v", dir, i, ok)
+		}
+	}
+	if tree[0].Name != "d" || below[0].Name != "z" {
+		t.Error("the caller's entries were moved")
+	}
+}
+
 func TestNodesRefuses(t *testing.T) {
-	for name, tree := range map[string]Dir{
-		"unsorted":        Entries{file("b", ""), file("a", "")},
-		"twice":           Entries{file("a", ""), file("a", "")},
-		"slash":           Entries{file("a/b", "")},
-		"dots":            Entries{file("..", "")},
-		"control":         Entries{file("a\nb", "")},
-		"a link's slash":  Entries{{Name: "a/b", Link: "x"}},
-		"a link's dots":   Entries{{Name: "..", Link: "x"}},
-		"a link's NUL":    Entries{{Name: "a\x00", Link: "x"}},
-		"a long link":     Entries{{Name: strings.Repeat("a", 256), Link: "x"}},
-		"nothing":         Entries{{Name: "a"}},
-		"two things":      Entries{{Name: "a", Link: "x", Dir: Entries{}}},
-		"deeper, as well": Entries{{Name: "a", Dir: Entries{file("", "")}}},
+	for name, tree := range map[string]tensorfs.Dir{
+		"unsorted":        unsorted{tensorfs.Entries{file("b", ""), file("a", "")}},
+		"twice":           tensorfs.Entries{file("a", ""), file("a", "")},
+		"slash":           tensorfs.Entries{file("a/b", "")},
+		"dots":            tensorfs.Entries{file("..", "")},
+		"control":         tensorfs.Entries{file("a\nb", "")},
+		"a link's slash":  tensorfs.Entries{{Name: "a/b", Link: "x"}},
+		"a link's dots":   tensorfs.Entries{{Name: "..", Link: "x"}},
+		"a link's NUL":    tensorfs.Entries{{Name: "a\x00", Link: "x"}},
+		"a long link":     tensorfs.Entries{{Name: strings.Repeat("a", 256), Link: "x"}},
+		"nothing":         tensorfs.Entries{{Name: "a"}},
+		"two things":      tensorfs.Entries{{Name: "a", Link: "x", Dir: tensorfs.Entries{}}},
+		"deeper, as well": tensorfs.Entries{{Name: "a", Dir: tensorfs.Entries{file("", "")}}},
 	} {
 		if _, err := newNodes(tree); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if _, err := newNodes(Entries{{Name: "a\x1b\n\xff", Link: "x"}}); err != nil {
+	if _, err := newNodes(tensorfs.Entries{{Name: "a\x1b\n\xff", Link: "x"}}); err != nil {
 		t.Errorf("a link to a file with an odd name: %v", err)
 	}
 }
 
 // TestNumbers holds that other servers see the numbers that the mount has.
 func TestNumbers(t *testing.T) {
-	tree := nested().(Entries)
-	tree[3] = Entry{Name: "h", Dir: NewLater(func() Dir { return Entries{file("i", "i")} })}
+	tree := nested().(tensorfs.Entries)
+	tree[3] = tensorfs.Entry{Name: "h", Dir: tensorfs.NewLater(func() tensorfs.Dir { return tensorfs.Entries{file("i", "i")} })}
 	n, err := Number(tree)
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +170,7 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("there is a directory %d", number)
 		}
 	}
-	if _, err := Number(Entries{{Name: "a"}}); err == nil {
+	if _, err := Number(tensorfs.Entries{{Name: "a"}}); err == nil {
 		t.Error("a tree that cannot be served has numbers")
 	}
 }

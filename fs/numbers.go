@@ -1,14 +1,16 @@
 package fs
 
+import "github.com/tensorfs/tensorfs"
+
 // Numbers numbers the nodes of a tree as [Mount] does, for other servers of it: the
 // number of a node is the same in each of them, and in each process that has the
 // same tree. They are safe for concurrent use.
 type Numbers struct{ nodes *nodes }
 
 // Number walks the directories of a tree once and checks that it can be served:
-// names are sorted, unique and fit for files. A [Later] is walked when somebody looks
-// into it; a [Lazy] is refused, because its tree comes and goes.
-func Number(root Dir) (*Numbers, error) {
+// names are unique and fit for files. A [tensorfs.Later] is walked when somebody looks
+// into it; a [tensorfs.Lazy] is refused, because its tree comes and goes.
+func Number(root tensorfs.Dir) (*Numbers, error) {
 	n, err := newNodes(root)
 	if err != nil {
 		return nil, err
@@ -18,14 +20,14 @@ func Number(root Dir) (*Numbers, error) {
 
 // NumberedDir is a directory of a tree. Its entry i has the number First + i.
 type NumberedDir struct {
-	Dir
+	tensorfs.Dir
 	Number, Parent, First uint64
 }
 
 // Entry returns the node with a number; that of the root has no name.
-func (n *Numbers) Entry(number uint64) (Entry, bool) { return n.nodes.get(number) }
+func (n *Numbers) Entry(number uint64) (tensorfs.Entry, bool) { return n.nodes.get(number) }
 
-// Dir returns the directory with a number. A [Later] is made now.
+// Dir returns the directory with a number. A [tensorfs.Later] is made now.
 func (n *Numbers) Dir(number uint64) (NumberedDir, bool) {
 	d := n.nodes.dir(number)
 	if d == nil {
@@ -38,7 +40,7 @@ func (n *Numbers) Dir(number uint64) (NumberedDir, bool) {
 func (n *Numbers) Path(number uint64) string { return n.nodes.path(number) }
 
 // Links returns the link count of a node, whose entry e is.
-func (n *Numbers) Links(number uint64, e *Entry) uint32 { return n.nodes.links(number, e) }
+func (n *Numbers) Links(number uint64, e *tensorfs.Entry) uint32 { return n.nodes.links(number, e) }
 
 // Total returns how many nodes the tree has, and how many bytes of disk a copy of
 // its files would take. Directories that are made later do not count, made or not.

@@ -21,8 +21,8 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/source"
-	"github.com/tensorfs/tensorfs/internal/testlimit"
-	"github.com/tensorfs/tensorfs/internal/testmount"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testmount"
 	"golang.org/x/sys/unix"
 )
 
@@ -90,7 +90,7 @@ func serveMain(args []string) error {
 			}
 		}
 	}
-	var root Dir
+	var root tensorfs.Dir
 	switch tree {
 	case "wide":
 		root = wide(50000)
@@ -101,9 +101,9 @@ func serveMain(args []string) error {
 		if err != nil {
 			return err
 		}
-		root = Entries{{Name: "bug", Data: panicking{}}, file("fine", "fine"), {Name: "lost", Data: lost}}
+		root = tensorfs.Entries{{Name: "bug", Data: panicking{}}, file("fine", "fine"), {Name: "lost", Data: lost}}
 	case "overwritten":
-		root = Entries{file("fine", "fine"), {Name: "x", Data: &overwritten{Bytes: bytes.Repeat([]byte("old "), 16<<10)}}}
+		root = tensorfs.Entries{file("fine", "fine"), {Name: "x", Data: &overwritten{Bytes: bytes.Repeat([]byte("old "), 16<<10)}}}
 	case "model":
 		m, err := source.Map(model, "model")
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs"
 )
 
 // forever is how long the kernel may keep what never changes. Nothing in the
@@ -33,7 +34,7 @@ type rawFS struct {
 	hot     *hotFiles    // nil without Options.Hot
 }
 
-func newRawFS(tree Dir, opts Options) (*rawFS, error) {
+func newRawFS(tree tensorfs.Dir, opts Options) (*rawFS, error) {
 	t, err := newNodes(tree)
 	if err != nil {
 		return nil, fmt.Errorf("cannot serve this tree: %w", err)
@@ -106,7 +107,7 @@ const (
 )
 
 // mode returns the mode of an entry.
-func mode(e *Entry) uint32 {
+func mode(e *tensorfs.Entry) uint32 {
 	switch {
 	case e.Dir != nil || e.Lazy != nil:
 		return dirMode
@@ -118,7 +119,7 @@ func mode(e *Entry) uint32 {
 
 // attr fills in the attributes of a node. Only here is a file asked for its
 // size, which may mean rendering it.
-func (f *rawFS) attr(t *served, id uint64, e *Entry, out *fuse.Attr) {
+func (f *rawFS) attr(t *served, id uint64, e *tensorfs.Entry, out *fuse.Attr) {
 	f.plainAttr(t.ino|id, mode(e), t.modTime, out)
 	switch {
 	case e.Dir != nil:
@@ -147,7 +148,7 @@ func (f *rawFS) plainAttr(ino uint64, mode uint32, modTime time.Time, out *fuse.
 // than bytes would pass for a sparse one.
 func blocks(size uint64) uint64 { return (size + block - 1) / block }
 
-func (f *rawFS) entryOut(t *served, id uint64, e *Entry, out *fuse.EntryOut) {
+func (f *rawFS) entryOut(t *served, id uint64, e *tensorfs.Entry, out *fuse.EntryOut) {
 	out.NodeId = t.node | id
 	out.SetEntryTimeout(forever)
 	out.SetAttrTimeout(forever)
@@ -172,7 +173,7 @@ func (f *rawFS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fu
 	if len(name) > maxName { // the kernel passes on up to 1024 bytes and more
 		return fuse.Status(syscall.ENAMETOOLONG)
 	}
-	i, ok := Lookup(d.Dir, name)
+	i, ok := tensorfs.Lookup(d.Dir, name)
 	if !ok {
 		*out = fuse.EntryOut{}
 		out.SetEntryTimeout(forever)

@@ -20,7 +20,7 @@ import (
 )
 
 // newTest makes a file system that is not mounted.
-func newTest(t *testing.T, tree Dir, opts Options) *rawFS {
+func newTest(t *testing.T, tree tensorfs.Dir, opts Options) *rawFS {
 	t.Helper()
 	f, err := newRawFS(tree, opts)
 	if err != nil {
@@ -126,7 +126,7 @@ func TestReadlink(t *testing.T) {
 
 // TestReadDir reads directories with every size of buffer, from every offset.
 func TestReadDir(t *testing.T) {
-	f := newTest(t, Entries{{Name: "w", Dir: wide(20)}, {Name: "x", Dir: Entries{}}}, Options{})
+	f := newTest(t, tensorfs.Entries{{Name: "w", Dir: wide(20)}, {Name: "x", Dir: tensorfs.Entries{}}}, Options{})
 	for _, dir := range []struct {
 		id, parent uint64
 		names      []string
@@ -200,7 +200,7 @@ func TestReadDir(t *testing.T) {
 	}
 }
 
-func names(d Dir) []string {
+func names(d tensorfs.Dir) []string {
 	var all []string
 	for i := range d.Len() {
 		all = append(all, d.Entry(i).Name)
@@ -296,7 +296,7 @@ func (c crumbs) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
 func TestReadInManyPieces(t *testing.T) {
 	data := make(crumbs, 5000)
 	fill(data, 0)
-	f := newTest(t, Entries{{Name: "x", Data: data}}, Options{})
+	f := newTest(t, tensorfs.Entries{{Name: "x", Data: data}}, Options{})
 	for _, n := range []int{1, 1021, 1022, 1023, 1024, 1025, 5000} {
 		got, st := readBytes(f, 2, 0, n)
 		if !st.Ok() || !bytes.Equal(got, data[:n]) {
@@ -316,7 +316,7 @@ func (b broken) ReadAt([]byte, int64) (int, error) { return 0, b.err }
 
 func TestErrors(t *testing.T) {
 	var log bytes.Buffer
-	f := newTest(t, Entries{
+	f := newTest(t, tensorfs.Entries{
 		{Name: "changed", Data: broken{9, fmt.Errorf("model: %w", tensorfs.ErrChanged)}},
 		{Name: "device", Data: broken{9, syscall.EIO}},
 		{Name: "short", Data: broken{9, nil}},
@@ -365,8 +365,8 @@ func TestErrors(t *testing.T) {
 }
 
 func TestXAttr(t *testing.T) {
-	attrs := func() []Attr { return []Attr{{"user.b", []byte("value")}, {"user.a", nil}} }
-	f := newTest(t, Entries{{Name: "x", Data: number(1), Attrs: attrs}, {Name: "y", Data: number(2)}}, Options{})
+	attrs := func() []tensorfs.Attr { return []tensorfs.Attr{{Name: "user.b", Value: []byte("value")}, {Name: "user.a", Value: nil}} }
+	f := newTest(t, tensorfs.Entries{{Name: "x", Data: number(1), Attrs: attrs}, {Name: "y", Data: number(2)}}, Options{})
 	for _, c := range []struct {
 		id    uint64
 		name  string
@@ -423,7 +423,7 @@ func TestHotValueFits(t *testing.T) {
 }
 
 func TestStatFs(t *testing.T) {
-	f := newTest(t, Entries{file("a", "x"), {Name: "b", Dir: Entries{{Name: "c", Data: broken{1 << 40, nil}}, file("d", "")}}}, Options{})
+	f := newTest(t, tensorfs.Entries{file("a", "x"), {Name: "b", Dir: tensorfs.Entries{{Name: "c", Data: broken{1 << 40, nil}}, file("d", "")}}}, Options{})
 	var out fuse.StatfsOut
 	if st := f.StatFs(nil, &fuse.InHeader{NodeId: 1}, &out); !st.Ok() {
 		t.Fatal(st)
@@ -438,7 +438,7 @@ func TestStatFs(t *testing.T) {
 func TestLazySize(t *testing.T) {
 	rendered := false
 	text := tensorfs.NewText(1, func(dst []byte, _ int) []byte { rendered = true; return append(dst, "text"...) })
-	f := newTest(t, Entries{{Name: "lazy", Data: text}}, Options{})
+	f := newTest(t, tensorfs.Entries{{Name: "lazy", Data: text}}, Options{})
 	list := fuse.NewDirEntryList(make([]byte, 1000), 0)
 	f.ReadDir(nil, &fuse.ReadIn{InHeader: header(1)}, list)
 	if rendered {
@@ -476,7 +476,7 @@ func TestReadOnly(t *testing.T) {
 // cached or in memory.
 func TestOpenChanged(t *testing.T) {
 	d := &changing{Reader: bytes.NewReader(make([]byte, 9))}
-	f := newTest(t, Entries{{Name: "x", Data: d}}, Options{})
+	f := newTest(t, tensorfs.Entries{{Name: "x", Data: d}}, Options{})
 	var out fuse.OpenOut
 	if st := f.Open(nil, &fuse.OpenIn{InHeader: header(2)}, &out); !st.Ok() {
 		t.Fatal(st)

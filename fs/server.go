@@ -36,7 +36,7 @@ const maxWaiting = 128
 //
 // The calling process must not use the mount itself: a page fault on a file of
 // its own can stop the very goroutine that would answer it.
-func Mount(tree Dir, mountpoint string, opts Options) (*Server, error) {
+func Mount(tree tensorfs.Dir, mountpoint string, opts Options) (*Server, error) {
 	raw, err := newRawFS(tree, opts)
 	if err != nil {
 		return nil, err

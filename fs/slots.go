@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs"
 )
 
 // A node id of a library is a slot's number and an id in the numbering of the
@@ -97,7 +98,7 @@ func newLibrary(l Library, f *rawFS) *library {
 }
 
 // generation returns the slot that a tree's path leads to now.
-func (l *library) generation(at string, t *Lazy) (*slot, error) {
+func (l *library) generation(at string, t *tensorfs.Lazy) (*slot, error) {
 	id, modified, err := t.Identity()
 	if err != nil {
 		return nil, err
@@ -231,7 +232,7 @@ func (l *library) load(s *slot) (tree *served, closer io.Closer, id string, modi
 			err = fmt.Errorf("internal error: %v", v)
 		}
 	}()
-	e, err := Find(l.Root(), s.path)
+	e, err := tensorfs.Find(l.Root(), s.path)
 	if err != nil || e.Lazy == nil {
 		return nil, nil, "", modified, errReplaced
 	}
@@ -374,7 +375,7 @@ func (l *library) end() {
 // status says what there is and what is open.
 func (l *library) status() LibraryStatus {
 	s := LibraryStatus{Open: []string{}}
-	_ = Walk(l.Root(), func(_ string, e Entry) error { // no call returns an error
+	_ = tensorfs.Walk(l.Root(), func(_ string, e tensorfs.Entry) error { // no call returns an error
 		if e.Lazy != nil {
 			s.Models++
 		}
@@ -401,7 +402,7 @@ func (n *nodes) fingerprint() uint64 {
 		if d.later != nil {
 			continue
 		}
-		files, flat := d.Dir.(Files)
+		files, flat := d.Dir.(tensorfs.Files)
 		for i := range d.Len() {
 			name := ""
 			if flat {

@@ -139,37 +139,37 @@ func section(m *source.Mapped, off, n int64) *source.MappedSection {
 }
 
 // testTree is the tree over a model file and an optional second one ("other").
-func testTree(model *source.Mapped, other *source.Mapped) Dir {
-	var raw, f16, two Entries
+func testTree(model *source.Mapped, other *source.Mapped) tensorfs.Dir {
+	var raw, f16, two tensorfs.Entries
 	for _, p := range parts(model.Size()) {
 		if p.off+p.n > model.Size() {
 			continue
 		}
 		sec := section(model, p.off, p.n)
-		attrs := func() []Attr {
-			return []Attr{
-				{"user.tensorfs.dtype", []byte("U8")},
-				{"user.tensorfs.shape", fmt.Appendf(nil, "[%d]", p.n)},
+		attrs := func() []tensorfs.Attr {
+			return []tensorfs.Attr{
+				{Name: "user.tensorfs.dtype", Value: []byte("U8")},
+				{Name: "user.tensorfs.shape", Value: fmt.Appendf(nil, "[%d]", p.n)},
 			}
 		}
 		half := p.n / 3
-		raw = append(raw, Entry{Name: p.name, Data: sec, Attrs: attrs})
-		f16 = append(f16, Entry{Name: p.name, Data: doubled{sec}, Attrs: attrs})
-		two = append(two, Entry{Name: p.name, Data: tensorfs.Concat(model.Section(p.off, half), model.Section(p.off+half, p.n-half))})
+		raw = append(raw, tensorfs.Entry{Name: p.name, Data: sec, Attrs: attrs})
+		f16 = append(f16, tensorfs.Entry{Name: p.name, Data: doubled{sec}, Attrs: attrs})
+		two = append(two, tensorfs.Entry{Name: p.name, Data: tensorfs.Concat(model.Section(p.off, half), model.Section(p.off+half, p.n-half))})
 	}
-	root := Entries{
+	root := tensorfs.Entries{
 		{Name: "README", Data: tensorfs.NewText(1, func(dst []byte, _ int) []byte { return append(dst, readme...) })},
-		{Name: "deep", Dir: Entries{{Name: "er", Dir: Entries{{Name: "x", Data: bytes.NewReader([]byte("x"))}}}}},
-		{Name: "empty", Dir: Entries{}},
+		{Name: "deep", Dir: tensorfs.Entries{{Name: "er", Dir: tensorfs.Entries{{Name: "x", Data: bytes.NewReader([]byte("x"))}}}}},
+		{Name: "empty", Dir: tensorfs.Entries{}},
 		{Name: "f16", Dir: f16},
 		{Name: "joined", Dir: two},
 	}
 	if other != nil {
-		root = append(root, Entry{Name: "other", Data: other.Section(0, other.Size())})
+		root = append(root, tensorfs.Entry{Name: "other", Data: other.Section(0, other.Size())})
 	}
 	return append(root,
-		Entry{Name: "raw", Dir: raw},
-		Entry{Name: "source", Dir: Entries{{Name: "model", Link: model.Path()}}},
+		tensorfs.Entry{Name: "raw", Dir: raw},
+		tensorfs.Entry{Name: "source", Dir: tensorfs.Entries{{Name: "model", Link: model.Path()}}},
 	)
 }
 
@@ -178,8 +178,8 @@ type wide int
 
 func (w wide) Len() int { return int(w) }
 
-func (w wide) Entry(i int) Entry {
-	return Entry{Name: fmt.Sprintf("tensor.%06d.weight", i), Data: number(i)}
+func (w wide) Entry(i int) tensorfs.Entry {
+	return tensorfs.Entry{Name: fmt.Sprintf("tensor.%06d.weight", i), Data: number(i)}
 }
 
 // number is Data: the decimal digits of i.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs"
 )
 
 // userSpace is the namespace of the attributes that this file system serves.
@@ -61,7 +62,7 @@ type rootAttr struct {
 }
 
 // xattrs returns the extended attributes of a node other than the root.
-func (f *rawFS) xattrs(node uint64) ([]Attr, fuse.Status) {
+func (f *rawFS) xattrs(node uint64) ([]tensorfs.Attr, fuse.Status) {
 	if f.library != nil && f.library.answers(node) {
 		return nil, fuse.OK
 	}

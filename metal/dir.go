@@ -311,7 +311,7 @@ func (d *directory) file(name string, size int64, flags int) (*os.File, error) {
 }
 
 // exportState is the file of an exported tree that says of which model it is, as
-// fs/export names it.
+// internal/export names it.
 const exportState = ".tensorfs-export/state.json"
 
 // unchanged reports whether the tree is of the export that was opened. One whose

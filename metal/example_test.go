@@ -6,8 +6,8 @@ import (
 	"log"
 	"os"
 
+	"github.com/tensorfs/tensorfs/internal/testing/testtree"
 	"github.com/tensorfs/tensorfs/metal"
-	"github.com/tensorfs/tensorfs/metal/internal/testtree"
 )
 
 // sampleMount returns a directory that looks like a mounted model, and a function

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/metal/internal/testtree"
+	"github.com/tensorfs/tensorfs/internal/testing/testtree"
 )
 
 const docs = "../docs"

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tensorfs/tensorfs/internal/testing/testhost"
+	"github.com/tensorfs/tensorfs/internal/testing/testtree"
 	"github.com/tensorfs/tensorfs/metal"
-	"github.com/tensorfs/tensorfs/metal/internal/testhost"
-	"github.com/tensorfs/tensorfs/metal/internal/testtree"
 )
 
 const maxPiece = 4 << 20

@@ -20,9 +20,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tensorfs/tensorfs/internal/testing/testhost"
+	"github.com/tensorfs/tensorfs/internal/testing/testtree"
 	"github.com/tensorfs/tensorfs/metal"
-	"github.com/tensorfs/tensorfs/metal/internal/testhost"
-	"github.com/tensorfs/tensorfs/metal/internal/testtree"
 )
 
 // openTree writes a tree and opens it with a strict device, whose leftovers fail

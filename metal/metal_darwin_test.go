@@ -12,8 +12,8 @@ import (
 	"github.com/ebitengine/purego/objc"
 	"golang.org/x/sys/unix"
 
-	"github.com/tensorfs/tensorfs/internal/testlimit"
-	"github.com/tensorfs/tensorfs/metal/internal/testtree"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testtree"
 )
 
 // newMetal opens the GPU, or skips where the machine has none.

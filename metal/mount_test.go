@@ -21,9 +21,9 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/tensorfs/tensorfs/internal/testlimit"
-	"github.com/tensorfs/tensorfs/internal/testmount"
-	"github.com/tensorfs/tensorfs/internal/testwatch"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testmount"
+	"github.com/tensorfs/tensorfs/internal/testing/testwatch"
 	"github.com/tensorfs/tensorfs/metal"
 )
 

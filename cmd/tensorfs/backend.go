@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/fs/tree"
+	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 // served is a tree that is served until it is unmounted.

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/internal/testmodel"
+
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
 // benchModel is a model that was written for benchmarks.
@@ -233,7 +233,7 @@ func TestBenchModels(t *testing.T) {
 	}
 	defer tree.Model.Close()
 	n := 0
-	err = fs.Walk(tree.Root, func(path string, e fs.Entry) error {
+	err = tensorfs.Walk(tree.Root, func(path string, e tensorfs.Entry) error {
 		if filepath.Dir(path) == "raw" {
 			n++
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs/nfs"
-	"github.com/tensorfs/tensorfs/internal/testnfs"
+	"github.com/tensorfs/tensorfs/internal/testing/testnfs"
 )
 
 // BenchmarkNFS reads whole tensors through an NFS server and a client of ours, 1 MiB at

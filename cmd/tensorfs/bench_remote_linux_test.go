@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/testweb"
+	"github.com/tensorfs/tensorfs/internal/testing/testweb"
 )
 
 // benchRoundTrip and benchRate are those of the network between the server and

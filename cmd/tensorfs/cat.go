@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs"
+
 	"github.com/tensorfs/tensorfs/internal/term"
 )
 
@@ -62,10 +62,10 @@ func (o *catOptions) run(ctx context.Context, stdout, stderr io.Writer, model, p
 	}
 	defer t.Model.Close()
 	path = strings.Trim(path, "/")
-	e, err := fs.Find(t.Root, path)
+	e, err := tensorfs.Find(t.Root, path)
 	if shown, unquoted := strconv.Unquote(path); err != nil && unquoted == nil { // as ls prints what is not printable
 		path = strings.Trim(shown, "/")
-		e, err = fs.Find(t.Root, path)
+		e, err = tensorfs.Find(t.Root, path)
 	}
 	if err != nil {
 		return noPath(t, model, path)

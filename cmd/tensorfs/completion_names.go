@@ -8,9 +8,10 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/fs/tree"
+	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 // The names that are offered come from strangers: from a model, or from other users'
@@ -110,17 +111,17 @@ func completePath(_ *cobra.Command, args []string, word string) ([]cobra.Complet
 }
 
 func pathsIn(t *tree.Tree, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	dir, prefix := fs.Dir(t.Root), ""
+	dir, prefix := tensorfs.Dir(t.Root), ""
 	if at := strings.LastIndexByte(word, '/'); at >= 0 {
 		prefix = word[:at+1]
-		e, err := fs.Find(t.Root, word[:at])
-		if _, later := e.Dir.(*fs.Later); err != nil || e.Dir == nil || later {
+		e, err := tensorfs.Find(t.Root, word[:at])
+		if _, later := e.Dir.(*tensorfs.Later); err != nil || e.Dir == nil || later {
 			return nothing(nil, nil, "")
 		}
 		dir = e.Dir
 	}
 	var names []string
-	if files, ok := dir.(fs.Files); ok {
+	if files, ok := dir.(tensorfs.Files); ok {
 		names = startingWith(files.Len(), files.Name, word[len(prefix):])
 	} else {
 		for i := range dir.Len() {

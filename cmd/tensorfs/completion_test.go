@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
 )
 
@@ -167,7 +168,7 @@ func TestCompletionMakesNothing(t *testing.T) {
 	}
 	defer m.Model.Close()
 	made := false
-	m.Root[slices.IndexFunc(m.Root, func(e fs.Entry) bool { return e.Name == "gguf" })].Dir = fs.NewLater(func() fs.Dir { made = true; return fs.Entries{} })
+	m.Root[slices.IndexFunc(m.Root, func(e tensorfs.Entry) bool { return e.Name == "gguf" })].Dir = tensorfs.NewLater(func() tensorfs.Dir { made = true; return tensorfs.Entries{} })
 	for _, word := range []string{"", "g", "gguf", "gguf/", "gguf/model"} {
 		pathsIn(m, word)
 	}

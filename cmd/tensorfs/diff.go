@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs/tree"
-	"github.com/tensorfs/tensorfs/fs/tree/whole/pair"
+	"github.com/tensorfs/tensorfs/views/tree"
+	"github.com/tensorfs/tensorfs/views/tree/whole/pair"
 )
 
 type diffOptions struct {

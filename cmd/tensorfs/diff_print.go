@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs/tree/whole/pair"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/term"
+	"github.com/tensorfs/tensorfs/views/tree/whole/pair"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/testmodel"
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
 const (

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"github.com/tensorfs/tensorfs/fs/tree"
 	"github.com/tensorfs/tensorfs/views"
+	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 // docs/reference.md has every command, flag, option, variable, view and field.
@@ -59,7 +59,7 @@ func TestReferenceIsComplete(t *testing.T) {
 	}{
 		{"field of config.json", "../../formats/config/schema.go", `(?m)^\t\{name: "(\w+)"`, 49},
 		{"field of index.json", "../../views/index.go", `\{"(\w+)", `, 10},
-		{"field of tensorfs.json", "../../fs/tree/whole/files.go", "json:\"(\\w+)", 8},
+		{"field of tensorfs.json", "../../views/tree/whole/files.go", "json:\"(\\w+)", 8},
 		{"quant mode", "../../tensor.go", `(?m)^//\t(affine|mxfp4|nvfp4|fp8)\b`, 4},
 	} {
 		found := regexp.MustCompile(x.pattern).FindAllStringSubmatch(read(x.file), -1)

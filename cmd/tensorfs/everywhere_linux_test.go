@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/internal/testnfs"
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/testing/testnfs"
 	"github.com/tensorfs/tensorfs/metal"
 	inprocess "github.com/tensorfs/tensorfs/metal/models"
 )
@@ -32,7 +32,7 @@ func TestSameEverywhere(t *testing.T) {
 			defer tree.Model.Close()
 			files, links := map[string][]byte{}, map[string]string{}
 			all := 0
-			must(t, fs.Walk(tree.Root, func(path string, e fs.Entry) error {
+			must(t, tensorfs.Walk(tree.Root, func(path string, e tensorfs.Entry) error {
 				all++
 				if e.Link != "" {
 					links[path] = e.Link

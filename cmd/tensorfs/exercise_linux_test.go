@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/internal/testmodel"
+
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 	"golang.org/x/sys/unix"
 )
 
@@ -126,8 +126,8 @@ type exercised struct {
 
 // exercisedFiles returns the files of a tree that are not empty and that keep
 // takes, by their paths below the mount at dir.
-func exercisedFiles(root fs.Dir, dir string, keep func(path string) bool) (files []*exercised, err error) {
-	err = fs.Walk(root, func(path string, e fs.Entry) error {
+func exercisedFiles(root tensorfs.Dir, dir string, keep func(path string) bool) (files []*exercised, err error) {
+	err = tensorfs.Walk(root, func(path string, e tensorfs.Entry) error {
 		if e.Data == nil || e.Data.Size() == 0 || !keep(path) {
 			return nil
 		}

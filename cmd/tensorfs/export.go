@@ -16,8 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs/export"
-	"github.com/tensorfs/tensorfs/fs/tree"
+	"github.com/tensorfs/tensorfs/internal/export"
+	"github.com/tensorfs/tensorfs/views/tree"
 	"golang.org/x/sys/unix"
 )
 

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/fs/export"
-	"github.com/tensorfs/tensorfs/fs/tree"
+
+	"github.com/tensorfs/tensorfs/internal/export"
+	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 // selection is the part of a tree that patterns select.
@@ -57,7 +57,7 @@ func (s *selection) from(t *tree.Tree, model string) error {
 			return err
 		}
 	}
-	if e, err := fs.Find(t.Root, indexName); err == nil && index && !s.has(indexName) {
+	if e, err := tensorfs.Find(t.Root, indexName); err == nil && index && !s.has(indexName) {
 		s.files = append(s.files, export.File{Path: indexName, Data: e.Data, Last: true})
 	}
 	return nil
@@ -72,8 +72,8 @@ func (s *selection) has(path string) bool {
 	return false
 }
 
-func (s *selection) walk(d fs.Dir, prefix string) {
-	files, cheap := d.(fs.Files)
+func (s *selection) walk(d tensorfs.Dir, prefix string) {
+	files, cheap := d.(tensorfs.Files)
 	for i := range d.Len() {
 		if cheap {
 			if path := prefix + files.Name(i); s.matching(path) != nil {
@@ -106,7 +106,7 @@ func (s *selection) matching(path string) (all []*exportPattern) {
 	return all
 }
 
-func (s *selection) add(path string, e fs.Entry) {
+func (s *selection) add(path string, e tensorfs.Entry) {
 	all := s.matching(path)
 	for _, p := range all {
 		if e.Link != "" {

@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/internal/testlimit"
-	"github.com/tensorfs/tensorfs/internal/testmodel"
+
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
 // exported are the files below a directory, the export's own ones left out.
@@ -53,7 +53,7 @@ func TestExportIsCat(t *testing.T) {
 			}
 			defer tree.Model.Close()
 			n, links, bytes := 0, 0, int64(0)
-			err = fs.Walk(tree.Root, func(path string, e fs.Entry) error {
+			err = tensorfs.Walk(tree.Root, func(path string, e tensorfs.Entry) error {
 				switch {
 				case e.Link != "":
 					links++

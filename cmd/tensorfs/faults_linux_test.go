@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/internal/testwatch"
+
+	"github.com/tensorfs/tensorfs/internal/testing/testwatch"
 	"golang.org/x/sys/unix"
 )
 
@@ -341,7 +341,7 @@ func TestFaultsOllama(t *testing.T) {
 			defer tree.Model.Close()
 			before := map[string][]byte{}
 			for _, name := range names {
-				e, err := fs.Find(tree.Root, "raw/"+name.Name())
+				e, err := tensorfs.Find(tree.Root, "raw/"+name.Name())
 				must(t, err)
 				before[name.Name()] = make([]byte, e.Data.Size())
 				must(t, tensorfs.ReadFull(e.Data, before[name.Name()], 0))

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs/library"
-	"github.com/tensorfs/tensorfs/internal/testmodel"
+	"github.com/tensorfs/tensorfs/formats/library"
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
 // TestGGUFType holds what --gguf-type takes, and that it is refused where it would

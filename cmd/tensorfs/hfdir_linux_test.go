@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/internal/testclient"
+	"github.com/tensorfs/tensorfs/internal/testing/testclient"
 )
 
 const wholeHF = "../../testdata/whole-hf/models/"

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/hub"
-	"github.com/tensorfs/tensorfs/fs/tree"
 	"github.com/tensorfs/tensorfs/internal/term"
+	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 type infoOptions struct {

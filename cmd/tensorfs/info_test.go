@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/testmodel"
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/info")

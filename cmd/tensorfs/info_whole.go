@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs/tree"
-	"github.com/tensorfs/tensorfs/fs/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree"
+	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 // wholeInfo says what a directory of whole-model files has.

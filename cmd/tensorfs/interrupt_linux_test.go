@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/testlimit"
-	"github.com/tensorfs/tensorfs/internal/testmodel"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
 // vast is a model with one tensor that takes long to read, but no space.

@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
-	"github.com/tensorfs/tensorfs/fs/library"
-	"github.com/tensorfs/tensorfs/fs/tree"
+	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/term"
+	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 type listOptions struct {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/tensorfs/tensorfs/internal/testmodel"
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
 // list runs tensorfs list, which must succeed.

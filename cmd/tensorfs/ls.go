@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/fs/tree"
+
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/views"
+	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 type lsOptions struct {
@@ -113,8 +113,8 @@ type listing struct {
 }
 
 // walk adds the entries that match, of the directories in which some may.
-func (l *listing) walk(root fs.Dir, below, matches func(path string) bool) error {
-	return fs.Walk(root, func(path string, e fs.Entry) error {
+func (l *listing) walk(root tensorfs.Dir, below, matches func(path string) bool) error {
+	return tensorfs.Walk(root, func(path string, e tensorfs.Entry) error {
 		switch {
 		case e.Dir != nil && !below(path):
 			return iofs.SkipDir
@@ -146,7 +146,7 @@ func (l *listing) walkTensors(t *tree.Tree, p *pathPattern) error {
 	})
 }
 
-func (l *listing) add(path string, e fs.Entry) error {
+func (l *listing) add(path string, e tensorfs.Entry) error {
 	l.n++
 	switch {
 	case l.opts.json:
@@ -216,7 +216,7 @@ const widest = 24
 
 // row describes an entry. Only here are sizes asked for, because the size of a
 // text takes rendering it.
-func row(path string, e fs.Entry) lsRow {
+func row(path string, e tensorfs.Entry) lsRow {
 	r := lsRow{Path: path}
 	if e.Link != "" {
 		r.Link = e.Link

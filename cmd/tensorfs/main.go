@@ -16,16 +16,16 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/fs/export"
-	"github.com/tensorfs/tensorfs/fs/library"
-	"github.com/tensorfs/tensorfs/fs/tree"
-	"github.com/tensorfs/tensorfs/fs/tree/whole"
+	"github.com/tensorfs/tensorfs/internal/export"
 	_ "github.com/tensorfs/tensorfs/internal/fewfiles" // a one-line error instead of a panic
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/internal/term"
 	"github.com/tensorfs/tensorfs/views"
+	"github.com/tensorfs/tensorfs/views/tree"
+	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 // Exit codes.

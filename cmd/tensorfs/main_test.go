@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/internal/testmodel"
+
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
 // asProgram makes the test binary behave as tensorfs, so that mount can start
@@ -285,7 +285,7 @@ func TestCatIsTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tree.Model.Close()
-	err = fs.Walk(tree.Root, func(path string, e fs.Entry) error {
+	err = tensorfs.Walk(tree.Root, func(path string, e tensorfs.Entry) error {
 		if e.Dir != nil {
 			return nil
 		}

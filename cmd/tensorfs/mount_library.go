@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/fs/library"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -132,12 +132,12 @@ type shelves struct {
 
 	mu   sync.Mutex
 	list *library.List // that dir shows
-	dir  fs.Dir
+	dir  tensorfs.Dir
 }
 
 // shelf is a directory of a library.
 type shelf struct {
-	fs.Entries
+	tensorfs.Entries
 	modified time.Time
 }
 
@@ -145,7 +145,7 @@ type shelf struct {
 func (s shelf) ModTime() time.Time { return s.modified }
 
 // root returns the top directory as it is now.
-func (s *shelves) root() fs.Dir {
+func (s *shelves) root() tensorfs.Dir {
 	list := s.library.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,10 +156,10 @@ func (s *shelves) root() fs.Dir {
 }
 
 // layOut makes the directories of a list.
-func (s *shelves) layOut(list *library.List) fs.Dir {
+func (s *shelves) layOut(list *library.List) tensorfs.Dir {
 	top := s.level(list.Models, 0, list.Modified)
-	readme := fs.Entry{Name: "README", Data: tensorfs.Bytes(s.readme())}
-	if i, taken := fs.Lookup(top, readme.Name); !taken {
+	readme := tensorfs.Entry{Name: "README", Data: tensorfs.Bytes(s.readme())}
+	if i, taken := tensorfs.Lookup(top, readme.Name); !taken {
 		top.Entries = slices.Insert(top.Entries, i, readme)
 	}
 	return top
@@ -172,7 +172,7 @@ func (s *shelves) level(models []*library.Model, at int, modified time.Time) she
 		m := models[i]
 		name, _, below := strings.Cut(m.Name[at:], "/")
 		if !below {
-			d.Entries = append(d.Entries, fs.Entry{Name: name, Lazy: s.lazy(m)})
+			d.Entries = append(d.Entries, tensorfs.Entry{Name: name, Lazy: s.lazy(m)})
 			i++
 			continue
 		}
@@ -181,19 +181,19 @@ func (s *shelves) level(models []*library.Model, at int, modified time.Time) she
 		for n < len(models) && strings.HasPrefix(models[n].Name, prefix) {
 			n++
 		}
-		d.Entries = append(d.Entries, fs.Entry{Name: name, Dir: s.level(models[i:n], len(prefix), modified)})
+		d.Entries = append(d.Entries, tensorfs.Entry{Name: name, Dir: s.level(models[i:n], len(prefix), modified)})
 		i = n
 	}
 	// By whole names "a.b/c" is before "a/b", and "a" after "a.b".
-	slices.SortFunc(d.Entries, func(a, b fs.Entry) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(d.Entries, func(a, b tensorfs.Entry) int { return strings.Compare(a.Name, b.Name) })
 	return d
 }
 
 // lazy returns a model as a tree that is opened when it is needed.
-func (s *shelves) lazy(m *library.Model) *fs.Lazy {
-	return &fs.Lazy{
+func (s *shelves) lazy(m *library.Model) *tensorfs.Lazy {
+	return &tensorfs.Lazy{
 		Identity: m.Identity,
-		Open: func() (fs.Dir, io.Closer, error) {
+		Open: func() (tensorfs.Dir, io.Closer, error) {
 			t, err := s.flags.openListed(m)
 			if err != nil {
 				return nil, nil, err

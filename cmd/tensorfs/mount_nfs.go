@@ -20,7 +20,7 @@ import (
 
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/fs/nfs"
-	"github.com/tensorfs/tensorfs/fs/tree"
+	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 // nfsClient is how a system mounts a directory of an NFS server.

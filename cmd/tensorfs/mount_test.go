@@ -17,8 +17,8 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/internal/testlimit"
-	"github.com/tensorfs/tensorfs/internal/testmount"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testmount"
 	"golang.org/x/sys/unix"
 )
 
@@ -81,7 +81,7 @@ func TestMountShowsTheTree(t *testing.T) {
 			}
 			defer tree.Model.Close()
 			var files []string
-			err = fs.Walk(tree.Root, func(path string, e fs.Entry) error {
+			err = tensorfs.Walk(tree.Root, func(path string, e tensorfs.Entry) error {
 				switch {
 				case e.Link != "":
 					if target, err := os.Readlink(filepath.Join(dir, path)); err != nil || target != e.Link {

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/internal/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 )
 
 // missingDir returns a directory that is not there, and is unmounted after the test.

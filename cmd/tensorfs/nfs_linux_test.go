@@ -15,9 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/internal/testlimit"
-	"github.com/tensorfs/tensorfs/internal/testnfs"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testnfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -439,7 +440,7 @@ func TestNFSKernel(t *testing.T) {
 		mountAt(t, dir, model, "--backend", "nfs")
 		tree, err := (&modelFlags{}).open(model)
 		must(t, err)
-		must(t, fs.Walk(tree.Root, func(path string, e fs.Entry) error {
+		must(t, tensorfs.Walk(tree.Root, func(path string, e tensorfs.Entry) error {
 			if e.Data == nil {
 				return nil
 			}

@@ -5,14 +5,14 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/fs/tree"
+
 	"github.com/tensorfs/tensorfs/internal/near"
+	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 // hasEntry reports whether a directory has an entry of that name.
-func hasEntry(dir fs.Dir, name string) bool {
-	_, ok := fs.Lookup(dir, name)
+func hasEntry(dir tensorfs.Dir, name string) bool {
+	_, ok := tensorfs.Lookup(dir, name)
 	return ok
 }
 

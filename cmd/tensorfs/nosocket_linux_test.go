@@ -13,7 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/internal/testweb"
+	"github.com/tensorfs/tensorfs/internal/testing/testweb"
 	"golang.org/x/sys/unix"
 )
 

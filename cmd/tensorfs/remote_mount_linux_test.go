@@ -21,9 +21,9 @@ import (
 	"time"
 
 	tfs "github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/internal/testhub"
-	"github.com/tensorfs/tensorfs/internal/testlimit"
-	"github.com/tensorfs/tensorfs/internal/testweb"
+	"github.com/tensorfs/tensorfs/internal/testing/testhub"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testweb"
 )
 
 // mountedFar is mounted for a server that keeps files in the test's cache until it has

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tensorfs/tensorfs/internal/testhub"
+	"github.com/tensorfs/tensorfs/internal/testing/testhub"
 )
 
 // smallHub is a Hub without models, and a model to give to it.

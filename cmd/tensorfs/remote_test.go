@@ -17,11 +17,11 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
-	"github.com/tensorfs/tensorfs/fs"
+
 	"github.com/tensorfs/tensorfs/internal/cache"
-	"github.com/tensorfs/tensorfs/internal/testhub"
-	"github.com/tensorfs/tensorfs/internal/testlimit"
-	"github.com/tensorfs/tensorfs/internal/testweb"
+	"github.com/tensorfs/tensorfs/internal/testing/testhub"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testweb"
 )
 
 // apart gives the test an empty cache and home, in which other machines may be
@@ -244,7 +244,7 @@ func TestRemoteBytes(t *testing.T) {
 		}
 		t.Cleanup(func() { tree.Model.Close() })
 		all := map[string]tensorfs.Data{}
-		return all, fs.Walk(tree.Root, func(path string, e fs.Entry) error {
+		return all, tensorfs.Walk(tree.Root, func(path string, e tensorfs.Entry) error {
 			if e.Data != nil && path != "README" && path != "index.json" {
 				all[path] = e.Data
 			}

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tensorfs/tensorfs/internal/testnfs"
+	"github.com/tensorfs/tensorfs/internal/testing/testnfs"
 	"golang.org/x/sys/unix"
 )
 

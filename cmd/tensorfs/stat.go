@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs/tree/whole/hfdir"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/measure"
+	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
 )
 
 type statOptions struct {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/internal/testwatch"
+	"github.com/tensorfs/tensorfs/internal/testing/testwatch"
 )
 
 // TestUnwatched mounts models where no inotify instance is left: status says so, and

@@ -13,9 +13,9 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/fs/tree"
+
 	"github.com/tensorfs/tensorfs/internal/sums"
+	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 // writeList writes the SHA-256 of every file of some directories of the tree.
@@ -106,14 +106,14 @@ func (o *verifyOptions) dirs(otherwise ...string) (dirs []string) {
 // treeFile is a file of the tree, or a link to one of the model.
 type treeFile struct {
 	path  string
-	entry fs.Entry
+	entry tensorfs.Entry
 }
 
 // filesIn returns the files below directories of the tree.
 func filesIn(t *tree.Tree, dirs []string) (files []treeFile, err error) {
 	seen := map[string]bool{}
 	for _, dir := range dirs {
-		e, err := fs.Find(t.Root, dir)
+		e, err := tensorfs.Find(t.Root, dir)
 		if err != nil || e.Dir == nil {
 			return nil, usageError{fmt.Errorf("--in %s: not a directory of the tree; it has %s", tensorfs.Printable(dir), joinWords(topDirs(t)))}
 		}
@@ -121,7 +121,7 @@ func filesIn(t *tree.Tree, dirs []string) (files []treeFile, err error) {
 			continue
 		}
 		seen[dir] = true
-		err = fs.Walk(e.Dir, func(below string, e fs.Entry) error {
+		err = tensorfs.Walk(e.Dir, func(below string, e tensorfs.Entry) error {
 			if e.Dir == nil {
 				files = append(files, treeFile{dir + "/" + below, e})
 			}
@@ -257,12 +257,12 @@ func namedDirs(t *tree.Tree, files []listedFile) (dirs []string) {
 // below a directory of --in, the names are those there.
 func (o *verifyOptions) listed(t *tree.Tree, name string) (treeFile, error) {
 	clean := path.Clean(name)
-	e, err := fs.Find(t.Root, clean)
+	e, err := tensorfs.Find(t.Root, clean)
 	for _, dir := range o.dirs("raw") {
 		if err == nil || strings.Contains(clean, "/") {
 			break
 		}
-		if e, err = fs.Find(t.Root, dir+"/"+clean); err == nil {
+		if e, err = tensorfs.Find(t.Root, dir+"/"+clean); err == nil {
 			clean = dir + "/" + clean
 		}
 	}

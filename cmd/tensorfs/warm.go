@@ -8,7 +8,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/fs/tree"
+	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 // warmer reads a mounted model ahead of everybody who will read it.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/internal/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 )
 
 // A mount is read ahead as a whole or for a view, and status says how far it is.

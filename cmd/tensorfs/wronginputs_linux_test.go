@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/internal/testmodel"
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
 // TestWrongInputs holds command lines that people got wrong to one clear line that says

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/internal/source/memory"
+	"github.com/tensorfs/tensorfs/internal/testing/memory"
 )
 
 // FuzzParse opens any bytes and reads all that the model then has.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
-	"github.com/tensorfs/tensorfs/internal/source/memory"
-	"github.com/tensorfs/tensorfs/internal/testmodel"
+	"github.com/tensorfs/tensorfs/internal/testing/memory"
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
 // parse parses the bytes of a file.

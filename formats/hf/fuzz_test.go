@@ -8,8 +8,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/config"
 	"github.com/tensorfs/tensorfs/formats/hf"
-	"github.com/tensorfs/tensorfs/internal/source/memory"
-	"github.com/tensorfs/tensorfs/internal/testmodel"
+	"github.com/tensorfs/tensorfs/internal/testing/memory"
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
 // FuzzOpen opens directories of any config.json, index and weights, and reads

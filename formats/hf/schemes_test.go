@@ -9,7 +9,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/hf"
-	"github.com/tensorfs/tensorfs/internal/testmodel"
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
 // st is a tensor of a test; without shape it is a scalar.

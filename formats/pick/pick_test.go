@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs/formats/pick"
-	"github.com/tensorfs/tensorfs/internal/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 )
 
 // shown is a selection as it stands in the table: ":WORD" or "/PATH".

@@ -12,8 +12,8 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
-	"github.com/tensorfs/tensorfs/internal/source/memory"
-	"github.com/tensorfs/tensorfs/internal/testmodel"
+	"github.com/tensorfs/tensorfs/internal/testing/memory"
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
 // written returns the file that Compose makes of tensors.

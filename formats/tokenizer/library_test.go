@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs/formats/tokenizer"
-	"github.com/tensorfs/tensorfs/internal/testclient"
+	"github.com/tensorfs/tensorfs/internal/testing/testclient"
 )
 
 // library is Hugging Face's tokenizers in a process of their own.

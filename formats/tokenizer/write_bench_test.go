@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs/formats/tokenizer"
-	"github.com/tensorfs/tensorfs/internal/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 )
 
 // pieces returns the metadata of a vocabulary of n tokens, each with its own score,

@@ -10,7 +10,7 @@ import (
 	"unicode"
 
 	"github.com/tensorfs/tensorfs/formats/tokenizer"
-	"github.com/tensorfs/tensorfs/internal/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 )
 
 // claimed is an array of n values that are all one, of which only some may come.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/formats/tokenizer"
-	"github.com/tensorfs/tensorfs/internal/source/memory"
-	"github.com/tensorfs/tensorfs/internal/testclient"
+	"github.com/tensorfs/tensorfs/internal/testing/memory"
+	"github.com/tensorfs/tensorfs/internal/testing/testclient"
 )
 
 const wholeHF = "../../testdata/whole-hf"

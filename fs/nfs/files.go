@@ -21,12 +21,12 @@ const (
 // node is a file, a directory or a link of the tree.
 type node struct {
 	number uint64
-	fs.Entry
+	tensorfs.Entry
 }
 
 // neverIndex keeps Spotlight out of the tree: it looks for a file of that name. Nothing
 // lists it. No tree has a node with that number.
-var neverIndex = node{1 << 62, fs.Entry{Name: ".metadata_never_index", Data: tensorfs.Bytes(nil)}}
+var neverIndex = node{1 << 62, tensorfs.Entry{Name: ".metadata_never_index", Data: tensorfs.Bytes(nil)}}
 
 // node reads a handle and returns its node. Those whom the file is not for are refused
 // where they want more than attributes.
@@ -126,7 +126,7 @@ func (c *call) lookupIn(in node, name string) (node, uint32) {
 		e, _ := c.tree.Entry(d.Parent)
 		return node{d.Parent, e}, ok3
 	}
-	if i, ok := fs.Lookup(d.Dir, name); ok {
+	if i, ok := tensorfs.Lookup(d.Dir, name); ok {
 		return node{d.First + uint64(i), d.Entry(i)}, ok3
 	}
 	if in.number == rootNumber && name == neverIndex.Name {

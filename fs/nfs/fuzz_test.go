@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/internal/testlimit"
-	"github.com/tensorfs/tensorfs/internal/testnfs"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testnfs"
 )
 
 // FuzzRecord reads any stream as records: each is the join of its fragments, and the

@@ -13,16 +13,16 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
-	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/fs/tree"
-	"github.com/tensorfs/tensorfs/internal/testnfs"
-	"github.com/tensorfs/tensorfs/internal/testremote"
+
+	"github.com/tensorfs/tensorfs/internal/testing/testnfs"
+	"github.com/tensorfs/tensorfs/internal/testing/testremote"
+	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 // goldenModels are trees of models of several formats, by name.
-func goldenModels(t *testing.T) map[string]fs.Dir {
+func goldenModels(t *testing.T) map[string]tensorfs.Dir {
 	t.Helper()
-	trees := map[string]fs.Dir{}
+	trees := map[string]tensorfs.Dir{}
 	add := func(name string, m *tensorfs.Model) { trees[name] = tree.New(m, tree.Options{}).Root }
 	for _, m := range testremote.Models(t, "../../testdata") {
 		add(m.Name, m.Local(t))
@@ -57,7 +57,7 @@ func TestGoldenModels(t *testing.T) {
 			served := map[string]bool{}
 			err := c.Walk(h, func(path string, e testnfs.DirEntry) error {
 				served[path] = true
-				want, err := fs.Find(root, path)
+				want, err := tensorfs.Find(root, path)
 				if err != nil {
 					return err
 				}
@@ -83,7 +83,7 @@ func TestGoldenModels(t *testing.T) {
 				t.Fatal(err)
 			}
 			i := 0
-			if err := fs.Walk(root, func(path string, _ fs.Entry) error {
+			if err := tensorfs.Walk(root, func(path string, _ tensorfs.Entry) error {
 				if !served[path] {
 					t.Errorf("%s is not there", path)
 				}
@@ -104,7 +104,7 @@ func TestGoldenModels(t *testing.T) {
 
 // libnfs runs a program of libnfs on a path below the root of a tree. Each of them
 // mounts anew, so each has a server of its own.
-func libnfs(t *testing.T, root fs.Dir, program, path string, args ...string) string {
+func libnfs(t *testing.T, root tensorfs.Dir, program, path string, args ...string) string {
 	t.Helper()
 	s, address := serve(t, root, Options{})
 	_, port, err := net.SplitHostPort(address)
@@ -133,10 +133,10 @@ func TestLibnfs(t *testing.T) {
 	root := goldenModels(t)["llama-xs.bf16.gguf"]
 	t.Run("nfs-ls", func(t *testing.T) {
 		for _, dir := range []string{"", "f16", "metadata", "gguf"} {
-			d := fs.Entry{Dir: root}
+			d := tensorfs.Entry{Dir: root}
 			if dir != "" {
 				var err error
-				if d, err = fs.Find(root, dir); err != nil {
+				if d, err = tensorfs.Find(root, dir); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -161,7 +161,7 @@ func TestLibnfs(t *testing.T) {
 		}
 	})
 	t.Run("nfs-cat", func(t *testing.T) {
-		e, err := fs.Find(root, "index.json")
+		e, err := tensorfs.Find(root, "index.json")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func TestLibnfs(t *testing.T) {
 	})
 	t.Run("nfs-cp", func(t *testing.T) {
 		copied := 0
-		err := fs.Walk(root, func(path string, e fs.Entry) error {
+		err := tensorfs.Walk(root, func(path string, e tensorfs.Entry) error {
 			// One file of each directory, and all of one: each takes a server.
 			if e.Data == nil || e.Data.Size() == 0 || !strings.HasPrefix(path, "fused-f16/") && !strings.HasSuffix(path, "norm.weight") && !strings.Contains(path, "model.gguf") {
 				return nil

@@ -5,12 +5,12 @@ import (
 	"net"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/internal/testnfs"
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/testing/testnfs"
 )
 
 // serve serves a tree until the test ends, and returns the server and its address.
-func serve(t testing.TB, tree fs.Dir, o Options) (*Server, string) {
+func serve(t testing.TB, tree tensorfs.Dir, o Options) (*Server, string) {
 	t.Helper()
 	s, err := New(tree, o)
 	if err != nil {
@@ -45,7 +45,7 @@ func dial(t testing.TB, address string) *testnfs.Client {
 }
 
 // mounted returns a client with the root of a tree that is served.
-func mounted(t testing.TB, tree fs.Dir, o Options) (*testnfs.Client, testnfs.Handle, *Server) {
+func mounted(t testing.TB, tree tensorfs.Dir, o Options) (*testnfs.Client, testnfs.Handle, *Server) {
 	t.Helper()
 	s, address := serve(t, tree, o)
 	c := dial(t, address)
@@ -56,16 +56,16 @@ func mounted(t testing.TB, tree fs.Dir, o Options) (*testnfs.Client, testnfs.Han
 	return c, h, s
 }
 
-func file(name, text string) fs.Entry {
-	return fs.Entry{Name: name, Data: bytes.NewReader([]byte(text))}
+func file(name, text string) tensorfs.Entry {
+	return tensorfs.Entry{Name: name, Data: bytes.NewReader([]byte(text))}
 }
 
 // small has one of each.
-func small() fs.Dir {
-	return fs.Entries{
+func small() tensorfs.Dir {
+	return tensorfs.Entries{
 		file("a", "some text"),
-		{Name: "dir", Dir: fs.Entries{file("b", ""), {Name: "deep", Dir: fs.Entries{file("c", "ccc")}}}},
-		{Name: "later", Dir: fs.NewLater(func() fs.Dir { return fs.Entries{file("made", "later")} })},
+		{Name: "dir", Dir: tensorfs.Entries{file("b", ""), {Name: "deep", Dir: tensorfs.Entries{file("c", "ccc")}}}},
+		{Name: "later", Dir: tensorfs.NewLater(func() tensorfs.Dir { return tensorfs.Entries{file("made", "later")} })},
 		{Name: "link", Link: "dir/b"},
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/internal/testnfs"
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/testing/testnfs"
 )
 
 // wide is a directory of many files, which counts how many were made.
@@ -18,7 +18,7 @@ type wide struct {
 
 func (w *wide) Len() int { return w.n }
 
-func (w *wide) Entry(i int) fs.Entry {
+func (w *wide) Entry(i int) tensorfs.Entry {
 	w.made.Add(1)
 	return file(fmt.Sprintf("tensor.%06d.weight", i), fmt.Sprint(i))
 }
@@ -28,7 +28,7 @@ func (w *wide) Entry(i int) fs.Entry {
 func TestManyFiles(t *testing.T) {
 	const n = 50_000
 	w := &wide{n: n}
-	c, root, _ := mounted(t, fs.Entries{{Name: "wide", Dir: w}}, Options{})
+	c, root, _ := mounted(t, tensorfs.Entries{{Name: "wide", Dir: w}}, Options{})
 	h, _, err := c.Lookup(root, "wide")
 	if err != nil {
 		t.Fatal(err)

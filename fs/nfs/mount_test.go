@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/internal/testnfs"
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/testing/testnfs"
 )
 
 // TestMount lets one connection in, with the token and below it.
@@ -178,9 +178,9 @@ func TestRestart(t *testing.T) {
 	changed.FSID = 1
 	other := o
 	other.Key = bytes.Repeat([]byte{8}, 32)
-	larger := append(small().(fs.Entries), file("z", ""))
+	larger := append(small().(tensorfs.Entries), file("z", ""))
 	for name, test := range map[string]struct {
-		tree fs.Dir
+		tree tensorfs.Dir
 		o    Options
 		want error
 	}{

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/internal/testnfs"
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/testing/testnfs"
 )
 
 // words reads all that is left of results.
@@ -255,15 +255,15 @@ func TestOwnerOnly(t *testing.T) {
 // TestNewRefuses holds what cannot be served.
 func TestNewRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
-		tree fs.Dir
+		tree tensorfs.Dir
 		o    Options
 	}{
 		"a short key":     {small(), Options{Key: make([]byte, 31)}},
 		"a short token":   {small(), Options{Token: strings.Repeat("a", 31)}},
 		"a long token":    {small(), Options{Token: strings.Repeat("a", 34)}},
 		"no token":        {small(), Options{Token: strings.Repeat("/", 32)}},
-		"names in a mess": {fs.Entries{file("b", ""), file("a", "")}, Options{}},
-		"a library":       {fs.Entries{{Name: "a", Lazy: &fs.Lazy{}}}, Options{}},
+		"names in a mess": {tensorfs.Entries{file("a", ""), file("a", "")}, Options{}},
+		"a library":       {tensorfs.Entries{{Name: "a", Lazy: &tensorfs.Lazy{}}}, Options{}},
 	} {
 		if _, err := New(test.tree, test.o); err == nil {
 			t.Errorf("%s: accepted", name)

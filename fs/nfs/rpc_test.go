@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tensorfs/tensorfs/internal/testlimit"
-	"github.com/tensorfs/tensorfs/internal/testnfs"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testnfs"
 )
 
 // TestGolden holds a call and its reply, byte by byte, as RFC 5531 and 1813 draw them.

@@ -19,10 +19,10 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs"
+
 	"github.com/tensorfs/tensorfs/internal/source"
-	"github.com/tensorfs/tensorfs/internal/testlimit"
-	"github.com/tensorfs/tensorfs/internal/testnfs"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testnfs"
 )
 
 // counting is Data whose byte at each offset anybody can compute.
@@ -42,7 +42,7 @@ func (c counting) ReadAt(p []byte, off int64) (int, error) {
 // TestReaders lets 32 readers read at random offsets, on one connection and on several.
 func TestReaders(t *testing.T) {
 	const size, readers = 3<<20 + 7, 32
-	c, root, _ := mounted(t, fs.Entries{{Name: "data", Data: counting(size)}}, Options{})
+	c, root, _ := mounted(t, tensorfs.Entries{{Name: "data", Data: counting(size)}}, Options{})
 	h, _, err := c.Lookup(root, "data")
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestReaders(t *testing.T) {
 // of 4 bytes.
 func TestLargeReads(t *testing.T) {
 	const size = maxRead + 5
-	c, root, _ := mounted(t, fs.Entries{{Name: "data", Data: counting(size)}}, Options{})
+	c, root, _ := mounted(t, tensorfs.Entries{{Name: "data", Data: counting(size)}}, Options{})
 	h, _, err := c.Lookup(root, "data")
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func (s *slow) ReadAtContext(ctx context.Context, p []byte, off int64) (int, err
 func asSlow(t *testing.T, o Options) (*slow, *testnfs.Client, testnfs.Handle, *Server) {
 	t.Helper()
 	d := newSlow()
-	c, root, s := mounted(t, fs.Entries{{Name: "slow", Data: d}}, o)
+	c, root, s := mounted(t, tensorfs.Entries{{Name: "slow", Data: d}}, o)
 	h, _, err := c.Lookup(root, "slow")
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +204,7 @@ func TestMemory(t *testing.T) {
 // a file meanwhile, and they are all still there when it has.
 func TestStuckClients(t *testing.T) {
 	const size, stuck, requests = 40*maxRead + 7, maxConns - 4, 40
-	c, root, s := mounted(t, fs.Entries{{Name: "data", Data: counting(size)}}, Options{})
+	c, root, s := mounted(t, tensorfs.Entries{{Name: "data", Data: counting(size)}}, Options{})
 	h, _, err := c.Lookup(root, "data")
 	if err != nil {
 		t.Fatal(err)
@@ -399,7 +399,7 @@ func (panicking) ReadAt([]byte, int64) (int, error) { panic("a bug") }
 // TestErrors holds what readers and the log are told of errors.
 func TestErrors(t *testing.T) {
 	var log bytes.Buffer
-	c, root, s := mounted(t, fs.Entries{
+	c, root, s := mounted(t, tensorfs.Entries{
 		{Name: "broken", Data: failing{io.ErrUnexpectedEOF}},
 		{Name: "changed", Data: failing{&tensorfs.ChangedError{File: "/model"}}},
 		{Name: "panics", Data: panicking{}},
@@ -446,7 +446,7 @@ func TestChangedModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	c, root, s := mounted(t, fs.Entries{
+	c, root, s := mounted(t, tensorfs.Entries{
 		file("other", "text"),
 		{Name: "tensor", Data: m.Section(5, int64(len(content)-10))},
 	}, Options{})

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
 )
 
@@ -65,7 +66,7 @@ type Server struct {
 
 // New returns a server of a tree that does not serve yet. It refuses what [fs.Mount]
 // refuses.
-func New(tree fs.Dir, o Options) (*Server, error) {
+func New(tree tensorfs.Dir, o Options) (*Server, error) {
 	numbers, err := fs.Number(tree)
 	if err != nil {
 		return nil, fmt.Errorf("cannot serve this tree: %w", err)

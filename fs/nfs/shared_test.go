@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/internal/testlimit"
-	"github.com/tensorfs/tensorfs/internal/testnfs"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testnfs"
 )
 
 // With Shared any number of clients may use the token, and no other.

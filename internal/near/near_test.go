@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs/internal/near"
-	"github.com/tensorfs/tensorfs/internal/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 )
 
 func TestNames(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/source"
-	"github.com/tensorfs/tensorfs/internal/source/memory"
+	"github.com/tensorfs/tensorfs/internal/testing/memory"
 )
 
 // sample are the files that every FS of TestFS has.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/testwatch"
+	"github.com/tensorfs/tensorfs/internal/testing/testwatch"
 	"golang.org/x/sys/unix"
 )
 

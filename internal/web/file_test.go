@@ -13,8 +13,8 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
-	"github.com/tensorfs/tensorfs/internal/datatest"
-	"github.com/tensorfs/tensorfs/internal/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/datatest"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 )
 
 const mib = 1 << 20

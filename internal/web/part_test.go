@@ -6,7 +6,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
-	"github.com/tensorfs/tensorfs/internal/datatest"
+	"github.com/tensorfs/tensorfs/internal/testing/datatest"
 )
 
 // A member of an archive is a file of its own: its bytes, its places, and headers

@@ -15,9 +15,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/internal/testmount"
+	"github.com/tensorfs/tensorfs/internal/testing/testmount"
+	"github.com/tensorfs/tensorfs/internal/testing/testtree"
 	"github.com/tensorfs/tensorfs/metal"
-	"github.com/tensorfs/tensorfs/metal/internal/testtree"
 	"github.com/tensorfs/tensorfs/metal/models"
 )
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs/formats"
-	"github.com/tensorfs/tensorfs/internal/testlimit"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/metal"
 )
 

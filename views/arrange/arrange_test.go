@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/datatest"
+	"github.com/tensorfs/tensorfs/internal/testing/datatest"
 )
 
 // tensor returns a tensor of random bytes whose Data are as a parser's.

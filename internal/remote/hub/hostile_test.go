@@ -11,7 +11,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/remote"
-	"github.com/tensorfs/tensorfs/internal/testhub"
+	"github.com/tensorfs/tensorfs/internal/testing/testhub"
 )
 
 const (

@@ -17,8 +17,8 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/remote"
-	"github.com/tensorfs/tensorfs/internal/testhub"
-	"github.com/tensorfs/tensorfs/internal/testremote"
+	"github.com/tensorfs/tensorfs/internal/testing/testhub"
+	"github.com/tensorfs/tensorfs/internal/testing/testremote"
 )
 
 const token = "hf_testsecret"

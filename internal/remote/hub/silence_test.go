@@ -10,8 +10,8 @@ import (
 
 	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/remote"
-	"github.com/tensorfs/tensorfs/internal/testhub"
-	"github.com/tensorfs/tensorfs/internal/testremote"
+	"github.com/tensorfs/tensorfs/internal/testing/testhub"
+	"github.com/tensorfs/tensorfs/internal/testing/testremote"
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 

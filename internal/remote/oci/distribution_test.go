@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/internal/testremote"
+	"github.com/tensorfs/tensorfs/internal/testing/testremote"
 )
 
 // distribution is the registry of Docker, as Debian has it.

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tensorfs/tensorfs/internal/testremote"
+	"github.com/tensorfs/tensorfs/internal/testing/testremote"
 )
 
 const testdata = "../../../testdata"

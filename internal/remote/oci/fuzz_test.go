@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs/internal/cache"
-	"github.com/tensorfs/tensorfs/internal/testremote"
+	"github.com/tensorfs/tensorfs/internal/testing/testremote"
 )
 
 // FuzzManifest reads any text as a manifest: what is taken of it has digests, sizes

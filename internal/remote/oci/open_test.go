@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/testremote"
+	"github.com/tensorfs/tensorfs/internal/testing/testremote"
 )
 
 // everyWay pushes all models in all ways and compares them with the local ones: all

@@ -17,8 +17,8 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
-	"github.com/tensorfs/tensorfs/internal/testremote"
-	"github.com/tensorfs/tensorfs/internal/testweb"
+	"github.com/tensorfs/tensorfs/internal/testing/testremote"
+	"github.com/tensorfs/tensorfs/internal/testing/testweb"
 )
 
 const mib = 1 << 20

@@ -7,8 +7,8 @@ import (
 
 	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/remote"
-	"github.com/tensorfs/tensorfs/internal/testremote"
-	"github.com/tensorfs/tensorfs/internal/testweb"
+	"github.com/tensorfs/tensorfs/internal/testing/testremote"
+	"github.com/tensorfs/tensorfs/internal/testing/testweb"
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 

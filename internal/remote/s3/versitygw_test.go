@@ -16,7 +16,7 @@ import (
 
 	"github.com/minio/minio-go/v7/pkg/signer"
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/testremote"
+	"github.com/tensorfs/tensorfs/internal/testing/testremote"
 )
 
 // gateway starts versitygw with an empty bucket, and sets the environment for its

@@ -1,0 +1,129 @@
+package tensorfs
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Entry is one name in a directory: exactly one of Data, Dir, Link and Lazy is set.
+type Entry struct {
+	Name  string
+	Data  Data          // a regular file
+	Dir   Dir           // a directory
+	Link  string        // a symbolic link's target
+	Lazy  *Lazy         // a tree that is opened when it is needed; in libraries only
+	Attrs func() []Attr // extended attributes of a file; nil for none
+}
+
+// Attr is an extended attribute.
+type Attr struct {
+	Name  string // with its namespace: user.tensorfs.dtype
+	Value []byte
+}
+
+// Dir is a directory that never changes: entries sorted by name, by index. It
+// may build an Entry on demand, so a large directory costs no memory per file.
+// Implementations are safe for concurrent use.
+type Dir interface {
+	Len() int
+	Entry(i int) Entry
+}
+
+// Files is a Dir of only regular files that knows a name without making the
+// Entry, so that a large directory is mounted and searched quickly.
+type Files interface {
+	Dir
+	Name(i int) string
+}
+
+// Entries is a Dir in memory. [Lookup], [Find] and [Walk] want it sorted by name;
+// package fs sorts what it mounts.
+type Entries []Entry
+
+// Len returns the number of entries.
+func (e Entries) Len() int { return len(e) }
+
+// Entry returns entry i.
+func (e Entries) Entry(i int) Entry { return e[i] }
+
+// Lookup finds a name by binary search.
+func Lookup(d Dir, name string) (int, bool) {
+	at := func(i int) string { return d.Entry(i).Name }
+	if f, ok := d.(Files); ok {
+		at = f.Name
+	}
+	i := sort.Search(d.Len(), func(i int) bool { return at(i) >= name })
+	return i, i < d.Len() && at(i) == name
+}
+
+// Find returns the entry at a path with slashes, below d.
+func Find(d Dir, path string) (Entry, error) {
+	e := Entry{Dir: d}
+	for _, name := range strings.Split(path, "/") {
+		if e.Dir == nil {
+			return Entry{}, fmt.Errorf("%s: %w", Printable(path), fs.ErrNotExist)
+		}
+		i, ok := Lookup(e.Dir, name)
+		if !ok {
+			return Entry{}, fmt.Errorf("%s: %w", Printable(path), fs.ErrNotExist)
+		}
+		e = e.Dir.Entry(i)
+	}
+	return e, nil
+}
+
+// Walk calls fn for every entry below d, directories before their contents, in
+// the order of the names. Where fn returns [fs.SkipDir] for a directory, what is
+// below it is left out and not even made.
+func Walk(d Dir, fn func(path string, e Entry) error) error { return walk(d, "", fn) }
+
+func walk(d Dir, prefix string, fn func(path string, e Entry) error) error {
+	for i := range d.Len() {
+		e := d.Entry(i)
+		switch err := fn(prefix+e.Name, e); {
+		case err == fs.SkipDir && e.Dir != nil:
+			continue
+		case err != nil:
+			return err
+		}
+		if e.Dir != nil {
+			if err := walk(e.Dir, prefix+e.Name+"/", fn); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Later is a directory that is made when somebody first looks into it, because
+// making it takes time. Mounting the tree and listing the directory above do not
+// make it.
+type Later struct{ make func() Dir }
+
+// NewLater returns a directory that build makes, once.
+func NewLater(build func() Dir) *Later { return &Later{sync.OnceValue(build)} }
+
+// Made returns the directory, and makes it first if nobody has looked into it yet.
+func (l *Later) Made() Dir { return l.make() }
+
+// Len returns the number of entries.
+func (l *Later) Len() int { return l.make().Len() }
+
+// Entry returns entry i.
+func (l *Later) Entry(i int) Entry { return l.make().Entry(i) }
+
+// Lazy is a tree that is opened when somebody looks into it. It may be closed and
+// opened again at any time, as often as needed, as long as its Identity is the
+// same; then it must be the same tree.
+type Lazy struct {
+	// Identity returns a text that is another one after the tree has changed, and when
+	// it changed last. It opens nothing. An error means that the tree is gone.
+	Identity func() (id string, modified time.Time, err error)
+	// Open opens the tree. Nothing of it is used after the Closer was called.
+	Open func() (Dir, io.Closer, error)
+}

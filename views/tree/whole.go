@@ -1,0 +1,74 @@
+package tree
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tensorfs/tensorfs"
+
+	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
+)
+
+// kinds are the kinds of whole-model files, each a directory of the tree.
+var kinds = []struct {
+	name string
+	make func(*tensorfs.Model, whole.Options) *whole.Files
+}{
+	{"gguf", whole.GGUF},
+	{"hf", hfdir.HF},
+	{"mlx", hfdir.MLX},
+}
+
+// WholeHelp says in a line what each directory of whole-model files is.
+var WholeHelp = map[string]string{
+	"gguf": "for llama.cpp: llama-server -m gguf/model.gguf",
+	"hf":   "for transformers, vLLM and candle: from_pretrained('hf')",
+	"mlx":  "for mlx-lm: mlx_lm.generate --model mlx",
+}
+
+// Whole is a directory of whole-model files.
+type Whole struct {
+	Name  string
+	Files func() *whole.Files // made by the first call, and kept
+}
+
+// description is the file that says what a directory of whole-model files has,
+// or why it has nothing.
+const description = "tensorfs.json"
+
+// wholes returns the directories of whole-model files. They are made when
+// somebody looks into them.
+func wholes(m *tensorfs.Model, opts whole.Options) (all []Whole) {
+	for _, k := range kinds {
+		all = append(all, Whole{k.name, sync.OnceValue(func() *whole.Files { return k.make(m, opts) })})
+	}
+	return all
+}
+
+// dir returns the files as a directory.
+func (w Whole) dir() tensorfs.Dir {
+	return tensorfs.NewLater(func() tensorfs.Dir {
+		files := w.Files()
+		return folder(slices.Concat([]whole.File{{Path: description, Data: tensorfs.Bytes(files.Describe())}}, files.List))
+	})
+}
+
+// folder lays files with slashes in their paths out as directories.
+func folder(files []whole.File) tensorfs.Entries {
+	below := map[string][]whole.File{}
+	var out tensorfs.Entries
+	for _, f := range files {
+		if dir, rest, ok := strings.Cut(f.Path, "/"); ok {
+			below[dir] = append(below[dir], whole.File{Path: rest, Data: f.Data})
+		} else {
+			out = append(out, tensorfs.Entry{Name: f.Path, Data: f.Data})
+		}
+	}
+	for dir, files := range below {
+		out = append(out, tensorfs.Entry{Name: dir, Dir: folder(files)})
+	}
+	sortEntries(out)
+	return out
+}

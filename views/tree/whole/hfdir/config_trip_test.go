@@ -1,0 +1,147 @@
+package hfdir
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/testing/memory"
+	"github.com/tensorfs/tensorfs/views/tree/whole"
+)
+
+// lost are fields that a GGUF file does not keep and that change no number, and
+// those that are compared by themselves.
+var lost = []string{
+	"attention_dropout", "attn_pdrop", "dtype", "experts_per_token", "initial_context_length", "max_window_layers",
+	"num_nextn_predict_layers", "output_router_logits", "quantization", "quantization_config", "rope_scaling", "router_aux_loss_coef", "torch_dtype", "use_sliding_window",
+}
+
+// tripped are fields that come back in another form, by model. A value of nil must
+// be missing or null.
+var tripped = map[string]map[string]any{
+	"falcon":          {"multi_query": false},                                  // means nothing in the new architecture
+	"qwen2":           {"sliding_window": nil, "eos_token_id": ends(368, 366)}, // use_sliding_window switches it off
+	"mlx-qwen2-mixed": {"sliding_window": nil, "eos_token_id": ends(368, 366)}, // the same
+	"llama3":          {"eos_token_id": ends(370, 367)},                        // eos comes first
+	"mlx-llama3-4bit": {"eos_token_id": ends(370, 367)},                        // the same
+	"gemma3":          {"eos_token_id": ends(1, 5)},                            // what llama.cpp ends at besides: <end_of_turn>
+	"mlx-gemma3-8bit": {"eos_token_id": ends(1, 5)},
+	"gpt-oss":         {"eos_token_id": ends(358, 357, 364)}, // <|endoftext|>, <|call|>
+	"qwen2moe":        {"eos_token_id": ends(338, 336)},      // the tokenizer's, and <|endoftext|>
+	"qwen3moe":        {"eos_token_id": ends(338, 336)},
+	"qwen3":           {"tie_word_embeddings": false, "eos_token_id": ends(368, 366)}, // the matrix is stored nevertheless
+}
+
+// ends is a list of tokens in JSON.
+func ends(list ...float64) []any {
+	var out []any
+	for _, id := range list {
+		out = append(out, id)
+	}
+	return out
+}
+
+// TestConfigRoundTrip makes the GGUF file of Hugging Face and MLX directories, and
+// config.json of it again.
+func TestConfigRoundTrip(t *testing.T) {
+	dirs, err := filepath.Glob(testdata + "whole-gguf/*/config.json")
+	if err != nil || len(dirs) < 20 {
+		t.Fatal(dirs, err)
+	}
+	for _, file := range dirs {
+		name := filepath.Base(filepath.Dir(file))
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, got := readJSON(t, text), readJSON(t, trip(t, filepath.Dir(file)))
+			scaling, _ := want["rope_scaling"].(map[string]any)
+			for _, k := range lost {
+				delete(want, k)
+			}
+			for k, w := range tripped[name] {
+				want[k] = w
+			}
+			for k, w := range want {
+				if !reflect.DeepEqual(got[k], w) {
+					t.Errorf("%s is %v, want %v", k, got[k], w)
+				}
+			}
+			sameScaling(t, got, scaling)
+		})
+	}
+}
+
+// throughGGUF opens the GGUF file of a directory.
+func throughGGUF(t *testing.T, dir string) *tensorfs.Model {
+	t.Helper()
+	src, err := formats.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	f := whole.GGUF(src, whole.Options{})
+	if f.Reason != "" || len(f.List) != 1 {
+		t.Fatal(f.Reason)
+	}
+	b := make([]byte, f.List[0].Data.Size())
+	if err := tensorfs.ReadFull(f.List[0].Data, b, 0); err != nil {
+		t.Fatal(err)
+	}
+	m, err := formats.OpenFS(memory.New(map[string][]byte{"m.gguf": b}), "m.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// trip returns config.json of the GGUF file of a directory.
+func trip(t *testing.T, dir string) []byte {
+	t.Helper()
+	m := throughGGUF(t, dir)
+	text, err := config(m, factsOf(m, map[string]any{"torch_dtype": "float16"}), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// sameScaling holds that all that was said about rotary embeddings comes back. The
+// parameters of Llama 3 do so only where they are the published ones; otherwise
+// there are the numbers that they give.
+func sameScaling(t *testing.T, config, want map[string]any) {
+	t.Helper()
+	got, _ := config["rope_scaling"].(map[string]any)
+	if want["rope_type"] == "llama3" && got["rope_type"] == "longrope" {
+		head := config["head_dim"].(float64)
+		list := whole.Llama3Divisors(int64(head), config["rope_theta"].(float64), float32(want["factor"].(float64)), 1, 4, float32(want["original_max_position_embeddings"].(float64)))
+		var back []float32
+		text, _ := json.Marshal(got["short_factor"])
+		if err := json.Unmarshal(text, &back); err != nil || !slices.Equal(back, list) {
+			t.Errorf("%v, want %v", got, list)
+		}
+		if !reflect.DeepEqual(got["long_factor"], got["short_factor"]) || got["original_max_position_embeddings"] != config["max_position_embeddings"] ||
+			config["original_max_position_embeddings"] != config["max_position_embeddings"] {
+			t.Errorf("%v", config)
+		}
+		return
+	}
+	for k, w := range want {
+		if !reflect.DeepEqual(got[k], w) {
+			t.Errorf("rope_scaling has %s %v, want %v", k, got[k], w)
+		}
+	}
+	for k, v := range got {
+		if _, ok := want[k]; !ok && !slices.Contains(strings.Fields("type rope_type"), k) {
+			t.Errorf("rope_scaling has %s %v", k, v)
+		}
+	}
+}

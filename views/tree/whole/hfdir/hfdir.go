@@ -1,0 +1,201 @@
+package hfdir
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/formats/tokenizer"
+	"github.com/tensorfs/tensorfs/views/tree/whole"
+)
+
+const (
+	configName     = "config.json"
+	weightsName    = "model.safetensors"
+	generationName = "generation_config.json"
+)
+
+// HF returns the directory that programs of Hugging Face's kind load.
+func HF(m *tensorfs.Model, _ whole.Options) *whole.Files { return files(m, hf) }
+
+// MLX returns the directory that mlx-lm loads.
+func MLX(m *tensorfs.Model, _ whole.Options) *whole.Files { return files(m, mlx) }
+
+// kind is one of the two directories.
+type kind struct {
+	name     string
+	tensors  func(*tensorfs.Model) (result, error)
+	format   string // of model.safetensors
+	isStored func(m *tensorfs.Model) (bool, error)
+}
+
+var (
+	hf  = &kind{"hf", hfTensors, "pt", func(m *tensorfs.Model) (bool, error) { return m.Format == "huggingface", nil }}
+	mlx = &kind{"mlx", mlxTensors, "mlx", isMLX}
+)
+
+func files(m *tensorfs.Model, k *kind) *whole.Files {
+	f, err := k.files(m)
+	if err != nil {
+		return whole.Absent(err)
+	}
+	return f
+}
+
+// files returns the files of a directory, or why there is none.
+func (k *kind) files(m *tensorfs.Model) (*whole.Files, error) {
+	if m.Format == "safetensors" {
+		return nil, errors.New("a safetensors file alone has no config.json, which says what model it is; name the directory of a model")
+	}
+	stored, err := k.isStored(m)
+	switch {
+	case err != nil:
+		return nil, err
+	case stored:
+		f, err := asStored(m)
+		if err == nil && k == mlx {
+			err = k.mendStored(m, f)
+		}
+		return f, err
+	}
+	r, err := k.tensors(m)
+	if err != nil {
+		return nil, err
+	}
+	weights, err := safetensors.Compose([][2]string{{"format", k.format}}, r.List)
+	if err != nil {
+		return nil, err
+	}
+	f := &whole.Files{Tensors: len(r.List), Types: r.Types, Exact: r.Exact, Notes: r.Notes}
+	f.LeaveOut(r.Left, "it is not made of a projector's GGUF file")
+	if m.Layout == "gguf" {
+		err = k.generate(m, r, f)
+	} else {
+		err = k.adapt(m, r, f)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.List = append(f.List, whole.File{Path: weightsName, Data: weights})
+	slices.SortFunc(f.List, func(a, b whole.File) int { return strings.Compare(a.Path, b.Path) })
+	return f, nil
+}
+
+// generate makes the files beside the weights from GGUF's metadata.
+func (k *kind) generate(m *tensorfs.Model, r result, f *whole.Files) error {
+	c, err := newConfigMaker(m, tensorFacts(m, r), k == mlx)
+	if err != nil {
+		return err
+	}
+	text, err := c.config()
+	if err != nil {
+		return err
+	}
+	if err := k.addConfig(f, text); err != nil {
+		return err
+	}
+	if k == hf {
+		c.embedding(f)
+	}
+	texts, err := tokenizer.Write(c.keys.value, m.Architecture)
+	if err != nil { // weights and config load without these
+		f.Notes = append(f.Notes, fmt.Sprintf("there is no tokenizer: %v", err))
+		for _, name := range []string{"tokenizer.json", tokenizerConfigName, "special_tokens_map.json", generationName} {
+			f.Leave(name, err.Error())
+		}
+		return nil
+	}
+	if text, notes := c.generation(); text != nil {
+		texts[generationName], f.Notes = text, append(f.Notes, notes...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		f.List = append(f.List, whole.File{Path: name, Data: tensorfs.Bytes(texts[name])})
+	}
+	return nil
+}
+
+// adapt takes the files beside the weights as they are stored, but for what
+// config.json says of how the weights are stored.
+func (k *kind) adapt(m *tensorfs.Model, r result, f *whole.Files) error {
+	stored, err := storedConfig(m)
+	if err != nil {
+		return err
+	}
+	text, err := adapted(stored, tensorFacts(m, r), k == mlx)
+	if err != nil {
+		return err
+	}
+	if f.List, err = others(m); err != nil {
+		return err
+	}
+	if k == hf {
+		if text, err = olderConfig(text); err != nil {
+			return err
+		}
+		if err := olderTokenizer(m, f.List); err != nil {
+			return err
+		}
+	}
+	return k.addConfig(f, text)
+}
+
+// addConfig adds config.json; that of mlx/ as mlx-lm reads it.
+func (k *kind) addConfig(f *whole.Files, text []byte) error {
+	if k == mlx {
+		mended, notes, err := forMLX(text, false)
+		if err != nil {
+			return err
+		}
+		text, f.Notes = mended, append(f.Notes, notes...)
+	}
+	f.List = append(f.List, whole.File{Path: configName, Data: tensorfs.Bytes(text)})
+	return nil
+}
+
+// mendStored puts config.json as mlx-lm reads it in the place of the stored one, if
+// that is another.
+func (k *kind) mendStored(m *tensorfs.Model, f *whole.Files) error {
+	stored, err := storedConfig(m)
+	if err != nil {
+		return err
+	}
+	text, notes, err := forMLX(stored, m.Format == "huggingface")
+	if err != nil {
+		return err
+	}
+	f.Notes = append(f.Notes, notes...)
+	for i := range f.List {
+		if f.List[i].Path == configName && !bytes.Equal(text, stored) {
+			f.List[i].Data = tensorfs.Bytes(text)
+		}
+	}
+	return nil
+}
+
+// tensorFacts are the facts of a model's tensors.
+func tensorFacts(m *tensorfs.Model, r result) facts {
+	codes := map[string]*tensorfs.Tensor{} // by the name of their numbers, where they are stored under another
+	for i := range m.Tensors {
+		if t := &m.Tensors[i]; t.Weight() != t.Name {
+			codes[t.Weight()] = t
+		}
+	}
+	f := facts{torch: r.Torch, experts: r.Experts, tensor: func(name string) *tensorfs.Tensor {
+		if t := m.Tensor(name); t != nil {
+			return t
+		}
+		return codes[name]
+	}}
+	if q := r.Quantization; q != nil {
+		f.quantization = slices.Concat([]byte(`{"quantization":`), q, []byte(`,"quantization_config":`), q, []byte(`}`))
+	}
+	if t := f.tensor("token_embedding.weight"); t != nil && len(t.Numbers()) > 0 {
+		f.rows = t.Numbers()[0]
+	}
+	return f
+}

@@ -1,0 +1,86 @@
+package hfdir
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/jsonobj"
+	"github.com/tensorfs/tensorfs/views/tree/whole"
+)
+
+// olderConfig returns config.json with the fields that transformers 4 reads as well:
+// of rope_parameters it knows nothing, and would compute with its defaults, without
+// a word. transformers 5 takes the older fields for the same.
+func olderConfig(text []byte) ([]byte, error) {
+	_, x, y, err := configParts(text, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range []*mlxConfig{x, y} {
+		part.add(olderFields)
+		part.add(longropeAlone)
+	}
+	return mended(text, x, y), nil
+}
+
+// longropeAlone is the one scaling of which transformers 4 refuses any member but these.
+var longropeAlone = []mlxField{{"rope_scaling", func(x *mlxConfig) any {
+	r := x.rope()
+	if ropeKind(r) != "longrope" || x.raw("rope_scaling").Kind() != 0 {
+		return nil // another one, or as stored
+	}
+	o := jsonObject{{"type", "longrope"}}
+	for _, name := range []string{"short_factor", "long_factor"} {
+		if factors := r.Member(name); factors.Kind() == '[' {
+			o = append(o, jsonMember{name, factors})
+		}
+	}
+	return instead{o}
+}}}
+
+// tokenizerConfigName says of which class a tokenizer is.
+const tokenizerConfigName = "tokenizer_config.json"
+
+// olderTokenizer replaces the model's own tokenizer_config.json by one that
+// transformers 4 reads as well, if transformers 5 wrote it.
+func olderTokenizer(m *tensorfs.Model, list []whole.File) error {
+	i := slices.IndexFunc(list, func(f whole.File) bool { return f.Path == tokenizerConfigName })
+	if i < 0 || list[i].Data.Size() > maxConfig {
+		return nil
+	}
+	text, err := whole.ReadText(m, tokenizerConfigName, maxConfig)
+	if err != nil {
+		return err
+	}
+	if older := olderNames(text); older != nil {
+		list[i].Data = tensorfs.Bytes(older)
+	}
+	return nil
+}
+
+// olderNames gives a class and a list of tokens the names that they had before
+// transformers 5, which knows them still. It returns nil if there is none of the two,
+// or the text is no object: what is wrong with it is for its reader to say.
+func olderNames(text []byte) []byte {
+	o, err := jsonobj.Parse(text)
+	if err != nil {
+		return nil
+	}
+	var list jsonObject
+	changed := false
+	for name, raw := range o.All() {
+		m := jsonMember{name, raw}
+		switch {
+		case name == "tokenizer_class" && raw.Text() == "TokenizersBackend":
+			m.value, changed = "PreTrainedTokenizerFast", true
+		case name == "extra_special_tokens" && raw.Kind() == '[' && !o.Has("additional_special_tokens"):
+			m.name, changed = "additional_special_tokens", true
+		}
+		list = append(list, m)
+	}
+	if !changed {
+		return nil
+	}
+	return list.lines(!json.Valid(text))
+}

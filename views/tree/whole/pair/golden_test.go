@@ -1,0 +1,148 @@
+package pair
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/testing/testclient"
+	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
+)
+
+const testdata = "../../../../testdata"
+
+func open(t testing.TB, path string) *tensorfs.Model {
+	t.Helper()
+	m, err := formats.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// write writes the files of a whole model, and opens them as a model of their own.
+func write(t testing.TB, f *whole.Files) *tensorfs.Model {
+	t.Helper()
+	if f.Reason != "" {
+		t.Fatal(f.Reason)
+	}
+	dir := t.TempDir()
+	for _, x := range f.List {
+		b, err := io.ReadAll(io.NewSectionReader(x.Data, 0, x.Data.Size()))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, filepath.Base(x.Path)), b, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(f.List) == 1 {
+		dir = filepath.Join(dir, filepath.Base(f.List[0].Path))
+	}
+	return open(t, dir)
+}
+
+// statuses compares two models, and counts what it comes to.
+func statuses(t testing.TB, a, b *tensorfs.Model) (count map[Status]int, results []Result, notes []string) {
+	t.Helper()
+	models := Of(a, b)
+	results, err := Compare(t.Context(), models.Pairs, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count = map[Status]int{}
+	for _, r := range results {
+		count[r.Status]++
+	}
+	return count, results, models.Notes
+}
+
+// same fails unless both models have the same tensors, equal or, where allowed,
+// close; from both sides.
+func same(t *testing.T, a, b *tensorfs.Model, allowed ...Status) {
+	t.Helper()
+	for _, p := range [][2]*tensorfs.Model{{a, b}, {b, a}} {
+		count, results, notes := statuses(t, p[0], p[1])
+		good := count[Equal]
+		for _, s := range allowed {
+			good += count[s]
+		}
+		if good != len(results) || good < 8 {
+			t.Errorf("%v, notes %q", count, notes)
+			for _, r := range results {
+				if r.Status != Equal {
+					t.Logf("%s %s %+v %s", r.Name, r.Status, r.Difference, r.Reason)
+				}
+			}
+		}
+	}
+}
+
+// TestPair compares the two sides of a golden pair, which Ollama's converter made.
+func TestPair(t *testing.T) {
+	dir := filepath.Join(testdata, "pairs", "llama")
+	hf, gguf := open(t, filepath.Join(dir, "hf")), open(t, filepath.Join(dir, "gguf", "llama.gguf"))
+	same(t, hf, gguf)
+	// Without the layout, q and k differ.
+	gguf.Layout = "hf"
+	if count, _, _ := statuses(t, hf, gguf); count[Different] != 4 || count[Equal] != 17 {
+		t.Errorf("as stored: %v", count)
+	}
+}
+
+// TestGGUFOfHuggingFace compares models with the GGUF files that are made of them:
+// other tests hold these to llama.cpp's converter. Only what is rounded to F16 may
+// be no more than close.
+func TestGGUFOfHuggingFace(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(testdata, "whole-gguf", "*", "config.json"))
+	if err != nil || len(files) < 15 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(filepath.Dir(file)), func(t *testing.T) {
+			m := open(t, filepath.Dir(file))
+			f := whole.GGUF(m, whole.Options{})
+			if f.Exact {
+				same(t, m, write(t, f))
+			} else {
+				same(t, m, write(t, f), Close)
+			}
+		})
+	}
+}
+
+// TestHuggingFaceOfGGUF is the other way round, over the tables of hfdir.
+func TestHuggingFaceOfGGUF(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(testdata, "whole-hf", "models", "*.gguf.gz"))
+	if err != nil || len(files) < 8 {
+		t.Fatal(files, err)
+	}
+	compared := 0
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".gguf.gz")
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "model.gguf")
+			if err := os.WriteFile(path, testclient.Unpack(t, file), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			m := open(t, path)
+			f := hfdir.HF(m, whole.Options{})
+			if want := name == "bitnet.tq2_0" || name == "whisper.q5_0"; (f.Reason != "") != want {
+				t.Errorf("there is no hf/: %q", f.Reason)
+			}
+			if f.Reason == "" {
+				same(t, m, write(t, f), Close)
+				compared++
+			}
+		})
+	}
+	if compared < 5 {
+		t.Errorf("only %d models were compared", compared)
+	}
+}

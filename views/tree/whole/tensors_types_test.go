@@ -1,0 +1,197 @@
+package whole
+
+import (
+	"bytes"
+	"encoding/binary"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
+	"github.com/tensorfs/tensorfs/views"
+)
+
+// contents reads a tensor of the file.
+func contents(t testing.TB, s gguf.Stored) []byte {
+	t.Helper()
+	b := make([]byte, s.Data.Size())
+	if err := tensorfs.ReadFull(s.Data, b, 0); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestAlwaysF32: roles of which llama.cpp computes with F32 alone.
+func TestAlwaysF32(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		rank int
+		want bool
+	}{
+		{"token_embd.weight", 2, false}, {"blk.0.attn_q.weight", 2, false}, {"blk.0.ffn_up_exps.weight", 3, false}, {"output.weight", 2, false},
+		{"blk.0.attn_k_b.weight", 3, false}, {"blk.0.ffn_gate_shexp.weight", 2, false},
+		{"blk.0.attn_norm.weight", 1, true}, {"blk.0.attn_q_norm.weight", 2, true}, {"blk.0.attn_q.bias", 1, true}, {"blk.0.ffn_up_exps.bias", 2, true},
+		{"blk.0.ffn_gate_inp.weight", 2, true}, {"blk.0.ffn_gate_inp_shexp.weight", 2, true}, {"position_embd.weight", 2, true}, {"token_types.weight", 2, true},
+		{"blk.0.attn_sinks.weight", 1, true}, {"rope_freqs.weight", 1, true}, {"blk.0.exp_probs_b.bias", 1, true}, {"blk.0.ssm_a", 2, true},
+	} {
+		if got := isF32(c.name, c.rank); got != c.want {
+			t.Errorf("%s is F32: %v", c.name, got)
+		}
+	}
+}
+
+// TestTypesAskedFor: every weight has the type, also of a model that is quantised.
+func TestTypesAskedFor(t *testing.T) {
+	for _, c := range []struct {
+		model string
+		to    tensorfs.DType
+		want  string
+		exact bool
+		file  uint32
+	}{
+		{"llama3", tensorfs.F16, "F16", false, 1},
+		{"llama3", tensorfs.BF16, "BF16", true, 32},
+		{"llama2-spm", tensorfs.F16, "F16", true, 1},
+		{"mlx-llama3-4bit", tensorfs.Q8_0, "Q8_0", false, 7},
+		{"mlx-mixtral-mxfp4", tensorfs.Q4_0, "Q4_0", false, 2},
+		{"mlx-llama2-nvfp4", tensorfs.F16, "F16", false, 1},
+	} {
+		m, cfg := open(t, testdata+"/whole-gguf/"+c.model)
+		list, notes, err := tensors(m, cfg, m.Architecture, Options{Type: c.to}, 0)
+		if err != nil {
+			t.Fatal(c.model, err)
+		}
+		for _, s := range list {
+			want := c.want
+			if isF32(s.Name, len(s.Shape)) {
+				want = "F32"
+			}
+			if s.DType.String() != want {
+				t.Errorf("%s as %s: %s is %s", c.model, c.to, s.Name, s.DType)
+			}
+			contents(t, s)
+		}
+		if notes.Exact != c.exact || notes.FileType != c.file || notes.Types[c.want] == 0 {
+			t.Errorf("%s as %s: %+v", c.model, c.to, notes)
+		}
+	}
+}
+
+// quantise replaces a weight by 4-bit codes in groups of 32, as MLX stores them.
+func (s *sampleModel) quantise(t testing.TB, name string) {
+	t.Helper()
+	shape := s.drop(t, "^"+regexp.QuoteMeta(name)+`\.weight$`)[0].Shape
+	groups := []int64{shape[0], shape[1] / 32}
+	s.add(name+".weight", tensorfs.U32, 31, shape[0], shape[1]/8)
+	for i, part := range []string{".scales", ".biases"} {
+		x := testmodel.SafeTensor{Name: name + part, DType: tensorfs.F16, Shape: groups}
+		for n := range int(x.Size() / 2) {
+			x.Data = binary.LittleEndian.AppendUint16(x.Data, uint16(0x2000+0x1800*i+n))
+		}
+		s.list = append(s.list, x)
+	}
+	if !strings.Contains(s.config, `"quantization"`) {
+		s.config = strings.TrimRight(strings.TrimSpace(s.config), "}") + `, "quantization": {"bits": 4, "group_size": 32}}`
+	}
+}
+
+// TestQuantisedLatent: the part of kv_b that makes v keeps its codes, the other one
+// is transposed and has none.
+func TestQuantisedLatent(t *testing.T) {
+	s := published(t, "deepseek3")
+	s.quantise(t, "model.layers.0.self_attn.kv_b_proj")
+	got := s.must(t)
+	k, v := got["blk.0.attn_k_b.weight"], got["blk.0.attn_v_b.weight"]
+	if k.DType != tensorfs.F16 || v.DType != tensorfs.Q4_1 {
+		t.Fatal(k.DType, v.DType)
+	}
+	part := func(name string, d tensorfs.DType) *tensorfs.Tensor {
+		x := s.get(t, "model.layers.0.self_attn.kv_b_proj."+name)
+		return &tensorfs.Tensor{DType: d, Shape: x.Shape, Data: tensorfs.Bytes(x.Data)}
+	}
+	whole := part("weight", tensorfs.U32)
+	whole.Quant = &tensorfs.Quant{Mode: "affine", Bits: 4, GroupSize: 32, Shape: []int64{128, 32}, Scales: part("scales", tensorfs.F16), Biases: part("biases", tensorfs.F16)}
+	as := func(d tensorfs.DType) []byte {
+		e, err := views.Encode(whole, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return contents(t, gguf.Stored{Data: e})
+	}
+	halves, blocks := as(tensorfs.F16), as(tensorfs.Q4_1)
+	gotK, gotV := contents(t, k), contents(t, v)
+	for h := range 4 {
+		for r := range 16 {
+			for c := range 32 {
+				if !bytes.Equal(gotK[2*((h*32+c)*16+r):][:2], halves[2*((h*32+r)*32+c):][:2]) {
+					t.Fatal("k", h, r, c)
+				}
+			}
+			if !bytes.Equal(gotV[20*(h*16+r):][:20], blocks[20*(h*32+16+r):][:20]) {
+				t.Fatal("v", h, r)
+			}
+		}
+	}
+}
+
+// TestPermutedBiases: biases of q and k move as the rows of the weights do, those of
+// v do not.
+func TestPermutedBiases(t *testing.T) {
+	s := published(t, "llama3")
+	for i, p := range []string{"q", "k", "v"} {
+		for _, layer := range []string{"0", "1"} {
+			s.add("model.layers."+layer+".self_attn."+p+"_proj.bias", tensorfs.F32, uint64(i), []int64{64, 32, 32}[i])
+		}
+	}
+	got := s.must(t)
+	for p, moved := range map[string]bool{"q": true, "k": true, "v": false} {
+		in, out := s.get(t, "model.layers.1.self_attn."+p+"_proj.bias").Data, contents(t, got["blk.1.attn_"+p+".bias"])
+		for i := range len(in) / 4 {
+			from := i
+			if moved { // heads of 16
+				from = i/16*16 + i%2*8 + i%16/2
+			}
+			if !bytes.Equal(out[4*i:][:4], in[4*from:][:4]) {
+				t.Errorf("%s: row %d", p, i)
+			}
+		}
+	}
+}
+
+// TestFalconOfOneGroup: with one head of k and v nothing moves. The first Falcons
+// had one, and say 71.
+func TestFalconOfOneGroup(t *testing.T) {
+	s := made(`{"architectures":["FalconForCausalLM"],"hidden_size":32,"num_hidden_layers":1,"num_attention_heads":4,"num_kv_heads":4,"multi_query":true}`, tensorfs.BF16, map[string][]int64{
+		"transformer.word_embeddings.weight": {70, 32}, "transformer.ln_f.weight": {32}, "transformer.ln_f.bias": {32},
+		"transformer.h.0.input_layernorm.weight": {32}, "transformer.h.0.input_layernorm.bias": {32},
+		"transformer.h.0.self_attention.query_key_value.weight": {48, 32}, "transformer.h.0.self_attention.dense.weight": {32, 32},
+		"transformer.h.0.mlp.dense_h_to_4h.weight": {128, 32}, "transformer.h.0.mlp.dense_4h_to_h.weight": {32, 128},
+	})
+	got := s.must(t)
+	if !slices.Equal(contents(t, got["blk.0.attn_qkv.weight"]), s.get(t, "transformer.h.0.self_attention.query_key_value.weight").Data) {
+		t.Error("rows moved")
+	}
+	if len(got) != 9 || got["blk.0.attn_norm.bias"].Data == nil {
+		t.Error(len(got), "tensors")
+	}
+}
+
+// TestLayoutsAndKeys: an architecture that has keys has tensors, and the other way
+// round.
+func TestLayoutsAndKeys(t *testing.T) {
+	described := map[string]bool{}
+	for _, a := range architectures {
+		described[a.name] = true
+		if layouts[a.name] == nil {
+			t.Errorf("%s has keys and no tensors", a.name)
+		}
+	}
+	for name := range layouts {
+		if !described[name] {
+			t.Errorf("%s has tensors and no keys", name)
+		}
+	}
+}
