@@ -365,7 +365,9 @@ func TestErrors(t *testing.T) {
 }
 
 func TestXAttr(t *testing.T) {
-	attrs := func() []tensorfs.Attr { return []tensorfs.Attr{{Name: "user.b", Value: []byte("value")}, {Name: "user.a", Value: nil}} }
+	attrs := func() []tensorfs.Attr {
+		return []tensorfs.Attr{{Name: "user.b", Value: []byte("value")}, {Name: "user.a", Value: nil}}
+	}
 	f := newTest(t, tensorfs.Entries{{Name: "x", Data: number(1), Attrs: attrs}, {Name: "y", Data: number(2)}}, Options{})
 	for _, c := range []struct {
 		id    uint64
