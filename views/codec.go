@@ -45,7 +45,7 @@ type codec struct {
 	decode func(dst []byte, first int64, in inputs) error
 }
 
-// part returns the inputs of the n blocks from first on, out of those of a run
+// part returns the inputs of the n blocks from first on, out of the inputs of a run
 // of blocks that starts at from.
 func (c *codec) part(in inputs, from, first, n int64) (out inputs) {
 	for i, s := range c.streams {

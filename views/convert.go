@@ -14,9 +14,9 @@ type convert struct{ codec }
 
 func (c *convert) Size() int64 { return c.blocks * c.bytes }
 
-// maxRun bounds the bytes of output, and those of the same numbers as halves,
-// that are converted from one view of the sources, so that the sources are still
-// in the CPU's cache when decoded.
+// maxRun bounds how many bytes of output are converted from one view of the
+// sources, so that the sources are still in the CPU's cache when they are decoded.
+// The same numbers as halves may not exceed it either.
 const maxRun = 1 << 20
 
 func (c *convert) ReadAt(p []byte, off int64) (int, error) {

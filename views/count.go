@@ -31,11 +31,10 @@ func (c *Counts) add(more Counts) {
 	c.NonZero = c.NonZero || more.NonZero
 }
 
-// Count reads all of t and counts its numbers. Of a tensor whose numbers f16/ does
-// not show it counts those of the floats that are stored, and without such floats
-// only reads the bytes. read is told how many stored bytes were read since it was
+// Count reads all of t and counts its numbers. If f16/ does not show the tensor, it
+// counts the floats that are stored; if there are no floats, it only reads the bytes. read is told how many stored bytes were read since it was
 // called last; the sum is the size of t.Data. Count returns the error of ctx when
-// that ends, or that of a read, and what it has counted so far.
+// that ends, or the error of a read, and what it has counted so far.
 func Count(ctx context.Context, t *tensorfs.Tensor, opts Options, read func(n int64)) (Counts, error) {
 	b := countPool.Get().(*countBuffers)
 	defer countPool.Put(b)

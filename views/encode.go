@@ -15,12 +15,12 @@ import (
 //	F32               the reference's value itself
 //	F16, BF16         that value, rounded to nearest even
 //	Q8_0, Q4_0        that value, quantised as ggml's reference code does
-//	Q4_1, Q5_1,       the same codes and scales as those of a module quantised as MLX
-//	MXFP4, NVFP4      does, in another order; see [Exact]
+//	Q4_1, Q5_1,       the codes and scales that a module quantised by MLX has, in
+//	MXFP4, NVFP4      another order; see [Exact]
 //
-// A type other than these is possible only where t has it already. Where [Exact]
-// names a type other than the asked one of the last two lines, a read fails that
-// meets numbers which that type does not have.
+// Any other type is possible only if t has it already. If to is a type of the last
+// two lines and [Exact] names another one, a read fails when it meets numbers that
+// to cannot hold.
 func Encode(t *tensorfs.Tensor, to tensorfs.DType) (tensorfs.Data, error) {
 	return Options{}.Encode(t, to)
 }

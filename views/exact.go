@@ -13,17 +13,17 @@ import (
 // and biases, and the codes of groups that these do not decide.
 //
 //	                       type     unless                                            then
-//	affine 2, 3, 4 bits    Q4_1     a scale or bias is no half, and not all codes 0   F16
+//	affine 2, 3, 4 bits    Q4_1     a scale or bias is not a half, and a code not 0   F16
 //	affine 5 bits          Q5_1     the same                                          F16
 //	affine 6, 8 bits       F16
 //	mxfp4                  MXFP4    a scale is 0xFF                                   F16
 //	mxfp8                  BF16     a scale is 0xFF, or a number is below 2^-126      F32
-//	nvfp4                  NVFP4    rows are no multiple of 64, a scale is above      F16
+//	nvfp4                  NVFP4    rows are not a multiple of 64, a scale above      F16
 //	                                0x7E, or there is a factor besides the scales
 //	fp8                    F32
 //
-// exact is false for F16, to which numbers are rounded. Other tensors have their
-// own type, or BF16 for floats of 8 bits.
+// exact is false for F16, to which numbers are rounded. The type of a tensor that
+// MLX did not quantise is its own, or BF16 for floats of 8 bits.
 func Exact(t *tensorfs.Tensor) (to tensorfs.DType, exact bool, err error) {
 	if t.Quant == nil {
 		return exactPlain(t)

@@ -7,9 +7,9 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// Floats returns the numbers of a tensor, row after row: those of ggml or MLX
-// themselves, as the view f32 has them. It reads all of the tensor. The error says why
-// that is not possible: integers and types that cannot be decoded have no numbers.
+// Floats returns the numbers of a tensor, row after row: the F32 numbers that ggml
+// or MLX computes, as the view f32 has them. It reads all of the tensor. It is an
+// error for integers, and for types that cannot be decoded.
 func Floats(t *tensorfs.Tensor) ([]float32, error) {
 	d, err := Encode(t, tensorfs.F32)
 	if err != nil {

@@ -122,8 +122,8 @@ func (c candidate) parts() []string {
 	return names
 }
 
-// fuse makes a view of every candidate that can be made of the tensors of have,
-// which is the view of that name; the others are absent.
+// fuse makes the view of that name: every candidate that can be made of the tensors
+// of have. Candidates that cannot be made are absent.
 func fuse(view string, have Tensors, all *candidates, join joiner) (Tensors, []Absent) {
 	f := &fusions{view: view, have: have, model: all.model, join: join}
 	var absent []Absent
@@ -200,7 +200,7 @@ func findCandidates(all []tensorfs.Tensor) *candidates {
 	return c
 }
 
-// join puts the rows of the parts back to back; for stacked experts those of each expert.
+// join puts the rows of the parts back to back; for stacked experts, expert by expert.
 func join(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string) {
 	var f tensorfs.Tensor
 	shape, reason := joinShapes(parts, g)

@@ -7,9 +7,8 @@ import (
 	"github.com/tensorfs/tensorfs/views/kernel"
 )
 
-// pack returns t as a GPU kernel takes it, or why there is no such form: blocks
-// as stored, a module's codes, scales and biases as one file, plain floats as
-// F16.
+// pack returns t as a GPU kernel takes it: blocks as stored, a module's codes, scales
+// and biases as one file, plain floats as F16. reason says why there is no such form.
 func pack(t *tensorfs.Tensor, opts Options) (p tensorfs.Tensor, reason string) {
 	kind := t.DType.Kind()
 	// A kernel may know block types that cannot be decoded here.

@@ -10,7 +10,7 @@ import (
 
 // Split returns t, which is stored in blocks of ggml's, as a module quantised as
 // MLX does: the same numbers as codes, scales and, for affine modules, biases of
-// their own. ok is false where MLX has no such module, or not for rows of that
+// their own. ok is false if MLX has no such module, or none for rows of that
 // length. Its tensors have the name of t.
 //
 //	Q4_0, Q4_1   affine  4 bits  groups of 32   scales and biases F16
@@ -19,8 +19,8 @@ import (
 //	MXFP4        mxfp4   4 bits  groups of 32   scales U8
 //	NVFP4        nvfp4   4 bits  groups of 16   scales U8
 //
-// Two kinds of numbers differ, which no quantiser makes: those of blocks whose
-// bias is beyond the halves, and those of scales that are not numbers.
+// Two kinds of blocks, which no quantiser makes, have other numbers there: blocks
+// whose bias is beyond the halves, and blocks whose scale is not a number.
 func Split(t *tensorfs.Tensor) (module *tensorfs.Tensor, ok bool) {
 	s, ok := kernel.LookupSplit(t.DType.String())
 	if !ok || t.Quant != nil || t.Owner != "" || t.Opaque != "" || t.BigEndian && s.Scale != "U8" || len(t.Shape) < 2 || t.Cols()%int64(s.Elems) != 0 {

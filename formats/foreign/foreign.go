@@ -55,8 +55,8 @@ var contents = []struct {
 	{at(0, "\x7fELF"), "it is a program (ELF)", "name the model file; the model in a llamafile is taken out with unzip FILE '*.gguf'"},
 }
 
-// names are files that their names identify. Those of which the content says
-// more are for directories alone.
+// names are files that their names identify. Where the content says more than the
+// name, the row serves directories alone, whose files are not opened.
 var names = []struct {
 	pattern, what string // pattern is path.Match's
 	inDirectory   bool
@@ -84,7 +84,7 @@ var names = []struct {
 func File(name string, content tensorfs.Data) (problem, advice string) {
 	head := make([]byte, min(headSize, content.Size()))
 	if tensorfs.ReadFull(content, head, 0) != nil {
-		return "", "" // whoever needs the file will say so
+		return "", "" // reading the file for its own sake gives the error
 	}
 	for _, c := range contents {
 		if c.is(head) {

@@ -57,7 +57,7 @@ var fileTypes = []struct {
 
 // FileType names a value of general.file_type ("Q4_K_M"), "" where it is not known.
 // has tells which types the file's tensors have; fits reports whether the one that
-// such a file is made of is among them, as the key is no more than a hint.
+// such a file is made of is among them: the key is only a hint.
 func FileType(number uint64, has func(tensorfs.DType) bool) (name string, fits bool) {
 	for _, f := range fileTypes {
 		switch {

@@ -110,7 +110,7 @@ func openSet(src source.FS, name string, first *File, count int64) ([]*File, err
 		}
 		files = append(files, f)
 	}
-	// first comes before the others so far
+	// the shard that was named was parsed first; it belongs at its number
 	copy(files, files[1:number])
 	files[number-1] = first
 	for i, f := range files {

@@ -1,11 +1,11 @@
-// Package library finds the models of this machine: those of an Ollama store, of the
-// Hugging Face cache, or below a folder. It gives them names and says where they are
-// and whether they have changed. It opens none of them.
+// Package library finds the models of an Ollama store, of the Hugging Face cache, or
+// below a folder of this machine. It gives them names and says where they are and
+// whether they have changed. It opens none of them.
 //
 // A [Library] is looked through once, and again where the mtime of a directory moved.
 // Its [List] never changes; another one takes its place.
 //
-// The names are paths, of which no one is the beginning of another:
+// The names are paths, and no model's path is the beginning of another's:
 //
 //	ollama:  llama3.2/3b   mike/x/latest   hf.co/user/repo/Q4_K_M
 //	hf:      ORG/NAME   ORG/NAME@REF   ORG/NAME@0123456789ab   ORG/NAME/F16/big

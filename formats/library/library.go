@@ -67,7 +67,7 @@ func open(name string, k *kind, places []string, o Options) (*Library, error) {
 		if _, err := os.Stat(p); err != nil {
 			return nil, tensorfs.PathError(p, err)
 		}
-		dev, _ := device(p) // if it is unknown, the others are foreign or not by name
+		dev, _ := device(p) // without it, only names say what is on another file system
 		l.places = append(l.places, &watch{skip: o.Skip, device: dev, now: map[string]*seen{}})
 	}
 	l.mu.Lock()

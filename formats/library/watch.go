@@ -24,7 +24,7 @@ const (
 )
 
 // stamp is what a file or directory is known by: another one after it was replaced
-// or written to. It is the zero stamp where there is none.
+// or written to. The zero stamp means that there is no such file.
 type stamp struct {
 	dev, ino uint64
 	size     int64

@@ -38,10 +38,10 @@ type Result struct {
 	Reason string
 }
 
-// Map names the tensors of a model: those of all its files together, because a
-// name may depend on the other tensors. Results are in the order of src. The
-// names in src must be unique; arch is GGUF's name of the architecture, "" or
-// anything else where it is not known.
+// Map names the tensors of all files of a model together, because a name may
+// depend on other tensors. Results are in the order of src. The
+// names in src must be unique; arch is GGUF's name of the architecture; "" and
+// unknown names are no error.
 func Map(layout Layout, arch string, src []Source) []Result {
 	m := &mapper{layout: layout, arch: arch, src: src, table: hfSpellings(), index: make(map[string]int32, len(src))}
 	if layout == GGUF {

@@ -1,6 +1,6 @@
-// Package pick decides which model a listing of files has: those of a directory,
-// of a snapshot in a cache, or of a repository elsewhere. It opens nothing; names
-// are all it knows.
+// Package pick decides which model a listing of files has. The files are in a
+// directory, in a snapshot of a cache, or in a repository on a server: it opens
+// nothing, and knows only their names.
 //
 // A listing with a config.json and safetensors at the top is a model directory.
 // In any other the GGUF files count: one, or the shards of one set, is the model,

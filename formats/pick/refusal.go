@@ -25,7 +25,7 @@ type Refusal struct {
 	bare  bool     // it has safetensors too, without config.json
 	files []string // of the listing, where a path was not among them
 
-	parts    []string // directories with models, where there is none above them
+	parts    []string // directories with models, if the top has none
 	pipeline bool     // of diffusers
 }
 
@@ -107,8 +107,8 @@ func (r *Refusal) Example(words bool) Select {
 	return Select{Path: r.Choices[0].Path}
 }
 
-// word returns what selects choice i and no other model: what its name does not
-// have in common with the others', or all of it. It is "" where neither does.
+// word returns what selects choice i and no other model: the end in which its name
+// differs from all other names, or the whole name. It is "" if neither selects it.
 func (r *Refusal) word(i int) string {
 	choice := r.Choices[i]
 	n := len(choice.Base)

@@ -120,7 +120,9 @@ var standard = []struct {
 	in    func(dir string) bool
 	why   string
 }{
-	{"os path/filepath io/ioutil golang.org/x/sys/unix", func(dir string) bool { return dir == "formats" || strings.HasPrefix(dir, "formats/") && dir != "formats/library" },
+	{"os path/filepath io/ioutil golang.org/x/sys/unix", func(dir string) bool {
+		return dir == "formats" || strings.HasPrefix(dir, "formats/") && dir != "formats/library"
+	},
 		"a parser reads what internal/source opens, wherever it is; a path of this machine is internal/source's"},
 }
 

@@ -53,7 +53,7 @@ type record struct {
 
 // The kinds of records.
 const (
-	recordStart   = "start"   // a large file begins anew: earlier stretches are gone
+	recordStart   = "start"   // a large file starts from its first byte: earlier stretches are gone
 	recordStretch = "stretch" // a stretch of it is on the disk
 	recordDone    = "done"    // a file is whole, and about to get its name
 )
@@ -65,8 +65,8 @@ type facts struct {
 
 const stateVersion = 1
 
-// FactsOf returns the facts of the export in a directory, nil where there is none or
-// its state is gone. It waits for nothing, and reads little whatever is there.
+// FactsOf returns the facts of the export in a directory; nil if the directory holds
+// no export, or its state is gone. It waits for nothing, and reads at most 1 MiB.
 func FactsOf(dir string) []Fact {
 	f, err := os.OpenFile(filepath.Join(dir, stateName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -84,7 +84,7 @@ func FactsOf(dir string) []Fact {
 	return is.Facts
 }
 
-// openState locks the directory and reads what is known of it, or begins anew.
+// openState locks the directory and reads its state, or starts a new one.
 func (x *exporter) openState() (_ *state, err error) {
 	f, err := x.root.OpenFile(logName, os.O_RDWR|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o666)
 	if err != nil {

@@ -142,7 +142,8 @@ func (o Object) Value(key string) any {
 	}
 }
 
-// Object returns the object under a key; it has no keys where there is none.
+// Object returns the object under a key; an object without keys if there is no such
+// object.
 func (o Object) Object(key string) Object {
 	if o.table == nil {
 		return Object{}

@@ -20,7 +20,7 @@ const maxText = 1 << 30
 // SyntaxError says why a text is not one JSON object.
 type SyntaxError struct {
 	Problem string // one line
-	Offset  int64  // byte in the text; negative where there is none to name
+	Offset  int64  // byte in the text; negative if the problem is not at one byte
 }
 
 // Error returns the problem.

@@ -17,11 +17,11 @@ import (
 // maxName is the longest name that is compared: no file's is longer.
 const maxName = 255
 
-// Names returns those of have that are near want, the nearest first and at most
-// max of them: names that differ from it in few letters (two that changed places
+// Names returns the names of have that are near want, the nearest first and at most
+// max: names that differ from it in few letters (two letters that changed places
 // are one difference), then names that begin with it, then names that contain it,
-// which takes three letters. Upper and lower case are the same here. The order of
-// have makes no difference.
+// if it has three letters or more. Upper and lower case are the same here. The
+// order of have makes no difference.
 func Names(want string, have []string, max int) []string {
 	if want == "" || len(want) > maxName || max <= 0 {
 		return nil

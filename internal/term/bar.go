@@ -7,8 +7,8 @@ const eighths = "▏▎▍▌▋▊▉"
 
 // Bar draws a fraction of 0 to 1 as a bar of at most width columns, without
 // padding: in eighths of a column where the locale is UTF-8, else as number signs.
-// What is more than 0 is at least the thinnest bar; NaN and what is not more than 0
-// are "", and what is more than 1 is drawn as 1.
+// A fraction above 0 gives at least the thinnest bar, one above 1 a full bar; NaN, 0
+// and negative numbers give "".
 func Bar(fraction float64, width int) string {
 	if !(fraction > 0) || width <= 0 {
 		return ""

@@ -25,9 +25,9 @@ func Shorten(s string, width int) string {
 }
 
 // Wrap breaks text at its spaces into at most rows lines of at most width
-// characters. A word that is longer than a line is shortened, and where there is
-// more than rows lines take, the last one ends in "...". width is 8 or more. With 0
-// rows it takes as many as it needs, and shortens nothing.
+// characters. A word that is longer than a line is shortened, and if the text needs
+// more lines, the last one ends in "...". width is 8 or more. With 0 rows it takes
+// as many lines as it needs, and shortens nothing.
 func Wrap(s string, width, rows int) (lines []string) {
 	line, left := "", 0 // and the characters that fit into it
 	for word := range strings.FieldsSeq(s) {

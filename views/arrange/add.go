@@ -9,13 +9,13 @@ import (
 	"github.com/x448/float16"
 )
 
-// AddOne returns F32 numbers that are one more than those of t. Halves are added
+// AddOne returns the numbers of t plus one, as F32. Halves are added
 // as halves, as llama.cpp's converter does: the sum is rounded before it is
 // widened.
 func AddOne(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return add(t, plusOne) }
 
-// SubtractOne returns F32 numbers that are one less than those of t. It undoes
-// [AddOne] up to the digits of tiny numbers, which a sum with one does not have.
+// SubtractOne returns the numbers of t minus one, as F32. It undoes [AddOne] but for
+// the last digits of tiny numbers, which were lost in the sum.
 func SubtractOne(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return add(t, minusOne) }
 
 // numbers says how a stored number of a type becomes another.

@@ -10,7 +10,7 @@ import (
 
 // Join puts tensors together along a dimension, whose lengths may differ:
 //
-//	Join(0, q, k, v)   the rows of q, then those of k, then those of v
+//	Join(0, q, k, v)   the rows of q, then the rows of k, then the rows of v
 func Join(dim int, ts ...*tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	first := ts[0].Numbers()
 	if dim < 0 || dim >= len(first) {

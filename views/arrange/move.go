@@ -76,8 +76,8 @@ func EveryOther(t *tensorfs.Tensor, dim int, first int64) (*tensorfs.Tensor, err
 //
 //	Swap(t, 0, 2, 3)   a0 a1 a2 | b0 b1 b2   becomes   a0 b0 | a1 b1 | a2 b2
 //
-// So the rows of two joined tensors alternate, and all q, all k and all v become
-// those of one head after the other.
+// So the rows of two joined tensors alternate, or all q, all k and all v become the
+// q, k and v of one head after the other.
 func Swap(t *tensorfs.Tensor, dim int, outer, inner int64) (*tensorfs.Tensor, error) {
 	shape := t.Numbers()
 	if dim < 0 || dim >= len(shape) || outer < 1 || inner < 1 || outer > shape[dim]/inner || shape[dim]%(outer*inner) != 0 {

@@ -125,8 +125,9 @@ func (s *strided) read(dst []byte, off int64) error {
 // maxLanes is how many runs of rows may take turns to be read together.
 const maxLanes = 4
 
-// readLanes is read where a few runs of rows take turns, each of them together but
-// far from the others. It does nothing where that is not so.
+// readLanes is read for rows that come in turn from a few runs far from each other,
+// each run in one piece. It reports whether the rows are arranged in that way; if
+// not, it reads nothing.
 func (s *strided) readLanes(dst []byte, off int64) (done bool, err error) {
 	lanes := s.axes[2].n
 	var lo, hi [maxLanes]int64

@@ -25,7 +25,7 @@ func (to Float) name() string {
 // quietNaN is the F32 NaN of every computation.
 const quietNaN = 0x7FC0_0000
 
-// put stores computed values and returns the rest of dst. It is no function value, so that v stays on the stack.
+// put stores computed values and returns the rest of dst. It calls functions directly and not by a value, so that v stays on the stack.
 func (to Float) put(dst []byte, v []float32) []byte {
 	if to == Half {
 		return round(dst, v)

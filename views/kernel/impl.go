@@ -42,7 +42,7 @@ var accelerated = native()
 // acceleratedSingle is the same for decoders to F32.
 var acceleratedSingle = nativeSingle()
 
-// plain is the specification as an implementation, for tests that compare the others with it.
+// plain is the specification as an implementation, for tests that compare accelerated ones with it.
 func plain(to Float) *implementation {
 	p := &implementation{name: "go", types: map[string]func(dst, src []byte){}, groups: goSingles, scaled: map[string]scaledFunc{}, singlePicks: pickSingles}
 	if to == Half {

@@ -21,7 +21,7 @@ type Split struct {
 	Bytes  int    // stored bytes per block
 
 	// Each writes its stream of n blocks: len(src) = n*Bytes, any n >= 0; len(dst) is n times Elems*Bits/8 for Codes
-	// and n times Elems/Group numbers for the others. Biases is nil where there are none.
+	// and n times Elems/Group numbers for Scales and Biases. Biases is nil unless Biased.
 	Codes, Scales, Biases func(dst, src []byte)
 }
 

@@ -64,8 +64,8 @@ func (m *Moments) Zeros() (n int64) {
 	return n
 }
 
-// Distances are sums over pairs of F32 numbers, x and y, in lanes as those of [Moments]. Where a number is infinite or
-// NaN, Finite is false, and nothing else is of use. The zero value is ready.
+// Distances are sums over pairs of F32 numbers, x and y, in lanes like the sums of [Moments]. If a number is infinite
+// or NaN, Finite is false, and the sums mean nothing. The zero value is ready.
 type Distances struct {
 	most, sum, squares, x, y, dot [4]float64
 	equal                         [4]uint64

@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfs/tensorfs/views/kernel"
 )
 
-// Numbers are those of a tensor: F32, or integers as they are stored, both
+// Numbers are the numbers of a tensor: F32, or integers as they are stored, both
 // little-endian.
 type Numbers struct {
 	Name  string         // for errors
@@ -65,8 +65,8 @@ func (n Numbers) each(b []byte, f func(v float64)) {
 // float32At is the number at the start of b.
 func float32At(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }
 
-// Stats describe the numbers of a tensor. Min to Std are those of the finite
-// numbers, and 0 where there are none.
+// Stats describe the numbers of a tensor. Min to Std are of the finite
+// numbers, and 0 if no number is finite.
 type Stats struct {
 	Count  int64 // of all numbers
 	Finite int64
@@ -97,8 +97,8 @@ func Describe(ctx context.Context, list []Numbers, add func(int64)) ([]Stats, er
 	return all, err
 }
 
-// moments are the stats of some numbers. Sums are those of distances from shift,
-// one of these numbers: so they are as exact for numbers far from 0.
+// moments are the stats of some numbers. The sums are of distances from shift, one
+// of the numbers, so that they are exact for numbers far from 0 too.
 type moments struct {
 	Stats
 	shift, sum, squares float64
@@ -209,7 +209,7 @@ func total(parts []moments) (t moments) {
 	return t
 }
 
-// stats are those of a total.
+// stats finishes the sums of all numbers.
 func (m moments) stats() Stats {
 	if m.Finite > 0 {
 		m.Std = math.Sqrt(m.squares / float64(m.Finite))
