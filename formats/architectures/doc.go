@@ -1,0 +1,35 @@
+// Package architectures describes what an architecture looks like on both sides of a
+// conversion: in a GGUF file and in a directory of Hugging Face. The descriptions are
+// text, read in both directions, so that a new architecture takes lines and no code:
+//
+//	architectures.txt   a block for each architecture: its tensors, in the order of GGUF files
+//	modules.txt         a line for each module of tensors: its shape, and how each side spells it
+//
+// A block begins with "arch NAME", or "arch NAME like OTHER", at the start of a line.
+// Indented lines follow: a word, and the items that it has. Lines that are indented
+// deeper go on with the items. A word may have several lines, and "#" begins a comment.
+//
+//	arch qwen2
+//	  prefix  model.layers.
+//	  layer   attention_norm attention.q+b attention.k+b attention.v+b attention.output
+//	          ffn_norm ffn.gate ffn.up ffn.down
+//
+// A block that is like another begins with the lines of the other. A word that is said
+// anew replaces the other's, unless all of its items are changes:
+//
+//	-NAME     the other's items of that name are taken away
+//	+ITEM     the item is put in the place of the other's item of its name, or at the end
+//	@NAME     the items that follow are put after that of this name, and not at the end
+//
+// The name of an item is its beginning: letters, digits, "_" and ".", up to any other
+// character.
+//
+// A condition in brackets holds for the items after it, up to the next one or the end of
+// the line: "[experts]" is a number other than 0, "[!experts]" is none, "[rope llama3 yarn]"
+// is one of these words, "[layer < leading]" compares; "[]" ends a condition. See [Expr].
+//
+// The tables are part of the program: [All] and its companions panic where they are
+// wrong, and a test reads them all.
+//
+// The package knows no model and imports the names of tensors alone.
+package architectures
