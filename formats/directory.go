@@ -15,21 +15,21 @@ import (
 
 // openHub opens a model of the local Hugging Face cache by its name. lacks says that
 // the cache does not have all of it.
-func openHub(name string, links source.Links) (m *tensorfs.Model, lacks bool, err error) {
+func openHub(name string, keepInside bool) (m *tensorfs.Model, lacks bool, err error) {
 	n, err := hub.ParseName(name)
 	if err != nil {
 		return nil, false, err
 	}
-	at, err := hub.Find(n, links)
+	at, err := hub.Find(n, keepInside)
 	if err != nil {
 		return nil, errors.Is(err, fs.ErrNotExist), err
 	}
-	defer at.Source.Close()
+	defer at.Close()
 	refuse := func(r *pick.Refusal) error {
 		lacks = !r.Several
 		return at.Refuse(r)
 	}
-	m, err = openSnapshot(at.Source, at.Dir, at.Warning, at.Name.Select, refuse)
+	m, err = openSnapshot(source.Of(at.FS()), at.Dir, at.Warning, at.Name.Select, refuse)
 	if err != nil {
 		return nil, lacks || errors.Is(err, fs.ErrNotExist), err
 	}

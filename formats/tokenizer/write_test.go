@@ -21,7 +21,7 @@ const wholeHF = "../../testdata/whole-hf"
 // parse returns the metadata of a compressed GGUF file.
 func parse(t testing.TB, file string) *gguf.File {
 	t.Helper()
-	m, err := memory.New(map[string][]byte{"m": testclient.Unpack(t, file)}).Open("m")
+	m, err := memory.New(map[string][]byte{"m": testclient.Unpack(t, file)}).OpenFile("m")
 	if err != nil {
 		t.Fatal(err)
 	}

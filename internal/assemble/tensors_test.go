@@ -44,7 +44,7 @@ func TestModel(t *testing.T) {
 	if got := ts.Apart(m.Dim()); got == nil || got.Source != "model.layers.0.mlp.experts.gate_up_proj" {
 		t.Errorf("%+v is apart", got)
 	}
-	done, err := Finish(m, nil)
+	done, err := tensorfs.NewModel(m)
 	if err != nil {
 		t.Fatal(err)
 	}
