@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/exported"
 	"github.com/tensorfs/tensorfs/formats/hf"
 	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/formats/pick"
@@ -43,6 +44,9 @@ func openDir(src source.FS, dir string) (*tensorfs.Model, error) {
 	entries, err := src.ReadDir(dir)
 	if err != nil {
 		return nil, err
+	}
+	if exported.Match(entries) {
+		return exported.OpenFS(src, dir)
 	}
 	names := fileNames(entries)
 	refuse := func(r *pick.Refusal) error { return noModel(src, dir, entries, r) }

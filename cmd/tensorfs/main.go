@@ -17,8 +17,6 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/library"
-	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/internal/export"
 	_ "github.com/tensorfs/tensorfs/internal/fewfiles" // a one-line error instead of a panic
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/source"
@@ -234,7 +232,7 @@ func (f *modelFlags) open(path string) (*tree.Tree, error) {
 	return f.openWith(func(o formats.Options) (*tensorfs.Model, error) {
 		m, err := o.Open(path)
 		if err != nil {
-			return nil, treeAdvice(path, err)
+			return nil, err
 		}
 		if err := notALibrary(path, m); err != nil {
 			m.Close()
@@ -263,29 +261,6 @@ func notALibrary(path string, m *tensorfs.Model) error {
 		names = append(names, b.Path())
 	}
 	return tensorfs.Unsupported(dir, fmt.Sprintf("it is a folder with %d models: %s", len(names), near.List(names)), "name one of them; tensorfs list "+tensorfs.Printable(path)+" describes all, and tensorfs mount mounts all")
-}
-
-// treeAdvice names the model where a directory that could not be opened as one is a
-// mount or an export of tensorfs.
-func treeAdvice(path string, err error) error {
-	if m, merr := fs.MountAt(path); merr == nil && m != nil {
-		return fmt.Errorf("%s: it is a mount of %s; name the model itself", tensorfs.Printable(path), tensorfs.Printable(m.Source))
-	}
-	for _, f := range export.FactsOf(path) {
-		if f.What != factModel {
-			continue
-		}
-		advice := "name the model itself"
-		for _, file := range []string{"gguf/model.gguf", "hf/config.json", "mlx/config.json"} {
-			whole := filepath.Join(path, file)
-			if _, err := os.Stat(whole); err == nil {
-				advice += ", or " + tensorfs.Printable(filepath.Dir(whole))
-				break
-			}
-		}
-		return fmt.Errorf("%s: it is an export of %s, which tensorfs export adds to and the C and Go libraries load; %s", tensorfs.Printable(path), tensorfs.Printable(tensorfs.OneLine(f.Is)), advice)
-	}
-	return err
 }
 
 // openWith lays out the tree of the model that open opens.

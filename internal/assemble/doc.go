@@ -3,7 +3,7 @@
 //
 // A parser adds its tensors to [Tensors], has them named, and asks for what
 // follows from the names: the config, and which joined tensors do not hold their
-// parts one after the other. [Tensors.Attach] ties codes to their scales and
+// parts one after the other. [Attach] ties codes to their scales and
 // biases.
 //
 // The facts of MLX are here too, because Hugging Face directories and Ollama's
