@@ -89,6 +89,9 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	named := mountpoint != ""
+	if strings.Contains(mountpoint, "://") {
+		return usageError{fmt.Errorf("%s: it is the address of a model, not a directory to mount at", printableName(mountpoint))}
+	}
 	if !named {
 		mountpoint, err = placeFor(publicName(model))
 	} else {
