@@ -14,15 +14,19 @@ import (
 // repository's folder in the Hugging Face cache that it is; name is not followed out
 // of it either.
 func (o Options) OpenBelow(dir, name string) (*tensorfs.Model, error) {
+	links := source.Anywhere
+	if o.KeepInside {
+		links = source.Inside
+	}
 	if ollama.Match(name, nil) && source.HasDir(path.Join(dir, "blobs")) {
-		store, err := ollama.OpenStore(dir, o.KeepInside)
+		store, err := ollama.OpenStore(dir, links)
 		if err != nil {
 			return nil, err
 		}
 		defer store.Close()
-		return OpenFS(store.FS(), name)
+		return openFile(store, name)
 	}
-	src, err := source.Dir(dir, source.Links(o.KeepInside))
+	src, err := source.Dir(dir, links)
 	if err != nil {
 		return nil, err
 	}

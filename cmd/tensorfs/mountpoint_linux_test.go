@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -84,7 +83,7 @@ func TestMountpointIsEmpty(t *testing.T) {
 	t.Cleanup(func() { fs.UnmountPath(full, true) })
 	helper := func(args ...string) (int, string, string) {
 		var out, err bytes.Buffer
-		code := helperExit[execute(system(runtime.GOOS).mountHelper(), args, &out, &err)]
+		code := helperExit[execute(mountHelper(), args, &out, &err)]
 		return code, out.String(), err.String()
 	}
 	forms := map[string]func(dir string) (int, string, string){

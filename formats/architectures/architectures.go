@@ -18,14 +18,21 @@ type Architecture struct {
 // Items are the items of a word, with those of the architecture that it is like.
 func (a *Architecture) Items(word string) []Item { return a.words[word] }
 
-// All returns the architectures in the order of the text.
+// All returns the architectures in the order of the text: its blocks but for those that
+// are there for others to be like, and those of an architecture that has another.
 var All = sync.OnceValue(func() []*Architecture {
-	all, err := readArchitectures("architectures.txt", architecturesText)
-	if err != nil { // a mistake in the program's own text
+	all := must(readArchitectures("architectures.txt", architecturesText))
+	return slices.DeleteFunc(all, func(a *Architecture) bool { return a.words["class"] == nil || a.words["gguf"] != nil })
+})
+
+// must returns what was read of the program's own text, in which a mistake is one of
+// the program.
+func must[T any](v T, err error) T {
+	if err != nil {
 		panic("architectures: " + err.Error())
 	}
-	return all
-})
+	return v
+}
 
 // Find returns the architecture of a name, GGUF's, or nil.
 func Find(name string) *Architecture {

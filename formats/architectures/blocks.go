@@ -28,7 +28,11 @@ func mistake(file string, line int, format string, args ...any) error {
 
 // knownWords are the words of a block.
 var knownWords = strings.Fields(`
-	makes prefix mlx first layer last dropped sizes`)
+	makes prefix mlx first layer last dropped sizes
+	class gguf when only refuse rope keys needs vocab config heads ends check agree mlx_agree`)
+
+// ownWords are those that a block does not have of the one that it is like.
+var ownWords = []string{"class", "gguf", "when"}
 
 // readBlocks reads the architectures of a text, in order, with the lines of those that
 // they are like.
@@ -166,7 +170,9 @@ func (b *block) inherit(file string, blocks []*block) error {
 	}
 	words := map[string][]Item{}
 	for word, items := range blocks[i].words {
-		words[word] = items
+		if !slices.Contains(ownWords, word) {
+			words[word] = items
+		}
 	}
 	for word, items := range b.words {
 		changes := 0

@@ -2,8 +2,10 @@
 // conversion: in a GGUF file and in a directory of Hugging Face. The descriptions are
 // text, read in both directions, so that a new architecture takes lines and no code:
 //
-//	architectures.txt   a block for each architecture: its tensors, in the order of GGUF files
+//	architectures.txt   a block for each architecture: its tensors, in the order of GGUF files, and what
+//	                    config.json and the keys of GGUF files say
 //	modules.txt         a line for each module of tensors: its shape, and how each side spells it
+//	keys.txt            a line for each fact that has a key and a field: its kind, and both names
 //
 // A block begins with "arch NAME", or "arch NAME like OTHER", at the start of a line.
 // Indented lines follow: a word, and the items that it has. Lines that are indented

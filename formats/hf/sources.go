@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/assemble"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -55,7 +56,7 @@ func (b *builder) addSource(e fs.DirEntry, name string) {
 		}
 	}
 	if isFile {
-		b.model.Sources = append(b.model.Sources, source.Unopened(b.dir.src, b.dir.name(name), name))
+		b.model.Sources = append(b.model.Sources, assemble.Source(b.dir.src, b.dir.name(name), name))
 	}
 }
 

@@ -2,6 +2,7 @@ package ollama
 
 import (
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // Open opens the model of the manifest at a path of this machine, which must be in
@@ -11,10 +12,10 @@ func Open(file string) (*tensorfs.Model, error) {
 	if !ok {
 		return nil, noStore(file)
 	}
-	src, err := OpenStore(dir, false)
+	src, err := OpenStore(dir, source.Anywhere)
 	if err != nil {
 		return nil, err
 	}
 	defer src.Close()
-	return OpenFS(src.FS(), name)
+	return OpenFS(src, name)
 }

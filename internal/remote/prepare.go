@@ -34,7 +34,7 @@ func (l *Listing) Prepare(names []string) (done func()) {
 		}
 		wg.Go(func() {
 			defer func() { <-room }()
-			f, err := l.OpenFile(name)
+			f, err := l.Open(name)
 			if err != nil {
 				cancel()
 				return

@@ -139,7 +139,7 @@ func TestVersions(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
-			f, err := l.OpenFile(file)
+			f, err := l.Open(file)
 			if err != nil {
 				t.Fatal(err)
 			}

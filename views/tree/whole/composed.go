@@ -33,7 +33,7 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	meta, err := keys(m, cfg, arch, facts{rows: int64(rows), tokenizer: tokens.Count > 0, fileType: notes.FileType, tensor: shapes(m)})
+	meta, err := keys(m, cfg, facts{rows: int64(rows), tokenizer: tokens.Count > 0, fileType: notes.FileType, tensor: shapesOf(m)})
 	if err != nil {
 		return nil, err
 	}
@@ -49,9 +49,9 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 	return f, nil
 }
 
-// shapes returns a function that gives the shape of a tensor by its canonical name,
+// shapesOf returns a function that gives the shape of a tensor by its canonical name,
 // nil where there is none.
-func shapes(m *tensorfs.Model) func(string) []int64 {
+func shapesOf(m *tensorfs.Model) func(string) []int64 {
 	x := maker{m: m}
 	return func(name string) []int64 {
 		if t := x.find(name); t != nil {

@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
 // sampling are the keys that tools take as defaults: rows of the generation
@@ -53,7 +54,7 @@ func samplingKeys(m *tensorfs.Model) []tensorfs.Meta {
 			continue
 		}
 		if x, ok := generation.number(s.field); ok {
-			if v, ok := f32.write(x); ok {
+			if v, _, ok := fits(architectures.Real, x); ok {
 				meta = append(meta, tensorfs.Meta{Key: key, Value: v})
 			}
 		}

@@ -112,7 +112,7 @@ func TestPooling(t *testing.T) {
 				files[name] = text
 			}
 		}
-		meta, err := keys(modelOf(t, files), parsed(t, string(bert)), "bert", facts{rows: 231, tokenizer: true})
+		meta, err := keys(modelOf(t, files), parsed(t, string(bert)), facts{rows: 231, tokenizer: true})
 		if (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) || err != nil && strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s, %s: error %v, want %q", c.modules, c.config, err, c.err)
 		}

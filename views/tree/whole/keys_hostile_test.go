@@ -39,11 +39,10 @@ func keysOf(t testing.TB, text string) (map[string]any, error) {
 	t.Helper()
 	m := &tensorfs.Model{Path: "/models/some-model"}
 	cfg := parsed(t, text)
-	arch, err := architecture(m, cfg)
-	if err != nil {
+	if _, err := architecture(m, cfg); err != nil {
 		return nil, err
 	}
-	meta, err := keys(m, cfg, arch, facts{rows: 320, tokenizer: true})
+	meta, err := keys(m, cfg, facts{rows: 320, tokenizer: true})
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func PoolingFields(number int64) []PoolingField {
 
 // poolingType returns how the model's vectors are pooled; nil for one that has no
 // modules.json, or none for it.
-func poolingType(d *describer) any {
+func poolingType(d call) any {
 	dir, err := poolingModule(d.m)
 	if err == nil && dir == "" {
 		return nil
@@ -77,13 +77,6 @@ func poolingType(d *describer) any {
 		return nil
 	}
 	return numbers[0]
-}
-
-// fail notes an error as the reason why there is no file.
-func (d *describer) fail(err error) {
-	if d.failed == nil {
-		d.failed = err
-	}
 }
 
 // poolingModule returns the directory of the module that pools, "" without one.

@@ -3,15 +3,18 @@ package whole
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
 const models = "../../../testdata"
@@ -52,7 +55,7 @@ func describe(t testing.TB, dir string, change func(*facts)) (string, []tensorfs
 	if change != nil {
 		change(&f)
 	}
-	meta, err := keys(m, cfg, arch, f)
+	meta, err := keys(m, cfg, f)
 	return arch, meta, err
 }
 
@@ -184,6 +187,43 @@ func TestKeysMLX(t *testing.T) {
 		}
 		if len(more) > 0 {
 			t.Errorf("%s: missing %v in %s", name, more, fmt.Sprint(meta))
+		}
+	}
+}
+
+// TestNamedFunctions holds that what the descriptions of architectures call is there,
+// and that all that is there is called.
+func TestNamedFunctions(t *testing.T) {
+	known := map[string]bool{}
+	for _, names := range [][]string{slices.Collect(maps.Keys(derivations)), slices.Collect(maps.Keys(checks)), slices.Collect(maps.Keys(refusals))} {
+		for _, name := range names {
+			known[name] = true
+		}
+	}
+	called := map[string]bool{}
+	call := func(arch, name string) {
+		if called[name] = true; !known[name] && architectures.FactOf(name) == nil {
+			t.Errorf("%s calls %s, which nothing is called", arch, name)
+		}
+	}
+	for _, a := range architectures.AllSettings() {
+		for _, item := range a.Keys {
+			if v := item.Value; v != nil && v.Name != "" {
+				call(a.Name, v.Name)
+				for _, arg := range v.Args {
+					if strings.HasSuffix(v.Name, "_kv_heads") && arg.Name != "" { // a value, not a field of config.json
+						call(a.Name, arg.Name)
+					}
+				}
+			}
+		}
+		for _, v := range slices.Concat(a.Calls("check"), a.Calls("refuse")) {
+			call(a.Name, v.Name)
+		}
+	}
+	for name := range known {
+		if !called[name] {
+			t.Errorf("nothing calls %s", name)
 		}
 	}
 }

@@ -1,0 +1,98 @@
+package architectures
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A Fact is what both a GGUF file and a config.json say of a model, under names of
+// their own.
+type Fact struct {
+	Name   string
+	Kind   Kind
+	Most   int64    // of a Size: the largest that a GGUF file is made with; 0: what its type holds
+	Keys   []string // of GGUF, without the architecture's name; the first is written
+	Fields []string // of config.json, in the order in which they are looked for
+}
+
+// Kind is what values a fact has.
+type Kind string
+
+// The kinds of facts.
+const (
+	Size   Kind = "size"   // a whole number of at least 1
+	Count  Kind = "count"  // a whole number of at least 0
+	Option Kind = "option" // a whole number, and 0 says that there is none
+	Real   Kind = "real"
+	Text   Kind = "text"
+	Flag   Kind = "flag"
+)
+
+//go:embed keys.txt
+var keysText string
+
+// AllFacts returns the rows of keys.txt, in their order.
+var AllFacts = sync.OnceValue(func() []Fact { return must(readFacts("keys.txt", keysText)) })
+
+// FactOf returns a fact by its name, nil without it.
+func FactOf(name string) *Fact { return find(func(f *Fact) bool { return f.Name == name }) }
+
+// factOfField returns the first fact that a field of config.json has, nil without one.
+func factOfField(field string) *Fact {
+	return find(func(f *Fact) bool { return slices.Contains(f.Fields, field) })
+}
+
+func find(is func(*Fact) bool) *Fact {
+	if i := slices.IndexFunc(AllFacts(), func(f Fact) bool { return is(&f) }); i >= 0 {
+		return &AllFacts()[i]
+	}
+	return nil
+}
+
+func readFacts(file, text string) ([]Fact, error) {
+	var list []Fact
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		f, err := readFact(line)
+		if err == nil && slices.ContainsFunc(list, func(g Fact) bool { return g.Name == f.Name }) {
+			err = fmt.Errorf("%s is there twice", f.Name)
+		}
+		if err != nil {
+			return nil, mistake(file, n, "%s", err)
+		}
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+func readFact(line string) (Fact, error) {
+	var columns []string
+	for c := range strings.SplitSeq(line, "  ") {
+		if c = strings.TrimSpace(c); c != "" {
+			columns = append(columns, c)
+		}
+	}
+	if len(columns) != 4 {
+		return Fact{}, fmt.Errorf("%d columns, not 4", len(columns))
+	}
+	kind, most, bounded := strings.Cut(columns[1], ":")
+	f := Fact{Name: columns[0], Kind: Kind(kind), Keys: strings.Fields(columns[2])}
+	if columns[3] != "-" {
+		f.Fields = strings.Fields(columns[3])
+	}
+	if !slices.Contains([]Kind{Size, Count, Option, Real, Text, Flag}, f.Kind) {
+		return f, fmt.Errorf("there is no kind %q", kind)
+	}
+	n, ok := literal(most).(int64)
+	if f.Most = n; bounded && (!ok || n < 1) {
+		return f, fmt.Errorf("%q is no bound", most)
+	}
+	return f, nil
+}

@@ -1,0 +1,282 @@
+package architectures
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Settings are what a block says of config.json and of the keys of a GGUF file.
+type Settings struct {
+	Name    string
+	GGUF    string // general.architecture
+	Classes []Class
+	When    string // the condition in which a GGUF file of that name is meant; "" where no other is
+	Only    []Only
+	Keys    []Setting // facts that are written to a GGUF file
+	Config  []Setting // fields that are written to a config.json
+	words   map[string][]Item
+}
+
+// Class names an architecture in config.json. Either name may be missing.
+type Class struct{ Name, ModelType string }
+
+// Only is what a field of config.json may be: a string, float64 or bool. Without
+// values the field has to be absent.
+type Only struct {
+	Field  string
+	Values []any
+	Said   bool // the field may not be absent
+}
+
+// Setting is a fact that is written to a GGUF file, or a field of config.json.
+type Setting struct {
+	Name   string
+	Fact   *Fact  // nil for a field of config.json that no key has
+	Field  string // of config.json, "" for those of the fact
+	Value  *Value // nil: without the field, or the key, there is nothing
+	Always bool   // the value is not read from the other side
+	Said   bool   // a field of config.json that is null is not the value
+	When   *Expr
+}
+
+// Value is a literal or a call. A call of a fact is the fact's value.
+type Value struct {
+	Literal any // string, int64, float64, bool, []string, or Null
+	Name    string
+	Args    []*Value
+}
+
+// Null is a null that is written.
+type Null struct{}
+
+// Has reports whether the items of a word have a name.
+func (s *Settings) Has(word, name string) bool {
+	return slices.ContainsFunc(s.words[word], func(x Item) bool { return x.Name == name })
+}
+
+// Lossy reports whether an item of that name is lost from GGUF to config.json.
+func (s *Settings) Lossy(word, name string) bool {
+	return slices.ContainsFunc(s.words[word], func(x Item) bool { return x.Text == name+">" })
+}
+
+// Word returns the first item of a word, "" without one.
+func (s *Settings) Word(word string) string {
+	if len(s.words[word]) == 0 {
+		return ""
+	}
+	return s.words[word][0].Text
+}
+
+// Calls returns the items of a word that are calls.
+func (s *Settings) Calls(word string) []*Value {
+	var list []*Value
+	for _, x := range s.words[word] {
+		v, _ := parseValue(x.Text) // was parsed before
+		list = append(list, v)
+	}
+	return list
+}
+
+// Transposed reports whether matrices are stored the other way round in the files of
+// Hugging Face.
+func (s *Settings) Transposed() bool {
+	return slices.ContainsFunc(s.words["layer"], func(x Item) bool { return strings.Contains(x.Text, ":transpose") })
+}
+
+// Makes reports whether gguf, hf or mlx is made of such a model.
+func (s *Settings) Makes(what string) bool {
+	return s.words["makes"] == nil || s.Has("makes", what)
+}
+
+// AllSettings returns the settings of all blocks that have a class, in their order:
+// several blocks may be of one architecture.
+var AllSettings = sync.OnceValue(func() []*Settings {
+	return must(readSettings("architectures.txt", architecturesText))
+})
+
+func readSettings(file, text string) ([]*Settings, error) {
+	blocks, err := readBlocks(file, text)
+	if err != nil {
+		return nil, err
+	}
+	var list []*Settings
+	for i, b := range blocks {
+		s := &Settings{Name: b.name, GGUF: b.name, words: b.words}
+		readers := map[string]func(Item) error{
+			"only": s.readOnly, "keys": s.readKey, "config": s.readField, "needs": isFact, "check": isCall, "agree": isCall, "mlx_agree": isCall,
+			"gguf": func(x Item) error { s.GGUF = x.Text; return nil },
+			"when": func(x Item) error { s.When = x.Text; return nil },
+			"class": func(x Item) error {
+				name, modelType, _ := strings.Cut(x.Text, ":")
+				s.Classes = append(s.Classes, Class{name, modelType})
+				return nil
+			},
+		}
+		for word, items := range b.words {
+			read := readers[word]
+			if read == nil {
+				continue
+			}
+			if items, err = expanded(file, blocks[:i], word, items); err != nil {
+				return nil, err
+			}
+			b.words[word] = items
+			for _, x := range items {
+				if err := read(x); err != nil {
+					return nil, mistake(file, x.Line, "%s: %s", x.Text, err)
+				}
+			}
+		}
+		if s.Classes != nil {
+			list = append(list, s)
+		}
+	}
+	return list, nil
+}
+
+func indexOf(blocks []*block, name string) int {
+	return slices.IndexFunc(blocks, func(b *block) bool { return b.name == name })
+}
+
+// expanded puts the list of another block, which is before, in the place of like(NAME),
+// and items in the place of those of their name.
+func expanded(file string, before []*block, word string, items []Item) ([]Item, error) {
+	var list []Item
+	for _, x := range items {
+		more := []Item{x}
+		if name, ok := strings.CutPrefix(x.Text, "like("); ok {
+			i := indexOf(before, strings.TrimSuffix(name, ")"))
+			if i < 0 {
+				return nil, mistake(file, x.Line, "%s: there is no such block before", x.Text)
+			}
+			more = before[i].words[word]
+		}
+		for _, x := range more {
+			if i := slices.IndexFunc(list, func(y Item) bool { return x.Name == y.Name && x.Name != "" }); i >= 0 {
+				list[i] = x
+			} else {
+				list = append(list, x)
+			}
+		}
+	}
+	return list, nil
+}
+
+func isFact(x Item) error {
+	if FactOf(x.Text) == nil {
+		return fmt.Errorf("there is no such fact in keys.txt")
+	}
+	return nil
+}
+
+func isCall(x Item) error {
+	_, err := parseValue(x.Text)
+	return err
+}
+
+func (s *Settings) readOnly(x Item) error {
+	name, values, ok := strings.Cut(x.Text, "=")
+	if !ok {
+		return fmt.Errorf("it is not FIELD=VALUES")
+	}
+	values, said := strings.CutSuffix(values, "!")
+	o := Only{Field: name, Said: said}
+	for v := range strings.SplitSeq(values, ",") {
+		switch l := literal(v).(type) {
+		case int64:
+			o.Values = append(o.Values, float64(l))
+		case float64, bool:
+			o.Values = append(o.Values, l)
+		default:
+			if v != "" {
+				o.Values = append(o.Values, v)
+			}
+		}
+	}
+	s.Only = append(s.Only, o)
+	return nil
+}
+
+func (s *Settings) readKey(x Item) error {
+	k, from, err := readSetting(x)
+	k.Fact, k.Field = FactOf(k.Name), from
+	if err == nil {
+		err = isFact(Item{Text: k.Name})
+	}
+	s.Keys = append(s.Keys, k)
+	return err
+}
+
+func (s *Settings) readField(x Item) error {
+	k, from, err := readSetting(x)
+	if k.Fact = factOfField(k.Name); from != "" {
+		k.Fact = FactOf(from)
+	}
+	if err == nil && k.Fact == nil && !k.Always {
+		err = isFact(Item{})
+	}
+	s.Config = append(s.Config, k)
+	return err
+}
+
+// readSetting reads NAME@FROM=VALUE, NAME:=VALUE or NAME=VALUE!.
+func readSetting(x Item) (k Setting, from string, err error) {
+	text, value, valued := strings.Cut(x.Text, "=")
+	text, k.Always = strings.CutSuffix(text, ":")
+	k.Name, from, _ = strings.Cut(text, "@")
+	k.When = x.When
+	if value, k.Said = strings.CutSuffix(value, "!"); valued {
+		k.Value, err = parseValue(value)
+	}
+	return k, from, err
+}
+
+// parseValue reads a literal, NAME or NAME(A,B), whose arguments are literals or names.
+func parseValue(text string) (*Value, error) {
+	if l := literal(text); l != nil {
+		return &Value{Literal: l}, nil
+	}
+	name, args, called := strings.Cut(text, "(")
+	v := &Value{Name: name}
+	if args, ok := strings.CutSuffix(args, ")"); ok != called || strings.Contains(args, "(") {
+		return nil, fmt.Errorf("parentheses do not match")
+	} else if called {
+		for a := range strings.SplitSeq(args, ",") {
+			arg, err := parseValue(a)
+			if err != nil {
+				return nil, err
+			}
+			v.Args = append(v.Args, arg)
+		}
+	}
+	if name == "" || nameOf(name) != name {
+		return nil, fmt.Errorf("%q is neither a value nor a name", text)
+	}
+	return v, nil
+}
+
+// literal returns a value in JSON, nil for what is none.
+func literal(text string) any {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n
+	}
+	var v any
+	if json.Unmarshal([]byte(text), &v) != nil {
+		return nil
+	}
+	switch v := v.(type) {
+	case float64, string, bool:
+		return v
+	case nil:
+		return Null{}
+	case []any:
+		if len(v) == 0 {
+			return []string{}
+		}
+	}
+	return nil
+}

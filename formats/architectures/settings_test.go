@@ -1,0 +1,75 @@
+package architectures
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestSettings holds what the texts say of all architectures.
+func TestSettings(t *testing.T) {
+	seen := map[string]string{}
+	for _, s := range AllSettings() {
+		for _, c := range s.Classes {
+			for _, name := range []string{c.Name, c.ModelType} {
+				if other, ok := seen[name]; ok && name != "" {
+					t.Errorf("%s and %s have the class %s", other, s.Name, name)
+				}
+				seen[name] = s.Name
+			}
+		}
+		if s.Config != nil && s.When != "never" && (s.Classes[0].Name == "" || s.Classes[0].ModelType == "") {
+			t.Errorf("%s has no class to be written", s.Name)
+		}
+	}
+	if len(seen) < 40 {
+		t.Errorf("only %d classes", len(seen))
+	}
+}
+
+// TestReasons holds that each mistake in a text is found, with its place.
+func TestReasons(t *testing.T) {
+	for text, want := range map[string]string{
+		"arch a\n  keys zzz":                      "x:2: zzz: there is no such fact",
+		"arch a\n  config zzz":                    "x:2: zzz: there is no such fact",
+		"arch a\n  needs zzz":                     "x:2: zzz: there is no such fact",
+		"arch a\n  only zzz":                      "x:2: zzz: it is not FIELD=VALUES",
+		"arch a\n  keys like(b)":                  "x:2: like(b): there is no such block before",
+		"arch a\n  keys dim:=f(a(b))":             "parentheses do not match",
+		"arch a\n  keys dim:=-":                   "neither a value nor a name",
+		"arch a\n  config a:=1\n\n  keys dim n=!": "x:4:",
+	} {
+		if _, err := readSettings("x", text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"a  size  b":                     "x:1: 3 columns",
+		"a  sizes  b  c":                 `x:1: there is no kind "sizes"`,
+		"a  size:x  b  c":                `"x" is no bound`,
+		"a  real  b  c\na  real  b  c":   "x:2: a is there twice",
+		"#\n\na  real  b  c\nb  real  b": "x:4:",
+	} {
+		if _, err := readFacts("x", text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// FuzzSettings holds that no text does harm.
+func FuzzSettings(f *testing.F) {
+	f.Add(architecturesText)
+	f.Add(keysText)
+	f.Add("arch a\n  keys dim:=f(1,2)! head_dim@x=\"a\"\n  only a=1,b!\n  class A:b :c\narch b like a\n  keys like(a) +dim")
+	f.Fuzz(func(t *testing.T, text string) {
+		list, err := readSettings("x", text)
+		if err != nil && strings.ContainsAny(err.Error(), "\n\r") {
+			t.Errorf("%q", err)
+		}
+		for _, s := range list {
+			s.Calls("check")
+		}
+		if _, err := readFacts("x", text); err != nil && strings.ContainsAny(err.Error(), "\n\r") {
+			t.Errorf("%q", err)
+		}
+	})
+}
