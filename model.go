@@ -13,7 +13,7 @@ import (
 
 // Model is what a format's parser returns for a path.
 type Model struct {
-	Format       string    // "gguf", "safetensors", "huggingface", "mlx", "ollama"
+	Format       string    // "gguf", "safetensors", "huggingface", "mlx", "ollama", "tensorfs"
 	Path         string    // as opened, absolute; of a model that is elsewhere its Name
 	Name         string    // in a store, with what was found: "hf:ORG/NAME@0123456789ab:Q4_K_M", "ollama:gemma3:4b"; "" for a path
 	Architecture string    // GGUF's name for it ("llama"), or "unknown"

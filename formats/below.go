@@ -14,19 +14,15 @@ import (
 // repository's folder in the Hugging Face cache that it is; name is not followed out
 // of it either.
 func (o Options) OpenBelow(dir, name string) (*tensorfs.Model, error) {
-	links := source.Anywhere
-	if o.KeepInside {
-		links = source.Inside
-	}
 	if ollama.Match(name, nil) && source.HasDir(path.Join(dir, "blobs")) {
-		store, err := ollama.OpenStore(dir, links)
+		store, err := ollama.OpenStore(dir, o.KeepInside)
 		if err != nil {
 			return nil, err
 		}
 		defer store.Close()
-		return openFile(store, name)
+		return OpenFS(store.FS(), name)
 	}
-	src, err := source.Dir(dir, links)
+	src, err := source.Dir(dir, source.Links(o.KeepInside))
 	if err != nil {
 		return nil, err
 	}

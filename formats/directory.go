@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/exported"
 	"github.com/tensorfs/tensorfs/formats/hf"
 	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/formats/pick"
@@ -15,21 +16,21 @@ import (
 
 // openHub opens a model of the local Hugging Face cache by its name. lacks says that
 // the cache does not have all of it.
-func openHub(name string, links source.Links) (m *tensorfs.Model, lacks bool, err error) {
+func openHub(name string, keepInside bool) (m *tensorfs.Model, lacks bool, err error) {
 	n, err := hub.ParseName(name)
 	if err != nil {
 		return nil, false, err
 	}
-	at, err := hub.Find(n, links)
+	at, err := hub.Find(n, keepInside)
 	if err != nil {
 		return nil, errors.Is(err, fs.ErrNotExist), err
 	}
-	defer at.Source.Close()
+	defer at.Close()
 	refuse := func(r *pick.Refusal) error {
 		lacks = !r.Several
 		return at.Refuse(r)
 	}
-	m, err = openSnapshot(at.Source, at.Dir, at.Warning, at.Name.Select, refuse)
+	m, err = openSnapshot(source.Of(at.FS()), at.Dir, at.Warning, at.Name.Select, refuse)
 	if err != nil {
 		return nil, lacks || errors.Is(err, fs.ErrNotExist), err
 	}
@@ -43,6 +44,9 @@ func openDir(src source.FS, dir string) (*tensorfs.Model, error) {
 	entries, err := src.ReadDir(dir)
 	if err != nil {
 		return nil, err
+	}
+	if exported.Match(entries) {
+		return exported.OpenFS(src, dir)
 	}
 	names := fileNames(entries)
 	refuse := func(r *pick.Refusal) error { return noModel(src, dir, entries, r) }

@@ -15,9 +15,9 @@ import (
 
 // Elsewhere is a model on another machine, as Options.Remote found it.
 type Elsewhere struct {
-	// FS has its files, as they were when it was found. If it is an io.Closer, it is
-	// closed after the model.
-	FS source.FS
+	// FS has its files, as they were when it was found: see [OpenFS]. If it is an
+	// io.Closer, it is closed after the model.
+	FS fs.FS
 	// File is the model in it: a file, or "." for the directory itself.
 	File string
 	// Name says what was found, such as "hf:ORG/NAME@COMMIT". It holds no secrets.
@@ -29,14 +29,14 @@ type Elsewhere struct {
 
 // openNamed opens a model of a store by its name: of this machine's, or, where that
 // does not have it, from where Remote finds it.
-func (o Options) openNamed(s *scheme, full, name string, links source.Links) (*tensorfs.Model, error) {
+func (o Options) openNamed(s *scheme, full, name string) (*tensorfs.Model, error) {
 	if o.Remote == nil {
-		m, _, err := s.open(name, links)
+		m, _, err := s.open(name, o.KeepInside)
 		return m, err
 	}
 	var local error
 	if !o.AskFirst {
-		m, lacks, err := s.open(name, links)
+		m, lacks, err := s.open(name, o.KeepInside)
 		if err == nil || !lacks {
 			return m, err
 		}
@@ -145,7 +145,7 @@ func openCommit(at *Elsewhere, asked hub.Name) (*tensorfs.Model, error) {
 	if at.File != "." {
 		sel = pick.Select{Path: at.File}
 	}
-	m, err := openSnapshot(at.FS, ".", "", sel, asked.Refuse)
+	m, err := openSnapshot(source.Of(at.FS), ".", "", sel, asked.Refuse)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func openCommit(at *Elsewhere, asked hub.Name) (*tensorfs.Model, error) {
 
 // openOllama opens a model of the local Ollama store by its name. lacks says that
 // the store does not have all of it.
-func openOllama(name string, links source.Links) (m *tensorfs.Model, lacks bool, err error) {
-	m, err = ollama.OpenName(name, links)
+func openOllama(name string, keepInside bool) (m *tensorfs.Model, lacks bool, err error) {
+	m, err = ollama.OpenName(name, keepInside)
 	return m, errors.Is(err, fs.ErrNotExist), err
 }

@@ -3,6 +3,7 @@ package formats
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"regexp"
 	"strings"
@@ -53,16 +54,12 @@ func Open(path string) (*tensorfs.Model, error) { return Options{}.Open(path) }
 
 // Open opens the model at path as the options say.
 func (o Options) Open(path string) (*tensorfs.Model, error) {
-	links := source.Anywhere
-	if o.KeepInside {
-		links = source.Inside
-	}
 	if n, ok := hub.FromAddress(path, o.Hub); ok {
 		path = n.String()
 	}
 	for i := range schemes {
 		if name, ok := strings.CutPrefix(path, schemes[i].prefix); ok {
-			return o.openNamed(&schemes[i], path, name, links)
+			return o.openNamed(&schemes[i], path, name)
 		}
 	}
 	if o.Remote != nil && url.MatchString(path) {
@@ -72,7 +69,7 @@ func (o Options) Open(path string) (*tensorfs.Model, error) {
 	if path == "" {
 		return nil, errors.New("the model's path is empty; name a file, a directory, ollama:NAME or hf:ORG/NAME")
 	}
-	src, name, err := source.Named(path, links)
+	src, name, err := source.Named(path, source.Links(o.KeepInside))
 	if err != nil {
 		return nil, refuse(path, err)
 	}
@@ -81,20 +78,31 @@ func (o Options) Open(path string) (*tensorfs.Model, error) {
 		return openDir(src, ".")
 	}
 	if dir, name, ok := ollama.Locate(path); ok {
-		store, err := ollama.OpenStore(dir, links)
+		store, err := ollama.OpenStore(dir, o.KeepInside)
 		if err != nil {
 			return nil, err
 		}
 		defer store.Close()
 		store.Follow(name)
-		return openFile(store, name)
+		return OpenFS(store.FS(), name)
 	}
 	return openFile(src, name)
 }
 
-// OpenFS opens the model of that name in src: a file, or "." for the directory
-// itself, which may be a model's or a store of Ollama with the manifest's name.
-func OpenFS(src source.FS, name string) (*tensorfs.Model, error) {
+// OpenFS opens the model of that name in fsys: a file, "." for the directory itself, or
+// a manifest of Ollama, manifests/HOST/NAMESPACE/MODEL/TAG beside blobs. fsys may be
+// any fs.FS, such as a zip.Reader, an embed.FS, a fstest.MapFS or one of a program's
+// own. It is not closed, and has to last as long as the model.
+//
+// Tensors are read by ReadAt of its files, at the same time and in any order. If a file
+// has Size() int64 too, it is a tensorfs.Data, and its other abilities are used: see
+// tensorfs.ContextReaderAt and tensorfs.Checker. A file without ReadAt, as a zip.Reader
+// has them, is read into memory when it is opened, if it has at most 1 GiB. Messages and
+// Model.Sources call a file by its name in fsys, or by what the method
+// Location(name string) string of fsys makes of it; only a file of this machine may have
+// an absolute path there.
+func OpenFS(fsys fs.FS, name string) (*tensorfs.Model, error) {
+	src := source.Of(fsys)
 	if name == "." {
 		return openDir(src, ".")
 	}
@@ -106,7 +114,7 @@ type scheme struct {
 	prefix string
 	// open opens a model of this machine's store. lacks says of an error that the store
 	// has nothing of that name, or not all of it.
-	open func(name string, links source.Links) (m *tensorfs.Model, lacks bool, err error)
+	open func(name string, keepInside bool) (m *tensorfs.Model, lacks bool, err error)
 }
 
 var schemes = []scheme{
@@ -133,7 +141,7 @@ type format struct {
 	name   string
 	suffix string // files with it are taken for the format when their content is not recognised, so that the parser says what is wrong
 	match  func(name string, head []byte, size int64) bool
-	open   func(src source.FS, name string) (*tensorfs.Model, error)
+	open   func(fsys fs.FS, name string) (*tensorfs.Model, error)
 }
 
 // files are the formats of a single file, tried in order: content first.
@@ -148,7 +156,7 @@ const headSize = 64
 
 // openFile opens the model of a regular file. The parser gets the very file that was examined.
 func openFile(src source.FS, name string) (*tensorfs.Model, error) {
-	f, err := src.Open(name)
+	f, err := src.OpenFile(name)
 	if err != nil {
 		return nil, err
 	}

@@ -155,6 +155,9 @@ func Properties(view string, t *tensorfs.Tensor) []Property {
 	if q := t.Quant; q != nil {
 		ps = append(ps, Property{"quant", marshal(map[string]any{"mode": q.Mode, "bits": q.Bits, "group_size": q.GroupSize}), false})
 	}
+	if view == "raw" {
+		ps = append(ps, storage(t)...)
+	}
 	if t.Parts != nil {
 		ps = append(ps, Property{"sections", marshal(t.Parts), false})
 	}
@@ -162,6 +165,46 @@ func Properties(view string, t *tensorfs.Tensor) []Property {
 		ps = append(ps, Property{"engine_dtype", strconv.AppendInt(nil, int64(code), 10), false})
 	}
 	return append(ps, Property{"view", []byte(view), true})
+}
+
+// Module is what raw/ says of the codes of a quantised module beyond its quant: where
+// the rest of the module is.
+type Module struct {
+	Weight string  `json:"weight"` // its name in the views that show its numbers
+	Shape  []int64 `json:"shape"`  // of the numbers
+	Block  *[2]int `json:"block,omitempty"`
+	Scales string  `json:"scales"` // names of other files of raw/
+	Biases string  `json:"biases,omitempty"`
+	Global string  `json:"global,omitempty"`
+}
+
+// storage returns what there is to know of stored bytes beyond their type and shape.
+func storage(t *tensorfs.Tensor) (ps []Property) {
+	if q := t.Quant; q != nil {
+		m := Module{Weight: t.Weight(), Shape: q.Shape}
+		if q.Block != [2]int{} {
+			m.Block = &q.Block
+		}
+		for _, c := range []struct {
+			to   *string
+			from *tensorfs.Tensor
+		}{{&m.Scales, q.Scales}, {&m.Biases, q.Biases}, {&m.Global, q.Global}} {
+			if c.from != nil {
+				*c.to = c.from.Name
+			}
+		}
+		ps = append(ps, Property{"module", marshal(m), false})
+	}
+	if t.BigEndian {
+		ps = append(ps, Property{"big_endian", []byte("true"), false})
+	}
+	if t.Opaque != "" {
+		ps = append(ps, Property{"opaque", []byte(t.Opaque), true})
+	}
+	if t.Apart != "" {
+		ps = append(ps, Property{"apart", []byte(t.Apart), true})
+	}
+	return ps
 }
 
 // extentsJSON writes file names like all other text: they may contain any bytes.

@@ -38,6 +38,10 @@ type indexEntry struct {
 	Extents          []tensorfs.Extent `json:"extents"`
 	Sections         []tensorfs.Part   `json:"sections"`
 	EngineDType      *int              `json:"engine_dtype"`
+	Module           *Module           `json:"module"`
+	BigEndian        bool              `json:"big_endian"`
+	Opaque           string            `json:"opaque"`
+	Apart            string            `json:"apart"`
 	MayOverflow      bool              `json:"may_overflow"`
 	Quant            *struct {
 		Mode      string `json:"mode"`

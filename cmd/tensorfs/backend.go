@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -40,10 +38,6 @@ func defaultBackend(goos string) string {
 	return fs.BackendFUSE
 }
 
-func (o *mountOptions) addBackend(f *pflag.FlagSet) {
-	f.StringVar(&o.backend, "backend", defaultBackend(runtime.GOOS), "how the system reads the mount: fuse, or nfs without an extension of the kernel")
-}
-
 func mountFUSE(_ *mountOptions, t *tree.Tree, at string, opts fs.Options) (served, error) {
 	return servedBy(fs.Mount(t.Root, at, opts))
 }
@@ -56,9 +50,6 @@ func servedBy(s *fs.Server, err error) (served, error) {
 	return s, nil
 }
 
-// fuseFlags are the flags of mount that only FUSE has.
-var fuseFlags = []string{"debug", "hot", "read-ahead"}
-
 // checkBackend refuses what the backend does not have. extra are the options of -o that
 // change something and are no flags.
 func (o *mountOptions) checkBackend(extra []string) error {
@@ -68,13 +59,17 @@ func (o *mountOptions) checkBackend(extra []string) error {
 	if o.backend == fs.BackendFUSE {
 		return nil
 	}
-	for _, name := range fuseFlags {
-		if f := o.set.Lookup(name); f.Value.String() != f.DefValue {
-			return usageError{fmt.Errorf("--%s is for --backend fuse alone, and this is %s", name, o.backend)}
-		}
-	}
+	what := ""
 	if len(extra) > 0 {
-		return usageError{errors.New("-o " + strings.Join(extra, ",") + ": for --backend fuse alone, and this is " + o.backend)}
+		what = "-o " + strings.Join(extra, ",") + ":"
+	}
+	o.set.VisitAll(func(f *pflag.Flag) {
+		if marked(f, markFUSE) && isSet(f) {
+			what = "--" + f.Name + " is"
+		}
+	})
+	if what != "" {
+		return usageError{fmt.Errorf("%s for --backend fuse alone, and this is %s", what, o.backend)}
 	}
 	return nil
 }

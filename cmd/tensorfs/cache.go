@@ -20,35 +20,17 @@ import (
 // cacheOptions are the flags of all commands about the cache.
 type cacheOptions struct{ dir string }
 
-func cacheCommand() *cobra.Command {
+func (s system) cache() *cobra.Command {
 	o := &cacheOptions{}
-	c := &cobra.Command{
-		Use:   "cache",
-		Short: "Show and prune the cache of remote files and converted models",
-		Long: `The cache keeps what was read of models on other machines, in pieces of 128 KiB,
-and what engines that open models themselves converted and were told to keep.
-All programs of a user share it, and nothing in it is needed: what is removed is
-fetched or converted again.
-
-It is in the directory --cache DIR, else TENSORFS_CACHE, else tensorfs below
-XDG_CACHE_HOME or ~/.cache; /var/cache/tensorfs for a service of root. The
-directory has to be on a local disk. The cache takes a tenth of that disk, at
-most 100 GB, and leaves a twentieth of it free. Converted models may take a
-quarter of what is free besides.`,
-		Example: `  tensorfs cache list
-  tensorfs cache prune --size 20G
-  tensorfs cache prune 'hf:acme/*'`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return notACommand(cmd, args[0])
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	c := s.command("cache", func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return notACommand(cmd, args[0])
+	}, flags{"cache": &o.dir}, func(cmd *cobra.Command, _ []string) error { return cmd.Help() })
 	c.SuggestionsMinimumDistance = 2
-	c.PersistentFlags().StringVar(&o.dir, "cache", "", "`DIR` of the cache (default: TENSORFS_CACHE, else one of the user)")
-	c.AddCommand(cacheListCommand(o), cachePruneCommand(o), cacheDirCommand(o))
+	c.PersistentFlags().AddFlag(c.Flags().Lookup("cache"))
+	c.AddCommand(s.cacheList(o), s.cachePrune(o), s.cacheDir(o))
 	return c
 }
 
@@ -72,37 +54,22 @@ func (o *cacheOptions) open() (*cache.Store, error) {
 	return cache.Open(cache.Options{Dir: dir, OnDisk: true})
 }
 
-func cacheDirCommand(o *cacheOptions) *cobra.Command {
-	return &cobra.Command{
-		Use:   "dir",
-		Short: "Print the directory of the cache",
-		Long:  `dir prints the directory of the cache, whether it exists or not.`,
-		Args:  between(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := o.path()
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), dir)
+func (s system) cacheDir(o *cacheOptions) *cobra.Command {
+	return s.command("cache-dir", between(0, 0), flags{}, func(cmd *cobra.Command, _ []string) error {
+		dir, err := o.path()
+		if err != nil {
 			return err
-		},
-	}
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), dir)
+		return err
+	})
 }
 
-func cacheListCommand(o *cacheOptions) *cobra.Command {
+func (s system) cacheList(o *cacheOptions) *cobra.Command {
 	json := false
-	c := &cobra.Command{
-		Use:   "list [--json]",
-		Short: "List the files in the cache",
-		Long: `list prints the files in the cache, by source: how much of each is local, its
-size, whether all of it is there (and, where the source names a digest,
-verified), whether a process has it open, and when it was used last. A converted
-model is one line, with the model's path or name as its source.`,
-		Args: between(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.list(cmd.OutOrStdout(), json) },
-	}
-	c.Flags().BoolVar(&json, "json", false, "print a JSON array of objects: source, bytes, cached, disk, whole, in_use, last_use, digest, converted")
-	return c
+	return s.command("cache-list", between(0, 0), flags{"json": &json}, func(cmd *cobra.Command, _ []string) error {
+		return o.list(cmd.OutOrStdout(), json)
+	})
 }
 
 func (o *cacheOptions) list(stdout io.Writer, json bool) error {
@@ -169,40 +136,15 @@ type pruneOptions struct {
 	size byteSize
 }
 
-func cachePruneCommand(o *cacheOptions) *cobra.Command {
+func (s system) cachePrune(o *cacheOptions) *cobra.Command {
 	p := &pruneOptions{cacheOptions: o}
-	c := &cobra.Command{
-		Use:        "prune [--all | --size SIZE | PATTERN]",
-		SuggestFor: []string{"purge", "clean", "clear", "delete", "rm", "remove", "gc"},
-		Short:      "Remove files and converted models from the cache",
-		Long: `prune removes files and converted models from the cache that no process has
-open: with --all each of them, with --size SIZE those that were not used for
-longest until the cache has no more than SIZE, with PATTERN those whose source
-(see tensorfs cache list) matches it or is below it. * matches any characters
-(slashes too), ? matches one, [abc] matches one of a set. Without any of these it
-brings the cache back to its usual limits.
-
-What is in use stays, and is counted. --all also forgets what the names
-of models stood for when they were opened last.`,
-		Example: `  tensorfs cache prune --size 20G
-  tensorfs cache prune hf:acme/tiny
-  tensorfs cache prune '*.gguf'`,
-		Args: between(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			given := len(args)
-			for _, flag := range []string{"all", "size"} {
-				if cmd.Flags().Changed(flag) {
-					given++
-				}
-			}
-			if given > 1 {
-				return usageError{errors.New("--all, --size and PATTERN exclude each other")}
-			}
-			return p.run(cmd.OutOrStdout(), cmd.Flags().Changed("size"), args)
-		},
-	}
-	c.Flags().BoolVar(&p.all, "all", false, "remove all files that are not in use")
-	c.Flags().Var(&p.size, "size", "remove files until the cache has no more than this much")
+	c := s.command("cache-prune", between(0, 1), flags{"all": &p.all, "size": &p.size}, func(cmd *cobra.Command, args []string) error {
+		if sized := cmd.Flags().Changed("size"); len(args) > 0 && (p.all || sized) {
+			return usageError{errors.New("--all, --size and PATTERN exclude each other")}
+		}
+		return p.run(cmd.OutOrStdout(), cmd.Flags().Changed("size"), args)
+	})
+	c.SuggestFor = []string{"purge", "clean", "clear", "delete", "rm", "remove", "gc"}
 	return c
 }
 

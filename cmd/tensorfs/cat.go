@@ -24,34 +24,12 @@ type catOptions struct {
 	force bool
 }
 
-func catCommand() *cobra.Command {
+func (s system) cat() *cobra.Command {
 	o := &catOptions{}
-	c := &cobra.Command{
-		Use:   "cat [-f] MODEL PATH",
-		Short: "Print one file of a model's tree without mounting it",
-		Long: `cat writes one file of the tree to standard output. PATH is a path as printed
-by tensorfs ls. gguf/model.gguf is the whole model as one GGUF file, so this
-converts a model:
-
-  tensorfs cat --gguf-type q8_0 DIRECTORY gguf/model.gguf > model.gguf
-
-On a terminal a bar says how far it is. Ctrl-C ends cat with one line that says
-how far it got; what it has written until then is not complete.
-
-Without --force, a file that is not text is not written to a terminal.
-
-Of a model on another machine, a file whose digest is known is compared with it
-once all of it is here. If it is not right, cat exits 1, and what it wrote may
-be wrong.`,
-		Example: `  tensorfs cat model.gguf config.json
-  tensorfs cat model.gguf f16/output_norm.weight | od -A d -t x2 | head`,
-		Args: between(2, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], args[1])
-		},
-	}
-	c.Flags().BoolVarP(&o.force, "force", "f", false, "write to a terminal even what is not text")
-	o.add(c)
+	c := s.command("cat", between(2, 2), flags{"force": &o.force}, func(cmd *cobra.Command, args []string) error {
+		return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], args[1])
+	})
+	o.add(s, c)
 	return c
 }
 

@@ -3,14 +3,13 @@ package main
 import (
 	"bytes"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/views"
-	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 // shells write the script of a shell, which asks the program itself for what may
@@ -35,23 +34,12 @@ func bashCompletion(root *cobra.Command, w io.Writer) error {
 	return err
 }
 
-func completionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "completion SHELL",
-		Short: "Write the script that completes tensorfs's arguments",
-		Long: `completion writes a script for SHELL (bash, zsh, fish or powershell) to standard
-output. With it, the Tab key completes commands, options and their values,
-models in the local stores, paths in a model's tree, and mounts. Packages of
-tensorfs have the scripts in them.
-
-bash needs the package bash-completion.`,
-		Example: `  tensorfs completion bash > ~/.local/share/bash-completion/completions/tensorfs
-  tensorfs completion zsh > "${fpath[1]}/_tensorfs"
-  tensorfs completion fish > ~/.config/fish/completions/tensorfs.fish`,
-		Args:      cobra.MatchAll(between(1, 1), cobra.OnlyValidArgs),
-		ValidArgs: []cobra.Completion{"bash", "fish", "powershell", "zsh"},
-		RunE:      func(cmd *cobra.Command, args []string) error { return shells[args[0]](cmd.Root(), cmd.OutOrStdout()) },
-	}
+func (s system) completion() *cobra.Command {
+	c := s.command("completion", cobra.MatchAll(between(1, 1), cobra.OnlyValidArgs), nil, func(cmd *cobra.Command, args []string) error {
+		return shells[args[0]](cmd.Root(), cmd.OutOrStdout())
+	})
+	c.ValidArgs = slices.Sorted(maps.Keys(shells))
+	return c
 }
 
 // argCompletions says what the arguments of a command are, in their order. The last
@@ -78,21 +66,8 @@ var argCompletions = map[string][]cobra.CompletionFunc{
 	"completion": {nothing}, // cobra offers its ValidArgs
 }
 
-// flagCompletions says what the values of flags are, of any command that has them.
-var flagCompletions = map[string]cobra.CompletionFunc{
-	"backend":   oneOf(backendNames),
-	"i2s":       oneOf(views.I2SLayouts),
-	"gguf-type": oneOf(ggufTypeNames()),
-	"views":     listOf(append([]string{"default"}, allViews...)),
-	"in":        listOf(allViews),
-	"warm":      oneOf(append([]string{tree.WarmAll}, allViews...)),
-	"log":       completeLog,
-	"option":    completeOptions,
-	"hot":       nothing,
-	"jobs":      nothing,
-}
-
-// completeArguments lets the shells complete the arguments of all commands.
+// completeArguments lets the shells complete the arguments of all commands. The values of
+// flags are in flagTable.
 func completeArguments(root *cobra.Command) {
 	for _, c := range append(root.Commands(), root) {
 		if of := argCompletions[c.Name()]; of != nil && c.ValidArgs == nil {
@@ -100,11 +75,6 @@ func completeArguments(root *cobra.Command) {
 				return of[min(len(args), len(of)-1)](c, args, word)
 			}
 		}
-		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if complete := flagCompletions[f.Name]; complete != nil {
-				_ = c.RegisterFlagCompletionFunc(f.Name, complete) // fails only for an unknown flag
-			}
-		})
 	}
 }
 
@@ -170,16 +140,11 @@ func completeLog(_ *cobra.Command, _ []string, word string) ([]cobra.Completion,
 	return offer(names, word), cobra.ShellCompDirectiveDefault
 }
 
-// fstabOptions are what -o takes, with "=" where a value follows.
-func fstabOptions(flags *pflag.FlagSet) []string {
-	return (&mountOptions{set: flags}).optionNames()
-}
-
 // completeOptions completes the last of a list of options. A value is that of the flag
 // with the same name.
 func completeOptions(c *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	before, last := word[:strings.LastIndexByte(word, ',')+1], word[strings.LastIndexByte(word, ',')+1:]
-	candidates := fstabOptions(c.Flags())
+	candidates := optionNames(c.Flags())
 	if key, value, ok := strings.Cut(last, "="); ok {
 		complete, ok := c.GetFlagCompletionFunc(strings.ReplaceAll(key, "_", "-"))
 		if !ok {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -104,7 +105,7 @@ func TestSecretsOfAddresses(t *testing.T) {
 		t.Run("mount.tensorfs "+kind, func(t *testing.T) {
 			for _, args := range [][]string{{address, "m"}, {address, address}, {"x", address}, {address}, {address, "m", "-o", address}, {address, "m", "-N", address}} {
 				var stdout, stderr bytes.Buffer
-				execute(mountHelper(), args, &stdout, io.Writer(&stderr))
+				execute(system(runtime.GOOS).mountHelper(), args, &stdout, io.Writer(&stderr))
 				check(t, stdout.String(), stderr.String())
 			}
 		})

@@ -22,69 +22,22 @@ type diffOptions struct {
 	opened    func() // called with both models open; nil but for tests
 }
 
-func diffCommand() *cobra.Command {
+func (s system) diff() *cobra.Command {
 	o := &diffOptions{}
-	c := &cobra.Command{
-		Use:   "diff [flags] A B [GLOB]",
-		Short: "Compare the tensors of two models",
-		Long: `diff compares two models of any formats tensor by tensor, by canonical name and
-as F32 numbers. It lists the tensors that only one model has, those whose shapes
-differ, and those whose values differ, the most different first. Config fields
-that differ are listed too.
-
-Where one model is in the layout of Hugging Face and the other in that of GGUF,
-the first is compared as a GGUF file of it would be: rows of q and k in GGUF's
-order, Gemma's norms as 1 + w, experts stacked. Parts are joined where only the
-other model has them as one tensor, such as q, k and v as qkv. A note says so,
-or why it was not possible. Models of one layout are compared as they are
-stored.
-
-GLOB selects tensors by canonical name: * matches any characters, ? matches one,
-[abc] matches one of a set.
-
-Values are equal, close or different. These figures describe them, as F32
-numbers:
-
-  max diff    the greatest |a - b|
-  mean diff   the mean of |a - b|
-  cosine      of the two tensors as vectors; - where one of them is all 0
-
-They are close if max diff is at most a part of the greatest number of the
-tensor. This part is --tolerance T, or by default the rounding of the coarser
-type: 2^-24 for F32, 2^-11 for F16, 2^-8 for BF16, 2^-4 for F8_E4M3, 2^-2 for
-floats of 4 bits, and 2^-(n-1) for blocks of n bits a number (Q8_0 2^-7, Q4_0
-and Q4_K 2^-3).
-
-Two NaN are equal, and so are 0 and -0, and infinities of one sign. A tensor is
-different where a number is NaN or infinite in one model only; such numbers are
-left out of the figures. Integers, and types that tensorfs cannot decode, are
-compared by their stored bytes.
-
-Exit status: 0 the models have the same tensors with the same shapes and values
-(types and config may differ), 1 they differ, 2 the comparison failed, or the
-command line was not understood.`,
-		Example: `  tensorfs diff model-f16.gguf model-q4_k_m.gguf
-  tensorfs diff ~/models/Qwen3-4B ollama:qwen3:4b
-  tensorfs diff --json a.gguf b.gguf 'layers.0.*'`,
-		Args: between(2, 3),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("tolerance") && !(o.tolerance > 0 && o.tolerance <= 1) {
-				return usageError{fmt.Errorf("--tolerance %v: want a number above 0 and at most 1", o.tolerance)}
-			}
-			glob := "*"
-			if len(args) == 3 {
-				glob = args[2]
-			}
-			if _, err := matchGlob(glob, ""); err != nil {
-				return usageError{err}
-			}
-			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], args[1], glob)
-		},
-	}
-	c.Flags().BoolVar(&o.json, "json", false, "print a JSON object: equal, summary, config, notes, tensors (all of them)")
-	c.Flags().BoolVar(&o.all, "all", false, fmt.Sprintf("list all tensors that are not equal (default: the %d worst)", diffLines))
-	c.Flags().Float64Var(&o.tolerance, "tolerance", 0, "how far close values may be apart, as a part `T` of the greatest (default: by type)")
-	o.addReading(c)
+	c := s.command("diff", between(2, 3), flags{"json": &o.json, "all": &o.all, "tolerance": &o.tolerance}, func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("tolerance") && !(o.tolerance > 0 && o.tolerance <= 1) {
+			return usageError{fmt.Errorf("--tolerance %v: want a number above 0 and at most 1", o.tolerance)}
+		}
+		glob := "*"
+		if len(args) == 3 {
+			glob = args[2]
+		}
+		if _, err := matchGlob(glob, ""); err != nil {
+			return usageError{err}
+		}
+		return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], args[1], glob)
+	})
+	o.addReading(s, c)
 	return c
 }
 

@@ -35,17 +35,11 @@ func TestReferenceIsComplete(t *testing.T) {
 		}
 		eachFlag(c, func(f *pflag.Flag) { want("flag of "+c.Name(), "--"+f.Name) })
 	}
-	o := &mountOptions{}
-	o.flags(&cobra.Command{})
-	for _, name := range o.optionNames() {
+	for _, name := range optionNames(newRoot().Flags()) {
 		want("mount option", strings.TrimSuffix(strings.TrimSuffix(name, "="), "NAME"))
 	}
-	for _, s := range rootSections {
-		for _, i := range s.items {
-			for name := range strings.SplitSeq(i.name, ", ") {
-				want(s.name, name)
-			}
-		}
+	for _, name := range manualNames() {
+		want("variable or file", name)
 	}
 	for _, v := range views.All {
 		want("view", v.Name)

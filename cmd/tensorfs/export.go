@@ -33,63 +33,12 @@ type exportOptions struct {
 // disk faster, and decoding leaves other programs some processors.
 const maxJobs = 4
 
-func exportCommand() *cobra.Command {
+func (s system) export() *cobra.Command {
 	o := &exportOptions{}
-	c := &cobra.Command{
-		Use:   "export [flags] MODEL DIR PATTERN...",
-		Short: "Write parts of a model's tree as plain files",
-		Long: `export writes files of the tree below DIR, at the same paths, for machines,
-containers and programs that cannot use a mount. DIR is made if it does not
-exist. Files in it that have nothing to do with the export are left alone.
-
-PATTERN is a path of the tree as printed by tensorfs ls, a directory (everything
-below it; . is the whole tree), or a glob as ls takes it: * matches any
-characters (slashes too), ? matches one, [abc] matches one of a set.
-
-A file gets its name in DIR when it is complete. If an export was interrupted or
-killed, the same command goes on where it stopped: complete files are kept, and
-so are the parts of large ones that are on the disk. A later export of the same
-model to the same DIR may have other patterns, and adds to what is there.
-
-index.json comes with any file of a view (raw/, packed/, f16/, ...). It is
-written after all other files, and removed while some are missing, so where it
-is, the export is complete. It describes the whole tree, also the views that
-were not exported.
-
-What cannot be continued is refused: a DIR with an export of another model, of
-this model before it changed, with other options or by another version of
-tensorfs, and a file that exists with other content. With --force such an
-earlier export is removed first (except for files that were changed since), and
-such files are replaced. Files of the model itself are never replaced. If the
-model changes meanwhile, the export stops; the files that have their names are
-complete and of the earlier state.
-
-Files that the model has in just this form, such as gguf/model.gguf of a GGUF
-model, are cloned where the file system can do that. They then take no space.
-The links in source/ are not exported: copy the files that they lead to with cp.
-
-Of a model on another machine, files are compared with the digests that its
-server states as far as all of them is here by then; what could not be compared
-is said. If bytes prove to be wrong, export exits 1.
-
-Files have mode 0644 and the model's modification time. The directory
-.tensorfs-export in DIR says what DIR holds; without it, a later export compares
-the files with the model byte by byte. It may be deleted when the export is
-complete.`,
-		Example: `  tensorfs export ollama:gemma3 /models/gemma3-gguf gguf/model.gguf
-  tensorfs export model.gguf /srv/m packed config.json
-  tensorfs export ollama:gemma3 /models/gemma3-hf hf
-  tensorfs export --gguf-type q8_0 DIRECTORY /models/small gguf
-  tensorfs export --json model.gguf /srv/m 'f16/layers.0.*' 'npy/*norm*'`,
-		Args: between(3, math.MaxInt),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], args[1], args[2:])
-		},
-	}
-	c.Flags().IntVarP(&o.jobs, "jobs", "j", 0, "`NUMBER` of workers (default: one per processor, at most 4)")
-	c.Flags().BoolVar(&o.force, "force", false, "replace an earlier export of something else, and files with other content")
-	c.Flags().BoolVar(&o.json, "json", false, "print a JSON object: directory, files, bytes, written, links, unverified")
-	o.add(c)
+	c := s.command("export", between(3, math.MaxInt), flags{"jobs": &o.jobs, "force": &o.force, "json": &o.json}, func(cmd *cobra.Command, args []string) error {
+		return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], args[1], args[2:])
+	})
+	o.add(s, c)
 	return c
 }
 

@@ -289,39 +289,41 @@ func TestExportInterrupted(t *testing.T) {
 	}
 }
 
-// An export that is named as a model gets the name of the model, and what of it is one.
-func TestExportIsNoModel(t *testing.T) {
-	model, err := filepath.Abs(q8)
-	must(t, err)
-	for patterns, or := range map[string]string{"raw config.json": "", "gguf": ", or DIR/gguf", "f16 hf": ", or DIR/hf"} {
+// An export is a model.
+func TestExportIsModel(t *testing.T) {
+	for _, patterns := range []string{"raw config.json metadata.json", "raw hf config.json metadata.json", "packed config.json metadata.json", "f16"} {
 		dir := filepath.Join(t.TempDir(), "export")
 		if code, _, stderr := command(append([]string{"export", q8, dir}, strings.Fields(patterns)...)...); code != 0 {
 			t.Fatal(stderr)
 		}
-		want := "tensorfs: " + dir + ": it is an export of " + model + ", which tensorfs export adds to and the C and Go libraries load; name the model itself" + strings.ReplaceAll(or, "DIR", dir) + "\n"
-		for _, args := range [][]string{{"info", dir}, {"stat", dir}, {"diff", dir, q8}, {"cat", dir, "README"}} {
-			if code, out, stderr := command(args...); code == 0 || out != "" || stderr != want {
-				t.Errorf("%q: exit code %d, %q, want %q", args, code, stderr, want)
+		args := [][]string{{"info", dir}, {"stat", dir}, {"cat", dir, "README"}, {"ls", "-l", dir}, {"verify", dir}, {"export", dir, dir + "2", "f16"}}
+		if strings.HasPrefix(patterns, "raw") {
+			args = append(args, []string{"diff", dir, q8})
+		}
+		for _, args := range args {
+			if code, out, stderr := command(args...); code != 0 || out == "" || stderr != "" {
+				t.Errorf("%s: %q: exit code %d, %q, %q", patterns, args, code, out, stderr)
 			}
 		}
-		if or != "" {
-			if code, _, stderr := command("info", filepath.Join(dir, or[len(", or DIR/"):])); code != 0 {
-				t.Errorf("the advice does not work: %s", stderr)
+		for _, name := range exported(t, dir+"2") {
+			if !strings.HasPrefix(name, "f16/") {
+				continue
+			}
+			_, want, _ := command("cat", q8, name)
+			if got, err := os.ReadFile(filepath.Join(dir+"2", name)); err != nil || string(got) != want {
+				t.Errorf("%s: %s has other bytes (%v)", patterns, name, err)
 			}
 		}
-	}
-	// A state that is none says nothing, and keeps nobody waiting.
-	for _, state := range []string{"{}", "[", `{"version":1,"facts":[{"what":"model","is":"a\u001b\n"}]}`} {
-		dir := t.TempDir()
-		must(t, testmodel.Write(dir, map[string][]byte{".tensorfs-export/state.json": []byte(state)}))
-		if code, _, stderr := command("info", dir); code != 1 || strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "\x1b") {
-			t.Errorf("%s: %q", state, stderr)
+		if code, out, _ := command("cat", dir, "gguf/tensorfs.json"); code != 0 || !strings.Contains(out, "name the model that it was made of") {
+			t.Errorf("%s: gguf/: %s", patterns, out)
 		}
 	}
-	dir := t.TempDir()
-	must(t, os.Mkdir(filepath.Join(dir, ".tensorfs-export"), 0o700))
-	must(t, syscall.Mkfifo(filepath.Join(dir, ".tensorfs-export/state.json"), 0o600))
-	if code, _, stderr := command("info", dir); code != 1 || strings.Contains(stderr, "export") {
-		t.Errorf("a FIFO: %q", stderr)
+	// One without a view is none, and the advice names what is one.
+	dir := filepath.Join(t.TempDir(), "export")
+	if code, _, stderr := command("export", q8, dir, "gguf"); code != 0 {
+		t.Fatal(stderr)
+	}
+	if code, _, stderr := command("info", dir); code != 1 || !strings.Contains(stderr, "name one, such as "+dir+"/gguf") {
+		t.Errorf("exit code %d, %q", code, stderr)
 	}
 }

@@ -18,30 +18,12 @@ type fetchOptions struct {
 	json bool
 }
 
-func fetchCommand() *cobra.Command {
+func (s system) fetch() *cobra.Command {
 	o := &fetchOptions{}
-	c := &cobra.Command{
-		Use:   "fetch [--json] MODEL",
-		Short: "Bring all of a model into the cache",
-		Long: `fetch brings all files of a model that is on another machine into the cache, as
-far as they are not there, and compares those whose digests its server says with
-them (the Hub's and registries' files). Afterwards the model can be opened with
---offline, and is read as a local one. A file that is not right is forgotten,
-and fetch exits 1. It says where the files are: the cache keeps them by what is
-in them, and they are opened by the model's name.
-
-A fetch that was stopped goes on where it was. Of a model that is on this
-machine it says so and does nothing. If what came is not on the disk, because it
-is full or the cache may not be so large (see --cache-size), fetch exits 1.`,
-		Example: `  tensorfs fetch hf:ORG/NAME:Q4_K_M
-  tensorfs fetch --cache /srv/cache https://HOST/model.gguf`,
-		Args: between(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0])
-		},
-	}
-	c.Flags().BoolVar(&o.json, "json", false, "print a JSON object: model, files, bytes, fetched, digests, cache")
-	o.remote.add(c)
+	c := s.command("fetch", between(1, 1), flags{"json": &o.json}, func(cmd *cobra.Command, args []string) error {
+		return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0])
+	})
+	o.remote.add(s, c)
 	return c
 }
 

@@ -23,35 +23,10 @@ type infoOptions struct {
 	json bool
 }
 
-func infoCommand() *cobra.Command {
+func (s system) info() *cobra.Command {
 	o := &infoOptions{}
-	c := &cobra.Command{
-		Use:   "info [--json] MODEL",
-		Short: "Describe a model on one screen",
-		Long: `info prints what a model says about itself: its name, format, architecture and
-dimensions; its parameters, counted from the shapes of its tensors; its
-quantisation, and the types of its tensors with their share of the bytes; the
-memory that the weights take; which views and whole-model files there are; and
-warnings. What the model does not say is not shown.
-
-Parameters are the numbers of the tensors: companions (scales, biases of
-quantised groups), integers and tables of rotary frequencies are not counted.
-Bits per weight count all that is stored for them. "Left out" counts what the
-model has and a view cannot give: index.json says why.
-
-Of a model on another machine it says "not verified" as long as a file whose
-digest is known is not all here: what it says of that file, and what can be read
-of it, is then what the server sent.
-
---json prints all of it as one object. "assumed" names the fields of "config"
-that the model does not say.`,
-		Example: `  tensorfs info model.gguf
-  tensorfs info --json hf:ORG/NAME | jq .parameters`,
-		Args: single(1, 1, "info takes one model, and tensorfs list FOLDER describes all models of a folder"),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.OutOrStdout(), args[0]) },
-	}
-	c.Flags().BoolVar(&o.json, "json", false, "print a JSON object")
-	o.add(c)
+	c := s.command("info", single(1, 1, "info takes one model, and tensorfs list FOLDER describes all models of a folder"), flags{"json": &o.json}, func(cmd *cobra.Command, args []string) error { return o.run(cmd.OutOrStdout(), args[0]) })
+	o.add(s, c)
 	return c
 }
 

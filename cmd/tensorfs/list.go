@@ -26,30 +26,9 @@ type listOptions struct {
 	json bool
 }
 
-func listCommand() *cobra.Command {
+func (s system) list() *cobra.Command {
 	o := &listOptions{}
-	c := &cobra.Command{
-		Use:   "list [--json] [ollama: | hf: | FOLDER]",
-		Short: "List the models on this machine",
-		Long: `list prints the models of the Ollama store (ollama:), of the Hugging Face cache
-(hf:) or below a folder, with their format, architecture, parameters,
-quantisation and the bytes of their weights, as info has them. Without an
-argument it lists both stores, as far as they exist. Nothing is looked up
-elsewhere.
-
-Other commands take a model by the name that is listed; below a folder that is
-its path there. Links count if they lead to files. A model that cannot be opened
-is listed with the reason, and is not a failure of list.
-
-tensorfs mount takes the same three: it mounts all of their models at once.`,
-		Example: `  tensorfs list
-  tensorfs list ~/models
-  tensorfs list --json hf: | jq -r '.[] | select(.bytes > 1e10) | .model'`,
-		Args: between(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.OutOrStdout(), args) },
-	}
-	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: name, model, path, format, architecture, parameters, quant, bytes, error")
-	return c
+	return s.command("list", between(0, 1), flags{"json": &o.json}, func(cmd *cobra.Command, args []string) error { return o.run(cmd.OutOrStdout(), args) })
 }
 
 // listedModel is a line of the list.

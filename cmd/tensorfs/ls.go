@@ -24,46 +24,23 @@ type lsOptions struct {
 	long, human, json bool
 }
 
-func lsCommand() *cobra.Command {
+func (s system) ls() *cobra.Command {
 	o := &lsOptions{}
-	c := &cobra.Command{
-		Use:   "ls [-l [-h] | --json] MODEL [GLOB]",
-		Short: "List the tree of a model without mounting it",
-		Long: `ls prints the files and links that a mount of MODEL would show, one path per
-line, layers.2 before layers.10; --json has them in the order of bytes. A path
-with unprintable characters is quoted; cat accepts the quoted form. GLOB selects
-paths: * matches any characters (slashes too), ? matches one, [abc] matches one
-of a set. A directory is listed with all that is in it. Where no path matches,
-GLOB may also be the name of a tensor, as tensorfs or the model's file calls it:
-its paths in all views are listed.`,
-		Example: `  tensorfs ls model.gguf
-  tensorfs ls model.gguf f16
-  tensorfs ls -lh model.gguf 'f16/*attention*'
-  tensorfs ls model.gguf blk.0.attn_q.weight
-  tensorfs ls --json model.gguf 'raw/*'`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if o.human && len(args) == 0 {
-				return nil // -h alone is a question
-			}
-			return between(1, 2)(cmd, args)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			if o.long && o.json {
-				return usageError{fmt.Errorf("-l and --json exclude each other")}
-			}
-			return o.run(cmd.OutOrStdout(), args[0], strings.Join(args[1:], ""))
-		},
-	}
-	c.Flags().BoolVarP(&o.long, "long", "l", false, "print bytes, dtype and shape before the path")
-	c.Flags().BoolVarP(&o.human, "human-readable", "h", false, "with -l, print sizes as 1.5 MiB")
-	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: path, bytes, dtype, shape, link")
-	c.Flags().Bool("help", false, "help for ls") // cobra's own would take -h
-	c.Flags().BoolP("all", "a", false, "")       // fingers type ls -la, and nothing is hidden
-	_ = c.Flags().MarkHidden("all")              // fails only for an unknown flag
-	o.add(c)
+	c := s.command("ls", func(cmd *cobra.Command, args []string) error {
+		if o.human && len(args) == 0 {
+			return nil // -h alone is a question
+		}
+		return between(1, 2)(cmd, args)
+	}, flags{"long": &o.long, "human-readable": &o.human, "json": &o.json, "help": new(bool), "all": new(bool)}, func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		if o.long && o.json {
+			return usageError{fmt.Errorf("-l and --json exclude each other")}
+		}
+		return o.run(cmd.OutOrStdout(), args[0], strings.Join(args[1:], ""))
+	})
+	o.add(s, c)
 	return c
 }
 

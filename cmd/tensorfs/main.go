@@ -17,8 +17,6 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/library"
-	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/internal/export"
 	_ "github.com/tensorfs/tensorfs/internal/fewfiles" // a one-line error instead of a panic
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/source"
@@ -104,86 +102,38 @@ type reported struct{ error }
 // Unwrap returns what was reported, which decides the exit code.
 func (r reported) Unwrap() error { return r.error }
 
-func newRoot() *cobra.Command { return newRootFor(runtime.GOOS) }
+func newRoot() *cobra.Command { return newRootFor(system(runtime.GOOS)) }
 
 // newRootFor returns the command with the words of a system.
-func newRootFor(goos string) *cobra.Command {
+func newRootFor(s system) *cobra.Command {
 	mount := &mountOptions{}
-	root := &cobra.Command{
-		Use:   "tensorfs",
-		Short: "Show the tensors of a model as files",
-		Long: `tensorfs shows the tensors of a model as files, one per tensor, under the same
-names whatever format the model has: as stored, packed for kernels, dequantised
-to plain floats, fused, and as NumPy arrays. It never writes to the model. What
-is not on this machine is read from its server, in the parts that are needed.
-
-MODEL is one of
-
-  FILE.gguf              a GGUF file, or any shard of a split one
-  FILE.safetensors       a safetensors file
-  DIRECTORY              a Hugging Face or MLX model directory, or one with a
-                         single GGUF model and none in its directories
-  MANIFEST               a manifest in an Ollama store
-  ollama:NAME[:TAG]      a model of the local Ollama store (OLLAMA_MODELS), or
-                         of its registry where that does not have it
-  hf:ORG/NAME            a model of the local Hugging Face cache (HF_HOME), or
-                         of the Hub where that does not have it
-  hf:ORG/NAME:Q4_K_M     its GGUF model with that word in its name
-  hf:ORG/NAME/FILE       a file or a directory of it
-  hf:ORG/NAME@REVISION   at a branch, a tag, refs/pr/N or a commit (:WORD or
-                         :FILE may follow)
-  https://HOST/FILE      a GGUF or safetensors file of a server; s3:// names
-                         those of a bucket, oci:// those of a registry
-
-mount and list also take a library: ollama:, hf: or a folder with several
-models. tensorfs MODEL is the same as tensorfs info MODEL.
-tensorfs help remote says how models on other machines are found, read and kept.
-
-Exit status:
-
-  0   success
-  1   failure: one line on standard error says what, where and what to do
-  2   the command line was not understood`,
-		Example: `  tensorfs mount model.gguf ~/m
-  ls -l ~/m/f16
-  tensorfs umount ~/m
-
-  tensorfs info ollama:gemma3
-  tensorfs cat model.gguf config.json`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Args:          rootArgs,
-		// mount(8) calls a filesystem's program as PROGRAM SOURCE DIRECTORY -o OPTIONS.
-		RunE: func(cmd *cobra.Command, args []string) error {
-			switch len(args) {
-			case 0:
-				return cmd.Help()
-			case 1:
-				return runInfo(cmd, args[0])
-			}
-			if cmd.Flags().Changed("json") {
-				return usageError{errors.New("--json is for one model; usage: tensorfs info --json MODEL")}
-			}
-			return mount.run(cmd, args[0], args[1])
-		},
-	}
-	mount.flags(root)
-	root.Flags().Bool("json", false, "")
+	// mount(8) calls a filesystem's program as PROGRAM SOURCE DIRECTORY -o OPTIONS.
+	root := s.command("tensorfs", rootArgs, nil, func(cmd *cobra.Command, args []string) error {
+		switch len(args) {
+		case 0:
+			return cmd.Help()
+		case 1:
+			return runInfo(cmd, args[0])
+		}
+		if cmd.Flags().Changed("json") {
+			return usageError{errors.New("--json is for one model; usage: tensorfs info --json MODEL")}
+		}
+		return mount.run(cmd, args)
+	})
+	mount.define(s, root)
 	root.SuggestionsMinimumDistance = 2
-	// These flags are for mount(8), or for info, and do not belong in the help of the root command.
-	root.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
+	root.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = true }) // they are for mount(8)
+	s.define(root, "tensorfs", flags{"json": new(bool), "version": new(bool)})
 	root.Version = versionLine()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.Flags().BoolP("version", "V", false, "print the version")
-	root.AddCommand(mountCommand(), umountCommand(), statusCommand(), serveCommand(), lsCommand(), infoCommand(), catCommand(), exportCommand(), verifyCommand(), diffCommand(), statCommand(), listCommand(),
-		fetchCommand(), cacheCommand(), versionCommand(), manCommand(), completionCommand(), remoteTopic())
+	root.AddCommand(s.mount(), s.umount(), s.status(), s.serve(), s.ls(), s.info(), s.cat(), s.export(), s.verify(), s.diff(), s.stat(), s.list(),
+		s.fetch(), s.cache(), s.version(), s.man(), s.completion(), s.command("remote", nil, nil, nil))
 	for _, c := range root.Commands() {
 		if strings.Contains(c.Use, " MODEL") && !c.HasSubCommands() {
 			modelFirst(c)
 		}
 	}
 	completeArguments(root)
-	wordFor(root, goos)
 	groupCommands(root)
 	layOutHelp(root)
 	wrapUsage(root)
@@ -245,17 +195,15 @@ type modelFlags struct {
 	remote      remoteFlags
 }
 
-func (f *modelFlags) add(c *cobra.Command) {
-	f.addReading(c)
-	c.Flags().StringVar(&f.views, "views", "", "`VIEWS` to show, with commas between: "+viewList)
-	c.Flags().StringVar(&f.ggufType, "gguf-type", "", "`TYPE` of the weights in gguf/: "+ggufTypeList+" (default: as stored, or the smallest that is exact)")
+func (f *modelFlags) add(s system, c *cobra.Command) {
+	f.addReading(s, c)
+	s.define(c, "", flags{"views": &f.views, "gguf-type": &f.ggufType})
 }
 
 // addReading adds those of commands that look at no whole-model file.
-func (f *modelFlags) addReading(c *cobra.Command) {
-	c.Flags().StringVar(&f.tree.Views.I2S, "i2s", "", "`ORDER` of BitNet I2_S codes: "+i2sLayouts+" (default: by size)")
-	c.Flags().BoolVar(&f.followLinks, "follow-links", false, "follow symbolic links out of the model's directory where mount refuses them: as root and with allow_other")
-	f.remote.add(c)
+func (f *modelFlags) addReading(s system, c *cobra.Command) {
+	s.define(c, "", flags{"i2s": &f.tree.Views.I2S, "follow-links": &f.followLinks})
+	f.remote.add(s, c)
 }
 
 // check takes the values of the flags.
@@ -284,7 +232,7 @@ func (f *modelFlags) open(path string) (*tree.Tree, error) {
 	return f.openWith(func(o formats.Options) (*tensorfs.Model, error) {
 		m, err := o.Open(path)
 		if err != nil {
-			return nil, treeAdvice(path, err)
+			return nil, err
 		}
 		if err := notALibrary(path, m); err != nil {
 			m.Close()
@@ -313,29 +261,6 @@ func notALibrary(path string, m *tensorfs.Model) error {
 		names = append(names, b.Path())
 	}
 	return tensorfs.Unsupported(dir, fmt.Sprintf("it is a folder with %d models: %s", len(names), near.List(names)), "name one of them; tensorfs list "+tensorfs.Printable(path)+" describes all, and tensorfs mount mounts all")
-}
-
-// treeAdvice names the model where a directory that could not be opened as one is a
-// mount or an export of tensorfs.
-func treeAdvice(path string, err error) error {
-	if m, merr := fs.MountAt(path); merr == nil && m != nil {
-		return fmt.Errorf("%s: it is a mount of %s; name the model itself", tensorfs.Printable(path), tensorfs.Printable(m.Source))
-	}
-	for _, f := range export.FactsOf(path) {
-		if f.What != factModel {
-			continue
-		}
-		advice := "name the model itself"
-		for _, file := range []string{"gguf/model.gguf", "hf/config.json", "mlx/config.json"} {
-			whole := filepath.Join(path, file)
-			if _, err := os.Stat(whole); err == nil {
-				advice += ", or " + tensorfs.Printable(filepath.Dir(whole))
-				break
-			}
-		}
-		return fmt.Errorf("%s: it is an export of %s, which tensorfs export adds to and the C and Go libraries load; %s", tensorfs.Printable(path), tensorfs.Printable(tensorfs.OneLine(f.Is)), advice)
-	}
-	return err
 }
 
 // openWith lays out the tree of the model that open opens.

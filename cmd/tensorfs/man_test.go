@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/cpuguy83/go-md2man/v2/md2man"
 )
 
 func manPages(t *testing.T) (dir string, pages map[string]string) {
@@ -41,7 +43,7 @@ func TestManualPages(t *testing.T) {
 			t.Errorf("there is no %s", name)
 			continue
 		}
-		for _, want := range []string{`1970-01-02`, `.SH "SYNOPSIS"`, `.SH "DESCRIPTION"`, `.SH "OPTIONS"`, `\fBtensorfs\fR(1)`} {
+		for _, want := range []string{`1970-01-02`, `.SH SYNOPSIS`, `.SH DESCRIPTION`, `.SH OPTIONS`, `\fBtensorfs\fP(1)`} {
 			if c.IsAdditionalHelpTopicCommand() && (strings.Contains(want, "SYN") || strings.Contains(want, "OPT")) {
 				continue
 			}
@@ -54,13 +56,13 @@ func TestManualPages(t *testing.T) {
 		}
 	}
 	for _, section := range []string{"COMMANDS", "EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES", "SEE ALSO"} {
-		if !strings.Contains(pages["tensorfs.1"], `.SH "`+section+`"`) {
+		if !strings.Contains(pages["tensorfs.1"], ".SH "+section) {
 			t.Errorf("tensorfs.1 lacks %s", section)
 		}
 	}
 	for name, page := range pages {
 		for i, line := range strings.Split(page, "\n") {
-			if strings.HasPrefix(line, "'") || strings.HasPrefix(line, ".") && !regexp.MustCompile(`^\.(TH|SH|PP|TP|RS|RE|nf|fi|nh|ad)\b`).MatchString(line) {
+			if strings.HasPrefix(line, "'") || strings.HasPrefix(line, ".") && !regexp.MustCompile(`^\.(TH|SH|PP|TP|EX|EE|nh|ad)\b`).MatchString(line) {
 				t.Errorf("%s:%d: text that roff takes for a request: %s", name, i+1, line)
 			}
 		}
@@ -88,12 +90,8 @@ func TestManualPagesHoldUp(t *testing.T) {
 func TestEnvironmentIsDescribed(t *testing.T) {
 	read := regexp.MustCompile(`os\.(?:Getenv|LookupEnv)\("(\w+)"\)`)
 	described := map[string]bool{}
-	for _, s := range rootSections {
-		for _, i := range s.items {
-			for _, name := range strings.Split(i.name, ", ") {
-				described[name] = true
-			}
-		}
+	for _, name := range manualNames() {
+		described[name] = true
 	}
 	found := 0
 	err := filepath.WalkDir("../..", func(path string, d os.DirEntry, err error) error {
@@ -116,7 +114,7 @@ func TestEnvironmentIsDescribed(t *testing.T) {
 		for _, m := range read.FindAllSubmatch(b, -1) {
 			found++
 			if !described[string(m[1])] {
-				t.Errorf("%s reads %s, which ENVIRONMENT in man_sections.go does not describe", path, m[1])
+				t.Errorf("%s reads %s, which ENVIRONMENT in help/manual.txt does not describe", path, m[1])
 			}
 		}
 		return nil
@@ -126,19 +124,30 @@ func TestEnvironmentIsDescribed(t *testing.T) {
 	}
 }
 
-func TestRoff(t *testing.T) {
+// manualNames are the variables and files that tensorfs(1) describes.
+func manualNames() (names []string) {
+	for _, m := range manualItem.FindAllStringSubmatch(system("linux").text("manual"), -1) {
+		names = append(names, strings.Split(m[1], ", ")...)
+	}
+	return names
+}
+
+// TestManualText holds what the conventions of help texts become.
+func TestManualText(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
-		{"a MODEL with -l or --lazy.", `.PP|a \fIMODEL\fR with \fB\-l\fR or \fB\-\-lazy\fR.|`},
-		{"One. Two\nthree.", ".PP|One.|Two three.|"},
-		{".begins with a full stop", `.PP|\&.begins with a full stop|`},
-		{`back\slash`, `.PP|back\eslash|`},
-		{"  a      one\n  bb     two,\n         more", `.TP|\fIa\fR|one|.TP|\fIbb\fR|two, more|`},
-		{"  a  b  c\n  .d", `.PP|.nf|.RS 4n|a  b  c|\&.d|.RE|.fi|`},
-		{"one\n\ntwo", ".PP|one|.PP|two|"},
+		{"a MODEL with -l or --lazy.", `a \fIMODEL\fP with \fB\-l\fP or \fB\-\-lazy\fP\&.`},
+		{"One. Two\nthree.", "One. Two three."},
+		{".begins with a full stop", `\&.begins with a full stop`},
+		{`back\slash, 2^-24, a_b_c and [*]`, `back\eslash, 2\(ha\-24, a_b_c and [*]`},
+		{"  a      one\n  bb     two,\n         more", `.TP|\fIa\fP|one|.TP|\fIbb\fP|two, more`},
+		{"  a  b  c\n  .d", `.EX|    a  b  c|    .d|.EE`},
+		{"one\n\ntwo", "one|.PP|two"},
 	} {
-		r := &roff{emphasis: emphasisOf(umountCommand())}
-		r.text(test.text)
-		if got := strings.ReplaceAll(r.String(), "\n", "|"); got != test.want {
+		m := markdown{operandsOf(system("linux").umount())}
+		page := asRoff(md2man.Render([]byte("# A 1\n\n# B\n\n" + m.text(test.text) + "\n")))
+		_, got, _ := strings.Cut(string(page), ".SH B\n")
+		got = strings.Trim(regexp.MustCompile(`\n+`).ReplaceAllString(got, "|"), "|")
+		if got = strings.TrimPrefix(got, ".PP|"); got != test.want {
 			t.Errorf("%q: %s, want %s", test.text, got, test.want)
 		}
 	}

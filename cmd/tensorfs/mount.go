@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -39,134 +40,38 @@ type mountOptions struct {
 	library    libraryOptions
 }
 
-func mountCommand() *cobra.Command {
+func (s system) mount() *cobra.Command {
 	o := &mountOptions{}
-	c := &cobra.Command{
-		Use:   "mount [flags] MODEL|LIBRARY [MOUNTPOINT]",
-		Short: "Mount a model as a directory of tensors",
-		Long: `mount serves MODEL at the directory MOUNTPOINT and returns when the tree can be
-used; a server process runs in the background until the directory is unmounted.
-Root mounts directly; other users need fusermount3 (package fuse3) and access to
-/dev/fuse. A mount left over from a killed server is cleaned up first.
-
-If only the last directory of MOUNTPOINT does not exist, mount makes it. It is
-removed when the mount is gone, however that was unmounted. With --no-mkdir
-mount fails instead. Without MOUNTPOINT the model is mounted below
-$XDG_RUNTIME_DIR/tensorfs under its own name: mount prints the directory, and
-tensorfs umount NAME finds it.
-
-A mount hides what is in its directory, so one that is not empty is refused,
-unless --nonempty is given. Home directories and those directly below / are
-always refused, but for /mnt, /media, /srv and /opt when they are empty.
-
-A LIBRARY is ollama:, hf: or a folder that is not a model but has some. Each of
-its models is such a directory, named as tensorfs list shows it, with / for :
-(in a folder without .gguf or .safetensors, unless two models then had one
-name). A model is opened when somebody looks inside; a listing above opens none.
-Not more than --max-open are open at a time. A model that nobody asks for is
-closed after --idle, and opened again when it is needed. Models that come and go
-are seen within two seconds. One that was replaced is new under its name, and
-its old files give ESTALE.
-
-With --backend nfs the system reads the tree of a single model as NFS, from a
-server on this machine that other users cannot read from. That takes root,
-mount.nfs (package nfs-common) and a kernel with NFS. If the server is killed,
-mounting the model there again with the same flags goes on with the mount.
-tensorfs serve does without mounting.
-
-With --hot SIZE (root) a file is copied to memory when it is opened. From then
-on it is read and mapped at the speed of memory. The least recently used files
-make room for others. The kernel cannot reclaim that memory when it runs short,
-hence the limit.
-
-A mount by root, or with allow_other, shows other users what the server may
-read. Such a mount refuses symbolic links among the model's files that lead out
-of its directory (in the Hugging Face cache the repository's folder, for Ollama
-the store), unless --follow-links is given. MODEL itself may be a link to
-anywhere. An ordinary user's own mount follows all links.
-
-The server logs to the system log where there is one. --log takes syslog,
-journal (systemd's) or a FILE. In any case tensorfs status --json has the last
-errors.
-
-Options for -o and /etc/fstab are the flags, with _ for -: allow_other,
-backend=nfs, debug, follow_links, gguf_type=TYPE, hot=SIZE, i2s=ORDER,
-idle=DURATION, log=DEVICE or log=FILE, max_open=NUMBER, no_mkdir, nonempty,
-read_ahead=KIB, views=VIEW:VIEW (with colons for the commas of --views), warm or
-warm=VIEW; those that tensorfs help remote has; and
-
-  uid=, gid=, umask=   owner and mode that files show; allow_other decides who
-                       may enter at all
-  env.NAME=VALUE       a variable for the server, such as env.HF_HOME=/srv/hf;
-                       in /etc/fstab there is no other way to set one
-  noatime, sync, ...   options of mount(8); those that mean nothing here (rw,
-                       exec, nofail, x-...) are accepted
-
-With --warm the server reads the model into the page cache once it is mounted,
-in the order of its files, and stops when memory is short. --warm=VIEW reads
-only what a view needs. tensorfs status says how far it is.
-
-On SIGINT or SIGTERM the server unmounts. While the mount is in use, the first
-signal waits until it is not, and a second one detaches it. In the foreground it
-also unmounts on SIGHUP and when nobody reads its messages any more, so that
-closing the terminal leaves no dead mount. In the background it goes on.
-
-In /etc/fstab:
-
-  /models/model.gguf  /mnt/m  tensorfs       ro,allow_other,nofail  0  0
-  /models/model.gguf  /mnt/m  fuse.tensorfs  ro,allow_other,nofail  0  0
-
-The type tensorfs needs /sbin/mount.tensorfs, a link to tensorfs. The type
-fuse.tensorfs also works with mount.fuse3 (package fuse3), if tensorfs is in
-root's PATH.
-
-In the foreground, mount tells systemd when the mount can be used (Type=notify).`,
-		Example: `  tensorfs mount model.gguf ~/m
-  tensorfs mount -f ollama:gemma3 ~/m
-  tensorfs mount hf: ~/models
-  cd "$(tensorfs mount model.gguf)"`,
-		Args: between(1, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd, args[0], strings.Join(args[1:], ""))
-		},
-	}
-	o.flags(c)
+	c := s.command("mount", between(1, 2), nil, o.run)
+	o.define(s, c)
 	return c
 }
 
-func (o *mountOptions) flags(c *cobra.Command) {
-	f := c.Flags()
-	o.addBackend(f)
-	f.BoolVarP(&o.foreground, "foreground", "f", false, "serve in this process until unmounted")
-	f.StringArrayVarP(&o.options, "option", "o", nil, "mount `OPTIONS` as in fstab, separated by commas")
-	f.BoolVar(&o.allowOther, "allow-other", false, "let other users use the mount (unless root, needs user_allow_other in /etc/fuse.conf)")
-	f.Var(&o.hot, "hot", "keep opened files in up to this much memory and serve them at memory speed (root)")
-	f.IntVar(&o.readAhead, "read-ahead", 0, "the kernel's read-ahead in `KIB` (root; default 1024)")
-	f.BoolVar(&o.debug, "debug", false, "log every request")
-	f.BoolVar(&o.daemon, "daemon", false, "")
-	o.addShared(f)
-	f.BoolVar(&o.nonEmpty, "nonempty", false, "mount even if something is in MOUNTPOINT, and hide it")
-	f.BoolVar(&o.noMkdir, "no-mkdir", false, "fail if MOUNTPOINT does not exist, instead of making it")
-	var accepted bool // what other programs that mount take, and says nothing here
-	f.BoolVarP(&accepted, "read-only", "r", false, "accepted: a mount is always read-only")
-	f.BoolVarP(&accepted, "verbose", "v", false, "accepted: there is nothing more to say")
-	_, _, _ = f.MarkHidden("read-only"), f.MarkHidden("verbose"), f.MarkHidden("daemon") // fails only for an unknown flag
-	o.library.add(f)
-	o.add(c)
-	o.set, o.own = f, f
+// define adds the flags to a command.
+func (o *mountOptions) define(s system, c *cobra.Command) {
+	o.backend = defaultBackend(string(s))
+	o.library = libraryOptions{maxOpen: 16, idle: 5 * time.Minute}
+	accepted := new(bool) // what other programs that mount take, and says nothing here
+	s.define(c, "mount", flags{
+		"backend": &o.backend, "foreground": &o.foreground, "option": &o.options, "allow-other": &o.allowOther, "hot": &o.hot,
+		"read-ahead": &o.readAhead, "debug": &o.debug, "daemon": &o.daemon, "nonempty": &o.nonEmpty, "no-mkdir": &o.noMkdir,
+		"max-open": &o.library.maxOpen, "idle": &o.library.idle, "read-only": accepted, "verbose": accepted,
+	})
+	o.defineShared(s, c)
+	o.set = c.Flags()
 }
 
-// addShared adds the flags that serve has, too.
-func (o *mountOptions) addShared(f *pflag.FlagSet) {
-	f.StringVar(&o.logTo, "log", "", "where the server's messages go: syslog, journal or a `FILE` (default: syslog where there is one)")
-	f.StringVar(&o.warm, "warm", "", "read the model, or what `VIEW` needs of it, into memory once it is mounted")
-	f.Lookup("warm").NoOptDefVal = tree.WarmAll
-	f.BoolVar(&o.handOver, "hand-over", false, "")
-	_ = f.MarkHidden("hand-over")
+// defineShared adds the flags that serve has too.
+func (o *mountOptions) defineShared(s system, c *cobra.Command) {
+	s.define(c, "serve", flags{"log": &o.logTo, "warm": &o.warm, "hand-over": &o.handOver})
+	c.Flags().Lookup("warm").NoOptDefVal = tree.WarmAll
+	o.add(s, c)
+	o.own = c.Flags()
 }
 
 // run mounts a model. Without a mount point it chooses one and prints it.
-func (o *mountOptions) run(cmd *cobra.Command, model, mountpoint string) error {
+func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
+	model, mountpoint := args[0], strings.Join(args[1:], "")
 	extra, err := o.takeOptions()
 	if err == nil {
 		err = o.checkBackend(extra)
@@ -184,6 +89,9 @@ func (o *mountOptions) run(cmd *cobra.Command, model, mountpoint string) error {
 		return err
 	}
 	named := mountpoint != ""
+	if strings.Contains(mountpoint, "://") {
+		return usageError{fmt.Errorf("%s: it is the address of a model, not a directory to mount at", printableName(mountpoint))}
+	}
 	if !named {
 		mountpoint, err = placeFor(publicName(model))
 	} else {

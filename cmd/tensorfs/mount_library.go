@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/library"
@@ -22,11 +21,6 @@ import (
 type libraryOptions struct {
 	maxOpen int
 	idle    time.Duration
-}
-
-func (o *libraryOptions) add(f *pflag.FlagSet) {
-	f.IntVar(&o.maxOpen, "max-open", 16, "of a library, how many models may be open at a time")
-	f.DurationVar(&o.idle, "idle", 5*time.Minute, "of a library, how long a model stays open that nobody asks for")
 }
 
 // content is what is mounted: a model or a library.

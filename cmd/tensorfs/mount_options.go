@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -12,14 +13,6 @@ import (
 	"github.com/tensorfs/tensorfs/fs"
 )
 
-// fstabFlags are the flags of mount that are options of fstab too, there with an
-// underscore for each hyphen. They are what a server in the background is given.
-var fstabFlags = []string{
-	"allow-other", "backend", "debug", "follow-links", "gguf-type", "hot", "i2s", "log", "no-mkdir", "nonempty", "read-ahead", "views", "warm",
-	"idle", "max-open",
-	"cache", "cache-size", "download", "offline", "plain-http", "remote", "timeout",
-}
-
 // envOption begins options that set a variable of the server: env.HF_HOME=/srv/hf.
 const envOption = "env."
 
@@ -29,14 +22,14 @@ func (o *mountOptions) takeOptions() (extra []string, err error) {
 	for _, list := range o.options {
 		for opt := range strings.SplitSeq(list, ",") {
 			key, value, hasValue := strings.Cut(opt, "=")
-			flag := strings.ReplaceAll(key, "_", "-")
+			f := o.set.Lookup(strings.ReplaceAll(key, "_", "-"))
 			name, isEnv := strings.CutPrefix(key, envOption)
 			switch {
 			case opt == "":
 			case isEnv:
 				err = setServerEnv(name, value, hasValue)
-			case !strings.Contains(key, "-") && slices.Contains(fstabFlags, flag):
-				err = setFlag(o.set.Lookup(flag), value, hasValue)
+			case f != nil && marked(f, markOption) && !strings.Contains(key, "-"):
+				err = setFlag(f, value, hasValue)
 			default:
 				extra = append(extra, opt)
 			}
@@ -45,13 +38,16 @@ func (o *mountOptions) takeOptions() (extra []string, err error) {
 			}
 		}
 	}
+	if err := contradiction(o.set); err != nil {
+		return nil, err
+	}
 	extra = slices.DeleteFunc(extra, func(opt string) bool {
 		_, err := fs.CheckOptions([]string{opt})
 		return o.sloppy && errors.Is(err, fs.ErrUnknownOption)
 	})
 	extra, err = fs.CheckOptions(extra)
 	if errors.Is(err, fs.ErrUnknownOption) {
-		err = fmt.Errorf("%w; known are %s, and those of mount(8) itself", err, strings.Join(o.optionNames(), ", "))
+		err = fmt.Errorf("%w; known are %s, and those of mount(8) itself", err, strings.Join(optionNames(o.set), ", "))
 	}
 	if err != nil {
 		return nil, usageError{err}
@@ -97,31 +93,41 @@ func optionName(f *pflag.Flag) string {
 	return name
 }
 
-// optionNames lists the options that -o takes, for people.
-func (o *mountOptions) optionNames() []string {
-	names := append(fs.OptionNames(), envOption+"NAME=")
-	for _, flag := range fstabFlags {
-		names = append(names, optionName(o.set.Lookup(flag)))
+// optionUsage is the option of a flag with the name of its value, as help has it.
+func optionUsage(f *pflag.Flag) string {
+	value, _ := pflag.UnquoteUsage(f)
+	name, typed := optionName(f), map[string]string{"string": "NAME", "int": "NUMBER"}[value]
+	if value = strings.ToUpper(cmp.Or(typed, value)); f.NoOptDefVal != "" && value != "" {
+		return name + " or " + name + "=" + value
 	}
+	return name + value
+}
+
+// optionNames lists the options that -o takes, for people.
+func optionNames(set *pflag.FlagSet) []string {
+	names := append(fs.OptionNames(), envOption+"NAME=")
+	set.VisitAll(func(f *pflag.Flag) {
+		if marked(f, markOption) {
+			names = append(names, optionName(f))
+		}
+	})
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// serverFlags are the flags of the server: those that were set.
+// isSet reports whether a flag has another value than by default.
+func isSet(f *pflag.Flag) bool { return f.Value.String() != f.DefValue }
+
+// serverFlags are the flags of the server: those that were set, and are options too.
 func (o *mountOptions) serverFlags() (args []string) {
-	for _, name := range fstabFlags {
-		f := o.own.Lookup(name)
-		if f == nil { // serve does not have it
-			continue
-		}
-		value := f.Value.String()
-		switch {
-		case value == f.DefValue:
+	o.own.VisitAll(func(f *pflag.Flag) {
+		switch value := f.Value.String(); {
+		case !marked(f, markOption) || !isSet(f):
 		case value == f.NoOptDefVal:
-			args = append(args, "--"+name)
+			args = append(args, "--"+f.Name)
 		default:
-			args = append(args, "--"+name+"="+value)
+			args = append(args, "--"+f.Name+"="+value)
 		}
-	}
+	})
 	return args
 }

@@ -194,22 +194,54 @@ func TestStatusTable(t *testing.T) {
 	t.Errorf("the mount is not there:\n%s", out)
 }
 
-// A mount that is named as a model gets the name of the model, through links too.
-func TestMountIsNoModel(t *testing.T) {
-	model, err := filepath.Abs(ggufDir + "v2.gguf")
-	mnt, link := mounted(t, model), filepath.Join(t.TempDir(), "link")
-	if err := errors.Join(err, os.Symlink(mnt, link)); err != nil {
+// A mount is the model that is mounted, through links too, and can be mounted itself;
+// also where the model's own file is gone.
+func TestMountIsModel(t *testing.T) {
+	text, err := os.ReadFile(ggufDir + "llama-xs.q4_k_m.gguf")
+	model := filepath.Join(t.TempDir(), "m.gguf")
+	if err := errors.Join(err, os.WriteFile(model, text, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{mnt, mnt + "/", link} {
-		code, stdout, stderr := command("info", path)
-		if want := "tensorfs: " + path + ": it is a mount of " + model + "; name the model itself\n"; code != 1 || stdout != "" || stderr != want {
-			t.Errorf("exit code %d, %q, %q, want %q", code, stdout, stderr, want)
+	mnt, link := mounted(t, model), filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink(mnt, link))
+	whole := fileSum(t, mnt, "gguf/model.gguf")
+	for _, own := range []bool{true, false} {
+		for _, path := range []string{mnt, mnt + "/", link} {
+			code, stdout, stderr := command("info", path)
+			if code != 0 || strings.Contains(stdout, "format        tensorfs") == own || stderr != "" {
+				t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
+			}
 		}
+		again := mounted(t, mnt, "--follow-links") // root does not, otherwise
+		for _, name := range []string{"raw/output_norm.weight", "f16/token_embedding.weight", "packed/layers.0.ffn.up.weight"} {
+			if got, want := fileSum(t, again, name), fileSum(t, mnt, name); got != want {
+				t.Errorf("%s has other bytes (own files: %v)", name, own)
+			}
+		}
+		if own {
+			if got := fileSum(t, again, "gguf/model.gguf"); got != whole {
+				t.Error("gguf/ has other bytes")
+			}
+			must(t, os.Rename(model, model+".old"))
+		}
+	}
+	if code, stdout, stderr := command("diff", mnt, model+".old"); code != 0 || stderr != "" {
+		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
 	}
 	if code, _, stderr := command("ls", "--views", "none", mnt); code != 2 {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
+}
+
+// fileSum returns the SHA-256 of a file of a mount.
+func fileSum(t *testing.T, mnt, name string) string {
+	t.Helper()
+	out, err := exec.Command("sha256sum", filepath.Join(mnt, name)).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	sum, _, _ := strings.Cut(string(out), " ")
+	return sum
 }
 
 func TestUmountWaitsForTheServer(t *testing.T) {

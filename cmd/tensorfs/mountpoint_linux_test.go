@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -83,7 +84,7 @@ func TestMountpointIsEmpty(t *testing.T) {
 	t.Cleanup(func() { fs.UnmountPath(full, true) })
 	helper := func(args ...string) (int, string, string) {
 		var out, err bytes.Buffer
-		code := helperExit[execute(mountHelper(), args, &out, &err)]
+		code := helperExit[execute(system(runtime.GOOS).mountHelper(), args, &out, &err)]
 		return code, out.String(), err.String()
 	}
 	forms := map[string]func(dir string) (int, string, string){

@@ -149,21 +149,12 @@ func (s *cacheSize) Set(text string) error {
 
 var _ pflag.Value = (*cacheSize)(nil)
 
-// inGroup is the annotation of flags that help shows in a group of their own.
-const inGroup = "group"
-
-func (f *remoteFlags) add(c *cobra.Command) {
+func (f *remoteFlags) add(s system, c *cobra.Command) {
 	f.stderr = c.ErrOrStderr
-	own := pflag.NewFlagSet("", pflag.ContinueOnError)
-	own.BoolVar(&f.offline, "offline", false, "ask no other machine; open what is here or in the cache")
-	own.BoolVar(&f.ask, "remote", false, "ask also where this machine has the model")
-	own.StringVar(&f.cache, "cache", "", "`DIR` that keeps what was read (default: TENSORFS_CACHE, else one of the user)")
-	own.Var(&f.cacheSize, "cache-size", "how large it may be; 0 keeps nothing on the disk (default: a tenth of the disk, at most 100 GB)")
-	own.DurationVar(&f.timeout, "timeout", 0, "how long a read waits for its bytes, such as 30s (default 2m)")
-	own.BoolVar(&f.download, "download", false, "fetch the model first if its server sends only whole files")
-	own.BoolVar(&f.plainHTTP, "plain-http", false, "allow http:// to public addresses, which protects nothing")
-	own.VisitAll(func(x *pflag.Flag) { x.Annotations = map[string][]string{inGroup: {"remote"}} })
-	c.Flags().AddFlagSet(own)
+	s.define(c, "", flags{
+		"offline": &f.offline, "remote": &f.ask, "cache": &f.cache, "cache-size": &f.cacheSize, "timeout": &f.timeout,
+		"download": &f.download, "plain-http": &f.plainHTTP,
+	})
 	if run := c.RunE; run != nil {
 		c.RunE = func(cmd *cobra.Command, args []string) error {
 			err := run(cmd, args)
@@ -203,14 +194,9 @@ func (f *remoteFlags) forbids() string {
 	return ""
 }
 
-// check returns an error for flags that contradict each other.
+// check takes the values of the flags.
 func (f *remoteFlags) check() error {
-	switch {
-	case f.offline && f.ask:
-		return usageError{errors.New("--offline and --remote exclude each other")}
-	case f.offline && f.download:
-		return usageError{errors.New("--offline and --download exclude each other")}
-	case f.timeout < 0:
+	if f.timeout < 0 {
 		return usageError{fmt.Errorf("--timeout %s: want a time like 30s", f.timeout)}
 	}
 	return nil

@@ -22,43 +22,19 @@ type statOptions struct {
 	opened func() // called with the model open; nil but for tests
 }
 
-func statCommand() *cobra.Command {
+func (s system) stat() *cobra.Command {
 	o := &statOptions{}
-	c := &cobra.Command{
-		Use:   "stat [--json] MODEL [NAME | GLOB]",
-		Short: "Describe the numbers of tensors",
-		Long: `stat reads tensors and prints what their numbers are like. One tensor gets a
-screen with a histogram, several get a line each. NAME is the canonical name of
-a tensor or its name in the model's files, and GLOB selects by either: * matches
-any characters, ? matches one, [abc] matches one of a set. Without them, stat
-prints all tensors. Of a GGUF model they may also be Hugging Face's names, where
-that form of it is known: its tensors are described as hf/ has them.
-
-Numbers are F32, dequantised as in f16/ but not rounded to half, or integers.
-Least, greatest, mean and standard deviation (of the numbers themselves, divided
-by their count) are those of the finite numbers; NaN and infinities are counted.
-The histogram reaches four standard deviations to both sides of the mean, and
-says how many numbers are beyond that. Its bars are Unicode blocks, or ASCII
-where the locale (LC_ALL, LC_CTYPE, LANG) is not UTF-8.`,
-		Example: `  tensorfs stat model.gguf output.weight
-  tensorfs stat model.gguf blk.0.attn_q.weight
-  tensorfs stat model.gguf model.layers.0.self_attn.q_proj.weight
-  tensorfs stat model.gguf 'layers.0.*'
-  tensorfs stat --json ollama:gemma3 | jq '.[] | select(.nan > 0) | .name'`,
-		Args: single(1, 2, "stat takes one NAME or GLOB: 'layers.0.*' in quotes selects several tensors"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			want := ""
-			if len(args) == 2 {
-				want = args[1]
-				if _, err := matchGlob(want, ""); err != nil {
-					return usageError{err}
-				}
+	c := s.command("stat", single(1, 2, "stat takes one NAME or GLOB: 'layers.0.*' in quotes selects several tensors"), flags{"json": &o.json}, func(cmd *cobra.Command, args []string) error {
+		want := ""
+		if len(args) == 2 {
+			want = args[1]
+			if _, err := matchGlob(want, ""); err != nil {
+				return usageError{err}
 			}
-			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], want)
-		},
-	}
-	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects; one for a NAME has its histogram")
-	o.addReading(c)
+		}
+		return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], want)
+	})
+	o.addReading(s, c)
 	return c
 }
 

@@ -20,35 +20,9 @@ import (
 
 type statusOptions struct{ json bool }
 
-func statusCommand() *cobra.Command {
+func (s system) status() *cobra.Command {
 	o := &statusOptions{}
-	c := &cobra.Command{
-		Use:   "status [--json]",
-		Short: "List the mounted models",
-		Long: `status lists the tensorfs mounts of this machine with the process that serves
-each and its health:
-
-  ok         the server answers, and the model's files are as they were
-  changed    a file of the model was changed or truncated: tensors that need it
-             cannot be read; unmount and mount again
-  no answer  left over from a killed server: mounting there again or tensorfs
-             umount cleans it up
-  not yours  of another user, whose server tells nobody else how it is
-
-NFS mounts are listed as FUSE ones are; --json says which are which (backend).
-The server checks the files when status asks, although the kernel may still have
-the old bytes in memory. Below the table come changed files, the last error and
-the last warning of each server, why the kernel watches no files for a server
-(then any move of their times counts as a change), the open models of a library
-and, with --hot, the files that are in memory. Paths in the home directory begin
-with ~. --json has whole paths, the time of mounting and the last 16 errors and
-warnings, whether the server has a log or not; pid is 0 where it is not known,
-and healthy is true if the health is ok.`,
-		Args: between(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.OutOrStdout()) },
-	}
-	c.Flags().BoolVar(&o.json, "json", false, "print a JSON array of objects: mountpoint, model, pid, backend, healthy, state, mounted, changed, last_error, errors, warnings, unwatched, hot, warm; of a library also library, models, open")
-	return c
+	return s.command("status", between(0, 0), flags{"json": &o.json}, func(cmd *cobra.Command, _ []string) error { return o.run(cmd.OutOrStdout()) })
 }
 
 type mountStatus struct {

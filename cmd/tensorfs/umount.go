@@ -19,50 +19,34 @@ import (
 
 type umountOptions struct{ lazy, all bool }
 
-func umountCommand() *cobra.Command {
+func (s system) umount() *cobra.Command {
 	o := &umountOptions{}
-	c := &cobra.Command{
-		Use:     "umount [-l] {MOUNTPOINT... | -a}",
-		Aliases: []string{"unmount"},
-		Short:   "Unmount models",
-		Long: `umount unmounts each MOUNTPOINT and waits until its server has ended. A mount
-left over from a killed server is removed too. If the server hangs, use -l. A
-directory that mount made is removed. A mount that was made without a MOUNTPOINT
-goes by its name. -a unmounts all that are one's own.
-
-A server keeps running while somebody uses the mount: after -l, or if there is a
-copy of the mount, made by mount --bind or with a container or another mount
-namespace. umount waits for that at most 5 seconds. Then it says in one line
-where the copy is, and succeeds.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if o.all {
-				return between(0, 0)(cmd, args)
+	c := s.command("umount", func(cmd *cobra.Command, args []string) error {
+		if o.all {
+			return between(0, 0)(cmd, args)
+		}
+		return between(1, math.MaxInt)(cmd, args)
+	}, flags{"all": &o.all, "lazy": &o.lazy}, func(cmd *cobra.Command, args []string) error {
+		places := make([]string, len(args))
+		for i, arg := range args {
+			places[i] = mountpointOf(arg)
+		}
+		if o.all {
+			var err error
+			if places, err = ownMountpoints(); err != nil {
+				return err
 			}
-			return between(1, math.MaxInt)(cmd, args)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			places := make([]string, len(args))
-			for i, arg := range args {
-				places[i] = mountpointOf(arg)
+		}
+		var failed error
+		for _, place := range places {
+			if err := o.run(cmd.ErrOrStderr(), place); err != nil {
+				printError(cmd.ErrOrStderr(), err, args)
+				failed = reported{err}
 			}
-			if o.all {
-				var err error
-				if places, err = ownMountpoints(); err != nil {
-					return err
-				}
-			}
-			var failed error
-			for _, place := range places {
-				if err := o.run(cmd.ErrOrStderr(), place); err != nil {
-					printError(cmd.ErrOrStderr(), err, args)
-					failed = reported{err}
-				}
-			}
-			return failed
-		},
-	}
-	c.Flags().BoolVarP(&o.all, "all", "a", false, "unmount all mounts but those of other users")
-	c.Flags().BoolVarP(&o.lazy, "lazy", "l", false, "detach now, even if somebody uses it or its server hangs; users are served until they are done")
+		}
+		return failed
+	})
+	c.Aliases = []string{"unmount"}
 	return c
 }
 

@@ -211,6 +211,9 @@ func wrapUsage(c *cobra.Command) {
 			if slices.Contains(a, "") { // often a variable that is not set; as a path it would be the current directory
 				return usageError{fmt.Errorf("an argument is empty; usage: %s", cmd.UseLine())}
 			}
+			if err := contradiction(cmd.Flags()); err != nil {
+				return err
+			}
 			if err := args(cmd, a); err != nil {
 				var usage usageError
 				if errors.As(err, &usage) {
@@ -224,4 +227,15 @@ func wrapUsage(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		wrapUsage(sub)
 	}
+}
+
+// contradiction returns the error of flags that exclude each other.
+func contradiction(set *pflag.FlagSet) error {
+	for _, pair := range exclusive {
+		a, b := set.Lookup(pair[0]), set.Lookup(pair[1])
+		if a != nil && b != nil && (a.Changed || isSet(a)) && (b.Changed || isSet(b)) {
+			return usageError{fmt.Errorf("--%s and --%s exclude each other", a.Name, b.Name)}
+		}
+	}
+	return nil
 }

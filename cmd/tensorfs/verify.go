@@ -17,61 +17,15 @@ type verifyOptions struct {
 	modelFlags
 	json            bool
 	manifest, check optionalFile
-	in              []string
+	in              wordList
 }
 
-func verifyCommand() *cobra.Command {
+func (s system) verify() *cobra.Command {
 	o := &verifyOptions{}
-	c := &cobra.Command{
-		Use:   "verify [flags] [--manifest [FILE] | --check FILE] MODEL",
-		Short: "Read everything and report what is wrong",
-		Long: `verify opens MODEL with all checks of its format, and then reads all of it. It
-compares files with the digests that a store or a download noted for them
-(Ollama, the Hugging Face cache, hf download --local-dir), and reads every
-stored byte and every number that can be decoded. It reports NaN and infinity
-for each tensor as soon as it finds them, and exits 1 if it found anything.
-
-A download that reserves its space and ends early leaves zeros. So a weight or a
-norm that is 0 throughout is a finding, and a hole of 1 MiB or more under a
-tensor, which is space that was never written. Where the file's digest is known
-that decides, and these are notes. They are notes too for tables of positions
-and of token types, for the B of a LoRA and for norms that are stored without
-the one that they add. Biases may be 0.
-
-Two kinds of lines are not findings. An overflow says that finite numbers of a
-tensor are too large for half precision and therefore infinite in f16/. Such a
-model is sound, and f32/ and bf16/ have its numbers. A note is a warning about
-the model, names symbolic links that a mount by root would refuse, or says that
-no digest of the weights is known, so that nothing was compared, and how to get
-one.
-
-With --manifest verify only writes a list of SHA-256 digests to FILE (to
-standard output without FILE, or if FILE is -). The list is of raw/, or of the
-directories of the tree that --in names. It has the form of sha256sum: in a
-mount of the model, sha256sum -c FILE checks it. FILE appears when the list is
-complete.
-
-With --check verify only compares the model with such a list, whoever wrote it
-(- is standard input). It reports files that differ, files of the list that the
-model does not have, and files in the directories of the list that the list does
-not have. With --in only these directories are compared.
-
-Ctrl-C ends verify with one line that says how far it got. What it found until
-then has been printed.`,
-		Example: `  tensorfs verify hf:Qwen/Qwen3-4B
-  tensorfs verify --manifest model.sha256 model.gguf
-  tensorfs verify --check model.sha256 /elsewhere/model.gguf
-  tensorfs verify --manifest --in raw,f16 model.gguf | sort -k 2`,
-		Args: o.arguments,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), append(args, o.manifest.model)[0])
-		},
-	}
-	c.Flags().BoolVar(&o.json, "json", false, "print a JSON object: files, tensors, bytes, findings, overflows, notes, complete")
-	c.Flags().Var(&o.manifest, "manifest", "write a list of SHA-256 digests as sha256sum does")
-	c.Flags().Var(&o.check, "check", "compare with such a list")
-	c.Flags().StringSliceVar(&o.in, "in", nil, "the directories `DIR,...` of the tree to list or to compare (default: raw, or those that the list names)")
-	o.add(c)
+	c := s.command("verify", o.arguments, flags{"json": &o.json, "manifest": &o.manifest, "check": &o.check, "in": &o.in}, func(cmd *cobra.Command, args []string) error {
+		return o.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), append(args, o.manifest.model)[0])
+	})
+	o.add(s, c)
 	return c
 }
 

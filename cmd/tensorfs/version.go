@@ -19,16 +19,11 @@ var (
 	date    string // of the commit, RFC 3339
 )
 
-func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  between(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
-			return err
-		},
-	}
+func (s system) version() *cobra.Command {
+	return s.command("version", between(0, 0), flags{}, func(cmd *cobra.Command, _ []string) error {
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
+		return err
+	})
 }
 
 // versionLine says which tensorfs this is: "tensorfs 0.1.0 (0123456789ab, 2026-11-22)

@@ -89,7 +89,6 @@ func TestWrongInputs(t *testing.T) {
 		{"info /dev/null", 1, "/dev/null: it is a device, not a regular file; models are not read from a pipe or a device: write it to a file, and name that"},
 		{"info " + long, 1, at(long[:199-len(dir)-1]) + "..." + long[:197] + ": its name is longer than file names can be; check the path"},
 		{long, 2, `"` + long[:198] + "..." + long[:197] + `" is not a command, and there is no file of that name; tensorfs --help lists the commands, tensorfs list the models of this machine`},
-		{"mount exported m", 1, at("exported") + ": it is an export of " + at("m.gguf") + ", which tensorfs export adds to and the C and Go libraries load; name the model itself"},
 		{"info two", 1, at("two") + ": it has 2 GGUF models: m.gguf, n.gguf; name one, such as " + at("two/m.gguf")},
 		{"info .", 1, dir + ": it is a folder with 3 models: " + at("m.gguf") + ", " + at("two/m.gguf") + ", " + at("two/n.gguf") + "; name one of them; tensorfs list . describes all, and tensorfs mount mounts all"},
 

@@ -55,6 +55,20 @@ func FromHF(get Lookup, shapes Shapes, layers int) []tensorfs.Field {
 	return m.evaluate(bare)
 }
 
+// FromJSON returns the fields of a config.json in this schema, which get looks up.
+// Values that are not of the schema's types are left out.
+func FromJSON(get Lookup) []tensorfs.Field {
+	m := &model{get: get, scopes: []string{""}}
+	for i := range schema {
+		f := field{name: schema[i].name, kind: schema[i].kind, hf: []string{schema[i].name}}
+		if _, ok := get(f.name + perLayer); ok {
+			f.hf[0] += perLayer // which says the other, too
+		}
+		m.read(&f)
+	}
+	return m.fields
+}
+
 // Architecture returns GGUF's name for the architecture in a config.json. A name
 // unknown to the tables of package names is returned as written; the result is
 // "unknown" where the file has no name, or one of more than [MaxArchitecture]

@@ -59,10 +59,12 @@ type info struct {
 	at     int64 // where the info is in the file
 }
 
-// Parse reads a file up to its tensor data and checks it. It does not own m: the
-// caller closes it once the File is no longer used. One shard of a set is parsed
+// Parse reads a file up to its tensor data and checks it. A *bytes.Reader is Data. Parse
+// does not own data: the caller closes it, if that is needed, once the File is no longer
+// used. One shard of a set is parsed
 // like a whole model: see [File.Shards].
-func Parse(m source.File) (*File, error) {
+func Parse(data tensorfs.Data) (*File, error) {
+	m := source.AsFile(data, "model.gguf")
 	c := newCursor(m, 0, min(m.Size(), maxHeader))
 	f := &File{file: m, Alignment: 32}
 	if err := checkMagic(m, c.next(int(min(m.Size(), int64(len(magic)))))); err != nil {

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats/assemble"
 	"github.com/tensorfs/tensorfs/formats/names"
+	"github.com/tensorfs/tensorfs/internal/assemble"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )

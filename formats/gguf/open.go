@@ -2,17 +2,19 @@ package gguf
 
 import (
 	"errors"
+	"io/fs"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats/assemble"
 	"github.com/tensorfs/tensorfs/formats/names"
+	"github.com/tensorfs/tensorfs/internal/assemble"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// OpenFS opens the model in the file of that name: a GGUF file, or any one shard
-// of a set in one directory. Their names are derived from name as given, not from
+// OpenFS opens the model in the file of that name in fsys: a GGUF file, or any one
+// shard of a set in one directory. Their names are derived from name as given, not from
 // what it may link to.
-func OpenFS(src source.FS, name string) (*tensorfs.Model, error) {
+func OpenFS(fsys fs.FS, name string) (*tensorfs.Model, error) {
+	src := source.Of(fsys)
 	f, err := openFile(src, name)
 	if err != nil {
 		return nil, err
@@ -30,7 +32,7 @@ func OpenFS(src source.FS, name string) (*tensorfs.Model, error) {
 
 // openFile opens and parses one file.
 func openFile(src source.FS, name string) (*File, error) {
-	m, err := src.Open(name)
+	m, err := src.OpenFile(name)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +63,7 @@ func newModel(path string, files []*File) (*tensorfs.Model, error) {
 	for i, f := range files {
 		sources[i] = f.file
 	}
-	return assemble.Finish(m, sources)
+	return source.Finish(m, sources)
 }
 
 // union returns the combined metadata of a set's shards: each key once, with the

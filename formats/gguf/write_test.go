@@ -18,7 +18,7 @@ import (
 // parse parses the bytes of a file.
 func parse(t testing.TB, b []byte) (*gguf.File, error) {
 	t.Helper()
-	f, err := memory.New(map[string][]byte{"m.gguf": b}).Open("m.gguf")
+	f, err := memory.New(map[string][]byte{"m.gguf": b}).OpenFile("m.gguf")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,10 +4,10 @@ import (
 	"fmt"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats/assemble"
 	"github.com/tensorfs/tensorfs/formats/config"
 	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/internal/assemble"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
@@ -56,7 +56,7 @@ func (b *builder) build() (*tensorfs.Model, error) {
 		return nil, err
 	}
 	b.complete()
-	return assemble.Finish(b.model, b.maps)
+	return source.Finish(b.model, b.maps)
 }
 
 // load opens and parses the weight files.

@@ -63,7 +63,7 @@ func (d *folder) exists(file string) (bool, error) {
 	if e == nil || e.Type()&fs.ModeSymlink == 0 || d.opened[file] != nil {
 		return e != nil, nil
 	}
-	f, err := d.src.Open(d.name(file))
+	f, err := d.src.OpenFile(d.name(file))
 	if err != nil {
 		return false, err
 	}
@@ -77,5 +77,5 @@ func (d *folder) take(file string) (source.File, error) {
 		delete(d.opened, file)
 		return f, nil
 	}
-	return d.src.Open(d.name(file))
+	return d.src.OpenFile(d.name(file))
 }

@@ -10,18 +10,19 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// Match reports whether src has a directory of that name that OpenFS is for: one
+// Match reports whether fsys has a directory of that name that OpenFS is for: one
 // with a config.json, an index or safetensors files. It does not ask whether the
 // model is sound or complete.
-func Match(src source.FS, dir string) bool {
-	entries, err := src.ReadDir(dir)
+func Match(fsys fs.FS, dir string) bool {
+	entries, err := source.Of(fsys).ReadDir(dir)
 	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 		return e.Name() == "config.json" || strings.HasSuffix(e.Name(), indexSuffix) || path.Ext(e.Name()) == suffix
 	})
 }
 
-// OpenFS opens the model in a directory.
-func OpenFS(src source.FS, dir string) (*tensorfs.Model, error) {
+// OpenFS opens the model in a directory of fsys.
+func OpenFS(fsys fs.FS, dir string) (*tensorfs.Model, error) {
+	src := source.Of(fsys)
 	d, err := openFolder(src, dir)
 	if err != nil {
 		return nil, err
@@ -36,7 +37,8 @@ func OpenFS(src source.FS, dir string) (*tensorfs.Model, error) {
 
 // OpenFileFS opens a safetensors file: as OpenFS opens its directory if the file
 // is the whole model of a directory with a config.json, else on its own.
-func OpenFileFS(src source.FS, file string) (*tensorfs.Model, error) {
+func OpenFileFS(fsys fs.FS, file string) (*tensorfs.Model, error) {
+	src := source.Of(fsys)
 	dir, name := path.Dir(file), path.Base(file)
 	d, err := openFolder(src, dir)
 	defer d.close()

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/assemble"
 )
 
 // scheme is one way to store a module's numbers in several tensors. It is
@@ -155,7 +156,7 @@ func (b *builder) apply(q *quantConfig, m *module, agrees bool) string {
 	if err != nil {
 		return fmt.Sprintf("its module is quantised with %s, but %v%s", m.scheme.name, err, rawHint)
 	}
-	b.tensors.Attach(m.main, quant)
+	assemble.Attach(m.main, quant)
 	return ""
 }
 

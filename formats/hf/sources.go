@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats/assemble"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -56,7 +55,7 @@ func (b *builder) addSource(e fs.DirEntry, name string) {
 		}
 	}
 	if isFile {
-		b.model.Sources = append(b.model.Sources, assemble.Source(b.dir.src, b.dir.name(name), name))
+		b.model.Sources = append(b.model.Sources, source.Unopened(b.dir.src, b.dir.name(name), name))
 	}
 }
 

@@ -30,24 +30,30 @@ const (
 
 // Found is a repository's snapshot in the cache.
 type Found struct {
-	Source  *source.Directory // the repository's folder; the caller closes it
-	Dir     string            // the snapshot in it
-	Name    Name              // with the commit as revision
-	Warning string            // what a user should know, or ""
+	Dir     string // the snapshot in the repository's folder
+	Name    Name   // with the commit as revision
+	Warning string // what a user should know, or ""
 
-	asked Name // with the revision that was asked for
+	folder *source.Directory
+	asked  Name // with the revision that was asked for
 }
 
+// FS returns the files of the repository's folder.
+func (f *Found) FS() fs.FS { return f.folder }
+
+// Close closes the folder. Files that were opened stay open.
+func (f *Found) Close() error { return f.folder.Close() }
+
 // Find finds the repository of a name in the local cache: $HF_HUB_CACHE,
-// $HF_HOME/hub or ~/.cache/huggingface/hub. links says how far the links of its
-// files are followed. Of a revision with slashes it takes as much as names one,
+// $HF_HOME/hub or ~/.cache/huggingface/hub. keepInside refuses links that lead out of
+// the repository's folder. The caller closes what is found. Of a revision with slashes it takes as much as names one,
 // the rest is a path in the repository.
-func Find(n Name, links source.Links) (*Found, error) {
+func Find(n Name, keepInside bool) (*Found, error) {
 	cache, err := source.HuggingFaceCache()
 	if err != nil {
 		return nil, err
 	}
-	src, err := source.Dir(path.Join(cache, folderName(n.Repository)), links)
+	src, err := source.Dir(path.Join(cache, folderName(n.Repository)), source.Links(keepInside))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, notCached(n, cache)
 	} else if err != nil {
@@ -68,7 +74,7 @@ func folderName(repository string) string {
 
 // find finds the snapshot in a repository's folder.
 func find(src *source.Directory, n Name) (*Found, error) {
-	f := &Found{Source: src, Name: n, asked: n}
+	f := &Found{folder: src, Name: n, asked: n}
 	if n.Revision == "" {
 		var err error
 		if f.Dir, f.Warning, err = Snapshot(src, ".", n); err != nil {
@@ -157,7 +163,8 @@ func ref(src source.FS, name string) (commit string, err error) {
 }
 
 // IsFolder reports whether dir is a repository's folder in the cache.
-func IsFolder(src source.FS, dir string) bool {
+func IsFolder(fsys fs.FS, dir string) bool {
+	src := source.Of(fsys)
 	has := func(name string) bool { return source.IsDir(src, path.Join(dir, name)) }
 	return has("snapshots") && (has("refs") || has("blobs"))
 }
@@ -165,7 +172,8 @@ func IsFolder(src source.FS, dir string) bool {
 // Snapshot returns the directory of a repository's usual snapshot, in the
 // repository's folder: that of main, or the only one. n is the repository's name,
 // for messages, the zero Name where it was not given.
-func Snapshot(src source.FS, folder string, n Name) (dir, warning string, err error) {
+func Snapshot(fsys fs.FS, folder string, n Name) (dir, warning string, err error) {
+	src := source.Of(fsys)
 	at := src.Location(folder)
 	all := path.Join(folder, "snapshots")
 	commit, err := ref(src, path.Join(folder, "refs", "main"))
@@ -210,7 +218,8 @@ func Snapshot(src source.FS, folder string, n Name) (dir, warning string, err er
 }
 
 // Files lists the files of a snapshot as paths with slashes. Links count as files.
-func Files(src source.FS, dir string) ([]string, error) {
+func Files(fsys fs.FS, dir string) ([]string, error) {
+	src := source.Of(fsys)
 	var files []string
 	var walk func(below string, depth int) error
 	walk = func(below string, depth int) error {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tensorfs/tensorfs/formats/exported"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/formats/names"
@@ -54,8 +55,8 @@ func files(entries []entry) (names []string) {
 }
 
 // Single reports whether a directory is a model, so that it is not a library: a
-// repository's folder in the Hugging Face cache is one, too, and so is a directory with
-// one GGUF model at its top and none below.
+// repository's folder in the Hugging Face cache is one, too, and so are a mounted or
+// exported tree, and a directory with one GGUF model at its top and none below.
 func Single(dir string, o Options) bool {
 	src, err := source.Dir(dir, source.Anywhere)
 	if err != nil {
@@ -63,6 +64,9 @@ func Single(dir string, o Options) bool {
 	}
 	defer src.Close()
 	if hub.IsFolder(src, ".") {
+		return true
+	}
+	if found, err := src.ReadDir("."); err == nil && exported.Match(found) {
 		return true
 	}
 	entries, err := list(dir, matters)

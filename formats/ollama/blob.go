@@ -40,7 +40,7 @@ func refetch(err error) error {
 
 // open opens a layer's blob and checks that it has the size that the manifest says.
 func (b *blobs) open(l *layer) (source.File, error) {
-	f, err := b.src.Open(l.digest.name())
+	f, err := b.src.OpenFile(l.digest.name())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l, refetch(err))
 	}

@@ -3,8 +3,8 @@ package ollama
 import (
 	"strings"
 
-	"github.com/tensorfs/tensorfs/formats/assemble"
 	"github.com/tensorfs/tensorfs/formats/config"
+	"github.com/tensorfs/tensorfs/internal/assemble"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 

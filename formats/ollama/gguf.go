@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats/assemble"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/formats/names"
+	"github.com/tensorfs/tensorfs/internal/assemble"
 )
 
 // towers start canonical names that no language model has. A projector's

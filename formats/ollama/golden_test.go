@@ -16,7 +16,6 @@ import (
 	"testing/iotest"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 const goldenStore = "../../testdata/ollama/models"
@@ -61,7 +60,7 @@ func TestGolden(t *testing.T) {
 	for manifest, tensors := range goldenIndex(t) {
 		t.Run(manifest, func(t *testing.T) {
 			m := opened(t, filepath.Join(goldenStore, "manifests", manifest))
-			named, err := OpenName(goldenName(manifest), source.Inside)
+			named, err := OpenName(goldenName(manifest), true)
 			if err != nil {
 				t.Fatal(err)
 			}

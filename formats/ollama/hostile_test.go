@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 )
 
@@ -113,7 +112,7 @@ func TestHostile(t *testing.T) {
 				if m != nil {
 					m.Close()
 				}
-				if n := testlimit.Allocated(func() { m, err = OpenName(name, source.Inside) }); n > 16<<20 {
+				if n := testlimit.Allocated(func() { m, err = OpenName(name, true) }); n > 16<<20 {
 					t.Errorf("it allocates %d bytes", n)
 				}
 			})
@@ -225,7 +224,7 @@ func TestHostileFiles(t *testing.T) {
 			var err error
 			testlimit.Return("opening", func() {
 				var m *tensorfs.Model
-				if m, err = OpenName("control", source.Inside); m != nil {
+				if m, err = OpenName("control", true); m != nil {
 					m.Close()
 				}
 			})
@@ -241,7 +240,7 @@ func TestChangedBlob(t *testing.T) {
 	dir := smallStore(t)
 	t.Setenv("OLLAMA_MODELS", dir)
 	blob := filepath.Join(dir, "blobs", controlBlob)
-	m, err := OpenName("control", source.Inside)
+	m, err := OpenName("control", true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +268,7 @@ func TestChangedBlob(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := OpenName("control", source.Inside)
+		m, err := OpenName("control", true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +289,7 @@ func TestChangedBlob(t *testing.T) {
 func TestPrunedBlob(t *testing.T) {
 	dir := smallStore(t)
 	t.Setenv("OLLAMA_MODELS", dir)
-	m, err := OpenName("control", source.Inside)
+	m, err := OpenName("control", true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,27 +3,28 @@ package ollama
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats/assemble"
+	"github.com/tensorfs/tensorfs/internal/assemble"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// OpenName opens a model of the local store by its name, such as gemma3:4b. links
-// says how far links in the store are followed.
-func OpenName(name string, links source.Links) (*tensorfs.Model, error) {
+// OpenName opens a model of the local store by its name, such as
+// gemma3:4b. keepInside refuses links that lead out of the store's directories.
+func OpenName(name string, keepInside bool) (*tensorfs.Model, error) {
 	n, err := ParseName(name)
 	if err != nil {
 		return nil, err
 	}
-	at, err := locate(n, links)
+	at, err := locate(n, keepInside)
 	if err != nil {
 		return nil, err
 	}
 	defer at.store.Close()
-	src := source.With(at.store, at.name, at.file)
+	src := source.With(at.store.files, at.name, at.file)
 	defer src.Close()
 	m, err := OpenFS(src, at.name)
 	if err != nil {
@@ -45,8 +46,8 @@ func Match(name string, head []byte) bool {
 }
 
 // OpenFS opens the model of the manifest of that name in a store.
-func OpenFS(src source.FS, name string) (*tensorfs.Model, error) {
-	m, err := open(src, name)
+func OpenFS(fsys fs.FS, name string) (*tensorfs.Model, error) {
+	m, err := open(source.Of(fsys), name)
 	if err != nil {
 		return nil, fmt.Errorf("ollama: %s: %w", display(name), err)
 	}
@@ -66,7 +67,7 @@ func open(src source.FS, name string) (*tensorfs.Model, error) {
 	if err := b.build(); err != nil {
 		return nil, errors.Join(err, b.blobs.close())
 	}
-	m, err := assemble.Finish(b.out, b.blobs.order)
+	m, err := source.Finish(b.out, b.blobs.order)
 	return m, refetch(err)
 }
 
@@ -92,7 +93,7 @@ func (b *builder) build() error {
 			mapped[l.digest] = true
 		}
 	}
-	b.out.Sources = append(b.out.Sources, assemble.Source(b.blobs.src, b.name, "manifest"))
+	b.out.Sources = append(b.out.Sources, source.Unopened(b.blobs.src, b.name, "manifest"))
 	image := b.imageConfig()
 	read := b.tensorModel
 	switch {
@@ -144,7 +145,7 @@ func (b *builder) warn(format string, args ...any) {
 
 // source shows a layer's blob below source/.
 func (b *builder) source(label string, l *layer) {
-	s := assemble.Source(b.blobs.src, l.digest.name(), label)
+	s := source.Unopened(b.blobs.src, l.digest.name(), label)
 	s.Open = func() (tensorfs.File, error) { return b.blobs.open(l) }
 	b.out.Sources = append(b.out.Sources, s)
 }

@@ -2,7 +2,6 @@ package ollama
 
 import (
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // Open opens the model of the manifest at a path of this machine, which must be in
@@ -12,10 +11,10 @@ func Open(file string) (*tensorfs.Model, error) {
 	if !ok {
 		return nil, noStore(file)
 	}
-	src, err := OpenStore(dir, source.Anywhere)
+	src, err := OpenStore(dir, false)
 	if err != nil {
 		return nil, err
 	}
 	defer src.Close()
-	return OpenFS(src, name)
+	return OpenFS(src.FS(), name)
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats/assemble"
+	"github.com/tensorfs/tensorfs/internal/assemble"
 )
 
 // quantTypes are the values of quant_type in a blob's metadata. The last four are

@@ -23,16 +23,16 @@ const (
 
 // Store is a store of this machine. Both directories may be links.
 type Store struct {
-	source.Join
-	dirs []*source.Directory
+	files source.Join
+	dirs  []*source.Directory
 }
 
-// OpenStore returns the store in the directory at dir. links says how far the
-// links in both directories are followed.
-func OpenStore(dir string, links source.Links) (*Store, error) {
-	s := &Store{Join: source.Join{}}
+// OpenStore returns the store in the directory at dir. keepInside refuses links that
+// lead out of its two directories.
+func OpenStore(dir string, keepInside bool) (*Store, error) {
+	s := &Store{files: source.Join{}}
 	for _, name := range []string{manifests, blobsDir} {
-		d, err := source.Dir(path.Join(dir, name), links)
+		d, err := source.Dir(path.Join(dir, name), source.Links(keepInside))
 		if name == blobsDir && errors.Is(err, fs.ErrNotExist) {
 			err = noStore(dir)
 		}
@@ -40,10 +40,13 @@ func OpenStore(dir string, links source.Links) (*Store, error) {
 			return nil, errors.Join(err, s.Close())
 		}
 		s.dirs = append(s.dirs, d)
-		s.Join[name] = d
+		s.files[name] = d
 	}
 	return s, nil
 }
+
+// FS returns the store's files.
+func (s *Store) FS() fs.FS { return s.files }
 
 // Follow names a manifest that is followed wherever it leads, because the user
 // named it.
@@ -75,17 +78,17 @@ type located struct {
 
 // locate finds the manifest of a name in the first store that has it. The caller
 // closes the store and the file.
-func locate(n Name, links source.Links) (located, error) {
+func locate(n Name, keepInside bool) (located, error) {
 	sought := missing{name: n, tags: map[string][]string{}}
 	for _, p := range source.OllamaStores() {
-		src, err := OpenStore(p.Path, links)
+		src, err := OpenStore(p.Path, keepInside)
 		if err == nil {
 			at := located{store: src}
-			if at.name, at.file, err = find(src, n); err == nil {
+			if at.name, at.file, err = find(src.files, n); err == nil {
 				return at, nil
 			}
 			if errors.Is(err, fs.ErrNotExist) {
-				sought.look(src)
+				sought.look(src.files)
 			}
 			src.Close()
 		}
@@ -107,7 +110,7 @@ func locate(n Name, links source.Links) (located, error) {
 // for the same.
 func find(src source.FS, n Name) (string, source.File, error) {
 	exact := path.Join(manifests, n.Path())
-	f, err := src.Open(exact)
+	f, err := src.OpenFile(exact)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 		return exact, f, err
 	}

@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // emptyStore makes a store with manifests of no content.
@@ -25,14 +23,14 @@ func emptyStore(t *testing.T, dir string, manifests ...string) string {
 
 // whereIs is locate, as a path.
 func whereIs(n Name) (string, error) {
-	at, err := locate(n, source.Inside)
+	at, err := locate(n, true)
 	if err != nil {
 		return "", err
 	}
 	if at.file != nil {
 		at.file.Close()
 	}
-	return at.store.Location(at.name), at.store.Close()
+	return at.store.files.Location(at.name), at.store.Close()
 }
 
 func TestLocate(t *testing.T) {

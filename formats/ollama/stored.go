@@ -15,7 +15,7 @@ func Stored() []string {
 	var names []string
 	left := maxStored
 	for _, p := range source.OllamaStores() {
-		store, err := OpenStore(p.Path, source.Anywhere)
+		store, err := OpenStore(p.Path, false)
 		if err != nil {
 			continue
 		}
@@ -23,7 +23,7 @@ func Stored() []string {
 		for range parts {
 			var deeper []string
 			for _, dir := range found {
-				entries, _ := store.ReadDir(dir) // nothing if it is a file, or not ours to read
+				entries, _ := store.files.ReadDir(dir) // nothing if it is a file, or not ours to read
 				entries = entries[:min(len(entries), left)]
 				left -= len(entries)
 				for _, e := range entries {

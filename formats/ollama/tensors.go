@@ -8,6 +8,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/config"
 	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/internal/assemble"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -227,7 +228,7 @@ func (b *builder) quantise(t *tensorfs.Tensor, e *origin) {
 	}
 	q, err := m.resolve()
 	if err == nil {
-		b.tensors.Attach(t, q)
+		assemble.Attach(t, q)
 		return
 	}
 	t.Opaque = fmt.Sprintf("its codes cannot be decoded: %v; see raw/", err)

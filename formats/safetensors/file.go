@@ -52,8 +52,10 @@ func Match(head []byte, size int64) bool {
 	return rest == "" || rest[0] == '"' || rest[0] == '}'
 }
 
-// Parse reads the header of f and checks every rule of the format.
-func Parse(f source.File) (*File, error) {
+// Parse reads the header of a file and checks every rule of the format. A
+// *bytes.Reader is Data. Parse does not own data, which the tensors are read from.
+func Parse(data tensorfs.Data) (*File, error) {
+	f := source.AsFile(data, "model.safetensors")
 	p := parser{file: f}
 	if f.Size() < 8 {
 		return nil, p.fail(0, "", "a file of %d bytes is too short for safetensors, which starts with 8 bytes of header length", f.Size())

@@ -256,7 +256,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := memory.New(map[string][]byte{"fuzz": b}).Open("fuzz")
+		m, err := memory.New(map[string][]byte{"fuzz": b}).OpenFile("fuzz")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,7 +37,7 @@ func written(t testing.TB, metadata [][2]string, list []testmodel.SafeTensor) []
 // parsed returns a file as the package reads it.
 func parsed(t testing.TB, b []byte) *safetensors.File {
 	t.Helper()
-	f, err := memory.New(map[string][]byte{"x": b}).Open("x")
+	f, err := memory.New(map[string][]byte{"x": b}).OpenFile("x")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,14 +9,14 @@
 // would be another in llama.cpp are always written.
 //
 //	tokenizer.model          SentencePiece     model llama  sentencepiece.go
-//	tokenizer.json           BPE of bytes      model gpt2   bpe.go, pre.go
+//	tokenizer.json           BPE of bytes      model gpt2   bpe.go, pretokenizer.go
 //	                         BPE of characters model llama  spm.go
 //	                         WordPiece         model bert   wordpiece.go
 //	vocab.json, merges.txt   BPE of bytes      model gpt2   slow.go
 //
 // A tokenizer that is there and is not recognised is an error with the reason,
 // never a guess: a file with a wrong tokenizer loads, runs and answers badly. In
-// particular a chain of pre-tokenizers gets a name only by its structure, from
+// particular a chain of pre-tokenizers gets a name only by what it matches, from
 // the table pretokenizers.json, and not by a hash of what it does to some text.
 // Absent for now is Unigram (model t5), which only encoders have.
 //
@@ -25,7 +25,7 @@
 // does with that metadata:
 //
 //	tokenizer.ggml.model    tokenizer.json
-//	gpt2                    BPE of bytes        write_bpe.go, pre.json
+//	gpt2                    BPE of bytes        write_bpe.go, pretokenizers.json
 //	llama                   BPE of characters   write_bpe.go; scores become merges: write_merges.go
 //	gemma4                  BPE of characters   write_bpe.go
 //	bert                    WordPiece           write_encoders.go

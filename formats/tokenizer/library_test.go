@@ -121,7 +121,7 @@ func TestLibrary(t *testing.T) {
 // row of pre-tokenizers, whose expressions it compiles, and every model.
 func TestLibraryTakes(t *testing.T) {
 	l := startLibrary(t)
-	b, err := os.ReadFile("pre.json")
+	b, err := os.ReadFile(filepath.Join(wholeHF, "pre.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ type preRow struct {
 
 func preRows(t testing.TB) []preRow {
 	t.Helper()
-	b, err := os.ReadFile("pretokenizers.json")
+	b, err := os.ReadFile(filepath.Join(golden, "pre.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,8 @@ func TestPreTokenizers(t *testing.T) {
 					changed[i].(object)[key] = change
 					if yes, ok := change.(bool); ok {
 						other := r.withStep(i, key, yes)
-						if named(other, r.IgnoreMerges) || len(chain) == 1 && key == "add_prefix_space" { // TestPrefix
+						written := r.Pre == "deepseek-llm" && key == "individual_digits"                             // what Write makes: llama.cpp cuts around groups
+						if named(other, r.IgnoreMerges) || written || len(chain) == 1 && key == "add_prefix_space" { // TestPrefix
 							continue
 						}
 					}
@@ -253,6 +254,45 @@ func TestPrefix(t *testing.T) {
 		f := files{"tokenizer.json": text(t, v.model(pre, false))}
 		if got, err := f.read(t, "gpt2", len(v.Vocab)); err == nil {
 			t.Errorf("%v: %v", pre, got.Meta[1])
+		}
+	}
+}
+
+// TestSpelling holds that chains are compared by what they match: other spellings
+// of a row get its name, and what matches otherwise gets none, or another one.
+func TestSpelling(t *testing.T) {
+	v := preCases(t)
+	v = preVocab{Vocab: v.Vocab[:1], Merges: []string{}}
+	split := func(expressions ...string) (list []any) {
+		for _, e := range expressions {
+			list = append(list, object{"type": "Split", "pattern": object{"Regex": e}, "behavior": "Isolated", "invert": false})
+		}
+		return append(list, object{"type": "ByteLevel", "add_prefix_space": false, "use_regex": false})
+	}
+	const gpt2, tail = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`, `| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	for name, chains := range map[string][][]any{
+		"qwen2": {
+			split(`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}` + tail), split(`(?:'(?i:[st]|re|ve|m|ll|d))|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}` + tail),
+			split(`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\p{N}\p{L}\n\r]?[\p{L}]+|\p{N}{1}` + tail), split("(?i:'s|'t|'re|'ve|'m|'ll|'d)|([^\r\n\\p{L}\\p{N}]?(\\p{L})+)|\\p{N}" + tail),
+		},
+		"gpt-2":          {split(gpt2), split(`'[st]|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{N}\p{L}]+|\s+(?!\S)|\s+`)},
+		"starcoder":      {split(`\p{N}`, gpt2), append([]any{object{"type": "Digits", "individual_digits": true}}, split(gpt2)...)},
+		"deepseek-coder": {split(`[\n\r]`, `\s?\p{L}+`, `\s?\p{P}+`, `[一-龥ࠀ-一가-퟿]+`, `\p{N}`)},
+		"": {
+			split(`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|[0-9]` + tail), split(`(?i:'s|'t|'re|'ve|'m|'ll)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}` + tail),
+			split(`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}?` + tail), split(`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}` + tail),
+			split(`*ByteLevel`)[:1], split(), split(`*Punctuation Contiguous`, `*ByteLevel`, `\p{N}+`, `[0-9][0-9][0-9]`)[:4], split(`\p{N}` + "\x00" + gpt2), split(gpt2, `\p{N}`),
+		},
+	} {
+		for _, chain := range chains {
+			f := files{"tokenizer.json": text(t, v.model(object{"type": "Sequence", "pretokenizers": chain}, false))}
+			got := ""
+			if r, err := f.read(t, "llama", 1); err == nil {
+				got = meta(r)["tokenizer.ggml.pre"].(string)
+			}
+			if got != name {
+				t.Errorf("%v is %q, want %q", chain, got, name)
+			}
 		}
 	}
 }

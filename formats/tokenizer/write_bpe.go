@@ -1,49 +1,12 @@
 package tokenizer
 
 import (
-	_ "embed"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/tensorfs/tensorfs"
 )
-
-// splitTable has what llama.cpp does under each of its names, for writing.
-// pretokenizers.json, for reading, has the chains that sources have instead: other
-// expressions with the same effect, and no row for most of the names. Neither can
-// be made of the other. It is a copy of testdata/whole-hf/pre.json made by a
-// program: it has characters that editors confuse with others.
-//
-//go:embed pre.json
-var splitTable []byte
-
-// splitRow is how llama.cpp cuts texts under some names.
-type splitRow struct {
-	Pre           []string
-	Split         []string // regular expressions, one after the other
-	Normalizer    string
-	IgnoreMerges  bool `json:"ignore_merges"`
-	AddBosDefault bool `json:"add_bos_default"`
-	Sep           bool // separators as RoBERTa has them
-}
-
-// splitRows are the rows of the table by name.
-var splitRows = sync.OnceValue(func() map[string]*splitRow {
-	var rows []splitRow
-	if err := json.Unmarshal(splitTable, &rows); err != nil {
-		panic(err) // it is our own
-	}
-	byName := map[string]*splitRow{}
-	for i := range rows {
-		for _, name := range rows[i].Pre {
-			byName[name] = &rows[i]
-		}
-	}
-	return byName
-})
 
 // textPre are the names under which the tokens of model gpt2 are text as it is.
 var textPre = map[string]bool{"gemma4": true, "sarvam-moe": true}
@@ -54,7 +17,7 @@ func (s *stored) byteBPE() (*form, error) {
 	if textPre[pre] {
 		return s.textBPE()
 	}
-	row := splitRows()[pre]
+	row := preNamed(pre)
 	if row == nil {
 		return nil, fmt.Errorf("its tokenizer.ggml.pre is %s, and it is not known how texts are cut under that name", tensorfs.Quote(pre))
 	}

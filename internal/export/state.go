@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -64,25 +63,6 @@ type facts struct {
 }
 
 const stateVersion = 1
-
-// FactsOf returns the facts of the export in a directory; nil if the directory holds
-// no export, or its state is gone. It waits for nothing, and reads at most 1 MiB.
-func FactsOf(dir string) []Fact {
-	f, err := os.OpenFile(filepath.Join(dir, stateName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
-		return nil
-	}
-	const enough = 1 << 20
-	var is facts
-	if json.NewDecoder(io.LimitReader(f, enough)).Decode(&is) != nil || is.Version != stateVersion {
-		return nil
-	}
-	return is.Facts
-}
 
 // openState locks the directory and reads its state, or starts a new one.
 func (x *exporter) openState() (_ *state, err error) {

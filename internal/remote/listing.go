@@ -146,8 +146,11 @@ func (l *Listing) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(l.items, name, func(x Item, name string) int { return strings.Compare(x.Name, name) })
 }
 
-// Open opens a file: its copy on this machine, or through the cache.
-func (l *Listing) Open(name string) (source.File, error) {
+// Open is OpenFile for users of package fs.
+func (l *Listing) Open(name string) (fs.File, error) { return source.Plain(l.OpenFile(name)) }
+
+// OpenFile opens a file: its copy on this machine, or through the cache.
+func (l *Listing) OpenFile(name string) (source.File, error) {
 	i, ok := l.find(name)
 	if !ok {
 		if _, err := l.ReadDir(name); err == nil {
@@ -157,7 +160,7 @@ func (l *Listing) Open(name string) (source.File, error) {
 	}
 	x := &l.items[i]
 	if x.Bytes != nil {
-		return &held{x.Bytes, l.Location(name), path.Base(name), x.ID.ModTime}, nil
+		return source.FileOf(tensorfs.Bytes(x.Bytes), l.Location(name), path.Base(name), x.ID.ModTime), nil
 	}
 	if f := x.local(); f != nil {
 		return f, nil
@@ -230,7 +233,7 @@ func (l *Listing) ReadDir(name string) ([]fs.DirEntry, error) {
 			continue
 		}
 		last = first
-		out = append(out, entry{first, isDir, l.items[i].Size(), l.ModTime})
+		out = append(out, fs.FileInfoToDirEntry(source.Info{Base: first, Dir: isDir, Bytes: l.items[i].Size(), Time: l.ModTime}))
 	}
 	if out == nil && name != "." {
 		return nil, tensorfs.PathError(l.Location(name), syscall.ENOENT)
@@ -239,31 +242,5 @@ func (l *Listing) ReadDir(name string) ([]fs.DirEntry, error) {
 	slices.SortFunc(out, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return out, nil
 }
-
-// entry is an entry of a directory.
-type entry struct {
-	name string
-	dir  bool
-	size int64
-	time time.Time
-}
-
-func (e entry) Name() string { return e.name }
-func (e entry) IsDir() bool  { return e.dir }
-func (e entry) Type() fs.FileMode {
-	if e.dir {
-		return fs.ModeDir
-	}
-	return 0
-}
-func (e entry) Info() (fs.FileInfo, error) { return info{e}, nil }
-
-// info is what there is to know of an entry.
-type info struct{ entry }
-
-func (i info) Size() int64        { return i.size }
-func (i info) Mode() fs.FileMode  { return i.Type() | 0o444 }
-func (i info) ModTime() time.Time { return i.time }
-func (i info) Sys() any           { return nil }
 
 var _ source.FS = (*Listing)(nil)

@@ -175,7 +175,7 @@ func TestParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := l.Open("a/member")
+	f, err := l.OpenFile("a/member")
 	if err != nil {
 		t.Fatal(err)
 	}

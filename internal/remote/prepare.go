@@ -34,7 +34,7 @@ func (l *Listing) Prepare(names []string) (done func()) {
 		}
 		wg.Go(func() {
 			defer func() { <-room }()
-			f, err := l.Open(name)
+			f, err := l.OpenFile(name)
 			if err != nil {
 				cancel()
 				return

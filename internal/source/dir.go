@@ -80,8 +80,11 @@ func notThere(path string, err error) error {
 // Location returns the absolute path of a file.
 func (d *Directory) Location(name string) string { return filepath.Join(d.path, name) }
 
-// Open maps a file.
-func (d *Directory) Open(name string) (File, error) {
+// Open is OpenFile for users of package fs.
+func (d *Directory) Open(name string) (fs.File, error) { return Plain(d.OpenFile(name)) }
+
+// OpenFile maps a file.
+func (d *Directory) OpenFile(name string) (File, error) {
 	at := d.Location(name)
 	f, err := d.open(name, readOnly)
 	if err != nil {

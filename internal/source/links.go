@@ -13,17 +13,17 @@ import (
 
 // Links says how far symbolic links among a model's files are followed. A
 // directory or file that the user names is always followed.
-type Links int
+type Links bool
 
 const (
+	// Anywhere follows links to anything that the process may read.
+	Anywhere Links = false
 	// Inside follows links that stay inside the model's directory. For a snapshot in
 	// the Hugging Face cache that is the repository's folder models--ORG--NAME,
 	// because its files are links into the folder's blobs. Others are refused with
 	// ErrLink: through them, anyone who can write to a model's directory could show
 	// files that only the user of this process may read.
-	Inside Links = iota
-	// Anywhere follows links to anything that the process may read.
-	Anywhere
+	Inside Links = true
 )
 
 // ErrLink marks a symbolic link that is not followed.

@@ -108,7 +108,7 @@ func TestLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		if _, err := d.Open(name); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := d.OpenFile(name); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: error %v does not say %q", name, err, says)
 		}
 		if _, err := d.ReadDir("out-dir"); !errors.Is(err, source.ErrLink) {

@@ -17,12 +17,13 @@ import (
 // FS is where the files of a model are. Names are relative paths with slashes and
 // without "..", of any bytes; "." is the directory itself. Errors are worded for
 // users and match the system's error in errors.Is.
+//
+// It is an fs.FS whose files can do more. [Of] makes one of any fs.FS.
 type FS interface {
-	// Open opens the regular file of that name and never waits for anything else. An
+	fs.ReadDirFS
+	// OpenFile opens the regular file of that name and never waits for anything else. An
 	// error that is fs.ErrNotExist means that nothing has the name.
-	Open(name string) (File, error)
-	// ReadDir lists a directory, sorted by name.
-	ReadDir(name string) ([]fs.DirEntry, error)
+	OpenFile(name string) (File, error)
 	// Location returns where a file of that name is, for messages and for the
 	// links below source/: an absolute path, or an address.
 	Location(name string) string
@@ -114,7 +115,7 @@ func ReadAll(f File, limit int64) ([]byte, error) {
 
 // ReadSmall reads the whole file of that name, which may have at most limit bytes.
 func ReadSmall(src FS, name string, limit int64) ([]byte, error) {
-	f, err := src.Open(name)
+	f, err := src.OpenFile(name)
 	if err != nil {
 		return nil, err
 	}
@@ -141,13 +142,16 @@ type Opened struct {
 // until it is taken.
 func With(src FS, name string, f File) *Opened { return &Opened{src, name, f} }
 
-// Open opens a file, or hands out the one already open.
-func (o *Opened) Open(name string) (File, error) {
+// Open is OpenFile for users of package fs.
+func (o *Opened) Open(name string) (fs.File, error) { return Plain(o.OpenFile(name)) }
+
+// OpenFile opens a file, or hands out the one already open.
+func (o *Opened) OpenFile(name string) (File, error) {
 	if f := o.file; f != nil && name == o.name {
 		o.file = nil
 		return f, nil
 	}
-	return o.FS.Open(name)
+	return o.FS.OpenFile(name)
 }
 
 // Close closes the file if it was not taken.
@@ -171,13 +175,16 @@ func (j Join) find(name string) (src FS, rest string) {
 	return j[first], rest
 }
 
-// Open opens a file of one of the directories.
-func (j Join) Open(name string) (File, error) {
+// Open is OpenFile for users of package fs.
+func (j Join) Open(name string) (fs.File, error) { return Plain(j.OpenFile(name)) }
+
+// OpenFile opens a file of one of the directories.
+func (j Join) OpenFile(name string) (File, error) {
 	src, rest := j.find(name)
 	if src == nil {
 		return nil, tensorfs.PathError(name, syscall.ENOENT)
 	}
-	return src.Open(rest)
+	return src.OpenFile(rest)
 }
 
 // ReadDir lists a directory in one of the directories.

@@ -42,7 +42,7 @@ func all(t *testing.T) map[string]source.FS {
 		return d
 	}
 	anywhere := open(dir, source.Anywhere)
-	first, err := anywhere.Open("a")
+	first, err := anywhere.OpenFile("a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestFS(t *testing.T) {
 	for kind, src := range all(t) {
 		t.Run(kind, func(t *testing.T) {
 			for name, want := range sample {
-				f, err := src.Open(name)
+				f, err := src.OpenFile(name)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -94,7 +94,7 @@ func TestFS(t *testing.T) {
 				}
 			}
 			for name, kind := range map[string]error{"none": fs.ErrNotExist, "sub/none": fs.ErrNotExist, "none/none": fs.ErrNotExist, "sub": tensorfs.ErrFormat, ".": tensorfs.ErrFormat} {
-				if _, err := src.Open(name); !errors.Is(err, kind) || !strings.HasPrefix(err.Error(), src.Location(name)+": ") {
+				if _, err := src.OpenFile(name); !errors.Is(err, kind) || !strings.HasPrefix(err.Error(), src.Location(name)+": ") {
 					t.Errorf("Open(%q): %v, want %v", name, err, kind)
 				}
 			}
@@ -138,15 +138,15 @@ func (r *reader) Read(p []byte) (int, error) {
 // TestWith opens a file once, however it is looked at before.
 func TestWith(t *testing.T) {
 	src := memory.New(sample)
-	f, err := src.Open("a")
+	f, err := src.OpenFile("a")
 	if err != nil {
 		t.Fatal(err)
 	}
 	with := source.With(src, "a", f)
-	if got, err := with.Open("a"); err != nil || got != f || src.Opened["a"] != 1 {
+	if got, err := with.OpenFile("a"); err != nil || got != f || src.Opened["a"] != 1 {
 		t.Errorf("%v, %v, opened %d times", got, err, src.Opened["a"])
 	}
-	if again, err := with.Open("a"); err != nil || again == f || src.Opened["a"] != 2 {
+	if again, err := with.OpenFile("a"); err != nil || again == f || src.Opened["a"] != 2 {
 		t.Errorf("the second time: %v, %v", again, err)
 	}
 	if err := with.Close(); err != nil || src.Closes.Load() != 0 {
@@ -174,7 +174,7 @@ func TestJoin(t *testing.T) {
 	if at := j.Location("two/x"); at != "/memory/x" {
 		t.Error(at)
 	}
-	_, err := j.Open("three/x")
+	_, err := j.OpenFile("three/x")
 	_, derr := j.ReadDir("three")
 	if !errors.Is(err, fs.ErrNotExist) || !errors.Is(derr, fs.ErrNotExist) {
 		t.Error(err, derr)

@@ -424,7 +424,7 @@ func checkFile(t *testing.T, m *tensorfs.Model, p string, e tensorfs.Entry) {
 		t.Errorf("%s is not JSON", p)
 	}
 	if parse := parsers[path.Ext(base)]; dir != "" && parse != nil && made && size <= maxRead {
-		f, err := memory.New(map[string][]byte{"m": b}).Open("m")
+		f, err := memory.New(map[string][]byte{"m": b}).OpenFile("m")
 		if err == nil {
 			err = parse(f)
 		}

@@ -1,12 +1,13 @@
 package tree
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/tensorfs/tensorfs"
-
+	"github.com/tensorfs/tensorfs/formats/exported"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
 )
@@ -38,11 +39,18 @@ type Whole struct {
 // or why it has nothing.
 const description = "tensorfs.json"
 
+// errNotWhole says why an exported tree has no whole models.
+var errNotWhole = errors.New("an exported tree lacks what the model's own files say beside the tensors: name the model that it was made of")
+
 // wholes returns the directories of whole-model files. They are made when
 // somebody looks into them.
 func wholes(m *tensorfs.Model, opts whole.Options) (all []Whole) {
 	for _, k := range kinds {
-		all = append(all, Whole{k.name, sync.OnceValue(func() *whole.Files { return k.make(m, opts) })})
+		files := func() *whole.Files { return k.make(m, opts) }
+		if m.Format == exported.Format {
+			files = func() *whole.Files { return whole.Absent(errNotWhole) }
+		}
+		all = append(all, Whole{k.name, sync.OnceValue(files)})
 	}
 	return all
 }

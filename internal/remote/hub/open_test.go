@@ -60,7 +60,7 @@ func (m *machine) mustOpen(t testing.TB, name, revision string) *remote.Listing 
 
 // readParts reads a file as readers of tensors do: by several ranges.
 func readParts(l *remote.Listing, name string) ([]byte, error) {
-	f, err := l.Open(name)
+	f, err := l.OpenFile(name)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func TestCredentialsAndOneResolve(t *testing.T) {
 	m := newMachine(t, h)
 	m.Env["HF_TOKEN"] = token + "\n"
 	l := m.mustOpen(t, "org/name", "")
-	f, err := l.Open("model.safetensors")
+	f, err := l.OpenFile("model.safetensors")
 	if err != nil {
 		t.Fatal(err)
 	}

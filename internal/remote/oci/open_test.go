@@ -124,7 +124,7 @@ func TestRedirectsAndTokens(t *testing.T) {
 			if err != nil || l.Name != Scheme+f.host()+"/a/big@"+digest {
 				t.Fatal(err)
 			}
-			r, err := l.Open(file)
+			r, err := l.OpenFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -355,7 +355,7 @@ func TestLater(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := l.Open(file)
+			r, err := l.OpenFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -426,7 +426,7 @@ func TestOffline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := l.Open(file)
+	r, err := l.OpenFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}

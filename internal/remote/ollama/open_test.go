@@ -138,7 +138,7 @@ func TestAddressEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := l.Open("blobs/sha256-" + digest(model))
+	f, err := l.OpenFile("blobs/sha256-" + digest(model))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -139,7 +139,7 @@ func TestVersions(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
-			f, err := l.Open(file)
+			f, err := l.OpenFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}

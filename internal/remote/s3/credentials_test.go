@@ -106,7 +106,7 @@ func TestCredentialsEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := l.Open("m.bin")
+		f, err := l.OpenFile("m.bin")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -163,7 +163,7 @@ func opened(t *testing.T, name string, o Options) (tensorfs.Data, func(off int64
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := l.Open(file)
+	f, err := l.OpenFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func TestRegion(t *testing.T) {
 			if n := len(s.requests()); n != 2 {
 				t.Errorf("%d: %q", status, s.requests())
 			}
-			f, err := l.Open("model.bin")
+			f, err := l.OpenFile("model.bin")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -62,8 +62,11 @@ func Load(dir string) (*FS, error) {
 // Location returns a path that does not exist.
 func (m *FS) Location(name string) string { return path.Join("/memory", name) }
 
-// Open opens a file.
-func (m *FS) Open(name string) (source.File, error) {
+// Open is OpenFile for users of package fs.
+func (m *FS) Open(name string) (fs.File, error) { return source.Plain(m.OpenFile(name)) }
+
+// OpenFile opens a file.
+func (m *FS) OpenFile(name string) (source.File, error) {
 	b, ok := m.Files[name]
 	if !ok {
 		err := error(syscall.ENOENT)
@@ -107,28 +110,12 @@ func (m *FS) entries(name string) (list []fs.DirEntry, ok bool) {
 		first, _, isDir := strings.Cut(rest, "/")
 		if !seen[first] {
 			seen[first] = true
-			list = append(list, entry{first, isDir})
+			list = append(list, fs.FileInfoToDirEntry(source.Info{Base: first, Dir: isDir}))
 		}
 	}
 	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return list, len(list) > 0 || name == "."
 }
-
-// entry is a name in a directory.
-type entry struct {
-	name string
-	dir  bool
-}
-
-func (e entry) Name() string { return e.name }
-func (e entry) IsDir() bool  { return e.dir }
-func (e entry) Type() fs.FileMode {
-	if e.dir {
-		return fs.ModeDir
-	}
-	return 0
-}
-func (e entry) Info() (fs.FileInfo, error) { return nil, fmt.Errorf("%s: not asked for", e.name) }
 
 // file is an open file.
 type file struct {

@@ -56,7 +56,7 @@ func Cache(t testing.TB) (*cache.Store, string) {
 
 // Read reads a file of a listing.
 func Read(l *remote.Listing, name string) ([]byte, error) {
-	f, err := l.Open(name)
+	f, err := l.OpenFile(name)
 	if err != nil {
 		return nil, err
 	}

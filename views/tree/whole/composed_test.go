@@ -35,7 +35,7 @@ func golden(t testing.TB) []string {
 // parse parses a file in memory.
 func parse(t testing.TB, b []byte) *gguf.File {
 	t.Helper()
-	f, err := memory.New(map[string][]byte{"m": b}).Open("m")
+	f, err := memory.New(map[string][]byte{"m": b}).OpenFile("m")
 	if err != nil {
 		t.Fatal(err)
 	}

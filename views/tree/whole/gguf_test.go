@@ -102,7 +102,7 @@ func TestMerged(t *testing.T) {
 	}
 	defer m.Close()
 	got := one(t, whole.GGUF(m, whole.Options{}))
-	f, err := memory.New(map[string][]byte{"m": got}).Open("m")
+	f, err := memory.New(map[string][]byte{"m": got}).OpenFile("m")
 	if err != nil {
 		t.Fatal(err)
 	}

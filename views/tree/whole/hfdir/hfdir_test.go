@@ -310,7 +310,7 @@ func TestBothWays(t *testing.T) {
 
 func parse(t *testing.T, b []byte) *gguf.File {
 	t.Helper()
-	f, err := memory.New(map[string][]byte{"m": b}).Open("m")
+	f, err := memory.New(map[string][]byte{"m": b}).OpenFile("m")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,8 @@
 //
 // A parser adds its tensors to [Tensors], has them named, and asks for what
 // follows from the names: the config, and which joined tensors do not hold their
-// parts one after the other. [Tensors.Attach] ties codes to their scales and
-// biases. [Finish] hands the files to the model.
+// parts one after the other. [Attach] ties codes to their scales and
+// biases.
 //
 // The facts of MLX are here too, because Hugging Face directories and Ollama's
 // blobs share them: [Params] are the modes, bits and group sizes that exist and

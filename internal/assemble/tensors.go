@@ -66,9 +66,9 @@ func (ts *Tensors) Name(layout names.Layout, arch string) (warnings []string) {
 	return warnings
 }
 
-// Attach records that tensor codes becomes numbers by q, whose companions are in
-// List. They belong to it from then on. Call it after Name.
-func (ts *Tensors) Attach(codes *tensorfs.Tensor, q *tensorfs.Quant) {
+// Attach records that tensor codes becomes numbers by q, whose companions belong to it
+// from then on. Call it when all of them have their names.
+func Attach(codes *tensorfs.Tensor, q *tensorfs.Quant) {
 	for _, c := range []**tensorfs.Tensor{&q.Scales, &q.Biases, &q.Global} {
 		if *c != nil {
 			(*c).Owner = codes.Name

@@ -1,15 +1,14 @@
-package assemble
+package source
 
 import (
 	"io"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // Finish makes a model that owns its weight files, shows them below source/ and
 // is as old as the latest of them.
-func Finish(m tensorfs.Model, files []source.File) (*tensorfs.Model, error) {
+func Finish(m tensorfs.Model, files []File) (*tensorfs.Model, error) {
 	closers := make([]io.Closer, len(files))
 	for i, f := range files {
 		closers[i] = f
@@ -21,8 +20,8 @@ func Finish(m tensorfs.Model, files []source.File) (*tensorfs.Model, error) {
 	return tensorfs.NewModel(m, closers...)
 }
 
-// Source returns the file of that name in src as a source of the model, to be
+// Unopened returns the file of that name in src as a source of a model, to be
 // opened when it is asked for.
-func Source(src source.FS, name, label string) tensorfs.Source {
-	return tensorfs.Source{Name: label, Path: src.Location(name), Open: func() (tensorfs.File, error) { return src.Open(name) }}
+func Unopened(src FS, name, label string) tensorfs.Source {
+	return tensorfs.Source{Name: label, Path: src.Location(name), Open: func() (tensorfs.File, error) { return src.OpenFile(name) }}
 }

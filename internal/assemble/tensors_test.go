@@ -39,12 +39,12 @@ func TestModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ts.Attach(codes, q)
+	Attach(codes, q)
 	m := tensorfs.Model{Tensors: ts.List, Config: ts.Config(nil)}
 	if got := ts.Apart(m.Dim()); got == nil || got.Source != "model.layers.0.mlp.experts.gate_up_proj" {
 		t.Errorf("%+v is apart", got)
 	}
-	done, err := Finish(m, nil)
+	done, err := tensorfs.NewModel(m)
 	if err != nil {
 		t.Fatal(err)
 	}

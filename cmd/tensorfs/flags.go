@@ -1,0 +1,187 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/tensorfs/tensorfs/views"
+	"github.com/tensorfs/tensorfs/views/tree"
+)
+
+// Marks of flags.
+const (
+	markOption = "option" // also an option of -o and fstab, there with _ for -
+	markFUSE   = "fuse"   // --backend fuse alone has it
+	markRemote = "remote" // help names it, and describes it in the text about models on other machines
+	markHidden = "hidden" // not for people
+)
+
+// marksKey is the annotation of a flag that has its marks.
+const marksKey = "marks"
+
+// flagRow says all about a flag that help, manual, completion and messages have.
+type flagRow struct {
+	page   string // the command that the row is for, "" for all that have a flag of this name
+	name   string // and, after a comma, its short form
+	marks  string // see above, and the system, where the row is for one alone
+	values cobra.CompletionFunc
+	help   string // with the name of its value in back quotes
+}
+
+// flagTable has the flags of all commands.
+var flagTable = []flagRow{
+	// of commands that take a model
+	{"", "views", markOption, listOf(append([]string{"default"}, allViews...)), "`VIEWS` to show, with commas between: " + viewList},
+	{"", "gguf-type", markOption, oneOf(ggufTypeNames()), "`TYPE` of the weights in gguf/: " + ggufTypeList + " (default: as stored, or the smallest that is exact)"},
+	{"", "i2s", markOption, oneOf(views.I2SLayouts), "`ORDER` of BitNet I2_S codes: " + i2sLayouts + " (default: by size)"},
+	{"", "follow-links", markOption, nil, "follow symbolic links out of the model's directory where mount refuses them: as root and with allow_other"},
+	{"", "offline", "option remote", nil, "ask no other machine; open what is here or in the cache"},
+	{"", "remote", "option remote", nil, "ask also where this machine has the model"},
+	{"cache", "cache", "", nil, "`DIR` of the cache (default: TENSORFS_CACHE, else one of the user)"},
+	{"", "cache", "option remote", nil, "`DIR` that keeps what was read (default: TENSORFS_CACHE, else one of the user)"},
+	{"", "cache-size", "option remote", nil, "how large it may be; 0 keeps nothing on the disk (default: a tenth of the disk, at most 100 GB)"},
+	{"", "timeout", "option remote", nil, "how long a read waits for its bytes, such as 30s (default 2m)"},
+	{"", "download", "option remote", nil, "fetch the model first if its server sends only whole files"},
+	{"", "plain-http", "option remote", nil, "allow http:// to public addresses, which protects nothing"},
+
+	// of mount, and some of serve
+	{"", "backend", markOption, oneOf(backendNames), "how the system reads the mount: fuse, or nfs without an extension of the kernel"},
+	{"", "foreground,f", "", nil, "serve in this process until unmounted"},
+	{"", "option,o", "linux", completeOptions, "mount `OPTIONS` as in fstab, separated by commas"},
+	{"", "option,o", "darwin", completeOptions, "mount `OPTIONS`, separated by commas"},
+	{"", "allow-other", "linux option", nil, "let other users use the mount (unless root, needs user_allow_other in /etc/fuse.conf)"},
+	{"", "allow-other", "darwin option", nil, "let other users use the mount (macFUSE asks for an administrator)"},
+	{"", "hot", "linux option fuse", nothing, "keep opened files in up to this much memory and serve them at memory speed (root)"},
+	{"", "read-ahead", "linux option fuse", nil, "the kernel's read-ahead in `KIB` (root; default 1024)"},
+	{"", "debug", "option fuse", nil, "log every request"},
+	{"", "nonempty", markOption, nil, "mount even if something is in MOUNTPOINT, and hide it"},
+	{"", "no-mkdir", markOption, nil, "fail if MOUNTPOINT does not exist, instead of making it"},
+	{"", "max-open", markOption, nil, "of a library, how many models may be open at a time"},
+	{"", "idle", markOption, nil, "of a library, how long a model stays open that nobody asks for"},
+	{"", "log", "linux option", completeLog, "where the server's messages go: syslog, journal or a `FILE` (default: syslog where there is one)"},
+	{"", "log", "darwin option", completeLog, "where the server's messages go: syslog or a `FILE` (default: syslog)"},
+	{"", "warm", markOption, oneOf(append([]string{tree.WarmAll}, allViews...)), "read the model, or what `VIEW` needs of it, into memory once it is mounted"},
+	{"", "daemon", markHidden, nil, ""},
+	{"", "hand-over", markHidden, nil, ""},
+	{"", "read-only,r", markHidden, nil, "accepted: a mount is always read-only"},
+	{"mount.tensorfs", "verbose,v", "", nil, "accepted: there is nothing more to say"},
+	{"", "verbose,v", markHidden, nil, "accepted: there is nothing more to say"},
+
+	// of single commands
+	{"umount", "all,a", "", nil, "unmount all mounts but those of other users"},
+	{"umount", "lazy,l", "linux", nil, "detach now, even if somebody uses it or its server hangs; users are served until they are done"},
+	{"umount", "lazy,l", "darwin", nil, "unmount by force, even if somebody uses it or its server hangs; what they have open fails"},
+	{"ls", "long,l", "", nil, "print bytes, dtype and shape before the path"},
+	{"ls", "human-readable,h", "", nil, "with -l, print sizes as 1.5 MiB"},
+	{"ls", "help", "", nil, "help for ls"},    // cobra's own would take -h
+	{"ls", "all,a", markHidden, nil, ""},      // fingers type ls -la, and nothing is hidden
+	{"tensorfs", "json", markHidden, nil, ""}, // for info
+	{"tensorfs", "version,V", "", nil, "print the version"},
+	{"cat", "force,f", "", nil, "write to a terminal even what is not text"},
+	{"export", "jobs,j", "", nothing, "`NUMBER` of workers (default: one per processor, at most 4)"},
+	{"export", "force", "", nil, "replace an earlier export of something else, and files with other content"},
+	{"verify", "manifest", "", nil, "write a list of SHA-256 digests as sha256sum does"},
+	{"verify", "check", "", nil, "compare with such a list"},
+	{"verify", "in", "", listOf(allViews), "the directories `DIR,...` of the tree to list or to compare (default: raw, or those that the list names)"},
+	{"diff", "all", "", nil, fmt.Sprintf("list all tensors that are not equal (default: the %d worst)", diffLines)},
+	{"diff", "tolerance", "", nil, "how far close values may be apart, as a part `T` of the greatest (default: by type)"},
+	{"cache-prune", "all", "", nil, "remove all files that are not in use"},
+	{"cache-prune", "size", "", nil, "remove files until the cache has no more than this much"},
+
+	// of all that print JSON
+	{"info", "json", "", nil, "print a JSON object"},
+	{"ls", "json", "", nil, "print a JSON array of objects: path, bytes, dtype, shape, link"},
+	{"export", "json", "", nil, "print a JSON object: directory, files, bytes, written, links, unverified"},
+	{"verify", "json", "", nil, "print a JSON object: files, tensors, bytes, findings, overflows, notes, complete"},
+	{"diff", "json", "", nil, "print a JSON object: equal, summary, config, notes, tensors (all of them)"},
+	{"stat", "json", "", nil, "print a JSON array of objects; one for a NAME has its histogram"},
+	{"list", "json", "", nil, "print a JSON array of objects: name, model, path, format, architecture, parameters, quant, bytes, error"},
+	{"fetch", "json", "", nil, "print a JSON object: model, files, bytes, fetched, digests, cache"},
+	{"cache-list", "json", "", nil, "print a JSON array of objects: source, bytes, cached, disk, whole, in_use, last_use, digest, converted"},
+	{"status", "json", "", nil, "print a JSON array of objects: mountpoint, model, pid, backend, healthy, state, mounted, changed, last_error, errors, warnings, " +
+		"unwatched, hot, warm; of a library also library, models, open"},
+
+	// of mount.tensorfs, as mount(8) has them
+	{"", "sloppy,s", "", nil, "ignore unknown options"},
+	{"", "fake,f", "", nil, "check the options and mount nothing"},
+	{"", "no-mtab,n", "", nil, "accepted: no /etc/mtab is written in any case"},
+	{"", "namespace,N", "", nil, "refused"},
+	{"", "options,o", "", nil, "mount options, separated by commas"},
+	{"", "types,t", "", nil, "accepted: the type is fuse.tensorfs in any case"},
+}
+
+// exclusive are pairs of flags that contradict each other, in every command that has
+// both.
+var exclusive = [][2]string{{"offline", "remote"}, {"offline", "download"}, {"manifest", "check"}, {"manifest", "json"}, {"long", "json"}, {"all", "size"}}
+
+// flags are those of a command, by name: where their values go, which are there
+// before.
+type flags map[string]any
+
+// define adds flags to a command. page is "" where other commands have them too.
+func (s system) define(c *cobra.Command, page string, values flags) {
+	for name, to := range values {
+		row, here := s.row(page, name)
+		_, short, _ := strings.Cut(row.name, ",")
+		addFlag(c.Flags(), to, name, short, row.help)
+		f := c.Flags().Lookup(name)
+		f.Annotations = map[string][]string{marksKey: strings.Fields(row.marks)}
+		f.Hidden = !here || marked(f, markHidden)
+		if row.values != nil {
+			_ = c.RegisterFlagCompletionFunc(name, row.values) // fails only for an unknown flag
+		}
+	}
+}
+
+// row returns the row of a flag, and whether it is for this system.
+func (s system) row(page, name string) (row *flagRow, here bool) {
+	for i := range flagTable {
+		r := &flagTable[i]
+		long, _, _ := strings.Cut(r.name, ",")
+		if long != name || r.page != "" && r.page != page {
+			continue
+		}
+		if on := strings.Fields(r.marks); len(on) == 0 || !slices.Contains(systems, system(on[0])) || on[0] == string(s) {
+			return r, true
+		}
+		row = r
+	}
+	if row == nil {
+		panic("flagTable has no row for --" + name + " of " + page)
+	}
+	return row, false
+}
+
+// marked reports whether a flag has a mark.
+func marked(f *pflag.Flag, mark string) bool { return slices.Contains(f.Annotations[marksKey], mark) }
+
+// wordList is the value of a flag that takes several words, with commas between.
+type wordList []string
+
+// addFlag adds a flag for a value of any type that flags have.
+func addFlag(set *pflag.FlagSet, to any, name, short, help string) {
+	switch to := to.(type) {
+	case *bool:
+		set.BoolVarP(to, name, short, *to, help)
+	case *string:
+		set.StringVarP(to, name, short, *to, help)
+	case *int:
+		set.IntVarP(to, name, short, *to, help)
+	case *float64:
+		set.Float64VarP(to, name, short, *to, help)
+	case *time.Duration:
+		set.DurationVarP(to, name, short, *to, help)
+	case *[]string:
+		set.StringArrayVarP(to, name, short, *to, help)
+	case *wordList:
+		set.StringSliceVarP((*[]string)(to), name, short, *to, help)
+	case pflag.Value:
+		set.VarP(to, name, short, help)
+	default:
+		panic(fmt.Sprintf("--%s: flags have no values of type %T", name, to))
+	}
+}

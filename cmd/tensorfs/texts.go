@@ -1,0 +1,98 @@
+package main
+
+import (
+	"embed"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/tensorfs/tensorfs/internal/term"
+)
+
+// texts has a file for every command and topic, PAGE.txt:
+//
+//	cat [-f] MODEL PATH                                      its usage
+//	Print one file of a model's tree without mounting it     in a line
+//	see tensorfs-ls(1)                                       what else its manual page names, in any number of such lines
+//
+//	cat writes one file of the tree ...                      the text of --help
+//
+//	Examples:
+//	  tensorfs cat model.gguf config.json
+//
+// A line that begins with linux| or darwin| is of that system alone. In the text
+// {options} stands for the options of -o that are flags, {remote options} for those about
+// models on other machines, and {remote flags} for what help says about these flags.
+//
+//go:embed help
+var texts embed.FS
+
+// system is what the commands run on, by its name in GOOS: their words depend on it.
+type system string
+
+// systems are those that have words of their own.
+var systems = []system{"linux", "darwin"}
+
+// text returns a text as this system shows it.
+func (s system) text(page string) string {
+	b, err := texts.ReadFile("help/" + page + ".txt")
+	if err != nil {
+		panic(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(b)) {
+		if on, text, ok := strings.Cut(line, "|"); ok && slices.Contains(systems, system(on)) {
+			if on != string(s) {
+				continue
+			}
+			line = text
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "")
+}
+
+// pageKey is the annotation of a command that names the pages which its own refers to.
+const pageKey = "see"
+
+// command makes a command of its text, with flags of its own.
+func (s system) command(page string, args cobra.PositionalArgs, own flags, run func(*cobra.Command, []string) error) *cobra.Command {
+	head, text, _ := strings.Cut(s.text(page), "\n\n")
+	lines := strings.Split(strings.TrimSpace(head), "\n")
+	text, examples, _ := strings.Cut(text, "\nExamples:\n")
+	c := &cobra.Command{
+		Use: lines[0], Short: lines[1], Long: s.fill(strings.TrimSuffix(text, "\n")), Example: strings.TrimSuffix(examples, "\n"),
+		Annotations: map[string]string{pageKey: strings.ReplaceAll(strings.Join(lines[2:], " "), "see ", "")},
+		Args:        args, RunE: run, SilenceUsage: true, SilenceErrors: true,
+	}
+	s.define(c, page, own)
+	return c
+}
+
+// fill puts what follows from the table of flags into a text.
+func (s system) fill(text string) string {
+	if !strings.Contains(text, "{") {
+		return text
+	}
+	c := &cobra.Command{}
+	(&mountOptions{}).define(s, c)
+	all := c.Flags()
+	options := func(remote bool) string {
+		var names []string
+		all.VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden && marked(f, markOption) && marked(f, markRemote) == remote {
+				names = append(names, optionUsage(f))
+			}
+		})
+		return strings.Join(names, ", ")
+	}
+	paragraphs := strings.Split(text, "\n\n")
+	for i, p := range paragraphs {
+		filled := strings.NewReplacer("{options}", options(false), "{remote options}", options(true)).Replace(p)
+		if filled != p {
+			paragraphs[i] = strings.Join(term.Wrap(filled, term.Columns, 0), "\n")
+		}
+	}
+	return strings.Replace(strings.Join(paragraphs, "\n\n"), "{remote flags}", flagUsages(all, true), 1)
+}

@@ -1,0 +1,20 @@
+// Package exported opens a directory that tensorfs itself made as a model again: one
+// that is mounted, or that was exported to.
+//
+// index.json says what the files are. A model is made of them in one of two ways:
+//
+//	source/ leads to the files that the tree was made of, as they were then
+//	    the tensors of raw/ are the runs of these files that index.json names, and
+//	    the model is like the one that was mounted
+//	otherwise, as of an export or on another machine
+//	    each tensor is a file of the directory, and the format is "tensorfs"
+//
+// An export may have any part of a tree. Of each tensor the view counts that says the
+// most about it: raw/, then packed/, f32/, bf16/, f16/, then a group of fused/ or
+// fused-f16/ whose parts are not all there, then npy-f32/ and npy/. So an export of f16/
+// alone is a model of F16 tensors, and modules that packed/ has in one file are codes,
+// scales and biases again.
+//
+// Nothing in such a directory is trusted: sizes of files are compared with types and
+// shapes, and index.json is read in bounded memory.
+package exported

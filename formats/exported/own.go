@@ -1,0 +1,169 @@
+package exported
+
+import (
+	"io/fs"
+	"iter"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/jsonobj"
+	"github.com/tensorfs/tensorfs/internal/source"
+)
+
+// formats are those of models that have files of their own.
+var formats = []string{"gguf", "safetensors", "huggingface", "mlx", "ollama"}
+
+// openOwn opens the files of the model that the tree was made of. It reports whether
+// all of them are there and as they were, and hold all tensors of raw/.
+func (t *tree) openOwn(model, raw jsonobj.Object) bool {
+	if raw.Len() == 0 || !slices.Contains(formats, str(model.Raw("format"))) {
+		return false
+	}
+	own, sound := map[string]source.File{}, true
+	for e := range model.Raw("files").Elements() {
+		name := str(e.Member("name"))
+		f, err := t.linked(name)
+		if err == nil && (own[name] != nil || !as(f, e)) {
+			f.Close()
+			err = fs.ErrNotExist
+		}
+		if err != nil {
+			sound = false
+			break
+		}
+		f.SetLabel(name)
+		own[name] = f
+		t.files = append(t.files, f)
+	}
+	t.own = own
+	for _, e := range raw.All() {
+		_, ok := t.runs(e.Object())
+		sound = sound && ok
+	}
+	if !sound {
+		for _, f := range t.files {
+			f.Close()
+		}
+		t.own, t.files = nil, nil
+	}
+	return sound
+}
+
+// linked opens what a link below source/ leads to, if links may lead there. Its path is
+// that of the file, which stays when the tree is unmounted.
+func (t *tree) linked(name string) (source.File, error) {
+	at := path.Join(t.dir, "source", name)
+	if !fs.ValidPath(name) {
+		return nil, fs.ErrNotExist
+	}
+	f, err := t.src.OpenFile(at)
+	if err != nil {
+		return nil, err
+	}
+	_, real, err := source.Abs(t.src.Location(at))
+	if err != nil || real == "" || real == f.Path() {
+		return f, nil
+	}
+	defer f.Close()
+	return source.Map(real, path.Base(name))
+}
+
+// as reports whether a file is in the state that index.json has of it.
+func as(f source.File, e jsonobj.Raw) bool {
+	s, ok := f.(tensorfs.Stated)
+	if !ok {
+		return false
+	}
+	is := s.State()
+	if e.Member("mtime_ns").Kind() == 0 { // its owner touches it
+		if f, ok := f.(interface{ IgnoreModTime() }); ok {
+			f.IgnoreModTime()
+		}
+		is.ModTime, is.ChangeTime = -1, -1
+	}
+	return is.Bytes == number(e.Member("bytes")) && strconv.FormatUint(is.Inode, 10) == e.Member("inode").String() &&
+		is.ModTime == number(e.Member("mtime_ns")) && is.ChangeTime == number(e.Member("ctime_ns"))
+}
+
+// runs returns the extents of an entry; false where it has none in the model's files.
+func (t *tree) runs(e jsonobj.Object) (runs []tensorfs.Data, ok bool) {
+	for x := range e.Raw("extents").Elements() {
+		f := t.own[str(x.Member("file"))]
+		off, n := number(x.Member("offset")), number(x.Member("bytes"))
+		if f == nil || tensorfs.CheckRange(f, off, n) != nil {
+			return nil, false
+		}
+		runs = append(runs, f.Section(off, n))
+	}
+	return runs, len(runs) > 0
+}
+
+// addSources adds the other files below source/.
+func (t *tree) addSources(m *tensorfs.Model, dir string) error {
+	entries, err := t.src.ReadDir(path.Join(t.dir, "source", dir))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		if e.IsDir() {
+			if err := t.addSources(m, name); err != nil {
+				return err
+			}
+			continue
+		}
+		if t.own[name] != nil {
+			continue
+		}
+		at := t.src.Location(path.Join(t.dir, "source", name))
+		if _, real, err := source.Abs(at); err == nil && real != "" {
+			at = real
+		}
+		m.Sources = append(m.Sources, tensorfs.Source{Name: name, Path: at, Open: func() (tensorfs.File, error) { return t.linked(name) }})
+	}
+	return nil
+}
+
+// metadata returns metadata.json as the source's metadata, whose keys are escaped.
+func metadata(o jsonobj.Object) []tensorfs.Meta {
+	metas := o.Meta(nil, "")
+	for i := range metas {
+		if a, ok := metas[i].Value.(tensorfs.Array); ok {
+			metas[i].Value = array{a}
+		} else {
+			metas[i].Value = plain(metas[i].Value)
+		}
+	}
+	return metas
+}
+
+// array is an array of metadata.json.
+type array struct{ tensorfs.Array }
+
+// Values returns the elements.
+func (a array) Values() iter.Seq[any] {
+	return func(yield func(any) bool) {
+		for v := range a.Array.Values() {
+			if !yield(plain(v)) {
+				return
+			}
+		}
+	}
+}
+
+// plain returns a string that is not UTF-8 as what it is.
+func plain(v any) any {
+	text, ok := v.(tensorfs.JSON)
+	if !ok || !strings.HasPrefix(string(text), `{"base64":`) {
+		return v
+	}
+	if o, err := jsonobj.Parse([]byte(text)); err == nil && o.Len() == 1 {
+		if s := fromBase64(o.Raw("base64")); s != "" {
+			return s
+		}
+	}
+	return v
+}

@@ -1,0 +1,213 @@
+package tokenizer
+
+import (
+	"fmt"
+	"regexp/syntax"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxExpression bounds the expressions that are brought to a normal form, in
+// bytes. Those of models have up to 300.
+const maxExpression = 2048
+
+// normalForm returns the same text for regular expressions that are spelled in
+// different ways and match the same, as far as it can tell: groups that only hold
+// together, escapes, the order and the repetition of what a class has, prefixes
+// that alternatives share, and cases that are spelled out or asked for. Expressions
+// that it does not understand keep their spelling, in quotation marks, so each is
+// equal to itself alone.
+//
+// That is safe because nothing is guessed. An expression is translated piece by
+// piece to one of Go's, whose parser then simplifies by rules that hold for
+// alternatives in order, whatever their parts match. What the parts match it must
+// not know better than Oniguruma, which sources are written for: so a part that
+// looks ahead becomes a group with a name, and a property of characters a character
+// that no expression may have. A class with one of these, or of all characters but
+// some, is followed by another such character, so that no two become one class.
+// What is not known to mean the same is not translated at all: what looks back,
+// holds on to a match (a++), names a group or changes flags, and letters with a
+// backslash that are not listed below. A wrong answer can only be that two
+// expressions that match the same are told apart.
+//
+// Where cases are equal, only the letters of English contractions are translated,
+// which have no more than two cases each. One difference is passed over, as in
+// llama.cpp's own spelling: (?i:'s) is '[sS], although a long s, U+017F, is a third.
+func normalForm(expression string) string {
+	if t := (translation{rest: expression, folds: []bool{false}}); len(expression) <= maxExpression && t.all() {
+		if re, err := syntax.Parse(t.out.String(), syntax.PerlX|syntax.UnicodeGroups|syntax.ClassNL); err == nil {
+			return dump(re)
+		}
+	}
+	return strconv.Quote(expression)
+}
+
+// dump returns all that says what an expression matches. Its String costs a
+// thousand times as much.
+func dump(re *syntax.Regexp) string {
+	text := fmt.Sprintf("%v%x%q%x,%d,%d(", re.Op, uint16(re.Flags&(syntax.FoldCase|syntax.NonGreedy)), re.Name, re.Rune, re.Min, re.Max)
+	for _, sub := range re.Sub {
+		text += dump(sub)
+	}
+	return text + ")"
+}
+
+// spaces are the characters of \s in Oniguruma, as part of a class.
+const spaces = `\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}`
+
+// properties are those of characters that expressions name. Each is a character
+// from firstProperty on, by its place here.
+const properties = "L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z C Han "
+
+const (
+	firstProperty = 0xf0000
+	apart         = `\x{f1000}` // after classes that must stay alone
+)
+
+// translation makes an expression of Go's.
+type translation struct {
+	rest  string
+	out   strings.Builder
+	folds []bool // whether cases are equal, by the groups that are open
+	looks int    // groups that look ahead so far
+}
+
+// take replaces what the rest begins with.
+func (t *translation) take(from, to string) bool {
+	after, ok := strings.CutPrefix(t.rest, from)
+	if ok {
+		t.rest = after
+		t.out.WriteString(to)
+	}
+	return ok
+}
+
+// group is take for the beginning of a group.
+func (t *translation) group(from, to string, fold bool) bool {
+	ok := t.take(from, to)
+	if ok {
+		t.folds = append(t.folds, fold)
+	}
+	return ok
+}
+
+// all translates the whole expression, if it can.
+func (t *translation) all() bool {
+	for t.rest != "" {
+		fold := t.folds[len(t.folds)-1]
+		switch c := t.rest[0]; {
+		case fold && c|0x20 == 's' && len(t.rest) > 1 && strings.IndexByte("sStT", t.rest[1]) >= 0: // one character may be both
+			return false
+		case t.take(`\b`, `\b`), t.take(`\A`, `\A`), t.take(`\z`, `\z`):
+		case t.take(`\S`, `(?:[^`+spaces+`]`+apart+`)`):
+		case t.group("(?i:", "(?:", true), t.group("(?:", "(?:", fold):
+		case t.group("(?=", fmt.Sprintf("(?P<ahead%d>", t.looks), fold), t.group("(?!", fmt.Sprintf("(?P<not%d>", t.looks), fold):
+			t.looks++
+		case strings.HasPrefix(t.rest, "(?"), strings.HasPrefix(t.rest, "{,"):
+			return false
+		case t.group("(", "(?:", fold):
+		case c == ')':
+			if t.folds = t.folds[:len(t.folds)-1]; len(t.folds) == 0 {
+				return false
+			}
+			t.take(")", ")")
+		case strings.HasPrefix(t.rest, "{1}") && (len(t.rest) == 3 || strings.IndexByte("?*+{", t.rest[3]) < 0):
+			t.rest = t.rest[3:]
+		case c == '[', c == '\\', fold && isLetter(c):
+			set, alone, ok := "", false, false
+			if c == '[' {
+				set, alone, ok = t.class(fold)
+			} else {
+				set, alone, ok = t.character(fold)
+			}
+			if !ok {
+				return false
+			}
+			if set = "[" + set + "]"; alone {
+				set = "(?:" + set + apart + ")"
+			}
+			t.out.WriteString(set)
+		default:
+			text, _, ok := t.character(fold)
+			if !ok {
+				return false
+			}
+			t.out.WriteString(text)
+		}
+	}
+	return len(t.folds) == 1
+}
+
+// class reads a class and returns what Go's has between its brackets, and whether
+// it must stay alone. Classes inside are parts of it.
+func (t *translation) class(fold bool) (set string, alone, ok bool) {
+	if t.rest = t.rest[1:]; strings.HasPrefix(t.rest, "^") {
+		t.rest, set, alone = t.rest[1:], "^", true
+	}
+	for depth, empty := 1, true; t.rest != ""; empty = false {
+		switch c := t.rest[0]; {
+		case c == ']' && !empty:
+			t.rest = t.rest[1:]
+			if depth--; depth == 0 {
+				return set, alone, true
+			}
+			if strings.HasPrefix(t.rest, "-") {
+				return "", false, false
+			}
+		case c == '[' && len(t.rest) > 1 && strings.IndexByte("^:]", t.rest[1]) < 0 && !strings.HasSuffix(set, "-"):
+			t.rest = t.rest[1:]
+			depth++
+		case c == '[', c == ']', c == '-' && fold, strings.HasPrefix(t.rest, "&&"):
+			return "", false, false
+		default:
+			text, property, ok := t.character(fold)
+			if !ok {
+				return "", false, false
+			}
+			set, alone = set+text, alone || property
+		}
+	}
+	return "", false, false
+}
+
+// character reads a character, or what stands for several, and returns it as part
+// of a class of Go's, and whether it is a property.
+func (t *translation) character(fold bool) (text string, property, ok bool) {
+	c, size := utf8.DecodeRuneInString(t.rest)
+	switch {
+	case fold && (c == '\\' || c >= utf8.RuneSelf || isLetter(byte(c)) && !strings.ContainsRune("dlmrstve", c|0x20)), c >= firstProperty, c == utf8.RuneError:
+		return "", false, false
+	case fold && isLetter(byte(c)):
+		t.rest = t.rest[1:]
+		return string([]rune{c | 0x20, c &^ 0x20}), false, true
+	case c != '\\':
+		t.rest = t.rest[size:]
+		return string(c), false, true
+	case len(t.rest) < 2:
+		return "", false, false
+	}
+	c = rune(t.rest[1])
+	name := ""
+	switch {
+	case c == 'p':
+		name, t.rest, ok = strings.Cut(t.rest[2:], "}")
+		if !ok || !strings.HasPrefix(name, "{") {
+			return "", false, false
+		}
+		name = name[1:]
+	case c == 'd':
+		name, t.rest = "Nd", t.rest[2:]
+	case c == 's':
+		t.rest = t.rest[2:]
+		return spaces, false, true
+	case strings.ContainsRune("rnt", c) || c < utf8.RuneSelf && !isLetter(byte(c)) && (c < '0' || c > '9'):
+		t.rest = t.rest[2:]
+		return `\` + string(c), false, true
+	}
+	at := strings.Index(" "+properties, " "+name+" ")
+	return string(rune(firstProperty + at)), true, name != "" && at >= 0
+}
+
+// isLetter reports whether a byte is a letter of ASCII.
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
