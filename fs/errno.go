@@ -9,18 +9,6 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// advised is an error that says all that its user needs. Its cause, which he would read
-// as a riddle behind the advice, is for programs.
-type advised struct {
-	text  string
-	cause error
-}
-
-func (e advised) Error() string { return e.text }
-
-// Unwrap returns the cause.
-func (e advised) Unwrap() error { return e.cause }
-
 // errno turns an error of reading into the error number that the reader gets. A
 // model that changed, a page that is lost and a file that cannot be decoded are
 // all EIO: the promised bytes are not available. Of a model that is on a server

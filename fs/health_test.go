@@ -11,6 +11,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
 // healthOf reads the attribute as status does.
@@ -18,7 +19,7 @@ func healthOf(t *testing.T, f *rawFS) (h Health) {
 	t.Helper()
 	root := header(fuse.FUSE_ROOT_ID)
 	b := make([]byte, 64<<10)
-	n, st := f.GetXAttr(nil, &root, healthAttr, b)
+	n, st := f.GetXAttr(nil, &root, mounts.AttrPrefix+"health", b)
 	if !st.Ok() || n > maxAttr {
 		t.Fatalf("%v, %d bytes", st, n)
 	}

@@ -3,7 +3,6 @@ package fs
 import (
 	"errors"
 	"log/slog"
-	"math"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
@@ -14,6 +13,3 @@ func newHot(int64, *slog.Logger) (*hotFiles, error) {
 }
 
 func (h *hotFiles) start(*fuse.Server) {}
-
-// MemoryLeft returns how many bytes of memory may be taken now: nobody says.
-func MemoryLeft() int64 { return math.MaxInt64 }

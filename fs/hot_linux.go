@@ -7,16 +7,17 @@ import (
 	"strconv"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs/internal/memlimit"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"golang.org/x/sys/unix"
 )
 
 // newHot prepares memory for hot files.
 func newHot(budget int64, log *slog.Logger) (*hotFiles, error) {
 	if os.Geteuid() != 0 {
-		return nil, advised{"hot files need root: the kernel lets nobody else pass files through", unix.EPERM}
+		return nil, mounts.Advised{Text: "hot files need root: the kernel lets nobody else pass files through", Cause: unix.EPERM}
 	}
-	limits := memoryLimits{root: "/"}
-	if err := limits.allow(budget); err != nil {
+	if err := memlimit.Allow(budget); err != nil {
 		return nil, err
 	}
 	dir, err := tmpfs(budget)
@@ -24,7 +25,7 @@ func newHot(budget int64, log *slog.Logger) (*hotFiles, error) {
 		return nil, fmt.Errorf("no memory file system for hot files: %w", err)
 	}
 	h := newHotFiles(budget, log, &memory{dir: dir})
-	h.left = limits.left
+	h.left = memlimit.Left
 	return h, nil
 }
 

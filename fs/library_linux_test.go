@@ -17,6 +17,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"golang.org/x/sys/unix"
 )
@@ -276,7 +277,7 @@ func (b *browser) listed(node uint64) (map[string]uint64, fuse.Status) {
 func (b *browser) status() LibraryStatus {
 	b.t.Helper()
 	buf := make([]byte, 64<<10)
-	n, st := b.fs.GetXAttr(nil, &fuse.InHeader{NodeId: fuse.FUSE_ROOT_ID}, libraryAttr, buf)
+	n, st := b.fs.GetXAttr(nil, &fuse.InHeader{NodeId: fuse.FUSE_ROOT_ID}, mounts.AttrPrefix+"library", buf)
 	var s LibraryStatus
 	if err := json.Unmarshal(buf[:n], &s); err != nil || st != fuse.OK {
 		b.t.Fatalf("status: %v, %v", err, st)

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tensorfs/tensorfs/internal/mounts"
+	"github.com/tensorfs/tensorfs/internal/nfsstate"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testing/testwatch"
 	"golang.org/x/sys/unix"
@@ -59,6 +61,12 @@ func serverCommand(s *Server, line string) string {
 		return string(b)
 	}
 	return "what?"
+}
+
+// statusOf asks the server of a mount.
+func statusOf(m *mounts.Mount) (s Status, err error) {
+	err = m.Ask(&s)
+	return s, err
 }
 
 // rssAnon returns the KiB of memory of a process's own.
@@ -134,18 +142,18 @@ func TestMountTable(t *testing.T) {
 	}
 	needFUSE(t)
 	s := serveAt(t, dir, "model", newModel(t, 1<<20), "extra=noatime,x-systemd.automount,rw,exec")
-	all, err := Mounts()
+	all, err := mounts.List()
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(all, func(m MountInfo) bool { return m.Mountpoint == dir })
+	i := slices.IndexFunc(all, func(m mounts.Mount) bool { return m.Mountpoint == dir })
 	if i < 0 {
 		t.Fatalf("the mount is not in %+v", all)
 	}
 	if all[i].Source != s.model || all[i].Type != "fuse.tensorfs" {
 		t.Errorf("%+v", all[i])
 	}
-	st, err := all[i].Status()
+	st, err := statusOf(&all[i])
 	if err != nil || st.PID != s.cmd.Process.Pid || st.Hot != nil {
 		t.Errorf("status: %+v, %v", st, err)
 	}
@@ -177,102 +185,6 @@ func TestMountTable(t *testing.T) {
 	}
 	if devices != 1 {
 		t.Errorf("%d descriptors of the device", devices)
-	}
-}
-
-func TestParseMounts(t *testing.T) {
-	const table = `22 28 0:21 / /proc rw,nosuid - proc proc rw
-36 35 0:52 / /mnt/a\040b\011c\134d ro,nosuid shared:7 master:2 - fuse.tensorfs /models/x\040y.gguf ro,user_id=0
-broken line
-1 2 3 - x
-36 35 0:50 / /mnt/short - fuse.tensorfs m ro
-36 35 0:51 / /mnt/shorter ro - fuse.tensorfs
-36 35 0:53 / /mnt/\9 ro - fuse.tensorfs #weird ro
-36 35 0:54 / /mnt/no` + "\u00a0break\u3000\u0085\v\f\r" + ` ro shared:7 - fuse.tensorfs /m` + "\u00a0" + `l ro
-36 35 0:55 / /mnt/empty ro - tmpfs  rw
-36 35 0:56 / /mnt/bare ro - tmpfs without-options
-`
-	var got []MountInfo
-	for _, m := range parseMounts(table) {
-		got = append(got, m.MountInfo)
-		if m.Device == "0:52" && (m.root != "/" || !slices.Equal(m.super, []string{"ro", "user_id=0"})) {
-			t.Errorf("%+v", m)
-		}
-	}
-	want := []MountInfo{
-		{Mountpoint: "/proc", Source: "proc", Type: "proc", Device: "0:21"},
-		{Mountpoint: "/mnt/a b\tc\\d", Source: "/models/x y.gguf", Type: "fuse.tensorfs", Device: "0:52"},
-		{Mountpoint: `/mnt/\9`, Source: "#weird", Type: "fuse.tensorfs", Device: "0:53"},
-		{Mountpoint: "/mnt/no\u00a0break\u3000\u0085\v\f\r", Source: "/m\u00a0l", Type: "fuse.tensorfs", Device: "0:54"},
-		{Mountpoint: "/mnt/empty", Source: "", Type: "tmpfs", Device: "0:55"},
-		{Mountpoint: "/mnt/bare", Source: "without-options", Type: "tmpfs", Device: "0:56"},
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%+v", got)
-	}
-}
-
-func TestMountErrors(t *testing.T) {
-	for err, want := range map[error]string{
-		deviceError(unix.ENOENT):                                    fuseDevice,
-		run(exec.Command("sh", "-c", "echo a; echo b >&2; exit 1")): "b",
-		run(exec.Command("false")):                                  "exit status 1",
-	} {
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%v, want something of %q", err, want)
-		}
-	}
-	if err := run(exec.Command("sh", "-c", "echo Device or resource busy; exit 1")); !errors.Is(err, syscall.EBUSY) {
-		t.Errorf("%v", err)
-	}
-	if err := run(exec.Command("true")); err != nil {
-		t.Error(err)
-	}
-	if got := escapeOption(`a,b\c`); got != `a\,b\\c` {
-		t.Error(got)
-	}
-}
-
-// Advice is the end of a message: the text of an errno behind it is a riddle.
-func TestAdviceIsTheEnd(t *testing.T) {
-	for err, cause := range map[error]syscall.Errno{
-		deviceError(unix.ENOENT):                 unix.ENOENT,
-		deviceError(unix.EACCES):                 unix.EACCES,
-		deviceError(unix.EMFILE):                 unix.EMFILE,
-		unmountError("/m", unix.EBUSY):           unix.EBUSY,
-		mountpointError("/a/b/c", unix.EACCES):   unix.EPERM, // any that is os.ErrPermission
-		advised{"leave it out", unix.EOPNOTSUPP}: unix.EOPNOTSUPP,
-	} {
-		text := err.Error()
-		if !errors.Is(err, cause) && !errors.Is(err, os.ErrPermission) {
-			t.Errorf("%s: not %v", text, cause)
-		}
-		if strings.HasSuffix(text, cause.Error()) && cause != unix.EMFILE || strings.HasSuffix(text, "permission denied") {
-			t.Errorf("%s", text)
-		}
-	}
-}
-
-// TestDeviceAdvice: loading the module is advised only where that can help.
-func TestDeviceAdvice(t *testing.T) {
-	for _, c := range []struct {
-		err               error
-		container, loaded bool
-		want              string
-	}{
-		{unix.ENOENT, false, false, "modprobe fuse"},
-		{unix.ENODEV, false, false, "modprobe fuse"},
-		{unix.ENOENT, false, true, "mknod"},
-		{unix.ENOENT, true, false, "--device /dev/fuse"},
-		{unix.ENOENT, true, true, "--device /dev/fuse"},
-		{unix.EPERM, true, true, "--device /dev/fuse"},
-		{unix.EACCES, false, true, "run as root"},
-		{unix.EMFILE, true, true, fuseDevice},
-	} {
-		got := deviceAdvice(c.err, c.container, c.loaded)
-		if !strings.Contains(got, c.want) || strings.Contains(got, "modprobe") && (c.container || c.loaded) {
-			t.Errorf("%+v: %s", c, got)
-		}
 	}
 }
 
@@ -366,7 +278,7 @@ func TestUnmount(t *testing.T) {
 			if got := s.ask("unmount"); !strings.Contains(got, "is in use") || !strings.Contains(got, s.mountpoint) {
 				t.Errorf("in use: %s", got)
 			}
-			if err := UnmountPath(s.mountpoint, false); !errors.Is(err, syscall.EBUSY) {
+			if err := mounts.Unmount(s.mountpoint, false); !errors.Is(err, syscall.EBUSY) {
 				t.Errorf("in use, from outside: %v", err)
 			}
 			fmt.Fprintln(h.in, "read")
@@ -377,7 +289,7 @@ func TestUnmount(t *testing.T) {
 				t.Fatal(got)
 			}
 			s.ended(t)
-			if m, _ := mountedAt(s.mountpoint); m != nil {
+			if m, _ := mounts.Top(s.mountpoint); m != nil {
 				t.Errorf("%+v is left", m)
 			}
 		})
@@ -393,10 +305,10 @@ func TestUnmountLazily(t *testing.T) {
 				if got := s.ask("lazy"); got != "ok" {
 					t.Fatal(got)
 				}
-			} else if err := UnmountPath(s.mountpoint, true); err != nil {
+			} else if err := mounts.Unmount(s.mountpoint, true); err != nil {
 				t.Fatal(err)
 			}
-			if m, _ := mountedAt(s.mountpoint); m != nil {
+			if m, _ := mounts.Top(s.mountpoint); m != nil {
 				t.Error("the name is still there")
 			}
 			if got := s.ask("unmount"); got != "ok" {
@@ -437,10 +349,10 @@ func TestSignal(t *testing.T) {
 func TestUnmountPathRefuses(t *testing.T) {
 	dir := tempDir(t)
 	for _, path := range []string{dir, "/proc", filepath.Join(dir, "nothing"), filepath.Join(dir, "nothing/deeper")} {
-		if err := UnmountPath(path, true); err == nil {
+		if err := mounts.Unmount(path, true); err == nil {
 			t.Errorf("%s: unmounted", path)
 		}
-		if done, _ := CleanStale(path); done {
+		if done, _ := mounts.CleanStale(path); done {
 			t.Errorf("%s: cleaned", path)
 		}
 	}
@@ -477,7 +389,7 @@ func TestMountRefuses(t *testing.T) {
 		{"/", nil},
 		{rootLink, nil},
 		{"/etc", nil},
-		{filepath.Dir(plain), errNotEmpty},
+		{filepath.Dir(plain), mounts.ErrNotEmpty},
 	} {
 		srv, err := Mount(nested(), c.at, Options{})
 		if err == nil {
@@ -492,7 +404,7 @@ func TestMountRefuses(t *testing.T) {
 		}
 	}
 	// A link to a live mount works for unmounting.
-	if err := UnmountPath(link, false); err != nil {
+	if err := mounts.Unmount(link, false); err != nil {
 		t.Error(err)
 	}
 }
@@ -506,43 +418,43 @@ func TestCrash(t *testing.T) {
 	if _, err := os.ReadDir(s.mountpoint); !errors.Is(err, syscall.ENOTCONN) {
 		t.Fatalf("after the crash: %v", err)
 	}
-	all, err := Mounts()
+	all, err := mounts.List()
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(all, func(m MountInfo) bool { return m.Mountpoint == s.mountpoint })
+	i := slices.IndexFunc(all, func(m mounts.Mount) bool { return m.Mountpoint == s.mountpoint })
 	if i < 0 {
 		t.Fatal("the stale mount is not listed")
 	}
-	if _, err := all[i].Status(); !errors.Is(err, syscall.ENOTCONN) {
+	if _, err := statusOf(&all[i]); !errors.Is(err, syscall.ENOTCONN) {
 		t.Errorf("status: %v", err)
 	}
 	link := filepath.Join(tempDir(t), "link")
 	if err := os.Symlink(s.mountpoint, link); err != nil {
 		t.Fatal(err)
 	}
-	if done, err := CleanStale(link); !done || err != nil {
+	if done, err := mounts.CleanStale(link); !done || err != nil {
 		t.Fatalf("clean: %v, %v", done, err)
 	}
-	if done, err := CleanStale(link); done || err != nil {
+	if done, err := mounts.CleanStale(link); done || err != nil {
 		t.Errorf("clean once more: %v, %v", done, err)
 	}
 	b := serveAt(t, s.mountpoint, "model", s.model)
 	b.run("readall", b.mountpoint, b.sizeArg())
-	if done, err := CleanStale(b.mountpoint); done || err != nil {
+	if done, err := mounts.CleanStale(b.mountpoint); done || err != nil {
 		t.Errorf("a live mount: cleaned %v, %v", done, err)
 	}
 	// Mounting cleans by itself.
 	b.kill()
 	c := serveAt(t, s.mountpoint, "model", s.model)
 	c.run("readall", c.mountpoint, c.sizeArg())
-	if m, _ := mountedAt(s.mountpoint); m == nil {
+	if m, _ := mounts.Top(s.mountpoint); m == nil {
 		t.Error("not mounted")
 	}
 	if got := c.ask("unmount"); got != "ok" {
 		t.Error(got)
 	}
-	if m, _ := mountedAt(s.mountpoint); m != nil {
+	if m, _ := mounts.Top(s.mountpoint); m != nil {
 		t.Error("mounts were stacked")
 	}
 }
@@ -562,7 +474,7 @@ func TestStaleInUse(t *testing.T) {
 			if got := b.ask("unmount"); got != "ok" {
 				t.Error(got)
 			}
-			if m, _ := mountedAt(a.mountpoint); m != nil {
+			if m, _ := mounts.Top(a.mountpoint); m != nil {
 				t.Error("the dead mount is still there")
 			}
 		})
@@ -580,10 +492,10 @@ func TestKilledWhileAsked(t *testing.T) {
 	}
 	cleaned := make(chan outcome)
 	go func() {
-		done, err := CleanStale(s.mountpoint)
+		done, err := mounts.CleanStale(s.mountpoint)
 		cleaned <- outcome{done, err}
 	}()
-	time.Sleep(probeTime / 8) // most likely it waits by now; if not the test passes too
+	time.Sleep(nfsstate.AskTime / 8) // most likely it waits by now; if not the test passes too
 	s.kill()
 	if got := <-cleaned; !got.done || got.err != nil {
 		t.Errorf("cleaned %v, %v", got.done, got.err)
@@ -594,19 +506,19 @@ func TestKilledWhileAsked(t *testing.T) {
 func TestHung(t *testing.T) {
 	s := serve(t, "model", newModel(t, 1<<20))
 	s.stop()
-	m := MountInfo{Mountpoint: s.mountpoint}
+	m := mounts.Mount{Mountpoint: s.mountpoint}
 	testlimit.Return("looking at a hung server", func() {
-		if done, err := CleanStale(s.mountpoint); done || err != nil {
+		if done, err := mounts.CleanStale(s.mountpoint); done || err != nil {
 			t.Errorf("cleaned %v, %v", done, err)
 		}
-		if _, err := m.Status(); !errors.Is(err, ErrHung) {
+		if _, err := statusOf(&m); !errors.Is(err, mounts.ErrHung) {
 			t.Errorf("status: %v", err)
 		}
 		if _, err := Mount(nested(), s.mountpoint, Options{MakeMountpoint: true}); !errors.Is(err, ErrMounted) {
 			t.Errorf("mounting there: %v", err)
 		}
 	})
-	at, err := MountAt(s.mountpoint)
+	at, err := mounts.At(s.mountpoint)
 	if err != nil || at == nil {
 		t.Fatal(at, err)
 	}
@@ -617,18 +529,18 @@ func TestHung(t *testing.T) {
 		t.Fatal(err)
 	}
 	testlimit.Wait(t, "status of a server that goes on", func() bool {
-		st, err := m.Status()
-		if err != nil && !errors.Is(err, ErrHung) || err == nil && st.PID != s.cmd.Process.Pid {
+		st, err := statusOf(&m)
+		if err != nil && !errors.Is(err, mounts.ErrHung) || err == nil && st.PID != s.cmd.Process.Pid {
 			t.Fatalf("status afterwards: %+v, %v", st, err)
 		}
 		return err == nil
 	})
 	// It can be detached while it hangs, and ends when it goes on.
 	s.stop()
-	if err := UnmountPath(s.mountpoint, true); err != nil {
+	if err := mounts.Unmount(s.mountpoint, true); err != nil {
 		t.Errorf("detaching it: %v", err)
 	}
-	if at, err := MountAt(s.mountpoint); at != nil || err != nil {
+	if at, err := mounts.At(s.mountpoint); at != nil || err != nil {
 		t.Errorf("it is still there: %+v, %v", at, err)
 	}
 	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
@@ -794,12 +706,12 @@ func TestHotMount(t *testing.T) {
 	if got := hot(); got != "f16/e.aligned:1 f16/f.large:1" {
 		t.Errorf("hot: %s", got)
 	}
-	all, err := Mounts()
+	all, err := mounts.List()
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(all, func(m MountInfo) bool { return m.Mountpoint == s.mountpoint })
-	st, err := all[i].Status()
+	i := slices.IndexFunc(all, func(m mounts.Mount) bool { return m.Mountpoint == s.mountpoint })
+	st, err := statusOf(&all[i])
 	if err != nil || st.Hot == nil || len(st.Hot.Files) != 2 || st.Hot.Budget != 44<<20 {
 		t.Errorf("status: %+v, %v", st, err)
 	}

@@ -7,11 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"golang.org/x/sys/unix"
 )
@@ -34,24 +35,24 @@ func TestMakeMountpoint(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, s *server) error{
 		"server":  func(t *testing.T, s *server) error { s.ask("unmount"); return nil },
 		"signal":  func(t *testing.T, s *server) error { return s.cmd.Process.Signal(syscall.SIGTERM) },
-		"outside": func(t *testing.T, s *server) error { return UnmountPath(s.mountpoint, false) },
+		"outside": func(t *testing.T, s *server) error { return mounts.Unmount(s.mountpoint, false) },
 		"umount": func(t *testing.T, s *server) error {
 			args := []string{"fusermount3", "-u", s.mountpoint}
 			if os.Geteuid() == 0 {
 				args = []string{"umount", s.mountpoint}
 			}
 			// Who lists all mounts, such as another test, is in each for a moment.
-			return retryBusy(func() error {
+			for tries := 0; ; tries++ {
 				out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
-				if bytes.Contains(bytes.ToLower(out), []byte("busy")) {
-					return syscall.EBUSY
+				if tries == 10 || !bytes.Contains(bytes.ToLower(out), []byte("busy")) {
+					return err
 				}
-				return err
-			})
+				time.Sleep(50 * time.Millisecond)
+			}
 		},
 		"lazily": func(t *testing.T, s *server) error {
 			h := s.hold("f16/d.odd", "open")
-			if err := UnmountPath(s.mountpoint, true); err != nil {
+			if err := mounts.Unmount(s.mountpoint, true); err != nil {
 				return err
 			}
 			if hasMarks(t) && isThere(s.mountpoint) {
@@ -88,7 +89,7 @@ func TestMakeMountpoint(t *testing.T) {
 // hasMarks reports whether directories here can be marked.
 func hasMarks(t *testing.T) bool {
 	dir := t.TempDir()
-	return unix.Setxattr(dir, madeAttr, []byte("x"), 0) == nil
+	return unix.Setxattr(dir, "user.tensorfs.made", []byte("x"), 0) == nil
 }
 
 // TestMakeMountpointKilled: the directory of a server that was killed is removed with
@@ -98,8 +99,8 @@ func TestMakeMountpointKilled(t *testing.T) {
 		t.Skip("NOT TESTED: no user attributes here")
 	}
 	for name, clean := range map[string]func(path string) error{
-		"CleanStale":  func(path string) error { _, err := CleanStale(path); return err },
-		"UnmountPath": func(path string) error { return UnmountPath(path, false) },
+		"CleanStale":  func(path string) error { _, err := mounts.CleanStale(path); return err },
+		"UnmountPath": func(path string) error { return mounts.Unmount(path, false) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serveMade(t)
@@ -113,7 +114,7 @@ func TestMakeMountpointKilled(t *testing.T) {
 		s := serveMade(t)
 		s.kill()
 		if unmounted {
-			if err := unmountNow(s.mountpoint, true); err != nil {
+			if err := (&mounts.Mount{Mountpoint: s.mountpoint}).Unmount(true); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -135,7 +136,7 @@ func TestMakeMountpointAtOnce(t *testing.T) {
 	for range 5 {
 		path := filepath.Join(tempDir(t), "made")
 		t.Cleanup(func() {
-			for UnmountPath(path, true) == nil {
+			for mounts.Unmount(path, true) == nil {
 			}
 		})
 		ended := make(chan string)
@@ -157,14 +158,14 @@ func TestMakeMountpointAtOnce(t *testing.T) {
 				t.Errorf("a server that came too late says %q", out)
 			}
 		}
-		if err := UnmountPath(path, false); err != nil {
+		if err := mounts.Unmount(path, false); err != nil {
 			t.Error(err)
 		}
 		if out := testlimit.Receive(t, "end of the server", ended); !strings.HasPrefix(out, "ready") {
 			t.Errorf("the first server says %q", out)
 		}
 		if isThere(path) {
-			t.Errorf("the directory is left, mounted: %v", UnmountPath(path, true) == nil)
+			t.Errorf("the directory is left, mounted: %v", mounts.Unmount(path, true) == nil)
 		}
 	}
 }
@@ -218,90 +219,11 @@ func TestMakeMountpointRefuses(t *testing.T) {
 	}
 }
 
-// TestLeavePlace: only the directory that was made is removed, and not with something
-// in it.
-func TestLeavePlace(t *testing.T) {
-	if !hasMarks(t) {
-		t.Skip("NOT TESTED: no user attributes here")
-	}
-	dir := tempDir(t)
-	take := func(name string) *place {
-		p, err := takePlace(filepath.Join(dir, name), true, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.close()
-		return p
-	}
-	made := take("made")
-	var mark [128]byte
-	n, err := unix.Getxattr(made.path, madeAttr, mark[:])
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	other := filepath.Join(dir, "copy")
-	if err := errors.Join(os.Mkdir(other, 0o755), unix.Setxattr(other, madeAttr, mark[:n], 0)); err != nil {
-		t.Fatal(err)
-	}
-	leavePlace(other, "")
-	leavePlace(other, made.made)
-	if !isThere(other) {
-		t.Error("a copy of the mark is believed")
-	}
-	inside := filepath.Join(made.path, "file")
-	if err := os.WriteFile(inside, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	leavePlace(made.path, made.made)
-	if !isThere(inside) {
-		t.Error("a file is removed")
-	}
-	if err := os.Remove(inside); err != nil {
-		t.Fatal(err)
-	}
-	leavePlace(made.path, "")
-	if isThere(made.path) {
-		t.Error("a marked directory is left")
-	}
-
-	again := take("made")
-	if err := errors.Join(os.Rename(again.path, other+"2"), os.Mkdir(again.path, 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	leavePlace(again.path, again.made)
-	if !isThere(again.path) {
-		t.Error("another directory in its place is removed")
-	}
-}
-
 // TestOwner: files look as uid=, gid= and umask= say.
 func TestOwner(t *testing.T) {
 	s := serve(t, "small", "small", "extra=uid=1234,gid=4321,umask=027")
 	out := s.run("owner", s.path("b"), s.path("b/f"), s.path("g"))
 	if want := "40550 1234 4321\n100440 1234 4321\n120777 1234 4321"; out != want {
 		t.Errorf("%s\nwant\n%s", out, want)
-	}
-}
-
-// TestExtraOptions: what is done with options of fstab.
-func TestExtraOptions(t *testing.T) {
-	for opt, want := range map[string]string{
-		"kernel_cache": "", "x-systemd.automount": "", "_netdev": "", "noatime": "", "umask=0": "", "uid=0": "", "allow_other": "",
-		"nonsense": `unknown mount option "nonsense"`, "uid": `unknown mount option "uid"`, "ro=1": "unknown",
-		"uid=root": "the number that id -u prints", "gid=-1": "id -g", "umask=8": "octal", "umask=7777": "octal",
-		"allow_root": "use allow_other", "auto_unmount": "leave it out", "fsname=x": "the source of the mount is the model",
-	} {
-		_, err := CheckOptions([]string{opt})
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v, want %q", opt, err, want)
-		}
-		if errors.Is(err, ErrUnknownOption) != strings.Contains(want, "unknown") {
-			t.Errorf("%s: %v", opt, err)
-		}
-	}
-	useful, err := CheckOptions([]string{"ro", "noatime", "nofail", "umask=027", "x-a", "allow_other"})
-	if want := []string{"noatime", "umask=027", "allow_other"}; err != nil || !slices.Equal(useful, want) {
-		t.Errorf("%q, %v; want %q", useful, err, want)
 	}
 }

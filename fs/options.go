@@ -1,20 +1,12 @@
 package fs
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/tensorfs/tensorfs/internal/mounts"
 )
-
-// fsType is the mount's type as the mount table shows it.
-const fsType = "fuse." + subtype
-
-const subtype = "tensorfs"
 
 // maxRequest is the largest read that the kernel sends and the largest that
 // Linux takes without a change of fs.fuse.max_pages_limit.
@@ -63,152 +55,10 @@ type Options struct {
 	// allow_other.
 	Extra []string
 
-	look   *look   // nil for that of the serving process
 	system *system // nil for the one that this is
 }
 
-// look is what all files look like.
-type look struct {
-	uid, gid, umask uint32
-}
-
-func ownLook() *look { return &look{uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())} }
-
-// ErrUnknownOption is wrapped by the error for an option in Extra that tensorfs does
-// not know.
-var ErrUnknownOption = errors.New("unknown mount option")
-
-// CheckOptions returns those of some options for Extra that change something, or what
-// is wrong with one: it is unknown, refused, or has a wrong value.
-func CheckOptions(extra []string) (useful []string, err error) {
-	for _, opt := range extra {
-		o := Options{Extra: []string{opt}}
-		flags, data, err := o.extra()
-		if err != nil {
-			return nil, err
-		}
-		if len(flags)+len(data) > 0 || *o.look != *ownLook() {
-			useful = append(useful, opt)
-		}
-	}
-	return useful, nil
-}
-
-// optionUse says how a mount option from outside is used.
-type optionUse int
-
-const (
-	optIgnored optionUse = iota + 1 // mount(8)'s own, or always on, or refused in silence because mount(8) adds it
-	optFlag                         // a flag that the kernel takes apart from the data string
-	optData                         // handed to FUSE
-	optValue                        // with a number, a row of valueOptions
-)
-
-// mountOptions are the options of fstab that a tensorfs mount takes.
-var mountOptions = map[string]optionUse{
-	"ro": optIgnored, "nosuid": optIgnored, "nodev": optIgnored, "noexec": optIgnored,
-	"rw": optIgnored, "suid": optIgnored, "dev": optIgnored, "exec": optIgnored,
-	"defaults": optIgnored, "auto": optIgnored, "noauto": optIgnored, "nofail": optIgnored,
-	"user": optIgnored, "nouser": optIgnored, "users": optIgnored, "owner": optIgnored, "group": optIgnored,
-	"_netdev": optIgnored, "async": optIgnored, "atime": optIgnored, "relatime": optIgnored,
-	"norelatime": optIgnored, "strictatime": optIgnored, "diratime": optIgnored, "lazytime": optIgnored, "nolazytime": optIgnored,
-	"noatime": optFlag, "nodiratime": optFlag, "sync": optFlag, "dirsync": optFlag,
-	"silent": optIgnored, "loud": optIgnored,
-	"kernel_cache": optIgnored, // once an option of libfuse, always on here
-	"allow_other":  optData, "default_permissions": optData,
-	"uid": optValue, "gid": optValue, "umask": optValue,
-}
-
-// OptionNames lists the options of Extra that change something, sorted. Those with a
-// value end with =.
-func OptionNames() []string {
-	var names []string
-	for name, use := range mountOptions {
-		switch use {
-		case optIgnored:
-		case optValue:
-			names = append(names, name+"=")
-		default:
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// valueOptions are the options with a number: what to write, its base and bits, and
-// where it goes.
-var valueOptions = map[string]struct {
-	want       string
-	base, bits int
-	field      func(*look) *uint32
-}{
-	"uid":   {"the number that id -u prints", 10, 32, func(l *look) *uint32 { return &l.uid }},
-	"gid":   {"the number that id -g prints", 10, 32, func(l *look) *uint32 { return &l.gid }},
-	"umask": {"three octal digits such as 027", 8, 9, func(l *look) *uint32 { return &l.umask }},
-}
-
-// refusedOptions are options that other file systems have, and what to do without.
-var refusedOptions = map[string]string{
-	"allow_root":   "use allow_other, or nothing: root can read the model itself",
-	"auto_unmount": "leave it out; a mount that a killed server left is removed by the next mount there, and by tensorfs umount",
-	"fsname":       "leave it out; the source of the mount is the model",
-	"subtype":      "leave it out; the type of the mount is " + fsType,
-	"max_read":     "leave it out; requests are as large as the kernel allows",
-}
-
-// ignoredPrefixes are options with values that are not for the file system.
-var ignoredPrefixes = []string{"x-", "X-", "comment=", "user="}
-
-// extra sorts o.Extra into flags and data strings. It turns AllowOther on if the
-// options ask for it.
-func (o *Options) extra() (flags, data []string, err error) {
-	o.look = ownLook()
-next:
-	for _, opt := range o.Extra {
-		for _, p := range ignoredPrefixes {
-			if strings.HasPrefix(opt, p) {
-				continue next
-			}
-		}
-		key, value, hasValue := strings.Cut(opt, "=")
-		if advice, ok := refusedOptions[key]; ok {
-			return nil, nil, fmt.Errorf("mount option %q is refused: %s", opt, advice)
-		}
-		use := mountOptions[key]
-		if hasValue != (use == optValue) {
-			use = 0
-		}
-		switch use {
-		case optValue:
-			v := valueOptions[key]
-			n, err := strconv.ParseUint(value, v.base, v.bits)
-			if err != nil {
-				return nil, nil, fmt.Errorf("mount option %q: want %s", opt, v.want)
-			}
-			*v.field(o.look) = uint32(n)
-		case optIgnored:
-		case optFlag:
-			flags = append(flags, opt)
-		case optData:
-			if opt == "allow_other" {
-				o.AllowOther = true
-				continue
-			}
-			data = append(data, opt)
-		default:
-			return nil, nil, fmt.Errorf("%w %q", ErrUnknownOption, opt)
-		}
-	}
-	if o.AllowOther {
-		data = append(data, "allow_other")
-		if !slices.Contains(data, "default_permissions") {
-			data = append(data, "default_permissions")
-		}
-	}
-	return flags, data, nil
-}
-
+// setDefaults fills in what was left out.
 func (o *Options) setDefaults() {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -219,13 +69,19 @@ func (o *Options) setDefaults() {
 	if o.ReadAheadKiB == 0 {
 		o.ReadAheadKiB = defaultReadAheadKiB
 	}
-	if o.look == nil {
-		o.look = ownLook()
-	}
 	if o.system == nil {
 		o.system = thisSystem
 	}
 	if o.FsName == "" {
-		o.FsName = subtype
+		o.FsName = mounts.Program
 	}
+}
+
+// mountOptions parses Extra.
+func (o *Options) mountOptions() (mounts.Options, error) {
+	extra := o.Extra
+	if o.AllowOther {
+		extra = append(slices.Clip(extra), "allow_other")
+	}
+	return mounts.ParseOptions(extra)
 }

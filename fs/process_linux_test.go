@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testing/testmount"
@@ -305,11 +306,11 @@ func serveAt(t *testing.T, mountpoint, tree, model string, options ...string) *s
 		}
 		s.kill()
 		for { // more than one may be stacked there after a failure
-			m, err := mountedAt(mountpoint)
+			m, err := mounts.Top(mountpoint)
 			if err != nil || m == nil {
 				break
 			}
-			if err := unmountNow(mountpoint, true); err != nil {
+			if err := (&mounts.Mount{Mountpoint: mountpoint}).Unmount(true); err != nil {
 				t.Errorf("a mount is left over: %v", err)
 				break
 			}

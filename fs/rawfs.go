@@ -8,6 +8,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
 // forever is how long the kernel may keep what never changes. Nothing in the
@@ -26,8 +27,9 @@ type rawFS struct {
 	fuse.RawFileSystem
 	Faults
 	opts    Options
-	tree    *served  // nil in a library
-	library *library // nil otherwise
+	mount   mounts.Options // what Options.Extra says
+	tree    *served        // nil in a library
+	library *library       // nil otherwise
 	sent    sentReplies
 	fuse    *fuse.Server
 	stored  *storedFiles // nil where the kernel passes nothing through
@@ -50,18 +52,18 @@ func newRawFS(tree tensorfs.Dir, opts Options) (*rawFS, error) {
 // newRaw returns a file system without a tree or a library.
 func newRaw(opts Options) (*rawFS, error) {
 	if opts.ReadAheadKiB > 0 && os.Geteuid() != 0 {
-		return nil, advised{"the kernel's read-ahead needs root: leave --read-ahead out", syscall.EPERM}
+		return nil, mounts.Advised{Text: "the kernel's read-ahead needs root: leave --read-ahead out", Cause: syscall.EPERM}
 	}
 	opts.setDefaults()
-	f := &rawFS{
-		RawFileSystem: fuse.NewDefaultRawFileSystem(),
-		opts:          opts,
+	parsed, err := opts.mountOptions()
+	if err != nil {
+		return nil, err
 	}
+	f := &rawFS{RawFileSystem: fuse.NewDefaultRawFileSystem(), opts: opts, mount: parsed}
 	f.Faults.init(opts.Logger)
 	f.opts.Logger = f.Logger()
 	f.stored = newStored(f.opts.Logger)
 	if opts.Hot > 0 {
-		var err error
 		if f.hot, err = newHot(opts.Hot, f.opts.Logger); err != nil {
 			return nil, err
 		}
@@ -70,7 +72,7 @@ func newRaw(opts Options) (*rawFS, error) {
 }
 
 // String names the file system in the messages of go-fuse.
-func (f *rawFS) String() string { return subtype }
+func (f *rawFS) String() string { return mounts.Program }
 
 // Init learns what the kernel can do.
 func (f *rawFS) Init(s *fuse.Server) {
@@ -134,11 +136,11 @@ func (f *rawFS) attr(t *served, id uint64, e *tensorfs.Entry, out *fuse.Attr) {
 
 // plainAttr fills in the attributes of anything, without a size.
 func (f *rawFS) plainAttr(ino uint64, mode uint32, modTime time.Time, out *fuse.Attr) {
-	l := f.opts.look
+	l := f.mount.Look
 	*out = fuse.Attr{Ino: ino, Mode: mode, Nlink: 1, Blksize: f.opts.system.blksize}
-	out.Uid, out.Gid = l.uid, l.gid
+	out.Uid, out.Gid = l.UID, l.GID
 	if mode&syscall.S_IFMT != syscall.S_IFLNK {
-		out.Mode &^= l.umask
+		out.Mode &^= l.Umask
 	}
 	out.SetTimes(&modTime, &modTime, &modTime)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -408,7 +409,7 @@ func TestXAttr(t *testing.T) {
 		t.Errorf("empty list: %d, %v", n, st)
 	}
 	h = header(1)
-	if n, st := f.GetXAttr(nil, &h, pidAttr, dest); !st.Ok() || string(dest[:n]) != fmt.Sprint(os.Getpid()) {
+	if n, st := f.GetXAttr(nil, &h, mounts.AttrPrefix+"pid", dest); !st.Ok() || string(dest[:n]) != fmt.Sprint(os.Getpid()) {
 		t.Errorf("pid: %v, %q", st, dest[:n])
 	}
 }
@@ -511,28 +512,11 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-func TestOptions(t *testing.T) {
-	for _, c := range []struct {
-		extra       string
-		flags, data string
-		fails       bool
-	}{
-		{extra: "rw"},
-		{extra: "defaults,noauto,x-systemd.automount,_netdev,comment=x,user=me,suid,dev,exec"},
-		{extra: "noatime,allow_other", flags: "noatime", data: "allow_other,default_permissions"},
-		{extra: "default_permissions", data: "default_permissions"},
-		{extra: "default_permissions,allow_other", data: "default_permissions,allow_other"},
-		{extra: "fd=7", fails: true},
-		{extra: "", fails: true},
-	} {
-		o := Options{Extra: strings.Split(c.extra, ",")}
-		flags, data, err := o.extra()
-		if strings.Join(flags, ",") != c.flags || strings.Join(data, ",") != c.data || (err != nil) != c.fails {
-			t.Errorf("%q: %q, %q, %v", c.extra, flags, data, err)
+func TestAllowOtherOnce(t *testing.T) {
+	for _, extra := range [][]string{nil, {"allow_other"}} {
+		o := Options{AllowOther: true, Extra: extra}
+		if got, err := o.mountOptions(); err != nil || strings.Join(got.Data, ",") != "allow_other,default_permissions" {
+			t.Errorf("%q: %+v, %v", extra, got, err)
 		}
-	}
-	o := Options{AllowOther: true}
-	if _, data, err := o.extra(); err != nil || strings.Join(data, ",") != "allow_other,default_permissions" {
-		t.Errorf("AllowOther: %q, %v", data, err)
 	}
 }

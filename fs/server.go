@@ -8,6 +8,16 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/memlimit"
+	"github.com/tensorfs/tensorfs/internal/mounts"
+)
+
+// Errors of mounting that programs tell apart.
+var (
+	// ErrMounted says that a tensorfs is mounted at the path already.
+	ErrMounted = mounts.ErrMounted
+	// ErrNoMountpoint says that there is no directory at the path.
+	ErrNoMountpoint = mounts.ErrNoMountpoint
 )
 
 // Server is a mounted tree that is being served.
@@ -46,31 +56,27 @@ func Mount(tree tensorfs.Dir, mountpoint string, opts Options) (*Server, error) 
 
 // mountRaw mounts what answers the requests.
 func mountRaw(raw *rawFS, mountpoint string) (*Server, error) {
-	flags, data, err := raw.opts.extra()
+	mountpoint, err := filepath.Abs(mountpoint)
 	if err != nil {
 		return nil, err
 	}
-	mountpoint, err = filepath.Abs(mountpoint)
-	if err != nil {
-		return nil, err
-	}
-	cleaned, err := cleanStale(mountpoint)
+	cleaned, err := mounts.RemoveStale(mountpoint)
 	if err != nil {
 		return nil, err
 	}
 	if cleaned {
 		raw.opts.Logger.Info("removed the mount of a server that is gone", "mountpoint", mountpoint)
 	}
-	place, err := takePlace(mountpoint, raw.opts.MakeMountpoint, raw.opts.NonEmpty)
+	point, err := mounts.Take(mountpoint, raw.opts.MakeMountpoint, raw.opts.NonEmpty)
 	if err != nil {
 		return nil, err
 	}
-	defer place.close()
-	s := &Server{mountpoint: place.path, made: place.made, raw: raw, done: make(chan struct{})}
+	defer point.Close()
+	s := &Server{mountpoint: point.Path, made: point.Made, raw: raw, done: make(chan struct{})}
 	o := &fuse.MountOptions{
 		MaxWrite:          maxRequest,
 		FsName:            raw.opts.FsName,
-		Name:              subtype,
+		Name:              mounts.Program,
 		DisableSplice:     true, // it costs three calls a reply and gains nothing
 		ExtraCapabilities: fuse.CAP_READDIRPLUS_AUTO,
 		// So a file system may still be stacked on the mount (overlayfs), but files
@@ -89,10 +95,10 @@ func mountRaw(raw *rawFS, mountpoint string) (*Server, error) {
 	if raw.hot != nil {
 		o.MaxStackDepth = 2 // the files of containers are on overlayfs already
 	}
-	boundMemory()
-	if err := s.mount(o, flags, data); err != nil {
+	memlimit.Follow()
+	if err := s.mount(o); err != nil {
 		raw.OnUnmount()
-		place.remove()
+		point.Remove()
 		return nil, fmt.Errorf("%s: %w", tensorfs.Printable(mountpoint), err)
 	}
 	return s, nil
@@ -104,7 +110,7 @@ func (s *Server) serve() {
 		defer close(s.done)
 		s.fuse.Serve()
 		if s.made != "" {
-			leavePlace(s.mountpoint, s.made)
+			mounts.Leave(s.mountpoint, s.made)
 		}
 	}()
 }
@@ -130,15 +136,16 @@ func (s *Server) unmount(lazy bool) error {
 		return nil
 	default:
 	}
-	if s.device != "" {
-		// Another mount may be at the path by now, and the name may be gone
-		// while the last users are still there.
-		found, err := mountedAt(s.mountpoint)
-		if err == nil && (found == nil || found.Device != s.device) {
-			return nil
-		}
+	m, err := mounts.Top(s.mountpoint)
+	switch {
+	case err == nil && s.device != "" && (m == nil || m.Device != s.device):
+		// Another mount may be at the path by now, and the name may be gone while the
+		// last users are still there.
+		return nil
+	case err != nil || m == nil:
+		m = &mounts.Mount{Mountpoint: s.mountpoint} // the kernel knows better
 	}
-	return unmount(s.mountpoint, lazy)
+	return m.Unmount(lazy)
 }
 
 // Hot lists the files that are held in memory, by path.

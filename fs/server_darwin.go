@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
 const (
@@ -14,9 +15,9 @@ const (
 )
 
 // mount mounts through macFUSE.
-func (s *Server) mount(o *fuse.MountOptions, flags, data []string) error {
-	o.Options = append(s.raw.opts.system.options(o.FsName), data...)
-	o.FsName = sourcePrefix + o.FsName
+func (s *Server) mount(o *fuse.MountOptions) error {
+	o.Options = append(s.raw.opts.system.options(o.FsName), s.raw.mount.Data...)
+	o.FsName = mounts.SourcePrefix + o.FsName
 	var err error
 	if s.fuse, err = fuse.NewServer(s.raw, s.mountpoint, o); err != nil {
 		return fmt.Errorf("%w; is macFUSE installed, and its kernel extension allowed in System Settings, Privacy & Security?", err)

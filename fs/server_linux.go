@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
 const (
@@ -18,28 +19,24 @@ const (
 // mount mounts, with mount(2) as root and by fusermount3 otherwise. go-fuse
 // gets the open device by its name /dev/fd/N: mounting here gives errors that
 // say what to do, and a device that no child inherits.
-func (s *Server) mount(o *fuse.MountOptions, flags, data []string) error {
-	fd, err := mountDevice(s.mountpoint, o.FsName, flags, data)
+func (s *Server) mount(o *fuse.MountOptions) error {
+	fd, err := mounts.MountFUSE(s.mountpoint, o.FsName, maxRequest, s.raw.mount)
 	if err != nil {
 		return err
 	}
 	s.fuse, err = fuse.NewServer(s.raw, "/dev/fd/"+strconv.Itoa(fd), o)
 	if err != nil {
-		return fmt.Errorf("the kernel refused the file system: %w", joinUnmount(err, s.mountpoint))
+		if uerr := (&mounts.Mount{Mountpoint: s.mountpoint}).Unmount(true); uerr != nil {
+			err = fmt.Errorf("%w (and it cannot be unmounted: %w)", err, uerr)
+		}
+		return fmt.Errorf("the kernel refused the file system: %w", err)
 	}
-	if m, err := mountedAt(s.mountpoint); err == nil && m != nil {
+	if m, err := mounts.Top(s.mountpoint); err == nil && m != nil {
 		s.device = m.Device
 		s.raw.opts.setReadAhead(m.Device)
 	}
 	s.serve()
 	return nil
-}
-
-func joinUnmount(err error, mountpoint string) error {
-	if uerr := unmount(mountpoint, true); uerr != nil {
-		return fmt.Errorf("%w (and it cannot be unmounted: %w)", err, uerr)
-	}
-	return err
 }
 
 // setReadAhead raises the kernel's read-ahead, which FUSE limits to 128 KiB.

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
 // system is what depends on the kernel that asks, and on the programs that come with
@@ -19,11 +21,6 @@ type system struct {
 	opensBoth bool
 	// options are those of every mount of a model.
 	options func(fsName string) []string
-	// gone are the errors of a mount whose server has ended.
-	gone []error
-	// inUse is the command that names the programs which use a mount: it goes before
-	// the mount point.
-	inUse string
 }
 
 // systems has a row for every system.
@@ -31,8 +28,6 @@ var systems = map[string]*system{
 	"linux": {
 		blksize: block,
 		options: func(string) []string { return nil }, // flags of mount(2)
-		gone:    []error{syscall.ENOTCONN},
-		inUse:   "fuser -vm",
 	},
 	"darwin": {
 		// macFUSE asks for pieces of st_blksize where that is not 0, and otherwise for
@@ -41,8 +36,6 @@ var systems = map[string]*system{
 		// macFUSE's FSKit backend always does.
 		opensBoth: true,
 		options:   macOptions,
-		gone:      []error{syscall.ENOTCONN, syscall.ENXIO},
-		inUse:     "lsof +f --",
 	},
 }
 
@@ -60,10 +53,6 @@ func (s *system) opens(flags uint32) bool {
 	}
 	return false
 }
-
-// InUseCommand is the command line that names the programs which use the mount at a
-// place.
-func InUseCommand(mountpoint string) string { return thisSystem.inUse + " " + mountpoint }
 
 // macOptions are options of macFUSE. Finder neither lists the volume nor looks for
 // places to keep its notes.
@@ -92,20 +81,7 @@ func volumeName(fsName string) string {
 		name = name[:len(name)-n]
 	}
 	if strings.Trim(name, "-. ") == "" {
-		return subtype
+		return mounts.Program
 	}
 	return name
 }
-
-// bsdMount is what getfsstat says about a mount. macFUSE shows all its file systems
-// under one type, so the source says whether it is a tensorfs.
-func bsdMount(source, mountpoint, kind string) MountInfo {
-	m := MountInfo{Mountpoint: mountpoint, Source: source, Type: kind}
-	if model, ok := strings.CutPrefix(source, sourcePrefix); ok {
-		m.Source, m.Type = model, fsType
-	}
-	return m
-}
-
-// sourcePrefix marks the source of a tensorfs where the type does not.
-const sourcePrefix = subtype + ":"

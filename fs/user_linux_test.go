@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"golang.org/x/sys/unix"
 )
 
@@ -84,12 +85,12 @@ func becomeUser(args []string) error {
 		return fmt.Errorf("private mounts: %w", err)
 	}
 	// The copies of mounts that other tests made would keep their servers.
-	table, err := os.ReadFile(mountTable)
+	table, err := os.ReadFile(mounts.Table)
 	if err != nil {
 		return err
 	}
-	for _, m := range parseMounts(string(table)) {
-		if m.Type == fsType {
+	for _, m := range mounts.ParseTable(string(table)) {
+		if m.Type == mounts.Type {
 			_ = unix.Unmount(m.Mountpoint, unix.MNT_DETACH) // one may be below another
 		}
 	}

@@ -8,56 +8,38 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
 // userSpace is the namespace of the attributes that this file system serves.
 const userSpace = "user."
 
-// pidAttr names the attribute of the root that tells which process serves the
-// mount. Any other node answers for it, too, and does not list it: the root of a mount
-// that mount --bind has made is one. The kernel never caches attributes of this kind: an answer also proves
-// that the process is alive.
-const pidAttr = "user.tensorfs.pid"
-
-// hotAttr names the attribute of the root that holds a HotStatus as JSON. It
-// exists only if Options.Hot is set.
-const hotAttr = "user.tensorfs.hot"
-
-// warmAttr names the attribute of the root that holds a WarmStatus as JSON. It exists
-// only with Options.Warm.
-const warmAttr = "user.tensorfs.warm"
-
-// healthAttr names the attribute of the root that holds a Health as JSON.
-const healthAttr = "user.tensorfs.health"
-
 // maxAttr keeps values below the 64 KiB that the kernel allows.
 const maxAttr = 48 << 10
 
-// libraryAttr names the attribute of the root that holds a LibraryStatus as JSON.
-// It exists only in a library.
-const libraryAttr = "user.tensorfs.library"
-
-// rootAttrs are the attributes of the root. Their values are made when they are
-// asked for.
+// rootAttrs are the attributes of the root by which a server tells how it is, as
+// mounts.Ask reads them. Every other node answers for them too, and does not list them:
+// mount --bind makes any directory the root of a mount. Their values are made when they
+// are asked for.
 func (f *rawFS) rootAttrs() []rootAttr {
 	attrs := []rootAttr{
-		{pidAttr, func() []byte { return strconv.AppendInt(nil, int64(os.Getpid()), 10) }},
-		{healthAttr, func() []byte { return f.checkHealth().value() }},
+		{"pid", func() []byte { return strconv.AppendInt(nil, int64(os.Getpid()), 10) }},
+		{"health", func() []byte { return f.checkHealth().value() }},
 	}
 	if f.hot != nil {
-		attrs = append(attrs, rootAttr{hotAttr, func() []byte { return hotValue(f.hot.status(f.pathOf)) }})
+		attrs = append(attrs, rootAttr{"hot", func() []byte { return hotValue(f.hot.status(f.pathOf)) }})
 	}
 	if f.library != nil {
-		attrs = append(attrs, rootAttr{libraryAttr, func() []byte { return f.library.status().value() }})
+		attrs = append(attrs, rootAttr{"library", func() []byte { return f.library.status().value() }})
 	}
 	if f.opts.Warm != nil {
-		attrs = append(attrs, rootAttr{warmAttr, func() []byte { return f.opts.Warm().value() }})
+		attrs = append(attrs, rootAttr{"warm", func() []byte { return f.opts.Warm().value() }})
 	}
 	return attrs
 }
 
 type rootAttr struct {
-	name  string
+	name  string // without mounts.AttrPrefix
 	value func() []byte
 }
 
@@ -89,7 +71,7 @@ func (f *rawFS) GetXAttr(_ <-chan struct{}, h *fuse.InHeader, name string, dest 
 		return 0, noForeignAttr
 	}
 	for _, a := range f.rootAttrs() {
-		if a.name == name {
+		if mounts.AttrPrefix+a.name == name {
 			return reply(dest, a.value())
 		}
 	}
@@ -113,7 +95,7 @@ func (f *rawFS) ListXAttr(_ <-chan struct{}, h *fuse.InHeader, dest []byte) (uin
 	var names []byte
 	if h.NodeId == fuse.FUSE_ROOT_ID {
 		for _, a := range f.rootAttrs() {
-			names = append(append(names, a.name...), 0)
+			names = append(append(names, mounts.AttrPrefix+a.name...), 0)
 		}
 		return reply(dest, names)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
@@ -22,20 +23,20 @@ type served interface {
 
 // backends are the ways to mount the tree of a model.
 var backends = map[string]func(o *mountOptions, t *tree.Tree, at string, opts fs.Options) (served, error){
-	fs.BackendFUSE: mountFUSE,
-	fs.BackendNFS:  mountNFS,
+	mounts.BackendFUSE: mountFUSE,
+	mounts.BackendNFS:  mountNFS,
 }
 
 // backendNames are those that --backend takes.
-var backendNames = []string{fs.BackendFUSE, fs.BackendNFS}
+var backendNames = []string{mounts.BackendFUSE, mounts.BackendNFS}
 
 // defaultBackend is that of a system: macOS has FUSE only with an extension of its
 // kernel.
 func defaultBackend(goos string) string {
 	if goos == "darwin" {
-		return fs.BackendNFS
+		return mounts.BackendNFS
 	}
-	return fs.BackendFUSE
+	return mounts.BackendFUSE
 }
 
 func mountFUSE(_ *mountOptions, t *tree.Tree, at string, opts fs.Options) (served, error) {
@@ -56,7 +57,7 @@ func (o *mountOptions) checkBackend(extra []string) error {
 	if !slices.Contains(backendNames, o.backend) {
 		return usageError{fmt.Errorf("--backend %s: want %s", o.backend, strings.Join(backendNames, " or "))}
 	}
-	if o.backend == fs.BackendFUSE {
+	if o.backend == mounts.BackendFUSE {
 		return nil
 	}
 	what := ""

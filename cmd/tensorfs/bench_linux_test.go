@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/testing/testmount"
 	"golang.org/x/sys/unix"
 )
@@ -197,7 +197,7 @@ func (m *benchMount) unmount() {
 		}
 	}
 	// A mount namespace that was made in the meantime has a copy of the mount.
-	fs.UnmountPath(m.dir, true)
+	mounts.Unmount(m.dir, true)
 	m.cmd.Process.Kill()
 	<-m.done
 	os.Remove(m.dir)

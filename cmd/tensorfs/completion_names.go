@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
@@ -45,9 +45,9 @@ func offer(names []string, word string) []cobra.Completion {
 // completeMount completes a mount point, or any path where the word begins none: it
 // may be written in another way.
 func completeMount(_ *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	mounts, _ := fs.Mounts() // without a list there is nothing to offer
+	all, _ := mounts.List() // without a list there is nothing to offer
 	var names []string
-	for _, m := range mounts {
+	for _, m := range all {
 		if !slices.Contains(args, m.Mountpoint) && !slices.Contains(names, m.Mountpoint) {
 			names = append(names, m.Mountpoint)
 		}

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
 // complete asks what comes next, as the shells' scripts do. The last line has the
@@ -108,7 +108,7 @@ func TestMountsComplete(t *testing.T) {
 	needFUSE(t)
 	dir := t.TempDir()
 	mountAt(t, dir, q8)
-	t.Cleanup(func() { fs.UnmountPath(dir, true) })
+	t.Cleanup(func() { mounts.Unmount(dir, true) })
 	if got := complete(t, "umount", filepath.Dir(dir)); !slices.Contains(got, dir) {
 		t.Errorf("umount completes to %q, without %s", got, dir)
 	}

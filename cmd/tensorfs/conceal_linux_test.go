@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/testing/testweb"
 )
 
@@ -48,10 +48,10 @@ func TestSecretsOfAddresses(t *testing.T) {
 		"bad port": "http://user:S3CRETPW@" + host + "x/m.gguf?sig=S3CRETSIG",
 	}
 	t.Cleanup(func() {
-		mounts, _ := fs.Mounts()
-		for _, m := range mounts {
+		all, _ := mounts.List()
+		for _, m := range all {
 			if strings.HasPrefix(m.Mountpoint, dir) {
-				fs.UnmountPath(m.Mountpoint, true)
+				mounts.Unmount(m.Mountpoint, true)
 			}
 		}
 	})

@@ -17,7 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"golang.org/x/sys/unix"
 )
 
@@ -73,7 +73,7 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 	server.Dir = "/"
 	server.Env = keepEnv(os.Environ(), nil)
 	server.Stderr = w
-	server.SysProcAttr = &syscall.SysProcAttr{Setsid: !fs.Automounts(mountpoint)} // else when it has mounted
+	server.SysProcAttr = &syscall.SysProcAttr{Setsid: !mounts.Automounted(mountpoint)} // else when it has mounted
 	err = startConfined(server)
 	w.Close()
 	if err != nil {
@@ -130,7 +130,7 @@ func hear(r io.Reader, note func(text string)) (said []byte) {
 func endOf(server *exec.Cmd, mountpoint string) error {
 	err := server.Wait()
 	if err != nil && !server.ProcessState.Exited() {
-		if _, cerr := fs.CleanStale(mountpoint); cerr != nil {
+		if _, cerr := mounts.CleanStale(mountpoint); cerr != nil {
 			return fmt.Errorf("%w; %w", err, cerr)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"golang.org/x/sys/unix"
 )
@@ -45,7 +45,7 @@ func mountDir(t *testing.T) string {
 	t.Helper()
 	needFUSE(t)
 	dir := t.TempDir()
-	t.Cleanup(func() { fs.UnmountPath(dir, true) })
+	t.Cleanup(func() { mounts.Unmount(dir, true) })
 	return dir
 }
 
@@ -78,11 +78,11 @@ func signalMask(t *testing.T, pid int, name string) uint64 {
 // touch the mount.
 func isMounted(t *testing.T, dir string) bool {
 	t.Helper()
-	mounts, err := fs.Mounts()
+	all, err := mounts.List()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.ContainsFunc(mounts, func(m fs.MountInfo) bool { return m.Mountpoint == dir })
+	return slices.ContainsFunc(all, func(m mounts.Mount) bool { return m.Mountpoint == dir })
 }
 
 // processesOf returns the processes that have dir as an argument.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
 // TestDocsRun runs the commands of README.md and the other pages, each page from top
@@ -204,12 +204,12 @@ func TestMatches(t *testing.T) {
 
 // left complains about mounts that a page leaves.
 func (h home) left(t *testing.T) {
-	mounts, err := fs.Mounts()
+	all, err := mounts.List()
 	must(t, err)
-	for _, m := range mounts {
+	for _, m := range all {
 		if strings.HasPrefix(m.Mountpoint, h.dir) {
 			t.Errorf("the page leaves a mount at %s", m.Mountpoint)
-			must(t, fs.UnmountPath(m.Mountpoint, true))
+			must(t, mounts.Unmount(m.Mountpoint, true))
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 	"github.com/tensorfs/tensorfs/internal/testing/testwatch"
@@ -492,7 +492,7 @@ func TestLibraryRefused(t *testing.T) {
 		}
 		if isMounted(t, dir) {
 			t.Errorf("%q: it is mounted", x.args)
-			fs.UnmountPath(dir, true)
+			mounts.Unmount(dir, true)
 		}
 	}
 }

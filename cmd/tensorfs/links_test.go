@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
@@ -50,7 +50,7 @@ func TestMountRefusesLinks(t *testing.T) {
 		}
 		if st := statusOf(t, dir); st != nil {
 			t.Errorf("%q mounted", form)
-			fs.UnmountPath(dir, true)
+			mounts.Unmount(dir, true)
 		}
 	}
 	for _, form := range [][]string{{"--follow-links", leaving}, {"-o", "ro,follow_links", leaving}} {

@@ -15,6 +15,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
@@ -201,7 +202,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 		Extra:          extra,
 	})
 	if err != nil {
-		if errors.Is(err, fs.ErrMounted) {
+		if errors.Is(err, mounts.ErrMounted) {
 			err = fmt.Errorf("%w; tensorfs umount %s frees it", err, tensorfs.Printable(mountpoint))
 		}
 		return err

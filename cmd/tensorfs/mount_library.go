@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -77,15 +78,15 @@ func (o *mountOptions) openContent(name, mountpoint string) (*content, error) {
 
 // isOurs reports whether a device is that of a mount of tensorfs.
 func isOurs(device string) bool {
-	mounts, err := fs.Mounts()
-	return err == nil && slices.ContainsFunc(mounts, func(m fs.MountInfo) bool { return m.Device == device })
+	all, err := mounts.List()
+	return err == nil && slices.ContainsFunc(all, func(m mounts.Mount) bool { return m.Device == device })
 }
 
 func (o *mountOptions) openLibrary(l *library.Library, name, mountpoint string) (*content, error) {
 	if err := o.modelFlags.check(); err != nil { // no model is opened here
 		return nil, err
 	}
-	if o.backend != fs.BackendFUSE {
+	if o.backend != mounts.BackendFUSE {
 		return nil, usageError{errors.New("over NFS only a single model is served, and this is a library; --backend fuse mounts libraries")}
 	}
 	for _, place := range l.Places {

@@ -20,6 +20,9 @@ import (
 
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/fs/nfs"
+	"github.com/tensorfs/tensorfs/internal/loopback"
+	"github.com/tensorfs/tensorfs/internal/mounts"
+	"github.com/tensorfs/tensorfs/internal/nfsstate"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
@@ -62,7 +65,7 @@ func nfsCommand(goos string, port int, token, dir string) (programs, args []stri
 	}
 	p := strconv.Itoa(port)
 	options := slices.Concat(c.options, []string{"port=" + p, "mountport=" + p})
-	return c.programs, slices.Concat(c.args, []string{"-o", strings.Join(options, ","), fs.LoopbackSource(token), dir}), nil
+	return c.programs, slices.Concat(c.args, []string{"-o", strings.Join(options, ","), nfsstate.Source(token), dir}), nil
 }
 
 // mayMountNFS returns an error where a user cannot mount NFS.
@@ -151,14 +154,14 @@ func hasNFSHelper() bool {
 
 // nfsServed is a tree that is served over NFS.
 type nfsServed struct {
-	*fs.Loopback
+	*loopback.Mount
 	server *nfs.Server
 	port   int
 }
 
 // Wait returns when nobody is served any more.
 func (s *nfsServed) Wait() {
-	s.Loopback.Wait()
+	s.Mount.Wait()
 	s.server.Close()
 }
 
@@ -174,17 +177,17 @@ func mountNFS(o *mountOptions, t *tree.Tree, at string, opts fs.Options) (served
 	if err := mayMountNFS(runtime.GOOS, os.Geteuid()); at != "" && err != nil {
 		return nil, err
 	}
-	if err := fs.CleanStates(); err != nil {
+	if err := mounts.CleanStates(); err != nil {
 		return nil, err
 	}
 	facts, err := o.nfsFacts(t)
 	if err != nil {
 		return nil, err
 	}
-	var old *fs.State
+	var old *nfsstate.State
 	var listener net.Listener
 	if at != "" {
-		old = fs.Abandoned(at)
+		old = loopback.Abandoned(at)
 	}
 	if old != nil && old.Facts == facts {
 		listener, _ = listenLoopback(old.Port) // somebody else may have it by now
@@ -209,28 +212,30 @@ func mountNFS(o *mountOptions, t *tree.Tree, at string, opts fs.Options) (served
 		return nil, err
 	}
 	go func() {
-		if err := server.Serve(fs.Patient(listener)); err != nil {
+		if err := server.Serve(nfsstate.Patient(listener)); err != nil {
 			server.Logger().Error("the server takes no more connections", "error", err)
 		}
 	}()
 	s := &nfsServed{server: server, port: listener.Addr().(*net.TCPAddr).Port}
-	lo := fs.LoopbackOptions{
-		FsName: opts.FsName, Logger: server.Logger(), Health: server.Health, Warm: opts.Warm, MakeMountpoint: opts.MakeMountpoint, NonEmpty: opts.NonEmpty,
-		Port: s.port, Token: server.Token(), Key: server.Key(), Facts: facts,
-		Mount:     func(path string) error { return runNFSMount(s.port, server.Token(), path, time.After(nfsMountTime)) },
-		Clients:   server.Clients,
-		Unmounted: server.Unmounted(),
+	lo := loopback.Options{
+		State:  nfsstate.State{Model: opts.FsName, Port: s.port, Token: server.Token(), Key: server.Key(), Facts: facts},
+		Logger: server.Logger(), MakeMountpoint: opts.MakeMountpoint, NonEmpty: opts.NonEmpty, Resume: old != nil,
+		Mount:   func(path string) error { return runNFSMount(s.port, server.Token(), path, time.After(nfsMountTime)) },
+		Clients: server.Clients, Unmounted: server.Unmounted(),
+		Status: func() any {
+			status := fs.Status{PID: os.Getpid(), Health: server.Health()}
+			if opts.Warm != nil {
+				warm := opts.Warm()
+				status.Warm = &warm
+			}
+			return status
+		},
 	}
-	switch {
-	case old != nil:
+	if old != nil {
 		server.Logger().Info("goes on for a server that is gone", "mountpoint", at)
-		s.Loopback, err = fs.ResumeLoopback(old, lo)
-	case at == "":
-		s.Loopback, err = fs.OpenLoopback(lo)
-	default:
-		s.Loopback, err = fs.MountLoopback(at, lo)
+		at = old.Mountpoint
 	}
-	if err != nil {
+	if s.Mount, err = loopback.Start(at, lo); err != nil {
 		server.Close()
 		return nil, err
 	}

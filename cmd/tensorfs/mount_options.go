@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
 // envOption begins options that set a variable of the server: env.HF_HOME=/srv/hf.
@@ -42,11 +42,11 @@ func (o *mountOptions) takeOptions() (extra []string, err error) {
 		return nil, err
 	}
 	extra = slices.DeleteFunc(extra, func(opt string) bool {
-		_, err := fs.CheckOptions([]string{opt})
-		return o.sloppy && errors.Is(err, fs.ErrUnknownOption)
+		_, err := mounts.CheckOptions([]string{opt})
+		return o.sloppy && errors.Is(err, mounts.ErrUnknownOption)
 	})
-	extra, err = fs.CheckOptions(extra)
-	if errors.Is(err, fs.ErrUnknownOption) {
+	extra, err = mounts.CheckOptions(extra)
+	if errors.Is(err, mounts.ErrUnknownOption) {
 		err = fmt.Errorf("%w; known are %s, and those of mount(8) itself", err, strings.Join(optionNames(o.set), ", "))
 	}
 	if err != nil {
@@ -105,7 +105,7 @@ func optionUsage(f *pflag.Flag) string {
 
 // optionNames lists the options that -o takes, for people.
 func optionNames(set *pflag.FlagSet) []string {
-	names := append(fs.OptionNames(), envOption+"NAME=")
+	names := append(mounts.OptionNames(), envOption+"NAME=")
 	set.VisitAll(func(f *pflag.Flag) {
 		if marked(f, markOption) {
 			names = append(names, optionName(f))

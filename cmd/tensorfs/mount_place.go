@@ -9,7 +9,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
 // runtimePlace returns where a mount goes by its name alone, and where umount finds
@@ -61,6 +61,6 @@ func mountpointOf(arg string) string {
 }
 
 func isTensorfs(path string) bool {
-	m, err := fs.MountAt(path)
+	m, err := mounts.At(path)
 	return err == nil && m != nil
 }

@@ -16,7 +16,7 @@ import (
 	"testing/fstest"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testing/testmount"
 	"golang.org/x/sys/unix"
@@ -35,7 +35,7 @@ func mounted(t *testing.T, model string, flags ...string) string {
 	needFUSE(t)
 	dir := t.TempDir()
 	mountAt(t, dir, model, flags...)
-	t.Cleanup(func() { fs.UnmountPath(dir, true) })
+	t.Cleanup(func() { mounts.Unmount(dir, true) })
 	return dir
 }
 
@@ -426,7 +426,7 @@ func TestFstabForm(t *testing.T) {
 	needFUSE(t)
 	dir := t.TempDir()
 	code, _, stderr := command(q8, dir, "-o", "rw,nofail,x-systemd.automount,i2s=64")
-	t.Cleanup(func() { fs.UnmountPath(dir, true) })
+	t.Cleanup(func() { mounts.Unmount(dir, true) })
 	if code != 0 || stderr != "" {
 		t.Fatalf("exit code %d, %q", code, stderr)
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 )
 
@@ -22,7 +22,7 @@ func missingDir(t *testing.T) string {
 	t.Helper()
 	needFUSE(t)
 	dir := filepath.Join(t.TempDir(), "made")
-	t.Cleanup(func() { fs.UnmountPath(dir, true) })
+	t.Cleanup(func() { mounts.Unmount(dir, true) })
 	return dir
 }
 
@@ -124,7 +124,7 @@ func TestMountWithoutMountpoint(t *testing.T) {
 	runtime := t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", runtime)
 	want := filepath.Join(runtime, "tensorfs/llama-xs.q8_0")
-	t.Cleanup(func() { fs.UnmountPath(want, true) })
+	t.Cleanup(func() { mounts.Unmount(want, true) })
 	code, out, stderr := command("mount", q8)
 	if code != 0 || out != want+"\n" || stderr != "" {
 		t.Fatalf("%d, %q, %q; want %s", code, out, stderr, want)

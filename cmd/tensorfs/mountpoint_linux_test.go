@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,7 +22,7 @@ func TestOddMountpoints(t *testing.T) {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { fs.UnmountPath(dir, true) })
+		t.Cleanup(func() { mounts.Unmount(dir, true) })
 		mountAt(t, dir, q8)
 		st := statusOf(t, dir)
 		if st == nil || !st.Healthy {
@@ -50,7 +50,7 @@ func TestEmptyArguments(t *testing.T) {
 	}
 	dir := t.TempDir()
 	t.Chdir(dir)
-	t.Cleanup(func() { fs.UnmountPath(dir, true) })
+	t.Cleanup(func() { mounts.Unmount(dir, true) })
 	for _, args := range [][]string{{"mount", model, ""}, {"mount", "", "m"}, {model, ""}, {"umount", ""}, {"umount", "-l", ""}, {"ls", ""}, {"info", ""}, {"cat", model, ""}} {
 		code, _, stderr := command(args...)
 		if code != exitUsage || !strings.Contains(stderr, "an argument is empty") || strings.Count(stderr, "\n") != 1 {
@@ -61,7 +61,7 @@ func TestEmptyArguments(t *testing.T) {
 
 func TestMountpointIsNotTheRoot(t *testing.T) {
 	needFUSE(t)
-	t.Cleanup(func() { fs.UnmountPath("/", true) })
+	t.Cleanup(func() { mounts.Unmount("/", true) })
 	for _, dir := range []string{"/", "//", "/tmp/.."} {
 		code, _, stderr := command("mount", q8, dir)
 		if code != exitFailed || !strings.Contains(stderr, "choose another directory") || strings.Count(stderr, "\n") != 1 {
@@ -81,7 +81,7 @@ func TestMountpointIsEmpty(t *testing.T) {
 	full, home := t.TempDir(), t.TempDir()
 	must(t, os.WriteFile(filepath.Join(full, "mine"), nil, 0o600))
 	t.Setenv("HOME", home)
-	t.Cleanup(func() { fs.UnmountPath(full, true) })
+	t.Cleanup(func() { mounts.Unmount(full, true) })
 	helper := func(args ...string) (int, string, string) {
 		var out, err bytes.Buffer
 		code := helperExit[execute(system(runtime.GOOS).mountHelper(), args, &out, &err)]

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
 // TestMountByName mounts models by names that are no paths of the directory in
@@ -48,7 +48,7 @@ func TestMountByName(t *testing.T) {
 		if b, err := os.ReadFile(filepath.Join(dir, "gguf/model.gguf")); err != nil || len(b) != len(content) {
 			t.Errorf("%s: %d bytes, %v", name, len(b), err)
 		}
-		if err := fs.UnmountPath(dir, false); err != nil {
+		if err := mounts.Unmount(dir, false); err != nil {
 			t.Error(err)
 		}
 	}
@@ -63,7 +63,7 @@ func TestMountByName(t *testing.T) {
 		dir := t.TempDir()
 		if code, out, stderr := command("mount", name, dir); code != exitFailed || out != "" || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit code %d, %q, %q does not say %q", name, code, out, stderr, says)
-			fs.UnmountPath(dir, true)
+			mounts.Unmount(dir, true)
 		}
 	}
 }

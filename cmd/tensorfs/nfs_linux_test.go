@@ -16,7 +16,8 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
+	"github.com/tensorfs/tensorfs/internal/nfsstate"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testing/testnfs"
 	"golang.org/x/sys/unix"
@@ -157,22 +158,22 @@ func needMounts(t *testing.T) {
 }
 
 // mountedNFS mounts a model over what stands for NFS, at a directory that is made.
-func mountedNFS(t *testing.T, dir string, flags ...string) *fs.State {
+func mountedNFS(t *testing.T, dir string, flags ...string) *nfsstate.State {
 	t.Helper()
-	t.Cleanup(func() { fs.UnmountPath(dir, true) })
+	t.Cleanup(func() { mounts.Unmount(dir, true) })
 	mountAt(t, dir, q8, append([]string{"--backend", "nfs"}, flags...)...)
 	return stateAt(t, dir)
 }
 
 // stateAt returns the state of the server of a mount.
-func stateAt(t *testing.T, dir string) *fs.State {
+func stateAt(t *testing.T, dir string) *nfsstate.State {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "tensorfs", "*.json"))
 	must(t, err)
 	for _, file := range files {
 		b, err := os.ReadFile(file)
 		must(t, err)
-		s := &fs.State{}
+		s := &nfsstate.State{}
 		must(t, json.Unmarshal(b, s))
 		if s.Mountpoint == dir {
 			return s
@@ -190,7 +191,7 @@ type reader struct {
 
 const readPath = "f16/output_norm.weight"
 
-func openNFS(t *testing.T, s *fs.State) *reader {
+func openNFS(t *testing.T, s *nfsstate.State) *reader {
 	t.Helper()
 	c := dialNFS(t, strconv.Itoa(s.Port))
 	root, err := c.Mount("/" + s.Token)
@@ -269,10 +270,10 @@ func TestNFSMount(t *testing.T) {
 
 // However the mount goes, the server ends and leaves nothing.
 func TestNFSEnd(t *testing.T) {
-	for name, end := range map[string]func(t *testing.T, dir string, s *fs.State){
-		"SIGTERM":   func(t *testing.T, _ string, s *fs.State) { must(t, unix.Kill(s.PID, unix.SIGTERM)) },
-		"umount(2)": func(t *testing.T, dir string, _ *fs.State) { must(t, unix.Unmount(dir, 0)) },
-		"umount -l": func(t *testing.T, dir string, s *fs.State) {
+	for name, end := range map[string]func(t *testing.T, dir string, s *nfsstate.State){
+		"SIGTERM":   func(t *testing.T, _ string, s *nfsstate.State) { must(t, unix.Kill(s.PID, unix.SIGTERM)) },
+		"umount(2)": func(t *testing.T, dir string, _ *nfsstate.State) { must(t, unix.Unmount(dir, 0)) },
+		"umount -l": func(t *testing.T, dir string, s *nfsstate.State) {
 			// Who has a file open is served until he is done.
 			r := openNFS(t, s)
 			if code, _, stderr := command("umount", "-l", dir); code != 0 || stderr != "" {
@@ -284,7 +285,7 @@ func TestNFSEnd(t *testing.T) {
 			}
 			r.Close()
 		},
-		"killed, umount": func(t *testing.T, dir string, s *fs.State) {
+		"killed, umount": func(t *testing.T, dir string, s *nfsstate.State) {
 			must(t, unix.Kill(s.PID, unix.SIGKILL))
 			ended(t, s.PID)
 			if st := statusOf(t, dir); st == nil || st.Healthy || st.State != "no answer" || !strings.HasSuffix(st.Model, filepath.Base(q8)) {
@@ -294,7 +295,7 @@ func TestNFSEnd(t *testing.T) {
 				t.Errorf("%d %q", code, stderr)
 			}
 		},
-		"killed, umount(2)": func(t *testing.T, dir string, s *fs.State) {
+		"killed, umount(2)": func(t *testing.T, dir string, s *nfsstate.State) {
 			must(t, unix.Kill(s.PID, unix.SIGKILL))
 			ended(t, s.PID)
 			must(t, unix.Unmount(dir, 0))
@@ -321,7 +322,7 @@ func TestNFSEnd(t *testing.T) {
 func TestNFSForeground(t *testing.T) {
 	states := withMount(t, systemMount)
 	dir := t.TempDir()
-	t.Cleanup(func() { fs.UnmountPath(dir, true) })
+	t.Cleanup(func() { mounts.Unmount(dir, true) })
 	c := program(t, "mount", "-f", "--backend", "nfs", q8, dir)
 	stdout, err := c.StdoutPipe()
 	must(t, err)
@@ -343,7 +344,7 @@ func TestNFSResume(t *testing.T) {
 	dir := t.TempDir()
 	first := mountedNFS(t, dir)
 	r := openNFS(t, first)
-	kill := func(s *fs.State) {
+	kill := func(s *nfsstate.State) {
 		must(t, unix.Kill(s.PID, unix.SIGKILL))
 		ended(t, s.PID)
 	}
@@ -367,10 +368,10 @@ func TestNFSResume(t *testing.T) {
 	if _, err := dialNFS(t, strconv.Itoa(third.Port)).GetAttr(r.file); err == nil {
 		t.Error("a handle of another tree is good")
 	}
-	mounts, err := fs.Mounts()
+	all, err := mounts.List()
 	must(t, err)
-	if mounts = slices.DeleteFunc(mounts, func(m fs.MountInfo) bool { return m.Mountpoint != dir }); len(mounts) != 1 {
-		t.Errorf("%+v", mounts)
+	if all = slices.DeleteFunc(all, func(m mounts.Mount) bool { return m.Mountpoint != dir }); len(all) != 1 {
+		t.Errorf("%+v", all)
 	}
 	if code, _, stderr := command("umount", dir); code != 0 || stderr != "" {
 		t.Errorf("%d %q", code, stderr)
@@ -436,7 +437,7 @@ func TestNFSKernel(t *testing.T) {
 	ownStates(t)
 	for _, model := range models(t) {
 		dir := t.TempDir()
-		t.Cleanup(func() { fs.UnmountPath(dir, true) })
+		t.Cleanup(func() { mounts.Unmount(dir, true) })
 		mountAt(t, dir, model, "--backend", "nfs")
 		tree, err := (&modelFlags{}).open(model)
 		must(t, err)

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/testing/testweb"
 	"golang.org/x/sys/unix"
 )
@@ -102,7 +102,7 @@ func TestNoSocket(t *testing.T) {
 	if f, err := os.Open("/dev/fuse"); err == nil && os.Geteuid() == 0 { // others mount by a program that gains rights
 		f.Close()
 		dir := t.TempDir()
-		t.Cleanup(func() { fs.UnmountPath(dir, true) })
+		t.Cleanup(func() { mounts.Unmount(dir, true) })
 		if _, err := run(none, "mount", q8, dir); err != nil {
 			t.Errorf("mount: %v", err)
 		}

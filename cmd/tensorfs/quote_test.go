@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
 // hostileName acts on a terminal that shows it: it turns the order of the text
@@ -43,7 +43,7 @@ func TestHostileNames(t *testing.T) {
 	if err := os.WriteFile(model, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { fs.UnmountPath(dir, true) })
+	t.Cleanup(func() { mounts.Unmount(dir, true) })
 	mountAt(t, dir, model)
 	type step struct {
 		code int

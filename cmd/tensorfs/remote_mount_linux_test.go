@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	tfs "github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/testing/testhub"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testing/testweb"
@@ -36,7 +36,7 @@ func mountedFar(t *testing.T, model string, flags ...string) string {
 		t.Fatal("it is not mounted")
 	}
 	t.Cleanup(func() {
-		_ = tfs.UnmountPath(dir, true) // it may be gone
+		_ = mounts.Unmount(dir, true) // it may be gone
 		ended(t, st.PID)
 	})
 	return dir

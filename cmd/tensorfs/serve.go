@@ -6,13 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
 func (s system) serve() *cobra.Command {
 	o := &mountOptions{}
 	o.define(s, &cobra.Command{}) // what is no flag here is as mount has it
-	o.backend, o.foreground = fs.BackendNFS, true
+	o.backend, o.foreground = mounts.BackendNFS, true
 	c := s.command("serve", between(1, 1), flags{}, func(cmd *cobra.Command, args []string) error {
 		model, err := args[0], error(nil)
 		if o.handOver {

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testing/testwatch"
 	"golang.org/x/sys/unix"
@@ -202,7 +202,7 @@ func soakMount(t *testing.T, model string, limit *memoryLimit, flags ...string) 
 		close(s.exited)
 	}()
 	t.Cleanup(func() {
-		fs.UnmountPath(s.dir, true)
+		mounts.Unmount(s.dir, true)
 		s.cmd.Process.Kill()
 		<-s.exited
 	})
@@ -337,7 +337,7 @@ func newStress(t *testing.T, pristine string, limit *memoryLimit) *stress {
 	s := &stress{dir: t.TempDir(), model: filepath.Join(t.TempDir(), "m.gguf"), good: good, rng: rand.New(rand.NewPCG(seed, 0)), limit: limit, done: map[string]int{}}
 	s.renew(t)
 	s.mount(t)
-	t.Cleanup(func() { fs.UnmountPath(s.dir, true) })
+	t.Cleanup(func() { mounts.Unmount(s.dir, true) })
 	return s
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
 type statusOptions struct{ json bool }
@@ -49,8 +50,9 @@ type mountStatus struct {
 const notYours = "not yours"
 
 // newMountStatus asks the server of a mount.
-func newMountStatus(m fs.MountInfo) mountStatus {
-	s, err := m.Status()
+func newMountStatus(m mounts.Mount) mountStatus {
+	var s fs.Status
+	err := m.Ask(&s)
 	state := "ok"
 	switch {
 	case errors.Is(err, syscall.EACCES): // somebody else's, and none of our business
@@ -113,15 +115,15 @@ func homePath(path string) string {
 }
 
 func (o *statusOptions) run(stdout io.Writer) error {
-	if err := fs.CleanStates(); err != nil {
+	if err := mounts.CleanStates(); err != nil {
 		return err
 	}
-	mounts, err := fs.Mounts()
+	all, err := mounts.List()
 	if err != nil {
 		return err
 	}
-	list := make([]mountStatus, len(mounts))
-	for i, m := range mounts {
+	list := make([]mountStatus, len(all))
+	for i, m := range all {
 		list[i] = newMountStatus(m)
 	}
 	if o.json {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"golang.org/x/sys/unix"
 )
 
@@ -93,7 +93,7 @@ func TestStoredFile(t *testing.T) {
 	if !bytes.Equal(mapped, want) {
 		t.Error("the mapping has other bytes")
 	}
-	if err := fs.UnmountPath(dir, true); err != nil {
+	if err := mounts.Unmount(dir, true); err != nil {
 		t.Error(err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
 type umountOptions struct{ lazy, all bool }
@@ -53,12 +54,12 @@ func (s system) umount() *cobra.Command {
 // ownMountpoints lists where mounts are that are not somebody else's, the last that was
 // mounted first.
 func ownMountpoints() (places []string, err error) {
-	mounts, err := fs.Mounts()
+	all, err := mounts.List()
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range slices.Backward(mounts) {
-		if _, err := m.Status(); !errors.Is(err, syscall.EACCES) {
+	for _, m := range slices.Backward(all) {
+		if err := m.Ask(new(any)); !errors.Is(err, syscall.EACCES) {
 			places = append(places, m.Mountpoint)
 		}
 	}
@@ -74,24 +75,25 @@ const (
 
 func (o *umountOptions) run(stderr io.Writer, mountpoint string) error {
 	if o.lazy {
-		return fs.UnmountPath(mountpoint, true)
+		return mounts.Unmount(mountpoint, true)
 	}
-	m, err := fs.MountAt(mountpoint)
+	m, err := mounts.At(mountpoint)
 	if err != nil {
 		return err
 	}
 	pid := 0
 	if m != nil {
-		status, err := m.Status() // any other error means that nothing answers: nothing to wait for
-		if errors.Is(err, fs.ErrHung) {
+		var status fs.Status
+		err := m.Ask(&status) // any other error means that nothing answers: nothing to wait for
+		if errors.Is(err, mounts.ErrHung) {
 			return fmt.Errorf("%s: its server%s does not answer; tensorfs umount -l %s detaches the mount",
 				tensorfs.Printable(m.Mountpoint), process(m.Server()), tensorfs.Printable(mountpoint))
 		}
 		pid = status.PID
 	}
-	if err := fs.UnmountPath(mountpoint, false); err != nil {
+	if err := mounts.Unmount(mountpoint, false); err != nil {
 		if errors.Is(err, syscall.EBUSY) {
-			return fmt.Errorf("%s is in use; end those programs (%s names them) or %s", tensorfs.Printable(mountpoint), fs.InUseCommand(tensorfs.Printable(mountpoint)), messages[runtime.GOOS].force)
+			return fmt.Errorf("%s is in use; end those programs (%s names them) or %s", tensorfs.Printable(mountpoint), mounts.InUseCommand(tensorfs.Printable(mountpoint)), messages[runtime.GOOS].force)
 		}
 		return err
 	}
@@ -104,7 +106,7 @@ func (o *umountOptions) run(stderr io.Writer, mountpoint string) error {
 // await waits until the server of an unmounted mount has ended. If it does not end,
 // await returns why. A copy of the mount in this namespace stays; one in another
 // namespace may belong to a program that is just starting another.
-func await(pid int, m *fs.MountInfo) string {
+func await(pid int, m *mounts.Mount) string {
 	looked := false
 	for start := time.Now(); pid > 0 && alive(pid); time.Sleep(2 * time.Millisecond) {
 		waited := time.Since(start)
@@ -117,7 +119,7 @@ func await(pid int, m *fs.MountInfo) string {
 		switch {
 		case len(places) > 0 && (late || places[0].PID == 0): // those in this namespace come first
 			return elsewhere(places)
-		case late && m.Backend() == fs.BackendNFS:
+		case late && m.Backend() == mounts.BackendNFS:
 			return stillRead
 		case late:
 			return messages[runtime.GOOS].stillRuns
@@ -127,7 +129,7 @@ func await(pid int, m *fs.MountInfo) string {
 }
 
 // elsewhere says where copies of a mount are.
-func elsewhere(places []fs.Place) string {
+func elsewhere(places []mounts.Copy) string {
 	why := "the model is also mounted at " + tensorfs.Printable(places[0].Mountpoint)
 	if places[0].PID != 0 {
 		why += fmt.Sprintf(" in the mount namespace of process %d", places[0].PID)

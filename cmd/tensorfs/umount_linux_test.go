@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"golang.org/x/sys/unix"
 )
 
@@ -39,13 +39,13 @@ func TestUmountOfHungServer(t *testing.T) {
 			t.Errorf("umount: %d %q, want %q", code, stderr, want)
 		}
 	}
-	if m, err := fs.MountAt(dir); m == nil || err != nil {
+	if m, err := mounts.At(dir); m == nil || err != nil {
 		t.Errorf("the mount is gone: %v", err)
 	}
 	if code, _, stderr := command("umount", "-l", dir); code != 0 || stderr != "" {
 		t.Errorf("umount -l: %d %q", code, stderr)
 	}
-	if m, err := fs.MountAt(dir); m != nil || err != nil {
+	if m, err := mounts.At(dir); m != nil || err != nil {
 		t.Errorf("it is still mounted: %+v, %v", m, err)
 	}
 	signal(syscall.SIGCONT)
@@ -98,7 +98,7 @@ func TestUmountWithCopies(t *testing.T) {
 			if code != 0 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) || !strings.Contains(stderr, fmt.Sprintf("its server (process %d) keeps running", pid)) {
 				t.Errorf("umount: %d %q %q, want %q", code, stdout, stderr, want)
 			}
-			if m, err := fs.MountAt(dir); m != nil || err != nil {
+			if m, err := mounts.At(dir); m != nil || err != nil {
 				t.Errorf("it is still mounted: %+v, %v", m, err)
 			}
 			end()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/memlimit"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
@@ -57,7 +58,7 @@ func (w *warmer) start(logger *slog.Logger) (stop func()) {
 	go func() {
 		defer close(over)
 		// What is read later must not push out what was read first.
-		room := fs.MemoryLeft()
+		room := memlimit.Left()
 		err := w.what.Run(ctx, func(n int64) {
 			if w.done.Add(n) > room {
 				cancel(errNoRoom)

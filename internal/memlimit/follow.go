@@ -1,4 +1,4 @@
-package fs
+package memlimit
 
 import (
 	"math"
@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// memoryFloor is what the process may always use.
-	memoryFloor = 40 << 20
-	// memorySpare is what it may use beyond what is in use: the buffers of the
+	// Floor is how many bytes the process may always use.
+	Floor = 40 << 20
+	// spare is how many it may use beyond what is in use: for the buffers of the
 	// requests under way, of which the kernel sends a dozen at a time.
-	memorySpare = 20 << 20
+	spare = 20 << 20
 )
 
-// boundMemory keeps the process small. go-fuse has a pool of reply buffers for
+// Follow keeps the process small, unless GOMEMLIMIT does. go-fuse has a pool of reply buffers for
 // every size of request, and a heap that may double before it is collected
 // would keep all of them: readers of many sizes made it take 100 MiB. With a
 // limit close above what is in use, the pools are emptied in time.
@@ -24,7 +24,7 @@ const (
 // The limit follows the heap, so a large index does not cause constant collection.
 // It is adjusted after every collection, when the size of the heap in use is
 // known; an idle process does nothing.
-var boundMemory = sync.OnceFunc(func() {
+var Follow = sync.OnceFunc(func() {
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
 		followHeap()
 	}
@@ -41,6 +41,6 @@ func followHeap() {
 	if live[0].Value.Kind() == metrics.KindUint64 {
 		inUse = int64(live[0].Value.Uint64())
 	}
-	debug.SetMemoryLimit(max(memoryFloor, inUse+memorySpare))
+	debug.SetMemoryLimit(max(Floor, inUse+spare))
 	runtime.AddCleanup(new(collection), func(struct{}) { followHeap() }, struct{}{})
 }

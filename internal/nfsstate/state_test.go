@@ -1,10 +1,9 @@
-package fs
+package nfsstate
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,7 +26,7 @@ func ownPlace(t *testing.T) string {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	t.Setenv("XDG_RUNTIME_DIR", dir)
-	return filepath.Join(dir, subtype)
+	return filepath.Join(dir, program)
 }
 
 // deadPort returns a port that is taken until the test ends, and at which nobody listens.
@@ -49,74 +47,22 @@ func deadPort(t *testing.T) int {
 	return at.(*unix.SockaddrInet4).Port
 }
 
-// openLoopback stands for a server that mounts nothing.
-func openLoopback(t *testing.T, port int) *Loopback {
+// serve stands for a server at a port.
+func serve(t *testing.T, port int) {
 	t.Helper()
-	l, err := OpenLoopback(LoopbackOptions{
-		FsName: "/models/a.gguf", Logger: slog.New(slog.DiscardHandler),
-		Health: func() Health { return Health{Changed: []string{"a.gguf"}} },
-		Warm:   func() WarmStatus { return WarmStatus{View: "f16", Done: 1, Total: 2} },
-		Port:   port, Token: someToken, Key: make([]byte, keyBytes), Facts: "facts",
-		Clients: func() int { return 0 },
-	})
+	s := State{PID: os.Getpid(), Model: "/models/a.gguf", Port: port, Token: someToken, Key: make([]byte, KeyBytes)}
+	l, err := s.Listen()
 	if err != nil {
 		t.Fatal(err)
 	}
+	go Answer(l, func() any { return 1 })
 	t.Cleanup(func() {
-		_ = l.Unmount() // never fails
-		l.Wait()
+		l.Close()
+		s.Remove()
 	})
-	return l
-}
-
-// A server can be asked, keeps its state, and leaves nothing.
-func TestLoopback(t *testing.T) {
-	dir, port := ownPlace(t), deadPort(t)
-	l := openLoopback(t, port)
-	s := stateOf(someToken)
-	if s == nil || s.PID != os.Getpid() || s.Model != "/models/a.gguf" || s.Facts != "facts" || s.dir != dir {
-		t.Fatalf("%+v", s)
-	}
-	status, err := s.ask()
-	if err != nil || status.PID != os.Getpid() || len(status.Health.Changed) != 1 || status.Warm == nil || *status.Warm != (WarmStatus{View: "f16", Done: 1, Total: 2}) {
-		t.Errorf("%+v, %v", status, err)
-	}
-	if err := CleanStates(); err != nil || stateOf(someToken) == nil {
-		t.Errorf("the state of a server that is there was removed: %v", err)
-	}
-	if err := os.Remove(filepath.Join(dir, strconv.Itoa(port)+".json")); err != nil {
+	if err := s.Write(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.ask(); err != nil { // which makes it look
-		t.Fatal(err)
-	}
-	testlimit.Wait(t, "state that is written again", func() bool { return stateOf(someToken) != nil })
-	if err := l.Unmount(); err != nil {
-		t.Fatal(err)
-	}
-	testlimit.Receive(t, "end of the server", l.Done())
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
-	if _, err := s.ask(); !errors.Is(err, syscall.ENOTCONN) || !s.gone() {
-		t.Errorf("a server that has ended: %v", err)
-	}
-}
-
-// A server whose port another one has by now leaves that one's state alone.
-func TestStateOfAnother(t *testing.T) {
-	dir := ownPlace(t)
-	l := openLoopback(t, 4000)
-	other := State{Port: 4000, Token: strings.Repeat("f", tokenDigits), Key: make([]byte, keyBytes), dir: dir}
-	if err := other.write(); err != nil {
-		t.Fatal(err)
-	}
-	_ = l.Unmount() // never fails
-	l.Wait()
-	if stateOf(other.Token) == nil {
-		t.Error("the state of another server was removed")
-	}
-	other.remove()
 }
 
 // A server without its socket cannot be asked, and is not gone.
@@ -127,16 +73,16 @@ func TestAskWithoutSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tcp.Close()
-	openLoopback(t, tcp.Addr().(*net.TCPAddr).Port)
-	s := stateOf(someToken)
+	serve(t, tcp.Addr().(*net.TCPAddr).Port)
+	s := Of(someToken)
 	if err := os.Remove(s.file(socketSuffix)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.ask(); !errors.Is(err, ErrHung) || s.gone() {
+	if err := s.Ask(new(any)); !errors.Is(err, ErrHung) || s.Gone() {
 		t.Errorf("%v", err)
 	}
 	tcp.Close()
-	if !s.gone() {
+	if !s.Gone() {
 		t.Error("nobody listens, and the server is not gone")
 	}
 }
@@ -165,36 +111,12 @@ func TestStatePlaces(t *testing.T) {
 			if err := spoil(dir); err != nil {
 				t.Fatal(err)
 			}
-			openLoopback(t, 4001)
+			serve(t, 4001)
 			want := filepath.Join(temp, "tensorfs-"+strconv.Itoa(os.Geteuid()))
-			if s := stateOf(someToken); s == nil || s.dir != want {
+			if s := Of(someToken); s == nil || s.dir != want {
 				t.Errorf("%+v, not in %s", s, want)
 			}
 		})
-	}
-}
-
-// What was left behind is removed once its mount is gone, and nothing else is touched.
-func TestCleanStates(t *testing.T) {
-	dir := ownPlace(t)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	left := State{PID: 1, Port: deadPort(t), Token: someToken, Key: make([]byte, keyBytes), dir: dir}
-	if err := left.write(); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"0.json", "1.json", "x.json", "99999.json"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("{}"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := CleanStates(); err != nil {
-		t.Fatal(err)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 4 {
-		t.Errorf("%v, %v", entries, err)
 	}
 }
 
@@ -210,10 +132,10 @@ func TestAskHung(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if _, err := s.ask(); !errors.Is(err, ErrHung) {
+	if err := s.Ask(new(any)); !errors.Is(err, ErrHung) {
 		t.Errorf("%v", err)
 	}
-	if s.gone() {
+	if s.Gone() {
 		t.Error("a server that hangs is gone")
 	}
 	go func() {
@@ -225,12 +147,12 @@ func TestAskHung(t *testing.T) {
 			c.Close()
 		}
 	}()
-	if _, err := s.ask(); !errors.Is(err, syscall.ENOTCONN) {
+	if err := s.Ask(new(any)); !errors.Is(err, syscall.ENOTCONN) {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestLoopbackToken(t *testing.T) {
+func TestTokenIn(t *testing.T) {
 	for _, test := range []struct{ kind, source, want string }{
 		{"nfs", "127.0.0.1:/" + someToken, someToken},
 		{"nfs", "127.0.0.1:/" + someToken + "/raw", someToken}, // mount --bind shows a directory elsewhere
@@ -241,17 +163,17 @@ func TestLoopbackToken(t *testing.T) {
 		{"fuse.x", "127.0.0.1:/" + someToken, ""},
 		{"nfs", "", ""},
 	} {
-		if got := loopbackToken(test.kind, test.source); got != test.want {
+		if got := TokenIn(test.kind, test.source); got != test.want {
 			t.Errorf("%s %s: %q, want %q", test.kind, test.source, got, test.want)
 		}
 	}
-	if LoopbackSource(someToken) != "127.0.0.1:/"+someToken {
-		t.Error(LoopbackSource(someToken))
+	if Source(someToken) != "127.0.0.1:/"+someToken {
+		t.Error(Source(someToken))
 	}
 }
 
 func FuzzState(f *testing.F) {
-	s := State{PID: 1, Mountpoint: "/m", Model: "/models/a.gguf", Port: 4005, Token: someToken, Key: bytes.Repeat([]byte{1}, keyBytes)}
+	s := State{PID: 1, Mountpoint: "/m", Model: "/models/a.gguf", Port: 4005, Token: someToken, Key: bytes.Repeat([]byte{1}, KeyBytes)}
 	text, err := json.Marshal(s)
 	if err != nil {
 		f.Fatal(err)
@@ -265,7 +187,7 @@ func FuzzState(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if s.file(stateSuffix) != filepath.Join("/d", name) || s.Port < 1 || s.Port > 65535 || !isToken(s.Token) || len(s.Key) != keyBytes {
+		if s.file(stateSuffix) != filepath.Join("/d", name) || s.Port < 1 || s.Port > 65535 || !IsToken(s.Token) || len(s.Key) != KeyBytes {
 			t.Errorf("%q: %+v", name, s)
 		}
 	})

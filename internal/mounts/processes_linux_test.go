@@ -1,4 +1,4 @@
-package fs
+package mounts
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 // TestServes: by the number of the connection where the kernel tells it, else by
 // the command line.
 func TestServes(t *testing.T) {
-	dir := tempDir(t)
+	dir := t.TempDir()
 	write := func(path, text string) {
 		path = filepath.Join(dir, path)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {

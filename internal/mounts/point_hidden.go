@@ -1,4 +1,4 @@
-package fs
+package mounts
 
 import (
 	"errors"
@@ -63,8 +63,8 @@ func homes(own, passwd string) []string {
 }
 
 var (
-	// errNotEmpty says that a directory has something in it.
-	errNotEmpty = errors.New("it is not empty")
+	// ErrNotEmpty says that a directory has something in it.
+	ErrNotEmpty = errors.New("it is not empty")
 	// errUnseen says that it cannot be read.
 	errUnseen = errors.New("it cannot be seen whether it is empty")
 )
@@ -83,18 +83,18 @@ func isEmpty(path string) error {
 func holdsNothing(d *os.File) error {
 	switch _, err := d.Readdirnames(1); {
 	case err == nil:
-		return errNotEmpty
+		return ErrNotEmpty
 	case err != io.EOF:
 		return errUnseen
 	}
 	return nil
 }
 
-// isEmpty returns why the directory at a place is not empty. Where an automounter waits,
+// isEmpty returns why the directory of a mount point is not empty. Where an automounter waits,
 // that is what it covers: to look inside would wake it.
-func (p *place) isEmpty(automounted bool) error {
+func (p *Point) isEmpty(automounted bool) error {
 	if !automounted {
-		return isEmpty(p.path)
+		return isEmpty(p.Path)
 	}
 	d, err := p.beneath()
 	if err != nil { // only root and newer systems can look there

@@ -1,4 +1,4 @@
-package fs
+package mounts
 
 import (
 	"bytes"
@@ -26,8 +26,11 @@ var mountFlags = map[string]uintptr{
 // alwaysFlags protect every mount.
 const alwaysFlags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 
-// mountDevice mounts and returns the open device of the mount.
-func mountDevice(mountpoint, source string, flags, data []string) (int, error) {
+// MountFUSE mounts a FUSE file system, with mount(2) as root and by fusermount3 otherwise,
+// and returns the open device of the mount. No read that the kernel sends there is larger
+// than maxRead. options are those of ParseOptions.
+func MountFUSE(mountpoint, source string, maxRead int, options Options) (int, error) {
+	flags, data := options.Flags, append(options.Data, "max_read="+strconv.Itoa(maxRead))
 	fd, err := unix.Open(fuseDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, deviceError(err)
@@ -45,7 +48,7 @@ func mountDevice(mountpoint, source string, flags, data []string) (int, error) {
 	unix.Close(fd)
 	fd, helpErr := mountHelped(mountpoint, source, flags, data)
 	if helpErr != nil && err != nil {
-		return -1, advised{"root may not mount here; in a container, " + containerAdvice, err}
+		return -1, Advised{"root may not mount here; in a container, " + containerAdvice, err}
 	}
 	return fd, helpErr
 }
@@ -57,7 +60,7 @@ func deviceError(err error) error {
 	container := os.Getenv("container") != "" || os.Getenv("KUBERNETES_SERVICE_HOST") != "" ||
 		slices.ContainsFunc(inContainer, func(path string) bool { _, err := os.Lstat(path); return err == nil })
 	types, _ := os.ReadFile("/proc/filesystems") // unread, it is as if the module were missing
-	return advised{deviceAdvice(err, container, bytes.Contains(types, []byte("\tfuse\n"))), err}
+	return Advised{deviceAdvice(err, container, bytes.Contains(types, []byte("\tfuse\n"))), err}
 }
 
 // deviceAdvice says what to do when the device cannot be opened. Loading the module
@@ -92,9 +95,8 @@ func mountDirect(fd int, mountpoint, source string, flags, data []string) error 
 		fmt.Sprintf("rootmode=%o", unix.S_IFDIR),
 		"user_id=" + strconv.Itoa(os.Geteuid()),
 		"group_id=" + strconv.Itoa(os.Getegid()),
-		"max_read=" + strconv.Itoa(maxRequest),
 	}, data...)
-	if err := unix.Mount(source, mountpoint, fsType, bits, strings.Join(opts, ",")); err != nil {
+	if err := unix.Mount(source, mountpoint, Type, bits, strings.Join(opts, ",")); err != nil {
 		return fmt.Errorf("mount: %w", err)
 	}
 	return nil
@@ -117,7 +119,7 @@ func mountHelped(mountpoint, source string, flags, data []string) (int, error) {
 
 	opts := append([]string{"ro", "nosuid", "nodev", "noexec"}, flags...)
 	opts = append(opts, data...)
-	opts = append(opts, "subtype="+subtype, "max_read="+strconv.Itoa(maxRequest), "fsname="+escapeOption(source))
+	opts = append(opts, "subtype="+Program, "fsname="+escapeOption(source))
 	cmd := exec.Command(helper, "-o", strings.Join(opts, ","), "--", mountpoint)
 	cmd.Env = append(os.Environ(), "_FUSE_COMMFD=3") // the number of ExtraFiles[0]
 	cmd.ExtraFiles = []*os.File{remote}
@@ -192,38 +194,4 @@ func receiveDevice(socket int) (int, error) {
 		return -1, errors.New("no device from fusermount3")
 	}
 	return fds[0], nil
-}
-
-// unmountLoopback unmounts an NFS mount. If its server is gone, those who wait for it
-// are told so.
-func unmountLoopback(mountpoint string, lazy, gone bool) error {
-	flags := unix.UMOUNT_NOFOLLOW
-	if lazy || gone {
-		flags |= unix.MNT_DETACH
-	}
-	if gone {
-		flags |= unix.MNT_FORCE
-	}
-	return retryBusy(func() error { return unix.Unmount(mountpoint, flags) })
-}
-
-// unmountNow unmounts what is mounted at a path.
-func unmountNow(mountpoint string, lazy bool) error {
-	if os.Geteuid() == 0 {
-		flags := unix.UMOUNT_NOFOLLOW
-		if lazy {
-			flags |= unix.MNT_DETACH
-		}
-		return retryBusy(func() error { return unix.Unmount(mountpoint, flags) })
-	}
-	helper, err := fusermount()
-	if err != nil {
-		return err
-	}
-	args := []string{"-u"}
-	if lazy {
-		args = append(args, "-z")
-	}
-	args = append(args, "--", mountpoint)
-	return retryBusy(func() error { return run(exec.Command(helper, args...)) })
 }

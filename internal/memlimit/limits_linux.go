@@ -1,4 +1,4 @@
-package fs
+package memlimit
 
 import (
 	"bytes"
@@ -11,20 +11,18 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
-// memoryLimits finds how much memory this process may take: that of the machine,
-// and what its control groups allow it. Hot files cannot be reclaimed under
-// pressure, so a process that takes more for them is killed, or others are.
-//
-// The limits are looked up again for every file that is made hot: they can be
-// changed at any time, and a process can be moved.
-type memoryLimits struct {
+// limits finds how much memory this process may take: what the machine has, and what the
+// control groups of the process allow. Nothing is remembered, because limits can be
+// changed at any time and a process can be moved.
+type limits struct {
 	root string // of the tree of files: "/" but in tests
 }
 
-// memoryLimit is one of the limits.
-type memoryLimit struct {
+// limit is one of the limits.
+type limit struct {
 	of   string // whose it is, for messages
 	max  int64
 	used int64 // of it, without what the kernel can take back at once (caches)
@@ -48,10 +46,10 @@ var groupFiles = map[string]struct {
 }
 
 // allow refuses a budget that cannot be used up under the present limits.
-func (l memoryLimits) allow(budget int64) error {
+func (l limits) allow(budget int64) error {
 	for _, m := range l.all() {
 		// The server needs some memory too, and so do others under the same limit.
-		if reserve := max(memoryFloor, m.max/16); budget > m.max-reserve {
+		if reserve := max(Floor, m.max/16); budget > m.max-reserve {
 			return fmt.Errorf("%d bytes for hot files are too many: the memory of %s is limited to %d bytes, and %d of them are kept for other uses; give less, or raise the limit",
 				budget, m.of, m.max, reserve)
 		}
@@ -59,53 +57,56 @@ func (l memoryLimits) allow(budget int64) error {
 	return nil
 }
 
-// MemoryLeft returns how many bytes of memory may be taken now, by this machine's
-// limits and those of the process's control groups.
-func MemoryLeft() int64 { return memoryLimits{root: "/"}.left() }
+// Left returns how many bytes of memory may be taken now, by the limits of this machine
+// and of the control groups of the process.
+func Left() int64 { return limits{root: "/"}.left() }
+
+// Allow refuses to plan with so many bytes for hot files if the limits never leave them.
+func Allow(budget int64) error { return limits{root: "/"}.allow(budget) }
 
 // left returns how many bytes may be taken now.
-func (l memoryLimits) left() int64 {
+func (l limits) left() int64 {
 	left := int64(math.MaxInt64)
 	for _, m := range l.all() {
-		left = min(left, m.max-m.used-max(memorySpare, m.max/16))
+		left = min(left, m.max-m.used-max(spare, m.max/16))
 	}
 	return left
 }
 
 // all returns the limits that can be found. A file that cannot be read sets no limit.
-func (l memoryLimits) all() []memoryLimit {
-	var all []memoryLimit
+func (l limits) all() []limit {
+	var all []limit
 	info := l.numbers("/proc/meminfo")
 	if total, ok := info["MemTotal:"]; ok {
 		used := int64(0)
 		if available, ok := info["MemAvailable:"]; ok {
 			used = total - available
 		}
-		all = append(all, memoryLimit{"this machine", total << 10, used << 10})
+		all = append(all, limit{"this machine", total << 10, used << 10})
 	}
-	table, err := os.ReadFile(l.path(mountTable))
+	table, err := os.ReadFile(l.path(mounts.Table))
 	if err != nil {
 		return all
 	}
-	for _, m := range parseMounts(string(table)) {
+	for _, m := range mounts.ParseTable(string(table)) {
 		files, ok := groupFiles[m.Type]
-		if !ok || m.Type == "cgroup" && !slices.Contains(m.super, "memory") {
+		if !ok || m.Type == "cgroup" && !slices.Contains(m.Super, "memory") {
 			continue
 		}
 		// Every group above limits those below it.
 		for group := l.group(m); ; group = filepath.Dir(group) {
 			dir := filepath.Join(m.Mountpoint, group)
-			limit := int64(math.MaxInt64)
+			most := int64(math.MaxInt64)
 			for _, name := range files.limits {
-				limit = min(limit, l.number(filepath.Join(dir, name)))
+				most = min(most, l.number(filepath.Join(dir, name)))
 			}
-			if limit < math.MaxInt64>>1 { // version 1 says a large number where there is none
+			if most < math.MaxInt64>>1 { // version 1 says a large number where there is none
 				stat := l.numbers(filepath.Join(dir, "memory.stat"))
 				used := int64(0)
 				for _, part := range files.used {
 					used += stat[part]
 				}
-				all = append(all, memoryLimit{"the control group " + tensorfs.Printable(group), limit, used})
+				all = append(all, limit{"the control group " + tensorfs.Printable(group), most, used})
 			}
 			if group == "/" {
 				break
@@ -118,7 +119,7 @@ func (l memoryLimits) all() []memoryLimit {
 // group returns this process's group as a path below the mount of its hierarchy.
 // In a container the mount may show only a part of the hierarchy, while the path
 // is one from its root.
-func (l memoryLimits) group(m mountLine) string {
+func (l limits) group(m mounts.Line) string {
 	b, err := os.ReadFile(l.path("/proc/self/cgroup"))
 	if err != nil {
 		return "/"
@@ -131,17 +132,17 @@ func (l memoryLimits) group(m mountLine) string {
 		if m.Type == "cgroup2" && parts[0] != "0" || m.Type == "cgroup" && !slices.Contains(strings.Split(parts[1], ","), "memory") {
 			continue
 		}
-		if rest, ok := strings.CutPrefix(parts[2], strings.TrimSuffix(m.root, "/")); ok && (rest == "" || rest[0] == '/') {
+		if rest, ok := strings.CutPrefix(parts[2], strings.TrimSuffix(m.Root, "/")); ok && (rest == "" || rest[0] == '/') {
 			return filepath.Join("/", rest)
 		}
 	}
 	return "/"
 }
 
-func (l memoryLimits) path(path string) string { return filepath.Join(l.root, path) }
+func (l limits) path(path string) string { return filepath.Join(l.root, path) }
 
 // number reads a file with a number. "max" and a missing file count as no number.
-func (l memoryLimits) number(path string) int64 {
+func (l limits) number(path string) int64 {
 	b, err := os.ReadFile(l.path(path))
 	if err != nil {
 		return math.MaxInt64
@@ -154,7 +155,7 @@ func (l memoryLimits) number(path string) int64 {
 }
 
 // numbers reads a file with a name and a number in each line.
-func (l memoryLimits) numbers(path string) map[string]int64 {
+func (l limits) numbers(path string) map[string]int64 {
 	b, err := os.ReadFile(l.path(path))
 	if err != nil {
 		return nil

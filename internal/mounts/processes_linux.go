@@ -1,4 +1,4 @@
-package fs
+package mounts
 
 import (
 	"bytes"
@@ -27,9 +27,9 @@ func processes(do func(pid int, dir string) bool) {
 
 // Server returns the process that serves a mount, without asking it; 0 where it
 // cannot be told.
-func (m MountInfo) Server() int {
-	if m.token != "" {
-		return m.loopbackServer()
+func (m *Mount) Server() int {
+	if m.Token != "" {
+		return m.nfsServer()
 	}
 	found := 0
 	_, connection, _ := strings.Cut(m.Device, ":") // FUSE numbers its connections by the device
@@ -71,8 +71,8 @@ func serves(dir, fd, connection, mountpoint string) bool {
 // Elsewhere returns where else the file system of a mount is mounted: bind mounts,
 // and copies in the mount namespaces of other processes. Its server goes on as
 // long as there is one.
-func (m MountInfo) Elsewhere() []Place {
-	var places []Place
+func (m *Mount) Elsewhere() []Copy {
+	var copies []Copy
 	seen := map[string]bool{}
 	look := func(pid int, dir string) bool {
 		namespace, err := os.Readlink(dir + "/ns/mnt")
@@ -84,15 +84,15 @@ func (m MountInfo) Elsewhere() []Place {
 		if err != nil {
 			return true
 		}
-		for _, other := range parseMounts(string(table)) {
+		for _, other := range ParseTable(string(table)) {
 			// A new mount of another model may have got the number of one that ended.
 			if other.Device == m.Device && other.Source == m.Source && (pid != 0 || other.Mountpoint != m.Mountpoint) {
-				places = append(places, Place{other.Mountpoint, pid})
+				copies = append(copies, Copy{other.Mountpoint, pid})
 			}
 		}
 		return true
 	}
 	look(0, "/proc/self")
 	processes(look)
-	return places
+	return copies
 }
