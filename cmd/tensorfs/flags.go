@@ -18,6 +18,8 @@ const (
 	markFUSE   = "fuse"   // --backend fuse alone has it
 	markRemote = "remote" // help names it, and describes it in the text about models on other machines
 	markHidden = "hidden" // not for people
+
+	markElsewhere = "elsewhere" // for another system; no row has it
 )
 
 // marksKey is the annotation of a flag that has its marks.
@@ -129,7 +131,11 @@ func (s system) define(c *cobra.Command, page string, values flags) {
 		_, short, _ := strings.Cut(row.name, ",")
 		addFlag(c.Flags(), to, name, short, row.help)
 		f := c.Flags().Lookup(name)
-		f.Annotations = map[string][]string{marksKey: strings.Fields(row.marks)}
+		marks := strings.Fields(row.marks)
+		if !here {
+			marks = append(marks, markElsewhere)
+		}
+		f.Annotations = map[string][]string{marksKey: marks}
 		f.Hidden = !here || marked(f, markHidden)
 		if row.values != nil {
 			_ = c.RegisterFlagCompletionFunc(name, row.values) // fails only for an unknown flag

@@ -13,6 +13,7 @@ import (
 // for. The flags for models on other machines, which nearly all commands have, are named
 // there and described once, in the text about these.
 func layOutHelp(root *cobra.Command) {
+	cobra.AddTemplateFunc("long", long)
 	cobra.AddTemplateFunc("ownFlags", func(all *pflag.FlagSet) string { return flagUsages(all, false) })
 	cobra.AddTemplateFunc("remoteFlags", func(all *pflag.FlagSet) string {
 		var names []string
@@ -32,7 +33,7 @@ func layOutHelp(root *cobra.Command) {
 	root.SetUsageTemplate(usage)
 	at := strings.Index(usage, subcommands)
 	const ifCommand, end = "{{if or .Runnable .HasSubCommands}}", "{{end}}"
-	root.SetHelpTemplate(ifCommand + usage[:at] + "\n\n" + end + "{{or .Long .Short | trimTrailingWhitespaces}}\n" + ifCommand + usage[at:] + end)
+	root.SetHelpTemplate(ifCommand + usage[:at] + "\n\n" + end + "{{or (long .) .Short | trimTrailingWhitespaces}}\n" + ifCommand + usage[at:] + end)
 }
 
 // flagUsages describes flags: those for models on other machines, or all others.
@@ -41,7 +42,9 @@ func flagUsages(all *pflag.FlagSet, remote bool) string {
 	set.SortFlags = all.SortFlags
 	all.VisitAll(func(f *pflag.Flag) {
 		if marked(f, markRemote) == remote {
-			set.AddFlag(f)
+			shown := *f
+			shown.Hidden = f.Hidden && !remote // as all are of the root
+			set.AddFlag(&shown)
 		}
 	})
 	return strings.TrimRight(set.FlagUsagesWrapped(term.Columns), " \n")

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cpuguy83/go-md2man/v2/md2man"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs"
@@ -56,13 +55,13 @@ const exitStatus = "Exit status:"
 
 // manPage returns the page of a command, which has the texts of its help.
 func (s system) manPage(c *cobra.Command, date string) []byte {
-	var page strings.Builder
+	r := roff{append(regexp.MustCompile(`[A-Z][A-Z]+`).FindAllString(c.Use, -1), "MODEL")}
+	page := fmt.Sprintf(".TH %q 1 %q \"tensorfs %s\" \"tensorfs manual\"\n.nh\n.ad l\n", strings.ToUpper(pageName(c)), date, version())
 	section := func(name, text string) {
 		if text != "" {
-			fmt.Fprintf(&page, "# %s\n\n%s\n\n", name, text)
+			page += ".SH \"" + name + "\"\n" + strings.TrimPrefix(text, ".PP\n")
 		}
 	}
-	m := markdown{operandsOf(c)}
 	isRoot, isTopic := !c.HasParent(), c.IsAdditionalHelpTopicCommand()
 	use, others := strings.TrimPrefix(c.UseLine(), c.CommandPath()), []string{"tensorfs(1)"}
 	short, commands := c.Short, ""
@@ -70,139 +69,141 @@ func (s system) manPage(c *cobra.Command, date string) []byte {
 		use, others, short = " COMMAND [flags] [ARGUMENT...]", nil, "show the tensors of a model as files"
 		for _, sub := range pages(c) {
 			others = append(others, pageName(sub)+"(1)")
-			commands += item("**"+pageName(sub)+"**(1)", m.words(sub.Short+"."))
+			commands += r.item(bold(pageName(sub))+"(1)", sub.Short+".")
 		}
 	}
-	description, exit, _ := strings.Cut(cmp.Or(c.Long, c.Short+"."), exitStatus)
-	fmt.Fprintf(&page, "# %s 1 %q \"tensorfs %s\" \"tensorfs manual\"\n\n", strings.ToUpper(pageName(c)), date, version())
-	section("NAME", pageName(c)+" - "+m.words(strings.ToLower(short[:1])+short[1:]))
+	description, exit, _ := strings.Cut(cmp.Or(long(c), c.Short+"."), exitStatus)
+	section("NAME", escape(pageName(c))+` \- `+r.words(strings.ToLower(short[:1])+short[1:]))
 	if !isTopic {
-		section("SYNOPSIS", "**"+c.CommandPath()+"**"+m.words(use))
+		section("SYNOPSIS", bold(c.CommandPath())+r.words(use))
 	}
-	section("DESCRIPTION", m.text(description))
+	section("DESCRIPTION", r.text(description))
 	section("COMMANDS", commands)
 	if !isTopic {
-		section("OPTIONS", m.options(c))
+		section("OPTIONS", r.options(c))
 	}
-	section("EXIT STATUS", m.text(strings.TrimPrefix(exit, " ")))
+	section("EXIT STATUS", r.text(strings.TrimPrefix(exit, " ")))
 	if isRoot {
-		page.WriteString(manualItem.ReplaceAllString(s.text("manual"), "*$1*\n: "))
-	}
-	section("EXAMPLES", m.text(c.Example))
-	section("SEE ALSO", "**"+strings.ReplaceAll(strings.Join(append(others, strings.Fields(c.Annotations[pageKey])...), ", **"), "(", "**("))
-	return asRoff(md2man.Render([]byte(page.String())))
-}
-
-// manualItem is the name of an item in the text about variables and files.
-var manualItem = regexp.MustCompile(`(?m)^(.*)\n: `)
-
-// roffText makes characters of text stand for themselves, so that a command can be copied
-// from a page.
-var roffText = strings.NewReplacer(`\-`, `\-`, `-`, `\-`, `\\`, `\e`, `~`, `\(ti`, `^`, `\(ha`, "`", `\(ga`, `'`, `\(aq`)
-
-// asRoff is a page in the form that man takes. Lines that begin with a full stop are
-// requests.
-func asRoff(page []byte) []byte {
-	lines := strings.Split(strings.Replace(string(page), "\n\n.SH", "\n.nh\n.ad l\n.SH", 1), "\n")
-	for i, line := range lines {
-		if !strings.HasPrefix(line, ".") {
-			lines[i] = roffText.Replace(line)
+		for part := range strings.SplitSeq(strings.TrimPrefix(s.text("manual"), "# "), "\n# ") {
+			name, text, _ := strings.Cut(part, "\n")
+			items := ""
+			for _, m := range manualItem.FindAllStringSubmatch(text, -1) {
+				items += r.item(italic(m[1]), m[2])
+			}
+			section(name, items)
 		}
 	}
-	return []byte(strings.Join(lines, "\n"))
+	section("EXAMPLES", r.text(c.Example))
+	others = append(others, strings.Fields(c.Annotations[pageKey])...)
+	for i, other := range others {
+		name, number, _ := strings.Cut(other, "(")
+		others[i] = bold(name) + "(" + number
+	}
+	section("SEE ALSO", strings.Join(others, ", ")+"\n")
+	return []byte(page)
 }
 
-// markdown makes Markdown of texts of help. They follow a few conventions:
+// manualItem is a row of the text about variables and files.
+var manualItem = regexp.MustCompile(`(?m)^(.*)\n: (.*)$`)
+
+// roff writes texts of help as man takes them. They follow a few conventions:
 //
 //   - Empty lines separate paragraphs.
 //   - Lines that are indented are shown as they are.
 //   - Where all of them have two columns (or continue the second), they are a list.
 //   - Words in capitals that are in the command's usage, and flags, are emphasised.
-type markdown struct{ operands []string }
-
-func operandsOf(c *cobra.Command) []string {
-	return append(regexp.MustCompile(`[A-Z][A-Z]+`).FindAllString(c.Use, -1), "MODEL")
-}
-
-// literal indents lines that are shown as they are.
-const literal = "      "
+type roff struct{ operands []string }
 
 // text is paragraphs.
-func (m markdown) text(s string) string {
-	paragraphs := strings.Split(strings.Trim(s, "\n"), "\n\n")
-	for i, p := range paragraphs {
+func (r roff) text(s string) (all string) {
+	for p := range strings.SplitSeq(strings.Trim(s, "\n"), "\n\n") {
+		list := r.list(p)
 		switch {
+		case p == "":
 		case !strings.HasPrefix(p, " "):
-			paragraphs[i] = m.words(p)
-		case m.list(p) != "":
-			paragraphs[i] = m.list(p)
+			all += ".PP\n" + r.words(p)
+		case list != "":
+			all += list
 		default:
-			paragraphs[i] = literal + strings.ReplaceAll(p, "\n", "\n"+literal)
+			all += ".PP\n.nf\n.RS 4n\n" + strings.TrimPrefix(escape(strings.ReplaceAll("\n"+p, "\n  ", "\n")), "\n") + "\n.RE\n.fi\n"
 		}
 	}
-	return strings.Join(paragraphs, "\n\n")
+	return all
 }
 
 // list is a paragraph with two columns as a list, "" for another paragraph.
-func (m markdown) list(s string) (items string) {
+func (r roff) list(s string) (items string) {
+	var rows [][2]string
 	for line := range strings.SplitSeq(s, "\n") {
 		body := strings.TrimLeft(line, " ")
-		if len(line)-len(body) > 4 && items != "" {
-			items = strings.TrimSpace(items) + " " + m.words(body) + "\n\n"
+		if n := len(rows); len(line)-len(body) > 4 && n > 0 {
+			rows[n-1][1] += " " + body
 			continue
 		}
 		name, text, ok := strings.Cut(body, "  ")
 		if text = strings.TrimLeft(text, " "); !ok || strings.Contains(text, "  ") {
 			return ""
 		}
-		items += item("*"+markdownText.Replace(name)+"*", m.words(text))
+		rows = append(rows, [2]string{name, text})
 	}
-	return strings.TrimSpace(items)
+	for _, row := range rows {
+		items += r.item(italic(row[0]), row[1])
+	}
+	return items
 }
 
-// item is a row of a list.
-func item(name, text string) string { return name + "\n: " + text + "\n\n" }
+// item is a row of a list. name is roff already.
+func (r roff) item(name, text string) string { return ".TP\n" + name + "\n" + r.words(text) }
 
 // options lists the flags. Those of the root are for mount(8) and hidden, but for
 // --help and --version, which cobra adds.
-func (m markdown) options(c *cobra.Command) (items string) {
+func (r roff) options(c *cobra.Command) (items string) {
 	c.InitDefaultHelpFlag()
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Hidden {
 			return
 		}
-		name := "**--" + f.Name + "**"
+		name := bold("--" + f.Name)
 		if f.Shorthand != "" {
-			name = "**-" + f.Shorthand + "**, " + name
+			name = bold("-"+f.Shorthand) + ", " + name
 		}
 		value, usage := pflag.UnquoteUsage(f)
 		if value != "" {
-			name += " *" + value + "*"
+			name += " " + italic(value)
 		}
 		if !slices.Contains([]string{"", "false", "0", "0s", "[]"}, f.DefValue) {
 			usage += " (default: " + f.DefValue + ")"
 		}
-		items += item(name, m.words(strings.ToUpper(usage[:1])+usage[1:]+"."))
+		items += r.item(name, strings.ToUpper(usage[:1])+usage[1:]+".")
 	})
 	return items
 }
 
 var (
-	// markdownText makes characters stand for themselves.
-	markdownText = strings.NewReplacer(`\`, `\\`, "`", "\\`", `*`, `\*`, `_`, `\_`, `[`, `\[`, `]`, `\]`, `<`, `\<`, `>`, `\>`)
-	manWord      = regexp.MustCompile(`[^\s\[\]().,;:|\\]+`)
-	flagWord     = regexp.MustCompile(`^--?[a-zA-Z][a-z-]*$`)
+	manWord  = regexp.MustCompile(`[^\s\[\]().,;:|]+`)
+	flagWord = regexp.MustCompile(`^--?[a-zA-Z][a-z-]*$`)
+	// roffText makes characters stand for themselves, so that a command can be copied from
+	// a page. A full stop begins a request.
+	roffText = strings.NewReplacer(`\`, `\e`, `-`, `\-`, `~`, `\(ti`, `^`, `\(ha`, "`", `\(ga`, `'`, `\(aq`, "\n.", "\n\\&.")
 )
 
-// words is text of a paragraph in a line.
-func (m markdown) words(s string) string {
-	return manWord.ReplaceAllStringFunc(markdownText.Replace(strings.ReplaceAll(s, "\n", " ")), func(w string) string {
+func escape(s string) string { return roffText.Replace(s) }
+func bold(s string) string   { return `\fB` + escape(s) + `\fR` }
+func italic(s string) string { return `\fI` + escape(s) + `\fR` }
+
+// words is the text of a paragraph in a line.
+func (r roff) words(s string) string {
+	line := manWord.ReplaceAllStringFunc(strings.ReplaceAll(s, "\n", " "), func(w string) string {
 		switch {
-		case slices.Contains(m.operands, w):
-			return "*" + w + "*"
+		case slices.Contains(r.operands, w):
+			return italic(w)
 		case flagWord.MatchString(w):
-			return "**" + w + "**"
+			return bold(w)
 		}
-		return w
+		return escape(w)
 	})
+	if strings.HasPrefix(line, ".") {
+		line = `\&` + line
+	}
+	return line + "\n"
 }

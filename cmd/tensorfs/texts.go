@@ -62,7 +62,7 @@ func (s system) command(page string, args cobra.PositionalArgs, own flags, run f
 	lines := strings.Split(strings.TrimSpace(head), "\n")
 	text, examples, _ := strings.Cut(text, "\nExamples:\n")
 	c := &cobra.Command{
-		Use: lines[0], Short: lines[1], Long: s.fill(strings.TrimSuffix(text, "\n")), Example: strings.TrimSuffix(examples, "\n"),
+		Use: lines[0], Short: lines[1], Long: strings.TrimSuffix(text, "\n"), Example: strings.TrimSuffix(examples, "\n"),
 		Annotations: map[string]string{pageKey: strings.ReplaceAll(strings.Join(lines[2:], " "), "see ", "")},
 		Args:        args, RunE: run, SilenceUsage: true, SilenceErrors: true,
 	}
@@ -70,24 +70,23 @@ func (s system) command(page string, args cobra.PositionalArgs, own flags, run f
 	return c
 }
 
-// fill puts what follows from the table of flags into a text.
-func (s system) fill(text string) string {
-	if !strings.Contains(text, "{") {
-		return text
+// long returns the text of a command's help, with what follows from the table of flags.
+// The flags of the root are those of mount.
+func long(c *cobra.Command) string {
+	if !strings.Contains(c.Long, "{") {
+		return c.Long
 	}
-	c := &cobra.Command{}
-	(&mountOptions{}).define(s, c)
-	all := c.Flags()
+	all := c.Root().Flags()
 	options := func(remote bool) string {
 		var names []string
 		all.VisitAll(func(f *pflag.Flag) {
-			if !f.Hidden && marked(f, markOption) && marked(f, markRemote) == remote {
+			if marked(f, markOption) && marked(f, markRemote) == remote && !marked(f, markElsewhere) {
 				names = append(names, optionUsage(f))
 			}
 		})
 		return strings.Join(names, ", ")
 	}
-	paragraphs := strings.Split(text, "\n\n")
+	paragraphs := strings.Split(c.Long, "\n\n")
 	for i, p := range paragraphs {
 		filled := strings.NewReplacer("{options}", options(false), "{remote options}", options(true)).Replace(p)
 		if filled != p {

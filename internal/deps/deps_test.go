@@ -109,7 +109,6 @@ var outside = map[string]struct{ in, why string }{
 	"github.com/hanwen/go-fuse/v2":       {"fs", "FUSE is known in fs alone"},
 	"github.com/spf13/cobra":             {"cmd/tensorfs", "command lines are for commands"},
 	"github.com/spf13/pflag":             {"cmd/tensorfs", "command lines are for commands"},
-	"github.com/cpuguy83/go-md2man/v2":   {"cmd/tensorfs", "it writes roff, which manual pages are in; their texts are those of help"},
 	"golang.org/x/term":                  {"internal/term", "what a terminal is, one package knows for all commands"},
 	"github.com/ebitengine/purego":       {"metal", "it calls Metal, which the loader alone does"},
 	"github.com/x448/float16":            {"views views/kernel views/arrange metal formats/hf formats internal/testing/testmodel", "halves are made in kernels; elsewhere it serves single numbers and tests"},
