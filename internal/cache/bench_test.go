@@ -20,7 +20,7 @@ func BenchmarkReadAt(b *testing.B) {
 	check(b, whole.e.Verify(b.Context()))
 	memory := openRemote(b, openStore(b, "", -1), "memory", size)
 	check(b, memory.fetch(0, size, 1<<20))
-	file, err := os.Open(filepath.Join(partial.onDisk(b).dir, dataName))
+	file, err := os.Open(filepath.Join(partial.onDisk(b).place(), dataName))
 	check(b, err)
 	defer file.Close()
 	for _, n := range []int64{4 << 10, 128 << 10, 1 << 20} {

@@ -1,11 +1,13 @@
 package cache
 
 import (
-	"fmt"
-	"sync/atomic"
-	"unsafe"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+	"os"
+	"sync"
 
-	"github.com/tensorfs/tensorfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -13,157 +15,280 @@ import (
 // The last cell of a file may be shorter.
 const CellSize = 128 << 10
 
-// A cell's byte of the state file:
-//
-//	7        6 ........ 2   1 .... 0
-//	used     generation     state
-//
-// used is set by readers and writers and cleared by sweeps: what a sweep finds
-// without it was not used since the sweep before. The generation grows whenever the
-// cell is emptied, so that whoever looks at it twice notices that it was, and filled
-// again, in between. The epoch of all cells, in the header, grows before any of them
-// is emptied: who may have missed as many times as there are generations sees that.
-const (
-	absent  byte = 0
-	present byte = 1 // in the page cache, perhaps not on the disk
-	durable byte = 2 // on the disk
-	swept   byte = 3 // being swept: neither readable nor writable
-
-	stateMask      byte = 3
-	generation     byte = 1 << 2
-	generationMask byte = 0x7c
-	generations         = 32
-	used           byte = 1 << 7
-)
-
-func isLocal(b byte) bool { return b&stateMask == present || b&stateMask == durable }
-
-// emptied returns the byte of a cell that was b, now without its bytes.
-func emptied(b byte) byte { return (b + generation) & generationMask }
-
 func cellsOf(size int64) int64 { return (size + CellSize - 1) / CellSize }
 
-// cells is the mapping of a state file. Its methods fault where the file was cut
-// meanwhile, so they are called under guard.
-type cells struct {
-	mem []byte
-	n   int64 // number of cells
-}
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func mapCells(fd int, size int64) (*cells, error) {
-	mem, err := unix.Mmap(fd, 0, int(stateSize(size)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return nil, err
+// sumOf returns what the state file says of a cell with these bytes: their CRC32C,
+// and 1 for a CRC32C of 0, which says that the cell is absent.
+func sumOf(cell []byte) uint32 { return max(crc32.Checksum(cell, castagnoli), 1) }
+
+// errShort says that a file of an entry was cut while it was in use.
+var errShort = errors.New("a file of the entry is shorter than it was made")
+
+// runCells is how many cells are looked at together.
+const runCells = 64
+
+// cellBuffers hold a cell each.
+var cellBuffers = sync.Pool{New: func() any { return new([CellSize]byte) }}
+
+func readFull(f *os.File, p []byte, off int64) error {
+	n, err := f.ReadAt(p, off)
+	switch {
+	case n == len(p):
+		return nil
+	case err == io.EOF:
+		return errShort
 	}
-	return &cells{mem, cellsOf(size)}, nil
+	return err
 }
 
-func (c *cells) unmap() error { return unix.Munmap(c.mem) }
-
-// flush makes the state durable.
-func (c *cells) flush() error { return unix.Msync(c.mem, unix.MS_SYNC) }
-
-// word returns the aligned word that has the byte of cell i. The file has whole
-// words.
-func (c *cells) word(i int64) *uint32 {
-	return (*uint32)(unsafe.Pointer(&c.mem[(headerSize+i)&^3]))
-}
-
-func (c *cells) load(i int64) byte {
-	w := atomic.LoadUint32(c.word(i))
-	return (*[4]byte)(unsafe.Pointer(&w))[(headerSize+i)&3]
-}
-
-// swap replaces the byte of cell i if it is old. The other cells of its word may
-// change meanwhile.
-func (c *cells) swap(i int64, old, new byte) bool {
-	p := c.word(i)
-	for {
-		w := atomic.LoadUint32(p)
-		next := w
-		b := &(*[4]byte)(unsafe.Pointer(&next))[(headerSize+i)&3]
-		if *b != old {
-			return false
+// sums reads what the state file says of the cells from first on.
+func (d *disk) sums(list []uint32, first int64) error {
+	var b [4 * runCells]byte
+	for len(list) > 0 {
+		n := min(len(list), runCells)
+		if err := readFull(d.state, b[:4*n], headerSize+4*first); err != nil {
+			return err
 		}
-		*b = new
-		if atomic.CompareAndSwapUint32(p, w, next) {
-			return true
+		for i := range n {
+			list[i] = binary.LittleEndian.Uint32(b[4*i:])
+			if list[i] != 0 && d.isLost(first+int64(i)) {
+				list[i] = 0
+			}
+		}
+		list, first = list[n:], first+int64(n)
+	}
+	return nil
+}
+
+func (d *disk) setSums(list []uint32, first int64) error {
+	b := make([]byte, 0, 4*runCells)
+	for _, sum := range list {
+		b = binary.LittleEndian.AppendUint32(b, sum)
+	}
+	_, err := d.state.WriteAt(b, headerSize+4*first)
+	return err
+}
+
+// eachCell calls fn with the sum of each of the cells [first, end), until it says no.
+func (d *disk) eachCell(first, end int64, fn func(i int64, sum uint32) bool) error {
+	var list [runCells]uint32
+	for first < end {
+		n := min(end-first, runCells)
+		if err := d.sums(list[:n], first); err != nil {
+			return err
+		}
+		for i, sum := range list[:n] {
+			if !fn(first+int64(i), sum) {
+				return nil
+			}
+		}
+		first += n
+	}
+	return nil
+}
+
+// complete reports whether all cells are there.
+func (d *disk) complete() (all bool, err error) {
+	all = true
+	err = d.eachCell(0, cellsOf(d.size), func(_ int64, sum uint32) bool { all = sum != 0; return all })
+	return all, err
+}
+
+// isProven reports whether this process wrote a cell, or compared it with its sum.
+func (d *disk) isProven(i int64) bool { return d.proven[i/64].Load()&(1<<(i%64)) != 0 }
+
+func (d *disk) prove(i int64) { d.proven[i/64].Or(1 << (i % 64)) }
+
+func (d *disk) isLost(i int64) bool {
+	if !d.loses.Load() {
+		return false
+	}
+	_, lost := d.lost.Load(i)
+	return lost
+}
+
+// read reads what is here of the bytes from off on, and returns how many that are.
+// What this process reads for the first time it reads as whole cells, whose sums it
+// compares; a cell that is not what was stored is absent from then on.
+func (d *disk) read(p []byte, off int64) (n int, err error) {
+	if d.whole.Load() && d.isProvenAll(off, int64(len(p))) {
+		if err := readFull(d.data, p, off); err != nil {
+			return 0, err
+		}
+		return len(p), nil
+	}
+	var list [runCells]uint32
+	for n < len(p) {
+		at := off + int64(n)
+		first := at / CellSize
+		sums := list[:min(cellsOf(off+int64(len(p)))-first, runCells)]
+		if err := d.sums(sums, first); err != nil {
+			return n, err
+		}
+		run := 0
+		for run < len(sums) && sums[run] != 0 {
+			run++
+		}
+		if run == 0 {
+			return n, nil
+		}
+		got, err := d.readRun(p[n:min(int64(len(p)), (first+int64(run))*CellSize-off)], at, sums[:run])
+		if n += got; got == 0 || err != nil {
+			return n, err
 		}
 	}
+	return n, nil
 }
 
-// change replaces the byte of cell i by what fn makes of it, until fn says no.
-func (c *cells) change(i int64, fn func(b byte) (byte, bool)) bool {
-	for {
-		b := c.load(i)
-		next, ok := fn(b)
-		if !ok {
-			return false
-		}
-		if b == next || c.swap(i, b, next) {
-			return true
-		}
-	}
-}
-
-func (c *cells) epoch() uint32 { return atomic.LoadUint32(c.word(epochAt - headerSize)) }
-
-// begin begins a time in which each cell is emptied at most once.
-func (c *cells) begin() { atomic.AddUint32(c.word(epochAt-headerSize), 1) }
-
-// comparable reports whether a cell has its generation of that epoch only if it
-// was not emptied since. One more time may have begun just before it.
-func (c *cells) comparable(epoch uint32) bool { return c.epoch()-epoch < generations-1 }
-
-// use returns the byte of cell i, and marks a local cell as used.
-func (c *cells) use(i int64) byte {
-	for {
-		b := c.load(i)
-		if b&used != 0 || !isLocal(b) || c.swap(i, b, b|used) {
-			return b
-		}
-	}
-}
-
-// all reports whether ok holds for every cell.
-func (c *cells) all(ok func(i int64, b byte) bool) bool {
-	for i := range c.n {
-		if !ok(i, c.load(i)) {
+// isProvenAll is isProven for all cells with bytes of [off, off+n).
+func (d *disk) isProvenAll(off, n int64) bool {
+	for i := off / CellSize; i < cellsOf(off+n); i++ {
+		if !d.isProven(i) {
 			return false
 		}
 	}
 	return true
 }
 
-func (c *cells) allDurable() bool {
-	return c.all(func(_ int64, b byte) bool { return b&stateMask == durable })
-}
-
-// recover ends what processes that are gone left behind. In another boot nothing
-// counts but what is durable.
-func (c *cells) recover(otherBoot bool) {
-	c.begin()
-	for i := range c.n {
-		c.change(i, func(b byte) (byte, bool) {
-			return emptied(b), b&stateMask == swept || otherBoot && b&stateMask == present
-		})
+// readRun is read for bytes of cells that are there with these sums.
+func (d *disk) readRun(p []byte, off int64, sums []uint32) (int, error) {
+	first, end := off/CellSize, off+int64(len(p))
+	for k, sum := range sums { // cells of which less than all is asked for
+		i := first + int64(k)
+		if d.isProven(i) || i*CellSize >= off && min((i+1)*CellSize, d.size) <= end {
+			continue
+		}
+		ok, err := d.readProven(i, sum)
+		if err != nil {
+			return 0, err
+		}
+		if !ok {
+			p = p[:max(i*CellSize-off, 0)]
+			break
+		}
 	}
+	if err := readFull(d.data, p, off); err != nil {
+		return 0, err
+	}
+	for k, sum := range sums {
+		i := first + int64(k)
+		from := i*CellSize - off
+		if from >= int64(len(p)) {
+			break
+		}
+		if d.isProven(i) {
+			continue
+		}
+		if sumOf(p[from:min(from+CellSize, int64(len(p)))]) != sum {
+			return int(from), d.drop(i, sum)
+		}
+		d.prove(i)
+	}
+	return len(p), nil
 }
 
-// guard runs fn, which uses the mapping, and makes a fault in it an error.
-func (c *cells) guard(fn func() error) error { return tensorfs.Guard(fn, c) }
+// readProven compares a cell with its sum, and drops it where they differ.
+func (d *disk) readProven(i int64, sum uint32) (ok bool, err error) {
+	buf := cellBuffers.Get().(*[CellSize]byte)
+	defer cellBuffers.Put(buf)
+	b := buf[:min(CellSize, d.size-i*CellSize)]
+	if err := readFull(d.data, b, i*CellSize); err != nil {
+		return false, err
+	}
+	if sumOf(b) != sum {
+		return false, d.drop(i, sum)
+	}
+	d.prove(i)
+	return true, nil
+}
 
-// Check implements tensorfs.Memory.
-func (c *cells) Check() error { return nil }
-
-// Lost implements tensorfs.Memory.
-func (c *cells) Lost(addr uintptr) error {
-	start := uintptr(unsafe.Pointer(unsafe.SliceData(c.mem)))
-	page := uintptr(unix.Getpagesize())
-	if addr < start || addr-start >= (uintptr(len(c.mem))+page-1)/page*page {
+// write stores the cells of p that are absent, and gives those that cannot be
+// stored to spill. An error says that storing failed, and nothing of what is
+// local now. A cell that is there never changes: who hashed it need not look again.
+func (d *disk) write(p []byte, off int64, spill func(i int64)) error {
+	sums := make([]uint32, cellsOf(int64(len(p))))
+	first := off / CellSize
+	stored := false
+	ok, err := d.alone(func() error {
+		if err := d.sums(sums, first); err != nil {
+			return err
+		}
+		for i := 0; i < len(sums); {
+			n := i
+			for n < len(sums) && n-i < runCells && sums[n] == 0 && d.s.keeper.room(CellSize) {
+				n++
+			}
+			if n == i {
+				if sums[i] == 0 {
+					spill(first + int64(i))
+				}
+				i++
+				continue
+			}
+			run := p[i*CellSize : min(n*CellSize, len(p))]
+			if _, err := d.data.WriteAt(run, off+int64(i)*CellSize); err != nil {
+				return err
+			}
+			for k := range n - i {
+				sums[i+k] = sumOf(run[k*CellSize : min((k+1)*CellSize, len(run))])
+			}
+			if err := d.setSums(sums[i:n], first+int64(i)); err != nil {
+				return err
+			}
+			for ; i < n; i++ {
+				d.prove(first + int64(i))
+			}
+			stored = true
+		}
 		return nil
+	})
+	if err == nil && !ok {
+		err = unix.EWOULDBLOCK
 	}
-	return errStateLost
+	if stored {
+		d.wrote(off, off+int64(len(p)))
+	}
+	return err
 }
 
-var errStateLost = fmt.Errorf("the state file was cut, or has no room on its disk, while it was in use")
+// drop makes a cell absent that is not what was stored: its disk lost or changed it.
+// Where others have a whole entry open, which is mapped, its files stay what they are,
+// and the cell is absent in this process alone.
+func (d *disk) drop(i int64, sum uint32) error {
+	d.s.log.Warn("the disk changed a cached file; a part of it is fetched again", "file", d.id.Source, "offset", i*CellSize)
+	_, err := d.alone(func() error {
+		if d.lookWhole(); d.whole.Load() {
+			if only, err := d.unmake(); !only {
+				d.unwritten.Store(true)
+				d.lost.Store(i, true)
+				d.loses.Store(true)
+				d.whole.Store(false)
+				return err
+			}
+		}
+		var now [1]uint32
+		if err := d.sums(now[:], i); err != nil || now[0] != sum {
+			return err // another was faster
+		}
+		return errors.Join(d.setDropped(), d.setSums([]uint32{0}, i))
+	})
+	return err
+}
+
+// dropped returns how often cells became absent, so that who hashed them notices.
+func (d *disk) dropped() (uint32, error) {
+	var b [4]byte
+	err := readFull(d.state, b[:], droppedAt)
+	return binary.LittleEndian.Uint32(b[:]), err
+}
+
+func (d *disk) setDropped() error {
+	n, err := d.dropped()
+	if err != nil {
+		return err
+	}
+	_, err = d.state.WriteAt(binary.LittleEndian.AppendUint32(nil, n+1), droppedAt)
+	return err
+}

@@ -2,41 +2,8 @@ package cache
 
 import (
 	"context"
-	"slices"
-	"sync"
 	"time"
 )
-
-// claims are the cells that this process is fetching.
-type claims struct {
-	mu   sync.Mutex
-	list []*claim
-}
-
-type claim struct {
-	first, end int64
-	done       chan struct{}
-}
-
-// take adds a claim, or returns one that overlaps it.
-func (c *claims) take(mine *claim) (other *claim) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, o := range c.list {
-		if o.first < mine.end && mine.first < o.end {
-			return o
-		}
-	}
-	c.list = append(c.list, mine)
-	return nil
-}
-
-func (c *claims) give(mine *claim) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.list = slices.DeleteFunc(c.list, func(o *claim) bool { return o == mine })
-	close(mine.done)
-}
 
 // Claim waits until nobody else fetches cells of r, in this process or (on Linux)
 // another, and keeps others from it until release is called. It also returns when
@@ -45,49 +12,31 @@ func (c *claims) give(mine *claim) {
 func (e *Entry) Claim(ctx context.Context, r Range) (release func(), err error) {
 	none := func() {}
 	first, end := e.clip(r.Off, r.N)
-	if first == end {
+	d := e.disk.Load()
+	if d == nil || first == end {
 		return none, nil
 	}
-	mine := &claim{first, end, make(chan struct{})}
+	// Every claim has the file open for itself: the locks of one do not exclude each other.
+	f, err := openPart(d.place(), stateName)
+	if err != nil { // it was removed: whoever opens it by its name finds another
+		return none, nil
+	}
 	poll := time.NewTicker(lockPoll)
 	defer poll.Stop()
-	// wait returns early where the bytes came.
-	wait := func(done <-chan struct{}) (came bool, err error) {
+	for {
+		ok, err := lockBytes(f, headerSize+4*first, 4*(end-first))
+		if ok || err != nil { // no such locks here: both fetch, which is harmless
+			return func() { f.Close() }, nil
+		}
 		select {
 		case <-ctx.Done():
-			return false, ctx.Err()
-		case <-done:
+			f.Close()
+			return none, ctx.Err()
 		case <-poll.C:
 		}
-		return len(e.Missing(r.Off, r.N)) == 0, nil
-	}
-	for {
-		other := e.claims.take(mine)
-		if other == nil {
-			break
-		}
-		if came, err := wait(other.done); came || err != nil {
-			return none, err
-		}
-	}
-	d := e.disk.Load()
-	if d == nil {
-		return func() { e.claims.give(mine) }, nil
-	}
-	for {
-		ok, err := lockBytes(d.state, headerSize+first, end-first, true)
-		if ok {
-			return func() {
-				_, _ = lockBytes(d.state, headerSize+first, end-first, false) // closing the file does it too
-				e.claims.give(mine)
-			}, nil
-		}
-		if err != nil { // no such locks here: both fetch, which is harmless
-			return func() { e.claims.give(mine) }, nil
-		}
-		if came, err := wait(nil); came || err != nil {
-			e.claims.give(mine)
-			return none, err
+		if len(e.Missing(r.Off, r.N)) == 0 {
+			f.Close()
+			return none, nil
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,36 +23,34 @@ const (
 	wholeName = "whole"
 )
 
-// disk is an entry's files, open.
+// disk is an entry's files, open. Whoever has an entry open has state locked shared;
+// whoever changes it, or makes it whole, has data locked as well: see alone.
 type disk struct {
 	s      *Store
 	entry  *Entry
-	dir    string // where they were opened; see place
-	shared string // where they are once they are whole
+	id     *ID
 	size   int64
 	meta   *meta
-	state  *os.File // locked, shared
+	state  *os.File
 	data   *os.File
-	cells  *cells
+	proven []atomic.Uint64 // a bit for each cell
 
 	whole     atomic.Bool
 	looked    atomic.Int64 // when whole was last looked for
 	dead      atomic.Bool  // nothing is read or stored here any more
 	unwritten atomic.Bool  // nothing is stored here any more
+	loses     atomic.Bool
+	lost      sync.Map // numbers of cells that are absent in this process alone
 
-	writers writers
-	verify  *verifier // nil: no digest is known
-
-	syncing  sync.Mutex
-	anchored bool // the directory is durable
+	writing sync.Mutex
+	verify  *verifier
 
 	// What runs in the background until close.
 	ctx    context.Context
 	cancel context.CancelFunc
 	bg     sync.Mutex
 	closed bool
-	timer  *time.Timer // of the next sync, nil: nothing is to be synced
-	dirty  int64
+	timer  *time.Timer // of the next look whether all is there
 	jobs   sync.WaitGroup
 }
 
@@ -78,16 +75,16 @@ func (s *Store) openDisk(e *Entry) (*disk, error) {
 		if trusted && markOf(shared) == id.Digest {
 			dir = shared
 		}
-		d, err := s.openFiles(dir, shared, id)
+		d, err := s.openFiles(dir, e)
 		switch {
 		case err == nil && dir != own && !d.whole.Load(): // it may be of any server
 			trusted = false
-			d.cancel()
 			if err := d.closeFiles(); err != nil {
 				return nil, err
 			}
+			_, _ = s.removeUnused(shared) // else it is in the way, and this one stays its server's
 		case err == nil:
-			d.entry = e
+			d.ctx, d.cancel = context.WithCancel(context.Background())
 			if d.whole.Load() {
 				d.share() // it was not, where that was cut off
 			}
@@ -141,50 +138,62 @@ func markOf(dir string) string {
 
 // place returns where the files are: another process may have shared them.
 func (d *disk) place() string {
-	if d.dir != d.shared {
-		if there, _ := sameFile(d.state, filepath.Join(d.shared, stateName)); there {
-			return d.shared
-		}
+	own, shared := d.s.dirs(d.id)
+	if own != shared && d.isAt(shared) {
+		return shared
 	}
-	return d.dir
+	return own
+}
+
+func (d *disk) isAt(dir string) bool {
+	there, _ := sameFile(d.state, filepath.Join(dir, stateName))
+	return there
 }
 
 // share gives a whole entry the name that is of its digest alone. Where that fails,
 // or another was faster, it stays its server's, and is swept when it was not used
 // for long.
 func (d *disk) share() {
-	ours, _ := sameFile(d.state, filepath.Join(d.dir, stateName))
-	if d.dir == d.shared || !ours || markOf(d.shared) == d.verify.digest {
-		return
+	own, shared := d.s.dirs(d.id)
+	if own != shared && d.isAt(own) && markOf(shared) != d.id.Digest {
+		// What is there and not whole is of a program that did not tell servers apart.
+		_ = d.s.move(own, shared) // else the next who opens it shares it
 	}
-	// What is there and not whole is of a program that did not tell servers apart.
-	if _, err := d.s.removeUnused(d.shared); err != nil {
-		return
+}
+
+// move gives an entry another name, unless somebody has what is there open.
+func (s *Store) move(from, to string) error {
+	if gone, err := s.removeUnused(to); !gone {
+		return errors.Join(err, unix.EWOULDBLOCK)
 	}
-	if err := os.Mkdir(filepath.Dir(d.shared), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return
+	if err := makeAbove(to); err != nil {
+		return err
 	}
-	if os.Rename(d.dir, d.shared) == nil {
-		_ = errors.Join(syncPath(filepath.Dir(d.shared)), syncPath(d.s.path(filesDir))) // else the next who opens it shares it
+	if err := os.Rename(from, to); err != nil {
+		return err
 	}
+	return errors.Join(syncPath(filepath.Dir(to)), syncPath(s.path(filesDir)))
+}
+
+func makeAbove(dir string) error {
+	if err := os.Mkdir(filepath.Dir(dir), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
 }
 
 // makeFiles makes an entry without any cell. It is made under another name, so
 // that it has its own only when it is complete; where another was faster, its
-// entry stays. It is made durable by the first sync.
+// entry stays.
 func (s *Store) makeFiles(dir string, id *ID) (err error) {
-	if !s.keeper.room(stateSize(id.Size)) || stateSize(id.Size) > s.keeper.limit.Load()/16 {
-		return fmt.Errorf("the cache has no room for a file of %d bytes: %w", id.Size, unix.ENOSPC)
+	if !s.keeper.room(itemCost) {
+		return fmt.Errorf("the cache has no room for another file: %w", unix.ENOSPC)
 	}
 	made := s.path(tmpDir, "new-"+randomName())
 	if err := os.Mkdir(made, 0o700); err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			os.RemoveAll(made)
-		}
-	}()
+	defer os.RemoveAll(made) // where it was not renamed
 	text, err := json.Marshal(meta{metaVersion, id.Key, id.Server, id.Size, id.Source, id.Digest, id.ModTime, time.Now(), id.Private})
 	if err != nil {
 		return err
@@ -192,92 +201,58 @@ func (s *Store) makeFiles(dir string, id *ID) (err error) {
 	if len(text) > maxMeta {
 		return fmt.Errorf("the name of the entry is too long for the cache: %w", errBroken)
 	}
-	if err := os.WriteFile(filepath.Join(made, metaName), text, 0o600); err != nil {
-		return err
-	}
-	for name, fill := range map[string]func(f *os.File) error{
-		dataName: func(f *os.File) error { return f.Truncate(id.Size) },
-		stateName: func(f *os.File) error {
-			if err := preallocate(f, stateSize(id.Size)); err != nil {
-				return err
-			}
-			_, err := f.WriteAt(stateHeader(id.Size, s.boot), 0)
-			return err
-		},
-	} {
-		f, err := os.OpenFile(filepath.Join(made, name), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
+	for _, f := range []struct {
+		name string
+		text []byte
+		size int64
+	}{{metaName, text, int64(len(text))}, {dataName, nil, id.Size}, {stateName, stateHeader(id.Size), stateSize(id.Size)}} {
+		path := filepath.Join(made, f.name)
+		if err := os.WriteFile(path, f.text, 0o600); err != nil {
 			return err
 		}
-		if err := errors.Join(fill(f), f.Close()); err != nil {
+		if err := os.Truncate(path, f.size); err != nil {
 			return err
 		}
 	}
-	if err := os.Mkdir(filepath.Dir(dir), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := makeAbove(dir); err != nil {
 		return err
 	}
-	switch err := os.Rename(made, dir); {
-	case errors.Is(err, fs.ErrExist) || errors.Is(err, unix.ENOTEMPTY):
-		return os.RemoveAll(made)
-	case errors.Is(err, fs.ErrNotExist): // the directory above was removed meanwhile
-		return os.RemoveAll(made)
-	default:
-		return err
+	err = os.Rename(made, dir)
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, fs.ErrNotExist) { // or the directory above was removed
+		return nil
 	}
+	return err
 }
 
 // openFiles opens an entry that exists. The error is fs.ErrNotExist where it does
-// not, errBroken where it cannot be used, EWOULDBLOCK while another has it alone.
-func (s *Store) openFiles(dir, shared string, id *ID) (_ *disk, err error) {
+// not, errBroken where it cannot be used, EWOULDBLOCK while another removes it.
+func (s *Store) openFiles(dir string, e *Entry) (_ *disk, err error) {
 	if _, err := os.Lstat(dir); err != nil {
 		return nil, err
 	}
-	d := &disk{s: s, dir: dir, shared: shared, size: id.Size}
+	id := &e.id
+	d := &disk{s: s, entry: e, id: id, size: id.Size, verify: newVerifier(id.Digest, id.Size)}
 	defer func() {
 		if err != nil {
 			d.closeFiles()
 		}
 	}()
-	if d.state, err = openPart(dir, stateName); err != nil {
+	if err := d.openParts(dir); err != nil {
 		return nil, err
 	}
-	alone, err := flock(d.state, unix.LOCK_EX)
-	if err == nil && !alone {
-		var ok bool
-		if ok, err = flock(d.state, unix.LOCK_SH); err == nil && !ok {
-			err = unix.EWOULDBLOCK
-		}
+	ok, err := flock(d.state, unix.LOCK_SH)
+	if err == nil && !ok {
+		err = unix.EWOULDBLOCK
 	}
 	if err != nil {
-		return nil, err
-	}
-	if d.data, err = openPart(dir, dataName); err != nil {
 		return nil, err
 	}
 	if d.meta, err = readMeta(dir); err != nil {
 		return nil, err
 	}
+	_, shared := s.dirs(id)
 	if !d.meta.is(id, dir == shared) {
 		return nil, fmt.Errorf("%w: meta.json: it is of another file", errBroken)
-	}
-	if err := d.checkSizes(); err != nil {
-		return nil, err
-	}
-	if d.cells, err = mapCells(int(d.state.Fd()), d.size); err != nil {
-		return nil, err
-	}
-	err = d.cells.guard(func() error { return d.recover(alone) })
-	if err != nil {
-		return nil, err
-	}
-	if alone { // another may take it alone in between, so the name is looked at afterwards
-		ok, err := flock(d.state, unix.LOCK_SH)
-		if err == nil && !ok {
-			err = unix.EWOULDBLOCK
-		}
-		if err != nil {
-			return nil, err
-		}
 	}
 	linked, err := sameFile(d.state, filepath.Join(dir, stateName))
 	if err == nil && !linked {
@@ -286,15 +261,41 @@ func (s *Store) openFiles(dir, shared string, id *ID) (_ *disk, err error) {
 	if err != nil {
 		return nil, err
 	}
+	d.proven = make([]atomic.Uint64, (cellsOf(d.size)+63)/64)
 	d.touch()
-	d.ctx, d.cancel = context.WithCancel(context.Background())
-	if id.Digest != "" {
-		d.verify = newVerifier(id.Digest, d.size)
-	}
-	if err := d.cells.guard(func() error { d.lookWhole(); return nil }); err != nil {
-		return nil, err
-	}
+	d.lookWhole()
 	return d, nil
+}
+
+// openParts opens state and data, and holds that they fit the size.
+func (d *disk) openParts(dir string) (err error) {
+	if d.state, err = openPart(dir, stateName); err != nil {
+		return err
+	}
+	if d.data, err = openPart(dir, dataName); err != nil {
+		return err
+	}
+	for _, p := range []struct {
+		f    *os.File
+		name string
+		want int64
+	}{{d.state, stateName, stateSize(d.size)}, {d.data, dataName, d.size}} {
+		st, err := p.f.Stat()
+		if err != nil {
+			return err
+		}
+		if st.Size() != p.want {
+			return fmt.Errorf("%w: %s: it has %d bytes instead of %d", errBroken, p.name, st.Size(), p.want)
+		}
+	}
+	header := make([]byte, headerSize)
+	if err := readFull(d.state, header, 0); err != nil {
+		return err
+	}
+	if err := checkHeader(header, d.size); err != nil {
+		return fmt.Errorf("%w: %w", errBroken, err)
+	}
+	return nil
 }
 
 // openPart opens a file of an entry. A directory that lacks one is broken: entries
@@ -329,48 +330,6 @@ func readMeta(dir string) (*meta, error) {
 	return m, nil
 }
 
-// checkSizes holds that state and data have the lengths that the size asks for.
-func (d *disk) checkSizes() error {
-	for _, p := range []struct {
-		f    *os.File
-		name string
-		want int64
-	}{{d.state, stateName, stateSize(d.size)}, {d.data, dataName, d.size}} {
-		st, err := p.f.Stat()
-		if err != nil {
-			return err
-		}
-		if st.Size() != p.want {
-			return fmt.Errorf("%w: %s: it has %d bytes instead of %d", errBroken, p.name, st.Size(), p.want)
-		}
-	}
-	return nil
-}
-
-// recover looks at the header and, when no other process has the entry, ends what
-// others left behind. Where another has it, that one did.
-func (d *disk) recover(alone bool) error {
-	header := bytes.Clone(d.cells.mem[:headerSize])
-	if err := checkHeader(header, d.size); err != nil {
-		return fmt.Errorf("%w: %w", errBroken, err)
-	}
-	ours := ofBoot(header, d.s.boot)
-	if !alone {
-		if !ours { // it is just being opened by another
-			return unix.EWOULDBLOCK
-		}
-		return nil
-	}
-	d.cells.recover(!ours)
-	copy(d.cells.mem[bootAt:headerSize], stateHeader(d.size, d.s.boot)[bootAt:])
-	if !d.cells.allDurable() {
-		if err := os.Remove(filepath.Join(d.dir, wholeName)); !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
-}
-
 func sameFile(f *os.File, path string) (bool, error) {
 	a, err := f.Stat()
 	if err != nil {
@@ -383,6 +342,61 @@ func sameFile(f *os.File, path string) (bool, error) {
 	return err == nil && os.SameFile(a, b), err
 }
 
+// alone runs fn while no other process, and nobody else in this one, changes the
+// entry. ok is false where another did for too long.
+func (d *disk) alone(fn func() error) (ok bool, err error) {
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	wait := time.Millisecond
+	for deadline := time.Now().Add(lockPatience); ; wait = min(2*wait, lockPoll) {
+		if ok, err := flock(d.data, unix.LOCK_EX); ok {
+			break
+		} else if err != nil || time.Now().After(deadline) {
+			return false, err
+		}
+		time.Sleep(wait)
+	}
+	defer func() { _ = unix.Flock(int(d.data.Fd()), unix.LOCK_UN) }() // closing the file does it too
+	return true, fn()
+}
+
+// reopen opens the data for reading, if they still have their name.
+func (d *disk) reopen() (*os.File, error) {
+	path := filepath.Join(d.place(), dataName)
+	f, err := openRegular(path, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	if same, _ := sameFile(d.data, path); !same {
+		f.Close()
+		return nil, fmt.Errorf("%s: it was replaced", path)
+	}
+	return f, nil
+}
+
+// remove empties all cells, for other processes that have the entry open, and
+// removes its files if they are still those of its name.
+func (d *disk) remove() error {
+	_, err := d.alone(func() error {
+		return errors.Join(d.setDropped(), d.state.Truncate(headerSize), d.state.Truncate(stateSize(d.size)))
+	})
+	if dir := d.place(); d.isAt(dir) {
+		err = errors.Join(err, removeDir(d.s.path(tmpDir), dir))
+	}
+	return err
+}
+
+// cannotStore takes note of a disk that takes nothing. One that is full may have
+// room later. The keeper, who is told of that, may find the same: it is said once.
+func (d *disk) cannotStore(err error) {
+	d.s.logOnce("memory", "the cache cannot store; it goes on in memory", err)
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		d.s.keeper.wake()
+	} else if !errors.Is(err, unix.EWOULDBLOCK) {
+		d.unwritten.Store(true)
+	}
+}
+
 // touch says when the entry was used last: those that were not for longest are
 // swept first, and it does no harm if that fails.
 func (d *disk) touch() {
@@ -393,9 +407,6 @@ func (d *disk) touch() {
 // closeFiles closes what is open.
 func (d *disk) closeFiles() error {
 	var errs []error
-	if d.cells != nil {
-		errs = append(errs, d.cells.unmap())
-	}
 	for _, f := range []*os.File{d.data, d.state} { // the lock last
 		if f != nil {
 			errs = append(errs, f.Close())
@@ -404,8 +415,8 @@ func (d *disk) closeFiles() error {
 	return errors.Join(errs...)
 }
 
-// close ends what runs, makes what was written durable, and closes the files.
-func (d *disk) close() error {
+// stop ends what runs in the background.
+func (d *disk) stop() {
 	d.bg.Lock()
 	d.closed = true
 	if d.timer != nil {
@@ -414,13 +425,18 @@ func (d *disk) close() error {
 	d.bg.Unlock()
 	d.cancel()
 	d.jobs.Wait()
+}
+
+// close ends what runs and closes the files.
+func (d *disk) close() error {
+	d.stop()
 	var err error
 	switch {
 	case d.meta.Private:
-		err = removeDir(d.s.path(tmpDir), d.dir)
+		err = removeDir(d.s.path(tmpDir), d.place())
 	case !d.dead.Load():
 		if d.entry.first && !d.whole.Load() { // it takes no time, and it is whole from now on
-			_ = d.hashUntil(context.Background(), d.size) // else the next who opens it does
+			_ = d.hash(context.Background(), d.size) // else the next who opens it does
 		}
 		d.settle(false)
 		d.touch()

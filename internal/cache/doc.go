@@ -1,14 +1,14 @@
 // Package cache keeps bytes of remote files on this machine's disk. It knows
 // nothing of where they come from: whoever fetches them asks an [Entry] what is
-// missing, writes what came, and reads.
+// missing, gives what came to a [Writer], and reads.
 //
 // A [Store] is a directory that the processes of one user share. An [Entry] is one
 // remote file: its bytes are local cell by cell, of [CellSize] each.
 //
-//	v1/CACHEDIR.TAG  lock               who holds lock sweeps
+//	v1/CACHEDIR.TAG  lock               whoever holds lock sweeps
 //	v1/files/ab/<64 hex>/meta.json      identity, size, source, times
 //	                     data           sparse, of the full size
-//	                     state          a header, then a byte per cell
+//	                     state          a header, then a checksum for each cell that is there
 //	                     whole          exists: all cells are durable and, where a digest is known, verified:
 //	                                    the text is the digest
 //	v1/files/private/<64 hex>/          the same, of entries that end with their process
@@ -18,15 +18,18 @@
 //
 // # What keeps the bytes right
 //
-// The state is mapped by all processes and changed byte by byte with
-// compare-and-swap; cells.go draws a byte. Data are written before their cell is
-// called present, and are read before and after a look at the cell, whose
-// generation says whether it was swept and filled again meanwhile. A process may be
-// killed anywhere: the page cache has what it wrote.
+// A cell is there if its bytes have the CRC32C that the state file gives for it: the first
+// time that a process reads a cell it reads all of it and compares. So the order in which a
+// disk gets data and state does not matter, a process may be killed anywhere and the machine
+// may lose its power anywhere, and nothing waits for a disk to flush. A bit that flips on the
+// disk makes its cell absent; it is fetched again, or missed where nothing may be asked for.
+// What a process compared once it believes until it closes the entry.
 //
-// The machine may lose its power anywhere: only cells that are durable count in
-// another boot, and they became so after fdatasync. A sweep makes the state durable
-// before it punches holes. Nothing that is read waits for a disk to flush.
+// A cell that is there does not change, and no hole is made: an entry is removed as a whole,
+// when nobody has it open. Who stores cells has the data file locked, one process at a time.
+//
+// A whole entry may be mapped. It became whole when all of its cells were durable. Whoever
+// maps it asks [Entry.Proven] before a range is used for the first time.
 //
 // A digest proves nothing before it is compared: whoever states it may send other
 // bytes. An entry is therefore of a server and a digest until it is whole, and then
@@ -35,12 +38,7 @@
 // byte of it is local; of a larger one nothing is known until all of it is.
 //
 // Nothing in the directory is trusted: an entry whose files do not fit each other is
-// removed and begun anew. A state file that is cut while it is mapped, a disk that
+// removed and begun anew. A file that is cut while it is in use, a disk that
 // fails, and one that is full only end the storing: what comes is then kept in
 // memory, up to a bound, and fetched again.
-//
-// What it does not do: checksums of single cells. A bit that flips on the disk is
-// found where all of a file is compared with its digest again, and nowhere else. A
-// file with a known digest is verified as a whole, while it is filled front to back or
-// once it is complete.
 package cache

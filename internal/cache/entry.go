@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,10 +32,10 @@ type Entry struct {
 	opened *disk                // nil: never on the disk
 	disk   atomic.Pointer[disk] // opened, until it cannot be used
 
+	coming   coming
 	inMemory atomic.Int64 // cells
 	gone     bool         // under s.memory.mu: takes no more
 
-	claims claims
 	failed atomic.Pointer[error]
 }
 
@@ -53,8 +54,10 @@ func (e *Entry) openDisk() {
 	}
 	e.opened = d
 	e.disk.Store(d)
-	if !d.whole.Load() && d.complete() {
-		d.run(func() { d.settle(true) })
+	if !d.whole.Load() {
+		if all, err := d.complete(); all && err == nil {
+			d.run(func() { d.settle(true) })
+		}
 	}
 }
 
@@ -91,44 +94,43 @@ func (e *Entry) Missing(off, n int64) []Range {
 	return list
 }
 
-func (e *Entry) missing(off, n int64) []Range {
-	var list []Range
+func (e *Entry) missing(off, n int64) (list []Range) {
 	first, end := e.clip(off, n)
 	d := e.disk.Load()
-	look := func() error {
-		list = list[:0]
-		for i := first; i < end; i++ {
-			if d != nil && isLocal(d.cells.load(i)) || e.s.memory.has(e, i) {
-				continue
-			}
-			at := i * CellSize
-			size := min(CellSize, e.id.Size-at)
-			if k := len(list) - 1; k >= 0 && list[k].Off+list[k].N == at {
-				list[k].N += size
-			} else {
-				list = append(list, Range{at, size})
-			}
-		}
-		return nil
-	}
 	if d != nil && d.whole.Load() {
 		return nil
 	}
+	came := e.coming.ranges() // first: a cell ends there when it is on the disk, or in memory
+	add := func(i int64, sum uint32) bool {
+		if sum != 0 || slices.ContainsFunc(came, func(r Range) bool { return i*CellSize >= r.Off && i*CellSize < r.Off+r.N }) || e.s.memory.has(e, i) {
+			return true
+		}
+		at := i * CellSize
+		size := min(CellSize, e.id.Size-at)
+		if k := len(list) - 1; k >= 0 && list[k].Off+list[k].N == at {
+			list[k].N += size
+		} else {
+			list = append(list, Range{at, size})
+		}
+		return true
+	}
 	if d != nil {
-		err := d.cells.guard(look)
+		err := d.eachCell(first, end, add)
 		if err == nil {
 			return list
 		}
 		e.abandon(d, err)
-		d = nil
+		list = nil
 	}
-	_ = look() // nothing in it fails without a disk
+	for i := first; i < end; i++ {
+		add(i, 0)
+	}
 	return list
 }
 
 // ReadAt implements io.ReaderAt for local bytes. The error is ErrAbsent where not
-// all that is asked for is local, or was swept meanwhile; once the bytes that came
-// proved not to be the file's, it wraps tensorfs.ErrChanged.
+// all that is asked for is local; once the bytes that came proved not to be the
+// file's, it wraps tensorfs.ErrChanged. Bytes that a disk changed are absent.
 func (e *Entry) ReadAt(p []byte, off int64) (int, error) {
 	n, eof := tensorfs.ClipRange(e.id.Size, p, off)
 	if n == 0 {
@@ -137,44 +139,43 @@ func (e *Entry) ReadAt(p []byte, off int64) (int, error) {
 	if err := e.failed.Load(); err != nil {
 		return 0, *err
 	}
-	p = p[:n]
-	err := e.readDisk(p, off)
-	if err != nil && e.inMemory.Load() > 0 {
-		err = e.readMixed(p, off)
-	}
-	if err != nil {
-		return 0, err
+	for p := p[:n]; len(p) > 0; {
+		got := e.coming.read(p, off) // first: it ends there when it is on the disk
+		if got == 0 {
+			got = e.readDisk(p, off)
+		}
+		if got == 0 {
+			if b := e.s.memory.get(e, off/CellSize); b != nil {
+				got = copy(p, b[off%CellSize:])
+			}
+		}
+		if got == 0 {
+			return 0, ErrAbsent
+		}
+		p, off = p[got:], off+int64(got)
 	}
 	return n, eof
 }
 
-// readDisk reads what is on the disk.
-func (e *Entry) readDisk(p []byte, off int64) error {
+// readDisk reads what is on the disk from off on.
+func (e *Entry) readDisk(p []byte, off int64) int {
 	d := e.disk.Load()
 	if d == nil {
-		return ErrAbsent
+		return 0
 	}
-	err := d.read(p, off, nil)
-	if err != nil && err != ErrAbsent {
+	n, err := d.read(p, off)
+	if err != nil {
 		e.abandon(d, err)
-		return ErrAbsent
 	}
-	return err
+	return n
 }
 
-// readMixed reads cell by cell, from the disk or from memory.
-func (e *Entry) readMixed(p []byte, off int64) error {
-	for len(p) > 0 {
-		i, at := off/CellSize, off%CellSize
-		n := min(int64(len(p)), CellSize-at)
-		if b := e.s.memory.get(e, i); b != nil {
-			copy(p[:n], b[at:])
-		} else if err := e.readDisk(p[:n], off); err != nil {
-			return err
-		}
-		p, off = p[n:], off+n
-	}
-	return nil
+// Proven reports whether bytes of the disk were compared with their checksums since the
+// entry was opened, or stored since then: a mapping of the file has the bytes that were
+// stored, and not what the disk made of them.
+func (e *Entry) Proven(off, n int64) bool {
+	d := e.disk.Load()
+	return d != nil && d.isProvenAll(off, n)
 }
 
 // WriteAt keeps bytes of the file that were fetched; off is a multiple of
@@ -208,15 +209,14 @@ func (e *Entry) WriteAt(p []byte, off int64) (int, error) {
 	if d != nil && !d.unwritten.Load() {
 		if err := d.write(p, off, spill); err == nil {
 			return len(p), nil
-		} else if errors.Is(err, errStateLost) {
+		} else if errors.Is(err, errShort) {
 			e.abandon(d, err)
 		} else {
 			d.cannotStore(err)
 		}
-		d = e.disk.Load()
 	}
 	for i := off / CellSize; i < off/CellSize+cellsOf(int64(len(p))); i++ {
-		if d == nil || !d.has(i) {
+		if e.Stored(i*CellSize, 1) == 0 {
 			spill(i)
 		}
 	}
@@ -294,13 +294,11 @@ func (e *Entry) Stored(off, n int64) (stored int64) {
 		return 0
 	}
 	first, end := e.clip(off, n)
-	_ = d.cells.guard(func() error {
-		for i := first; i < end; i++ {
-			if isLocal(d.cells.load(i)) {
-				stored += min((i+1)*CellSize, off+n) - max(i*CellSize, off)
-			}
+	_ = d.eachCell(first, end, func(i int64, sum uint32) bool {
+		if sum != 0 {
+			stored += min((i+1)*CellSize, off+n) - max(i*CellSize, off)
 		}
-		return nil
+		return true
 	})
 	return stored
 }

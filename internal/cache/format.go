@@ -8,50 +8,45 @@ import (
 	"time"
 )
 
-// The header of a state file, little-endian:
+// A state file, little-endian:
 //
-//	0   8  "tfscell1"
+//	0   8  "tfscell2"
 //	8   4  cell size
-//	12  4  epoch: how often cells were emptied
+//	12  4  how often cells became absent that were there
 //	16  8  size of the file that is cached
-//	24 40  boot that the cells are of, then zeros
+//	24 40  zeros
+//	64     for each cell 4 bytes: 0, absent, or the CRC32C of its bytes (see sumOf)
+//
+// "tfscell1" had a byte for each cell, which an earlier version of the program
+// mapped and changed while it ran: such an entry is begun anew.
 const (
 	headerSize = 64
-	epochAt    = 12
+	droppedAt  = 12
 	sizeAt     = 16
-	bootAt     = 24
-	bootLen    = headerSize - bootAt
-	stateMagic = "tfscell1"
+	stateMagic = "tfscell2"
 )
 
-// maxSize bounds the size of an entry: its state then has 128 MiB.
+// maxSize bounds the size of an entry: its state then has 512 MiB.
 const maxSize = 16 << 40
 
-// stateSize is the length of the state file for a file of the given size. It is
-// whole words.
-func stateSize(size int64) int64 { return headerSize + (cellsOf(size)+3)&^3 }
+// stateSize is the length of the state file for a file of the given size.
+func stateSize(size int64) int64 { return headerSize + 4*cellsOf(size) }
 
-func stateHeader(size int64, boot string) []byte {
+func stateHeader(size int64) []byte {
 	b := make([]byte, headerSize)
 	copy(b, stateMagic)
 	binary.LittleEndian.PutUint32(b[8:], CellSize)
 	binary.LittleEndian.PutUint64(b[sizeAt:], uint64(size))
-	copy(b[bootAt:], boot)
 	return b
 }
 
 // checkHeader returns an error unless b begins the state of a file of that size.
 func checkHeader(b []byte, size int64) error {
-	want := stateHeader(size, "")
-	if len(b) < headerSize || !bytes.Equal(b[:epochAt], want[:epochAt]) || !bytes.Equal(b[sizeAt:bootAt], want[sizeAt:bootAt]) {
-		return fmt.Errorf("state: its header is not that of a file of %d bytes", size)
+	want := stateHeader(size)
+	if len(b) < headerSize || !bytes.Equal(b[:droppedAt], want[:droppedAt]) || !bytes.Equal(b[sizeAt:headerSize], want[sizeAt:]) {
+		return fmt.Errorf("state: its header is not that of a file of %d bytes, in the format of this version", size)
 	}
 	return nil
-}
-
-// ofBoot reports whether the cells below a header are of that boot.
-func ofBoot(b []byte, boot string) bool {
-	return string(b[bootAt:headerSize]) == string(stateHeader(0, boot)[bootAt:])
 }
 
 // meta is what meta.json says. It is written once.

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"bytes"
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,8 +17,13 @@ func FuzzEntry(f *testing.F) {
 	f.Cleanup(func() { s.Close() })
 	id := ID{Key: "k", Size: size}
 	meta := []byte(`{"version":1,"key":"k","size":393225,"source":"s","created":"2026-01-02T03:04:05Z"}`)
-	state := append(stateHeader(size, s.boot), 0x81, 2, 3, 0)
-	for _, s := range [][]byte{state, append(stateHeader(size, "other"), 1, 2, 2, 2), state[:60], nil, bytes.Repeat([]byte{255}, 68)} {
+	state := append(stateHeader(size), 0x81, 2, 3, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0x12, 0, 0, 0)
+	zeros := make([]byte, size)
+	sums := stateHeader(size)
+	for off := 0; off < size; off += cell {
+		sums = binary.LittleEndian.AppendUint32(sums, sumOf(zeros[off:min(off+cell, size)]))
+	}
+	for _, s := range [][]byte{state, sums, state[:60], nil, bytes.Repeat([]byte{255}, 80)} {
 		f.Add(s, meta, int64(size), []byte("\n"))
 		f.Add(s, meta[:40], int64(size-1), []byte("sha256:\n"))
 	}
@@ -26,9 +32,9 @@ func FuzzEntry(f *testing.F) {
 		d := r.onDisk(t)
 		check(t, r.e.Close())
 		for name, text := range map[string][]byte{stateName: state, metaName: meta, wholeName: whole} {
-			check(t, os.WriteFile(filepath.Join(d.dir, name), text, 0o600))
+			check(t, os.WriteFile(filepath.Join(d.place(), name), text, 0o600))
 		}
-		check(t, os.Truncate(filepath.Join(d.dir, dataName), max(data, -data, 0)%(2*size)))
+		check(t, os.Truncate(filepath.Join(d.place(), dataName), max(data, -data, 0)%(2*size)))
 		if _, err := s.List(); err != nil {
 			t.Error(err)
 		}
@@ -38,10 +44,13 @@ func FuzzEntry(f *testing.F) {
 		p := make([]byte, size)
 		missing := r.e.Missing(0, size)
 		_, err := r.e.ReadAt(p, 0)
-		if (err == nil) != (len(missing) == 0) || err != nil && err != ErrAbsent {
+		if (err == nil) != (len(r.e.Missing(0, size)) == 0) || err == nil && len(missing) > 0 || err != nil && err != ErrAbsent {
 			t.Errorf("missing %v, and reading it: %v", missing, err)
 		}
-		_, err = s.sweep(sweepOptions{punch: true})
+		if i := different(p, make([]byte, size)); err == nil && i >= 0 {
+			t.Errorf("byte %d is none of the data", i)
+		}
+		_, err = s.sweep(sweepOptions{})
 		check(t, err)
 		for _, m := range r.e.Missing(0, size) {
 			content("k", p[:m.N], m.Off)

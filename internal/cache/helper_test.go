@@ -131,7 +131,9 @@ func (r *remote) local() (n int64, err error) {
 		if len(r.e.Missing(off, int64(len(b)))) > 0 {
 			continue
 		}
-		if _, err := r.e.ReadAt(b, off); err != nil {
+		if _, err := r.e.ReadAt(b, off); err == ErrAbsent { // it is not what was stored
+			continue
+		} else if err != nil {
 			return n, err
 		}
 		if err := r.compare(b, off); err != nil {
@@ -203,14 +205,7 @@ func (r *remote) onDisk(t testing.TB) *disk {
 
 // die leaves the files as the end of the process does.
 func (d *disk) die() error {
-	d.bg.Lock()
-	d.closed = true
-	if d.timer != nil {
-		d.timer.Stop()
-	}
-	d.bg.Unlock()
-	d.cancel()
-	d.jobs.Wait()
+	d.stop()
 	return d.closeFiles()
 }
 

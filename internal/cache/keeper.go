@@ -140,7 +140,7 @@ func (k *keeper) tidy() (ok bool) {
 	if used <= limit-limit/16 {
 		return true
 	}
-	if _, err := k.s.sweep(sweepOptions{target: limit - limit/8, punch: true}); err != nil {
+	if _, err := k.s.sweep(sweepOptions{target: limit - limit/8}); err != nil {
 		if err != errSweeping {
 			k.s.logOnce("sweep", "the cache cannot be swept", err)
 		}

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"cmp"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,26 +54,17 @@ func (s *Store) List() ([]Info, error) {
 func look(dir string, size int64) (cached int64, inUse bool, err error) {
 	d := &disk{size: size}
 	defer d.closeFiles()
-	if d.state, err = openPart(dir, stateName); err != nil {
+	if err := d.openParts(dir); err != nil {
 		return 0, false, err
 	}
-	if d.data, err = openPart(dir, dataName); err != nil {
-		return 0, false, err
-	}
-	if err := d.checkSizes(); err != nil {
-		return 0, false, err
-	}
-	state, err := io.ReadAll(io.NewSectionReader(d.state, 0, stateSize(size)))
+	err = d.eachCell(0, cellsOf(size), func(i int64, sum uint32) bool {
+		if sum != 0 {
+			cached += min(CellSize, size-i*CellSize)
+		}
+		return true
+	})
 	if err != nil {
 		return 0, false, err
-	}
-	if err := checkHeader(state, size); err != nil {
-		return 0, false, err
-	}
-	for i, b := range state[headerSize:][:cellsOf(size)] {
-		if isLocal(b) {
-			cached += min(CellSize, size-int64(i)*CellSize)
-		}
 	}
 	alone, err := flock(d.state, unix.LOCK_EX)
 	return cached, !alone, err

@@ -113,7 +113,7 @@ func TestShared(t *testing.T) {
 	check(t, c.read(0, cell, cell))
 	check(t, a.read(0, size, cell))
 	check(t, a.e.Verify(t.Context()))
-	shared := a.onDisk(t).shared
+	_, shared := s.dirs(&a.e.id)
 	if d := b.onDisk(t); d.place() != shared || !b.isWhole(t) {
 		t.Errorf("it is at %s, and was shared as %s", d.place(), shared)
 	}
@@ -130,15 +130,15 @@ func TestShared(t *testing.T) {
 		check(t, r.e.Close())
 	}
 	c.open(t, other, c.stated("https://c", size))
-	if d := c.onDisk(t); d.dir != shared || !d.whole.Load() {
-		t.Errorf("it opens %s", d.dir)
+	if d := c.onDisk(t); d.place() != shared || !d.whole.Load() {
+		t.Errorf("it opens %s", d.place())
 	}
 	own, _ := other.dirs(&c.e.id)
 	check(t, c.e.Close())
 	// One that was whole when its process ended, and one that was not even that.
 	check(t, os.RemoveAll(shared))
 	c.open(t, other, c.stated("https://c", size))
-	if d := c.onDisk(t); d.dir != own || d.place() != shared || !c.isWhole(t) {
+	if d := c.onDisk(t); d.isAt(own) || d.place() != shared || !c.isWhole(t) {
 		t.Errorf("it is at %s", d.place())
 	}
 	check(t, c.e.Forget())
@@ -158,7 +158,7 @@ func TestUntrusted(t *testing.T) {
 		"whole and lacking cells": func(dir string) error {
 			digest := digestsOf("good", size)["sha256"]
 			return errors.Join(os.WriteFile(filepath.Join(dir, wholeName), []byte(digest+"\n"), 0o600),
-				writeByte(filepath.Join(dir, stateName), headerSize+1, 0))
+				zero(filepath.Join(dir, stateName), headerSize+4, 4))
 		},
 		"whole is a FIFO": func(dir string) error { return unix.Mkfifo(filepath.Join(dir, wholeName), 0o600) },
 		"another key": func(dir string) error {
@@ -170,7 +170,6 @@ func TestUntrusted(t *testing.T) {
 			old := &remote{key: "bad"}
 			old.open(t, s, old.stated("https://old", size))
 			check(t, old.read(0, size, cell))
-			check(t, old.onDisk(t).sync())
 			own, shared := s.dirs(&old.e.id)
 			check(t, old.onDisk(t).die())
 			check(t, errors.Join(os.MkdirAll(filepath.Dir(shared), 0o700), os.Rename(own, shared), tamper(shared)))
@@ -207,12 +206,12 @@ func TestUntrusted(t *testing.T) {
 	check(t, old.e.Close())
 }
 
-func writeByte(path string, at int64, b byte) error {
+func zero(path string, at, n int64) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt([]byte{b}, at)
+	_, err = f.WriteAt(make([]byte, n), at)
 	return errors.Join(err, f.Close())
 }
 

@@ -27,7 +27,6 @@ type Options struct {
 // directory.
 type Store struct {
 	root   string // its directory of this version; "": memory only
-	boot   string
 	log    *slog.Logger
 	memory *memory
 	keeper *keeper
@@ -67,11 +66,6 @@ func Open(o Options) (*Store, error) {
 		}
 	}
 	root, err := prepare(dir)
-	if err == nil {
-		if s.boot, err = bootID(); err != nil {
-			err = unfitError{fmt.Errorf("cannot tell this boot of the machine from others: %w", err)}
-		}
-	}
 	if unfit, ok := errors.AsType[unfitError](err); ok && !o.OnDisk {
 		s.logOnce("unfit", "the cache is in memory only", unfit)
 		return s, nil

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -104,7 +105,7 @@ func TestAccounting(t *testing.T) {
 	check(t, r.read(1<<39, 8*mib, mib))
 	check(t, s.Pin("n", strings.Repeat("x", mib)))
 	used, _ := s.keeper.count()
-	if most := int64(18 * mib); used < 9*mib || used > most { // the state of 1 TiB has 8 MiB
+	if most := int64(10 * mib); used < 9*mib || used > most { // the state has a hole, too
 		t.Errorf("%d bytes", used)
 	}
 	check(t, r.e.Close())
@@ -123,7 +124,7 @@ func TestTwoProcesses(t *testing.T) {
 	a := startFiller(t, spec)
 	b := startFiller(t, spec)
 	fetched := a.wait(t) + b.wait(t)
-	if most := int64(2 * size * 105 / 100); fetched > most && canPunch || fetched < 2*size {
+	if most := int64(2 * size * 105 / 100); fetched > most && runtime.GOOS != "darwin" || fetched < 2*size {
 		t.Errorf("%d bytes were fetched, of %d", fetched, 2*size)
 	}
 	s := openStore(t, spec.Dir, 1<<30)

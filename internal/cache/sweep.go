@@ -3,7 +3,6 @@ package cache
 import (
 	"errors"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockName is the file that a sweep locks, so that there is one at a time. Who
-// makes an entry whole locks it shared: no sweep is under way then.
+// lockName is the file that a sweep locks, so that there is one at a time.
 const lockName = "lock"
 
 // errSweeping says that another sweeps.
@@ -69,7 +67,6 @@ func (s *Store) used(list []item) int64 {
 
 type sweepOptions struct {
 	target int64                          // bytes to sweep down to
-	punch  bool                           // entries that are in use lose cells too
 	remove func(dir string, m *meta) bool // entries to remove whatever the target; nil: none
 	names  bool                           // all pins go too
 }
@@ -82,7 +79,7 @@ type Swept struct {
 }
 
 // sweep removes entries that nobody has open, those that were not used for longest
-// first, until the target is met; then it takes cells from others.
+// first, until the target is met. One that is in use keeps what it has.
 func (s *Store) sweep(o sweepOptions) (Swept, error) {
 	var result Swept
 	lock, ok, err := lockFile(s.path(lockName), unix.LOCK_EX)
@@ -102,7 +99,6 @@ func (s *Store) sweep(o sweepOptions) (Swept, error) {
 	} else {
 		total -= s.removePins(o.target / 16)
 	}
-	var kept []item
 	for _, it := range list {
 		wanted := total > o.target
 		if o.remove != nil && !wanted {
@@ -120,26 +116,9 @@ func (s *Store) sweep(o sweepOptions) (Swept, error) {
 			result.Entries++
 			result.Bytes += it.bytes
 		default:
-			kept = append(kept, it)
 			if wanted {
 				result.InUse++
 			}
-		}
-	}
-	if !o.punch || !canPunch {
-		return result, nil
-	}
-	for range 2 { // what the first pass leaves, because it was used, the second finds unused
-		for _, it := range kept {
-			if total <= o.target {
-				return result, nil
-			}
-			freed, err := s.punchEntry(it.dir, total-o.target)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errBroken) {
-				return result, err
-			}
-			total -= freed
-			result.Bytes += freed
 		}
 	}
 	return result, nil
@@ -177,105 +156,4 @@ func (s *Store) removeUnused(dir string) (gone bool, err error) {
 		return false, err
 	}
 	return true, removeDir(s.path(tmpDir), dir)
-}
-
-// hole is a run of cells.
-type hole struct{ first, n int64 }
-
-// punchEntry takes cells from an entry that is in use, need bytes if it can: those
-// that were not used since the last time. Only one process does this at a time.
-//
-//	not used: present, durable -> swept -> sync(state) -> hole in data -> absent, next generation
-//	used:     not used
-//
-// The state is durable before the hole is: in another boot no cell is durable
-// whose bytes are gone. Entries that are whole lose nothing, because they are
-// mapped.
-func (s *Store) punchEntry(dir string, need int64) (freed int64, err error) {
-	m, err := readMeta(dir)
-	if err != nil {
-		return 0, err
-	}
-	d := &disk{s: s, dir: dir, size: m.Size}
-	defer func() { err = errors.Join(err, d.closeFiles()) }()
-	if d.state, err = openPart(dir, stateName); err != nil {
-		return 0, err
-	}
-	// Nobody else has it alone meanwhile, so what is being swept stays that.
-	if ok, err := flock(d.state, unix.LOCK_SH); !ok {
-		return 0, err
-	}
-	if d.data, err = openPart(dir, dataName); err != nil {
-		return 0, err
-	}
-	if err := d.checkSizes(); err != nil {
-		return 0, err
-	}
-	if _, err := os.Lstat(filepath.Join(dir, wholeName)); !errors.Is(err, fs.ErrNotExist) {
-		return 0, err
-	}
-	if d.cells, err = mapCells(int(d.state.Fd()), d.size); err != nil {
-		return 0, err
-	}
-	var before, after unix.Stat_t
-	if err := unix.Fstat(int(d.data.Fd()), &before); err != nil {
-		return 0, err
-	}
-	err = d.cells.guard(func() error {
-		if err := d.recover(false); err != nil {
-			if errors.Is(err, unix.EWOULDBLOCK) {
-				return nil // of another boot: nobody uses it
-			}
-			return err
-		}
-		holes := d.cells.sweep(need, rand.Int64N(max(d.cells.n, 1)))
-		if len(holes) == 0 {
-			return nil
-		}
-		if err := d.cells.flush(); err != nil {
-			return err
-		}
-		for _, h := range holes {
-			if err := punch(d.data, h.first*CellSize, h.n*CellSize); err != nil {
-				return err
-			}
-			for i := h.first; i < h.first+h.n; i++ {
-				d.cells.change(i, func(b byte) (byte, bool) { return emptied(b), b&stateMask == swept })
-			}
-		}
-		return nil
-	})
-	if serr := unix.Fstat(int(d.data.Fd()), &after); serr == nil {
-		freed = max(before.Blocks-after.Blocks, 0) * 512
-	}
-	return freed, err
-}
-
-// sweep marks cells of need bytes, if there are so many unused ones, as being
-// swept, and the used ones that it passes as unused. It goes round from a cell on,
-// each time another, because none is worth less than others. Cells that are marked
-// already were left so by a sweep that was killed.
-func (c *cells) sweep(need, from int64) []hole {
-	c.begin()
-	var list []hole
-	for k := int64(0); k < c.n && need > 0; k++ {
-		i, take := (from+k)%c.n, false
-		c.change(i, func(b byte) (byte, bool) {
-			take = b&stateMask == swept || isLocal(b) && b&used == 0
-			if take {
-				return b | swept, true
-			}
-			return b &^ used, isLocal(b)
-		})
-		if !take {
-			continue
-		}
-		need -= CellSize
-		if k := len(list) - 1; k >= 0 && list[k].first+list[k].n == i {
-			list[k].n++
-		} else {
-			list = append(list, hole{i, 1})
-		}
-	}
-	return list
 }

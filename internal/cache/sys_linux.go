@@ -1,21 +1,13 @@
 package cache
 
 import (
-	"errors"
 	"os"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// bootID names this boot of the machine.
-func bootID() (string, error) {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(b)), err
-}
-
 // elsewhere are file systems whose files are not on this machine, or not handled
-// by its kernel: mappings that processes share, and locks, cannot be relied on.
+// by its kernel: what processes share, and locks, cannot be relied on.
 var elsewhere = map[uint32]string{
 	unix.NFS_SUPER_MAGIC:   "NFS",
 	unix.SMB_SUPER_MAGIC:   "SMB",
@@ -39,16 +31,6 @@ var elsewhere = map[uint32]string{
 // remoteFileSystem names the file system of dir where it cannot hold a cache.
 func remoteFileSystem(st *unix.Statfs_t) string { return elsewhere[uint32(st.Type)] }
 
-// preallocate makes a file of n zeros that has its room on the disk, so that
-// writing to its mapping does not fail for want of it.
-func preallocate(f *os.File, n int64) error {
-	err := unix.Fallocate(int(f.Fd()), 0, 0, n)
-	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
-		err = f.Truncate(n)
-	}
-	return err
-}
-
 // syncData makes a file's bytes durable.
 func syncData(f *os.File) error {
 	for {
@@ -58,25 +40,10 @@ func syncData(f *os.File) error {
 	}
 }
 
-// canPunch says that parts of a file can be given back to the disk.
-const canPunch = true
-
-// punch gives [off, off+n) of a file back to the disk.
-func punch(f *os.File, off, n int64) error {
-	for {
-		if err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, n); err != unix.EINTR {
-			return err
-		}
-	}
-}
-
-// lockBytes locks [off, off+n) of a file between processes, or unlocks it. ok is
-// false while another has it.
-func lockBytes(f *os.File, off, n int64, lock bool) (ok bool, err error) {
-	l := unix.Flock_t{Type: unix.F_UNLCK, Start: off, Len: n}
-	if lock {
-		l.Type = unix.F_WRLCK
-	}
+// lockBytes locks [off, off+n) of a file, against all who opened it again, until it is
+// closed. ok is false while another has it.
+func lockBytes(f *os.File, off, n int64) (ok bool, err error) {
+	l := unix.Flock_t{Type: unix.F_WRLCK, Start: off, Len: n}
 	for {
 		err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &l)
 		switch {

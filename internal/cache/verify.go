@@ -10,7 +10,6 @@ import (
 	"hash"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/tensorfs/tensorfs"
 )
@@ -22,9 +21,6 @@ const (
 	// verifyAlone is how large a file may be that is read in the background to
 	// verify it.
 	verifyAlone = 4 << 30
-	// followBehind is how far a writer may be ahead of the hash of a file that is
-	// filled front to back: as far as what is fetched at once.
-	followBehind = 256 << 20
 )
 
 // digests are the kinds of digests.
@@ -58,15 +54,11 @@ func newDigest(digest string, size int64) (hash.Hash, error) {
 type verifier struct {
 	digest string
 	size   int64
+	pos    atomic.Int64  // what is hashed; whole cells, or all
+	turn   chan struct{} // who has it may use what follows
 
-	following atomic.Bool
-	until     atomic.Int64 // where following ends
-	pos       atomic.Int64 // what is hashed; whole cells, or all
-
-	turn  chan struct{} // who has it may use what follows
-	hash  hash.Hash
-	seen  []byte // the bytes of the cells that were hashed
-	epoch uint32 // when the first was
+	hash    hash.Hash // nil: no digest is known
+	dropped uint32    // of the disk, when the first cell was hashed
 }
 
 func newVerifier(digest string, size int64) *verifier {
@@ -103,14 +95,14 @@ func got(h hash.Hash, want string) string {
 	return kind + ":" + hex.EncodeToString(h.Sum(nil))
 }
 
-// advance hashes local bytes up to until. It has the turn.
-func (d *disk) advance(ctx context.Context, until int64) error {
+// advance hashes local bytes up to until, and compares them with their sums. It has
+// the turn.
+func (d *disk) advance(ctx context.Context, until int64) (err error) {
 	v := d.verify
-	if v.seen == nil {
-		v.seen = make([]byte, cellsOf(v.size))
-	}
-	if until < v.size {
-		until = until / CellSize * CellSize
+	if v.pos.Load() == 0 {
+		if v.dropped, err = d.dropped(); err != nil {
+			return err
+		}
 	}
 	buf := make([]byte, min(1<<20, max(until-v.pos.Load(), 0)))
 	for pos := v.pos.Load(); pos < until; {
@@ -118,118 +110,42 @@ func (d *disk) advance(ctx context.Context, until int64) error {
 			return err
 		}
 		b := buf[:min(int64(len(buf)), until-pos)]
-		if pos == 0 {
-			if err := d.cells.guard(func() error { v.epoch = d.cells.epoch(); return nil }); err != nil {
+		n := len(b)
+		if v.hash != nil || !d.isProvenAll(pos, int64(n)) {
+			if n, err = d.read(b, pos); err != nil {
 				return err
 			}
 		}
-		err := d.read(b, pos, v.seen)
-		if errors.Is(err, ErrAbsent) && len(b) > CellSize {
-			b = b[:CellSize]
-			err = d.read(b, pos, v.seen)
+		if n == 0 {
+			return ErrAbsent
 		}
-		if err != nil {
-			return err
+		if v.hash != nil {
+			v.hash.Write(b[:n])
 		}
-		v.hash.Write(b)
-		pos += int64(len(b))
+		pos += int64(n)
 		v.pos.Store(pos)
 	}
 	return nil
 }
 
-// follow hashes what was written, if the file is being filled front to back, in
-// the background and while it is in the page cache.
-func (d *disk) follow(from, to int64) {
-	v := d.verify
-	pos := v.pos.Load()
-	if pos == v.size || from > pos+followBehind || to <= pos {
-		return
-	}
-	for until := v.until.Load(); until < to && !v.until.CompareAndSwap(until, to); until = v.until.Load() {
-	}
-	if !d.has(pos/CellSize) || !v.following.CompareAndSwap(false, true) {
-		return
-	}
-	d.run(func() {
-		for {
-			err := d.hashUntil(d.ctx, v.until.Load())
-			v.following.Store(false)
-			if err != nil && !errors.Is(err, ErrAbsent) { // who verifies reads it again, and finds what is wrong
-				return
-			}
-			// Others may have written while this came to its end.
-			pos := v.pos.Load()
-			if pos >= v.until.Load() || !d.has(pos/CellSize) || !v.following.CompareAndSwap(false, true) {
-				return
-			}
+// scrub compares all cells with their sums, so that all that the disk changed are absent.
+func (d *disk) scrub(ctx context.Context) (err error) {
+	look := d.eachCell(0, cellsOf(d.size), func(i int64, sum uint32) bool {
+		if sum != 0 && !d.isProven(i) {
+			_, err = d.readProven(i, sum)
 		}
+		return err == nil && ctx.Err() == nil
 	})
+	return errors.Join(err, look)
 }
 
-// hashUntil is advance for who has not the turn.
-func (d *disk) hashUntil(ctx context.Context, until int64) error {
+// hash is advance for who has not the turn.
+func (d *disk) hash(ctx context.Context, until int64) error {
 	if err := d.verify.take(ctx); err != nil {
 		return err
 	}
 	defer d.verify.give()
 	return d.advance(ctx, until)
-}
-
-// verifyWhole makes an entry whole whose bytes are all durable: verified where a
-// digest is known. Bytes that are not hashed yet are read if read says so of their
-// number.
-func (d *disk) verifyWhole(ctx context.Context, read func(left int64) bool) error {
-	deadline := time.Now().Add(lockPatience)
-	wait := func() bool {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(lockPoll):
-			return time.Now().Before(deadline)
-		}
-	}
-	v := d.verify
-	if v == nil {
-		if d.whole.Load() {
-			return nil
-		}
-		err := d.makeWhole(func(int64, byte) bool { return true }, wait)
-		return notNow(err)
-	}
-	if err := v.take(ctx); err != nil {
-		return err
-	}
-	defer v.give()
-	for range 3 {
-		if !read(v.size - v.pos.Load()) {
-			return nil
-		}
-		if err := d.advance(ctx, v.size); err != nil {
-			return err
-		}
-		if got := got(v.hash, v.digest); got != v.digest {
-			return d.entry.mismatch(got)
-		}
-		if d.whole.Load() {
-			return nil
-		}
-		err := d.makeWhole(func(i int64, b byte) bool { return (b^v.seen[i])&generationMask == 0 && d.cells.comparable(v.epoch) }, wait)
-		if !errors.Is(err, errStale) {
-			return notNow(err)
-		}
-		v.reset()
-	}
-	return nil // it is being swept as fast as it is read; the digest was right each time
-}
-
-// notNow takes away errors after which an entry is what it was, but not whole: all
-// but that of its state.
-func notNow(err error) error {
-	if errors.Is(err, errStateLost) {
-		return err
-	}
-	return nil
 }
 
 // Verify holds that the bytes of the file, which must be local, have its digest:
@@ -242,14 +158,17 @@ func (e *Entry) Verify(ctx context.Context) error {
 		return *err
 	}
 	if d := e.disk.Load(); d != nil {
-		err := d.sync()
-		if err == nil && d.complete() {
+		all, err := d.complete()
+		if all && err == nil {
 			err = d.verifyWhole(ctx, func(int64) bool { return true })
 			if err == nil || errors.Is(err, tensorfs.ErrChanged) || ctx.Err() != nil {
 				return err
 			}
 		}
-		if err != nil && !errors.Is(err, ErrAbsent) {
+		if all && errors.Is(err, ErrAbsent) {
+			err = d.scrub(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
 			e.abandon(d, err)
 		}
 	}

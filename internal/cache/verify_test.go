@@ -106,7 +106,6 @@ func TestVerifyAlone(t *testing.T) {
 	s := openStore(t, t.TempDir(), 0)
 	r := openRemote(t, s, "k", size)
 	check(t, r.read(0, size, size))
-	check(t, r.onDisk(t).sync())
 	check(t, r.onDisk(t).die())
 	next := &remote{key: "k"}
 	id := next.id(size)
@@ -155,7 +154,7 @@ func TestMismatch(t *testing.T) {
 			if _, ok := r.e.Whole(); ok {
 				t.Error("it is whole")
 			}
-			testlimit.Wait(t, "end of the entry", func() bool { _, err := os.Lstat(d.dir); return errors.Is(err, os.ErrNotExist) })
+			testlimit.Wait(t, "end of the entry", func() bool { _, err := os.Lstat(d.place()); return errors.Is(err, os.ErrNotExist) })
 			check(t, r.e.Close())
 			if lines := log.lines(); len(lines) != map[string]int{"background": 1}[name] { // who asks is told
 				t.Error(lines)
@@ -169,31 +168,40 @@ func TestMismatch(t *testing.T) {
 	}
 }
 
-// TestMismatchOfWhole reads a whole file again when it is opened and verified: a
-// disk may have changed what it holds.
-func TestMismatchOfWhole(t *testing.T) {
+// TestVerifyFlipped reads a whole file again when it is opened and verified: what its
+// disk changed is absent, and fetched again.
+func TestVerifyFlipped(t *testing.T) {
 	const size = 3 * cell
-	s := openStore(t, t.TempDir(), 0)
-	r := &remote{key: "k"}
-	id := r.id(size)
-	id.Digest = digestsOf("k", size)["git"]
-	r.open(t, s, id)
-	check(t, r.read(0, size, cell))
-	check(t, r.e.Verify(t.Context()))
-	_, err := r.onDisk(t).data.WriteAt([]byte{0}, cell+9)
-	check(t, err)
-	check(t, r.e.Close())
-	r.open(t, s, id)
-	defer r.e.Close()
-	if err := r.e.Verify(t.Context()); !errors.Is(err, tensorfs.ErrChanged) {
-		t.Error(err)
+	for _, digest := range []string{"", digestsOf("k", size)["git"]} {
+		s := openStore(t, t.TempDir(), 0)
+		r := &remote{key: "k"}
+		id := r.id(size)
+		id.Digest = digest
+		r.open(t, s, id)
+		check(t, r.read(0, size, cell))
+		check(t, r.e.Verify(t.Context()))
+		_, err := r.onDisk(t).data.WriteAt([]byte{0}, cell+9)
+		check(t, err)
+		check(t, r.e.Close())
+		r.open(t, s, id)
+		if err := r.e.Verify(t.Context()); !errors.Is(err, ErrAbsent) {
+			t.Error(err)
+		}
+		if got := r.e.Missing(0, size); len(got) != 1 || got[0] != (Range{cell, cell}) {
+			t.Error(got)
+		}
+		check(t, r.read(0, size, cell))
+		check(t, r.e.Verify(t.Context()))
+		if !r.isWhole(t) {
+			t.Error("it is not whole again")
+		}
+		check(t, r.e.Close())
 	}
 }
 
-// TestVerifySwept hashes cells again that were swept and filled again after they
-// were hashed.
-func TestVerifySwept(t *testing.T) {
-	needHoles(t)
+// TestVerifyDropped hashes cells again that were lost and stored again after they were
+// hashed.
+func TestVerifyDropped(t *testing.T) {
 	const size = 4 * cell
 	s := openStore(t, t.TempDir(), 1<<30)
 	r := &remote{key: "k"}
@@ -204,7 +212,7 @@ func TestVerifySwept(t *testing.T) {
 	check(t, r.fetch(0, 3*cell, cell))
 	d := r.onDisk(t)
 	testlimit.Wait(t, "hash", func() bool { return d.verify.pos.Load() == 3*cell })
-	check(t, d.sweepCell(0))
+	check(t, d.drop(0, d.sum(t, 0)))
 	wrong := make([]byte, cell)
 	_, err := r.e.WriteAt(wrong, 0) // not what was hashed
 	check(t, err)

@@ -66,12 +66,18 @@ func (f *File) fetch(ctx context.Context, r cache.Range, hurry bool) error {
 	return nil
 }
 
-func (f *File) fetchMissing(ctx context.Context, r cache.Range, hurry bool) error {
+// fetchMissing asks for a range until it has come.
+func (f *File) fetchMissing(ctx context.Context, r cache.Range, hurry bool) (err error) {
 	off, end := r.Off, r.Off+r.N
-	keep := f.keeper()
+	w := f.entry.Writer(off)
+	defer func() {
+		if cerr := w.Close(); err == nil {
+			err = cerr
+		}
+	}()
 	fresh, refused := false, false // refused: the last time, with a new address
 	for tries := 0; off < end; tries++ {
-		n, resp, err := f.attempt(ctx, off, end-off, fresh, hurry, keep)
+		n, resp, err := f.attempt(ctx, off, end-off, fresh, hurry, w)
 		off += n
 		fresh = false
 		if n > 0 {
@@ -120,7 +126,7 @@ func (f *File) gaveUp(ctx context.Context, err error) error {
 }
 
 // attempt asks once, and returns how many bytes, in whole cells, it brought in.
-func (f *File) attempt(ctx context.Context, off, n int64, fresh, hurry bool, keep keep) (int64, *http.Response, error) {
+func (f *File) attempt(ctx context.Context, off, n int64, fresh, hurry bool, w *cache.Writer) (int64, *http.Response, error) {
 	leave, err := f.c.gates.enter(ctx, f.host, hurry)
 	if err != nil {
 		return 0, nil, err
@@ -148,52 +154,11 @@ func (f *File) attempt(ctx context.Context, off, n int64, fresh, hurry bool, kee
 	if _, err := io.CopyN(io.Discard, body, skip); err != nil {
 		return 0, resp, f.brokeOff(err)
 	}
-	got, err := f.store(body, off, n, keep)
+	got, err := w.Fill(body, n, func(int64) { f.came() })
+	if err != nil && !errors.Is(err, tensorfs.ErrChanged) {
+		err = f.brokeOff(err)
+	}
 	return got, resp, err
-}
-
-// keep keeps the cell that begins at off of the server's file.
-type keep func(cell []byte, off int64) error
-
-// keeper returns what keeps the cells of a range, which come in their order: in the
-// cache, those of a file that is verified first when all have come.
-func (f *File) keeper() keep {
-	if !f.entry.VerifiedFirst() {
-		return func(cell []byte, off int64) error {
-			_, err := f.entry.WriteAt(cell, off)
-			return err
-		}
-	}
-	var all []byte
-	return func(cell []byte, _ int64) error {
-		if all == nil {
-			all = make([]byte, 0, f.entry.Size())
-		}
-		all = append(all, cell...)
-		if int64(len(all)) < f.entry.Size() {
-			return nil
-		}
-		_, err := f.entry.WriteAt(all, 0)
-		return err
-	}
-}
-
-// store keeps what comes, a cell at a time.
-func (f *File) store(body io.Reader, off, n int64, keep keep) (got int64, err error) {
-	cell := cells.Get().(*[cache.CellSize]byte)
-	defer cells.Put(cell)
-	for got < n {
-		b := cell[:min(cache.CellSize, n-got)]
-		if _, err := io.ReadFull(body, b); err != nil {
-			return got, f.brokeOff(err)
-		}
-		if err := keep(b, off+got); err != nil {
-			return got, err
-		}
-		got += int64(len(b))
-		f.came()
-	}
-	return got, nil
 }
 
 func (f *File) brokeOff(err error) error {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,9 +20,6 @@ const (
 	block = 1 << 20 // the least that is fetched for a read of data
 	part  = 8 << 20 // of a stream, in one request
 )
-
-// cells are buffers.
-var cells = sync.Pool{New: func() any { return new([cache.CellSize]byte) }}
 
 // File is a file of a server, of which some cells are in the cache. Reads of the
 // file itself are taken for those of a parser, which goes through a header from the
@@ -423,15 +419,37 @@ func (f *File) Unverified() (bytes, absent int64) {
 // digest, if one is known. Bytes that are not right are forgotten, and an error.
 // came, which may be nil, is called with how many more bytes of the file are there.
 func (f *File) Verify(ctx context.Context, came func(n int64)) error {
-	if err := f.fetchAll(ctx, f.base, f.size, came); err != nil {
-		return err
+	err := f.fetchAll(ctx, f.base, f.size, came)
+	for again := true; err == nil && again; {
+		if err = f.fetchAll(ctx, 0, f.entry.Size(), nil); err != nil { // the other members of its archive
+			break
+		}
+		f.landed(ctx)
+		again = f.absent(0, f.entry.Size()) == 0
+		err = f.entry.Verify(ctx)
+		if again = again && errors.Is(err, cache.ErrAbsent); again { // the disk changed some of it
+			err = nil
+		}
 	}
-	if err := f.fetchAll(ctx, 0, f.entry.Size(), nil); err != nil { // the other members of its archive
-		return err
-	}
-	err := f.entry.Verify(ctx)
 	f.mapWhole()
 	return err
+}
+
+// landed waits until what is being fetched is on the disk: to readers it came before.
+func (f *File) landed(ctx context.Context) {
+	for {
+		f.mu.Lock()
+		arrived, n := f.arrived, len(f.flights)
+		f.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		select {
+		case <-arrived:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Fetch brings a range into the cache, several parts at a time, and returns when
@@ -509,30 +527,24 @@ func (s *section) ReadAtContext(ctx context.Context, p []byte, off int64) (int, 
 	if n == 0 {
 		return 0, eof
 	}
-	if m := s.f.whole.Load(); m != nil {
-		if got, err := m.ReadAt(p[:n], s.off+off); got < n {
-			if err == io.EOF {
-				err = io.ErrUnexpectedEOF
-			}
-			return got, err
-		}
-		return n, eof
+	if s.f.whole.Load() == nil {
+		s.f.readAhead(s.off+off, int64(n), s.off, s.off+s.n)
 	}
-	s.f.readAhead(s.off+off, int64(n), s.off, s.off+s.n)
 	if err := s.f.read(ctx, p[:n], s.off+off, dataWants); err != nil {
 		return 0, err
 	}
 	return n, eof
 }
 
-// SlicesIf returns mapped memory once all of the file is here.
+// SlicesIf returns mapped memory once all of the file is here. What was not read since it
+// was opened is read first: ReadAt compares it with its checksums.
 func (s *section) SlicesIf(dst [][]byte, off, n int64) ([][]byte, bool, error) {
-	m := s.f.whole.Load()
-	if m == nil {
-		return dst, false, nil
-	}
 	if err := tensorfs.CheckRange(s, off, n); err != nil {
 		return dst, false, err
+	}
+	m := s.f.whole.Load()
+	if m == nil || !s.f.entry.Proven(s.off+off, n) {
+		return dst, false, nil
 	}
 	dst, err := m.Slices(dst, s.off+off, n)
 	return dst, err == nil, err

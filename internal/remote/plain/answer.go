@@ -33,7 +33,12 @@ func (f *finding) part(resp *http.Response) (found, error) {
 	if x.entry, err = f.Store.Entry(x.item.ID); err != nil {
 		return found{}, err
 	}
-	_, _ = fill(x.entry, resp.Body, 0, last+1, nil) // what does not come is asked for again
+	if last++; last < size {
+		last = last / cache.CellSize * cache.CellSize
+	}
+	w := x.entry.Writer(0)
+	_, _ = w.Fill(resp.Body, last, nil) // what does not come is asked for again
+	_ = w.Close()
 	return x, nil
 }
 
@@ -119,12 +124,17 @@ func (f *finding) download(ctx context.Context, entry *cache.Entry, v version, r
 	defer end()
 	var have int64
 	for tries := 1; ; tries++ {
-		n, _ := fill(entry, resp.Body, 0, v.Size, func(to int64) {
-			if to > have {
+		var to int64
+		w := entry.Writer(0)
+		n, _ := w.Fill(resp.Body, v.Size, func(n int64) {
+			if to += n; to > have {
 				add(to - have)
 				have, tries = to, 0
 			}
 		})
+		if err := w.Close(); err != nil {
+			return err
+		}
 		switch {
 		case n == v.Size:
 			return nil
@@ -153,26 +163,4 @@ func (f *finding) download(ctx context.Context, entry *cache.Entry, v version, r
 			return err
 		}
 	}
-}
-
-// fill writes the bytes [off, end) that come, from a start of a cell on, into the
-// cache, and returns how far it came. A cell that does not come whole is not kept.
-func fill(entry *cache.Entry, body io.Reader, off, end int64, came func(to int64)) (int64, error) {
-	cell := make([]byte, cache.CellSize)
-	for off < end {
-		b := cell[:min(cache.CellSize, end-off)]
-		if _, err := io.ReadFull(body, b); err != nil {
-			return off, err
-		}
-		if len(entry.Missing(off, int64(len(b)))) > 0 {
-			if _, err := entry.WriteAt(b, off); err != nil {
-				return off, err
-			}
-		}
-		off += int64(len(b))
-		if came != nil {
-			came(off)
-		}
-	}
-	return off, nil
 }

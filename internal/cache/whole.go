@@ -1,0 +1,188 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+	"golang.org/x/sys/unix"
+)
+
+// settleAfter is how long after bytes came it is looked whether all are there.
+const settleAfter = 5 * time.Second
+
+// wrote takes note of bytes [from, to) that were stored: they are hashed if the file is
+// being filled front to back, and may be the last.
+func (d *disk) wrote(from, to int64) {
+	if pos := d.verify.pos.Load(); d.verify.hash != nil && from <= pos && pos < to {
+		d.run(func() { _ = d.hash(d.ctx, d.size) }) // as far as there is something; who verifies finds what is wrong
+	}
+	d.bg.Lock()
+	defer d.bg.Unlock()
+	if !d.closed && d.timer == nil { // close settles
+		d.timer = time.AfterFunc(settleAfter, d.late)
+	}
+}
+
+// late is what comes settleAfter bytes came.
+func (d *disk) late() {
+	d.bg.Lock()
+	d.timer = nil
+	d.bg.Unlock()
+	d.run(func() { d.settle(true) })
+}
+
+// settle makes the entry whole when nothing is missing. Where long is true, a file
+// may be read for that.
+func (d *disk) settle(long bool) {
+	if d.dead.Load() || d.whole.Load() {
+		return
+	}
+	all, err := d.complete()
+	if all && err == nil {
+		err = d.verifyWhole(d.ctx, func(left int64) bool { return left <= 0 || long && d.id.Digest != "" && d.size <= verifyAlone })
+		if errors.Is(err, tensorfs.ErrChanged) { // nobody else may hear of it
+			d.s.log.Error("a cached file is forgotten", "error", err.Error())
+			return
+		}
+	}
+	if err != nil && !errors.Is(err, ErrAbsent) && d.ctx.Err() == nil {
+		d.entry.abandon(d, err)
+	}
+}
+
+// lookInterval is how often isWhole looks for another process's mark.
+const lookInterval = time.Second
+
+// isWhole reports whether the entry is whole.
+func (d *disk) isWhole() bool {
+	if d.whole.Load() {
+		return true
+	}
+	now, last := time.Now().UnixNano(), d.looked.Load()
+	if now-last < int64(lookInterval) || d.loses.Load() || !d.looked.CompareAndSwap(last, now) {
+		return false
+	}
+	d.lookWhole()
+	return d.whole.Load()
+}
+
+// lookWhole looks for the mark of a whole entry, which says what digest was
+// verified. One that cells contradict does not count.
+func (d *disk) lookWhole() {
+	path := filepath.Join(d.place(), wholeName)
+	text, err := readRegular(path, maxMeta)
+	if errors.Is(err, errNotRegular) {
+		_ = os.RemoveAll(path) // it is in the way of the mark; what cannot be removed is none
+	}
+	if err == nil && string(text) == d.id.Digest+"\n" {
+		all, err := d.complete()
+		d.whole.Store(all && err == nil)
+	}
+}
+
+// errStale says that cells became absent after they were hashed.
+var errStale = errors.New("the cells changed while they were verified")
+
+// makeWhole marks the entry as whole if all cells are there, and durable. Nobody
+// writes to it meanwhile, and nobody does afterwards; what was hashed is still there.
+func (d *disk) makeWhole(v *verifier) error {
+	ok, err := d.alone(func() error {
+		now, err := d.dropped()
+		if err != nil {
+			return err
+		}
+		if all, err := d.complete(); err != nil || !all || v.hash != nil && now != v.dropped {
+			return errors.Join(err, errStale)
+		}
+		dir := d.place()
+		if err := errors.Join(syncData(d.data), syncData(d.state)); err != nil {
+			return err
+		}
+		for _, path := range []string{filepath.Join(dir, metaName), filepath.Dir(dir), d.s.path(filesDir)} {
+			if err := syncPath(path); err != nil {
+				return err
+			}
+		}
+		if err := writeFile(d.s.path(tmpDir), filepath.Join(dir, wholeName), []byte(d.id.Digest+"\n")); err != nil {
+			return err
+		}
+		if err := syncPath(dir); err != nil {
+			return err
+		}
+		d.whole.Store(true)
+		d.share()
+		return nil
+	})
+	if err == nil && !ok {
+		err = unix.EWOULDBLOCK
+	}
+	return err
+}
+
+// unmake makes a whole entry one that is not, and that is of its server alone again.
+// ok is false where others have it open. The caller has it alone.
+func (d *disk) unmake() (ok bool, err error) {
+	if ok, err := flock(d.state, unix.LOCK_EX); !ok {
+		return false, err
+	}
+	defer func() { _, _ = flock(d.state, unix.LOCK_SH) }() // to whoever removed it in between it does no harm
+	if own, shared := d.s.dirs(d.id); own != shared && d.isAt(shared) {
+		if err := d.s.move(shared, own); err != nil {
+			return false, err
+		}
+	}
+	if err := os.Remove(filepath.Join(d.place(), wholeName)); err != nil {
+		return false, err
+	}
+	d.whole.Store(false)
+	return true, nil
+}
+
+func syncPath(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // without waiting for the other end of a FIFO
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// verifyWhole makes an entry whole whose cells are all there: verified where a
+// digest is known. Bytes that are not hashed yet are read if read says so of their
+// number.
+func (d *disk) verifyWhole(ctx context.Context, read func(left int64) bool) error {
+	v := d.verify
+	if err := v.take(ctx); err != nil {
+		return err
+	}
+	defer v.give()
+	for range 3 {
+		if read(d.size - v.pos.Load()) {
+			if err := d.advance(ctx, d.size); err != nil {
+				return err
+			}
+		} else if v.hash != nil {
+			return nil
+		}
+		if v.hash != nil {
+			if got := got(v.hash, d.id.Digest); got != d.id.Digest {
+				return d.entry.mismatch(got)
+			}
+		}
+		if d.whole.Load() {
+			return nil
+		}
+		err := d.makeWhole(v)
+		if errors.Is(err, errShort) {
+			return err
+		}
+		if !errors.Is(err, errStale) {
+			return nil // it is what it was, and not whole
+		}
+		v.reset()
+	}
+	return nil // cells are lost as fast as it is read; the digest was right each time
+}
