@@ -55,8 +55,8 @@ func compare(t *testing.T, l *remote.Listing, name, path string, there *strings.
 func TestElsewhereHub(t *testing.T) {
 	h := testhub.NewHub(t)
 	c, store := client(t)
-	o := hub.Options{Client: c, Store: store, Getenv: func(name string) string { return map[string]string{"HF_ENDPOINT": h.URL}[name] }}
-	for _, o.Offline = range []bool{false, true} {
+	o := hub.Options{Client: c, Store: store, Env: func(name string) string { return map[string]string{"HF_ENDPOINT": h.URL}[name] }}
+	for _, o.Offline = range []string{"", "--offline"} {
 		h.Reset()
 		listings := map[string]*remote.Listing{}
 		opened, refused := 0, 0
@@ -67,7 +67,7 @@ func TestElsewhereHub(t *testing.T) {
 			t.Run(strings.TrimPrefix(filepath.Join(x.dir, x.name), testdata+"/"), func(t *testing.T) {
 				repository := "org/" + strings.ReplaceAll(strings.TrimPrefix(x.dir, testdata+"/"), "/", "--")
 				if listings[x.dir] == nil {
-					if !o.Offline {
+					if o.Offline == "" {
 						m, err := memory.Load(x.dir)
 						if err != nil {
 							t.Fatal(err)
@@ -93,7 +93,7 @@ func TestElsewhereHub(t *testing.T) {
 			t.Errorf("%d models opened and %d refused", opened, refused)
 		}
 		for _, r := range h.Requests() {
-			if o.Offline || r.Data && r.Authorization != "" {
+			if o.Offline != "" || r.Data && r.Authorization != "" {
 				t.Fatalf("it was asked for %v", r)
 			}
 		}

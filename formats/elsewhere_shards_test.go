@@ -51,7 +51,7 @@ func TestElsewhereShards(t *testing.T) {
 		return false
 	}
 	c, store := client(t)
-	l, _, err := hub.Open(context.Background(), "org/name", "", hub.Options{Client: c, Store: store, Getenv: func(name string) string { return map[string]string{"HF_ENDPOINT": h.URL}[name] }})
+	l, _, err := hub.Open(context.Background(), "org/name", "", hub.Options{Client: c, Store: store, Env: func(name string) string { return map[string]string{"HF_ENDPOINT": h.URL}[name] }})
 	if err != nil {
 		t.Fatal(err)
 	}

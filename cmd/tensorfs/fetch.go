@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/remote"
 	"github.com/tensorfs/tensorfs/internal/cache"
 )
 
@@ -81,7 +82,7 @@ func (o *fetchOptions) run(ctx context.Context, stdout, stderr io.Writer, model 
 	}
 	report := fetchReport{Model: t.Model.Path, Files: len(list)}
 	if len(list) > 0 {
-		if report.Cache = o.remote.store.Dir(); report.Cache == "" {
+		if report.Cache = o.remote.client.CacheDir(); report.Cache == "" {
 			return errors.New("there is no cache on a disk to fetch into; name a local directory with --cache")
 		}
 	}
@@ -101,7 +102,7 @@ func (o *fetchOptions) run(ctx context.Context, stdout, stderr io.Writer, model 
 	}
 	switch {
 	case errors.Is(err, cache.ErrAbsent), err == nil && stored < report.Bytes:
-		return fmt.Errorf("%s: only %s of its %s are on the disk: %s", printableName(model), size(stored), size(report.Bytes), noRoom(o.remote.store))
+		return fmt.Errorf("%s: only %s of its %s are on the disk: %s", printableName(model), size(stored), size(report.Bytes), noRoom(o.remote.client))
 	case err != nil:
 		return err
 	case o.json:
@@ -117,9 +118,9 @@ func (o *fetchOptions) run(ctx context.Context, stdout, stderr io.Writer, model 
 }
 
 // noRoom says why a cache did not keep all that came, and what to do.
-func noRoom(s *cache.Store) string {
-	dir := tensorfs.Printable(s.Dir())
-	if limit, full := s.Limit(); !full {
+func noRoom(c *remote.Client) string {
+	dir := tensorfs.Printable(c.CacheDir())
+	if limit, full := c.CacheRoom(); !full {
 		return fmt.Sprintf("the cache %s may have %s; give it more with --cache-size", dir, size(limit))
 	}
 	return fmt.Sprintf("the disk of the cache %s is full; make room on it, or name a directory on another with --cache", dir)

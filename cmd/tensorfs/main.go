@@ -269,7 +269,9 @@ func (f *modelFlags) openWith(open func(formats.Options) (*tensorfs.Model, error
 		return nil, err
 	}
 	quiet := f.remote.notice()
-	m, err := open(formats.Options{KeepInside: f.keepInside && !f.followLinks, Remote: f.remote.find, Hub: os.Getenv("HF_ENDPOINT"), AskFirst: f.remote.ask, Offline: f.remote.forbids()})
+	options := f.remote.open().Formats(context.Background())
+	options.KeepInside = f.keepInside && !f.followLinks
+	m, err := open(options)
 	quiet()
 	if err != nil {
 		return nil, err

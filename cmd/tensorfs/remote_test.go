@@ -22,6 +22,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testhub"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testing/testweb"
+	"github.com/tensorfs/tensorfs/internal/web"
 )
 
 // apart gives the test an empty cache and home, in which other machines may be
@@ -535,8 +536,8 @@ func TestRemoteRedirects(t *testing.T) {
 		return true
 	}
 	s.Put("/m.gguf", bytes.NewReader(nil))
-	publicAddress = netip.Addr.IsLoopback
-	defer func() { publicAddress = nil }()
+	defer func(public func(netip.Addr) bool) { web.Public = public }(web.Public)
+	web.Public = netip.Addr.IsLoopback
 	for target, want := range map[string]string{
 		"/m.gguf?sig=secret":                           "it was redirected 10 times",
 		"http://169.254.169.254/latest/?sig=secret":    "http://169.254.169.254/latest/?...: a public server redirected to an address that is not public: 169.254.169.254",

@@ -72,6 +72,7 @@ var rules = map[string]rule{
 	"formats/foreign":             {"root", "", "it knows the first bytes and the names of what is not read, and nothing of what is"},
 	"formats/hub":                 {"root internal/source internal/near formats/pick", "", "it finds the files of a name; which format they have, formats finds out"},
 	"formats":                     {"root internal/source internal/near formats/pick formats/hub formats/foreign formats/gguf formats/safetensors formats/hf formats/ollama formats/exported", "internal/testing/testmodel internal/testing/memory internal/testing/testhub internal/cache internal/web internal/remote internal/remote/hub internal/remote/ollama views", "it only chooses a parser"},
+	"formats/remote":              {"root internal/source internal/cache internal/web internal/remote internal/remote/hub internal/remote/ollama internal/remote/oci internal/remote/s3 internal/remote/plain formats formats/hub formats/ollama", "internal/testing/testhub internal/testing/testmodel internal/testing/testweb views", "it introduces protocols, connections and the cache to formats, for programs and commands; what a model is and how it is shown is not its business"},
 	"views":                       {"root views/kernel", "internal/source internal/testing/testmodel internal/testing/datatest", "views compose Data; one that knew a format or opened a file would be a parser"},
 	"internal/nfsstate":           {"root", "", "it finds servers by the files that they leave; what they serve and where it is mounted is for others"},
 	"internal/mounts":             {"root internal/nfsstate", "", "it asks and tells the kernel about mounts, whatever is mounted and whoever serves it"},
@@ -127,7 +128,7 @@ var standard = []struct {
 	why   string
 }{
 	{"os path/filepath io/ioutil golang.org/x/sys/unix", func(dir string) bool {
-		return dir == "formats" || strings.HasPrefix(dir, "formats/") && dir != "formats/library"
+		return dir == "formats" || strings.HasPrefix(dir, "formats/") && dir != "formats/library" && dir != "formats/remote"
 	},
 		"a parser reads what internal/source opens, wherever it is; a path of this machine is internal/source's"},
 }

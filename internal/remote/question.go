@@ -35,6 +35,8 @@ func Kept[T any](store *cache.Store, name string) (kept func() (T, time.Time, bo
 // Answer is what a name stands for, and how that is known.
 type Answer[T any] struct {
 	Value T
+	// Offline is what forbids to ask for the files of the answer, "" if nothing does.
+	Offline string
 	// Silence is why it is the last answer, nil where it is the one of now: nobody
 	// answered.
 	Silence error
@@ -44,10 +46,13 @@ type Answer[T any] struct {
 
 // Origin returns how to ask for a file of the answer: later, where nobody answers now.
 func (a *Answer[T]) Origin(o web.Origin) web.Origin {
-	if a.Silence == nil {
-		return o
+	switch {
+	case a.Offline != "":
+		return web.Offline(a.Offline)
+	case a.Silence != nil:
+		return web.Silent(o, a.Silence)
 	}
-	return web.Silent(o, a.Silence)
+	return o
 }
 
 // Answer asks, unless that is forbidden. Where nobody answers it is the last answer; a
@@ -59,7 +64,7 @@ func (q *Question[T]) Answer(ctx context.Context) (a Answer[T], err error) {
 		if !ok {
 			return a, web.ErrOffline(q.Name, q.Offline)
 		}
-		return Answer[T]{Value: v}, nil
+		return Answer[T]{Value: v, Offline: q.Offline}, nil
 	}
 	if ok {
 		ctx = web.Briefly(ctx)

@@ -75,7 +75,7 @@ func NewClient(opts Options) *Client {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	if opts.Public == nil {
-		opts.Public = public
+		opts.Public = Public
 	}
 	if opts.Agent == "" {
 		opts.Agent = "tensorfs"

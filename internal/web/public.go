@@ -29,6 +29,9 @@ func prefixes(list string) (all []netip.Prefix) {
 	return all
 }
 
+// Public is what clients go by whose options do not say it. Tests replace it.
+var Public = public
+
 // public reports whether an address belongs to the Internet, and not to a machine or
 // network of its own.
 func public(a netip.Addr) bool {

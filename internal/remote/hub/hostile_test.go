@@ -215,7 +215,7 @@ func FuzzTree(f *testing.F) {
 		}
 		h := &hub{}
 		h.Endpoint, _ = endpoint("")
-		l, err := h.listing("o/n", remote.Answer[*snapshot]{Value: &snapshot{Repository: "o/n", Commit: gitID, Files: tr.files}}, "")
+		l, err := h.listing("o/n", remote.Answer[*snapshot]{Value: &snapshot{Repository: "o/n", Commit: gitID, Files: tr.files}})
 		if err != nil {
 			if strings.ContainsAny(err.Error(), "\n\x00\x1b") {
 				t.Errorf("%q", err)

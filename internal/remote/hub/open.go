@@ -1,12 +1,12 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
-	"os"
 	"path"
 	"strings"
 	"time"
@@ -18,20 +18,13 @@ import (
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 
-// Options say with what the Hub is asked.
-type Options struct {
-	Client  *web.Client
-	Store   *cache.Store
-	Offline bool                // nothing is asked; HF_HUB_OFFLINE=1 is the same
-	Cache   string              // the cache of Hugging Face's own programs, "" for none; it is only read
-	Getenv  func(string) string // nil: os.Getenv
-}
+// Options say with what the Hub is asked. HF_HUB_OFFLINE=1 forbids it, too.
+type Options = remote.Options
 
 // hub is the Hub as it is asked for one name.
 type hub struct {
 	Settings
-	client  *web.Client
-	store   *cache.Store
+	o       Options
 	silence error // nobody answered: nobody is asked again
 }
 
@@ -60,19 +53,14 @@ var errRevision = fmt.Errorf("no such revision: %w", fs.ErrNotExist)
 // fs.ErrNotExist where there is no such name, and fs.ErrPermission where it may not
 // be read, as far as the Hub tells the two apart.
 func Open(ctx context.Context, repository, revision string, o Options) (l *remote.Listing, rest string, err error) {
-	if o.Getenv == nil {
-		o.Getenv = os.Getenv
-	}
 	if err := check(repository, revision); err != nil {
 		return nil, "", err
 	}
-	h := &hub{client: o.Client, store: o.Store}
+	h := &hub{o: o}
 	if h.Settings, err = SettingsOf(o.Getenv); err != nil {
 		return nil, "", err
 	}
-	if o.Offline {
-		h.Offline = "--offline"
-	}
+	h.Offline = cmp.Or(o.Offline, h.Offline)
 	name := prefix + repository
 	if revision != "" {
 		name += "@" + revision
@@ -88,7 +76,7 @@ func Open(ctx context.Context, repository, revision string, o Options) (l *remot
 	for rev := revision; ; {
 		found, err := h.find(ctx, name, repository, rev)
 		if err == nil {
-			l, err := h.listing(repository, found, o.Cache)
+			l, err := h.listing(repository, found)
 			return l, strings.TrimPrefix(revision[len(rev):], "/"), err
 		}
 		if first == nil {
@@ -107,7 +95,7 @@ func Open(ctx context.Context, repository, revision string, o Options) (l *remot
 func (h *hub) find(ctx context.Context, name, repository, revision string) (remote.Answer[*snapshot], error) {
 	if isHex(revision, commitSize) {
 		if s, _, ok := h.kept(repository, revision); ok {
-			return remote.Answer[*snapshot]{Value: s}, nil
+			return remote.Answer[*snapshot]{Value: s, Offline: h.Offline}, nil
 		}
 	}
 	q := remote.Question[*snapshot]{Name: name, Who: "the Hub", Offline: h.Offline,
@@ -127,7 +115,7 @@ func (h *hub) ask(ctx context.Context, name, repository, revision string) (*snap
 	if h.silence != nil {
 		return nil, h.silence
 	}
-	ctx, cancel := h.client.Within(ctx)
+	ctx, cancel := h.o.Client.Within(ctx)
 	defer cancel()
 	s, err := h.commit(ctx, name, repository, revision)
 	if err != nil {
@@ -140,10 +128,10 @@ func (h *hub) ask(ctx context.Context, name, repository, revision string) (*snap
 			return nil, err
 		}
 		// A name that cannot be kept is asked for again, and that is all.
-		_ = h.store.Pin(h.pin(repository, s.Commit), s)
+		_ = h.o.Store.Pin(h.pin(repository, s.Commit), s)
 	}
 	if revision != s.Commit {
-		_ = h.store.Pin(h.pin(repository, revision), branch{s.Commit})
+		_ = h.o.Store.Pin(h.pin(repository, revision), branch{s.Commit})
 	}
 	return s, nil
 }
@@ -156,7 +144,7 @@ func (h *hub) pin(repository, revision string) string {
 // answered returns the commit that a revision was the last time, and when.
 func (h *hub) answered(repository, revision string) (*snapshot, time.Time, bool) {
 	var b branch
-	at, ok := h.store.Pinned(h.pin(repository, revision), &b)
+	at, ok := h.o.Store.Pinned(h.pin(repository, revision), &b)
 	if !ok {
 		return nil, at, false
 	}
@@ -166,7 +154,7 @@ func (h *hub) answered(repository, revision string) (*snapshot, time.Time, bool)
 
 // kept returns a commit that was asked for before, and when.
 func (h *hub) kept(repository, commit string) (s *snapshot, at time.Time, ok bool) {
-	at, ok = h.store.Pinned(h.pin(repository, commit), &s)
+	at, ok = h.o.Store.Pinned(h.pin(repository, commit), &s)
 	if !ok || s == nil || s.Commit != commit || !isHex(commit, commitSize) || check(s.Repository, "") != nil {
 		return nil, at, false
 	}
@@ -251,7 +239,7 @@ func (h *hub) request(ctx context.Context, address string) (*http.Request, error
 
 // get asks the Hub for something small.
 func (h *hub) get(ctx context.Context, name, address string, limit int64) ([]byte, http.Header, error) {
-	resp, body, err := h.client.Do(ctx, limit, func(ctx context.Context) (*http.Request, error) { return h.request(ctx, address) })
+	resp, body, err := h.o.Client.Do(ctx, limit, func(ctx context.Context) (*http.Request, error) { return h.request(ctx, address) })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -262,8 +250,7 @@ func (h *hub) get(ctx context.Context, name, address string, limit int64) ([]byt
 }
 
 // listing makes the files of a commit ones that can be opened.
-// local is the cache of Hugging Face's own programs.
-func (h *hub) listing(repository string, found remote.Answer[*snapshot], local string) (*remote.Listing, error) {
+func (h *hub) listing(repository string, found remote.Answer[*snapshot]) (*remote.Listing, error) {
 	s := found.Value
 	name := prefix + repository + "@" + s.Commit
 	items := make([]remote.Item, len(s.Files))
@@ -277,11 +264,11 @@ func (h *hub) listing(repository string, found remote.Answer[*snapshot], local s
 			Origin: found.Origin(h.origin(s, f, at)),
 		}
 	}
-	l, err := remote.NewListing(name, items, h.client, h.store)
+	l, err := h.o.Listing(name, items)
 	if err != nil {
 		return nil, err
 	}
 	l.ModTime, l.Note = s.Time, found.Note
-	lookBeside(local, []string{repository, s.Repository}, l.Items())
+	lookBeside(h.o.HubCache, []string{repository, s.Repository}, l.Items())
 	return l, nil
 }

@@ -33,7 +33,7 @@ func newMachine(t testing.TB, h *testhub.Hub) *machine {
 	t.Helper()
 	m := &machine{Machine: testremote.NewMachine(t)}
 	m.Env["HF_ENDPOINT"] = h.URL + "/"
-	m.o = Options{Client: m.Client, Store: m.Store, Getenv: m.Getenv}
+	m.o = Options{Client: m.Client, Store: m.Store, Env: m.Getenv}
 	return m
 }
 
@@ -133,12 +133,12 @@ func TestPathAfterRevision(t *testing.T) {
 				t.Errorf("%s: rest %q, %v", given, rest, err)
 			}
 		}
-		m.o.Offline = true
+		m.o.Offline = "--offline"
 	}
 	if _, _, err := m.open("org/name", "no/such/branch"); err == nil || !strings.Contains(err.Error(), "hf:org/name@no/such/branch: not on this machine, and --offline forbids asking for it") {
 		t.Error(err)
 	}
-	m.o.Offline = false
+	m.o.Offline = ""
 	if _, _, err := m.open("org/name", "no/such/branch"); err == nil || !strings.HasPrefix(err.Error(), "hf:org/name@no/such/branch: the Hub has no such revision") {
 		t.Error(err)
 	}
@@ -399,7 +399,9 @@ func TestOffline(t *testing.T) {
 	for _, how := range []string{"--offline", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"} {
 		m.restart(t)
 		delete(m.Env, "HF_HUB_OFFLINE")
-		if m.o.Offline = how == "--offline"; !m.o.Offline {
+		if m.o.Offline = ""; how == "--offline" {
+			m.o.Offline = how
+		} else {
 			m.Env[how] = "yes"
 		}
 		l := m.mustOpen(t, "org/name", "")
@@ -443,7 +445,7 @@ func TestBeside(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := newMachine(t, h)
-	m.o.Cache = dir
+	m.o.HubCache = dir
 	l := m.mustOpen(t, "org/name", "")
 	for name, want := range files {
 		if got, err := testremote.Read(l, name); err != nil || !bytes.Equal(got, want) {

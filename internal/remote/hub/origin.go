@@ -16,12 +16,9 @@ import (
 
 // origin says how to ask for the bytes of a file, which people know as name.
 func (h *hub) origin(s *snapshot, f *file, name string) web.Origin {
-	if h.Offline != "" {
-		return web.Offline(h.Offline)
-	}
 	address := h.resolve(s, f.Path)
 	return &origin{f, name, web.Resolved{
-		Client: h.client,
+		Client: h.o.Client,
 		Ask:    func(ctx context.Context) (*http.Request, error) { return h.request(ctx, address) },
 		Check: func(resp *http.Response, _ []byte) error {
 			switch {

@@ -26,7 +26,7 @@ func TestSilence(t *testing.T) {
 		testremote.Silence{Name: name, Want: want,
 			Open: func(c *web.Client, store *cache.Store) (*remote.Listing, string, error) {
 				l, _, err := Open(t.Context(), repository, revision, Options{Client: c, Store: store,
-					Getenv: func(name string) string { return map[string]string{"HF_ENDPOINT": h.URL}[name] }})
+					Env: func(name string) string { return map[string]string{"HF_ENDPOINT": h.URL}[name] }})
 				return l, "model.gguf", err
 			},
 			Fault: func(answer http.HandlerFunc) {
@@ -57,7 +57,7 @@ func TestPagesInTime(t *testing.T) {
 		return true
 	}
 	store, _ := testremote.Cache(t)
-	_, _, err := Open(context.Background(), "org/name", "", Options{Client: testremote.Client(t, time.Second), Store: store, Getenv: func(name string) string {
+	_, _, err := Open(context.Background(), "org/name", "", Options{Client: testremote.Client(t, time.Second), Store: store, Env: func(name string) string {
 		return map[string]string{"HF_ENDPOINT": h.URL}[name]
 	}})
 	if err == nil || !strings.HasPrefix(err.Error(), "hf:org/name: the Hub did not answer: ") || pages.Load() > 10 {

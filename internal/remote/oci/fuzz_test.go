@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/remote"
 	"github.com/tensorfs/tensorfs/internal/testing/testremote"
+	"github.com/tensorfs/tensorfs/internal/web"
 )
 
 // FuzzManifest reads any text as a manifest: what is taken of it has digests, sizes
@@ -57,7 +59,7 @@ func FuzzManifest(f *testing.F) {
 		}
 		list, folder := inFolder(list)
 		ref := reference{registry: "host", repository: "a", tag: "latest"}
-		a := &artifact{s: &session{ref: ref}, o: Options{Store: store, Offline: true}}
+		a := &artifact{s: &session{ref: ref}, o: Options{Store: store}, answer: remote.Answer[found]{Offline: "--offline"}, origins: map[string]web.Origin{}}
 		l, err := a.listing(ref.String(), folder, list, time.Time{})
 		if err != nil {
 			oneLine(t, err)

@@ -13,11 +13,7 @@ import (
 )
 
 // Options say how names are looked up.
-type Options struct {
-	Client  *web.Client
-	Store   *cache.Store
-	Offline bool // ask nobody: an artifact is the one of the last time
-}
+type Options = remote.Options
 
 // found is what a name was, as it is pinned.
 type found struct {
@@ -35,24 +31,19 @@ func Open(ctx context.Context, name string, o Options) (*remote.Listing, string,
 		return nil, "", err
 	}
 	a := &artifact{s: newSession(ref, o.Client), o: o, origins: map[string]web.Origin{}}
-	q := remote.Question[found]{Name: name, Who: "the registry " + ref.registry, Ask: a.find}
-	if o.Offline {
-		q.Offline = "--offline"
-	}
+	q := remote.Question[found]{Name: name, Who: "the registry " + ref.registry, Offline: o.Offline, Ask: a.find}
 	q.Kept, q.Keep = remote.Kept[found](o.Store, ref.String())
-	answer, err := q.Answer(ctx)
-	if err != nil {
+	if a.answer, err = q.Answer(ctx); err != nil {
 		return nil, "", err
 	}
-	f := answer.Value
+	f := a.answer.Value
 	a.s.ref = ref.at(f.Digest)
-	a.silence = answer.Silence
 	files, folder := inFolder(f.Files)
 	l, err := a.listing(a.s.ref.String(), folder, files, f.Time)
 	if err != nil {
 		return nil, "", err
 	}
-	l.Note = answer.Note
+	l.Note = a.answer.Note
 	file, err := l.Choose()
 	return l, file, err
 }
@@ -62,7 +53,7 @@ type artifact struct {
 	s       *session
 	o       Options
 	origins map[string]web.Origin // of layers, by digest
-	silence error                 // of the registry, nil where it answered
+	answer  remote.Answer[found]  // of the registry, once it is known
 }
 
 // find asks the registry.
@@ -137,14 +128,8 @@ func (a *artifact) id(f file, source string, at time.Time) cache.ID {
 
 // origin returns who is asked for a layer, the same for all of its members.
 func (a *artifact) origin(digest, at string) web.Origin {
-	if a.o.Offline {
-		return web.Offline("--offline")
-	}
 	if a.origins[digest] == nil {
-		a.origins[digest] = newBlob(a.s, digest, at)
-		if a.silence != nil {
-			a.origins[digest] = web.Silent(a.origins[digest], a.silence)
-		}
+		a.origins[digest] = a.answer.Origin(newBlob(a.s, digest, at))
 	}
 	return a.origins[digest]
 }
@@ -159,11 +144,11 @@ func (a *artifact) listing(name, folder string, files []file, at time.Time) (*re
 	for i, f := range files {
 		label := name + "/" + f.Name
 		if !sha256Name().MatchString(f.Digest) {
-			return nil, a.s.wrong(a.s.ref, "what the cache has of it is damaged", "open it again without --offline")
+			return nil, a.s.wrong(a.s.ref, "what the cache has of it is damaged", "open it again without "+a.o.Offline)
 		}
 		items[i] = remote.Item{Name: f.Name, ID: a.id(f, label, at), Host: a.s.ref.host(), Origin: a.origin(f.Digest, label), Part: f.Part}
 	}
-	l, err := remote.NewListing(name, items, a.o.Client, a.o.Store)
+	l, err := a.o.Listing(name, items)
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func everyWay(t *testing.T, p pusher, host string, asked func() int) {
 				}
 				testremote.Same(t, l, file, near)
 				before := asked()
-				o.Offline = true
+				o.Offline = "--offline"
 				l, file, err = Open(t.Context(), Scheme+host+"/"+repository+":latest", o)
 				if err != nil {
 					t.Fatal(err)
@@ -421,7 +421,7 @@ func TestOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := len(f.requests())
-	o.Offline = true
+	o.Offline = "--offline"
 	l, file, err := Open(t.Context(), name, o)
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func FuzzName(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r, err := newRegistry(n, Options{Getenv: func(string) string { return "" }})
+		r, err := newRegistry(n, Options{Env: func(string) string { return "" }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,12 +1,12 @@
 package ollama
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
-	"os"
 	"strings"
 	"time"
 
@@ -25,13 +25,9 @@ const (
 	maxSize      = 16 << 40 // of a blob
 )
 
-// Options say with what a registry is asked.
-type Options struct {
-	Client  *web.Client
-	Store   *cache.Store
-	Offline bool                // nothing is asked; HF_HUB_OFFLINE=1 is the same for the Hub
-	Getenv  func(string) string // nil: os.Getenv
-}
+// Options say with what a registry is asked. HF_HUB_OFFLINE=1 forbids to ask the Hub,
+// too.
+type Options = remote.Options
 
 // registry is one as it is asked for a model.
 type registry struct {
@@ -42,7 +38,6 @@ type registry struct {
 	address string // of the model: https://HOST/v2/NAMESPACE/MODEL
 	isHub   bool
 	token   string // "" for none; never to be shown
-	forbids string // what forbids asking, "" if nothing does
 }
 
 // pinned is what is kept of a model.
@@ -64,7 +59,7 @@ func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file 
 	if err != nil {
 		return nil, "", err
 	}
-	q := remote.Question[*pinned]{Name: r.name, Who: "the registry " + n.Host, Offline: r.forbids, Ask: r.ask}
+	q := remote.Question[*pinned]{Name: r.name, Who: "the registry " + n.Host, Offline: r.Offline, Ask: r.ask}
 	q.Kept, _ = remote.Kept[*pinned](r.Store, r.pin())
 	a, err := q.Answer(ctx)
 	if err != nil {
@@ -73,16 +68,13 @@ func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file 
 	if l, err = r.listing(a); err != nil {
 		return nil, "", err
 	}
-	if r.forbids == "" && a.Silence == nil {
+	if a.Offline == "" && a.Silence == nil {
 		_ = r.Store.Pin(r.pin(), a.Value) // what cannot be kept is asked for again, and that is all
 	}
 	return l, n.Manifest(), nil
 }
 
 func newRegistry(n ollama.Name, o Options) (*registry, error) {
-	if o.Getenv == nil {
-		o.Getenv = os.Getenv
-	}
 	r := &registry{Options: o, model: n, name: prefix + n.String()}
 	scheme := "https"
 	if isLoopback(n.Host) {
@@ -95,10 +87,7 @@ func newRegistry(n ollama.Name, o Options) (*registry, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.token, r.forbids = s.Token, s.Offline
-	}
-	if o.Offline {
-		r.forbids = "--offline"
+		r.token, r.Offline = s.Token, cmp.Or(o.Offline, s.Offline)
 	}
 	return r, nil
 }
@@ -172,7 +161,7 @@ func (r *registry) listing(a remote.Answer[*pinned]) (*remote.Listing, error) {
 			Origin: a.Origin(r.origin(b)),
 		})
 	}
-	l, err := remote.NewListing(r.name, items, r.Client, r.Store)
+	l, err := r.Listing(r.name, items)
 	if err != nil {
 		return nil, err
 	}
@@ -182,9 +171,6 @@ func (r *registry) listing(a remote.Answer[*pinned]) (*remote.Listing, error) {
 
 // origin says how to ask for the bytes of a blob.
 func (r *registry) origin(b ollama.Blob) web.Origin {
-	if r.forbids != "" {
-		return web.Offline(r.forbids)
-	}
 	name := r.name + "/" + b.Digest
 	return &web.Resolved{
 		Client: r.Client,

@@ -30,7 +30,7 @@ type machine struct {
 func newMachine(t testing.TB) *machine {
 	t.Helper()
 	m := &machine{Machine: testremote.NewMachine(t)}
-	m.o = Options{Client: m.Client, Store: m.Store, Getenv: m.Getenv}
+	m.o = Options{Client: m.Client, Store: m.Store, Env: m.Getenv}
 	return m
 }
 
@@ -86,7 +86,7 @@ func TestOpen(t *testing.T) {
 		}
 		// Offline the manifest is that of the last time.
 		r.Reset()
-		m.o.Offline = true
+		m.o.Offline = "--offline"
 		if l, file, err = m.open(r.Host() + "/library/tiny"); err != nil {
 			t.Fatal(err)
 		}

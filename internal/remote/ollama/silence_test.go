@@ -21,7 +21,7 @@ func TestSilence(t *testing.T) {
 	name := r.Host() + "/library/tiny"
 	testremote.Silence{Name: prefix + name + ":latest", Want: want,
 		Open: func(c *web.Client, store *cache.Store) (*remote.Listing, string, error) {
-			l, _, err := Open(t.Context(), name, Options{Client: c, Store: store, Getenv: func(string) string { return "" }})
+			l, _, err := Open(t.Context(), name, Options{Client: c, Store: store, Env: func(string) string { return "" }})
 			return l, "blobs/sha256-" + digest(want), err
 		},
 		Fault: func(answer http.HandlerFunc) {

@@ -17,16 +17,7 @@ import (
 )
 
 // Options say with what a server is asked.
-type Options struct {
-	Client   *web.Client
-	Store    *cache.Store
-	Offline  bool // nothing is asked
-	Download bool // a file of a server without ranges is brought into the cache, however large
-	// Progress is called where that begins: add with the bytes that came, end at its
-	// end. Nil for nobody.
-	Progress func(what string, total int64) (add func(n int64), end func())
-	Getenv   func(string) string // nil: os.Getenv
-}
+type Options = remote.Options
 
 const (
 	maxSize = 16 << 40
@@ -44,9 +35,6 @@ const (
 // secrets; it is fs.ErrNotExist where there is no such file, and syscall.EACCES
 // where it may not be read.
 func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file string, err error) {
-	if o.Getenv == nil {
-		o.Getenv = os.Getenv
-	}
 	a, err := parse(name)
 	if err != nil {
 		return nil, "", err
@@ -54,7 +42,7 @@ func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file 
 	if a.user == nil && a.url.Scheme == "https" { // whoever listens at a port may answer to http
 		a.user = netrc(a.url.Hostname(), o.Getenv)
 	}
-	named, err := o.find(ctx, a, first, nil)
+	named, err := find(ctx, &o, a, first, nil)
 	if err != nil {
 		return nil, "", err
 	}
@@ -66,7 +54,7 @@ func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file 
 			}
 		}
 	}()
-	others, err := o.others(ctx, a, named.silence)
+	others, err := others(ctx, &o, a, named.silence)
 	all = append(all, others...)
 	if err != nil {
 		return nil, "", err
@@ -75,7 +63,7 @@ func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file 
 	for i := range all {
 		items[i] = all[i].item
 	}
-	if l, err = remote.NewListing(a.dir(), items, o.Client, o.Store); err != nil {
+	if l, err = o.Listing(a.dir(), items); err != nil {
 		return nil, "", err
 	}
 	l.ModTime, l.Note = named.item.ID.ModTime, named.note
@@ -89,7 +77,7 @@ func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file 
 
 // others finds the other files of a split model, as far as they are there: whoever
 // opens it says what is missing. silence is why the server is not asked, nil if it is.
-func (o *Options) others(ctx context.Context, a address, silence error) (all []found, err error) {
+func others(ctx context.Context, o *Options, a address, silence error) (all []found, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var mu sync.Mutex
@@ -102,7 +90,7 @@ func (o *Options) others(ctx context.Context, a address, silence error) (all []f
 		group.Go(func() {
 			room <- struct{}{}
 			defer func() { <-room }()
-			f, err := o.find(ctx, b, firstShard, silence)
+			f, err := find(ctx, o, b, firstShard, silence)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -135,9 +123,9 @@ type finding struct {
 
 // find asks for a file. probe is how much of it is asked for, if nothing is known of
 // it; silence is why nobody is asked, nil if somebody is.
-func (o *Options) find(ctx context.Context, a address, probe int64, silence error) (found, error) {
+func find(ctx context.Context, o *Options, a address, probe int64, silence error) (found, error) {
 	f := &finding{o, a, a.String()}
-	q := remote.Question[found]{Name: f.name, Who: "the server", Kept: f.kept, Ask: func(ctx context.Context) (found, error) {
+	q := remote.Question[found]{Name: f.name, Who: "the server", Offline: o.Offline, Kept: f.kept, Ask: func(ctx context.Context) (found, error) {
 		if silence != nil {
 			return found{}, silence
 		}
@@ -151,9 +139,6 @@ func (o *Options) find(ctx context.Context, a address, probe int64, silence erro
 			}
 		}
 	}}
-	if o.Offline {
-		q.Offline = "--offline"
-	}
 	x, err := q.Answer(ctx)
 	if err != nil {
 		return found{}, err
@@ -169,9 +154,6 @@ func (f *finding) kept() (x found, at time.Time, ok bool) {
 	at, ok = f.Store.Pinned(f.same(), &v)
 	if !ok || !v.Exact || v.Size < 0 || v.Size > maxSize {
 		return found{}, at, false
-	}
-	if f.Offline {
-		return found{item: f.item(v, web.Offline("--offline"))}, at, true
 	}
 	return found{item: f.item(v, newOrigin(f.Client, f.name, v, f.url, f.url, f.ask))}, at, true
 }

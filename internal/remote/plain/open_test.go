@@ -25,7 +25,7 @@ const mib = 1 << 20
 
 // options are those of a process on a machine.
 func options(m *testremote.Machine) Options {
-	return Options{Client: m.Client, Store: m.Store, Getenv: m.Getenv}
+	return Options{Client: m.Client, Store: m.Store, Env: m.Getenv}
 }
 
 func newOptions(t testing.TB) Options { return options(testremote.NewMachine(t)) }
@@ -96,7 +96,7 @@ func TestOpen(t *testing.T) {
 				t.Errorf("%d requests and %d bytes to open it again", n, s.Sent())
 			}
 			s.Reset()
-			o.Offline = true
+			o.Offline = "--offline"
 			if size > 0 {
 				mustRead(t, o, address, b)
 			}
@@ -196,7 +196,7 @@ func TestPrivate(t *testing.T) {
 			if list, err := o.Store.List(); err != nil || len(list) != 0 {
 				t.Errorf("the cache keeps %v, %v", list, err)
 			}
-			o.Offline = true
+			o.Offline = "--offline"
 			if _, _, err := Open(context.Background(), s.URL+"/m.gguf", o); !errors.Is(err, fs.ErrNotExist) {
 				t.Error(err)
 			}
@@ -250,7 +250,7 @@ func TestWhole(t *testing.T) {
 	}
 	s.Do(func() { s.Fault = nil })
 	s.Reset()
-	o.Offline = true
+	o.Offline = "--offline"
 	mustRead(t, o, s.URL+"/large.gguf", make([]byte, 65*mib))
 	if r := s.Requests(); len(r) > 0 {
 		t.Errorf("%v", r)

@@ -256,7 +256,7 @@ func TestNoCredentials(t *testing.T) {
 	s.put("m.bin", make([]byte, 20<<20))
 	environ(t, "AWS_ENDPOINT_URL", s.URL, "AWS_EC2_METADATA_DISABLED", "", "AWS_EC2_METADATA_SERVICE_ENDPOINT", g.URL)
 	o := options(t)
-	o.Offline = true
+	o.Offline = "--offline"
 	if _, _, err := Open(t.Context(), "s3://models/m.bin", o); err == nil || asked.Load() != 0 {
 		t.Errorf("%v, asked %d times", err, asked.Load())
 	}

@@ -33,7 +33,7 @@ func FuzzListing(f *testing.F) {
 			t.Errorf("%d objects", len(p.objects))
 		}
 		at := place{bucket: "b", key: "m/", dir: true}
-		l, err := listing(remote.Answer[found]{Value: found{p.objects}}, at, &bucket{name: "b"}, Options{Store: store, Offline: true})
+		l, err := listing(remote.Answer[found]{Value: found{p.objects}, Offline: "--offline"}, at, &bucket{name: "b"}, Options{Store: store})
 		if err != nil {
 			return
 		}

@@ -11,15 +11,10 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/remote"
-	"github.com/tensorfs/tensorfs/internal/web"
 )
 
 // Options say how names are looked up.
-type Options struct {
-	Client  *web.Client
-	Store   *cache.Store
-	Offline bool // ask nobody: the objects are those of the last time
-}
+type Options = remote.Options
 
 // found is what a name was, as it is pinned.
 type found struct{ Objects []object }
@@ -38,15 +33,12 @@ func Open(ctx context.Context, name string, o Options) (*remote.Listing, string,
 	}
 	b := &bucket{client: o.Client, at: at, name: p.bucket, keys: newKeys(o.Client), region: region}
 	pin := fmt.Sprintf("%s%s/%s at %s", Scheme, p.bucket, p.key, at)
-	q := remote.Question[found]{Name: name, Who: "the server", Ask: func(ctx context.Context) (found, error) {
+	q := remote.Question[found]{Name: name, Who: "the server", Offline: o.Offline, Ask: func(ctx context.Context) (found, error) {
 		ctx, cancel := o.Client.Within(ctx)
 		defer cancel()
 		list, err := b.find(ctx, p)
 		return found{list}, err
 	}}
-	if o.Offline {
-		q.Offline = "--offline"
-	}
 	q.Kept, q.Keep = remote.Kept[found](o.Store, pin)
 	a, err := q.Answer(ctx)
 	if err != nil {
@@ -156,18 +148,14 @@ func listing(a remote.Answer[found], p place, b *bucket, o Options) (*remote.Lis
 		case x.ETag == "":
 			return nil, &tensorfs.FormatError{File: file, Offset: -1, Problem: "the server gives it no ETag, so a change would not be seen", Advice: "use a server that gives one, or fetch the model with another program"}
 		}
-		var from web.Origin = web.Offline("--offline")
-		if !o.Offline {
-			from = a.Origin(&origin{b: b, o: x, path: file})
-		}
 		items[i] = remote.Item{
 			Name:   rel,
 			ID:     cache.ID{Key: fmt.Sprintf("s3 %q %q %q %q %q", b.at, p.bucket, x.Key, x.ETag, x.Version), Size: x.Size, Source: file, ModTime: x.Time},
 			Host:   b.at.address(b.where(), p.bucket, "").Host,
-			Origin: from,
+			Origin: a.Origin(&origin{b: b, o: x, path: file}),
 		}
 	}
-	l, err := remote.NewListing(name, items, o.Client, o.Store)
+	l, err := o.Listing(name, items)
 	if err == nil {
 		l.Note = a.Note
 	}

@@ -81,7 +81,7 @@ func TestModels(t *testing.T) {
 				testremote.Same(t, l, file, m.Local(t))
 			}
 			asked := len(s.requests())
-			o.Offline = true
+			o.Offline = "--offline"
 			l, file, err := Open(t.Context(), nameOf(m), o)
 			if err != nil {
 				t.Fatal(err)
@@ -342,7 +342,7 @@ func TestOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := len(s.requests())
-	o.Offline = true
+	o.Offline = "--offline"
 	_, read = opened(t, "s3://models/m.bin", o)
 	if err := read(0); err != nil {
 		t.Error(err)

@@ -18,6 +18,7 @@ type Request struct {
 	Path          string
 	Range         string
 	Authorization string
+	Agent         string
 }
 
 // Servers are the two of a service: one with names, and one that has the data at
@@ -118,7 +119,7 @@ func (c counted) Flush() { c.ResponseWriter.(http.Flusher).Flush() }
 func (s *Servers) wrap(data bool, h http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
-		s.requests = append(s.requests, Request{data, r.URL.RequestURI(), r.Header.Get("Range"), r.Header.Get("Authorization")})
+		s.requests = append(s.requests, Request{data, r.URL.RequestURI(), r.Header.Get("Range"), r.Header.Get("Authorization"), r.UserAgent()})
 		s.now++
 		s.most = max(s.most, s.now)
 		s.mu.Unlock()

@@ -1,0 +1,300 @@
+package remote
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/hub"
+	"github.com/tensorfs/tensorfs/formats/ollama"
+	"github.com/tensorfs/tensorfs/internal/cache"
+	protocol "github.com/tensorfs/tensorfs/internal/remote"
+	hubfiles "github.com/tensorfs/tensorfs/internal/remote/hub"
+	"github.com/tensorfs/tensorfs/internal/remote/oci"
+	registry "github.com/tensorfs/tensorfs/internal/remote/ollama"
+	"github.com/tensorfs/tensorfs/internal/remote/plain"
+	"github.com/tensorfs/tensorfs/internal/remote/s3"
+	"github.com/tensorfs/tensorfs/internal/source"
+	"github.com/tensorfs/tensorfs/internal/web"
+)
+
+// Options say how models on servers are found and read. The zero value is what the
+// command tensorfs does without flags.
+type Options struct {
+	// CacheDir is the directory that keeps what was read, on a local disk. All programs
+	// of a user may share it. "" is TENSORFS_CACHE, else tensorfs below XDG_CACHE_HOME or
+	// ~/.cache.
+	CacheDir string
+	// CacheSize is how many bytes the cache may have on the disk; 0 is a tenth of the
+	// disk, at most 100 GB. A negative size keeps a few parts in memory, and nothing on
+	// the disk.
+	CacheSize int64
+	// Timeout is how long a reader waits for its bytes; 0 is two minutes.
+	Timeout time.Duration
+	// Offline is what forbids to ask servers, as messages call it; "" if nothing does but
+	// one of the variables TENSORFS_OFFLINE, HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE. A
+	// name then stands for what it stood for the last time, and only what is in the cache
+	// can be read.
+	Offline string
+	// AskFirst asks servers also where this machine has the model.
+	AskFirst bool
+	// Download brings a file into the cache first, however large it is, where its server
+	// sends only whole files. Without it such a file is an error.
+	Download bool
+	// PlainHTTP allows http:// to public addresses, where everybody on the way can change
+	// what is read. It is always allowed to this machine and its networks.
+	PlainHTTP bool
+	// Agent is sent as User-Agent; "" is "tensorfs".
+	Agent string
+	// Progress is told of what takes long, such as a download: what it is, and of how
+	// many bytes, 0 if that is not known. It returns what is called as bytes come, by any
+	// goroutine, and at the end. Nil is nobody.
+	Progress func(what string, total int64) (add func(n int64), end func())
+	// Asks is told the host of every request; nil is nobody.
+	Asks func(host string)
+	// Logger gets what no error says, such as that the cache cannot be used; nil is
+	// nobody.
+	Logger *slog.Logger
+}
+
+// offline are the variables of the environment that forbid to ask servers. The last two
+// are those of Hugging Face's own programs.
+var offline = []string{"TENSORFS_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}
+
+// forbids returns what forbids to ask servers, "" if nothing does.
+func (o *Options) forbids() string {
+	if o.Offline != "" {
+		return o.Offline
+	}
+	for _, name := range offline {
+		if slices.Contains([]string{"1", "ON", "YES", "TRUE"}, strings.ToUpper(os.Getenv(name))) {
+			return name
+		}
+	}
+	return ""
+}
+
+// Client opens models, on servers and on this machine. All its models share
+// connections, and a cache. It is safe for concurrent use.
+type Client struct {
+	opts Options
+
+	// The connections and the cache are opened with the first model on a server, and
+	// closed when the Client and all such models are.
+	mu     sync.Mutex
+	users  int // models, and the Client from the first of them on
+	closed bool
+	web    *web.Client
+	store  *cache.Store
+}
+
+// New returns a Client. Nothing is opened yet.
+func New(o Options) *Client {
+	o.Offline = o.forbids()
+	return &Client{opts: o}
+}
+
+// Open opens one model, by a Client of its own with the options of the command tensorfs.
+// See [Client.Open].
+func Open(ctx context.Context, name string) (*tensorfs.Model, error) {
+	c := New(Options{})
+	defer c.Close()
+	return c.Open(ctx, name)
+}
+
+// Open opens a model: a path of this machine, or a name.
+//
+//	hf:ORG/NAME[@REVISION][:SELECT]     the Hugging Face Hub
+//	ollama:NAME[:TAG]                   Ollama's registry, or another one
+//	oci://HOST/REPOSITORY[:TAG]         an artifact in a registry
+//	s3://BUCKET/KEY                     an object, or those below a prefix
+//	https://HOST/PATH                   a file
+//
+// Names that begin with hf: and ollama: are looked up on this machine first. What is read
+// of a model comes when it is read, through the cache; Open reads headers. ctx ends the
+// requests that find the model, and nothing of the model once it is open. The error is
+// fs.ErrNotExist if there is no such model, and fs.ErrPermission if it may not be read,
+// as far as the server tells the two apart. It is one line without secrets.
+func (c *Client) Open(ctx context.Context, name string) (*tensorfs.Model, error) {
+	return c.Formats(ctx).Open(name)
+}
+
+// Formats returns the options by which package formats opens models with this Client,
+// for programs that set more of them, or hand them on. ctx is that of [Client.Open].
+func (c *Client) Formats(ctx context.Context) formats.Options {
+	return formats.Options{
+		Remote:   func(name string) (formats.Elsewhere, error) { return c.find(ctx, name) },
+		Hub:      os.Getenv("HF_ENDPOINT"),
+		AskFirst: c.opts.AskFirst,
+		Offline:  c.opts.Offline,
+	}
+}
+
+// Close ends the use of the connections and of the cache. Models that are open can be
+// read all the same, until they are closed, and no model on a server can be opened any
+// more.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	closed := c.closed
+	c.closed = true
+	used := c.users > 0
+	c.mu.Unlock()
+	if !closed && used {
+		c.end()
+	}
+	return nil
+}
+
+// Mismatch returns the error of bytes that came and proved to be others than their
+// server promised, of any model, perhaps one that is closed. Such bytes are not kept, but
+// may have been read.
+func (c *Client) Mismatch() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.store == nil {
+		return nil
+	}
+	return c.store.Mismatch()
+}
+
+// CacheDir returns the directory of the cache that is in use, "" if nothing is kept on a
+// disk, or no model on a server was opened yet.
+func (c *Client) CacheDir() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.store == nil {
+		return ""
+	}
+	return c.store.Dir()
+}
+
+// CacheRoom returns how many bytes the cache may have on its disk, and whether the disk
+// is too full for that.
+func (c *Client) CacheRoom() (limit int64, full bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.store == nil {
+		return 0, false
+	}
+	return c.store.Limit()
+}
+
+// protocols are the ways to find models, by how their names begin. open returns the
+// files, the model among them ("." for all of them).
+var protocols = []struct {
+	prefix string
+	open   func(ctx context.Context, name string, o protocol.Options) (l *protocol.Listing, file string, err error)
+}{
+	{hub.Prefix, openHub},
+	{ollama.Prefix, func(ctx context.Context, name string, o protocol.Options) (*protocol.Listing, string, error) {
+		return registry.Open(ctx, strings.TrimPrefix(name, ollama.Prefix), o)
+	}},
+	{"oci://", oci.Open},
+	{"s3://", s3.Open},
+	{"https://", plain.Open},
+	{"http://", plain.Open},
+}
+
+// openHub opens a commit of a repository. What follows its revision is a path in it.
+func openHub(ctx context.Context, name string, o protocol.Options) (*protocol.Listing, string, error) {
+	n, err := hub.ParseName(strings.TrimPrefix(name, hub.Prefix))
+	if err != nil {
+		return nil, "", err
+	}
+	o.HubCache, _ = source.HuggingFaceCache() // without a home there is none
+	l, rest, err := hubfiles.Open(ctx, n.Repository, n.Revision, o)
+	return l, cmp.Or(rest, "."), err
+}
+
+// find finds a model on a server.
+func (c *Client) find(ctx context.Context, name string) (formats.Elsewhere, error) {
+	var known []string
+	for _, p := range protocols {
+		if !strings.HasPrefix(name, p.prefix) {
+			known = append(known, p.prefix)
+			continue
+		}
+		if err := c.begin(); err != nil {
+			return formats.Elsewhere{}, err
+		}
+		l, file, err := p.open(ctx, name, protocol.Options{Client: c.web, Store: c.store, Offline: c.opts.Offline, Download: c.opts.Download, Progress: c.opts.Progress})
+		if err != nil {
+			c.end()
+			return formats.Elsewhere{}, err
+		}
+		pinned := l.Name
+		if strings.Contains(p.prefix, "http") { // a listing is the directory of a file
+			pinned = plain.Shown(name)
+		}
+		return formats.Elsewhere{FS: &lent{l, sync.OnceFunc(c.end)}, File: file, Name: pinned, Note: l.Note}, nil
+	}
+	return formats.Elsewhere{}, &tensorfs.FormatError{File: plain.Shown(name), Offset: -1, Problem: "models cannot be read from such an address",
+		Advice: "names of models elsewhere begin with " + strings.Join(known, ", "), Kind: tensorfs.ErrUnsupported}
+}
+
+// lent is a listing that ends its use of a Client when it is closed.
+type lent struct {
+	*protocol.Listing
+	end func()
+}
+
+// Close ends the use of the listing, whose files are closed.
+func (l *lent) Close() error {
+	err := l.Listing.Close()
+	l.end()
+	return err
+}
+
+// begin counts one more user of the connections and the cache, and opens them for the
+// first.
+func (c *Client) begin() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return fmt.Errorf("models on servers: the client is closed: %w", fs.ErrClosed)
+	}
+	if c.users > 0 {
+		c.users++
+		return nil
+	}
+	o := cache.Options{Dir: c.opts.CacheDir, Budget: c.opts.CacheSize, Logger: c.opts.Logger}
+	if c.opts.Offline != "" && o.Budget >= 0 { // nothing is stored, so a cache that is not there is not made
+		dir := o.Dir
+		if dir == "" {
+			var err error
+			if dir, err = cache.DefaultDir(); err != nil {
+				return err
+			}
+		}
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			o.Budget = -1
+		}
+	}
+	store, err := cache.Open(o)
+	if err != nil {
+		return err
+	}
+	c.users, c.store = 2, store
+	c.web = web.NewClient(web.Options{Timeout: c.opts.Timeout, Agent: c.opts.Agent, Logger: c.opts.Logger, Plain: c.opts.PlainHTTP, Asks: c.opts.Asks})
+	return nil
+}
+
+// end counts one user less, and closes the connections and the cache after the last.
+func (c *Client) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.users--; c.users == 0 {
+		c.web.Close()
+		c.store.Close()
+	}
+}
