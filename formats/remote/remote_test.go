@@ -84,7 +84,7 @@ func TestOpen(t *testing.T) {
 		t.Error(err)
 	}
 	h.Reset()
-	t.Setenv("HF_HUB_OFFLINE", "1")
+	t.Setenv("TENSORFS_OFFLINE", "1")
 	if m, err = remote.Open(t.Context(), "hf:acme/tiny"); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestOpen(t *testing.T) {
 		t.Errorf("%d requests, %v", len(h.Requests()), err)
 	}
 	const want = "hf:acme/other: it is not in the cache "
-	if _, err := remote.Open(t.Context(), "hf:acme/other"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "HF_HUB_OFFLINE forbids asking for it") {
+	if _, err := remote.Open(t.Context(), "hf:acme/other"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "TENSORFS_OFFLINE forbids asking for it") {
 		t.Errorf("%v, want %s...", err, want)
 	}
 }
