@@ -81,7 +81,7 @@ var rules = map[string]rule{
 	"fs":                          {"root internal/mounts internal/memlimit", "internal/nfsstate internal/source internal/testing/testmodel internal/testing/testmount internal/testing/testwatch", "the file system serves names and Data and knows nothing of models"},
 	"views/tree/whole/pair":       {"root views/tree/whole views/tree/whole/hfdir views views/arrange views/measure", "all", "it finds what belongs together in two models; what to say of it is for commands"},
 	"views/tree/whole":            {"root internal/source internal/jsonobj formats/architectures formats/names formats/gguf formats/tokenizer views views/arrange", "all", "it composes whole files of what parsers found and views give; how directories look is views/tree's business"},
-	"views/tree/whole/hfdir":      {"root internal/jsonobj formats/names internal/assemble formats/safetensors formats/tokenizer views/tree/whole views views/arrange", "all", "it composes directories of what parsers found and views give"},
+	"views/tree/whole/hfdir":      {"root internal/jsonobj formats/architectures formats/names internal/assemble formats/safetensors formats/tokenizer views/tree/whole views views/arrange", "all", "it composes directories of what parsers found and views give"},
 	"formats/tokenizer":           {"root internal/jsonobj", "internal/testing/memory internal/testing/testclient formats/gguf", "it reads the texts of a tokenizer, wherever they are, and no model"},
 	"views/measure":               {"root views/kernel", "", "it adds up numbers, whatever they are of"},
 	"views/arrange":               {"root", "internal/testing/datatest internal/source", "it moves the rows and elements of tensors, whatever they are"},

@@ -2,8 +2,11 @@ package hfdir
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/formats/tokenizer"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
@@ -30,7 +33,7 @@ func config(m *tensorfs.Model, f facts, mlx bool) ([]byte, error) {
 // newConfigMaker returns what makes the configs of a model whose metadata agrees
 // with its tensors.
 func newConfigMaker(m *tensorfs.Model, f facts, mlx bool) (*configMaker, error) {
-	c := &configMaker{model: m, facts: f, mlx: mlx, keys: readKeys(m.Metadata), dims: map[string]int64{}}
+	c := &configMaker{facts: f, mlx: mlx, keys: readKeys(m.Metadata), dims: map[string]int64{}}
 	if err := c.choose(); err != nil {
 		return nil, err
 	}
@@ -45,15 +48,14 @@ func newConfigMaker(m *tensorfs.Model, f facts, mlx bool) (*configMaker, error) 
 
 // config returns config.json.
 func (c *configMaker) config() ([]byte, error) {
-	o := jsonObject{{"architectures", []string{c.arch.class}}, {"model_type", c.arch.model}}
-	for _, row := range c.arch.rows() {
-		v := row.value(c)
-		if c.failed != nil {
-			return nil, c.failed
-		}
-		if v != nil {
-			o = append(o, jsonMember{row.name, v})
-		}
+	o := jsonObject{{"architectures", []string{c.arch.Classes[0].Name}}, {"model_type", c.model()}}
+	for i := range c.arch.Config {
+		o = o.with(c.arch.Config[i].Name, c.field(&c.arch.Config[i]))
+	}
+	o = o.with("bos_token_id", c.tokenID("bos_token_id")).with("eos_token_id", c.endTokens()).with("pad_token_id", c.tokenID("padding_token_id"))
+	o = o.with("torch_dtype", c.facts.torch)
+	if c.failed != nil {
+		return nil, c.failed
 	}
 	if c.experts() {
 		o = append(o, jsonMember{"quantization_config", mxfp4Config})
@@ -72,15 +74,82 @@ func (c *configMaker) config() ([]byte, error) {
 
 // configMaker makes the configs of one model: config.json, and those beside it.
 type configMaker struct {
-	model  *tensorfs.Model
 	keys   ggufKeys
 	facts  facts
 	mlx    bool
-	arch   *configArch
+	arch   *architectures.Settings
 	dims   map[string]int64 // what configMaker.measure found
 	ends   []int            // ids of the tokens at which llama.cpp ends a generation
 	failed error            // the first
 }
+
+// model is the model_type.
+func (c *configMaker) model() string { return c.arch.Classes[0].ModelType }
+
+// field returns the value of a field as jsonObject has them; nil: it is not written.
+func (c *configMaker) field(item *architectures.Setting) any {
+	if !item.Always {
+		if v := c.fact(item.Fact, item.Value != nil && !item.Said); v != nil || c.failed != nil {
+			return v
+		}
+		if item.Value == nil {
+			c.missing(item.Fact)
+			return nil
+		}
+	}
+	switch l := item.Value.Literal.(type) {
+	case nil:
+	case architectures.Null:
+		return jsonNull{}
+	default:
+		return l
+	}
+	if f, ok := derivations[item.Value.Name]; ok {
+		return f(c, item.Value.Args)
+	}
+	fact := architectures.FactOf(item.Value.Name)
+	v := c.fact(fact, false)
+	if v == nil {
+		c.missing(fact)
+	}
+	return v
+}
+
+// missing refuses a file that lacks the key of a fact.
+func (c *configMaker) missing(f *architectures.Fact) {
+	c.refuse("the file has no %s", c.keys.full(f.Keys[0]))
+}
+
+// fact returns what was measured, or a key says; nil where nothing does, and for an
+// option of 0 where that may be.
+func (c *configMaker) fact(f *architectures.Fact, zero bool) any {
+	if n, ok := c.dims[f.Name]; ok {
+		return n
+	}
+	var v any
+	ok := false
+	switch names := strings.Join(f.Keys, " "); f.Kind {
+	case architectures.Size, architectures.Count, architectures.Option:
+		least := int64(1)
+		if f.Kind == architectures.Count || f.Kind == architectures.Option && zero {
+			least = 0
+		}
+		v, ok = either(c.integer(names, least, mostSize))
+		ok = ok && (f.Kind == architectures.Count || v != int64(0))
+	case architectures.Real:
+		v = c.number(names, 0)
+		ok = v != nil
+	case architectures.Flag:
+		v, ok = either(c.flag(names))
+	}
+	if !ok || c.failed != nil {
+		return nil
+	}
+	return v
+}
+
+// either makes a value of any type of one that has a type.
+func either[T any](v T, ok bool) (any, bool) { return v, ok }
 
 // choose finds the architecture's row.
 func (c *configMaker) choose() error {
@@ -93,10 +162,13 @@ func (c *configMaker) choose() error {
 		return fmt.Errorf("general.architecture is %s, not a text", shownValue(v))
 	}
 	c.keys.prefix = name + "."
-	for i := range configArchs {
-		if a := &configArchs[i]; a.name == name && (a.when == nil || a.when(c)) {
-			c.arch = a
-			break
+	all := architectures.AllSettings()
+	for _, special := range []bool{true, false} {
+		i := slices.IndexFunc(all, func(a *architectures.Settings) bool {
+			return c.arch == nil && a.GGUF == name && a.Makes("hf") && (a.When != "") == special && (!special || conditions[a.When](c))
+		})
+		if i >= 0 {
+			c.arch = all[i]
 		}
 	}
 	switch {
@@ -106,8 +178,8 @@ func (c *configMaker) choose() error {
 		return fmt.Errorf("no Hugging Face form known for architecture %s", name[:min(len(name), 100)])
 	case c.arch == nil:
 		return fmt.Errorf("no Hugging Face form known for architecture %s", tensorfs.Quote(name))
-	case c.mlx && c.arch.mlx == nil:
-		return fmt.Errorf("mlx-lm has no such model as %s", c.arch.model)
+	case c.mlx && !c.arch.Makes("mlx"):
+		return fmt.Errorf("mlx-lm has no such model as %s", c.model())
 	}
 	return nil
 }
@@ -128,7 +200,7 @@ func (c *configMaker) tensor(name string) *tensorfs.Tensor {
 }
 
 // experts reports whether the experts are given as gpt-oss was published.
-func (c *configMaker) experts() bool { return c.facts.experts && !c.mlx && c.arch.model == "gpt_oss" }
+func (c *configMaker) experts() bool { return c.facts.experts && !c.mlx && c.model() == "gpt_oss" }
 
 // mxfp4Config says which modules of gpt-oss are blocks of MXFP4: all the others.
 var mxfp4Config = jsonObject{

@@ -39,7 +39,7 @@ func fraction(least, most float64) func(v any) (any, bool) {
 // generation returns generation_config.json, and what a user should know of it. It
 // is nil for models like BERT, which generate nothing.
 func (c *configMaker) generation() (text []byte, notes []string) {
-	if c.arch.model == "bert" {
+	if c.model() == "bert" {
 		return nil, nil
 	}
 	var o, chosen jsonObject
@@ -63,14 +63,6 @@ func (c *configMaker) generation() (text []byte, notes []string) {
 	} else {
 		o = jsonObject{{"do_sample", !greedy}}
 	}
-	for _, field := range []configField{
-		{"bos_token_id", tokenID("bos_token_id")},
-		{"eos_token_id", func(c *configMaker) any { return c.allEnds() }},
-		{"pad_token_id", tokenID("padding_token_id")},
-	} {
-		if v := field.value(c); v != nil {
-			o = append(o, jsonMember{field.name, v})
-		}
-	}
+	o = o.with("bos_token_id", c.tokenID("bos_token_id")).with("eos_token_id", c.allEnds()).with("pad_token_id", c.tokenID("padding_token_id"))
 	return append(o, chosen...).text(), notes
 }

@@ -21,6 +21,14 @@ type jsonMember struct {
 	value any
 }
 
+// with returns the object with a member more, unless its value is nil.
+func (o jsonObject) with(name string, value any) jsonObject {
+	if value == nil {
+		return o
+	}
+	return append(o, jsonMember{name, value})
+}
+
 // jsonNull is a null that is written.
 type jsonNull struct{}
 

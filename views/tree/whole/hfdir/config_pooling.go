@@ -12,7 +12,7 @@ import (
 // in the chat template.
 func (c *configMaker) embedding(f *whole.Files) {
 	v, key := c.keys.find("pooling_type")
-	if v == nil && c.arch.model != "bert" {
+	if v == nil && c.model() != "bert" {
 		return
 	}
 	n, _ := wholeNumber(v)
@@ -25,7 +25,7 @@ func (c *configMaker) embedding(f *whole.Files) {
 		f.Notes = append(f.Notes, "there is no modules.json, without which sentence-transformers takes the mean of all tokens: "+how)
 		return
 	}
-	pooling := jsonObject{{"word_embedding_dimension", c.dims["width"]}}
+	pooling := jsonObject{{"word_embedding_dimension", c.dims["dim"]}}
 	for _, field := range fields {
 		pooling = append(pooling, jsonMember{field.Name, field.Set})
 	}
@@ -33,7 +33,7 @@ func (c *configMaker) embedding(f *whole.Files) {
 	for i, m := range []struct{ path, class string }{{"", "Transformer"}, {"1_Pooling", "Pooling"}, {"2_Normalize", "Normalize"}} {
 		modules = append(modules, jsonObject{{"idx", int64(i)}, {"name", fmt.Sprint(i)}, {"path", m.path}, {"type", "sentence_transformers.models." + m.class}})
 	}
-	context := c.dims["context"]
+	context := c.dims["max_seq_len"]
 	for path, text := range map[string][]byte{
 		"modules.json":              indented(modules),
 		"1_Pooling/config.json":     append(pooling, jsonMember{"include_prompt", true}).text(),

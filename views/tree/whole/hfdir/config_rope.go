@@ -1,6 +1,7 @@
 package hfdir
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -39,6 +40,14 @@ func (c *configMaker) ropeType() string {
 	return t
 }
 
+// originalContext returns how many positions a model had before they were scaled.
+func (c *configMaker) originalContext() int64 {
+	if n, ok := c.integer("rope.scaling.original_context_length", 1, mostSize); ok {
+		return n
+	}
+	return c.dims["max_seq_len"]
+}
+
 // alone returns a way of scaling that no key may add another to.
 func (c *configMaker) alone(key, tensors string) string {
 	switch {
@@ -55,13 +64,14 @@ func (c *configMaker) alone(key, tensors string) string {
 // ropeScaling returns rope_scaling, nil where nothing is scaled.
 func (c *configMaker) ropeScaling() any {
 	t := c.ropeType()
+	way := cmp.Or(map[string]string{"": "none", ropeFreqs: "llama3", ropeFactors: "su"}[t], t)
 	if more := c.number("rope.scaling.attn_factor", 0); more != nil && double(more) != 1 && t != "yarn" && t != ropeFactors {
 		c.refuse("%s is %s without yarn, which config.json cannot say", c.keys.full("rope.scaling.attn_factor"), shownValue(more))
 	}
 	switch {
 	case c.failed != nil:
-	case !slices.Contains(c.arch.ropes, t):
-		c.refuse("rotary embeddings are scaled by %s, which config.json of %s cannot say", tensorfs.Quote(t), c.arch.model)
+	case !c.arch.Has("rope", way) || c.arch.Lossy("rope", way):
+		c.refuse("rotary embeddings are scaled by %s, which config.json of %s cannot say", tensorfs.Quote(t), c.model())
 	case t == "linear":
 		return jsonObject{{"rope_type", t}, {"type", t}, {"factor", c.number("rope.scaling.factor rope.scale_linear", 0)}}
 	case t == "yarn":
@@ -82,9 +92,9 @@ func (c *configMaker) yarn() any {
 		c.refuse("rotary embeddings are scaled by yarn, and the file has no %s", c.keys.full("rope.scaling.factor"))
 		return nil
 	}
-	original := size("rope.scaling.original_context_length", dim("context"))(c)
+	original := c.originalContext()
 	o := jsonObject{{"rope_type", "yarn"}, {"type", "yarn"}, {"factor", factor}, {"original_max_position_embeddings", original}}
-	usual := map[string]bool{"deepseek2": true, "gpt-oss": true}[c.arch.name]
+	usual := map[string]bool{"deepseek2": true, "gpt-oss": true}[c.arch.GGUF]
 	for _, beta := range []struct {
 		name  string
 		other float64
@@ -103,11 +113,11 @@ func (c *configMaker) yarn() any {
 	if v := c.yarnAttention(double(factor)); v != nil {
 		o = append(o, jsonMember{"attention_factor", v})
 	}
-	if log := c.number("rope.scaling.yarn_log_multiplier", -1); log != nil && c.arch.heads == headsMLA && double(log) != 0 {
+	if log := c.number("rope.scaling.yarn_log_multiplier", -1); log != nil && c.latent() && double(log) != 0 {
 		scale := c.single(float64(float32(double(log)) / float32(0.1)))
 		o = append(o, jsonMember{"mscale", scale}, jsonMember{"mscale_all_dim", scale})
 	}
-	if c.arch.name == "gpt-oss" {
+	if c.arch.GGUF == "gpt-oss" {
 		o = append(o, jsonMember{"truncate", false})
 	}
 	return o
@@ -123,8 +133,8 @@ func (c *configMaker) yarnAttention(factor float64) any {
 	switch {
 	case plain && kept == nil:
 		return nil
-	case c.arch.heads == headsMLA, !plain && kept != nil:
-		c.refuse("yarn scales attention by a factor of its own, which config.json of %s cannot say", c.arch.model)
+	case c.latent(), !plain && kept != nil:
+		c.refuse("yarn scales attention by a factor of its own, which config.json of %s cannot say", c.model())
 		return nil
 	case plain:
 		return kept
@@ -153,23 +163,26 @@ func (c *configMaker) llama3() any {
 	if !slices.ContainsFunc(list, func(x float32) bool { return x != 1 }) {
 		return nil
 	}
-	base := double(real(0, "rope.freq_base", constant(10000.0))(c))
+	base := 10000.0
+	if v := c.number("rope.freq_base", 0); v != nil {
+		base = double(v)
+	}
 	factor := slices.Max(list)
 	for _, original := range []int64{8192, 4096, 2048, 16384, 32768, 65536, 131072} {
-		if closeTo(list, whole.Llama3Divisors(c.dims["head"], base, factor, 1, 4, float32(original))) {
+		if closeTo(list, whole.Llama3Divisors(c.dims["head_dim"], base, factor, 1, 4, float32(original))) {
 			return jsonObject{{"rope_type", "llama3"}, {"factor", factor}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0},
 				{"original_max_position_embeddings", original}}
 		}
 	}
 	return jsonObject{{"rope_type", "longrope"}, {"type", "longrope"}, {"short_factor", list}, {"long_factor", list},
-		{"original_max_position_embeddings", c.dims["context"]}}
+		{"original_max_position_embeddings", c.dims["max_seq_len"]}}
 }
 
 // longContext returns original_max_position_embeddings beside the rope_scaling
 // that has it: libraries differ in where they look.
 func (c *configMaker) longContext() any {
 	if o, ok := c.ropeScaling().(jsonObject); ok && o[0].value == "longrope" {
-		return c.dims["context"]
+		return c.dims["max_seq_len"]
 	}
 	return nil
 }
@@ -188,17 +201,20 @@ func (c *configMaker) longRope() any {
 		return nil
 	}
 	o := jsonObject{{"type", "longrope"}, {"short_factor", short}, {"long_factor", long}}
-	original, ok := size("rope.scaling.original_context_length", dim("context"))(c).(int64)
-	if !ok || original < 2 {
+	original := c.originalContext()
+	if original < 2 {
 		c.refuse("%s is %d", c.keys.full("rope.scaling.original_context_length"), original)
 		return nil
 	}
 	usual := 1.0
-	if s := float64(c.dims["context"]) / float64(original); s > 1 {
+	if s := float64(c.dims["max_seq_len"]) / float64(original); s > 1 {
 		usual = math.Sqrt(1 + math.Log(s)/math.Log(float64(original)))
 	}
-	factor := real(0, "rope.scaling.attn_factor", constant(float32(1)))(c) // llama.cpp's without the key
-	if factor != nil && math.Abs(double(factor)-usual) > 1e-5 {
+	factor := c.number("rope.scaling.attn_factor", 0)
+	if factor == nil {
+		factor = float32(1) // llama.cpp's
+	}
+	if math.Abs(double(factor)-usual) > 1e-5 {
 		o = append(o, jsonMember{"attention_factor", factor})
 	}
 	return o
@@ -212,7 +228,7 @@ func (c *configMaker) factors(name string) []float32 {
 		c.refuse("the file has no %s beside the other list", name)
 		return nil
 	}
-	n := c.dims["turned"] / 2
+	n := c.dims["rope_dim"] / 2
 	if t.DType != tensorfs.F32 || len(t.Shape) != 1 || t.Shape[0] != n || t.Data == nil || t.Data.Size() != 4*n {
 		c.refuse("%s is %s of shape %v, not %d numbers of F32", name, t.DType, t.Shape, n)
 		return nil

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
@@ -133,9 +134,9 @@ func TestConfigSamples(t *testing.T) {
 			t.Errorf("%s: %v", arch, err)
 		}
 	}
-	for _, a := range configArchs {
-		if _, ok := samples[a.name]; !ok {
-			t.Errorf("%s has no sample", a.name)
+	for _, a := range architectures.AllSettings() {
+		if _, ok := samples[a.GGUF]; !ok && a.Makes("hf") {
+			t.Errorf("%s has no sample", a.GGUF)
 		}
 	}
 }
@@ -331,7 +332,7 @@ func TestDecimal(t *testing.T) {
 func TestConfigPart(t *testing.T) {
 	for head := int64(2); head <= 512; head++ {
 		for turned := int64(2); turned < head; turned += 2 {
-			part := turningPart(&configMaker{dims: map[string]int64{"head": head, "turned": turned}}).(float64)
+			part := turningPart(&configMaker{dims: map[string]int64{"head_dim": head, "rope_dim": turned}}).(float64)
 			if got := int64(float64(head) * part); got != turned {
 				t.Fatalf("%d of %d: %v gives %d", turned, head, part, got)
 			}

@@ -4,14 +4,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
-// measure finds the sizes that several fields need: rows, width, layers (and
-// blocks, which counts also those that only predict further tokens), heads, kv,
-// head, value, turned, context, of DeepSeek also rank and still, and 0 for those
-// without a key: ff, experts.
+// measure finds the sizes that several fields need, by the names of facts, and blocks,
+// which counts also the layers that only predict further tokens; of DeepSeek also still,
+// the part of a head that is not rotated; and 0 without a key: ff, experts.
 func (c *configMaker) measure() {
-	c.dims["rows"] = c.facts.rows
+	c.dims["vocab_size"] = c.facts.rows
 	if c.facts.rows < 1 || c.facts.rows > mostSize {
 		c.refuse("the file has no token embedding: it is a vocabulary alone")
 	}
@@ -20,9 +21,9 @@ func (c *configMaker) measure() {
 		most     int64
 	}{
 		{"blocks", "block_count", mostHeads},
-		{"width", "embedding_length", mostSize},
-		{"heads", "attention.head_count", mostHeads},
-		{"context", "context_length", mostSize},
+		{"dim", "embedding_length", mostSize},
+		{"n_heads", "attention.head_count", mostHeads},
+		{"max_seq_len", "context_length", mostSize},
 	} {
 		n, ok := c.integer(k.key, 1, k.most)
 		if !ok {
@@ -32,10 +33,10 @@ func (c *configMaker) measure() {
 		c.dims[k.dim] = n
 	}
 	extra, _ := c.integer("nextn_predict_layers", 0, mostHeads)
-	c.dims["layers"] = c.dims["blocks"] - extra
-	c.dims["kv"] = c.dims["heads"]
+	c.dims["n_layers"] = c.dims["blocks"] - extra
+	c.dims["n_kv_heads"] = c.dims["n_heads"]
 	if n, ok := c.integer("attention.head_count_kv", 1, mostHeads); ok {
-		c.dims["kv"] = n
+		c.dims["n_kv_heads"] = n
 	}
 	c.dims["ff"], _ = c.integer("feed_forward_length", 0, mostSize)
 	c.dims["experts"], _ = c.integer("expert_count", 0, mostSize)
@@ -44,14 +45,14 @@ func (c *configMaker) measure() {
 
 // measureHead finds the size of a head, and what config.json can say about it.
 func (c *configMaker) measureHead() {
-	if c.arch.heads == headsMLA {
+	if c.latent() {
 		c.measureLatent()
 		return
 	}
-	heads, width := c.dims["heads"], c.dims["width"]
+	heads, width := c.dims["n_heads"], c.dims["dim"]
 	turned, said := c.integer("rope.dimension_count", 1, mostHeads)
 	head, ok := c.integer("attention.key_length", 1, mostHeads)
-	if !ok && c.arch.name == "llama" && said {
+	if !ok && c.arch.GGUF == "llama" && said {
 		head, ok = turned, true
 	}
 	if !ok {
@@ -64,30 +65,33 @@ func (c *configMaker) measureHead() {
 	if !said {
 		turned = head
 	}
-	c.dims["head"], c.dims["value"], c.dims["turned"] = head, value, turned
+	c.dims["head_dim"], c.dims["v_head_dim"], c.dims["rope_dim"] = head, value, turned
 	switch {
-	case head*heads != width && c.arch.heads != headsSaid:
-		c.refuse("the %d heads have %d numbers each and the hidden state %d, which config.json of %s cannot say", heads, head, width, c.arch.model)
+	case head*heads != width && c.arch.Word("heads") != "said":
+		c.refuse("the %d heads have %d numbers each and the hidden state %d, which config.json of %s cannot say", heads, head, width, c.model())
 	case head == 0:
 		c.refuse("the %d heads share the %d numbers of the hidden state", heads, width)
 	case value != head:
-		c.refuse("a head has %d numbers of k and %d of v, which config.json of %s cannot say", head, value, c.arch.model)
-	case c.dims["kv"] > heads || heads%c.dims["kv"] != 0:
-		c.refuse("the %d heads are not a multiple of the %d heads of k and v", heads, c.dims["kv"])
-	case c.arch.ropes == nil: // positions are known in another way
-	case turned != head && c.arch.heads != headsTurn || turned > head || turned%2 != 0:
-		c.refuse("%d numbers of a head of %d are rotated, which config.json of %s cannot say", turned, head, c.arch.model)
+		c.refuse("a head has %d numbers of k and %d of v, which config.json of %s cannot say", head, value, c.model())
+	case c.dims["n_kv_heads"] > heads || heads%c.dims["n_kv_heads"] != 0:
+		c.refuse("the %d heads are not a multiple of the %d heads of k and v", heads, c.dims["n_kv_heads"])
+	case c.arch.Word("rope") == "": // positions are known in another way
+	case turned != head && c.arch.Word("heads") != "turned" || turned > head || turned%2 != 0:
+		c.refuse("%d numbers of a head of %d are rotated, which config.json of %s cannot say", turned, head, c.model())
 	}
 }
+
+// latent reports whether k and v are stored compressed.
+func (c *configMaker) latent() bool { return c.arch.Word("heads") == "latent" }
 
 // measureLatent finds the sizes of heads whose k and v are stored compressed. Files
 // from before llama.cpp kept them compressed have the whole sizes under other keys.
 func (c *configMaker) measureLatent() {
 	for _, k := range []struct{ dim, keys string }{
-		{"rank", "attention.kv_lora_rank"},
-		{"turned", "rope.dimension_count"},
-		{"head", "attention.key_length_mla attention.key_length"},
-		{"value", "attention.value_length_mla attention.value_length"},
+		{"kv_lora_rank", "attention.kv_lora_rank"},
+		{"rope_dim", "rope.dimension_count"},
+		{"head_dim", "attention.key_length_mla attention.key_length"},
+		{"v_head_dim", "attention.value_length_mla attention.value_length"},
 	} {
 		n, ok := c.integer(k.keys, 1, mostHeads)
 		if !ok {
@@ -97,51 +101,11 @@ func (c *configMaker) measureLatent() {
 		}
 		c.dims[k.dim] = n
 	}
-	c.dims["still"] = c.dims["head"] - c.dims["turned"]
+	c.dims["still"], c.dims["mla_v_head_dim"] = c.dims["head_dim"]-c.dims["rope_dim"], c.dims["v_head_dim"]
 	if c.dims["still"] < 1 {
-		c.refuse("%d of the %d numbers of a head are rotated", c.dims["turned"], c.dims["head"])
+		c.refuse("%d of the %d numbers of a head are rotated", c.dims["rope_dim"], c.dims["head_dim"])
 	}
 }
-
-// configShape is a row: a tensor, and what its shape must be, row-major, in names
-// of configMaker.sizes. "*" is the number of a layer.
-type configShape struct{ tensor, sizes string }
-
-// apart are the shapes where q, k and v are stored by themselves.
-var apart = []configShape{
-	{"token_embedding.weight", "rows width"},
-	{"layers.*.attention.q.weight", "q width"},
-	{"layers.*.attention.k.weight", "kv width"},
-	{"layers.*.attention.v.weight", "kv width"},
-	{anyLayer, "width q"},
-	{"layers.*.ffn.gate.weight", "ff width"},
-	{"layers.*.ffn.up.weight", "ff width"},
-	{"layers.*.ffn.down.weight", "width ff"},
-}
-
-// upDown are those of layers without a gate.
-var upDown = slices.Concat(apart[:5], apart[6:])
-
-// joined are those where q, k and v are stored in one tensor.
-var joined = []configShape{
-	apart[0], apart[4], apart[6], apart[7],
-	{"layers.*.attention.qkv.weight", "qkv width"},
-	{"layers.*.ffn.gate_up.weight", "2ff width"},
-}
-
-// latent are those of DeepSeek.
-var latent = []configShape{
-	apart[0],
-	{"layers.*.attention.q.weight", "q width"},
-	{"layers.*.attention.kv_a.weight", "kv_a width"},
-	{anyLayer, "width o"},
-	{"layers.*.ffn.router.weight", "experts width"},
-}
-
-var (
-	routed    = []configShape{{"layers.*.ffn.router.weight", "experts width"}}
-	positions = []configShape{{"position_embedding.weight", "context width"}}
-)
 
 // anyLayer is a tensor that every layer of every architecture has.
 const anyLayer = "layers.*.attention.output.weight"
@@ -149,28 +113,30 @@ const anyLayer = "layers.*.attention.output.weight"
 // sizes are the sizes that tensors have.
 func (c *configMaker) sizes() map[string]int64 {
 	d := c.dims
-	q, kv := d["head"]*d["heads"], d["head"]*d["kv"]
-	return map[string]int64{
-		"rows": d["rows"], "width": d["width"], "context": d["context"], "experts": d["experts"],
-		"q": q, "kv": kv, "qkv": q + 2*kv, "ff": d["ff"], "2ff": 2 * d["ff"],
-		"kv_a": d["rank"] + d["turned"], "o": d["value"] * d["heads"],
+	q, kv := d["head_dim"]*d["n_heads"], d["head_dim"]*d["n_kv_heads"]
+	sizes := map[string]int64{"rows": d["vocab_size"], "dim": d["dim"], "context": d["max_seq_len"], "experts": d["experts"], "q": q, "o": d["v_head_dim"] * d["n_heads"]}
+	if c.latent() {
+		sizes["kv_a"] = d["kv_lora_rank"] + d["rope_dim"]
+	} else {
+		sizes["kv"], sizes["qkv"], sizes["ff"], sizes["2ff"] = kv, q+2*kv, d["ff"], 2*d["ff"]
 	}
+	return sizes
 }
 
 // check refuses what the sizes cannot be, and what the tensors contradict.
 func (c *configMaker) check() {
-	if c.failed == nil && c.dims["layers"] < 1 {
-		c.refuse("%s is %d, of which %d only predict further tokens: nothing is left", c.keys.full("block_count"), c.dims["blocks"], c.dims["blocks"]-c.dims["layers"])
+	if c.failed == nil && c.dims["n_layers"] < 1 {
+		c.refuse("%s is %d, of which %d only predict further tokens: nothing is left", c.keys.full("block_count"), c.dims["blocks"], c.dims["blocks"]-c.dims["n_layers"])
 	}
-	checks := c.arch.checks
+	checks := c.arch.Calls("agree")
 	if c.mlx {
-		checks = slices.Concat(checks, c.arch.mlx)
+		checks = slices.Concat(checks, c.arch.Calls("mlx_agree"))
 	}
 	for _, check := range checks {
 		if c.failed != nil {
 			return
 		}
-		check(c)
+		agreements[check.Name](c)
 	}
 	if c.failed == nil {
 		c.checkShapes()
@@ -181,26 +147,20 @@ func (c *configMaker) check() {
 // is not there, so a file's number of layers costs nothing.
 func (c *configMaker) checkShapes() {
 	sizes := c.sizes()
-	for i := range c.dims["layers"] {
-		n := strconv.FormatInt(i, 10)
-		if name := strings.Replace(anyLayer, "*", n, 1); c.tensor(name) == nil {
-			c.refuse("there are %d layers, and the file has no %s", c.dims["layers"], name)
+	for i := range c.dims["n_layers"] {
+		if name := strings.Replace(anyLayer, "*", strconv.FormatInt(i, 10), 1); c.tensor(name) == nil {
+			c.refuse("there are %d layers, and the file has no %s", c.dims["n_layers"], name)
 			return
 		}
-		for _, s := range c.arch.shapes {
-			if !strings.Contains(s.tensor, "*") && i > 0 {
-				continue
+		why := whole.Contradicted(i, sizes, func(name string) []int64 {
+			if t := c.tensor(name); t != nil {
+				return t.Numbers()
 			}
-			name := strings.Replace(s.tensor, "*", n, 1)
-			t := c.tensor(name)
-			var want []int64
-			for size := range strings.FieldsSeq(s.sizes) {
-				want = append(want, sizes[size])
-			}
-			if t != nil && !slices.Equal(t.Numbers(), want) {
-				c.refuse("the metadata contradicts the tensor %s, whose shape is %v and would have to be %v", name, t.Numbers(), want)
-				return
-			}
+			return nil
+		})
+		if why != "" {
+			c.refuse("the metadata %s", why)
+			return
 		}
 	}
 }

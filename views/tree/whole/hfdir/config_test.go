@@ -2,13 +2,16 @@ package hfdir
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
 const (
@@ -158,5 +161,36 @@ func TestAdaptedGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		sameConfig(t, readJSON(t, got), want)
+	}
+}
+
+// TestNamedFunctions holds that what the descriptions of architectures call is there,
+// and that all that is there is called.
+func TestNamedFunctions(t *testing.T) {
+	called := map[string]bool{}
+	hold := func(arch, name string, known bool) {
+		if called[name] = true; !known {
+			t.Errorf("%s calls %s, which nothing is called", arch, name)
+		}
+	}
+	for _, a := range architectures.AllSettings() {
+		for _, item := range a.Config {
+			if v := item.Value; v != nil && v.Name != "" {
+				hold(a.Name, v.Name, derivations[v.Name] != nil || architectures.FactOf(v.Name) != nil)
+			}
+		}
+		for _, v := range slices.Concat(a.Calls("agree"), a.Calls("mlx_agree")) {
+			hold(a.Name, v.Name, agreements[v.Name] != nil)
+		}
+		if a.When != "" {
+			hold(a.Name, a.When, conditions[a.When] != nil)
+		}
+	}
+	for _, names := range [][]string{slices.Collect(maps.Keys(derivations)), slices.Collect(maps.Keys(agreements)), slices.Collect(maps.Keys(conditions))} {
+		for _, name := range names {
+			if !called[name] {
+				t.Errorf("nothing calls %s", name)
+			}
+		}
 	}
 }

@@ -7,7 +7,7 @@
 //	MLX                  configs adapted, tensors as F16   as stored
 //	Hugging Face         as stored                         as stored, where mlx-lm has the model; config adapted
 //
-// An architecture is rows of tables: config_archs.go says what config.json has,
+// An architecture is text in formats/architectures, which says what config.json has;
 // tensors_layouts.go which tensors there are and what is moved in them;
 // mlx_classes.go which further fields mlx-lm's classes read, older.go which
 // transformers 4 does. It is the way back from package whole, over the same moves
