@@ -3,6 +3,7 @@ package architectures
 import (
 	_ "embed"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -11,12 +12,45 @@ var architecturesText string
 
 // Architecture is what the text says of an architecture.
 type Architecture struct {
-	Name  string
+	Name      string
+	Prefix    string // of layers before their number, in names of Hugging Face
+	MLXPrefix string // of all these names in mlx-lm
+
+	First, Layer, Last []Tensor // in the order of GGUF files
+
 	words map[string][]Item
 }
 
 // Items are the items of a word, with those of the architecture that it is like.
 func (a *Architecture) Items(word string) []Item { return a.words[word] }
+
+// Makes reports whether something can be made of models of the architecture: gguf of a
+// directory of Hugging Face, hf or mlx of a GGUF file.
+func (a *Architecture) Makes(what string) bool {
+	items := a.words["makes"]
+	return len(items) == 0 || slices.ContainsFunc(items, func(x Item) bool { return x.Name == what })
+}
+
+// Drops reports whether GGUF files do not have a tensor, by its canonical name and by
+// its name in the files of the model.
+func (a *Architecture) Drops(canonical, source string) bool {
+	return slices.ContainsFunc(a.words["dropped"], func(x Item) bool {
+		name, end := strings.CutSuffix(x.Text, "*")
+		rest, begin := strings.CutPrefix(x.Text, "*")
+		switch of, isSource := strings.CutPrefix(name, "source:"); {
+		case begin:
+			return strings.HasSuffix(source, rest)
+		case end && isSource:
+			return strings.HasPrefix(source, of)
+		}
+		return end && strings.HasPrefix(canonical, name)
+	})
+}
+
+// DropsBeyond reports whether GGUF files do not have layers after the last one.
+func (a *Architecture) DropsBeyond() bool {
+	return slices.ContainsFunc(a.words["dropped"], func(x Item) bool { return x.Text == "beyond" })
+}
 
 // All returns the architectures in the order of the text: its blocks but for those that
 // are there for others to be like, and those of an architecture that has another.
@@ -49,7 +83,6 @@ func readArchitectures(file, text string) (all []*Architecture, err error) {
 		return nil, err
 	}
 	for _, b := range blocks {
-		a := &Architecture{b.name, b.words}
 		for word, items := range b.words {
 			for i, x := range items {
 				if x.Name != "" && slices.ContainsFunc(items[:i], func(y Item) bool { return x.Name == y.Name && x.When.String() == y.When.String() }) {
@@ -57,7 +90,34 @@ func readArchitectures(file, text string) (all []*Architecture, err error) {
 				}
 			}
 		}
+		a := &Architecture{Name: b.name, words: b.words}
+		if a.Prefix, err = b.single(file, "prefix"); err != nil {
+			return nil, err
+		}
+		if a.MLXPrefix, err = b.single(file, "mlx"); err != nil {
+			return nil, err
+		}
+		for _, part := range []struct {
+			word    string
+			tensors *[]Tensor
+		}{{"first", &a.First}, {"layer", &a.Layer}, {"last", &a.Last}} {
+			if *part.tensors, err = readTensors(file, b.words[part.word], part.word == "layer"); err != nil {
+				return nil, err
+			}
+		}
 		all = append(all, a)
 	}
 	return all, nil
+}
+
+// single is the text of a word that has one item, "" without it.
+func (b *block) single(file, word string) (string, error) {
+	items := b.words[word]
+	switch {
+	case len(items) > 1 || len(items) == 1 && items[0].When != nil:
+		return "", mistake(file, items[0].Line, "%s has one item without a condition", word)
+	case len(items) == 1:
+		return items[0].Text, nil
+	}
+	return "", nil
 }

@@ -1,8 +1,11 @@
 package architectures
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tensorfs/tensorfs/formats/names"
 )
 
 // TestText: the text is what the reader takes.
@@ -30,21 +33,21 @@ func TestLike(t *testing.T) {
 	all, err := readArchitectures("text", `# comment
 arch a
   prefix  one.
-  layer   a b(1 2):x [rope y]
+  dropped   a b(1 2):x [rope y]
           c [] d
           [!e] f
-  layer   g
+  dropped   g
 arch b like a
-  layer   -b +d:more @a +h +i
+  dropped   -b +d:more @a +h +i
 arch c like b
   prefix  two.
-  layer   -c +j
+  dropped   -c +j
 `)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []string{"a b(1 2):x [rope y]c d [!e]f g", "a h i [rope y]c d:more [!e]f g", "a h i d:more [!e]f g j"} {
-		if got := texts(all[i].Items("layer")); got != want {
+		if got := texts(all[i].Items("dropped")); got != want {
 			t.Errorf("%s has %s, want %s", all[i].Name, got, want)
 		}
 	}
@@ -56,20 +59,20 @@ arch c like b
 // TestMistakes: a text that is wrong says where.
 func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		"arch a\n  what b\n":    "text:2: unknown word",
-		"arch a\narch a\n":      "text:2: a is there twice",
-		"arch a like b\n":       "text:1: a is like b",
-		"arch a b\n":            `text:1: "arch a b"`,
-		"  layer a\n":           "text:1: a line before",
-		"arch a\n  layer a a\n": "text:2: layer has a twice",
-		"arch a\n  layer +a\n":  "text:2: +a changes",
-		"arch a\n  layer a\narch b like a\n  layer -b\n":     "text:4: there is no b",
-		"arch a\n  layer a\narch b like a\n  layer -a b\n":   "text:4: layer has changes and items",
-		"arch a\n  layer [a b\n":                             "text:2: a condition without its end",
-		"arch a\n  layer [a +] b\n":                          "text:2: the expression",
-		"arch a\n  layer b(c\n":                              "text:2: parentheses",
-		"arch a\n  layer \u00fc\n":                           "text:2: only printable ASCII",
-		"arch a\n  layer [" + strings.Repeat("!", 99) + "a]": "it is too deep",
+		"arch a\n  what b\n":      "text:2: unknown word",
+		"arch a\narch a\n":        "text:2: a is there twice",
+		"arch a like b\n":         "text:1: a is like b",
+		"arch a b\n":              `text:1: "arch a b"`,
+		"  dropped a\n":           "text:1: a line before",
+		"arch a\n  dropped a a\n": "text:2: dropped has a twice",
+		"arch a\n  dropped +a\n":  "text:2: +a changes",
+		"arch a\n  dropped a\narch b like a\n  dropped -b\n":   "text:4: there is no b",
+		"arch a\n  dropped a\narch b like a\n  dropped -a b\n": "text:4: dropped has changes and items",
+		"arch a\n  dropped [a b\n":                             "text:2: a condition without its end",
+		"arch a\n  dropped [a +] b\n":                          "text:2: the expression",
+		"arch a\n  dropped b(c\n":                              "text:2: parentheses",
+		"arch a\n  dropped \u00fc\n":                           "text:2: only printable ASCII",
+		"arch a\n  dropped [" + strings.Repeat("!", 99) + "a]": "it is too deep",
 	} {
 		if _, err := readArchitectures("text", text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
@@ -104,16 +107,78 @@ func TestExpr(t *testing.T) {
 
 func FuzzText(f *testing.F) {
 	f.Add(architecturesText)
-	f.Add("arch a\n layer [a+b*2 < (c|d)] x(y z):m+b?\narch b like a\n layer -x +y @y +z\n")
+	f.Add("arch a\n dropped [a+b*2 < (c|d)] x(y z):m+b?\narch b like a\n dropped -x +y @y +z\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		all, err := readArchitectures("text", text)
 		if err != nil && (len(all) > 0 || !strings.HasPrefix(err.Error(), "text:")) {
 			t.Error(all, err)
 		}
 		for _, a := range all {
-			for _, x := range a.Items("layer") {
+			for _, x := range a.Items("dropped") {
 				x.When.Holds(func(string) any { return int64(1) << 62 })
 			}
 		}
 	})
+}
+
+// TestNames: names of both sides mean the module that they stand for.
+func TestNames(t *testing.T) {
+	for _, a := range All() {
+		for _, layout := range []names.Layout{names.GGUF, names.HF} {
+			var have []names.Source
+			var want []string
+			add := func(list []Tensor, canonical, prefix string) {
+				for i := range list {
+					x := &list[i]
+					name := x.HF
+					if layout == names.GGUF {
+						name = x.GGUF
+					}
+					if x.When != nil && strings.HasPrefix(x.When.String(), "!") && x.Module == "attention_norm" || layout == names.HF && (name == "" || x.Moved("latent_v") || x.Moved("latent_k")) {
+						continue // in the place of others, or not one for one
+					}
+					for _, param := range []string{".weight", ".bias"} {
+						if x.Needs(param, ToGGUF) == Never && x.Needs(param, FromGGUF) == Never {
+							continue
+						}
+						module := x.Module
+						if strings.Contains(name, "{e}") && layout == names.HF {
+							at := strings.LastIndexByte(module, '.')
+							module = module[:at] + ".0" + module[at:]
+						}
+						s := strings.ReplaceAll(prefix+name, "{e}", "0") + param
+						if x.Bare && layout == names.HF {
+							s = strings.TrimSuffix(s, param)
+						}
+						shape := []int64{2, 1}
+						if module == "ffn.gate_up" {
+							shape[0] = 4
+						}
+						if module == "ffn.down" {
+							shape[1] = 2
+						}
+						if slices.Contains(want, canonical+module+param) {
+							continue // of another way of scaling
+						}
+						have = append(have, names.Source{Name: s, Shape: shape})
+						want = append(want, canonical+module+param)
+					}
+				}
+			}
+			prefix := a.Prefix + "0."
+			if layout == names.GGUF {
+				prefix = "blk.0."
+			} else if !a.Makes("hf") {
+				continue
+			}
+			add(a.First, "", "")
+			add(a.Layer, "layers.0.", prefix)
+			add(a.Last, "", "")
+			for i, r := range names.Map(layout, a.Name, have) {
+				if r.Name != want[i] {
+					t.Errorf("%s: %s is %s, want %s", a.Name, have[i].Name, r.Name, want[i])
+				}
+			}
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 )
 
@@ -39,12 +40,12 @@ func tensors(m *tensorfs.Model, cfg settings, arch string, opts Options, rows in
 
 // newMaker returns what makes the tensors of an architecture, but for put.
 func newMaker(m *tensorfs.Model, cfg settings, arch string, opts Options, rows int64) (*maker, error) {
-	a, ok := layouts[arch]
-	if !ok {
+	a := architectures.Find(arch)
+	if a == nil || !a.Makes("gguf") {
 		return nil, fmt.Errorf("the tensors of the architecture %s are not known", tensorfs.Quote(arch))
 	}
 	return &maker{
-		m: m, cfg: cfg, arch: arch, layout: a, opts: opts, rows: rows, used: make([]bool, len(m.Tensors)), dropped: make([]bool, len(m.Tensors)), dims: map[string]dim{},
+		m: m, cfg: cfg, arch: arch, described: a, opts: opts, rows: rows, used: make([]bool, len(m.Tensors)), dropped: make([]bool, len(m.Tensors)), dims: map[string]dim{},
 		notes: tensorNotes{Types: map[string]int{}, Exact: true, Left: Towers{}},
 	}, nil
 }
@@ -65,17 +66,17 @@ const embedding = "token_embedding"
 
 // maker makes the tensors of one file.
 type maker struct {
-	m       *tensorfs.Model
-	cfg     settings
-	arch    string
-	layout  *layout
-	opts    Options
-	rows    int64            // of the embedding that are kept, 0 for all
-	codes   map[string]int32 // tensors by the weight whose codes they hold under another name
-	used    []bool           // tensors of m that the file has, or that it does not need
-	dropped []bool           // those that it does not need
-	dims    map[string]dim
-	put     func(name string, t *tensorfs.Tensor) error // takes a tensor that is in GGUF's layout
+	m         *tensorfs.Model
+	cfg       settings
+	arch      string
+	described *architectures.Architecture
+	opts      Options
+	rows      int64            // of the embedding that are kept, 0 for all
+	codes     map[string]int32 // tensors by the weight whose codes they hold under another name
+	used      []bool           // tensors of m that the file has, or that it does not need
+	dropped   []bool           // those that it does not need
+	dims      map[string]dim
+	put       func(name string, t *tensorfs.Tensor) error // takes a tensor that is in GGUF's layout
 
 	layers, layer int64 // how many there are, and the one that is made
 	list          []gguf.Stored
@@ -94,18 +95,18 @@ func (x *maker) run() error {
 	if err := x.drop(); err != nil {
 		return err
 	}
-	if err := x.layout.dims(x); err != nil {
+	if err := x.bind(sizesOf[x.arch]...); err != nil {
 		return err
 	}
-	if err := x.parts(x.layout.first, ""); err != nil {
+	if err := x.tensors(x.described.First, ""); err != nil {
 		return err
 	}
 	for x.layer = range x.layers {
-		if err := x.parts(x.layout.layer, fmt.Sprintf("%d.", x.layer)); err != nil {
+		if err := x.tensors(x.described.Layer, fmt.Sprintf("%d.", x.layer)); err != nil {
 			return err
 		}
 	}
-	if err := x.parts(x.layout.last, ""); err != nil {
+	if err := x.tensors(x.described.Last, ""); err != nil {
 		return err
 	}
 	for i, used := range x.used {
@@ -126,7 +127,7 @@ func (x *maker) drop() error {
 		t := &x.m.Tensors[i]
 		switch {
 		case t.Owner != "":
-		case x.notes.Left.Add(t) || dropped(t, commonDropped) || dropped(t, x.layout.dropped) || x.layout.extraLayers && x.beyond(t):
+		case x.notes.Left.Add(t) || strings.HasSuffix(t.Source, computedFrequencies) || x.described.Drops(t.Weight(), t.Source) || x.described.DropsBeyond() && x.beyond(t):
 			x.used[i], x.dropped[i] = true, true
 		case t.Opaque != "":
 			return fmt.Errorf("%s: %s", tensorfs.Quote(t.Source), t.Opaque)
@@ -134,6 +135,9 @@ func (x *maker) drop() error {
 	}
 	return nil
 }
+
+// computedFrequencies ends the names of tensors that every model computes of its config.
+const computedFrequencies = "rotary_emb.inv_freq"
 
 // beyond reports whether a tensor belongs to a layer after the last one, which is
 // for predicting more than one token.
@@ -147,19 +151,16 @@ func (x *maker) beyond(t *tensorfs.Tensor) bool {
 	return err == nil && n >= x.layers
 }
 
-// parts makes the tensors of those parts whose condition holds. layer is "" or the
-// number of a layer and a dot.
-func (x *maker) parts(parts []part, layer string) error {
-	for _, p := range parts {
-		if p.when != nil && !p.when(x) {
+// tensors makes the tensors whose condition holds. layer is "" or the number of a
+// layer and a dot.
+func (x *maker) tensors(list []architectures.Tensor, layer string) error {
+	for i := range list {
+		t := &list[i]
+		if !t.When.Holds(x.fact) {
 			continue
 		}
-		for i := range p.rows {
-			r := &p.rows[i]
-			if err := x.row(r, layer, ".weight"); err != nil {
-				return err
-			}
-			if err := x.row(r, layer, ".bias"); err != nil {
+		for _, param := range []string{".weight", ".bias"} {
+			if err := x.tensor(t, layer, param); err != nil {
 				return err
 			}
 		}
@@ -167,34 +168,33 @@ func (x *maker) parts(parts []part, layer string) error {
 	return nil
 }
 
-// row makes the weight or the bias of a row.
-func (x *maker) row(r *row, layer, param string) error {
-	need := r.weight
-	if param == ".bias" {
-		need = r.bias
-	}
-	if need == never {
+// tensor makes the weight or the bias of a module.
+func (x *maker) tensor(r *architectures.Tensor, layer, param string) error {
+	need := r.Needs(param, architectures.ToGGUF)
+	if need == architectures.Never {
 		return nil
 	}
-	to, from := r.to, r.from
+	to, from := r.GGUF, r.Module
 	if layer != "" {
 		to, from = "blk."+layer+to, "layers."+layer+from
 	}
-	make := r.make
-	if make == nil {
-		make = asStored
+	make := asStored
+	for _, name := range r.Moves {
+		if m := moves[name]; m != nil {
+			make = m
+		}
 	}
 	t, err := make(x, from, param)
 	if err != nil {
 		return fmt.Errorf("%s: %w", to+param, err)
 	}
 	if t == nil {
-		if need == always {
+		if need == architectures.Always {
 			return fmt.Errorf("the tensor %s is missing, which is %s in llama.cpp", from+param, to+param)
 		}
 		return nil
 	}
-	if err := x.shaped(r, to, param, t); err != nil {
+	if err := x.shaped(r.Shape, to, param, t); err != nil {
 		return err
 	}
 	return x.put(to+param, t)

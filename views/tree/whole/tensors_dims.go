@@ -50,7 +50,7 @@ func (x *maker) hold(name, shape string) error {
 	if t == nil {
 		return fmt.Errorf("the tensor %s is missing, which says how long a head is", name)
 	}
-	return x.shaped(&row{shape: shape}, name, "", t)
+	return x.shaped(strings.Fields(shape), name, "", t)
 }
 
 // bind sets the dimensions that the config gives.
@@ -63,10 +63,9 @@ func (x *maker) bind(from ...func(x *maker) error) error {
 	return nil
 }
 
-// shaped compares a tensor's shape with the row's dimensions. Dimensions that are
+// shaped compares a tensor's shape with dimensions, as words or numbers. Dimensions that are
 // not known yet have the lengths of this tensor.
-func (x *maker) shaped(r *row, to, param string, t *tensorfs.Tensor) error {
-	names := strings.Fields(r.shape)
+func (x *maker) shaped(names []string, to, param string, t *tensorfs.Tensor) error {
 	if param == ".bias" && len(names) > 1 {
 		names = names[:len(names)-1]
 	}
@@ -107,6 +106,26 @@ func fields(name string, from ...string) func(x *maker) error {
 
 // maxDim bounds lengths that a config gives, so that products of two fit.
 const maxDim = 1 << 30
+
+// sizesOf are what sets the lengths of dimensions that the config of an architecture
+// gives. The others are those of the first tensor that has them.
+var sizesOf = map[string][]func(x *maker) error{
+	"llama":      {widths, heads, feedForward, mixtureDims},
+	"qwen2":      {widths, heads, feedForward},
+	"qwen2moe":   {widths, heads, mixtureDims, fields("eff", "moe_intermediate_size"), fields("sff", "shared_expert_intermediate_size")},
+	"qwen3":      {widths, heads, feedForward},
+	"qwen3moe":   {widths, heads, mixtureDims, fields("eff", "moe_intermediate_size")},
+	"gemma2":     {widths, heads, feedForward},
+	"gemma3":     {widths, heads, feedForward},
+	"phi3":       {widths, joinedHeads, feedForward, twice("2ff", "ff"), phi3Rot},
+	"gpt2":       {widths, joinedHeads, fourfold("n_inner")},
+	"starcoder2": {widths, heads, feedForward},
+	"falcon":     {widths, falconHeads, fourfold()},
+	"deepseek2":  {widths, latentHeads, feedForward, mixtureDims, fields("eff", "moe_intermediate_size"), sharedExperts},
+	"gpt-oss":    {widths, heads, feedForward, mixtureDims},
+	"bert":       {widths, heads, feedForward, fields("types", "type_vocab_size")},
+	"nomic-bert": {widths, joinedHeads, feedForward, fields("types", "type_vocab_size")},
+}
 
 var (
 	widths      = fields("width", "hidden_size", "n_embd", "dim")
@@ -262,25 +281,27 @@ func phi3Rot(x *maker) error {
 	return x.set("rot", int64(part*float64(x.dims["width"].n))/x.dims["heads"].n/2, inConfig)
 }
 
-// Conditions of parts.
-
-func not(when func(x *maker) bool) func(x *maker) bool {
-	return func(x *maker) bool { return !when(x) }
-}
-
-// mixture reports whether the model has experts, in all layers or in none: llama.cpp
-// takes no mixture of both.
-func mixture(x *maker) bool { return x.find("layers.0.ffn.router.weight") != nil }
-
-// hasInLayer reports whether the layer has a tensor.
-func hasInLayer(stem string) func(x *maker) bool {
-	return func(x *maker) bool { return x.find(x.inLayer(stem)) != nil }
-}
-
-// leading reports whether a layer is one of the dense ones before those with experts.
-func leading(x *maker) bool {
-	n, _ := x.cfg.integer("first_k_dense_replace")
-	return x.layer < n
+// fact returns a fact of the model, for conditions.
+func (x *maker) fact(name string) any {
+	stem, isTensor := strings.CutPrefix(name, "has.")
+	switch {
+	case strings.HasPrefix(stem, "layers."):
+		return x.find(stem+".weight") != nil
+	case isTensor:
+		return x.find(x.inLayer(stem)+".weight") != nil
+	}
+	switch name {
+	case "experts": // in all layers or in none: llama.cpp takes no mixture of both
+		return x.find("layers.0.ffn.router.weight") != nil
+	case "rope":
+		return x.ropeType()
+	case "layer":
+		return x.layer
+	case "leading":
+		n, _ := x.cfg.integer("first_k_dense_replace")
+		return n
+	}
+	return nil
 }
 
 // rope returns a field of the settings of rotary embeddings.
@@ -298,9 +319,4 @@ func (x *maker) rope(field string) []string {
 // ropeType is the type of scaling, "" for none.
 func (x *maker) ropeType() string {
 	return x.cfg.word(slices.Concat(x.rope("rope_type"), x.rope("type"))...)
-}
-
-// ropeIs reports whether rotary embeddings are scaled in one of these ways.
-func ropeIs(types ...string) func(x *maker) bool {
-	return func(x *maker) bool { return slices.Contains(types, x.ropeType()) }
 }

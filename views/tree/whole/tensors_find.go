@@ -26,17 +26,3 @@ func (x *maker) index(name string) int {
 	}
 	return i
 }
-
-// pattern says which tensors are of no use: by the start of the canonical name, or
-// by the start or the end of the name in the model's files.
-type pattern struct{ name, source, end string }
-
-// commonDropped are of no use in any architecture: what is computed from the config.
-// Parts of models beside the language model are counted as [Towers].
-var commonDropped = []pattern{{end: "rotary_emb.inv_freq"}}
-
-func dropped(t *tensorfs.Tensor, patterns []pattern) bool {
-	return slices.ContainsFunc(patterns, func(p pattern) bool {
-		return strings.HasPrefix(t.Weight(), p.name) && strings.HasPrefix(t.Source, p.source) && strings.HasSuffix(t.Source, p.end)
-	})
-}

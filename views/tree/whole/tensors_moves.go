@@ -16,6 +16,13 @@ import (
 // have it.
 type move func(x *maker, from, param string) (*tensorfs.Tensor, error)
 
+// moves are what becomes of tensors towards GGUF, by the names in architectures.txt.
+var moves = map[string]move{
+	"keep": keptTokens, "tokens": outputOrTokens, "heads": permuteHeads, "+1": plusOne, "transpose": conv1D, "groups": ungroup,
+	"latent_k": latentK, "latent_v": latentV, "positions": bertPositions, "stack": stacked, "alternate": alternating,
+	"divisors": ropeFreqs, "long_factor": ropeFactors("long_factor"), "short_factor": ropeFactors("short_factor"),
+}
+
 // asStored is the tensor as it is.
 func asStored(x *maker, from, param string) (*tensorfs.Tensor, error) {
 	return x.take(from + param), nil
@@ -71,12 +78,11 @@ func outputOrTokens(x *maker, from, param string) (*tensorfs.Tensor, error) {
 	return keptTokens(x, embedding, param)
 }
 
-// permuteQ and permuteK move the rows of heads to GGUF's order.
-func permuteQ(x *maker, from, param string) (*tensorfs.Tensor, error) {
-	return x.permute(from+param, x.dims["heads"].n)
-}
-
-func permuteK(x *maker, from, param string) (*tensorfs.Tensor, error) {
+// permuteHeads moves the rows of the heads of q, or of k, to GGUF's order.
+func permuteHeads(x *maker, from, param string) (*tensorfs.Tensor, error) {
+	if strings.HasSuffix(from, ".q") {
+		return x.permute(from+param, x.dims["heads"].n)
+	}
 	t, head := x.find(from+param), x.dims["head"].n
 	if t == nil {
 		return nil, nil

@@ -54,17 +54,19 @@ func Llama3Divisors(head int64, theta float64, factor, low, high, original float
 	return values
 }
 
-// ropeFactors makes one of the config's lists. field is its name.
-func ropeFactors(x *maker, field, _ string) (*tensorfs.Tensor, error) {
-	list := x.cfg.numbers(x.rope(field)...)
-	if list == nil {
-		return nil, fmt.Errorf("config.json gives no %s for its rope scaling", field)
+// ropeFactors makes one of the config's lists, by the name of its field.
+func ropeFactors(field string) move {
+	return func(x *maker, _, _ string) (*tensorfs.Tensor, error) {
+		list := x.cfg.numbers(x.rope(field)...)
+		if list == nil {
+			return nil, fmt.Errorf("config.json gives no %s for its rope scaling", field)
+		}
+		values := make([]float32, len(list))
+		for i, v := range list {
+			values[i] = float32(v)
+		}
+		return float32s(field, values), nil
 	}
-	values := make([]float32, len(list))
-	for i, v := range list {
-		values[i] = float32(v)
-	}
-	return float32s(field, values), nil
 }
 
 // float32s is a tensor that no file has.

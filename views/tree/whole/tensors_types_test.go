@@ -183,19 +183,32 @@ func TestFalconOfOneGroup(t *testing.T) {
 // TestLayoutsAndKeys: an architecture that has keys has tensors, and the other way
 // round.
 func TestLayoutsAndKeys(t *testing.T) {
-	described := map[string]bool{}
+	keys := map[string]bool{}
 	for _, a := range architectures.AllSettings() {
 		if len(a.Classes) == 0 || len(a.Keys) == 0 {
 			continue
 		}
-		described[a.GGUF] = true
-		if layouts[a.GGUF] == nil {
+		keys[a.GGUF] = true
+		if d := architectures.Find(a.GGUF); d == nil || !d.Makes("gguf") {
 			t.Errorf("%s has keys and no tensors", a.GGUF)
 		}
 	}
-	for name := range layouts {
-		if !described[name] {
-			t.Errorf("%s has tensors and no keys", name)
+	for _, a := range architectures.All() {
+		if a.Makes("gguf") && (!keys[a.Name] || sizesOf[a.Name] == nil) {
+			t.Errorf("%s has tensors and no keys or sizes", a.Name)
+		}
+	}
+}
+
+// TestMoves: every move of the text is known in one direction at least.
+func TestMoves(t *testing.T) {
+	for _, a := range architectures.All() {
+		for _, x := range slices.Concat(a.First, a.Layer, a.Last) {
+			for _, move := range x.Moves {
+				if moves[move] == nil && !slices.Contains([]string{"row", "thirds", "unless_mlx"}, move) {
+					t.Errorf("%s: %s has the move %s", a.Name, x.Module, move)
+				}
+			}
 		}
 	}
 }

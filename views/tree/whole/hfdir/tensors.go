@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
@@ -45,7 +46,7 @@ func mlxTensors(m *tensorfs.Model) (result, error) {
 
 // newTensors makes all tensors of one directory.
 //
-//	GGUF ----------> rows of an architecture's table (tensors_layouts.go)
+//	GGUF ----------> what formats/architectures says of the architecture
 //	MLX, Ollama ---> the same names, but for what mlx-lm stores in another form (tensors_stored.go)
 func newTensors(m *tensorfs.Model, mlx bool) (*tensorMaker, error) {
 	return makeTensors(m, mlx, nil)
@@ -66,15 +67,11 @@ func makeTensors(m *tensorfs.Model, mlx bool, keep func(name string, t *tensorfs
 	if x.arch == "" {
 		x.arch = m.Architecture
 	}
-	if x.arch == "llama" && x.number("expert_count") > 0 {
-		x.layout = tensorLayouts["mixtral"]
-	} else {
-		x.layout = tensorLayouts[x.arch]
-	}
+	x.described = architectures.Find(x.arch)
 	switch {
-	case x.layout == nil || x.arch == "mixtral":
+	case x.described == nil || !x.described.Makes("hf"):
 		return nil, fmt.Errorf("no Hugging Face form known for architecture %s", tensorfs.Printable(x.arch))
-	case mlx && x.layout.noMLX:
+	case mlx && !x.described.Makes("mlx"):
 		return nil, fmt.Errorf("mlx-lm has no architecture %s", x.arch)
 	}
 	if mlx {
@@ -89,14 +86,14 @@ func makeTensors(m *tensorfs.Model, mlx bool, keep func(name string, t *tensorfs
 
 // tensorMaker makes the tensors of one directory.
 type tensorMaker struct {
-	keys   ggufKeys // metadata, by key
-	m      *tensorfs.Model
-	mlx    bool           // for mlx-lm
-	float  tensorfs.DType // of what is not quantised for mlx-lm; Unknown to keep what is stored
-	arch   string
-	layout *tensorLayout
-	used   []bool // tensors of m that are in the directory, or in its config
-	dims   map[string]tensorDim
+	keys      ggufKeys // metadata, by key
+	m         *tensorfs.Model
+	mlx       bool           // for mlx-lm
+	float     tensorfs.DType // of what is not quantised for mlx-lm; Unknown to keep what is stored
+	arch      string
+	described *architectures.Architecture
+	used      []bool // tensors of m that are in the directory, or in its config
+	dims      map[string]tensorDim
 
 	sources map[string]int32 // tensors of m by their names in its files
 
@@ -116,18 +113,18 @@ func (x *tensorMaker) run() error {
 		return err
 	}
 	for i := range x.m.Tensors {
-		x.used[i] = slices.Contains(x.layout.inConfig, x.m.Tensors[i].Name) || x.keep == nil && x.left.Add(&x.m.Tensors[i])
+		x.used[i] = x.inConfig(x.m.Tensors[i].Name) || x.keep == nil && x.left.Add(&x.m.Tensors[i])
 	}
-	if err := x.parts(x.layout.first, "", ""); err != nil {
+	if err := x.tensors(x.described.First, "", ""); err != nil {
 		return err
 	}
 	for x.layer = range x.layers {
 		n := fmt.Sprintf("%d.", x.layer)
-		if err := x.parts(x.layout.layer, "layers."+n, x.layout.prefix+n); err != nil {
+		if err := x.tensors(x.described.Layer, "layers."+n, x.described.Prefix+n); err != nil {
 			return err
 		}
 	}
-	if err := x.parts(x.layout.last, "", ""); err != nil {
+	if err := x.tensors(x.described.Last, "", ""); err != nil {
 		return err
 	}
 	for i, used := range x.used {
@@ -138,76 +135,82 @@ func (x *tensorMaker) run() error {
 	return nil
 }
 
-// parts makes the tensors of those parts whose condition holds. The prefixes are
-// those of a layer, of canonical names and of Hugging Face's.
-func (x *tensorMaker) parts(parts []tensorPart, from, to string) error {
-	for _, p := range parts {
-		if p.when != nil && !p.when(x) {
+// inConfig reports whether a tensor, by its canonical name, is one that config.json holds.
+func (x *tensorMaker) inConfig(name string) bool {
+	return slices.ContainsFunc(x.described.First, func(t architectures.Tensor) bool {
+		return t.Module+".weight" == name && (t.Moved("divisors") || t.Moved("long_factor") || t.Moved("short_factor"))
+	})
+}
+
+// module is one that is made: its canonical name and that in the directory, without
+// .weight and .bias.
+type module struct {
+	*architectures.Tensor
+	from, to string
+}
+
+// tensors makes the tensors whose condition holds. The prefixes are those of a layer,
+// of canonical names and of Hugging Face's.
+func (x *tensorMaker) tensors(list []architectures.Tensor, from, to string) error {
+	for i := range list {
+		r := module{&list[i], from + list[i].Module, to + list[i].HF}
+		if r.HF == "" || !r.When.Holds(x.fact) { // in the config, or not there
 			continue
 		}
-		for _, r := range p.rows {
-			r.from, r.to = from+r.from, to+r.to
-			if r.mlx != "" {
-				r.mlx = to + r.mlx
-			}
-			if r.all != nil {
-				if err := r.all(x, &r); err != nil {
-					return err
-				}
-				continue
-			}
-			for _, param := range []string{".weight", ".bias"} {
-				if err := x.row(&r, param); err != nil {
-					return err
-				}
-			}
+		if x.mlx && r.MLX != "" {
+			r.to = to + r.MLX
+		}
+		if x.mlx {
+			r.to = x.described.MLXPrefix + r.to
+		}
+		if err := x.module(&r); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// row makes the weight or the bias of a row.
-func (x *tensorMaker) row(r *tensorRow, param string) error {
-	need := r.weight
-	if param == ".bias" {
-		need = r.bias
-	}
-	if need == never {
-		return nil
-	}
-	t, err := x.take(r.from+param, r.shape, need)
-	if t == nil || err != nil {
-		return err
-	}
-	o := originOf(t)
-	if r.make != nil {
-		made, err := r.make(x, t, param)
-		if err != nil {
-			return fmt.Errorf("%s cannot be %s: %w", tensorfs.Quote(t.Source), r.to+r.suffix(param), err)
+// module makes the weight and the bias of a module.
+func (x *tensorMaker) module(r *module) error {
+	var move back
+	for _, name := range r.Moves {
+		if all := backAll[name]; all != nil {
+			return all(x, r)
 		}
-		t = made
+		move = backMoves[name]
 	}
-	return x.put(r.name(x)+r.suffix(param), t, o, r.plain)
-}
-
-// name is the row's name in the directory, without its last part.
-func (r *tensorRow) name(x *tensorMaker) string {
-	name := r.to
-	if x.mlx && r.mlx != "" {
-		name = r.mlx
+	for _, param := range []string{".weight", ".bias"} {
+		need := r.Needs(param, architectures.FromGGUF)
+		if need == never {
+			continue
+		}
+		shape := strings.Join(r.Shape, " ")
+		if r.Moved("row") {
+			shape = "" // that of what it becomes
+		}
+		t, err := x.take(r.from+param, shape, need)
+		if err != nil {
+			return err
+		}
+		if t == nil {
+			continue
+		}
+		o, name := originOf(t), r.to+param
+		if r.Bare {
+			name = r.to
+		}
+		if move != nil {
+			made, err := move(x, r, t, param)
+			if err != nil {
+				return fmt.Errorf("%s cannot be %s: %w", tensorfs.Quote(t.Source), name, err)
+			}
+			t = made
+		}
+		if err := x.put(name, t, o, r.Plain); err != nil {
+			return err
+		}
 	}
-	if x.mlx {
-		name = x.layout.mlxPrefix + name
-	}
-	return name
-}
-
-// suffix is the last part of a parameter's name.
-func (r *tensorRow) suffix(param string) string {
-	if r.bare {
-		return ""
-	}
-	return param
+	return nil
 }
 
 // find returns the model's tensor of a canonical name, or nil.
@@ -220,7 +223,7 @@ func (x *tensorMaker) find(name string) *tensorfs.Tensor {
 
 // take returns the tensor of a canonical name, marks it as used and holds it to a
 // shape, "" for any. It is nil where the tensor may be missing and is.
-func (x *tensorMaker) take(name, shape string, need tensorNeed) (*tensorfs.Tensor, error) {
+func (x *tensorMaker) take(name, shape string, need architectures.Need) (*tensorfs.Tensor, error) {
 	i, ok := slices.BinarySearchFunc(x.m.Tensors, name, func(t tensorfs.Tensor, s string) int { return strings.Compare(t.Name, s) })
 	if !ok || x.m.Tensors[i].Owner != "" {
 		if need == always {

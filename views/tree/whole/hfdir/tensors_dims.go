@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
 )
@@ -132,7 +133,26 @@ func (x *tensorMaker) bind() error {
 			return fmt.Errorf("the metadata of architecture %s do not say how many %s it has", x.arch, map[string]string{"width": "numbers the hidden state", "heads": "heads"}[name])
 		}
 	}
-	return x.layout.dims(x)
+	return sizesOf[x.arch](x)
+}
+
+// sizesOf are what sets the lengths of dimensions that follow from the metadata of an
+// architecture. Others are those of the first tensor that has them.
+var sizesOf = map[string]func(x *tensorMaker) error{
+	"llama": llamaDims, "qwen2": squareHeads, "qwen2moe": squareHeads, "qwen3": headDims, "qwen3moe": headDims, "gemma2": headDims, "gemma3": headDims,
+	"phi3": phi3Dims, "gpt2": gpt2Dims, "starcoder2": squareHeads, "falcon": falconDims, "bloom": fourfoldWidth, "deepseek2": latentDims,
+	"gpt-oss": headDims, "bert": squareHeads,
+}
+
+// llamaDims is headDims. A bias of q has rows in one of two orders, and nothing
+// says in which.
+func llamaDims(x *tensorMaker) error {
+	for n := range x.layers {
+		if t := x.find(fmt.Sprintf("layers.%d.attention.q.bias", n)); t != nil {
+			return fmt.Errorf("whether the rows of %s are permuted cannot be told, because programs that write such files disagree", tensorfs.Quote(t.Source))
+		}
+	}
+	return headDims(x)
 }
 
 // headDims sets what follows from the heads. Where q and k have rows of their own.
@@ -245,21 +265,28 @@ func falconDims(x *tensorMaker) error {
 	return nil
 }
 
-// Conditions of parts.
-
-func unless(when func(x *tensorMaker) bool) func(x *tensorMaker) bool {
-	return func(x *tensorMaker) bool { return !when(x) }
+// fact returns a fact of the model, for conditions.
+func (x *tensorMaker) fact(name string) any {
+	stem, isTensor := strings.CutPrefix(name, "has.")
+	switch {
+	case strings.HasPrefix(stem, "layers."):
+		return x.find(stem+".weight") != nil
+	case isTensor:
+		return x.find(fmt.Sprintf("layers.%d.%s.weight", x.layer, stem)) != nil
+	}
+	switch name {
+	case "experts":
+		return x.number("expert_count")
+	case "layer":
+		return x.layer
+	case "leading":
+		return x.number("leading_dense_block_count")
+	}
+	return nil
 }
 
 // falconNew reports whether the model has Falcon's newer kind of layers.
 func falconNew(x *tensorMaker) bool { return x.find("layers.0.attention_norm_2.weight") != nil }
-
-// leadingDense reports whether a layer is one of the dense ones before those with
-// experts.
-func leadingDense(x *tensorMaker) bool { return x.layer < x.number("leading_dense_block_count") }
-
-// hasLoRA reports whether q goes through a latent vector too.
-func hasLoRA(x *tensorMaker) bool { return x.number("attention.q_lora_rank") > 0 }
 
 // deepseekV3 reports whether the model is one of DeepSeek's third version.
 func deepseekV3(x *tensorMaker) bool {

@@ -2,6 +2,7 @@ package hfdir
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -9,54 +10,32 @@ import (
 	"github.com/tensorfs/tensorfs/views/arrange"
 )
 
-// expertPart is a part of the experts: its canonical name, its name for one expert
-// and that of the stack in mlx-lm.
-type expertPart struct{ from, to, stack, shape string }
-
-func expertParts(gate, up, down, ff string) []expertPart {
-	return []expertPart{
-		{"gate", gate, "gate_proj", "experts " + ff + " width"},
-		{"up", up, "up_proj", "experts " + ff + " width"},
-		{"down", down, "down_proj", "experts width " + ff},
+// stackOrEach makes a part of a layer's experts: one tensor for each expert, or a
+// stack in mlx-lm. Ollama's converter gives Mixtral's w2 the name of the up and w3 that
+// of the down, which their shapes show.
+func stackOrEach(x *tensorMaker, r *module) error {
+	experts, part := lastPart(r.from)
+	up, width, ff := x.find(experts+".up.weight"), x.dim("width"), x.dim("ff")
+	if x.arch == "llama" && up != nil && len(up.Shape) == 3 && up.Shape[1] == width && up.Shape[2] == ff && width != ff {
+		part = map[string]string{"gate": "gate", "up": "down", "down": "up"}[part]
 	}
+	stack, err := x.take(experts+"."+part+".weight", strings.Join(r.Shape, " "), maybe)
+	switch {
+	case err != nil:
+		return err
+	case stack == nil:
+		return x.oneByOne(r, experts, part)
+	case x.mlx:
+		return x.put(r.to+".weight", stack, originOf(stack), false)
+	}
+	before, after, _ := strings.Cut(r.to, ".{e}.")
+	return x.splitStack(before, after+".weight", stack)
 }
 
-// plainExperts are those of most architectures.
-func plainExperts(x *tensorMaker, r *tensorRow) error {
-	return x.eachPart(r, expertParts("gate_proj", "up_proj", "down_proj", "eff"))
-}
-
-// mixtralExperts are Mixtral's. Ollama's converter gives w2 the name of the up and
-// w3 that of the down, which their shapes show.
-func mixtralExperts(x *tensorMaker, r *tensorRow) error {
-	parts := expertParts("w1", "w3", "w2", "ff")
-	up, width, ff := x.find(r.from+".up.weight"), x.dim("width"), x.dim("ff")
-	if up != nil && len(up.Shape) == 3 && up.Shape[1] == width && up.Shape[2] == ff && width != ff {
-		parts[1].from, parts[2].from = parts[2].from, parts[1].from
-	}
-	return x.eachPart(r, parts)
-}
-
-// eachPart makes the parts of a layer's experts: one tensor for each expert, or a
-// stack in mlx-lm.
-func (x *tensorMaker) eachPart(r *tensorRow, parts []expertPart) error {
-	for _, p := range parts {
-		stack, err := x.take(r.from+"."+p.from+".weight", p.shape, maybe)
-		if err != nil {
-			return err
-		}
-		if stack == nil {
-			err = x.oneByOne(r, p)
-		} else if x.mlx {
-			err = x.put(r.to+".switch_mlp."+p.stack+".weight", stack, originOf(stack), false)
-		} else {
-			err = x.splitStack(r.to+".experts", p.to+".weight", stack)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+// lastPart cuts a name before its last part.
+func lastPart(name string) (before, last string) {
+	at := strings.LastIndexByte(name, '.')
+	return name[:at], name[at+1:]
 }
 
 // maxExperts is how many experts of a stack become tensors of their own. Models have
@@ -90,14 +69,13 @@ func (x *tensorMaker) splitStack(name, part string, stack *tensorfs.Tensor) erro
 }
 
 // oneByOne is for files that have one tensor for each expert.
-func (x *tensorMaker) oneByOne(r *tensorRow, p expertPart) error {
+func (x *tensorMaker) oneByOne(r *module, experts, part string) error {
 	var all []*tensorfs.Tensor
-	_, shape, _ := strings.Cut(p.shape, " ") // without the experts
 	if x.dim("experts") == 0 {
-		return fmt.Errorf("the experts %s of architecture %s are missing", r.from, x.arch)
+		return fmt.Errorf("the experts %s of architecture %s are missing", experts, x.arch)
 	}
 	for e := range x.dim("experts") {
-		t, err := x.take(fmt.Sprintf("%s.%d.%s.weight", r.from, e, p.from), shape, always)
+		t, err := x.take(fmt.Sprintf("%s.%d.%s.weight", experts, e, part), strings.Join(r.Shape[1:], " "), always)
 		if err != nil {
 			return err
 		}
@@ -105,14 +83,14 @@ func (x *tensorMaker) oneByOne(r *tensorRow, p expertPart) error {
 		if x.mlx {
 			continue
 		}
-		if err := x.put(fmt.Sprintf("%s.experts.%d.%s.weight", r.to, e, p.to), t, originOf(t), false); err != nil {
+		if err := x.put(strings.Replace(r.to, "{e}", strconv.FormatInt(e, 10), 1)+".weight", t, originOf(t), false); err != nil {
 			return err
 		}
 	}
 	if !x.mlx {
 		return nil
 	}
-	name, o := r.to+".switch_mlp."+p.stack+".weight", originOf(all[0])
+	name, o := r.to+".weight", originOf(all[0])
 	if stack, err := arrange.Stack(all...); err == nil {
 		return x.put(name, stack, o, false)
 	}
@@ -124,36 +102,46 @@ func (x *tensorMaker) oneByOne(r *tensorRow, p expertPart) error {
 	}
 	stack, err := arrange.Stack(all...)
 	if err != nil {
-		return fmt.Errorf("the experts %s: %w", r.from, err)
+		return fmt.Errorf("the experts %s: %w", experts, err)
 	}
 	return x.put(name, stack, o, false)
 }
 
-// gptOSSExperts takes the stacks of gpt-oss.
-func gptOSSExperts(x *tensorMaker, r *tensorRow) error {
+// gptOSSExperts takes the stacks of gpt-oss: all three with the gate.
+func gptOSSExperts(x *tensorMaker, r *module) error {
+	experts, part := lastPart(r.from)
+	if part != "gate" {
+		return nil
+	}
+	to, _, _ := strings.Cut(r.to, ".{e}.")
+	if x.mlx {
+		to, _ = lastPart(r.to)
+	}
 	var weights, biases [3]*tensorfs.Tensor
-	for i, p := range expertParts("", "", "", "eff") {
+	for i, p := range []struct{ from, to, shape string }{
+		{".gate", ".gate_proj", "experts eff width"}, {".up", ".up_proj", "experts eff width"}, {".down", ".down_proj", "experts width eff"},
+	} {
 		var err error
-		if weights[i], err = x.take(r.from+"."+p.from+".weight", p.shape, always); err != nil {
+		if weights[i], err = x.take(experts+p.from+".weight", p.shape, always); err != nil {
 			return err
 		}
-		if biases[i], err = x.take(r.from+"."+p.from+".bias", p.shape, always); err != nil {
+		if biases[i], err = x.take(experts+p.from+".bias", p.shape, always); err != nil {
 			return err
 		}
 		if !x.mlx {
 			continue
 		}
-		if err := x.put(r.to+"."+p.stack+".weight", weights[i], originOf(weights[i]), false); err != nil {
+		if err := x.put(to+p.to+".weight", weights[i], originOf(weights[i]), false); err != nil {
 			return err
 		}
-		if err := x.put(r.to+"."+p.stack+".bias", biases[i], originOf(biases[i]), false); err != nil {
+		if err := x.put(to+p.to+".bias", biases[i], originOf(biases[i]), false); err != nil {
 			return err
 		}
 	}
 	if x.mlx {
 		return nil
 	}
-	return x.putGPTOSS(r.to, weights, biases)
+	return x.putGPTOSS(to, weights, biases)
 }
 
 // putGPTOSS puts the experts of gpt-oss into the directory: gate, up and down as

@@ -2,21 +2,41 @@ package hfdir
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/views/arrange"
 )
 
-// headHalves moves the rows of so many heads, by the name of the dimension, to the
-// order of Hugging Face.
-func headHalves(heads string) func(x *tensorMaker, t *tensorfs.Tensor, param string) (*tensorfs.Tensor, error) {
-	return func(x *tensorMaker, t *tensorfs.Tensor, _ string) (*tensorfs.Tensor, error) {
-		return arrange.Unpermute(t, x.dim(heads))
+// back makes the tensor that Hugging Face has of the weight or the bias of a module.
+type back func(x *tensorMaker, r *module, t *tensorfs.Tensor, param string) (*tensorfs.Tensor, error)
+
+// backMoves undo the moves of architectures.txt that are one tensor for one, and
+// backAll make all tensors of a module, and of those that are made with it.
+var (
+	backMoves = map[string]back{"heads": headHalves, "+1": lessOne, "transpose": inOut, "thirds": bloomHeads, "groups": falconGroups, "row": oneRow}
+	backAll   = map[string]func(x *tensorMaker, r *module) error{
+		"stack": stackOrEach, "alternate": gptOSSExperts, "latent_k": latentKV, "latent_v": withAnother, "unless_mlx": unlessMLX,
 	}
+)
+
+// withAnother is for a module that is made with another one.
+func withAnother(*tensorMaker, *module) error { return nil }
+
+const always, maybe, never = architectures.Always, architectures.Maybe, architectures.Never
+
+// headHalves moves the rows of the heads of q, or of k, to the order of Hugging Face.
+func headHalves(x *tensorMaker, r *module, t *tensorfs.Tensor, _ string) (*tensorfs.Tensor, error) {
+	heads := "heads"
+	if strings.HasSuffix(r.from, ".k") {
+		heads = "kv_heads"
+	}
+	return arrange.Unpermute(t, x.dim(heads))
 }
 
 // lessOne takes away the one that Gemma's norms are stored without.
-func lessOne(x *tensorMaker, t *tensorfs.Tensor, _ string) (*tensorfs.Tensor, error) {
+func lessOne(x *tensorMaker, _ *module, t *tensorfs.Tensor, _ string) (*tensorfs.Tensor, error) {
 	t, err := x.numbers(t.Name, t, tensorfs.F32)
 	if err != nil {
 		return nil, err
@@ -26,7 +46,7 @@ func lessOne(x *tensorMaker, t *tensorfs.Tensor, _ string) (*tensorfs.Tensor, er
 
 // inOut transposes the weights that GPT-2 stores as [in, out]; mlx-lm has them as
 // GGUF does.
-func inOut(x *tensorMaker, t *tensorfs.Tensor, param string) (*tensorfs.Tensor, error) {
+func inOut(x *tensorMaker, _ *module, t *tensorfs.Tensor, param string) (*tensorfs.Tensor, error) {
 	if x.mlx || param != ".weight" {
 		return t, nil
 	}
@@ -37,10 +57,10 @@ func inOut(x *tensorMaker, t *tensorfs.Tensor, param string) (*tensorfs.Tensor, 
 	return arrange.Transpose(t)
 }
 
-// gpt2Head is the output, which mlx-lm's class does not have: there it is the
+// unlessMLX is the output, which mlx-lm's class does not have: there it is the
 // embedding, of which GGUF files have a copy.
-func gpt2Head(x *tensorMaker, r *tensorRow) error {
-	t, err := x.take(r.from+".weight", "vocab width", maybe)
+func unlessMLX(x *tensorMaker, r *module) error {
+	t, err := x.take(r.from+".weight", strings.Join(r.Shape, " "), maybe)
 	if t == nil || err != nil || x.mlx {
 		return err
 	}
@@ -49,13 +69,13 @@ func gpt2Head(x *tensorMaker, r *tensorRow) error {
 
 // bloomHeads moves the rows of q, k and v, which GGUF has after each other, to
 // where the three of a head are together.
-func bloomHeads(x *tensorMaker, t *tensorfs.Tensor, _ string) (*tensorfs.Tensor, error) {
+func bloomHeads(x *tensorMaker, _ *module, t *tensorfs.Tensor, _ string) (*tensorfs.Tensor, error) {
 	return arrange.Swap(t, 0, 3, x.dim("heads"))
 }
 
 // falconGroups moves the rows of q, k and v to where those of the heads that share
 // k and v are together.
-func falconGroups(x *tensorMaker, t *tensorfs.Tensor, _ string) (*tensorfs.Tensor, error) {
+func falconGroups(x *tensorMaker, _ *module, t *tensorfs.Tensor, _ string) (*tensorfs.Tensor, error) {
 	heads, groups, head, width := x.dim("heads"), x.dim("kv_heads"), x.dim("head"), x.dim("width")
 	if groups == 1 {
 		return t, nil
@@ -80,23 +100,22 @@ func falconGroups(x *tensorMaker, t *tensorfs.Tensor, _ string) (*tensorfs.Tenso
 }
 
 // oneRow makes a matrix of one row of a vector. Some files have it so already.
-func oneRow(x *tensorMaker, t *tensorfs.Tensor, _ string) (*tensorfs.Tensor, error) {
-	return arrange.Reshape(t, 1, x.dim("width"))
-}
-
-// tokenTypeRows is oneRow where a model has a single type of tokens.
-func tokenTypeRows(x *tensorMaker, t *tensorfs.Tensor, param string) (*tensorfs.Tensor, error) {
-	if len(t.Shape) == 1 {
-		return oneRow(x, t, param)
+func oneRow(x *tensorMaker, r *module, t *tensorfs.Tensor, _ string) (*tensorfs.Tensor, error) {
+	if len(t.Shape) == 1 || r.Shape[0] == "1" {
+		var err error
+		if t, err = arrange.Reshape(t, 1, x.dim("width")); err != nil {
+			return nil, err
+		}
 	}
-	return t, x.shaped(t, []string{"types", "width"})
+	return t, x.shaped(t, r.Shape)
 }
 
 // latentKV makes kv_b of attention through a latent vector: for each head the rows
 // that make k, then those that make v. GGUF has the two apart, that of k
 // transposed, or kv_b as it is, or all of them; then kv_b counts.
-func latentKV(x *tensorMaker, r *tensorRow) error {
-	kvb, err := x.take(r.from+".kv_b.weight", "kv_b kv_rank", maybe)
+func latentKV(x *tensorMaker, r *module) error {
+	from, to := strings.TrimSuffix(r.from, ".k_b"), r.to[:strings.LastIndexByte(r.to, '.')]
+	kvb, err := x.take(from+".kv_b.weight", "kv_b kv_rank", maybe)
 	if err != nil {
 		return err
 	}
@@ -104,11 +123,11 @@ func latentKV(x *tensorMaker, r *tensorRow) error {
 	if kvb != nil {
 		need = maybe
 	}
-	k, err := x.take(r.from+".k_b.weight", "", need)
+	k, err := x.take(from+".k_b.weight", "", need)
 	if err != nil {
 		return err
 	}
-	v, err := x.take(r.from+".v_b.weight", "", need)
+	v, err := x.take(from+".v_b.weight", "", need)
 	if err != nil {
 		return err
 	}
@@ -116,7 +135,7 @@ func latentKV(x *tensorMaker, r *tensorRow) error {
 	apart := x.mlx && deepseekV3(x)
 	if kvb != nil {
 		if !apart {
-			return x.put(r.to+".kv_b_proj.weight", kvb, originOf(kvb), false)
+			return x.put(to+".kv_b_proj.weight", kvb, originOf(kvb), false)
 		}
 		t, err := arrange.Reshape(kvb, heads, nope+rows, rank)
 		if err != nil {
@@ -135,23 +154,22 @@ func latentKV(x *tensorMaker, r *tensorRow) error {
 			return err
 		}
 	} else {
-		from := k
+		source := k.Source
 		if k, err = arrange.Reshape(k, heads, rank, nope); err != nil { // some files have two dimensions
-			return fmt.Errorf("%s: %w", tensorfs.Quote(from.Source), err)
+			return fmt.Errorf("%s: %w", tensorfs.Quote(source), err)
 		}
-		from = v
+		kvb = v
 		if v, err = arrange.Reshape(v, heads, rows, rank); err != nil {
-			return fmt.Errorf("%s: %w", tensorfs.Quote(from.Source), err)
+			return fmt.Errorf("%s: %w", tensorfs.Quote(kvb.Source), err)
 		}
-		kvb = from
 	}
 	if apart {
-		if err := x.put(r.to+".embed_q.weight", k, originOf(kvb), false); err != nil {
+		if err := x.put(to+".embed_q.weight", k, originOf(kvb), false); err != nil {
 			return err
 		}
-		return x.put(r.to+".unembed_out.weight", v, originOf(kvb), false)
+		return x.put(to+".unembed_out.weight", v, originOf(kvb), false)
 	}
-	return x.joinKV(r.to+".kv_b_proj.weight", k, v, originOf(kvb))
+	return x.joinKV(to+".kv_b_proj.weight", k, v, originOf(kvb))
 }
 
 // joinKV puts kv_b into the directory: of k, [heads, rank, rows of k], and of v,

@@ -216,7 +216,7 @@ func unsum(x *tensorMaker, t *tensorfs.Tensor, base, end string) error {
 	o := originOf(t)
 	if len(t.Numbers()) == 1 {
 		var err error
-		if t, err = lessOne(x, t, ""); err != nil {
+		if t, err = lessOne(x, nil, t, ""); err != nil {
 			return err
 		}
 	}
@@ -246,7 +246,7 @@ func turned(x *tensorMaker, t *tensorfs.Tensor, base, end string) error {
 		return x.asStored(t, base+end)
 	}
 	o := originOf(t)
-	t, err := inOut(x, t, ".weight")
+	t, err := inOut(x, nil, t, ".weight")
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
 	"github.com/tensorfs/tensorfs/views"
 )
@@ -238,5 +239,25 @@ func TestSourceOrder(t *testing.T) {
 	}
 	if experts != 2*3*4 {
 		t.Errorf("%d tensors of experts", experts)
+	}
+}
+
+// TestDescribed: architectures that have a directory have sizes, and moves that are
+// known in this direction, or are for GGUF files alone.
+func TestDescribed(t *testing.T) {
+	for _, a := range architectures.All() {
+		if !a.Makes("hf") {
+			continue
+		}
+		if sizesOf[a.Name] == nil {
+			t.Errorf("%s has no sizes", a.Name)
+		}
+		for _, x := range slices.Concat(a.First, a.Layer, a.Last) {
+			for _, move := range x.Moves {
+				if x.HF != "" && backMoves[move] == nil && backAll[move] == nil && !slices.Contains([]string{"keep", "tokens", "positions"}, move) {
+					t.Errorf("%s: %s has the move %s", a.Name, x.Module, move)
+				}
+			}
+		}
 	}
 }

@@ -1,0 +1,215 @@
+package architectures
+
+import (
+	_ "embed"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tensorfs/tensorfs/formats/names"
+)
+
+//go:embed modules.txt
+var modulesText string
+
+// Direction is the way of a conversion.
+type Direction int
+
+// The two directions.
+const (
+	ToGGUF Direction = iota
+	FromGGUF
+)
+
+// Need says whether a tensor has to be there.
+type Need int
+
+// The needs. A tensor that is not known makes a model one of another kind.
+const (
+	Always Need = iota
+	Maybe
+	Never
+)
+
+// Tensor is the weight and the bias of a module, on both sides.
+type Tensor struct {
+	Module string   // canonical, without the number of a layer and without .weight and .bias
+	Shape  []string // of the weight, outermost first: names of sizes, and numbers
+	Moves  []string // what becomes of the numbers
+	When   *Expr    // the condition in which the module is there
+
+	// The names of the two sides, without .weight and .bias. Those of a layer begin after
+	// its number. {e} is the number of an expert. GGUF and HF are "" where the side does not
+	// have the module, MLX where it is HF.
+	GGUF, HF, MLX string
+
+	Bare  bool // HF is the whole name, without .weight or .bias
+	Plain bool // mlx-lm takes the weight as plain numbers alone
+
+	weight, bias [2]Need
+}
+
+// Needs says whether the weight (".weight") or the bias (".bias") has to be there.
+func (t *Tensor) Needs(param string, to Direction) Need {
+	if param == ".bias" {
+		return t.bias[to]
+	}
+	return t.weight[to]
+}
+
+// Moved reports whether a move is one of the tensor's.
+func (t *Tensor) Moved(move string) bool { return slices.Contains(t.Moves, move) }
+
+// module is a line of modules.txt.
+type module struct {
+	inLayer       bool
+	shape         []string
+	gguf, hf, mlx string
+	plain         bool
+}
+
+var modules = sync.OnceValue(func() map[string]module {
+	all, err := readModules("modules.txt", modulesText)
+	if err != nil { // a mistake in the program's own text
+		panic("architectures: " + err.Error())
+	}
+	return all
+})
+
+func readModules(file, text string) (map[string]module, error) {
+	all := map[string]module{}
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		line, _, _ = strings.Cut(line, "#")
+		f := strings.Fields(line)
+		if len(f) == 0 {
+			continue
+		}
+		m := module{inLayer: f[0] == "layer"}
+		if m.inLayer {
+			f = f[1:]
+		}
+		side := map[string]*string{"gguf": &m.gguf, "hf": &m.hf, "mlx": &m.mlx}
+		if len(f) < 2 || side[f[1]] != nil {
+			return nil, mistake(file, n, "a module has a name and a shape")
+		}
+		name := f[0]
+		if _, ok := all[name]; ok {
+			return nil, mistake(file, n, "%s is there twice", name)
+		}
+		for f = f[1:]; len(f) > 0 && side[f[0]] == nil; f = f[1:] {
+			m.shape = append(m.shape, f[0])
+		}
+		for ; len(f) > 0; f = f[2:] {
+			if side[f[0]] == nil || len(f) == 1 || *side[f[0]] != "" {
+				return nil, mistake(file, n, "%q is not a side and how it spells the module", strings.Join(f, " "))
+			}
+			*side[f[0]] = f[1]
+		}
+		if m.plain = m.mlx == "plain"; m.plain {
+			m.mlx = ""
+		}
+		all[name] = m
+	}
+	return all, nil
+}
+
+// readTensors reads the tensors of a word: those of a layer, or of the model.
+func readTensors(file string, items []Item, inLayer bool) ([]Tensor, error) {
+	var list []Tensor
+	for _, x := range items {
+		m, ok := modules()[x.Name]
+		switch {
+		case !ok:
+			return nil, mistake(file, x.Line, "modules.txt has no %q", x.Name)
+		case m.inLayer != inLayer:
+			return nil, mistake(file, x.Line, "%s is not in that part of the model", x.Name)
+		}
+		t := Tensor{Module: x.Name, Shape: m.shape, When: x.When, GGUF: m.gguf, HF: m.hf, MLX: m.mlx, Plain: m.plain, bias: [2]Need{Never, Never}}
+		if why := t.read(x.Text[len(x.Name):]); why != "" {
+			return nil, mistake(file, x.Line, "%s: %s", x.Text, why)
+		}
+		t.spell(inLayer)
+		list = append(list, t)
+	}
+	return list, nil
+}
+
+// read reads what follows the name of an item. It returns what is wrong with it.
+func (t *Tensor) read(text string) string {
+	if rest, ok := strings.CutPrefix(text, "("); ok {
+		shape, rest, _ := strings.Cut(rest, ")")
+		if t.Shape = strings.Fields(shape); len(t.Shape) == 0 {
+			return "a shape without dimensions"
+		}
+		text = rest
+	}
+	if rest, ok := strings.CutPrefix(text, ":"); ok {
+		end := strings.TrimPrefix(rest, "+")
+		for len(end) > 0 && (isNameByte(end[0]) || end[0] == ',') {
+			end = end[1:]
+		}
+		t.Moves = strings.Split(rest[:len(rest)-len(end)], ",")
+		if slices.Contains(t.Moves, "") {
+			return "a move without a name"
+		}
+		text = end
+	}
+	marks, spellings, _ := strings.Cut(text, "=")
+	if !t.mark(marks) {
+		return "unknown marks"
+	}
+	for spelling := range strings.SplitSeq(spellings, "=") {
+		side, name, ok := strings.Cut(spelling, ":")
+		switch {
+		case spelling == "":
+		case !ok:
+			t.HF = side
+		case side == "gguf":
+			t.GGUF = name
+		case side == "mlx":
+			t.MLX = name
+		default:
+			return "unknown side " + side
+		}
+	}
+	return ""
+}
+
+// marks are what follows "" or "+b", and the needs in the two directions.
+var marks = map[string][2]Need{
+	"": {Always, Always}, "?": {Maybe, Maybe}, "?>": {Maybe, Never}, "?<": {Always, Maybe}, "<": {Never, Maybe},
+}
+
+func (t *Tensor) mark(text string) (ok bool) {
+	weight, bias, hasBias := strings.Cut(text, "+b")
+	if weight == "-w" {
+		t.weight, ok = [2]Need{Never, Never}, hasBias
+	} else {
+		t.weight, ok = marks[weight]
+	}
+	if hasBias && ok {
+		t.bias, ok = marks[bias]
+	}
+	return ok
+}
+
+// spell fills in the names that formats/names knows.
+func (t *Tensor) spell(inLayer bool) {
+	param := ".weight"
+	if t.weight == [2]Need{Never, Never} {
+		param = ".bias"
+	}
+	canonical, ggufPrefix, anyPrefix := t.Module, "", ""
+	if inLayer {
+		canonical, ggufPrefix, anyPrefix = "layers.{n}."+t.Module, "blk.{n}.", "{n}."
+	}
+	if known := names.Spellings(names.GGUF, canonical+param); t.GGUF == "" && len(known) > 0 {
+		t.GGUF = strings.TrimSuffix(strings.TrimPrefix(known[0], ggufPrefix), param)
+	}
+	t.Bare = slices.ContainsFunc(names.Spellings(names.HF, canonical+param), func(s string) bool {
+		_, below, _ := strings.Cut(s, anyPrefix)
+		return t.HF != "" && below == t.HF
+	})
+}
