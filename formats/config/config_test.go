@@ -333,3 +333,12 @@ func object(root map[string]any) Lookup {
 		}
 	}
 }
+
+// TestTransposedDown: the width of feed-forward networks is found wherever a matrix has
+// it; GPT-2 stores it as [in, out], and says nothing of it where it is four times the width.
+func TestTransposedDown(t *testing.T) {
+	for _, down := range [][]int64{{64, 256}, {256, 64}} {
+		config := object(kv{"model_type": "gpt2", "n_embd": 64.0, "n_inner": nil})
+		check(t, FromHF(config, shapesOf(tsr{"layers.0.ffn.down.weight": down}), 3), kv{"ffn_dim": 256})
+	}
+}

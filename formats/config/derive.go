@@ -55,6 +55,18 @@ func columns(tensor string) func(*model) (any, bool) {
 	}
 }
 
+// inner derives a count from a matrix between the hidden state and that many numbers. Its
+// last dimension is the count, unless the matrix is stored as [in, out], as GPT-2's are.
+func inner(tensor string) func(*model) (any, bool) {
+	return func(m *model) (any, bool) {
+		s := m.shape(tensor)
+		if dim, ok := m.count("dim"); ok && len(s) == 2 && s[1] == dim {
+			return inRange(s[0], true)
+		}
+		return columns(tensor)(m)
+	}
+}
+
 func layerCount(m *model) (any, bool) { return inRange(int64(m.layers), m.layers > 0) }
 
 func kvHeads(m *model) (any, bool) {

@@ -47,7 +47,7 @@ var schema = []field{
 	{name: "q_dim", without: rows("n_heads", "layers.0.attention.q.weight"), tensors: true},
 	{name: "kv_dim", without: rows("n_kv_heads", "layers.0.attention.k.weight"), tensors: true},
 	{name: "ffn_dim", kind: counts, gguf: keys("feed_forward_length decoder.feed_forward_length"), hf: keys("intermediate_size n_inner ffn_dim hidden_dim d_ff decoder_ffn_dim ffn_hidden_size"),
-		without: columns("layers.0.ffn.down.weight"), tensors: true},
+		without: inner("layers.0.ffn.down.weight"), tensors: true},
 	{name: "vocab_size", gguf: keys("vocab_size"), hf: keys("vocab_size padded_vocab_size"), without: vocabulary, tensors: true},
 	{name: "max_seq_len", gguf: keys("context_length decoder.context_length"), hf: keys("max_position_embeddings n_positions n_ctx max_sequence_length max_seq_len seq_length model_max_length max_target_positions"),
 		without: always(int64(2048))},
