@@ -213,10 +213,20 @@ func (m *Model) Meta(key string) any {
 	return nil
 }
 
-// Tensor returns the tensor of that name, or nil.
+// Tensor returns the tensor of that canonical name, or nil.
 func (m *Model) Tensor(name string) *Tensor {
 	i, ok := slices.BinarySearchFunc(m.Tensors, name, func(t Tensor, s string) int { return strings.Compare(t.Name, s) })
 	if !ok {
+		return nil
+	}
+	return &m.Tensors[i]
+}
+
+// TensorBySource returns the tensor that the model's files call so, or nil: the first,
+// where several came of one. It looks at all tensors.
+func (m *Model) TensorBySource(source string) *Tensor {
+	i := slices.IndexFunc(m.Tensors, func(t Tensor) bool { return t.Source == source })
+	if i < 0 {
 		return nil
 	}
 	return &m.Tensors[i]

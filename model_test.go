@@ -104,11 +104,14 @@ func TestNewModel(t *testing.T) {
 
 func TestModelTensor(t *testing.T) {
 	m, err := NewModel(Model{Tensors: []Tensor{
-		{Name: "b", DType: U8, Shape: []int64{1}, Data: zeros(1)},
-		{Name: "a", DType: U8, Shape: []int64{2}, Data: zeros(2)},
+		{Name: "b", Source: "z", DType: U8, Shape: []int64{1}, Data: zeros(1)},
+		{Name: "a", Source: "c", DType: U8, Shape: []int64{2}, Data: zeros(2)},
 	}})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if b := m.TensorBySource("z"); b != &m.Tensors[1] || m.TensorBySource("b") != nil {
+		t.Errorf("z is %+v", b)
 	}
 	if x := m.Tensor("a"); x == nil || x.Data.Size() != 2 || x != &m.Tensors[0] {
 		t.Errorf("a is %+v", x)

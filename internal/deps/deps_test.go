@@ -101,7 +101,7 @@ var rules = map[string]rule{
 	"scripts/report":          {"", "", "it reads what the tests of any package say"},
 	"scripts/mutate":          {"", "", "it changes any package, and tests it from outside"},
 	"docs/examples/goengine":  {"metal", "", "an engine has no more than the loader"},
-	"docs/examples/goweights": {"metal metal/models", "", "an engine has the loader, and what opens models for it"},
+	"docs/examples/goweights": {"formats/remote metal metal/models", "", "an engine has the loader, and what opens models for it"},
 }
 
 // outside says which packages may import from a module that is not ours: each

@@ -21,7 +21,8 @@ type Options struct {
 	// I2S is the layout of I2_S codes: one of views.I2SLayouts, "" to go by the size.
 	// Of a tree it cannot be chosen any more, which is an error.
 	I2S string
-	// Model says how the model's files are found and read.
+	// Model says how the model's files are found and read. With Formats of a
+	// [github.com/tensorfs/tensorfs/formats/remote.Client] they may be on servers.
 	Model formats.Options
 	// CacheDir is the directory of the cache; "" for that of "tensorfs cache dir".
 	CacheDir string

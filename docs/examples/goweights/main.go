@@ -7,6 +7,7 @@ import (
 	"log"
 	"os"
 
+	"github.com/tensorfs/tensorfs/formats/remote"
 	"github.com/tensorfs/tensorfs/metal"
 	"github.com/tensorfs/tensorfs/metal/models"
 )
@@ -26,8 +27,10 @@ func main() {
 }
 
 func run(name, view string) (err error) {
-	// A file, a directory, ollama:NAME, hf:ORG/NAME, or a mounted or exported tree.
-	model, err := models.Open(name, models.Options{Views: []string{view}})
+	// A file, a directory, ollama:NAME, hf:ORG/NAME, https://..., or a mounted or exported tree.
+	client := remote.New(remote.Options{})
+	defer client.Close()
+	model, err := models.Open(name, models.Options{Views: []string{view}, Model: client.Formats(context.Background())})
 	if err != nil {
 		return err
 	}
