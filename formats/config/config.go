@@ -172,6 +172,10 @@ func (m *model) evaluate(bare bool) []tensorfs.Field {
 		if f.only != nil && !f.only(m) || bare && !f.tensors {
 			continue
 		}
+		if n, ok := m.compressed(f.name); ok {
+			m.set(f.name, n)
+			continue
+		}
 		if !m.read(f) && f.without != nil {
 			if v, ok := f.without(m); ok {
 				m.fields = append(m.fields, tensorfs.Field{Name: f.name, Value: v, Assumed: !f.tensors})

@@ -1,6 +1,10 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/tensorfs/tensorfs/formats/architectures"
+)
 
 // maxCount bounds every count: fields in the files have 32 bits.
 const maxCount = 1<<32 - 1
@@ -127,6 +131,28 @@ func usualPattern(m *model) (any, bool) {
 
 func tied(m *model) (any, bool) {
 	return m.shape("output.weight") == nil, m.shape("token_embedding.weight") != nil
+}
+
+// compressed returns sizes of heads in a config.json of an architecture whose k and v are
+// stored compressed, as GGUF files have them: those of the one vector that all heads
+// share.
+func (m *model) compressed(name string) (int64, bool) {
+	if m.scopes == nil || !architectures.Latent(m.arch) {
+		return 0, false
+	}
+	get := func(key string) (int64, bool) { return Count(m.get, key) }
+	rank, ok := get("kv_lora_rank")
+	turned, both := get("qk_rope_head_dim")
+	switch {
+	case !ok || !both:
+	case name == "n_kv_heads":
+		return 1, true
+	case name == "head_dim":
+		return rank + turned, rank+turned <= maxCount
+	case name == "v_head_dim":
+		return rank, true
+	}
+	return 0, false
 }
 
 // isMLA reports whether a model has compressed attention; only then do heads have

@@ -61,7 +61,7 @@ var rules = map[string]rule{
 	"views/kernel":                {"", "", "decoders know bytes alone, so that they can be tested and replaced block by block"},
 	"formats/names":               {"", "", "names are facts about other projects; they hold whatever this module does"},
 	"formats/architectures":       {"formats/names", "", "descriptions are facts about other projects; which model they are asked for is for those who ask"},
-	"formats/config":              {"root formats/names", "", "one schema for all formats must not know a single one of them"},
+	"formats/config":              {"root formats/architectures formats/names", "", "one schema for all formats must not know a single one of them"},
 	"internal/assemble":           {"root internal/jsonobj formats/names formats/config", "", "it puts together what any parser found, so it must not know one of them"},
 	"formats/gguf":                {"root internal/source formats/foreign formats/names formats/config internal/assemble", "internal/testing/testmodel internal/testing/memory", "a parser knows its own format and no view: siblings meet in formats alone; a shard of a split model may be something else, which only the parser sees"},
 	"formats/pick":                {"root internal/near formats/gguf", "", "it chooses among names, wherever the files are, and opens none"},
