@@ -10,46 +10,49 @@ import (
 // noteNFC is what llama.cpp leaves out of many tokenizers of Qwen and others.
 const noteNFC = "llama.cpp does not compose characters (NFC) as the source does: text with decomposed accents has other tokens"
 
-// bpe reads a tokenizer.json whose tokens are bytes, which OpenAI's GPT-2 began:
-// each byte is a printable character.
-func (s *source) bpe() (*vocabulary, error) {
+// byteBPE reads a tokenizer.json whose tokens are bytes, which OpenAI's GPT-2
+// began: each byte is a printable character.
+func (s *source) byteBPE(v *Vocabulary) error {
 	d := s.document
-	m := &d.model
-	v := &vocabulary{model: "gpt2", merges: []string{}}
-	if err := m.plain(d); err != nil {
-		return nil, err
+	if err := d.plain(); err != nil {
+		return err
 	}
 	nfc, ok := composes(d.normalizer)
 	if !ok {
-		return nil, d.problem("its normalizer %s is not one that llama.cpp can leave out", typeOf(d.normalizer))
+		return d.problem("its normalizer %s is not one that llama.cpp can leave out", typeOf(d.normalizer))
 	}
 	if nfc {
-		v.notes = append(v.notes, noteNFC)
+		v.Notes = append(v.Notes, noteNFC)
 	}
-	var prefix bool
-	var err error
-	if v.pre, prefix, err = s.preTokenizer(); err != nil {
-		return nil, err
+	pre, prefix, err := s.preTokenizer()
+	if err != nil {
+		return err
 	}
+	v.Model, v.Pre = "gpt2", pre
 	if prefix {
-		v.extra = append(v.extra, tensorfs.Meta{Key: "tokenizer.ggml.add_space_prefix", Value: true})
+		v.Flags[flagPrefix] = true
 	}
-	if err := m.check(d, s.Rows, nil); err != nil {
-		return nil, err
+	return s.bpe(v, addedType)
+}
+
+// bpe reads the tokens and merges of either BPE.
+func (s *source) bpe(v *Vocabulary, kind func(a addedToken) (int32, string)) error {
+	d := s.document
+	if err := d.check(); err != nil {
+		return err
 	}
-	v.merges = mergeLines(m.merges)
 	rows, err := s.cut()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	v.tokens, err = d.table(rows, false, func(a addedToken) (int32, string) { return addedType(a.content, a.special) })
-	return v, err
+	v.Merges = d.model.merges
+	return d.fill(v, rows, kind)
 }
 
 // plain returns an error for what no tokenizer.json of a known kind has in its
 // BPE.
-func (m *model) plain(d *document) error {
-	switch {
+func (d *document) plain() error {
+	switch m := &d.model; {
 	case !m.hasVocab:
 		return d.problem("its model has no vocabulary")
 	case !m.hasMerges:
@@ -70,42 +73,128 @@ func (s *source) cut() (int, error) {
 	if s.Architecture != "gemma3" || n >= s.Rows {
 		return s.Rows, nil
 	}
+	last := 0
 	for _, id := range d.model.ids {
-		if int(id) >= n {
-			return 0, d.problem("its ids have gaps: one is %d, and there are %d tokens", id, n)
-		}
+		last = max(last, int(id))
 	}
 	for _, a := range d.added {
-		if a.id >= n {
-			return 0, d.problem("its ids have gaps: one is %d, and there are %d tokens", a.id, n)
-		}
+		last = max(last, a.id)
+	}
+	if last >= n {
+		return 0, d.problem("its ids have gaps: one is %d, and there are %d tokens", last, n)
 	}
 	return n, nil
 }
 
-// mergeLines returns merges as GGUF has them. A space inside of a token becomes
-// the character that stands for it in bytes' alphabet.
-func mergeLines(merges []merge) []string {
-	var all []byte
-	ends := make([]int, len(merges))
-	for i, e := range merges {
-		all = appendToken(append(appendToken(all, e.left), ' '), e.right)
-		ends[i] = len(all)
+// charBPE reads a tokenizer.json whose tokens are characters, with bytes for those
+// it does not have: SentencePiece's BPE in Hugging Face's form.
+func (s *source) charBPE(v *Vocabulary) error {
+	d := s.document
+	if err := d.plain(); err != nil {
+		return err
 	}
-	lines, text, start := make([]string, len(merges)), string(all), 0
-	for i, end := range ends {
-		lines[i], start = text[start:end], end
+	switch {
+	case d.model.ignoreMerges:
+		return d.problem("it ignores its merges for words that are tokens (ignore_merges), which llama.cpp does not do for this kind")
+	case d.decoder.Member("type").Text() != "Sequence":
+		return d.problem("its decoder %s is not the Sequence that tokenizers with byte_fallback have", typeOf(d.decoder))
 	}
-	return lines
+	prefix, err := d.spacePrefix()
+	if err != nil {
+		return err
+	}
+	v.Model, v.Pre, v.Flags[flagPrefix] = "llama", "default", prefix
+	s.beginLlama(v)
+	if err := s.bpe(v, plainType); err != nil {
+		return err
+	}
+	for id, text := range v.Tokens {
+		switch {
+		case v.Types[id] != normal:
+		case isByte(text):
+			v.Types[id] = byteToken
+		case text == d.model.unknown:
+			v.Types[id] = control
+		}
+	}
+	return nil
 }
 
-const byteSpace = "\u0120"
+// isByte reports whether a token is that of a byte, as "<0x0A>".
+func isByte(text string) bool {
+	return len(text) == len("<0x00>") && strings.HasPrefix(text, "<0x") && text[5] == '>' && isHex(text[3]) && isHex(text[4])
+}
 
-func appendToken(b []byte, token string) []byte {
-	if strings.IndexByte(token, ' ') < 0 {
-		return append(b, token...)
+func isHex(c byte) bool { return strings.IndexByte("0123456789ABCDEFabcdef", c) >= 0 }
+
+// spacePrefix returns whether a space is put before a text. The error says that
+// spaces are not treated as llama.cpp does.
+func (d *document) spacePrefix() (bool, error) {
+	normalizers, ok := flatten(d.normalizer, "normalizers")
+	if !ok {
+		return false, d.problem("its normalizer is not a list of steps")
 	}
-	return append(b, strings.ReplaceAll(token, " ", byteSpace)...)
+	cuts, ok := flatten(d.preTokenizer, "pretokenizers")
+	if !ok {
+		return false, d.problem("its pre_tokenizer is not a list of steps")
+	}
+	steps := ""
+	for _, r := range normalizers {
+		switch {
+		case r.Member("type").Text() == "Prepend" && r.Member("prepend").Text() == space:
+			steps += "prepend "
+		case replaces(r, "String", " ", space):
+			steps += "replace "
+		default:
+			return false, d.problem("its normalizer has the step %s, which llama.cpp does not do for this kind", typeOf(r))
+		}
+	}
+	if len(cuts) > 1 {
+		return false, d.problem("its pre_tokenizer has %d steps, and llama.cpp does not cut text for this kind", len(cuts))
+	}
+	steps += "|"
+	for _, r := range cuts {
+		steps += " " + spaceCut(r)
+	}
+	switch steps {
+	case "prepend replace |", "| always", "| first", "replace | always", "replace | first":
+		return true, nil
+	case "| never", "replace | never", "replace | split": // the last as Gemma
+		return false, nil
+	}
+	return false, d.problem("its normalizer (%d steps) and pre_tokenizer (%d steps) treat spaces in a way that llama.cpp does not", len(normalizers), len(cuts))
+}
+
+// replaces reports whether a normalizer puts one text in place of a pattern, of a
+// kind such as String or Regex.
+func replaces(r jsonobj.Raw, kind, pattern, with string) bool {
+	return r.Member("type").Text() == "Replace" && r.Member("pattern").Member(kind).Text() == pattern && r.Member("content").Kind() == '"' && r.Member("content").Text() == with
+}
+
+// spaceCut names a pre-tokenizer that is known to leave text whole, but for a
+// space that it puts before it.
+func spaceCut(r jsonobj.Raw) string {
+	switch r.Member("type").Text() {
+	case "Metaspace":
+		if split, ok := boolean(r.Member("split")); ok && !split {
+			return prependScheme(r)
+		}
+	case "Split":
+		invert, ok := boolean(r.Member("invert"))
+		if ok && !invert && r.Member("pattern").Member("String").Text() == " " && r.Member("behavior").Text() == "MergedWithPrevious" {
+			return "split"
+		}
+	}
+	return "other"
+}
+
+// prependScheme returns when a Metaspace puts a space before a text, or "other".
+func prependScheme(r jsonobj.Raw) string {
+	scheme := r.Member("prepend_scheme").Text()
+	if r.Member("replacement").Text() == space && (scheme == "always" || scheme == "first" || scheme == "never") {
+		return scheme
+	}
+	return "other"
 }
 
 // composes reports whether a normalizer does no more than NFC, and whether it
@@ -133,7 +222,7 @@ func flatten(r jsonobj.Raw, key string) ([]jsonobj.Raw, bool) {
 func flattenTo(list []jsonobj.Raw, r jsonobj.Raw, key string, depth int) ([]jsonobj.Raw, bool) {
 	switch {
 	case r.Kind() == 0 || r.Kind() == 'n':
-		return list, true
+		return list, depth == maxDepth // and nothing in a list
 	case r.Kind() != '{' || depth == 0:
 		return nil, false
 	case r.Member("type").Text() != "Sequence":
@@ -143,9 +232,6 @@ func flattenTo(list []jsonobj.Raw, r jsonobj.Raw, key string, depth int) ([]json
 	}
 	ok := true
 	for e := range r.Member(key).Elements() {
-		if e.Kind() != '{' {
-			return nil, false
-		}
 		if list, ok = flattenTo(list, e, key, depth-1); !ok {
 			return nil, false
 		}

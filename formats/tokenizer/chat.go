@@ -20,115 +20,150 @@ const (
 // Hugging Face's library. Those of files are asked for by name.
 var namedTemplates = []string{"tool_use", "rag"}
 
-// chat returns the keys of the chat templates. The templates themselves are not
-// looked at, as llama.cpp parses them when somebody chats.
-func (s *source) chat() (meta []tensorfs.Meta, notes []string, err error) {
-	r := s.settings.Raw("chat_template")
-	if k := r.Kind(); k != 0 && k != 'n' {
-		return s.templates(settingsName, r)
+// chat reads the chat templates of files. The templates themselves are not looked
+// at, as llama.cpp parses them when somebody chats.
+func (s *source) chat(v *Vocabulary) error {
+	if r := s.settings.Raw("chat_template"); s.settings.Has("chat_template") {
+		v.readTemplates(settingsName, r)
+		return nil
 	}
-	text, err := s.template("chat_template.jinja")
-	if err != nil {
-		return nil, nil, err
-	}
-	if text != nil {
-		c := chats{}
-		c.add("default", *text)
-		for _, name := range namedTemplates {
-			text, err := s.template("additional_chat_templates/" + name + ".jinja")
-			if err != nil {
-				return nil, nil, err
-			}
-			if text != nil {
-				c.add(name, *text)
-			}
+	for i, name := range append([]string{"default"}, namedTemplates...) {
+		file := "additional_chat_templates/" + name + ".jinja"
+		if i == 0 {
+			file = "chat_template.jinja"
 		}
-		return c.meta(), nil, nil
+		b, err := s.read(file, maxSmall)
+		switch {
+		case err != nil:
+			return err
+		case b == nil && i == 0:
+			const name = "chat_template.json"
+			o, err := s.object(name)
+			v.readTemplates(name, o.Raw("chat_template"))
+			return err
+		case !utf8.Valid(b):
+			return fmt.Errorf("%s: it is not UTF-8", file)
+		case b != nil:
+			v.Templates = append(v.Templates, Template{name, string(b)})
+		}
 	}
-	const name = "chat_template.json"
-	o, err := s.object(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	return s.templates(name, o.Raw("chat_template"))
+	return nil
 }
 
-// template reads a file that is a template; nil where there is none.
-func (s *source) template(name string) (*string, error) {
-	b, err := s.read(name, maxSmall)
-	if b == nil || err != nil {
-		return nil, err
-	}
-	if !utf8.Valid(b) {
-		return nil, fmt.Errorf("%s: it is not UTF-8", name)
-	}
-	text := string(b)
-	return &text, nil
-}
-
-// templates reads a template, or a list of templates with names.
-func (s *source) templates(file string, r jsonobj.Raw) ([]tensorfs.Meta, []string, error) {
-	bad := []string{file + ": its chat_template is neither a text nor a list of texts with names, and is left out"}
-	c := chats{}
+// readTemplates reads a template, or a list of templates with names.
+func (v *Vocabulary) readTemplates(file string, r jsonobj.Raw) {
+	bad := errors.New("its chat_template is neither a text nor a list of texts with names, and is left out")
+	var err error
 	switch r.Kind() {
 	case 0, 'n':
-		return nil, nil, nil
 	case '"':
-		c.add("default", r.Text())
+		err = v.addTemplate("default", r.Text())
 	case '[':
 		for e := range r.Elements() {
-			text := e.Member("template")
-			if e.Member("name").Kind() != '"' || text.Kind() != '"' {
-				return nil, bad, nil
+			name, text := e.Member("name"), e.Member("template")
+			if err != nil {
+				break
 			}
-			if err := c.add(e.Member("name").Text(), text.Text()); err != nil {
-				return nil, []string{file + ": " + err.Error()}, nil
+			if err = bad; name.Kind() == '"' && text.Kind() == '"' {
+				err = v.addTemplate(name.Text(), text.Text())
 			}
 		}
 	default:
-		return nil, bad, nil
+		err = bad
 	}
-	return c.meta(), nil, nil
+	if err != nil {
+		v.Templates, v.Notes = nil, append(v.Notes, file+": "+err.Error())
+	}
 }
 
-// chats are templates by name.
-type chats struct{ names, texts []string }
-
-// add adds a template, whose name becomes part of a key.
-func (c *chats) add(name, text string) error {
+// addTemplate adds a template, whose name becomes part of a key.
+func (v *Vocabulary) addTemplate(name, text string) error {
 	name = strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
 			return r
 		}
 		return '_'
 	}, name)
-	for _, other := range c.names {
-		if other == name {
-			return fmt.Errorf("two of its chat templates have the name %s, so all are left out", name)
-		}
-	}
 	switch {
+	case v.hasTemplate(name):
+		return fmt.Errorf("two of its chat templates have the name %s, so all are left out", name)
 	case name == "":
 		return nil
-	case len(name) > maxTemplateName || len(c.names) == maxTemplates:
+	case len(name) > maxTemplateName || len(v.Templates) == maxTemplates:
 		return errors.New("its chat templates are too many or have too long names, so all are left out")
 	}
-	c.names, c.texts = append(c.names, name), append(c.texts, text)
+	v.Templates = append(v.Templates, Template{name, text})
 	return nil
 }
 
-func (c *chats) meta() (meta []tensorfs.Meta) {
-	var others []string
-	for i, name := range c.names {
-		key := "tokenizer.chat_template"
-		if name != "default" {
-			key += "." + name
-			others = append(others, name)
+func (v *Vocabulary) hasTemplate(name string) bool {
+	for _, t := range v.Templates {
+		if t.Name == name {
+			return true
 		}
-		meta = append(meta, tensorfs.Meta{Key: key, Value: c.texts[i]})
 	}
-	if others != nil {
-		meta = append(meta, tensorfs.Meta{Key: "tokenizer.chat_templates", Value: others})
+	return false
+}
+
+const keyTemplate = "tokenizer.chat_template"
+
+// templateKeys returns the keys of the templates.
+func (v *Vocabulary) templateKeys() (list []tensorfs.Meta) {
+	var named []string
+	for _, t := range v.Templates {
+		key := keyTemplate
+		if t.Name != "default" {
+			key += "." + t.Name
+			named = append(named, t.Name)
+		}
+		list = append(list, tensorfs.Meta{Key: key, Value: t.Text})
 	}
-	return meta
+	if named != nil {
+		list = append(list, tensorfs.Meta{Key: keyTemplate + "s", Value: named})
+	}
+	return list
+}
+
+// readTemplateKeys reads the templates of metadata. One that is not a text, or too
+// long, is left out.
+func (v *Vocabulary) readTemplateKeys(get func(key string) any) {
+	total := 0
+	add := func(key, name string) {
+		if len(v.Templates) == maxTemplates || len(name) > maxTemplateName || !utf8.ValidString(name) || v.hasTemplate(name) {
+			return
+		}
+		if text, ok := get(key).(string); ok && len(text) <= maxText-total && utf8.ValidString(text) {
+			total += len(text)
+			v.Templates = append(v.Templates, Template{name, text})
+		}
+	}
+	add(keyTemplate, "default")
+	if a, ok := get(keyTemplate + "s").(tensorfs.Array); ok && a.Len() <= maxTokens {
+		for name := range a.Values() {
+			if name, ok := name.(string); ok {
+				add(keyTemplate+"."+name, name)
+			}
+		}
+	}
+	for _, name := range namedTemplates {
+		add(keyTemplate+"."+name, name)
+	}
+}
+
+// appendChat appends the chat templates to a JSON object: a text, or a list where
+// some have names.
+func (v *Vocabulary) appendChat(b []byte) []byte {
+	if len(v.Templates) == 0 {
+		return b
+	}
+	b = append(b, `,"chat_template":`...)
+	if len(v.Templates) == 1 && v.hasTemplate("default") {
+		return appendQuoted(b, v.Templates[0].Text)
+	}
+	for i, t := range v.Templates {
+		b = append(b, "[,"[min(i, 1)])
+		b = appendQuoted(append(b, `{"name":`...), t.Name)
+		b = append(appendQuoted(append(b, `,"template":`...), t.Text), '}')
+	}
+	return append(b, ']')
 }

@@ -1,35 +1,30 @@
-// Package tokenizer reads the tokenizer of a model, in any of the forms that
-// Hugging Face directories have, and says it in the keys of GGUF. It writes such
-// files from those keys, too.
+// Package tokenizer reads and writes the tokenizer of a model: in any of the forms
+// that Hugging Face directories have, and in the keys of GGUF.
 //
-// [Read] is given the files of a model by name and returns a [Tokenizer]: the
-// keys tokenizer.* as llama.cpp's own converter writes them, with two deviations
-// that make llama.cpp give the tokens of the source: the scores of a
-// SentencePiece-like tokenizer.json follow its merges, and flags whose default
-// would be another in llama.cpp are always written.
+//	tokenizer.json ----> ReadFiles -+                +-> Keys --> tokenizer.*
+//	tokenizer.model                 +-> Vocabulary --+
+//	vocab.json, ...     tokenizer.* --> ReadKeys     +-> Files -> tokenizer.json, ...
 //
-//	tokenizer.model          SentencePiece     model llama  sentencepiece.go
-//	tokenizer.json           BPE of bytes      model gpt2   bpe.go, pretokenizer.go
-//	                         BPE of characters model llama  spm.go
-//	                         WordPiece         model bert   wordpiece.go
-//	vocab.json, merges.txt   BPE of bytes      model gpt2   slow.go
+// A [Vocabulary] is what both say. What a form has is in the file named after it:
+//
+//	tokenizer.ggml.model   tokenizer.json, others
+//	gpt2                   BPE of bytes; vocab.json and merges.txt   bpe.go, slow.go
+//	llama                  BPE of characters; tokenizer.model        bpe.go, sentencepiece.go
+//	gemma4                 BPE of characters (only written)          files.go
+//	bert                   WordPiece                                 wordpiece.go
+//	t5                     Unigram                                   unigram.go
+//
+// [Vocabulary.Keys] are those of llama.cpp's own converter, with two deviations that
+// make llama.cpp give the tokens of the source: the scores of a SentencePiece-like
+// tokenizer.json follow its merges, and flags whose default would be another in
+// llama.cpp are always written. [Vocabulary.Files], and [Ends], which says at which
+// tokens a generation ends, do what llama.cpp does with the keys.
 //
 // A tokenizer that is there and is not recognised is an error with the reason,
 // never a guess: a file with a wrong tokenizer loads, runs and answers badly. In
-// particular a chain of pre-tokenizers gets a name only by what it matches, from
-// the table pretokenizers.json, and not by a hash of what it does to some text.
-// Absent for now is Unigram (model t5), which only encoders have.
-//
-// [Write] is given the metadata of a GGUF file and returns the files of a
-// directory; [Ends] says at which tokens a generation ends. Both do what llama.cpp
-// does with that metadata:
-//
-//	tokenizer.ggml.model    tokenizer.json
-//	gpt2                    BPE of bytes        write_bpe.go, pretokenizers.json
-//	llama                   BPE of characters   write_bpe.go; scores become merges: write_merges.go
-//	gemma4                  BPE of characters   write_bpe.go
-//	bert                    WordPiece           write_encoders.go
-//	t5                      Unigram             write_encoders.go
+// particular a chain of pre-tokenizers gets a name only by what it matches
+// (expression.go), from the table pretokenizers.json, and not by a hash of what it
+// does to some text.
 //
 // The files are strangers': each is bounded, time and memory are in proportion
 // to the files and to the rows of the embedding, and whatever else a file claims

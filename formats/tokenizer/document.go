@@ -1,28 +1,31 @@
 package tokenizer
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
+	"iter"
+	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
 // maxPart bounds the parts of a tokenizer.json that are not its vocabulary. Those
-// of a known kind have a few thousand bytes.
+// of a known kind have a few thousand bytes; the table of characters of Unigram has
+// some hundred thousand.
 const maxPart = 1 << 20
 
-// document is a tokenizer.json. Its texts are parts of the file's where nothing
-// in them is escaped.
+// document is a tokenizer.json. After an error what it returns is empty.
 type document struct {
-	file                                             string // its name
+	file string // its name
+	rows int    // of the embedding
+	err  error  // the first
+
 	normalizer, preTokenizer, postProcessor, decoder jsonobj.Raw
-	added                                            []addedToken
-	model                                            model
+
+	added []addedToken
+	model model
 }
 
 // addedToken is a token beside the model's vocabulary, or a token of it that is
@@ -37,19 +40,18 @@ type addedToken struct {
 type model struct {
 	kind                         string // its type; "" where it says none, as old files
 	unknown                      string // unk_token
+	unknownID                    jsonobj.Raw
 	prefix, suffix               string // continuing_subword_prefix, end_of_word_suffix
 	byteFallback, ignoreMerges   bool
 	dropout                      bool
-	hasVocab, hasList, hasMerges bool // hasList: its vocab is a list
+	hasVocab, hasList, hasMerges bool // hasList: its vocab is a list, with scores
 	hasMaxChars                  bool
 
-	ids    []int32  // of the vocabulary's texts
-	texts  []string // in the order of the file
-	merges []merge
+	ids    []int32   // of the vocabulary's texts
+	texts  []string  // in the order of the file
+	scores []float32 // of a list
+	merges []Merge
 }
-
-// merge is a pair of tokens that become one.
-type merge struct{ left, right string }
 
 // form returns the type of the model. A file without one is what fits its keys,
 // as in Hugging Face's library.
@@ -72,281 +74,342 @@ func (d *document) problem(format string, args ...any) error {
 	return fmt.Errorf(d.file+": "+format, args...)
 }
 
-// parser reads a JSON file token by token. After an error all it returns is empty.
-type parser struct {
-	file string // its name
-	d    *jsontext.Decoder
-	text string
-	rows int
-	err  error
-}
-
-func newParser(file string, text []byte, rows int) *parser {
-	return &parser{file, jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true)), string(text), rows, nil}
-}
-
-// end returns the first error, or that something follows what was read.
-func (p *parser) end() error {
-	if end := p.d.InputOffset(); p.err == nil && strings.Trim(p.text[end:], " \t\r\n") != "" {
-		p.fail("something follows its JSON object")
+// fail keeps the first error.
+func (d *document) fail(format string, args ...any) {
+	if d.err == nil {
+		d.err = d.problem(format, args...)
 	}
-	return p.err
+}
+
+// parse checks that a text is a JSON object.
+func (d *document) parse(text []byte) jsonobj.Raw {
+	r, err := jsonobj.ParseRaw(text)
+	if err == nil {
+		return r
+	}
+	s, _ := errors.AsType[*jsonobj.SyntaxError](err)
+	problem, syntax := strings.CutPrefix(err.Error(), "it is not JSON: ")
+	switch {
+	case len(text) == 0:
+		d.fail("it is not JSON: the text is cut off")
+	case syntax && s != nil && s.Offset >= 0:
+		d.fail("it is not JSON at byte %d: %s", s.Offset, tensorfs.OneLine(problem))
+	case strings.HasPrefix(problem, "its top value"):
+		d.fail("it is of a wrong JSON type: it is not an object")
+	default:
+		d.fail("%s", tensorfs.OneLine(err.Error()))
+	}
+	return r
 }
 
 // parseDocument reads a tokenizer.json, with or without its vocabulary.
 func parseDocument(text []byte, rows int, vocabulary bool) (*document, error) {
-	p := newParser(jsonName, text, rows)
-	doc := &document{file: jsonName}
-	var seen []string
-	for name := range p.members("it") {
-		switch name {
-		case "normalizer", "pre_tokenizer", "post_processor", "decoder", "added_tokens", "model":
-			for _, other := range seen {
-				if other == name {
-					p.fail("it has the key %s twice", name)
-				}
+	d := &document{file: jsonName, rows: rows}
+	parts := map[string]*jsonobj.Raw{"normalizer": &d.normalizer, "pre_tokenizer": &d.preTokenizer, "post_processor": &d.postProcessor, "decoder": &d.decoder}
+	seen := map[string]bool{}
+	for name, r := range d.members(d.parse(text), "it") {
+		part := parts[name]
+		if part != nil || name == "added_tokens" || name == "model" {
+			if seen[name] {
+				d.fail("it has the key %s twice", name)
 			}
-			seen = append(seen, name)
+			seen[name] = true
 		}
-		switch name {
-		case "normalizer":
-			doc.normalizer = p.part(name)
-		case "pre_tokenizer":
-			doc.preTokenizer = p.part(name)
-		case "post_processor":
-			doc.postProcessor = p.part(name)
-		case "decoder":
-			doc.decoder = p.part(name)
-		case "added_tokens":
-			doc.added = p.added(vocabulary)
-		case "model":
-			if vocabulary {
-				p.model(&doc.model)
-			} else {
-				p.skip()
-			}
-		default:
-			p.skip()
+		switch {
+		case part != nil:
+			*part = d.part(name, r)
+		case name == "added_tokens":
+			d.readAdded(r, vocabulary)
+		case name == "model" && vocabulary:
+			d.readModel(r)
 		}
 	}
-	return doc, p.end()
+	return d, d.err
 }
 
-// fail keeps the first error.
-func (p *parser) fail(format string, args ...any) {
-	if p.err == nil {
-		p.err = fmt.Errorf(p.file+": "+format, args...)
-	}
-}
-
-// syntax keeps an error of the decoder.
-func (p *parser) syntax(err error) {
-	if s, ok := errors.AsType[*jsontext.SyntacticError](err); ok && !errors.Is(err, io.ErrUnexpectedEOF) {
-		p.fail("it is not JSON at byte %d: %s", s.ByteOffset, tensorfs.OneLine(strings.TrimPrefix(s.Err.Error(), "jsontext: ")))
-	} else {
-		p.fail("it is not JSON: the text is cut off")
-	}
-}
-
-// value returns the text of the next value, or of the next name in an object.
-func (p *parser) value() string {
-	if p.err != nil {
-		return ""
-	}
-	v, err := p.d.ReadValue()
-	if err != nil {
-		p.syntax(err)
-		return ""
-	}
-	end := int(p.d.InputOffset())
-	return p.text[end-len(v) : end]
-}
-
-func (p *parser) skip() {
-	if p.err == nil {
-		if err := p.d.SkipValue(); err != nil {
-			p.syntax(err)
+// members yields the members of an object.
+func (d *document) members(r jsonobj.Raw, what string) iter.Seq2[string, jsonobj.Raw] {
+	return func(yield func(string, jsonobj.Raw) bool) {
+		if r.Kind() != '{' {
+			d.fail("%s is of a wrong JSON type", what)
 		}
-	}
-}
-
-// kind returns the kind of the next value; 0 after an error.
-func (p *parser) kind() jsontext.Kind {
-	if p.err != nil {
-		return 0
-	}
-	return p.d.PeekKind()
-}
-
-// open reads the delimiter that begins an object or array.
-func (p *parser) open(kind jsontext.Kind, what string) bool {
-	if k := p.kind(); k != kind && p.err == nil {
-		if k == jsontext.KindInvalid {
-			_, err := p.d.ReadToken()
-			p.syntax(err)
-		} else {
-			p.fail("%s is of a wrong JSON type", what)
-		}
-	}
-	return p.delimiter()
-}
-
-func (p *parser) delimiter() bool {
-	if p.err == nil {
-		if _, err := p.d.ReadToken(); err != nil {
-			p.syntax(err)
-		}
-	}
-	return p.err == nil
-}
-
-// members yields the names of an object, whose values the caller reads.
-func (p *parser) members(what string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		if !p.open('{', what) {
-			return
-		}
-		for p.kind() != '}' {
-			name := p.string(what)
-			if p.err != nil || !yield(name) {
+		for name, value := range r.Members() {
+			if d.err != nil || !yield(name, value) {
 				return
 			}
 		}
-		p.delimiter()
 	}
 }
 
-// elements yields for each element of an array, which the caller reads.
-func (p *parser) elements(what string) func(yield func() bool) {
-	return func(yield func() bool) {
-		if !p.open('[', what) {
-			return
+// elements yields the elements of an array.
+func (d *document) elements(r jsonobj.Raw, what string) iter.Seq[jsonobj.Raw] {
+	return func(yield func(jsonobj.Raw) bool) {
+		if r.Kind() != '[' {
+			d.fail("%s is of a wrong JSON type", what)
 		}
-		for p.kind() != ']' {
-			if p.err != nil || !yield() {
+		for e := range r.Elements() {
+			if d.err != nil || !yield(e) {
 				return
 			}
 		}
-		p.delimiter()
 	}
 }
 
-// string reads a string.
-func (p *parser) string(what string) string {
-	v := p.value()
-	if p.err != nil {
-		return ""
+// text returns a string; null is "" where that is allowed.
+func (d *document) text(r jsonobj.Raw, what string, null bool) string {
+	if k := r.Kind(); k != '"' && !(null && k == 'n') {
+		d.fail("%s is of a wrong JSON type", what)
 	}
-	if v[0] != '"' {
-		p.fail("%s is of a wrong JSON type", what)
-		return ""
+	return r.Text()
+}
+
+// flag returns true, false, or false for null.
+func (d *document) flag(r jsonobj.Raw, what string) bool {
+	value, ok := boolean(r)
+	if !ok && r.Kind() != 'n' {
+		d.fail("%s is of a wrong JSON type", what)
 	}
-	if strings.IndexByte(v, '\\') < 0 {
-		return v[1 : len(v)-1]
-	}
-	b, err := jsontext.AppendUnquote(nil, v)
+	return value
+}
+
+// row returns the id of a token, and whether the embedding has a row for it.
+func (d *document) row(r jsonobj.Raw, what func() string) (int, bool) {
+	id, in, err := rowOf(r.String(), d.rows)
 	if err != nil {
-		p.fail("%s is not a JSON string", what)
-	}
-	return string(b)
-}
-
-// optional reads a string or null.
-func (p *parser) optional(what string) string {
-	if p.kind() == 'n' {
-		p.skip()
-		return ""
-	}
-	return p.string(what)
-}
-
-// boolean reads true, false or null.
-func (p *parser) boolean(what string) bool {
-	v := p.value()
-	if p.err == nil && v != "true" && v != "false" && v != "null" {
-		p.fail("%s is of a wrong JSON type", what)
-	}
-	return v == "true"
-}
-
-// id reads the id of a token. The second result is false for one that the
-// embedding has no row for.
-func (p *parser) id(what func() string) (int, bool) {
-	v := p.value()
-	id, in := 0, p.err == nil
-	for i := 0; i < len(v); i++ {
-		if v[i] < '0' || v[i] > '9' {
-			p.fail("the id of %s is %s, which is not a number of a row", what(), tensorfs.Quote(v))
-			return 0, false
-		}
-		if id = id*10 + int(v[i]-'0'); id >= p.rows {
-			id, in = p.rows, false
-		}
+		d.fail("the id of %s is %w", what(), err)
 	}
 	return id, in
 }
 
+// rowOf reads an id, and whether it is that of a row.
+func rowOf(text string, rows int) (id int, in bool, err error) {
+	switch {
+	case text == "":
+		return 0, false, errors.New("an id is empty")
+	case strings.Trim(text, "0123456789") != "":
+		return 0, false, fmt.Errorf("%s, which is not a number of a row", tensorfs.Quote(text))
+	}
+	id, err = strconv.Atoi(text) // which fails beyond any int
+	return id, err == nil && id < rows, nil
+}
+
 // outside keeps the error for a token that the embedding has no row for.
-func (p *parser) outside(what string) {
-	p.fail("the id of %s is past the %d rows of the embedding", what, p.rows)
+func (d *document) outside(what string) {
+	d.fail("the id of %s is past the %d rows of the embedding", what, d.rows)
 }
 
 // part reads a small object or null.
-func (p *parser) part(name string) jsonobj.Raw {
-	v := p.value()
-	switch {
-	case p.err != nil || v == "null":
+func (d *document) part(name string, r jsonobj.Raw) jsonobj.Raw {
+	switch k := r.Kind(); {
+	case k == 'n':
 		return jsonobj.Raw{}
-	case v[0] != '{':
-		p.fail("its %s is of a wrong JSON type", name)
-		return jsonobj.Raw{}
-	case len(v) > maxPart:
-		p.fail("its %s has %d bytes, and at most %d are read", name, len(v), maxPart)
-		return jsonobj.Raw{}
+	case k != '{':
+		d.fail("its %s is of a wrong JSON type", name)
+	case len(r.String()) > maxPart:
+		d.fail("its %s has %d bytes, and at most %d are read", name, len(r.String()), maxPart)
 	}
-	o, err := jsonobj.Parse([]byte(`{"":` + v + `}`))
-	if err != nil {
-		p.fail("its %s: %s", name, tensorfs.OneLine(err.Error()))
-	}
-	return o.Raw("")
+	return r
 }
 
-// added reads the added tokens. A token that the embedding has no row for is an
+// readAdded reads the added tokens. A token that the embedding has no row for is an
 // error where all are wanted, and is left out otherwise.
-func (p *parser) added(all bool) (list []addedToken) {
-	if p.kind() == 'n' {
-		p.skip()
-		return nil
+func (d *document) readAdded(r jsonobj.Raw, all bool) {
+	if r.Kind() == 'n' {
+		return
 	}
-	for range p.elements("its added_tokens") {
-		t := addedToken{id: -1}
-		in, hasContent := false, false
-		for name := range p.members("an added token") {
+	for e := range d.elements(r, "its added_tokens") {
+		t := addedToken{}
+		in, hasID, hasContent := false, false, false
+		for name, v := range d.members(e, "an added token") {
 			switch name {
 			case "id":
-				t.id, in = p.id(func() string { return "an added token" })
+				t.id, in = d.row(v, func() string { return "an added token" })
+				hasID = true
 			case "content":
-				t.content, hasContent = p.string("the content of an added token"), true
+				t.content, hasContent = d.text(v, "the content of an added token", false), true
 			case "special":
-				t.special = p.boolean("the special of an added token")
-			default:
-				p.skip()
+				t.special = d.flag(v, "the special of an added token")
 			}
 		}
 		switch {
-		case p.err != nil:
-		case t.id < 0 || !hasContent:
-			p.fail("one of its added tokens has no id or no content")
-		case in && len(list) == p.rows:
-			p.fail("it has more added tokens than the embedding has rows, %d", p.rows)
+		case !hasID || !hasContent:
+			d.fail("one of its added tokens has no id or no content")
+		case in && len(d.added) == d.rows:
+			d.fail("it has more added tokens than the embedding has rows, %d", d.rows)
 		case in:
-			list = append(list, t)
+			d.added = append(d.added, t)
 		case all:
-			p.outside("the added token " + tensorfs.Quote(t.content))
-		}
-		if p.err != nil {
-			return nil
+			d.outside("the added token " + tensorfs.Quote(t.content))
 		}
 	}
-	return list
+}
+
+// readModel reads the model.
+func (d *document) readModel(r jsonobj.Raw) {
+	m := &d.model
+	for name, r := range d.members(r, "its model") {
+		switch what := "its " + name; name {
+		case "type":
+			m.kind = d.text(r, "its model's type", true)
+		case "unk_token":
+			m.unknown = d.text(r, what, true)
+		case "unk_id":
+			m.unknownID = r
+		case "continuing_subword_prefix":
+			m.prefix = d.text(r, what, true)
+		case "end_of_word_suffix":
+			m.suffix = d.text(r, what, true)
+		case "byte_fallback":
+			m.byteFallback = d.flag(r, what)
+		case "ignore_merges":
+			m.ignoreMerges = d.flag(r, what)
+		case "dropout":
+			m.dropout = r.Kind() != 'n' && strings.Trim(r.String(), "0.") != ""
+		case "max_input_chars_per_word":
+			m.hasMaxChars = true
+		case "vocab":
+			d.readVocab(r)
+		case "merges":
+			d.readMerges(r)
+		}
+	}
+}
+
+// readVocab reads texts and their ids, or a list of texts and their scores.
+func (d *document) readVocab(r jsonobj.Raw) {
+	m := &d.model
+	if m.hasVocab || m.hasList {
+		d.fail("its model has two vocabularies")
+		return
+	}
+	n := min(d.rows, len(r.String())/len(`"":0,`))
+	m.texts, m.ids = make([]string, 0, n), make([]int32, 0, n)
+	add := func(text string, id int, in bool) bool {
+		switch {
+		case d.err != nil:
+		case !in:
+			d.outside("the token " + tensorfs.Quote(text))
+		case len(m.texts) == d.rows:
+			d.fail("its vocabulary has more tokens than the embedding has rows, %d", d.rows)
+		}
+		m.texts, m.ids = append(m.texts, text), append(m.ids, int32(id))
+		return d.err == nil
+	}
+	if m.hasList = r.Kind() == '['; !m.hasList {
+		m.hasVocab = true
+		for text, r := range d.members(r, "its vocabulary") {
+			id, in := d.row(r, func() string { return "the token " + tensorfs.Quote(text) })
+			if !add(text, id, in) {
+				return
+			}
+		}
+		return
+	}
+	for e := range r.Elements() {
+		var pair [2]jsonobj.Raw
+		n := 0
+		for v := range d.elements(e, "a token of its vocabulary") {
+			pair[min(n, 1)] = v
+			n++
+		}
+		score, err := strconv.ParseFloat(pair[1].String(), 32)
+		id := len(m.texts)
+		if n != 2 || pair[0].Kind() != '"' || pair[1].Kind() != '0' || err != nil {
+			d.fail("the token %d of its vocabulary is not a text and its score", id)
+		}
+		if !add(pair[0].Text(), id, id < d.rows) {
+			return
+		}
+		m.scores = append(m.scores, float32(score))
+	}
+}
+
+// readMerges reads pairs of tokens, or lines of two tokens with a space between.
+func (d *document) readMerges(r jsonobj.Raw) {
+	m := &d.model
+	if m.hasMerges {
+		d.fail("its model has two lists of merges")
+	}
+	m.hasMerges = true
+	m.merges = make([]Merge, 0, len(m.texts)) // most tokens are made by a merge
+	for r := range d.elements(r, "its merges") {
+		e, n := [2]string{}, 0
+		if r.Kind() == '"' {
+			if line, ok := cutMerge(r.Text()); ok {
+				e = [2]string{line.Left, line.Right}
+			} else {
+				d.fail("its merge %d is %s, which is not two tokens with a space between", len(m.merges), tensorfs.Quote(r.Text()))
+			}
+		} else {
+			if r.Kind() != '[' {
+				d.fail("a merge is of a wrong JSON type")
+			}
+			for r := range r.Elements() {
+				if n < 2 {
+					e[n] = d.text(r, "a token of a merge", false)
+				}
+				n++
+			}
+			if n != 2 {
+				d.fail("its merge %d has %d tokens, and 2 become one", len(m.merges), n)
+			} else if e[0] == "" || e[1] == "" {
+				d.fail("its merge %d has an empty token", len(m.merges))
+			}
+		}
+		m.merges = append(m.merges, Merge{e[0], e[1]})
+	}
+}
+
+// cutMerge cuts a line of two tokens.
+func cutMerge(line string) (Merge, bool) {
+	left, right, ok := strings.Cut(line, " ")
+	return Merge{left, right}, ok && left != "" && right != "" && strings.IndexByte(right, ' ') < 0
+}
+
+// check holds that no text and no id of the vocabulary is there twice, and that
+// both tokens of each merge and what becomes of them are in it.
+func (d *document) check() error {
+	m := &d.model
+	if err := inProportion(d.rows, len(m.ids)+len(d.added)); err != nil {
+		return err
+	}
+	x := newIndex(m.texts)
+	used := make([]bool, d.rows)
+	for i, text := range m.texts {
+		if _, ok := x.add(int32(i)); !ok {
+			return d.problem("its vocabulary has the token %s twice", tensorfs.Quote(text))
+		}
+		if used[m.ids[i]] {
+			return d.problem("its vocabulary has the id %d twice", m.ids[i])
+		}
+		used[m.ids[i]] = true
+	}
+	for rank, e := range m.merges {
+		if x.find(e.Left) < 0 || x.find(e.Right) < 0 || x.find(e.Left+e.Right) < 0 {
+			return d.problem("its merge %d, of %s and %s, is of tokens that are not in the vocabulary", rank, tensorfs.Quote(e.Left), tensorfs.Quote(e.Right))
+		}
+	}
+	return nil
+}
+
+// fill fills the tables of a vocabulary with the tokens of the model and then
+// those added. Only the scores of a list are said.
+func (d *document) fill(v *Vocabulary, rows int, kind func(a addedToken) (int32, string)) error {
+	m := &d.model
+	if err := v.rows(rows, len(m.ids)+len(d.added), m.hasList); err != nil {
+		return err
+	}
+	for i, id := range m.ids {
+		v.set(int(id), m.texts[i], normal, 0)
+	}
+	copy(v.Scores, m.scores)
+	seen := make(map[int]string, len(d.added))
+	for _, a := range d.added {
+		if other, ok := seen[a.id]; ok {
+			return d.problem("its added tokens %s and %s have the same id, %d", tensorfs.Quote(other), tensorfs.Quote(a.content), a.id)
+		}
+		seen[a.id] = a.content
+		v.Types[a.id], v.Tokens[a.id] = kind(a)
+	}
+	return nil
 }

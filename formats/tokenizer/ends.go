@@ -24,12 +24,13 @@ var notEnds = []struct {
 }
 
 // Ends returns the ids of the tokens at which llama.cpp ends a generation, that of
-// eos first and the others in order; see [Write] for get. It is nil where the
+// eos first and the others in order; see [ReadKeys] for get. It is nil where the
 // tokens cannot be read.
 func Ends(get func(key string) any) []int {
-	s := newStored(get, "")
+	m := &metadata{get: get}
+	v := m.scalars()
 	found := map[string]int{} // by text: of several tokens with one text the last counts, as in llama.cpp
-	_, err := s.each(keyTokens, maxTokens, func(id int, v any) error {
+	_, err := m.each(keyTokens, maxTokens, func(id int, v any) error {
 		if text, ok := v.(string); ok && endWords[text] {
 			found[text] = id
 		}
@@ -45,8 +46,8 @@ func Ends(get func(key string) any) []int {
 		}
 	}
 	for _, role := range []string{"eos", "eot", "eom"} {
-		if id, ok := s.said[role]; ok && !slices.Contains(ends, id) {
-			ends = append(ends, id)
+		if v.said(role) && !slices.Contains(ends, v.Special[role]) {
+			ends = append(ends, v.Special[role])
 		}
 	}
 	isEnd := func(text string) bool {
@@ -61,7 +62,7 @@ func Ends(get func(key string) any) []int {
 	}
 	ends = slices.DeleteFunc(ends, func(id int) bool { return slices.Contains(not, id) })
 	slices.SortFunc(ends, func(a, b int) int {
-		if eos, ok := s.said["eos"]; ok && (a == eos) != (b == eos) {
+		if eos := v.Special["eos"]; v.said("eos") && (a == eos) != (b == eos) {
 			return map[bool]int{true: -1, false: 1}[a == eos]
 		}
 		return a - b

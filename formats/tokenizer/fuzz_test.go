@@ -25,6 +25,9 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	}
+	for _, c := range unigramCases(f) {
+		add(load(f, filepath.Join(unigrams, c.name)), 4, uint16(c.rows))
+	}
 	for _, d := range []doc{bytesDoc(), charsDoc(), wordsDoc()} {
 		add(files{"tokenizer.json": d.text(f), "config.json": `{"type_vocab_size":2,"bos_token_id":1}`}, 0, 20)
 	}
@@ -72,7 +75,7 @@ func FuzzRead(f *testing.F) {
 		}
 		for key, v := range m {
 			switch v := v.(type) {
-			case string, bool, []string, []int32, []float32:
+			case string, bool, []string, []int32, []float32, []uint8:
 			case uint32:
 				if strings.HasSuffix(key, "_token_id") && v >= uint32(got.Count) {
 					t.Fatalf("%s is %d", key, v)

@@ -44,7 +44,7 @@ func (f files) with(name, text string) files {
 }
 
 // read reads the tokenizer of a model.
-func (f files) read(t testing.TB, arch string, rows int) (*tokenizer.Tokenizer, error) {
+func (f files) read(t testing.TB, arch string, rows int) (*keyed, error) {
 	t.Helper()
 	config := jsonobj.Object{}
 	if text, ok := f["config.json"]; ok {
@@ -53,7 +53,7 @@ func (f files) read(t testing.TB, arch string, rows int) (*tokenizer.Tokenizer, 
 			t.Fatal(err)
 		}
 	}
-	return tokenizer.Read(tokenizer.Options{File: f.open, Architecture: arch, Config: config, Rows: rows})
+	return read(tokenizer.Options{File: f.open, Architecture: arch, Config: config, Rows: rows})
 }
 
 // load returns the files of a golden model but its weights.

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/formats/tokenizer"
 	"github.com/tensorfs/tensorfs/internal/testing/testclient"
 )
 
@@ -201,7 +200,7 @@ func TestRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			files, err := tokenizer.Write(keys(meta(read)).with("general.name", c.want["general.name"].Value).get, c.arch)
+			files, err := written(keys(meta(read)).with("general.name", c.want["general.name"].Value).get, c.arch)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,8 +6,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/tensorfs/tensorfs/formats/tokenizer"
 )
 
 // doc is a tokenizer.json that tests change.
@@ -71,12 +69,12 @@ func (d doc) change(top, model object) doc {
 }
 
 // want holds that a model's tokenizer has those values; nil is for none.
-func want(t *testing.T, what string, f files, arch string, rows int, values map[string]any) *tokenizer.Tokenizer {
+func want(t *testing.T, what string, f files, arch string, rows int, values map[string]any) *keyed {
 	t.Helper()
 	got, err := f.read(t, arch, rows)
 	if err != nil {
 		t.Errorf("%s: %v", what, err)
-		return &tokenizer.Tokenizer{}
+		return &keyed{}
 	}
 	m := meta(got)
 	for key, v := range values {
@@ -122,7 +120,7 @@ func TestWhichForm(t *testing.T) {
 	if none.Count != 0 || len(none.Meta) != 1 {
 		t.Errorf("none: %+v", none)
 	}
-	for kind, reason := range map[string]string{"Unigram": "Unigram, which is not read yet", "WordLevel": `"WordLevel", which llama.cpp does not have`} {
+	for kind, reason := range map[string]string{"Unigram": "spaces in a way that llama.cpp does not for Unigram", "WordLevel": `"WordLevel", which llama.cpp does not have`} {
 		d := bytesDoc().change(nil, object{"type": kind, "vocab": []any{[]any{"a", 0.5}}})
 		refuse(t, kind, files{"tokenizer.json": d.text(t)}, "llama", 9, reason)
 	}

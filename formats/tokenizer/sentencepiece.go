@@ -1,9 +1,9 @@
 package tokenizer
 
 import (
+	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"unicode/utf8"
 
 	"github.com/tensorfs/tensorfs"
@@ -41,28 +41,28 @@ const (
 )
 
 // sentencepiece reads a tokenizer.model and what was added to it.
-func (s *source) sentencepiece(text []byte) (*vocabulary, error) {
+func (s *source) sentencepiece(v *Vocabulary, text []byte) error {
 	m, err := parsePieces(text, s.Rows)
-	if err != nil {
-		return nil, fmt.Errorf(pieceName+": %w", err)
-	}
-	v := &vocabulary{model: "llama", pre: "default", flags: s.llamaFlags()}
 	switch {
+	case err != nil:
+		return fmt.Errorf(pieceName+": %w", err)
 	case len(m.list) == 0:
-		return nil, fmt.Errorf(pieceName + ": it has no tokens, so it is not SentencePiece's")
+		return errors.New(pieceName + ": it has no tokens, so it is not SentencePiece's")
 	case m.algorithm != algorithmUnigram && m.algorithm != algorithmBPE:
-		return nil, fmt.Errorf(pieceName+": its algorithm is number %d of SentencePiece, which llama.cpp does not have", m.algorithm)
+		return fmt.Errorf(pieceName+": its algorithm is number %d of SentencePiece, which llama.cpp does not have", m.algorithm)
 	case !m.escapeSpace:
-		return nil, fmt.Errorf(pieceName + ": its tokens have spaces as they are (escape_whitespaces is false), and llama.cpp's do not")
+		return errors.New(pieceName + ": its tokens have spaces as they are (escape_whitespaces is false), and llama.cpp's do not")
 	}
+	v.Model, v.Pre = "llama", "default"
+	s.beginLlama(v)
 	if m.charsmap {
-		v.notes = append(v.notes, "llama.cpp does not normalize characters as the source's SentencePiece does: text with unusual forms of them has other tokens")
+		v.Notes = append(v.Notes, "llama.cpp does not normalize characters as the source's SentencePiece does: text with unusual forms of them has other tokens")
 	}
 	if m.trim {
-		v.notes = append(v.notes, "llama.cpp does not remove repeated spaces as the source's SentencePiece does: text with them has other tokens")
+		v.Notes = append(v.Notes, "llama.cpp does not remove repeated spaces as the source's SentencePiece does: text with them has other tokens")
 	}
-	if v.tokens, err = newTokens(s.Rows, len(m.list), true); err != nil {
-		return nil, err
+	if err := v.rows(s.Rows, len(m.list), true); err != nil {
+		return err
 	}
 	for id, p := range m.list {
 		kind := normal // also what the user defined: added_tokens_decoder says so again
@@ -70,74 +70,78 @@ func (s *source) sentencepiece(text []byte) (*vocabulary, error) {
 		case unknown, control, unused, byteToken:
 			kind = int32(p.kind)
 		}
-		v.tokens.set(id, p.text, kind, p.score)
+		v.set(id, p.text, kind, p.score)
 	}
-	if err := s.addPieces(&v.tokens); err != nil {
-		return nil, err
-	}
-	if prefix, ok := s.piecePrefix(m.dummyPrefix); ok {
-		v.extra = append(v.extra, tensorfs.Meta{Key: "tokenizer.ggml.add_space_prefix", Value: prefix})
-	}
-	return v, nil
+	s.piecePrefix(v, m.dummyPrefix)
+	return s.addPieces(v)
 }
 
-// piecePrefix returns whether a space is put before a text, where that has to be
-// said.
-func (s *source) piecePrefix(dummy bool) (prefix, say bool) {
-	switch s.Architecture {
-	case "gemma", "gemma2", "gemma3":
-		return false, true
-	case "llama":
-		if prefix, ok := boolean(s.settings.Raw("add_prefix_space")); ok {
-			return prefix, true
-		}
+// piecePrefix says whether a space is put before a text, where that has to be said.
+func (s *source) piecePrefix(v *Vocabulary, dummy bool) {
+	prefix, said := boolean(s.settings.Raw("add_prefix_space"))
+	switch arch := s.Architecture; {
+	case arch == "gemma" || arch == "gemma2" || arch == "gemma3":
+		v.Flags[flagPrefix] = false
+	case arch == "llama" && said:
+		v.Flags[flagPrefix] = prefix
+	case !dummy:
+		v.Flags[flagPrefix] = false
 	}
-	return false, !dummy
 }
 
 // addPieces adds the tokens of other files. Those that the embedding has no row
 // for are left out.
-func (s *source) addPieces(t *tokens) error {
+func (s *source) addPieces(v *Vocabulary) error {
+	err := s.addedFile(func(a addedToken, in bool) error {
+		if in {
+			v.set(a.id, a.content, userDefined, addedScore)
+		}
+		return nil
+	})
+	if err == nil {
+		err = s.decoder(func(a addedToken) {
+			kind, text := addedType(a)
+			v.set(a.id, text, kind, addedScore)
+		})
+	}
+	if err != nil || s.Architecture != "phi3" || s.document == nil {
+		return err
+	}
+	for _, a := range s.document.added {
+		kind, text := plainType(a)
+		v.set(a.id, text, kind, addedScore)
+	}
+	return nil
+}
+
+// addedFile calls add for the tokens of added_tokens.json; in says that the
+// embedding has a row for one.
+func (s *source) addedFile(add func(a addedToken, in bool) error) error {
 	added, err := s.object(addedName)
 	if err != nil {
 		return err
 	}
 	for text, r := range added.All() {
-		id, in, err := s.rowOf(r.String())
+		id, in, err := rowOf(r.String(), s.Rows)
 		if err != nil {
-			return fmt.Errorf(addedName+": the id of %s: %w", tensorfs.Quote(text), err)
+			return fmt.Errorf(addedName+": the id of %s is %w", tensorfs.Quote(text), err)
 		}
-		if in {
-			t.set(id, text, userDefined, addedScore)
+		if err := add(addedToken{id, text, false}, in); err != nil {
+			return err
 		}
-	}
-	err = s.decoder(func(id int, content string, special bool) {
-		kind, text := addedType(content, special)
-		t.set(id, text, kind, addedScore)
-	})
-	if err != nil || s.Architecture != "phi3" || s.document == nil {
-		return err
-	}
-	for _, a := range s.document.added {
-		kind := userDefined
-		if a.special {
-			kind = control
-		}
-		t.set(a.id, a.content, kind, addedScore)
 	}
 	return nil
 }
 
 // decoder calls add for the tokens of added_tokens_decoder that the embedding has
 // a row for.
-func (s *source) decoder(add func(id int, content string, special bool)) error {
+func (s *source) decoder(add func(a addedToken)) error {
 	const name = "added_tokens_decoder"
-	r := s.settings.Raw(name)
-	if k := r.Kind(); k != '{' && k != 0 && k != 'n' {
-		return fmt.Errorf(settingsName + ": " + name + " is not an object")
+	if r := s.settings.Raw(name); r.Kind() != '{' && s.settings.Has(name) {
+		return errors.New(settingsName + ": " + name + " is not an object")
 	}
 	for key, r := range s.settings.Object(name).All() {
-		id, in, err := s.rowOf(key)
+		id, in, err := rowOf(key, s.Rows)
 		content := r.Member("content")
 		special, ok := boolean(r.Member("special"))
 		switch {
@@ -146,80 +150,51 @@ func (s *source) decoder(add func(id int, content string, special bool)) error {
 		case content.Kind() != '"' || !ok && r.Member("special").Kind() != 0:
 			return fmt.Errorf(settingsName+": "+name+": the token %d has no content, or its special is of a wrong JSON type", id)
 		case in:
-			add(id, content.Text(), special)
+			add(addedToken{id, content.Text(), special})
 		}
 	}
 	return nil
-}
-
-// rowOf reads an id, and whether the embedding has a row for it.
-func (o *Options) rowOf(text string) (id int, in bool, err error) {
-	for i := range len(text) {
-		if text[i] < '0' || text[i] > '9' {
-			return 0, false, fmt.Errorf("%s is not a number of a row", tensorfs.Quote(text))
-		}
-	}
-	if text == "" {
-		return 0, false, fmt.Errorf("an id is empty")
-	}
-	id, err = strconv.Atoi(text)
-	if err != nil || id >= o.Rows { // beyond any int
-		return o.Rows, false, nil
-	}
-	return id, true, nil
 }
 
 // parsePieces reads SentencePiece's protobuf. Nothing is allocated but texts of
 // the file and rows.
 func parsePieces(text []byte, rows int) (*pieces, error) {
 	m := &pieces{algorithm: algorithmUnigram, dummyPrefix: true, trim: true, escapeSpace: true}
-	err := fields(text, func(n protowire.Number, _ uint64, b []byte) error {
-		switch n {
-		case 1:
-			if len(m.list) == rows {
-				return fmt.Errorf("it has more tokens than the embedding has rows, %d", rows)
-			}
-			p := piece{kind: uint64(normal)}
-			err := fields(b, func(n protowire.Number, number uint64, b []byte) error {
-				switch n {
-				case 1:
-					p.text = string(b)
-				case 2:
-					p.score = math.Float32frombits(uint32(number))
-				case 3:
-					p.kind = number
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-			if !utf8.ValidString(p.text) {
-				return fmt.Errorf("its token %d, %s, is not UTF-8", len(m.list), tensorfs.Quote(p.text))
-			}
-			m.list = append(m.list, p)
-		case 2:
-			return fields(b, func(n protowire.Number, number uint64, _ []byte) error {
-				if n == 3 {
-					m.algorithm = number
-				}
-				return nil
-			})
-		case 3:
-			return fields(b, func(n protowire.Number, number uint64, b []byte) error {
-				switch n {
-				case 2:
-					m.charsmap = len(b) > 0
-				case 3:
-					m.dummyPrefix = number != 0
-				case 4:
-					m.trim = number != 0
-				case 5:
-					m.escapeSpace = number != 0
-				}
-				return nil
-			})
+	err := fields(text, func(message protowire.Number, _ uint64, b []byte) error {
+		p := piece{kind: uint64(normal)}
+		if message > 3 {
+			return nil
 		}
+		err := fields(b, func(field protowire.Number, number uint64, b []byte) error {
+			switch [2]protowire.Number{message, field} {
+			case [2]protowire.Number{1, 1}:
+				p.text = string(b)
+			case [2]protowire.Number{1, 2}:
+				p.score = math.Float32frombits(uint32(number))
+			case [2]protowire.Number{1, 3}:
+				p.kind = number
+			case [2]protowire.Number{2, 3}:
+				m.algorithm = number
+			case [2]protowire.Number{3, 2}:
+				m.charsmap = len(b) > 0
+			case [2]protowire.Number{3, 3}:
+				m.dummyPrefix = number != 0
+			case [2]protowire.Number{3, 4}:
+				m.trim = number != 0
+			case [2]protowire.Number{3, 5}:
+				m.escapeSpace = number != 0
+			}
+			return nil
+		})
+		switch {
+		case err != nil || message != 1:
+			return err
+		case len(m.list) == rows:
+			return fmt.Errorf("it has more tokens than the embedding has rows, %d", rows)
+		case !utf8.ValidString(p.text):
+			return fmt.Errorf("its token %d, %s, is not UTF-8", len(m.list), tensorfs.Quote(p.text))
+		}
+		m.list = append(m.list, p)
 		return nil
 	})
 	return m, err
@@ -261,4 +236,4 @@ func fields(b []byte, do func(n protowire.Number, number uint64, b []byte) error
 	return nil
 }
 
-var errPieces = fmt.Errorf("it is not a message of SentencePiece, or is cut off")
+var errPieces = errors.New("it is not a message of SentencePiece, or is cut off")

@@ -8,82 +8,73 @@ import (
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
-// flags say which special tokens are put around a text. All are always written:
-// what llama.cpp does without them depends on the model and the pre-tokenizer.
-type flags struct{ bos, eos, sep bool }
+// fileRoles are what special tokens are for in Hugging Face's files, in their
+// order.
+var fileRoles = []string{"bos", "eos", "unk", "pad", "sep", "cls", "mask"}
 
-// roles are what special tokens are for: the name in Hugging Face's files, and
-// the one in GGUF's, which has its own spelling. There is no key for cls.
-var roles = []struct{ name, key string }{
-	{"bos", "bos"}, {"eos", "eos"}, {"unk", "unknown"}, {"sep", "seperator"}, {"pad", "padding"}, {"cls", ""}, {"mask", "mask"}, {"eot", "eot"}, {"eom", "eom"},
-}
-
-// specials are the texts of special tokens by their role, and the flags.
+// specials are the texts of special tokens by their role, while they are read.
 type specials struct {
-	texts map[string]string
-	flags flags
-	notes []string
-	moved int // tokens that a template moved from eos to another role
+	*Vocabulary
+	document *document
+	texts    map[string]string
+	moved    int // tokens that a template moved from eos to another role
 }
 
-// llamaFlags are what a source does whose files do not say it: tokenizers of
-// Llama and Gemma begin a text with bos. One of another class does what its
+// beginLlama says what a source does whose files do not say it: tokenizers of Llama
+// and Gemma begin a text with bos. One of another class does what its
 // tokenizer.json says.
-func (s *source) llamaFlags() flags {
+func (s *source) beginLlama(v *Vocabulary) {
 	ours := s.class == "" || strings.HasPrefix(s.class, "Llama") || strings.HasPrefix(s.class, "CodeLlama") || strings.HasPrefix(s.class, "Gemma")
-	return flags{bos: ours || s.document == nil}
+	v.Flags[flagBOS] = ours || s.document == nil
 }
 
-// special returns the keys of special tokens, of n tokens in all.
-func (s *source) special(f flags, n int) (meta []tensorfs.Meta, notes []string, err error) {
-	p := &specials{map[string]string{}, f, nil, 0}
-	for _, role := range roles[:len(roles)-2] { // not those that templates alone make
-		r := s.settings.Raw(role.name + "_token")
+// special reads the special tokens, and which of them are put around a text. That
+// is always said: what llama.cpp does otherwise depends on the model and the
+// pre-tokenizer.
+func (s *source) special(v *Vocabulary) error {
+	p := &specials{v, s.document, map[string]string{}, 0}
+	for _, role := range fileRoles {
+		r := s.settings.Raw(role + "_token")
 		if r.Kind() == '{' {
 			r = r.Member("content")
 		}
-		p.texts[role.name] = r.Text()
+		p.texts[role] = r.Text()
 	}
 	if s.document != nil {
 		p.default_("bos", "cls")
 		p.default_("eos", "sep")
-		if err := p.process(s.document); err != nil {
-			return nil, nil, err
+		if err := p.process(); err != nil {
+			return err
 		}
 	}
-	for _, role := range roles {
-		if role.key == "" || role.name == "eom" && p.moved < 2 || role.name == "eot" && p.moved < 1 {
+	for _, role := range []string{"bos", "eos", "unk", "sep", "pad", "mask", "eot", "eom"} {
+		text := p.texts[role]
+		if moves := role == "eot" || role == "eom"; moves && text == "" { // which templates alone make
 			continue
 		}
-		if id, ok := s.specialID(role.name, p.texts[role.name], n); ok {
-			meta = append(meta, tensorfs.Meta{Key: "tokenizer.ggml." + role.key + "_token_id", Value: uint32(id)})
+		if id, ok := s.specialID(role, text, len(v.Tokens)); ok {
+			v.Special[role] = id
 		}
 	}
-	for _, flag := range []struct {
-		name  string
-		value *bool
-	}{{"bos", &p.flags.bos}, {"eos", &p.flags.eos}, {"sep", &p.flags.sep}} {
-		if said, ok := boolean(s.settings.Raw("add_" + flag.name + "_token")); ok {
-			*flag.value = said
+	for _, flag := range []string{flagBOS, flagEOS, flagSEP} {
+		v.Flags[flag] = v.Flags[flag]
+		if said, ok := boolean(s.settings.Raw(flag)); ok {
+			v.Flags[flag] = said
 		}
 	}
 	if s.Architecture == "llama" {
 		switch size, _ := s.config("vocab_size").Int(); {
-		case size == 32016 && n == size: // Code Llama
-			for i, name := range []string{"prefix", "suffix", "middle", "eot"} {
-				key := "tokenizer.ggml." + name + "_token_id"
-				if name != "eot" || p.moved == 0 {
-					meta = append(meta, tensorfs.Meta{Key: key, Value: uint32(32007 + i)})
+		case size == 32016 && len(v.Tokens) == size: // Code Llama
+			for i, role := range []string{"prefix", "suffix", "middle", "eot"} {
+				if role != "eot" || p.moved == 0 {
+					v.Special[role] = 32007 + i
 				}
 			}
 		case size == 49152: // small models of Granite
-			p.flags.bos = false
+			v.Flags[flagBOS] = false
 		}
 	}
-	return append(meta,
-		tensorfs.Meta{Key: "tokenizer.ggml.add_bos_token", Value: p.flags.bos},
-		tensorfs.Meta{Key: "tokenizer.ggml.add_eos_token", Value: p.flags.eos},
-		tensorfs.Meta{Key: "tokenizer.ggml.add_sep_token", Value: p.flags.sep}), p.notes, nil
+	return nil
 }
 
 // specialID returns the id of a special token: of its text among the added tokens
@@ -104,6 +95,23 @@ func (s *source) specialID(role, text string, n int) (int, bool) {
 	return id, ok && id >= 0 && id < n && !strings.ContainsAny(r.String(), ".eE")
 }
 
+// segments reads how many kinds of text the model tells apart: for the
+// architectures of BERT the two of its class where the config is silent, for
+// others none.
+func (s *source) segments(v *Vocabulary) error {
+	r := s.config("type_vocab_size")
+	count, ok := r.Int()
+	switch {
+	case r.Kind() != 0 && r.Kind() != 'n':
+		if v.Segments = count; !ok || count <= 0 {
+			return fmt.Errorf("config.json: type_vocab_size is %s, which is not a number of token types", tensorfs.Quote(r.String()))
+		}
+	case s.Architecture == "bert" || s.Architecture == "nomic-bert":
+		v.Segments = 2
+	}
+	return nil
+}
+
 // default_ gives a role that no token has the token of another.
 func (p *specials) default_(role, other string) {
 	if p.texts[role] == "" {
@@ -112,26 +120,26 @@ func (p *specials) default_(role, other string) {
 }
 
 // process takes from a post-processor what it puts around a text.
-func (p *specials) process(d *document) error {
-	list, ok := flatten(d.postProcessor, "processors")
+func (p *specials) process() error {
+	list, ok := flatten(p.document.postProcessor, "processors")
 	if !ok {
-		return d.problem("its post_processor is not a list of steps")
+		return p.document.problem("its post_processor is not a list of steps")
 	}
 	for _, r := range list {
 		switch r.Member("type").Text() {
 		case "ByteLevel": // offsets alone
 		case "RobertaProcessing":
-			p.flags = flags{true, true, true}
+			p.Flags[flagBOS], p.Flags[flagEOS], p.Flags[flagSEP] = true, true, true
 			p.take("cls", r)
 			p.take("sep", r)
 		case "BertProcessing":
-			p.flags = flags{bos: true, eos: true}
+			p.Flags[flagBOS], p.Flags[flagEOS], p.Flags[flagSEP] = true, true, false
 		case "TemplateProcessing":
-			if err := p.template(d, r); err != nil {
+			if err := p.template(r); err != nil {
 				return err
 			}
 		default:
-			return d.problem("its post_processor %s is not known", typeOf(r))
+			return p.document.problem("its post_processor %s is not known", typeOf(r))
 		}
 	}
 	return nil
@@ -140,29 +148,28 @@ func (p *specials) process(d *document) error {
 // take gives a role that no token has the token of a post-processor: a text and
 // its id.
 func (p *specials) take(role string, r jsonobj.Raw) {
-	if p.texts[role] != "" {
-		return
-	}
 	for e := range r.Member(role).Elements() {
-		p.texts[role] = e.Text()
+		if p.texts[role] == "" {
+			p.texts[role] = e.Text()
+		}
 		return
 	}
 }
 
-// entry is one of a template: a special token, or where one of its texts goes.
-type entry struct{ special, sequence string }
+// slot is one place of a template: a special token, or where one of its texts goes.
+type slot struct{ special, sequence string }
 
-// entries reads a list of a template.
-func entries(r jsonobj.Raw) ([]entry, error) {
+// slots reads one of the lists of a template.
+func (p *specials) slots(r jsonobj.Raw, name string) (list []slot, err error) {
 	const most = 64
-	var list []entry
+	r = r.Member(name)
 	if k := r.Kind(); k != '[' && k != 0 && k != 'n' {
-		return nil, fmt.Errorf("is not a list")
+		return nil, p.document.problem("its post_processor's %s is not a list", name)
 	}
 	for e := range r.Elements() {
-		one := entry{e.Member("SpecialToken").Member("id").Text(), e.Member("Sequence").Member("id").Text()}
+		one := slot{e.Member("SpecialToken").Member("id").Text(), e.Member("Sequence").Member("id").Text()}
 		if (one.special == "") == (one.sequence == "") || len(list) == most {
-			return nil, fmt.Errorf("is of another form, or has more than %d entries", most)
+			return nil, p.document.problem("its post_processor's %s is of another form, or has more than %d entries", name, most)
 		}
 		list = append(list, one)
 	}
@@ -171,14 +178,14 @@ func entries(r jsonobj.Raw) ([]entry, error) {
 
 // template reads what a TemplateProcessing puts around one text and between two,
 // as far as GGUF has flags for it. The rules are those of llama.cpp's converter.
-func (p *specials) template(d *document, r jsonobj.Raw) error {
-	single, err := entries(r.Member("single"))
+func (p *specials) template(r jsonobj.Raw) error {
+	single, err := p.slots(r, "single")
 	if err != nil {
-		return d.problem("its post_processor's single %w", err)
+		return err
 	}
-	pair, err := entries(r.Member("pair"))
+	pair, err := p.slots(r, "pair")
 	if err != nil {
-		return d.problem("its post_processor's pair %w", err)
+		return err
 	}
 	first, last := "", ""
 	if len(single) > 1 {
@@ -188,9 +195,9 @@ func (p *specials) template(d *document, r jsonobj.Raw) error {
 		if p.texts["bos"] == "" && first != p.texts["cls"] {
 			p.texts["bos"] = first
 		}
-		p.flags.bos = first == p.texts["bos"] || first == p.texts["cls"]
-		if !p.flags.bos {
-			p.notes = append(p.notes, "llama.cpp does not begin a text with "+tensorfs.Quote(first)+" as the source does")
+		p.Flags[flagBOS] = first == p.texts["bos"] || first == p.texts["cls"]
+		if !p.Flags[flagBOS] {
+			p.Notes = append(p.Notes, "llama.cpp does not begin a text with "+tensorfs.Quote(first)+" as the source does")
 		}
 	}
 	if last != "" {
@@ -201,17 +208,17 @@ func (p *specials) template(d *document, r jsonobj.Raw) error {
 			}
 			p.texts["eos"] = last
 		}
-		p.flags.eos = true
+		p.Flags[flagEOS] = true
 	}
-	between, ok := middle(pair, first, last)
-	if !ok || len(between) == 0 {
+	between := middle(pair, first, last)
+	if len(between) == 0 {
 		return nil
 	}
-	ends := func(e entry) bool {
-		return e.special != "" && (e.special == p.texts["sep"] || e.special == p.texts["eos"])
+	ends := func(s slot) bool {
+		return s.special != "" && (s.special == p.texts["sep"] || s.special == p.texts["eos"])
 	}
-	p.flags.sep = ends(between[0]) && last == "" || len(between) == 2 && ends(between[1])
-	if p.flags.sep {
+	p.Flags[flagSEP] = ends(between[0]) && last == "" || len(between) == 2 && ends(between[1])
+	if p.Flags[flagSEP] {
 		p.default_("sep", "eos")
 	}
 	return nil
@@ -219,7 +226,7 @@ func (p *specials) template(d *document, r jsonobj.Raw) error {
 
 // middle returns what a template has between two texts, after what it has around
 // a single one was taken away.
-func middle(pair []entry, first, last string) ([]entry, bool) {
+func middle(pair []slot, first, last string) []slot {
 	if first != "" && len(pair) > 0 && pair[0].special == first {
 		pair = pair[1:]
 	}
@@ -227,7 +234,7 @@ func middle(pair []entry, first, last string) ([]entry, bool) {
 		pair = pair[:n-1]
 	}
 	if n := len(pair); n > 1 && pair[0].sequence == "A" && pair[n-1].sequence == "B" {
-		return pair[1 : n-1], true
+		return pair[1 : n-1]
 	}
-	return nil, false
+	return nil
 }

@@ -21,31 +21,11 @@ type Options struct {
 	Rows         int            // of the embedding
 }
 
-// Tokenizer is a tokenizer in GGUF's terms.
-type Tokenizer struct {
-	// Meta are the keys tokenizer.*; their values are strings, bools, uint32,
-	// []string, []int32 and []float32.
-	Meta []tensorfs.Meta
-	// Count is the number of tokens: that of the embedding's rows, or fewer where
-	// the embedding has to be cut; 0 where the model has no tokenizer at all.
-	Count int
-	// Notes say in what llama.cpp differs from the source.
-	Notes []string
-}
-
-// vocabulary is what one of the forms of a tokenizer holds.
-type vocabulary struct {
-	model, pre string
-	tokens     tokens
-	merges     []string        // nil for models that have none
-	extra      []tensorfs.Meta // keys of this form alone
-	notes      []string
-	flags      flags // what the source does where nothing is said of it
-}
-
-// Read returns the tokenizer, or an error whose text is the reason why it cannot
-// be given: one line, for users.
-func Read(o Options) (*Tokenizer, error) {
+// ReadFiles reads the tokenizer of a Hugging Face directory. It has as many tokens
+// as the embedding has rows, or fewer where the embedding has to be cut, and none
+// where the model has no tokenizer at all. The error's text is the reason why it
+// cannot be given: one line, for users.
+func ReadFiles(o Options) (*Vocabulary, error) {
 	if o.Rows < 1 || o.Rows > maxRows {
 		return nil, fmt.Errorf("the embedding has %d rows, and a vocabulary has 1 to %d", o.Rows, maxRows)
 	}
@@ -53,42 +33,14 @@ func Read(o Options) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.vocabulary()
-	if err != nil {
+	v := &Vocabulary{Special: map[string]int{}, Flags: map[string]bool{}}
+	if err := s.form(v); err != nil || v.Model == noModel {
+		return v, err
+	}
+	if err := s.special(v); err != nil {
 		return nil, err
 	}
-	if v == nil {
-		return &Tokenizer{Meta: []tensorfs.Meta{{Key: "tokenizer.ggml.model", Value: "none"}}}, nil
-	}
-	if err := v.tokens.finish(); err != nil {
-		return nil, err
-	}
-	t := &Tokenizer{Count: len(v.tokens.texts), Notes: v.notes}
-	add := func(key string, value any) {
-		t.Meta = append(t.Meta, tensorfs.Meta{Key: "tokenizer." + key, Value: value})
-	}
-	add("ggml.model", v.model)
-	add("ggml.pre", v.pre)
-	add("ggml.tokens", v.tokens.texts)
-	if v.tokens.scores != nil {
-		add("ggml.scores", v.tokens.scores)
-	}
-	add("ggml.token_type", v.tokens.types)
-	if v.merges != nil {
-		add("ggml.merges", v.merges)
-	}
-	t.Meta = append(t.Meta, v.extra...)
-	for _, part := range []func() ([]tensorfs.Meta, []string, error){
-		func() ([]tensorfs.Meta, []string, error) { return s.special(v.flags, t.Count) },
-		s.chat,
-	} {
-		meta, notes, err := part()
-		if err != nil {
-			return nil, err
-		}
-		t.Meta, t.Notes = append(t.Meta, meta...), append(t.Notes, notes...)
-	}
-	return t, nil
+	return v, s.chat(v)
 }
 
 // sentencepieceFirst are the architectures whose tokenizer.model counts for more
@@ -99,61 +51,58 @@ var sentencepieceFirst = map[string]bool{"llama": true, "gemma": true, "gemma2":
 var unread = []string{"tokenizer.model", "tekken.json", "vocab.json", "merges.txt", "vocab.txt", "vocab.bpe", "spiece.model", "sentencepiece.bpe.model", "spm.model",
 	"tiktoken.model", "tokenizer.tiktoken", "qwen.tiktoken", "added_tokens.json", "special_tokens_map.json", settingsName}
 
-// vocabulary reads the first form of a tokenizer that the model has; nil where it
-// has none at all.
-func (s *source) vocabulary() (*vocabulary, error) {
+// form reads the first form of a tokenizer that the model has.
+func (s *source) form(v *Vocabulary) error {
 	text, err := s.read(jsonName, maxFile)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	var model []byte
 	if sentencepieceFirst[s.Architecture] && !(s.Architecture == "phi3" && s.class == "GPT2Tokenizer") {
-		model, err := s.read(pieceName, maxFile)
-		if err != nil {
-			return nil, err
-		}
-		if model != nil {
-			if text != nil { // for its added tokens and its template
-				if s.document, err = parseDocument(text, s.Rows, false); err != nil {
-					return nil, err
-				}
-			}
-			return s.sentencepiece(model)
+		if model, err = s.read(pieceName, maxFile); err != nil {
+			return err
 		}
 	}
-	if text != nil {
-		if s.document, err = parseDocument(text, s.Rows, true); err != nil {
-			return nil, err
+	if text != nil { // beside a tokenizer.model for its added tokens and its template
+		if s.document, err = parseDocument(text, s.Rows, model == nil); err != nil {
+			return err
 		}
-		return s.fast()
 	}
-	if v, err := s.slow(); v != nil || err != nil {
-		return v, err
+	switch {
+	case model != nil:
+		return s.sentencepiece(v, model)
+	case text != nil:
+		return s.fast(v)
+	}
+	if ok, err := s.slow(v); ok || err != nil {
+		return err
 	}
 	for _, name := range unread {
-		if there, err := s.has(name); err != nil {
-			return nil, err
-		} else if there {
-			return nil, fmt.Errorf("tokenizer format: the model has %s and neither a %s nor another form that is read here", name, jsonName)
+		if d, err := s.open(name); err != nil {
+			return err
+		} else if d != nil {
+			return fmt.Errorf("tokenizer format: the model has %s and neither a %s nor another form that is read here", name, jsonName)
 		}
 	}
-	return nil, nil
+	v.Model = noModel
+	return nil
 }
 
 // fast reads the vocabulary of a tokenizer.json.
-func (s *source) fast() (*vocabulary, error) {
+func (s *source) fast(v *Vocabulary) error {
 	d := s.document
-	switch kind := d.model.form(); {
-	case kind == "BPE" && d.model.byteFallback:
-		return s.spm()
-	case kind == "BPE":
-		return s.bpe()
-	case kind == "WordPiece":
-		return s.wordpiece()
-	case kind == "Unigram":
-		return nil, d.problem("its model is Unigram, which is not read yet")
-	case kind == "":
-		return nil, d.problem("its model does not say of which type it is")
+	switch form := d.model.form(); {
+	case form == "BPE" && d.model.byteFallback:
+		return s.charBPE(v)
+	case form == "BPE":
+		return s.byteBPE(v)
+	case form == "WordPiece":
+		return s.wordpiece(v)
+	case form == "Unigram":
+		return s.unigram(v)
+	case form == "":
+		return d.problem("its model does not say of which type it is")
 	default:
-		return nil, d.problem("its model is %s, which llama.cpp does not have", tensorfs.Quote(kind))
+		return d.problem("its model is %s, which llama.cpp does not have", tensorfs.Quote(form))
 	}
 }

@@ -3,7 +3,6 @@ package tokenizer_test
 import (
 	"testing"
 
-	"github.com/tensorfs/tensorfs/formats/tokenizer"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 )
 
@@ -55,7 +54,7 @@ func (k keys) arrays() keys {
 func BenchmarkWrite(b *testing.B) {
 	const n = 256000
 	scored := pieces(n).arrays()
-	p, err := tokenizer.Write(scored.get, "llama")
+	p, err := written(scored.get, "llama")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -65,7 +64,7 @@ func BenchmarkWrite(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				files, err := tokenizer.Write(k.get, "llama")
+				files, err := written(k.get, "llama")
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -81,17 +80,17 @@ func BenchmarkWrite(b *testing.B) {
 func TestWriteWork(t *testing.T) {
 	const n = 256000
 	k := pieces(n).arrays()
-	files, err := tokenizer.Write(k.get, "llama")
+	files, err := written(k.get, "llama")
 	if err != nil {
 		t.Fatal(err)
 	}
 	size := len(files["tokenizer.json"])
 	testlimit.Work(t, 10*size>>20, func() {
-		if _, err := tokenizer.Write(k.get, "llama"); err != nil {
+		if _, err := written(k.get, "llama"); err != nil {
 			t.Fatal(err)
 		}
 	})
-	if used := testlimit.Allocated(func() { tokenizer.Write(k.get, "llama") }); used > 10*uint64(size) {
+	if used := testlimit.Allocated(func() { written(k.get, "llama") }); used > 10*uint64(size) {
 		t.Errorf("%d bytes are allocated for a file of %d", used, size)
 	}
 }

@@ -95,7 +95,7 @@ func TestWriteHostile(t *testing.T) {
 		cases = append(cases, refused{charKeys.with(key("model"), model), map[bool]string{true: "no tokenizer", false: "cannot express"}[model == ""]})
 	}
 	for _, c := range cases {
-		files, err := tokenizer.Write(c.k.get, "llama")
+		files, err := written(c.k.get, "llama")
 		if err == nil || files != nil || !strings.Contains(err.Error(), c.reason) || strings.ContainsFunc(err.Error(), unicode.IsControl) {
 			t.Errorf("%.300v: %v, %d files, want %q", c.k, err, len(files), c.reason)
 		}
@@ -127,12 +127,12 @@ func TestWriteBounds(t *testing.T) {
 		"merges of long tokens": {with(append(chain[:1000:1000], long[:2]...)).with("tokenizer.ggml.model", "gpt2", "tokenizer.ggml.merges", claimed{1 << 22, 1 << 22, "a aa"}), ""},
 	} {
 		testlimit.Work(t, 1000, func() {
-			_, err := tokenizer.Write(c.k.get, "llama")
+			_, err := written(c.k.get, "llama")
 			if reason := fmt.Sprint(err); c.reason == "" && err != nil || !strings.Contains(reason, c.reason) {
 				t.Fatalf("%s: %v", name, err)
 			}
 		})
-		if used := testlimit.Allocated(func() { tokenizer.Write(c.k.get, "llama") }); used > 1<<30 {
+		if used := testlimit.Allocated(func() { written(c.k.get, "llama") }); used > 1<<30 {
 			t.Errorf("%s: %d bytes are allocated", name, used)
 		}
 	}
@@ -192,7 +192,7 @@ func FuzzWrite(f *testing.F) {
 				t.Errorf("end tokens %v of %d tokens", ends, len(texts))
 			}
 		}
-		files, err := tokenizer.Write(k.get, pre)
+		files, err := written(k.get, pre)
 		if err != nil {
 			if files != nil || err.Error() == "" || strings.ContainsFunc(err.Error(), unicode.IsControl) {
 				t.Fatalf("%d files, %q", len(files), err)

@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats/tokenizer"
 )
 
 // charKeys are a tokenizer of characters, with scores.
@@ -45,7 +44,7 @@ var pieceKeys = keys{
 // put writes a tokenizer that is good.
 func put(t testing.TB, k keys) map[string][]byte {
 	t.Helper()
-	files, err := tokenizer.Write(k.get, "bert")
+	files, err := written(k.get, "bert")
 	if err != nil {
 		t.Fatalf("%v: %v", k, err)
 	}
@@ -263,7 +262,7 @@ func TestWriteRules(t *testing.T) {
 // program makes of its scores.
 func TestScoredMerges(t *testing.T) {
 	p := parse(t, filepath.Join(wholeHF, "vocab", "ggml-vocab-llama-spm.gguf.gz"))
-	files, err := tokenizer.Write(p.Value, "llama")
+	files, err := written(p.Value, "llama")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs/formats/gguf"
-	"github.com/tensorfs/tensorfs/formats/tokenizer"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
 	"github.com/tensorfs/tensorfs/internal/testing/testclient"
 )
@@ -37,7 +36,7 @@ func parse(t testing.TB, file string) *gguf.File {
 func write(t testing.TB, file string) map[string][]byte {
 	t.Helper()
 	p := parse(t, file)
-	files, err := tokenizer.Write(p.Value, p.Architecture())
+	files, err := written(p.Value, p.Architecture())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,6 +68,8 @@ func (k keys) get(key string) any {
 	case []int32:
 		return listOf(v...)
 	case []float32:
+		return listOf(v...)
+	case []uint8:
 		return listOf(v...)
 	default:
 		return v
@@ -152,7 +153,7 @@ func TestSplitTable(t *testing.T) {
 	for _, row := range rows {
 		for _, pre := range row.Pre {
 			k := byteKeys.with("tokenizer.ggml.pre", pre, "tokenizer.ggml.bos_token_id", uint32(4))
-			files, err := tokenizer.Write(k.get, "llama")
+			files, err := written(k.get, "llama")
 			if err != nil {
 				t.Errorf("%s: %v", pre, err)
 				continue
@@ -190,7 +191,7 @@ func TestSplitTable(t *testing.T) {
 		t.Fatal(len(table.Rows), err)
 	}
 	for _, row := range table.Rows {
-		files, err := tokenizer.Write(byteKeys.with("tokenizer.ggml.pre", row.Pre).get, "llama")
+		files, err := written(byteKeys.with("tokenizer.ggml.pre", row.Pre).get, "llama")
 		if row.Pre == "spark2_5" { // it is not in the golden table
 			if err == nil {
 				t.Errorf("%s is known by now", row.Pre)

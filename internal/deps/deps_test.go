@@ -113,7 +113,7 @@ var outside = map[string]struct{ in, why string }{
 	"golang.org/x/term":                  {"internal/term", "what a terminal is, one package knows for all commands"},
 	"github.com/ebitengine/purego":       {"metal", "it calls Metal, which the loader alone does"},
 	"github.com/x448/float16":            {"views views/kernel views/arrange metal formats/hf formats internal/testing/testmodel", "halves are made in kernels; elsewhere it serves single numbers and tests"},
-	"github.com/go-json-experiment/json": {"internal/jsonobj internal/remote/hub internal/remote/ollama formats/safetensors formats/ollama formats/tokenizer metal", "it reads JSON that strangers wrote; our own goes through encoding/json"},
+	"github.com/go-json-experiment/json": {"internal/jsonobj internal/remote/hub internal/remote/ollama formats/safetensors formats/ollama metal", "it reads JSON that strangers wrote; our own goes through encoding/json"},
 	"google.golang.org/protobuf":         {"formats/tokenizer", "it reads the fields of a SentencePiece model; only its package of the wire format, no generated code"},
 	"github.com/minio/minio-go/v7":       {"internal/remote/s3", "it signs requests and finds credentials as AWS's own tools do; the requests are ours"},
 	"oras.land/oras-go/v2":               {"internal/remote/oci", "it finds Docker's credentials and turns them into tokens of registries; the requests are ours"},

@@ -29,21 +29,32 @@ func (e *SyntaxError) Error() string { return e.Problem }
 // Parse parses a text that is one object with at most [MaxKeys] keys. Its error
 // is a [*SyntaxError].
 func Parse(text []byte) (Object, error) {
-	if len(text) > maxText {
-		return Object{}, &SyntaxError{fmt.Sprintf("its %d bytes are too many for JSON that describes a model", len(text)), -1}
-	}
-	clean := plain(text)
-	if err := check(clean); err != nil {
-		if len(clean) != len(text) {
-			err.Offset = -1
-		}
-		return Object{}, err
-	}
-	o := Raw{string(bytes.Trim(clean, space))}.Object()
+	r, err := ParseRaw(text)
+	o := r.Object()
 	if n := o.Len(); n > MaxKeys {
 		return Object{}, &SyntaxError{fmt.Sprintf("it has %d keys, and descriptions of models have at most %d", n, MaxKeys), -1}
 	}
-	return o, nil
+	return o, err
+}
+
+// ParseRaw parses a text that is one object, with any number of keys, and locates
+// none of them. Its error is a [*SyntaxError].
+func ParseRaw(text []byte) (Raw, error) {
+	if len(text) > maxText {
+		return Raw{}, &SyntaxError{fmt.Sprintf("its %d bytes are too many for JSON that describes a model", len(text)), -1}
+	}
+	err := check(text)
+	if err != nil {
+		clean := plain(text)
+		if len(clean) == len(text) {
+			return Raw{}, err
+		}
+		if text, err = clean, check(clean); err != nil {
+			err.Offset = -1
+			return Raw{}, err
+		}
+	}
+	return Raw{string(bytes.Trim(text, space))}, nil
 }
 
 // check returns an error unless a text is one object. Everything else in this package relies on it.

@@ -63,6 +63,21 @@ func (r Raw) Elements() iter.Seq[Raw] {
 	}
 }
 
+// Members returns the keys and values of an object in the order of the text, each
+// one of a repeated key too; none for any other value.
+func (r Raw) Members() iter.Seq2[string, Raw] {
+	return func(yield func(string, Raw) bool) {
+		if r.Kind() != '{' {
+			return
+		}
+		for e := range members(r.text) {
+			if !yield(e.keyOf(r.text), Raw{r.text[e.value:e.valueEnd]}) {
+				return
+			}
+		}
+	}
+}
+
 // Member returns a member of an object without making an [Object], for objects
 // of which few members matter.
 func (r Raw) Member(key string) Raw {

@@ -25,25 +25,29 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 		return nil, err
 	}
 	rows := embeddingRows(m)
-	tokens, err := tokenizer.Read(tokenizer.Options{File: m.File, Architecture: arch, Config: cfg.top, Rows: rows})
+	vocabulary, err := tokenizer.ReadFiles(tokenizer.Options{File: m.File, Architecture: arch, Config: cfg.top, Rows: rows})
 	if err != nil {
 		return nil, err
 	}
-	list, notes, err := tensors(m, cfg, arch, opts, tokens.Count)
+	tokens, err := vocabulary.Keys()
 	if err != nil {
 		return nil, err
 	}
-	meta, err := keys(m, cfg, facts{rows: int64(rows), tokenizer: tokens.Count > 0, fileType: notes.FileType, tensor: shapesOf(m)})
+	list, notes, err := tensors(m, cfg, arch, opts, len(vocabulary.Tokens))
 	if err != nil {
 		return nil, err
 	}
-	d, err := gguf.Compose(slices.Concat(meta, tokens.Meta), list)
+	meta, err := keys(m, cfg, facts{rows: int64(rows), tokenizer: len(vocabulary.Tokens) > 0, fileType: notes.FileType, tensor: shapesOf(m)})
+	if err != nil {
+		return nil, err
+	}
+	d, err := gguf.Compose(slices.Concat(meta, tokens), list)
 	if err != nil {
 		return nil, err
 	}
 	f := &Files{
 		List: []File{{ggufName, d}}, Tensors: len(list), Types: notes.Types, Exact: notes.Exact,
-		Notes: slices.Concat(notes.Notes, tokens.Notes),
+		Notes: slices.Concat(notes.Notes, vocabulary.Notes),
 	}
 	f.LeaveOut(notes.Left, "llama.cpp takes it from a file of its own (--mmproj), which is not made")
 	return f, nil

@@ -102,7 +102,11 @@ func (k *kind) generate(m *tensorfs.Model, r result, f *whole.Files) error {
 	if k == hf {
 		c.embedding(f)
 	}
-	texts, err := tokenizer.Write(c.keys.value, m.Architecture)
+	var texts map[string][]byte
+	vocabulary, err := tokenizer.ReadKeys(c.keys.value, m.Architecture)
+	if err == nil {
+		texts, err = vocabulary.Files()
+	}
 	if err != nil { // weights and config load without these
 		f.Notes = append(f.Notes, fmt.Sprintf("there is no tokenizer: %v", err))
 		for _, name := range []string{"tokenizer.json", tokenizerConfigName, "special_tokens_map.json", generationName} {

@@ -1,6 +1,25 @@
 package tokenizer
 
-import "strconv"
+import (
+	"fmt"
+	"strconv"
+)
+
+// errLarge is the reason for a file that [ReadFiles] would not take either.
+var errLarge = fmt.Errorf("tokenizer.json would have more than %d bytes", maxFile)
+
+// appendList appends what item appends for each of a list, with commas between.
+func appendList[T any](b []byte, list []T, item func(b []byte, i int, value T) []byte) ([]byte, error) {
+	for i, value := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b = item(b, i, value); len(b) > maxFile {
+			return nil, errLarge
+		}
+	}
+	return b, nil
+}
 
 // quoted returns a text, which must be UTF-8, as JSON.
 func quoted(text string) string { return string(appendQuoted(nil, text)) }
@@ -38,5 +57,3 @@ func appendEscaped(b []byte, text string) []byte {
 }
 
 func appendInt(b []byte, n int) []byte { return strconv.AppendInt(b, int64(n), 10) }
-
-func appendBool(b []byte, v bool) []byte { return strconv.AppendBool(b, v) }

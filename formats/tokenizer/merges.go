@@ -1,0 +1,149 @@
+package tokenizer
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// byteSpace stands for a space in the alphabet of bytes.
+const byteSpace = "\u0120"
+
+// mergeLines returns merges as GGUF has them. A space inside of a token becomes
+// the character that stands for it in bytes' alphabet.
+func mergeLines(merges []Merge) []string {
+	var all []byte
+	ends := make([]int, len(merges))
+	for i, m := range merges {
+		all = appendToken(append(appendToken(all, m.Left), ' '), m.Right)
+		ends[i] = len(all)
+	}
+	lines, text, start := make([]string, len(merges)), string(all), 0
+	for i, end := range ends {
+		lines[i], start = text[start:end], end
+	}
+	return lines
+}
+
+func appendToken(b []byte, token string) []byte {
+	if strings.IndexByte(token, ' ') < 0 {
+		return append(b, token...)
+	}
+	return append(b, strings.ReplaceAll(token, " ", byteSpace)...)
+}
+
+// merges reads the merges of metadata. Those that are there again and those of
+// tokens that do not exist are left out: llama.cpp never uses them, and Hugging
+// Face's library refuses a file that has one. Where none are said, SentencePiece's
+// follow from the scores.
+func (m *metadata) merges(v *Vocabulary) error {
+	seen := map[[2]int32]struct{}{}
+	said, err := m.each(keyMerges, maxMerges, func(i int, value any) error {
+		line, ok := value.(string)
+		if !ok {
+			return errWrongType
+		}
+		if !utf8.ValidString(line) {
+			return fmt.Errorf("the merge %d, %s, is not UTF-8, and tokenizer.json can hold no other text", i, tensorfs.Quote(line))
+		}
+		at := -1
+		if line != "" { // the first character of a token may be a space
+			at = strings.IndexByte(line[1:], ' ') + 1
+		}
+		if at < 1 {
+			return nil
+		}
+		pair := [2]int32{v.index.find(line[:at]), v.index.find(line[at+1:])}
+		if pair[0] < 0 || pair[1] < 0 || v.index.find(line[:at]+line[at+1:]) < 0 {
+			return nil
+		}
+		if _, again := seen[pair]; !again {
+			seen[pair] = struct{}{}
+			v.Merges = append(v.Merges, Merge{v.Tokens[pair[0]], v.Tokens[pair[1]]})
+		}
+		return nil
+	})
+	switch {
+	case said || err != nil:
+		return err
+	case v.Model != "llama":
+		return fmt.Errorf("the file has no %s", keyMerges)
+	}
+	v.Merges, err = v.scoredMerges()
+	return err
+}
+
+// maxWork bounds the bytes that are compared to find merges: for each token, its
+// length times as much and a bit. Gemma's 262,144 tokens need a tenth.
+const maxWork = 1 << 30
+
+// scoredMerges returns the merges that do what scores do: of all pairs, the one
+// whose token has the highest score becomes one. Every way to cut a token in two
+// is a merge.
+func (v *Vocabulary) scoredMerges() ([]Merge, error) {
+	type ranked struct {
+		key         uint64 // low ones first: high score, long left, long right
+		order       int32  // that of their tokens
+		left, right int32
+	}
+	list := make([]ranked, 0, 2*len(v.Tokens)) // large vocabularies have twice as many merges as tokens
+	work := 0
+	for id, text := range v.Tokens {
+		if !joins(v.Types[id]) {
+			continue
+		}
+		if work += len(text) * (len(text) + 64); work > maxWork {
+			return nil, fmt.Errorf("its tokens are too many or too long to find their merges from their scores")
+		}
+		chars, n := utf8.RuneCountInString(text), 0 // no more than 2^15, by the limit of work
+		for at := range text {
+			if n++; at == 0 {
+				continue
+			}
+			left := v.index.find(text[:at])
+			if left < 0 || !joins(v.Types[left]) {
+				continue
+			}
+			right := v.index.find(text[at:])
+			if right < 0 || !joins(v.Types[right]) {
+				continue
+			}
+			key := uint64(descending(v.Scores[id]))<<32 | uint64(math.MaxUint16-(n-1))<<16 | uint64(math.MaxUint16-(chars-n+1))
+			list = append(list, ranked{key, int32(len(list)), left, right})
+		}
+		if len(list) > maxMerges {
+			return nil, fmt.Errorf("its scores make more than %d merges", maxMerges)
+		}
+	}
+	slices.SortFunc(list, func(a, b ranked) int {
+		if c := cmp.Compare(a.key, b.key); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.order, b.order)
+	})
+	merges := make([]Merge, len(list))
+	for i, r := range list {
+		merges[i] = Merge{v.Tokens[r.left], v.Tokens[r.right]}
+	}
+	return merges, nil
+}
+
+// joins reports whether tokens of a type take part in merges.
+func joins(kind int32) bool { return kind != unknown && kind != control && kind != byteToken }
+
+// descending returns a number that is the lower the higher the score is.
+func descending(score float32) uint32 {
+	if score == 0 {
+		score = 0 // there are two
+	}
+	bits := math.Float32bits(score)
+	if bits>>31 != 0 {
+		return bits
+	}
+	return ^bits & math.MaxInt32
+}
