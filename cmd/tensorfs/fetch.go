@@ -36,6 +36,8 @@ type fetchReport struct {
 	Fetched int64  `json:"fetched"` // bytes that were not in the cache
 	Digests int    `json:"digests"` // files that were compared with one
 	Cache   string `json:"cache"`   // its directory, "" where nothing is on another machine
+	// HuggingFace is the cache of Hugging Face's own programs, if it has the model now.
+	HuggingFace string `json:"hugging_face,omitempty"`
 }
 
 // farFile is a file that comes through the cache.
@@ -105,6 +107,17 @@ func (o *fetchOptions) run(ctx context.Context, stdout, stderr io.Writer, model 
 		return fmt.Errorf("%s: only %s of its %s are on the disk: %s", printableName(model), size(stored), size(report.Bytes), noRoom(o.remote.client))
 	case err != nil:
 		return err
+	}
+	beside := ""
+	if len(list) > 0 {
+		if report.HuggingFace, err = o.remote.client.Share(ctx, model); err != nil {
+			return fmt.Errorf("the model is in the cache of tensorfs, and not in that of Hugging Face's programs: %w", err)
+		}
+	}
+	if report.HuggingFace != "" {
+		beside = ", also in the Hugging Face cache " + tensorfs.Printable(report.HuggingFace)
+	}
+	switch {
 	case o.json:
 		return printJSON(stdout, report)
 	case len(list) == 0 && formats.IsName(model):
@@ -112,7 +125,7 @@ func (o *fetchOptions) run(ctx context.Context, stdout, stderr io.Writer, model 
 	case len(list) == 0:
 		_, err = fmt.Fprintf(stdout, "%s: all of it is on this machine\n", printableName(model))
 	default:
-		_, err = fmt.Fprintf(stdout, "%s, %s in the cache %s: %s fetched, %s compared\n", files(report.Files), size(report.Bytes), tensorfs.Printable(report.Cache), size(report.Fetched), digests(report.Digests))
+		_, err = fmt.Fprintf(stdout, "%s, %s in the cache %s: %s fetched, %s compared%s\n", files(report.Files), size(report.Bytes), tensorfs.Printable(report.Cache), size(report.Fetched), digests(report.Digests), beside)
 	}
 	return err
 }

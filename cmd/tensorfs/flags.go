@@ -102,7 +102,7 @@ var flagTable = []flagRow{
 	{"diff", "json", "", nil, "print a JSON object: equal, summary, config, notes, tensors (all of them)"},
 	{"stat", "json", "", nil, "print a JSON array of objects; one for a NAME has its histogram"},
 	{"list", "json", "", nil, "print a JSON array of objects: name, model, path, format, architecture, parameters, quant, bytes, error"},
-	{"fetch", "json", "", nil, "print a JSON object: model, files, bytes, fetched, digests, cache"},
+	{"fetch", "json", "", nil, "print a JSON object: model, files, bytes, fetched, digests, cache, hugging_face"},
 	{"cache-list", "json", "", nil, "print a JSON array of objects: source, bytes, cached, disk, whole, in_use, last_use, digest, converted"},
 	{"status", "json", "", nil, "print a JSON array of objects: mountpoint, model, pid, backend, healthy, state, mounted, changed, last_error, errors, warnings, " +
 		"unwatched, hot, warm; of a library also library, models, open"},

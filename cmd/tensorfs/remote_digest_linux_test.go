@@ -193,8 +193,8 @@ func TestFetchKept(t *testing.T) {
 	apart(t)
 	good, _, _ := twoModels(t, 3, 3<<10)
 	hubOf(t, good)
-	failsWith(t, 1, []string{"fetch", "--cache-size", "2M", "hf:acme/m"}, "hf:acme/m: only ", " of its 18.0 MiB are on the disk: the cache ", " may have 2.0 MiB; give it more with --cache-size")
-	succeeds(t, "fetch", "hf:acme/m")
+	failsWith(t, 1, []string{"fetch", "--cache-size", "2M", "hf:acme/m:m.gguf"}, "hf:acme/m:m.gguf: only ", " of its 18.0 MiB are on the disk: the cache ", " may have 2.0 MiB; give it more with --cache-size")
+	succeeds(t, "fetch", "hf:acme/m:m.gguf") // which stays in the cache of tensorfs
 	disk := t.TempDir()
 	if err := unix.Mount("tensorfs-test", disk, "tmpfs", 0, "mode=0700,size=12m"); err != nil {
 		t.Skipf("NOT TESTED: a full disk, because no tmpfs can be mounted here: %v", err)

@@ -35,7 +35,7 @@ func TestFetchedOpensInSilence(t *testing.T) {
 	needFUSE(t)
 	h, b := smallHub(t)
 	id := h.Commit("acme/tiny", map[string][]byte{"tiny-Q8_0.gguf": b})
-	succeeds(t, "fetch", "hf:acme/tiny")
+	succeeds(t, "fetch", "hf:acme/tiny:tiny-Q8_0.gguf")
 	if out := succeeds(t, "info", "hf:acme/tiny"); strings.Contains(out, "did not answer") {
 		t.Errorf("info says %s", out)
 	}

@@ -11,12 +11,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/formats/ollama"
+	"github.com/tensorfs/tensorfs/formats/pick"
 	"github.com/tensorfs/tensorfs/internal/cache"
 	protocol "github.com/tensorfs/tensorfs/internal/remote"
 	hubfiles "github.com/tensorfs/tensorfs/internal/remote/hub"
@@ -96,6 +98,7 @@ type Client struct {
 	closed bool
 	web    *web.Client
 	store  *cache.Store
+	hub    map[hub.Name]*protocol.Listing // commits that were found, by names without a selection
 }
 
 // New returns a Client. Nothing is opened yet.
@@ -189,6 +192,37 @@ func (c *Client) CacheRoom() (limit int64, full bool) {
 	return c.store.Limit()
 }
 
+// beside is the size up to which files of a repository are shared that were not read: all
+// but other forms of the model's weights.
+const beside = 16 << 20
+
+// Share gives a model that this Client has open, hf:ORG/NAME or hf:ORG/NAME@REVISION, to
+// Hugging Face's own programs: its files, and the small ones beside them, are a snapshot in
+// their cache afterwards. It returns the directory of that cache, or "" where it shares
+// nothing: the name is of a part of a repository or of no repository, there are large files
+// that are not all in the cache of the Client, or nobody may write to theirs.
+func (c *Client) Share(ctx context.Context, name string) (dir string, err error) {
+	text, ok := strings.CutPrefix(name, hub.Prefix)
+	n, err := hub.ParseName(text)
+	c.mu.Lock()
+	l := c.hub[n]
+	c.mu.Unlock()
+	if !ok || err != nil || l == nil || n.Select != (pick.Select{}) || !hubfiles.Complete(l, beside) {
+		return "", nil
+	}
+	if dir, err = source.HuggingFaceCache(); err != nil { // without a home there is none
+		return "", nil
+	}
+	err = hubfiles.Keep(ctx, dir, n.Repository, n.Revision, l)
+	switch {
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return dir, nil
+}
+
 // protocols are the ways to find models, by how their names begin. open returns the
 // files, the model among them ("." for all of them).
 var protocols = []struct {
@@ -232,6 +266,9 @@ func (c *Client) find(ctx context.Context, name string) (formats.Elsewhere, erro
 			c.end()
 			return formats.Elsewhere{}, err
 		}
+		if p.prefix == hub.Prefix && file == "." {
+			c.found(name, l)
+		}
 		pinned := l.Name
 		if strings.Contains(p.prefix, "http") { // a listing is the directory of a file
 			pinned = plain.Shown(name)
@@ -240,6 +277,20 @@ func (c *Client) find(ctx context.Context, name string) (formats.Elsewhere, erro
 	}
 	return formats.Elsewhere{}, &tensorfs.FormatError{File: plain.Shown(name), Offset: -1, Problem: "models cannot be read from such an address",
 		Advice: "names of models elsewhere begin with " + strings.Join(known, ", "), Kind: tensorfs.ErrUnsupported}
+}
+
+// found remembers which commit a name was.
+func (c *Client) found(name string, l *protocol.Listing) {
+	n, err := hub.ParseName(strings.TrimPrefix(name, hub.Prefix))
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hub == nil {
+		c.hub = map[hub.Name]*protocol.Listing{}
+	}
+	c.hub[n] = l
 }
 
 // lent is a listing that ends its use of a Client when it is closed.

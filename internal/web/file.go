@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -434,6 +435,10 @@ func (f *File) Verify(ctx context.Context, came func(n int64)) error {
 	f.mapWhole()
 	return err
 }
+
+// Whole returns the server's file where the cache has all of it, durable and, where a
+// digest is known, verified. Its name is its path. The caller closes it.
+func (f *File) Whole() (*os.File, bool) { return f.entry.Whole() }
 
 // landed waits until what is being fetched is on the disk: to readers it came before.
 func (f *File) landed(ctx context.Context) {
