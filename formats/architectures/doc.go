@@ -6,6 +6,7 @@
 //	                    config.json and the keys of GGUF files say
 //	modules.txt         a line for each module of tensors: its shape, and how each side spells it
 //	keys.txt            a line for each fact that has a key and a field: its kind, and both names
+//	mlx.txt             a line for each model type that mlx-lm has: what its class reads, and what it does not do
 //
 // A block begins with "arch NAME", or "arch NAME like OTHER", at the start of a line.
 // Indented lines follow: a word, and the items that it has. Lines that are indented

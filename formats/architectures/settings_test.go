@@ -49,7 +49,24 @@ func TestReasons(t *testing.T) {
 		"a  real  b  c\na  real  b  c":   "x:2: a is there twice",
 		"#\n\na  real  b  c\nb  real  b": "x:4:",
 	} {
+		if _, err := readMLX("x", text); err != nil && strings.ContainsAny(err.Error(), "\n\r") {
+			t.Errorf("%q", err)
+		}
 		if _, err := readFacts("x", text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// TestMLX holds what mlx.txt says, and that mistakes are found.
+func TestMLX(t *testing.T) {
+	if all := MLXClasses(); len(all) < 50 || !all["phi3"].Says("rope", "su") || all["llama"].Has("rope") {
+		t.Errorf("%d classes", len(all))
+	}
+	for text, want := range map[string]string{
+		"a\na": "x:2: a is there twice", "a b": "x:1: b: it is not FIELD:=VALUE", "a b=1": "x:1: b=1: it is not", "a b:=(": "x:1: b:=(: parentheses do not match",
+	} {
+		if _, err := readMLX("x", text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}

@@ -186,7 +186,20 @@ func TestNamedFunctions(t *testing.T) {
 			hold(a.Name, a.When, conditions[a.When] != nil)
 		}
 	}
-	for _, names := range [][]string{slices.Collect(maps.Keys(derivations)), slices.Collect(maps.Keys(agreements)), slices.Collect(maps.Keys(conditions))} {
+	for model, c := range architectures.MLXClasses() {
+		for _, f := range c.Fields {
+			if f.Value.Name != "" && f.Value.Name != "copied" {
+				hold(model, f.Value.Name, mlxValues[f.Value.Name] != nil)
+			}
+		}
+		for _, name := range c.Names("refuses") {
+			hold(model, name, mlxRefusals[name] != nil)
+		}
+		for _, name := range c.Names("notes") {
+			hold(model, name, mlxNotes[name] != nil)
+		}
+	}
+	for _, names := range [][]string{slices.Collect(maps.Keys(mlxValues)), slices.Collect(maps.Keys(mlxRefusals)), slices.Collect(maps.Keys(mlxNotes)), slices.Collect(maps.Keys(derivations)), slices.Collect(maps.Keys(agreements)), slices.Collect(maps.Keys(conditions))} {
 		for _, name := range names {
 			if !called[name] {
 				t.Errorf("nothing calls %s", name)

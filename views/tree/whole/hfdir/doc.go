@@ -9,7 +9,7 @@
 //
 // An architecture is text in formats/architectures, which says what config.json has;
 // tensors_layouts.go which tensors there are and what is moved in them;
-// mlx_classes.go which further fields mlx-lm's classes read, older.go which
-// transformers 4 does. It is the way back from package whole, over the same moves
+// mlx_classes.go computes the further fields that mlx-lm's classes read (mlx.txt), older.go those that
+// transformers 4 does. This package is the way back from package whole, over the same moves
 // (views/arrange).
 package hfdir

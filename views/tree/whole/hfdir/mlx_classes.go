@@ -7,22 +7,10 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
-// mlxClass is a row: what mlx-lm's class of a model type asks for, and what it does
-// not do. The rows follow the classes' own ModelArgs, in mlx_lm/models of mlx-lm
-// 0.32.2. Those of models that transformers 5.23 has were run on one that it saved
-// (testdata).
-type mlxClass struct {
-	fields  []mlxField                                        // that it reads, and transformers does not write
-	ropes   []string                                          // in which ways it scales rotary embeddings; nil: in all that mlx-lm has
-	windows bool                                              // it has layers that see a window only
-	packed  string                                            // the quant_method of other libraries that it loads
-	refuses func(m *tensorfs.Model, config *mlxConfig) string // why it does not load a model; nil: it loads all
-	notes   []func(x *mlxConfig) string
-}
-
-// mlxField is a field of config.json that mlx-lm reads.
+// mlxField is a field of config.json that libraries read.
 type mlxField struct {
 	name  string
 	value mlxValue
@@ -31,77 +19,35 @@ type mlxField struct {
 // mlxValue computes a value as jsonObject has them; nil: the field is not added.
 type mlxValue func(x *mlxConfig) any
 
-// said is a value that mlx-lm wants to be told.
-func said(v any) mlxValue { return func(*mlxConfig) any { return v } }
+// mlxValues are values of fields, as descriptions of mlx-lm's classes name them.
+var mlxValues = map[string]mlxValue{
+	"letters": layerLetters, "period": layerPeriod, "plain_yarn": plainYarn, "rotary_part": rotaryPart, "rows_of_text": rowsOfText,
+}
 
-var (
-	noScaling  = []string{}
-	period     = []mlxField{{"sliding_window_pattern", layerPeriod}}
-	expertsToo = []mlxField{{"num_experts", copied("num_local_experts")}}
-)
-
-// mlxClasses are the model types of config.json that mlx-lm has.
-var mlxClasses = map[string]mlxClass{
-	"apertus":          {fields: []mlxField{{"mlp_bias", said(false)}, {"post_norm", said(false)}, {"qk_norm", said(true)}}},
-	"bailing_moe":      {},
-	"cohere":           {ropes: noScaling},
-	"cohere2":          {ropes: noScaling, windows: true, fields: period, notes: []func(*mlxConfig) string{unordered}},
-	"dbrx":             {},
-	"deepseek":         {ropes: []string{"linear"}},
-	"deepseek_v2":      {ropes: []string{"yarn"}, fields: []mlxField{{"rope_scaling", plainYarn}}},
-	"deepseek_v3":      {refuses: furtherLayers},
-	"dots1":            {},
-	"ernie4_5":         {ropes: noScaling},
-	"exaone":           {},
-	"exaone4":          {windows: true, fields: []mlxField{{"sliding_window_pattern", layerLetters}}},
-	"gemma":            {ropes: noScaling},
-	"gemma2":           {ropes: noScaling},
-	"gemma3":           {windows: true, fields: []mlxField{{"vocab_size", rowsOfText}}},
-	"gemma3_text":      {windows: true, fields: period, notes: []func(*mlxConfig) string{unordered}},
-	"glm":              {ropes: noScaling, notes: []func(*mlxConfig) string{wholeHeads}},
-	"glm4":             {ropes: noScaling},
-	"glm4_moe":         {ropes: noScaling},
-	"gpt2":             {fields: []mlxField{{"n_ctx", copied("n_positions")}}, refuses: prefixed},
-	"gpt_bigcode":      {},
-	"gpt_neox":         {ropes: noScaling, fields: []mlxField{{"rotary_emb_base", copied("rope_theta")}, {"rotary_pct", copied("partial_rotary_factor")}}, refuses: notFourfold},
-	"gpt_oss":          {windows: true, packed: "mxfp4", refuses: denseExperts},
-	"granite":          {},
-	"granitemoe":       {},
-	"helium":           {ropes: noScaling},
-	"hunyuan":          {},
-	"hunyuan_v1_dense": {},
-	"internlm2":        {},
-	"internlm3":        {},
-	"lfm2":             {ropes: noScaling, fields: []mlxField{{"block_dim", copied("hidden_size")}, {"block_ff_dim", copied("intermediate_size")}}},
-	"llama":            {},
-	"mamba":            {},
-	"mamba2":           {},
-	"minicpm":          {},
-	"minicpm3":         {},
-	"minimax_m2":       {ropes: noScaling, fields: []mlxField{{"shared_intermediate_size", said(int64(0))}, {"rotary_dim", rotaryPart}}},
-	"mistral":          {},
-	"mixtral":          {ropes: noScaling},
-	"nemotron":         {ropes: []string{"linear"}},
-	"olmo": {refuses: func(*tensorfs.Model, *mlxConfig) string {
+// mlxRefusals are why a class does not load a model, "" if it does.
+var mlxRefusals = map[string]func(m *tensorfs.Model, config *mlxConfig) string{
+	"dense_experts": denseExperts, "further_layers": furtherLayers, "not_fourfold": notFourfold, "prefixed": prefixed,
+	"first_release": func(*tensorfs.Model, *mlxConfig) string {
 		return "mlx-lm's olmo loads the first release's files alone, not those of transformers"
-	}},
-	"olmo2":      {},
-	"olmo3":      {windows: true},
-	"olmoe":      {},
-	"phi":        {ropes: noScaling},
-	"phi3":       {ropes: []string{"longrope", "su", "linear"}},
-	"phimoe":     {ropes: []string{"longrope"}},
-	"plamo":      {},
-	"qwen":       {},
-	"qwen2":      {},
-	"qwen2_moe":  {ropes: noScaling},
-	"qwen3":      {},
-	"qwen3_moe":  {ropes: noScaling, fields: expertsToo},
-	"qwen3_next": {fields: expertsToo, notes: []func(*mlxConfig) string{roundedNorms}},
-	"seed_oss":   {},
-	"smollm3":    {},
-	"stablelm":   {ropes: noScaling},
-	"starcoder2": {ropes: noScaling},
+	},
+}
+
+// mlxNotes are what of a model a class computes otherwise.
+var mlxNotes = map[string]func(x *mlxConfig) string{"rounded_norms": roundedNorms, "unordered": unordered, "whole_heads": wholeHeads}
+
+// fieldsOf returns the fields that a class reads.
+func fieldsOf(c *architectures.MLXClass) []mlxField {
+	list := make([]mlxField, len(c.Fields))
+	for i, f := range c.Fields {
+		list[i] = mlxField{f.Name, mlxValues[f.Value.Name]}
+		switch {
+		case f.Value.Name == "copied":
+			list[i].value = copied(f.Value.Args[0].Name)
+		case f.Value.Literal != nil:
+			list[i].value = func(*mlxConfig) any { return f.Value.Literal }
+		}
+	}
+	return list
 }
 
 // instead is a value that takes the place of another: of a field that two libraries
@@ -145,19 +91,19 @@ func roundedNorms(x *mlxConfig) string {
 
 // Reasons why a class does not load a release.
 
-// refusal returns why mlx-lm does not load a release, "" if it does.
-func (c *mlxClass) refusal(m *tensorfs.Model, x *mlxConfig) string {
-	if x.at("quantization_config") >= 0 && (c.packed == "" || x.raw("quantization_config").Member("quant_method").Text() != c.packed) {
+// unloaded returns why mlx-lm does not load a release, "" if it does.
+func unloaded(m *tensorfs.Model, c *architectures.MLXClass, x *mlxConfig) string {
+	if x.at("quantization_config") >= 0 && !c.Says("packed", x.raw("quantization_config").Member("quant_method").Text()) {
 		return "the model is quantised in a way that mlx-lm does not load: it has a quantization_config"
 	}
 	// Embedding models are released as their other part loads them.
 	if slices.ContainsFunc(m.Tensors, func(t tensorfs.Tensor) bool { return t.Source == "embed_tokens.weight" }) {
 		return "mlx-lm knows the tensors by names with model. before them, and the model's have none"
 	}
-	if c.refuses == nil {
-		return ""
+	for _, name := range c.Names("refuses") {
+		return mlxRefusals[name](m, x)
 	}
-	return c.refuses(m, x)
+	return ""
 }
 
 // prefixed refuses the tensors of GPT-2 under the names that transformers gives them.

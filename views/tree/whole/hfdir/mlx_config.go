@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
@@ -67,7 +68,7 @@ func mended(text []byte, x, y *mlxConfig) []byte {
 // fields are added.
 type mlxConfig struct {
 	list     jsonObject
-	class    *mlxClass // nil: not known
+	class    *architectures.MLXClass // nil: not known
 	released bool
 	changed  bool
 	notes    []string
@@ -78,9 +79,7 @@ func newMLXConfig(o jsonobj.Object, released bool) *mlxConfig {
 	for name, raw := range o.All() {
 		x.list = append(x.list, jsonMember{name, raw})
 	}
-	if c, ok := mlxClasses[x.raw("model_type").Text()]; ok {
-		x.class = &c
-	}
+	x.class = architectures.MLXClasses()[x.raw("model_type").Text()]
 	return x
 }
 
@@ -90,8 +89,12 @@ func (x *mlxConfig) mend() {
 	if x.class == nil {
 		return
 	}
-	x.add(x.class.fields)
-	for _, note := range slices.Concat(mlxNotes, x.class.notes) {
+	x.add(fieldsOf(x.class))
+	notes := slices.Clone(anyNotes)
+	for _, name := range x.class.Names("notes") {
+		notes = append(notes, mlxNotes[name])
+	}
+	for _, note := range notes {
 		if text := note(x); text != "" {
 			x.notes = append(x.notes, "mlx-lm's "+x.raw("model_type").Text()+" "+text)
 		}
@@ -245,11 +248,11 @@ func copied(name string) mlxValue {
 	}
 }
 
-// mlxNotes are what may be wrong with any class.
-var mlxNotes = []func(x *mlxConfig) string{
+// anyNotes are what may be wrong with any class.
+var anyNotes = []func(x *mlxConfig) string{
 	func(x *mlxConfig) string { // scaled in a way that the class does not know
 		kind := ropeKind(x.scaling())
-		if kind == "default" || x.class.ropes == nil || slices.Contains(x.class.ropes, kind) {
+		if kind == "default" || !x.class.Has("rope") || x.class.Says("rope", kind) {
 			return ""
 		}
 		return fmt.Sprintf("does not scale rotary embeddings by %s, as the model does: it refuses the model, or gives other numbers", tensorfs.Quote(kind))
@@ -272,7 +275,7 @@ var mlxNotes = []func(x *mlxConfig) string{
 	},
 	func(x *mlxConfig) string { // a window that the class does not have
 		window, ok := x.number("sliding_window")
-		if context, said := x.number("max_position_embeddings"); !ok || window < 1 || x.class.windows || said && window >= context {
+		if context, said := x.number("max_position_embeddings"); !ok || window < 1 || x.class.Has("windows") || said && window >= context {
 			return ""
 		}
 		if types := x.raw("layer_types"); x.raw("use_sliding_window").Kind() == 'f' || types.Kind() == '[' && !bytes.Contains([]byte(types.String()), []byte(`"sliding_attention"`)) {

@@ -161,7 +161,7 @@ func TestMLXRefuses(t *testing.T) {
 			t.Errorf("%s has no row", c.config)
 			continue
 		}
-		got := x.class.refusal(&tensorfs.Model{Tensors: []tensorfs.Tensor{{Source: c.tensor}}}, x)
+		got := unloaded(&tensorfs.Model{Tensors: []tensorfs.Tensor{{Source: c.tensor}}}, x.class, x)
 		if !strings.Contains(got, c.why) || c.why == "" && got != "" {
 			t.Errorf("%s with %s: %q, want %q", c.config, c.tensor, got, c.why)
 		}

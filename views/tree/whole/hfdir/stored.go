@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
@@ -79,11 +80,11 @@ func isMLX(m *tensorfs.Model) (bool, error) {
 		return false, fmt.Errorf("%s: %w", configName, err)
 	}
 	name := config.Raw("model_type").Text()
-	class, ok := mlxClasses[name]
-	if !ok {
+	class := architectures.MLXClasses()[name]
+	if class == nil {
 		return false, fmt.Errorf("mlx-lm is not known to have the model type %s", tensorfs.Quote(name))
 	}
-	if why := class.refusal(m, newMLXConfig(config, true)); why != "" {
+	if why := unloaded(m, class, newMLXConfig(config, true)); why != "" {
 		return false, errors.New(why)
 	}
 	return true, nil
