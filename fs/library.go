@@ -2,7 +2,6 @@ package fs
 
 import (
 	"cmp"
-	"encoding/json"
 	"time"
 
 	"github.com/tensorfs/tensorfs"
@@ -62,18 +61,4 @@ func newLibraryFS(l Library, opts Options) (*rawFS, error) {
 	}
 	f.library = newLibrary(l, f)
 	return f, nil
-}
-
-// value is the status as JSON, with as many names as fit in an attribute.
-func (s LibraryStatus) value() []byte {
-	for all := len(s.Open); ; s.Open = s.Open[:len(s.Open)*3/4] {
-		s.Omitted = all - len(s.Open)
-		b, err := json.Marshal(s)
-		switch {
-		case err != nil:
-			return nil // text and numbers always marshal
-		case len(b) <= maxAttr:
-			return b
-		}
-	}
 }

@@ -64,7 +64,7 @@ func (f *rawFS) lost() {
 	found := false
 	for i := range f.sent.last {
 		f.pinned(i, func(m *mapped) {
-			if f.reports.quiet(m.id, time.Now()) {
+			if f.known(m.id) {
 				found = true
 				return
 			}

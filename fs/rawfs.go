@@ -25,7 +25,7 @@ const maxName = 255
 // ENOSYS, which makes the kernel stop asking: Access, Flush, Statx, Lseek, ...
 type rawFS struct {
 	fuse.RawFileSystem
-	Faults
+	*Faults
 	opts    Options
 	mount   mounts.Options // what Options.Extra says
 	tree    *served        // nil in a library
@@ -59,8 +59,7 @@ func newRaw(opts Options) (*rawFS, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &rawFS{RawFileSystem: fuse.NewDefaultRawFileSystem(), opts: opts, mount: parsed}
-	f.Faults.init(opts.Logger)
+	f := &rawFS{RawFileSystem: fuse.NewDefaultRawFileSystem(), Faults: NewFaults(opts.Logger), opts: opts, mount: parsed}
 	f.opts.Logger = f.Logger()
 	f.stored = newStored(f.opts.Logger)
 	if opts.Hot > 0 {

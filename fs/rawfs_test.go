@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/tensorfs/tensorfs"
@@ -337,29 +336,6 @@ func TestErrors(t *testing.T) {
 	if errno(nil) != fuse.OK || errno(fmt.Errorf("x: %w", iofs.ErrNotExist)) != fuse.ENOENT || errno(errors.New("x")) != fuse.EIO {
 		t.Error("errno")
 	}
-	var r reports
-	said, now := 0, time.Now()
-	for id := range uint64(3 * maxReported) {
-		if first, _, _ := r.first(id, now); first {
-			said++
-		}
-		now = now.Add(reportPeriod / reportBurst)
-	}
-	if said != maxReported {
-		t.Errorf("%d files complained of, want %d", said, maxReported)
-	}
-	r, said = reports{}, 0
-	for id := range uint64(3 * reportBurst) {
-		if first, _, _ := r.first(id, now); first {
-			said++
-		}
-	}
-	if said != reportBurst || !r.quiet(9999, now) {
-		t.Errorf("%d files complained of at a time, want %d", said, reportBurst)
-	}
-	if first, _, omitted := r.first(9999, now.Add(reportPeriod)); !first || omitted != 2*reportBurst {
-		t.Errorf("after the burst: %v, and %d were left out", first, omitted)
-	}
 	if st := f.panicked("a bug"); st != fuse.EIO || !strings.Contains(log.String(), "a bug") {
 		t.Errorf("a panic: %v", st)
 	}
@@ -419,7 +395,7 @@ func TestHotValueFits(t *testing.T) {
 	for i := range 5000 {
 		s.Files = append(s.Files, HotFile{Path: fmt.Sprintf("%0100d", i)})
 	}
-	b := hotValue(s)
+	b := s.value()
 	if len(b) > 60<<10 || !bytes.Contains(b, []byte(`"omitted":`)) {
 		t.Errorf("%d bytes", len(b))
 	}

@@ -1,7 +1,5 @@
 package fs
 
-import "encoding/json"
-
 // Status is what the server of a mount says about itself.
 type Status struct {
 	PID    int    `json:"pid"`
@@ -20,9 +18,4 @@ type WarmStatus struct {
 	Done  int64  `json:"done"` // bytes
 	Total int64  `json:"total"`
 	Ended string `json:"ended,omitempty"` // why it ended before all was done
-}
-
-func (w WarmStatus) value() []byte {
-	b, _ := json.Marshal(w) // numbers and texts
-	return b
 }

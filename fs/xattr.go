@@ -27,15 +27,19 @@ func (f *rawFS) rootAttrs() []rootAttr {
 		{"health", func() []byte { return f.checkHealth().value() }},
 	}
 	if f.hot != nil {
-		attrs = append(attrs, rootAttr{"hot", func() []byte { return hotValue(f.hot.status(f.pathOf)) }})
+		attrs = append(attrs, rootAttr{"hot", func() []byte { return f.hot.status(f.pathOf).value() }})
 	}
 	if f.library != nil {
 		attrs = append(attrs, rootAttr{"library", func() []byte { return f.library.status().value() }})
 	}
 	if f.opts.Warm != nil {
-		attrs = append(attrs, rootAttr{"warm", func() []byte { return f.opts.Warm().value() }})
+		attrs = append(attrs, rootAttr{"warm", func() []byte { return fit(f.opts.Warm(), nil) }})
 	}
 	return attrs
+}
+
+func (f *rawFS) checkHealth() Health {
+	return f.Health(f.opts.Check, f.opts.Unwatched, f.opts.FsName)
 }
 
 type rootAttr struct {
@@ -118,18 +122,46 @@ func reply(dest, value []byte) (uint32, fuse.Status) {
 	return uint32(copy(dest, value)), fuse.OK
 }
 
-// hotValue is a status as JSON, with as many files as fit.
-func hotValue(s HotStatus) []byte {
-	bytes := 0
-	for i, f := range s.Files {
-		if bytes += len(f.Path)*2 + 80; bytes > maxAttr {
-			s.Omitted, s.Files = len(s.Files)-i, s.Files[:i]
-			break
+// fit returns a value as JSON. As long as it is too large for an attribute, shrink leaves
+// something out.
+func fit(v any, shrink func()) []byte {
+	for {
+		b, err := json.Marshal(v)
+		if err != nil || len(b) <= maxAttr { // text, numbers and times always marshal
+			return b
 		}
+		shrink()
 	}
-	b, err := json.Marshal(s)
-	if err != nil {
-		return nil // numbers and valid names always marshal
-	}
-	return b
+}
+
+// value is the Health, with the last faults if not all fit.
+func (h Health) value() []byte {
+	return fit(&h, func() {
+		switch {
+		case len(h.Warnings) > 0:
+			h.Warnings = h.Warnings[(len(h.Warnings)+1)/2:]
+		case len(h.Errors) > 0:
+			h.Errors = h.Errors[(len(h.Errors)+1)/2:]
+		default:
+			h.Changed = h.Changed[:len(h.Changed)/2]
+		}
+	})
+}
+
+// value is the HotStatus, with as many files as fit.
+func (s HotStatus) value() []byte {
+	all := len(s.Files)
+	return fit(&s, func() {
+		s.Files = s.Files[:len(s.Files)*3/4]
+		s.Omitted = all - len(s.Files)
+	})
+}
+
+// value is the LibraryStatus, with as many names as fit.
+func (s LibraryStatus) value() []byte {
+	all := len(s.Open)
+	return fit(&s, func() {
+		s.Open = s.Open[:len(s.Open)*3/4]
+		s.Omitted = all - len(s.Open)
+	})
 }

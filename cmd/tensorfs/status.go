@@ -35,9 +35,9 @@ type mountStatus struct {
 	State      string         `json:"state"`
 	Mounted    *time.Time     `json:"mounted"`             // nil where the server does not say
 	Changed    []string       `json:"changed"`             // files of the model
-	LastError  *fs.Message    `json:"last_error"`          // the last of Errors; nil without any
-	Errors     []fs.Message   `json:"errors"`              // oldest first
-	Warnings   []fs.Message   `json:"warnings"`            // as well; they do not mean that anything failed
+	LastError  *fs.Fault      `json:"last_error"`          // the last of Errors; nil without any
+	Errors     []fs.Fault     `json:"errors"`              // oldest first
+	Warnings   []fs.Fault     `json:"warnings"`            // as well; they do not mean that anything failed
 	Unwatched  string         `json:"unwatched,omitempty"` // why any move of the files' times counts as a change
 	Hot        *fs.HotStatus  `json:"hot,omitempty"`
 	Warm       *fs.WarmStatus `json:"warm,omitempty"`
@@ -64,7 +64,7 @@ func newMountStatus(m mounts.Mount) mountStatus {
 	}
 	st := mountStatus{
 		Mountpoint: m.Mountpoint, Model: m.Source, PID: s.PID, Backend: m.Backend(), Healthy: state == "ok", State: state,
-		Changed: append([]string{}, s.Health.Changed...), Errors: append([]fs.Message{}, s.Health.Errors...), Warnings: append([]fs.Message{}, s.Health.Warnings...), Hot: s.Hot, Warm: s.Warm,
+		Changed: append([]string{}, s.Health.Changed...), Errors: append([]fs.Fault{}, s.Health.Errors...), Warnings: append([]fs.Fault{}, s.Health.Warnings...), Hot: s.Hot, Warm: s.Warm,
 		Unwatched: s.Health.Unwatched,
 	}
 	if l := s.Library; l != nil {
@@ -184,6 +184,6 @@ func (m *mountStatus) print(stdout io.Writer) {
 }
 
 // printMessage shows the last message of a kind.
-func (m *mountStatus) printMessage(stdout io.Writer, kind string, last fs.Message) {
+func (m *mountStatus) printMessage(stdout io.Writer, kind string, last fs.Fault) {
 	fmt.Fprintf(stdout, "\n%s: last %s, %s: %s\n", tensorfs.Printable(m.Mountpoint), kind, last.Time.Local().Format(time.DateTime), tensorfs.OneLine(last.Message))
 }

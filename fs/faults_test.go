@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/tensorfs/tensorfs"
@@ -66,15 +67,63 @@ func TestHealth(t *testing.T) {
 		f.noteChanged(&tensorfs.ChangedError{File: fmt.Sprintf("/%d%s", i, long[:2000])}, "")
 	}
 	h = healthOf(t, f)
-	if len(h.Changed) == 0 || len(h.Changed) > maxChanged || len(h.Errors) > maxMessages || len(h.Warnings) > maxMessages {
+	if len(h.Changed) == 0 || len(h.Changed) > maxChanged || len(h.Errors) > maxFaults || len(h.Warnings) > maxFaults {
 		t.Errorf("%d changed files, %d and %d messages", len(h.Changed), len(h.Errors), len(h.Warnings))
 	}
-	if len(f.health.errors) != maxMessages || len(f.health.warnings) != maxMessages || len(f.health.changed) != maxChanged {
-		t.Errorf("it keeps %d and %d messages, %d files", len(f.health.errors), len(f.health.warnings), len(f.health.changed))
+	if len(f.errors) != maxFaults || len(f.warning) != maxFaults || len(f.changed) != maxChanged {
+		t.Errorf("it keeps %d and %d messages, %d files", len(f.errors), len(f.warning), len(f.changed))
 	}
-	for _, m := range append(f.health.errors, f.health.warnings...) {
+	for _, m := range append(f.errors, f.warning...) {
 		if len(m.Message) > maxMessageBytes+10 {
 			t.Errorf("a message of %d bytes", len(m.Message))
+		}
+	}
+}
+
+// A bound on what is logged of nodes that fail: how many in all, and how many at a time.
+func TestFirst(t *testing.T) {
+	f := NewFaults(nil)
+	said, lasts, now := 0, 0, time.Now()
+	for id := range uint64(3 * maxCauses) {
+		if fault, _, last := f.first(id, now); fault != nil {
+			said++
+			lasts += btoi(last)
+		}
+		now = now.Add(burstPeriod / burst)
+	}
+	if said != maxCauses || lasts != 1 {
+		t.Errorf("%d files complained of and %d times the last, want %d and 1", said, lasts, maxCauses)
+	}
+	f, said = NewFaults(nil), 0
+	for id := range uint64(3 * burst) {
+		if fault, _, _ := f.first(id, now); fault != nil {
+			said++
+		}
+	}
+	if said != burst || !f.quiet(9999, now) {
+		t.Errorf("%d files complained of at a time, want %d", said, burst)
+	}
+	if fault, omitted, _ := f.first(9999, now.Add(burstPeriod)); fault == nil || omitted != 2*burst {
+		t.Errorf("after the burst: %v, and %d were left out", fault, omitted)
+	}
+}
+
+// One cause is one line, however often and wherever it is met.
+func TestFaultsCount(t *testing.T) {
+	var log bytes.Buffer
+	f := NewFaults(slog.New(slog.NewTextHandler(&log, nil)))
+	for i := range 3 {
+		f.Failed(7, "raw/a", int64(i), errors.New("no bytes"))
+		f.Failed(uint64(i), "raw/b", 0, fmt.Errorf("x: %w", &tensorfs.ChangedError{File: "/m"}))
+	}
+	h := f.Health(nil, nil, "")
+	if strings.Count(log.String(), "\n") != 2 || len(h.Errors) != 2 || len(h.Changed) != 1 {
+		t.Fatalf("%+v, log:\n%s", h, &log)
+	}
+	want := []string{`read failed file=raw/a offset=0 error="no bytes"`, "a file of the model changed"}
+	for i, e := range h.Errors {
+		if e.Count != 3 || !strings.HasPrefix(e.Message, want[i]) || e.Time.IsZero() {
+			t.Errorf("%+v, want 3 of %s", e, want[i])
 		}
 	}
 }
