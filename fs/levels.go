@@ -14,32 +14,34 @@ import (
 // levels are the directories above the trees of a library, and the files beside
 // them. Whatever has had a name there keeps its number.
 type levels struct {
-	mu      sync.Mutex
-	paths   []string                // by node id; 0 is not used, 1 is the top
-	ids     map[string]uint64       // by path
-	numbers map[string]uint64       // for inodes, by path; 0 is the top
-	taken   map[uint64]struct{}     // of them
-	open    map[uint64]tensorfs.Dir // listings under way, by handle
-	handle  uint64
+	mu     sync.Mutex
+	ids    map[string]uint64       // by path; the top is ""
+	paths  map[uint64]string       // the other way round
+	open   map[uint64]tensorfs.Dir // listings under way, by handle
+	handle uint64
 }
 
 func (v *levels) init() {
-	v.paths = []string{"", ""}
 	v.ids = map[string]uint64{"": fuse.FUSE_ROOT_ID}
-	v.numbers = map[string]uint64{"": 0}
-	v.taken = map[uint64]struct{}{0: {}}
+	v.paths = map[uint64]string{fuse.FUSE_ROOT_ID: ""}
 	v.open = map[uint64]tensorfs.Dir{}
 }
 
-// id returns the node id of a path.
+// id returns the node id of a path, a number of inoBits bits: the hash of the path,
+// unless another path has that number.
 func (v *levels) id(at string) uint64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	id, ok := v.ids[at]
-	if !ok {
-		id = uint64(len(v.paths))
-		v.ids[at], v.paths = id, append(v.paths, at)
+	if id, ok := v.ids[at]; ok {
+		return id
 	}
+	h := fnv.New32a()
+	h.Write([]byte(at))
+	id := uint64(h.Sum32())
+	for _, taken := v.paths[id]; taken || id == 0; _, taken = v.paths[id] {
+		id = (id + 1) & (1<<inoBits - 1)
+	}
+	v.ids[at], v.paths[id] = id, at
 	return id
 }
 
@@ -47,37 +49,18 @@ func (v *levels) id(at string) uint64 {
 func (v *levels) path(id uint64) (string, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if id == 0 || id >= uint64(len(v.paths)) {
-		return "", false
-	}
-	return v.paths[id], true
+	at, ok := v.paths[id]
+	return at, ok
 }
 
-// number returns a number of 32 bits for a path: its hash, unless another path was
-// there before that has the same.
-func (v *levels) number(at string) uint64 {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	n, ok := v.numbers[at]
-	if ok {
-		return n
+// ino returns the inode number of what is at a path: of a directory or file above the
+// trees, or of a tree's own directory.
+func (v *levels) ino(at string) uint64 {
+	if at == "" {
+		return fuse.FUSE_ROOT_ID
 	}
-	h := fnv.New32a()
-	h.Write([]byte(at))
-	n = uint64(h.Sum32())
-	for {
-		if _, taken := v.taken[n]; !taken {
-			break
-		}
-		n = (n + 1) & (1<<inoBits - 1)
-	}
-	v.numbers[at], v.taken[n] = n, struct{}{}
-	return n
+	return v.id(at)<<inoBits | fuse.FUSE_ROOT_ID
 }
-
-// ino returns the inode number of what is at a path: that of a directory or file
-// above the trees, or of a tree's own directory.
-func (v *levels) ino(at string) uint64 { return v.number(at)<<inoBits | fuse.FUSE_ROOT_ID }
 
 // begin keeps a directory for a listing, so that its offsets mean the same until
 // it ends, whatever comes and goes.

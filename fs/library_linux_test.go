@@ -843,12 +843,12 @@ func TestLibraryNumbers(t *testing.T) {
 	seen := map[uint64]string{0: ""}
 	for i := range 200_000 {
 		path := fmt.Sprint("model", i)
-		n := v.number(path)
+		n := v.id(path)
 		if other, taken := seen[n]; taken {
 			t.Fatalf("%s and %s have the number %d", path, other, n)
 		}
 		seen[n] = path
-		if v.number(path) != n {
+		if v.id(path) != n {
 			t.Fatalf("%s has two numbers", path)
 		}
 	}

@@ -42,7 +42,7 @@ func (f *rawFS) pinned(i int, fn func(*mapped)) {
 			return
 		}
 		defer f.library.leave(s)
-		if f.sent.last[i].Load() != m { // it was forgotten meanwhile
+		if s.tree != m.tree { // it was closed, and opened again
 			return
 		}
 	}
@@ -71,7 +71,7 @@ func (f *rawFS) lost() {
 			for _, s := range m.slices {
 				if !readable(s) {
 					found = true
-					f.complain(m.id, m.tree.at(local(m.id)), m.off, "a page of the model was lost: it cannot be read; the reader got an I/O error", nil)
+					f.complain(m.id, "a page of the model was lost: it cannot be read; the reader got an I/O error", "file", m.tree.at(local(m.id)), "offset", m.off)
 					break
 				}
 			}

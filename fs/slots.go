@@ -1,13 +1,13 @@
 package fs
 
 import (
-	"container/list"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"io"
+	"maps"
 	"path"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -33,7 +33,7 @@ func local(node uint64) uint64 { return node & (1<<slotBits - 1) }
 
 // library has the trees of a Library.
 //
-//	known --a look inside--> opening --> open <--requests--> idle --evicted--> known
+//	known --a look inside--> open --not in use, and idle or in the way--> known
 //	  |                        |
 //	  |                        +-- it cannot be opened: EIO, tried again later
 //	  +-- its identity is another one: stale, its name gets a new slot
@@ -42,19 +42,16 @@ func local(node uint64) uint64 { return node & (1<<slotBits - 1) }
 // reply has been sent, because the kernel copies mapped replies from its memory.
 type library struct {
 	Library
-	fs *rawFS
+	fs     *rawFS
+	levels levels
+	room   chan struct{} // has an element for each tree that is open, opened or closed now
+	ended  chan struct{} // closed when the mount is gone
 
 	mu      sync.Mutex
-	freed   *sync.Cond // a tree is closed, or no longer used
 	slots   map[uint64]*slot
-	current map[string]*slot // by path: what a name leads to
-	next    uint64
-	opened  int        // trees that are open, are being opened or being closed
-	lru     *list.List // of *slot, open, the longest unused first
-	sweeper *time.Timer
-	ended   bool // the mount is gone
-
-	levels levels
+	current map[string]*slot // the slot that a path leads to
+	open    map[*slot]bool   // the slots whose tree is open
+	waiting int              // requests that wait for room
 }
 
 // slot is a generation of a tree.
@@ -63,26 +60,20 @@ type slot struct {
 	path   string // below the mount point
 	ino    uint64 // the high bits of its inode numbers
 
+	opening sync.Mutex // held by the request that opens the tree, and taken before library.mu
+
 	// The rest is guarded by library.mu.
 	identity string
 	modTime  time.Time
-	used     bool   // it was open once, so the kernel may know nodes in it
-	stale    bool   // no longer what its name leads to
-	print    uint64 // of the numbering, to hold the tree to it when it is opened again
-	users    int    // requests that use it or wait for it
-	tree     *served
-	closer   io.Closer
-	opening  *opening
-	place    *list.Element // in lru
-	last     time.Time     // when it was used last
-	failed   time.Time     // when opening it failed last
-	problem  string        // that was logged
-}
-
-// opening is an attempt to open a tree, which several requests may wait for.
-type opening struct {
-	done   chan struct{}
-	status fuse.Status
+	used     bool    // it was open once, so the kernel may know nodes in it
+	next     uint64  // of the tree's numbering, then: a tree with another one is another tree
+	stale    bool    // its path leads to another slot, or will
+	users    int     // requests that use the tree or wait for it
+	tree     *served // nil while it is closed
+	last     time.Time
+	idle     *time.Timer // closes the tree
+	failed   time.Time   // when opening it failed last
+	problem  string      // that was logged
 }
 
 // retryAfter is how long a tree that cannot be opened is left alone: a listing
@@ -91,8 +82,10 @@ const retryAfter = time.Second
 
 func newLibrary(l Library, f *rawFS) *library {
 	l.setDefaults()
-	out := &library{Library: l, fs: f, slots: map[uint64]*slot{}, current: map[string]*slot{}, next: 1, lru: list.New()}
-	out.freed = sync.NewCond(&out.mu)
+	out := &library{
+		Library: l, fs: f, room: make(chan struct{}, l.MaxOpen), ended: make(chan struct{}),
+		slots: map[uint64]*slot{}, current: map[string]*slot{}, open: map[*slot]bool{},
+	}
 	out.levels.init()
 	return out
 }
@@ -103,25 +96,21 @@ func (l *library) generation(at string, t *tensorfs.Lazy) (*slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	ino := l.levels.number(at) << inoBits
+	ino := l.levels.id(at) << inoBits
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.current[at]
-	switch {
-	case s != nil && s.identity == id && !s.stale:
-		s.modTime = modified
-		return s, nil
-	case s != nil && !s.used:
+	number := uint64(len(l.slots) + 1)
+	switch s := l.current[at]; {
+	case s != nil && (s.identity == id && !s.stale || !s.used):
 		s.identity, s.modTime, s.stale = id, modified, false
 		return s, nil
-	case l.next == 1<<(64-slotBits):
+	case number == 1<<(64-slotBits):
 		return nil, syscall.ENFILE
 	case s != nil:
 		s.stale = true
 	}
-	s = &slot{number: l.next, path: at, ino: ino, identity: id, modTime: modified}
-	l.next++
-	l.slots[s.number], l.current[at] = s, s
+	s := &slot{number: number, path: at, ino: ino, identity: id, modTime: modified}
+	l.slots[number], l.current[at] = s, s
 	return s, nil
 }
 
@@ -138,183 +127,33 @@ func (s *slot) root() uint64 { return s.number<<slotBits | fuse.FUSE_ROOT_ID }
 // enter opens the tree of a node, if it is not open, and keeps it open until leave.
 func (l *library) enter(node uint64) (*served, fuse.Status) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	s := l.slots[node>>slotBits]
 	if s == nil {
+		l.mu.Unlock()
 		return nil, fuse.Status(syscall.ESTALE)
 	}
 	s.users++
-	if s.tree == nil {
-		if st := l.openFor(s); !st.Ok() {
-			s.users--
-			return nil, st
-		}
-	}
 	s.last = time.Now()
-	l.lru.MoveToBack(s.place)
-	return s.tree, fuse.OK
-}
-
-// openFor opens a tree, or waits until another request has. mu is held, but not all
-// the time. As s has a user, an open tree stays open.
-func (l *library) openFor(s *slot) fuse.Status {
-	if o := s.opening; o != nil {
-		l.mu.Unlock()
-		<-o.done
-		l.mu.Lock()
-		return o.status
-	}
-	if s.stale && s.used {
-		return fuse.Status(syscall.ESTALE)
-	}
-	if time.Since(s.failed) < min(retryAfter, l.Fresh) {
-		return fuse.EIO
-	}
-	o := &opening{done: make(chan struct{})}
-	s.opening = o
-	o.status = l.open(s)
-	s.opening = nil
-	close(o.done)
-	return o.status
-}
-
-// open opens the tree of a slot. mu is held, but not all the time.
-func (l *library) open(s *slot) fuse.Status {
-	if !l.makeRoom() {
-		return fuse.EIO
-	}
+	tree, st := s.tree, fuse.OK
 	l.mu.Unlock()
-	tree, closer, id, modified, err := l.load(s)
-	for errors.Is(err, syscall.EMFILE) && l.closeOne() {
-		tree, closer, id, modified, err = l.load(s)
-	}
-	print := uint64(0)
-	if err == nil {
-		print = tree.fingerprint()
-	}
-	l.mu.Lock()
-	switch {
-	case err != nil:
-	case s.used && (id != s.identity || print != s.print):
-		l.mu.Unlock()
-		err = errors.Join(errReplaced, closer.Close())
-		l.mu.Lock()
-	default:
-		tree.modTime = modified
-		s.identity, s.modTime, s.print, s.used = id, modified, print, true
-		s.tree, s.closer, s.place = tree, closer, l.lru.PushBack(s)
-		s.problem = ""
-		l.sweepLater()
-		return fuse.OK
-	}
-	l.opened--
-	l.freed.Broadcast()
-	if errors.Is(err, errReplaced) {
-		s.stale = true
-		return fuse.Status(syscall.ESTALE)
-	}
-	s.failed = time.Now()
-	if text := err.Error(); text != s.problem { // one line for each cause
-		s.problem = text
-		l.fs.opts.Logger.Error("a model cannot be opened", "model", s.path, "error", err)
-	}
-	return fuse.EIO
-}
-
-// errReplaced says that a tree is gone, or another one.
-var errReplaced = errors.New("it was replaced or removed")
-
-// load opens what a slot's path leads to and numbers it.
-func (l *library) load(s *slot) (tree *served, closer io.Closer, id string, modified time.Time, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			l.fs.panicked(v)
-			err = fmt.Errorf("internal error: %v", v)
-		}
-	}()
-	e, err := tensorfs.Find(l.Root(), s.path)
-	if err != nil || e.Lazy == nil {
-		return nil, nil, "", modified, errReplaced
-	}
-	if id, modified, err = e.Lazy.Identity(); err != nil {
-		return nil, nil, "", modified, errReplaced
-	}
-	dir, closer, err := e.Lazy.Open()
-	if err != nil {
-		return nil, nil, "", modified, err
-	}
-	if again, _, err := e.Lazy.Identity(); err != nil || again != id {
-		return nil, nil, "", modified, errors.Join(errReplaced, closer.Close())
-	}
-	n, err := newNodes(dir)
-	if err == nil && n.next >= 1<<inoBits {
-		err = errors.New("it has too many files")
-	}
-	if err != nil {
-		return nil, nil, "", modified, errors.Join(err, closer.Close())
-	}
-	return &served{nodes: n, slot: s, node: s.number << slotBits, ino: s.ino}, closer, id, modified, nil
-}
-
-// makeRoom reserves room for a tree, and closes another where there is none. It
-// waits for one that is not in use. mu is held, but not all the time.
-func (l *library) makeRoom() bool {
-	for l.opened >= l.MaxOpen && !l.ended {
-		if !l.evict(func(*slot) bool { return true }) {
-			l.freed.Wait()
+	if tree == nil {
+		if tree, st = l.openSlot(s); !st.Ok() {
+			l.leave(s)
 		}
 	}
-	if l.ended {
-		return false
-	}
-	l.opened++
-	return true
-}
-
-// evict closes the longest unused tree that nobody uses, if it may be closed.
-// mu is held, but not all the time.
-func (l *library) evict(may func(*slot) bool) bool {
-	for e := l.lru.Front(); e != nil; e = e.Next() {
-		s := e.Value.(*slot)
-		if s.users > 0 {
-			continue
-		}
-		if !may(s) {
-			return false
-		}
-		closer := s.closer
-		l.lru.Remove(s.place)
-		s.tree, s.closer, s.place = nil, nil, nil
-		l.mu.Unlock()
-		l.fs.sent.forget(s.number)
-		if err := closer.Close(); err != nil {
-			l.fs.opts.Logger.Warn("a model could not be closed", "model", s.path, "error", err)
-		}
-		l.mu.Lock()
-		l.opened--
-		l.freed.Broadcast()
-		return true
-	}
-	return false
-}
-
-// closeOne closes any tree that is not in use.
-func (l *library) closeOne() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.evict(func(*slot) bool { return true })
+	return tree, st
 }
 
 // leave ends a use.
 func (l *library) leave(s *slot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s.users--; s.users == 0 {
-		l.freed.Broadcast()
+	if s.users--; l.waiting > 0 {
+		l.close(s)
 	}
 }
 
-// pin keeps the tree of a node open if it is.
+// pin keeps the tree of a node open until leave, if it is open.
 func (l *library) pin(node uint64) (*slot, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -324,6 +163,189 @@ func (l *library) pin(node uint64) (*slot, bool) {
 	}
 	s.users++
 	return s, true
+}
+
+// openSlot opens the tree of a slot, unless another request has. As the slot has a user,
+// the tree stays open.
+func (l *library) openSlot(s *slot) (*served, fuse.Status) {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	l.mu.Lock()
+	tree, gone, failed := s.tree, s.stale && s.used, s.failed
+	l.mu.Unlock()
+	switch {
+	case tree != nil:
+		return tree, fuse.OK
+	case gone:
+		return nil, fuse.Status(syscall.ESTALE)
+	case time.Since(failed) < min(retryAfter, l.Fresh) || !l.makeRoom():
+		return nil, fuse.EIO
+	}
+	tree, err := l.load(s)
+	for errors.Is(err, syscall.EMFILE) && l.closeOne() {
+		tree, err = l.load(s)
+	}
+	if err == nil && !l.same(s, tree) {
+		err = errors.Join(errReplaced, tree.closer.Close())
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		s.identity, s.modTime, s.next, s.used = tree.identity, tree.modTime, tree.next, true
+		s.tree, s.last, s.problem = tree, time.Now(), ""
+		s.idle = time.AfterFunc(l.Idle, func() { l.closeIdle(s) })
+		l.open[s] = true
+		return tree, fuse.OK
+	}
+	<-l.room
+	if errors.Is(err, errReplaced) {
+		s.stale = true
+		return nil, fuse.Status(syscall.ESTALE)
+	}
+	s.failed = time.Now()
+	if text := err.Error(); text != s.problem { // one line for each cause
+		s.problem = text
+		l.fs.opts.Logger.Error("a model cannot be opened", "model", s.path, "error", err)
+	}
+	return nil, fuse.EIO
+}
+
+// same reports whether the kernel may take a tree for the one that a slot had before.
+func (l *library) same(s *slot, t *served) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !s.used || t.identity == s.identity && t.next == s.next
+}
+
+// errReplaced says that a tree is gone, or another one.
+var errReplaced = errors.New("it was replaced or removed")
+
+// load opens what a slot's path leads to and numbers it.
+func (l *library) load(s *slot) (tree *served, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			l.fs.panicked(v)
+			err = fmt.Errorf("internal error: %v", v)
+		}
+	}()
+	e, err := tensorfs.Find(l.Root(), s.path)
+	if err != nil || e.Lazy == nil {
+		return nil, errReplaced
+	}
+	id, modified, err := e.Lazy.Identity()
+	if err != nil {
+		return nil, errReplaced
+	}
+	dir, closer, err := e.Lazy.Open()
+	if err != nil {
+		return nil, err
+	}
+	n, err := newNodes(dir)
+	again, _, gone := e.Lazy.Identity()
+	switch {
+	case gone != nil || again != id:
+		err = errReplaced
+	case err == nil && n.next >= 1<<inoBits:
+		err = errors.New("it has too many files")
+	}
+	if err != nil {
+		return nil, errors.Join(err, closer.Close())
+	}
+	return &served{nodes: n, slot: s, node: s.number << slotBits, ino: s.ino, modTime: modified, identity: id, closer: closer}, nil
+}
+
+// makeRoom reserves room for a tree, and closes the longest unused ones where there is
+// none. Where all are in use it waits for one. It reports whether the mount is still there.
+func (l *library) makeRoom() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for unused := true; unused; unused = l.closeUnused() {
+		select {
+		case l.room <- struct{}{}:
+			return true
+		default:
+		}
+	}
+	l.waiting++
+	defer func() { l.waiting-- }()
+	l.mu.Unlock()
+	defer l.mu.Lock()
+	select {
+	case l.room <- struct{}{}:
+		return true
+	case <-l.ended:
+		return false
+	}
+}
+
+// closeOne closes the longest unused tree, if there is one that is not in use.
+func (l *library) closeOne() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closeUnused()
+}
+
+// closeUnused is closeOne for those who hold mu.
+func (l *library) closeUnused() bool {
+	for _, s := range l.byUse() {
+		if l.close(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// byUse returns the slots whose tree is open, the longest unused first. mu is held.
+func (l *library) byUse() []*slot {
+	return slices.SortedFunc(maps.Keys(l.open), func(a, b *slot) int { return a.last.Compare(b.last) })
+}
+
+// close closes the tree of a slot if it is open and not in use. mu is held, but not all
+// the time.
+func (l *library) close(s *slot) bool {
+	tree := s.tree
+	if tree == nil || s.users > 0 {
+		return false
+	}
+	s.idle.Stop()
+	s.tree = nil
+	delete(l.open, s)
+	l.mu.Unlock()
+	l.fs.sent.forget(s.number)
+	if err := tree.closer.Close(); err != nil {
+		l.fs.opts.Logger.Warn("a model could not be closed", "model", s.path, "error", err)
+	}
+	<-l.room
+	l.mu.Lock()
+	return true
+}
+
+// closeIdle closes the tree of a slot if it was not used for a while, and looks again
+// later if it was.
+func (l *library) closeIdle(s *slot) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	rest := l.Idle - time.Since(s.last)
+	switch {
+	case s.tree == nil:
+	case rest > 0 || s.users > 0:
+		s.idle.Reset(max(rest, l.Idle/4, time.Millisecond))
+	case l.close(s) && len(l.open) == 0:
+		go debug.FreeOSMemory()
+	}
+}
+
+// end closes all trees. The mount is gone, and so are its requests.
+func (l *library) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-l.ended:
+	default:
+		close(l.ended)
+	}
+	for l.closeUnused() {
+	}
 }
 
 // changed notes that the files of an open tree have changed: its name is to lead to
@@ -338,40 +360,6 @@ func (l *library) changed(s *slot, err error) {
 	}
 }
 
-// sweepLater closes idle trees when it is time to. mu is held.
-func (l *library) sweepLater() {
-	if l.sweeper == nil && !l.ended && l.lru.Len() > 0 {
-		l.sweeper = time.AfterFunc(max(l.Idle/4, time.Millisecond), l.sweep)
-	}
-}
-
-func (l *library) sweep() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.sweeper = nil
-	closed := false
-	for l.evict(func(s *slot) bool { return time.Since(s.last) >= l.Idle }) {
-		closed = true
-	}
-	if closed && l.lru.Len() == 0 {
-		go debug.FreeOSMemory()
-	}
-	l.sweepLater()
-}
-
-// end closes all trees. The mount is gone, and so are its requests.
-func (l *library) end() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.ended = true
-	if l.sweeper != nil {
-		l.sweeper.Stop()
-	}
-	l.freed.Broadcast()
-	for l.evict(func(*slot) bool { return true }) {
-	}
-}
-
 // status says what there is and what is open.
 func (l *library) status() LibraryStatus {
 	s := LibraryStatus{Open: []string{}}
@@ -383,38 +371,10 @@ func (l *library) status() LibraryStatus {
 	})
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for e := l.lru.Front(); e != nil; e = e.Next() {
-		s.Open = append(s.Open, e.Value.(*slot).path)
+	for _, open := range l.byUse() {
+		s.Open = append(s.Open, open.path)
 	}
 	return s
-}
-
-// seed makes fingerprints comparable within this process.
-var seed = maphash.MakeSeed()
-
-// fingerprint is another number for a tree with other names.
-func (n *nodes) fingerprint() uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	for k := range n.dirs {
-		d := &n.dirs[k]
-		maphash.WriteComparable(&h, [3]uint64{d.id, d.base, d.n})
-		if d.later != nil {
-			continue
-		}
-		files, flat := d.Dir.(tensorfs.Files)
-		for i := range d.Len() {
-			name := ""
-			if flat {
-				name = files.Name(i)
-			} else {
-				name = d.Entry(i).Name
-			}
-			h.WriteString(name)
-			h.WriteByte('/')
-		}
-	}
-	return h.Sum64()
 }
 
 // served is a numbered tree that requests are answered from: that of a mount, or
@@ -425,6 +385,10 @@ type served struct {
 	node    uint64 // the high bits of its node ids
 	ino     uint64 // and of its inode numbers
 	modTime time.Time
+
+	// Of a library's tree:
+	identity string
+	closer   io.Closer
 }
 
 // at returns a node's path below the mount point, for messages.
