@@ -18,6 +18,7 @@ type Architecture struct {
 
 	First, Layer, Last []Tensor // in the order of GGUF files
 
+	sizes map[string]*Expr // that are not as in modules.txt
 	words map[string][]Item
 }
 
@@ -90,12 +91,24 @@ func readArchitectures(file, text string) (all []*Architecture, err error) {
 				}
 			}
 		}
-		a := &Architecture{Name: b.name, words: b.words}
+		a := &Architecture{Name: b.name, words: b.words, sizes: map[string]*Expr{}}
 		if a.Prefix, err = b.single(file, "prefix"); err != nil {
 			return nil, err
 		}
 		if a.MLXPrefix, err = b.single(file, "mlx"); err != nil {
 			return nil, err
+		}
+		for _, word := range []string{"sizes", "implied"} {
+			for _, x := range b.words[word] {
+				name, text, _ := strings.Cut(x.Text, "=")
+				e, err := ParseExpr(text)
+				if err != nil {
+					return nil, mistake(file, x.Line, "%s: %s", x.Text, err)
+				}
+				if word == "sizes" {
+					a.sizes[name] = e
+				}
+			}
 		}
 		for _, part := range []struct {
 			word    string

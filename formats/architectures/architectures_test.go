@@ -182,3 +182,58 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+// TestSizes: sizes follow from facts, from each other and from tensors, and whoever
+// contradicts them is named.
+func TestSizes(t *testing.T) {
+	facts := map[string]any{"dim": int64(64), "n_heads": int64(4), "assumed.head_dim": int64(16), "assumed.n_kv_heads": int64(4), "ffn_dim": int64(0)}
+	s := Find("llama").Sizes(ToGGUF, func(name string) any { return facts[name] })
+	if s.Len("width") != 64 || s.Len("head") != 16 || s.Len("q") != 0 || s.Len("nobody") != 0 {
+		t.Error(s.Len("width"), s.Len("head"), s.Len("q"))
+	}
+	for _, c := range []struct {
+		shape []int64
+		names string
+		want  string
+	}{
+		{[]int64{128, 64}, "q width", ""}, // heads of 32, against the default
+		{[]int64{64, 64}, "k width", ""},  // two of them
+		{[]int64{32}, "head", ""},
+		{[]int64{16}, "head", "the tensor has 16 for head: head_dim | q/heads | head_dim, and config.json has 32"},
+		{[]int64{2}, "kv_heads", ""},
+		{[]int64{126, 64}, "q width", "the tensor has 126 for q"},
+		{[]int64{128}, "q width", "2 dimensions"},
+		{[]int64{128, 0}, "q width", "holds no numbers"},
+		{[]int64{2, 64}, "1 width", "a dimension of 1 is 2"},
+		{[]int64{96, 64}, "ff width", "config.json has 0 for ff: intermediate_size"},
+		{[]int64{10, 64}, "vocab width", ""},
+		{[]int64{11, 64}, "vocab width", "the tensor has 11 for vocab, and the tensor has 10"},
+	} {
+		err := s.Hold("the tensor", c.shape, strings.Fields(c.names))
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v for %s: %v, want %q", c.shape, c.names, err, c.want)
+		}
+	}
+	if err := s.Need("width", "experts"); err == nil || !strings.Contains(err.Error(), "num_local_experts") {
+		t.Error(err)
+	}
+	three := Find("llama").Sizes(ToGGUF, func(name string) any { return map[string]any{"n_heads": int64(3)}[name] })
+	if err := three.Hold("the tensor", []int64{64}, []string{"q"}); err == nil || !strings.Contains(err.Error(), "3 heads") {
+		t.Error(err)
+	}
+	facts["head_dim"] = int64(32)
+	facts["assumed.head_dim"] = int64(32)
+	if err := Find("qwen2").Sizes(FromGGUF, func(name string) any { return facts[name] }).Implied(nil); err == nil || !strings.Contains(err.Error(), "cannot say so") {
+		t.Error(err)
+	}
+}
+
+func FuzzModules(f *testing.F) {
+	f.Add(modulesText)
+	f.Add("layer a b c gguf d\nsize e f | g/2\nh 1 mlx plain\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if all, err := readModules("text", text); err != nil && (len(all.modules) > 0 || !strings.HasPrefix(err.Error(), "text:")) {
+			t.Error(all, err)
+		}
+	})
+}

@@ -22,8 +22,9 @@ import (
 // operation on nil, or on what it is not for, is nil; a condition holds for true and for
 // numbers other than 0 and for texts that are not empty.
 type Expr struct {
-	text string
-	eval func(facts Facts) any
+	text  string
+	names []string // of facts
+	eval  func(facts Facts) any
 }
 
 // Facts gives facts of a model by name: int64, float64, bool, string, or nil for one that
@@ -74,13 +75,14 @@ func ParseExpr(text string) (*Expr, error) {
 	if p.err != nil {
 		return nil, fmt.Errorf("the expression %q: %w", text, p.err)
 	}
-	return &Expr{text, eval}, nil
+	return &Expr{text, p.names, eval}, nil
 }
 
 type value = func(facts Facts) any
 
 type exprParser struct {
 	tokens []string
+	names  []string // of facts
 	at     int
 	err    error
 }
@@ -191,6 +193,7 @@ func (p *exprParser) unary(depth int) value {
 	if n, err := strconv.ParseFloat(name, 64); err == nil && '0' <= name[0] && name[0] <= '9' {
 		return func(Facts) any { return n }
 	}
+	p.names = append(p.names, name)
 	var words []string
 	for p.at < len(p.tokens) && isNameByte(p.tokens[p.at][0]) && !isOperator(p.tokens[p.at]) {
 		words = append(words, p.tokens[p.at])

@@ -68,16 +68,16 @@ type module struct {
 	plain         bool
 }
 
-var modules = sync.OnceValue(func() map[string]module {
-	all, err := readModules("modules.txt", modulesText)
-	if err != nil { // a mistake in the program's own text
-		panic("architectures: " + err.Error())
-	}
-	return all
-})
+// moduleTable is modules.txt.
+type moduleTable struct {
+	modules map[string]module
+	sizes   map[string]*Expr
+}
 
-func readModules(file, text string) (map[string]module, error) {
-	all := map[string]module{}
+var modules = sync.OnceValue(func() moduleTable { return must(readModules("modules.txt", modulesText)) })
+
+func readModules(file, text string) (moduleTable, error) {
+	all := moduleTable{map[string]module{}, map[string]*Expr{}}
 	n := 0
 	for line := range strings.Lines(text) {
 		n++
@@ -86,31 +86,39 @@ func readModules(file, text string) (map[string]module, error) {
 		if len(f) == 0 {
 			continue
 		}
+		if f[0] == "size" && len(f) > 2 {
+			e, err := ParseExpr(strings.Join(f[2:], " "))
+			if err != nil || all.sizes[f[1]] != nil {
+				return moduleTable{}, mistake(file, n, "%s is there twice, or %v", f[1], err)
+			}
+			all.sizes[f[1]] = e
+			continue
+		}
 		m := module{inLayer: f[0] == "layer"}
 		if m.inLayer {
 			f = f[1:]
 		}
 		side := map[string]*string{"gguf": &m.gguf, "hf": &m.hf, "mlx": &m.mlx}
 		if len(f) < 2 || side[f[1]] != nil {
-			return nil, mistake(file, n, "a module has a name and a shape")
+			return moduleTable{}, mistake(file, n, "a module has a name and a shape")
 		}
 		name := f[0]
-		if _, ok := all[name]; ok {
-			return nil, mistake(file, n, "%s is there twice", name)
+		if _, ok := all.modules[name]; ok {
+			return moduleTable{}, mistake(file, n, "%s is there twice", name)
 		}
 		for f = f[1:]; len(f) > 0 && side[f[0]] == nil; f = f[1:] {
 			m.shape = append(m.shape, f[0])
 		}
 		for ; len(f) > 0; f = f[2:] {
 			if side[f[0]] == nil || len(f) == 1 || *side[f[0]] != "" {
-				return nil, mistake(file, n, "%q is not a side and how it spells the module", strings.Join(f, " "))
+				return moduleTable{}, mistake(file, n, "%q is not a side and how it spells the module", strings.Join(f, " "))
 			}
 			*side[f[0]] = f[1]
 		}
 		if m.plain = m.mlx == "plain"; m.plain {
 			m.mlx = ""
 		}
-		all[name] = m
+		all.modules[name] = m
 	}
 	return all, nil
 }
@@ -119,7 +127,7 @@ func readModules(file, text string) (map[string]module, error) {
 func readTensors(file string, items []Item, inLayer bool) ([]Tensor, error) {
 	var list []Tensor
 	for _, x := range items {
-		m, ok := modules()[x.Name]
+		m, ok := modules().modules[x.Name]
 		switch {
 		case !ok:
 			return nil, mistake(file, x.Line, "modules.txt has no %q", x.Name)

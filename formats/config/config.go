@@ -176,6 +176,12 @@ func (m *model) evaluate(bare bool) []tensorfs.Field {
 			m.set(f.name, n)
 			continue
 		}
+		if f.first != nil {
+			if v, ok := f.first(m); ok {
+				m.set(f.name, v)
+				continue
+			}
+		}
 		if !m.read(f) && f.without != nil {
 			if v, ok := f.without(m); ok {
 				m.fields = append(m.fields, tensorfs.Field{Name: f.name, Value: v, Assumed: !f.tensors})

@@ -164,6 +164,8 @@ func TestFromHF(t *testing.T) {
 		{"rotary share", `{"hidden_size":2560,"num_attention_heads":32,"partial_rotary_factor":0.4}`, kv{"head_dim": 80, "rope_dim": 32}},
 		{"impossible rotary share", `{"head_dim":64,"rotary_pct":1e30}`, kv{"rope_dim": nil}},
 		{"multi query", `{"num_attention_heads":32,"multi_query":true}`, kv{"n_kv_heads": 1}},
+		{"multi query of a Falcon", `{"model_type":"falcon","num_attention_heads":71,"num_kv_heads":71,"multi_query":true}`, kv{"n_kv_heads": 1}},
+		{"newer Falcon", `{"model_type":"falcon","num_attention_heads":128,"num_kv_heads":8,"multi_query":true,"new_decoder_architecture":true}`, kv{"n_kv_heads": 8}},
 		{"not multi query", `{"num_attention_heads":32,"multi_query":false}`, kv{"n_kv_heads": 32}},
 		{"layers of each kind", `{"layer_types":["sliding_attention","sliding_attention","full_attention","sliding_attention"]}`,
 			kv{"sliding_window_pattern": 3, "sliding_window_pattern_per_layer": []bool{true, true, false, true}}},

@@ -81,6 +81,14 @@ func kvHeads(m *model) (any, bool) {
 	return n, ok
 }
 
+// oneHead is for Falcon: with multi_query all heads share one of k and v, whatever
+// num_kv_heads says, unless the layers are of the newer kind.
+func oneHead(m *model) (any, bool) {
+	shared, _ := m.find(nil, keys("multi_query"))
+	newer, _ := m.find(nil, keys("new_decoder_architecture"))
+	return int64(1), m.arch == "falcon" && shared == true && newer != true
+}
+
 // rows derives heads * head_dim. A tensor of the first layer with a different
 // number of rows (a gate in the same matrix, compressed attention) disproves it.
 func rows(heads, tensor string) func(*model) (any, bool) {

@@ -23,6 +23,8 @@ type field struct {
 	// without gives the value if no key is present: a default, or something derived
 	// from other fields and the tensors; nil for none.
 	without func(m *model) (any, bool)
+	// first gives the value whatever the key says, where it applies; nil for never.
+	first func(m *model) (any, bool)
 	// tensors marks a derivation that is not a guess even without a config.
 	tensors bool
 	// unless are paths in config.json of flags: one that is false means that the field is
@@ -41,7 +43,7 @@ var schema = []field{
 		without: layerCount, tensors: true},
 	{name: "n_heads", kind: counts, gguf: keys("attention.head_count decoder.attention.head_count"), hf: keys("num_attention_heads n_head n_heads num_heads decoder_attention_heads")},
 	{name: "n_kv_heads", kind: counts, gguf: keys("attention.head_count_kv"), hf: keys("num_key_value_heads n_kv_heads num_kv_heads n_head_kv multi_query_group_num"),
-		without: kvHeads},
+		first: oneHead, without: kvHeads},
 	{name: "head_dim", gguf: keys("attention.key_length"), hf: keys("head_dim kv_channels attention_head_dim"), without: quotient("dim", "n_heads")},
 	{name: "v_head_dim", gguf: keys("attention.value_length"), hf: keys("v_head_dim"), without: same("head_dim")},
 	{name: "q_dim", without: rows("n_heads", "layers.0.attention.q.weight"), tensors: true},

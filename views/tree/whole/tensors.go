@@ -45,7 +45,7 @@ func newMaker(m *tensorfs.Model, cfg settings, arch string, opts Options, rows i
 		return nil, fmt.Errorf("the tensors of the architecture %s are not known", tensorfs.Quote(arch))
 	}
 	return &maker{
-		m: m, cfg: cfg, arch: arch, described: a, opts: opts, rows: rows, used: make([]bool, len(m.Tensors)), dropped: make([]bool, len(m.Tensors)), dims: map[string]dim{},
+		m: m, cfg: cfg, arch: arch, described: a, opts: opts, rows: rows, used: make([]bool, len(m.Tensors)), dropped: make([]bool, len(m.Tensors)),
 		notes: tensorNotes{Types: map[string]int{}, Exact: true, Left: Towers{}},
 	}, nil
 }
@@ -75,7 +75,7 @@ type maker struct {
 	codes     map[string]int32 // tensors by the weight whose codes they hold under another name
 	used      []bool           // tensors of m that the file has, or that it does not need
 	dropped   []bool           // those that it does not need
-	dims      map[string]dim
+	sizes     *architectures.Sizes
 	put       func(name string, t *tensorfs.Tensor) error // takes a tensor that is in GGUF's layout
 
 	layers, layer int64 // how many there are, and the one that is made
@@ -95,7 +95,7 @@ func (x *maker) run() error {
 	if err := x.drop(); err != nil {
 		return err
 	}
-	if err := x.bind(sizesOf[x.arch]...); err != nil {
+	if err := x.bind(); err != nil {
 		return err
 	}
 	if err := x.tensors(x.described.First, ""); err != nil {
@@ -194,10 +194,18 @@ func (x *maker) tensor(r *architectures.Tensor, layer, param string) error {
 		}
 		return nil
 	}
-	if err := x.shaped(r.Shape, to, param, t); err != nil {
+	if err := x.shaped(t, r.Shape, param); err != nil {
 		return err
 	}
 	return x.put(to+param, t)
+}
+
+// shaped compares the shape of a weight or a bias with the dimensions of the weight.
+func (x *maker) shaped(t *tensorfs.Tensor, names []string, param string) error {
+	if param == ".bias" && len(names) > 1 {
+		names = names[:len(names)-1]
+	}
+	return x.sizes.Hold(tensorfs.Quote(t.Source), t.Numbers(), names)
 }
 
 // find returns the model's tensor that holds a weight, or nil.

@@ -46,6 +46,7 @@ func mixtral(t testing.TB, layers, experts int, dtype tensorfs.DType) (*tensorfs
 	if err != nil {
 		t.Fatal(err)
 	}
+	made.Config = []tensorfs.Field{{Name: "dim", Value: int64(4)}, {Name: "n_heads", Value: int64(1)}, {Name: "n_experts", Value: int64(experts)}}
 	return made, settings{top: config}
 }
 

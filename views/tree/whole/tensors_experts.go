@@ -82,7 +82,7 @@ func (x *maker) joinedExperts(name, param string) (*tensorfs.Tensor, error) {
 // transposedExperts reports whether stacks of experts are stored as [E, in, out],
 // which the joined one shows.
 func (x *maker) transposedExperts(joined *tensorfs.Tensor) (bool, error) {
-	shape, width := joined.Numbers(), x.dims["width"].n
+	shape, width := joined.Numbers(), x.sizes.Len("width")
 	switch {
 	case joined.Quant != nil || len(shape) != 3:
 		return false, nil
@@ -128,7 +128,7 @@ func (x *maker) eachExpert(from, param string) (*tensorfs.Tensor, error) {
 	if len(parts) == 0 {
 		return nil, nil
 	}
-	if n := x.dims["experts"].n; n > 0 && n != int64(len(parts)) {
+	if n := x.sizes.Len("experts"); n > 0 && n != int64(len(parts)) {
 		return nil, fmt.Errorf("config.json has %d experts, and the model has %d of them in %s", n, len(parts), from)
 	}
 	t, err := arrange.Stack(slices.Clip(parts)...)

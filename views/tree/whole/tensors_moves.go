@@ -81,9 +81,9 @@ func outputOrTokens(x *maker, from, param string) (*tensorfs.Tensor, error) {
 // permuteHeads moves the rows of the heads of q, or of k, to GGUF's order.
 func permuteHeads(x *maker, from, param string) (*tensorfs.Tensor, error) {
 	if strings.HasSuffix(from, ".q") {
-		return x.permute(from+param, x.dims["heads"].n)
+		return x.permute(from+param, x.sizes.Len("heads"))
 	}
-	t, head := x.find(from+param), x.dims["head"].n
+	t, head := x.find(from+param), x.sizes.Len("head")
 	if t == nil {
 		return nil, nil
 	}
@@ -117,7 +117,7 @@ func plusOne(x *maker, from, param string) (*tensorfs.Tensor, error) {
 // shows in that of q, k and v, which is not square; MLX has them as GGUF does.
 func conv1D(x *maker, from, param string) (*tensorfs.Tensor, error) {
 	t, qkv := x.take(from+param), x.find(x.inLayer("attention.qkv.weight"))
-	if t == nil || qkv == nil || param != ".weight" || !slices.Equal(qkv.Numbers(), []int64{x.dims["width"].n, x.dims["qkv"].n}) {
+	if t == nil || qkv == nil || param != ".weight" || !slices.Equal(qkv.Numbers(), []int64{x.sizes.Len("width"), x.sizes.Len("qkv")}) {
 		return t, nil
 	}
 	return arrange.Transpose(t)
@@ -130,9 +130,9 @@ func ungroup(x *maker, from, param string) (*tensorfs.Tensor, error) {
 	if t == nil || err != nil {
 		return nil, err
 	}
-	heads, head, groups := x.dims["heads"].n, x.dims["head"].n, x.dims["kv_heads"].n
+	heads, head, groups := x.sizes.Len("heads"), x.sizes.Len("head"), x.sizes.Len("kv_heads")
 	shape := t.Numbers()
-	if len(shape) != 2 || shape[0] != x.dims["qkv"].n || heads%groups != 0 {
+	if len(shape) != 2 || shape[0] != x.sizes.Len("qkv") || heads%groups != 0 {
 		return nil, fmt.Errorf("shape %v of %s does not divide into %d groups of %d heads of %d", shape, tensorfs.Quote(t.Source), groups, heads, head)
 	}
 	q := heads / groups * head
@@ -155,7 +155,7 @@ func ungroup(x *maker, from, param string) (*tensorfs.Tensor, error) {
 // latentK and latentV are the two parts of kv_b: for each head the rows that make
 // k, transposed, and those that make v. MLX stores them apart.
 func latentK(x *maker, from, param string) (*tensorfs.Tensor, error) {
-	t, err := x.latent(from+param, 0, x.dims["nope"].n)
+	t, err := x.latent(from+param, 0, x.sizes.Len("nope"))
 	if t == nil || err != nil || x.find(from+param) != nil {
 		return t, err
 	}
@@ -166,7 +166,7 @@ func latentK(x *maker, from, param string) (*tensorfs.Tensor, error) {
 }
 
 func latentV(x *maker, from, param string) (*tensorfs.Tensor, error) {
-	return x.latent(from+param, x.dims["nope"].n, x.dims["v_head"].n)
+	return x.latent(from+param, x.sizes.Len("nope"), x.sizes.Len("v_head"))
 }
 
 // latent returns a tensor of that name, or else some rows of every head of kv_b.
@@ -182,7 +182,10 @@ func (x *maker) latent(name string, first, n int64) (*tensorfs.Tensor, error) {
 	if t == nil || err != nil {
 		return nil, err
 	}
-	heads, rows, shape := x.dims["heads"].n, x.dims["nope"].n+x.dims["v_head"].n, t.Numbers()
+	if err := x.sizes.Need("nope", "v_head", "kv_rank"); err != nil {
+		return nil, err
+	}
+	heads, rows, shape := x.sizes.Len("heads"), x.sizes.Len("nope")+x.sizes.Len("v_head"), t.Numbers()
 	if len(shape) != 2 || shape[0] != heads*rows {
 		return nil, fmt.Errorf("shape %v of %s is not that of %d heads of %d rows", shape, tensorfs.Quote(t.Source), heads, rows)
 	}

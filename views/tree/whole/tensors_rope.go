@@ -2,6 +2,7 @@ package whole
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 
@@ -13,7 +14,11 @@ import (
 func ropeFreqs(x *maker, _, _ string) (*tensorfs.Tensor, error) {
 	// The rows of q say how long a head is. A list is as long as that, so config.json
 	// alone must not decide it.
-	if err := x.hold("layers.0.attention.q.weight", "q width"); err != nil {
+	q := x.find("layers.0.attention.q.weight")
+	if q == nil {
+		return nil, errors.New("the tensor layers.0.attention.q.weight is missing, which says how long a head is")
+	}
+	if err := x.shaped(q, []string{"q", "width"}, ".weight"); err != nil {
 		return nil, err
 	}
 	field := func(name string, without float64) float64 {
@@ -26,7 +31,7 @@ func ropeFreqs(x *maker, _, _ string) (*tensorfs.Tensor, error) {
 	if !ok {
 		theta = 10000
 	}
-	values := Llama3Divisors(x.dims["head"].n, theta, float32(field("factor", 8)), float32(field("low_freq_factor", 1)),
+	values := Llama3Divisors(x.sizes.Len("head"), theta, float32(field("factor", 8)), float32(field("low_freq_factor", 1)),
 		float32(field("high_freq_factor", 4)), float32(field("original_max_position_embeddings", 8192)))
 	return float32s("rope_freqs", values), nil
 }

@@ -54,7 +54,7 @@ func newTensors(m *tensorfs.Model, mlx bool) (*tensorMaker, error) {
 
 // makeTensors is newTensors, with a value for keep.
 func makeTensors(m *tensorfs.Model, mlx bool, keep func(name string, t *tensorfs.Tensor)) (*tensorMaker, error) {
-	x := &tensorMaker{m: m, mlx: mlx, keys: readKeys(m.Metadata), used: make([]bool, len(m.Tensors)), dims: map[string]tensorDim{}, left: whole.Towers{}, keep: keep}
+	x := &tensorMaker{m: m, mlx: mlx, keys: readKeys(m.Metadata), used: make([]bool, len(m.Tensors)), left: whole.Towers{}, keep: keep}
 	for i := range m.Tensors {
 		if t := &m.Tensors[i]; t.Opaque != "" && t.Owner == "" {
 			return nil, fmt.Errorf("%s: %s", tensorfs.Quote(t.Source), t.Opaque)
@@ -93,7 +93,7 @@ type tensorMaker struct {
 	arch      string
 	described *architectures.Architecture
 	used      []bool // tensors of m that are in the directory, or in its config
-	dims      map[string]tensorDim
+	sizes     *architectures.Sizes
 
 	sources map[string]int32 // tensors of m by their names in its files
 
@@ -181,6 +181,9 @@ func (x *tensorMaker) module(r *module) error {
 	}
 	for _, param := range []string{".weight", ".bias"} {
 		need := r.Needs(param, architectures.FromGGUF)
+		if t := x.find(r.from + param); t != nil && need == never && r.Moved("heads") {
+			return fmt.Errorf("whether the rows of %s are permuted cannot be told, because programs that write such files disagree", tensorfs.Quote(t.Source))
+		}
 		if need == never {
 			continue
 		}
@@ -240,5 +243,5 @@ func (x *tensorMaker) take(name, shape string, need architectures.Need) (*tensor
 	if strings.HasSuffix(name, ".bias") && len(words) > 1 {
 		words = words[:len(words)-1]
 	}
-	return t, x.shaped(t, words)
+	return t, x.sizes.Hold("the tensor "+tensorfs.Quote(t.Source), t.Numbers(), words)
 }

@@ -77,7 +77,10 @@ func bloomHeads(x *tensorMaker, _ *module, t *tensorfs.Tensor, _ string) (*tenso
 // k and v are together.
 func falconGroups(x *tensorMaker, _ *module, t *tensorfs.Tensor, _ string) (*tensorfs.Tensor, error) {
 	heads, groups, head, width := x.dim("heads"), x.dim("kv_heads"), x.dim("head"), x.dim("width")
-	if groups == 1 {
+	switch {
+	case groups < 1 || heads%groups != 0 || groups != 1 && groups != heads && !falconNew(x):
+		return nil, fmt.Errorf("%d heads that share %d of k and v are not a Hugging Face model of architecture falcon without attn_norm_2", heads, groups)
+	case groups == 1:
 		return t, nil
 	}
 	parts := make([]*tensorfs.Tensor, 3)
@@ -107,7 +110,7 @@ func oneRow(x *tensorMaker, r *module, t *tensorfs.Tensor, _ string) (*tensorfs.
 			return nil, err
 		}
 	}
-	return t, x.shaped(t, r.Shape)
+	return t, x.sizes.Hold(tensorfs.Quote(t.Source), t.Numbers(), r.Shape)
 }
 
 // latentKV makes kv_b of attention through a latent vector: for each head the rows

@@ -1,0 +1,164 @@
+package architectures
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Sizes are the lengths of a model's dimensions, by the names that shapes have: those
+// that its facts give, and of others those of the first tensor that has them.
+type Sizes struct {
+	arch      *Architecture
+	direction Direction
+	facts     Facts
+	known     map[string]length
+	asked     map[string]bool // those whose expressions are being evaluated
+}
+
+// length is the length of a dimension, and who says so.
+type length struct {
+	n    int64
+	from string
+}
+
+// Sizes returns the sizes of a model of the architecture. Facts have the names of
+// keys.txt for what the model's files say, and after "assumed." for what they leave to
+// defaults.
+func (a *Architecture) Sizes(to Direction, facts Facts) *Sizes {
+	return &Sizes{a, to, facts, map[string]length{}, map[string]bool{}}
+}
+
+// origin is who gives facts.
+func (s *Sizes) origin() string {
+	if s.direction == ToGGUF {
+		return "config.json"
+	}
+	return "the metadata"
+}
+
+// expr is the expression of a size, nil without one.
+func (s *Sizes) expr(name string) *Expr {
+	if e := s.arch.sizes[name]; e != nil {
+		return e
+	}
+	return modules().sizes[name]
+}
+
+// Fact returns a size, or else a fact, for conditions and expressions. It is nil where
+// neither is known.
+func (s *Sizes) Fact(name string) any {
+	if l, ok := s.known[name]; ok {
+		return l.n
+	}
+	e := s.expr(name)
+	if e == nil {
+		return s.facts(name)
+	}
+	if s.asked[name] { // each of two sizes follows from the other
+		return nil
+	}
+	s.asked[name] = true
+	defer delete(s.asked, name)
+	return e.Eval(s.Fact)
+}
+
+// Len returns the length of a dimension, 0 where it is not known.
+func (s *Sizes) Len(name string) int64 {
+	n, _ := s.Fact(name).(int64)
+	return n
+}
+
+// Need returns an error unless all of these dimensions are known and longer than 0.
+func (s *Sizes) Need(names ...string) error {
+	for _, name := range names {
+		if s.Len(name) < 1 {
+			return fmt.Errorf("%s does not give %s, or not as a number of at least one", s.origin(), s.source(name))
+		}
+	}
+	return nil
+}
+
+// source says what a size is made of, as the model's files call it where they have it.
+func (s *Sizes) source(name string) string {
+	e := s.expr(name)
+	if e == nil {
+		return name
+	}
+	text := strings.ReplaceAll(e.String(), "assumed.", "")
+	for _, n := range e.names {
+		f := FactOf(n)
+		switch {
+		case f == nil:
+		case s.direction == ToGGUF && len(f.Fields) > 0:
+			text = strings.ReplaceAll(text, n, f.Fields[0])
+		case s.direction == FromGGUF && len(f.Keys) > 0:
+			text = strings.ReplaceAll(text, n, f.Keys[0])
+		}
+	}
+	return name + ": " + text
+}
+
+// maxLength bounds a dimension, so that products of two fit.
+const maxLength = 1 << 30
+
+// Hold compares the shape of a tensor with dimensions, outermost first, as names of
+// sizes or numbers. A size that is not known is from now on that of the tensor.
+func (s *Sizes) Hold(tensor string, shape []int64, names []string) error {
+	if len(shape) != len(names) {
+		return fmt.Errorf("%s has the shape %v, and %d dimensions in %s", tensor, shape, len(names), s.arch.Name)
+	}
+	for i, name := range names {
+		if shape[i] < 1 {
+			return fmt.Errorf("%s has the shape %v, and holds no numbers", tensor, shape)
+		}
+		if err := s.hold(tensor, shape[i], name); err != nil {
+			return fmt.Errorf("%s of shape %v does not fit: %w", tensor, shape, err)
+		}
+	}
+	return nil
+}
+
+func (s *Sizes) hold(tensor string, n int64, name string) error {
+	if number, err := strconv.ParseInt(name, 10, 64); err == nil {
+		if number != n {
+			return fmt.Errorf("a dimension of %d is %d", number, n)
+		}
+		return nil
+	}
+	l, ok := s.known[name]
+	if !ok {
+		l = length{n, tensor}
+		if v, given := s.Fact(name).(int64); given {
+			l = length{v, s.origin()}
+		}
+		if l.n < 1 || l.n > maxLength {
+			return fmt.Errorf("%s has %d for %s", l.from, l.n, s.source(name))
+		}
+		s.known[name] = l
+	}
+	if l.n != n {
+		return fmt.Errorf("%s has %d for %s, and %s has %d", tensor, n, s.source(name), l.from, l.n)
+	}
+	if heads := s.Len("heads"); name == "q" && heads > 0 && n%heads != 0 {
+		return fmt.Errorf("%d rows of q are not those of %d heads", n, heads)
+	}
+	return nil
+}
+
+// Implied returns an error where a size is not what the class of Hugging Face takes it
+// for without a word: its config.json cannot say so.
+func (s *Sizes) Implied(facts Facts) error {
+	for _, x := range s.arch.words["implied"] {
+		name, text, _ := strings.Cut(x.Text, "=")
+		e, err := ParseExpr(text)
+		if err != nil || !x.When.Holds(facts) { // it was read before
+			continue
+		}
+		if got, want := s.Len(name), e.Eval(s.Fact); want != got && got != 0 {
+			return fmt.Errorf("%s (%s) is %d and not %v, which is %s, and a Hugging Face model of architecture %s cannot say so",
+				name, s.source(name), got, want, text, s.arch.Name)
+		}
+	}
+	return nil
+}
