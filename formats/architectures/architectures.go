@@ -10,6 +10,11 @@ import (
 //go:embed architectures.txt
 var architecturesText string
 
+// TextConfigs are the objects, by paths with dots, in which a config.json of a model with
+// other parts beside it describes the language model. What such an object does not say,
+// the fields outside of it do.
+var TextConfigs = []string{"text_config", "llm_config", "language_config", "thinker_config.text_config"}
+
 // Architecture is what the text says of an architecture.
 type Architecture struct {
 	Name      string

@@ -2,6 +2,7 @@ package config
 
 import (
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/formats/names"
 )
 
@@ -112,7 +113,7 @@ func Architecture(get Lookup) string {
 // scopes returns where to look for a field of the language model: in its object
 // in a multimodal config.json, then at the top.
 func scopes(get Lookup) []string {
-	for _, object := range []string{"text_config", "llm_config", "language_config", "thinker_config.text_config"} {
+	for _, object := range architectures.TextConfigs {
 		if v, ok := get(object); ok && v != nil {
 			return []string{object + ".", ""}
 		}

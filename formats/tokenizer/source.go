@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
@@ -87,12 +88,13 @@ func (s *source) object(name string) (jsonobj.Object, error) {
 	return o, err
 }
 
-// config returns a field of config.json, or of the text_config inside.
+// config returns a field of config.json, or of the object about the language model inside.
 func (s *source) config(name string) jsonobj.Raw {
 	if s.Config.Has(name) {
 		return s.Config.Raw(name)
 	}
-	return s.Config.Object("text_config").Raw(name)
+	_, text := s.Config.Inner(architectures.TextConfigs)
+	return text.Raw(name)
 }
 
 // boolean returns a value that is true or false.

@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
@@ -26,7 +27,8 @@ type params struct {
 // is quantised, with their names for messages.
 func Scopes(config jsonobj.Object) iter.Seq2[string, jsonobj.Object] {
 	return func(yield func(string, jsonobj.Object) bool) {
-		_ = yield("config.json", config) && yield("config.json (text_config)", config.Object("text_config"))
+		path, text := config.Inner(architectures.TextConfigs)
+		_ = yield("config.json", config) && yield("config.json ("+path+")", text)
 	}
 }
 

@@ -34,6 +34,8 @@ func TestSettings(t *testing.T) {
 		{`{"quantization":{},"quantization_config":{"bits":3,"group_size":128}}`, Params{Affine, 3, 128}},
 		{`{"quantization":{"bits":2,"group_size":64},"text_config":{"quantization":{"bits":8,"group_size":64}}}`, Params{Affine, 2, 64}},
 		{`{"text_config":{"quantization":{"bits":8,"group_size":64}}}`, Params{Affine, 8, 64}},
+		{`{"llm_config":{"quantization":{"bits":8,"group_size":64}}}`, Params{Affine, 8, 64}},
+		{`{"thinker_config":{"text_config":{"quantization":{"bits":8,"group_size":64,"m":false}}}}`, "config.json (thinker_config.text_config) says that it is not quantised, but it has scales"},
 		{`{"quantization":{"bits":8,"group_size":64,"m":{"mode":"mxfp4"}}}`, Params{"mxfp4", 4, 32}},
 		{`{"quantization":{"m":{"bits":8}}}`, Params{Affine, 8, 64}},
 		{`{"quantization":{"other":{"bits":8}}}`, "config.json names no bits and group_size for it"},

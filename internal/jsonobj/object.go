@@ -163,6 +163,21 @@ func (o Object) Object(key string) Object {
 	return sub
 }
 
+// Inner returns the first of some objects inside that has members, by paths with dots,
+// and its path; "" and an empty object without one.
+func (o Object) Inner(paths []string) (string, Object) {
+	for _, path := range paths {
+		inner := o
+		for name := range strings.SplitSeq(path, ".") {
+			inner = inner.Object(name)
+		}
+		if inner.Len() > 0 {
+			return path, inner
+		}
+	}
+	return "", Object{}
+}
+
 // Lookup returns a value by its path with dots. Numbers are json.Number, arrays
 // [tensorfs.Array], and objects, and arrays inside of arrays, their compact text;
 // null counts as absent.

@@ -271,3 +271,15 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestInner(t *testing.T) {
+	o, err := Parse([]byte(`{"a":{},"b":5,"c":{"d":{"e":1}},"f":{"g":2}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, paths := range map[string][]string{"c.d": {"a", "b", "none", "c.d", "f"}, "f": {"f.g", "f", "c"}, "": {"a", "b", "c.e"}} {
+		if path, inner := o.Inner(paths); path != want || (inner.Len() > 0) != (want != "") {
+			t.Errorf("%q of %q, want %q", path, paths, want)
+		}
+	}
+}

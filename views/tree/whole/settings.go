@@ -7,14 +7,15 @@ import (
 	"strconv"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
 // maxText bounds the small JSON files of a model.
 const maxText = 16 << 20
 
-// settings are the fields of a config.json, those of text_config in front of the
-// others. A field that is null counts as absent.
+// settings are the fields of a config.json, those about the language model in front
+// of those outside of that object. A field that is null counts as absent.
 //
 // The methods that want a type return the first field that is present, as
 // settings.value does. A field of another type is a problem and no value: it is
@@ -35,7 +36,7 @@ func readSettings(m *tensorfs.Model, name string) (settings, error) {
 	if s.top, err = jsonobj.Parse(text); err != nil {
 		return s, &tensorfs.FormatError{File: name, Offset: -1, Problem: err.Error()}
 	}
-	s.text = s.top.Object("text_config")
+	_, s.text = s.top.Inner(architectures.TextConfigs)
 	return s, nil
 }
 

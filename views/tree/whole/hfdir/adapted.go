@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
@@ -90,13 +91,14 @@ func unquoted(value string) string {
 // was, or at the end if always.
 func replaced(o jsonobj.Object, torch string, always bool) jsonObject {
 	list := make(jsonObject, 0, o.Len()+1)
+	text, _ := o.Inner(architectures.TextConfigs)
 	said := false
 	for name, raw := range o.All() {
 		switch {
 		case quantKeys[name], torchKeys[name] && (said || torch == ""):
 		case torchKeys[name]:
 			list, said = append(list, jsonMember{"torch_dtype", torch}), true
-		case name == "text_config" && always && affected(raw.Object()):
+		case name == text && always && affected(raw.Object()):
 			list = append(list, jsonMember{name, replaced(raw.Object(), torch, false)})
 		default:
 			list = append(list, jsonMember{name, raw})
