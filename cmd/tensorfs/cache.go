@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -94,40 +93,27 @@ func (o *cacheOptions) list(stdout io.Writer, json bool) error {
 	}
 	yes := map[bool]string{true: "yes", false: "-"}
 	disk := int64(0)
-	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "CACHED\tSIZE\tWHOLE\tIN USE\tLAST USE\tSOURCE")
+	rows := table{right: make([]bool, 6)}
+	rows.add("CACHED", "SIZE", "WHOLE", "IN USE", "LAST USE", "SOURCE")
 	for _, f := range list {
 		disk += f.Disk
 		note := ""
 		if f.Converted {
 			note = " (converted)"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s%s\n", size(f.Cached), size(f.Bytes), yes[f.Whole], yes[f.InUse], f.LastUse.Local().Format(time.DateTime), tensorfs.Printable(f.Source), note)
+		rows.add(size(f.Cached), size(f.Bytes), yes[f.Whole], yes[f.InUse], f.LastUse.Local().Format(time.DateTime), tensorfs.Printable(f.Source)+note)
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
+	rows.print(stdout, math.MaxInt)
 	_, err = fmt.Fprintf(stdout, "\n%s, %s on the disk\n", filesAndModels(nFiles, len(models)), size(disk))
 	return err
 }
 
-// files counts files in words.
-func files(n int) string {
-	if n == 1 {
-		return "1 file"
-	}
-	return fmt.Sprintf("%d files", n)
-}
-
 // filesAndModels counts both in words; of models only if there are any.
 func filesAndModels(n, models int) string {
-	switch models {
-	case 0:
-		return files(n)
-	case 1:
-		return files(n) + " and 1 converted model"
+	if models == 0 {
+		return plural(n, "file")
 	}
-	return fmt.Sprintf("%s and %d converted models", files(n), models)
+	return plural(n, "file") + " and " + plural(models, "converted model")
 }
 
 type pruneOptions struct {

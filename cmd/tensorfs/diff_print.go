@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -121,18 +122,9 @@ func (r *diffReport) types(w io.Writer, equal []pair.Result) {
 			count[a+" in A and "+b+" in B"]++
 		}
 	}
-	for _, types := range sortedKeys(count) {
+	for _, types := range slices.Sorted(maps.Keys(count)) {
 		fmt.Fprintf(w, "note: equal values, stored as %s: %d\n", types, count[types])
 	}
-}
-
-func sortedKeys(m map[string]int) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // figures is the row of a tensor whose values differ.

@@ -117,7 +117,7 @@ func (o *exportOptions) run(ctx context.Context, stdout, stderr io.Writer, model
 	if o.json {
 		return printJSON(stdout, exportReport{dir, done.Files, done.Bytes, done.Written, sel.links, left})
 	}
-	text := files(done.Files) + ", " + size(done.Bytes)
+	text := plural(done.Files, "file") + ", " + size(done.Bytes)
 	if left != nil {
 		text += ", " + left.String()
 	}

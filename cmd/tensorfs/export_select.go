@@ -3,11 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	iofs "io/fs"
+	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
 
 	"github.com/tensorfs/tensorfs/internal/export"
+	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
@@ -43,86 +46,56 @@ func newSelection(texts []string) (*selection, error) {
 
 // from selects from a tree.
 func (s *selection) from(t *tree.Tree, model string) error {
-	s.walk(t.Root, "")
-	index := false
-	for i := range s.files {
-		view, _, below := strings.Cut(s.files[i].Path, "/")
-		s.files[i].Last = view == indexName && !below
-		for _, v := range t.Views {
-			index = index || below && v.Name == view
+	hasIndex, needsIndex := false, false
+	err := tensorfs.Walk(t.Root, func(path string, e tensorfs.Entry) error {
+		if e.Dir != nil {
+			if !slices.ContainsFunc(s.patterns, func(p *exportPattern) bool { return p.mayMatchBelow(path) }) {
+				return iofs.SkipDir
+			}
+			return nil
 		}
-	}
+		selected := false
+		for _, p := range s.patterns {
+			switch {
+			case !p.matches(path):
+				continue
+			case e.Link != "":
+				p.links++
+			default:
+				p.paths++
+				p.only = path
+			}
+			selected = true
+		}
+		switch {
+		case !selected:
+		case e.Link != "":
+			s.links++
+		default:
+			view, _, below := strings.Cut(path, "/")
+			hasIndex = hasIndex || path == indexName
+			needsIndex = needsIndex || below && isView(t, view)
+			s.files = append(s.files, export.File{Path: path, Data: e.Data, Last: path == indexName})
+		}
+		return nil
+	})
 	for _, p := range s.patterns {
-		if err := p.problem(t, model); err != nil {
-			return err
+		if err == nil {
+			err = p.problem(t, model)
 		}
 	}
-	if e, err := tensorfs.Find(t.Root, indexName); err == nil && index && !s.has(indexName) {
+	if err != nil {
+		return err
+	}
+	if e, err := tensorfs.Find(t.Root, indexName); err == nil && needsIndex && !hasIndex {
 		s.files = append(s.files, export.File{Path: indexName, Data: e.Data, Last: true})
 	}
 	return nil
 }
 
-func (s *selection) has(path string) bool {
-	for _, f := range s.files {
-		if f.Path == path {
-			return true
-		}
-	}
-	return false
-}
-
-func (s *selection) walk(d tensorfs.Dir, prefix string) {
-	files, cheap := d.(tensorfs.Files)
-	for i := range d.Len() {
-		if cheap {
-			if path := prefix + files.Name(i); s.matching(path) != nil {
-				s.add(path, d.Entry(i))
-			}
-			continue
-		}
-		e := d.Entry(i)
-		path := prefix + e.Name
-		if e.Dir == nil {
-			s.add(path, e)
-			continue
-		}
-		for _, p := range s.patterns {
-			if p.mayMatchBelow(path) {
-				s.walk(e.Dir, path+"/")
-				break
-			}
-		}
-	}
-}
-
-// matching returns the patterns that select a path.
-func (s *selection) matching(path string) (all []*exportPattern) {
-	for _, p := range s.patterns {
-		if p.matches(path) {
-			all = append(all, p)
-		}
-	}
-	return all
-}
-
-func (s *selection) add(path string, e tensorfs.Entry) {
-	all := s.matching(path)
-	for _, p := range all {
-		if e.Link != "" {
-			p.links++
-			continue
-		}
-		p.paths++
-		p.only = path
-	}
-	switch {
-	case len(all) == 0:
-	case e.Link != "":
-		s.links++
-	default:
-		s.files = append(s.files, export.File{Path: path, Data: e.Data})
-	}
+// isView reports whether a directory at the top of a tree is a view.
+func isView(t *tree.Tree, dir string) bool {
+	return slices.ContainsFunc(t.Views, func(v views.Built) bool { return v.Name == dir })
 }
 
 // problem says why a pattern does not select what its author wants.

@@ -125,7 +125,7 @@ func (o *fetchOptions) run(ctx context.Context, stdout, stderr io.Writer, model 
 	case len(list) == 0:
 		_, err = fmt.Fprintf(stdout, "%s: all of it is on this machine\n", printableName(model))
 	default:
-		_, err = fmt.Fprintf(stdout, "%s, %s in the cache %s: %s fetched, %s compared%s\n", files(report.Files), size(report.Bytes), tensorfs.Printable(report.Cache), size(report.Fetched), digests(report.Digests), beside)
+		_, err = fmt.Fprintf(stdout, "%s, %s in the cache %s: %s fetched, %s compared%s\n", plural(report.Files, "file"), size(report.Bytes), tensorfs.Printable(report.Cache), size(report.Fetched), plural(report.Digests, "digest"), beside)
 	}
 	return err
 }
@@ -137,14 +137,6 @@ func noRoom(c *remote.Client) string {
 		return fmt.Sprintf("the cache %s may have %s; give it more with --cache-size", dir, size(limit))
 	}
 	return fmt.Sprintf("the disk of the cache %s is full; make room on it, or name a directory on another with --cache", dir)
-}
-
-// digests counts digests in words.
-func digests(n int) string {
-	if n == 1 {
-		return "1 digest"
-	}
-	return fmt.Sprintf("%d digests", n)
 }
 
 // fetchFiles brings in files, several at the same time, until one fails.

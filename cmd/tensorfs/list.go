@@ -19,7 +19,6 @@ import (
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/term"
-	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 type listOptions struct {
@@ -106,11 +105,6 @@ func openLibraries(args []string) (all []*library.Library, err error) {
 		all = append(all, l)
 	}
 	return all, nil
-}
-
-// openListed opens a model of a library. The caller closes it.
-func (f *modelFlags) openListed(m *library.Model) (*tree.Tree, error) {
-	return f.openWith(func(o formats.Options) (*tensorfs.Model, error) { return openBelow(o, m) })
 }
 
 func openBelow(o formats.Options, m *library.Model) (*tensorfs.Model, error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	iofs "io/fs"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +16,6 @@ import (
 	"github.com/tensorfs/tensorfs"
 
 	"github.com/tensorfs/tensorfs/internal/near"
-	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
@@ -111,15 +111,12 @@ func (l *listing) walkTensors(t *tree.Tree, p *pathPattern) error {
 			found[x.Name], found[x.Weight()] = true, true
 		}
 	}
-	isView := func(dir string) bool {
-		return slices.ContainsFunc(t.Views, func(b views.Built) bool { return b.Name == dir })
-	}
-	return l.walk(t.Root, isView, func(path string) bool {
+	return l.walk(t.Root, func(dir string) bool { return isView(t, dir) }, func(path string) bool {
 		view, name, ok := strings.Cut(path, "/")
 		if strings.HasPrefix(view, "npy") {
 			name = strings.TrimSuffix(name, ".npy")
 		}
-		return ok && isView(view) && (found[name] || p.matches(name))
+		return ok && isView(t, view) && (found[name] || p.matches(name))
 	})
 }
 
@@ -160,8 +157,9 @@ func (l *listing) end() {
 		}
 		return
 	}
-	var widths [3]int
-	columns := func(r *lsRow) [3]string {
+	rows := table{right: []bool{true, false, false, false}, widest: widest}
+	for i := range l.rows {
+		r := &l.rows[i]
 		bytes := int64(0)
 		if r.Bytes != nil {
 			bytes = *r.Bytes
@@ -170,22 +168,13 @@ func (l *listing) end() {
 		if l.opts.human {
 			text = size(bytes)
 		}
-		return [3]string{text, cmp.Or(r.DType, "-"), cmp.Or(string(r.Shape), "-")}
-	}
-	for i := range l.rows {
-		for k, text := range columns(&l.rows[i]) {
-			widths[k] = max(widths[k], min(len(text), widest))
-		}
-	}
-	for i := range l.rows {
-		r := &l.rows[i]
-		c := columns(r)
-		fmt.Fprintf(l.w, "%*s  %-*s  %-*s  %s", widths[0], c[0], widths[1], c[1], widths[2], c[2], tensorfs.Printable(r.Path))
+		path := tensorfs.Printable(r.Path)
 		if r.Link != "" {
-			fmt.Fprint(l.w, " -> ", tensorfs.Printable(r.Link))
+			path += " -> " + tensorfs.Printable(r.Link)
 		}
-		fmt.Fprintln(l.w)
+		rows.add(text, cmp.Or(r.DType, "-"), cmp.Or(string(r.Shape), "-"), path)
 	}
+	rows.print(l.w, math.MaxInt)
 }
 
 // widest is how wide a column of -l becomes; a longer text moves what follows.

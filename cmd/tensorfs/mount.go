@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
-	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/views/tree"
@@ -83,25 +82,28 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.missing(model); err != nil {
-		return err
+	isName := formats.IsName(model)
+	if _, err := os.Lstat(model); err != nil && !isName { // it is said of the path as it was given
+		if err := o.tryOpen(model); err != nil {
+			return err
+		}
 	}
 	if model, err = absolute(model); err != nil {
 		return err
 	}
 	named := mountpoint != ""
-	if strings.Contains(mountpoint, "://") {
-		return usageError{fmt.Errorf("%s: it is the address of a model, not a directory to mount at", printableName(mountpoint))}
-	}
-	if !named {
+	switch {
+	case !named:
 		mountpoint, err = placeFor(publicName(model))
-	} else {
+	case strings.Contains(mountpoint, "://"):
+		err = usageError{fmt.Errorf("%s: it is the address of a model, not a directory to mount at", printableName(mountpoint))}
+	default:
 		mountpoint, err = filepath.Abs(mountpoint)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = o.check() // before a server is started
 	}
-	if err := o.check(); err != nil { // before a server is started
+	if err != nil {
 		return err
 	}
 	// Through a link, root, or a user who lets others in, would show them files
@@ -115,8 +117,10 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 	if o.foreground || o.daemon {
 		return o.serve(cmd, model, mountpoint, extra)
 	}
-	if err := o.downloadFirst(model); err != nil {
-		return err
+	if o.remote.download && isName { // while somebody looks at the terminal
+		if err := o.tryOpen(model); err != nil {
+			return err
+		}
 	}
 	if err := o.start(cmd, model, mountpoint, extra); err != nil || named {
 		return err
@@ -125,24 +129,8 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// downloadFirst fetches what has to come as a whole, while somebody looks at the
-// terminal.
-func (o *mountOptions) downloadFirst(model string) error {
-	if !o.remote.download || !formats.IsName(model) {
-		return nil
-	}
-	t, err := o.open(model)
-	if err != nil {
-		return err
-	}
-	return t.Model.Close()
-}
-
-// missing returns the error of a path that is not there, while it is as it was given.
-func (o *mountOptions) missing(model string) error {
-	if _, err := os.Lstat(model); err == nil || formats.IsName(model) {
-		return nil
-	}
+// tryOpen opens the model and closes it.
+func (o *mountOptions) tryOpen(model string) error {
 	t, err := o.open(model)
 	if err != nil {
 		return err
@@ -185,22 +173,11 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 	}
 	defer c.close()
 	signals.catch(o.daemon)
-	server, err := c.mount(mountpoint, fs.Options{
-		FsName:         c.name,
-		MakeMountpoint: !o.noMkdir,
-		NonEmpty:       o.nonEmpty,
-		Waits:          c.waits,
-		AllowOther:     o.allowOther,
-		Logger:         logger,
-		Check:          c.check,
-		Unwatched:      source.Unwatched,
-		ModTime:        c.modTime,
-		Debug:          o.debug,
-		Hot:            int64(o.hot),
-		Warm:           c.warmer.status(),
-		ReadAheadKiB:   o.readAhead,
-		Extra:          extra,
-	})
+	so := &c.options
+	so.MakeMountpoint, so.NonEmpty, so.AllowOther, so.Extra = !o.noMkdir, o.nonEmpty, o.allowOther, extra
+	so.Logger, so.Debug, so.Unwatched = logger, o.debug, source.Unwatched
+	so.Hot, so.ReadAheadKiB = int64(o.hot), o.readAhead
+	server, err := c.mount(mountpoint, *so)
 	if err != nil {
 		if errors.Is(err, mounts.ErrMounted) {
 			err = fmt.Errorf("%w; tensorfs umount %s frees it", err, tensorfs.Printable(mountpoint))

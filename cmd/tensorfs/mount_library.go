@@ -26,12 +26,9 @@ type libraryOptions struct {
 
 // content is what is mounted: a model or a library.
 type content struct {
-	name     string // in the mount table
-	waits    bool   // reads may wait for other machines
+	options  fs.Options // as far as they are about what is mounted
 	warmer   *warmer
 	mount    func(mountpoint string, o fs.Options) (served, error)
-	check    func() error
-	modTime  time.Time
 	warnings func() []string
 	close    func() error
 }
@@ -65,12 +62,9 @@ func (o *mountOptions) openContent(name, mountpoint string) (*content, error) {
 		shown = t.Model.Name
 	}
 	return &content{
-		name:     shown,
-		waits:    waits,
+		options:  fs.Options{FsName: shown, Waits: waits, Check: t.Model.Check, ModTime: t.Model.ModTime, Warm: warmer.status()},
 		warmer:   warmer,
 		mount:    func(at string, opts fs.Options) (served, error) { return backends[o.backend](o, t, at, opts) },
-		check:    t.Model.Check,
-		modTime:  t.Model.ModTime,
 		warnings: func() []string { return t.Model.Warnings },
 		close:    t.Model.Close,
 	}, nil
@@ -99,11 +93,10 @@ func (o *mountOptions) openLibrary(l *library.Library, name, mountpoint string) 
 	}
 	s := &shelves{library: l, flags: &o.modelFlags}
 	return &content{
-		name: name,
+		options: fs.Options{FsName: name, ModTime: l.Now().Modified},
 		mount: func(at string, opts fs.Options) (served, error) {
 			return servedBy(fs.MountLibrary(fs.Library{Root: s.root, Idle: o.library.idle, MaxOpen: o.library.maxOpen}, at, opts))
 		},
-		modTime:  l.Now().Modified,
 		warnings: func() []string { return l.Now().Warnings },
 		close:    func() error { return nil },
 	}, nil

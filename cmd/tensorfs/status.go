@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -129,15 +129,13 @@ func (o *statusOptions) run(stdout io.Writer) error {
 	if o.json {
 		return printJSON(stdout, list)
 	}
-	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PID\tHEALTH\tAGE\tMOUNTPOINT\tMODEL")
+	rows := table{right: make([]bool, 5)}
+	rows.add("PID", "HEALTH", "AGE", "MOUNTPOINT", "MODEL")
 	now := time.Now()
 	for _, m := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.process(), m.State, m.age(now), homePath(m.Mountpoint), homePath(m.Model))
+		rows.add(m.process(), m.State, m.age(now), homePath(m.Mountpoint), homePath(m.Model))
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
+	rows.print(stdout, math.MaxInt)
 	for _, m := range list {
 		m.print(stdout)
 	}

@@ -14,8 +14,9 @@ import (
 // a name, which is never shortened: where it is too long for its column, it has a line
 // of its own. No row is wider than the terminal, if that can be.
 type table struct {
-	right []bool // by column: numbers are on the right of theirs
-	rows  []tableRow
+	right  []bool // by column: numbers are on the right of theirs
+	widest int    // of a column; a longer text moves what follows. 0: as wide as it takes
+	rows   []tableRow
 }
 
 // tableRow is a row, the first of which is the head, and the lines that follow it.
@@ -46,7 +47,11 @@ func (t *table) print(w io.Writer, width int) {
 	widths := make([]int, len(t.right))
 	for _, r := range t.rows {
 		for k, text := range r.cells {
-			widths[k] = max(widths[k], utf8.RuneCountInString(text))
+			n := utf8.RuneCountInString(text)
+			if t.widest > 0 {
+				n = min(n, t.widest)
+			}
+			widths[k] = max(widths[k], n)
 		}
 	}
 	if len(t.rows) == 0 {
@@ -83,6 +88,9 @@ func (t *table) row(w io.Writer, cells []string, widths []int, indent, width int
 		line.Reset()
 		length = 0
 	}
+	if t.right[0] {
+		put(strings.Repeat(" ", max(widths[0]-utf8.RuneCountInString(cells[0]), 0)))
+	}
 	put(cells[0])
 	if len(cells) > 1 && length > widths[0] {
 		end()
@@ -98,7 +106,7 @@ func (t *table) row(w io.Writer, cells []string, widths []int, indent, width int
 		if t.right[k+1] {
 			pad += n - utf8.RuneCountInString(text)
 		}
-		put(strings.Repeat(" ", max(pad, 0)) + text)
+		put(strings.Repeat(" ", max(pad, columnGap)) + text)
 		at += columnGap + n
 	}
 	end()

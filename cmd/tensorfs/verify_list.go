@@ -27,11 +27,11 @@ func (o *verifyOptions) writeList(ctx context.Context, v *verification) error {
 	if len(files) == 0 {
 		return fmt.Errorf("%s: it has no files in %s: there is nothing to list; name other directories with --in", tensorfs.Printable(v.model), tensorfs.OneLine(joinWords(o.dirs("raw"))))
 	}
-	to, err := newReplacement(o.manifest.file, v)
+	write, discard, err := newList(o.manifest.file, v.stdout)
 	if err != nil {
 		return err
 	}
-	defer to.discard()
+	defer discard()
 	found := make([]sums.Sum, len(files))
 	r := &reporter{verification: v, clear: func() {}, unfinished: "no list was written"}
 	var jobs []verifyJob
@@ -51,7 +51,7 @@ func (o *verifyOptions) writeList(ctx context.Context, v *verification) error {
 	for i, f := range files {
 		list = sums.Append(list, found[i], f.path)
 	}
-	if err := to.write(list); err != nil || o.manifest.file == "-" {
+	if err := write(list); err != nil || o.manifest.file == "-" {
 		return ignorePipe(err)
 	}
 	r.print("%s, %s\n", plural(len(files), "digest"), size(r.Bytes))
