@@ -26,20 +26,18 @@ type catOptions struct {
 
 func (s system) cat() *cobra.Command {
 	o := &catOptions{}
-	c := s.command("cat", between(2, 2), flags{"force": &o.force}, func(cmd *cobra.Command, args []string) error {
-		return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], args[1])
-	})
+	c := s.command("cat", between(2, 2), flags{"force": &o.force}, o.run)
 	o.add(s, c)
 	return c
 }
 
-func (o *catOptions) run(ctx context.Context, stdout, stderr io.Writer, model, path string) error {
+func (o *catOptions) run(cmd *cobra.Command, args []string) error {
+	model, path, stdout := args[0], strings.Trim(args[1], "/"), cmd.OutOrStdout()
 	t, err := o.open(model)
 	if err != nil {
 		return err
 	}
 	defer t.Model.Close()
-	path = strings.Trim(path, "/")
 	e, err := tensorfs.Find(t.Root, path)
 	if shown, unquoted := strconv.Unquote(path); err != nil && unquoted == nil { // as ls prints what is not printable
 		path = strings.Trim(shown, "/")
@@ -48,9 +46,9 @@ func (o *catOptions) run(ctx context.Context, stdout, stderr io.Writer, model, p
 	if err != nil {
 		return noPath(t, model, path)
 	}
-	ctx, stop := interruptible(ctx)
+	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	out := &output{ctx: ctx, stdout: stdout, stderr: stderr, name: printableName(model) + ", " + tensorfs.Printable(path)}
+	out := &output{ctx: ctx, stdout: stdout, stderr: cmd.ErrOrStderr(), name: printableName(model) + ", " + tensorfs.Printable(path)}
 	guarded := term.Is(stdout) && !o.force
 	switch {
 	case e.Dir != nil:

@@ -24,30 +24,25 @@ type diffOptions struct {
 
 func (s system) diff() *cobra.Command {
 	o := &diffOptions{}
-	c := s.command("diff", between(2, 3), flags{"json": &o.json, "all": &o.all, "tolerance": &o.tolerance}, func(cmd *cobra.Command, args []string) error {
-		if cmd.Flags().Changed("tolerance") && !(o.tolerance > 0 && o.tolerance <= 1) {
-			return usageError{fmt.Errorf("--tolerance %v: want a number above 0 and at most 1", o.tolerance)}
-		}
-		glob := "*"
-		if len(args) == 3 {
-			glob = args[2]
-		}
-		if _, err := matchGlob(glob, ""); err != nil {
-			return usageError{err}
-		}
-		return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], args[1], glob)
-	})
+	c := s.command("diff", between(2, 3), flags{"json": &o.json, "all": &o.all, "tolerance": &o.tolerance}, o.run)
 	o.addReading(s, c)
 	return c
 }
 
 // run compares, and returns an error that says how the command ends.
-func (o *diffOptions) run(ctx context.Context, stdout, stderr io.Writer, a, b, glob string) error {
-	r, err := o.compare(ctx, stderr, a, b, glob)
+func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
+	if cmd.Flags().Changed("tolerance") && !(o.tolerance > 0 && o.tolerance <= 1) {
+		return usageError{fmt.Errorf("--tolerance %v: want a number above 0 and at most 1", o.tolerance)}
+	}
+	glob := append(args[2:], "*")[0]
+	if _, err := matchGlob(glob, ""); err != nil {
+		return usageError{err}
+	}
+	r, err := o.compare(cmd.Context(), cmd.ErrOrStderr(), args[0], args[1], glob)
 	if err == nil && o.json {
-		err = printJSON(stdout, r.json())
+		err = printJSON(cmd.OutOrStdout(), r.json())
 	} else if err == nil {
-		err = ignorePipe(r.print(stdout, o.all))
+		err = ignorePipe(r.print(cmd.OutOrStdout(), o.all))
 	}
 	var usage usageError
 	switch {
@@ -105,27 +100,10 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 			return progress.add
 		},
 	})
-	progress.end()
-	if err != nil && ctx.Err() != nil {
-		return nil, progress.interrupted(printableName(a)+" and "+printableName(b), "of a part of the tensors nothing is printed")
-	}
-	for _, m := range []*tensorfs.Model{x.Model, y.Model} {
-		if err == nil {
-			err = sound(ctx, m)
-		}
-	}
-	if err != nil {
-		return nil, changedMeanwhile(err)
+	if err := progress.finish(ctx, err, printableName(a)+" and "+printableName(b), "tensors", x.Model, y.Model); err != nil {
+		return nil, err
 	}
 	return &diffReport{x, y, config, models.Notes, results}, nil
-}
-
-// changedMeanwhile says of a model that changed what to do now.
-func changedMeanwhile(err error) error {
-	if c, ok := errors.AsType[*tensorfs.ChangedError](err); ok {
-		return fmt.Errorf("%s: the file changed while it was read; run the command again", tensorfs.Printable(c.File))
-	}
-	return err
 }
 
 // equal reports whether both models have the same tensors with the same values.

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 	"time"
 	"unicode/utf8"
 
@@ -257,7 +259,7 @@ func TestDiffChanged(t *testing.T) {
 				t.Fatal(err)
 			}
 			d := diffOptions{opened: func() { change(t, path) }}
-			err = d.run(t.Context(), io.Discard, io.Discard, q8, path, "*")
+			err = d.run(silent(t), []string{q8, path})
 			if _, ok := errors.AsType[troubleError](err); !ok || err.Error() != path+": the file changed while it was read; run the command again" {
 				t.Errorf("diff: %v", err)
 			}
@@ -265,7 +267,7 @@ func TestDiffChanged(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := statOptions{opened: func() { change(t, path) }}
-			err = s.run(t.Context(), io.Discard, io.Discard, path, "")
+			err = s.run(silent(t), []string{path})
 			if err == nil || err.Error() != path+": the file changed while it was read; run the command again" {
 				t.Errorf("stat: %v", err)
 			}
@@ -280,4 +282,13 @@ func TestParagraph(t *testing.T) {
 			t.Errorf("line %d: %q", i, line)
 		}
 	}
+}
+
+// silent is a command line whose output goes nowhere.
+func silent(t *testing.T) *cobra.Command {
+	c := &cobra.Command{}
+	c.SetContext(t.Context())
+	c.SetOut(io.Discard)
+	c.SetErr(io.Discard)
+	return c
 }

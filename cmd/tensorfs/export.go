@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -35,9 +34,7 @@ const maxJobs = 4
 
 func (s system) export() *cobra.Command {
 	o := &exportOptions{}
-	c := s.command("export", between(3, math.MaxInt), flags{"jobs": &o.jobs, "force": &o.force, "json": &o.json}, func(cmd *cobra.Command, args []string) error {
-		return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], args[1], args[2:])
-	})
+	c := s.command("export", between(3, math.MaxInt), flags{"jobs": &o.jobs, "force": &o.force, "json": &o.json}, o.run)
 	o.add(s, c)
 	return c
 }
@@ -53,18 +50,19 @@ type exportReport struct {
 	Unverified *unverified `json:"unverified,omitempty"`
 }
 
-func (o *exportOptions) run(ctx context.Context, stdout, stderr io.Writer, model, dir string, patterns []string) error {
+func (o *exportOptions) run(cmd *cobra.Command, args []string) error {
+	model, stdout := args[0], cmd.OutOrStdout()
 	if o.jobs < 0 {
 		return usageError{fmt.Errorf("--jobs %d: want a number of workers", o.jobs)}
 	}
 	if o.jobs == 0 {
 		o.jobs = min(runtime.GOMAXPROCS(0), maxJobs)
 	}
-	dir, err := filepath.Abs(dir)
+	dir, err := filepath.Abs(args[1])
 	if err != nil {
 		return err
 	}
-	sel, err := newSelection(patterns)
+	sel, err := newSelection(args[2:])
 	if err != nil {
 		return err
 	}
@@ -80,7 +78,7 @@ func (o *exportOptions) run(ctx context.Context, stdout, stderr io.Writer, model
 	if err := sel.from(t, model); err != nil {
 		return err
 	}
-	ctx, stop := interruptible(ctx)
+	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	end := func() {}
 	done, err := export.Run(ctx, dir, sel.files, export.Options{
@@ -91,7 +89,7 @@ func (o *exportOptions) run(ctx context.Context, stdout, stderr io.Writer, model
 		Never:   never,
 		Check:   t.Model.Check,
 		Progress: func(total int64) (add func(int64)) {
-			add, end = progress(stderr, "export", total)
+			add, end = progress(cmd.ErrOrStderr(), "export", total)
 			return add
 		},
 		Free: o.free,

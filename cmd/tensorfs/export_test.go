@@ -167,7 +167,7 @@ func TestExportFails(t *testing.T) {
 		}
 	}
 	o := &exportOptions{free: func(string) (int64, error) { return 1000, nil }}
-	if err := o.run(t.Context(), os.Stdout, os.Stderr, q8, t.TempDir(), []string{"gguf/model.gguf"}); err == nil ||
+	if err := o.run(silent(t), []string{q8, t.TempDir(), "gguf/model.gguf"}); err == nil ||
 		!strings.Contains(err.Error(), "90112 bytes (0.0 GiB) are to be written, but only 1000 bytes") {
 		t.Error(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -21,9 +20,7 @@ type fetchOptions struct {
 
 func (s system) fetch() *cobra.Command {
 	o := &fetchOptions{}
-	c := s.command("fetch", between(1, 1), flags{"json": &o.json}, func(cmd *cobra.Command, args []string) error {
-		return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0])
-	})
+	c := s.command("fetch", between(1, 1), flags{"json": &o.json}, o.run)
 	o.remote.add(s, c)
 	return c
 }
@@ -71,7 +68,8 @@ func farFiles(m *tensorfs.Model) (list []farFile, err error) {
 // parts, small ones in one.
 const fetched = 4
 
-func (o *fetchOptions) run(ctx context.Context, stdout, stderr io.Writer, model string) error {
+func (o *fetchOptions) run(cmd *cobra.Command, args []string) error {
+	model, stdout := args[0], cmd.OutOrStdout()
 	o.remote.download = !o.remote.offline // that is what fetch is for
 	t, err := o.open(model)
 	if err != nil {
@@ -95,8 +93,8 @@ func (o *fetchOptions) run(ctx context.Context, stdout, stderr io.Writer, model 
 			report.Digests++
 		}
 	}
-	add, end := progressLater(stderr, "fetch", report.Bytes)
-	err = fetchFiles(ctx, list, add)
+	add, end := progressLater(cmd.ErrOrStderr(), "fetch", report.Bytes)
+	err = fetchFiles(cmd.Context(), list, add)
 	end()
 	stored := int64(0)
 	for _, f := range list {
@@ -110,7 +108,7 @@ func (o *fetchOptions) run(ctx context.Context, stdout, stderr io.Writer, model 
 	}
 	beside := ""
 	if len(list) > 0 {
-		if report.HuggingFace, err = o.remote.client.Share(ctx, model); err != nil {
+		if report.HuggingFace, err = o.remote.client.Share(cmd.Context(), model); err != nil {
 			return fmt.Errorf("the model is in the cache of tensorfs, and not in that of Hugging Face's programs: %w", err)
 		}
 	}

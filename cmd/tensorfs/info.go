@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -25,7 +24,8 @@ type infoOptions struct {
 
 func (s system) info() *cobra.Command {
 	o := &infoOptions{}
-	c := s.command("info", single(1, 1, "info takes one model, and tensorfs list FOLDER describes all models of a folder"), flags{"json": &o.json}, func(cmd *cobra.Command, args []string) error { return o.run(cmd.OutOrStdout(), args[0]) })
+	args := between(1, 1, "info takes one model, and tensorfs list FOLDER describes all models of a folder")
+	c := s.command("info", args, flags{"json": &o.json}, o.run)
 	o.add(s, c)
 	return c
 }
@@ -82,18 +82,18 @@ type modelInfo struct {
 	quantised  bool
 }
 
-func (o *infoOptions) run(stdout io.Writer, model string) error {
-	t, err := o.open(model)
+func (o *infoOptions) run(cmd *cobra.Command, args []string) error {
+	t, err := o.open(args[0])
 	if err != nil {
 		return err
 	}
 	defer t.Model.Close()
-	info := describe(t, publicName(model))
+	info := describe(t, publicName(args[0]))
 	info.Unverified = unverifiedOf(t.Model)
 	if o.json {
-		return printJSON(stdout, info)
+		return printJSON(cmd.OutOrStdout(), info)
 	}
-	return (&infoScreen{info: info, config: t.Model.Config, width: max(term.Width(stdout), 60)}).print(stdout)
+	return (&infoScreen{info: info, config: t.Model.Config, width: max(term.Width(cmd.OutOrStdout()), 60)}).print(cmd.OutOrStdout())
 }
 
 // describe says all about a model, which the user named so.

@@ -27,7 +27,7 @@ type listOptions struct {
 
 func (s system) list() *cobra.Command {
 	o := &listOptions{}
-	return s.command("list", between(0, 1), flags{"json": &o.json}, func(cmd *cobra.Command, args []string) error { return o.run(cmd.OutOrStdout(), args) })
+	return s.command("list", between(0, 1), flags{"json": &o.json}, o.run)
 }
 
 // listedModel is a line of the list.
@@ -45,7 +45,7 @@ type listedModel struct {
 	shown string // in the table
 }
 
-func (o *listOptions) run(stdout io.Writer, args []string) error {
+func (o *listOptions) run(cmd *cobra.Command, args []string) error {
 	libraries, err := openLibraries(args)
 	if err != nil {
 		return err
@@ -65,12 +65,12 @@ func (o *listOptions) run(stdout io.Writer, args []string) error {
 		for _, note := range notes {
 			rows = append(rows, listedModel{Error: note})
 		}
-		return printJSON(stdout, rows)
+		return printJSON(cmd.OutOrStdout(), rows)
 	}
 	if len(rows) == 0 {
 		notes = append(notes, "no models "+where(libraries, args))
 	}
-	return printModels(stdout, rows, notes)
+	return printModels(cmd.OutOrStdout(), rows, notes)
 }
 
 // where says where there are no models.

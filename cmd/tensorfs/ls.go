@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	iofs "io/fs"
 	"math"
 	"slices"
@@ -31,15 +30,7 @@ func (s system) ls() *cobra.Command {
 			return nil // -h alone is a question
 		}
 		return between(1, 2)(cmd, args)
-	}, flags{"long": &o.long, "human-readable": &o.human, "json": &o.json, "help": new(bool), "all": new(bool)}, func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmd.Help()
-		}
-		if o.long && o.json {
-			return usageError{fmt.Errorf("-l and --json exclude each other")}
-		}
-		return o.run(cmd.OutOrStdout(), args[0], strings.Join(args[1:], ""))
-	})
+	}, flags{"long": &o.long, "human-readable": &o.human, "json": &o.json, "help": new(bool), "all": new(bool)}, o.run)
 	o.add(s, c)
 	return c
 }
@@ -53,7 +44,11 @@ type lsRow struct {
 	Link  string          `json:"link,omitempty"`
 }
 
-func (o *lsOptions) run(stdout io.Writer, model, glob string) error {
+func (o *lsOptions) run(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	model, glob := args[0], append(args[1:], "")[0]
 	p, err := newPathPattern(glob)
 	if err != nil {
 		return err
@@ -63,7 +58,7 @@ func (o *lsOptions) run(stdout io.Writer, model, glob string) error {
 		return err
 	}
 	defer t.Model.Close()
-	l := &listing{opts: o, w: bufio.NewWriter(stdout)}
+	l := &listing{opts: o, w: bufio.NewWriter(cmd.OutOrStdout())}
 	err = l.walk(t.Root, p.mayMatchBelow, p.matches)
 	if err == nil && l.n == 0 {
 		err = l.walkTensors(t, &p)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -8,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/term"
 )
 
@@ -54,6 +57,24 @@ func (c *counted) add(n int64) {
 // interrupted says how far the work on something got, and what became of it.
 func (c *counted) interrupted(what, result string) error {
 	return fmt.Errorf("%s: interrupted after %s of %s; %s", what, size(min(c.done.Load(), c.total)), size(c.total), result)
+}
+
+// finish ends work on models that ended with err: with an error where it was interrupted,
+// or where what was read of them is not what it was.
+func (c *counted) finish(ctx context.Context, err error, what, of string, models ...*tensorfs.Model) error {
+	c.end()
+	if err != nil && ctx.Err() != nil {
+		return c.interrupted(what, "of a part of the "+of+" nothing is printed")
+	}
+	for _, m := range models {
+		if err == nil {
+			err = sound(ctx, m)
+		}
+	}
+	if changed, ok := errors.AsType[*tensorfs.ChangedError](err); ok {
+		return fmt.Errorf("%s: the file changed while it was read; run the command again", tensorfs.Printable(changed.File))
+	}
+	return err
 }
 
 // bar is a line on a terminal that says how far something is.

@@ -24,16 +24,8 @@ type statOptions struct {
 
 func (s system) stat() *cobra.Command {
 	o := &statOptions{}
-	c := s.command("stat", single(1, 2, "stat takes one NAME or GLOB: 'layers.0.*' in quotes selects several tensors"), flags{"json": &o.json}, func(cmd *cobra.Command, args []string) error {
-		want := ""
-		if len(args) == 2 {
-			want = args[1]
-			if _, err := matchGlob(want, ""); err != nil {
-				return usageError{err}
-			}
-		}
-		return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], want)
-	})
+	args := between(1, 2, "stat takes one NAME or GLOB: 'layers.0.*' in quotes selects several tensors")
+	c := s.command("stat", args, flags{"json": &o.json}, o.run)
 	o.addReading(s, c)
 	return c
 }
@@ -56,7 +48,11 @@ const (
 	statBins  = 64
 )
 
-func (o *statOptions) run(ctx context.Context, stdout, stderr io.Writer, model, want string) error {
+func (o *statOptions) run(cmd *cobra.Command, args []string) error {
+	model, want, stdout := args[0], append(args[1:], "")[0], cmd.OutOrStdout()
+	if _, err := matchGlob(want, ""); err != nil {
+		return usageError{err}
+	}
 	t, err := o.open(model)
 	if err != nil {
 		return err
@@ -69,18 +65,13 @@ func (o *statOptions) run(ctx context.Context, stdout, stderr io.Writer, model, 
 	if err != nil {
 		return err
 	}
-	ctx, stop := interruptible(ctx)
+	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	progress, err := o.measure(ctx, stderr, rows, one)
-	if err != nil && ctx.Err() != nil {
-		return progress.interrupted(printableName(model), "of a part of the numbers nothing is printed")
-	}
-	if err == nil {
-		err = sound(ctx, t.Model)
+	progress, err := o.measure(ctx, cmd.ErrOrStderr(), rows, one)
+	if err := progress.finish(ctx, err, printableName(model), "numbers", t.Model); err != nil {
+		return err
 	}
 	switch {
-	case err != nil:
-		return changedMeanwhile(err)
 	case o.json:
 		list := []statJSON{}
 		for _, r := range rows {

@@ -23,7 +23,7 @@ type statusOptions struct{ json bool }
 
 func (s system) status() *cobra.Command {
 	o := &statusOptions{}
-	return s.command("status", between(0, 0), flags{"json": &o.json}, func(cmd *cobra.Command, _ []string) error { return o.run(cmd.OutOrStdout()) })
+	return s.command("status", between(0, 0), flags{"json": &o.json}, o.run)
 }
 
 type mountStatus struct {
@@ -114,7 +114,8 @@ func homePath(path string) string {
 	return tensorfs.Printable(path)
 }
 
-func (o *statusOptions) run(stdout io.Writer) error {
+func (o *statusOptions) run(cmd *cobra.Command, _ []string) error {
+	stdout := cmd.OutOrStdout()
 	if err := mounts.CleanStates(); err != nil {
 		return err
 	}

@@ -137,29 +137,16 @@ func isModel(name string) bool {
 }
 
 // between returns a check of the number of arguments, in words that cobra's do not
-// have.
-func between(least, most int) cobra.PositionalArgs {
+// have. hint says what does for more.
+func between(least, most int, hint ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
 		case len(args) < least:
 			return errors.New("too few arguments")
 		case len(args) > most:
-			return errors.New("too many arguments")
+			return errors.New(strings.Join(append([]string{"too many arguments"}, hint...), "; "))
 		}
 		return nil
-	}
-}
-
-// single is between for commands with one MODEL at most. hint says what does for
-// several arguments.
-func single(least, most int, hint string) cobra.PositionalArgs {
-	check := between(least, most)
-	return func(c *cobra.Command, args []string) error {
-		err := check(c, args)
-		if len(args) > most {
-			return fmt.Errorf("%w; %s", err, hint)
-		}
-		return err
 	}
 }
 
@@ -234,8 +221,16 @@ func contradiction(set *pflag.FlagSet) error {
 	for _, pair := range exclusive {
 		a, b := set.Lookup(pair[0]), set.Lookup(pair[1])
 		if a != nil && b != nil && (a.Changed || isSet(a)) && (b.Changed || isSet(b)) {
-			return usageError{fmt.Errorf("--%s and --%s exclude each other", a.Name, b.Name)}
+			return usageError{fmt.Errorf("%s and %s exclude each other", shortName(a), shortName(b))}
 		}
 	}
 	return nil
+}
+
+// shortName is a flag as most write it.
+func shortName(f *pflag.Flag) string {
+	if f.Shorthand != "" {
+		return "-" + f.Shorthand
+	}
+	return "--" + f.Name
 }

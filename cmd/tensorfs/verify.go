@@ -22,9 +22,7 @@ type verifyOptions struct {
 
 func (s system) verify() *cobra.Command {
 	o := &verifyOptions{}
-	c := s.command("verify", o.arguments, flags{"json": &o.json, "manifest": &o.manifest, "check": &o.check, "in": &o.in}, func(cmd *cobra.Command, args []string) error {
-		return o.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), append(args, o.manifest.model)[0])
-	})
+	c := s.command("verify", o.arguments, flags{"json": &o.json, "manifest": &o.manifest, "check": &o.check, "in": &o.in}, o.run)
 	o.add(s, c)
 	return c
 }
@@ -63,17 +61,14 @@ func (o *verifyOptions) arguments(_ *cobra.Command, args []string) error {
 		return errors.New("--check takes a FILE before the MODEL")
 	case len(args) != 1:
 		return between(1, 1)(nil, args)
-	case o.manifest.file != "" && o.check.file != "":
-		return errors.New("--manifest and --check exclude each other")
-	case o.manifest.file != "" && o.json:
-		return errors.New("--manifest and --json exclude each other")
 	case o.in != nil && !list:
 		return errors.New("--in says what a list is of; add --manifest or --check")
 	}
 	return nil
 }
 
-func (o *verifyOptions) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, model string) error {
+func (o *verifyOptions) run(cmd *cobra.Command, args []string) error {
+	model := append(args, o.manifest.model)[0]
 	work := o.values
 	switch {
 	case o.manifest.file != "":
@@ -86,9 +81,9 @@ func (o *verifyOptions) run(ctx context.Context, stdin io.Reader, stdout, stderr
 		return err
 	}
 	defer t.Model.Close()
-	ctx, stop := interruptible(ctx)
+	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	v := &verification{tree: t, model: model, notes: notes, stdin: stdin, stdout: stdout, stderr: stderr, json: o.json}
+	v := &verification{tree: t, model: model, notes: notes, stdin: cmd.InOrStdin(), stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), json: o.json}
 	return work(ctx, v)
 }
 
