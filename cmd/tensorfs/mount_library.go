@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -194,18 +195,5 @@ func (s *shelves) lazy(m *library.Model) *tensorfs.Lazy {
 // readme is the text of README at the top of a library.
 func (s *shelves) readme() string {
 	name := tensorfs.Printable(s.library.Name)
-	return fmt.Sprintf(`This is a library of models, shown as files by tensorfs: those of
-%s
-Nothing here can be written, and nothing is downloaded.
-
-Each model is a directory; its README says what is in it. A model is opened when
-somebody looks inside, and closed when nobody has for a while. Models that are
-added or removed come and go here within two seconds.
-
-Try
-
-  tensorfs status   which models are open
-  tensorfs list %s
-                    the models with their parameters and sizes
-`, name, name)
+	return strings.ReplaceAll(system(runtime.GOOS).text("library"), "{name}", name)
 }

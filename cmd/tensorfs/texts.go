@@ -25,6 +25,9 @@ import (
 // {options} stands for the options of -o that are flags, {remote options} for those about
 // models on other machines, and {remote flags} for what help says about these flags.
 //
+// manual.txt has the sections of tensorfs(1) alone, and library.txt is README in the mount of
+// a library.
+//
 //go:embed help
 var texts embed.FS
 
