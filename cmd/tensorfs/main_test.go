@@ -376,7 +376,7 @@ func TestHelpLayout(t *testing.T) {
 			continue
 		}
 		usage, examples, flags := strings.Index(help, "Usage:\n"), strings.Index(help, "\nExamples:\n"), strings.Index(help, "\nFlags:\n")
-		text := strings.Index(help, strings.TrimSpace(c.Long))
+		text := strings.Index(help, strings.TrimSpace(long(c)))
 		if usage != 0 || c.Example != "" && !(usage < examples && examples < text) || flags < text || c.GroupID == "" {
 			t.Errorf("%s, in the group %q: usage at %d, examples at %d, text at %d, flags at %d", c.Name(), c.GroupID, usage, examples, text, flags)
 		}

@@ -77,8 +77,10 @@ func isList(name string) error {
 		return tensorfs.PathError(name, err)
 	}
 	defer f.Close()
-	lines := sums.NewScanner(f)
-	if lines.Scan() && !lines.Line().OK || lines.Err() != nil {
+	for line, err := range sums.Lines(f) {
+		if err == nil && line.OK {
+			break
+		}
 		return fmt.Errorf("%s exists and is not a list of digests; name another file, or remove it first", tensorfs.Printable(name))
 	}
 	return nil

@@ -191,10 +191,12 @@ func (o *verifyOptions) readList(in io.Reader, r *reporter) (files []listedFile,
 		strange++
 		r.find(f)
 	}
-	lines := sums.NewScanner(in)
-	for strange < maxStrange && lines.Scan() {
-		l := lines.Line()
-		if !l.OK {
+	shown, advice := tensorfs.Printable(o.check.file), "name a list that sha256sum or tensorfs verify --manifest wrote"
+	for l, err := range sums.Lines(in) {
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w; %s", shown, err, advice)
+		case !l.OK:
 			bad++
 			firstBad = cmp.Or(firstBad, l.Number)
 			continue
@@ -212,13 +214,13 @@ func (o *verifyOptions) readList(in io.Reader, r *reporter) (files []listedFile,
 			at[f.path] = len(files)
 			files = append(files, listedFile{f, l.Sum})
 		}
+		if strange == maxStrange {
+			break
+		}
 	}
-	shown := tensorfs.Printable(o.check.file)
-	switch err := lines.Err(); {
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w; name a list that sha256sum or tensorfs verify --manifest wrote", shown, err)
+	switch {
 	case len(files)+strange+passed == 0:
-		return nil, fmt.Errorf("%s: it has no line of sha256sum; name a list that sha256sum or tensorfs verify --manifest wrote", shown)
+		return nil, fmt.Errorf("%s: it has no line of sha256sum; %s", shown, advice)
 	case strange == maxStrange:
 		r.find(finding{Kind: kindList, Problem: fmt.Sprintf("the list has %d names and more that fit no file of the model; the rest of it is not compared", strange)})
 	}
@@ -231,8 +233,12 @@ func (o *verifyOptions) readList(in io.Reader, r *reporter) (files []listedFile,
 	if strange == maxStrange {
 		return files, nil
 	}
-	if dirs == nil {
-		dirs = namedDirs(t, files)
+	if dirs == nil { // the views that are in the list
+		for _, v := range t.Views {
+			if slices.ContainsFunc(files, func(f listedFile) bool { return strings.HasPrefix(f.path, v.Name+"/") }) {
+				dirs = append(dirs, v.Name)
+			}
+		}
 	}
 	all, err := filesIn(t, dirs)
 	for _, f := range all {
@@ -241,16 +247,6 @@ func (o *verifyOptions) readList(in io.Reader, r *reporter) (files []listedFile,
 		}
 	}
 	return files, err
-}
-
-// namedDirs are the views that files are of.
-func namedDirs(t *tree.Tree, files []listedFile) (dirs []string) {
-	for _, v := range t.Views {
-		if slices.ContainsFunc(files, func(f listedFile) bool { return strings.HasPrefix(f.path, v.Name+"/") }) {
-			dirs = append(dirs, v.Name)
-		}
-	}
-	return dirs
 }
 
 // listed returns the file of the tree that a line names. In a list that was made
@@ -267,18 +263,20 @@ func (o *verifyOptions) listed(t *tree.Tree, name string) (treeFile, error) {
 		}
 	}
 	f := treeFile{clean, e}
-	switch why := ""; {
+	why := ""
+	if err != nil {
+		why = t.WhyAbsent(clean)
+	}
+	switch {
 	case err == nil && e.Dir == nil:
 		return f, nil
 	case err == nil:
 		return f, errors.New("the list has it as a file, and it is a directory")
 	case path.IsAbs(clean):
 		return f, errors.New("the list has it, but not as a path of the tree, such as raw/NAME")
-	default:
-		if why = t.WhyAbsent(clean); why == "" {
-			return f, errors.New("the list has it and the model does not")
-		}
-		view, _, _ := strings.Cut(clean, "/")
-		return f, fmt.Errorf("the list has it and %s/ leaves it out: %s", view, tensorfs.OneLine(why))
+	case why == "":
+		return f, errors.New("the list has it and the model does not")
 	}
+	view, _, _ := strings.Cut(clean, "/")
+	return f, fmt.Errorf("the list has it and %s/ leaves it out: %s", view, tensorfs.OneLine(why))
 }

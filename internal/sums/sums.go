@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 )
 
@@ -42,46 +43,32 @@ type Line struct {
 	OK     bool // false for a line that is none of a list
 }
 
-// Scanner reads a list. Comments and empty lines are passed over.
-type Scanner struct {
-	lines  *bufio.Scanner
-	number int
-	line   Line
-}
-
-// NewScanner returns a Scanner of r.
-func NewScanner(r io.Reader) *Scanner {
-	s := &Scanner{lines: bufio.NewScanner(r)}
-	s.lines.Buffer(make([]byte, 4096), MaxLine)
-	return s
-}
-
-// Scan goes to the next line and reports whether there is one.
-func (s *Scanner) Scan() bool {
-	for s.lines.Scan() {
-		s.number++
-		b := bytes.TrimSuffix(s.lines.Bytes(), []byte("\r"))
-		if len(b) == 0 || b[0] == '#' {
-			continue
+// Lines are the lines of a list but for comments and empty ones. With the last comes an
+// error where the list ends early: of its reader, or a line longer than MaxLine.
+func Lines(r io.Reader) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		lines, number := bufio.NewScanner(r), 0
+		lines.Buffer(make([]byte, 4096), MaxLine)
+		for lines.Scan() {
+			number++
+			b := bytes.TrimSuffix(lines.Bytes(), []byte("\r"))
+			if len(b) == 0 || b[0] == '#' {
+				continue
+			}
+			line := Line{Number: number}
+			line.Name, line.Sum, line.OK = parse(string(b))
+			if !yield(line, nil) {
+				return
+			}
 		}
-		s.line = Line{Number: s.number}
-		s.line.Name, s.line.Sum, s.line.OK = parse(string(b))
-		return true
+		err := lines.Err()
+		if errors.Is(err, bufio.ErrTooLong) {
+			err = fmt.Errorf("line %d is longer than %d bytes: it is not a list of sha256sum", number+1, MaxLine)
+		}
+		if err != nil {
+			yield(Line{}, err)
+		}
 	}
-	return false
-}
-
-// Line returns the line that Scan went to.
-func (s *Scanner) Line() Line { return s.line }
-
-// Err returns the error that ended the list early: of its reader, or a line longer
-// than MaxLine.
-func (s *Scanner) Err() error {
-	err := s.lines.Err()
-	if errors.Is(err, bufio.ErrTooLong) {
-		return fmt.Errorf("line %d is longer than %d bytes: it is not a list of sha256sum", s.number+1, MaxLine)
-	}
-	return err
 }
 
 // parse takes a line apart.

@@ -14,14 +14,16 @@ import (
 // scan returns all lines of a list.
 func scan(t testing.TB, list string) (lines []Line, err error) {
 	t.Helper()
-	s := NewScanner(strings.NewReader(list))
-	for s.Scan() {
-		lines = append(lines, s.Line())
+	for line, err := range Lines(strings.NewReader(list)) {
+		if err != nil {
+			return lines, err
+		}
+		lines = append(lines, line)
 	}
-	return lines, s.Err()
+	return lines, nil
 }
 
-func TestScanner(t *testing.T) {
+func TestLines(t *testing.T) {
 	sum := Sum(sha256.Sum256(nil))
 	hex := sum.String()
 	for _, test := range []struct {
@@ -71,7 +73,7 @@ func TestScanner(t *testing.T) {
 }
 
 // A line without an end takes no more memory than a line may have.
-func TestScannerBounded(t *testing.T) {
+func TestLinesAreBounded(t *testing.T) {
 	sum := Sum(sha256.Sum256(nil))
 	fits := sum.String() + "  " + strings.Repeat("a", MaxLine-100)
 	if lines, err := scan(t, fits); err != nil || len(lines) != 1 || !lines[0].OK {
@@ -83,7 +85,7 @@ func TestScannerBounded(t *testing.T) {
 	}
 }
 
-// What Append writes, sha256sum reads, and what sha256sum writes, a Scanner reads.
+// What Append writes, sha256sum reads, and what sha256sum writes, Lines reads.
 func TestSha256sum(t *testing.T) {
 	program, err := exec.LookPath("sha256sum")
 	if err != nil {
@@ -122,7 +124,7 @@ func TestSha256sum(t *testing.T) {
 	}
 }
 
-func FuzzScanner(f *testing.F) {
+func FuzzLines(f *testing.F) {
 	sum := Sum(sha256.Sum256(nil))
 	f.Add(string(Append(nil, sum, "a\\b\nc")))
 	f.Add("SHA256 (a) = " + sum.String())
