@@ -3,9 +3,15 @@
 // It knows nothing of models. A [tensorfs.Dir] is a list of [tensorfs.Entry]
 // values, each a file ([tensorfs.Data]), a directory or a symbolic link; [Mount]
 // serves one and returns a [Server]; [MountLibrary] serves many such trees.
-// [Mounts], [CleanStale] and [UnmountPath] deal with mounts of other processes.
 // [Numbers] and [Faults] are for other servers of the same trees, such as package
 // nfs.
+//
+// # What stays as it is
+//
+// As long as the version of the module is v0, names may still change. What [Mount],
+// [MountLibrary], the fields of [Options], and the methods of [Server] mean does not: a
+// program that compiles keeps its behaviour. [Numbers], [Faults] and [Status] follow the
+// servers of this module, and may change with them.
 //
 // # How it serves
 //
@@ -27,8 +33,8 @@
 // With [Options.Hot] a large file is copied to memory in huge pages when it is
 // opened, and the kernel reads it from there by itself (passthrough): at the
 // speed of memory, with mappings of 2 MiB, and even after the server is gone.
-// Closed files stay until their memory is needed for others; a file that finds no
-// room is served like any other.
+// Closed files stay until other files need their memory; a file that finds no room is
+// served like any other.
 //
 // Nothing is read ahead here. The kernel does that: it sends the next request
 // while a reader is busy with the last one, and both are answered at the same
@@ -44,10 +50,10 @@
 // tree that is closed. What it had before it has again: a node id is the number of a
 // slot, which a tree keeps as long as it is the same, and an id in the tree's own
 // numbering. After a change the name leads to another slot, and the nodes of the old
-// one give ESTALE once it is closed.
+// slot give ESTALE once its tree is closed.
 //
 // A tree is in use from a request's arrival until its reply was sent, since replies
-// from mapped memory are copied by the kernel. Only what is not in use is closed.
+// from mapped memory are copied by the kernel. Only trees that are not in use are closed.
 //
 // # What it does not do
 //
@@ -80,10 +86,11 @@
 //   - Memory for hot files can only be reclaimed by swapping, and a mapping keeps
 //     it after the file was evicted. Then it runs full before the budget does.
 //     A budget beyond the limit of the machine or of a control group is refused,
-//     and a file is made hot only while the memory that others under the same
-//     limit hold (anonymous and shared, not caches) leaves a reserve of a
-//     sixteenth, at least 20 MiB.
-//   - Mount sets the soft memory limit of the process, see boundMemory.
+//     and a file is made hot only while a sixteenth of the limit, at least 20 MiB,
+//     remains free of the memory that all processes under the limit hold (anonymous
+//     and shared memory, not caches).
+//   - Mount sets the soft memory limit of the process: the pools of reply buffers
+//     would keep it large otherwise.
 //   - On macOS, replies are always copied and the kernel extension of macFUSE is
 //     needed.
 package fs

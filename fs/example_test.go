@@ -1,6 +1,7 @@
 package fs_test
 
 import (
+	"bytes"
 	"fmt"
 	"log"
 	"os"
@@ -10,6 +11,35 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
 )
+
+// Mount data of one's own and serve it until the user interrupts the program or unmounts
+// it. Entries may be in any order, and anything with ReadAt and Size is Data.
+func ExampleMount() {
+	weights := bytes.NewReader(make([]byte, 1<<20))
+	root := tensorfs.Entries{
+		{Name: "weights.bin", Data: weights},
+		{Name: "README", Data: tensorfs.Bytes("A megabyte of zeros.\n")},
+		{Name: "layers", Dir: tensorfs.Entries{
+			{Name: "1", Data: tensorfs.Section(weights, 512<<10, 512<<10)},
+			{Name: "0", Data: tensorfs.Section(weights, 0, 512<<10)},
+		}},
+		{Name: "latest", Link: "layers/1"},
+	}
+	server, err := fs.Mount(root, "/mnt/weights", fs.Options{MakeMountpoint: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	interrupt := make(chan os.Signal, 1)
+	signal.Notify(interrupt, os.Interrupt)
+	select {
+	case <-interrupt:
+		if err := server.Unmount(); err != nil {
+			log.Print(err) // a program has a file open: Wait waits for it
+		}
+	case <-server.Done():
+	}
+	server.Wait()
+}
 
 // squares is a directory of a million files that are made when they are asked
 // for. Names have seven digits, so that their order is that of the numbers.
@@ -27,44 +57,21 @@ func (squares) Entry(i int) tensorfs.Entry {
 	}
 }
 
-// A tree is entries sorted by name, or anything that gives them by index.
-func ExampleDir() {
-	tree := tensorfs.Entries{
-		{Name: "README", Data: tensorfs.Bytes("Squares.\n")},
-		{Name: "latest", Link: "squares/0999999"},
-		{Name: "squares", Dir: squares{}},
-	}
-	for i := range tree.Len() {
-		switch e := tree.Entry(i); {
-		case e.Dir != nil:
-			last := e.Dir.Entry(e.Dir.Len() - 1)
-			fmt.Println(e.Name+"/", e.Dir.Len(), "files, the last of", last.Data.Size(), "bytes")
-		case e.Link != "":
-			fmt.Println(e.Name, "->", e.Link)
-		default:
-			fmt.Println(e.Name, e.Data.Size(), "bytes")
-		}
-	}
-	// Output:
-	// README 9 bytes
-	// latest -> squares/0999999
-	// squares/ 1000000 files, the last of 13 bytes
-}
-
-// Serve a tree until the user interrupts the program or unmounts it.
-func ExampleMount() {
-	server, err := fs.Mount(tensorfs.Entries{{Name: "squares", Dir: squares{}}}, "/mnt/squares", fs.Options{})
+// A large directory gives its entries by index, in the order of their names, and so
+// costs no memory per file.
+func ExampleMount_large() {
+	tree := tensorfs.Entries{{Name: "squares", Dir: squares{}}}
+	file, err := tensorfs.Find(tree, "squares/0000012")
 	if err != nil {
 		log.Fatal(err)
 	}
-	interrupt := make(chan os.Signal, 1)
-	signal.Notify(interrupt, os.Interrupt)
-	select {
-	case <-interrupt:
-		if err := server.Unmount(); err != nil {
-			log.Print(err) // a program has a file open: wait for it
-		}
-	case <-server.Done():
+	text := make([]byte, file.Data.Size())
+	if err := tensorfs.ReadFull(file.Data, text, 0); err != nil {
+		log.Fatal(err)
 	}
-	server.Wait()
+	fmt.Printf("%s holds %s", file.Name, text)
+	// Mount it: fs.Mount(tree, "/mnt/squares", fs.Options{})
+
+	// Output:
+	// 0000012 holds 144
 }
