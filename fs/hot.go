@@ -274,7 +274,7 @@ func copyAll(file *os.File, d tensorfs.Data, size int64) error {
 		go func() {
 			err := copyUnits(file, d, size, &next)
 			if err != nil {
-				next.Store(size) // the others need not go on
+				next.Store(size) // the other workers need not go on
 			}
 			errs <- err
 		}()

@@ -7,7 +7,7 @@ import (
 )
 
 // request is the context of a request that may have to wait. It ends when its reader
-// was sent a signal that is not one of those that come all the time, such as Ctrl-C:
+// was sent a signal that is not routine, such as Ctrl-C:
 // then the reader gets EINTR and its handler runs.
 //
 // Interrupts from the kernel alone do not say that. It sends none for its own

@@ -54,7 +54,7 @@ func serverCommand(s *Server, line string) string {
 		}
 		return "ok"
 	case "hot":
-		b, err := json.Marshal(s.Hot())
+		b, err := json.Marshal(s.Status().Hot.Files)
 		if err != nil {
 			return err.Error()
 		}

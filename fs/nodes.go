@@ -22,7 +22,7 @@ const firstNode = Root + 1
 // every mount of the same tree:
 //
 //	1      the root
-//	2..    the entries of the root, then those of each directory below it,
+//	2..    the entries of the root, then the entries of each directory below it,
 //	       level by level
 //
 // The node id is the inode number. A directory that is made later owns a run of
@@ -99,8 +99,8 @@ func numberTree(root dirNode, first uint64) (*nodes, error) {
 	return t, nil
 }
 
-// sorted returns entries in the order of their names, and leaves those of the
-// caller as they are.
+// sorted returns entries in the order of their names. It leaves the caller's slice as it
+// is.
 func sorted(e tensorfs.Entries) tensorfs.Entries {
 	order := func(a, b tensorfs.Entry) int { return strings.Compare(a.Name, b.Name) }
 	if slices.IsSortedFunc(e, order) {

@@ -24,11 +24,12 @@ type Options struct {
 	// Logger receives what errno cannot say; nil discards it.
 	Logger *slog.Logger
 	// Check returns errors that wrap tensorfs.ErrChanged for the files of the model
-	// that changed since they were opened; nil where that cannot be known. It is
-	// called when somebody asks for the Health.
+	// that changed since they were opened. It is called when somebody asks for the
+	// Health, and is nil where changes cannot be known.
 	Check func() error
-	// Unwatched says why changes of the model's files are told by their times alone, ""
-	// where they are not; nil where that cannot be known. It is part of the Health.
+	// Unwatched says why nothing but the times of the model's files tells whether they
+	// changed; "" where the kernel watches them; nil where that cannot be known. It is
+	// part of the Health.
 	Unwatched func() string
 	// ModTime is the time of every file; zero for the time of mounting.
 	ModTime time.Time
@@ -36,8 +37,8 @@ type Options struct {
 	MakeMountpoint bool
 	// NonEmpty allows a mount point that has something in it, which the mount hides.
 	NonEmpty bool
-	// Waits says that reads may wait long for their bytes, such as those of another
-	// machine.
+	// Waits says that reads may wait long for their bytes, for example for bytes of
+	// another machine.
 	Waits bool
 	// Debug logs every request at slog.LevelDebug.
 	Debug bool
@@ -49,8 +50,8 @@ type Options struct {
 	Hot int64
 	// Warm says how far the model is read ahead; nil where it is not.
 	Warm func() WarmStatus
-	// Extra are mount options as in fstab. Those of mount(8) itself are ignored
-	// and so are those that would remove a protection (rw, suid, dev, exec).
+	// Extra are mount options as in fstab. Options of mount(8) itself are ignored, and
+	// so are options that would remove a protection (rw, suid, dev, exec).
 	// uid=, gid= and umask= say what files look like; who may enter is up to
 	// allow_other.
 	Extra []string

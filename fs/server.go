@@ -148,13 +148,8 @@ func (s *Server) unmount(lazy bool) error {
 	return m.Unmount(lazy)
 }
 
-// Hot lists the files that are held in memory, by path.
-func (s *Server) Hot() []HotFile {
-	if s.raw.hot == nil {
-		return nil
-	}
-	return s.raw.hot.status(s.raw.pathOf).Files
-}
+// Status says how the server is. It checks the files of the model, see [Options.Check].
+func (s *Server) Status() Status { return s.raw.status() }
 
 // Logger returns Options.Logger with a memory: what it logs as a warning or error
 // is part of the Health.

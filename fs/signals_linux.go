@@ -12,9 +12,9 @@ import (
 // signalSet is a set of signals, number n as bit n-1.
 type signalSet uint64
 
-// routine are signals by which nobody asks a program to stop what it does: Go's and
-// profilers', those that stop and continue, and all from 32 on, of timers and
-// libraries.
+// routine are signals by which nobody asks a program to stop what it does: signals of Go
+// and of profilers, signals that stop and continue a program, and all signals from 32 on,
+// which timers and libraries use.
 const routine = signalSet(0x1ffffffff)<<31 |
 	1<<(unix.SIGURG-1) | 1<<(unix.SIGPROF-1) | 1<<(unix.SIGVTALRM-1) | 1<<(unix.SIGCHLD-1) | 1<<(unix.SIGWINCH-1) | 1<<(unix.SIGIO-1) |
 	1<<(unix.SIGCONT-1) | 1<<(unix.SIGSTOP-1) | 1<<(unix.SIGTSTP-1) | 1<<(unix.SIGTTIN-1) | 1<<(unix.SIGTTOU-1)

@@ -18,8 +18,8 @@ import (
 
 // A node id of a library is a slot's number and an id in the numbering of the
 // slot's tree. Slot 0 has the directories above the trees. Every tree that was
-// looked at has a slot of its own, and another one after it changed, so that the
-// kernel never takes a new tree's nodes for those of the old one.
+// looked at has a slot of its own, and another slot after it changed, so that the
+// kernel never takes a node of the new tree for a node of the old tree.
 //
 // An inode number is a number of the tree's path and the id, so it is the same in
 // every mount.
@@ -285,7 +285,7 @@ func (l *library) closeOne() bool {
 	return l.closeUnused()
 }
 
-// closeUnused is closeOne for those who hold mu.
+// closeUnused is closeOne while mu is held.
 func (l *library) closeUnused() bool {
 	for _, s := range l.byUse() {
 		if l.close(s) {

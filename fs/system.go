@@ -19,7 +19,7 @@ type system struct {
 	// opensBoth says that the kernel may open files for reading and writing whatever
 	// its reader asked for.
 	opensBoth bool
-	// options are those of every mount of a model.
+	// options are mount options that every mount of a model has.
 	options func(fsName string) []string
 }
 
@@ -30,8 +30,8 @@ var systems = map[string]*system{
 		options: func(string) []string { return nil }, // flags of mount(2)
 	},
 	"darwin": {
-		// macFUSE asks for pieces of st_blksize where that is not 0, and otherwise for
-		// those that the mount was made with: iosize, which is maxRequest.
+		// macFUSE asks for pieces of st_blksize bytes where that is not 0, and otherwise
+		// for pieces of iosize bytes, an option of the mount, which is maxRequest.
 		blksize: 0,
 		// macFUSE's FSKit backend always does.
 		opensBoth: true,

@@ -42,6 +42,24 @@ func (f *rawFS) checkHealth() Health {
 	return f.Health(f.opts.Check, f.opts.Unwatched, f.opts.FsName)
 }
 
+// status returns what the attributes of the root say.
+func (f *rawFS) status() Status {
+	s := Status{PID: os.Getpid(), Health: f.checkHealth()}
+	if f.hot != nil {
+		hot := f.hot.status(f.pathOf)
+		s.Hot = &hot
+	}
+	if f.library != nil {
+		library := f.library.status()
+		s.Library = &library
+	}
+	if f.opts.Warm != nil {
+		warm := f.opts.Warm()
+		s.Warm = &warm
+	}
+	return s
+}
+
 type rootAttr struct {
 	name  string // without mounts.AttrPrefix
 	value func() []byte

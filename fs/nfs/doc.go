@@ -1,6 +1,6 @@
 // Package nfs serves a tree of names and Data as an NFSv3 server, for systems that
 // mount NFS without an extension of the kernel. It is a second front end of the same
-// [fs.Dir] that [fs.Mount] serves, and as read-only.
+// [tensorfs.Dir] that [fs.Mount] serves, and as read-only.
 //
 // A [Server] answers NFS version 3 (RFC 1813) and the MOUNT protocol version 3 on one
 // TCP listener, which is meant to be one of the loopback interface. There is no
@@ -25,8 +25,8 @@
 // kernels of Linux and macOS do, and libnfs. With port= and mountport= none of them
 // looks for other ports or transports; NULL calls count for nothing. Where a client
 // starts over on a new connection after its MNT was answered, it is refused and the
-// mount fails: whoever serves it starts again with a fresh token. Somebody else who was
-// first makes the mount fail, too, so it is noticed.
+// mount fails: the server has to start again with a fresh token. If another client was
+// first, the mount fails as well, so that is noticed.
 //
 // With [Options.OwnerOnly] other users who come through the mount are refused: there it
 // is the kernel that says who they are.

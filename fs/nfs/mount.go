@@ -32,7 +32,7 @@ var mountProcedures = []procedure{
 type mountState struct {
 	mu   sync.Mutex
 	used bool  // the token
-	by   *conn // whoever used it
+	by   *conn // the connection that used it
 	told bool  // that another one asked
 	gone chan struct{}
 	once sync.Once

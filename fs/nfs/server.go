@@ -50,8 +50,8 @@ type Server struct {
 	handles *handles
 	faults  *fs.Faults
 
-	// payloads bounds the memory of replies: one for each that may be under way, but for
-	// those that connections have of their own.
+	// payloads bounds the memory of replies: it has an element for each payload that may
+	// be under way, beside the payloads that every connection has of its own.
 	payloads chan struct{}
 
 	mu        sync.Mutex

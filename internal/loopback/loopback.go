@@ -133,7 +133,7 @@ func (m *Mount) open() (err error) {
 		m.close()
 		return fmt.Errorf("the server's state cannot be written: %w", err)
 	}
-	go nfsstate.Answer(m.socket, func() any { // whoever asks may have missed the mount
+	go nfsstate.Answer(m.socket, func() any { // who asks may have just unmounted
 		m.look()
 		return m.o.Status()
 	})

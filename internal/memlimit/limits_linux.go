@@ -50,8 +50,8 @@ func (l limits) allow(budget int64) error {
 	for _, m := range l.all() {
 		// The server needs some memory too, and so do others under the same limit.
 		if reserve := max(Floor, m.max/16); budget > m.max-reserve {
-			return fmt.Errorf("%d bytes for hot files are too many: the memory of %s is limited to %d bytes, and %d of them are kept for other uses; give less, or raise the limit",
-				budget, m.of, m.max, reserve)
+			return fmt.Errorf("%d bytes for hot files are too many: the memory of %s is limited to %d bytes, "+
+				"and %d of them are kept for other uses; give less, or raise the limit", budget, m.of, m.max, reserve)
 		}
 	}
 	return nil

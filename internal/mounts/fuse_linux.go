@@ -28,7 +28,7 @@ const alwaysFlags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NO
 
 // MountFUSE mounts a FUSE file system, with mount(2) as root and by fusermount3 otherwise,
 // and returns the open device of the mount. No read that the kernel sends there is larger
-// than maxRead. options are those of ParseOptions.
+// than maxRead. options come from ParseOptions.
 func MountFUSE(mountpoint, source string, maxRead int, options Options) (int, error) {
 	flags, data := options.Flags, append(options.Data, "max_read="+strconv.Itoa(maxRead))
 	fd, err := unix.Open(fuseDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unmountNFS unmounts an NFS mount. If its server is gone, those who wait for it
-// are told so.
+// unmountNFS unmounts an NFS mount. If its server is gone, programs that wait
+// for it are told so.
 func unmountNFS(mountpoint string, lazy, gone bool) error {
 	flags := unix.UMOUNT_NOFOLLOW
 	if lazy || gone {
