@@ -24,9 +24,23 @@ type Model struct {
 	Sources      []Source  // files the model consists of, sorted by Name
 	Warnings     []string  // what a user should know but no view shows
 	ModTime      time.Time // latest of the weight files
-	closers      []io.Closer
-	last         []io.Closer // closed after all others
-	opened       *opened     // sources, by File
+
+	// Shown finds the file that holds a tensor as a view shows it, where the model was
+	// opened from a directory of such files; nil for all other models.
+	Shown func(view, name string) (ShownFile, bool)
+
+	closers []io.Closer
+	last    []io.Closer // closed after all others
+	opened  *opened     // sources, by File
+}
+
+// ShownFile is a file of this machine that may be mapped in place of what a view makes.
+type ShownFile struct {
+	Path  string
+	Bytes int64 // that it should have
+	// Open opens the file. It is an error if the directory is not the one any more that
+	// the model was opened from.
+	Open func() (File, error)
 }
 
 // opened are the sources that Model.File opened, by name.

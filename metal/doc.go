@@ -1,13 +1,12 @@
 // Package metal puts the tensors of a model into buffers that a GPU, or any other
 // engine in this process, uses without a copy.
 //
-// A [Tree] says which tensors there are and gives their bytes. [Open] takes the
-// tree that is mounted at a directory, or was exported to it; it is a client of
-// that and shares no code with the filesystem. [New] takes any other. A [Loader]
-// makes buffers of a [Device]: [Loader.Load] of many tensors, [Loader.Tensor] of
-// one.
+// [Open] takes whatever the commands take as MODEL: a file, a directory, the name of
+// a model in a store, the directory of a tree that is mounted or was exported. [New]
+// takes what package formats opened. A [Loader] makes buffers of a [Device] of the
+// tensors of the model's views: [Loader.Load] of many, [Loader.Tensor] of one.
 //
-//	l, err := metal.Open("/mnt/model", metal.Options{})
+//	l, err := metal.Open("ollama:gemma3", metal.Options{})
 //	...
 //	defer l.Close()
 //	set, err := l.Load(ctx, refs, metal.LoadOptions{})
@@ -34,9 +33,26 @@
 //	window           [===============================]                  [==========]
 //	                 ^ on a page      ^ Offset
 //
-// A file of the model is used only while it is the one that the tree was made of:
-// size, inode, mtime and ctime are compared whenever it is mapped. Else the mounted
-// file is.
+// The model's files stay open, and are mapped through the descriptors that were
+// opened first: a model that is replaced by a rename goes on being read as it was.
+// One that is written to in place gives errors, or, if it is mounted, the mounted
+// files; or faults where a program reads a mapping itself. See internal/source for
+// what is noticed.
+//
+// # The cache
+//
+// A load with [CacheReadWrite] keeps what it converts on disk, below the directory of
+// "tensorfs cache": an exported tree of the tensors that were asked for. The next start
+// maps these files, and converts nothing. Its name is a hash of what the bytes depend
+// on: the version of the views, the options, and of every file of the model its name,
+// size, mtime and inode (with some of its bytes where the mtime is a whole second), or
+// the digest by which a store names it. Files are complete when they have their name,
+// so a process that is killed leaves a cache that the next one goes on with. A file of
+// another size or mtime is not used, and is written again.
+//
+// What the cache cannot keep is converted into memory; Options.Logger hears why, once.
+// Tensors whose names differ only in case are not kept: on most Macs their files would
+// be one. Models on other machines are not kept: their bytes have a cache of their own.
 //
 // # Devices
 //

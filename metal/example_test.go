@@ -3,11 +3,11 @@ package metal_test
 import (
 	"encoding/binary"
 	"fmt"
+	"github.com/tensorfs/tensorfs/metal"
 	"log"
 	"os"
 
 	"github.com/tensorfs/tensorfs/internal/testing/testtree"
-	"github.com/tensorfs/tensorfs/metal"
 )
 
 // sampleMount returns a directory that looks like a mounted model, and a function

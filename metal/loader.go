@@ -3,15 +3,15 @@ package metal
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
-	"path/filepath"
 	"slices"
 	"sync"
 
-	"golang.org/x/sys/unix"
+	"github.com/tensorfs/tensorfs/formats"
 )
 
-// Options choose how a tree is loaded. The zero value is the default.
+// Options choose how a model is opened and loaded. The zero value is the default.
 type Options struct {
 	// Device makes the buffers; nil for DefaultDevice, which the loader then
 	// closes itself.
@@ -32,6 +32,23 @@ type Options struct {
 	// MaxMemory is how much the buffers of the loader may take together; Load
 	// refuses to take more. 0 is what the device says is free.
 	MaxMemory int64
+
+	// Views names the views to have; nil for those that a mount has. A view is made
+	// when it is first asked for.
+	Views []string
+	// I2S is the layout of I2_S codes: one of views.I2SLayouts, "" to go by the size.
+	// Of a tree it cannot be chosen any more, which is an error.
+	I2S string
+	// Model says how the model's files are found and read. With Formats of a
+	// [github.com/tensorfs/tensorfs/formats/remote.Client] they may be on servers.
+	Model formats.Options
+	// CacheDir is the directory of the cache; "" for that of "tensorfs cache dir".
+	CacheDir string
+	// CacheLimit is how many bytes converted models may take there; 0 for a quarter of
+	// what is free and what they take.
+	CacheLimit int64
+	// Logger hears why the cache cannot be used; nil for nobody.
+	Logger *slog.Logger
 }
 
 // Ref names a tensor of a view.
@@ -93,23 +110,9 @@ type Loader struct {
 	leases  map[*lease]struct{}
 }
 
-// Open opens the tree that is mounted at a directory, or was exported to it.
-func Open(dir string, opts Options) (*Loader, error) {
-	path, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, fmt.Errorf("metal: %w", err)
-	}
-	t, err := openDirectory(path)
-	if err != nil {
-		return nil, fmt.Errorf("metal: %s: %w", dir, err)
-	}
-	return newLoader(t, path, opts)
-}
-
 // New returns a Loader of a tree, which it closes, also on error.
-func New(t Tree, opts Options) (*Loader, error) { return newLoader(t, t.Model().Path, opts) }
-
-func newLoader(t Tree, name string, opts Options) (*Loader, error) {
+func New(t Tree, opts Options) (*Loader, error) {
+	name := t.Model().Path
 	l := &Loader{tree: t, name: name, device: opts.Device, opts: opts, regions: map[*region]struct{}{},
 		files: map[File][]*region{}, memory: map[Ref]*region{}, leases: map[*lease]struct{}{}}
 	if err := l.setDevice(); err != nil {
@@ -138,14 +141,6 @@ func (l *Loader) setDevice() (err error) {
 	}
 	l.limit = l.info.MaxBufferLength / l.info.PageSize * l.info.PageSize
 	return nil
-}
-
-// reword explains the errors that a lost mount gives.
-func reword(err error) error {
-	if errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.EIO) || errors.Is(err, unix.ESTALE) || errors.Is(err, unix.ECONNABORTED) {
-		return fmt.Errorf("%w: the mount is gone or its model changed; mount it again and open it anew", err)
-	}
-	return err
 }
 
 // Tree returns what the loader loads from. It is closed with the loader.

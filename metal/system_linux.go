@@ -9,20 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noAttr is the error of an attribute that a file does not have.
-const noAttr = unix.ENODATA
-
 // mapsLimit says which setting limits the mappings of a process.
 const mapsLimit = " (vm.max_map_count)"
-
-// directRead opens a file for reads past the page cache.
-const directRead = unix.O_DIRECT
-
-// isFuse reports whether a file is in a mount of a process.
-func isFuse(f *os.File) bool {
-	var st unix.Statfs_t
-	return unix.Fstatfs(int(f.Fd()), &st) == nil && st.Type == unix.FUSE_SUPER_MAGIC
-}
 
 // advise asks for huge pages, which makes the kernel read a mounted file 1 MiB
 // at a time instead of 128 KiB, and gives memory in large parts. Advice only:

@@ -2,21 +2,8 @@
 
 package metal
 
-import (
-	"os"
-
-	"golang.org/x/sys/unix"
-)
-
-const noAttr = unix.ENOATTR
-
 // mapsLimit: there is no such setting.
 const mapsLimit = ""
-
-// directRead has no counterpart here, and isFuse says so.
-const directRead = 0
-
-func isFuse(*os.File) bool { return false }
 
 func advise([]byte) {}
 

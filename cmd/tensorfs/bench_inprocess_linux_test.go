@@ -7,7 +7,6 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/metal"
-	inprocess "github.com/tensorfs/tensorfs/metal/models"
 )
 
 // The first row of BenchmarkInProcess, which the others are compared with.
@@ -38,26 +37,26 @@ func BenchmarkInProcess(b *testing.B) {
 		mnt := newBenchMount(t, m.path)
 		defer mnt.unmount()
 		before := mnt.cpu()
-		s := loadF16(t, mnt.dir, inprocess.Options{}, metal.CacheRead)
+		s := loadF16(t, mnt.dir, metal.Options{}, metal.CacheRead)
 		s.cpu += mnt.cpu() - before
 		return s
 	})
-	row("in-process", 0.5, func(t testing.TB) sample { return loadF16(t, m.path, inprocess.Options{}, metal.CacheOff) })
+	row("in-process", 0.5, func(t testing.TB) sample { return loadF16(t, m.path, metal.Options{}, metal.CacheOff) })
 	row("in-process/kept", 0, func(t testing.TB) sample {
-		return loadF16(t, m.path, inprocess.Options{CacheDir: t.TempDir()}, metal.CacheReadWrite)
+		return loadF16(t, m.path, metal.Options{CacheDir: t.TempDir()}, metal.CacheReadWrite)
 	})
-	loadF16(b, m.path, inprocess.Options{CacheDir: cacheDir}, metal.CacheReadWrite)
+	loadF16(b, m.path, metal.Options{CacheDir: cacheDir}, metal.CacheReadWrite)
 	row("in-process/from-the-cache", 0, func(t testing.TB) sample {
-		return loadF16(t, m.path, inprocess.Options{CacheDir: cacheDir}, metal.CacheRead)
+		return loadF16(t, m.path, metal.Options{CacheDir: cacheDir}, metal.CacheRead)
 	})
 }
 
 // loadF16 loads all of f16/ and measures that.
-func loadF16(t testing.TB, model string, o inprocess.Options, mode metal.CacheMode) (s sample) {
+func loadF16(t testing.TB, model string, o metal.Options, mode metal.CacheMode) (s sample) {
 	t.Helper()
 	touch(t, *benchSize<<20)
 	cpu, start := ownCPU(), time.Now()
-	l, err := inprocess.Open(model, o)
+	l, err := metal.Open(model, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/metal"
-	inprocess "github.com/tensorfs/tensorfs/metal/models"
 )
 
 // fillCache puts a cell of a file of each source into a cache.
@@ -165,7 +164,7 @@ func convert(t *testing.T, dir, model string) *metal.Loader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := inprocess.Open(model, inprocess.Options{CacheDir: dir, Options: metal.Options{Device: h}})
+	l, err := metal.Open(model, metal.Options{CacheDir: dir, Device: h})
 	if err != nil {
 		t.Fatal(err)
 	}

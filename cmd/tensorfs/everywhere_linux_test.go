@@ -11,7 +11,6 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/testing/testnfs"
 	"github.com/tensorfs/tensorfs/metal"
-	inprocess "github.com/tensorfs/tensorfs/metal/models"
 )
 
 // TestSameEverywhere holds every way to a model's bytes to what tensorfs cat writes:
@@ -67,10 +66,10 @@ func TestSameEverywhere(t *testing.T) {
 				in   func() (*metal.Loader, error)
 			}{
 				{"the model", func() (*metal.Loader, error) {
-					return inprocess.Open(model, inprocess.Options{Views: allViews, CacheDir: t.TempDir()})
+					return metal.Open(model, metal.Options{Views: allViews, CacheDir: t.TempDir()})
 				}},
-				{"the mount", func() (*metal.Loader, error) { return inprocess.Open(mount, inprocess.Options{}) }},
-				{"the export", func() (*metal.Loader, error) { return inprocess.Open(export, inprocess.Options{}) }},
+				{"the mount", func() (*metal.Loader, error) { return metal.Open(mount, metal.Options{}) }},
+				{"the export", func() (*metal.Loader, error) { return metal.Open(export, metal.Options{}) }},
 			} {
 				l, err := open.in()
 				if err != nil {
@@ -161,7 +160,7 @@ func TestExportReplacedUnderALoader(t *testing.T) {
 	if code, _, stderr := command("export", ggufDir+"llama-xs.bf16.gguf", dir, "f16/*"); code != 0 {
 		t.Fatal(stderr)
 	}
-	l, err := inprocess.Open(dir, inprocess.Options{})
+	l, err := metal.Open(dir, metal.Options{})
 	must(t, err)
 	names := l.Names("f16")
 	first, err := l.Tensor("f16", names[0])

@@ -10,8 +10,8 @@
 //	    each tensor is a file of the directory, and the format is "tensorfs"
 //
 // An export may have any part of a tree. Of each tensor the view counts that says the
-// most about it: raw/, then packed/, f32/, bf16/, f16/, then a group of fused/ or
-// fused-f16/ whose parts are not all there, then npy-f32/ and npy/. So an export of f16/
+// most about it: raw/, then packed/, a group of fused/ whose parts are not all there yet,
+// f32/, bf16/, f16/, such a group of fused-f16/, npy-f32/ and npy/. So an export of f16/
 // alone is a model of F16 tensors, and modules that packed/ has in one file are codes,
 // scales and biases again.
 //

@@ -32,8 +32,7 @@ type view struct {
 
 // views are in the order in which they count.
 var views = []view{
-	{name: "raw"}, {name: "packed"}, {name: "f32"}, {name: "bf16"}, {name: "f16"},
-	{name: "fused", joined: true}, {name: "fused-f16", joined: true}, {name: "npy-f32", suffix: ".npy"}, {name: "npy", suffix: ".npy"},
+	{name: "raw"}, {name: "packed"}, {name: "fused", joined: true}, {name: "f32"}, {name: "bf16"}, {name: "f16"}, {name: "fused-f16", joined: true}, {name: "npy-f32", suffix: ".npy"}, {name: "npy", suffix: ".npy"},
 }
 
 // Most that is read of a text. The index of a model with 50,000 tensors has a seventh.
@@ -63,23 +62,30 @@ type tree struct {
 // OpenFS opens the tree in a directory of fsys.
 func OpenFS(fsys fs.FS, dir string) (*tensorfs.Model, error) {
 	t := &tree{src: source.Of(fsys), dir: dir, names: map[string]bool{}, sources: map[string]bool{}}
-	m, err := t.open()
+	m, all, err := t.open()
 	if err != nil {
 		for _, f := range t.files {
 			err = errors.Join(err, f.Close())
 		}
 		return nil, err
 	}
-	return source.Finish(m, t.files)
+	x, err := source.Finish(m, t.files)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.show(x, all); err != nil {
+		return nil, errors.Join(err, x.Close())
+	}
+	return x, nil
 }
 
-func (t *tree) open() (m tensorfs.Model, err error) {
+func (t *tree) open() (m tensorfs.Model, all jsonobj.Object, err error) {
 	index, err := t.object(indexName)
 	if err != nil {
-		return m, err
+		return m, all, err
 	}
 	if v := index.Raw("version").String(); v != "1" {
-		return m, t.malformed(indexName, fmt.Sprintf("its version is %s, and 1 is known", tensorfs.Quote(v)), "make the tree again with this release of tensorfs")
+		return m, all, t.malformed(indexName, fmt.Sprintf("its version is %s, and 1 is known", tensorfs.Quote(v)), "make the tree again with this release of tensorfs")
 	}
 	model := index.Object("model")
 	m = tensorfs.Model{Path: t.src.Location(t.dir), Architecture: str(model.Raw("architecture")), Layout: str(model.Raw("layout")), Format: Format}
@@ -97,21 +103,21 @@ func (t *tree) open() (m tensorfs.Model, err error) {
 		case err == nil:
 			use(o)
 		case !errors.Is(err, fs.ErrNotExist): // an export may be without
-			return m, err
+			return m, all, err
 		}
 	}
-	all := index.Object("views")
+	all = index.Object("views")
 	if t.openOwn(model, all.Object("raw")) {
 		m.Format = str(model.Raw("format"))
 		if err := t.addSources(&m, ""); err != nil {
-			return m, err
+			return m, all, err
 		}
 	}
 	if err := t.load(all); err != nil {
-		return m, err
+		return m, all, err
 	}
 	m.Tensors = t.tensors
-	return m, nil
+	return m, all, nil
 }
 
 // found is an entry of index.json whose file is there.

@@ -112,6 +112,18 @@ func (d *Directory) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
+// Hold returns a directory below d that stays the one that it is now, whatever comes to
+// its path, until it is closed. Links are followed inside of it alone.
+func (d *Directory) Hold(name string) (*Directory, error) {
+	h := &Directory{path: d.Location(name), links: Inside}
+	in, err := openInner(h)
+	if err != nil {
+		return nil, explain(h.path, err)
+	}
+	h.inner = in
+	return h, nil
+}
+
 // open opens a file or directory, following links as allowed.
 func (d *Directory) open(name string, flags int) (*os.File, error) {
 	if d.links == Anywhere || name == d.named || name == "." {

@@ -10,7 +10,6 @@ import (
 	"unsafe"
 
 	"github.com/tensorfs/tensorfs/metal"
-	"github.com/tensorfs/tensorfs/metal/models"
 )
 
 // loader is the Go side of a tensorfs_loader.
@@ -89,7 +88,7 @@ func open(model C.tensorfs_string, given unsafe.Pointer) (_ *loader, err error) 
 	if err != nil {
 		return nil, err
 	}
-	opts := models.Options{CacheDir: C.GoString(o.cache_dir), I2S: C.GoString(o.i2s)}
+	opts := metal.Options{CacheDir: C.GoString(o.cache_dir), I2S: C.GoString(o.i2s)}
 	for _, v := range views {
 		opts.Views = append(opts.Views, C.GoString(v))
 	}
@@ -103,7 +102,7 @@ func open(model C.tensorfs_string, given unsafe.Pointer) (_ *loader, err error) 
 	if opts.Device, err = newDevice(o.device, uintptr(o.metal_device)); err != nil {
 		return nil, err
 	}
-	opened, err := models.Open(name, opts)
+	opened, err := metal.Open(name, opts)
 	if err != nil {
 		return nil, errors.Join(err, opts.Device.Close())
 	}

@@ -1,4 +1,4 @@
-// Command capi is packages metal and metal/models for programs in C, C++, Objective-C,
+// Command capi is packages metal and metal for programs in C, C++, Objective-C,
 // Swift and Python, as libtensorfs. scripts/build-capi builds and installs it.
 //
 // The interface is tensorfs.h, written by hand. Each of its functions is in shim.c,

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tensorfs/tensorfs/formats/remote"
 	"github.com/tensorfs/tensorfs/metal"
-	"github.com/tensorfs/tensorfs/metal/models"
 )
 
 func main() {
@@ -30,7 +29,7 @@ func run(name, view string) (err error) {
 	// A file, a directory, ollama:NAME, hf:ORG/NAME, https://..., or a mounted or exported tree.
 	client := remote.New(remote.Options{})
 	defer client.Close()
-	model, err := models.Open(name, models.Options{Views: []string{view}, Model: client.Formats(context.Background())})
+	model, err := metal.Open(name, metal.Options{Views: []string{view}, Model: client.Formats(context.Background())})
 	if err != nil {
 		return err
 	}

@@ -6,11 +6,8 @@ package testtree
 import (
 	"encoding/json"
 	"errors"
-	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
-	"slices"
 	"testing"
 	"time"
 
@@ -34,6 +31,15 @@ type Tensor struct {
 	Sections   []Section
 	Quant      *Quant
 	Engine     *int
+	Module     *Module // of codes in raw/
+}
+
+// Module says where the rest of a quantised module is.
+type Module struct {
+	Weight string  `json:"weight"`
+	Shape  []int64 `json:"shape"`
+	Scales string  `json:"scales"`
+	Biases string  `json:"biases"`
 }
 
 // Extent is a run of bytes in a file of the model.
@@ -67,6 +73,7 @@ type entry struct {
 	Quant      *Quant    `json:"quant,omitempty"`
 	Sections   []Section `json:"sections,omitempty"`
 	Engine     *int      `json:"engine_dtype,omitempty"`
+	Module     *Module   `json:"module,omitempty"`
 }
 
 // Bytes returns the tensor's bytes.
@@ -92,38 +99,6 @@ func (tree *Tree) Write(tb testing.TB) (mount, model string) {
 	return mount, model
 }
 
-// WriteAttrs is Write, and gives the files the extended attributes that they have
-// in a mount. The error says that the file system takes none.
-func (tree *Tree) WriteAttrs(tb testing.TB) (mount, model string, err error) {
-	tb.Helper()
-	mount, model = tree.Write(tb)
-	set := func(path, name string, value any) {
-		b, isText := value.(string)
-		if !isText {
-			text, merr := json.Marshal(value)
-			b, err = string(text), errors.Join(err, merr)
-		}
-		err = errors.Join(err, unix.Setxattr(filepath.Join(mount, path), "user.tensorfs."+name, []byte(b), 0))
-	}
-	for view, names := range tree.entries() {
-		for name, e := range names {
-			path := filepath.Join(view, name)
-			set(path, "dtype", e.DType)
-			set(path, "shape", e.Shape)
-			set(path, "view", view)
-			for attr, value := range map[string]any{"extents": e.Extents, "quant": e.Quant, "sections": e.Sections, "engine_dtype": e.Engine} {
-				if !reflect.ValueOf(value).IsNil() {
-					set(path, attr, value)
-				}
-			}
-		}
-	}
-	facts, ferr := tree.facts(model)
-	set("source", "model", facts)
-	set("source", "views", slices.Sorted(maps.Keys(tree.entries())))
-	return mount, model, errors.Join(err, ferr)
-}
-
 // facts returns what a tree says of its model.
 func (tree *Tree) facts(model string) (map[string]any, error) {
 	files := []map[string]any{}
@@ -134,7 +109,7 @@ func (tree *Tree) facts(model string) (map[string]any, error) {
 		}
 		files = append(files, map[string]any{"name": name, "bytes": st.Size, "inode": st.Ino, "mtime_ns": st.Mtim.Nano(), "ctime_ns": st.Ctim.Nano()})
 	}
-	return map[string]any{"format": "test", "path": model, "architecture": "llama", "layout": "plain", "files": files}, nil
+	return map[string]any{"format": "gguf", "path": model, "architecture": "llama", "layout": "gguf", "files": files}, nil
 }
 
 // entries returns what index.json says of the tensors, by view and name.
@@ -148,7 +123,7 @@ func (tree *Tree) entries() map[string]map[string]entry {
 		if shape == nil {
 			shape = []int64{}
 		}
-		views[t.View][t.Name] = entry{t.DType, shape, int64(len(tree.Bytes(t))), "source of " + t.Name, t.Extents, t.Quant, t.Sections, t.Engine}
+		views[t.View][t.Name] = entry{t.DType, shape, int64(len(tree.Bytes(t))), "source of " + t.Name, t.Extents, t.Quant, t.Sections, t.Engine, t.Module}
 	}
 	return views
 }

@@ -1,4 +1,4 @@
-package models
+package metal
 
 import (
 	"bytes"
@@ -19,7 +19,6 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/internal/cache"
-	"github.com/tensorfs/tensorfs/metal"
 )
 
 // counting is a tree that counts the tensors whose bytes were asked for.
@@ -28,7 +27,7 @@ type counting struct {
 	opened atomic.Int64
 }
 
-func (c *counting) Open(view, name string) (metal.Bytes, error) {
+func (c *counting) Open(view, name string) (Bytes, error) {
 	c.opened.Add(1)
 	return c.tree.Open(view, name)
 }
@@ -40,34 +39,34 @@ func countingTree(t testing.TB, model string, o Options) *counting {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := NewTree(m, o)
+	x, err := newTree(m, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &counting{tree: x.(*tree)}
+	c := &counting{tree: x}
 	t.Cleanup(func() { c.Close() })
 	return c
 }
 
 // refs are the tensors of some views.
-func (t *tree) refs(of ...string) (refs []metal.Ref) {
+func (t *tree) refs(of ...string) (refs []Ref) {
 	for _, v := range of {
 		for _, n := range t.Names(v) {
-			refs = append(refs, metal.Ref{View: v, Name: n})
+			refs = append(refs, Ref{View: v, Name: n})
 		}
 	}
 	return refs
 }
 
 // cached returns the bytes that the cache has of a tensor, nil without any.
-func cached(t testing.TB, x *tree, ref metal.Ref) []byte {
+func cached(t testing.TB, x *tree, ref Ref) []byte {
 	t.Helper()
 	all, err := x.Extents(ref.View, ref.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range all {
-		if e.Origin != metal.OriginCache {
+		if e.Origin != OriginCache {
 			continue
 		}
 		f, err := e.File.Open()
@@ -86,7 +85,7 @@ func cached(t testing.TB, x *tree, ref metal.Ref) []byte {
 
 // holds compares what the cache has with the views; have are the tensors that it
 // must have.
-func holds(t testing.TB, x *tree, want built, have []metal.Ref) {
+func holds(t testing.TB, x *tree, want built, have []Ref) {
 	t.Helper()
 	for _, ref := range have {
 		switch b := cached(t, x, ref); {
@@ -110,15 +109,15 @@ func TestCache(t *testing.T) {
 		t.Run(filepath.Base(model), func(t *testing.T) {
 			o := options(t)
 			want := build(t, model)
-			for i, mode := range []metal.CacheMode{metal.CacheRead, metal.CacheReadWrite, metal.CacheRead, metal.CacheReadWrite} {
+			for i, mode := range []CacheMode{CacheRead, CacheReadWrite, CacheRead, CacheReadWrite} {
 				x := countingTree(t, model, o)
-				l, err := metal.New(x, o.Options)
+				l, err := New(x, o)
 				if err != nil {
 					t.Fatal(err)
 				}
 				refs := all(l)
 				last, totals := int64(-1), map[int64]bool{}
-				set, err := l.Load(t.Context(), refs, metal.LoadOptions{Cache: mode, Progress: func(done, total int64) error {
+				set, err := l.Load(t.Context(), refs, LoadOptions{Cache: mode, Progress: func(done, total int64) error {
 					if done < last || done > total {
 						t.Errorf("%d after %d, of %d", done, last, total)
 					}
@@ -129,7 +128,7 @@ func TestCache(t *testing.T) {
 					t.Fatal(err)
 				}
 				want.same(t, set, refs)
-				origins := map[metal.Origin]int{}
+				origins := map[Origin]int{}
 				for _, ref := range refs {
 					b, _ := set.Buffer(ref)
 					if b.Size > 0 {
@@ -137,7 +136,7 @@ func TestCache(t *testing.T) {
 					}
 				}
 				wantMemory := i == 0
-				if (origins[metal.OriginMemory] > 0) != wantMemory || (origins[metal.OriginCache] > 0) == wantMemory {
+				if (origins[OriginMemory] > 0) != wantMemory || (origins[OriginCache] > 0) == wantMemory {
 					t.Errorf("load %d: %v", i, origins)
 				}
 				if n := x.opened.Load(); i > 1 && n > 0 {
@@ -152,13 +151,13 @@ func TestCache(t *testing.T) {
 			if _, err := x.Extents("f16", x.Names("f16")[0]); err != nil {
 				t.Fatal(err)
 			}
-			l, err := metal.Open(x.kept.model.Dir(), o.Options)
+			l, err := Open(x.kept.model.Dir(), o)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer l.Close()
 			n := 0
-			for _, ref := range all(l) {
+			for _, ref := range listed(t, x.kept.model.Dir()) {
 				b, err := l.Tensor(ref.View, ref.Name)
 				if err != nil {
 					t.Fatal(err)
@@ -188,7 +187,7 @@ func TestCacheGrows(t *testing.T) {
 	want := build(t, bf16Model)
 	x := countingTree(t, bf16Model, o)
 	f16, npy := x.refs("f16"), x.refs("npy")
-	for _, refs := range [][]metal.Ref{f16[:3], f16[2:5], npy[:2], f16} {
+	for _, refs := range [][]Ref{f16[:3], f16[2:5], npy[:2], f16} {
 		total := int64(0)
 		if err := x.Prepare(t.Context(), refs, 2, func(done, n int64) error { total = n; return nil }); err != nil {
 			t.Fatal(err)
@@ -198,11 +197,10 @@ func TestCacheGrows(t *testing.T) {
 			t.Error(err, total)
 		}
 	}
-	l := load(t, x.kept.model.Dir(), o)
-	if got := all(l); !slices.Equal(got, append(slices.Clone(f16), npy[:2]...)) {
+	if got := listed(t, x.kept.model.Dir()); !slices.Equal(got, append(slices.Clone(f16), npy[:2]...)) {
 		t.Errorf("index.json has %v", got)
 	}
-	if err := x.Prepare(t.Context(), []metal.Ref{{View: "f16", Name: "nothing"}}, 0, nil); !errors.Is(err, metal.ErrAbsent) {
+	if err := x.Prepare(t.Context(), []Ref{{View: "f16", Name: "nothing"}}, 0, nil); !errors.Is(err, ErrAbsent) {
 		t.Error(err)
 	}
 }
@@ -297,7 +295,7 @@ func TestReplaced(t *testing.T) {
 	}
 	holds(t, first.tree, build(t, bf16Model), refs) // it has the old one open
 	extents, err := first.Extents("raw", first.Names("raw")[0])
-	if err != nil || len(extents) != 1 || extents[0].Origin != metal.OriginModel {
+	if err != nil || len(extents) != 1 || extents[0].Origin != OriginModel {
 		t.Fatal(extents, err)
 	}
 	f, err := extents[0].File.Open()
@@ -474,12 +472,12 @@ func TestCacheFails(t *testing.T) {
 			l := load(t, bf16Model, o)
 			for range 2 {
 				refs := all(l, "f16")
-				set, err := l.Load(t.Context(), refs, metal.LoadOptions{Cache: metal.CacheReadWrite})
+				set, err := l.Load(t.Context(), refs, LoadOptions{Cache: CacheReadWrite})
 				if err != nil {
 					t.Fatal(err)
 				}
 				want.same(t, set, refs)
-				if b, _ := set.Buffer(refs[0]); b.Origin != metal.OriginMemory {
+				if b, _ := set.Buffer(refs[0]); b.Origin != OriginMemory {
 					t.Error(b.Origin)
 				}
 				if err := set.Release(); err != nil {

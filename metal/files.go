@@ -1,11 +1,13 @@
-package models
+package metal
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/metal"
 	"golang.org/x/sys/unix"
 )
 
@@ -43,17 +45,55 @@ func (f *modelFile) Open() (*os.File, error) {
 	if err := tensorfs.Check(f.descriptor); err != nil {
 		return nil, err
 	}
-	fd, err := unix.FcntlInt(uintptr(f.Descriptor()), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", tensorfs.Printable(f.Path()), err)
-	}
-	return os.NewFile(uintptr(fd), f.Path()), nil
+	return another(f.descriptor)
 }
+
+// another returns another descriptor of an open file.
+func another(d descriptor) (*os.File, error) {
+	fd, err := unix.FcntlInt(uintptr(d.Descriptor()), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", tensorfs.Printable(d.Path()), err)
+	}
+	return os.NewFile(uintptr(fd), d.Path()), nil
+}
+
+// shownFile is a file of a mounted or exported tree.
+type shownFile struct {
+	tree *tree
+	ref  Ref
+	path string
+	size int64
+}
+
+func (f shownFile) Name() string { return f.path }
+func (f shownFile) Size() int64  { return f.size }
+
+func (f shownFile) Open() (*os.File, error) {
+	found, _ := f.tree.model.Shown(f.ref.View, f.ref.Name)
+	file, err := found.Open()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: the tree named it and lacks it now; is the model still mounted? (tensorfs status)", err)
+	case slices.ContainsFunc(lost, func(e error) bool { return errors.Is(err, e) }):
+		return nil, fmt.Errorf("%w: the mount is gone or its model changed; mount it again and open it anew", err)
+	case err != nil:
+		return nil, err
+	}
+	defer file.Close()
+	d, ok := file.(descriptor)
+	if n := file.Size(); !ok || n != f.size {
+		return nil, fmt.Errorf("%s has %d bytes and should have %d; open the tree anew", tensorfs.Printable(f.path), n, f.size)
+	}
+	return another(d)
+}
+
+// lost are the errors of a mount that is gone.
+var lost = []error{unix.ENOTCONN, unix.EIO, unix.ESTALE, unix.ECONNABORTED}
 
 // keptFile is a file of the cache.
 type keptFile struct {
 	kept *kept
-	ref  metal.Ref
+	ref  Ref
 	size int64
 }
 
@@ -85,6 +125,7 @@ func (k *kept) wrote(st os.FileInfo, size int64) bool {
 }
 
 var (
-	_ metal.File = (*modelFile)(nil)
-	_ metal.File = keptFile{}
+	_ File = (*modelFile)(nil)
+	_ File = shownFile{}
+	_ File = keptFile{}
 )

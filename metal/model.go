@@ -1,4 +1,4 @@
-package models
+package metal
 
 import (
 	"bytes"
@@ -10,12 +10,12 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/config"
+	"github.com/tensorfs/tensorfs/formats/exported"
 	"github.com/tensorfs/tensorfs/formats/names"
-	"github.com/tensorfs/tensorfs/metal"
 	"github.com/tensorfs/tensorfs/views"
 )
 
-// tree is a model as a metal.Tree.
+// tree is a model as a Tree.
 type tree struct {
 	model *tensorfs.Model
 	names []string // of the views, sorted
@@ -35,12 +35,12 @@ type view struct {
 }
 
 var (
-	_ metal.Tree     = (*tree)(nil)
-	_ metal.Preparer = (*tree)(nil)
+	_ Tree     = (*tree)(nil)
+	_ Preparer = (*tree)(nil)
 )
 
-// NewTree returns what a loader loads a model from. The tree closes the model.
-func NewTree(m *tensorfs.Model, o Options) (metal.Tree, error) {
+// newTree returns what a loader loads a model from. The tree closes the model.
+func newTree(m *tensorfs.Model, o Options) (*tree, error) {
 	if o.Views == nil {
 		o.Views = []string{views.Default}
 	}
@@ -55,6 +55,8 @@ func NewTree(m *tensorfs.Model, o Options) (metal.Tree, error) {
 	t.kept = kept{tree: t, dir: o.CacheDir, limit: o.CacheLimit, log: o.Logger}
 	for _, v := range chosen {
 		t.names = append(t.names, v.Name)
+	}
+	for _, v := range views.All {
 		t.views[v.Name] = sync.OnceValue(func() *view { return t.build(v) })
 	}
 	slices.Sort(t.names)
@@ -87,27 +89,33 @@ func alike(names []string) map[string]bool {
 	return found
 }
 
-func (t *tree) Model() metal.ModelInfo {
-	return metal.ModelInfo{Format: t.model.Format, Path: t.model.Path, Architecture: t.model.Architecture, Layout: t.model.Layout}
+func (t *tree) Model() ModelInfo {
+	return ModelInfo{Format: t.model.Format, Path: t.model.Path, Architecture: t.model.Architecture, Layout: t.model.Layout}
 }
 
 func (t *tree) Views() []string { return slices.Clone(t.names) }
 
 func (t *tree) Names(view string) []string {
-	v := t.views[view]
-	if v == nil {
+	if !slices.Contains(t.names, view) {
 		return nil
 	}
-	return v().names
+	return t.views[view]().names
 }
+
+// joinedFrom says of which view a view joins tensors.
+var joinedFrom = map[string]string{"fused": "packed", "fused-f16": "f16"}
 
 // tensor returns a tensor of a view, or an error that says why there is none.
 func (t *tree) tensor(view, name string) (tensorfs.Tensor, error) {
-	made := t.views[view]
-	if made == nil {
-		return tensorfs.Tensor{}, metal.NoView(view, t.names)
+	if !slices.Contains(t.names, view) {
+		return tensorfs.Tensor{}, NoView(view, t.names)
 	}
-	v := made()
+	v := t.views[view]()
+	if from := joinedFrom[view]; from != "" && t.model.Shown != nil && t.model.Tensor(name) != nil {
+		if _, ok := t.model.Shown(view, name); ok { // of a tree that lacks what was joined, so it is a tensor of the model
+			v = t.views[from]()
+		}
+	}
 	if i, ok := slices.BinarySearch(v.names, name); ok {
 		return v.Tensors.At(i), nil
 	}
@@ -116,26 +124,26 @@ func (t *tree) tensor(view, name string) (tensorfs.Tensor, error) {
 	if ok {
 		reason = v.Absent[i].Reason
 	}
-	return tensorfs.Tensor{}, metal.NoTensor(metal.Ref{View: view, Name: name}, reason)
+	return tensorfs.Tensor{}, NoTensor(Ref{View: view, Name: name}, reason)
 }
 
-func (t *tree) Info(view, name string) (metal.TensorInfo, error) {
+func (t *tree) Info(view, name string) (TensorInfo, error) {
 	x, err := t.tensor(view, name)
 	if err != nil {
-		return metal.TensorInfo{}, err
+		return TensorInfo{}, err
 	}
-	info := metal.TensorInfo{
-		Ref:         metal.Ref{View: view, Name: name},
+	info := TensorInfo{
+		Ref:         Ref{View: view, Name: name},
 		DType:       x.DType.String(),
 		Shape:       slices.Clone(x.Shape),
 		Bytes:       x.Data.Size(),
 		EngineDType: -1,
 	}
 	for _, p := range x.Parts {
-		info.Sections = append(info.Sections, metal.Section{Name: p.Name, DType: p.DType, Offset: p.Offset, Bytes: p.Bytes})
+		info.Sections = append(info.Sections, Section{Name: p.Name, DType: p.DType, Offset: p.Offset, Bytes: p.Bytes})
 	}
 	if q := x.Quant; q != nil {
-		info.Quant = &metal.Quant{Mode: q.Mode, Bits: q.Bits, GroupSize: q.GroupSize}
+		info.Quant = &Quant{Mode: q.Mode, Bits: q.Bits, GroupSize: q.GroupSize}
 	}
 	if code, ok := views.EngineDType(view, &x); ok {
 		info.EngineDType = code
@@ -144,7 +152,7 @@ func (t *tree) Info(view, name string) (metal.TensorInfo, error) {
 }
 
 // Open returns the bytes of a tensor. They can be read with a context.
-func (t *tree) Open(view, name string) (metal.Bytes, error) {
+func (t *tree) Open(view, name string) (Bytes, error) {
 	x, err := t.tensor(view, name)
 	if err != nil {
 		return nil, err
@@ -152,22 +160,31 @@ func (t *tree) Open(view, name string) (metal.Bytes, error) {
 	return x.Data, nil
 }
 
-// Extents returns where a tensor stands in a file of the model, and its file in the
-// cache.
-func (t *tree) Extents(view, name string) ([]metal.Extent, error) {
+// Extents returns where a tensor stands in a file of the model, its file in the tree
+// that the model was opened from, and its file in the cache.
+func (t *tree) Extents(view, name string) ([]Extent, error) {
 	x, err := t.tensor(view, name)
 	if err != nil {
 		return nil, err
 	}
-	var out []metal.Extent
-	size := x.Data.Size()
+	var out []Extent
+	size, shown := x.Data.Size(), t.model.Shown != nil
+	origin := OriginModel
+	if t.model.Format == exported.Format {
+		origin = OriginCache
+	}
 	if e := tensorfs.Extents(x.Data); len(e) == 1 && e[0].Bytes == size {
-		if f := t.file(e[0].File); f != nil {
-			out = append(out, metal.Extent{File: f, Offset: e[0].Offset, Bytes: size, Origin: metal.OriginModel})
+		if f := t.file(e[0].File); f != nil && !(shown && tensorfs.Check(f.descriptor) != nil) { // else the tree still has it
+			out = append(out, Extent{File: f, Offset: e[0].Offset, Bytes: size, Origin: origin})
 		}
 	}
-	if f, ok := t.kept.file(metal.Ref{View: view, Name: name}, size); ok {
-		out = append(out, metal.Extent{File: f, Bytes: size, Origin: metal.OriginCache})
+	if shown {
+		if f, ok := t.model.Shown(view, name); ok && f.Bytes == size {
+			out = append(out, Extent{File: shownFile{t, Ref{View: view, Name: name}, f.Path, size}, Bytes: size, Origin: OriginCache})
+		}
+	}
+	if f, ok := t.kept.file(Ref{View: view, Name: name}, size); ok {
+		out = append(out, Extent{File: f, Bytes: size, Origin: OriginCache})
 	}
 	return out, nil
 }

@@ -1,7 +1,8 @@
-package models
+package metal
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -13,11 +14,10 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
-	"github.com/tensorfs/tensorfs/metal"
 	"github.com/tensorfs/tensorfs/views"
 )
 
-const testdata = "../../testdata"
+const testdata = "../testdata"
 
 // goldenModels are the models below testdata that are sound, by their paths there.
 var goldenModels = sync.OnceValue(func() (list []string) {
@@ -50,9 +50,9 @@ func golden(t testing.TB) []string {
 
 // macLike is a device that is as strict as Metal on Apple silicon, with small
 // buffers.
-func macLike(t testing.TB) metal.Device {
+func macLike(t testing.TB) Device {
 	t.Helper()
-	h, err := metal.NewHost(metal.HostOptions{PageSize: 16384, MaxBufferLength: 64 << 20})
+	h, err := NewHost(HostOptions{PageSize: 16384, MaxBufferLength: 64 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,18 +67,18 @@ func macLike(t testing.TB) metal.Device {
 // options have a strict device and a cache of the test's own.
 func options(t testing.TB) Options {
 	t.Helper()
-	return Options{Options: metal.Options{Device: macLike(t)}, CacheDir: filepath.Join(t.TempDir(), "cache")}
+	return Options{Device: macLike(t), CacheDir: filepath.Join(t.TempDir(), "cache")}
 }
 
 // load opens a model and closes it when the test ends.
-func load(t testing.TB, model string, o Options) *metal.Loader {
+func load(t testing.TB, model string, o Options) *Loader {
 	t.Helper()
 	l, err := Open(model, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := l.Close(); err != nil && !errors.Is(err, metal.ErrClosed) {
+		if err := l.Close(); err != nil && !errors.Is(err, ErrClosed) {
 			t.Error(err)
 		}
 	})
@@ -86,20 +86,43 @@ func load(t testing.TB, model string, o Options) *metal.Loader {
 }
 
 // all are the tensors of a loader, of all views or of some.
-func all(l *metal.Loader, of ...string) (refs []metal.Ref) {
+func all(l *Loader, of ...string) (refs []Ref) {
 	for _, v := range l.Views() {
 		if of != nil && !slices.Contains(of, v) {
 			continue
 		}
 		for _, n := range l.Names(v) {
-			refs = append(refs, metal.Ref{View: v, Name: n})
+			refs = append(refs, Ref{View: v, Name: n})
 		}
 	}
 	return refs
 }
 
+// listed are the tensors that the index.json of a directory has, of which the files are
+// there.
+func listed(t testing.TB, dir string) (refs []Ref) {
+	t.Helper()
+	var index struct {
+		Views map[string]map[string]any `json:"views"`
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "index.json"))
+	if err = errors.Join(err, json.Unmarshal(text, &index)); err != nil {
+		t.Fatal(err)
+	}
+	for view, names := range index.Views {
+		for name := range names {
+			if _, err := os.Stat(filepath.Join(dir, view, name)); err != nil {
+				t.Error(err)
+			}
+			refs = append(refs, Ref{View: view, Name: name})
+		}
+	}
+	slices.SortFunc(refs, func(a, b Ref) int { return strings.Compare(a.String(), b.String()) })
+	return refs
+}
+
 // built are the views of a model, made for comparison.
-type built map[metal.Ref]tensorfs.Tensor
+type built map[Ref]tensorfs.Tensor
 
 func build(t testing.TB, model string, names ...string) built {
 	t.Helper()
@@ -119,14 +142,14 @@ func build(t testing.TB, model string, names ...string) built {
 	for _, v := range views.Build(m, views.Options{Views: chosen}) {
 		for i := range v.Tensors.Len() {
 			x := v.Tensors.At(i)
-			b[metal.Ref{View: v.Name, Name: x.Name}] = x
+			b[Ref{View: v.Name, Name: x.Name}] = x
 		}
 	}
 	return b
 }
 
 // bytes returns the bytes of a tensor of a view.
-func (b built) bytes(t testing.TB, ref metal.Ref) []byte {
+func (b built) bytes(t testing.TB, ref Ref) []byte {
 	t.Helper()
 	x := b[ref]
 	p := make([]byte, x.Data.Size())
@@ -137,7 +160,7 @@ func (b built) bytes(t testing.TB, ref metal.Ref) []byte {
 }
 
 // same compares the buffers of a set with the views.
-func (b built) same(t testing.TB, set *metal.Set, refs []metal.Ref) {
+func (b built) same(t testing.TB, set *Set, refs []Ref) {
 	t.Helper()
 	for _, ref := range refs {
 		buffer, ok := set.Buffer(ref)

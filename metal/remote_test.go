@@ -1,4 +1,4 @@
-package models_test
+package metal_test
 
 import (
 	"context"
@@ -8,13 +8,12 @@ import (
 	"github.com/tensorfs/tensorfs/formats/remote"
 	"github.com/tensorfs/tensorfs/internal/testing/testhub"
 	"github.com/tensorfs/tensorfs/metal"
-	"github.com/tensorfs/tensorfs/metal/models"
 )
 
 // TestOpenRemote loads a model of a Hub, as it is and converted: the tensors are those
 // of the file. It may ask for the cache, which keeps nothing of such a model.
 func TestOpenRemote(t *testing.T) {
-	const file = "../../testdata/gguf/llama-xs.q8_0.gguf"
+	const file = "../testdata/gguf/llama-xs.q8_0.gguf"
 	home := t.TempDir()
 	for name, value := range map[string]string{"HOME": home, "XDG_CACHE_HOME": "", "TENSORFS_CACHE": "", "HF_HOME": "", "HF_HUB_CACHE": "", "HF_TOKEN": "", "HF_TOKEN_PATH": "", "HF_HUB_OFFLINE": "", "TENSORFS_OFFLINE": "", "TRANSFORMERS_OFFLINE": ""} {
 		t.Setenv(name, value)
@@ -29,7 +28,7 @@ func TestOpenRemote(t *testing.T) {
 	load := func(name string, view string) map[string]string {
 		c := remote.New(remote.Options{})
 		defer c.Close()
-		m, err := models.Open(name, models.Options{Views: []string{view}, Model: c.Formats(context.Background())})
+		m, err := metal.Open(name, metal.Options{Views: []string{view}, Model: c.Formats(context.Background())})
 		if err != nil {
 			t.Fatal(err)
 		}

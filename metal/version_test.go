@@ -1,4 +1,4 @@
-package models
+package metal
 
 import (
 	"crypto/sha256"
@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/metal"
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -23,11 +22,11 @@ func TestViewsVersion(t *testing.T) {
 	lines := []string{fmt.Sprintf("version %d", views.Version)}
 	for _, model := range golden(t) {
 		b := build(t, model)
-		var refs []metal.Ref
+		var refs []Ref
 		for ref := range b {
 			refs = append(refs, ref)
 		}
-		slices.SortFunc(refs, func(a, b metal.Ref) int { return strings.Compare(a.String(), b.String()) })
+		slices.SortFunc(refs, func(a, b Ref) int { return strings.Compare(a.String(), b.String()) })
 		h := sha256.New()
 		for _, ref := range refs {
 			p := b.bytes(t, ref)

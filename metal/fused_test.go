@@ -1,11 +1,10 @@
-package models
+package metal
 
 import (
 	"bytes"
 	"slices"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/metal"
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -22,14 +21,14 @@ func TestFused(t *testing.T) {
 					continue
 				}
 				b, err := l.Fused(views[1], names...)
-				if q := want[metal.Ref{View: views[0], Name: name}].Quant; q != nil && q.Mode == "nvfp4" && err != nil {
+				if q := want[Ref{View: views[0], Name: name}].Quant; q != nil && q.Mode == "nvfp4" && err != nil {
 					continue // whether there is a scale for the whole tensor, only the view knows
 				}
 				if err != nil {
 					t.Errorf("%s: %v", model, err)
 					continue
 				}
-				ref := metal.Ref{View: views[0], Name: name}
+				ref := Ref{View: views[0], Name: name}
 				info, err := l.FusedInfo(views[1], names...)
 				if err != nil {
 					t.Fatal(err)
@@ -38,7 +37,7 @@ func TestFused(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !bytes.Equal(b.Contents, want.bytes(t, ref)) || b.Origin != metal.OriginMemory {
+				if !bytes.Equal(b.Contents, want.bytes(t, ref)) || b.Origin != OriginMemory {
 					t.Errorf("%s: %s of %d bytes is not the view's", model, ref, b.Size)
 				}
 				if info.DType != inView.DType || info.Bytes != b.Size || !slices.Equal(info.Shape, inView.Shape) || info.EngineDType != inView.EngineDType ||
@@ -69,7 +68,7 @@ func TestFused(t *testing.T) {
 
 // parts are the tensors of which the one of that name is made, where a view has all
 // of them and not the one itself.
-func parts(l *metal.Loader, view, name string) ([]string, bool) {
+func parts(l *Loader, view, name string) ([]string, bool) {
 	names, dim := views.JoinedParts(name)
 	if dim != 0 || l.Has(view, name) || len(names) < 2 {
 		return nil, false

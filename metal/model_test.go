@@ -1,4 +1,4 @@
-package models
+package metal
 
 import (
 	"bytes"
@@ -16,14 +16,13 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/config"
-	"github.com/tensorfs/tensorfs/metal"
 	"github.com/tensorfs/tensorfs/views"
 )
 
 // TestBytes loads every tensor of every view of every golden model, and compares it
 // with the view.
 func TestBytes(t *testing.T) {
-	origins := map[metal.Origin]int{}
+	origins := map[Origin]int{}
 	for _, model := range golden(t) {
 		t.Run(strings.TrimPrefix(model, testdata), func(t *testing.T) {
 			o := options(t)
@@ -37,19 +36,19 @@ func TestBytes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			set, err := l.Load(t.Context(), refs, metal.LoadOptions{})
+			set, err := l.Load(t.Context(), refs, LoadOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			want.same(t, set, refs)
-			planned := map[metal.Origin]int64{metal.OriginModel: plan.Model, metal.OriginCache: plan.Cache, metal.OriginMemory: plan.Memory}
+			planned := map[Origin]int64{OriginModel: plan.Model, OriginCache: plan.Cache, OriginMemory: plan.Memory}
 			for _, ref := range refs {
 				b, _ := set.Buffer(ref)
 				origins[b.Origin]++
 				if b.Size > 0 && planned[b.Origin] == 0 {
 					t.Errorf("%s is of origin %s, of which the plan has nothing: %+v", ref, b.Origin, plan)
 				}
-				if b.Origin == metal.OriginModel && tensorfs.Extents(want[ref].Data) == nil {
+				if b.Origin == OriginModel && tensorfs.Extents(want[ref].Data) == nil {
 					t.Errorf("%s is of origin %s without an extent", ref, b.Origin)
 				}
 			}
@@ -61,7 +60,7 @@ func TestBytes(t *testing.T) {
 			}
 		})
 	}
-	if origins[metal.OriginModel] < 100 || origins[metal.OriginMemory] < 100 || origins[metal.OriginCache] > 0 {
+	if origins[OriginModel] < 100 || origins[OriginMemory] < 100 || origins[OriginCache] > 0 {
 		t.Errorf("%v", origins)
 	}
 }
@@ -138,19 +137,19 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// TestConfig holds that metal.Config has a field for each name that config.json can
+// TestConfig holds that Config has a field for each name that config.json can
 // have, and no others, and decodes those of all golden models.
 func TestConfig(t *testing.T) {
 	kinds := map[reflect.Type]string{
 		reflect.TypeFor[int64](): "integer", reflect.TypeFor[float64](): "number", reflect.TypeFor[string](): "string", reflect.TypeFor[bool](): "boolean",
-		reflect.TypeFor[[]int64](): "integers", reflect.TypeFor[[]bool](): "booleans", reflect.TypeFor[metal.Pattern](): "integer or booleans",
+		reflect.TypeFor[[]int64](): "integers", reflect.TypeFor[[]bool](): "booleans", reflect.TypeFor[Pattern](): "integer or booleans",
 	}
 	have := map[string]string{}
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[metal.Config]()) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
 		have[f.Tag.Get("json")] = kinds[f.Type]
 	}
 	if want := config.Kinds(); !reflect.DeepEqual(have, want) {
-		t.Errorf("metal.Config has %v\nand config.json %v", have, want)
+		t.Errorf("Config has %v\nand config.json %v", have, want)
 	}
 	for _, model := range golden(t) {
 		l := load(t, model, options(t))
@@ -198,7 +197,7 @@ func TestAbsent(t *testing.T) {
 	if !slices.Equal(l.Views(), []string{"fused", "packed"}) || l.Names("f16") != nil || l.Count("packed") != len(l.Names("packed")) || l.Count("packed") == 0 || l.Count("f16") != 0 {
 		t.Error(l.Views(), l.Count("packed"))
 	}
-	for ref, want := range map[metal.Ref]string{
+	for ref, want := range map[Ref]string{
 		{View: "f16", Name: "output.weight"}:                       "no such view; there are fused, packed",
 		{View: "packed", Name: "nothing"}:                          `"nothing" is not in view "packed"`,
 		{View: "packed", Name: "../packed/token_embedding.weight"}: "is not in view",
@@ -208,7 +207,7 @@ func TestAbsent(t *testing.T) {
 		{View: "packed", Name: ""}:                                 "is not in view",
 	} {
 		_, err := l.Tensor(ref.View, ref.Name)
-		if !errors.Is(err, metal.ErrAbsent) || !strings.Contains(err.Error(), want) || l.Has(ref.View, ref.Name) {
+		if !errors.Is(err, ErrAbsent) || !strings.Contains(err.Error(), want) || l.Has(ref.View, ref.Name) {
 			t.Errorf("%v: %v", ref, err)
 		}
 	}
@@ -224,7 +223,7 @@ func TestAbsent(t *testing.T) {
 		x := load(t, model, options(t))
 		for _, v := range views.Build(m, views.Options{}) {
 			for _, a := range v.Absent {
-				if _, err := x.Info(v.Name, a.Name); !errors.Is(err, metal.ErrAbsent) || !strings.Contains(err.Error(), ": "+a.Reason+": ") {
+				if _, err := x.Info(v.Name, a.Name); !errors.Is(err, ErrAbsent) || !strings.Contains(err.Error(), ": "+a.Reason+": ") {
 					t.Errorf("%s: %s/%s: %v", model, v.Name, a.Name, err)
 				}
 				reasons++
@@ -245,7 +244,8 @@ func TestAbsent(t *testing.T) {
 // TestTreeIsAsItWasMade refuses a layout of codes for a tree, which has one.
 func TestTreeIsAsItWasMade(t *testing.T) {
 	dir := t.TempDir()
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "raw"), 0o700), os.WriteFile(filepath.Join(dir, "index.json"), nil, 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "raw"), 0o700), os.WriteFile(filepath.Join(dir, "raw/a"), make([]byte, 4), 0o600),
+		os.WriteFile(filepath.Join(dir, "index.json"), []byte(`{"version":1,"views":{"raw":{"a":{"dtype":"F32","shape":[1],"bytes":4}}}}`), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	_, err := Open(dir, Options{I2S: views.I2SLayouts[0]})

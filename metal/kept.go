@@ -1,4 +1,4 @@
-package models
+package metal
 
 import (
 	"context"
@@ -21,7 +21,6 @@ import (
 	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/export"
 	"github.com/tensorfs/tensorfs/internal/source"
-	"github.com/tensorfs/tensorfs/metal"
 	"github.com/tensorfs/tensorfs/views"
 	"golang.org/x/sys/unix"
 )
@@ -186,7 +185,7 @@ func (k *kept) files() *os.Root {
 }
 
 // file returns the file of a tensor of that size, if it is there.
-func (k *kept) file(ref metal.Ref, size int64) (metal.File, bool) {
+func (k *kept) file(ref Ref, size int64) (File, bool) {
 	root := k.files()
 	if root == nil || !k.keeps(ref) {
 		return nil, false
@@ -200,10 +199,10 @@ func (k *kept) file(ref metal.Ref, size int64) (metal.File, bool) {
 
 // keeps reports whether a tensor may have a file: two whose names differ only in
 // case would have the same one where case makes no difference, as on most Macs.
-func (k *kept) keeps(ref metal.Ref) bool { return !k.tree.views[ref.View]().alike()[ref.Name] }
+func (k *kept) keeps(ref Ref) bool { return !k.tree.views[ref.View]().alike()[ref.Name] }
 
 // path is where the file of a tensor is.
-func (k *kept) path(ref metal.Ref) string {
+func (k *kept) path(ref Ref) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.model == nil {
@@ -241,7 +240,7 @@ func (k *kept) close() error {
 // have one. Where the cache cannot keep them it says so to the logger, and the
 // tensors stay without files: only the end of ctx, an error of progress and a model
 // that changed are errors.
-func (t *tree) Prepare(ctx context.Context, refs []metal.Ref, workers int, progress func(done, total int64) error) error {
+func (t *tree) Prepare(ctx context.Context, refs []Ref, workers int, progress func(done, total int64) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	err := t.kept.prepare(ctx, refs, export.Options{
@@ -264,7 +263,7 @@ func (t *tree) Prepare(ctx context.Context, refs []metal.Ref, workers int, progr
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.Is(err, tensorfs.ErrChanged), errors.Is(err, metal.ErrAbsent):
+	case errors.Is(err, tensorfs.ErrChanged), errors.Is(err, ErrAbsent):
 		return err
 	case err != nil:
 		t.kept.warn(err)
@@ -274,14 +273,14 @@ func (t *tree) Prepare(ctx context.Context, refs []metal.Ref, workers int, progr
 
 // wanted is a tensor that is to have a file.
 type wanted struct {
-	metal.Ref
+	Ref
 	data tensorfs.Data
 }
 
 // missing returns those of refs that have no file, each once.
-func (k *kept) missing(refs []metal.Ref) ([]wanted, error) {
+func (k *kept) missing(refs []Ref) ([]wanted, error) {
 	var list []wanted
-	seen := map[metal.Ref]bool{}
+	seen := map[Ref]bool{}
 	for _, ref := range refs {
 		x, err := k.tree.tensor(ref.View, ref.Name)
 		if err != nil {
@@ -296,7 +295,7 @@ func (k *kept) missing(refs []metal.Ref) ([]wanted, error) {
 }
 
 // prepare writes what is missing of refs, as far as there is room.
-func (k *kept) prepare(ctx context.Context, refs []metal.Ref, o export.Options) error {
+func (k *kept) prepare(ctx context.Context, refs []Ref, o export.Options) error {
 	list, err := k.missing(refs)
 	if err != nil || len(list) == 0 {
 		return err
@@ -331,7 +330,7 @@ func (k *kept) clear(dir string) error {
 }
 
 // write is prepare while nobody else writes.
-func (k *kept) write(ctx context.Context, c *cache.Converted, refs []metal.Ref, o export.Options) error {
+func (k *kept) write(ctx context.Context, c *cache.Converted, refs []Ref, o export.Options) error {
 	list, err := k.missing(refs) // another process may have written them
 	if err != nil || len(list) == 0 {
 		return err
@@ -399,7 +398,7 @@ func (w *wanted) room() int64 { return (w.data.Size()/blockSize + 1) * blockSize
 
 // index describes the tensors that have a file, and those of a list.
 func (k *kept) index(list []wanted) []views.Built {
-	coming := map[metal.Ref]bool{}
+	coming := map[Ref]bool{}
 	names := map[string][]string{}
 	for _, w := range list {
 		coming[w.Ref] = true
@@ -423,7 +422,7 @@ func (k *kept) index(list []wanted) []views.Built {
 		some := &chosen{Tensors: v.Tensors}
 		for _, n := range slices.Compact(names[name]) {
 			i, ok := slices.BinarySearch(v.names, n)
-			ref := metal.Ref{View: name, Name: n}
+			ref := Ref{View: name, Name: n}
 			if ok && !coming[ref] {
 				x := v.Tensors.At(i)
 				_, ok = k.file(ref, x.Data.Size())

@@ -1,4 +1,4 @@
-package models
+package metal
 
 import (
 	"bufio"
@@ -15,7 +15,6 @@ import (
 
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
-	"github.com/tensorfs/tensorfs/metal"
 )
 
 // asWriter makes the test binary prepare the tensors of some views of a model: cache
@@ -23,7 +22,8 @@ import (
 // after printing "stuck", with tabs between them.
 const asWriter = "TENSORFS_TEST_PREPARE"
 
-func TestMain(m *testing.M) {
+// init runs before any test, and before other packages' tests of this binary.
+func init() {
 	if spec := os.Getenv(asWriter); spec != "" {
 		if err := writer(strings.Split(spec, "\t")); err != nil {
 			fmt.Println(err)
@@ -31,7 +31,6 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
 }
 
 func writer(spec []string) error {
@@ -39,12 +38,12 @@ func writer(spec []string) error {
 	if err != nil {
 		return err
 	}
-	x, err := NewTree(m, Options{CacheDir: spec[0]})
+	x, err := newTree(m, Options{CacheDir: spec[0]})
 	if err != nil {
 		return err
 	}
 	defer x.Close()
-	t := x.(*tree)
+	t := x
 	stuckAt, calls := 0, 0
 	if _, err := fmt.Sscan(spec[3], &stuckAt); err != nil {
 		return err
@@ -137,7 +136,7 @@ func TestTwoWriters(t *testing.T) {
 		x, want := countingTree(t, bf16Model, o), build(t, bf16Model)
 		refs := x.refs(strings.Split(views[0]+","+views[1], ",")...)
 		holds(t, x.tree, want, refs)
-		seen, bytes := map[metal.Ref]bool{}, int64(0)
+		seen, bytes := map[Ref]bool{}, int64(0)
 		for _, ref := range refs {
 			if !seen[ref] {
 				bytes += want[ref].Data.Size()
@@ -149,8 +148,8 @@ func TestTwoWriters(t *testing.T) {
 		if written < bytes || written > bytes+2*texts {
 			t.Errorf("%v: %d bytes were written, of %d", views, written, bytes)
 		}
-		if l := load(t, x.kept.model.Dir(), o); len(all(l)) != len(seen) {
-			t.Errorf("index.json has %d tensors, not %d", len(all(l)), len(seen))
+		if got := listed(t, x.kept.model.Dir()); len(got) != len(seen) {
+			t.Errorf("index.json has %d tensors, not %d", len(got), len(seen))
 		}
 	}
 }
@@ -168,7 +167,7 @@ func TestWaits(t *testing.T) {
 	n := 0
 	for _, ref := range refs {
 		if cached(t, x.tree, ref) != nil {
-			holds(t, x.tree, want, []metal.Ref{ref})
+			holds(t, x.tree, want, []Ref{ref})
 			n++
 		}
 	}
@@ -208,7 +207,7 @@ func TestKilled(t *testing.T) {
 		refs := x.refs("f16", "npy")
 		for _, ref := range refs {
 			if cached(t, x.tree, ref) != nil {
-				holds(t, x.tree, want, []metal.Ref{ref})
+				holds(t, x.tree, want, []Ref{ref})
 			}
 		}
 		if err := x.Prepare(t.Context(), refs, 0, nil); err != nil {

@@ -1,4 +1,4 @@
-package models
+package metal
 
 import (
 	"os"
@@ -12,7 +12,7 @@ import (
 // TestGoExample runs docs/examples/goweights twice: the second time all is mapped.
 func TestGoExample(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "goweights")
-	if out, err := exec.Command("go", "build", "-o", program, "../../docs/examples/goweights").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", program, "../docs/examples/goweights").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	dir := t.TempDir()

@@ -1,0 +1,24 @@
+package metal
+
+import (
+	"errors"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// Open opens a model: a file of any format, a directory, the name of a model in a
+// store, or a directory where one is mounted or was exported to.
+func Open(model string, o Options) (*Loader, error) {
+	m, err := o.Model.Open(model)
+	if err != nil {
+		return nil, err
+	}
+	t, err := newTree(m, o)
+	if m.Shown != nil && o.I2S != "" && err == nil {
+		err = tensorfs.Unsupported(model, "a tree is as it was made, and another layout of I2_S codes cannot be chosen", "open the model itself, or mount it with --i2s "+o.I2S)
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return New(t, o) // it closes t on error
+}
