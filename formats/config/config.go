@@ -60,8 +60,8 @@ func FromHF(get Lookup, shapes Shapes, layers int) []tensorfs.Field {
 // Values that are not of the schema's types are left out.
 func FromJSON(get Lookup) []tensorfs.Field {
 	m := &model{get: get, scopes: []string{""}}
-	for i := range schema {
-		f := field{name: schema[i].name, kind: schema[i].kind, hf: []string{schema[i].name}}
+	for _, row := range schema() {
+		f := field{name: row.name, kind: row.kind, hf: []string{row.name}}
 		if _, ok := get(f.name + perLayer); ok {
 			f.hf[0] += perLayer // which says the other, too
 		}
@@ -168,8 +168,8 @@ func (m *model) find(gguf, hf []string) (any, bool) {
 
 // evaluate walks the schema. bare leaves out mere defaults.
 func (m *model) evaluate(bare bool) []tensorfs.Field {
-	for i := range schema {
-		f := &schema[i]
+	for i := range schema() {
+		f := &schema()[i]
 		if f.only != nil && !f.only(m) || bare && !f.tensors {
 			continue
 		}

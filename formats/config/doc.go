@@ -2,8 +2,9 @@
 // file calls them: "llama.embedding_length" in GGUF and "hidden_size" in a
 // Hugging Face config.json are both "dim".
 //
-// The schema is the table in schema.go: for each field its kind, the keys of both
-// ecosystems in the order they are tried, and the value when none is present.
+// The schema is the table in schema.go: for each field its kind, the value when none of
+// its keys is present, and the keys of both ecosystems in the order they are tried. Those
+// of facts that conversions write are in keys.txt of package architectures.
 // [FromGGUF] and [FromHF] read it; [AppendJSON] writes the fields out.
 //
 // The rules:

@@ -1,6 +1,12 @@
 package config
 
-import "strings"
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tensorfs/tensorfs/formats/architectures"
+)
 
 // kind is what a field's value may be.
 type kind int
@@ -34,24 +40,48 @@ type field struct {
 	only func(m *model) bool
 }
 
-// schema is the table. A field may use the fields above it.
-var schema = []field{
+// schema returns the table. A field may use the fields above it.
+var schema = sync.OnceValue(func() []field {
+	for i := range table {
+		f := &table[i]
+		if fact := architectures.FactOf(f.name); fact != nil {
+			f.gguf, f.hf = slices.Concat(fact.Keys, f.gguf), slices.Concat(paths(fact.Fields), f.hf)
+		}
+	}
+	return table
+})
+
+// paths returns fields of keys.txt as paths: those about rotary embeddings may be in
+// several objects.
+func paths(fields []string) (list []string) {
+	for _, f := range fields {
+		if name, ok := strings.CutPrefix(f, "rope."); ok {
+			list = append(list, "rope_parameters.full_attention."+name, "rope_parameters."+name, "rope_scaling."+name)
+		} else {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// table is the schema, in which rows with the name of a fact get its keys and fields.
+var table = []field{
 	{name: "architecture", kind: text, without: architecture, tensors: true},
-	{name: "dim", gguf: keys("embedding_length decoder.embedding_length"), hf: keys("hidden_size n_embd d_model dim model_dim"),
+	{name: "dim", gguf: keys("decoder.embedding_length"), hf: keys("d_model model_dim"),
 		without: columns("token_embedding.weight"), tensors: true},
-	{name: "n_layers", gguf: keys("block_count decoder.block_count"), hf: keys("num_hidden_layers n_layers n_layer num_layers decoder_layers num_transformer_layers"),
+	{name: "n_layers", gguf: keys("decoder.block_count"), hf: keys("decoder_layers num_transformer_layers"),
 		without: layerCount, tensors: true},
-	{name: "n_heads", kind: counts, gguf: keys("attention.head_count decoder.attention.head_count"), hf: keys("num_attention_heads n_head n_heads num_heads decoder_attention_heads")},
-	{name: "n_kv_heads", kind: counts, gguf: keys("attention.head_count_kv"), hf: keys("num_key_value_heads n_kv_heads num_kv_heads n_head_kv multi_query_group_num"),
+	{name: "n_heads", kind: counts, gguf: keys("decoder.attention.head_count"), hf: keys("num_heads decoder_attention_heads")},
+	{name: "n_kv_heads", kind: counts, hf: keys("n_head_kv multi_query_group_num"),
 		first: oneHead, without: kvHeads},
-	{name: "head_dim", gguf: keys("attention.key_length"), hf: keys("head_dim kv_channels attention_head_dim"), without: quotient("dim", "n_heads")},
+	{name: "head_dim", hf: keys("kv_channels attention_head_dim"), without: quotient("dim", "n_heads")},
 	{name: "v_head_dim", gguf: keys("attention.value_length"), hf: keys("v_head_dim"), without: same("head_dim")},
 	{name: "q_dim", without: rows("n_heads", "layers.0.attention.q.weight"), tensors: true},
 	{name: "kv_dim", without: rows("n_kv_heads", "layers.0.attention.k.weight"), tensors: true},
-	{name: "ffn_dim", kind: counts, gguf: keys("feed_forward_length decoder.feed_forward_length"), hf: keys("intermediate_size n_inner ffn_dim hidden_dim d_ff decoder_ffn_dim ffn_hidden_size"),
+	{name: "ffn_dim", kind: counts, gguf: keys("decoder.feed_forward_length"), hf: keys("ffn_dim d_ff decoder_ffn_dim ffn_hidden_size"),
 		without: inner("layers.0.ffn.down.weight"), tensors: true},
-	{name: "vocab_size", gguf: keys("vocab_size"), hf: keys("vocab_size padded_vocab_size"), without: vocabulary, tensors: true},
-	{name: "max_seq_len", gguf: keys("context_length decoder.context_length"), hf: keys("max_position_embeddings n_positions n_ctx max_sequence_length max_seq_len seq_length model_max_length max_target_positions"),
+	{name: "vocab_size", hf: keys("padded_vocab_size"), without: vocabulary, tensors: true},
+	{name: "max_seq_len", gguf: keys("decoder.context_length"), hf: keys("max_seq_len seq_length max_target_positions"),
 		without: always(int64(2048))},
 
 	{name: "norm_eps", kind: real, gguf: keys("attention.layer_norm_rms_epsilon attention.layer_norm_epsilon"), hf: keys("rms_norm_eps layer_norm_eps layer_norm_epsilon norm_epsilon norm_eps layernorm_epsilon"),
@@ -61,17 +91,16 @@ var schema = []field{
 			}
 			return 1e-5, true
 		}},
-	{name: "rope_theta", kind: real, gguf: keys("rope.freq_base"), hf: keys("rope_theta rope_parameters.rope_theta rope_parameters.full_attention.rope_theta global_rope_theta rotary_emb_base rope_scaling.rope_theta"),
-		without: always(10000.0)},
-	{name: "rope_dim", gguf: keys("rope.dimension_count"), hf: keys("qk_rope_head_dim rotary_dim"), without: ropeDim},
-	{name: "rope_scaling_type", kind: text, gguf: keys("rope.scaling.type"), hf: keys("rope_parameters.rope_type rope_scaling.rope_type rope_scaling.type"), without: always("none")},
-	{name: "rope_scaling_factor", kind: real, gguf: keys("rope.scaling.factor rope.scale_linear"), hf: keys("rope_parameters.factor rope_scaling.factor"), without: always(1.0)},
-	{name: "rope_orig_ctx", gguf: keys("rope.scaling.original_context_length"), hf: keys("rope_parameters.original_max_position_embeddings rope_scaling.original_max_position_embeddings original_max_position_embeddings")},
+	{name: "rope_theta", kind: real, without: always(10000.0)},
+	{name: "rope_dim", hf: keys("rotary_dim"), without: ropeDim},
+	{name: "rope_scaling_type", kind: text, hf: keys("rope_parameters.rope_type rope_scaling.rope_type rope_scaling.type"), without: always("none")},
+	{name: "rope_scaling_factor", kind: real, without: always(1.0)},
+	{name: "rope_orig_ctx"},
 
-	{name: "sliding_window", gguf: keys("attention.sliding_window"), hf: keys("sliding_window window_size"), unless: keys("use_sliding_window"), without: always(int64(0))},
+	{name: "sliding_window", hf: keys("window_size"), unless: keys("use_sliding_window"), without: always(int64(0))},
 	{name: "sliding_window_pattern", kind: pattern, gguf: keys("attention.sliding_window_pattern"), hf: keys("sliding_window_pattern _sliding_window_pattern layer_types global_attn_every_n_layers"),
 		without: usualPattern},
-	{name: "rope_local_theta", kind: real, gguf: keys("rope.freq_base_swa rope.local.freq_base"), hf: keys("rope_local_base_freq local_rope_theta rope_local_theta swa_rope_theta rope_parameters.sliding_attention.rope_theta"),
+	{name: "rope_local_theta", kind: real, hf: keys("rope_local_theta swa_rope_theta"),
 		without: func(m *model) (any, bool) {
 			if m.arch == "gemma3" {
 				return 10000.0, true
@@ -79,21 +108,21 @@ var schema = []field{
 			return m.value("rope_theta")
 		}},
 	{name: "tie_embeddings", kind: boolean, hf: keys("tie_word_embeddings"), without: tied, tensors: true},
-	{name: "attn_logit_softcap", kind: real, gguf: keys("attn_logit_softcapping"), hf: keys("attn_logit_softcapping"), without: always(0.0)},
-	{name: "final_logit_softcap", kind: real, gguf: keys("final_logit_softcapping"), hf: keys("final_logit_softcapping"), without: always(0.0)},
+	{name: "attn_logit_softcap", kind: real, without: always(0.0)},
+	{name: "final_logit_softcap", kind: real, without: always(0.0)},
 
-	{name: "n_experts", gguf: keys("expert_count"), hf: keys("num_local_experts num_experts n_routed_experts moe_num_experts ffn_config.moe_num_experts"), without: always(int64(0))},
-	{name: "n_experts_used", gguf: keys("expert_used_count"), hf: keys("num_experts_per_tok num_experts_per_token moe_topk moe_k top_k_experts ffn_config.moe_top_k"), without: always(int64(0))},
-	{name: "n_experts_shared", gguf: keys("expert_shared_count"), hf: keys("n_shared_experts num_shared_experts moe_num_shared_experts num_shared_expert"), without: always(int64(0))},
-	{name: "expert_ffn_dim", gguf: keys("expert_feed_forward_length"), hf: keys("moe_intermediate_size expert_ffn_size ffn_config.ffn_hidden_size"), without: same("ffn_dim")},
-	{name: "shared_expert_ffn_dim", gguf: keys("expert_shared_feed_forward_length"), hf: keys("shared_expert_intermediate_size moe_shared_expert_intermediate_size shared_intermediate_size"), without: product("expert_ffn_dim", "n_experts_shared")},
-	{name: "n_dense_layers", gguf: keys("leading_dense_block_count"), hf: keys("first_k_dense_replace moe_layer_start_index num_dense_layers"), without: always(int64(0))},
-	{name: "n_nextn_layers", gguf: keys("nextn_predict_layers"), hf: keys("num_nextn_predict_layers mtp_num_hidden_layers"), without: always(int64(0))},
+	{name: "n_experts", hf: keys("moe_num_experts ffn_config.moe_num_experts"), without: always(int64(0))},
+	{name: "n_experts_used", hf: keys("moe_topk moe_k ffn_config.moe_top_k"), without: always(int64(0))},
+	{name: "n_experts_shared", hf: keys("num_shared_experts moe_num_shared_experts num_shared_expert"), without: always(int64(0))},
+	{name: "expert_ffn_dim", hf: keys("expert_ffn_size ffn_config.ffn_hidden_size"), without: same("ffn_dim")},
+	{name: "shared_expert_ffn_dim", hf: keys("moe_shared_expert_intermediate_size shared_intermediate_size"), without: product("expert_ffn_dim", "n_experts_shared")},
+	{name: "n_dense_layers", hf: keys("moe_layer_start_index num_dense_layers"), without: always(int64(0))},
+	{name: "n_nextn_layers", hf: keys("mtp_num_hidden_layers"), without: always(int64(0))},
 
-	{name: "q_lora_rank", gguf: keys("attention.q_lora_rank"), hf: keys("q_lora_rank"), without: always(int64(0))},
-	{name: "kv_lora_rank", gguf: keys("attention.kv_lora_rank"), hf: keys("kv_lora_rank"), without: always(int64(0))},
+	{name: "q_lora_rank", without: always(int64(0))},
+	{name: "kv_lora_rank", without: always(int64(0))},
 	{name: "qk_nope_head_dim", hf: keys("qk_nope_head_dim"), without: nopeDim, only: isMLA},
-	{name: "mla_v_head_dim", gguf: keys("attention.value_length_mla attention.value_length"), hf: keys("v_head_dim"), only: isMLA},
+	{name: "mla_v_head_dim", gguf: keys("attention.value_length"), only: isMLA},
 
 	{name: "ssm_conv_kernel", gguf: keys("ssm.conv_kernel"), hf: keys("conv_kernel d_conv mamba_d_conv linear_conv_kernel_dim conv_L_cache")},
 	{name: "ssm_inner", gguf: keys("ssm.inner_size"), hf: keys("d_inner mamba_d_ssm"), without: ssmInner},
@@ -133,8 +162,7 @@ var listNames = map[kind]string{counts: "integers", pattern: "booleans"}
 // an integer, a number, a string, a boolean, or lists of these.
 func Kinds() map[string]string {
 	all := map[string]string{"layout": kindNames[text]}
-	for i := range schema {
-		f := &schema[i]
+	for _, f := range schema() {
 		all[f.name] = kindNames[f.kind]
 		if list := listNames[f.kind]; list != "" {
 			all[f.name+perLayer] = list
