@@ -5,54 +5,39 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-const (
-	// preparing is how many beginnings come at a time.
-	preparing = 16
-	// few is how many files come so soon that nobody is told of it.
-	few = 8
-)
+// few is how many files come so soon that nobody is told of it.
+const few = 8
 
 // Prepare brings in the first cell of each of the files that are on the server: the
 // header of most. See source.Preparer.
 func (l *Listing) Prepare(names []string) (done func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	add, end := l.progress(names)
 	defer end()
-	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var files []source.File
-	room := make(chan struct{}, preparing)
-	for _, name := range names {
-		room <- struct{}{}
-		if ctx.Err() != nil {
-			break
+	// The parser asks for what fails itself, and says why it cannot be had.
+	_ = Each(context.Background(), len(names), func(ctx context.Context, i int) error {
+		f, err := l.OpenFile(names[i])
+		if err != nil {
+			return err
 		}
-		wg.Go(func() {
-			defer func() { <-room }()
-			f, err := l.OpenFile(name)
-			if err != nil {
-				cancel()
-				return
-			}
-			mu.Lock()
-			files = append(files, f)
-			mu.Unlock()
-			first := min(cache.CellSize, f.Size())
-			if far, ok := f.(interface {
-				Fetch(ctx context.Context, off, n int64) error
-			}); ok && far.Fetch(ctx, 0, first) != nil {
-				cancel() // the parser asks for it itself, and says why it cannot be had
-				return
-			}
+		mu.Lock()
+		files = append(files, f)
+		mu.Unlock()
+		first := min(cache.CellSize, f.Size())
+		if far, ok := f.(tensorfs.Fetcher); ok {
+			err = far.Fetch(ctx, 0, first)
+		}
+		if err == nil {
 			add(first)
-		})
-	}
-	wg.Wait()
+		}
+		return err
+	})
 	return func() {
 		for _, f := range files {
 			f.Close()

@@ -88,7 +88,7 @@ func TestHostileTrees(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v, want %s", err, tt.want)
 			}
-			if n := pages.Load(); n > maxPages {
+			if n := pages.Load(); n > remote.MaxPages {
 				t.Errorf("%d pages", n)
 			}
 		})

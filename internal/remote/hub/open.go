@@ -201,31 +201,29 @@ func (h *hub) tree(ctx context.Context, name string, s *snapshot) ([]file, error
 		return &tensorfs.FormatError{File: name, Offset: -1, Problem: "the Hub's list of files " + problem, Advice: "try again later"}
 	}
 	address := h.api(s.Repository, "tree", s.Commit)
-	query := "recursive=true&expand=false"
-	for left, page := int64(maxListing), 0; ; page++ {
-		if page == maxPages {
-			return nil, bad("does not end")
-		}
+	left := int64(maxListing)
+	err := remote.Pages("recursive=true&expand=false", func(query string) (string, error) {
 		body, header, err := h.get(ctx, name, address+"?"+query, left)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
 		left -= int64(len(body))
 		if err := t.add(body); err != nil {
 			if e, ok := errors.AsType[*tensorfs.FormatError](err); ok {
 				e.File = name
 			}
-			return nil, err
+			return "", err
 		}
 		next, more := nextPage(header.Get("Link"))
-		switch {
-		case !more:
-			return t.files, nil
-		case next == "" || next == query:
-			return nil, bad("has a next page without an address")
+		if more && (next == "" || next == query) {
+			return "", bad("has a next page without an address")
 		}
-		query = next
+		return next, nil
+	})
+	if errors.Is(err, remote.ErrEndless) {
+		err = bad("does not end")
 	}
+	return t.files, err
 }
 
 // request returns a GET of an address of the Hub.

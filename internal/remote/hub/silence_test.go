@@ -1,19 +1,21 @@
 package hub
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/remote"
 	"github.com/tensorfs/tensorfs/internal/testing/testhub"
 	"github.com/tensorfs/tensorfs/internal/testing/testremote"
-	"github.com/tensorfs/tensorfs/internal/web"
 )
+
+// options are those of who asks a Hub, and has nothing else in the environment.
+func options(h *testhub.Hub) Options {
+	return Options{Env: func(name string) string { return map[string]string{"HF_ENDPOINT": h.URL}[name] }}
+}
 
 // A commit that was opened is opened where the Hub does not answer, and not where it
 // refuses.
@@ -23,19 +25,13 @@ func TestSilence(t *testing.T) {
 	h.Commit("org/name", map[string][]byte{"config.json": []byte("{}"), "model.gguf": want})
 	for _, name := range []string{"hf:org/name", "hf:org/name@main/model.gguf"} {
 		repository, revision, _ := strings.Cut(strings.TrimPrefix(name, prefix), "@")
-		testremote.Silence{Name: name, Want: want,
-			Open: func(c *web.Client, store *cache.Store) (*remote.Listing, string, error) {
-				l, _, err := Open(t.Context(), repository, revision, Options{Client: c, Store: store,
-					Env: func(name string) string { return map[string]string{"HF_ENDPOINT": h.URL}[name] }})
+		testremote.Silence{Name: name, Want: want, Options: options(h),
+			Open: func(o Options) (*remote.Listing, string, error) {
+				l, _, err := Open(t.Context(), repository, revision, o)
 				return l, "model.gguf", err
 			},
-			Fault: func(answer http.HandlerFunc) {
-				h.Break(func(w http.ResponseWriter, r *http.Request, _ bool) bool {
-					if answer != nil {
-						answer(w, r)
-					}
-					return answer != nil
-				})
+			Fault: func(answer func(http.ResponseWriter, *http.Request) bool) {
+				h.Break(func(w http.ResponseWriter, r *http.Request, _ bool) bool { return answer(w, r) })
 			},
 		}.Test(t)
 	}
@@ -57,9 +53,9 @@ func TestPagesInTime(t *testing.T) {
 		return true
 	}
 	store, _ := testremote.Cache(t)
-	_, _, err := Open(context.Background(), "org/name", "", Options{Client: testremote.Client(t, time.Second), Store: store, Env: func(name string) string {
-		return map[string]string{"HF_ENDPOINT": h.URL}[name]
-	}})
+	o := options(h)
+	o.Client, o.Store = testremote.Client(t, time.Second), store
+	_, _, err := Open(t.Context(), "org/name", "", o)
 	if err == nil || !strings.HasPrefix(err.Error(), "hf:org/name: the Hub did not answer: ") || pages.Load() > 10 {
 		t.Errorf("%v after %d pages", err, pages.Load())
 	}

@@ -16,7 +16,6 @@ import (
 const (
 	maxEntries = 100_000  // of a tree
 	maxListing = 64 << 20 // bytes of it
-	maxPages   = 1000
 	maxSize    = 16 << 40 // of a file
 )
 

@@ -25,8 +25,6 @@ const (
 	// headers of GGUF end, firstShard that of files whose headers are small.
 	first      = 1 << 20
 	firstShard = cache.CellSize
-	// asked is how many shards are asked for at the same time.
-	asked = 16
 )
 
 // Open finds the file at an address, https:// or, on this machine and private
@@ -78,31 +76,24 @@ func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file 
 // others finds the other files of a split model, as far as they are there: whoever
 // opens it says what is missing. silence is why the server is not asked, nil if it is.
 func others(ctx context.Context, o *Options, a address, silence error) (all []found, err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	var mu sync.Mutex
-	var group sync.WaitGroup
-	room := make(chan struct{}, asked)
-	for _, b := range a.shards() {
-		if b.file() == a.file() {
-			continue
+	shards := a.shards()
+	err = remote.Each(ctx, len(shards), func(ctx context.Context, i int) error {
+		if shards[i].file() == a.file() {
+			return nil
 		}
-		group.Go(func() {
-			room <- struct{}{}
-			defer func() { <-room }()
-			f, err := find(ctx, o, b, firstShard, silence)
+		f, err := find(ctx, o, shards[i], firstShard, silence)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
 			mu.Lock()
 			defer mu.Unlock()
-			switch {
-			case err == nil:
-				all = append(all, f)
-			case !errors.Is(err, os.ErrNotExist):
-				cancel(err)
-			}
-		})
-	}
-	group.Wait()
-	return all, context.Cause(ctx)
+			all = append(all, f)
+		}
+		return err
+	})
+	return all, err
 }
 
 // found is a file that is there.

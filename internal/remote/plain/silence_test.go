@@ -5,11 +5,9 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/remote"
 	"github.com/tensorfs/tensorfs/internal/testing/testremote"
 	"github.com/tensorfs/tensorfs/internal/testing/testweb"
-	"github.com/tensorfs/tensorfs/internal/web"
 )
 
 // A file that was opened is opened where the server does not answer, and not where it
@@ -22,20 +20,11 @@ func TestSilence(t *testing.T) {
 		s.Put(name, bytes.NewReader(want[i:]))
 	}
 	for path, want := range map[string][]byte{"/m.gguf": want, "/one-00002-of-00003.gguf": want[1:]} {
-		testremote.Silence{Name: s.URL + path, Want: want,
-			Open: func(c *web.Client, store *cache.Store) (*remote.Listing, string, error) {
-				o := newOptions(t)
-				o.Client, o.Store = c, store
-				return Open(t.Context(), s.URL+path, o)
-			},
-			Fault: func(answer http.HandlerFunc) {
+		testremote.Silence{Name: s.URL + path, Want: want, Options: newOptions(t),
+			Open: func(o Options) (*remote.Listing, string, error) { return Open(t.Context(), s.URL+path, o) },
+			Fault: func(answer func(http.ResponseWriter, *http.Request) bool) {
 				s.Do(func() {
-					s.Fault = func(_ int, w http.ResponseWriter, r *http.Request) bool {
-						if answer != nil {
-							answer(w, r)
-						}
-						return answer != nil
-					}
+					s.Fault = func(_ int, w http.ResponseWriter, r *http.Request) bool { return answer(w, r) }
 				})
 			},
 		}.Test(t)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,13 +13,13 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/remote"
 )
 
 // Limits of listings.
 const (
-	maxKeys  = 10_000
-	maxPages = 1000
-	maxPage  = 16 << 20
+	maxKeys = 10_000
+	maxPage = 16 << 20
 )
 
 // object is an object as it was when it was looked up.
@@ -33,46 +34,42 @@ type object struct {
 // list returns the objects whose keys begin with the place's.
 func (b *bucket) list(ctx context.Context, p place) ([]object, error) {
 	var all []object
-	token := ""
-	for range maxPages {
+	err := remote.Pages("", func(token string) (string, error) {
 		query := url.Values{"list-type": {"2"}, "encoding-type": {"url"}, "max-keys": {"1000"}, "prefix": {p.key}}
 		if token != "" {
 			query.Set("continuation-token", token)
 		}
 		resp, body, err := b.do(ctx, maxPage, http.MethodGet, "", query, "")
 		if err != nil {
-			return nil, err
+			return "", err
 		}
 		if resp.StatusCode != http.StatusOK {
-			return nil, b.refused(ctx, p.String(), "", resp, body)
+			return "", b.refused(ctx, p.String(), "", resp, body)
 		}
 		page, err := readPage(body)
 		if err != nil {
-			return nil, wrong(p, err.Error())
+			return "", wrong(p, err.Error())
 		}
 		for _, o := range page.objects {
 			if len(o.Key) > maxKey {
-				return nil, wrong(p, "the server lists "+tensorfs.Quote(o.Key)+", which is longer than a key can be")
+				return "", wrong(p, "the server lists "+tensorfs.Quote(o.Key)+", which is longer than a key can be")
 			}
 			if !strings.HasPrefix(o.Key, p.key) {
-				return nil, wrong(p, "the server lists "+tensorfs.Quote(o.Key)+", which was not asked for")
+				return "", wrong(p, "the server lists "+tensorfs.Quote(o.Key)+", which was not asked for")
 			}
 			if !strings.HasSuffix(o.Key, "/") { // which programs make to show a directory
 				all = append(all, o)
 			}
 		}
 		if len(all) > maxKeys {
-			return nil, tensorfs.Unsupported(p.String(), fmt.Sprintf("it has more than %d objects", maxKeys), "name the directory of one model")
+			return "", tensorfs.Unsupported(p.String(), fmt.Sprintf("it has more than %d objects", maxKeys), "name the directory of one model")
 		}
-		if page.next == "" {
-			return all, nil
-		}
-		if page.next == token {
-			break
-		}
-		token = page.next
+		return page.next, nil
+	})
+	if errors.Is(err, remote.ErrEndless) {
+		err = wrong(p, "the server's listing does not end")
 	}
-	return nil, wrong(p, "the server's listing does not end")
+	return all, err
 }
 
 // wrong is an error about an answer that makes no sense.

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"path"
 	"strings"
-	"sync"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
@@ -75,38 +74,21 @@ func (b *bucket) find(ctx context.Context, p place) ([]object, error) {
 	return b.shards(ctx, stem, i, n, first)
 }
 
-// Limits of split models.
-const (
-	maxShards = 1000
-	atOnce    = 16
-)
+// maxShards bounds split models.
+const maxShards = 1000
 
 // shards looks up the objects of a split model, of which one is known.
 func (b *bucket) shards(ctx context.Context, stem string, known, n int, first object) ([]object, error) {
 	if n > maxShards {
 		return nil, tensorfs.Unsupported(Scheme+b.name+"/"+first.Key, fmt.Sprintf("its name says that it is one of %d files", n), fmt.Sprintf("a model may have %d", maxShards))
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	all := make([]object, n)
-	room := make(chan struct{}, atOnce)
-	var running sync.WaitGroup
-	for i := range all {
-		if i == known-1 {
-			all[i] = first
-			continue
+	return all, remote.Each(ctx, n, func(ctx context.Context, i int) (err error) {
+		if all[i] = first; i != known-1 {
+			all[i], err = b.head(ctx, remote.ShardName(stem, i+1, n, ".gguf"))
 		}
-		room <- struct{}{}
-		running.Go(func() {
-			defer func() { <-room }()
-			var err error
-			if all[i], err = b.head(ctx, remote.ShardName(stem, i+1, n, ".gguf")); err != nil {
-				cancel(err)
-			}
-		})
-	}
-	running.Wait()
-	return all, context.Cause(ctx)
+		return err
+	})
 }
 
 // head looks up an object. A refusal of HEAD says no more than its status, perhaps

@@ -402,7 +402,7 @@ func TestHostileListings(t *testing.T) {
 		fmt.Fprintf(w, page, fmt.Sprintf(`<IsTruncated>true</IsTruncated><NextContinuationToken>t%d</NextContinuationToken><Contents><Key>m/%d</Key></Contents>`, n, n))
 		return true
 	}
-	if _, _, err := Open(t.Context(), "s3://models/m/", options(t)); err == nil || n > maxPages {
+	if _, _, err := Open(t.Context(), "s3://models/m/", options(t)); err == nil || n > remote.MaxPages {
 		t.Errorf("%v after %d pages", err, n)
 	}
 	n = 0

@@ -17,11 +17,28 @@ import (
 
 // Silence is a name whose server can be made to answer nothing.
 type Silence struct {
-	Name string // for people
-	Open func(c *web.Client, store *cache.Store) (l *remote.Listing, file string, err error)
-	// Fault makes the server answer all requests so, nil as ever.
-	Fault func(answer http.HandlerFunc)
+	Name    string         // for people
+	Options remote.Options // the client and the store aside
+	Open    func(o remote.Options) (l *remote.Listing, file string, err error)
+	// Fault makes the server ask answer first, which says whether it answered.
+	Fault func(answer func(w http.ResponseWriter, r *http.Request) bool)
 	Want  []byte // the file
+}
+
+// open opens the file with a client and a store.
+func (s Silence) open(client *web.Client, store *cache.Store) (*remote.Listing, string, error) {
+	s.Options.Client, s.Options.Store = client, store
+	return s.Open(s.Options)
+}
+
+// answers makes the server answer all requests so; nil as ever.
+func (s Silence) answers(answer http.HandlerFunc) {
+	s.Fault(func(w http.ResponseWriter, r *http.Request) bool {
+		if answer != nil {
+			answer(w, r)
+		}
+		return answer != nil
+	})
 }
 
 // Test holds that what was opened once is opened again where nobody answers, and says
@@ -33,7 +50,7 @@ func (s Silence) Test(t *testing.T) {
 	known, _ := Cache(t)
 	open := func(store *cache.Store, read, silent bool) {
 		t.Helper()
-		l, file, err := s.Open(client, store)
+		l, file, err := s.open(client, store)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,28 +72,28 @@ func (s Silence) Test(t *testing.T) {
 	}
 	for name, answer := range map[string]http.HandlerFunc{"hangs up": hangUp, "503": status(503), "429": status(429)} {
 		t.Run(name, func(t *testing.T) {
-			s.Fault(answer)
+			s.answers(answer)
 			open(known, true, true)
 		})
 	}
 	for name, kind := range map[int]error{401: fs.ErrPermission, 403: fs.ErrPermission, 404: fs.ErrNotExist} {
 		t.Run(http.StatusText(name), func(t *testing.T) {
-			s.Fault(status(name))
-			if _, _, err := s.Open(client, known); !errors.Is(err, kind) || web.Unanswered(err) {
+			s.answers(status(name))
+			if _, _, err := s.open(client, known); !errors.Is(err, kind) || web.Unanswered(err) {
 				t.Errorf("%v", err)
 			}
 		})
 	}
 	t.Run("not here", func(t *testing.T) {
-		s.Fault(nil)
+		s.answers(nil)
 		headers, _ := Cache(t)
 		open(headers, false, false)
 		var asked atomic.Int64
-		s.Fault(func(w http.ResponseWriter, r *http.Request) {
+		s.answers(func(w http.ResponseWriter, r *http.Request) {
 			asked.Add(1)
 			hangUp(w, r)
 		})
-		l, file, err := s.Open(client, headers)
+		l, file, err := s.open(client, headers)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,13 +105,13 @@ func (s Silence) Test(t *testing.T) {
 		}
 	})
 	t.Run("never asked", func(t *testing.T) {
-		s.Fault(hangUp)
+		s.answers(hangUp)
 		empty, _ := Cache(t)
-		_, _, err := s.Open(Client(t, 2*time.Second), empty)
+		_, _, err := s.open(Client(t, 2*time.Second), empty)
 		if !web.Unanswered(err) || !strings.HasPrefix(err.Error(), s.Name+": ") || !strings.Contains(err.Error(), "did not answer: ") || strings.Count(err.Error(), "http://") > strings.Count(s.Name, "http://") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v", err)
 		}
 	})
-	s.Fault(nil)
+	s.answers(nil)
 	open(known, true, false)
 }
