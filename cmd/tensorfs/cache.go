@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -47,10 +45,7 @@ func (o *cacheOptions) open() (*cache.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return cache.Open(cache.Options{Budget: -1})
-	}
-	return cache.Open(cache.Options{Dir: dir, OnDisk: true})
+	return cache.Open(cache.Options{Dir: dir, OnDisk: true, Exists: true})
 }
 
 func (s system) cacheDir(o *cacheOptions) *cobra.Command {

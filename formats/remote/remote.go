@@ -3,7 +3,6 @@ package remote
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -318,20 +317,8 @@ func (c *Client) begin() error {
 		c.users++
 		return nil
 	}
-	o := cache.Options{Dir: c.opts.CacheDir, Budget: c.opts.CacheSize, Logger: c.opts.Logger}
-	if c.opts.Offline != "" && o.Budget >= 0 { // nothing is stored, so a cache that is not there is not made
-		dir := o.Dir
-		if dir == "" {
-			var err error
-			if dir, err = cache.DefaultDir(); err != nil {
-				return err
-			}
-		}
-		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-			o.Budget = -1
-		}
-	}
-	store, err := cache.Open(o)
+	// Offline nothing is stored, so a cache that does not exist is not made.
+	store, err := cache.Open(cache.Options{Dir: c.opts.CacheDir, Budget: c.opts.CacheSize, Logger: c.opts.Logger, Exists: c.opts.Offline != ""})
 	if err != nil {
 		return err
 	}

@@ -84,17 +84,19 @@ func TestOpen(t *testing.T) {
 		t.Error(err)
 	}
 	h.Reset()
-	t.Setenv("TENSORFS_OFFLINE", "1")
-	if m, err = remote.Open(t.Context(), "hf:acme/tiny"); err != nil {
-		t.Fatal(err)
-	}
-	reads(t, m)
-	if err := m.Close(); err != nil || len(h.Requests()) > 0 {
-		t.Errorf("%d requests, %v", len(h.Requests()), err)
-	}
-	const want = "hf:acme/other: it is not in the cache "
-	if _, err := remote.Open(t.Context(), "hf:acme/other"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "TENSORFS_OFFLINE forbids asking for it") {
-		t.Errorf("%v, want %s...", err, want)
+	for _, variable := range []string{"TENSORFS_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"} {
+		t.Setenv(variable, "yes")
+		if m, err = remote.Open(t.Context(), "hf:acme/tiny"); err != nil {
+			t.Fatal(err)
+		}
+		reads(t, m)
+		if err := m.Close(); err != nil || len(h.Requests()) > 0 {
+			t.Errorf("%d requests, %v", len(h.Requests()), err)
+		}
+		if _, err := remote.Open(t.Context(), "hf:acme/other"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), variable+" forbids asking for it") {
+			t.Errorf("%v, want that %s forbids it", err, variable)
+		}
+		t.Setenv(variable, "")
 	}
 }
 

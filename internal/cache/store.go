@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -20,6 +22,7 @@ type Options struct {
 	Dir    string       // "": DefaultDir()
 	Budget int64        // bytes on the disk; 0: a tenth of the file system, at most 100 GB; negative: no disk, memory only
 	OnDisk bool         // a disk that is unfit is an error
+	Exists bool         // a directory that does not exist is not made: memory only
 	Logger *slog.Logger // nil: discard
 }
 
@@ -64,6 +67,9 @@ func Open(o Options) (*Store, error) {
 		if dir, err = DefaultDir(); err != nil {
 			return nil, err
 		}
+	}
+	if _, err := os.Stat(dir); o.Exists && errors.Is(err, fs.ErrNotExist) {
+		return s, nil
 	}
 	root, err := prepare(dir)
 	if unfit, ok := errors.AsType[unfitError](err); ok && !o.OnDisk {

@@ -3,37 +3,16 @@ package remote
 import (
 	"fmt"
 	"path"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/gguf"
 )
-
-// shard is the name of one file of a split GGUF model.
-var shard = regexp.MustCompile(`(?s)^(.*)-([0-9]{5})-of-([0-9]{5})\.gguf$`)
-
-// Shard returns which file of how many of a split GGUF model a file is, from 1 on,
-// as its name says. ok is false where it says nothing of the kind.
-func Shard(name string) (stem string, i, n int, ok bool) {
-	m := shard.FindStringSubmatch(name)
-	if m == nil {
-		return "", 0, 0, false
-	}
-	i, _ = strconv.Atoi(m[2])
-	n, _ = strconv.Atoi(m[3])
-	return m[1], i, n, 1 <= i && i <= n
-}
-
-// ShardName returns the name of a file of a split model: STEM-00001-of-00003.gguf.
-func ShardName(stem string, i, n int, ext string) string {
-	return fmt.Sprintf("%s-%05d-of-%05d%s", stem, i, n, ext)
-}
 
 // later reports whether a file is one of a split model, and not the first.
 func later(name string) bool {
-	_, i, _, ok := Shard(name)
-	return ok && i > 1
+	_, number, count, ok := gguf.Shard(name)
+	return ok && 1 < number && number <= count
 }
 
 // beside are GGUF files that come with models and are none themselves.

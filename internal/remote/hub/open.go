@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +17,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 
-// Options say with what the Hub is asked. HF_HUB_OFFLINE=1 forbids it, too.
+// Options say with what the Hub is asked.
 type Options = remote.Options
 
 // hub is the Hub as it is asked for one name.
@@ -60,7 +59,6 @@ func Open(ctx context.Context, repository, revision string, o Options) (l *remot
 	if h.Settings, err = SettingsOf(o.Getenv); err != nil {
 		return nil, "", err
 	}
-	h.Offline = cmp.Or(o.Offline, h.Offline)
 	name := prefix + repository
 	if revision != "" {
 		name += "@" + revision
@@ -83,7 +81,7 @@ func Open(ctx context.Context, repository, revision string, o Options) (l *remot
 			first = err
 		}
 		i := strings.LastIndexByte(rev, '/')
-		if i < 0 || h.Offline == "" && !errors.Is(err, errRevision) && !web.Unanswered(err) {
+		if i < 0 || h.o.Offline == "" && !errors.Is(err, errRevision) && !web.Unanswered(err) {
 			return nil, "", first
 		}
 		rev = rev[:i]
@@ -95,10 +93,10 @@ func Open(ctx context.Context, repository, revision string, o Options) (l *remot
 func (h *hub) find(ctx context.Context, name, repository, revision string) (remote.Answer[*snapshot], error) {
 	if isHex(revision, commitSize) {
 		if s, _, ok := h.kept(repository, revision); ok {
-			return remote.Answer[*snapshot]{Value: s, Offline: h.Offline}, nil
+			return remote.Answer[*snapshot]{Value: s, Offline: h.o.Offline}, nil
 		}
 	}
-	q := remote.Question[*snapshot]{Name: name, Who: "the Hub", Offline: h.Offline,
+	q := remote.Question[*snapshot]{Name: name, Who: "the Hub", Offline: h.o.Offline,
 		Ask:  func(ctx context.Context) (*snapshot, error) { return h.ask(ctx, name, repository, revision) },
 		Kept: func() (*snapshot, time.Time, bool) { return h.answered(repository, revision) },
 	}

@@ -22,7 +22,6 @@ const (
 type Settings struct {
 	Endpoint *url.URL // without a slash at the end
 	Token    string   // "" for none; never to be shown
-	Offline  string   // what forbids asking, "" if nothing does
 }
 
 // SettingsOf reads the settings; getenv is os.Getenv.
@@ -31,11 +30,6 @@ func SettingsOf(getenv func(string) string) (Settings, error) {
 	var err error
 	if s.Endpoint, err = endpoint(getenv("HF_ENDPOINT")); err != nil {
 		return s, err
-	}
-	for _, name := range []string{"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"} {
-		if isTrue(getenv(name)) && s.Offline == "" {
-			s.Offline = name
-		}
 	}
 	s.Token, err = tokenOf(getenv)
 	return s, err

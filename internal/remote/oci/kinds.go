@@ -85,7 +85,7 @@ func (m *manifest) files() ([]file, error) {
 		for i, x := range at {
 			list[x].Name = k.stem + k.ext
 			if len(at) > 1 { // the shards of one model, in order
-				list[x].Name = remote.ShardName(k.stem, i+1, len(at), k.ext)
+				list[x].Name = fmt.Sprintf("%s-%05d-of-%05d%s", k.stem, i+1, len(at), k.ext)
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 package ollama
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +24,7 @@ const (
 	maxSize      = 16 << 40 // of a blob
 )
 
-// Options say with what a registry is asked. HF_HUB_OFFLINE=1 forbids to ask the Hub,
-// too.
+// Options say with what a registry is asked.
 type Options = remote.Options
 
 // registry is one as it is asked for a model.
@@ -87,7 +85,7 @@ func newRegistry(n ollama.Name, o Options) (*registry, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.token, r.Offline = s.Token, cmp.Or(o.Offline, s.Offline)
+		r.token = s.Token
 	}
 	return r, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/remote"
 )
@@ -67,8 +68,8 @@ func (b *bucket) find(ctx context.Context, p place) ([]object, error) {
 	if err != nil {
 		return nil, err
 	}
-	stem, i, n, ok := remote.Shard(p.key)
-	if !ok || n == 1 {
+	stem, i, n, ok := gguf.Shard(p.key)
+	if !ok || i < 1 || i > n || n == 1 {
 		return []object{first}, nil
 	}
 	return b.shards(ctx, stem, i, n, first)
@@ -78,14 +79,14 @@ func (b *bucket) find(ctx context.Context, p place) ([]object, error) {
 const maxShards = 1000
 
 // shards looks up the objects of a split model, of which one is known.
-func (b *bucket) shards(ctx context.Context, stem string, known, n int, first object) ([]object, error) {
+func (b *bucket) shards(ctx context.Context, stem string, known, n int64, first object) ([]object, error) {
 	if n > maxShards {
 		return nil, tensorfs.Unsupported(Scheme+b.name+"/"+first.Key, fmt.Sprintf("its name says that it is one of %d files", n), fmt.Sprintf("a model may have %d", maxShards))
 	}
 	all := make([]object, n)
-	return all, remote.Each(ctx, n, func(ctx context.Context, i int) (err error) {
-		if all[i] = first; i != known-1 {
-			all[i], err = b.head(ctx, remote.ShardName(stem, i+1, n, ".gguf"))
+	return all, remote.Each(ctx, len(all), func(ctx context.Context, i int) (err error) {
+		if all[i] = first; int64(i) != known-1 {
+			all[i], err = b.head(ctx, gguf.ShardName(stem, int64(i)+1, n))
 		}
 		return err
 	})

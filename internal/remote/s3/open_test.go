@@ -15,6 +15,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/remote"
 	"github.com/tensorfs/tensorfs/internal/testing/testremote"
@@ -451,7 +452,7 @@ func TestShards(t *testing.T) {
 	s := newFake(t)
 	signedFor(t, s)
 	for i := range 40 {
-		s.put(remote.ShardName("a", i+1, 40, ".gguf"), []byte{byte(i)})
+		s.put(gguf.ShardName("a", int64(i+1), 40), []byte{byte(i)})
 	}
 	l, file, err := Open(t.Context(), "s3://models/a-00007-of-00040.gguf", options(t))
 	if err != nil || file != "a-00007-of-00040.gguf" || len(l.Items()) != 40 {
