@@ -173,6 +173,17 @@ var checks = map[string]func(call){
 			c.refuse("it has %d heads of k and v, and its tensors have %d", want, got)
 		}
 	},
+	// A list has a number for each layer, which is 0 for every so many and 1 for all between.
+	"zero_every": func(c call) {
+		field, every := c.args[0].Name, c.args[1].Literal.(int64)
+		list := c.cfg.numbers(field)
+		for i, v := range list {
+			if (v == 0) != (int64(i+1)%every == 0) || int64(len(list)) != c.count("n_layers") {
+				c.refuse("%s is not 0 for every layer that is a multiple of %d, as llama.cpp has it", field, every)
+				return
+			}
+		}
+	},
 	// A model that compresses k and v but not q is one that llama.cpp knows by its number
 	// of layers.
 	"light_layers": func(c call) {

@@ -30,6 +30,7 @@ var tripped = map[string]map[string]any{
 	"mlx-qwen2-mixed": {"sliding_window": nil, "eos_token_id": ends(368, 366)}, // the same
 	"llama3":          {"eos_token_id": ends(370, 367)},                        // eos comes first
 	"mlx-llama3-4bit": {"eos_token_id": ends(370, 367)},                        // the same
+	"smollm3":         {"eos_token_id": ends(370, 367)},                        // the same
 	"gemma3":          {"eos_token_id": ends(1, 5)},                            // what llama.cpp ends at besides: <end_of_turn>
 	"mlx-gemma3-8bit": {"eos_token_id": ends(1, 5)},
 	"gpt-oss":         {"eos_token_id": ends(358, 357, 364)}, // <|endoftext|>, <|call|>

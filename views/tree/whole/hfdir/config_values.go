@@ -41,6 +41,16 @@ var derivations = map[string]func(c *configMaker, args []*architectures.Value) a
 		}
 		return c.dims["head_dim"]
 	},
+	// A number for each layer, which is 0 for every so many and 1 for all between.
+	"zero_every": func(c *configMaker, args []*architectures.Value) any {
+		list := make([]int64, c.dims["n_layers"])
+		for i := range list {
+			if list[i] = 1; int64(i+1)%args[0].Literal.(int64) == 0 {
+				list[i] = 0
+			}
+		}
+		return list
+	},
 	// How far the tokens of each layer see.
 	"layer_types": func(c *configMaker, args []*architectures.Value) any {
 		types := make([]string, 0, c.dims["n_layers"])
