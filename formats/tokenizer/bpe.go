@@ -12,102 +12,69 @@ const noteNFC = "llama.cpp does not compose characters (NFC) as the source does:
 
 // byteBPE reads a tokenizer.json whose tokens are bytes, which OpenAI's GPT-2
 // began: each byte is a printable character.
-func (s *source) byteBPE(v *Vocabulary) error {
+func (s *source) byteBPE(v *Vocabulary) {
 	d := s.document
-	if err := d.plain(); err != nil {
-		return err
-	}
 	nfc, ok := composes(d.normalizer)
-	if !ok {
-		return d.problem("its normalizer %s is not one that llama.cpp can leave out", typeOf(d.normalizer))
+	if d.plain(); !ok {
+		d.fail("its normalizer %s is not one that llama.cpp can leave out", typeOf(d.normalizer))
 	}
 	if nfc {
 		v.Notes = append(v.Notes, noteNFC)
 	}
-	pre, prefix, err := s.preTokenizer()
-	if err != nil {
-		return err
-	}
-	v.Model, v.Pre = "gpt2", pre
-	if prefix {
-		v.Flags[flagPrefix] = true
-	}
-	return s.bpe(v, addedType)
+	v.Model = "gpt2"
+	s.preTokenizer(v)
+	s.bpe(v, addedType)
 }
 
-// bpe reads the tokens and merges of either BPE.
-func (s *source) bpe(v *Vocabulary, kind func(a addedToken) (int32, string)) error {
+// bpe reads the tokens and merges of either BPE. The embedding of gemma3 is cut to
+// the vocabulary.
+func (s *source) bpe(v *Vocabulary, kind func(a addedToken) (int32, string)) {
 	d := s.document
-	if err := d.check(); err != nil {
-		return err
+	rows := s.Rows
+	if n := len(d.model.texts) + len(d.added); s.Architecture == "gemma3" && n < rows {
+		rows = n
 	}
-	rows, err := s.cut()
-	if err != nil {
-		return err
-	}
-	v.Merges = d.model.merges
-	return d.fill(v, rows, kind)
-}
-
-// plain returns an error for what no tokenizer.json of a known kind has in its
-// BPE.
-func (d *document) plain() error {
-	switch m := &d.model; {
-	case !m.hasVocab:
-		return d.problem("its model has no vocabulary")
-	case !m.hasMerges:
-		return d.problem("its model has no merges")
-	case m.prefix != "" || m.suffix != "":
-		return d.problem("its tokens are marked inside of words or at their end (%s, %s), which llama.cpp's BPE does not know", tensorfs.Quote(m.prefix), tensorfs.Quote(m.suffix))
-	case m.dropout:
-		return d.problem("its merges are dropped at random (dropout)")
-	}
-	return nil
-}
-
-// cut returns how many tokens there are: as many as the embedding has rows. The
-// embedding of gemma3 is cut to the vocabulary.
-func (s *source) cut() (int, error) {
-	d := s.document
-	n := len(d.model.texts) + len(d.added)
-	if s.Architecture != "gemma3" || n >= s.Rows {
-		return s.Rows, nil
-	}
-	last := 0
+	last := 0 // id
 	for _, id := range d.model.ids {
 		last = max(last, int(id))
 	}
 	for _, a := range d.added {
 		last = max(last, a.id)
 	}
-	if last >= n {
-		return 0, d.problem("its ids have gaps: one is %d, and there are %d tokens", last, n)
+	if d.check(); last >= rows {
+		d.fail("its ids have gaps: one is %d, and there are %d tokens", last, rows)
 	}
-	return n, nil
+	v.Merges = d.model.merges
+	d.fill(v, rows, kind)
+}
+
+// plain refuses what no tokenizer.json of a known kind has in its BPE.
+func (d *document) plain() {
+	switch m := &d.model; {
+	case !m.hasVocab:
+		d.fail("its model has no vocabulary")
+	case !m.hasMerges:
+		d.fail("its model has no merges")
+	case m.prefix != "" || m.suffix != "":
+		d.fail("its tokens are marked inside of words or at their end (%s, %s), which llama.cpp's BPE does not know", tensorfs.Quote(m.prefix), tensorfs.Quote(m.suffix))
+	case m.dropout:
+		d.fail("its merges are dropped at random (dropout)")
+	}
 }
 
 // charBPE reads a tokenizer.json whose tokens are characters, with bytes for those
 // it does not have: SentencePiece's BPE in Hugging Face's form.
-func (s *source) charBPE(v *Vocabulary) error {
+func (s *source) charBPE(v *Vocabulary) {
 	d := s.document
-	if err := d.plain(); err != nil {
-		return err
-	}
-	switch {
+	switch d.plain(); {
 	case d.model.ignoreMerges:
-		return d.problem("it ignores its merges for words that are tokens (ignore_merges), which llama.cpp does not do for this kind")
+		d.fail("it ignores its merges for words that are tokens (ignore_merges), which llama.cpp does not do for this kind")
 	case d.decoder.Member("type").Text() != "Sequence":
-		return d.problem("its decoder %s is not the Sequence that tokenizers with byte_fallback have", typeOf(d.decoder))
+		d.fail("its decoder %s is not the Sequence that tokenizers with byte_fallback have", typeOf(d.decoder))
 	}
-	prefix, err := d.spacePrefix()
-	if err != nil {
-		return err
-	}
-	v.Model, v.Pre, v.Flags[flagPrefix] = "llama", "default", prefix
+	v.Model, v.Pre, v.Flags[flagPrefix] = "llama", "default", d.spacePrefix()
 	s.beginLlama(v)
-	if err := s.bpe(v, plainType); err != nil {
-		return err
-	}
+	s.bpe(v, plainType)
 	for id, text := range v.Tokens {
 		switch {
 		case v.Types[id] != normal:
@@ -117,7 +84,6 @@ func (s *source) charBPE(v *Vocabulary) error {
 			v.Types[id] = control
 		}
 	}
-	return nil
 }
 
 // isByte reports whether a token is that of a byte, as "<0x0A>".
@@ -127,17 +93,10 @@ func isByte(text string) bool {
 
 func isHex(c byte) bool { return strings.IndexByte("0123456789ABCDEFabcdef", c) >= 0 }
 
-// spacePrefix returns whether a space is put before a text. The error says that
-// spaces are not treated as llama.cpp does.
-func (d *document) spacePrefix() (bool, error) {
-	normalizers, ok := flatten(d.normalizer, "normalizers")
-	if !ok {
-		return false, d.problem("its normalizer is not a list of steps")
-	}
-	cuts, ok := flatten(d.preTokenizer, "pretokenizers")
-	if !ok {
-		return false, d.problem("its pre_tokenizer is not a list of steps")
-	}
+// spacePrefix returns whether a space is put before a text. It refuses what does
+// not treat spaces as llama.cpp does.
+func (d *document) spacePrefix() bool {
+	normalizers, cuts := d.steps()
 	steps := ""
 	for _, r := range normalizers {
 		switch {
@@ -146,23 +105,35 @@ func (d *document) spacePrefix() (bool, error) {
 		case replaces(r, "String", " ", space):
 			steps += "replace "
 		default:
-			return false, d.problem("its normalizer has the step %s, which llama.cpp does not do for this kind", typeOf(r))
+			d.fail("its normalizer has the step %s, which llama.cpp does not do for this kind", typeOf(r))
 		}
 	}
-	if len(cuts) > 1 {
-		return false, d.problem("its pre_tokenizer has %d steps, and llama.cpp does not cut text for this kind", len(cuts))
+	if steps += "|"; len(cuts) > 1 {
+		d.fail("its pre_tokenizer has %d steps, and llama.cpp does not cut text for this kind", len(cuts))
 	}
-	steps += "|"
 	for _, r := range cuts {
 		steps += " " + spaceCut(r)
 	}
 	switch steps {
 	case "prepend replace |", "| always", "| first", "replace | always", "replace | first":
-		return true, nil
+		return true
 	case "| never", "replace | never", "replace | split": // the last as Gemma
-		return false, nil
+		return false
 	}
-	return false, d.problem("its normalizer (%d steps) and pre_tokenizer (%d steps) treat spaces in a way that llama.cpp does not", len(normalizers), len(cuts))
+	d.fail("its normalizer (%d steps) and pre_tokenizer (%d steps) treat spaces in a way that llama.cpp does not", len(normalizers), len(cuts))
+	return false
+}
+
+// steps returns the steps of the normalizer and of the pre_tokenizer.
+func (d *document) steps() (normalizers, cuts []jsonobj.Raw) {
+	normalizers, ok := flatten(d.normalizer, "normalizers")
+	if !ok {
+		d.fail("its normalizer is not a list of steps")
+	}
+	if cuts, ok = flatten(d.preTokenizer, "pretokenizers"); !ok {
+		d.fail("its pre_tokenizer is not a list of steps")
+	}
+	return normalizers, cuts
 }
 
 // replaces reports whether a normalizer puts one text in place of a pattern, of a
@@ -216,13 +187,14 @@ const maxDepth = 8
 // flatten returns the elements of Sequences of normalizers, pre-tokenizers or the
 // like, in order. It is false where they are nested too deep, or are none.
 func flatten(r jsonobj.Raw, key string) ([]jsonobj.Raw, bool) {
+	if r.Kind() == 0 || r.Kind() == 'n' {
+		return nil, true
+	}
 	return flattenTo(nil, r, key, maxDepth)
 }
 
 func flattenTo(list []jsonobj.Raw, r jsonobj.Raw, key string, depth int) ([]jsonobj.Raw, bool) {
 	switch {
-	case r.Kind() == 0 || r.Kind() == 'n':
-		return list, depth == maxDepth // and nothing in a list
 	case r.Kind() != '{' || depth == 0:
 		return nil, false
 	case r.Member("type").Text() != "Sequence":

@@ -1,8 +1,7 @@
 package tokenizer
 
 import (
-	"errors"
-	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -22,87 +21,79 @@ var namedTemplates = []string{"tool_use", "rag"}
 
 // chat reads the chat templates of files. The templates themselves are not looked
 // at, as llama.cpp parses them when somebody chats.
-func (s *source) chat(v *Vocabulary) error {
-	if r := s.settings.Raw("chat_template"); s.settings.Has("chat_template") {
-		v.readTemplates(settingsName, r)
-		return nil
+func (s *source) chat(v *Vocabulary) {
+	if s.settings.Has("chat_template") {
+		v.readTemplates(settingsName, s.settings.Raw("chat_template"))
+		return
 	}
-	for i, name := range append([]string{"default"}, namedTemplates...) {
-		file := "additional_chat_templates/" + name + ".jinja"
-		if i == 0 {
-			file = "chat_template.jinja"
+	add := func(name, file string) bool {
+		b := s.read(file, maxSmall)
+		if !utf8.Valid(b) {
+			s.fail("%s: it is not UTF-8", file)
 		}
-		b, err := s.read(file, maxSmall)
-		switch {
-		case err != nil:
-			return err
-		case b == nil && i == 0:
-			const name = "chat_template.json"
-			o, err := s.object(name)
-			v.readTemplates(name, o.Raw("chat_template"))
-			return err
-		case !utf8.Valid(b):
-			return fmt.Errorf("%s: it is not UTF-8", file)
-		case b != nil:
+		if b != nil {
 			v.Templates = append(v.Templates, Template{name, string(b)})
 		}
+		return b != nil
 	}
-	return nil
+	if !add("default", "chat_template.jinja") {
+		const file = "chat_template.json"
+		v.readTemplates(file, s.object(file).Raw("chat_template"))
+		return
+	}
+	for _, name := range namedTemplates {
+		add(name, "additional_chat_templates/"+name+".jinja")
+	}
 }
 
 // readTemplates reads a template, or a list of templates with names.
 func (v *Vocabulary) readTemplates(file string, r jsonobj.Raw) {
-	bad := errors.New("its chat_template is neither a text nor a list of texts with names, and is left out")
-	var err error
+	bad := "its chat_template is neither a text nor a list of texts with names, and is left out"
+	problem := ""
 	switch r.Kind() {
 	case 0, 'n':
 	case '"':
-		err = v.addTemplate("default", r.Text())
+		v.addTemplate("default", r.Text())
 	case '[':
 		for e := range r.Elements() {
 			name, text := e.Member("name"), e.Member("template")
-			if err != nil {
+			if problem != "" {
 				break
 			}
-			if err = bad; name.Kind() == '"' && text.Kind() == '"' {
-				err = v.addTemplate(name.Text(), text.Text())
+			if problem = bad; name.Kind() == '"' && text.Kind() == '"' {
+				problem = v.addTemplate(name.Text(), text.Text())
 			}
 		}
 	default:
-		err = bad
+		problem = bad
 	}
-	if err != nil {
-		v.Templates, v.Notes = nil, append(v.Notes, file+": "+err.Error())
+	if problem != "" {
+		v.Templates, v.Notes = nil, append(v.Notes, file+": "+problem)
 	}
 }
 
-// addTemplate adds a template, whose name becomes part of a key.
-func (v *Vocabulary) addTemplate(name, text string) error {
+// addTemplate adds a template, whose name becomes part of a key, or says why there
+// can be none.
+func (v *Vocabulary) addTemplate(name, text string) (problem string) {
 	name = strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
+		if r < utf8.RuneSelf && (isLetter(byte(r)) || r >= '0' && r <= '9') {
 			return r
 		}
 		return '_'
 	}, name)
 	switch {
 	case v.hasTemplate(name):
-		return fmt.Errorf("two of its chat templates have the name %s, so all are left out", name)
-	case name == "":
-		return nil
-	case len(name) > maxTemplateName || len(v.Templates) == maxTemplates:
-		return errors.New("its chat templates are too many or have too long names, so all are left out")
+		return "two of its chat templates have the name " + name + ", so all are left out"
+	case len(name) > maxTemplateName || len(v.Templates) == maxTemplates && name != "":
+		return "its chat templates are too many or have too long names, so all are left out"
+	case name != "":
+		v.Templates = append(v.Templates, Template{name, text})
 	}
-	v.Templates = append(v.Templates, Template{name, text})
-	return nil
+	return ""
 }
 
 func (v *Vocabulary) hasTemplate(name string) bool {
-	for _, t := range v.Templates {
-		if t.Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.Templates, func(t Template) bool { return t.Name == name })
 }
 
 const keyTemplate = "tokenizer.chat_template"
@@ -153,13 +144,13 @@ func (v *Vocabulary) readTemplateKeys(get func(key string) any) {
 // appendChat appends the chat templates to a JSON object: a text, or a list where
 // some have names.
 func (v *Vocabulary) appendChat(b []byte) []byte {
-	if len(v.Templates) == 0 {
+	switch {
+	case len(v.Templates) == 0:
 		return b
+	case len(v.Templates) == 1 && v.hasTemplate("default"):
+		return appendQuoted(append(b, `,"chat_template":`...), v.Templates[0].Text)
 	}
 	b = append(b, `,"chat_template":`...)
-	if len(v.Templates) == 1 && v.hasTemplate("default") {
-		return appendQuoted(b, v.Templates[0].Text)
-	}
 	for i, t := range v.Templates {
 		b = append(b, "[,"[min(i, 1)])
 		b = appendQuoted(append(b, `{"name":`...), t.Name)

@@ -12,6 +12,9 @@ var endTexts = []string{
 	"<|tool_response>", "<｜end▁of▁sentence｜>", "[e~[",
 }
 
+// plamoEnd is a token that ends nothing by its text, and is in notEnds.
+const plamoEnd = "<|plamo:eos|>"
+
 // notEnds are rows: a text whose token does not end a generation where the tokens
 // of all these other texts do. They are from the same place.
 var notEnds = []struct {
@@ -20,7 +23,7 @@ var notEnds = []struct {
 }{
 	{"<|end|>", []string{"<|return|>", "<|call|>"}}, {"<|end|>", []string{"<|return|>", "<|calls|>"}}, // Harmony: the end of one message of an answer
 	{"<|end|>", []string{"<|flush|>", "<|call|>"}}, {"<|end|>", []string{"<|flush|>", "<|calls|>"}},
-	{"</s>", []string{"<|tool_response>"}}, {"</s>", []string{"<|plamo:eos|>"}}, // a word like any other
+	{"</s>", []string{"<|tool_response>"}}, {"</s>", []string{plamoEnd}}, // a word like any other
 }
 
 // Ends returns the ids of the tokens at which llama.cpp ends a generation, that of
@@ -30,29 +33,30 @@ func Ends(get func(key string) any) []int {
 	m := &metadata{get: get}
 	v := m.scalars()
 	found := map[string]int{} // by text: of several tokens with one text the last counts, as in llama.cpp
-	_, err := m.each(keyTokens, maxTokens, func(id int, v any) error {
-		if text, ok := v.(string); ok && endWords[text] {
+	m.err = nil               // whatever else is wrong
+	m.each(keyTokens, maxTokens, func(id int, v any) bool {
+		if text, ok := v.(string); ok && (text == plamoEnd || slices.Contains(endTexts, text)) {
 			found[text] = id
 		}
-		return nil
+		return true
 	})
-	if err != nil {
+	if m.err != nil {
 		return nil
 	}
 	var ends []int
+	isEnd := func(text string) bool {
+		id, ok := found[text]
+		return ok && slices.Contains(ends, id)
+	}
 	for _, text := range endTexts {
 		if id, ok := found[text]; ok {
 			ends = append(ends, id)
 		}
 	}
 	for _, role := range []string{"eos", "eot", "eom"} {
-		if v.said(role) && !slices.Contains(ends, v.Special[role]) {
-			ends = append(ends, v.Special[role])
+		if id := v.Special[role]; v.said(role) && !slices.Contains(ends, id) {
+			ends = append(ends, id)
 		}
-	}
-	isEnd := func(text string) bool {
-		id, ok := found[text]
-		return ok && slices.Contains(ends, id)
 	}
 	var not []int
 	for _, row := range notEnds {
@@ -61,25 +65,10 @@ func Ends(get func(key string) any) []int {
 		}
 	}
 	ends = slices.DeleteFunc(ends, func(id int) bool { return slices.Contains(not, id) })
-	slices.SortFunc(ends, func(a, b int) int {
-		if eos := v.Special["eos"]; v.said("eos") && (a == eos) != (b == eos) {
-			return map[bool]int{true: -1, false: 1}[a == eos]
-		}
-		return a - b
-	})
+	slices.Sort(ends)
+	if i := slices.Index(ends, v.Special["eos"]); i > 0 && v.said("eos") {
+		copy(ends[1:i+1], ends[:i])
+		ends[0] = v.Special["eos"]
+	}
 	return ends
 }
-
-// endWords are all texts of endTexts and notEnds.
-var endWords = func() map[string]bool {
-	words := map[string]bool{}
-	for _, text := range endTexts {
-		words[text] = true
-	}
-	for _, row := range notEnds {
-		for _, text := range row.beside {
-			words[text] = true
-		}
-	}
-	return words
-}()

@@ -114,40 +114,35 @@ func (t *translation) all() bool {
 			t.take(")", ")")
 		case strings.HasPrefix(t.rest, "{1}") && (len(t.rest) == 3 || strings.IndexByte("?*+{", t.rest[3]) < 0):
 			t.rest = t.rest[3:]
-		case c == '[', c == '\\', fold && isLetter(c):
-			set, alone, ok := "", false, false
-			if c == '[' {
-				set, alone, ok = t.class(fold)
-			} else {
-				set, alone, ok = t.character(fold)
-			}
+		default:
+			set, alone, ok := t.set(fold)
 			if !ok {
 				return false
 			}
-			if set = "[" + set + "]"; alone {
+			if c == '[' || c == '\\' || fold && isLetter(c) {
+				set = "[" + set + "]"
+			}
+			if alone {
 				set = "(?:" + set + apart + ")"
 			}
 			t.out.WriteString(set)
-		default:
-			text, _, ok := t.character(fold)
-			if !ok {
-				return false
-			}
-			t.out.WriteString(text)
 		}
 	}
 	return len(t.folds) == 1
 }
 
-// class reads a class and returns what Go's has between its brackets, and whether
-// it must stay alone. Classes inside are parts of it.
-func (t *translation) class(fold bool) (set string, alone, ok bool) {
+// set reads a class or a character and returns what Go's class has between its
+// brackets, and whether it must stay alone. Classes inside are parts of it.
+func (t *translation) set(fold bool) (set string, alone, ok bool) {
+	if t.rest[0] != '[' {
+		return t.character(fold)
+	}
 	if t.rest = t.rest[1:]; strings.HasPrefix(t.rest, "^") {
 		t.rest, set, alone = t.rest[1:], "^", true
 	}
-	for depth, empty := 1, true; t.rest != ""; empty = false {
+	for depth, begin := 1, len(t.rest); t.rest != ""; {
 		switch c := t.rest[0]; {
-		case c == ']' && !empty:
+		case c == ']' && len(t.rest) < begin:
 			t.rest = t.rest[1:]
 			if depth--; depth == 0 {
 				return set, alone, true

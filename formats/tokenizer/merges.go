@@ -2,7 +2,6 @@ package tokenizer
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -17,75 +16,58 @@ const byteSpace = "\u0120"
 // mergeLines returns merges as GGUF has them. A space inside of a token becomes
 // the character that stands for it in bytes' alphabet.
 func mergeLines(merges []Merge) []string {
-	var all []byte
-	ends := make([]int, len(merges))
+	lines := make([]string, len(merges))
 	for i, m := range merges {
-		all = appendToken(append(appendToken(all, m.Left), ' '), m.Right)
-		ends[i] = len(all)
-	}
-	lines, text, start := make([]string, len(merges)), string(all), 0
-	for i, end := range ends {
-		lines[i], start = text[start:end], end
+		lines[i] = strings.ReplaceAll(m.Left, " ", byteSpace) + " " + strings.ReplaceAll(m.Right, " ", byteSpace)
 	}
 	return lines
-}
-
-func appendToken(b []byte, token string) []byte {
-	if strings.IndexByte(token, ' ') < 0 {
-		return append(b, token...)
-	}
-	return append(b, strings.ReplaceAll(token, " ", byteSpace)...)
 }
 
 // merges reads the merges of metadata. Those that are there again and those of
 // tokens that do not exist are left out: llama.cpp never uses them, and Hugging
 // Face's library refuses a file that has one. Where none are said, SentencePiece's
 // follow from the scores.
-func (m *metadata) merges(v *Vocabulary) error {
+func (m *metadata) merges(v *Vocabulary) {
 	seen := map[[2]int32]struct{}{}
-	said, err := m.each(keyMerges, maxMerges, func(i int, value any) error {
+	said := m.each(keyMerges, maxMerges, func(i int, value any) bool {
 		line, ok := value.(string)
-		if !ok {
-			return errWrongType
-		}
 		if !utf8.ValidString(line) {
-			return fmt.Errorf("the merge %d, %s, is not UTF-8, and tokenizer.json can hold no other text", i, tensorfs.Quote(line))
+			m.fail("the merge %d, %s, is not UTF-8, and tokenizer.json can hold no other text", i, tensorfs.Quote(line))
 		}
 		at := -1
 		if line != "" { // the first character of a token may be a space
 			at = strings.IndexByte(line[1:], ' ') + 1
 		}
 		if at < 1 {
-			return nil
+			return ok
 		}
 		pair := [2]int32{v.index.find(line[:at]), v.index.find(line[at+1:])}
 		if pair[0] < 0 || pair[1] < 0 || v.index.find(line[:at]+line[at+1:]) < 0 {
-			return nil
+			return true
 		}
 		if _, again := seen[pair]; !again {
 			seen[pair] = struct{}{}
 			v.Merges = append(v.Merges, Merge{v.Tokens[pair[0]], v.Tokens[pair[1]]})
 		}
-		return nil
+		return true
 	})
 	switch {
-	case said || err != nil:
-		return err
+	case said || m.err != nil:
 	case v.Model != "llama":
-		return fmt.Errorf("the file has no %s", keyMerges)
+		m.fail("the file has no %s", keyMerges)
+	default:
+		m.scoredMerges(v)
 	}
-	v.Merges, err = v.scoredMerges()
-	return err
 }
 
 // maxWork bounds the bytes that are compared to find merges: for each token, its
 // length times as much and a bit. Gemma's 262,144 tokens need a tenth.
 const maxWork = 1 << 30
 
-// scoredMerges returns the merges that do what scores do: of all pairs, the one
+// scoredMerges makes the merges that do what scores do: of all pairs, the one
 // whose token has the highest score becomes one. Every way to cut a token in two
 // is a merge.
-func (v *Vocabulary) scoredMerges() ([]Merge, error) {
+func (m *metadata) scoredMerges(v *Vocabulary) {
 	type ranked struct {
 		key         uint64 // low ones first: high score, long left, long right
 		order       int32  // that of their tokens
@@ -98,7 +80,8 @@ func (v *Vocabulary) scoredMerges() ([]Merge, error) {
 			continue
 		}
 		if work += len(text) * (len(text) + 64); work > maxWork {
-			return nil, fmt.Errorf("its tokens are too many or too long to find their merges from their scores")
+			m.fail("its tokens are too many or too long to find their merges from their scores")
+			return
 		}
 		chars, n := utf8.RuneCountInString(text), 0 // no more than 2^15, by the limit of work
 		for at := range text {
@@ -117,7 +100,8 @@ func (v *Vocabulary) scoredMerges() ([]Merge, error) {
 			list = append(list, ranked{key, int32(len(list)), left, right})
 		}
 		if len(list) > maxMerges {
-			return nil, fmt.Errorf("its scores make more than %d merges", maxMerges)
+			m.fail("its scores make more than %d merges", maxMerges)
+			return
 		}
 	}
 	slices.SortFunc(list, func(a, b ranked) int {
@@ -126,11 +110,10 @@ func (v *Vocabulary) scoredMerges() ([]Merge, error) {
 		}
 		return cmp.Compare(a.order, b.order)
 	})
-	merges := make([]Merge, len(list))
+	v.Merges = make([]Merge, len(list))
 	for i, r := range list {
-		merges[i] = Merge{v.Tokens[r.left], v.Tokens[r.right]}
+		v.Merges[i] = Merge{v.Tokens[r.left], v.Tokens[r.right]}
 	}
-	return merges, nil
 }
 
 // joins reports whether tokens of a type take part in merges.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,6 +30,8 @@ type preRow struct {
 	IgnoreMerges  bool `json:"ignore_merges"`
 	AddBosDefault bool `json:"add_bos_default"`
 	Sep           bool
+
+	source, split string // forms of the chains of published models, and of those that Files makes
 }
 
 // preRows are the rows of the table, with their expressions in place.
@@ -40,13 +43,25 @@ var preRows = sync.OnceValue(func() []preRow {
 	if err := json.Unmarshal(preTable, &table); err != nil {
 		panic(err) // it is our own
 	}
-	for _, row := range table.Rows {
+	for i := range table.Rows {
+		row := &table.Rows[i]
 		for _, list := range [][]string{row.Split, row.Source} {
 			for i, step := range list {
 				if name, ok := strings.CutPrefix(step, "@"); ok {
 					list[i] = table.Expressions[name]
 				}
 			}
+		}
+		if row.Split != nil {
+			row.split = chain(append(slices.Clip(row.Split), bytesStep))
+		}
+		switch {
+		case row.Source == nil:
+			row.source = row.split
+		case slices.Contains(row.Source, byteLevel):
+			row.source = chain(row.Source)
+		default:
+			row.source = chain(append(slices.Clip(row.Source), bytesStep))
 		}
 	}
 	return table.Rows
@@ -55,14 +70,11 @@ var preRows = sync.OnceValue(func() []preRow {
 // preNamed returns the row with one of llama.cpp's names that can be written; nil
 // without one.
 func preNamed(name string) *preRow {
-	for i, row := range preRows() {
-		for _, other := range row.Pre {
-			if other == name && row.Split != nil {
-				return &preRows()[i]
-			}
-		}
+	i := slices.IndexFunc(preRows(), func(row preRow) bool { return row.Split != nil && slices.Contains(row.Pre, name) })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &preRows()[i]
 }
 
 // bytesStep is the step that turns bytes into characters and cuts nothing. Steps
@@ -85,26 +97,6 @@ func chain(steps []string) string {
 	return strings.Join(forms, "\x00")
 }
 
-// preForms are the chains of the table's rows: those of published models, and
-// those that [Write] makes.
-var preForms = sync.OnceValue(func() (forms []struct{ source, split string }) {
-	for _, row := range preRows() {
-		split := chain(append(slices.Clip(row.Split), bytesStep))
-		source := split
-		switch {
-		case slices.Contains(row.Source, byteLevel):
-			source = chain(row.Source)
-		case row.Source != nil:
-			source = chain(append(slices.Clip(row.Source), bytesStep))
-		}
-		if row.Split == nil {
-			split = ""
-		}
-		forms = append(forms, struct{ source, split string }{source, split})
-	}
-	return forms
-})
-
 // byteLevel is the step that cuts by GPT-2's expression and turns bytes into
 // characters.
 const byteLevel = "*ByteLevel"
@@ -116,19 +108,19 @@ const byteLevel = "*ByteLevel"
 // are spelled as in the table, and go back to their own row: rows of one chain
 // differ in whether characters are composed (nfc).
 func findPre(steps []string, ignoreMerges, clean, known, nfc bool) string {
-	rows, forms, form := preRows(), preForms(), chain(steps)
-	written := func(same func(i int) bool) string {
-		for i, row := range rows {
-			if row.Split != nil && row.IgnoreMerges == ignoreMerges && (row.Normalizer == "NFC") == nfc && same(i) {
+	form := chain(steps)
+	written := func(same func(row *preRow) bool) string {
+		for _, row := range preRows() {
+			if row.Split != nil && row.IgnoreMerges == ignoreMerges && (row.Normalizer == "NFC") == nfc && same(&row) {
 				return row.Pre[0]
 			}
 		}
 		return ""
 	}
 	otherwise := "" // published, and known to be cleaned otherwise
-	name := written(func(i int) bool { return slices.Equal(append(slices.Clip(rows[i].Split), bytesStep), steps) })
-	for i, row := range rows {
-		if name != "" || row.Clean == nil || row.IgnoreMerges != ignoreMerges || forms[i].source != form {
+	name := written(func(row *preRow) bool { return slices.Equal(append(slices.Clip(row.Split), bytesStep), steps) })
+	for _, row := range preRows() {
+		if name != "" || row.Clean == nil || row.IgnoreMerges != ignoreMerges || row.source != form {
 			continue
 		}
 		switch {
@@ -139,41 +131,42 @@ func findPre(steps []string, ignoreMerges, clean, known, nfc bool) string {
 		}
 		otherwise = cmp.Or(otherwise, row.Pre[0])
 	}
-	return cmp.Or(name, otherwise, written(func(i int) bool { return forms[i].split == form }))
+	return cmp.Or(name, otherwise, written(func(row *preRow) bool { return row.split == form }))
 }
 
-// preTokenizer returns llama.cpp's name for what cuts a text into words, and
-// whether a space is put before the text.
-func (s *source) preTokenizer() (name string, prefix bool, err error) {
+// preTokenizer reads llama.cpp's name for what cuts a text into words, and whether
+// a space is put before the text.
+func (s *source) preTokenizer(v *Vocabulary) {
 	d := s.document
-	list, ok := flatten(d.preTokenizer, "pretokenizers")
-	if !ok {
-		return "", false, d.problem("its pre_tokenizer is not a list of steps")
-	}
-	if len(list) == 0 {
-		return "", false, d.problem("it has no pre_tokenizer, and llama.cpp's BPE cuts text into words")
-	}
+	_, list := d.steps()
 	const most = 32 // more than any row has
-	if len(list) > most {
-		return "", false, d.problem("its pre_tokenizer has %d steps, and llama.cpp has no name for that", len(list))
+	switch {
+	case len(list) == 0:
+		d.fail("it has no pre_tokenizer, and llama.cpp's BPE cuts text into words")
+	case len(list) > most:
+		d.fail("its pre_tokenizer has %d steps, and llama.cpp has no name for that", len(list))
 	}
-	steps := make([]string, len(list))
+	var steps []string
 	for i, r := range list {
-		var p bool
-		if steps[i], p, err = step(r); err != nil {
-			return "", false, d.problem("step %d of its pre_tokenizer: %v", i+1, err)
+		step, prefix, err := step(r)
+		if err != nil {
+			d.fail("step %d of its pre_tokenizer: %v", i+1, err)
 		}
-		prefix = prefix || p
+		if steps = append(steps, step); prefix {
+			v.Flags[flagPrefix] = true
+		}
+	}
+	if d.err != nil {
+		return
 	}
 	clean, known := boolean(s.settings.Raw("clean_up_tokenization_spaces"))
 	nfc, _ := composes(d.normalizer)
-	if name = findPre(steps, d.model.ignoreMerges, clean, known, nfc); name == "" {
-		return "", false, d.problem("llama.cpp has no name for its pre_tokenizer (%d steps, the last %s, ignore_merges %v)", len(list), typeOf(list[len(list)-1]), d.model.ignoreMerges)
+	if v.Pre = findPre(steps, d.model.ignoreMerges, clean, known, nfc); v.Pre == "" {
+		d.fail("llama.cpp has no name for its pre_tokenizer (%d steps, the last %s, ignore_merges %v)", len(list), typeOf(list[len(list)-1]), d.model.ignoreMerges)
 	}
-	if prefix && name != "gpt-2" {
-		return "", false, d.problem("its pre_tokenizer puts a space before the text, which llama.cpp does for gpt-2 and not for %s", name)
+	if v.Flags[flagPrefix] && v.Pre != "gpt-2" {
+		d.fail("its pre_tokenizer puts a space before the text, which llama.cpp does for gpt-2 and not for %s", v.Pre)
 	}
-	return name, prefix, nil
 }
 
 // step returns a pre-tokenizer in the words of the table, and whether it puts a
@@ -181,15 +174,10 @@ func (s *source) preTokenizer() (name string, prefix bool, err error) {
 func step(r jsonobj.Raw) (step string, prefix bool, err error) {
 	flag := func(key string) (value, said bool) {
 		value, said = boolean(r.Member(key))
-		if !said && r.Member(key).Kind() != 0 && err == nil {
+		if !said && r.Member(key).Kind() != 0 {
 			err = fmt.Errorf("its %s is of a wrong JSON type", key)
 		}
 		return value, said
-	}
-	need := func(key string, said bool) {
-		if !said && err == nil {
-			err = fmt.Errorf("it does not say %s", key)
-		}
 	}
 	behavior := r.Member("behavior").Text()
 	switch r.Member("type").Text() {
@@ -197,14 +185,12 @@ func step(r jsonobj.Raw) (step string, prefix bool, err error) {
 		invert, _ := flag("invert")
 		step = r.Member("pattern").Member("Regex").Text()
 		switch {
-		case err != nil:
 		case step == "" || step[0] == '*':
-			err = fmt.Errorf("it does not split by a regular expression")
-		case behavior == "Isolated" && !invert, behavior == "Removed" && invert: // the expressions of the table leave nothing between
+			return "", false, errors.New("it does not split by a regular expression")
 		case behavior == "MergedWithNext" && !invert:
 			step = "*MergedWithNext " + step
-		default:
-			err = fmt.Errorf("it splits in a way that llama.cpp does not")
+		case (behavior != "Isolated" || invert) && (behavior != "Removed" || !invert): // the expressions of the table leave nothing between
+			return "", false, errors.New("it splits in a way that llama.cpp does not")
 		}
 	case "ByteLevel":
 		step = byteLevel
@@ -212,19 +198,23 @@ func step(r jsonobj.Raw) (step string, prefix bool, err error) {
 			step = bytesStep
 		}
 		var said bool
-		prefix, said = boolean(r.Member("add_prefix_space"))
-		need("add_prefix_space", said)
-	case "Digits":
-		individual, said := boolean(r.Member("individual_digits"))
-		if need("individual_digits", said); individual {
-			return `\p{N}`, false, err
+		if prefix, said = flag("add_prefix_space"); !said {
+			return "", false, errors.New("it does not say add_prefix_space")
 		}
-		step = `\p{N}+`
+	case "Digits":
+		individual, said := flag("individual_digits")
+		if step = `\p{N}`; !individual {
+			step = `\p{N}+`
+		}
+		if !said {
+			return "", false, errors.New("it does not say individual_digits")
+		}
 	case "Punctuation":
-		step = "*Punctuation " + behavior
-		need("its behavior", behavior != "")
+		if step = "*Punctuation " + behavior; behavior == "" {
+			return "", false, errors.New("it does not say its behavior")
+		}
 	default:
-		err = fmt.Errorf("llama.cpp does not have %s for bytes", typeOf(r))
+		return "", false, fmt.Errorf("llama.cpp does not have %s for bytes", typeOf(r))
 	}
 	return step, prefix, err
 }

@@ -2,7 +2,6 @@ package tokenizer
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -16,78 +15,67 @@ var slowPre = map[string]string{"GPT2Tokenizer": "gpt-2", "GPT2TokenizerFast": "
 
 // slow reads vocab.json and merges.txt, which tokenizers had before there was a
 // tokenizer.json. It is false where they are not there.
-func (s *source) slow(v *Vocabulary) (bool, error) {
+func (s *source) slow(v *Vocabulary) bool {
 	const vocabName, mergesName = "vocab.json", "merges.txt"
-	vocab, err := s.read(vocabName, maxFile)
-	if vocab == nil || err != nil {
-		return false, err
+	vocab := s.read(vocabName, maxFile)
+	if vocab == nil {
+		return false
 	}
-	lines, err := s.read(mergesName, maxFile)
-	if lines == nil || err != nil {
-		return false, err
+	lines := s.read(mergesName, maxFile)
+	if lines == nil {
+		return false
 	}
 	v.Model, v.Pre = "gpt2", slowPre[s.class]
 	switch v.Pre {
 	case "":
-		return true, fmt.Errorf("the model has %s and %s without %s, and for the class %s that does not say how text is cut into words", vocabName, mergesName, jsonName, tensorfs.Quote(s.class))
+		s.fail("the model has %s and %s without %s, and for the class %s that does not say how text is cut into words", vocabName, mergesName, jsonName, tensorfs.Quote(s.class))
 	case "qwen2":
 		v.Notes = append(v.Notes, noteNFC)
 	}
-	d := &document{file: vocabName, rows: s.Rows}
-	if d.readVocab(d.parse(vocab)); d.err != nil {
-		return true, d.err
-	}
-	if d.model.merges, err = parseMerges(mergesName, lines); err != nil {
-		return true, err
-	}
-	if err = s.slowAdded(d); err != nil {
-		return true, err
-	}
-	if err := d.check(); err != nil {
-		return true, err
-	}
+	d := &document{failure: &s.failure, file: vocabName, rows: s.Rows}
+	d.readVocab(d.parse(vocab))
+	s.readLines(mergesName, lines, &d.model)
+	s.slowAdded(d)
+	d.check()
 	v.Merges = d.model.merges
-	if prefix, ok := boolean(s.settings.Raw("add_prefix_space")); ok && prefix {
-		if v.Pre != "gpt-2" {
-			return true, fmt.Errorf(settingsName+": a space is put before the text (add_prefix_space), which llama.cpp does for gpt-2 and not for %s", v.Pre)
+	if prefix, _ := boolean(s.settings.Raw("add_prefix_space")); prefix {
+		if v.Flags[flagPrefix] = true; v.Pre != "gpt-2" {
+			s.fail(settingsName+": a space is put before the text (add_prefix_space), which llama.cpp does for gpt-2 and not for %s", v.Pre)
 		}
-		v.Flags[flagPrefix] = true
 	}
-	return true, d.fill(v, s.Rows, addedType)
+	d.fill(v, s.Rows, addedType)
+	return true
 }
 
-// parseMerges reads a merges.txt: a comment with a version, then a merge on each
+// readLines reads a merges.txt: a comment with a version, then a merge on each
 // line.
-func parseMerges(name string, b []byte) ([]Merge, error) {
+func (s *source) readLines(name string, b []byte, m *model) {
 	if !utf8.Valid(b) {
-		return nil, fmt.Errorf("%s: it is not UTF-8", name)
+		s.fail("%s: it is not UTF-8", name)
 	}
-	list, first := make([]Merge, 0, bytes.Count(b, []byte("\n"))), true
-	for line := range strings.Lines(string(b)) {
-		line = strings.TrimRight(line, "\r\n")
-		comment := first && strings.HasPrefix(line, "#version")
-		first = false
-		if comment || line == "" {
+	m.merges = make([]Merge, 0, bytes.Count(b, []byte("\n")))
+	text := string(b)
+	if strings.HasPrefix(text, "#version") {
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	for line := range strings.Lines(text) {
+		if line = strings.TrimRight(line, "\r\n"); line == "" {
 			continue
 		}
-		m, ok := cutMerge(line)
+		e, ok := cutMerge(line)
 		if !ok {
-			return nil, fmt.Errorf("%s: its merge %d is %s, which is not two tokens with a space between", name, len(list), tensorfs.Quote(line))
+			s.fail("%s: its merge %d is %s, which is not two tokens with a space between", name, len(m.merges), tensorfs.Quote(line))
+			return
 		}
-		list = append(list, m)
+		m.merges = append(m.merges, e)
 	}
-	return list, nil
 }
 
 // slowAdded reads the tokens that other files add. Without a tokenizer.json a
 // token is special if some file names it for a role.
-func (s *source) slowAdded(d *document) error {
+func (s *source) slowAdded(d *document) {
 	special := map[string]bool{"<|endoftext|>": true} // of both classes, unless they say another
-	named, err := s.object("special_tokens_map.json")
-	if err != nil {
-		return err
-	}
-	for _, o := range []jsonobj.Object{s.settings, named} {
+	for _, o := range []jsonobj.Object{s.settings, s.object("special_tokens_map.json")} {
 		for _, role := range fileRoles {
 			r := o.Raw(role + "_token")
 			special[r.Text()], special[r.Member("content").Text()] = true, true
@@ -111,15 +99,12 @@ func (s *source) slowAdded(d *document) error {
 			add(addedToken{int(d.model.ids[i]), text, true})
 		}
 	}
-	err = s.addedFile(func(a addedToken, in bool) error {
+	s.addedFile(func(a addedToken, in bool) {
 		if !in {
-			return fmt.Errorf(addedName+": the id of %s is past the %d rows of the embedding", tensorfs.Quote(a.content), s.Rows)
+			s.fail(addedName+": the id of %s is past the %d rows of the embedding", tensorfs.Quote(a.content), s.Rows)
 		}
-		add(addedToken{a.id, a.content, special[a.content]})
-		return nil
+		a.special = special[a.content]
+		add(a)
 	})
-	if err != nil {
-		return err
-	}
-	return s.decoder(add)
+	s.decoder(add)
 }

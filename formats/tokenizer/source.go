@@ -25,67 +25,154 @@ const (
 	maxSmall = 32 << 20 // files that say what the vocabulary does not
 )
 
+// failure keeps the first error of what reads on after it, finding nothing.
+type failure struct{ err error }
+
+func (f *failure) fail(format string, args ...any) {
+	if f.err == nil {
+		f.err = fmt.Errorf(format, args...)
+	}
+}
+
 // source is a model whose tokenizer is read.
 type source struct {
 	Options
+	failure
 	settings jsonobj.Object // tokenizer_config.json
 	class    string         // its tokenizer_class
 	document *document      // tokenizer.json; nil without one
 }
 
-func newSource(o Options) (*source, error) {
-	s := &source{Options: o}
-	var err error
-	s.settings, err = s.object(settingsName)
-	s.class = s.settings.Raw("tokenizer_class").Text()
-	return s, err
-}
-
 // open returns a file of the model, nil where there is none.
-func (s *source) open(name string) (tensorfs.Data, error) {
+func (s *source) open(name string) tensorfs.Data {
 	d, err := s.File(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("%s: %s", name, tensorfs.OneLine(err.Error()))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.fail("%s: %s", name, tensorfs.OneLine(err.Error()))
 	}
-	return d, nil
-}
-
-func (s *source) has(name string) (bool, error) {
-	d, err := s.open(name)
-	return d != nil, err
+	if err != nil || s.err != nil {
+		return nil
+	}
+	return d
 }
 
 // read returns the content of a file, nil where there is none.
-func (s *source) read(name string, limit int64) ([]byte, error) {
-	d, err := s.open(name)
-	if d == nil || err != nil {
-		return nil, err
+func (s *source) read(name string, limit int64) []byte {
+	d := s.open(name)
+	if d == nil {
+		return nil
 	}
 	n := d.Size()
 	if n < 0 || n > limit {
-		return nil, fmt.Errorf("%s has %d bytes, and at most %d are read", name, n, limit)
+		s.fail("%s has %d bytes, and at most %d are read", name, n, limit)
+		return nil
 	}
 	b := make([]byte, n)
 	if err := tensorfs.ReadFull(d, b, 0); err != nil {
-		return nil, fmt.Errorf("%s: %s", name, tensorfs.OneLine(err.Error()))
+		s.fail("%s: %s", name, tensorfs.OneLine(err.Error()))
 	}
-	return b, nil
+	return b
 }
 
 // object reads a small JSON file. One that is missing has no keys.
-func (s *source) object(name string) (jsonobj.Object, error) {
-	b, err := s.read(name, maxSmall)
-	if b == nil || err != nil {
-		return jsonobj.Object{}, err
+func (s *source) object(name string) jsonobj.Object {
+	b := s.read(name, maxSmall)
+	if b == nil || s.err != nil {
+		return jsonobj.Object{}
 	}
 	o, err := jsonobj.Parse(b)
 	if err != nil {
-		err = fmt.Errorf("%s: %s", name, tensorfs.OneLine(err.Error()))
+		s.fail("%s: %s", name, tensorfs.OneLine(err.Error()))
 	}
-	return o, err
+	return o
+}
+
+// maxRows bounds the rows of an embedding. The largest vocabularies have a
+// million tokens.
+const maxRows = 1 << 24
+
+// Options say which model's tokenizer is wanted.
+type Options struct {
+	// File returns the content of one of the model's files; the error is
+	// fs.ErrNotExist where there is none.
+	File         func(name string) (tensorfs.Data, error)
+	Architecture string         // as GGUF calls it
+	Config       jsonobj.Object // config.json
+	Rows         int            // of the embedding
+}
+
+// ReadFiles reads the tokenizer of a Hugging Face directory. It has as many tokens
+// as the embedding has rows, or fewer where the embedding has to be cut, and none
+// where the model has no tokenizer at all. The error's text is the reason why it
+// cannot be given: one line, for users.
+func ReadFiles(o Options) (*Vocabulary, error) {
+	if o.Rows < 1 || o.Rows > maxRows {
+		return nil, fmt.Errorf("the embedding has %d rows, and a vocabulary has 1 to %d", o.Rows, maxRows)
+	}
+	s := &source{Options: o}
+	s.settings = s.object(settingsName)
+	s.class = s.settings.Raw("tokenizer_class").Text()
+	v := &Vocabulary{Special: map[string]int{}, Flags: map[string]bool{}}
+	if s.form(v); s.err == nil && v.Model != noModel {
+		s.special(v)
+		s.chat(v)
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	return v, nil
+}
+
+// sentencepieceFirst are the architectures whose tokenizer.model counts for more
+// than their tokenizer.json.
+var sentencepieceFirst = map[string]bool{"llama": true, "gemma": true, "gemma2": true, "gemma3": true, "phi3": true, "qwen2": true}
+
+// unread are files of tokenizers that are in none of the forms read.
+var unread = []string{"tokenizer.model", "tekken.json", "vocab.json", "merges.txt", "vocab.txt", "vocab.bpe", "spiece.model", "sentencepiece.bpe.model", "spm.model",
+	"tiktoken.model", "tokenizer.tiktoken", "qwen.tiktoken", "added_tokens.json", "special_tokens_map.json", settingsName}
+
+// form reads the first form of a tokenizer that the model has.
+func (s *source) form(v *Vocabulary) {
+	text := s.read(jsonName, maxFile)
+	var model []byte
+	if sentencepieceFirst[s.Architecture] && !(s.Architecture == "phi3" && s.class == "GPT2Tokenizer") {
+		model = s.read(pieceName, maxFile)
+	}
+	if text != nil { // beside a tokenizer.model for its added tokens and its template
+		s.document = parseDocument(&s.failure, text, s.Rows, model == nil)
+	}
+	switch {
+	case s.err != nil:
+	case model != nil:
+		s.sentencepiece(v, model)
+	case text != nil:
+		s.fast(v)
+	case !s.slow(v) && s.err == nil:
+		v.Model = noModel
+		for _, name := range unread {
+			if s.open(name) != nil {
+				s.fail("tokenizer format: the model has %s and neither a %s nor another form that is read here", name, jsonName)
+			}
+		}
+	}
+}
+
+// fast reads the vocabulary of a tokenizer.json.
+func (s *source) fast(v *Vocabulary) {
+	d := s.document
+	switch form := d.model.form(); {
+	case form == "BPE" && d.model.byteFallback:
+		s.charBPE(v)
+	case form == "BPE":
+		s.byteBPE(v)
+	case form == "WordPiece":
+		s.wordpiece(v)
+	case form == "Unigram":
+		s.unigram(v)
+	case form == "":
+		d.fail("its model does not say of which type it is")
+	default:
+		d.fail("its model is %s, which llama.cpp does not have", tensorfs.Quote(form))
+	}
 }
 
 // config returns a field of config.json, or of the object about the language model inside.

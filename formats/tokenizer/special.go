@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -15,9 +14,9 @@ var fileRoles = []string{"bos", "eos", "unk", "pad", "sep", "cls", "mask"}
 // specials are the texts of special tokens by their role, while they are read.
 type specials struct {
 	*Vocabulary
-	document *document
-	texts    map[string]string
-	moved    int // tokens that a template moved from eos to another role
+	*document
+	texts map[string]string
+	moved int // tokens that a template moved from eos to another role
 }
 
 // beginLlama says what a source does whose files do not say it: tokenizers of Llama
@@ -31,7 +30,7 @@ func (s *source) beginLlama(v *Vocabulary) {
 // special reads the special tokens, and which of them are put around a text. That
 // is always said: what llama.cpp does otherwise depends on the model and the
 // pre-tokenizer.
-func (s *source) special(v *Vocabulary) error {
+func (s *source) special(v *Vocabulary) {
 	p := &specials{v, s.document, map[string]string{}, 0}
 	for _, role := range fileRoles {
 		r := s.settings.Raw(role + "_token")
@@ -43,9 +42,7 @@ func (s *source) special(v *Vocabulary) error {
 	if s.document != nil {
 		p.default_("bos", "cls")
 		p.default_("eos", "sep")
-		if err := p.process(); err != nil {
-			return err
-		}
+		p.process()
 	}
 	for _, role := range []string{"bos", "eos", "unk", "sep", "pad", "mask", "eot", "eom"} {
 		text := p.texts[role]
@@ -56,7 +53,7 @@ func (s *source) special(v *Vocabulary) error {
 			v.Special[role] = id
 		}
 	}
-	for _, flag := range []string{flagBOS, flagEOS, flagSEP} {
+	for _, flag := range flagsAfter {
 		v.Flags[flag] = v.Flags[flag]
 		if said, ok := boolean(s.settings.Raw(flag)); ok {
 			v.Flags[flag] = said
@@ -74,7 +71,6 @@ func (s *source) special(v *Vocabulary) error {
 			v.Flags[flagBOS] = false
 		}
 	}
-	return nil
 }
 
 // specialID returns the id of a special token: of its text among the added tokens
@@ -98,18 +94,17 @@ func (s *source) specialID(role, text string, n int) (int, bool) {
 // segments reads how many kinds of text the model tells apart: for the
 // architectures of BERT the two of its class where the config is silent, for
 // others none.
-func (s *source) segments(v *Vocabulary) error {
+func (s *source) segments(v *Vocabulary) {
 	r := s.config("type_vocab_size")
 	count, ok := r.Int()
 	switch {
 	case r.Kind() != 0 && r.Kind() != 'n':
 		if v.Segments = count; !ok || count <= 0 {
-			return fmt.Errorf("config.json: type_vocab_size is %s, which is not a number of token types", tensorfs.Quote(r.String()))
+			s.fail("config.json: type_vocab_size is %s, which is not a number of token types", tensorfs.Quote(r.String()))
 		}
 	case s.Architecture == "bert" || s.Architecture == "nomic-bert":
 		v.Segments = 2
 	}
-	return nil
 }
 
 // default_ gives a role that no token has the token of another.
@@ -120,10 +115,10 @@ func (p *specials) default_(role, other string) {
 }
 
 // process takes from a post-processor what it puts around a text.
-func (p *specials) process() error {
+func (p *specials) process() {
 	list, ok := flatten(p.document.postProcessor, "processors")
 	if !ok {
-		return p.document.problem("its post_processor is not a list of steps")
+		p.fail("its post_processor is not a list of steps")
 	}
 	for _, r := range list {
 		switch r.Member("type").Text() {
@@ -135,14 +130,11 @@ func (p *specials) process() error {
 		case "BertProcessing":
 			p.Flags[flagBOS], p.Flags[flagEOS], p.Flags[flagSEP] = true, true, false
 		case "TemplateProcessing":
-			if err := p.template(r); err != nil {
-				return err
-			}
+			p.template(r)
 		default:
-			return p.document.problem("its post_processor %s is not known", typeOf(r))
+			p.fail("its post_processor %s is not known", typeOf(r))
 		}
 	}
-	return nil
 }
 
 // take gives a role that no token has the token of a post-processor: a text and
@@ -160,33 +152,27 @@ func (p *specials) take(role string, r jsonobj.Raw) {
 type slot struct{ special, sequence string }
 
 // slots reads one of the lists of a template.
-func (p *specials) slots(r jsonobj.Raw, name string) (list []slot, err error) {
+func (p *specials) slots(r jsonobj.Raw, name string) (list []slot) {
 	const most = 64
 	r = r.Member(name)
 	if k := r.Kind(); k != '[' && k != 0 && k != 'n' {
-		return nil, p.document.problem("its post_processor's %s is not a list", name)
+		p.fail("its post_processor's %s is not a list", name)
 	}
 	for e := range r.Elements() {
 		one := slot{e.Member("SpecialToken").Member("id").Text(), e.Member("Sequence").Member("id").Text()}
 		if (one.special == "") == (one.sequence == "") || len(list) == most {
-			return nil, p.document.problem("its post_processor's %s is of another form, or has more than %d entries", name, most)
+			p.fail("its post_processor's %s is of another form, or has more than %d entries", name, most)
+			return nil
 		}
 		list = append(list, one)
 	}
-	return list, nil
+	return list
 }
 
 // template reads what a TemplateProcessing puts around one text and between two,
 // as far as GGUF has flags for it. The rules are those of llama.cpp's converter.
-func (p *specials) template(r jsonobj.Raw) error {
-	single, err := p.slots(r, "single")
-	if err != nil {
-		return err
-	}
-	pair, err := p.slots(r, "pair")
-	if err != nil {
-		return err
-	}
+func (p *specials) template(r jsonobj.Raw) {
+	single, pair := p.slots(r, "single"), p.slots(r, "pair")
 	first, last := "", ""
 	if len(single) > 1 {
 		first, last = single[0].special, single[len(single)-1].special
@@ -212,7 +198,7 @@ func (p *specials) template(r jsonobj.Raw) error {
 	}
 	between := middle(pair, first, last)
 	if len(between) == 0 {
-		return nil
+		return
 	}
 	ends := func(s slot) bool {
 		return s.special != "" && (s.special == p.texts["sep"] || s.special == p.texts["eos"])
@@ -221,7 +207,6 @@ func (p *specials) template(r jsonobj.Raw) error {
 	if p.Flags[flagSEP] {
 		p.default_("sep", "eos")
 	}
-	return nil
 }
 
 // middle returns what a template has between two texts, after what it has around

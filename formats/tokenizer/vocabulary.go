@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"fmt"
 	"hash/maphash"
 	"strings"
 
@@ -54,14 +53,6 @@ const (
 	byteToken
 )
 
-// set sets a token; a score is ignored where the model has none.
-func (v *Vocabulary) set(id int, text string, kind int32, score float32) {
-	v.Tokens[id], v.Types[id] = text, kind
-	if v.Scores != nil {
-		v.Scores[id] = score
-	}
-}
-
 // spare is how many ids that no token has are named in any case, and perToken how
 // many more for each token. Embeddings are padded by some hundreds.
 const (
@@ -71,23 +62,17 @@ const (
 
 // inProportion refuses an embedding of far more rows than there are tokens. Tables
 // have as many, and a row that takes a byte in the file costs a hundred in them.
-func inProportion(rows, known int) error {
+func (f *failure) inProportion(rows, known int) {
 	if rows > spare+perToken*known {
-		return fmt.Errorf("the embedding has %d rows, and the tokenizer has %d tokens for them", rows, known)
+		f.fail("the embedding has %d rows, and the tokenizer has %d tokens for them", rows, known)
 	}
-	return nil
 }
 
-// rows makes tables of n rows for so many tokens.
-func (v *Vocabulary) rows(n, known int, scores bool) error {
-	if err := inProportion(n, known); err != nil {
-		return err
+// tables makes tables of n rows for so many tokens.
+func (f *failure) tables(v *Vocabulary, n, known int) {
+	if f.inProportion(n, known); f.err == nil {
+		v.Tokens, v.Types = make([]string, n), make([]int32, n)
 	}
-	v.Tokens, v.Types = make([]string, n), make([]int32, n)
-	if scores {
-		v.Scores = make([]float32, n)
-	}
-	return nil
 }
 
 // space is what stands for a space in the texts of SentencePiece's tokens.
@@ -143,16 +128,15 @@ func newIndex(texts []string) *index {
 	return &index{texts, make([]int32, size)}
 }
 
-// distinct returns an index of the texts of tokens, or an error with the reason
-// why no two may be equal.
-func distinct(texts []string, why string) (*index, error) {
+// distinct returns an index of the texts of tokens, of which no two may be equal.
+func (f *failure) distinct(texts []string, why string) *index {
 	x := newIndex(texts)
 	for id, text := range texts {
-		if other, ok := x.add(int32(id)); !ok {
-			return nil, fmt.Errorf("the tokens %d and %d are both %s, and %s", other, id, tensorfs.Quote(text), why)
+		if other, ok := x.add(int32(id)); !ok && f.err == nil {
+			f.fail("the tokens %d and %d are both %s, and %s", other, id, tensorfs.Quote(text), why)
 		}
 	}
-	return x, nil
+	return x
 }
 
 // find returns which of the texts is equal, or -1.

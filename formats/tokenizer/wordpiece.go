@@ -10,36 +10,32 @@ import (
 const inside = "##"
 
 // wordpiece reads a tokenizer.json of BERT.
-func (s *source) wordpiece(v *Vocabulary) error {
+func (s *source) wordpiece(v *Vocabulary) {
 	d := s.document
 	n := d.normalizer
 	lowercase, hasLowercase := boolean(n.Member("lowercase"))
 	switch {
 	case !d.model.hasVocab:
-		return d.problem("its model has no vocabulary")
+		d.fail("its model has no vocabulary")
 	case d.model.prefix != inside:
-		return d.problem("its tokens inside of words begin with %s, and llama.cpp's with %q", tensorfs.Quote(d.model.prefix), inside)
+		d.fail("its tokens inside of words begin with %s, and llama.cpp's with %q", tensorfs.Quote(d.model.prefix), inside)
 	case d.preTokenizer.Member("type").Text() != "BertPreTokenizer":
-		return d.problem("its pre_tokenizer is %s, and llama.cpp has BertPreTokenizer for WordPiece", typeOf(d.preTokenizer))
+		d.fail("its pre_tokenizer is %s, and llama.cpp has BertPreTokenizer for WordPiece", typeOf(d.preTokenizer))
 	case n.Member("type").Text() != "BertNormalizer" || !hasLowercase:
-		return d.problem("its normalizer is %s, and llama.cpp has BertNormalizer for WordPiece", typeOf(n))
+		d.fail("its normalizer is %s, and llama.cpp has BertNormalizer for WordPiece", typeOf(n))
 	}
 	for _, key := range []string{"clean_text", "handle_chinese_chars"} {
-		if done, ok := boolean(n.Member(key)); !ok || !done {
-			return d.problem("its normalizer does not %s, and llama.cpp always does", key)
+		if done, _ := boolean(n.Member(key)); !done {
+			d.fail("its normalizer does not %s, and llama.cpp always does", key)
 		}
 	}
 	v.Model, v.Pre, v.Flags[flagLowercase] = "bert", "default", lowercase
 	if strip, ok := boolean(n.Member("strip_accents")); ok {
 		v.Flags[flagAccents] = strip
 	}
-	if err := s.segments(v); err != nil {
-		return err
-	}
-	if err := d.check(); err != nil {
-		return err
-	}
-	return d.fill(v, s.Rows, addedType)
+	s.segments(v)
+	d.check()
+	d.fill(v, s.Rows, addedType)
 }
 
 // mark returns a token of WordPiece as GGUF has it: one that begins a word is
