@@ -103,19 +103,30 @@ func walk(d Dir, prefix string, fn func(path string, e Entry) error) error {
 // Later is a directory that is made when somebody first looks into it, because
 // making it takes time. Mounting the tree and listing the directory above do not
 // make it.
-type Later struct{ make func() Dir }
+type Later struct {
+	build func() Dir
+	mu    sync.Mutex
+	made  Dir
+}
 
 // NewLater returns a directory that build makes, once.
-func NewLater(build func() Dir) *Later { return &Later{sync.OnceValue(build)} }
+func NewLater(build func() Dir) *Later { return &Later{build: build} }
 
 // Made returns the directory, and makes it first if nobody has looked into it yet.
-func (l *Later) Made() Dir { return l.make() }
+func (l *Later) Made() Dir {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.made == nil {
+		l.made = l.build()
+	}
+	return l.made
+}
 
 // Len returns the number of entries.
-func (l *Later) Len() int { return l.make().Len() }
+func (l *Later) Len() int { return l.Made().Len() }
 
 // Entry returns entry i.
-func (l *Later) Entry(i int) Entry { return l.make().Entry(i) }
+func (l *Later) Entry(i int) Entry { return l.Made().Entry(i) }
 
 // Lazy is a tree that is opened when somebody looks into it. It may be closed and
 // opened again at any time, as often as needed, as long as its Identity is the

@@ -1,7 +1,9 @@
 package fs
 
 import (
+	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tensorfs/tensorfs"
 )
@@ -10,23 +12,39 @@ import (
 // below it: as many numbers are kept for them.
 const maxLater = 1 << 20
 
-// laterNodes are the nodes of a Later, which are numbered when it is made.
+var errTooMany = errors.New("it has too many files")
+
+// laterNodes are the nodes of a Later, which are numbered from as.base on when somebody
+// looks into it.
 type laterNodes struct {
-	nodes func() *nodes
+	later *tensorfs.Later
+	as    dirNode
+	mu    sync.Mutex
+	made  atomic.Pointer[nodes]
 }
 
-// numberLater numbers what is in a directory, from first on. Where the directory
-// breaks a rule it is empty, because it is too late to refuse the mount.
-func numberLater(l *tensorfs.Later, as dirNode, first uint64) *laterNodes {
-	return &laterNodes{sync.OnceValue(func() *nodes {
-		as.Dir = l.Made()
-		if as.Dir.Len() <= maxLater {
-			if t, err := numberTree(as, first); err == nil && t.next-first <= maxLater {
-				return t
-			}
-		}
-		as.Dir = tensorfs.Entries{}
-		t, _ := numberTree(as, first)
+// nodes numbers what is in the directory, once. Where the directory breaks a rule it is
+// empty, because it is too late to refuse the mount.
+func (l *laterNodes) nodes() *nodes {
+	if t := l.made.Load(); t != nil {
 		return t
-	})}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t := l.made.Load(); t != nil {
+		return t
+	}
+	as := l.as
+	as.Dir = l.later.Made()
+	var t *nodes
+	err := errTooMany
+	if as.Dir.Len() <= maxLater {
+		t, err = numberTree(as, as.base)
+	}
+	if err != nil || t.next-as.base > maxLater {
+		as.Dir = tensorfs.Entries{}
+		t, _ = numberTree(as, as.base)
+	}
+	l.made.Store(t)
+	return t
 }

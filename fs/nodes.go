@@ -61,7 +61,8 @@ func numberTree(root dirNode, first uint64) (*nodes, error) {
 			d.Dir = sorted(e)
 		}
 		if l, ok := d.Dir.(*tensorfs.Later); ok {
-			d.base, d.n, d.later = t.next, maxLater, numberLater(l, d, t.next)
+			d.base, d.n = t.next, maxLater
+			d.later = &laterNodes{later: l, as: d}
 			t.next += d.n
 			t.dirs[k] = d
 			continue

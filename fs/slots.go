@@ -246,7 +246,7 @@ func (l *library) load(s *slot) (tree *served, err error) {
 	case gone != nil || again != id:
 		err = errReplaced
 	case err == nil && n.next >= 1<<inoBits:
-		err = errors.New("it has too many files")
+		err = errTooMany
 	}
 	if err != nil {
 		return nil, errors.Join(err, closer.Close())

@@ -16,7 +16,7 @@ import (
 type Tree struct {
 	Model *tensorfs.Model
 	Views []views.Built // in the order of Root
-	Whole []Whole
+	Whole []*Whole
 	Root  tensorfs.Entries
 }
 

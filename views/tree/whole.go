@@ -31,8 +31,21 @@ var WholeHelp = map[string]string{
 
 // Whole is a directory of whole-model files.
 type Whole struct {
-	Name  string
-	Files func() *whole.Files // made by the first call, and kept
+	Name string
+
+	make  func() *whole.Files
+	mu    sync.Mutex
+	files *whole.Files
+}
+
+// Files returns the files. They are made by the first call, and kept.
+func (w *Whole) Files() *whole.Files {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.files == nil {
+		w.files = w.make()
+	}
+	return w.files
 }
 
 // description is the file that says what a directory of whole-model files has,
@@ -44,19 +57,19 @@ var errNotWhole = errors.New("an exported tree lacks what the model's own files 
 
 // wholes returns the directories of whole-model files. They are made when
 // somebody looks into them.
-func wholes(m *tensorfs.Model, opts whole.Options) (all []Whole) {
+func wholes(m *tensorfs.Model, opts whole.Options) (all []*Whole) {
 	for _, k := range kinds {
 		files := func() *whole.Files { return k.make(m, opts) }
 		if m.Format == exported.Format {
 			files = func() *whole.Files { return whole.Absent(errNotWhole) }
 		}
-		all = append(all, Whole{k.name, sync.OnceValue(files)})
+		all = append(all, &Whole{Name: k.name, make: files})
 	}
 	return all
 }
 
 // dir returns the files as a directory.
-func (w Whole) dir() tensorfs.Dir {
+func (w *Whole) dir() tensorfs.Dir {
 	return tensorfs.NewLater(func() tensorfs.Dir {
 		files := w.Files()
 		return folder(slices.Concat([]whole.File{{Path: description, Data: tensorfs.Bytes(files.Describe())}}, files.List))
