@@ -244,7 +244,11 @@ var exportAdvices = []struct {
 // exportAdvice adds advice to an error.
 func exportAdvice(err error) error {
 	if c, ok := errors.AsType[*tensorfs.ChangedError](err); ok {
-		return changedError{c}
+		why := ""
+		if c.Why != "" {
+			why = " (" + c.Why + ")"
+		}
+		return reworded{err, fmt.Sprintf("%s: the file changed while the model was exported%s; export it to another directory, or again with --force", tensorfs.Printable(c.File), why)}
 	}
 	for _, a := range exportAdvices {
 		if errors.Is(err, a.is) {
@@ -254,15 +258,11 @@ func exportAdvice(err error) error {
 	return err
 }
 
-// changedError says of a changed model what to do about its export.
-type changedError struct{ *tensorfs.ChangedError }
-
-func (e changedError) Error() string {
-	why := ""
-	if e.Why != "" {
-		why = " (" + e.Why + ")"
-	}
-	return fmt.Sprintf("%s: the file changed while the model was exported%s; export it to another directory, or again with --force", tensorfs.Printable(e.File), why)
+// reworded is an error in other words.
+type reworded struct {
+	error
+	text string
 }
 
-func (e changedError) Unwrap() error { return e.ChangedError }
+func (r reworded) Error() string { return r.text }
+func (r reworded) Unwrap() error { return r.error }

@@ -29,7 +29,7 @@ const marksKey = "marks"
 type flagRow struct {
 	page   string // the command that the row is for, "" for all that have a flag of this name
 	name   string // and, after a comma, its short form
-	marks  string // see above, and the system, where the row is for one alone
+	marks  string // see above; before them the system, where the row is for one alone
 	values cobra.CompletionFunc
 	help   string // with the name of its value in back quotes
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -70,44 +71,39 @@ func (o *mountOptions) handler(s sink, full bool) slog.Handler {
 			return a
 		}
 	}
-	w := &lineWriter{sink: s}
-	return levelled{slog.NewTextHandler(w, options), w}
+	h := lineHandler{mu: &sync.Mutex{}, line: &bytes.Buffer{}, sink: s}
+	h.Handler = slog.NewTextHandler(h.line, options)
+	return h
 }
 
-// levelled tells the writer of a handler the level of the next line.
-type levelled struct {
-	slog.Handler
-	w *lineWriter
-}
-
-type lineWriter struct {
-	mu    sync.Mutex
-	level slog.Level
-	sink  sink
-}
-
-// Write takes the one line that a TextHandler makes of a record.
-func (w *lineWriter) Write(p []byte) (int, error) {
-	w.sink(w.level, p)
-	return len(p), nil
+// lineHandler gives each record to a sink as a line, with its level.
+type lineHandler struct {
+	slog.Handler // writes to line
+	mu           *sync.Mutex
+	line         *bytes.Buffer
+	sink         sink
 }
 
 // Handle writes a record.
-func (h levelled) Handle(ctx context.Context, r slog.Record) error {
-	h.w.mu.Lock()
-	defer h.w.mu.Unlock()
-	h.w.level = r.Level
-	return h.Handler.Handle(ctx, r)
+func (h lineHandler) Handle(ctx context.Context, r slog.Record) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.line.Reset()
+	err := h.Handler.Handle(ctx, r)
+	h.sink(r.Level, h.line.Bytes())
+	return err
 }
 
 // WithAttrs returns the handler with attributes in every record.
-func (h levelled) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return levelled{h.Handler.WithAttrs(attrs), h.w}
+func (h lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	h.Handler = h.Handler.WithAttrs(attrs)
+	return h
 }
 
 // WithGroup returns the handler with a group around the attributes.
-func (h levelled) WithGroup(name string) slog.Handler {
-	return levelled{h.Handler.WithGroup(name), h.w}
+func (h lineHandler) WithGroup(name string) slog.Handler {
+	h.Handler = h.Handler.WithGroup(name)
+	return h
 }
 
 // priority is the number of a level in syslog and the journal.

@@ -19,10 +19,7 @@ import (
 )
 
 // i2sLayouts lists the layouts of I2_S codes for messages.
-var i2sLayouts = func() string {
-	last := len(views.I2SLayouts) - 1
-	return strings.Join(views.I2SLayouts[:last], ", ") + " or " + views.I2SLayouts[last]
-}()
+var i2sLayouts = near.Either(views.I2SLayouts)
 
 // viewList lists the views for help texts.
 var viewList = func() string {

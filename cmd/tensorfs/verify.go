@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
@@ -122,13 +121,4 @@ func (o *verifyOptions) values(ctx context.Context, v *verification) error {
 	}
 	r.noteUncompared(v.tree.Model)
 	return r.end(fmt.Sprintf("%s and %s read", plural(r.Tensors, "tensor"), plural(r.Files, "digest")))
-}
-
-// joinWords makes a list of names for a sentence.
-func joinWords(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " and " + words[last]
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/near"
 
 	"github.com/tensorfs/tensorfs/internal/sums"
 	"github.com/tensorfs/tensorfs/views/tree"
@@ -25,7 +26,7 @@ func (o *verifyOptions) writeList(ctx context.Context, v *verification) error {
 		return err
 	}
 	if len(files) == 0 {
-		return fmt.Errorf("%s: it has no files in %s: there is nothing to list; name other directories with --in", tensorfs.Printable(v.model), tensorfs.OneLine(joinWords(o.dirs("raw"))))
+		return fmt.Errorf("%s: it has no files in %s: there is nothing to list; name other directories with --in", tensorfs.Printable(v.model), near.All(o.dirs("raw")))
 	}
 	write, discard, err := newList(o.manifest.file, v.stdout)
 	if err != nil {
@@ -115,7 +116,7 @@ func filesIn(t *tree.Tree, dirs []string) (files []treeFile, err error) {
 	for _, dir := range dirs {
 		e, err := tensorfs.Find(t.Root, dir)
 		if err != nil || e.Dir == nil {
-			return nil, usageError{fmt.Errorf("--in %s: not a directory of the tree; it has %s", tensorfs.Printable(dir), joinWords(topDirs(t)))}
+			return nil, usageError{fmt.Errorf("--in %s: not a directory of the tree; it has %s", tensorfs.Printable(dir), near.All(topDirs(t)))}
 		}
 		if seen[dir] {
 			continue

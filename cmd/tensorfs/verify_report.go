@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/near"
 )
 
 // finding is one defect.
@@ -210,7 +211,7 @@ func (r *reporter) run(ctx context.Context, jobs []verifyJob) error {
 	if n := len(r.Findings); n > 0 {
 		said = plural(n, "finding") + " so far, listed on standard output"
 	}
-	return fmt.Errorf("%s: interrupted after %s, %s of %s; %s", tensorfs.Printable(r.model), joinWords(far), size(r.Bytes), size(total), said)
+	return fmt.Errorf("%s: interrupted after %s, %s of %s; %s", tensorfs.Printable(r.model), near.All(far), size(r.Bytes), size(total), said)
 }
 
 // sort puts what was found in the order of the jobs.

@@ -149,6 +149,9 @@ func List(names []string) string { return list(names, ", ") }
 // Either joins names for a message as List does, with "or" before the last: "a, b or c".
 func Either(names []string) string { return list(names, " or ") }
 
+// All joins names for a message as List does, with "and" before the last: "a, b and c".
+func All(names []string) string { return list(names, " and ") }
+
 // Question asks whether one of the names was meant: "did you mean a, b or c?". It
 // is "" without names.
 func Question(names []string) string {
