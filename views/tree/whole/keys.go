@@ -252,7 +252,7 @@ func settingsOf(cfg settings) (*architectures.Settings, error) {
 	all := architectures.AllSettings()
 	i := slices.IndexFunc(all, func(a *architectures.Settings) bool { return a.Makes("gguf") && slices.ContainsFunc(a.Classes, named) })
 	if i < 0 {
-		return nil, refusal("no GGUF file is made of the architecture %s", shown(name))
+		return nil, refusal("no GGUF file is made of the architecture %s", Shown(name))
 	}
 	return all[i], nil
 }
@@ -298,11 +298,11 @@ func unsayable(o *architectures.Only, cfg settings) string {
 		}
 	}
 	if len(o.Values) == 0 {
-		return fmt.Sprintf("%s is %s, which cannot be said in a GGUF file", o.Field, shown(v))
+		return fmt.Sprintf("%s is %s, which cannot be said in a GGUF file", o.Field, Shown(v))
 	}
 	want := make([]string, len(o.Values))
 	for i, w := range o.Values {
-		want[i] = shown(w)
+		want[i] = Shown(w)
 	}
-	return fmt.Sprintf("%s is %s, and only %s can be said in a GGUF file", o.Field, shown(v), strings.Join(want, " or "))
+	return fmt.Sprintf("%s is %s, and only %s can be said in a GGUF file", o.Field, Shown(v), strings.Join(want, " or "))
 }

@@ -211,7 +211,7 @@ func gating(c call) any {
 	}
 	n, ok := gatings[w]
 	if !ok {
-		c.refuse("experts are weighed by %s, and llama.cpp does so by softmax and sigmoid", shown(w))
+		c.refuse("experts are weighed by %s, and llama.cpp does so by softmax and sigmoid", Shown(w))
 	}
 	return n
 }
@@ -263,7 +263,7 @@ func (d *keyMaker) layerKinds() []string {
 	}
 	for _, k := range kinds {
 		if k != "sliding_attention" && k != "full_attention" {
-			d.refuse("layer_types has %s, which GGUF files of %s do not know", shown(k), d.arch.GGUF)
+			d.refuse("layer_types has %s, which GGUF files of %s do not know", Shown(k), d.arch.GGUF)
 			return nil
 		}
 	}

@@ -87,91 +87,67 @@ func (s settings) refuse(name, format string, args ...any) {
 	}
 }
 
-// integer returns a whole number, also one that is written as a float.
-func (s settings) integer(names ...string) (int64, bool) {
+// typed returns the first field that is present as what convert makes of it; what says
+// what it has to be.
+func typed[T any](s settings, names []string, what string, convert func(v any) (T, bool)) (T, bool) {
 	v, name := s.find(names)
-	n, ok := whole(v)
+	x, ok := convert(v)
 	if v != nil && !ok {
-		s.refuse(name, "is %s, not a whole number", shown(v))
-	}
-	return n, ok
-}
-
-// number returns a finite number.
-func (s settings) number(names ...string) (float64, bool) {
-	v, name := s.find(names)
-	x, ok := finite(v)
-	if v != nil && !ok {
-		s.refuse(name, "is %s, not a number", shown(v))
+		s.refuse(name, "is %s, %s", Shown(v), what)
 	}
 	return x, ok
 }
 
+func as[T any](v any) (T, bool) { x, ok := v.(T); return x, ok }
+
+// integer returns a whole number, also one that is written as a float.
+func (s settings) integer(names ...string) (int64, bool) {
+	return typed(s, names, "not a whole number", whole)
+}
+
+// number returns a finite number.
+func (s settings) number(names ...string) (float64, bool) {
+	return typed(s, names, "not a number", finite)
+}
+
 // flag returns a bool.
 func (s settings) flag(names ...string) (bool, bool) {
-	v, name := s.find(names)
-	b, ok := v.(bool)
-	if v != nil && !ok {
-		s.refuse(name, "is %s, neither true nor false", shown(v))
-	}
-	return b, ok
+	return typed(s, names, "neither true nor false", as[bool])
 }
 
 // word returns a string, "" without one.
 func (s settings) word(names ...string) string {
-	v, name := s.find(names)
-	w, ok := v.(string)
-	if v != nil && !ok {
-		s.refuse(name, "is %s, not a text", shown(v))
-	}
+	w, _ := typed(s, names, "not a text", as[string])
 	return w
 }
 
-// maxNumbers bounds the lists of numbers in settings.
-const maxNumbers = 1 << 16
-
 // numbers returns a list of finite numbers, nil without one.
-func (s settings) numbers(names ...string) []float64 {
+func (s settings) numbers(names ...string) []float64 { return listOf(s, names, "number", finite) }
+
+// words returns a list of strings, nil without one.
+func (s settings) words(names ...string) []string { return listOf(s, names, "text", as[string]) }
+
+// maxList bounds the lists in settings.
+const maxList = 1 << 16
+
+func listOf[T any](s settings, names []string, what string, convert func(v any) (T, bool)) []T {
 	v, name := s.find(names)
 	if v == nil {
 		return nil
 	}
 	a, ok := v.(tensorfs.Array)
-	if !ok || a.Len() > maxNumbers {
-		s.refuse(name, "is %s, not a list of at most %d numbers", shown(v), maxNumbers)
+	if !ok || a.Len() > maxList {
+		s.refuse(name, "is %s, not a list of at most %d %ss", Shown(v), maxList, what)
 		return nil
 	}
-	list := make([]float64, 0, a.Len())
+	list := make([]T, 0, a.Len())
 	for e := range a.Values() {
-		x, ok := finite(e)
+		x, ok := convert(e)
 		if !ok {
-			s.refuse(name, "has the element %s, which is not a number", shown(e))
+			s.refuse(name, "has the element %s, which is not a %s", Shown(e), what)
 			return nil
 		}
 		list = append(list, x)
-	}
-	return list
-}
-
-// words returns a list of strings, nil without one.
-func (s settings) words(names ...string) []string {
-	v, name := s.find(names)
-	if v == nil {
-		return nil
-	}
-	a, ok := v.(tensorfs.Array)
-	if !ok || a.Len() > maxNumbers {
-		s.refuse(name, "is %s, not a list of at most %d texts", shown(v), maxNumbers)
-		return nil
-	}
-	list := make([]string, 0, a.Len())
-	for e := range a.Values() {
-		w, ok := e.(string)
-		if !ok {
-			s.refuse(name, "has the element %s, which is not a text", shown(e))
-			return nil
-		}
-		list = append(list, w)
 	}
 	return list
 }
@@ -186,7 +162,7 @@ func (s settings) object(names ...string) settings {
 			case !o.Has(name):
 				continue
 			case v.Kind() != '{':
-				s.refuse(name, "is %s, not an object", shown(o.Value(name)))
+				s.refuse(name, "is %s, not an object", Shown(o.Value(name)))
 			default:
 				sub.top = o.Object(name)
 			}
@@ -225,8 +201,9 @@ func finite(v any) (float64, bool) {
 	return x, err == nil
 }
 
-// shown is a value in a message: short, and on one line.
-func shown(v any) string {
+// Shown is a value of a config.json, or of a GGUF file, in a message: short, and on
+// one line.
+func Shown(v any) string {
 	const most = 40
 	text := ""
 	switch v := v.(type) {
@@ -236,6 +213,8 @@ func shown(v any) string {
 		return fmt.Sprintf("a list of %d", v.Len())
 	case tensorfs.JSON:
 		return "an object"
+	case float32:
+		return strconv.FormatFloat(float64(v), 'g', -1, 32)
 	default:
 		text = tensorfs.Printable(fmt.Sprint(v))
 	}

@@ -70,7 +70,7 @@ func TestSettingsRefuse(t *testing.T) {
 		{`{"a": "\n"}`, `is an object, not a text`, func(s settings) { s.word("k") }},
 		{"2", `is 2, not a list`, func(s settings) { s.numbers("k") }},
 		{`[1, "a\nb"]`, `has the element "a\nb", which is not a number`, func(s settings) { s.numbers("k") }},
-		{"[" + strings.Repeat("1,", maxNumbers) + "1]", fmt.Sprint("is a list of ", maxNumbers+1), func(s settings) { s.numbers("k") }},
+		{"[" + strings.Repeat("1,", maxList) + "1]", fmt.Sprint("is a list of ", maxList+1), func(s settings) { s.numbers("k") }},
 		{"[1]", `has the element 1, which is not a text`, func(s settings) { s.words("k") }},
 		{"2", `is 2, not an object`, func(s settings) { s.object("k") }},
 		{`{"x": 2}`, `"x" is 2, not a text`, func(s settings) { s.object("k").word("x") }},

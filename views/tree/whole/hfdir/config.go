@@ -9,6 +9,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/formats/tokenizer"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
+	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 // facts are what only the tensors know.
@@ -159,7 +160,7 @@ func (c *configMaker) choose() error {
 	case !ok:
 		return fmt.Errorf("the file has no general.architecture")
 	case !text:
-		return fmt.Errorf("general.architecture is %s, not a text", shownValue(v))
+		return fmt.Errorf("general.architecture is %s, not a text", whole.Shown(v))
 	}
 	c.keys.prefix = name + "."
 	all := architectures.AllSettings()

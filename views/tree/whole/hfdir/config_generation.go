@@ -3,6 +3,8 @@ package hfdir
 import (
 	"fmt"
 	"math"
+
+	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 // sampling are rows: how the author of a model wants tokens to be chosen, in GGUF
@@ -52,7 +54,7 @@ func (c *configMaker) generation() (text []byte, notes []string) {
 		}
 		value, ok := row.takes(v)
 		if !ok {
-			notes = append(notes, fmt.Sprintf("%s has no %s: %s is %s, which it cannot say", generationName, row.name, key, shownValue(v)))
+			notes = append(notes, fmt.Sprintf("%s has no %s: %s is %s, which it cannot say", generationName, row.name, key, whole.Shown(v)))
 			continue
 		}
 		chosen = append(chosen, jsonMember{row.name, value})

@@ -1,12 +1,11 @@
 package hfdir
 
 import (
-	"fmt"
 	"math"
-	"strconv"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 // ggufKeys is a model's metadata by key. Arrays stay in the file until they are
@@ -75,7 +74,7 @@ func (c *configMaker) integer(names string, least, most int64) (int64, bool) {
 	}
 	n, ok := wholeNumber(v)
 	if !ok || n < least || n > most {
-		c.refuse("%s is %s, not a whole number from %d to %d", key, shownValue(v), least, most)
+		c.refuse("%s is %s, not a whole number from %d to %d", key, whole.Shown(v), least, most)
 		return 0, false
 	}
 	return n, true
@@ -91,7 +90,7 @@ func (c *configMaker) same(key string, a tensorfs.Array) any {
 	for v := range a.Values() {
 		n, ok := wholeNumber(v)
 		if !ok {
-			c.refuse("%s has the value %s, which is not a whole number", key, shownValue(v))
+			c.refuse("%s has the value %s, which is not a whole number", key, whole.Shown(v))
 			return nil
 		}
 		if first == nil {
@@ -120,10 +119,10 @@ func (c *configMaker) number(names string, above float64) any {
 	}
 	switch {
 	case math.IsNaN(x) || math.IsInf(x, 0):
-		c.refuse("%s is %s, not a finite number with a fraction", key, shownValue(v))
+		c.refuse("%s is %s, not a finite number with a fraction", key, whole.Shown(v))
 		return nil
 	case x <= above:
-		c.refuse("%s is %s, not more than %v", key, shownValue(v), above)
+		c.refuse("%s is %s, not more than %v", key, whole.Shown(v), above)
 		return nil
 	}
 	return v
@@ -134,7 +133,7 @@ func (c *configMaker) flag(names string) (set, ok bool) {
 	v, key := c.keys.find(names)
 	set, ok = v.(bool)
 	if v != nil && !ok {
-		c.refuse("%s is %s, neither true nor false", key, shownValue(v))
+		c.refuse("%s is %s, neither true nor false", key, whole.Shown(v))
 	}
 	return set, ok
 }
@@ -144,7 +143,7 @@ func (c *configMaker) word(names string) string {
 	v, key := c.keys.find(names)
 	w, ok := v.(string)
 	if v != nil && !ok {
-		c.refuse("%s is %s, not a text", key, shownValue(v))
+		c.refuse("%s is %s, not a text", key, whole.Shown(v))
 	}
 	return w
 }
@@ -181,19 +180,4 @@ func double(v any) float64 {
 		return f
 	}
 	return 0
-}
-
-// shownValue is a value in a message: short, and on one line.
-func shownValue(v any) string {
-	switch v := v.(type) {
-	case string:
-		return tensorfs.Quote(v)
-	case tensorfs.Array:
-		return fmt.Sprintf("a list of %d", v.Len())
-	case float32:
-		return strconv.FormatFloat(float64(v), 'g', -1, 32)
-	case tensorfs.JSON:
-		return "a JSON text"
-	}
-	return fmt.Sprint(v)
 }

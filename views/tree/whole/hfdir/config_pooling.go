@@ -18,7 +18,7 @@ func (c *configMaker) embedding(f *whole.Files) {
 	n, _ := wholeNumber(v)
 	fields := whole.PoolingFields(n)
 	if fields == nil {
-		how := fmt.Sprintf("%s is %s, which sentence-transformers does not have", key, shownValue(v))
+		how := fmt.Sprintf("%s is %s, which sentence-transformers does not have", key, whole.Shown(v))
 		if v == nil {
 			how = "the file has no " + key
 		}

@@ -66,7 +66,7 @@ func (c *configMaker) ropeScaling() any {
 	t := c.ropeType()
 	way := cmp.Or(map[string]string{"": "none", ropeFreqs: "llama3", ropeFactors: "su"}[t], t)
 	if more := c.number("rope.scaling.attn_factor", 0); more != nil && double(more) != 1 && t != "yarn" && t != ropeFactors {
-		c.refuse("%s is %s without yarn, which config.json cannot say", c.keys.full("rope.scaling.attn_factor"), shownValue(more))
+		c.refuse("%s is %s without yarn, which config.json cannot say", c.keys.full("rope.scaling.attn_factor"), whole.Shown(more))
 	}
 	switch {
 	case c.failed != nil:

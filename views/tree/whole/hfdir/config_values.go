@@ -7,6 +7,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
+	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 // derivations are values of fields that no key alone has, as descriptions of
@@ -141,7 +142,7 @@ var agreements = map[string]func(c *configMaker){
 	},
 	"alibi": func(c *configMaker) {
 		if v := c.number("attention.max_alibi_bias", math.Inf(-1)); v != nil && double(v) != 8 {
-			c.refuse("%s is %s, and BLOOM has 8", c.keys.full("attention.max_alibi_bias"), shownValue(v))
+			c.refuse("%s is %s, and BLOOM has 8", c.keys.full("attention.max_alibi_bias"), whole.Shown(v))
 		}
 	},
 	// Only the later architecture of Falcon has some numbers of heads.
@@ -215,7 +216,7 @@ func (c *configMaker) tokenID(key string) any {
 	v, full := c.keys.find(bareKeys + "ggml." + key)
 	n, ok := wholeNumber(v)
 	if v != nil && !ok {
-		c.refuse("%s is %s, not a whole number", full, shownValue(v))
+		c.refuse("%s is %s, not a whole number", full, whole.Shown(v))
 	}
 	if !ok || n < 0 || n >= c.tokens() {
 		return nil
@@ -345,7 +346,7 @@ func (c *configMaker) sliding(usual int64) []bool {
 				set, ok = n == 1, true
 			}
 			if !ok {
-				c.refuse("%s has the value %s, neither true nor false", key, shownValue(v))
+				c.refuse("%s has the value %s, neither true nor false", key, whole.Shown(v))
 				return list
 			}
 			if i < len(list) {
