@@ -74,7 +74,7 @@ func (d *keyMaker) make(item *architectures.Setting) any {
 	fact, from := item.Fact, item.Fact.Keys[0]
 	var v any
 	if !item.Always {
-		v, from = d.field(item)
+		v, from = d.cfg.fact(fact, item.Field)
 	}
 	if v == nil && item.Value != nil {
 		for _, f := range fact.Fields {
@@ -110,23 +110,23 @@ func fits(kind architectures.Kind, v any) (written any, n int64, ok bool) {
 	return v, 0, true // the reader has seen to it that it is a text or a bool
 }
 
-// field returns the first field of config.json that is present, and its name. Without
-// one the value is nil, and the name the first.
-func (d *keyMaker) field(item *architectures.Setting) (any, string) {
-	fields := item.Fact.Fields
-	if item.Field != "" {
-		fields = []string{item.Field}
+// fact returns the first field of config.json that a fact has, or one that is named,
+// and its name. Without one the value is nil, and the name the first.
+func (s settings) fact(f *architectures.Fact, field string) (any, string) {
+	fields := f.Fields
+	if field != "" {
+		fields = []string{field}
 	}
-	for _, f := range fields {
-		s := d.cfg
-		if rest, ok := strings.CutPrefix(f, "rope."); ok {
-			s, f = d.rope, rest
+	for _, field := range fields {
+		from := s
+		if rest, ok := strings.CutPrefix(field, "rope."); ok {
+			from, field = ropeSettings(s), rest
 		}
-		if v := s.of(item.Fact.Kind, f); v != nil {
-			return v, f
+		if v := from.of(f.Kind, field); v != nil {
+			return v, field
 		}
 	}
-	return nil, strings.TrimPrefix(slices.Concat(fields, item.Fact.Keys[:1])[0], "rope.")
+	return nil, strings.TrimPrefix(slices.Concat(fields, f.Keys[:1])[0], "rope.")
 }
 
 // of returns a field of a kind, nil without it.

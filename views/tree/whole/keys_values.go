@@ -2,7 +2,6 @@ package whole
 
 import (
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs/formats/architectures"
@@ -115,9 +114,6 @@ func (d *keyMaker) ropeType() string {
 	}
 	return w
 }
-
-// scaled returns whether rotary embeddings are scaled in one of these ways.
-func (d *keyMaker) scaled(types ...string) bool { return slices.Contains(types, d.ropeType()) }
 
 // headRows returns the size of a head where config.json does not say it: the rows
 // of q decide, then what the class has by default. A size that llama.cpp

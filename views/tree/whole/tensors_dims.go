@@ -1,7 +1,6 @@
 package whole
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -53,19 +52,5 @@ func (x *maker) fact(name string) any {
 	return x.sizes.Fact(name)
 }
 
-// rope returns a field of the settings of rotary embeddings.
-func (x *maker) rope(field string) []string {
-	at := "rope_scaling"
-	if x.cfg.value("rope_parameters") != nil {
-		at = "rope_parameters"
-	}
-	if x.cfg.value(at+".full_attention") != nil {
-		at += ".full_attention"
-	}
-	return []string{at + "." + field}
-}
-
 // ropeType is the type of scaling, "" for none.
-func (x *maker) ropeType() string {
-	return x.cfg.word(slices.Concat(x.rope("rope_type"), x.rope("type"))...)
-}
+func (x *maker) ropeType() string { return ropeSettings(x.cfg).word("rope_type", "type") }

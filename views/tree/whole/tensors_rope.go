@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
 // ropeFreqs makes the divisors of the frequencies of Llama 3. PyTorch computes them
@@ -21,15 +22,16 @@ func ropeFreqs(x *maker, _, _ string) (*tensorfs.Tensor, error) {
 	if err := x.shaped(q, []string{"q", "width"}, ".weight"); err != nil {
 		return nil, err
 	}
+	rope := ropeSettings(x.cfg)
 	field := func(name string, without float64) float64 {
-		if v, ok := x.cfg.number(x.rope(name)...); ok {
+		if v, ok := rope.number(name); ok {
 			return v
 		}
 		return without
 	}
-	theta, ok := x.cfg.number(append(x.rope("rope_theta"), "rope_theta", "global_rope_theta", "rotary_emb_base")...)
-	if !ok {
-		theta = 10000
+	theta := 10000.0
+	if v, _ := x.cfg.fact(architectures.FactOf("rope_theta"), ""); v != nil {
+		theta = v.(float64)
 	}
 	values := Llama3Divisors(x.sizes.Len("head"), theta, float32(field("factor", 8)), float32(field("low_freq_factor", 1)),
 		float32(field("high_freq_factor", 4)), float32(field("original_max_position_embeddings", 8192)))
@@ -62,7 +64,7 @@ func Llama3Divisors(head int64, theta float64, factor, low, high, original float
 // ropeFactors makes one of the config's lists, by the name of its field.
 func ropeFactors(field string) move {
 	return func(x *maker, _, _ string) (*tensorfs.Tensor, error) {
-		list := x.cfg.numbers(x.rope(field)...)
+		list := ropeSettings(x.cfg).numbers(field)
 		if list == nil {
 			return nil, fmt.Errorf("config.json gives no %s for its rope scaling", field)
 		}
