@@ -72,6 +72,11 @@ func TestMistakes(t *testing.T) {
 		"arch a\n  dropped [a +] b\n":                          "text:2: the expression",
 		"arch a\n  dropped b(c\n":                              "text:2: parentheses",
 		"arch a\n  dropped \u00fc\n":                           "text:2: only printable ASCII",
+		"arch a\n  first output:nothing\n":                     "text:2: output:nothing: modules.txt has no move nothing",
+		"arch a\n  first output!\n":                            "text:2: output!: unknown marks",
+		"arch a\n  first attention.q\n":                        "text:2: attention.q is not in that part",
+		"arch a\n  layer nobody\n":                             `text:2: modules.txt has no "nobody"`,
+		"arch a\n  sizes a=b+\n":                               "text:2: a=b+: the expression",
 		"arch a\n  dropped [" + strings.Repeat("!", 99) + "a]": "it is too deep",
 	} {
 		if _, err := readArchitectures("text", text); err == nil || !strings.Contains(err.Error(), want) {
@@ -134,8 +139,11 @@ func TestNames(t *testing.T) {
 					if layout == names.GGUF {
 						name = x.GGUF
 					}
-					if x.When != nil && strings.HasPrefix(x.When.String(), "!") && x.Module == "attention_norm" || layout == names.HF && (name == "" || x.Moved("latent_v") || x.Moved("latent_k")) {
-						continue // in the place of others, or not one for one
+					if x.When != nil && strings.HasPrefix(x.When.String(), "!") && x.Module == "attention_norm" {
+						continue // in the place of another
+					}
+					if layout == names.HF && (name == "" || x.Moved("latent_v") || x.Moved("latent_k")) {
+						continue // not one for one
 					}
 					for _, param := range []string{".weight", ".bias"} {
 						if x.Needs(param, ToGGUF) == Never && x.Needs(param, FromGGUF) == Never {
@@ -186,7 +194,9 @@ func TestNames(t *testing.T) {
 // TestSizes: sizes follow from facts, from each other and from tensors, and whoever
 // contradicts them is named.
 func TestSizes(t *testing.T) {
-	facts := map[string]any{"dim": int64(64), "n_heads": int64(4), "assumed.head_dim": int64(16), "assumed.n_kv_heads": int64(4), "ffn_dim": int64(0)}
+	facts := map[string]any{
+		"dim": int64(64), "n_heads": int64(4), "ffn_dim": int64(0), "assumed.head_dim": int64(16), "assumed.n_kv_heads": int64(4),
+	}
 	s := Find("llama").Sizes(ToGGUF, func(name string) any { return facts[name] })
 	if s.Len("width") != 64 || s.Len("head") != 16 || s.Len("q") != 0 || s.Len("nobody") != 0 {
 		t.Error(s.Len("width"), s.Len("head"), s.Len("q"))

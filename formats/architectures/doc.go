@@ -4,7 +4,8 @@
 //
 //	architectures.txt   a block for each architecture: its tensors, in the order of GGUF files, and what
 //	                    config.json and the keys of GGUF files say
-//	modules.txt         a line for each module of tensors: its shape, and how each side spells it
+//	modules.txt         a line for each module of tensors: its shape, and how each side spells it; the
+//	                    sizes that shapes are made of, and the moves of numbers between the sides
 //	keys.txt            a line for each fact that has a key and a field: its kind, and both names
 //	mlx.txt             a line for each model type that mlx-lm has: what its class reads, and what it does not do
 //

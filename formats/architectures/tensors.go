@@ -72,12 +72,16 @@ type module struct {
 type moduleTable struct {
 	modules map[string]module
 	sizes   map[string]*Expr
+	moves   []string
 }
+
+// Moves returns the names of all moves.
+func Moves() []string { return modules().moves }
 
 var modules = sync.OnceValue(func() moduleTable { return must(readModules("modules.txt", modulesText)) })
 
 func readModules(file, text string) (moduleTable, error) {
-	all := moduleTable{map[string]module{}, map[string]*Expr{}}
+	all := moduleTable{modules: map[string]module{}, sizes: map[string]*Expr{}}
 	n := 0
 	for line := range strings.Lines(text) {
 		n++
@@ -92,6 +96,13 @@ func readModules(file, text string) (moduleTable, error) {
 				return moduleTable{}, mistake(file, n, "%s is there twice, or %v", f[1], err)
 			}
 			all.sizes[f[1]] = e
+			continue
+		}
+		if f[0] == "move" && len(f) > 2 {
+			if slices.Contains(all.moves, f[1]) {
+				return moduleTable{}, mistake(file, n, "%s is there twice", f[1])
+			}
+			all.moves = append(all.moves, f[1])
 			continue
 		}
 		m := module{inLayer: f[0] == "layer"}
@@ -159,8 +170,10 @@ func (t *Tensor) read(text string) string {
 			end = end[1:]
 		}
 		t.Moves = strings.Split(rest[:len(rest)-len(end)], ",")
-		if slices.Contains(t.Moves, "") {
-			return "a move without a name"
+		for _, move := range t.Moves {
+			if !slices.Contains(Moves(), move) {
+				return "modules.txt has no move " + move
+			}
 		}
 		text = end
 	}

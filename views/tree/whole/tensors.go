@@ -127,7 +127,8 @@ func (x *maker) drop() error {
 		t := &x.m.Tensors[i]
 		switch {
 		case t.Owner != "":
-		case x.notes.Left.Add(t) || strings.HasSuffix(t.Source, computedFrequencies) || x.described.Drops(t.Weight(), t.Source) || x.described.DropsBeyond() && x.beyond(t):
+		case x.notes.Left.Add(t) || strings.HasSuffix(t.Source, computedFrequencies),
+			x.described.Drops(t.Weight(), t.Source) || x.described.DropsBeyond() && x.beyond(t):
 			x.used[i], x.dropped[i] = true, true
 		case t.Opaque != "":
 			return fmt.Errorf("%s: %s", tensorfs.Quote(t.Source), t.Opaque)

@@ -242,19 +242,12 @@ func TestSourceOrder(t *testing.T) {
 	}
 }
 
-// TestDescribed: architectures that have a directory have sizes, and moves that are
-// known in this direction, or are for GGUF files alone.
-func TestDescribed(t *testing.T) {
-	for _, a := range architectures.All() {
-		if !a.Makes("hf") {
-			continue
-		}
-		for _, x := range slices.Concat(a.First, a.Layer, a.Last) {
-			for _, move := range x.Moves {
-				if x.HF != "" && backMoves[move] == nil && backAll[move] == nil && !slices.Contains([]string{"keep", "tokens", "positions"}, move) {
-					t.Errorf("%s: %s has the move %s", a.Name, x.Module, move)
-				}
-			}
+// TestMoves: a move of the text is known in this direction, or is for GGUF files alone.
+func TestMoves(t *testing.T) {
+	alone := []string{"keep", "tokens", "positions", "divisors", "long_factor", "short_factor"}
+	for _, move := range architectures.Moves() {
+		if (backMoves[move] == nil && backAll[move] == nil) != slices.Contains(alone, move) {
+			t.Errorf("the move %s", move)
 		}
 	}
 }
