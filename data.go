@@ -46,7 +46,7 @@ type Slicer interface {
 	Slices(dst [][]byte, off, n int64) ([][]byte, error)
 }
 
-// PartSlicer is Data of which some parts are in mapped memory.
+// PartSlicer is Data with some of its bytes in mapped memory.
 type PartSlicer interface {
 	// SlicesIf is Slices of a [Slicer] where all of [off, off+n) is in mapped memory,
 	// and otherwise returns dst and false.

@@ -13,8 +13,7 @@ var (
 	ErrFormat = errors.New("malformed")
 	// ErrUnsupported marks a sound file that tensorfs cannot serve.
 	ErrUnsupported = errors.New("unsupported")
-	// ErrMissing marks a model of which a file is not there: it was not fetched to the
-	// end. It is an ErrFormat and an fs.ErrNotExist.
+	// ErrMissing marks a model that lacks a file: it was not fetched to the end. It is an ErrFormat and an fs.ErrNotExist.
 	ErrMissing error = missing{}
 	// ErrChanged marks a file that was modified or truncated after it was opened.
 	ErrChanged = errors.New("file changed since it was opened")

@@ -20,7 +20,7 @@ type Tensor struct {
 	MayOverflow bool
 
 	// Apart says why a tensor whose name means several joined ones, such as gate_up,
-	// does not hold the rows of one part before those of the next; "" where it does.
+	// does not hold all rows of one part before the rows of the next; "" where it does.
 	Apart string
 }
 

@@ -48,17 +48,17 @@ func refuse(given string, err error) error {
 	return e
 }
 
-// otherNames are beginnings that people give names of models in stores, and those that
-// these have here.
+// otherNames are prefixes that people write before names of models in stores, and the
+// prefixes that such names have here.
 var otherNames = []struct{ given, here string }{
 	{"huggingface:", hub.Prefix}, {"hugging-face:", hub.Prefix}, {"hub:", hub.Prefix}, {"huggingface/", hub.Prefix},
 	{"huggingface.co/", hub.Prefix}, {"hf.co/", hub.Prefix}, {"hf/", hub.Prefix},
 	{"ollama.com/library/", ollama.Prefix}, {"ollama.com/", ollama.Prefix}, {"ollama/", ollama.Prefix},
 }
 
-// asStored returns the name of a model in a store that somebody may have meant by
-// something that is no path: "hf:a/b" for "a/b" and "huggingface:a/b", "hf:" for "hf".
-// It is "" if there is none.
+// asStored returns the name of a model in a store that somebody may have meant by a text
+// that is not a path: "hf:a/b" for "a/b" and "huggingface:a/b", "hf:" for "hf". It
+// returns "" if nothing can be meant.
 func asStored(given string) string {
 	for _, s := range schemes {
 		if given+":" == s.prefix {

@@ -31,8 +31,8 @@
 // # Metadata
 //
 //	config.KEY             top-level keys of config.json
-//	generation_config.KEY  those of generation_config.json
-//	hf_quant_config.KEY    those of hf_quant_config.json
+//	generation_config.KEY  the keys of generation_config.json
+//	hf_quant_config.KEY    the keys of hf_quant_config.json
 //	index.KEY              the index's own "metadata"
 //	safetensors.KEY        "__metadata__" of the weight files; safetensors.FILE.KEY
 //	                       where a file differs from those before it

@@ -11,9 +11,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
-// stems are how the names of a model's files begin: transformers' and MLX's, and
-// those of the parts of a diffusers pipeline. The first of which there is a file
-// counts.
+// stems are how the names of a model's files begin: in directories of transformers and
+// MLX, and in the folders of a diffusers pipeline. The first stem that a file has counts.
 var stems = []string{"model", "diffusion_pytorch_model"}
 
 const (

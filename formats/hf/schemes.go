@@ -17,8 +17,8 @@ type scheme struct {
 	main    string           // suffix of the tensor with the codes
 	codes   []tensorfs.DType // its types
 	need    []string         // suffixes of tensors that must be beside it
-	may     []string         // suffixes of those that may be
-	not     []string         // suffixes of those that mark another scheme
+	may     []string         // suffixes of tensors that may be beside it
+	not     []string         // suffixes of tensors that mark another scheme
 	// decode says how the companions make numbers of the codes. Schemes without
 	// one, and modules that it refuses, are raw bytes only.
 	decode func(b *builder, q *quantConfig, m *module) (*tensorfs.Quant, error)
@@ -56,7 +56,7 @@ type module struct {
 	stem   string             // source name without the scheme's suffix
 	main   *tensorfs.Tensor   // the codes
 	parts  []*tensorfs.Tensor // scheme.need
-	others []*tensorfs.Tensor // those of scheme.may that exist
+	others []*tensorfs.Tensor // tensors of scheme.may that exist
 }
 
 // rawHint ends every message about numbers that cannot be decoded.
@@ -165,7 +165,7 @@ func known(method string) bool {
 	return slices.ContainsFunc(schemes, func(s scheme) bool { return slices.Contains(s.methods, method) })
 }
 
-// leftovers marks codes that no scheme accounts for: those of methods that are
+// leftovers marks codes that no scheme accounts for: codes of methods that are
 // not in the table, and 8-bit floats that have a scale somewhere, or should.
 func (b *builder) leftovers(q *quantConfig) {
 	var scaled map[string]string // module to a tensor of it that looks like a scale

@@ -147,7 +147,7 @@ func isDir(src source.FS, at string, e fs.DirEntry) bool {
 	return e.IsDir() || e.Type()&fs.ModeSymlink != 0 && source.IsDir(src, at)
 }
 
-// ref returns the commit that a file below refs/ holds, "" if there is no such file.
+// ref returns the commit that a file below refs/ holds, "" if the file does not exist.
 func ref(src source.FS, name string) (commit string, err error) {
 	b, err := source.ReadSmall(src, name, maxRef)
 	switch {

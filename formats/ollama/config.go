@@ -9,11 +9,11 @@ import (
 )
 
 // modelConfig is a config.json of the model or of one of its components. A nil
-// one says nothing.
+// modelConfig says nothing.
 type modelConfig struct {
 	root   jsonobj.Object
-	quant  *assemble.Settings // that hold for the whole of it; nil without any
-	widths map[width]int64    // those that it tells
+	quant  *assemble.Settings // for the whole model or component; nil without any
+	widths map[width]int64    // the widths that it tells
 }
 
 func newConfig(root jsonobj.Object) *modelConfig {
@@ -34,14 +34,14 @@ func newConfig(root jsonobj.Object) *modelConfig {
 	return c
 }
 
-// width is what the rows of a module may be as long as.
+// width is a number of columns that several modules of a model share.
 type width int
 
 const (
 	none width = iota
 	hidden
 	heads
-	ffn // which only other modules tell: intermediate_size may be that of other layers
+	ffn // only other modules tell it: intermediate_size may be the width of other layers
 )
 
 // widthKeys are the counts of config.json whose product is a width.

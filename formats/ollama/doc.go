@@ -32,7 +32,7 @@
 // # Metadata
 //
 //	config.KEY            top-level keys of config.json; tensor models
-//	KEY                   those of the GGUF file
+//	KEY                   the keys of the GGUF file
 //	ollama.template, ollama.system, ollama.params, ollama.messages
 //	ollama.license        the second one is ollama.license.1
 //	ollama.config.KEY     what Ollama itself says about the model
@@ -41,8 +41,8 @@
 //
 // A manifest comes from a registry and may contain anything. Paths are built only
 // from checked names and from the 64 digits of a digest; blobs are opened below
-// their directory without following a link out of it; sizes must be those of the
-// files. These are accepted, although they are odd: upper-case digests, links
+// their directory without following a link out of it; sizes must be the sizes of
+// the files. These are accepted, although they are odd: upper-case digests, links
 // inside the store, a missing config blob, any schemaVersion, layers of unknown
 // types (not opened), a layer that is listed twice. These are refused: text
 // after the JSON or a byte order mark before it, a key that occurs twice, a

@@ -2,11 +2,11 @@ package ollama
 
 import "strings"
 
-// kind is what a layer holds: a row of kinds.
-type kind uint8
+// layerKind is what a layer holds: a row of kinds.
+type layerKind uint8
 
 const (
-	kindUnknown kind = iota
+	kindUnknown layerKind = iota
 	kindConfig
 	kindModel
 	kindTensor
@@ -51,7 +51,7 @@ const mediaPrefix = "application/vnd.ollama.image."
 
 // kindOf returns the kind of the layers of a media type. Layers of unknown ones,
 // such as the obsolete embed, are not opened.
-func kindOf(media string) kind {
+func kindOf(media string) layerKind {
 	name, ok := strings.CutPrefix(media, mediaPrefix)
 	if name == "prompt" { // in old manifests
 		return kindTemplate
@@ -64,9 +64,9 @@ func kindOf(media string) kind {
 	return kindUnknown
 }
 
-func (k kind) row() *kindRow { return &kinds[k] }
+func (k layerKind) row() *kindRow { return &kinds[k] }
 
-func (k kind) String() string { return k.row().name }
+func (k layerKind) String() string { return k.row().name }
 
 // hasTensors reports whether the layers are files of tensors.
-func (k kind) hasTensors() bool { return k == kindTensor || k.row().gguf }
+func (k layerKind) hasTensors() bool { return k == kindTensor || k.row().gguf }

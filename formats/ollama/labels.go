@@ -11,11 +11,11 @@ import (
 const labelConfig = "image-config"
 
 // labels returns the names of the layers below source/, "" for layers that are
-// not used. Names with .json at the end are those of json layers only.
+// not used. Only json layers have names that end in .json.
 func (m *manifest) labels() []string {
 	labels := make([]string, len(m.layers))
-	count := make(map[kind]int)
-	last := make(map[kind]int)
+	count := make(map[layerKind]int)
+	last := make(map[layerKind]int)
 	for i := range m.layers {
 		l := &m.layers[i]
 		row := l.kind.row()

@@ -16,12 +16,12 @@ import (
 // manifest is what is used of one.
 type manifest struct {
 	config *layer
-	layers []layer // those of a known kind; identical tensors and the like once
+	layers []layer // of known kinds; a layer that is listed twice is there once, where its order does not count
 }
 
 // layer is a blob and what it is to the model.
 type layer struct {
-	kind   kind
+	kind   layerKind
 	digest digest
 	size   int64
 	name   string // kindTensor and kindJSON only
@@ -94,7 +94,7 @@ func parseManifest(path string, text []byte) (*manifest, error) {
 			}
 			return nil, fail("layer %d (%s): %s", i+1, what, problem)
 		}
-		if !k.row().last && seen[l] { // of the others the order counts
+		if !k.row().last && seen[l] { // where only the last layer of a kind is used, the order counts
 			continue
 		}
 		seen[l] = true
@@ -104,7 +104,7 @@ func parseManifest(path string, text []byte) (*manifest, error) {
 }
 
 // layer returns what a layer is, or what is wrong with it.
-func (r *layerJSON) layer(k kind) (l layer, problem string) {
+func (r *layerJSON) layer(k layerKind) (l layer, problem string) {
 	d, err := parseDigest(r.Digest)
 	switch {
 	case err != nil:

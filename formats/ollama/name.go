@@ -58,7 +58,7 @@ func nameError(s, problem string) error {
 	return &tensorfs.FormatError{File: Prefix + s, Offset: -1, Problem: problem, Advice: "write it as [HOST/][NAMESPACE/]MODEL[:TAG]; 'ollama list' shows the names"}
 }
 
-// cutLast cuts s at its last slash; found is false where there is none, and
+// cutLast cuts s at its last slash; found is false where s has no slash, and
 // then all of s is last.
 func cutLast(s string) (before, last string, found bool) {
 	i := strings.LastIndexByte(s, '/')

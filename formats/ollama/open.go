@@ -85,7 +85,7 @@ type builder struct {
 
 func (b *builder) build() error {
 	b.out.Format, b.out.Path = "ollama", b.path
-	has := make(map[kind]bool)
+	has := make(map[layerKind]bool)
 	mapped := make(map[digest]bool)
 	for i, l := range b.manifest.layers {
 		has[l.kind] = true

@@ -9,8 +9,8 @@ import (
 // maxStored is how many entries of a store Stored looks at.
 const maxStored = 20_000
 
-// Stored returns the names of the models in the local stores, in no order: those of
-// all stores that can be read. It opens no manifest.
+// Stored returns the names of the models in all local stores that can be read, in no
+// order. It opens no manifest.
 func Stored() []string {
 	var names []string
 	left := maxStored

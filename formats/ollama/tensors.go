@@ -12,8 +12,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// origin is where a tensor of builder.tensors comes from, and what belongs to it.
-type origin struct {
+// layerTensor is where a tensor of builder.tensors comes from, and what belongs to it.
+type layerTensor struct {
 	layer  *layer
 	blob   *tensorBlob
 	key    string // in the blob's header
@@ -84,9 +84,9 @@ func (b *builder) tensorModel() error {
 }
 
 // origins opens the tensor layers and lists their tensors.
-func (b *builder) origins() ([]origin, error) {
+func (b *builder) origins() ([]layerTensor, error) {
 	parsed := make(map[digest]*tensorBlob)
-	var origins []origin
+	var origins []layerTensor
 	var blobs []string
 	for i := range b.manifest.layers {
 		if l := &b.manifest.layers[i]; l.kind == kindTensor {
@@ -126,7 +126,7 @@ func (b *builder) origins() ([]origin, error) {
 					Advice: "fetch the model again with 'ollama pull'"}
 			}
 			_, rest := component(x.source)
-			origins = append(origins, origin{layer: l, blob: blob, key: x.key, of: x.of, module: strings.TrimSuffix(rest, ".weight")})
+			origins = append(origins, layerTensor{layer: l, blob: blob, key: x.key, of: x.of, module: strings.TrimSuffix(rest, ".weight")})
 		}
 	}
 	return origins, nil
@@ -144,14 +144,14 @@ func component(source string) (name, rest string) {
 	return "", source
 }
 
-// pair gives weights their companions: those of their blob, and those that
-// have layers of their own, as all have in models of January 2026.
-func (b *builder) pair(origins []origin) {
+// pair gives weights their companions: tensors of the same blob, and tensors in layers
+// of their own, as all companions are in models of January 2026.
+func (b *builder) pair(origins []layerTensor) {
 	type inLayer struct {
 		layer *layer
 		key   string
 	}
-	at := make(map[inLayer]*origin, len(origins))
+	at := make(map[inLayer]*layerTensor, len(origins))
 	for i := range origins {
 		at[inLayer{origins[i].layer, origins[i].key}] = &origins[i]
 	}
@@ -172,7 +172,7 @@ func (b *builder) pair(origins []origin) {
 		e.owned = true
 	}
 	// find returns the tensor of a name where ok says so, and makes it a companion.
-	find := func(source string, ok func(e *origin) bool) *tensorfs.Tensor {
+	find := func(source string, ok func(e *layerTensor) bool) *tensorfs.Tensor {
 		i, found := b.tensors.Find(source)
 		if !found || !ok(&origins[i]) {
 			return nil
@@ -180,8 +180,8 @@ func (b *builder) pair(origins []origin) {
 		origins[i].owned = true
 		return &b.tensors.List[i]
 	}
-	isData := func(e *origin) bool { return e.key == keyData }
-	isFree := func(e *origin) bool { return !e.owned }
+	isData := func(e *layerTensor) bool { return e.key == keyData }
+	isFree := func(e *layerTensor) bool { return !e.owned }
 	for i := range origins {
 		e, t := &origins[i], &b.tensors.List[i]
 		if e.owned || t.DType != tensorfs.U32 {
@@ -201,7 +201,7 @@ func (b *builder) pair(origins []origin) {
 }
 
 // quantise finds out how a weight's codes become numbers.
-func (b *builder) quantise(t *tensorfs.Tensor, e *origin) {
+func (b *builder) quantise(t *tensorfs.Tensor, e *layerTensor) {
 	if e.owned {
 		return
 	}

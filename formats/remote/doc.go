@@ -9,9 +9,10 @@
 // user, which the command shares. A name stands for what it was when it was opened: a
 // file that changes on its server meanwhile is an error, and never other bytes.
 //
-// Who asks is said by the environment, as the programs of each server read it: HF_TOKEN
+// The environment says with which credentials servers are asked, as the programs of each
+// server read it: HF_TOKEN
 // and HF_ENDPOINT, or the login of hf; the AWS_ variables and files; the login of docker;
-// ~/.netrc for https://. Proxies are those of HTTPS_PROXY and NO_PROXY.
+// ~/.netrc for https://. HTTPS_PROXY and NO_PROXY name proxies.
 //
 // Programs that only open models of this machine import package formats, which links no
 // protocol.

@@ -69,8 +69,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// offline are the variables of the environment that forbid to ask servers. The last two
-// are those of Hugging Face's own programs.
+// offline are the variables of the environment that forbid to ask servers. Hugging
+// Face's own programs read the last two.
 var offline = []string{"TENSORFS_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}
 
 // forbids returns what forbids to ask servers, "" if nothing does.

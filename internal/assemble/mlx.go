@@ -13,7 +13,7 @@ import (
 //	codes    U32 [..., K*bits/32]   the codes of a row as a little-endian bit stream
 //	scales   [..., K/group]
 //	biases   [..., K/group]         affine only
-//	global   one number, or one per leading index; nvfp4 only, where there is one
+//	global   one number, or one per leading index; nvfp4 only, and optional
 //
 // Every leading dimension is a batch. Scales are F16, BF16 or F32 in affine
 // mode, U8 otherwise.

@@ -76,8 +76,8 @@ func holds(o jsonobj.Object) bool {
 }
 
 // paramsOf reads an object. The object of a single module does not inherit from
-// the model's: missing parameters have the defaults of the mode; for stacked
-// experts those of affine, whatever the mode.
+// the model's: missing parameters have the defaults of the mode; stacked
+// experts have the defaults of affine, whatever the mode.
 func paramsOf(o jsonobj.Object, stacked bool) params {
 	mode := Affine
 	if o.Has("mode") {

@@ -24,7 +24,7 @@ type Item struct {
 	ID     cache.ID // its identity and size
 	Host   string   // of the server, which limits the requests at a time
 	Origin web.Origin
-	Local  string // path of a copy on this machine, "" where there is none
+	Local  string // path of a copy on this machine, "" without one
 	Bytes  []byte // all of it, where it came with the listing, else nil
 	Part   *Part  // nil: all of it
 }
@@ -68,7 +68,7 @@ const (
 )
 
 // CheckName says what is wrong with the name of a file in a listing, "" where it is
-// sound: a relative path that leads only downwards. Whoever works with names before
+// sound: a relative path that leads only downwards. Code that works with names before
 // the listing is made checks them first.
 func CheckName(name string) string {
 	switch {
@@ -83,7 +83,7 @@ func CheckName(name string) string {
 }
 
 // NewListing returns a listing of items. Names that are not relative paths, that
-// leave the directory, or of which one is a file and also a directory, are errors.
+// leave the directory, or name a file that is also a directory, are errors.
 func NewListing(name string, items []Item, client *web.Client, store *cache.Store) (*Listing, error) {
 	l := &Listing{Name: name, Client: client, Store: store, ModTime: time.Now()}
 	bad := func(name, problem string) error {
@@ -177,8 +177,8 @@ func (l *Listing) OpenFile(name string) (source.File, error) {
 	return f, nil
 }
 
-// local opens the copy on this machine. It returns nil where there is none any
-// more, or not the right one: then the server is asked.
+// local opens the copy on this machine. It returns nil if the copy does not exist
+// any more, or has another size: then the server is asked.
 func (x *Item) local() source.File {
 	if x.Local == "" {
 		return nil

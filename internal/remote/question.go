@@ -40,7 +40,7 @@ type Answer[T any] struct {
 	// Silence is why it is the last answer, nil where it is the one of now: nobody
 	// answered.
 	Silence error
-	// Note says so to people, "" where there is nothing to say.
+	// Note says that to people, "" for an answer of now.
 	Note string
 }
 

@@ -8,7 +8,7 @@ func bringIn(fd int, step, from, to int64) { advise(fd, step, from, to) }
 // maxAdvised is how much one advice is for: its count has 32 bits.
 const maxAdvised = 1 << 30
 
-// advise has the kernel read what is not in its cache of a range.
+// advise has the kernel read the pages of a range that are not in its cache.
 func advise(fd int, _, from, to int64) {
 	for ; from < to; from += maxAdvised {
 		// F_RDADVISE takes a struct radvisory: an offset of 64 bits and a count of 32,

@@ -17,7 +17,7 @@ func bringIn(fd int, step, from, to int64) {
 	}
 }
 
-// advise has the kernel read what is not in the page cache of a range.
+// advise has the kernel read the pages of a range that are not in the page cache.
 func advise(fd int, step, from, to int64) {
 	for ; from < to; from += step {
 		_ = unix.Fadvise(fd, from, min(step, to-from), unix.FADV_WILLNEED) // it is only advice

@@ -25,6 +25,6 @@
 // bytes, and reports this by an error with its path, a *tensorfs.ChangedError:
 // size and times of the open file are compared after every read, and where only
 // ctime moved the kernel is asked whether it was written to. Renaming, unlinking,
-// linking and chmod change nothing. See changed.go for what is noticed and what
+// linking and chmod change nothing. See changed.go for the changes that are noticed, and those that
 // cannot be. [Mapped.IgnoreModTime] is for files that are touched on purpose.
 package source

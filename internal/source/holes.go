@@ -20,7 +20,7 @@ func (m *Mapped) Holes(ctx context.Context, least int64) (holes [][2]int64, err 
 			return holes, err
 		}
 		to, err := unix.Seek(m.fd, from, unix.SEEK_DATA)
-		if errors.Is(err, unix.ENXIO) { // there is no more
+		if errors.Is(err, unix.ENXIO) { // no more data
 			to, err = m.Size(), nil
 		}
 		if err != nil {

@@ -122,7 +122,7 @@ func (m *Mapped) Close() error {
 }
 
 // Check returns a *tensorfs.ChangedError once the file is not what it was when it
-// was opened. See changes for what is noticed and what cannot be.
+// was opened. See changes.
 func (m *Mapped) Check() error { return m.changes.check(m.fd, m.path) }
 
 // State returns what the file was when it was opened. See tensorfs.Stated.

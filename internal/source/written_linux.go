@@ -85,7 +85,7 @@ var limits = map[error]string{
 	unix.ENOSPC: "fs.inotify.max_user_watches",
 }
 
-// whyUnwatched says why there is no watch, and what to do.
+// whyUnwatched says why a file cannot be watched, and what to do.
 func whyUnwatched(err error) string {
 	limit, ok := limits[err]
 	if !ok {
@@ -172,7 +172,7 @@ func (q *writeQueue) read() {
 			b = b[min(len(b), unix.SizeofInotifyEvent+int(name)):]
 			if w := q.files[id]; w != nil && mask&unix.IN_MODIFY != 0 {
 				w.writes++
-			} else if w != nil && mask&unix.IN_IGNORED != 0 { // not by us: those are no longer in files
+			} else if w != nil && mask&unix.IN_IGNORED != 0 { // the kernel ended it: watches that this process ended are no longer in files
 				w.lost = true
 			}
 			if mask&unix.IN_Q_OVERFLOW != 0 { // events are lost, of any file

@@ -49,7 +49,7 @@ var errRevision = fmt.Errorf("no such revision: %w", fs.ErrNotExist)
 //
 // The listing is called hf:ORG/NAME@COMMIT. Its files may be opened for as long as
 // the client and the store are open. An error is one line without secrets; it is
-// fs.ErrNotExist where there is no such name, and fs.ErrPermission where it may not
+// fs.ErrNotExist if the name does not exist, and fs.ErrPermission if it may not
 // be read, as far as the Hub tells the two apart.
 func Open(ctx context.Context, repository, revision string, o Options) (l *remote.Listing, rest string, err error) {
 	if err := check(repository, revision); err != nil {

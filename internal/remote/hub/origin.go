@@ -17,7 +17,7 @@ import (
 // origin says how to ask for the bytes of a file, which people know as name.
 func (h *hub) origin(s *snapshot, f *file, name string) web.Origin {
 	address := h.resolve(s, f.Path)
-	return &origin{f, name, web.Resolved{
+	return &fileOrigin{f, name, web.Resolved{
 		Client: h.o.Client,
 		Ask:    func(ctx context.Context) (*http.Request, error) { return h.request(ctx, address) },
 		Check: func(resp *http.Response, _ []byte) error {
@@ -32,8 +32,8 @@ func (h *hub) origin(s *snapshot, f *file, name string) web.Origin {
 	}}
 }
 
-// origin is a file's.
-type origin struct {
+// fileOrigin is a file's.
+type fileOrigin struct {
 	file *file
 	name string
 	web.Resolved
@@ -43,14 +43,14 @@ type origin struct {
 const tooLarge = 400e9
 
 // Refused says why a large file is refused.
-func (o *origin) Refused(resp *http.Response) error {
+func (o *fileOrigin) Refused(resp *http.Response) error {
 	if resp.StatusCode == http.StatusBadRequest && o.file.Size > tooLarge {
 		return tensorfs.Unsupported(o.name, fmt.Sprintf("its %d bytes are too large for the Hub's plain download", o.file.Size), "download it with 'hf download'")
 	}
 	return o.Resolved.Refused(resp)
 }
 
-var _ web.Refuser = (*origin)(nil)
+var _ web.Refuser = (*fileOrigin)(nil)
 
 // same compares what the Hub says where it resolves a file with what its tree said.
 func (f *file) same(name, commit string, h http.Header) error {

@@ -38,7 +38,7 @@ func (f *file) digest() string {
 // check says what is wrong with a file, "" where it is sound.
 func (f *file) check() string {
 	if problem := remote.CheckName(f.Path); problem != "" {
-		return problem // what is not kept is asked for again
+		return problem
 	}
 	switch {
 	case f.Size < 0 || f.Size > maxSize:
@@ -49,8 +49,8 @@ func (f *file) check() string {
 	return ""
 }
 
-// entry is an entry of a tree as the Hub writes it.
-type entry struct {
+// treeEntry is an entry of a tree as the Hub writes it.
+type treeEntry struct {
 	Type string `json:"type"`
 	Path string `json:"path"`
 	Size int64  `json:"size"`
@@ -78,7 +78,7 @@ func (t *tree) add(page []byte) error {
 		return notJSON(err)
 	}
 	for dec.PeekKind() != ']' {
-		var e entry
+		var e treeEntry
 		if err := json.UnmarshalDecode(dec, &e); err != nil {
 			return notJSON(err)
 		}
@@ -113,7 +113,7 @@ func (t *tree) add(page []byte) error {
 //
 //	Link: <https://huggingface.co/api/models/ORG/NAME/tree/COMMIT?cursor=...>; rel="next"
 //
-// ok is false where there is no next page, and the query is "" where its address is
+// ok is false after the last page, and the query is "" where the next page's address is
 // of no use. The rest of the address is known, and no business of the server: it
 // might name another one.
 func nextPage(link string) (query string, ok bool) {

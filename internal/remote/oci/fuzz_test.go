@@ -59,7 +59,7 @@ func FuzzManifest(f *testing.F) {
 		}
 		list, folder := inFolder(list)
 		ref := reference{registry: "host", repository: "a", tag: "latest"}
-		a := &artifact{s: &session{ref: ref}, o: Options{Store: store}, answer: remote.Answer[found]{Offline: "--offline"}, origins: map[string]web.Origin{}}
+		a := &artifact{s: &session{ref: ref}, o: Options{Store: store}, answer: remote.Answer[artifactFiles]{Offline: "--offline"}, origins: map[string]web.Origin{}}
 		l, err := a.listing(ref.String(), folder, list, time.Time{})
 		if err != nil {
 			oneLine(t, err)

@@ -9,8 +9,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/remote"
 )
 
-// kind says what a layer of a media type is.
-type kind struct {
+// layerType says what a layer of a media type is.
+type layerType struct {
 	stem, ext string // of the file, where no annotation gives its path; "" where one must
 	tar       bool   // its members are the files
 	extra     bool   // a model can do without it
@@ -18,7 +18,7 @@ type kind struct {
 
 // kinds are the layers that are files of models, by media type, without what follows
 // a plus sign. Others are passed over.
-var kinds = map[string]kind{
+var kinds = map[string]layerType{
 	// Docker's model runner.
 	"application/vnd.docker.ai.gguf.v3":             {stem: "model", ext: ".gguf"},
 	"application/vnd.docker.ai.safetensors":         {stem: "model", ext: ".safetensors"},
@@ -57,7 +57,7 @@ type file struct {
 // layers.
 func (m *manifest) files() ([]file, error) {
 	var list []file
-	numbered := map[kind][]int{} // of list, without names yet
+	numbered := map[layerType][]int{} // of list, without names yet
 	for i, l := range m.layers {
 		base, packing, packed := strings.Cut(l.MediaType, "+")
 		k, ok := kinds[base]

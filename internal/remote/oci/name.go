@@ -16,7 +16,7 @@ const Scheme = "oci://"
 type reference struct {
 	registry   string // with its port
 	repository string
-	tag        string // "" where there is a digest
+	tag        string // "" beside a digest
 	digest     string // "sha256:HEX", or ""
 }
 

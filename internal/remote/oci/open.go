@@ -15,8 +15,8 @@ import (
 // Options say how names are looked up.
 type Options = remote.Options
 
-// found is what a name was, as it is pinned.
-type found struct {
+// artifactFiles is what a name was, as it is pinned.
+type artifactFiles struct {
 	Digest string // of the manifest
 	Time   time.Time
 	Files  []file // none of them an archive
@@ -31,8 +31,8 @@ func Open(ctx context.Context, name string, o Options) (*remote.Listing, string,
 		return nil, "", err
 	}
 	a := &artifact{s: newSession(ref, o.Client), o: o, origins: map[string]web.Origin{}}
-	q := remote.Question[found]{Name: name, Who: "the registry " + ref.registry, Offline: o.Offline, Ask: a.find}
-	q.Kept, q.Keep = remote.Kept[found](o.Store, ref.String())
+	q := remote.Question[artifactFiles]{Name: name, Who: "the registry " + ref.registry, Offline: o.Offline, Ask: a.find}
+	q.Kept, q.Keep = remote.Kept[artifactFiles](o.Store, ref.String())
 	if a.answer, err = q.Answer(ctx); err != nil {
 		return nil, "", err
 	}
@@ -52,25 +52,25 @@ func Open(ctx context.Context, name string, o Options) (*remote.Listing, string,
 type artifact struct {
 	s       *session
 	o       Options
-	origins map[string]web.Origin // of layers, by digest
-	answer  remote.Answer[found]  // of the registry, once it is known
+	origins map[string]web.Origin        // of layers, by digest
+	answer  remote.Answer[artifactFiles] // of the registry, once it is known
 }
 
 // find asks the registry.
-func (a *artifact) find(ctx context.Context) (found, error) {
+func (a *artifact) find(ctx context.Context) (artifactFiles, error) {
 	all, cancel := a.o.Client.Within(ctx)
 	defer cancel()
 	m, digest, err := a.s.find(all)
 	if err != nil {
-		return found{}, err
+		return artifactFiles{}, err
 	}
 	ref := a.s.ref.at(digest)
 	a.s.ref = ref // what is asked for later is this one
 	list, err := m.files()
 	if err != nil {
-		return found{}, a.s.wrong(ref, err.Error(), "ask for one that is pushed uncompressed and by a program for models")
+		return artifactFiles{}, a.s.wrong(ref, err.Error(), "ask for one that is pushed uncompressed and by a program for models")
 	}
-	f := found{Digest: digest, Time: time.Now().Truncate(time.Second)}
+	f := artifactFiles{Digest: digest, Time: time.Now().Truncate(time.Second)}
 	for _, x := range list {
 		if x.Name != "" {
 			f.Files = append(f.Files, x)
@@ -78,7 +78,7 @@ func (a *artifact) find(ctx context.Context) (found, error) {
 		}
 		members, err := a.members(ctx, ref.String(), x, maxMembers-len(f.Files))
 		if err != nil {
-			return found{}, err
+			return artifactFiles{}, err
 		}
 		f.Files = append(f.Files, members...)
 	}

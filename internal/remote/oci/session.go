@@ -17,8 +17,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
-// session is whoever asks a registry about one repository. Tokens are for both and
-// for nothing else.
+// session asks one registry about one repository, with tokens that are for nothing
+// else.
 type session struct {
 	ref    reference
 	client *web.Client

@@ -27,7 +27,7 @@ const (
 // Options say with what a registry is asked.
 type Options = remote.Options
 
-// registry is one as it is asked for a model.
+// registry is a registry, and the model that it is asked for.
 type registry struct {
 	Options
 	model   ollama.Name
@@ -46,8 +46,8 @@ type pinned struct {
 
 // Open finds the blobs of a model, called as 'ollama run' does: what follows
 // "ollama:". file is the manifest's name in the listing, to be opened as that of a
-// model. An error is one line without secrets; it is fs.ErrNotExist where there is
-// no such model, fs.ErrPermission where it may not be read.
+// model. An error is one line without secrets; it is fs.ErrNotExist if the model
+// does not exist, fs.ErrPermission if it may not be read.
 func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file string, err error) {
 	n, err := ollama.ParseName(name)
 	if err != nil {

@@ -14,24 +14,24 @@ import (
 )
 
 // part takes an answer with the beginning of the file.
-func (f *finding) part(resp *http.Response) (found, error) {
+func (f *finding) part(resp *http.Response) (foundFile, error) {
 	text := resp.Header.Get("Content-Range")
 	from, last, size, ok := web.ContentRange(text)
 	switch {
 	case strings.HasSuffix(text, "/*"):
-		return found{}, f.refuse("the server does not say how long it is", "download it, and name the file")
+		return foundFile{}, f.refuse("the server does not say how long it is", "download it, and name the file")
 	case !ok || from != 0 || resp.ContentLength >= 0 && resp.ContentLength != last+1:
-		return found{}, &tensorfs.FormatError{File: f.name, Offset: -1, Problem: "the server sends another part of it than was asked for", Advice: "try again later", Kind: errWrongPart}
+		return foundFile{}, &tensorfs.FormatError{File: f.name, Offset: -1, Problem: "the server sends another part of it than was asked for", Advice: "try again later", Kind: errWrongPart}
 	}
 	v := versionOf(resp.Header, size, time.Now())
-	x := found{item: f.item(v, f.origin(v, resp))}
+	x := foundFile{item: f.item(v, f.origin(v, resp))}
 	f.pin(v)
 	if !v.Exact || last+1 < min(size, cache.CellSize) {
 		return x, nil
 	}
 	var err error
 	if x.entry, err = f.Store.Entry(x.item.ID); err != nil {
-		return found{}, err
+		return foundFile{}, err
 	}
 	if last++; last < size {
 		last = last / cache.CellSize * cache.CellSize
@@ -43,7 +43,7 @@ func (f *finding) part(resp *http.Response) (found, error) {
 }
 
 // whole takes an answer with all of the file.
-func (f *finding) whole(ctx context.Context, resp *http.Response) (found, error) {
+func (f *finding) whole(ctx context.Context, resp *http.Response) (foundFile, error) {
 	size := resp.ContentLength
 	only := "the server sends only whole files"
 	switch {
@@ -51,29 +51,29 @@ func (f *finding) whole(ctx context.Context, resp *http.Response) (found, error)
 		b, err := io.ReadAll(io.LimitReader(resp.Body, web.MaxWhole+1))
 		switch {
 		case err != nil:
-			return found{}, f.brokeOff()
+			return foundFile{}, f.brokeOff()
 		case len(b) > web.MaxWhole:
-			return found{}, f.refuse(only+", and does not say how long they are", "download it, and name the file")
+			return foundFile{}, f.refuse(only+", and does not say how long they are", "download it, and name the file")
 		}
 		return f.bytes(b, resp), nil
 	case size > maxSize:
-		return found{}, f.refuse(fmt.Sprintf("the server says that it has %d bytes", size), "check the address")
+		return foundFile{}, f.refuse(fmt.Sprintf("the server says that it has %d bytes", size), "check the address")
 	}
 	v := versionOf(resp.Header, size, time.Now())
 	if !v.Exact {
 		if size > web.MaxWhole {
-			return found{}, f.refuse(fmt.Sprintf("%s (%s), and nothing that tells versions of it apart", only, gigabytes(size)), "download it, and name the file")
+			return foundFile{}, f.refuse(fmt.Sprintf("%s (%s), and nothing that tells versions of it apart", only, gigabytes(size)), "download it, and name the file")
 		}
 		b, err := io.ReadAll(io.LimitReader(resp.Body, size))
 		if err != nil || int64(len(b)) != size {
-			return found{}, f.brokeOff()
+			return foundFile{}, f.brokeOff()
 		}
 		return f.bytes(b, resp), nil
 	}
-	x := found{item: f.item(v, f.origin(v, resp))}
+	x := foundFile{item: f.item(v, f.origin(v, resp))}
 	var err error
 	if x.entry, err = f.Store.Entry(x.item.ID); err != nil {
-		return found{}, err
+		return foundFile{}, err
 	}
 	switch {
 	case len(x.entry.Missing(0, size)) == 0:
@@ -84,18 +84,18 @@ func (f *finding) whole(ctx context.Context, resp *http.Response) (found, error)
 	}
 	if err != nil {
 		x.entry.Close()
-		return found{}, err
+		return foundFile{}, err
 	}
 	f.pin(v)
 	return x, nil
 }
 
 // bytes is a file that came whole and is nobody else's.
-func (f *finding) bytes(b []byte, resp *http.Response) found {
+func (f *finding) bytes(b []byte, resp *http.Response) foundFile {
 	v := versionOf(resp.Header, int64(len(b)), time.Now())
 	x := f.item(v, f.origin(v, resp))
 	x.Bytes = b
-	return found{item: x}
+	return foundFile{item: x}
 }
 
 func (f *finding) brokeOff() error {
@@ -115,7 +115,7 @@ func gigabytes(n int64) string {
 const maxTries = 5
 
 // download brings all of a file into the cache, from the body of an answer. Where
-// that breaks off, all of it is asked for again: there are no ranges.
+// that breaks off, all of it is asked for again: the server has no ranges.
 func (f *finding) download(ctx context.Context, entry *cache.Entry, v version, resp *http.Response) error {
 	add, end := func(int64) {}, func() {}
 	if f.Progress != nil {

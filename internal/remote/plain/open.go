@@ -21,30 +21,30 @@ type Options = remote.Options
 
 const (
 	maxSize = 16 << 40
-	// first is the first range of a file of which nothing is known, in which most
-	// headers of GGUF end, firstShard that of files whose headers are small.
+	// first is how many bytes of an unknown file are asked for first: most headers of GGUF
+	// end in them. firstShard is the same for files whose headers are small.
 	first      = 1 << 20
 	firstShard = cache.CellSize
 )
 
 // Open finds the file at an address, https:// or, on this machine and private
-// networks, http://, and the others of a split model. file is its name in the
+// networks, http://, and the other files of a split model. file is its name in the
 // listing, whose name is the address of its directory. An error is one line without
-// secrets; it is fs.ErrNotExist where there is no such file, and syscall.EACCES
-// where it may not be read.
+// secrets; it is fs.ErrNotExist if the file does not exist, and syscall.EACCES
+// if it may not be read.
 func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file string, err error) {
 	a, err := parse(name)
 	if err != nil {
 		return nil, "", err
 	}
-	if a.user == nil && a.url.Scheme == "https" { // whoever listens at a port may answer to http
+	if a.user == nil && a.url.Scheme == "https" { // any program that listens at a port may answer to http
 		a.user = netrc(a.url.Hostname(), o.Getenv)
 	}
 	named, err := find(ctx, &o, a, first, nil)
 	if err != nil {
 		return nil, "", err
 	}
-	all := []found{named}
+	all := []foundFile{named}
 	defer func() {
 		for _, f := range all {
 			if err != nil && f.entry != nil {
@@ -73,9 +73,9 @@ func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file 
 	return l, a.file(), nil
 }
 
-// others finds the other files of a split model, as far as they are there: whoever
-// opens it says what is missing. silence is why the server is not asked, nil if it is.
-func others(ctx context.Context, o *Options, a address, silence error) (all []found, err error) {
+// others finds the other files of a split model, as far as they exist: the parser says
+// what is missing. silence is why the server is not asked, nil if it is.
+func others(ctx context.Context, o *Options, a address, silence error) (all []foundFile, err error) {
 	var mu sync.Mutex
 	shards := a.shards()
 	err = remote.Each(ctx, len(shards), func(ctx context.Context, i int) error {
@@ -96,10 +96,10 @@ func others(ctx context.Context, o *Options, a address, silence error) (all []fo
 	return all, err
 }
 
-// found is a file that is there.
-type found struct {
+// foundFile is a file that exists on the server.
+type foundFile struct {
 	item  remote.Item
-	entry *cache.Entry // what came of it is kept as long as this is open; may be nil
+	entry *cache.Entry // keeps the bytes that came with the answer while it is open; may be nil
 
 	silence error  // nobody answered: it is what it was the last time
 	note    string // which says so
@@ -114,11 +114,11 @@ type finding struct {
 
 // find asks for a file. probe is how much of it is asked for, if nothing is known of
 // it; silence is why nobody is asked, nil if somebody is.
-func find(ctx context.Context, o *Options, a address, probe int64, silence error) (found, error) {
+func find(ctx context.Context, o *Options, a address, probe int64, silence error) (foundFile, error) {
 	f := &finding{o, a, a.String()}
-	q := remote.Question[found]{Name: f.name, Who: "the server", Offline: o.Offline, Kept: f.kept, Ask: func(ctx context.Context) (found, error) {
+	q := remote.Question[foundFile]{Name: f.name, Who: "the server", Offline: o.Offline, Kept: f.kept, Ask: func(ctx context.Context) (foundFile, error) {
 		if silence != nil {
-			return found{}, silence
+			return foundFile{}, silence
 		}
 		if _, _, ok := f.kept(); ok {
 			probe = 1 // its header is in the cache: only the version is of interest
@@ -132,7 +132,7 @@ func find(ctx context.Context, o *Options, a address, probe int64, silence error
 	}}
 	x, err := q.Answer(ctx)
 	if err != nil {
-		return found{}, err
+		return foundFile{}, err
 	}
 	x.Value.item.Origin = x.Origin(x.Value.item.Origin)
 	x.Value.silence, x.Value.note = x.Silence, x.Note
@@ -140,17 +140,17 @@ func find(ctx context.Context, o *Options, a address, probe int64, silence error
 }
 
 // kept is the file as it was the last time.
-func (f *finding) kept() (x found, at time.Time, ok bool) {
+func (f *finding) kept() (x foundFile, at time.Time, ok bool) {
 	var v version
 	at, ok = f.Store.Pinned(f.same(), &v)
 	if !ok || !v.Exact || v.Size < 0 || v.Size > maxSize {
-		return found{}, at, false
+		return foundFile{}, at, false
 	}
-	return found{item: f.item(v, newOrigin(f.Client, f.name, v, f.url, f.url, f.ask))}, at, true
+	return foundFile{item: f.item(v, newOrigin(f.Client, f.name, v, f.url, f.url, f.ask))}, at, true
 }
 
 // answer asks for the first bytes of the file.
-func (f *finding) answer(ctx context.Context, probe int64) (found, error) {
+func (f *finding) answer(ctx context.Context, probe int64) (foundFile, error) {
 	resp, err := f.Client.Get(ctx, func(ctx context.Context) (*http.Request, error) {
 		req, err := f.ask(ctx)
 		if err == nil {
@@ -159,11 +159,11 @@ func (f *finding) answer(ctx context.Context, probe int64) (found, error) {
 		return req, err
 	})
 	if err != nil {
-		return found{}, err
+		return foundFile{}, err
 	}
 	defer resp.Body.Close()
 	if e := resp.Header.Get("Content-Encoding"); e != "" && e != "identity" && resp.StatusCode < 300 {
-		return found{}, f.refuse("the server sends it compressed, which has no parts", "ask its operator for the file itself")
+		return foundFile{}, f.refuse("the server sends it compressed, which has no parts", "ask its operator for the file itself")
 	}
 	switch resp.StatusCode {
 	case http.StatusPartialContent:
@@ -175,7 +175,7 @@ func (f *finding) answer(ctx context.Context, probe int64) (found, error) {
 			return f.bytes([]byte{}, resp), nil
 		}
 	}
-	return found{}, refusal(f.name, resp)
+	return foundFile{}, refusal(f.name, resp)
 }
 
 // ask returns a request for the file.
@@ -213,7 +213,7 @@ func (f *finding) origin(v version, resp *http.Response) web.Origin {
 	return newOrigin(f.Client, f.name, v, f.url, resp.Request.URL, f.ask)
 }
 
-// pin keeps a version for who is offline.
+// pin keeps a version for the time when nobody may be asked.
 func (f *finding) pin(v version) {
 	if v.Exact {
 		_ = f.Store.Pin(f.same(), &v) // what cannot be kept is asked for again, and that is all

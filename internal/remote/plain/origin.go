@@ -9,8 +9,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 
-// origin is how a file is asked for.
-type origin struct {
+// fileOrigin is how a file is asked for.
+type fileOrigin struct {
 	name    string // for people
 	version version
 	from    *url.URL // that told the version
@@ -20,8 +20,8 @@ type origin struct {
 
 // newOrigin returns the origin of a file that was asked for, and came from an
 // address.
-func newOrigin(client *web.Client, name string, v version, asked, from *url.URL, ask func(ctx context.Context) (*http.Request, error)) *origin {
-	o := &origin{name: name, version: v, from: from, ask: ask}
+func newOrigin(client *web.Client, name string, v version, asked, from *url.URL, ask func(ctx context.Context) (*http.Request, error)) *fileOrigin {
+	o := &fileOrigin{name: name, version: v, from: from, ask: ask}
 	if !web.SameOrigin(asked, from) {
 		o.moved = &web.Resolved{Client: client, Ask: ask, Check: o.checkMove}
 	}
@@ -29,7 +29,7 @@ func newOrigin(client *web.Client, name string, v version, asked, from *url.URL,
 }
 
 // checkMove looks at where the file is.
-func (o *origin) checkMove(resp *http.Response, _ []byte) error {
+func (o *fileOrigin) checkMove(resp *http.Response, _ []byte) error {
 	switch s := resp.StatusCode; {
 	case s == http.StatusNotFound, s == http.StatusGone:
 		return web.ErrVersion(o.name, "it is not there any more")
@@ -40,7 +40,7 @@ func (o *origin) checkMove(resp *http.Response, _ []byte) error {
 }
 
 // Request returns a GET for this version.
-func (o *origin) Request(ctx context.Context, off, n int64, fresh bool) (*http.Request, error) {
+func (o *fileOrigin) Request(ctx context.Context, off, n int64, fresh bool) (*http.Request, error) {
 	var req *http.Request
 	var err error
 	if o.moved != nil {
@@ -56,10 +56,10 @@ func (o *origin) Request(ctx context.Context, off, n int64, fresh bool) (*http.R
 }
 
 // Accept compares an answer with the version.
-func (o *origin) Accept(resp *http.Response) error { return o.version.check(o.name, resp.Header) }
+func (o *fileOrigin) Accept(resp *http.Response) error { return o.version.check(o.name, resp.Header) }
 
 // Refused forgets an address that is not good any more.
-func (o *origin) Refused(resp *http.Response) error {
+func (o *fileOrigin) Refused(resp *http.Response) error {
 	if o.moved != nil {
 		return o.moved.Refused(resp)
 	}
@@ -67,8 +67,8 @@ func (o *origin) Refused(resp *http.Response) error {
 }
 
 var (
-	_ web.Origin  = (*origin)(nil)
-	_ web.Refuser = (*origin)(nil)
+	_ web.Origin  = (*fileOrigin)(nil)
+	_ web.Refuser = (*fileOrigin)(nil)
 )
 
 // advices say what to do about a status.

@@ -149,7 +149,7 @@ func machine(cc *credentials.CredContext) (credentials.Provider, credentials.Val
 	return p, v, nil
 }
 
-// ask asks whoever the environment names, else the machine at endpoint. The
+// ask asks the service that the environment names, else the machine at endpoint. The
 // provider is nil where nobody answers in time.
 func ask(cc *credentials.CredContext, endpoint string, limit time.Duration) (credentials.Provider, credentials.Value) {
 	ctx := cc.Context

@@ -1,6 +1,6 @@
 // Package s3 finds models in buckets: AWS S3 and what speaks its protocol.
 //
-//	s3://BUCKET/KEY       an object, with the others of a split GGUF model
+//	s3://BUCKET/KEY       an object, with the other files of a split GGUF model
 //	s3://BUCKET/PREFIX/   all objects whose keys begin with it, as a directory
 //
 // Where: AWS_ENDPOINT_URL_S3, else AWS_ENDPOINT_URL, else AWS itself in AWS_REGION,

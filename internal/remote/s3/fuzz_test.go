@@ -32,8 +32,8 @@ func FuzzListing(f *testing.F) {
 		if len(p.objects) > maxKeys {
 			t.Errorf("%d objects", len(p.objects))
 		}
-		at := place{bucket: "b", key: "m/", dir: true}
-		l, err := listing(remote.Answer[found]{Value: found{p.objects}, Offline: "--offline"}, at, &bucket{name: "b"}, Options{Store: store})
+		at := objectName{bucket: "b", key: "m/", dir: true}
+		l, err := listing(remote.Answer[objectList]{Value: objectList{p.objects}, Offline: "--offline"}, at, &bucket{name: "b"}, Options{Store: store})
 		if err != nil {
 			return
 		}

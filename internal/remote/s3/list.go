@@ -32,7 +32,7 @@ type object struct {
 }
 
 // list returns the objects whose keys begin with the place's.
-func (b *bucket) list(ctx context.Context, p place) ([]object, error) {
+func (b *bucket) list(ctx context.Context, p objectName) ([]object, error) {
 	var all []object
 	err := remote.Pages("", func(token string) (string, error) {
 		query := url.Values{"list-type": {"2"}, "encoding-type": {"url"}, "max-keys": {"1000"}, "prefix": {p.key}}
@@ -73,7 +73,7 @@ func (b *bucket) list(ctx context.Context, p place) ([]object, error) {
 }
 
 // wrong is an error about an answer that makes no sense.
-func wrong(p place, problem string) error {
+func wrong(p objectName, problem string) error {
 	return &tensorfs.FormatError{File: p.String(), Offset: -1, Problem: problem, Advice: "the server is at fault; check AWS_ENDPOINT_URL"}
 }
 

@@ -12,8 +12,8 @@ import (
 // Scheme begins the names of this package.
 const Scheme = "s3://"
 
-// place is a name, taken apart.
-type place struct {
+// objectName is a name, taken apart.
+type objectName struct {
 	bucket string
 	key    string // of an object, or what the keys below a directory begin with: "" or ending in /
 	dir    bool
@@ -26,9 +26,9 @@ var bucketName = remote.Pattern(`^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$`)
 const maxKey = 1024
 
 // parse takes a name apart.
-func parse(name string) (place, error) {
-	bad := func(problem, advice string) (place, error) {
-		return place{}, tensorfs.Unsupported(name, problem, advice)
+func parse(name string) (objectName, error) {
+	bad := func(problem, advice string) (objectName, error) {
+		return objectName{}, tensorfs.Unsupported(name, problem, advice)
 	}
 	const usage = "write s3://BUCKET/KEY, or s3://BUCKET/PREFIX/ for a directory"
 	rest, ok := strings.CutPrefix(name, Scheme)
@@ -45,11 +45,11 @@ func parse(name string) (place, error) {
 	case len(key) > maxKey || !utf8.ValidString(key):
 		return bad("it is not a key that an object can have", usage)
 	}
-	return place{bucket, key, key == "" || strings.HasSuffix(key, "/")}, nil
+	return objectName{bucket, key, key == "" || strings.HasSuffix(key, "/")}, nil
 }
 
 // folder is what the keys of an object's neighbours begin with.
-func (p place) folder() string {
+func (p objectName) folder() string {
 	if p.dir {
 		return p.key
 	}
@@ -57,6 +57,6 @@ func (p place) folder() string {
 }
 
 // String is the name without the slash of a directory.
-func (p place) String() string {
+func (p objectName) String() string {
 	return strings.TrimSuffix(Scheme+p.bucket+"/"+p.key, "/")
 }

@@ -16,8 +16,8 @@ import (
 // Options say how names are looked up.
 type Options = remote.Options
 
-// found is what a name was, as it is pinned.
-type found struct{ Objects []object }
+// objectList is what a name was, as it is pinned.
+type objectList struct{ Objects []object }
 
 // Open looks up s3://BUCKET/KEY or s3://BUCKET/PREFIX/ and returns the objects, and
 // which of them is the model: "." for all of them. The environment says where the
@@ -33,13 +33,13 @@ func Open(ctx context.Context, name string, o Options) (*remote.Listing, string,
 	}
 	b := &bucket{client: o.Client, at: at, name: p.bucket, keys: newKeys(o.Client), region: region}
 	pin := fmt.Sprintf("%s%s/%s at %s", Scheme, p.bucket, p.key, at)
-	q := remote.Question[found]{Name: name, Who: "the server", Offline: o.Offline, Ask: func(ctx context.Context) (found, error) {
+	q := remote.Question[objectList]{Name: name, Who: "the server", Offline: o.Offline, Ask: func(ctx context.Context) (objectList, error) {
 		ctx, cancel := o.Client.Within(ctx)
 		defer cancel()
 		list, err := b.find(ctx, p)
-		return found{list}, err
+		return objectList{list}, err
 	}}
-	q.Kept, q.Keep = remote.Kept[found](o.Store, pin)
+	q.Kept, q.Keep = remote.Kept[objectList](o.Store, pin)
 	a, err := q.Answer(ctx)
 	if err != nil {
 		return nil, "", err
@@ -56,7 +56,7 @@ func Open(ctx context.Context, name string, o Options) (*remote.Listing, string,
 }
 
 // find asks the server.
-func (b *bucket) find(ctx context.Context, p place) ([]object, error) {
+func (b *bucket) find(ctx context.Context, p objectName) ([]object, error) {
 	if p.dir {
 		all, err := b.list(ctx, p)
 		if err == nil && len(all) == 0 {
@@ -78,7 +78,7 @@ func (b *bucket) find(ctx context.Context, p place) ([]object, error) {
 // maxShards bounds split models.
 const maxShards = 1000
 
-// shards looks up the objects of a split model, of which one is known.
+// shards looks up the objects of a split model. One of them is known.
 func (b *bucket) shards(ctx context.Context, stem string, known, n int64, first object) ([]object, error) {
 	if n > maxShards {
 		return nil, tensorfs.Unsupported(Scheme+b.name+"/"+first.Key, fmt.Sprintf("its name says that it is one of %d files", n), fmt.Sprintf("a model may have %d", maxShards))
@@ -117,10 +117,10 @@ func (b *bucket) head(ctx context.Context, key string) (object, error) {
 }
 
 // listing makes a listing of what was found.
-func listing(a remote.Answer[found], p place, b *bucket, o Options) (*remote.Listing, error) {
+func listing(a remote.Answer[objectList], p objectName, b *bucket, o Options) (*remote.Listing, error) {
 	f := a.Value
 	folder := p.folder()
-	name := place{bucket: p.bucket, key: folder, dir: true}.String()
+	name := objectName{bucket: p.bucket, key: folder, dir: true}.String()
 	items := make([]remote.Item, len(f.Objects))
 	for i, x := range f.Objects {
 		rel, ok := strings.CutPrefix(x.Key, folder)
@@ -135,7 +135,7 @@ func listing(a remote.Answer[found], p place, b *bucket, o Options) (*remote.Lis
 			Name:   rel,
 			ID:     cache.ID{Key: fmt.Sprintf("s3 %q %q %q %q %q", b.at, p.bucket, x.Key, x.ETag, x.Version), Size: x.Size, Source: file, ModTime: x.Time},
 			Host:   b.at.address(b.where(), p.bucket, "").Host,
-			Origin: a.Origin(&origin{b: b, o: x, path: file}),
+			Origin: a.Origin(&objectOrigin{b: b, o: x, path: file}),
 		}
 	}
 	l, err := o.Listing(name, items)

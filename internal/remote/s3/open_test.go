@@ -507,7 +507,7 @@ func TestIdentity(t *testing.T) {
 	} {
 		environ(t, "AWS_ENDPOINT_URL", tt.at)
 		at, region, _ := ofEnvironment()
-		l, err := listing(remote.Answer[found]{Value: found{[]object{tt.o}}}, place{bucket: tt.bucket, key: tt.o.Key}, &bucket{at: at, name: tt.bucket, region: region}, Options{Store: &cache.Store{}})
+		l, err := listing(remote.Answer[objectList]{Value: objectList{[]object{tt.o}}}, objectName{bucket: tt.bucket, key: tt.o.Key}, &bucket{at: at, name: tt.bucket, region: region}, Options{Store: &cache.Store{}})
 		if err != nil {
 			t.Fatal(err)
 		}

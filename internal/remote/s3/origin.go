@@ -10,8 +10,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 
-// origin asks for the bytes of an object.
-type origin struct {
+// objectOrigin asks for the bytes of an object.
+type objectOrigin struct {
 	b    *bucket
 	o    object
 	path string
@@ -21,7 +21,7 @@ type origin struct {
 }
 
 // Request returns a signed GET for the pinned object.
-func (x *origin) Request(ctx context.Context, _, _ int64, fresh bool) (*http.Request, error) {
+func (x *objectOrigin) Request(ctx context.Context, _, _ int64, fresh bool) (*http.Request, error) {
 	if fresh {
 		x.latest.Store(true)
 	}
@@ -33,7 +33,7 @@ func (x *origin) Request(ctx context.Context, _, _ int64, fresh bool) (*http.Req
 }
 
 // Accept compares the ETag: some servers ignore If-Match.
-func (x *origin) Accept(resp *http.Response) error {
+func (x *objectOrigin) Accept(resp *http.Response) error {
 	if quoted(resp.Header.Get("ETag")) != x.o.ETag {
 		return web.ErrVersion(x.path, "it has another ETag")
 	}
@@ -42,7 +42,7 @@ func (x *origin) Accept(resp *http.Response) error {
 
 // Refused says what a refusal means, and has credentials looked up again that are not
 // taken any more. AWS says with 400 that they have ended.
-func (x *origin) Refused(resp *http.Response) error {
+func (x *objectOrigin) Refused(resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
 	default:
@@ -58,6 +58,6 @@ func (x *origin) Refused(resp *http.Response) error {
 }
 
 var (
-	_ web.Origin  = (*origin)(nil)
-	_ web.Refuser = (*origin)(nil)
+	_ web.Origin  = (*objectOrigin)(nil)
+	_ web.Refuser = (*objectOrigin)(nil)
 )
