@@ -113,7 +113,7 @@ func goldenCases(t testing.TB) []goldenCase {
 		}
 		cases = append(cases, c)
 	}
-	if len(cases) != 20 {
+	if len(cases) < 20 {
 		t.Fatalf("%d golden cases", len(cases))
 	}
 	return cases
