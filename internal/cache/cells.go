@@ -7,8 +7,6 @@ import (
 	"io"
 	"os"
 	"sync"
-
-	"golang.org/x/sys/unix"
 )
 
 // CellSize is the unit of what is local: a cell is local as a whole or not at all.
@@ -211,7 +209,7 @@ func (d *disk) write(p []byte, off int64, spill func(i int64)) error {
 	sums := make([]uint32, cellsOf(int64(len(p))))
 	first := off / CellSize
 	stored := false
-	ok, err := d.alone(func() error {
+	err := d.alone(func() error {
 		if err := d.sums(sums, first); err != nil {
 			return err
 		}
@@ -244,9 +242,6 @@ func (d *disk) write(p []byte, off int64, spill func(i int64)) error {
 		}
 		return nil
 	})
-	if err == nil && !ok {
-		err = unix.EWOULDBLOCK
-	}
 	if stored {
 		d.wrote(off, off+int64(len(p)))
 	}
@@ -258,7 +253,7 @@ func (d *disk) write(p []byte, off int64, spill func(i int64)) error {
 // and the cell is absent in this process alone.
 func (d *disk) drop(i int64, sum uint32) error {
 	d.s.log.Warn("the disk changed a cached file; a part of it is fetched again", "file", d.id.Source, "offset", i*CellSize)
-	_, err := d.alone(func() error {
+	return d.alone(func() error {
 		if d.lookWhole(); d.whole.Load() {
 			if only, err := d.unmake(); !only {
 				d.unwritten.Store(true)
@@ -274,7 +269,6 @@ func (d *disk) drop(i int64, sum uint32) error {
 		}
 		return errors.Join(d.setDropped(), d.setSums([]uint32{0}, i))
 	})
-	return err
 }
 
 // dropped returns how often cells became absent, so that who hashed them notices.

@@ -343,21 +343,24 @@ func sameFile(f *os.File, path string) (bool, error) {
 }
 
 // alone runs fn while no other process, and nobody else in this one, changes the
-// entry. ok is false where another did for too long.
-func (d *disk) alone(fn func() error) (ok bool, err error) {
+// entry. The error is EWOULDBLOCK where another did for too long.
+func (d *disk) alone(fn func() error) error {
 	d.writing.Lock()
 	defer d.writing.Unlock()
 	wait := time.Millisecond
 	for deadline := time.Now().Add(lockPatience); ; wait = min(2*wait, lockPoll) {
-		if ok, err := flock(d.data, unix.LOCK_EX); ok {
-			break
-		} else if err != nil || time.Now().After(deadline) {
-			return false, err
+		ok, err := flock(d.data, unix.LOCK_EX)
+		switch {
+		case ok:
+			defer unlock(d.data)
+			return fn()
+		case err != nil:
+			return err
+		case time.Now().After(deadline):
+			return unix.EWOULDBLOCK
 		}
 		time.Sleep(wait)
 	}
-	defer func() { _ = unix.Flock(int(d.data.Fd()), unix.LOCK_UN) }() // closing the file does it too
-	return true, fn()
 }
 
 // reopen opens the data for reading, if they still have their name.
@@ -377,7 +380,7 @@ func (d *disk) reopen() (*os.File, error) {
 // remove empties all cells, for other processes that have the entry open, and
 // removes its files if they are still those of its name.
 func (d *disk) remove() error {
-	_, err := d.alone(func() error {
+	err := d.alone(func() error {
 		return errors.Join(d.setDropped(), d.state.Truncate(headerSize), d.state.Truncate(stateSize(d.size)))
 	})
 	if dir := d.place(); d.isAt(dir) {
@@ -436,7 +439,7 @@ func (d *disk) close() error {
 		err = removeDir(d.s.path(tmpDir), d.place())
 	case !d.dead.Load():
 		if d.entry.first && !d.whole.Load() { // it takes no time, and it is whole from now on
-			_ = d.hash(context.Background(), d.size) // else the next who opens it does
+			_ = d.hash(context.Background()) // else the next who opens it does
 		}
 		d.settle(false)
 		d.touch()

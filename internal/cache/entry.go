@@ -141,8 +141,11 @@ func (e *Entry) ReadAt(p []byte, off int64) (int, error) {
 	}
 	for p := p[:n]; len(p) > 0; {
 		got := e.coming.read(p, off) // first: it ends there when it is on the disk
-		if got == 0 {
-			got = e.readDisk(p, off)
+		if d := e.disk.Load(); got == 0 && d != nil {
+			var err error
+			if got, err = d.read(p, off); err != nil {
+				e.abandon(d, err)
+			}
 		}
 		if got == 0 {
 			if b := e.s.memory.get(e, off/CellSize); b != nil {
@@ -155,19 +158,6 @@ func (e *Entry) ReadAt(p []byte, off int64) (int, error) {
 		p, off = p[got:], off+int64(got)
 	}
 	return n, eof
-}
-
-// readDisk reads what is on the disk from off on.
-func (e *Entry) readDisk(p []byte, off int64) int {
-	d := e.disk.Load()
-	if d == nil {
-		return 0
-	}
-	n, err := d.read(p, off)
-	if err != nil {
-		e.abandon(d, err)
-	}
-	return n
 }
 
 // Proven reports whether bytes of the disk were compared with their checksums since the

@@ -95,35 +95,29 @@ func got(h hash.Hash, want string) string {
 	return kind + ":" + hex.EncodeToString(h.Sum(nil))
 }
 
-// advance hashes local bytes up to until, and compares them with their sums. It has
-// the turn.
-func (d *disk) advance(ctx context.Context, until int64) (err error) {
+// advance hashes local bytes as far as there are any, and is ErrAbsent where that is not to
+// the end. It has the turn.
+func (d *disk) advance(ctx context.Context) (err error) {
 	v := d.verify
 	if v.pos.Load() == 0 {
 		if v.dropped, err = d.dropped(); err != nil {
 			return err
 		}
 	}
-	buf := make([]byte, min(1<<20, max(until-v.pos.Load(), 0)))
-	for pos := v.pos.Load(); pos < until; {
+	buf := make([]byte, min(1<<20, d.size))
+	for pos := v.pos.Load(); pos < d.size; pos = v.pos.Load() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		b := buf[:min(int64(len(buf)), until-pos)]
-		n := len(b)
-		if v.hash != nil || !d.isProvenAll(pos, int64(n)) {
-			if n, err = d.read(b, pos); err != nil {
-				return err
-			}
+		n, err := d.read(buf[:min(int64(len(buf)), d.size-pos)], pos)
+		if err != nil {
+			return err
 		}
 		if n == 0 {
 			return ErrAbsent
 		}
-		if v.hash != nil {
-			v.hash.Write(b[:n])
-		}
-		pos += int64(n)
-		v.pos.Store(pos)
+		v.hash.Write(buf[:n])
+		v.pos.Add(int64(n))
 	}
 	return nil
 }
@@ -140,12 +134,12 @@ func (d *disk) scrub(ctx context.Context) (err error) {
 }
 
 // hash is advance for who has not the turn.
-func (d *disk) hash(ctx context.Context, until int64) error {
+func (d *disk) hash(ctx context.Context) error {
 	if err := d.verify.take(ctx); err != nil {
 		return err
 	}
 	defer d.verify.give()
-	return d.advance(ctx, until)
+	return d.advance(ctx)
 }
 
 // Verify holds that the bytes of the file, which must be local, have its digest:
@@ -159,13 +153,18 @@ func (e *Entry) Verify(ctx context.Context) error {
 	}
 	if d := e.disk.Load(); d != nil {
 		all, err := d.complete()
+		if all && err == nil && d.verify.hash == nil {
+			if err = d.scrub(ctx); err == nil {
+				all, err = d.complete()
+			}
+		}
 		if all && err == nil {
-			err = d.verifyWhole(ctx, func(int64) bool { return true })
+			err = d.verifyWhole(ctx, true)
 			if err == nil || errors.Is(err, tensorfs.ErrChanged) || ctx.Err() != nil {
 				return err
 			}
 		}
-		if all && errors.Is(err, ErrAbsent) {
+		if errors.Is(err, ErrAbsent) {
 			err = d.scrub(ctx)
 		}
 		if err != nil && ctx.Err() == nil {

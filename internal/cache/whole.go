@@ -18,7 +18,7 @@ const settleAfter = 5 * time.Second
 // being filled front to back, and may be the last.
 func (d *disk) wrote(from, to int64) {
 	if pos := d.verify.pos.Load(); d.verify.hash != nil && from <= pos && pos < to {
-		d.run(func() { _ = d.hash(d.ctx, d.size) }) // as far as there is something; who verifies finds what is wrong
+		d.run(func() { _ = d.hash(d.ctx) }) // as far as there is something; who verifies finds what is wrong
 	}
 	d.bg.Lock()
 	defer d.bg.Unlock()
@@ -43,7 +43,7 @@ func (d *disk) settle(long bool) {
 	}
 	all, err := d.complete()
 	if all && err == nil {
-		err = d.verifyWhole(d.ctx, func(left int64) bool { return left <= 0 || long && d.id.Digest != "" && d.size <= verifyAlone })
+		err = d.verifyWhole(d.ctx, long && d.size <= verifyAlone)
 		if errors.Is(err, tensorfs.ErrChanged) { // nobody else may hear of it
 			d.s.log.Error("a cached file is forgotten", "error", err.Error())
 			return
@@ -90,7 +90,7 @@ var errStale = errors.New("the cells changed while they were verified")
 // makeWhole marks the entry as whole if all cells are there, and durable. Nobody
 // writes to it meanwhile, and nobody does afterwards; what was hashed is still there.
 func (d *disk) makeWhole(v *verifier) error {
-	ok, err := d.alone(func() error {
+	return d.alone(func() error {
 		now, err := d.dropped()
 		if err != nil {
 			return err
@@ -117,10 +117,6 @@ func (d *disk) makeWhole(v *verifier) error {
 		d.share()
 		return nil
 	})
-	if err == nil && !ok {
-		err = unix.EWOULDBLOCK
-	}
-	return err
 }
 
 // unmake makes a whole entry one that is not, and that is of its server alone again.
@@ -151,23 +147,21 @@ func syncPath(path string) error {
 }
 
 // verifyWhole makes an entry whole whose cells are all there: verified where a
-// digest is known. Bytes that are not hashed yet are read if read says so of their
-// number.
-func (d *disk) verifyWhole(ctx context.Context, read func(left int64) bool) error {
+// digest is known. Bytes that are not hashed yet are read only where long says so.
+func (d *disk) verifyWhole(ctx context.Context, long bool) error {
 	v := d.verify
 	if err := v.take(ctx); err != nil {
 		return err
 	}
 	defer v.give()
 	for range 3 {
-		if read(d.size - v.pos.Load()) {
-			if err := d.advance(ctx, d.size); err != nil {
+		if v.hash != nil {
+			if v.pos.Load() < d.size && !long {
+				return nil
+			}
+			if err := d.advance(ctx); err != nil {
 				return err
 			}
-		} else if v.hash != nil {
-			return nil
-		}
-		if v.hash != nil {
 			if got := got(v.hash, d.id.Digest); got != d.id.Digest {
 				return d.entry.mismatch(got)
 			}
@@ -175,11 +169,10 @@ func (d *disk) verifyWhole(ctx context.Context, read func(left int64) bool) erro
 		if d.whole.Load() {
 			return nil
 		}
-		err := d.makeWhole(v)
-		if errors.Is(err, errShort) {
+		switch err := d.makeWhole(v); {
+		case errors.Is(err, errShort):
 			return err
-		}
-		if !errors.Is(err, errStale) {
+		case !errors.Is(err, errStale):
 			return nil // it is what it was, and not whole
 		}
 		v.reset()
