@@ -206,33 +206,34 @@ func (d *disk) readProven(i int64, sum uint32) (ok bool, err error) {
 // stored to spill. An error says that storing failed, and nothing of what is
 // local now. A cell that is there never changes: who hashed it need not look again.
 func (d *disk) write(p []byte, off int64, spill func(i int64)) error {
-	sums := make([]uint32, cellsOf(int64(len(p))))
+	sums := make([]uint32, 0, writeSize/CellSize)
+	for at := 0; at < len(p); at += CellSize {
+		sums = append(sums, sumOf(p[at:min(at+CellSize, len(p))]))
+	}
 	first := off / CellSize
 	stored := false
 	err := d.alone(func() error {
-		if err := d.sums(sums, first); err != nil {
+		have := make([]uint32, len(sums))
+		if err := d.sums(have, first); err != nil {
 			return err
 		}
 		for i := 0; i < len(sums); {
 			n := i
-			for n < len(sums) && n-i < runCells && sums[n] == 0 && d.s.keeper.room(CellSize) {
+			for n < len(sums) && have[n] == 0 && d.s.keeper.room(CellSize) {
 				n++
 			}
 			if n == i {
-				if sums[i] == 0 {
+				if have[i] == 0 {
 					spill(first + int64(i))
 				}
 				i++
 				continue
 			}
-			run := p[i*CellSize : min(n*CellSize, len(p))]
-			if _, err := d.data.WriteAt(run, off+int64(i)*CellSize); err != nil {
+			at := first + int64(i)
+			if _, err := d.data.WriteAt(p[i*CellSize:min(n*CellSize, len(p))], at*CellSize); err != nil {
 				return err
 			}
-			for k := range n - i {
-				sums[i+k] = sumOf(run[k*CellSize : min((k+1)*CellSize, len(run))])
-			}
-			if err := d.setSums(sums[i:n], first+int64(i)); err != nil {
+			if err := d.setSums(sums[i:n], at); err != nil {
 				return err
 			}
 			for ; i < n; i++ {
