@@ -28,8 +28,9 @@ import (
 //	                  refs/<revision>      the commit; written last
 //
 // A blob that is there stays. One that is made gets its name when all of its bytes, which
-// were compared with the id, are in it: it is another name of the file in our cache where
-// both are on one file system, else a copy. What was half made is called *.incomplete, as
+// were compared with the id, are in it: it is another name of the file in our cache, which
+// its user alone can read, where both are on one file system and nobody else writes to
+// theirs; else it is a copy. What was half made is called *.incomplete, as
 // theirs is. A revision that is the commit itself, or "",
 // gets no ref but main's.
 func Keep(ctx context.Context, cache, repository, revision string, l *remote.Listing) error {
@@ -48,11 +49,11 @@ func Keep(ctx context.Context, cache, repository, revision string, l *remote.Lis
 			return err
 		}
 	}
-	st, err := os.Stat(snapshot) // the user's mask of modes is in it
+	st, err := os.Stat(cache)
 	if err != nil {
 		return err
 	}
-	k.mode = st.Mode() & 0o666
+	k.ours = st.Mode()&0o022 == 0
 	for _, x := range l.Items() {
 		_, id, _ := strings.Cut(x.ID.Digest, ":")
 		if !isHex(id, 64) && !isHex(id, commitSize) {
@@ -104,7 +105,7 @@ func Complete(l *remote.Listing, most int64) bool {
 // keeping is a repository's folder in the cache.
 type keeping struct {
 	dir, locks string
-	mode       fs.FileMode // of a new file
+	ours       bool // nobody but this user writes there
 }
 
 // lockPoll is how often a lock is asked for that another program has.
@@ -157,8 +158,8 @@ func (k *keeping) blob(ctx context.Context, l *remote.Listing, x *remote.Item, i
 		return err
 	}
 	defer from.Close()
-	if os.Link(from.Name(), path) == nil {
-		return os.Chmod(path, k.mode)
+	if k.ours && os.Link(from.Name(), path) == nil {
+		return nil
 	}
 	return atOnce(path, func(path string) error { return copyFile(ctx, path, from, x.ID.Size) })
 }

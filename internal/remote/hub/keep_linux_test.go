@@ -227,12 +227,18 @@ func TestKeepElsewhere(t *testing.T) {
 				t.Error(err)
 			}
 		})
+		if err := os.Chmod(dir, 0o770); err != nil { // a cache of a group
+			t.Fatal(err)
+		}
 		err := Keep(t.Context(), dir, "acme/tiny", "", l)
 		if fits {
 			if err != nil {
 				t.Fatal(err)
 			}
 			checkSnapshot(t, dir, "acme/tiny", commit, keptFiles)
+			if st, err := os.Stat(filepath.Join(dir, "models--acme--tiny/snapshots", commit, "config.json")); err != nil || st.Mode().Perm()&0o066 == 0 {
+				t.Error("others cannot read it:", st.Mode(), err)
+			}
 			continue
 		}
 		if !errors.Is(err, unix.ENOSPC) {
