@@ -11,7 +11,7 @@ const aheadStep = 128 << 10
 //
 // It opens the file again: a tree has more files than a process may have open. What
 // fails here fails again when the mapping is touched, with an error that says why.
-func readAhead(file File, off, n int64) {
+func readAhead(file file, off, n int64) {
 	f, err := file.Open()
 	if err != nil {
 		return

@@ -3,4 +3,4 @@
 package metal
 
 // readAhead is left to populate, which is one system call.
-func readAhead(File, int64, int64) {}
+func readAhead(file, int64, int64) {}

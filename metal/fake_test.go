@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/metal"
 )
 
@@ -23,9 +24,9 @@ type fakeTree struct {
 	files   map[string]*fakeFile // of tensors, each with its bytes alone
 	fail    func(name string, off int64) error
 
-	mu                   sync.Mutex
-	opened, open, mostly int // tensors: in all, now, most at a time
-	closed               bool
+	mu     sync.Mutex
+	read   map[string]bool // tensors
+	closed bool
 }
 
 // fakeFile is a file on disk.
@@ -64,7 +65,7 @@ func (f *fakeTree) keep(name string, origin metal.Origin) {
 	f.files[name] = &fakeFile{path, int64(len(f.tensors[name])), origin}
 }
 
-func (f *fakeTree) Model() metal.ModelInfo { return metal.ModelInfo{Path: "/fake"} }
+func (f *fakeTree) Model() *tensorfs.Model { return &tensorfs.Model{Path: "/fake"} }
 func (f *fakeTree) Views() []string        { return []string{"f16"} }
 
 func (f *fakeTree) Names(view string) []string {
@@ -76,32 +77,20 @@ func (f *fakeTree) Names(view string) []string {
 	return names
 }
 
-func (f *fakeTree) Info(view, name string) (metal.TensorInfo, error) {
-	b, ok := f.tensors[name]
+func (f *fakeTree) Tensor(ref metal.Ref) (tensorfs.Tensor, error) {
+	b, ok := f.tensors[ref.Name]
 	if !ok {
-		return metal.TensorInfo{}, fmt.Errorf("%q: %w", name, metal.ErrAbsent)
+		return tensorfs.Tensor{}, fmt.Errorf("%q: %w", ref.Name, metal.ErrAbsent)
 	}
-	return metal.TensorInfo{Ref: metal.Ref{View: view, Name: name}, DType: "F16", Bytes: int64(len(b))}, nil
+	return tensorfs.Tensor{Name: ref.Name, DType: tensorfs.F16, Data: &fakeBytes{bytes.NewReader(b), f, ref.Name}}, nil
 }
 
-func (f *fakeTree) Extents(view, name string) ([]metal.Extent, error) {
-	if x := f.files[name]; x != nil {
-		return []metal.Extent{{File: x, Bytes: x.size, Origin: x.origin}}, nil
+func (f *fakeTree) Extents(ref metal.Ref, _ *tensorfs.Tensor) []metal.Extent {
+	if x := f.files[ref.Name]; x != nil {
+		return []metal.Extent{{File: x, Origin: x.origin}}
 	}
-	return nil, nil
+	return nil
 }
-
-func (f *fakeTree) Open(view, name string) (metal.Bytes, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.opened++
-	f.open++
-	f.mostly = max(f.mostly, f.open)
-	return &fakeBytes{Reader: bytes.NewReader(f.tensors[name]), tree: f, name: name}, nil
-}
-
-func (f *fakeTree) Config() ([]byte, error)            { return nil, nil }
-func (f *fakeTree) Metadata(string) (any, bool, error) { return nil, false, nil }
 
 func (f *fakeTree) Close() error {
 	if f.closed {
@@ -111,34 +100,28 @@ func (f *fakeTree) Close() error {
 	return nil
 }
 
-// fakeBytes must be closed once.
+// fakeBytes count the tensors that are read.
 type fakeBytes struct {
 	*bytes.Reader
 	tree *fakeTree
 	name string
-	once sync.Once
 }
 
 func (b *fakeBytes) Size() int64 { return int64(b.Len()) }
 
 func (b *fakeBytes) ReadAt(p []byte, off int64) (int, error) {
+	b.tree.mu.Lock()
+	if b.tree.read == nil {
+		b.tree.read = map[string]bool{}
+	}
+	b.tree.read[b.name] = true
+	b.tree.mu.Unlock()
 	if b.tree.fail != nil {
 		if err := b.tree.fail(b.name, off); err != nil {
 			return 0, err
 		}
 	}
 	return b.Reader.ReadAt(p, off)
-}
-
-func (b *fakeBytes) Close() error {
-	err := errors.New("bytes were closed twice")
-	b.once.Do(func() {
-		b.tree.mu.Lock()
-		defer b.tree.mu.Unlock()
-		b.tree.open--
-		err = nil
-	})
-	return err
 }
 
 // preparing is a fakeTree with a cache.
@@ -163,11 +146,6 @@ func (p *preparing) Prepare(ctx context.Context, refs []metal.Ref, workers int, 
 	return nil
 }
 
-var (
-	_ metal.Tree     = (*fakeTree)(nil)
-	_ metal.Preparer = (*preparing)(nil)
-)
-
 // same checks the bytes of a set.
 func (f *fakeTree) same(s *metal.Set) {
 	f.t.Helper()
@@ -181,9 +159,6 @@ func (f *fakeTree) same(s *metal.Set) {
 		}); err != nil {
 			f.t.Errorf("%s: %v", ref, err)
 		}
-	}
-	if f.open != 0 {
-		f.t.Errorf("%d tensors are left open", f.open)
 	}
 }
 

@@ -125,7 +125,7 @@ func (k *kept) wrote(st os.FileInfo, size int64) bool {
 }
 
 var (
-	_ File = (*modelFile)(nil)
-	_ File = shownFile{}
-	_ File = keptFile{}
+	_ file = (*modelFile)(nil)
+	_ file = shownFile{}
+	_ file = keptFile{}
 )

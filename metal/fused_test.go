@@ -40,11 +40,11 @@ func TestFused(t *testing.T) {
 				if !bytes.Equal(b.Contents, want.bytes(t, ref)) || b.Origin != OriginMemory {
 					t.Errorf("%s: %s of %d bytes is not the view's", model, ref, b.Size)
 				}
-				if info.DType != inView.DType || info.Bytes != b.Size || !slices.Equal(info.Shape, inView.Shape) || info.EngineDType != inView.EngineDType ||
-					len(info.Sections) > 0 && !slices.Equal(info.Sections, inView.Sections) {
+				if info.DType != inView.DType || info.Data.Size() != b.Size || !slices.Equal(info.Shape, inView.Shape) ||
+					len(info.Parts) > 0 && !slices.Equal(info.Parts, inView.Parts) {
 					t.Errorf("%s: %s: %+v is not %+v", model, ref, info, inView)
 				}
-				sections[len(info.Sections)]++
+				sections[len(info.Parts)]++
 				again, err := l.Fused(views[1], names...)
 				if err != nil || &again.Contents[0] != &b.Contents[0] {
 					t.Errorf("%s: it is made again, %v", ref, err)

@@ -185,7 +185,7 @@ func (k *kept) files() *os.Root {
 }
 
 // file returns the file of a tensor of that size, if it is there.
-func (k *kept) file(ref Ref, size int64) (File, bool) {
+func (k *kept) file(ref Ref, size int64) (file, bool) {
 	root := k.files()
 	if root == nil || !k.keeps(ref) {
 		return nil, false
@@ -282,7 +282,7 @@ func (k *kept) missing(refs []Ref) ([]wanted, error) {
 	var list []wanted
 	seen := map[Ref]bool{}
 	for _, ref := range refs {
-		x, err := k.tree.tensor(ref.View, ref.Name)
+		x, err := k.tree.Tensor(ref)
 		if err != nil {
 			return nil, err
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/config"
 	"github.com/tensorfs/tensorfs/internal/cache"
 )
 
@@ -27,9 +28,25 @@ type counting struct {
 	opened atomic.Int64
 }
 
-func (c *counting) Open(view, name string) (Bytes, error) {
-	c.opened.Add(1)
-	return c.tree.Open(view, name)
+func (c *counting) Tensor(ref Ref) (tensorfs.Tensor, error) {
+	t, err := c.tree.Tensor(ref)
+	if err == nil {
+		t.Data = counted{t.Data, c}
+	}
+	return t, err
+}
+
+// counted is Data whose reads are counted.
+type counted struct {
+	tensorfs.Data
+	by *counting
+}
+
+func (c counted) Extents() []tensorfs.Extent { return tensorfs.Extents(c.Data) }
+
+func (c counted) ReadAt(p []byte, off int64) (int, error) {
+	c.by.opened.Add(1)
+	return c.Data.ReadAt(p, off)
 }
 
 // countingTree opens a model as such a tree. It is closed when the test ends.
@@ -58,14 +75,24 @@ func (t *tree) refs(of ...string) (refs []Ref) {
 	return refs
 }
 
+// extents are those of a tensor.
+func (t *tree) extents(tb testing.TB, ref Ref) []extent {
+	tb.Helper()
+	x, err := t.Tensor(ref)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return t.Extents(ref, &x)
+}
+
 // cached returns the bytes that the cache has of a tensor, nil without any.
 func cached(t testing.TB, x *tree, ref Ref) []byte {
 	t.Helper()
-	all, err := x.Extents(ref.View, ref.Name)
+	y, err := x.Tensor(ref)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range all {
+	for _, e := range x.Extents(ref, &y) {
 		if e.Origin != OriginCache {
 			continue
 		}
@@ -74,8 +101,8 @@ func cached(t testing.TB, x *tree, ref Ref) []byte {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		b, err := io.ReadAll(io.NewSectionReader(f, e.Offset, e.Bytes))
-		if err != nil || int64(len(b)) != e.Bytes || e.File.Size() != e.Bytes || e.File.Name() == "" {
+		b, err := io.ReadAll(io.NewSectionReader(f, e.Offset, y.Data.Size()))
+		if err != nil || int64(len(b)) != y.Data.Size() || e.File.Size() != y.Data.Size() || e.File.Name() == "" {
 			t.Fatal(e, err)
 		}
 		return b
@@ -111,7 +138,7 @@ func TestCache(t *testing.T) {
 			want := build(t, model)
 			for i, mode := range []CacheMode{CacheRead, CacheReadWrite, CacheRead, CacheReadWrite} {
 				x := countingTree(t, model, o)
-				l, err := New(x, o)
+				l, err := newLoader(x, o)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -148,9 +175,7 @@ func TestCache(t *testing.T) {
 			}
 			// The cache is an exported tree.
 			x := countingTree(t, model, o)
-			if _, err := x.Extents("f16", x.Names("f16")[0]); err != nil {
-				t.Fatal(err)
-			}
+			cached(t, x.tree, Ref{View: "f16", Name: x.Names("f16")[0]})
 			l, err := Open(x.kept.model.Dir(), o)
 			if err != nil {
 				t.Fatal(err)
@@ -163,7 +188,7 @@ func TestCache(t *testing.T) {
 					t.Fatal(err)
 				}
 				info, err := l.Info(ref.View, ref.Name)
-				if err != nil || info.DType != want[ref].DType.String() || !bytes.Equal(b.Contents, want.bytes(t, ref)) {
+				if err != nil || info.DType != want[ref].DType || !bytes.Equal(b.Contents, want.bytes(t, ref)) {
 					t.Errorf("%s: %+v, %v", ref, info, err)
 				}
 				n++
@@ -171,10 +196,8 @@ func TestCache(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			a, err := l.Tree().Config()
-			b, berr := x.Config()
-			if n == 0 || err != nil || berr != nil || !bytes.Equal(a, b) {
-				t.Errorf("%d tensors, %v, %v", n, err, berr)
+			if a, b := config.JSON(l.Model()), config.JSON(x.model); n == 0 || !bytes.Equal(a, b) {
+				t.Errorf("%d tensors, config %s, not %s", n, a, b)
 			}
 		})
 	}
@@ -244,10 +267,7 @@ func TestCacheDamaged(t *testing.T) {
 			}
 			holds(t, x.tree, want, refs)
 			dir := x.kept.model.Dir()
-			extents, err := x.Extents(refs[0].View, refs[0].Name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			extents := x.extents(t, refs[0])
 			if err := damage(dir, filepath.Join(dir, refs[0].String())); err != nil {
 				t.Fatal(err)
 			}
@@ -294,9 +314,9 @@ func TestReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	holds(t, first.tree, build(t, bf16Model), refs) // it has the old one open
-	extents, err := first.Extents("raw", first.Names("raw")[0])
-	if err != nil || len(extents) != 1 || extents[0].Origin != OriginModel {
-		t.Fatal(extents, err)
+	extents := first.extents(t, Ref{"raw", first.Names("raw")[0]})
+	if len(extents) != 1 || extents[0].Origin != OriginModel {
+		t.Fatal(extents)
 	}
 	f, err := extents[0].File.Open()
 	if err != nil {
@@ -326,9 +346,7 @@ func TestReplaced(t *testing.T) {
 	if err := second.Prepare(t.Context(), second.refs("f32"), 0, nil); !errors.Is(err, tensorfs.ErrChanged) {
 		t.Errorf("the model changed: %v", err)
 	}
-	if extents, err = second.Extents("raw", second.Names("raw")[0]); err == nil {
-		_, err = extents[0].File.Open()
-	}
+	_, err = second.extents(t, Ref{"raw", second.Names("raw")[0]})[0].File.Open()
 	if !errors.Is(err, tensorfs.ErrChanged) {
 		t.Errorf("the model changed: %v", err)
 	}

@@ -18,7 +18,7 @@ const (
 	// CacheOff maps no files but the model's own.
 	CacheOff
 	// CacheReadWrite also writes those that are not there, where the Tree is a
-	// [Preparer].
+	// files can be kept.
 	CacheReadWrite
 )
 
@@ -95,7 +95,7 @@ func (l *Loader) Load(ctx context.Context, refs []Ref, o LoadOptions) (_ *Set, e
 // prepare has the tree write tensors to its cache that would be in memory
 // otherwise. It returns the progress of what comes after.
 func (l *Loader) prepare(ctx context.Context, refs []Ref, o LoadOptions) (func(done, total int64) error, error) {
-	t, ok := l.tree.(Preparer)
+	t, ok := l.tree.(preparer)
 	if !ok {
 		return o.Progress, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 )
 
@@ -57,44 +58,10 @@ type Ref struct{ View, Name string }
 // String returns the tensor's path in the tree.
 func (r Ref) String() string { return r.View + "/" + r.Name }
 
-// ModelInfo is what the tree says about the model.
-type ModelInfo struct {
-	Format       string
-	Path         string
-	Architecture string
-	Layout       string
-}
-
-// TensorInfo describes a tensor of a view.
-type TensorInfo struct {
-	Ref
-	DType       string  // of ggml (Q4_K) or safetensors (BF16)
-	Shape       []int64 // row-major
-	Bytes       int64
-	Sections    []Section // nil where the bytes are one section
-	Quant       *Quant    // nil where the bytes say all
-	EngineDType int       // -1 without one
-}
-
-// Section is a part of a tensor's bytes, such as the scales after the codes.
-type Section struct {
-	Name   string `json:"name"`
-	DType  string `json:"dtype"`
-	Offset int64  `json:"offset"` // from the start of the tensor
-	Bytes  int64  `json:"bytes"`
-}
-
-// Quant says how a tensor is quantised.
-type Quant struct {
-	Mode      string `json:"mode"`
-	Bits      int    `json:"bits"`
-	GroupSize int    `json:"group_size"`
-}
-
 // Loader gives the tensors of one tree as buffers. Its methods are safe for
 // concurrent use.
 type Loader struct {
-	tree      Tree
+	tree      shelf
 	name      string // of the tree, for messages
 	device    Device
 	ownDevice bool
@@ -105,16 +72,24 @@ type Loader struct {
 	mu      sync.Mutex
 	closed  bool
 	regions map[*region]struct{} // all that are held
-	files   map[File][]*region   // those of a file
+	files   map[file][]*region   // those of a file
 	memory  map[Ref]*region      // those of a tensor in memory
 	leases  map[*lease]struct{}
 }
 
-// New returns a Loader of a tree, which it closes, also on error.
-func New(t Tree, opts Options) (*Loader, error) {
+// New returns a Loader of a model, which it closes, also on error.
+func New(m *tensorfs.Model, opts Options) (*Loader, error) {
+	t, err := newTree(m, opts)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("metal: %s: %w", tensorfs.Printable(m.Path), err), m.Close())
+	}
+	return newLoader(t, opts)
+}
+
+func newLoader(t shelf, opts Options) (*Loader, error) {
 	name := t.Model().Path
 	l := &Loader{tree: t, name: name, device: opts.Device, opts: opts, regions: map[*region]struct{}{},
-		files: map[File][]*region{}, memory: map[Ref]*region{}, leases: map[*lease]struct{}{}}
+		files: map[file][]*region{}, memory: map[Ref]*region{}, leases: map[*lease]struct{}{}}
 	if err := l.setDevice(); err != nil {
 		return nil, fmt.Errorf("metal: %s: %w", name, errors.Join(err, l.close()))
 	}
@@ -143,11 +118,8 @@ func (l *Loader) setDevice() (err error) {
 	return nil
 }
 
-// Tree returns what the loader loads from. It is closed with the loader.
-func (l *Loader) Tree() Tree { return l.tree }
-
-// Model describes the model.
-func (l *Loader) Model() ModelInfo { return l.tree.Model() }
+// Model returns the model. It is closed with the loader.
+func (l *Loader) Model() *tensorfs.Model { return l.tree.Model() }
 
 // DeviceInfo describes the device that makes the buffers.
 func (l *Loader) DeviceInfo() DeviceInfo { return l.info }
@@ -158,18 +130,14 @@ func (l *Loader) Views() []string { return slices.Clone(l.tree.Views()) }
 // Names returns the tensors of a view, sorted; nil where there is no such view.
 func (l *Loader) Names(view string) []string { return slices.Clone(l.tree.Names(view)) }
 
-// Info describes a tensor. The slices are the caller's.
-func (l *Loader) Info(view, name string) (TensorInfo, error) {
-	info, err := l.tree.Info(view, name)
+// Info describes a tensor, whose Data can be read without a buffer. What it points to
+// must not be changed.
+func (l *Loader) Info(view, name string) (tensorfs.Tensor, error) {
+	t, err := l.tree.Tensor(Ref{view, name})
 	if err != nil {
-		return TensorInfo{}, fmt.Errorf("metal: %w", err)
+		return t, fmt.Errorf("metal: %w", err)
 	}
-	info.Shape, info.Sections = slices.Clone(info.Shape), slices.Clone(info.Sections)
-	if info.Quant != nil {
-		quant := *info.Quant
-		info.Quant = &quant
-	}
-	return info, nil
+	return t, nil
 }
 
 // Tensor returns a tensor as a buffer. Each one is released once, and the memory

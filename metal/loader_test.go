@@ -2,14 +2,12 @@ package metal_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -20,9 +18,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/testing/testhost"
 	"github.com/tensorfs/tensorfs/internal/testing/testtree"
 	"github.com/tensorfs/tensorfs/metal"
+	"github.com/tensorfs/tensorfs/views"
 )
 
 // openTree writes a tree and opens it with a strict device, whose leftovers fail
@@ -234,16 +234,13 @@ func TestInfo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := metal.TensorInfo{
-		Ref: metal.Ref{"packed", "layers.0.ffn.up.weight"}, DType: "U32", Shape: []int64{32, 64}, Bytes: 1280,
-		Sections:    []metal.Section{{"weights", "U32", 0, 1024}, {"scales", "F16", 1024, 128}, {"biases", "F16", 1152, 128}},
-		Quant:       &metal.Quant{"affine", 4, 32},
-		EngineDType: 100,
+	want := []tensorfs.Part{{Name: "weights", DType: "U32", Bytes: 1024}, {Name: "scales", DType: "F16", Offset: 1024, Bytes: 128}, {Name: "biases", DType: "F16", Offset: 1152, Bytes: 128}}
+	engine, _ := views.EngineDType("packed", &got)
+	if q := got.Quant; got.Name != "layers.0.ffn.up.weight" || got.DType != tensorfs.U32 || !slices.Equal(got.Shape, []int64{32, 64}) || got.Data.Size() != 1280 || !slices.Equal(got.Parts, want) ||
+		q == nil || q.Mode != "affine" || q.Bits != 4 || q.GroupSize != 32 || engine != 100 {
+		t.Errorf("got %+v", got)
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	if plain, err := l.Info("f16", "token_embedding.weight"); err != nil || plain.EngineDType != 1 || plain.Sections != nil || plain.Quant != nil {
+	if plain, err := l.Info("f16", "token_embedding.weight"); err != nil || plain.DType != tensorfs.F16 || plain.Parts != nil || plain.Quant != nil {
 		t.Errorf("%+v, %v", plain, err)
 	}
 	if got, want := l.Views(), []string{"bf16", "f16", "f32", "fused", "fused-f16", "npy", "packed", "raw"}; !slices.Equal(got, want) {
@@ -255,8 +252,8 @@ func TestInfo(t *testing.T) {
 	if l.Names("f17") != nil {
 		t.Error("a view that is not there has names")
 	}
-	if got, want := l.Model(), (metal.ModelInfo{"gguf", mount, "llama", "gguf"}); got != want {
-		t.Errorf("model %+v, want %+v", got, want)
+	if m := l.Model(); m.Format != "gguf" || m.Path != mount || m.Architecture != "llama" || m.Layout != "gguf" {
+		t.Errorf("model %s %s %s %s", m.Format, m.Path, m.Architecture, m.Layout)
 	}
 	for _, c := range []struct{ view, name, want string }{
 		{"f16", "eight.weight", "I64"},
@@ -273,15 +270,11 @@ func TestInfo(t *testing.T) {
 			}
 		}
 	}
-	if got, err := l.Tree().Config(); err != nil || !strings.Contains(string(got), `"dim": 64`) {
-		t.Errorf("config %q, %v", got, err)
+	if c, err := l.Config(); err != nil || c.Dim != 64 || c.Architecture != "llama" {
+		t.Errorf("config %+v, %v", c, err)
 	}
-	for key, want := range map[string]any{
-		"general.name": "sample", "list": []any{json.Number("1"), json.Number("2.5"), "x"}, "big": json.Number("18446744073709551615"), "yes": true, "none": nil,
-	} {
-		if got, ok, err := l.Tree().Metadata(key); !reflect.DeepEqual(got, want) || ok != (want != nil) || err != nil {
-			t.Errorf("%s: %v, %v, %v", key, got, ok, err)
-		}
+	if l.MetaString("general.name", "") != "sample" || !l.MetaBool("yes", false) || l.MetaString("none", "-") != "-" || l.MetaFloat("big", 0) != 1<<64 {
+		t.Errorf("metadata %v", l.Model().Metadata)
 	}
 }
 

@@ -1,17 +1,13 @@
 package metal
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats/config"
 	"github.com/tensorfs/tensorfs/formats/exported"
-	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -35,8 +31,8 @@ type view struct {
 }
 
 var (
-	_ Tree     = (*tree)(nil)
-	_ Preparer = (*tree)(nil)
+	_ shelf    = (*tree)(nil)
+	_ preparer = (*tree)(nil)
 )
 
 // newTree returns what a loader loads a model from. The tree closes the model.
@@ -89,9 +85,7 @@ func alike(names []string) map[string]bool {
 	return found
 }
 
-func (t *tree) Model() ModelInfo {
-	return ModelInfo{Format: t.model.Format, Path: t.model.Path, Architecture: t.model.Architecture, Layout: t.model.Layout}
-}
+func (t *tree) Model() *tensorfs.Model { return t.model }
 
 func (t *tree) Views() []string { return slices.Clone(t.names) }
 
@@ -105,10 +99,10 @@ func (t *tree) Names(view string) []string {
 // joinedFrom says of which view a view joins tensors.
 var joinedFrom = map[string]string{"fused": "packed", "fused-f16": "f16"}
 
-// tensor returns a tensor of a view, or an error that says why there is none.
-func (t *tree) tensor(view, name string) (tensorfs.Tensor, error) {
+func (t *tree) Tensor(ref Ref) (tensorfs.Tensor, error) {
+	view, name := ref.View, ref.Name
 	if !slices.Contains(t.names, view) {
-		return tensorfs.Tensor{}, NoView(view, t.names)
+		return tensorfs.Tensor{}, fmt.Errorf("%q: no such view; there are %s: %w", view, strings.Join(t.names, ", "), ErrAbsent)
 	}
 	v := t.views[view]()
 	if from := joinedFrom[view]; from != "" && t.model.Shown != nil && t.model.Tensor(name) != nil {
@@ -122,52 +116,14 @@ func (t *tree) tensor(view, name string) (tensorfs.Tensor, error) {
 	i, ok := slices.BinarySearchFunc(v.Absent, name, func(a views.Absent, name string) int { return strings.Compare(a.Name, name) })
 	reason := ""
 	if ok {
-		reason = v.Absent[i].Reason
+		reason = v.Absent[i].Reason + ": "
 	}
-	return tensorfs.Tensor{}, NoTensor(Ref{View: view, Name: name}, reason)
-}
-
-func (t *tree) Info(view, name string) (TensorInfo, error) {
-	x, err := t.tensor(view, name)
-	if err != nil {
-		return TensorInfo{}, err
-	}
-	info := TensorInfo{
-		Ref:         Ref{View: view, Name: name},
-		DType:       x.DType.String(),
-		Shape:       slices.Clone(x.Shape),
-		Bytes:       x.Data.Size(),
-		EngineDType: -1,
-	}
-	for _, p := range x.Parts {
-		info.Sections = append(info.Sections, Section{Name: p.Name, DType: p.DType, Offset: p.Offset, Bytes: p.Bytes})
-	}
-	if q := x.Quant; q != nil {
-		info.Quant = &Quant{Mode: q.Mode, Bits: q.Bits, GroupSize: q.GroupSize}
-	}
-	if code, ok := views.EngineDType(view, &x); ok {
-		info.EngineDType = code
-	}
-	return info, nil
-}
-
-// Open returns the bytes of a tensor. They can be read with a context.
-func (t *tree) Open(view, name string) (Bytes, error) {
-	x, err := t.tensor(view, name)
-	if err != nil {
-		return nil, err
-	}
-	return x.Data, nil
+	return tensorfs.Tensor{}, fmt.Errorf("%q is not in view %q: %s%w", name, view, reason, ErrAbsent)
 }
 
 // Extents returns where a tensor stands in a file of the model, its file in the tree
 // that the model was opened from, and its file in the cache.
-func (t *tree) Extents(view, name string) ([]Extent, error) {
-	x, err := t.tensor(view, name)
-	if err != nil {
-		return nil, err
-	}
-	var out []Extent
+func (t *tree) Extents(ref Ref, x *tensorfs.Tensor) (out []extent) {
 	size, shown := x.Data.Size(), t.model.Shown != nil
 	origin := OriginModel
 	if t.model.Format == exported.Format {
@@ -175,34 +131,18 @@ func (t *tree) Extents(view, name string) ([]Extent, error) {
 	}
 	if e := tensorfs.Extents(x.Data); len(e) == 1 && e[0].Bytes == size {
 		if f := t.file(e[0].File); f != nil && !(shown && tensorfs.Check(f.descriptor) != nil) { // else the tree still has it
-			out = append(out, Extent{File: f, Offset: e[0].Offset, Bytes: size, Origin: origin})
+			out = append(out, extent{f, e[0].Offset, origin})
 		}
 	}
 	if shown {
-		if f, ok := t.model.Shown(view, name); ok && f.Bytes == size {
-			out = append(out, Extent{File: shownFile{t, Ref{View: view, Name: name}, f.Path, size}, Bytes: size, Origin: OriginCache})
+		if f, ok := t.model.Shown(ref.View, ref.Name); ok && f.Bytes == size {
+			out = append(out, extent{shownFile{t, ref, f.Path, size}, 0, OriginCache})
 		}
 	}
-	if f, ok := t.kept.file(Ref{View: view, Name: name}, size); ok {
-		out = append(out, Extent{File: f, Bytes: size, Origin: OriginCache})
+	if f, ok := t.kept.file(ref, size); ok {
+		out = append(out, extent{f, 0, OriginCache})
 	}
-	return out, nil
-}
-
-func (t *tree) Config() ([]byte, error) { return config.JSON(t.model), nil }
-
-// Metadata looks a key up as metadata.json has it: escaped.
-func (t *tree) Metadata(key string) (value any, ok bool, err error) {
-	i := slices.IndexFunc(t.model.Metadata, func(m tensorfs.Meta) bool { return names.Escape(m.Key) == key })
-	if i < 0 {
-		return nil, false, nil
-	}
-	d := json.NewDecoder(bytes.NewReader(t.model.Metadata[i].AppendJSON(nil)))
-	d.UseNumber()
-	if err := d.Decode(&value); err != nil {
-		return nil, false, fmt.Errorf("metadata %s: %w", tensorfs.Printable(key), err)
-	}
-	return value, true, nil
+	return out
 }
 
 func (t *tree) Close() error {

@@ -91,12 +91,12 @@ func TestInfo(t *testing.T) {
 			if shape == nil {
 				shape = []int64{}
 			}
-			have := map[string]string{"dtype": info.DType, "shape": text(shape), "bytes": text(info.Bytes)}
-			if info.Sections != nil {
-				have["sections"] = text(info.Sections)
+			have := map[string]string{"dtype": info.DType.String(), "shape": text(shape), "bytes": text(info.Data.Size())}
+			if info.Parts != nil {
+				have["sections"] = text(info.Parts)
 			}
-			if info.EngineDType >= 0 {
-				have["engine_dtype"] = text(info.EngineDType)
+			if code, ok := views.EngineDType(ref.View, &info); ok {
+				have["engine_dtype"] = text(code)
 			}
 			if q := info.Quant; q != nil {
 				have["quant"] = text(map[string]any{"mode": q.Mode, "bits": q.Bits, "group_size": q.GroupSize})
@@ -111,27 +111,8 @@ func TestInfo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text, err := l.Tree().Config(); err != nil || !bytes.Equal(text, config.JSON(m)) {
-			t.Errorf("%s: config.json is %s, %v", model, text, err)
-		}
-		var metadata map[string]any
-		text := config.MetadataJSON(m.Metadata)
-		b := make([]byte, text.Size())
-		if err := tensorfs.ReadFull(text, b, 0); err != nil {
-			t.Fatal(err)
-		}
-		d := json.NewDecoder(bytes.NewReader(b))
-		d.UseNumber()
-		if err := d.Decode(&metadata); err != nil {
-			t.Fatal(err)
-		}
-		for key, v := range metadata {
-			if got, ok, err := l.Tree().Metadata(key); err != nil || !ok || !reflect.DeepEqual(got, v) {
-				t.Errorf("%s: metadata %s is %v, %v, %v; not %v", model, key, got, ok, err, v)
-			}
-		}
-		if v, ok, err := l.Tree().Metadata("no such key"); v != nil || ok || err != nil {
-			t.Error(v, ok, err)
+		if text := config.JSON(l.Model()); !bytes.Equal(text, config.JSON(m)) {
+			t.Errorf("%s: config.json is %s", model, text)
 		}
 		m.Close()
 	}
@@ -157,10 +138,7 @@ func TestConfig(t *testing.T) {
 		if err != nil {
 			t.Fatal(model, err)
 		}
-		text, err := l.Tree().Config()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := config.JSON(l.Model())
 		var fields, again map[string]any
 		b, err := json.Marshal(c)
 		if err := errors.Join(err, json.Unmarshal(text, &fields), json.Unmarshal(b, &again)); err != nil {
@@ -176,9 +154,9 @@ func TestConfig(t *testing.T) {
 
 func TestMeta(t *testing.T) {
 	l := load(t, filepath.Join(testdata, "gguf/kv.gguf"), options(t))
-	text, _, err := l.Tree().Metadata("general.architecture")
-	if err != nil || text == nil {
-		t.Fatal(text, err)
+	text := l.Model().Meta("general.architecture")
+	if text == nil {
+		t.Fatal("no metadata")
 	}
 	if got := l.MetaString("general.architecture", "x"); got != text {
 		t.Errorf("%q, not %q", got, text)

@@ -13,12 +13,9 @@ func Open(model string, o Options) (*Loader, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := newTree(m, o)
-	if m.Shown != nil && o.I2S != "" && err == nil {
+	if m.Shown != nil && o.I2S != "" {
 		err = tensorfs.Unsupported(model, "a tree is as it was made, and another layout of I2_S codes cannot be chosen", "open the model itself, or mount it with --i2s "+o.I2S)
-	}
-	if err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
-	return New(t, o) // it closes t on error
+	return New(m, o) // it closes m on error
 }

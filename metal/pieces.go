@@ -2,11 +2,11 @@ package metal
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"sync"
+
+	"github.com/tensorfs/tensorfs"
 )
 
 // maxPiece is how much one worker takes at a time: little enough that many share
@@ -18,16 +18,6 @@ type piece struct {
 	*place
 	origin Origin
 	off, n int64 // in the tensor
-	from   *opened
-}
-
-// opened is a tensor that is read, from its first piece on until its last.
-type opened struct {
-	once  sync.Once
-	bytes Bytes
-	err   error
-	mu    sync.Mutex
-	left  int // pieces
 }
 
 // pieces cuts what a job reads: parts of files in the order of the files, then
@@ -41,9 +31,9 @@ func (j *job) pieces() []piece {
 	}
 	sortByFile(files)
 	var all []piece
-	cut := func(p *place, from int64, o *opened) {
+	cut := func(p *place, from int64) {
 		for off := from; off < p.bytes; off += maxPiece {
-			all = append(all, piece{p, p.live.origin, off, min(maxPiece, p.bytes-off), o})
+			all = append(all, piece{p, p.live.origin, off, min(maxPiece, p.bytes-off)})
 		}
 	}
 	var done int64 // bytes of the file that pieces have
@@ -51,12 +41,12 @@ func (j *job) pieces() []piece {
 		if i == 0 || p.File != files[i-1].File {
 			done = 0
 		}
-		cut(p, max(0, done-p.Offset), nil)
+		cut(p, max(0, done-p.Offset))
 		done = max(done, p.Offset+p.bytes)
 	}
 	for i := range j.places {
 		if p := &j.places[i]; p.live.file == nil && !p.live.ready {
-			cut(p, 0, &opened{left: int((p.bytes + maxPiece - 1) / maxPiece)})
+			cut(p, 0)
 		}
 	}
 	return all
@@ -101,7 +91,7 @@ func (l *Loader) run(ctx context.Context, pieces []piece, o LoadOptions) error {
 	for range min(len(pieces), n) {
 		workers.Go(func() {
 			for p := take(); p != nil; p = take() {
-				err := l.do(p)
+				err := l.do(ctx, p)
 				if err != nil {
 					err = fmt.Errorf("%s: %w", p.ref, err)
 				} else {
@@ -114,57 +104,15 @@ func (l *Loader) run(ctx context.Context, pieces []piece, o LoadOptions) error {
 		})
 	}
 	workers.Wait()
-	err := context.Cause(ctx)
-	if err != nil && next > 0 {
-		// Those of which not all pieces were taken are still open.
-		for _, p := range pieces {
-			if p.from != nil {
-				err = errors.Join(err, p.from.close(true))
-			}
-		}
-	}
-	return err
+	return context.Cause(ctx)
 }
 
 // do brings in a piece, or reads it.
-func (l *Loader) do(p *piece) (err error) {
-	if p.from == nil {
+func (l *Loader) do(ctx context.Context, p *piece) error {
+	if p.live.file != nil {
 		readAhead(p.live.file, p.Offset+p.off, p.n)
 		return p.live.mapping.bringIn(p.Offset-p.live.start+p.off, p.n)
 	}
-	p.from.once.Do(func() {
-		p.from.err = errors.New("opening it panicked")
-		p.from.bytes, p.from.err = l.tree.Open(p.ref.View, p.ref.Name)
-	})
-	if p.from.err != nil {
-		return p.from.err
-	}
-	defer func() { err = errors.Join(err, p.from.close(false)) }()
-	if n := p.from.bytes.Size(); n != p.bytes {
-		return fmt.Errorf("%d bytes where %d were expected", n, p.bytes)
-	}
 	at := p.live.at[p.ref] + p.off
-	if n, err := p.from.bytes.ReadAt(p.live.buffer.Bytes()[at:at+p.n], p.off); int64(n) < p.n {
-		if err == nil || err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		return err
-	}
-	return nil
-}
-
-// close closes a tensor after its last piece, or at once.
-func (o *opened) close(now bool) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.left--
-	if o.bytes == nil || !now && o.left > 0 {
-		return nil
-	}
-	b := o.bytes
-	o.bytes = nil
-	if c, ok := b.(io.Closer); ok {
-		return c.Close()
-	}
-	return nil
+	return tensorfs.ReadFullContext(ctx, p.data, p.live.buffer.Bytes()[at:at+p.n], p.off)
 }

@@ -5,45 +5,45 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+
+	"github.com/tensorfs/tensorfs"
 )
 
 // place is where a tensor is to be had: from a part of a file, or, where File is
 // nil, from memory that it is read or converted into.
 type place struct {
-	Extent
+	extent
 	ref   Ref
 	bytes int64
+	data  tensorfs.Data
 	path  string  // of a file that has the bytes
 	live  *region // that has it, or will have it
 }
 
-// wideElements are the types whose elements exceed the least alignment.
-var wideElements = map[string]int64{"F64": 8, "I64": 8, "U64": 8, "C64": 8}
-
 // locate decides where a tensor comes from: the first of its extents that a buffer
 // can begin in, else memory.
 func (l *Loader) locate(ref Ref, mode CacheMode) (place, error) {
-	info, err := l.tree.Info(ref.View, ref.Name)
+	t, err := l.Info(ref.View, ref.Name)
 	if err != nil {
-		return place{}, fmt.Errorf("metal: %w", err)
+		return place{}, err
 	}
-	p := place{ref: ref, bytes: info.Bytes}
+	p := place{ref: ref, bytes: t.Data.Size(), data: t.Data}
 	if p.bytes < 0 || p.bytes > l.info.MaxBufferLength-l.opts.TailPad {
 		return p, fmt.Errorf("metal: %s: %d bytes, and %s takes buffers of at most %d", ref, p.bytes, l.info.Name, l.info.MaxBufferLength-l.opts.TailPad)
 	}
-	// Block types hold nothing wider than 4 bytes.
-	align := cmp.Or(l.opts.OffsetAlign, max(4, wideElements[info.DType]))
-	extents, err := l.tree.Extents(ref.View, ref.Name)
-	if err != nil {
-		return p, fmt.Errorf("metal: %s: %w", ref, err)
+	align := l.opts.OffsetAlign
+	if elems, bytes := t.DType.Block(); align == 0 && elems == 1 {
+		align = max(4, bytes)
+	} else if align == 0 {
+		align = 4 // block types hold nothing wider
 	}
-	for _, x := range extents {
+	for _, x := range l.tree.Extents(ref, &t) {
 		p.path = x.File.Name()
 		allowed := x.Origin == OriginModel && !l.opts.TreeOnly || x.Origin == OriginCache && mode != CacheOff
 		// There is nothing to map of an empty tensor, and no buffer is empty.
-		inside := p.bytes > 0 && x.Offset >= 0 && x.Bytes == p.bytes && x.Offset <= x.File.Size()-p.bytes-l.opts.TailPad
+		inside := p.bytes > 0 && x.Offset <= x.File.Size()-p.bytes-l.opts.TailPad
 		if allowed && inside && x.Offset%align == 0 && p.bytes+l.opts.TailPad+x.Offset%l.info.PageSize <= l.limit {
-			p.Extent = x
+			p.extent = x
 			break
 		}
 	}
@@ -72,7 +72,7 @@ func (l *Loader) counted(r *region) int64 {
 
 // sortByFile sorts places in files in the order in which disks like to read them.
 func sortByFile(places []*place) {
-	order := map[File]int{} // for files of one name
+	order := map[file]int{} // for files of one name
 	for _, p := range places {
 		if _, ok := order[p.File]; !ok {
 			order[p.File] = len(order)

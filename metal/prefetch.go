@@ -31,7 +31,7 @@ func (l *Loader) Prefetch(ctx context.Context, refs []Ref, progress func(done, t
 	}
 	pieces := j.pieces()
 	n := 0
-	for n < len(pieces) && pieces[n].from == nil {
+	for n < len(pieces) && pieces[n].live.file != nil {
 		n++
 	}
 	o := LoadOptions{}

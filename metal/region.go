@@ -12,7 +12,7 @@ import (
 // region is a buffer of the device and what it holds: a part of a file, or
 // tensors in memory. It lives as long as somebody holds it.
 type region struct {
-	file       File          // nil in memory
+	file       file          // nil in memory
 	start, end int64         // of the file; in memory the length is end
 	at         map[Ref]int64 // in memory: where tensors begin
 	origin     Origin

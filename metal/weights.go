@@ -1,11 +1,17 @@
 package metal
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/config"
+	"github.com/tensorfs/tensorfs/formats/names"
 )
 
 // Config is config.json, whose fields are the same for all formats; docs/reference.md
@@ -101,11 +107,7 @@ func (p Pattern) MarshalJSON() ([]byte, error) {
 // Config returns the model's config.
 func (l *Loader) Config() (Config, error) {
 	var c Config
-	text, err := l.tree.Config()
-	if err == nil {
-		err = json.Unmarshal(text, &c)
-	}
-	if err != nil {
+	if err := json.Unmarshal(config.JSON(l.Model()), &c); err != nil {
 		return Config{}, fmt.Errorf("metal: config.json: %w", err)
 	}
 	return c, nil
@@ -113,7 +115,7 @@ func (l *Loader) Config() (Config, error) {
 
 // Has reports whether a view has a tensor.
 func (l *Loader) Has(view, name string) bool {
-	_, err := l.tree.Info(view, name)
+	_, err := l.tree.Tensor(Ref{view, name})
 	return err == nil
 }
 
@@ -151,8 +153,15 @@ func (l *Loader) MetaFloats(key string) []float64 { return metaOr(l, key, nil, l
 // metaOr returns a value of the metadata as another type, or def where it is absent
 // or of another kind.
 func metaOr[T any](l *Loader, key string, def T, to func(any) (T, bool)) T {
-	v, ok, err := l.tree.Metadata(key)
-	if err != nil || !ok {
+	list := l.Model().Metadata
+	i := slices.IndexFunc(list, func(m tensorfs.Meta) bool { return names.Escape(m.Key) == key }) // as metadata.json has it
+	if i < 0 {
+		return def
+	}
+	var v any
+	d := json.NewDecoder(bytes.NewReader(list[i].AppendJSON(nil)))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
 		return def
 	}
 	if x, ok := to(v); ok {

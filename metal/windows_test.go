@@ -37,7 +37,7 @@ func TestWindowsHoldTheirPlaces(t *testing.T) {
 		places := make([]*place, 1+rng.IntN(12))
 		for i := range places {
 			off := rng.Int64N(1 << 30)
-			places[i] = &place{bytes: 1 + rng.Int64N(max(1, l.limit-off%page-pad)), Extent: Extent{File: files[rng.IntN(len(files))], Offset: off}}
+			places[i] = &place{bytes: 1 + rng.Int64N(max(1, l.limit-off%page-pad)), extent: extent{File: files[rng.IntN(len(files))], Offset: off}}
 			if p := places[i]; off%page+p.bytes+pad > l.limit {
 				p.Offset = off / page * page
 				p.bytes = max(1, l.limit-pad)
@@ -99,7 +99,7 @@ func TestWindows(t *testing.T) {
 		var places []*place
 		file := &namedFile{"m", 1 << 40}
 		for _, s := range c.spans {
-			places = append(places, &place{bytes: s[1], Extent: Extent{File: file, Offset: s[0], Origin: OriginModel}})
+			places = append(places, &place{bytes: s[1], extent: extent{File: file, Offset: s[0], Origin: OriginModel}})
 		}
 		var got []span
 		for _, w := range planner(c.limit, page, c.pad).windows(places) {

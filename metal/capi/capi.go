@@ -9,6 +9,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/tensorfs/tensorfs/formats/config"
 	"github.com/tensorfs/tensorfs/metal"
 )
 
@@ -177,11 +178,7 @@ func tensorfsgo_get_model(p *C.tensorfs_loader, errp **C.tensorfs_error) *C.tens
 //export tensorfsgo_get_config
 func tensorfsgo_get_config(p *C.tensorfs_loader, errp **C.tensorfs_error) *C.tensorfs_config {
 	return described(p, errp, "config", func(l *loader, a *arena) (*C.tensorfs_config, error) {
-		text, err := l.Tree().Config()
-		if err != nil {
-			return nil, err
-		}
-		return newConfig(a, text)
+		return newConfig(a, config.JSON(l.Model()))
 	})
 }
 
@@ -206,7 +203,8 @@ func tensorfsgo_names(p *C.tensorfs_loader, view C.tensorfs_string, count *C.siz
 	return listed(p, count, errp, "names\x00"+name, func(l *loader, a *arena) ([]C.tensorfs_string, error) {
 		names := l.Names(name)
 		if names == nil {
-			return nil, fmt.Errorf("metal: %w", metal.NoView(name, l.Views()))
+			_, err := l.Info(name, "") // says which there are
+			return nil, err
 		}
 		return a.strings(names), nil
 	})

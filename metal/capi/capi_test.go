@@ -15,9 +15,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/testing/testmount"
 	"github.com/tensorfs/tensorfs/internal/testing/testtree"
 	"github.com/tensorfs/tensorfs/metal"
+	"github.com/tensorfs/tensorfs/views"
 )
 
 const (
@@ -59,12 +61,12 @@ func fnv1a(b []byte) uint64 {
 }
 
 // line is what check.c prints of a tensor.
-func line(x metal.TensorInfo, b []byte) string {
-	s := fmt.Sprintf("%s %s %d %s %d %016x", x.Ref, x.DType, x.EngineDType, strings.ReplaceAll(fmt.Sprint(x.Shape), " ", ","), len(b), fnv1a(b))
-	if q := x.Quant; q != nil {
+func line(ref metal.Ref, dtype string, engine int, shape []int64, q *testtree.Quant, sections []tensorfs.Part, b []byte) string {
+	s := fmt.Sprintf("%s %s %d %s %d %016x", ref, dtype, engine, strings.ReplaceAll(fmt.Sprint(shape), " ", ","), len(b), fnv1a(b))
+	if q != nil {
 		s += fmt.Sprintf(" %s/%d/%d", q.Mode, q.Bits, q.GroupSize)
 	}
-	for _, p := range x.Sections {
+	for _, p := range sections {
 		s += fmt.Sprintf(" %s:%s:%d+%d", p.Name, p.DType, p.Offset, p.Bytes)
 	}
 	return s
@@ -72,26 +74,22 @@ func line(x metal.TensorInfo, b []byte) string {
 
 // ofTree returns what check.c prints of the files of a tree for tests.
 func ofTree(tree *testtree.Tree) (lines []string) {
-	{
-		for _, x := range tree.Tensors {
-			info := metal.TensorInfo{Ref: metal.Ref{View: x.View, Name: x.Name}, DType: x.DType, Shape: x.Shape, EngineDType: -1}
-			if x.Engine != nil {
-				info.EngineDType = *x.Engine
-			}
-			if q := x.Quant; q != nil {
-				info.Quant = (*metal.Quant)(q)
-			}
-			for _, s := range x.Sections {
-				info.Sections = append(info.Sections, metal.Section(s))
-			}
-			lines = append(lines, line(info, tree.Bytes(x)))
+	for _, x := range tree.Tensors {
+		engine := -1
+		if x.Engine != nil {
+			engine = *x.Engine
 		}
+		var sections []tensorfs.Part
+		for _, s := range x.Sections {
+			sections = append(sections, tensorfs.Part(s))
+		}
+		lines = append(lines, line(metal.Ref{View: x.View, Name: x.Name}, x.DType, engine, x.Shape, x.Quant, sections, tree.Bytes(x)))
 	}
 	return lines
 }
 
 // ofModel returns what check.c prints of a model: what package metal has.
-func ofModel(t *testing.T, model string) (views, lines []string) {
+func ofModel(t *testing.T, model string) (names, lines []string) {
 	t.Helper()
 	l, err := metal.Open(model, metal.Options{})
 	if err != nil {
@@ -108,7 +106,15 @@ func ofModel(t *testing.T, model string) (views, lines []string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			lines = append(lines, line(info, b.Contents))
+			engine, ok := views.EngineDType(view, &info)
+			if !ok {
+				engine = -1
+			}
+			var q *testtree.Quant
+			if info.Quant != nil {
+				q = &testtree.Quant{Mode: info.Quant.Mode, Bits: info.Quant.Bits, GroupSize: info.Quant.GroupSize}
+			}
+			lines = append(lines, line(metal.Ref{View: view, Name: name}, info.DType.String(), engine, info.Shape, q, info.Parts, b.Contents))
 			if err := b.Release(); err != nil {
 				t.Fatal(err)
 			}
@@ -267,7 +273,7 @@ func TestExamples(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		total += info.Bytes
+		total += info.Data.Size()
 	}
 	tensors := len(l.Names("packed"))
 	if err := b.Release(); err != nil {

@@ -9,7 +9,9 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/metal"
+	"github.com/tensorfs/tensorfs/views"
 )
 
 // held is the Go side of a tensorfs_tensor.
@@ -38,22 +40,26 @@ func (l *loader) describe(ref metal.Ref) (*C.tensorfs_tensor_info, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.described(info), nil
+	return l.described(ref, ref.View, info), nil
 }
 
-// described returns a description in C memory.
-func (l *loader) described(info metal.TensorInfo) *C.tensorfs_tensor_info {
-	t, _ := once(l, "info\x00"+info.Ref.String(), func(a *arena) (*C.tensorfs_tensor_info, error) { return newInfo(a, info), nil })
+// described returns a description in C memory. view is the one whose kernels take it.
+func (l *loader) described(ref metal.Ref, view string, x tensorfs.Tensor) *C.tensorfs_tensor_info {
+	t, _ := once(l, "info\x00"+ref.String(), func(a *arena) (*C.tensorfs_tensor_info, error) { return newInfo(a, ref, view, x), nil })
 	return t
 }
 
-func newInfo(a *arena, info metal.TensorInfo) *C.tensorfs_tensor_info {
+func newInfo(a *arena, ref metal.Ref, view string, info tensorfs.Tensor) *C.tensorfs_tensor_info {
+	engine, ok := views.EngineDType(view, &info)
+	if !ok {
+		engine = -1
+	}
 	t := one[C.tensorfs_tensor_info](a)
-	t.view, t.name, t.dtype = a.string(info.View), a.string(info.Name), a.string(info.DType)
-	t.engine_dtype, t.bytes = C.int(info.EngineDType), C.uint64_t(info.Bytes)
+	t.view, t.name, t.dtype = a.string(ref.View), a.string(ref.Name), a.string(info.DType.String())
+	t.engine_dtype, t.bytes = C.int(engine), C.uint64_t(info.Data.Size())
 	t.rank, t.shape = C.size_t(len(info.Shape)), unsafe.SliceData(copied[int64, C.int64_t](a, info.Shape))
-	sections := array[C.tensorfs_section](a, len(info.Sections))
-	for i, s := range info.Sections {
+	sections := array[C.tensorfs_section](a, len(info.Parts))
+	for i, s := range info.Parts {
 		sections[i] = C.tensorfs_section{a.string(s.Name), a.string(s.DType), C.uint64_t(s.Offset), C.uint64_t(s.Bytes)}
 	}
 	t.n_sections, t.sections = C.size_t(len(sections)), unsafe.SliceData(sections)
@@ -119,7 +125,8 @@ func tensorfsgo_get_fused(p *C.tensorfs_loader, view C.tensorfs_string, names *C
 		if err != nil {
 			return nil, errors.Join(err, b.Release())
 		}
-		return l.tensor(b, l.described(info), nil), nil
+		ref := metal.Ref{View: viewOf(view) + ", joined", Name: info.Name}
+		return l.tensor(b, l.described(ref, viewOf(view), info), nil), nil
 	})
 }
 
