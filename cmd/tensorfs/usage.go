@@ -220,12 +220,15 @@ func wrapUsage(c *cobra.Command) {
 func contradiction(set *pflag.FlagSet) error {
 	for _, pair := range exclusive {
 		a, b := set.Lookup(pair[0]), set.Lookup(pair[1])
-		if a != nil && b != nil && (a.Changed || isSet(a)) && (b.Changed || isSet(b)) {
+		if a != nil && b != nil && isGiven(a) && isGiven(b) {
 			return usageError{fmt.Errorf("%s and %s exclude each other", shortName(a), shortName(b))}
 		}
 	}
 	return nil
 }
+
+// isGiven reports whether a flag says something: --all=false does not, and --size 0 does.
+func isGiven(f *pflag.Flag) bool { return isSet(f) || f.Changed && f.Value.Type() != "bool" }
 
 // shortName is a flag as most write it.
 func shortName(f *pflag.Flag) string {
