@@ -1,6 +1,7 @@
 package whole
 
 import (
+	"math"
 	"path"
 	"strings"
 	"unicode"
@@ -9,17 +10,19 @@ import (
 	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
-// sampling are the keys that tools take as defaults: rows of the generation
-// config's field, GGUF's key and its type.
-var sampling = []struct {
-	field, key string
-	signed     bool // i32, not f32
+// Sampling are rows: how the author of a model wants tokens to be chosen, in
+// generation_config.json and in GGUF, after general.sampling.: i32, or f32 of the range
+// that generation_config.json takes.
+var Sampling = []struct {
+	Field, Key  string
+	Whole       bool
+	Least, Most float64
 }{
-	{"top_k", "top_k", true},
-	{"top_p", "top_p", false},
-	{"min_p", "min_p", false},
-	{"temperature", "temp", false},
-	{"repetition_penalty", "penalty_repeat", false},
+	{"temperature", "temp", false, 0, math.MaxFloat32},
+	{"top_k", "top_k", true, 0, math.MaxInt32},
+	{"top_p", "top_p", false, math.SmallestNonzeroFloat32, 1},
+	{"min_p", "min_p", false, 0, 1},
+	{"repetition_penalty", "penalty_repeat", false, math.SmallestNonzeroFloat32, math.MaxFloat32},
 }
 
 // general returns the keys that every architecture has.
@@ -45,15 +48,15 @@ func samplingKeys(m *tensorfs.Model) []tensorfs.Meta {
 		return nil
 	}
 	var meta []tensorfs.Meta
-	for _, s := range sampling {
-		key := "general.sampling." + s.key
-		if s.signed {
-			if n, ok := generation.integer(s.field); ok && n == int64(int32(n)) {
+	for _, s := range Sampling {
+		key := "general.sampling." + s.Key
+		if s.Whole {
+			if n, ok := generation.integer(s.Field); ok && n == int64(int32(n)) {
 				meta = append(meta, tensorfs.Meta{Key: key, Value: int32(n)})
 			}
 			continue
 		}
-		if x, ok := generation.number(s.field); ok {
+		if x, ok := generation.number(s.Field); ok {
 			if v, _, ok := fits(architectures.Real, x); ok {
 				meta = append(meta, tensorfs.Meta{Key: key, Value: v})
 			}

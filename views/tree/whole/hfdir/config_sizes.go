@@ -114,7 +114,8 @@ const anyLayer = "layers.*.attention.output.weight"
 func (c *configMaker) sizes() map[string]int64 {
 	d := c.dims
 	q, kv := d["head_dim"]*d["n_heads"], d["head_dim"]*d["n_kv_heads"]
-	sizes := map[string]int64{"rows": d["vocab_size"], "dim": d["dim"], "context": d["max_seq_len"], "experts": d["experts"], "q": q, "o": d["v_head_dim"] * d["n_heads"]}
+	sizes := map[string]int64{"rows": d["vocab_size"], "dim": d["dim"], "context": d["max_seq_len"], "experts": d["experts"],
+		"q": q, "o": d["v_head_dim"] * d["n_heads"]}
 	if c.latent() {
 		sizes["kv_a"] = d["kv_lora_rank"] + d["rope_dim"]
 	} else {

@@ -7,9 +7,9 @@
 //	MLX                  configs adapted, tensors as F16   as stored
 //	Hugging Face         as stored                         as stored, where mlx-lm has the model; config adapted
 //
-// An architecture is text in formats/architectures, which says what config.json has;
-// tensors_layouts.go which tensors there are and what is moved in them;
-// mlx_classes.go computes the further fields that mlx-lm's classes read (mlx.txt), older.go those that
-// transformers 4 does. This package is the way back from package whole, over the same moves
-// (views/arrange).
+// What an architecture has in config.json, and which tensors, is text in
+// formats/architectures, as is which fields mlx-lm's classes read besides; config_values.go
+// and mlx_classes.go compute what text cannot say, and older.go adds the fields that
+// transformers 4 reads. This package is the way back from package whole, over the same
+// moves (views/arrange).
 package hfdir
