@@ -252,10 +252,10 @@ func (h *hotFiles) close() {
 }
 
 // status lists the files that are hot.
-func (h *hotFiles) status(path func(uint64) string) HotStatus {
+func (h *hotFiles) status(path func(uint64) string) *HotStatus {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := HotStatus{Budget: h.budget, Used: h.used, Files: []HotFile{}}
+	s := &HotStatus{Budget: h.budget, Used: h.used, Files: []HotFile{}}
 	for _, f := range h.files {
 		if f.hot {
 			s.Files = append(s.Files, HotFile{path(f.id), f.size, f.opens})

@@ -862,7 +862,7 @@ func TestLibraryStatusFits(t *testing.T) {
 		s.Open = append(s.Open, strings.Repeat("x", 100)+fmt.Sprint(i))
 	}
 	var back LibraryStatus
-	if b := s.value(); len(b) > maxAttr || json.Unmarshal(b, &back) != nil || len(back.Open)+back.Omitted != 5000 || len(back.Open) < 50 {
+	if b := fit(&s); len(b) > maxAttr || json.Unmarshal(b, &back) != nil || len(back.Open)+back.Omitted != 5000 || len(back.Open) < 50 {
 		t.Errorf("%d bytes, %d open, %d omitted", len(b), len(back.Open), back.Omitted)
 	}
 }

@@ -395,7 +395,7 @@ func TestHotValueFits(t *testing.T) {
 	for i := range 5000 {
 		s.Files = append(s.Files, HotFile{Path: fmt.Sprintf("%0100d", i)})
 	}
-	b := s.value()
+	b := fit(&s)
 	if len(b) > 60<<10 || !bytes.Contains(b, []byte(`"omitted":`)) {
 		t.Errorf("%d bytes", len(b))
 	}

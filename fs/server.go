@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
-	"path/filepath"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/tensorfs/tensorfs"
@@ -56,22 +55,14 @@ func Mount(tree tensorfs.Dir, mountpoint string, opts Options) (*Server, error) 
 
 // mountRaw mounts what answers the requests.
 func mountRaw(raw *rawFS, mountpoint string) (*Server, error) {
-	mountpoint, err := filepath.Abs(mountpoint)
-	if err != nil {
-		return nil, err
-	}
-	cleaned, err := mounts.RemoveStale(mountpoint)
-	if err != nil {
-		return nil, err
-	}
-	if cleaned {
-		raw.opts.Logger.Info("removed the mount of a server that is gone", "mountpoint", mountpoint)
-	}
 	point, err := mounts.Take(mountpoint, raw.opts.MakeMountpoint, raw.opts.NonEmpty)
 	if err != nil {
 		return nil, err
 	}
 	defer point.Close()
+	if point.Cleaned {
+		raw.opts.Logger.Info("removed the mount of a server that is gone", "mountpoint", mountpoint)
+	}
 	s := &Server{mountpoint: point.Path, made: point.Made, raw: raw, done: make(chan struct{})}
 	o := &fuse.MountOptions{
 		MaxWrite:          maxRequest,

@@ -361,8 +361,8 @@ func (l *library) changed(s *slot, err error) {
 }
 
 // status says what there is and what is open.
-func (l *library) status() LibraryStatus {
-	s := LibraryStatus{Open: []string{}}
+func (l *library) status() *LibraryStatus {
+	s := &LibraryStatus{Open: []string{}}
 	_ = tensorfs.Walk(l.Root(), func(_ string, e tensorfs.Entry) error { // no call returns an error
 		if e.Lazy != nil {
 			s.Models++

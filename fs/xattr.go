@@ -3,7 +3,6 @@ package fs
 import (
 	"encoding/json"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -17,52 +16,38 @@ const userSpace = "user."
 // maxAttr keeps values below the 64 KiB that the kernel allows.
 const maxAttr = 48 << 10
 
-// rootAttrs are the attributes of the root by which a server tells how it is, as
-// mounts.Ask reads them. Every other node answers for them too, and does not list them:
-// mount --bind makes any directory the root of a mount. Their values are made when they
-// are asked for.
-func (f *rawFS) rootAttrs() []rootAttr {
-	attrs := []rootAttr{
-		{"pid", func() []byte { return strconv.AppendInt(nil, int64(os.Getpid()), 10) }},
-		{"health", func() []byte { return f.checkHealth().value() }},
+// rootAttr returns the value of an attribute of the root, or nil. By these attributes,
+// named in mounts.Attrs, a server tells how it is. Every other node answers for them too,
+// and does not list them: mount --bind makes any directory the root of a mount.
+func (f *rawFS) rootAttr(name string) any {
+	switch {
+	case name == "pid":
+		return os.Getpid()
+	case name == "health":
+		return f.checkHealth()
+	case name == "hot" && f.hot != nil:
+		return f.hot.status(f.pathOf)
+	case name == "warm" && f.opts.Warm != nil:
+		warm := f.opts.Warm()
+		return &warm
+	case name == "library" && f.library != nil:
+		return f.library.status()
 	}
-	if f.hot != nil {
-		attrs = append(attrs, rootAttr{"hot", func() []byte { return f.hot.status(f.pathOf).value() }})
-	}
-	if f.library != nil {
-		attrs = append(attrs, rootAttr{"library", func() []byte { return f.library.status().value() }})
-	}
-	if f.opts.Warm != nil {
-		attrs = append(attrs, rootAttr{"warm", func() []byte { return fit(f.opts.Warm(), nil) }})
-	}
-	return attrs
+	return nil
 }
 
-func (f *rawFS) checkHealth() Health {
-	return f.Health(f.opts.Check, f.opts.Unwatched, f.opts.FsName)
+func (f *rawFS) checkHealth() *Health {
+	h := f.Health(f.opts.Check, f.opts.Unwatched, f.opts.FsName)
+	return &h
 }
 
 // status returns what the attributes of the root say.
 func (f *rawFS) status() Status {
-	s := Status{PID: os.Getpid(), Health: f.checkHealth()}
-	if f.hot != nil {
-		hot := f.hot.status(f.pathOf)
-		s.Hot = &hot
-	}
-	if f.library != nil {
-		library := f.library.status()
-		s.Library = &library
-	}
-	if f.opts.Warm != nil {
-		warm := f.opts.Warm()
-		s.Warm = &warm
-	}
+	s := Status{PID: os.Getpid(), Health: *f.checkHealth()}
+	s.Hot, _ = f.rootAttr("hot").(*HotStatus)
+	s.Warm, _ = f.rootAttr("warm").(*WarmStatus)
+	s.Library, _ = f.rootAttr("library").(*LibraryStatus)
 	return s
-}
-
-type rootAttr struct {
-	name  string // without mounts.AttrPrefix
-	value func() []byte
 }
 
 // xattrs returns the extended attributes of a node other than the root.
@@ -92,9 +77,9 @@ func (f *rawFS) GetXAttr(_ <-chan struct{}, h *fuse.InHeader, name string, dest 
 	if !strings.HasPrefix(name, userSpace) {
 		return 0, noForeignAttr
 	}
-	for _, a := range f.rootAttrs() {
-		if mounts.AttrPrefix+a.name == name {
-			return reply(dest, a.value())
+	if short, ours := strings.CutPrefix(name, mounts.AttrPrefix); ours {
+		if v := f.rootAttr(short); v != nil {
+			return reply(dest, fit(v))
 		}
 	}
 	if h.NodeId == fuse.FUSE_ROOT_ID {
@@ -116,8 +101,10 @@ func (f *rawFS) GetXAttr(_ <-chan struct{}, h *fuse.InHeader, name string, dest 
 func (f *rawFS) ListXAttr(_ <-chan struct{}, h *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
 	var names []byte
 	if h.NodeId == fuse.FUSE_ROOT_ID {
-		for _, a := range f.rootAttrs() {
-			names = append(append(names, mounts.AttrPrefix+a.name...), 0)
+		for _, name := range mounts.Attrs {
+			if f.rootAttr(name) != nil {
+				names = append(append(names, mounts.AttrPrefix+name...), 0)
+			}
 		}
 		return reply(dest, names)
 	}
@@ -140,46 +127,41 @@ func reply(dest, value []byte) (uint32, fuse.Status) {
 	return uint32(copy(dest, value)), fuse.OK
 }
 
-// fit returns a value as JSON. As long as it is too large for an attribute, shrink leaves
-// something out.
-func fit(v any, shrink func()) []byte {
+// fit returns a value as JSON. As long as it is too large for an attribute, something is
+// left out.
+func fit(v any) []byte {
 	for {
 		b, err := json.Marshal(v)
-		if err != nil || len(b) <= maxAttr { // text, numbers and times always marshal
+		large, ok := v.(interface{ shrink() })
+		if err != nil || len(b) <= maxAttr || !ok { // text, numbers and times always marshal
 			return b
 		}
-		shrink()
+		large.shrink()
 	}
 }
 
-// value is the Health, with the last faults if not all fit.
-func (h Health) value() []byte {
-	return fit(&h, func() {
-		switch {
-		case len(h.Warnings) > 0:
-			h.Warnings = h.Warnings[(len(h.Warnings)+1)/2:]
-		case len(h.Errors) > 0:
-			h.Errors = h.Errors[(len(h.Errors)+1)/2:]
-		default:
-			h.Changed = h.Changed[:len(h.Changed)/2]
-		}
-	})
+// shrink leaves the older faults out, then half of the files.
+func (h *Health) shrink() {
+	switch {
+	case len(h.Warnings) > 0:
+		h.Warnings = h.Warnings[(len(h.Warnings)+1)/2:]
+	case len(h.Errors) > 0:
+		h.Errors = h.Errors[(len(h.Errors)+1)/2:]
+	default:
+		h.Changed = h.Changed[:len(h.Changed)/2]
+	}
 }
 
-// value is the HotStatus, with as many files as fit.
-func (s HotStatus) value() []byte {
-	all := len(s.Files)
-	return fit(&s, func() {
-		s.Files = s.Files[:len(s.Files)*3/4]
-		s.Omitted = all - len(s.Files)
-	})
+// shrink leaves out some of the files.
+func (s *HotStatus) shrink() {
+	n := len(s.Files) * 3 / 4
+	s.Omitted += len(s.Files) - n
+	s.Files = s.Files[:n]
 }
 
-// value is the LibraryStatus, with as many names as fit.
-func (s LibraryStatus) value() []byte {
-	all := len(s.Open)
-	return fit(&s, func() {
-		s.Open = s.Open[:len(s.Open)*3/4]
-		s.Omitted = all - len(s.Open)
-	})
+// shrink leaves out some of the names.
+func (s *LibraryStatus) shrink() {
+	n := len(s.Open) * 3 / 4
+	s.Omitted += len(s.Open) - n
+	s.Open = s.Open[:n]
 }

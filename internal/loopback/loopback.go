@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -88,22 +87,14 @@ func Abandoned(mountpoint string) *nfsstate.State {
 
 // mount mounts at a path that has no mount of a server that is there.
 func (m *Mount) mount(mountpoint string) error {
-	mountpoint, err := filepath.Abs(mountpoint)
-	if err != nil {
-		return err
-	}
-	cleaned, err := mounts.RemoveStale(mountpoint)
-	if err != nil {
-		return err
-	}
-	if cleaned {
-		m.o.Logger.Info("removed the mount of a server that is gone", "mountpoint", mountpoint)
-	}
 	point, err := mounts.Take(mountpoint, m.o.MakeMountpoint, m.o.NonEmpty)
 	if err != nil {
 		return err
 	}
 	defer point.Close()
+	if point.Cleaned {
+		m.o.Logger.Info("removed the mount of a server that is gone", "mountpoint", mountpoint)
+	}
 	m.path, m.made = point.Path, point.Made
 	if err := m.open(); err != nil {
 		point.Remove()

@@ -23,6 +23,9 @@ const madeAttr = "user.tensorfs.made"
 type Point struct {
 	Path string // without links
 	Made string // identity of the directory, if Take made it; else ""
+	// Cleaned says that the mount of a server that is gone was removed.
+	Cleaned bool
+
 	dir  int    // descriptor of the directory above
 	name string // in the directory above
 }
@@ -50,10 +53,15 @@ func openPoint(path string) (*Point, error) {
 // Close unlocks the directory above.
 func (p *Point) Close() { unix.Close(p.dir) }
 
-// Take checks that a path can be a mount point, and with create makes its last
-// directory if it is missing. With hide something may be in it. The caller closes the
-// Point once the file system is mounted there.
+// Take checks that a path can be a mount point, after it has removed the mount of a
+// server that is gone. With create it makes the last directory of the path if that is
+// missing. With hide something may be in the directory. The caller closes the Point once
+// the file system is mounted there.
 func Take(mountpoint string, create, hide bool) (*Point, error) {
+	cleaned, err := removeStale(mountpoint)
+	if err != nil {
+		return nil, err
+	}
 	path, err := resolve(mountpoint)
 	switch {
 	case errors.Is(err, iofs.ErrNotExist) && create: // it is some directory above
@@ -70,6 +78,7 @@ func Take(mountpoint string, create, hide bool) (*Point, error) {
 	if err != nil {
 		return nil, mountpointError(path, err)
 	}
+	p.Cleaned = cleaned
 	if err := p.check(mountpoint, create, hide); err != nil {
 		p.Close()
 		return nil, err

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RemoveStale removes the tensorfs mount at a path if its server is gone, and reports
+// removeStale removes the tensorfs mount at a path if its server is gone, and reports
 // whether it did. Another file system that is mounted there is left alone.
-func RemoveStale(mountpoint string) (bool, error) {
+func removeStale(mountpoint string) (bool, error) {
 	path, err := resolve(mountpoint)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return false, nil
@@ -36,10 +36,11 @@ func RemoveStale(mountpoint string) (bool, error) {
 	return true, nil
 }
 
-// CleanStale is RemoveStale, and also removes the directory that a server made for a
-// mount that is gone.
+// CleanStale removes the tensorfs mount at a path if its server is gone, reports whether it
+// did, and removes the directory that a server made for a mount that is gone. Another file
+// system that is mounted there is left alone.
 func CleanStale(mountpoint string) (bool, error) {
-	cleaned, err := RemoveStale(mountpoint)
+	cleaned, err := removeStale(mountpoint)
 	if path, rerr := resolve(mountpoint); err == nil && rerr == nil {
 		Leave(path, "")
 	}
