@@ -153,7 +153,7 @@ func ref(src source.FS, name string) (commit string, err error) {
 	switch {
 	case err == nil:
 		if commit = strings.TrimSpace(string(b)); !tensorfs.ValidName(commit) {
-			return "", &tensorfs.FormatError{File: src.Location(name), Offset: 0, Problem: "it holds no commit id but " + tensorfs.Quote(commit)}
+			return "", &tensorfs.FormatError{File: src.Location(name), Offset: 0, Problem: "it holds " + tensorfs.Quote(commit) + ", which is not the id of a commit"}
 		}
 		return commit, nil
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), source.IsDir(src, name):

@@ -148,11 +148,10 @@ func (c *Client) Formats(ctx context.Context) formats.Options {
 // more.
 func (c *Client) Close() error {
 	c.mu.Lock()
-	closed := c.closed
+	used := !c.closed && c.users > 0
 	c.closed = true
-	used := c.users > 0
 	c.mu.Unlock()
-	if !closed && used {
+	if used {
 		c.end()
 	}
 	return nil
