@@ -217,7 +217,8 @@ func TestKilled(t *testing.T) {
 		}
 		var list [processes]*filler
 		for k := range list {
-			list[k] = startFiller(t, fillerSpec{Dir: dir, Budget: budget, Keys: keys, Size: size, Seed: uint64(i*processes + k), Most: 4 * cell, Reads: 10, Rounds: 1 << 30, Close: i%3 == 0, Say: true})
+			list[k] = startFiller(t, fillerSpec{Dir: dir, Budget: budget, Keys: keys, Size: size, Seed: uint64(i*processes + k),
+				Most: 4 * cell, Reads: 10, Rounds: 1 << 30, Close: i%3 == 0, Say: true})
 		}
 		for k, f := range list {
 			testlimit.Return("reads", func() {

@@ -149,7 +149,8 @@ func (k *keeping) blob(ctx context.Context, l *remote.Listing, x *remote.Item, i
 	case err == nil && st.Mode().IsRegular() && st.Size() == x.ID.Size:
 		return nil
 	case err == nil:
-		return &tensorfs.FormatError{File: path, Offset: -1, Problem: fmt.Sprintf("it is not the file of %d bytes that its name says", x.ID.Size), Advice: "remove it, and fetch the model again"}
+		return &tensorfs.FormatError{File: path, Offset: -1, Problem: fmt.Sprintf("it is not the file of %d bytes that its name says", x.ID.Size),
+			Advice: "remove it, and fetch the model again"}
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
