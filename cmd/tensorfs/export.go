@@ -248,7 +248,8 @@ func exportAdvice(err error) error {
 		if c.Why != "" {
 			why = " (" + c.Why + ")"
 		}
-		return reworded{err, fmt.Sprintf("%s: the file changed while the model was exported%s; export it to another directory, or again with --force", tensorfs.Printable(c.File), why)}
+		return reworded{err, fmt.Sprintf("%s: the file changed while the model was exported%s; export it to another directory, or again with --force",
+			tensorfs.Printable(c.File), why)}
 	}
 	for _, a := range exportAdvices {
 		if errors.Is(err, a.is) {

@@ -38,7 +38,8 @@ type flagRow struct {
 var flagTable = []flagRow{
 	// of commands that take a model
 	{"", "views", markOption, listOf(append([]string{"default"}, allViews...)), "`VIEWS` to show, with commas between: " + viewList},
-	{"", "gguf-type", markOption, oneOf(ggufTypeNames()), "`TYPE` of the weights in gguf/: " + ggufTypeList + " (default: as stored, or the smallest that is exact)"},
+	{"", "gguf-type", markOption, oneOf(ggufTypeNames()), "`TYPE` of the weights in gguf/: " + ggufTypeList +
+		" (default: as stored, or the smallest that is exact)"},
 	{"", "i2s", markOption, oneOf(views.I2SLayouts), "`ORDER` of BitNet I2_S codes: " + i2sLayouts + " (default: by size)"},
 	{"", "follow-links", markOption, nil, "follow symbolic links out of the model's directory where mount refuses them: as root and with allow_other"},
 	{"", "offline", "option remote", nil, "ask no other machine; open what is here or in the cache"},
@@ -104,8 +105,8 @@ var flagTable = []flagRow{
 	{"list", "json", "", nil, "print a JSON array of objects: name, model, path, format, architecture, parameters, quant, bytes, error"},
 	{"fetch", "json", "", nil, "print a JSON object: model, files, bytes, fetched, digests, cache, hugging_face"},
 	{"cache-list", "json", "", nil, "print a JSON array of objects: source, bytes, cached, disk, whole, in_use, last_use, digest, converted"},
-	{"status", "json", "", nil, "print a JSON array of objects: mountpoint, model, pid, backend, healthy, state, mounted, changed, last_error, errors, warnings, " +
-		"unwatched, hot, warm; of a library also library, models, open"},
+	{"status", "json", "", nil, "print a JSON array of objects: mountpoint, model, pid, backend, healthy, state, mounted, changed, last_error, " +
+		"errors, warnings, unwatched, hot, warm; of a library also library, models, open"},
 
 	// of mount.tensorfs, as mount(8) has them
 	{"", "sloppy,s", "", nil, "ignore unknown options"},

@@ -44,7 +44,8 @@ func newList(name string, stdout io.Writer) (write func(list []byte) error, disc
 	case err != nil && path == name:
 		return nil, nil, tensorfs.PathError(name, err)
 	case err != nil:
-		return nil, nil, fmt.Errorf("%s: the list cannot be written there: %w; name a file in a directory that you may write to", tensorfs.Printable(name), errors.Unwrap(err))
+		return nil, nil, fmt.Errorf("%s: the list cannot be written there: %w; name a file in a directory that you may write to",
+			tensorfs.Printable(name), errors.Unwrap(err))
 	case path == name:
 		return func(list []byte) error { _, err := f.Write(list); return err }, func() { _ = f.Close() }, nil
 	}
