@@ -270,3 +270,23 @@ func TestHostile(t *testing.T) {
 		t.Errorf("only %d files", n)
 	}
 }
+
+// TestFolder refuses a folder with a model at its top and others below, as commands do.
+func TestFolder(t *testing.T) {
+	dir := t.TempDir()
+	text, err := os.ReadFile(bf16Model)
+	for _, name := range []string{"a.gguf", "below/b.gguf"} {
+		path := filepath.Join(dir, name)
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, text, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, options(t)); !errors.Is(err, tensorfs.ErrUnsupported) || !strings.Contains(err.Error(), "a folder with 2 models") {
+		t.Error(err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "below")); err != nil {
+		t.Fatal(err)
+	}
+	load(t, dir, options(t))
+}

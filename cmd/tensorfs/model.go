@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/internal/near"
-	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
@@ -113,7 +111,9 @@ func (f *modelFlags) open(path string) (*tree.Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = notALibrary(path, m)
+	if !formats.IsName(path) {
+		err = library.Several(path, m, library.Options{Skip: isOurs})
+	}
 	if why := whole.Kept(m, f.tree.Whole.Type); err == nil && why != "" {
 		err = fmt.Errorf("%s: --gguf-type %s changes nothing: %s; leave it out, or name a model in F16, BF16 or F32", printableName(path), f.ggufType, why)
 	}
@@ -148,21 +148,4 @@ func (f *modelFlags) options() (o formats.Options, quiet func(), err error) {
 	o = f.remote.open().Formats(context.Background())
 	o.KeepInside = f.keepInside && !f.followLinks
 	return o, quiet, nil
-}
-
-// notALibrary returns an error where a model is the one at the top of a folder that has
-// others below, and so is a library.
-func notALibrary(path string, m *tensorfs.Model) error {
-	if formats.IsName(path) || !source.HasDir(path) || m.Format != "gguf" || library.Single(path, library.Options{Skip: isOurs}) {
-		return nil
-	}
-	dir, err := filepath.Abs(path)
-	if err != nil {
-		return err
-	}
-	names := []string{m.Path}
-	for _, b := range library.Below(dir, library.Options{Skip: isOurs}) {
-		names = append(names, b.Path())
-	}
-	return tensorfs.Unsupported(dir, fmt.Sprintf("it is a folder with %d models: %s", len(names), near.List(names)), "name one of them; tensorfs list "+tensorfs.Printable(path)+" describes all, and tensorfs mount mounts all")
 }

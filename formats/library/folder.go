@@ -1,16 +1,19 @@
 package library
 
 import (
+	"fmt"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/exported"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/formats/pick"
+	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -94,6 +97,24 @@ func Below(dir string, o Options) []*Model {
 		return nil
 	}
 	return slices.DeleteFunc(l.Now().Models, func(m *Model) bool { return !strings.Contains(m.Rel, "/") && m.files != nil })
+}
+
+// Several returns an error if a model that was opened by the path of a directory is the
+// one at its top, and others are below: it is a library, and nobody said which one.
+func Several(path string, m *tensorfs.Model, o Options) error {
+	if m.Format != "gguf" || !source.HasDir(path) || Single(path, o) {
+		return nil
+	}
+	dir, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	names := []string{m.Path}
+	for _, b := range Below(dir, o) {
+		names = append(names, b.Path())
+	}
+	return tensorfs.Unsupported(dir, fmt.Sprintf("it is a folder with %d models: %s", len(names), near.List(names)),
+		"name one of them; tensorfs list "+tensorfs.Printable(path)+" describes all, and tensorfs mount mounts all")
 }
 
 // folder finds the models below a directory.
