@@ -17,8 +17,7 @@ const (
 	CacheRead CacheMode = iota
 	// CacheOff maps no files but the model's own.
 	CacheOff
-	// CacheReadWrite also writes those that are not there, where the Tree is a
-	// files can be kept.
+	// CacheReadWrite also writes those that are not there, to a directory of the cache.
 	CacheReadWrite
 )
 

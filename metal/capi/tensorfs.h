@@ -147,7 +147,7 @@ typedef struct tensorfs_open_options {
 	tensorfs_device_kind device;
 	void *TENSORFS_NULLABLE metal_device;
 
-	const tensorfs_string *TENSORFS_NULLABLE views; /* an array of those wanted; NULL: all. A tree has its own */
+	const tensorfs_string *TENSORFS_NULLABLE views; /* an array of those wanted; NULL: all that a mount has */
 	size_t n_views;
 
 	uint64_t offset_align; /* of buffer_offset; 0: the size of an element, and 4 at least */
