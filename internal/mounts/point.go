@@ -175,7 +175,7 @@ func (p *Point) withDirectory(do func(fd int) error) error {
 	return do(fd)
 }
 
-// remove removes the directory if Take made it, if it is still the same, and if
+// Remove removes the directory if Take made it, if it is still the same, and if
 // nothing is in it or mounted on it.
 func (p *Point) Remove() {
 	if m, err := Top(p.Path); p.Made == "" || err != nil || m != nil {
