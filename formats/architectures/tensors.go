@@ -2,7 +2,9 @@ package architectures
 
 import (
 	_ "embed"
+	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -71,6 +73,7 @@ type module struct {
 // moduleTable is modules.txt.
 type moduleTable struct {
 	modules map[string]module
+	order   []string // of the modules, as in the text
 	sizes   map[string]*Expr
 	moves   []string
 }
@@ -79,6 +82,25 @@ type moduleTable struct {
 func Moves() []string { return modules().moves }
 
 var modules = sync.OnceValue(func() moduleTable { return must(readModules("modules.txt", modulesText)) })
+
+// Shapes yields the canonical names of the weights of a layer, and of the first one also
+// those of no layer, with their dimensions: those of all architectures, in the order of
+// modules.txt.
+func Shapes(layer int64) iter.Seq2[string, []string] {
+	return func(yield func(string, []string) bool) {
+		prefix := "layers." + strconv.FormatInt(layer, 10) + "."
+		for _, name := range modules().order {
+			m := modules().modules[name]
+			canonical := name + ".weight"
+			if m.inLayer {
+				canonical = prefix + canonical
+			}
+			if (m.inLayer || layer == 0) && !yield(canonical, m.shape) {
+				return
+			}
+		}
+	}
+}
 
 func readModules(file, text string) (moduleTable, error) {
 	all := moduleTable{modules: map[string]module{}, sizes: map[string]*Expr{}}
@@ -129,7 +151,7 @@ func readModules(file, text string) (moduleTable, error) {
 		if m.plain = m.mlx == "plain"; m.plain {
 			m.mlx = ""
 		}
-		all.modules[name] = m
+		all.modules[name], all.order = m, append(all.order, name)
 	}
 	return all, nil
 }

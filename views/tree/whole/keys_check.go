@@ -3,7 +3,6 @@ package whole
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -62,37 +61,15 @@ func (d *keyMaker) missing(name string) {
 	}
 }
 
-// shapes are the tensors, by canonical names, whose shapes follow from what is said of
-// a model: row-major, in names of sizes. "*" is the number of a layer.
-var shapes = []struct{ tensor, sizes string }{
-	{"token_embedding.weight", "rows dim"},
-	{"position_embedding.weight", "context dim"},
-	{"layers.*.attention.q.weight", "q dim"},
-	{"layers.*.attention.k.weight", "kv dim"},
-	{"layers.*.attention.v.weight", "kv dim"},
-	{"layers.*.attention.qkv.weight", "qkv dim"},
-	{"layers.*.attention.kv_a.weight", "kv_a dim"},
-	{"layers.*.attention.output.weight", "dim o"},
-	{"layers.*.ffn.gate.weight", "ff dim"},
-	{"layers.*.ffn.gate_up.weight", "2ff dim"},
-	{"layers.*.ffn.up.weight", "ff dim"},
-	{"layers.*.ffn.down.weight", "dim ff"},
-	{"layers.*.ffn.router.weight", "experts dim"},
-}
-
 // Contradicted says which tensor of a layer has a shape that contradicts the sizes,
 // "" without one. A size that is missing is not known. The tensors of no layer belong
 // to the first.
 func Contradicted(layer int64, sizes map[string]int64, shape func(canonical string) []int64) string {
-	for _, s := range shapes {
-		if !strings.Contains(s.tensor, "*") && layer > 0 {
-			continue
-		}
-		name := strings.Replace(s.tensor, "*", strconv.FormatInt(layer, 10), 1)
+	for name, words := range architectures.Shapes(layer) {
 		got := shape(name)
 		var want []int64
-		for size := range strings.FieldsSeq(s.sizes) {
-			want = append(want, sizes[size])
+		for _, word := range words {
+			want = append(want, sizes[word])
 		}
 		if got != nil && !slices.Contains(want, 0) && !slices.Equal(got, want) {
 			return fmt.Sprintf("contradicts the tensor %s, whose shape is %v and would have to be %v", name, got, want)
@@ -105,14 +82,14 @@ func Contradicted(layer int64, sizes map[string]int64, shape func(canonical stri
 func (d *keyMaker) checkShapes() {
 	n, ff := d.count("n_heads"), d.count("ffn_dim")
 	q, kv := d.headSize()*n, d.headSize()*d.keyHeadCount()
-	sizes := map[string]int64{"rows": d.facts.rows, "dim": d.count("dim"), "experts": d.count("n_experts")}
+	sizes := map[string]int64{"vocab": d.facts.rows, "width": d.count("dim"), "experts": d.count("n_experts")}
 	switch {
 	case d.arch.Transposed():
 	case d.has("kv_lora_rank"): // head_dim is that of what all heads share
 		sizes["q"], sizes["o"] = n*d.count("mla_head_dim"), n*d.count("mla_v_head_dim")
 		sizes["ff"], sizes["kv_a"] = ff, d.count("head_dim")
 	default:
-		sizes["q"], sizes["o"], sizes["kv"], sizes["qkv"], sizes["ff"], sizes["2ff"] = q, q, kv, q+2*kv, ff, 2*ff
+		sizes["q"], sizes["o"], sizes["k"], sizes["v"], sizes["qkv"], sizes["ff"], sizes["2ff"] = q, q, kv, kv, q+2*kv, ff, 2*ff
 	}
 	for i := range d.count("n_layers") {
 		if why := Contradicted(i, sizes, d.shape); why != "" {

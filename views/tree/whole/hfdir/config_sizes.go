@@ -114,12 +114,13 @@ const anyLayer = "layers.*.attention.output.weight"
 func (c *configMaker) sizes() map[string]int64 {
 	d := c.dims
 	q, kv := d["head_dim"]*d["n_heads"], d["head_dim"]*d["n_kv_heads"]
-	sizes := map[string]int64{"rows": d["vocab_size"], "dim": d["dim"], "context": d["max_seq_len"], "experts": d["experts"],
-		"q": q, "o": d["v_head_dim"] * d["n_heads"]}
+	sizes := map[string]int64{
+		"vocab": d["vocab_size"], "width": d["dim"], "positions": d["max_seq_len"], "experts": d["experts"], "q": q, "o": d["v_head_dim"] * d["n_heads"],
+	}
 	if c.latent() {
 		sizes["kv_a"] = d["kv_lora_rank"] + d["rope_dim"]
 	} else {
-		sizes["kv"], sizes["qkv"], sizes["ff"], sizes["2ff"] = kv, q+2*kv, d["ff"], 2*d["ff"]
+		sizes["k"], sizes["v"], sizes["qkv"], sizes["ff"], sizes["2ff"] = kv, kv, q+2*kv, d["ff"], 2*d["ff"]
 	}
 	return sizes
 }
