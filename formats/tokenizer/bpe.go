@@ -56,7 +56,8 @@ func (d *document) plain() {
 	case !m.hasMerges:
 		d.fail("its model has no merges")
 	case m.prefix != "" || m.suffix != "":
-		d.fail("its tokens are marked inside of words or at their end (%s, %s), which llama.cpp's BPE does not know", tensorfs.Quote(m.prefix), tensorfs.Quote(m.suffix))
+		d.fail("its tokens are marked inside of words or at their end (%s, %s), which llama.cpp's BPE does not know",
+			tensorfs.Quote(m.prefix), tensorfs.Quote(m.suffix))
 	case m.dropout:
 		d.fail("its merges are dropped at random (dropout)")
 	}
@@ -139,7 +140,8 @@ func (d *document) steps() (normalizers, cuts []jsonobj.Raw) {
 // replaces reports whether a normalizer puts one text in place of a pattern, of a
 // kind such as String or Regex.
 func replaces(r jsonobj.Raw, kind, pattern, with string) bool {
-	return r.Member("type").Text() == "Replace" && r.Member("pattern").Member(kind).Text() == pattern && r.Member("content").Kind() == '"' && r.Member("content").Text() == with
+	return r.Member("type").Text() == "Replace" && r.Member("pattern").Member(kind).Text() == pattern &&
+		r.Member("content").Kind() == '"' && r.Member("content").Text() == with
 }
 
 // spaceCut names a pre-tokenizer that is known to leave text whole, but for a

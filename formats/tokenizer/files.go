@@ -125,7 +125,8 @@ func (v *Vocabulary) unknown() string {
 
 // bpeModel returns the beginning of a model.
 func bpeModel(unknown string, fuse, fallback, ignoreMerges bool) string {
-	return fmt.Sprintf(`{"type":"BPE","dropout":null,"unk_token":%s,"continuing_subword_prefix":null,"end_of_word_suffix":null,"fuse_unk":%v,"byte_fallback":%v,"ignore_merges":%v,"vocab":`,
+	return fmt.Sprintf(`{"type":"BPE","dropout":null,"unk_token":%s,"continuing_subword_prefix":null,"end_of_word_suffix":null,`+
+		`"fuse_unk":%v,"byte_fallback":%v,"ignore_merges":%v,"vocab":`,
 		unknown, fuse, fallback, ignoreMerges)
 }
 
@@ -145,7 +146,8 @@ func (v *Vocabulary) wordsForm() (*form, error) {
 		first = v.role("cls")
 	}
 	return &form{
-		normalizer:   fmt.Sprintf(`{"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":true,"strip_accents":%s,"lowercase":%v}`, strip, lowercase || !ok),
+		normalizer: `{"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":true,"strip_accents":` + strip +
+			`,"lowercase":` + strconv.FormatBool(lowercase || !ok) + `}`,
 		preTokenizer: `{"type":"BertPreTokenizer"}`,
 		decoder:      `{"type":"WordPiece","prefix":"` + inside + `","cleanup":true}`,
 		around:       around{first: first, last: v.role("sep"), pairs: bertPairs},
@@ -165,14 +167,16 @@ func (v *Vocabulary) piecesForm() (*form, error) {
 		steps = append(steps, `{"type":"Precompiled","precompiled_charsmap":"`+base64.StdEncoding.EncodeToString(v.Charsmap)+`"}`)
 	}
 	if v.Flags[flagTrim] {
-		steps = append(steps, `{"type":"Replace","pattern":{"Regex":`+quoted(outerSpaces)+`},"content":""}`, `{"type":"Replace","pattern":{"Regex":`+quoted(innerSpaces)+`},"content":" "}`)
+		steps = append(steps, `{"type":"Replace","pattern":{"Regex":`+quoted(outerSpaces)+`},"content":""}`,
+			`{"type":"Replace","pattern":{"Regex":`+quoted(innerSpaces)+`},"content":" "}`)
 	}
 	scheme := "always"
 	if prefix, ok := v.Flags[flagPrefix]; ok && !prefix {
 		scheme = "never"
 	}
 	metaspace := `{"type":"Metaspace","replacement":"` + space + `","prepend_scheme":"` + scheme + `","split":false}`
-	f := &form{normalizer: "null", preTokenizer: metaspace, decoder: metaspace, around: v.around(false, true, "bos", "eos"), model: `{"type":"Unigram","unk_id":null,"vocab":`}
+	f := &form{normalizer: "null", preTokenizer: metaspace, decoder: metaspace, around: v.around(false, true, "bos", "eos"),
+		model: `{"type":"Unigram","unk_id":null,"vocab":`}
 	if id := v.role("unk"); id >= 0 {
 		f.model = fmt.Sprintf(`{"type":"Unigram","unk_id":%d,"vocab":`, id)
 	}
@@ -192,7 +196,8 @@ func (v *Vocabulary) tokenizerJSON(f *form) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b = append(b, `],"normalizer":`+f.normalizer+`,"pre_tokenizer":`+f.preTokenizer+`,"post_processor":`+v.postProcessor(f.around, f.bytes)+`,"decoder":`+f.decoder+`,"model":`+f.model...)
+	b = append(b, `],"normalizer":`+f.normalizer+`,"pre_tokenizer":`+f.preTokenizer+`,"post_processor":`+v.postProcessor(f.around, f.bytes)+
+		`,"decoder":`+f.decoder+`,"model":`+f.model...)
 	end := "}"
 	if v.Model == "t5" {
 		end = `],"byte_fallback":false`

@@ -28,7 +28,8 @@ func (s *source) slow(v *Vocabulary) bool {
 	v.Model, v.Pre = "gpt2", slowPre[s.class]
 	switch v.Pre {
 	case "":
-		s.fail("the model has %s and %s without %s, and for the class %s that does not say how text is cut into words", vocabName, mergesName, jsonName, tensorfs.Quote(s.class))
+		s.fail("the model has %s and %s without %s, and for the class %s that does not say how text is cut into words",
+			vocabName, mergesName, jsonName, tensorfs.Quote(s.class))
 	case "qwen2":
 		v.Notes = append(v.Notes, noteNFC)
 	}

@@ -127,8 +127,8 @@ func ReadFiles(o Options) (*Vocabulary, error) {
 var sentencepieceFirst = map[string]bool{"llama": true, "gemma": true, "gemma2": true, "gemma3": true, "phi3": true, "qwen2": true}
 
 // unread are files of tokenizers that are in none of the forms read.
-var unread = []string{"tokenizer.model", "tekken.json", "vocab.json", "merges.txt", "vocab.txt", "vocab.bpe", "spiece.model", "sentencepiece.bpe.model", "spm.model",
-	"tiktoken.model", "tokenizer.tiktoken", "qwen.tiktoken", "added_tokens.json", "special_tokens_map.json", settingsName}
+var unread = []string{"tokenizer.model", "tekken.json", "vocab.json", "merges.txt", "vocab.txt", "vocab.bpe", "spiece.model", "sentencepiece.bpe.model",
+	"spm.model", "tiktoken.model", "tokenizer.tiktoken", "qwen.tiktoken", "added_tokens.json", "special_tokens_map.json", settingsName}
 
 // form reads the first form of a tokenizer that the model has.
 func (s *source) form(v *Vocabulary) {
