@@ -74,15 +74,6 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// Find returns the architecture of a name, GGUF's, or nil.
-func Find(name string) *Architecture {
-	all := All()
-	if i := slices.IndexFunc(all, func(a *Architecture) bool { return a.Name == name }); i >= 0 {
-		return all[i]
-	}
-	return nil
-}
-
 func readArchitectures(file, text string) (all []*Architecture, err error) {
 	blocks, err := readBlocks(file, text)
 	if err != nil {

@@ -37,19 +37,31 @@ var keysText string
 // AllFacts returns the rows of keys.txt, in their order.
 var AllFacts = sync.OnceValue(func() []Fact { return must(readFacts("keys.txt", keysText)) })
 
+// factNames are the facts by their names, and the first fact of each field of config.json.
+var factNames = sync.OnceValues(func() (names, fields map[string]*Fact) {
+	names, fields = map[string]*Fact{}, map[string]*Fact{}
+	all := AllFacts()
+	for i := range all {
+		names[all[i].Name] = &all[i]
+		for _, field := range all[i].Fields {
+			if fields[field] == nil {
+				fields[field] = &all[i]
+			}
+		}
+	}
+	return names, fields
+})
+
 // FactOf returns a fact by its name, nil without it.
-func FactOf(name string) *Fact { return find(func(f *Fact) bool { return f.Name == name }) }
+func FactOf(name string) *Fact {
+	names, _ := factNames()
+	return names[name]
+}
 
 // factOfField returns the first fact that a field of config.json has, nil without one.
 func factOfField(field string) *Fact {
-	return find(func(f *Fact) bool { return slices.Contains(f.Fields, field) })
-}
-
-func find(is func(*Fact) bool) *Fact {
-	if i := slices.IndexFunc(AllFacts(), func(f Fact) bool { return is(&f) }); i >= 0 {
-		return &AllFacts()[i]
-	}
-	return nil
+	_, fields := factNames()
+	return fields[field]
 }
 
 func readFacts(file, text string) ([]Fact, error) {

@@ -98,12 +98,6 @@ var AllSettings = sync.OnceValue(func() []*Settings {
 	return must(readSettings("architectures.txt", architecturesText))
 })
 
-// Latent reports whether heads of an architecture, by GGUF's name, keep k and v
-// compressed, in one vector that all of them share.
-func Latent(gguf string) bool {
-	return slices.ContainsFunc(AllSettings(), func(s *Settings) bool { return s.GGUF == gguf && s.Word("heads") == "latent" })
-}
-
 func readSettings(file, text string) ([]*Settings, error) {
 	blocks, err := readBlocks(file, text)
 	if err != nil {

@@ -31,7 +31,7 @@ type preRow struct {
 	AddBosDefault bool `json:"add_bos_default"`
 	Sep           bool
 
-	source, split string // forms of the chains of published models, and of those that Files makes
+	source, split []string // the chains of published models, and of those that Files makes
 }
 
 // preRows are the rows of the table, with their expressions in place.
@@ -53,15 +53,15 @@ var preRows = sync.OnceValue(func() []preRow {
 			}
 		}
 		if row.Split != nil {
-			row.split = chain(append(slices.Clip(row.Split), bytesStep))
+			row.split = append(slices.Clip(row.Split), bytesStep)
 		}
 		switch {
 		case row.Source == nil:
 			row.source = row.split
 		case slices.Contains(row.Source, byteLevel):
-			row.source = chain(row.Source)
+			row.source = row.Source
 		default:
-			row.source = chain(append(slices.Clip(row.Source), bytesStep))
+			row.source = append(slices.Clip(row.Source), bytesStep)
 		}
 	}
 	return table.Rows
@@ -81,20 +81,39 @@ func preNamed(name string) *preRow {
 // that are no regular expression begin with a star, as no expression does.
 const bytesStep = "*bytes"
 
-// chain returns the normal form of a chain of steps of the table.
-func chain(steps []string) string {
-	var forms []string
-	for _, step := range steps {
-		words, expression, ok := strings.Cut(step, " ")
-		switch {
-		case step[0] != '*':
-			step = normalForm(step)
-		case ok:
-			step = words + " " + normalForm(expression)
+// matches reports whether a chain of steps of the table matches the same as one of a
+// file. The expressions of the table are many and their normal forms take long, so each
+// is made when it is needed, and kept; read has those of the file.
+func matches(row, steps []string, read map[string]string) bool {
+	return slices.EqualFunc(row, steps, func(a, b string) bool {
+		aWords, a := expressionOf(a)
+		bWords, b := expressionOf(b)
+		if aWords != bWords || a == b {
+			return aWords == bWords
 		}
-		forms = append(forms, step)
+		known, ok := forms.Load(a)
+		if !ok {
+			known = normalForm(a)
+			forms.Store(a, known)
+		}
+		if read[b] == "" {
+			read[b] = normalForm(b)
+		}
+		return known == read[b]
+	})
+}
+
+// forms are the normal forms of expressions of the table.
+var forms sync.Map
+
+// expressionOf divides a step into its words, "" for an expression alone, and its
+// expression, "" without one.
+func expressionOf(step string) (words, expression string) {
+	if !strings.HasPrefix(step, "*") {
+		return "", step
 	}
-	return strings.Join(forms, "\x00")
+	words, expression, _ = strings.Cut(step, " ")
+	return words, expression
 }
 
 // byteLevel is the step that cuts by GPT-2's expression and turns bytes into
@@ -108,7 +127,7 @@ const byteLevel = "*ByteLevel"
 // are spelled as in the table, and go back to their own row: rows of one chain
 // differ in whether characters are composed (nfc).
 func findPre(steps []string, ignoreMerges, clean, known, nfc bool) string {
-	form := chain(steps)
+	read := map[string]string{}
 	written := func(same func(row *preRow) bool) string {
 		for _, row := range preRows() {
 			if row.Split != nil && row.IgnoreMerges == ignoreMerges && (row.Normalizer == "NFC") == nfc && same(&row) {
@@ -120,7 +139,7 @@ func findPre(steps []string, ignoreMerges, clean, known, nfc bool) string {
 	otherwise := "" // published, and known to be cleaned otherwise
 	name := written(func(row *preRow) bool { return slices.Equal(append(slices.Clip(row.Split), bytesStep), steps) })
 	for _, row := range preRows() {
-		if name != "" || row.Clean == nil || row.IgnoreMerges != ignoreMerges || row.source != form {
+		if name != "" || row.Clean == nil || row.IgnoreMerges != ignoreMerges || !matches(row.source, steps, read) {
 			continue
 		}
 		switch {
@@ -131,7 +150,7 @@ func findPre(steps []string, ignoreMerges, clean, known, nfc bool) string {
 		}
 		otherwise = cmp.Or(otherwise, row.Pre[0])
 	}
-	return cmp.Or(name, otherwise, written(func(row *preRow) bool { return row.split == form }))
+	return cmp.Or(name, otherwise, written(func(row *preRow) bool { return matches(row.split, steps, read) }))
 }
 
 // preTokenizer reads llama.cpp's name for what cuts a text into words, and whether

@@ -249,8 +249,8 @@ func settingsOf(cfg settings) (*architectures.Settings, error) {
 	if name == "" {
 		return nil, refusal("nothing names the model's architecture, neither architectures nor model_type")
 	}
-	all := architectures.AllSettings()
-	i := slices.IndexFunc(all, func(a *architectures.Settings) bool { return a.Makes("gguf") && slices.ContainsFunc(a.Classes, named) })
+	all := architectures.OfClass(named)
+	i := slices.IndexFunc(all, func(a *architectures.Settings) bool { return a.Makes("gguf") })
 	if i < 0 {
 		return nil, refusal("no GGUF file is made of the architecture %s", Shown(name))
 	}

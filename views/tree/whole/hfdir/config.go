@@ -163,10 +163,10 @@ func (c *configMaker) choose() error {
 		return fmt.Errorf("general.architecture is %s, not a text", whole.Shown(v))
 	}
 	c.keys.prefix = name + "."
-	all := architectures.AllSettings()
+	all := architectures.OfGGUF(name)
 	for _, special := range []bool{true, false} {
 		i := slices.IndexFunc(all, func(a *architectures.Settings) bool {
-			return c.arch == nil && a.GGUF == name && a.Makes("hf") && (a.When != "") == special && (!special || conditions[a.When](c))
+			return c.arch == nil && a.Makes("hf") && (a.When != "") == special && (!special || conditions[a.When](c))
 		})
 		if i >= 0 {
 			c.arch = all[i]
