@@ -27,9 +27,6 @@ type Architecture struct {
 	words map[string][]Item
 }
 
-// Items are the items of a word, with those of the architecture that it is like.
-func (a *Architecture) Items(word string) []Item { return a.words[word] }
-
 // Makes reports whether something can be made of models of the architecture: gguf of a
 // directory of Hugging Face, hf or mlx of a GGUF file.
 func (a *Architecture) Makes(what string) bool {

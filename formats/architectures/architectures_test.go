@@ -47,11 +47,11 @@ arch c like b
 		t.Fatal(err)
 	}
 	for i, want := range []string{"a b(1 2):x [rope y]c d [!e]f g", "a h i [rope y]c d:more [!e]f g", "a h i d:more [!e]f g j"} {
-		if got := texts(all[i].Items("dropped")); got != want {
+		if got := texts(all[i].words["dropped"]); got != want {
 			t.Errorf("%s has %s, want %s", all[i].Name, got, want)
 		}
 	}
-	if a, b := texts(all[1].Items("prefix")), texts(all[2].Items("prefix")); a != "one." || b != "two." {
+	if a, b := texts(all[1].words["prefix"]), texts(all[2].words["prefix"]); a != "one." || b != "two." {
 		t.Error(a, b)
 	}
 }
@@ -119,7 +119,7 @@ func FuzzText(f *testing.F) {
 			t.Error(all, err)
 		}
 		for _, a := range all {
-			for _, x := range a.Items("dropped") {
+			for _, x := range a.words["dropped"] {
 				x.When.Holds(func(string) any { return int64(1) << 62 })
 			}
 		}
