@@ -54,10 +54,11 @@ func (s *source) special(v *Vocabulary) {
 		}
 	}
 	for _, flag := range flagsAfter {
-		v.Flags[flag] = v.Flags[flag]
-		if said, ok := boolean(s.settings.Raw(flag)); ok {
-			v.Flags[flag] = said
+		said, ok := boolean(s.settings.Raw(flag))
+		if !ok {
+			said = v.Flags[flag]
 		}
+		v.Flags[flag] = said // false too: GGUF files say each
 	}
 	if s.Architecture == "llama" {
 		switch size, _ := s.config("vocab_size").Int(); {
