@@ -123,8 +123,8 @@ const byteLevel = "*ByteLevel"
 // findPre returns llama.cpp's name of a chain of steps, "" where it has none.
 //
 // Most chains are those of published models, and names of one chain differ by what
-// is done when tokens become text (clean, where known). Chains that [Write] makes
-// are spelled as in the table, and go back to their own row: rows of one chain
+// is done when tokens become text (clean, where known). Chains that [Vocabulary.Files]
+// makes are spelled as in the table, and go back to their own row: rows of one chain
 // differ in whether characters are composed (nfc).
 func findPre(steps []string, ignoreMerges, clean, known, nfc bool) string {
 	read := map[string]string{}

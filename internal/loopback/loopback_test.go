@@ -13,40 +13,10 @@ import (
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/nfsstate"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
-	"golang.org/x/sys/unix"
+	"github.com/tensorfs/tensorfs/internal/testing/testnfs"
 )
 
 const someToken = "00112233445566778899aabbccddeeff"
-
-// ownPlace gives states a place of their own, short enough for a socket.
-func ownPlace(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "tfs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	t.Setenv("XDG_RUNTIME_DIR", dir)
-	return filepath.Join(dir, "tensorfs")
-}
-
-// deadPort returns a port that is taken until the test ends, and at which nobody listens.
-func deadPort(t *testing.T) int {
-	t.Helper()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Close(fd) })
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	at, err := unix.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return at.(*unix.SockaddrInet4).Port
-}
 
 // openLoopback stands for a server that mounts nothing.
 func openLoopback(t *testing.T, port int) *Mount {
@@ -69,7 +39,7 @@ func openLoopback(t *testing.T, port int) *Mount {
 
 // A server can be asked, keeps its state, and leaves nothing.
 func TestLoopback(t *testing.T) {
-	dir, port := ownPlace(t), deadPort(t)
+	dir, port := testnfs.StateDir(t), testnfs.DeadPort(t)
 	l := openLoopback(t, port)
 	s := nfsstate.Of(someToken)
 	if s == nil || s.PID != os.Getpid() || s.Model != "/models/a.gguf" || s.Facts != "facts" {
@@ -103,7 +73,7 @@ func TestLoopback(t *testing.T) {
 
 // A server whose port another one has by now leaves that one's state alone.
 func TestStateOfAnother(t *testing.T) {
-	ownPlace(t)
+	testnfs.StateDir(t)
 	l := openLoopback(t, 4000)
 	other := nfsstate.State{Port: 4000, Token: strings.Repeat("f", len(someToken)), Key: make([]byte, nfsstate.KeyBytes)}
 	socket, err := other.Listen()

@@ -11,21 +11,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/tensorfs/tensorfs/internal/testing/testnfs"
 )
 
 const someToken = "00112233445566778899aabbccddeeff"
-
-// ownPlace gives states a place of their own, short enough for a socket.
-func ownPlace(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "tfs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	t.Setenv("XDG_RUNTIME_DIR", dir)
-	return filepath.Join(dir, program)
-}
 
 // serve stands for a server at a port.
 func serve(t *testing.T, port int) {
@@ -47,7 +37,7 @@ func serve(t *testing.T, port int) {
 
 // A server without its socket cannot be asked, and is not gone.
 func TestAskWithoutSocket(t *testing.T) {
-	ownPlace(t)
+	testnfs.StateDir(t)
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +71,7 @@ func TestStatePlaces(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := ownPlace(t)
+			dir := testnfs.StateDir(t)
 			temp, err := os.MkdirTemp("", "tfs")
 			if err != nil {
 				t.Fatal(err)
@@ -102,7 +92,7 @@ func TestStatePlaces(t *testing.T) {
 
 // A server that takes no notice hangs, and one that ends meanwhile is gone.
 func TestAskHung(t *testing.T) {
-	dir := ownPlace(t)
+	dir := testnfs.StateDir(t)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
