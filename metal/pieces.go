@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/parallel"
 )
 
 // maxPiece is how much one worker takes at a time: little enough that many share
@@ -55,56 +56,28 @@ func (j *job) pieces() []piece {
 // run does all pieces, with many workers. It ends when ctx does, when the progress
 // says so, or with the first error.
 func (l *Loader) run(ctx context.Context, pieces []piece, o LoadOptions) error {
-	var (
-		mu          sync.Mutex
-		next        int
-		done, total int64
-		workers     sync.WaitGroup
-	)
+	var mu sync.Mutex
+	var done, total int64
 	for _, p := range pieces {
 		total += p.n
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	take := func() *piece {
-		mu.Lock()
-		defer mu.Unlock()
-		if next == len(pieces) || ctx.Err() != nil {
-			return nil
-		}
-		next++
-		return &pieces[next-1]
-	}
-	report := func(n int64) error {
-		mu.Lock()
-		defer mu.Unlock()
-		done += n
-		if o.Progress == nil || ctx.Err() != nil {
-			return nil
-		}
-		return o.Progress(done, total)
 	}
 	n := o.Workers
 	if n <= 0 {
 		n = max(4, runtime.GOMAXPROCS(0)) // reads wait too
 	}
-	for range min(len(pieces), n) {
-		workers.Go(func() {
-			for p := take(); p != nil; p = take() {
-				err := l.do(ctx, p)
-				if err != nil {
-					err = fmt.Errorf("%s: %w", p.ref, err)
-				} else {
-					err = report(p.n)
-				}
-				if err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	workers.Wait()
-	return context.Cause(ctx)
+	return parallel.Each(ctx, n, len(pieces), func(ctx context.Context, i int) error {
+		p := &pieces[i]
+		if err := l.do(ctx, p); err != nil {
+			return fmt.Errorf("%s: %w", p.ref, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		done += p.n
+		if o.Progress == nil || ctx.Err() != nil {
+			return nil
+		}
+		return o.Progress(done, total)
+	})
 }
 
 // do brings in a piece, or reads it.

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/remote"
 	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/parallel"
 )
 
 type fetchOptions struct {
@@ -139,23 +139,5 @@ func noRoom(c *remote.Client) string {
 
 // fetchFiles brings in files, several at the same time, until one fails.
 func fetchFiles(ctx context.Context, list []farFile, came func(n int64)) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	next := make(chan farFile)
-	var group sync.WaitGroup
-	for range fetched {
-		group.Go(func() {
-			for f := range next {
-				if err := f.Verify(ctx, came); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	for _, f := range list {
-		next <- f
-	}
-	close(next)
-	group.Wait()
-	return context.Cause(ctx)
+	return parallel.Each(ctx, fetched, len(list), func(ctx context.Context, i int) error { return list[i].Verify(ctx, came) })
 }

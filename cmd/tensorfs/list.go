@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,14 +11,13 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/internal/near"
+	"github.com/tensorfs/tensorfs/internal/parallel"
 	"github.com/tensorfs/tensorfs/internal/term"
 )
 
@@ -118,16 +118,10 @@ func openBelow(o formats.Options, m *library.Model) (*tensorfs.Model, error) {
 // describeAll opens the models of a library, on all cores, and says what they are.
 func describeAll(l *library.Library, models []*library.Model) []listedModel {
 	rows := make([]listedModel, len(models))
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(models)) {
-		wait.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(models)); i = next.Add(1) - 1 {
-				rows[i] = describeListed(l, models[i])
-			}
-		})
-	}
-	wait.Wait()
+	_ = parallel.Each(context.Background(), runtime.GOMAXPROCS(0), len(models), func(_ context.Context, i int) error {
+		rows[i] = describeListed(l, models[i])
+		return nil
+	})
 	return rows
 }
 

@@ -59,9 +59,9 @@ func (s madeFile) sameIn(dir string, i int, size, off int64, flags int) error {
 	return nil
 }
 
-// parallel is a server's fault that holds each request until its reader has come so
+// rendezvous is a server's fault that holds each request until its reader has come so
 // far: what is held is what was asked for ahead of him.
-type parallel struct {
+type rendezvous struct {
 	at   atomic.Int64 // of the file, where the reader is
 	mu   sync.Mutex
 	now  int
@@ -71,7 +71,7 @@ type parallel struct {
 // ahead is how far the kernel reads on its own, and more.
 const ahead = 4 << 20
 
-func (p *parallel) hold(_ int, _ http.ResponseWriter, r *http.Request) bool {
+func (p *rendezvous) hold(_ int, _ http.ResponseWriter, r *http.Request) bool {
 	first, _ := testweb.Asked(r)
 	p.mu.Lock()
 	p.now++
@@ -97,7 +97,7 @@ func TestRemoteStream(t *testing.T) {
 	s.Put("/m.safetensors", file)
 	dir := mountedFar(t, s.URL+"/m.safetensors")
 	s.Reset()
-	var p parallel
+	var p rendezvous
 	s.Do(func() { s.Fault = p.hold })
 	n := int64(0)
 	for i := range 2 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/near"
+	"github.com/tensorfs/tensorfs/internal/parallel"
 )
 
 // finding is one defect.
@@ -157,41 +158,26 @@ func (r *reporter) run(ctx context.Context, jobs []verifyJob) error {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(jobs[b].bytes, jobs[a].bytes) })
 	add, end := progress(r.stderr, "verify", total)
 	r.clear = end
-	interrupt := ctx
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	var next, bytes atomic.Int64
-	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(order) {
-					return
-				}
-				job := jobs[order[i]]
-				err := job.check(ctx, order[i], func(n int64) {
-					bytes.Add(n)
-					add(n)
-				})
-				r.mu.Lock()
-				if err = cmp.Or(err, r.failed); err == nil {
-					*job.count++
-				}
-				r.mu.Unlock()
-				if err != nil {
-					stop(err)
-				}
-			}
+	var bytes atomic.Int64
+	err := parallel.Each(ctx, runtime.GOMAXPROCS(0), len(order), func(ctx context.Context, i int) error {
+		job := jobs[order[i]]
+		err := job.check(ctx, order[i], func(n int64) {
+			bytes.Add(n)
+			add(n)
 		})
-	}
-	wg.Wait()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if err = cmp.Or(err, r.failed); err == nil {
+			*job.count++
+		}
+		return err
+	})
 	end()
 	r.Bytes = bytes.Load()
 	r.sort()
-	if interrupt.Err() == nil {
+	if ctx.Err() == nil {
 		r.Complete = true
-		return context.Cause(ctx)
+		return err
 	}
 	far := []string{}
 	for _, c := range []struct {

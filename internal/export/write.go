@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"sync/atomic"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/parallel"
 	"golang.org/x/sys/unix"
 )
 
@@ -31,26 +31,12 @@ func (x *exporter) write(ctx context.Context, files []*output, done func(int64))
 			}
 		}
 	}
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(x.Jobs, len(jobs)) {
-		wg.Go(func() {
-			w := &worker{x: x, buf: make([]byte, piece), done: done}
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(jobs) {
-					return
-				}
-				if err := w.do(ctx, jobs[i]); err != nil {
-					stop(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return context.Cause(ctx)
+	idle := sync.Pool{New: func() any { return &worker{x: x, buf: make([]byte, piece), done: done} }}
+	return parallel.Each(ctx, x.Jobs, len(jobs), func(ctx context.Context, i int) error {
+		w := idle.Get().(*worker)
+		defer idle.Put(w)
+		return w.do(ctx, jobs[i])
+	})
 }
 
 // worker writes one stretch at a time.

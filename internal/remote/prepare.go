@@ -7,6 +7,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/parallel"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -21,7 +22,7 @@ func (l *Listing) Prepare(names []string) (done func()) {
 	var mu sync.Mutex
 	var files []source.File
 	// The parser asks for what fails itself, and says why it cannot be had.
-	_ = Each(context.Background(), len(names), func(ctx context.Context, i int) error {
+	_ = parallel.Each(context.Background(), AtOnce, len(names), func(ctx context.Context, i int) error {
 		f, err := l.OpenFile(names[i])
 		if err != nil {
 			return err

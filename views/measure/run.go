@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/parallel"
 )
 
 const (
@@ -49,30 +50,12 @@ func newRun(ctx context.Context, add func(int64)) *run {
 
 // each calls do for 0 to n-1, several at a time, and returns the first error.
 func (r *run) each(n int, do func(i int) error) error {
-	next := make(chan int)
-	var all sync.WaitGroup
-	for range min(n, cap(r.buffers)) {
-		all.Go(func() {
-			for i := range next {
-				if err := do(i); err != nil {
-					r.stop(err)
-				}
-			}
-		})
-	}
-	for i := 0; i < n && r.ctx.Err() == nil; i++ {
-		next <- i
-	}
-	close(next)
-	all.Wait()
-	err := context.Cause(r.ctx)
-	r.stop(nil)
-	return err
+	defer r.stop(nil)
+	return parallel.Each(r.ctx, cap(r.buffers), n, func(_ context.Context, i int) error { return do(i) })
 }
 
 // stretches calls do with each stretch of n numbers, on cores that are free, and
-// returns what it gave in order. name is the
-// tensor's, for errors.
+// returns what it gave in order. name is the tensor's, for errors.
 func stretches[T any](r *run, name string, n int64, do func(b *buffer, first, n int64) (T, error)) ([]T, error) {
 	parts := make([]T, (n+stretch-1)/stretch)
 	var all sync.WaitGroup

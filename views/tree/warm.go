@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/parallel"
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -82,42 +82,28 @@ const (
 // Run brings everything in, several pieces at a time, in the order of the files.
 // came is told how many bytes came. It stops at the first error, or when ctx ends.
 func (w *Warming) Run(ctx context.Context, came func(n int64)) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	type piece struct {
 		d      tensorfs.Data
 		off, n int64
 	}
-	pieces := make(chan piece)
-	go func() {
-		defer close(pieces)
-		for _, t := range w.tensors {
-			for off := int64(0); off < t.Data.Size(); off += warmPiece {
-				select {
-				case pieces <- piece{t.Data, off, min(warmPiece, t.Data.Size()-off)}:
-				case <-ctx.Done():
-					return
-				}
-			}
+	var pieces []piece
+	for _, t := range w.tensors {
+		for off := int64(0); off < t.Data.Size(); off += warmPiece {
+			pieces = append(pieces, piece{t.Data, off, min(warmPiece, t.Data.Size()-off)})
 		}
-	}()
+	}
 	var done atomic.Int64
-	var wg sync.WaitGroup
-	for range warmFlights {
-		wg.Go(func() {
-			for p := range pieces {
-				if err := tensorfs.Fetch(ctx, p.d, p.off, p.n); err != nil {
-					cancel(err)
-					return
-				}
-				done.Add(p.n)
-				came(p.n)
-			}
-		})
+	err := parallel.Each(ctx, warmFlights, len(pieces), func(ctx context.Context, i int) error {
+		p := pieces[i]
+		err := tensorfs.Fetch(ctx, p.d, p.off, p.n)
+		if err == nil {
+			done.Add(p.n)
+			came(p.n)
+		}
+		return err
+	})
+	if done.Load() == w.Bytes { // ctx ended afterwards
+		return nil
 	}
-	wg.Wait()
-	if done.Load() < w.Bytes {
-		return context.Cause(ctx)
-	}
-	return nil
+	return err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/parallel"
 	"github.com/tensorfs/tensorfs/internal/remote"
 	"github.com/tensorfs/tensorfs/internal/web"
 )
@@ -78,7 +79,7 @@ func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file 
 func others(ctx context.Context, o *Options, a address, silence error) (all []foundFile, err error) {
 	var mu sync.Mutex
 	shards := a.shards()
-	err = remote.Each(ctx, len(shards), func(ctx context.Context, i int) error {
+	err = parallel.Each(ctx, remote.AtOnce, len(shards), func(ctx context.Context, i int) error {
 		if shards[i].file() == a.file() {
 			return nil
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/parallel"
 	"github.com/tensorfs/tensorfs/internal/remote"
 )
 
@@ -84,7 +85,7 @@ func (b *bucket) shards(ctx context.Context, stem string, known, n int64, first 
 		return nil, tensorfs.Unsupported(Scheme+b.name+"/"+first.Key, fmt.Sprintf("its name says that it is one of %d files", n), fmt.Sprintf("a model may have %d", maxShards))
 	}
 	all := make([]object, n)
-	return all, remote.Each(ctx, len(all), func(ctx context.Context, i int) (err error) {
+	return all, parallel.Each(ctx, remote.AtOnce, len(all), func(ctx context.Context, i int) (err error) {
 		if all[i] = first; int64(i) != known-1 {
 			all[i], err = b.head(ctx, gguf.ShardName(stem, int64(i)+1, n))
 		}

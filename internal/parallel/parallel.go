@@ -1,0 +1,34 @@
+// Package parallel does things at the same time.
+package parallel
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// Each calls do with every number below n, in their order and up to most at the same
+// time, until a call fails or ctx ends. It returns when all calls have returned, with
+// the error of the first one that failed or the cause of ctx's end. The context of the
+// calls ends with either.
+func Each(ctx context.Context, most, n int, do func(ctx context.Context, i int) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var next atomic.Int64
+	var calls sync.WaitGroup
+	for range min(most, n) {
+		calls.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if err := do(ctx, i); err != nil {
+					stop(err)
+				}
+			}
+		})
+	}
+	calls.Wait()
+	return context.Cause(ctx)
+}
