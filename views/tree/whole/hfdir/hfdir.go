@@ -82,8 +82,37 @@ func (k *kind) files(m *tensorfs.Model) (*whole.Files, error) {
 		return nil, err
 	}
 	f.List = append(f.List, whole.File{Path: weightsName, Data: weights})
+	if k == hf {
+		f.List = append(f.List, whole.File{Path: weightsName + ".index.json", Data: weightsIndex(r.List)})
+	}
 	slices.SortFunc(f.List, func(a, b whole.File) int { return strings.Compare(a.Path, b.Path) })
 	return f, nil
+}
+
+// weightsIndex returns the file that says in which file each tensor is. Loaders do without it
+// where one file has all tensors, but for some of candle's examples.
+func weightsIndex(list []safetensors.Stored) *tensorfs.Text {
+	total := int64(0)
+	names := make([]string, len(list))
+	for i := range list {
+		names[i] = list[i].Name
+		total += list[i].Data.Size()
+	}
+	slices.Sort(names)
+	return tensorfs.NewText(len(names)+1, func(dst []byte, i int) []byte {
+		if i == 0 {
+			dst = fmt.Appendf(dst, "{\n  \"metadata\": {\"total_size\": %d},\n  \"weight_map\": {", total)
+		} else {
+			if i > 1 {
+				dst = append(dst, ',')
+			}
+			dst = append(tensorfs.AppendJSONString(append(dst, "\n    "...), names[i-1]), `: "`+weightsName+`"`...)
+		}
+		if i == len(names) {
+			dst = append(dst, "\n  }\n}\n"...)
+		}
+		return dst
+	})
 }
 
 // generate makes the files beside the weights from GGUF's metadata.

@@ -2,6 +2,7 @@ package hfdir_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -169,6 +170,7 @@ func TestMLXConfigFile(t *testing.T) {
 func TestAdaptedFiles(t *testing.T) {
 	dir := data + "whole-gguf/mlx-llama3-4bit"
 	got, stored := contents(t, hfdir.HF(open(t, dir), whole.Options{})), onDisk(t, dir)
+	delete(got, "model.safetensors.index.json")
 	if names(got) != names(stored) {
 		t.Errorf("%s, want %s", names(got), names(stored))
 	}
@@ -219,8 +221,14 @@ func TestGenerated(t *testing.T) {
 	m := open(t, data+"gguf/llama-xs.q4_k_m.gguf")
 	for kind, files := range map[string]*whole.Files{"hf": hfdir.HF(m, whole.Options{}), "mlx": hfdir.MLX(m, whole.Options{})} {
 		got := contents(t, files)
-		if want := "config.json generation_config.json model.safetensors special_tokens_map.json tokenizer.json tokenizer_config.json"; names(got) != want {
+		index, indexed := got["model.safetensors.index.json"]
+		delete(got, "model.safetensors.index.json")
+		if want := "config.json generation_config.json model.safetensors special_tokens_map.json tokenizer.json tokenizer_config.json"; names(got) != want || indexed != (kind == "hf") {
 			t.Errorf("%s/ has %s", kind, names(got))
+		}
+		if indexed {
+			checkIndex(t, index, got["model.safetensors"])
+			got["model.safetensors.index.json"] = index
 		}
 		again, err := hf.OpenFS(memory.New(got), ".")
 		if err != nil {
@@ -239,6 +247,32 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
+// checkIndex holds that an index has each tensor of a file, and how long they are together.
+func checkIndex(t *testing.T, text, weights []byte) {
+	t.Helper()
+	var index struct {
+		Metadata  map[string]int64  `json:"metadata"`
+		WeightMap map[string]string `json:"weight_map"`
+	}
+	if err := json.Unmarshal(text, &index); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	header := binary.LittleEndian.Uint64(weights)
+	var tensors map[string]json.RawMessage
+	if err := json.Unmarshal(weights[8:8+header], &tensors); err != nil {
+		t.Fatal(err)
+	}
+	delete(tensors, "__metadata__")
+	for name := range tensors {
+		if index.WeightMap[name] != "model.safetensors" {
+			t.Errorf("the index has %s in %q", name, index.WeightMap[name])
+		}
+	}
+	if total := int64(len(weights)-8) - int64(header); len(index.WeightMap) != len(tensors) || index.Metadata["total_size"] != total {
+		t.Errorf("the index has %d of %d tensors, %d of %d bytes", len(index.WeightMap), len(tensors), index.Metadata["total_size"], total)
+	}
+}
+
 // TestWithoutTokenizer holds that a tokenizer which cannot be given is left out with
 // the reason, and the weights are not.
 func TestWithoutTokenizer(t *testing.T) {
@@ -251,7 +285,7 @@ func TestWithoutTokenizer(t *testing.T) {
 	}
 	defer m.Close()
 	f := hfdir.HF(m, whole.Options{})
-	if got := contents(t, f); names(got) != "config.json model.safetensors" {
+	if got := contents(t, f); names(got) != "config.json model.safetensors model.safetensors.index.json" {
 		t.Errorf("%s", names(got))
 	}
 	var d struct {
