@@ -37,7 +37,7 @@ const (
 type Tensor struct {
 	Module string   // canonical, without the number of a layer and without .weight and .bias
 	Shape  []string // of the weight, outermost first: names of sizes, and numbers
-	Moves  []string // what becomes of the numbers
+	Moves  []Move   // what becomes of the numbers towards GGUF, one after the other
 	When   *Expr    // the condition in which the module is there
 
 	// The names of the two sides, without .weight and .bias. Those of a layer begin after
@@ -60,7 +60,16 @@ func (t *Tensor) Needs(param string, to Direction) Need {
 }
 
 // Moved reports whether a move is one of the tensor's.
-func (t *Tensor) Moved(move string) bool { return slices.Contains(t.Moves, move) }
+func (t *Tensor) Moved(move string) bool {
+	return slices.ContainsFunc(t.Moves, func(m Move) bool { return m.Name == move })
+}
+
+// Move is a move of numbers by its name in modules.txt, with what the description says
+// to it in parentheses, apart by spaces.
+type Move struct {
+	Name string
+	Args []string
+}
 
 // module is a line of modules.txt.
 type module struct {
@@ -187,17 +196,10 @@ func (t *Tensor) read(text string) string {
 		text = rest
 	}
 	if rest, ok := strings.CutPrefix(text, ":"); ok {
-		end := strings.TrimPrefix(rest, "+")
-		for len(end) > 0 && (isNameByte(end[0]) || end[0] == ',') {
-			end = end[1:]
+		var why string
+		if text, why = t.readMoves(rest); why != "" {
+			return why
 		}
-		t.Moves = strings.Split(rest[:len(rest)-len(end)], ",")
-		for _, move := range t.Moves {
-			if !slices.Contains(Moves(), move) {
-				return "modules.txt has no move " + move
-			}
-		}
-		text = end
 	}
 	marks, spellings, _ := strings.Cut(text, "=")
 	if !t.mark(marks) {
@@ -218,6 +220,29 @@ func (t *Tensor) read(text string) string {
 		}
 	}
 	return ""
+}
+
+// readMoves reads NAME or NAME(A B), with commas between them, and returns what follows.
+func (t *Tensor) readMoves(text string) (rest, why string) {
+	for {
+		sign := len(text) - len(strings.TrimPrefix(text, "+"))
+		name := text[:sign+len(nameOf(text[sign:]))]
+		if !slices.Contains(Moves(), name) {
+			return "", "modules.txt has no move " + name
+		}
+		m := Move{Name: name}
+		text = text[len(name):]
+		if inside, ok := strings.CutPrefix(text, "("); ok {
+			inside, text, _ = strings.Cut(inside, ")")
+			m.Args = strings.Fields(inside)
+		}
+		t.Moves = append(t.Moves, m)
+		if rest, ok := strings.CutPrefix(text, ","); ok {
+			text = rest
+			continue
+		}
+		return text, ""
+	}
 }
 
 // marks are what follows "" or "+b", and the needs in the two directions.

@@ -6,6 +6,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/formats/tokenizer"
+	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
 // composed returns the file of a model whose tensors have the names and the layout
@@ -56,9 +57,9 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 // shapesOf returns a function that gives the shape of a tensor by its canonical name,
 // nil where there is none.
 func shapesOf(m *tensorfs.Model) func(string) []int64 {
-	x := maker{m: m}
+	all := layout.TensorsOf(m)
 	return func(name string) []int64 {
-		if t := x.find(name); t != nil {
+		if t := all.Find(name); t != nil {
 			return t.Numbers()
 		}
 		return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/source"
+	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
 // ggufName is the one file below gguf/.
@@ -140,7 +141,7 @@ func rewritten(meta []tensorfs.Meta, tensors []tensorfs.Tensor, opts Options) (*
 		list[i] = &tensors[i]
 	}
 	slices.SortStableFunc(list, inFileOrder)
-	x := &maker{opts: opts, notes: tensorNotes{Types: f.Types, Exact: true}}
+	x := &fileTensors{opts: opts, notes: tensorNotes{Types: f.Types, Exact: true}}
 	for _, t := range list {
 		if t.BigEndian {
 			return nil, errors.New("the model is big-endian, which llama.cpp reads only on such machines; convert it with gguf_convert_endian.py")
@@ -206,10 +207,10 @@ func Kept(m *tensorfs.Model, to tensorfs.DType) string {
 
 // convert puts a tensor of a GGUF file into another, as the type that was asked for
 // where it is a weight of plain numbers, and else as it is stored.
-func (x *maker) convert(t *tensorfs.Tensor) error {
+func (x *fileTensors) convert(t *tensorfs.Tensor) error {
 	if x.opts.Type != tensorfs.Unknown && !isF32(t.Source, len(t.Shape)) {
 		if t.DType.Kind() == tensorfs.KindFloat {
-			return x.add(t.Source, t)
+			return x.Put(t.Source, t, layout.Origin{}, false)
 		}
 		if t.DType != x.opts.Type && t.DType.Kind() != tensorfs.KindInteger {
 			x.kept = append(x.kept, t.Source)

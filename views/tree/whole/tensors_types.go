@@ -9,6 +9,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/views"
+	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
 // alwaysF32 are the ends of names of weights that llama.cpp computes with F32
@@ -30,7 +31,7 @@ func isF32(name string, rank int) bool {
 
 // typeOf returns the type that a tensor has in the file, and whether it holds the
 // tensor's numbers exactly.
-func (x *maker) typeOf(name string, t *tensorfs.Tensor) (to tensorfs.DType, isExact bool, err error) {
+func (x *fileTensors) typeOf(name string, t *tensorfs.Tensor) (to tensorfs.DType, isExact bool, err error) {
 	shape := t.Numbers()
 	switch {
 	case isF32(name, len(shape)):
@@ -57,8 +58,8 @@ func blocked(to tensorfs.DType, shape []int64) tensorfs.DType {
 	return to
 }
 
-// add puts a tensor into the file.
-func (x *maker) add(name string, t *tensorfs.Tensor) error {
+// Put puts a tensor into the file.
+func (x *fileTensors) Put(name string, t *tensorfs.Tensor, _ layout.Origin, _ bool) error {
 	fail := func(err error) error { return fmt.Errorf("%s cannot be %s: %w", tensorfs.Quote(t.Source), name, err) }
 	to, isExact, err := x.typeOf(name, t)
 	if err != nil {
@@ -75,7 +76,7 @@ func (x *maker) add(name string, t *tensorfs.Tensor) error {
 }
 
 // note counts a tensor of the file.
-func (x *maker) note(name string, to tensorfs.DType, shape []int64, isExact bool) {
+func (x *fileTensors) note(name string, to tensorfs.DType, shape []int64, isExact bool) {
 	x.notes.Types[to.String()]++
 	if n, _ := tensorfs.Elements(shape); len(shape) > 1 {
 		if x.numbers == nil {
@@ -99,7 +100,7 @@ var fileTypes = map[tensorfs.DType]uint32{
 }
 
 // most returns the type that most numbers of matrices have.
-func (x *maker) most() (most tensorfs.DType) {
+func (x *fileTensors) most() (most tensorfs.DType) {
 	for _, t := range slices.Sorted(maps.Keys(x.numbers)) {
 		if x.numbers[t] > x.numbers[most] {
 			most = t
@@ -109,7 +110,7 @@ func (x *maker) most() (most tensorfs.DType) {
 }
 
 // finish returns what is said about all tensors.
-func (x *maker) finish() tensorNotes {
+func (x *fileTensors) finish() tensorNotes {
 	x.notes.FileType = fileTypes[x.most()]
 	for _, t := range slices.Sorted(maps.Keys(x.rounded)) {
 		x.notes.Notes = append(x.notes.Notes, fmt.Sprintf("%d tensors are rounded to %s, the first is %s", len(x.rounded[t]), t, x.rounded[t][0]))

@@ -199,15 +199,3 @@ func TestLayoutsAndKeys(t *testing.T) {
 		}
 	}
 }
-
-// TestMoves: a move of the text is known here, or is for directories alone.
-func TestMoves(t *testing.T) {
-	for _, move := range architectures.Moves() {
-		if (moves[move] == nil) != slices.Contains([]string{"row", "thirds", "unless_mlx"}, move) {
-			t.Errorf("the move %s", move)
-		}
-	}
-	if len(moves)+3 != len(architectures.Moves()) {
-		t.Error("a move is not in modules.txt")
-	}
-}

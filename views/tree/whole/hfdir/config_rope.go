@@ -8,6 +8,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
 // Ways to scale rotary embeddings that are in tensors, as ropeType names them.
@@ -169,7 +170,7 @@ func (c *configMaker) llama3() any {
 	}
 	factor := slices.Max(list)
 	for _, original := range []int64{8192, 4096, 2048, 16384, 32768, 65536, 131072} {
-		if closeTo(list, whole.Llama3Divisors(c.dims["head_dim"], base, factor, 1, 4, float32(original))) {
+		if closeTo(list, layout.Llama3Divisors(c.dims["head_dim"], base, factor, 1, 4, float32(original))) {
 			return jsonObject{{"rope_type", "llama3"}, {"factor", factor}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0},
 				{"original_max_position_embeddings", original}}
 		}

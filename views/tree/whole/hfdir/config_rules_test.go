@@ -11,7 +11,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
 // list is an array of metadata; as many as it claims where there are no values.
@@ -264,7 +264,7 @@ func TestConfigFreqs(t *testing.T) {
 	}{{8, 8192, true}, {32, 8192, true}, {8, 4096, true}, {16, 131072, true}, {8, 512, false}} {
 		s := newSample("llama", wide)
 		s.shapes["layers.0.attention.output.weight"], s.shapes["layers.1.attention.output.weight"] = []int64{32, 4 * head}, []int64{32, 4 * head}
-		s.data["rope_freqs.weight"] = whole.Llama3Divisors(head, 500000, c.factor, 1, 4, c.original)
+		s.data["rope_freqs.weight"] = layout.Llama3Divisors(head, 500000, c.factor, 1, 4, c.original)
 		text, err := s.config(true)
 		if err != nil {
 			t.Fatal(err)

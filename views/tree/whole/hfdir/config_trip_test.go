@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
 // lost are fields that a GGUF file does not keep and that change no number, and
@@ -123,7 +124,7 @@ func sameScaling(t *testing.T, config, want map[string]any) {
 	got, _ := config["rope_scaling"].(map[string]any)
 	if want["rope_type"] == "llama3" && got["rope_type"] == "longrope" {
 		head := config["head_dim"].(float64)
-		list := whole.Llama3Divisors(int64(head), config["rope_theta"].(float64), float32(want["factor"].(float64)), 1, 4, float32(want["original_max_position_embeddings"].(float64)))
+		list := layout.Llama3Divisors(int64(head), config["rope_theta"].(float64), float32(want["factor"].(float64)), 1, 4, float32(want["original_max_position_embeddings"].(float64)))
 		var back []float32
 		text, _ := json.Marshal(got["short_factor"])
 		if err := json.Unmarshal(text, &back); err != nil || !slices.Equal(back, list) {

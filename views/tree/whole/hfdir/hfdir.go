@@ -12,6 +12,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/safetensors"
 	"github.com/tensorfs/tensorfs/formats/tokenizer"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
 const (
@@ -212,18 +213,7 @@ func (k *kind) mendStored(m *tensorfs.Model, f *whole.Files) error {
 
 // tensorFacts are the facts of a model's tensors.
 func tensorFacts(m *tensorfs.Model, r result) facts {
-	codes := map[string]*tensorfs.Tensor{} // by the name of their numbers, where they are stored under another
-	for i := range m.Tensors {
-		if t := &m.Tensors[i]; t.Weight() != t.Name {
-			codes[t.Weight()] = t
-		}
-	}
-	f := facts{torch: r.Torch, experts: r.Experts, tensor: func(name string) *tensorfs.Tensor {
-		if t := m.Tensor(name); t != nil {
-			return t
-		}
-		return codes[name]
-	}}
+	f := facts{torch: r.Torch, experts: r.Experts, tensor: layout.TensorsOf(m).Find}
 	if q := r.Quantization; q != nil {
 		f.quantization = slices.Concat([]byte(`{"quantization":`), q, []byte(`,"quantization_config":`), q, []byte(`}`))
 	}

@@ -11,26 +11,13 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
 	"github.com/tensorfs/tensorfs/views"
+	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
-
-// origin is where in the model's files the numbers of a tensor begin, so that who
-// reads the directory's file from front to back reads those in the same way.
-type origin struct {
-	file   string
-	offset int64
-}
-
-func originOf(t *tensorfs.Tensor) origin {
-	if e := tensorfs.Extents(t.Data); len(e) > 0 {
-		return origin{e[0].File, e[0].Offset}
-	}
-	return origin{}
-}
 
 // placed is a tensor of the directory.
 type placed struct {
 	safetensors.Stored
-	origin
+	layout.Origin
 }
 
 // quantised is a module of mlx-lm's that is not plain numbers.
@@ -46,28 +33,9 @@ type quantSetting struct {
 	Mode  string `json:"mode"`
 }
 
-// float types that a directory has.
-func isFloat(t tensorfs.DType) bool {
-	return t == tensorfs.F32 || t == tensorfs.F16 || t == tensorfs.BF16
-}
-
-// plainType is the type of a tensor that is not quantised: its own, or F16.
-func plainType(ts ...*tensorfs.Tensor) tensorfs.DType {
-	for _, t := range ts {
-		if t.Quant != nil || t.DType != ts[0].DType || !isFloat(t.DType) {
-			return tensorfs.F16
-		}
-	}
-	return ts[0].DType
-}
-
-// put puts a tensor into the directory, quantised where mlx-lm takes it so unless
+// Put puts a tensor into the directory, quantised where mlx-lm takes it so unless
 // it has to be plain.
-func (x *tensorMaker) put(name string, t *tensorfs.Tensor, o origin, plain bool) error {
-	if x.keep != nil {
-		x.keep(name, t)
-		return nil
-	}
+func (x *tensorMaker) Put(name string, t *tensorfs.Tensor, o layout.Origin, plain bool) error {
 	if module, ok := strings.CutSuffix(name, ".weight"); ok && x.mlx && !plain {
 		q, ok := t, t.Quant != nil
 		if !ok {
@@ -77,14 +45,14 @@ func (x *tensorMaker) put(name string, t *tensorfs.Tensor, o origin, plain bool)
 			return x.putModule(module, q, o)
 		}
 	}
-	to := plainType(t)
+	to := layout.PlainType(t)
 	switch {
 	case strings.HasSuffix(name, correctionBias):
 		to = tensorfs.F32
 	case x.float != tensorfs.Unknown:
 		to = x.float
 	}
-	p, err := x.numbers(name, t, to)
+	p, err := x.Numbers(name, t, to)
 	if err != nil {
 		return err
 	}
@@ -96,12 +64,12 @@ func (x *tensorMaker) put(name string, t *tensorfs.Tensor, o origin, plain bool)
 const correctionBias = "e_score_correction_bias"
 
 // store appends a tensor as it is.
-func (x *tensorMaker) store(name string, t *tensorfs.Tensor, o origin) {
+func (x *tensorMaker) store(name string, t *tensorfs.Tensor, o layout.Origin) {
 	x.list = append(x.list, placed{safetensors.Stored{Name: name, DType: t.DType, Shape: t.Shape, Data: t.Data}, o})
 }
 
 // putModule puts codes, scales and biases into the directory.
-func (x *tensorMaker) putModule(module string, t *tensorfs.Tensor, o origin) error {
+func (x *tensorMaker) putModule(module string, t *tensorfs.Tensor, o layout.Origin) error {
 	q := t.Quant
 	x.modules = append(x.modules, quantised{module, quantSetting{q.GroupSize, q.Bits, q.Mode}})
 	x.store(module+".weight", t, o)
@@ -112,9 +80,21 @@ func (x *tensorMaker) putModule(module string, t *tensorfs.Tensor, o origin) err
 	return nil
 }
 
-// numbers returns a tensor as plain numbers of a type.
-func (x *tensorMaker) numbers(name string, t *tensorfs.Tensor, to tensorfs.DType) (*tensorfs.Tensor, error) {
-	d, err := views.Encode(t, to)
+// Packed puts blocks of MXFP4 into the directory as the release of gpt-oss has them.
+func (x *tensorMaker) Packed(name string, t *tensorfs.Tensor, o layout.Origin) error {
+	codes, err := views.Codes(t)
+	if err != nil {
+		return err
+	}
+	x.experts = true
+	x.store(name+"_blocks", codes, o)
+	x.store(name+"_scales", t.Quant.Scales, o)
+	return nil
+}
+
+// Numbers returns a tensor as plain numbers of a type, and notes whether it is rounded.
+func (x *tensorMaker) Numbers(name string, t *tensorfs.Tensor, to tensorfs.DType) (*tensorfs.Tensor, error) {
+	made, err := layout.Encoded(t, to)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be %s: %w", tensorfs.Quote(t.Source), tensorfs.Printable(name), err)
 	}
@@ -126,7 +106,7 @@ func (x *tensorMaker) numbers(name string, t *tensorfs.Tensor, to tensorfs.DType
 			x.rounded[to.String()] = append(list, name)
 		}
 	}
-	return &tensorfs.Tensor{Name: t.Weight(), Source: t.Source, DType: to, Shape: t.Numbers(), Data: d}, nil
+	return made, nil
 }
 
 // torchTypes are the values of torch_dtype.
@@ -160,7 +140,7 @@ func (x *tensorMaker) torch() string {
 // finish returns what was made.
 func (x *tensorMaker) finish() result {
 	slices.SortStableFunc(x.list, func(a, b placed) int {
-		return cmp.Or(cmp.Compare(b.DType.Bits(), a.DType.Bits()), strings.Compare(a.file, b.file), cmp.Compare(a.offset, b.offset), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.DType.Bits(), a.DType.Bits()), strings.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset), strings.Compare(a.Name, b.Name))
 	})
 	r := result{Torch: x.torch(), Quantization: x.quantization(), Experts: x.experts, Types: map[string]int{}, Exact: len(x.rounded) == 0, Left: x.left}
 	for _, t := range x.list {

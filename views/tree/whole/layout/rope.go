@@ -1,4 +1,4 @@
-package whole
+package layout
 
 import (
 	"encoding/binary"
@@ -7,34 +7,30 @@ import (
 	"math"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
-// ropeFreqs makes the divisors of the frequencies of Llama 3. PyTorch computes them
+// ropeDivisors makes the divisors of the frequencies of Llama 3. PyTorch computes them
 // in F32, and rounds after every step: so does this, to the same bits.
-func ropeFreqs(x *maker, _, _ string) (*tensorfs.Tensor, error) {
+func ropeDivisors(w *Walk, _ *part) (*tensorfs.Tensor, error) {
 	// The rows of q say how long a head is. A list is as long as that, so config.json
 	// alone must not decide it.
-	q := x.find("layers.0.attention.q.weight")
+	q := w.find("layers.0.attention.q.weight")
 	if q == nil {
 		return nil, errors.New("the tensor layers.0.attention.q.weight is missing, which says how long a head is")
 	}
-	if err := x.shaped(q, []string{"q", "width"}, ".weight"); err != nil {
+	if err := w.shaped(q, []string{"q", "width"}, ".weight"); err != nil {
 		return nil, err
 	}
-	rope := ropeSettings(x.cfg)
-	field := func(name string, without float64) float64 {
-		if v, ok := rope.number(name); ok {
-			return v
+	real := func(without float64, names ...string) float64 {
+		for _, name := range names {
+			if v, ok := w.facts(name).(float64); ok {
+				return v
+			}
 		}
 		return without
 	}
-	theta := 10000.0
-	if v, _ := x.cfg.fact(architectures.FactOf("rope_theta"), ""); v != nil {
-		theta = v.(float64)
-	}
-	values := Llama3Divisors(x.sizes.Len("head"), theta, float32(field("factor", 8)), float32(field("low_freq_factor", 1)),
-		float32(field("high_freq_factor", 4)), float32(field("original_max_position_embeddings", 8192)))
+	values := Llama3Divisors(w.Sizes.Len("head"), real(10000, "rope_theta", "assumed.rope_theta"), float32(real(8, "rope.factor")),
+		float32(real(1, "rope.low_freq_factor")), float32(real(4, "rope.high_freq_factor")), float32(real(8192, "rope.original_max_position_embeddings")))
 	return float32s("rope_freqs", values), nil
 }
 
@@ -62,9 +58,9 @@ func Llama3Divisors(head int64, theta float64, factor, low, high, original float
 }
 
 // ropeFactors makes one of the config's lists, by the name of its field.
-func ropeFactors(field string) move {
-	return func(x *maker, _, _ string) (*tensorfs.Tensor, error) {
-		list := ropeSettings(x.cfg).numbers(field)
+func ropeFactors(field string) func(w *Walk, _ *part) (*tensorfs.Tensor, error) {
+	return func(w *Walk, _ *part) (*tensorfs.Tensor, error) {
+		list, _ := w.facts("rope." + field).([]float64)
 		if list == nil {
 			return nil, fmt.Errorf("config.json gives no %s for its rope scaling", field)
 		}

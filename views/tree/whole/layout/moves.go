@@ -1,0 +1,78 @@
+package layout
+
+import (
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/views"
+)
+
+// Move is one way in which the two sides store the numbers of a module differently. The
+// moves of a module are made one after the other towards GGUF, and undone in the other
+// order.
+type Move struct {
+	// To and From make a tensor of one: GGUF's, and that of a directory. nil: it stays.
+	To, From func(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error)
+
+	// Find returns what the other moves begin with towards GGUF, where that is made of
+	// several tensors or of none; nil where the model does not have it. Without it, that
+	// is the tensor of the module's name.
+	Find func(w *Walk, p *part) (*tensorfs.Tensor, error)
+
+	// All puts all tensors of a module into a directory, where that is not one for one.
+	// Then the other moves of the module are not asked.
+	All func(w *Walk, m *module) error
+
+	InConfig bool // config.json has the numbers, and a directory no tensor
+	AnyShape bool // a GGUF file has the module in several shapes, which From holds
+}
+
+// moves are what descriptions call the moves. The second column is modules.txt's.
+var moves = map[string]Move{
+	"heads":        {To: permuteHeads, From: unpermuteHeads},
+	"+1":           {To: addOne, From: subtractOne},
+	"transpose":    {To: outIn, From: inOut},
+	"row":          {From: oneRow, AnyShape: true},
+	"groups":       {To: ungroup, From: group},
+	"thirds":       {From: threeOfEachHead},
+	"latent_k":     {Find: latentK, All: joinLatent},
+	"latent_v":     {Find: latentV, All: withAnother},
+	"stack":        {Find: stacked, All: stackOrEach},
+	"alternate":    {Find: alternating, All: alternated},
+	"keep":         {To: keepTokens},
+	"tokens":       {Find: outputOrTokens},
+	"unless_mlx":   {All: unlessMLX},
+	"positions":    {To: cutPositions},
+	"divisors":     {Find: ropeDivisors, InConfig: true},
+	"long_factor":  {Find: ropeFactors("long_factor"), InConfig: true},
+	"short_factor": {Find: ropeFactors("short_factor"), InConfig: true},
+}
+
+// asStored finds the tensor of the module's name.
+func asStored(w *Walk, p *part) (*tensorfs.Tensor, error) { return w.take(p.canonical()), nil }
+
+// withAnother is for a module that is made with another one.
+func withAnother(*Walk, *module) error { return nil }
+
+// loose returns a tensor whose rows can be moved: 8-bit floats become plain
+// numbers, because their scales belong to blocks of rows.
+func loose(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	if t == nil || t.Quant == nil || t.Quant.GroupSize > 0 {
+		return t, nil
+	}
+	return plain(t)
+}
+
+// plain returns a tensor as plain numbers, of the type that holds them exactly or,
+// where that has blocks, as F16.
+func plain(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	if t.Quant == nil {
+		return t, nil
+	}
+	to, _, err := views.Exact(t)
+	if err != nil {
+		return nil, err
+	}
+	if to.Kind() != tensorfs.KindFloat {
+		to = tensorfs.F16
+	}
+	return Encoded(t, to)
+}

@@ -1,0 +1,67 @@
+package layout
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
+	"github.com/tensorfs/tensorfs/views/arrange"
+)
+
+// Embedding is the canonical name of the token embedding, without its last part.
+const Embedding = "token_embedding"
+
+// keepTokens cuts the token embedding to the rows that are kept.
+func keepTokens(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	if w.Rows == 0 || len(t.Numbers()) == 0 {
+		return t, nil
+	}
+	if have := t.Numbers()[0]; have < w.Rows {
+		return nil, fmt.Errorf("the vocabulary has %d tokens, and the embedding has %d rows", w.Rows, have)
+	}
+	t, err := loose(t)
+	if err != nil {
+		return nil, err
+	}
+	return arrange.Slice(t, 0, 0, w.Rows)
+}
+
+// outputOrTokens is the output, or the embedding again where both are one.
+func outputOrTokens(w *Walk, p *part) (*tensorfs.Tensor, error) {
+	if t := w.take(p.canonical()); t != nil {
+		return t, nil
+	}
+	t := w.take(Embedding + p.param)
+	if t == nil {
+		return nil, nil
+	}
+	return keepTokens(w, p, t)
+}
+
+// unlessMLX is the output, which mlx-lm's class does not have: there it is the
+// embedding, of which GGUF files have a copy.
+func unlessMLX(w *Walk, m *module) error {
+	t, err := w.taken(m.from+".weight", m.Shape, architectures.Maybe)
+	if t == nil || err != nil || w.To == MLX {
+		return err
+	}
+	return w.Put(m.to+".weight", t, OriginOf(t), false)
+}
+
+// cutPositions cuts the rows that no position has, with which RoBERTa's table begins.
+func cutPositions(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	kind, _ := w.facts("model_type").(string)
+	if !slices.Contains([]string{"roberta", "xlm-roberta", "camembert"}, kind) {
+		return t, nil
+	}
+	pad, ok := w.facts("config.pad_token_id").(int64)
+	if !ok {
+		pad = 1
+	}
+	if len(t.Numbers()) == 0 || pad < 0 || pad >= t.Numbers()[0] {
+		return nil, errors.New("pad_token_id is not one of its rows")
+	}
+	return arrange.Slice(t, 0, pad+1, t.Numbers()[0]-pad-1)
+}

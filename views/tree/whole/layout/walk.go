@@ -1,0 +1,363 @@
+package layout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
+)
+
+// Side is for whom tensors are made.
+type Side int
+
+// The sides. What a description says of Hugging Face holds for mlx-lm too, unless it says
+// otherwise.
+const (
+	GGUF Side = iota
+	HF
+	MLX
+)
+
+// Sink takes the tensors that a walk makes.
+type Sink interface {
+	// Put takes a tensor by the name that the side has for it. Plain says that mlx-lm takes
+	// it as plain numbers alone.
+	Put(name string, t *tensorfs.Tensor, at Origin, plain bool) error
+	// Packed takes experts that the release of gpt-oss has as blocks of MXFP4: codes with
+	// their scales.
+	Packed(name string, module *tensorfs.Tensor, at Origin) error
+	// Numbers returns a tensor as plain numbers of a type, for a move that needs them. The
+	// name is that of what becomes of them.
+	Numbers(name string, t *tensorfs.Tensor, to tensorfs.DType) (*tensorfs.Tensor, error)
+}
+
+// Walk makes the tensors of one side, of those that a model has on the other.
+type Walk struct {
+	Sink
+	Model  *tensorfs.Model
+	Arch   *architectures.Architecture
+	To     Side
+	Sizes  *architectures.Sizes
+	Layers int64 // how many layers are made
+
+	Rows    int64                         // of the embedding that GGUF files keep, 0 for all
+	Float   tensorfs.DType                // what mlx-lm casts plain numbers to; Unknown to keep what is stored
+	Another func(t *tensorfs.Tensor) bool // reports whether a tensor is of another part than the language model; nil: none is
+	Left    []tensorfs.Tensor             // those that are of no use to the side
+
+	facts   architectures.Facts
+	tensors *Tensors
+	used    []bool // tensors of the model that were made, or are of no use
+	layer   int64  // the one that is made
+}
+
+// New returns a walk that has the number of layers and the sink still to come. Facts have
+// the names of keys.txt, and these of what is known towards GGUF alone:
+//
+//	config.NAME   a whole number of config.json
+//	model_type    of config.json
+//	rope          the way in which rotary embeddings are scaled, "" for none
+//	rope.NAME     a number of what config.json says of that, or a list of numbers
+func New(m *tensorfs.Model, arch *architectures.Architecture, to Side, facts architectures.Facts) *Walk {
+	direction := architectures.FromGGUF
+	if to == GGUF {
+		direction = architectures.ToGGUF
+	}
+	return &Walk{Model: m, Arch: arch, To: to, Sizes: arch.Sizes(direction, facts), facts: facts, tensors: TensorsOf(m), used: make([]bool, len(m.Tensors))}
+}
+
+// Run makes all tensors: those before the layers, the layers, those after them. Every
+// tensor of the model is used or known to be of no use, and every tensor that the side
+// asks for is there, in a shape that agrees with the config and with the other tensors;
+// a model of which this is not true is refused.
+func (w *Walk) Run() error {
+	if err := w.leave(); err != nil {
+		return err
+	}
+	if err := w.modules(w.Arch.First, ""); err != nil {
+		return err
+	}
+	for w.layer = range w.Layers {
+		if err := w.modules(w.Arch.Layer, fmt.Sprintf("%d.", w.layer)); err != nil {
+			return err
+		}
+	}
+	if err := w.modules(w.Arch.Last, ""); err != nil {
+		return err
+	}
+	for i, used := range w.used {
+		t := &w.Model.Tensors[i]
+		switch {
+		case used || t.Owner != "":
+		case w.To == GGUF:
+			return fmt.Errorf("a tensor that llama.cpp does not have in %s: %s", w.Arch.Name, tensorfs.Quote(t.Source))
+		default:
+			return fmt.Errorf("the tensor %s has no place in a Hugging Face model of architecture %s", tensorfs.Quote(t.Source), w.Arch.Name)
+		}
+	}
+	return nil
+}
+
+// leave marks the tensors that the side has no use for, and finds those that have no
+// numbers.
+func (w *Walk) leave() error {
+	for i := range w.Model.Tensors {
+		t := &w.Model.Tensors[i]
+		switch {
+		case t.Owner != "":
+		case w.Another != nil && w.Another(t), w.To == GGUF && w.dropped(t):
+			w.Left = append(w.Left, *t)
+			w.used[i] = true
+		case t.Opaque != "":
+			return fmt.Errorf("%s: %s", tensorfs.Quote(t.Source), t.Opaque)
+		case w.To != GGUF && w.inConfig(t.Name):
+			w.used[i] = true
+		}
+	}
+	return nil
+}
+
+// dropped reports whether GGUF files do not have a tensor.
+func (w *Walk) dropped(t *tensorfs.Tensor) bool {
+	return strings.HasSuffix(t.Source, computedFrequencies) || w.Arch.Drops(t.Weight(), t.Source) || w.Arch.DropsBeyond() && w.beyond(t)
+}
+
+// computedFrequencies ends the names of tensors that every model computes of its config.
+const computedFrequencies = "rotary_emb.inv_freq"
+
+// beyond reports whether a tensor belongs to a layer after the last one, which is
+// for predicting more than one token.
+func (w *Walk) beyond(t *tensorfs.Tensor) bool {
+	rest, ok := strings.CutPrefix(t.Weight(), "layers.")
+	var n int64
+	if !ok {
+		return false
+	}
+	_, err := fmt.Sscanf(rest, "%d.", &n)
+	return err == nil && n >= w.Layers
+}
+
+// inConfig reports whether a tensor, by its canonical name, is one that config.json holds.
+func (w *Walk) inConfig(name string) bool {
+	return slices.ContainsFunc(w.Arch.First, func(t architectures.Tensor) bool {
+		return t.Module+".weight" == name && slices.ContainsFunc(t.Moves, func(m architectures.Move) bool { return moves[m.Name].InConfig })
+	})
+}
+
+// module is one that is made: its canonical name, and that on the side, without .weight
+// and .bias.
+type module struct {
+	*architectures.Tensor
+	from, to string
+}
+
+// part is the weight or the bias of a module.
+type part struct {
+	*module
+	param string   // ".weight" or ".bias"
+	args  []string // of the move that is made
+}
+
+// canonical is the canonical name of the part.
+func (p *part) canonical() string { return p.from + p.param }
+
+// name is its name on the side.
+func (p *part) name() string {
+	if p.Bare {
+		return p.to
+	}
+	return p.to + p.param
+}
+
+// modules makes the modules whose condition holds. layer is "" or the number of a layer
+// and a dot.
+func (w *Walk) modules(list []architectures.Tensor, layer string) error {
+	for i := range list {
+		if m := w.module(&list[i], layer); m != nil {
+			if err := w.make(m); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// module returns a module of a layer by its names, nil where the side has none.
+func (w *Walk) module(t *architectures.Tensor, layer string) *module {
+	from := t.Module
+	if layer != "" {
+		from = "layers." + layer + from
+	}
+	to, prefix := t.HF, ""
+	switch {
+	case w.To == GGUF && layer != "":
+		to, prefix = t.GGUF, "blk."+layer
+	case w.To == GGUF:
+		to = t.GGUF
+	case to == "":
+		return nil // in the config
+	case layer != "":
+		prefix = w.Arch.Prefix + layer
+	}
+	if w.To == MLX {
+		if t.MLX != "" {
+			to = t.MLX
+		}
+		prefix = w.Arch.MLXPrefix + prefix
+	}
+	if !t.When.Holds(w.Fact) {
+		return nil
+	}
+	return &module{t, from, prefix + to}
+}
+
+// make makes the weight and the bias of a module.
+func (w *Walk) make(m *module) error {
+	if w.To != GGUF {
+		for _, move := range m.Moves {
+			if all := moves[move.Name].All; all != nil {
+				return all(w, m)
+			}
+		}
+	}
+	for _, param := range []string{".weight", ".bias"} {
+		p := &part{m, param, nil}
+		make := w.toGGUF
+		if w.To != GGUF {
+			make = w.fromGGUF
+		}
+		if err := make(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// toGGUF makes a part of a module of a GGUF file.
+func (w *Walk) toGGUF(p *part) error {
+	need := p.Needs(p.param, architectures.ToGGUF)
+	if need == architectures.Never {
+		return nil
+	}
+	find := asStored
+	for _, move := range p.Moves {
+		if f := moves[move.Name].Find; f != nil {
+			find, p.args = f, move.Args
+		}
+	}
+	t, err := find(w, p)
+	for _, move := range p.Moves {
+		if to := moves[move.Name].To; to != nil && t != nil && err == nil {
+			p.args = move.Args
+			t, err = to(w, p, t)
+		}
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", p.to+p.param, err)
+	case t == nil:
+		if need == architectures.Always {
+			return fmt.Errorf("the tensor %s is missing, which is %s in llama.cpp", p.canonical(), p.to+p.param)
+		}
+		return nil
+	}
+	if err := w.shaped(t, p.Shape, p.param); err != nil {
+		return err
+	}
+	return w.Put(p.to+p.param, t, OriginOf(t), p.Plain)
+}
+
+// fromGGUF makes a part of a module of a directory.
+func (w *Walk) fromGGUF(p *part) error {
+	need := p.Needs(p.param, architectures.FromGGUF)
+	if need == architectures.Never {
+		if t := w.find(p.canonical()); t != nil && p.Moved("heads") {
+			return fmt.Errorf("whether the rows of %s are permuted cannot be told, because programs that write such files disagree", tensorfs.Quote(t.Source))
+		}
+		return nil
+	}
+	shape := p.Shape
+	for _, move := range p.Moves {
+		if moves[move.Name].AnyShape {
+			shape = nil
+		}
+	}
+	t, err := w.taken(p.canonical(), shape, need)
+	if t == nil || err != nil {
+		return err
+	}
+	of, at := t, OriginOf(t)
+	for _, move := range slices.Backward(p.Moves) {
+		from := moves[move.Name].From
+		if from == nil {
+			continue
+		}
+		p.args = move.Args
+		if t, err = from(w, p, t); err != nil {
+			return fmt.Errorf("%s cannot be %s: %w", tensorfs.Quote(of.Source), p.name(), err)
+		}
+	}
+	return w.Put(p.name(), t, at, p.Plain)
+}
+
+// shaped compares the shape of a weight or a bias with the dimensions of the weight.
+func (w *Walk) shaped(t *tensorfs.Tensor, dims []string, param string) error {
+	if param == ".bias" && len(dims) > 1 {
+		dims = dims[:len(dims)-1]
+	}
+	return w.Sizes.Hold(tensorfs.Quote(t.Source), t.Numbers(), dims)
+}
+
+// find returns the model's tensor that holds a weight, or nil.
+func (w *Walk) find(name string) *tensorfs.Tensor { return w.tensors.Find(name) }
+
+// take returns the tensor that holds a weight and marks it as used.
+func (w *Walk) take(name string) *tensorfs.Tensor {
+	i := w.tensors.index(name)
+	if i < 0 {
+		return nil
+	}
+	w.used[i] = true
+	return &w.Model.Tensors[i]
+}
+
+// taken is take, with the need that there is such a tensor, in a shape; nil for any.
+func (w *Walk) taken(name string, shape []string, need architectures.Need) (*tensorfs.Tensor, error) {
+	t := w.take(name)
+	switch {
+	case t == nil && need == architectures.Always:
+		return nil, fmt.Errorf("the tensor %s of architecture %s is missing", name, w.Arch.Name)
+	case t == nil:
+		return nil, nil
+	case shape == nil:
+		return t, nil
+	}
+	return t, w.shaped(t, shape, name[strings.LastIndexByte(name, '.'):])
+}
+
+// inLayer puts a stem in the layer that is made.
+func (w *Walk) inLayer(stem string) string { return fmt.Sprintf("layers.%d.%s", w.layer, stem) }
+
+// Fact returns a fact of the model, for conditions: the sizes, what was given with the
+// walk, and of the walk itself
+//
+//	has.STEM            the layer has the weight of that module
+//	has.layers.N.STEM   that layer has it
+//	layer               the number of the layer
+//	mlx                 the tensors are for mlx-lm
+func (w *Walk) Fact(name string) any {
+	stem, isTensor := strings.CutPrefix(name, "has.")
+	switch {
+	case strings.HasPrefix(stem, "layers."):
+		return w.find(stem+".weight") != nil
+	case isTensor:
+		return w.find(w.inLayer(stem)+".weight") != nil
+	case name == "mlx":
+		return w.To == MLX
+	case name == "layer":
+		return w.layer
+	}
+	return w.Sizes.Fact(name)
+}
