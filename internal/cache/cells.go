@@ -204,7 +204,7 @@ func (d *disk) readProven(i int64, sum uint32) (ok bool, err error) {
 
 // write stores the cells of p that are absent, and gives those that cannot be
 // stored to spill. An error says that storing failed, and nothing of what is
-// local now. A cell that is there never changes: who hashed it need not look again.
+// local now. A cell that is there never changes: what was hashed of it stays right.
 func (d *disk) write(p []byte, off int64, spill func(i int64)) error {
 	sums := make([]uint32, 0, writeSize/CellSize)
 	for at := 0; at < len(p); at += CellSize {
@@ -272,7 +272,7 @@ func (d *disk) drop(i int64, sum uint32) error {
 	})
 }
 
-// dropped returns how often cells became absent, so that who hashed them notices.
+// dropped returns how often cells became absent: a verifier that hashed them before notices.
 func (d *disk) dropped() (uint32, error) {
 	var b [4]byte
 	err := readFull(d.state, b[:], droppedAt)

@@ -18,7 +18,7 @@ func (e *Entry) Claim(ctx context.Context, r Range) (release func(), err error) 
 	}
 	// Every claim has the file open for itself: the locks of one do not exclude each other.
 	f, err := openPart(d.place(), stateName)
-	if err != nil { // it was removed: whoever opens it by its name finds another
+	if err != nil { // it was removed: the next one opened by its name is another
 		return none, nil
 	}
 	poll := time.NewTicker(lockPoll)

@@ -19,8 +19,8 @@ import (
 // of remote files, and has a limit of its own.
 //
 //	v1/models/<64 hex>/model.json   what it is made of
-//	                   use          who uses it has it locked shared; its mtime is the last use
-//	                   write        who writes to tree has it locked
+//	                   use          locked shared by every process that uses the directory; its mtime is the last use
+//	                   write        locked by the process that writes to tree
 //	                   tree/        the files
 type Converted struct {
 	root string // v1; "" where there is none
@@ -101,7 +101,7 @@ const (
 var errRemoving = errors.New("the directory of a converted model is being removed again and again")
 
 // Model opens the directory of the model of that identity, a text of any length.
-// It is nil where there is none, unless it is to be made.
+// It is nil if the cache has none, unless it is to be made.
 func (c *Converted) Model(source, identity string, make bool) (*ConvertedModel, error) {
 	if c.root == "" {
 		return nil, nil
@@ -121,7 +121,7 @@ func (c *Converted) Model(source, identity string, make bool) (*ConvertedModel, 
 		if err != nil {
 			return nil, notUsable(dir, err)
 		}
-		if m == nil { // somebody removes it
+		if m == nil { // another process removes it
 			time.Sleep(lockPoll)
 			continue
 		}
@@ -144,7 +144,7 @@ func (c *Converted) Model(source, identity string, make bool) (*ConvertedModel, 
 		default: // damaged: nothing in it can be trusted
 			m.Close()
 			if _, err := c.remove(dir); err != nil {
-				return nil, notUsable(dir, err)
+				return nil, err
 			}
 			continue
 		}
@@ -163,28 +163,24 @@ func (c *Converted) lock(dir string, how int) (*ConvertedModel, error) {
 	if err != nil {
 		return nil, err
 	}
-	locked, err := f.Stat()
-	if err == nil {
-		var there os.FileInfo
-		if there, err = os.Lstat(path); err == nil && os.SameFile(locked, there) {
-			return &ConvertedModel{dir, f}, nil
-		}
+	if there, err := sameFile(f, path); !there {
+		f.Close()
+		return nil, err
 	}
-	f.Close()
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return nil, err
+	return &ConvertedModel{dir, f}, nil
 }
 
-// remove removes a directory unless somebody has it open.
+// remove removes a directory unless a process has it open.
 func (c *Converted) remove(dir string) (gone bool, err error) {
 	m, err := c.lock(dir, unix.LOCK_EX)
-	if m == nil || err != nil {
-		return false, err
+	if err == nil && m != nil {
+		defer m.Close()
+		err = removeDir(filepath.Join(c.root, tmpDir), dir)
 	}
-	defer m.Close()
-	return true, removeDir(filepath.Join(c.root, tmpDir), dir)
+	if err != nil {
+		return false, notUsable(dir, err)
+	}
+	return m != nil, nil
 }
 
 func readRecord(dir string) (record, error) {
@@ -223,22 +219,14 @@ func (m *ConvertedModel) Lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// convertedItem is a directory on the disk.
-type convertedItem struct {
-	dir     string
-	bytes   int64 // that it takes on the disk
-	lastUse time.Time
-}
-
-// items returns all directories, those first that were not used for longest.
-func (c *Converted) items() []convertedItem {
-	var list []convertedItem
+// items returns all directories.
+func (c *Converted) items() (list []item) {
 	if c.root == "" {
 		return nil
 	}
 	names, _ := os.ReadDir(filepath.Join(c.root, modelsDir))
 	for _, n := range names {
-		it := convertedItem{dir: filepath.Join(c.root, modelsDir, n.Name())}
+		it := item{dir: filepath.Join(c.root, modelsDir, n.Name())}
 		walkFiles(it.dir, func(_ string, st *unix.Stat_t) { it.bytes += st.Blocks * 512 })
 		var st unix.Stat_t
 		if unix.Lstat(filepath.Join(it.dir, useName), &st) == nil {
@@ -246,16 +234,7 @@ func (c *Converted) items() []convertedItem {
 		}
 		list = append(list, it)
 	}
-	slices.SortFunc(list, func(a, b convertedItem) int { return a.lastUse.Compare(b.lastUse) })
 	return list
-}
-
-// taken is what directories take on the disk together.
-func taken(list []convertedItem) (bytes int64) {
-	for _, it := range list {
-		bytes += it.bytes
-	}
-	return bytes
 }
 
 // walkFiles calls fn for the regular files below a directory, as far as they can be
@@ -283,10 +262,10 @@ func (c *Converted) limit(have int64) (int64, error) {
 	return (int64(st.Bavail)*int64(st.Bsize) + have) / keepShare, nil
 }
 
-// Room makes room for n bytes of a model that is open, by removing others that
-// nobody has open, those first that were not used for longest. It returns how many
-// of the n bytes there is room for. limit is what all may take, 0 for the usual: a
-// quarter of what is free and what they take.
+// Room makes room for n bytes of a model that is open, by removing other models that
+// no process has open, the least recently used ones first. It returns how many of the
+// n bytes there is room for. limit is how many bytes all models may take, 0 for the
+// usual: a quarter of what is free and what they take.
 func (c *Converted) Room(n, limit int64) (int64, error) {
 	list := c.items()
 	have := taken(list)
@@ -296,38 +275,20 @@ func (c *Converted) Room(n, limit int64) (int64, error) {
 			return 0, err
 		}
 	}
-	swept, err := c.sweep(list, limit-n, nil)
+	swept, err := c.sweep(list, PruneOptions{Size: limit - n})
 	return max(0, min(n, limit-have+swept.Bytes)), err
 }
 
-// sweep removes directories of a list until all take no more than target, and those
-// that match.
-func (c *Converted) sweep(list []convertedItem, target int64, match func(source string) bool) (swept Swept, err error) {
-	total := taken(list)
-	for _, it := range list {
-		wanted := total > target
-		if !wanted && match != nil {
-			r, err := readRecord(it.dir)
-			wanted = err == nil && match(r.Source)
-		}
-		if !wanted {
-			continue
-		}
-		switch gone, err := c.remove(it.dir); {
-		case err != nil:
-			return swept, notUsable(it.dir, err)
-		case gone:
-			total -= it.bytes
-			swept.Entries++
-			swept.Bytes += it.bytes
-		default:
-			swept.InUse++
-		}
+// sweep is sweepItems for the directories of a list.
+func (c *Converted) sweep(list []item, o PruneOptions) (Swept, error) {
+	sourceOf := func(dir string) (string, error) {
+		r, err := readRecord(dir)
+		return r.Source, err
 	}
-	return swept, nil
+	return sweepItems(list, taken(list), o, sourceOf, c.remove)
 }
 
-// Prune removes converted models that nobody has open.
+// Prune removes converted models that no process has open.
 func (c *Converted) Prune(o PruneOptions) (Swept, error) {
 	if c.root == "" {
 		return Swept{}, nil
@@ -340,11 +301,11 @@ func (c *Converted) Prune(o PruneOptions) (Swept, error) {
 		}
 		o.Size = limit
 	}
-	return c.sweep(list, o.Size, o.Match)
+	return c.sweep(list, o)
 }
 
-// List returns the converted models, by source. One that cannot be used is left
-// out.
+// List returns the converted models, sorted by source, without those that cannot be
+// used.
 func (c *Converted) List() []Info {
 	list := []Info{}
 	for _, it := range c.items() {

@@ -417,7 +417,7 @@ func TestCutWhileOpen(t *testing.T) {
 		"write":   func(r *remote) error { _, err := r.e.WriteAt(make([]byte, cell), 39990*cell); return err },
 		"whole":   func(r *remote) error { r.e.Whole(); return nil },
 		"forget":  func(r *remote) error { _ = r.e.Forget(); return nil },
-		"sweep":   func(r *remote) error { _, err := r.e.s.sweep(sweepOptions{}); return err },
+		"sweep":   func(r *remote) error { _, err := r.e.s.sweep(PruneOptions{}); return err },
 		"list":    func(r *remote) error { _, err := r.e.s.List(); return err },
 		"close":   func(r *remote) error { return nil },
 	} {

@@ -15,7 +15,7 @@ import (
 // dirVariable names the directory of the cache in the environment.
 const dirVariable = "TENSORFS_CACHE"
 
-// DefaultDir returns where the cache is unless somebody says otherwise:
+// DefaultDir returns where the cache is if no option names a directory:
 // TENSORFS_CACHE, else tensorfs in XDG_CACHE_HOME or ~/.cache, and for a service of
 // root, which has no home, /var/cache/tensorfs.
 func DefaultDir() (string, error) {

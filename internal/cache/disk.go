@@ -23,8 +23,9 @@ const (
 	wholeName = "whole"
 )
 
-// disk is an entry's files, open. Whoever has an entry open has state locked shared;
-// whoever changes it, or makes it whole, has data locked as well: see alone.
+// disk is an entry's files, open. A process that has an entry open has state locked
+// shared; one that changes the entry, or makes it whole, has data locked as well: see
+// alone.
 type disk struct {
 	s      *Store
 	entry  *Entry
@@ -98,7 +99,7 @@ func (s *Store) openDisk(e *Entry) (*disk, error) {
 			if broken++; broken > 2 {
 				return nil, err
 			}
-			s.log.Warn("an entry of the cache cannot be used and is begun anew", "source", id.Source, "error", err.Error())
+			s.log.Warn("an entry of the cache cannot be used and is started again", "source", id.Source, "error", err.Error())
 			if err := removeDir(s.path(tmpDir), dir); err != nil {
 				return nil, err
 			}
@@ -115,7 +116,7 @@ func (s *Store) openDisk(e *Entry) (*disk, error) {
 
 // dirs returns the directories of an entry: its server's own, and the one that it
 // shares with others once it is whole. Before that no other server's entry is read,
-// written or locked: anybody can state a digest and send other bytes.
+// written or locked: any server can state a digest and send other bytes.
 //
 //	files/<own>/      made, filled, verified        of one server
 //	      |  whole is written, then it is renamed
@@ -157,11 +158,11 @@ func (d *disk) share() {
 	own, shared := d.s.dirs(d.id)
 	if own != shared && d.isAt(own) && markOf(shared) != d.id.Digest {
 		// What is there and not whole is of a program that did not tell servers apart.
-		_ = d.s.move(own, shared) // else the next who opens it shares it
+		_ = d.s.move(own, shared) // else the next process that opens it shares it
 	}
 }
 
-// move gives an entry another name, unless somebody has what is there open.
+// move gives an entry another name, unless a process has the entry of that name open.
 func (s *Store) move(from, to string) error {
 	if gone, err := s.removeUnused(to); !gone {
 		return errors.Join(err, unix.EWOULDBLOCK)
@@ -342,7 +343,7 @@ func sameFile(f *os.File, path string) (bool, error) {
 	return err == nil && os.SameFile(a, b), err
 }
 
-// alone runs fn while no other process, and nobody else in this one, changes the
+// alone runs fn while no other process, and no other goroutine, changes the
 // entry. The error is EWOULDBLOCK where another did for too long.
 func (d *disk) alone(fn func() error) error {
 	d.writing.Lock()
@@ -390,7 +391,7 @@ func (d *disk) remove() error {
 }
 
 // cannotStore takes note of a disk that takes nothing. One that is full may have
-// room later. The keeper, who is told of that, may find the same: it is said once.
+// room later. The keeper, which is told of that, may find the same: it is logged once.
 func (d *disk) cannotStore(err error) {
 	d.s.logOnce("memory", "the cache cannot store; it goes on in memory", err)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
@@ -439,7 +440,7 @@ func (d *disk) close() error {
 		err = removeDir(d.s.path(tmpDir), d.place())
 	case !d.dead.Load():
 		if d.entry.first && !d.whole.Load() { // it takes no time, and it is whole from now on
-			_ = d.hash(context.Background()) // else the next who opens it does
+			_ = d.hash(context.Background()) // else the next process that opens it does
 		}
 		d.settle(false)
 		d.touch()

@@ -1,11 +1,11 @@
 // Package cache keeps bytes of remote files on this machine's disk. It knows
-// nothing of where they come from: whoever fetches them asks an [Entry] what is
+// nothing of where they come from: a caller that fetches them asks an [Entry] what is
 // missing, gives what came to a [Writer], and reads.
 //
 // A [Store] is a directory that the processes of one user share. An [Entry] is one
 // remote file: its bytes are local cell by cell, of [CellSize] each.
 //
-//	v1/CACHEDIR.TAG  lock               whoever holds lock sweeps
+//	v1/CACHEDIR.TAG  lock               held by the process that sweeps
 //	v1/files/ab/<64 hex>/meta.json      identity, size, source, times
 //	                     data           sparse, of the full size
 //	                     state          a header, then a checksum for each cell that is there
@@ -23,22 +23,22 @@
 // disk gets data and state does not matter, a process may be killed anywhere and the machine
 // may lose its power anywhere, and nothing waits for a disk to flush. A bit that flips on the
 // disk makes its cell absent; it is fetched again, or missed where nothing may be asked for.
-// What a process compared once it believes until it closes the entry.
+// A process believes what it has compared once until it closes the entry.
 //
 // A cell that is there does not change, and no hole is made: an entry is removed as a whole,
-// when nobody has it open. Who stores cells has the data file locked, one process at a time.
+// when no process has it open. A process that stores cells has the data file locked.
 //
-// A whole entry may be mapped. It became whole when all of its cells were durable. Whoever
-// maps it asks [Entry.Proven] before a range is used for the first time.
+// A whole entry may be mapped. It became whole when all of its cells were durable. A caller
+// that maps it asks [Entry.Proven] before it uses a range for the first time.
 //
-// A digest proves nothing before it is compared: whoever states it may send other
-// bytes. An entry is therefore of a server and a digest until it is whole, and then
-// renamed to be of the digest alone, for all who state it. Up to that nobody reads,
-// writes or locks an entry of another server. A file of up to 16 MiB is compared before any
+// A digest proves nothing before it is compared: a server may state it and send other
+// bytes. An entry therefore belongs to one server and a digest until it is whole, and is
+// then renamed to be of the digest alone, for all servers that state it. Until then no other
+// server's requests read, write or lock it. A file of up to 16 MiB is compared before any
 // byte of it is local; of a larger one nothing is known until all of it is.
 //
 // Nothing in the directory is trusted: an entry whose files do not fit each other is
-// removed and begun anew. A file that is cut while it is in use, a disk that
-// fails, and one that is full only end the storing: what comes is then kept in
-// memory, up to a bound, and fetched again.
+// removed and started again. If a file is cut while it is in use, or a disk fails or is
+// full, only the storing ends: what comes is then kept in memory, up to a bound, and
+// fetched again.
 package cache

@@ -67,9 +67,6 @@ func (e *Entry) Size() int64 { return e.id.Size }
 // ModTime returns the time that the entry was given first.
 func (e *Entry) ModTime() time.Time { return e.modTime }
 
-// Source returns the file's name for people.
-func (e *Entry) Source() string { return e.id.Source }
-
 // clip returns the cells that have bytes of [off, off+n) of the file.
 func (e *Entry) clip(off, n int64) (first, end int64) {
 	off = max(off, 0)
@@ -184,7 +181,12 @@ func (e *Entry) WriteAt(p []byte, off int64) (int, error) {
 		if int64(len(p)) != e.id.Size {
 			return 0, fmt.Errorf("%s: its %d bytes are verified together", tensorfs.Printable(e.id.Source), e.id.Size)
 		}
-		if err := e.compare(p); err != nil {
+		h, err := newDigest(e.id.Digest, e.id.Size)
+		if err != nil {
+			return 0, err
+		}
+		h.Write(p)
+		if err := e.compare(h); err != nil {
 			return 0, err
 		}
 	}
@@ -235,7 +237,7 @@ func (e *Entry) Forget() error {
 	}
 	d.dead.Store(true)
 	e.s.mu.Lock()
-	if e.s.entries[e.name] == e { // who asks for it again gets another
+	if e.s.entries[e.name] == e { // the next call of Store.Entry gets another
 		delete(e.s.entries, e.name)
 	}
 	e.s.mu.Unlock()
@@ -299,11 +301,11 @@ func (e *Entry) mismatch(got string) error {
 	if e.failed.CompareAndSwap(nil, &err) {
 		e.s.mismatch.CompareAndSwap(nil, &err)
 	}
-	_ = e.Forget() // what is left of it is verified again by the next who opens it
+	_ = e.Forget() // what is left of it is verified again by the next process that opens it
 	return *e.failed.Load()
 }
 
-// Close ends the use of the entry by one who got it. The last one makes it durable;
+// Close ends one use of the entry: see Store.Entry. The last one makes it durable;
 // a private one is gone then.
 func (e *Entry) Close() error {
 	e.s.mu.Lock()

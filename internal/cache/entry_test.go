@@ -322,7 +322,7 @@ func TestPrivate(t *testing.T) {
 	r.open(t, s, id)
 	d = r.onDisk(t)
 	check(t, d.die())
-	if _, err := s.sweep(sweepOptions{target: 1 << 30}); err != nil {
+	if _, err := s.sweep(PruneOptions{Size: 1 << 30}); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(d.place()); !errors.Is(err, os.ErrNotExist) {

@@ -18,7 +18,7 @@ import (
 //	64     for each cell 4 bytes: 0, absent, or the CRC32C of its bytes (see sumOf)
 //
 // "tfscell1" had a byte for each cell, which an earlier version of the program
-// mapped and changed while it ran: such an entry is begun anew.
+// mapped and changed while it ran: such an entry is started again.
 const (
 	headerSize = 64
 	droppedAt  = 12

@@ -50,7 +50,7 @@ func FuzzEntry(f *testing.F) {
 		if i := different(p, make([]byte, size)); err == nil && i >= 0 {
 			t.Errorf("byte %d is none of the data", i)
 		}
-		_, err = s.sweep(sweepOptions{})
+		_, err = s.sweep(PruneOptions{})
 		check(t, err)
 		for _, m := range r.e.Missing(0, size) {
 			content("k", p[:m.N], m.Off)

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"sync"
@@ -26,10 +27,11 @@ type keeper struct {
 	since   atomic.Int64 // bytes that this process stored since
 	limit   atomic.Int64
 
-	start, end sync.Once
-	kick       chan struct{}
-	quit       chan struct{}
-	done       chan struct{}
+	start   sync.Once
+	kick    chan struct{}
+	quit    context.Context
+	stop    context.CancelFunc
+	running sync.WaitGroup
 }
 
 const (
@@ -44,7 +46,9 @@ const (
 )
 
 func newKeeper(s *Store, budget int64) *keeper {
-	return &keeper{s: s, budget: budget, kick: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	k := &keeper{s: s, budget: budget, kick: make(chan struct{}, 1)}
+	k.quit, k.stop = context.WithCancel(context.Background())
+	return k
 }
 
 // room reports whether n more bytes may be stored, and counts them.
@@ -64,7 +68,7 @@ func (k *keeper) room(n int64) bool {
 
 // wake lets the keeper look, in its own time.
 func (k *keeper) wake() {
-	k.start.Do(func() { go k.loop() })
+	k.start.Do(func() { k.running.Go(k.loop) })
 	select {
 	case k.kick <- struct{}{}:
 	default:
@@ -72,26 +76,23 @@ func (k *keeper) wake() {
 }
 
 func (k *keeper) close() {
-	k.end.Do(func() { close(k.quit) })
-	k.start.Do(func() { close(k.done) })
-	<-k.done
+	k.start.Do(func() {}) // from now on it is not started
+	k.stop()
+	k.running.Wait()
 }
 
 func (k *keeper) loop() {
-	defer close(k.done)
 	for {
 		select {
-		case <-k.quit:
+		case <-k.quit.Done():
 			return
 		case <-k.kick:
 		}
-		if k.tidy() {
-			continue
-		}
-		select {
-		case <-k.quit:
-			return
-		case <-time.After(restAfter):
+		if !k.tidy() {
+			select {
+			case <-k.quit.Done():
+			case <-time.After(restAfter):
+			}
 		}
 	}
 }
@@ -140,7 +141,7 @@ func (k *keeper) tidy() (ok bool) {
 	if used <= limit-limit/16 {
 		return true
 	}
-	if _, err := k.s.sweep(sweepOptions{target: limit - limit/8}); err != nil {
+	if _, err := k.s.sweep(PruneOptions{Size: limit - limit/8}); err != nil {
 		if err != errSweeping {
 			k.s.logOnce("sweep", "the cache cannot be swept", err)
 		}

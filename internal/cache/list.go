@@ -24,8 +24,8 @@ type Info struct {
 	Converted bool `json:"converted,omitempty"`
 }
 
-// List returns the entries on the disk, by source. One that cannot be used is left
-// out.
+// List returns the entries on the disk, sorted by source, without those that cannot be
+// used.
 func (s *Store) List() ([]Info, error) {
 	list := []Info{}
 	if s.root == "" {
@@ -49,7 +49,7 @@ func (s *Store) List() ([]Info, error) {
 	return list, nil
 }
 
-// look returns how many bytes of an entry are local, and whether somebody has it
+// look returns how many bytes of an entry are local, and whether a process has it
 // open.
 func look(dir string, size int64) (cached int64, inUse bool, err error) {
 	d := &disk{size: size}
@@ -78,23 +78,19 @@ type PruneOptions struct {
 	Names bool                     // what names were pinned to goes too
 }
 
-// prunePatience is how long Prune waits for another's sweep.
+// prunePatience is how long Prune waits for the sweep of another process.
 const prunePatience = 10 * time.Second
 
-// Prune removes entries that nobody has open.
+// Prune removes entries that no process has open.
 func (s *Store) Prune(o PruneOptions) (Swept, error) {
 	if s.root == "" {
 		return Swept{}, nil
 	}
-	options := sweepOptions{target: o.Size, names: o.Names}
 	if o.Size < 0 {
-		_, options.target = s.keeper.count()
-	}
-	if o.Match != nil {
-		options.remove = func(_ string, m *meta) bool { return o.Match(m.Source) }
+		_, o.Size = s.keeper.count()
 	}
 	for deadline := time.Now().Add(prunePatience); ; time.Sleep(lockPoll) {
-		swept, err := s.sweep(options)
+		swept, err := s.sweep(o)
 		if err != errSweeping || time.Now().After(deadline) {
 			return swept, err
 		}

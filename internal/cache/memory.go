@@ -48,7 +48,7 @@ func (m *memory) get(e *Entry, i int64) []byte {
 	return el.Value.(*memoryCell).b
 }
 
-// has is get for those who do not use the bytes.
+// has reports whether get would return bytes. It does not count as a use.
 func (m *memory) has(e *Entry, i int64) bool {
 	if e.inMemory.Load() == 0 {
 		return false

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/tensorfs/tensorfs"
@@ -48,7 +47,7 @@ func (s *Store) Pin(name string, v any) error {
 }
 
 // Pinned sets v to the value that was kept under a name and says when that was. ok
-// is false where there is none that fits v.
+// is false if no value was kept, or none that fits v.
 func (s *Store) Pinned(name string, v any) (at time.Time, ok bool) {
 	s.mu.Lock()
 	text := s.pins[name]
@@ -65,42 +64,23 @@ func (s *Store) Pinned(name string, v any) (at time.Time, ok bool) {
 
 func (s *Store) pinPath(name string) string { return s.path(namesDir, nameOf(name)+".json") }
 
-type pinFile struct {
-	path  string
-	bytes int64
-	time  time.Time
-}
-
 // pinFiles returns the files of names.
-func (s *Store) pinFiles() []pinFile {
-	var list []pinFile
+func (s *Store) pinFiles() (list []item) {
 	names, _ := os.ReadDir(s.path(namesDir))
 	for _, n := range names {
 		var st unix.Stat_t
 		path := s.path(namesDir, n.Name())
 		if unix.Lstat(path, &st) == nil {
-			list = append(list, pinFile{path, st.Blocks * 512, time.Unix(st.Mtim.Unix())})
+			list = append(list, item{dir: path, bytes: st.Blocks * 512, lastUse: time.Unix(st.Mtim.Unix())})
 		}
 	}
 	return list
 }
 
 // removePins removes the oldest files of names until no more than limit bytes are
-// left, and returns how many went.
+// left, and returns how many bytes it freed. A file that cannot be removed stays.
 func (s *Store) removePins(limit int64) (freed int64) {
 	list := s.pinFiles()
-	slices.SortFunc(list, func(a, b pinFile) int { return a.time.Compare(b.time) })
-	total := int64(0)
-	for _, p := range list {
-		total += p.bytes
-	}
-	for _, p := range list {
-		if total-freed <= limit {
-			break
-		}
-		if os.Remove(p.path) == nil {
-			freed += p.bytes
-		}
-	}
-	return freed
+	swept, _ := sweepItems(list, taken(list), PruneOptions{Size: limit}, nil, func(path string) (bool, error) { return os.Remove(path) == nil, nil })
+	return swept.Bytes
 }

@@ -134,7 +134,7 @@ type ID struct {
 
 // names returns what the entry of a file is called while its bytes may be any that
 // its server sends, and once they are known to have the digest. They are the same
-// where the key is not what somebody says of bytes.
+// where the key is not a digest that a server states.
 func (id *ID) names() (own, shared string) {
 	text := fmt.Sprintf("%s\n%d", id.Key, id.Size)
 	shared = nameOf(text)
@@ -144,7 +144,7 @@ func (id *ID) names() (own, shared string) {
 	return nameOf(text + "\n" + id.Server), shared
 }
 
-// Entry returns the entry of a file, and makes it where there is none. An entry
+// Entry returns the entry of a file, and makes it if it does not exist. An entry
 // that cannot be on the disk is in memory. Every Entry is closed as often as it was
 // returned.
 func (s *Store) Entry(id ID) (*Entry, error) {
@@ -160,7 +160,7 @@ func (s *Store) Entry(id ID) (*Entry, error) {
 	if id.Key == "" {
 		return nil, fmt.Errorf("%s: a file without an identity cannot be shared", tensorfs.Printable(id.Source))
 	}
-	if id.Key == id.Digest && id.Server == "" { // anybody can state a digest
+	if id.Key == id.Digest && id.Server == "" { // any server can state a digest
 		return nil, fmt.Errorf("%s: a file that is known by its digest needs the server that states it", tensorfs.Printable(id.Source))
 	}
 	name, _ := id.names()

@@ -15,15 +15,24 @@ import (
 // lockName is the file that a sweep locks, so that there is one at a time.
 const lockName = "lock"
 
-// errSweeping says that another sweeps.
+// errSweeping says that another process sweeps.
 var errSweeping = errors.New("another process is sweeping the cache")
 
-// item is an entry on the disk, as a sweep sees it.
+// item is what a sweep removes as a whole: the directory of an entry or of a converted
+// model, or the file of a name.
 type item struct {
 	dir     string
-	private bool
+	private bool  // it ends with its process
 	bytes   int64 // that it takes on the disk
 	lastUse time.Time
+}
+
+// taken is how many bytes items take on the disk together.
+func taken(list []item) (bytes int64) {
+	for _, it := range list {
+		bytes += it.bytes
+	}
+	return bytes
 }
 
 // itemCost is what an entry takes on the disk besides its data and state: its
@@ -56,19 +65,7 @@ func (s *Store) items() []item {
 func (s *Store) used(list []item) int64 {
 	n := int64(0)
 	walkFiles(s.path(tmpDir), func(_ string, st *unix.Stat_t) { n += st.Blocks * 512 })
-	for _, it := range list {
-		n += it.bytes
-	}
-	for _, p := range s.pinFiles() {
-		n += p.bytes
-	}
-	return n
-}
-
-type sweepOptions struct {
-	target int64                          // bytes to sweep down to
-	remove func(dir string, m *meta) bool // entries to remove whatever the target; nil: none
-	names  bool                           // all pins go too
+	return n + taken(s.pinFiles()) + taken(list)
 }
 
 // Swept says what a sweep removed.
@@ -78,54 +75,66 @@ type Swept struct {
 	InUse   int // entries that would have been removed
 }
 
-// sweep removes entries that nobody has open, those that were not used for longest
-// first, until the target is met. One that is in use keeps what it has.
-func (s *Store) sweep(o sweepOptions) (Swept, error) {
-	var result Swept
+// sweep removes entries of which no process makes use, the least recently used ones
+// first, until the store has no more than o.Size bytes, and the names beyond their share.
+func (s *Store) sweep(o PruneOptions) (Swept, error) {
 	lock, ok, err := lockFile(s.path(lockName), unix.LOCK_EX)
 	if err != nil {
-		return result, err
+		return Swept{}, err
 	}
 	if !ok {
-		return result, errSweeping
+		return Swept{}, errSweeping
 	}
 	defer lock.Close()
 	s.removeLeftovers()
 	list := s.items()
-	slices.SortFunc(list, func(a, b item) int { return a.lastUse.Compare(b.lastUse) })
 	total := s.used(list)
-	if o.names {
+	if o.Names {
 		total -= s.removePins(0)
 	} else {
-		total -= s.removePins(o.target / 16)
+		total -= s.removePins(o.Size / 16)
 	}
+	sourceOf := func(dir string) (string, error) {
+		m, err := readMeta(dir)
+		if err != nil {
+			return "", err
+		}
+		return m.Source, nil
+	}
+	return sweepItems(list, total, o, sourceOf, s.removeUnused)
+}
+
+// sweepItems removes items, the least recently used ones first, until total is no more
+// than o.Size, and all that o matches by what sourceOf returns. remove removes one unless
+// a process has it open.
+func sweepItems(list []item, total int64, o PruneOptions, sourceOf func(dir string) (string, error), remove func(dir string) (gone bool, err error)) (swept Swept, err error) {
+	slices.SortFunc(list, func(a, b item) int { return a.lastUse.Compare(b.lastUse) })
 	for _, it := range list {
-		wanted := total > o.target
-		if o.remove != nil && !wanted {
-			m, err := readMeta(it.dir)
-			wanted = err == nil && o.remove(it.dir, m)
+		wanted := total > o.Size
+		if o.Match != nil && !wanted {
+			source, err := sourceOf(it.dir)
+			wanted = err == nil && o.Match(source)
 		}
 		if !wanted && !it.private {
 			continue
 		}
-		switch gone, err := s.removeUnused(it.dir); {
+		gone, err := remove(it.dir)
+		switch {
 		case err != nil:
-			return result, err
+			return swept, err
 		case gone:
 			total -= it.bytes
-			result.Entries++
-			result.Bytes += it.bytes
-		default:
-			if wanted {
-				result.InUse++
-			}
+			swept.Entries++
+			swept.Bytes += it.bytes
+		case wanted:
+			swept.InUse++
 		}
 	}
-	return result, nil
+	return swept, nil
 }
 
-// making is longer than anything is being made: what is older was left by a process
-// that was killed. Whoever is slower begins anew.
+// making is longer than it takes to make anything: what is older was left by a process
+// that was killed. A process that is slower starts again.
 const making = 10 * time.Minute
 
 // removeLeftovers removes what killed processes left half made or half removed.
@@ -139,12 +148,12 @@ func (s *Store) removeLeftovers() {
 	}
 }
 
-// removeUnused removes an entry unless somebody has it open. Mappings of it stay
+// removeUnused removes an entry unless a process has it open. Mappings of it stay
 // what they are.
 func (s *Store) removeUnused(dir string) (gone bool, err error) {
 	state, err := openPart(dir, stateName)
 	switch {
-	case errors.Is(err, errBroken): // nobody can have it open
+	case errors.Is(err, errBroken): // no process can have it open
 		return true, removeDir(s.path(tmpDir), dir)
 	case errors.Is(err, fs.ErrNotExist):
 		return true, nil

@@ -102,7 +102,7 @@ func TestSweepers(t *testing.T) {
 		s := openStore(t, dir, 1<<30)
 		wg.Go(func() {
 			for range 50 {
-				switch _, err := s.sweep(sweepOptions{}); err {
+				switch _, err := s.sweep(PruneOptions{}); err {
 				case nil:
 					swept.Add(1)
 				case errSweeping:
@@ -133,7 +133,7 @@ func TestPruneWhileOpening(t *testing.T) {
 		s := openStore(t, dir, 1<<30)
 		wg.Go(func() {
 			for !done.Load() {
-				if _, err := s.sweep(sweepOptions{}); err != nil && err != errSweeping {
+				if _, err := s.sweep(PruneOptions{}); err != nil && err != errSweeping {
 					t.Error(err)
 					return
 				}

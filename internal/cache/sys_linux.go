@@ -40,7 +40,7 @@ func syncData(f *os.File) error {
 	}
 }
 
-// lockBytes locks [off, off+n) of a file, against all who opened it again, until it is
+// lockBytes locks [off, off+n) of a file, against every other open of it, until it is
 // closed. ok is false while another has it.
 func lockBytes(f *os.File, off, n int64) (ok bool, err error) {
 	l := unix.Flock_t{Type: unix.F_WRLCK, Start: off, Len: n}

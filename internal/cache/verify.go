@@ -55,7 +55,7 @@ type verifier struct {
 	digest string
 	size   int64
 	pos    atomic.Int64  // what is hashed; whole cells, or all
-	turn   chan struct{} // who has it may use what follows
+	turn   chan struct{} // the goroutine that has it may use what follows
 
 	hash    hash.Hash // nil: no digest is known
 	dropped uint32    // of the disk, when the first cell was hashed
@@ -72,7 +72,7 @@ func (v *verifier) reset() {
 	v.pos.Store(0)
 }
 
-// take waits for the turn.
+// take waits until nobody else hashes.
 func (v *verifier) take(ctx context.Context) error {
 	select {
 	case v.turn <- struct{}{}: // also where ctx has ended, if it is free
@@ -89,14 +89,8 @@ func (v *verifier) take(ctx context.Context) error {
 
 func (v *verifier) give() { <-v.turn }
 
-// got returns the digest, of the kind of another, of what was hashed.
-func got(h hash.Hash, want string) string {
-	kind, _, _ := strings.Cut(want, ":")
-	return kind + ":" + hex.EncodeToString(h.Sum(nil))
-}
-
 // advance hashes local bytes as far as there are any, and is ErrAbsent where that is not to
-// the end. It has the turn.
+// the end. The caller has the turn.
 func (d *disk) advance(ctx context.Context) (err error) {
 	v := d.verify
 	if v.pos.Load() == 0 {
@@ -133,7 +127,7 @@ func (d *disk) scrub(ctx context.Context) (err error) {
 	return errors.Join(err, look)
 }
 
-// hash is advance for who has not the turn.
+// hash is advance for callers that do not have the turn.
 func (d *disk) hash(ctx context.Context) error {
 	if err := d.verify.take(ctx); err != nil {
 		return err
@@ -202,20 +196,13 @@ func (e *Entry) verifyMixed(ctx context.Context) error {
 		h.Write(b)
 		off += int64(n)
 	}
-	if got := got(h, e.id.Digest); got != e.id.Digest {
-		return e.mismatch(got)
-	}
-	return nil
+	return e.compare(h)
 }
 
-// compare holds that p, all of the file, has its digest.
-func (e *Entry) compare(p []byte) error {
-	h, err := newDigest(e.id.Digest, e.id.Size)
-	if err != nil {
-		return err
-	}
-	h.Write(p)
-	if got := got(h, e.id.Digest); got != e.id.Digest {
+// compare holds that what was hashed, which is all of the file, has its digest.
+func (e *Entry) compare(h hash.Hash) error {
+	kind, _, _ := strings.Cut(e.id.Digest, ":")
+	if got := kind + ":" + hex.EncodeToString(h.Sum(nil)); got != e.id.Digest {
 		return e.mismatch(got)
 	}
 	return nil
@@ -229,7 +216,7 @@ func (e *Entry) absent() error {
 type digestError struct{ source, got, want string }
 
 func (e *digestError) Error() string {
-	return fmt.Sprintf("%s: the bytes that came have the digest %s instead of %s and are forgotten; open it again to fetch them anew", tensorfs.Printable(e.source), e.got, e.want)
+	return fmt.Sprintf("%s: the bytes that came have the digest %s instead of %s and are forgotten; open the model again, which fetches them again", tensorfs.Printable(e.source), e.got, e.want)
 }
 
 // Unwrap returns tensorfs.ErrChanged.

@@ -18,7 +18,7 @@ const settleAfter = 5 * time.Second
 // being filled front to back, and may be the last.
 func (d *disk) wrote(from, to int64) {
 	if pos := d.verify.pos.Load(); d.verify.hash != nil && from <= pos && pos < to {
-		d.run(func() { _ = d.hash(d.ctx) }) // as far as there is something; who verifies finds what is wrong
+		d.run(func() { _ = d.hash(d.ctx) }) // as far as there are bytes; Verify finds what is wrong
 	}
 	d.bg.Lock()
 	defer d.bg.Unlock()
@@ -44,7 +44,7 @@ func (d *disk) settle(long bool) {
 	all, err := d.complete()
 	if all && err == nil {
 		err = d.verifyWhole(d.ctx, long && d.size <= verifyAlone)
-		if errors.Is(err, tensorfs.ErrChanged) { // nobody else may hear of it
+		if errors.Is(err, tensorfs.ErrChanged) { // no caller may hear of it
 			d.s.log.Error("a cached file is forgotten", "error", err.Error())
 			return
 		}
@@ -87,8 +87,8 @@ func (d *disk) lookWhole() {
 // errStale says that cells became absent after they were hashed.
 var errStale = errors.New("the cells changed while they were verified")
 
-// makeWhole marks the entry as whole if all cells are there, and durable. Nobody
-// writes to it meanwhile, and nobody does afterwards; what was hashed is still there.
+// makeWhole marks the entry as whole if all cells are there, and durable. No process
+// writes to it meanwhile or afterwards, and what was hashed is still there.
 func (d *disk) makeWhole(v *verifier) error {
 	return d.alone(func() error {
 		now, err := d.dropped()
@@ -125,7 +125,7 @@ func (d *disk) unmake() (ok bool, err error) {
 	if ok, err := flock(d.state, unix.LOCK_EX); !ok {
 		return false, err
 	}
-	defer func() { _, _ = flock(d.state, unix.LOCK_SH) }() // to whoever removed it in between it does no harm
+	defer func() { _, _ = flock(d.state, unix.LOCK_SH) }() // it does no harm to a process that removed the entry in between
 	if own, shared := d.s.dirs(d.id); own != shared && d.isAt(shared) {
 		if err := d.s.move(shared, own); err != nil {
 			return false, err
@@ -162,8 +162,8 @@ func (d *disk) verifyWhole(ctx context.Context, long bool) error {
 			if err := d.advance(ctx); err != nil {
 				return err
 			}
-			if got := got(v.hash, d.id.Digest); got != d.id.Digest {
-				return d.entry.mismatch(got)
+			if err := d.entry.compare(v.hash); err != nil {
+				return err
 			}
 		}
 		if d.whole.Load() {
