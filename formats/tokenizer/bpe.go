@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -23,6 +24,9 @@ func (s *source) byteBPE(v *Vocabulary) {
 	}
 	v.Model = "gpt2"
 	s.preTokenizer(v)
+	if s.Architecture == "bert" {
+		s.segments(v)
+	}
 	s.bpe(v, addedType)
 }
 
@@ -73,11 +77,17 @@ func (s *source) charBPE(v *Vocabulary) {
 	case d.decoder.Member("type").Text() != "Sequence":
 		d.fail("its decoder %s is not the Sequence that tokenizers with byte_fallback have", typeOf(d.decoder))
 	}
-	v.Model, v.Pre, v.Flags[flagPrefix] = "llama", "default", d.spacePrefix()
+	v.Flags[flagPrefix] = d.spacePrefix(s.habit.model)
 	s.beginLlama(v)
 	s.bpe(v, plainType)
+	if v.Model, v.Pre = "llama", "default"; s.habit.model == "gemma4" {
+		v.Model, v.Pre, v.Scores = "gemma4", "", slices.Repeat([]float32{addedScore}, len(v.Tokens)) // which nobody reads
+	}
+	visible := strings.Fields(s.habit.visible)
 	for id, text := range v.Tokens {
 		switch {
+		case slices.Contains(visible, text):
+			v.Types[id] = userDefined
 		case v.Types[id] != normal:
 		case isByte(text):
 			v.Types[id] = byteToken
@@ -94,9 +104,19 @@ func isByte(text string) bool {
 
 func isHex(c byte) bool { return strings.IndexByte("0123456789ABCDEFabcdef", c) >= 0 }
 
-// spacePrefix returns whether a space is put before a text. It refuses what does
-// not treat spaces as llama.cpp does.
-func (d *document) spacePrefix() bool {
+// spaceSteps are the ways of a normalizer and a pre_tokenizer that treat spaces as
+// llama.cpp does, and whether they put one before a text. Behind the models that are the
+// only ones to do so is a colon.
+var spaceSteps = map[string]bool{
+	"prepend replace |": true, "| always": true, "| first": true, "replace | always": true, "replace | first": true,
+	"| never": false, "replace | never": false, "replace |": false,
+	"replace | split":        false, // as Gemma
+	"gemma4:replace | lines": false, // as Files writes
+}
+
+// spacePrefix returns whether a space is put before a text by a tokenizer that becomes
+// one of a model. It refuses what does not treat spaces as llama.cpp does.
+func (d *document) spacePrefix(model string) bool {
 	normalizers, cuts := d.steps()
 	steps := ""
 	for _, r := range normalizers {
@@ -115,14 +135,11 @@ func (d *document) spacePrefix() bool {
 	for _, r := range cuts {
 		steps += " " + spaceCut(r)
 	}
-	switch steps {
-	case "prepend replace |", "| always", "| first", "replace | always", "replace | first":
-		return true
-	case "| never", "replace | never", "replace | split": // the last as Gemma
-		return false
+	prefix, ok := spaceSteps[steps]
+	if _, only := spaceSteps[model+":"+steps]; !ok && !only || prefix && model == "gemma4" {
+		d.fail("its normalizer (%d steps) and pre_tokenizer (%d steps) treat spaces in a way that llama.cpp does not", len(normalizers), len(cuts))
 	}
-	d.fail("its normalizer (%d steps) and pre_tokenizer (%d steps) treat spaces in a way that llama.cpp does not", len(normalizers), len(cuts))
-	return false
+	return prefix
 }
 
 // steps returns the steps of the normalizer and of the pre_tokenizer.
@@ -154,8 +171,11 @@ func spaceCut(r jsonobj.Raw) string {
 		}
 	case "Split":
 		invert, ok := boolean(r.Member("invert"))
-		if ok && !invert && r.Member("pattern").Member("String").Text() == " " && r.Member("behavior").Text() == "MergedWithPrevious" {
+		switch pattern, behavior := r.Member("pattern"), r.Member("behavior").Text(); {
+		case ok && !invert && pattern.Member("String").Text() == " " && behavior == "MergedWithPrevious":
 			return "split"
+		case ok && !invert && pattern.Member("Regex").Text() == lines && behavior == "Isolated":
+			return "lines"
 		}
 	}
 	return "other"

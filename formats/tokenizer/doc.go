@@ -10,9 +10,11 @@
 //	tokenizer.ggml.model   tokenizer.json, others
 //	gpt2                   BPE of bytes; vocab.json and merges.txt   bpe.go, slow.go
 //	llama                  BPE of characters; tokenizer.model        bpe.go, sentencepiece.go
-//	gemma4                 BPE of characters (only written)          files.go
+//	gemma4                 BPE of characters, by merges              bpe.go
 //	bert                   WordPiece                                 wordpiece.go
-//	t5                     Unigram                                   unigram.go
+//	t5                     Unigram; spiece.model                     unigram.go, sentencepiece.go
+//
+// What single architectures have of their own is in a table, habits.go.
 //
 // [Vocabulary.Keys] are those of llama.cpp's own converter, with two deviations that
 // make llama.cpp give the tokens of the source: the scores of a SentencePiece-like

@@ -91,9 +91,12 @@ const (
 	restoreSpaces = `{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"` + space + `"},"content":" "},{"type":"ByteFallback"},{"type":"Fuse"}`
 )
 
+// lines is how llama.cpp cuts a text that it takes as it is.
+const lines = `[^\n]+|[\n]+`
+
 // textForm is BPE of text with bytes for characters that are not tokens.
 func (v *Vocabulary) textForm() (*form, error) {
-	f := &form{normalizer: replaceSpaces, preTokenizer: splitStep(`[^\n]+|[\n]+`), decoder: restoreSpaces + `]}`,
+	f := &form{normalizer: replaceSpaces, preTokenizer: splitStep(lines), decoder: restoreSpaces + `]}`,
 		around: v.around(false, false, "", "eos"), model: bpeModel(v.unknown(), true, true, false)}
 	f.around.first = v.role("bos") // whatever the file says
 	return f, nil

@@ -18,7 +18,7 @@ func FuzzRead(f *testing.F) {
 		f.Add([]byte(g[names[0]]), []byte(g[names[1]]), []byte(g[names[2]]), []byte(g[names[3]]), []byte(g[names[4]]), arch, rows)
 	}
 	for _, c := range goldenCases(f) {
-		g := load(f, filepath.Join(golden, c.name))
+		g := load(f, filepath.Join(c.dir, c.name))
 		for i := range archs {
 			if archs[i] == c.arch || i == 0 {
 				add(g, byte(i), uint16(c.rows))

@@ -1,6 +1,7 @@
 package tokenizer_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"io/fs"
@@ -18,7 +19,12 @@ import (
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
-const golden = "../../testdata/whole-gguf"
+// golden and architectures are directories of models as they are published, with what
+// llama.cpp's converter made of them.
+const (
+	golden        = "../../testdata/whole-gguf"
+	architectures = "../../testdata/architectures"
+)
 
 // files are the files of a model by name.
 type files map[string]string
@@ -77,11 +83,21 @@ func load(t testing.TB, dir string) files {
 	return f
 }
 
-// golden cases: name, architecture and rows of the embedding.
+// goldenCase is a model, its architecture and the rows of its embedding.
 type goldenCase struct {
-	name, arch string
-	rows       int
-	want       map[string]typed
+	dir, name, arch string
+	rows            int
+	want            map[string]typed
+}
+
+// expects returns one of the files that say what becomes of a case.
+func (c goldenCase) expects(t testing.TB, what string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(c.dir, "expected", c.name+what))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 type typed struct {
@@ -89,43 +105,35 @@ type typed struct {
 	Value any
 }
 
-func goldenCases(t testing.TB) []goldenCase {
+func goldenCases(t testing.TB) (cases []goldenCase) {
 	t.Helper()
-	list, err := filepath.Glob(filepath.Join(golden, "expected", "*.meta.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var cases []goldenCase
-	for _, file := range list {
-		c := goldenCase{name: strings.TrimSuffix(filepath.Base(file), ".meta.json")}
-		b, err := os.ReadFile(file)
-		if err == nil {
-			err = json.Unmarshal(b, &c.want)
-		}
+	for _, dir := range []string{golden, architectures} {
+		list, err := filepath.Glob(filepath.Join(dir, "expected", "*.meta.json"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.arch = c.want["general.architecture"].Value.(string)
-		if c.name == "gemma3" {
-			c.rows = headerRows(t, c.name)
-		} else {
-			c.rows = tableRows(t, c.name)
+		for _, file := range list {
+			c := goldenCase{dir: dir, name: strings.TrimSuffix(filepath.Base(file), ".meta.json")}
+			b := bytes.ReplaceAll(c.expects(t, ".meta.json"), []byte("-Infinity"), []byte("null")) // of a key that is no tokenizer's
+			if err := json.Unmarshal(b, &c.want); err != nil {
+				t.Fatal(err)
+			}
+			c.arch = c.want["general.architecture"].Value.(string)
+			if c.rows = tableRows(t, c); c.name == "gemma3" {
+				c.rows = headerRows(t, c)
+			}
+			cases = append(cases, c)
 		}
-		cases = append(cases, c)
 	}
-	if len(cases) < 20 {
+	if len(cases) < 20+57 {
 		t.Fatalf("%d golden cases", len(cases))
 	}
 	return cases
 }
 
 // tableRows returns the rows of the embedding that the whole file has.
-func tableRows(t testing.TB, name string) int {
-	b, err := os.ReadFile(filepath.Join(golden, "expected", name+".tensors.tsv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(b)) {
+func tableRows(t testing.TB, c goldenCase) int {
+	for line := range strings.Lines(string(c.expects(t, ".tensors.tsv"))) {
 		if f := strings.Split(line, "\t"); f[0] == "token_embd.weight" {
 			_, rows, _ := strings.Cut(f[2], "x")
 			n, err := strconv.Atoi(rows)
@@ -135,13 +143,13 @@ func tableRows(t testing.TB, name string) int {
 			return n
 		}
 	}
-	t.Fatalf("%s has no embedding", name)
+	t.Fatalf("%s has no embedding", c.name)
 	return 0
 }
 
 // headerRows returns the rows of the embedding that the source has.
-func headerRows(t testing.TB, name string) int {
-	b, err := os.ReadFile(filepath.Join(golden, name, "model.safetensors"))
+func headerRows(t testing.TB, c goldenCase) int {
+	b, err := os.ReadFile(filepath.Join(c.dir, c.name, "model.safetensors"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +162,7 @@ func headerRows(t testing.TB, name string) int {
 			return h.Shape[0]
 		}
 	}
-	t.Fatalf("%s has no embedding", name)
+	t.Fatalf("%s has no embedding", c.name)
 	return 0
 }
 
@@ -170,6 +178,8 @@ func expected(t testing.TB, v typed) any {
 		return each(list, func(v any) string { return v.(string) })
 	case "array:INT32":
 		return each(list, func(v any) int32 { return int32(v.(float64)) })
+	case "array:UINT8":
+		return each(list, func(v any) uint8 { return uint8(v.(float64)) })
 	case "array:FLOAT32":
 		return each(list, func(v any) float32 { return float32(v.(float64)) })
 	}
@@ -208,7 +218,7 @@ var assumed = map[string]func(model string, value any) bool{
 func TestGolden(t *testing.T) {
 	for _, c := range goldenCases(t) {
 		t.Run(c.name, func(t *testing.T) {
-			f := load(t, filepath.Join(golden, c.name))
+			f := load(t, filepath.Join(c.dir, c.name))
 			got, err := f.read(t, c.arch, c.rows)
 			if err != nil {
 				t.Fatal(err)
@@ -230,7 +240,7 @@ func TestGolden(t *testing.T) {
 				}
 				want := expected(t, v)
 				switch {
-				case key == "tokenizer.ggml.pre" && c.arch == "bert":
+				case key == "tokenizer.ggml.pre" && model == "bert":
 					want = "default" // any will do
 				case key == "tokenizer.ggml.scores" && c.name == "llama-spm-json":
 					want = ranks(t, f["tokenizer.json"], c.rows)

@@ -56,6 +56,9 @@ const (
 	unmerged = -1000000 // of tokens that no merge makes
 )
 
+// padName is the text of an id that no token has.
+func padName(id int) string { return "[PAD" + strconv.Itoa(id) + "]" }
+
 // Keys returns the keys tokenizer.* of a GGUF file. Their values are strings, bools,
 // uint32, []string, []int32, []float32 and []uint8. It is an error if two tokens are
 // equal: llama.cpp stops the whole process where they are.
@@ -69,16 +72,16 @@ func (v *Vocabulary) Keys() ([]tensorfs.Meta, error) {
 	if add(keyModel, v.Model); v.Model == noModel {
 		return list, nil
 	}
-	texts, types, scores, pad := slices.Clone(v.Tokens), slices.Clone(v.Types), slices.Clone(v.Scores), "[PAD"
+	texts, types, scores, before := slices.Clone(v.Tokens), slices.Clone(v.Types), slices.Clone(v.Scores), ""
 	if v.Model == "bert" {
-		pad = space + pad
+		before = space
 		for id := range texts {
 			texts[id] = mark(texts[id], types[id])
 		}
 	}
 	for id, kind := range types {
 		if kind == unset {
-			texts[id], types[id] = pad+strconv.Itoa(id)+"]", unused
+			texts[id], types[id] = before+padName(id), unused
 		}
 	}
 	var f failure
@@ -91,7 +94,9 @@ func (v *Vocabulary) Keys() ([]tensorfs.Meta, error) {
 			}
 		}
 	}
-	add(keyPre, v.Pre)
+	if v.Pre != "" {
+		add(keyPre, v.Pre)
+	}
 	add(keyTokens, texts)
 	if scores != nil {
 		for id, kind := range v.Types {

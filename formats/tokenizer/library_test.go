@@ -188,14 +188,18 @@ func byteLetter(c int) string {
 }
 
 // TestRoundTrip holds that what was read can be written again: Hugging Face's
-// library gives the ids of the source. It gives those of llama.cpp for one text
-// that falcon's pre-tokenizer cuts otherwise there, and for names of control tokens
-// where those of the source are SentencePiece's, which knows none in a text.
+// library gives the ids of the source, or those of llama.cpp, which are the only ones
+// of most models of SentencePiece's. It gives those of llama.cpp for one text that
+// falcon's pre-tokenizer cuts otherwise there, and for names of control tokens where
+// those of the source are SentencePiece's, which knows none in a text. Unigram's texts
+// with line breaks are left out: the sources cut at these, and llama.cpp expects the
+// table of characters to make spaces of them, which those of the tiny models do not.
 func TestRoundTrip(t *testing.T) {
 	l := startLibrary(t)
+	compared := 0
 	for _, c := range goldenCases(t) {
 		t.Run(c.name, func(t *testing.T) {
-			source := load(t, filepath.Join(golden, c.name))
+			source := load(t, filepath.Join(c.dir, c.name))
 			read, err := source.read(t, c.arch, c.rows)
 			if err != nil {
 				t.Fatal(err)
@@ -204,28 +208,38 @@ func TestRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := os.ReadFile(filepath.Join(golden, "expected", c.name+".run.json"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var want struct {
+			var run struct {
 				Texts    []string
 				HFTokens [][]int `json:"hf_tokens"`
 				Llama    struct{ TokensSpecial [][]int }
 			}
-			if err := json.Unmarshal(b, &want); err != nil || len(want.Texts) == 0 || len(want.HFTokens) != len(want.Texts) {
-				t.Fatalf("%d texts, %d lists of tokens, %v", len(want.Texts), len(want.HFTokens), err)
+			if err := json.Unmarshal(c.expects(t, ".run.json"), &run); err != nil || len(run.Texts) == 0 {
+				t.Fatalf("%d texts, %v", len(run.Texts), err)
 			}
-			got := l.encode(t, files["tokenizer.json"], want.Texts)
-			for i, text := range want.Texts {
-				_, byLibrary := source["tokenizer.json"]
-				if c.name == "falcon" && i == 5 || !byLibrary && strings.Contains(text, "</s>") {
-					want.HFTokens[i] = want.Llama.TokensSpecial[i]
+			want := run.HFTokens
+			if want == nil {
+				want = run.Llama.TokensSpecial
+			}
+			if len(want) != len(run.Texts) && c.name != "gemma3n" { // which llama.cpp does not load as small as it is
+				t.Fatalf("%d texts, %d lists of tokens", len(run.Texts), len(want))
+			}
+			got := l.encode(t, files["tokenizer.json"], run.Texts)
+			_, byLibrary := source["tokenizer.json"]
+			for i := range want {
+				text := run.Texts[i]
+				switch {
+				case meta(read)["tokenizer.ggml.model"] == "t5" && strings.Contains(text, "\n"):
+					continue
+				case c.name == "falcon" && i == 5, !byLibrary && strings.Contains(text, "</s>"):
+					want[i] = run.Llama.TokensSpecial[i]
 				}
-				if !slices.Equal(got.IDs[i], want.HFTokens[i]) {
-					t.Errorf("%q is %v, want %v", text, got.IDs[i], want.HFTokens[i])
+				if compared++; !slices.Equal(got.IDs[i], want[i]) {
+					t.Errorf("%q is %v, want %v", text, got.IDs[i], want[i])
 				}
 			}
 		})
+	}
+	if compared < 700 {
+		t.Errorf("%d texts are compared", compared)
 	}
 }

@@ -183,6 +183,9 @@ func (s *source) preTokenizer(v *Vocabulary) {
 	if v.Pre = findPre(steps, d.model.ignoreMerges, clean, known, nfc); v.Pre == "" {
 		d.fail("llama.cpp has no name for its pre_tokenizer (%d steps, the last %s, ignore_merges %v)", len(list), typeOf(list[len(list)-1]), d.model.ignoreMerges)
 	}
+	if own, row := preNamed(s.habit.pre), preNamed(v.Pre); own != nil && row != nil && slices.Equal(own.Split, row.Split) {
+		v.Pre = s.habit.pre
+	}
 	if v.Flags[flagPrefix] && v.Pre != "gpt-2" {
 		d.fail("its pre_tokenizer puts a space before the text, which llama.cpp does for gpt-2 and not for %s", v.Pre)
 	}

@@ -231,7 +231,7 @@ func TestChars(t *testing.T) {
 		want            any // the prefix; nil: refused
 	}{
 		{list(prepend, replace), nil, true},
-		{list(replace, prepend), nil, nil}, {list(prepend), nil, nil}, {replace, nil, nil}, {nil, nil, nil}, {list(prepend, replace), metaspace("first"), nil},
+		{list(replace, prepend), nil, nil}, {list(prepend), nil, nil}, {replace, nil, false}, {list(replace), nil, false}, {nil, nil, nil}, {list(prepend, replace), metaspace("first"), nil},
 		{nil, metaspace("always"), true}, {nil, metaspace("first"), true}, {nil, metaspace("never"), false},
 		{replace, metaspace("always"), true}, {replace, metaspace("first"), true}, {list(replace), metaspace("never"), false},
 		{nil, metaspace("split"), nil}, {replace, metaspace("split"), nil}, {replace, metaspace(""), nil}, {nil, without(metaspace("first"), "split", true), nil}, {nil, without(metaspace("first"), "split", nil), nil},
@@ -301,10 +301,10 @@ func TestSlow(t *testing.T) {
 	f := files{"vocab.json": vocab, "merges.txt": "#version: 0.2\na b\n", "tokenizer_config.json": `{"tokenizer_class":"GPT2Tokenizer"}`, "config.json": `{"bos_token_id":3}`}
 	want(t, "gpt2", f, "gpt2", 6, map[string]any{"g.model": "gpt2", "g.pre": "gpt-2", "g.tokens": strs{"a", "b", "ab", "<|endoftext|>", "Ġ", "[PAD5]"},
 		"g.token_type": []int32{1, 1, 1, 3, 1, 5}, "g.merges": strs{"a b"}, "g.bos_token_id": uint32(3), "g.add_space_prefix": nil})
-	qwen := f.with("tokenizer_config.json", `{"tokenizer_class":"Qwen2Tokenizer","added_tokens_decoder":{"5":{"content":"<|im|>","special":true}},"additional_special_tokens":["<t>"]}`).
+	qwen := f.with("tokenizer_config.json", `{"tokenizer_class":"Qwen2Tokenizer","added_tokens_decoder":{"5":{"content":"<|im|>","special":true}},"additional_special_tokens":["<t>"],"extra_special_tokens":["<u>"]}`).
 		with("added_tokens.json", `{"<t>":6,"<u>":7,"<|im|>":5}`).with("merges.txt", "a b\r\n\n")
 	got := want(t, "qwen2", qwen, "qwen2", 8, map[string]any{"g.pre": "qwen2", "g.tokens": strs{"a", "b", "ab", "<|endoftext|>", "Ġ", "<|im|>", "<t>", "<u>"},
-		"g.token_type": []int32{1, 1, 1, 3, 1, 3, 3, 4}, "g.merges": strs{"a b"}})
+		"g.token_type": []int32{1, 1, 1, 3, 1, 3, 3, 3}, "g.merges": strs{"a b"}})
 	if len(got.Notes) != 1 {
 		t.Errorf("notes %q", got.Notes)
 	}

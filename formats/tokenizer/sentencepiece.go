@@ -17,8 +17,8 @@ const (
 	algorithmBPE     = 2
 )
 
-// sentencepiece reads a tokenizer.model and what was added to it: SentencePiece's
-// ModelProto. Its types have the numbers that llama.cpp took over.
+// sentencepiece reads SentencePiece's file, a ModelProto, and what was added to it. Its
+// types have the numbers that llama.cpp took over.
 //
 //	1 pieces: 1 text, 2 score, 3 type
 //	2 trainer_spec: 3 model_type
@@ -28,7 +28,8 @@ func (s *source) sentencepiece(v *Vocabulary, text []byte) {
 	var texts []string
 	var scores []float32
 	var types []int32
-	algorithm, charsmap, dummyPrefix, trim, escapeSpace := uint64(algorithmUnigram), false, true, true, true
+	var charsmap []byte
+	algorithm, dummyPrefix, trim, escapeSpace := uint64(algorithmUnigram), true, true, true
 	s.fields(text, func(message protowire.Number, _ uint64, b []byte) {
 		if message > 3 {
 			return
@@ -48,7 +49,7 @@ func (s *source) sentencepiece(v *Vocabulary, text []byte) {
 			case 23:
 				algorithm = number
 			case 32:
-				charsmap = len(b) > 0
+				charsmap = b
 			case 33:
 				dummyPrefix = number != 0
 			case 34:
@@ -61,27 +62,32 @@ func (s *source) sentencepiece(v *Vocabulary, text []byte) {
 		case message != 1 || s.err != nil:
 			return
 		case len(texts) == s.Rows:
-			s.fail(pieceName+": it has more tokens than the embedding has rows, %d", s.Rows)
+			s.fail("%s: it has more tokens than the embedding has rows, %d", s.pieces, s.Rows)
 		case !utf8.ValidString(text):
-			s.fail(pieceName+": its token %d, %s, is not UTF-8", len(texts), tensorfs.Quote(text))
+			s.fail("%s: its token %d, %s, is not UTF-8", s.pieces, len(texts), tensorfs.Quote(text))
 		}
 		texts, scores, types = append(texts, text), append(scores, score), append(types, kind)
 	})
 	switch {
 	case len(texts) == 0:
-		s.fail(pieceName + ": it has no tokens, so it is not SentencePiece's")
+		s.fail("%s: it has no tokens, so it is not SentencePiece's", s.pieces)
 	case algorithm != algorithmUnigram && algorithm != algorithmBPE:
-		s.fail(pieceName+": its algorithm is number %d of SentencePiece, which llama.cpp does not have", algorithm)
+		s.fail("%s: its algorithm is number %d of SentencePiece, which llama.cpp does not have", s.pieces, algorithm)
 	case !escapeSpace:
-		s.fail(pieceName + ": its tokens have spaces as they are (escape_whitespaces is false), and llama.cpp's do not")
+		s.fail("%s: its tokens have spaces as they are (escape_whitespaces is false), and llama.cpp's do not", s.pieces)
 	}
-	v.Model, v.Pre = "llama", "default"
-	s.beginLlama(v)
-	if charsmap {
-		v.Notes = append(v.Notes, "llama.cpp does not normalize characters as the source's SentencePiece does: text with unusual forms of them has other tokens")
+	v.Pre = "default"
+	if unigram := algorithm == algorithmUnigram && s.habit.model == "t5"; unigram {
+		v.Model, v.Charsmap, v.Flags[flagPrefix], v.Flags[flagTrim] = "t5", charsmap, dummyPrefix, trim
+		v.Flags[flagEOS], v.Flags[flagBOS], v.Flags[flagSEP] = s.document == nil, s.document == nil && s.habit.shifted, s.document == nil && s.habit.shifted
+		s.segments(v)
+	} else {
+		s.likeLlama(v, dummyPrefix, trim, charsmap)
 	}
-	if trim {
-		v.Notes = append(v.Notes, "llama.cpp does not remove repeated spaces as the source's SentencePiece does: text with them has other tokens")
+	if s.habit.shifted && len(texts) > 2 {
+		texts = append([]string{"<s>", "<pad>", "</s>", "<unk>"}, texts[3:]...)
+		scores = append(make([]float32, 4), scores[3:]...)
+		types = append([]int32{control, control, control, unknown}, types[3:]...)
 	}
 	if s.tables(v, s.Rows, len(texts)); s.err != nil {
 		return
@@ -90,14 +96,31 @@ func (s *source) sentencepiece(v *Vocabulary, text []byte) {
 	copy(v.Tokens, texts)
 	copy(v.Scores, scores)
 	copy(v.Types, types)
-	prefix, said := boolean(s.settings.Raw("add_prefix_space"))
-	switch arch := s.Architecture; { // a space is put before a text, unless something is said
-	case arch == "llama" && said:
-		v.Flags[flagPrefix] = prefix
-	case arch == "gemma" || arch == "gemma2" || arch == "gemma3" || !dummyPrefix:
-		v.Flags[flagPrefix] = false
+	for id := len(texts); s.habit.shifted && id < s.Rows; id++ { // named before they were shifted
+		v.Tokens[id], v.Types[id], v.Scores[id] = padName(id-1), unused, padScore
 	}
 	s.addPieces(v)
+}
+
+// likeLlama reads how SentencePiece's BPE treats texts.
+func (s *source) likeLlama(v *Vocabulary, dummyPrefix, trim bool, charsmap []byte) {
+	v.Model = "llama"
+	s.beginLlama(v)
+	if s.habit.shifted {
+		s.fail("%s: it is no Unigram, which the tokenizers of this kind are", s.pieces)
+	}
+	if len(charsmap) > 0 {
+		v.Notes = append(v.Notes, "llama.cpp does not normalize characters as the source's SentencePiece does: text with unusual forms of them has other tokens")
+	}
+	if trim {
+		v.Notes = append(v.Notes, "llama.cpp does not remove repeated spaces as the source's SentencePiece does: text with them has other tokens")
+	}
+	switch prefix, said := boolean(s.settings.Raw("add_prefix_space")); { // a space is put before a text, unless something is said
+	case s.habit.prefix == "said" && said:
+		v.Flags[flagPrefix] = prefix
+	case s.habit.prefix == "never" || !dummyPrefix:
+		v.Flags[flagPrefix] = false
+	}
 }
 
 // addPieces adds the tokens of other files. Those that the embedding has no row
@@ -107,13 +130,19 @@ func (s *source) addPieces(v *Vocabulary) {
 		v.Types[a.id], v.Tokens[a.id] = kind(a)
 		v.Scores[a.id] = addedScore
 	}
+	if s.habit.shifted {
+		return
+	}
 	s.addedFile(func(a addedToken, in bool) {
 		if in {
 			add(a, plainType)
 		}
 	})
+	if v.Model == "t5" {
+		return
+	}
 	s.decoder(func(a addedToken) { add(a, addedType) })
-	if s.Architecture == "phi3" && s.document != nil {
+	if s.habit.added && s.document != nil {
 		for _, a := range s.document.added {
 			add(a, plainType)
 		}
@@ -179,7 +208,7 @@ func (s *source) fields(b []byte, do func(n protowire.Number, number uint64, b [
 			size = -1
 		}
 		if size < 0 {
-			s.fail(pieceName + ": it is not a message of SentencePiece, or is cut off")
+			s.fail("%s: it is not a message of SentencePiece, or is cut off", s.pieces)
 			return
 		}
 		b = b[size:]

@@ -81,8 +81,10 @@ func (s *source) slowAdded(d *document) {
 			r := o.Raw(role + "_token")
 			special[r.Text()], special[r.Member("content").Text()] = true, true
 		}
-		for e := range o.Raw("additional_special_tokens").Elements() {
-			special[e.Text()] = true
+		for _, name := range []string{"additional_special_tokens", "extra_special_tokens"} { // as transformers 4 and 5 call them
+			for e := range o.Raw(name).Elements() {
+				special[e.Text()] = true
+			}
 		}
 	}
 	delete(special, "")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
@@ -41,6 +42,8 @@ type source struct {
 	settings jsonobj.Object // tokenizer_config.json
 	class    string         // its tokenizer_class
 	document *document      // tokenizer.json; nil without one
+	habit    habit          // of its architecture
+	pieces   string         // the name of SentencePiece's file
 }
 
 // open returns a file of the model, nil where there is none.
@@ -111,6 +114,7 @@ func ReadFiles(o Options) (*Vocabulary, error) {
 	s := &source{Options: o}
 	s.settings = s.object(settingsName)
 	s.class = s.settings.Raw("tokenizer_class").Text()
+	s.habit = s.readHabits()
 	v := &Vocabulary{Special: map[string]int{}, Flags: map[string]bool{}}
 	if s.form(v); s.err == nil && v.Model != noModel {
 		s.special(v)
@@ -122,10 +126,6 @@ func ReadFiles(o Options) (*Vocabulary, error) {
 	return v, nil
 }
 
-// sentencepieceFirst are the architectures whose tokenizer.model counts for more
-// than their tokenizer.json.
-var sentencepieceFirst = map[string]bool{"llama": true, "gemma": true, "gemma2": true, "gemma3": true, "phi3": true, "qwen2": true}
-
 // unread are files of tokenizers that are in none of the forms read.
 var unread = []string{"tokenizer.model", "tekken.json", "vocab.json", "merges.txt", "vocab.txt", "vocab.bpe", "spiece.model", "sentencepiece.bpe.model",
 	"spm.model", "tiktoken.model", "tokenizer.tiktoken", "qwen.tiktoken", "added_tokens.json", "special_tokens_map.json", settingsName}
@@ -134,10 +134,12 @@ var unread = []string{"tokenizer.model", "tekken.json", "vocab.json", "merges.tx
 func (s *source) form(v *Vocabulary) {
 	text := s.read(jsonName, maxFile)
 	var model []byte
-	if sentencepieceFirst[s.Architecture] && !(s.Architecture == "phi3" && s.class == "GPT2Tokenizer") {
-		model = s.read(pieceName, maxFile)
+	for _, name := range strings.Fields(s.habit.pieces) {
+		if model == nil && s.class != "GPT2Tokenizer" { // as Phi 4 says
+			s.pieces, model = name, s.read(name, maxFile)
+		}
 	}
-	if text != nil { // beside a tokenizer.model for its added tokens and its template
+	if text != nil { // beside SentencePiece's file for its added tokens and its template
 		s.document = parseDocument(&s.failure, text, s.Rows, model == nil)
 	}
 	switch {

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -60,41 +61,50 @@ func (s *source) special(v *Vocabulary) {
 		}
 		v.Flags[flag] = said // false too: GGUF files say each
 	}
-	if s.Architecture == "llama" {
-		switch size, _ := s.config("vocab_size").Int(); {
-		case size == 32016 && len(v.Tokens) == size: // Code Llama
-			for i, role := range []string{"prefix", "suffix", "middle", "eot"} {
-				if role != "eot" || p.moved == 0 {
-					v.Special[role] = 32007 + i
-				}
-			}
-		case size == 49152: // small models of Granite
-			v.Flags[flagBOS] = false
+	for role, token := range s.habit.roles {
+		id, err := strconv.Atoi(token)
+		if err != nil {
+			id = s.addedID(token)
+		}
+		if _, ok := v.Special[role]; !ok && id >= 0 && id < len(v.Tokens) {
+			v.Special[role] = id
 		}
 	}
+	if s.habit.noBOS {
+		v.Flags[flagBOS] = false
+	}
+}
+
+// addedID returns the id of a token that tokenizer.json adds, -1 for any other text. Of
+// several with one text only the first counts.
+func (s *source) addedID(text string) int {
+	if s.document != nil {
+		for _, a := range s.document.added {
+			if a.content == text && text != "" {
+				return a.id
+			}
+		}
+	}
+	return -1
 }
 
 // specialID returns the id of a special token: of its text among the added tokens
 // of tokenizer.json, otherwise that of config.json.
 func (s *source) specialID(role, text string, n int) (int, bool) {
-	if text != "" && s.document != nil {
-		for _, a := range s.document.added {
-			if a.content == text {
-				if a.id < n {
-					return a.id, true
-				}
-				break // only the first counts
-			}
-		}
+	if id := s.addedID(text); id >= 0 && id < n {
+		return id, true
 	}
-	r := s.config(role + "_token_id")
+	r := s.Config.Raw(role + "_token_id")
+	if r.Kind() == 0 || r.Kind() == 'n' {
+		r = s.Config.Object("text_config").Raw(role + "_token_id")
+	}
 	id, ok := r.Int()
 	return id, ok && id >= 0 && id < n && !strings.ContainsAny(r.String(), ".eE")
 }
 
 // segments reads how many kinds of text the model tells apart: for the
-// architectures of BERT the two of its class where the config is silent, for
-// others none.
+// architectures of BERT those of its class where the config is silent, for others
+// none.
 func (s *source) segments(v *Vocabulary) {
 	r := s.config("type_vocab_size")
 	count, ok := r.Int()
@@ -103,6 +113,8 @@ func (s *source) segments(v *Vocabulary) {
 		if v.Segments = count; !ok || count <= 0 {
 			s.fail("config.json: type_vocab_size is %s, which is not a number of token types", tensorfs.Quote(r.String()))
 		}
+	case s.Architecture == "bert" && s.config("model_type").Text() == "distilbert":
+		v.Segments = 1
 	case s.Architecture == "bert" || s.Architecture == "nomic-bert":
 		v.Segments = 2
 	}
