@@ -151,9 +151,6 @@ func rewritten(meta []tensorfs.Meta, tensors []tensorfs.Tensor, opts Options) (*
 		}
 	}
 	notes := x.finish()
-	if n := len(x.kept); n > 0 {
-		notes.Notes = append(notes.Notes, fmt.Sprintf("%d tensors are quantised already and stay as they are, the first is %s", n, x.kept[0]))
-	}
 	f.Tensors, f.Exact, f.Notes = len(x.list), notes.Exact, notes.Notes
 	kept := make([]tensorfs.Meta, 0, len(meta))
 	for _, e := range meta {

@@ -29,6 +29,9 @@ func isF32(name string, rank int) bool {
 		slices.ContainsFunc(alwaysF32, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
+// isStack reports whether a tensor holds the matrices of all experts of a layer.
+func isStack(name string) bool { return strings.HasSuffix(name, "_exps.weight") }
+
 // typeOf returns the type that a tensor has in the file, and whether it holds the
 // tensor's numbers exactly.
 func (x *fileTensors) typeOf(name string, t *tensorfs.Tensor) (to tensorfs.DType, isExact bool, err error) {
@@ -36,6 +39,15 @@ func (x *fileTensors) typeOf(name string, t *tensorfs.Tensor) (to tensorfs.DType
 	switch {
 	case isF32(name, len(shape)):
 		return tensorfs.F32, true, nil
+	case x.opts.Type != tensorfs.Unknown && isStack(name) && (t.DType == tensorfs.MXFP4 || t.Quant != nil && t.Quant.Mode == "mxfp4"):
+		// Experts that were published as MXFP4 would only lose by another rounding.
+		if to, isExact, err = views.Exact(t); err != nil || isExact && to == tensorfs.MXFP4 {
+			if to != x.opts.Type {
+				x.kept = append(x.kept, name)
+			}
+			return to, isExact, err
+		}
+		fallthrough
 	case x.opts.Type != tensorfs.Unknown:
 		to = blocked(x.opts.Type, shape)
 		return to, t.Quant == nil && t.DType == to, nil
@@ -114,6 +126,9 @@ func (x *fileTensors) finish() tensorNotes {
 	x.notes.FileType = fileTypes[x.most()]
 	for _, t := range slices.Sorted(maps.Keys(x.rounded)) {
 		x.notes.Notes = append(x.notes.Notes, fmt.Sprintf("%d tensors are rounded to %s, the first is %s", len(x.rounded[t]), t, x.rounded[t][0]))
+	}
+	if n := len(x.kept); n > 0 {
+		x.notes.Notes = append(x.notes.Notes, fmt.Sprintf("%d tensors are quantised already and stay as they are, the first is %s", n, x.kept[0]))
 	}
 	return x.notes
 }

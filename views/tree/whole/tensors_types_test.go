@@ -44,7 +44,8 @@ func TestAlwaysF32(t *testing.T) {
 	}
 }
 
-// TestTypesAskedFor: every weight has the type, also of a model that is quantised.
+// TestTypesAskedFor: every weight has the type, also of a model that is quantised, but for
+// experts that are stored as MXFP4.
 func TestTypesAskedFor(t *testing.T) {
 	for _, c := range []struct {
 		model string
@@ -57,7 +58,8 @@ func TestTypesAskedFor(t *testing.T) {
 		{"llama3", tensorfs.BF16, "BF16", true, 32},
 		{"llama2-spm", tensorfs.F16, "F16", true, 1},
 		{"mlx-llama3-4bit", tensorfs.Q8_0, "Q8_0", false, 7},
-		{"mlx-mixtral-mxfp4", tensorfs.Q4_0, "Q4_0", false, 2},
+		{"mlx-mixtral-mxfp4", tensorfs.Q4_0, "Q4_0", false, 38}, // most numbers are the experts'
+		{"gpt-oss", tensorfs.Q8_0, "Q8_0", false, 38},
 		{"mlx-llama2-nvfp4", tensorfs.F16, "F16", false, 1},
 	} {
 		m, cfg := open(t, testdata+"/whole-gguf/"+c.model)
@@ -69,6 +71,8 @@ func TestTypesAskedFor(t *testing.T) {
 			want := c.want
 			if isF32(s.Name, len(s.Shape)) {
 				want = "F32"
+			} else if isStack(s.Name) {
+				want = "MXFP4"
 			}
 			if s.DType.String() != want {
 				t.Errorf("%s as %s: %s is %s", c.model, c.to, s.Name, s.DType)
