@@ -102,6 +102,12 @@ var agreements = map[string]func(c *configMaker){
 			c.refuse("%s is false, which config.json of %s cannot say", c.keys.full("attention.causal"), c.model())
 		}
 	},
+	// No layer of the class sees a window only.
+	"unwindowed": func(c *configMaker) {
+		if n := c.number64("attention.sliding_window"); n > 0 {
+			c.refuse("%s is %d, which config.json of %s cannot say", c.keys.full("attention.sliding_window"), n, c.model())
+		}
+	},
 	"sees_all": func(c *configMaker) {
 		class := c.arch.Classes[0].Name
 		if set, ok := c.flag("attention.causal"); !ok || set {
