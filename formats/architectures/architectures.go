@@ -50,6 +50,11 @@ func (a *Architecture) Drops(canonical, source string) bool {
 	})
 }
 
+// Varies reports whether layers of the architecture may differ in a fact.
+func (a *Architecture) Varies(fact string) bool {
+	return slices.ContainsFunc(a.words["varies"], func(x Item) bool { return x.Name == fact })
+}
+
 // DropsBeyond reports whether GGUF files do not have layers after the last one.
 func (a *Architecture) DropsBeyond() bool {
 	return slices.ContainsFunc(a.words["dropped"], func(x Item) bool { return x.Text == "beyond" })

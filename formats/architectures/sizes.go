@@ -2,6 +2,7 @@ package architectures
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 )
@@ -14,19 +15,39 @@ type Sizes struct {
 	facts     Facts
 	known     map[string]length
 	asked     map[string]bool // those whose expressions are being evaluated
+	layer     int64           // of which the sizes are, -1 for none
+	varied    bool            // a fact of the layer was asked for
 }
 
 // length is the length of a dimension, and who says so.
 type length struct {
-	n    int64
-	from string
+	n      int64
+	from   string
+	varies bool // between layers
 }
 
 // Sizes returns the sizes of a model of the architecture. Facts have the names of
 // keys.txt for what the model's files say, and after "assumed." for what they leave to
-// defaults.
+// defaults; NAME_per_layer is a list of what each layer has, []int64.
 func (a *Architecture) Sizes(to Direction, facts Facts) *Sizes {
-	return &Sizes{a, to, facts, map[string]length{}, map[string]bool{}}
+	return &Sizes{a, to, facts, map[string]length{}, map[string]bool{}, -1, false}
+}
+
+// Layer goes on with the sizes of a layer: those that vary between layers are forgotten.
+func (s *Sizes) Layer(n int64) {
+	s.layer = n
+	maps.DeleteFunc(s.known, func(_ string, l length) bool { return l.varies })
+}
+
+// fact returns a fact of the model, or of the layer.
+func (s *Sizes) fact(name string) any {
+	if s.layer >= 0 && s.arch.Varies(name) {
+		if list, ok := s.facts(name + "_per_layer").([]int64); ok && s.layer < int64(len(list)) {
+			s.varied = true
+			return list[s.layer]
+		}
+	}
+	return s.facts(name)
 }
 
 // origin is who gives facts.
@@ -49,11 +70,12 @@ func (s *Sizes) expr(name string) *Expr {
 // neither is known.
 func (s *Sizes) Fact(name string) any {
 	if l, ok := s.known[name]; ok {
+		s.varied = s.varied || l.varies
 		return l.n
 	}
 	e := s.expr(name)
 	if e == nil {
-		return s.facts(name)
+		return s.fact(name)
 	}
 	if s.asked[name] { // each of two sizes follows from the other
 		return nil
@@ -128,9 +150,9 @@ func (s *Sizes) hold(tensor string, n int64, name string) error {
 	}
 	l, ok := s.known[name]
 	if !ok {
-		l = length{n, tensor}
+		l, s.varied = length{n, tensor, false}, false
 		if v, given := s.Fact(name).(int64); given {
-			l = length{v, s.origin()}
+			l = length{v, s.origin(), s.varied}
 		}
 		if l.n < 1 || l.n > maxLength {
 			return fmt.Errorf("%s has %d for %s", l.from, l.n, s.source(name))

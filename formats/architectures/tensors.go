@@ -45,7 +45,10 @@ type Tensor struct {
 	// have the module, MLX where it is HF.
 	GGUF, HF, MLX string
 
-	Bare  bool // HF is the whole name, without .weight or .bias
+	// Whole says that the module is one tensor, whose canonical name is the module's; BareGGUF
+	// and Bare that the name of that side is the whole one, without .weight or .bias.
+	Whole, BareGGUF, Bare bool
+
 	Plain bool // mlx-lm takes the weight as plain numbers alone
 
 	weight, bias [2]Need
@@ -62,6 +65,16 @@ func (t *Tensor) Needs(param string, to Direction) Need {
 // Moved reports whether a move is one of the tensor's.
 func (t *Tensor) Moved(move string) bool {
 	return slices.ContainsFunc(t.Moves, func(m Move) bool { return m.Name == move })
+}
+
+// Joined is the module that Hugging Face has the tensor joined with others in, "" for none.
+func (t *Tensor) Joined() string {
+	for _, m := range t.Moves {
+		if m.Name == "part" && len(m.Args) == 1 {
+			return m.Args[0]
+		}
+	}
+	return ""
 }
 
 // Move is a move of numbers by its name in modules.txt, with what the description says
@@ -130,6 +143,7 @@ func readModules(file, text string) (moduleTable, error) {
 			continue
 		}
 		if f[0] == "move" && len(f) > 2 {
+			f[1], _, _ = strings.Cut(f[1], "(")
 			if slices.Contains(all.moves, f[1]) {
 				return moduleTable{}, mistake(file, n, "%s is there twice", f[1])
 			}
@@ -236,6 +250,9 @@ func (t *Tensor) readMoves(text string) (rest, why string) {
 			inside, text, _ = strings.Cut(inside, ")")
 			m.Args = strings.Fields(inside)
 		}
+		if slices.Contains([]string{"as", "part"}, name) && len(m.Args) == 0 {
+			return "", name + " says nothing in parentheses"
+		}
 		t.Moves = append(t.Moves, m)
 		if rest, ok := strings.CutPrefix(text, ","); ok {
 			text = rest
@@ -263,20 +280,28 @@ func (t *Tensor) mark(text string) (ok bool) {
 	return ok
 }
 
-// spell fills in the names that formats/names knows.
+// spell fills in the names that formats/names knows. A spelling of the text that ends with
+// "!" is a whole name.
 func (t *Tensor) spell(inLayer bool) {
-	param := ".weight"
-	if t.weight == [2]Need{Never, Never} {
-		param = ".bias"
-	}
 	canonical, ggufPrefix, anyPrefix := t.Module, "", ""
 	if inLayer {
 		canonical, ggufPrefix, anyPrefix = "layers.{n}."+t.Module, "blk.{n}.", "{n}."
 	}
+	param := ".weight"
+	if t.Whole = len(names.Spellings(names.GGUF, canonical)) > 0; t.Whole {
+		param, t.BareGGUF, t.Bare = "", true, true
+	} else if t.weight == [2]Need{Never, Never} {
+		param = ".bias"
+	}
 	if known := names.Spellings(names.GGUF, canonical+param); t.GGUF == "" && len(known) > 0 {
 		t.GGUF = strings.TrimSuffix(strings.TrimPrefix(known[0], ggufPrefix), param)
 	}
-	t.Bare = slices.ContainsFunc(names.Spellings(names.HF, canonical+param), func(s string) bool {
+	for name, bare := range map[*string]*bool{&t.GGUF: &t.BareGGUF, &t.HF: &t.Bare} {
+		if text, ok := strings.CutSuffix(*name, "!"); ok {
+			*name, *bare = text, true
+		}
+	}
+	t.Bare = t.Bare || slices.ContainsFunc(names.Spellings(names.HF, canonical+param), func(s string) bool {
 		_, below, _ := strings.Cut(s, anyPrefix)
 		return t.HF != "" && below == t.HF
 	})

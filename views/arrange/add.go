@@ -22,15 +22,22 @@ func SubtractOne(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return add(t, m
 type numbers map[tensorfs.DType]func(src []byte) float32
 
 func add(t *tensorfs.Tensor, by numbers) (*tensorfs.Tensor, error) {
-	sum, ok := by[t.DType]
+	return calculated("added to", t, tensorfs.F32, by)
+}
+
+// calculated returns a tensor of another type, F32 or BF16, whose numbers are made of
+// those of t. how is a word for errors.
+func calculated(how string, t *tensorfs.Tensor, to tensorfs.DType, by numbers) (*tensorfs.Tensor, error) {
+	number, ok := by[t.DType]
 	if t.Quant != nil || !ok || t.BigEndian || t.Opaque != "" {
-		return nil, fmt.Errorf("nothing is added to %s: only to little-endian F32, F16 and BF16", t.DType)
+		return nil, fmt.Errorf("nothing is %s %s: only to little-endian F32, F16 and BF16", how, t.DType)
 	}
-	to := *t
-	to.DType, to.Parts = tensorfs.F32, nil
+	made := *t
+	made.DType, made.Parts = to, nil
 	_, width := t.DType.Block()
-	to.Data = &added{t.Data, sum, width}
-	return &to, nil
+	_, out := to.Block()
+	made.Data = &computed{t.Data, number, width, out}
+	return &made, nil
 }
 
 // plusOne adds one to a stored number.
@@ -58,28 +65,35 @@ func numberB16(b []byte) float32 {
 
 func number16(b []byte) float32 { return float16.Frombits(binary.LittleEndian.Uint16(b)).Float32() }
 
-// added is the numbers of d, plus or minus one, as F32.
-type added struct {
-	d     tensorfs.Data
-	sum   func(src []byte) float32
-	width int64
+// computed is numbers that are made of those of d. It has out bytes for each, 4 of F32 or
+// the upper 2, which are BF16 where the lower ones are 0.
+type computed struct {
+	d          tensorfs.Data
+	number     func(src []byte) float32
+	width, out int64
 }
 
-func (a *added) Size() int64 { return a.d.Size() / a.width * 4 }
+func (c *computed) Size() int64 { return c.d.Size() / c.width * c.out }
 
-func (a *added) Check() error { return tensorfs.Check(a.d) }
+func (c *computed) Check() error { return tensorfs.Check(c.d) }
 
-func (a *added) ReadAt(p []byte, off int64) (int, error) {
-	return readElements(a, 4, a.Size(), p, off)
+func (c *computed) ReadAt(p []byte, off int64) (int, error) {
+	return readElements(c, c.out, c.Size(), p, off)
 }
 
-func (a *added) make(dst []byte, first int64) error {
-	return viewed(a.d, first*a.width, int64(len(dst))/4*a.width, func(src []byte) error {
-		for i, at := 0, 0; i < len(dst); i, at = i+4, at+int(a.width) {
-			binary.LittleEndian.PutUint32(dst[i:], math.Float32bits(a.sum(src[at:])))
+func (c *computed) make(dst []byte, first int64) error {
+	return viewed(c.d, first*c.width, int64(len(dst))/c.out*c.width, func(src []byte) error {
+		for at := 0; len(dst) > 0; at += int(c.width) {
+			bits := math.Float32bits(c.number(src[at:]))
+			if c.out == 2 {
+				binary.LittleEndian.PutUint16(dst, uint16(bits>>16))
+			} else {
+				binary.LittleEndian.PutUint32(dst, bits)
+			}
+			dst = dst[c.out:]
 		}
 		return nil
 	})
 }
 
-var _ tensorfs.Checker = (*added)(nil)
+var _ tensorfs.Checker = (*computed)(nil)

@@ -103,8 +103,9 @@ func newWalk(m *tensorfs.Model, mlx bool) (*layout.Walk, error) {
 	if w.Layers = k.number("block_count") - k.number("nextn_predict_layers"); w.Layers < 1 || w.Layers > maxTensorLayers {
 		return nil, fmt.Errorf("%s.block_count leaves %d layers, and a Hugging Face model has 1 to %d", k.arch, w.Layers, maxTensorLayers)
 	}
-	for _, key := range []string{"attention.head_count", "attention.head_count_kv", "feed_forward_length"} {
-		if _, ok := k.same(key); !ok {
+	for _, fact := range []string{"n_heads", "n_kv_heads", "ffn_dim"} {
+		key := architectures.FactOf(fact).Keys[0]
+		if _, ok := k.same(key); !ok && !a.Varies(fact) {
 			return nil, fmt.Errorf("%s.%s differs between layers, and a Hugging Face model of this architecture has one number", k.arch, key)
 		}
 	}

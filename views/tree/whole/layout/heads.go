@@ -43,7 +43,7 @@ func addOne(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) { re
 
 // subtractOne takes it away.
 func subtractOne(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
-	t, err := w.Numbers(p.name(), t, tensorfs.F32)
+	t, err := w.Numbers(w.name(p), t, tensorfs.F32)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func inOut(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	if w.To == MLX || p.param != ".weight" {
 		return t, nil
 	}
-	t, err := w.Numbers(p.name(), t, PlainType(t))
+	t, err := w.Numbers(w.name(p), t, PlainType(t))
 	if err != nil {
 		return nil, err
 	}

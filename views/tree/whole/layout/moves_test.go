@@ -11,7 +11,7 @@ import (
 // side does not need it.
 func TestMoves(t *testing.T) {
 	towardsGGUF := []string{"keep", "tokens", "positions", "divisors", "long_factor", "short_factor"}
-	fromGGUF := []string{"row", "thirds", "unless_mlx"}
+	fromGGUF := []string{"row", "unless_mlx"}
 	for _, name := range architectures.Moves() {
 		move, ok := moves[name]
 		if !ok {

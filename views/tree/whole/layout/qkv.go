@@ -66,6 +66,19 @@ func group(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return arrange.Reshape(t, at, width)
 }
 
+// oneAfterAnother puts all rows of q before those of k and of v, where the three of a head
+// are together.
+func oneAfterAnother(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	t, err := loose(t)
+	if err != nil {
+		return nil, err
+	}
+	if shape, heads := t.Numbers(), w.Sizes.Len("heads"); len(shape) == 0 || heads < 1 || shape[0]%(3*heads) != 0 {
+		return nil, fmt.Errorf("shape %v of %s does not divide into q, k and v of %d heads", shape, tensorfs.Quote(t.Source), heads)
+	}
+	return arrange.Swap(t, 0, w.Sizes.Len("heads"), 3)
+}
+
 // threeOfEachHead moves the rows of q, k and v, which GGUF has after each other, to where
 // the three of a head are together.
 func threeOfEachHead(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {

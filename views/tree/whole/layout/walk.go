@@ -48,6 +48,7 @@ type Walk struct {
 	Left    []tensorfs.Tensor             // those that are of no use to the side
 
 	facts   architectures.Facts
+	moves   map[string]Move
 	tensors *Tensors
 	used    []bool // tensors of the model that were made, or are of no use
 	layer   int64  // the one that is made
@@ -65,7 +66,7 @@ func New(m *tensorfs.Model, arch *architectures.Architecture, to Side, facts arc
 	if to == GGUF {
 		direction = architectures.ToGGUF
 	}
-	return &Walk{Model: m, Arch: arch, To: to, Sizes: arch.Sizes(direction, facts), facts: facts, tensors: TensorsOf(m), used: make([]bool, len(m.Tensors))}
+	return &Walk{Model: m, Arch: arch, To: to, Sizes: arch.Sizes(direction, facts), facts: facts, moves: moves, tensors: TensorsOf(m), used: make([]bool, len(m.Tensors))}
 }
 
 // Run makes all tensors: those before the layers, the layers, those after them. Every
@@ -80,10 +81,12 @@ func (w *Walk) Run() error {
 		return err
 	}
 	for w.layer = range w.Layers {
+		w.Sizes.Layer(w.layer)
 		if err := w.modules(w.Arch.Layer, fmt.Sprintf("%d.", w.layer)); err != nil {
 			return err
 		}
 	}
+	w.Sizes.Layer(-1)
 	if err := w.modules(w.Arch.Last, ""); err != nil {
 		return err
 	}
@@ -142,7 +145,7 @@ func (w *Walk) beyond(t *tensorfs.Tensor) bool {
 // inConfig reports whether a tensor, by its canonical name, is one that config.json holds.
 func (w *Walk) inConfig(name string) bool {
 	return slices.ContainsFunc(w.Arch.First, func(t architectures.Tensor) bool {
-		return t.Module+".weight" == name && slices.ContainsFunc(t.Moves, func(m architectures.Move) bool { return moves[m.Name].InConfig })
+		return t.Module+".weight" == name && slices.ContainsFunc(t.Moves, func(m architectures.Move) bool { return w.moves[m.Name].InConfig })
 	})
 }
 
@@ -156,7 +159,7 @@ type module struct {
 // part is the weight or the bias of a module.
 type part struct {
 	*module
-	param string   // ".weight" or ".bias"
+	param string   // ".weight" or ".bias", "" for a module that is one tensor
 	args  []string // of the move that is made
 }
 
@@ -164,11 +167,19 @@ type part struct {
 func (p *part) canonical() string { return p.from + p.param }
 
 // name is its name on the side.
-func (p *part) name() string {
-	if p.Bare {
+func (w *Walk) name(p *part) string {
+	if w.To == GGUF && p.BareGGUF || w.To != GGUF && p.Bare {
 		return p.to
 	}
 	return p.to + p.param
+}
+
+// parts are those of a module.
+func (m *module) parts() []*part {
+	if m.Whole {
+		return []*part{{module: m}}
+	}
+	return []*part{{module: m, param: ".weight"}, {module: m, param: ".bias"}}
 }
 
 // modules makes the modules whose condition holds. layer is "" or the number of a layer
@@ -217,13 +228,12 @@ func (w *Walk) module(t *architectures.Tensor, layer string) *module {
 func (w *Walk) make(m *module) error {
 	if w.To != GGUF {
 		for _, move := range m.Moves {
-			if all := moves[move.Name].All; all != nil {
+			if all := w.moves[move.Name].All; all != nil {
 				return all(w, m)
 			}
 		}
 	}
-	for _, param := range []string{".weight", ".bias"} {
-		p := &part{m, param, nil}
+	for _, p := range m.parts() {
 		make := w.toGGUF
 		if w.To != GGUF {
 			make = w.fromGGUF
@@ -243,30 +253,30 @@ func (w *Walk) toGGUF(p *part) error {
 	}
 	find := asStored
 	for _, move := range p.Moves {
-		if f := moves[move.Name].Find; f != nil {
+		if f := w.moves[move.Name].Find; f != nil {
 			find, p.args = f, move.Args
 		}
 	}
 	t, err := find(w, p)
 	for _, move := range p.Moves {
-		if to := moves[move.Name].To; to != nil && t != nil && err == nil {
+		if to := w.moves[move.Name].To; to != nil && t != nil && err == nil {
 			p.args = move.Args
 			t, err = to(w, p, t)
 		}
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: %w", p.to+p.param, err)
+		return fmt.Errorf("%s: %w", w.name(p), err)
 	case t == nil:
 		if need == architectures.Always {
-			return fmt.Errorf("the tensor %s is missing, which is %s in llama.cpp", p.canonical(), p.to+p.param)
+			return fmt.Errorf("the tensor %s is missing, which is %s in llama.cpp", p.canonical(), w.name(p))
 		}
 		return nil
 	}
 	if err := w.shaped(t, p.Shape, p.param); err != nil {
 		return err
 	}
-	return w.Put(p.to+p.param, t, OriginOf(t), p.Plain)
+	return w.Put(w.name(p), t, OriginOf(t), p.Plain)
 }
 
 // fromGGUF makes a part of a module of a directory.
@@ -280,7 +290,7 @@ func (w *Walk) fromGGUF(p *part) error {
 	}
 	shape := p.Shape
 	for _, move := range p.Moves {
-		if moves[move.Name].AnyShape {
+		if w.moves[move.Name].AnyShape {
 			shape = nil
 		}
 	}
@@ -288,18 +298,26 @@ func (w *Walk) fromGGUF(p *part) error {
 	if t == nil || err != nil {
 		return err
 	}
-	of, at := t, OriginOf(t)
+	at := OriginOf(t)
+	if t, err = w.undone(p, t); err != nil {
+		return err
+	}
+	return w.Put(w.name(p), t, at, p.Plain)
+}
+
+// undone makes the tensor that a directory has of one of GGUF.
+func (w *Walk) undone(p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	of := t
 	for _, move := range slices.Backward(p.Moves) {
-		from := moves[move.Name].From
-		if from == nil {
-			continue
-		}
-		p.args = move.Args
-		if t, err = from(w, p, t); err != nil {
-			return fmt.Errorf("%s cannot be %s: %w", tensorfs.Quote(of.Source), p.name(), err)
+		if from := w.moves[move.Name].From; from != nil {
+			var err error
+			p.args = move.Args
+			if t, err = from(w, p, t); err != nil {
+				return nil, fmt.Errorf("%s cannot be %s: %w", tensorfs.Quote(of.Source), w.name(p), err)
+			}
 		}
 	}
-	return w.Put(p.name(), t, at, p.Plain)
+	return t, nil
 }
 
 // shaped compares the shape of a weight or a bias with the dimensions of the weight.
@@ -312,6 +330,9 @@ func (w *Walk) shaped(t *tensorfs.Tensor, dims []string, param string) error {
 
 // find returns the model's tensor that holds a weight, or nil.
 func (w *Walk) find(name string) *tensorfs.Tensor { return w.tensors.Find(name) }
+
+// has reports whether the model has a module.
+func (w *Walk) has(name string) bool { return w.find(name+".weight") != nil || w.find(name) != nil }
 
 // take returns the tensor that holds a weight and marks it as used.
 func (w *Walk) take(name string) *tensorfs.Tensor {
@@ -351,9 +372,9 @@ func (w *Walk) Fact(name string) any {
 	stem, isTensor := strings.CutPrefix(name, "has.")
 	switch {
 	case strings.HasPrefix(stem, "layers."):
-		return w.find(stem+".weight") != nil
+		return w.has(stem)
 	case isTensor:
-		return w.find(w.inLayer(stem)+".weight") != nil
+		return w.has(w.inLayer(stem))
 	case name == "mlx":
 		return w.To == MLX
 	case name == "layer":

@@ -1,0 +1,65 @@
+package arrange
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// NegativeExp returns -exp(x) of the numbers of t, as F32: rounded once, of a result in
+// double precision.
+func NegativeExp(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	return calculated("applied to", t, tensorfs.F32, of(func(x float32) float32 { return float32(-math.Exp(float64(x))) }))
+}
+
+// of makes numbers by a function of what is stored.
+func of(f func(x float32) float32) numbers {
+	return numbers{
+		tensorfs.F32:  func(src []byte) float32 { return f(number32(src)) },
+		tensorfs.BF16: func(src []byte) float32 { return f(numberB16(src)) },
+		tensorfs.F16:  func(src []byte) float32 { return f(number16(src)) },
+	}
+}
+
+// maxLog is how many bytes of a tensor LogOfNegative reads.
+const maxLog = 64 << 20
+
+// LogOfNegative undoes [NegativeExp] for a tensor of F32: it returns log(-x), as BF16 where
+// [NegativeExp] makes the same numbers of that, within one unit of the last place, and as
+// F32 where it does not. It reads the tensor to find out. Numbers that are not below zero
+// have no logarithm.
+func LogOfNegative(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	if t.Quant != nil || t.DType != tensorfs.F32 || t.BigEndian || t.Opaque != "" || t.Data.Size() > maxLog {
+		return nil, fmt.Errorf("no logarithm is made of %d bytes of %s, but of up to %d of little-endian F32", t.Data.Size(), t.DType, maxLog)
+	}
+	b := make([]byte, t.Data.Size())
+	if err := tensorfs.ReadFull(t.Data, b, 0); err != nil {
+		return nil, err
+	}
+	to := tensorfs.BF16
+	for ; len(b) > 0; b = b[4:] {
+		x := number32(b)
+		if !(x < 0) || math.IsInf(float64(x), -1) {
+			return nil, fmt.Errorf("%v has no logarithm of its negative", x)
+		}
+		again := float32(-math.Exp(float64(roundedB16(logOf(x)))))
+		if d := int64(math.Float32bits(again)) - int64(binary.LittleEndian.Uint32(b)); d < -1 || d > 1 {
+			to = tensorfs.F32
+		}
+	}
+	log := logOf
+	if to == tensorfs.BF16 {
+		log = func(x float32) float32 { return roundedB16(logOf(x)) }
+	}
+	return calculated("applied to", t, to, of(log))
+}
+
+func logOf(x float32) float32 { return float32(math.Log(-float64(x))) }
+
+// roundedB16 rounds to the nearest BF16, of two to the even one.
+func roundedB16(x float32) float32 {
+	bits := math.Float32bits(x)
+	return math.Float32frombits((bits + 0x7FFF + bits>>16&1) &^ 0xFFFF)
+}

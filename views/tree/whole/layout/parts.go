@@ -1,0 +1,142 @@
+package layout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
+	"github.com/tensorfs/tensorfs/views/arrange"
+)
+
+// Several modules of GGUF may be one for Hugging Face: all rows of the first, then all of
+// the next, in the order of the description.
+
+// siblings are the modules that are made of one joined module with m.
+func (w *Walk) siblings(m *module) (all []*module) {
+	layer := ""
+	if rest, ok := strings.CutPrefix(strings.TrimSuffix(m.from, m.Module), "layers."); ok {
+		layer = rest
+	}
+	for _, list := range [][]architectures.Tensor{w.Arch.First, w.Arch.Layer, w.Arch.Last} {
+		if !slices.ContainsFunc(list, func(t architectures.Tensor) bool { return t.Module == m.Module }) {
+			continue
+		}
+		for i := range list {
+			if list[i].Joined() != m.Joined() {
+				continue
+			}
+			if s := w.module(&list[i], layer); s != nil {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// rowsOf is the dimension that has the rows of a part.
+func (p *part) rowsOf() int {
+	if p.param == ".bias" {
+		return max(len(p.Shape)-2, 0)
+	}
+	return len(p.Shape) - 2
+}
+
+// partOfJoined finds a module that is part of a joined one, or is there alone.
+func partOfJoined(w *Walk, p *part) (*tensorfs.Tensor, error) {
+	if t := w.take(p.canonical()); t != nil {
+		return t, nil
+	}
+	t, err := loose(w.take(strings.TrimSuffix(p.from, p.Module) + p.args[0] + p.param))
+	if t == nil || err != nil {
+		return nil, err
+	}
+	shape, dim := t.Numbers(), p.rowsOf()
+	if dim < 0 || dim >= len(shape) {
+		return nil, fmt.Errorf("shape %v of %s has no rows", shape, tensorfs.Quote(t.Source))
+	}
+	all := w.siblings(p.module)
+	var at, first, rows int64
+	for _, s := range all {
+		n := w.Sizes.Len(s.Shape[dim])
+		if n == 0 { // the parts are of one size, which the tensor tells
+			n = shape[dim] / int64(len(all))
+		}
+		if s.Module == p.Module {
+			first, rows = at, n
+		}
+		at += n
+	}
+	if at != shape[dim] {
+		return nil, fmt.Errorf("shape %v of %s does not divide into parts, which have %d rows together", shape, tensorfs.Quote(t.Source), at)
+	}
+	return arrange.Slice(t, dim, first, rows)
+}
+
+// joinParts puts the modules that have one name on the side as one tensor, with the first
+// of them.
+func joinParts(w *Walk, m *module) error {
+	all := slices.DeleteFunc(w.siblings(m), func(s *module) bool { return s.to != m.to })
+	if all[0].Module != m.Module {
+		return nil
+	}
+	for i, p := range m.parts() {
+		var list []*tensorfs.Tensor
+		var at Origin
+		for _, s := range all {
+			sp := s.parts()[i]
+			need := s.Needs(p.param, architectures.FromGGUF)
+			if need == architectures.Never {
+				continue
+			}
+			t, err := w.taken(sp.canonical(), s.Shape, need)
+			if err != nil {
+				return err
+			}
+			if t == nil {
+				continue
+			}
+			if len(list) == 0 {
+				at = OriginOf(t)
+			}
+			if t, err = w.undone(sp, t); err != nil {
+				return err
+			}
+			list = append(list, t)
+		}
+		switch len(list) {
+		case 0:
+			continue
+		case len(all):
+		default:
+			return fmt.Errorf("%s is made of %d tensors, of which the model has %d", w.name(p), len(all), len(list))
+		}
+		t, err := w.joined(w.name(p), p.rowsOf(), list)
+		if err != nil {
+			return err
+		}
+		if err := w.Put(w.name(p), t, at, p.Plain); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// joined joins tensors, which are numbers of one type where they are of several.
+func (w *Walk) joined(name string, dim int, list []*tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	if len(list) == 1 {
+		return list[0], nil
+	}
+	if t, err := arrange.Join(dim, list...); err == nil {
+		return t, nil
+	}
+	to := PlainType(list...)
+	for i, t := range list {
+		var err error
+		if list[i], err = w.Numbers(name, t, to); err != nil {
+			return nil, err
+		}
+	}
+	return arrange.Join(dim, list...)
+}
