@@ -262,16 +262,29 @@ func (v *Vocabulary) added() (list []int) {
 	return list
 }
 
+// readName finds out by the model's name whether tokens take the spaces after them with
+// them, which GGUF does not say: llama.cpp knows Phi-3 so. Converters write "Phi 3 Mini",
+// by which llama.cpp does not know it.
+func (v *Vocabulary) readName(name, arch string) {
+	name = strings.ToLower(name[:min(len(name), 1000)])
+	switch {
+	case strings.Contains(name, "phi-3"), strings.Contains(name, "phi3"):
+		v.spacesAfter = true
+	case strings.Contains(name, "phi 3") && strings.HasPrefix(arch, "phi"):
+		v.spacesAfter = true
+		v.Notes = append(v.Notes, "special tokens take the spaces and line breaks after them with them, as in the releases of Phi-3; llama.cpp does not know the model by its name and keeps these")
+	}
+}
+
 // appendAdded appends what is said of an added token but its id. Whether it takes
-// the spaces before and after it with it, GGUF does not say; llama.cpp knows these
-// models by their names.
+// the spaces before and after it with it, GGUF does not say.
 func (v *Vocabulary) appendAdded(b []byte, id int) []byte {
 	text, left, right := v.Tokens[id], false, false
 	switch v.Pre {
 	case "jina-v2-de", "jina-v2-es", "jina-v2-code":
 		left = text == "<mask>"
 	}
-	if name := strings.ToLower(v.name[:min(len(v.name), 1000)]); strings.Contains(name, "phi-3") || strings.Contains(name, "phi3") {
+	if v.spacesAfter {
 		right = text != "<unk>" && text != "<s>" && text != "<|endoftext|>"
 	}
 	b = appendQuoted(append(b, `"content":`...), text)

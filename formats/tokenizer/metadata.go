@@ -50,7 +50,8 @@ func ReadKeys(get func(key string) any, arch string) (*Vocabulary, error) {
 		})
 	}
 	v.readTemplateKeys(get)
-	v.name, _ = get("general.name").(string)
+	name, _ := get("general.name").(string)
+	v.readName(name, arch)
 	v.context, _ = integer(get(arch + ".context_length"))
 	if m.err != nil {
 		return nil, m.err

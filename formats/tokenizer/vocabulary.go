@@ -24,12 +24,12 @@ type Vocabulary struct {
 	Segments  int
 	Charsmap  []byte // SentencePiece's table of characters
 	Templates []Template
-	// Notes say in what llama.cpp differs from the source.
+	// Notes say in what llama.cpp differs from the files of Hugging Face.
 	Notes []string
 
-	name    string // of the model
-	context int64  // its length
-	index   *index // of Tokens; nil until they are known to be distinct
+	spacesAfter bool   // special tokens take the spaces after them with them
+	context     int64  // the length of the model's
+	index       *index // of Tokens; nil until they are known to be distinct
 }
 
 // Merge is two tokens that become one.

@@ -44,7 +44,11 @@ var pieceKeys = keys{
 // put writes a tokenizer that is good.
 func put(t testing.TB, k keys) map[string][]byte {
 	t.Helper()
-	files, err := written(k.get, "bert")
+	arch, ok := k.get("general.architecture").(string)
+	if !ok {
+		arch = "bert"
+	}
+	files, err := written(k.get, arch)
 	if err != nil {
 		t.Fatalf("%v: %v", k, err)
 	}
@@ -218,6 +222,8 @@ func TestWriteRules(t *testing.T) {
 			`[{"content":"Ġ","id":3,"lstrip":false,"normalized":false,"rstrip":false,"single_word":false,"special":false},{"content":"<s>","id":4,"lstrip":false,"normalized":false,"rstrip":false,"single_word":false,"special":true}]`},
 		"Phi-3":        {chars("general.name", "My PHI-3 Mini"), main, []any{"added_tokens", 2, "rstrip"}, `true`},
 		"phi3":         {chars("general.name", "phi3"), main, []any{"added_tokens", 2, "rstrip"}, `true`},
+		"Phi 3":        {chars("general.name", "Phi 3 Mini 4k Instruct", "general.architecture", "phi3"), main, []any{"added_tokens", 2, "rstrip"}, `true`},
+		"Delphi 3":     {chars("general.name", "Delphi 3B", "general.architecture", "llama"), main, []any{"added_tokens", 2, "rstrip"}, `false`},
 		"Phi-3's <s>":  {chars("general.name", "phi3"), main, []any{"added_tokens", 1, "rstrip"}, `false`},
 		"Phi-3, small": {chars("general.name", "phi3"), small, []any{"added_tokens_decoder", "2", "rstrip"}, `true`},
 		"Phi-4":        {chars("general.name", "phi-4"), main, []any{"added_tokens", 2, "rstrip"}, `false`},

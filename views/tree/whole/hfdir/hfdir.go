@@ -144,6 +144,7 @@ func (k *kind) generate(m *tensorfs.Model, r result, f *whole.Files) error {
 		}
 		return nil
 	}
+	f.Notes = append(f.Notes, vocabulary.Notes...)
 	if text, notes := c.generation(); text != nil {
 		texts[generationName], f.Notes = text, append(f.Notes, notes...)
 	}
