@@ -334,7 +334,7 @@ func TestPrivate(t *testing.T) {
 func TestEntryRefuses(t *testing.T) {
 	s := openStore(t, t.TempDir(), 0)
 	for _, id := range []ID{
-		{Key: "k", Size: -1}, {Key: "k", Size: maxSize + 1}, {Size: 1},
+		{Key: "k", Size: -1}, {Key: "k", Size: MaxSize + 1}, {Size: 1},
 		{Key: "k", Digest: "sha256:00"}, {Key: "k", Digest: "md5:00"}, {Key: "k", Digest: "sha256"},
 		{Key: "k", Digest: "sha256:" + strings.Repeat("A", 64)}, {Key: "k", Digest: "git:" + strings.Repeat("a", 64)},
 	} {
@@ -347,7 +347,7 @@ func TestEntryRefuses(t *testing.T) {
 	var e *Entry
 	if n := testlimit.Allocated(func() {
 		var err error
-		e, err = s.Entry(ID{Key: "k", Size: maxSize})
+		e, err = s.Entry(ID{Key: "k", Size: MaxSize})
 		check(t, err)
 	}); n > 64<<20 {
 		t.Errorf("%d bytes of memory for an empty entry", n)

@@ -26,8 +26,8 @@ const (
 	stateMagic = "tfscell2"
 )
 
-// maxSize bounds the size of an entry: its state then has 512 MiB.
-const maxSize = 16 << 40
+// MaxSize bounds the size of a file: its state then has 512 MiB.
+const MaxSize = 16 << 40
 
 // stateSize is the length of the state file for a file of the given size.
 func stateSize(size int64) int64 { return headerSize + 4*cellsOf(size) }
@@ -72,7 +72,7 @@ func parseMeta(b []byte) (*meta, error) {
 	if err := json.Unmarshal(b, &m); err != nil {
 		return nil, fmt.Errorf("meta.json: %w", err)
 	}
-	if m.Version != metaVersion || m.Key == "" || m.Size < 0 || m.Size > maxSize {
+	if m.Version != metaVersion || m.Key == "" || m.Size < 0 || m.Size > MaxSize {
 		return nil, fmt.Errorf("meta.json: it is not that of an entry")
 	}
 	return &m, nil

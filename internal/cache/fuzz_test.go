@@ -70,7 +70,7 @@ func FuzzMeta(f *testing.F) {
 	f.Add([]byte(`{"version":1,"key":"k","size":1e99}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		m, err := parseMeta(text)
-		if err == nil && (m.Key == "" || m.Size < 0 || m.Size > maxSize) {
+		if err == nil && (m.Key == "" || m.Size < 0 || m.Size > MaxSize) {
 			t.Errorf("%+v", m)
 		}
 	})

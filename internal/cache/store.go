@@ -148,7 +148,7 @@ func (id *ID) names() (own, shared string) {
 // that cannot be on the disk is in memory. Every Entry is closed as often as it was
 // returned.
 func (s *Store) Entry(id ID) (*Entry, error) {
-	if id.Size < 0 || id.Size > maxSize {
+	if id.Size < 0 || id.Size > MaxSize {
 		return nil, fmt.Errorf("%s: %d bytes are no size that a cached file can have", tensorfs.Printable(id.Source), id.Size)
 	}
 	if _, err := newDigest(id.Digest, id.Size); err != nil {

@@ -34,11 +34,11 @@ type Item struct {
 type Part struct{ Off, Size int64 }
 
 // Size returns the file's length.
-func (x *Item) Size() int64 {
-	if x.Part != nil {
-		return x.Part.Size
+func (item *Item) Size() int64 {
+	if item.Part != nil {
+		return item.Part.Size
 	}
-	return x.ID.Size
+	return item.ID.Size
 }
 
 // Listing is a directory of a server as it was when it was looked up. Its methods
@@ -179,15 +179,15 @@ func (l *Listing) OpenFile(name string) (source.File, error) {
 
 // local opens the copy on this machine. It returns nil if the copy does not exist
 // any more, or has another size: then the server is asked.
-func (x *Item) local() source.File {
-	if x.Local == "" {
+func (item *Item) local() source.File {
+	if item.Local == "" {
 		return nil
 	}
-	m, err := source.Map(x.Local, path.Base(x.Name))
+	m, err := source.Map(item.Local, path.Base(item.Name))
 	if err != nil {
 		return nil
 	}
-	if m.Size() != x.ID.Size {
+	if m.Size() != item.ID.Size {
 		m.Close()
 		return nil
 	}

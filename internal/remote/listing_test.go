@@ -147,7 +147,8 @@ type archive struct{ url string }
 func (a archive) Request(ctx context.Context, _, _ int64, _ bool) (*http.Request, error) {
 	return http.NewRequestWithContext(ctx, http.MethodGet, a.url, nil)
 }
-func (a archive) Accept(*http.Response) error { return nil }
+func (a archive) Accept(*http.Response) error  { return nil }
+func (a archive) Refused(*http.Response) error { return nil }
 
 // serving is a server of a file, and who asks it.
 func serving(t *testing.T, data []byte) (archive, *web.Client, *cache.Store) {

@@ -1,8 +1,13 @@
 package remote
 
 import (
+	"io"
+	"net/netip"
+	"net/url"
 	"os"
+	"time"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/web"
 )
@@ -33,11 +38,41 @@ func (o *Options) Getenv(name string) string {
 	return o.Env(name)
 }
 
-// Listing returns a listing of items. See NewListing.
-func (o *Options) Listing(name string, items []Item) (*Listing, error) {
+// Listing returns a listing of items, whose directories are of a time. note is what the
+// user of the answer should know. See NewListing.
+func (o *Options) Listing(name string, items []Item, at time.Time, note string) (*Listing, error) {
 	l, err := NewListing(name, items, o.Client, o.Store)
-	if err == nil {
-		l.Progress = o.Progress
+	if err != nil {
+		return nil, err
 	}
-	return l, err
+	l.ModTime, l.Note, l.Progress = at, note, o.Progress
+	return l, nil
+}
+
+// Scheme returns how a host is asked, which may have a port: "https", or "http" if it is
+// surely this machine, which needs no protection.
+func Scheme(host string) string {
+	host = (&url.URL{Host: host}).Hostname()
+	if a, err := netip.ParseAddr(host); host == "localhost" || err == nil && a.IsLoopback() {
+		return "http"
+	}
+	return "https"
+}
+
+// ReadRegular returns the beginning of a regular file of this machine, at most so many
+// bytes.
+func ReadRegular(path string, most int64) ([]byte, error) {
+	st, err := os.Stat(path) // opening a FIFO would wait for its other end
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, tensorfs.NotRegular(path, st.Mode())
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most))
 }

@@ -137,7 +137,7 @@ func notPublic(host string) error {
 
 // Do performs a small request, at most a few times, and returns the answer and at
 // most limit bytes of its body; more are an error. An answer that is an error of
-// the server is returned as an answer. again makes the request anew for each try.
+// the server is returned as an answer. again makes the request for each try.
 func (c *Client) Do(ctx context.Context, limit int64, again func(ctx context.Context) (*http.Request, error)) (*http.Response, []byte, error) {
 	all, cancel := context.WithTimeout(ctx, c.patience(ctx))
 	defer cancel()
@@ -225,7 +225,7 @@ func readAll(resp *http.Response, limit int64, end context.CancelCauseFunc) ([]b
 }
 
 // watchdog ends an attempt of which nothing comes. Its error is a timeout's, and
-// not that of somebody who gave up.
+// not that of a caller that gave up.
 func watchdog(end context.CancelCauseFunc) *time.Timer {
 	return time.AfterFunc(stall, func() { end(os.ErrDeadlineExceeded) })
 }

@@ -19,8 +19,8 @@ import (
 // errPermanent marks what another attempt does not change.
 var errPermanent = errors.New("refused")
 
-// ErrNoAnswer marks that nobody answered, or nobody who could: there is no network, the
-// server is not reached, is broken or too busy. An answer that refuses is none of these.
+// ErrNoAnswer marks a request without an answer: the network or the server was not
+// reached, or the server is broken or too busy. A refusal is an answer.
 var ErrNoAnswer = errors.New("no answer")
 
 // Unanswered reports whether an error says that nobody answered.
@@ -40,8 +40,8 @@ func Refusal(resp *http.Response, kind error) error {
 // NoAnswer is the kind of an error that is of a kind, and says that nobody answered.
 func NoAnswer(kind error) error { return marked{kind, ErrNoAnswer} }
 
-// errNoWay marks that there is no network to the server. That does not change soon: only
-// who reads a file waits for it.
+// errNoWay marks that no network leads to the server. That does not change soon: only
+// readers of a file wait for it.
 var errNoWay = errors.New("no way")
 
 // marked is an error that is of a kind too, and says nothing of it.

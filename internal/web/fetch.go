@@ -24,10 +24,6 @@ type Origin interface {
 	// Accept looks at the headers of an answer, whose status is 200 or 206. An error
 	// that wraps tensorfs.ErrChanged says that the file is not the pinned one any more.
 	Accept(resp *http.Response) error
-}
-
-// A Refuser is an Origin that looks at answers that are refusals, too.
-type Refuser interface {
 	// Refused is told of an answer whose status is from 400 on and not one that
 	// passes by itself; it may read its body. Its error, if there is one, ends the
 	// attempts, unless it is one of Again.
@@ -39,14 +35,14 @@ type Refuser interface {
 const MaxWhole = 64 << 20
 
 var (
-	// errStale marks an answer after which the request is made anew, once: the file's
+	// errStale marks an answer after which the request is made once more: the file's
 	// address is resolved, or the credentials are looked up again.
 	errStale = errors.New("the address is not valid any more")
 	// errAnswer marks an answer that is not what was asked for. Another may be.
 	errAnswer = errors.New("a wrong answer")
 )
 
-// Again is an error of Refuser after which there is one more attempt, with a fresh
+// Again is an error of Origin.Refused after which there is one more attempt, with a fresh
 // request.
 func Again(err error) error { return marked{err, errStale} }
 
@@ -172,8 +168,8 @@ func (f *File) check(resp *http.Response, off int64) (skip int64, err error) {
 		return &tensorfs.FormatError{File: f.path, Offset: -1, Problem: fmt.Sprintf(format, args...), Advice: "the server is at fault; try again later", Kind: errAnswer}
 	}
 	changed := func(why string) error { return ErrVersion(f.path, why) }
-	if o, ok := f.origin.(Refuser); ok && resp.StatusCode >= 400 && !transient(resp.StatusCode) {
-		switch err := o.Refused(resp); {
+	if resp.StatusCode >= 400 && !transient(resp.StatusCode) {
+		switch err := f.origin.Refused(resp); {
 		case errors.Is(err, errStale):
 			return 0, err
 		case err != nil:

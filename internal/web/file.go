@@ -133,7 +133,7 @@ const maxHeader = 8 << 20
 func (f *File) parserWants(need cache.Range) cache.Range {
 	f.parsed = max(f.parsed, need.Off-f.base+need.N)
 	if f.coming(f.entry.Missing(need.Off, need.N)) {
-		return need // who only waits for what was asked for asks for no more
+		return need // a parser that only waits for bytes under way asks for no more
 	}
 	more := max(block, min(f.parsed/block*block, maxHeader))                              // GGUF's header has the vocabulary in it
 	if strings.HasSuffix(f.label, ".safetensors") || strings.HasSuffix(f.label, ".tar") { // its length is known after a few bytes

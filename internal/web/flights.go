@@ -71,8 +71,8 @@ func (f *File) await(ctx context.Context, need cache.Range, wants func(cache.Ran
 
 const (
 	// failedFor is how long what did not come is not asked for again. The kernel asks
-	// twice for what it reads ahead, and then for each page: whoever waited until the
-	// deadline would wait once more.
+	// twice for what it reads ahead, and then for each page: a reader that waited
+	// until the deadline would wait once more.
 	failedFor = 100 * time.Millisecond
 	// maxFailures bounds the failures that are remembered.
 	maxFailures = 16

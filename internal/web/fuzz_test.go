@@ -191,4 +191,5 @@ type always struct{}
 func (always) Request(ctx context.Context, _, _ int64, _ bool) (*http.Request, error) {
 	return http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1/m", nil)
 }
-func (always) Accept(*http.Response) error { return nil }
+func (always) Accept(*http.Response) error  { return nil }
+func (always) Refused(*http.Response) error { return nil }

@@ -17,8 +17,8 @@ func (g *gates) init() {
 	g.hosts, g.process = map[string]*gate{}, &gate{room: maxOfProcess}
 }
 
-// enter waits for room, first at the host: who waits for a slow host takes nothing
-// from others. Those in a hurry go first.
+// enter waits for room, first at the host: a request that waits for a slow host takes no
+// room of others. Requests in a hurry go first.
 func (g *gates) enter(ctx context.Context, host string, hurry bool) (leave func(), err error) {
 	g.mu.Lock()
 	h := g.hosts[host]
@@ -80,7 +80,7 @@ func (g *gate) leave() {
 	g.next()
 }
 
-// next gives a place to whoever is first.
+// next lets the first of those that wait in.
 func (g *gate) next() {
 	for _, queue := range []*[]chan struct{}{&g.hurried, &g.others} {
 		if len(*queue) > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,10 +23,8 @@ type Resolved struct {
 	Check func(resp *http.Response, body []byte) error
 
 	once sync.Once
-	turn chan struct{} // who has it resolves
-
-	mu sync.Mutex
-	to *http.Request // nil before it is resolved
+	turn chan struct{} // taken by the request that resolves
+	to   atomic.Pointer[http.Request]
 }
 
 // Request returns a request for the file at its address.
@@ -37,26 +36,18 @@ func (r *Resolved) Request(ctx context.Context, _, _ int64, _ bool) (*http.Reque
 		return nil, ctx.Err()
 	}
 	defer func() { <-r.turn }()
-	to := r.address()
+	to := r.to.Load()
 	if to == nil {
 		var err error
 		if to, err = r.resolve(ctx); err != nil {
 			return nil, err
 		}
-		r.mu.Lock()
-		r.to = to
-		r.mu.Unlock()
+		r.to.Store(to)
 	}
 	if to.Context().Value(outsideKey{}) != nil {
 		ctx = context.WithValue(ctx, outsideKey{}, true)
 	}
 	return to.Clone(ctx), nil
-}
-
-func (r *Resolved) address() *http.Request {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.to
 }
 
 // resolve asks where the file is, until the deadline of ctx.
@@ -70,7 +61,7 @@ func (r *Resolved) resolve(ctx context.Context) (to *http.Request, err error) {
 		if err != nil {
 			return nil, nil, marked{err, errPermanent}
 		}
-		req.Header.Set("Range", "bytes=0-0") // who has the file itself sends no more
+		req.Header.Set("Range", "bytes=0-0") // a server that has the file itself sends no more
 		resp, next, err := r.Client.follow(ctx, req, true)
 		if err != nil {
 			return nil, nil, err
@@ -102,10 +93,8 @@ func (r *Resolved) Accept(*http.Response) error { return nil }
 func (r *Resolved) Refused(resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusGone:
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.to != nil && r.to.URL.String() == resp.Request.URL.String() {
-			r.to = nil
+		if to := r.to.Load(); to != nil && to.URL.String() == resp.Request.URL.String() {
+			r.to.CompareAndSwap(to, nil)
 		}
 	}
 	return nil
@@ -132,14 +121,6 @@ func (s silent) Request(ctx context.Context, off, n int64, fresh bool) (*http.Re
 	return s.Origin.Request(ctx, off, n, fresh)
 }
 
-// Refused tells the Origin.
-func (s silent) Refused(resp *http.Response) error {
-	if o, ok := s.Origin.(Refuser); ok {
-		return o.Refused(resp)
-	}
-	return nil
-}
-
 // Offline is the Origin of a file whose server may not be asked. Its text is what
 // forbids it.
 type Offline string
@@ -152,9 +133,11 @@ func (o Offline) Request(context.Context, int64, int64, bool) (*http.Request, er
 // Accept is never called.
 func (o Offline) Accept(*http.Response) error { return nil }
 
+// Refused is never called.
+func (o Offline) Refused(*http.Response) error { return nil }
+
 var (
-	_ Origin  = (*Resolved)(nil)
-	_ Refuser = (*Resolved)(nil)
-	_ Refuser = silent{}
-	_ Origin  = Offline("")
+	_ Origin = (*Resolved)(nil)
+	_ Origin = silent{}
+	_ Origin = Offline("")
 )

@@ -41,7 +41,7 @@ func (c *Client) send(ctx context.Context, req *http.Request) (*http.Response, e
 type outsideKey struct{}
 
 // follow performs one request and follows redirects, with stay only those to the
-// same server. to is where another one leads, nil where there is none: a request
+// same server. to is where another one leads, nil if none does: a request
 // for that address.
 func (c *Client) follow(ctx context.Context, req *http.Request, stay bool) (resp *http.Response, to *http.Request, err error) {
 	req.Header.Set("Accept-Encoding", "identity") // a compressed text has no length and no ranges
@@ -127,7 +127,7 @@ func (c *Client) roundTrip(ctx context.Context, req *http.Request, outside bool)
 }
 
 // publicHost reports whether a host that a proxy is to ask may be one of the Internet:
-// it is a name, and not that of whoever looks it up, or such an address. Names that end
+// it is such an address, or a name other than localhost. Names that end
 // in a number are addresses to some proxies, in one of their older forms.
 func (c *Client) publicHost(host string) bool {
 	if at, err := netip.ParseAddr(host); err == nil {

@@ -118,6 +118,8 @@ func (o *origin) Request(ctx context.Context, off, n int64, fresh bool) (*http.R
 	return http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 }
 
+func (o *origin) Refused(*http.Response) error { return nil }
+
 func (o *origin) Accept(resp *http.Response) error {
 	if got := resp.Header.Get("ETag"); got != o.etag {
 		return ErrVersion(o.url, fmt.Sprintf("its ETag is %s and not %s", got, o.etag))

@@ -209,7 +209,7 @@ func FuzzTree(f *testing.F) {
 			return
 		}
 		for i := range tr.files {
-			if x := &tr.files[i]; x.check() != "" || x.Size < 0 || x.Size > maxSize {
+			if x := &tr.files[i]; x.check() != "" || x.Size < 0 || x.Size > cache.MaxSize {
 				t.Errorf("%+v", x)
 			}
 		}

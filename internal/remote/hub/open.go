@@ -260,11 +260,6 @@ func (h *hub) listing(repository string, found remote.Answer[*snapshot]) (*remot
 			Origin: found.Origin(h.origin(s, f, at)),
 		}
 	}
-	l, err := h.o.Listing(name, items)
-	if err != nil {
-		return nil, err
-	}
-	l.ModTime, l.Note = s.Time, found.Note
-	lookBeside(h.o.HubCache, []string{repository, s.Repository}, l.Items())
-	return l, nil
+	lookBeside(h.o.HubCache, []string{repository, s.Repository}, items)
+	return h.o.Listing(name, items, s.Time, found.Note)
 }

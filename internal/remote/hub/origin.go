@@ -50,7 +50,7 @@ func (o *fileOrigin) Refused(resp *http.Response) error {
 	return o.Resolved.Refused(resp)
 }
 
-var _ web.Refuser = (*fileOrigin)(nil)
+var _ web.Origin = (*fileOrigin)(nil)
 
 // same compares what the Hub says where it resolves a file with what its tree said.
 func (f *file) same(name, commit string, h http.Header) error {

@@ -2,14 +2,13 @@ package hub
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/remote"
 )
 
 // The hosts of the public Hub.
@@ -76,11 +75,11 @@ func tokenOf(getenv func(string) string) (string, error) {
 		if !named {
 			path = tokenPath(getenv)
 		}
-		b, err := readToken(path)
+		b, err := remote.ReadRegular(path, maxToken+1)
 		if named && err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", tensorfs.PathError(path, err)
 		}
-		name, text = "the file with the token", strings.TrimSpace(b)
+		name, text = "the file with the token", strings.TrimSpace(string(b))
 	}
 	// What a header may hold: an error of net/http about another one might quote it.
 	if len(text) > maxToken || strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) {
@@ -100,25 +99,4 @@ func tokenPath(getenv func(string) string) string {
 		return filepath.Join(getenv("HOME"), ".cache", "huggingface", "token")
 	}
 	return ""
-}
-
-// readToken returns the text of a small regular file.
-func readToken(path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	st, err := os.Stat(path) // a FIFO would wait for somebody
-	if err != nil {
-		return "", err
-	}
-	if !st.Mode().IsRegular() {
-		return "", tensorfs.NotRegular(path, st.Mode())
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxToken+1))
-	return string(b), err
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/remote"
 )
 
 const (
 	maxEntries = 100_000  // of a tree
 	maxListing = 64 << 20 // bytes of it
-	maxSize    = 16 << 40 // of a file
 )
 
 // file is a file of a commit.
@@ -41,7 +41,7 @@ func (f *file) check() string {
 		return problem
 	}
 	switch {
-	case f.Size < 0 || f.Size > maxSize:
+	case f.Size < 0 || f.Size > cache.MaxSize:
 		return fmt.Sprintf("has a size of %d bytes", f.Size)
 	case f.SHA256 != "" && !isHex(f.SHA256, 64), f.SHA256 == "" && !isHex(f.Git, commitSize):
 		return "has an identity that is not a digest"

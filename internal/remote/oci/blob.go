@@ -59,7 +59,4 @@ func (b *blob) check(resp *http.Response, _ []byte) error {
 	}
 }
 
-var (
-	_ web.Origin  = (*blob)(nil)
-	_ web.Refuser = (*blob)(nil)
-)
+var _ web.Origin = (*blob)(nil)

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 	"github.com/tensorfs/tensorfs/internal/web"
 )
@@ -26,7 +27,6 @@ var manifestTypes = []string{
 // Limits of manifests.
 const (
 	maxLayers = 10_000
-	maxSize   = 16 << 40
 )
 
 // layer is a blob of an artifact.
@@ -85,7 +85,7 @@ func readManifest(text []byte) (*manifest, error) {
 		switch {
 		case !sha256Name().MatchString(l.Digest):
 			return nil, errors.New("names " + tensorfs.Quote(l.Digest) + ", which is not a SHA-256 digest")
-		case err != nil || size < 0 || size > maxSize:
+		case err != nil || size < 0 || size > cache.MaxSize:
 			return nil, errors.New("gives a size that no file can have")
 		}
 		notes := raw.Member("annotations")

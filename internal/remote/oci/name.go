@@ -1,7 +1,6 @@
 package oci
 
 import (
-	"net/netip"
 	"net/url"
 	"strings"
 
@@ -97,11 +96,7 @@ func (r reference) what() string {
 
 // address returns the address of a part of the repository: "manifests/latest".
 func (r reference) address(part string) *url.URL {
-	u := &url.URL{Scheme: "https", Host: r.host(), Path: "/v2/" + r.repository + "/" + part}
-	if loopback(u.Hostname()) {
-		u.Scheme = "http"
-	}
-	return u
+	return &url.URL{Scheme: remote.Scheme(r.host()), Host: r.host(), Path: "/v2/" + r.repository + "/" + part}
 }
 
 // server is the address of the registry: what tells it from others.
@@ -109,10 +104,4 @@ func (r reference) server() string {
 	u := r.address("")
 	u.Path = ""
 	return u.String()
-}
-
-// loopback reports whether a host is surely this machine, which needs no TLS.
-func loopback(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && a.IsLoopback()
 }

@@ -43,7 +43,6 @@ func Open(ctx context.Context, name string, o Options) (*remote.Listing, string,
 	if err != nil {
 		return nil, "", err
 	}
-	l.Note = a.answer.Note
 	file, err := l.Choose()
 	return l, file, err
 }
@@ -126,7 +125,7 @@ func (a *artifact) id(f file, source string, at time.Time) cache.ID {
 	return cache.ID{Key: f.Digest, Digest: f.Digest, Server: a.s.ref.server(), Size: f.Size, Source: source, ModTime: at}
 }
 
-// origin returns who is asked for a layer, the same for all of its members.
+// origin returns how a layer is asked for, the same for all of its members.
 func (a *artifact) origin(digest, at string) web.Origin {
 	if a.origins[digest] == nil {
 		a.origins[digest] = a.answer.Origin(newBlob(a.s, digest, at))
@@ -148,10 +147,5 @@ func (a *artifact) listing(name, folder string, files []file, at time.Time) (*re
 		}
 		items[i] = remote.Item{Name: f.Name, ID: a.id(f, label, at), Host: a.s.ref.host(), Origin: a.origin(f.Digest, label), Part: f.Part}
 	}
-	l, err := a.o.Listing(name, items)
-	if err != nil {
-		return nil, err
-	}
-	l.ModTime = at
-	return l, nil
+	return a.o.Listing(name, items, at, a.answer.Note)
 }

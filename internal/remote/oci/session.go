@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/remote"
 	"github.com/tensorfs/tensorfs/internal/web"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
@@ -53,7 +54,7 @@ var errRealm = errors.New("tokens are given out at an address that is not protec
 
 // RoundTrip implements http.RoundTripper.
 func (p protected) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Scheme != "https" && !loopback(req.URL.Hostname()) {
+	if req.URL.Scheme != "https" && remote.Scheme(req.URL.Host) != "http" {
 		return nil, errRealm
 	}
 	return p.RoundTripper.RoundTrip(req)

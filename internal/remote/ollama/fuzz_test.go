@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
@@ -22,7 +23,7 @@ func FuzzManifest(f *testing.F) {
 			return
 		}
 		for _, x := range l.Items() {
-			if x.Name != r.model.Manifest() && (!strings.HasPrefix(x.Name, "blobs/sha256-") || x.ID.Size < 0 || x.ID.Size > maxSize || x.ID.Key != "sha256:"+x.Name[len("blobs/sha256-"):]) {
+			if x.Name != r.model.Manifest() && (!strings.HasPrefix(x.Name, "blobs/sha256-") || x.ID.Size < 0 || x.ID.Size > cache.MaxSize || x.ID.Key != "sha256:"+x.Name[len("blobs/sha256-"):]) {
 				t.Errorf("%+v", x)
 			}
 		}
@@ -46,7 +47,10 @@ func FuzzName(f *testing.F) {
 		if err != nil {
 			return // a host with a port that is no number; net/http refuses it too
 		}
-		if u.Host != n.Host || u.User != nil || u.RawQuery != "" || u.Path != "/v2/"+n.Namespace+"/"+n.Model+"/manifests/"+n.Tag || u.Scheme == "http" && !isLoopback(n.Host) {
+		if u.Host != n.Host || u.User != nil || u.RawQuery != "" || u.Path != "/v2/"+n.Namespace+"/"+n.Model+"/manifests/"+n.Tag {
+			t.Errorf("%q is at %v", name, u)
+		}
+		if a, err := netip.ParseAddr(u.Hostname()); u.Scheme != "https" && u.Hostname() != "localhost" && (err != nil || !a.IsLoopback()) {
 			t.Errorf("%q is at %v", name, u)
 		}
 	})

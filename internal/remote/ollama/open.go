@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/tensorfs/tensorfs"
@@ -21,7 +19,6 @@ const (
 	prefix       = "ollama:"
 	manifestType = "application/vnd.docker.distribution.manifest.v2+json"
 	maxManifest  = 16 << 20
-	maxSize      = 16 << 40 // of a blob
 )
 
 // Options say with what a registry is asked.
@@ -74,11 +71,7 @@ func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file 
 
 func newRegistry(n ollama.Name, o Options) (*registry, error) {
 	r := &registry{Options: o, model: n, name: prefix + n.String()}
-	scheme := "https"
-	if isLoopback(n.Host) {
-		scheme = "http"
-	}
-	r.server = scheme + "://" + n.Host
+	r.server = remote.Scheme(n.Host) + "://" + n.Host
 	r.address = fmt.Sprintf("%s/v2/%s/%s", r.server, n.Namespace, n.Model)
 	s, err := hub.SettingsOf(o.Getenv)
 	if r.isHub = s.Endpoint != nil && s.IsHub(n.Host); r.isHub {
@@ -88,13 +81,6 @@ func newRegistry(n ollama.Name, o Options) (*registry, error) {
 		r.token = s.Token
 	}
 	return r, nil
-}
-
-// isLoopback reports whether a host, with or without a port, is this machine.
-func isLoopback(host string) bool {
-	host, _, _ = strings.Cut(host, ":")
-	a, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
 // pin is what the manifest is kept as.
@@ -149,7 +135,7 @@ func (r *registry) listing(a remote.Answer[*pinned]) (*remote.Listing, error) {
 		Bytes: p.Manifest,
 	}}
 	for _, b := range blobs {
-		if b.Size > maxSize {
+		if b.Size > cache.MaxSize {
 			return nil, &tensorfs.FormatError{File: r.name, Offset: -1, Problem: fmt.Sprintf("its blob %s has %d bytes, which no file has", b.Digest, b.Size), Advice: "the registry is at fault"}
 		}
 		items = append(items, remote.Item{
@@ -159,12 +145,7 @@ func (r *registry) listing(a remote.Answer[*pinned]) (*remote.Listing, error) {
 			Origin: a.Origin(r.origin(b)),
 		})
 	}
-	l, err := r.Listing(r.name, items)
-	if err != nil {
-		return nil, err
-	}
-	l.ModTime, l.Note = p.Time, a.Note
-	return l, nil
+	return r.Listing(r.name, items, p.Time, a.Note)
 }
 
 // origin says how to ask for the bytes of a blob.

@@ -56,7 +56,7 @@ func (f *finding) whole(ctx context.Context, resp *http.Response) (foundFile, er
 			return foundFile{}, f.refuse(only+", and does not say how long they are", "download it, and name the file")
 		}
 		return f.bytes(b, resp), nil
-	case size > maxSize:
+	case size > cache.MaxSize:
 		return foundFile{}, f.refuse(fmt.Sprintf("the server says that it has %d bytes", size), "check the address")
 	}
 	v := versionOf(resp.Header, size, time.Now())

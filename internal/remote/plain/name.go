@@ -84,8 +84,8 @@ func (a address) shards() []address {
 // maxShards is how many files are looked for.
 const maxShards = 4096
 
-// signatures are the keys of queries that say who may read a file, and for how long,
-// and not which file it is.
+// signatures are the keys of queries that grant access to a file for a while, and do
+// not tell one file from another.
 var signatures = []string{
 	"x-amz-", "x-goog-", "x-ms-", "x-oss-", "x-tos-", "x-obs-", // clouds, for all that begins with it
 	"awsaccesskeyid", "googleaccessid", "ossaccesskeyid", "signature", "expires", "policy", "key-pair-id", "securitytoken", // older ones, and CDNs

@@ -1,11 +1,11 @@
 package plain
 
 import (
-	"io"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/tensorfs/tensorfs/internal/remote"
 )
 
 // maxNetrc bounds the file.
@@ -22,15 +22,7 @@ func netrc(host string, getenv func(string) string) *url.Userinfo {
 		}
 		path = filepath.Join(home, ".netrc")
 	}
-	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() { // a FIFO would wait for somebody
-		return nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxNetrc))
+	b, err := remote.ReadRegular(path, maxNetrc)
 	if err != nil {
 		return nil
 	}

@@ -21,7 +21,6 @@ import (
 type Options = remote.Options
 
 const (
-	maxSize = 16 << 40
 	// first is how many bytes of an unknown file are asked for first: most headers of GGUF
 	// end in them. firstShard is the same for files whose headers are small.
 	first      = 1 << 20
@@ -62,10 +61,9 @@ func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file 
 	for i := range all {
 		items[i] = all[i].item
 	}
-	if l, err = o.Listing(a.dir(), items); err != nil {
+	if l, err = o.Listing(a.dir(), items, named.item.ID.ModTime, named.note); err != nil {
 		return nil, "", err
 	}
-	l.ModTime, l.Note = named.item.ID.ModTime, named.note
 	for _, f := range all {
 		if f.entry != nil {
 			l.Keep(f.entry)
@@ -144,7 +142,7 @@ func find(ctx context.Context, o *Options, a address, probe int64, silence error
 func (f *finding) kept() (x foundFile, at time.Time, ok bool) {
 	var v version
 	at, ok = f.Store.Pinned(f.same(), &v)
-	if !ok || !v.Exact || v.Size < 0 || v.Size > maxSize {
+	if !ok || !v.Exact || v.Size < 0 || v.Size > cache.MaxSize {
 		return foundFile{}, at, false
 	}
 	return foundFile{item: f.item(v, newOrigin(f.Client, f.name, v, f.url, f.url, f.ask))}, at, true

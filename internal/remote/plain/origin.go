@@ -48,7 +48,7 @@ func (o *fileOrigin) Request(ctx context.Context, off, n int64, fresh bool) (*ht
 	} else {
 		req, err = o.ask(ctx)
 	}
-	// Only who gave an ETag knows it.
+	// Only the server that gave an ETag knows it.
 	if err == nil && web.SameOrigin(req.URL, o.from) {
 		o.version.require(req.Header)
 	}
@@ -66,10 +66,7 @@ func (o *fileOrigin) Refused(resp *http.Response) error {
 	return nil
 }
 
-var (
-	_ web.Origin  = (*fileOrigin)(nil)
-	_ web.Refuser = (*fileOrigin)(nil)
-)
+var _ web.Origin = (*fileOrigin)(nil)
 
 // advices say what to do about a status.
 var advices = map[int]string{

@@ -11,7 +11,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 
-// bucket is a bucket of a server, and who asks it.
+// bucket is a bucket of a server, and the credentials to ask it with.
 type bucket struct {
 	client *web.Client
 	at     endpoint

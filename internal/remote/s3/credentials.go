@@ -108,7 +108,7 @@ func environment(cc *credentials.CredContext) (credentials.Provider, credentials
 	return p, v, nil
 }
 
-// files reads ~/.aws. Who names a profile wants it and no other credentials.
+// files reads ~/.aws. A user who names a profile wants no other credentials.
 func files(cc *credentials.CredContext) (credentials.Provider, credentials.Value, error) {
 	p := &credentials.FileAWSCredentials{}
 	v, err := p.RetrieveWithCredContext(cc)

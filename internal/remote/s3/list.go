@@ -1,12 +1,10 @@
 package s3
 
 import (
-	"bytes"
 	"context"
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -83,55 +81,51 @@ type page struct {
 	next    string // token of the next one, "" after the last
 }
 
+// listedPage is the answer to ListObjectsV2.
+type listedPage struct {
+	XMLName               xml.Name
+	Contents              contents
+	IsTruncated           bool
+	NextContinuationToken string
+	EncodingType          string
+}
+
+// contents are the objects of a page, of which no server sends more than it is asked for.
+type contents []content
+
+// UnmarshalXML implements xml.Unmarshaler for each of them.
+func (list *contents) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
+	if len(*list) == maxKeys {
+		return errManyKeys
+	}
+	var c content
+	err := d.DecodeElement(&c, &start)
+	*list = append(*list, c)
+	return err
+}
+
+var errManyKeys = errors.New("it has too many objects")
+
 // readPage reads the answer to ListObjectsV2.
 func readPage(body []byte) (page, error) {
-	var p page
-	var truncated bool
-	encoding := ""
-	d := xml.NewDecoder(bytes.NewReader(body))
 	bad := func(problem string) (page, error) {
 		return page{}, fmt.Errorf("the server's listing %s", problem)
 	}
-	depth := 0
-	for {
-		t, err := d.Token()
-		if err == io.EOF && depth == 0 {
-			break
-		}
-		if err != nil {
-			return bad("is not XML that can be read")
-		}
-		switch t := t.(type) {
-		case xml.EndElement:
-			depth--
-		case xml.StartElement:
-			if depth == 0 && t.Name.Local != "ListBucketResult" {
-				return bad("is not a listing, but " + tensorfs.Quote(t.Name.Local))
-			}
-			var to any
-			var c content
-			if depth == 1 {
-				to = map[string]any{"Contents": &c, "IsTruncated": &truncated, "NextContinuationToken": &p.next, "EncodingType": &encoding}[t.Name.Local]
-			}
-			if to == nil {
-				depth++
-				continue
-			}
-			if err := d.DecodeElement(to, &t); err != nil {
-				return bad("is not XML that can be read")
-			}
-			if t.Name.Local != "Contents" {
-				continue
-			}
-			if len(p.objects) == maxKeys {
-				return bad("has too many objects on a page")
-			}
-			p.objects = append(p.objects, c.object())
-		}
+	var listed listedPage
+	switch err := xml.Unmarshal(body, &listed); {
+	case errors.Is(err, errManyKeys):
+		return bad("has too many objects on a page")
+	case err != nil:
+		return bad("is not XML that can be read")
+	case listed.XMLName.Local != "ListBucketResult":
+		return bad("is not a listing, but " + tensorfs.Quote(listed.XMLName.Local))
+	case listed.IsTruncated && listed.NextContinuationToken == "":
+		return bad("goes on and does not say where")
 	}
-	for i := range p.objects {
-		o := &p.objects[i]
-		if encoding == "url" {
+	var p page
+	for _, c := range listed.Contents {
+		o := c.object()
+		if listed.EncodingType == "url" {
 			key, err := url.QueryUnescape(o.Key)
 			if err != nil {
 				return bad("has a key that is not encoded as it says")
@@ -141,12 +135,10 @@ func readPage(body []byte) (page, error) {
 		if o.Size < 0 || o.Key == "" {
 			return bad("has an object without a name or with a negative size")
 		}
+		p.objects = append(p.objects, o)
 	}
-	switch {
-	case !truncated:
-		p.next = ""
-	case p.next == "":
-		return bad("goes on and does not say where")
+	if listed.IsTruncated {
+		p.next = listed.NextContinuationToken
 	}
 	return p, nil
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
@@ -22,7 +23,7 @@ type objectList struct{ Objects []object }
 
 // Open looks up s3://BUCKET/KEY or s3://BUCKET/PREFIX/ and returns the objects, and
 // which of them is the model: "." for all of them. The environment says where the
-// server is and who asks. Errors are one line, without anything secret.
+// server is, and with which credentials it is asked. Errors are one line, without anything secret.
 func Open(ctx context.Context, name string, o Options) (*remote.Listing, string, error) {
 	p, err := parse(name)
 	if err != nil {
@@ -139,9 +140,5 @@ func listing(a remote.Answer[objectList], p objectName, b *bucket, o Options) (*
 			Origin: a.Origin(&objectOrigin{b: b, o: x, path: file}),
 		}
 	}
-	l, err := o.Listing(name, items)
-	if err == nil {
-		l.Note = a.Note
-	}
-	return l, err
+	return o.Listing(name, items, time.Now(), a.Note)
 }

@@ -373,7 +373,7 @@ func TestHostileListings(t *testing.T) {
 		"negative":      {fmt.Sprintf(page, `<Contents><Key>m/x</Key><Size>-1</Size></Contents>`), "negative size"},
 		"no number":     {fmt.Sprintf(page, `<Contents><Key>m/x</Key><Size>1e3</Size></Contents>`), "not XML that can be read"},
 		"a web page":    {`<html><body>hello</body></html>`, `is not a listing, but "html"`},
-		"not XML":       {`{"a":1}`, "there are no objects"},
+		"not XML":       {`{"a":1}`, "not XML that can be read"},
 		"cut off":       {`<ListBucketResult><Contents><Key>m/x</Key>`, "not XML that can be read"},
 		"goes on":       {fmt.Sprintf(page, `<IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>`), "does not end"},
 		"goes nowhere":  {fmt.Sprintf(page, `<IsTruncated>true</IsTruncated>`), "goes on and does not say where"},

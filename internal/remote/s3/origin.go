@@ -21,43 +21,40 @@ type objectOrigin struct {
 }
 
 // Request returns a signed GET for the pinned object.
-func (x *objectOrigin) Request(ctx context.Context, _, _ int64, fresh bool) (*http.Request, error) {
+func (origin *objectOrigin) Request(ctx context.Context, _, _ int64, fresh bool) (*http.Request, error) {
 	if fresh {
-		x.latest.Store(true)
+		origin.latest.Store(true)
 	}
 	query := url.Values{}
-	if x.o.Version != "" && !x.latest.Load() {
-		query.Set("versionId", x.o.Version)
+	if origin.o.Version != "" && !origin.latest.Load() {
+		query.Set("versionId", origin.o.Version)
 	}
-	return x.b.request(ctx, http.MethodGet, x.o.Key, query, x.o.ETag)
+	return origin.b.request(ctx, http.MethodGet, origin.o.Key, query, origin.o.ETag)
 }
 
 // Accept compares the ETag: some servers ignore If-Match.
-func (x *objectOrigin) Accept(resp *http.Response) error {
-	if quoted(resp.Header.Get("ETag")) != x.o.ETag {
-		return web.ErrVersion(x.path, "it has another ETag")
+func (origin *objectOrigin) Accept(resp *http.Response) error {
+	if quoted(resp.Header.Get("ETag")) != origin.o.ETag {
+		return web.ErrVersion(origin.path, "it has another ETag")
 	}
 	return nil
 }
 
 // Refused says what a refusal means, and has credentials looked up again that are not
 // taken any more. AWS says with 400 that they have ended.
-func (x *objectOrigin) Refused(resp *http.Response) error {
+func (origin *objectOrigin) Refused(resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
 	default:
 		return nil
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // what cannot be read says nothing
-	err := x.b.refused(resp.Request.Context(), x.path, x.o.Key, resp, body)
+	err := origin.b.refused(resp.Request.Context(), origin.path, origin.o.Key, resp, body)
 	if resp.StatusCode != http.StatusBadRequest || expired(resp, body) {
-		x.b.keys.ended(resp.Request.Context(), resp.Request)
+		origin.b.keys.ended(resp.Request.Context(), resp.Request)
 		return web.Again(err)
 	}
 	return err
 }
 
-var (
-	_ web.Origin  = (*objectOrigin)(nil)
-	_ web.Refuser = (*objectOrigin)(nil)
-)
+var _ web.Origin = (*objectOrigin)(nil)
