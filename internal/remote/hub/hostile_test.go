@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/remote"
 	"github.com/tensorfs/tensorfs/internal/testing/testhub"
 )

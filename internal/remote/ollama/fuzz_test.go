@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs/formats/ollama"
+	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/remote"
 )
 
