@@ -11,8 +11,8 @@ import (
 )
 
 // Files returns the tokenizer files of a Hugging Face directory, by name:
-// tokenizer.json, tokenizer_config.json, special_tokens_map.json. It is for what
-// [ReadKeys] returns. The error is the reason why there are none, in a line.
+// tokenizer.json, tokenizer_config.json, special_tokens_map.json, and tokenizer.model
+// of what is SentencePiece's BPE. It is for what [ReadKeys] returns. The error is the reason why there are none, in a line.
 func (v *Vocabulary) Files() (map[string][]byte, error) {
 	f, err := fileForms[v.Model](v)
 	if err != nil {
@@ -26,6 +26,9 @@ func (v *Vocabulary) Files() (map[string][]byte, error) {
 		return nil, err
 	}
 	files[specialMapName] = []byte("{" + strings.TrimPrefix(v.specials(), ",") + "}\n")
+	if v.Model == "llama" {
+		files[pieceName] = v.pieceFile()
+	}
 	return files, nil
 }
 
@@ -51,7 +54,7 @@ func init() {
 }
 
 // textPre are the names under which the tokens of model gpt2 are text as it is.
-var textPre = map[string]bool{"gemma4": true, "sarvam-moe": true}
+var textPre = map[string]bool{"gemma4": true, "sarvam-moe": true, "granite-embed-multi-311m": true}
 
 // bytesForm is BPE of bytes.
 func (v *Vocabulary) bytesForm() (*form, error) {
@@ -110,12 +113,17 @@ func (v *Vocabulary) charsForm() (*form, error) {
 		prepend = `{"type":"Prepend","prepend":"` + space + `"},`
 		strip = `,{"type":"Strip","content":" ","start":1,"stop":0}`
 	}
-	fallback := true // each byte has a token
-	for c := range 256 {
-		fallback = fallback && v.index.find(fmt.Sprintf("<0x%02X>", c)) >= 0
-	}
 	return &form{normalizer: `{"type":"Sequence","normalizers":[` + prepend + replaceSpaces + `]}`, preTokenizer: "null", decoder: restoreSpaces + strip + `]}`,
-		around: v.around(true, false, "bos", "eos"), model: bpeModel(v.unknown(), true, fallback, false)}, nil
+		around: v.around(true, false, "bos", "eos"), model: bpeModel(v.unknown(), true, v.bytes(), false)}, nil
+}
+
+// bytes reports whether each byte has a token.
+func (v *Vocabulary) bytes() bool {
+	all := true
+	for c := range 256 {
+		all = all && v.index.find(fmt.Sprintf("<0x%02X>", c)) >= 0
+	}
+	return all
 }
 
 // unknown returns the token for what no other token fits, as JSON.

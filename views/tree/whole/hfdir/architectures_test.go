@@ -456,8 +456,8 @@ func (c *goldenCase) checkRound(t *testing.T) []string {
 }
 
 // roundKeys are keys but for those that need not come back: the name, the length of heads
-// that share the width, that a token is not used, and the scores of a vocabulary that merges,
-// whose order tokenizer.json says in another way.
+// that share the width, that a token is not used, and the first token as the unknown one,
+// which llama.cpp assumes.
 func roundKeys(f *gguf.File) map[string]string {
 	keys := withoutAssumed(keysOf(f), "general.name")
 	arch, _ := f.Value("general.architecture").(string)
@@ -468,11 +468,8 @@ func roundKeys(f *gguf.File) map[string]string {
 			delete(keys, key)
 		}
 	}
-	if f.Value("tokenizer.ggml.model") == any("llama") {
-		delete(keys, "tokenizer.ggml.scores")
-		if f.Value("tokenizer.ggml.unknown_token_id") == any(uint32(0)) { // as without the key
-			delete(keys, "tokenizer.ggml.unknown_token_id")
-		}
+	if f.Value("tokenizer.ggml.model") == any("llama") && f.Value("tokenizer.ggml.unknown_token_id") == any(uint32(0)) { // as without the key
+		delete(keys, "tokenizer.ggml.unknown_token_id")
 	}
 	keys["tokenizer.ggml.token_type"] = strings.ReplaceAll(keys["tokenizer.ggml.token_type"], written(int32(5)), written(int32(1)))
 	return keys

@@ -223,7 +223,7 @@ func TestGenerated(t *testing.T) {
 		got := contents(t, files)
 		index, indexed := got["model.safetensors.index.json"]
 		delete(got, "model.safetensors.index.json")
-		if want := "config.json generation_config.json model.safetensors special_tokens_map.json tokenizer.json tokenizer_config.json"; names(got) != want || indexed != (kind == "hf") {
+		if want := "config.json generation_config.json model.safetensors special_tokens_map.json tokenizer.json tokenizer.model tokenizer_config.json"; names(got) != want || indexed != (kind == "hf") {
 			t.Errorf("%s/ has %s", kind, names(got))
 		}
 		if indexed {
