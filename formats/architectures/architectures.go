@@ -20,11 +20,14 @@ type Architecture struct {
 	Name      string
 	Prefix    string // of layers before their number, in names of Hugging Face
 	MLXPrefix string // of all these names in mlx-lm
+	Tower     string // what "~" stands for in names of Hugging Face
+	Blocks    string // what names of GGUF have before the number of a layer
 
 	First, Layer, Last []Tensor // in the order of GGUF files
 
-	sizes map[string]*Expr // that are not as in modules.txt
+	sizes map[string]*Expr // that are not as in the table of modules
 	words map[string][]Item
+	table *moduleTable
 }
 
 // Makes reports whether something can be made of models of the architecture: gguf of a
@@ -63,7 +66,7 @@ func (a *Architecture) DropsBeyond() bool {
 // All returns the architectures in the order of the text: its blocks but for those that
 // are there for others to be like, and those of an architecture that has another.
 var All = sync.OnceValue(func() []*Architecture {
-	all := must(readArchitectures("architectures.txt", architecturesText))
+	all := must(readArchitectures("architectures.txt", architecturesText, modules()))
 	return slices.DeleteFunc(all, func(a *Architecture) bool { return a.words["class"] == nil || a.words["gguf"] != nil })
 })
 
@@ -76,7 +79,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func readArchitectures(file, text string) (all []*Architecture, err error) {
+func readArchitectures(file, text string, table *moduleTable) (all []*Architecture, err error) {
 	blocks, err := readBlocks(file, text)
 	if err != nil {
 		return nil, err
@@ -89,12 +92,11 @@ func readArchitectures(file, text string) (all []*Architecture, err error) {
 				}
 			}
 		}
-		a := &Architecture{Name: b.name, words: b.words, sizes: map[string]*Expr{}}
-		if a.Prefix, err = b.single(file, "prefix"); err != nil {
-			return nil, err
-		}
-		if a.MLXPrefix, err = b.single(file, "mlx"); err != nil {
-			return nil, err
+		a := &Architecture{Name: b.name, Blocks: "blk.", words: b.words, sizes: map[string]*Expr{}, table: table}
+		for word, to := range map[string]*string{"prefix": &a.Prefix, "mlx": &a.MLXPrefix, "tower": &a.Tower} {
+			if *to, err = b.single(file, word); err != nil {
+				return nil, err
+			}
 		}
 		for _, word := range []string{"sizes", "implied"} {
 			for _, x := range b.words[word] {
@@ -112,7 +114,7 @@ func readArchitectures(file, text string) (all []*Architecture, err error) {
 			word    string
 			tensors *[]Tensor
 		}{{"first", &a.First}, {"layer", &a.Layer}, {"last", &a.Last}} {
-			if *part.tensors, err = readTensors(file, b.words[part.word], part.word == "layer"); err != nil {
+			if *part.tensors, err = readTensors(file, b.words[part.word], part.word == "layer", table); err != nil {
 				return nil, err
 			}
 		}

@@ -42,7 +42,7 @@ arch b like a
 arch c like b
   prefix  two.
   dropped   -c +j
-`)
+`, modules())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestMistakes(t *testing.T) {
 		"arch a\n  sizes a=b+\n":                               "text:2: a=b+: the expression",
 		"arch a\n  dropped [" + strings.Repeat("!", 99) + "a]": "it is too deep",
 	} {
-		if _, err := readArchitectures("text", text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := readArchitectures("text", text, modules()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
@@ -114,7 +114,7 @@ func FuzzText(f *testing.F) {
 	f.Add(architecturesText)
 	f.Add("arch a\n dropped [a+b*2 < (c|d)] x(y z):m+b?\narch b like a\n dropped -x +y @y +z\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		all, err := readArchitectures("text", text)
+		all, err := readArchitectures("text", text, modules())
 		if err != nil && (len(all) > 0 || !strings.HasPrefix(err.Error(), "text:")) {
 			t.Error(all, err)
 		}

@@ -29,7 +29,8 @@ func mistake(file string, line int, format string, args ...any) error {
 // knownWords are the words of a block.
 var knownWords = strings.Fields(`
 	makes prefix mlx first layer last dropped varies sizes implied
-	class gguf when only refuse rope keys needs vocab config heads ends check agree mlx_agree`)
+	class gguf when only refuse rope keys needs vocab config heads ends check agree mlx_agree
+	tower rows types`)
 
 // ownWords are those that a block does not have of the one that it is like.
 var ownWords = []string{"class", "gguf", "when"}

@@ -7,6 +7,8 @@
 //	modules.txt         a line for each module of tensors: its shape, and how each side spells it; the
 //	                    sizes that shapes are made of, and the moves of numbers between the sides
 //	keys.txt            a line for each fact that has a key and a field: its kind, and both names
+//	projectors.txt      a block for each vision tower with its projector, which GGUF has in a file of its own
+//	towers.txt          what modules.txt is, for projectors.txt
 //	mlx.txt             a line for each model type that mlx-lm has: what its class reads, and what it does not do
 //
 // A block begins with "arch NAME", or "arch NAME like OTHER", at the start of a line.

@@ -16,7 +16,7 @@ func Find(name string) *Architecture {
 		return nil
 	}
 	return architectureBlocks.get(name, func() *Architecture {
-		all := must(readArchitectures("architectures.txt", needed(name)))
+		all := must(readArchitectures("architectures.txt", needed(name), modules()))
 		return all[len(all)-1]
 	})
 }

@@ -63,7 +63,7 @@ func (s *Sizes) expr(name string) *Expr {
 	if e := s.arch.sizes[name]; e != nil {
 		return e
 	}
-	return modules().sizes[name]
+	return s.arch.table.sizes[name]
 }
 
 // Fact returns a size, or else a fact, for conditions and expressions. It is nil where

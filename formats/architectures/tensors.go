@@ -51,15 +51,76 @@ type Tensor struct {
 
 	Plain bool // mlx-lm takes the weight as plain numbers alone
 
+	// The weight is below .linear for Hugging Face, and the bounds of what goes in and of
+	// what comes out may be beside it.
+	Clipped bool
+
 	weight, bias [2]Need
 }
 
 // Needs says whether the weight (".weight") or the bias (".bias") has to be there.
 func (t *Tensor) Needs(param string, to Direction) Need {
-	if param == ".bias" {
+	switch param {
+	case ".weight":
+		return t.weight[to]
+	case ".bias":
 		return t.bias[to]
 	}
-	return t.weight[to]
+	return Maybe
+}
+
+// Params are the ends of names that tensors of the module may have.
+func (t *Tensor) Params() []string {
+	if t.Clipped {
+		return clippedParams
+	}
+	return clippedParams[:2]
+}
+
+var clippedParams = []string{".weight", ".bias", ".input_min", ".input_max", ".output_min", ".output_max"}
+
+// InGGUF returns what a module is called in a GGUF file, without .weight and .bias. The
+// layer is its number with a dot, or "" for modules of none.
+func (a *Architecture) InGGUF(t *Tensor, layer string) string {
+	if before, after, ok := strings.Cut(t.GGUF, "{n}."); ok {
+		return before + layer + after
+	}
+	if layer == "" {
+		return t.GGUF
+	}
+	return a.Blocks + layer + t.GGUF
+}
+
+// InHF returns what a module of a spelling is called by Hugging Face, without .weight and
+// .bias. nth says which of the layers that have the module it is.
+func (a *Architecture) InHF(spelling, layer string, nth int) string {
+	name := strings.Replace(spelling, "{i}", strconv.Itoa(nth), 1)
+	if layer != "" && !strings.HasPrefix(name, "~") {
+		name = a.Prefix + layer + name
+	}
+	if rest, ok := strings.CutPrefix(name, "~"); ok {
+		return a.Tower + rest
+	}
+	return name
+}
+
+// GGUFPart and HFPart put the end to the name of a module, as [Tensor.Params] has it.
+func (t *Tensor) GGUFPart(name, param string) string {
+	if t.BareGGUF {
+		return name
+	}
+	return name + param
+}
+
+// HFPart is GGUFPart for Hugging Face.
+func (t *Tensor) HFPart(name, param string) string {
+	switch {
+	case t.Bare:
+		return name
+	case t.Clipped && param == ".weight":
+		return name + ".linear" + param
+	}
+	return name + param
 }
 
 // Moved reports whether a move is one of the tensor's.
@@ -94,6 +155,7 @@ type module struct {
 
 // moduleTable is modules.txt.
 type moduleTable struct {
+	file    string
 	modules map[string]module
 	order   []string // of the modules, as in the text
 	sizes   map[string]*Expr
@@ -103,7 +165,7 @@ type moduleTable struct {
 // Moves returns the names of all moves.
 func Moves() []string { return modules().moves }
 
-var modules = sync.OnceValue(func() moduleTable { return must(readModules("modules.txt", modulesText)) })
+var modules = sync.OnceValue(func() *moduleTable { return must(readModules("modules.txt", modulesText)) })
 
 // Shapes yields the canonical names of the weights of a layer, and of the first one also
 // those of no layer, with their dimensions: those of all architectures, in the order of
@@ -124,8 +186,8 @@ func Shapes(layer int64) iter.Seq2[string, []string] {
 	}
 }
 
-func readModules(file, text string) (moduleTable, error) {
-	all := moduleTable{modules: map[string]module{}, sizes: map[string]*Expr{}}
+func readModules(file, text string) (*moduleTable, error) {
+	all := &moduleTable{file: file, modules: map[string]module{}, sizes: map[string]*Expr{}}
 	n := 0
 	for line := range strings.Lines(text) {
 		n++
@@ -137,7 +199,7 @@ func readModules(file, text string) (moduleTable, error) {
 		if f[0] == "size" && len(f) > 2 {
 			e, err := ParseExpr(strings.Join(f[2:], " "))
 			if err != nil || all.sizes[f[1]] != nil {
-				return moduleTable{}, mistake(file, n, "%s is there twice, or %v", f[1], err)
+				return nil, mistake(file, n, "%s is there twice, or %v", f[1], err)
 			}
 			all.sizes[f[1]] = e
 			continue
@@ -145,7 +207,7 @@ func readModules(file, text string) (moduleTable, error) {
 		if f[0] == "move" && len(f) > 2 {
 			f[1], _, _ = strings.Cut(f[1], "(")
 			if slices.Contains(all.moves, f[1]) {
-				return moduleTable{}, mistake(file, n, "%s is there twice", f[1])
+				return nil, mistake(file, n, "%s is there twice", f[1])
 			}
 			all.moves = append(all.moves, f[1])
 			continue
@@ -156,18 +218,18 @@ func readModules(file, text string) (moduleTable, error) {
 		}
 		side := map[string]*string{"gguf": &m.gguf, "hf": &m.hf, "mlx": &m.mlx}
 		if len(f) < 2 || side[f[1]] != nil {
-			return moduleTable{}, mistake(file, n, "a module has a name and a shape")
+			return nil, mistake(file, n, "a module has a name and a shape")
 		}
 		name := f[0]
 		if _, ok := all.modules[name]; ok {
-			return moduleTable{}, mistake(file, n, "%s is there twice", name)
+			return nil, mistake(file, n, "%s is there twice", name)
 		}
 		for f = f[1:]; len(f) > 0 && side[f[0]] == nil; f = f[1:] {
 			m.shape = append(m.shape, f[0])
 		}
 		for ; len(f) > 0; f = f[2:] {
 			if side[f[0]] == nil || len(f) == 1 || *side[f[0]] != "" {
-				return moduleTable{}, mistake(file, n, "%q is not a side and how it spells the module", strings.Join(f, " "))
+				return nil, mistake(file, n, "%q is not a side and how it spells the module", strings.Join(f, " "))
 			}
 			*side[f[0]] = f[1]
 		}
@@ -180,18 +242,18 @@ func readModules(file, text string) (moduleTable, error) {
 }
 
 // readTensors reads the tensors of a word: those of a layer, or of the model.
-func readTensors(file string, items []Item, inLayer bool) ([]Tensor, error) {
+func readTensors(file string, items []Item, inLayer bool, table *moduleTable) ([]Tensor, error) {
 	var list []Tensor
 	for _, x := range items {
-		m, ok := modules().modules[x.Name]
+		m, ok := table.modules[x.Name]
 		switch {
 		case !ok:
-			return nil, mistake(file, x.Line, "modules.txt has no %q", x.Name)
+			return nil, mistake(file, x.Line, "%s has no %q", table.file, x.Name)
 		case m.inLayer != inLayer:
 			return nil, mistake(file, x.Line, "%s is not in that part of the model", x.Name)
 		}
 		t := Tensor{Module: x.Name, Shape: m.shape, When: x.When, GGUF: m.gguf, HF: m.hf, MLX: m.mlx, Plain: m.plain, bias: [2]Need{Never, Never}}
-		if why := t.read(x.Text[len(x.Name):]); why != "" {
+		if why := t.read(x.Text[len(x.Name):], table); why != "" {
 			return nil, mistake(file, x.Line, "%s: %s", x.Text, why)
 		}
 		t.spell(inLayer)
@@ -201,7 +263,7 @@ func readTensors(file string, items []Item, inLayer bool) ([]Tensor, error) {
 }
 
 // read reads what follows the name of an item. It returns what is wrong with it.
-func (t *Tensor) read(text string) string {
+func (t *Tensor) read(text string, table *moduleTable) string {
 	if rest, ok := strings.CutPrefix(text, "("); ok {
 		shape, rest, _ := strings.Cut(rest, ")")
 		if t.Shape = strings.Fields(shape); len(t.Shape) == 0 {
@@ -211,11 +273,12 @@ func (t *Tensor) read(text string) string {
 	}
 	if rest, ok := strings.CutPrefix(text, ":"); ok {
 		var why string
-		if text, why = t.readMoves(rest); why != "" {
+		if text, why = t.readMoves(rest, table); why != "" {
 			return why
 		}
 	}
 	marks, spellings, _ := strings.Cut(text, "=")
+	marks, t.Clipped = strings.CutSuffix(marks, "+c")
 	if !t.mark(marks) {
 		return "unknown marks"
 	}
@@ -237,12 +300,12 @@ func (t *Tensor) read(text string) string {
 }
 
 // readMoves reads NAME or NAME(A B), with commas between them, and returns what follows.
-func (t *Tensor) readMoves(text string) (rest, why string) {
+func (t *Tensor) readMoves(text string, table *moduleTable) (rest, why string) {
 	for {
 		sign := len(text) - len(strings.TrimPrefix(text, "+"))
 		name := text[:sign+len(nameOf(text[sign:]))]
-		if !slices.Contains(Moves(), name) {
-			return "", "modules.txt has no move " + name
+		if !slices.Contains(table.moves, name) {
+			return "", table.file + " has no move " + name
 		}
 		m := Move{Name: name}
 		text = text[len(name):]

@@ -11,7 +11,7 @@ import (
 // towers are rows: the starts of names, canonical or in the model's files, of tensors
 // that belong to no language model, and what they are for.
 var towers = []struct{ name, source, tower string }{
-	{"vision.", "", Vision}, {"resampler.", "", Vision}, {"", "vision_tower.", Vision}, {"", "model.vision_tower.", Vision},
+	{"vision.", "", Vision}, {"resampler.", "", Vision}, {"", "vision_tower.", Vision}, {"", "model.vision_tower.", Vision}, {"", "vision_model.", Vision},
 	{"audio.", "", Audio}, {"", "audio_tower.", Audio}, {"", "model.audio_tower.", Audio},
 	{"projector.", "", projector}, {"", "multi_modal_projector.", projector}, {"", "model.multi_modal_projector.", projector},
 }

@@ -47,6 +47,11 @@ var moves = map[string]Move{
 	"divisors":     {Find: ropeDivisors, InConfig: true},
 	"long_factor":  {Find: ropeFactors("long_factor"), InConfig: true},
 	"short_factor": {Find: ropeFactors("short_factor"), InConfig: true},
+
+	// Of vision towers.
+	"frame":  {Find: frame, All: frames},
+	"pixels": {To: byColours, From: byPixels},
+	"flat":   {To: listed, From: squared},
 }
 
 // asStored finds the tensor of the module's name.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
+	"github.com/tensorfs/tensorfs/views/arrange"
 )
 
 // Side is for whom tensors are made.
@@ -52,6 +53,8 @@ type Walk struct {
 	tensors *Tensors
 	used    []bool // tensors of the model that were made, or are of no use
 	layer   int64  // the one that is made
+
+	made map[*architectures.Tensor]int // how often a module was made
 }
 
 // New returns a walk that has the number of layers and the sink still to come. Facts have
@@ -66,7 +69,7 @@ func New(m *tensorfs.Model, arch *architectures.Architecture, to Side, facts arc
 	if to == GGUF {
 		direction = architectures.ToGGUF
 	}
-	return &Walk{Model: m, Arch: arch, To: to, Sizes: arch.Sizes(direction, facts), facts: facts, moves: moves, tensors: TensorsOf(m), used: make([]bool, len(m.Tensors))}
+	return &Walk{Model: m, Arch: arch, To: to, Sizes: arch.Sizes(direction, facts), facts: facts, moves: moves, tensors: TensorsOf(m), used: make([]bool, len(m.Tensors)), made: map[*architectures.Tensor]int{}}
 }
 
 // Run makes all tensors: those before the layers, the layers, those after them. Every
@@ -168,18 +171,26 @@ func (p *part) canonical() string { return p.from + p.param }
 
 // name is its name on the side.
 func (w *Walk) name(p *part) string {
-	if w.To == GGUF && p.BareGGUF || w.To != GGUF && p.Bare {
-		return p.to
+	if w.To == GGUF {
+		return p.GGUFPart(p.to, p.param)
 	}
-	return p.to + p.param
+	return p.HFPart(p.to, p.param)
 }
+
+// isBound reports whether the part is a bound of what goes into a layer or comes out: a
+// number, which GGUF has as a list of one.
+func (p *part) isBound() bool { return p.param != ".weight" && p.param != ".bias" && p.param != "" }
 
 // parts are those of a module.
 func (m *module) parts() []*part {
 	if m.Whole {
 		return []*part{{module: m}}
 	}
-	return []*part{{module: m, param: ".weight"}, {module: m, param: ".bias"}}
+	var list []*part
+	for _, param := range m.Params() {
+		list = append(list, &part{module: m, param: param})
+	}
+	return list
 }
 
 // modules makes the modules whose condition holds. layer is "" or the number of a layer
@@ -190,6 +201,7 @@ func (w *Walk) modules(list []architectures.Tensor, layer string) error {
 			if err := w.make(m); err != nil {
 				return err
 			}
+			w.made[&list[i]]++
 		}
 	}
 	return nil
@@ -201,27 +213,21 @@ func (w *Walk) module(t *architectures.Tensor, layer string) *module {
 	if layer != "" {
 		from = "layers." + layer + from
 	}
-	to, prefix := t.HF, ""
-	switch {
-	case w.To == GGUF && layer != "":
-		to, prefix = t.GGUF, "blk."+layer
-	case w.To == GGUF:
-		to = t.GGUF
-	case to == "":
-		return nil // in the config
-	case layer != "":
-		prefix = w.Arch.Prefix + layer
+	spelling := t.HF
+	if w.To == MLX && t.MLX != "" {
+		spelling = t.MLX
 	}
-	if w.To == MLX {
-		if t.MLX != "" {
-			to = t.MLX
-		}
-		prefix = w.Arch.MLXPrefix + prefix
-	}
-	if !t.When.Holds(w.Fact) {
+	if w.To != GGUF && spelling == "" || !t.When.Holds(w.Fact) { // in the config, or not there
 		return nil
 	}
-	return &module{t, from, prefix + to}
+	switch nth := w.made[t]; w.To {
+	case GGUF:
+		return &module{t, from, w.Arch.InGGUF(t, layer)}
+	case MLX:
+		return &module{t, from, w.Arch.MLXPrefix + w.Arch.InHF(spelling, layer, nth)}
+	default:
+		return &module{t, from, w.Arch.InHF(spelling, layer, nth)}
+	}
 }
 
 // make makes the weight and the bias of a module.
@@ -264,6 +270,9 @@ func (w *Walk) toGGUF(p *part) error {
 			t, err = to(w, p, t)
 		}
 	}
+	if t != nil && err == nil && p.isBound() {
+		t, err = arrange.Reshape(t, 1)
+	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", w.name(p), err)
@@ -299,7 +308,10 @@ func (w *Walk) fromGGUF(p *part) error {
 		return err
 	}
 	at := OriginOf(t)
-	if t, err = w.undone(p, t); err != nil {
+	if t, err = w.undone(p, t); err == nil && p.isBound() {
+		t, err = arrange.Reshape(t)
+	}
+	if err != nil {
 		return err
 	}
 	return w.Put(w.name(p), t, at, p.Plain)
@@ -322,8 +334,13 @@ func (w *Walk) undone(p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 
 // shaped compares the shape of a weight or a bias with the dimensions of the weight.
 func (w *Walk) shaped(t *tensorfs.Tensor, dims []string, param string) error {
-	if param == ".bias" && len(dims) > 1 {
+	switch {
+	case param == ".bias" && len(dims) == 4: // of a convolution
+		dims = dims[:1]
+	case param == ".bias" && len(dims) > 1:
 		dims = dims[:len(dims)-1]
+	case strings.HasSuffix(param, "put_min"), strings.HasSuffix(param, "put_max"): // bounds
+		dims = []string{"1"}
 	}
 	return w.Sizes.Hold(tensorfs.Quote(t.Source), t.Numbers(), dims)
 }

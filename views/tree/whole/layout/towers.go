@@ -1,0 +1,136 @@
+package layout
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
+	"github.com/tensorfs/tensorfs/views/arrange"
+)
+
+// Vision towers have moves of their own (formats/architectures/towers.txt).
+
+// frame finds the patches of one of two pictures that follow each other, in a tensor
+// [D, C, 2, P, P] of both.
+func frame(w *Walk, p *part) (*tensorfs.Tensor, error) {
+	module, isSecond := strings.CutSuffix(p.from, ".2")
+	t, err := loose(w.take(module + p.param))
+	if t == nil || err != nil || p.param != ".weight" {
+		return t, err
+	}
+	s, second := t.Numbers(), int64(0)
+	if len(s) != 5 || s[2] != 2 {
+		return nil, fmt.Errorf("shape %v of %s is not that of patches of two pictures", s, tensorfs.Quote(t.Source))
+	}
+	if isSecond {
+		second = 1
+	}
+	if t, err = arrange.Slice(t, 2, second, 1); err != nil {
+		return nil, err
+	}
+	return arrange.Reshape(t, s[0], s[1], s[3], s[4])
+}
+
+// frames makes the tensor of both with the first.
+func frames(w *Walk, m *module) error {
+	if strings.HasSuffix(m.from, ".2") {
+		return nil
+	}
+	if bias := (&part{module: m, param: ".bias"}); m.Needs(bias.param, architectures.FromGGUF) != architectures.Never {
+		t, err := w.taken(bias.canonical(), m.Shape, m.Needs(bias.param, architectures.FromGGUF))
+		if err == nil && t != nil {
+			err = w.Put(w.name(bias), t, OriginOf(t), m.Plain)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	var parts [2]*tensorfs.Tensor
+	var at Origin
+	name := w.name(&part{module: m, param: ".weight"})
+	for i, module := range []string{m.from, m.from + ".2"} {
+		t, err := w.taken(module+".weight", m.Shape, architectures.Always)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			at = OriginOf(t)
+		}
+		if t, err = w.Numbers(name, t, PlainType(t)); err != nil {
+			return err
+		}
+		s := t.Numbers()
+		if parts[i], err = arrange.Reshape(t, s[0]*s[1], 1, s[2]*s[3]); err != nil {
+			return err
+		}
+	}
+	t, err := arrange.Join(1, parts[:]...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	d, patch := w.Sizes.Len("width"), w.Sizes.Len("patch")
+	if t, err = arrange.Reshape(t, d, t.Numbers()[0]/d, 2, patch, patch); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return w.Put(name, t, at, m.Plain)
+}
+
+// byColours moves the numbers of patches, [D, P*P*C], to [D, C, P, P].
+func byColours(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	s, patch := t.Numbers(), w.Sizes.Len("patch")
+	if p.param != ".weight" {
+		return t, nil
+	}
+	if len(s) != 2 || patch < 1 || s[1]%(patch*patch) != 0 {
+		return nil, fmt.Errorf("shape %v of %s is not that of patches of %d by %d", s, tensorfs.Quote(t.Source), patch, patch)
+	}
+	return swapped(t, []int64{s[0], patch * patch, s[1] / (patch * patch)}, []int64{s[0], s[1] / (patch * patch), patch, patch})
+}
+
+// byPixels moves them back.
+func byPixels(_ *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	s := t.Numbers()
+	if p.param != ".weight" {
+		return t, nil
+	}
+	return swapped(t, []int64{s[0], s[1], s[2] * s[3]}, []int64{s[0], s[1] * s[2] * s[3]})
+}
+
+// swapped returns a tensor in a shape, with the last two dimensions in the other order,
+// in another shape.
+func swapped(t *tensorfs.Tensor, in, out []int64) (*tensorfs.Tensor, error) {
+	t, err := plain(t)
+	if err == nil {
+		t, err = arrange.Reshape(t, in...)
+	}
+	if err == nil {
+		t, err = arrange.Transpose(t)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return arrange.Reshape(t, out...)
+}
+
+// listed makes a list of a table of positions, [H, W, D].
+func listed(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	s := t.Numbers()
+	if len(s) != 3 {
+		return nil, fmt.Errorf("shape %v of %s is not that of a table of positions", s, tensorfs.Quote(t.Source))
+	}
+	return arrange.Reshape(t, s[0]*s[1], s[2])
+}
+
+// squared makes a table of a list, which has as many rows as columns.
+func squared(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	s := t.Numbers()
+	side := int64(1)
+	for side*side < s[0] {
+		side++
+	}
+	if side*side != s[0] {
+		return nil, fmt.Errorf("%d positions are not a square", s[0])
+	}
+	return arrange.Reshape(t, side, side, s[1])
+}
