@@ -87,11 +87,19 @@ func TestMistakes(t *testing.T) {
 
 func TestExpr(t *testing.T) {
 	facts := Facts(func(name string) any {
-		return map[string]any{"width": int64(12), "heads": int64(4), "rope": "yarn", "zero": int64(0), "half": 0.5, "yes": true, "big": int64(1) << 40}[name]
+		return map[string]any{"width": int64(12), "heads": int64(4), "rope": "yarn", "zero": int64(0), "half": 0.5, "single": float32(0.1), "yes": true, "big": int64(1) << 40}[name]
 	})
+	env := &Env{Facts: facts}
+	env.Call = func(name string, args []*Expr) any {
+		if name != "twice" {
+			return nil
+		}
+		return 2 * args[0].In(env).(int64)
+	}
 	for text, want := range map[string]any{
 		"width/heads": int64(3), "width/5": nil, "width/zero": nil, "2*width+1": int64(25), "width-heads*2": int64(4), "-(width)": int64(-12),
-		"none | width": int64(12), "none": nil, "none+1": nil, "big*2": nil, "half*width": 6.0, "0.25": 0.25,
+		"none | width": int64(12), "none": nil, "none+1": nil, "big*2": nil, "17 % 5": int64(2), "5 % zero": nil, "1e-3": 1e-3, `"yarn"`: "yarn", "rope == \"yarn\"": true, "null": Null{}, "true": true,
+		"twice(width)": int64(24), "twice(twice(2)+1)": int64(10), "nobody(1)": nil, "none == false": false, "false == false": true, "single": float32(0.1), "single*1": 0.1, "half*width": 6.0, "0.25": 0.25,
 		"rope llama3 yarn": true, "rope linear": false, "none linear": false, "!none": true, "!width": false, "!zero": true,
 		"width < 13": true, "width >= 13": false, "heads == 4 and yes": true, "zero or none": false, "rope == rope": true,
 		"width if yes else heads": int64(12), "width if zero else heads": int64(4), "width if zero": nil, "(1+2)*3": int64(9), "9-2-3": int64(4),
@@ -99,11 +107,11 @@ func TestExpr(t *testing.T) {
 		e, err := ParseExpr(text)
 		if err != nil {
 			t.Error(err)
-		} else if got := e.Eval(facts); got != want {
+		} else if got := e.In(env); got != want {
 			t.Errorf("%s is %v, want %v", text, got, want)
 		}
 	}
-	for _, text := range []string{"", "a b +", "a+", "(a", "a)", "if", "a ? b", "1 2"} {
+	for _, text := range []string{"", "a b +", "a+", "(a", "a)", "if", "a ? b", "1 2", "f(", "f(a", "f(a b", "[a", "[a)", `"a`} {
 		if _, err := ParseExpr(text); err == nil {
 			t.Errorf("%q is an expression", text)
 		}

@@ -2,29 +2,47 @@ package architectures
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// Expr is an expression over facts of a model: sizes, conditions, values of keys.
+// Expr is an expression over facts of a model: sizes, conditions, values of keys and of
+// fields of config.json.
 //
 //	a if b else c        b decides
 //	a and b   a or b     b counts if a does, if a does not
 //	a | b                the first that is there
 //	a < b   <= > >= == !=
-//	a + b   -   *   /    / is of integers where both are integers, and then has to be exact
+//	a + b   -   *   /  %   / is of integers where both are integers, and then has to be exact
 //	!a  -a  (a)          ! of what is not there is true
 //	name                 a fact
 //	name word word       the fact is one of the words
-//	12  0.5
+//	name(a, b)           a function
+//	12  0.5  "text"  true  false  null  [a, b]
 //
-// A value is an int64, a float64, a bool or a string, and nil for what is not there. An
-// operation on nil, or on what it is not for, is nil; a condition holds for true and for
-// numbers other than 0 and for texts that are not empty.
+// A value is an int64, a float64, a bool, a string, a [Null], a []any, and nil for what
+// is not there. An operation on nil, or on what it is not for, is nil; a condition holds
+// for true and for numbers other than 0 and for texts that are not empty.
 type Expr struct {
+	Literal any     // of an expression that is one alone: int64, float64, bool, string, []any or Null
+	Name    string  // of one that is a fact or a function alone
+	Args    []*Expr // of the function
+
 	text  string
 	names []string // of facts
-	eval  func(facts Facts) any
+	calls []string // of functions
+	eval  func(env *Env) any
+}
+
+// Null is a null that is written.
+type Null struct{}
+
+// Env is what an expression is evaluated in.
+type Env struct {
+	Facts Facts
+	Call  func(name string, args []*Expr) any // nil: there are no functions
 }
 
 // Facts gives facts of a model by name: int64, float64, bool, string, or nil for one that
@@ -39,17 +57,28 @@ func (e *Expr) String() string {
 	return e.text
 }
 
-// Eval returns the value of the expression.
-func (e *Expr) Eval(facts Facts) any { return e.eval(facts) }
+// Eval returns the value of an expression of facts alone.
+func (e *Expr) Eval(facts Facts) any { return e.eval(&Env{Facts: facts}) }
+
+// Uses returns the names of the facts and of the functions in the expression.
+func (e *Expr) Uses() (facts, functions []string) { return e.names, e.calls }
+
+// In returns the value of the expression.
+func (e *Expr) In(env *Env) any { return e.eval(env) }
 
 // Holds reports whether a condition holds; nil always does.
-func (e *Expr) Holds(facts Facts) bool { return e == nil || isTrue(e.eval(facts)) }
+func (e *Expr) Holds(facts Facts) bool { return e.HoldsIn(&Env{Facts: facts}) }
+
+// HoldsIn reports whether a condition with functions holds; nil always does.
+func (e *Expr) HoldsIn(env *Env) bool { return e == nil || isTrue(e.eval(env)) }
 
 func isTrue(v any) bool {
 	switch v := v.(type) {
 	case int64:
 		return v != 0
 	case float64:
+		return v != 0
+	case float32:
 		return v != 0
 	case bool:
 		return v
@@ -68,41 +97,48 @@ func ParseExpr(text string) (*Expr, error) {
 	if err := p.split(text); err != nil {
 		return nil, err
 	}
-	eval := p.choice(0)
+	e := p.choice(0)
 	if p.err == nil && p.at < len(p.tokens) {
 		p.fail("%q is too much", p.tokens[p.at])
 	}
 	if p.err != nil {
 		return nil, fmt.Errorf("the expression %q: %w", text, p.err)
 	}
-	return &Expr{text, p.names, eval}, nil
+	e.text, e.names, e.calls = text, p.names, p.calls
+	return e, nil
 }
-
-type value = func(facts Facts) any
 
 type exprParser struct {
 	tokens []string
 	names  []string // of facts
+	calls  []string // of functions
 	at     int
 	err    error
 }
 
-func (p *exprParser) fail(format string, args ...any) value {
+func (p *exprParser) fail(format string, args ...any) *Expr {
 	if p.err == nil {
 		p.err = fmt.Errorf(format, args...)
 	}
-	return func(Facts) any { return nil }
+	return &Expr{}
 }
 
-// split cuts a text into names, numbers and signs.
+var (
+	numberToken = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?`)
+	textToken   = regexp.MustCompile(`^"[^"\\]*"`)
+)
+
+// split cuts a text into names, numbers, texts and signs.
 func (p *exprParser) split(text string) error {
 	for text = strings.TrimLeft(text, " "); text != ""; text = strings.TrimLeft(text, " ") {
-		n := len(nameOf(text))
+		n := max(len(numberToken.FindString(text)), len(textToken.FindString(text)))
 		switch {
 		case n > 0:
+		case isNameByte(text[0]):
+			n = len(nameOf(text))
 		case len(text) > 1 && strings.Contains("<= >= == !=", text[:2]) && text[1] == '=':
 			n = 2
-		case strings.IndexByte("+-*/()|<>!", text[0]) >= 0:
+		case strings.IndexByte("+-*/%()[],|<>!", text[0]) >= 0:
 			n = 1
 		default:
 			return fmt.Errorf("%q is not a sign of expressions", text[0])
@@ -114,18 +150,14 @@ func (p *exprParser) split(text string) error {
 
 // next takes a token if it is one of these, and returns it or "".
 func (p *exprParser) next(of ...string) string {
-	if p.at < len(p.tokens) {
-		for _, o := range of {
-			if p.tokens[p.at] == o {
-				p.at++
-				return o
-			}
-		}
+	if p.at < len(p.tokens) && slices.Contains(of, p.tokens[p.at]) {
+		p.at++
+		return p.tokens[p.at-1]
 	}
 	return ""
 }
 
-func (p *exprParser) choice(depth int) value {
+func (p *exprParser) choice(depth int) *Expr {
 	if depth > maxDepth {
 		return p.fail("it is too deep")
 	}
@@ -134,22 +166,22 @@ func (p *exprParser) choice(depth int) value {
 		return a
 	}
 	when := p.binary(0, depth)
-	b := func(Facts) any { return nil }
+	b := &Expr{eval: func(*Env) any { return nil }}
 	if p.next("else") != "" {
 		b = p.choice(depth + 1)
 	}
-	return func(facts Facts) any {
-		if isTrue(when(facts)) {
-			return a(facts)
+	return &Expr{eval: func(env *Env) any {
+		if isTrue(when.eval(env)) {
+			return a.eval(env)
 		}
-		return b(facts)
-	}
+		return b.eval(env)
+	}}
 }
 
 // operators are the signs between two values, those that bind least first.
-var operators = [][]string{{"or"}, {"and"}, {"<", "<=", ">", ">=", "==", "!="}, {"|"}, {"+", "-"}, {"*", "/"}}
+var operators = [][]string{{"or"}, {"and"}, {"<", "<=", ">", ">=", "==", "!="}, {"|"}, {"+", "-"}, {"*", "/", "%"}}
 
-func (p *exprParser) binary(level, depth int) value {
+func (p *exprParser) binary(level, depth int) *Expr {
 	if level == len(operators) {
 		return p.unary(depth)
 	}
@@ -160,38 +192,57 @@ func (p *exprParser) binary(level, depth int) value {
 			return a
 		}
 		x, y := a, p.binary(level+1, depth)
-		a = func(facts Facts) any { return operate(sign, x, y, facts) }
+		a = &Expr{eval: func(env *Env) any { return operate(sign, x, y, env) }}
 	}
 }
 
-func (p *exprParser) unary(depth int) value {
+func (p *exprParser) unary(depth int) *Expr {
 	if depth > maxDepth {
 		return p.fail("it is too deep")
 	}
-	switch p.next("!", "-", "(") {
+	switch p.next("!", "-", "(", "[") {
 	case "!":
 		a := p.unary(depth + 1)
-		return func(facts Facts) any { return !isTrue(a(facts)) }
+		return &Expr{eval: func(env *Env) any { return !isTrue(a.eval(env)) }}
 	case "-":
 		a := p.unary(depth + 1)
-		return func(facts Facts) any { return operate("-", func(Facts) any { return int64(0) }, a, facts) }
+		return &Expr{eval: func(env *Env) any { return operate("-", literalExpr(int64(0)), a, env) }}
 	case "(":
 		a := p.choice(depth + 1)
 		if p.next(")") == "" {
 			return p.fail("a parenthesis has no end")
 		}
 		return a
+	case "[":
+		list := p.list("]", depth)
+		if len(list) == 0 {
+			return literalExpr([]any{})
+		}
+		return &Expr{eval: func(env *Env) any {
+			var all []any
+			for _, e := range list {
+				all = append(all, e.eval(env))
+			}
+			return all
+		}}
 	}
-	if p.at == len(p.tokens) || !isNameByte(p.tokens[p.at][0]) || isOperator(p.tokens[p.at]) {
+	if p.at == len(p.tokens) || !isNameByte(p.tokens[p.at][0]) && p.tokens[p.at][0] != '"' || isOperator(p.tokens[p.at]) {
 		return p.fail("a value is missing")
 	}
 	name := p.tokens[p.at]
 	p.at++
-	if n, err := strconv.ParseInt(name, 10, 64); err == nil {
-		return func(Facts) any { return n }
+	if l := literal(name); l != nil {
+		return literalExpr(l)
 	}
-	if n, err := strconv.ParseFloat(name, 64); err == nil && '0' <= name[0] && name[0] <= '9' {
-		return func(Facts) any { return n }
+	if p.next("(") != "" {
+		args := p.list(")", depth)
+		p.calls = append(p.calls, name)
+		return &Expr{Name: name, Args: args, eval: func(env *Env) any {
+			if env.Call == nil {
+				return nil
+			}
+			return env.Call(name, args)
+		}}
 	}
 	p.names = append(p.names, name)
 	var words []string
@@ -200,38 +251,49 @@ func (p *exprParser) unary(depth int) value {
 		p.at++
 	}
 	if words == nil {
-		return func(facts Facts) any { return facts(name) }
+		return &Expr{Name: name, eval: func(env *Env) any { return env.Facts(name) }}
 	}
-	return func(facts Facts) any {
-		v, ok := facts(name).(string)
-		for _, w := range words {
-			if ok && v == w {
-				return true
-			}
-		}
-		return false
-	}
+	return &Expr{eval: func(env *Env) any {
+		v, ok := env.Facts(name).(string)
+		return ok && slices.Contains(words, v)
+	}}
 }
+
+// list reads values with commas between them, up to a sign.
+func (p *exprParser) list(end string, depth int) (list []*Expr) {
+	for p.next(end) == "" {
+		if list = append(list, p.choice(depth+1)); p.err != nil {
+			return nil
+		}
+		if p.next(",") == "" && (p.at == len(p.tokens) || p.tokens[p.at] != end) {
+			p.fail("a list has no end")
+			return nil
+		}
+	}
+	return list
+}
+
+func literalExpr(v any) *Expr { return &Expr{Literal: v, eval: func(*Env) any { return v }} }
 
 func isOperator(token string) bool {
 	return token == "if" || token == "else" || token == "and" || token == "or"
 }
 
 // operate returns the value of an operation.
-func operate(sign string, x, y value, facts Facts) any {
-	a := x(facts)
+func operate(sign string, x, y *Expr, env *Env) any {
+	a := x.eval(env)
 	switch sign {
 	case "|":
 		if a != nil {
 			return a
 		}
-		return y(facts)
+		return y.eval(env)
 	case "and":
-		return isTrue(a) && isTrue(y(facts))
+		return isTrue(a) && isTrue(y.eval(env))
 	case "or":
-		return isTrue(a) || isTrue(y(facts))
+		return isTrue(a) || isTrue(y.eval(env))
 	}
-	b := y(facts)
+	b := y.eval(env)
 	if i, ok := a.(int64); ok {
 		if j, ok := b.(int64); ok {
 			return integers(sign, i, j)
@@ -255,7 +317,12 @@ func operate(sign string, x, y value, facts Facts) any {
 	case "*":
 		return f * g
 	case "/":
+		if g == 0 {
+			return nil
+		}
 		return f / g
+	case "%":
+		return nil
 	}
 	return compared(sign, f, g)
 }
@@ -266,6 +333,9 @@ func toFloat(v any) (float64, bool) {
 		return float64(v), true
 	case float64:
 		return v, true
+	case float32: // as its shortest decimal, which is what a config.json had
+		x, err := strconv.ParseFloat(strconv.FormatFloat(float64(v), 'g', -1, 32), 64)
+		return x, err == nil
 	}
 	return 0, false
 }
@@ -289,6 +359,11 @@ func integers(sign string, i, j int64) any {
 			return nil
 		}
 		return i / j
+	case "%":
+		if j <= 0 {
+			return nil
+		}
+		return i % j
 	}
 	return compared(sign, i, j)
 }

@@ -13,6 +13,7 @@ import (
 type Fact struct {
 	Name   string
 	Kind   Kind
+	List   bool     // there are several values
 	Most   int64    // of a Size: the largest that a GGUF file is made with; 0: what its type holds
 	Keys   []string // of GGUF, without the architecture's name; the first is written
 	Fields []string // of config.json, in the order in which they are looked for
@@ -58,8 +59,8 @@ func FactOf(name string) *Fact {
 	return names[name]
 }
 
-// factOfField returns the first fact that a field of config.json has, nil without one.
-func factOfField(field string) *Fact {
+// FactOfField returns the first fact that a field of config.json has, nil without one.
+func FactOfField(field string) *Fact {
 	_, fields := factNames()
 	return fields[field]
 }
@@ -95,7 +96,8 @@ func readFact(line string) (Fact, error) {
 		return Fact{}, fmt.Errorf("%d columns, not 4", len(columns))
 	}
 	kind, most, bounded := strings.Cut(columns[1], ":")
-	f := Fact{Name: columns[0], Kind: Kind(kind), Keys: strings.Fields(columns[2])}
+	kind, list := strings.CutSuffix(kind, "[]")
+	f := Fact{Name: columns[0], Kind: Kind(kind), List: list, Keys: strings.Fields(columns[2])}
 	if columns[3] != "-" {
 		f.Fields = strings.Fields(columns[3])
 	}

@@ -37,21 +37,11 @@ type Setting struct {
 	Name   string
 	Fact   *Fact  // nil for a field of config.json that no key has
 	Field  string // of config.json, "" for those of the fact
-	Value  *Value // nil: without the field, or the key, there is nothing
+	Value  *Expr  // nil: without the field, or the key, there is nothing
 	Always bool   // the value is not read from the other side
 	Said   bool   // a field of config.json that is null is not the value
 	When   *Expr
 }
-
-// Value is a literal or a call. A call of a fact is the fact's value.
-type Value struct {
-	Literal any // string, int64, float64, bool, []string, or Null
-	Name    string
-	Args    []*Value
-}
-
-// Null is a null that is written.
-type Null struct{}
 
 // Has reports whether the items of a word have a name.
 func (s *Settings) Has(word, name string) bool {
@@ -72,11 +62,12 @@ func (s *Settings) Word(word string) string {
 }
 
 // Calls returns the items of a word that are calls.
-func (s *Settings) Calls(word string) []*Value {
-	var list []*Value
+func (s *Settings) Calls(word string) []*Expr {
+	var list []*Expr
 	for _, x := range s.words[word] {
-		v, _ := parseValue(x.Text) // was parsed before
-		list = append(list, v)
+		if e, err := ParseExpr(x.Text); err == nil { // it was read before
+			list = append(list, e)
+		}
 	}
 	return list
 }
@@ -174,7 +165,7 @@ func isFact(x Item) error {
 }
 
 func isCall(x Item) error {
-	_, err := parseValue(x.Text)
+	_, err := ParseExpr(x.Text)
 	return err
 }
 
@@ -213,7 +204,7 @@ func (s *Settings) readKey(x Item) error {
 
 func (s *Settings) readField(x Item) error {
 	k, from, err := readSetting(x)
-	if k.Fact = factOfField(k.Name); from != "" {
+	if k.Fact = FactOfField(k.Name); from != "" {
 		k.Fact = FactOf(from)
 	}
 	if err == nil && k.Fact == nil && !k.Always {
@@ -230,33 +221,9 @@ func readSetting(x Item) (k Setting, from string, err error) {
 	k.Name, from, _ = strings.Cut(text, "@")
 	k.When = x.When
 	if value, k.Said = strings.CutSuffix(value, "!"); valued {
-		k.Value, err = parseValue(value)
+		k.Value, err = ParseExpr(value)
 	}
 	return k, from, err
-}
-
-// parseValue reads a literal, NAME or NAME(A,B), whose arguments are literals or names.
-func parseValue(text string) (*Value, error) {
-	if l := literal(text); l != nil {
-		return &Value{Literal: l}, nil
-	}
-	name, args, called := strings.Cut(text, "(")
-	v := &Value{Name: name}
-	if args, ok := strings.CutSuffix(args, ")"); ok != called || strings.Contains(args, "(") {
-		return nil, fmt.Errorf("parentheses do not match")
-	} else if called {
-		for a := range strings.SplitSeq(args, ",") {
-			arg, err := parseValue(a)
-			if err != nil {
-				return nil, err
-			}
-			v.Args = append(v.Args, arg)
-		}
-	}
-	if name == "" || nameOf(name) != name {
-		return nil, fmt.Errorf("%q is neither a value nor a name", text)
-	}
-	return v, nil
 }
 
 // literal returns a value in JSON, nil for what is none.
@@ -273,10 +240,6 @@ func literal(text string) any {
 		return v
 	case nil:
 		return Null{}
-	case []any:
-		if len(v) == 0 {
-			return []string{}
-		}
 	}
 	return nil
 }

@@ -34,8 +34,8 @@ func TestReasons(t *testing.T) {
 		"arch a\n  needs zzz":                     "x:2: zzz: there is no such fact",
 		"arch a\n  only zzz":                      "x:2: zzz: it is not FIELD=VALUES",
 		"arch a\n  keys like(b)":                  "x:2: like(b): there is no such block before",
-		"arch a\n  keys dim:=f(a(b))":             "parentheses do not match",
-		"arch a\n  keys dim:=-":                   "neither a value nor a name",
+		"arch a\n  keys dim:=f(a]b)":              "a list has no end",
+		"arch a\n  keys dim:=-":                   "a value is missing",
 		"arch a\n  config a:=1\n\n  keys dim n=!": "x:4:",
 	} {
 		if _, err := readSettings("x", text); err == nil || !strings.Contains(err.Error(), want) {
@@ -64,7 +64,7 @@ func TestMLX(t *testing.T) {
 		t.Errorf("%d classes", len(all))
 	}
 	for text, want := range map[string]string{
-		"a\na": "x:2: a is there twice", "a b": "x:1: b: it is not FIELD:=VALUE", "a b=1": "x:1: b=1: it is not", "a b:=(": "x:1: b:=(: parentheses do not match",
+		"a\na": "x:2: a is there twice", "a b": "x:1: b: it is not FIELD:=VALUE", "a b=1": "x:1: b=1: it is not", "a b:=(": `x:1: b:=(: the expression "("`,
 	} {
 		if _, err := readMLX("x", text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)

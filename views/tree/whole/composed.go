@@ -6,6 +6,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/formats/tokenizer"
+	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
@@ -17,16 +18,13 @@ import (
 //	tokenizer.* ----> tokens, merges, special ids -------------+--> header
 //	tensors --------> moved, renamed, as types that ggml has --+--> data
 func composed(m *tensorfs.Model, opts Options) (*Files, error) {
-	cfg, err := readSettings(m, "config.json")
+	cfg, about, err := configOf(m)
 	if err != nil {
 		return nil, err
 	}
-	arch, err := architecture(m, cfg)
-	if err != nil {
-		return nil, err
-	}
+	arch := about.Architecture()
 	rows := embeddingRows(m)
-	vocabulary, err := tokenizer.ReadFiles(tokenizer.Options{File: m.File, Architecture: arch, Config: cfg.top, Rows: rows})
+	vocabulary, err := tokenizer.ReadFiles(tokenizer.Options{File: m.File, Architecture: arch, Config: cfg.Top(), Rows: rows})
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +36,7 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	meta, err := keys(m, cfg, facts{rows: int64(rows), tokenizer: len(vocabulary.Tokens) > 0, fileType: notes.FileType, tensor: shapesOf(m)})
+	meta, err := about.Keys(settings.Given{Rows: int64(rows), Tokenizer: len(vocabulary.Tokens) > 0, FileType: notes.FileType, Tensor: layout.TensorsOf(m).Find})
 	if err != nil {
 		return nil, err
 	}
@@ -54,14 +52,12 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 	return f, nil
 }
 
-// shapesOf returns a function that gives the shape of a tensor by its canonical name,
-// nil where there is none.
-func shapesOf(m *tensorfs.Model) func(string) []int64 {
-	all := layout.TensorsOf(m)
-	return func(name string) []int64 {
-		if t := all.Find(name); t != nil {
-			return t.Numbers()
-		}
-		return nil
+// configOf reads config.json, and finds the description of the architecture that it names.
+func configOf(m *tensorfs.Model) (settings.Fields, *settings.Model, error) {
+	cfg, err := settings.Read(m, "config.json")
+	if err != nil {
+		return cfg, nil, err
 	}
+	about, err := settings.ToGGUF(m, cfg)
+	return cfg, about, err
 }

@@ -13,7 +13,18 @@ import (
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
+	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 )
+
+// parsed returns the fields of a config.json.
+func parsed(t testing.TB, text string) settings.Fields {
+	t.Helper()
+	f, err := settings.ParseFields("config.json", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
 
 // configs are the texts of the golden config.json files, by the names of their
 // folders.
@@ -38,11 +49,11 @@ func configs(t testing.TB) map[string]string {
 func keysOf(t testing.TB, text string) (map[string]any, error) {
 	t.Helper()
 	m := &tensorfs.Model{Path: "/models/some-model"}
-	cfg := parsed(t, text)
-	if _, err := architecture(m, cfg); err != nil {
+	about, err := settings.ToGGUF(m, parsed(t, text))
+	if err != nil {
 		return nil, err
 	}
-	meta, err := keys(m, cfg, facts{rows: 320, tokenizer: true})
+	meta, err := about.Keys(settings.Given{Rows: 320, Tokenizer: true})
 	if err != nil {
 		return nil, err
 	}
@@ -334,8 +345,8 @@ func FuzzKeys(f *testing.F) {
 			}
 		}
 		m, cfg := open(f, filepath.Join(testdata, "whole-gguf", name))
-		if arch, err := architecture(m, cfg); err == nil && models[arch] == nil {
-			models[arch] = m
+		if about, err := settings.ToGGUF(m, cfg); err == nil && models[about.Architecture()] == nil {
+			models[about.Architecture()] = m
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -344,9 +355,12 @@ func FuzzKeys(f *testing.F) {
 		}
 		used := testlimit.Allocated(func() {
 			cfg := parsed(t, text)
-			arch, err := architecture(&tensorfs.Model{}, cfg)
-			if m := models[arch]; err == nil && m != nil {
-				if _, _, err := tensors(m, cfg, arch, Options{}, 0); err != nil && strings.ContainsAny(err.Error(), "\n\r") {
+			about, err := settings.ToGGUF(&tensorfs.Model{}, cfg)
+			if err != nil {
+				return
+			}
+			if m := models[about.Architecture()]; m != nil {
+				if _, _, err := tensors(m, cfg, about.Architecture(), Options{}, 0); err != nil && strings.ContainsAny(err.Error(), "\n\r") {
 					t.Errorf("%q", err)
 				}
 			}

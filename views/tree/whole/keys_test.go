@@ -3,60 +3,39 @@ package whole
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
-	"github.com/tensorfs/tensorfs/formats/architectures"
+	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
+	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
 const models = "../../../testdata"
 
-// factsOf are those of an opened model.
-func factsOf(m *tensorfs.Model) facts {
-	f := facts{tokenizer: true, tensor: func(name string) []int64 {
-		for i := range m.Tensors {
-			if t := &m.Tensors[i]; t.Weight() == name {
-				return t.Numbers()
-			}
-		}
-		return nil
-	}}
-	if s := f.tensor("token_embedding.weight"); len(s) == 2 {
-		f.rows = s[0]
-	}
-	return f
-}
-
 // describe opens a model and returns its keys.
-func describe(t testing.TB, dir string, change func(*facts)) (string, []tensorfs.Meta, error) {
+func describe(t testing.TB, dir string, change func(*settings.Given)) (string, []tensorfs.Meta, error) {
 	t.Helper()
 	m, err := formats.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	cfg, err := readSettings(m, "config.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	arch, err := architecture(m, cfg)
+	_, about, err := configOf(m)
 	if err != nil {
 		return "", nil, err
 	}
-	f := factsOf(m)
+	given := settings.Given{Tokenizer: true, Tensor: layout.TensorsOf(m).Find, Rows: int64(embeddingRows(m))}
 	if change != nil {
-		change(&f)
+		change(&given)
 	}
-	meta, err := keys(m, cfg, f)
-	return arch, meta, err
+	meta, err := about.Keys(given)
+	return about.Architecture(), meta, err
 }
 
 // golden are the keys of a file that the converter made, as GGUF has them.
@@ -116,7 +95,7 @@ func TestKeys(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".meta.json")
 		t.Run(name, func(t *testing.T) {
 			want := golden(t, file)
-			arch, meta, err := describe(t, filepath.Join(models, "whole-gguf", name), func(f *facts) { f.fileType = want["general.file_type"].(uint32) })
+			arch, meta, err := describe(t, filepath.Join(models, "whole-gguf", name), func(f *settings.Given) { f.FileType = want["general.file_type"].(uint32) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -148,7 +127,7 @@ func TestKeysBare(t *testing.T) {
 		"falcon": {"falcon.vocab_size": uint32(358)},
 		"llama3": {"llama.vocab_size": uint32(371)},
 	} {
-		_, meta, err := describe(t, filepath.Join(models, "whole-gguf", name), func(f *facts) { f.tokenizer = false })
+		_, meta, err := describe(t, filepath.Join(models, "whole-gguf", name), func(f *settings.Given) { f.Tokenizer = false })
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -176,7 +155,7 @@ func TestKeysMLX(t *testing.T) {
 		"gpt-oss-mxfp4": {"gpt-oss.vocab_size": uint32(320), "gpt-oss.attention.key_length": uint32(64)},
 		"qwen3-mixed":   {"qwen3.vocab_size": uint32(320), "qwen3.attention.head_count_kv": uint32(2)},
 	} {
-		_, meta, err := describe(t, filepath.Join(models, "models-mlx", name), func(f *facts) { f.tokenizer = false })
+		_, meta, err := describe(t, filepath.Join(models, "models-mlx", name), func(f *settings.Given) { f.Tokenizer = false })
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -187,43 +166,6 @@ func TestKeysMLX(t *testing.T) {
 		}
 		if len(more) > 0 {
 			t.Errorf("%s: missing %v in %s", name, more, fmt.Sprint(meta))
-		}
-	}
-}
-
-// TestNamedFunctions holds that what the descriptions of architectures call is there,
-// and that all that is there is called.
-func TestNamedFunctions(t *testing.T) {
-	known := map[string]bool{}
-	for _, names := range [][]string{slices.Collect(maps.Keys(derivations)), slices.Collect(maps.Keys(checks)), slices.Collect(maps.Keys(refusals))} {
-		for _, name := range names {
-			known[name] = true
-		}
-	}
-	called := map[string]bool{}
-	call := func(arch, name string) {
-		if called[name] = true; !known[name] && architectures.FactOf(name) == nil {
-			t.Errorf("%s calls %s, which nothing is called", arch, name)
-		}
-	}
-	for _, a := range architectures.AllSettings() {
-		for _, item := range a.Keys {
-			if v := item.Value; v != nil && v.Name != "" {
-				call(a.Name, v.Name)
-				for _, arg := range v.Args {
-					if strings.HasSuffix(v.Name, "_kv_heads") && arg.Name != "" { // a value, not a field of config.json
-						call(a.Name, arg.Name)
-					}
-				}
-			}
-		}
-		for _, v := range slices.Concat(a.Calls("check"), a.Calls("refuse")) {
-			call(a.Name, v.Name)
-		}
-	}
-	for name := range known {
-		if !called[name] {
-			t.Errorf("nothing calls %s", name)
 		}
 	}
 }

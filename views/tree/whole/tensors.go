@@ -8,6 +8,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/formats/names"
+	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
@@ -36,7 +37,7 @@ type fileTensors struct {
 // needs them: token_embd, blk.0.*, ..., output_norm, output. The error is why
 // there is no such file. rows is how many rows of the embedding are kept, 0 for
 // all of them.
-func tensors(m *tensorfs.Model, cfg settings, arch string, opts Options, rows int) ([]gguf.Stored, tensorNotes, error) {
+func tensors(m *tensorfs.Model, cfg settings.Fields, arch string, opts Options, rows int) ([]gguf.Stored, tensorNotes, error) {
 	x := &fileTensors{opts: opts, notes: tensorNotes{Types: map[string]int{}, Exact: true, Left: Towers{}}}
 	if _, err := walk(m, cfg, arch, int64(rows), x, x.notes.Left); err != nil {
 		return nil, tensorNotes{}, err
@@ -48,7 +49,7 @@ func tensors(m *tensorfs.Model, cfg settings, arch string, opts Options, rows in
 const maxLayers = 512
 
 // walk makes the tensors of an architecture for a sink, and counts those of towers.
-func walk(m *tensorfs.Model, cfg settings, arch string, rows int64, sink layout.Sink, towers Towers) (*layout.Walk, error) {
+func walk(m *tensorfs.Model, cfg settings.Fields, arch string, rows int64, sink layout.Sink, towers Towers) (*layout.Walk, error) {
 	a := architectures.Find(arch)
 	if a == nil || !a.Makes("gguf") {
 		return nil, fmt.Errorf("the tensors of the architecture %s are not known", tensorfs.Quote(arch))
@@ -56,7 +57,7 @@ func walk(m *tensorfs.Model, cfg settings, arch string, rows int64, sink layout.
 	w := layout.New(m, a, layout.GGUF, layoutFacts(m, cfg))
 	w.Sink, w.Rows, w.Another = sink, rows, towers.Add
 	var ok bool
-	if w.Layers, ok = cfg.integer("n_layers", "num_hidden_layers", "n_layer", "num_layers"); !ok || w.Layers < 1 || w.Layers > maxLayers {
+	if w.Layers, ok = cfg.Integer("n_layers", "num_hidden_layers", "n_layer", "num_layers"); !ok || w.Layers < 1 || w.Layers > maxLayers {
 		return nil, fmt.Errorf("config.json does not say how many layers there are, or it says more than %d", maxLayers)
 	}
 	if err := w.Sizes.Need("width", "heads"); err != nil {
@@ -65,32 +66,32 @@ func walk(m *tensorfs.Model, cfg settings, arch string, rows int64, sink layout.
 	if err := w.Run(); err != nil {
 		return nil, err
 	}
-	return w, cfg.err()
+	return w, cfg.Err()
 }
 
 // layoutFacts are the facts of a model for a walk.
-func layoutFacts(m *tensorfs.Model, cfg settings) architectures.Facts {
+func layoutFacts(m *tensorfs.Model, cfg settings.Fields) architectures.Facts {
 	known := layout.FactsOf(m)
 	return func(name string) any {
 		word, field, _ := strings.Cut(name, ".")
 		switch {
 		case name == "rope":
-			return ropeSettings(cfg).word("rope_type", "type")
+			return cfg.RopeType()
 		case name == "model_type":
-			return cfg.word("model_type")
+			return cfg.Word("model_type")
 		case word == "config":
-			if n, ok := cfg.integer(field); ok {
+			if n, ok := cfg.Integer(field); ok {
 				return n
 			}
 			return nil
 		case word != "rope":
 			return known(name)
 		}
-		rope := ropeSettings(cfg)
-		if _, isList := rope.value(field).(tensorfs.Array); isList {
-			return rope.numbers(field)
+		rope := cfg.Rope()
+		if _, isList := rope.Value(field).(tensorfs.Array); isList {
+			return rope.Numbers(field)
 		}
-		if v, ok := rope.number(field); ok {
+		if v, ok := rope.Number(field); ok {
 			return v
 		}
 		return nil
@@ -115,14 +116,11 @@ func embeddingRows(m *tensorfs.Model) int {
 // rows is how many rows of the embedding are kept, 0 for all of them. The error says
 // why the tensors of such a file are not known.
 func InLayoutOfGGUF(m *tensorfs.Model, rows int64) (list, left []tensorfs.Tensor, err error) {
-	cfg, err := readSettings(m, "config.json")
+	cfg, about, err := configOf(m)
 	if err != nil {
 		return nil, nil, err
 	}
-	arch, err := architecture(m, cfg)
-	if err != nil {
-		return nil, nil, err
-	}
+	arch := about.Architecture()
 	var made layout.List
 	w, err := walk(m, cfg, arch, rows, &made, Towers{})
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/jsonobj"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
+	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 )
 
 // mixtral returns a model with many experts in every layer, of bytes or of plain
 // numbers, without a file.
-func mixtral(t testing.TB, layers, experts int, dtype tensorfs.DType) (*tensorfs.Model, settings) {
+func mixtral(t testing.TB, layers, experts int, dtype tensorfs.DType) (*tensorfs.Model, settings.Fields) {
 	t.Helper()
 	var m tensorfs.Model
 	add := func(name string, dtype tensorfs.DType, shape ...int64) {
@@ -42,12 +42,9 @@ func mixtral(t testing.TB, layers, experts int, dtype tensorfs.DType) (*tensorfs
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := jsonobj.Parse(fmt.Appendf(nil, `{"num_hidden_layers": %d, "num_attention_heads": 1}`, layers))
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := parsed(t, fmt.Sprintf(`{"num_hidden_layers": %d, "num_attention_heads": 1}`, layers))
 	made.Config = []tensorfs.Field{{Name: "dim", Value: int64(4)}, {Name: "n_heads", Value: int64(1)}, {Name: "n_experts", Value: int64(experts)}}
-	return made, settings{top: config}
+	return made, config
 }
 
 // TestManyTensors: the memory and the work for a model of as many tensors as the

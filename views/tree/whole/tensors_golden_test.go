@@ -16,19 +16,20 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/testing/testclient"
+	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 )
 
 const testdata = "../../../testdata"
 
 // open opens a model and reads its settings.
-func open(t testing.TB, path string) (*tensorfs.Model, settings) {
+func open(t testing.TB, path string) (*tensorfs.Model, settings.Fields) {
 	t.Helper()
 	m, err := formats.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.Close() })
-	cfg, err := readSettings(m, "config.json")
+	cfg, err := settings.Read(m, "config.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func TestGeneration(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		text, notes := m.generation()
+		text, notes := m.Generation()
 		got, said := strings.NewReplacer("\n", "", " ", "").Replace(string(text)), strings.Join(notes, "; ")
 		if got != c.want || !strings.Contains(said, c.notes) || c.notes == "" && said != "" || strings.ContainsAny(said, "\n\x1b") {
 			t.Errorf("%s: %s, %q, want %s, %q", name, got, said, c.want, c.notes)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
+	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 )
 
 // TestConfigReasons holds why there is no config.json.
@@ -177,7 +178,7 @@ func TestConfigShapes(t *testing.T) {
 	for arch, tensors := range map[string]string{
 		"llama": separate + gated, "qwen2": separate + gated, "qwen3": separate + gated, "gemma2": separate + gated, "gemma3": separate + gated,
 		"qwen2moe": separate + router, "qwen3moe": separate + router, "gpt-oss": separate + router,
-		"phi3": fused + " ffn.gate_up.weight", "falcon": fused, "bloom": fused,
+		"phi3": "attention.qkv.weight attention.output.weight ffn.gate_up.weight ffn.down.weight", "falcon": fused, "bloom": fused,
 		"starcoder2": separate + " ffn.up.weight ffn.down.weight", "bert": separate + " ffn.up.weight ffn.down.weight",
 		"gpt2":      "attention.output.weight ffn.up.weight ffn.down.weight",
 		"deepseek2": "attention.q.weight attention.kv_a.weight attention.output.weight" + router,
@@ -211,7 +212,7 @@ func TestConfigUnread(t *testing.T) {
 	for k, v := range s.meta {
 		m.Metadata = append(m.Metadata, tensorfs.Meta{Key: k, Value: v})
 	}
-	_, err := config(m, facts{rows: 64, tensor: func(name string) *tensorfs.Tensor {
+	_, err := config(m, settings.Given{Rows: 64, Tensor: func(name string) *tensorfs.Tensor {
 		if name == "rope_freqs.weight" {
 			return &tensorfs.Tensor{Name: name, DType: tensorfs.F32, Shape: []int64{4}, Data: failing{}}
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
@@ -98,16 +99,16 @@ func (s sample) config(mlx bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.config()
+	return c.Config()
 }
 
 // maker returns what makes the sample's configs.
-func (s sample) maker(mlx bool) (*configMaker, error) {
+func (s sample) maker(mlx bool) (*settings.Model, error) {
 	m := &tensorfs.Model{Layout: "gguf", Architecture: s.arch}
 	for k, v := range s.meta {
 		m.Metadata = append(m.Metadata, tensorfs.Meta{Key: k, Value: v})
 	}
-	f := facts{torch: "float16", tensor: func(name string) *tensorfs.Tensor {
+	f := settings.Given{MLX: mlx, Torch: "float16", Tensor: func(name string) *tensorfs.Tensor {
 		if list, ok := s.data[name]; ok {
 			var b []byte
 			for _, x := range list {
@@ -121,9 +122,9 @@ func (s sample) maker(mlx bool) (*configMaker, error) {
 		return nil
 	}}
 	if shape := s.shapes["token_embedding.weight"]; shape != nil {
-		f.rows = shape[0]
+		f.Rows = shape[0]
 	}
-	return newConfigMaker(m, f, mlx)
+	return settings.FromGGUF(m, f)
 }
 
 // TestConfigSamples holds that each sample has a config.json, so that what the
@@ -306,31 +307,6 @@ func TestConfigFactors(t *testing.T) {
 		r := readJSON(t, text)["rope_scaling"].(map[string]any)
 		if r["attention_factor"] != c.want || r["type"] != "longrope" || r["rope_type"] != nil || !reflect.DeepEqual(r["long_factor"], []any{1.0, 2.0, 3.0, 4.2}) {
 			t.Errorf("%v: %v", c.keys, r)
-		}
-	}
-}
-
-// TestDecimal holds the digits of numbers to those that Python writes.
-func TestDecimal(t *testing.T) {
-	for x, want := range map[float32]string{1e-5: "1e-05", 1e-6: "1e-06", 500000: "500000.0", 1e7: "10000000.0", 999999.44: "999999.44", 0.1: "0.1", 0: "0.0", 1e16: "1e+16", 1.19: "1.19", 0.0001: "0.0001"} {
-		if got := decimal(float64(x), 32); got != want {
-			t.Errorf("%v: %s, want %s", x, got, want)
-		}
-	}
-	if got := decimal(1.0/3, 64); got != "0.3333333333333333" {
-		t.Error(got)
-	}
-}
-
-// TestConfigPart holds that the library, which rounds down, rotates as many
-// numbers as the file says.
-func TestConfigPart(t *testing.T) {
-	for head := int64(2); head <= 512; head++ {
-		for turned := int64(2); turned < head; turned += 2 {
-			part := turningPart(&configMaker{dims: map[string]int64{"head_dim": head, "rope_dim": turned}}).(float64)
-			if got := int64(float64(head) * part); got != turned {
-				t.Fatalf("%d of %d: %v gives %d", turned, head, part, got)
-			}
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
+	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 )
 
 const (
@@ -19,23 +20,26 @@ const (
 	goldenDir = testdata + "whole-hf/models/"
 )
 
-// factsOf are those of an opened model, as a config.json of it has them.
-func factsOf(m *tensorfs.Model, want map[string]any) facts {
-	byName := map[string]*tensorfs.Tensor{}
-	for i := range m.Tensors {
-		byName[m.Tensors[i].Weight()] = &m.Tensors[i]
-	}
-	f := facts{tensor: func(name string) *tensorfs.Tensor { return byName[name] }}
-	if t := byName["token_embedding.weight"]; t != nil && len(t.Numbers()) == 2 {
-		f.rows = t.Numbers()[0]
-	}
-	f.torch, _ = want["torch_dtype"].(string)
+// givenOf is what the tensors of an opened model say, as a config.json of it has that.
+func givenOf(m *tensorfs.Model, want map[string]any) settings.Given {
+	given := tensorFacts(m, result{})
+	given.Torch, _ = want["torch_dtype"].(string)
 	if q, ok := want["quantization"]; ok {
-		f.quantization, _ = json.Marshal(map[string]any{"quantization": q, "quantization_config": want["quantization_config"]})
+		given.Quantization, _ = json.Marshal(map[string]any{"quantization": q, "quantization_config": want["quantization_config"]})
 	} else if q, ok := want["quantization_config"].(map[string]any); ok {
-		f.experts = q["quant_method"] == "mxfp4"
+		given.Experts = q["quant_method"] == "mxfp4"
 	}
-	return f
+	return given
+}
+
+// config returns config.json of a model.
+func config(m *tensorfs.Model, given settings.Given, mlx bool) ([]byte, error) {
+	given.MLX = mlx
+	about, err := settings.FromGGUF(m, given)
+	if err != nil {
+		return nil, err
+	}
+	return about.Config()
 }
 
 func readJSON(t testing.TB, text []byte) map[string]any {
@@ -108,7 +112,7 @@ func TestConfigGolden(t *testing.T) {
 			if want["model_type"] == "deepseek_v3" { // nor this, without which the class has one
 				want["num_nextn_predict_layers"] = 0.0
 			}
-			got, err := config(m, factsOf(m, want), kind == "mlx")
+			got, err := config(m, givenOf(m, want), kind == "mlx")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +148,7 @@ func TestConfigAbsent(t *testing.T) {
 			continue
 		}
 		m := openGolden(t, name)
-		text, err := config(m, factsOf(m, map[string]any{"torch_dtype": "float16"}), kind == "mlx")
+		text, err := config(m, givenOf(m, map[string]any{"torch_dtype": "float16"}), kind == "mlx")
 		if err == nil {
 			t.Errorf("%s: %s", file, text)
 		} else if s := err.Error(); !strings.Contains(s, "no Hugging Face form known for architecture "+m.Architecture) && !strings.Contains(s, "mlx-lm has no such model") {
@@ -174,7 +178,7 @@ func TestAdaptedGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := readJSON(t, text)
-		got, err := adapted(stored, factsOf(&tensorfs.Model{}, want), false)
+		got, err := adapted(stored, givenOf(&tensorfs.Model{}, want), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,26 +186,13 @@ func TestAdaptedGolden(t *testing.T) {
 	}
 }
 
-// TestNamedFunctions holds that what the descriptions of architectures call is there,
+// TestNamedFunctions holds that what the descriptions of mlx-lm's classes call is there,
 // and that all that is there is called.
 func TestNamedFunctions(t *testing.T) {
 	called := map[string]bool{}
 	hold := func(arch, name string, known bool) {
 		if called[name] = true; !known {
 			t.Errorf("%s calls %s, which nothing is called", arch, name)
-		}
-	}
-	for _, a := range architectures.AllSettings() {
-		for _, item := range a.Config {
-			if v := item.Value; v != nil && v.Name != "" {
-				hold(a.Name, v.Name, derivations[v.Name] != nil || architectures.FactOf(v.Name) != nil)
-			}
-		}
-		for _, v := range slices.Concat(a.Calls("agree"), a.Calls("mlx_agree")) {
-			hold(a.Name, v.Name, agreements[v.Name] != nil)
-		}
-		if a.When != "" {
-			hold(a.Name, a.When, conditions[a.When] != nil)
 		}
 	}
 	for model, c := range architectures.MLXClasses() {
@@ -217,7 +208,7 @@ func TestNamedFunctions(t *testing.T) {
 			hold(model, name, mlxNotes[name] != nil)
 		}
 	}
-	for _, names := range [][]string{slices.Collect(maps.Keys(mlxValues)), slices.Collect(maps.Keys(mlxRefusals)), slices.Collect(maps.Keys(mlxNotes)), slices.Collect(maps.Keys(derivations)), slices.Collect(maps.Keys(agreements)), slices.Collect(maps.Keys(conditions))} {
+	for _, names := range [][]string{slices.Collect(maps.Keys(mlxValues)), slices.Collect(maps.Keys(mlxRefusals)), slices.Collect(maps.Keys(mlxNotes))} {
 		for _, name := range names {
 			if !called[name] {
 				t.Errorf("nothing calls %s", name)

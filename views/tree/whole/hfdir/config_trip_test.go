@@ -109,7 +109,7 @@ func throughGGUF(t *testing.T, dir string) *tensorfs.Model {
 func trip(t *testing.T, dir string) []byte {
 	t.Helper()
 	m := throughGGUF(t, dir)
-	text, err := config(m, factsOf(m, map[string]any{"torch_dtype": "float16"}), false)
+	text, err := config(m, givenOf(m, map[string]any{"torch_dtype": "float16"}), false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@
 //	Hugging Face         as stored                         as stored, where mlx-lm has the model; config adapted
 //
 // What an architecture has in config.json, and which tensors, is text in
-// formats/architectures, as is which fields mlx-lm's classes read besides; config_values.go
+// formats/architectures, as is which fields mlx-lm's classes read besides; internal/settings
 // and mlx_classes.go compute what text cannot say, and older.go adds the fields that
 // transformers 4 reads. This package is the way back from package whole, over the same
 // moves (views/arrange).

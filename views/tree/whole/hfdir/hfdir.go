@@ -12,13 +12,13 @@ import (
 	"github.com/tensorfs/tensorfs/formats/safetensors"
 	"github.com/tensorfs/tensorfs/formats/tokenizer"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
 const (
-	configName     = "config.json"
-	weightsName    = "model.safetensors"
-	generationName = "generation_config.json"
+	configName  = "config.json"
+	weightsName = "model.safetensors"
 )
 
 // HF returns the directory that programs of Hugging Face's kind load.
@@ -118,11 +118,13 @@ func weightsIndex(list []safetensors.Stored) *tensorfs.Text {
 
 // generate makes the files beside the weights from GGUF's metadata.
 func (k *kind) generate(m *tensorfs.Model, r result, f *whole.Files) error {
-	c, err := newConfigMaker(m, tensorFacts(m, r), k == mlx)
+	given := tensorFacts(m, r)
+	given.MLX = k == mlx
+	about, err := settings.FromGGUF(m, given)
 	if err != nil {
 		return err
 	}
-	text, err := c.config()
+	text, err := about.Config()
 	if err != nil {
 		return err
 	}
@@ -130,23 +132,27 @@ func (k *kind) generate(m *tensorfs.Model, r result, f *whole.Files) error {
 		return err
 	}
 	if k == hf {
-		c.embedding(f)
+		files, notes := about.Embedding()
+		for path, text := range files {
+			f.List, f.Exact = append(f.List, whole.File{Path: path, Data: tensorfs.Bytes(text)}), false
+		}
+		f.Notes = append(f.Notes, notes...)
 	}
 	var texts map[string][]byte
-	vocabulary, err := tokenizer.ReadKeys(c.keys.value, m.Architecture)
+	vocabulary, err := tokenizer.ReadKeys(about.Key, m.Architecture)
 	if err == nil {
 		texts, err = vocabulary.Files()
 	}
 	if err != nil { // weights and config load without these
 		f.Notes = append(f.Notes, fmt.Sprintf("there is no tokenizer: %v", err))
-		for _, name := range []string{"tokenizer.json", tokenizerConfigName, "special_tokens_map.json", generationName} {
+		for _, name := range []string{"tokenizer.json", tokenizerConfigName, "special_tokens_map.json", settings.GenerationName} {
 			f.Leave(name, err.Error())
 		}
 		return nil
 	}
 	f.Notes = append(f.Notes, vocabulary.Notes...)
-	if text, notes := c.generation(); text != nil {
-		texts[generationName], f.Notes = text, append(f.Notes, notes...)
+	if text, notes := about.Generation(); text != nil {
+		texts[settings.GenerationName], f.Notes = text, append(f.Notes, notes...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		f.List = append(f.List, whole.File{Path: name, Data: tensorfs.Bytes(texts[name])})
@@ -213,13 +219,13 @@ func (k *kind) mendStored(m *tensorfs.Model, f *whole.Files) error {
 }
 
 // tensorFacts are the facts of a model's tensors.
-func tensorFacts(m *tensorfs.Model, r result) facts {
-	f := facts{torch: r.Torch, experts: r.Experts, tensor: layout.TensorsOf(m).Find}
+func tensorFacts(m *tensorfs.Model, r result) settings.Given {
+	f := settings.Given{Torch: r.Torch, Experts: r.Experts, Tensor: layout.TensorsOf(m).Find}
 	if q := r.Quantization; q != nil {
-		f.quantization = slices.Concat([]byte(`{"quantization":`), q, []byte(`,"quantization_config":`), q, []byte(`}`))
+		f.Quantization = slices.Concat([]byte(`{"quantization":`), q, []byte(`,"quantization_config":`), q, []byte(`}`))
 	}
-	if t := f.tensor("token_embedding.weight"); t != nil && len(t.Numbers()) > 0 {
-		f.rows = t.Numbers()[0]
+	if t := f.Tensor("token_embedding.weight"); t != nil && len(t.Numbers()) > 0 {
+		f.Rows = t.Numbers()[0]
 	}
 	return f
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
+	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 )
 
 // mlxField is a field of config.json that libraries read.
@@ -16,7 +17,7 @@ type mlxField struct {
 	value mlxValue
 }
 
-// mlxValue computes a value as jsonObject has them; nil: the field is not added.
+// mlxValue computes a value as settings.Object has them; nil: the field is not added.
 type mlxValue func(x *mlxConfig) any
 
 // mlxValues are values of fields, as descriptions of mlx-lm's classes name them.
@@ -61,7 +62,7 @@ func plainYarn(x *mlxConfig) any {
 	if ropeKind(x.scaling()) != "default" || context.Kind() != '0' {
 		return nil
 	}
-	return instead{jsonObject{{"type", "yarn"}, {"factor", 1.0}, {"original_max_position_embeddings", context}}}
+	return instead{settings.Object{}.With("type", "yarn").With("factor", 1.0).With("original_max_position_embeddings", context)}
 }
 
 // rowsOfText returns the size of the vocabulary, which mlx-lm's gemma3 wants outside
@@ -180,7 +181,7 @@ func layerLetters(x *mlxConfig) any {
 	case !ok || x.raw("sliding_window_pattern").Kind() == '"':
 		return nil
 	case !slices.Contains(sliding, true) && x.raw("sliding_window").Kind() != '0':
-		return instead{jsonNull{}}
+		return instead{architectures.Null{}}
 	}
 	letters := make([]byte, len(sliding))
 	for i, s := range sliding {
@@ -200,7 +201,7 @@ func layerPeriod(x *mlxConfig) any {
 	if n == 0 {
 		n = len(sliding) + 1
 	}
-	if !hasPeriod(sliding, int64(n)) {
+	if !settings.HasPeriod(sliding, int64(n)) {
 		return nil
 	}
 	return int64(n)
@@ -210,7 +211,7 @@ func layerPeriod(x *mlxConfig) any {
 func unordered(x *mlxConfig) string {
 	sliding, ok := x.layerKinds()
 	n, said := x.number("sliding_window_pattern")
-	if !ok || said && n >= 1 && hasPeriod(sliding, int64(n)) {
+	if !ok || said && n >= 1 && settings.HasPeriod(sliding, int64(n)) {
 		return ""
 	}
 	return "knows no such order of layers that see a window and layers that see everything: it gives other numbers"

@@ -11,6 +11,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 )
 
 // forMLX returns config.json as mlx-lm reads it, and what a user should know of what
@@ -59,7 +60,7 @@ func mended(text []byte, x, y *mlxConfig) []byte {
 		x.set("text_config", y.list)
 	}
 	if x.changed {
-		text = x.list.lines(!json.Valid(text))
+		text = x.list.Lines(!json.Valid(text))
 	}
 	return text
 }
@@ -67,7 +68,7 @@ func mended(text []byte, x, y *mlxConfig) []byte {
 // mlxConfig is a config.json, or the part of it about the language model, to which
 // fields are added.
 type mlxConfig struct {
-	list     jsonObject
+	list     settings.Object
 	class    *architectures.MLXClass // nil: not known
 	released bool
 	changed  bool
@@ -77,7 +78,7 @@ type mlxConfig struct {
 func newMLXConfig(o jsonobj.Object, released bool) *mlxConfig {
 	x := &mlxConfig{released: released}
 	for name, raw := range o.All() {
-		x.list = append(x.list, jsonMember{name, raw})
+		x.list = x.list.With(name, raw)
 	}
 	x.class = architectures.MLXClasses()[x.raw("model_type").Text()]
 	return x
@@ -116,13 +117,13 @@ func (x *mlxConfig) add(fields []mlxField) {
 
 // at returns where a field is, -1 without it.
 func (x *mlxConfig) at(name string) int {
-	return slices.IndexFunc(x.list, func(m jsonMember) bool { return m.name == name })
+	return slices.IndexFunc(x.list, func(m settings.Member) bool { return m.Name == name })
 }
 
 // raw returns the value of a field; its kind is 0 where there is none.
 func (x *mlxConfig) raw(name string) jsonobj.Raw {
 	if i := x.at(name); i >= 0 {
-		r, _ := x.list[i].value.(jsonobj.Raw)
+		r, _ := x.list[i].Value.(jsonobj.Raw)
 		return r
 	}
 	return jsonobj.Raw{}
@@ -131,7 +132,7 @@ func (x *mlxConfig) raw(name string) jsonobj.Raw {
 // put adds a field, if there is none of the name or it is null.
 func (x *mlxConfig) put(name string, value any) {
 	i := x.at(name)
-	_, null := value.(jsonNull)
+	_, null := value.(architectures.Null)
 	if i < 0 || x.raw(name).Kind() == 'n' && !null {
 		x.set(name, value)
 	}
@@ -141,10 +142,10 @@ func (x *mlxConfig) put(name string, value any) {
 func (x *mlxConfig) set(name string, value any) {
 	x.changed = true
 	if i := x.at(name); i >= 0 {
-		x.list[i].value = value
+		x.list[i].Value = value
 		return
 	}
-	x.list = append(x.list, jsonMember{name, value})
+	x.list = x.list.With(name, value)
 }
 
 // number returns a number of config.json, also one that was added.
@@ -153,7 +154,7 @@ func (x *mlxConfig) number(name string) (float64, bool) {
 	if i < 0 {
 		return 0, false
 	}
-	switch v := x.list[i].value.(type) {
+	switch v := x.list[i].Value.(type) {
 	case jsonobj.Raw:
 		if v.Kind() != '0' {
 			return 0, false
@@ -207,15 +208,15 @@ var olderFields = []mlxField{
 		case r.Kind() == 0:
 			return nil
 		case kind == "default" || r.Object().Len() > jsonobj.MaxKeys:
-			return jsonNull{}
+			return architectures.Null{}
 		default:
-			var o jsonObject
+			var o settings.Object
 			for name, raw := range r.Object().All() {
 				if name != "type" {
-					o = append(o, jsonMember{name, raw})
+					o = o.With(name, raw)
 				}
 			}
-			return append(o, jsonMember{"type", kind})
+			return o.With("type", kind)
 		}
 	}},
 	{"partial_rotary_factor", member("partial_rotary_factor")},

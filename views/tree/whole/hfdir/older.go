@@ -7,6 +7,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 )
 
 // olderConfig returns config.json with the fields that transformers 4 reads as well:
@@ -30,10 +31,10 @@ var longropeAlone = []mlxField{{"rope_scaling", func(x *mlxConfig) any {
 	if ropeKind(r) != "longrope" || x.raw("rope_scaling").Kind() != 0 {
 		return nil // another one, or as stored
 	}
-	o := jsonObject{{"type", "longrope"}}
+	o := settings.Object{}.With("type", "longrope")
 	for _, name := range []string{"short_factor", "long_factor"} {
 		if factors := r.Member(name); factors.Kind() == '[' {
-			o = append(o, jsonMember{name, factors})
+			o = o.With(name, factors)
 		}
 	}
 	return instead{o}
@@ -49,7 +50,7 @@ func olderTokenizer(m *tensorfs.Model, list []whole.File) error {
 	if i < 0 || list[i].Data.Size() > maxConfig {
 		return nil
 	}
-	text, err := whole.ReadText(m, tokenizerConfigName, maxConfig)
+	text, err := settings.ReadText(m, tokenizerConfigName, maxConfig)
 	if err != nil {
 		return err
 	}
@@ -67,20 +68,20 @@ func olderNames(text []byte) []byte {
 	if err != nil {
 		return nil
 	}
-	var list jsonObject
+	var list settings.Object
 	changed := false
 	for name, raw := range o.All() {
-		m := jsonMember{name, raw}
+		m := settings.Member{Name: name, Value: raw}
 		switch {
 		case name == "tokenizer_class" && raw.Text() == "TokenizersBackend":
-			m.value, changed = "PreTrainedTokenizerFast", true
+			m.Value, changed = "PreTrainedTokenizerFast", true
 		case name == "extra_special_tokens" && raw.Kind() == '[' && !o.Has("additional_special_tokens"):
-			m.name, changed = "additional_special_tokens", true
+			m.Name, changed = "additional_special_tokens", true
 		}
 		list = append(list, m)
 	}
 	if !changed {
 		return nil
 	}
-	return list.lines(!json.Valid(text))
+	return list.Lines(!json.Valid(text))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 )
 
 // asStored returns all files of a model that is such a directory already.
@@ -55,7 +56,7 @@ const maxConfig = 16 << 20
 
 // storedConfig returns the model's own config.json.
 func storedConfig(m *tensorfs.Model) ([]byte, error) {
-	text, err := whole.ReadText(m, configName, maxConfig)
+	text, err := settings.ReadText(m, configName, maxConfig)
 	if err == nil && text == nil {
 		err = fmt.Errorf("%s: %w", configName, fs.ErrNotExist)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
@@ -86,8 +87,8 @@ const maxTensorLayers = 4096
 
 // newWalk returns what makes the tensors of a GGUF model, but for its sink.
 func newWalk(m *tensorfs.Model, mlx bool) (*layout.Walk, error) {
-	k := ggufSizes{m, readKeys(m.Metadata), ""}
-	if k.arch, _ = k.keys.at["general.architecture"].(string); k.arch == "" {
+	k := ggufSizes{m, settings.ByKey(m.Metadata), ""}
+	if k.arch, _ = k.keys["general.architecture"].(string); k.arch == "" {
 		k.arch = m.Architecture
 	}
 	a, to := architectures.Find(k.arch), layout.HF

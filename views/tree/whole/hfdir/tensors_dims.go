@@ -11,7 +11,7 @@ import (
 // ggufSizes are the numbers that the keys of a GGUF file say of its tensors.
 type ggufSizes struct {
 	m    *tensorfs.Model
-	keys ggufKeys
+	keys map[string]any
 	arch string
 }
 
@@ -43,7 +43,7 @@ func (k *ggufSizes) number(key string) int64 {
 
 // same is number, and false where layers differ.
 func (k *ggufSizes) same(key string) (n int64, ok bool) {
-	value := k.keys.at[k.arch+"."+key]
+	value := k.keys[k.arch+"."+key]
 	a, isArray := value.(tensorfs.Array)
 	if !isArray {
 		return countOf(value), true

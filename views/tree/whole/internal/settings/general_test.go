@@ -1,4 +1,4 @@
-package whole
+package settings
 
 import (
 	"io"
@@ -35,6 +35,8 @@ func TestModelName(t *testing.T) {
 		}
 	}
 }
+
+const testdata = "../../../../../testdata"
 
 // bytesFile is a file in memory, compared by its address.
 type bytesFile struct {
@@ -80,7 +82,7 @@ func TestSampling(t *testing.T) {
 
 func TestPooling(t *testing.T) {
 	const modules = `[{"type":"a.Transformer","path":""},{"type":"a.Pooling","path":"1_Pooling"}]`
-	bert, err := os.ReadFile(filepath.Join(models, "whole-gguf", "bert", "config.json"))
+	bert, err := os.ReadFile(filepath.Join(testdata, "whole-gguf", "bert", "config.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +114,11 @@ func TestPooling(t *testing.T) {
 				files[name] = text
 			}
 		}
-		meta, err := keys(modelOf(t, files), parsed(t, string(bert)), facts{rows: 231, tokenizer: true})
+		var meta []tensorfs.Meta
+		about, err := ToGGUF(modelOf(t, files), parsed(t, string(bert)))
+		if err == nil {
+			meta, err = about.Keys(Given{Rows: 231, Tokenizer: true})
+		}
 		if (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) || err != nil && strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s, %s: error %v, want %q", c.modules, c.config, err, c.err)
 		}
@@ -132,9 +138,9 @@ func TestPooling(t *testing.T) {
 func TestReranker(t *testing.T) {
 	const text = `{"architectures":["Qwen3ForCausalLM"]}`
 	for readme, want := range map[string]string{"---\na: b\n---\n# Qwen3-Reranker-0.6B\n": "reranker", "# Qwen3\n": ""} {
-		arch, err := architecture(modelOf(t, map[string]string{"README.md": readme}), parsed(t, text))
-		if (err != nil) != (want != "") || err == nil && arch != "qwen3" {
-			t.Errorf("%q: %s, %v", readme, arch, err)
+		about, err := ToGGUF(modelOf(t, map[string]string{"README.md": readme}), parsed(t, text))
+		if (err != nil) != (want != "") || err == nil && about.Architecture() != "qwen3" {
+			t.Errorf("%q: %v", readme, err)
 		}
 	}
 }

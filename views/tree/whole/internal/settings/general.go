@@ -1,4 +1,4 @@
-package whole
+package settings
 
 import (
 	"math"
@@ -7,62 +7,80 @@ import (
 	"unicode"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
-// Sampling are rows: how the author of a model wants tokens to be chosen, in
-// generation_config.json and in GGUF, after general.sampling.: i32, or f32 of the range
-// that generation_config.json takes.
-var Sampling = []struct {
-	Field, Key  string
-	Whole       bool
-	Least, Most float64
-}{
-	{"temperature", "temp", false, 0, math.MaxFloat32},
-	{"top_k", "top_k", true, 0, math.MaxInt32},
-	{"top_p", "top_p", false, math.SmallestNonzeroFloat32, 1},
-	{"min_p", "min_p", false, 0, 1},
-	{"repetition_penalty", "penalty_repeat", false, math.SmallestNonzeroFloat32, math.MaxFloat32},
+// generalMeanings are about the model as a whole.
+var generalMeanings = map[string]meaning{
+	// false for a model whose tokens see those after them.
+	"noncausal": {toGGUF: func(c call) any {
+		if causal, ok := c.cfg.Flag("is_causal"); ok && !causal {
+			return false
+		}
+		return nil
+	}},
+	// The class of the architecture lets no token see those after it.
+	"causal": {fromGGUF: check(func(c call) {
+		if c.raw("causal") == false {
+			c.refuse("%s is false, which config.json of %s cannot say", c.full("causal"), c.modelType())
+		}
+	})},
+	"sees_all": {fromGGUF: check(func(c call) {
+		class := c.arch.Classes[0].Name
+		if c.raw("causal") != false {
+			c.refuse("%s is not false, as it is for %s", c.full("causal"), class)
+		}
+		if c.tensor("position_embedding.weight") == nil {
+			c.refuse("the file has no embedding of positions, as %s has", class)
+		}
+	})},
+	"alibi": {fromGGUF: check(func(c call) {
+		v, key := c.keys.find("attention.max_alibi_bias")
+		if v := c.real(key, v, math.Inf(-1)); v != nil && double(v) != 8 {
+			c.refuse("%s is %s, and BLOOM has 8", key, Shown(v))
+		}
+	})},
+	// Whether the embedding is the last matrix too. mlx-lm's gpt2 always has it so, and
+	// mlx/ has no other matrix for it.
+	"tied": {fromGGUF: func(c call) any { return c.tied() }},
+	"untied": {fromGGUF: check(func(c call) {
+		if c.tied() {
+			c.refuse("mlx-lm's %s has a matrix for the output, and the file has none", c.modelType())
+		}
+	})},
+	"nothing": {fromGGUF: func(call) any { return nil }},
+	// The answer is one number, though the class is that of models that answer with text.
+	"reranker": {toGGUF: check(func(c call) {
+		if text, err := ReadText(c.m, "README.md", MaxText); err == nil && strings.Contains(string(text), "# Qwen3-Reranker") {
+			c.refuse("the model is a reranker, of which no GGUF file is made")
+		}
+	})},
+	// How many tokens a model was trained with.
+	"nomic_context": {toGGUF: func(c call) any {
+		n, _ := c.cfg.Integer("n_positions", "max_position_embeddings", "n_ctx")
+		if trained, _ := c.cfg.Integer("max_trained_positions"); n == 8192 && trained == 2048 {
+			return trained
+		}
+		return n
+	}},
+}
+
+func (s *Model) tied() bool {
+	return s.tensor("output.weight") == nil || s.given.MLX && s.modelType() == "gpt2"
 }
 
 // general returns the keys that every architecture has.
-func general(m *tensorfs.Model, cfg settings, arch string, f facts) []tensorfs.Meta {
+func (s *Model) general() []tensorfs.Meta {
 	meta := []tensorfs.Meta{
-		{Key: "general.architecture", Value: arch},
+		{Key: "general.architecture", Value: s.arch.GGUF},
 		{Key: "general.type", Value: "model"},
 	}
-	if name := modelName(m, cfg, arch); name != "" {
+	if name := modelName(s.m, s.cfg, s.arch.GGUF); name != "" {
 		meta = append(meta, tensorfs.Meta{Key: "general.name", Value: name})
 	}
 	meta = append(meta,
 		tensorfs.Meta{Key: "general.quantization_version", Value: uint32(2)},
-		tensorfs.Meta{Key: "general.file_type", Value: f.fileType})
-	return append(meta, samplingKeys(m)...)
-}
-
-// samplingKeys returns what the model's makers want to be drawn with. They are
-// hints: one that cannot be read is left out.
-func samplingKeys(m *tensorfs.Model) []tensorfs.Meta {
-	generation, err := readSettings(m, "generation_config.json")
-	if err != nil {
-		return nil
-	}
-	var meta []tensorfs.Meta
-	for _, s := range Sampling {
-		key := "general.sampling." + s.Key
-		if s.Whole {
-			if n, ok := generation.integer(s.Field); ok && n == int64(int32(n)) {
-				meta = append(meta, tensorfs.Meta{Key: key, Value: int32(n)})
-			}
-			continue
-		}
-		if x, ok := generation.number(s.Field); ok {
-			if v, _, ok := fits(architectures.Real, x); ok {
-				meta = append(meta, tensorfs.Meta{Key: key, Value: v})
-			}
-		}
-	}
-	return meta
+		tensorfs.Meta{Key: "general.file_type", Value: s.given.FileType})
+	return append(meta, samplingKeys(s.m)...)
 }
 
 // maxName bounds a model's name.
@@ -70,8 +88,8 @@ const maxName = 200
 
 // modelName returns the model's name as the converter makes it: of the name that
 // config.json has for the model, or of its directory.
-func modelName(m *tensorfs.Model, cfg settings, arch string) string {
-	id, _ := cfg.value("_name_or_path").(string)
+func modelName(m *tensorfs.Model, cfg Fields, arch string) string {
+	id, _ := cfg.Value("_name_or_path").(string)
 	if strings.Count(id, "/") > 1 || strings.HasPrefix(id, ".") || strings.HasPrefix(id, "/") {
 		id = "" // of some machine's directory
 	}

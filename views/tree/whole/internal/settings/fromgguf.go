@@ -1,0 +1,206 @@
+package settings
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
+	"github.com/tensorfs/tensorfs/formats/tokenizer"
+	"github.com/tensorfs/tensorfs/internal/jsonobj"
+)
+
+// FromGGUF returns what makes the configs of a model with GGUF's metadata, which agrees
+// with its tensors, or the reason why there are none.
+func FromGGUF(m *tensorfs.Model, given Given) (*Model, error) {
+	s := newModel(m, architectures.FromGGUF)
+	s.given, s.keys = given, metadata{at: ByKey(m.Metadata)}
+	if err := s.chooseBlock(); err != nil {
+		return nil, err
+	}
+	s.measure()
+	s.checkConfig()
+	if s.failed != nil {
+		return nil, s.failed
+	}
+	s.ends = tokenizer.Ends(s.keys.value)
+	return s, nil
+}
+
+// chooseBlock finds the description of the architecture: one with a condition that holds
+// before the one without.
+func (s *Model) chooseBlock() error {
+	v, ok := s.keys.at["general.architecture"]
+	name, text := v.(string)
+	switch {
+	case !ok:
+		return fmt.Errorf("the file has no general.architecture")
+	case !text:
+		return fmt.Errorf("general.architecture is %s, not a text", Shown(v))
+	}
+	s.keys.prefix = name + "."
+	for _, a := range architectures.OfGGUF(name) {
+		if !a.Makes("hf") || s.arch != nil && s.arch.When != "" {
+			continue
+		}
+		when, _ := architectures.ParseExpr(a.When)
+		if a.When == "" && s.arch == nil || a.When != "" && when.HoldsIn(&s.env) {
+			s.arch = a
+		}
+	}
+	switch {
+	case s.failed != nil:
+		return s.failed
+	case s.arch == nil && tensorfs.Printable(name) == name:
+		return fmt.Errorf("no Hugging Face form known for architecture %s", name[:min(len(name), 100)])
+	case s.arch == nil:
+		return fmt.Errorf("no Hugging Face form known for architecture %s", tensorfs.Quote(name))
+	case s.given.MLX && !s.arch.Makes("mlx"):
+		return fmt.Errorf("mlx-lm has no such model as %s", s.modelType())
+	}
+	return nil
+}
+
+// modelType is the model_type.
+func (s *Model) modelType() string { return s.arch.Classes[0].ModelType }
+
+// checkConfig refuses what the sizes cannot be, and what the tensors contradict.
+func (s *Model) checkConfig() {
+	if layers := s.count("n_layers"); s.failed == nil && layers < 1 {
+		blocks := s.known["blocks"].(int64)
+		s.refuse("%s is %d, of which %d only predict further tokens: nothing is left", s.full("n_layers"), blocks, blocks-layers)
+	}
+	s.agree("agree")
+	if s.given.MLX {
+		s.agree("mlx_agree")
+	}
+	for i := range s.arch.Config { // those that have one number
+		if f := s.arch.Config[i].Fact; f != nil && !s.arch.Config[i].Always && s.failed == nil {
+			s.fact(f.Name)
+		}
+	}
+	if s.failed == nil {
+		s.checkShapes()
+	}
+}
+
+// Config returns config.json.
+func (s *Model) Config() ([]byte, error) {
+	o := Object{{"architectures", []string{s.arch.Classes[0].Name}}, {"model_type", s.modelType()}}
+	for i := range s.arch.Config {
+		if item := &s.arch.Config[i]; item.When.HoldsIn(&s.env) {
+			o = o.at(strings.Split(item.Name, "."), s.field(item))
+		}
+	}
+	o = o.With("bos_token_id", s.tokenID("bos_token_id")).With("eos_token_id", s.endTokens()).With("pad_token_id", s.tokenID("padding_token_id"))
+	o = o.With("torch_dtype", s.given.Torch)
+	if s.failed != nil {
+		return nil, s.failed
+	}
+	if s.given.Experts && !s.given.MLX && s.modelType() == "gpt_oss" { // given as gpt-oss was published
+		o = o.With("quantization_config", MXFP4)
+	}
+	if s.given.MLX && s.given.Quantization != nil {
+		q, err := jsonobj.Parse(s.given.Quantization)
+		if err != nil {
+			return nil, err
+		}
+		o = append(o, Members(q)...)
+	}
+	return o.Text(), nil
+}
+
+// field returns the value of a field as Object has them; nil: it is not written.
+func (s *Model) field(item *architectures.Setting) any {
+	if !item.Always {
+		if v := s.single(item.Fact, item.Value != nil && !item.Said); v != nil || s.failed != nil {
+			return v
+		}
+		if item.Value == nil {
+			s.refuse("the file has no %s", s.keys.full(item.Fact.Keys[0]))
+			return nil
+		}
+	}
+	v := s.value(item.Value)
+	if f := architectures.FactOf(item.Value.Name); f != nil && v == nil && len(item.Value.Args) == 0 {
+		s.refuse("the file has no %s", s.keys.full(f.Keys[0]))
+	}
+	if list, ok := v.([]any); ok && slices.Contains(list, nil) {
+		s.refuse("%s is not known of layer %d", item.Name, slices.Index(list, nil))
+	}
+	return v
+}
+
+// single returns what was measured, or a key says, as one number; nil where nothing does,
+// and for an option of 0 where that may be.
+func (s *Model) single(f *architectures.Fact, zero bool) any {
+	if s.known[f.Name] == nil {
+		if v := s.key(f, zero); v != nil {
+			s.known[f.Name] = v
+		}
+	}
+	if s.failed != nil || s.known[f.Name] == nil {
+		return nil
+	}
+	return s.fact(f.Name)
+}
+
+// MXFP4 says in config.json which modules of gpt-oss are blocks of MXFP4: all the others.
+var MXFP4 = Object{
+	{"quant_method", "mxfp4"},
+	{"modules_to_not_convert", []string{"model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"}},
+}
+
+// tokenID is the number of a special token. One that no token has means none.
+func (s *Model) tokenID(key string) any {
+	v, full := s.keys.find(bareKeys + "ggml." + key)
+	n, ok := wholeNumber(v)
+	if v != nil && !ok {
+		s.refuse("%s is %s, not a whole number", full, Shown(v))
+	}
+	if !ok || n < 0 || n >= s.tokens() {
+		return nil
+	}
+	return n
+}
+
+// endTokens are the tokens at which a generation ends: all of them where programs
+// take a list in config.json, and else the file's eos. generation_config.json has all
+// of them always.
+func (s *Model) endTokens() any {
+	eos, all := s.tokenID("eos_token_id"), s.allEnds()
+	if s.arch.Has("ends", "one") || all == nil {
+		return eos
+	}
+	return all
+}
+
+// allEnds returns all tokens at which a generation ends: a number, a list of
+// several, nil without any.
+func (s *Model) allEnds() any {
+	var list []int64
+	for _, id := range s.ends {
+		if id := int64(id); id < s.tokens() {
+			list = append(list, id)
+		}
+	}
+	switch len(list) {
+	case 0:
+		return nil
+	case 1:
+		return list[0]
+	}
+	return list
+}
+
+// tokens returns how many tokens have a number and a row of the embedding.
+func (s *Model) tokens() int64 {
+	if a, ok := s.keys.at[bareKeys+"ggml.tokens"].(tensorfs.Array); ok {
+		return min(int64(a.Len()), s.given.Rows)
+	}
+	return s.given.Rows
+}
+
+// Key returns a value of the file's metadata.
+func (s *Model) Key(key string) any { return s.keys.value(key) }

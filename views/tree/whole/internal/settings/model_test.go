@@ -1,0 +1,67 @@
+package settings
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs/formats/architectures"
+)
+
+// TestMeanings holds that what the descriptions of architectures call is there, in the
+// direction in which it is called, and that all that is there is called.
+func TestMeanings(t *testing.T) {
+	own := strings.Fields("layer kind rope tokenizer experts never qk_nope_head_dim") // of Model.fact
+	fields := strings.Fields("sum gating zero_every")                                 // take names of fields, or words
+	called := map[string]bool{}
+	uses := func(arch string, e *architectures.Expr, to architectures.Direction) {
+		facts, functions := e.Uses()
+		for _, name := range slices.Concat(facts, functions) {
+			m, ok := meanings[name]
+			if f := m.toGGUF; to == architectures.FromGGUF && m.fromGGUF != nil || to == architectures.ToGGUF && f != nil {
+				called[name] = true
+				continue
+			}
+			known := architectures.FactOf(name) != nil || slices.Contains(own, name) || strings.Contains(name, ".") || slices.ContainsFunc(functions, func(f string) bool { return slices.Contains(fields, f) })
+			if ok || !known {
+				t.Errorf("%s calls %s, which nothing is called in that direction", arch, name)
+			}
+		}
+	}
+	for _, a := range architectures.AllSettings() {
+		for _, items := range [][]architectures.Setting{a.Keys, a.Config} {
+			to := architectures.ToGGUF
+			if len(items) > 0 && len(a.Config) > 0 && &items[0] == &a.Config[0] {
+				to = architectures.FromGGUF
+			}
+			for _, item := range items {
+				if item.Value != nil {
+					uses(a.Name, item.Value, to)
+				}
+				if item.When != nil {
+					uses(a.Name, item.When, architectures.ToGGUF)
+				}
+			}
+		}
+		for _, word := range []string{"check", "refuse", "agree", "mlx_agree"} {
+			for _, e := range a.Calls(word) {
+				uses(a.Name, e, map[bool]architectures.Direction{true: architectures.FromGGUF, false: architectures.ToGGUF}[strings.HasSuffix(word, "agree")])
+			}
+		}
+		if when, err := architectures.ParseExpr(a.When); a.When != "" {
+			if err != nil {
+				t.Errorf("%s: %v", a.Name, err)
+			} else {
+				uses(a.Name, when, architectures.FromGGUF)
+			}
+		}
+	}
+	for _, name := range []string{"each", "max"} { // of all descriptions to come
+		called[name] = true
+	}
+	for name := range meanings {
+		if !called[name] {
+			t.Errorf("nothing calls %s", name)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package settings
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/jsonobj"
+)
+
+// poolings are the ways to make one vector of those of all tokens: what a
+// config.json of sentence-transformers calls them, and GGUF's numbers.
+var poolings = []struct {
+	field, word string
+	number      int64
+}{
+	{"pooling_mode_mean_tokens", "mean", 1},
+	{"pooling_mode_cls_token", "cls", 2},
+	{"pooling_mode_lasttoken", "lasttoken", 3},
+	{"pooling_mode_max_tokens", "max", 0},
+	{"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", 0},
+	{"pooling_mode_weightedmean_tokens", "weightedmean", 0},
+}
+
+// poolingMeanings are about one vector made of those of all tokens.
+var poolingMeanings = map[string]meaning{
+	"pooling":     {toGGUF: poolingType},
+	"token_types": {fromGGUF: tokenTypes},
+}
+
+// poolingFields returns the fields that say what a pooling_type of GGUF says, one
+// for each way to pool; nil for a number that is none of these.
+func poolingFields(number int64) Object {
+	var list Object
+	known := false
+	for _, p := range poolings {
+		set := p.number == number && number != 0
+		list = append(list, Member{p.field, set})
+		known = known || set
+	}
+	if !known {
+		return nil
+	}
+	return list
+}
+
+// poolingType returns how the model's vectors are pooled; nil for one that has no
+// modules.json, or none for it.
+func poolingType(c call) any {
+	dir, err := poolingModule(c.m)
+	if err == nil && dir == "" {
+		return nil
+	}
+	name := path.Join(dir, "config.json")
+	var s Fields
+	if err == nil {
+		s, err = Read(c.m, name)
+	}
+	if err != nil {
+		c.fail(err)
+		return nil
+	}
+	numbers := []int64{}
+	word := s.Word("pooling_mode")
+	for _, p := range poolings {
+		if set, _ := s.Flag(p.field); set || word == p.word {
+			numbers = append(numbers, p.number)
+		}
+	}
+	if err := s.Err(); err != nil {
+		c.fail(err)
+		return nil
+	}
+	if len(numbers) != 1 || numbers[0] == 0 {
+		c.fail(fmt.Errorf("%s: it does not pool by one of mean, first and last token, and a GGUF file has no other way", tensorfs.Printable(name)))
+		return nil
+	}
+	return numbers[0]
+}
+
+// poolingModule returns the directory of the module that pools, "" without one.
+func poolingModule(m *tensorfs.Model) (string, error) {
+	const name = "modules.json"
+	text, err := ReadText(m, name, MaxText)
+	if err != nil || text == nil {
+		return "", err
+	}
+	// It is a list, and what parses it wants an object.
+	o, err := jsonobj.Parse([]byte(`{"modules":` + string(text) + `}`))
+	if err != nil {
+		return "", &tensorfs.FormatError{File: name, Offset: -1, Problem: "it is not a list of modules in JSON"}
+	}
+	for e := range o.Raw("modules").Elements() {
+		if strings.HasSuffix(e.Member("type").Text(), "Pooling") {
+			dir := e.Member("path").Text()
+			if !tensorfs.ValidName(dir) {
+				return "", fmt.Errorf("%s: the directory %s of the module that pools is not a plain name", name, tensorfs.Quote(dir))
+			}
+			return dir, nil
+		}
+	}
+	return "", nil
+}
+
+// tokenTypes returns how many kinds of tokens there are; a single one is stored as
+// a vector.
+func tokenTypes(c call) any {
+	t := c.tensor("token_type_embedding.weight")
+	switch {
+	case t == nil:
+		c.refuse("the file has no embedding of token types, as %s has", c.arch.Classes[0].Name)
+		return nil
+	case len(t.Shape) == 1:
+		return int64(1)
+	case len(t.Shape) != 2 || t.Shape[0] < 1:
+		c.refuse("%s has the shape %v", t.Name, t.Shape)
+		return nil
+	}
+	return t.Shape[0]
+}
+
+// Embedding returns the files by which sentence-transformers makes one vector of those
+// of all tokens, and what a user should know of them. Without them it takes the mean,
+// and of decoders it wraps each text in the chat template.
+func (s *Model) Embedding() (files map[string][]byte, notes []string) {
+	v, key := s.keys.find("pooling_type")
+	if v == nil && s.modelType() != "bert" {
+		return nil, nil
+	}
+	n, _ := wholeNumber(v)
+	fields := poolingFields(n)
+	if fields == nil {
+		how := fmt.Sprintf("%s is %s, which sentence-transformers does not have", key, Shown(v))
+		if v == nil {
+			how = "the file has no " + key
+		}
+		return nil, []string{"there is no modules.json, without which sentence-transformers takes the mean of all tokens: " + how}
+	}
+	var modules []Object
+	for i, m := range []struct{ path, class string }{{"", "Transformer"}, {"1_Pooling", "Pooling"}, {"2_Normalize", "Normalize"}} {
+		modules = append(modules, Object{{"idx", int64(i)}, {"name", fmt.Sprint(i)}, {"path", m.path}, {"type", "sentence_transformers.models." + m.class}})
+	}
+	context := s.count("max_seq_len")
+	pooling := slices.Concat(Object{{"word_embedding_dimension", s.count("dim")}}, fields, Object{{"include_prompt", true}})
+	return map[string][]byte{
+			"modules.json":              indented(modules),
+			"1_Pooling/config.json":     pooling.Text(),
+			"sentence_bert_config.json": Object{{"max_seq_length", context}, {"do_lower_case", false}}.Text(),
+		}, []string{
+			"modules.json: that vectors are brought to the length 1 (2_Normalize) is what llama.cpp does by default; the file does not say it",
+			fmt.Sprintf("sentence_bert_config.json: max_seq_length is the model's context of %d tokens; the file does not say how much of a text the release takes", context),
+		}
+}

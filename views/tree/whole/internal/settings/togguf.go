@@ -1,0 +1,246 @@
+package settings
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
+)
+
+// ToGGUF finds the description of the architecture that a config.json names, or the
+// reason why no GGUF file is made of such a model.
+func ToGGUF(m *tensorfs.Model, cfg Fields) (*Model, error) {
+	if cfg.problem == nil {
+		cfg.problem = new(error)
+	}
+	s := newModel(m, architectures.ToGGUF)
+	s.cfg, s.rope = cfg, cfg.Rope()
+	if err := s.chooseClass(); err != nil {
+		return nil, err
+	}
+	for i := range s.arch.Only {
+		s.only(&s.arch.Only[i])
+	}
+	s.agree("refuse")
+	return s, s.err()
+}
+
+// chooseClass finds the description of the class or the model_type.
+func (s *Model) chooseClass() error {
+	top := Fields{top: s.cfg.top, problem: s.cfg.problem, file: s.cfg.file}
+	classes := top.Words("architectures")
+	if classes == nil {
+		classes = s.cfg.Words("architectures")
+	}
+	name := top.Word("model_type")
+	if name == "" {
+		name = s.cfg.Word("model_type")
+	}
+	named := func(c architectures.Class) bool { return c.ModelType == name }
+	if len(classes) > 0 {
+		name = classes[0]
+		named = func(c architectures.Class) bool { return c.Name == name }
+	}
+	all := architectures.OfClass(named)
+	i := slices.IndexFunc(all, func(a *architectures.Settings) bool { return a.Makes("gguf") })
+	switch {
+	case s.err() != nil:
+	case name == "":
+		s.refuse("nothing names the model's architecture, neither architectures nor model_type")
+	case i < 0:
+		s.refuse("no GGUF file is made of the architecture %s", Shown(name))
+	default:
+		s.arch = all[i]
+	}
+	return s.err()
+}
+
+// Keys returns the metadata of the GGUF file without the tokenizer's,
+// general.architecture first, or the reason why there is none.
+func (s *Model) Keys(given Given) ([]tensorfs.Meta, error) {
+	s.given = given
+	own := make([]tensorfs.Meta, 0, 64)
+	for i := range s.arch.Keys {
+		item := &s.arch.Keys[i]
+		v := s.make(item)
+		if err := s.err(); err != nil {
+			return nil, err
+		}
+		if v != nil {
+			own = append(own, tensorfs.Meta{Key: s.fullKey(item.Fact), Value: v})
+		}
+	}
+	s.checkKeys()
+	if err := s.err(); err != nil {
+		return nil, err
+	}
+	return slices.Concat(s.general(), own), nil
+}
+
+// fullKey returns the key of a fact as a file has it.
+func (s *Model) fullKey(f *architectures.Fact) string {
+	return metadata{prefix: s.arch.GGUF + "."}.full(f.Keys[0])
+}
+
+// make returns the value of an item as the file has it; nil where it is not written.
+func (s *Model) make(item *architectures.Setting) any {
+	if !item.When.HoldsIn(&s.env) {
+		return nil
+	}
+	fact, from := item.Fact, item.Fact.Keys[0]
+	var v any
+	if !item.Always {
+		v, from = s.cfg.fact(fact, item.Field)
+	}
+	if v == nil && item.Value != nil {
+		for _, f := range fact.Fields {
+			if item.Said && s.cfg.null(f) {
+				s.refuse("%s is null, which a GGUF file of %s cannot say", f, s.arch.GGUF)
+			}
+		}
+		v = s.value(item.Value)
+	}
+	if v == nil {
+		return nil
+	}
+	if n, ok := v.(int64); ok && fact.Kind == architectures.Real {
+		v = float64(n)
+	}
+	written, n, ok := fits(fact.Kind, v)
+	switch {
+	case !ok:
+		s.refuse("%s would be %v, which does not fit GGUF's key %s", from, v, s.fullKey(fact))
+	case fact.Most > 0 && (n < 1 || n > fact.Most):
+		s.refuse("%s would be %v, and files of %s may have 1 to %d", from, v, s.arch.GGUF, fact.Most)
+	}
+	s.known[fact.Name] = v
+	return written
+}
+
+// fits returns a value as a file has it, and what a whole number it is, the largest of
+// several; false where the file cannot have it.
+func fits(kind architectures.Kind, v any) (written any, n int64, ok bool) {
+	switch v := v.(type) {
+	case int64:
+		return uint32(v), v, kind != architectures.Real && kind != architectures.Text && kind != architectures.Flag && v >= 0 && v <= math.MaxUint32
+	case float64:
+		return float32(v), 0, kind == architectures.Real && math.Abs(v) <= math.MaxFloat32
+	case string:
+		return v, 0, kind == architectures.Text
+	case bool:
+		return v, 0, kind == architectures.Flag
+	case []any:
+		return fitLists(kind, v)
+	}
+	return nil, 0, false
+}
+
+// fitLists is fits for one value for each layer.
+func fitLists(kind architectures.Kind, list []any) (written any, n int64, ok bool) {
+	var integers []int32
+	var reals []float32
+	var flags []bool
+	var texts []string
+	for _, v := range list {
+		one, size, ok := fits(kind, v)
+		if n = max(n, size); !ok {
+			return nil, n, false
+		}
+		switch one := one.(type) {
+		case uint32:
+			integers = append(integers, int32(one))
+			if size > math.MaxInt32 {
+				return nil, n, false
+			}
+		case float32:
+			reals = append(reals, one)
+		case bool:
+			flags = append(flags, one)
+		case string:
+			texts = append(texts, one)
+		}
+	}
+	switch len(list) {
+	case 0:
+		return nil, 0, false
+	case len(integers):
+		return integers, n, true
+	case len(reals):
+		return reals, n, true
+	case len(flags):
+		return flags, n, true
+	}
+	return texts, n, len(texts) == len(list)
+}
+
+// checkKeys refuses what llama.cpp would, and what contradicts itself.
+func (s *Model) checkKeys() {
+	for _, e := range s.arch.Calls("needs") {
+		if !s.has(e.Name) {
+			s.lacks(e.Name)
+			return
+		}
+	}
+	s.checkHeads()
+	s.checkExperts()
+	if rows := s.given.Rows; rows < 1 || rows > architectures.FactOf("dim").Most {
+		s.refuse("the embedding has %d rows", rows)
+	}
+	s.checkRope()
+	s.agree("check")
+	if s.failed == nil {
+		s.checkShapes()
+	}
+}
+
+// lacks says that a fact has no value.
+func (s *Model) lacks(name string) {
+	fact := architectures.FactOf(name)
+	fields := slices.Clone(fact.Fields)
+	for _, item := range s.arch.Keys {
+		if item.Name == name && item.Field != "" {
+			fields = []string{item.Field}
+		}
+	}
+	for i, f := range fields {
+		fields[i] = strings.TrimPrefix(f, "rope.")
+	}
+	switch len(fields) {
+	case 0:
+		s.refuse("it does not say what GGUF's key %s needs", s.fullKey(fact))
+	case 1:
+		s.refuse("it has no %s, which a GGUF file of %s needs", fields[0], s.arch.GGUF)
+	default:
+		s.refuse("it has none of %s, and a GGUF file of %s needs one", strings.Join(fields, ", "), s.arch.GGUF)
+	}
+}
+
+// only refuses a field of config.json that is not what it may be.
+func (s *Model) only(o *architectures.Only) {
+	v := s.cfg.Value(o.Field)
+	if x, ok := finite(v); ok {
+		v = x
+	}
+	switch v.(type) {
+	case nil:
+		if o.Said {
+			s.refuse("%s is missing, and its default cannot be said in a GGUF file of %s", o.Field, s.arch.GGUF)
+		}
+		return
+	case string, bool, float64: // what is not a plain value is never one of those wanted, and cannot be compared
+		if slices.Contains(o.Values, v) {
+			return
+		}
+	}
+	why := "which cannot"
+	if len(o.Values) > 0 {
+		want := make([]string, len(o.Values))
+		for i, w := range o.Values {
+			want[i] = Shown(w)
+		}
+		why = "and only " + strings.Join(want, " or ") + " can"
+	}
+	s.refuse("%s is %s, %s be said in a GGUF file of %s", o.Field, Shown(v), why, s.arch.GGUF)
+}

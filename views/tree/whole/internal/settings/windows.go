@@ -1,0 +1,192 @@
+package settings
+
+import (
+	"slices"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// windowMeanings are about layers whose tokens see a window only.
+var windowMeanings = map[string]meaning{
+	// Whether any layer of a gemma3 does.
+	"slides": {toGGUF: func(c call) any { return c.period(gemmaUsual) != 1 }},
+	// After how many layers one sees everything, where that is not what llama.cpp assumes.
+	"gemma_period": {toGGUF: func(c call) any {
+		if n := c.period(gemmaUsual); n != gemmaUsual {
+			return n
+		}
+		return nil
+	}},
+	// No layer of the class sees a window only.
+	"unwindowed": {fromGGUF: check(func(c call) {
+		if n := c.count("sliding_window"); n > 0 {
+			c.refuse("%s is %d, which config.json of %s cannot say", c.full("sliding_window"), n, c.modelType())
+		}
+	})},
+	// The order of layers is llama.cpp's: one that sees a window, then one that sees everything.
+	"alternate": {toGGUF: check(func(c call) {
+		if sliding := c.layerKinds(); sliding != nil && !HasPeriod(sliding, 2) {
+			c.refuse("layer_types does not alternate between sliding_attention and full_attention, as llama.cpp does")
+		}
+	})},
+	// How far the tokens of each layer see.
+	"layer_types": {fromGGUF: func(c call) any {
+		types := make([]string, 0, c.count("n_layers"))
+		for _, s := range c.sliding(c.number(0)) {
+			types = append(types, map[bool]string{true: slidingLayer, false: fullLayer}[s])
+		}
+		return types
+	}},
+	// After how many layers one sees everything: the usual number where it says the same,
+	// else the smallest. mlx-lm knows no other order.
+	"window_pattern": {fromGGUF: func(c call) any {
+		n := periodOf(c.sliding(c.number(0)), c.number(0))
+		if n > 1 && c.failed == nil {
+			return n
+		}
+		if c.given.MLX {
+			c.refuse("the layers that see a window only have no order that mlx-lm knows")
+		}
+		return nil
+	}},
+	// A number for each layer, which is 0 for every so many and 1 for all between.
+	"zero_every": {check(func(c call) {
+		field, every := c.args[0].Name, c.number(1)
+		list := c.cfg.Numbers(field)
+		for i, v := range list {
+			if (v == 0) != (int64(i+1)%every == 0) || int64(len(list)) != c.count("n_layers") {
+				c.refuse("%s is not 0 for every layer that is a multiple of %d, as llama.cpp has it", field, every)
+				return
+			}
+		}
+	}), func(c call) any {
+		list := make([]int64, c.count("n_layers"))
+		for i := range list {
+			if int64(i+1)%c.number(0) != 0 {
+				list[i] = 1
+			}
+		}
+		return list
+	}},
+}
+
+// What layer_types calls layers.
+const (
+	slidingLayer = "sliding_attention"
+	fullLayer    = "full_attention"
+)
+
+// gemmaUsual is after how many layers of gemma3 one sees everything, if the file
+// does not say it.
+const gemmaUsual = 6
+
+// layerKinds returns for each layer of a config.json whether its tokens see a window only,
+// nil where nothing says it.
+func (s *Model) layerKinds() []bool {
+	kinds := s.cfg.Words("layer_types")
+	if kinds == nil {
+		return nil
+	}
+	if int64(len(kinds)) != s.count("n_layers") {
+		s.refuse("layer_types has %d entries for %d layers", len(kinds), s.count("n_layers"))
+		return nil
+	}
+	sliding := make([]bool, len(kinds))
+	for i, k := range kinds {
+		if sliding[i] = k == slidingLayer; k != slidingLayer && k != fullLayer {
+			s.refuse("layer_types has %s, which GGUF files of %s do not know", Shown(k), s.arch.GGUF)
+			return nil
+		}
+	}
+	return sliding
+}
+
+// HasPeriod reports whether each layer whose number, from 1, is a multiple of n
+// sees everything, and no other.
+func HasPeriod(sliding []bool, n int64) bool {
+	for i, s := range sliding {
+		if s == (int64(i+1)%n == 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// periodOf returns after how many layers one sees everything: the usual number wherever
+// it says the same, and 0 where there is no period.
+func periodOf(sliding []bool, usual int64) int64 {
+	if HasPeriod(sliding, usual) {
+		return usual
+	}
+	// The first layer that sees everything is the only one that can end a period.
+	n := int64(slices.Index(sliding, false)) + 1
+	switch {
+	case n == 0:
+		return int64(len(sliding)) + 1
+	case HasPeriod(sliding, n):
+		return n
+	}
+	return 0
+}
+
+// period returns after how many layers of a config.json one sees everything. It is 1
+// where all do.
+func (s *Model) period(usual int64) int64 {
+	sliding := s.layerKinds()
+	if sliding == nil {
+		n, ok := s.cfg.Integer("sliding_window_pattern", "_sliding_window_pattern")
+		if ok && n < 1 {
+			s.refuse("sliding_window_pattern is %d", n)
+		}
+		if !ok || n < 1 || min(n, usual) > s.count("n_layers") {
+			return usual
+		}
+		return n
+	}
+	n := periodOf(sliding, usual)
+	if n == 0 {
+		s.refuse("layer_types has no period, and llama.cpp knows no other order")
+		return usual
+	}
+	return n
+}
+
+// sliding returns for each layer of a GGUF file whether its tokens see a window only.
+// The file has a number, after so many layers one sees everything, or a list; usual is
+// llama.cpp's number without the key.
+func (s *Model) sliding(usual int64) []bool {
+	list := make([]bool, s.count("n_layers"))
+	if s.arch.GGUF == "gemma3" && s.count("sliding_window") == 0 {
+		return list
+	}
+	v, key := s.keys.find("attention.sliding_window_pattern")
+	if a, ok := v.(tensorfs.Array); ok {
+		if blocks := s.known["blocks"].(int64); int64(a.Len()) != blocks {
+			s.refuse("%s has %d values, and there are %d layers", key, a.Len(), blocks)
+			return list
+		}
+		i := 0
+		for v := range a.Values() {
+			set, ok := v.(bool)
+			if n, number := wholeNumber(v); number && (n == 0 || n == 1) {
+				set, ok = n == 1, true
+			}
+			if !ok {
+				s.refuse("%s has the value %s, neither true nor false", key, Shown(v))
+				return list
+			}
+			if i < len(list) {
+				list[i] = set
+			}
+			i++
+		}
+		return list
+	}
+	if s.has("window_period") {
+		usual = s.count("window_period")
+	}
+	for i := range list {
+		list[i] = usual == 0 || int64(i+1)%usual != 0
+	}
+	return list
+}
