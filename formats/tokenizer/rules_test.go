@@ -29,7 +29,7 @@ func (d doc) text(t testing.TB) string {
 }
 
 func token(id int, content string, special bool) object {
-	return object{"id": id, "content": content, "special": special, "normalized": false}
+	return object{"id": id, "content": content, "special": special, "normalized": false, "single_word": false, "lstrip": false, "rstrip": false}
 }
 
 // bytes is a small vocabulary of bytes.
