@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -51,6 +52,30 @@ func (e Entries) Len() int { return len(e) }
 // Entry returns entry i.
 func (e Entries) Entry(i int) Entry { return e[i] }
 
+// Nest lays out entries whose names are paths with slashes as directories in
+// directories, sorted by name. dir makes a directory of its entries; nil for [Entries].
+func Nest(list []Entry, dir func(Entries) Dir) Dir {
+	var out Entries
+	below := map[string][]Entry{}
+	for _, e := range list {
+		name, rest, nested := strings.Cut(e.Name, "/")
+		if !nested {
+			out = append(out, e)
+			continue
+		}
+		e.Name = rest
+		below[name] = append(below[name], e)
+	}
+	for name, list := range below {
+		out = append(out, Entry{Name: name, Dir: Nest(list, dir)})
+	}
+	slices.SortFunc(out, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	if dir == nil {
+		return out
+	}
+	return dir(out)
+}
+
 // Lookup finds a name by binary search.
 func Lookup(d Dir, name string) (int, bool) {
 	at := func(i int) string { return d.Entry(i).Name }
@@ -64,7 +89,7 @@ func Lookup(d Dir, name string) (int, bool) {
 // Find returns the entry at a path with slashes, below d.
 func Find(d Dir, path string) (Entry, error) {
 	e := Entry{Dir: d}
-	for _, name := range strings.Split(path, "/") {
+	for name := range strings.SplitSeq(path, "/") {
 		if e.Dir == nil {
 			return Entry{}, fmt.Errorf("%s: %w", Printable(path), fs.ErrNotExist)
 		}

@@ -119,21 +119,21 @@ func (o *output) copy(total int64, part func(off int64) (int64, error)) error {
 	if mode&(os.ModeNamedPipe|os.ModeSocket) != 0 { // who reads it may be on the same terminal
 		stderr = io.Discard
 	}
-	progress := newCounted(stderr, "cat", total)
+	progress := progressLater(stderr, "cat", total)
 	for off := int64(0); ; {
 		n, err := part(off)
 		progress.add(n)
 		off += n
 		switch {
 		case o.ctx.Err() != nil && off < total:
-			progress.end()
+			progress.clear()
 			result := "what was written is not complete"
 			if mode.IsRegular() {
 				result = "the output file is not complete, and tensorfs does not know its name: remove it"
 			}
 			return progress.interrupted(o.name, result)
 		case err != nil || n == 0:
-			progress.end()
+			progress.clear()
 			return ignorePipe(err)
 		}
 	}

@@ -97,16 +97,6 @@ func oneOf(values []string) cobra.CompletionFunc {
 	}
 }
 
-func ggufTypeNames() (names []string) {
-	for name := range ggufTypes {
-		if name != "" {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
 // allViews are the names of all views.
 var allViews = func() (names []string) {
 	for _, v := range views.All {
@@ -119,25 +109,24 @@ var allViews = func() (names []string) {
 func listOf(names []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		at := strings.LastIndexFunc(word, isViewComma) + 1
-		taken := strings.FieldsFunc(word[:at], isViewComma)
-		var all []cobra.Completion
-		for _, name := range offer(names, word[at:]) {
-			if !slices.Contains(taken, name) {
-				all = append(all, word[:at]+name)
-			}
-		}
-		return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		return offerMore(names, strings.FieldsFunc(word[:at], isViewComma), word[:at], word[at:])
 	}
+}
+
+// offerMore offers names after what stands before them in a word, without those that are
+// taken.
+func offerMore(names, taken []string, before, last string) (all []cobra.Completion, _ cobra.ShellCompDirective) {
+	for _, name := range offer(names, last) {
+		if !slices.Contains(taken, name) {
+			all = append(all, before+name)
+		}
+	}
+	return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // completeLog offers the system's logs, or files where the word is none of these.
 func completeLog(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	var names []string
-	for name := range logDevices {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return offer(names, word), cobra.ShellCompDirectiveDefault
+	return offer(slices.Sorted(maps.Keys(logDevices)), word), cobra.ShellCompDirectiveDefault
 }
 
 // completeOptions completes the last of a list of options. A value is that of the flag
@@ -154,12 +143,5 @@ func completeOptions(c *cobra.Command, args []string, word string) ([]cobra.Comp
 		candidates, _ = complete(c, args, value)
 		last = value
 	}
-	taken := strings.Split(before, ",")
-	var all []cobra.Completion
-	for _, o := range offer(candidates, last) {
-		if !slices.Contains(taken, o) {
-			all = append(all, before+o)
-		}
-	}
-	return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	return offerMore(candidates, strings.Split(before, ","), before, last)
 }

@@ -44,9 +44,8 @@ func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
 	} else if err == nil {
 		err = ignorePipe(r.print(cmd.OutOrStdout(), o.all))
 	}
-	var usage usageError
 	switch {
-	case errors.As(err, &usage):
+	case is[usageError](err):
 		return err
 	case err != nil:
 		return troubleError{err}
@@ -92,11 +91,11 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	var progress *counted
+	var progress *bar
 	results, err := pair.Compare(ctx, pairs, pair.Options{
 		A: o.tree.Views, B: o.tree.Views, Tolerance: o.tolerance,
 		Progress: func(total int64) (add func(int64)) {
-			progress = newCounted(stderr, "diff", total)
+			progress = progressLater(stderr, "diff", total)
 			return progress.add
 		},
 	})

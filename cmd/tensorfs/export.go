@@ -89,8 +89,9 @@ func (o *exportOptions) run(cmd *cobra.Command, args []string) error {
 		Never:   never,
 		Check:   t.Model.Check,
 		Progress: func(total int64) (add func(int64)) {
-			add, end = progress(cmd.ErrOrStderr(), "export", total)
-			return add
+			bar := progress(cmd.ErrOrStderr(), "export", total)
+			end = bar.clear
+			return bar.add
 		},
 		Free: o.free,
 	})

@@ -93,9 +93,9 @@ func (o *fetchOptions) run(cmd *cobra.Command, args []string) error {
 			report.Digests++
 		}
 	}
-	add, end := progressLater(cmd.ErrOrStderr(), "fetch", report.Bytes)
-	err = fetchFiles(cmd.Context(), list, add)
-	end()
+	bar := progressLater(cmd.ErrOrStderr(), "fetch", report.Bytes)
+	err = fetchFiles(cmd.Context(), list, bar.add)
+	bar.clear()
 	stored := int64(0)
 	for _, f := range list {
 		stored += f.Stored()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -38,7 +39,7 @@ type flagRow struct {
 var flagTable = []flagRow{
 	// of commands that take a model
 	{"", "views", markOption, listOf(append([]string{"default"}, allViews...)), "`VIEWS` to show, with commas between: " + viewList},
-	{"", "gguf-type", markOption, oneOf(ggufTypeNames()), "`TYPE` of the weights in gguf/: " + ggufTypeList +
+	{"", "gguf-type", markOption, oneOf(slices.Sorted(maps.Keys(ggufTypes))[1:]), "`TYPE` of the weights in gguf/: " + ggufTypeList +
 		" (default: as stored, or the smallest that is exact)"},
 	{"", "i2s", markOption, oneOf(views.I2SLayouts), "`ORDER` of BitNet I2_S codes: " + i2sLayouts + " (default: by size)"},
 	{"", "follow-links", markOption, nil, "follow symbolic links out of the model's directory where mount refuses them: as root and with allow_other"},

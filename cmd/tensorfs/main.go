@@ -57,19 +57,22 @@ func execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
-	var quiet reported
-	if !errors.As(err, &quiet) {
+	if !is[reported](err) {
 		printError(stderr, err, args)
 	}
-	var usage usageError
-	if errors.As(err, &usage) {
+	switch {
+	case is[usageError](err):
 		return exitUsage
-	}
-	var trouble troubleError
-	if errors.As(err, &trouble) {
+	case is[troubleError](err):
 		return exitTrouble
 	}
 	return exitFailed
+}
+
+// is reports whether an error is of a type.
+func is[T error](err error) bool {
+	_, ok := errors.AsType[T](err)
+	return ok
 }
 
 // troubleError is a failure of a command whose exit status 1 means something else.

@@ -146,36 +146,16 @@ func (s *shelves) root() tensorfs.Dir {
 
 // layOut makes the directories of a list.
 func (s *shelves) layOut(list *library.List) tensorfs.Dir {
-	top := s.level(list.Models, 0, list.Modified)
 	readme := tensorfs.Entry{Name: "README", Data: tensorfs.Bytes(s.readme())}
-	if i, taken := tensorfs.Lookup(top, readme.Name); !taken {
-		top.Entries = slices.Insert(top.Entries, i, readme)
+	var models []tensorfs.Entry
+	for _, m := range list.Models {
+		models = append(models, tensorfs.Entry{Name: m.Name, Lazy: s.lazy(m)})
 	}
-	return top
-}
-
-// level makes the directory of models whose names have the first at bytes in common.
-func (s *shelves) level(models []*library.Model, at int, modified time.Time) shelf {
-	d := shelf{modified: modified}
-	for i := 0; i < len(models); {
-		m := models[i]
-		name, _, below := strings.Cut(m.Name[at:], "/")
-		if !below {
-			d.Entries = append(d.Entries, tensorfs.Entry{Name: name, Lazy: s.lazy(m)})
-			i++
-			continue
-		}
-		prefix := m.Name[:at+len(name)+1]
-		n := i
-		for n < len(models) && strings.HasPrefix(models[n].Name, prefix) {
-			n++
-		}
-		d.Entries = append(d.Entries, tensorfs.Entry{Name: name, Dir: s.level(models[i:n], len(prefix), modified)})
-		i = n
+	isTaken := func(e tensorfs.Entry) bool { name, _, _ := strings.Cut(e.Name, "/"); return name == readme.Name }
+	if !slices.ContainsFunc(models, isTaken) {
+		models = append(models, readme)
 	}
-	// By whole names "a.b/c" is before "a/b", and "a" after "a.b".
-	slices.SortFunc(d.Entries, func(a, b tensorfs.Entry) int { return strings.Compare(a.Name, b.Name) })
-	return d
+	return tensorfs.Nest(models, func(e tensorfs.Entries) tensorfs.Dir { return shelf{e, list.Modified} })
 }
 
 // lazy returns a model as a tree that is opened when it is needed.

@@ -76,9 +76,8 @@ func mayMountNFS(goos string, uid int) error {
 	return nil
 }
 
-// runNFSMount mounts, or says in a line what is wrong and what to do. It takes no longer
-// than late.
-func runNFSMount(port int, token, dir string, late <-chan time.Time) error {
+// runNFSMount mounts, or says in a line what is wrong and what to do, until ctx ends.
+func runNFSMount(ctx context.Context, port int, token, dir string) error {
 	programs, args, err := nfsCommand(runtime.GOOS, port, token, dir)
 	if err != nil {
 		return err
@@ -92,15 +91,6 @@ func runNFSMount(port int, token, dir string, late <-chan time.Time) error {
 	if err != nil {
 		return fmt.Errorf("no program to mount NFS with: %w", err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		select {
-		case <-late:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	c := exec.CommandContext(ctx, program, args...)
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
@@ -220,7 +210,11 @@ func mountNFS(o *mountOptions, t *tree.Tree, at string, opts fs.Options) (served
 	lo := loopback.Options{
 		State:  nfsstate.State{Model: opts.FsName, Port: s.port, Token: server.Token(), Key: server.Key(), Facts: facts},
 		Logger: server.Logger(), MakeMountpoint: opts.MakeMountpoint, NonEmpty: opts.NonEmpty, Resume: old != nil,
-		Mount:   func(path string) error { return runNFSMount(s.port, server.Token(), path, time.After(nfsMountTime)) },
+		Mount: func(path string) error {
+			ctx, cancel := context.WithTimeout(context.Background(), nfsMountTime)
+			defer cancel()
+			return runNFSMount(ctx, s.port, server.Token(), path)
+		},
 		Clients: server.Clients, Unmounted: server.Unmounted(),
 		Status: func() any {
 			status := fs.Status{PID: os.Getpid(), Health: server.Health()}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -13,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/mounts"
@@ -408,13 +408,14 @@ func TestNFSMountFails(t *testing.T) {
 func TestNFSMountHangs(t *testing.T) {
 	withMount(t, "#!/bin/sh\nsleep 1000 & echo $! >\"$6\"\nwait\n")
 	pidFile := filepath.Join(t.TempDir(), "pid")
-	late, failed := make(chan time.Time), make(chan error, 1)
-	go func() { failed <- runNFSMount(1, strings.Repeat("a", 32), pidFile, late) }()
+	ctx, end := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() { failed <- runNFSMount(ctx, 1, strings.Repeat("a", 32), pidFile) }()
 	testlimit.Wait(t, "start of the program", func() bool {
 		b, err := os.ReadFile(pidFile)
 		return err == nil && bytes.HasSuffix(b, []byte("\n"))
 	})
-	close(late)
+	end()
 	if err := testlimit.Receive(t, "end of the program", failed); err == nil || !strings.Contains(err.Error(), "did not end") {
 		t.Errorf("%v", err)
 	}

@@ -7,64 +7,56 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/term"
 )
 
-// progress returns a function that draws a bar on a terminal and otherwise does
-// nothing, and one that takes the bar away until more is added.
-func progress(w io.Writer, what string, total int64) (add func(n int64), end func()) {
-	return progressAfter(0, w, what, total)
+// bar counts how far something is. On a terminal it is a line that says so.
+type bar struct {
+	w     io.Writer // nil if it is no terminal: nothing is drawn
+	what  string
+	total int64
+	width func() int // of the terminal in columns, 0 where that is not known
+	began time.Time
+
+	mu   sync.Mutex
+	done int64
+	next time.Time // when it is drawn again
 }
+
+// progress returns a bar that is drawn at once.
+func progress(w io.Writer, what string, total int64) *bar { return newBar(w, what, total, 0) }
 
 // progressLater is progress for what is mostly done at once: the bar is drawn only
 // after a second.
-func progressLater(w io.Writer, what string, total int64) (add func(n int64), end func()) {
-	return progressAfter(time.Second, w, what, total)
+func progressLater(w io.Writer, what string, total int64) *bar {
+	return newBar(w, what, total, time.Second)
 }
 
-func progressAfter(d time.Duration, w io.Writer, what string, total int64) (add func(n int64), end func()) {
-	if !term.Is(w) {
-		return func(int64) {}, func() {}
-	}
+func newBar(w io.Writer, what string, total int64, after time.Duration) *bar {
 	now := time.Now()
-	b := &bar{w: w, what: what, total: total, began: now, next: now.Add(d), width: func() int { return term.Width(w) }}
-	return b.add, b.clear
-}
-
-// counted is progressLater that also says how far it got, to who interrupts it.
-type counted struct {
-	total int64
-	done  atomic.Int64
-	draw  func(n int64)
-	end   func()
-}
-
-func newCounted(w io.Writer, what string, total int64) *counted {
-	c := &counted{total: total}
-	c.draw, c.end = progressLater(w, what, total)
-	return c
-}
-
-func (c *counted) add(n int64) {
-	c.done.Add(n)
-	c.draw(n)
+	b := &bar{what: what, total: total, began: now, next: now.Add(after), width: func() int { return term.Width(w) }}
+	if term.Is(w) {
+		b.w = w
+	}
+	return b
 }
 
 // interrupted says how far the work on something got, and what became of it.
-func (c *counted) interrupted(what, result string) error {
-	return fmt.Errorf("%s: interrupted after %s of %s; %s", what, size(min(c.done.Load(), c.total)), size(c.total), result)
+func (b *bar) interrupted(what, result string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return fmt.Errorf("%s: interrupted after %s of %s; %s", what, size(min(b.done, b.total)), size(b.total), result)
 }
 
 // finish ends work on models that ended with err: with an error where it was interrupted,
 // or where what was read of them is not what it was.
-func (c *counted) finish(ctx context.Context, err error, what, of string, models ...*tensorfs.Model) error {
-	c.end()
+func (b *bar) finish(ctx context.Context, err error, what, of string, models ...*tensorfs.Model) error {
+	b.clear()
 	if err != nil && ctx.Err() != nil {
-		return c.interrupted(what, "of a part of the "+of+" nothing is printed")
+		return b.interrupted(what, "of a part of the "+of+" nothing is printed")
 	}
 	for _, m := range models {
 		if err == nil {
@@ -77,19 +69,6 @@ func (c *counted) finish(ctx context.Context, err error, what, of string, models
 	return err
 }
 
-// bar is a line on a terminal that says how far something is.
-type bar struct {
-	w     io.Writer
-	what  string
-	total int64
-	width func() int // of the terminal in columns, 0 where that is not known
-	began time.Time
-
-	mu   sync.Mutex
-	done int64
-	next time.Time // when it is drawn again
-}
-
 // redraw is how often a bar is drawn: often enough to move, too seldom to cost.
 const redraw = 100 * time.Millisecond
 
@@ -98,17 +77,21 @@ func (b *bar) add(n int64) {
 	defer b.mu.Unlock()
 	b.done += n
 	now := time.Now()
-	if now.Before(b.next) {
+	if b.w == nil || now.Before(b.next) {
 		return
 	}
 	b.next = now.Add(redraw)
 	fmt.Fprint(b.w, "\r\x1b[K"+b.line(now.Sub(b.began))) // failing to draw a bar is not a failure
 }
 
-// clear leaves an empty line, also of a ^C that the terminal has echoed there.
+// clear leaves an empty line, also of a ^C that the terminal has echoed there, until more
+// is added.
 func (b *bar) clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.w == nil {
+		return
+	}
 	fmt.Fprint(b.w, "\r\x1b[K")
 	b.next = time.Time{}
 }

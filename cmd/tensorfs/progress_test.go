@@ -58,9 +58,9 @@ func TestBarDraws(t *testing.T) {
 // Nothing is drawn where nobody looks.
 func TestProgressWithoutTerminal(t *testing.T) {
 	var out bytes.Buffer
-	add, end := progress(&out, "verify", 1)
-	add(1)
-	end()
+	b := progress(&out, "verify", 1)
+	b.add(1)
+	b.clear()
 	if out.Len() > 0 {
 		t.Errorf("drawn into a buffer: %q", out.String())
 	}

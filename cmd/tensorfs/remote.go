@@ -134,7 +134,8 @@ func (f *remoteFlags) options() remote.Options {
 	if f.stderr != nil {
 		o.Progress = func(what string, total int64) (func(int64), func()) {
 			f.waiting.end() // the bar says more
-			return progressLater(f.stderr(), what, total)
+			bar := progressLater(f.stderr(), what, total)
+			return bar.add, bar.clear
 		}
 	}
 	return o

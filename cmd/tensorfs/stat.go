@@ -151,7 +151,7 @@ func statOfHF(m *tensorfs.Model, want string) (rows []*statRow, one bool, all []
 }
 
 // measure reads the tensors.
-func (o *statOptions) measure(ctx context.Context, stderr io.Writer, rows []*statRow, one bool) (*counted, error) {
+func (o *statOptions) measure(ctx context.Context, stderr io.Writer, rows []*statRow, one bool) (*bar, error) {
 	var list []measure.Numbers
 	total := int64(0)
 	for _, r := range rows {
@@ -168,8 +168,8 @@ func (o *statOptions) measure(ctx context.Context, stderr io.Writer, rows []*sta
 	if one {
 		total *= 2 // the histogram needs to know how far the numbers reach
 	}
-	progress := newCounted(stderr, "stat", total)
-	defer progress.end()
+	progress := progressLater(stderr, "stat", total)
+	defer progress.clear()
 	found, err := measure.Describe(ctx, list, progress.add)
 	if err != nil {
 		return progress, err

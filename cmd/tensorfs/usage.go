@@ -113,8 +113,7 @@ func modelFirst(c *cobra.Command) {
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
 		err := run(c, args)
-		var said reported
-		if err == nil || errors.As(err, &said) || len(args) < 2 || !isModel(args[1]) || isModel(args[0]) {
+		if err == nil || is[reported](err) || len(args) < 2 || !isModel(args[1]) || isModel(args[0]) {
 			return err
 		}
 		swapped := append([]string{args[1], args[0]}, args[2:]...)
@@ -201,14 +200,11 @@ func wrapUsage(c *cobra.Command) {
 			if err := contradiction(cmd.Flags()); err != nil {
 				return err
 			}
-			if err := args(cmd, a); err != nil {
-				var usage usageError
-				if errors.As(err, &usage) {
-					return err
-				}
-				return usageError{fmt.Errorf("%w; usage: %s", err, cmd.UseLine())}
+			err := args(cmd, a)
+			if err == nil || is[usageError](err) {
+				return err
 			}
-			return nil
+			return usageError{fmt.Errorf("%w; usage: %s", err, cmd.UseLine())}
 		}
 	}
 	for _, sub := range c.Commands() {

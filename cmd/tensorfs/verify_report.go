@@ -156,14 +156,14 @@ func (r *reporter) run(ctx context.Context, jobs []verifyJob) error {
 		byCount[j.count]++
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(jobs[b].bytes, jobs[a].bytes) })
-	add, end := progress(r.stderr, "verify", total)
-	r.clear = end
+	bar := progress(r.stderr, "verify", total)
+	r.clear = bar.clear
 	var bytes atomic.Int64
 	err := parallel.Each(ctx, runtime.GOMAXPROCS(0), len(order), func(ctx context.Context, i int) error {
 		job := jobs[order[i]]
 		err := job.check(ctx, order[i], func(n int64) {
 			bytes.Add(n)
-			add(n)
+			bar.add(n)
 		})
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -172,7 +172,7 @@ func (r *reporter) run(ctx context.Context, jobs []verifyJob) error {
 		}
 		return err
 	})
-	end()
+	bar.clear()
 	r.Bytes = bytes.Load()
 	r.sort()
 	if ctx.Err() == nil {

@@ -90,9 +90,10 @@ func parse(line string) (name string, sum Sum, ok bool) {
 		}
 	}
 	if quoted {
-		if name, ok = unescape(name); !ok {
+		if strings.Contains(quotes.Replace(name), `\`) {
 			return "", sum, false
 		}
+		name = unquoted.Replace(name)
 	}
 	if len(digits) != hex.EncodedLen(len(sum)) || name == "" {
 		return "", sum, false
@@ -101,24 +102,8 @@ func parse(line string) (name string, sum Sum, ok bool) {
 	return name, sum, err == nil
 }
 
-// unescape is the way back from escaped. It is false for a backslash before
-// anything else.
-func unescape(name string) (string, bool) {
-	var b strings.Builder
-	for {
-		before, after, found := strings.Cut(name, `\`)
-		b.WriteString(before)
-		if !found {
-			return b.String(), true
-		}
-		if after == "" {
-			return "", false
-		}
-		i := strings.IndexByte(`\nr`, after[0])
-		if i < 0 {
-			return "", false
-		}
-		b.WriteByte("\\\n\r"[i])
-		name = after[1:]
-	}
-}
+// Of a quoted name, unquoted puts back what escaped replaced, and quotes finds all of it.
+var (
+	unquoted = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\r`, "\r")
+	quotes   = strings.NewReplacer(`\\`, "", `\n`, "", `\r`, "")
+)

@@ -37,7 +37,7 @@ func New(m *tensorfs.Model, opts Options) *Tree {
 		{Name: "index.json", Data: views.Index(m, t.Views)},
 		{Name: "metadata", Dir: metadataDir(m.Metadata)},
 		{Name: "metadata.json", Data: config.MetadataJSON(m.Metadata)},
-		{Name: "source", Dir: sourceDir(m, "", m.Sources), Attrs: t.attrs},
+		{Name: "source", Dir: sourceDir(m), Attrs: t.attrs},
 	}
 	for i := range t.Views {
 		t.Root = append(t.Root, tensorfs.Entry{Name: t.Views[i].Name, Dir: &viewDir{view: &t.Views[i]}})
@@ -153,27 +153,16 @@ func (t *Tree) attrs() []tensorfs.Attr {
 	return out
 }
 
-// sourceDir shows the files that the model consists of, those whose names begin with
-// prefix: as links, and with their bytes where they are elsewhere.
-func sourceDir(m *tensorfs.Model, prefix string, sources []tensorfs.Source) tensorfs.Entries {
-	var out tensorfs.Entries
-	for i := 0; i < len(sources); {
-		name, _, nested := strings.Cut(sources[i].Name[len(prefix):], "/")
-		switch {
-		case nested:
-			from := i
-			for i < len(sources) && strings.HasPrefix(sources[i].Name, prefix+name+"/") {
-				i++
-			}
-			out = append(out, tensorfs.Entry{Name: name, Dir: sourceDir(m, prefix+name+"/", sources[from:i])})
-			continue
-		case sources[i].Local():
-			out = append(out, tensorfs.Entry{Name: name, Link: sources[i].Path})
-		default:
-			out = append(out, tensorfs.Entry{Name: name, Data: &farFile{m: m, name: sources[i].Name}})
+// sourceDir shows the files that the model consists of: as links, and with their bytes
+// where they are elsewhere.
+func sourceDir(m *tensorfs.Model) tensorfs.Dir {
+	var list []tensorfs.Entry
+	for _, s := range m.Sources {
+		e := tensorfs.Entry{Name: s.Name, Link: s.Path}
+		if !s.Local() {
+			e = tensorfs.Entry{Name: s.Name, Data: &farFile{m: m, name: s.Name}}
 		}
-		i++
+		list = append(list, e)
 	}
-	sortEntries(out)
-	return out
+	return tensorfs.Nest(list, nil)
 }

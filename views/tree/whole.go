@@ -2,8 +2,6 @@ package tree
 
 import (
 	"errors"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/tensorfs/tensorfs"
@@ -72,24 +70,10 @@ func wholes(m *tensorfs.Model, opts whole.Options) (all []*Whole) {
 func (w *Whole) dir() tensorfs.Dir {
 	return tensorfs.NewLater(func() tensorfs.Dir {
 		files := w.Files()
-		return folder(slices.Concat([]whole.File{{Path: description, Data: tensorfs.Bytes(files.Describe())}}, files.List))
-	})
-}
-
-// folder lays files with slashes in their paths out as directories.
-func folder(files []whole.File) tensorfs.Entries {
-	below := map[string][]whole.File{}
-	var out tensorfs.Entries
-	for _, f := range files {
-		if dir, rest, ok := strings.Cut(f.Path, "/"); ok {
-			below[dir] = append(below[dir], whole.File{Path: rest, Data: f.Data})
-		} else {
-			out = append(out, tensorfs.Entry{Name: f.Path, Data: f.Data})
+		list := []tensorfs.Entry{{Name: description, Data: tensorfs.Bytes(files.Describe())}}
+		for _, f := range files.List {
+			list = append(list, tensorfs.Entry{Name: f.Path, Data: f.Data})
 		}
-	}
-	for dir, files := range below {
-		out = append(out, tensorfs.Entry{Name: dir, Dir: folder(files)})
-	}
-	sortEntries(out)
-	return out
+		return tensorfs.Nest(list, nil)
+	})
 }
