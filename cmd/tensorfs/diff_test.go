@@ -176,7 +176,7 @@ func equalMaps(a, b map[string]int) bool { return fmt.Sprint(a) == fmt.Sprint(b)
 // TestDiffConfig holds what is said of configs.
 func TestDiffConfig(t *testing.T) {
 	_, out, _ := command("diff", q8, otherArc)
-	for _, want := range []string{"  architecture            \"llama\"  \"gemma3\"\n", "  n_layers  "} {
+	for _, want := range []string{"  architecture                      \"llama\"  \"gemma3\"\n", "  n_layers  "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in %s", want, out)
 		}

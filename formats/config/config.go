@@ -1,6 +1,8 @@
 package config
 
 import (
+	"slices"
+
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/formats/names"
@@ -31,6 +33,8 @@ type model struct {
 	shapes Shapes
 	layers int
 	fields []tensorfs.Field
+	// of the architecture, for a config.json; nil for GGUF and for one without a description
+	block *architectures.Settings
 }
 
 // FromGGUF returns the fields that a GGUF file's metadata gives. shapes may be
@@ -53,6 +57,7 @@ func FromHF(get Lookup, shapes Shapes, layers int) []tensorfs.Field {
 		get = func(string) (any, bool) { return nil, false }
 	}
 	m := &model{get: get, shapes: shapes, layers: layers, arch: Architecture(get), scopes: scopes(get)}
+	m.block = m.findBlock()
 	return m.evaluate(bare)
 }
 
@@ -177,9 +182,13 @@ func (m *model) evaluate(bare bool) []tensorfs.Field {
 			m.set(f.name, n)
 			continue
 		}
+		if v, ok := m.described(f); ok {
+			m.set(f.name, v)
+			continue
+		}
 		if f.first != nil {
 			if v, ok := f.first(m); ok {
-				m.set(f.name, v)
+				m.setEach(f.name, v)
 				continue
 			}
 		}
@@ -187,6 +196,9 @@ func (m *model) evaluate(bare bool) []tensorfs.Field {
 			if v, ok := f.without(m); ok {
 				m.fields = append(m.fields, tensorfs.Field{Name: f.name, Value: v, Assumed: !f.tensors})
 			}
+		}
+		if f.kind == pattern {
+			m.repeatPattern(f.name)
 		}
 	}
 	return m.fields
@@ -223,6 +235,9 @@ func (m *model) read(f *field) bool {
 		}
 	case text:
 		if s, ok := v.(string); ok {
+			if other, is := f.same[s]; is {
+				s = other
+			}
 			m.set(f.name, s)
 		}
 	case boolean:
@@ -240,13 +255,13 @@ func (m *model) readPattern(f *field) bool {
 		if !ok {
 			continue
 		}
-		p, list, skip, ok := toPattern(v)
+		p, list, skip, ok := toPattern(v, m.begins())
 		if skip {
 			continue
 		}
 		if ok {
 			m.set(f.name, p)
-			if list != nil {
+			if list != nil && p != int64(0) {
 				m.set(f.name+perLayer, list)
 			}
 		}
@@ -265,6 +280,18 @@ func at(keys []string, i int) []string {
 
 func (m *model) set(name string, v any) {
 	m.fields = append(m.fields, tensorfs.Field{Name: name, Value: v})
+}
+
+// setEach sets what a field's first function gave: nothing, a value, or one for each layer.
+func (m *model) setEach(name string, v any) {
+	switch list, isList := v.([]int64); {
+	case v == nil:
+	case isList && len(list) > 0:
+		m.set(name, slices.Max(list))
+		m.set(name+perLayer, list)
+	case !isList:
+		m.set(name, v)
+	}
 }
 
 // value returns a field that was set earlier.

@@ -172,7 +172,7 @@ func TestFromHF(t *testing.T) {
 		{"kinds without a period", `{"layer_types":["full_attention","sliding_attention"]}`,
 			kv{"sliding_window_pattern": []bool{false, true}, "sliding_window_pattern_per_layer": []bool{false, true}}},
 		{"only windows", `{"layer_types":["sliding_attention"]}`, kv{"sliding_window_pattern": []bool{true}}},
-		{"only full", `{"layer_types":["full_attention","full_attention"]}`, kv{"sliding_window_pattern": 1}},
+		{"only full", `{"layer_types":["full_attention","full_attention"]}`, kv{"sliding_window_pattern": 0, "sliding_window_pattern_per_layer": nil}},
 		{"kinds that are not windows", `{"layer_types":["linear_attention","full_attention"]}`, kv{"sliding_window_pattern": 0, "sliding_window_pattern_per_layer": nil}},
 		{"the next key where a list is about another thing", `{"layer_types":["conv"],"global_attn_every_n_layers":3}`, kv{"sliding_window_pattern": 3}},
 		{"pattern as a word", `{"sliding_window_pattern":"LLLG"}`, kv{"sliding_window_pattern": 4}},

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs/formats/architectures"
@@ -81,6 +83,222 @@ func kvHeads(m *model) (any, bool) {
 	return n, ok
 }
 
+// layersProper is the number of layers without those that only predict further tokens,
+// which GGUF files count with the others.
+func layersProper(m *model) (any, bool) {
+	count := func(key string) int64 {
+		if m.scopes != nil {
+			return 0
+		}
+		v, _ := m.find(keys(key), nil)
+		n, _ := toCount(v)
+		return n
+	}
+	all, next := count("block_count"), count("nextn_predict_layers")
+	return all - next, next > 0 && next < all
+}
+
+// maxNext bounds how many layers that predict further tokens are looked for.
+const maxNext = 16
+
+// nextLayers counts the layers that only predict further tokens by their tensors.
+func nextLayers(m *model) (any, bool) {
+	n := int64(0)
+	for n < maxNext && m.shape(fmt.Sprintf("mtp.layers.%d.attention_norm.weight", n)) != nil {
+		n++
+	}
+	return n, true
+}
+
+// stateSpaceOnly is for models without attention, whose config.json has the heads of the
+// state space and the width of it under the names that others have for attention.
+func stateSpaceOnly(m *model) (any, bool) {
+	return int64(0), m.scopes != nil && strings.HasPrefix(m.arch, "mamba")
+}
+
+// stateSpaceHeads is the number of heads of Mamba 2.
+func stateSpaceHeads(m *model) (any, bool) {
+	if m.scopes == nil || !strings.HasPrefix(m.arch, "mamba") {
+		return nil, false
+	}
+	n, ok := Count(m.get, "num_heads")
+	return n, ok
+}
+
+// ffnOf gives the width of feed-forward networks where the field of it does not.
+func ffnOf(m *model) (any, bool) {
+	if v, ok := stateSpaceOnly(m); ok {
+		return v, true
+	}
+	n, ok := int64(0), m.scopes != nil
+	if ok {
+		n, ok = Count(m.get, "intermediate_size")
+	}
+	adjusted, _ := m.find(nil, keys("block_auto_adjust_ff_dim"))
+	switch {
+	case !ok:
+		return nil, false
+	case byLayer[m.arch].ffn:
+		return m.inLayers(mlp, n, true)
+	case adjusted == true:
+		return m.adjusted(n)
+	}
+	return nil, false
+}
+
+// adjusted is the width that LFM2 computes of the one in its config.json: two thirds of it,
+// times a factor, and then a multiple of a number.
+func (m *model) adjusted(n int64) (any, bool) {
+	n = 2 * n / 3
+	if v, said := m.find(nil, keys("block_ffn_dim_multiplier")); said {
+		x, ok := toReal(v)
+		if !ok || x*float64(n) > maxCount {
+			return nil, false
+		}
+		n = int64(x * float64(n))
+	}
+	of, ok := Count(m.get, "block_multiple_of")
+	if !ok || of == 0 {
+		return n, true
+	}
+	return inRange((n+of-1)/of*of, true)
+}
+
+// headOfEach gives a size of heads for each layer where those that see a window have
+// another than those that see everything.
+func headOfEach(m *model) (any, bool) {
+	if _, ok := stateSpaceOnly(m); ok {
+		return nil, true // head_dim is the state space's
+	}
+	if m.scopes != nil {
+		return m.global("head_dim", "global_head_dim")
+	}
+	v, said := m.find(keys("attention.key_length_swa"), nil)
+	near, isCount := toCount(v)
+	v, _ = m.find(keys("attention.key_length"), nil)
+	far, both := toCount(v)
+	v, _ = m.find(keys("attention.sliding_window_pattern"), nil)
+	_, windows, _, ok := toPattern(v, m.begins())
+	if !said || !isCount || !both || !ok || windows == nil {
+		return nil, false
+	}
+	list := make([]int64, len(windows))
+	for i, window := range windows {
+		if list[i] = far; window {
+			list[i] = near
+		}
+	}
+	return list, true
+}
+
+// global gives a number for each layer where those that see everything have another one: in
+// a field of its own, or in the configs that transformers 5 writes for single layers.
+func (m *model) global(field, far string) (any, bool) {
+	n, ok := Count(m.get, field)
+	layers, _ := m.count("n_layers")
+	if !ok || layers < 1 || layers > maxLayers {
+		return nil, false
+	}
+	list := make([]int64, layers)
+	for i := range list {
+		list[i] = n
+	}
+	if _, said := m.find(nil, keys("per_layer_config")); said {
+		for i := range list {
+			if own, ok := Count(m.get, fmt.Sprintf("per_layer_config.%d.%s", i, field)); ok {
+				list[i] = own
+			}
+		}
+		return list, slices.Min(list) != slices.Max(list)
+	}
+	own, said := Count(m.get, far)
+	windows := m.windows()
+	if !said || len(windows) != len(list) {
+		return nil, false
+	}
+	for i, window := range windows {
+		if !window {
+			list[i] = own
+		}
+	}
+	return list, slices.Min(list) != slices.Max(list)
+}
+
+// windows reports of each layer whether its tokens see a window alone, by layer_types; nil
+// where that does not say it.
+func (m *model) windows() []bool {
+	v, _ := m.find(nil, keys("layer_types"))
+	_, list, _, _ := toPattern(v, m.begins())
+	return list
+}
+
+// unusedWindow is for a config.json whose layers all see everything, whatever window it has.
+func unusedWindow(m *model) (any, bool) {
+	if m.scopes == nil {
+		return nil, false
+	}
+	windows := m.windows()
+	return int64(0), windows != nil && !slices.Contains(windows, true)
+}
+
+// noExperts is for Nemotron-H without layers of experts, of which transformers 5 writes how
+// many there would be.
+func noExperts(m *model) (any, bool) {
+	if m.scopes == nil || m.arch != "nemotron_h" {
+		return nil, false
+	}
+	return int64(0), !slices.Contains(m.kinds(), experts)
+}
+
+// ffnWithoutExperts is the width that experts have where there are none.
+func ffnWithoutExperts(m *model) (any, bool) {
+	n, _ := m.count("ffn_dim")
+	_, none := noExperts(m)
+	return n, none
+}
+
+// scalingTensors is how rotary embeddings are scaled in a GGUF file that has it in a tensor.
+func scalingTensors(m *model) (any, bool) {
+	switch {
+	case m.scopes != nil:
+	case m.shape("rope_factors_long.weight") != nil:
+		return "longrope", true
+	case m.shape("rope_freqs.weight") != nil && m.arch != "gemma4":
+		return "llama3", true
+	}
+	return nil, false
+}
+
+// unlessScaledByTensors is a default where the numbers of a scaling are not in a tensor.
+func unlessScaledByTensors(v any) func(*model) (any, bool) {
+	return func(m *model) (any, bool) {
+		t, _ := m.value("rope_scaling_type")
+		return v, t != "llama3"
+	}
+}
+
+// kvHeadsOf gives the heads of k and v where the field of their number does not: one for
+// some Falcons, and for models whose layers are of different kinds one number for each.
+func kvHeadsOf(m *model) (any, bool) {
+	if v, ok := stateSpaceOnly(m); ok {
+		return v, true
+	}
+	if v, ok := oneHead(m); ok {
+		return v, true
+	}
+	if !byLayer[m.arch].heads && m.arch != "gemma4" || m.scopes == nil {
+		return nil, false
+	}
+	if m.arch == "gemma4" {
+		return m.global("num_key_value_heads", "num_global_key_value_heads")
+	}
+	n, ok := Count(m.get, "num_key_value_heads")
+	if one, shared := m.compressed("n_kv_heads"); shared {
+		n = one
+	}
+	return m.inLayers(attention, n, ok)
+}
+
 // oneHead is for Falcon: with multi_query all heads share one of k and v, whatever
 // num_kv_heads says, unless the layers are of the newer kind.
 func oneHead(m *model) (any, bool) {
@@ -123,7 +341,7 @@ func vocabulary(m *model) (any, bool) {
 func ropeDim(m *model) (any, bool) {
 	d, ok := m.count("head_dim")
 	share := 1.0
-	if v, present := m.find(nil, keys("partial_rotary_factor rope_pct rotary_pct rope_parameters.partial_rotary_factor")); present && ok {
+	if v, present := m.find(nil, keys("partial_rotary_factor rope_pct rotary_pct rope_parameters.partial_rotary_factor rope_scaling.partial_rotary_factor")); present && ok {
 		share, ok = toReal(v)
 	}
 	return int64(float64(d) * min(share, 1)), ok && share <= 1
@@ -134,7 +352,7 @@ func usualPattern(m *model) (any, bool) {
 	if !m.positive("sliding_window") {
 		return int64(0), true
 	}
-	return map[string]int64{"gemma3": 6, "gemma2": 2, "cohere2": 4}[m.arch], true
+	return map[string]int64{"gemma3": 6, "gemma2": 2, "cohere2": 4, "gpt-oss": 2}[m.arch], true
 }
 
 func tied(m *model) (any, bool) {
@@ -188,7 +406,11 @@ func ssmInner(m *model) (any, bool) {
 	}
 	v, present := m.find(nil, keys("expand mamba_expand"))
 	if !present {
-		return nil, false
+		if m.scopes == nil {
+			return nil, false
+		}
+		n, ok := Count(m.get, "linear_num_value_heads", "linear_value_head_dim")
+		return n, ok
 	}
 	f, okF := toReal(v)
 	d, okD := m.count("dim")

@@ -1,6 +1,9 @@
 package config
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A sliding_window_pattern is an integer p: every p-th layer sees everything, the
 // others only a window. Files have it as that number, as a list of bools (true
@@ -11,13 +14,12 @@ import "strings"
 // word is about something else (linear attention, convolutions).
 var windows = map[string]bool{
 	"sliding_attention": true,
-	"chunked_attention": true,
 	"full_attention":    false,
 }
 
 // toPattern returns the number, or the list, or both. skip is set for a list
 // that is not about windows.
-func toPattern(v any) (p any, list []bool, skip, ok bool) {
+func toPattern(v any, begins int64) (p any, list []bool, skip, ok bool) {
 	if s, isText := v.(string); isText {
 		for _, c := range s {
 			if c != 'L' && c != 'G' {
@@ -55,24 +57,46 @@ func toPattern(v any) (p any, list []bool, skip, ok bool) {
 			list = append(list, c == 1)
 		}
 	}
-	if p := period(list); p > 0 {
+	switch p := period(list, begins); {
+	case p == 1: // no layer has a window
+		return int64(0), list, false, true
+	case p > 1:
 		return p, list, false, true
 	}
 	return list, list, false, true
 }
 
-// period returns p if exactly every p-th entry of list is false, and 0 otherwise.
-func period(list []bool) int64 {
-	p := 0
-	for p < len(list) && list[p] {
-		p++
+// repeatPattern adds the list of all layers to a field that is the number alone.
+func (m *model) repeatPattern(name string) {
+	p, _ := m.count(name)
+	layers, _ := m.count("n_layers")
+	if _, said := m.value(name + perLayer); said || p < 2 || layers < 1 || layers > maxLayers {
+		return
 	}
-	p++
-	if p > len(list) {
+	list := make([]bool, layers)
+	for i := range list {
+		list[i] = (int64(i)+m.begins())%p != 0
+	}
+	m.set(name+perLayer, list)
+}
+
+// begins is 1 where the last layer of a period sees everything, and 0 where the first does.
+func (m *model) begins() int64 {
+	if m.arch == "modern-bert" {
+		return 0
+	}
+	return 1
+}
+
+// period returns p if exactly every p-th entry of list is false, and 0 otherwise. begins
+// says which one of a period is, as begins of a model does.
+func period(list []bool, begins int64) int64 {
+	p := slices.Index(list[min(1-begins, int64(len(list))):], false) + 1
+	if p == 0 {
 		return 0 // no layer sees everything
 	}
 	for i, window := range list {
-		if window == ((i+1)%p == 0) {
+		if window == ((int64(i)+begins)%int64(p) == 0) {
 			return 0
 		}
 	}

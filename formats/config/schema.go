@@ -29,10 +29,13 @@ type field struct {
 	// without gives the value if no key is present: a default, or something derived
 	// from other fields and the tensors; nil for none.
 	without func(m *model) (any, bool)
-	// first gives the value whatever the key says, where it applies; nil for never.
+	// first gives the value whatever the key says, where it applies, or a []int64 of one for
+	// each layer; nil for never.
 	first func(m *model) (any, bool)
 	// tensors marks a derivation that is not a guess even without a config.
 	tensors bool
+	// same are texts that mean what another one does.
+	same map[string]string
 	// unless are paths in config.json of flags: one that is false means that the field is
 	// 0, whatever its own key says.
 	unless []string
@@ -70,16 +73,16 @@ var table = []field{
 	{name: "dim", gguf: keys("decoder.embedding_length"), hf: keys("d_model model_dim"),
 		without: columns("token_embedding.weight"), tensors: true},
 	{name: "n_layers", gguf: keys("decoder.block_count"), hf: keys("decoder_layers num_transformer_layers"),
-		without: layerCount, tensors: true},
-	{name: "n_heads", kind: counts, gguf: keys("decoder.attention.head_count"), hf: keys("num_heads decoder_attention_heads")},
+		first: layersProper, without: layerCount, tensors: true},
+	{name: "n_heads", kind: counts, gguf: keys("decoder.attention.head_count"), hf: keys("num_heads decoder_attention_heads"), first: stateSpaceOnly},
 	{name: "n_kv_heads", kind: counts, hf: keys("n_head_kv multi_query_group_num"),
-		first: oneHead, without: kvHeads},
-	{name: "head_dim", hf: keys("kv_channels attention_head_dim"), without: quotient("dim", "n_heads")},
+		first: kvHeadsOf, without: kvHeads},
+	{name: "head_dim", kind: counts, hf: keys("kv_channels attention_head_dim"), first: headOfEach, without: quotient("dim", "n_heads")},
 	{name: "v_head_dim", gguf: keys("attention.value_length"), hf: keys("v_head_dim"), without: same("head_dim")},
 	{name: "q_dim", without: rows("n_heads", "layers.0.attention.q.weight"), tensors: true},
 	{name: "kv_dim", without: rows("n_kv_heads", "layers.0.attention.k.weight"), tensors: true},
-	{name: "ffn_dim", kind: counts, gguf: keys("decoder.feed_forward_length"), hf: keys("ffn_dim d_ff decoder_ffn_dim ffn_hidden_size"),
-		without: inner("layers.0.ffn.down.weight"), tensors: true},
+	{name: "ffn_dim", kind: counts, gguf: keys("decoder.feed_forward_length"), hf: keys("ffn_dim d_ff decoder_ffn_dim ffn_hidden_size moe_ffn_hidden_size"),
+		first: ffnOf, without: inner("layers.0.ffn.down.weight"), tensors: true},
 	{name: "vocab_size", hf: keys("padded_vocab_size"), without: vocabulary, tensors: true},
 	{name: "max_seq_len", gguf: keys("decoder.context_length"), hf: keys("max_seq_len seq_length max_target_positions"),
 		without: always(int64(2048))},
@@ -93,11 +96,13 @@ var table = []field{
 		}},
 	{name: "rope_theta", kind: real, without: always(10000.0)},
 	{name: "rope_dim", hf: keys("rotary_dim"), without: ropeDim},
-	{name: "rope_scaling_type", kind: text, hf: keys("rope_parameters.rope_type rope_scaling.rope_type rope_scaling.type"), without: always("none")},
-	{name: "rope_scaling_factor", kind: real, without: always(1.0)},
+	{name: "rope_scaling_type", kind: text, hf: keys("rope_parameters.rope_type rope_scaling.rope_type rope_scaling.type"),
+		// mrope says which axes of an image turn which numbers, and scales nothing.
+		same: map[string]string{"default": "none", "mrope": "none", "su": "longrope"}, first: scalingTensors, without: always("none")},
+	{name: "rope_scaling_factor", kind: real, without: unlessScaledByTensors(1.0)},
 	{name: "rope_orig_ctx"},
 
-	{name: "sliding_window", hf: keys("window_size"), unless: keys("use_sliding_window"), without: always(int64(0))},
+	{name: "sliding_window", hf: keys("window_size local_attention sliding_window_size"), unless: keys("use_sliding_window"), first: unusedWindow, without: always(int64(0))},
 	{name: "sliding_window_pattern", kind: pattern, gguf: keys("attention.sliding_window_pattern"), hf: keys("sliding_window_pattern _sliding_window_pattern layer_types global_attn_every_n_layers"),
 		without: usualPattern},
 	{name: "rope_local_theta", kind: real, hf: keys("rope_local_theta swa_rope_theta"),
@@ -111,23 +116,25 @@ var table = []field{
 	{name: "attn_logit_softcap", kind: real, without: always(0.0)},
 	{name: "final_logit_softcap", kind: real, without: always(0.0)},
 
-	{name: "n_experts", hf: keys("moe_num_experts ffn_config.moe_num_experts"), without: always(int64(0))},
-	{name: "n_experts_used", hf: keys("moe_topk moe_k ffn_config.moe_top_k"), without: always(int64(0))},
-	{name: "n_experts_shared", hf: keys("num_shared_experts moe_num_shared_experts num_shared_expert"), without: always(int64(0))},
-	{name: "expert_ffn_dim", hf: keys("expert_ffn_size ffn_config.ffn_hidden_size"), without: same("ffn_dim")},
-	{name: "shared_expert_ffn_dim", hf: keys("moe_shared_expert_intermediate_size shared_intermediate_size"), without: product("expert_ffn_dim", "n_experts_shared")},
+	{name: "n_experts", hf: keys("moe_num_experts moe_num_primary_experts ffn_config.moe_num_experts"), first: noExperts, without: always(int64(0))},
+	{name: "n_experts_used", hf: keys("moe_topk moe_k moe_num_active_primary_experts ffn_config.moe_top_k"), first: noExperts, without: always(int64(0))},
+	{name: "n_experts_shared", hf: keys("num_shared_experts moe_num_shared_experts num_shared_expert"), first: noExperts, without: always(int64(0))},
+	{name: "expert_ffn_dim", hf: keys("expert_ffn_size moe_ffn_hidden_size ffn_config.ffn_hidden_size"), first: ffnWithoutExperts, without: same("ffn_dim")},
+	{name: "shared_expert_ffn_dim", hf: keys("moe_shared_expert_intermediate_size shared_intermediate_size"), first: noExperts, without: product("expert_ffn_dim", "n_experts_shared")},
 	{name: "n_dense_layers", hf: keys("moe_layer_start_index num_dense_layers"), without: always(int64(0))},
-	{name: "n_nextn_layers", hf: keys("mtp_num_hidden_layers"), without: always(int64(0))},
+	{name: "n_nextn_layers", hf: keys("mtp_num_hidden_layers"), without: nextLayers},
 
 	{name: "q_lora_rank", without: always(int64(0))},
 	{name: "kv_lora_rank", without: always(int64(0))},
 	{name: "qk_nope_head_dim", hf: keys("qk_nope_head_dim"), without: nopeDim, only: isMLA},
 	{name: "mla_v_head_dim", gguf: keys("attention.value_length"), only: isMLA},
 
-	{name: "ssm_conv_kernel", gguf: keys("ssm.conv_kernel"), hf: keys("conv_kernel d_conv mamba_d_conv linear_conv_kernel_dim conv_L_cache")},
+	{name: "ssm_conv_kernel", gguf: keys("ssm.conv_kernel shortconv.l_cache"),
+		hf: keys("conv_kernel d_conv mamba_d_conv linear_conv_kernel_dim conv_L_cache linear_attn_config.short_conv_kernel_size")},
 	{name: "ssm_inner", gguf: keys("ssm.inner_size"), hf: keys("d_inner mamba_d_ssm"), without: ssmInner},
 	{name: "ssm_state", gguf: keys("ssm.state_size"), hf: keys("state_size d_state mamba_d_state ssm_state_size linear_key_head_dim")},
-	{name: "ssm_dt_rank", gguf: keys("ssm.time_step_rank"), hf: keys("time_step_rank dt_rank mamba_dt_rank linear_num_value_heads")},
+	{name: "ssm_dt_rank", gguf: keys("ssm.time_step_rank"), hf: keys("time_step_rank dt_rank mamba_dt_rank linear_num_value_heads mamba_n_heads mamba_num_heads"),
+		without: stateSpaceHeads},
 	{name: "ssm_groups", gguf: keys("ssm.group_count"), hf: keys("n_groups mamba_n_groups linear_num_key_heads")},
 
 	{name: "enc_n_layers", gguf: keys("encoder.block_count"), hf: keys("encoder_layers"), without: always(int64(0))},
