@@ -3,6 +3,7 @@ package architectures
 import (
 	_ "embed"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -63,6 +64,34 @@ func FactOf(name string) *Fact {
 func FactOfField(field string) *Fact {
 	_, fields := factNames()
 	return fields[field]
+}
+
+//go:embed fields.txt
+var fieldsText string
+
+// harmless are the names and patterns of fields.txt.
+var harmless = sync.OnceValue(func() (list []string) {
+	for line := range strings.Lines(fieldsText) {
+		line, _, _ = strings.Cut(line, "#")
+		list = append(list, strings.Fields(line)...)
+	}
+	return list
+})
+
+// Knows reports whether a field of config.json is one that the description has, or one
+// that says nothing about what a model computes.
+func (s *Settings) Knows(field string) bool {
+	if slices.ContainsFunc(harmless(), func(pattern string) bool { ok, _ := path.Match(pattern, field); return ok }) {
+		return true
+	}
+	for _, items := range [][]Setting{s.Keys, s.Config} {
+		for _, x := range items {
+			if x.Name == field || x.Field == field || x.Fact != nil && slices.Contains(x.Fact.Fields, field) {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(s.Only, func(o Only) bool { return o.Field == field })
 }
 
 func readFacts(file, text string) ([]Fact, error) {

@@ -197,6 +197,40 @@ func TestHostileKeys(t *testing.T) {
 	}
 }
 
+// TestUnknownFields holds that fields which change what a model computes, and which the
+// description of its architecture does not know, are refused by name.
+func TestUnknownFields(t *testing.T) {
+	texts := configs(t)
+	for _, c := range []struct{ name, field, value string }{
+		{"llama3", "attention_multiplier", "0.5"},
+		{"llama3", "attn_logit_softcapping", "50.0"},
+		{"llama3", "use_qk_norm", "true"},
+		{"qwen2", "sliding_window_pattern", "4"},
+		{"qwen3", "layer_types", `["full_attention","sliding_attention"]`},
+		{"mixtral", "shared_expert_intermediate_size", "64"},
+		{"gemma3", "num_kv_shared_layers", "2"},
+		{"phi3", "embedding_multiplier", "12.0"},
+		{"gpt2", "attn_config", `{"alibi":true}`},
+		{"bert", "relative_attention", "true"},
+		{"falcon", "qk_layernorm", "true"},
+		{"deepseek3", "index_topk", "2048"},
+		{"gpt-oss", "position_embedding_type", `"alibi"`},
+	} {
+		_, err := keysOf(t, edited(t, texts[c.name], map[string]string{c.field: c.value}))
+		if err == nil || !strings.Contains(err.Error(), c.field) || !strings.Contains(err.Error(), "is not known") {
+			t.Errorf("%s with %s %s: %v", c.name, c.field, c.value, err)
+		}
+	}
+	for _, c := range []struct{ field, value string }{
+		{"use_qk_norm", "false"}, {"attention_multiplier", "null"}, {"qk_layernorm_eps", "0.0"}, {"attn_config", "{}"}, {"layer_types", `["full_attention"]`},
+		{"checkpoint", `"step 5"`}, {"unsloth_fixed", "true"}, {"attention_dropout", "0.1"}, {"_some_flag", "true"}, {"sep_token_id", "3"},
+	} {
+		if _, err := keysOf(t, edited(t, texts["llama3"], map[string]string{c.field: c.value})); err != nil {
+			t.Errorf("%s %s: %v", c.field, c.value, err)
+		}
+	}
+}
+
 // TestSayings holds what fields that are there or not become.
 func TestSayings(t *testing.T) {
 	texts := configs(t)

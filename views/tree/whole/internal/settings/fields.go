@@ -42,8 +42,9 @@ func ReadText(m *tensorfs.Model, name string, limit int64) ([]byte, error) {
 // kept for Fields.Err, so that a table of fields need not check each.
 type Fields struct {
 	text, top jsonobj.Object
-	problem   *error // the first; nil where nobody asks for it
-	file      string // that the fields are in
+	problem   *error          // the first; nil where nobody asks for it
+	file      string          // that the fields are in
+	asked     map[string]bool // fields that somebody has asked for, by the first part of their names; nil where nobody wants to know
 }
 
 // Read reads a JSON file of the model. One that is missing has no fields.
@@ -80,6 +81,7 @@ func (s Fields) Value(names ...string) any {
 // find returns the first field that is present, and its name.
 func (s Fields) find(names []string) (any, string) {
 	for _, name := range names {
+		s.ask(name)
 		if v, ok := s.text.Lookup(name); ok {
 			return v, name
 		}
@@ -88,6 +90,13 @@ func (s Fields) find(names []string) (any, string) {
 		}
 	}
 	return nil, ""
+}
+
+func (s Fields) ask(name string) {
+	if s.asked != nil {
+		name, _, _ = strings.Cut(name, ".")
+		s.asked[name] = true
+	}
 }
 
 // plain returns a field as expressions have values, nil without it. One that keys.txt
@@ -273,6 +282,7 @@ func listOf[T any](s Fields, names []string, what string, convert func(v any) (T
 func (s Fields) Object(names ...string) Fields {
 	sub := Fields{problem: s.problem, file: s.file}
 	for _, name := range names {
+		s.ask(name)
 		for _, o := range []jsonobj.Object{s.text, s.top} {
 			switch v := o.Raw(name); {
 			case !o.Has(name):

@@ -16,6 +16,7 @@ func ToGGUF(m *tensorfs.Model, cfg Fields) (*Model, error) {
 		cfg.problem = new(error)
 	}
 	s := newModel(m, architectures.ToGGUF)
+	cfg.asked = map[string]bool{}
 	s.cfg, s.rope = cfg, cfg.Rope()
 	if err := s.chooseClass(); err != nil {
 		return nil, err
@@ -190,6 +191,7 @@ func (s *Model) checkKeys() {
 	}
 	s.checkRope()
 	s.agree("check")
+	s.checkUnknown()
 	if s.failed == nil {
 		s.checkShapes()
 	}
