@@ -29,11 +29,11 @@ func mistake(file string, line int, format string, args ...any) error {
 // knownWords are the words of a block.
 var knownWords = strings.Fields(`
 	makes prefix mlx first layer last dropped varies sizes implied
-	class gguf when only refuse rope keys needs vocab config heads ends check agree mlx_agree
+	class writes gguf when only refuse rope keys needs vocab config heads ends check agree mlx_agree
 	tower rows types`)
 
 // ownWords are those that a block does not have of the one that it is like.
-var ownWords = []string{"class", "gguf", "when"}
+var ownWords = []string{"class", "writes", "gguf", "when"}
 
 // readBlocks reads the architectures of a text, in order, with the lines of those that
 // they are like.

@@ -14,6 +14,7 @@ type Settings struct {
 	Name    string
 	GGUF    string // general.architecture
 	Classes []Class
+	Written Class  // in config.json of a directory that is made of a GGUF file
 	When    string // the condition in which a GGUF file of that name is meant; "" where no other is
 	Only    []Only
 	Keys    []Setting // facts that are written to a GGUF file
@@ -99,13 +100,10 @@ func readSettings(file, text string) ([]*Settings, error) {
 		s := &Settings{Name: b.name, GGUF: b.name, words: b.words}
 		readers := map[string]func(Item) error{
 			"only": s.readOnly, "keys": s.readKey, "config": s.readField, "needs": isFact, "check": isCall, "agree": isCall, "mlx_agree": isCall,
-			"gguf": func(x Item) error { s.GGUF = x.Text; return nil },
-			"when": func(x Item) error { s.When = x.Text; return nil },
-			"class": func(x Item) error {
-				name, modelType, _ := strings.Cut(x.Text, ":")
-				s.Classes = append(s.Classes, Class{name, modelType})
-				return nil
-			},
+			"gguf":   func(x Item) error { s.GGUF = x.Text; return nil },
+			"when":   func(x Item) error { s.When = x.Text; return nil },
+			"class":  func(x Item) error { s.Classes = append(s.Classes, classOf(x)); return nil },
+			"writes": func(x Item) error { s.Written = classOf(x); return nil },
 		}
 		for word, items := range b.words {
 			read := readers[word]
@@ -123,10 +121,18 @@ func readSettings(file, text string) ([]*Settings, error) {
 			}
 		}
 		if s.Classes != nil {
+			if s.Written == (Class{}) {
+				s.Written = s.Classes[0]
+			}
 			list = append(list, s)
 		}
 	}
 	return list, nil
+}
+
+func classOf(x Item) Class {
+	name, modelType, _ := strings.Cut(x.Text, ":")
+	return Class{name, modelType}
 }
 
 func indexOf(blocks []*block, name string) int {

@@ -17,7 +17,7 @@ func TestSettings(t *testing.T) {
 				seen[name] = s.Name
 			}
 		}
-		if s.Config != nil && s.When != "never" && (s.Classes[0].Name == "" || s.Classes[0].ModelType == "") {
+		if s.Config != nil && s.When != "never" && (s.Written.Name == "" || s.Written.ModelType == "") {
 			t.Errorf("%s has no class to be written", s.Name)
 		}
 	}

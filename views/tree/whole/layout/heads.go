@@ -38,11 +38,19 @@ func unpermuteHeads(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, err
 	return arrange.Unpermute(t, w.Sizes.Len(heads))
 }
 
-// addOne adds the one that Gemma's norms are stored without.
-func addOne(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return arrange.AddOne(t) }
+// addOne adds the one that the weights of Gemma's norms are stored without.
+func addOne(_ *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	if p.param != ".weight" {
+		return t, nil
+	}
+	return arrange.AddOne(t)
+}
 
 // subtractOne takes it away.
 func subtractOne(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	if p.param != ".weight" {
+		return t, nil
+	}
 	t, err := w.Numbers(w.name(p), t, tensorfs.F32)
 	if err != nil {
 		return nil, err

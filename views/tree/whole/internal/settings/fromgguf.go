@@ -63,7 +63,7 @@ func (s *Model) chooseBlock() error {
 }
 
 // modelType is the model_type.
-func (s *Model) modelType() string { return s.arch.Classes[0].ModelType }
+func (s *Model) modelType() string { return s.arch.Written.ModelType }
 
 // checkConfig refuses what the sizes cannot be, and what the tensors contradict.
 func (s *Model) checkConfig() {
@@ -87,7 +87,7 @@ func (s *Model) checkConfig() {
 
 // Config returns config.json.
 func (s *Model) Config() ([]byte, error) {
-	o := Object{{"architectures", []string{s.arch.Classes[0].Name}}, {"model_type", s.modelType()}}
+	o := Object{{"architectures", []string{s.arch.Written.Name}}, {"model_type", s.modelType()}}
 	for i := range s.arch.Config {
 		if item := &s.arch.Config[i]; item.When.HoldsIn(&s.env) {
 			o = o.at(strings.Split(item.Name, "."), s.field(item))

@@ -25,7 +25,7 @@ var generalMeanings = map[string]meaning{
 		}
 	})},
 	"sees_all": {fromGGUF: check(func(c call) {
-		class := c.arch.Classes[0].Name
+		class := c.arch.Written.Name
 		if c.raw("causal") != false {
 			c.refuse("%s is not false, as it is for %s", c.full("causal"), class)
 		}

@@ -69,6 +69,8 @@ var headMeanings = map[string]meaning{
 		}
 		return total
 	}},
+	// The square root of a number.
+	"root": {root, root},
 	// Attention is scaled by a head, but in the largest model, which llama.cpp knows by its
 	// layers, by a share of the width.
 	"gemma_scale": {check(func(c call) {
@@ -95,6 +97,14 @@ var headMeanings = map[string]meaning{
 			c.refuse("mlx-lm's %s has biases, and the file has none", c.modelType())
 		}
 	})},
+}
+
+func root(c call) any {
+	x := double(c.arg(0))
+	if x <= 0 {
+		return nil
+	}
+	return math.Sqrt(x)
 }
 
 // largest returns the largest of its arguments, of which one may be a list.
@@ -271,7 +281,7 @@ func (s *Model) measureHead() {
 	s.known["head_dim"], s.known["v_head_dim"], s.known["rope_dim"] = head, value, turned
 	kv := s.keyHeads()
 	switch {
-	case head*heads != width && s.arch.Word("heads") != "said":
+	case head*heads != width && !s.arch.Has("heads", "said"):
 		s.refuse("the %d heads have %d numbers each and the hidden state %d, which config.json of %s cannot say", heads, head, width, s.modelType())
 	case head == 0:
 		s.refuse("the %d heads share the %d numbers of the hidden state", heads, width)
@@ -280,7 +290,7 @@ func (s *Model) measureHead() {
 	case kv == 0 || kv > heads || heads%kv != 0:
 		s.refuse("the %d heads are not a multiple of the %d heads of k and v", heads, kv)
 	case s.arch.Word("rope") == "": // positions are known in another way
-	case turned != head && s.arch.Word("heads") != "turned" || turned > head || turned%2 != 0:
+	case turned != head && !s.arch.Has("heads", "turned") || turned > head || turned%2 != 0:
 		s.refuse("%d numbers of a head of %d are rotated, which config.json of %s cannot say", turned, head, s.modelType())
 	}
 }

@@ -194,6 +194,8 @@ func double(v any) float64 {
 		return float64(f)
 	case float64:
 		return f
+	case int64:
+		return float64(f)
 	}
 	return 0
 }

@@ -110,7 +110,7 @@ func tokenTypes(c call) any {
 	t := c.tensor("token_type_embedding.weight")
 	switch {
 	case t == nil:
-		c.refuse("the file has no embedding of token types, as %s has", c.arch.Classes[0].Name)
+		c.refuse("the file has no embedding of token types, as %s has", c.arch.Written.Name)
 		return nil
 	case len(t.Shape) == 1:
 		return int64(1)

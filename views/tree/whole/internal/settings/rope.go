@@ -144,19 +144,24 @@ func checkDivisors(c call) {
 }
 
 // partialRope returns how many numbers of a head are rotated where partial_rotary_factor
-// says which part of it.
+// says which part of it. Its argument is that of the class, without which it is all.
 func partialRope(c call) any {
 	share, ok := c.rope.Number("partial_rotary_factor")
 	if !ok {
-		share, ok = c.cfg.Number("partial_rotary_factor")
+		share, ok = c.cfg.Number("partial_rotary_factor", "rotary_pct")
 	}
 	if !ok {
-		share = 1
+		if share = double(c.arg(0)); len(c.args) == 0 {
+			share = 1
+		}
 	}
 	heads := c.count("n_heads")
-	if share <= 0 || share > 1 || heads == 0 {
+	switch {
+	case share <= 0 || share > 1 || heads == 0:
 		c.refuse("partial_rotary_factor is %v, not a part of a head", share)
 		return nil
+	case c.has("head_dim"):
+		return int64(share * float64(c.count("head_dim")))
 	}
 	return int64(share*float64(c.count("dim"))) / heads
 }

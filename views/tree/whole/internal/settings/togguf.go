@@ -28,7 +28,8 @@ func ToGGUF(m *tensorfs.Model, cfg Fields) (*Model, error) {
 	return s, s.err()
 }
 
-// chooseClass finds the description of the class or the model_type.
+// chooseClass finds the description of the class or the model_type. A model of several parts
+// that has none is described as its language model, if that names its own class.
 func (s *Model) chooseClass() error {
 	top := Fields{top: s.cfg.top, problem: s.cfg.problem, file: s.cfg.file}
 	classes := top.Words("architectures")
@@ -44,16 +45,23 @@ func (s *Model) chooseClass() error {
 		name = classes[0]
 		named = func(c architectures.Class) bool { return c.Name == name }
 	}
-	all := architectures.OfClass(named)
-	i := slices.IndexFunc(all, func(a *architectures.Settings) bool { return a.Makes("gguf") })
+	find := func() bool {
+		all := architectures.OfClass(named)
+		if i := slices.IndexFunc(all, func(a *architectures.Settings) bool { return a.Makes("gguf") }); i >= 0 {
+			s.arch = all[i]
+		}
+		return s.arch != nil
+	}
+	if own := (Fields{top: s.cfg.text}).Words("architectures"); !find() && len(own) > 0 {
+		named = func(c architectures.Class) bool { return c.Name == own[0] }
+		find()
+	}
 	switch {
 	case s.err() != nil:
 	case name == "":
 		s.refuse("nothing names the model's architecture, neither architectures nor model_type")
-	case i < 0:
+	case s.arch == nil:
 		s.refuse("no GGUF file is made of the architecture %s", Shown(name))
-	default:
-		s.arch = all[i]
 	}
 	return s.err()
 }

@@ -49,26 +49,31 @@ var windowMeanings = map[string]meaning{
 		}
 		return nil
 	}},
-	// A number for each layer, which is 0 for every so many and 1 for all between.
+	// A number for each layer, which is 0 for the nth of every so many and 1 for all others:
+	// how many they are, n, and the fields of config.json that have such a list.
 	"zero_every": {check(func(c call) {
-		field, every := c.args[0].Name, c.number(1)
-		list := c.cfg.Numbers(field)
-		for i, v := range list {
-			if (v == 0) != (int64(i+1)%every == 0) || int64(len(list)) != c.count("n_layers") {
-				c.refuse("%s is not 0 for every layer that is a multiple of %d, as llama.cpp has it", field, every)
-				return
+		for _, field := range c.args[2:] {
+			list := c.cfg.Numbers(field.Name)
+			for i, v := range list {
+				if (v == 0) != isZero(i, c.number(0), c.number(1)) || int64(len(list)) != c.count("n_layers") {
+					c.refuse("%s is not 0 for one layer of every %d, as llama.cpp has it", field.Name, c.number(0))
+					return
+				}
 			}
 		}
 	}), func(c call) any {
 		list := make([]int64, c.count("n_layers"))
 		for i := range list {
-			if int64(i+1)%c.number(0) != 0 {
+			if !isZero(i, c.number(0), c.number(1)) {
 				list[i] = 1
 			}
 		}
 		return list
 	}},
 }
+
+// isZero reports whether a layer is the nth of every so many.
+func isZero(layer int, many, nth int64) bool { return (int64(layer+1)-nth)%many == 0 }
 
 // What layer_types calls layers.
 const (
