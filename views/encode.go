@@ -14,9 +14,13 @@ import (
 //
 //	F32               the reference's value itself
 //	F16, BF16         that value, rounded to nearest even
-//	Q8_0, Q4_0        that value, quantised as ggml's reference code does
-//	Q4_1, Q5_1,       the codes and scales that a module quantised by MLX has, in
-//	MXFP4, NVFP4      another order; see [Exact]
+//	Q4_0 to Q8_0,     that value, quantised as ggml does on x86, without an importance
+//	Q2_K to Q6_K,     matrix: the bytes that llama-quantize writes
+//	IQ4_NL, IQ4_XS,
+//	MXFP4, TQ1_0,
+//	TQ2_0
+//	Q4_1, Q5_1,       of a module quantised by MLX with as many bits: its codes and
+//	MXFP4, NVFP4      scales in another order; see [Exact]
 //
 // Any other type is possible only if t has it already. If to is a type of the last
 // two lines and [Exact] names another one, a read fails when it meets numbers that
@@ -79,19 +83,18 @@ func (o Options) encoding(t *tensorfs.Tensor, to tensorfs.DType) (codec, error) 
 		return directCodec(t, e)
 	}
 	e, encoded := kernel.LookupEncoder(to.String())
-	if encoded && (t.Quant == nil || t.Quant.Mode != "mxfp8" || to != tensorfs.BF16) {
-		return encoderCodec(t, o, e)
-	}
 	c, p, ok, err := repackCodec(t)
 	switch {
 	case err != nil:
 		return codec{}, err
-	case !ok || p.Type != to.String():
-		return codec{}, fmt.Errorf("%s cannot be made of %s; ask for F16 or F32", to, encodingOf(t))
-	case encoded:
+	case ok && p.Type == to.String() && to == tensorfs.BF16:
 		return roundingCodec(t, c, e)
+	case ok && p.Type == to.String():
+		return c, nil
+	case encoded:
+		return encoderCodec(t, o, e)
 	}
-	return c, nil
+	return codec{}, fmt.Errorf("%s cannot be made of %s; ask for F16 or F32", to, encodingOf(t))
 }
 
 // swappedCodec gives big-endian numbers as little-endian ones of the same type:

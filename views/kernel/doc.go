@@ -12,7 +12,7 @@
 // Both give IEEE half precision (F16). [Single].Lookup and [Single].LookupGroup give the F32 values that are rounded to
 // it, four bytes an element. From these, or faster from halves, an [Encoder] makes blocks:
 //
-//	e, ok := kernel.LookupEncoder("Q8_0") // Q8_0 and Q4_0 as ggml quantises, BF16
+//	e, ok := kernel.LookupEncoder("Q4_K") // types of ggml, as it quantises, and BF16
 //	e.Encode(dst, src)                    // len(src) = n*e.In, len(dst) = n*e.Bytes
 //
 // A [Repack] puts groups into blocks of a type of ggml that has the same numbers, where there is one.

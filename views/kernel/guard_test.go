@@ -52,7 +52,7 @@ func (f fenced) end(b []byte) []byte {
 // would crash the test.
 func TestFences(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
-	in, out, in2, in3 := newFenced(t, 1<<14), newFenced(t, 1<<16), newFenced(t, 1<<12), newFenced(t, 1<<12)
+	in, out, in2, in3 := newFenced(t, 1<<16), newFenced(t, 1<<16), newFenced(t, 1<<12), newFenced(t, 1<<12)
 	for _, d := range slices.Concat(types, decodersTo(Single)) {
 		for _, impl := range implementationsTo(d.To) {
 			decode := impl.types[d.Name]
