@@ -25,6 +25,7 @@ type Config struct {
 	NKVHeads                     int64   `json:"n_kv_heads"`
 	NKVHeadsPerLayer             []int64 `json:"n_kv_heads_per_layer"`
 	HeadDim                      int64   `json:"head_dim"`
+	HeadDimPerLayer              []int64 `json:"head_dim_per_layer"`
 	VHeadDim                     int64   `json:"v_head_dim"`
 	QDim                         int64   `json:"q_dim"`
 	KVDim                        int64   `json:"kv_dim"`

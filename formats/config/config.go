@@ -35,6 +35,7 @@ type model struct {
 	fields []tensorfs.Field
 	// of the architecture, for a config.json; nil for GGUF and for one without a description
 	block *architectures.Settings
+	lists map[string]any // of a config.json that were looked up: reading one costs its length
 }
 
 // FromGGUF returns the fields that a GGUF file's metadata gives. shapes may be
@@ -56,8 +57,10 @@ func FromHF(get Lookup, shapes Shapes, layers int) []tensorfs.Field {
 	if bare {
 		get = func(string) (any, bool) { return nil, false }
 	}
-	m := &model{get: get, shapes: shapes, layers: layers, arch: Architecture(get), scopes: scopes(get)}
-	m.block = m.findBlock()
+	m := &model{get: get, shapes: shapes, layers: layers, scopes: scopes(get), lists: map[string]any{}}
+	id := identity(get, m.scopes)
+	m.arch = id.architecture()
+	m.block = id.block(m.arch)
 	return m.evaluate(bare)
 }
 
@@ -79,35 +82,43 @@ func FromJSON(get Lookup) []tensorfs.Field {
 // unknown to the tables of package names is returned as written; the result is
 // "unknown" where the file has no name, or one of more than [MaxArchitecture]
 // bytes.
-func Architecture(get Lookup) string {
-	class := func(scope string) string {
+func Architecture(get Lookup) string { return identity(get, scopes(get)).architecture() }
+
+// identifiers are what a config.json says that it is, for each of its scopes.
+type identifiers struct{ classes, types []string }
+
+func identity(get Lookup, scopes []string) (id identifiers) {
+	for _, scope := range scopes {
+		class := ""
 		if v, ok := get(scope + "architectures"); ok {
 			if _, seq, ok := elements(v); ok {
 				for first := range seq {
-					s, _ := first.(string)
-					return s
+					class, _ = first.(string)
+					break
 				}
 			}
 		}
-		return ""
-	}
-	modelType := func(scope string) string {
 		v, _ := get(scope + "model_type")
-		s, _ := v.(string)
-		return s
+		modelType, _ := v.(string)
+		id.classes, id.types = append(id.classes, class), append(id.types, modelType)
 	}
-	sc := scopes(get)
-	for _, scope := range sc {
-		if a := names.Arch(class(scope), ""); a != "" {
+	return id
+}
+
+// architecture returns GGUF's name of it.
+func (id identifiers) architecture() string {
+	for _, class := range id.classes {
+		if a := names.Arch(class, ""); a != "" {
 			return a
 		}
 	}
-	for _, scope := range sc {
-		if a := names.Arch("", modelType(scope)); a != "" {
+	for _, modelType := range id.types {
+		if a := names.Arch("", modelType); a != "" {
 			return a
 		}
 	}
-	for _, s := range []string{modelType(""), class("")} {
+	top := len(id.types) - 1
+	for _, s := range []string{id.types[top], id.classes[top]} {
 		if s != "" && len(s) <= MaxArchitecture {
 			return s
 		}
@@ -163,9 +174,17 @@ func (m *model) find(gguf, hf []string) (any, bool) {
 	}
 	for _, scope := range m.scopes {
 		for _, k := range hf {
-			if v, ok := m.get(scope + k); ok && v != nil {
+			if v, ok := m.lists[scope+k]; ok {
 				return v, true
 			}
+			v, ok := m.get(scope + k)
+			if !ok || v == nil {
+				continue
+			}
+			if _, isList := v.([]any); isList && m.lists != nil {
+				m.lists[scope+k] = v
+			}
+			return v, true
 		}
 	}
 	return nil, false

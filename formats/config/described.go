@@ -9,23 +9,12 @@ import (
 // What an architecture does not call as the others do stands in its description, which says
 // what a GGUF file of it has: a config.json is to give the same.
 
-// findBlock returns the description of the architecture in a config.json, nil without one.
-func (m *model) findBlock() *architectures.Settings {
-	var names, types []any
-	for _, scope := range m.scopes {
-		if v, ok := m.get(scope + "architectures"); ok {
-			if _, list, ok := elements(v); ok {
-				names = slices.AppendSeq(names, list)
-			}
-		}
-		if v, ok := m.get(scope + "model_type"); ok {
-			types = append(types, v)
-		}
-	}
-	all := architectures.OfGGUF(m.arch)
+// block returns the description of what a config.json says that it is, nil without one.
+func (id identifiers) block(arch string) *architectures.Settings {
+	all := architectures.OfGGUF(arch)
 	for _, is := range []func(architectures.Class) bool{
-		func(c architectures.Class) bool { return slices.Contains(names, any(c.Name)) },
-		func(c architectures.Class) bool { return slices.Contains(types, any(c.ModelType)) },
+		func(c architectures.Class) bool { return c.Name != "" && slices.Contains(id.classes, c.Name) },
+		func(c architectures.Class) bool { return c.ModelType != "" && slices.Contains(id.types, c.ModelType) },
 		func(architectures.Class) bool { return true },
 	} {
 		if i := slices.IndexFunc(all, func(s *architectures.Settings) bool { return slices.ContainsFunc(s.Classes, is) }); i >= 0 {

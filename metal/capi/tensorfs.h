@@ -292,6 +292,8 @@ typedef struct tensorfs_config {
 	size_t ffn_dim_per_layer_count;
 	const int64_t *TENSORFS_NULLABLE sliding_window_pattern_per_layer; /* 1 is a window */
 	size_t sliding_window_pattern_per_layer_count;
+	const int64_t *TENSORFS_NULLABLE head_dim_per_layer;
+	size_t head_dim_per_layer_count;
 } tensorfs_config;
 
 /* A stretch of a file that one buffer covers. */
