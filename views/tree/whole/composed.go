@@ -48,8 +48,31 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 		List: []File{{ggufName, d}}, Tensors: len(list), Types: notes.Types, Exact: notes.Exact,
 		Notes: slices.Concat(notes.Notes, vocabulary.Notes),
 	}
-	f.LeaveOut(notes.Left, "llama.cpp takes it from a file of its own (--mmproj), which is not made")
+	f.addProjector(m, cfg, opts, vocabulary.Tokens, notes.Left)
 	return f, nil
+}
+
+// addProjector adds the file of the model's vision tower, where it has one, or notes why
+// it does not. Left are the tensors that the file of the language model leaves out.
+func (f *Files) addProjector(m *tensorfs.Model, cfg settings.Fields, opts Options, tokens []string, left Towers) {
+	const own = "llama.cpp takes it from a file of its own (--mmproj), which is not made"
+	if left[Vision] == 0 {
+		f.LeaveOut(left, own)
+		return
+	}
+	d, notes, err := projector(m, cfg, opts, tokens)
+	if err != nil {
+		f.LeaveOut(left, own+": "+tensorfs.OneLine(err.Error()))
+		return
+	}
+	f.List = append(f.List, File{mmprojName, d})
+	for t, n := range notes.Types {
+		f.Types[t] += n
+		f.Tensors += n
+	}
+	f.Exact = f.Exact && notes.Exact
+	f.Notes = append(f.Notes, notes.Notes...)
+	f.LeaveOut(Towers{Audio: left[Audio]}, own)
 }
 
 // configOf reads config.json, and finds the description of the architecture that it names.

@@ -26,6 +26,7 @@ type tensorNotes struct {
 type fileTensors struct {
 	layout.List
 	opts    Options
+	types   map[string]string // types of tensors as projectors.txt has them
 	list    []gguf.Stored
 	notes   tensorNotes
 	numbers map[tensorfs.DType]int64 // in tensors of two and more dimensions

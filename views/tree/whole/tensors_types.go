@@ -36,8 +36,10 @@ func isStack(name string) bool { return strings.HasSuffix(name, "_exps.weight") 
 // tensor's numbers exactly.
 func (x *fileTensors) typeOf(name string, t *tensorfs.Tensor) (to tensorfs.DType, isExact bool, err error) {
 	shape := t.Numbers()
-	switch {
-	case isF32(name, len(shape)):
+	switch isF16 := x.opts.Type == tensorfs.F16 || x.opts.Type == tensorfs.Unknown && t.DType == tensorfs.F16; {
+	case x.types[name] == "f16", x.types[name] == "conv" && isF16:
+		return tensorfs.F16, t.Quant == nil && t.DType == tensorfs.F16, nil
+	case x.types[name] != "", isF32(name, len(shape)):
 		return tensorfs.F32, true, nil
 	case x.opts.Type != tensorfs.Unknown && isStack(name) && (t.DType == tensorfs.MXFP4 || t.Quant != nil && t.Quant.Mode == "mxfp4"):
 		// Experts that were published as MXFP4 would only lose by another rounding.
@@ -90,7 +92,7 @@ func (x *fileTensors) Put(name string, t *tensorfs.Tensor, _ layout.Origin, _ bo
 // note counts a tensor of the file.
 func (x *fileTensors) note(name string, to tensorfs.DType, shape []int64, isExact bool) {
 	x.notes.Types[to.String()]++
-	if n, _ := tensorfs.Elements(shape); len(shape) > 1 {
+	if n, _ := tensorfs.Elements(shape); x.types[name] == "" && !isF32(name, len(shape)) {
 		if x.numbers == nil {
 			x.numbers = map[tensorfs.DType]int64{}
 		}

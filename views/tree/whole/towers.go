@@ -13,14 +13,14 @@ import (
 var towers = []struct{ name, source, tower string }{
 	{"vision.", "", Vision}, {"resampler.", "", Vision}, {"", "vision_tower.", Vision}, {"", "model.vision_tower.", Vision}, {"", "vision_model.", Vision},
 	{"audio.", "", Audio}, {"", "audio_tower.", Audio}, {"", "model.audio_tower.", Audio},
-	{"projector.", "", projector}, {"", "multi_modal_projector.", projector}, {"", "model.multi_modal_projector.", projector},
+	{"projector.", "", projectorTower}, {"", "multi_modal_projector.", projectorTower}, {"", "model.multi_modal_projector.", projectorTower},
 }
 
 // What a model has beside its language model.
 const (
-	Vision    = "vision"
-	Audio     = "audio"
-	projector = "projector" // of either
+	Vision         = "vision"
+	Audio          = "audio"
+	projectorTower = "projector" // of either
 )
 
 // Towers counts the tensors of a model by what they are for, beside its language
@@ -47,7 +47,7 @@ func towerOf(x *tensorfs.Tensor) string {
 
 // LeaveOut notes that the files have none of the tensors that were counted, and why.
 func (f *Files) LeaveOut(t Towers, why string) {
-	if n := t[projector]; n > 0 { // of a tower that stands elsewhere, or of none
+	if n := t[projectorTower]; n > 0 { // of a tower that stands elsewhere, or of none
 		of := Vision
 		if t[Vision] == 0 && t[Audio] > 0 {
 			of = Audio

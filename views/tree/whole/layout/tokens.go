@@ -65,3 +65,21 @@ func cutPositions(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error
 	}
 	return arrange.Slice(t, 0, pad+1, t.Numbers()[0]-pad-1)
 }
+
+// Row returns a row of a matrix as a list of plain numbers.
+func Row(t *tensorfs.Tensor, row int64) (*tensorfs.Tensor, error) {
+	source := t.Source
+	t, err := plain(t)
+	if err == nil {
+		t, err = arrange.Slice(t, 0, row, 1)
+	}
+	if err == nil {
+		t, err = arrange.Reshape(t, t.Numbers()[1])
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", tensorfs.Quote(source), err)
+	}
+	list := *t
+	list.Source = source
+	return &list, nil
+}

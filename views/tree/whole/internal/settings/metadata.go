@@ -2,6 +2,7 @@ package settings
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -30,6 +31,7 @@ func ByKey(list []tensorfs.Meta) map[string]any {
 const (
 	bareKeys    = "tokenizer."
 	generalKeys = "general."
+	clipKeys    = "clip."
 )
 
 // value returns the value of a key as the file has it, nil without it.
@@ -37,7 +39,7 @@ func (k metadata) value(key string) any { return k.at[key] }
 
 // full returns a key as the file has it.
 func (k metadata) full(name string) string {
-	if strings.HasPrefix(name, bareKeys) || strings.HasPrefix(name, generalKeys) {
+	if slices.ContainsFunc([]string{bareKeys, generalKeys, clipKeys}, func(p string) bool { return strings.HasPrefix(name, p) }) {
 		return name
 	}
 	return k.prefix + name

@@ -28,7 +28,11 @@ func TestMeanings(t *testing.T) {
 			}
 		}
 	}
-	for _, a := range architectures.AllSettings() {
+	all := slices.Clone(architectures.AllSettings())
+	for _, p := range architectures.Projectors() {
+		all = append(all, p.Settings)
+	}
+	for _, a := range all {
 		for _, items := range [][]architectures.Setting{a.Keys, a.Config} {
 			to := architectures.ToGGUF
 			if len(items) > 0 && len(a.Config) > 0 && &items[0] == &a.Config[0] {

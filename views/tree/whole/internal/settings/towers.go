@@ -1,0 +1,233 @@
+package settings
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
+	"github.com/tensorfs/tensorfs/internal/jsonobj"
+)
+
+// Projector is what a file of a vision tower says: its keys, of config.json and of what
+// is beside that.
+type Projector struct {
+	*architectures.Projector
+	model *Model
+	top   Fields // config.json
+	meta  []tensorfs.Meta
+}
+
+// ToProjector makes the keys of the vision tower that a config.json describes. The error
+// is why there is no file of it.
+func ToProjector(m *tensorfs.Model, cfg Fields) (*Projector, error) {
+	x := &Projector{model: newModel(m, architectures.ToGGUF), top: cfg}
+	top := Fields{top: cfg.top, problem: new(error), file: cfg.file}
+	class := architectures.Class{ModelType: top.Word("model_type")}
+	if names := top.Words("architectures"); len(names) > 0 {
+		class.Name = names[0]
+	}
+	if err := top.Err(); err != nil {
+		return nil, err
+	}
+	if x.Projector = architectures.ProjectorOf(class); x.Projector == nil {
+		name := class.Name
+		if name == "" {
+			name = class.ModelType
+		}
+		return nil, fmt.Errorf("no projector of the class %s is known", Shown(name))
+	}
+	s := x.model
+	s.arch = x.Settings
+	var err error
+	if s.cfg, err = towerFields(m, cfg); err != nil {
+		return nil, err
+	}
+	for i := range s.arch.Only {
+		s.only(&s.arch.Only[i])
+	}
+	for i := range s.arch.Keys {
+		item := &s.arch.Keys[i]
+		if v := s.make(item); v != nil && s.err() == nil {
+			x.meta = append(x.meta, tensorfs.Meta{Key: s.fullKey(item.Fact), Value: v})
+		}
+	}
+	for _, e := range s.arch.Calls("needs") {
+		if !s.has(e.Name) && s.err() == nil {
+			s.lacks(e.Name)
+		}
+	}
+	return x, s.err()
+}
+
+// Fact returns a fact of the tower by the name of keys.txt, and config.NAME, a whole
+// number of vision_config.
+func (x *Projector) Fact(name string) any {
+	if field, ok := strings.CutPrefix(name, "config."); ok {
+		if n, ok := x.model.cfg.Integer(field); ok {
+			return n
+		}
+		return nil
+	}
+	return x.model.raw(name)
+}
+
+// Keys returns the metadata of the tower's file, general.architecture first.
+func (x *Projector) Keys(fileType uint32) []tensorfs.Meta {
+	const arch = "clip"
+	meta := []tensorfs.Meta{{Key: "general.architecture", Value: arch}, {Key: "general.type", Value: "mmproj"}}
+	if name := modelName(x.model.m, x.top, arch); name != "" {
+		meta = append(meta, tensorfs.Meta{Key: "general.name", Value: name})
+	}
+	meta = append(meta,
+		tensorfs.Meta{Key: "general.quantization_version", Value: uint32(2)},
+		tensorfs.Meta{Key: "general.file_type", Value: fileType})
+	return append(meta, x.meta...)
+}
+
+// towerFields are the fields of vision_config as those of a file, beside them the whole
+// config.json as model, preprocessor_config.json as preprocessor and processor_config.json
+// as processor.
+func towerFields(m *tensorfs.Model, cfg Fields) (Fields, error) {
+	s := Fields{problem: new(error), file: "config.json"}
+	if cfg.top.Raw("vision_config").Kind() != '{' {
+		return s, fmt.Errorf("config.json: it has no vision_config")
+	}
+	text := []byte("{")
+	for name, file := range map[string]string{"model": "config.json", "preprocessor": "preprocessor_config.json", "processor": "processor_config.json"} {
+		fields, err := Read(m, file)
+		if err != nil {
+			return s, err
+		}
+		if len(text) > 1 {
+			text = append(text, ',')
+		}
+		content, err := ReadText(m, file, MaxText)
+		if err != nil {
+			return s, err
+		}
+		if fields.top.Len() == 0 {
+			content = []byte("{}")
+		}
+		text = append(fmt.Appendf(text, "%q:", name), content...)
+	}
+	var err error
+	s.top, err = jsonobj.Parse(append(text, '}'))
+	s.text = cfg.top.Object("vision_config")
+	return s, err
+}
+
+// processed are the places of a field of the preprocessor, those that count more first.
+func processed(field string) []string {
+	return []string{"processor.image_processor." + field, "processor." + field, "preprocessor." + field}
+}
+
+// towerMeanings are about vision towers.
+var towerMeanings = map[string]meaning{
+	// A list of one number for each colour.
+	"colours": {toGGUF: colours},
+	// How many patches of each direction become one token in gemma3, where that are not 4.
+	"picture_scale": {toGGUF: pictureScale},
+	// The size of a picture that has as many patches as there are positions.
+	"grid_size": {toGGUF: func(c call) any {
+		n, ok := c.cfg.Integer("num_position_embeddings")
+		if !ok {
+			n = 2304
+		}
+		if n < 1 || n > architectures.FactOf("dim").Most {
+			c.refuse("num_position_embeddings is %d", n)
+			return nil
+		}
+		return int64(math.Sqrt(float64(n)) * float64(c.count("patch_size")))
+	}},
+	"full_attention_every": {toGGUF: fullAttentionEvery},
+	// For each layer whether its result goes to the language model.
+	"deepstack": {toGGUF: func(c call) any {
+		layers := make([]any, min(c.count("n_layers"), maxList))
+		for i := range layers {
+			layers[i] = false
+		}
+		last := -1.0
+		for _, at := range c.cfg.Numbers("deepstack_visual_indexes") {
+			if at != math.Trunc(at) || at <= last || at >= float64(len(layers)) {
+				c.refuse("deepstack_visual_indexes has %v, which is no layer after the one before", at)
+				return nil
+			}
+			layers[int(at)], last = true, at
+		}
+		return layers
+	}},
+	// How often a share goes into one.
+	"inverse": {toGGUF: func(c call) any {
+		x, ok := c.arg(0).(float64)
+		if n := int64(math.Round(1 / x)); ok && x > 0 && n > 0 && 1/float64(n) == x {
+			return n
+		}
+		if n, ok := c.arg(0).(int64); ok && n == 1 {
+			return n
+		}
+		c.refuse("%s has to be one divided by a whole number", strings.TrimPrefix(strings.TrimPrefix(c.args[0].Name, "config."), "model."))
+		return nil
+	}},
+}
+
+func colours(c call) any {
+	field := c.args[0].Name
+	list := c.cfg.Numbers(processed(field)...)
+	switch {
+	case c.err() != nil:
+		return nil
+	case list == nil:
+		c.fail(fmt.Errorf("preprocessor_config.json has no %s, which llama.cpp needs", field))
+		return nil
+	case len(list) != 3:
+		c.fail(fmt.Errorf("preprocessor_config.json: %s has %d numbers, and a picture has 3 colours", field, len(list)))
+		return nil
+	}
+	made := make([]any, len(list))
+	for i, x := range list {
+		made[i] = x
+	}
+	return made
+}
+
+func pictureScale(c call) any {
+	tokens, ok := c.cfg.Integer(processed("image_seq_length")...)
+	said, saidOK := c.cfg.Integer("model.mm_tokens_per_image")
+	switch {
+	case !ok && !saidOK:
+		tokens = 256
+	case !ok:
+		tokens = said
+	case saidOK && said != tokens:
+		c.refuse("mm_tokens_per_image is %d, and the preprocessor has %d tokens for a picture", said, tokens)
+	}
+	side := int64(math.Sqrt(float64(tokens)))
+	if patch := c.count("patch_size"); patch > 0 && side > 0 {
+		if n := c.count("image_size") / patch / side; n > 0 && n != 4 {
+			return n
+		}
+	}
+	return nil
+}
+
+// fullAttentionEvery returns after how many layers one sees the whole picture.
+func fullAttentionEvery(c call) any {
+	list := c.cfg.Numbers("fullatt_block_indexes")
+	if len(list) == 0 {
+		c.refuse("it has no fullatt_block_indexes")
+		return nil
+	}
+	every := int64(list[0]) + 1
+	for i, at := range list {
+		if at != float64(every*int64(i+1)-1) {
+			c.refuse("fullatt_block_indexes is not every so many layers, as llama.cpp has it")
+			return nil
+		}
+	}
+	if rest := c.count("n_layers") - every*int64(len(list)); every < 1 || rest < 0 || rest >= every {
+		c.refuse("fullatt_block_indexes does not go to the last layer, as llama.cpp has it")
+	}
+	return every
+}

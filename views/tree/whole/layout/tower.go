@@ -1,0 +1,143 @@
+package layout
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
+)
+
+// Tower is what finds the tensors of a vision tower.
+type Tower struct {
+	*architectures.Projector
+	Layers    int64
+	Deepstack []bool // the layers whose results go to the language model, nil for none
+
+	layer int64 // that is named
+}
+
+// maxTowerLayers bounds the layers of a tower. Those that are published have up to 63.
+const maxTowerLayers = 512
+
+// TowerOf returns what finds the tensors of a tower with these facts, by the names of
+// keys.txt.
+func TowerOf(p *architectures.Projector, facts architectures.Facts) (*Tower, error) {
+	x := &Tower{Projector: p}
+	if x.Layers, _ = facts("n_layers").(int64); x.Layers < 1 || x.Layers > maxTowerLayers {
+		return nil, fmt.Errorf("the vision tower has %d layers, and 1 to %d are read", x.Layers, maxTowerLayers)
+	}
+	list, _ := facts("deepstack_layers").([]any)
+	for _, deep := range list {
+		x.Deepstack = append(x.Deepstack, deep == true)
+	}
+	return x, nil
+}
+
+// Model returns tensors as those of a model of their own, by the names of modules in
+// formats/architectures/towers.txt. From is the side whose names they have.
+func (x *Tower) Model(list []tensorfs.Tensor, from Side) (*tensorfs.Model, error) {
+	known := x.names(from)
+	m := &tensorfs.Model{Layout: map[Side]string{GGUF: "gguf", HF: "hf"}[from]}
+	for _, t := range list {
+		source := t.Source
+		if from == HF {
+			if x.Skips(source) {
+				continue
+			}
+			source = architectures.Published(source)
+		}
+		name, ok := known[source]
+		if _, isRow := x.Rows[strings.TrimSuffix(name, ".weight")]; ok && isRow { // the embedding has it, too
+			continue
+		}
+		if !ok {
+			return nil, fmt.Errorf("a tensor that the projector %s does not have: %s", x.Settings.Name, tensorfs.Quote(t.Source))
+		}
+		t.Name = name
+		m.Tensors = append(m.Tensors, t)
+	}
+	slices.SortFunc(m.Tensors, func(a, b tensorfs.Tensor) int { return strings.Compare(a.Name, b.Name) })
+	for i := 1; i < len(m.Tensors); i++ {
+		if a, b := &m.Tensors[i-1], &m.Tensors[i]; a.Name == b.Name {
+			return nil, fmt.Errorf("%s and %s are the same tensor of the projector %s", tensorfs.Quote(a.Source), tensorfs.Quote(b.Source), x.Settings.Name)
+		}
+	}
+	return m, nil
+}
+
+// names returns the names that tensors have on a side, those of Hugging Face as
+// [architectures.Published] spells them, with the names of the modules.
+func (x *Tower) names(from Side) map[string]string {
+	known := map[string]string{}
+	add := func(t *architectures.Tensor, layer string, nth int) {
+		canonical := t.Module
+		if joined := t.Joined(); from == HF && joined != "" {
+			canonical = joined
+		}
+		if from == HF && t.Moved("frame") { // one tensor for two modules
+			canonical = strings.TrimSuffix(canonical, ".2")
+		}
+		if layer != "" {
+			canonical = "layers." + layer + canonical
+		}
+		direction := architectures.FromGGUF
+		if from == HF {
+			direction = architectures.ToGGUF
+		}
+		for _, param := range t.Params() {
+			if t.Needs(param, direction) == architectures.Never {
+				continue
+			}
+			name := t.GGUFPart(x.InGGUF(t, layer), param)
+			if from == HF {
+				name = architectures.Published(t.HFPart(x.InHF(t.HF, layer, nth), param))
+			}
+			known[name] = canonical + param
+		}
+	}
+	for _, list := range [][]architectures.Tensor{x.First, x.Last} {
+		for i := range list {
+			if from == GGUF || list[i].HF != "" {
+				add(&list[i], "", 0)
+			}
+		}
+	}
+	nth := 0
+	for x.layer = range x.Layers {
+		for i := range x.Layer {
+			if t := &x.Layer[i]; t.When.Holds(x.fact) {
+				add(t, strconv.FormatInt(x.layer, 10)+".", nth)
+			}
+		}
+		if x.fact("deepstack") == true {
+			nth++
+		}
+	}
+	return known
+}
+
+// fact is what conditions of projectors.txt ask for.
+func (x *Tower) fact(name string) any {
+	if name == "deepstack" {
+		return x.layer < int64(len(x.Deepstack)) && x.Deepstack[x.layer]
+	}
+	return nil
+}
+
+// Walk returns a walk through the tensors of a tower, as Model returns them. Facts are
+// those of the tower, by the names of keys.txt.
+func (x *Tower) Walk(m *tensorfs.Model, to Side, facts architectures.Facts) *Walk {
+	var w *Walk
+	w = New(m, x.Architecture, to, func(name string) any {
+		if v := facts(name); v != nil || name != "deepstack" {
+			return v
+		}
+		x.layer = w.layer
+		return x.fact(name)
+	})
+	w.Layers = x.Layers
+	return w
+}
