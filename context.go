@@ -1,9 +1,6 @@
 package tensorfs
 
-import (
-	"context"
-	"io"
-)
+import "context"
 
 // ContextReaderAt is Data whose readers may have to wait for bytes and may give
 // up: ReadAtContext is ReadAt until ctx ends, and then returns the error of ctx.
@@ -18,11 +15,5 @@ func ReadFullContext(ctx context.Context, d Data, p []byte, off int64) error {
 		return ReadFull(d, p, off)
 	}
 	n, err := c.ReadAtContext(ctx, p, off)
-	if n == len(p) {
-		return nil
-	}
-	if err == nil || err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
+	return orShort(n == len(p), err)
 }

@@ -40,13 +40,14 @@ type Viewer interface {
 }
 
 // Slicer is Data in mapped memory that the kernel may read but Go code must not
-// touch, because a page of it may be gone.
+// touch, because a page of it may be gone. See [Slices] for Data of any kind.
 type Slicer interface {
 	// Slices appends to dst the memory that holds the bytes [off, off+n).
 	Slices(dst [][]byte, off, n int64) ([][]byte, error)
 }
 
-// PartSlicer is Data with some of its bytes in mapped memory.
+// PartSlicer is Data with some of its bytes in mapped memory, or all, such as Data that
+// is composed of others.
 type PartSlicer interface {
 	// SlicesIf is Slices of a [Slicer] where all of [off, off+n) is in mapped memory,
 	// and otherwise returns dst and false.
@@ -78,10 +79,15 @@ func Extents(d Data) []Extent {
 // ReadFull reads len(p) bytes at off; fewer is an error.
 func ReadFull(d Data, p []byte, off int64) error {
 	n, err := d.ReadAt(p, off)
-	if n == len(p) {
+	return orShort(n == len(p), err)
+}
+
+// orShort is the error of a read that has to be complete.
+func orShort(complete bool, err error) error {
+	switch {
+	case complete:
 		return nil
-	}
-	if err == nil || err == io.EOF {
+	case err == nil || err == io.EOF:
 		return io.ErrUnexpectedEOF
 	}
 	return err

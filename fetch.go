@@ -16,14 +16,7 @@ func Fetch(ctx context.Context, d Data, off, n int64) error {
 	if err := CheckRange(d, off, n); err != nil {
 		return err
 	}
-	for {
-		s, ok := d.(interface{ whole() (Data, int64) })
-		if !ok {
-			break
-		}
-		whole, at := s.whole()
-		d, off = whole, at+off
-	}
+	d, off = unwrap(d, off)
 	if f, ok := d.(Fetcher); ok {
 		return f.Fetch(ctx, off, n)
 	}

@@ -2,7 +2,6 @@ package tensorfs
 
 import (
 	"context"
-	"errors"
 	"sort"
 )
 
@@ -20,7 +19,7 @@ type joined struct {
 //	Concat(q, k, v)   |---q---|--k--|--v--|
 //
 // It can do what all of its parts can: it has extents where all of them are in
-// the model's files, and is a [Slicer] where all of them are.
+// the model's files. It is a [PartSlicer] that has the memory of its parts.
 func Concat(parts ...Data) Data {
 	if len(parts) == 1 {
 		return parts[0]
@@ -47,12 +46,7 @@ func Interleave(rounds int64, parts ...Data) Data {
 		}
 		j.ends[i] = end
 	}
-	for _, p := range parts {
-		if _, ok := p.(Slicer); !ok {
-			return j
-		}
-	}
-	return mappedJoined{j}
+	return j
 }
 
 func (j *joined) period() int64 { return j.ends[len(j.ends)-1] }
@@ -164,33 +158,17 @@ func (j *joined) SlicesIf(dst [][]byte, off, n int64) (_ [][]byte, all bool, err
 		return dst, false, err
 	}
 	kept := len(dst)
+	all = true
 	err = j.each(off, n, func(part Data, off, n int64) (err error) {
-		if dst, all, err = Slices(part, dst, off, n); err == nil && !all {
-			err = errNotMapped
+		if all {
+			dst, all, err = Slices(part, dst, off, n)
 		}
 		return err
 	})
-	if err == errNotMapped {
-		return dst[:kept], false, nil
+	if err != nil || !all {
+		return dst[:kept], false, err
 	}
-	return dst, err == nil, err
-}
-
-// errNotMapped ends a walk through parts.
-var errNotMapped = errors.New("not in mapped memory")
-
-// mappedJoined is a joined whose parts are all in mapped memory.
-type mappedJoined struct{ *joined }
-
-func (j mappedJoined) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
-	if err := CheckRange(j, off, n); err != nil {
-		return dst, err
-	}
-	err := j.each(off, n, func(part Data, off, n int64) (err error) {
-		dst, err = part.(Slicer).Slices(dst, off, n)
-		return err
-	})
-	return dst, err
+	return dst, true, nil
 }
 
 var (
@@ -198,5 +176,4 @@ var (
 	_ ContextReaderAt = (*joined)(nil)
 	_ PartSlicer      = (*joined)(nil)
 	_ PartChecker     = (*joined)(nil)
-	_ Slicer          = mappedJoined{}
 )

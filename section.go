@@ -9,11 +9,7 @@ import "context"
 //
 // It can do whatever d can. A read beyond d is an error.
 func Section(d Data, off, n int64) Data {
-	s := &section{d, off, n}
-	if _, ok := d.(Slicer); ok {
-		return mappedSection{s}
-	}
-	return s
+	return &section{d, off, n}
 }
 
 // Whole returns all of d. Of a file it is a section of the file's own kind: files
@@ -48,9 +44,17 @@ func (s *section) ReadAtContext(ctx context.Context, p []byte, off int64) (int, 
 	return n, eof
 }
 
-// whole returns the Data that the section is a part of, and where in it the
-// section begins. A view of the section is a view of that Data.
-func (s *section) whole() (Data, int64) { return s.d, s.off }
+// unwrap returns the Data that a section, or a section of one, is a part of, and where
+// in it the byte at off is.
+func unwrap(d Data, off int64) (Data, int64) {
+	for {
+		s, ok := d.(*section)
+		if !ok {
+			return d, off
+		}
+		d, off = s.d, s.off+off
+	}
+}
 
 func (s *section) Extents() []Extent { return cutExtents(Extents(s.d), s.off, s.n) }
 
@@ -63,16 +67,6 @@ func (s *section) SlicesIf(dst [][]byte, off, n int64) ([][]byte, bool, error) {
 		return dst, false, err
 	}
 	return Slices(s.d, dst, s.off+off, n)
-}
-
-// mappedSection is a section of Data in mapped memory.
-type mappedSection struct{ *section }
-
-func (s mappedSection) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
-	if err := CheckRange(s, off, n); err != nil {
-		return dst, err
-	}
-	return s.d.(Slicer).Slices(dst, s.off+off, n)
 }
 
 // cutExtents returns the part [off, off+n) of extents.
@@ -99,5 +93,4 @@ var (
 	_ ContextReaderAt = (*section)(nil)
 	_ PartSlicer      = (*section)(nil)
 	_ PartChecker     = (*section)(nil)
-	_ Slicer          = mappedSection{}
 )

@@ -30,14 +30,7 @@ func ViewContext(ctx context.Context, d Data, off, n int64, buf *[]byte) ([]byte
 	if err := CheckRange(d, off, n); err != nil {
 		return nil, nil, err
 	}
-	for {
-		s, ok := d.(interface{ whole() (Data, int64) })
-		if !ok {
-			break
-		}
-		whole, at := s.whole()
-		d, off = whole, at+off
-	}
+	d, off = unwrap(d, off)
 	if v, ok := d.(Viewer); ok {
 		return v.View(off, n)
 	}

@@ -21,7 +21,7 @@
 // the same in every mount of the same tree, and FORGET means nothing. The kernel
 // may keep names, attributes, absences and pages as long as it likes.
 //
-// A read of Data that is a [tensorfs.Slicer] is answered with slices of mapped
+// A read of Data in mapped memory ([tensorfs.Slices]) is answered with slices of that
 // memory, which only the kernel touches: a page that is lost there is an error
 // of the system call and EIO for the reader. All other Data is read into the
 // reply.

@@ -295,25 +295,25 @@ func copyUnits(file *os.File, d tensorfs.Data, size int64, next *atomic.Int64) (
 			err = fmt.Errorf("internal error: %v", r)
 		}
 	}()
-	mapped, _ := d.(tensorfs.Slicer)
 	var buf []byte
 	var parts [][]byte
+	var mapped bool
 	for {
 		off := next.Add(fillUnit) - fillUnit
 		n := min(fillUnit, size-off)
 		if n <= 0 {
 			return nil
 		}
-		if mapped != nil {
+		if parts, mapped, err = tensorfs.Slices(d, parts[:0], off, n); err != nil {
+			return err
+		}
+		if mapped {
 			// The kernel copies from the mapping. Asking again afterwards tells
 			// whether the file was still the same when it did.
-			if parts, err = mapped.Slices(parts[:0], off, n); err != nil {
-				return err
-			}
 			if err = write(file, off, parts); err != nil {
 				return err
 			}
-			if parts, err = mapped.Slices(parts[:0], off, n); err != nil {
+			if parts, _, err = tensorfs.Slices(d, parts[:0], off, n); err != nil {
 				return err
 			}
 			continue

@@ -42,20 +42,18 @@ func (w *worker) copy(ctx context.Context, f *output, out *os.File, off, n int64
 // copyPiece reads and writes a piece. Mapped memory is written from where it is,
 // which saves a copy.
 func (w *worker) copyPiece(ctx context.Context, f *output, out *os.File, off, n int64) error {
-	if s, ok := f.Data.(tensorfs.Slicer); ok {
-		var err error
-		if w.slices, err = s.Slices(w.slices[:0], off, n); err != nil {
-			return err
-		}
-		if int64(len(w.slices))*minSlice <= max(n, minSlice) {
-			for _, b := range w.slices {
-				if err := w.pwrite(f, out, b, off); err != nil {
-					return err
-				}
-				off += int64(len(b))
+	slices, mapped, err := tensorfs.Slices(f.Data, w.slices[:0], off, n)
+	if err != nil {
+		return err
+	}
+	if w.slices = slices; mapped && int64(len(slices))*minSlice <= max(n, minSlice) {
+		for _, b := range slices {
+			if err := w.pwrite(f, out, b, off); err != nil {
+				return err
 			}
-			return nil
+			off += int64(len(b))
 		}
+		return nil
 	}
 	b := w.buf[:n]
 	if err := tensorfs.ReadFullContext(ctx, f.Data, b, off); err != nil {

@@ -38,9 +38,6 @@ func pick(d tensorfs.Data, row, base int64, axes ...axis) tensorfs.Data {
 	if s.Size() == 0 {
 		return tensorfs.Bytes(nil)
 	}
-	if _, ok := d.(tensorfs.Slicer); ok && row >= minSlice {
-		return mappedStrided{s}
-	}
 	return s
 }
 
@@ -48,19 +45,23 @@ func pick(d tensorfs.Data, row, base int64, axes ...axis) tensorfs.Data {
 // memory. Shorter ones are copied: a reply takes about a thousand pieces.
 const minSlice = 2 << 10
 
-// mappedStrided is a strided of Data in mapped memory.
-type mappedStrided struct{ *strided }
-
-func (s mappedStrided) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
-	if err := tensorfs.CheckRange(s, off, n); err != nil {
-		return dst, err
+// SlicesIf returns the memory of the rows, if they are long and all of them are mapped.
+func (s *strided) SlicesIf(dst [][]byte, off, n int64) (_ [][]byte, all bool, err error) {
+	if err := tensorfs.CheckRange(s, off, n); err != nil || s.row < minSlice {
+		return dst, false, err
 	}
-	mapped := s.d.(tensorfs.Slicer)
-	err := s.each(off, n, func(at, n int64) (err error) {
-		dst, err = mapped.Slices(dst, at, n)
+	kept := len(dst)
+	all = true
+	err = s.each(off, n, func(at, n int64) (err error) {
+		if all {
+			dst, all, err = tensorfs.Slices(s.d, dst, at, n)
+		}
 		return err
 	})
-	return dst, err
+	if err != nil || !all {
+		return dst[:kept], false, err
+	}
+	return dst, true, nil
 }
 
 func (s *strided) Size() int64 { return s.row * s.axes[0].n * s.axes[1].n * s.axes[2].n }
@@ -192,6 +193,6 @@ func (s *strided) each(off, n int64, fn func(at, n int64) error) error {
 }
 
 var (
-	_ tensorfs.Checker = (*strided)(nil)
-	_ tensorfs.Slicer  = mappedStrided{}
+	_ tensorfs.Checker    = (*strided)(nil)
+	_ tensorfs.PartSlicer = (*strided)(nil)
 )
