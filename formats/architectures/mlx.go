@@ -3,6 +3,7 @@ package architectures
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -10,7 +11,8 @@ import (
 
 // MLXClass is what mlx-lm's class of a model type asks for, and does not do.
 type MLXClass struct {
-	Fields []Setting // of config.json that it reads and transformers does not write
+	Needs  []string  // fields of config.json without which it refuses a model
+	Fields []Setting // those that it reads and releases may lack
 	words  map[string][]string
 }
 
@@ -23,14 +25,109 @@ func (c *MLXClass) Says(word, what string) bool { return slices.Contains(c.words
 // Names are what the word says.
 func (c *MLXClass) Names(word string) []string { return c.words[word] }
 
+//go:embed mlx_needs.txt
+var mlxNeedsText string
+
 //go:embed mlx.txt
 var mlxText string
 
-// MLXClasses returns the classes of mlx.txt by model type.
-var MLXClasses = sync.OnceValue(func() map[string]*MLXClass { return must(readMLX("mlx.txt", mlxText)) })
+// MLXClassOf returns mlx-lm's class of a model type and the classes that transformers
+// has of the model, nil if it has none.
+func MLXClassOf(modelType string, of ...string) *MLXClass {
+	if strings.ContainsAny(modelType, "/:") {
+		return nil
+	}
+	all := MLXClasses()
+	for _, class := range of {
+		if c := all[modelType+":"+class]; c != nil {
+			return c
+		}
+	}
+	return all[modelType]
+}
 
-func readMLX(file, text string) (map[string]*MLXClass, error) {
+// MLXClasses returns the classes of mlx-lm by model type; those for the language model
+// in a model of several parts by TYPE/CLASS, and those of one class of transformers by
+// TYPE:CLASS.
+var MLXClasses = sync.OnceValue(func() map[string]*MLXClass { return must(readMLX("mlx", mlxNeedsText, mlxText)) })
+
+// mlxWords are those of mlx.txt, but for fields.
+var mlxWords = strings.Fields("as rope windows text packed strips drops refuses notes")
+
+// readMLX reads mlx_needs.txt and mlx.txt.
+func readMLX(file, needs, facts string) (map[string]*MLXClass, error) {
 	all := map[string]*MLXClass{}
+	others := map[string]string{} // names of types
+	err := eachRow(file+"_needs.txt", needs, func(name string, items []string) error {
+		if len(items) == 2 && items[0] == "=" {
+			others[name] = items[1]
+		} else {
+			all[name] = &MLXClass{Needs: items, words: map[string][]string{}}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = eachRow(file+".txt", facts, func(name string, items []string) error {
+		c := all[name]
+		as, same := "", false
+		if len(items) > 0 {
+			as, same = strings.CutPrefix(items[0], "as:")
+		}
+		of := all[others[name]] // has it facts of its own?
+		if same {
+			of = all[as]
+		}
+		switch {
+		case c != nil:
+		case of == nil:
+			return fmt.Errorf("%s is no type of %s_needs.txt", name, file)
+		case same:
+			c = &MLXClass{Needs: of.Needs, Fields: of.Fields, words: maps.Clone(of.words)}
+		default:
+			c = &MLXClass{Needs: of.Needs, words: map[string][]string{}}
+		}
+		all[name] = c
+		for _, text := range items {
+			if err := c.read(text); err != nil {
+				return fmt.Errorf("%s: %w", text, err)
+			}
+		}
+		return nil
+	})
+	for name, of := range others {
+		if all[name] == nil {
+			all[name] = all[of]
+		}
+		if all[of] == nil && err == nil {
+			err = fmt.Errorf("%s_needs.txt: %s is another name of %s, which is no type", file, name, of)
+		}
+	}
+	return all, err
+}
+
+// read reads a word about the class.
+func (c *MLXClass) read(text string) error {
+	field, _, err := readSetting(Item{Text: text})
+	word, what, _ := strings.Cut(text, ":")
+	switch {
+	case err != nil:
+		return err
+	case field.Always && field.Value != nil:
+		c.Fields = append(c.Fields, field)
+	case slices.Contains(mlxWords, word):
+		c.words[word] = strings.Split(what, ",")
+	default:
+		return fmt.Errorf("it is not FIELD:=VALUE, and there is no such word")
+	}
+	return nil
+}
+
+// eachRow calls fn with each line that is no comment: its first word, which no other
+// line may begin with, and the others.
+func eachRow(file, text string, fn func(name string, items []string) error) error {
+	seen := map[string]bool{}
 	n := 0
 	for line := range strings.Lines(text) {
 		n++
@@ -38,26 +135,13 @@ func readMLX(file, text string) (map[string]*MLXClass, error) {
 		if len(items) == 0 || items[0][0] == '#' {
 			continue
 		}
-		c := &MLXClass{words: map[string][]string{}}
-		if all[items[0]] != nil {
-			return nil, mistake(file, n, "%s is there twice", items[0])
+		if seen[items[0]] {
+			return mistake(file, n, "%s is there twice", items[0])
 		}
-		all[items[0]] = c
-		for _, text := range items[1:] {
-			field, _, err := readSetting(Item{Text: text})
-			word, what, _ := strings.Cut(text, ":")
-			switch {
-			case field.Always && field.Value != nil && err == nil:
-				c.Fields = append(c.Fields, field)
-				continue
-			case err == nil && !slices.Contains([]string{"rope", "windows", "packed", "refuses", "notes"}, word):
-				err = fmt.Errorf("it is not FIELD:=VALUE, and there is no such word")
-			}
-			if err != nil {
-				return nil, mistake(file, n, "%s: %s", text, err)
-			}
-			c.words[word] = strings.Split(what, ",")
+		seen[items[0]] = true
+		if err := fn(items[0], items[1:]); err != nil {
+			return mistake(file, n, "%s", err)
 		}
 	}
-	return all, nil
+	return nil
 }

@@ -49,7 +49,7 @@ func TestReasons(t *testing.T) {
 		"a  real  b  c\na  real  b  c":   "x:2: a is there twice",
 		"#\n\na  real  b  c\nb  real  b": "x:4:",
 	} {
-		if _, err := readMLX("x", text); err != nil && strings.ContainsAny(err.Error(), "\n\r") {
+		if _, err := readMLX("x", text, text); err != nil && strings.ContainsAny(err.Error(), "\n\r") {
 			t.Errorf("%q", err)
 		}
 		if _, err := readFacts("x", text); err == nil || !strings.Contains(err.Error(), want) {
@@ -58,16 +58,31 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestMLX holds what mlx.txt says, and that mistakes are found.
+// TestMLX holds what the files about mlx-lm say, and that mistakes are found.
 func TestMLX(t *testing.T) {
-	if all := MLXClasses(); len(all) < 50 || !all["phi3"].Says("rope", "su") || all["llama"].Has("rope") {
+	all := MLXClasses()
+	if len(all) < 140 || !all["phi3"].Says("rope", "su") || all["llama"].Has("rope") {
 		t.Errorf("%d classes", len(all))
 	}
-	for text, want := range map[string]string{
-		"a\na": "x:2: a is there twice", "a b": "x:1: b: it is not FIELD:=VALUE", "a b=1": "x:1: b=1: it is not", "a b:=(": `x:1: b:=(: the expression "("`,
+	if all["mistral"] != all["llama"] || all["minimax_m2"] == all["minimax"] || all["qwen3_5_text"].Needs == nil {
+		t.Error("other names of types")
+	}
+	if v3 := MLXClassOf("bailing_hybrid", "BailingMoeV3ForCausalLM"); v3 != all["bailing_moe_v3"] || v3 == MLXClassOf("bailing_hybrid", "BailingHybridForCausalLM") {
+		t.Error("classes of transformers")
+	}
+	for _, name := range []string{"llama4/TextArgs", "bailing_hybrid:BailingMoeV3ForCausalLM", "", "=", "new"} {
+		if MLXClassOf(name) != nil {
+			t.Errorf("there is a model type %q", name)
+		}
+	}
+	for _, c := range []struct{ needs, facts, want string }{
+		{"a\na", "", "x_needs.txt:2: a is there twice"}, {"a = b", "", "a is another name of b, which is no type"},
+		{"a", "a\na", "x.txt:2: a is there twice"}, {"a", "a b", "x.txt:1: b: it is not FIELD:=VALUE"},
+		{"a", "a b=1", "x.txt:1: b=1: it is not"}, {"a", "a b:=(", `x.txt:1: b:=(: the expression "("`},
+		{"a", "b", "x.txt:1: b is no type"}, {"a", "b as:c", "x.txt:1: b is no type"},
 	} {
-		if _, err := readMLX("x", text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %s", text, err, want)
+		if _, err := readMLX("x", c.needs, c.facts); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q, %q: %v, want %s", c.needs, c.facts, err, c.want)
 		}
 	}
 }

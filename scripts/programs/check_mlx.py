@@ -1,6 +1,5 @@
 """mlx/ in mlx-lm: it loads strictly, and computes what mlx-lm computes from the original."""
 
-import json
 from functools import cache
 from pathlib import Path
 
@@ -48,13 +47,6 @@ def original(case: Case) -> Path:
 def check(case: Case) -> None:
     directory = case.seen / "mlx"
     seen: list[Loaded] = []
-
-    def absent() -> None:
-        told = json.loads((directory / "tensorfs.json").read_text())
-        assert "model. before them" in told.get("reason", ""), f"mlx/ is there, or absent for another reason: {told}"
-
-    if case.recipe.bare and case.source == "hf":  # mlx-lm refuses such names
-        return common.run(case, PROGRAM, dict(absent=absent), directory)
 
     def logits() -> None:
         # The reference of Q8_0 is rounded to F16, and mlx/ is not.

@@ -198,14 +198,25 @@ func TestNamedFunctions(t *testing.T) {
 			t.Errorf("%s calls %s, which nothing is called", arch, name)
 		}
 	}
+	fields := map[string]bool{"expand": true, "head_dim": true, "position_embedding_type": true}
+	for _, c := range architectures.MLXClasses() {
+		for _, name := range c.Needs {
+			fields[name] = true
+		}
+	}
 	for model, c := range architectures.MLXClasses() {
 		for _, f := range c.Fields {
-			if f.Value.Name != "" && f.Value.Name != "copied" {
-				hold(model, f.Value.Name, mlxValues[f.Value.Name] != nil)
+			names, functions := f.Value.Uses()
+			for _, name := range functions {
+				hold(model, name, mlxValues[name] != nil)
+			}
+			for _, name := range names {
+				hold(model, name, mlxValues[name] != nil || fields[name])
 			}
 		}
 		for _, name := range c.Names("refuses") {
-			hold(model, name, mlxRefusals[name] != nil)
+			_, ok := mlxRefusals[name]
+			hold(model, name, ok)
 		}
 		for _, name := range c.Names("notes") {
 			hold(model, name, mlxNotes[name] != nil)

@@ -1,7 +1,6 @@
 package hfdir
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -32,12 +31,12 @@ type kind struct {
 	name     string
 	tensors  func(*tensorfs.Model) (result, error)
 	format   string // of model.safetensors
-	isStored func(m *tensorfs.Model) (bool, error)
+	isStored func(m *tensorfs.Model) bool
 }
 
 var (
-	hf  = &kind{"hf", hfTensors, "pt", func(m *tensorfs.Model) (bool, error) { return m.Format == "huggingface", nil }}
-	mlx = &kind{"mlx", mlxTensors, "mlx", isMLX}
+	hf  = &kind{"hf", hfTensors, "pt", func(m *tensorfs.Model) bool { return m.Format == "huggingface" }}
+	mlx = &kind{"mlx", mlxTensors, "mlx", func(m *tensorfs.Model) bool { return m.Format == "mlx" || m.Format == "huggingface" }}
 )
 
 func files(m *tensorfs.Model, k *kind) *whole.Files {
@@ -53,14 +52,10 @@ func (k *kind) files(m *tensorfs.Model) (*whole.Files, error) {
 	if m.Format == "safetensors" {
 		return nil, errors.New("a safetensors file alone has no config.json, which says what model it is; name the directory of a model")
 	}
-	stored, err := k.isStored(m)
-	switch {
-	case err != nil:
-		return nil, err
-	case stored:
+	if k.isStored(m) {
 		f, err := asStored(m)
 		if err == nil && k == mlx {
-			err = k.mendStored(m, f)
+			err = mendStored(m, f)
 		}
 		return f, err
 	}
@@ -128,7 +123,7 @@ func (k *kind) generate(m *tensorfs.Model, r result, f *whole.Files) error {
 	if err != nil {
 		return err
 	}
-	if err := k.addConfig(f, text); err != nil {
+	if err := k.addConfig(f, text, r); err != nil {
 		return err
 	}
 	if k == hf {
@@ -182,39 +177,26 @@ func (k *kind) adapt(m *tensorfs.Model, r result, f *whole.Files) error {
 			return err
 		}
 	}
-	return k.addConfig(f, text)
+	return k.addConfig(f, text, r)
 }
 
 // addConfig adds config.json; that of mlx/ as mlx-lm reads it.
-func (k *kind) addConfig(f *whole.Files, text []byte) error {
+func (k *kind) addConfig(f *whole.Files, text []byte, r result) error {
 	if k == mlx {
-		mended, notes, err := forMLX(text, false)
+		names := make([]string, len(r.List))
+		for i := range names {
+			names[i] = r.List[i].Name
+		}
+		config, err := forMLX(text, false, names)
+		if err == nil && config.lacks != "" {
+			err = errors.New(config.lacks)
+		}
 		if err != nil {
 			return err
 		}
-		text, f.Notes = mended, append(f.Notes, notes...)
+		text, f.Notes = config.text, append(f.Notes, config.notes...)
 	}
 	f.List = append(f.List, whole.File{Path: configName, Data: tensorfs.Bytes(text)})
-	return nil
-}
-
-// mendStored puts config.json as mlx-lm reads it in the place of the stored one, if
-// that is another.
-func (k *kind) mendStored(m *tensorfs.Model, f *whole.Files) error {
-	stored, err := storedConfig(m)
-	if err != nil {
-		return err
-	}
-	text, notes, err := forMLX(stored, m.Format == "huggingface")
-	if err != nil {
-		return err
-	}
-	f.Notes = append(f.Notes, notes...)
-	for i := range f.List {
-		if f.List[i].Path == configName && !bytes.Equal(text, stored) {
-			f.List[i].Data = tensorfs.Bytes(text)
-		}
-	}
 	return nil
 }
 

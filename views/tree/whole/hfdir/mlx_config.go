@@ -1,63 +1,112 @@
 package hfdir
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 )
 
-// forMLX returns config.json as mlx-lm reads it, and what a user should know of what
-// mlx-lm makes of it. transformers 5 writes what it says about rotary embeddings, and
-// more, under names that most classes of mlx-lm do not read: those then compute
-// with their defaults, without a word. So all fields stay, and the older ones are
-// added. A text to which nothing is added is returned as it is. released says that
-// the tensors are those of a release, which mlx-lm changes when it loads them.
-func forMLX(text []byte, released bool) ([]byte, []string, error) {
-	o, x, y, err := configParts(text, released)
+// mlxText is a config.json as mlx-lm reads it.
+type mlxText struct {
+	x, y  *mlxConfig // all of it, and what it says of the language model apart
+	part  *mlxConfig // the one of these that is about the language model
+	text  []byte
+	notes []string // what a user should know of what mlx-lm makes of it
+	lacks string   // why mlx-lm refuses it, "" if it does not
+}
+
+// forMLX returns a config.json as mlx-lm reads it. transformers 5 writes what it says
+// about rotary embeddings, and more, under names that most classes of mlx-lm do not
+// read: those then compute with their defaults, without a word. So all fields stay, and
+// the older ones are added. A text to which nothing is added is returned as it is.
+// released says that the tensors are those of a release, which mlx-lm changes when it
+// loads them; names are theirs.
+func forMLX(text []byte, released bool, names []string) (mlxText, error) {
+	x, y, err := configParts(text)
 	if err != nil {
-		return nil, nil, err
+		return mlxText{}, err
 	}
-	x.mend()
-	y.mend()
-	if q := o.Raw("quantization_config"); q.Kind() == '{' && q.Member("quant_method").Kind() == 0 && q.Member("bits").Kind() != 0 {
-		x.put("quantization", q) // what mlx-lm reads; the other is for transformers
-	}
-	for _, part := range []string{whole.Vision, whole.Audio} {
-		if o.Raw(part+"_config").Kind() == '{' {
-			x.notes = append(x.notes, "mlx-lm loads the language model alone, without "+part)
+	for _, part := range []*mlxConfig{x, y} {
+		part.released, part.names = released, names
+		part.add(olderFields)
+		for _, class := range part.classes {
+			part.add(fieldsOf(class, ""))
 		}
 	}
-	return mended(text, x, y), append(x.notes, y.notes...), nil
+	for _, class := range x.classes {
+		y.add(fieldsOf(class, "text_config."))
+	}
+	if q := x.raw("quantization_config"); q.Member("quant_method").Kind() == 0 && q.Member("bits").Kind() != 0 {
+		x.put("quantization", q) // what mlx-lm reads; the other is for transformers
+	}
+	part := x
+	if len(y.list) > 0 {
+		part = y
+	}
+	if len(x.classes) > 0 && hasBareNames(names) && !x.stored("lm_head.weight") {
+		part.set("tie_word_embeddings", true) // there is no other output layer
+	}
+	m := mlxText{x: x, y: y, part: part, notes: slices.Concat(x.notes(), x.towers(), y.notes()), lacks: x.lacks("")}
+	if m.lacks == "" {
+		m.lacks = y.lacks(" in its text_config")
+	}
+	m.text = mended(text, x, y)
+	return m, nil
 }
 
 // configParts returns a config.json, and the part of it about the language model,
 // which is empty where there is none.
-func configParts(text []byte, released bool) (o jsonobj.Object, x, y *mlxConfig, err error) {
-	if o, err = jsonobj.Parse(text); err != nil {
-		return o, nil, nil, &tensorfs.FormatError{File: configName, Offset: -1, Problem: err.Error()}
+func configParts(text []byte) (x, y *mlxConfig, err error) {
+	o, err := jsonobj.Parse(text)
+	if err != nil {
+		return nil, nil, &tensorfs.FormatError{File: configName, Offset: -1, Problem: err.Error()}
 	}
-	x, y = newMLXConfig(o, released), &mlxConfig{}
-	if inner := o.Object("text_config"); inner.Len() > jsonobj.MaxKeys {
-		return o, nil, nil, &tensorfs.FormatError{File: configName, Offset: -1, Problem: fmt.Sprintf("text_config has %d members, and at most %d are read", inner.Len(), jsonobj.MaxKeys)}
-	} else if inner.Len() > 0 {
-		y = newMLXConfig(inner, released)
+	inner := o.Object("text_config")
+	if inner.Len() > jsonobj.MaxKeys {
+		return nil, nil, &tensorfs.FormatError{File: configName, Offset: -1, Problem: fmt.Sprintf("text_config has %d members, and at most %d are read", inner.Len(), jsonobj.MaxKeys)}
 	}
-	return o, x, y, nil
+	x, y = newMLXConfig(o), newMLXConfig(inner)
+	var of []string
+	for class := range x.raw("architectures").Elements() {
+		of = append(of, class.Text())
+	}
+	class := architectures.MLXClassOf(x.kind, of...)
+	if class != nil {
+		x.classes = append(x.classes, class)
+	}
+	if class != nil && class.Has("as") {
+		x.set("model_type", class.Names("as")[0])
+	}
+	textClass := architectures.MLXClassOf(y.kind)
+	if class != nil && class.Has("text") {
+		names := class.Names("text")
+		if !slices.Contains(names, y.kind) {
+			textClass = architectures.MLXClasses()[names[len(names)-1]]
+		}
+	}
+	switch {
+	case textClass == nil:
+	case len(y.list) > 0:
+		y.classes = append(y.classes, textClass)
+	case class != nil && !slices.Contains(class.Needs, "text_config"): // the whole is about the language model
+		x.classes = append(x.classes, textClass)
+	}
+	return x, y, nil
 }
 
 // mended returns the text of a config.json and its part after what was added to
 // them: as it is if that is nothing.
 func mended(text []byte, x, y *mlxConfig) []byte {
 	if y.changed {
-		x.set("text_config", y.list)
+		x.list.Set("text_config", y.list)
+		x.changed = true
 	}
 	if x.changed {
 		text = x.list.Lines(!json.Valid(text))
@@ -68,103 +117,106 @@ func mended(text []byte, x, y *mlxConfig) []byte {
 // mlxConfig is a config.json, or the part of it about the language model, to which
 // fields are added.
 type mlxConfig struct {
-	list     settings.Object
-	class    *architectures.MLXClass // nil: not known
+	list     settings.Object // each value is a jsonobj.Raw
+	kind     string          // model_type
+	classes  []*architectures.MLXClass
 	released bool
+	names    []string // of tensors
 	changed  bool
-	notes    []string
 }
 
-func newMLXConfig(o jsonobj.Object, released bool) *mlxConfig {
-	x := &mlxConfig{released: released}
-	for name, raw := range o.All() {
-		x.list = x.list.With(name, raw)
-	}
-	x.class = architectures.MLXClasses()[x.raw("model_type").Text()]
+func newMLXConfig(o jsonobj.Object) *mlxConfig {
+	x := &mlxConfig{list: settings.Members(o)}
+	x.kind = x.raw("model_type").Text()
 	return x
 }
 
-// mend adds what is missing, and notes what cannot be mended.
-func (x *mlxConfig) mend() {
-	x.add(olderFields)
-	if x.class == nil {
-		return
-	}
-	x.add(fieldsOf(x.class))
-	notes := slices.Clone(anyNotes)
-	for _, name := range x.class.Names("notes") {
-		notes = append(notes, mlxNotes[name])
-	}
-	for _, note := range notes {
-		if text := note(x); text != "" {
-			x.notes = append(x.notes, "mlx-lm's "+x.raw("model_type").Text()+" "+text)
-		}
-	}
+// mlxField is a field of config.json that libraries read.
+type mlxField struct {
+	name  string
+	value mlxValue
+	// instead says that the value takes the place of another: of a field that two
+	// libraries mean by one name, or that is wrong for the tensors.
+	instead bool
 }
+
+// mlxValue computes a value as settings.Object has them, nil for none.
+type mlxValue func(x *mlxConfig) any
 
 // add adds fields in their order: some are copies of those before them.
 func (x *mlxConfig) add(fields []mlxField) {
 	for _, f := range fields {
-		switch v := f.value(x).(type) {
-		case nil:
-		case instead:
-			x.set(f.name, v.value)
+		switch value := f.value(x); {
+		case value == nil:
+		case f.instead:
+			x.set(f.name, value)
 		default:
-			x.put(f.name, v)
+			x.put(f.name, value)
 		}
 	}
 }
 
-// at returns where a field is, -1 without it.
-func (x *mlxConfig) at(name string) int {
-	return slices.IndexFunc(x.list, func(m settings.Member) bool { return m.Name == name })
-}
-
 // raw returns the value of a field; its kind is 0 where there is none.
-func (x *mlxConfig) raw(name string) jsonobj.Raw {
-	if i := x.at(name); i >= 0 {
-		r, _ := x.list[i].Value.(jsonobj.Raw)
-		return r
-	}
-	return jsonobj.Raw{}
-}
+func (x *mlxConfig) raw(name string) jsonobj.Raw { return x.list.Raw(name) }
 
 // put adds a field, if there is none of the name or it is null.
 func (x *mlxConfig) put(name string, value any) {
-	i := x.at(name)
-	_, null := value.(architectures.Null)
-	if i < 0 || x.raw(name).Kind() == 'n' && !null {
+	if old := x.raw(name).Kind(); old == 0 || old == 'n' {
 		x.set(name, value)
 	}
 }
 
 // set writes a field, in the place of the one of that name.
 func (x *mlxConfig) set(name string, value any) {
-	x.changed = true
-	if i := x.at(name); i >= 0 {
-		x.list[i].Value = value
-		return
+	raw, ok := value.(jsonobj.Raw)
+	if !ok {
+		o, err := jsonobj.Parse(settings.Object{}.With(name, value).Lines(false))
+		if err != nil {
+			panic(err) // it was made here, or was parsed before
+		}
+		raw = o.Raw(name)
 	}
-	x.list = x.list.With(name, value)
+	if x.raw(name) != raw {
+		x.list.Set(name, raw)
+		x.changed = true
+	}
+}
+
+// stored reports whether a tensor has a name that ends so.
+func (x *mlxConfig) stored(end string) bool {
+	return slices.ContainsFunc(x.names, func(name string) bool { return strings.HasSuffix(name, end) })
 }
 
 // number returns a number of config.json, also one that was added.
 func (x *mlxConfig) number(name string) (float64, bool) {
-	i := x.at(name)
-	if i < 0 {
+	r := x.raw(name)
+	if r.Kind() != '0' {
 		return 0, false
 	}
-	switch v := x.list[i].Value.(type) {
-	case jsonobj.Raw:
-		if v.Kind() != '0' {
-			return 0, false
+	f, err := strconv.ParseFloat(r.String(), 64)
+	return f, err == nil
+}
+
+// words returns a list of strings, nil if the field is none.
+func (x *mlxConfig) words(name string) (list []string) {
+	for e := range x.raw(name).Elements() {
+		if e.Kind() != '"' {
+			return nil
 		}
-		f, err := strconv.ParseFloat(v.String(), 64)
-		return f, err == nil
-	case int64:
-		return float64(v), true
+		list = append(list, e.Text())
 	}
-	return 0, false
+	return list
+}
+
+// lacks returns which fields mlx-lm's class misses, "" for none.
+func (x *mlxConfig) lacks(where string) string {
+	for _, class := range x.classes {
+		missing := slices.DeleteFunc(slices.Clone(class.Needs), func(name string) bool { return x.list.Index(name) >= 0 })
+		if len(x.list) > 0 && len(missing) > 0 {
+			return fmt.Sprintf("mlx-lm's %s wants fields of config.json that the model does not have%s: %s", tensorfs.Printable(x.kind), where, strings.Join(missing, ", "))
+		}
+	}
+	return ""
 }
 
 // rope returns what transformers 5 says about the rotary embeddings of layers that
@@ -201,8 +253,8 @@ func (x *mlxConfig) scaling() jsonobj.Raw {
 
 // olderFields are what every class gets.
 var olderFields = []mlxField{
-	{"rope_theta", member("rope_theta")},
-	{"rope_scaling", func(x *mlxConfig) any {
+	{name: "rope_theta", value: member("rope_theta")},
+	{name: "rope_scaling", value: func(x *mlxConfig) any {
 		r := x.rope()
 		switch kind := ropeKind(r); {
 		case r.Kind() == 0:
@@ -210,83 +262,42 @@ var olderFields = []mlxField{
 		case kind == "default" || r.Object().Len() > jsonobj.MaxKeys:
 			return architectures.Null{}
 		default:
-			var o settings.Object
-			for name, raw := range r.Object().All() {
-				if name != "type" {
-					o = o.With(name, raw)
-				}
-			}
+			o := slices.DeleteFunc(settings.Members(r.Object()), func(m settings.Member) bool { return m.Name == "type" })
 			return o.With("type", kind)
 		}
 	}},
-	{"partial_rotary_factor", member("partial_rotary_factor")},
-	{"rope_local_base_freq", func(x *mlxConfig) any {
-		if r := x.raw("rope_parameters").Member("sliding_attention").Member("rope_theta"); r.Kind() == '0' {
-			return r
-		}
-		return nil
+	{name: "partial_rotary_factor", value: member("partial_rotary_factor")},
+	{name: "rope_local_base_freq", value: func(x *mlxConfig) any {
+		return numberIn(x.raw("rope_parameters").Member("sliding_attention"), "rope_theta")
 	}},
-	{"torch_dtype", copied("dtype")},
+	{name: "torch_dtype", value: func(x *mlxConfig) any { return x.field("dtype") }},
 }
 
 // member is a number that is said about rotary embeddings.
 func member(name string) mlxValue {
-	return func(x *mlxConfig) any {
-		if r := x.rope().Member(name); r.Kind() == '0' {
-			return r
-		}
-		return nil
+	return func(x *mlxConfig) any { return numberIn(x.rope(), name) }
+}
+
+// numberIn returns a number of an object as it is written, nil without it.
+func numberIn(object jsonobj.Raw, name string) any {
+	if r := object.Member(name); r.Kind() == '0' {
+		return r
 	}
+	return nil
 }
 
-// copied is a field that has another name.
-func copied(name string) mlxValue {
-	return func(x *mlxConfig) any {
-		if r := x.raw(name); r.Kind() != 0 && r.Kind() != 'n' {
-			return r
-		}
-		return nil
+// fact returns what a name means in mlx.txt: a value that is computed, or a field.
+func (x *mlxConfig) fact(name string) any {
+	if value := mlxValues[name]; value != nil {
+		return value(x, nil)
 	}
+	return x.field(name)
 }
 
-// anyNotes are what may be wrong with any class.
-var anyNotes = []func(x *mlxConfig) string{
-	func(x *mlxConfig) string { // scaled in a way that the class does not know
-		kind := ropeKind(x.scaling())
-		if kind == "default" || !x.class.Has("rope") || x.class.Says("rope", kind) {
-			return ""
-		}
-		return fmt.Sprintf("does not scale rotary embeddings by %s, as the model does: it refuses the model, or gives other numbers", tensorfs.Quote(kind))
-	},
-	func(x *mlxConfig) string {
-		r := x.scaling()
-		switch ropeKind(r) {
-		case "yarn":
-			for _, name := range []string{"truncate", "attention_factor"} {
-				if k := r.Member(name).Kind(); k == 'f' || k == '0' {
-					return "ignores " + name + " of rope_scaling, which the model has: it gives slightly other numbers"
-				}
-			}
-		case "longrope", "su":
-			if short, long := r.Member("short_factor"), r.Member("long_factor"); compact(short) != compact(long) {
-				return "takes the factors of rotary embeddings that are for long texts for short ones too: those are computed in another way than the model's"
-			}
-		}
-		return ""
-	},
-	func(x *mlxConfig) string { // a window that the class does not have
-		window, ok := x.number("sliding_window")
-		if context, said := x.number("max_position_embeddings"); !ok || window < 1 || x.class.Has("windows") || said && window >= context {
-			return ""
-		}
-		if types := x.raw("layer_types"); x.raw("use_sliding_window").Kind() == 'f' || types.Kind() == '[' && !bytes.Contains([]byte(types.String()), []byte(`"sliding_attention"`)) {
-			return ""
-		}
-		return fmt.Sprintf("has no sliding window: texts of more than %.0f tokens are computed in another way than the model's", window)
-	},
-}
-
-// compact is the text of a value without white space.
-func compact(r jsonobj.Raw) string {
-	return string(bytes.Join(bytes.Fields([]byte(r.String())), nil))
+// field returns a field as it is written, nil without it.
+func (x *mlxConfig) field(name string) any {
+	if r := x.raw(name); r.Kind() != 0 && r.Kind() != 'n' {
+		return r
+	}
+	return nil
 }

@@ -8,9 +8,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
 // TestMLXConfigTransformers5 holds what is added to the config.json of each kind of
@@ -31,7 +28,8 @@ func TestMLXConfigTransformers5(t *testing.T) {
 			t.Fatal(err)
 		}
 		n++
-		got, notes, err := forMLX(c.Config, true)
+		config, err := forMLX(c.Config, true, nil)
+		got, notes := config.text, config.notes
 		if err != nil {
 			t.Errorf("%s: %v", c.Kind, err)
 			continue
@@ -51,9 +49,12 @@ func TestMLXConfigTransformers5(t *testing.T) {
 		if wrong := c.Kind == "glm"; (len(notes) > 0) != wrong {
 			t.Errorf("%s: %q", c.Kind, notes)
 		}
-		again, _, err := forMLX(got, true)
-		if err != nil || !bytes.Equal(again, got) {
-			t.Errorf("%s: %s, then %s, %v", c.Kind, got, again, err)
+		again, err := forMLX(got, true, nil)
+		if err != nil || !bytes.Equal(again.text, got) {
+			t.Errorf("%s: %s, then %s, %v", c.Kind, got, again.text, err)
+		}
+		if config.lacks != "" {
+			t.Errorf("%s: %s", c.Kind, config.lacks)
 		}
 	}
 	if n < 50 {
@@ -106,7 +107,8 @@ func TestMLXConfig(t *testing.T) {
 		"no images":          {`{"model_type":"gemma3","vocab_size":8,"vision_config":null}`, "", ""},
 		"a vast part":        {`{"model_type":"minimax_m2","head_dim":1e300,"partial_rotary_factor":1e300,"shared_intermediate_size":0}`, "", ""},
 	} {
-		got, notes, err := forMLX([]byte(c.stored), true)
+		config, err := forMLX([]byte(c.stored), true, nil)
+		got, notes := config.text, config.notes
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -118,8 +120,8 @@ func TestMLXConfig(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, said, c.note)
 		}
 	}
-	if _, notes, _ := forMLX([]byte(`{"model_type":"qwen3_next","torch_dtype":"bfloat16"}`), false); len(notes) > 0 {
-		t.Errorf("a model that mlx-lm converted: %q", notes)
+	if config, _ := forMLX([]byte(`{"model_type":"qwen3_next","torch_dtype":"bfloat16"}`), false, nil); len(config.notes) > 0 {
+		t.Errorf("a model that mlx-lm converted: %q", config.notes)
 	}
 }
 
@@ -130,40 +132,8 @@ func TestMLXConfigHostile(t *testing.T) {
 		fmt.Fprintf(&many, `"%d":0,`, i)
 	}
 	for _, text := range []string{"", "[]", "null", "{\"a\":", `{"text_config":{` + many.String() + `"a":0}}`} {
-		if got, _, err := forMLX([]byte(text), true); err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), configName) {
-			t.Errorf("%.40q: %.100s, %v", text, got, err)
-		}
-	}
-}
-
-// TestMLXRefuses holds which releases mlx-lm does not load.
-func TestMLXRefuses(t *testing.T) {
-	for _, c := range []struct{ config, tensor, why string }{
-		{`{"model_type":"gpt2"}`, "transformer.wte.weight", "without transformer."},
-		{`{"model_type":"gpt2"}`, "wte.weight", ""},
-		{`{"model_type":"gpt_oss"}`, "model.layers.0.mlp.experts.gate_up_proj", "blocks of MXFP4"},
-		{`{"model_type":"gpt_oss"}`, "model.layers.0.mlp.experts.gate_up_proj_blocks", ""},
-		{`{"model_type":"gpt_oss","quantization_config":{"quant_method":"mxfp4"}}`, "model.layers.0.mlp.experts.gate_up_proj_blocks", ""},
-		{`{"model_type":"gpt_oss","quantization_config":{"quant_method":"fp8"}}`, "", "quantization_config"},
-		{`{"model_type":"llama","quantization_config":{"quant_method":"mxfp4"}}`, "", "quantization_config"},
-		{`{"model_type":"llama","quantization_config":{}}`, "", "quantization_config"},
-		{`{"model_type":"qwen3"}`, "embed_tokens.weight", "model. before them"},
-		{`{"model_type":"qwen3"}`, "model.embed_tokens.weight", ""},
-		{`{"model_type":"gpt_neox","hidden_size":8,"intermediate_size":16}`, "", "four times the width 8"},
-		{`{"model_type":"gpt_neox","hidden_size":8,"intermediate_size":32}`, "", ""},
-		{`{"model_type":"olmo"}`, "", "first release"},
-		{`{"model_type":"deepseek_v3","num_hidden_layers":3}`, "model.layers.3.eh_proj.weight", "layer 3"},
-		{`{"model_type":"deepseek_v3","num_hidden_layers":61}`, "model.layers.61.eh_proj.weight", ""},
-		{`{"model_type":"deepseek_v3","num_hidden_layers":3}`, "model.layers.2.input_layernorm.weight", ""},
-	} {
-		x := newMLXConfig(parsed(t, c.config), true)
-		if x.class == nil {
-			t.Errorf("%s has no row", c.config)
-			continue
-		}
-		got := unloaded(&tensorfs.Model{Tensors: []tensorfs.Tensor{{Source: c.tensor}}}, x.class, x)
-		if !strings.Contains(got, c.why) || c.why == "" && got != "" {
-			t.Errorf("%s with %s: %q, want %q", c.config, c.tensor, got, c.why)
+		if got, err := forMLX([]byte(text), true, nil); err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), configName) {
+			t.Errorf("%.40q: %.100s, %v", text, got.text, err)
 		}
 	}
 }
@@ -173,7 +143,8 @@ func FuzzMLXConfig(f *testing.F) {
 	f.Add([]byte(`{"model_type":"exaone4","layer_types":["sliding_attention"],"sliding_window":NaN,"quantization_config":{"bits":4}}`), false)
 	f.Add([]byte(`{"model_type":"minimax_m2","head_dim":1e9,"partial_rotary_factor":0.5,"rope_parameters":{"rope_type":"yarn"}}`), false)
 	f.Fuzz(func(t *testing.T, stored []byte, released bool) {
-		got, notes, err := forMLX(stored, released)
+		config, err := forMLX(stored, released, nil)
+		got, notes := config.text, append(config.notes, config.lacks)
 		if err != nil {
 			if strings.ContainsAny(err.Error(), "\n\x00") {
 				t.Errorf("%q", err)
@@ -188,21 +159,12 @@ func FuzzMLXConfig(f *testing.F) {
 		} else if again, err := olderConfig(older); err != nil || !bytes.Equal(again, older) {
 			t.Errorf("%s, then %s, %v", older, again, err)
 		}
-		again, _, err := forMLX(got, released)
+		again, err := forMLX(got, released, nil)
 		if err != nil {
 			t.Fatalf("%v in %s", err, got)
 		}
-		if !bytes.Equal(again, got) {
-			t.Errorf("%s, then %s", got, again)
+		if !bytes.Equal(again.text, got) {
+			t.Errorf("%s, then %s", got, again.text)
 		}
 	})
-}
-
-func parsed(t *testing.T, text string) jsonobj.Object {
-	t.Helper()
-	o, err := jsonobj.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return o
 }

@@ -14,22 +14,22 @@ import (
 // of rope_parameters it knows nothing, and would compute with its defaults, without
 // a word. transformers 5 takes the older fields for the same.
 func olderConfig(text []byte) ([]byte, error) {
-	_, x, y, err := configParts(text, false)
+	x, y, err := configParts(text)
 	if err != nil {
 		return nil, err
 	}
 	for _, part := range []*mlxConfig{x, y} {
-		part.add(olderFields)
 		part.add(longropeAlone)
+		part.add(olderFields)
 	}
 	return mended(text, x, y), nil
 }
 
 // longropeAlone is the one scaling of which transformers 4 refuses any member but these.
-var longropeAlone = []mlxField{{"rope_scaling", func(x *mlxConfig) any {
+var longropeAlone = []mlxField{{name: "rope_scaling", value: func(x *mlxConfig) any {
 	r := x.rope()
-	if ropeKind(r) != "longrope" || x.raw("rope_scaling").Kind() != 0 {
-		return nil // another one, or as stored
+	if ropeKind(r) != "longrope" {
+		return nil
 	}
 	o := settings.Object{}.With("type", "longrope")
 	for _, name := range []string{"short_factor", "long_factor"} {
@@ -37,7 +37,7 @@ var longropeAlone = []mlxField{{"rope_scaling", func(x *mlxConfig) any {
 			o = o.With(name, factors)
 		}
 	}
-	return instead{o}
+	return o
 }}}
 
 // tokenizerConfigName says of which class a tokenizer is.

@@ -1,15 +1,12 @@
 package hfdir
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats/architectures"
-	"github.com/tensorfs/tensorfs/internal/jsonobj"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 )
@@ -32,8 +29,13 @@ func others(m *tensorfs.Model) ([]whole.File, error) {
 		if m.Format == "ollama" && path.Ext(name) != ".json" {
 			return false // manifest, template, licence and so on are of Ollama's own kinds
 		}
-		return path.Ext(name) != ".safetensors" && !strings.HasSuffix(name, ".safetensors.index.json") && name != configName
+		return !isWeights(name) && name != configName
 	})
+}
+
+// isWeights reports whether a file holds tensors, or says in which file they are.
+func isWeights(name string) bool {
+	return path.Ext(name) == ".safetensors" || strings.HasSuffix(name, ".safetensors.index.json")
 }
 
 // sources returns the model's own files of the names that are wanted.
@@ -61,32 +63,4 @@ func storedConfig(m *tensorfs.Model) ([]byte, error) {
 		err = fmt.Errorf("%s: %w", configName, fs.ErrNotExist)
 	}
 	return text, err
-}
-
-// isMLX reports whether a model's own files are what mlx-lm loads.
-func isMLX(m *tensorfs.Model) (bool, error) {
-	switch m.Format {
-	case "mlx":
-		return true, nil
-	case "huggingface":
-	default:
-		return false, nil
-	}
-	text, err := storedConfig(m)
-	if err != nil {
-		return false, err
-	}
-	config, err := jsonobj.Parse(text)
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", configName, err)
-	}
-	name := config.Raw("model_type").Text()
-	class := architectures.MLXClasses()[name]
-	if class == nil {
-		return false, fmt.Errorf("mlx-lm is not known to have the model type %s", tensorfs.Quote(name))
-	}
-	if why := unloaded(m, class, newMLXConfig(config, true)); why != "" {
-		return false, errors.New(why)
-	}
-	return true, nil
 }
