@@ -74,6 +74,15 @@ func FromJSON(get Lookup) []tensorfs.Field {
 			f.hf[0] += perLayer // which says the other, too
 		}
 		m.read(&f)
+		if n, ok := get(row.name); ok && f.kind == pattern && len(m.fields) > 0 {
+			// Which layer of a period is the first, the list does not say.
+			p, _, _, _ := toPattern(n, m.begins())
+			for i := range m.fields {
+				if m.fields[i].Name == row.name && p != nil {
+					m.fields[i].Value = p
+				}
+			}
+		}
 	}
 	return m.fields
 }
