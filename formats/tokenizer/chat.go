@@ -148,13 +148,13 @@ func (v *Vocabulary) appendChat(b []byte) []byte {
 	case len(v.Templates) == 0:
 		return b
 	case len(v.Templates) == 1 && v.hasTemplate("default"):
-		return appendQuoted(append(b, `,"chat_template":`...), v.Templates[0].Text)
+		return tensorfs.AppendJSONString(append(b, `,"chat_template":`...), v.Templates[0].Text)
 	}
 	b = append(b, `,"chat_template":`...)
 	for i, t := range v.Templates {
 		b = append(b, "[,"[min(i, 1)])
-		b = appendQuoted(append(b, `{"name":`...), t.Name)
-		b = append(appendQuoted(append(b, `,"template":`...), t.Text), '}')
+		b = tensorfs.AppendJSONString(append(b, `{"name":`...), t.Name)
+		b = append(tensorfs.AppendJSONString(append(b, `,"template":`...), t.Text), '}')
 	}
 	return append(b, ']')
 }

@@ -1,28 +1,35 @@
 package tokenizer
 
 import (
+	"bytes"
+	_ "embed"
 	"encoding/base64"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"text/template"
 
 	"github.com/tensorfs/tensorfs"
 )
 
 // Files returns the tokenizer files of a Hugging Face directory, by name:
 // tokenizer.json, tokenizer_config.json, special_tokens_map.json, and tokenizer.model
-// of what is SentencePiece's BPE. It is for what [ReadKeys] returns. The error is the reason why there are none, in a line.
+// of what is SentencePiece's BPE. It is for what [ReadKeys] returns. The error is the
+// reason why there are none, in a line.
 func (v *Vocabulary) Files() (map[string][]byte, error) {
-	f, err := fileForms[v.Model](v)
-	if err != nil {
-		return nil, err
-	}
+	f := v.newForm()
+	err := fileForms[v.Model](v, f)
 	files := map[string][]byte{}
-	if files[jsonName], err = v.tokenizerJSON(f); err != nil {
-		return nil, err
+	if err == nil {
+		files[jsonName], err = v.tokenizerJSON(f)
 	}
-	if files[settingsName], err = v.settings(f); err != nil {
+	if err == nil {
+		files[settingsName], err = v.settings(f)
+	}
+	if err != nil {
 		return nil, err
 	}
 	files[specialMapName] = []byte("{" + strings.TrimPrefix(v.specials(), ",") + "}\n")
@@ -32,19 +39,95 @@ func (v *Vocabulary) Files() (map[string][]byte, error) {
 	return files, nil
 }
 
-// form is what a model of GGUF becomes in a tokenizer.json. The texts are JSON.
+// formText are templates of all but the tokens and merges of a tokenizer.json. Its line
+// breaks are for readers.
+//
+//go:embed forms.tmpl
+var formText string
+
+// formTemplates are those of formText. special returns a token of a template of texts with
+// what is before and after it, nothing without one; kind is that of the text it belongs to.
+var formTemplates = sync.OnceValue(func() *template.Template {
+	special := func(t *specialToken, kind int, before, after string) string {
+		if t == nil {
+			return ""
+		}
+		return fmt.Sprintf(`%s{"SpecialToken":{"id":%s,"type_id":%d}}%s`, before, t.Text, kind, after)
+	}
+	return template.Must(template.New("").Funcs(template.FuncMap{"json": quoted, "special": special}).Parse(strings.ReplaceAll(formText, "\n", "")))
+})
+
+// specialToken is a token that is put around texts.
+type specialToken struct {
+	Text string // as JSON
+	ID   int
+}
+
+// form is what a template says of a vocabulary. Texts are JSON.
 type form struct {
-	normalizer, preTokenizer, decoder string
-	around                            around
-	bytes                             bool   // its tokens are bytes
-	model                             string // up to its vocabulary
+	name           string        // of the template
+	Row            preRow        // how texts are cut into words, for bytes
+	First, Last    *specialToken // around a text; nil for none
+	BERT           bool          // texts stand together as BERT has them
+	Unknown        string        // the token for what no other fits
+	UnknownID      string
+	Fuse, Fallback bool // characters that are no tokens become one unknown token; they become those of bytes
+	Prefix         bool // a space is put before a text
+	Lowercase      bool
+	Accents        string
+	Normalizers    string // those of Unigram
+}
+
+// Around returns the tokens that are put around a text, each once.
+func (f *form) Around() (list []*specialToken) {
+	for _, t := range []*specialToken{f.First, f.Last} {
+		if t != nil && (len(list) == 0 || list[0].ID != t.ID) {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// Lines is how a text is cut that is taken as it is.
+func (f *form) Lines() string { return lines }
+
+// newForm returns what is alike for all models.
+func (v *Vocabulary) newForm() *form {
+	f := &form{name: v.Model, BERT: v.Model == "bert", Unknown: "null", UnknownID: "null", Fuse: true,
+		Prefix: v.flag(flagPrefix, true), Lowercase: v.flag(flagLowercase, true), Accents: "null"}
+	if id := v.role("unk"); id >= 0 {
+		f.Unknown, f.UnknownID = quoted(v.Tokens[id]), strconv.Itoa(id)
+	}
+	return f
+}
+
+// flag returns a flag, or what is so where nothing is said.
+func (v *Vocabulary) flag(name string, otherwise bool) bool {
+	if value, said := v.Flags[name]; said {
+		return value
+	}
+	return otherwise
+}
+
+// special returns the token of the first of the roles that has one, nil without one or
+// where none is wanted.
+func (v *Vocabulary) special(wanted bool, roles ...string) *specialToken {
+	if id := v.role(roles...); id >= 0 && wanted {
+		return &specialToken{quoted(v.Tokens[id]), id}
+	}
+	return nil
+}
+
+// around says what is put around a text: what the file says, or else what its model does.
+func (v *Vocabulary) around(f *form, bos, eos bool) {
+	f.First, f.Last = v.special(v.flag(flagBOS, bos), "bos"), v.special(v.flag(flagEOS, eos), "eos")
 }
 
 // fileForms make the forms of the models that llama.cpp has, by their names.
-var fileForms map[string]func(v *Vocabulary) (*form, error)
+var fileForms map[string]func(v *Vocabulary, f *form) error
 
 func init() {
-	fileForms = map[string]func(v *Vocabulary) (*form, error){
+	fileForms = map[string]func(v *Vocabulary, f *form) error{
 		"gpt2":   (*Vocabulary).bytesForm,
 		"llama":  (*Vocabulary).charsForm,
 		"gemma4": (*Vocabulary).textForm,
@@ -57,64 +140,37 @@ func init() {
 var textPre = map[string]bool{"gemma4": true, "sarvam-moe": true, "granite-embed-multi-311m": true}
 
 // bytesForm is BPE of bytes.
-func (v *Vocabulary) bytesForm() (*form, error) {
+func (v *Vocabulary) bytesForm(f *form) error {
 	if textPre[v.Pre] {
-		return v.textForm()
+		return v.textForm(f)
 	}
 	row := preNamed(v.Pre)
 	if row == nil {
-		return nil, fmt.Errorf("its tokenizer.ggml.pre is %s, and it is not known how texts are cut under that name", tensorfs.Quote(v.Pre))
+		return fmt.Errorf("its tokenizer.ggml.pre is %s, and it is not known how texts are cut under that name", tensorfs.Quote(v.Pre))
 	}
-	f := &form{normalizer: "null", decoder: `{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true,"use_regex":true}`, bytes: true}
-	if row.Normalizer != "" {
-		f.normalizer = `{"type":` + quoted(row.Normalizer) + `}`
+	f.Row, f.Unknown, f.Fuse = *row, "null", false
+	if v.around(f, row.AddBosDefault, false); row.Sep {
+		f.First, f.Last = v.special(v.flag(flagBOS, true), "cls", "bos"), v.special(v.flag(flagEOS, true), "sep", "eos")
 	}
-	f.preTokenizer = `{"type":"Sequence","pretokenizers":[`
-	for _, split := range row.Split {
-		f.preTokenizer += splitStep(split) + `,`
-	}
-	f.preTokenizer += `{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false}]}`
-	if row.Sep {
-		f.around = v.around(true, true, "cls bos", "sep eos")
-		f.around.pairs = sepTwice
-	} else {
-		f.around = v.around(row.AddBosDefault, false, "bos", "eos")
-	}
-	f.model = bpeModel("null", false, false, row.IgnoreMerges)
-	return f, nil
+	return nil
 }
-
-// splitStep is a pre-tokenizer that cuts before and after what matches.
-func splitStep(expression string) string {
-	return `{"type":"Split","pattern":{"Regex":` + quoted(expression) + `},"behavior":"Isolated","invert":false}`
-}
-
-const (
-	replaceSpaces = `{"type":"Replace","pattern":{"String":" "},"content":"` + space + `"}`
-	restoreSpaces = `{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"` + space + `"},"content":" "},{"type":"ByteFallback"},{"type":"Fuse"}`
-)
 
 // lines is how llama.cpp cuts a text that it takes as it is.
 const lines = `[^\n]+|[\n]+`
 
 // textForm is BPE of text with bytes for characters that are not tokens.
-func (v *Vocabulary) textForm() (*form, error) {
-	f := &form{normalizer: replaceSpaces, preTokenizer: splitStep(lines), decoder: restoreSpaces + `]}`,
-		around: v.around(false, false, "", "eos"), model: bpeModel(v.unknown(), true, true, false)}
-	f.around.first = v.role("bos") // whatever the file says
-	return f, nil
+func (v *Vocabulary) textForm(f *form) error {
+	f.name, f.Fallback = "text", true
+	v.around(f, true, false)
+	f.First = v.special(true, "bos") // whatever the file says
+	return nil
 }
 
-// charsForm is SentencePiece's BPE. A Metaspace in place of what follows would cut
-// at each word, and there are tokens across spaces.
-func (v *Vocabulary) charsForm() (*form, error) {
-	prepend, strip := "", ""
-	if prefix, ok := v.Flags[flagPrefix]; prefix || !ok {
-		prepend = `{"type":"Prepend","prepend":"` + space + `"},`
-		strip = `,{"type":"Strip","content":" ","start":1,"stop":0}`
-	}
-	return &form{normalizer: `{"type":"Sequence","normalizers":[` + prepend + replaceSpaces + `]}`, preTokenizer: "null", decoder: restoreSpaces + strip + `]}`,
-		around: v.around(true, false, "bos", "eos"), model: bpeModel(v.unknown(), true, v.bytes(), false)}, nil
+// charsForm is SentencePiece's BPE.
+func (v *Vocabulary) charsForm(f *form) error {
+	f.Fallback = v.bytes()
+	v.around(f, true, false)
+	return nil
 }
 
 // bytes reports whether each byte has a token.
@@ -126,51 +182,26 @@ func (v *Vocabulary) bytes() bool {
 	return all
 }
 
-// unknown returns the token for what no other token fits, as JSON.
-func (v *Vocabulary) unknown() string {
-	if id := v.role("unk"); id >= 0 {
-		return quoted(v.Tokens[id])
-	}
-	return "null"
-}
-
-// bpeModel returns the beginning of a model.
-func bpeModel(unknown string, fuse, fallback, ignoreMerges bool) string {
-	return fmt.Sprintf(`{"type":"BPE","dropout":null,"unk_token":%s,"continuing_subword_prefix":null,"end_of_word_suffix":null,`+
-		`"fuse_unk":%v,"byte_fallback":%v,"ignore_merges":%v,"vocab":`,
-		unknown, fuse, fallback, ignoreMerges)
-}
-
 // wordsForm is WordPiece.
-func (v *Vocabulary) wordsForm() (*form, error) {
-	lowercase, ok := v.Flags[flagLowercase]
-	strip := "null" // as lowercase
-	if value, ok := v.Flags[flagAccents]; ok {
-		strip = strconv.FormatBool(value)
+func (v *Vocabulary) wordsForm(f *form) error {
+	if strip, said := v.Flags[flagAccents]; said { // otherwise as lowercase
+		f.Accents = strconv.FormatBool(strip)
 	}
-	unknown := `"[UNK]"`
-	if v.role("unk") >= 0 {
-		unknown = v.unknown()
+	if f.UnknownID == "null" {
+		f.Unknown = `"[UNK]"`
 	}
-	first := v.role("bos", "cls") // what is assumed counts less than bos
+	f.First, f.Last = v.special(true, "bos", "cls"), v.special(true, "sep") // what is assumed counts less than bos
 	if v.said("cls") {
-		first = v.role("cls")
+		f.First = v.special(true, "cls")
 	}
-	return &form{
-		normalizer: `{"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":true,"strip_accents":` + strip +
-			`,"lowercase":` + strconv.FormatBool(lowercase || !ok) + `}`,
-		preTokenizer: `{"type":"BertPreTokenizer"}`,
-		decoder:      `{"type":"WordPiece","prefix":"` + inside + `","cleanup":true}`,
-		around:       around{first: first, last: v.role("sep"), pairs: bertPairs},
-		model:        `{"type":"WordPiece","unk_token":` + unknown + `,"continuing_subword_prefix":"` + inside + `","max_input_chars_per_word":100,"vocab":`,
-	}, nil
+	return nil
 }
 
 // piecesForm is SentencePiece's Unigram.
-func (v *Vocabulary) piecesForm() (*form, error) {
+func (v *Vocabulary) piecesForm(f *form) error {
 	for id, score := range v.Scores {
 		if score := float64(score); v.Types[id] != userDefined && (math.IsNaN(score) || math.IsInf(score, 0)) {
-			return nil, fmt.Errorf("the score of the token %d, %s, is %g, which JSON has no number for", id, tensorfs.Quote(v.Tokens[id]), score)
+			return fmt.Errorf("the score of the token %d, %s, is %g, which JSON has no number for", id, tensorfs.Quote(v.Tokens[id]), score)
 		}
 	}
 	var steps []string
@@ -181,20 +212,9 @@ func (v *Vocabulary) piecesForm() (*form, error) {
 		steps = append(steps, `{"type":"Replace","pattern":{"Regex":`+quoted(outerSpaces)+`},"content":""}`,
 			`{"type":"Replace","pattern":{"Regex":`+quoted(innerSpaces)+`},"content":" "}`)
 	}
-	scheme := "always"
-	if prefix, ok := v.Flags[flagPrefix]; ok && !prefix {
-		scheme = "never"
-	}
-	metaspace := `{"type":"Metaspace","replacement":"` + space + `","prepend_scheme":"` + scheme + `","split":false}`
-	f := &form{normalizer: "null", preTokenizer: metaspace, decoder: metaspace, around: v.around(false, true, "bos", "eos"),
-		model: `{"type":"Unigram","unk_id":null,"vocab":`}
-	if id := v.role("unk"); id >= 0 {
-		f.model = fmt.Sprintf(`{"type":"Unigram","unk_id":%d,"vocab":`, id)
-	}
-	if steps != nil {
-		f.normalizer = `{"type":"Sequence","normalizers":[` + strings.Join(steps, ",") + `]}`
-	}
-	return f, nil
+	f.Normalizers = strings.Join(steps, ",")
+	v.around(f, false, true)
+	return nil
 }
 
 // tokenizerJSON returns the main file.
@@ -207,8 +227,11 @@ func (v *Vocabulary) tokenizerJSON(f *form) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b = append(b, `],"normalizer":`+f.normalizer+`,"pre_tokenizer":`+f.preTokenizer+`,"post_processor":`+v.postProcessor(f.around, f.bytes)+
-		`,"decoder":`+f.decoder+`,"model":`+f.model...)
+	text := bytes.NewBuffer(append(b, "],"...))
+	if err := formTemplates().ExecuteTemplate(text, f.name, f); err != nil {
+		return nil, err
+	}
+	b = text.Bytes()
 	end := "}"
 	if v.Model == "t5" {
 		end = `],"byte_fallback":false`
@@ -217,12 +240,12 @@ func (v *Vocabulary) tokenizerJSON(f *form) ([]byte, error) {
 			if v.Types[id] == userDefined {
 				score = 0
 			}
-			b = append(appendQuoted(append(b, '['), text), ',')
+			b = append(tensorfs.AppendJSONString(append(b, '['), text), ',')
 			return append(strconv.AppendFloat(b, score, 'g', -1, 32), ']')
 		})
 	} else {
 		b, err = appendList(append(b, '{'), v.Tokens, func(b []byte, id int, text string) []byte {
-			return appendInt(append(appendQuoted(b, text), ':'), id)
+			return appendInt(append(tensorfs.AppendJSONString(b, text), ':'), id)
 		})
 	}
 	if err == nil && v.Model != "t5" && v.Model != "bert" {
@@ -247,16 +270,17 @@ func (v *Vocabulary) estimate() int {
 // appendMerges appends merges as lines, which all versions of the library can
 // read, or as pairs where a token has a space.
 func (v *Vocabulary) appendMerges(b []byte) ([]byte, error) {
-	open, between, end := `"`, ` `, `"`
-	for _, m := range v.Merges {
-		if strings.Contains(m.Left, " ") || strings.Contains(m.Right, " ") {
-			open, between, end = `["`, `","`, `"]`
-		}
-	}
+	pairs := slices.ContainsFunc(v.Merges, func(m Merge) bool { return strings.Contains(m.Left, " ") || strings.Contains(m.Right, " ") })
 	return appendList(b, v.Merges, func(b []byte, _ int, m Merge) []byte {
-		b = appendEscaped(append(b, open...), m.Left)
-		b = appendEscaped(append(b, between...), m.Right)
-		return append(b, end...)
+		if pairs {
+			b = append(tensorfs.AppendJSONString(append(b, '['), m.Left), ',')
+			return append(tensorfs.AppendJSONString(b, m.Right), ']')
+		}
+		b = tensorfs.AppendJSONString(b, m.Left)
+		at := len(b) // of a quotation mark in the middle of the line
+		b = tensorfs.AppendJSONString(b, m.Right)
+		b[at-1] = ' '
+		return append(b[:at], b[at+1:]...)
 	})
 }
 
@@ -295,7 +319,7 @@ func (v *Vocabulary) appendAdded(b []byte, id int) []byte {
 	if v.spacesAfter {
 		right = text != "<unk>" && text != "<s>" && text != "<|endoftext|>"
 	}
-	b = appendQuoted(append(b, `"content":`...), text)
+	b = tensorfs.AppendJSONString(append(b, `"content":`...), text)
 	return fmt.Appendf(b, `,"single_word":false,"lstrip":%v,"rstrip":%v,"normalized":false,"special":%v`, left, right, v.Types[id] != userDefined)
 }
 
@@ -308,10 +332,10 @@ const specialMapName = "special_tokens_map.json"
 func (v *Vocabulary) settings(f *form) ([]byte, error) {
 	b := []byte(`{"tokenizer_class":"PreTrainedTokenizerFast"` + v.specials())
 	segments := ""
-	if f.around.pairs == bertPairs {
+	if f.BERT {
 		segments = `"token_type_ids",`
 	} else {
-		b = fmt.Appendf(b, `,"add_bos_token":%v,"add_eos_token":%v`, f.around.first >= 0, f.around.last >= 0)
+		b = fmt.Appendf(b, `,"add_bos_token":%v,"add_eos_token":%v`, f.First != nil, f.Last != nil)
 	}
 	b = append(b, `,"clean_up_tokenization_spaces":false`...)
 	if v.context > 0 {
@@ -353,38 +377,6 @@ func appendList[T any](b []byte, list []T, item func(b []byte, i int, value T) [
 }
 
 // quoted returns a text, which must be UTF-8, as JSON.
-func quoted(text string) string { return string(appendQuoted(nil, text)) }
-
-// appendQuoted appends a text, which must be UTF-8, as JSON.
-func appendQuoted(b []byte, text string) []byte {
-	return append(appendEscaped(append(b, '"'), text), '"')
-}
-
-// appendEscaped appends what is between the quotation marks.
-func appendEscaped(b []byte, text string) []byte {
-	const hex = "0123456789abcdef"
-	start := 0
-	for i := range len(text) {
-		c := text[i]
-		if c >= ' ' && c != '"' && c != '\\' {
-			continue
-		}
-		b = append(b, text[start:i]...)
-		start = i + 1
-		switch c {
-		case '"', '\\':
-			b = append(b, '\\', c)
-		case '\n':
-			b = append(b, `\n`...)
-		case '\r':
-			b = append(b, `\r`...)
-		case '\t':
-			b = append(b, `\t`...)
-		default:
-			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		}
-	}
-	return append(b, text[start:]...)
-}
+func quoted(text string) string { return string(tensorfs.AppendJSONString(nil, text)) }
 
 func appendInt(b []byte, n int) []byte { return strconv.AppendInt(b, int64(n), 10) }
