@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -104,14 +105,22 @@ func isByte(text string) bool {
 
 func isHex(c byte) bool { return strings.IndexByte("0123456789ABCDEFabcdef", c) >= 0 }
 
-// spaceSteps are the ways of a normalizer and a pre_tokenizer that treat spaces as
-// llama.cpp does, and whether they put one before a text. Behind the models that are the
-// only ones to do so is a colon.
+// spaceWords are names of the steps of a normalizer or a pre_tokenizer that treat spaces,
+// by what [wordsOf] says of them.
+var spaceWords = map[string]string{
+	`Prepend "▁"`:              "prepend",
+	`Replace " " - "▁"`:        "replace",
+	`Metaspace "▁" "always" f`: "always", `Metaspace "▁" "first" f`: "first", `Metaspace "▁" "never" f`: "never",
+	`Split " " - "MergedWithPrevious" f`:    "spaces", // as Gemma
+	`Split - "[^\\n]+|[\\n]+" "Isolated" f`: "lines",  // as Files writes
+}
+
+// spaceSteps are normalizers and pre_tokenizers that treat spaces as llama.cpp does, and
+// whether they put one before a text. Before the model that is the only one to do so is
+// its name.
 var spaceSteps = map[string]bool{
 	"prepend replace |": true, "| always": true, "| first": true, "replace | always": true, "replace | first": true,
-	"| never": false, "replace | never": false, "replace |": false,
-	"replace | split":        false, // as Gemma
-	"gemma4:replace | lines": false, // as Files writes
+	"| never": false, "replace | never": false, "replace |": false, "replace | spaces": false, "gemma4: replace | lines": false,
 }
 
 // spacePrefix returns whether a space is put before a text by a tokenizer that becomes
@@ -120,12 +129,8 @@ func (d *document) spacePrefix(model string) bool {
 	normalizers, cuts := d.steps()
 	steps := ""
 	for _, r := range normalizers {
-		switch {
-		case r.Member("type").Text() == "Prepend" && r.Member("prepend").Text() == space:
-			steps += "prepend "
-		case replaces(r, "String", " ", space):
-			steps += "replace "
-		default:
+		name := spaceWords[wordsOf(r)]
+		if steps += name + " "; name == "" {
 			d.fail("its normalizer has the step %s, which llama.cpp does not do for this kind", typeOf(r))
 		}
 	}
@@ -133,10 +138,10 @@ func (d *document) spacePrefix(model string) bool {
 		d.fail("its pre_tokenizer has %d steps, and llama.cpp does not cut text for this kind", len(cuts))
 	}
 	for _, r := range cuts {
-		steps += " " + spaceCut(r)
+		steps += " " + spaceWords[wordsOf(r)]
 	}
 	prefix, ok := spaceSteps[steps]
-	if _, only := spaceSteps[model+":"+steps]; !ok && !only || prefix && model == "gemma4" {
+	if _, only := spaceSteps[model+": "+steps]; !ok && !only || prefix && model == "gemma4" {
 		d.fail("its normalizer (%d steps) and pre_tokenizer (%d steps) treat spaces in a way that llama.cpp does not", len(normalizers), len(cuts))
 	}
 	return prefix
@@ -154,40 +159,36 @@ func (d *document) steps() (normalizers, cuts []jsonobj.Raw) {
 	return normalizers, cuts
 }
 
-// replaces reports whether a normalizer puts one text in place of a pattern, of a
-// kind such as String or Regex.
-func replaces(r jsonobj.Raw, kind, pattern, with string) bool {
-	return r.Member("type").Text() == "Replace" && r.Member("pattern").Member(kind).Text() == pattern &&
-		r.Member("content").Kind() == '"' && r.Member("content").Text() == with
+// stepFields are what the steps of a type do, by the paths of their fields.
+var stepFields = map[string]string{
+	"Prepend": "prepend", "Replace": "pattern.String pattern.Regex content", "Metaspace": "replacement prepend_scheme split",
+	"Split": "pattern.String pattern.Regex behavior invert", "Precompiled": "", "WhitespaceSplit": "", "NFC": "",
 }
 
-// spaceCut names a pre-tokenizer that is known to leave text whole, but for a
-// space that it puts before it.
-func spaceCut(r jsonobj.Raw) string {
-	switch r.Member("type").Text() {
-	case "Metaspace":
-		if split, ok := boolean(r.Member("split")); ok && !split {
-			return prependScheme(r)
+// wordsOf returns what a step does, in words: its type and its fields, texts in quotation
+// marks, a hyphen for what is not there, and all else by the first letter of its JSON. It
+// is empty for types that stepFields does not have.
+func wordsOf(r jsonobj.Raw) string {
+	words := r.Member("type").Text()
+	fields, ok := stepFields[words]
+	if !ok {
+		return ""
+	}
+	for field := range strings.FieldsSeq(fields) {
+		value := r
+		for name := range strings.SplitSeq(field, ".") {
+			value = value.Member(name)
 		}
-	case "Split":
-		invert, ok := boolean(r.Member("invert"))
-		switch pattern, behavior := r.Member("pattern"), r.Member("behavior").Text(); {
-		case ok && !invert && pattern.Member("String").Text() == " " && behavior == "MergedWithPrevious":
-			return "split"
-		case ok && !invert && pattern.Member("Regex").Text() == lines && behavior == "Isolated":
-			return "lines"
+		switch k := value.Kind(); k {
+		case '"':
+			words += " " + strconv.Quote(value.Text())
+		case 0:
+			words += " -"
+		default:
+			words += " " + string(rune(k))
 		}
 	}
-	return "other"
-}
-
-// prependScheme returns when a Metaspace puts a space before a text, or "other".
-func prependScheme(r jsonobj.Raw) string {
-	scheme := r.Member("prepend_scheme").Text()
-	if r.Member("replacement").Text() == space && (scheme == "always" || scheme == "first" || scheme == "never") {
-		return scheme
-	}
-	return "other"
+	return words
 }
 
 // composes reports whether a normalizer does no more than NFC, and whether it

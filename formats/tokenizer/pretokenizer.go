@@ -30,8 +30,6 @@ type preRow struct {
 	IgnoreMerges  bool `json:"ignore_merges"`
 	AddBosDefault bool `json:"add_bos_default"`
 	Sep           bool
-
-	source, split []string // the chains of published models, and of those that Files makes
 }
 
 // preRows are the rows of the table, with their expressions in place.
@@ -52,16 +50,8 @@ var preRows = sync.OnceValue(func() []preRow {
 				}
 			}
 		}
-		if row.Split != nil {
-			row.split = append(slices.Clip(row.Split), bytesStep)
-		}
-		switch {
-		case row.Source == nil:
-			row.source = row.split
-		case slices.Contains(row.Source, byteLevel):
-			row.source = row.Source
-		default:
-			row.source = append(slices.Clip(row.Source), bytesStep)
+		if row.Source == nil {
+			row.Source = row.Split
 		}
 	}
 	return table.Rows
@@ -120,13 +110,19 @@ func expressionOf(step string) (words, expression string) {
 // characters.
 const byteLevel = "*ByteLevel"
 
-// findPre returns llama.cpp's name of a chain of steps, "" where it has none.
+// findPre returns llama.cpp's name of a chain of steps, "" where it has none. Bytes become
+// characters once: by a last step, or by the one that cuts as well.
 //
 // Most chains are those of published models, and names of one chain differ by what
 // is done when tokens become text (clean, where known). Chains that [Vocabulary.Files]
 // makes are spelled as in the table, and go back to their own row: rows of one chain
 // differ in whether characters are composed (nfc).
 func findPre(steps []string, ignoreMerges, clean, known, nfc bool) string {
+	if n := len(steps) - 1; slices.Contains(steps[:n], bytesStep) || (steps[n] == bytesStep) == slices.Contains(steps, byteLevel) {
+		return ""
+	} else if steps[n] == bytesStep {
+		steps = steps[:n]
+	}
 	read := map[string]string{}
 	written := func(same func(row *preRow) bool) string {
 		for _, row := range preRows() {
@@ -137,9 +133,9 @@ func findPre(steps []string, ignoreMerges, clean, known, nfc bool) string {
 		return ""
 	}
 	otherwise := "" // published, and known to be cleaned otherwise
-	name := written(func(row *preRow) bool { return slices.Equal(append(slices.Clip(row.Split), bytesStep), steps) })
+	name := written(func(row *preRow) bool { return slices.Equal(row.Split, steps) })
 	for _, row := range preRows() {
-		if name != "" || row.Clean == nil || row.IgnoreMerges != ignoreMerges || !matches(row.source, steps, read) {
+		if name != "" || row.Clean == nil || row.IgnoreMerges != ignoreMerges || !matches(row.Source, steps, read) {
 			continue
 		}
 		switch {
@@ -150,7 +146,7 @@ func findPre(steps []string, ignoreMerges, clean, known, nfc bool) string {
 		}
 		otherwise = cmp.Or(otherwise, row.Pre[0])
 	}
-	return cmp.Or(name, otherwise, written(func(row *preRow) bool { return matches(row.split, steps, read) }))
+	return cmp.Or(name, otherwise, written(func(row *preRow) bool { return matches(row.Split, steps, read) }))
 }
 
 // preTokenizer reads llama.cpp's name for what cuts a text into words, and whether

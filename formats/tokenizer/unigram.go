@@ -2,6 +2,8 @@ package tokenizer
 
 import (
 	"encoding/base64"
+	"strconv"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
 )
@@ -24,25 +26,26 @@ func (s *source) unigram(v *Vocabulary) {
 		d.fail("it has bytes for characters that are no tokens (byte_fallback), which llama.cpp does not do for Unigram")
 	}
 	steps, cuts := d.steps()
-	if len(steps) > 0 && steps[0].Member("type").Text() == "Precompiled" {
+	if len(steps) > 0 && wordsOf(steps[0]) == "Precompiled" {
 		var err error
 		if v.Charsmap, err = base64.StdEncoding.DecodeString(steps[0].Member("precompiled_charsmap").Text()); err != nil {
 			d.fail("its precompiled_charsmap is not base64")
 		}
 		steps = steps[1:]
 	}
-	trims := len(steps) == 2 && replaces(steps[0], "Regex", outerSpaces, "") && replaces(steps[1], "Regex", innerSpaces, " ")
+	trims := len(steps) == 2 && wordsOf(steps[0]) == "Replace - "+strconv.Quote(outerSpaces)+` ""` && wordsOf(steps[1]) == "Replace - "+strconv.Quote(innerSpaces)+` " "`
 	if len(steps) > 0 && !trims {
 		d.fail("its normalizer has the step %s, which llama.cpp does not do for Unigram", typeOf(steps[0]))
 	}
-	if len(cuts) == 2 && cuts[0].Member("type").Text() == "WhitespaceSplit" { // which loses spaces, too
+	if len(cuts) == 2 && wordsOf(cuts[0]) == "WhitespaceSplit" { // which loses spaces, too
 		trims, cuts = true, cuts[1:]
 	}
-	scheme := "other"
-	if len(cuts) == 1 && cuts[0].Member("type").Text() == "Metaspace" {
-		scheme = prependScheme(cuts[0])
+	scheme := ""
+	if len(cuts) == 1 { // whether it splits text counts for BPE alone
+		words := wordsOf(cuts[0])
+		scheme = spaceWords[words[:strings.LastIndexByte(words, ' ')+1]+"f"]
 	}
-	if scheme == "other" {
+	if scheme != "always" && scheme != "first" && scheme != "never" {
 		d.fail("its pre_tokenizer treats spaces in a way that llama.cpp does not for Unigram")
 	}
 	v.Model, v.Pre, v.Flags[flagPrefix], v.Flags[flagTrim] = "t5", "default", scheme != "never", trims
