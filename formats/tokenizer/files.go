@@ -33,8 +33,8 @@ func (v *Vocabulary) Files() (map[string][]byte, error) {
 		return nil, err
 	}
 	files[specialMapName] = []byte("{" + strings.TrimPrefix(v.specials(), ",") + "}\n")
-	if v.Model == "llama" {
-		files[pieceName] = v.pieceFile()
+	if b := v.pieceFile(); b != nil {
+		files[pieceName] = b
 	}
 	return files, nil
 }
@@ -68,7 +68,7 @@ type form struct {
 	name           string        // of the template
 	Row            preRow        // how texts are cut into words, for bytes
 	First, Last    *specialToken // around a text; nil for none
-	BERT           bool          // texts stand together as BERT has them
+	One, Two       bool          // one token, or two, are between two texts
 	Unknown        string        // the token for what no other fits
 	UnknownID      string
 	Fuse, Fallback bool // characters that are no tokens become one unknown token; they become those of bytes
@@ -93,7 +93,7 @@ func (f *form) Lines() string { return lines }
 
 // newForm returns what is alike for all models.
 func (v *Vocabulary) newForm() *form {
-	f := &form{name: v.Model, BERT: v.Model == "bert", Unknown: "null", UnknownID: "null", Fuse: true,
+	f := &form{name: v.Model, One: v.Model == "bert", Unknown: "null", UnknownID: "null", Fuse: true,
 		Prefix: v.flag(flagPrefix, true), Lowercase: v.flag(flagLowercase, true), Accents: "null"}
 	if id := v.role("unk"); id >= 0 {
 		f.Unknown, f.UnknownID = quoted(v.Tokens[id]), strconv.Itoa(id)
@@ -119,8 +119,12 @@ func (v *Vocabulary) special(wanted bool, roles ...string) *specialToken {
 }
 
 // around says what is put around a text: what the file says, or else what its model does.
+// Where it says whether there is another token between two texts, these stand together as
+// llama.cpp has them for models that compare texts.
 func (v *Vocabulary) around(f *form, bos, eos bool) {
 	f.First, f.Last = v.special(v.flag(flagBOS, bos), "bos"), v.special(v.flag(flagEOS, eos), "eos")
+	sep, said := v.Flags[flagSEP]
+	f.One, f.Two = said && f.First != nil && f.Last != nil, sep && f.Last != nil
 }
 
 // fileForms make the forms of the models that llama.cpp has, by their names.
@@ -150,6 +154,7 @@ func (v *Vocabulary) bytesForm(f *form) error {
 	}
 	f.Row, f.Unknown, f.Fuse = *row, "null", false
 	if v.around(f, row.AddBosDefault, false); row.Sep {
+		f.Two = true
 		f.First, f.Last = v.special(v.flag(flagBOS, true), "cls", "bos"), v.special(v.flag(flagEOS, true), "sep", "eos")
 	}
 	return nil
@@ -332,7 +337,7 @@ const specialMapName = "special_tokens_map.json"
 func (v *Vocabulary) settings(f *form) ([]byte, error) {
 	b := []byte(`{"tokenizer_class":"PreTrainedTokenizerFast"` + v.specials())
 	segments := ""
-	if f.BERT {
+	if v.Model == "bert" {
 		segments = `"token_type_ids",`
 	} else {
 		b = fmt.Appendf(b, `,"add_bos_token":%v,"add_eos_token":%v`, f.First != nil, f.Last != nil)

@@ -8,9 +8,19 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// pieceFile returns a tokenizer.model of SentencePiece's BPE. Its scores say more than the
-// merges that follow from them, and programs that convert models ask for it.
+// pieceFile returns a tokenizer.model of SentencePiece's BPE, nil of all else. Its scores
+// say more than the merges that follow from them, and programs that convert models ask for
+// it. These take tokens of the user that look special for control tokens, so a vocabulary
+// with one has none.
 func (v *Vocabulary) pieceFile() []byte {
+	if v.Model != "llama" {
+		return nil
+	}
+	for id, token := range v.Tokens {
+		if v.Types[id] == userDefined && looksSpecial(token) {
+			return nil
+		}
+	}
 	text := func(b []byte, n protowire.Number, text string) []byte {
 		return protowire.AppendString(protowire.AppendTag(b, n, protowire.BytesType), text)
 	}
