@@ -11,6 +11,7 @@ import (
 type habit struct {
 	archs        string // as GGUF calls them, with spaces between
 	field, value string // of config.json, where that counts, too
+	token        string // an added token that shows whose tokenizer it is
 
 	pieces  string            // SentencePiece's files that count for more than a tokenizer.json, the first that is there
 	model   string            // the model that GGUF gets, where the files alone would be taken for another
@@ -43,16 +44,18 @@ var habits = []habit{
 	{archs: "chatglm", roles: map[string]string{"eos": "<|endoftext|>", "eot": "<|user|>", "unk": "<|endoftext|>"}, pre: "chatglm-bpe", noBOS: true},
 	{archs: "glm4", roles: map[string]string{"eos": "<|endoftext|>", "eot": "<|user|>", "unk": "<|endoftext|>", "bos": "<|endoftext|>"}, pre: "glm4"},
 	{archs: "glm4moe glm-dsa glm5-next", roles: glmRoles, pre: "glm4"},
-	{archs: "deepseek2", field: "model_type", value: "glm4_moe_lite", roles: glmRoles, pre: "glm4"},
+	{archs: "deepseek2", token: "[gMASK]", roles: glmRoles, pre: "glm4"},
 	{archs: "llama", field: "vocab_size", value: "32016", roles: map[string]string{"prefix": "32007", "suffix": "32008", "middle": "32009", "eot": "32010"}}, // Code Llama
 	{archs: "llama", field: "vocab_size", value: "49152", noBOS: true},                                                                                       // small models of Granite
 }
 
-// readHabits returns what all rows of the model say.
+// readHabits returns what all rows of the model say, those of tokens once tokenizer.json
+// is read.
 func (s *source) readHabits() habit {
 	all := habit{roles: map[string]string{}}
 	for _, h := range habits {
-		if slices.Contains(strings.Fields(h.archs), s.Architecture) && (h.field == "" || strings.Trim(s.config(h.field).String(), `"`) == h.value) {
+		if slices.Contains(strings.Fields(h.archs), s.Architecture) && (h.field == "" || strings.Trim(s.config(h.field).String(), `"`) == h.value) &&
+			(h.token == "" || s.addedID(h.token) >= 0) {
 			all.pieces, all.model, all.prefix, all.pre, all.visible = all.pieces+h.pieces, all.model+h.model, all.prefix+h.prefix, all.pre+h.pre, all.visible+h.visible
 			all.shifted, all.added, all.noBOS = all.shifted || h.shifted, all.added || h.added, all.noBOS || h.noBOS
 			maps.Copy(all.roles, h.roles)

@@ -1,6 +1,9 @@
 package tokenizer_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestHabits holds what is done for the tokenizers of single architectures, where the
 // golden models do not show it.
@@ -44,7 +47,8 @@ func TestHabits(t *testing.T) {
 		{"Gemma 4, as written", "gemma4", chars(lines), 8, map[string]any{"g.model": "gemma4", "g.add_space_prefix": false, "g.pre": nil}},
 		{"Gemma 4, visible", "gemma4", chars(nil, token(7, "<|channel>", true)), 8, map[string]any{"g.token_type": []int32{3, 6, 1, 1, 1, 1, 1, 4}}},
 		{"GLM", "deepseek2", glm, 8, map[string]any{"g.bos_token_id": uint32(5), "g.eot_token_id": uint32(6), "g.eos_token_id": uint32(7), "g.unknown_token_id": uint32(7), "g.eom_token_id": nil}},
-		{"not GLM", "deepseek2", glm.with("config.json", `{}`), 8, map[string]any{"g.bos_token_id": nil}},
+		{"GLM as DeepSeek", "deepseek2", glm.with("config.json", `{"model_type":"deepseek_v3"}`), 8, map[string]any{"g.bos_token_id": uint32(5)}},
+		{"not GLM", "deepseek2", glm.with("tokenizer.json", strings.Replace(glm["tokenizer.json"], "[gMASK]", "[MASK]", 1)), 8, map[string]any{"g.bos_token_id": nil}},
 		{"said before GLM", "glm4moe", glm.with("config.json", `{"bos_token_id":0}`), 8, map[string]any{"g.bos_token_id": uint32(0)}},
 		{"ids of the language model", "qwen3", glm.with("config.json", `{"text_config":{"bos_token_id":0},"llm_config":{"eos_token_id":1}}`), 8, map[string]any{"g.bos_token_id": uint32(0), "g.eos_token_id": nil}},
 		{"Phi 4", "phi3", files{"tokenizer.model": unigram, "tokenizer.json": bytesDoc().text(t), "tokenizer_config.json": `{"tokenizer_class":"GPT2Tokenizer"}`}, 5, map[string]any{"g.model": "gpt2"}},

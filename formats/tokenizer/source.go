@@ -142,6 +142,7 @@ func (s *source) form(v *Vocabulary) {
 	if text != nil { // beside SentencePiece's file for its added tokens and its template
 		s.document = parseDocument(&s.failure, text, s.Rows, model == nil)
 	}
+	s.habit = s.readHabits()
 	switch {
 	case s.err != nil:
 	case model != nil:
