@@ -10,6 +10,30 @@ import (
 var headMeanings = map[string]meaning{
 	"each": {each, each},
 	"max":  {largest, largest},
+	// A field that has, if it is there, a value for each layer.
+	"layers_are": {toGGUF: check(func(c call) {
+		field := c.args[0].Name
+		list, ok := c.cfg.plain(field).([]any)
+		want, _ := each(call{c.Model, c.args[1:]}).([]any)
+		for i := range want {
+			if ok && (i >= len(list) || list[i] != want[i]) || len(list) > len(want) {
+				c.refuse("%s is not %v in layer %d, as llama.cpp has it in %s", field, want[i], i, c.arch.GGUF)
+				return
+			}
+		}
+	})},
+	// A list with zeros up to a length.
+	"padded": {toGGUF: func(c call) any {
+		list := c.list(0)
+		if list == nil {
+			return nil
+		}
+		for int64(len(list)) < c.number(1) {
+			list = append(list, int64(0))
+		}
+		return list
+	}},
+	"length": {toGGUF: func(c call) any { return int64(len(c.list(0))) }},
 	// Which the tokenizer says otherwise.
 	"vocabulary": {toGGUF: func(c call) any {
 		if c.given.Tokenizer && c.arch.Word("vocab") == "" {

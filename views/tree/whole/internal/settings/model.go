@@ -293,7 +293,7 @@ func each(c call) any {
 // each layer.
 func (c call) list(i int) []any {
 	v := c.arg(i)
-	if c.layer < 0 && i < len(c.args) && c.args[i].Name != "" && len(c.args[i].Args) == 0 {
+	if c.layer < 0 && i < len(c.args) && architectures.FactOf(c.args[i].Name) != nil {
 		v = c.raw(c.args[i].Name)
 	}
 	switch v := v.(type) {
