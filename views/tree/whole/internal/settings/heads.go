@@ -10,6 +10,12 @@ import (
 var headMeanings = map[string]meaning{
 	"each": {each, each},
 	"max":  {largest, largest},
+	// A field that has, if it is there, a value.
+	"is": {toGGUF: check(func(c call) {
+		if got := c.cfg.plain(c.args[0].Name); got != nil && got != c.arg(1) {
+			c.refuse("%s is %s, and a GGUF file of %s would have %v", c.args[0].Name, Shown(c.cfg.Value(c.args[0].Name)), c.arch.GGUF, c.arg(1))
+		}
+	})},
 	// A field that has, if it is there, a value for each layer.
 	"layers_are": {toGGUF: check(func(c call) {
 		field := c.args[0].Name
