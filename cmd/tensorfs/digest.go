@@ -40,15 +40,10 @@ func recordOf(path string) digest {
 	}
 	dir, name := filepath.Split(path)
 	for range 3 { // a file may be in a folder of the repository
-		f, err := source.Map(filepath.Join(dir, ".cache/huggingface/download", name+".metadata"), "")
+		b, err := source.ReadRegular(filepath.Join(dir, ".cache/huggingface/download", name+".metadata"), maxRecord)
 		if err != nil {
 			dir, name = filepath.Dir(filepath.Clean(dir)), filepath.Join(filepath.Base(dir), name)
 			continue
-		}
-		defer f.Close()
-		b := make([]byte, min(f.Size(), maxRecord))
-		if tensorfs.ReadFull(f, b, 0) != nil {
-			return ""
 		}
 		fields := strings.Fields(string(b))
 		if len(fields) != 3 {

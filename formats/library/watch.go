@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 const (
@@ -171,29 +173,16 @@ func (w *watch) text(path string) []byte {
 	return w.read(path, func(s *seen) { s.text, s.err = readText(path, maxText) }).text
 }
 
-// errNoText says that a file is not what readText reads.
-var errNoText = errors.New("not a small regular file")
+// errLongText says that a file is longer than what readText reads.
+var errLongText = errors.New("not a small file")
 
 // readText reads a regular file of at most limit bytes. It never waits for a FIFO.
 func readText(path string, limit int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
+	b, err := source.ReadRegular(path, limit+1)
+	if err == nil && int64(len(b)) > limit {
+		return nil, errLongText
 	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !st.Mode().IsRegular() || st.Size() > limit {
-		return nil, errNoText
-	}
-	b := make([]byte, st.Size())
-	n, err := f.ReadAt(b, 0)
-	if n < len(b) {
-		return nil, err
-	}
-	return b, nil
+	return b, err
 }
 
 // regular reports whether an entry of a directory is a regular file, or a link to

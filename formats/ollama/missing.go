@@ -3,7 +3,6 @@ package ollama
 import (
 	"io/fs"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
@@ -27,36 +26,8 @@ type missing struct {
 
 // look looks into a store.
 func (m *missing) look(src source.FS) {
-	left := maxNames
-	below := func(parts ...string) []fs.DirEntry {
-		entries, err := src.ReadDir(path.Join(append([]string{manifests}, parts...)...))
-		if err != nil { // it has nothing to offer
-			return nil
-		}
-		entries = entries[:min(len(entries), left)]
-		left -= len(entries)
-		return entries
-	}
-	var models []string
-	where := map[string]Name{}
-	for _, host := range below() {
-		for _, namespace := range below(host.Name()) {
-			for _, model := range below(host.Name(), namespace.Name()) {
-				n := Name{host.Name(), namespace.Name(), model.Name(), defaultTag}
-				if n.problem() == "" {
-					models = append(models, n.untagged())
-					where[n.untagged()] = n
-				}
-			}
-		}
-	}
-	for _, model := range near.Names(m.name.untagged(), models, few) {
-		n := where[model]
-		for _, e := range below(n.Host, n.Namespace, n.Model) {
-			if n.Tag = e.Name(); n.problem() == "" && !e.IsDir() {
-				m.tags[model] = append(m.tags[model], n.Tag)
-			}
-		}
+	for _, n := range namesIn(src, maxNames) {
+		m.tags[n.untagged()] = append(m.tags[n.untagged()], n.Tag)
 	}
 }
 

@@ -1,13 +1,11 @@
 package remote
 
 import (
-	"io"
 	"net/netip"
 	"net/url"
 	"os"
 	"time"
 
-	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/web"
 )
@@ -57,22 +55,4 @@ func Scheme(host string) string {
 		return "http"
 	}
 	return "https"
-}
-
-// ReadRegular returns the beginning of a regular file of this machine, at most so many
-// bytes.
-func ReadRegular(path string, most int64) ([]byte, error) {
-	st, err := os.Stat(path) // opening a FIFO would wait for its other end
-	if err != nil {
-		return nil, err
-	}
-	if !st.Mode().IsRegular() {
-		return nil, tensorfs.NotRegular(path, st.Mode())
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, most))
 }

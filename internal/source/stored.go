@@ -1,14 +1,37 @@
 package source
 
 import (
+	"io"
+	"os"
 	"path/filepath"
 	"regexp"
+	"syscall"
+
+	"github.com/tensorfs/tensorfs"
 )
 
 // blobName is how stores that address files by content name them: Ollama's
 // sha256-HEX, the Hugging Face cache's SHA-256 of large files and git's id of small
 // ones.
 var blobName = regexp.MustCompile(`^(?:(?:sha256-)?([0-9a-f]{64})|([0-9a-f]{40}))$`)
+
+// ReadRegular returns the beginning of a regular file, at most so many bytes. It does not
+// wait for the other end of a FIFO.
+func ReadRegular(path string, most int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = tensorfs.NotRegular(path, st.Mode())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(f, most))
+}
 
 // ParseDigest returns what the name of a blob says of its bytes, as "sha256:HEX" or
 // "git:HEX", "" where it says nothing.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/remote"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // The hosts of the public Hub.
@@ -75,7 +75,7 @@ func tokenOf(getenv func(string) string) (string, error) {
 		if !named {
 			path = tokenPath(getenv)
 		}
-		b, err := remote.ReadRegular(path, maxToken+1)
+		b, err := source.ReadRegular(path, maxToken+1)
 		if named && err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", tensorfs.PathError(path, err)
 		}

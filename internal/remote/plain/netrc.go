@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/tensorfs/tensorfs/internal/remote"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // maxNetrc bounds the file.
@@ -22,7 +22,7 @@ func netrc(host string, getenv func(string) string) *url.Userinfo {
 		}
 		path = filepath.Join(home, ".netrc")
 	}
-	b, err := remote.ReadRegular(path, maxNetrc)
+	b, err := source.ReadRegular(path, maxNetrc)
 	if err != nil {
 		return nil
 	}
