@@ -163,8 +163,11 @@ func TestNames(t *testing.T) {
 							module = module[:at] + ".0" + module[at:]
 						}
 						s := strings.ReplaceAll(prefix+name, "{e}", "0") + param
-						if x.Bare && layout == names.HF {
+						if x.Bare && layout == names.HF || x.BareGGUF && layout == names.GGUF {
 							s = strings.TrimSuffix(s, param)
+						}
+						if x.Whole {
+							param = ""
 						}
 						shape := []int64{2, 1}
 						if module == "ffn.gate_up" {

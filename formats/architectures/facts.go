@@ -91,6 +91,11 @@ func (s *Settings) Knows(field string) bool {
 			}
 		}
 	}
+	for _, x := range s.words["known"] {
+		if ok, _ := path.Match(x.Text, field); ok {
+			return true
+		}
+	}
 	return slices.ContainsFunc(s.Only, func(o Only) bool { return o.Field == field })
 }
 

@@ -129,13 +129,11 @@ var table = []field{
 	{name: "qk_nope_head_dim", hf: keys("qk_nope_head_dim"), without: nopeDim, only: isMLA},
 	{name: "mla_v_head_dim", gguf: keys("attention.value_length"), only: isMLA},
 
-	{name: "ssm_conv_kernel", gguf: keys("ssm.conv_kernel shortconv.l_cache"),
-		hf: keys("conv_kernel d_conv mamba_d_conv linear_conv_kernel_dim conv_L_cache linear_attn_config.short_conv_kernel_size")},
-	{name: "ssm_inner", gguf: keys("ssm.inner_size"), hf: keys("d_inner mamba_d_ssm"), without: ssmInner},
-	{name: "ssm_state", gguf: keys("ssm.state_size"), hf: keys("state_size d_state mamba_d_state ssm_state_size linear_key_head_dim")},
-	{name: "ssm_dt_rank", gguf: keys("ssm.time_step_rank"), hf: keys("time_step_rank dt_rank mamba_dt_rank linear_num_value_heads mamba_n_heads mamba_num_heads"),
-		without: stateSpaceHeads},
-	{name: "ssm_groups", gguf: keys("ssm.group_count"), hf: keys("n_groups mamba_n_groups linear_num_key_heads")},
+	{name: "ssm_conv_kernel", gguf: keys("shortconv.l_cache"), hf: keys("conv_L_cache linear_attn_config.short_conv_kernel_size")},
+	{name: "ssm_inner", without: ssmInner},
+	{name: "ssm_state"},
+	{name: "ssm_dt_rank", hf: keys("mamba_n_heads mamba_num_heads"), without: stateSpaceHeads},
+	{name: "ssm_groups"},
 
 	{name: "enc_n_layers", gguf: keys("encoder.block_count"), hf: keys("encoder_layers"), without: always(int64(0))},
 	{name: "enc_n_heads", gguf: keys("encoder.attention.head_count"), hf: keys("encoder_attention_heads")},

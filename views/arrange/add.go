@@ -25,7 +25,7 @@ func add(t *tensorfs.Tensor, by numbers) (*tensorfs.Tensor, error) {
 	return calculated("added to", t, tensorfs.F32, by)
 }
 
-// calculated returns a tensor of another type, F32 or BF16, whose numbers are made of
+// calculated returns a tensor of another type, F32, BF16 or F16, whose numbers are made of
 // those of t. how is a word for errors.
 func calculated(how string, t *tensorfs.Tensor, to tensorfs.DType, by numbers) (*tensorfs.Tensor, error) {
 	number, ok := by[t.DType]
@@ -36,7 +36,7 @@ func calculated(how string, t *tensorfs.Tensor, to tensorfs.DType, by numbers) (
 	made.DType, made.Parts = to, nil
 	_, width := t.DType.Block()
 	_, out := to.Block()
-	made.Data = &computed{t.Data, number, width, out}
+	made.Data = &computed{t.Data, number, stored[to], width, out}
 	return &made, nil
 }
 
@@ -65,11 +65,20 @@ func numberB16(b []byte) float32 {
 
 func number16(b []byte) float32 { return float16.Frombits(binary.LittleEndian.Uint16(b)).Float32() }
 
-// computed is numbers that are made of those of d. It has out bytes for each, 4 of F32 or
-// the upper 2, which are BF16 where the lower ones are 0.
+// stored write a number as a type has it, rounded to the nearest one.
+var stored = map[tensorfs.DType]func(dst []byte, x float32){
+	tensorfs.F32: func(dst []byte, x float32) { binary.LittleEndian.PutUint32(dst, math.Float32bits(x)) },
+	tensorfs.F16: func(dst []byte, x float32) { binary.LittleEndian.PutUint16(dst, float16.Fromfloat32(x).Bits()) },
+	tensorfs.BF16: func(dst []byte, x float32) {
+		binary.LittleEndian.PutUint16(dst, uint16(math.Float32bits(roundedB16(x))>>16))
+	},
+}
+
+// computed is numbers that are made of those of d, with out bytes for each.
 type computed struct {
 	d          tensorfs.Data
 	number     func(src []byte) float32
+	store      func(dst []byte, x float32)
 	width, out int64
 }
 
@@ -84,12 +93,7 @@ func (c *computed) ReadAt(p []byte, off int64) (int, error) {
 func (c *computed) make(dst []byte, first int64) error {
 	return viewed(c.d, first*c.width, int64(len(dst))/c.out*c.width, func(src []byte) error {
 		for at := 0; len(dst) > 0; at += int(c.width) {
-			bits := math.Float32bits(c.number(src[at:]))
-			if c.out == 2 {
-				binary.LittleEndian.PutUint16(dst, uint16(bits>>16))
-			} else {
-				binary.LittleEndian.PutUint32(dst, bits)
-			}
+			c.store(dst, c.number(src[at:]))
 			dst = dst[c.out:]
 		}
 		return nil

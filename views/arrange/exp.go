@@ -14,6 +14,17 @@ func NegativeExp(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return calculated("applied to", t, tensorfs.F32, of(func(x float32) float32 { return float32(-math.Exp(float64(x))) }))
 }
 
+// Multiply returns the numbers of t, each multiplied by the factors one after the other in
+// F32, and rounded once to the type of t.
+func Multiply(t *tensorfs.Tensor, factors ...float32) (*tensorfs.Tensor, error) {
+	return calculated("multiplied in", t, t.DType, of(func(x float32) float32 {
+		for _, f := range factors {
+			x *= f
+		}
+		return x
+	}))
+}
+
 // of makes numbers by a function of what is stored.
 func of(f func(x float32) float32) numbers {
 	return numbers{
@@ -49,11 +60,7 @@ func LogOfNegative(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 			to = tensorfs.F32
 		}
 	}
-	log := logOf
-	if to == tensorfs.BF16 {
-		log = func(x float32) float32 { return roundedB16(logOf(x)) }
-	}
-	return calculated("applied to", t, to, of(log))
+	return calculated("applied to", t, to, of(logOf))
 }
 
 func logOf(x float32) float32 { return float32(math.Log(-float64(x))) }

@@ -58,10 +58,17 @@ func walk(m *tensorfs.Model, cfg settings.Fields, arch string, rows int64, sink 
 	w := layout.New(m, a, layout.GGUF, layoutFacts(m, cfg))
 	w.Sink, w.Rows, w.Another = sink, rows, towers.Add
 	var ok bool
-	if w.Layers, ok = cfg.Integer("n_layers", "num_hidden_layers", "n_layer", "num_layers"); !ok || w.Layers < 1 || w.Layers > maxLayers {
+	if w.Layers, ok = cfg.Integer("n_layers", "num_hidden_layers", "n_layer", "num_layers"); !ok {
+		w.Layers = int64(len(cfg.Words("layers_block_type"))) // which of Nemotron-H is all that says it
+	}
+	if w.Layers < 1 || w.Layers > maxLayers {
 		return nil, fmt.Errorf("config.json does not say how many layers there are, or it says more than %d", maxLayers)
 	}
-	if err := w.Sizes.Need("width", "heads"); err != nil {
+	needed := []string{"width"}
+	if w.HasAttention() {
+		needed = append(needed, "heads")
+	}
+	if err := w.Sizes.Need(needed...); err != nil {
 		return nil, err
 	}
 	if err := w.Run(); err != nil {
@@ -85,18 +92,24 @@ func layoutFacts(m *tensorfs.Model, cfg settings.Fields) architectures.Facts {
 				return n
 			}
 			return nil
-		case word != "rope":
-			return known(name)
+		case word == "rope":
+			return numberOrList(cfg.Rope(), field)
+		case word == "number":
+			return numberOrList(cfg, field)
 		}
-		rope := cfg.Rope()
-		if _, isList := rope.Value(field).(tensorfs.Array); isList {
-			return rope.Numbers(field)
-		}
-		if v, ok := rope.Number(field); ok {
-			return v
-		}
-		return nil
+		return known(name)
 	}
+}
+
+// numberOrList returns a field as a float64 or []float64, nil without it.
+func numberOrList(cfg settings.Fields, field string) any {
+	if _, isList := cfg.Value(field).(tensorfs.Array); isList {
+		return cfg.Numbers(field)
+	}
+	if v, ok := cfg.Number(field); ok {
+		return v
+	}
+	return nil
 }
 
 // embeddingRows returns the rows of the model's token embedding, 0 without one and

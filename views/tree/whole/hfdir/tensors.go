@@ -111,7 +111,7 @@ func newWalk(m *tensorfs.Model, mlx bool) (*layout.Walk, error) {
 		}
 	}
 	for _, d := range []struct{ name, what string }{{"width", "numbers the hidden state"}, {"heads", "heads"}} {
-		if w.Sizes.Len(d.name) == 0 {
+		if w.Sizes.Len(d.name) == 0 && (d.name == "width" || w.HasAttention()) {
 			return nil, fmt.Errorf("the metadata of architecture %s do not say how many %s it has", k.arch, d.what)
 		}
 	}

@@ -49,6 +49,9 @@ func (x *tensorMaker) Put(name string, t *tensorfs.Tensor, o layout.Origin, plai
 	switch {
 	case strings.HasSuffix(name, correctionBias):
 		to = tensorfs.F32
+	case x.mlx && slices.ContainsFunc(uncast, func(u [2]string) bool {
+		return strings.HasSuffix(name, u[0]) && (u[1] == "" || u[1] == x.m.Architecture)
+	}):
 	case x.float != tensorfs.Unknown:
 		to = x.float
 	}
@@ -60,8 +63,12 @@ func (x *tensorMaker) Put(name string, t *tensorfs.Tensor, o layout.Origin, plai
 	return nil
 }
 
-// correctionBias is the one tensor that mlx-lm never casts.
+// correctionBias ends the names of tensors that are always F32.
 const correctionBias = "e_score_correction_bias"
+
+// uncast are the ends of names of tensors that mlx-lm does not cast, and the architecture,
+// "" for any.
+var uncast = [][2]string{{"A_log", ""}, {".mixer.D", "mamba"}, {".self_attn.dt_bias", "kimi-linear"}}
 
 // store appends a tensor as it is.
 func (x *tensorMaker) store(name string, t *tensorfs.Tensor, o layout.Origin) {

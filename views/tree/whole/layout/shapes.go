@@ -43,3 +43,43 @@ func (w *Walk) reshaped(t *tensorfs.Tensor, names []string) (*tensorfs.Tensor, e
 	}
 	return arrange.Reshape(t, shape...)
 }
+
+// kernelsHere drops the one channel that the kernels of a convolution have.
+func kernelsHere(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	shape := t.Numbers()
+	if p.param == ".bias" {
+		return t, nil
+	}
+	if len(shape) == 2 {
+		shape = append(shape, 1)
+	}
+	if len(shape) != 3 || shape[1] != 1 && shape[2] != 1 {
+		return nil, fmt.Errorf("shape %v of %s is not that of kernels of one channel", shape, tensorfs.Quote(t.Source))
+	}
+	t, err := loose(t)
+	if err != nil {
+		return nil, err
+	}
+	there := []int64{shape[0], shape[1] * shape[2]}
+	if len(p.Shape) == 4 { // as Kimi has them
+		there = []int64{1, shape[0], 1, shape[1] * shape[2]}
+	}
+	return arrange.Reshape(t, there...)
+}
+
+// kernelsThere puts it where the side has it.
+func kernelsThere(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	if p.param == ".bias" {
+		return t, nil
+	}
+	t, err := w.Numbers(w.name(p), t, PlainType(t))
+	if err != nil {
+		return nil, err
+	}
+	n, _ := tensorfs.Elements(t.Numbers())
+	k := t.Numbers()[len(t.Numbers())-1]
+	if w.To == MLX {
+		return arrange.Reshape(t, n/k, k, 1)
+	}
+	return arrange.Reshape(t, n/k, 1, k)
+}

@@ -1,6 +1,11 @@
 package layout
 
 import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/views/arrange"
 )
@@ -16,4 +21,70 @@ func logarithm(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 		return nil, err
 	}
 	return arrange.LogOfNegative(t)
+}
+
+// factors are numbers of config.json, 1 for one that it does not say; NAME.N is one of a
+// list.
+func (w *Walk) factors(names []string) ([]float32, error) {
+	var all []float32
+	for _, name := range names {
+		name, index, inList := strings.Cut(name, ".")
+		switch v := w.facts("number." + name).(type) {
+		case nil:
+		case float64:
+			all = append(all, float32(v))
+		case []float64:
+			i, err := strconv.Atoi(index)
+			if !inList || err != nil || i >= len(v) {
+				return nil, fmt.Errorf("config.json has %d numbers of %s", len(v), name)
+			}
+			all = append(all, float32(v[i]))
+		}
+	}
+	return slices.DeleteFunc(all, func(x float32) bool { return x == 1 }), nil
+}
+
+// times multiplies by fields of config.json.
+func times(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	by, err := w.factors(p.args)
+	if err != nil || len(by) == 0 {
+		return t, err
+	}
+	if t, err = plain(t); err != nil {
+		return nil, err
+	}
+	return arrange.Multiply(t, by...)
+}
+
+// timesStates multiplies the rows that make z, x, B, C and dt of states, each by a number
+// of a list besides.
+func timesStates(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	inner, states, shape := w.Sizes.Len("inner"), w.Sizes.Len("ssm_groups")*w.Sizes.Len("state"), t.Numbers()
+	rows := []int64{inner, inner, states, states, w.Sizes.Len("ssm_heads")}
+	sum, first := int64(0), int64(0)
+	for _, n := range rows {
+		sum += n
+	}
+	if len(shape) != 2 || shape[0] != sum || slices.Min(rows) < 1 {
+		return nil, fmt.Errorf("shape %v of %s does not divide into %v rows", shape, tensorfs.Quote(t.Source), rows)
+	}
+	t, err := plain(t)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]*tensorfs.Tensor, len(rows))
+	for i, n := range rows {
+		by, err := w.factors([]string{p.args[0], p.args[1] + "." + strconv.Itoa(i)})
+		if err != nil {
+			return nil, err
+		}
+		if list[i], err = arrange.Slice(t, 0, first, n); err != nil {
+			return nil, err
+		}
+		if list[i], err = arrange.Multiply(list[i], by...); err != nil {
+			return nil, err
+		}
+		first += n
+	}
+	return arrange.Join(0, list...)
 }

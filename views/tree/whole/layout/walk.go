@@ -61,6 +61,7 @@ type Walk struct {
 // the names of keys.txt, and these of what is known towards GGUF alone:
 //
 //	config.NAME   a whole number of config.json
+//	number.NAME   a number of config.json, or a list of numbers
 //	model_type    of config.json
 //	rope          the way in which rotary embeddings are scaled, "" for none
 //	rope.NAME     a number of what config.json says of that, or a list of numbers
@@ -70,6 +71,11 @@ func New(m *tensorfs.Model, arch *architectures.Architecture, to Side, facts arc
 		direction = architectures.ToGGUF
 	}
 	return &Walk{Model: m, Arch: arch, To: to, Sizes: arch.Sizes(direction, facts), facts: facts, moves: moves, tensors: TensorsOf(m), used: make([]bool, len(m.Tensors)), made: map[*architectures.Tensor]int{}}
+}
+
+// HasAttention reports whether layers of the architecture have heads.
+func (w *Walk) HasAttention() bool {
+	return slices.ContainsFunc(w.Arch.Layer, func(t architectures.Tensor) bool { return strings.HasPrefix(t.Module, "attention.") })
 }
 
 // Run makes all tensors: those before the layers, the layers, those after them. Every

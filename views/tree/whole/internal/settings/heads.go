@@ -175,6 +175,7 @@ func (s *Model) keyHeads() int64 {
 func (s *Model) checkHeads() {
 	heads := s.count("n_heads")
 	switch kv := s.keyHeads(); {
+	case s.headless():
 	case s.headSize() == 0:
 		s.refuse("hidden_size %d is not a multiple of the %d heads, and no head_dim says their size", s.count("dim"), heads)
 	case kv == 0 || heads%kv != 0:
@@ -264,7 +265,7 @@ func (s *Model) measure() {
 	}
 	s.known["vocab_size"] = s.given.Rows
 	for _, name := range []string{"n_layers", "dim", "n_heads", "max_seq_len"} {
-		if !s.has(name) {
+		if (name != "n_heads" || !s.headless()) && !s.has(name) {
 			s.refuse("the file has no %s", s.full(name))
 		}
 		if s.failed != nil {
@@ -279,13 +280,16 @@ func (s *Model) measure() {
 		s.known["n_kv_heads"] = s.known["n_heads"]
 	}
 	switch {
-	case s.failed != nil:
+	case s.failed != nil || s.headless():
 	case s.latent():
 		s.measureLatent()
 	default:
 		s.measureHead()
 	}
 }
+
+// headless reports whether the model has no attention.
+func (s *Model) headless() bool { return s.arch.Word("heads") == "none" }
 
 // latent reports whether k and v are stored compressed.
 func (s *Model) latent() bool { return s.arch.Word("heads") == "latent" }

@@ -69,7 +69,7 @@ type call struct {
 var meanings = map[string]meaning{}
 
 func init() {
-	for _, subject := range []map[string]meaning{generalMeanings, headMeanings, ropeMeanings, expertMeanings, windowMeanings, poolingMeanings, towerMeanings} {
+	for _, subject := range []map[string]meaning{generalMeanings, headMeanings, ropeMeanings, expertMeanings, windowMeanings, poolingMeanings, stateMeanings, towerMeanings} {
 		for name, m := range subject {
 			meanings[name] = m
 		}
@@ -218,7 +218,11 @@ func (s *Model) tensor(name string) *tensorfs.Tensor {
 	if t := s.given.Tensor(name + ".weight"); t != nil {
 		return t
 	}
-	return s.given.Tensor(layerPrefix(max(s.layer, 0)) + name + ".weight")
+	name = layerPrefix(max(s.layer, 0)) + name
+	if t := s.given.Tensor(name + ".weight"); t != nil {
+		return t
+	}
+	return s.given.Tensor(name) // of a module that is one tensor
 }
 
 func layerPrefix(layer int64) string { return "layers." + strconv.FormatInt(layer, 10) + "." }
@@ -292,9 +296,11 @@ func each(c call) any {
 // list returns the values of an argument, also where it is one alone; a fact has one for
 // each layer.
 func (c call) list(i int) []any {
-	v := c.arg(i)
+	var v any
 	if c.layer < 0 && i < len(c.args) && architectures.FactOf(c.args[i].Name) != nil {
 		v = c.raw(c.args[i].Name)
+	} else {
+		v = c.arg(i)
 	}
 	switch v := v.(type) {
 	case nil:

@@ -117,11 +117,12 @@ func (s *Model) make(item *architectures.Setting) any {
 	if n, ok := v.(int64); ok && fact.Kind == architectures.Real {
 		v = float64(n)
 	}
+	said := item.Always && item.Value.Literal != nil // by the description: 0 for what a model does not have
 	written, n, ok := fits(fact.Kind, v)
 	switch {
 	case !ok:
 		s.refuse("%s would be %v, which does not fit GGUF's key %s", from, v, s.fullKey(fact))
-	case fact.Most > 0 && (n < 1 || n > fact.Most):
+	case fact.Most > 0 && (n < 1 && !said || n > fact.Most):
 		s.refuse("%s would be %v, and files of %s may have 1 to %d", from, v, s.arch.GGUF, fact.Most)
 	}
 	s.known[fact.Name] = v

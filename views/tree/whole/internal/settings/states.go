@@ -1,0 +1,88 @@
+package settings
+
+import (
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// stateMeanings are about layers of several kinds, of which some have states.
+var stateMeanings = map[string]meaning{
+	// The number of the first layer in which a condition holds.
+	"first": {fromGGUF: func(c call) any {
+		first, _ := c.rhythm()
+		return first
+	}},
+	// After how many layers it holds again, the smallest number that fits.
+	"period": {fromGGUF: func(c call) any {
+		first, period := c.rhythm()
+		if period == 0 && c.failed == nil {
+			c.refuse("the layers that have %s are not every so many, after the first in layer %d", c.args[0], first)
+		}
+		return period
+	}},
+	// Steps of states have no bounds, as llama.cpp has it.
+	"unlimited": {toGGUF: check(func(c call) {
+		list, ok := c.cfg.Value("time_step_limit").(tensorfs.Array)
+		if !ok {
+			return
+		}
+		i := 0
+		for v := range list.Values() {
+			if x, ok := finite(v); ok && (i > 0 || x > 0) {
+				c.refuse("time_step_limit bounds steps by %v, and llama.cpp has no bounds", x)
+			}
+			i++
+		}
+	})},
+	// How many texts a list of config.json has.
+	"count": {toGGUF: func(c call) any {
+		if list := c.cfg.Words(strings.TrimPrefix(c.args[0].Name, "config.")); len(list) > 0 {
+			return int64(len(list))
+		}
+		return nil
+	}},
+	// The numbers, from 1, of the layers in which a condition holds.
+	"numbers": {fromGGUF: func(c call) any {
+		list := []any{}
+		values, _ := each(c).([]any)
+		for i, v := range values {
+			if v == true {
+				list = append(list, int64(i)+1)
+			}
+		}
+		return list
+	}},
+	// A list of texts, one after the other.
+	"letters": {fromGGUF: func(c call) any {
+		var b strings.Builder
+		for _, v := range c.list(0) {
+			text, _ := v.(string)
+			b.WriteString(text)
+		}
+		return b.String()
+	}},
+}
+
+// rhythm returns the first layer in which the argument holds, and after how many layers it
+// does again; 0 for none, and for layers without such an order.
+func (c call) rhythm() (first, period int64) {
+	values, _ := each(c).([]any)
+	n := int64(len(values))
+	for first < n && values[first] != true {
+		first++
+	}
+	if first == n {
+		return 0, n + 1 // in no layer
+	}
+	for period = 1; period <= n; period++ {
+		fits := first < period
+		for i, v := range values {
+			fits = fits && (v == true) == (int64(i)%period == first)
+		}
+		if fits {
+			return first, period
+		}
+	}
+	return first, 0
+}
