@@ -88,6 +88,7 @@ var flagTable = []flagRow{
 	{"cat", "force,f", "", nil, "write to a terminal even what is not text"},
 	{"export", "jobs,j", "", nothing, "`NUMBER` of workers (default: one per processor, at most 4)"},
 	{"export", "force", "", nil, "replace an earlier export of something else, and files with other content"},
+	{"info", "architectures", "", nil, "print the classes of config.json, and what is made of models of each: gguf, hf, mlx, vision"},
 	{"verify", "manifest", "", nil, "write a list of SHA-256 digests as sha256sum does"},
 	{"verify", "check", "", nil, "compare with such a list"},
 	{"verify", "in", "", listOf(allViews), "the directories `DIR,...` of the tree to list or to compare (default: raw, or those that the list names)"},
@@ -97,7 +98,7 @@ var flagTable = []flagRow{
 	{"cache-prune", "size", "", nil, "remove files until the cache has no more than this much"},
 
 	// of all that print JSON
-	{"info", "json", "", nil, "print a JSON object"},
+	{"info", "json", "", nil, "print a JSON object; with --architectures an array of objects: class, architecture, made, reasons"},
 	{"ls", "json", "", nil, "print a JSON array of objects: path, bytes, dtype, shape, link"},
 	{"export", "json", "", nil, "print a JSON object: directory, files, bytes, written, links, unverified"},
 	{"verify", "json", "", nil, "print a JSON object: files, tensors, bytes, findings, overflows, notes, complete"},

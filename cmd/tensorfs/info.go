@@ -19,13 +19,19 @@ import (
 
 type infoOptions struct {
 	modelFlags
-	json bool
+	json          bool
+	architectures bool
 }
 
 func (s system) info() *cobra.Command {
 	o := &infoOptions{}
-	args := between(1, 1, "info takes one model, and tensorfs list FOLDER describes all models of a folder")
-	c := s.command("info", args, flags{"json": &o.json}, o.run)
+	args := func(c *cobra.Command, args []string) error {
+		if o.architectures {
+			return between(0, 0, "info --architectures takes no model")(c, args)
+		}
+		return between(1, 1, "info takes one model, and tensorfs list FOLDER describes all models of a folder")(c, args)
+	}
+	c := s.command("info", args, flags{"json": &o.json, "architectures": &o.architectures}, o.run)
 	o.add(s, c)
 	return c
 }
@@ -83,6 +89,9 @@ type modelInfo struct {
 }
 
 func (o *infoOptions) run(cmd *cobra.Command, args []string) error {
+	if o.architectures {
+		return printArchitectures(cmd.OutOrStdout(), o.json)
+	}
 	t, err := o.open(args[0])
 	if err != nil {
 		return err

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"io"
+	"strings"
+
+	"github.com/tensorfs/tensorfs/formats/architectures"
+)
+
+// classRow is what `info --architectures --json` says of a class.
+type classRow struct {
+	Class        string              `json:"class"`
+	Architecture string              `json:"architecture,omitempty"`
+	Made         map[string]bool     `json:"made"`
+	Reasons      map[string][]string `json:"reasons,omitempty"` // of what is not made, the columns
+}
+
+// printArchitectures prints the classes of config.json, and what is made of their models.
+func printArchitectures(w io.Writer, asJSON bool) error {
+	if asJSON {
+		rows := []classRow{}
+		for _, s := range architectures.Support() {
+			r := classRow{s.Class, s.Architecture, map[string]bool{}, map[string][]string{}}
+			for _, c := range architectures.SupportColumns {
+				if g, ok := s.Columns[c]; ok {
+					r.Made[c] = g.Made
+					if !g.Made {
+						r.Reasons[g.Reason] = append(r.Reasons[g.Reason], c)
+					}
+				}
+			}
+			rows = append(rows, r)
+		}
+		return printJSON(w, rows)
+	}
+	t := table{right: make([]bool, 3+len(architectures.SupportColumns))}
+	t.add(append(append([]string{"class", "architecture"}, architectures.SupportColumns...), "why not")...)
+	for _, s := range architectures.Support() {
+		cells := []string{s.Class, s.Architecture}
+		for _, c := range architectures.SupportColumns {
+			cells = append(cells, mark(&s, c))
+		}
+		t.add(append(cells, strings.Join(s.Reasons(), "; "))...)
+	}
+	t.print(w, tableWidth(w))
+	return nil
+}
+
+// mark is a cell of the table: "-" where a class has nothing of the kind.
+func mark(s *architectures.Supported, column string) string {
+	switch g, ok := s.Columns[column]; {
+	case !ok:
+		return "-"
+	case g.Made:
+		return "yes"
+	}
+	return "no"
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs/formats/architectures"
+)
+
+// TestInfoArchitectures holds the table of classes, as text and as JSON.
+func TestInfoArchitectures(t *testing.T) {
+	code, out, stderr := command("info", "--architectures")
+	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	if code != 0 || stderr != "" || len(lines) != 1+len(architectures.Support()) {
+		t.Fatalf("%d %s: %d lines", code, stderr, len(lines))
+	}
+	for _, want := range []string{"class ", "LlamaForCausalLM ", "NomicBertModel "} {
+		if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, want) }) {
+			t.Errorf("no line begins with %s", want)
+		}
+	}
+	for _, want := range []string{"LlamaForCausalLM llama yes yes yes -", "Gemma3ForConditionalGeneration gemma3 yes yes yes yes"} {
+		if !slices.ContainsFunc(lines, func(line string) bool { return strings.Join(strings.Fields(line), " ") == want }) {
+			t.Errorf("no line says %s", want)
+		}
+	}
+	var rows []classRow
+	code, out, _ = command("info", "--architectures", "--json")
+	if err := json.Unmarshal([]byte(out), &rows); err != nil || code != 0 || len(rows) != len(lines)-1 {
+		t.Fatalf("%d %v: %d rows", code, err, len(rows))
+	}
+	for _, r := range rows {
+		for column, made := range r.Made {
+			why := 0
+			for reason, columns := range r.Reasons {
+				if reason != "" && slices.Contains(columns, column) {
+					why++
+				}
+			}
+			if made != (why == 0) || why > 1 {
+				t.Errorf("%s: %s: %v, for %d reasons", r.Class, column, made, why)
+			}
+		}
+	}
+	if code, _, stderr := command("info", "--architectures", q8); code != 2 || !strings.Contains(stderr, "info --architectures takes no model") {
+		t.Errorf("%d %s", code, stderr)
+	}
+}
+
+// TestRuntimesTable holds that docs/runtimes.md has the table of architectures as the
+// program prints it; -update writes it.
+func TestRuntimesTable(t *testing.T) {
+	const page, begin, end = "../../docs/runtimes.md", "<!-- made by go test ./cmd/tensorfs -run TestRuntimesTable -update -->\n", "<!-- end of what is made -->\n"
+	b, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(b), begin)
+	_, after, both := strings.Cut(rest, end)
+	if !ok || !both {
+		t.Fatalf("%s has no place for the table", page)
+	}
+	want := before + begin + architecturesPage() + end + after
+	if *update {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if string(b) != want {
+		t.Errorf("%s is not what the descriptions say: go test ./cmd/tensorfs -run TestRuntimesTable -update", page)
+	}
+}
+
+// architecturesPage is the table of architectures as the documentation has it: a row for
+// all classes of an architecture of which the same is made, and those of which nothing is
+// by their reasons.
+func architecturesPage() string {
+	type group struct {
+		architecture string
+		cells        [4]string
+	}
+	classes, missing := map[group][]string{}, map[string][]string{}
+	var rows []group
+	made, all := map[string]int{}, 0
+	for _, s := range architectures.Support() {
+		g := group{architecture: cmp.Or(s.Architecture, "its language model's")}
+		for i, c := range architectures.SupportColumns {
+			g.cells[i] = mark(&s, c)
+			if g.cells[i] == "yes" {
+				made[c]++
+			}
+		}
+		all++
+		if len(s.Made()) == 0 {
+			why := s.Reasons()[0]
+			missing[why] = append(missing[why], s.Class)
+			continue
+		}
+		if classes[g] == nil {
+			rows = append(rows, g)
+		}
+		classes[g] = append(classes[g], "`"+s.Class+"`")
+	}
+	slices.SortStableFunc(rows, func(a, b group) int { return strings.Compare(a.architecture, b.architecture) })
+	var b strings.Builder
+	fmt.Fprintf(&b, "Of %d classes, nearly all that llama.cpp's converter takes, `gguf/` is made of %d, `hf/` and `mlx/` of the GGUF files of %d and %d, and\n`gguf/mmproj.gguf` of %d.\n\n",
+		all, made["gguf"], made["hf"], made["mlx"], made["vision"])
+	b.WriteString("| architecture | classes | gguf/ | hf/ of GGUF | mlx/ of GGUF | gguf/mmproj.gguf |\n|---|---|---|---|---|---|\n")
+	for _, g := range rows {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", g.architecture, strings.Join(classes[g], " "), strings.Join(g.cells[:], " | "))
+	}
+	b.WriteString("\nNothing is made of these, for the reason before them:\n\n")
+	reasons := slices.Collect(maps.Keys(missing))
+	slices.SortFunc(reasons, func(a, b string) int {
+		if n := len(missing[b]) - len(missing[a]); n != 0 {
+			return n
+		}
+		return strings.Compare(a, b)
+	})
+	for _, why := range reasons {
+		fmt.Fprintf(&b, "- %s (%d): %s\n", why, len(missing[why]), strings.Join(missing[why], ", "))
+	}
+	return b.String()
+}

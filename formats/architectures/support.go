@@ -1,0 +1,152 @@
+package architectures
+
+import (
+	_ "embed"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tensorfs/tensorfs/formats/names"
+)
+
+//go:embed missing.txt
+var missingText string
+
+// SupportColumns are what [Support] says of a class: gguf is of a directory of Hugging Face,
+// hf and mlx are of a GGUF file, and vision is the file of the model's tower.
+var SupportColumns = []string{"gguf", "hf", "mlx", "vision"}
+
+// Supported says what is made of models of a class in config.json.
+type Supported struct {
+	Class        string
+	Architecture string           // GGUF's name, "" if it is not known
+	Columns      map[string]Given // those that the class can have
+}
+
+// Given says that something is made, or why it is not.
+type Given struct {
+	Made   bool
+	Reason string
+}
+
+// Support returns the classes that llama.cpp's converter takes, and those of the
+// descriptions, by name.
+var Support = sync.OnceValue(func() []Supported { return must(readSupport("missing.txt", missingText)) })
+
+// readSupport reads missing.txt, and adds the classes of the descriptions.
+func readSupport(file, text string) ([]Supported, error) {
+	lists, reasons, err := readMissing(file, text)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*Supported{}
+	of := func(class string) *Supported {
+		if all[class] == nil {
+			all[class] = &Supported{class, names.Arch(class, ""), map[string]Given{}}
+		}
+		return all[class]
+	}
+	for word, columns := range map[string][]string{"text": {"gguf", "hf", "mlx"}, "vision": {"vision"}} {
+		for _, class := range lists[word] {
+			for _, c := range columns {
+				of(class).Columns[c] = Given{Reason: reasons[word][class]}
+			}
+		}
+	}
+	for _, class := range lists["wrapped"] {
+		for _, c := range []string{"gguf", "hf", "mlx"} {
+			of(class).Columns[c] = Given{Made: true}
+		}
+	}
+	for _, p := range Projectors() {
+		for _, c := range p.Classes {
+			of(c.Name).Columns["vision"] = Given{Made: true}
+		}
+	}
+	for _, s := range AllSettings() {
+		for _, c := range s.Classes {
+			if c.Name == "" {
+				continue
+			}
+			of(c.Name).Architecture = s.GGUF
+			for _, column := range []string{"gguf", "hf", "mlx"} {
+				of(c.Name).Columns[column] = s.gives(column, reasons[column][c.Name])
+			}
+		}
+	}
+	delete(all, "")
+	return slices.SortedFunc(func(yield func(Supported) bool) {
+		for _, s := range all {
+			if !yield(*s) {
+				return
+			}
+		}
+	}, func(a, b Supported) int { return strings.Compare(a.Class, b.Class) }), nil
+}
+
+// gives says of a block what it makes. What mlx-lm does not have is no fault of it.
+func (s *Settings) gives(column, reason string) Given {
+	modelType := s.Classes[0].ModelType
+	switch {
+	case column == "mlx" && MLXClassOf(modelType) == nil:
+		return Given{Reason: "mlx-lm does not have the model type " + modelType}
+	case s.Makes(column):
+		return Given{Made: true}
+	}
+	return Given{Reason: reason}
+}
+
+// readMissing reads the lists of missing.txt, by their words, and the reasons of the classes
+// in them.
+func readMissing(file, text string) (lists map[string][]string, reasons map[string]map[string]string, err error) {
+	lists, reasons = map[string][]string{}, map[string]map[string]string{}
+	why, word := "", ""
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		items := strings.Fields(line)
+		indented := strings.HasPrefix(line, " ")
+		switch {
+		case len(items) == 0 || items[0][0] == '#':
+			continue
+		case !indented && items[0] == "why":
+			why, word = strings.Join(items[1:], " "), ""
+			continue
+		case !indented:
+			why = ""
+		}
+		if slices.Contains([]string{"wrapped", "text", "vision", "hf", "mlx"}, items[0]) {
+			word, items = items[0], items[1:]
+		}
+		if word == "" || (why == "") != (word == "wrapped") {
+			return nil, nil, mistake(file, n, "a list without its word, or a reason")
+		}
+		if reasons[word] == nil {
+			reasons[word] = map[string]string{}
+		}
+		for _, class := range items {
+			if _, twice := reasons[word][class]; twice {
+				return nil, nil, mistake(file, n, "%s is there twice", class)
+			}
+			reasons[word][class] = why
+		}
+		lists[word] = append(lists[word], items...)
+	}
+	return lists, reasons, nil
+}
+
+// Reasons are why something is not made, each once, in the order of the columns.
+func (s *Supported) Reasons() (list []string) {
+	for _, c := range SupportColumns {
+		if g, ok := s.Columns[c]; ok && !g.Made && !slices.Contains(list, g.Reason) {
+			list = append(list, g.Reason)
+		}
+	}
+	return list
+}
+
+// Made are the columns in which something is made.
+func (s *Supported) Made() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.Columns)), func(c string) bool { return !s.Columns[c].Made })
+}
