@@ -1,6 +1,7 @@
 package hfdir
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -123,7 +124,7 @@ func (k *kind) generate(m *tensorfs.Model, r result, f *whole.Files) error {
 	if err != nil {
 		return err
 	}
-	if err := k.addConfig(f, text, r); err != nil {
+	if err := k.addConfig(m, f, text, r); err != nil {
 		return err
 	}
 	if k == hf {
@@ -177,22 +178,22 @@ func (k *kind) adapt(m *tensorfs.Model, r result, f *whole.Files) error {
 			return err
 		}
 	}
-	return k.addConfig(f, text, r)
+	return k.addConfig(m, f, text, r)
 }
 
 // addConfig adds config.json; that of mlx/ as mlx-lm reads it.
-func (k *kind) addConfig(f *whole.Files, text []byte, r result) error {
+func (k *kind) addConfig(m *tensorfs.Model, f *whole.Files, text []byte, r result) error {
 	if k == mlx {
 		names := make([]string, len(r.List))
 		for i := range names {
 			names[i] = r.List[i].Name
 		}
 		config, err := forMLX(text, false, names)
-		if err == nil && config.lacks != "" {
-			err = errors.New(config.lacks)
-		}
 		if err != nil {
 			return err
+		}
+		if why := cmp.Or(unloaded(m, config), config.lacks); why != "" {
+			return errors.New(why)
 		}
 		text, f.Notes = config.text, append(f.Notes, config.notes...)
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
@@ -81,7 +80,10 @@ func isInt(r jsonobj.Raw, absent bool, of ...int) bool {
 
 // unpacked returns why a class of mlx-lm does not load how another library quantised a
 // model, "" if it does.
-func unpacked(m *tensorfs.Model, class *architectures.MLXClass, config mlxText) string {
+func unpacked(m *tensorfs.Model, config mlxText) string {
+	if len(config.x.classes) == 0 {
+		return ""
+	}
 	q := config.x.raw("quantization_config")
 	if q.Kind() == 0 {
 		q = config.y.raw("quantization_config") // where mlx-lm looks next
@@ -98,7 +100,7 @@ func unpacked(m *tensorfs.Model, class *architectures.MLXClass, config mlxText) 
 	}
 	method := q.Member("quant_method").Text()
 	for _, p := range packings {
-		if p.method != method || !p.fits(q) || !class.Says("packed", p.name) {
+		if p.method != method || !p.fits(q) || !config.x.classes[0].Says("packed", p.name) {
 			continue
 		}
 		if slices.ContainsFunc(p.ends, config.x.stored) {

@@ -2,6 +2,7 @@ package hfdir
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,11 +30,7 @@ func mendStored(m *tensorfs.Model, f *whole.Files) error {
 	}
 	f.Notes = append(f.Notes, config.notes...)
 	if release {
-		why := unloaded(m, config)
-		if why == "" {
-			why = config.lacks
-		}
-		if why != "" {
+		if why := cmp.Or(unpacked(m, config), unloaded(m, config), config.lacks); why != "" {
 			return errors.New(why)
 		}
 		if err := rename(m, config, f); err != nil {
@@ -48,17 +45,13 @@ func mendStored(m *tensorfs.Model, f *whole.Files) error {
 	return nil
 }
 
-// unloaded returns why mlx-lm does not load a release, but for fields that it lacks, ""
-// if it does.
+// unloaded returns why mlx-lm does not load a model, but for fields that it lacks, "" if
+// it does.
 func unloaded(m *tensorfs.Model, config mlxText) string {
 	if len(config.x.classes) == 0 {
 		return "mlx-lm is not known to have the model type " + tensorfs.Quote(config.x.kind)
 	}
-	class := config.x.classes[0]
-	if why := unpacked(m, class, config); why != "" {
-		return why
-	}
-	for _, name := range class.Names("refuses") {
+	for _, name := range config.x.classes[0].Names("refuses") {
 		if why := mlxRefusals[name].why(m, config.part); why != "" {
 			return "mlx-lm's " + tensorfs.Printable(config.x.kind) + " " + why
 		}
