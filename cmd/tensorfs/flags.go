@@ -41,6 +41,7 @@ var flagTable = []flagRow{
 	{"", "views", markOption, listOf(append([]string{"default"}, allViews...)), "`VIEWS` to show, with commas between: " + viewList},
 	{"", "gguf-type", markOption, oneOf(slices.Sorted(maps.Keys(ggufTypes))[1:]), "`TYPE` of the weights in gguf/: " + ggufTypeList +
 		" (default: as stored, or the smallest that is exact)"},
+	{"", "mmproj", markOption, nil, "`FILE` with the vision tower of a GGUF model, for hf/, or none (default: the only *mmproj*.gguf in its folder)"},
 	{"", "i2s", markOption, oneOf(views.I2SLayouts), "`ORDER` of BitNet I2_S codes: " + i2sLayouts + " (default: by size)"},
 	{"", "follow-links", markOption, nil, "follow symbolic links out of the model's directory where mount refuses them: as root and with allow_other"},
 	{"", "offline", "option remote", nil, "ask no other machine; open what is here or in the cache"},

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -63,6 +64,7 @@ type modelFlags struct {
 	tree        tree.Options
 	views       string // of --views, names with commas between; "" for the default
 	ggufType    string // of --gguf-type, a row of ggufTypes
+	mmproj      string // of --mmproj, a path or noTower
 	followLinks bool
 	keepInside  bool // links that leave the model's directory are refused, unless followLinks
 	remote      remoteFlags
@@ -70,7 +72,7 @@ type modelFlags struct {
 
 func (f *modelFlags) add(s system, c *cobra.Command) {
 	f.addReading(s, c)
-	s.define(c, "", flags{"views": &f.views, "gguf-type": &f.ggufType})
+	s.define(c, "", flags{"views": &f.views, "gguf-type": &f.ggufType, "mmproj": &f.mmproj})
 }
 
 // addReading adds those of commands that look at no whole-model file.
@@ -92,6 +94,12 @@ func (f *modelFlags) check() error {
 	}
 	if err := f.setGGUFType(); err != nil {
 		return err
+	}
+	if f.mmproj != "" && f.mmproj != noTower && !filepath.IsAbs(f.mmproj) { // the server may be in another directory
+		var err error
+		if f.mmproj, err = filepath.Abs(f.mmproj); err != nil {
+			return err
+		}
 	}
 	return f.remote.check()
 }
@@ -121,7 +129,7 @@ func (f *modelFlags) open(path string) (*tree.Tree, error) {
 		m.Close()
 		return nil, err
 	}
-	return tree.New(m, f.tree), nil
+	return tree.New(m, f.withTower(m, false)), nil
 }
 
 // openListed opens a model of a library. The caller closes it.
@@ -135,7 +143,7 @@ func (f *modelFlags) openListed(listed *library.Model) (*tree.Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tree.New(m, f.tree), nil
+	return tree.New(m, f.withTower(m, true)), nil
 }
 
 // options are those of the flags. On a terminal it is said whom a model is asked for, until

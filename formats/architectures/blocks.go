@@ -30,10 +30,10 @@ func mistake(file string, line int, format string, args ...any) error {
 var knownWords = strings.Fields(`
 	makes prefix mlx first layer last dropped varies sizes implied
 	class writes gguf when only known refuse rope keys needs vocab config heads ends check agree mlx_agree
-	tower rows types`)
+	tower rows types beside text tokens`)
 
 // ownWords are those that a block does not have of the one that it is like.
-var ownWords = []string{"class", "writes", "gguf", "when"}
+var ownWords = []string{"class", "writes", "gguf", "when", "beside", "text", "tokens"}
 
 // readBlocks reads the architectures of a text, in order, with the lines of those that
 // they are like.

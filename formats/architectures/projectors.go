@@ -20,6 +20,11 @@ type Projector struct {
 	*Settings
 	Rows  map[string]string // modules that are the row of a token in the embedding: the token
 	Types map[string]string // tensors of GGUF that have a type of their own: f32, f16, or conv
+
+	// Of a directory with the tower: its class by the architecture of the language model, as
+	// CLASS:TYPE; how names of the language model's tensors begin, and what they begin with
+	// then; fields that are the number of a token.
+	Beside, Text, Tokens map[string]string
 }
 
 // ProjectorPrefix begins the keys of GGUF about towers, and names no architecture.
@@ -49,11 +54,12 @@ func readProjectors(file, text string) (all []*Projector, err error) {
 	for _, s := range settings {
 		a := tensors[slices.IndexFunc(tensors, func(a *Architecture) bool { return a.Name == s.Name })]
 		a.Blocks, s.GGUF = "v.blk.", ProjectorPrefix
-		p := &Projector{a, s, map[string]string{}, map[string]string{}}
-		for word, to := range map[string]map[string]string{"rows": p.Rows, "types": p.Types} {
+		p := &Projector{Architecture: a, Settings: s}
+		for word, to := range map[string]*map[string]string{"rows": &p.Rows, "types": &p.Types, "beside": &p.Beside, "text": &p.Text, "tokens": &p.Tokens} {
+			*to = map[string]string{}
 			for _, x := range a.words[word] {
 				name, value, _ := strings.Cut(x.Text, "=")
-				to[name] = value
+				(*to)[name] = value
 			}
 		}
 		all = append(all, p)
@@ -72,6 +78,15 @@ func ProjectorOf(class Class) *Projector {
 		}
 	}
 	return nil
+}
+
+// ProjectorNamed returns the projector of a name, nil without one.
+func ProjectorNamed(name string) *Projector {
+	i := slices.IndexFunc(Projectors(), func(p *Projector) bool { return p.Settings.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return Projectors()[i]
 }
 
 // Published returns the names of towers in files of Hugging Face in one spelling:

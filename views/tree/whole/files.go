@@ -14,6 +14,11 @@ type Options struct {
 	// smallest that holds it exactly. What llama.cpp computes with F32 alone is F32
 	// whatever the type.
 	Type tensorfs.DType
+
+	// Projector finds the file of the vision tower that belongs to a GGUF model, opened as a
+	// model, for hf/. It returns nil where there is none; the note says which was taken, and
+	// the error why none was. Nil finds none: those of Ollama models are found without it.
+	Projector func(m *tensorfs.Model) (tower *tensorfs.Model, note string, err error)
 }
 
 // Files are all files of one kind that a model gives, or the reason why it gives

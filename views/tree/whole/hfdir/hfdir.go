@@ -22,10 +22,10 @@ const (
 )
 
 // HF returns the directory that programs of Hugging Face's kind load.
-func HF(m *tensorfs.Model, _ whole.Options) *whole.Files { return files(m, hf) }
+func HF(m *tensorfs.Model, opts whole.Options) *whole.Files { return files(m, hf, opts) }
 
 // MLX returns the directory that mlx-lm loads.
-func MLX(m *tensorfs.Model, _ whole.Options) *whole.Files { return files(m, mlx) }
+func MLX(m *tensorfs.Model, opts whole.Options) *whole.Files { return files(m, mlx, opts) }
 
 // kind is one of the two directories.
 type kind struct {
@@ -40,8 +40,8 @@ var (
 	mlx = &kind{"mlx", mlxTensors, "mlx", func(m *tensorfs.Model) bool { return m.Format == "mlx" || m.Format == "huggingface" }}
 )
 
-func files(m *tensorfs.Model, k *kind) *whole.Files {
-	f, err := k.files(m)
+func files(m *tensorfs.Model, k *kind, opts whole.Options) *whole.Files {
+	f, err := k.files(m, opts)
 	if err != nil {
 		return whole.Absent(err)
 	}
@@ -49,7 +49,7 @@ func files(m *tensorfs.Model, k *kind) *whole.Files {
 }
 
 // files returns the files of a directory, or why there is none.
-func (k *kind) files(m *tensorfs.Model) (*whole.Files, error) {
+func (k *kind) files(m *tensorfs.Model, opts whole.Options) (*whole.Files, error) {
 	if m.Format == "safetensors" {
 		return nil, errors.New("a safetensors file alone has no config.json, which says what model it is; name the directory of a model")
 	}
@@ -64,14 +64,22 @@ func (k *kind) files(m *tensorfs.Model) (*whole.Files, error) {
 	if err != nil {
 		return nil, err
 	}
+	t, whyNot := k.tower(m, opts)
+	if t != nil {
+		t.join(&r)
+	}
 	weights, err := safetensors.Compose([][2]string{{"format", k.format}}, r.List)
 	if err != nil {
 		return nil, err
 	}
 	f := &whole.Files{Tensors: len(r.List), Types: r.Types, Exact: r.Exact, Notes: r.Notes}
-	f.LeaveOut(r.Left, "it is not made of a projector's GGUF file")
+	f.LeaveOut(r.Left, cmp.Or(whyNot, "it is not made of a projector's GGUF file"))
+	if f.Left[whole.Vision] == "" && whyNot != "" {
+		f.Leave(whole.Vision, "the vision tower beside the model is left out: "+whyNot)
+		f.Notes = append(f.Notes, f.Left[whole.Vision])
+	}
 	if m.Layout == "gguf" {
-		err = k.generate(m, r, f)
+		err = k.generate(m, r, f, t)
 	} else {
 		err = k.adapt(m, r, f)
 	}
@@ -113,7 +121,7 @@ func weightsIndex(list []safetensors.Stored) *tensorfs.Text {
 }
 
 // generate makes the files beside the weights from GGUF's metadata.
-func (k *kind) generate(m *tensorfs.Model, r result, f *whole.Files) error {
+func (k *kind) generate(m *tensorfs.Model, r result, f *whole.Files, t *tower) error {
 	given := tensorFacts(m, r)
 	given.MLX = k == mlx
 	about, err := settings.FromGGUF(m, given)
@@ -121,6 +129,9 @@ func (k *kind) generate(m *tensorfs.Model, r result, f *whole.Files) error {
 		return err
 	}
 	text, err := about.Config()
+	if err == nil && t != nil {
+		text, err = t.config(m, text, f)
+	}
 	if err != nil {
 		return err
 	}

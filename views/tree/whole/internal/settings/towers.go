@@ -2,7 +2,9 @@ package settings
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -17,6 +19,7 @@ type Projector struct {
 	model *Model
 	top   Fields // config.json
 	meta  []tensorfs.Meta
+	class string // of a directory with it, and its model_type
 }
 
 // ToProjector makes the keys of the vision tower that a config.json describes. The error
@@ -65,7 +68,7 @@ func ToProjector(m *tensorfs.Model, cfg Fields) (*Projector, error) {
 // number of vision_config.
 func (x *Projector) Fact(name string) any {
 	if field, ok := strings.CutPrefix(name, "config."); ok {
-		if n, ok := x.model.cfg.Integer(field); ok {
+		if n, ok := x.model.cfg.Integer(field); ok && x.model.to == architectures.ToGGUF {
 			return n
 		}
 		return nil
@@ -158,6 +161,7 @@ var towerMeanings = map[string]meaning{
 		}
 		return layers
 	}},
+	"square": {fromGGUF: func(c call) any { return c.number(0) * c.number(0) }},
 	// How often a share goes into one.
 	"inverse": {toGGUF: func(c call) any {
 		x, ok := c.arg(0).(float64)
@@ -230,4 +234,85 @@ func fullAttentionEvery(c call) any {
 		c.refuse("fullatt_block_indexes does not go to the last layer, as llama.cpp has it")
 	}
 	return every
+}
+
+// FromProjector reads the metadata of a vision tower's file, for a directory that has it
+// beside a language model. The error is why there is no such directory.
+func FromProjector(text, tower *tensorfs.Model) (*Projector, error) {
+	s := newModel(tower, architectures.FromGGUF)
+	s.keys = metadata{at: ByKey(tower.Metadata), prefix: architectures.ProjectorPrefix + "."}
+	v, key := s.keys.find(architectures.FactOf("projector_type").Keys[0], architectures.FactOf("vision_projector_type").Keys[0])
+	name, _ := v.(string)
+	x := &Projector{Projector: architectures.ProjectorNamed(name), model: s}
+	switch {
+	case v == nil:
+		return nil, fmt.Errorf("it has no %s, and is no vision tower", key)
+	case x.Projector == nil:
+		return nil, fmt.Errorf("no projector %s is known", Shown(v))
+	}
+	s.arch = x.Settings
+	language, _ := ByKey(text.Metadata)["general.architecture"].(string)
+	x.class = x.Beside[language]
+	if x.class == "" {
+		return nil, fmt.Errorf("no class of Hugging Face with the projector %s and a language model of %s is known", name, Shown(language))
+	}
+	s.known["blocks"] = s.count("n_layers")
+	for _, e := range s.arch.Calls("needs") {
+		if !s.has(e.Name) && s.failed == nil {
+			s.refuse("it has no %s", s.full(e.Name))
+		}
+	}
+	width, _ := wholeNumber(ByKey(text.Metadata)[language+".embedding_length"])
+	if got := s.count("projection_dim"); got != width && s.failed == nil {
+		s.refuse("it is made for a language model of width %d, and this one has %d", got, width)
+	}
+	return x, s.failed
+}
+
+// Config returns the config.json of a directory with the vision tower: text is that of
+// the language model, find finds modules of the tower, and tokens are the vocabulary. The
+// notes say which fields are missing.
+func (x *Projector) Config(text []byte, find func(module string) *tensorfs.Tensor, tokens []string) (_ []byte, notes []string, err error) {
+	language, err := jsonobj.Parse(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := x.model
+	s.given.Tensor = find
+	class, modelType, _ := strings.Cut(x.class, ":")
+	inner := Members(language)
+	inner = slices.DeleteFunc(inner, func(m Member) bool { return m.Name == "architectures" })
+	o := Object{{"architectures", []string{class}}, {"model_type", modelType}, {"text_config", inner}}
+	for i := range s.arch.Config {
+		item := &s.arch.Config[i]
+		o = o.at(strings.Split(item.Name, "."), s.field(item))
+	}
+	if s.failed != nil {
+		return nil, nil, s.failed
+	}
+	for _, same := range []string{"tie_word_embeddings", "torch_dtype"} {
+		if language.Has(same) {
+			o = o.With(same, language.Raw(same))
+		}
+	}
+	for _, field := range slices.Sorted(maps.Keys(x.Tokens)) {
+		id := slices.Index(tokens, x.Tokens[field])
+		if id < 0 {
+			notes = append(notes, fmt.Sprintf("config.json does not say %s, because the vocabulary has no %s", field, x.Tokens[field]))
+			continue
+		}
+		o = o.With(field, int64(id))
+	}
+	return o.Text(), notes, nil
+}
+
+// TextName returns what a tensor of the language model is called in a directory with the
+// tower.
+func (x *Projector) TextName(name string) string {
+	for begin, to := range x.Text {
+		if rest, ok := strings.CutPrefix(name, begin); ok {
+			return to + rest
+		}
+	}
+	return name
 }

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"sync"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/pick"
+	"github.com/tensorfs/tensorfs/internal/source"
+	"github.com/tensorfs/tensorfs/views/tree"
+)
+
+// noTower is the value of --mmproj that takes no file.
+const noTower = "none"
+
+// towers finds the vision tower of a model when somebody looks for it, and closes it with
+// the model.
+type towers struct {
+	flags  *modelFlags
+	listed bool // the model is one of a library
+	mu     sync.Mutex
+	opened []*tensorfs.Model
+	closed bool
+}
+
+// withTower returns the options of a model's tree, which find its vision tower.
+func (f *modelFlags) withTower(m *tensorfs.Model, listed bool) (opts tree.Options) {
+	opts = f.tree
+	if m.Layout != "gguf" || f.mmproj == noTower {
+		return opts
+	}
+	t := &towers{flags: f, listed: listed}
+	m.Own(t)
+	opts.Whole.Projector = t.find
+	return opts
+}
+
+// find opens the file that --mmproj names, or else the one in the folder of the model.
+func (t *towers) find(m *tensorfs.Model) (tower *tensorfs.Model, note string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil, "", fs.ErrClosed
+	}
+	keepInside := t.flags.keepInside && !t.flags.followLinks
+	switch file := t.flags.mmproj; {
+	case file != "" && t.listed:
+		return nil, "", fmt.Errorf("--mmproj %s is for a single model, and this is one of several", file)
+	case file != "":
+		tower, err = formats.Options{KeepInside: keepInside}.Open(file)
+		note = tensorfs.Printable(filepath.Base(file)) + " (--mmproj)"
+	default:
+		tower, note, err = towerBeside(m, keepInside)
+	}
+	if tower != nil {
+		t.opened = append(t.opened, tower)
+	}
+	return tower, note, err
+}
+
+// Close closes what was opened.
+func (t *towers) Close() (err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, m := range t.opened {
+		if e := m.Close(); err == nil {
+			err = e
+		}
+	}
+	t.opened, t.closed = nil, true
+	return err
+}
+
+// towerBeside opens the vision tower in the folder of a GGUF model of this machine, nil
+// without one.
+func towerBeside(m *tensorfs.Model, keepInside bool) (tower *tensorfs.Model, note string, err error) {
+	if m.Format != "gguf" || len(m.Sources) == 0 || !m.Sources[0].Local() {
+		return nil, "", nil
+	}
+	dir, err := source.Dir(filepath.Dir(m.Sources[0].Path), source.Links(keepInside))
+	if err != nil {
+		return nil, "", err
+	}
+	defer dir.Close()
+	entries, err := fs.ReadDir(dir, ".")
+	if err != nil {
+		return nil, "", err
+	}
+	var names []string
+	for _, e := range entries {
+		if !e.IsDir() && e.Name() != filepath.Base(m.Sources[0].Path) {
+			names = append(names, e.Name())
+		}
+	}
+	name, err := pick.Projector(names)
+	if err != nil {
+		return nil, "", fmt.Errorf("%w; name one with --mmproj FILE", err)
+	}
+	if name == "" {
+		return nil, "", nil
+	}
+	tower, err = formats.OpenFS(dir, name)
+	return tower, tensorfs.Printable(name) + ", which is in the same folder (--mmproj none leaves it out)", err
+}

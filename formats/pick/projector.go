@@ -1,0 +1,52 @@
+package pick
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// plainTypes are the types of projectors that hold the same numbers, those that are exact
+// first.
+var plainTypes = []string{"f32", "bf16", "f16"}
+
+// Projector returns which of the files of a folder has the vision tower of its model, by
+// their names: the only GGUF file with mmproj in its name, or of several that differ in
+// their type alone the most exact. It is "" where there is none; the error names those
+// between which it does not choose.
+func Projector(files []string) (string, error) {
+	var found []string
+	stems := map[string]bool{}
+	best := len(plainTypes)
+	name := ""
+	for _, f := range files {
+		base := strings.ToLower(path.Base(f))
+		if !strings.HasSuffix(base, ".gguf") || !strings.Contains(base, "mmproj") {
+			continue
+		}
+		found = append(found, f)
+		stem, rank := strings.TrimSuffix(base, ".gguf"), -1
+		for i, t := range plainTypes {
+			words := strings.FieldsFunc(stem, func(r rune) bool { return strings.ContainsRune("-_.", r) })
+			if at := slices.Index(words, t); at >= 0 {
+				stem, rank = strings.Join(slices.Delete(words, at, at+1), "-"), i
+				break
+			}
+		}
+		stems[stem] = true
+		if rank < 0 {
+			stems[base] = true // of a type that is not known
+		} else if rank < best {
+			best, name = rank, f
+		}
+	}
+	switch {
+	case len(found) < 2:
+		return strings.Join(found, ""), nil
+	case len(stems) == 1:
+		return name, nil
+	}
+	slices.Sort(found)
+	return "", fmt.Errorf("there are %d vision towers: %s", len(found), strings.Join(found[:min(len(found), 8)], ", "))
+}

@@ -1,0 +1,162 @@
+package hfdir_test
+
+import (
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/testing/memory"
+	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
+)
+
+// pairOf makes both GGUF files of a model of testdata/architectures; the second is nil
+// where gguf/ has none.
+func pairOf(t *testing.T, name string) (text, tower []byte) {
+	t.Helper()
+	m, err := formats.Open(data + "architectures/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	made := whole.GGUF(m, whole.Options{})
+	if made.Reason != "" {
+		return nil, nil
+	}
+	files := contents(t, made)
+	return files["model.gguf"], files["mmproj.gguf"]
+}
+
+// beside finds a tower's file, as the program does.
+func beside(t *testing.T, file []byte) whole.Options {
+	return whole.Options{Projector: func(*tensorfs.Model) (*tensorfs.Model, string, error) {
+		m, err := openGGUF(memory.New(map[string][]byte{"m.gguf": file}))
+		if err != nil {
+			return nil, "", err
+		}
+		t.Cleanup(func() { m.Close() })
+		return m, "mmproj-model.gguf", nil
+	}}
+}
+
+// withTower are the models whose hf/ has the vision tower. Of the others, no block of
+// architectures.txt describes the language model both ways.
+var withTower = []string{"gemma3-vl", "mistral3", "smolvlm"}
+
+// TestTowerBack makes hf/ of both files of a model: it has the tensors and the config.json
+// that transformers loads with the logits of the source.
+func TestTowerBack(t *testing.T) {
+	tables, err := filepath.Glob(data + "architectures/expected/*.vl.hf.tsv")
+	if err != nil || len(tables) != 11 {
+		t.Fatal(tables, err)
+	}
+	for _, table := range tables {
+		name := strings.TrimSuffix(filepath.Base(table), ".vl.hf.tsv")
+		t.Run(name, func(t *testing.T) {
+			c := &goldenCase{name: name}
+			var tower []byte
+			c.gguf, tower = pairOf(t, name)
+			if c.gguf == nil || tower == nil {
+				if slices.Contains(withTower, name) {
+					t.Error("gguf/ lacks a file")
+				}
+				return
+			}
+			opts := beside(t, tower)
+			var made *whole.Files
+			wrong := problems(c.checkDirectory(t, "vl.hf", func(m *tensorfs.Model, _ whole.Options) *whole.Files {
+				made = hfdir.HF(m, opts)
+				return made
+			}))
+			if why := made.Left[whole.Vision]; why != "" {
+				wrong.add("%s", why)
+			} else if made.Reason == "" {
+				wrong.compareTowers(t, contents(t, made)["config.json"], read(t, "architectures/expected/"+name+".vl.hf.config.json"))
+			}
+			if !strings.Contains(strings.Join(made.Notes, "; "), "the vision tower is that of mmproj-model.gguf") {
+				wrong.add("no note says which tower was taken: %q", made.Notes)
+			}
+			if works := len(wrong) == 0; works != slices.Contains(withTower, name) {
+				t.Errorf("it works: %v: %.2000s", works, strings.Join(wrong, "; "))
+			}
+		})
+	}
+}
+
+// compareTowers is compareConfig for what holds a language model and a tower. The numbers
+// of tokens are found by names that the small vocabularies lack.
+func (p *problems) compareTowers(t *testing.T, got, want []byte) {
+	var has, wants map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal(got, &has), json.Unmarshal(want, &wants)); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"text_config", "vision_config"} {
+		p.compareConfig(t, has[part], wants[part])
+		delete(has, part)
+		delete(wants, part)
+	}
+	for field := range wants {
+		if strings.HasSuffix(field, "_token_id") || strings.HasSuffix(field, "_token_index") {
+			delete(wants, field)
+		}
+	}
+	a, _ := json.Marshal(has)
+	b, _ := json.Marshal(wants)
+	p.compareConfig(t, a, b)
+}
+
+// TestTowerLeftOut holds why a tower beside a model is left out, and that the language
+// model is there without it.
+func TestTowerLeftOut(t *testing.T) {
+	text, tower := pairOf(t, "gemma3-vl")
+	_, other := pairOf(t, "mistral3")
+	change := func(key string, value any) func(m *tensorfs.Model) {
+		return func(m *tensorfs.Model) {
+			m.Metadata = slices.DeleteFunc(slices.Clone(m.Metadata), func(x tensorfs.Meta) bool { return x.Key == key })
+			if value != nil {
+				m.Metadata = append(m.Metadata, tensorfs.Meta{Key: key, Value: value})
+			}
+		}
+	}
+	for _, c := range []struct {
+		file   []byte
+		change func(m *tensorfs.Model)
+		want   string
+	}{
+		{tower, change("clip.vision.projection_dim", uint32(64)), "it is made for a language model of width 64, and this one has 32"},
+		{tower, change("clip.projector_type", nil), "it has no clip.projector_type, and is no vision tower"},
+		{tower, change("clip.projector_type", "ldp"), `no projector "ldp" is known`},
+		{tower, change("clip.projector_type", uint32(1)), "no projector 1 is known"},
+		{tower, change("clip.vision.block_count", uint32(1<<30)), "clip.vision.block_count is 1073741824, not a whole number"},
+		{tower, change("clip.vision.block_count", uint32(3)), "the tensor layers.2.attention_norm.weight of architecture gemma3 is missing"},
+		{tower, change("clip.vision.block_count", uint32(1)), "a tensor that the projector gemma3 does not have"},
+		{tower, change("clip.vision.patch_size", nil), "it has no clip.vision.patch_size"},
+		{tower, change("clip.vision.embedding_length", uint32(48)), "for width"},
+		{tower, change("clip.vision.attention.head_count", "two"), "clip.vision.attention.head_count"},
+		{tower, func(m *tensorfs.Model) { m.Tensors = m.Tensors[1:] }, "missing"},
+		{other, func(*tensorfs.Model) {}, `no class of Hugging Face with the projector pixtral and a language model of "gemma3" is known`},
+		{text, func(*tensorfs.Model) {}, "it has no clip.projector_type"},
+	} {
+		m, err := openGGUF(memory.New(map[string][]byte{"m.gguf": text}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { m.Close() })
+		opts := beside(t, c.file)
+		find := opts.Projector
+		opts.Projector = func(m *tensorfs.Model) (*tensorfs.Model, string, error) {
+			x, note, err := find(m)
+			c.change(x)
+			return x, note, err
+		}
+		f := hfdir.HF(m, opts)
+		if why := f.Left[whole.Vision]; f.Reason != "" || f.Tensors != 80 || !strings.Contains(why, c.want) || !slices.Contains(f.Notes, why) {
+			t.Errorf("%d tensors, %s%q, want %s", f.Tensors, f.Reason, why, c.want)
+		}
+	}
+}
