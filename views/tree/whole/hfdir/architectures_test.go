@@ -409,7 +409,8 @@ func likeMLX(m *tensorfs.Model, got, want map[string]string) map[string]string {
 
 // readByMLX returns what mlx-lm's class reads of the config.json of a language model alone,
 // but for its names and for what has several values: how long texts are, which converters
-// take from elsewhere, and the period of Jamba's layers, whose smallest is taken.
+// take from elsewhere, the period of Jamba's layers, whose smallest is taken, and from what
+// width LFM2's was computed.
 func readByMLX(t *testing.T, config []byte) []byte {
 	var fields, read map[string]any = nil, map[string]any{}
 	if err := json.Unmarshal(config, &fields); err != nil {
@@ -417,7 +418,7 @@ func readByMLX(t *testing.T, config []byte) []byte {
 	}
 	kind, _ := fields["model_type"].(string)
 	for _, name := range architectures.MLXClassOf(kind).Needs {
-		if v, ok := fields[name]; ok && !slices.Contains([]string{"model_type", "max_position_embeddings", "text_config", "attn_layer_period"}, name) {
+		if v, ok := fields[name]; ok && !slices.Contains([]string{"model_type", "max_position_embeddings", "text_config", "attn_layer_period", "block_auto_adjust_ff_dim", "block_multiple_of"}, name) {
 			read[name] = v
 		}
 	}
