@@ -114,6 +114,9 @@ func goldenCases(t testing.TB) (cases []goldenCase) {
 		}
 		for _, file := range list {
 			c := goldenCase{dir: dir, name: strings.TrimSuffix(filepath.Base(file), ".meta.json")}
+			if strings.HasSuffix(c.name, ".mmproj") {
+				continue
+			}
 			b := bytes.ReplaceAll(c.expects(t, ".meta.json"), []byte("-Infinity"), []byte("null")) // of a key that is no tokenizer's
 			if err := json.Unmarshal(b, &c.want); err != nil {
 				t.Fatal(err)

@@ -174,7 +174,7 @@ func TestHostileKeys(t *testing.T) {
 		{"smollm3", "no_rope_layer_interval", "3", "no_rope_layer_interval"},
 		{"gpt-oss", "swiglu_limit", "8", "swiglu_limit"},
 		{"bert", "position_embedding_type", `"relative_key"`, "position_embedding_type"},
-		{"bert", "architectures", `["BertForSequenceClassification"]`, "no GGUF file"},
+		{"bert", "architectures", `["BertForSequenceClassification"]`, "classifier.output_labels"},
 		{"bert", "hidden_act", `[1]`, "hidden_act is a list"},
 		{"bert", "hidden_act", `{"a":1}`, "hidden_act is an object"},
 	} {

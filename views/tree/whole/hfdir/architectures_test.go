@@ -268,6 +268,9 @@ func withoutAssumed(keys map[string]string, without ...string) map[string]string
 			delete(keys, key)
 		}
 	}
+	if model == "bert" { // any pre-tokenizer will do
+		delete(keys, "tokenizer.ggml.pre")
+	}
 	for _, key := range slices.Concat(unwrittenKeys, without) {
 		delete(keys, key)
 	}

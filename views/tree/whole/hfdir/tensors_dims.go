@@ -2,6 +2,7 @@ package hfdir
 
 import (
 	"reflect"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
@@ -25,6 +26,9 @@ func (k *ggufSizes) facts() architectures.Facts {
 		}
 		if f := architectures.FactOf(name); f != nil {
 			for _, key := range f.Keys {
+				if strings.HasPrefix(key, "tokenizer.") {
+					return ofTokenizer(k.keys[key])
+				}
 				if n, ok := k.same(key); ok && n != 0 {
 					return n
 				}
@@ -32,6 +36,18 @@ func (k *ggufSizes) facts() architectures.Facts {
 		}
 		return nil
 	}
+}
+
+// ofTokenizer is a text or a whole number, nil for what is neither.
+func ofTokenizer(v any) any {
+	if r := reflect.ValueOf(v); r.IsValid() && (r.CanInt() || r.CanUint()) {
+		return countOf(v)
+	}
+	text, ok := v.(string)
+	if !ok {
+		return nil
+	}
+	return text
 }
 
 // number returns an integer of the architecture's keys, 0 without one. An array

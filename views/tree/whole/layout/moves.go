@@ -46,7 +46,7 @@ var moves = map[string]Move{
 	"keep":         {To: keepTokens},
 	"tokens":       {Find: outputOrTokens},
 	"unless_mlx":   {All: unlessMLX},
-	"positions":    {To: cutPositions},
+	"positions":    {To: cutPositions, From: addPositions},
 	"divisors":     {Find: ropeDivisors, InConfig: true},
 	"long_factor":  {Find: ropeFactors("long_factor"), InConfig: true},
 	"short_factor": {Find: ropeFactors("short_factor"), InConfig: true},

@@ -50,20 +50,32 @@ func unlessMLX(w *Walk, m *module) error {
 	return w.Put(m.to+".weight", t, OriginOf(t), false)
 }
 
-// cutPositions cuts the rows that no position has, with which RoBERTa's table begins.
-func cutPositions(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+// unusedPositions is how many rows there are that no position has, with which RoBERTa's
+// table begins. From GGUF it is the tokenizer that tells RoBERTa from BERT.
+func (w *Walk) unusedPositions() int64 {
 	kind, _ := w.facts("model_type").(string)
-	if !slices.Contains([]string{"roberta", "xlm-roberta", "camembert"}, kind) {
+	model, _ := w.facts("tokenizer_model").(string)
+	if !slices.Contains([]string{"roberta", "xlm-roberta", "camembert"}, kind) && !slices.Contains([]string{"gpt2", "t5"}, model) {
+		return 0
+	}
+	for _, name := range []string{"config.pad_token_id", "pad_token"} {
+		if pad, ok := w.facts(name).(int64); ok {
+			return pad + 1
+		}
+	}
+	return 2
+}
+
+// cutPositions cuts those rows.
+func cutPositions(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	n := w.unusedPositions()
+	if n == 0 {
 		return t, nil
 	}
-	pad, ok := w.facts("config.pad_token_id").(int64)
-	if !ok {
-		pad = 1
-	}
-	if len(t.Numbers()) == 0 || pad < 0 || pad >= t.Numbers()[0] {
+	if len(t.Numbers()) == 0 || n < 0 || n >= t.Numbers()[0] {
 		return nil, errors.New("pad_token_id is not one of its rows")
 	}
-	return arrange.Slice(t, 0, pad+1, t.Numbers()[0]-pad-1)
+	return arrange.Slice(t, 0, n, t.Numbers()[0]-n)
 }
 
 // Row returns a row of a matrix as a list of plain numbers.
@@ -83,3 +95,24 @@ func Row(t *tensorfs.Tensor, row int64) (*tensorfs.Tensor, error) {
 	list.Source = source
 	return &list, nil
 }
+
+// addPositions puts rows of zeros in their place, which no token but that for padding asks for.
+func addPositions(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	n := w.unusedPositions()
+	if n == 0 {
+		return t, nil
+	}
+	t, err := w.Numbers(w.name(p), t, PlainType(t))
+	if err != nil {
+		return nil, err
+	}
+	shape := t.Numbers()
+	if len(shape) != 2 || n < 0 || n > maxUnused {
+		return nil, fmt.Errorf("the token for padding has the number %d", n-1)
+	}
+	zeros := tensorfs.Bytes(make([]byte, t.Data.Size()/max(shape[0], 1)*n))
+	return arrange.Join(0, &tensorfs.Tensor{Name: t.Name, Source: t.Source, DType: t.DType, Shape: []int64{n, shape[1]}, Data: zeros}, t)
+}
+
+// maxUnused bounds the number of the token for padding, which a file may say as it likes.
+const maxUnused = 64

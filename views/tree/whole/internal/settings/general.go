@@ -29,7 +29,7 @@ var generalMeanings = map[string]meaning{
 		if c.raw("causal") != false {
 			c.refuse("%s is not false, as it is for %s", c.full("causal"), class)
 		}
-		if c.tensor("position_embedding.weight") == nil {
+		if c.arch.Word("rope") == "" && c.tensor("position_embedding.weight") == nil {
 			c.refuse("the file has no embedding of positions, as %s has", class)
 		}
 	})},

@@ -22,8 +22,9 @@ func TestMeanings(t *testing.T) {
 				called[name] = true
 				continue
 			}
-			known := architectures.FactOf(name) != nil || slices.Contains(own, name) || strings.Contains(name, ".") || slices.ContainsFunc(functions, func(f string) bool { return slices.Contains(fields, f) })
-			if ok || !known {
+			isField := slices.ContainsFunc(functions, func(f string) bool { return slices.Contains(fields, f) && f != name })
+			known := architectures.FactOf(name) != nil || slices.Contains(own, name) || strings.Contains(name, ".") || isField
+			if ok && !isField || !known {
 				t.Errorf("%s calls %s, which nothing is called in that direction", arch, name)
 			}
 		}

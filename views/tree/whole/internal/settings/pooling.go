@@ -28,6 +28,22 @@ var poolings = []struct {
 var poolingMeanings = map[string]meaning{
 	"pooling":     {toGGUF: poolingType},
 	"token_types": {fromGGUF: tokenTypes},
+	// What the answers of a model that classifies texts are called, unless that says nothing.
+	"labels": {toGGUF: func(c call) any {
+		labels := c.cfg.Object("id2label")
+		var list []any
+		for id := range labels.top.All() {
+			list = append(list, id)
+		}
+		slices.SortFunc(list, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+		for i, id := range list {
+			list[i] = labels.Word(id.(string))
+		}
+		if len(list) == 0 || len(list) == 2 && list[0] == "LABEL_0" {
+			return nil
+		}
+		return list
+	}},
 }
 
 // poolingFields returns the fields that say what a pooling_type of GGUF says, one
@@ -126,7 +142,7 @@ func tokenTypes(c call) any {
 // and of decoders it wraps each text in the chat template.
 func (s *Model) Embedding() (files map[string][]byte, notes []string) {
 	v, key := s.keys.find("pooling_type")
-	if v == nil && s.modelType() != "bert" {
+	if v == nil && s.arch.GGUF != "bert" {
 		return nil, nil
 	}
 	n, _ := wholeNumber(v)
