@@ -3,6 +3,7 @@ package fs
 import (
 	"cmp"
 	"container/list"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,10 +12,10 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/parallel"
 )
 
 const (
@@ -267,67 +268,40 @@ func (h *hotFiles) status(path func(uint64) string) *HotStatus {
 
 // copyAll writes all of d to file, on all CPUs. The first error ends it.
 func copyAll(file *os.File, d tensorfs.Data, size int64) error {
-	var next atomic.Int64
-	workers := int(min(int64(runtime.GOMAXPROCS(0)), (size+fillUnit-1)/fillUnit))
-	errs := make(chan error, workers)
-	for range workers {
-		go func() {
-			err := copyUnits(file, d, size, &next)
-			if err != nil {
-				next.Store(size) // the other workers need not go on
-			}
-			errs <- err
-		}()
-	}
-	var first error
-	for range workers {
-		if err := <-errs; err != nil && first == nil {
-			first = err
-		}
-	}
-	return first
+	buffers := sync.Pool{New: func() any { return new([fillUnit]byte) }}
+	units := int((size + fillUnit - 1) / fillUnit)
+	return parallel.Each(context.Background(), runtime.GOMAXPROCS(0), units, func(_ context.Context, i int) error {
+		buf := buffers.Get().(*[fillUnit]byte)
+		defer buffers.Put(buf)
+		off := int64(i) * fillUnit
+		return copyUnit(file, d, off, buf[:min(fillUnit, size-off)])
+	})
 }
 
-// copyUnits is one worker. next is where the next unit begins.
-func copyUnits(file *os.File, d tensorfs.Data, size int64, next *atomic.Int64) (err error) {
+// copyUnit writes the len(buf) bytes at off. buf is for those that are not in memory.
+func copyUnit(file *os.File, d tensorfs.Data, off int64, buf []byte) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("internal error: %v", r)
 		}
 	}()
-	var buf []byte
-	var parts [][]byte
-	var mapped bool
-	for {
-		off := next.Add(fillUnit) - fillUnit
-		n := min(fillUnit, size-off)
-		if n <= 0 {
-			return nil
-		}
-		if parts, mapped, err = tensorfs.Slices(d, parts[:0], off, n); err != nil {
-			return err
-		}
-		if mapped {
-			// The kernel copies from the mapping. Asking again afterwards tells
-			// whether the file was still the same when it did.
-			if err = write(file, off, parts); err != nil {
-				return err
-			}
-			if parts, _, err = tensorfs.Slices(d, parts[:0], off, n); err != nil {
-				return err
-			}
-			continue
-		}
-		if buf == nil {
-			buf = make([]byte, fillUnit)
-		}
-		if err = tensorfs.ReadFull(d, buf[:n], off); err != nil {
-			return err
-		}
-		if err = write(file, off, [][]byte{buf[:n]}); err != nil {
-			return err
-		}
+	parts, mapped, err := tensorfs.Slices(d, nil, off, int64(len(buf)))
+	if err != nil {
+		return err
 	}
+	if !mapped {
+		if err := tensorfs.ReadFull(d, buf, off); err != nil {
+			return err
+		}
+		return write(file, off, [][]byte{buf})
+	}
+	if err := write(file, off, parts); err != nil {
+		return err
+	}
+	// The kernel has copied from the mapping. Asking again tells whether the file was
+	// still the same when it did.
+	_, _, err = tensorfs.Slices(d, nil, off, int64(len(buf)))
+	return err
 }
 
 // write writes the parts back to back.
