@@ -84,6 +84,7 @@ func (f *dataFile) Label() string                      { return f.label }
 func (f *dataFile) SetLabel(label string)              { f.label = label }
 func (f *dataFile) ModTime() time.Time                 { return f.modTime }
 func (f *dataFile) Section(off, n int64) tensorfs.Data { return Section(f, off, n) }
+func (f *dataFile) Extents() []tensorfs.Extent         { return Extents(f) }
 func (f *dataFile) Check() error                       { return tensorfs.Check(f.Data) }
 
 // Close closes the data where that can be closed.

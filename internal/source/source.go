@@ -54,51 +54,30 @@ type File interface {
 	io.Closer
 }
 
-// Section returns [off, off+n) of f as Data that can only be read. It is for a
-// File whose bytes are not in memory.
+// Section returns [off, off+n) of a File whose bytes are not in memory. It panics where
+// they are not inside the file.
 func Section(f File, off, n int64) tensorfs.Data {
 	if err := tensorfs.CheckRange(f, off, n); err != nil {
 		panic(err)
 	}
-	s := section{f, off, n}
-	if _, ok := f.(tensorfs.ContextReaderAt); ok {
-		return contextSection{s}
-	}
-	return s
-}
-
-// section is a part of a file.
-type section struct {
-	file   File
-	off, n int64
-}
-
-// Size returns the section's length.
-func (s section) Size() int64 { return s.n }
-
-// ReadAt implements io.ReaderAt.
-func (s section) ReadAt(p []byte, off int64) (int, error) {
-	return s.clip(p, off, s.file.ReadAt)
-}
-
-// clip reads the part of [off, off+len(p)) that lies inside the section.
-func (s section) clip(p []byte, off int64, read func(p []byte, off int64) (int, error)) (int, error) {
-	n, eof := tensorfs.ClipRange(s.n, p, off)
 	if n == 0 {
-		return 0, eof
+		return empty{tensorfs.Bytes(nil), tensorfs.Extent{File: f.Label(), Offset: off}}
 	}
-	if got, err := read(p[:n], s.off+off); got < n {
-		return got, err
-	}
-	return n, eof
+	return tensorfs.Section(f, off, n)
 }
 
-// Check asks the file.
-func (s section) Check() error { return s.file.Check() }
+// empty is a section without bytes, which has a place all the same.
+type empty struct {
+	tensorfs.Data
+	at tensorfs.Extent
+}
 
 // Extents returns the section's place in its file.
-func (s section) Extents() []tensorfs.Extent {
-	return []tensorfs.Extent{{File: s.file.Label(), Offset: s.off, Bytes: s.n}}
+func (e empty) Extents() []tensorfs.Extent { return []tensorfs.Extent{e.at} }
+
+// Extents says that a File is itself, for [Section].
+func Extents(f File) []tensorfs.Extent {
+	return []tensorfs.Extent{{File: f.Label(), Bytes: f.Size()}}
 }
 
 // ReadAll reads the whole of a file of at most limit bytes.

@@ -131,6 +131,7 @@ func (f *file) SetLabel(label string) { f.label = label }
 func (f *file) ModTime() time.Time    { return time.Unix(1_700_000_000, 0) }
 
 func (f *file) Section(off, n int64) tensorfs.Data { return source.Section(f, off, n) }
+func (f *file) Extents() []tensorfs.Extent         { return source.Extents(f) }
 
 func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	if err := f.Check(); err != nil {
