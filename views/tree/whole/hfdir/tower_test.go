@@ -1,8 +1,10 @@
 package hfdir_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,16 +69,19 @@ func TestTowerBack(t *testing.T) {
 				}
 				return
 			}
-			opts := beside(t, tower)
-			var made *whole.Files
-			wrong := problems(c.checkDirectory(t, "vl.hf", func(m *tensorfs.Model, _ whole.Options) *whole.Files {
-				made = hfdir.HF(m, opts)
-				return made
-			}))
-			if why := made.Left[whole.Vision]; why != "" {
+			m, err := openGGUF(memory.New(map[string][]byte{"m.gguf": c.gguf}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { m.Close() })
+			var wrong problems
+			made := hfdir.HF(m, beside(t, tower))
+			if why := made.Reason + made.Left[whole.Vision]; why != "" {
 				wrong.add("%s", why)
-			} else if made.Reason == "" {
-				wrong.compareTowers(t, contents(t, made)["config.json"], read(t, "architectures/expected/"+name+".vl.hf.config.json"))
+			} else {
+				files := contents(t, made)
+				wrong.compare(tensorsOf(t, files["model.safetensors"]), c.rowsOf(t, ".vl.hf.tsv"))
+				wrong.compareTowers(t, files["config.json"], read(t, "architectures/expected/"+name+".vl.hf.config.json"))
 			}
 			if !strings.Contains(strings.Join(made.Notes, "; "), "the vision tower is that of mmproj-model.gguf") {
 				wrong.add("no note says which tower was taken: %q", made.Notes)
@@ -86,6 +91,22 @@ func TestTowerBack(t *testing.T) {
 			}
 		})
 	}
+}
+
+// tensorsOf are the tensors of a safetensors file as the tables have them.
+func tensorsOf(t *testing.T, file []byte) map[string]string {
+	t.Helper()
+	m, err := formats.OpenFS(memory.New(map[string][]byte{"m.safetensors": file}), "m.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	got := map[string]string{}
+	for i := range m.Tensors {
+		x := &m.Tensors[i]
+		got[x.Source] = fmt.Sprintf("%s %s %x", x.DType, dimensions(x.Shape), sha256.Sum256(all(t, x.Data)))
+	}
+	return got
 }
 
 // compareTowers is compareConfig for what holds a language model and a tower. The numbers
