@@ -9,6 +9,7 @@
 //
 //	tokenizer.ggml.model   tokenizer.json, others
 //	gpt2                   BPE of bytes; vocab.json and merges.txt   bpe.go, slow.go
+//	                       tekken.json, of Mistral                   tekken.go
 //	llama                  BPE of characters; tokenizer.model        bpe.go, sentencepiece.go, pieces.go
 //	gemma4                 BPE of characters, by merges              bpe.go
 //	bert                   WordPiece                                 wordpiece.go

@@ -13,10 +13,18 @@ import (
 // tokens that are there.
 func FuzzRead(f *testing.F) {
 	names := []string{"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "config.json", "added_tokens.json"}
-	archs := []string{"llama", "qwen2", "gemma3", "phi3", "bert", "gpt2"}
+	archs := []string{"llama", "qwen2", "gemma3", "phi3", "bert", "gpt2", "t5", "gemma4", "deepseek2", "glm4"}
+	forms := []string{"tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "tekken.json"} // of the second file
 	add := func(g files, arch byte, rows uint16) {
-		f.Add([]byte(g[names[0]]), []byte(g[names[1]]), []byte(g[names[2]]), []byte(g[names[3]]), []byte(g[names[4]]), arch, rows)
+		form := 0
+		for i, name := range forms {
+			if g[name] != "" {
+				form = i
+			}
+		}
+		f.Add([]byte(g[names[0]]), []byte(g[forms[form]]), []byte(g[names[2]]), []byte(g[names[3]]), []byte(g[names[4]]), arch, byte(form), rows)
 	}
+	add(load(f, filepath.Join(tekken, "mistral")), 0, tekkenRows)
 	for _, c := range goldenCases(f) {
 		g := load(f, filepath.Join(c.dir, c.name))
 		for i := range archs {
@@ -31,11 +39,15 @@ func FuzzRead(f *testing.F) {
 	for _, d := range []doc{bytesDoc(), charsDoc(), wordsDoc()} {
 		add(files{"tokenizer.json": d.text(f), "config.json": `{"type_vocab_size":2,"bos_token_id":1}`}, 0, 20)
 	}
-	f.Fuzz(func(t *testing.T, a, b, c, d, e []byte, arch byte, rows uint16) {
+	f.Fuzz(func(t *testing.T, a, b, c, d, e []byte, arch, form byte, rows uint16) {
 		g := files{}
 		for i, text := range [][]byte{a, b, c, d, e} {
+			name := names[i]
+			if i == 1 {
+				name = forms[int(form)%len(forms)]
+			}
 			if len(text) > 0 {
-				g[names[i]] = string(text)
+				g[name] = string(text)
 			}
 		}
 		if _, err := jsonobj.Parse(d); err != nil {
@@ -58,9 +70,10 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
+		model := m["tokenizer.ggml.model"]
 		tokens, types := m["tokenizer.ggml.tokens"].([]string), m["tokenizer.ggml.token_type"].([]int32)
 		scores, scored := m["tokenizer.ggml.scores"].([]float32)
-		if len(tokens) != got.Count || len(types) != got.Count || scored && len(scores) != got.Count || got.Count > int(rows) || m["tokenizer.ggml.pre"] == "" {
+		if len(tokens) != got.Count || len(types) != got.Count || scored && len(scores) != got.Count || got.Count > int(rows) || m["tokenizer.ggml.pre"] == "" || m["tokenizer.ggml.pre"] == nil && model != "gemma4" {
 			t.Fatalf("%d tokens, %d types, %d scores of %d", len(tokens), len(types), len(scores), got.Count)
 		}
 		seen := map[string]bool{}
@@ -70,7 +83,7 @@ func FuzzRead(f *testing.F) {
 			}
 			seen[text] = true
 		}
-		if _, ok := m["tokenizer.ggml.merges"].([]string); ok != (m["tokenizer.ggml.model"] == "gpt2") {
+		if _, ok := m["tokenizer.ggml.merges"].([]string); ok != (model == "gpt2" || model == "gemma4") {
 			t.Fatal("merges")
 		}
 		for key, v := range m {

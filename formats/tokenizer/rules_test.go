@@ -113,7 +113,7 @@ func TestWhichForm(t *testing.T) {
 	}
 	want(t, "phi4", both.with("tokenizer_config.json", `{"tokenizer_class":"GPT2Tokenizer"}`), "phi3", 9, map[string]any{"g.model": "gpt2"})
 	want(t, "llama without", gpt, "llama", 9, map[string]any{"g.model": "gpt2"})
-	for _, name := range []string{"tekken.json", "vocab.txt", "qwen.tiktoken", "merges.txt", "vocab.json", "tokenizer_config.json"} {
+	for _, name := range []string{"vocab.txt", "qwen.tiktoken", "merges.txt", "vocab.json", "tokenizer_config.json"} {
 		refuse(t, name, files{name: "{}"}, "llama", 9, "tokenizer format: the model has "+name)
 	}
 	none := want(t, "none", files{"config.json": "{}"}, "llama", 9, map[string]any{"g.model": "none"})

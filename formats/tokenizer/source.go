@@ -127,15 +127,18 @@ func ReadFiles(o Options) (*Vocabulary, error) {
 }
 
 // unread are files of tokenizers that are in none of the forms read.
-var unread = []string{"tokenizer.model", "tekken.json", "vocab.json", "merges.txt", "vocab.txt", "vocab.bpe", "spiece.model", "sentencepiece.bpe.model",
+var unread = []string{"tokenizer.model", "vocab.json", "merges.txt", "vocab.txt", "vocab.bpe", "spiece.model", "sentencepiece.bpe.model",
 	"spm.model", "tiktoken.model", "tokenizer.tiktoken", "qwen.tiktoken", "added_tokens.json", "special_tokens_map.json", settingsName}
 
 // form reads the first form of a tokenizer that the model has.
 func (s *source) form(v *Vocabulary) {
 	text := s.read(jsonName, maxFile)
-	var model []byte
+	var model, tekken []byte
+	if text == nil {
+		tekken = s.read(tekkenName, maxFile)
+	}
 	for _, name := range strings.Fields(s.habit.pieces) {
-		if model == nil && s.class != "GPT2Tokenizer" { // as Phi 4 says
+		if model == nil && tekken == nil && s.class != "GPT2Tokenizer" { // as Phi 4 says
 			s.pieces, model = name, s.read(name, maxFile)
 		}
 	}
@@ -149,6 +152,8 @@ func (s *source) form(v *Vocabulary) {
 		s.sentencepiece(v, model)
 	case text != nil:
 		s.fast(v)
+	case tekken != nil:
+		s.tekken(v, tekken)
 	case !s.slow(v) && s.err == nil:
 		v.Model = noModel
 		for _, name := range unread {

@@ -50,6 +50,9 @@ func (s *source) special(v *Vocabulary) {
 		if moves := role == "eot" || role == "eom"; moves && text == "" { // which templates alone make
 			continue
 		}
+		if _, said := v.Special[role]; said { // by a file that says all
+			continue
+		}
 		if id, ok := s.specialID(role, text, len(v.Tokens)); ok {
 			v.Special[role] = id
 		}
