@@ -170,7 +170,7 @@ func (o *modelFlags) facts(t *tree.Tree) (facts []export.Fact, never []os.FileIn
 	facts = []export.Fact{
 		{What: factModel, Is: tensorfs.Printable(t.Model.Path)},
 		{What: "version of tensorfs", Is: version()},
-		{What: "--gguf-type", Is: cmp.Or(o.ggufType, "the default")},
+		{What: "--gguf-type", Is: o.quantise.String()},
 		{What: "--mmproj", Is: cmp.Or(o.mmproj, "the default")},
 		{What: "--i2s", Is: cmp.Or(o.tree.Views.I2S, "the default")},
 		{What: "--views", Is: viewNames(t)},

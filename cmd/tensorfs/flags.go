@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -39,8 +38,11 @@ type flagRow struct {
 var flagTable = []flagRow{
 	// of commands that take a model
 	{"", "views", markOption, listOf(append([]string{"default"}, allViews...)), "`VIEWS` to show, with commas between: " + viewList},
-	{"", "gguf-type", markOption, oneOf(slices.Sorted(maps.Keys(ggufTypes))[1:]), "`TYPE` of the weights in gguf/: " + ggufTypeList +
-		" (default: as stored, or the smallest that is exact)"},
+	{"", "gguf-type", markOption, oneOf(ggufTypes), "what llama-quantize calls the `TYPE` of the weights in gguf/, such as q4_k_m or q8_0 " +
+		"(default: as stored, or the smallest that is exact)"},
+	{"", "pure", markOption, nil, "with --gguf-type, that type for all weights"},
+	{"", "tensor-type", "", nil, "with --gguf-type, another type for weights whose name in gguf/ the pattern finds: `REGEX=TYPE`, as often as needed"},
+	{"", "requantise", markOption, nil, "with --gguf-type, quantise again what is quantised already"},
 	{"", "mmproj", markOption, nil, "`FILE` with the vision tower of a GGUF model, for hf/, or none (default: the only *mmproj*.gguf in its folder)"},
 	{"", "i2s", markOption, oneOf(views.I2SLayouts), "`ORDER` of BitNet I2_S codes: " + i2sLayouts + " (default: by size)"},
 	{"", "follow-links", markOption, nil, "follow symbolic links out of the model's directory where mount refuses them: as root and with allow_other"},

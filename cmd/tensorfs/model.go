@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -15,6 +17,7 @@ import (
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
 // i2sLayouts lists the layouts of I2_S codes for messages.
@@ -33,37 +36,68 @@ var viewList = func() string {
 	return strings.Join(usual, ", ") + " (all these: " + views.Default + ") and " + strings.Join(others, ", ")
 }()
 
-// ggufTypes are the types that --gguf-type takes.
-var ggufTypes = map[string]tensorfs.DType{
-	"": tensorfs.Unknown, "q8_0": tensorfs.Q8_0, "q4_0": tensorfs.Q4_0, "f16": tensorfs.F16, "bf16": tensorfs.BF16,
+// ggufTypes are the names that --gguf-type takes, those of llama-quantize in lower case.
+var ggufTypes = func() (names []string) {
+	for _, p := range preset.All {
+		names = append(names, strings.ToLower(p.Name))
+	}
+	return names
+}()
+
+// quantisation is what flags say of the types in gguf/.
+type quantisation struct {
+	preset     string   // of --gguf-type, "" without
+	pure       bool     // of --pure
+	rules      []string // of --tensor-type
+	requantise bool     // of --requantise
 }
 
-const ggufTypeList = "q8_0, q4_0, f16 or bf16"
-
-// otherTypes matches what else llama-quantize calls its types.
-var otherTypes = lazyRegexp(`^(f32|copy|i?q[1-8]_[a-z0-9_]+|tq[12]_0|(mx|nv)fp4(_moe)?)$`)
-
-// setGGUFType takes the value of --gguf-type.
-func (f *modelFlags) setGGUFType() error {
-	name := strings.ToLower(f.ggufType)
-	to, ok := ggufTypes[name]
-	switch {
-	case !ok && otherTypes().MatchString(name):
-		return usageError{fmt.Errorf("--gguf-type %s: tensorfs does not quantise to this type, only to %s; llama-quantize makes it of the file that tensorfs cat MODEL gguf/model.gguf writes", f.ggufType, ggufTypeList)}
-	case !ok:
-		return usageError{fmt.Errorf("--gguf-type %q: want %s", f.ggufType, ggufTypeList)}
+// options takes the values of the flags, nil where none is set.
+func (q *quantisation) options() (*preset.Options, error) {
+	if q.preset == "" {
+		if q.pure || q.requantise || len(q.rules) > 0 {
+			return nil, usageError{errors.New("--pure, --tensor-type and --requantise say how --gguf-type is meant; give that flag too, such as --gguf-type q4_k_m")}
+		}
+		return nil, nil
 	}
-	if f.ggufType != name || f.tree.Whole.Type != to { // models of a library are opened side by side
-		f.ggufType, f.tree.Whole.Type = name, to
+	p, err := preset.Named(q.preset)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--gguf-type: %w", err)}
 	}
-	return nil
+	o := &preset.Options{Preset: p, Pure: q.pure, Requantise: q.requantise}
+	for _, rule := range q.rules {
+		r, err := preset.RuleOf(rule)
+		if err == nil && p.Type.Kind() == tensorfs.KindFloat {
+			err = fmt.Errorf("%s has no other types", p.Name)
+		}
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--tensor-type %s: %w", rule, err)}
+		}
+		o.Rules = append(o.Rules, r)
+	}
+	return o, nil
+}
+
+// String is the flags as one would write them.
+func (q *quantisation) String() string {
+	words := []string{cmp.Or(q.preset, "the default")}
+	if q.pure {
+		words = append(words, "--pure")
+	}
+	for _, r := range q.rules {
+		words = append(words, "--tensor-type "+r)
+	}
+	if q.requantise {
+		words = append(words, "--requantise")
+	}
+	return strings.Join(words, " ")
 }
 
 // modelFlags are the flags of every command that opens a model.
 type modelFlags struct {
 	tree        tree.Options
 	views       string // of --views, names with commas between; "" for the default
-	ggufType    string // of --gguf-type, a row of ggufTypes
+	quantise    quantisation
 	mmproj      string // of --mmproj, a path or noTower
 	followLinks bool
 	keepInside  bool // links that leave the model's directory are refused, unless followLinks
@@ -72,7 +106,10 @@ type modelFlags struct {
 
 func (f *modelFlags) add(s system, c *cobra.Command) {
 	f.addReading(s, c)
-	s.define(c, "", flags{"views": &f.views, "gguf-type": &f.ggufType, "mmproj": &f.mmproj})
+	s.define(c, "", flags{
+		"views": &f.views, "gguf-type": &f.quantise.preset, "pure": &f.quantise.pure, "tensor-type": &f.quantise.rules, "requantise": &f.quantise.requantise,
+		"mmproj": &f.mmproj,
+	})
 }
 
 // addReading adds those of commands that look at no whole-model file.
@@ -92,11 +129,14 @@ func (f *modelFlags) check() error {
 			return usageError{fmt.Errorf("--views: %w", err)}
 		}
 	}
-	if err := f.setGGUFType(); err != nil {
+	o, err := f.quantise.options()
+	if err != nil {
 		return err
 	}
+	if f.tree.Whole.Quantise == nil { // models of a library are opened side by side
+		f.tree.Whole.Quantise = o
+	}
 	if f.mmproj != "" && f.mmproj != noTower && !filepath.IsAbs(f.mmproj) { // the server may be in another directory
-		var err error
 		if f.mmproj, err = filepath.Abs(f.mmproj); err != nil {
 			return err
 		}
@@ -122,8 +162,9 @@ func (f *modelFlags) open(path string) (*tree.Tree, error) {
 	if !formats.IsName(path) {
 		err = library.Several(path, m, library.Options{Skip: isOurs})
 	}
-	if why := whole.Kept(m, f.tree.Whole.Type); err == nil && why != "" {
-		err = fmt.Errorf("%s: --gguf-type %s changes nothing: %s; leave it out, or name a model in F16, BF16 or F32", printableName(path), f.ggufType, why)
+	if why := whole.Kept(m, f.tree.Whole); err == nil && why != "" {
+		err = fmt.Errorf("%s: --gguf-type %s changes nothing: %s; leave it out, name a model in F16, BF16 or F32, or add --requantise",
+			printableName(path), strings.ToLower(f.tree.Whole.Quantise.Name), why)
 	}
 	if err != nil {
 		m.Close()

@@ -69,7 +69,7 @@ func TestWrongInputs(t *testing.T) {
 		{"diff --tolerance abc m.gguf m.gguf", 2, `--tolerance "abc": want a number such as 0.01; see tensorfs diff --help`},
 		{"export -j x m.gguf out f16", 2, `--jobs "x": want a number; see tensorfs export --help`},
 		{"info --timeout x m.gguf", 2, `--timeout "x": want a time like 5m; see tensorfs info --help`},
-		{"cat --gguf-type q4_0 m.gguf gguf/model.gguf", 1, "m.gguf: --gguf-type q4_0 changes nothing: its weights are quantised already (Q8_0), and are not quantised again; leave it out, or name a model in F16, BF16 or F32"},
+		{"cat --gguf-type q4_0 m.gguf gguf/model.gguf", 1, "m.gguf: --gguf-type q4_0 changes nothing: its weights are quantised already (Q8_0), and are not quantised again; leave it out, name a model in F16, BF16 or F32, or add --requantise"},
 		{"ls m.gguf f16 --views f32", 1, `no path of the tree matches "f16": the view was not chosen; --views f16 chooses it`},
 		{"cat --views f32 m.gguf f16/output.weight", 1, "f16/output.weight is not in the tree: the view was not chosen; --views f16 chooses it"},
 		{"ls -la m.gguf README", 0, ""},

@@ -32,14 +32,16 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, notes, err := tensors(m, cfg, arch, opts, len(vocabulary.Tokens))
+	given := settings.Given{Rows: int64(rows), Tokenizer: len(vocabulary.Tokens) > 0, Tensor: layout.TensorsOf(m).Find}
+	meta, err := about.Keys(given)
 	if err != nil {
 		return nil, err
 	}
-	meta, err := about.Keys(settings.Given{Rows: int64(rows), Tokenizer: len(vocabulary.Tokens) > 0, FileType: notes.FileType, Tensor: layout.TensorsOf(m).Find})
+	list, notes, err := tensors(m, cfg, opts, len(vocabulary.Tokens), sizesOf(meta))
 	if err != nil {
 		return nil, err
 	}
+	meta = withFileType(meta, notes.FileType)
 	d, err := gguf.Compose(slices.Concat(meta, tokens), list)
 	if err != nil {
 		return nil, err

@@ -17,7 +17,17 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
+
+// pure asks for one type everywhere, nil for none.
+func pure(to tensorfs.DType) *preset.Options {
+	p, err := preset.Named(to.String())
+	if err != nil {
+		return nil
+	}
+	return &preset.Options{Preset: p, Pure: true}
+}
 
 // golden are the directories with a model that a GGUF file is made of.
 func golden(t testing.TB) []string {
@@ -131,7 +141,7 @@ func values(v any) any {
 // TestTypes holds that --gguf-type gives a file of the type that was asked for.
 func TestTypes(t *testing.T) {
 	for _, d := range []tensorfs.DType{tensorfs.F16, tensorfs.BF16, tensorfs.Q8_0, tensorfs.Q4_0} {
-		f := whole.GGUF(open(t, testdata+"whole-gguf/llama3"), whole.Options{Type: d})
+		f := whole.GGUF(open(t, testdata+"whole-gguf/llama3"), whole.Options{Quantise: pure(d)})
 		p := parse(t, one(t, f))
 		if f.Types[d.String()] == 0 || f.Exact != (d == tensorfs.BF16) {
 			t.Errorf("%v: %s", d, f.Describe())
@@ -161,10 +171,10 @@ func TestTypesOfGGUF(t *testing.T) {
 		{"whole-gguf/llama3", tensorfs.BF16, "", ""}, // the file is made anew
 	} {
 		m := open(t, testdata+c.path)
-		if got := whole.Kept(m, c.to); got != c.kept {
+		if got := whole.Kept(m, whole.Options{Quantise: pure(c.to)}); got != c.kept {
 			t.Errorf("%s as %v: %q", c.path, c.to, got)
 		}
-		f := whole.GGUF(m, whole.Options{Type: c.to})
+		f := whole.GGUF(m, whole.Options{Quantise: pure(c.to)})
 		if notes := strings.Join(f.Notes, "\n"); f.Reason != "" || !strings.Contains(notes, c.note) || c.note == "" && strings.Contains(notes, "already") {
 			t.Errorf("%s as %v: %s", c.path, c.to, f.Describe())
 		}

@@ -4,16 +4,17 @@ import (
 	"encoding/json"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
 // Options choose between files that a model could have. The zero value is the
 // default.
 type Options struct {
-	// Type is the type of the weights of two and more dimensions in the GGUF file:
-	// F16, BF16, Q8_0 or Q4_0. By default (Unknown) each keeps its own, or gets the
-	// smallest that holds it exactly. What llama.cpp computes with F32 alone is F32
-	// whatever the type.
-	Type tensorfs.DType
+	// Quantise says which types the weights in the GGUF file get, as llama-quantize names
+	// and chooses them. Without it (nil) each keeps its own, or gets the smallest that
+	// holds it exactly. What llama.cpp computes with F32 alone is F32 in either case, and
+	// what is quantised already stays so unless Requantise is set.
+	Quantise *preset.Options
 
 	// Projector finds the file of the vision tower that belongs to a GGUF model, opened as a
 	// model, for hf/. It returns nil where there is none; the note says which was taken, and

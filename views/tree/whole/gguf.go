@@ -10,7 +10,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/source"
-	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
+	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
 // ggufName is the one file below gguf/.
@@ -23,9 +23,9 @@ func GGUF(m *tensorfs.Model, opts Options) *Files {
 	of, note := composed, ""
 	if m.Layout == "gguf" {
 		of = stored
-		if why := Kept(m, opts.Type); why != "" {
-			note = fmt.Sprintf("not converted to %s: %s", opts.Type, why)
-			opts.Type = tensorfs.Unknown
+		if why := Kept(m, opts); why != "" {
+			note = fmt.Sprintf("not converted to %s: %s", opts.Quantise.Name, why)
+			opts.Quantise = nil
 		}
 	}
 	f, err := of(m, opts)
@@ -74,7 +74,7 @@ func stored(m *tensorfs.Model, opts Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := llamaReads(d); opts.Type == tensorfs.Unknown && (err == nil || errors.Is(err, tensorfs.ErrChanged)) {
+	if err := llamaReads(d); opts.Quantise == nil && (err == nil || errors.Is(err, tensorfs.ErrChanged)) {
 		f := newFiles()
 		f.List = []File{{ggufName, far(m, files[0], d)}}
 		f.leaveBeside(m, files[0])
@@ -146,22 +146,18 @@ func rewritten(meta []tensorfs.Meta, tensors []tensorfs.Tensor, opts Options) (*
 		if t.BigEndian {
 			return nil, errors.New("the model is big-endian, which llama.cpp reads only on such machines; convert it with gguf_convert_endian.py")
 		}
-		if err := x.convert(t); err != nil {
-			return nil, err
-		}
+		x.taken = append(x.taken, fileTensor{t.Source, t, t.DType, true, isF32(t.Source, len(t.Shape))})
 	}
-	notes := x.finish()
-	f.Tensors, f.Exact, f.Notes = len(x.list), notes.Exact, notes.Notes
-	kept := make([]tensorfs.Meta, 0, len(meta))
-	for _, e := range meta {
-		if n, ok := fileTypes[x.most()]; ok && e.Key == keyType && opts.Type != tensorfs.Unknown {
-			e.Value = n
-		}
-		if !strings.HasPrefix(e.Key, splitKeys) {
-			kept = append(kept, e)
-		}
+	composed, notes, err := x.finish(sizesOf(meta))
+	if err != nil {
+		return nil, err
 	}
-	d, err := gguf.Compose(kept, x.list)
+	f.Tensors, f.Exact, f.Notes = len(composed), notes.Exact, notes.Notes
+	kept := slices.DeleteFunc(slices.Clone(meta), func(e tensorfs.Meta) bool { return strings.HasPrefix(e.Key, splitKeys) })
+	if opts.Quantise != nil {
+		kept = withFileType(kept, notes.FileType)
+	}
+	d, err := gguf.Compose(kept, composed)
 	if err != nil {
 		return nil, err
 	}
@@ -169,53 +165,87 @@ func rewritten(meta []tensorfs.Meta, tensors []tensorfs.Tensor, opts Options) (*
 	return f, nil
 }
 
+// sizesOf returns what the types of a file depend on, by its keys. The first layer counts
+// for what a key says of each.
+func sizesOf(meta []tensorfs.Meta) (m preset.Model) {
+	value := func(key string) any {
+		for _, e := range meta {
+			if e.Key == key {
+				return e.Value
+			}
+		}
+		return nil
+	}
+	m.Architecture, _ = value("general.architecture").(string)
+	number := func(key string) (n int64, ok bool) {
+		v := value(m.Architecture + "." + key)
+		if a, isList := v.(tensorfs.Array); isList {
+			v = nil
+			for v = range a.Values() {
+				break
+			}
+		}
+		switch n := v.(type) {
+		case uint32:
+			return int64(n), true
+		case int32:
+			return int64(n), true
+		}
+		return 0, false
+	}
+	m.Layers, _ = number("block_count")
+	m.Experts, _ = number("expert_count")
+	m.Heads, _ = number("attention.head_count")
+	var ok bool
+	if m.Pairs, ok = number("attention.head_count_kv"); !ok {
+		m.Pairs = m.Heads
+	}
+	return m
+}
+
+// withFileType returns keys of a file with another general.file_type.
+func withFileType(meta []tensorfs.Meta, n uint32) []tensorfs.Meta {
+	i := slices.IndexFunc(meta, func(e tensorfs.Meta) bool { return e.Key == keyType })
+	if i < 0 {
+		return append(meta, tensorfs.Meta{Key: keyType, Value: n})
+	}
+	meta[i].Value = n
+	return meta
+}
+
 // Kept says why GGUF gives the file of a model that is stored as GGUF without any
-// weight of another type, although a type was asked for. It is "" where weights are
-// converted, where no type was asked for, and for models of other formats, whose files
+// weight of another type, although types were asked for. It is "" where weights are
+// converted, where none were asked for, and for models of other formats, whose files
 // are made anew.
-func Kept(m *tensorfs.Model, to tensorfs.DType) string {
-	if m.Layout != "gguf" || to == tensorfs.Unknown {
+func Kept(m *tensorfs.Model, opts Options) string {
+	if m.Layout != "gguf" || opts.Quantise == nil {
 		return ""
+	}
+	list := make([]preset.Tensor, len(m.Tensors))
+	for i, t := range m.Tensors {
+		list[i] = preset.Tensor{Name: t.Source, Shape: t.Shape, Type: t.DType}
 	}
 	quantised := map[string]bool{}
 	weights := 0
-	for i := range m.Tensors {
-		t := &m.Tensors[i]
-		if isF32(t.Source, len(t.Shape)) || t.DType.Kind() == tensorfs.KindInteger {
+	for i, to := range opts.Quantise.Types(sizesOf(m.Metadata), list) {
+		t := list[i]
+		switch {
+		case !preset.Quantisable(t.Name, t.Shape) || isF32(t.Name, len(t.Shape)) || t.Type.Kind() == tensorfs.KindInteger:
 			continue
+		case to != t.Type:
+			return ""
+		case t.Type.Kind() != tensorfs.KindFloat:
+			quantised[t.Type.String()] = true
 		}
 		weights++
-		switch {
-		case t.DType == blocked(to, t.Shape):
-		case t.DType.Kind() == tensorfs.KindFloat:
-			return ""
-		default:
-			quantised[t.DType.String()] = true
-		}
 	}
 	switch {
 	case weights == 0:
 		return "the model has no weights"
-	case len(quantised) == 0:
-		return fmt.Sprintf("its weights are %s already", to)
+	case len(quantised) == 0, len(quantised) == 1 && quantised[opts.Quantise.Type.String()]:
+		return fmt.Sprintf("its weights are %s already", opts.Quantise.Name)
 	}
 	return fmt.Sprintf("its weights are quantised already (%s), and are not quantised again", strings.Join(slices.Sorted(maps.Keys(quantised)), ", "))
-}
-
-// convert puts a tensor of a GGUF file into another, as the type that was asked for
-// where it is a weight of plain numbers, and else as it is stored.
-func (x *fileTensors) convert(t *tensorfs.Tensor) error {
-	if x.opts.Type != tensorfs.Unknown && !isF32(t.Source, len(t.Shape)) {
-		if t.DType.Kind() == tensorfs.KindFloat {
-			return x.Put(t.Source, t, layout.Origin{}, false)
-		}
-		if t.DType != x.opts.Type && t.DType.Kind() != tensorfs.KindInteger {
-			x.kept = append(x.kept, t.Source)
-		}
-	}
-	x.list = append(x.list, gguf.Stored{Name: t.Source, DType: t.DType, Shape: t.Shape, Data: t.Data})
-	x.note(t.Source, t.DType, t.Shape, true)
-	return nil
 }
 
 // inFileOrder compares tensors by where they are in the model's files.

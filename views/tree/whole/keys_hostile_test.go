@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
+	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
 // parsed returns the fields of a config.json.
@@ -394,7 +395,7 @@ func FuzzKeys(f *testing.F) {
 				return
 			}
 			if m := models[about.Architecture()]; m != nil {
-				if _, _, err := tensors(m, cfg, about.Architecture(), Options{}, 0); err != nil && strings.ContainsAny(err.Error(), "\n\r") {
+				if _, _, err := tensors(m, cfg, Options{}, 0, preset.Model{Architecture: about.Architecture()}); err != nil && strings.ContainsAny(err.Error(), "\n\r") {
 					t.Errorf("%q", err)
 				}
 			}

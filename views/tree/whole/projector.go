@@ -9,6 +9,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
+	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
 // mmprojName is the file below gguf/ that has the vision tower. llama.cpp knows it by
@@ -56,13 +57,16 @@ func projectorTensors(m *tensorfs.Model, about *settings.Projector, opts Options
 		at, _ := slices.BinarySearchFunc(own.Tensors, t.Name, func(t tensorfs.Tensor, name string) int { return strings.Compare(t.Name, name) })
 		own.Tensors = slices.Insert(own.Tensors, at, *t)
 	}
+	if opts.Quantise != nil { // the rules about single tensors are for language models
+		opts.Quantise = &preset.Options{Preset: opts.Quantise.Preset, Pure: true}
+	}
 	x := &fileTensors{opts: opts, types: about.Types, notes: tensorNotes{Types: map[string]int{}, Exact: true, Left: Towers{}}}
 	w := tower.Walk(own, layout.GGUF, about.Fact)
 	w.Sink = x
 	if err := w.Run(); err != nil {
 		return nil, tensorNotes{}, err
 	}
-	return x.list, x.finish(), nil
+	return x.finish(preset.Model{})
 }
 
 // tokenRow returns the row of a token in the embedding of the language model.

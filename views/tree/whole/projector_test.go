@@ -248,7 +248,7 @@ func TestProjectorTypes(t *testing.T) {
 		{"mistral3", tensorfs.F16, "v.token_embd.img_break", tensorfs.F32},
 		{"mistral3", tensorfs.Q4_0, "v.blk.0.attn_q.weight", tensorfs.Q4_0},
 	} {
-		x, err := projected(t, opened(t, c.model), Options{Type: c.to})
+		x, err := projected(t, opened(t, c.model), Options{Quantise: pure(c.to)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
+	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
 // tensorNotes say what became of a model's tensors.
@@ -27,7 +28,7 @@ type fileTensors struct {
 	layout.List
 	opts    Options
 	types   map[string]string // types of tensors as projectors.txt has them
-	list    []gguf.Stored
+	taken   []fileTensor
 	notes   tensorNotes
 	numbers map[tensorfs.DType]int64 // in tensors of two and more dimensions
 	kept    []string                 // tensors that were not converted to the type that was asked for
@@ -35,15 +36,15 @@ type fileTensors struct {
 }
 
 // tensors returns the tensors of the GGUF file, in the order in which llama.cpp
-// needs them: token_embd, blk.0.*, ..., output_norm, output. The error is why
-// there is no such file. rows is how many rows of the embedding are kept, 0 for
-// all of them.
-func tensors(m *tensorfs.Model, cfg settings.Fields, arch string, opts Options, rows int) ([]gguf.Stored, tensorNotes, error) {
+// needs them: token_embd, blk.0.*, ..., output_norm, output; or, if types are asked
+// for, in that of llama-quantize. The error is why there is no such file. rows is how
+// many rows of the embedding are kept, 0 for all of them. of is what types depend on.
+func tensors(m *tensorfs.Model, cfg settings.Fields, opts Options, rows int, of preset.Model) ([]gguf.Stored, tensorNotes, error) {
 	x := &fileTensors{opts: opts, notes: tensorNotes{Types: map[string]int{}, Exact: true, Left: Towers{}}}
-	if _, err := walk(m, cfg, arch, int64(rows), x, x.notes.Left); err != nil {
+	if _, err := walk(m, cfg, of.Architecture, int64(rows), x, x.notes.Left); err != nil {
 		return nil, tensorNotes{}, err
 	}
-	return x.list, x.finish(), nil
+	return x.finish(of)
 }
 
 // maxLayers is how many llama.cpp takes.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
 // TestNoTensors: a model that llama.cpp would refuse, or of which a part would have
@@ -138,7 +139,7 @@ func TestNoTensors(t *testing.T) {
 func TestWindowsOfTensors(t *testing.T) {
 	for _, name := range []string{"llama3", "falcon", "gpt2", "deepseek3", "gpt-oss", "mlx-mixtral-mxfp4", "mlx-llama2-nvfp4", "gemma3"} {
 		m, cfg := open(t, testdata+"/whole-gguf/"+name)
-		list, _, err := tensors(m, cfg, m.Architecture, Options{}, 0)
+		list, _, err := tensors(m, cfg, Options{}, 0, preset.Model{Architecture: m.Architecture})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
+	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
 // mixtral returns a model with many experts in every layer, of bytes or of plain
@@ -60,7 +61,7 @@ func TestManyTensors(t *testing.T) {
 			t.Fatal(n)
 		}
 		got := testlimit.Allocated(func() {
-			if list, _, err := tensors(m, cfg, "llama", Options{}, 0); err != nil || len(list) != 2+60*10 {
+			if list, _, err := tensors(m, cfg, Options{}, 0, preset.Model{Architecture: "llama"}); err != nil || len(list) != 2+60*10 {
 				t.Fatal(len(list), err)
 			}
 		})
@@ -70,7 +71,7 @@ func TestManyTensors(t *testing.T) {
 	}
 	testlimit.Growth(t, 60, func(n int) {
 		m, cfg := mixtral(t, n, 64, tensorfs.BF16)
-		if _, _, err := tensors(m, cfg, "llama", Options{}, 0); err != nil {
+		if _, _, err := tensors(m, cfg, Options{}, 0, preset.Model{Architecture: "llama"}); err != nil {
 			t.Fatal(err)
 		}
 	})

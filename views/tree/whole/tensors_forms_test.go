@@ -18,6 +18,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/testing/datatest"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
+	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
 // sampleModel is a model as its files have it.
@@ -109,7 +110,7 @@ func (s *sampleModel) make(t testing.TB, opts Options, rows int) ([]gguf.Stored,
 		}
 	}
 	m, cfg := open(t, dir)
-	return tensors(m, cfg, m.Architecture, opts, rows)
+	return tensors(m, cfg, opts, rows, preset.Model{Architecture: m.Architecture})
 }
 
 // must is make for a model that has a file.

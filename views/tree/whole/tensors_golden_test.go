@@ -17,6 +17,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/testing/testclient"
 	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
+	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
 const testdata = "../../../testdata"
@@ -117,7 +118,7 @@ func TestTensors(t *testing.T) {
 				want[r[0]] = strings.Join(r[1:5], " ")
 				exact = exact && !strings.Contains(strings.Join(r, " "), "rounded")
 			}
-			list, notes, err := tensors(m, cfg, m.Architecture, Options{}, 0)
+			list, notes, err := tensors(m, cfg, Options{}, 0, preset.Model{Architecture: m.Architecture})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -203,7 +204,7 @@ func TestQuantised(t *testing.T) {
 	for c, want := range want {
 		t.Run(c[0]+" "+c[1], func(t *testing.T) {
 			m, cfg := open(t, filepath.Join(testdata, "whole-gguf", c[0]))
-			list, notes, err := tensors(m, cfg, m.Architecture, Options{Type: types[c[1]]}, 0)
+			list, notes, err := tensors(m, cfg, Options{Quantise: pure(types[c[1]])}, 0, preset.Model{Architecture: m.Architecture})
 			if err != nil {
 				t.Fatal(err)
 			}

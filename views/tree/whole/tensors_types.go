@@ -10,6 +10,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
+	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
 // alwaysF32 are the ends of names of weights that llama.cpp computes with F32
@@ -29,30 +30,15 @@ func isF32(name string, rank int) bool {
 		slices.ContainsFunc(alwaysF32, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
-// isStack reports whether a tensor holds the matrices of all experts of a layer.
-func isStack(name string) bool { return strings.HasSuffix(name, "_exps.weight") }
-
-// typeOf returns the type that a tensor has in the file, and whether it holds the
-// tensor's numbers exactly.
-func (x *fileTensors) typeOf(name string, t *tensorfs.Tensor) (to tensorfs.DType, isExact bool, err error) {
-	shape := t.Numbers()
-	switch isF16 := x.opts.Type == tensorfs.F16 || x.opts.Type == tensorfs.Unknown && t.DType == tensorfs.F16; {
+// storedAs returns the type that a tensor has in the file if none is asked for, and
+// whether it holds the tensor's numbers exactly.
+func (x *fileTensors) storedAs(name string, t *tensorfs.Tensor) (to tensorfs.DType, isExact bool, err error) {
+	asked := x.opts.Quantise
+	switch isF16 := asked != nil && asked.Type == tensorfs.F16 || asked == nil && t.DType == tensorfs.F16; {
 	case x.types[name] == "f16", x.types[name] == "conv" && isF16:
 		return tensorfs.F16, t.Quant == nil && t.DType == tensorfs.F16, nil
-	case x.types[name] != "", isF32(name, len(shape)):
+	case x.types[name] != "", isF32(name, len(t.Numbers())):
 		return tensorfs.F32, true, nil
-	case x.opts.Type != tensorfs.Unknown && isStack(name) && (t.DType == tensorfs.MXFP4 || t.Quant != nil && t.Quant.Mode == "mxfp4"):
-		// Experts that were published as MXFP4 would only lose by another rounding.
-		if to, isExact, err = views.Exact(t); err != nil || isExact && to == tensorfs.MXFP4 {
-			if to != x.opts.Type {
-				x.kept = append(x.kept, name)
-			}
-			return to, isExact, err
-		}
-		fallthrough
-	case x.opts.Type != tensorfs.Unknown:
-		to = blocked(x.opts.Type, shape)
-		return to, t.Quant == nil && t.DType == to, nil
 	case t.Quant == nil && slices.Contains([]tensorfs.DType{tensorfs.F32, tensorfs.F16, tensorfs.BF16}, t.DType):
 		return t.DType, true, nil
 	}
@@ -63,30 +49,58 @@ func (x *fileTensors) typeOf(name string, t *tensorfs.Tensor) (to tensorfs.DType
 	return to, isExact, err
 }
 
-// blocked returns the type that was asked for, or another where its blocks do not fit
-// into rows of that shape.
-func blocked(to tensorfs.DType, shape []int64) tensorfs.DType {
-	if elems, _ := to.Block(); shape[len(shape)-1]%elems != 0 {
-		return tensorfs.F16 // as llama-quantize does
-	}
-	return to
+// fileTensor is a tensor of the file that is made.
+type fileTensor struct {
+	name   string
+	tensor *tensorfs.Tensor
+	to     tensorfs.DType
+	exact  bool // to holds its numbers
+	fixed  bool // it is not quantised, whatever is asked for
 }
 
-// Put puts a tensor into the file.
+// Put takes a tensor into the file.
 func (x *fileTensors) Put(name string, t *tensorfs.Tensor, _ layout.Origin, _ bool) error {
-	fail := func(err error) error { return fmt.Errorf("%s cannot be %s: %w", tensorfs.Quote(t.Source), name, err) }
-	to, isExact, err := x.typeOf(name, t)
+	to, isExact, err := x.storedAs(name, t)
 	if err != nil {
-		return fail(err)
+		return fmt.Errorf("%s cannot be %s: %w", tensorfs.Quote(t.Source), name, err)
 	}
-	d, err := views.Encode(t, to)
-	if err != nil {
-		return fail(err)
-	}
-	shape := t.Numbers()
-	x.list = append(x.list, gguf.Stored{Name: name, DType: to, Shape: shape, Data: d})
-	x.note(name, to, shape, isExact)
+	x.taken = append(x.taken, fileTensor{name, t, to, isExact, x.types[name] != "" || isF32(name, len(t.Numbers()))})
 	return nil
+}
+
+// quantise gives the tensors the types that are asked for, and the order in which
+// llama-quantize writes them.
+func (x *fileTensors) quantise(o *preset.Options, m preset.Model) {
+	list := make([]preset.Tensor, len(x.taken))
+	for i, t := range x.taken {
+		list[i] = preset.Tensor{Name: t.name, Shape: t.tensor.Numbers(), Type: t.to}
+	}
+	for i, to := range o.Types(m, list) {
+		t := &x.taken[i]
+		switch {
+		case t.fixed:
+		case to != t.to:
+			t.to, t.exact = to, t.tensor.Quant == nil && t.tensor.DType == to
+		case to.Kind() == tensorfs.KindBlock && to != o.Type && preset.Quantisable(t.name, list[i].Shape):
+			x.kept = append(x.kept, t.name)
+		}
+	}
+	slices.SortStableFunc(x.taken, func(a, b fileTensor) int { return preset.Compare(a.name, b.name) })
+}
+
+// encode makes the tensors of the file.
+func (x *fileTensors) encode() (list []gguf.Stored, err error) {
+	for _, t := range x.taken {
+		stored := gguf.Stored{Name: t.name, DType: t.to, Shape: t.tensor.Numbers(), Data: t.tensor.Data}
+		if t.tensor.Quant != nil || t.tensor.DType != t.to || t.tensor.BigEndian {
+			if stored.Data, err = views.Encode(t.tensor, t.to); err != nil {
+				return nil, fmt.Errorf("%s cannot be %s: %w", tensorfs.Quote(t.tensor.Source), t.name, err)
+			}
+		}
+		list = append(list, stored)
+		x.note(t.name, t.to, stored.Shape, t.exact)
+	}
+	return list, nil
 }
 
 // note counts a tensor of the file.
@@ -123,14 +137,24 @@ func (x *fileTensors) most() (most tensorfs.DType) {
 	return most
 }
 
-// finish returns what is said about all tensors.
-func (x *fileTensors) finish() tensorNotes {
+// finish returns the tensors of the file, and what is said about all of them.
+func (x *fileTensors) finish(of preset.Model) ([]gguf.Stored, tensorNotes, error) {
+	if x.opts.Quantise != nil {
+		x.quantise(x.opts.Quantise, of)
+	}
+	list, err := x.encode()
+	if err != nil {
+		return nil, tensorNotes{}, err
+	}
 	x.notes.FileType = fileTypes[x.most()]
+	if x.opts.Quantise != nil {
+		x.notes.FileType = x.opts.Quantise.FileType
+	}
 	for _, t := range slices.Sorted(maps.Keys(x.rounded)) {
 		x.notes.Notes = append(x.notes.Notes, fmt.Sprintf("%d tensors are rounded to %s, the first is %s", len(x.rounded[t]), t, x.rounded[t][0]))
 	}
 	if n := len(x.kept); n > 0 {
 		x.notes.Notes = append(x.notes.Notes, fmt.Sprintf("%d tensors are quantised already and stay as they are, the first is %s", n, x.kept[0]))
 	}
-	return x.notes
+	return list, x.notes, nil
 }

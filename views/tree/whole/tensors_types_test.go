@@ -13,6 +13,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 	"github.com/tensorfs/tensorfs/views"
+	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
 // contents reads a tensor of the file.
@@ -44,43 +45,66 @@ func TestAlwaysF32(t *testing.T) {
 	}
 }
 
-// TestTypesAskedFor: every weight has the type, also of a model that is quantised, but for
-// experts that are stored as MXFP4.
+// pure asks for one type everywhere.
+func pure(to tensorfs.DType) *preset.Options {
+	p, err := preset.Named(to.String())
+	if err != nil {
+		panic(err)
+	}
+	return &preset.Options{Preset: p, Pure: true}
+}
+
+// TestTypesAskedFor: every weight has the type, but for those that are quantised already.
 func TestTypesAskedFor(t *testing.T) {
 	for _, c := range []struct {
 		model string
 		to    tensorfs.DType
-		want  string
 		exact bool
-		file  uint32
+		again bool // what is quantised is quantised again
 	}{
-		{"llama3", tensorfs.F16, "F16", false, 1},
-		{"llama3", tensorfs.BF16, "BF16", true, 32},
-		{"llama2-spm", tensorfs.F16, "F16", true, 1},
-		{"mlx-llama3-4bit", tensorfs.Q8_0, "Q8_0", false, 7},
-		{"mlx-mixtral-mxfp4", tensorfs.Q4_0, "Q4_0", false, 38}, // most numbers are the experts'
-		{"gpt-oss", tensorfs.Q8_0, "Q8_0", false, 38},
-		{"mlx-llama2-nvfp4", tensorfs.F16, "F16", false, 1},
+		{"llama3", tensorfs.F16, false, false},
+		{"llama3", tensorfs.BF16, true, false},
+		{"llama2-spm", tensorfs.F16, true, false},
+		{"mlx-llama3-4bit", tensorfs.Q8_0, false, false},
+		{"mlx-llama3-4bit", tensorfs.Q8_0, false, true},
+		{"mlx-mixtral-mxfp4", tensorfs.Q4_0, false, false},
+		{"gpt-oss", tensorfs.Q8_0, false, false},
+		{"gpt-oss", tensorfs.Q4_0, false, true},
+		{"mlx-llama2-nvfp4", tensorfs.F16, false, true},
 	} {
 		m, cfg := open(t, testdata+"/whole-gguf/"+c.model)
-		list, notes, err := tensors(m, cfg, m.Architecture, Options{Type: c.to}, 0)
+		of := preset.Model{Architecture: m.Architecture}
+		plain, _, err := tensors(m, cfg, Options{}, 0, of)
 		if err != nil {
 			t.Fatal(c.model, err)
 		}
-		for _, s := range list {
-			want := c.want
-			if isF32(s.Name, len(s.Shape)) {
-				want = "F32"
-			} else if isStack(s.Name) {
-				want = "MXFP4"
-			}
-			if s.DType.String() != want {
-				t.Errorf("%s as %s: %s is %s", c.model, c.to, s.Name, s.DType)
-			}
-			contents(t, s)
+		o := pure(c.to)
+		o.Requantise = c.again
+		list, notes, err := tensors(m, cfg, Options{Quantise: o}, 0, of)
+		if err != nil {
+			t.Fatal(c.model, err)
 		}
-		if notes.Exact != c.exact || notes.FileType != c.file || notes.Types[c.want] == 0 {
+		stay := 0
+		for _, s := range plain {
+			want := c.to
+			switch {
+			case isF32(s.Name, len(s.Shape)):
+				want = tensorfs.F32
+			case s.DType.Kind() == tensorfs.KindBlock && !c.again:
+				want = s.DType
+				stay++
+			}
+			i := slices.IndexFunc(list, func(x gguf.Stored) bool { return x.Name == s.Name })
+			if list[i].DType != want {
+				t.Errorf("%s as %s: %s is %s, want %s", c.model, c.to, s.Name, list[i].DType, want)
+			}
+			contents(t, list[i])
+		}
+		if said := strings.Contains(strings.Join(notes.Notes, "\n"), "stay as they are"); said != (stay > 0) || notes.Exact != c.exact || notes.FileType != o.FileType {
 			t.Errorf("%s as %s: %+v", c.model, c.to, notes)
+		}
+		if !slices.IsSortedFunc(list, func(a, b gguf.Stored) int { return preset.Compare(a.Name, b.Name) }) {
+			t.Errorf("%s as %s: not in the order of llama-quantize", c.model, c.to)
 		}
 	}
 }

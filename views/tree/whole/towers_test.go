@@ -64,7 +64,7 @@ func TestTowers(t *testing.T) {
 // own, as it stands and with another type of weights.
 func TestTowersBeside(t *testing.T) {
 	manifests := filepath.Join(testdata, "ollama", "models", "manifests", "registry.ollama.ai", "library", "tinyllama")
-	for _, opts := range []Options{{}, {Type: tensorfs.Q8_0}} {
+	for _, opts := range []Options{{}, {Quantise: pure(tensorfs.Q8_0)}} {
 		m, _ := open(t, filepath.Join(manifests, "vl"))
 		left, notes := leftOut(t, GGUF(m, opts))
 		if !strings.Contains(left[Vision], "left out (tensors: 3)") || !strings.Contains(left[Vision], "source/projector.gguf") || !strings.Contains(notes, "without vision") || len(left) != 1 {

@@ -1,0 +1,427 @@
+// Package preset knows which types llama-quantize gives the tensors of a GGUF file: by a name such as Q4_K_M, the
+// tensors' names and shapes, and a few numbers of the model. It reads nothing and converts nothing.
+//
+// The rules are those of llama_quant_compute_types in llama.cpp's src/llama-quant.cpp, release v0.5.0.
+package preset
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/near"
+)
+
+// Preset is what llama-quantize calls a type of a whole file.
+type Preset struct {
+	Name     string         // as llama-quantize writes it
+	Type     tensorfs.DType // of most weights
+	FileType uint32         // general.file_type
+}
+
+// All are the presets, in the order of their size in files of ordinary models.
+var All = []Preset{
+	{"TQ1_0", tensorfs.TQ1_0, 36},
+	{"TQ2_0", tensorfs.TQ2_0, 37},
+	{"Q2_K", tensorfs.Q2_K, 10},
+	{"Q3_K_S", tensorfs.Q3_K, 11},
+	{"Q3_K_M", tensorfs.Q3_K, 12},
+	{"Q3_K_L", tensorfs.Q3_K, 13},
+	{"IQ4_XS", tensorfs.IQ4_XS, 30},
+	{"MXFP4_MOE", tensorfs.MXFP4, 38},
+	{"Q4_0", tensorfs.Q4_0, 2},
+	{"IQ4_NL", tensorfs.IQ4_NL, 25},
+	{"Q4_K_S", tensorfs.Q4_K, 14},
+	{"Q4_K_M", tensorfs.Q4_K, 15},
+	{"Q4_1", tensorfs.Q4_1, 3},
+	{"Q5_0", tensorfs.Q5_0, 8},
+	{"Q5_K_S", tensorfs.Q5_K, 16},
+	{"Q5_K_M", tensorfs.Q5_K, 17},
+	{"Q5_1", tensorfs.Q5_1, 9},
+	{"Q6_K", tensorfs.Q6_K, 18},
+	{"Q8_0", tensorfs.Q8_0, 7},
+	{"F16", tensorfs.F16, 1},
+	{"BF16", tensorfs.BF16, 32},
+	{"F32", tensorfs.F32, 0},
+}
+
+// aliases are other names that llama-quantize takes.
+var aliases = map[string]string{"Q3_K": "Q3_K_M", "Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M"}
+
+// without are presets of llama-quantize that are not made here.
+var without = strings.Fields("Q1_0 Q2_0 Q2_K_S IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M IQ3_XXS IQ3_XS IQ3_S IQ3_M NVFP4 COPY")
+
+// Named returns a preset by its name, in any case.
+func Named(name string) (Preset, error) {
+	upper := strings.ToUpper(name)
+	upper = cmp.Or(aliases[upper], upper)
+	names := make([]string, len(All))
+	for i, p := range All {
+		if p.Name == upper {
+			return p, nil
+		}
+		names[i] = p.Name
+	}
+	if slices.Contains(without, upper) {
+		return Preset{}, fmt.Errorf("%s is not made here; llama-quantize makes it of the file that tensorfs cat MODEL gguf/model.gguf writes", upper)
+	}
+	if close := near.Names(upper, names, 3); len(close) > 0 {
+		return Preset{}, fmt.Errorf("llama-quantize has no preset %s; %s", tensorfs.Quote(name), near.Question(close))
+	}
+	return Preset{}, fmt.Errorf("llama-quantize has no preset %s; these are made here: %s", tensorfs.Quote(name), strings.Join(names, ", "))
+}
+
+// Model has the numbers of a model that types depend on.
+type Model struct {
+	Architecture string // general.architecture
+	Layers       int64
+	Experts      int64
+	Heads, Pairs int64 // of q, and of k and v, in the first layer
+}
+
+// Tensor is one of a GGUF file.
+type Tensor struct {
+	Name  string
+	Shape []int64        // outermost first
+	Type  tensorfs.DType // before
+}
+
+// Rule gives a type to the tensors whose names a pattern is found in.
+type Rule struct {
+	Pattern *regexp.Regexp
+	Type    tensorfs.DType
+}
+
+// RuleOf reads a rule, REGEX=TYPE. The pattern is found anywhere in a name, which has no upper case; the type is one of
+// ggml's, in any case.
+func RuleOf(text string) (Rule, error) {
+	at := strings.LastIndexByte(text, '=')
+	if at < 1 || at == len(text)-1 {
+		return Rule{}, errors.New("want REGEX=TYPE, such as ffn_down=q6_k")
+	}
+	pattern, err := regexp.Compile(strings.ToLower(text[:at]))
+	if err != nil {
+		return Rule{}, fmt.Errorf("%s is no regular expression: %w", tensorfs.Quote(text[:at]), err)
+	}
+	var names []string
+	for _, p := range All {
+		if strings.EqualFold(p.Type.String(), text[at+1:]) {
+			return Rule{pattern, p.Type}, nil
+		}
+		if !slices.Contains(names, p.Type.String()) {
+			names = append(names, p.Type.String())
+		}
+	}
+	return Rule{}, fmt.Errorf("no type %s is made here; these are: %s", tensorfs.Quote(text[at+1:]), strings.Join(names, ", "))
+}
+
+// Options say how a preset is applied.
+type Options struct {
+	Preset
+	Pure       bool // the preset's type everywhere
+	Importance bool // there is an importance matrix, of whatever tensors
+	Requantise bool // what is quantised already gets another type too
+	Rules      []Rule
+}
+
+// kept are parts of the names of weights that are never quantised.
+var kept = strings.Fields(`_norm.weight ffn_gate_inp.weight ffn_gate_tid2eid.weight altup laurel per_layer_model_proj ssm_conv1d shortconv.conv.weight
+	indexer.k_proj.weight indexer.q_proj.weight attn_rel_b.weight
+	time_mix_first.weight time_mix_w0.weight time_mix_w1.weight time_mix_w2.weight time_mix_v0.weight time_mix_v1.weight time_mix_v2.weight
+	time_mix_a0.weight time_mix_a1.weight time_mix_a2.weight time_mix_g1.weight time_mix_g2.weight
+	time_mix_decay_w1.weight time_mix_decay_w2.weight time_mix_lerp_fused.weight
+	.position_embd sam.pos_embd sam.neck. sam.net_ .rel_pos .patch_embd .patch_merger`)
+
+// Quantisable reports whether a preset says what type a tensor has.
+func Quantisable(name string, shape []int64) bool {
+	dims := 0
+	for _, n := range shape {
+		if n > 1 {
+			dims++
+		}
+	}
+	return dims >= 2 && strings.HasSuffix(name, "weight") && name != "position_embd.weight" && name != "token_types.weight" &&
+		!slices.ContainsFunc(kept, func(part string) bool { return strings.Contains(name, part) })
+}
+
+// role is what a weight is for.
+type role int
+
+const (
+	other role = iota
+	output
+	embedding
+	values
+	keys
+	projection // after attention
+	down
+)
+
+func roleOf(name string) role {
+	switch {
+	case name == "output.weight":
+		return output
+	case name == "token_embd.weight", name == "per_layer_token_embd.weight":
+		return embedding
+	case contains(name, "attn_qkv.weight", "attn_kv_b.weight", "attn_v.weight"):
+		return values
+	case contains(name, "attn_k.weight"):
+		return keys
+	case contains(name, "attn_q.weight"):
+		return other
+	case contains(name, "attn_output.weight"):
+		return projection
+	case contains(name, "ffn_up", "ffn_gate"):
+		return other
+	case contains(name, "ffn_down"):
+		return down
+	}
+	return other
+}
+
+func contains(name string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(name, part) })
+}
+
+// layerOf returns the number in blk.N., -1 without one.
+func layerOf(name string) int64 {
+	rest, ok := strings.CutPrefix(name, "blk.")
+	number, _, dot := strings.Cut(rest, ".")
+	n, err := strconv.ParseInt(number, 10, 64)
+	if !ok || !dot || err != nil {
+		return -1
+	}
+	return n
+}
+
+// Types returns the types that tensors get. Those that are no plain floats, and those that no preset is for, keep theirs.
+func (o Options) Types(m Model, tensors []Tensor) []tensorfs.DType {
+	c := choice{Options: o, m: m, tied: true}
+	types := make([]tensorfs.DType, len(tensors))
+	var order []int // those that get a type: by layers, and by names in a layer
+	for i, t := range tensors {
+		types[i] = t.Type
+		c.tied = c.tied && t.Name != "output.weight"
+		if roleOf(t.Name) == values {
+			c.valuesIn++
+		}
+		if o.changes(t) {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int { return Compare(tensors[a].Name, tensors[b].Name) })
+	for _, i := range order {
+		types[i] = c.typeOf(tensors[i])
+	}
+	return types
+}
+
+// changes reports whether a tensor may get another type.
+func (o Options) changes(t Tensor) bool {
+	kind := t.Type.Kind()
+	return (kind == tensorfs.KindFloat || o.Requantise && kind != tensorfs.KindInteger) && Quantisable(t.Name, t.Shape)
+}
+
+// Compare orders the names of tensors as files of llama-quantize do: those of no layer first, then by layers, and in a
+// layer by their bytes.
+func Compare(a, b string) int {
+	return cmp.Or(cmp.Compare(layerOf(a), layerOf(b)), strings.Compare(a, b))
+}
+
+// choice goes through the tensors of a model.
+type choice struct {
+	Options
+	m                 Model
+	tied              bool  // there is no output, the embedding is
+	valuesIn          int64 // how many tensors make values
+	atValues, atDowns int64 // how many were there before
+}
+
+func (c *choice) typeOf(t Tensor) tensorfs.DType {
+	if perBlock, _ := c.Type.Block(); perBlock == 1 {
+		return c.Type
+	}
+	for _, r := range c.Rules {
+		if r.Pattern.MatchString(t.Name) {
+			return fitting(r.Type, t.Shape)
+		}
+	}
+	if c.Pure {
+		return fitting(c.Type, t.Shape)
+	}
+	return fitting(c.byRole(t), t.Shape)
+}
+
+// smaller are the types that rows get which are not a multiple of a type's blocks. F16 is for those that these do not
+// fit either.
+var smaller = map[tensorfs.DType]tensorfs.DType{
+	tensorfs.IQ4_XS: tensorfs.IQ4_NL,
+	tensorfs.Q2_K:   tensorfs.Q4_0, tensorfs.Q3_K: tensorfs.Q4_0, tensorfs.TQ1_0: tensorfs.Q4_0, tensorfs.TQ2_0: tensorfs.Q4_0,
+	tensorfs.Q4_K: tensorfs.Q5_0, tensorfs.Q5_K: tensorfs.Q5_1, tensorfs.Q6_K: tensorfs.Q8_0,
+}
+
+func fits(to tensorfs.DType, shape []int64) bool {
+	perBlock, _ := to.Block()
+	return shape[len(shape)-1]%perBlock == 0
+}
+
+func fitting(to tensorfs.DType, shape []int64) tensorfs.DType {
+	if fits(to, shape) {
+		return to
+	}
+	if to = smaller[to]; to != tensorfs.Unknown && fits(to, shape) {
+		return to
+	}
+	return tensorfs.F16
+}
+
+// more reports whether layer i of n is one that gets more bits: of the first eighth, of the last, and each third one
+// between them.
+func more(i, n int64) bool { return i < n/8 || i >= 7*n/8 || (i-n/8)%3 == 2 }
+
+// byRole is the type of a tensor by what it is for.
+func (c *choice) byRole(t Tensor) tensorfs.DType {
+	falcon := c.m.Architecture == "falcon"
+	switch role := roleOf(t.Name); {
+	case role == output || role == embedding && c.tied:
+		if c.Name == "MXFP4_MOE" || falcon || !fits(c.Type, t.Shape) || c.Type == tensorfs.Q8_0 {
+			return tensorfs.Q8_0
+		}
+		return tensorfs.Q6_K
+	case c.Name == "MXFP4_MOE":
+		if len(t.Shape) > 2 && t.Shape[len(t.Shape)-3] > 1 {
+			return tensorfs.MXFP4
+		}
+		return tensorfs.Q8_0
+	case role == embedding:
+		if c.Type == tensorfs.TQ1_0 || c.Type == tensorfs.TQ2_0 {
+			return tensorfs.Q4_K
+		}
+	case role == values:
+		return c.values()
+	case role == keys && c.m.Experts == 8:
+		return tensorfs.Q8_0
+	case role == down:
+		return c.down(t.Name, falcon)
+	case role == projection:
+		return c.projection(falcon)
+	}
+	return c.Type
+}
+
+func (c *choice) values() tensorfs.DType {
+	shared, i := int64(0), c.atValues // heads of q for each of k and v
+	c.atValues++
+	if c.m.Pairs > 0 {
+		shared = c.m.Heads / c.m.Pairs
+	}
+	to := c.Type
+	switch c.Name {
+	case "Q2_K":
+		if to = tensorfs.Q3_K; shared >= 4 {
+			to = tensorfs.Q4_K
+		}
+	case "Q3_K_M":
+		if to = tensorfs.Q4_K; i < 2 {
+			to = tensorfs.Q5_K
+		}
+	case "Q3_K_L":
+		to = tensorfs.Q5_K
+	case "IQ4_NL", "IQ4_XS":
+		if shared >= 4 {
+			to = tensorfs.Q5_K
+		}
+	case "Q4_K_M", "Q5_K_M":
+		if more(i, c.valuesIn) {
+			to = tensorfs.Q6_K
+		}
+	case "Q4_K_S":
+		if i < 4 {
+			to = tensorfs.Q5_K
+		}
+	}
+	large := c.m.Layers == 80 && (c.m.Architecture == "qwen2" || c.m.Architecture == "llama" && c.m.Heads != c.m.Pairs)
+	if large && (to == tensorfs.Q3_K || to == tensorfs.Q4_K) {
+		to = tensorfs.Q5_K
+	}
+	if c.m.Experts == 8 {
+		to = tensorfs.Q8_0
+	}
+	return to
+}
+
+func (c *choice) down(name string, falcon bool) tensorfs.DType {
+	i, n := c.atDowns, c.m.Layers
+	c.atDowns++
+	if c.m.Experts > 1 {
+		i = layerOf(name)
+	}
+	switch c.Name {
+	case "Q2_K":
+		return tensorfs.Q3_K
+	case "Q3_K_M":
+		switch {
+		case i < n/16:
+			return tensorfs.Q5_K
+		case !falcon || more(i, n):
+			return tensorfs.Q4_K
+		}
+	case "Q3_K_L":
+		if falcon {
+			return tensorfs.Q4_K
+		}
+		return tensorfs.Q5_K
+	case "Q4_K_M":
+		switch {
+		case falcon && i < n/16, !falcon && more(i, n):
+			return tensorfs.Q6_K
+		case falcon && more(i, n):
+			return tensorfs.Q5_K
+		}
+	case "IQ4_NL", "IQ4_XS":
+		if i < n/8 && !c.Importance {
+			return tensorfs.Q5_K
+		}
+	case "Q5_K_M":
+		if more(i, n) {
+			return tensorfs.Q6_K
+		}
+	case "Q4_K_S":
+		if !falcon && i < n/8 {
+			return tensorfs.Q5_K
+		}
+	case "Q4_0":
+		if c.Importance && i < n/8 {
+			return tensorfs.Q4_1
+		}
+	case "Q5_0":
+		if c.Importance && i < n/8 {
+			return tensorfs.Q5_1
+		}
+	}
+	return c.Type
+}
+
+// projections are the types of the weights after attention.
+var projections = map[string]tensorfs.DType{"Q2_K": tensorfs.Q3_K, "Q3_K_M": tensorfs.Q4_K, "Q3_K_L": tensorfs.Q5_K}
+
+func (c *choice) projection(falcon bool) tensorfs.DType {
+	of8 := []string{"Q2_K", "Q3_K_S", "Q3_K_M", "IQ4_NL", "IQ4_XS", "Q4_K_S", "Q4_K_M"}
+	switch to := projections[c.Name]; {
+	case falcon && c.Name == "Q3_K_L":
+		return tensorfs.Q4_K
+	case falcon:
+	case c.m.Experts == 8:
+		if slices.Contains(of8, c.Name) {
+			return tensorfs.Q5_K
+		}
+	case to != tensorfs.Unknown:
+		return to
+	}
+	return c.Type
+}

@@ -1,0 +1,74 @@
+package whole_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
+)
+
+// TestPresets holds presets to the tensors that llama-quantize writes of the same models. What it refuses to quantise
+// again stays here, as a note says.
+func TestPresets(t *testing.T) {
+	want := map[[2]string]map[string]string{}
+	for i, line := range strings.Split(strings.TrimSpace(string(read(t, "quantise/presets/quantised.tsv"))), "\n") {
+		f := strings.Split(line, "\t") // model, preset, tensor, type, bytes, SHA-256
+		if i == 0 {
+			continue
+		}
+		c := [2]string{f[0], f[1]}
+		if want[c] == nil {
+			want[c] = map[string]string{}
+		}
+		want[c][f[2]] = strings.Join(f[3:], " ")
+	}
+	if len(want) < 250 {
+		t.Fatalf("%d cases", len(want))
+	}
+	for c, want := range want {
+		t.Run(c[0]+" "+c[1], func(t *testing.T) {
+			t.Parallel()
+			if testing.Short() && c[1] != "Q4_K_M" && c[1] != "IQ4_XS" {
+				t.Skip("only two presets in short runs")
+			}
+			path := testdata + "whole-gguf/" + c[0]
+			if _, err := os.Stat(path); err != nil {
+				path = filepath.Join(testdata, "quantise", "models", c[0]+".gguf")
+			}
+			p, err := preset.Named(c[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := whole.GGUF(open(t, path), whole.Options{Quantise: &preset.Options{Preset: p}})
+			if strings.HasPrefix(want["-"], "error") {
+				if f.Types[p.Type.String()] == 0 && !strings.Contains(strings.Join(f.Notes, "\n"), "quantised already") {
+					t.Errorf("nothing says what stays as it is: %s", f.Describe())
+				}
+				return
+			}
+			file := parse(t, one(t, f))
+			if v := file.Value("general.file_type"); v != p.FileType {
+				t.Errorf("general.file_type is %v, not %d", v, p.FileType)
+			}
+			for _, x := range file.Tensors {
+				b := content(t, x.Data)
+				got := fmt.Sprintf("%s %d %x", x.DType, len(b), sha256.Sum256(b))
+				if want[x.Source] == "" && x.DType.String() == "F32" {
+					continue
+				}
+				if !strings.EqualFold(got, want[x.Source]) {
+					t.Errorf("%s %v is %s, want %s", x.Source, x.Shape, got, want[x.Source])
+				}
+				delete(want, x.Source)
+			}
+			if len(want) > 0 {
+				t.Errorf("not made: %v", want)
+			}
+		})
+	}
+}
