@@ -61,7 +61,7 @@ func Section(f File, off, n int64) tensorfs.Data {
 		panic(err)
 	}
 	if n == 0 {
-		return empty{tensorfs.Bytes(nil), tensorfs.Extent{File: f.Label(), Offset: off}}
+		return empty{tensorfs.Bytes(nil), f, off}
 	}
 	return tensorfs.Section(f, off, n)
 }
@@ -69,11 +69,14 @@ func Section(f File, off, n int64) tensorfs.Data {
 // empty is a section without bytes, which has a place all the same.
 type empty struct {
 	tensorfs.Data
-	at tensorfs.Extent
+	file File
+	off  int64
 }
 
 // Extents returns the section's place in its file.
-func (e empty) Extents() []tensorfs.Extent { return []tensorfs.Extent{e.at} }
+func (e empty) Extents() []tensorfs.Extent {
+	return []tensorfs.Extent{{File: e.file.Label(), Offset: e.off}}
+}
 
 // Extents says that a File is itself, for [Section].
 func Extents(f File) []tensorfs.Extent {
