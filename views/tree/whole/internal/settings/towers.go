@@ -144,9 +144,15 @@ var towerMeanings = map[string]meaning{
 		}
 		return int64(math.Sqrt(float64(n)) * float64(c.count("patch_size")))
 	}},
-	"full_attention_every": {toGGUF: fullAttentionEvery},
+	"full_attention_every": {toGGUF: fullAttentionEvery, fromGGUF: func(c call) any {
+		list, every := []any{}, c.count("window_pattern")
+		for at := every - 1; every > 0 && at < c.count("n_layers"); at += every {
+			list = append(list, at)
+		}
+		return list
+	}},
 	// For each layer whether its result goes to the language model.
-	"deepstack": {toGGUF: func(c call) any {
+	"deepstack": {fromGGUF: deepstackIndexes, toGGUF: func(c call) any {
 		layers := make([]any, min(c.count("n_layers"), maxList))
 		for i := range layers {
 			layers[i] = false
@@ -161,7 +167,19 @@ var towerMeanings = map[string]meaning{
 		}
 		return layers
 	}},
-	"square": {fromGGUF: func(c call) any { return c.number(0) * c.number(0) }},
+	// The side of a square of so many.
+	"side": {fromGGUF: func(c call) any {
+		n := c.number(0)
+		side := int64(math.Sqrt(float64(n)))
+		if n < 1 || side*side != n {
+			c.refuse("%s has %d rows of patches, which are no square", c.full("projector_type"), n)
+			return nil
+		}
+		return side
+	}},
+	// How the numbers of a head of the language model are shared between time, height and width.
+	"text_sections": {fromGGUF: func(c call) any { return c.known["text_sections"] }},
+	"square":        {fromGGUF: func(c call) any { return c.number(0) * c.number(0) }},
 	// How often a share goes into one.
 	"inverse": {toGGUF: func(c call) any {
 		x, ok := c.arg(0).(float64)
@@ -174,6 +192,18 @@ var towerMeanings = map[string]meaning{
 		c.refuse("%s has to be one divided by a whole number", strings.TrimPrefix(strings.TrimPrefix(c.args[0].Name, "config."), "model."))
 		return nil
 	}},
+}
+
+// deepstackIndexes returns the layers whose results go to the language model.
+func deepstackIndexes(c call) any {
+	list := []any{}
+	all, _ := c.raw("deepstack_layers").([]any)
+	for i, deep := range all {
+		if deep == true {
+			list = append(list, int64(i))
+		}
+	}
+	return list
 }
 
 func colours(c call) any {
@@ -257,6 +287,15 @@ func FromProjector(text, tower *tensorfs.Model) (*Projector, error) {
 		return nil, fmt.Errorf("no class of Hugging Face with the projector %s and a language model of %s is known", name, Shown(language))
 	}
 	s.known["blocks"] = s.count("n_layers")
+	if a, ok := ByKey(text.Metadata)[language+"."+architectures.FactOf("rope_sections").Keys[0]].(tensorfs.Array); ok && a.Len() <= 4 {
+		var sections []any
+		for v := range a.Values() {
+			if n, _ := wholeNumber(v); n > 0 {
+				sections = append(sections, n)
+			}
+		}
+		s.known["text_sections"] = sections
+	}
 	for _, e := range s.arch.Calls("needs") {
 		if !s.has(e.Name) && s.failed == nil {
 			s.refuse("it has no %s", s.full(e.Name))
@@ -285,7 +324,18 @@ func (x *Projector) Config(text []byte, find func(module string) *tensorfs.Tenso
 	o := Object{{"architectures", []string{class}}, {"model_type", modelType}, {"text_config", inner}}
 	for i := range s.arch.Config {
 		item := &s.arch.Config[i]
-		o = o.at(strings.Split(item.Name, "."), s.field(item))
+		path := strings.Split(item.Name, ".")
+		if path[0] == "text_config" { // in place of what the language model alone has
+			inner, _ := o[2].Value.(Object)
+			if at := inner.Index(path[1]); len(path) == 2 && at >= 0 {
+				o[2].Value = slices.Delete(inner, at, at+1)
+			}
+		}
+		v := s.field(item)
+		if v == nil && s.failed == nil { // a class would take a default for it
+			s.refuse("the file does not say what %s is", item.Name)
+		}
+		o = o.at(path, v)
 	}
 	if s.failed != nil {
 		return nil, nil, s.failed
