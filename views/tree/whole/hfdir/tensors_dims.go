@@ -17,7 +17,7 @@ type ggufSizes struct {
 }
 
 // facts are the facts of the model for a walk: those of its config, and those of its
-// keys that the config has not.
+// keys that the config has not. A list of different numbers is just there.
 func (k *ggufSizes) facts() architectures.Facts {
 	known := layout.FactsOf(k.m)
 	return func(name string) any {
@@ -31,6 +31,9 @@ func (k *ggufSizes) facts() architectures.Facts {
 				}
 				if n, ok := k.same(key); ok && n != 0 {
 					return n
+				}
+				if f.List && k.keys[k.arch+"."+key] != nil {
+					return true
 				}
 			}
 		}

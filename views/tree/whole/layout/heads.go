@@ -38,6 +38,70 @@ func unpermuteHeads(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, err
 	return arrange.Unpermute(t, w.Sizes.Len(heads))
 }
 
+// headsOf returns a matrix, or a bias, of heads of q or k with the heads as dimension 0, and
+// the rows of each in two: those that turn, and those that do not. It is nil for a model
+// whose rotary embeddings have no sections.
+func (w *Walk) headsOf(t *tensorfs.Tensor) (turned, still *tensorfs.Tensor, err error) {
+	if w.facts("rope.mrope_section") == nil && w.facts("rope_sections") == nil {
+		return nil, nil, nil
+	}
+	if err := w.Sizes.Need("head", "turned"); err != nil {
+		return nil, nil, err
+	}
+	if t, err = loose(t); err != nil {
+		return nil, nil, err
+	}
+	head, rows, shape := w.Sizes.Len("head"), w.Sizes.Len("turned"), t.Numbers()
+	if len(shape) == 0 || shape[0]%head != 0 || rows > head || rows%2 != 0 {
+		return nil, nil, fmt.Errorf("shape %v of %s does not divide into heads of %d, of which %d turn", shape, tensorfs.Quote(t.Source), head, rows)
+	}
+	if t, err = arrange.Reshape(t, append([]int64{shape[0] / head, head}, shape[1:]...)...); err != nil {
+		return nil, nil, err
+	}
+	if turned, err = arrange.Slice(t, 1, 0, rows); err == nil && rows < head {
+		still, err = arrange.Slice(t, 1, rows, head-rows)
+	}
+	return turned, still, err
+}
+
+// joinHeads is the other way, of parts of heads in their order.
+func joinHeads(shape []int64, parts ...*tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	t, err := arrange.Join(1, slices.DeleteFunc(parts, func(t *tensorfs.Tensor) bool { return t == nil })...)
+	if err != nil {
+		return nil, err
+	}
+	return arrange.Reshape(t, shape...)
+}
+
+// pairsApart puts the first of each pair of rows that turn together before all second ones.
+func pairsApart(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	turned, still, err := w.headsOf(t)
+	if turned == nil || err != nil {
+		return t, err
+	}
+	first, err := arrange.EveryOther(turned, 1, 0)
+	if err != nil {
+		return nil, err
+	}
+	second, err := arrange.EveryOther(turned, 1, 1)
+	if err != nil {
+		return nil, err
+	}
+	return joinHeads(t.Numbers(), first, second, still)
+}
+
+// pairsTogether puts them after each other again.
+func pairsTogether(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	turned, still, err := w.headsOf(t)
+	if turned == nil || err != nil {
+		return t, err
+	}
+	if turned, err = arrange.Swap(turned, 1, 2, turned.Numbers()[1]/2); err != nil {
+		return nil, err
+	}
+	return joinHeads(t.Numbers(), turned, still)
+}
+
 // addOne adds the one that the weights of Gemma's norms are stored without.
 func addOne(_ *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	if p.param != ".weight" {

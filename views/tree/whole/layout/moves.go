@@ -28,6 +28,7 @@ type Move struct {
 // moves are what descriptions call the moves. The second column is modules.txt's.
 var moves = map[string]Move{
 	"heads":        {To: permuteHeads, From: unpermuteHeads},
+	"sections":     {To: pairsApart, From: pairsTogether},
 	"+1":           {To: addOne, From: subtractOne},
 	"transpose":    {To: outIn, From: inOut},
 	"row":          {From: oneRow, AnyShape: true},
