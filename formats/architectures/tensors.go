@@ -131,7 +131,7 @@ func (t *Tensor) Moved(move string) bool {
 // Joined is the module that Hugging Face has the tensor joined with others in, "" for none.
 func (t *Tensor) Joined() string {
 	for _, m := range t.Moves {
-		if m.Name == "part" && len(m.Args) == 1 {
+		if (m.Name == "part" || m.Name == "of") && len(m.Args) == 1 {
 			return m.Args[0]
 		}
 	}
@@ -313,7 +313,7 @@ func (t *Tensor) readMoves(text string, table *moduleTable) (rest, why string) {
 			inside, text, _ = strings.Cut(inside, ")")
 			m.Args = strings.Fields(inside)
 		}
-		if slices.Contains([]string{"as", "part", "times", "times_states"}, name) && len(m.Args) == 0 {
+		if slices.Contains([]string{"as", "part", "of", "times", "times_states"}, name) && len(m.Args) == 0 {
 			return "", name + " says nothing in parentheses"
 		}
 		t.Moves = append(t.Moves, m)
@@ -327,7 +327,7 @@ func (t *Tensor) readMoves(text string, table *moduleTable) (rest, why string) {
 
 // marks are what follows "" or "+b", and the needs in the two directions.
 var marks = map[string][2]Need{
-	"": {Always, Always}, "?": {Maybe, Maybe}, "?>": {Maybe, Never}, "?<": {Always, Maybe}, "<": {Never, Maybe},
+	"": {Always, Always}, ">": {Always, Never}, "?": {Maybe, Maybe}, "?>": {Maybe, Never}, "?<": {Always, Maybe}, "<": {Never, Maybe},
 }
 
 func (t *Tensor) mark(text string) (ok bool) {

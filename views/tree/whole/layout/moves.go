@@ -36,6 +36,7 @@ var moves = map[string]Move{
 	"thirds":       {To: oneAfterAnother, From: threeOfEachHead},
 	"as":           {To: asHere, From: asThere},
 	"kernel":       {To: kernelsHere, From: kernelsThere},
+	"of":           {All: rowsOfJoined},
 	"part":         {Find: partOfJoined, All: joinParts},
 	"times":        {To: times},
 	"times_states": {To: timesStates},

@@ -11,7 +11,7 @@ import (
 // side does not need it.
 func TestMoves(t *testing.T) {
 	towardsGGUF := []string{"keep", "tokens", "divisors", "long_factor", "short_factor", "times", "times_states"}
-	fromGGUF := []string{"row", "unless_mlx"}
+	fromGGUF := []string{"of", "row", "unless_mlx"}
 	all := slices.Concat(architectures.Moves(), architectures.TowerMoves())
 	for _, name := range all {
 		move, ok := moves[name]

@@ -140,3 +140,34 @@ func (w *Walk) joined(name string, dim int, list []*tensorfs.Tensor) (*tensorfs.
 	}
 	return arrange.Join(dim, list...)
 }
+
+// rowsOfJoined puts the rows of a joined module of GGUF that are the module's.
+func rowsOfJoined(w *Walk, m *module) error {
+	for _, p := range m.parts() {
+		name := strings.TrimSuffix(m.from, m.Module) + m.Joined() + p.param
+		t := w.take(name)
+		if t == nil {
+			continue
+		}
+		var at, first, rows int64
+		for _, s := range w.siblings(m) {
+			n := w.Sizes.Len(s.Shape[0])
+			if s.Module == m.Module {
+				first, rows = at, n
+			}
+			at += n
+		}
+		if shape := t.Numbers(); len(shape) == 0 || shape[0] != at || rows == 0 {
+			return fmt.Errorf("shape %v of %s does not divide into parts, which have %d rows together", shape, tensorfs.Quote(t.Source), at)
+		}
+		origin := OriginOf(t)
+		t, err := arrange.Slice(t, 0, first, rows)
+		if err != nil {
+			return fmt.Errorf("%s: %w", tensorfs.Quote(name), err)
+		}
+		if err := w.Put(w.name(p), t, origin, p.Plain); err != nil {
+			return err
+		}
+	}
+	return nil
+}
