@@ -92,7 +92,7 @@ func unpacked(m *tensorfs.Model, config mlxText) string {
 	switch q.Kind() {
 	case 0:
 		if slices.ContainsFunc(m.Sources, func(s tensorfs.Source) bool { return s.Name == "hf_quant_config.json" }) {
-			return "the model is quantised, and mlx-lm looks for how in config.json alone, not in hf_quant_config.json"
+			return "the model is quantised, and hf_quant_config.json does not name it as mlx-lm wants: there is no quant_method"
 		}
 		return ""
 	case 'n':

@@ -128,3 +128,71 @@ func TestMLXNames(t *testing.T) {
 		}
 	}
 }
+
+// TestMLXPacked holds which ways of other libraries to quantise mlx-lm loads. AWQ, MXFP4,
+// integers of four bits and F8 in blocks were loaded, with the numbers of the model; the
+// others are what its loader and its classes say.
+func TestMLXPacked(t *testing.T) {
+	const (
+		awq    = `"quant_method":"awq","bits":4,"group_size":128,"version":"gemm"`
+		int4   = `"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{"group_0":{"weights":{"num_bits":4,"type":"int","symmetric":true,"group_size":32}}}`
+		blocks = `"quant_method":"fp8","weight_block_size":[128,128]`
+	)
+	for _, c := range []struct{ kind, quant, tensors, why string }{
+		{"gpt_oss", `"quant_method":"mxfp4"`, "model.layers.0.mlp.experts.gate_up_proj_blocks", ""},
+		{"gpt_oss", `"quant_method":"fp8"`, "", `does not load: "fp8"`},
+		{"llama", `"quant_method":"mxfp4"`, "", `mlx-lm's llama does not load: "mxfp4"`},
+		{"llama", ``, "", `does not load: ""`},
+		{"llama", awq, "model.layers.0.mlp.up_proj.qweight", ""},
+		{"mistral", awq, "model.layers.0.mlp.up_proj.qweight", ""},
+		{"qwen2_5_vl", `"quant_method":"awq"`, "", ""},
+		{"llama", `"quant_method":"awq","bits":8`, "", "8 bits"},
+		{"llama", `"quant_method":"awq","bits":4,"version":"gemv"`, "", `"awq", gemv, 4 bits`},
+		{"llama", `"quant_method":"awq","bits":4,"group_size":-1`, "", `"awq"`},
+		{"mixtral", awq, "model.layers.0.block_sparse_moe.experts.0.w1.qweight", `mlx-lm's mixtral does not load: "awq"`},
+		{"mistral3", awq, "language_model.model.layers.0.mlp.experts.0.gate_proj.qweight", "experts and kv_b_proj"},
+		{"llama", `"quant_method":"gptq","bits":4,"group_size":128`, "model.layers.0.mlp.up_proj.g_idx", `"gptq", 4 bits`},
+		{"kimi_k2", int4, "model.layers.1.mlp.experts.0.up_proj.weight_packed", ""},
+		{"deepseek_v3", int4, "model.layers.1.mlp.experts.0.up_proj.weight_zero_point", "zeros of their own"},
+		{"deepseek_v3", strings.Replace(int4, `"symmetric":true`, `"symmetric":false`, 1), "", "pack-quantized"},
+		{"deepseek_v3", strings.Replace(int4, `"num_bits":4`, `"num_bits":8`, 1), "", "pack-quantized"},
+		{"deepseek_v3", `"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{}`, "", "pack-quantized"},
+		{"deepseek_v3", `"quant_method":"compressed-tensors","format":"nvfp4-pack-quantized"`, "", "nvfp4-pack-quantized"},
+		{"llama", int4, "", "pack-quantized"},
+		{"kimi_k3", `"quant_method":"compressed-tensors","format":"mxfp4-pack-quantized"`, "", ""},
+		{"deepseek_v3", blocks, "", ""},
+		{"minimax_m2", blocks, "", ""},
+		{"qwen3", blocks, "", `"fp8"`},
+		{"ministral3", blocks, "", `"fp8"`}, // it would take the codes for numbers
+		{"deepseek_v3", `"quant_method":"fp8","weight_block_size":[128,64]`, "", `"fp8"`},
+		{"deepseek_v3", `"quant_method":"fp8"`, "", `"fp8"`},
+		{"deepseek_v41", `"quant_method":"fp8","scale_fmt":"ue8m0","weight_block_size":[32,32]`, "", ""},
+		{"minimax_m3_vl", `"quant_method":"mxfp8"`, "", ""},
+		{"muse_spark", `"quant_method":"modelopt","quant_algo":"NVFP4"`, "", ""},
+		{"muse_spark", `"quant_method":"modelopt","quantization":{"quant_algo":"NVFP4"}`, "", ""},
+		{"muse_spark", `"quant_method":"modelopt","quant_algo":"FP8"`, "", `"modelopt", FP8`},
+		{"llama", `"quant_method":"modelopt","quant_algo":"NVFP4"`, "", `"modelopt", NVFP4`},
+		{"llama", `"quant_method":"bitnet"`, "model.layers.0.mlp.up_proj.weight_scale", ""},
+		{"bitnet", `"quant_method":"bitnet","quantization_mode":"online"`, "", `"bitnet"`},
+		{"llama", `"quant_method":"bitsandbytes"`, "", `"bitsandbytes"`},
+	} {
+		for _, config := range []string{
+			`{"model_type":"` + c.kind + `","quantization_config":{` + c.quant + `}}`,
+			`{"model_type":"` + c.kind + `","text_config":{"quantization_config":{` + c.quant + `}}}`,
+		} {
+			got := unpacked(withTensors(t, config, c.tensors))
+			if !strings.Contains(got, c.why) || c.why == "" && got != "" || strings.Contains(got, "\n") {
+				t.Errorf("%s with %s: %q, want %q", config, c.tensors, got, c.why)
+			}
+		}
+	}
+	m, text := withTensors(t, `{"model_type":"llama","quantization_config":null}`, "")
+	if got := unpacked(m, text); got != "" {
+		t.Errorf("null: %q", got)
+	}
+	_, text = withTensors(t, `{"model_type":"llama"}`, "")
+	m.Sources = []tensorfs.Source{{Name: "hf_quant_config.json"}}
+	if got := unpacked(m, text); !strings.Contains(got, "does not name it") {
+		t.Errorf("ModelOpt's own file: %q", got)
+	}
+}
