@@ -24,6 +24,7 @@ type Architecture struct {
 	Blocks    string // what names of GGUF have before the number of a layer
 
 	First, Layer, Last []Tensor // in the order of GGUF files
+	Next               []Tensor // of layers that predict further tokens, beside those of any layer
 
 	sizes map[string]*Expr // that are not as in the table of modules
 	words map[string][]Item
@@ -113,8 +114,8 @@ func readArchitectures(file, text string, table *moduleTable) (all []*Architectu
 		for _, part := range []struct {
 			word    string
 			tensors *[]Tensor
-		}{{"first", &a.First}, {"layer", &a.Layer}, {"last", &a.Last}} {
-			if *part.tensors, err = readTensors(file, b.words[part.word], part.word == "layer", table); err != nil {
+		}{{"first", &a.First}, {"layer", &a.Layer}, {"last", &a.Last}, {"next", &a.Next}} {
+			if *part.tensors, err = readTensors(file, b.words[part.word], part.word == "layer" || part.word == "next", table); err != nil {
 				return nil, err
 			}
 		}

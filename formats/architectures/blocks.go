@@ -28,7 +28,7 @@ func mistake(file string, line int, format string, args ...any) error {
 
 // knownWords are the words of a block.
 var knownWords = strings.Fields(`
-	makes prefix mlx first layer last dropped varies sizes implied
+	makes prefix mlx first layer last next dropped varies sizes implied
 	class writes gguf when only known refuse rope keys needs vocab config heads ends check agree mlx_agree
 	tower rows types beside text tokens`)
 

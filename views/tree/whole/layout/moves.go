@@ -53,6 +53,12 @@ var moves = map[string]Move{
 	"long_factor":  {Find: ropeFactors("long_factor"), InConfig: true},
 	"short_factor": {Find: ropeFactors("short_factor"), InConfig: true},
 
+	// Of linear attention.
+	"tiled":         {To: tiled, From: untiled},
+	"tiled_columns": {To: tiledColumns, From: untiledColumns},
+	"mixed_qkv":     {Find: mixedQKV, All: mix},
+	"mixed_z":       {Find: mixedZ, All: withAnother},
+
 	// Of vision towers.
 	"frame":  {Find: frame, All: frames},
 	"pixels": {To: byColours, From: byPixels},

@@ -99,6 +99,9 @@ func (w *Walk) Run() error {
 	if err := w.modules(w.Arch.Last, ""); err != nil {
 		return err
 	}
+	if err := w.next(); err != nil {
+		return err
+	}
 	for i, used := range w.used {
 		t := &w.Model.Tensors[i]
 		switch {
@@ -216,7 +219,11 @@ func (w *Walk) modules(list []architectures.Tensor, layer string) error {
 // module returns a module of a layer by its names, nil where the side has none.
 func (w *Walk) module(t *architectures.Tensor, layer string) *module {
 	from := t.Module
-	if layer != "" {
+	next := layer != "" && w.isNext()
+	switch {
+	case next && w.To == GGUF:
+		from = w.nextIn(t.Module)
+	case layer != "":
 		from = "layers." + layer + from
 	}
 	spelling := t.HF
@@ -226,10 +233,12 @@ func (w *Walk) module(t *architectures.Tensor, layer string) *module {
 	if w.To != GGUF && spelling == "" || !t.When.Holds(w.Fact) { // in the config, or not there
 		return nil
 	}
-	switch nth := w.made[t]; w.To {
-	case GGUF:
+	switch nth := w.made[t]; {
+	case w.To == GGUF:
 		return &module{t, from, w.Arch.InGGUF(t, layer)}
-	case MLX:
+	case next:
+		return &module{t, from, w.nextSpelling(t.Module, spelling)}
+	case w.To == MLX:
 		return &module{t, from, w.Arch.MLXPrefix + w.Arch.InHF(spelling, layer, nth)}
 	default:
 		return &module{t, from, w.Arch.InHF(spelling, layer, nth)}
@@ -382,7 +391,12 @@ func (w *Walk) taken(name string, shape []string, need architectures.Need) (*ten
 }
 
 // inLayer puts a stem in the layer that is made.
-func (w *Walk) inLayer(stem string) string { return fmt.Sprintf("layers.%d.%s", w.layer, stem) }
+func (w *Walk) inLayer(stem string) string {
+	if w.isNext() && w.To == GGUF {
+		return w.nextIn(stem)
+	}
+	return fmt.Sprintf("layers.%d.%s", w.layer, stem)
+}
 
 // Fact returns a fact of the model, for conditions: the sizes, what was given with the
 // walk, and of the walk itself

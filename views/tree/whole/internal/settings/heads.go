@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/tensorfs/tensorfs/formats/architectures"
+	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
 // headMeanings are about heads, and sizes.
@@ -22,7 +23,7 @@ var headMeanings = map[string]meaning{
 		list, ok := c.cfg.plain(field).([]any)
 		want, _ := each(call{c.Model, c.args[1:]}).([]any)
 		for i := range want {
-			if ok && (i >= len(list) || list[i] != want[i]) || len(list) > len(want) {
+			if ok && (i < len(list) && list[i] != want[i] || len(list) > len(want) || int64(len(list)) < c.count("n_layers")-c.count("n_nextn_layers")) {
 				c.refuse("%s is not %v in layer %d, as llama.cpp has it in %s", field, want[i], i, c.arch.GGUF)
 				return
 			}
@@ -36,6 +37,16 @@ var headMeanings = map[string]meaning{
 		}
 		for int64(len(list)) < c.number(1) {
 			list = append(list, int64(0))
+		}
+		return list
+	}},
+	// How many layers that predict further tokens the model has.
+	"further": {toGGUF: func(c call) any { return layout.NextLayers(c.tensor) }},
+	// The sections of rotary embeddings, without the zeros at the end.
+	"sections": {fromGGUF: func(c call) any {
+		list := c.list(0)
+		for len(list) > 3 && list[len(list)-1] == int64(0) {
+			list = list[:len(list)-1]
 		}
 		return list
 	}},

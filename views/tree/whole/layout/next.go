@@ -1,0 +1,79 @@
+package layout
+
+import (
+	"fmt"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// A model may have layers after the last one that predict further tokens. Hugging Face
+// has them apart, with names and numbers of their own; in GGUF they go on from the last.
+
+// nextNames are the canonical names that modules around these layers have in a directory.
+var nextNames = map[string]string{
+	"nextn.eh_proj": "mtp.fc", "nextn.embedding_norm": "mtp.pre_fc_norm_embedding", "nextn.hidden_norm": "mtp.pre_fc_norm_hidden", "nextn.output_norm": "mtp.output_norm",
+}
+
+// next makes these layers.
+func (w *Walk) next() error {
+	if len(w.Arch.Next) == 0 {
+		return nil
+	}
+	n, _ := w.facts("n_nextn_layers").(int64)
+	if w.To == GGUF {
+		n = NextLayers(w.find)
+	}
+	for i := range n {
+		if w.layer = w.Layers + i; w.To == MLX {
+			w.skip()
+			continue
+		}
+		w.Sizes.Layer(w.layer)
+		number := fmt.Sprintf("%d.", w.layer)
+		if err := w.modules(w.Arch.Next, number); err != nil {
+			return err
+		}
+		if err := w.modules(w.Arch.Layer, number); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// skip marks the tensors of a layer as used: mlx-lm has none of them.
+func (w *Walk) skip() {
+	prefix := w.inLayer("")
+	for i := range w.Model.Tensors {
+		if name := w.Model.Tensors[i].Name; len(name) > len(prefix) && name[:len(prefix)] == prefix {
+			w.used[i] = true
+		}
+	}
+}
+
+// NextLayers counts the layers that predict further tokens of a model in the layout of
+// Hugging Face.
+func NextLayers(find func(canonical string) *tensorfs.Tensor) (n int64) {
+	for find(fmt.Sprintf("mtp.layers.%d.attention_norm.weight", n)) != nil {
+		n++
+	}
+	return n
+}
+
+// isNext reports whether the layer that is made is one of these.
+func (w *Walk) isNext() bool { return w.layer >= w.Layers && len(w.Arch.Next) > 0 }
+
+// nextIn returns the canonical name of a module of such a layer in a directory.
+func (w *Walk) nextIn(module string) string {
+	if name := nextNames[module]; name != "" {
+		return name
+	}
+	return fmt.Sprintf("mtp.layers.%d.%s", w.layer-w.Layers, module)
+}
+
+// nextSpelling returns what Hugging Face calls it.
+func (w *Walk) nextSpelling(module, spelling string) string {
+	if nextNames[module] != "" {
+		return spelling
+	}
+	return fmt.Sprintf("mtp.layers.%d.%s", w.layer-w.Layers, spelling)
+}
