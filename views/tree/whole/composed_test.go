@@ -16,6 +16,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
@@ -62,7 +63,7 @@ func parse(t testing.TB, b []byte) *gguf.File {
 func TestComposed(t *testing.T) {
 	for _, dir := range golden(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
-			f := whole.GGUF(open(t, dir), whole.Options{})
+			f := whole.GGUF(testwhole.Open(t, dir), whole.Options{})
 			b := one(t, f)
 			p := parse(t, b)
 			if len(p.Tensors) != f.Tensors || p.Version != 3 || len(b)%32 != 0 {
@@ -76,7 +77,7 @@ func TestComposed(t *testing.T) {
 			}
 			got := map[string]string{}
 			for _, x := range p.Tensors {
-				got[x.Source] = fmt.Sprintf("%s %s", x.DType, hash(content(t, x.Data)))
+				got[x.Source] = fmt.Sprintf("%s %s", x.DType, hash(testwhole.Read(t, x.Data)))
 			}
 			if !maps.Equal(got, want) {
 				t.Errorf("tensors %v, want %v", got, want)
@@ -99,10 +100,10 @@ func TestComposed(t *testing.T) {
 func TestComposedOllama(t *testing.T) {
 	for _, name := range []string{"llama3", "qwen2moe", "qwen3moe"} {
 		dir := testdata + "whole-gguf/" + name
-		m := open(t, dir)
+		m := testwhole.Open(t, dir)
 		var tensors []testmodel.SafeTensor
 		for _, x := range m.Tensors {
-			tensors = append(tensors, testmodel.SafeTensor{Name: x.Source, DType: x.DType, Shape: x.Shape, Data: content(t, x.Data)})
+			tensors = append(tensors, testmodel.SafeTensor{Name: x.Source, DType: x.DType, Shape: x.Shape, Data: testwhole.Read(t, x.Data)})
 		}
 		layers := testmodel.OllamaTensors(tensors, "", 0)
 		for _, s := range m.Sources {
@@ -123,7 +124,7 @@ func TestComposedOllama(t *testing.T) {
 			}
 		}
 		for i, x := range want.Tensors {
-			if y := got.Tensors[i]; y.Source != x.Source || !slices.Equal(y.Shape, x.Shape) || !bytes.Equal(content(t, y.Data), content(t, x.Data)) {
+			if y := got.Tensors[i]; y.Source != x.Source || !slices.Equal(y.Shape, x.Shape) || !bytes.Equal(testwhole.Read(t, y.Data), testwhole.Read(t, x.Data)) {
 				t.Errorf("%s: %s differs", name, x.Source)
 			}
 		}
@@ -141,7 +142,7 @@ func values(v any) any {
 // TestTypes holds that --gguf-type gives a file of the type that was asked for.
 func TestTypes(t *testing.T) {
 	for _, d := range []tensorfs.DType{tensorfs.F16, tensorfs.BF16, tensorfs.Q8_0, tensorfs.Q4_0} {
-		f := whole.GGUF(open(t, testdata+"whole-gguf/llama3"), whole.Options{Quantise: pure(d)})
+		f := whole.GGUF(testwhole.Open(t, testdata+"whole-gguf/llama3"), whole.Options{Quantise: pure(d)})
 		p := parse(t, one(t, f))
 		if f.Types[d.String()] == 0 || f.Exact != (d == tensorfs.BF16) {
 			t.Errorf("%v: %s", d, f.Describe())
@@ -170,7 +171,7 @@ func TestTypesOfGGUF(t *testing.T) {
 		{"gguf/llama-xs.bf16.gguf", tensorfs.BF16, "its weights are BF16 already", "not converted to BF16"},
 		{"whole-gguf/llama3", tensorfs.BF16, "", ""}, // the file is made anew
 	} {
-		m := open(t, testdata+c.path)
+		m := testwhole.Open(t, testdata+c.path)
 		if got := whole.Kept(m, whole.Options{Quantise: pure(c.to)}); got != c.kept {
 			t.Errorf("%s as %v: %q", c.path, c.to, got)
 		}

@@ -17,29 +17,11 @@ import (
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 const testdata = "../../../testdata/"
-
-func open(t testing.TB, path string) *tensorfs.Model {
-	t.Helper()
-	m, err := formats.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	return m
-}
-
-func content(t testing.TB, d tensorfs.Data) []byte {
-	t.Helper()
-	b := make([]byte, d.Size())
-	if err := tensorfs.ReadFull(d, b, 0); err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 // hash returns a text's SHA-256.
 func hash(b []byte) string {
@@ -53,7 +35,7 @@ func one(t testing.TB, f *whole.Files) []byte {
 	if f.Reason != "" || len(f.List) != 1 || f.List[0].Path != "model.gguf" {
 		t.Fatalf("%s", f.Describe())
 	}
-	return content(t, f.List[0].Data)
+	return testwhole.Read(t, f.List[0].Data)
 }
 
 func read(t testing.TB, name string) []byte {
@@ -74,7 +56,7 @@ func TestStored(t *testing.T) {
 	}
 	for _, path := range files {
 		base := filepath.Base(path)
-		got := one(t, whole.GGUF(open(t, path), whole.Options{}))
+		got := one(t, whole.GGUF(testwhole.Open(t, path), whole.Options{}))
 		want := read(t, "gguf/"+base)
 		switch {
 		case strings.Contains(base, "-of-"):
@@ -111,7 +93,7 @@ func TestMerged(t *testing.T) {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	for i, x := range p.Tensors {
-		if want := g.Tensors[i]; x.Source != want.Name || !bytes.Equal(content(t, x.Data), want.Data) {
+		if want := g.Tensors[i]; x.Source != want.Name || !bytes.Equal(testwhole.Read(t, x.Data), want.Data) {
 			t.Errorf("tensor %d is %s, want %s", i, x.Source, want.Name)
 		}
 	}
@@ -143,7 +125,7 @@ func TestAbsent(t *testing.T) {
 		"ggml/big_endian.gguf":   "big-endian",
 		"models-mlx/qwen3-mixed": "",
 	} {
-		f := whole.GGUF(open(t, testdata+path), whole.Options{})
+		f := whole.GGUF(testwhole.Open(t, testdata+path), whole.Options{})
 		var d struct {
 			Available *bool
 			Reason    string
@@ -159,7 +141,7 @@ func TestAbsent(t *testing.T) {
 // directory that it was made of, and that tensors which are quantised stay so.
 func TestStoredTypes(t *testing.T) {
 	for _, dir := range golden(t) {
-		m := open(t, dir)
+		m := testwhole.Open(t, dir)
 		plain := one(t, whole.GGUF(m, whole.Options{}))
 		again, err := formats.OpenFS(memory.New(map[string][]byte{"m.gguf": plain}), "m.gguf")
 		if err != nil {
@@ -175,12 +157,12 @@ func TestStoredTypes(t *testing.T) {
 				switch {
 				case stored.DType.Kind() == tensorfs.KindBlock:
 					blocks = true
-					if y.DType != stored.DType || !bytes.Equal(content(t, y.Data), content(t, stored.Data)) {
+					if y.DType != stored.DType || !bytes.Equal(testwhole.Read(t, y.Data), testwhole.Read(t, stored.Data)) {
 						t.Errorf("%s as %v: %s was quantised again", dir, d, x.Source)
 					}
 				case strings.Contains(dir, "mlx-") && strings.Contains(x.Source, ".weight") && m.Format == "mlx":
 					// From the module's own numbers, or from those that were rounded to F16.
-				case y.DType != x.DType || !bytes.Equal(content(t, y.Data), content(t, x.Data)):
+				case y.DType != x.DType || !bytes.Equal(testwhole.Read(t, y.Data), testwhole.Read(t, x.Data)):
 					t.Errorf("%s as %v: %s is another", dir, d, x.Source)
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
@@ -44,7 +45,7 @@ func TestPresets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f := whole.GGUF(open(t, path), whole.Options{Quantise: &preset.Options{Preset: p}})
+			f := whole.GGUF(testwhole.Open(t, path), whole.Options{Quantise: &preset.Options{Preset: p}})
 			if strings.HasPrefix(want["-"], "error") {
 				if f.Types[p.Type.String()] == 0 && !strings.Contains(strings.Join(f.Notes, "\n"), "quantised already") {
 					t.Errorf("nothing says what stays as it is: %s", f.Describe())
@@ -56,7 +57,7 @@ func TestPresets(t *testing.T) {
 				t.Errorf("general.file_type is %v, not %d", v, p.FileType)
 			}
 			for _, x := range file.Tensors {
-				b := content(t, x.Data)
+				b := testwhole.Read(t, x.Data)
 				got := fmt.Sprintf("%s %d %x", x.DType, len(b), sha256.Sum256(b))
 				if want[x.Source] == "" && x.DType.String() == "F32" {
 					continue

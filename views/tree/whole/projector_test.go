@@ -17,6 +17,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/formats/tokenizer"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
@@ -74,11 +75,11 @@ func TestProjectors(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := map[string]string{}
-			for _, r := range table(t, filepath.Join("..", "architectures", "expected", filepath.Base(file))) {
+			for _, r := range testwhole.Table(t, filepath.Join(testdata, "whole-gguf", "..", "architectures", "expected", filepath.Base(file))) {
 				want[r[0]] = strings.Join(r[1:5], " ")
 			}
 			got, _ := lines(t, x.list)
-			same(t, got, want)
+			testwhole.Same(t, got, want)
 			sameKeys(t, x.about.Keys(x.notes.FileType), strings.TrimSuffix(file, "tsv")+"meta.json")
 		})
 	}
@@ -125,7 +126,7 @@ func TestProjectorsBack(t *testing.T) {
 					want[source.Source] = numbersOf(t, source)
 				}
 			}
-			same(t, got, want)
+			testwhole.Same(t, got, want)
 		})
 	}
 }
@@ -224,7 +225,7 @@ func TestProjectorSpellings(t *testing.T) {
 		}
 		a, _ := lines(t, got.list)
 		b2, _ := lines(t, want.list)
-		same(t, a, b2)
+		testwhole.Same(t, a, b2)
 		if a, b := fmt.Sprint(got.about.Keys(0)[3:]), fmt.Sprint(want.about.Keys(0)[3:]); a != b {
 			t.Errorf("%s: the keys are %s, not %s", name, a, b)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/testing/datatest"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
@@ -131,7 +132,7 @@ func (s *sampleModel) must(t testing.TB) map[string]gguf.Stored {
 func expected(t testing.TB, name string) map[string]string {
 	t.Helper()
 	want := map[string]string{}
-	for _, r := range table(t, filepath.Join("expected", name+".tensors.tsv")) {
+	for _, r := range testwhole.Table(t, filepath.Join(testdata, "whole-gguf", "expected", name+".tensors.tsv")) {
 		want[r[0]] = strings.Join(r[1:5], " ")
 	}
 	return want
@@ -252,7 +253,7 @@ func TestForms(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, _ := lines(t, list)
-			same(t, got, expected(t, c.model))
+			testwhole.Same(t, got, expected(t, c.model))
 		})
 	}
 }

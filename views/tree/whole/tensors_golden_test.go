@@ -1,8 +1,6 @@
 package whole
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,9 +11,8 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/gguf"
-	"github.com/tensorfs/tensorfs/internal/testing/testclient"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
@@ -25,11 +22,7 @@ const testdata = "../../../testdata"
 // open opens a model and reads its settings.
 func open(t testing.TB, path string) (*tensorfs.Model, settings.Fields) {
 	t.Helper()
-	m, err := formats.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
+	m := testwhole.Open(t, path)
 	cfg, err := settings.Read(m, "config.json")
 	if err != nil {
 		t.Fatal(err)
@@ -40,16 +33,11 @@ func open(t testing.TB, path string) (*tensorfs.Model, settings.Fields) {
 // line is a tensor as the golden tables have it: type, ne, bytes and hash.
 func line(t testing.TB, s gguf.Stored) string {
 	t.Helper()
-	b := make([]byte, s.Data.Size())
-	if err := tensorfs.ReadFull(s.Data, b, 0); err != nil {
-		t.Errorf("%s: %v", s.Name, err)
-	}
 	ne := make([]string, 0, len(s.Shape))
 	for _, n := range slices.Backward(s.Shape) {
 		ne = append(ne, fmt.Sprint(n))
 	}
-	sum := sha256.Sum256(b)
-	return strings.Join([]string{s.DType.String(), strings.Join(ne, "x"), fmt.Sprint(len(b)), hex.EncodeToString(sum[:])}, " ")
+	return strings.Join([]string{s.DType.String(), strings.Join(ne, "x"), fmt.Sprint(s.Data.Size()), testwhole.Sum(t, s.Data)}, " ")
 }
 
 // lines returns those of all tensors, by name, and the names in order.
@@ -66,34 +54,6 @@ func lines(t testing.TB, list []gguf.Stored) (map[string]string, []string) {
 	return got, names
 }
 
-// table reads a table without its first line.
-func table(t testing.TB, name string) (rows [][]string) {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join(testdata, "whole-gguf", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range strings.Split(strings.TrimSpace(string(b)), "\n")[1:] {
-		rows = append(rows, strings.Split(l, "\t"))
-	}
-	return rows
-}
-
-// same compares tensors by name.
-func same(t testing.TB, got, want map[string]string) {
-	t.Helper()
-	for name, w := range want {
-		if got[name] != w {
-			t.Errorf("%s is %s, want %s", name, got[name], w)
-		}
-	}
-	for name := range got {
-		if _, ok := want[name]; !ok {
-			t.Errorf("%s is not in the table", name)
-		}
-	}
-}
-
 // TestTensors compares with the tensors that llama.cpp's converter writes.
 func TestTensors(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(testdata, "whole-gguf", "expected", "*.tensors.tsv"))
@@ -105,16 +65,13 @@ func TestTensors(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".tensors.tsv")
 		dir := filepath.Join(testdata, "whole-gguf", name)
 		if mlx, ok := strings.CutPrefix(name, "models-mlx."); ok {
-			dir = filepath.Join(testdata, "models-mlx", mlx)
-			if _, err := os.Stat(dir); err != nil {
-				dir = testclient.UnpackDir(t, filepath.Join(testdata, "whole-hf", "models", "mlx-"+mlx))
-			}
+			dir = testwhole.MLX(t, mlx)
 		}
 		tested++
 		t.Run(name, func(t *testing.T) {
 			m, cfg := open(t, dir)
 			want, exact := map[string]string{}, true
-			for _, r := range table(t, filepath.Join("expected", filepath.Base(file))) {
+			for _, r := range testwhole.Table(t, file) {
 				want[r[0]] = strings.Join(r[1:5], " ")
 				exact = exact && !strings.Contains(strings.Join(r, " "), "rounded")
 			}
@@ -123,7 +80,7 @@ func TestTensors(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, names := lines(t, list)
-			same(t, got, want)
+			testwhole.Same(t, got, want)
 			if notes.Exact != exact || exact != (len(notes.Notes) == 0) {
 				t.Errorf("exact is %v, want %v: %q", notes.Exact, exact, notes.Notes)
 			}
@@ -191,7 +148,7 @@ func inOrder(names []string) bool {
 func TestQuantised(t *testing.T) {
 	types := map[string]tensorfs.DType{"q8_0": tensorfs.Q8_0, "q4_0": tensorfs.Q4_0}
 	want := map[[2]string]map[string]string{}
-	for _, r := range table(t, "quantised.tsv") {
+	for _, r := range testwhole.Table(t, filepath.Join(testdata, "whole-gguf", "quantised.tsv")) {
 		c := [2]string{r[0], r[1]}
 		if want[c] == nil {
 			want[c] = map[string]string{}
@@ -213,7 +170,7 @@ func TestQuantised(t *testing.T) {
 				f := strings.Fields(l)
 				got[name] = f[0] + " " + f[2] + " " + f[3]
 			}
-			same(t, got, want)
+			testwhole.Same(t, got, want)
 			if notes.Exact || len(notes.Notes) == 0 {
 				t.Error("nothing says that numbers are rounded")
 			}

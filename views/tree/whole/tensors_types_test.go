@@ -12,19 +12,10 @@ import (
 	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
-
-// contents reads a tensor of the file.
-func contents(t testing.TB, s gguf.Stored) []byte {
-	t.Helper()
-	b := make([]byte, s.Data.Size())
-	if err := tensorfs.ReadFull(s.Data, b, 0); err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 // TestAlwaysF32: roles of which llama.cpp computes with F32 alone.
 func TestAlwaysF32(t *testing.T) {
@@ -98,7 +89,7 @@ func TestTypesAskedFor(t *testing.T) {
 			if list[i].DType != want {
 				t.Errorf("%s as %s: %s is %s, want %s", c.model, c.to, s.Name, list[i].DType, want)
 			}
-			contents(t, list[i])
+			testwhole.Read(t, list[i].Data)
 		}
 		if said := strings.Contains(strings.Join(notes.Notes, "\n"), "stay as they are"); said != (stay > 0) || notes.Exact != c.exact || notes.FileType != o.FileType {
 			t.Errorf("%s as %s: %+v", c.model, c.to, notes)
@@ -148,10 +139,10 @@ func TestQuantisedLatent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return contents(t, gguf.Stored{Data: e})
+		return testwhole.Read(t, gguf.Stored{Data: e}.Data)
 	}
 	halves, blocks := as(tensorfs.F16), as(tensorfs.Q4_1)
-	gotK, gotV := contents(t, k), contents(t, v)
+	gotK, gotV := testwhole.Read(t, k.Data), testwhole.Read(t, v.Data)
 	for h := range 4 {
 		for r := range 16 {
 			for c := range 32 {
@@ -177,7 +168,7 @@ func TestPermutedBiases(t *testing.T) {
 	}
 	got := s.must(t)
 	for p, moved := range map[string]bool{"q": true, "k": true, "v": false} {
-		in, out := s.get(t, "model.layers.1.self_attn."+p+"_proj.bias").Data, contents(t, got["blk.1.attn_"+p+".bias"])
+		in, out := s.get(t, "model.layers.1.self_attn."+p+"_proj.bias").Data, testwhole.Read(t, got["blk.1.attn_"+p+".bias"].Data)
 		for i := range len(in) / 4 {
 			from := i
 			if moved { // heads of 16
@@ -200,7 +191,7 @@ func TestFalconOfOneGroup(t *testing.T) {
 		"transformer.h.0.mlp.dense_h_to_4h.weight": {128, 32}, "transformer.h.0.mlp.dense_4h_to_h.weight": {32, 128},
 	})
 	got := s.must(t)
-	if !slices.Equal(contents(t, got["blk.0.attn_qkv.weight"]), s.get(t, "transformer.h.0.self_attention.query_key_value.weight").Data) {
+	if !slices.Equal(testwhole.Read(t, got["blk.0.attn_qkv.weight"].Data), s.get(t, "transformer.h.0.self_attention.query_key_value.weight").Data) {
 		t.Error("rows moved")
 	}
 	if len(got) != 9 || got["blk.0.attn_norm.bias"].Data == nil {

@@ -2,6 +2,7 @@ package hfdir
 
 import (
 	"encoding/json"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 	"strings"
 	"testing"
@@ -78,7 +79,7 @@ func TestConfigDirectories(t *testing.T) {
 	if text, err := s.config(true); err != nil || readJSON(t, text)["tie_word_embeddings"] != false {
 		t.Errorf("%s, %v", text, err)
 	}
-	m := openGolden(t, "gpt-oss.mxfp4")
+	m := testwhole.Golden(t, "gpt-oss.mxfp4")
 	defer m.Close()
 	f := givenOf(m, map[string]any{"torch_dtype": "float16"})
 	for _, c := range []struct{ experts, mlx, want bool }{{true, false, true}, {true, true, false}, {false, false, false}} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 )
 
@@ -103,7 +104,7 @@ func TestConfigGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := readJSON(t, text)
-			m := openGolden(t, name)
+			m := testwhole.Golden(t, name)
 			defer m.Close()
 			if want["eos_token_id"] == 271.0 { // the expected files have eos alone, and this vocabulary has <|endoftext|> besides
 				want["eos_token_id"] = ends(271, 269)
@@ -150,7 +151,7 @@ func TestConfigAbsent(t *testing.T) {
 		if !ok {
 			continue
 		}
-		m := openGolden(t, name)
+		m := testwhole.Golden(t, name)
 		text, err := config(m, givenOf(m, map[string]any{"torch_dtype": "float16"}), kind == "mlx")
 		if err == nil {
 			t.Errorf("%s: %s", file, text)

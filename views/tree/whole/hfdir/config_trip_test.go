@@ -11,8 +11,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats"
-	"github.com/tensorfs/tensorfs/internal/testing/memory"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
@@ -84,25 +83,11 @@ func TestConfigRoundTrip(t *testing.T) {
 // throughGGUF opens the GGUF file of a directory.
 func throughGGUF(t *testing.T, dir string) *tensorfs.Model {
 	t.Helper()
-	src, err := formats.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer src.Close()
-	f := whole.GGUF(src, whole.Options{})
+	f := whole.GGUF(testwhole.Open(t, dir), whole.Options{})
 	if f.Reason != "" || len(f.List) != 1 {
 		t.Fatal(f.Reason)
 	}
-	b := make([]byte, f.List[0].Data.Size())
-	if err := tensorfs.ReadFull(f.List[0].Data, b, 0); err != nil {
-		t.Fatal(err)
-	}
-	m, err := formats.OpenFS(memory.New(map[string][]byte{"m.gguf": b}), "m.gguf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	return m
+	return testwhole.OpenGGUF(t, testwhole.Read(t, f.List[0].Data))
 }
 
 // trip returns config.json of the GGUF file of a directory.

@@ -16,21 +16,12 @@ import (
 	"github.com/tensorfs/tensorfs/formats/hf"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
 )
 
 const data = "../../../../testdata/"
-
-func open(t *testing.T, path string) *tensorfs.Model {
-	t.Helper()
-	m, err := formats.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	return m
-}
 
 // contents returns the files of a directory by name.
 func contents(t *testing.T, f *whole.Files) map[string][]byte {
@@ -40,11 +31,7 @@ func contents(t *testing.T, f *whole.Files) map[string][]byte {
 	}
 	out := map[string][]byte{}
 	for _, x := range f.List {
-		b := make([]byte, x.Data.Size())
-		if err := tensorfs.ReadFull(x.Data, b, 0); err != nil {
-			t.Fatal(err)
-		}
-		out[x.Path] = b
+		out[x.Path] = testwhole.Read(t, x.Data)
 	}
 	return out
 }
@@ -95,14 +82,14 @@ func same(t *testing.T, what string, got, want map[string][]byte) {
 // byte, shards, index and folders included.
 func TestAsStored(t *testing.T) {
 	for _, name := range []string{"whole-gguf/qwen3moe", "whole-gguf/bert", "pairs/llama/hf"} {
-		m := open(t, data+name)
+		m := testwhole.Open(t, data+name)
 		same(t, name, contents(t, hfdir.HF(m, whole.Options{})), onDisk(t, data+name))
 	}
-	same(t, "mlx/", contents(t, hfdir.MLX(open(t, data+"models-mlx/qwen3-mixed"), whole.Options{})), onDisk(t, data+"models-mlx/qwen3-mixed"))
-	same(t, "mlx/", contents(t, hfdir.MLX(open(t, data+"whole-gguf/llama3"), whole.Options{})), onDisk(t, data+"whole-gguf/llama3"))
-	same(t, "mlx/", contents(t, hfdir.MLX(open(t, data+"whole-gguf/gpt-oss"), whole.Options{})), onDisk(t, data+"whole-gguf/gpt-oss"))
+	same(t, "mlx/", contents(t, hfdir.MLX(testwhole.Open(t, data+"models-mlx/qwen3-mixed"), whole.Options{})), onDisk(t, data+"models-mlx/qwen3-mixed"))
+	same(t, "mlx/", contents(t, hfdir.MLX(testwhole.Open(t, data+"whole-gguf/llama3"), whole.Options{})), onDisk(t, data+"whole-gguf/llama3"))
+	same(t, "mlx/", contents(t, hfdir.MLX(testwhole.Open(t, data+"whole-gguf/gpt-oss"), whole.Options{})), onDisk(t, data+"whole-gguf/gpt-oss"))
 	for name, why := range map[string]string{"whole-gguf/bert": "model type"} {
-		if f := hfdir.MLX(open(t, data+name), whole.Options{}); !strings.Contains(f.Reason, why) {
+		if f := hfdir.MLX(testwhole.Open(t, data+name), whole.Options{}); !strings.Contains(f.Reason, why) {
 			t.Errorf("mlx/ of %s: %s", name, f.Describe())
 		}
 	}
@@ -169,7 +156,7 @@ func TestMLXConfigFile(t *testing.T) {
 // nothing of how tensors are stored.
 func TestAdaptedFiles(t *testing.T) {
 	dir := data + "whole-gguf/mlx-llama3-4bit"
-	got, stored := contents(t, hfdir.HF(open(t, dir), whole.Options{})), onDisk(t, dir)
+	got, stored := contents(t, hfdir.HF(testwhole.Open(t, dir), whole.Options{})), onDisk(t, dir)
 	delete(got, "model.safetensors.index.json")
 	if names(got) != names(stored) {
 		t.Errorf("%s, want %s", names(got), names(stored))
@@ -218,7 +205,7 @@ func TestAdaptedOlder(t *testing.T) {
 // TestGenerated holds which files a GGUF model has, and that a program which reads
 // the directory finds the same tensors in it.
 func TestGenerated(t *testing.T) {
-	m := open(t, data+"gguf/llama-xs.q4_k_m.gguf")
+	m := testwhole.Open(t, data+"gguf/llama-xs.q4_k_m.gguf")
 	for kind, files := range map[string]*whole.Files{"hf": hfdir.HF(m, whole.Options{}), "mlx": hfdir.MLX(m, whole.Options{})} {
 		got := contents(t, files)
 		index, indexed := got["model.safetensors.index.json"]
@@ -300,7 +287,7 @@ func TestWithoutTokenizer(t *testing.T) {
 // -> gguf/ gives the same GGUF file but for its name.
 func TestBothWays(t *testing.T) {
 	for _, name := range []string{"llama3", "qwen2", "qwen3", "qwen2moe", "mixtral"} {
-		first := contents(t, whole.GGUF(open(t, data+"whole-gguf/"+name), whole.Options{}))["model.gguf"]
+		first := contents(t, whole.GGUF(testwhole.Open(t, data+"whole-gguf/"+name), whole.Options{}))["model.gguf"]
 		m, err := formats.OpenFS(memory.New(map[string][]byte{"m.gguf": first}), "m.gguf")
 		if err != nil {
 			t.Fatal(err)

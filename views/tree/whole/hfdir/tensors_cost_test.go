@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 )
 
 // countedData counts the bytes that are read.
@@ -29,7 +30,7 @@ func TestCost(t *testing.T) {
 		{"llama-xs.f16", "hf", 1.1}, {"llama.q4_k_m", "hf", 1.1}, {"qwen3moe.q4_0", "hf", 1.1}, {"gpt-oss.mxfp4", "hf", 2.1}, {"syn-falcon-new", "hf", 1.1},
 		{"syn-bloom", "hf", 1.1}, {"syn-gpt2", "hf", 1.5}, {"deepseek2.q4_k_m", "hf", 1.1}, {"types", "mlx", 3.1}, {"qwen2.q4_0", "mlx", 3.1}, {"llama-xs.f16", "mlx", 1.1},
 	} {
-		m := openGolden(t, c.name)
+		m := testwhole.Golden(t, c.name)
 		var read atomic.Int64
 		size := int64(0)
 		for i := range m.Tensors {

@@ -13,21 +13,22 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/testing/datatest"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 // partsOfDirectory returns the parts of the GGUF file of a Hugging Face directory.
 func partsOfDirectory(t testing.TB, name string) *ggufParts {
 	t.Helper()
-	files := whole.GGUF(openModel(t, filepath.Join(tensorData, "whole-gguf", name)), whole.Options{})
+	files := whole.GGUF(testwhole.Open(t, filepath.Join(tensorData, "whole-gguf", name)), whole.Options{})
 	if files.Reason != "" {
 		t.Fatal(files.Reason)
 	}
 	path := filepath.Join(t.TempDir(), "model.gguf")
-	if err := os.WriteFile(path, bytesOf(t, files.List[0].Data), 0o600); err != nil {
+	if err := os.WriteFile(path, testwhole.Read(t, files.List[0].Data), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m := openModel(t, path)
+	m := testwhole.Open(t, path)
 	p := &ggufParts{meta: slices.Clone(m.Metadata)}
 	for _, x := range m.Tensors {
 		p.list = append(p.list, gguf.Stored{Name: x.Source, DType: x.DType, Shape: x.Shape, Data: x.Data})
@@ -144,7 +145,7 @@ func TestStoredKVB(t *testing.T) {
 				continue
 			}
 			found++
-			if (stem == "kv_b_proj") != (kind == "hf") || !slices.Equal(s.Shape, shapes[stem]) || !bytes.Equal(readStored(t, s), want[stem]) {
+			if (stem == "kv_b_proj") != (kind == "hf") || !slices.Equal(s.Shape, shapes[stem]) || !bytes.Equal(testwhole.Read(t, s.Data), want[stem]) {
 				t.Errorf("%s: %s is something else, of shape %v", kind, s.Name, s.Shape)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 )
 
 // ggufParts is a GGUF file that is changed before it is written.
@@ -22,7 +23,7 @@ type ggufParts struct {
 // partsOf returns the parts of a golden model.
 func partsOf(t testing.TB, name string) *ggufParts {
 	t.Helper()
-	m := openGolden(t, name)
+	m := testwhole.Golden(t, name)
 	p := &ggufParts{meta: slices.Clone(m.Metadata)}
 	for _, x := range m.Tensors {
 		p.list = append(p.list, gguf.Stored{Name: x.Source, DType: x.DType, Shape: x.Shape, Data: x.Data})
@@ -67,7 +68,7 @@ func (p *ggufParts) open(t testing.TB) (*tensorfs.Model, error) {
 		return nil, err
 	}
 	path := filepath.Join(t.TempDir(), "model.gguf")
-	if err := os.WriteFile(path, bytesOf(t, d), 0o600); err != nil {
+	if err := os.WriteFile(path, testwhole.Read(t, d), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	m, err := formats.Open(path)
@@ -280,7 +281,7 @@ func FuzzTensors(f *testing.F) {
 				}
 				continue
 			}
-			bytesOf(t, composed(t, r))
+			testwhole.Read(t, composed(t, r))
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
@@ -24,16 +25,16 @@ func TestRoundTrip(t *testing.T) {
 	for _, config := range dirs {
 		name := filepath.Base(filepath.Dir(config))
 		t.Run(name, func(t *testing.T) {
-			start := openModel(t, filepath.Dir(config))
+			start := testwhole.Open(t, filepath.Dir(config))
 			files := whole.GGUF(start, whole.Options{})
 			if files.Reason != "" {
 				t.Fatal(files.Reason)
 			}
 			path := filepath.Join(t.TempDir(), "model.gguf")
-			if err := os.WriteFile(path, bytesOf(t, files.List[0].Data), 0o600); err != nil {
+			if err := os.WriteFile(path, testwhole.Read(t, files.List[0].Data), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			back, err := hfTensors(openModel(t, path))
+			back, err := hfTensors(testwhole.Open(t, path))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +106,7 @@ func sameNumbers(t testing.TB, got, want *tensorfs.Tensor) {
 		return
 	}
 	if got.DType == want.DType {
-		if !bytes.Equal(bytesOf(t, got.Data), bytesOf(t, want.Data)) {
+		if !bytes.Equal(testwhole.Read(t, got.Data), testwhole.Read(t, want.Data)) {
 			t.Errorf("the bytes of %s differ", name)
 		}
 		return
@@ -128,7 +129,7 @@ func sameNumbers(t testing.TB, got, want *tensorfs.Tensor) {
 		t.Error(name, err)
 		return
 	}
-	a, b := bytesOf(t, x), bytesOf(t, y)
+	a, b := testwhole.Read(t, x), testwhole.Read(t, y)
 	differ := 0
 	for i := range n {
 		u, v := float32At(a, int(i)), float32At(b, int(i))

@@ -13,13 +13,14 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/testing/datatest"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views"
 )
 
 // ollamaModel opens a model of the store in testdata.
 func ollamaModel(t testing.TB, name string) *tensorfs.Model {
 	t.Helper()
-	return openModel(t, filepath.Join(tensorData, "ollama", "models", "manifests", "registry.ollama.ai", "library", name))
+	return testwhole.Open(t, filepath.Join(tensorData, "ollama", "models", "manifests", "registry.ollama.ai", "library", name))
 }
 
 // TestOllama: tensors keep their names; hf/ has numbers, mlx/ has the stored codes
@@ -39,10 +40,10 @@ func TestOllama(t *testing.T) {
 			}
 			numbers, stored := map[string][]byte{}, map[string][]byte{}
 			for _, s := range hf.List {
-				numbers[s.Name] = readStored(t, s)
+				numbers[s.Name] = testwhole.Read(t, s.Data)
 			}
 			for _, s := range mlx.List {
-				stored[s.Name] = readStored(t, s)
+				stored[s.Name] = testwhole.Read(t, s.Data)
 			}
 			left := len(stored)
 			var settings map[string]any
@@ -58,7 +59,7 @@ func TestOllama(t *testing.T) {
 					continue
 				}
 				weights++
-				want := bytesOf(t, x.Data)
+				want := testwhole.Read(t, x.Data)
 				module, q := strings.TrimSuffix(x.Source, ".weight"), x.Quant
 				if q == nil {
 					if !bytes.Equal(numbers[x.Source], want) || !bytes.Equal(stored[x.Source], want) {
@@ -71,11 +72,11 @@ func TestOllama(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !bytes.Equal(numbers[x.Source], bytesOf(t, h)) {
+				if !bytes.Equal(numbers[x.Source], testwhole.Read(t, h)) {
 					t.Errorf("%s is not its numbers", x.Source)
 				}
 				if q.Global != nil {
-					if f := bytesOf(t, q.Global.Data); len(f) != 4 || float32At(f, 0) != 1 {
+					if f := testwhole.Read(t, q.Global.Data); len(f) != 4 || float32At(f, 0) != 1 {
 						factors++
 						if !bytes.Equal(stored[x.Source], numbers[x.Source]) || stored[module+".scales"] != nil {
 							t.Errorf("%s has a factor that mlx-lm does not know", x.Source)
@@ -86,12 +87,12 @@ func TestOllama(t *testing.T) {
 				}
 				modules++
 				left -= 2
-				if !bytes.Equal(stored[x.Source], want) || !bytes.Equal(stored[module+".scales"], bytesOf(t, q.Scales.Data)) {
+				if !bytes.Equal(stored[x.Source], want) || !bytes.Equal(stored[module+".scales"], testwhole.Read(t, q.Scales.Data)) {
 					t.Errorf("%s has other codes or scales", x.Source)
 				}
 				if q.Biases != nil {
 					left--
-					if !bytes.Equal(stored[module+".biases"], bytesOf(t, q.Biases.Data)) {
+					if !bytes.Equal(stored[module+".biases"], testwhole.Read(t, q.Biases.Data)) {
 						t.Errorf("%s has other biases", x.Source)
 					}
 				}
@@ -156,7 +157,7 @@ func (m *mlxModel) hf(t testing.TB) (map[string][]byte, map[string][]int64) {
 			t.Fatal(err)
 		}
 	}
-	model := openModel(t, dir)
+	model := testwhole.Open(t, dir)
 	if model.Format != "mlx" {
 		t.Fatal(model.Format)
 	}
@@ -166,7 +167,7 @@ func (m *mlxModel) hf(t testing.TB) (map[string][]byte, map[string][]int64) {
 	}
 	data, shapes := map[string][]byte{}, map[string][]int64{}
 	for _, s := range r.List {
-		data[s.Name], shapes[s.Name] = readStored(t, s), s.Shape
+		data[s.Name], shapes[s.Name] = testwhole.Read(t, s.Data), s.Shape
 	}
 	return data, shapes
 }
@@ -274,7 +275,7 @@ func TestMLXFormsLackParts(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "model.safetensors"), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := hfTensors(openModel(t, dir)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if r, err := hfTensors(testwhole.Open(t, dir)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v, %v, want %q", r.List, err, c.want)
 		}
 	}

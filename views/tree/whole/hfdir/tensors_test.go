@@ -16,6 +16,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -45,7 +46,7 @@ func TestGoldenConfigs(t *testing.T) {
 				if err := json.Unmarshal(b, &want); err != nil {
 					t.Fatal(err)
 				}
-				got, err := make(openGolden(t, name))
+				got, err := make(testwhole.Golden(t, name))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -76,7 +77,7 @@ func TestGoldenConfigs(t *testing.T) {
 func TestGoldenAbsence(t *testing.T) {
 	for kind, make := range directories {
 		for _, name := range goldenModels(t, "."+kind+".absent") {
-			got, err := make(openGolden(t, name))
+			got, err := make(testwhole.Golden(t, name))
 			if err == nil || strings.ContainsAny(err.Error(), "\n") || !strings.Contains(err.Error(), "architecture") {
 				t.Errorf("%s of %s: %+v, %v", kind, name, got, err)
 			}
@@ -99,13 +100,13 @@ func composed(t testing.TB, r result) tensorfs.Data {
 func TestWindows(t *testing.T) {
 	for _, name := range []string{"types", "gpt-oss.mxfp4", "syn-gpt-oss-dense", "deepseek2.q4_k_m", "syn-gpt2", "syn-falcon-new", "syn-bloom", "gemma3.q4_0", "mlx-gpt-oss-mxfp4"} {
 		for kind, make := range directories {
-			r, err := make(openGolden(t, name))
+			r, err := make(testwhole.Golden(t, name))
 			if err != nil {
 				continue // not every model has both
 			}
 			t.Run(name+"."+kind, func(t *testing.T) {
 				d := composed(t, r)
-				want := bytesOf(t, d)
+				want := testwhole.Read(t, d)
 				random := rand.New(rand.NewPCG(1, 2))
 				for range 400 {
 					off := random.Int64N(d.Size())
@@ -118,7 +119,7 @@ func TestWindows(t *testing.T) {
 				for _, s := range slices.Backward(r.List) {
 					at -= s.Data.Size()
 					_, width := s.DType.Block()
-					if at%width != 0 || !bytes.Equal(want[at:at+s.Data.Size()], readStored(t, s)) {
+					if at%width != 0 || !bytes.Equal(want[at:at+s.Data.Size()], testwhole.Read(t, s.Data)) {
 						t.Errorf("%s of %s is not at %d", s.Name, s.DType, at)
 					}
 				}
@@ -128,15 +129,6 @@ func TestWindows(t *testing.T) {
 			})
 		}
 	}
-}
-
-func bytesOf(t testing.TB, d tensorfs.Data) []byte {
-	t.Helper()
-	b := make([]byte, d.Size())
-	if err := tensorfs.ReadFull(d, b, 0); err != nil {
-		t.Fatal(err)
-	}
-	return b
 }
 
 // float32At returns a number of many.
@@ -151,7 +143,7 @@ func bytesOfLength(n int64) []byte { return make([]byte, n) }
 func TestModulesAreExact(t *testing.T) {
 	modules := 0
 	for _, name := range goldenModels(t, ".mlx.tsv") {
-		m := openGolden(t, name)
+		m := testwhole.Golden(t, name)
 		x, err := newTensors(m, true)
 		if err != nil {
 			t.Fatal(name, err)
@@ -171,7 +163,7 @@ func TestModulesAreExact(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, b := bytesOf(t, want), bytesOf(t, got)
+			a, b := testwhole.Read(t, want), testwhole.Read(t, got)
 			for i := range len(a) / 4 {
 				if x, y := float32At(a, i), float32At(b, i); x != y {
 					t.Fatalf("%s: %s: number %d is %v, want %v", name, in.Source, i, y, x)
@@ -196,7 +188,7 @@ func TestNotes(t *testing.T) {
 			if i == 1 && strings.HasPrefix(name, "mlx-") {
 				continue
 			}
-			r, err := make(openGolden(t, name))
+			r, err := make(testwhole.Golden(t, name))
 			if err != nil {
 				t.Fatal(name, err)
 			}
@@ -212,7 +204,7 @@ func TestNotes(t *testing.T) {
 			}
 		}
 	}
-	r, err := hfTensors(openGolden(t, "llama-xs.q8_0"))
+	r, err := hfTensors(testwhole.Golden(t, "llama-xs.q8_0"))
 	if err != nil || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "tensors are rounded to F16, the first is model.") {
 		t.Errorf("%q, %v", r.Notes, err)
 	}
@@ -221,7 +213,7 @@ func TestNotes(t *testing.T) {
 // TestSourceOrder: within a size of elements the tensors are in the order of the
 // model's file, also slices of stacks.
 func TestSourceOrder(t *testing.T) {
-	x, err := newTensors(openGolden(t, "qwen3moe.q4_0"), false)
+	x, err := newTensors(testwhole.Golden(t, "qwen3moe.q4_0"), false)
 	if err != nil {
 		t.Fatal(err)
 	}

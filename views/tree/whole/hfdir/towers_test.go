@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
@@ -26,8 +27,8 @@ func TestTowers(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(manifests, "seeing"), adapter.ReplaceAll(text, nil), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m := openModel(t, filepath.Join(manifests, "seeing"))
-	alone := openModel(t, filepath.Join(manifests, "latest"))
+	m := testwhole.Open(t, filepath.Join(manifests, "seeing"))
+	alone := testwhole.Open(t, filepath.Join(manifests, "latest"))
 	for name, make := range map[string]func() (*whole.Files, *whole.Files){
 		"hf":  func() (*whole.Files, *whole.Files) { return HF(m, whole.Options{}), HF(alone, whole.Options{}) },
 		"mlx": func() (*whole.Files, *whole.Files) { return MLX(m, whole.Options{}), MLX(alone, whole.Options{}) },

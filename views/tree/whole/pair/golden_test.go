@@ -1,30 +1,19 @@
 package pair
 
 import (
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/internal/testing/testclient"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
 )
 
 const testdata = "../../../../testdata"
-
-func open(t testing.TB, path string) *tensorfs.Model {
-	t.Helper()
-	m, err := formats.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	return m
-}
 
 // write writes the files of a whole model, and opens them as a model of their own.
 func write(t testing.TB, f *whole.Files) *tensorfs.Model {
@@ -34,18 +23,14 @@ func write(t testing.TB, f *whole.Files) *tensorfs.Model {
 	}
 	dir := t.TempDir()
 	for _, x := range f.List {
-		b, err := io.ReadAll(io.NewSectionReader(x.Data, 0, x.Data.Size()))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, filepath.Base(x.Path)), b, 0o644)
-		}
-		if err != nil {
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(x.Path)), testwhole.Read(t, x.Data), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if len(f.List) == 1 {
 		dir = filepath.Join(dir, filepath.Base(f.List[0].Path))
 	}
-	return open(t, dir)
+	return testwhole.Open(t, dir)
 }
 
 // statuses compares two models, and counts what it comes to.
@@ -87,7 +72,7 @@ func same(t *testing.T, a, b *tensorfs.Model, allowed ...Status) {
 // TestPair compares the two sides of a golden pair, which Ollama's converter made.
 func TestPair(t *testing.T) {
 	dir := filepath.Join(testdata, "pairs", "llama")
-	hf, gguf := open(t, filepath.Join(dir, "hf")), open(t, filepath.Join(dir, "gguf", "llama.gguf"))
+	hf, gguf := testwhole.Open(t, filepath.Join(dir, "hf")), testwhole.Open(t, filepath.Join(dir, "gguf", "llama.gguf"))
 	same(t, hf, gguf)
 	// Without the layout, q and k differ.
 	gguf.Layout = "hf"
@@ -106,7 +91,7 @@ func TestGGUFOfHuggingFace(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(filepath.Dir(file)), func(t *testing.T) {
-			m := open(t, filepath.Dir(file))
+			m := testwhole.Open(t, filepath.Dir(file))
 			f := whole.GGUF(m, whole.Options{})
 			if f.Exact {
 				same(t, m, write(t, f))
@@ -131,7 +116,7 @@ func TestHuggingFaceOfGGUF(t *testing.T) {
 			if err := os.WriteFile(path, testclient.Unpack(t, file), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			m := open(t, path)
+			m := testwhole.Open(t, path)
 			f := hfdir.HF(m, whole.Options{})
 			if want := name == "bitnet.tq2_0" || name == "whisper.q5_0"; (f.Reason != "") != want {
 				t.Errorf("there is no hf/: %q", f.Reason)

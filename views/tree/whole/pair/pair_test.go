@@ -13,6 +13,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views/measure"
 )
 
@@ -36,7 +37,7 @@ func hf(t *testing.T, config map[string]any, tensors ...testmodel.SafeTensor) *t
 	if err := testmodel.Write(dir, testmodel.HF(config, tensors, 1, nil)); err != nil {
 		t.Fatal(err)
 	}
-	return open(t, dir)
+	return testwhole.Open(t, dir)
 }
 
 // rows is a matrix of 4 columns that counts up.
@@ -108,7 +109,7 @@ func TestUnknown(t *testing.T) {
 	if err := os.WriteFile(path, g.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	lines, notes := found(t, a, open(t, path))
+	lines, notes := found(t, a, testwhole.Open(t, path))
 	if !slices.Equal(lines, []string{"layers.0.attention.q.weight equal", "only only_a"}) || len(notes) != 1 ||
 		!strings.Contains(notes[0], "NobodysForCausalLM") || !strings.HasSuffix(notes[0], "tensors are compared as they are stored") {
 		t.Errorf("%q, notes %q", lines, notes)
@@ -118,7 +119,7 @@ func TestUnknown(t *testing.T) {
 // TestRowsOfNoToken holds that an embedding with more rows than a GGUF file's is
 // compared without these.
 func TestRowsOfNoToken(t *testing.T) {
-	m := open(t, filepath.Join(testdata, "whole-gguf", "gemma3"))
+	m := testwhole.Open(t, filepath.Join(testdata, "whole-gguf", "gemma3"))
 	list, err := os.ReadFile(filepath.Join(testdata, "whole-gguf", "gemma3", "model.safetensors"))
 	if err != nil || len(list) == 0 {
 		t.Fatal(err)
@@ -137,7 +138,7 @@ func TestRowsOfNoToken(t *testing.T) {
 	if err := os.WriteFile(path, g.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	count, _, notes := statuses(t, open(t, path), m)
+	count, _, notes := statuses(t, testwhole.Open(t, path), m)
 	if count[Equal] != 1 || count[Shape] != 0 || !slices.ContainsFunc(notes, func(s string) bool {
 		return strings.HasPrefix(s, "B has 30 more rows of token_embedding.weight than A")
 	}) {
@@ -158,7 +159,7 @@ func TestLogical(t *testing.T) {
 			t.Fatal(err)
 		}
 		mlx := testmodel.With(l.Config(), "quantization", map[string]any{"group_size": 32, "bits": 4})
-		models := []*tensorfs.Model{open(t, path), open(t, big), hf(t, l.Config(), l.AsSafetensors(tensorfs.BF16)...), hf(t, mlx, l.AsMLX(4, 32, tensorfs.F16)...)}
+		models := []*tensorfs.Model{testwhole.Open(t, path), testwhole.Open(t, big), hf(t, l.Config(), l.AsSafetensors(tensorfs.BF16)...), hf(t, mlx, l.AsMLX(4, 32, tensorfs.F16)...)}
 		for _, m := range models[1:] {
 			same(t, models[0], m)
 		}
