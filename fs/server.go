@@ -25,7 +25,7 @@ type Server struct {
 	made       string // identity of the directory at the mount point if Mount made it
 	raw        *rawFS
 	fuse       *fuse.Server
-	device     string // major:minor as the mount table shows it; "" where there is none
+	device     string // major:minor as the mount table shows it; "" if it shows none
 	done       chan struct{}
 }
 

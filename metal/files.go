@@ -75,14 +75,14 @@ func (f shownFile) Open() (*os.File, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w: the tree named it and lacks it now; is the model still mounted? (tensorfs status)", err)
 	case slices.ContainsFunc(lost, func(e error) bool { return errors.Is(err, e) }):
-		return nil, fmt.Errorf("%w: the mount is gone or its model changed; mount it again and open it anew", err)
+		return nil, fmt.Errorf("%w: the mount is gone or its model changed; mount it again and open it again", err)
 	case err != nil:
 		return nil, err
 	}
 	defer file.Close()
 	d, ok := file.(descriptor)
 	if n := file.Size(); !ok || n != f.size {
-		return nil, fmt.Errorf("%s has %d bytes and should have %d; open the tree anew", tensorfs.Printable(f.path), n, f.size)
+		return nil, fmt.Errorf("%s has %d bytes and should have %d; open the tree again", tensorfs.Printable(f.path), n, f.size)
 	}
 	return another(d)
 }

@@ -129,7 +129,7 @@ func moduleVersion() string {
 	return ""
 }
 
-// open opens the directory of the model in the cache; nil where there is none and
+// open opens the directory of the model in the cache; nil if the cache has none and
 // none is to be made.
 func (k *kept) open(make bool) (*cache.Converted, *cache.ConvertedModel, error) {
 	k.mu.Lock()

@@ -127,7 +127,7 @@ func (l *Loader) DeviceInfo() DeviceInfo { return l.info }
 // Views returns the names of the views, sorted.
 func (l *Loader) Views() []string { return slices.Clone(l.tree.Views()) }
 
-// Names returns the tensors of a view, sorted; nil where there is no such view.
+// Names returns the tensors of a view, sorted; nil if the loader has no such view.
 func (l *Loader) Names(view string) []string { return slices.Clone(l.tree.Names(view)) }
 
 // Info describes a tensor, whose Data can be read without a buffer. What it points to

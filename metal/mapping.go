@@ -95,7 +95,7 @@ func touch(mem []byte) (sum byte) {
 	return sum
 }
 
-// Check has nothing to say: whoever opens the file compares it with the tree.
+// Check finds nothing: the file was compared with the tree when it was opened.
 func (m *mapping) Check() error { return nil }
 
 // Lost is the error of a page that was lost while it was read: the file was cut,
@@ -109,7 +109,7 @@ func (m *mapping) Lost(addr uintptr) error {
 }
 
 func (m *mapping) lost(at int64) error {
-	return fmt.Errorf("%s: byte %d was lost while it was read: the file was cut or its mount is gone; open the model anew, after mounting it again if it was mounted", m.path, m.off+at)
+	return fmt.Errorf("%s: byte %d was lost while it was read: the file was cut or its mount is gone; open the model again, after mounting it again if it was mounted", m.path, m.off+at)
 }
 
 var _ tensorfs.Memory = (*mapping)(nil)

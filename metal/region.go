@@ -35,7 +35,7 @@ type lease struct {
 
 var errReleased = errors.New("it was released before")
 
-// find returns the region that has what want is for, nil where there is none.
+// find returns the region that has what want is for, nil if no region has it.
 // The caller holds l.mu.
 func (l *Loader) find(want *region) *region {
 	if want.file == nil {

@@ -13,7 +13,7 @@ type shelf interface {
 	Model() *tensorfs.Model
 	// Views returns the names of the views, sorted.
 	Views() []string
-	// Names returns the tensors of a view, sorted; nil where there is no such view.
+	// Names returns the tensors of a view, sorted; nil if it has no such view.
 	// The slice must not be changed.
 	Names(view string) []string
 	// Tensor returns a tensor of a view, whose Data converts it if need be. The error of

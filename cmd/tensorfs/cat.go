@@ -116,7 +116,7 @@ func (o *output) copy(total int64, part func(off int64) (int64, error)) error {
 			mode = info.Mode()
 		}
 	}
-	if mode&(os.ModeNamedPipe|os.ModeSocket) != 0 { // who reads it may be on the same terminal
+	if mode&(os.ModeNamedPipe|os.ModeSocket) != 0 { // its reader may be on the same terminal
 		stderr = io.Discard
 	}
 	progress := progressLater(stderr, "cat", total)

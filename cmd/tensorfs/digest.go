@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha1"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -15,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -68,11 +67,7 @@ func (want digest) of(ctx context.Context, d tensorfs.Data, read func(n int64)) 
 // hash returns what hashes a file of that size, and then says its digest.
 func (want digest) hash(size int64) (h hash.Hash, sum func() digest) {
 	kind, _, _ := strings.Cut(string(want), ":")
-	h = sha256.New()
-	if kind == "git" {
-		h = sha1.New()
-		fmt.Fprintf(h, "blob %d\x00", size)
-	}
+	h, _ = cache.NewHash(string(want), size) // it was parsed
 	return h, func() digest { return digest(kind + ":" + hex.EncodeToString(h.Sum(nil))) }
 }
 

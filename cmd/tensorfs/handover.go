@@ -81,8 +81,8 @@ func handOver(model string, environ []string) (*os.File, error) {
 var startAgain = syscall.Exec
 
 // becomeServer starts this program again in this process, as a server in the
-// foreground, where others could read something in its command line or its
-// environment. It returns if there is no such thing.
+// foreground, if its command line or its environment has something that others must
+// not read. Otherwise it returns nil.
 func (o *mountOptions) becomeServer(command, kind, model, mountpoint string, extra []string) error {
 	environ := os.Environ()
 	env := keepEnv(environ, foregroundEnv)

@@ -27,7 +27,7 @@ var logDevices = map[string]func() (sink, error){
 }
 
 // logger returns the log of the server's messages: --log, standard error in the
-// foreground, else the system log where there is one. close waits until they are
+// foreground, else the system log if the system has one. close waits until they are
 // written, but not for long.
 func (o *mountOptions) logger(stderr io.Writer) (l *slog.Logger, close func(), err error) {
 	var s sink

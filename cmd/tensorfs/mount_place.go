@@ -14,7 +14,7 @@ import (
 
 // runtimePlace returns where a mount goes by its name alone, and where umount finds
 // it again: below the directory of the user's session, which is his alone and goes
-// with it. "" where there is no such directory.
+// with it. It is "" if the user has no such directory.
 func runtimePlace(name string) string {
 	dir := os.Getenv("XDG_RUNTIME_DIR")
 	if !filepath.IsAbs(dir) { // as its specification says

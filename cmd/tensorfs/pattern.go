@@ -11,7 +11,7 @@ import (
 // or a glob.
 type pathPattern struct {
 	text  string
-	glob  bool   // text is no more than a path where it is false
+	glob  bool   // false if text is only a path
 	fixed string // how all matches begin
 }
 

@@ -15,7 +15,7 @@ import (
 
 // bar counts how far something is. On a terminal it is a line that says so.
 type bar struct {
-	w     io.Writer // nil if it is no terminal: nothing is drawn
+	w     io.Writer // a terminal; nil for anything else, on which nothing is drawn
 	what  string
 	total int64
 	width func() int // of the terminal in columns, 0 where that is not known

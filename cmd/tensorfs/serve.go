@@ -11,7 +11,7 @@ import (
 
 func (s system) serve() *cobra.Command {
 	o := &mountOptions{}
-	o.define(s, &cobra.Command{}) // what is no flag here is as mount has it
+	o.define(s, &cobra.Command{}) // options without a flag here have the defaults of mount
 	o.backend, o.foreground = mounts.BackendNFS, true
 	c := s.command("serve", between(1, 1), flags{}, func(cmd *cobra.Command, args []string) error {
 		model, err := args[0], error(nil)
@@ -37,7 +37,7 @@ func (s system) serve() *cobra.Command {
 	return c
 }
 
-// whereServed tells whoever serves a model in the foreground where it is.
+// whereServed says where a model that is served in the foreground can be found.
 func whereServed(s served, model, mountpoint string) string {
 	if n, ok := s.(*nfsServed); ok && mountpoint == "" {
 		return n.url()

@@ -26,8 +26,8 @@ func newCaught() caught { return make(caught, 8) }
 // ends.
 //
 // SIGPIPE ends no server: the system sends it for every connection that the other side
-// resets, which anybody can do. Who reads the messages of a server in the foreground is
-// told apart by messagesTo.
+// resets, and any client can reset one. messagesTo notices when the reader of the messages
+// of a server in the foreground is gone.
 func (c caught) catch(daemon bool) {
 	signal.Ignore(syscall.SIGPIPE)
 	signal.Notify(c, os.Interrupt, syscall.SIGTERM)

@@ -16,7 +16,7 @@ type unverified struct {
 	Bytes int64 `json:"bytes"` // of these files
 }
 
-// String says it, "" where there is nothing.
+// String describes them in a few words; "" if all was compared.
 func (u *unverified) String() string {
 	if u == nil {
 		return ""

@@ -107,7 +107,7 @@ func line(words []string) string {
 	return strings.Join(shown, " ")
 }
 
-// modelFirst makes a command that failed, and whose first argument is no model, say
+// modelFirst makes a command that failed, and whose first argument is not a model, say
 // whether its second one is.
 func modelFirst(c *cobra.Command) {
 	run := c.RunE

@@ -94,7 +94,7 @@ func farJobs(t *tree.Tree, s tensorfs.Source, r *reporter) []verifyJob {
 	}}}
 }
 
-// unlessEnded makes a finding of an error, or calls found where there is none. It
+// unlessEnded makes a finding of an error, or calls found without one. It
 // returns the error of ctx if that is what it is.
 func (r *reporter) unlessEnded(ctx context.Context, f finding, err error, found func(finding)) error {
 	switch {

@@ -181,7 +181,7 @@ func (e *Entry) WriteAt(p []byte, off int64) (int, error) {
 		if int64(len(p)) != e.id.Size {
 			return 0, fmt.Errorf("%s: its %d bytes are verified together", tensorfs.Printable(e.id.Source), e.id.Size)
 		}
-		h, err := newDigest(e.id.Digest, e.id.Size)
+		h, err := NewHash(e.id.Digest, e.id.Size)
 		if err != nil {
 			return 0, err
 		}

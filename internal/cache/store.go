@@ -151,7 +151,7 @@ func (s *Store) Entry(id ID) (*Entry, error) {
 	if id.Size < 0 || id.Size > MaxSize {
 		return nil, fmt.Errorf("%s: %d bytes are no size that a cached file can have", tensorfs.Printable(id.Source), id.Size)
 	}
-	if _, err := newDigest(id.Digest, id.Size); err != nil {
+	if _, err := NewHash(id.Digest, id.Size); err != nil {
 		return nil, fmt.Errorf("%s: %w", tensorfs.Printable(id.Source), err)
 	}
 	if id.Private {

@@ -36,8 +36,8 @@ var digests = map[string]struct {
 	}},
 }
 
-// newDigest returns the hash that a digest is of, nil for none.
-func newDigest(digest string, size int64) (hash.Hash, error) {
+// NewHash returns the hash that a digest is of, nil for none.
+func NewHash(digest string, size int64) (hash.Hash, error) {
 	if digest == "" {
 		return nil, nil
 	}
@@ -68,7 +68,7 @@ func newVerifier(digest string, size int64) *verifier {
 }
 
 func (v *verifier) reset() {
-	v.hash, _ = newDigest(v.digest, v.size) // Store.Entry checked it
+	v.hash, _ = NewHash(v.digest, v.size) // Store.Entry checked it
 	v.pos.Store(0)
 }
 
@@ -170,7 +170,7 @@ func (e *Entry) Verify(ctx context.Context) error {
 
 // verifyMixed verifies an entry that is not all on the disk.
 func (e *Entry) verifyMixed(ctx context.Context) error {
-	h, err := newDigest(e.id.Digest, e.id.Size)
+	h, err := NewHash(e.id.Digest, e.id.Size)
 	if err != nil {
 		return err
 	}
