@@ -25,7 +25,8 @@ const maxExpression = 2048
 // not know better than Oniguruma, which sources are written for: so a part that
 // looks ahead becomes a group with a name, and a property of characters a character
 // that no expression may have. A class with one of these, or of all characters but
-// some, is followed by another such character, so that no two become one class.
+// some, is followed by another such character, so that no two become one class. A class
+// but for another ([a&&[^b]]) becomes these two with such a character between.
 // What is not known to mean the same is not translated at all: what looks back,
 // holds on to a match (a++), names a group or changes flags, and letters with a
 // backslash that are not listed below. A wrong answer can only be that two
@@ -63,6 +64,7 @@ const properties = "L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf P
 const (
 	firstProperty = 0xf0000
 	apart         = `\x{f1000}` // after classes that must stay alone
+	but           = `\x{f1001}` // between a class and one of what is taken from it
 )
 
 // translation makes an expression of Go's.
@@ -147,9 +149,12 @@ func (t *translation) set(fold bool) (set string, alone, ok bool) {
 			if depth--; depth == 0 {
 				return set, alone, true
 			}
-			if strings.HasPrefix(t.rest, "-") {
+			if strings.HasPrefix(t.rest, "-") || strings.Contains(set, but) && !strings.HasPrefix(t.rest, "]") {
 				return "", false, false
 			}
+		case depth == 1 && !strings.Contains(set, but) && strings.Trim(set, "^") != "" && strings.HasPrefix(t.rest, "&&[^"):
+			t.rest, set, alone = t.rest[4:], set+"]"+but+"[^", true
+			depth++
 		case c == '[' && len(t.rest) > 1 && strings.IndexByte("^:]", t.rest[1]) < 0 && !strings.HasSuffix(set, "-"):
 			t.rest = t.rest[1:]
 			depth++

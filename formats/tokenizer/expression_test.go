@@ -17,7 +17,7 @@ func TestNormalForm(t *testing.T) {
 	for _, c := range []struct{ a, b string }{
 		{`(?i:'s|'t)`, `'[sS]|'[Tt]`}, {`'(?i:[sdmt]|ll|ve|re)`, `'(?:[SDMTsdmt]|[lL][lL]|[vV][eE]|[rR][eE])`}, {`'s|'t`, `'[st]`}, {`(a|b)c`, `[ab]c`}, {`((a))(?:b)`, `ab`},
 		{`a{1}b`, `ab`}, {`[a[b.]]`, `[ab.]`}, {`[\p{N}]`, `\p{N}`}, {`\d`, `\p{Nd}`}, {`[\s]`, `\s`}, {`[\p{M}\p{L}]`, `[\p{L}\p{M}]`}, {"[^\r\n]", `[^\n\r]`}, {`[\-\/]`, `[/\-]`},
-		{`\p{L}+(?!\S)|\s+`, `(?:\p{L}+)(?![^\s])|\s+`}, {`[b-da]`, `[a-d]`}, {`\.`, `[.]`},
+		{`\p{L}+(?!\S)|\s+`, `(?:\p{L}+)(?![^\s])|\s+`}, {`[b-da]`, `[a-d]`}, {`\.`, `[.]`}, {`[ab&&[^b]]`, `[ba&&[^b]]`},
 	} {
 		if x, y := normalForm(c.a), normalForm(c.b); x != y || x[0] == '"' {
 			t.Errorf("%s and %s match the same, and are\n%s\n%s", c.a, c.b, x, y)
@@ -28,6 +28,7 @@ func TestNormalForm(t *testing.T) {
 		{`^a`, `\Aa`}, {`a$`, `a\z`}, {`a(?!b)`, `a(?=b)`}, {`a(?=b)`, `ab`}, {`(?!a|b)`, `(?!a)|b`}, {`\s+(?!\S)|\s+`, `\s+|\s+(?!\S)`}, {`a+?`, `a+`}, {`a++b`, `a+b`}, {`a?+a`, `a?a`},
 		{`ab|a`, `a|ab`}, {`[a-[b]]`, `[a-b]`}, {`[[a]-c]`, `[a-c]`}, {`[a&&b]`, `[ab&]`}, {`(?i:é)`, `é`}, {`(?i:[a-c])`, `[a-cA-C]`}, {`(?<=a)b`, `ab`}, {`(?>a)b`, `ab`}, {`(?i)a`, `[aA]`},
 		{`\w`, `[0-9A-Za-z_]`}, {`\Qa\E`, `a`}, {`a{,2}`, `a{0,2}`}, {`(?i:k)`, `[kK]`}, {`(?i:ss)`, `[sS][sS]`}, {`.`, `[^\n]`}, {`(?i:s)`, `s`}, {`a\x00b`, `a`}, {"a\U000f0000", `a\p{L}`}, {"[\U000f0000]", `[\p{L}]`}, {`\p{Unheard}`, `\p{L}`},
+		{`[ab&&[^b]]`, `[ab]`}, {`[ab&&[^b]]`, `[ab][^b]`}, {`[ab&&[^c]]`, `[a&&[^bc]]`}, {`[a&&[^b]c]`, `[a&&[^bc]]`}, {`[a&&[^b]]`, `[^a&&[^b]]`}, {`[a[b&&[^c]]]`, `[ab&&[^c]]`}, {`[&&[^b]]`, `[^b]`}, {`[a&&[^b]&&[^c]]`, `[a&&[^bc]]`},
 	} {
 		if x, y := normalForm(c.a), normalForm(c.b); x == y {
 			t.Errorf("%s and %s match otherwise, and are both\n%s", c.a, c.b, x)

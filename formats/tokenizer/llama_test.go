@@ -2,6 +2,7 @@ package tokenizer_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -150,5 +151,42 @@ func TestRunsOfSpaces(t *testing.T) {
 		if differ > 0 {
 			t.Errorf("%s: %d of %d texts differ", arch, differ, len(texts))
 		}
+	}
+}
+
+// TestKimi holds that llama.cpp and Hugging Face's library cut texts of Kimi in the same
+// way, where llama.cpp has code for what is an expression in the source, but for words
+// with capital letters inside, which that code takes whole.
+func TestKimi(t *testing.T) {
+	library, cpp := startLibrary(t), startLlama(t)
+	b, err := os.ReadFile(filepath.Join(golden, "pre-cases.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases struct{ Vocab, Merges, Texts []string }
+	if err := json.Unmarshal(b, &cases); err != nil || len(cases.Texts) < 30 {
+		t.Fatal(len(cases.Texts), err)
+	}
+	k := keys{"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "kimi-k2", "tokenizer.ggml.tokens": cases.Vocab, "tokenizer.ggml.merges": cases.Merges,
+		"tokenizer.ggml.token_type": slices.Repeat([]int32{1}, len(cases.Vocab))}
+	written, err := written(k.get, "deepseek2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := append(cases.Texts, "中文abc中文 abc中文 12345", "漢字かな ABCdef it's 'S\n\n x", "日本語のテキスト 한국어 中文，标点。中")
+	want := library.encode(t, written["tokenizer.json"], texts).IDs
+	var meta []tensorfs.Meta
+	for key, v := range k {
+		meta = append(meta, tensorfs.Meta{Key: key, Value: v})
+	}
+	for i, got := range cpp.encode(t, meta, texts) {
+		if equal := slices.Equal(got, want[i]); equal == strings.Contains(texts[i], "wOrLD") {
+			t.Errorf("%q is %v, and %v by the library", texts[i], got, want[i])
+		}
+	}
+	source := strings.ReplaceAll(string(written["tokenizer.json"]), "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?", "(?i:'s|'t|'re|'ve|'m|'ll|'d)?")
+	again, err := files{"tokenizer.json": source}.read(t, "deepseek2", len(cases.Vocab))
+	if err != nil || !slices.ContainsFunc(again.Meta, func(m tensorfs.Meta) bool { return m.Value == any("kimi-k2") }) {
+		t.Errorf("it is read as %.200v, %v", again, err)
 	}
 }
