@@ -11,6 +11,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/pick"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/views/tree"
+	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 // noTower is the value of --mmproj that takes no file.
@@ -29,7 +30,7 @@ type towers struct {
 // withTower returns the options of a model's tree, which find its vision tower.
 func (f *modelFlags) withTower(m *tensorfs.Model, listed bool) (opts tree.Options) {
 	opts = f.tree
-	if m.Layout != "gguf" || f.mmproj == noTower {
+	if m.Layout != "gguf" {
 		return opts
 	}
 	t := &towers{flags: f, listed: listed}
@@ -47,6 +48,8 @@ func (t *towers) find(m *tensorfs.Model) (tower *tensorfs.Model, note string, er
 	}
 	keepInside := t.flags.keepInside && !t.flags.followLinks
 	switch file := t.flags.mmproj; {
+	case file == noTower:
+		return nil, "", whole.ErrNoTower
 	case file != "" && t.listed:
 		return nil, "", fmt.Errorf("--mmproj %s is for a single model, and this is one of several", file)
 	case file != "":

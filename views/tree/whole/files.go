@@ -2,6 +2,7 @@ package whole
 
 import (
 	"encoding/json"
+	"errors"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
@@ -18,9 +19,13 @@ type Options struct {
 
 	// Projector finds the file of the vision tower that belongs to a GGUF model, opened as a
 	// model, for hf/. It returns nil where there is none; the note says which was taken, and
-	// the error why none was. Nil finds none: those of Ollama models are found without it.
+	// the error why none was, [ErrNoTower] that none is wanted. Nil finds none: those of Ollama
+	// models are found without it.
 	Projector func(m *tensorfs.Model) (tower *tensorfs.Model, note string, err error)
 }
+
+// ErrNoTower says that a model is to have no vision tower.
+var ErrNoTower = errors.New("no vision tower is wanted")
 
 // Files are all files of one kind that a model gives, or the reason why it gives
 // none.

@@ -2,6 +2,7 @@ package hfdir
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,7 +38,7 @@ func (k *kind) tower(m *tensorfs.Model, opts whole.Options) (t *tower, whyNot st
 			file, note = found, of
 		}
 	}
-	if file == nil && err == nil {
+	if file == nil && (err == nil || errors.Is(err, whole.ErrNoTower)) {
 		return nil, ""
 	}
 	if err == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
 )
@@ -179,5 +180,29 @@ func TestTowerLeftOut(t *testing.T) {
 		if why := f.Left[whole.Vision]; f.Reason != "" || f.Tensors != 80 || !strings.Contains(why, c.want) || !slices.Contains(f.Notes, why) {
 			t.Errorf("%d tensors, %s%q, want %s", f.Tensors, f.Reason, why, c.want)
 		}
+	}
+}
+
+// TestTowerOfOllama holds that the projector layer of an Ollama model is its tower.
+func TestTowerOfOllama(t *testing.T) {
+	text, tower := pairOf(t, "gemma3-vl")
+	files, manifest := testmodel.Ollama("m", []testmodel.OllamaLayer{{Kind: "model", Content: text}, {Kind: "projector", Content: tower}})
+	m, err := formats.OpenFS(memory.New(files), manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	f := hfdir.HF(m, whole.Options{})
+	if f.Reason != "" || f.Tensors != 80+39 || f.Left[whole.Vision] != "" || !slices.Contains(f.Notes, "the vision tower is that of its projector layer") {
+		t.Errorf("%s", f.Describe())
+	}
+	var wrong problems
+	wrong.compare(tensorsOf(t, contents(t, f)["model.safetensors"]), (&goldenCase{name: "gemma3-vl"}).rowsOf(t, ".vl.hf.tsv"))
+	if len(wrong) > 0 {
+		t.Errorf("%.900s", strings.Join(wrong, "; "))
+	}
+	f = hfdir.HF(m, whole.Options{Projector: func(*tensorfs.Model) (*tensorfs.Model, string, error) { return nil, "", whole.ErrNoTower }})
+	if f.Tensors != 80 || !strings.Contains(f.Left[whole.Vision], "no vision tower is wanted") {
+		t.Errorf("%s", f.Describe())
 	}
 }
