@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -47,6 +48,16 @@ func projected(t *testing.T, m *tensorfs.Model, opts Options) (projection, error
 	}
 	list, notes, err := projectorTensors(m, about, opts, v.Tokens)
 	return projection{m, about, list, notes}, err
+}
+
+// bytesOf reads all of a file.
+func bytesOf(t *testing.T, d tensorfs.Data) []byte {
+	t.Helper()
+	b := make([]byte, d.Size())
+	if err := tensorfs.ReadFull(d, b, 0); err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // opened opens a model of testdata/architectures.
@@ -128,6 +139,84 @@ func TestProjectorsBack(t *testing.T) {
 			}
 			testwhole.Same(t, got, want)
 		})
+	}
+}
+
+// sections are an array of metadata.
+type sections []any
+
+func (s sections) Len() int              { return len(s) }
+func (s sections) Values() iter.Seq[any] { return slices.Values(s) }
+
+// TestProjectorConfigs makes the fields about the tower of config.json again of its file.
+func TestProjectorConfigs(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(testdata, "architectures", "expected", "*.vl.hf.config.json"))
+	if err != nil || len(files) != 11 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".vl.hf.config.json")
+		x, err := projected(t, opened(t, name), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := gguf.Compose(x.about.Keys(0), x.list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tower, err := formats.OpenFS(fstest.MapFS{"m.gguf": {Data: bytesOf(t, d)}}, "m.gguf")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tower.Close()
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want map[string]any
+		if err := json.Unmarshal(b, &want); err != nil {
+			t.Fatal(err)
+		}
+		works := false
+		for language, class := range x.about.Beside { // several language models may have the tower
+			if !strings.HasPrefix(class, want["architectures"].([]any)[0].(string)+":") {
+				continue
+			}
+			text := &tensorfs.Model{Metadata: []tensorfs.Meta{{Key: "general.architecture", Value: language}, {Key: language + ".embedding_length", Value: x.about.Fact("projection_dim")},
+				{Key: language + ".rope.dimension_sections", Value: sections{int32(2), int32(3), int32(3), int32(0)}}}}
+			about, err := settings.FromProjector(text, tower)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			of, err := layout.TowerOf(about.Projector, about.Fact)
+			if err != nil {
+				t.Fatal(err)
+			}
+			own, err := of.Model(tower.Tensors, layout.GGUF)
+			if err != nil {
+				t.Fatal(err)
+			}
+			made, _, err := about.Config([]byte(`{"rope_scaling":1}`), layout.TensorsOf(own).Find, nil)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			var got map[string]any
+			if err := json.Unmarshal(made, &got); err != nil {
+				t.Fatal(err)
+			}
+			works = true
+			delete(got, "text_config")
+			for field, v := range got {
+				if !reflect.DeepEqual(v, want[field]) {
+					t.Errorf("%s: %s is %v, want %v", name, field, v, want[field])
+				}
+			}
+		}
+		if !works {
+			t.Errorf("%s: no directory has the tower", name)
+		}
 	}
 }
 
@@ -312,11 +401,7 @@ func TestProjectorBeside(t *testing.T) {
 	if len(f.List) != 2 || f.List[1].Path != "mmproj.gguf" || f.Left[Vision] != "" || f.Tensors != 80+39 || f.Exact {
 		t.Fatalf("%s", f.Describe())
 	}
-	b := make([]byte, f.List[1].Data.Size())
-	if err := tensorfs.ReadFull(f.List[1].Data, b, 0); err != nil {
-		t.Fatal(err)
-	}
-	m, err := formats.OpenFS(fstest.MapFS{"mmproj.gguf": {Data: b}}, "mmproj.gguf")
+	m, err := formats.OpenFS(fstest.MapFS{"mmproj.gguf": {Data: bytesOf(t, f.List[1].Data)}}, "mmproj.gguf")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func TestMeanings(t *testing.T) {
 					uses(a.Name, item.Value, to)
 				}
 				if item.When != nil {
-					uses(a.Name, item.When, architectures.ToGGUF)
+					uses(a.Name, item.When, to)
 				}
 			}
 		}

@@ -178,6 +178,26 @@ var towerMeanings = map[string]meaning{
 		return side
 	}},
 	// How the numbers of a head of the language model are shared between time, height and width.
+	"language": {fromGGUF: func(c call) any { return c.known["language"] }}, // GGUF's name of its architecture
+	// The model_type of the class with the tower.
+	"class_type": {fromGGUF: func(c call) any { return c.known["class_type"] }},
+	// One divided by so many.
+	"share": {fromGGUF: func(c call) any {
+		if n := c.number(0); n > 0 {
+			return 1 / float64(n)
+		}
+		return nil
+	}},
+	// How many positions of each direction gemma4v has.
+	"positions": {fromGGUF: func(c call) any {
+		t := c.tensor("position_embedding.weight")
+		if t == nil || len(t.Numbers()) != 3 {
+			return nil
+		}
+		return t.Numbers()[1]
+	}},
+	// Whether the inputs of layers are clipped.
+	"clipped":       {fromGGUF: func(c call) any { return c.given.Tensor(layerPrefix(0)+"attention.q.input_max") != nil }},
 	"text_sections": {fromGGUF: func(c call) any { return c.known["text_sections"] }},
 	"square":        {fromGGUF: func(c call) any { return c.number(0) * c.number(0) }},
 	// How often a share goes into one.
@@ -286,7 +306,7 @@ func FromProjector(text, tower *tensorfs.Model) (*Projector, error) {
 	if x.class == "" {
 		return nil, fmt.Errorf("no class of Hugging Face with the projector %s and a language model of %s is known", name, Shown(language))
 	}
-	s.known["blocks"] = s.count("n_layers")
+	s.known["blocks"], s.known["language"] = s.count("n_layers"), language
 	if a, ok := ByKey(text.Metadata)[language+"."+architectures.FactOf("rope_sections").Keys[0]].(tensorfs.Array); ok && a.Len() <= 4 {
 		var sections []any
 		for v := range a.Values() {
@@ -297,7 +317,7 @@ func FromProjector(text, tower *tensorfs.Model) (*Projector, error) {
 		s.known["text_sections"] = sections
 	}
 	for _, e := range s.arch.Calls("needs") {
-		if !s.has(e.Name) && s.failed == nil {
+		if !architectures.FactOf(e.Name).List && !s.has(e.Name) && s.failed == nil { // config.json has none of the lists
 			s.refuse("it has no %s", s.full(e.Name))
 		}
 	}
@@ -319,11 +339,15 @@ func (x *Projector) Config(text []byte, find func(module string) *tensorfs.Tenso
 	s := x.model
 	s.given.Tensor = find
 	class, modelType, _ := strings.Cut(x.class, ":")
+	s.known["class_type"] = modelType
 	inner := Members(language)
 	inner = slices.DeleteFunc(inner, func(m Member) bool { return m.Name == "architectures" })
 	o := Object{{"architectures", []string{class}}, {"model_type", modelType}, {"text_config", inner}}
 	for i := range s.arch.Config {
 		item := &s.arch.Config[i]
+		if !item.When.HoldsIn(&s.env) {
+			continue
+		}
 		path := strings.Split(item.Name, ".")
 		if path[0] == "text_config" { // in place of what the language model alone has
 			inner, _ := o[2].Value.(Object)
