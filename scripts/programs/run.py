@@ -1,6 +1,7 @@
 """Mounts the models of these tests, has each program load them, and prints a table of what held."""
 
 import argparse
+import gzip
 import hashlib
 import json
 import os
@@ -24,6 +25,8 @@ CHECKS = (  # the program, where it is installed, its checks
     ("sentence-transformers", "hf5", "check_embeddings.py"),
     ("mlx-lm", "mlx", "check_mlx.py"),
 )
+# Of the golden models of this repository, from which tensorfs makes GGUF files.
+RUST = ("mistralrs", "rust", "check_rust.py")
 # No program asks another machine for anything: all models are made here.
 QUIET = dict(
     HF_HUB_OFFLINE="1",
@@ -47,6 +50,8 @@ class Trial:
             MODELS=str(self.models),
             MOUNTED=str(self.mounted),
             ONLY=only,
+            CANDLE=str(VENVS / "candle/debug/check-candle"),
+            RUST_LOG="off",
         )
 
     def python(self, venv: str, script: str, *args: str) -> None:
@@ -77,6 +82,22 @@ class Trial:
                 stored = self.models / form / "q8_0" / (directory.name + ".gguf")
                 self.ollama(stored, f"{directory.name.lower()}-{form}")
 
+        if not self.only:
+            said("converting the golden models")
+            for directory in sorted(ROOT.glob("testdata/whole-gguf/*/")) + sorted(ROOT.glob("testdata/architectures/*/")):
+                if (directory / "config.json").exists():
+                    self.golden(directory, self.work / "golden" / (directory.name + ".gguf"))
+            for packed in ROOT.glob("testdata/whole-hf/models/*.gguf.gz"):
+                (self.work / "golden" / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
+
+    def golden(self, source: Path, out: Path) -> None:
+        """The GGUF file of a directory, if there is one."""
+        out.parent.mkdir(exist_ok=True)
+        with out.open("wb") as f:
+            done = subprocess.run([self.tensorfs, "cat", source, "gguf/model.gguf"], stdout=f, stderr=subprocess.DEVNULL, env=self.env)
+        if done.returncode != 0:
+            out.unlink()
+
     def gguf(self, source: Path, out: Path, kind: str) -> None:
         out.parent.mkdir(parents=True, exist_ok=True)
         with out.open("wb") as f:
@@ -101,13 +122,15 @@ class Trial:
         manifest.write_text(json.dumps(dict(schemaVersion=2, mediaType=kind, config=config, layers=[layer])))
 
     def mount(self) -> None:
-        for model, name in ((self.models, "models"), ("ollama:", "ollama")):
+        for model, name in ((self.models, "models"), ("ollama:", "ollama"), (self.work / "golden", "golden")):
+            if name == "golden" and self.only:
+                continue
             place = self.mounted / name
             place.mkdir(parents=True)
             self.call([self.tensorfs, "mount", model, place])
 
     def umount(self) -> bool:
-        places = [self.mounted / name for name in ("models", "ollama")]
+        places = [self.mounted / name for name in ("models", "ollama", "golden")]
         there = [p for p in places if os.path.ismount(p)]
         return not there or subprocess.run([self.tensorfs, "umount", *there], env=self.env).returncode == 0
 
@@ -200,6 +223,8 @@ def main() -> int:
         for program, venv, script in CHECKS:
             if options.only.count("/") < 3 or options.only.endswith("/" + program):
                 trial.check(program, venv, script)
+        if not options.only:
+            trial.check(*RUST)
     finally:
         if not trial.umount():
             trial.failed.append(("the mounts", "unmount", f"they are left below {trial.mounted}"))
