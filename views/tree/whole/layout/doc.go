@@ -10,8 +10,9 @@
 //
 // What becomes of the numbers of a tensor is a [Move], one value with both halves, in one
 // table (moves.go) by the name that descriptions have for it. The halves stand beside each
-// other, in a file for each family: heads.go, qkv.go, experts.go, latent.go, tokens.go,
-// rope.go, states.go, towers.go. To add a move:
+// other, in a file for each family: heads.go, qkv.go, parts.go (several modules in one),
+// shapes.go, experts.go, alternate.go (those of gpt-oss), latent.go, tokens.go, rope.go,
+// states.go, linear.go, towers.go. To add a move:
 //
 //	modules.txt   a line "move NAME  what differs"
 //	moves.go      a row of the table, with the halves that it has
