@@ -36,7 +36,7 @@ func (a *Architecture) Sizes(to Direction, facts Facts) *Sizes {
 // Layer goes on with the sizes of a layer: those that vary between layers are forgotten.
 func (s *Sizes) Layer(n int64) {
 	s.layer = n
-	maps.DeleteFunc(s.known, func(_ string, l length) bool { return l.varies })
+	maps.DeleteFunc(s.known, func(name string, l length) bool { return l.varies || s.arch.Varies(name) })
 }
 
 // fact returns a fact of the model, or of the layer.

@@ -163,7 +163,7 @@ func TestHostileKeys(t *testing.T) {
 		{"falcon", "bias", "true", "bias is true"},
 		{"falcon", "rope_theta", "500000", "rope_theta"},
 		{"deepseek3", "q_lora_rank", "null", "q_lora_rank"},
-		{"deepseek3", "n_shared_experts", "", "it has no n_shared_experts"},
+		{"deepseek3", "n_shared_experts", "", "n_shared_experts"},
 		{"deepseek3", "kv_lora_rank", "-5", "kv_lora_rank"},
 		{"deepseek3", "qk_nope_head_dim", "", "qk_nope_head_dim is needed"},
 		{"deepseek3", "scoring_func", `"cosine"`, "softmax and sigmoid"},

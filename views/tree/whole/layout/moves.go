@@ -50,6 +50,7 @@ var moves = map[string]Move{
 	"unless_mlx":   {All: unlessMLX},
 	"positions":    {To: cutPositions, From: addPositions},
 	"divisors":     {Find: ropeDivisors, InConfig: true},
+	"proportional": {Find: proportional, InConfig: true},
 	"long_factor":  {Find: ropeFactors("long_factor"), InConfig: true},
 	"short_factor": {Find: ropeFactors("short_factor"), InConfig: true},
 

@@ -34,6 +34,35 @@ func ropeDivisors(w *Walk, _ *part) (*tensorfs.Tensor, error) {
 	return float32s("rope_freqs", values), nil
 }
 
+// Still is what makes a pair of numbers stand still where it divides their frequency.
+const Still = 1e30
+
+// proportional makes the divisors of heads of which a part is rotated: those of the layers
+// that see everything, which have the largest heads.
+func proportional(w *Walk, _ *part) (*tensorfs.Tensor, error) {
+	pairs := int64(0)
+	for n := range w.Layers {
+		if t := w.find(fmt.Sprintf("layers.%d.attention.k_norm.weight", n)); t != nil && len(t.Numbers()) == 1 {
+			pairs = max(pairs, t.Numbers()[0]/2)
+		}
+	}
+	share, ok := w.facts("rope.partial_rotary_factor").(float64)
+	if !ok {
+		share = 0.25
+	}
+	turned := int64(share * float64(pairs))
+	if pairs < 1 || share <= 0 || share > 1 {
+		return nil, fmt.Errorf("%v is not a part of a head of %d pairs", share, pairs)
+	}
+	values := make([]float32, pairs)
+	for i := range values {
+		if values[i] = Still; int64(i) < turned {
+			values[i] = 1
+		}
+	}
+	return float32s("rope_freqs", values), nil
+}
+
 // Llama3Divisors returns what the frequencies of a head are divided by: 1 where
 // waves are short, factor where they are long, and something between. It is how
 // GGUF files keep the way of scaling that config.json calls llama3.

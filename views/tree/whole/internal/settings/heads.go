@@ -11,22 +11,31 @@ import (
 var headMeanings = map[string]meaning{
 	"each": {each, each},
 	"max":  {largest, largest},
-	// A field that has, if it is there, a value.
+	// Fields that have, if they are there, the values after them.
 	"is": {toGGUF: check(func(c call) {
-		if got := c.cfg.plain(c.args[0].Name); got != nil && got != c.arg(1) {
-			c.refuse("%s is %s, and a GGUF file of %s would have %v", c.args[0].Name, Shown(c.cfg.Value(c.args[0].Name)), c.arch.GGUF, c.arg(1))
+		for i := 0; i+1 < len(c.args); i += 2 {
+			if got := c.cfg.plain(c.args[i].Name); got != nil && got != c.arg(i+1) {
+				c.refuse("%s is %s, and a GGUF file of %s would have %v", c.args[i].Name, Shown(c.cfg.Value(c.args[i].Name)), c.arch.GGUF, c.arg(i+1))
+			}
 		}
 	})},
-	// A field that has, if it is there, a value for each layer.
+	// Two values that are the same in each layer.
+	"alike": {check(alike), check(alike)},
+	// For each layer whether a list of texts has that one.
+	"words_are": {toGGUF: func(c call) any {
+		var list []any
+		for _, w := range c.cfg.Words(c.args[0].Name) {
+			list = append(list, w == c.args[1].Name)
+		}
+		if list == nil {
+			return nil
+		}
+		return list
+	}},
+	// Fields that have, if they are there, the values after them for each layer.
 	"layers_are": {toGGUF: check(func(c call) {
-		field := c.args[0].Name
-		list, ok := c.cfg.plain(field).([]any)
-		want, _ := each(call{c.Model, c.args[1:]}).([]any)
-		for i := range want {
-			if ok && (i < len(list) && list[i] != want[i] || len(list) > len(want) || int64(len(list)) < c.count("n_layers")-c.count("n_nextn_layers")) {
-				c.refuse("%s is not %v in layer %d, as llama.cpp has it in %s", field, want[i], i, c.arch.GGUF)
-				return
-			}
+		for i := 0; i+1 < len(c.args); i += 2 {
+			c.layersAre(c.args[i].Name, call{c.Model, c.args[i+1 : i+2]})
 		}
 	})},
 	// A list with zeros up to a length.
@@ -146,6 +155,31 @@ func root(c call) any {
 		return nil
 	}
 	return math.Sqrt(x)
+}
+
+// layersAre refuses a list of config.json that is not what a value is in each layer. Layers
+// that predict further tokens may be missing in it.
+func (c call) layersAre(field string, value call) {
+	list, ok := c.cfg.plain(field).([]any)
+	want, _ := each(value).([]any)
+	for i := range want {
+		if ok && (i < len(list) && list[i] != want[i] || len(list) > len(want) || int64(len(list)) < c.count("n_layers")-c.count("n_nextn_layers")) {
+			c.refuse("%s is not %v in layer %d, as llama.cpp has it in %s", field, want[i], i, c.arch.GGUF)
+			return
+		}
+	}
+}
+
+// alike refuses two values that differ in a layer.
+func alike(c call) {
+	a, _ := each(call{c.Model, c.args[:1]}).([]any)
+	b, _ := each(call{c.Model, c.args[1:]}).([]any)
+	for i := range min(len(a), len(b)) {
+		if a[i] != nil && a[i] != b[i] {
+			c.refuse("layer %d has %v for %s, and %v for %s", i, a[i], c.args[0], b[i], c.args[1])
+			return
+		}
+	}
 }
 
 // largest returns the largest of its arguments, of which one may be a list.

@@ -20,6 +20,19 @@ const (
 
 // ropeMeanings are about rotary embeddings.
 var ropeMeanings = map[string]meaning{
+	// Which part of a head is rotated, where divisors make the rest stand still.
+	"ones": {fromGGUF: func(c call) any {
+		list := c.factors("rope_freqs.weight")
+		n := slices.IndexFunc(list, func(x float32) bool { return x != 1 })
+		if n < 0 {
+			n = len(list)
+		}
+		if len(list) == 0 || slices.ContainsFunc(list[n:], func(x float32) bool { return x != layout.Still }) {
+			c.refuse("the divisors of rotary embeddings are not those of a part of a head")
+			return nil
+		}
+		return float64(n) / float64(len(list))
+	}},
 	"scaling_type":   {toGGUF: func(c call) any { return orNil(c.ropeType()) }},
 	"partial_rope":   {toGGUF: partialRope},
 	"long_attention": {toGGUF: longAttention},
