@@ -57,6 +57,17 @@ func (o Options) Encode(t *tensorfs.Tensor, to tensorfs.DType) (tensorfs.Data, e
 	return d, nil
 }
 
+// Importance says how much the columns of a matrix count when it is quantised: it returns
+// the n values from first on, of all columns of the first matrix of a tensor, then of the
+// next.
+type Importance func(first, n int64) ([]float32, error)
+
+// Weighted is [Encode] by an importance matrix, as ggml quantises with one: nil is as
+// without. Types that pay no regard to it are as without, too.
+func Weighted(t *tensorfs.Tensor, to tensorfs.DType, by Importance) (tensorfs.Data, error) {
+	return Options{by: by}.Encode(t, to)
+}
+
 // encode is Encode for a tensor that is not empty.
 func (o Options) encode(t *tensorfs.Tensor, to tensorfs.DType) (tensorfs.Data, error) {
 	if t.DType == to && !t.BigEndian && t.Quant == nil {
@@ -79,10 +90,13 @@ func (o Options) encoding(t *tensorfs.Tensor, to tensorfs.DType) (codec, error) 
 	case to == tensorfs.BF16 && t.DType == to && t.Quant == nil: // big-endian
 		return swappedCodec(t)
 	}
+	e, encoded := kernel.LookupEncoder(to.String())
+	if e.Weigh != nil && o.by != nil {
+		return weightedCodec(t, o, e)
+	}
 	if e, ok := kernel.LookupEncoderFrom(to.String(), t.DType.String()); ok && t.Quant == nil && !t.BigEndian {
 		return directCodec(t, e)
 	}
-	e, encoded := kernel.LookupEncoder(to.String())
 	c, p, ok, err := repackCodec(t)
 	switch {
 	case err != nil:
@@ -158,6 +172,50 @@ func (c codec) grouped(per int64) (codec, error) {
 // maxFloats is how many numbers lie between the decoding and the encoding of a
 // type, little enough for the CPU's nearest cache.
 const maxFloats = 4096
+
+// weightedCodec encodes rows of the F32 that t decodes to, by the importance of their columns.
+func weightedCodec(t *tensorfs.Tensor, opts Options, e kernel.Encoder) (codec, error) {
+	shape := t.Numbers()
+	columns, rows := shape[len(shape)-1], int64(1) // of a matrix
+	if len(shape) > 1 {
+		rows = shape[len(shape)-2]
+	}
+	c, err := codecOf(t, opts, kernel.Single)
+	if err != nil {
+		return c, err
+	}
+	if columns > maxElems || columns%c.elems != 0 {
+		return codec{}, fmt.Errorf("rows of %d numbers are not quantised by an importance matrix; see raw/", columns)
+	}
+	if c, err = c.grouped(columns / c.elems); err != nil {
+		return codec{}, err
+	}
+	out := c
+	out.bytes = columns / int64(e.Elems) * int64(e.Bytes)
+	out.decode = func(dst []byte, first int64, in inputs) error {
+		p := scratch.Get().(*[]byte)
+		defer scratch.Put(p)
+		step := max(maxFloats/columns, 1)
+		for at, end := first, first+int64(len(dst))/out.bytes; at < end; {
+			matrix := at / rows
+			weights, err := opts.by(matrix*columns, columns)
+			if err != nil {
+				return err
+			}
+			for last := min((matrix+1)*rows, end); at < last; {
+				n := min(step, last-at)
+				*p = slices.Grow((*p)[:0], int(n*c.bytes))[:n*c.bytes]
+				if err := c.decode(*p, at, c.part(in, first, at, n)); err != nil {
+					return err
+				}
+				e.Weigh(dst[:n*out.bytes], *p, weights)
+				dst, at = dst[n*out.bytes:], at+n
+			}
+		}
+		return nil
+	}
+	return out, nil
+}
 
 // encoderCodec encodes the F32 that t decodes to.
 func encoderCodec(t *tensorfs.Tensor, opts Options, e kernel.Encoder) (codec, error) {

@@ -3,12 +3,15 @@ package views
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"math"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/testing/datatest"
+	"github.com/tensorfs/tensorfs/views/kernel"
 )
 
 // TestEncodeGolden quantises rows that are stored as F32, and as halves where they hold the numbers, to the bytes that
@@ -60,6 +63,49 @@ func TestEncodeGolden(t *testing.T) {
 	}
 	if list, err := os.ReadDir("../testdata/quantise/blocks"); err != nil || seen != len(list)-strings.Count(names(list), "imatrix.") {
 		t.Errorf("%d types were compared: %v", seen, err)
+	}
+}
+
+// TestWeighted reads what is quantised by an importance matrix at every offset: matrices of three rows, whose columns count
+// differently in each.
+func TestWeighted(t *testing.T) {
+	const matrices, rows, columns = 2, 3, 256
+	b, _ := floats(9, tensorfs.F32, matrices*rows*columns)
+	x := tensorfs.Tensor{DType: tensorfs.F32, Shape: []int64{matrices, rows, columns}, Data: tensorfs.Bytes(b)}
+	by := func(first, n int64) ([]float32, error) {
+		w := make([]float32, n)
+		for i := range w {
+			w[i] = float32((first+int64(i))*7919%101) + 0.5
+		}
+		return w, nil
+	}
+	for _, to := range []tensorfs.DType{tensorfs.Q4_0, tensorfs.Q5_1, tensorfs.Q3_K, tensorfs.Q6_K, tensorfs.IQ4_XS, tensorfs.Q8_0} {
+		d, err := Weighted(&x, to, by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []byte
+		e, _ := kernel.LookupEncoder(to.String())
+		row := make([]byte, columns/e.Elems*e.Bytes)
+		for i := range int64(matrices * rows) {
+			src := b[i*columns*4:][:columns*4]
+			if e.Weigh == nil {
+				e.Encode(row, src)
+			} else {
+				w, _ := by(i/rows*columns, columns)
+				e.Weigh(row, src, w)
+			}
+			want = append(want, row...)
+		}
+		checkData(t, d, want)
+	}
+	fails := func(int64, int64) ([]float32, error) { return nil, datatest.ErrBroken }
+	d, err := Weighted(&x, tensorfs.Q4_K, fails)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.ReadAt(make([]byte, 10), 0); !errors.Is(err, datatest.ErrBroken) {
+		t.Errorf("no weights: %v", err)
 	}
 }
 

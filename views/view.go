@@ -59,6 +59,8 @@ func (b *Built) Lost() (n int) {
 type Options struct {
 	I2S   string // layout of I2_S codes: one of I2SLayouts, "" to go by the size
 	Views []View // rows of All that [Choose] returned; nil for all but those on request
+
+	by Importance // of Weighted
 }
 
 // I2SLayouts are the layouts of I2_S codes, which kernel.I2S draws.

@@ -42,6 +42,7 @@ var flagTable = []flagRow{
 		"(default: as stored, or the smallest that is exact)"},
 	{"", "pure", markOption, nil, "with --gguf-type, that type for all weights"},
 	{"", "tensor-type", "", nil, "with --gguf-type, another type for weights whose name in gguf/ the pattern finds: `REGEX=TYPE`, as often as needed"},
+	{"", "imatrix", markOption, nil, "with --gguf-type, `FILE` of llama-imatrix that says how much each column of a weight counts"},
 	{"", "requantise", markOption, nil, "with --gguf-type, quantise again what is quantised already"},
 	{"", "mmproj", markOption, nil, "`FILE` with the vision tower of a GGUF model, for hf/, or none (default: the only *mmproj*.gguf in its folder)"},
 	{"", "i2s", markOption, oneOf(views.I2SLayouts), "`ORDER` of BitNet I2_S codes: " + i2sLayouts + " (default: by size)"},

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,5 +90,50 @@ func TestGGUFTypeOfLibrary(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v", m.Call, len(b), err)
 		}
 		must(t, tree.Model.Close())
+	}
+}
+
+// TestQuantiseFlags holds the flags beside --gguf-type.
+func TestQuantiseFlags(t *testing.T) {
+	model, of := testdata+"quantise/models/dense256.gguf", testdata+"quantise/imatrix/dense256.imatrix.gguf"
+	cat := func(flags ...string) (code int, stdout, stderr string) {
+		return command(append(append([]string{"cat"}, flags...), model, "gguf/model.gguf")...)
+	}
+	made := map[string]string{} // by content
+	for _, flags := range [][]string{
+		{"--gguf-type", "q4_k_m"}, {"--gguf-type", "q4_k_m", "--pure"}, {"--gguf-type", "q4_k_m", "--tensor-type", "ffn_up=q8_0"},
+		{"--gguf-type", "q4_k_m", "--imatrix", of}, {"--gguf-type", "q4_k_m", "--imatrix", of, "--tensor-type", "ATTN_q=q6_k", "--tensor-type", "ffn=q5_k"},
+	} {
+		code, out, stderr := cat(flags...)
+		if code != 0 || stderr != "" || !strings.HasPrefix(out, "GGUF") || made[out] != "" {
+			t.Errorf("%q: exit code %d, %s; the same as %s", flags, code, stderr, made[out])
+		}
+		if has := strings.Contains(out, "quantize.imatrix.file"); has != slices.Contains(flags, "--imatrix") {
+			t.Errorf("%q: the keys name an importance matrix: %v", flags, has)
+		}
+		made[out] = strings.Join(flags, " ")
+	}
+	for _, c := range []struct {
+		flags string
+		code  int
+		want  string
+	}{
+		{"--pure", 2, "give that flag too, such as --gguf-type q4_k_m"},
+		{"--imatrix " + of, 2, "give that flag too"},
+		{"--gguf-type q4_k --tensor-type ffn", 2, "--tensor-type ffn: want REGEX=TYPE"},
+		{"--gguf-type q4_k --tensor-type ffn=q9", 2, `no type "q9" is made here`},
+		{"--gguf-type q4_k --tensor-type ffn(=q8_0", 2, "is no regular expression"},
+		{"--gguf-type f16 --tensor-type ffn=q8_0", 2, "F16 has no other types"},
+		{"--gguf-type q4_k --imatrix none", 1, "none: no such file or directory"},
+		{"--gguf-type q4_k --imatrix " + model, 1, "general.type does not say that it is an importance matrix"},
+	} {
+		if code, out, stderr := cat(strings.Fields(c.flags)...); code != c.code || out != "" || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit code %d, %q, want %q", c.flags, code, stderr, c.want)
+		}
+	}
+	// Of another model.
+	code, _, stderr := command("cat", "--gguf-type", "q4_k_m", "--imatrix", of, ggufDir+"llama-xs.f16.gguf", "gguf/model.gguf")
+	if code == 0 || !strings.Contains(stderr, "it is of another model") {
+		t.Errorf("of another model: exit code %d, %s", code, stderr)
 	}
 }

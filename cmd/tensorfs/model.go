@@ -12,8 +12,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/imatrix"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/internal/near"
+	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
@@ -50,32 +52,55 @@ type quantisation struct {
 	pure       bool     // of --pure
 	rules      []string // of --tensor-type
 	requantise bool     // of --requantise
+	importance string   // of --imatrix
 }
 
-// options takes the values of the flags, nil where none is set.
-func (q *quantisation) options() (*preset.Options, error) {
+// options takes the values of the flags into the options of whole models.
+func (q *quantisation) options(to *whole.Options) error {
 	if q.preset == "" {
-		if q.pure || q.requantise || len(q.rules) > 0 {
-			return nil, usageError{errors.New("--pure, --tensor-type and --requantise say how --gguf-type is meant; give that flag too, such as --gguf-type q4_k_m")}
+		if q.pure || q.requantise || len(q.rules) > 0 || q.importance != "" {
+			return usageError{errors.New("--pure, --tensor-type, --imatrix and --requantise say how --gguf-type is meant; give that flag too, such as --gguf-type q4_k_m")}
 		}
-		return nil, nil
+		return nil
 	}
 	p, err := preset.Named(q.preset)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--gguf-type: %w", err)}
+		return usageError{fmt.Errorf("--gguf-type: %w", err)}
 	}
-	o := &preset.Options{Preset: p, Pure: q.pure, Requantise: q.requantise}
+	o := &preset.Options{Preset: p, Pure: q.pure, Requantise: q.requantise, Importance: q.importance != ""}
 	for _, rule := range q.rules {
 		r, err := preset.RuleOf(rule)
 		if err == nil && p.Type.Kind() == tensorfs.KindFloat {
 			err = fmt.Errorf("%s has no other types", p.Name)
 		}
 		if err != nil {
-			return nil, usageError{fmt.Errorf("--tensor-type %s: %w", rule, err)}
+			return usageError{fmt.Errorf("--tensor-type %s: %w", rule, err)}
 		}
 		o.Rules = append(o.Rules, r)
 	}
-	return o, nil
+	if to.Importance, err = openImportance(q.importance); err != nil {
+		return err
+	}
+	to.Quantise = o
+	return nil
+}
+
+// openImportance opens an importance matrix, which stays open; nil for no path.
+func openImportance(path string) (*imatrix.Matrix, error) {
+	if path == "" {
+		return nil, nil
+	}
+	fail := func(err error) error { return fmt.Errorf("--imatrix %s: %w", printableName(path), err) }
+	f, err := source.Map(path, filepath.Base(path))
+	if err != nil {
+		return nil, fail(err)
+	}
+	m, err := imatrix.Open(f)
+	if err != nil {
+		return nil, errors.Join(fail(err), f.Close())
+	}
+	m.File = filepath.Base(path)
+	return m, nil
 }
 
 // String is the flags as one would write them.
@@ -89,6 +114,9 @@ func (q *quantisation) String() string {
 	}
 	if q.requantise {
 		words = append(words, "--requantise")
+	}
+	if q.importance != "" {
+		words = append(words, "--imatrix "+q.importance)
 	}
 	return strings.Join(words, " ")
 }
@@ -108,7 +136,7 @@ func (f *modelFlags) add(s system, c *cobra.Command) {
 	f.addReading(s, c)
 	s.define(c, "", flags{
 		"views": &f.views, "gguf-type": &f.quantise.preset, "pure": &f.quantise.pure, "tensor-type": &f.quantise.rules, "requantise": &f.quantise.requantise,
-		"mmproj": &f.mmproj,
+		"imatrix": &f.quantise.importance, "mmproj": &f.mmproj,
 	})
 }
 
@@ -129,15 +157,17 @@ func (f *modelFlags) check() error {
 			return usageError{fmt.Errorf("--views: %w", err)}
 		}
 	}
-	o, err := f.quantise.options()
-	if err != nil {
-		return err
+	for _, path := range []*string{&f.mmproj, &f.quantise.importance} { // the server may be in another directory
+		if *path != "" && *path != noTower && !filepath.IsAbs(*path) {
+			abs, err := filepath.Abs(*path)
+			if err != nil {
+				return err
+			}
+			*path = abs
+		}
 	}
 	if f.tree.Whole.Quantise == nil { // models of a library are opened side by side
-		f.tree.Whole.Quantise = o
-	}
-	if f.mmproj != "" && f.mmproj != noTower && !filepath.IsAbs(f.mmproj) { // the server may be in another directory
-		if f.mmproj, err = filepath.Abs(f.mmproj); err != nil {
+		if err := f.quantise.options(&f.tree.Whole); err != nil {
 			return err
 		}
 	}

@@ -41,7 +41,7 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	meta = withFileType(meta, notes.FileType)
+	meta = quantisedKeys(meta, notes.FileType, opts.Importance)
 	d, err := gguf.Compose(slices.Concat(meta, tokens), list)
 	if err != nil {
 		return nil, err

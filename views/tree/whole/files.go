@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/imatrix"
 	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
@@ -16,6 +17,10 @@ type Options struct {
 	// holds it exactly. What llama.cpp computes with F32 alone is F32 in either case, and
 	// what is quantised already stays so unless Requantise is set.
 	Quantise *preset.Options
+
+	// Importance is what the columns of weights count when they are quantised, nil for all
+	// the same. Quantise.Importance says that it is there.
+	Importance *imatrix.Matrix
 
 	// Projector finds the file of the vision tower that belongs to a GGUF model, opened as a
 	// model, for hf/. It returns nil where there is none; the note says which was taken, and

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/formats/imatrix"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
@@ -155,7 +156,7 @@ func rewritten(meta []tensorfs.Meta, tensors []tensorfs.Tensor, opts Options) (*
 	f.Tensors, f.Exact, f.Notes = len(composed), notes.Exact, notes.Notes
 	kept := slices.DeleteFunc(slices.Clone(meta), func(e tensorfs.Meta) bool { return strings.HasPrefix(e.Key, splitKeys) })
 	if opts.Quantise != nil {
-		kept = withFileType(kept, notes.FileType)
+		kept = quantisedKeys(kept, notes.FileType, opts.Importance)
 	}
 	d, err := gguf.Compose(kept, composed)
 	if err != nil {
@@ -203,13 +204,28 @@ func sizesOf(meta []tensorfs.Meta) (m preset.Model) {
 	return m
 }
 
-// withFileType returns keys of a file with another general.file_type.
-func withFileType(meta []tensorfs.Meta, n uint32) []tensorfs.Meta {
-	i := slices.IndexFunc(meta, func(e tensorfs.Meta) bool { return e.Key == keyType })
-	if i < 0 {
-		return append(meta, tensorfs.Meta{Key: keyType, Value: n})
+// quantisedKeys returns the keys of a file whose types were chosen: general.file_type is
+// another, and what llama-quantize says of an importance matrix is there.
+func quantisedKeys(meta []tensorfs.Meta, n uint32, by *imatrix.Matrix) []tensorfs.Meta {
+	set := func(key string, value any) {
+		i := slices.IndexFunc(meta, func(e tensorfs.Meta) bool { return e.Key == key })
+		if i < 0 {
+			meta = append(meta, tensorfs.Meta{Key: key, Value: value})
+		} else {
+			meta[i].Value = value
+		}
 	}
-	meta[i].Value = n
+	set(keyType, n)
+	if by != nil {
+		set("quantize.imatrix.file", by.File)
+		set("quantize.imatrix.entries_count", uint32(by.Len()))
+		if by.Dataset != "" {
+			set("quantize.imatrix.dataset", by.Dataset)
+		}
+		if by.Chunks > 0 {
+			set("quantize.imatrix.chunks_count", by.Chunks)
+		}
+	}
 	return meta
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/imatrix"
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
@@ -15,9 +17,18 @@ import (
 
 // TestPresets holds presets to the tensors that llama-quantize writes of the same models. What it refuses to quantise
 // again stays here, as a note says.
-func TestPresets(t *testing.T) {
+func TestPresets(t *testing.T) { testPresets(t, "quantised.tsv", 250, "") }
+
+// TestImportance holds both forms of an importance matrix to the tensors that llama-quantize writes with it.
+func TestImportance(t *testing.T) {
+	for _, form := range []string{"gguf", "dat"} {
+		t.Run(form, func(t *testing.T) { testPresets(t, "quantised-imatrix.tsv", 12, form) })
+	}
+}
+
+func testPresets(t *testing.T, golden string, cases int, form string) {
 	want := map[[2]string]map[string]string{}
-	for i, line := range strings.Split(strings.TrimSpace(string(read(t, "quantise/presets/quantised.tsv"))), "\n") {
+	for i, line := range strings.Split(strings.TrimSpace(string(read(t, "quantise/presets/"+golden))), "\n") {
 		f := strings.Split(line, "\t") // model, preset, tensor, type, bytes, SHA-256
 		if i == 0 {
 			continue
@@ -28,7 +39,7 @@ func TestPresets(t *testing.T) {
 		}
 		want[c][f[2]] = strings.Join(f[3:], " ")
 	}
-	if len(want) < 250 {
+	if len(want) < cases {
 		t.Fatalf("%d cases", len(want))
 	}
 	for c, want := range want {
@@ -45,7 +56,13 @@ func TestPresets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f := whole.GGUF(testwhole.Open(t, path), whole.Options{Quantise: &preset.Options{Preset: p}})
+			opts := whole.Options{Quantise: &preset.Options{Preset: p, Importance: form != ""}}
+			if form != "" {
+				if opts.Importance, err = imatrix.Open(tensorfs.Bytes(read(t, "quantise/imatrix/"+c[0]+".imatrix."+form))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f := whole.GGUF(testwhole.Open(t, path), opts)
 			if strings.HasPrefix(want["-"], "error") {
 				if f.Types[p.Type.String()] == 0 && !strings.Contains(strings.Join(f.Notes, "\n"), "quantised already") {
 					t.Errorf("nothing says what stays as it is: %s", f.Describe())

@@ -93,7 +93,11 @@ func (x *fileTensors) encode() (list []gguf.Stored, err error) {
 	for _, t := range x.taken {
 		stored := gguf.Stored{Name: t.name, DType: t.to, Shape: t.tensor.Numbers(), Data: t.tensor.Data}
 		if t.tensor.Quant != nil || t.tensor.DType != t.to || t.tensor.BigEndian {
-			if stored.Data, err = views.Encode(t.tensor, t.to); err != nil {
+			by, err := x.importanceOf(&t)
+			if err != nil {
+				return nil, err
+			}
+			if stored.Data, err = views.Weighted(t.tensor, t.to, by); err != nil {
 				return nil, fmt.Errorf("%s cannot be %s: %w", tensorfs.Quote(t.tensor.Source), t.name, err)
 			}
 		}
@@ -101,6 +105,25 @@ func (x *fileTensors) encode() (list []gguf.Stored, err error) {
 		x.note(t.name, t.to, stored.Shape, t.exact)
 	}
 	return list, nil
+}
+
+// importanceOf returns the importance of the columns of a tensor, nil where none is known.
+func (x *fileTensors) importanceOf(t *fileTensor) (views.Importance, error) {
+	m, shape := x.opts.Importance, t.tensor.Numbers()
+	if m == nil || t.fixed || m.Values(t.name) == 0 {
+		return nil, nil
+	}
+	want := shape[len(shape)-1]
+	if len(shape) > 2 {
+		want *= shape[len(shape)-3]
+	}
+	switch n := m.Values(t.name); {
+	case n != want && t.name == "token_embd.weight":
+		return nil, nil
+	case n != want:
+		return nil, fmt.Errorf("the importance matrix has %d values of %s, which needs %d: it is of another model", n, tensorfs.Quote(t.name), want)
+	}
+	return func(first, n int64) ([]float32, error) { return m.Read(t.name, first, n) }, nil
 }
 
 // note counts a tensor of the file.
