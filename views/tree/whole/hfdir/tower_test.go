@@ -49,7 +49,7 @@ func beside(t *testing.T, file []byte) whole.Options {
 
 // withTower are the models whose hf/ has the vision tower. Of the others, no block of
 // architectures.txt describes the language model both ways.
-var withTower = []string{"gemma3-vl", "lfm2-vl", "mistral3", "qwen2-vl", "qwen2.5-vl", "qwen3-vl", "smolvlm"}
+var withTower = []string{"gemma3-vl", "glm4v", "lfm2-vl", "mistral3", "qwen2-vl", "qwen2.5-vl", "qwen3-vl", "qwen3.5", "smolvlm"}
 
 // TestTowerBack makes hf/ of both files of a model: it has the tensors and the config.json
 // that transformers loads with the logits of the source.
@@ -87,8 +87,11 @@ func TestTowerBack(t *testing.T) {
 			if !strings.Contains(strings.Join(made.Notes, "; "), "the vision tower is that of mmproj-model.gguf") {
 				wrong.add("no note says which tower was taken: %q", made.Notes)
 			}
-			if works := len(wrong) == 0; works != slices.Contains(withTower, name) {
-				t.Errorf("it works: %v: %.2000s", works, strings.Join(wrong, "; "))
+			switch works := len(wrong) == 0; {
+			case works && !slices.Contains(withTower, name):
+				t.Logf("%s works: put it into withTower", name)
+			case !works && slices.Contains(withTower, name):
+				t.Errorf("%.2000s", strings.Join(wrong, "; "))
 			}
 		})
 	}
