@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -464,7 +465,7 @@ func copied(t *testing.T, name string, config map[string]any, tensors map[string
 }
 
 // renamed changes the names of tensors in a file: the beginnings of names that are in the
-// table, "" takes them away.
+// table, "" takes them away. A name after "+" is that of one more, of as many numbers.
 func renamed(t *testing.T, file string, names map[string]string) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -499,8 +500,66 @@ func renamed(t *testing.T, file string, names map[string]string) {
 			list = append(list, testmodel.SafeTensor{Name: name, DType: tensorfs.BF16, Shape: h.Shape, Data: b[8+n:][h.At[0]:h.At[1]]})
 		}
 	}
+	for name, length := range names {
+		if name, ok := strings.CutPrefix(name, "+"); ok {
+			n, err := strconv.ParseInt(length, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, testmodel.SafeTensor{Name: name, DType: tensorfs.BF16, Shape: []int64{n}})
+		}
+	}
 	slices.SortFunc(list, func(a, b testmodel.SafeTensor) int { return strings.Compare(a.Name, b.Name) })
 	if err := os.WriteFile(file, testmodel.Safetensors(list, nil), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestProcessorConfig reads what transformers 5 writes into processor_config.json.
+func TestProcessorConfig(t *testing.T) {
+	to := t.TempDir()
+	if err := os.CopyFS(to, os.DirFS(filepath.Join(testdata, "architectures", "gemma3-vl"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(to, "preprocessor_config.json")); err != nil {
+		t.Fatal(err)
+	}
+	const text = `{"image_processor": {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}, "image_seq_length": 4}`
+	if err := os.WriteFile(filepath.Join(to, "processor_config.json"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, err := formats.Open(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	got, err := projected(t, m, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := projected(t, opened(t, "gemma3-vl"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := fmt.Sprint(got.about.Keys(0)[3:]), fmt.Sprint(want.about.Keys(0)[3:]); a != b {
+		t.Errorf("the keys are %s, not %s", a, b)
+	}
+}
+
+// TestProjectorNorm has the norm before the projector that some LFM2-VL have.
+func TestProjectorNorm(t *testing.T) {
+	norm := map[string]string{"+model.multi_modal_projector.layer_norm.weight": "128", "+model.multi_modal_projector.layer_norm.bias": "128"}
+	x, err := projected(t, copied(t, "lfm2-vl", nil, norm), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"mm.input_norm.weight", "mm.input_norm.bias"} {
+		if !slices.ContainsFunc(x.list, func(s gguf.Stored) bool { return s.Name == name && s.DType == tensorfs.F32 && s.Shape[0] == 128 }) {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	norm["+model.multi_modal_projector.layer_norm.bias"] = "64"
+	if _, err := projected(t, copied(t, "lfm2-vl", nil, norm), Options{}); err == nil || !strings.Contains(err.Error(), "layer_norm.bias") {
+		t.Error(err)
 	}
 }
