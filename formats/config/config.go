@@ -206,7 +206,7 @@ func (m *model) evaluate(bare bool) []tensorfs.Field {
 		if f.only != nil && !f.only(m) || bare && !f.tensors {
 			continue
 		}
-		if n, ok := m.compressed(f.name); ok {
+		if n, ok := m.compressed(f.name); ok && !(f.name == "n_kv_heads" && byLayer[m.arch].heads) {
 			m.set(f.name, n)
 			continue
 		}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/tensorfs/tensorfs/formats/architectures"
 )
@@ -24,8 +25,8 @@ func (id identifiers) block(arch string) *architectures.Settings {
 	return nil
 }
 
-// described gives a count that the description of the architecture has as a number whatever
-// config.json says, or that is in a field of its own.
+// described gives a count that follows from others by the description of the architecture,
+// whatever config.json says of it, or that is in a field of its own.
 func (m *model) described(f *field) (any, bool) {
 	if m.block == nil || f.kind != count && f.kind != counts {
 		return nil, false
@@ -42,8 +43,30 @@ func (m *model) described(f *field) (any, bool) {
 		}
 	}
 	if s.Always && s.Value != nil {
-		n, ok := s.Value.Literal.(int64)
+		n, ok := s.Value.Eval(m.facts).(int64)
 		return inRange(n, ok)
 	}
 	return nil, false
+}
+
+// facts gives what expressions of a description name: fields of config.json, after
+// "config.", and facts that are fields of this schema.
+func (m *model) facts(name string) any {
+	field, ok := strings.CutPrefix(name, "config.")
+	if !ok {
+		v, _ := m.value(name)
+		return v
+	}
+	v, _ := m.find(nil, paths([]string{field}))
+	switch v := v.(type) {
+	case string, bool:
+		return v
+	}
+	if n, ok := toCount(v); ok {
+		return n
+	}
+	if x, ok := toReal(v); ok {
+		return x
+	}
+	return nil
 }

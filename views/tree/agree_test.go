@@ -63,17 +63,9 @@ var ownOf = map[string]string{
 	"qwen3":           "tie_embeddings", // the matrix is stored though it is tied
 	"glm":             "max_seq_len",    // the converter writes the width of the hidden state
 
-	// What a description of the architecture will say.
-	"command-r":     "max_seq_len",
-	"glm-dsa":       "n_kv_heads head_dim v_head_dim q_dim kv_dim",
-	"granitehybrid": "max_seq_len",
-	"kimi-linear":   "n_kv_heads n_kv_heads_per_layer head_dim v_head_dim q_dim",
-	"llama4":        "ffn_dim",
-	"mamba":         "max_seq_len",
-	"mamba2":        "max_seq_len",
-	"nemotron_h":    "max_seq_len",
-	"roberta":       "max_seq_len",
-	"xlm-roberta":   "max_seq_len",
+	// These have no description yet, which says it.
+	"glm-dsa": "n_kv_heads head_dim v_head_dim q_dim kv_dim",
+	"llama4":  "ffn_dim",
 }
 
 // sameFields compares the config of a directory with that of its GGUF file.
