@@ -140,17 +140,17 @@ func TestNames(t *testing.T) {
 		for _, layout := range []names.Layout{names.GGUF, names.HF} {
 			var have []names.Source
 			var want []string
-			add := func(list []Tensor, canonical, prefix string) {
+			add := func(list []Tensor, layer string) {
 				for i := range list {
 					x := &list[i]
-					name := x.HF
+					name := a.InHF(x.HF, layer, 0)
 					if layout == names.GGUF {
-						name = x.GGUF
+						name = a.InGGUF(x, layer)
 					}
 					if x.When != nil && strings.HasPrefix(x.When.String(), "!") && x.Module == "attention_norm" {
 						continue // in the place of another
 					}
-					if layout == names.HF && (name == "" || x.Moved("latent_v") || x.Moved("latent_k") || x.Moved("mixed_qkv") || x.Moved("mixed_z") || x.Moved("part")) {
+					if layout == names.HF && (x.HF == "" || x.Moved("latent_v") || x.Moved("latent_k") || x.Moved("mixed_qkv") || x.Moved("mixed_z") || x.Moved("part")) {
 						continue // not one for one
 					}
 					if x.Module == "classifier" {
@@ -165,7 +165,10 @@ func TestNames(t *testing.T) {
 							at := strings.LastIndexByte(module, '.')
 							module = module[:at] + ".0" + module[at:]
 						}
-						s := strings.ReplaceAll(prefix+name, "{e}", "0") + param
+						if layer != "" {
+							module = Canonical(module, layer)
+						}
+						s := strings.ReplaceAll(name, "{e}", "0") + param
 						if x.Bare && layout == names.HF || x.BareGGUF && layout == names.GGUF {
 							s = strings.TrimSuffix(s, param)
 						}
@@ -173,29 +176,26 @@ func TestNames(t *testing.T) {
 							param = ""
 						}
 						shape := []int64{2, 1}
-						if module == "ffn.gate_up" {
+						if x.Module == "ffn.gate_up" {
 							shape[0] = 4
 						}
-						if module == "ffn.down" {
+						if x.Module == "ffn.down" {
 							shape[1] = 2
 						}
-						if slices.Contains(want, canonical+module+param) {
+						if slices.Contains(want, module+param) {
 							continue // of another way of scaling
 						}
 						have = append(have, names.Source{Name: s, Shape: shape})
-						want = append(want, canonical+module+param)
+						want = append(want, module+param)
 					}
 				}
 			}
-			prefix := a.Prefix + "0."
-			if layout == names.GGUF {
-				prefix = "blk.0."
-			} else if !a.Makes("hf") {
+			if layout == names.HF && !a.Makes("hf") {
 				continue
 			}
-			add(a.First, "", "")
-			add(a.Layer, "layers.0.", prefix)
-			add(a.Last, "", "")
+			add(a.First, "")
+			add(a.Layer, "0.")
+			add(a.Last, "")
 			for i, r := range names.Map(layout, a.Name, have) {
 				if r.Name != want[i] {
 					t.Errorf("%s: %s is %s, want %s", a.Name, have[i].Name, r.Name, want[i])

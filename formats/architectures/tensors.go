@@ -79,6 +79,15 @@ func (t *Tensor) Params() []string {
 
 var clippedParams = []string{".weight", ".bias", ".input_min", ".input_max", ".output_min", ".output_max"}
 
+// Canonical returns the canonical name of a module of a layer, without .weight and .bias.
+// The layer is its number with a dot. Modules of encoders beside a decoder begin with enc.
+func Canonical(module, layer string) string {
+	if rest, ok := strings.CutPrefix(module, "enc."); ok {
+		return "enc.layers." + layer + rest
+	}
+	return "layers." + layer + module
+}
+
 // InGGUF returns what a module is called in a GGUF file, without .weight and .bias. The
 // layer is its number with a dot, or "" for modules of none.
 func (a *Architecture) InGGUF(t *Tensor, layer string) string {
@@ -172,13 +181,14 @@ var modules = sync.OnceValue(func() *moduleTable { return must(readModules("modu
 // modules.txt.
 func Shapes(layer int64) iter.Seq2[string, []string] {
 	return func(yield func(string, []string) bool) {
-		prefix := "layers." + strconv.FormatInt(layer, 10) + "."
+		number := strconv.FormatInt(layer, 10) + "."
 		for _, name := range modules().order {
 			m := modules().modules[name]
-			canonical := name + ".weight"
+			canonical := name
 			if m.inLayer {
-				canonical = prefix + canonical
+				canonical = Canonical(name, number)
 			}
+			canonical += ".weight"
 			if (m.inLayer || layer == 0) && !yield(canonical, m.shape) {
 				return
 			}
@@ -348,7 +358,7 @@ func (t *Tensor) mark(text string) (ok bool) {
 func (t *Tensor) spell(inLayer bool) {
 	canonical, ggufPrefix, anyPrefix := t.Module, "", ""
 	if inLayer {
-		canonical, ggufPrefix, anyPrefix = "layers.{n}."+t.Module, "blk.{n}.", "{n}."
+		canonical, ggufPrefix, anyPrefix = Canonical(t.Module, "{n}."), "blk.{n}.", "{n}."
 	}
 	param := ".weight"
 	if t.Whole = len(names.Spellings(names.GGUF, canonical)) > 0; t.Whole {

@@ -224,7 +224,7 @@ func (w *Walk) module(t *architectures.Tensor, layer string) *module {
 	case next && w.To == GGUF:
 		from = w.nextIn(t.Module)
 	case layer != "":
-		from = "layers." + layer + from
+		from = architectures.Canonical(from, layer)
 	}
 	spelling := t.HF
 	if w.To == MLX && t.MLX != "" {
