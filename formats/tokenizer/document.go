@@ -270,10 +270,7 @@ func (d *document) readMerges(r jsonobj.Raw) {
 	m.merges = make([]Merge, 0, len(m.texts)) // most tokens are made by a merge
 	for r := range d.want(r, "[", "its merges").Elements() {
 		if r.Kind() == '"' {
-			e, ok := cutMerge(r.Text())
-			if m.merges = append(m.merges, e); !ok && d.err == nil {
-				d.fail("its merge %d is %s, which is not two tokens with a space between", len(m.merges)-1, tensorfs.Quote(r.Text()))
-			}
+			d.addMerge(r.Text())
 			continue
 		}
 		pair, n := [2]string{}, 0
@@ -294,10 +291,13 @@ func (d *document) readMerges(r jsonobj.Raw) {
 	}
 }
 
-// cutMerge cuts a line of two tokens.
-func cutMerge(line string) (Merge, bool) {
-	left, right, ok := strings.Cut(line, " ")
-	return Merge{left, right}, ok && left != "" && right != "" && strings.IndexByte(right, ' ') < 0
+// addMerge adds the merge of a line of two tokens.
+func (d *document) addMerge(line string) {
+	left, right, _ := strings.Cut(line, " ")
+	if d.err == nil && (left == "" || right == "" || strings.IndexByte(right, ' ') >= 0) {
+		d.fail("its merge %d is %s, which is not two tokens with a space between", len(d.model.merges), tensorfs.Quote(line))
+	}
+	d.model.merges = append(d.model.merges, Merge{left, right})
 }
 
 // check holds that no text and no id of the vocabulary is there twice, and that

@@ -184,34 +184,31 @@ func (s *source) decoder(add func(a addedToken)) {
 	}
 }
 
-// fields calls do for the fields of a message: with the number of a varint or of
-// 32 or 64 bits, or with the bytes of a text or of a message inside.
+// fields calls do for the fields of a message: with the number of a varint or of 32
+// bits, or with the bytes of a text or of a message inside.
 func (s *source) fields(b []byte, do func(n protowire.Number, number uint64, b []byte)) {
 	for len(b) > 0 && s.err == nil {
 		n, kind, size := protowire.ConsumeTag(b)
-		b = b[max(size, 0):]
-		var number uint64
-		var inside []byte
-		switch {
-		case size < 0:
-		case kind == protowire.VarintType:
-			number, size = protowire.ConsumeVarint(b)
-		case kind == protowire.Fixed32Type:
-			var v uint32
-			v, size = protowire.ConsumeFixed32(b)
-			number = uint64(v)
-		case kind == protowire.Fixed64Type:
-			number, size = protowire.ConsumeFixed64(b)
-		case kind == protowire.BytesType:
-			inside, size = protowire.ConsumeBytes(b)
-		default: // groups, which SentencePiece does not have
-			size = -1
+		length := -1
+		if size > 0 && kind != protowire.StartGroupType { // which SentencePiece does not have
+			length = protowire.ConsumeFieldValue(n, kind, b[size:])
 		}
-		if size < 0 {
+		if length < 0 {
 			s.fail("%s: it is not a message of SentencePiece, or is cut off", s.pieces)
 			return
 		}
-		b = b[size:]
-		do(n, number, inside)
+		value := b[size : size+length]
+		b = b[size+length:]
+		switch kind {
+		case protowire.VarintType:
+			number, _ := protowire.ConsumeVarint(value)
+			do(n, number, nil)
+		case protowire.Fixed32Type:
+			number, _ := protowire.ConsumeFixed32(value)
+			do(n, uint64(number), nil)
+		case protowire.BytesType:
+			inside, _ := protowire.ConsumeBytes(value)
+			do(n, 0, inside)
+		}
 	}
 }

@@ -35,7 +35,9 @@ func (s *source) slow(v *Vocabulary) bool {
 	}
 	d := &document{failure: &s.failure, file: vocabName, rows: s.Rows}
 	d.readVocab(d.parse(vocab))
-	s.readLines(mergesName, lines, &d.model)
+	d.file = mergesName
+	d.readLines(lines)
+	d.file = vocabName
 	s.slowAdded(d)
 	d.check()
 	v.Merges = d.model.merges
@@ -50,25 +52,19 @@ func (s *source) slow(v *Vocabulary) bool {
 
 // readLines reads a merges.txt: a comment with a version, then a merge on each
 // line.
-func (s *source) readLines(name string, b []byte, m *model) {
+func (d *document) readLines(b []byte) {
 	if !utf8.Valid(b) {
-		s.fail("%s: it is not UTF-8", name)
+		d.fail("it is not UTF-8")
 	}
-	m.merges = make([]Merge, 0, bytes.Count(b, []byte("\n")))
+	d.model.merges = make([]Merge, 0, bytes.Count(b, []byte("\n")))
 	text := string(b)
 	if strings.HasPrefix(text, "#version") {
 		_, text, _ = strings.Cut(text, "\n")
 	}
 	for line := range strings.Lines(text) {
-		if line = strings.TrimRight(line, "\r\n"); line == "" {
-			continue
+		if line = strings.TrimRight(line, "\r\n"); line != "" && d.err == nil {
+			d.addMerge(line)
 		}
-		e, ok := cutMerge(line)
-		if !ok {
-			s.fail("%s: its merge %d is %s, which is not two tokens with a space between", name, len(m.merges), tensorfs.Quote(line))
-			return
-		}
-		m.merges = append(m.merges, e)
 	}
 }
 
