@@ -1,0 +1,66 @@
+package tree_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/testing/memory"
+	"github.com/tensorfs/tensorfs/views/tree/whole"
+)
+
+// TestFieldsThatChangeTheModel adds fields of other releases to golden models. Each changes
+// what the model computes, llama.cpp would not, and the reason names it.
+func TestFieldsThatChangeTheModel(t *testing.T) {
+	for _, c := range []struct{ name, field, value string }{
+		{"granite", "attn_logit_softcapping", `30.0`},
+		{"smollm3", "use_sliding_window", `true`},
+		{"mamba2", "time_step_limit", `[0.1, 0.5]`},
+		{"lfm2", "num_experts", `4`},
+		{"olmo2", "clip_qkv", `8.0`},
+		{"glm4", "num_kv_shared_layers", `2`},
+		{"seed_oss", "embedding_multiplier", `12.0`},
+		{"nemotron", "use_moe", `true`},
+		{"kimi-k2", "index_topk", `2048`},
+		{"gemma", "final_logit_softcapping", `30.0`},
+		{"glm", "use_qk_norm", `true`},
+		{"ernie4.5", "moe_num_experts", `4`},
+		{"dots1", "index_topk", `2048`},
+		{"minicpm", "attention_multiplier", `0.5`},
+		{"granitemoe", "num_nextn_predict_layers", `1`},
+		{"olmoe", "shared_expert_intermediate_size", `64`},
+		{"deepseek-moe", "kv_lora_rank", `16`},
+	} {
+		dir := "../../testdata/architectures/" + c.name
+		files := map[string][]byte{}
+		list, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range list {
+			if files[e.Name()], err = os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		plain := files["config.json"]
+		added := []byte("{\"" + c.field + "\": " + c.value + ",\n")
+		if at := bytes.Index(plain, []byte(`"`+c.field+`"`)); at >= 0 {
+			t.Errorf("%s has %s", c.name, c.field)
+			continue
+		}
+		for config, refused := range map[string]bool{string(plain): false, string(added) + strings.TrimLeft(string(plain), "{ \n"): true} {
+			files["config.json"] = []byte(config)
+			m, err := formats.OpenFS(memory.New(files), ".")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f := whole.GGUF(m, whole.Options{}); (f.Reason != "") != refused || refused && !strings.Contains(f.Reason, c.field) {
+				t.Errorf("%s with %s %s: %q", c.name, c.field, c.value, f.Reason)
+			}
+			m.Close()
+		}
+	}
+}
