@@ -64,8 +64,7 @@ var ownOf = map[string]string{
 	"glm":             "max_seq_len",    // the converter writes the width of the hidden state
 
 	// These have no description yet, which says it.
-	"glm-dsa": "n_kv_heads head_dim v_head_dim q_dim kv_dim",
-	"llama4":  "ffn_dim",
+	"llama4": "ffn_dim",
 }
 
 // sameFields compares the config of a directory with that of its GGUF file.
