@@ -1,15 +1,12 @@
 package whole
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -18,10 +15,8 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/formats/tokenizer"
-	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
-	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
 // projection is what is made of a model's vision tower.
@@ -95,140 +90,6 @@ func TestProjectors(t *testing.T) {
 			sameKeys(t, x.about.Keys(x.notes.FileType), strings.TrimSuffix(file, "tsv")+"meta.json")
 		})
 	}
-}
-
-// TestProjectorsBack makes the tensors of a directory again of those of its projector's
-// file: the names, the shapes and the numbers that were there.
-func TestProjectorsBack(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(testdata, "architectures", "expected", "*.mmproj.tsv"))
-	if err != nil || len(files) != 12 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".mmproj.tsv")
-		t.Run(name, func(t *testing.T) {
-			x, err := projected(t, opened(t, name), Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var tensors []tensorfs.Tensor
-			for _, s := range x.list {
-				tensors = append(tensors, tensorfs.Tensor{Source: s.Name, DType: s.DType, Shape: s.Shape, Data: s.Data})
-			}
-			tower, err := layout.TowerOf(x.about.Projector, x.about.Fact)
-			if err != nil {
-				t.Fatal(err)
-			}
-			own, err := tower.Model(tensors, layout.GGUF)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var made layout.List
-			w := tower.Walk(own, layout.HF, x.about.Fact)
-			w.Sink = &made
-			if err := w.Run(); err != nil {
-				t.Fatal(err)
-			}
-			got, want := map[string]string{}, map[string]string{}
-			for i := range made.Tensors {
-				got[made.Names[i].Name] = numbersOf(t, &made.Tensors[i])
-			}
-			for i := range x.m.Tensors {
-				if source := &x.m.Tensors[i]; towerOf(source) != "" {
-					want[source.Source] = numbersOf(t, source)
-				}
-			}
-			testwhole.Same(t, got, want)
-		})
-	}
-}
-
-// sections are an array of metadata.
-type sections []any
-
-func (s sections) Len() int              { return len(s) }
-func (s sections) Values() iter.Seq[any] { return slices.Values(s) }
-
-// TestProjectorConfigs makes the fields about the tower of config.json again of its file.
-func TestProjectorConfigs(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(testdata, "architectures", "expected", "*.vl.hf.config.json"))
-	if err != nil || len(files) != 11 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".vl.hf.config.json")
-		x, err := projected(t, opened(t, name), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := gguf.Compose(x.about.Keys(0), x.list)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tower, err := formats.OpenFS(fstest.MapFS{"m.gguf": {Data: bytesOf(t, d)}}, "m.gguf")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tower.Close()
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var want map[string]any
-		if err := json.Unmarshal(b, &want); err != nil {
-			t.Fatal(err)
-		}
-		works := false
-		for language, class := range x.about.Beside { // several language models may have the tower
-			if !strings.HasPrefix(class, want["architectures"].([]any)[0].(string)+":") {
-				continue
-			}
-			text := &tensorfs.Model{Metadata: []tensorfs.Meta{{Key: "general.architecture", Value: language}, {Key: language + ".embedding_length", Value: x.about.Fact("projection_dim")},
-				{Key: language + ".rope.dimension_sections", Value: sections{int32(2), int32(3), int32(3), int32(0)}}}}
-			about, err := settings.FromProjector(text, tower)
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-				continue
-			}
-			of, err := layout.TowerOf(about.Projector, about.Fact)
-			if err != nil {
-				t.Fatal(err)
-			}
-			own, err := of.Model(tower.Tensors, layout.GGUF)
-			if err != nil {
-				t.Fatal(err)
-			}
-			made, _, err := about.Config([]byte(`{"rope_scaling":1}`), layout.TensorsOf(own).Find, nil)
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-				continue
-			}
-			var got map[string]any
-			if err := json.Unmarshal(made, &got); err != nil {
-				t.Fatal(err)
-			}
-			works = true
-			delete(got, "text_config")
-			for field, v := range got {
-				if !reflect.DeepEqual(v, want[field]) {
-					t.Errorf("%s: %s is %v, want %v", name, field, v, want[field])
-				}
-			}
-		}
-		if !works {
-			t.Errorf("%s: no directory has the tower", name)
-		}
-	}
-}
-
-// numbersOf is the shape of a tensor and the hash of its numbers.
-func numbersOf(t *testing.T, x *tensorfs.Tensor) string {
-	t.Helper()
-	f, err := layout.Encoded(x, tensorfs.F32)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return line(t, gguf.Stored{Name: x.Source, DType: f.DType, Shape: f.Shape, Data: f.Data})
 }
 
 // sameKeys compares keys with those of a file that the converter made.
@@ -413,105 +274,6 @@ func TestProjectorBeside(t *testing.T) {
 	f = GGUF(copied(t, "gemma3-vl", nil, nil, "preprocessor_config.json"), Options{})
 	if len(f.List) != 1 || !strings.Contains(f.Left[Vision], "39") || !strings.Contains(f.Left[Vision], "preprocessor_config.json has no image_mean") {
 		t.Errorf("%s", f.Describe())
-	}
-}
-
-// copied copies a model of testdata/architectures, changes its files and opens it.
-// Tensors of no name are taken away.
-func copied(t *testing.T, name string, config map[string]any, tensors map[string]string, drop ...string) *tensorfs.Model {
-	t.Helper()
-	from, to := filepath.Join(testdata, "architectures", name), t.TempDir()
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		t.Fatal(err)
-	}
-	for path, value := range config {
-		file, path, _ := strings.Cut(path, ":")
-		b, err := os.ReadFile(filepath.Join(to, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var all map[string]any
-		if err := json.Unmarshal(b, &all); err != nil {
-			t.Fatal(err)
-		}
-		object, fields := all, strings.Split(path, ".")
-		for _, f := range fields[:len(fields)-1] {
-			object = object[f].(map[string]any)
-		}
-		if object[fields[len(fields)-1]] = value; value == nil {
-			delete(object, fields[len(fields)-1])
-		}
-		if b, err = json.Marshal(all); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(to, file), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, file := range drop {
-		if err := os.Remove(filepath.Join(to, file)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if tensors != nil {
-		renamed(t, filepath.Join(to, "model.safetensors"), tensors)
-	}
-	m, err := formats.Open(to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	return m
-}
-
-// renamed changes the names of tensors in a file: the beginnings of names that are in the
-// table, "" takes them away. A name after "+" is that of one more, of as many numbers.
-func renamed(t *testing.T, file string, names map[string]string) {
-	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := binary.LittleEndian.Uint64(b)
-	var header map[string]struct {
-		DType string   `json:"dtype"`
-		Shape []int64  `json:"shape"`
-		At    [2]int64 `json:"data_offsets"`
-	}
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(b[8:8+n], &raw); err != nil {
-		t.Fatal(err)
-	}
-	delete(raw, "__metadata__")
-	text, _ := json.Marshal(raw)
-	if err := json.Unmarshal(text, &header); err != nil {
-		t.Fatal(err)
-	}
-	var list []testmodel.SafeTensor
-	for name, h := range header {
-		for old, begin := range names {
-			if rest, ok := strings.CutPrefix(name, old); ok && begin == "" {
-				name = ""
-			} else if ok {
-				name = begin + rest
-			}
-		}
-		if name != "" {
-			list = append(list, testmodel.SafeTensor{Name: name, DType: tensorfs.BF16, Shape: h.Shape, Data: b[8+n:][h.At[0]:h.At[1]]})
-		}
-	}
-	for name, length := range names {
-		if name, ok := strings.CutPrefix(name, "+"); ok {
-			n, err := strconv.ParseInt(length, 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			list = append(list, testmodel.SafeTensor{Name: name, DType: tensorfs.BF16, Shape: []int64{n}})
-		}
-	}
-	slices.SortFunc(list, func(a, b testmodel.SafeTensor) int { return strings.Compare(a.Name, b.Name) })
-	if err := os.WriteFile(file, testmodel.Safetensors(list, nil), 0o600); err != nil {
-		t.Fatal(err)
 	}
 }
 
