@@ -18,12 +18,14 @@ from recipes import RECIPES
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+ARCHITECTURES = ROOT / "testdata/architectures"
 VENVS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tensorfs-tests/programs"
 CHECKS = (  # the program, where it is installed, its checks
     ("transformers-4", "hf4", "check_transformers.py"),
     ("transformers-5", "hf5", "check_transformers.py"),
     ("sentence-transformers", "hf5", "check_embeddings.py"),
     ("mlx-lm", "mlx", "check_mlx.py"),
+    ("mlx-lm", "mlx", "check_architectures.py"),
 )
 # Of the golden models of this repository, from which tensorfs makes GGUF files.
 RUST = ("mistralrs", "rust", "check_rust.py")
@@ -49,6 +51,7 @@ class Trial:
             HF_HOME=str(work / "hf-home"),
             MODELS=str(self.models),
             MOUNTED=str(self.mounted),
+            EXPECTED=str(ARCHITECTURES / "expected"),
             ONLY=only,
             CANDLE=str(VENVS / "candle/debug/check-candle"),
             RUST_LOG="off",
@@ -70,6 +73,21 @@ class Trial:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
 
     def make(self) -> None:
+        name = self.only.split("/")[0]
+        if name not in RECIPES:
+            self.architectures(name)
+        if not name or name in RECIPES:
+            self.recipes()
+
+    def architectures(self, only: str) -> None:
+        """Puts the models of testdata/architectures, and the GGUF files that they become, where they are mounted."""
+        said("converting models of many architectures with gguf/")
+        for source in sorted(ARCHITECTURES.iterdir()):
+            if (source / "config.json").exists() and only in ("", source.name):
+                shutil.copytree(source, self.models / "architectures/hf" / source.name)
+                self.golden(source, self.models / "architectures/gguf" / (source.name + ".gguf"))
+
+    def recipes(self) -> None:
         names = [self.only.split("/")[0]] if self.only else []
         for what, venv in (("v4", "hf4"), ("v5", "hf5"), ("q8", "hf5"), ("mlx", "mlx")):
             said(f"making models: {what}")
@@ -92,7 +110,7 @@ class Trial:
 
     def golden(self, source: Path, out: Path) -> None:
         """The GGUF file of a directory, if there is one."""
-        out.parent.mkdir(exist_ok=True)
+        out.parent.mkdir(parents=True, exist_ok=True)
         with out.open("wb") as f:
             done = subprocess.run([self.tensorfs, "cat", source, "gguf/model.gguf"], stdout=f, stderr=subprocess.DEVNULL, env=self.env)
         if done.returncode != 0:
@@ -123,8 +141,8 @@ class Trial:
 
     def mount(self) -> None:
         for model, name in ((self.models, "models"), ("ollama:", "ollama"), (self.work / "golden", "golden")):
-            if name == "golden" and self.only:
-                continue
+            if not (self.work / name).exists():
+                continue  # no such model was asked for
             place = self.mounted / name
             place.mkdir(parents=True)
             self.call([self.tensorfs, "mount", model, place])
@@ -209,8 +227,8 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="MODEL/FORM/SOURCE/PROGRAM", help="such a case, or the first parts of one")
     parser.add_argument("--keep", action="store_true", help="leave the models, and print where they are")
     options = parser.parse_args()
-    if options.only and (name := options.only.split("/")[0]) not in RECIPES:
-        parser.error(f"there is no model {name}; there are {', '.join(RECIPES)}")
+    if options.only and (name := options.only.split("/")[0]) not in RECIPES and not (ARCHITECTURES / name / "config.json").exists():
+        parser.error(f"there is no model {name}; there are {', '.join(RECIPES)}, and those of testdata/architectures")
     work = Path(tempfile.mkdtemp(prefix="tensorfs-programs-"))
     trial = Trial(work / "tensorfs", work, options.only)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))

@@ -88,7 +88,7 @@ func TestMLXFieldsOfTensors(t *testing.T) {
 		{`{"model_type":"pixtral","text_config":{"a":1}}`, "", `{"a":1,"num_attention_heads":32}`},
 		{`{"model_type":"granitemoehybrid","layer_types":["linear_attention","full_attention"],"position_embedding_type":null}`, "", `"layer_types": ["mamba","attention"]`},
 		{`{"model_type":"glm4_moe","mlp_layer_types":["dense","dense","sparse"]}`, "", `"first_k_dense_replace": 2`},
-		{`{"model_type":"glm4_moe","mlp_layer_types":["dense","sparse","dense"]}`, "", ""},
+		{`{"model_type":"glm4_moe_lite","mlp_layer_types":["dense","sparse","dense"]}`, "", ""},
 		{`{"model_type":"exaone_moe","mlp_layer_types":["dense","sparse"]}`, "", `"is_moe_layer": [false,true]`},
 		{`{"model_type":"falcon_h1","hidden_size":64,"num_attention_heads":4}`, "", `"head_dim": 16`},
 		{`{"model_type":"falcon_h1","hidden_size":64,"num_attention_heads":0}`, "", ""},
