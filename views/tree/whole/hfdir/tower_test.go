@@ -49,7 +49,7 @@ func beside(t *testing.T, file []byte) whole.Options {
 
 // withTower are the models whose hf/ has the vision tower. Of the others, no block of
 // architectures.txt describes the language model both ways.
-var withTower = []string{"gemma3-vl", "gemma4", "glm4v", "lfm2-vl", "mistral3", "qwen2-vl", "qwen2.5-vl", "qwen3-vl", "qwen3.5", "smolvlm"}
+var withTower = []string{"gemma3-vl", "gemma4", "glm4v", "lfm2-vl", "llama4", "mistral3", "qwen2-vl", "qwen2.5-vl", "qwen3-vl", "qwen3.5", "smolvlm"}
 
 // TestTowerBack makes hf/ of both files of a model: it has the tensors and the config.json
 // that transformers loads with the logits of the source.

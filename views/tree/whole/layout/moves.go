@@ -44,6 +44,8 @@ var moves = map[string]Move{
 	"latent_k":     {Find: latentK, All: joinLatent},
 	"latent_v":     {Find: latentV, All: withAnother},
 	"stack":        {Find: stacked, All: stackOrEach},
+	"turned_half":  {Find: turnedHalf, All: sideBySide},
+	"turned":       {Find: turnedStack, All: turnedBack},
 	"alternate":    {Find: alternating, All: alternated},
 	"keep":         {To: keepTokens},
 	"tokens":       {Find: outputOrTokens},
