@@ -59,6 +59,11 @@ def main() -> None:
             if source == "gguf" and not (root / source / f"{name}.gguf").exists():
                 common.tell(name, FORM, source, PROGRAM, skipped="gguf/ does not have the architecture")
                 continue
+            told = seen / source / name / "mlx/tensorfs.json"
+            reason = json.loads(told.read_text()).get("reason", "")
+            if source == "gguf" and reason.startswith("mlx-lm has no architecture"):
+                common.tell(name, FORM, source, PROGRAM, skipped="mlx/ does not have the architecture")
+                continue
             check(Case(name, FORM, source, root, seen / source / name), want)
 
 
