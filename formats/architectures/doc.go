@@ -9,7 +9,8 @@
 //	keys.txt            a line for each fact that has a key and a field: its kind, and both names
 //	projectors.txt      a block for each vision tower with its projector, which GGUF has in a file of its own
 //	towers.txt          what modules.txt is, for projectors.txt
-//	mlx.txt             a line for each model type that mlx-lm has: what its class reads, and what it does not do
+//	mlx_needs.txt       the model types that mlx-lm has, and the fields of config.json without which it refuses one
+//	mlx.txt             a line for each of them that takes more than a release has, or does other things
 //
 // A block begins with "arch NAME", or "arch NAME like OTHER", at the start of a line.
 // Indented lines follow: a word, and the items that it has. Lines that are indented
