@@ -94,7 +94,7 @@ func TestWrongInputs(t *testing.T) {
 
 		// More of them than one.
 		{"stat m.gguf a b", 2, "too many arguments; stat takes one NAME or GLOB: 'layers.0.*' in quotes selects several tensors; usage: tensorfs stat [--json] MODEL [NAME | GLOB] [flags]"},
-		{"info m.gguf two/m.gguf", 2, "too many arguments; info takes one model, and tensorfs list FOLDER describes all models of a folder; usage: tensorfs info [--json] MODEL [flags]"},
+		{"info m.gguf two/m.gguf", 2, "too many arguments; info takes one model, and tensorfs list FOLDER describes all models of a folder; usage: tensorfs info [--json] [--architectures | MODEL] [flags]"},
 
 		{"cache purge", 2, `"purge" is not a command; did you mean prune?`},
 	} {
