@@ -18,10 +18,12 @@ REFUSED = {
         "mamba": "d_model",  # it reads the form from before transformers
         "llama3": "longrope",  # parameters of rope that no release has: its GGUF file keeps what follows from them
         "mlx-llama3-4bit": "longrope",
+        "llama.q4_k_m": "longrope",
     },
     "mistral.rs": {
         "llama3": "longrope",
         "mlx-llama3-4bit": "longrope",
+        "llama.q4_k_m": "longrope",
         "syn-gpt-oss-dense": "experts.gate_proj",  # it reads these experts as MXFP4 alone
     },
 }

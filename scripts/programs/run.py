@@ -119,7 +119,8 @@ class Trial:
     def gguf(self, source: Path, out: Path, kind: str) -> None:
         out.parent.mkdir(parents=True, exist_ok=True)
         with out.open("wb") as f:
-            command = [self.tensorfs, "cat", "--gguf-type", kind, source, "gguf/model.gguf"]
+            again = ["--requantise"] if kind == "q8_0" else []  # experts in MXFP4, too
+            command = [self.tensorfs, "cat", "--gguf-type", kind, *again, source, "gguf/model.gguf"]
             self.call(command, stdout=f)
 
     def ollama(self, model: Path, name: str) -> None:
