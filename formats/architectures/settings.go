@@ -73,7 +73,6 @@ func (s *Settings) Calls(word string) []*Expr {
 	return list
 }
 
-// Transposed reports whether matrices are stored the other way round in the files of
 // Hugging Face.
 func (s *Settings) Transposed() bool {
 	return slices.ContainsFunc(s.words["layer"], func(x Item) bool { return strings.Contains(x.Text, ":transpose") })

@@ -2,7 +2,6 @@ package architectures
 
 import (
 	_ "embed"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -166,7 +165,6 @@ type module struct {
 type moduleTable struct {
 	file    string
 	modules map[string]module
-	order   []string // of the modules, as in the text
 	sizes   map[string]*Expr
 	moves   []string
 }
@@ -175,26 +173,6 @@ type moduleTable struct {
 func Moves() []string { return modules().moves }
 
 var modules = sync.OnceValue(func() *moduleTable { return must(readModules("modules.txt", modulesText)) })
-
-// Shapes yields the canonical names of the weights of a layer, and of the first one also
-// those of no layer, with their dimensions: those of all architectures, in the order of
-// modules.txt.
-func Shapes(layer int64) iter.Seq2[string, []string] {
-	return func(yield func(string, []string) bool) {
-		number := strconv.FormatInt(layer, 10) + "."
-		for _, name := range modules().order {
-			m := modules().modules[name]
-			canonical := name
-			if m.inLayer {
-				canonical = Canonical(name, number)
-			}
-			canonical += ".weight"
-			if (m.inLayer || layer == 0) && !yield(canonical, m.shape) {
-				return
-			}
-		}
-	}
-}
 
 func readModules(file, text string) (*moduleTable, error) {
 	all := &moduleTable{file: file, modules: map[string]module{}, sizes: map[string]*Expr{}}
@@ -246,7 +224,7 @@ func readModules(file, text string) (*moduleTable, error) {
 		if m.plain = m.mlx == "plain"; m.plain {
 			m.mlx = ""
 		}
-		all.modules[name], all.order = m, append(all.order, name)
+		all.modules[name] = m
 	}
 	return all, nil
 }
