@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -92,6 +93,7 @@ func (o *infoOptions) run(cmd *cobra.Command, args []string) error {
 	if o.architectures {
 		return printArchitectures(cmd.OutOrStdout(), o.json)
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(openingGC)) // it opens a model, and ends
 	t, err := o.open(args[0])
 	if err != nil {
 		return err
