@@ -67,7 +67,7 @@ func (q *quantisation) options(to *whole.Options) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--gguf-type: %w", err)}
 	}
-	o := &preset.Options{Preset: p, Pure: q.pure, Requantise: q.requantise, Importance: q.importance != ""}
+	o := &preset.Options{Preset: p, Pure: q.pure, Requantise: q.requantise}
 	for _, rule := range q.rules {
 		r, err := preset.RuleOf(rule)
 		if err == nil && p.Type.Kind() == tensorfs.KindFloat {

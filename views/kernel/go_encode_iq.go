@@ -60,9 +60,11 @@ func searchLevels(x, w []float32) float32 {
 // levels sets 16 bytes to the codes of 32 numbers, the first 16 in the low nibbles.
 func levels(dst []byte, x []float32, scale float32) {
 	id := inverse(scale)
-	for j := range 16 {
-		dst[j] = nearestLevel(float32(id*x[j])) | nearestLevel(float32(id*x[j+16]))<<4
+	var codes [32]uint8
+	for j, v := range x {
+		codes[j] = nearestLevel(float32(id * v))
 	}
+	putNibbles(dst, &codes)
 }
 
 // levelWeights sets the weights of 32 of the numbers whose mean square, twice, is sigma.

@@ -50,8 +50,21 @@ func againSigned(codes []uint8, x []float32, scale float32, m int32) {
 	}
 }
 
-// importantGrid is what is tried where columns have an importance, up to the largest code of a type.
-var importantGrid = grid{first: -0.9, step: 0.05, last: 36}
+// importantGrid is what is tried for codes up to most where columns have an importance.
+func importantGrid(most int32) grid { return grid{most, -0.9, 0.05, 36, false} }
+
+// partsOf sets codes to multiples of an nth part of the largest of x, and returns that part of it.
+func partsOf(codes []uint8, x []float32, n float32) float32 {
+	largest := largestOf(x)
+	inverse := float32(0)
+	if largest > 0 {
+		inverse = n / largest
+	}
+	for i, v := range x {
+		codes[i] = uint8(nearest(float32(inverse * v)))
+	}
+	return largest / n
+}
 
 // putTwoBits stores two bits of each of 256 codes.
 func putTwoBits(qs []byte, codes *[256]uint8) {
@@ -75,9 +88,7 @@ func toQ2_K(dst []byte, x, importance []float32, _ float32) {
 		if importance != nil {
 			weigh(w, importance[16*s:], sub, sigma)
 			b.weights[s] = add(w)
-			g := importantGrid
-			g.most = 3
-			b.scales[s], b.minima[s] = searchMin(codes, sub, w, g)
+			b.scales[s], b.minima[s] = searchMin(codes, sub, w, importantGrid(3))
 			continue
 		}
 		for j, v := range sub {
@@ -90,7 +101,7 @@ func toQ2_K(dst []byte, x, importance []float32, _ float32) {
 	if importance != nil {
 		d, dmin = searchPositive(scales[:], 15, b.scales[:], b.weights[:]), searchPositive(minima[:], 15, b.minima[:], b.weights[:])
 	} else {
-		d, dmin = fifteenths(&scales, b.scales[:]), fifteenths(&minima, b.minima[:])
+		d, dmin = partsOf(scales[:], b.scales[:], 15), partsOf(minima[:], b.minima[:], 15)
 	}
 	d, dmin = halved(dst[80:], d), halved(dst[82:], dmin)
 	for s := range 16 {
@@ -98,19 +109,6 @@ func toQ2_K(dst []byte, x, importance []float32, _ float32) {
 		again(b.codes[16*s:], x[16*s:][:16], d*float32(dst[s]&15), dmin*float32(dst[s]>>4), 3)
 	}
 	putTwoBits(dst[16:80], &b.codes)
-}
-
-// fifteenths sets codes to multiples of a fifteenth of the largest of x, and returns that fifteenth.
-func fifteenths(codes *[16]uint8, x []float32) float32 {
-	largest := largestOf(x)
-	if !(largest > 0) {
-		return 0
-	}
-	inverse := 15 / largest
-	for i, v := range x {
-		codes[i] = uint8(nearest(float32(inverse * v)))
-	}
-	return largest / 15
 }
 
 func toQ3_K(dst []byte, x, importance []float32, _ float32) {
@@ -166,7 +164,7 @@ func toQ45_K(dst []byte, b *subBlocks, x, importance []float32, g grid) {
 	sigma := float32(0)
 	if importance != nil {
 		sigma = float32(2*addSquares(x)) / 256
-		g = grid{g.most, importantGrid.first, importantGrid.step, importantGrid.last, false}
+		g = importantGrid(g.most)
 	}
 	for s := range 8 {
 		sub := x[32*s:][:32]
@@ -187,7 +185,7 @@ func toQ45_K(dst []byte, b *subBlocks, x, importance []float32, g grid) {
 		d = searchPositive(scales[:], 63, b.scales[:8], b.weights[:8])
 		dmin = searchPositive(minima[:], 63, b.minima[:8], b.weights[:8])
 	} else {
-		d, dmin = sixtyThirds(&scales, b.scales[:8]), sixtyThirds(&minima, b.minima[:8])
+		d, dmin = partsOf(scales[:], b.scales[:8], 63), partsOf(minima[:], b.minima[:8], 63)
 	}
 	if importance == nil || g.most == 31 { // bytes above 63 stay in Q4_K
 		for s := range 8 {
@@ -208,19 +206,6 @@ func toQ45_K(dst []byte, b *subBlocks, x, importance []float32, g grid) {
 		scale, minimum := scaleMin(packed, s)
 		again(b.codes[32*s:], x[32*s:][:32], d*scale, dmin*minimum, g.most)
 	}
-}
-
-// sixtyThirds sets codes to multiples of 1/63 of the largest of x, and returns that part of it.
-func sixtyThirds(codes *[8]uint8, x []float32) float32 {
-	largest := largestOf(x)
-	inverse := float32(0)
-	if largest > 0 {
-		inverse = 63 / largest
-	}
-	for i, v := range x {
-		codes[i] = uint8(nearest(float32(inverse * v)))
-	}
-	return largest / 63
 }
 
 func toQ4_K(dst []byte, x, importance []float32, _ float32) {

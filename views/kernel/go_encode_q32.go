@@ -74,9 +74,7 @@ func toQ5_0(dst []byte, x, importance []float32, sigma float32) {
 func withMinimum(codes *[32]uint8, x, importance []float32, sigma float32, most int32) (d, m float32) {
 	if importance != nil {
 		w := weightsOf(x, importance, sigma)
-		g := importantGrid
-		g.most = most
-		d, m = searchMin(codes[:], x, w[:], g)
+		d, m = searchMin(codes[:], x, w[:], importantGrid(most))
 		return d, -m
 	}
 	low, high := extent(x)

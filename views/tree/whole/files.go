@@ -19,7 +19,7 @@ type Options struct {
 	Quantise *preset.Options
 
 	// Importance is what the columns of weights count when they are quantised, nil for all
-	// the same. Quantise.Importance says that it is there.
+	// the same. Quantise.Importance follows from it.
 	Importance *imatrix.Matrix
 
 	// Projector finds the file of the vision tower that belongs to a GGUF model, opened as a

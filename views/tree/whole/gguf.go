@@ -243,7 +243,7 @@ func Kept(m *tensorfs.Model, opts Options) string {
 	}
 	quantised := map[string]bool{}
 	weights := 0
-	for i, to := range opts.Quantise.Types(sizesOf(m.Metadata), list) {
+	for i, to := range opts.typesOf(sizesOf(m.Metadata), list) {
 		t := list[i]
 		switch {
 		case !preset.Quantisable(t.Name, t.Shape) || isF32(t.Name, len(t.Shape)) || t.Type.Kind() == tensorfs.KindInteger:

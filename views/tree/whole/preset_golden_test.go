@@ -58,7 +58,7 @@ func testPresets(t *testing.T, golden string, cases int, form string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			opts := whole.Options{Quantise: &preset.Options{Preset: p, Importance: form != ""}}
+			opts := whole.Options{Quantise: &preset.Options{Preset: p}}
 			if form != "" {
 				if opts.Importance, err = imatrix.Open(tensorfs.Bytes(read(t, "quantise/imatrix/"+c[0]+".imatrix."+form))); err != nil {
 					t.Fatal(err)

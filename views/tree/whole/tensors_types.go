@@ -68,20 +68,27 @@ func (x *fileTensors) Put(name string, t *tensorfs.Tensor, _ layout.Origin, _ bo
 	return nil
 }
 
+// typesOf returns the types that tensors get, of which some are asked for.
+func (o Options) typesOf(m preset.Model, tensors []preset.Tensor) []tensorfs.DType {
+	by := *o.Quantise
+	by.Importance = o.Importance != nil
+	return by.Types(m, tensors)
+}
+
 // quantise gives the tensors the types that are asked for, and the order in which
 // llama-quantize writes them.
-func (x *fileTensors) quantise(o *preset.Options, m preset.Model) {
+func (x *fileTensors) quantise(m preset.Model) {
 	list := make([]preset.Tensor, len(x.taken))
 	for i, t := range x.taken {
 		list[i] = preset.Tensor{Name: t.name, Shape: t.tensor.Numbers(), Type: t.to}
 	}
-	for i, to := range o.Types(m, list) {
+	for i, to := range x.opts.typesOf(m, list) {
 		t := &x.taken[i]
 		switch {
 		case t.fixed:
 		case to != t.to:
 			t.to, t.exact = to, t.tensor.Quant == nil && t.tensor.DType == to
-		case to.Kind() == tensorfs.KindBlock && to != o.Type && preset.Quantisable(t.name, list[i].Shape):
+		case to.Kind() == tensorfs.KindBlock && to != x.opts.Quantise.Type && preset.Quantisable(t.name, list[i].Shape):
 			x.kept = append(x.kept, t.name)
 		}
 	}
@@ -163,7 +170,7 @@ func (x *fileTensors) most() (most tensorfs.DType) {
 // finish returns the tensors of the file, and what is said about all of them.
 func (x *fileTensors) finish(of preset.Model) ([]gguf.Stored, tensorNotes, error) {
 	if x.opts.Quantise != nil {
-		x.quantise(x.opts.Quantise, of)
+		x.quantise(of)
 	}
 	list, err := x.encode()
 	if err != nil {

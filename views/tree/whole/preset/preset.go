@@ -410,14 +410,16 @@ func (c *choice) down(name string, falcon bool) tensorfs.DType {
 // projections are the types of the weights after attention.
 var projections = map[string]tensorfs.DType{"Q2_K": tensorfs.Q3_K, "Q3_K_M": tensorfs.Q4_K, "Q3_K_L": tensorfs.Q5_K}
 
+// projectionsOf8 are the presets in which these are Q5_K in a model of eight experts.
+var projectionsOf8 = []string{"Q2_K", "Q3_K_S", "Q3_K_M", "IQ4_NL", "IQ4_XS", "Q4_K_S", "Q4_K_M"}
+
 func (c *choice) projection(falcon bool) tensorfs.DType {
-	of8 := []string{"Q2_K", "Q3_K_S", "Q3_K_M", "IQ4_NL", "IQ4_XS", "Q4_K_S", "Q4_K_M"}
 	switch to := projections[c.Name]; {
 	case falcon && c.Name == "Q3_K_L":
 		return tensorfs.Q4_K
 	case falcon:
 	case c.m.Experts == 8:
-		if slices.Contains(of8, c.Name) {
+		if slices.Contains(projectionsOf8, c.Name) {
 			return tensorfs.Q5_K
 		}
 	case to != tensorfs.Unknown:
