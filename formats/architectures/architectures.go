@@ -20,6 +20,7 @@ type Architecture struct {
 	Name      string
 	Prefix    string // of layers before their number, in names of Hugging Face
 	MLXPrefix string // of all these names in mlx-lm
+	Bare      *Expr  // the condition in which names of Hugging Face do not begin with "model.", nil for never
 	Tower     string // what "~" stands for in names of Hugging Face
 	Blocks    string // what names of GGUF have before the number of a layer
 
@@ -97,6 +98,13 @@ func readArchitectures(file, text string, table *moduleTable) (all []*Architectu
 		for word, to := range map[string]*string{"prefix": &a.Prefix, "mlx": &a.MLXPrefix, "tower": &a.Tower} {
 			if *to, err = b.single(file, word); err != nil {
 				return nil, err
+			}
+		}
+		if bare, err := b.single(file, "bare"); err != nil {
+			return nil, err
+		} else if bare != "" {
+			if a.Bare, err = ParseExpr(bare); err != nil {
+				return nil, mistake(file, b.line, "bare: %s", err)
 			}
 		}
 		for _, word := range []string{"sizes", "implied"} {

@@ -41,6 +41,7 @@ var halves = map[string]struct {
 }{
 	"heads":   {module: "attention.k", hf: []int64{12, 20}, gguf: []int64{12, 20}, shape: []string{"k", "width"}},
 	"+1":      {module: "attention_norm", hf: []int64{20}, gguf: []int64{20}, shape: []string{"width"}},
+	"+1_mlx":  {module: "attention_norm", hf: []int64{20}, gguf: []int64{20}, shape: []string{"width"}},
 	"groups":  {module: "attention.qkv", hf: []int64{48, 20}, gguf: []int64{48, 20}, shape: []string{"qkv", "width"}},
 	"thirds":  {module: "attention.qkv", hf: []int64{72, 20}, gguf: []int64{72, 20}, shape: []string{"72", "width"}},
 	"as":      {module: "ssm.d", hf: []int64{5}, gguf: []int64{5, 1}, shape: []string{"ssm_heads", "1"}, args: []string{"ssm_heads"}},
@@ -84,7 +85,7 @@ func TestHalves(t *testing.T) {
 // TestHalvesRefuse: a tensor that a move is not for is refused by its name.
 func TestHalvesRefuse(t *testing.T) {
 	for name, c := range halves {
-		if name == "+1" || name == "neg_exp" { // of any shape
+		if name == "+1" || name == "+1_mlx" || name == "neg_exp" { // of any shape
 			continue
 		}
 		p := &part{module: &module{Tensor: &architectures.Tensor{Module: c.module, Shape: c.shape}, from: "layers.0." + c.module, to: c.module}, param: ".weight", args: c.args}

@@ -122,6 +122,14 @@ func subtractOne(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error)
 	return arrange.SubtractOne(t)
 }
 
+// subtractUnlessMLX is subtractOne where mlx-lm has the norms as GGUF has them.
+func subtractUnlessMLX(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	if w.To == MLX {
+		return t, nil
+	}
+	return subtractOne(w, p, t)
+}
+
 // outIn transposes the weights that GPT-2 stores as [in, out]. Which way they are
 // shows in that of q, k and v, which is not square; MLX has them as GGUF does.
 func outIn(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {

@@ -30,6 +30,7 @@ var moves = map[string]Move{
 	"heads":        {To: permuteHeads, From: unpermuteHeads},
 	"sections":     {To: pairsApart, From: pairsTogether},
 	"+1":           {To: addOne, From: subtractOne},
+	"+1_mlx":       {To: addOne, From: subtractUnlessMLX},
 	"transpose":    {To: outIn, From: inOut},
 	"row":          {From: oneRow, AnyShape: true},
 	"groups":       {To: ungroup, From: group},

@@ -241,7 +241,11 @@ func (w *Walk) module(t *architectures.Tensor, layer string) *module {
 	case w.To == MLX:
 		return &module{t, from, w.Arch.MLXPrefix + w.Arch.InHF(spelling, layer, nth)}
 	default:
-		return &module{t, from, w.Arch.InHF(spelling, layer, nth)}
+		name := w.Arch.InHF(spelling, layer, nth)
+		if w.Arch.Bare != nil && w.Arch.Bare.Holds(w.Fact) {
+			name = strings.TrimPrefix(name, "model.")
+		}
+		return &module{t, from, name}
 	}
 }
 

@@ -23,8 +23,9 @@ func TestMeanings(t *testing.T) {
 				continue
 			}
 			isField := slices.ContainsFunc(functions, func(f string) bool { return slices.Contains(fields, f) && f != name })
-			known := architectures.FactOf(name) != nil || slices.Contains(own, name) || strings.Contains(name, ".") || isField
-			if ok && !isField || !known {
+			isFact := architectures.FactOf(name) != nil // which it is called by in the direction without the meaning
+			known := isFact || slices.Contains(own, name) || strings.Contains(name, ".") || isField
+			if ok && !isField && !isFact || !known {
 				t.Errorf("%s calls %s, which nothing is called in that direction", arch, name)
 			}
 		}
