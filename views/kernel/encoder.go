@@ -23,11 +23,11 @@ var encoderTypes = []Encoder{
 	weighed("Q4_1", 32, 20, toQ4_1),
 	weighed("Q5_0", 32, 22, toQ5_0),
 	weighed("Q5_1", 32, 24, toQ5_1),
-	weighed("Q2_K", 256, 84, toQ2_K),
-	weighed("Q3_K", 256, 110, toQ3_K),
-	weighed("Q4_K", 256, 144, toQ4_K),
-	weighed("Q5_K", 256, 176, toQ5_K),
-	weighed("Q6_K", 256, 210, toQ6_K),
+	weighed("Q2_K", 256, 84, superQ2_K.encode),
+	weighed("Q3_K", 256, 110, superQ3_K.encode),
+	weighed("Q4_K", 256, 144, superQ4_K.encode),
+	weighed("Q5_K", 256, 176, superQ5_K.encode),
+	weighed("Q6_K", 256, 210, superQ6_K.encode),
 	weighed("IQ4_NL", 32, 18, toIQ4_NL),
 	weighed("IQ4_XS", 256, 136, toIQ4_XS),
 	unweighed("MXFP4", 32, 17, toMXFP4),
@@ -112,6 +112,9 @@ var encoders = func() map[encoderKey]Encoder {
 			}
 			e := e
 			e.In = e.Elems * typeOf(from).Bytes
+			if accelerated != nil && accelerated.weighers[e.Name] != nil {
+				e.Weigh = accelerated.weighers[e.Name]
+			}
 			e.Encode = func(dst, src []byte) {
 				checkBlocks(e.Name, len(dst), len(src), e.Bytes, e.In)
 				encode(dst, src)

@@ -12,8 +12,9 @@ type implementation struct {
 	singlePicks func(dst, src []byte, n int, f [4]uint32) // the same to F32
 	exact       func(dtype string, b []byte) int          // see exactHalves; nil for plain Go
 	encoders    map[encoderKey]func(dst, src []byte)
-	splits      map[string]func(dst, src []byte) // of codes alone, by stored type name
-	repacks     map[groupKey]repackFunc          // an accelerated one is only called for groups of a multiple of 32 elements, and 16 for nvfp4
+	weighers    map[string]func(dst, src []byte, importance []float32) // by stored type name; see Encoder.Weigh
+	splits      map[string]func(dst, src []byte)                       // of codes alone, by stored type name
+	repacks     map[groupKey]repackFunc                                // an accelerated one is only called for groups of a multiple of 32 elements, and 16 for nvfp4
 }
 
 // groupKey names a grouped encoding up to its group size.
@@ -46,6 +47,12 @@ var acceleratedSingle = nativeSingle()
 func plain(to Float) *implementation {
 	p := &implementation{name: "go", types: map[string]func(dst, src []byte){}, groups: goSingles, scaled: map[string]scaledFunc{}, singlePicks: pickSingles}
 	if to == Half {
+		p.weighers = map[string]func(dst, src []byte, importance []float32){}
+		for _, e := range encoderTypes {
+			if e.Weigh != nil {
+				p.weighers[e.Name] = e.Weigh
+			}
+		}
 		p.groups, p.picks, p.singlePicks, p.encoders, p.repacks = goGroups, pickHalves, nil, goEncoders, goRepacks
 		p.splits = map[string]func(dst, src []byte){}
 		for _, s := range goSplits {

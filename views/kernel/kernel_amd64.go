@@ -31,6 +31,10 @@ func native() *implementation {
 		{"Q8_0", "F16"}: avx2Quantiser("Q8_0", "F16", toQ8_0FromF16AVX2), {"Q4_0", "F16"}: avx2Quantiser("Q4_0", "F16", toQ4_0FromF16AVX2),
 		{"Q8_0", "BF16"}: avx2Quantiser("Q8_0", "BF16", toQ8_0FromBF16AVX2), {"Q4_0", "BF16"}: avx2Quantiser("Q4_0", "BF16", toQ4_0FromBF16AVX2),
 	}
+	impl.weighers = map[string]func(dst, src []byte, importance []float32){}
+	for name, k := range avx2SuperBlocks() {
+		impl.encoders[encoderKey{name, "F32"}], impl.weighers[name] = k.encode, k.weigh
+	}
 	impl.splits = map[string]func(dst, src []byte){
 		"Q4_0": avx2Split(18, q4_0SplitAVX2), "Q4_1": avx2Split(20, q4_1SplitAVX2), "Q5_0": avx2Split(22, q5_0SplitAVX2), "Q5_1": avx2Split(24, q5_1SplitAVX2),
 		"MXFP4": avx2Split(17, mxfp4SplitAVX2), "NVFP4": avx2Split(36, nvfp4SplitAVX2),

@@ -475,6 +475,51 @@ func toQ8_0FromBF16AVX2(dst *byte, src *byte, blocks int) (rest int)
 // toQ4_0FromBF16AVX2 encodes blocks of 32 elements until one is extreme; rest counts from that one.
 func toQ4_0FromBF16AVX2(dst *byte, src *byte, blocks int) (rest int)
 
+// transposeAVX2 puts the numbers of eight sub-blocks of n, and of eight others, side by side, and returns the largest bits of a magnitude.
+//
+//go:noescape
+func transposeAVX2(dst *float32, first *float32, second *float32, n int) (largest uint32)
+
+// squaresAVX2 sets the weights of n numbers in each lane to their squares.
+//
+//go:noescape
+func squaresAVX2(p *float32, n int)
+
+// magnitudesAVX2 sets the weights of n numbers in each lane to their magnitudes.
+//
+//go:noescape
+func magnitudesAVX2(p *float32, n int)
+
+// magnitudesAndMeanAVX2 sets the weights of n numbers in each lane to their magnitudes and the root of their mean square; n is 32.
+//
+//go:noescape
+func magnitudesAndMeanAVX2(p *float32, n int)
+
+// weighAVX2 sets the weights of n numbers in each lane by the importance that is there, and adds them up.
+//
+//go:noescape
+func weighAVX2(p *float32, n int)
+
+// searchMinSquaresAVX2 finds the scales and minima of codes from 0 to most. It tries count scales, by the steps that the extent of the numbers is divided into.
+//
+//go:noescape
+func searchMinSquaresAVX2(p *float32, n int, most float32, steps *float32, count int)
+
+// searchMinMagnitudesAVX2 finds the scales and minima of codes from 0 to most. It tries count scales, by the steps that the extent of the numbers is divided into.
+//
+//go:noescape
+func searchMinMagnitudesAVX2(p *float32, n int, most float32, steps *float32, count int)
+
+// searchSignedAVX2 finds the scales of codes from -m to m-1. It tries count scales, by the steps that the largest number is to have.
+//
+//go:noescape
+func searchSignedAVX2(p *float32, n int, m float32, steps *float32, count int)
+
+// againAVX2 chooses the codes, less the least, of 256 numbers by a scale and a minimum for each 16.
+//
+//go:noescape
+func againAVX2(codes *uint8, x *float32, scales *float32, minima *float32, least int32, most int32)
+
 // affine2RepackAVX2 turns every chunk of a group into a block of 20 bytes.
 //
 //go:noescape

@@ -32,6 +32,7 @@ func main() {
 	groups()
 	singles()
 	encoders()
+	searches()
 	repacks()
 	exacts()
 	splitCodes()
