@@ -1,13 +1,17 @@
 """What the checks share: which cases there are, and how a result is told."""
 
+from __future__ import annotations
+
 import json
 import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from recipes import RECIPES, Recipe
+if TYPE_CHECKING:  # it wants the package tokenizers, which not every program has beside it
+    from recipes import Recipe
 
 # Where the tensors of a case come from, and with what the answer has to agree.
 EXACT = ("hf", "f16", "mlx")  # with the original
@@ -35,6 +39,8 @@ class Case:
 
     @property
     def recipe(self) -> Recipe:
+        from recipes import RECIPES
+
         return RECIPES[self.name]
 
     @property
@@ -54,6 +60,8 @@ def original(root: Path, name: str) -> Path:
 
 def cases(program: str, wanted: Callable[[str, Recipe], bool]) -> Iterator[Case]:
     """The cases of a program, without those that --only leaves out."""
+    from recipes import RECIPES
+
     root, mounted = Path(os.environ["MODELS"]), Path(os.environ["MOUNTED"])
     only = [part for part in os.environ.get("ONLY", "").split("/") if part]
     for name, recipe in RECIPES.items():
@@ -72,6 +80,23 @@ def cases(program: str, wanted: Callable[[str, Recipe], bool]) -> Iterator[Case]
                     tell(name, form, source, program, skipped=why)
                     continue
                 yield Case(name, form, source, root, seen)
+
+
+def golden(program: str, sources: tuple[str, ...]) -> Iterator[Case]:
+    """The models of testdata/architectures: of directories (hf), of the GGUF files that they become, and of those with the file
+    of a vision tower beside them (tower)."""
+    root, seen = Path(os.environ["MODELS"]) / "architectures", Path(os.environ["MOUNTED"]) / "models/architectures"
+    only = [part for part in os.environ.get("ONLY", "").split("/") if part]
+    for directory in sorted((root / "hf").iterdir()):
+        name = directory.name
+        places = dict(hf=directory, gguf=root / f"gguf/{name}.gguf", tower=root / "tower" / name)
+        for source in sources:
+            if [name, "any", source, program][: len(only)] != only or source == "tower" and not places["tower"].exists():
+                continue
+            if not places[source].exists():
+                tell(name, "any", source, program, skipped="gguf/ does not have the architecture")
+                continue
+            yield Case(name, "any", source, root, seen / source / name / ("model" if source == "tower" else ""))
 
 
 def tell(name: str, form: str, source: str, program: str, **what: object) -> None:

@@ -25,7 +25,9 @@ CHECKS = (  # the program, where it is installed, its checks
     ("transformers-5", "hf5", "check_transformers.py"),
     ("sentence-transformers", "hf5", "check_embeddings.py"),
     ("mlx-lm", "mlx", "check_mlx.py"),
-    ("mlx-lm", "mlx", "check_architectures.py"),
+    ("transformers-5", "hf5", "check_architectures_hf.py"),
+    ("mlx-lm", "mlx", "check_architectures_mlx.py"),
+    ("xllamacpp", "llama", "check_pictures.py"),
 )
 # Of the golden models of this repository, from which tensorfs makes GGUF files.
 RUST = ("mistralrs", "rust", "check_rust.py")
@@ -85,7 +87,12 @@ class Trial:
         for source in sorted(ARCHITECTURES.iterdir()):
             if (source / "config.json").exists() and only in ("", source.name):
                 shutil.copytree(source, self.models / "architectures/hf" / source.name)
-                self.golden(source, self.models / "architectures/gguf" / (source.name + ".gguf"))
+                file = self.models / "architectures/gguf" / (source.name + ".gguf")
+                self.golden(source, file)
+                if (ARCHITECTURES / f"expected/{source.name}.mmproj.tsv").exists():
+                    tower = self.models / "architectures/tower" / source.name
+                    self.golden(source, tower / "mmproj.gguf", "mmproj.gguf")
+                    shutil.copy(file, tower / "model.gguf")
 
     def recipes(self) -> None:
         names = [self.only.split("/")[0]] if self.only else []
@@ -108,11 +115,11 @@ class Trial:
             for packed in ROOT.glob("testdata/whole-hf/models/*.gguf.gz"):
                 (self.work / "golden" / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
 
-    def golden(self, source: Path, out: Path) -> None:
-        """The GGUF file of a directory, if there is one."""
+    def golden(self, source: Path, out: Path, file: str = "model.gguf") -> None:
+        """A GGUF file of a directory, if there is one."""
         out.parent.mkdir(parents=True, exist_ok=True)
         with out.open("wb") as f:
-            done = subprocess.run([self.tensorfs, "cat", source, "gguf/model.gguf"], stdout=f, stderr=subprocess.DEVNULL, env=self.env)
+            done = subprocess.run([self.tensorfs, "cat", source, f"gguf/{file}"], stdout=f, stderr=subprocess.DEVNULL, env=self.env)
         if done.returncode != 0:
             out.unlink()
 

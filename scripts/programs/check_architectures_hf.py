@@ -1,0 +1,183 @@
+"""hf/ of the models of testdata/architectures in transformers 5: of the directory as it is published, of the GGUF file that it
+becomes, and of that with the file of its vision tower beside it. The logits are those of the directory itself, and the tokens
+that follow a prompt those of llama.cpp."""
+
+import json
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import common
+import numpy as np
+import torch
+import transformers
+from common import Case
+
+PROGRAM = "transformers-5"
+# Where more than nothing may differ: multipliers are worked into the weights of Falcon-H1's GGUF file, which rounds them.
+ROUNDED = {("falcon-h1", "gguf"): 5e-3}
+# GGUF has no pooler of BERT and its relatives, and pooled embeddings do not need one.
+UNSTORED = ("pooler.dense.weight", "pooler.dense.bias")
+LOADERS = (  # by the end of the class that config.json names; the last one has no head
+    ("ForSequenceClassification", transformers.AutoModelForSequenceClassification),
+    ("T5ForConditionalGeneration", transformers.AutoModelForSeq2SeqLM),
+    ("ForConditionalGeneration", transformers.AutoModelForImageTextToText),
+    ("ForCausalLM", transformers.AutoModelForCausalLM),
+    ("", transformers.AutoModel),
+)
+
+
+def loader(directory: Path):
+    name = json.loads((directory / "config.json").read_text())["architectures"][0]
+    return next(kind for end, kind in LOADERS if name.endswith(end))
+
+
+class Loaded:
+    """A model computing in F32, in which all stored numbers are exact."""
+
+    def __init__(self, directory: Path, kind):
+        self.model, self.report = kind.from_pretrained(directory, output_loading_info=True, dtype=torch.float32)
+        self.model = self.model.eval().float()
+
+    def states(self, ids: list[int], **more: torch.Tensor) -> np.ndarray:
+        """The logits, or of a model without a head the states."""
+        if self.model.config.is_encoder_decoder:
+            more["decoder_input_ids"] = torch.tensor([[self.model.config.decoder_start_token_id, *ids[:3]]])
+        with torch.no_grad():
+            out = self.model(input_ids=torch.tensor([ids]), **more)
+        return (out.logits if "logits" in out else out.last_hidden_state)[0].numpy()
+
+
+@cache
+def published(directory: Path) -> Loaded:
+    return Loaded(directory, loader(directory))
+
+
+# The inputs of a picture, and how many tokens it takes.
+
+
+def pixels(*shape: int) -> torch.Tensor:
+    return torch.randint(-64, 65, shape, generator=torch.Generator().manual_seed(7)) / 64
+
+
+def square(size: int, tokens: int) -> tuple[dict, int]:
+    return dict(pixel_values=pixels(1, 3, size, size)), tokens
+
+
+def patches(size: int) -> tuple[dict, int]:
+    """A picture of 4 x 4 patches, each of them twice in time, of which 2 x 2 are one token."""
+    return dict(pixel_values=pixels(16, 3 * 2 * size * size), image_grid_thw=torch.tensor([[1, 4, 4]])), 4
+
+
+def lfm2() -> tuple[dict, int]:
+    rows = dict(pixel_values=pixels(1, 16, 3 * 16 * 16), pixel_attention_mask=torch.ones(1, 16, dtype=torch.long))
+    return rows | dict(spatial_shapes=torch.tensor([[4, 4]])), 4
+
+
+def gemma4() -> tuple[dict, int]:
+    at = torch.tensor([[(x, y) for y in range(6) for x in range(6)]])
+    return dict(pixel_values=pixels(1, 36, 3 * 16 * 16), image_position_ids=at), 4
+
+
+PICTURES: dict[str, Callable[[], tuple[dict, int]]] = {
+    "gemma3": lambda: square(56, 4),
+    "gemma4": gemma4,
+    "glm4v": lambda: patches(14),
+    "lfm2_vl": lfm2,
+    "llama4": lambda: square(56, 4),
+    "mistral3": lambda: (square(64, 4)[0] | dict(image_sizes=torch.tensor([[64, 64]])), 4),
+    "qwen2_vl": lambda: patches(14),
+    "qwen2_5_vl": lambda: patches(14),
+    "qwen3_vl": lambda: patches(16),
+    "qwen3_5": lambda: patches(16),
+    "smolvlm": lambda: (dict(pixel_values=pixels(1, 1, 3, 56, 56)), 4),
+}
+
+
+def shown(model: Loaded, prompt: list[int], token: int) -> np.ndarray:
+    """What comes after a picture with a text around it. The token that stands for one is told: the vocabularies of these models
+    are too small to have it."""
+    config = model.model.config
+    config.image_token_id = token
+    inputs, tokens = PICTURES[config.model_type]()
+    ids = [*prompt, *[token] * tokens, *prompt]
+    kinds = torch.tensor([[int(i == token) for i in ids]])
+    if config.model_type in ("gemma3", "gemma4"):
+        inputs["token_type_ids" if config.model_type == "gemma3" else "mm_token_type_ids"] = kinds
+    elif "image_grid_thw" in inputs:
+        inputs["mm_token_type_ids"] = kinds
+    return model.states(ids, **inputs)
+
+
+def check(case: Case, want: dict, directory: Path) -> None:
+    hf = case.seen / "hf"
+    prompt = want.get("prompt") or [5, 6, 7, 8]
+    seen: list[Loaded] = []
+    try:
+        original, why = published(directory), ""
+    except ValueError as e:
+        assert "Transformers does not recognize this architecture" in str(e), e
+        original, why = None, "transformers does not have the class"
+    except ImportError:
+        original, why = None, "transformers wants timm and torchvision for the class"
+
+    def load() -> None:
+        headless = original is not None and loader(directory) is transformers.AutoModel
+        seen.append(Loaded(hf, transformers.AutoModel if headless else loader(hf)))
+        report = {k: [name for name in sorted(v) if name not in UNSTORED] for k, v in seen[0].report.items() if v}
+        wrong = {k: v for k, v in report.items() if v}
+        assert not wrong, f"the load report is not clean: {wrong}"
+
+    def logits() -> None:
+        common.near(seen[0].states(prompt), original.states(prompt), ROUNDED.get((case.name, case.source), 0), "logits")
+
+    def picture() -> None:
+        token = original.model.config.image_token_id
+        want, flat = shown(original, prompt, token), original.states([*prompt, *prompt])
+        common.near(shown(seen[0], prompt, token), want, 0, "logits after a picture")
+        assert (want[-1] != flat[-1]).any(), "the picture does not count"
+
+    def tokens() -> None:
+        ids = list(prompt)
+        for _ in want["greedy"]:
+            ids.append(int(seen[0].states(ids)[-1].argmax()))
+        common.same(ids[len(prompt) :], want["greedy"], "tokens")
+
+    try:
+        model = json.loads((hf / "config.json").read_text())["model_type"]
+        transformers.AutoConfig.for_model(model)
+        unread = original is None and case.source == "hf"
+    except FileNotFoundError:  # it is absent, which load tells
+        unread = False
+    except ValueError:
+        unread = True
+    if unread:
+        common.tell(case.name, case.form, case.source, PROGRAM, skipped=why)
+        return
+    checks: dict[str, Callable[[], None]] = dict(load=load)
+    if original:
+        checks["logits"] = logits
+        if case.source == "tower":
+            checks["picture"] = picture
+    if want.get("greedy"):
+        checks["tokens"] = tokens
+    common.run(case, PROGRAM, checks, hf)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    expected = Path(os.environ["EXPECTED"])
+    for case in common.golden(PROGRAM, ("hf", "gguf", "tower")):
+        if case.source != "hf" and (absent := expected / f"{case.name}.hf.absent").exists():
+            common.tell(case.name, case.form, case.source, PROGRAM, skipped=absent.read_text())
+            continue
+        run = expected / f"{case.name}.run.json"
+        want = json.loads(run.read_text())["llama"] if run.exists() else {}
+        check(case, want, case.root / "hf" / case.name)
+
+
+if __name__ == "__main__":
+    main()
