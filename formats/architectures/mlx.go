@@ -31,6 +31,9 @@ var mlxNeedsText string
 //go:embed mlx.txt
 var mlxText string
 
+//go:embed mlx_converts.txt
+var mlxConvertsText string
+
 // MLXClassOf returns mlx-lm's class of a model type and the classes that transformers
 // has of the model, nil if it has none.
 func MLXClassOf(modelType string, of ...string) *MLXClass {
@@ -49,7 +52,7 @@ func MLXClassOf(modelType string, of ...string) *MLXClass {
 // MLXClasses returns the classes of mlx-lm by model type; those for the language model
 // in a model of several parts by TYPE/CLASS, and those of one class of transformers by
 // TYPE:CLASS.
-var MLXClasses = sync.OnceValue(func() map[string]*MLXClass { return must(readMLX("mlx", mlxNeedsText, mlxText)) })
+var MLXClasses = sync.OnceValue(func() map[string]*MLXClass { return must(withConversions(readMLX("mlx", mlxNeedsText, mlxText))) })
 
 // mlxWords are those of mlx.txt, but for fields.
 var mlxWords = strings.Fields("as rope windows text packed strips drops refuses notes")
@@ -122,6 +125,32 @@ func (c *MLXClass) read(text string) error {
 		return fmt.Errorf("it is not FIELD:=VALUE, and there is no such word")
 	}
 	return nil
+}
+
+// convertWords are those of mlx_converts.txt.
+var convertWords = strings.Fields("moves names tied plain uncast eight")
+
+// withConversions adds to the classes what mlx_converts.txt says of them: each that it has a line of gets the word
+// converts.
+func withConversions(all map[string]*MLXClass, err error) (map[string]*MLXClass, error) {
+	if err != nil {
+		return nil, err
+	}
+	return all, eachRow("mlx_converts.txt", mlxConvertsText, func(name string, items []string) error {
+		c := all[name]
+		if c == nil {
+			return fmt.Errorf("%s is no type of mlx_needs.txt", name)
+		}
+		c.words["converts"] = []string{}
+		for _, text := range items {
+			word, what, ok := strings.Cut(text, ":")
+			if !ok || !slices.Contains(convertWords, word) {
+				return fmt.Errorf("%s: there is no such word", text)
+			}
+			c.words[word] = strings.Split(what, ",")
+		}
+		return nil
+	})
 }
 
 // eachRow calls fn with each line that is no comment: its first word, which no other

@@ -22,6 +22,9 @@ type Options struct {
 	// the same. Quantise.Importance follows from it.
 	Importance *imatrix.Matrix
 
+	// MLX says how weights in mlx/ are quantised; nil leaves them as they are.
+	MLX *MLX
+
 	// Projector finds the file of the vision tower that belongs to a GGUF model, opened as a
 	// model, for hf/. It returns nil where there is none; the note says which was taken, and
 	// the error why none was, [ErrNoTower] that none is wanted. Nil finds none: those of Ollama

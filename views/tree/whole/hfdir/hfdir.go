@@ -53,6 +53,20 @@ func (k *kind) files(m *tensorfs.Model, opts whole.Options) (*whole.Files, error
 	if m.Format == "safetensors" {
 		return nil, errors.New("a safetensors file alone has no config.json, which says what model it is; name the directory of a model")
 	}
+	convert := k == mlx && opts.MLX != nil
+	if convert {
+		if why := KeptMLX(m, opts); why != "" {
+			opts.MLX = nil
+			f, err := k.files(m, opts)
+			if err == nil {
+				f.Notes = append(f.Notes, "not quantised: "+why)
+			}
+			return f, err
+		}
+	}
+	if k.isStored(m) && convert {
+		return quantisedStored(m, opts.MLX)
+	}
 	if k.isStored(m) {
 		f, err := asStored(m)
 		if err == nil && k == mlx {
@@ -60,7 +74,11 @@ func (k *kind) files(m *tensorfs.Model, opts whole.Options) (*whole.Files, error
 		}
 		return f, err
 	}
-	r, err := k.tensors(m)
+	tensors := k.tensors
+	if convert {
+		tensors = func(m *tensorfs.Model) (result, error) { return k.mlxQuantised(m, opts.MLX) }
+	}
+	r, err := tensors(m)
 	if err != nil {
 		return nil, err
 	}

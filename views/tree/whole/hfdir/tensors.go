@@ -51,7 +51,12 @@ func mlxTensors(m *tensorfs.Model) (result, error) {
 //	GGUF ----------> what formats/architectures says of the architecture
 //	MLX, Ollama ---> the same names, but for what mlx-lm stores in another form
 func newTensors(m *tensorfs.Model, mlx bool) (*tensorMaker, error) {
-	x := &tensorMaker{m: m, mlx: mlx, left: whole.Towers{}}
+	return newTensorsAgain(m, mlx, false)
+}
+
+// newTensorsAgain is newTensors with all as plain numbers, if they are quantised again.
+func newTensorsAgain(m *tensorfs.Model, mlx, again bool) (*tensorMaker, error) {
+	x := &tensorMaker{m: m, mlx: mlx, again: again, left: whole.Towers{}}
 	if m.Layout != "gguf" {
 		return x, x.runStored()
 	}
@@ -80,6 +85,11 @@ type tensorMaker struct {
 	experts bool // as in result
 	rounded map[string][]string
 	left    whole.Towers // tensors that no language model has
+
+	again     bool            // what is quantised is to be plain numbers, too
+	quantised map[string]bool // tensors that are numbers now, and were quantised
+	made      int             // modules that were quantised here
+	said      []byte          // what config.json says of them
 }
 
 // maxTensorLayers bounds what metadata says, so that loops end.

@@ -18,6 +18,7 @@ import (
 type placed struct {
 	safetensors.Stored
 	layout.Origin
+	Numbers []int64 // the shape of a module that is quantised, before that
 }
 
 // quantised is a module of mlx-lm's that is not plain numbers.
@@ -36,7 +37,7 @@ type quantSetting struct {
 // Put puts a tensor into the directory, quantised where mlx-lm takes it so unless
 // it has to be plain.
 func (x *tensorMaker) Put(name string, t *tensorfs.Tensor, o layout.Origin, plain bool) error {
-	if module, ok := strings.CutSuffix(name, ".weight"); ok && x.mlx && !plain {
+	if module, ok := strings.CutSuffix(name, ".weight"); ok && x.mlx && !plain && !x.again {
 		q, ok := t, t.Quant != nil
 		if !ok {
 			q, ok = views.Split(t)
@@ -59,6 +60,12 @@ func (x *tensorMaker) Put(name string, t *tensorfs.Tensor, o layout.Origin, plai
 	if err != nil {
 		return err
 	}
+	if !x.again && (t.Quant != nil || !layout.IsFloat(t.DType)) {
+		if x.quantised == nil {
+			x.quantised = map[string]bool{}
+		}
+		x.quantised[name] = true
+	}
 	x.store(name, p, o)
 	return nil
 }
@@ -72,7 +79,7 @@ var uncast = [][2]string{{"A_log", ""}, {".mixer.D", "mamba"}, {".self_attn.dt_b
 
 // store appends a tensor as it is.
 func (x *tensorMaker) store(name string, t *tensorfs.Tensor, o layout.Origin) {
-	x.list = append(x.list, placed{safetensors.Stored{Name: name, DType: t.DType, Shape: t.Shape, Data: t.Data}, o})
+	x.list = append(x.list, placed{safetensors.Stored{Name: name, DType: t.DType, Shape: t.Shape, Data: t.Data}, o, t.Numbers()})
 }
 
 // putModule puts codes, scales and biases into the directory.
@@ -163,6 +170,9 @@ func (x *tensorMaker) finish() result {
 // quantization returns the JSON object of that name for config.json: the most
 // frequent setting, and the modules that differ from it.
 func (x *tensorMaker) quantization() []byte {
+	if x.said != nil {
+		return x.said
+	}
 	if len(x.modules) == 0 {
 		return nil
 	}
