@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree"
+	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 // Marks of flags.
@@ -43,7 +44,12 @@ var flagTable = []flagRow{
 	{"", "pure", markOption, nil, "with --gguf-type, that type for all weights"},
 	{"", "tensor-type", "", nil, "with --gguf-type, another type for weights whose name in gguf/ the pattern finds: `REGEX=TYPE`, as often as needed"},
 	{"", "imatrix", markOption, nil, "with --gguf-type, `FILE` of llama-imatrix that says how much each column of a weight counts"},
-	{"", "requantise", markOption, nil, "with --gguf-type, quantise again what is quantised already"},
+	{"", "requantise", markOption, nil, "with --gguf-type or --mlx-bits, quantise again what is quantised already"},
+	{"", "mlx-bits", markOption, oneOf([]string{"2", "3", "4", "5", "6", "8"}), "`BITS` of the weights in mlx/, as mlx_lm.convert quantises them (default: as stored)"},
+	{"", "mlx-group", markOption, oneOf([]string{"32", "64", "128"}), "with --mlx-bits, how many weights have a scale (default 64)"},
+	{"", "mlx-mode", markOption, oneOf(mlxModes), "how weights in mlx/ are quantised: affine, mxfp4, mxfp8 or nvfp4"},
+	{"", "mlx-recipe", markOption, oneOf(whole.RecipeNames()), "more bits for some weights in mlx/, as mlx_lm.convert's recipe of this `NAME`, such as mixed_4_6"},
+	{"", "mlx-device", markOption, oneOf(whole.MLXDevices), "with --mlx-bits, whose bytes: those of MLX on a gpu (default) or on a cpu, which differ in some roundings"},
 	{"", "mmproj", markOption, nil, "`FILE` with the vision tower of a GGUF model, for hf/, or none (default: the only *mmproj*.gguf in its folder)"},
 	{"", "i2s", markOption, oneOf(views.I2SLayouts), "`ORDER` of BitNet I2_S codes: " + i2sLayouts + " (default: by size)"},
 	{"", "follow-links", markOption, nil, "follow symbolic links out of the model's directory where mount refuses them: as root and with allow_other"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,7 @@ import (
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
 	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
@@ -46,19 +48,55 @@ var ggufTypes = func() (names []string) {
 	return names
 }()
 
-// quantisation is what flags say of the types in gguf/.
+// mlxModes are the names that --mlx-mode takes.
+var mlxModes = func() (names []string) {
+	for _, m := range whole.MLXModes {
+		names = append(names, m.Name)
+	}
+	return names
+}()
+
+// quantisation is what flags say of the types in gguf/ and mlx/.
 type quantisation struct {
 	preset     string   // of --gguf-type, "" without
 	pure       bool     // of --pure
 	rules      []string // of --tensor-type
 	requantise bool     // of --requantise
 	importance string   // of --imatrix
+
+	mlx struct{ bits, group, mode, recipe, device string } // of --mlx-bits and so on
+}
+
+// askedOfMLX takes what flags say of mlx/.
+func (q *quantisation) askedOfMLX() (o *whole.MLX, err error) {
+	asked := whole.MLXAsked{Mode: q.mlx.mode, Recipe: q.mlx.recipe, Device: q.mlx.device}
+	for _, f := range []struct {
+		flag, value string
+		to          *int
+	}{{"bits", q.mlx.bits, &asked.Bits}, {"group", q.mlx.group, &asked.Group}} {
+		if f.value == "" {
+			continue
+		}
+		if *f.to, err = strconv.Atoi(f.value); err != nil || *f.to < 1 {
+			return nil, usageError{fmt.Errorf("--mlx-%s %q: want a number, such as %s", f.flag, f.value, map[string]string{"bits": "4", "group": "64"}[f.flag])}
+		}
+	}
+	if o, err = asked.Options(); err != nil {
+		return nil, usageError{err}
+	}
+	if o != nil {
+		o.Requantise = q.requantise
+	}
+	return o, nil
 }
 
 // options takes the values of the flags into the options of whole models.
-func (q *quantisation) options(to *whole.Options) error {
+func (q *quantisation) options(to *whole.Options) (err error) {
+	if to.MLX, err = q.askedOfMLX(); err != nil {
+		return err
+	}
 	if q.preset == "" {
-		if q.pure || q.requantise || len(q.rules) > 0 || q.importance != "" {
+		if q.pure || q.requantise && to.MLX == nil || len(q.rules) > 0 || q.importance != "" {
 			return usageError{errors.New("--pure, --tensor-type, --imatrix and --requantise say how --gguf-type is meant; give that flag too, such as --gguf-type q4_k_m")}
 		}
 		return nil
@@ -118,6 +156,9 @@ func (q *quantisation) String() string {
 	if q.importance != "" {
 		words = append(words, "--imatrix "+q.importance)
 	}
+	if o, err := q.askedOfMLX(); err == nil && o != nil {
+		words = append(words, o.String())
+	}
 	return strings.Join(words, " ")
 }
 
@@ -137,6 +178,8 @@ func (f *modelFlags) add(s system, c *cobra.Command) {
 	s.define(c, "", flags{
 		"views": &f.views, "gguf-type": &f.quantise.preset, "pure": &f.quantise.pure, "tensor-type": &f.quantise.rules, "requantise": &f.quantise.requantise,
 		"imatrix": &f.quantise.importance, "mmproj": &f.mmproj,
+		"mlx-bits": &f.quantise.mlx.bits, "mlx-group": &f.quantise.mlx.group, "mlx-mode": &f.quantise.mlx.mode,
+		"mlx-recipe": &f.quantise.mlx.recipe, "mlx-device": &f.quantise.mlx.device,
 	})
 }
 
@@ -166,7 +209,7 @@ func (f *modelFlags) check() error {
 			*path = abs
 		}
 	}
-	if f.tree.Whole.Quantise == nil { // models of a library are opened side by side
+	if f.tree.Whole.Quantise == nil && f.tree.Whole.MLX == nil { // models of a library are opened side by side
 		if err := f.quantise.options(&f.tree.Whole); err != nil {
 			return err
 		}
@@ -195,6 +238,9 @@ func (f *modelFlags) open(path string) (*tree.Tree, error) {
 	if why := whole.Kept(m, f.tree.Whole); err == nil && why != "" {
 		err = fmt.Errorf("%s: --gguf-type %s changes nothing: %s; leave it out, name a model in F16, BF16 or F32, or add --requantise",
 			printableName(path), strings.ToLower(f.tree.Whole.Quantise.Name), why)
+	}
+	if why := hfdir.KeptMLX(m, f.tree.Whole); err == nil && why != "" {
+		err = fmt.Errorf("%s: %s changes nothing: %s; leave it out, name a model in F16, BF16 or F32, or add --requantise", printableName(path), f.tree.Whole.MLX, why)
 	}
 	if err != nil {
 		m.Close()
