@@ -24,8 +24,9 @@ func extent(x []float32) (low, high float32) {
 
 // putNibbles stores 32 codes of 4 bits, the first 16 in the low nibbles.
 func putNibbles(dst []byte, codes *[32]uint8) {
-	for j := range 16 {
-		dst[j] = codes[j]&15 | codes[j+16]&15<<4
+	for j := 0; j < 16; j += 8 {
+		low, high := binary.LittleEndian.Uint64(codes[j:]), binary.LittleEndian.Uint64(codes[j+16:])
+		putEight(dst[j:], low&(15*ofEach)|high&(15*ofEach)<<4)
 	}
 }
 

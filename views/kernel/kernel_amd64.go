@@ -35,6 +35,9 @@ func native() *implementation {
 	for name, k := range avx2SuperBlocks() {
 		impl.encoders[encoderKey{name, "F32"}], impl.weighers[name] = k.encode, k.weigh
 	}
+	for name, weigh := range map[string]func(dst, src []byte, importance []float32){"IQ4_NL": avx2IQ4_NL, "IQ4_XS": avx2IQ4_XS} {
+		impl.encoders[encoderKey{name, "F32"}], impl.weighers[name] = func(dst, src []byte) { weigh(dst, src, nil) }, weigh
+	}
 	impl.splits = map[string]func(dst, src []byte){
 		"Q4_0": avx2Split(18, q4_0SplitAVX2), "Q4_1": avx2Split(20, q4_1SplitAVX2), "Q5_0": avx2Split(22, q5_0SplitAVX2), "Q5_1": avx2Split(24, q5_1SplitAVX2),
 		"MXFP4": avx2Split(17, mxfp4SplitAVX2), "NVFP4": avx2Split(36, nvfp4SplitAVX2),

@@ -520,6 +520,21 @@ func searchSignedAVX2(p *float32, n int, m float32, steps *float32, count int)
 //go:noescape
 func againAVX2(codes *uint8, x *float32, scales *float32, minima *float32, least int32, most int32)
 
+// searchLevelsAVX2 finds the scales of 32 numbers as levels of IQ4. It tries count scales, by the steps that the largest number is to have.
+//
+//go:noescape
+func searchLevelsAVX2(p *float32, steps *float32, count int)
+
+// levelsAVX2 chooses the codes of IQ4 of 16 numbers times a factor, run by run.
+//
+//go:noescape
+func levelsAVX2(codes *uint8, x *float32, inverses *float32, runs int)
+
+// searchQ3AVX2 finds the scales of 16 codes from -4 to 3; the weights are the squares of the numbers.
+//
+//go:noescape
+func searchQ3AVX2(p *float32)
+
 // affine2RepackAVX2 turns every chunk of a group into a block of 20 bytes.
 //
 //go:noescape

@@ -37,8 +37,8 @@ type state struct {
 
 func (s state) at(g int) Mem { return Mem{Base: s.p, Disp: lanesState + 64*s.n + 32*g} }
 
-// eachRow emits a loop over the rows of the lanes from the first one on, four at a time after it if that is left to
-// another place. body gets where a row is in x; w and l are at the same distance everywhere.
+// eachRow emits a loop over the rows up to end, some at a time. body gets where the numbers of a row are; its weights and
+// codes are at a fixed distance from them.
 func eachRow(label string, p, end Register, unroll int, body func(row Mem)) {
 	at := GP64()
 	MOVQ(p, at)
@@ -101,6 +101,9 @@ func searches() {
 	searchMin("Magnitudes", true)
 	searchSigned()
 	again()
+	searchLevels()
+	levels()
+	searchQ3()
 }
 
 // transpose emits what puts sub-blocks side by side.
@@ -610,11 +613,7 @@ func again() {
 		VPMINSD(most, l[i], l[i])
 		VPSUBD(least, l[i], l[i])
 	}
-	VPACKSSDW(l[1], l[0], l[0])
-	VPERMQ(Imm(0b11_01_10_00), l[0], l[0])
-	VEXTRACTI128(Imm(1), l[0], l[1].AsX())
-	VPACKUSWB(l[1].AsX(), l[0].AsX(), l[0].AsX())
-	VMOVDQU(l[0].AsX(), Mem{Base: codes})
+	storeRun(l, Mem{Base: codes})
 	ADDQ(Imm(4), scales)
 	ADDQ(Imm(4), minima)
 	ADDQ(Imm(64), x)
