@@ -42,8 +42,8 @@ func BenchmarkMap(b *testing.B) {
 func BenchmarkReadTables(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		readSpellings("hf")
-		readSpellings("gguf")
+		readSpellings(HF)
+		readSpellings(GGUF)
 		readCompanions()
 		readWrappers()
 	}

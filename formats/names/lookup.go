@@ -174,7 +174,11 @@ func (m *mapper) try(group string, w wrapper, self int32, nums ...span) (string,
 		at = s.to
 	}
 	m.key = append(m.key, m.name[at:]...)
-	for r := m.table.rules[string(m.key)]; r != nil; r = r.next {
+	r := m.table.rules[string(m.key)]
+	if end := param(m.name); r == nil && end != "" {
+		r = m.table.rules[string(append(m.key[:len(m.key)-len(end)], "{s}"...))]
+	}
+	for ; r != nil; r = r.next {
 		if r.when == nil || m.holds(r.when, group, w, self, nums) {
 			return string(m.fill(r.canonical, nums)), true
 		}
@@ -182,8 +186,18 @@ func (m *mapper) try(group string, w wrapper, self int32, nums ...span) (string,
 	return "", false
 }
 
-// fill replaces {n} and {e} in a pattern by numbers of m.name. The result is
-// valid until the next call.
+// param is the end of a name that {s} stands for, "" in other names.
+func param(name []byte) string {
+	for _, end := range params {
+		if len(name) >= len(end) && string(name[len(name)-len(end):]) == end {
+			return end
+		}
+	}
+	return ""
+}
+
+// fill replaces {n} and {e} in a pattern by numbers of m.name, and {s} by its end. The
+// result is valid until the next call.
 func (m *mapper) fill(pattern string, nums []span) []byte {
 	m.key = m.key[:0]
 	for {
@@ -192,8 +206,12 @@ func (m *mapper) fill(pattern string, nums []span) []byte {
 		if !ok {
 			return m.key
 		}
-		i := strings.IndexByte("ne", after[0])
-		m.key = append(m.key, m.name[nums[i].from:nums[i].to]...)
+		if after[0] == 's' {
+			m.key = append(m.key, param(m.name)...)
+		} else {
+			i := strings.IndexByte("ne", after[0])
+			m.key = append(m.key, m.name[nums[i].from:nums[i].to]...)
+		}
 		pattern = after[2:]
 	}
 }

@@ -20,7 +20,7 @@ var spellingFiles = []string{
 
 // rule says what one spelling means.
 type rule struct {
-	canonical string     // with {n} and {e}
+	canonical string     // with {n} and {e}, and {s} if the spelling has it
 	when      *condition // nil for always
 	next      *rule      // another rule of the same spelling, tried after this one
 }
@@ -32,18 +32,21 @@ type condition struct {
 }
 
 // spellings are the rules of one ecosystem. Keys have {n} and {e} in place of
-// numbers, and weight or bias in place of {s}.
+// numbers, and {s} in place of weight and bias where the line is for both.
 type spellings struct {
 	rules   map[string]*rule
 	longest int // length of the longest key
 }
 
 var (
-	ggufSpellings = sync.OnceValue(func() *spellings { return readSpellings("gguf") })
-	hfSpellings   = sync.OnceValue(func() *spellings { return readSpellings("hf") })
+	ggufSpellings = sync.OnceValue(func() *spellings { return readSpellings(GGUF) })
+	hfSpellings   = sync.OnceValue(func() *spellings { return readSpellings(HF) })
 	wrappers      = sync.OnceValue(readWrappers)
 	companions    = sync.OnceValue(readCompanions)
 )
+
+// params are what {s} stands for.
+var params = [...]string{"weight", "bias"}
 
 // lines yields the lines of a table except comments and empty lines. A table that
 // cannot be read is a mistake of the build, so everything here panics.
@@ -55,7 +58,7 @@ func lines(table string) func(yield func(string) bool) {
 	text := string(b)
 	return func(yield func(string) bool) {
 		for line := range strings.Lines(text) {
-			line = strings.TrimRight(line, "\n")
+			line = strings.TrimSuffix(line, "\n")
 			if line != "" && line[0] != '#' && !yield(line) {
 				return
 			}
@@ -69,35 +72,44 @@ func cut(line string) (word, rest string) {
 	return word, strings.TrimLeft(rest, " ")
 }
 
-func readSpellings(ecosystem string) *spellings {
-	s := &spellings{rules: make(map[string]*rule, 2500)}
+// line is a line of the files with spellings.
+type line struct {
+	gguf                bool
+	spelling, canonical string
+	when                string
+	next                *line // another of the same canonical name, see inverse
+}
+
+var spellingLines = sync.OnceValue(func() []line {
+	list := make([]line, 0, 2048)
 	for _, table := range spellingFiles {
-		for line := range lines(table) {
-			word, line := cut(line)
-			if word != ecosystem {
-				continue
-			}
-			spelling, line := cut(line)
-			canonical, line := cut(line)
-			var when *condition
-			if line != "" {
-				f := strings.Fields(line)
-				when = &condition{verb: f[0], args: f[1:]}
-			}
-			if stem, ok := strings.CutSuffix(spelling, "{s}"); ok {
-				c := strings.TrimSuffix(canonical, "{s}")
-				s.add(stem+"weight", &rule{canonical: c + "weight", when: when})
-				s.add(stem+"bias", &rule{canonical: c + "bias", when: when})
-			} else {
-				s.add(spelling, &rule{canonical: canonical, when: when})
-			}
+		for text := range lines(table) {
+			ecosystem, text := cut(text)
+			spelling, text := cut(text)
+			canonical, when := cut(text)
+			list = append(list, line{gguf: ecosystem == "gguf", spelling: spelling, canonical: canonical, when: when})
 		}
+	}
+	return list
+})
+
+func readSpellings(layout Layout) *spellings {
+	s := &spellings{rules: make(map[string]*rule, 1500)}
+	for _, l := range spellingLines() {
+		if l.gguf != (layout == GGUF) {
+			continue
+		}
+		r := &rule{canonical: l.canonical}
+		if f := strings.Fields(l.when); len(f) > 0 {
+			r.when = &condition{verb: f[0], args: f[1:]}
+		}
+		s.add(l.spelling, r)
 	}
 	return s
 }
 
 func (s *spellings) add(key string, r *rule) {
-	s.longest = max(s.longest, len(key))
+	s.longest = max(s.longest, len(key)+len("weight")-len("{s}"))
 	last := s.rules[key]
 	if last == nil {
 		s.rules[key] = r
