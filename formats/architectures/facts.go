@@ -138,9 +138,10 @@ func readFact(line string) (Fact, error) {
 	if !slices.Contains([]Kind{Size, Count, Option, Real, Text, Flag}, f.Kind) {
 		return f, fmt.Errorf("there is no kind %q", kind)
 	}
-	n, ok := literal(most).(int64)
-	if f.Most = n; bounded && (!ok || n < 1) {
-		return f, fmt.Errorf("%q is no bound", most)
+	if bounded {
+		if f.Most, _ = literal(most).(int64); f.Most < 1 {
+			return f, fmt.Errorf("%q is no bound", most)
+		}
 	}
 	return f, nil
 }

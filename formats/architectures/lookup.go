@@ -12,7 +12,7 @@ import (
 
 // Find returns the architecture of a name, GGUF's, or nil.
 func Find(name string) *Architecture {
-	if !slices.ContainsFunc(heads(), func(s *Settings) bool { return s.Name == name && s.GGUF == name }) {
+	if !slices.ContainsFunc(sections(), func(s section) bool { return s.name == name && s.has("class") && !s.has("gguf") }) {
 		return nil
 	}
 	return architectureBlocks.get(name, func() *Architecture {
@@ -56,7 +56,7 @@ var heads = sync.OnceValue(func() []*Settings {
 	for _, s := range sections() {
 		b.WriteString("arch " + s.name + "\n")
 		for line := range strings.Lines(s.text) {
-			if f := strings.Fields(line); len(f) > 0 && slices.Contains(ownWords, f[0]) {
+			if word, _, _ := strings.Cut(strings.TrimLeft(line, " "), " "); slices.Contains(ownWords, word) {
 				b.WriteString(line)
 			}
 		}
@@ -69,6 +69,9 @@ type section struct {
 	name, text string
 	before     int
 }
+
+// has reports whether a block has a line that begins with a word.
+func (s section) has(word string) bool { return strings.Contains(s.text, "\n  "+word+" ") }
 
 var sections = sync.OnceValue(func() (list []section) {
 	const begin = "\narch "

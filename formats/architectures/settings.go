@@ -97,15 +97,8 @@ func readSettings(file, text string) ([]*Settings, error) {
 	var list []*Settings
 	for i, b := range blocks {
 		s := &Settings{Name: b.name, GGUF: b.name, words: b.words}
-		readers := map[string]func(Item) error{
-			"only": s.readOnly, "keys": s.readKey, "config": s.readField, "needs": isFact, "check": isCall, "agree": isCall, "mlx_agree": isCall,
-			"gguf":   func(x Item) error { s.GGUF = x.Text; return nil },
-			"when":   func(x Item) error { s.When = x.Text; return nil },
-			"class":  func(x Item) error { s.Classes = append(s.Classes, classOf(x)); return nil },
-			"writes": func(x Item) error { s.Written = classOf(x); return nil },
-		}
 		for word, items := range b.words {
-			read := readers[word]
+			read := settingReaders[word]
 			if read == nil {
 				continue
 			}
@@ -114,7 +107,7 @@ func readSettings(file, text string) ([]*Settings, error) {
 			}
 			b.words[word] = items
 			for _, x := range items {
-				if err := read(x); err != nil {
+				if err := read(s, x); err != nil {
 					return nil, mistake(file, x.Line, "%s: %s", x.Text, err)
 				}
 			}
@@ -127,6 +120,16 @@ func readSettings(file, text string) ([]*Settings, error) {
 		}
 	}
 	return list, nil
+}
+
+// settingReaders read the items of words.
+var settingReaders = map[string]func(*Settings, Item) error{
+	"only": (*Settings).readOnly, "keys": (*Settings).readKey, "config": (*Settings).readField,
+	"needs": isFact, "check": isCall, "agree": isCall, "mlx_agree": isCall,
+	"gguf":   func(s *Settings, x Item) error { s.GGUF = x.Text; return nil },
+	"when":   func(s *Settings, x Item) error { s.When = x.Text; return nil },
+	"class":  func(s *Settings, x Item) error { s.Classes = append(s.Classes, classOf(x)); return nil },
+	"writes": func(s *Settings, x Item) error { s.Written = classOf(x); return nil },
 }
 
 func classOf(x Item) Class {
@@ -162,14 +165,14 @@ func expanded(file string, before []*block, word string, items []Item) ([]Item, 
 	return list, nil
 }
 
-func isFact(x Item) error {
+func isFact(_ *Settings, x Item) error {
 	if FactOf(x.Text) == nil {
 		return fmt.Errorf("there is no such fact in keys.txt")
 	}
 	return nil
 }
 
-func isCall(x Item) error {
+func isCall(_ *Settings, x Item) error {
 	_, err := ParseExpr(x.Text)
 	return err
 }
@@ -201,7 +204,7 @@ func (s *Settings) readKey(x Item) error {
 	k, from, err := readSetting(x)
 	k.Fact, k.Field = FactOf(k.Name), from
 	if err == nil {
-		err = isFact(Item{Text: k.Name})
+		err = isFact(s, Item{Text: k.Name})
 	}
 	s.Keys = append(s.Keys, k)
 	return err
@@ -213,7 +216,7 @@ func (s *Settings) readField(x Item) error {
 		k.Fact = FactOf(from)
 	}
 	if err == nil && k.Fact == nil && !k.Always {
-		err = isFact(Item{})
+		err = isFact(s, Item{})
 	}
 	s.Config = append(s.Config, k)
 	return err
