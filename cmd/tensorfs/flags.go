@@ -160,8 +160,7 @@ func (s system) define(c *cobra.Command, page string, values flags) {
 func (s system) row(page, name string) (row *flagRow, here bool) {
 	for i := range flagTable {
 		r := &flagTable[i]
-		long, _, _ := strings.Cut(r.name, ",")
-		if long != name || r.page != "" && r.page != page {
+		if rest, ok := strings.CutPrefix(r.name, name); !ok || rest != "" && rest[0] != ',' || r.page != "" && r.page != page {
 			continue
 		}
 		if on := strings.Fields(r.marks); len(on) == 0 || !slices.Contains(systems, system(on[0])) || on[0] == string(s) {

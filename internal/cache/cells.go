@@ -15,11 +15,11 @@ const CellSize = 128 << 10
 
 func cellsOf(size int64) int64 { return (size + CellSize - 1) / CellSize }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
 // sumOf returns what the state file says of a cell with these bytes: their CRC32C,
 // and 1 for a CRC32C of 0, which says that the cell is absent.
-func sumOf(cell []byte) uint32 { return max(crc32.Checksum(cell, castagnoli), 1) }
+func sumOf(cell []byte) uint32 { return max(crc32.Checksum(cell, castagnoli()), 1) }
 
 // errShort says that a file of an entry was cut while it was in use.
 var errShort = errors.New("a file of the entry is shorter than it was made")

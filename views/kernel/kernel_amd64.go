@@ -4,6 +4,7 @@ package kernel
 
 import (
 	"math"
+	"sync"
 
 	"golang.org/x/sys/cpu"
 )
@@ -104,7 +105,8 @@ func avx2Decoders(to Float) *implementation {
 // blockKernels are the kernels of types.
 func blockKernels(to Float) map[string]blockKernel {
 	signs4, signs8 := signTable(4), signTable(8)
-	delta := []uint64{0, 0x0404_0404_0404_0404} // IQ1_M's groups have one sign of delta each
+	deltas := []uint64{0, 0x0404_0404_0404_0404} // IQ1_M's groups have one sign of delta each
+	delta := func() []uint64 { return deltas }
 	iq1 := indexTable(iq1sGrid, "\xFF\x00\x01")
 	all := map[string][2]blockKernel{
 		"F32": {f32AVX2, nil}, "F16": {nil, f16SingleAVX2}, "BF16": {bf16AVX2, bf16SingleAVX2},
@@ -131,35 +133,40 @@ func blockKernels(to Float) map[string]blockKernel {
 	return kernels
 }
 
-// indexTable packs a codebook for the kernels: every value as its place in levels, eight to a word.
-func indexTable(grid, levels string) []uint64 {
-	var index [256]uint64
-	for i, level := range []byte(levels) {
-		index[level] = uint64(i)
-	}
-	t := make([]uint64, len(grid)/8)
-	for i, level := range []byte(grid) {
-		t[i/8] |= index[level] << (i % 8 * 8)
-	}
-	return t
+// indexTable packs a codebook for the kernels, when the first of them needs it: every value as
+// its place in levels, eight to a word.
+func indexTable(grid, levels string) func() []uint64 {
+	return sync.OnceValue(func() []uint64 {
+		var index [256]uint64
+		for i, level := range []byte(levels) {
+			index[level] = uint64(i)
+		}
+		t := make([]uint64, len(grid)/8)
+		for i, level := range []byte(grid) {
+			t[i/8] |= index[level] << (i % 8 * 8)
+		}
+		return t
+	})
 }
 
 // signTable expands every sign index to eight bytes, with the given bit set for negative elements.
-func signTable(bit uint64) []uint64 {
-	t := make([]uint64, len(ksigns))
-	for i, signs := range ksigns {
-		for j := range 8 {
-			t[i] |= uint64(signs>>j&1) * bit << (8 * j)
+func signTable(bit uint64) func() []uint64 {
+	return sync.OnceValue(func() []uint64 {
+		t := make([]uint64, len(ksigns))
+		for i, signs := range ksigns {
+			for j := range 8 {
+				t[i] |= uint64(signs>>j&1) * bit << (8 * j)
+			}
 		}
-	}
-	return t
+		return t
+	})
 }
 
 // gridKernels hands kernels their tables.
-func gridKernels(half, single func(dst, src *byte, blocks int, grid, signs *uint64) int, grid, signs []uint64) [2]blockKernel {
+func gridKernels(half, single func(dst, src *byte, blocks int, grid, signs *uint64) int, grid, signs func() []uint64) [2]blockKernel {
 	return [2]blockKernel{
-		func(dst, src *byte, blocks int) int { return half(dst, src, blocks, &grid[0], &signs[0]) },
-		func(dst, src *byte, blocks int) int { return single(dst, src, blocks, &grid[0], &signs[0]) },
+		func(dst, src *byte, blocks int) int { return half(dst, src, blocks, &grid()[0], &signs()[0]) },
+		func(dst, src *byte, blocks int) int { return single(dst, src, blocks, &grid()[0], &signs()[0]) },
 	}
 }
 
