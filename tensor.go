@@ -64,6 +64,7 @@ func (t *Tensor) Numbers() []int64 {
 //	mxfp4, mxfp8   element * 2^(scale-127)     codes U32 (or U8), scales U8 as E8M0
 //	nvfp4          element * E4M3(scale) * global
 //	fp8            F8 element * scale          one scale, or one per Block of rows x columns
+//	others         Numbers                     what package formats/packing reads
 type Quant struct {
 	Mode      string
 	Bits      int
@@ -74,7 +75,23 @@ type Quant struct {
 	Scales    *Tensor
 	Biases    *Tensor // affine only
 	Global    *Tensor // nvfp4: factor of the whole tensor, or one per leading index; nil without one
+
+	// Numbers, of other modes, are the numbers themselves: F32, row after row, each value
+	// that of the program that packed them before it rounds. Reading them unpacks them.
+	// Such a module has no Scales, Biases and Global, but Companions.
+	Numbers    Data
+	Companions []*Tensor
+	// Float is the type in which programs compute with the numbers, F16 or BF16, where the
+	// model says it.
+	Float DType
+	// Same returns the numbers as a module of one of the modes above, nil where none has
+	// all of them. It may read the companions.
+	Same func() (*Tensor, error)
 }
+
+// ByRows reports whether each row of the numbers is made of its own rows of codes,
+// scales and biases, so that rows can be moved as they are stored.
+func (q *Quant) ByRows() bool { return q.GroupSize > 0 && q.Numbers == nil }
 
 // Part is a run of a tensor's bytes with its own meaning, such as the scales
 // after the codes.

@@ -80,6 +80,8 @@ func (c *codec) check(t *tensorfs.Tensor) error {
 // codecOf returns how t, which is not empty, becomes floats.
 func codecOf(t *tensorfs.Tensor, opts Options, to kernel.Float) (c codec, err error) {
 	switch {
+	case t.Quant != nil && t.Quant.Numbers != nil:
+		c, err = blockCodec(&tensorfs.Tensor{DType: tensorfs.F32, Shape: t.Quant.Shape, Data: t.Quant.Numbers}, to)
 	case t.Quant != nil && t.Quant.Mode == "fp8":
 		c, err = fp8Codec(t, to)
 	case t.Quant != nil:

@@ -73,6 +73,13 @@ func (o Options) encode(t *tensorfs.Tensor, to tensorfs.DType) (tensorfs.Data, e
 	if t.DType == to && !t.BigEndian && t.Quant == nil {
 		return t.Data, nil
 	}
+	if to.Kind() == tensorfs.KindBlock {
+		if same, best, exact, err := sameExact(t); err != nil {
+			return nil, err
+		} else if exact && best == to {
+			return o.encode(same, to)
+		}
+	}
 	c, err := o.encoding(t, to)
 	if err != nil {
 		return nil, err
@@ -255,7 +262,7 @@ func encoderCodec(t *tensorfs.Tensor, opts Options, e kernel.Encoder) (codec, er
 // type of ggml. It is false where no type is made so.
 func repackCodec(t *tensorfs.Tensor) (c codec, p kernel.Repack, ok bool, err error) {
 	q := t.Quant
-	if q == nil || q.Mode == "fp8" {
+	if q == nil || q.Mode == "fp8" || q.Numbers != nil {
 		return c, p, false, nil
 	}
 	if c, err = codecOf(t, Options{}, kernel.Half); err != nil {

@@ -21,6 +21,8 @@ import (
 //	nvfp4                  NVFP4    rows are not a multiple of 64, a scale above      F16
 //	                                0x7E, or there is a factor besides the scales
 //	fp8                    F32
+//	others                 that of the same numbers as     there are none            the float type
+//	                       MLX has them                                              of the model
 //
 // exact is false for F16, to which numbers are rounded. The type of a tensor that
 // MLX did not quantise is its own, or BF16 for floats of 8 bits.
@@ -32,6 +34,9 @@ func Exact(t *tensorfs.Tensor) (to tensorfs.DType, exact bool, err error) {
 		return to, false, fmt.Errorf("shape %v is larger than any file; see raw/", t.Quant.Shape)
 	} else if size == 0 {
 		return tensorfs.F16, true, nil
+	}
+	if t.Quant.Numbers != nil {
+		return exactPacking(t)
 	}
 	if t.Quant.Mode == "fp8" {
 		_, err := codecOf(t, Options{}, kernel.Single)
@@ -50,6 +55,31 @@ func Exact(t *tensorfs.Tensor) (to tensorfs.DType, exact bool, err error) {
 		return tensorfs.F32, true, nil
 	}
 	return tensorfs.F16, false, nil
+}
+
+// exactPacking is Exact for what another program packed: the type of the same numbers as
+// MLX has them, or the float type of the model.
+func exactPacking(t *tensorfs.Tensor) (tensorfs.DType, bool, error) {
+	if _, to, exact, err := sameExact(t); err != nil || exact {
+		return to, exact, err
+	}
+	if t.Quant.Float == tensorfs.Unknown {
+		return tensorfs.F16, false, nil
+	}
+	return t.Quant.Float, false, nil
+}
+
+// sameExact returns the numbers of a tensor as a module of MLX's kind and what Exact says
+// of that; nil and false where there is none.
+func sameExact(t *tensorfs.Tensor) (same *tensorfs.Tensor, to tensorfs.DType, exact bool, err error) {
+	if t.Quant == nil || t.Quant.Same == nil {
+		return nil, to, false, nil
+	}
+	if same, err = t.Quant.Same(); err != nil || same == nil {
+		return nil, to, false, err
+	}
+	to, exact, err = Exact(same)
+	return same, to, exact, err
 }
 
 // exactPlain is Exact for numbers that need no other tensor.

@@ -20,6 +20,8 @@ func pack(t *tensorfs.Tensor, opts Options) (p tensorfs.Tensor, reason string) {
 		return p, t.Opaque
 	case t.Quant != nil && t.Quant.Mode == "fp8":
 		return p, "8-bit floats with scales beside them are not a layout that a kernel takes; see raw/ and f16/"
+	case t.Quant != nil && t.Quant.Numbers != nil:
+		return p, t.Quant.Mode + " is not a layout that a kernel takes as it is; see raw/ and f16/"
 	case t.Quant != nil:
 		return packGroups(t)
 	case (kind == tensorfs.KindBlock || foreign) && t.BigEndian:

@@ -56,6 +56,9 @@ func (t *tree) join() error {
 		if x.unsaid {
 			codes.Opaque = "the release of tensorfs that made this directory did not say which scales belong to it; export it again"
 		}
+		if _, ok := assemble.Default(q.Mode); !ok && q.Mode != "fp8" && codes.Opaque == "" {
+			codes.Opaque = fmt.Sprintf("an exported tree does not say how %s is unpacked: see the other views of it, or name the model that it was made of", tensorfs.Quote(q.Mode))
+		}
 		if codes.Opaque != "" {
 			continue
 		}

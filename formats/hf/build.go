@@ -32,6 +32,7 @@ type builder struct {
 	taken   map[string]bool     // names in use; nil until needed
 	dropped int                 // warnings beyond maxWarnings
 	below   int                 // subfolders and files of them so far
+	float   *tensorfs.DType     // of config.json; nil until needed
 }
 
 // warn notes what a user should know.

@@ -16,7 +16,7 @@ import (
 //	[..., ceil(N/R), ceil(K/C)]        one per block of R x C, where config.json names R and C
 func fp8(_ *builder, q *quantConfig, m *module) (*tensorfs.Quant, error) {
 	w, s := m.main, m.parts[0]
-	if !slices.Contains([]tensorfs.DType{tensorfs.F32, tensorfs.BF16, tensorfs.F16}, s.DType) {
+	if !slices.Contains([]tensorfs.DType{tensorfs.F32, tensorfs.BF16, tensorfs.F16, tensorfs.F8_E8M0}, s.DType) {
 		return nil, fmt.Errorf("its scales are %s", s.DType)
 	}
 	quant := &tensorfs.Quant{Mode: "fp8", Bits: 8, Shape: w.Shape, Scales: s}

@@ -23,6 +23,12 @@ type quantConfig struct {
 	group  int            // 0 where not named
 
 	mlx *assemble.Settings // of method "mlx"
+
+	form    string // checkpoint_format, or format
+	version string
+	dynamic bool // modules have settings of their own
+	ways    []way
+	whyNot  error // why no module of compressed-tensors is decoded
 }
 
 // quantConfig finds the settings. The absence of quant_method tells MLX's settings from all others.
@@ -67,6 +73,13 @@ func newQuantConfig(method string, o jsonobj.Object, where string) quantConfig {
 	q := quantConfig{method: brief(method), object: o, where: where, format: brief(o.Raw("format").Text())}
 	q.numbers()
 	q.label = q.name()
+	q.version, q.dynamic = brief(strings.ToLower(o.Raw("version").Text())), o.Object("dynamic").Len() > 0
+	if q.form = brief(o.Raw("checkpoint_format").Text()); q.form == "" {
+		q.form = q.format
+	}
+	if method == "compressed-tensors" {
+		q.compressedWays()
+	}
 	return q
 }
 

@@ -18,6 +18,7 @@ type scheme struct {
 	codes   []tensorfs.DType // its types
 	need    []string         // suffixes of tensors that must be beside it
 	may     []string         // suffixes of tensors that may be beside it
+	scales  []tensorfs.DType // types of the first of need; nil: any
 	not     []string         // suffixes of tensors that mark another scheme
 	// decode says how the companions make numbers of the codes. Schemes without
 	// one, and modules that it refuses, are raw bytes only.
@@ -36,18 +37,20 @@ var schemes = []scheme{
 	{name: "MLX", methods: []string{"mlx"}, main: ".weight", codes: []tensorfs.DType{tensorfs.U32}, need: []string{".scales"}, may: []string{".biases"}, decode: mlx},
 	{name: "FP8 with inverse scales", methods: []string{"fp8"}, main: "", codes: f8, need: []string{"_scale_inv"}, decode: fp8},
 	{name: "FP8 with Mistral's scales", methods: []string{"fp8"}, main: ".weight", codes: f8, need: []string{".qscale_weight"}, decode: fp8},
-	{name: "FP8 with scales", methods: []string{"fp8", "compressed-tensors", "modelopt"}, main: "", codes: f8, need: []string{"_scale"}, not: []string{"_zero_point", "_scale_2"}, decode: fp8},
+	{name: "compressed-tensors MXFP8", methods: []string{"compressed-tensors"}, main: ".weight", codes: f8, need: []string{".weight_scale"}, scales: u8, decode: mxfp8},
+	{name: "FP8 with scales", methods: []string{"fp8", "fbgemm_fp8", "compressed-tensors", "modelopt", "quark"}, main: "", codes: f8, need: []string{"_scale"}, not: []string{"_zero_point", "_scale_2"}, decode: fp8},
 	{name: "gpt-oss MXFP4", methods: []string{"mxfp4"}, main: "_blocks", codes: u8, need: []string{"_scales"}, decode: mxfp4},
-	{name: "compressed-tensors NVFP4", methods: []string{"compressed-tensors"}, main: ".weight_packed", codes: u8, need: []string{".weight_scale", ".weight_global_scale"}, may: []string{".input_global_scale"}},
-	{name: "compressed-tensors packed integers", methods: []string{"compressed-tensors"}, main: ".weight_packed", codes: i32, need: []string{".weight_scale"}, may: []string{".weight_shape", ".weight_zero_point", ".weight_g_idx"}},
-	{name: "compressed-tensors integers", methods: []string{"compressed-tensors"}, main: ".weight", codes: i8, need: []string{".weight_scale"}, may: []string{".weight_zero_point", ".input_scale", ".input_zero_point"}},
-	{name: "ModelOpt NVFP4", methods: []string{"modelopt"}, main: ".weight", codes: u8, need: []string{".weight_scale", ".weight_scale_2"}, may: []string{".input_scale"}},
+	{name: "compressed-tensors NVFP4", methods: []string{"compressed-tensors"}, main: ".weight_packed", codes: u8, need: []string{".weight_scale", ".weight_global_scale"}, may: []string{".input_global_scale"}, decode: nvfp4},
+	{name: "compressed-tensors MXFP4", methods: []string{"compressed-tensors"}, main: ".weight_packed", codes: u8, need: []string{".weight_scale"}, scales: u8, not: []string{".weight_global_scale"}, decode: mxfp4Packed},
+	{name: "compressed-tensors packed integers", methods: []string{"compressed-tensors"}, main: ".weight_packed", codes: i32, need: []string{".weight_scale"}, may: []string{".weight_shape", ".weight_zero_point", ".weight_g_idx"}, decode: compressedPack},
+	{name: "compressed-tensors integers", methods: []string{"compressed-tensors"}, main: ".weight", codes: i8, need: []string{".weight_scale"}, may: []string{".weight_zero_point", ".input_scale", ".input_zero_point"}, decode: compressedInt},
+	{name: "ModelOpt NVFP4", methods: []string{"modelopt"}, main: ".weight", codes: u8, need: []string{".weight_scale", ".weight_scale_2"}, may: []string{".input_scale"}, decode: modelOptNVFP4},
 	{name: "BitNet", methods: []string{"bitnet"}, main: ".weight", codes: u8, need: []string{".weight_scale"}},
-	{name: "GPTQ", methods: []string{"gptq"}, main: ".qweight", codes: i32, need: []string{".qzeros", ".scales"}, may: []string{".g_idx"}},
-	{name: "AWQ", methods: []string{"awq"}, main: ".qweight", codes: i32, need: []string{".qzeros", ".scales"}, not: []string{".g_idx"}},
+	{name: "GPTQ", methods: []string{"gptq"}, main: ".qweight", codes: i32, need: []string{".qzeros", ".scales"}, may: []string{".g_idx"}, decode: gptq},
+	{name: "AWQ", methods: []string{"awq"}, main: ".qweight", codes: i32, need: []string{".scales"}, may: []string{".qzeros"}, not: []string{".g_idx"}, decode: awq},
 	{name: "bitsandbytes 4-bit", methods: []string{"bitsandbytes"}, main: ".weight", codes: u8, need: []string{".weight.absmax", ".weight.quant_map"},
-		may: []string{".weight.nested_absmax", ".weight.nested_quant_map", ".weight.quant_state.bitsandbytes__nf4", ".weight.quant_state.bitsandbytes__fp4"}},
-	{name: "bitsandbytes 8-bit", methods: []string{"bitsandbytes"}, main: ".weight", codes: i8, need: []string{".SCB"}, may: []string{".weight_format"}},
+		may: []string{".weight.nested_absmax", ".weight.nested_quant_map", ".weight.quant_state.bitsandbytes__nf4", ".weight.quant_state.bitsandbytes__fp4"}, decode: bnb4},
+	{name: "bitsandbytes 8-bit", methods: []string{"bitsandbytes"}, main: ".weight", codes: i8, need: []string{".SCB"}, may: []string{".weight_format"}, decode: bnb8},
 }
 
 // module is a module for which a scheme's tensors were found.
@@ -127,6 +130,9 @@ func (b *builder) collect(s *scheme, stem string, main *tensorfs.Tensor) *module
 		if t == nil {
 			return nil
 		}
+		if len(m.parts) == 0 && s.scales != nil && !slices.Contains(s.scales, t.DType) {
+			return nil
+		}
 		m.parts = append(m.parts, t)
 	}
 	for _, suffix := range s.not {
@@ -156,6 +162,7 @@ func (b *builder) apply(q *quantConfig, m *module, agrees bool) string {
 	if err != nil {
 		return fmt.Sprintf("its module is quantised with %s, but %v%s", m.scheme.name, err, rawHint)
 	}
+	b.unpacked(m, quant)
 	assemble.Attach(m.main, quant)
 	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,7 +55,10 @@ func values(q *tensorfs.Quant) *quant {
 	if q == nil {
 		return nil
 	}
-	v := &quant{q.Mode, q.Bits, q.GroupSize, q.Block, q.Shape, q.Weight, q.Scales.Name, ""}
+	v := &quant{q.Mode, q.Bits, q.GroupSize, q.Block, q.Shape, q.Weight, "", ""}
+	if q.Scales != nil {
+		v.scales = q.Scales.Name
+	}
 	if q.Biases != nil {
 		v.biases = q.Biases.Name
 	}
@@ -180,27 +184,33 @@ func TestSchemes(t *testing.T) {
 		},
 		{
 			name: "packed integers", config: q(`{"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{"group_0":{"weights":{"num_bits":4,"group_size":128}}}}`),
-			label: "compressed-tensors pack-quantized 4-bit, group 128", main: x + ".weight_packed", raw: "compressed-tensors packed integers (compressed-tensors pack-quantized 4-bit, group 128)",
+			label: "compressed-tensors pack-quantized 4-bit, group 128", main: x + ".weight_packed",
+			want:    &quant{"pack-quantized", 4, 128, [2]int{}, []int64{2, 256}, "layers.0.attention.q.weight", "", ""},
 			tensors: tensors(st(x+".weight_packed", i32, 2, 32), st(x+".weight_scale", bf16, 2, 2), st(x+".weight_shape", i32, 2), st(x+".weight_zero_point", i32, 1, 2)),
 		},
 		{
-			name: "integers", config: q(`{"quant_method":"compressed-tensors","format":"int-quantized"}`), label: "compressed-tensors int-quantized", main: x + ".weight", raw: "compressed-tensors integers",
+			name: "integers", config: q(`{"quant_method":"compressed-tensors","format":"int-quantized"}`), label: "compressed-tensors int-quantized", main: x + ".weight",
+			want:    &quant{"int-quantized", 8, 32, [2]int{}, []int64{2, 32}, "", "", ""},
 			tensors: tensors(st(x+".weight", i8, 2, 32), st(x+".weight_scale", bf16, 2, 1)),
 		},
 		{
-			name: "NVFP4 by compressed-tensors", config: q(`{"quant_method":"compressed-tensors","format":"nvfp4-pack-quantized"}`), label: "compressed-tensors nvfp4-pack-quantized", main: x + ".weight_packed", raw: "compressed-tensors NVFP4",
+			name: "NVFP4 by compressed-tensors", config: q(`{"quant_method":"compressed-tensors","format":"nvfp4-pack-quantized"}`), label: "compressed-tensors nvfp4-pack-quantized", main: x + ".weight_packed",
+			want: &quant{"nvfp4-pack-quantized", 4, 16, [2]int{}, []int64{2, 64}, "layers.0.attention.q.weight", "", ""}, plain: []string{x + ".input_global_scale"},
 			tensors: tensors(st(x+".weight_packed", u8, 2, 32), st(x+".weight_scale", f8, 2, 4), st(x+".weight_global_scale", f32, 1), st(x+".input_global_scale", f32, 1)),
 		},
 		{
-			name: "NVFP4 by ModelOpt", config: q(`{"quant_method":"modelopt","quant_algo":"NVFP4"}`), label: "modelopt NVFP4", main: x + ".weight", raw: "ModelOpt NVFP4 (modelopt NVFP4)",
+			name: "NVFP4 by ModelOpt", config: q(`{"quant_method":"modelopt","quant_algo":"NVFP4"}`), label: "modelopt NVFP4", main: x + ".weight",
+			want: &quant{"modelopt-nvfp4", 4, 16, [2]int{}, []int64{2, 64}, "", "", ""}, plain: []string{x + ".input_scale"},
 			tensors: tensors(st(x+".weight", u8, 2, 32), st(x+".weight_scale", f8, 2, 4), st(x+".weight_scale_2", f32), st(x+".input_scale", f32)),
 		},
 		{
-			name: "GPTQ", config: q(`{"quant_method":"gptq","bits":4,"group_size":128}`), label: "gptq 4-bit, group 128", main: x + ".qweight", raw: "GPTQ (gptq 4-bit, group 128)",
+			name: "GPTQ", config: q(`{"quant_method":"gptq","bits":4,"group_size":128}`), label: "gptq 4-bit, group 128", main: x + ".qweight",
+			want:    &quant{"gptq", 4, 128, [2]int{}, []int64{8, 256}, "layers.0.attention.q.weight", "", ""},
 			tensors: tensors(st(x+".qweight", i32, 32, 8), st(x+".qzeros", i32, 2, 1), st(x+".scales", f16, 2, 8), st(x+".g_idx", i32, 256)),
 		},
 		{
-			name: "AWQ", config: q(`{"quant_method":"awq","bits":4,"group_size":64}`), label: "awq 4-bit, group 64", main: x + ".qweight", raw: "AWQ (awq 4-bit, group 64)",
+			name: "AWQ", config: q(`{"quant_method":"awq","bits":4,"group_size":64}`), label: "awq 4-bit, group 64", main: x + ".qweight",
+			want:    &quant{"awq", 4, 64, [2]int{}, []int64{8, 128}, "layers.0.attention.q.weight", "", ""},
 			tensors: tensors(st(x+".qweight", i32, 128, 1), st(x+".qzeros", i32, 2, 1), st(x+".scales", f16, 2, 8)),
 		},
 		{
@@ -209,7 +219,8 @@ func TestSchemes(t *testing.T) {
 				st(x+".weight.nested_quant_map", f32, 256), st(x+".weight.quant_state.bitsandbytes__nf4", u8, 80)),
 		},
 		{
-			name: "bitsandbytes 8-bit", config: q(`{"load_in_8bit":true}`), label: "bitsandbytes 8-bit", main: x + ".weight", raw: "bitsandbytes 8-bit",
+			name: "bitsandbytes 8-bit", config: q(`{"load_in_8bit":true}`), label: "bitsandbytes 8-bit", main: x + ".weight",
+			want:    &quant{"bitsandbytes", 8, 0, [2]int{}, []int64{2, 4}, "", "", ""},
 			tensors: tensors(st(x+".weight", i8, 2, 4), st(x+".SCB", f32, 2)),
 		},
 		{
@@ -221,8 +232,71 @@ func TestSchemes(t *testing.T) {
 			tensors: tensors(st(x+".W_q", u8, 2, 4), st("model.norm.weight", f16, 4)), plain: []string{"model.norm.weight"},
 		},
 		{
-			name: "fp8 of a method that nobody knows", config: q(`{"quant_method":"fbgemm_fp8"}`), label: "fbgemm_fp8", main: x + ".weight", raw: "says fbgemm_fp8",
+			name: "fp8 of a method that nobody knows", config: q(`{"quant_method":"finegrained_fp8"}`), label: "finegrained_fp8", main: x + ".weight", raw: "says finegrained_fp8",
 			tensors: tensors(st(x+".weight", f8, 2, 3), st(x+".weight_scale", f32, 2, 1)),
+		},
+		{
+			name: "fp8 by FBGEMM", config: q(`{"quant_method":"fbgemm_fp8"}`), label: "fbgemm_fp8", main: x + ".weight",
+			tensors: tensors(st(x+".weight", f8, 2, 3), st(x+".weight_scale", f32, 2, 1)),
+			want:    &quant{"fp8", 8, 0, [2]int{1, 3}, []int64{2, 3}, "", "layers.0.attention.q.scale", ""},
+		},
+		{
+			name: "fp8 by Quark", config: q(`{"quant_method":"quark"}`), label: "quark", main: x + ".weight",
+			tensors: tensors(st(x+".weight", f8, 2, 3), st(x+".weight_scale", f32)),
+			want:    &quant{"fp8", 8, 0, [2]int{}, []int64{2, 3}, "", "layers.0.attention.q.scale", ""},
+		},
+		{
+			name: "MXFP4 by compressed-tensors", config: q(`{"quant_method":"compressed-tensors","format":"mxfp4-pack-quantized"}`), label: "compressed-tensors mxfp4-pack-quantized", main: x + ".weight_packed",
+			tensors: tensors(st(x+".weight_packed", u8, 2, 32), st(x+".weight_scale", u8, 2, 2)),
+			want:    &quant{"mxfp4", 4, 32, [2]int{}, []int64{2, 64}, "layers.0.attention.q.weight", "layers.0.attention.q.scale", ""},
+		},
+		{
+			name: "MXFP8 by compressed-tensors", config: q(`{"quant_method":"compressed-tensors","format":"mxfp8-quantized"}`), label: "compressed-tensors mxfp8-quantized", main: x + ".weight",
+			tensors: tensors(st(x+".weight", f8, 2, 64), st(x+".weight_scale", u8, 2, 2)),
+			want:    &quant{"mxfp8-quantized", 8, 32, [2]int{}, []int64{2, 64}, "", "", ""},
+		},
+		{
+			name: "integers of two widths", config: q(`{"quant_method":"compressed-tensors","format":"mixed-precision","config_groups":{"a":{"format":"pack-quantized","weights":{"num_bits":4,"group_size":64}},"b":{"format":"pack-quantized","weights":{"num_bits":8,"group_size":64}}}}`),
+			label: "compressed-tensors mixed-precision", main: x + ".weight_packed",
+			tensors: tensors(st(x+".weight_packed", i32, 2, 32), st(x+".weight_scale", bf16, 2, 2)),
+			want:    &quant{"pack-quantized", 8, 64, [2]int{}, []int64{2, 128}, "layers.0.attention.q.weight", "", ""},
+		},
+		{
+			name: "rotated weights", config: q(`{"quant_method":"compressed-tensors","format":"int-quantized","transform_config":{"config_groups":{"R1":{}}}}`), main: x + ".weight", raw: "transform_config names config_groups",
+			tensors: tensors(st(x+".weight", i8, 2, 32), st(x+".weight_scale", bf16, 2, 1)),
+		},
+		{
+			name: "sparse weights", config: q(`{"quant_method":"compressed-tensors","format":"int-quantized","sparsity_config":{"format":"sparse-24-bitmask"}}`), main: x + ".weight", raw: "sparsity_config says sparse-24-bitmask",
+			tensors: tensors(st(x+".weight", i8, 2, 32), st(x+".weight_scale", bf16, 2, 1)),
+		},
+		{
+			name: "codes of Marlin", config: q(`{"quant_method":"compressed-tensors","format":"marlin-24"}`), main: x + ".weight_packed", raw: `format is "marlin-24"`,
+			tensors: tensors(st(x+".weight_packed", i32, 2, 32), st(x+".weight_scale", bf16, 2, 2)),
+		},
+		{
+			name: "GPTQ of planes", config: q(`{"quant_method":"gptq","bits":3,"checkpoint_format":"gptq_p"}`), main: x + ".qweight", raw: "checkpoint_format is gptq_p",
+			tensors: tensors(st(x+".qweight", i32, 12, 32), st(x+".qzeros", i32, 1, 3), st(x+".scales", f16, 1, 32)),
+		},
+		{
+			name: "GPTQ of 5 bits", config: q(`{"quant_method":"gptq","bits":5}`), main: x + ".qweight", raw: "bits is 5",
+			tensors: tensors(st(x+".qweight", i32, 20, 32), st(x+".qzeros", i32, 1, 5), st(x+".scales", f16, 1, 32)),
+		},
+		{
+			name: "GPTQ of other bits", config: q(`{"quant_method":"gptq","bits":8}`), main: x + ".qweight", raw: "bits is 8, and its shapes are those of 4",
+			tensors: tensors(st(x+".qweight", i32, 16, 32), st(x+".qzeros", i32, 1, 4), st(x+".scales", f16, 1, 32)),
+		},
+		{
+			name: "GPTQ of its own bits", config: q(`{"quant_method":"gptq","bits":4,"group_size":32,"dynamic":{"lm_head":{"bits":8,"group_size":64}}}`), main: "lm_head.qweight",
+			tensors: tensors(st("lm_head.qweight", i32, 32, 16), st("lm_head.qzeros", i32, 2, 4), st("lm_head.scales", f16, 2, 16)), label: "gptq 4-bit, group 32",
+			want: &quant{"gptq", 8, 64, [2]int{}, []int64{16, 128}, "output.weight", "", ""},
+		},
+		{
+			name: "GPTQ of other groups", config: q(`{"quant_method":"gptq","bits":4,"group_size":64}`), main: x + ".qweight", raw: `q_proj.scales" has shape [4 32], and its module needs [2 32]`,
+			tensors: tensors(st(x+".qweight", i32, 16, 32), st(x+".qzeros", i32, 4, 4), st(x+".scales", f16, 4, 32)),
+		},
+		{
+			name: "AWQ of another layout", config: q(`{"quant_method":"awq","bits":4,"version":"gemv"}`), main: x + ".qweight", raw: `version is "gemv"`,
+			tensors: tensors(st(x+".qweight", i32, 128, 1), st(x+".qzeros", i32, 2, 1), st(x+".scales", f16, 2, 8)),
 		},
 		{
 			name: "names of another method", config: q(`{"quant_method":"awq","bits":4}`), main: x + ".qweight", raw: "looks like GPTQ, but config.json says awq",
@@ -279,7 +353,8 @@ func TestSchemes(t *testing.T) {
 						t.Errorf("%s: owner %q, reason %q does not say %q", source, p.Owner, p.Opaque, c.raw)
 					}
 				case p != codes:
-					if p.Owner != codes.Name || p.Name != c.want.scales {
+					isCompanion := slices.ContainsFunc(codes.Quant.Companions, func(o *tensorfs.Tensor) bool { return o.Name == p.Name })
+					if p.Owner != codes.Name || p.Name != c.want.scales && !isCompanion {
 						t.Errorf("%s: %s with owner %q", source, p.Name, p.Owner)
 					}
 				}

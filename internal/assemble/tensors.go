@@ -76,6 +76,11 @@ func Attach(codes *tensorfs.Tensor, q *tensorfs.Quant) {
 			*c = &own
 		}
 	}
+	for i, c := range q.Companions {
+		c.Owner = codes.Name
+		own := *c
+		q.Companions[i] = &own
+	}
 	codes.Quant = q
 }
 

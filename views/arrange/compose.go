@@ -79,7 +79,7 @@ func movable(t *tensorfs.Tensor, dim int) error {
 		return errors.New(t.Opaque)
 	case t.DType.Whole() || t.DType.RowGroup() > 1:
 		return fmt.Errorf("rows of %s are not stored one after the other", t.DType)
-	case t.Quant != nil && t.Quant.GroupSize == 0:
+	case t.Quant != nil && !t.Quant.ByRows():
 		return fmt.Errorf("scales of %s belong to more than a row", t.Quant.Mode)
 	case (t.Quant != nil || elems > 1) && dim >= len(t.Numbers())-1:
 		return fmt.Errorf("rows of %s are quantised and not cut", t.DType)

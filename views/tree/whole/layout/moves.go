@@ -76,9 +76,9 @@ func asStored(w *Walk, p *part) (*tensorfs.Tensor, error) { return w.take(p.cano
 func withAnother(*Walk, *module) error { return nil }
 
 // loose returns a tensor whose rows can be moved: 8-bit floats become plain
-// numbers, because their scales belong to blocks of rows.
+// numbers, because their scales belong to blocks of rows, and so do packed codes.
 func loose(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
-	if t == nil || t.Quant == nil || t.Quant.GroupSize > 0 {
+	if t == nil || t.Quant == nil || t.Quant.ByRows() {
 		return t, nil
 	}
 	return plain(t)

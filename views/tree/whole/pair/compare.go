@@ -156,7 +156,7 @@ func companions(t *tensorfs.Tensor) (all []*tensorfs.Tensor) {
 			all = append(all, c)
 		}
 	}
-	return all
+	return append(all, t.Quant.Companions...)
 }
 
 // Tolerance returns how far numbers of a tensor may be from those that it was made
