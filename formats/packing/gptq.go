@@ -66,12 +66,12 @@ func grouped(n, k int64, bits int, group int64, by *tensorfs.Tensor) (*integers,
 	if n > maxSide || k > maxSide || n < 1 || k < 1 {
 		return nil, fmt.Errorf("%d rows of %d columns are no matrix", n, k)
 	}
-	if group <= 0 {
+	if group <= 0 || group > k {
 		group = k
 	}
 	x := &integers{rows: n, cols: k, bits: bits, group: group, groups: up(k, group)}
 	if by == nil {
-		if k%group != 0 && group < k {
+		if k%group != 0 {
 			return nil, fmt.Errorf("%d columns are not groups of %d (group_size)", k, group)
 		}
 		return x, nil
@@ -99,12 +99,8 @@ func cmpErr(errs ...error) error {
 // quant returns a module of a packing, which all of these tensors are of; codes are the
 // first.
 func (x *integers) quant(mode string, scales *tensorfs.Tensor, codes *tensorfs.Tensor, others ...*tensorfs.Tensor) *tensorfs.Quant {
-	group := x.group
-	if group > x.cols {
-		group = x.cols
-	}
 	all := append([]*tensorfs.Tensor{codes}, others...)
-	q := &tensorfs.Quant{Mode: mode, Bits: x.bits, GroupSize: int(group), Shape: []int64{x.rows, x.cols},
+	q := &tensorfs.Quant{Mode: mode, Bits: x.bits, GroupSize: int(x.group), Shape: []int64{x.rows, x.cols},
 		Numbers: numbersOf(x, x.rows*x.cols, all...), Companions: given(others), Float: floatOf(scales.DType)}
 	q.Same = x.same(scales.DType, all)
 	return q

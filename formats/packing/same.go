@@ -29,7 +29,7 @@ func (x *integers) same(scales tensorfs.DType, of []*tensorfs.Tensor) func() (*t
 			break
 		}
 	}
-	if group == 0 || x.bits == 1 || x.bits == 7 || scales == tensorfs.F32 {
+	if group == 0 || x.cols%x.group != 0 || x.bits == 1 || x.bits == 7 || scales == tensorfs.F32 {
 		return nil
 	}
 	name := own(of[0])
