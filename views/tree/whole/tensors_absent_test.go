@@ -112,7 +112,7 @@ func TestNoTensors(t *testing.T) {
 			}
 		}, "rows from columns"},
 		{"a quantisation that is not decoded", "llama3", func(t *testing.T, s *sampleModel) {
-			s.config = strings.TrimRight(strings.TrimSpace(s.config), "}") + `, "quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 32}}`
+			s.config = strings.TrimRight(strings.TrimSpace(s.config), "}") + `, "quantization_config": {"quant_method": "gptq", "checkpoint_format": "marlin", "bits": 4, "group_size": 32}}`
 			s.drop(t, `layers\.0\.mlp\.up_proj`)
 			s.add("model.layers.0.mlp.up_proj.qweight", tensorfs.I32, 1, 8, 96)
 			s.add("model.layers.0.mlp.up_proj.scales", tensorfs.F16, 1, 2, 96)
