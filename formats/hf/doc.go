@@ -46,8 +46,9 @@
 // # Quantisation
 //
 // The tensors decide what is quantised, config.json supplies the parameters, and
-// both must agree: see schemes.go for the table of schemes, mlx.go and fp8.go
-// for the rules of those that become numbers. Where anything is unknown or
+// both must agree: see schemes.go for the table of schemes, mlx.go, fp8.go
+// and packings.go for the rules of those that become numbers, which package packing
+// unpacks. Where anything is unknown or
 // disagrees, the stored bytes are shown and Opaque says why. Nothing is guessed,
 // and stored values are never corrected: the rows of gpt-oss's gate_up alternate
 // between gate and up as they do in the file.
