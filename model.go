@@ -29,8 +29,12 @@ type Model struct {
 	// opened from a directory of such files; nil for all other models.
 	Shown func(view, name string) (ShownFile, bool)
 
+	// Server has the files of the server's directory from which a model was opened, for
+	// those that belong to it and are none of its Sources; nil for all other models.
+	Server fs.FS
+
 	closers []io.Closer
-	last    []io.Closer // closed after all others
+	last    []io.Closer // closed after all others, the latest first
 	opened  *opened     // sources, by File
 }
 
@@ -284,8 +288,9 @@ func (m *Model) open() []io.Closer {
 	return files
 }
 
-// Own makes the model close c when it is closed, after its files.
-func (m *Model) Own(c io.Closer) { m.last = append(m.last, c) }
+// Own makes the model close c when it is closed: after its files, and before what it owns
+// already.
+func (m *Model) Own(c io.Closer) { m.last = slices.Insert(m.last, 0, c) }
 
 // Close unmaps the model's files. No Data of the model may be used afterwards.
 func (m *Model) Close() error {

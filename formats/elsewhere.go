@@ -128,7 +128,7 @@ func (o Options) openElsewhere(name string) (m *tensorfs.Model, found bool, err 
 		}
 		return nil, true, err
 	}
-	m.Name, m.Path = at.Name, at.Name
+	m.Name, m.Path, m.Server = at.Name, at.Name, at.FS
 	if at.Note != "" {
 		m.Warnings = append([]string{at.Note}, m.Warnings...)
 	}

@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"io/fs"
+	"path"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/tensorfs/tensorfs"
@@ -77,24 +79,37 @@ func (t *towers) Close() (err error) {
 	return err
 }
 
-// towerBeside opens the vision tower in the folder of a GGUF model of this machine, nil
-// without one.
+// towerBeside opens the vision tower in the folder of a GGUF model, of this machine or of a
+// server whose files are known; nil without one.
 func towerBeside(m *tensorfs.Model, keepInside bool) (tower *tensorfs.Model, note string, err error) {
-	if m.Format != "gguf" || len(m.Sources) == 0 || !m.Sources[0].Local() {
+	if m.Format != "gguf" || len(m.Sources) == 0 {
 		return nil, "", nil
 	}
-	dir, err := source.Dir(filepath.Dir(m.Sources[0].Path), source.Links(keepInside))
-	if err != nil {
-		return nil, "", err
+	files, folder, own := m.Server, ".", ""
+	switch at := m.Sources[0].Path; {
+	case files != nil:
+		rel, ok := strings.CutPrefix(at, source.Of(files).Location(".")+"/")
+		if !ok {
+			return nil, "", nil
+		}
+		folder, own = path.Dir(rel), path.Base(rel)
+	case m.Sources[0].Local():
+		dir, err := source.Dir(filepath.Dir(at), source.Links(keepInside))
+		if err != nil {
+			return nil, "", err
+		}
+		defer dir.Close()
+		files, own = dir, filepath.Base(at)
+	default:
+		return nil, "", nil
 	}
-	defer dir.Close()
-	entries, err := fs.ReadDir(dir, ".")
+	entries, err := fs.ReadDir(files, folder)
 	if err != nil {
 		return nil, "", err
 	}
 	var names []string
 	for _, e := range entries {
-		if !e.IsDir() && e.Name() != filepath.Base(m.Sources[0].Path) {
+		if !e.IsDir() && e.Name() != own {
 			names = append(names, e.Name())
 		}
 	}
@@ -105,6 +120,6 @@ func towerBeside(m *tensorfs.Model, keepInside bool) (tower *tensorfs.Model, not
 	if name == "" {
 		return nil, "", nil
 	}
-	tower, err = formats.OpenFS(dir, name)
+	tower, err = formats.OpenFS(files, path.Join(folder, name))
 	return tower, tensorfs.Printable(name) + ", which is in the same folder (--mmproj none leaves it out)", err
 }

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/testing/testhub"
 )
 
 // gemma3Pair writes the two GGUF files of a Gemma 3 with a vision tower into a folder.
@@ -78,5 +81,58 @@ func TestMMProj(t *testing.T) {
 	defer m.Close()
 	if found, _, err := towerBeside(m, true); err == nil || !strings.Contains(err.Error(), "link") {
 		t.Errorf("%v, %v", found, err)
+	}
+}
+
+// TestMMProjElsewhere holds that the vision tower of a GGUF model on a server is found among
+// the files of the model's folder there, and that the flag counts there too.
+func TestMMProjElsewhere(t *testing.T) {
+	apart(t)
+	folder, text, tower := gemma3Pair(t)
+	read := func(file string) []byte {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	model, vision := read(text), read(tower)
+	h := testhub.NewHub(t)
+	t.Setenv("HF_ENDPOINT", h.URL)
+	h.Commit("acme/one", map[string][]byte{"gemma-BF16.gguf": model, "mmproj-F16.gguf": vision, "mmproj-F32.gguf": vision})
+	h.Commit("acme/below", map[string][]byte{"Q8/gemma-Q8_0.gguf": model, "Q8/mmproj.gguf": vision, "mmproj-other.gguf": vision, "BF16/gemma-BF16.gguf": model})
+	h.Commit("acme/two", map[string][]byte{"gemma-BF16.gguf": model, "mmproj-a.gguf": vision, "mmproj-b.gguf": vision})
+	r := testhub.NewRegistry(t)
+	digest := func(b []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(b)) }
+	const docker = "application/vnd.docker.ai."
+	r.Push("lib/gemma/oci", []byte(fmt.Sprintf(`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json",
+		"config":{"mediaType":%q,"digest":%q,"size":2},"layers":[{"mediaType":%q,"digest":%q,"size":%d},{"mediaType":%q,"digest":%q,"size":%d}]}`,
+		docker+"model.config.v0.1+json", digest([]byte("{}")), docker+"gguf.v3", digest(model), len(model), docker+"mmproj", digest(vision), len(vision))), model, vision, []byte("{}"))
+	oci := "oci://" + r.Host() + "/lib/gemma:oci"
+
+	const class, language = `"Gemma3ForConditionalGeneration"`, `"Gemma3ForCausalLM"`
+	for _, c := range []struct {
+		model            string
+		flags            []string
+		config, describe string
+	}{
+		{"hf:acme/one", nil, class, "the vision tower is that of mmproj-F32.gguf, which is in the same folder"},
+		{"hf:acme/one", []string{"--mmproj", "none"}, language, `"notes": []`},
+		{"hf:acme/below:Q8_0", nil, class, "the vision tower is that of mmproj.gguf, which is in the same folder"},
+		{"hf:acme/below:BF16", nil, language, `"notes": []`},
+		{"hf:acme/below:BF16", []string{"--mmproj", filepath.Join(folder, "mmproj.gguf")}, class, "the vision tower is that of mmproj.gguf (--mmproj)"},
+		{"hf:acme/two", nil, language, "there are 2 vision towers: mmproj-a.gguf, mmproj-b.gguf; name one with --mmproj FILE"},
+		{oci, nil, class, "the vision tower is that of model.mmproj, which is in the same folder"},
+		{oci, []string{"--mmproj", "none"}, language, `"notes": []`},
+	} {
+		for file, want := range map[string]string{"hf/config.json": c.config, "hf/tensorfs.json": c.describe} {
+			if out := succeeds(t, append([]string{"cat", c.model, file}, c.flags...)...); !strings.Contains(out, want) {
+				t.Errorf("%s %v: %s has no %s: %s", c.model, c.flags, file, want, out)
+			}
+		}
+	}
+	// Its tensors are the same as beside a file of this machine.
+	if succeeds(t, "cat", "hf:acme/one", "hf/model.safetensors") != succeeds(t, "cat", text, "hf/model.safetensors") {
+		t.Error("the tensors differ from those of files of this machine")
 	}
 }

@@ -12,8 +12,8 @@ import (
 var plainTypes = []string{"f32", "bf16", "f16"}
 
 // Projector returns which of the files of a folder has the vision tower of its model, by
-// their names: the only GGUF file with mmproj in its name, or of several that differ in
-// their type alone the most exact. It is "" where there is none; the error names those
+// their names: the only GGUF file with mmproj in its name (Docker's model.mmproj is one),
+// or of several that differ in their type alone the most exact. It is "" where there is none; the error names those
 // between which it does not choose.
 func Projector(files []string) (string, error) {
 	var found []string
@@ -22,11 +22,11 @@ func Projector(files []string) (string, error) {
 	name := ""
 	for _, f := range files {
 		base := strings.ToLower(path.Base(f))
-		if !strings.HasSuffix(base, ".gguf") || !strings.Contains(base, "mmproj") {
+		if ext := path.Ext(base); ext != ".mmproj" && (ext != ".gguf" || !strings.Contains(base, "mmproj")) {
 			continue
 		}
 		found = append(found, f)
-		stem, rank := strings.TrimSuffix(base, ".gguf"), -1
+		stem, rank := strings.TrimSuffix(base, path.Ext(base)), -1
 		for i, t := range plainTypes {
 			words := strings.FieldsFunc(stem, func(r rune) bool { return strings.ContainsRune("-_.", r) })
 			if at := slices.Index(words, t); at >= 0 {

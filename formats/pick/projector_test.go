@@ -15,6 +15,7 @@ func TestProjector(t *testing.T) {
 		{"mmproj-a-f16.gguf mmproj-a-bf16.gguf mmproj-a-f32.gguf", "mmproj-a-f32.gguf", ""},
 		{"mmproj-F16.gguf mmproj-BF16.gguf", "mmproj-BF16.gguf", ""},
 		{"a.mmproj.f16.gguf a-mmproj-bf16.gguf", "a-mmproj-bf16.gguf", ""},
+		{"model.gguf model.mmproj template.jinja", "model.mmproj", ""},
 		{"mmproj-F16.gguf mmproj-Q8_0.gguf", "", "2 vision towers: mmproj-F16.gguf, mmproj-Q8_0.gguf"},
 		{"mmproj-a-f16.gguf mmproj-b-f16.gguf", "", "2 vision towers"},
 		{"mmproj.gguf mmproj-f16.gguf", "", "2 vision towers"},

@@ -57,7 +57,7 @@ func (r *Registry) serve(w http.ResponseWriter, req *http.Request) {
 	id := strings.TrimPrefix(p[3], "sha256:")
 	b, blob := r.blob(id)
 	switch {
-	case p[2] == "manifests" && ok && req.Header.Get("Accept") == "application/vnd.docker.distribution.manifest.v2+json":
+	case p[2] == "manifests" && ok && strings.Contains(strings.Join(req.Header.Values("Accept"), ","), "application/vnd.docker.distribution.manifest.v2+json"):
 		text(w, req, "", manifest)
 	case p[2] == "blobs" && blob && r.Here:
 		text(w, req, "", b)
