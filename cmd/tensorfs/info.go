@@ -94,6 +94,9 @@ func (o *infoOptions) run(cmd *cobra.Command, args []string) error {
 		return printArchitectures(cmd.OutOrStdout(), o.json)
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(openingGC)) // it opens a model, and ends
+	if strings.EqualFold(o.quantise.preset, allTypes) {
+		return o.printSizes(cmd, args[0])
+	}
 	t, err := o.open(args[0])
 	if err != nil {
 		return err

@@ -1,16 +1,20 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/views/tree"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
 // wholeInfo says what a directory of whole-model files has.
@@ -58,8 +62,52 @@ func (w wholeInfo) line() string {
 		exact = "rounded"
 	}
 	line := fmt.Sprintf("%s, %s, %s", tensorfs.Printable(files), size(total), exact)
+	if f.BitsPerWeight > 0 {
+		line += fmt.Sprintf(", %.2f bits per weight", f.BitsPerWeight)
+	}
 	if len(types) > 0 {
 		line += " (" + strings.Join(types, ", ") + ")"
 	}
 	return line
+}
+
+// allTypes is what --gguf-type is to be for a table of all sizes.
+const allTypes = "all"
+
+// printSizes prints how large gguf/ would be with each type.
+func (o *infoOptions) printSizes(cmd *cobra.Command, path string) error {
+	asked := o.quantise
+	asked.preset = preset.All[0].Name
+	if o.quantise = (quantisation{mlx: o.quantise.mlx}); o.quantise.mlx != (mlxFlags{}) {
+		return usageError{errors.New("--gguf-type all prints sizes of gguf/ alone; leave the flags about mlx/ out")}
+	}
+	var opts whole.Options
+	if err := asked.options(&opts); err != nil {
+		return err
+	}
+	t, err := o.open(path)
+	if err != nil {
+		return err
+	}
+	defer t.Model.Close()
+	sizes, err := whole.Sizes(t.Model, opts, preset.All)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: gguf/ is left out: %w", printableName(path), err)
+	case len(sizes) == 0:
+		return fmt.Errorf("%s: --gguf-type all: no type changes anything: its weights are quantised already; name a model in F16, BF16 or F32, or add --requantise", printableName(path))
+	}
+	if o.json {
+		return printJSON(cmd.OutOrStdout(), struct {
+			Model string        `json:"model"`
+			Sizes []whole.Sized `json:"sizes"`
+		}{publicName(path), sizes})
+	}
+	slices.SortStableFunc(sizes, func(a, b whole.Sized) int { return cmp.Compare(a.Bytes, b.Bytes) })
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	fmt.Fprintln(out, "type         gguf/model.gguf  bits per weight")
+	for _, s := range sizes {
+		fmt.Fprintf(out, "%-11s  %15s  %15.2f\n", s.Name, size(s.Bytes), s.BitsPerWeight)
+	}
+	return out.Flush()
 }

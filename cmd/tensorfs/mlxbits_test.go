@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,5 +54,41 @@ func TestMLXBits(t *testing.T) {
 	}
 	if _, out, _ := command("cat", "--mlx-bits", "4", testdata+"architectures/falcon-h1", "mlx/tensorfs.json"); !strings.Contains(out, "what mlx_lm.convert quantises of the model type") {
 		t.Errorf("a class that is not known: %s", out)
+	}
+}
+
+// TestInfoSizes: the table of sizes has each type, with the size that the file then has.
+func TestInfoSizes(t *testing.T) {
+	model := testdata + "whole-gguf/llama3"
+	code, out, stderr := command("info", "--json", "--gguf-type", "ALL", model)
+	var got struct {
+		Model string
+		Sizes []struct {
+			Name          string
+			Bytes         int
+			BitsPerWeight float64 `json:"bits_per_weight"`
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &got); code != 0 || err != nil || len(got.Sizes) < 20 || got.Model == "" {
+		t.Fatalf("exit code %d, %s, %v, %s", code, out, err, stderr)
+	}
+	_, table, _ := command("info", "--gguf-type", "all", model)
+	for _, s := range got.Sizes {
+		_, file, _ := command("cat", "--gguf-type", s.Name, model, "gguf/model.gguf")
+		_, said, _ := command("info", "--json", "--gguf-type", s.Name, model)
+		if len(file) != s.Bytes || !strings.Contains(said, fmt.Sprintf(`"bits_per_weight": %v`, s.BitsPerWeight)) || !strings.Contains(table, "\n"+s.Name+" ") {
+			t.Errorf("%s: %d bytes, want %d", s.Name, s.Bytes, len(file))
+		}
+	}
+	for _, c := range []struct{ flags, model, want string }{
+		{"--gguf-type all", ggufDir + "llama-xs.q4_k_m.gguf", "its weights are quantised already"},
+		{"--gguf-type all --mlx-bits 4", model, "leave the flags about mlx/ out"},
+	} {
+		if code, out, stderr := command(append(append([]string{"info"}, strings.Fields(c.flags)...), c.model)...); code == 0 || out != "" || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s of %s: exit code %d, %s%s", c.flags, c.model, code, out, stderr)
+		}
+	}
+	if _, out, _ := command("info", "--mlx-bits", "4", "--mlx-group", "32", model); !strings.Contains(out, "bits per weight (") {
+		t.Errorf("info does not say the bits per weight of mlx/: %s", out)
 	}
 }

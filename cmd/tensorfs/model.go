@@ -64,8 +64,11 @@ type quantisation struct {
 	requantise bool     // of --requantise
 	importance string   // of --imatrix
 
-	mlx struct{ bits, group, mode, recipe, device string } // of --mlx-bits and so on
+	mlx mlxFlags
 }
+
+// mlxFlags are the values of --mlx-bits and so on.
+type mlxFlags struct{ bits, group, mode, recipe, device string }
 
 // askedOfMLX takes what flags say of mlx/.
 func (q *quantisation) askedOfMLX() (o *whole.MLX, err error) {

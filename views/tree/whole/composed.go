@@ -48,7 +48,7 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 	}
 	f := &Files{
 		List: []File{{ggufName, d}}, Tensors: len(list), Types: notes.Types, Exact: notes.Exact,
-		Notes: slices.Concat(notes.Notes, vocabulary.Notes),
+		Notes: slices.Concat(notes.Notes, vocabulary.Notes), weights: weightsOf(list),
 	}
 	f.addProjector(m, cfg, opts, vocabulary.Tokens, notes.Left)
 	return f, nil

@@ -25,6 +25,8 @@ type Options struct {
 	// MLX says how weights in mlx/ are quantised; nil leaves them as they are.
 	MLX *MLX
 
+	sizing *sizing // takes what sizes follow from; nil for nobody who asks
+
 	// Projector finds the file of the vision tower that belongs to a GGUF model, opened as a
 	// model, for hf/. It returns nil where there is none; the note says which was taken, and
 	// the error why none was, [ErrNoTower] that none is wanted. Nil finds none: those of Ollama
@@ -44,6 +46,9 @@ type Files struct {
 	Types   map[string]int // how many tensors have a type
 	Exact   bool           // all numbers are those of the model
 	Notes   []string       // what a user should know
+	// BitsPerWeight is of weights that were quantised here, 0 without.
+	BitsPerWeight float64
+	weights       int64 // numbers of the tensors, of GGUF files that are made
 	// Left says why files that are usually there are not, by their names, and parts of
 	// the model, such as [Vision].
 	Left map[string]string
@@ -87,9 +92,10 @@ func (f *Files) Describe() []byte {
 			Types     map[string]int `json:"types"`
 			Exact     bool           `json:"exact"`
 			Notes     []string       `json:"notes"`
+			Bits      float64        `json:"bits_per_weight,omitempty"`
 			// Left is there only where something is left out.
 			Left map[string]string `json:"left_out,omitempty"`
-		}{true, files, f.Tensors, f.Types, f.Exact, append([]string{}, f.Notes...), f.Left}
+		}{true, files, f.Tensors, f.Types, f.Exact, append([]string{}, f.Notes...), f.BitsPerWeight, f.Left}
 	}
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil { // numbers and strings cannot fail

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -36,7 +37,24 @@ func GGUF(m *tensorfs.Model, opts Options) *Files {
 	if note != "" {
 		f.Notes = append(f.Notes, note)
 	}
+	if opts.Quantise != nil {
+		f.BitsPerWeight = BitsPerWeight(f.List[0].Data.Size(), f.weights)
+	}
 	return f
+}
+
+// BitsPerWeight is how many bits of a file there are for each number of its tensors, to two digits.
+func BitsPerWeight(bytes, weights int64) float64 {
+	return math.Round(800*float64(bytes)/float64(max(weights, 1))) / 100
+}
+
+// weightsOf counts the numbers of tensors.
+func weightsOf(list []gguf.Stored) (n int64) {
+	for i := range list {
+		each, _ := tensorfs.Elements(list[i].Shape)
+		n += each
+	}
+	return n
 }
 
 // leaveBeside notes the towers of an Ollama model, which are files of their own.
@@ -153,7 +171,7 @@ func rewritten(meta []tensorfs.Meta, tensors []tensorfs.Tensor, opts Options) (*
 	if err != nil {
 		return nil, err
 	}
-	f.Tensors, f.Exact, f.Notes = len(composed), notes.Exact, notes.Notes
+	f.Tensors, f.Exact, f.Notes, f.weights = len(composed), notes.Exact, notes.Notes, weightsOf(composed)
 	kept := slices.DeleteFunc(slices.Clone(meta), func(e tensorfs.Meta) bool { return strings.HasPrefix(e.Key, splitKeys) })
 	if opts.Quantise != nil {
 		kept = quantisedKeys(kept, notes.FileType, opts.Importance)

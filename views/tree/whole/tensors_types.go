@@ -78,10 +78,10 @@ func (o Options) typesOf(m preset.Model, tensors []preset.Tensor) []tensorfs.DTy
 // quantise gives the tensors the types that are asked for, and the order in which
 // llama-quantize writes them.
 func (x *fileTensors) quantise(m preset.Model) {
-	list := make([]preset.Tensor, len(x.taken))
-	for i, t := range x.taken {
-		list[i] = preset.Tensor{Name: t.name, Shape: t.tensor.Numbers(), Type: t.to}
+	if x.opts.sizing != nil && x.opts.sizing.taken == nil { // the language model comes first
+		*x.opts.sizing = sizing{slices.Clone(x.taken), m}
 	}
+	list := presetTensors(x.taken)
 	for i, to := range x.opts.typesOf(m, list) {
 		t := &x.taken[i]
 		switch {

@@ -91,6 +91,9 @@ func (k *kind) files(m *tensorfs.Model, opts whole.Options) (*whole.Files, error
 		return nil, err
 	}
 	f := &whole.Files{Tensors: len(r.List), Types: r.Types, Exact: r.Exact, Notes: r.Notes}
+	if r.Parameters > 0 {
+		f.BitsPerWeight = whole.BitsPerWeight(weights.Size(), r.Parameters)
+	}
 	f.LeaveOut(r.Left, cmp.Or(whyNot, "it is not made of a projector's GGUF file"))
 	if f.Left[whole.Vision] == "" && whyNot != "" {
 		f.Leave(whole.Vision, "the vision tower beside the model is left out: "+whyNot)

@@ -193,7 +193,7 @@ func (k *kind) mlxQuantised(m *tensorfs.Model, o *whole.MLX) (result, error) {
 		return result{}, err
 	}
 	r = x.finish()
-	r.Exact, r.Notes = false, append(r.Notes, x.note(o))
+	r.Exact, r.Notes, r.Parameters = false, append(r.Notes, x.note(o)), x.parameters()
 	return r, nil
 }
 
@@ -259,6 +259,7 @@ func quantisedStored(m *tensorfs.Model, o *whole.MLX) (*whole.Files, error) {
 	f.List = append(f.List, whole.File{Path: configName, Data: tensorfs.Bytes(text)}, whole.File{Path: weightsName, Data: weights},
 		whole.File{Path: weightsName + ".index.json", Data: convertedIndex(r.List, c.parameters())})
 	f.Notes = append(f.Notes, c.note(o))
+	f.BitsPerWeight = whole.BitsPerWeight(weights.Size(), c.parameters())
 	slices.SortFunc(f.List, func(a, b whole.File) int { return strings.Compare(a.Path, b.Path) })
 	return f, nil
 }

@@ -25,6 +25,8 @@ type result struct {
 	Exact bool           // all numbers are those of the model
 	Notes []string       // what is not exact, a line for each kind
 	Left  whole.Towers   // tensors that the directory has none of
+
+	Parameters int64 // of weights that were quantised here, 0 without
 }
 
 // hfTensors returns the tensors of hf/model.safetensors, or the reason why there

@@ -1,0 +1,87 @@
+package whole
+
+import (
+	"errors"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
+)
+
+// Sized is how large a GGUF file is with a preset.
+type Sized struct {
+	Name          string  `json:"name"` // of the preset
+	Bytes         int64   `json:"bytes"`
+	BitsPerWeight float64 `json:"bits_per_weight"`
+}
+
+// sizing is what sizes follow from.
+type sizing struct {
+	taken []fileTensor
+	of    preset.Model
+}
+
+// Sizes returns how large the GGUF file of a model is with each preset, otherwise as the options say; opts.Quantise is any
+// of them. Presets by which nothing changes are left out. All follows from the header of the model: types and shapes give
+// the sizes of tensors, and what is before them is as long for one preset as for the other.
+func Sizes(m *tensorfs.Model, opts Options, presets []preset.Preset) (list []Sized, err error) {
+	asked := *opts.Quantise
+	var file int64 // the size of one that was made
+	var s sizing
+	head := int64(-1)
+	for _, p := range presets {
+		of := asked
+		of.Preset = p
+		opts.Quantise = &of
+		if Kept(m, opts) != "" {
+			continue
+		}
+		if head < 0 {
+			opts.sizing = &s
+			f := GGUF(m, opts)
+			if opts.sizing = nil; f.Reason != "" {
+				return nil, errors.New(f.Reason)
+			}
+			file = f.List[0].Data.Size()
+		}
+		total, weights, err := opts.sizeOf(m, &s)
+		if err != nil {
+			return nil, err
+		}
+		if head < 0 {
+			head = file - total
+		}
+		list = append(list, Sized{p.Name, head + total, BitsPerWeight(head+total, weights)})
+	}
+	return list, nil
+}
+
+// sizeOf is how many bytes tensors take in a file, each up to the next one, and how many numbers they have.
+func (o Options) sizeOf(m *tensorfs.Model, s *sizing) (total, weights int64, err error) {
+	alignment := int64(32)
+	if n, ok := m.Meta("general.alignment").(uint32); ok && m.Layout == "gguf" && n > 0 {
+		alignment = int64(n)
+	}
+	list := presetTensors(s.taken)
+	for i, to := range o.typesOf(s.of, list) {
+		if t := s.taken[i]; t.fixed {
+			to = t.to
+		}
+		size, ok := to.Size(list[i].Shape)
+		if !ok {
+			return 0, 0, errors.New("a tensor is too large")
+		}
+		n, _ := tensorfs.Elements(list[i].Shape)
+		total += (size + alignment - 1) / alignment * alignment
+		weights += n
+	}
+	return total, weights, nil
+}
+
+// presetTensors are tensors as presets know them.
+func presetTensors(taken []fileTensor) []preset.Tensor {
+	list := make([]preset.Tensor, len(taken))
+	for i, t := range taken {
+		list[i] = preset.Tensor{Name: t.name, Shape: t.tensor.Numbers(), Type: t.to}
+	}
+	return list
+}
