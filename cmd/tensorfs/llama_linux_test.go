@@ -1,16 +1,22 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/testing/testclient"
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
 // startScript starts a script in a directory below scripts.
@@ -216,6 +222,76 @@ func TestLlamaQuantised(t *testing.T) {
 	for _, d := range []string{"f16", "bf16", "q8_0", "q4_0"} {
 		for _, model := range []string{"llama3", "mixtral", "gemma3"} {
 			dir := mounted(t, wholeGGUF+model, "--gguf-type", d)
+			mapped := l.run(t, llamaJob{Model: dir + "/gguf/model.gguf", Mmap: true, Prompt: &prompt})
+			read := l.run(t, llamaJob{Model: dir + "/gguf/model.gguf", Mmap: false, Prompt: &prompt})
+			if !mapped.OK || !read.OK || len(mapped.Greedy) != 8 || !slices.Equal(mapped.Top, read.Top) {
+				t.Errorf("%s as %s: %+v, %+v", model, d, mapped, read)
+			}
+		}
+	}
+}
+
+// wideLlama makes a Hugging Face directory of a Llama with rows of 256, which is what blocks of the K-quants have.
+func wideLlama(t *testing.T) string {
+	t.Helper()
+	const width, ff, vocabulary = 256, 512, 371
+	dir := filepath.Join(t.TempDir(), "wide")
+	if err := os.CopyFS(dir, os.DirFS(wholeGGUF+"llama3")); err != nil {
+		t.Fatal(err)
+	}
+	config, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config = bytes.Replace(config, []byte(`"hidden_size": 64`), fmt.Appendf(nil, `"hidden_size": %d`, width), 1)
+	config = bytes.Replace(config, []byte(`"intermediate_size": 96`), fmt.Appendf(nil, `"intermediate_size": %d`, ff), 1)
+	var list []testmodel.SafeTensor
+	random := rand.New(rand.NewPCG(1, 2))
+	add := func(name string, shape ...int64) {
+		n, _ := tensorfs.Elements(shape)
+		x := testmodel.SafeTensor{Name: name + ".weight", DType: tensorfs.BF16, Shape: shape}
+		for range n {
+			v := float32(1)
+			if len(shape) > 1 {
+				v = float32(random.NormFloat64() / 16)
+			}
+			x.Data = binary.LittleEndian.AppendUint16(x.Data, uint16(math.Float32bits(v)>>16))
+		}
+		list = append(list, x)
+	}
+	add("model.embed_tokens", vocabulary, width)
+	for l := range 2 {
+		layer := fmt.Sprintf("model.layers.%d.", l)
+		for name, shape := range map[string][]int64{
+			"input_layernorm": {width}, "post_attention_layernorm": {width}, "self_attn.q_proj": {width, width}, "self_attn.o_proj": {width, width},
+			"self_attn.k_proj": {width / 2, width}, "self_attn.v_proj": {width / 2, width},
+			"mlp.gate_proj": {ff, width}, "mlp.up_proj": {ff, width}, "mlp.down_proj": {width, ff},
+		} {
+			add(layer+name, shape...)
+		}
+	}
+	add("model.norm", width)
+	add("lm_head", vocabulary, width)
+	for name, b := range map[string][]byte{"config.json": config, "model.safetensors": testmodel.Safetensors(list, [][2]string{{"format", "pt"}})} {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// TestLlamaPresets holds that llama.cpp loads each kind of preset through a mount, mapped and read, and answers.
+func TestLlamaPresets(t *testing.T) {
+	needFUSE(t)
+	l := startLlama(t)
+	prompt := "the tensors of the models"
+	wide := wideLlama(t)
+	for _, d := range []string{"Q4_K_M", "Q5_K_M", "Q6_K", "IQ4_XS", "Q3_K_M", "MXFP4_MOE"} {
+		for _, model := range []string{wide, wholeGGUF + "mixtral"} {
+			dir := mounted(t, model, "--gguf-type", d)
+			if said, err := os.ReadFile(dir + "/gguf/tensorfs.json"); model == wide && (err != nil || d != "MXFP4_MOE" && !strings.Contains(string(said), `"`+strings.TrimSuffix(d, "_M")+`":`)) {
+				t.Errorf("%s has no tensor of that type: %s, %v", d, said, err)
+			}
 			mapped := l.run(t, llamaJob{Model: dir + "/gguf/model.gguf", Mmap: true, Prompt: &prompt})
 			read := l.run(t, llamaJob{Model: dir + "/gguf/model.gguf", Mmap: false, Prompt: &prompt})
 			if !mapped.OK || !read.OK || len(mapped.Greedy) != 8 || !slices.Equal(mapped.Top, read.Top) {

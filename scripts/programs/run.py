@@ -25,6 +25,7 @@ CHECKS = (  # the program, where it is installed, its checks
     ("transformers-5", "hf5", "check_transformers.py"),
     ("sentence-transformers", "hf5", "check_embeddings.py"),
     ("mlx-lm", "mlx", "check_mlx.py"),
+    ("mlx-lm", "mlx", "check_convert.py"),
     ("transformers-5", "hf5", "check_architectures_hf.py"),
     ("mlx-lm", "mlx", "check_architectures_mlx.py"),
     ("xllamacpp", "llama", "check_pictures.py"),
@@ -51,6 +52,7 @@ class Trial:
         self.env |= dict(
             OLLAMA_MODELS=str(work / "ollama"),
             HF_HOME=str(work / "hf-home"),
+            TENSORFS=str(self.tensorfs),
             MODELS=str(self.models),
             MOUNTED=str(self.mounted),
             EXPECTED=str(ARCHITECTURES / "expected"),

@@ -147,8 +147,9 @@ func (f *Files) count(t tensorfs.DType) {
 
 const (
 	// splitKeys begin keys that say that a file is one of several.
-	splitKeys = "split."
-	keyType   = "general.file_type"
+	splitKeys  = "split."
+	keyType    = "general.file_type"
+	keyVersion = "general.quantization_version"
 )
 
 // rewritten writes a new header before tensors of GGUF files, in the order in which
@@ -233,6 +234,7 @@ func quantisedKeys(meta []tensorfs.Meta, n uint32, by *imatrix.Matrix) []tensorf
 			meta[i].Value = value
 		}
 	}
+	set(keyVersion, uint32(2))
 	set(keyType, n)
 	if by != nil {
 		set("quantize.imatrix.file", by.File)
