@@ -2,6 +2,7 @@ package whole
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
@@ -17,6 +18,7 @@ type Sized struct {
 // sizing is what sizes follow from.
 type sizing struct {
 	taken []fileTensor
+	list  []preset.Tensor // the same
 	of    preset.Model
 }
 
@@ -32,7 +34,7 @@ func Sizes(m *tensorfs.Model, opts Options, presets []preset.Preset) (list []Siz
 		of := asked
 		of.Preset = p
 		opts.Quantise = &of
-		if Kept(m, opts) != "" {
+		if head < 0 && Kept(m, opts) != "" {
 			continue
 		}
 		if head < 0 {
@@ -42,39 +44,46 @@ func Sizes(m *tensorfs.Model, opts Options, presets []preset.Preset) (list []Siz
 				return nil, errors.New(f.Reason)
 			}
 			file = f.List[0].Data.Size()
+			// In the order in which presets go through them, which is then not to be found again.
+			slices.SortStableFunc(s.taken, func(a, b fileTensor) int { return preset.Compare(a.name, b.name) })
+			s.list = presetTensors(s.taken)
 		}
-		total, weights, err := opts.sizeOf(m, &s)
+		total, weights, changed, err := opts.sizeOf(m, &s)
 		if err != nil {
 			return nil, err
 		}
 		if head < 0 {
 			head = file - total
 		}
-		list = append(list, Sized{p.Name, head + total, BitsPerWeight(head+total, weights)})
+		if changed || m.Layout != "gguf" {
+			list = append(list, Sized{p.Name, head + total, BitsPerWeight(head+total, weights)})
+		}
 	}
 	return list, nil
 }
 
-// sizeOf is how many bytes tensors take in a file, each up to the next one, and how many numbers they have.
-func (o Options) sizeOf(m *tensorfs.Model, s *sizing) (total, weights int64, err error) {
+// sizeOf is how many bytes tensors take in a file, each up to the next one, how many numbers they have, and whether any
+// weight gets another type.
+func (o Options) sizeOf(m *tensorfs.Model, s *sizing) (total, weights int64, changed bool, err error) {
 	alignment := int64(32)
 	if n, ok := m.Meta("general.alignment").(uint32); ok && m.Layout == "gguf" && n > 0 {
 		alignment = int64(n)
 	}
-	list := presetTensors(s.taken)
+	list := s.list
 	for i, to := range o.typesOf(s.of, list) {
 		if t := s.taken[i]; t.fixed {
 			to = t.to
 		}
 		size, ok := to.Size(list[i].Shape)
 		if !ok {
-			return 0, 0, errors.New("a tensor is too large")
+			return 0, 0, false, errors.New("a tensor is too large")
 		}
 		n, _ := tensorfs.Elements(list[i].Shape)
 		total += (size + alignment - 1) / alignment * alignment
 		weights += n
+		changed = changed || to != s.taken[i].to
 	}
-	return total, weights, nil
+	return total, weights, changed, nil
 }
 
 // presetTensors are tensors as presets know them.

@@ -79,7 +79,7 @@ func (o Options) typesOf(m preset.Model, tensors []preset.Tensor) []tensorfs.DTy
 // llama-quantize writes them.
 func (x *fileTensors) quantise(m preset.Model) {
 	if x.opts.sizing != nil && x.opts.sizing.taken == nil { // the language model comes first
-		*x.opts.sizing = sizing{slices.Clone(x.taken), m}
+		*x.opts.sizing = sizing{taken: slices.Clone(x.taken), of: m}
 	}
 	list := presetTensors(x.taken)
 	for i, to := range x.opts.typesOf(m, list) {
