@@ -285,6 +285,22 @@ func TestOutput(t *testing.T) {
 	}
 }
 
+// TestOutputTwice: an output of Mamba that has the numbers of the embedding is left out, as
+// llama.cpp's converter does, and one that differs in the last bit is not.
+func TestOutputTwice(t *testing.T) {
+	s := published(t, "../architectures/mamba")
+	s.list = append(s.list, *s.get(t, "backbone.embeddings.weight"))
+	output := &s.list[len(s.list)-1]
+	output.Name, output.Data = "lm_head.weight", slices.Clone(output.Data)
+	if x := s.must(t)["output.weight"]; x.Data != nil {
+		t.Error("the embedding is there twice")
+	}
+	output.Data[len(output.Data)-1] ^= 1
+	if x := s.must(t)["output.weight"]; x.Data == nil {
+		t.Error("an output of its own is left out")
+	}
+}
+
 func hashOf(b []byte) string {
 	h := sha256.Sum256(b)
 	return hex.EncodeToString(h[:])

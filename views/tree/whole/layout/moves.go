@@ -51,6 +51,7 @@ var moves = map[string]Move{
 	"keep":         {To: keepTokens},
 	"tokens":       {Find: outputOrTokens},
 	"unless_mlx":   {All: unlessMLX},
+	"unless_tied":  {Find: outputUnlessTied},
 	"positions":    {To: cutPositions, From: addPositions},
 	"divisors":     {Find: ropeDivisors, InConfig: true},
 	"proportional": {Find: proportional, InConfig: true},

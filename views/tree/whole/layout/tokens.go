@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -38,6 +39,37 @@ func outputOrTokens(w *Walk, p *part) (*tensorfs.Tensor, error) {
 		return nil, nil
 	}
 	return keepTokens(w, p, t)
+}
+
+// outputUnlessTied is the output, nil where it has the numbers of the embedding, stored twice.
+func outputUnlessTied(w *Walk, p *part) (*tensorfs.Tensor, error) {
+	t, tokens := w.take(p.canonical()), w.find(Embedding+p.param)
+	if t == nil || tokens == nil || t.Quant != nil || tokens.Quant != nil || t.DType != tokens.DType || !slices.Equal(t.Shape, tokens.Shape) {
+		return t, nil
+	}
+	same, err := sameBytes(t.Data, tokens.Data)
+	if same || err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// sameBytes compares data of one size, up to the first difference.
+func sameBytes(a, b tensorfs.Data) (bool, error) {
+	x, y := make([]byte, 1<<20), make([]byte, 1<<20)
+	for at := int64(0); at < a.Size(); at += int64(len(x)) {
+		n := min(int64(len(x)), a.Size()-at)
+		if err := tensorfs.ReadFull(a, x[:n], at); err != nil {
+			return false, err
+		}
+		if err := tensorfs.ReadFull(b, y[:n], at); err != nil {
+			return false, err
+		}
+		if !bytes.Equal(x[:n], y[:n]) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // unlessMLX is the output, which mlx-lm's class does not have: there it is the
