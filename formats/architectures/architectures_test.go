@@ -162,8 +162,11 @@ func TestNames(t *testing.T) {
 						}
 						module := x.Module
 						if strings.Contains(name, "{e}") && layout == names.HF {
-							at := strings.LastIndexByte(module, '.')
-							module = module[:at] + ".0" + module[at:]
+							if at := strings.LastIndexByte(module, '.'); strings.HasSuffix(name, "{e}") {
+								module += ".0"
+							} else {
+								module = module[:at] + ".0" + module[at:]
+							}
 						}
 						if layer != "" {
 							module = Canonical(module, layer)

@@ -29,6 +29,7 @@ const (
 	Count  Kind = "count"  // a whole number of at least 0
 	Option Kind = "option" // a whole number, and 0 says that there is none
 	Real   Kind = "real"
+	Bound  Kind = "bound" // a real of any sign, or less than all of them
 	Text   Kind = "text"
 	Flag   Kind = "flag"
 )
@@ -135,7 +136,7 @@ func readFact(line string) (Fact, error) {
 	if columns[3] != "-" {
 		f.Fields = strings.Fields(columns[3])
 	}
-	if !slices.Contains([]Kind{Size, Count, Option, Real, Text, Flag}, f.Kind) {
+	if !slices.Contains([]Kind{Size, Count, Option, Real, Bound, Text, Flag}, f.Kind) {
 		return f, fmt.Errorf("there is no kind %q", kind)
 	}
 	if bounded {

@@ -301,6 +301,25 @@ func TestOutputTwice(t *testing.T) {
 	}
 }
 
+// TestPaddedTokens: embeddings of Gemma 3n have rows of zeros up to vocab_size.
+func TestPaddedTokens(t *testing.T) {
+	s := published(t, "../architectures/gemma3n")
+	x := s.get(t, "model.language_model.embed_tokens_per_layer.weight")
+	x.Shape, x.Data = []int64{400, 40}, x.Data[:400*80]
+	made := s.must(t)["per_layer_token_embd.weight"]
+	b := make([]byte, made.Data.Size())
+	if err := tensorfs.ReadFull(made.Data, b, 0); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(b, append(slices.Clone(x.Data), make([]byte, 30*80)...)) {
+		t.Errorf("%d bytes, and not the %d that are there with zeros after them", len(b), len(x.Data))
+	}
+	s.set(t, `"vocab_size": 430`, `"vocab_size": 1000000000`)
+	if _, _, err := s.make(t, Options{}, 0); err == nil || !strings.Contains(err.Error(), "vocab_size is 1000000000") {
+		t.Error(err)
+	}
+}
+
 func hashOf(b []byte) string {
 	h := sha256.Sum256(b)
 	return hex.EncodeToString(h[:])

@@ -84,6 +84,33 @@ func (w *Walk) turnedExperts(joined *tensorfs.Tensor) (bool, error) {
 	return shape[1] == width, nil
 }
 
+// eachNumbered stacks tensors whose names end with numbers.
+func eachNumbered(w *Walk, p *part) (*tensorfs.Tensor, error) {
+	var parts []*tensorfs.Tensor
+	for {
+		t, err := loose(w.take(fmt.Sprintf("%s.%d%s", p.from, len(parts), p.param)))
+		switch {
+		case err != nil:
+			return nil, err
+		case t != nil:
+			parts = append(parts, t)
+			continue
+		case len(parts) == 0:
+			return nil, nil
+		}
+		return arrange.Stack(slices.Clip(parts)...)
+	}
+}
+
+// splitNumbered puts each tensor of such a stack.
+func splitNumbered(w *Walk, m *module) error {
+	stack, err := w.taken(m.from+".weight", m.Shape, architectures.Always)
+	if err != nil {
+		return err
+	}
+	return w.splitStack(strings.TrimSuffix(m.to, ".{e}"), "weight", stack)
+}
+
 // stack returns a part that the model has as a stack.
 func (w *Walk) stack(p *part) (*tensorfs.Tensor, error) {
 	t := w.take(p.canonical())

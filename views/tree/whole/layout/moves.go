@@ -45,6 +45,8 @@ var moves = map[string]Move{
 	"latent_k":     {Find: latentK, All: joinLatent},
 	"latent_v":     {Find: latentV, All: withAnother},
 	"stack":        {Find: stacked, All: stackOrEach},
+	"numbered":     {Find: eachNumbered, All: splitNumbered},
+	"padded":       {To: padTokens},
 	"turned_half":  {Find: turnedHalf, All: sideBySide},
 	"turned":       {Find: turnedStack, All: turnedBack},
 	"alternate":    {Find: alternating, All: alternated},

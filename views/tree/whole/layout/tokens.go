@@ -29,6 +29,27 @@ func keepTokens(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) 
 	return arrange.Slice(t, 0, 0, w.Rows)
 }
 
+// maxPadded bounds how many rows of zeros are put after those of an embedding.
+const maxPadded = 1 << 16
+
+// padTokens puts rows of zeros after those that an embedding has, up to vocab_size.
+func padTokens(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	want, ok := w.facts("config.vocab_size").(int64)
+	shape := t.Numbers()
+	if !ok || len(shape) != 2 || shape[0] >= want {
+		return t, nil
+	}
+	if want-shape[0] > maxPadded {
+		return nil, fmt.Errorf("vocab_size is %d, and %s has %d rows", want, tensorfs.Quote(t.Source), shape[0])
+	}
+	t, err := plain(t)
+	if err != nil {
+		return nil, err
+	}
+	zeros := tensorfs.Bytes(make([]byte, t.Data.Size()/max(shape[0], 1)*(want-shape[0])))
+	return arrange.Join(0, t, &tensorfs.Tensor{Name: t.Name, Source: t.Source, DType: t.DType, Shape: []int64{want - shape[0], shape[1]}, Data: zeros})
+}
+
 // outputOrTokens is the output, or the embedding again where both are one.
 func outputOrTokens(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	if t := w.take(p.canonical()); t != nil {

@@ -78,7 +78,7 @@ func (s *Model) key(f *architectures.Fact, zero bool) any {
 	}
 	var list []any
 	for v := range a.Values() {
-		if f.Kind != architectures.Real && f.Kind != architectures.Flag && f.Kind != architectures.Text {
+		if f.Kind != architectures.Real && f.Kind != architectures.Bound && f.Kind != architectures.Flag && f.Kind != architectures.Text {
 			if n, ok := wholeNumber(v); !ok || n < 0 || n > mostSize {
 				s.refuse("%s has the value %s, which is not a whole number", key, Shown(v))
 				return nil
@@ -106,6 +106,11 @@ func (s *Model) typed(f *architectures.Fact, zero bool, key string, v any) any {
 	switch f.Kind {
 	case architectures.Real:
 		return s.real(key, v, 0)
+	case architectures.Bound:
+		if v != nil && math.IsInf(double(v), -1) {
+			return v
+		}
+		return s.real(key, v, math.Inf(-1))
 	case architectures.Flag:
 		if _, ok = v.(bool); v != nil && !ok {
 			s.refuse("%s is %s, neither true nor false", key, Shown(v))

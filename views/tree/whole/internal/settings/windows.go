@@ -8,6 +8,17 @@ import (
 
 // windowMeanings are about layers whose tokens see a window only.
 var windowMeanings = map[string]meaning{
+	// For each layer whether it does, which layer_types says.
+	"windowed": {toGGUF: func(c call) any {
+		var list []any
+		for _, sliding := range c.layerKinds() {
+			list = append(list, sliding)
+		}
+		if list == nil {
+			return nil
+		}
+		return list
+	}},
 	// Whether any layer of a gemma3 does.
 	"slides": {toGGUF: func(c call) any { return c.period(gemmaUsual) != 1 }},
 	// After how many layers one sees everything, where that is not what llama.cpp assumes.
