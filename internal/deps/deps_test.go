@@ -105,6 +105,7 @@ var rules = map[string]rule{
 
 	"scripts/packaging":       {"", "", "it looks at packages from outside"},
 	"scripts/report":          {"", "", "it reads what the tests of any package say"},
+	"scripts/quantisers":      {"views/kernel", "", "it measures kernels, and knows libggml besides"},
 	"scripts/mutate":          {"", "", "it changes any package, and tests it from outside"},
 	"docs/examples/goengine":  {"metal", "", "an engine has no more than the loader"},
 	"docs/examples/goweights": {"formats/remote metal", "", "an engine has the loader, and what opens models for it"},
@@ -117,7 +118,7 @@ var outside = map[string]struct{ in, why string }{
 	"github.com/spf13/cobra":             {"cmd/tensorfs", "command lines are for commands"},
 	"github.com/spf13/pflag":             {"cmd/tensorfs", "command lines are for commands"},
 	"golang.org/x/term":                  {"internal/term", "what a terminal is, one package knows for all commands"},
-	"github.com/ebitengine/purego":       {"metal", "it calls Metal, which the loader alone does"},
+	"github.com/ebitengine/purego":       {"metal scripts/quantisers", "it calls Metal, which the loader alone does, and libggml, which is only measured"},
 	"github.com/x448/float16":            {"views views/kernel views/arrange metal formats/hf formats internal/testing/testmodel", "halves are made in kernels; elsewhere it serves single numbers and tests"},
 	"github.com/go-json-experiment/json": {"internal/jsonobj internal/remote/hub internal/remote/ollama formats/safetensors formats/ollama metal", "it reads JSON that strangers wrote; our own goes through encoding/json"},
 	"google.golang.org/protobuf":         {"formats/tokenizer", "it reads the fields of a SentencePiece model; only its package of the wire format, no generated code"},
