@@ -33,8 +33,25 @@ var distributions = []func(r *rand.Rand, x []float32, scale float64){
 		}
 	},
 	func(r *rand.Rand, x []float32, scale float64) { // a narrow band off zero
+		scale *= float64(2*r.IntN(2) - 1)
+		width := math.Ldexp(1, -r.IntN(26))
 		for i := range x {
-			x[i] = float32(scale * (1 + r.Float64()*math.Ldexp(1, -r.IntN(26))))
+			x[i] = float32(scale * (1 + r.Float64()*width))
+		}
+	},
+	func(r *rand.Rand, x []float32, scale float64) { // a narrow band, and a few numbers far from it
+		scale *= float64(2*r.IntN(2) - 1)
+		width := math.Ldexp(1, -r.IntN(26))
+		for i := range x {
+			if x[i] = float32(scale * (1 + r.Float64()*width)); r.IntN(24) == 0 {
+				x[i] *= float32(math.Ldexp(1, r.IntN(30)))
+			}
+		}
+	},
+	func(r *rand.Rand, x []float32, scale float64) { // one sign, all magnitudes
+		scale *= float64(2*r.IntN(2) - 1)
+		for i := range x {
+			x[i] = float32(scale * math.Exp2(-40*r.Float64()))
 		}
 	},
 	func(r *rand.Rand, x []float32, scale float64) { // constant, mostly

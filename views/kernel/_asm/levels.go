@@ -1,8 +1,6 @@
 package main
 
 import (
-	"math"
-
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -159,116 +157,6 @@ func levels() {
 	ADDQ(Imm(16), codes)
 	DECQ(runs)
 	JNZ(LabelRef("run"))
-	VZEROUPPER()
-	RET()
-}
-
-// storeRun stores sixteen whole numbers as bytes. It clobbers them.
-func storeRun(l [2]VecVirtual, dst Mem) {
-	VPACKSSDW(l[1], l[0], l[0])
-	VPERMQ(Imm(0b11_01_10_00), l[0], l[0])
-	VEXTRACTI128(Imm(1), l[0], l[1].AsX())
-	VPACKUSWB(l[1].AsX(), l[0].AsX(), l[0].AsX())
-	VMOVDQU(l[0].AsX(), dst)
-}
-
-// searchQ3 emits searchQ3 of go_search.go. Codes get better by turns, until none in any lane has changed; a lane whose
-// codes have not changed stays as it is. A lane is odd that is to become zeros.
-func searchQ3() {
-	TEXT("searchQ3AVX2", NOSPLIT, "func(p *float32)")
-	Pragma("noescape")
-	Doc("searchQ3AVX2 finds the scales of 16 codes from -4 to 3; the weights are the squares of the numbers.")
-	p := Load(Param("p"), GP64())
-	end := GP64()
-	LEAQ(Mem{Base: p, Disp: 16 * lanesRow}, end)
-	first, magnitude := peak(p, end)
-	product, square, inverse := ymms(), ymms(), ymms()
-	both(func(g int) {
-		compare(less, magnitude[g], floats(tiny), magnitude[g])
-		VMOVUPS(magnitude[g], Mem{Base: p, Disp: lanesOdd + 32*g})
-		four := inRegister(floats(-4))
-		VDIVPS(first[g], four, inverse[g])
-		zeroed(product[g])
-		zeroed(square[g])
-	})
-	low, high := inRegister(floats(-4)), inRegister(floats(3))
-	eachRow("first", p, end, 4, func(row Mem) {
-		both(func(g int) {
-			x, w, l := inRegister(row.Offset(32*g)), inRegister(row.Offset(lanesW+32*g)), YMM()
-			VMULPS(x, inverse[g], l)
-			VROUNDPS(Imm(0), l, l)
-			VMAXPS(low, l, l)
-			VMINPS(high, l, l)
-			VMOVUPS(l, row.Offset(lanesL+32*g))
-			VMULPS(x, w, x)
-			VMULPS(l, x, x)
-			VADDPS(x, product[g], product[g])
-			VMULPS(l, w, w)
-			VMULPS(l, w, w)
-			VADDPS(w, square[g], square[g])
-		})
-	})
-	turns, changes := GP64(), GP32()
-	MOVQ(U32(5), turns)
-	changed, zero := YMM(), zeroed(YMM())
-	Label("turn")
-	zeroed(changed)
-	eachRow("rows", p, end, 2, func(row Mem) {
-		both(func(g int) {
-			x, w, l, mask := inRegister(row.Offset(32*g)), inRegister(row.Offset(lanesW+32*g)), inRegister(row.Offset(lanesL+32*g)), YMM()
-			a, b, t := YMM(), YMM(), YMM()
-			VMULPS(w, x, a)
-			VMULPS(l, a, a)
-			VSUBPS(a, product[g], a)
-			VMULPS(l, w, b)
-			VMULPS(l, b, b)
-			VSUBPS(b, square[g], b)
-			compare(greater, a, zero, mask)
-			VMULPS(b, x, t)
-			VDIVPS(a, t, t)
-			VADDPS(floats(12582912), t, t)
-			VPAND(longs(0x7F_FFFF), t, t)
-			VPSUBD(longs(0x40_0000), t, t)
-			VPMAXSD(longs(math.MaxUint32-3), t, t)
-			VPMINSD(longs(3), t, t)
-			VCVTDQ2PS(t, t)
-			other := YMM()
-			compare(notEqual, t, l, other)
-			VANDPS(other, mask, mask)
-			VMULPS(w, x, x)
-			VMULPS(t, x, x)
-			VADDPS(x, a, a)
-			VMULPS(t, w, w)
-			VMULPS(t, w, w)
-			VADDPS(w, b, b)
-			compare(greater, b, zero, other)
-			VANDPS(other, mask, mask)
-			VMULPS(a, a, x)
-			VMULPS(square[g], x, x)
-			VMULPS(product[g], product[g], w)
-			VMULPS(b, w, w)
-			compare(greater, x, w, other)
-			VANDPS(other, mask, mask)
-			VORPS(mask, changed, changed)
-			VBLENDVPS(mask, t, l, l)
-			VMOVUPS(l, row.Offset(lanesL+32*g))
-			VBLENDVPS(mask, a, product[g], product[g])
-			VBLENDVPS(mask, b, square[g], square[g])
-		})
-	})
-	VMOVMSKPS(changed, changes)
-	TESTL(changes, changes)
-	JZ(LabelRef("found"))
-	DECQ(turns)
-	JNZ(LabelRef("turn"))
-	Label("found")
-	both(func(g int) {
-		t := YMM()
-		compare(greater, square[g], zero, t)
-		VDIVPS(square[g], product[g], square[g])
-		VANDPS(t, square[g], t)
-		VMOVUPS(t, Mem{Base: p, Disp: lanesScale + 32*g})
-	})
 	VZEROUPPER()
 	RET()
 }

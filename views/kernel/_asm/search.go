@@ -623,3 +623,12 @@ func again() {
 	VZEROUPPER()
 	RET()
 }
+
+// storeRun stores sixteen whole numbers as bytes. It clobbers them.
+func storeRun(l [2]VecVirtual, dst Mem) {
+	VPACKSSDW(l[1], l[0], l[0])
+	VPERMQ(Imm(0b11_01_10_00), l[0], l[0])
+	VEXTRACTI128(Imm(1), l[0], l[1].AsX())
+	VPACKUSWB(l[1].AsX(), l[0].AsX(), l[0].AsX())
+	VMOVDQU(l[0].AsX(), dst)
+}
