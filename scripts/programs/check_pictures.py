@@ -97,9 +97,8 @@ def main() -> None:
     expected = Path(os.environ["EXPECTED"])
     picture = (expected.parent / "picture.png").read_bytes()
     wants = {want["case"]: want for want in map(json.loads, (expected / "vision.jsonl").read_text().splitlines())}
-    for case in common.golden(PROGRAM, ("hf",)):
-        if case.name in wants:
-            check(case, wants[case.name], picture)
+    for case in common.golden(PROGRAM, ("hf",), wants):
+        check(case, wants[case.name], picture)
 
 
 if __name__ == "__main__":

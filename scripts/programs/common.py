@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,13 +82,15 @@ def cases(program: str, wanted: Callable[[str, Recipe], bool]) -> Iterator[Case]
                 yield Case(name, form, source, root, seen)
 
 
-def golden(program: str, sources: tuple[str, ...]) -> Iterator[Case]:
-    """The models of testdata/architectures: of directories (hf), of the GGUF files that they become, and of those with the file
+def golden(program: str, sources: tuple[str, ...], names: Collection[str] = ()) -> Iterator[Case]:
+    """The models, or some of them, of testdata/architectures: of directories (hf), of the GGUF files that they become, and of those with the file
     of a vision tower beside them (tower)."""
     root, seen = Path(os.environ["MODELS"]) / "architectures", Path(os.environ["MOUNTED"]) / "models/architectures"
     only = [part for part in os.environ.get("ONLY", "").split("/") if part]
     for directory in sorted((root / "hf").iterdir()):
         name = directory.name
+        if names and name not in names:
+            continue
         places = dict(hf=directory, gguf=root / f"gguf/{name}.gguf", tower=root / "tower" / name)
         for source in sources:
             if [name, "any", source, program][: len(only)] != only or source == "tower" and not places["tower"].exists():
