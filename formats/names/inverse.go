@@ -22,13 +22,21 @@ func Spellings(layout Layout, canonical string) (list []string) {
 	return list
 }
 
-// inverse has the first line of each canonical name.
-var inverse = sync.OnceValue(func() map[string]*line {
-	first := make(map[string]*line, 1000)
+// named is a line in a list of those of one canonical name.
+type named struct {
+	line
+	next *named
+}
+
+// inverse has the first line of each canonical name. The lines are copied: reading
+// spellings and looking for names happen at the same time.
+var inverse = sync.OnceValue(func() map[string]*named {
+	first := make(map[string]*named, 1000)
 	list := spellingLines()
-	for i := range slices.Backward(list) {
-		l := &list[i]
-		l.next, first[l.canonical] = first[l.canonical], l
+	all := make([]named, len(list))
+	for i, line := range slices.Backward(list) {
+		all[i] = named{line, first[line.canonical]}
+		first[line.canonical] = &all[i]
 	}
 	return first
 })

@@ -77,7 +77,6 @@ type line struct {
 	gguf                bool
 	spelling, canonical string
 	when                string
-	next                *line // another of the same canonical name, see inverse
 }
 
 var spellingLines = sync.OnceValue(func() []line {
