@@ -45,6 +45,7 @@ type Fields struct {
 	problem   *error          // the first; nil where nobody asks for it
 	file      string          // that the fields are in
 	asked     map[string]bool // fields that somebody has asked for, by the first part of their names; nil where nobody wants to know
+	askedRope map[string]bool // the same of what is said about rotary embeddings
 }
 
 // Read reads a JSON file of the model. One that is missing has no fields.

@@ -66,13 +66,17 @@ func orNil(text string) any {
 	return text
 }
 
+// ropeObjects are what config.json says about rotary embeddings in.
+var ropeObjects = []string{"rope_parameters", "rope_scaling"}
+
 // Rope returns the fields about rotary embeddings: those of the layers that see
 // everything, where they have their own.
 func (s Fields) Rope() Fields {
-	rope := s.Object("rope_parameters", "rope_scaling")
+	rope := s.Object(ropeObjects...)
 	if full := rope.Object("full_attention"); full.top.Len() > 0 {
-		return full
+		rope = full
 	}
+	rope.asked = s.askedRope
 	return rope
 }
 

@@ -16,7 +16,7 @@ func ToGGUF(m *tensorfs.Model, cfg Fields) (*Model, error) {
 		cfg.problem = new(error)
 	}
 	s := newModel(m, architectures.ToGGUF)
-	cfg.asked = map[string]bool{}
+	cfg.asked, cfg.askedRope = map[string]bool{}, map[string]bool{}
 	s.cfg, s.rope = cfg, cfg.Rope()
 	if err := s.chooseClass(); err != nil {
 		return nil, err
@@ -201,6 +201,7 @@ func (s *Model) checkKeys() {
 	s.checkRope()
 	s.agree("check")
 	s.checkUnknown()
+	s.checkUnknownRope()
 	if s.failed == nil {
 		s.checkShapes()
 	}

@@ -22,6 +22,31 @@ func (s *Model) checkUnknown() {
 	}
 }
 
+// checkUnknownRope does the same for what it says about rotary embeddings, of which kinds
+// of layers may have objects of their own.
+func (s *Model) checkUnknownRope() {
+	for _, o := range []jsonobj.Object{s.cfg.text, s.cfg.top} {
+		for _, name := range ropeObjects {
+			rope := o.Object(name)
+			s.checkRopeMembers(name, rope)
+			for kind := range rope.All() {
+				s.checkRopeMembers(name+"."+kind, rope.Object(kind))
+			}
+		}
+	}
+}
+
+func (s *Model) checkRopeMembers(object string, o jsonobj.Object) {
+	for name, raw := range o.All() {
+		v := o.Value(name)
+		if raw.Kind() == '{' || s.cfg.askedRope[name] || s.arch.Knows("rope."+name) || saysNothing(name, v) {
+			continue
+		}
+		s.refuse("%s is %s, and what it means for a model of %s is not known", tensorfs.Quote(object+"."+name), Shown(v), s.arch.GGUF)
+		return
+	}
+}
+
 // meaningful are parts of names whose texts are not the names of something.
 var meaningful = []string{"act", "alibi", "attention", "attn", "func", "kind", "method", "mode", "norm", "position", "rope", "rotary", "type"}
 
