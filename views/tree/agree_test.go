@@ -63,6 +63,10 @@ var ownOf = map[string]string{
 	"qwen3":           "tie_embeddings", // the matrix is stored though it is tied
 	"glm":             "max_seq_len",    // the converter writes the width of the hidden state
 
+	"internlm3": "rope_scaling_factor rope_scaling_type",                     // the converter does not write dynamic scaling
+	"mamba-lm":  "ssm_state ssm_conv_kernel ssm_dt_rank ssm_inner",           // config.json leaves them to defaults
+	"minicpm3":  "kv_dim rope_orig_ctx mla_v_head_dim n_kv_heads v_head_dim", // a GGUF file does not say how k and v are stored
+
 	// These have no description yet, which says it.
 	"llama4": "ffn_dim",
 }

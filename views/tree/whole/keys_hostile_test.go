@@ -135,7 +135,7 @@ func TestHostileKeys(t *testing.T) {
 		{"qwen2", "rope_scaling", `{"rope_type":"llama3","factor":8.0}`, "scaled by"},
 		{"qwen2", "architectures", `["Qwen2ForSequenceClassification"]`, "no GGUF file"},
 		{"mixtral", "num_experts_per_tok", "5", "5 experts are used of 4"},
-		{"mixtral", "num_experts_per_tok", "0", "1 to"},
+		{"mixtral", "num_experts_per_tok", "0", "num_experts_per_tok"},
 		{"mixtral", "num_experts_per_tok", "", "num_experts_per_tok"},
 		{"qwen2moe", "decoder_sparse_step", "2", "decoder_sparse_step"},
 		{"qwen2moe", "mlp_only_layers", "[0]", "mlp_only_layers"},

@@ -90,7 +90,7 @@ func TestConfigReasons(t *testing.T) {
 		{"gpt2", map[string]any{"attention.head_count_kv": uint32(2)}, false, "4 heads and 2 of k and v"},
 		{"gpt2", map[string]any{"feed_forward_length": uint32(64)}, true, "not four times 32"},
 		{"bloom", map[string]any{"feed_forward_length": uint32(64)}, false, "not four times 32"},
-		{"bloom", map[string]any{"attention.max_alibi_bias": float32(4)}, false, "BLOOM has 8"},
+		{"bloom", map[string]any{"attention.max_alibi_bias": float32(4)}, false, "bloom has 8"},
 		{"olmo2", map[string]any{"attention.sliding_window": uint32(4096)}, false, "olmo2.attention.sliding_window is 4096"}, // Olmo 3
 		{"falcon", map[string]any{"attention.head_count_kv": uint32(2)}, false, "no second norm"},
 		{"falcon", map[string]any{"rope.scaling.factor": float32(2)}, false, "scaled by"},

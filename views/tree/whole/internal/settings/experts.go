@@ -75,7 +75,7 @@ var expertMeanings = map[string]meaning{
 // checkExperts refuses experts that llama.cpp cannot use.
 func (s *Model) checkExperts() {
 	switch n, used := s.count("n_experts"), s.count("n_experts_used"); {
-	case s.has("n_experts") && used == 0:
+	case n > 0 && used == 0:
 		s.lacks("n_experts_used")
 	case used > n:
 		s.refuse("%d experts are used of %d", used, n)

@@ -33,10 +33,14 @@ var generalMeanings = map[string]meaning{
 			c.refuse("the file has no embedding of positions, as %s has", class)
 		}
 	})},
+	// Positions weigh as in the class, whose bias is 8; with an argument the file has to say so.
 	"alibi": {fromGGUF: check(func(c call) {
 		v, key := c.keys.find("attention.max_alibi_bias")
 		if v := c.real(key, v, math.Inf(-1)); v != nil && double(v) != 8 {
-			c.refuse("%s is %s, and BLOOM has 8", key, Shown(v))
+			c.refuse("%s is %s, and %s has 8", key, Shown(v), c.modelType())
+		}
+		if v == nil && len(c.args) > 0 {
+			c.refuse("the file has no %s, and %s has 8", c.full("alibi_bias"), c.modelType())
 		}
 	})},
 	// Whether the embedding is the last matrix too. mlx-lm's gpt2 always has it so, and

@@ -377,6 +377,9 @@ func (s *Model) measureHead() {
 // measureLatent finds the sizes of heads whose k and v are stored compressed. Files
 // from before llama.cpp kept them compressed have the whole sizes under other keys.
 func (s *Model) measureLatent() {
+	if kv := s.tensor("attention.kv_b"); kv != nil && !s.has("mla_v_head_dim") { // what makes k and v is whole
+		s.known["mla_v_head_dim"] = kv.Numbers()[0]/s.count("n_heads") - s.count("head_dim") + s.count("rope_dim")
+	}
 	for _, k := range []struct{ name, older string }{{"kv_lora_rank", ""}, {"rope_dim", ""}, {"mla_head_dim", "head_dim"}, {"mla_v_head_dim", "value_dim"}} {
 		if k.older != "" && !s.has(k.name) && s.has(k.older) {
 			s.known[k.name] = s.raw(k.older)

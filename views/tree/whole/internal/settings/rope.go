@@ -165,7 +165,7 @@ func checkDivisors(c call) {
 func partialRope(c call) any {
 	share, ok := c.rope.Number("partial_rotary_factor")
 	if !ok {
-		share, ok = c.cfg.Number("partial_rotary_factor", "rotary_pct")
+		share, ok = c.cfg.Number("partial_rotary_factor", "rotary_pct", "rope_pct")
 	}
 	if !ok {
 		if share = double(c.arg(0)); len(c.args) == 0 {
