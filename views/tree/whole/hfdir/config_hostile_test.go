@@ -91,7 +91,7 @@ func TestConfigReasons(t *testing.T) {
 		{"gpt2", map[string]any{"feed_forward_length": uint32(64)}, true, "not four times 32"},
 		{"bloom", map[string]any{"feed_forward_length": uint32(64)}, false, "not four times 32"},
 		{"bloom", map[string]any{"attention.max_alibi_bias": float32(4)}, false, "bloom has 8"},
-		{"olmo2", map[string]any{"attention.sliding_window": uint32(4096)}, false, "olmo2.attention.sliding_window is 4096"}, // Olmo 3
+		{"olmoe", map[string]any{"attention.sliding_window": uint32(4096)}, false, "olmoe.attention.sliding_window is 4096"},
 		{"falcon", map[string]any{"attention.head_count_kv": uint32(2)}, false, "no second norm"},
 		{"falcon", map[string]any{"rope.scaling.factor": float32(2)}, false, "scaled by"},
 		{"starcoder2", nil, true, "has biases"},

@@ -2,12 +2,14 @@ package layout
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
 )
 
-// A model may have layers after the last one that predict further tokens. Hugging Face
-// has them apart, with names and numbers of their own; in GGUF they go on from the last.
+// A model may have layers after the last one that predict further tokens. In GGUF they go
+// on from the last, and so they do in directories of some classes; others have them
+// apart, with names and numbers of their own.
 
 // nextNames are the canonical names that modules around these layers have in a directory.
 var nextNames = map[string]string{
@@ -21,7 +23,7 @@ func (w *Walk) next() error {
 	}
 	n, _ := w.facts("n_nextn_layers").(int64)
 	if w.To == GGUF {
-		n = NextLayers(w.find)
+		n = NextLayers(w.find, w.Layers)
 	}
 	for i := range n {
 		if w.layer = w.Layers + i; w.To == MLX {
@@ -51,16 +53,19 @@ func (w *Walk) skip() {
 }
 
 // NextLayers counts the layers that predict further tokens of a model in the layout of
-// Hugging Face.
-func NextLayers(find func(canonical string) *tensorfs.Tensor) (n int64) {
-	for find(fmt.Sprintf("mtp.layers.%d.attention_norm.weight", n)) != nil {
+// Hugging Face, which has so many others.
+func NextLayers(find func(canonical string) *tensorfs.Tensor, layers int64) (n int64) {
+	for find(fmt.Sprintf("mtp.layers.%d.attention_norm.weight", n)) != nil || find(fmt.Sprintf("layers.%d.nextn.eh_proj.weight", layers+n)) != nil {
 		n++
 	}
 	return n
 }
 
-// isNext reports whether the layer that is made is one of these.
-func (w *Walk) isNext() bool { return w.layer >= w.Layers && len(w.Arch.Next) > 0 }
+// isApart reports whether the layer that is made is one of these, and directories have
+// it apart.
+func (w *Walk) isApart() bool {
+	return w.layer >= w.Layers && len(w.Arch.Next) > 0 && strings.HasPrefix(w.Arch.Next[0].HF, "mtp.")
+}
 
 // nextIn returns the canonical name of a module of such a layer in a directory.
 func (w *Walk) nextIn(module string) string {

@@ -219,9 +219,9 @@ func (w *Walk) modules(list []architectures.Tensor, layer string) error {
 // module returns a module of a layer by its names, nil where the side has none.
 func (w *Walk) module(t *architectures.Tensor, layer string) *module {
 	from := t.Module
-	next := layer != "" && w.isNext()
+	apart := layer != "" && w.isApart()
 	switch {
-	case next && w.To == GGUF:
+	case apart && w.To == GGUF:
 		from = w.nextIn(t.Module)
 	case layer != "":
 		from = architectures.Canonical(from, layer)
@@ -236,7 +236,7 @@ func (w *Walk) module(t *architectures.Tensor, layer string) *module {
 	switch nth := w.made[t]; {
 	case w.To == GGUF:
 		return &module{t, from, w.Arch.InGGUF(t, layer)}
-	case next:
+	case apart:
 		return &module{t, from, w.nextSpelling(t.Module, spelling)}
 	case w.To == MLX:
 		return &module{t, from, w.Arch.MLXPrefix + w.Arch.InHF(spelling, layer, nth)}
@@ -396,7 +396,7 @@ func (w *Walk) taken(name string, shape []string, need architectures.Need) (*ten
 
 // inLayer puts a stem in the layer that is made.
 func (w *Walk) inLayer(stem string) string {
-	if w.isNext() && w.To == GGUF {
+	if w.isApart() && w.To == GGUF {
 		return w.nextIn(stem)
 	}
 	return fmt.Sprintf("layers.%d.%s", w.layer, stem)

@@ -49,8 +49,8 @@ var headMeanings = map[string]meaning{
 		}
 		return list
 	}},
-	// How many layers that predict further tokens the model has.
-	"further": {toGGUF: func(c call) any { return layout.NextLayers(c.tensor) }},
+	// How many layers that predict further tokens follow the layers of the model, whose number it is given.
+	"further": {toGGUF: func(c call) any { return layout.NextLayers(c.tensor, c.number(0)) }},
 	// The sections of rotary embeddings, without the zeros at the end.
 	"sections": {fromGGUF: func(c call) any {
 		list := c.list(0)
