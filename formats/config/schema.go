@@ -96,9 +96,9 @@ var table = []field{
 		}},
 	{name: "rope_theta", kind: real, without: always(10000.0)},
 	{name: "rope_dim", hf: keys("rotary_dim"), without: ropeDim},
-	{name: "rope_scaling_type", kind: text, hf: keys("rope_parameters.rope_type rope_scaling.rope_type rope_scaling.type"),
-		// mrope says which axes of an image turn which numbers, and scales nothing.
-		same: map[string]string{"default": "none", "mrope": "none", "su": "longrope"}, first: scalingTensors, without: always("none")},
+	{name: "rope_scaling_type", kind: text, hf: keys("rope_parameters.full_attention.rope_type rope_parameters.rope_type rope_scaling.rope_type rope_scaling.type"),
+		// mrope and proportional say which numbers turn, and scale nothing.
+		same: map[string]string{"default": "none", "mrope": "none", "proportional": "none", "su": "longrope"}, first: scalingTensors, without: always("none")},
 	{name: "rope_scaling_factor", kind: real, without: unlessScaledByTensors(1.0)},
 	{name: "rope_orig_ctx"},
 

@@ -43,8 +43,9 @@ var habits = []habit{
 	{archs: "nemotron", roles: map[string]string{"pad": "0", "unk": "1"}},
 	{archs: "chatglm", roles: map[string]string{"eos": "<|endoftext|>", "eot": "<|user|>", "unk": "<|endoftext|>"}, pre: "chatglm-bpe", noBOS: true},
 	{archs: "glm4", roles: map[string]string{"eos": "<|endoftext|>", "eot": "<|user|>", "unk": "<|endoftext|>", "bos": "<|endoftext|>"}, pre: "glm4"},
-	{archs: "glm4moe glm-dsa glm5-next", roles: glmRoles, pre: "glm4"},
-	{archs: "deepseek2", token: "[gMASK]", roles: glmRoles, pre: "glm4"},
+	{archs: "glm-dsa glm5-next", roles: glmRoles, pre: "glm4"},
+	{archs: "glm4moe", field: "model_type", value: "solar_open", roles: map[string]string{"eos": "<|endoftext|>", "eot": "<|endoftext|>", "unk": "<unk>", "bos": "<|startoftext|>"}, pre: "solar-open"},
+	{archs: "deepseek2 glm4moe", token: "[gMASK]", roles: glmRoles, pre: "glm4"},
 	{archs: "llama", field: "vocab_size", value: "32016", roles: map[string]string{"prefix": "32007", "suffix": "32008", "middle": "32009", "eot": "32010"}}, // Code Llama
 	{archs: "llama", field: "vocab_size", value: "49152", noBOS: true},                                                                                       // small models of Granite
 }

@@ -59,6 +59,7 @@ var ownOf = map[string]string{
 	"llama3":          "rope_scaling_factor rope_orig_ctx", // a GGUF file has the factors that follow from them
 	"mlx-llama3-4bit": "rope_scaling_factor rope_orig_ctx",
 	"exaone":          "rope_scaling_factor rope_orig_ctx",
+	"exaone4":         "rope_scaling_factor rope_orig_ctx",
 	"deepseek3":       "n_nextn_layers", // the converter leaves the layer out
 	"qwen3":           "tie_embeddings", // the matrix is stored though it is tied
 	"glm":             "max_seq_len",    // the converter writes the width of the hidden state
