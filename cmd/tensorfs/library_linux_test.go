@@ -49,6 +49,14 @@ func closed(t *testing.T, dir string) {
 	testlimit.Wait(t, "closing of idle models", func() bool { return len(openModels(t, dir)) == 0 })
 }
 
+// letGo waits until a server has closed its models, and keeps no file of theirs: the
+// status says closed before the last descriptor is.
+func letGo(t *testing.T, dir string, pid int, folder string) {
+	t.Helper()
+	closed(t, dir)
+	testlimit.Wait(t, "letting go of model files", func() bool { return len(kept(t, pid, folder)) == 0 })
+}
+
 // kept are the model files that a process has open or mapped.
 func kept(t *testing.T, pid int, folder string) (files []string) {
 	t.Helper()
@@ -172,10 +180,7 @@ func TestLibrary300(t *testing.T) {
 	if err != nil || seen != 299 || !slices.Equal(failed, []string{"d5/broken"}) {
 		t.Errorf("%v; %d models could be read, not %v", err, seen-1, failed)
 	}
-	closed(t, dir)
-	if k := kept(t, st.PID, folder); len(k) != 0 {
-		t.Errorf("the server keeps %v", k)
-	}
+	letGo(t, dir, st.PID, folder)
 	said, err := os.ReadFile(log)
 	if n := strings.Count(string(said), "\n"); err != nil || n != 1 || !strings.Contains(string(said), `model=d5/broken`) {
 		t.Errorf("log: %v\n%s", err, said)
@@ -303,10 +308,7 @@ func TestLibraryMapped(t *testing.T) {
 			}
 			defer whole.Close()
 			for _, at := range []int{0, len(mem) - 1} {
-				closed(t, dir)
-				if k := kept(t, pid, folder); len(k) != 0 {
-					t.Errorf("the server keeps %v", k)
-				}
+				letGo(t, dir, pid, folder)
 				if mem[at] != '7' {
 					t.Errorf("byte %d is %q", at, mem[at])
 				}
@@ -323,10 +325,7 @@ func TestLibraryMapped(t *testing.T) {
 				}
 				f.Close()
 			}
-			closed(t, dir)
-			if k := kept(t, pid, folder); len(k) != 0 {
-				t.Errorf("the server keeps %v", k)
-			}
+			letGo(t, dir, pid, folder)
 			if err := os.Remove(filepath.Join(folder, "a.gguf")); err != nil {
 				t.Fatal(err)
 			}
