@@ -44,7 +44,7 @@ func TestInterrupted(t *testing.T) {
 		cmd := program(t, c.args...)
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
-		begun := func() { busy(t, cmd) }
+		begun := func() { busy(t, cmd, model) }
 		switch {
 		case c.file:
 			out, err := os.Create(filepath.Join(t.TempDir(), "out"))
@@ -102,8 +102,9 @@ func TestCatProgress(t *testing.T) {
 	must(t, err)
 	must(t, c.Start())
 	inside.Close()
+	_, err = io.CopyN(io.Discard, out, 256<<20) // long enough for a bar to be drawn
+	must(t, err)
 	go io.Copy(io.Discard, out) //nolint:errcheck // it ends with the program
-	busy(t, c)
 	must(t, c.Process.Signal(syscall.SIGINT))
 	text, _ := io.ReadAll(terminal)
 	if err := c.Wait(); strings.Contains(string(text), "\x1b") || strings.Count(string(text), "\n") != 1 {

@@ -104,7 +104,7 @@ func TestVerifyTerminated(t *testing.T) {
 	var out, stderr bytes.Buffer
 	c.Stdout, c.Stderr = &out, &stderr
 	must(t, c.Start())
-	busy(t, c)
+	busy(t, c, model)
 	must(t, c.Process.Signal(syscall.SIGINT))
 	err := c.Wait()
 	var r verifyReport
@@ -124,7 +124,7 @@ func TestManifestInterrupted(t *testing.T) {
 	var out, stderr bytes.Buffer
 	c.Stdout, c.Stderr = &out, &stderr
 	must(t, c.Start())
-	busy(t, c)
+	busy(t, c, model)
 	must(t, c.Process.Signal(syscall.SIGINT))
 	err := c.Wait()
 	entries, derr := os.ReadDir(dir)
@@ -157,22 +157,22 @@ func pressCtrlC(t *testing.T, c *exec.Cmd, terminal, inside *os.File, when func(
 	}
 }
 
-// busy waits until a process has used some processor time to read its model.
-func busy(t *testing.T, c *exec.Cmd) {
+// busy waits until a process has read more of its model than the header. Processor time
+// would not tell: a busy machine spends any amount of it before signals are caught.
+func busy(t *testing.T, c *exec.Cmd, model string) {
 	t.Helper()
-	path := "/proc/" + strconv.Itoa(c.Process.Pid) + "/stat"
-	testlimit.Wait(t, "work of "+path, func() bool {
+	path := "/proc/" + strconv.Itoa(c.Process.Pid) + "/smaps"
+	testlimit.Wait(t, "pages of the model in "+path, func() bool {
 		b, err := os.ReadFile(path)
 		must(t, err)
-		_, rest, _ := strings.Cut(string(b), ") ")
-		fields := strings.Fields(rest)
-		ticks := 0
-		for _, f := range fields[11:13] { // utime and stime, in hundredths of a second
-			n, err := strconv.Atoi(f)
-			must(t, err)
-			ticks += n
+		_, mapping, found := strings.Cut(string(b), model+"\n")
+		_, size, resident := strings.Cut(mapping, "\nRss:")
+		if !found || !resident {
+			return false
 		}
-		return ticks > 20
+		kib, err := strconv.Atoi(strings.Fields(size)[0])
+		must(t, err)
+		return kib > 64<<10
 	})
 }
 
