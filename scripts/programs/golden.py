@@ -1,0 +1,248 @@
+"""What llama.cpp's converter and mlx-lm make of the models of testdata/architectures: golden.py COMMAND CASE...,
+in the environment convert of those that ./setup makes
+
+save CASE CONFIG LIKE   a model of a class of transformers with the numbers of CONFIG and the tokenizer of the case LIKE
+convert CASE...         expected/CASE.meta.json and CASE.tensors.tsv, by the real converter
+hf CASE...              expected/CASE.hf.tsv and CASE.hf.config.json: the directory itself, as it has to come back from a GGUF file
+mlx CASE...             expected/CASE.mlx.tsv, CASE.mlx.config.json and lines of mlx-run.jsonl, by mlx-lm (in its own environment)
+verify [CASE...]        whether the converter still writes what expected/ has
+
+A toy's vocabulary has no name among pre-tokenizers: --pre NAME gives the one that is meant.
+"""
+
+import argparse
+import contextlib
+import fnmatch
+import hashlib
+import io
+import json
+import os
+import shutil
+import sys
+import tempfile
+import zlib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2] / "testdata/architectures"
+EXPECTED = ROOT / "expected"
+VENVS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tensorfs-tests/programs"
+CONVERTER = VENVS / "converter"
+TOKENIZER = ("tokenizer", "special_tokens_map", "added_tokens", "vocab", "merges", "chat_template")
+# What a config.json says that no GGUF file has.
+TRANSIENT = ("torch_dtype", "dtype", "transformers_version", "auto_map", "use_cache", "initializer_range", "*dropout*", "*pdrop", "_name_or_path", "architectures_*")
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def dump(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def spell(*rows: object) -> str:
+    return "\t".join(map(str, rows)) + "\n"
+
+
+def fill(model, seed: int) -> None:
+    """Random weights of few different numbers, which pack well; BF16 and F16 hold them."""
+    import torch
+
+    g = torch.Generator().manual_seed(seed)
+    for name, p in [*model.named_parameters(), *model.named_buffers()]:
+        if not p.is_floating_point() or "inv_freq" in name:
+            continue
+        near = 1 if "norm" in name.lower() and name.endswith("weight") else 0
+        p.data = (near + torch.randint(-16, 17, p.shape, generator=g) / 128).to(p.dtype)
+
+
+def save(case: str, config: Path, like: str) -> None:
+    import torch
+    import transformers
+
+    said = json.loads(config.read_text())
+    directory = ROOT / case
+    kind = getattr(transformers, said["architectures"][0])
+    with tempfile.TemporaryDirectory() as work:
+        shutil.copy(config, Path(work) / "config.json")
+        model = kind(transformers.AutoConfig.from_pretrained(work))
+    fill(model, zlib.crc32(case.encode()))
+    model.to(torch.bfloat16).save_pretrained(directory)
+    (directory / "config.json").rename(directory / "config.v5.json")
+    (directory / "generation_config.json").unlink(missing_ok=True)
+    (directory / "config.json").write_text(json.dumps(said, indent=1) + "\n")
+    for file in (ROOT / like).iterdir():
+        if file.name.startswith(TOKENIZER):
+            shutil.copy(file, directory)
+
+
+def converted(directory: Path, pre: str = ""):
+    """The keys and tensors of the GGUF file that the converter writes of a directory, as the tables have them."""
+    sys.path[:0] = [str(CONVERTER), str(CONVERTER / "gguf-py")]
+    import logging
+
+    import convert_hf_to_gguf as program
+    import gguf
+    from conversion import base
+
+    def meant(self, tokenizer) -> str:
+        return pre or "default"
+
+    for kind in {base.TextModel, *base.ModelBase._model_classes[base.ModelType.TEXT].values()}:
+        if "get_vocab_base_pre" in vars(kind):
+            kind.get_vocab_base_pre = meant
+    weights = {t["dtype"] for t in header(directory)[0].values() if len(t["shape"]) > 1}
+    kind = {"F16": "f16", "F32": "f32"}.get(next(iter(weights)), "bf16") if len(weights) == 1 else "bf16"
+    with tempfile.TemporaryDirectory() as work:
+        named = Path(work) / directory.name  # its name is a key
+        named.mkdir()
+        for file in directory.iterdir():
+            if file.name != "config.v5.json" and file.is_file():
+                (named / file.name).symlink_to(file)
+        out = Path(work) / "model.gguf"
+        sys.argv = ["convert", str(named), "--outfile", str(out), "--outtype", kind]
+        logging.disable(logging.WARNING)
+        with contextlib.redirect_stdout(sys.stderr), contextlib.redirect_stderr(io.StringIO()) as said:
+            try:
+                program.main()
+            except SystemExit as e:
+                if e.code:
+                    raise AssertionError(said.getvalue()) from e
+        reader = gguf.GGUFReader(out)
+        keys = {name: key_of(gguf, field) for name, field in reader.fields.items() if not name.startswith("GGUF.")}
+        rows = {
+            t.name: (t.tensor_type.name, "x".join(str(int(n)) for n in t.shape), int(t.n_bytes), digest(t.data.tobytes())) for t in reader.tensors
+        }
+    return keys, rows
+
+
+def key_of(gguf, field) -> dict:
+    kind = field.types[-1].name
+    if field.types[0] == gguf.GGUFValueType.ARRAY:
+        kind = "array:" + kind
+    return dict(type=kind, value=field.contents())
+
+
+def header(directory: Path):
+    """The tensors of a directory's files by name, and where each begins."""
+    found, place = {}, {}
+    for file in sorted(directory.glob("*.safetensors")):
+        with file.open("rb") as f:
+            size = int.from_bytes(f.read(8), "little")
+            for name, t in json.loads(f.read(size)).items():
+                if name != "__metadata__":
+                    found[name], place[name] = t, (file, 8 + size + t["data_offsets"][0])
+    return found, place
+
+
+def convert(case: str, pre: str) -> None:
+    keys, rows = converted(ROOT / case, pre)
+    lines = ",\n".join(f"{dump(k)}: {dump(v)}" for k, v in keys.items())
+    (EXPECTED / f"{case}.meta.json").write_text("{\n" + lines + "\n}\n")
+    text = spell("name", "type", "ne", "bytes", "sha256") + "".join(spell(name, *row) for name, row in rows.items())
+    (EXPECTED / f"{case}.tensors.tsv").write_text(text)
+
+
+def verify(case: str) -> str:
+    keys = json.loads((EXPECTED / f"{case}.meta.json").read_text())
+    pre = keys.get("tokenizer.ggml.pre", {}).get("value", "")
+    got, rows = converted(ROOT / case, pre)
+    lines = (EXPECTED / f"{case}.tensors.tsv").read_text().splitlines()[1:]
+    want = {name: tuple(row) for name, *row in (line.split("\t") for line in lines)}
+    have = {name: tuple(map(str, row)) for name, row in rows.items()}
+    wrong = [name for name in want.keys() | have.keys() if want.get(name) != have.get(name)]
+    wrong += [name for name in keys.keys() | got.keys() if json.dumps(keys.get(name)) != json.dumps(got.get(name))]
+    # PyTorch does not round each exp correctly, and each release otherwise.
+    wrong = [name for name in wrong if not name.endswith(".ssm_a")]
+    return ", ".join(sorted(wrong)[:8])
+
+
+def as_f32(dtype: str, data: bytes) -> bytes:
+    import numpy as np
+
+    if dtype == "BF16":
+        return (np.frombuffer(data, "<u2").astype("<u4") << 16).tobytes()
+    return np.frombuffer(data, {"F16": "<f2", "F32": "<f4"}[dtype]).astype("<f4").tobytes()
+
+
+def hf(case: str) -> None:
+    """Vectors are F32 in GGUF files, and stay so."""
+    directory = ROOT / case
+    tensors, place = header(directory)
+    text = spell("name", "dtype", "shape", "sha256")
+    for name, t in sorted(tensors.items()):
+        file, begin = place[name]
+        with file.open("rb") as f:
+            f.seek(begin)
+            data = f.read(t["data_offsets"][1] - t["data_offsets"][0])
+        dtype = t["dtype"]
+        if len(t["shape"]) == 1:
+            dtype, data = "F32", as_f32(dtype, data)
+        text += spell(name, dtype, "x".join(map(str, t["shape"])), digest(data))
+    (EXPECTED / f"{case}.hf.tsv").write_text(text)
+    config = json.loads((directory / "config.json").read_text())
+    kept = {k: v for k, v in config.items() if not any(fnmatch.fnmatch(k, p) for p in TRANSIENT)}
+    (EXPECTED / f"{case}.hf.config.json").write_text(json.dumps(kept, indent=1) + "\n")
+
+
+def mlx(case: str) -> None:
+    import mlx.core as mx
+    import numpy as np
+    from mlx_lm.utils import load_model, save_model
+
+    mx.set_default_device(mx.cpu)
+    directory = ROOT / case
+    with tempfile.TemporaryDirectory() as work:
+        model, config = load_model(directory, lazy=True)
+        save_model(work, model)
+        tensors, place = header(Path(work))
+        text = spell("name", "dtype", "shape", "sha256")
+        for name, t in sorted(tensors.items()):
+            file, begin = place[name]
+            with file.open("rb") as f:
+                f.seek(begin)
+                data = f.read(t["data_offsets"][1] - t["data_offsets"][0])
+            text += spell(name, t["dtype"], "x".join(map(str, t["shape"])), digest(data))
+    (EXPECTED / f"{case}.mlx.tsv").write_text(text)
+    said = json.loads((directory / "config.json").read_text())
+    (EXPECTED / f"{case}.mlx.config.json").write_text(json.dumps(said, indent=1) + "\n")
+    model, _ = load_model(directory)
+    model.set_dtype(mx.float32)
+    prompt = [20, 40, 85, 9, 77, 130]
+    ids, top = list(prompt), []
+    for _ in range(6):
+        logits = np.array(model(mx.array([ids]))[0, -1].astype(mx.float32))
+        top = top or [[int(i), float(logits[i])] for i in np.argsort(-logits)[:5]]
+        ids.append(int(logits.argmax()))
+    lines = [line for line in (EXPECTED / "mlx-run.jsonl").read_text().splitlines() if json.loads(line)["case"] != case]
+    lines.append(json.dumps(dict(case=case, prompt=prompt, greedy=ids[len(prompt) :], top=top)))
+    (EXPECTED / "mlx-run.jsonl").write_text("\n".join(lines) + "\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=("save", "convert", "hf", "mlx", "verify"))
+    parser.add_argument("case", nargs="*")
+    parser.add_argument("--pre", default="")
+    o = parser.parse_args()
+    if o.command == "save":
+        save(o.case[0], Path(o.case[1]), o.case[2])
+        return 0
+    failed = 0
+    for case in o.case or sorted(p.name[: -len(".meta.json")] for p in EXPECTED.glob("*.meta.json")):
+        if o.command == "verify":
+            try:
+                wrong = verify(case)
+            except Exception as e:  # noqa: BLE001
+                wrong = repr(e)[-300:]
+            failed += bool(wrong)
+            print(f"{case}: {wrong or 'ok'}", flush=True)
+        elif o.command == "convert":
+            convert(case, o.pre)
+        else:
+            dict(hf=hf, mlx=mlx)[o.command](case)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(bool(main()))
