@@ -29,6 +29,7 @@ CHECKS = (  # the program, where it is installed, its checks
     ("transformers-5", "hf5", "check_architectures_hf.py"),
     ("mlx-lm", "mlx", "check_architectures_mlx.py"),
     ("xllamacpp", "llama", "check_pictures.py"),
+    ("converter", "convert", "check_converter.py"),
 )
 # Of the golden models of this repository, from which tensorfs makes GGUF files.
 RUST = ("mistralrs", "rust", "check_rust.py")
@@ -166,7 +167,7 @@ class Trial:
         said(f"{program} {version(venv, program)}")
         with self.log.open("a") as log:
             command = [VENVS / venv / "bin/python", HERE / script]
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=self.env, text=True)
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, env=self.env, text=True)
         assert process.stdout
         for line in process.stdout:
             if line.startswith("{"):
@@ -227,6 +228,8 @@ def alive() -> None:
 
 
 def version(venv: str, program: str) -> str:
+    if program == "converter":
+        return "of " + (VENVS / "converter/made").read_text()
     package = "transformers" if program.startswith("transformers") else program
     code = f"import importlib.metadata as m; print(m.version({package!r}))"
     return subprocess.run([VENVS / venv / "bin/python", "-c", code], capture_output=True, text=True).stdout.strip()
