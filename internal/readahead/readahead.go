@@ -59,10 +59,13 @@ const (
 // appends to dst what is to be brought in now, which may begin with what is read.
 func (t *Tracker) Read(dst []Span, off, n, start, end int64) []Span {
 	// Of two reads at the same instant one is not noted; there will be others.
-	if t.Window == 0 || !t.mu.TryLock() {
+	if !t.mu.TryLock() {
 		return dst
 	}
 	defer t.mu.Unlock()
+	if t.Window == 0 {
+		return dst
+	}
 	t.clock++
 	s := t.find(off)
 	if s == nil {
@@ -95,6 +98,13 @@ func (t *Tracker) Read(dst []Span, off, n, start, end int64) []Span {
 		s.ahead = to
 	}
 	return dst
+}
+
+// Widen makes the window another one for what is read from now on.
+func (t *Tracker) Widen(window int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Window = window
 }
 
 // find returns the stream that a read at off continues.

@@ -48,7 +48,8 @@ type Client struct {
 
 // Limits of what runs at the same time.
 const (
-	maxOfFile    = 8
+	firstOfFile  = 8 // see pace
+	maxOfFile    = 16
 	maxOfHost    = 16
 	maxOfProcess = 32
 )

@@ -150,7 +150,7 @@ func (f *File) attempt(ctx context.Context, off, n int64, fresh, hurry bool, w *
 	if _, err := io.CopyN(io.Discard, body, skip); err != nil {
 		return 0, resp, f.brokeOff(err)
 	}
-	got, err := w.Fill(body, n, func(int64) { f.came() })
+	got, err := w.Fill(body, n, f.came)
 	if err != nil && !errors.Is(err, tensorfs.ErrChanged) {
 		err = f.brokeOff(err)
 	}

@@ -105,7 +105,7 @@ func TestFetchParts(t *testing.T) {
 	s := newServer(t, 100*mib)
 	all := make(chan struct{}) // closed when as many ask as are allowed
 	s.setFault(func(i int, _ http.ResponseWriter, _ *http.Request) bool {
-		if i == maxOfFile-1 {
+		if i == firstOfFile-1 {
 			close(all)
 		}
 		testlimit.Receive(t, "request at the same time", all)
@@ -116,7 +116,7 @@ func TestFetchParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	readRight(t, f.Section(mib, 90*mib), mib, 0, 90*mib)
-	if n, most, sent := len(s.requests()), s.most.Load(), s.sent.Load(); n > 12 || most < maxOfFile || most > maxOfFile+1 || sent > 90*mib {
+	if n, most, sent := len(s.requests()), s.most.Load(), s.sent.Load(); n > 12 || most < firstOfFile || most > maxOfFile+1 || sent > 90*mib {
 		t.Errorf("%d requests, %d at a time, %d bytes", n, most, sent)
 	}
 }

@@ -98,7 +98,7 @@ func (f *File) ask(want cache.Range, hurry bool) {
 	if f.entry.VerifiedFirst() {
 		most = f.entry.Size()
 	}
-	room := 2 * maxOfFile
+	room := 2 * f.pace.parts
 	for _, x := range f.flights {
 		if !x.hurry {
 			room--
@@ -163,10 +163,14 @@ func (f *File) finish(x *flight, err error) {
 	f.wake()
 }
 
-// came tells the waiting readers that there is more.
-func (f *File) came() {
+// came tells the waiting readers that n bytes more are there.
+func (f *File) came(n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	before := f.pace.parts
+	if f.pace.came(n, int64(len(f.flights)), time.Now()); f.pace.parts != before {
+		f.ahead.Widen(f.pace.parts * part)
+	}
 	f.wake()
 }
 
