@@ -4,13 +4,16 @@ package main
 import "C"
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"unsafe"
 
 	"github.com/tensorfs/tensorfs/formats/config"
+	"github.com/tensorfs/tensorfs/formats/remote"
 	"github.com/tensorfs/tensorfs/metal"
+	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 // loader is the Go side of a tensorfs_loader.
@@ -21,6 +24,8 @@ type loader struct {
 	mu     sync.Mutex
 	memory arena // of what was described
 	known  map[string]any
+
+	tree func() *tree.Tree // as a mount has it
 }
 
 // with returns what f gives for a loader of the caller; missing where that fails.
@@ -81,7 +86,7 @@ func open(model C.tensorfs_string, given unsafe.Pointer) (_ *loader, err error) 
 	if err != nil {
 		return nil, err
 	}
-	o, err := options[C.tensorfs_open_options](given, "tensorfs_open_options")
+	o, err := options[C.tensorfs_open_options](given, "tensorfs_open_options", unsafe.Offsetof(C.tensorfs_open_options{}.remote))
 	if err != nil {
 		return nil, err
 	}
@@ -94,6 +99,11 @@ func open(model C.tensorfs_string, given unsafe.Pointer) (_ *loader, err error) 
 		opts.Views = append(opts.Views, C.GoString(v))
 	}
 	opts.TreeOnly = o.tree_only != 0
+	if o.remote != 0 || o.offline != 0 || o.cache_size != 0 {
+		c := remote.New(remoteOptions(o.offline != 0, int64(o.cache_size)))
+		defer c.Close()
+		opts.Model = c.Formats(context.Background())
+	}
 	for _, n := range []struct {
 		to   *int64
 		from C.uint64_t
@@ -107,7 +117,16 @@ func open(model C.tensorfs_string, given unsafe.Pointer) (_ *loader, err error) 
 	if err != nil {
 		return nil, errors.Join(err, opts.Device.Close())
 	}
-	return &loader{Loader: opened, device: opts.Device, known: map[string]any{}}, nil
+	return &loader{Loader: opened, device: opts.Device, known: map[string]any{}, tree: treeOf(opened, opts.I2S)}, nil
+}
+
+// remoteOptions are those of a model that may be on a server.
+func remoteOptions(offline bool, size int64) remote.Options {
+	o := remote.Options{CacheSize: size, Agent: "libtensorfs/" + version}
+	if offline {
+		o.Offline = "the option offline"
+	}
+	return o
 }
 
 // newDevice returns the device that was asked for.

@@ -20,7 +20,7 @@ import (
 // load loads a set with the options at given. It stands in a file without exported
 // functions, because only such a file may define a C function.
 func load(l *loader, refs []metal.Ref, given unsafe.Pointer) (*metal.Set, error) {
-	o, err := options[C.tensorfs_load_options](given, "tensorfs_load_options")
+	o, err := options[C.tensorfs_load_options](given, "tensorfs_load_options", unsafe.Sizeof(C.tensorfs_load_options{}))
 	if err != nil {
 		return nil, err
 	}

@@ -112,23 +112,25 @@ func check[T any](p unsafe.Pointer, v any, what string) (*T, error) {
 }
 
 // options returns the options at p, whose first field is their size; the zero
-// value where p is NULL.
-func options[T any](p unsafe.Pointer, name string) (o T, err error) {
+// value where p is NULL. first is their size in version 1.0: what was appended since
+// is 0 in those of older programs.
+func options[T any](p unsafe.Pointer, name string, first uintptr) (o T, err error) {
 	if p == nil {
 		return o, nil
 	}
-	// No options are as long as most. This is the first version, so none are shorter.
-	const most = 4096
+	const most = 4096 // no options are as long
 	given, known := uintptr(*(*C.size_t)(p)), unsafe.Sizeof(o)
-	if given < known || given > most {
+	if given < first || given > most {
 		return o, fmt.Errorf("%w: %s: its size is %d; set it to sizeof(%[2]s), which is %d", errInvalid, name, given, known)
 	}
-	for _, b := range unsafe.Slice((*byte)(p), given)[known:] {
+	bytes := unsafe.Slice((*byte)(p), given)
+	n := copy(unsafe.Slice((*byte)(unsafe.Pointer(&o)), known), bytes)
+	for _, b := range bytes[n:] {
 		if b != 0 {
 			return o, fmt.Errorf("%w: %s: it asks for what version %s of this library does not know", errInvalid, name, version)
 		}
 	}
-	return *(*T)(p), nil
+	return o, nil
 }
 
 // list returns the array at p that a caller gave.

@@ -98,6 +98,10 @@ MODEL(const tensorfs_tensor *, get, (STRING view, TEXT name, ), (view, name, ), 
 MODEL(const tensorfs_tensor *, get_fused, (STRING view, STRINGS names, size_t count, ), (view, (STRING *)names, count, ), NULL)
 MODEL(const tensorfs_load_plan *, plan, (const tensorfs_ref *refs, size_t count, ), ((tensorfs_ref *)refs, count, ), NULL)
 MODEL(tensorfs_set *, load, (const tensorfs_ref *refs, size_t count, const tensorfs_load_options *options, ), ((tensorfs_ref *)refs, count, (void *)options, ), NULL)
+MODEL(tensorfs_status, read, (STRING view, TEXT name, int64_t first, int64_t end, void *memory, uint64_t n, ), (view, name, first, end, memory, n, ), TENSORFS_FORKED)
+MODEL(STRINGS, files, (TEXT directory, size_t *count, ), (directory, count, ), NULL)
+MODEL(int64_t, file_size, (TEXT path, ), (path, ), -1)
+MODEL(int64_t, file_read, (TEXT path, int64_t offset, void *memory, uint64_t n, ), (path, offset, memory, n, ), -1)
 
 FUNCTION(tensorfs_status, release, (const tensorfs_tensor *tensor, tensorfs_error **error), ((void *)tensor, error), TENSORFS_FORKED)
 FUNCTION(tensorfs_status, plan_release, (const tensorfs_load_plan *plan, tensorfs_error **error), ((void *)plan, error), TENSORFS_FORKED)

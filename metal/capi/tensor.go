@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/tensorfs/tensorfs"
@@ -65,6 +66,9 @@ func newInfo(a *arena, ref metal.Ref, view string, info tensorfs.Tensor) *C.tens
 	t.n_sections, t.sections = C.size_t(len(sections)), unsafe.SliceData(sections)
 	if q := info.Quant; q != nil {
 		t.quant_mode, t.quant_bits, t.quant_group_size = a.string(q.Mode), C.int(q.Bits), C.int(q.GroupSize)
+	}
+	if utf8.ValidString(info.Source) {
+		t.source_name = a.string(info.Source)
 	}
 	return t
 }

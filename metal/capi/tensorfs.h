@@ -1,5 +1,5 @@
 /*
- * tensorfs.h: the tensors of a model, as memory and as Metal buffers. Version 1.0.
+ * tensorfs.h: the tensors of a model, as memory and as Metal buffers. Version 1.1.
  *
  *     tensorfs_error *error = NULL;
  *     tensorfs_loader *model = tensorfs_open("model.gguf", &error);
@@ -62,7 +62,7 @@
 #include <stdint.h>
 
 #define TENSORFS_VERSION_MAJOR 1
-#define TENSORFS_VERSION_MINOR 0
+#define TENSORFS_VERSION_MINOR 1
 #define TENSORFS_VERSION_PATCH 0
 #define TENSORFS_VERSION \
 	(TENSORFS_VERSION_MAJOR * 1000000 + TENSORFS_VERSION_MINOR * 1000 + TENSORFS_VERSION_PATCH)
@@ -159,6 +159,11 @@ typedef struct tensorfs_open_options {
 
 	tensorfs_string i2s; /* how BitNet's I2_S codes lie, as --i2s of the commands; NULL: by the size, or as a tree was made */
 	int tree_only;       /* 1: of a mounted or exported tree, never map the model's own files */
+
+	/* Since 1.1. */
+	int remote;         /* 1: a name may be of a model on a server, whose bytes come when they are read */
+	int offline;        /* 1: servers are not asked: only what the cache of remote models has */
+	int64_t cache_size; /* bytes that remote models may take on the disk; 0: a tenth of it, 100 GB at most; below 0: none are kept */
 } tensorfs_open_options;
 
 /* Called with bytes while a set is loaded. Another result than 0 cancels. */
@@ -197,6 +202,9 @@ typedef struct tensorfs_tensor_info {
 	tensorfs_string quant_mode; /* "affine", "mxfp4", ...; NULL where the bytes say all */
 	int quant_bits;
 	int quant_group_size;
+
+	/* Since 1.1. */
+	tensorfs_string source_name; /* in the model's files; NULL where it is no UTF-8 */
 } tensorfs_tensor_info;
 
 /* A tensor. */
@@ -323,7 +331,7 @@ int tensorfs_version(void);
 /* Frees an error; NULL does nothing. */
 void tensorfs_error_free(tensorfs_error *TENSORFS_NULLABLE error);
 
-/* Opens a model of this machine: a GGUF file, a safetensors file or directory, a
+/* Opens a model, of this machine unless options say otherwise: a GGUF file, a safetensors file or directory, a
  * name such as hf:ORG/NAME or ollama:NAME, a directory that `tensorfs export` wrote,
  * or one where a model is mounted. NULL on failure. */
 tensorfs_loader *TENSORFS_NULLABLE tensorfs_open(const char *model, TENSORFS_ERROR);
@@ -389,6 +397,30 @@ const tensorfs_tensor *TENSORFS_NULLABLE tensorfs_get(tensorfs_loader *loader, t
  * one multiplication. They must agree in all but their rows. */
 const tensorfs_tensor *TENSORFS_NULLABLE tensorfs_get_fused(tensorfs_loader *loader,
     tensorfs_string view, const tensorfs_string *TENSORFS_NONNULL names, size_t count, TENSORFS_ERROR);
+
+/* Reads rows of a tensor, [first, end) of its first dimension, into memory of the
+ * caller: n is what they take, bytes / shape[0] each, and the tensor's bytes where
+ * it has no dimensions. Nothing is kept. All cores take part in what has to be
+ * converted. Of a tensor with several sections only all rows can be had.
+ * Since 1.1. */
+tensorfs_status tensorfs_read(tensorfs_loader *loader, tensorfs_string view, const char *name,
+    int64_t first, int64_t end, void *memory, uint64_t n, TENSORFS_ERROR);
+
+/* The files that a mount of the model has, without one: README, config.json,
+ * metadata.json, hf/ and gguf/ and mlx/ for other programs, all else but the views
+ * that were not asked for. A directory is named as "hf" or "hf/", the tree itself
+ * as ""; names in it are sorted, and those of directories end with a slash. The
+ * array ends with NULL; count may be NULL. NULL on failure. Since 1.1. */
+const tensorfs_string *TENSORFS_NULLABLE tensorfs_files(tensorfs_loader *loader,
+    const char *directory, size_t *TENSORFS_NULLABLE count, TENSORFS_ERROR);
+
+/* How long a file is; -1 on failure. Since 1.1. */
+int64_t tensorfs_file_size(tensorfs_loader *loader, const char *path, TENSORFS_ERROR);
+
+/* Reads up to n bytes of a file from an offset on, and returns how many there were:
+ * fewer only at its end. -1 on failure. Since 1.1. */
+int64_t tensorfs_file_read(tensorfs_loader *loader, const char *path, int64_t offset, void *memory,
+    uint64_t n, TENSORFS_ERROR);
 
 /* Releases a tensor of tensorfs_get or tensorfs_get_fused; NULL does nothing. */
 tensorfs_status tensorfs_release(const tensorfs_tensor *TENSORFS_NULLABLE tensor, TENSORFS_ERROR);

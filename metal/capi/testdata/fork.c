@@ -34,6 +34,10 @@ static void child(tensorfs_loader *m, const tensorfs_tensor *t, tensorfs_set *s)
 	REFUSED(tensorfs_meta_floats(m, "x", &n, &error), NULL);
 	REFUSED(tensorfs_get(m, "raw", "x", &error), NULL);
 	REFUSED(tensorfs_get_fused(m, "raw", &name, 1, &error), NULL);
+	REFUSED(tensorfs_read(m, "raw", "x", 0, 1, &n, 1, &error), TENSORFS_FORKED);
+	REFUSED(tensorfs_files(m, "", &n, &error), NULL);
+	REFUSED(tensorfs_file_size(m, "README", &error), -1);
+	REFUSED(tensorfs_file_read(m, "README", 0, &n, 1, &error), -1);
 	REFUSED(tensorfs_plan(m, &ref, 1, &error), NULL);
 	REFUSED(tensorfs_plan_release(NULL, &error), TENSORFS_FORKED);
 	REFUSED(tensorfs_load(m, &ref, 1, NULL, &error), NULL);
