@@ -198,8 +198,11 @@ func (k *kept) file(ref Ref, size int64) (file, bool) {
 }
 
 // keeps reports whether a tensor may have a file: two whose names differ only in
-// case would have the same one where case makes no difference, as on most Macs.
-func (k *kept) keeps(ref Ref) bool { return !k.tree.views[ref.View]().alike()[ref.Name] }
+// case would have the same one where case makes no difference, as on most Macs. Names
+// of whole-model files are the model's own, and may be any text.
+func (k *kept) keeps(ref Ref) bool {
+	return wholeViews[ref.View] == nil && !k.tree.views[ref.View]().alike()[ref.Name]
+}
 
 // path is where the file of a tensor is.
 func (k *kept) path(ref Ref) string {

@@ -27,7 +27,9 @@ type tree struct {
 type view struct {
 	views.Built
 	names []string
-	alike func() map[string]bool // names that differ from another one only in case
+	// reason is why there are no tensors, of one of wholeViews.
+	reason string
+	alike  func() map[string]bool // names that differ from another one only in case
 }
 
 var (
@@ -54,6 +56,9 @@ func newTree(m *tensorfs.Model, o Options) (*tree, error) {
 	}
 	for _, v := range views.All {
 		t.views[v.Name] = sync.OnceValue(func() *view { return t.build(v) })
+	}
+	for name := range wholeViews {
+		t.views[name] = sync.OnceValue(func() *view { return t.buildWhole(name) })
 	}
 	slices.Sort(t.names)
 	return t, nil
@@ -89,8 +94,13 @@ func (t *tree) Model() *tensorfs.Model { return t.model }
 
 func (t *tree) Views() []string { return slices.Clone(t.names) }
 
+// has reports whether there is a view.
+func (t *tree) has(view string) bool {
+	return slices.Contains(t.names, view) || wholeViews[view] != nil
+}
+
 func (t *tree) Names(view string) []string {
-	if !slices.Contains(t.names, view) {
+	if !t.has(view) {
 		return nil
 	}
 	return t.views[view]().names
@@ -101,7 +111,7 @@ var joinedFrom = map[string]string{"fused": "packed", "fused-f16": "f16"}
 
 func (t *tree) Tensor(ref Ref) (tensorfs.Tensor, error) {
 	view, name := ref.View, ref.Name
-	if !slices.Contains(t.names, view) {
+	if !t.has(view) {
 		return tensorfs.Tensor{}, fmt.Errorf("%q: no such view; there are %s: %w", view, strings.Join(t.names, ", "), ErrAbsent)
 	}
 	v := t.views[view]()
@@ -114,9 +124,12 @@ func (t *tree) Tensor(ref Ref) (tensorfs.Tensor, error) {
 		return v.Tensors.At(i), nil
 	}
 	i, ok := slices.BinarySearchFunc(v.Absent, name, func(a views.Absent, name string) int { return strings.Compare(a.Name, name) })
-	reason := ""
+	reason := v.reason
 	if ok {
-		reason = v.Absent[i].Reason + ": "
+		reason = v.Absent[i].Reason
+	}
+	if reason != "" {
+		reason += ": "
 	}
 	return tensorfs.Tensor{}, fmt.Errorf("%q is not in view %q: %s%w", name, view, reason, ErrAbsent)
 }

@@ -98,7 +98,7 @@ var rules = map[string]rule{
 	"views/tree":                         {"root internal/near internal/parallel views/tree/whole views/tree/whole/hfdir views formats/config formats/names formats/exported", "all", "it lays a model out as a directory; where models come from and how directories are served is not its business"},
 	"cmd/tensorfs":                       {"all", "all", "it introduces the packages to each other"},
 
-	"metal":                     {"root internal/source internal/cache internal/parallel internal/export formats formats/config formats/exported formats/library formats/names views", "all", "it puts what views give of a model into buffers, in the process that uses them; how models are mounted is not its business"},
+	"metal":                     {"root internal/source internal/cache internal/parallel internal/export formats formats/config formats/exported formats/library formats/names formats/safetensors views views/tree/whole views/tree/whole/hfdir", "all", "it puts what views, and hf/ and mlx/, give of a model into buffers, in the process that uses them; how models are mounted is not its business"},
 	"metal/capi":                {"root internal/parallel formats/config formats/remote views views/tree metal", "internal/testing/testmount internal/testing/testtree", "the C interface is the loader's, with the files of a tree and the models of servers, for programs that cannot call Go; of root it has data and what errors mean"},
 	"internal/testing/testhost": {"metal", "", "it is a device as any other"},
 	"internal/testing/testtree": {"", "", "it writes a tree as a mount shows it, so it must not come from the code that makes mounts"},

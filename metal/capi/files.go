@@ -46,21 +46,24 @@ func (l *loader) read(view, name C.tensorfs_string, first, end int64, memory uns
 	if len(x.Shape) > 0 {
 		rows = x.Shape[0]
 	}
-	switch {
-	case first < 0 || first > end || end > rows:
-		return fmt.Errorf("%w: rows %d to %d of %q, which has %d", errInvalid, first, end, ref, rows)
-	case (first > 0 || end < rows) && (len(x.Parts) > 1 || size%rows != 0):
-		return fmt.Errorf("%w: the bytes of %q are not row by row: read all of them", errInvalid, ref)
+	if first < 0 || first > end || end > rows {
+		return fmt.Errorf("%w: rows %d to %d of %s, which has %d", errInvalid, first, end, ref, rows)
 	}
-	each := size / max(rows, 1)
-	if want := uint64(each * (end - first)); n != want || n > 0 && memory == nil {
-		return fmt.Errorf("%w: rows %d to %d of %q take %d bytes, and there are %d at %p", errInvalid, first, end, ref, want, n, memory)
+	from, want := int64(0), size
+	if first > 0 || end < rows {
+		if plain, ok := x.DType.Size(x.Shape); !ok || plain != size {
+			return fmt.Errorf("%w: the bytes of %s are not row by row: read all of them", errInvalid, ref)
+		}
+		from, want = size/rows*first, size/rows*(end-first)
+	}
+	if n != uint64(want) || n > 0 && memory == nil {
+		return fmt.Errorf("%w: rows %d to %d of %s take %d bytes, and there are %d at %p", errInvalid, first, end, ref, want, n, memory)
 	}
 	b := unsafe.Slice((*byte)(memory), n)
 	pieces := (len(b) + piece - 1) / piece
 	return parallel.Each(context.Background(), runtime.GOMAXPROCS(0), pieces, func(ctx context.Context, i int) error {
 		at := i * piece
-		return tensorfs.ReadFullContext(ctx, x.Data, b[at:min(at+piece, len(b))], first*each+int64(at))
+		return tensorfs.ReadFullContext(ctx, x.Data, b[at:min(at+piece, len(b))], from+int64(at))
 	})
 }
 
@@ -95,8 +98,11 @@ func (l *loader) entry(path C.tensorfs_string) (tensorfs.Entry, error) {
 
 //export tensorfsgo_files
 func tensorfsgo_files(p *C.tensorfs_loader, directory C.tensorfs_string, count *C.size_t, errp **C.tensorfs_error) *C.tensorfs_string {
-	name := strings.TrimSuffix(C.GoString(directory), "/")
-	return listed(p, count, errp, "files\x00"+name, func(l *loader, a *arena) ([]C.tensorfs_string, error) {
+	key, name := "files", strings.TrimSuffix(C.GoString(directory), "/")
+	if directory != nil {
+		key += "\x00" + name
+	}
+	return listed(p, count, errp, key, func(l *loader, a *arena) ([]C.tensorfs_string, error) {
 		e, err := l.entry(directory)
 		if err != nil {
 			return nil, err
@@ -115,9 +121,12 @@ func tensorfsgo_files(p *C.tensorfs_loader, directory C.tensorfs_string, count *
 	})
 }
 
-// data returns a file's content.
+// data returns a file's content. What source/ links to is a file of the model.
 func (l *loader) data(path C.tensorfs_string) (tensorfs.Data, error) {
 	e, err := l.entry(path)
+	if name, ok := strings.CutPrefix(C.GoString(path), "source/"); err == nil && ok && e.Link != "" {
+		return l.Model().File(name)
+	}
 	if err == nil && e.Data == nil {
 		err = fmt.Errorf("%w: %s is no file", errInvalid, tensorfs.Quote(C.GoString(path)))
 	}

@@ -45,6 +45,53 @@ static int cancel(uint64_t done, uint64_t total, void *context) {
 	return 1;
 }
 
+/* Rows in the caller's memory are those of the tensor. */
+static void rows(tensorfs_loader *model, const tensorfs_tensor *t) {
+	const tensorfs_tensor_info *i = t->info;
+	int64_t all = i->rank ? i->shape[0] : 1;
+	char *memory = malloc(i->bytes + 1);
+	CHECK(tensorfs_read(model, i->view, i->name, 0, all, memory, i->bytes, &error) == TENSORFS_OK);
+	CHECK(memcmp(memory, t->data, i->bytes) == 0);
+	FAILS(tensorfs_read(model, i->view, i->name, 0, all, memory, i->bytes + 1, &error), TENSORFS_INVALID, TENSORFS_INVALID, "take");
+	FAILS(tensorfs_read(model, i->view, i->name, 0, all + 1, memory, i->bytes, &error), TENSORFS_INVALID, TENSORFS_INVALID, "which has");
+	FAILS(tensorfs_read(model, i->view, i->name, -1, all, memory, i->bytes, &error), TENSORFS_INVALID, TENSORFS_INVALID, "which has");
+	if (i->n_sections > 1 || strncmp(i->view, "npy", 3) == 0) {
+		if (all > 1)
+			FAILS(tensorfs_read(model, i->view, i->name, 1, all, memory, 0, &error), TENSORFS_INVALID, TENSORFS_INVALID, "row by row");
+	} else if (all > 2) {
+		uint64_t each = i->bytes / (uint64_t)all;
+		CHECK(tensorfs_read(model, i->view, i->name, 1, all - 1, memory, i->bytes - 2 * each, &error) == TENSORFS_OK);
+		CHECK(memcmp(memory, (const char *)t->data + each, i->bytes - 2 * each) == 0);
+		CHECK(tensorfs_read(model, i->view, i->name, 2, 2, memory, 0, &error) == TENSORFS_OK);
+	}
+	free(memory);
+}
+
+/* The files of the tree, down to the bottom: each is as long as it says. */
+static void files(tensorfs_loader *model, const char *directory) {
+	size_t n = 0;
+	const tensorfs_string *names = tensorfs_files(model, directory, &n, &error);
+	CHECK(names != NULL && names[n] == NULL);
+	for (size_t i = 0; i < n; i++) {
+		char path[4096], *memory;
+		snprintf(path, sizeof path, "%s%s", directory, names[i]);
+		if (path[strlen(path) - 1] == '/') {
+			files(model, path);
+			continue;
+		}
+		int64_t size = tensorfs_file_size(model, path, &error);
+		CHECK(size >= 0);
+		memory = malloc((size_t)size + 1);
+		CHECK(tensorfs_file_read(model, path, 0, memory, (uint64_t)size + 1, &error) == size);
+		if (size > 3) {
+			char some[3];
+			CHECK(tensorfs_file_read(model, path, size - 3, some, 3, &error) == 3 && memcmp(some, memory + size - 3, 3) == 0);
+		}
+		CHECK(tensorfs_file_read(model, path, size + 5, memory, 1, &error) == 0);
+		free(memory);
+	}
+}
+
 /* Every tensor of a view, from a set and alone. */
 static void view(tensorfs_loader *model, const char *view) {
 	size_t n = 0;
@@ -84,6 +131,7 @@ static void view(tensorfs_loader *model, const char *view) {
 		CHECK(t && t == tensorfs_set_get(set, view, names[i], &error));
 		CHECK(t->info == tensorfs_info(model, view, names[i], &error));
 		print(t);
+		rows(model, t);
 		const tensorfs_tensor *alone = tensorfs_get(model, view, names[i], &error);
 		const tensorfs_tensor *again = tensorfs_get(model, view, names[i], &error);
 		CHECK(alone && again && alone != again && alone->data == again->data && alone->buffer_offset == again->buffer_offset);
@@ -137,6 +185,15 @@ static void mistakes(tensorfs_loader *model) {
 	FAILS(tensorfs_meta_int(NULL, "x", 7, &error), 7, TENSORFS_INVALID, "the loader is NULL");
 	FAILS(tensorfs_meta_int(model, NULL, 7, &error), 7, TENSORFS_INVALID, "the key is NULL");
 	FAILS(tensorfs_get_fused(model, "raw", NULL, 2, &error), NULL, TENSORFS_INVALID, "2 names");
+	char byte;
+	FAILS(tensorfs_read(model, "raw", "nothing", 0, 1, &byte, 1, &error), TENSORFS_ABSENT, TENSORFS_ABSENT, "\"nothing\"");
+	FAILS(tensorfs_files(model, "nothing", NULL, &error), NULL, TENSORFS_NOT_FOUND, "nothing");
+	FAILS(tensorfs_files(model, "README", NULL, &error), NULL, TENSORFS_INVALID, "no directory");
+	FAILS(tensorfs_files(model, NULL, NULL, &error), NULL, TENSORFS_INVALID, "the path is NULL");
+	FAILS(tensorfs_file_size(model, "raw/", &error), -1, TENSORFS_INVALID, "no file");
+	FAILS(tensorfs_file_size(model, "raw/nothing", &error), -1, TENSORFS_NOT_FOUND, "nothing");
+	FAILS(tensorfs_file_read(model, "README", -1, &byte, 1, &error), -1, TENSORFS_INVALID, "1 bytes from -1 on");
+	FAILS(tensorfs_file_read(model, "README", 0, NULL, 1, &error), -1, TENSORFS_INVALID, "1 bytes from 0 on");
 	FAILS(tensorfs_open(NULL, &error), NULL, TENSORFS_INVALID, "the model is NULL");
 	FAILS(tensorfs_open("/nonexistent/model.gguf", &error), NULL, TENSORFS_NOT_FOUND, "/nonexistent/model.gguf");
 	CHECK(tensorfs_get(model, "raw", "nothing", NULL) == NULL); /* nobody has to ask for the text */
@@ -151,6 +208,13 @@ static void mistakes(tensorfs_loader *model) {
 	FAILS(tensorfs_load(model, refs, 0, &load, &error), NULL, TENSORFS_INVALID, "cache mode 9");
 	load.cache = TENSORFS_CACHE_READ, load.workers = -1;
 	FAILS(tensorfs_load(model, refs, 0, &load, &error), NULL, TENSORFS_INVALID, "-1 workers");
+
+	/* Options of version 1.0, and a part of them. */
+	tensorfs_open_options older = {.size = offsetof(tensorfs_open_options, remote)};
+	older.device = TENSORFS_DEVICE_HOST, older.remote = 1;
+	FAILS(tensorfs_open_with("hf:no/model@at-all", &older, &error), NULL, TENSORFS_NOT_FOUND, "no/model");
+	older.size -= 8;
+	FAILS(tensorfs_open_with("/nonexistent", &older, &error), NULL, TENSORFS_INVALID, "set it to sizeof");
 
 	/* Options of a later version: what is not known must be 0. */
 	struct { tensorfs_open_options known; uint64_t more; } later = {{.size = sizeof later}, 0};
@@ -193,6 +257,7 @@ int main(int argc, char **argv) {
 	printf("\n");
 	for (int v = 2; v < argc; v++)
 		view(model, argv[v]);
+	files(model, "");
 	mistakes(model);
 
 	pthread_t threads[4];

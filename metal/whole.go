@@ -1,0 +1,58 @@
+package metal
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/views"
+	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
+)
+
+// wholeViews are the directories of whole-model files whose tensors are a view, under
+// the names in those files. They are there without being asked for, and among no names
+// of views: most programs want canonical names.
+var wholeViews = map[string]func(*tensorfs.Model, whole.Options) *whole.Files{"hf": hfdir.HF, "mlx": hfdir.MLX}
+
+// wholeTensors are the tensors of whole-model files.
+type wholeTensors []safetensors.Entry
+
+func (w wholeTensors) Len() int          { return len(w) }
+func (w wholeTensors) Name(i int) string { return w[i].Name }
+
+func (w wholeTensors) At(i int) tensorfs.Tensor {
+	x := w[i]
+	return tensorfs.Tensor{Name: x.Name, Source: x.Name, DType: x.DType, Shape: x.Shape, Data: x.Data}
+}
+
+// buildWhole makes such a view. Where the model has no such files, the reason is why any
+// tensor is absent.
+func (t *tree) buildWhole(name string) *view {
+	v := &view{Built: views.Built{Name: name}}
+	files := wholeViews[name](t.model, whole.Options{})
+	list, reason := wholeTensors{}, files.Reason
+	for _, f := range files.List {
+		if reason != "" || !strings.HasSuffix(f.Path, ".safetensors") {
+			continue
+		}
+		parsed, err := safetensors.Parse(f.Data)
+		if err != nil {
+			reason = f.Path + ": " + err.Error()
+			continue
+		}
+		list = append(list, parsed.Tensors...)
+	}
+	if reason != "" {
+		list = nil
+	}
+	slices.SortFunc(list, func(a, b safetensors.Entry) int { return cmp.Compare(a.Name, b.Name) })
+	v.Tensors, v.reason = list, reason
+	v.names = make([]string, len(list))
+	for i := range list {
+		v.names[i] = list[i].Name
+	}
+	return v
+}
