@@ -16,7 +16,7 @@ import (
 
 // The tensors of hf/ are a view of any model: the same bytes under the same names.
 func TestWholeViews(t *testing.T) {
-	for name, stored := range map[string]bool{"../testdata/gguf/llama-xs.q8_0.gguf": false, "../testdata/architectures/smollm3": true} {
+	for name, stored := range map[string]bool{"../testdata/gguf/llama-xs.q8_0.gguf": false, "../testdata/architectures/smollm3": true, "../testdata/models-mlx/qwen3-mixed": false} {
 		m, err := formats.Open(name)
 		if err != nil {
 			t.Fatal(err)

@@ -256,7 +256,7 @@ func tensorfsgo_absent(p *C.tensorfs_loader, view, name C.tensorfs_string, errp 
 			return nil, err
 		}
 		if _, err = l.Info(ref.View, ref.Name); errors.Is(err, metal.ErrAbsent) {
-			return l.text(err.Error()), nil
+			return l.text(lineOf(err)), nil
 		}
 		return nil, err
 	})

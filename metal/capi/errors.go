@@ -59,11 +59,15 @@ func fail(out **C.tensorfs_error, err error) C.tensorfs_status {
 			break
 		}
 	}
-	// Joined errors have a line each. The loader's package has its name in front, which
-	// says nothing to programs without Metal.
-	text := strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n", "; "), "metal: ")
+	text := lineOf(err)
 	C.tensorfsgo_fail(out, C.int(status), (*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.size_t(len(text)))
 	return status
+}
+
+// lineOf is an error as one line: joined errors have a line each. The loader's package
+// has its name in front, which says nothing to programs without Metal.
+func lineOf(err error) string {
+	return strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n", "; "), "metal: ")
 }
 
 // give returns the value, or puts the error into *out and returns missing.

@@ -1,0 +1,55 @@
+"""Any model as tensors: GGUF, safetensors, Hugging Face and MLX directories, Ollama's store, of this machine or of a server.
+
+>>> import tensorfs
+>>> m = tensorfs.open(MODEL)
+>>> q = m["f16"]["layers.0.attention.q.weight"]
+>>> q.shape, q.dtype, q.numpy().dtype
+((64, 64), 'F16', dtype('float16'))
+
+Views are those of the program: ``raw`` has the stored bytes, ``f16``, ``bf16`` and ``f32`` have numbers, ``packed`` and ``fused`` what kernels take;
+``hf`` and ``mlx`` have the names and types that transformers and mlx-lm want. What stands in a file as it is needed is mapped, everything else is
+converted when it is asked for. NumPy and torch are imported only where a function gives their arrays.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any, Optional, Union
+
+from ._files import File, Files
+from ._lib import Absent, Changed, Error, Forked, Invalid, Malformed, NoMemory, NotFound, Unsupported
+from ._model import Model, Tensor, View
+from ._program import answer as _answer
+from .safetensors import load_file, safe_open
+
+__version__ = "0.1.0"
+__all__ = [
+    "Absent", "Changed", "Error", "File", "Files", "Forked", "Invalid", "Malformed", "Model", "NoMemory", "NotFound", "Tensor", "Unsupported", "View",
+    "diff", "load_file", "open", "safe_open", "stat",
+]  # fmt: skip
+
+
+def open(
+    model: Union[str, os.PathLike], views: Optional[Iterable[str]] = None, offline: bool = False, cache: Union[str, os.PathLike, None] = None,
+    cache_size: int = 0, max_memory: int = 0, i2s: Optional[str] = None,
+) -> Model:  # fmt: skip
+    """Opens a model: a path, or a name such as hf:ORG/NAME, ollama:NAME or https://HOST/PATH.
+
+    views are those to have, as the program's option; offline asks no server; cache is the directory of converted tensors; cache_size bounds what remote
+    models may take on the disk, in bytes, and below 0 nothing is kept there; max_memory bounds what is converted into memory."""
+    return Model(os.fspath(model), views=views, offline=offline, cache=cache, cache_size=cache_size, max_memory=max_memory, i2s=i2s)
+
+
+def stat(model: Union[str, os.PathLike, Model], name: Optional[str] = None) -> Any:
+    """The numbers of tensors, as ``tensorfs stat --json`` has them: least, greatest, mean, histogram, NaN."""
+    return _answer("stat", "--json", _named(model), *([name] if name else []))
+
+
+def diff(a: Union[str, os.PathLike, Model], b: Union[str, os.PathLike, Model]) -> Any:
+    """What differs between two models, as ``tensorfs diff --json`` has it."""
+    return _answer("diff", "--json", _named(a), _named(b), right=(0, 1))
+
+
+def _named(model: Union[str, os.PathLike, Model]) -> str:
+    return model._opened[0] if isinstance(model, Model) else os.fspath(model)

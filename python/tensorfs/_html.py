@@ -1,0 +1,66 @@
+"""What notebooks show of models and tensors."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+_ROWS = 20
+_CELL = "padding:2px 10px;text-align:left;font-family:monospace"
+
+
+def _table(head: list[str], rows: list[list[Any]]) -> str:
+    def line(tag: str, cells: list[Any]) -> str:
+        return "<tr>" + "".join(f'<{tag} style="{_CELL}">{escape(str(x))}</{tag}>' for x in cells) + "</tr>"
+
+    return "<table>" + line("th", head) + "".join(line("td", row) for row in rows) + "</table>"
+
+
+def model(m: Any) -> str:
+    """A model: what it is, and its first tensors."""
+    about = f"<b>{escape(m.path)}</b>: {escape(m.format)}, {escape(m.architecture or 'of no known architecture')}"
+    view = m["raw"] if "raw" in m.views else m[m.views[0]]
+    rows = []
+    for name in list(view)[:_ROWS]:
+        t = view[name]
+        rows.append([t.name, t.dtype, " x ".join(map(str, t.shape)), f"{t.nbytes:,}", t.source_name])
+    more = f"<p>and {len(view) - _ROWS:,} more</p>" if len(view) > _ROWS else ""
+    return f"<div><p>{about}; views {', '.join(m.views)}</p>{_table(['tensor', 'dtype', 'shape', 'bytes', 'in the file'], rows)}{more}</div>"
+
+
+def tensor(t: Any) -> str:
+    """A tensor: type and shape, and how its numbers are spread."""
+    about = f"<b>{escape(t.view)}/{escape(t.name)}</b>: {escape(t.dtype)} [{', '.join(map(str, t.shape))}], {t.nbytes:,} bytes"
+    try:
+        picture = histogram(t)
+    except (ImportError, TypeError, OSError):
+        picture = ""
+    return f"<div><p>{about}</p>{picture}</div>"
+
+
+def histogram(t: Any, bars: int = 60) -> str:
+    """The numbers of a tensor as a picture; of a large one, those of rows here and there."""
+    import numpy
+
+    rows = t.shape[0] if t.shape else 1
+    if t.nbytes > 64 << 20 and t.plain and rows > 256:
+        step = rows // 256
+        parts = [bytes(t.read(i, i + 1)) for i in range(0, rows, step)]
+        from ._model import numpy_of
+
+        numbers = numpy_of(numpy.frombuffer(b"".join(parts), numpy.uint8), t, (-1,))
+    else:
+        numbers = t.numpy().reshape(-1)
+    numbers = numbers.astype(numpy.float32)
+    numbers = numbers[numpy.isfinite(numbers)]
+    if not numbers.size:
+        return ""
+    counts, edges = numpy.histogram(numbers, bars)
+    width, height, top = 480, 100, max(int(counts.max()), 1)
+    shapes = "".join(
+        f'<rect x="{i * width / bars:.1f}" y="{height - height * n / top:.1f}" width="{width / bars - 1:.1f}" height="{height * n / top:.1f}"/>'
+        for i, n in enumerate(map(int, counts))
+    )
+    ends = f'<text x="0" y="{height + 14}">{edges[0]:.4g}</text><text x="{width}" y="{height + 14}" text-anchor="end">{edges[-1]:.4g}</text>'
+    style = 'fill="currentColor" font-family="monospace" font-size="11"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height + 18}" {style}>{shapes}{ends}</svg>'
