@@ -48,6 +48,7 @@ func (b docBlock) notRun() string {
 var docLanguages = map[string]string{
 	"console": "run",                                                            // commands after "$ ", each with what it prints; ... stands for anything
 	"sh":      "run",                                                            // commands that succeed and say nothing on standard error
+	"pycon":   "doctest",                                                        // what Python says, which scripts/test-python runs
 	"python":  "code", "c": "code", "cpp": "code", "go": "code", "objc": "code", // an example file, or not run
 	"text": "shown", "json": "shown", "ini": "shown",
 }

@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 from recipes import RECIPES
 
@@ -175,6 +176,26 @@ class Trial:
         if process.wait() != 0:
             self.failed.append((program, "ended", f"exit status {process.returncode}\n{self.said_last()}"))
 
+    def package(self) -> None:
+        """The Python package, with torch and transformers, and as a wheel."""
+        said("the Python package")
+        command = [ROOT / "scripts/test-python", "--wheel", VENVS / "python/bin/python", "--", "--junit-xml", self.work / "package.xml"]
+        with self.log.open("a") as log:
+            subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, env=self.env)
+        try:
+            cases = list(ElementTree.parse(self.work / "package.xml").getroot().iter("testcase"))
+        except OSError:
+            self.failed.append(("python", "ended", self.said_last()))
+            return
+        for case in cases:
+            name = f"{case.get('classname')} {case.get('name')}"
+            wrong = [w for w in case if w.tag in ("failure", "error")]
+            left = [w.get("message", "") for w in case if w.tag == "skipped"]
+            self.passed += not wrong and not left
+            self.failed += [(name, w.tag, w.get("message", "")[:400]) for w in wrong]
+            self.skipped += [(name, why) for why in left]
+        out(f"  {len(cases)} tests")
+
     def tell(self, result: dict) -> None:
         case = "{name}/{form}/{source}/{program}".format(**result)
         start = "  {name:<16}{form:<4}{source:<9}".format(**result)
@@ -256,6 +277,7 @@ def main() -> int:
                 trial.check(program, venv, script)
         if not options.only:
             trial.check(*RUST)
+            trial.package()
     finally:
         if not trial.umount():
             trial.failed.append(("the mounts", "unmount", f"they are left below {trial.mounted}"))
