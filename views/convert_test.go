@@ -333,6 +333,8 @@ func fp8Cases(data func([]byte) tensorfs.Data) []conversion {
 		fp8(data, e4, f32, [2]int{5, 7}, []int64{3, 5, 7}, []int64{3, 1, 1}), // one per expert
 		fp8(data, e4, f32, [2]int{2, 3}, []int64{7}, []int64{1, 3}),          // one row
 		fp8(data, e4, f32, [2]int{3, 2}, []int64{9, 1}, []int64{3, 1}),
+		fp8(data, e4, tensorfs.F8_E8M0, [2]int{2, 3}, []int64{5, 7}, []int64{3, 3}),
+		fp8(data, e5, tensorfs.F8_E8M0, [2]int{1, 7}, []int64{5, 7}, []int64{5, 1}),
 	}
 }
 

@@ -70,6 +70,9 @@ func floats(seed uint64, d tensorfs.DType, n int) ([]byte, []float32) {
 		case tensorfs.F16:
 			h := float16.Fromfloat32(f)
 			b, f = binary.LittleEndian.AppendUint16(b, h.Bits()), h.Float32()
+		case tensorfs.F8_E8M0:
+			c := byte(107 + r.IntN(40))
+			b, f = append(b, c), math.Float32frombits(uint32(c)<<23)
 		default:
 			panic(fmt.Sprintf("floats of type %v", d))
 		}

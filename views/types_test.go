@@ -27,7 +27,7 @@ func TestTypesAgree(t *testing.T) {
 		if mixed && (plain || int64(rows) != d.RowGroup()) || !mixed && d.RowGroup() != 1 {
 			t.Errorf("%v: the kernel takes groups of %d rows apart, its row says %d", d, rows, d.RowGroup())
 		}
-		if k.Number != nil && d.Mantissa() == 0 {
+		if k.Number != nil && d.Mantissa() == 0 && bytes > 1 {
 			t.Errorf("%v: the kernel reads its numbers, its row says that it has no IEEE floats", d)
 		}
 	}

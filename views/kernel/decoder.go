@@ -24,6 +24,9 @@ type Decoder struct {
 	scaled func(dst, src []byte, scale float32, to Float)
 }
 
+// isAffine reports whether scales and biases of MLX's affine mode have the type.
+func (d *Decoder) isAffine() bool { return d.Number != nil && d.Bytes > 1 }
+
 // Field is a run of Count little-endian numbers of Width bytes each, Offset bytes into a block.
 type Field struct{ Offset, Width, Count int }
 

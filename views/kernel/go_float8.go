@@ -26,6 +26,8 @@ var (
 	e8m0    = e8m0Table() // 0xFF is 2^128, which is infinity in F32
 )
 
+func numberE8M0(b []byte) float32 { return e8m0NaN[b[0]] }
+
 // float8 returns the value of code c with the given number of mantissa bits and exponent bias.
 func float8(c, mantissa, bias int) float32 {
 	m, e := c&(1<<mantissa-1), c&0x7F>>mantissa

@@ -39,7 +39,7 @@ var groupBodies = func() map[groupKey]groupBody {
 	}
 	for _, bits := range []int{2, 3, 4, 5, 6, 8} {
 		for _, scale := range types {
-			if scale.Number != nil {
+			if scale.isAffine() {
 				t[groupKey{"affine", bits, scale.Name}] = affine(bits, scale.Bytes, scale.Number)
 			}
 		}

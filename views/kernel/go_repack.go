@@ -77,7 +77,7 @@ var goRepacks = func() map[groupKey]repackFunc {
 	}
 	for _, bits := range []int{2, 3, 4, 5} {
 		for _, scale := range rows {
-			if scale.Number != nil {
+			if scale.isAffine() {
 				t[groupKey{"affine", bits, scale.Name}] = repackAffine(bits, scale.Name)
 			}
 		}

@@ -16,7 +16,7 @@ var rows = []Decoder{
 	{Name: "F8_E5M2", Elems: 1, Bytes: 1, body: f8Decoder(&e5m2), scaled: scaled(&e5m2)},
 	{Name: "F8_E4M3FNUZ", Elems: 1, Bytes: 1, body: f8Decoder(&e4m3fnuz)},
 	{Name: "F8_E5M2FNUZ", Elems: 1, Bytes: 1, body: f8Decoder(&e5m2fnuz)},
-	{Name: "F8_E8M0", Elems: 1, Bytes: 1, body: f8Decoder(&e8m0NaN)},
+	{Name: "F8_E8M0", Elems: 1, Bytes: 1, body: f8Decoder(&e8m0NaN), Number: numberE8M0},
 
 	{Name: "Q1_0", Elems: 128, Bytes: 18, Fields: []Field{{0, 2, 1}}, body: q1_0},
 	{Name: "Q2_0", Elems: 64, Bytes: 18, Fields: []Field{{0, 2, 1}}, body: q2_0},
