@@ -19,6 +19,10 @@ type Tensor struct {
 	// numbers is not known.
 	MayOverflow bool
 
+	// Float is the type that numbers have in a file, where they are F32 only because they
+	// are made of what was quantised; Unknown for all others.
+	Float DType
+
 	// Apart says why a tensor whose name means several joined ones, such as gate_up,
 	// does not hold all rows of one part before the rows of the next; "" where it does.
 	Apart string
@@ -81,8 +85,8 @@ type Quant struct {
 	// Such a module has no Scales, Biases and Global, but Companions.
 	Numbers    Data
 	Companions []*Tensor
-	// Float is the type in which programs compute with the numbers, F16 or BF16, where the
-	// model says it.
+	// Float is the type in which programs compute with the numbers: F16, BF16 or, where the
+	// model says so, F32. Unknown for modules that MLX quantised.
 	Float DType
 	// Same returns the numbers as a module of one of the modes above, nil where none has
 	// all of them. It may read the companions.

@@ -258,7 +258,7 @@ func TestExact(t *testing.T) {
 		x    tensorfs.Tensor
 		want tensorfs.DType
 	}{
-		"halves":                              {mod(nil), tensorfs.Q4_1},
+		"not decided: F16":                    {mod(nil), tensorfs.Q4_1},
 		"a scale below":                       {mod(put16(79, 0x3301)), tensorfs.F16},
 		"2^-18":                               {mod(put16(79, 0x3680)), tensorfs.Q4_1},
 		"a scale above":                       {mod(put16(0, 0x4780)), tensorfs.F16},
@@ -305,6 +305,66 @@ func TestExact(t *testing.T) {
 			continue
 		}
 		content(t, d)
+	}
+}
+
+// TestPlain holds of which 8-bit floats and packed ones BF16 has all numbers, and that it has them.
+func TestPlain(t *testing.T) {
+	e4, e5 := tensorfs.F8_E4M3, tensorfs.F8_E5M2
+	x := func(d, scales tensorfs.DType, float tensorfs.DType, bits ...uint32) tensorfs.Tensor {
+		codes := make([]byte, 256)
+		for i := range codes {
+			codes[i] = byte(i)
+		}
+		s := make([]byte, 0, 8)
+		for _, b := range bits {
+			switch scales {
+			case tensorfs.F32:
+				s = binary.LittleEndian.AppendUint32(s, b)
+			case tensorfs.F8_E8M0:
+				s = append(s, byte(b))
+			default:
+				s = binary.LittleEndian.AppendUint16(s, uint16(b))
+			}
+		}
+		q := &tensorfs.Quant{Mode: "fp8", Bits: 8, Shape: []int64{8, 32}, Block: [2]int{4, 32}, Float: float,
+			Scales: &tensorfs.Tensor{DType: scales, Shape: []int64{2, 1}, Data: plain(s), Owner: "w"}}
+		return tensorfs.Tensor{Name: "w", DType: d, Shape: []int64{8, 32}, Data: plain(codes), Quant: q}
+	}
+	for name, c := range map[string]struct {
+		x     tensorfs.Tensor
+		to    tensorfs.DType
+		exact bool
+	}{
+		"powers of two":    {x(e4, tensorfs.F32, tensorfs.BF16, 0x3f800000, 0x3c000000), tensorfs.BF16, true},
+		"E8M0":             {x(e4, tensorfs.F8_E8M0, tensorfs.BF16, 127, 100), tensorfs.BF16, true},
+		"E8M0 of F8_E5M2":  {x(e5, tensorfs.F8_E8M0, tensorfs.BF16, 10, 200), tensorfs.BF16, true},
+		"very small E8M0":  {x(e5, tensorfs.F8_E8M0, tensorfs.BF16, 127, 9), tensorfs.BF16, false},
+		"powers in BF16":   {x(e4, tensorfs.BF16, tensorfs.BF16, 0x3f80, 0xbc00), tensorfs.BF16, true},
+		"another scale":    {x(e4, tensorfs.F32, tensorfs.BF16, 0x3f800000, 0x3c000001), tensorfs.BF16, false},
+		"not decided: F16": {x(e4, tensorfs.F16, tensorfs.F16, 0x3c00, 0x3c00), tensorfs.F16, false},
+		"a model in F32":   {x(e4, tensorfs.F32, tensorfs.F32, 0x3f800000, 0x3c000001), tensorfs.F32, true},
+		"nothing said":     {x(e4, tensorfs.F32, tensorfs.Unknown, 0x3f800000, 0x3c000001), tensorfs.F32, true},
+		"not decided: NaN": {x(e4, tensorfs.F32, tensorfs.BF16, 0x3f800000, 0x7fc00000), tensorfs.BF16, false},
+	} {
+		to, exact, err := Plain(&c.x)
+		if to != c.to || exact != c.exact || err != nil {
+			t.Errorf("%s: %s, %v, %v; want %s, %v", name, to, exact, err, c.to, c.exact)
+			continue
+		}
+		a, err := Encode(&c.x, to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored := tensorfs.Tensor{DType: to, Shape: c.x.Shape, Data: a}
+		x, err1 := Encode(&stored, tensorfs.F32)
+		y, err2 := Encode(&c.x, tensorfs.F32)
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+		if got, want := content(t, x), content(t, y); bytes.Equal(got, want) != exact && !strings.HasPrefix(name, "not decided") {
+			t.Errorf("%s: exact is %v", name, exact)
+		}
 	}
 }
 

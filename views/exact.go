@@ -1,6 +1,7 @@
 package views
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -35,12 +36,11 @@ func Exact(t *tensorfs.Tensor) (to tensorfs.DType, exact bool, err error) {
 	} else if size == 0 {
 		return tensorfs.F16, true, nil
 	}
-	if t.Quant.Numbers != nil {
-		return exactPacking(t)
-	}
-	if t.Quant.Mode == "fp8" {
-		_, err := codecOf(t, Options{}, kernel.Single)
-		return tensorfs.F32, true, err
+	if t.Quant.Numbers != nil || t.Quant.Mode == "fp8" {
+		if _, to, exact, err := sameExact(t); err != nil || exact {
+			return to, exact, err
+		}
+		return Plain(t)
 	}
 	c, p, ok, err := repackCodec(t)
 	if err == nil && ok {
@@ -57,16 +57,65 @@ func Exact(t *tensorfs.Tensor) (to tensorfs.DType, exact bool, err error) {
 	return tensorfs.F16, false, nil
 }
 
-// exactPacking is Exact for what another program packed: the type of the same numbers as
-// MLX has them, or the float type of the model.
-func exactPacking(t *tensorfs.Tensor) (tensorfs.DType, bool, error) {
-	if _, to, exact, err := sameExact(t); err != nil || exact {
-		return to, exact, err
+// Plain returns the type of the numbers of t where they are not to stay as they are
+// quantised: the one in which the program that packed them, and those that load them,
+// compute with them; where nothing says it, F16, or F32 of 8-bit floats. exact is whether
+// it holds them all. The type of a tensor that is not quantised is its own.
+//
+// Of numbers with 4 bits of their own, and scales that are powers of two, BF16 holds all:
+// of mxfp4, and of 8-bit floats whose scales it reads.
+func Plain(t *tensorfs.Tensor) (to tensorfs.DType, exact bool, err error) {
+	q := t.Quant
+	if q == nil {
+		return t.DType, true, nil
 	}
-	if t.Quant.Float == tensorfs.Unknown {
+	if _, err := Encode(t, tensorfs.F32); err != nil {
+		return to, false, err
+	}
+	switch to = q.Float; {
+	case to == tensorfs.F32, to == tensorfs.Unknown && q.Mode == "fp8":
+		return tensorfs.F32, true, nil
+	case to == tensorfs.Unknown:
 		return tensorfs.F16, false, nil
+	case to == tensorfs.BF16 && q.Mode == "mxfp4":
+		return to, true, nil
+	case to == tensorfs.BF16 && q.Mode == "fp8":
+		exact, err = powersOfTwo(q.Scales)
 	}
-	return t.Quant.Float, false, nil
+	return to, exact, err
+}
+
+// powersOfTwo reports whether all scales are powers of two, of which no product with an
+// 8-bit float is less than BF16 holds.
+func powersOfTwo(t *tensorfs.Tensor) (bool, error) {
+	const least, fraction = 127 - 117, 1<<23 - 1 // an F8_E5M2 is a multiple of 2^-16, and BF16 has those of 2^-133
+	d, err := Encode(&tensorfs.Tensor{DType: t.DType, Shape: t.Shape, Data: t.Data}, tensorfs.F32)
+	if err != nil {
+		return false, err
+	}
+	piece := make([]byte, min(d.Size(), 1<<16))
+	for at := int64(0); at < d.Size(); at += int64(len(piece)) {
+		piece = piece[:min(int64(len(piece)), d.Size()-at)]
+		if err := tensorfs.ReadFull(d, piece, at); err != nil {
+			return false, err
+		}
+		for p := piece; len(p) > 0; p = p[4:] {
+			if bits := binary.LittleEndian.Uint32(p); bits&fraction != 0 || bits>>23&255 < least {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
+
+// Same returns t, a module that another program packed, as one of MLX's kind that a type
+// of ggml holds, whose rows can be moved; nil where there is none. It reads what Exact does.
+func Same(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	same, _, exact, err := sameExact(t)
+	if err != nil || !exact {
+		return nil, err
+	}
+	return same, nil
 }
 
 // sameExact returns the numbers of a tensor as a module of MLX's kind and what Exact says

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/packing"
 )
 
 // fp8 attaches the scale of 8-bit floats [..., N, K]. Their value is element
@@ -19,7 +20,7 @@ func fp8(_ *builder, q *quantConfig, m *module) (*tensorfs.Quant, error) {
 	if !slices.Contains([]tensorfs.DType{tensorfs.F32, tensorfs.BF16, tensorfs.F16, tensorfs.F8_E8M0}, s.DType) {
 		return nil, fmt.Errorf("its scales are %s", s.DType)
 	}
-	quant := &tensorfs.Quant{Mode: "fp8", Bits: 8, Shape: w.Shape, Scales: s}
+	quant := &tensorfs.Quant{Mode: "fp8", Bits: 8, Shape: w.Shape, Scales: s, Float: packing.FloatOf(s.DType)}
 	n, _ := tensorfs.Elements(s.Shape)
 	switch last := len(w.Shape) - 1; {
 	case q.block[0] > 0:

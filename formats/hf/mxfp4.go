@@ -30,7 +30,7 @@ func mxfp4(b *builder, _ *quantConfig, m *module) (*tensorfs.Quant, error) {
 	if r := &b.tensors.Names[i]; r.Mapped {
 		stem = r.Stem
 	}
-	q := &tensorfs.Quant{Mode: "mxfp4", Bits: 4, GroupSize: 32, Shape: shape, Scales: s}
+	q := &tensorfs.Quant{Mode: "mxfp4", Bits: 4, GroupSize: 32, Shape: shape, Scales: s, Float: tensorfs.BF16}
 	if b.claim(stem + ".weight") {
 		q.Weight = stem + ".weight"
 	}

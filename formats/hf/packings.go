@@ -20,7 +20,7 @@ func (b *builder) other(m *module, suffix string) *tensorfs.Tensor {
 // unpacked gives a module whose codes are not called .weight the name of its weight, and
 // the float type of the model.
 func (b *builder) unpacked(m *module, quant *tensorfs.Quant) {
-	if quant.Numbers != nil || quant.Mode == "fp8" {
+	if !slices.Contains(m.scheme.methods, "mlx") {
 		if b.float == nil {
 			f := b.floatType()
 			b.float = &f
@@ -43,7 +43,7 @@ func (b *builder) unpacked(m *module, quant *tensorfs.Quant) {
 }
 
 // torchTypes are the float types of config.json.
-var torchTypes = map[string]tensorfs.DType{"float16": tensorfs.F16, "bfloat16": tensorfs.BF16}
+var torchTypes = map[string]tensorfs.DType{"float16": tensorfs.F16, "bfloat16": tensorfs.BF16, "float32": tensorfs.F32}
 
 // floatType is the type in which the model is to be computed, Unknown where it is not said.
 func (b *builder) floatType() tensorfs.DType {

@@ -179,7 +179,7 @@ func BnB8(codes, scales *tensorfs.Tensor, others ...*tensorfs.Tensor) (*tensorfs
 		return nil, err
 	}
 	all := append([]*tensorfs.Tensor{scales}, others...)
-	return &tensorfs.Quant{Mode: "bitsandbytes", Bits: 8, Shape: codes.Shape,
+	return &tensorfs.Quant{Mode: "bitsandbytes", Bits: 8, Shape: codes.Shape, Float: FloatOf(scales.DType),
 		Numbers: numbersOf(&bnb8{own(codes), own(scales)}, codes.Shape[0]*codes.Shape[1], append(all, codes)...), Companions: given(all)}, nil
 }
 

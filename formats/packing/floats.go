@@ -106,7 +106,7 @@ func MXFP4(codes, scales *tensorfs.Tensor) (*tensorfs.Quant, error) {
 	if _, ok := tensorfs.Elements(shape); !ok {
 		return nil, fmt.Errorf("shape %v is too large", codes.Shape)
 	}
-	return &tensorfs.Quant{Mode: "mxfp4", Bits: 4, GroupSize: 32, Shape: shape, Scales: scales}, nil
+	return &tensorfs.Quant{Mode: "mxfp4", Bits: 4, GroupSize: 32, Shape: shape, Scales: scales, Float: tensorfs.BF16}, nil
 }
 
 // e2m1 is the float of 4 bits, e4m3 that of 8.

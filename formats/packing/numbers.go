@@ -173,8 +173,9 @@ func half(h uint16) float32 {
 	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
 }
 
-// floatOf is the type in which programs compute by scales of a type.
-func floatOf(scales tensorfs.DType) tensorfs.DType {
+// FloatOf is the type in which programs compute by scales of a type, unless the model
+// says another one.
+func FloatOf(scales tensorfs.DType) tensorfs.DType {
 	if scales == tensorfs.F16 {
 		return tensorfs.F16
 	}

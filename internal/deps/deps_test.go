@@ -53,7 +53,7 @@ var rules = map[string]rule{
 	"internal/testing/testremote":        {"root internal/testing/testlimit internal/cache internal/web internal/remote internal/testing/testmodel formats views", "", "it opens models as commands do, for the tests of protocols"},
 	"internal/testing/testmount":         {"", "", "it asks what the system allows, for the tests of any package"},
 	"internal/testing/testlimit":         {"", "", "it measures any code, so that the tests of any package may use it"},
-	"internal/testing/testwhole":         {"root formats internal/testing/memory internal/testing/testclient", "", "it opens golden models for the tests of whole ones"},
+	"internal/testing/testwhole":         {"root formats internal/testing/memory internal/testing/testclient internal/testing/testmodel views", "", "it opens golden models for the tests of whole ones"},
 	"internal/testing/testwatch":         {"", "", "it makes a place where nobody may watch files, whatever is tested there"},
 	"internal/testing/testmodel":         {"root", "", "it writes models for the tests of all parsers, so it must not read with one"},
 	"internal/fewfiles":                  {"", "", "it has to be initialised before everything that opens a file"},

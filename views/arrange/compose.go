@@ -28,7 +28,10 @@ func compose(ts []*tensorfs.Tensor, shape []int64, global func(ts []*tensorfs.Te
 			}
 			data[i] = other.Data
 		}
-		to := &tensorfs.Tensor{Name: p.Name, Source: p.Source, DType: p.DType, Shape: shape, BigEndian: p.BigEndian, Data: fn(data)}
+		to := &tensorfs.Tensor{Name: p.Name, Source: p.Source, DType: p.DType, Shape: shape, BigEndian: p.BigEndian, Float: p.Float, Data: fn(data)}
+		if slices.ContainsFunc(ts, func(t *tensorfs.Tensor) bool { return of(t).Float != p.Float }) {
+			to.Float = tensorfs.Unknown
+		}
 		if first.Quant != nil {
 			to.Shape = append(slices.Clone(shape[:len(shape)-1]), p.Shape[row:]...)
 		}

@@ -39,6 +39,8 @@ func (x *fileTensors) storedAs(name string, t *tensorfs.Tensor) (to tensorfs.DTy
 		return tensorfs.F16, t.Quant == nil && t.DType == tensorfs.F16, nil
 	case x.types[name] != "", isF32(name, len(t.Numbers())):
 		return tensorfs.F32, true, nil
+	case t.Float != tensorfs.Unknown:
+		return t.Float, false, nil
 	case t.Quant == nil && slices.Contains([]tensorfs.DType{tensorfs.F32, tensorfs.F16, tensorfs.BF16}, t.DType):
 		return t.DType, true, nil
 	}

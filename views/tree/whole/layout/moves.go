@@ -78,27 +78,36 @@ func asStored(w *Walk, p *part) (*tensorfs.Tensor, error) { return w.take(p.cano
 // withAnother is for a module that is made with another one.
 func withAnother(*Walk, *module) error { return nil }
 
-// loose returns a tensor whose rows can be moved: 8-bit floats become plain
-// numbers, because their scales belong to blocks of rows, and so do packed codes.
+// loose returns a tensor whose rows can be moved: packed codes become those of MLX where
+// these have all numbers, and others plain numbers. So do 8-bit floats, whose scales
+// belong to blocks of rows.
 func loose(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	if t == nil || t.Quant == nil || t.Quant.ByRows() {
 		return t, nil
 	}
+	if same, err := views.Same(t); err != nil || same != nil {
+		return same, err
+	}
 	return plain(t)
 }
 
-// plain returns a tensor as plain numbers, of the type that holds them exactly or,
-// where that has blocks, as F16.
+// plain returns a tensor as plain numbers, of the type that holds them exactly: where that
+// is none that programs compute with, as F32 that says which this is.
 func plain(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	if t.Quant == nil {
 		return t, nil
 	}
-	to, _, err := views.Exact(t)
+	to, exact, err := views.Exact(t)
+	if err == nil && to.Kind() != tensorfs.KindFloat {
+		to, exact, err = views.Plain(t)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if to.Kind() != tensorfs.KindFloat {
-		to = tensorfs.F16
+	if exact {
+		return Encoded(t, to)
 	}
-	return Encoded(t, to)
+	made, err := Encoded(t, tensorfs.F32)
+	made.Float = to
+	return made, err
 }

@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -80,10 +81,11 @@ func IsFloat(t tensorfs.DType) bool {
 // PlainType is the type of a tensor that is not quantised: its own, or F16. Of several
 // tensors it is that of all, or F16.
 func PlainType(ts ...*tensorfs.Tensor) tensorfs.DType {
+	is := func(t *tensorfs.Tensor) tensorfs.DType { return cmp.Or(t.Float, t.DType) }
 	for _, t := range ts {
-		if t.Quant != nil || t.DType != ts[0].DType || !IsFloat(t.DType) {
+		if t.Quant != nil || is(t) != is(ts[0]) || !IsFloat(t.DType) {
 			return tensorfs.F16
 		}
 	}
-	return ts[0].DType
+	return is(ts[0])
 }
