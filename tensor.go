@@ -83,7 +83,9 @@ type Quant struct {
 	// Numbers, of other modes, are the numbers themselves: F32, row after row, each value
 	// that of the program that packed them before it rounds. Reading them unpacks them.
 	// Such a module has no Scales, Biases and Global, but Companions.
-	Numbers    Data
+	Numbers Data
+	// Companions are further tensors of the module, some of which no number is made of:
+	// those that scale activations.
 	Companions []*Tensor
 	// Float is the type in which programs compute with the numbers: F16, BF16 or, where the
 	// model says so, F32. Unknown for modules that MLX quantised.

@@ -45,6 +45,7 @@ var flagTable = []flagRow{
 	{"", "tensor-type", "", nil, "with --gguf-type, another type for weights whose name in gguf/ the pattern finds: `REGEX=TYPE`, as often as needed"},
 	{"", "imatrix", markOption, nil, "with --gguf-type, `FILE` of llama-imatrix that says how much each column of a weight counts"},
 	{"", "requantise", markOption, nil, "with --gguf-type or --mlx-bits, quantise again what is quantised already"},
+	{"", "dequantise", markOption, nil, "plain numbers in hf/ and mlx/ of a model that another program packed, such as GPTQ, AWQ or FP8 (default: as stored)"},
 	{"", "mlx-bits", markOption, oneOf([]string{"2", "3", "4", "5", "6", "8"}), "`BITS` of the weights in mlx/, as mlx_lm.convert quantises them (default: as stored)"},
 	{"", "mlx-group", markOption, oneOf([]string{"32", "64", "128"}), "with --mlx-bits, how many weights have a scale (default 64)"},
 	{"", "mlx-mode", markOption, oneOf(mlxModes), "how weights in mlx/ are quantised: affine, mxfp4, mxfp8 or nvfp4"},

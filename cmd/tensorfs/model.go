@@ -180,7 +180,7 @@ func (f *modelFlags) add(s system, c *cobra.Command) {
 	f.addReading(s, c)
 	s.define(c, "", flags{
 		"views": &f.views, "gguf-type": &f.quantise.preset, "pure": &f.quantise.pure, "tensor-type": &f.quantise.rules, "requantise": &f.quantise.requantise,
-		"imatrix": &f.quantise.importance, "mmproj": &f.mmproj,
+		"imatrix": &f.quantise.importance, "mmproj": &f.mmproj, "dequantise": &f.tree.Whole.Dequantise,
 		"mlx-bits": &f.quantise.mlx.bits, "mlx-group": &f.quantise.mlx.group, "mlx-mode": &f.quantise.mlx.mode,
 		"mlx-recipe": &f.quantise.mlx.recipe, "mlx-device": &f.quantise.mlx.device,
 	})
@@ -244,6 +244,9 @@ func (f *modelFlags) open(path string) (*tree.Tree, error) {
 	}
 	if why := hfdir.KeptMLX(m, f.tree.Whole); err == nil && why != "" {
 		err = fmt.Errorf("%s: %s changes nothing: %s; leave it out, name a model in F16, BF16 or F32, or add --requantise", printableName(path), f.tree.Whole.MLX, why)
+	}
+	if why := hfdir.KeptPacked(m, f.tree.Whole); err == nil && why != "" {
+		err = fmt.Errorf("%s: --dequantise changes nothing: %s; leave it out", printableName(path), why)
 	}
 	if err != nil {
 		m.Close()

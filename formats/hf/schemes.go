@@ -73,6 +73,7 @@ func (b *builder) quantise() string {
 		b.model.Format = "mlx"
 	}
 	found, confirmed := 0, 0
+	owners := map[string]*tensorfs.Tensor{} // codes by the name of their module, the first of a layer's part by that
 	for i := range b.tensors.List {
 		m, agrees := b.find(&b.tensors.List[i], q.method)
 		if m == nil {
@@ -87,8 +88,15 @@ func (b *builder) quantise() string {
 			for _, t := range slices.Concat(m.parts, m.others) {
 				t.Opaque = why
 			}
+			continue
+		}
+		module := strings.TrimSuffix(m.stem, ".weight")
+		owners[module] = m.main
+		if part := stemOf(module); owners[part] == nil {
+			owners[part] = m.main
 		}
 	}
+	b.activations(owners)
 	b.leftovers(&q)
 	if q.method != "" && confirmed == 0 {
 		if known(q.method) && len(b.tensors.List) > 0 {
@@ -165,6 +173,34 @@ func (b *builder) apply(q *quantConfig, m *module, agrees bool) string {
 	b.unpacked(m, quant)
 	assemble.Attach(m.main, quant)
 	return ""
+}
+
+// ofActivations are the ends of names of tensors that scale activations, and change no weight.
+var ofActivations = []string{
+	".input_scale", ".input_global_scale", ".input_zero_point", ".output_scale", ".activation_scale", "_activation_scale", ".qscale_act",
+	".q_scale", ".k_scale", ".v_scale", ".kv_scale",
+}
+
+// activations makes what scales the activations of modules, and their caches of keys and
+// values, companions of these.
+func (b *builder) activations(owners map[string]*tensorfs.Tensor) {
+	if len(owners) == 0 {
+		return
+	}
+	for i := range b.tensors.List {
+		t := &b.tensors.List[i]
+		if t.Owner != "" || t.Quant != nil || t.Opaque != "" {
+			continue
+		}
+		for _, end := range ofActivations {
+			stem, ok := strings.CutSuffix(t.Source, end)
+			if codes := owners[stem]; ok && codes != nil {
+				codes.Quant.Companions = append(codes.Quant.Companions, t)
+				assemble.Attach(codes, codes.Quant)
+				break
+			}
+		}
+	}
 }
 
 // known reports whether a method has a row in the table.

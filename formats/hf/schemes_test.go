@@ -97,18 +97,18 @@ func TestSchemes(t *testing.T) {
 		{
 			name: "fp8 per tensor", config: q(`{"quant_method":"fp8"}`), label: "fp8", main: x + ".weight",
 			tensors: tensors(st(x+".weight", f8, 2, 3), st(x+".weight_scale_inv", f32), st(x+".activation_scale", f32)),
-			want:    &quant{"fp8", 8, 0, [2]int{}, []int64{2, 3}, "", "layers.0.attention.q.scale_inv", ""}, plain: []string{x + ".activation_scale"},
+			want:    &quant{"fp8", 8, 0, [2]int{}, []int64{2, 3}, "", "layers.0.attention.q.scale_inv", ""},
 		},
 		{
 			name: "fp8 by Mistral", config: q(`{"quant_method":"fp8"}`), label: "fp8", main: x + ".weight",
 			tensors: tensors(st(x+".weight", f8, 2, 3), st(x+".qscale_weight", bf16), st(x+".qscale_act", bf16)),
-			want:    &quant{"fp8", 8, 0, [2]int{}, []int64{2, 3}, "", "model.layers.0.self_attn.q_proj.qscale_weight", ""}, plain: []string{x + ".qscale_act"},
+			want:    &quant{"fp8", 8, 0, [2]int{}, []int64{2, 3}, "", "model.layers.0.self_attn.q_proj.qscale_weight", ""},
 		},
 		{
 			name: "fp8 per row", config: q(`{"quant_method":"compressed-tensors","format":"float-quantized","config_groups":{"group_0":{"weights":{"num_bits":8,"strategy":"channel"}}}}`),
 			label: "compressed-tensors float-quantized 8-bit", main: x + ".weight",
 			tensors: tensors(st(x+".weight", f8, 2, 3), st(x+".weight_scale", bf16, 2, 1), st(x+".input_scale", f32, 1)),
-			want:    &quant{"fp8", 8, 0, [2]int{1, 3}, []int64{2, 3}, "", "layers.0.attention.q.scale", ""}, plain: []string{x + ".input_scale"},
+			want:    &quant{"fp8", 8, 0, [2]int{1, 3}, []int64{2, 3}, "", "layers.0.attention.q.scale", ""},
 		},
 		{
 			name: "fp8 per matrix of a stack", config: q(`{"quant_method":"fp8"}`), label: "fp8", main: experts + "gate_up_proj",
@@ -125,7 +125,7 @@ func TestSchemes(t *testing.T) {
 		{
 			name: "fp8 by ModelOpt", config: `{}`, extra: map[string]string{"hf_quant_config.json": `{"producer":{"name":"modelopt"},"quantization":{"quant_algo":"FP8"}}`}, label: "modelopt FP8", main: x + ".weight",
 			tensors: tensors(st(x+".weight", f8, 2, 3), st(x+".weight_scale", f32), st(x+".input_scale", f32)),
-			want:    &quant{"fp8", 8, 0, [2]int{}, []int64{2, 3}, "", "layers.0.attention.q.scale", ""}, plain: []string{x + ".input_scale"},
+			want:    &quant{"fp8", 8, 0, [2]int{}, []int64{2, 3}, "", "layers.0.attention.q.scale", ""},
 		},
 		{
 			name: "fp8 blocks of another size", config: q(`{"quant_method":"fp8","weight_block_size":[64,64]}`), label: "fp8, blocks of 64 x 64", main: x + ".weight",
@@ -195,12 +195,12 @@ func TestSchemes(t *testing.T) {
 		},
 		{
 			name: "NVFP4 by compressed-tensors", config: q(`{"quant_method":"compressed-tensors","format":"nvfp4-pack-quantized"}`), label: "compressed-tensors nvfp4-pack-quantized", main: x + ".weight_packed",
-			want: &quant{"nvfp4-pack-quantized", 4, 16, [2]int{}, []int64{2, 64}, "layers.0.attention.q.weight", "", ""}, plain: []string{x + ".input_global_scale"},
+			want: &quant{"nvfp4-pack-quantized", 4, 16, [2]int{}, []int64{2, 64}, "layers.0.attention.q.weight", "", ""},
 			tensors: tensors(st(x+".weight_packed", u8, 2, 32), st(x+".weight_scale", f8, 2, 4), st(x+".weight_global_scale", f32, 1), st(x+".input_global_scale", f32, 1)),
 		},
 		{
 			name: "NVFP4 by ModelOpt", config: q(`{"quant_method":"modelopt","quant_algo":"NVFP4"}`), label: "modelopt NVFP4", main: x + ".weight",
-			want: &quant{"modelopt-nvfp4", 4, 16, [2]int{}, []int64{2, 64}, "", "", ""}, plain: []string{x + ".input_scale"},
+			want: &quant{"modelopt-nvfp4", 4, 16, [2]int{}, []int64{2, 64}, "", "", ""},
 			tensors: tensors(st(x+".weight", u8, 2, 32), st(x+".weight_scale", f8, 2, 4), st(x+".weight_scale_2", f32), st(x+".input_scale", f32)),
 		},
 		{

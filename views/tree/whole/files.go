@@ -22,6 +22,9 @@ type Options struct {
 	// the same. Quantise.Importance follows from it.
 	Importance *imatrix.Matrix
 
+	// Dequantise gives hf/ and mlx/ of a model that another program packed plain numbers.
+	Dequantise bool
+
 	// MLX says how weights in mlx/ are quantised; nil leaves them as they are.
 	MLX *MLX
 

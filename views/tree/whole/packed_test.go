@@ -10,6 +10,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
 // TestPacked: the GGUF file of a model that another program packed has the numbers of that
@@ -26,16 +27,26 @@ func TestPacked(t *testing.T) {
 			packed := testwhole.OpenFiles(t, files)
 			plain := testwhole.OpenFiles(t, testwhole.Unpacked(t, packed, files, tensorfs.BF16))
 			single := testwhole.OpenFiles(t, testwhole.Unpacked(t, packed, files, tensorfs.F32))
-			made := func(m *tensorfs.Model) (*tensorfs.Model, *whole.Files) {
-				f := whole.GGUF(m, whole.Options{})
+			made := func(m *tensorfs.Model, opts whole.Options) (*tensorfs.Model, *whole.Files) {
+				f := whole.GGUF(m, opts)
 				if f.Reason != "" {
 					t.Fatal(f.Reason)
 				}
 				return testwhole.OpenGGUF(t, testwhole.Read(t, f.List[0].Data)), f
 			}
-			got, files1 := made(packed)
-			want, _ := made(plain)
-			exact, _ := made(single)
+			got, files1 := made(packed, whole.Options{})
+			want, _ := made(plain, whole.Options{})
+			exact, _ := made(single, whole.Options{})
+			p, err := preset.Named("F32")
+			if err != nil {
+				t.Fatal(err)
+			}
+			wide, files2 := made(packed, whole.Options{Quantise: &preset.Options{Preset: p, Requantise: true}})
+			for i := range exact.Tensors {
+				if w := wide.Tensor(exact.Tensors[i].Name); w.DType != tensorfs.F32 || !files2.Exact || !bytes.Equal(numbers(t, w), numbers(t, &exact.Tensors[i])) {
+					t.Errorf("%s is %s, and has other numbers, where F32 is asked for", w.Source, w.DType)
+				}
+			}
 			if len(got.Tensors) != len(want.Tensors) {
 				t.Fatalf("%d tensors, want %d", len(got.Tensors), len(want.Tensors))
 			}

@@ -89,7 +89,7 @@ func (x *fileTensors) quantise(m preset.Model) {
 		switch {
 		case t.fixed:
 		case to != t.to:
-			t.to, t.exact = to, t.tensor.Quant == nil && t.tensor.DType == to
+			t.to, t.exact = to, to == tensorfs.F32 || t.tensor.Quant == nil && t.tensor.DType == to
 		case to.Kind() == tensorfs.KindBlock && to != x.opts.Quantise.Type && preset.Quantisable(t.name, list[i].Shape):
 			x.kept = append(x.kept, t.name)
 		}

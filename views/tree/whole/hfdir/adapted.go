@@ -10,7 +10,7 @@ import (
 )
 
 // quantKeys are what a config.json says about how weights are quantised.
-var quantKeys = map[string]bool{"quantization": true, "quantization_config": true}
+var quantKeys = map[string]bool{"quantization": true, "quantization_config": true, "compression_config": true}
 
 // torchKeys are the names of the type of numbers: libraries write either.
 var torchKeys = map[string]bool{"torch_dtype": true, "dtype": true}
@@ -39,15 +39,15 @@ func adapted(stored []byte, f settings.Given, mlx bool) ([]byte, error) {
 
 // replaced returns the members of an object, and of the language model in it,
 // without what is said about quantisation and with a type of numbers: where one
-// was, or at the end if always.
+// was, or at the end if always; "" leaves what was.
 func replaced(o jsonobj.Object, torch string, always bool) settings.Object {
 	list := make(settings.Object, 0, o.Len()+1)
 	text, _ := o.Inner(architectures.TextConfigs)
 	said := false
 	for name, raw := range o.All() {
 		switch {
-		case quantKeys[name], torchKeys[name] && (said || torch == ""):
-		case torchKeys[name]:
+		case quantKeys[name], torchKeys[name] && said:
+		case torchKeys[name] && torch != "":
 			list, said = list.With("torch_dtype", torch), true
 		case name == text && always && affected(raw.Object()):
 			list = list.With(name, replaced(raw.Object(), torch, false))

@@ -45,6 +45,9 @@ func files(m *tensorfs.Model, k *kind, opts whole.Options) *whole.Files {
 	if err != nil {
 		return whole.Absent(err)
 	}
+	if why := KeptPacked(m, opts); why != "" {
+		f.Notes = append(f.Notes, "nothing was to be dequantised: "+why)
+	}
 	return f
 }
 
@@ -64,8 +67,20 @@ func (k *kind) files(m *tensorfs.Model, opts whole.Options) (*whole.Files, error
 			return f, err
 		}
 	}
+	if isPacked(m) && (opts.Dequantise || convert && opts.MLX.Requantise) {
+		return k.unpackedFiles(m, opts, "the weights, which another program packed, are plain numbers")
+	}
 	if k.isStored(m) && convert {
 		return quantisedStored(m, opts.MLX)
+	}
+	if k == mlx && isPacked(m) {
+		why, err := notLoaded(m)
+		if err != nil {
+			return nil, err
+		}
+		if why != "" {
+			return mlxOfPacked(m, opts, why)
+		}
 	}
 	if k.isStored(m) {
 		f, err := asStored(m)

@@ -165,7 +165,7 @@ func (c *conversion) put(name string, t *tensorfs.Tensor, at layout.Origin) erro
 	to := t.DType
 	module, isWeight := strings.CutSuffix(name, ".weight")
 	switch q := t.Quant; {
-	case q != nil && isWeight && c.m.Format == "mlx" && !c.again:
+	case q != nil && isWeight && q.ByRows() && !c.again:
 		return c.putModule(module, t, at)
 	case q != nil && q.Scales != nil && c.again:
 		if to = c.cast; to == tensorfs.Unknown {

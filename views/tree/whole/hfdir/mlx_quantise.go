@@ -216,7 +216,7 @@ func (k *kind) configText(m *tensorfs.Model, r result) ([]byte, error) {
 }
 
 // quantisedStored returns mlx/ of a directory of Hugging Face or MLX as mlx_lm.convert
-// makes it.
+// makes it; without o it quantises nothing.
 func quantisedStored(m *tensorfs.Model, o *whole.MLX) (*whole.Files, error) {
 	stored, err := storedConfig(m)
 	if err != nil {
@@ -234,21 +234,26 @@ func quantisedStored(m *tensorfs.Model, o *whole.MLX) (*whole.Files, error) {
 		return nil, err
 	}
 	c := &conversion{
-		tensorMaker: &tensorMaker{m: m, mlx: true, left: whole.Towers{}, again: o.Requantise},
-		config:      config, class: class, cast: castOf(stored), stacks: map[string]map[int]*tensorfs.Tensor{},
+		tensorMaker: &tensorMaker{m: m, mlx: true, left: whole.Towers{}},
+		config:      config, class: class, stacks: map[string]map[int]*tensorfs.Tensor{},
+	}
+	if o != nil {
+		c.again, c.cast = o.Requantise, castOf(stored)
 	}
 	if err := c.convert(); err != nil {
 		return nil, err
 	}
-	if err := c.quantiseMLX(o, class, layers); err != nil {
-		return nil, err
+	if o != nil {
+		if err := c.quantiseMLX(o, class, layers); err != nil {
+			return nil, err
+		}
 	}
 	r := c.finish()
 	weights, err := safetensors.Compose([][2]string{{"format", "mlx"}}, r.List)
 	if err != nil {
 		return nil, err
 	}
-	f := &whole.Files{Tensors: len(r.List), Types: r.Types, Notes: append(r.Notes, config.notes...)}
+	f := &whole.Files{Tensors: len(r.List), Types: r.Types, Exact: o == nil && r.Exact, Notes: append(r.Notes, config.notes...)}
 	if f.List, err = others(m); err != nil {
 		return nil, err
 	}
@@ -258,7 +263,9 @@ func quantisedStored(m *tensorfs.Model, o *whole.MLX) (*whole.Files, error) {
 	}
 	f.List = append(f.List, whole.File{Path: configName, Data: tensorfs.Bytes(text)}, whole.File{Path: weightsName, Data: weights},
 		whole.File{Path: weightsName + ".index.json", Data: convertedIndex(r.List, c.parameters())})
-	f.Notes = append(f.Notes, c.note(o))
+	if o != nil {
+		f.Notes = append(f.Notes, c.note(o))
+	}
 	f.BitsPerWeight = whole.BitsPerWeight(weights.Size(), c.parameters())
 	slices.SortFunc(f.List, func(a, b whole.File) int { return strings.Compare(a.Path, b.Path) })
 	return f, nil

@@ -63,15 +63,23 @@ func (x *tensorMaker) renamed(t *tensorfs.Tensor, name string) error {
 			return x.asStored(t, name)
 		}
 	}
+	words, ok := asWords(t)
+	if !ok {
+		return x.asStored(t, name)
+	}
+	return x.putModule(module, words, layout.OriginOf(t))
+}
+
+// asWords returns codes that lie as MLX's do as the words that MLX takes them for; false
+// where rows are not whole words.
+func asWords(t *tensorfs.Tensor) (*tensorfs.Tensor, bool) {
 	words := *t
 	words.DType, words.Shape = tensorfs.U32, slices.Clone(t.Quant.Shape)
 	last := len(words.Shape) - 1
 	bits := words.Shape[last] * int64(t.Quant.Bits)
 	words.Shape[last] = bits / 32
-	if size, ok := tensorfs.U32.Size(words.Shape); bits%32 != 0 || !ok || size != t.Data.Size() {
-		return x.asStored(t, name)
-	}
-	return x.putModule(module, &words, layout.OriginOf(t))
+	size, ok := tensorfs.U32.Size(words.Shape)
+	return &words, bits%32 == 0 && ok && size == t.Data.Size()
 }
 
 // allOnes reports whether every factor is 1.
