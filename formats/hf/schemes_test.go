@@ -195,12 +195,12 @@ func TestSchemes(t *testing.T) {
 		},
 		{
 			name: "NVFP4 by compressed-tensors", config: q(`{"quant_method":"compressed-tensors","format":"nvfp4-pack-quantized"}`), label: "compressed-tensors nvfp4-pack-quantized", main: x + ".weight_packed",
-			want: &quant{"nvfp4-pack-quantized", 4, 16, [2]int{}, []int64{2, 64}, "layers.0.attention.q.weight", "", ""},
+			want:    &quant{"nvfp4-pack-quantized", 4, 16, [2]int{}, []int64{2, 64}, "layers.0.attention.q.weight", "", ""},
 			tensors: tensors(st(x+".weight_packed", u8, 2, 32), st(x+".weight_scale", f8, 2, 4), st(x+".weight_global_scale", f32, 1), st(x+".input_global_scale", f32, 1)),
 		},
 		{
 			name: "NVFP4 by ModelOpt", config: q(`{"quant_method":"modelopt","quant_algo":"NVFP4"}`), label: "modelopt NVFP4", main: x + ".weight",
-			want: &quant{"modelopt-nvfp4", 4, 16, [2]int{}, []int64{2, 64}, "", "", ""},
+			want:    &quant{"modelopt-nvfp4", 4, 16, [2]int{}, []int64{2, 64}, "", "", ""},
 			tensors: tensors(st(x+".weight", u8, 2, 32), st(x+".weight_scale", f8, 2, 4), st(x+".weight_scale_2", f32), st(x+".input_scale", f32)),
 		},
 		{

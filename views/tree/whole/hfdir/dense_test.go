@@ -17,19 +17,6 @@ import (
 	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
 )
 
-// filesOf are the files of a directory, by their paths.
-func filesOf(t *testing.T, f *whole.Files) map[string][]byte {
-	t.Helper()
-	if f.Reason != "" {
-		t.Fatal(f.Reason)
-	}
-	files := map[string][]byte{}
-	for _, file := range f.List {
-		files[file.Path] = testwhole.Read(t, file.Data)
-	}
-	return files
-}
-
 // sameTensors holds that two models have the same tensors.
 func sameTensors(t *testing.T, got, want *tensorfs.Model) {
 	t.Helper()
@@ -76,7 +63,7 @@ func TestDequantise(t *testing.T) {
 				opts := whole.Options{Dequantise: true}
 				for kind, make := range map[string]func(*tensorfs.Model, whole.Options) *whole.Files{"hf": hfdir.HF, "mlx": hfdir.MLX} {
 					f := make(m, opts)
-					got := filesOf(t, f)
+					got := contents(t, f)
 					opened := testwhole.OpenFiles(t, got)
 					sameTensors(t, opened, want)
 					if c := fields(t, got["config.json"]); kind == "hf" && !jsonEqual(c, stored) || c["quantization_config"] != nil {
@@ -136,7 +123,7 @@ func TestRequantisePacked(t *testing.T) {
 		m := testwhole.OpenFiles(t, files)
 		f := hfdir.MLX(m, whole.Options{MLX: o})
 		want := hfdir.MLX(testwhole.OpenFiles(t, testwhole.Unpacked(t, m, files, tensorfs.BF16)), whole.Options{MLX: o})
-		a, b := testwhole.OpenFiles(t, filesOf(t, f)), testwhole.OpenFiles(t, filesOf(t, want))
+		a, b := testwhole.OpenFiles(t, contents(t, f)), testwhole.OpenFiles(t, contents(t, want))
 		sameTensors(t, a, b)
 		if q := a.TensorBySource("model.layers.0.self_attn.q_proj.weight").Quant; q == nil || f.BitsPerWeight != want.BitsPerWeight {
 			t.Errorf("%s: %v, %v bits", name, q, f.BitsPerWeight)
@@ -158,7 +145,7 @@ func TestDequantiseNothing(t *testing.T) {
 			t.Errorf("%s: %s %q", path, f.Reason, f.Notes)
 		}
 		other := hfdir.HF(m, whole.Options{})
-		if !maps.EqualFunc(filesOf(t, f), filesOf(t, other), bytes.Equal) {
+		if !maps.EqualFunc(contents(t, f), contents(t, other), bytes.Equal) {
 			t.Errorf("%s: other files", path)
 		}
 	}
@@ -191,8 +178,8 @@ func TestDequantiseActivations(t *testing.T) {
 	more["model.safetensors"] = testmodel.Safetensors(list, nil)
 	opts := whole.Options{Dequantise: true}
 	n := testwhole.OpenFiles(t, more)
-	got := testwhole.OpenFiles(t, filesOf(t, hfdir.HF(n, opts)))
-	sameTensors(t, got, testwhole.OpenFiles(t, filesOf(t, hfdir.HF(m, opts))))
+	got := testwhole.OpenFiles(t, contents(t, hfdir.HF(n, opts)))
+	sameTensors(t, got, testwhole.OpenFiles(t, contents(t, hfdir.HF(m, opts))))
 	if f := whole.GGUF(n, whole.Options{}); f.Reason != "" || f.Tensors != whole.GGUF(m, whole.Options{}).Tensors {
 		t.Errorf("gguf/: %q, %d tensors", f.Reason, f.Tensors)
 	}
@@ -212,8 +199,8 @@ func TestMLXOfPacked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := testwhole.OpenFiles(t, testwhole.Packed(t, name, nil))
 			f := hfdir.MLX(m, whole.Options{})
-			got := testwhole.OpenFiles(t, filesOf(t, f))
-			plain := testwhole.OpenFiles(t, filesOf(t, hfdir.MLX(m, whole.Options{Dequantise: true})))
+			got := testwhole.OpenFiles(t, contents(t, f))
+			plain := testwhole.OpenFiles(t, contents(t, hfdir.MLX(m, whole.Options{Dequantise: true})))
 			kept := 0
 			for i := range plain.Tensors {
 				w := &plain.Tensors[i]
@@ -242,7 +229,7 @@ func TestMLXOfPacked(t *testing.T) {
 			if want := modules[name] != ""; want != (kept == 10) || want != f.Exact && kept > 0 || want != strings.Contains(said, "10 modules are MLX's") || want == (kept == 0) || !strings.Contains(said, "does not load it") {
 				t.Errorf("%d modules, exact is %v, %q", kept, f.Exact, said)
 			}
-			if c := fields(t, filesOf(t, f)["config.json"]); (c["quantization"] != nil) != (kept > 0) {
+			if c := fields(t, contents(t, f)["config.json"]); (c["quantization"] != nil) != (kept > 0) {
 				t.Errorf("config.json says %v", c["quantization"])
 			}
 		})
