@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import zipfile
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -20,6 +21,7 @@ from recipes import RECIPES
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 ARCHITECTURES = ROOT / "testdata/architectures"
+PACKED = ROOT / "testdata/quantise/foreign.zip"
 VENVS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tensorfs-tests/programs"
 CHECKS = (  # the program, where it is installed, its checks
     ("transformers-4", "hf4", "check_transformers.py"),
@@ -31,6 +33,9 @@ CHECKS = (  # the program, where it is installed, its checks
     ("mlx-lm", "mlx", "check_architectures_mlx.py"),
     ("xllamacpp", "llama", "check_pictures.py"),
     ("converter", "convert", "check_converter.py"),
+    ("compressed-tensors", "packed", "check_packed.py"),
+    ("gptqmodel", "packed", "check_packed.py"),
+    ("bitsandbytes", "packed", "check_packed.py"),
 )
 # Of the golden models of this repository, from which tensorfs makes GGUF files.
 RUST = ("mistralrs", "rust", "check_rust.py")
@@ -82,8 +87,16 @@ class Trial:
         name = self.only.split("/")[0]
         if name not in RECIPES:
             self.architectures(name)
+            self.packed(name)
         if not name or name in RECIPES:
             self.recipes()
+
+    def packed(self, only: str) -> None:
+        """Puts the modules that other programs packed where they are mounted."""
+        with zipfile.ZipFile(PACKED) as files:
+            for name in files.namelist():
+                if "/" in name and only in ("", name.split("/")[0]):
+                    files.extract(name, self.models / "packed")
 
     def architectures(self, only: str) -> None:
         """Puts the models of testdata/architectures, and the GGUF files that they become, where they are mounted."""
@@ -167,7 +180,7 @@ class Trial:
     def check(self, program: str, venv: str, script: str) -> None:
         said(f"{program} {version(venv, program)}")
         with self.log.open("a") as log:
-            command = [VENVS / venv / "bin/python", HERE / script]
+            command = [VENVS / venv / "bin/python", HERE / script, program]
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, env=self.env, text=True)
         assert process.stdout
         for line in process.stdout:
@@ -262,7 +275,9 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="leave the models, and print where they are")
     options = parser.parse_args()
     if options.only and (name := options.only.split("/")[0]) not in RECIPES and not (ARCHITECTURES / name / "config.json").exists():
-        parser.error(f"there is no model {name}; there are {', '.join(RECIPES)}, and those of testdata/architectures")
+        with zipfile.ZipFile(PACKED) as files:
+            if f"{name}/config.json" not in files.namelist():
+                parser.error(f"there is no model {name}; there are {', '.join(RECIPES)}, and those of testdata/architectures and {PACKED.name}")
     work = Path(tempfile.mkdtemp(prefix="tensorfs-programs-"))
     trial = Trial(work / "tensorfs", work, options.only)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
