@@ -235,3 +235,70 @@ func TestMLXOfPacked(t *testing.T) {
 		})
 	}
 }
+
+// TestPackedExperts: the experts of a model that GPTQ packed are stacks of MLX's modules in mlx/, and of Q4_1 in gguf/,
+// with the numbers of the modules.
+func TestPackedExperts(t *testing.T) {
+	llama := testwhole.OpenFiles(t, testwhole.Packed(t, "gptq-4bit-plain-v1", nil)) // for codes
+	codes := testwhole.Read(t, llama.TensorBySource("model.layers.0.self_attn.q_proj.qweight").Data)
+	source := testwhole.Open(t, data+"whole-gguf/qwen3moe")
+	files := map[string][]byte{}
+	for _, s := range source.Sources {
+		if !strings.Contains(s.Name, "model.safetensors") && !strings.HasPrefix(s.Name, "model-") {
+			d, err := source.File(s.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[s.Name] = testwhole.Read(t, d)
+		}
+	}
+	config := fields(t, files["config.json"])
+	config["quantization_config"] = map[string]any{"quant_method": "gptq", "bits": 4, "group_size": 32, "checkpoint_format": "gptq"}
+	var list []testmodel.SafeTensor
+	modules := 0
+	for i := range source.Tensors {
+		x := &source.Tensors[i]
+		stem, ok := strings.CutSuffix(x.Source, "_proj.weight")
+		if !ok {
+			list = append(list, testmodel.SafeTensor{Name: x.Source, DType: x.DType, Shape: x.Shape, Data: testwhole.Read(t, x.Data)})
+			continue
+		}
+		modules++
+		rows, cols := x.Shape[0], x.Shape[1]
+		of := func(n int64, b ...byte) []byte { return bytes.Repeat(b, int(n)/len(b)) }
+		list = append(list,
+			testmodel.SafeTensor{Name: stem + "_proj.qweight", DType: tensorfs.I32, Shape: []int64{cols / 8, rows}, Data: slices.Concat(codes[modules:], of(rows*cols, codes[:rows]...))[:rows*cols/2]},
+			testmodel.SafeTensor{Name: stem + "_proj.qzeros", DType: tensorfs.I32, Shape: []int64{cols / 32, rows / 8}, Data: of(cols/32*rows/2, 0x77)},
+			testmodel.SafeTensor{Name: stem + "_proj.scales", DType: tensorfs.F16, Shape: []int64{cols / 32, rows}, Data: of(cols/32*rows*2, byte(modules), 0x24, 0xff, 0x21)})
+	}
+	maps.Copy(files, testmodel.HF(config, list, 1, nil))
+	m := testwhole.OpenFiles(t, files)
+	f, gguf := hfdir.MLX(m, whole.Options{}), whole.GGUF(m, whole.Options{})
+	if said := strings.Join(f.Notes, "; "); !strings.Contains(said, fmt.Sprintf("%d modules are MLX's of equal numbers", modules)) || !f.Exact || gguf.Reason != "" || !gguf.Exact {
+		t.Errorf("%q, exact %v; gguf/: %q, exact %v", said, f.Exact, gguf.Reason, gguf.Exact)
+	}
+	a, b := testwhole.OpenFiles(t, contents(t, f)), testwhole.OpenGGUF(t, testwhole.Read(t, gguf.List[0].Data))
+	f32 := func(x *tensorfs.Tensor) []byte {
+		d, err := views.Encode(x, tensorfs.F32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return testwhole.Read(t, d)
+	}
+	for _, part := range []string{"gate", "up", "down"} {
+		var want []byte
+		for e := range 4 {
+			want = append(want, f32(m.TensorBySource(fmt.Sprintf("model.layers.1.mlp.experts.%d.%s_proj.qweight", e, part)))...)
+		}
+		x, y := a.TensorBySource("model.layers.1.mlp.switch_mlp."+part+"_proj.weight"), b.TensorBySource("blk.1.ffn_"+part+"_exps.weight")
+		if x == nil || x.Quant == nil || !bytes.Equal(f32(x), want) {
+			t.Errorf("%s in mlx/: %+v", part, x)
+		}
+		if y == nil || y.DType != tensorfs.Q4_1 || !bytes.Equal(f32(y), want) {
+			t.Errorf("%s in gguf/: %+v", part, y)
+		}
+	}
+	if q := b.TensorBySource("blk.0.attn_q.weight"); q.DType != tensorfs.Q4_1 {
+		t.Errorf("q is %s", q.DType)
+	}
+}
