@@ -109,7 +109,7 @@ def check(case: Case) -> None:
 def main() -> None:
     root, seen = Path(os.environ["MODELS"]), Path(os.environ["MOUNTED"]) / "models/packed"
     only = [part for part in os.environ.get("ONLY", "").split("/") if part]
-    for directory in sorted((root / "packed").iterdir()):
+    for directory in sorted((root / "packed").glob("*")):
         name = directory.name
         if name.startswith(LIBRARIES[PROGRAM][0]) and [name, "any", "packed", PROGRAM][: len(only)] == only:
             check(Case(name, "any", "packed", root, seen / name))
