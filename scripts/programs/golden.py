@@ -6,7 +6,8 @@ convert CASE...         expected/CASE.meta.json and CASE.tensors.tsv, by the rea
 hf CASE...              expected/CASE.hf.tsv and CASE.hf.config.json: the directory itself, as it has to come back from a GGUF file
 mlx CASE...             expected/CASE.mlx.tsv, CASE.mlx.config.json and lines of mlx-run.jsonl, by mlx-lm (in its own environment)
 
-A toy's vocabulary has no name among pre-tokenizers: --pre NAME gives the one that is meant.
+A toy's vocabulary has no name among pre-tokenizers: --pre NAME gives the one that is meant. --as CLASS:TYPE gives the class of
+the language model as which hf/ has a model of several parts, --f32 PATTERN... what its GGUF file has as F32 in another order.
 """
 
 import argparse
@@ -83,6 +84,7 @@ def converted(directory: Path, pre: str = "", kind: str = ""):
 
     import convert_hf_to_gguf as program
     from conversion import base
+    from conversion.deepseek import DeepseekV32Model
 
     def meant(self, tokenizer) -> str:
         return pre or "default"
@@ -90,6 +92,8 @@ def converted(directory: Path, pre: str = "", kind: str = ""):
     for model in {base.TextModel, *base.ModelBase._model_classes[base.ModelType.TEXT].values()}:
         if "get_vocab_base_pre" in vars(model):
             model.get_vocab_base_pre = meant
+    # It asks the tokenizer for what transformers 5 does not tell any more.
+    DeepseekV32Model.set_vocab = lambda self: self._set_vocab_gpt2()
     weights = {t["dtype"] for t in header(directory)[0].values() if len(t["shape"]) > 1}
     kind = kind or ({"F16": "f16", "F32": "f32"}.get(next(iter(weights)), "bf16") if len(weights) == 1 else "bf16")
     with tempfile.TemporaryDirectory() as work:
@@ -156,24 +160,72 @@ def as_f32(dtype: str, data: bytes) -> bytes:
     return np.frombuffer(data, {"F16": "<f2", "F32": "<f4"}[dtype]).astype("<f4").tobytes()
 
 
-def hf(case: str) -> None:
-    """Vectors are F32 in GGUF files, and stay so."""
+def hf(case: str, kind: str, single: list[str]) -> None:
+    """What the GGUF file has as F32 stays so: vectors, tensors that it has as they are, and those that are called so."""
     directory = ROOT / case
-    tensors, place = header(directory)
+    config = json.loads((directory / "config.json").read_text())
+    tensors = weights_of(directory)
+    if kind:
+        name, _, model_type = kind.partition(":")
+        parts = config.pop("text_config", None) or config["thinker_config"]["text_config"]
+        config = {k: v for k, v in config.items() if not any(fnmatch.fnmatch(k, p) for p in BESIDE)}
+        config |= parts | dict(architectures=[name], model_type=model_type)
+        tensors = language_model(tensors, config["hidden_size"])
+    rows = [line.split("\t") for line in (EXPECTED / f"{case}.tensors.tsv").read_text().splitlines()]
+    wide = {row[4] for row in rows if row[1] == "F32"}
     text = spell("name", "dtype", "shape", "sha256")
-    for name, t in sorted(tensors.items()):
+    for name, (dtype, shape, data) in sorted(tensors.items()):
+        if name.endswith("A_log"):
+            pass  # which comes back as it was
+        elif len(shape) == 1 or digest(as_f32(dtype, data)) in wide or any(fnmatch.fnmatch(name, p) for p in single):
+            dtype, data = "F32", as_f32(dtype, data)
+        text += spell(name, dtype, "x".join(map(str, shape)), digest(data))
+    (EXPECTED / f"{case}.hf.tsv").write_text(text)
+    kept = {k: v for k, v in config.items() if not any(fnmatch.fnmatch(k, p) for p in TRANSIENT)}
+    (EXPECTED / f"{case}.hf.config.json").write_text(json.dumps(kept, indent=1) + "\n")
+
+
+def weights_of(directory: Path) -> dict[str, tuple[str, list[int], bytes]]:
+    """The tensors of a directory: their types, shapes and bytes."""
+    tensors, place = header(directory)
+    found = {}
+    for name, t in tensors.items():
         file, begin = place[name]
         with file.open("rb") as f:
             f.seek(begin)
-            data = f.read(t["data_offsets"][1] - t["data_offsets"][0])
-        dtype = t["dtype"]
-        if len(t["shape"]) == 1:
-            dtype, data = "F32", as_f32(dtype, data)
-        text += spell(name, dtype, "x".join(map(str, t["shape"])), digest(data))
-    (EXPECTED / f"{case}.hf.tsv").write_text(text)
-    config = json.loads((directory / "config.json").read_text())
-    kept = {k: v for k, v in config.items() if not any(fnmatch.fnmatch(k, p) for p in TRANSIENT)}
-    (EXPECTED / f"{case}.hf.config.json").write_text(json.dumps(kept, indent=1) + "\n")
+            found[name] = t["dtype"], t["shape"], f.read(t["data_offsets"][1] - t["data_offsets"][0])
+    return found
+
+
+BESIDE = ("*_config", "image_*", "video_*", "vision_*", "audio_*", "boi_*", "eoi_*", "boa_*", "eoa_*")  # and what is about other parts of a model
+# Names of what is beside a language model, and what its own begin with there.
+TOWERS = ("*visual.*", "*vision_*", "*audio_*", "*talker.*", "*token2wav.*", "*code2wav.*", "*projector*", "*embed_vision*", "*embed_audio*", "*merger.*")
+BEFORE = ("language_model.", "thinker.")
+
+
+def language_model(tensors: dict, width: int) -> dict:
+    """The tensors of the language model alone by the names of its own class; that of Qwen has one for each expert."""
+    import numpy as np
+
+    found = {}
+    for name, (dtype, shape, data) in tensors.items():
+        if any(fnmatch.fnmatch(name, p) for p in TOWERS):
+            continue
+        for prefix in BEFORE:
+            name = name.replace(prefix, "")
+        before, _, part = name.rpartition(".")
+        if len(shape) != 3 or not before.endswith(".mlp.experts"):
+            found[name] = dtype, shape, data
+            continue
+        stack = np.frombuffer(data, "<u2").reshape(shape)
+        if stack.shape[1 if part == "gate_up_proj" else 2] == width:
+            stack = stack.swapaxes(1, 2)
+        for e, expert in enumerate(stack):
+            half = len(expert) // 2
+            parts = dict(gate_proj=expert[:half], up_proj=expert[half:]) if part == "gate_up_proj" else {part: expert}
+            for p, rows in parts.items():
+                found[f"{before}.{e}.{p}.weight"] = dtype, rows.shape, rows.tobytes()
+    return found
 
 
 def mlx(case: str) -> None:
@@ -186,14 +238,9 @@ def mlx(case: str) -> None:
     with tempfile.TemporaryDirectory() as work:
         model, config = load_model(directory, lazy=True)
         save_model(work, model)
-        tensors, place = header(Path(work))
         text = spell("name", "dtype", "shape", "sha256")
-        for name, t in sorted(tensors.items()):
-            file, begin = place[name]
-            with file.open("rb") as f:
-                f.seek(begin)
-                data = f.read(t["data_offsets"][1] - t["data_offsets"][0])
-            text += spell(name, t["dtype"], "x".join(map(str, t["shape"])), digest(data))
+        for name, (dtype, shape, data) in sorted(weights_of(Path(work)).items()):
+            text += spell(name, dtype, "x".join(map(str, shape)), digest(data))
     (EXPECTED / f"{case}.mlx.tsv").write_text(text)
     said = json.loads((directory / "config.json").read_text())
     (EXPECTED / f"{case}.mlx.config.json").write_text(json.dumps(said, indent=1) + "\n")
@@ -215,6 +262,8 @@ def main() -> int:
     parser.add_argument("command", choices=("save", "convert", "hf", "mlx"))
     parser.add_argument("case", nargs="*")
     parser.add_argument("--pre", default="")
+    parser.add_argument("--as", dest="kind", default="")
+    parser.add_argument("--f32", nargs="*", default=[])
     o = parser.parse_args()
     if o.command == "save":
         save(o.case[0], Path(o.case[1]), o.case[2])
@@ -223,7 +272,7 @@ def main() -> int:
         if o.command == "convert":
             convert(case, o.pre)
         else:
-            dict(hf=hf, mlx=mlx)[o.command](case)
+            hf(case, o.kind, o.f32) if o.command == "hf" else mlx(case)
     return 0
 
 
