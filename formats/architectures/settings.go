@@ -22,6 +22,16 @@ type Settings struct {
 	words   map[string][]Item
 }
 
+// WithExperts ends the name of a class of which some models have layers of experts, and are
+// of another architecture of GGUF.
+const WithExperts = "+experts"
+
+// HasExpertLayers reports whether the words of layers_block_type, or the letters of
+// hybrid_override_pattern, say that a layer has experts.
+func HasExpertLayers(words []string, letters string) bool {
+	return slices.Contains(words, "moe") || len(words) == 0 && strings.Contains(letters, "E")
+}
+
 // Class names an architecture in config.json. Either name may be missing.
 type Class struct{ Name, ModelType string }
 

@@ -107,6 +107,9 @@ func identity(get Lookup, scopes []string) (id identifiers) {
 				}
 			}
 		}
+		if names.Arch(class+architectures.WithExperts, "") != "" && slices.Contains((&model{get: get, scopes: scopes}).kinds(), experts) {
+			class += architectures.WithExperts
+		}
 		v, _ := get(scope + "model_type")
 		modelType, _ := v.(string)
 		id.classes, id.types = append(id.classes, class), append(id.types, modelType)

@@ -138,6 +138,9 @@ func ffnOf(m *model) (any, bool) {
 	switch {
 	case !ok:
 		return nil, false
+	case m.arch == "nemotron_h_moe":
+		n, ok = Count(m.get, "moe_intermediate_size")
+		return m.inLayers(experts, n, ok)
 	case byLayer[m.arch].ffn:
 		return m.inLayers(mlp, n, true)
 	case adjusted == true:

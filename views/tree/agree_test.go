@@ -64,6 +64,9 @@ var ownOf = map[string]string{
 	"qwen3":           "tie_embeddings", // the matrix is stored though it is tied
 	"glm":             "max_seq_len",    // the converter writes the width of the hidden state
 
+	"hunyuan-dense": "rope_theta rope_local_theta rope_scaling_type rope_orig_ctx", // the converter works alpha into the base
+	"qwen3-vl-moe":  "tie_embeddings",                                              // transformers 5 writes the default of the class for text
+
 	"internlm3": "rope_scaling_factor rope_scaling_type",                     // the converter does not write dynamic scaling
 	"mamba-lm":  "ssm_state ssm_conv_kernel ssm_dt_rank ssm_inner",           // config.json leaves them to defaults
 	"minicpm3":  "kv_dim rope_orig_ctx mla_v_head_dim n_kv_heads v_head_dim", // a GGUF file does not say how k and v are stored

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
 // A model may have layers after the last one that predict further tokens. In GGUF they go
@@ -26,7 +27,7 @@ func (w *Walk) next() error {
 		n = NextLayers(w.find, w.Layers)
 	}
 	for i := range n {
-		if w.layer = w.Layers + i; w.To == MLX {
+		if w.layer = w.Layers + i; w.To == MLX || w.To == HF && w.Arch.Next[0].Needs(".weight", architectures.FromGGUF) == architectures.Never {
 			w.skip()
 			continue
 		}
@@ -42,7 +43,7 @@ func (w *Walk) next() error {
 	return nil
 }
 
-// skip marks the tensors of a layer as used: mlx-lm has none of them.
+// skip marks the tensors of a layer as used: mlx-lm and some classes have none of them.
 func (w *Walk) skip() {
 	prefix := w.inLayer("")
 	for i := range w.Model.Tensors {

@@ -150,18 +150,19 @@ func rowsOfJoined(w *Walk, m *module) error {
 			continue
 		}
 		var at, first, rows int64
+		dim := p.rowsOf()
 		for _, s := range w.siblings(m) {
-			n := w.Sizes.Len(s.Shape[0])
+			n := w.Sizes.Len(s.Shape[dim])
 			if s.Module == m.Module {
 				first, rows = at, n
 			}
 			at += n
 		}
-		if shape := t.Numbers(); len(shape) == 0 || shape[0] != at || rows == 0 {
+		if shape := t.Numbers(); len(shape) <= dim || shape[dim] != at || rows == 0 {
 			return fmt.Errorf("shape %v of %s does not divide into parts, which have %d rows together", shape, tensorfs.Quote(t.Source), at)
 		}
 		origin := OriginOf(t)
-		t, err := arrange.Slice(t, 0, first, rows)
+		t, err := arrange.Slice(t, dim, first, rows)
 		if err != nil {
 			return fmt.Errorf("%s: %w", tensorfs.Quote(name), err)
 		}

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"math"
+	"slices"
 
 	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
@@ -19,7 +20,7 @@ var headMeanings = map[string]meaning{
 			}
 		}
 	})},
-	// Two values that are the same in each layer.
+	// Pairs of values that are the same in each layer.
 	"alike": {check(alike), check(alike)},
 	// For each layer whether a list of texts has that one.
 	"words_are": {toGGUF: func(c call) any {
@@ -119,6 +120,14 @@ var headMeanings = map[string]meaning{
 		}
 		return total
 	}},
+	// A number to the power of another.
+	"power": {toGGUF: func(c call) any {
+		x, y := c.arg(0), c.arg(1)
+		if x == nil || y == nil {
+			return nil
+		}
+		return math.Pow(double(x), double(y))
+	}},
 	// The square root of a number.
 	"root": {root, root},
 	// Attention is scaled by a head, but in the largest model, which llama.cpp knows by its
@@ -170,14 +179,16 @@ func (c call) layersAre(field string, value call) {
 	}
 }
 
-// alike refuses two values that differ in a layer.
+// alike refuses two values that differ in a layer, of one pair of its arguments after the other.
 func alike(c call) {
-	a, _ := each(call{c.Model, c.args[:1]}).([]any)
-	b, _ := each(call{c.Model, c.args[1:]}).([]any)
-	for i := range min(len(a), len(b)) {
-		if a[i] != nil && a[i] != b[i] {
-			c.refuse("layer %d has %v for %s, and %v for %s", i, a[i], c.args[0], b[i], c.args[1])
-			return
+	for pair := range slices.Chunk(c.args, 2) {
+		a, _ := each(call{c.Model, pair[:1]}).([]any)
+		b, _ := each(call{c.Model, pair[1:]}).([]any)
+		for i := range min(len(a), len(b)) {
+			if a[i] != nil && a[i] != b[i] {
+				c.refuse("layer %d has %v for %s, and %v for %s", i, a[i], pair[0], b[i], pair[1])
+				return
+			}
 		}
 	}
 }

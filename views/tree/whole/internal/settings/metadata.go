@@ -72,7 +72,8 @@ func (s *Model) key(f *architectures.Fact, zero bool) any {
 		return s.typed(f, zero, key, v)
 	}
 	blocks, _ := s.known["blocks"].(int64)
-	if n := int64(a.Len()); !f.List && (n == 0 || n != blocks) || n > mostHeads {
+	layers, _ := s.known["n_layers"].(int64) // without those that predict further tokens
+	if n := int64(a.Len()); !f.List && (n == 0 || n != blocks && n != layers) || n > mostHeads {
 		s.refuse("%s has %d values, and there are %d layers", key, n, blocks)
 		return nil
 	}

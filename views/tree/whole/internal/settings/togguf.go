@@ -45,6 +45,12 @@ func (s *Model) chooseClass() error {
 		name = classes[0]
 		named = func(c architectures.Class) bool { return c.Name == name }
 	}
+	if architectures.HasExpertLayers(s.cfg.Words("layers_block_type"), s.cfg.Word("hybrid_override_pattern")) {
+		if all := architectures.OfClass(func(c architectures.Class) bool { return c.Name == name+architectures.WithExperts }); len(all) > 0 {
+			s.arch = all[0]
+			return s.err()
+		}
+	}
 	find := func() bool {
 		all := architectures.OfClass(named)
 		if i := slices.IndexFunc(all, func(a *architectures.Settings) bool { return a.Makes("gguf") }); i >= 0 {
