@@ -355,7 +355,7 @@ func usualPattern(m *model) (any, bool) {
 	if !m.positive("sliding_window") {
 		return int64(0), true
 	}
-	return map[string]int64{"gemma3": 6, "gemma2": 2, "cohere2": 4, "gpt-oss": 2, "afmoe": 4}[m.arch], true
+	return map[string]int64{"gemma3": 6, "gemma-embedding": 6, "gemma2": 2, "cohere2": 4, "gpt-oss": 2, "afmoe": 4}[m.arch], true
 }
 
 func tied(m *model) (any, bool) {

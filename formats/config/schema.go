@@ -85,12 +85,20 @@ var table = []field{
 		first: ffnOf, without: inner("layers.0.ffn.down.weight"), tensors: true},
 	{name: "vocab_size", hf: keys("padded_vocab_size"), without: vocabulary, tensors: true},
 	{name: "max_seq_len", gguf: keys("decoder.context_length"), hf: keys("max_seq_len seq_length max_target_positions"),
-		without: always(int64(2048))},
+		without: func(m *model) (any, bool) {
+			if strings.HasPrefix(m.arch, "t5") {
+				return int64(512), true
+			}
+			return int64(2048), true
+		}},
 
 	{name: "norm_eps", kind: real, gguf: keys("attention.layer_norm_rms_epsilon attention.layer_norm_epsilon"), hf: keys("rms_norm_eps layer_norm_eps layer_norm_epsilon norm_epsilon norm_eps layernorm_epsilon"),
 		without: func(m *model) (any, bool) {
 			if strings.HasPrefix(m.arch, "gemma") {
 				return 1e-6, true
+			}
+			if m.arch == "bert" {
+				return 1e-12, true
 			}
 			return 1e-5, true
 		}},
@@ -107,7 +115,7 @@ var table = []field{
 		without: usualPattern},
 	{name: "rope_local_theta", kind: real, hf: keys("rope_local_theta swa_rope_theta"),
 		without: func(m *model) (any, bool) {
-			if m.arch == "gemma3" {
+			if m.arch == "gemma3" || m.arch == "gemma-embedding" {
 				return 10000.0, true
 			}
 			return m.value("rope_theta")

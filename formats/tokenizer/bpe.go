@@ -25,7 +25,7 @@ func (s *source) byteBPE(v *Vocabulary) {
 	}
 	v.Model = "gpt2"
 	s.preTokenizer(v)
-	if s.Architecture == "bert" {
+	if s.Architecture == "bert" || s.Architecture == "jina-bert-v2" {
 		s.segments(v)
 	}
 	s.bpe(v, addedType)

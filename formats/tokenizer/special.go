@@ -116,9 +116,9 @@ func (s *source) segments(v *Vocabulary) {
 		if v.Segments = count; !ok || count <= 0 {
 			s.fail("config.json: type_vocab_size is %s, which is not a number of token types", tensorfs.Quote(r.String()))
 		}
-	case s.Architecture == "bert" && s.config("model_type").Text() == "distilbert":
+	case s.Architecture == "bert" && s.config("model_type").Text() == "distilbert", s.Architecture == "neo-bert":
 		v.Segments = 1
-	case s.Architecture == "bert" || s.Architecture == "nomic-bert":
+	case s.Architecture == "bert" || s.Architecture == "nomic-bert" || s.Architecture == "jina-bert-v2":
 		v.Segments = 2
 	}
 }

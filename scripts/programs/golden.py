@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2] / "testdata/architectures"
 EXPECTED = ROOT / "expected"
 VENVS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tensorfs-tests/programs"
 CONVERTER = VENVS / "converter"
-TOKENIZER = ("tokenizer", "special_tokens_map", "added_tokens", "vocab", "merges", "chat_template")
+TOKENIZER = ("tokenizer", "spiece", "sentencepiece", "special_tokens_map", "added_tokens", "vocab", "merges", "chat_template")
 # What a config.json says that no GGUF file has.
 TRANSIENT = ("torch_dtype", "dtype", "transformers_version", "auto_map", "use_cache", "initializer_range", "*dropout*", "*pdrop", "_name_or_path", "architectures_*")
 
@@ -54,9 +54,12 @@ def fill(model, seed: int) -> None:
             continue
         near = 1 if "norm" in name.lower() and name.endswith("weight") else 0
         p.data = (near + torch.randint(-16, 17, p.shape, generator=g) / 128).to(p.dtype)
+    for name, module in model.named_modules():  # no position has these rows, and no GGUF file
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None):
+            module.weight.data[: module.padding_idx + 1] = 0
 
 
-def save(case: str, config: Path, like: str) -> None:
+def save(case: str, config: Path, like: str, dtype: str) -> None:
     import torch
     import transformers
 
@@ -67,7 +70,7 @@ def save(case: str, config: Path, like: str) -> None:
         shutil.copy(config, Path(work) / "config.json")
         model = kind(transformers.AutoConfig.from_pretrained(work))
     fill(model, zlib.crc32(case.encode()))
-    model.to(torch.bfloat16).save_pretrained(directory)
+    model.to(getattr(torch, dtype)).save_pretrained(directory)
     (directory / "config.json").rename(directory / "config.v5.json")
     (directory / "generation_config.json").unlink(missing_ok=True)
     (directory / "config.json").write_text(json.dumps(said, indent=1) + "\n")
@@ -160,8 +163,9 @@ def as_f32(dtype: str, data: bytes) -> bytes:
     return np.frombuffer(data, {"F16": "<f2", "F32": "<f4"}[dtype]).astype("<f4").tobytes()
 
 
-def hf(case: str, kind: str, single: list[str]) -> None:
-    """What the GGUF file has as F32 stays so: vectors, tensors that it has as they are, and those that are called so."""
+def hf(case: str, kind: str, single: list[str], cut: str, drop: list[str]) -> None:
+    """What the GGUF file has as F32 stays so: vectors, tensors that it has as they are, and those that are called so. Of names that begin with
+    cut it is left out; what drop matches no GGUF file has."""
     directory = ROOT / case
     config = json.loads((directory / "config.json").read_text())
     tensors = weights_of(directory)
@@ -174,15 +178,16 @@ def hf(case: str, kind: str, single: list[str]) -> None:
     rows = [line.split("\t") for line in (EXPECTED / f"{case}.tensors.tsv").read_text().splitlines()]
     wide = {row[4] for row in rows if row[1] == "F32"}
     text = spell("name", "dtype", "shape", "sha256")
-    for name, (dtype, shape, data) in sorted(tensors.items()):
+    kept = {name.removeprefix(cut): t for name, t in tensors.items() if not any(fnmatch.fnmatch(name, p) for p in drop)}
+    for name, (dtype, shape, data) in sorted(kept.items()):
         if name.endswith("A_log"):
             pass  # which comes back as it was
         elif len(shape) == 1 or digest(as_f32(dtype, data)) in wide or any(fnmatch.fnmatch(name, p) for p in single):
             dtype, data = "F32", as_f32(dtype, data)
         text += spell(name, dtype, "x".join(map(str, shape)), digest(data))
     (EXPECTED / f"{case}.hf.tsv").write_text(text)
-    kept = {k: v for k, v in config.items() if not any(fnmatch.fnmatch(k, p) for p in TRANSIENT)}
-    (EXPECTED / f"{case}.hf.config.json").write_text(json.dumps(kept, indent=1) + "\n")
+    said = {k: v for k, v in config.items() if not any(fnmatch.fnmatch(k, p) for p in TRANSIENT)}
+    (EXPECTED / f"{case}.hf.config.json").write_text(json.dumps(said, indent=1) + "\n")
 
 
 def weights_of(directory: Path) -> dict[str, tuple[str, list[int], bytes]]:
@@ -264,15 +269,20 @@ def main() -> int:
     parser.add_argument("--pre", default="")
     parser.add_argument("--as", dest="kind", default="")
     parser.add_argument("--f32", nargs="*", default=[])
+    parser.add_argument("--dtype", default="bfloat16", help="of save")
+    parser.add_argument("--cut", default="", metavar="PREFIX", help="of hf: the class that comes back has no such beginning of names")
+    parser.add_argument("--drop", action="append", default=[], metavar="PATTERN", help="of hf: tensors that GGUF files do not have")
     o = parser.parse_args()
     if o.command == "save":
-        save(o.case[0], Path(o.case[1]), o.case[2])
+        save(o.case[0], Path(o.case[1]), o.case[2], o.dtype)
         return 0
     for case in o.case:
         if o.command == "convert":
             convert(case, o.pre)
+        elif o.command == "hf":
+            hf(case, o.kind, o.f32, o.cut, o.drop)
         else:
-            hf(case, o.kind, o.f32) if o.command == "hf" else mlx(case)
+            mlx(case)
     return 0
 
 

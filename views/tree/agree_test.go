@@ -62,7 +62,14 @@ var ownOf = map[string]string{
 	"exaone4":         "rope_scaling_factor rope_orig_ctx",
 	"deepseek3":       "n_nextn_layers", // the converter leaves the layer out
 	"qwen3":           "tie_embeddings", // the matrix is stored though it is tied
-	"glm":             "max_seq_len",    // the converter writes the width of the hidden state
+	"mt5":             "tie_embeddings",
+	"t5-lm-head":      "tie_embeddings",
+	"umt5":            "tie_embeddings",
+	"eurobert":        "tie_embeddings", // there is no such matrix
+	"llama-embed":     "tie_embeddings rope_scaling_factor rope_orig_ctx",
+	"t5encoder":       "tie_embeddings",
+	"umt5-model":      "tie_embeddings",
+	"glm":             "max_seq_len", // the converter writes the width of the hidden state
 
 	"hunyuan-dense": "rope_theta rope_local_theta rope_scaling_type rope_orig_ctx", // the converter works alpha into the base
 	"qwen3-vl-moe":  "tie_embeddings",                                              // transformers 5 writes the default of the class for text

@@ -134,7 +134,7 @@ func TestConfigTensorReasons(t *testing.T) {
 		{"phi3", "rope_factors_short.weight", nil, []float32{1, 1, 8, 8}, "no rope_factors_long.weight"},
 		{"bert", "token_type_embedding.weight", []int64{2, 3, 4}, nil, "has the shape [2 3 4]"},
 		{"bert", "position_embedding.weight", nil, nil, "no embedding of positions"},
-		{"bert", "token_type_embedding.weight", nil, nil, "no embedding of token types"},
+		{"bert", "token_type_embedding.weight", nil, nil, "distilbert has 1e-12"},
 		{"deepseek2", "layers.0.attention.kv_a.weight", []int64{24, 33}, nil, "layers.0.attention.kv_a.weight"},
 	} {
 		s := newSample(c.arch, nil)

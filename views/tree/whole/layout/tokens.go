@@ -65,14 +65,19 @@ func outputOrTokens(w *Walk, p *part) (*tensorfs.Tensor, error) {
 // outputUnlessTied is the output, nil where it has the numbers of the embedding, stored twice.
 func outputUnlessTied(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	t, tokens := w.take(p.canonical()), w.find(Embedding+p.param)
-	if t == nil || tokens == nil || t.Quant != nil || tokens.Quant != nil || t.DType != tokens.DType || !slices.Equal(t.Shape, tokens.Shape) {
-		return t, nil
-	}
-	same, err := sameBytes(t.Data, tokens.Data)
+	same, err := Same(t, tokens)
 	if same || err != nil {
 		return nil, err
 	}
 	return t, nil
+}
+
+// Same reports whether two tensors are stored alike, with the same numbers.
+func Same(t, other *tensorfs.Tensor) (bool, error) {
+	if t == nil || other == nil || t.Quant != nil || other.Quant != nil || t.DType != other.DType || !slices.Equal(t.Shape, other.Shape) {
+		return false, nil
+	}
+	return sameBytes(t.Data, other.Data)
 }
 
 // sameBytes compares data of one size, up to the first difference.

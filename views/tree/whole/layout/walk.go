@@ -243,11 +243,16 @@ func (w *Walk) module(t *architectures.Tensor, layer string) *module {
 	default:
 		name := w.Arch.InHF(spelling, layer, nth)
 		if w.Arch.Bare != nil && w.Arch.Bare.Holds(w.Fact) {
-			name = strings.TrimPrefix(name, "model.")
+			for _, body := range bodies {
+				name = strings.TrimPrefix(name, body)
+			}
 		}
 		return &module{t, from, name}
 	}
 }
+
+// bodies are what classes with a head put before the names of those without.
+var bodies = []string{"model.", "roberta.", "distilbert."}
 
 // make makes the weight and the bias of a module.
 func (w *Walk) make(m *module) error {
@@ -399,13 +404,13 @@ func (w *Walk) inLayer(stem string) string {
 	if w.isApart() && w.To == GGUF {
 		return w.nextIn(stem)
 	}
-	return fmt.Sprintf("layers.%d.%s", w.layer, stem)
+	return architectures.Canonical(stem, fmt.Sprintf("%d.", w.layer))
 }
 
 // Fact returns a fact of the model, for conditions: the sizes, what was given with the
 // walk, and of the walk itself
 //
-//	has.STEM            the layer has the weight of that module
+//	has.STEM            the layer, or the model, has the weight of that module
 //	has.layers.N.STEM   that layer has it
 //	layer               the number of the layer
 //	mlx                 the tensors are for mlx-lm
@@ -415,7 +420,7 @@ func (w *Walk) Fact(name string) any {
 	case strings.HasPrefix(stem, "layers."):
 		return w.has(stem)
 	case isTensor:
-		return w.has(w.inLayer(stem))
+		return w.has(stem) || w.has(w.inLayer(stem))
 	case name == "mlx":
 		return w.To == MLX
 	case name == "layer":

@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
 // generalMeanings are about the model as a whole.
@@ -46,6 +47,14 @@ var generalMeanings = map[string]meaning{
 	// Whether the embedding is the last matrix too. mlx-lm's gpt2 always has it so, and
 	// mlx/ has no other matrix for it.
 	"tied": {fromGGUF: func(c call) any { return c.tied() }},
+	// The same, where a copy of the embedding counts too: T5 scales what comes before it.
+	"tied_or_same": {fromGGUF: func(c call) any {
+		same, err := layout.Same(c.tensor("output.weight"), c.tensor(layout.Embedding+".weight"))
+		if err != nil {
+			c.fail(err)
+		}
+		return c.tied() || same
+	}},
 	"untied": {fromGGUF: check(func(c call) {
 		if c.tied() {
 			c.refuse("mlx-lm's %s has a matrix for the output, and the file has none", c.modelType())

@@ -19,6 +19,13 @@ var headMeanings = map[string]meaning{
 				c.refuse("%s is %s, and a GGUF file of %s would have %v", c.args[i].Name, Shown(c.cfg.Value(c.args[i].Name)), c.arch.GGUF, c.arg(i+1))
 			}
 		}
+	}), fromGGUF: check(func(c call) { // keys, if they are there
+		for i := 0; i+1 < len(c.args); i += 2 {
+			got, want := c.raw(c.args[i].Name), c.arg(i+1)
+			if got != nil && got != want && float32(double(got)) != float32(double(want)) {
+				c.refuse("%s is %s, and %s has %v", c.full(c.args[i].Name), Shown(got), c.modelType(), want)
+			}
+		}
 	})},
 	// Pairs of values that are the same in each layer.
 	"alike": {check(alike), check(alike)},

@@ -218,14 +218,19 @@ func (s *Model) tensor(name string) *tensorfs.Tensor {
 	if t := s.given.Tensor(name + ".weight"); t != nil {
 		return t
 	}
-	name = layerPrefix(max(s.layer, 0)) + name
+	name = inLayer(max(s.layer, 0), name)
 	if t := s.given.Tensor(name + ".weight"); t != nil {
 		return t
 	}
 	return s.given.Tensor(name) // of a module that is one tensor
 }
 
-func layerPrefix(layer int64) string { return "layers." + strconv.FormatInt(layer, 10) + "." }
+func layerPrefix(layer int64) string { return inLayer(layer, "") }
+
+// inLayer is the canonical name of a module of a layer.
+func inLayer(layer int64, module string) string {
+	return architectures.Canonical(module, strconv.FormatInt(layer, 10)+".")
+}
 
 // count returns a fact that is a whole number, the largest of all layers; 0 without it.
 func (s *Model) count(name string) (n int64) {
@@ -331,7 +336,7 @@ func (s *Model) checkShapes() {
 		}
 		return facts(name)
 	})
-	hold := func(prefix string, list []architectures.Tensor) (found bool) {
+	hold := func(list []architectures.Tensor) (found bool) {
 		for i := range list {
 			t := &list[i]
 			stays := func(move string) bool {
@@ -340,7 +345,11 @@ func (s *Model) checkShapes() {
 			if slices.ContainsFunc(t.Moves, func(m architectures.Move) bool { return !stays(m.Name) }) || !t.When.Holds(sizes.Fact) {
 				continue
 			}
-			have := s.tensor(prefix + t.Module + ".weight")
+			name := t.Module
+			if s.layer >= 0 {
+				name = inLayer(s.layer, name)
+			}
+			have := s.tensor(name + ".weight")
 			found = found || have != nil
 			want := make([]int64, len(t.Shape))
 			for i, name := range t.Shape {
@@ -358,12 +367,12 @@ func (s *Model) checkShapes() {
 		}
 		return found
 	}
-	hold("", described.First)
-	hold("", described.Last)
+	hold(described.First)
+	hold(described.Last)
 	defer func() { s.layer = -1 }()
 	layers := s.count("n_layers")
 	for s.layer = range layers {
-		found := hold(layerPrefix(s.layer), described.Layer)
+		found := hold(described.Layer)
 		if !found && s.to == architectures.FromGGUF {
 			s.refuse("there are %d layers, and the file has no %sattention.output.weight", layers, layerPrefix(s.layer))
 		}

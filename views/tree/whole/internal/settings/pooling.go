@@ -1,9 +1,11 @@
 package settings
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -28,6 +30,25 @@ var poolings = []struct {
 var poolingMeanings = map[string]meaning{
 	"pooling":     {toGGUF: poolingType},
 	"token_types": {fromGGUF: tokenTypes},
+	// The same of a model that classifies texts.
+	"classifier_pooling": {toGGUF: func(c call) any {
+		word := cmp.Or(c.cfg.Word("classifier_pooling"), "cls")
+		for _, p := range poolings {
+			if p.word == word && p.number != 0 {
+				return p.number
+			}
+		}
+		c.refuse("classifier_pooling is %s, which a GGUF file cannot say", Shown(word))
+		return nil
+	}, fromGGUF: func(c call) any {
+		for _, p := range poolings {
+			if c.raw("classifier_pooling") == any(p.number) && p.number != 0 {
+				return p.word
+			}
+		}
+		c.refuse("the file does not say how the classifier pools")
+		return nil
+	}},
 	// What the answers of a model that classifies texts are called, unless that says nothing.
 	"labels": {toGGUF: func(c call) any {
 		labels := c.cfg.Object("id2label")
@@ -35,7 +56,7 @@ var poolingMeanings = map[string]meaning{
 		for id := range labels.top.All() {
 			list = append(list, id)
 		}
-		slices.SortFunc(list, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+		slices.SortFunc(list, func(a, b any) int { return byNumber(a.(string), b.(string)) })
 		for i, id := range list {
 			list[i] = labels.Word(id.(string))
 		}
@@ -43,7 +64,48 @@ var poolingMeanings = map[string]meaning{
 			return nil
 		}
 		return list
+	}, fromGGUF: func(c call) any {
+		var o Object
+		for i, name := range c.answers() {
+			o = append(o, Member{strconv.Itoa(i), name})
+		}
+		return o
 	}},
+	// The numbers of the answers, by what they are called.
+	"label_numbers": {fromGGUF: func(c call) any {
+		var o Object
+		for i, name := range c.answers() {
+			o = append(o, Member{name, int64(i)})
+		}
+		return o
+	}},
+}
+
+// byNumber compares the numbers of labels: 2 is before 10.
+func byNumber(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
+
+// answers are what the rows of the last matrix of a model that classifies texts are
+// called: as transformers has it where the file does not say.
+func (c call) answers() (list []string) {
+	const matrix = "classifier_output"
+	rows, _ := c.fact("rows." + matrix).(int64)
+	names, said := c.raw("classifier_labels").([]any)
+	if said && int64(len(names)) != rows || rows > maxList {
+		c.refuse("%s has %d texts, and the model %d answers", c.full("classifier_labels"), len(names), rows)
+		return nil
+	}
+	for i := range rows {
+		name := fmt.Sprint("LABEL_", i)
+		if said {
+			name, _ = names[i].(string)
+		}
+		if slices.Contains(list, name) {
+			c.refuse("%s has %s twice", c.full("classifier_labels"), Shown(name))
+			return nil
+		}
+		list = append(list, name)
+	}
+	return list
 }
 
 // poolingFields returns the fields that say what a pooling_type of GGUF says, one
