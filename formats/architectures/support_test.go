@@ -29,8 +29,8 @@ func TestSupport(t *testing.T) {
 	if len(Support()) < 280 || made["gguf"] < 50 || made["hf"] < 50 || made["mlx"] < 40 || made["vision"] < 12 {
 		t.Errorf("%d classes: %v", len(Support()), made)
 	}
-	i := slices.IndexFunc(Support(), func(s Supported) bool { return s.Class == "NomicBertModel" })
-	if s := Support()[i]; !slices.Equal(s.Made(), []string{"gguf"}) || len(s.Reasons()) != 2 || s.Architecture != "nomic-bert" {
+	i := slices.IndexFunc(Support(), func(s Supported) bool { return s.Class == "NeoBERT" })
+	if s := Support()[i]; !slices.Equal(s.Made(), []string{"gguf"}) || len(s.Reasons()) != 2 || s.Architecture != "neo-bert" {
 		t.Errorf("%+v", s)
 	}
 }

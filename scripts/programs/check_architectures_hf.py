@@ -23,6 +23,8 @@ UNSTORED = ("pooler.dense.", "vocab_")
 LOADERS = (  # by the end of the class that config.json names; the last one has no head
     ("ForSequenceClassification", transformers.AutoModelForSequenceClassification),
     ("T5ForConditionalGeneration", transformers.AutoModelForSeq2SeqLM),
+    ("T5WithLMHeadModel", transformers.AutoModelForSeq2SeqLM),
+    ("T5EncoderModel", transformers.AutoModelForTextEncoding),
     ("ForConditionalGeneration", transformers.AutoModelForImageTextToText),
     ("ForCausalLM", transformers.AutoModelForCausalLM),
     ("", transformers.AutoModel),
@@ -43,7 +45,7 @@ class Loaded:
 
     def states(self, ids: list[int], **more: torch.Tensor) -> np.ndarray:
         """The logits, or of a model without a head the states."""
-        if self.model.config.is_encoder_decoder:
+        if self.model.config.is_encoder_decoder and hasattr(self.model, "decoder"):
             more["decoder_input_ids"] = torch.tensor([[self.model.config.decoder_start_token_id, *ids[:3]]])
         with torch.no_grad():
             out = self.model(input_ids=torch.tensor([ids]), **more)
