@@ -29,11 +29,11 @@ func mistake(file string, line int, format string, args ...any) error {
 // knownWords are the words of a block.
 var knownWords = strings.Fields(`
 	makes prefix mlx bare first layer last next dropped varies sizes implied
-	class writes gguf when only known refuse rope keys needs vocab config heads ends check agree mlx_agree
+	class writes gguf when where answers only known refuse rope keys needs vocab config heads ends check agree mlx_agree
 	tower rows types beside text tokens`)
 
 // ownWords are those that a block does not have of the one that it is like.
-var ownWords = []string{"class", "writes", "gguf", "when", "bare", "beside", "text", "tokens"}
+var ownWords = []string{"class", "writes", "gguf", "when", "where", "answers", "bare", "beside", "text", "tokens"}
 
 // readBlocks reads the architectures of a text, in order, with the lines of those that
 // they are like.

@@ -16,6 +16,7 @@ type Settings struct {
 	Classes []Class
 	Written Class  // in config.json of a directory that is made of a GGUF file
 	When    string // the condition in which a GGUF file of that name is meant; "" where no other is
+	Where   string // the condition in which a config.json of its classes is meant; "" where no other is
 	Only    []Only
 	Keys    []Setting // facts that are written to a GGUF file
 	Config  []Setting // fields that are written to a config.json
@@ -62,6 +63,14 @@ func (s *Settings) Has(word, name string) bool {
 // Lossy reports whether an item of that name is lost from GGUF to config.json.
 func (s *Settings) Lossy(word, name string) bool {
 	return slices.ContainsFunc(s.words[word], func(x Item) bool { return x.Text == name+">" })
+}
+
+// Words returns the items of a word.
+func (s *Settings) Words(word string) (list []string) {
+	for _, x := range s.words[word] {
+		list = append(list, x.Text)
+	}
+	return list
 }
 
 // Word returns the first item of a word, "" without one.
@@ -138,6 +147,7 @@ var settingReaders = map[string]func(*Settings, Item) error{
 	"needs": isFact, "check": isCall, "agree": isCall, "mlx_agree": isCall,
 	"gguf":   func(s *Settings, x Item) error { s.GGUF = x.Text; return nil },
 	"when":   func(s *Settings, x Item) error { s.When = x.Text; return nil },
+	"where":  func(s *Settings, x Item) error { s.Where = x.Text; return isCall(s, x) },
 	"class":  func(s *Settings, x Item) error { s.Classes = append(s.Classes, classOf(x)); return nil },
 	"writes": func(s *Settings, x Item) error { s.Written = classOf(x); return nil },
 }

@@ -66,7 +66,7 @@ func readSupport(file, text string) ([]Supported, error) {
 	}
 	for _, s := range AllSettings() {
 		for _, c := range s.Classes {
-			if c.Name == "" || strings.HasSuffix(c.Name, WithExperts) { // which the class alone stands for
+			if c.Name == "" || s.Where != "" || strings.HasSuffix(c.Name, WithExperts) { // which the class alone stands for
 				continue
 			}
 			of(c.Name).Architecture = s.GGUF

@@ -1,6 +1,7 @@
 package whole
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/tensorfs/tensorfs"
@@ -28,6 +29,10 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
+	answers, err := answersOf(about, vocabulary)
+	if err != nil {
+		return nil, err
+	}
 	tokens, err := vocabulary.Keys()
 	if err != nil {
 		return nil, err
@@ -37,7 +42,7 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, notes, err := tensors(m, cfg, opts, len(vocabulary.Tokens), sizesOf(meta))
+	list, notes, err := tensors(m, cfg, opts, len(vocabulary.Tokens), sizesOf(meta), answers...)
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +57,36 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 	}
 	f.addProjector(m, cfg, opts, vocabulary.Tokens, notes.Left)
 	return f, nil
+}
+
+// rerank is how llama.cpp asks a reranker, whose answer is one word.
+const rerank = `<|im_start|>system
+Judge whether the Document meets the requirements based on the Query and the Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>
+<|im_start|>user
+<Instruct>: Given a web search query, retrieve relevant passages that answer the query
+<Query>: {query}
+<Document>: {document}<|im_end|>
+<|im_start|>assistant
+<think>
+
+</think>
+
+`
+
+// answersOf returns the rows of the tokens with one of which a model answers, nil for one
+// that answers with text, and adds how it is asked to its templates.
+func answersOf(about *settings.Model, v *tokenizer.Vocabulary) (rows []int64, err error) {
+	for _, answer := range about.Answers() {
+		row := slices.Index(v.Tokens, answer)
+		if row < 0 {
+			return nil, fmt.Errorf("the vocabulary has no token %q, with which the model answers", answer)
+		}
+		rows = append(rows, int64(row))
+	}
+	if rows != nil {
+		v.Templates = append(v.Templates, tokenizer.Template{Name: "rerank", Text: rerank})
+	}
+	return rows, nil
 }
 
 // addProjector adds the file of the model's vision tower, where it has one, or notes why

@@ -38,10 +38,11 @@ type fileTensors struct {
 // tensors returns the tensors of the GGUF file, in the order in which llama.cpp
 // needs them: token_embd, blk.0.*, ..., output_norm, output; or, if types are asked
 // for, in that of llama-quantize. The error is why there is no such file. rows is how
-// many rows of the embedding are kept, 0 for all of them. of is what types depend on.
-func tensors(m *tensorfs.Model, cfg settings.Fields, opts Options, rows int, of preset.Model) ([]gguf.Stored, tensorNotes, error) {
+// many rows of the embedding are kept, 0 for all of them, and answers which of the output,
+// none for all. of is what types depend on.
+func tensors(m *tensorfs.Model, cfg settings.Fields, opts Options, rows int, of preset.Model, answers ...int64) ([]gguf.Stored, tensorNotes, error) {
 	x := &fileTensors{opts: opts, notes: tensorNotes{Types: map[string]int{}, Exact: true, Left: Towers{}}}
-	if _, err := walk(m, cfg, of.Architecture, int64(rows), x, x.notes.Left); err != nil {
+	if _, err := walk(m, cfg, of.Architecture, int64(rows), answers, x, x.notes.Left); err != nil {
 		return nil, tensorNotes{}, err
 	}
 	return x.finish(of)
@@ -51,13 +52,13 @@ func tensors(m *tensorfs.Model, cfg settings.Fields, opts Options, rows int, of 
 const maxLayers = 512
 
 // walk makes the tensors of an architecture for a sink, and counts those of towers.
-func walk(m *tensorfs.Model, cfg settings.Fields, arch string, rows int64, sink layout.Sink, towers Towers) (*layout.Walk, error) {
+func walk(m *tensorfs.Model, cfg settings.Fields, arch string, rows int64, answers []int64, sink layout.Sink, towers Towers) (*layout.Walk, error) {
 	a := architectures.Find(arch)
 	if a == nil || !a.Makes("gguf") {
 		return nil, fmt.Errorf("the tensors of the architecture %s are not known", tensorfs.Quote(arch))
 	}
 	w := layout.New(m, a, layout.GGUF, layoutFacts(m, cfg))
-	w.Sink, w.Rows, w.Another = sink, rows, towers.Add
+	w.Sink, w.Rows, w.Answers, w.Another = sink, rows, answers, towers.Add
 	var ok bool
 	if w.Layers, ok = cfg.Integer("n_layers", "num_hidden_layers", "n_layer", "num_layers"); !ok {
 		w.Layers = int64(len(cfg.Words("layers_block_type"))) // which of Nemotron-H is all that says it
@@ -137,7 +138,7 @@ func InLayoutOfGGUF(m *tensorfs.Model, rows int64) (list, left []tensorfs.Tensor
 	}
 	arch := about.Architecture()
 	var made layout.List
-	w, err := walk(m, cfg, arch, rows, &made, Towers{})
+	w, err := walk(m, cfg, arch, rows, nil, &made, Towers{})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -52,6 +52,8 @@ var moves = map[string]Move{
 	"alternate":    {Find: alternating, All: alternated},
 	"keep":         {To: keepTokens},
 	"tokens":       {Find: outputOrTokens},
+	"answers":      {Find: answers},
+	"unanswered":   {Find: unanswered},
 	"unless_mlx":   {All: unlessMLX},
 	"unless_tied":  {Find: outputUnlessTied},
 	"positions":    {To: cutPositions, From: addPositions},

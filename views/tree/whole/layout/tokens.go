@@ -72,6 +72,43 @@ func outputUnlessTied(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	return t, nil
 }
 
+// answers are the rows of the output for the tokens with which the model answers, nil for
+// one that answers with text.
+func answers(w *Walk, p *part) (*tensorfs.Tensor, error) {
+	if w.Answers == nil || p.param != ".weight" {
+		return nil, nil
+	}
+	of := w.find("output.weight")
+	if of == nil {
+		of = w.find(Embedding + ".weight")
+	}
+	if of == nil || len(of.Numbers()) != 2 {
+		return nil, errors.New("there is no output")
+	}
+	of, err := loose(of)
+	if err != nil {
+		return nil, err
+	}
+	var rows []*tensorfs.Tensor
+	for _, row := range w.Answers {
+		t, err := arrange.Slice(of, 0, row, 1)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, t)
+	}
+	return arrange.Join(0, rows...)
+}
+
+// unanswered is the output of a model that answers with text.
+func unanswered(w *Walk, p *part) (*tensorfs.Tensor, error) {
+	t := w.take(p.canonical())
+	if w.Answers != nil {
+		return nil, nil
+	}
+	return t, nil
+}
+
 // Same reports whether two tensors are stored alike, with the same numbers.
 func Same(t, other *tensorfs.Tensor) (bool, error) {
 	if t == nil || other == nil || t.Quant != nil || other.Quant != nil || t.DType != other.DType || !slices.Equal(t.Shape, other.Shape) {

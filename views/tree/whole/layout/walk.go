@@ -43,6 +43,7 @@ type Walk struct {
 	Sizes  *architectures.Sizes
 	Layers int64 // how many layers are made
 
+	Answers []int64                       // rows of the output that GGUF files keep, nil for all
 	Rows    int64                         // of the embedding that GGUF files keep, 0 for all
 	Float   tensorfs.DType                // what mlx-lm casts plain numbers to; Unknown to keep what is stored
 	Another func(t *tensorfs.Tensor) bool // reports whether a tensor is of another part than the language model; nil: none is

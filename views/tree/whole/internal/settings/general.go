@@ -3,6 +3,7 @@ package settings
 import (
 	"math"
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -61,9 +62,10 @@ var generalMeanings = map[string]meaning{
 		}
 	})},
 	"nothing": {fromGGUF: func(call) any { return nil }},
-	// The answer is one number, though the class is that of models that answer with text.
+	// The answer is one of two words, though the class is that of models that answer with text.
+	"is_reranker": {toGGUF: func(c call) any { return c.isReranker() }},
 	"reranker": {toGGUF: check(func(c call) {
-		if text, err := ReadText(c.m, "README.md", MaxText); err == nil && strings.Contains(string(text), "# Qwen3-Reranker") {
+		if c.isReranker() {
 			c.refuse("the model is a reranker, of which no GGUF file is made")
 		}
 	})},
@@ -75,6 +77,20 @@ var generalMeanings = map[string]meaning{
 		}
 		return n
 	}},
+}
+
+// isReranker reports whether a model is one by its README.md or by its name, as the converter
+// tells.
+func (s *Model) isReranker() bool {
+	text, err := ReadText(s.m, "README.md", MaxText)
+	if err != nil {
+		s.fail(err)
+	}
+	readme := strings.ToLower(string(text))
+	name := strings.ToLower(directoryName(s.m.Path) + "\n" + s.cfg.Word("_name_or_path") + "\n" + s.cfg.Word("model_type"))
+	return slices.ContainsFunc([]string{"qwen3-reranker", "qwen3-vl-reranker"}, func(kind string) bool {
+		return strings.Contains(readme, "# "+kind) || strings.Contains(name, kind)
+	})
 }
 
 func (s *Model) tied() bool {

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,13 +135,20 @@ func TestPooling(t *testing.T) {
 	}
 }
 
-// TestReranker has a model that its README.md alone tells from others.
+// TestReranker has models that their README.md or their name alone tells from others.
 func TestReranker(t *testing.T) {
-	const text = `{"architectures":["Qwen3ForCausalLM"]}`
-	for readme, want := range map[string]string{"---\na: b\n---\n# Qwen3-Reranker-0.6B\n": "reranker", "# Qwen3\n": ""} {
-		about, err := ToGGUF(modelOf(t, map[string]string{"README.md": readme}), parsed(t, text))
-		if (err != nil) != (want != "") || err == nil && about.Architecture() != "qwen3" {
-			t.Errorf("%q: %v", readme, err)
+	for _, c := range []struct {
+		readme, more string
+		want         []string
+	}{
+		{"---\na: b\n---\n# Qwen3-Reranker-0.6B\n", "", []string{"yes", "no"}},
+		{"", `,"_name_or_path":"Qwen/Qwen3-Reranker-4B"`, []string{"yes", "no"}},
+		{"# Qwen3\nUnlike Qwen3-Reranker.", "", nil},
+	} {
+		text := `{"architectures":["Qwen3ForCausalLM"]` + c.more + `}`
+		about, err := ToGGUF(modelOf(t, map[string]string{"README.md": c.readme}), parsed(t, text))
+		if err != nil || about.Architecture() != "qwen3" || !slices.Equal(about.Answers(), c.want) {
+			t.Errorf("%q: %v", c.readme, err)
 		}
 	}
 }

@@ -54,6 +54,9 @@ func TestMeanings(t *testing.T) {
 				uses(a.Name, e, map[bool]architectures.Direction{true: architectures.FromGGUF, false: architectures.ToGGUF}[strings.HasSuffix(word, "agree")])
 			}
 		}
+		if where, err := architectures.ParseExpr(a.Where); a.Where != "" && err == nil {
+			uses(a.Name, where, architectures.ToGGUF)
+		}
 		if when, err := architectures.ParseExpr(a.When); a.When != "" {
 			if err != nil {
 				t.Errorf("%s: %v", a.Name, err)

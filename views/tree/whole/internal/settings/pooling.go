@@ -204,7 +204,7 @@ func tokenTypes(c call) any {
 // and of decoders it wraps each text in the chat template.
 func (s *Model) Embedding() (files map[string][]byte, notes []string) {
 	v, key := s.keys.find("pooling_type")
-	if v == nil && s.arch.GGUF != "bert" {
+	if v == nil && s.arch.GGUF != "bert" || s.tensor("classifier_output.weight") != nil {
 		return nil, nil
 	}
 	n, _ := wholeNumber(v)

@@ -52,9 +52,11 @@ func (s *Model) chooseClass() error {
 		}
 	}
 	find := func() bool {
-		all := architectures.OfClass(named)
-		if i := slices.IndexFunc(all, func(a *architectures.Settings) bool { return a.Makes("gguf") }); i >= 0 {
-			s.arch = all[i]
+		for _, a := range architectures.OfClass(named) {
+			where, _ := architectures.ParseExpr(a.Where)
+			if a.Makes("gguf") && (a.Where == "" && s.arch == nil || a.Where != "" && where.HoldsIn(&s.env)) {
+				s.arch = a
+			}
 		}
 		return s.arch != nil
 	}
@@ -71,6 +73,9 @@ func (s *Model) chooseClass() error {
 	}
 	return s.err()
 }
+
+// Answers are the tokens with one of which the model answers, nil for one that answers with text.
+func (s *Model) Answers() []string { return s.arch.Words("answers") }
 
 // Keys returns the metadata of the GGUF file without the tokenizer's,
 // general.architecture first, or the reason why there is none.
