@@ -35,7 +35,8 @@ type Extenter interface {
 // Viewer is Data whose bytes are in memory, or can be, without a copy.
 type Viewer interface {
 	// View returns the bytes [off, off+n) and the memory that holds them, nil where
-	// that cannot be lost. Read the bytes only under [Guard].
+	// that cannot be lost. Read the bytes only under [Guard]. It returns no bytes and no
+	// error where they are better read than waited for: the function [View] does that.
 	View(off, n int64) ([]byte, Memory, error)
 }
 

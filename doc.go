@@ -18,7 +18,7 @@
 //	NewText(n, render)      a text of n pieces, rendered when they are read
 //
 // What Data can do beyond reading is found by type assertion. [Extenter] says
-// where the bytes are in the model's files, [Slicer] gives the kernel the memory
+// where the bytes are in the model's files, [Slices] gives the kernel the memory
 // that holds them. [View] gives that memory to Go code, which reads it under
 // [Guard] because a page of a mapped file can be lost at any time.
 //

@@ -18,8 +18,8 @@ type Memory interface {
 }
 
 // View returns the bytes [off, off+n) of d for reading under [Guard]: without
-// copying if d is a [Viewer] or a [Section] of one, otherwise in buf, which grows
-// as needed.
+// copying if d is a [Viewer], or a [Section] of one, that has them in memory, otherwise
+// in buf, which grows as needed.
 func View(d Data, off, n int64, buf *[]byte) ([]byte, Memory, error) {
 	return ViewContext(context.Background(), d, off, n, buf)
 }
@@ -32,7 +32,9 @@ func ViewContext(ctx context.Context, d Data, off, n int64, buf *[]byte) ([]byte
 	}
 	d, off = unwrap(d, off)
 	if v, ok := d.(Viewer); ok {
-		return v.View(off, n)
+		if b, memory, err := v.View(off, n); b != nil || err != nil {
+			return b, memory, err
+		}
 	}
 	*buf = slices.Grow((*buf)[:0], int(n))[:n]
 	return *buf, nil, ReadFullContext(ctx, d, *buf, off)

@@ -42,7 +42,42 @@ var clients = map[string]func(args []string) error{
 	"eio":      clientEIO,
 	"forgets":  clientForgets,
 	"stream":   clientStream,
+	"random":   clientRandom,
 	"exercise": clientExercise,
+}
+
+// clientRandom reads pages here and there of a file: MOUNTPOINT SIZE FILE COUNT.
+func clientRandom(args []string) error {
+	size, _ := strconv.ParseInt(args[1], 10, 64)
+	count, err := strconv.ParseInt(args[3], 10, 64)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(filepath.Join(args[0], args[2]))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	const page = 4096
+	pages := st.Size() / page
+	got, expected := make([]byte, page), make([]byte, page)
+	for i := range count {
+		off := (i*pages/count + i*7%5) * page // each is far from all others
+		if _, err := f.ReadAt(got, off); err != nil {
+			return err
+		}
+		if err := want(expected, args[2], size, off); err != nil {
+			return err
+		}
+		if !bytes.Equal(got, expected) {
+			return fmt.Errorf("%s: other bytes at %d", args[2], off)
+		}
+	}
+	return nil
 }
 
 // treeFile is a file of the test's tree.

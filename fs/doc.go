@@ -24,7 +24,7 @@
 // A read of Data in mapped memory ([tensorfs.Slices]) is answered with slices of that
 // memory, which only the kernel touches: a page that is lost there is an error
 // of the system call and EIO for the reader. All other Data is read into the
-// reply.
+// reply, and so is that of a file whose bytes the kernel does not have in memory.
 //
 // Data that is the whole of a file of this machine is read by the kernel itself
 // where root serves the mount (passthrough): at the speed of that file, from its

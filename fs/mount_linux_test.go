@@ -629,6 +629,32 @@ func TestLostModel(t *testing.T) {
 	}
 }
 
+// TestRandomReads reads pages here and there of a model that is on the disk: little more
+// than these pages is read from it, whatever the disk's read-ahead is.
+func TestRandomReads(t *testing.T) {
+	const reads = 50
+	model := newModel(t, 64<<20)
+	for _, dir := range []string{"raw", "f16", "joined"} {
+		s := serve(t, "model", model)
+		f, err := os.Open(model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = errors.Join(f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED), f.Close())
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := testlimit.DiskReads(s.cmd.Process.Pid)
+		s.run("random", s.mountpoint, strconv.FormatInt(s.size, 10), dir+"/f.large", strconv.Itoa(reads))
+		switch got := testlimit.DiskReads(s.cmd.Process.Pid) - before; {
+		case got == 0:
+			t.Skip("NOT TESTED: reading from a disk: the model is in memory")
+		case got > reads*3*4096:
+			t.Errorf("%s: %d reads of 4 KiB took %d KiB from the disk", dir, reads, got>>10)
+		}
+	}
+}
+
 // TestLostPage: the kernel runs into a lost page while it copies a reply, and a
 // handler into a bug.
 func TestLostPage(t *testing.T) {

@@ -2,8 +2,8 @@ package source
 
 import "golang.org/x/sys/unix"
 
-// bringIn has the kernel read a range of the file fd into its cache.
-func bringIn(fd int, step, from, to int64) { advise(fd, step, from, to) }
+// bringIn has the kernel read a range of the file into its cache.
+func (m *Mapped) bringIn(from, to int64) { advise(m.fd, m.step(), from, to) }
 
 // maxAdvised is how much one advice is for: its count has 32 bits.
 const maxAdvised = 1 << 30
@@ -16,5 +16,9 @@ func advise(fd int, _, from, to int64) {
 		_ = unix.FcntlFlock(uintptr(fd), unix.F_RDADVISE, &unix.Flock_t{Start: from, Len: min(to-from, maxAdvised)}) // it is only advice
 	}
 }
+
+// cached is not known here. The mapping is read by the kernel only, which stops nobody
+// else where a page has to come from the disk.
+func (*Mapped) cached(int64, int64) bool { return true }
 
 func readAheadOf(int) int64 { return leastAdvised }

@@ -5,15 +5,16 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// bringIn has the kernel read a range of the file fd into the page cache, step bytes
-// at a time and without waiting for it, unless it seems to be there already.
-func bringIn(fd int, step, from, to int64) {
-	if !cached(fd, from) || !cached(fd, from+(to-from)/2) || !cached(fd, to-1) {
-		advise(fd, step, from, to)
+// bringIn has the kernel read a range of the file into the page cache without waiting
+// for it, unless it seems to be there already.
+func (m *Mapped) bringIn(from, to int64) {
+	if !m.cached(from, to) {
+		advise(m.fd, m.step(), from, to)
 	}
 }
 
@@ -37,10 +38,32 @@ func readAheadOf(fd int) int64 {
 	return max(kib<<10, leastAdvised)
 }
 
-// cached reports whether the page at off is in the page cache. mincore would say
-// that only to the file's owner.
-func cached(fd int, off int64) bool {
+// cachedStep is how far apart the pages are by which cached judges.
+const cachedStep = 512 << 10
+
+// cached reports whether the bytes [from, to), of which there are some, seem to be in the
+// page cache: the last one is, which comes last, and one here and there before it.
+func (m *Mapped) cached(from, to int64) bool {
+	for at := to - 1; at >= from; at -= cachedStep {
+		if !m.cachedAt(at) {
+			return false
+		}
+	}
+	return true
+}
+
+// cachedAt reports whether the page at off is in the page cache. It asks by a read that
+// does not wait, since mincore and cachestat would tell only the file's owner. Some file
+// systems, such as tmpfs and overlayfs, have no such reads: there mincore says that all
+// is here to those whom it does not tell.
+func (m *Mapped) cachedAt(off int64) bool {
 	var b [1]byte
-	n, err := unix.Preadv2(fd, [][]byte{b[:]}, off, unix.RWF_NOWAIT)
-	return err == nil && n == 1
+	part := unix.Iovec{Base: &b[0], Len: 1}
+	n, _, err := unix.Syscall6(unix.SYS_PREADV2, uintptr(m.fd), uintptr(unsafe.Pointer(&part)), 1, uintptr(off), uintptr(off>>32), unix.RWF_NOWAIT)
+	if err == unix.EOPNOTSUPP {
+		page := &m.mem[off&^int64(os.Getpagesize()-1)]
+		_, _, err = unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(page)), 1, uintptr(unsafe.Pointer(&b[0])))
+		return err == 0 && b[0]&1 != 0
+	}
+	return err == 0 && n == 1
 }

@@ -3,9 +3,11 @@
 package source
 
 // bringIn is left to the kernel's own read-ahead.
-func bringIn(int, int64, int64, int64) {}
+func (*Mapped) bringIn(int64, int64) {}
 
 // advise is left to the reads that follow.
 func advise(int, int64, int64, int64) {}
+
+func (*Mapped) cached(int64, int64) bool { return true }
 
 func readAheadOf(int) int64 { return leastAdvised }

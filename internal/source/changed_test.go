@@ -42,7 +42,7 @@ func mappedWrite(path string) error {
 
 // both returns the errors of reading in both ways.
 func both(s *MappedSection) (read, slices error) {
-	_, slices = s.Slices(nil, 0, 10)
+	_, _, slices = s.SlicesIf(nil, 0, 10)
 	_, read = s.ReadAt(make([]byte, 100), 0)
 	return read, slices
 }

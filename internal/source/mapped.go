@@ -14,9 +14,12 @@ import (
 )
 
 // Mapped is a mapped file of this machine. Besides being a File, it is a
-// tensorfs.Slicer, and so are its sections. On Linux they are a tensorfs.Viewer too:
-// elsewhere a page that is not in memory could be had by a fault only, which would
-// stop all goroutines of a processor, so bytes are read by system calls.
+// tensorfs.PartSlicer, and so are its sections. On Linux they are a tensorfs.Viewer too.
+//
+// The mapping is for bytes that are in memory, of which it saves a copy. All others are
+// read by system calls, as by any other program: a page fault brings in the whole
+// read-ahead of the disk around each page that is missing, and elsewhere than on Linux it
+// would stop all goroutines of a processor.
 type Mapped struct {
 	path    string // for messages
 	label   string // name below source/, for extents
@@ -137,14 +140,14 @@ func (m *Mapped) readAt(p []byte, off, start, end int64) (int, error) {
 	if n == 0 {
 		return 0, eof
 	}
-	if err := m.read(p[:n], start+off, start, end); err != nil {
+	if err := m.pread(p[:n], start+off, start, end); err != nil {
 		return 0, err
 	}
 	return n, eof
 }
 
-// pread is read by a system call, which waits for the disk without stopping other
-// goroutines.
+// pread reads len(p) > 0 bytes for a reader of the section [start, end), by a system
+// call, which waits for the disk without stopping other goroutines.
 func (m *Mapped) pread(p []byte, off, start, end int64) error {
 	m.readAhead(off, int64(len(p)), start, end)
 	_, err := m.f.ReadAt(p, off)
@@ -162,21 +165,31 @@ func (m *Mapped) readError(n, off int64, err error) error {
 	return fmt.Errorf("%s: cannot read %d bytes at %d: %w", tensorfs.Printable(m.path), n, off, err)
 }
 
-// Slices appends the mapped memory of [off, off+n). See tensorfs.Slicer.
-func (m *Mapped) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
-	return m.slices(dst, off, n, 0, m.Size())
+// leastMapped is the shortest read that is worth the mapping: to ask whether its bytes are
+// in memory takes as long as to copy fewer.
+const leastMapped = 16 << 10
+
+// inMemory reports whether [off, off+n) is to be had from the mapping.
+func (m *Mapped) inMemory(off, n int64) bool {
+	return n >= leastMapped && m.cached(off, off+n)
 }
 
-// slices is Slices for a reader of the section [start, end).
-func (m *Mapped) slices(dst [][]byte, off, n, start, end int64) ([][]byte, error) {
+// SlicesIf appends the mapped memory of [off, off+n) if it is in memory. See
+// tensorfs.PartSlicer.
+func (m *Mapped) SlicesIf(dst [][]byte, off, n int64) ([][]byte, bool, error) {
+	return m.slicesIf(dst, off, n, 0, m.Size())
+}
+
+// slicesIf is SlicesIf for a reader of the section [start, end).
+func (m *Mapped) slicesIf(dst [][]byte, off, n, start, end int64) ([][]byte, bool, error) {
 	if err := tensorfs.CheckRange(m, off, n); err != nil {
-		return dst, err
+		return dst, false, err
 	}
-	if err := m.Check(); err != nil {
-		return dst, err
+	if err := m.Check(); err != nil || !m.inMemory(off, n) {
+		return dst, false, err
 	}
 	m.readAhead(off, n, start, end)
-	return append(dst, m.mem[off:off+n:off+n]), nil
+	return append(dst, m.mem[off:off+n:off+n]), true, nil
 }
 
 // enoughAhead is a read-ahead of the disk beside which ours only costs: page faults
@@ -194,10 +207,10 @@ func (m *Mapped) readAhead(off, n, start, end int64) {
 			continue
 		}
 		if i == 0 && s.From < off+n {
-			bringIn(m.fd, m.step(), s.From, s.To) // what is read now
+			m.bringIn(s.From, s.To) // what is read now
 			continue
 		}
-		m.coming.Go(func() { bringIn(m.fd, m.step(), s.From, s.To) })
+		m.coming.Go(func() { m.bringIn(s.From, s.To) })
 	}
 }
 
@@ -256,12 +269,13 @@ func (s *MappedSection) ReadAt(p []byte, off int64) (int, error) {
 // Check asks the file. See Mapped.Check.
 func (s *MappedSection) Check() error { return s.file.Check() }
 
-// Slices appends the mapped memory of [off, off+n). See tensorfs.Slicer.
-func (s *MappedSection) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
+// SlicesIf appends the mapped memory of [off, off+n) if it is in memory. See
+// tensorfs.PartSlicer.
+func (s *MappedSection) SlicesIf(dst [][]byte, off, n int64) ([][]byte, bool, error) {
 	if err := tensorfs.CheckRange(s, off, n); err != nil {
-		return dst, err
+		return dst, false, err
 	}
-	return s.file.slices(dst, s.off+off, n, s.off, s.off+s.n)
+	return s.file.slicesIf(dst, s.off+off, n, s.off, s.off+s.n)
 }
 
 // Fetch brings in the bytes [off, off+n) of the section. See tensorfs.Fetcher.
@@ -278,11 +292,11 @@ func (s *MappedSection) Extents() []tensorfs.Extent {
 }
 
 var (
-	_ File              = (*Mapped)(nil)
-	_ tensorfs.Stated   = (*Mapped)(nil)
-	_ tensorfs.Slicer   = (*Mapped)(nil)
-	_ tensorfs.Slicer   = (*MappedSection)(nil)
-	_ tensorfs.Checker  = (*MappedSection)(nil)
-	_ tensorfs.Extenter = (*MappedSection)(nil)
-	_ tensorfs.Fetcher  = (*MappedSection)(nil)
+	_ File                = (*Mapped)(nil)
+	_ tensorfs.Stated     = (*Mapped)(nil)
+	_ tensorfs.PartSlicer = (*Mapped)(nil)
+	_ tensorfs.PartSlicer = (*MappedSection)(nil)
+	_ tensorfs.Checker    = (*MappedSection)(nil)
+	_ tensorfs.Extenter   = (*MappedSection)(nil)
+	_ tensorfs.Fetcher    = (*MappedSection)(nil)
 )

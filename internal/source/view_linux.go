@@ -9,15 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// View brings in the pages of [off, off+n) and returns them. See tensorfs.Viewer.
+// View maps [off, off+n) if it is in memory, or is longer than what is copied in one go.
+// See tensorfs.Viewer.
 func (m *Mapped) View(off, n int64) ([]byte, tensorfs.Memory, error) {
 	return m.view(off, n, 0, m.Size())
 }
+
+// mostCopied is the longest view that is a copy, for which its reader needs a buffer. One
+// that is longer is of bytes in a row, such as a header.
+const mostCopied = 4 << 20
 
 // view is View for a reader of the section [start, end).
 func (m *Mapped) view(off, n, start, end int64) ([]byte, tensorfs.Memory, error) {
 	if err := tensorfs.CheckRange(m, off, n); err != nil {
 		return nil, nil, err
+	}
+	if n <= mostCopied && !m.inMemory(off, n) {
+		return nil, nil, nil
 	}
 	m.readAhead(off, n, start, end)
 	if err := populate(m.mem, off, n); err != nil {
@@ -27,15 +35,6 @@ func (m *Mapped) view(off, n, start, end int64) ([]byte, tensorfs.Memory, error)
 		return nil, nil, m.readError(n, off, err)
 	}
 	return m.mem[off : off+n : off+n], m, nil
-}
-
-// read reads len(p) > 0 bytes for a reader of the section [start, end).
-func (m *Mapped) read(p []byte, off, start, end int64) error {
-	b, memory, err := m.view(off, int64(len(p)), start, end)
-	if err != nil {
-		return err
-	}
-	return tensorfs.Guard(func() error { copy(p, b); return nil }, memory)
 }
 
 // Lost returns the error of a page of this file that was lost under a reader. See

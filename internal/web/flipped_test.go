@@ -72,7 +72,7 @@ func TestFlipped(t *testing.T) {
 		case err == nil:
 			good++
 			readRight(t, d, 0, off, int64(len(p)))
-			if _, ok, err := tensorfs.Slices(d, nil, off, int64(len(p))); !ok || err != nil {
+			if _, ok, err := tensorfs.Slices(d, nil, off, int64(len(p))); ok != (len(p) == cache.CellSize) || err != nil { // a short one is copied
 				t.Errorf("%d: a proven cell is not mapped: %v", off, err)
 			}
 		case errors.Is(err, syscall.EIO) && strings.Contains(err.Error(), "--offline"):

@@ -44,8 +44,7 @@ func (s *section) SlicesIf(dst [][]byte, off, n int64) ([][]byte, bool, error) {
 	if m == nil || !s.f.entry.Proven(s.off+off, n) {
 		return dst, false, nil
 	}
-	dst, err := m.Slices(dst, s.off+off, n)
-	return dst, err == nil, err
+	return m.SlicesIf(dst, s.off+off, n)
 }
 
 // Extents returns the section's place in its file.
