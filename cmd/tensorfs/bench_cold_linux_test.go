@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 	"golang.org/x/sys/unix"
 )
@@ -69,6 +70,19 @@ func BenchmarkCold(b *testing.B) {
 		row("raw/BF16/direct", catBF16, 0.95, fromDisk(bf16, "raw", "read-all-direct"))
 		row("f16/BF16/read", catBF16, 0.9, fromDisk(bf16, "f16", "read-all"))
 		row("f16/BF16/direct", catBF16, 0.9, fromDisk(bf16, "f16", "read-all-direct"))
+		pages := func(name, base string, aim float64, measure func(testing.TB) sample) {
+			rows.row(b, kib+"/"+name, measure, kib+"/"+base, "of", aim, func(b *testing.B, s sample) {
+				reads := float64(s.bytes) / 4096
+				b.ReportMetric(float64(s.wall.Microseconds())/reads, "us-a-page")
+				b.ReportMetric(float64(s.disk)/1024/reads, "KiB-read-a-page")
+			})
+		}
+		pages("pages", "", 0, func(t testing.TB) sample {
+			forget(t, bf16.file)
+			return readFile(bf16, "pages")(t)
+		})
+		pages("raw/BF16/pages", "pages", 0.65, pagesFromDisk(bf16, "raw"))
+		pages("f16/BF16/pages", "pages", 0.65, pagesFromDisk(bf16, "f16"))
 		row("raw/BF16/four-readers", "raw/BF16/read", 1, fourFromDisk(bf16, "raw"))
 		row(catQ4K, "", 0, func(t testing.TB) sample { emptyCache(t); return readFile(q4k, "read")(t) })
 		row("raw/Q4_K/read", catQ4K, 0.95, fromDisk(q4k, "raw", "read-all"))
@@ -120,6 +134,31 @@ func fourFromDisk(m benchModel, view string) func(testing.TB) sample {
 		all.cpu += mnt.cpu() - before
 		return all
 	})
+}
+
+// pagesFromDisk reads pages here and there of the files of a view.
+func pagesFromDisk(m benchModel, view string) func(testing.TB) sample {
+	return func(t testing.TB) sample {
+		mnt := newBenchMount(t, m.path)
+		defer mnt.unmount()
+		forget(t, m.file)
+		before := testlimit.DiskReads(mnt.cmd.Process.Pid)
+		s := mnt.read(t, "pages-all", view)
+		s.disk += testlimit.DiskReads(mnt.cmd.Process.Pid) - before
+		return s
+	}
+}
+
+// forget drops what the page cache has of a file, and not the programs that read it.
+func forget(t testing.TB, path string) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED), f.Close()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // emptyCache drops what the page cache has of all files.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs/internal/mounts"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testing/testmount"
 	"golang.org/x/sys/unix"
 )
@@ -45,6 +46,7 @@ var (
 type sample struct {
 	wall, cpu time.Duration // cpu is that of the reader and of the server
 	bytes     int64
+	disk      int64 // bytes that were read from disks
 }
 
 func (s sample) ms() float64    { return float64(s.wall.Nanoseconds()) / 1e6 }
@@ -238,18 +240,20 @@ var benchReaders = map[string]func(f *os.File, n int64) (int64, error){
 	"first-byte":      func(f *os.File, _ int64) (int64, error) { n, err := f.Read(make([]byte, 1)); return int64(n), err },
 	"stream":          readAgain,
 	"touch":           touchMemory,
+	"pages":           func(f *os.File, _ int64) (int64, error) { return readPages(f, coldPages) },
+	"pages-all":       readPagesOfAll,
 }
 
 // readMain is the process that asReader asks for: PATH N. It prints nanoseconds
-// from before open to the last byte, nanoseconds of CPU, and bytes.
+// from before open to the last byte, nanoseconds of CPU, bytes, and bytes from disks.
 func readMain(how string) int {
 	n, _ := strconv.ParseInt(os.Args[2], 10, 64) // startBenchReader wrote it
-	cpu, start := ownCPU(), time.Now()
+	disk, cpu, start := testlimit.DiskReads(os.Getpid()), ownCPU(), time.Now()
 	f, err := os.Open(os.Args[1])
 	if err == nil {
 		n, err = benchReaders[how](f, n)
 	}
-	fmt.Println(time.Since(start).Nanoseconds(), ownCPU()-cpu, n)
+	fmt.Println(time.Since(start).Nanoseconds(), ownCPU()-cpu, n, testlimit.DiskReads(os.Getpid())-disk)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return exitFailed
@@ -335,6 +339,30 @@ func readAgain(f *os.File, n int64) (total int64, err error) {
 	return total, nil
 }
 
+// coldPages is how many pages here and there are read of a model.
+const coldPages = 64
+
+// readPages reads pages far apart, in no order.
+func readPages(f *os.File, count int64) (total int64, err error) {
+	st, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	page := make([]byte, 4096)
+	for i := range count {
+		n, err := f.ReadAt(page, (i*29%count*(st.Size()/count)+i<<13)&^4095)
+		if total += int64(n); err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// readPagesOfAll reads pages of all files of a directory of coldTensors files.
+func readPagesOfAll(dir *os.File, _ int64) (int64, error) {
+	return readFiles(dir, 0, 1, 0, func(f *os.File) (int64, error) { return readPages(f, coldPages/coldTensors) })
+}
+
 // touchMemory makes the kernel give it n bytes, in huge pages where it can, and
 // gives them back.
 func touchMemory(_ *os.File, n int64) (int64, error) {
@@ -373,7 +401,7 @@ func startBenchReader(t testing.TB, how, path string, n int64) *benchReader {
 func (r *benchReader) wait(t testing.TB) (s sample) {
 	t.Helper()
 	err := r.cmd.Wait()
-	if _, serr := fmt.Sscan(r.out.String(), (*int64)(&s.wall), (*int64)(&s.cpu), &s.bytes); err != nil || serr != nil {
+	if _, serr := fmt.Sscan(r.out.String(), (*int64)(&s.wall), (*int64)(&s.cpu), &s.bytes, &s.disk); err != nil || serr != nil {
 		t.Fatalf("reading %s: %v: %s", r.cmd.Args[1], err, r.said.Bytes())
 	}
 	return s

@@ -97,6 +97,6 @@ func overNFS(m benchModel, file string) func(testing.TB) sample {
 				t.Fatal(err)
 			}
 		}
-		return sample{time.Since(start), time.Duration(ownCPU() - cpu), int64(a.Size)}
+		return sample{wall: time.Since(start), cpu: time.Duration(ownCPU() - cpu), bytes: int64(a.Size)}
 	}
 }

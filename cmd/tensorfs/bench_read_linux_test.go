@@ -89,7 +89,7 @@ func copyAndRead(m benchModel, tmpfs string) func(testing.TB) sample {
 		touch(t, m.out)
 		cp := timed(t, exec.Command("cp", m.file, path))
 		s := startBenchReader(t, "read", path, 0).wait(t)
-		return sample{cp.wall + s.wall, cp.cpu + s.cpu, s.bytes}
+		return sample{wall: cp.wall + s.wall, cpu: cp.cpu + s.cpu, bytes: s.bytes}
 	}
 }
 
