@@ -21,8 +21,8 @@ const (
 // would keep all of them: readers of many sizes made it take 100 MiB. With a
 // limit close above what is in use, the pools are emptied in time.
 //
-// The limit follows the heap, so a large index does not cause constant collection.
-// It is adjusted after every collection, when the size of the heap in use is
+// The limit follows the heap, and leaves as much again as half of it: with many tensors
+// whatever is rendered would otherwise be one collection of all of them after another. It is adjusted after every collection, when the size of the heap in use is
 // known; an idle process does nothing.
 var Follow = sync.OnceFunc(func() {
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
@@ -41,6 +41,9 @@ func followHeap() {
 	if live[0].Value.Kind() == metrics.KindUint64 {
 		inUse = int64(live[0].Value.Uint64())
 	}
-	debug.SetMemoryLimit(max(Floor, inUse+spare))
+	debug.SetMemoryLimit(limitFor(inUse))
 	runtime.AddCleanup(new(collection), func(struct{}) { followHeap() }, struct{}{})
 }
+
+// limitFor is the limit of a process that has so many bytes in use.
+func limitFor(inUse int64) int64 { return max(Floor, inUse+inUse/2+spare) }
