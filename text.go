@@ -51,8 +51,15 @@ func (t *Text) ReadAt(p []byte, off int64) (int, error) {
 	for done := 0; done < n; {
 		at := off + int64(done)
 		i := sort.Search(t.n, func(i int) bool { return t.starts[i+1] > at })
-		b := t.piece(i)
-		if int64(len(b)) != t.starts[i+1]-t.starts[i] { // the model has changed meanwhile
+		size := int(t.starts[i+1] - t.starts[i])
+		whole := at == t.starts[i] && size <= n-done && t.n > 1
+		var b []byte
+		if whole { // it is rendered to its place
+			b = t.render(p[done:done:done+size], i)
+		} else {
+			b = t.piece(i)
+		}
+		if len(b) != size { // the model has changed meanwhile
 			return done, io.ErrUnexpectedEOF
 		}
 		done += copy(p[done:n], b[at-t.starts[i]:])

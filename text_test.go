@@ -46,6 +46,21 @@ func TestTextRenders(t *testing.T) {
 	}
 }
 
+// TestTextAllocates holds that pieces which are read as a whole are rendered to their
+// place.
+func TestTextAllocates(t *testing.T) {
+	piece := strings.Repeat("x", 10000)
+	d := tensorfs.NewText(100, func(dst []byte, _ int) []byte { return append(dst, piece...) })
+	p := make([]byte, d.Size())
+	if n := testing.AllocsPerRun(10, func() {
+		if _, err := d.ReadAt(p, 0); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 0 {
+		t.Errorf("a read of 100 pieces allocates %v times", n)
+	}
+}
+
 // TestTextChanged holds that a model that changes under a text is not a reason to
 // mix two states of it.
 func TestTextChanged(t *testing.T) {

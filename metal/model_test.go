@@ -78,7 +78,7 @@ func TestInfo(t *testing.T) {
 			}
 			facts := map[string]string{}
 			for _, p := range views.Properties(ref.View, &x) {
-				facts[p.Name] = string(p.Value)
+				facts[p.Name] = string(p.Value())
 			}
 			text := func(v any) string {
 				b, err := json.Marshal(v)

@@ -2,10 +2,10 @@ package views
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/tensorfs/tensorfs"
@@ -13,6 +13,9 @@ import (
 
 // perPiece is how many entries of index.json are rendered at a time.
 const perPiece = 128
+
+// entryFields are those of entries that are being rendered.
+var entryFields = sync.Pool{New: func() any { return new(fields) }}
 
 // Index returns index.json: every file of every view, and what each view leaves
 // out and why. It is rendered when it is read.
@@ -42,7 +45,9 @@ func Index(m *tensorfs.Model, built []Built) *tensorfs.Text {
 		pieces = append(pieces, text(separator(i)+"\n"+strconv.Quote(v.Name)+":{"))
 		entries(v.Tensors.Len(), func(dst []byte, i int) []byte {
 			t := v.Tensors.At(i)
-			return appendEntry(dst, v.Name, &t)
+			f := entryFields.Get().(*fields)
+			defer entryFields.Put(f)
+			return appendEntry(dst, v.Name, &t, f)
 		})
 		pieces = append(pieces, text("}"))
 	}
@@ -97,22 +102,21 @@ func separator(i int) string {
 }
 
 // appendEntry appends `"NAME":{...}`.
-func appendEntry(dst []byte, view string, t *tensorfs.Tensor) []byte {
+func appendEntry(dst []byte, view string, t *tensorfs.Tensor, f *fields) []byte {
 	dst = append(tensorfs.AppendJSONString(dst, t.Name), ":{"...)
-	for i, p := range Properties(view, t) {
-		if p.Name == "view" {
-			continue
-		}
+	f.list, f.json = f.list[:0], f.json[:0]
+	f.describe(view, t)
+	for i, p := range f.list {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, '"')
 		dst = append(dst, p.Name...)
 		dst = append(dst, `":`...)
-		if p.text {
-			dst = tensorfs.AppendJSONString(dst, string(p.Value))
+		if p.json == nil {
+			dst = tensorfs.AppendJSONString(dst, p.text)
 		} else {
-			dst = append(dst, p.Value...)
+			dst = append(dst, p.json...)
 		}
 	}
 	return append(dst, '}')
@@ -121,50 +125,118 @@ func appendEntry(dst []byte, view string, t *tensorfs.Tensor) []byte {
 // Property is one fact about a tensor file, in index.json and as an extended
 // attribute.
 type Property struct {
-	Name  string
-	Value []byte // text, or JSON
-	text  bool
+	Name string
+	text string
+	json []byte // nil for text
 }
 
-// Properties returns what index.json says of a tensor of a view.
+// Value is the value as an extended attribute has it: text, or JSON.
+func (p *Property) Value() []byte {
+	if p.json == nil {
+		return []byte(p.text)
+	}
+	return p.json
+}
+
+// Properties returns what index.json says of a tensor of a view, and the view.
 func Properties(view string, t *tensorfs.Tensor) []Property {
-	shape := make([]byte, 0, 32)
-	shape = append(shape, '[')
-	for i, d := range t.Shape {
-		if i > 0 {
-			shape = append(shape, ',')
-		}
-		shape = strconv.AppendInt(shape, d, 10)
-	}
-	ps := []Property{
-		{"dtype", []byte(t.DType.String()), true},
-		{"shape", append(shape, ']'), false},
-		{"bytes", strconv.AppendInt(nil, t.Data.Size(), 10), false},
-	}
+	var f fields
+	f.describe(view, t)
+	f.text("view", view)
+	return f.list
+}
+
+// fields are the properties of a tensor. Values that are JSON lie in one buffer, so that
+// they can be made for one tensor after another without garbage.
+type fields struct {
+	list []Property
+	json []byte
+}
+
+func (f *fields) text(name, value string) {
+	f.list = append(f.list, Property{Name: name, text: value})
+}
+
+// value adds a value that is JSON, which render appends.
+func (f *fields) value(name string, render func(dst []byte) []byte) {
+	from := len(f.json)
+	f.json = render(f.json)
+	f.add(name, f.json[from:])
+}
+
+func (f *fields) add(name string, json []byte) {
+	f.list = append(f.list, Property{Name: name, json: json})
+}
+
+var yes = []byte("true")
+
+// describe adds what index.json says of a tensor of a view.
+func (f *fields) describe(view string, t *tensorfs.Tensor) {
+	f.text("dtype", t.DType.String())
+	f.value("shape", func(dst []byte) []byte { return appendShape(dst, t.Shape) })
+	f.number("bytes", t.Data.Size())
 	if utf8.ValidString(t.Source) {
-		ps = append(ps, Property{"source_name", []byte(t.Source), true})
+		f.text("source_name", t.Source)
 	} else {
-		ps = append(ps, Property{"source_name_base64", base64.StdEncoding.AppendEncode(nil, []byte(t.Source)), true})
+		f.text("source_name_base64", base64.StdEncoding.EncodeToString([]byte(t.Source)))
 	}
 	if e := tensorfs.Extents(t.Data); e != nil {
-		ps = append(ps, Property{"extents", extentsJSON(e), false})
+		f.value("extents", func(dst []byte) []byte { return appendExtents(dst, e) })
 	}
 	if t.MayOverflow {
-		ps = append(ps, Property{"may_overflow", []byte("true"), false})
+		f.add("may_overflow", yes)
 	}
 	if q := t.Quant; q != nil {
-		ps = append(ps, Property{"quant", marshal(map[string]any{"mode": q.Mode, "bits": q.Bits, "group_size": q.GroupSize}), false})
+		f.value("quant", func(dst []byte) []byte {
+			dst = strconv.AppendInt(append(dst, `{"bits":`...), int64(q.Bits), 10)
+			dst = strconv.AppendInt(append(dst, `,"group_size":`...), int64(q.GroupSize), 10)
+			return append(tensorfs.AppendJSONString(append(dst, `,"mode":`...), q.Mode), '}')
+		})
 	}
 	if view == "raw" {
-		ps = append(ps, storage(t)...)
+		f.storage(t)
 	}
 	if t.Parts != nil {
-		ps = append(ps, Property{"sections", marshal(t.Parts), false})
+		f.value("sections", func(dst []byte) []byte { return appendParts(dst, t.Parts) })
 	}
 	if code, ok := EngineDType(view, t); ok {
-		ps = append(ps, Property{"engine_dtype", strconv.AppendInt(nil, int64(code), 10), false})
+		f.number("engine_dtype", int64(code))
 	}
-	return append(ps, Property{"view", []byte(view), true})
+}
+
+func (f *fields) number(name string, n int64) {
+	f.value(name, func(dst []byte) []byte { return strconv.AppendInt(dst, n, 10) })
+}
+
+// appendList appends a JSON list, whose elements one appends.
+func appendList[T any](dst []byte, list []T, one func(dst []byte, x T) []byte) []byte {
+	dst = append(dst, '[')
+	for i, x := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = one(dst, x)
+	}
+	return append(dst, ']')
+}
+
+func appendShape(dst []byte, shape []int64) []byte {
+	return appendList(dst, shape, func(dst []byte, d int64) []byte { return strconv.AppendInt(dst, d, 10) })
+}
+
+// appendPlace ends an object with a run of bytes.
+func appendPlace(dst []byte, off, n int64) []byte {
+	dst = strconv.AppendInt(append(dst, `,"offset":`...), off, 10)
+	return append(strconv.AppendInt(append(dst, `,"bytes":`...), n, 10), '}')
+}
+
+// appendParts writes the parts of a file, which a kernel takes together.
+func appendParts(dst []byte, parts []tensorfs.Part) []byte {
+	return appendList(dst, parts, func(dst []byte, p tensorfs.Part) []byte {
+		dst = tensorfs.AppendJSONString(append(dst, `{"name":`...), p.Name)
+		dst = tensorfs.AppendJSONString(append(dst, `,"dtype":`...), p.DType)
+		return appendPlace(dst, p.Offset, p.Bytes)
+	})
 }
 
 // Module is what raw/ says of the codes of a quantised module beyond its quant: where
@@ -178,56 +250,49 @@ type Module struct {
 	Global string  `json:"global,omitempty"`
 }
 
-// storage returns what there is to know of stored bytes beyond their type and shape.
-func storage(t *tensorfs.Tensor) (ps []Property) {
-	if q := t.Quant; q != nil {
-		m := Module{Weight: t.Weight(), Shape: q.Shape}
-		if q.Block != [2]int{} {
-			m.Block = &q.Block
-		}
-		for _, c := range []struct {
-			to   *string
-			from *tensorfs.Tensor
-		}{{&m.Scales, q.Scales}, {&m.Biases, q.Biases}, {&m.Global, q.Global}} {
-			if c.from != nil {
-				*c.to = c.from.Name
-			}
-		}
-		ps = append(ps, Property{"module", marshal(m), false})
+// storage adds what there is to know of stored bytes beyond their type and shape.
+func (f *fields) storage(t *tensorfs.Tensor) {
+	if t.Quant != nil {
+		f.value("module", func(dst []byte) []byte { return appendModule(dst, t) })
 	}
 	if t.BigEndian {
-		ps = append(ps, Property{"big_endian", []byte("true"), false})
+		f.add("big_endian", yes)
 	}
 	if t.Opaque != "" {
-		ps = append(ps, Property{"opaque", []byte(t.Opaque), true})
+		f.text("opaque", t.Opaque)
 	}
 	if t.Apart != "" {
-		ps = append(ps, Property{"apart", []byte(t.Apart), true})
+		f.text("apart", t.Apart)
 	}
-	return ps
 }
 
-// extentsJSON writes file names like all other text: they may contain any bytes.
-func extentsJSON(extents []tensorfs.Extent) []byte {
-	b := []byte{'['}
-	for i, e := range extents {
-		if i > 0 {
-			b = append(b, ',')
+// appendModule writes the [Module] of quantised codes.
+func appendModule(dst []byte, t *tensorfs.Tensor) []byte {
+	q := t.Quant
+	dst = tensorfs.AppendJSONString(append(dst, `{"weight":`...), t.Weight())
+	dst = appendShape(append(dst, `,"shape":`...), q.Shape)
+	if q.Block != [2]int{} {
+		dst = appendShape(append(dst, `,"block":`...), []int64{int64(q.Block[0]), int64(q.Block[1])})
+	}
+	name := func(key string, t *tensorfs.Tensor) {
+		if t != nil {
+			dst = tensorfs.AppendJSONString(append(dst, key...), t.Name)
 		}
-		b = tensorfs.AppendJSONString(append(b, `{"file":`...), e.File)
-		b = strconv.AppendInt(append(b, `,"offset":`...), e.Offset, 10)
-		b = strconv.AppendInt(append(b, `,"bytes":`...), e.Bytes, 10)
-		b = append(b, '}')
 	}
-	return append(b, ']')
+	if q.Scales == nil {
+		dst = append(dst, `,"scales":""`...)
+	}
+	name(`,"scales":`, q.Scales)
+	name(`,"biases":`, q.Biases)
+	name(`,"global":`, q.Global)
+	return append(dst, '}')
 }
 
-func marshal(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // plain structs of strings and numbers
-	}
-	return b
+// appendExtents writes file names like all other text: they may contain any bytes.
+func appendExtents(dst []byte, extents []tensorfs.Extent) []byte {
+	return appendList(dst, extents, func(dst []byte, e tensorfs.Extent) []byte {
+		return appendPlace(tensorfs.AppendJSONString(append(dst, `{"file":`...), e.File), e.Offset, e.Bytes)
+	})
 }
 
 // affineCodes are the numbers by which engines know MLX's affine widths.

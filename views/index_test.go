@@ -236,6 +236,16 @@ func checkEntry(t *testing.T, view string, x *tensorfs.Tensor, e indexEntry) {
 	}
 }
 
+// TestIndexGarbage holds that an entry is rendered without garbage but for the places
+// of its bytes.
+func TestIndexGarbage(t *testing.T) {
+	m := model(t, 1000)
+	raw := Build(m, Options{})[:1]
+	if n := testing.AllocsPerRun(5, func() { Index(m, raw).Size() }); n > 1300 {
+		t.Errorf("the index of %d tensors allocates %v times", len(m.Tensors), n)
+	}
+}
+
 // TestIndexEmpty holds that a model without tensors has an index too.
 func TestIndexEmpty(t *testing.T) {
 	m := describe(t, "")
@@ -252,7 +262,7 @@ func TestIndexEmpty(t *testing.T) {
 
 func TestExtentsJSON(t *testing.T) {
 	d := tensorfs.Concat(mapped(t, "a<b>\n", []byte("xy")), mapped(t, "\xff", []byte("z")))
-	got := string(extentsJSON(tensorfs.Extents(d)))
+	got := string(appendExtents(nil, tensorfs.Extents(d)))
 	if want := `[{"file":"a<b>\n","offset":9,"bytes":2},{"file":{"base64":"/w=="},"offset":9,"bytes":1}]`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -325,18 +335,35 @@ func TestIndexMemory(t *testing.T) {
 
 // BenchmarkBuild makes the views of a model with many tensors.
 func BenchmarkBuild(b *testing.B) {
+	m := model(b, 2000)
+	b.ReportAllocs()
+	for b.Loop() {
+		Build(m, Options{})
+	}
+}
+
+// BenchmarkIndex renders index.json of a model with many tensors.
+func BenchmarkIndex(b *testing.B) {
+	m := model(b, 2000)
+	built := Build(m, Options{})
+	b.SetBytes(Index(m, built).Size())
+	b.ReportAllocs()
+	for b.Loop() {
+		Index(m, built).Size()
+	}
+}
+
+// model returns one of many tensors.
+func model(t testing.TB, tensors int) *tensorfs.Model {
 	var m tensorfs.Model
 	size, _ := tensorfs.Q4_K.Size([]int64{64, 1024})
-	for i := range 2000 {
+	for i := range tensors {
 		name := fmt.Sprintf("layers.%d.ffn.%s.weight", i/2, []string{"gate", "up"}[i%2])
 		m.Tensors = append(m.Tensors, tensorfs.Tensor{Name: name, Source: name, DType: tensorfs.Q4_K, Shape: []int64{64, 1024}, Data: zero{size}})
 	}
-	model, err := tensorfs.NewModel(m)
+	made, err := tensorfs.NewModel(m)
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	b.ReportAllocs()
-	for b.Loop() {
-		Build(model, Options{})
-	}
+	return made
 }

@@ -123,14 +123,15 @@ const maxAttr = 1 << 16
 func attrs(view string, t *tensorfs.Tensor) []tensorfs.Attr {
 	var out []tensorfs.Attr
 	for _, p := range views.Properties(view, t) {
-		switch p.Name {
+		name, value := p.Name, p.Value()
+		switch name {
 		case "bytes": // that is the file's size
 			continue
 		case "source_name_base64": // an attribute takes any bytes
-			p.Name, p.Value = "source_name", []byte(t.Source)
+			name, value = "source_name", []byte(t.Source)
 		}
-		if len(p.Value) <= maxAttr {
-			out = append(out, tensorfs.Attr{Name: "user.tensorfs." + p.Name, Value: p.Value})
+		if len(value) <= maxAttr {
+			out = append(out, tensorfs.Attr{Name: "user.tensorfs." + name, Value: value})
 		}
 	}
 	return out
