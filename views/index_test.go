@@ -246,6 +246,25 @@ func TestIndexGarbage(t *testing.T) {
 	}
 }
 
+// Views that show the same tensors and leave out the same have one list of them.
+func TestViewsShareLists(t *testing.T) {
+	m := describe(t, `
+		layers.0.attention.q.weight affine:4:64:F16 4x64
+		layers.0.ffn.gate.weight Q4_K 2x256
+		positions I64 4`)
+	built := map[string]Built{}
+	for _, b := range Build(m, Options{}) {
+		built[b.Name] = b
+	}
+	half := built["f16"]
+	for _, name := range []string{"bf16", "f32"} {
+		v := built[name]
+		if len(half.Absent) == 0 || &v.Absent[0] != &half.Absent[0] || &v.Tensors.(*derived).index[0] != &half.Tensors.(*derived).index[0] {
+			t.Errorf("%s/ has lists of its own", name)
+		}
+	}
+}
+
 // TestIndexEmpty holds that a model without tensors has an index too.
 func TestIndexEmpty(t *testing.T) {
 	m := describe(t, "")

@@ -69,22 +69,26 @@ func derive(ts []tensorfs.Tensor, opts Options, show func(*tensorfs.Tensor, Opti
 // those for which without gives a reason. absent is what d leaves out.
 func (d *derived) as(suffix string, absent []Absent, show func(*tensorfs.Tensor, Options) (tensorfs.Tensor, string), without func(*tensorfs.Tensor) string) (*derived, []Absent) {
 	v := &derived{from: d.from, index: make([]int32, 0, len(d.index)), opts: d.opts, suffix: suffix, show: show}
-	absent = slices.Clone(absent)
-	for i := range absent {
-		absent[i].Name += suffix
+	all := slices.Clone(absent)
+	for i := range all {
+		all[i].Name += suffix
 	}
 	for _, i := range d.index {
 		if reason := without(&d.from[i]); reason != "" {
-			absent = append(absent, Absent{d.from[i].Weight() + suffix, reason, true})
+			all = append(all, Absent{d.from[i].Weight() + suffix, reason, true})
 			continue
 		}
 		v.index = append(v.index, i)
 	}
+	if suffix == d.suffix && len(all) == len(absent) { // the lists are those of d
+		v.index = d.index
+		return v, absent
+	}
 	if suffix != d.suffix { // else the order is that of d
 		v.sort()
 	}
-	sortAbsent(absent)
-	return v, absent
+	sortAbsent(all)
+	return v, all
 }
 
 // sort orders by name with suffix. Names are only put together where one begins
