@@ -75,7 +75,7 @@ func (s *selection) from(t *tree.Tree, model string) error {
 			view, _, below := strings.Cut(path, "/")
 			hasIndex = hasIndex || path == indexName
 			needsIndex = needsIndex || below && isView(t, view)
-			s.files = append(s.files, export.File{Path: path, Data: e.Data, Last: path == indexName})
+			s.files = append(s.files, export.File{Path: path, Data: e.Data, Last: path == indexName || view == tree.IndexDir})
 		}
 		return nil
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
+	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 // exported are the files below a directory, the export's own ones left out.
@@ -326,4 +327,9 @@ func TestExportIsModel(t *testing.T) {
 	if code, _, stderr := command("info", dir); code != 1 || !strings.Contains(stderr, "name one, such as "+dir+"/gguf") {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
+}
+
+// namesModel reports whether a file of the tree says where the model is.
+func namesModel(path string) bool {
+	return path == "README" || path == "index.json" || strings.HasPrefix(path, tree.IndexDir+"/")
 }

@@ -246,7 +246,7 @@ func TestRemoteBytes(t *testing.T) {
 		t.Cleanup(func() { tree.Model.Close() })
 		all := map[string]tensorfs.Data{}
 		return all, tensorfs.Walk(tree.Root, func(path string, e tensorfs.Entry) error {
-			if e.Data != nil && path != "README" && path != "index.json" {
+			if e.Data != nil && !namesModel(path) {
 				all[path] = e.Data
 			}
 			return nil

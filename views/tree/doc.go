@@ -1,6 +1,7 @@
 // Package tree lays a model out as the directory that users see:
 //
 //	README  config.json  index.json  metadata/  metadata.json  source/
+//	views/                                     index.json of each view alone
 //	raw/  packed/  f16/  ...                   a directory for each view
 //	gguf/                                      whole-model files, made when they are looked at
 //

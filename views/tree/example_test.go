@@ -50,5 +50,6 @@ func Example() {
 	// packed
 	// raw
 	// source
+	// views
 	// 128 bytes, the first two numbers are 48 3a 5a 3a
 }

@@ -78,7 +78,8 @@ Also:
 
   index.json      every file with its dtype, shape (row-major) and size, its name
                   and place in the model, and "may_overflow" if F16 may be
-                  infinite; under "absent", what a view leaves out and why
+                  infinite; under "absent", what a view leaves out and why;
+                  views/NAME.json is the same of one view alone
   config.json     the model's dimensions, in one schema for all formats
   metadata/       a file for each metadata key; metadata.json has them all
   source/         links to the files that the model consists of

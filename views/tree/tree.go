@@ -27,6 +27,10 @@ type Options struct {
 	Whole whole.Options
 }
 
+// IndexDir is the directory with what index.json says of each view alone, in the same
+// schema: NAME.json of the view NAME.
+const IndexDir = "views"
+
 // New lays out a model. It reads no tensor. The model stays the caller's to
 // close, after the last use of the tree.
 func New(m *tensorfs.Model, opts Options) *Tree {
@@ -39,9 +43,13 @@ func New(m *tensorfs.Model, opts Options) *Tree {
 		{Name: "metadata.json", Data: config.MetadataJSON(m.Metadata)},
 		{Name: "source", Dir: sourceDir(m), Attrs: t.attrs},
 	}
+	var indexes tensorfs.Entries
 	for i := range t.Views {
 		t.Root = append(t.Root, tensorfs.Entry{Name: t.Views[i].Name, Dir: &viewDir{view: &t.Views[i]}})
+		indexes = append(indexes, tensorfs.Entry{Name: t.Views[i].Name + ".json", Data: views.Index(m, t.Views[i:i+1])})
 	}
+	sortEntries(indexes)
+	t.Root = append(t.Root, tensorfs.Entry{Name: IndexDir, Dir: indexes})
 	for _, w := range t.Whole {
 		t.Root = append(t.Root, tensorfs.Entry{Name: w.Name, Dir: w.dir()})
 	}
