@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -135,9 +136,12 @@ func ffnOf(m *model) (any, bool) {
 		n, ok = Count(m.get, "intermediate_size")
 	}
 	adjusted, _ := m.find(nil, keys("block_auto_adjust_ff_dim"))
+	double, _ := m.find(nil, keys("use_double_wide_mlp"))
 	switch {
 	case !ok:
 		return nil, false
+	case double == true:
+		return m.doubled(n)
 	case m.arch == "nemotron_h_moe":
 		n, ok = Count(m.get, "moe_intermediate_size")
 		return m.inLayers(experts, n, ok)
@@ -147,6 +151,23 @@ func ffnOf(m *model) (any, bool) {
 		return m.adjusted(n)
 	}
 	return nil, false
+}
+
+// doubled gives the widths of Gemma 4, of which layers that take k and v of others may have
+// twice as much.
+func (m *model) doubled(n int64) (any, bool) {
+	layers, _ := m.count("n_layers")
+	shared, _ := Count(m.get, "num_kv_shared_layers")
+	if layers < 1 || layers > maxLayers || shared > layers || n > math.MaxInt64/2 {
+		return nil, false
+	}
+	list := make([]int64, layers)
+	for i := range list {
+		if list[i] = n; int64(i) >= layers-shared {
+			list[i] = 2 * n
+		}
+	}
+	return list, true
 }
 
 // adjusted is the width that LFM2 computes of the one in its config.json: two thirds of it,
