@@ -301,7 +301,7 @@ func (t *Tensor) readMoves(text string, table *moduleTable) (rest, why string) {
 			inside, text, _ = strings.Cut(inside, ")")
 			m.Args = strings.Fields(inside)
 		}
-		if slices.Contains([]string{"as", "part", "of", "times", "times_states"}, name) && len(m.Args) == 0 {
+		if slices.Contains([]string{"as", "as_turned", "part", "of", "times", "times_states"}, name) && len(m.Args) == 0 {
 			return "", name + " says nothing in parentheses"
 		}
 		t.Moves = append(t.Moves, m)

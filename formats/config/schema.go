@@ -125,7 +125,7 @@ var table = []field{
 	{name: "final_logit_softcap", kind: real, without: always(0.0)},
 
 	{name: "n_experts", hf: keys("moe_num_experts moe_num_primary_experts ffn_config.moe_num_experts"), first: noExperts, without: always(int64(0))},
-	{name: "n_experts_used", hf: keys("moe_topk moe_k moe_num_active_primary_experts ffn_config.moe_top_k"), first: noExperts, without: always(int64(0))},
+	{name: "n_experts_used", hf: keys("moe_topk moe_top_k moe_k moe_num_active_primary_experts ffn_config.moe_top_k"), first: noExperts, without: always(int64(0))},
 	{name: "n_experts_shared", hf: keys("num_shared_experts moe_num_shared_experts num_shared_expert"), first: noExperts, without: always(int64(0))},
 	{name: "expert_ffn_dim", hf: keys("expert_ffn_size moe_ffn_hidden_size ffn_config.ffn_hidden_size"), first: ffnWithoutExperts, without: same("ffn_dim")},
 	{name: "shared_expert_ffn_dim", hf: keys("moe_shared_expert_intermediate_size shared_intermediate_size"), first: noExperts, without: product("expert_ffn_dim", "n_experts_shared")},

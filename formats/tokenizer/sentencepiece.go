@@ -99,8 +99,14 @@ func (s *source) sentencepiece(v *Vocabulary, text []byte) {
 	for id := len(texts); s.habit.shifted && id < s.Rows; id++ { // named before they were shifted
 		v.Tokens[id], v.Types[id], v.Scores[id] = padName(id-1), unused, padScore
 	}
+	if s.Architecture == "nomic-bert-moe" && s.habit.shifted && s.Rows > nomicMask {
+		v.Tokens[nomicMask], v.Types[nomicMask], v.Scores[nomicMask] = "<mask>", control, 0
+	}
 	s.addPieces(v)
 }
+
+// nomicMask is the token for what is masked of nomic-embed-text-v2-moe, whose pieces lack it.
+const nomicMask = 250001
 
 // likeLlama reads how SentencePiece's BPE treats texts.
 func (s *source) likeLlama(v *Vocabulary, dummyPrefix, trim bool, charsmap []byte) {

@@ -69,7 +69,11 @@ var ownOf = map[string]string{
 	"llama-embed":     "tie_embeddings rope_scaling_factor rope_orig_ctx",
 	"t5encoder":       "tie_embeddings",
 	"umt5-model":      "tie_embeddings",
-	"glm":             "max_seq_len", // the converter writes the width of the hidden state
+	"nomic-bert":      "max_seq_len", // the converter writes with how many tokens it was trained
+	"nomic-bert-moe":  "max_seq_len architecture",
+
+	"qwen3-reranker-untied": "tie_embeddings", // the converter leaves two rows of the matrix
+	"glm":                   "max_seq_len",    // the converter writes the width of the hidden state
 
 	"hunyuan-dense": "rope_theta rope_local_theta rope_scaling_type rope_orig_ctx", // the converter works alpha into the base
 	"qwen3-vl-moe":  "tie_embeddings",                                              // transformers 5 writes the default of the class for text

@@ -26,7 +26,7 @@ func TestConfigReasons(t *testing.T) {
 		{"llama", map[string]any{"general.architecture": nil}, false, "no general.architecture"},
 		{"llama", map[string]any{"general.architecture": uint32(3)}, false, "general.architecture is 3, not a text"},
 		{"llama", map[string]any{"general.architecture": "ll\nama"}, false, `no Hugging Face form known for architecture "ll\nama"`},
-		{"llama", map[string]any{"general.architecture": "nomic-bert"}, false, "no Hugging Face form known for architecture nomic-bert"},
+		{"llama", map[string]any{"general.architecture": "jina-bert-v2"}, false, "no Hugging Face form known for architecture jina-bert-v2"},
 		{"bloom", nil, true, "mlx-lm has no such model as bloom"},
 		{"falcon", nil, true, "mlx-lm has no such model as falcon"},
 		{"bert", nil, true, "mlx-lm has no such model as bert"},

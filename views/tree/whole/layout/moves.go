@@ -36,6 +36,7 @@ var moves = map[string]Move{
 	"groups":       {To: ungroup, From: group},
 	"thirds":       {To: oneAfterAnother, From: threeOfEachHead},
 	"as":           {To: asHere, From: asThere},
+	"as_turned":    {To: asHereTurned, From: asThereTurned},
 	"kernel":       {To: kernelsHere, From: kernelsThere},
 	"of":           {All: rowsOfJoined},
 	"part":         {Find: partOfJoined, All: joinParts},

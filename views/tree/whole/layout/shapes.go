@@ -2,6 +2,7 @@ package layout
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/tensorfs/tensorfs"
@@ -25,6 +26,37 @@ func asThere(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 		return t, nil
 	}
 	return w.reshaped(t, p.args)
+}
+
+// asHereTurned gives a weight the shape that GGUF has but for the order of the last two
+// dimensions, and swaps these.
+func asHereTurned(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	if err := w.shaped(t, p.args, p.param); err != nil {
+		return nil, err
+	}
+	t, err := w.reshaped(t, lastTwoSwapped(p.Shape))
+	if err != nil {
+		return nil, err
+	}
+	return arrange.Transpose(t)
+}
+
+// asThereTurned swaps them back.
+func asThereTurned(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	t, err := w.Numbers(w.name(p), t, PlainType(t))
+	if err != nil {
+		return nil, err
+	}
+	if t, err = arrange.Transpose(t); err != nil {
+		return nil, err
+	}
+	return w.reshaped(t, p.args)
+}
+
+// lastTwoSwapped returns the names of dimensions with the last two in the other order.
+func lastTwoSwapped(names []string) []string {
+	n := len(names)
+	return append(slices.Clone(names[:n-2]), names[n-1], names[n-2])
 }
 
 func (w *Walk) reshaped(t *tensorfs.Tensor, names []string) (*tensorfs.Tensor, error) {
