@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/x448/float16"
 )
 
 // NegativeExp returns -exp(x) of the numbers of t, as F32: rounded once, of a result in
@@ -23,6 +24,31 @@ func Multiply(t *tensorfs.Tensor, factors ...float32) (*tensorfs.Tensor, error) 
 		}
 		return x
 	}))
+}
+
+// Centred returns the numbers of t without their mean, which is rounded to the type of t as
+// they are. It reads the tensor to find the mean.
+func Centred(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	f := of(func(x float32) float32 { return x })[t.DType]
+	if t.Quant != nil || f == nil || t.BigEndian || t.Opaque != "" || t.Data.Size() == 0 || t.Data.Size() > maxLog {
+		return nil, fmt.Errorf("no mean is found of %d bytes of %s, but of up to %d of little-endian floats", t.Data.Size(), t.DType, maxLog)
+	}
+	b := make([]byte, t.Data.Size())
+	if err := tensorfs.ReadFull(t.Data, b, 0); err != nil {
+		return nil, err
+	}
+	sum, n, width := 0.0, 0, len(b)/int(product(t.Numbers()))
+	for ; len(b) >= width; b = b[width:] {
+		sum, n = sum+float64(f(b)), n+1
+	}
+	mean := float32(sum / float64(n))
+	switch t.DType {
+	case tensorfs.BF16:
+		mean = roundedB16(mean)
+	case tensorfs.F16:
+		mean = float16.Fromfloat32(mean).Float32()
+	}
+	return calculated("centred in", t, t.DType, of(func(x float32) float32 { return x - mean }))
 }
 
 // of makes numbers by a function of what is stored.

@@ -42,6 +42,9 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
+	tokens = slices.DeleteFunc(tokens, func(t tensorfs.Meta) bool { // the description of an architecture may say them otherwise
+		return slices.ContainsFunc(meta, func(said tensorfs.Meta) bool { return said.Key == t.Key })
+	})
 	list, notes, err := tensors(m, cfg, opts, len(vocabulary.Tokens), sizesOf(meta), answers...)
 	if err != nil {
 		return nil, err

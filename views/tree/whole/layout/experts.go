@@ -145,7 +145,7 @@ func (w *Walk) eachExpert(p *part) (*tensorfs.Tensor, error) {
 	if len(parts) == 0 {
 		return nil, nil
 	}
-	if n := w.Sizes.Len("experts"); n > 0 && n != int64(len(parts)) {
+	if n := w.Sizes.Len(p.Shape[0]); n > 0 && n != int64(len(parts)) {
 		return nil, fmt.Errorf("config.json has %d experts, and the model has %d of them in %s", n, len(parts), p.from)
 	}
 	t, err := arrange.Stack(slices.Clip(parts)...)
@@ -210,10 +210,10 @@ func (w *Walk) splitStack(name, part string, stack *tensorfs.Tensor) error {
 // oneByOne is for GGUF files that have one tensor for each expert.
 func (w *Walk) oneByOne(m *module, experts, part string) error {
 	var all []*tensorfs.Tensor
-	if w.Sizes.Len("experts") == 0 {
+	if w.Sizes.Len(m.Shape[0]) == 0 {
 		return fmt.Errorf("the experts %s of architecture %s are missing", experts, w.Arch.Name)
 	}
-	for e := range w.Sizes.Len("experts") {
+	for e := range w.Sizes.Len(m.Shape[0]) {
 		t, err := w.taken(fmt.Sprintf("%s.%d.%s.weight", experts, e, part), m.Shape[1:], architectures.Always)
 		if err != nil {
 			return err

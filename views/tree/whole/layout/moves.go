@@ -43,6 +43,8 @@ var moves = map[string]Move{
 	"times":        {To: times},
 	"times_states": {To: timesStates},
 	"neg_exp":      {To: negativeExp, From: logarithm},
+	"centred":      {To: centred},
+	"in_key":       {Find: intoKey, All: outOfKey},
 	"latent_k":     {Find: latentK, All: joinLatent},
 	"latent_v":     {Find: latentV, All: withAnother},
 	"stack":        {Find: stacked, All: stackOrEach},

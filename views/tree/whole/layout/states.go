@@ -23,6 +23,15 @@ func logarithm(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return arrange.LogOfNegative(t)
 }
 
+// centred takes the mean from what corrects the choice of experts, which changes no choice.
+func centred(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	t, err := plain(t)
+	if err != nil {
+		return nil, err
+	}
+	return arrange.Centred(t)
+}
+
 // factors are numbers of config.json, 1 for one that it does not say; NAME.N is one of a
 // list.
 func (w *Walk) factors(names []string) ([]float32, error) {

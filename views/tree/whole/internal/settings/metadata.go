@@ -34,12 +34,15 @@ const (
 	clipKeys    = "clip."
 )
 
+// wholeKeys are those, and of keys that a fact has without the architecture's name.
+var wholeKeys = []string{bareKeys, generalKeys, clipKeys, "diffusion.", "xielu."}
+
 // value returns the value of a key as the file has it, nil without it.
 func (k metadata) value(key string) any { return k.at[key] }
 
 // full returns a key as the file has it.
 func (k metadata) full(name string) string {
-	if slices.ContainsFunc([]string{bareKeys, generalKeys, clipKeys}, func(p string) bool { return strings.HasPrefix(name, p) }) {
+	if slices.ContainsFunc(wholeKeys, func(p string) bool { return strings.HasPrefix(name, p) }) {
 		return name
 	}
 	return k.prefix + name

@@ -33,8 +33,20 @@ var ropeMeanings = map[string]meaning{
 		}
 		return float64(n) / float64(len(list))
 	}},
-	"scaling_type":   {toGGUF: func(c call) any { return orNil(c.ropeType()) }},
-	"partial_rope":   {toGGUF: partialRope},
+	"scaling_type": {toGGUF: func(c call) any { return orNil(c.ropeType()) }},
+	"partial_rope": {toGGUF: partialRope},
+	// How many numbers of a head are rotated where a field says which part of it, 1 without one.
+	"part_of_head": {toGGUF: func(c call) any {
+		share, ok := c.cfg.Number(c.args[0].Name)
+		if !ok {
+			share = 1
+		}
+		if share <= 0 || share > 1 {
+			c.refuse("%s is %v, not a part of a head", c.args[0].Name, share)
+			return nil
+		}
+		return int64(share * float64(c.headSize()))
+	}},
 	"long_attention": {toGGUF: longAttention},
 	"divisors":       {toGGUF: check(checkDivisors)},
 	// The lists of factors of phi3 are one number for each pair of rotated ones.
@@ -55,8 +67,14 @@ var ropeMeanings = map[string]meaning{
 		}
 		return nil
 	}},
-	"turning_part": {fromGGUF: func(c call) any { return turningPart(c.count("head_dim"), c.count("rope_dim")) }},
-	"unscaled":     {fromGGUF: check(func(c call) { c.unscaled("mlx-lm's " + c.modelType() + " does not scale rotary embeddings") })},
+	"turning_part": {fromGGUF: func(c call) any {
+		turned := c.count("rope_dim")
+		if len(c.args) > 0 { // of other layers
+			turned = cmp.Or(c.number(0), c.count("head_dim"))
+		}
+		return turningPart(c.count("head_dim"), turned)
+	}},
+	"unscaled": {fromGGUF: check(func(c call) { c.unscaled("mlx-lm's " + c.modelType() + " does not scale rotary embeddings") })},
 }
 
 func orNil(text string) any {

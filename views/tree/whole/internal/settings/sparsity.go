@@ -3,6 +3,8 @@ package settings
 import (
 	"math"
 	"strconv"
+
+	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
 // sparsityMeanings are about the part of activations that layers of Gemma 3n leave out.
@@ -38,6 +40,29 @@ var sparsityMeanings = map[string]meaning{
 			parts = append(parts, part)
 		}
 		return parts
+	}},
+}
+
+// scalarMeanings are about parameters of activations, which are tensors of one number.
+var scalarMeanings = map[string]meaning{
+	// Those of a module, for each layer.
+	"scalars": {toGGUF: func(c call) any {
+		var list []any
+		for i := range c.count("n_layers") {
+			name := layerPrefix(i) + c.args[0].Name + ".weight"
+			t := c.tensor(name)
+			if t == nil {
+				c.refuse("the tensor %s is missing", name)
+				return nil
+			}
+			x, err := layout.Scalar(t)
+			if err != nil {
+				c.refuse("%v", err)
+				return nil
+			}
+			list = append(list, float64(x))
+		}
+		return list
 	}},
 }
 

@@ -6,13 +6,15 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
+func first(c call) any {
+	first, _ := c.rhythm()
+	return first
+}
+
 // stateMeanings are about layers of several kinds, of which some have states.
 var stateMeanings = map[string]meaning{
 	// The number of the first layer in which a condition holds.
-	"first": {fromGGUF: func(c call) any {
-		first, _ := c.rhythm()
-		return first
-	}},
+	"first": {first, first},
 	// After how many layers it holds again, the smallest number that fits.
 	"period": {fromGGUF: func(c call) any {
 		first, period := c.rhythm()

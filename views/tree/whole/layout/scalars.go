@@ -1,0 +1,58 @@
+package layout
+
+import (
+	"fmt"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/views"
+)
+
+// Parameters of an activation are a number for each layer: a tensor for Hugging Face, and
+// an element of a list among the keys of a GGUF file.
+
+// Scalar returns the only number of a tensor.
+func Scalar(t *tensorfs.Tensor) (float32, error) {
+	for _, n := range t.Numbers() {
+		if n != 1 {
+			return 0, fmt.Errorf("%s has the shape %v, and is not one number", tensorfs.Quote(t.Source), t.Numbers())
+		}
+	}
+	list, err := views.Floats(t)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", tensorfs.Quote(t.Source), err)
+	}
+	return list[0], nil
+}
+
+// intoKey leaves it to the settings to write the key.
+func intoKey(w *Walk, p *part) (*tensorfs.Tensor, error) {
+	if w.take(p.canonical()) == nil {
+		return nil, fmt.Errorf("the tensor %s is missing", p.canonical())
+	}
+	return nil, nil
+}
+
+// outOfKey makes the tensor of a layer. The second argument of the move says that it has
+// no dimension for Hugging Face; for mlx-lm it never has one.
+func outOfKey(w *Walk, m *module) error {
+	args := m.Moves[0].Args
+	for _, k := range w.Model.Metadata {
+		list, ok := k.Value.(tensorfs.Array)
+		if k.Key != args[0] || !ok || int64(list.Len()) != w.Layers {
+			continue
+		}
+		n := int64(0)
+		for v := range list.Values() {
+			x, ok := v.(float32)
+			if n++; n-1 != w.layer || !ok {
+				continue
+			}
+			t := float32s(m.from, []float32{x})
+			if len(args) > 1 || w.To == MLX {
+				t.Shape = nil
+			}
+			return w.Put(m.HFPart(m.to, ".weight"), t, OriginOf(t), true)
+		}
+	}
+	return fmt.Errorf("the file has no list %s of %d numbers", args[0], w.Layers)
+}
