@@ -67,3 +67,37 @@ func TestExp(t *testing.T) {
 		t.Error("a logarithm of BF16")
 	}
 }
+
+// TestCentred holds that the numbers of what is centred add up to nothing, in the type
+// that they have, and that what has no numbers to add is refused.
+func TestCentred(t *testing.T) {
+	f32 := func(x ...float32) tensorfs.Data {
+		b := []byte{}
+		for _, v := range x {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+		}
+		return tensorfs.Bytes(b)
+	}
+	got, err := Centred(&tensorfs.Tensor{DType: tensorfs.F32, Shape: []int64{4}, Data: f32(1, 2, 3, 6)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 16)
+	if err := tensorfs.ReadFull(got.Data, b, 0); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float32{-2, -1, 0, 3} {
+		if x := math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])); x != want {
+			t.Errorf("number %d is %v, want %v", i, x, want)
+		}
+	}
+	for _, x := range []*tensorfs.Tensor{
+		{DType: tensorfs.F32, Shape: []int64{0}, Data: f32()},
+		{DType: tensorfs.Q8_0, Shape: []int64{32}, Data: tensorfs.Bytes(make([]byte, 34))},
+		{DType: tensorfs.F32, Shape: []int64{1}, Data: f32(1), BigEndian: true},
+	} {
+		if _, err := Centred(x); err == nil {
+			t.Errorf("%s of shape %v was centred", x.DType, x.Shape)
+		}
+	}
+}
