@@ -60,6 +60,7 @@ var ownOf = map[string]string{
 	"mlx-llama3-4bit": "rope_scaling_factor rope_orig_ctx",
 	"exaone":          "rope_scaling_factor rope_orig_ctx",
 	"exaone4":         "rope_scaling_factor rope_orig_ctx",
+	"apertus":         "rope_scaling_factor rope_orig_ctx",
 	"deepseek3":       "n_nextn_layers", // the converter leaves the layer out
 	"qwen3":           "tie_embeddings", // the matrix is stored though it is tied
 	"mt5":             "tie_embeddings",
@@ -80,10 +81,14 @@ var ownOf = map[string]string{
 
 	"internlm3": "rope_scaling_factor rope_scaling_type",                     // the converter does not write dynamic scaling
 	"mamba-lm":  "ssm_state ssm_conv_kernel ssm_dt_rank ssm_inner",           // config.json leaves them to defaults
+	"codeshell": "rope_scaling_type",                                         // the converter writes a linear scaling by 1
+	"hy3":       "n_dense_layers n_experts_shared",                           // the converter does not write them
+	"plm":       "kv_dim mla_v_head_dim n_kv_heads v_head_dim",               // as of minicpm3
 	"minicpm3":  "kv_dim rope_orig_ctx mla_v_head_dim n_kv_heads v_head_dim", // a GGUF file does not say how k and v are stored
 
 	// These have no description yet, which says it.
 	"llama4": "ffn_dim",
+	"laguna": "n_heads n_heads_per_layer q_dim n_dense_layers sliding_window_pattern sliding_window_pattern_per_layer", // lists of config.json
 }
 
 // sameFields compares the config of a directory with that of its GGUF file.
