@@ -137,6 +137,9 @@ func TestWriteGolden(t *testing.T) {
 func TestBack(t *testing.T) {
 	pieces := 0
 	for _, c := range goldenCases(t) {
+		if c.name == "spark25" { // how its texts are cut is known from sources alone, which writes nothing
+			continue
+		}
 		source := load(t, filepath.Join(c.dir, c.name))
 		first, err := source.read(t, c.arch, c.rows)
 		if err != nil {
