@@ -183,7 +183,7 @@ def hf(case: str, kind: str, single: list[str], cut: str, drop: list[str]) -> No
     for name, (dtype, shape, data) in sorted(kept.items()):
         if name.endswith("A_log"):
             pass  # which comes back as it was
-        elif len(shape) == 1 or digest(as_f32(dtype, data)) in wide or any(fnmatch.fnmatch(name, p) for p in single):
+        elif len(shape) < 2 or digest(as_f32(dtype, data)) in wide or any(fnmatch.fnmatch(name, p) for p in single):
             dtype, data = "F32", as_f32(dtype, data)
         text += spell(name, dtype, "x".join(map(str, shape)), digest(data))
     (EXPECTED / f"{case}.hf.tsv").write_text(text)
