@@ -302,6 +302,7 @@ func TestUntested(t *testing.T) {
 				"attention.layer_norm_epsilon": float32(1e-5), "rope.freq_base": float32(999999.4420358813)}},
 		"nomic-bert": {`{"architectures":["NomicBertModel"],"model_type":"nomic_bert","n_layer":12,"n_embd":768,"n_head":12,"n_inner":3072,"n_positions":8192,"max_trained_positions":2048,"layer_norm_epsilon":1e-12,"rotary_emb_base":1000,"rotary_emb_fraction":1.0,"activation_function":"swiglu","prenorm":false,"causal":false,"rotary_emb_scale_base":null}`,
 			map[string]any{"context_length": uint32(2048), "embedding_length": uint32(768), "block_count": uint32(12), "feed_forward_length": uint32(3072), "attention.head_count": uint32(12),
+				"attention.key_length": uint32(64), "attention.value_length": uint32(64), // beside transformers 5, which has the class
 				"attention.layer_norm_epsilon": float32(1e-12), "rope.freq_base": float32(1000), "attention.causal": false}},
 	} {
 		got, err := keysOf(t, c.text)
