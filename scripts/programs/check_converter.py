@@ -13,9 +13,11 @@ ASSUMED = (
     "general.basename general.finetune general.size_label general.file_type tokenizer.ggml.add_bos_token tokenizer.ggml.add_eos_token "
     "tokenizer.ggml.add_sep_token tokenizer.ggml.add_space_prefix"
 ).split()
-# What transformers 5 adds to the config.json that the converter sees, and a release that was converted with another does not have.
+# What transformers 5 adds to the config.json that the converter sees, or a newer converter writes, and the release that the tables are of does not.
 ADDED = {
     "nemotron_h": "transformers 5 adds experts to this config.json, and the converter takes it for the architecture that has some",
+    "nomic-bert-moe": "transformers 5 takes this config.json for its own class, which has no experts",
+    "modern-bert": "newer converters write how a classifier would pool, of models without one, too",
     "qwen3-next": "transformers 5 adds layer_types to this config.json, which become a key",
 }
 TYPES = {0: "f32", 1: "f16", 32: "bf16"}
