@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 
 PROGRAM = "sentence-transformers"
 # Those of testdata/architectures that are read for their states.
-ENCODERS = ("distilbert", "eurobert", "gemma-embedding", "modern-bert", "qwen3-embedding", "roberta", "xlm-roberta")
+ENCODERS = ("distilbert", "eurobert", "modern-bert", "nomic-bert", "qwen3-embedding", "roberta", "xlm-roberta")
 
 
 def load(directory: Path) -> SentenceTransformer:
