@@ -58,6 +58,9 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 		List: []File{{ggufName, d}}, Tensors: len(list), Types: notes.Types, Exact: notes.Exact,
 		Notes: slices.Concat(notes.Notes, vocabulary.Notes), weights: weightsOf(list),
 	}
+	if beyond := settings.Beyond(m); beyond != "" {
+		f.Notes = append(f.Notes, beyond)
+	}
 	f.addProjector(m, cfg, opts, vocabulary.Tokens, notes.Left)
 	return f, nil
 }

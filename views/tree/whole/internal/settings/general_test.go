@@ -45,6 +45,25 @@ type bytesFile struct {
 	io.Closer
 }
 
+// TestBeyond: what comes after the pooling is told of, because the file has none.
+func TestBeyond(t *testing.T) {
+	for modules, want := range map[string]string{
+		`[{"type":"a.Pooling","path":"1_Pooling"},{"type":"a.Dense","path":"2_Dense"},{"type":"a.Dense","path":"3_Dense"},{"type":"a.Normalize","path":"4"}]`: "without 2_Dense and 3_Dense of modules.json",
+		`[{"type":"a.Pooling","path":"1_Pooling"}]`: "",
+		`[{"type":"Dense","path":"a\nb"}]`:          `without "a\nb" of`,
+		`[{"type":"a.LayerNorm","path":"5"},{}]`:    "without 5 and ",
+		`[{"type":"Dense"`:                          "",
+		`5`:                                         "",
+	} {
+		if got := Beyond(modelOf(t, map[string]string{"modules.json": modules})); !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+			t.Errorf("%s: %q, want %q", modules, got, want)
+		}
+	}
+	if got := Beyond(modelOf(t, nil)); got != "" {
+		t.Errorf("without a list: %q", got)
+	}
+}
+
 // modelOf returns a model without tensors that has these files.
 func modelOf(t testing.TB, files map[string]string) *tensorfs.Model {
 	t.Helper()

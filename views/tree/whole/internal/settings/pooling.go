@@ -158,28 +158,58 @@ func poolingType(c call) any {
 	return numbers[0]
 }
 
+// modulesName is the file that lists what sentence-transformers does with a model.
+const modulesName = "modules.json"
+
 // poolingModule returns the directory of the module that pools, "" without one.
 func poolingModule(m *tensorfs.Model) (string, error) {
-	const name = "modules.json"
-	text, err := ReadText(m, name, MaxText)
-	if err != nil || text == nil {
+	dirs, err := modules(m, func(kind string) bool { return strings.HasSuffix(kind, "Pooling") })
+	if len(dirs) == 0 {
 		return "", err
+	}
+	if !tensorfs.ValidName(dirs[0]) {
+		return "", fmt.Errorf("%s: the directory %s of the module that pools is not a plain name", modulesName, tensorfs.Quote(dirs[0]))
+	}
+	return dirs[0], nil
+}
+
+// modules returns the directories of modules of the types that are wanted, in the order in
+// which sentence-transformers runs them.
+func modules(m *tensorfs.Model, wanted func(kind string) bool) (dirs []string, err error) {
+	text, err := ReadText(m, modulesName, MaxText)
+	if err != nil || text == nil {
+		return nil, err
 	}
 	// It is a list, and what parses it wants an object.
 	o, err := jsonobj.Parse([]byte(`{"modules":` + string(text) + `}`))
 	if err != nil {
-		return "", &tensorfs.FormatError{File: name, Offset: -1, Problem: "it is not a list of modules in JSON"}
+		return nil, &tensorfs.FormatError{File: modulesName, Offset: -1, Problem: "it is not a list of modules in JSON"}
 	}
 	for e := range o.Raw("modules").Elements() {
-		if strings.HasSuffix(e.Member("type").Text(), "Pooling") {
-			dir := e.Member("path").Text()
-			if !tensorfs.ValidName(dir) {
-				return "", fmt.Errorf("%s: the directory %s of the module that pools is not a plain name", name, tensorfs.Quote(dir))
-			}
-			return dir, nil
+		if wanted(e.Member("type").Text()) {
+			dirs = append(dirs, e.Member("path").Text())
 		}
 	}
-	return "", nil
+	return dirs, nil
+}
+
+// maxNamed is how many modules a note names.
+const maxNamed = 8
+
+// Beyond is a note about what sentence-transformers does with a model and a GGUF file does
+// not say, such as matrices that the vector of a text is multiplied by: llama.cpp's
+// converter leaves them out. It is "" without any.
+func Beyond(m *tensorfs.Model) string {
+	dirs, err := modules(m, func(kind string) bool {
+		return !slices.ContainsFunc([]string{"Transformer", "Pooling", "Normalize"}, func(known string) bool { return strings.HasSuffix(kind, known) })
+	})
+	if err != nil || len(dirs) == 0 { // a list that cannot be read is an error where pooling is asked for
+		return ""
+	}
+	for i := range dirs {
+		dirs[i] = tensorfs.Printable(dirs[i])
+	}
+	return fmt.Sprintf("without %s of %s, which sentence-transformers has after the pooling: embeddings by a GGUF file are those before", strings.Join(dirs[:min(len(dirs), maxNamed)], " and "), modulesName)
 }
 
 // tokenTypes returns how many kinds of tokens there are; a single one is stored as
