@@ -157,22 +157,25 @@ func pressCtrlC(t *testing.T, c *exec.Cmd, terminal, inside *os.File, when func(
 	}
 }
 
-// busy waits until a process has read more of its model than the header. Processor time
-// would not tell: a busy machine spends any amount of it before signals are caught.
+// busy waits until a process has read more of its model than the header, by system calls or
+// in its mapping. Processor time would not tell: a busy machine spends any amount of it
+// before signals are caught.
 func busy(t *testing.T, c *exec.Cmd, model string) {
 	t.Helper()
-	path := "/proc/" + strconv.Itoa(c.Process.Pid) + "/smaps"
-	testlimit.Wait(t, "pages of the model in "+path, func() bool {
-		b, err := os.ReadFile(path)
+	number := func(file, after, field string) int {
+		b, err := os.ReadFile("/proc/" + strconv.Itoa(c.Process.Pid) + "/" + file)
 		must(t, err)
-		_, mapping, found := strings.Cut(string(b), model+"\n")
-		_, size, resident := strings.Cut(mapping, "\nRss:")
-		if !found || !resident {
-			return false
+		_, text, found := strings.Cut(string(b), after)
+		_, text, found2 := strings.Cut(text, field)
+		if !found || !found2 {
+			return 0
 		}
-		kib, err := strconv.Atoi(strings.Fields(size)[0])
+		n, err := strconv.Atoi(strings.Fields(text)[0])
 		must(t, err)
-		return kib > 64<<10
+		return n
+	}
+	testlimit.Wait(t, "bytes of the model read by process "+strconv.Itoa(c.Process.Pid), func() bool {
+		return number("io", "", "rchar:")+number("smaps", model+"\n", "\nRss:")<<10 > 64<<20
 	})
 }
 
