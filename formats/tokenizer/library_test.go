@@ -205,6 +205,12 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatal(err)
 			}
 			files, err := written(keys(meta(read)).with("general.name", c.want["general.name"].Value).get, c.arch)
+			if c.name == "spark25" { // under whose name no way to cut texts is known
+				if err == nil || !strings.Contains(err.Error(), "not known how texts are cut") {
+					t.Errorf("its tokenizer is written: %v", err)
+				}
+				return
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,7 @@ in the environment convert of those that ./setup makes
 save CASE CONFIG LIKE   a model of a class of transformers with the numbers of CONFIG and the tokenizer of the case LIKE
 convert CASE...         expected/CASE.meta.json and CASE.tensors.tsv, by the real converter
 hf CASE...              expected/CASE.hf.tsv and CASE.hf.config.json: the directory itself, as it has to come back from a GGUF file
+run CASE...             expected/CASE.run.json: tokens of texts, and what follows a prompt, by llama.cpp (scripts/setup has it) on gguf/ by $TENSORFS
 mlx CASE...             expected/CASE.mlx.tsv, CASE.mlx.config.json and lines of mlx-run.jsonl, by mlx-lm (in its own environment)
 
 A toy's vocabulary has no name among pre-tokenizers: --pre NAME gives the one that is meant. --as CLASS:TYPE gives the class of
@@ -234,6 +235,44 @@ def language_model(tensors: dict, width: int) -> dict:
     return found
 
 
+TEXTS = EXPECTED / "dream.run.json"  # the same for all
+
+
+def run(case: str) -> None:
+    """Each question in a process of its own: llama.cpp ends with the first model that it does not like."""
+    import subprocess
+
+    said = json.loads(TEXTS.read_text())
+    out = dict(later=True, prompt_text=said["prompt_text"], texts=said["texts"])
+    with tempfile.TemporaryDirectory() as work:
+        model = Path(work) / "model.gguf"
+        with model.open("wb") as f:
+            subprocess.run([os.environ["TENSORFS"], "cat", ROOT / case, "gguf/model.gguf"], stdout=f, check=True)
+
+        def ask(**job: object) -> dict:
+            node = Path(os.environ.get("LLAMA", ROOT.parents[1] / "scripts/llama"))
+            done = subprocess.run(["node", "run.mjs"], cwd=node, input=json.dumps(dict(model=str(model), mmap=True, **job)), capture_output=True, text=True)
+            return json.loads(done.stdout) if done.stdout.strip() else dict(ok=False, error=f"llama.cpp ended with {done.returncode}")
+
+        tokens = ask(texts=said["texts"], vocabOnly=True)
+        keys, _ = stored(model)
+        number = {name: keys[f"tokenizer.ggml.{name}_token_id"]["value"] for name in ("bos", "eos") if f"tokenizer.ggml.{name}_token_id" in keys}
+        arch = keys["general.architecture"]["value"]
+        states = f"{arch}.pooling_type" in keys or arch in ("bert", "llama-embed", "t5encoder")
+        answer = ask(prompt=said["prompt_text"], embed=states)
+        llama = dict(ok=answer["ok"], arch=arch, vocab=len(keys["tokenizer.ggml.tokens"]["value"]), **number)
+        llama |= {k: tokens[k] for k in ("tokens", "tokensSpecial") if k in tokens}
+        llama |= {k: answer[k] for k in ("prompt", "greedy", "top", "embedding", "error") if k in answer}
+    out["llama"] = llama
+    if (ROOT / case / "tokenizer.json").exists():
+        from tokenizers import Tokenizer
+
+        library = Tokenizer.from_file(str(ROOT / case / "tokenizer.json"))
+        out["hf_tokens"] = [library.encode(text, add_special_tokens=False).ids for text in said["texts"]]
+    (EXPECTED / f"{case}.run.json").write_text(dump(out) + "\n")
+    print(case, "embedding" if "embedding" in llama else llama.get("greedy"), llama.get("error", ""), flush=True)
+
+
 def mlx(case: str) -> None:
     import mlx.core as mx
     import numpy as np
@@ -265,7 +304,7 @@ def mlx(case: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("save", "convert", "hf", "mlx"))
+    parser.add_argument("command", choices=("save", "convert", "hf", "run", "mlx"))
     parser.add_argument("case", nargs="*")
     parser.add_argument("--pre", default="")
     parser.add_argument("--as", dest="kind", default="")
@@ -283,7 +322,7 @@ def main() -> int:
         elif o.command == "hf":
             hf(case, o.kind, o.f32, o.cut, o.drop)
         else:
-            mlx(case)
+            dict(run=run, mlx=mlx)[o.command](case)
     return 0
 
 
