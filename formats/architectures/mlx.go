@@ -128,7 +128,7 @@ func (c *MLXClass) read(text string) error {
 }
 
 // convertWords are those of mlx_converts.txt.
-var convertWords = strings.Fields("moves names tied plain uncast eight")
+var convertWords = strings.Fields("moves names beyond tied plain uncast eight")
 
 // withConversions adds to the classes what mlx_converts.txt says of them: each that it has a line of gets the word
 // converts.

@@ -30,6 +30,7 @@ type mlxMove struct {
 	pattern *regexp.Regexp
 	to      string // the name that it gets, with parts of the pattern; "" leaves it out
 	expert  string // the part of the pattern that is the number of an expert: those of one name become a stack
+	unless  string // a field of config.json, with a number other than 0 in which nothing changes
 	make    func(c *conversion, name string, t *tensorfs.Tensor) error
 }
 
@@ -45,6 +46,15 @@ var mlxMoves = map[string][]mlxMove{
 	"joined_experts": {
 		{pattern: regexp.MustCompile(`^(?P<before>.*\.block_sparse_moe)\.input_linear\.weight$`), to: "$before.switch_mlp", make: (*conversion).halves},
 		{pattern: regexp.MustCompile(`^(?P<before>.*\.block_sparse_moe)\.output_linear\.weight$`), to: "$before.switch_mlp.down_proj.weight"},
+	},
+	"fc_experts": {
+		{pattern: regexp.MustCompile(`^(?P<before>.*\.mixer)\.experts\.(?P<e>\d+)\.up_proj\.weight$`), to: "$before.switch_mlp.fc1.weight", expert: "e"},
+		{pattern: regexp.MustCompile(`^(?P<before>.*\.mixer)\.experts\.(?P<e>\d+)\.down_proj\.weight$`), to: "$before.switch_mlp.fc2.weight", expert: "e"},
+	},
+	// What is shared by all tokens is a layer's only network in models without experts.
+	"shared_alone": {
+		{pattern: regexp.MustCompile(`^(?P<before>.*)\.shared_mlp\.input_linear\.weight$`), to: "$before.mlp", make: (*conversion).halves, unless: "num_local_experts"},
+		{pattern: regexp.MustCompile(`^(?P<before>.*)\.shared_mlp\.output_linear\.weight$`), to: "$before.mlp.down_proj.weight", unless: "num_local_experts"},
 	},
 	"latent":  {{pattern: regexp.MustCompile(`^(?P<before>.*)\.kv_b_proj\.weight$`), to: "$before", make: (*conversion).latent}},
 	"kernels": {{pattern: regexp.MustCompile(`^(?P<name>.*\.conv(1d)?\.weight)$`), to: "$name", make: (*conversion).kernel}},
@@ -70,7 +80,7 @@ func (c *conversion) convert() error {
 		switch {
 		case t.Owner != "":
 			continue
-		case name == "", strings.HasSuffix(name, "rotary_emb.inv_freq"), tied && name == "lm_head.weight":
+		case name == "", strings.HasSuffix(name, "rotary_emb.inv_freq"), tied && name == "lm_head.weight", c.beyond(name):
 			continue
 		case t.Opaque != "":
 			return fmt.Errorf("%s: %s", tensorfs.Quote(t.Source), t.Opaque)
@@ -96,6 +106,20 @@ func (c *conversion) convert() error {
 		}
 	}
 	return nil
+}
+
+var ofLayer = regexp.MustCompile(`^model\.layers\.(\d+)\.`)
+
+// beyond reports whether a tensor is of a layer after the last, which predicts a further
+// token, and the class leaves those out.
+func (c *conversion) beyond(name string) bool {
+	at := ofLayer.FindStringSubmatch(name)
+	if at == nil || !c.class.Has("beyond") {
+		return false
+	}
+	layer, err := strconv.ParseFloat(at[1], 64)
+	n, ok := c.config.part.number("num_hidden_layers")
+	return err == nil && ok && layer >= n
 }
 
 // tied reports whether the output is the embedding, and an lm_head.weight of no use.
@@ -128,7 +152,7 @@ func (c *conversion) move(name string, t *tensorfs.Tensor) error {
 	for _, word := range c.class.Names("moves") {
 		for _, m := range mlxMoves[word] {
 			at := m.pattern.FindStringSubmatchIndex(name)
-			if at == nil {
+			if n, _ := c.config.part.number(m.unless); at == nil || m.unless != "" && n != 0 {
 				continue
 			}
 			to := string(m.pattern.ExpandString(nil, braced(m.to), name, at))
@@ -190,14 +214,15 @@ func endsIn(name string, ends []string) bool {
 	return slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
-// halves puts the gates and the ups of a joined stack, [E, 2F, D].
+// halves puts the gates and the ups of joined matrices, [2F, D] or a stack of them.
 func (c *conversion) halves(name string, t *tensorfs.Tensor) error {
 	shape := t.Numbers()
-	if len(shape) != 3 || shape[1]%2 != 0 {
+	axis := len(shape) - 2
+	if axis < 0 || axis > 1 || shape[axis]%2 != 0 {
 		return fmt.Errorf("shape %v does not divide into gates and ups", shape)
 	}
 	for i, part := range []string{"gate_proj", "up_proj"} {
-		half, err := arrange.Slice(t, 1, int64(i)*shape[1]/2, shape[1]/2)
+		half, err := arrange.Slice(t, axis, int64(i)*shape[axis]/2, shape[axis]/2)
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
 	"github.com/tensorfs/tensorfs/internal/testing/testclient"
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
@@ -168,5 +169,32 @@ func TestMLXAsked(t *testing.T) {
 	}
 	if o, err := (whole.MLXAsked{}).Options(); o != nil || err != nil {
 		t.Errorf("nothing is %v, %v", o, err)
+	}
+}
+
+// TestMLXMoved: what classes of mlx-lm store otherwise than releases, or leave out, is so in
+// what is quantised, as mlx_lm.convert has it (scripts/programs/check_convert.py).
+func TestMLXMoved(t *testing.T) {
+	asked, err := whole.MLXAsked{Bits: 4, Group: 32}.Options()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ has, not string }{
+		"granitehybrid-dense": {"model.layers.0.mlp.gate_proj.scales", ".shared_mlp."},
+		"granitehybrid":       {"model.layers.0.shared_mlp.input_linear.scales", ".mlp."},
+		"nemotron_h-moe":      {"backbone.layers.1.mixer.switch_mlp.fc1.scales", ".experts."},
+		"glm-dsa-mtp":         {"model.layers.1.self_attn.embed_q.weight", "model.layers.2."},
+	} {
+		m, err := formats.Open(testdata + "architectures/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := MLX(m, whole.Options{MLX: asked})
+		if made.Reason != "" {
+			t.Errorf("%s: %s", name, made.Reason)
+		} else if header := string(fileOf(t, made, "model.safetensors")[8:20000]); !strings.Contains(header, `"`+c.has+`"`) || strings.Contains(header, c.not) {
+			t.Errorf("%s: it lacks %s, or has %s: %.600s", name, c.has, c.not, header)
+		}
+		m.Close()
 	}
 }
