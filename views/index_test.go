@@ -239,6 +239,9 @@ func checkEntry(t *testing.T, view string, x *tensorfs.Tensor, e indexEntry) {
 // TestIndexGarbage holds that an entry is rendered without garbage but for the places
 // of its bytes.
 func TestIndexGarbage(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector makes sync.Pool forget")
+	}
 	m := model(t, 1000)
 	raw := Build(m, Options{})[:1]
 	if n := testing.AllocsPerRun(5, func() { Index(m, raw).Size() }); n > 1300 {

@@ -16,6 +16,7 @@ REFUSED = {
         "mixtral": "use_flash_attn",  # no released config.json has it
         "mlx-mixtral-mxfp4": "use_flash_attn",
         "mamba": "d_model",  # it reads the form from before transformers
+        "mamba-lm": "d_model",
         "llama3": "longrope",  # parameters of rope that no release has: its GGUF file keeps what follows from them
         "mlx-llama3-4bit": "longrope",
         "llama.q4_k_m": "longrope",
@@ -25,6 +26,8 @@ REFUSED = {
         "mlx-llama3-4bit": "longrope",
         "llama.q4_k_m": "longrope",
         "syn-gpt-oss-dense": "experts.gate_proj",  # it reads these experts as MXFP4 alone
+        "spark25": "tokenizer.json",  # there is none: how its tokenizer cuts texts is not known
+        "voxtral": "shape mismatch",  # its Llama has no head_dim
     },
 }
 
