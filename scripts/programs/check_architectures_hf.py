@@ -17,9 +17,15 @@ from common import Case
 
 PROGRAM = "transformers-5"
 # Where more than nothing may differ: multipliers are worked into the weights of Falcon-H1's GGUF file, which rounds them.
-ROUNDED = {("falcon-h1", "gguf"): 5e-3}
+# A reranker's two answers are two rows of a matrix of all tokens, and are summed in another order.
+ROUNDED = {("falcon-h1", "gguf"): 5e-3, ("qwen3-reranker", "gguf"): 1e-6, ("qwen3-reranker-untied", "gguf"): 1e-6}
+# Where llama.cpp goes on otherwise than transformers from the file that its own converter writes: two tokens are nearly equal in the first six,
+# and its halves decide; of the others it computes other numbers of models as small as these, whose layers it knows by their number or width.
+UNLIKE_LLAMA = "audio-flamingo3 gemma4-moe glm4moe hy3 step-vl voxtral exaone4 gemma4-shared laguna mellum".split()
 # GGUF has no pooler of BERT and its relatives, and pooled embeddings do not need one; nor heads that predict masked tokens.
-UNSTORED = ("pooler.dense.", "vocab_")
+UNSTORED = ("pooler.dense.", "vocab_", "model.vqmodel.")  # Janus's painter is not in the toy
+# What transformers says of directories that only the code beside a release loads.
+UNLOADED = ("Transformers does not recognize this architecture", "Unrecognized model in", "attn_implementation", "ignore_mismatched_sizes")
 LOADERS = (  # by the end of the class that config.json names; the last one has no head
     ("ForSequenceClassification", transformers.AutoModelForSequenceClassification),
     ("T5ForConditionalGeneration", transformers.AutoModelForSeq2SeqLM),
@@ -33,7 +39,10 @@ LOADERS = (  # by the end of the class that config.json names; the last one has 
 
 def loader(directory: Path):
     name = json.loads((directory / "config.json").read_text())["architectures"][0]
-    return next(kind for end, kind in LOADERS if name.endswith(end))
+    kind = next(kind for end, kind in LOADERS if name.endswith(end))
+    if name.endswith("ForConditionalGeneration"):  # of pictures, or of sounds
+        return getattr(transformers, name, kind)
+    return kind
 
 
 class Loaded:
@@ -124,8 +133,8 @@ def check(case: Case, want: dict, directory: Path) -> None:
     seen: list[Loaded] = []
     try:
         original, why = published(directory), ""
-    except ValueError as e:
-        assert "Transformers does not recognize this architecture" in str(e), e
+    except (ValueError, RuntimeError) as e:
+        assert any(said in str(e) for said in UNLOADED), e
         original, why = None, "transformers does not have the class"
     except ImportError:
         original, why = None, "transformers wants timm and torchvision for the class"
@@ -159,7 +168,7 @@ def check(case: Case, want: dict, directory: Path) -> None:
         common.same(ids[len(prompt) :], want["greedy"], "tokens")
 
     try:
-        model = json.loads((hf / "config.json").read_text())["model_type"]
+        model = json.loads((hf / "config.json").read_text()).get("model_type", "")
         transformers.AutoConfig.for_model(model)
         unread = original is None and case.source == "hf"
     except FileNotFoundError:  # it is absent, which load tells
@@ -174,7 +183,7 @@ def check(case: Case, want: dict, directory: Path) -> None:
         checks["logits"] = logits
         if case.source == "tower":
             checks["picture"] = picture
-    if want.get("greedy"):
+    if want.get("greedy") and case.name not in UNLIKE_LLAMA:
         checks["tokens"] = tokens
     common.run(case, PROGRAM, checks, hf)
 
@@ -190,7 +199,10 @@ def main() -> None:
             continue
         run = expected / f"{case.name}.run.json"
         want = json.loads(run.read_text())["llama"] if run.exists() else {}
-        check(case, want, case.root / "hf" / case.name)
+        try:
+            check(case, want, case.root / "hf" / case.name)
+        except Exception as e:  # of the published directory: the other cases go on
+            common.tell(case.name, case.form, case.source, PROGRAM, checks=dict(published=f"{type(e).__name__}: {e}"[:400]))
 
 
 if __name__ == "__main__":
