@@ -52,18 +52,39 @@ func (m *Mapped) cached(from, to int64) bool {
 	return true
 }
 
-// cachedAt reports whether the page at off is in the page cache. It asks by a read that
-// does not wait, since mincore and cachestat would tell only the file's owner. Some file
-// systems, such as tmpfs and overlayfs, have no such reads: there mincore says that all
-// is here to those whom it does not tell.
+// cachedAt reports whether the page at off is in the page cache. mincore knows it, but
+// tells only those who own the file or may write to it, and says to all others that
+// everything is. These ask by a read that does not wait: where a page is missing the
+// kernel begins to read it, and takes it for a place where a stream may go on. Some file
+// systems, such as tmpfs and overlayfs, have no such reads; mincore's answer has to do.
 func (m *Mapped) cachedAt(off int64) bool {
+	if m.tells() {
+		return m.resident(off)
+	}
 	var b [1]byte
 	part := unix.Iovec{Base: &b[0], Len: 1}
 	n, _, err := unix.Syscall6(unix.SYS_PREADV2, uintptr(m.fd), uintptr(unsafe.Pointer(&part)), 1, uintptr(off), uintptr(off>>32), unix.RWF_NOWAIT)
 	if err == unix.EOPNOTSUPP {
-		page := &m.mem[off&^int64(os.Getpagesize()-1)]
-		_, _, err = unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(page)), 1, uintptr(unsafe.Pointer(&b[0])))
-		return err == 0 && b[0]&1 != 0
+		return m.resident(off)
 	}
 	return err == 0 && n == 1
+}
+
+// resident asks mincore.
+func (m *Mapped) resident(off int64) bool {
+	var b [1]byte
+	page := &m.mem[off&^int64(os.Getpagesize()-1)]
+	_, _, err := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(page)), 1, uintptr(unsafe.Pointer(&b[0])))
+	return err == 0 && b[0]&1 != 0
+}
+
+// tells reports whether mincore tells this process what is in memory.
+func (m *Mapped) tells() bool {
+	m.told.Do(func() {
+		var st unix.Stat_t
+		user := uint32(os.Geteuid())
+		m.residing = user == 0 || unix.Fstat(m.fd, &st) == nil && st.Uid == user ||
+			unix.Faccessat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(m.fd), unix.W_OK, unix.AT_EACCESS) == nil
+	})
+	return m.residing
 }

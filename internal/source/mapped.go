@@ -33,6 +33,9 @@ type Mapped struct {
 
 	stepOnce sync.Once
 	advised  int64 // see step
+
+	told     sync.Once
+	residing bool // whether mincore tells what is in memory
 }
 
 // Map maps the regular file at path. label is its name below source/. It never
