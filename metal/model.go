@@ -67,13 +67,16 @@ func newTree(m *tensorfs.Model, o Options) (*tree, error) {
 func (t *tree) build(v views.View) *view {
 	opts := t.opts
 	opts.Views = []views.View{v}
-	b := &view{Built: views.Build(t.model, opts)[0]}
-	b.names = make([]string, b.Tensors.Len())
-	for i := range b.names {
-		b.names[i] = b.Tensors.Name(i)
+	return newView(views.Build(t.model, opts)[0])
+}
+
+func newView(b views.Built) *view {
+	v := &view{Built: b, names: make([]string, b.Tensors.Len())}
+	for i := range v.names {
+		v.names[i] = b.Tensors.Name(i)
 	}
-	b.alike = sync.OnceValue(func() map[string]bool { return alike(b.names) })
-	return b
+	v.alike = sync.OnceValue(func() map[string]bool { return alike(v.names) })
+	return v
 }
 
 // alike returns those names that differ from another one only in case.

@@ -31,7 +31,6 @@ func (w wholeTensors) At(i int) tensorfs.Tensor {
 // buildWhole makes such a view. Where the model has no such files, the reason is why any
 // tensor is absent.
 func (t *tree) buildWhole(name string) *view {
-	v := &view{Built: views.Built{Name: name}}
 	files := wholeViews[name](t.model, whole.Options{})
 	list, reason := wholeTensors{}, files.Reason
 	for _, f := range files.List {
@@ -55,10 +54,7 @@ func (t *tree) buildWhole(name string) *view {
 		list = nil
 	}
 	slices.SortFunc(list, func(a, b safetensors.Entry) int { return cmp.Compare(a.Name, b.Name) })
-	v.Tensors, v.reason = list, reason
-	v.names = make([]string, len(list))
-	for i := range list {
-		v.names[i] = list[i].Name
-	}
+	v := newView(views.Built{Name: name, Tensors: list})
+	v.reason = reason
 	return v
 }

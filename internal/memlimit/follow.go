@@ -22,7 +22,8 @@ const (
 // limit close above what is in use, the pools are emptied in time.
 //
 // The limit follows the heap, and leaves as much again as half of it: with many tensors
-// whatever is rendered would otherwise be one collection of all of them after another. It is adjusted after every collection, when the size of the heap in use is
+// whatever is rendered would otherwise be one collection of all of them after another. It
+// is adjusted after every collection, when the size of the heap in use is
 // known; an idle process does nothing.
 var Follow = sync.OnceFunc(func() {
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 {

@@ -24,7 +24,7 @@ class _Named:
         self.owned = self.model is not model
         alone = self.model.format == "safetensors"  # no config.json says what model it is: its tensors are under its own names
         self.view: View = self.model["raw" if alone else "hf"]
-        self.of = {t.source_name or t.name: t.name for t in map(self.view.__getitem__, self.view)} if alone else {name: name for name in self.view}
+        self.of = self.view._sources if alone else {name: name for name in self.view}
         if not self.of and not alone:
             why = json.loads(self.model.files["hf/tensorfs.json"].read()).get("reason")
             if why:
@@ -153,13 +153,14 @@ def load_file(
     What stands in files is mapped, and must not be written to: ``copy=True`` gives memory that may. ``framework`` is "pt" or "np". progress is called
     with bytes done and in all."""
     named = _Named(model, framework, device, **options)
-    total, done = sum(named[name].nbytes for name in named.of), 0
+    sizes = {name: named[name].nbytes for name in named.of}
+    total, done = sum(sizes.values()), 0
     loaded = {}
     with ThreadPoolExecutor(4) as pool:
         tasks = [(name, pool.submit(named.get, name, copy)) for name in named.of]
         for name, task in tasks:
             loaded[name] = task.result()
-            done += named[name].nbytes
+            done += sizes[name]
             if progress:
                 progress(done, total)
     return loaded
