@@ -30,11 +30,11 @@
 // where root serves the mount (passthrough): at the speed of that file, from its
 // own pages. What is written to that file meanwhile shows, too.
 //
-// With [Options.Hot] a large file is copied to memory in huge pages when it is
-// opened, and the kernel reads it from there by itself (passthrough): at the
-// speed of memory, with mappings of 2 MiB, and even after the server is gone.
-// Closed files stay until other files need their memory; a file that finds no room is
-// served like any other.
+// Other large files root's kernel reads through an image of their directory, an EROFS file system over
+// a private mount of the same server (see images; Linux 6.15): pages of FUSE have 4 KiB, those of EROFS
+// as many as are read ahead, and are read and mapped as fast as those of any file. What the kernel
+// has of a file stays readable when the server is gone. [Options.NoPassthrough] has the server answer
+// all reads, as it does for others than root.
 //
 // Nothing is read ahead here. The kernel does that: it sends the next request
 // while a reader is busy with the last one, and both are answered at the same
@@ -83,12 +83,9 @@
 //     as for a sequential reader; beyond 1 MiB it costs random readers more than
 //     it gains others. Only root can set it; for others requests have 128 KiB,
 //     unless the reader asks for MADV_HUGEPAGE on its mapping.
-//   - Memory for hot files can only be reclaimed by swapping, and a mapping keeps
-//     it after the file was evicted. Then it runs full before the budget does.
-//     A budget beyond the limit of the machine or of a control group is refused,
-//     and a file is made hot only while a sixteenth of the limit, at least 20 MiB,
-//     remains free of the memory that all processes under the limit hold (anonymous
-//     and shared memory, not caches).
+//   - Of a file that the kernel reads through an image there is no direct I/O (O_DIRECT) while others
+//     have it open: EINVAL. posix_fadvise has no effect on its pages, and the kernel notes every image
+//     in its log.
 //   - Mount sets the soft memory limit of the process: the pools of reply buffers
 //     would keep it large otherwise.
 //   - On macOS, replies are always copied and the kernel extension of macFUSE is

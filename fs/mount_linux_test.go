@@ -2,7 +2,6 @@ package fs
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -27,11 +26,8 @@ import (
 func serverOption(o *Options, key, value string) error {
 	var err error
 	switch key {
-	case "hot":
-		o.Hot, err = strconv.ParseInt(value, 10, 64)
-		o.Hot <<= 20
-	case "cgroup":
-		err = joinGroup(value)
+	case "passthrough":
+		o.NoPassthrough = value == "no"
 	case "ra":
 		o.ReadAheadKiB, err = strconv.Atoi(value)
 	default:
@@ -53,12 +49,11 @@ func serverCommand(s *Server, line string) string {
 			return err.Error()
 		}
 		return "ok"
-	case "hot":
-		b, err := json.Marshal(s.Status().Hot.Files)
-		if err != nil {
-			return err.Error()
+	case "images":
+		if s.raw.passed == nil || s.raw.passed.images == nil {
+			return "none"
 		}
-		return string(b)
+		return strconv.Itoa(s.Status().Images)
 	}
 	return "what?"
 }
@@ -88,20 +83,19 @@ func rssAnon(t *testing.T, pid int) int {
 	return 0
 }
 
-// TestMount lets clients read the tree in every way, cached and hot.
+// servings are the ways of serving large files. For users other than root they are one.
+var servings = []struct {
+	name    string
+	options []string
+}{
+	{"read by the kernel", nil},
+	{"answered by the server", []string{"passthrough=no"}},
+}
+
+// TestMount lets clients read the tree in every way, served in every way.
 func TestMount(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		root    bool
-		options []string
-	}{
-		{"cached", false, nil},
-		{"hot", true, []string{"hot=64"}},
-	} {
+	for _, c := range servings {
 		t.Run(c.name, func(t *testing.T) {
-			if c.root && os.Geteuid() != 0 {
-				t.Skip("NOT TESTED: hot files need root")
-			}
 			s := serve(t, "model", newModel(t, 5<<20+123), c.options...)
 			for _, client := range []string{"readall", "pread", "mmap", "direct", "readv", "sendfile", "stat", "xattr", "readonly", "getdents"} {
 				t.Run(client, func(t *testing.T) {
@@ -154,7 +148,7 @@ func TestMountTable(t *testing.T) {
 		t.Errorf("%+v", all[i])
 	}
 	st, err := statusOf(&all[i])
-	if err != nil || st.PID != s.cmd.Process.Pid || st.Hot != nil {
+	if err != nil || st.PID != s.cmd.Process.Pid {
 		t.Errorf("status: %+v, %v", st, err)
 	}
 	if os.Geteuid() == 0 {
@@ -183,8 +177,8 @@ func TestMountTable(t *testing.T) {
 			t.Errorf("%s is inherited by children: flags %o, %v", fd, flags, err)
 		}
 	}
-	if devices != 1 {
-		t.Errorf("%d descriptors of the device", devices)
+	if want := 1 + btoi(s.ask("images") != "none"); devices != want {
+		t.Errorf("%d descriptors of the device, want %d", devices, want)
 	}
 }
 
@@ -568,26 +562,16 @@ func TestLostModel(t *testing.T) {
 		},
 	}
 	for name, do := range damage {
-		for _, hot := range []bool{false, true} {
-			if hot && os.Geteuid() != 0 {
-				continue
-			}
-			t.Run(fmt.Sprintf("%s, hot %v", name, hot), func(t *testing.T) {
+		for _, c := range servings {
+			t.Run(name+", "+c.name, func(t *testing.T) {
 				other := newModel(t, 2<<20)
-				options := []string{"other=" + other}
-				if hot {
-					options = append(options, "hot=64")
-				}
-				s := serve(t, "model", newModel(t, 5<<20), options...)
+				s := serve(t, "model", newModel(t, 5<<20), append([]string{"other=" + other}, c.options...)...)
 				s.run("readall", s.mountpoint, "1050000") // the files that a smaller model has too
 				if err := do(s.model); err != nil {
 					t.Fatal(err)
 				}
-				lost := []string{s.mountpoint, "raw/f.large", "f16/f.large", "joined/f.large"}
-				if hot {
-					lost = append(lost, "raw/e.aligned") // it is in memory and must not be opened all the same
-				}
-				s.run(append([]string{"eio"}, lost...)...)
+				// The kernel has pages of raw/e.aligned, which must not be opened all the same.
+				s.run("eio", s.mountpoint, "raw/f.large", "f16/f.large", "joined/f.large", "raw/e.aligned")
 				b, err := exec.Command("sh", "-c", "cat "+s.path("other")+" | cmp - "+other+" && cat "+s.path("README")+" && ls -lR "+s.mountpoint+" | wc -l").CombinedOutput()
 				if err != nil || !strings.Contains(string(b), readme) {
 					t.Errorf("what is not lost: %s, %v", b, err)
@@ -703,66 +687,5 @@ func TestMemory(t *testing.T) {
 	t.Logf("RssAnon %d KiB", rss)
 	if rss > 64<<10 {
 		t.Errorf("the server takes %d KiB", rss)
-	}
-}
-
-// TestHotMount looks at hot files from both sides.
-func TestHotMount(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("NOT TESTED: hot files need root")
-	}
-	s := serve(t, "model", newModel(t, 20<<20), "hot=44")
-	hot := func() string {
-		var files []HotFile
-		if err := json.Unmarshal([]byte(s.ask("hot")), &files); err != nil {
-			t.Fatal(err)
-		}
-		var all []string
-		for _, f := range files {
-			all = append(all, fmt.Sprintf("%s:%d", f.Path, f.Open))
-		}
-		return strings.Join(all, " ")
-	}
-	a := s.hold("f16/f.large", "open") // 38 MB: 36 MiB in huge pages
-	if got := hot(); got != "f16/f.large:1" {
-		t.Fatalf("hot: %s (log: %s)", got, s.log)
-	}
-	b := s.hold("raw/f.large", "open") // too much
-	c := s.hold("f16/e.aligned", "open")
-	if got := hot(); got != "f16/e.aligned:1 f16/f.large:1" {
-		t.Errorf("hot: %s", got)
-	}
-	all, err := mounts.List()
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(all, func(m mounts.Mount) bool { return m.Mountpoint == s.mountpoint })
-	st, err := statusOf(&all[i])
-	if err != nil || st.Hot == nil || len(st.Hot.Files) != 2 || st.Hot.Budget != 44<<20 {
-		t.Errorf("status: %+v, %v", st, err)
-	}
-	a.end()
-	_ = a.cmd.Wait()
-	b.end()
-	_ = b.cmd.Wait()
-	testlimit.Wait(t, "release of the large file", func() bool { return hot() == "f16/e.aligned:1 f16/f.large:0" })
-	testlimit.Wait(t, "eviction", func() bool { // the last plain open is released a moment later
-		d := s.hold("raw/f.large", "open") // 18 MiB: evicts the large one
-		got := hot()
-		d.end()
-		_ = d.cmd.Wait()
-		return got == "f16/e.aligned:1 raw/f.large:1"
-	})
-	s.run("readall", s.mountpoint, s.sizeArg())
-	// What is in memory outlives the server.
-	s.kill()
-	fmt.Fprintln(c.in, "read")
-	c.expect(t, "read 2097152")
-}
-
-// TestHotNeedsRoot and a sane budget.
-func TestHotRefused(t *testing.T) {
-	if _, err := newRawFS(nested(), Options{Hot: 1 << 60}); err == nil {
-		t.Error("more memory than there is")
 	}
 }

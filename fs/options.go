@@ -45,9 +45,9 @@ type Options struct {
 	// ReadAheadKiB is the kernel's read-ahead for the mount; 0 for the default
 	// of 1024, negative to leave the kernel's own. Only root can set it.
 	ReadAheadKiB int
-	// Hot is how many bytes of memory may hold files that are served at the
-	// speed of memory; 0 for none. It needs root and Linux 6.9.
-	Hot int64
+	// NoPassthrough has the server answer all reads. Otherwise root's kernel reads
+	// large files by itself, where it can.
+	NoPassthrough bool
 	// Warm says how far the model is read ahead; nil where it is not.
 	Warm func() WarmStatus
 	// Extra are mount options as in fstab. Options of mount(8) itself are ignored, and

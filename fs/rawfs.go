@@ -32,8 +32,7 @@ type rawFS struct {
 	library *library       // nil otherwise
 	sent    sentReplies
 	fuse    *fuse.Server
-	stored  *storedFiles // nil where the kernel passes nothing through
-	hot     *hotFiles    // nil without Options.Hot
+	passed  *passedFiles // nil where the kernel passes nothing through
 }
 
 func newRawFS(tree tensorfs.Dir, opts Options) (*rawFS, error) {
@@ -61,12 +60,7 @@ func newRaw(opts Options) (*rawFS, error) {
 	}
 	f := &rawFS{RawFileSystem: fuse.NewDefaultRawFileSystem(), Faults: NewFaults(opts.Logger), opts: opts, mount: parsed}
 	f.opts.Logger = f.Logger()
-	f.stored = newStored(f.opts.Logger)
-	if opts.Hot > 0 {
-		if f.hot, err = newHot(opts.Hot, f.opts.Logger); err != nil {
-			return nil, err
-		}
-	}
+	f.passed = newPassed(f)
 	return f, nil
 }
 
@@ -76,19 +70,14 @@ func (f *rawFS) String() string { return mounts.Program }
 // Init learns what the kernel can do.
 func (f *rawFS) Init(s *fuse.Server) {
 	f.fuse = s
-	if f.stored != nil {
-		f.stored.start(s)
-	}
-	if f.hot != nil {
-		f.hot.start(s)
+	if f.passed != nil {
+		f.passed.start(f, s)
 	}
 }
 
 // OnUnmount frees what the mount took.
 func (f *rawFS) OnUnmount() {
-	if f.hot != nil {
-		f.hot.close()
-	}
+	f.passed.end()
 	if f.library != nil {
 		f.library.end()
 	}

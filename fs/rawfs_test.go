@@ -390,10 +390,10 @@ func TestXAttr(t *testing.T) {
 	}
 }
 
-func TestHotValueFits(t *testing.T) {
-	s := HotStatus{Budget: 1}
-	for i := range 5000 {
-		s.Files = append(s.Files, HotFile{Path: fmt.Sprintf("%0100d", i)})
+func TestLongValueFits(t *testing.T) {
+	s := LibraryStatus{Models: 5000}
+	for i := range s.Models {
+		s.Open = append(s.Open, fmt.Sprintf("%0100d", i))
 	}
 	b := fit(&s)
 	if len(b) > 60<<10 || !bytes.Contains(b, []byte(`"omitted":`)) {

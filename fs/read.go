@@ -3,6 +3,7 @@ package fs
 import (
 	"context"
 	"errors"
+	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/tensorfs/tensorfs"
@@ -37,32 +38,20 @@ func (f *rawFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 	if err := tensorfs.Check(e.Data); err != nil {
 		return f.failed(t, id, 0, err)
 	}
-	if backing, passed := f.stored.opened(in.NodeId, e.Data); passed {
-		out.OpenFlags = fuse.FOPEN_PASSTHROUGH | fuse.FOPEN_NOFLUSH
-		out.BackingID = backing
-		return fuse.OK
+	err := f.passed.opened(t, id, e.Data, in.Flags&directIO != 0, out)
+	if errors.Is(err, syscall.EINVAL) {
+		return fuse.EINVAL
 	}
-	if f.hot != nil {
-		backing, hot, err := f.hot.open(in.NodeId, e.Data)
-		if err != nil {
-			return f.failed(t, id, 0, err)
-		}
-		if hot {
-			out.OpenFlags = fuse.FOPEN_PASSTHROUGH | fuse.FOPEN_NOFLUSH
-			out.BackingID = backing
-			return fuse.OK
-		}
+	if err != nil {
+		return f.failed(t, id, 0, err)
 	}
 	return fuse.OK
 }
 
 // Release ends what Open began.
 func (f *rawFS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
-	if f.stored.released(in.NodeId) {
-		return
-	}
-	if f.hot != nil {
-		f.hot.release(in.NodeId)
+	if in.Fh == passedHandle {
+		f.passed.released(in.NodeId)
 	}
 }
 

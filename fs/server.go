@@ -77,14 +77,11 @@ func mountRaw(raw *rawFS, mountpoint string) (*Server, error) {
 		Logger:        log.New(fuseLog{raw}, "", 0),
 		PanicHandler:  raw.panicked,
 	}
-	if raw.stored == nil && raw.hot == nil {
+	if raw.passed == nil {
 		o.DisabledCapabilities = fuse.CAP_PASSTHROUGH
 	}
 	if raw.opts.Waits {
 		o.MaxBackground = maxWaiting
-	}
-	if raw.hot != nil {
-		o.MaxStackDepth = 2 // the files of containers are on overlayfs already
 	}
 	memlimit.Follow()
 	if err := s.mount(o); err != nil {

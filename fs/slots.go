@@ -385,6 +385,7 @@ type served struct {
 	node    uint64 // the high bits of its node ids
 	ino     uint64 // and of its inode numbers
 	modTime time.Time
+	layouts sync.Map // of images, by the id of the directory: *erofs.Layout
 
 	// Of a library's tree:
 	identity string

@@ -4,8 +4,8 @@ package fs
 type Status struct {
 	PID    int    `json:"pid"`
 	Health Health `json:"health"`
-	// Hot is nil without Options.Hot.
-	Hot *HotStatus `json:"hot,omitempty"`
+	// Images is how many directories the kernel reads through images, see Options.NoPassthrough.
+	Images int `json:"images,omitempty"`
 	// Warm is nil without Options.Warm.
 	Warm *WarmStatus `json:"warm,omitempty"`
 	// Library is nil where a single tree is mounted.

@@ -25,8 +25,8 @@ func (f *rawFS) rootAttr(name string) any {
 		return os.Getpid()
 	case name == "health":
 		return f.checkHealth()
-	case name == "hot" && f.hot != nil:
-		return f.hot.status(f.pathOf)
+	case name == "images" && f.passed.imaging() > 0:
+		return f.passed.imaging()
 	case name == "warm" && f.opts.Warm != nil:
 		warm := f.opts.Warm()
 		return &warm
@@ -44,7 +44,7 @@ func (f *rawFS) checkHealth() *Health {
 // status returns what the attributes of the root say.
 func (f *rawFS) status() Status {
 	s := Status{PID: os.Getpid(), Health: *f.checkHealth()}
-	s.Hot, _ = f.rootAttr("hot").(*HotStatus)
+	s.Images = f.passed.imaging()
 	s.Warm, _ = f.rootAttr("warm").(*WarmStatus)
 	s.Library, _ = f.rootAttr("library").(*LibraryStatus)
 	return s
@@ -150,13 +150,6 @@ func (h *Health) shrink() {
 	default:
 		h.Changed = h.Changed[:len(h.Changed)/2]
 	}
-}
-
-// shrink leaves out some of the files.
-func (s *HotStatus) shrink() {
-	n := len(s.Files) * 3 / 4
-	s.Omitted += len(s.Files) - n
-	s.Files = s.Files[:n]
 }
 
 // shrink leaves out some of the names.

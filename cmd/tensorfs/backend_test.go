@@ -78,7 +78,7 @@ func TestBackends(t *testing.T) {
 		want string // of the error
 	}{
 		{[]string{"--backend", "smb"}, "want fuse or nfs"},
-		{[]string{"--backend", "nfs", "--hot", "1G"}, "--hot is for --backend fuse alone"},
+		{[]string{"--backend", "nfs", "--no-passthrough"}, "--no-passthrough is for --backend fuse alone"},
 		{[]string{"--backend", "nfs", "--debug"}, "--debug is for --backend fuse alone"},
 		{[]string{"-o", "backend=nfs,read_ahead=4"}, "--read-ahead is for --backend fuse alone"},
 		{[]string{"--backend", "nfs", "-o", "ro,uid=1,noatime"}, "-o uid=1,noatime"},

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"golang.org/x/sys/unix"
 )
 
 // Rows that others are compared with.
@@ -65,14 +62,12 @@ func BenchmarkRead(b *testing.B) {
 	row("bf16/MLX-affine-4/cold/read", f16BF16, 0.9, cold(mlx, "bf16/"+benchTensor, "read"))
 	row("fused/Q8_0/cold/read", copyRead, 0.8, cold(fused, "fused/"+qkv, "read"))
 	row("fused-f16/Q8_0/cold/read", f16BF16, 0.9, cold(fused, "fused-f16/"+qkv, "read"))
-	if why := noHot(b, bf16); why != "" {
-		fmt.Printf("Note: %s, so the rows of `--hot` are left out.\n", why)
-		return
-	}
-	hot := fmt.Sprintf("--hot=%dM", *benchSize+2)
-	row("hot-f16/BF16/cold/read", fileRead, 0, cold(bf16, "f16/"+benchTensor, "read", hot))
-	row("hot-f16/BF16/opened/read", fileRead, 0.95, after("open", bf16, "f16/"+benchTensor, "read", hot))
-	row("hot-f16/BF16/opened/mapped", fileMapped, 0.95, after("open", bf16, "f16/"+benchTensor, "mapped", hot))
+	// What the server answers itself, as for users other than root.
+	const answered = "--no-passthrough"
+	row("answered/raw/BF16/cold/read", copyRead, 0, cold(bf16, "raw/"+benchTensor, "read", answered))
+	row("answered/raw/BF16/warm/read", fileRead, 0, after("read", bf16, "raw/"+benchTensor, "read", answered))
+	row("answered/raw/BF16/warm/mapped", fileMapped, 0, after("read", bf16, "raw/"+benchTensor, "mapped", answered))
+	row("answered/f16/BF16/cold/read", fileRead, 0, cold(bf16, "f16/"+benchTensor, "read", answered))
 }
 
 // readFile reads the model's own file.
@@ -112,19 +107,4 @@ func after(first string, m benchModel, file, how string, flags ...string) func(t
 		mnt.read(t, first, file)
 		return mnt.read(t, how, file)
 	}
-}
-
-// noHot returns why hot files cannot be measured.
-func noHot(t testing.TB, m benchModel) string {
-	if os.Geteuid() != 0 {
-		return "hot files need root"
-	}
-	mnt := newBenchMount(t, m.path, fmt.Sprintf("--hot=%dM", *benchSize+2))
-	defer mnt.unmount()
-	mnt.read(t, "open", "f16/"+benchTensor)
-	var status [1 << 16]byte
-	if n, err := unix.Getxattr(mnt.dir, "user.tensorfs.hot", status[:]); err != nil || !strings.Contains(string(status[:max(n, 0)]), benchTensor) {
-		return "the kernel passes no files through"
-	}
-	return ""
 }

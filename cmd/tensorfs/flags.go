@@ -70,7 +70,7 @@ var flagTable = []flagRow{
 	{"", "option,o", "darwin", completeOptions, "mount `OPTIONS`, separated by commas"},
 	{"", "allow-other", "linux option", nil, "let other users use the mount (unless root, needs user_allow_other in /etc/fuse.conf)"},
 	{"", "allow-other", "darwin option", nil, "let other users use the mount (macFUSE asks for an administrator)"},
-	{"", "hot", "linux option fuse", nothing, "keep opened files in up to this much memory and serve them at memory speed (root)"},
+	{"", "no-passthrough", "linux option fuse", nil, "answer all reads in the server; root's kernel reads large files by itself otherwise"},
 	{"", "read-ahead", "linux option fuse", nil, "the kernel's read-ahead in `KIB` (root; default 1024)"},
 	{"", "debug", "option fuse", nil, "log every request"},
 	{"", "nonempty", markOption, nil, "mount even if something is in MOUNTPOINT, and hide it"},

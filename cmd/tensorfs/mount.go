@@ -29,8 +29,8 @@ type mountOptions struct {
 	logTo      string // syslog, journal or a file; "" for the default
 	debug      bool
 	backend    string
-	hot        byteSize
 	readAhead  int
+	noPass     bool
 	warm       string // the view to read ahead, tree.WarmAll, or "" for nothing
 	noMkdir    bool
 	nonEmpty   bool
@@ -53,8 +53,8 @@ func (o *mountOptions) define(s system, c *cobra.Command) {
 	o.library = libraryOptions{maxOpen: 16, idle: 5 * time.Minute}
 	accepted := new(bool) // what other programs that mount take, and says nothing here
 	s.define(c, "mount", flags{
-		"backend": &o.backend, "foreground": &o.foreground, "option": &o.options, "allow-other": &o.allowOther, "hot": &o.hot,
-		"read-ahead": &o.readAhead, "debug": &o.debug, "daemon": &o.daemon, "nonempty": &o.nonEmpty, "no-mkdir": &o.noMkdir,
+		"backend": &o.backend, "foreground": &o.foreground, "option": &o.options, "allow-other": &o.allowOther,
+		"read-ahead": &o.readAhead, "no-passthrough": &o.noPass, "debug": &o.debug, "daemon": &o.daemon, "nonempty": &o.nonEmpty, "no-mkdir": &o.noMkdir,
 		"max-open": &o.library.maxOpen, "idle": &o.library.idle, "read-only": accepted, "verbose": accepted,
 	})
 	o.defineShared(s, c)
@@ -176,7 +176,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 	so := &c.options
 	so.MakeMountpoint, so.NonEmpty, so.AllowOther, so.Extra = !o.noMkdir, o.nonEmpty, o.allowOther, extra
 	so.Logger, so.Debug, so.Unwatched = logger, o.debug, source.Unwatched
-	so.Hot, so.ReadAheadKiB = int64(o.hot), o.readAhead
+	so.ReadAheadKiB, so.NoPassthrough = o.readAhead, o.noPass
 	server, err := c.mount(mountpoint, *so)
 	if err != nil {
 		if errors.Is(err, mounts.ErrMounted) {

@@ -84,7 +84,7 @@ func TestHostileNames(t *testing.T) {
 		{2, []string{hostileName}},
 		{2, []string{"ls", "--" + hostileName}},
 		{2, []string{"info", "--i2s", hostileName, model}},
-		{2, []string{"mount", "--hot", hostileName, model, dir}},
+		{2, []string{"mount", "--cache-size", hostileName, model, dir}},
 	} {
 		code, stdout, stderr := command(s.args...)
 		what := "tensorfs " + strconv.Quote(strings.Join(s.args, " "))

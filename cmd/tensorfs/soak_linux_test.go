@@ -40,10 +40,7 @@ func TestSoak(t *testing.T) {
 	limit := newMemoryLimit(t)
 	begin := time.Now()
 
-	steady := []*soakServer{soakMount(t, pristine, limit)}
-	if os.Getuid() == 0 {
-		steady = append(steady, soakMount(t, pristine, limit, "--hot", "8M"))
-	}
+	steady := []*soakServer{soakMount(t, pristine, limit), soakMount(t, pristine, limit, "--no-passthrough")}
 	fresh := soakMount(t, pristine, limit)
 	idle := fresh.goroutines(t)
 

@@ -39,8 +39,8 @@ type mountStatus struct {
 	Errors     []fs.Fault     `json:"errors"`              // oldest first
 	Warnings   []fs.Fault     `json:"warnings"`            // as well; they do not mean that anything failed
 	Unwatched  string         `json:"unwatched,omitempty"` // why any move of the files' times counts as a change
-	Hot        *fs.HotStatus  `json:"hot,omitempty"`
 	Warm       *fs.WarmStatus `json:"warm,omitempty"`
+	Images     int            `json:"images,omitempty"` // directories of files that the kernel reads past the server
 	Library    bool           `json:"library,omitempty"`
 	Models     *int           `json:"models,omitempty"` // of a library
 	Open       []string       `json:"open,omitempty"`   // of them, the longest unused first
@@ -64,7 +64,7 @@ func newMountStatus(m mounts.Mount) mountStatus {
 	}
 	st := mountStatus{
 		Mountpoint: m.Mountpoint, Model: m.Source, PID: s.PID, Backend: m.Backend(), Healthy: state == "ok", State: state,
-		Changed: append([]string{}, s.Health.Changed...), Errors: append([]fs.Fault{}, s.Health.Errors...), Warnings: append([]fs.Fault{}, s.Health.Warnings...), Hot: s.Hot, Warm: s.Warm,
+		Changed: append([]string{}, s.Health.Changed...), Errors: append([]fs.Fault{}, s.Health.Errors...), Warnings: append([]fs.Fault{}, s.Health.Warnings...), Warm: s.Warm, Images: s.Images,
 		Unwatched: s.Health.Unwatched,
 	}
 	if l := s.Library; l != nil {
@@ -169,15 +169,6 @@ func (m *mountStatus) print(stdout io.Writer) {
 		fmt.Fprintf(stdout, "\n%s: a library of %s, %d open\n", tensorfs.Printable(m.Mountpoint), plural(*m.Models, "model"), len(m.Open))
 		for _, name := range m.Open {
 			fmt.Fprintf(stdout, "  %s\n", tensorfs.Printable(name))
-		}
-	}
-	if m.Hot != nil {
-		fmt.Fprintf(stdout, "\n%s: %s of %s hot\n", tensorfs.Printable(m.Mountpoint), size(m.Hot.Used), size(m.Hot.Budget))
-		for _, f := range m.Hot.Files {
-			fmt.Fprintf(stdout, "  %10s  open %d  %s\n", size(f.Bytes), f.Open, tensorfs.Printable(f.Path))
-		}
-		if m.Hot.Omitted > 0 {
-			fmt.Fprintf(stdout, "  and %d more\n", m.Hot.Omitted)
 		}
 	}
 }

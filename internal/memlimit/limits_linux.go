@@ -2,7 +2,6 @@ package memlimit
 
 import (
 	"bytes"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -10,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
@@ -23,7 +21,6 @@ type limits struct {
 
 // limit is one of the limits.
 type limit struct {
-	of   string // whose it is, for messages
 	max  int64
 	used int64 // of it, without what the kernel can take back at once (caches)
 }
@@ -45,24 +42,9 @@ var groupFiles = map[string]struct {
 	},
 }
 
-// allow refuses a budget that cannot be used up under the present limits.
-func (l limits) allow(budget int64) error {
-	for _, m := range l.all() {
-		// The server needs some memory too, and so do others under the same limit.
-		if reserve := max(Floor, m.max/16); budget > m.max-reserve {
-			return fmt.Errorf("%d bytes for hot files are too many: the memory of %s is limited to %d bytes, "+
-				"and %d of them are kept for other uses; give less, or raise the limit", budget, m.of, m.max, reserve)
-		}
-	}
-	return nil
-}
-
 // Left returns how many bytes of memory may be taken now, by the limits of this machine
 // and of the control groups of the process.
 func Left() int64 { return limits{root: "/"}.left() }
-
-// Allow refuses to plan with so many bytes for hot files if the limits never leave them.
-func Allow(budget int64) error { return limits{root: "/"}.allow(budget) }
 
 // left returns how many bytes may be taken now.
 func (l limits) left() int64 {
@@ -82,7 +64,7 @@ func (l limits) all() []limit {
 		if available, ok := info["MemAvailable:"]; ok {
 			used = total - available
 		}
-		all = append(all, limit{"this machine", total << 10, used << 10})
+		all = append(all, limit{total << 10, used << 10})
 	}
 	table, err := os.ReadFile(l.path(mounts.Table))
 	if err != nil {
@@ -106,7 +88,7 @@ func (l limits) all() []limit {
 				for _, part := range files.used {
 					used += stat[part]
 				}
-				all = append(all, limit{"the control group " + tensorfs.Printable(group), most, used})
+				all = append(all, limit{most, used})
 			}
 			if group == "/" {
 				break

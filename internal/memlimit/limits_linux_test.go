@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -18,7 +17,7 @@ func TestMemoryLimits(t *testing.T) {
 	const unlimited = "9223372036854771712"
 	v2stat := "anon %d\nfile 5000000000\nkernel_stack 1\npagetables 2\npercpu 3\nsock 4\nshmem %d\nslab_reclaimable 1000000\nslab_unreclaimable 5\n"
 	v1stat := "cache 9\nrss 9\nshmem 9\ntotal_cache 5000000000\ntotal_rss %d\ntotal_shmem %d\n"
-	machine := limit{"this machine", 4 << 30, 2 << 30}
+	machine := limit{4 << 30, 2 << 30}
 	for name, c := range map[string]struct {
 		files map[string]string
 		want  []limit
@@ -38,7 +37,7 @@ func TestMemoryLimits(t *testing.T) {
 			"sys/fs/cgroup/a/b/c/memory.stat":     fmt.Sprintf(v2stat, 10, 20),
 			"sys/fs/cgroup/other/memory.max":      "1\n",
 			"sys/fs/cgroup/a/b/c/deep/memory.max": "1\n",
-		}, []limit{machine, {"the control group /a/b/c", 256 << 20, 45}, {"the control group /a", 1 << 30, 315}}},
+		}, []limit{machine, {256 << 20, 45}, {1 << 30, 315}}},
 		"version 1 in a container": {map[string]string{
 			"proc/meminfo":     meminfo,
 			"proc/self/cgroup": "9:cpu,cpuacct:/other\n4:memory:/docker/abc/job\n0::/other\n",
@@ -48,7 +47,7 @@ func TestMemoryLimits(t *testing.T) {
 			"sys/fs/cgroup/memory one/memory.stat":               fmt.Sprintf(v1stat, 300, 400),
 			"sys/fs/cgroup/memory one/job/memory.limit_in_bytes": unlimited + "\n",
 			"sys/fs/cgroup/cpu/memory.limit_in_bytes":            "1\n",
-		}, []limit{machine, {"the control group /", 128 << 20, 700}}},
+		}, []limit{machine, {128 << 20, 700}}},
 		"a group that is not below the mount": {map[string]string{
 			"proc/self/cgroup":                "4:memory:/docker/abcd\n",
 			"proc/self/mountinfo":             "36 31 0:32 /docker/abc /m ro - cgroup cgroup rw,memory\n",
@@ -58,7 +57,7 @@ func TestMemoryLimits(t *testing.T) {
 			"proc/meminfo":                    "nonsense\n\nMemTotal:\nMemTotal: many kB\n",
 			"m/memory.stat":                   "",
 			"m/docker/abcd/memory.limit_in_b": "1",
-		}, []limit{{"the control group /", 128 << 20, 0}}},
+		}, []limit{{128 << 20, 0}}},
 	} {
 		root := t.TempDir()
 		for path, text := range c.files {
@@ -76,14 +75,6 @@ func TestMemoryLimits(t *testing.T) {
 		}
 		if got := (limits{root}).left(); got != left {
 			t.Errorf("%s: %d bytes are left, want %d", name, got, left)
-		}
-		for _, m := range c.want {
-			if err := (limits{root}).allow(m.max - Floor + 1); err == nil || !strings.Contains(err.Error(), "give less") {
-				t.Errorf("%s: nearly all that %s may have: %v", name, m.of, err)
-			}
-		}
-		if err := (limits{root}).allow(80 << 20); err != nil {
-			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

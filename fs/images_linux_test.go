@@ -1,0 +1,50 @@
+package fs
+
+import (
+	"fmt"
+	"testing"
+)
+
+// imaging serves a model whose large files the kernel reads through images.
+func imaging(t *testing.T, size int64) *server {
+	t.Helper()
+	s := serve(t, "model", newModel(t, size))
+	if s.ask("images") == "none" {
+		t.Skip("NOT TESTED: images need root and Linux 6.15")
+	}
+	return s
+}
+
+// TestImages looks at images from both sides: a directory has one from the first look into a large file on.
+func TestImages(t *testing.T) {
+	s := imaging(t, 20<<20)
+	for _, step := range []struct{ file, want string }{{"README", "0"}, {"f16/f.large", "1"}, {"f16/e.aligned", "1"}, {"raw/f.large", "2"}} {
+		h := s.hold(step.file, "open")
+		if got := s.ask("images"); got != step.want {
+			t.Errorf("after opening %s: %s images, want %s", step.file, got, step.want)
+		}
+		h.end()
+		_ = h.cmd.Wait()
+	}
+	s.run("readall", s.mountpoint, s.sizeArg())
+	if got := s.ask("unmount"); got != "ok" {
+		t.Fatal(got)
+	}
+	s.ended(t)
+}
+
+// TestImagesOutlive holds what a program that has a file open sees of a server that is killed: what the kernel
+// has of the file, and for the rest an error.
+func TestImagesOutlive(t *testing.T) {
+	s := imaging(t, 20<<20)
+	known, unknown := s.hold("f16/e.aligned", "open"), s.hold("f16/f.large", "open")
+	fmt.Fprintln(known.in, "read")
+	known.expect(t, "read 2097152")
+	s.kill()
+	fmt.Fprintln(known.in, "read")
+	known.expect(t, "read 2097152")
+	fmt.Fprintln(unknown.in, "read")
+	if err := unknown.cmd.Wait(); err == nil {
+		t.Error("the rest of a file was read without a server")
+	}
+}

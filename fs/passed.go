@@ -1,0 +1,166 @@
+package fs
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs"
+)
+
+// storedFile is Data that is all of an open file of this machine.
+type storedFile interface {
+	Descriptor() int
+}
+
+// passedFiles are files of the tree that the kernel reads by itself (passthrough), past the
+// server. There are two ways to a file that it can read:
+//
+//   - A file of the model as it is: at the speed of the model's own file system, and from its
+//     pages, which need not be in memory twice.
+//   - Every other large file, in an image of its directory (see images): what the server gives
+//     is in large pages, which are read and mapped as fast as those of any file.
+//
+// All opens of a file must be of one kind. They are, because which way a file takes depends on what
+// it is, and a way that was refused once is closed for good.
+type passedFiles struct {
+	log    *slog.Logger
+	kernel backings
+	images *images // nil where there are none
+
+	mu      sync.Mutex
+	refused bool // the kernel takes no files of the model
+	open    map[uint64]*openPassed
+}
+
+type openPassed struct {
+	opens   int
+	backing int32
+	imaged  bool
+}
+
+// backings makes the kernel read files.
+type backings interface {
+	register(fd int) (backing int32, err error)
+	unregister(backing int32)
+}
+
+// passedHandle is the handle of files that are passed through.
+const passedHandle = 1
+
+// opened decides how a file is read, the one with that id in the tree and its data, and notes that it
+// is open where it is passed through. An error means that the file cannot be read.
+//
+// EROFS has no direct I/O of files, so who opens a file of an image for that (O_DIRECT) is answered
+// by the server, as long as nobody else has it open. Then the kernel lets it be opened in one way
+// alone, and such an open fails as on every file system without direct I/O: with EINVAL.
+func (s *passedFiles) opened(t *served, id uint64, d tensorfs.Data, direct bool, out *fuse.OpenOut) error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	node := t.node | id
+	o := s.open[node]
+	if o == nil {
+		o = &openPassed{}
+		var ok bool
+		if o.backing, ok = s.stored(d); !ok {
+			if s.images == nil || !inImage(d) {
+				return nil
+			}
+			if direct {
+				out.OpenFlags = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_NOFLUSH
+				return nil
+			}
+			var err error
+			if o.backing, o.imaged, err = s.imaged(t, id); !o.imaged {
+				return err
+			}
+		}
+		s.open[node] = o
+	} else if o.imaged && direct {
+		return syscall.EINVAL
+	}
+	o.opens++
+	out.OpenFlags, out.BackingID, out.Fh = fuse.FOPEN_PASSTHROUGH|fuse.FOPEN_NOFLUSH, o.backing, passedHandle
+	return nil
+}
+
+// stored registers a file of the model.
+func (s *passedFiles) stored(d tensorfs.Data) (backing int32, ok bool) {
+	f, ok := d.(storedFile)
+	if !ok || s.refused {
+		return 0, false
+	}
+	backing, err := s.kernel.register(f.Descriptor())
+	if err != nil { // a model on overlayfs or on another FUSE mount: ELOOP
+		s.refused = true
+		s.log.Debug("the kernel does not read the model's files by itself", "error", err)
+	}
+	return backing, err == nil
+}
+
+// imaged registers a file of an image.
+func (s *passedFiles) imaged(t *served, id uint64) (backing int32, ok bool, err error) {
+	fd, err := s.images.open(t, id)
+	if errors.Is(err, errNoImage) {
+		return 0, false, nil
+	}
+	if err == nil {
+		defer syscall.Close(fd)
+		backing, err = s.kernel.register(fd)
+	}
+	switch {
+	case err == nil:
+		return backing, true, nil
+	case errors.Is(err, syscall.ESTALE), errors.Is(err, syscall.EIO): // the model, not the kernel
+		return 0, false, err
+	}
+	s.log.Debug("the kernel takes no images of directories; the server answers its reads", "error", err)
+	s.endImages()
+	return 0, false, nil
+}
+
+// released ends an open of a file that is passed through.
+func (s *passedFiles) released(node uint64) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.open[node]
+	if o.opens--; o.opens == 0 {
+		delete(s.open, node)
+		s.kernel.unregister(o.backing)
+	}
+}
+
+// imaging returns how many directories have an image now.
+func (s *passedFiles) imaging() int {
+	if s == nil {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.images.len()
+}
+
+// end gives back what images took. The mount is gone.
+func (s *passedFiles) end() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endImages()
+}
+
+func (s *passedFiles) endImages() {
+	if s.images != nil {
+		s.images.end()
+		s.images = nil
+	}
+}

@@ -1,0 +1,44 @@
+package fs
+
+import (
+	"os"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// directIO is the flag of an open by a reader that wants no page cache.
+const directIO = unix.O_DIRECT
+
+// newPassed returns nil where nothing is passed through: that takes root.
+func newPassed(f *rawFS) *passedFiles {
+	if os.Geteuid() != 0 || f.opts.NoPassthrough {
+		return nil
+	}
+	return &passedFiles{log: f.opts.Logger, refused: true, open: make(map[uint64]*openPassed)}
+}
+
+// start learns how to reach the kernel, before the first request.
+func (s *passedFiles) start(f *rawFS, server *fuse.Server) {
+	s.kernel = serverBackings{server}
+	if server.KernelSettings().Flags64()&fuse.CAP_PASSTHROUGH == 0 {
+		return
+	}
+	s.refused = false
+	if !f.opts.Waits { // a reader that waits in EROFS cannot be interrupted
+		s.images = newImages(f)
+	}
+}
+
+// serverBackings asks the kernel through a mount.
+type serverBackings struct{ server *fuse.Server }
+
+func (b serverBackings) register(fd int) (int32, error) {
+	id, errno := b.server.RegisterBackingFd(&fuse.BackingMap{Fd: int32(fd)})
+	if errno != 0 {
+		return 0, errno
+	}
+	return id, nil
+}
+
+func (b serverBackings) unregister(id int32) { b.server.UnregisterBackingFd(id) }

@@ -1,0 +1,259 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs"
+)
+
+// stored is Data with a descriptor.
+type stored struct {
+	tensorfs.Bytes
+	fd int
+}
+
+func (s stored) Descriptor() int { return s.fd }
+
+// fakeKernel notes which descriptors are registered.
+type fakeKernel struct {
+	next   int32
+	live   map[int32]int
+	refuse error
+}
+
+func (k *fakeKernel) register(fd int) (int32, error) {
+	if k.refuse != nil {
+		return 0, k.refuse
+	}
+	k.next++
+	k.live[k.next] = fd
+	return k.next, nil
+}
+
+func (k *fakeKernel) unregister(id int32) {
+	if _, ok := k.live[id]; !ok {
+		panic(fmt.Sprintf("backing %d is unregistered twice", id))
+	}
+	delete(k.live, id)
+}
+
+// fakeImages are mounts of images: descriptors are counted.
+type fakeImages struct {
+	next  int
+	live  map[int]string // by descriptor: the name of the image
+	fails error
+	ended bool
+}
+
+func (k *fakeImages) mount(name string) (int, error) {
+	if k.fails != nil {
+		return -1, k.fails
+	}
+	k.next++
+	k.live[k.next] = name
+	return k.next, nil
+}
+
+func (k *fakeImages) open(dir int, name string) (int, error) {
+	if k.live[dir] == "" {
+		panic("a file of an image that is not mounted")
+	}
+	return syscall.Open(os.DevNull, syscall.O_RDONLY, 0) // it is closed
+}
+
+func (k *fakeImages) unmount(dir int) { delete(k.live, dir) }
+func (k *fakeImages) end()            { k.ended = true }
+
+// passing is a tree with files that can be passed through: a text, a file of the model, and two for images.
+func passing(t *testing.T) (*rawFS, *passedFiles, *fakeKernel, *fakeImages) {
+	t.Helper()
+	large := tensorfs.Bytes(make([]byte, minImaged))
+	f := newTest(t, tensorfs.Entries{
+		file("0.text", "text"), {Name: "1.stored", Data: stored{tensorfs.Bytes("x"), 7}},
+		{Name: "2.large", Data: large}, {Name: "3.large", Data: large}, {Name: "4.stored", Data: stored{large, 8}},
+		{Name: "5.rendered", Data: tensorfs.NewText(1, func(dst []byte, _ int) []byte { return append(dst, large...) })},
+	}, Options{NoPassthrough: true})
+	k, mounts := &fakeKernel{live: map[int32]int{}}, &fakeImages{live: map[int]string{}}
+	images := newImagesOf(f)
+	images.kernel = mounts
+	f.passed = &passedFiles{log: slog.New(slog.DiscardHandler), kernel: k, images: images, open: map[uint64]*openPassed{}}
+	return f, f.passed, k, mounts
+}
+
+// openAs opens entry i and returns how it is read.
+func openAs(t *testing.T, f *rawFS, i uint64, flags uint32) (out fuse.OpenOut, st fuse.Status) {
+	t.Helper()
+	in := fuse.OpenIn{InHeader: header(firstNode + i), Flags: flags}
+	st = f.Open(nil, &in, &out)
+	return out, st
+}
+
+func closeAs(f *rawFS, i uint64, open fuse.OpenOut) {
+	f.Release(nil, &fuse.ReleaseIn{InHeader: header(firstNode + i), Fh: open.Fh})
+}
+
+func isPassed(o fuse.OpenOut) bool { return o.OpenFlags&fuse.FOPEN_PASSTHROUGH != 0 }
+
+// TestPassed holds that a file has one backing as long as it is open, and is gone with the last open.
+func TestPassed(t *testing.T) {
+	f, s, k, mounts := passing(t)
+	for i, want := range []bool{false, true, true, true, true, false} {
+		var opens []fuse.OpenOut
+		for range 3 {
+			o, st := openAs(t, f, uint64(i), 0)
+			if !st.Ok() || isPassed(o) != want || want && o.BackingID != k.next {
+				t.Fatalf("entry %d: %+v, %v; backings %v", i, o, st, k.live)
+			}
+			opens = append(opens, o)
+		}
+		for n, o := range opens {
+			closeAs(f, uint64(i), o)
+			if len(k.live) != btoi(want && n < 2) {
+				t.Errorf("entry %d, release %d: backings %v", i, n, k.live)
+			}
+		}
+	}
+	if len(s.open) != 0 || mounts.next != 1 {
+		t.Errorf("open: %v; %d images of one directory", s.open, mounts.next)
+	}
+	f.OnUnmount()
+	if len(mounts.live) != 0 || !mounts.ended {
+		t.Errorf("left: %+v", mounts)
+	}
+}
+
+// TestPassedRefused holds that a way which was refused once is closed for good: another open of the file
+// may be answered by the server.
+func TestPassedRefused(t *testing.T) {
+	f, _, k, mounts := passing(t)
+	first, _ := openAs(t, f, 1, 0)
+	image, _ := openAs(t, f, 2, 0)
+	k.refuse = errors.New("too deep")
+	for _, i := range []uint64{4, 3} { // the model's own first, which would have an image otherwise
+		if o, st := openAs(t, f, i, 0); isPassed(o) || !st.Ok() {
+			t.Errorf("entry %d was passed through: %v", i, st)
+		}
+	}
+	k.refuse = nil
+	for _, i := range []uint64{4, 3} {
+		if o, _ := openAs(t, f, i, 0); isPassed(o) {
+			t.Errorf("entry %d was passed through after one was refused", i)
+		}
+	}
+	for i, o := range map[uint64]fuse.OpenOut{1: first, 2: image} {
+		again, _ := openAs(t, f, i, 0)
+		if !isPassed(again) || again.BackingID != o.BackingID {
+			t.Errorf("entry %d, which is open, is no longer passed through", i)
+		}
+	}
+	if !mounts.ended {
+		t.Error("images stay mounted")
+	}
+}
+
+// TestPassedChanged holds that an image whose model is gone fails the open, and no more than that.
+func TestPassedChanged(t *testing.T) {
+	f, _, _, mounts := passing(t)
+	mounts.fails = syscall.ESTALE
+	if _, st := openAs(t, f, 2, 0); st != fuse.Status(syscall.ESTALE) {
+		t.Errorf("status %v", st)
+	}
+	mounts.fails = nil
+	if o, st := openAs(t, f, 2, 0); !st.Ok() || !isPassed(o) {
+		t.Errorf("later: %+v, %v", o, st)
+	}
+}
+
+// TestPassedDirect holds how files are opened for direct I/O.
+func TestPassedDirect(t *testing.T) {
+	if directIO == 0 {
+		t.Skip("there is no flag for it here")
+	}
+	f, s, _, _ := passing(t)
+	direct, st := openAs(t, f, 2, directIO)
+	if !st.Ok() || direct.OpenFlags&fuse.FOPEN_DIRECT_IO == 0 {
+		t.Fatalf("nobody has it open: %+v, %v", direct, st)
+	}
+	o, _ := openAs(t, f, 2, 0)
+	if _, st := openAs(t, f, 2, directIO); !isPassed(o) || st != fuse.EINVAL {
+		t.Errorf("another has it open: %v, want EINVAL", st)
+	}
+	closeAs(f, 2, direct)
+	if len(s.open) != 1 {
+		t.Error("the end of direct I/O ended the other open")
+	}
+	closeAs(f, 2, o)
+	if _, st := openAs(t, f, 2, directIO); !st.Ok() {
+		t.Errorf("nobody has it open any more: %v", st)
+	}
+	if o, st := openAs(t, f, 1, directIO); !isPassed(o) || !st.Ok() {
+		t.Errorf("a file of the model: %+v, %v", o, st)
+	}
+}
+
+// TestPassedAtOnce opens and closes files from several goroutines.
+func TestPassedAtOnce(t *testing.T) {
+	f, s, k, _ := passing(t)
+	var wait sync.WaitGroup
+	for g := range uint64(8) {
+		wait.Go(func() {
+			for range 200 {
+				o, st := openAs(t, f, 1+g%3, 0)
+				if !st.Ok() || !isPassed(o) {
+					t.Errorf("%+v, %v", o, st)
+				}
+				closeAs(f, 1+g%3, o)
+			}
+		})
+	}
+	wait.Wait()
+	if len(k.live) != 0 || len(s.open) != 0 {
+		t.Errorf("%v, %v are left", k.live, s.open)
+	}
+}
+
+// TestImagesRoom holds that the images of many directories make room for each other, the last used ones last.
+func TestImagesRoom(t *testing.T) {
+	large := tensorfs.Bytes(make([]byte, minImaged))
+	var dirs tensorfs.Entries
+	for i := range maxImages + 1 {
+		dirs = append(dirs, tensorfs.Entry{Name: fmt.Sprintf("%03d", i), Dir: tensorfs.Entries{{Name: "x", Data: large}}})
+	}
+	f := newTest(t, dirs, Options{NoPassthrough: true})
+	k := &fakeImages{live: map[int]string{}}
+	m := newImagesOf(f)
+	m.kernel = k
+	open := func(i uint64) {
+		t.Helper()
+		d := f.tree.dir(firstNode + i)
+		fd, err := m.open(f.tree, d.base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		syscall.Close(fd)
+	}
+	for i := range uint64(maxImages) {
+		open(i)
+	}
+	open(0)
+	open(maxImages)
+	if m.len() != maxImages || len(k.live) != maxImages {
+		t.Errorf("%d images, %d mounts", m.len(), len(k.live))
+	}
+	before := k.next
+	open(0)
+	if k.next != before {
+		t.Error("the image that was used last made room")
+	}
+	open(1)
+	if k.next != before+1 {
+		t.Error("the image that was not used for the longest time stayed")
+	}
+}

@@ -1,0 +1,78 @@
+package erofs
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestRead holds that every part of an image is that part of the whole, and that bytes of files are asked for
+// from the file that has them.
+func TestRead(t *testing.T) {
+	sizes := []int64{0, 1, Block - 1, 0, 0, Block, Block + 1, 3 * Block, 0}
+	l := New(sizes)
+	contents := make([][]byte, len(sizes))
+	random := rand.NewChaCha8([32]byte{1})
+	for i, n := range sizes {
+		contents[i] = make([]byte, n)
+		random.Read(contents[i])
+	}
+	read := func(i int, p []byte, off int64) error {
+		if off < 0 || off+int64(len(p)) > sizes[i] {
+			t.Fatalf("%d bytes at %d of file %d, which has %d", len(p), off, i, sizes[i])
+		}
+		copy(p, contents[i][off:])
+		return nil
+	}
+	whole := make([]byte, l.Size())
+	if err := l.Read(whole, 0, read); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range contents {
+		at := int64(l.first[i]) * Block
+		if !bytes.Equal(whole[at:at+sizes[i]], want) {
+			t.Errorf("file %d is not where its inode says", i)
+		}
+	}
+	for off := range l.Size() {
+		for _, n := range []int64{0, 1, 31, Block, 2*Block + 1, l.Size()} {
+			got := bytes.Repeat([]byte{0xAA}, int(min(n, l.Size()-off)))
+			if err := l.Read(got, off, read); err != nil || !bytes.Equal(got, whole[off:off+int64(len(got))]) {
+				t.Fatalf("%d bytes at %d: %v, or other bytes", len(got), off, err)
+			}
+		}
+	}
+	after := []byte{1, 2, 3}
+	if err := l.Read(after, l.Size(), read); err != nil || !bytes.Equal(after, make([]byte, 3)) {
+		t.Errorf("after the end: %v, %v", after, err)
+	}
+}
+
+// TestReadFails holds that an error of a file is that of the read.
+func TestReadFails(t *testing.T) {
+	bad := errors.New("bad")
+	l := New([]int64{10, 20})
+	err := l.Read(make([]byte, l.Size()), 0, func(i int, _ []byte, _ int64) error {
+		if i == 1 {
+			return bad
+		}
+		return nil
+	})
+	if !errors.Is(err, bad) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestLarge holds where the numbers of blocks end.
+func TestLarge(t *testing.T) {
+	const most = (maxBlock - 3) * Block // after the superblock, the inodes and the directory
+	if l := New([]int64{most}); l == nil || l.Size() != maxBlock*Block {
+		t.Error("the largest file that there may be")
+	}
+	for _, sizes := range [][]int64{{most + 1}, {most, 1}, {1 << 62, 1 << 62, 1 << 62}, {-1}} {
+		if New(sizes) != nil {
+			t.Errorf("%v: an image", sizes)
+		}
+	}
+}
