@@ -37,6 +37,7 @@ var clients = map[string]func(args []string) error{
 	"readonly": clientReadOnly,
 	"owner":    clientOwner,
 	"hold":     clientHold,
+	"opens":    clientOpens,
 	"writable": clientWritable,
 	"eio":      clientEIO,
 	"forgets":  clientForgets,
@@ -509,6 +510,18 @@ func clientReadOnly(args []string) error {
 		if !errors.Is(err, unix.EROFS) {
 			return fmt.Errorf("%s: %v", name, err)
 		}
+	}
+	return nil
+}
+
+// clientOpens opens the file of each directory of imagedTree in turn.
+func clientOpens(args []string) error {
+	for i := range maxImages {
+		f, err := os.Open(filepath.Join(args[0], fmt.Sprintf("%03d/x", i)))
+		if err != nil {
+			return err
+		}
+		f.Close()
 	}
 	return nil
 }

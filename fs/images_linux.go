@@ -29,10 +29,11 @@ func newImages(f *rawFS) *images {
 	return m
 }
 
-// detached is a FUSE mount without a name, and EROFS mounts of its files.
+// detached is a FUSE mount without a name, and EROFS mounts of its files. All descriptors
+// are those of the thread.
 type detached struct {
+	thread *apart
 	root   int
-	server *fuse.Server
 	log    *slog.Logger
 }
 
@@ -58,7 +59,12 @@ func newDetached(m *images, f *rawFS) (*detached, error) {
 		return nil, err
 	}
 	go server.Serve()
-	return &detached{root: root, server: server, log: f.opts.Logger}, nil
+	defer unix.Close(root)
+	thread, err := newApart(root)
+	if err != nil { // closing the root ends the server
+		return nil, err
+	}
+	return &detached{thread: thread, root: root, log: f.opts.Logger}, nil
 }
 
 // detach makes a mount that is nowhere in the tree of files: only the returned descriptor of its
@@ -90,6 +96,11 @@ func detach(kind string, options map[string]string) (int, error) {
 }
 
 func (d *detached) mount(name string) (int, error) {
+	return d.thread.do(func() (int, error) { return d.mountHere(name) })
+}
+
+// mountHere is mount on the thread.
+func (d *detached) mountHere(name string) (int, error) {
 	image, err := unix.Openat(d.root, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("opening an image: %w", err)
@@ -97,7 +108,7 @@ func (d *detached) mount(name string) (int, error) {
 	defer unix.Close(image)
 	before := bdis()
 	// Without directio every page would be in memory twice.
-	dir, err := detach("erofs", map[string]string{"source": fmt.Sprintf("/proc/self/fd/%d", image), "directio": ""})
+	dir, err := detach("erofs", map[string]string{"source": fmt.Sprintf("/proc/thread-self/fd/%d", image), "directio": ""})
 	if err != nil {
 		return -1, err
 	}
@@ -125,13 +136,17 @@ func (d *detached) raise(before []string) {
 }
 
 func (d *detached) open(dir int, name string) (int, error) {
-	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, fmt.Errorf("opening a file of an image: %w", err)
-	}
-	return fd, nil
+	return d.thread.fetch(func() (int, error) {
+		fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return -1, fmt.Errorf("opening a file of an image: %w", err)
+		}
+		return fd, nil
+	})
 }
 
-func (d *detached) unmount(dir int) { unix.Close(dir) }
+func (d *detached) unmount(dir int) {
+	_, _ = d.thread.do(func() (int, error) { return -1, unix.Close(dir) })
+}
 
-func (d *detached) end() { unix.Close(d.root) }
+func (d *detached) end() { d.thread.end() }

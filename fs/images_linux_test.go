@@ -3,6 +3,7 @@ package fs
 import (
 	"fmt"
 	"testing"
+	"time"
 )
 
 // imaging serves a model whose large files the kernel reads through images.
@@ -46,5 +47,26 @@ func TestImagesOutlive(t *testing.T) {
 	fmt.Fprintln(unknown.in, "read")
 	if err := unknown.cmd.Wait(); err == nil {
 		t.Error("the rest of a file was read without a server")
+	}
+}
+
+// TestImagesKilled kills servers while they mount images, which has the kernel wait for them: their processes end, and
+// so do the programs that were opening files.
+func TestImagesKilled(t *testing.T) {
+	imaging(t, 5<<20)
+	for n := range 30 {
+		s := serve(t, "imaged", "")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = s.client("opens", s.mountpoint) // it fails when the server is gone
+		}()
+		time.Sleep(time.Duration(n) * 2 * time.Millisecond)
+		s.kill()
+		select {
+		case <-done:
+		case <-time.After(2 * time.Minute):
+			t.Fatal("a program waits for a server that was killed")
+		}
 	}
 }

@@ -23,8 +23,7 @@ type storedFile interface {
 //   - Every other large file, in an image of its directory (see images): what the server gives
 //     is in large pages, which are read and mapped as fast as those of any file.
 //
-// All opens of a file must be of one kind. They are, because which way a file takes depends on what
-// it is, and a way that was refused once is closed for good.
+// All opens of a file at a time must take the same way, so they are counted.
 type passedFiles struct {
 	log    *slog.Logger
 	kernel backings
@@ -32,13 +31,22 @@ type passedFiles struct {
 
 	mu      sync.Mutex
 	refused bool // the kernel takes no files of the model
-	open    map[uint64]*openPassed
+	open    map[uint64]*openFile
 }
 
-type openPassed struct {
+// way is how a file is read that is open.
+type way uint8
+
+const (
+	answered way = iota // by the server
+	stored              // by the kernel, from the model's file
+	imaged              // by the kernel, from an image
+)
+
+type openFile struct {
 	opens   int
+	way     way
 	backing int32
-	imaged  bool
 }
 
 // backings makes the kernel read files.
@@ -47,46 +55,59 @@ type backings interface {
 	unregister(backing int32)
 }
 
-// passedHandle is the handle of files that are passed through.
-const passedHandle = 1
+// countedHandle is the handle of opens that are counted.
+const countedHandle = 1
 
 // opened decides how a file is read, the one with that id in the tree and its data, and notes that it
-// is open where it is passed through. An error means that the file cannot be read.
+// is open. An error means that the file cannot be read.
 //
-// EROFS has no direct I/O of files, so who opens a file of an image for that (O_DIRECT) is answered
-// by the server, as long as nobody else has it open. Then the kernel lets it be opened in one way
-// alone, and such an open fails as on every file system without direct I/O: with EINVAL.
+// EROFS has no direct I/O of files. So a file that somebody opens for that (O_DIRECT), while nobody has it
+// open, is answered by the server until it is closed; and while others read it through its image, such an
+// open fails as on every file system without direct I/O: with EINVAL.
 func (s *passedFiles) opened(t *served, id uint64, d tensorfs.Data, direct bool, out *fuse.OpenOut) error {
 	if s == nil {
 		return nil
+	}
+	_, isStored := d.(storedFile)
+	if !isStored && !inImage(d) {
+		return nil // the server answers, whoever opens it
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	node := t.node | id
 	o := s.open[node]
 	if o == nil {
-		o = &openPassed{}
-		var ok bool
-		if o.backing, ok = s.stored(d); !ok {
-			if s.images == nil || !inImage(d) {
-				return nil
-			}
-			if direct {
-				out.OpenFlags = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_NOFLUSH
-				return nil
-			}
-			var err error
-			if o.backing, o.imaged, err = s.imaged(t, id); !o.imaged {
-				return err
-			}
+		o = new(openFile)
+		var err error
+		if o.backing, o.way, err = s.way(t, id, d, direct); err != nil {
+			return err
 		}
 		s.open[node] = o
-	} else if o.imaged && direct {
+	}
+	if o.way == imaged && direct {
 		return syscall.EINVAL
 	}
+	if o.way != answered {
+		out.OpenFlags, out.BackingID = fuse.FOPEN_PASSTHROUGH|fuse.FOPEN_NOFLUSH, o.backing
+	}
 	o.opens++
-	out.OpenFlags, out.BackingID, out.Fh = fuse.FOPEN_PASSTHROUGH|fuse.FOPEN_NOFLUSH, o.backing, passedHandle
+	out.Fh = countedHandle
 	return nil
+}
+
+// way finds a way to a file that nobody has open.
+func (s *passedFiles) way(t *served, id uint64, d tensorfs.Data, direct bool) (backing int32, w way, err error) {
+	if backing, ok := s.stored(d); ok {
+		return backing, stored, nil
+	}
+	if s.images == nil || direct || !inImage(d) {
+		return 0, answered, nil
+	}
+	backing, ok, err := s.imaged(t, id)
+	if !ok {
+		return 0, answered, err
+	}
+	return backing, imaged, nil
 }
 
 // stored registers a file of the model.
@@ -124,7 +145,7 @@ func (s *passedFiles) imaged(t *served, id uint64) (backing int32, ok bool, err 
 	return 0, false, nil
 }
 
-// released ends an open of a file that is passed through.
+// released ends an open that was counted.
 func (s *passedFiles) released(node uint64) {
 	if s == nil {
 		return
@@ -134,7 +155,9 @@ func (s *passedFiles) released(node uint64) {
 	o := s.open[node]
 	if o.opens--; o.opens == 0 {
 		delete(s.open, node)
-		s.kernel.unregister(o.backing)
+		if o.way != answered {
+			s.kernel.unregister(o.backing)
+		}
 	}
 }
 

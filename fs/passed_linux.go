@@ -15,7 +15,7 @@ func newPassed(f *rawFS) *passedFiles {
 	if os.Geteuid() != 0 || f.opts.NoPassthrough {
 		return nil
 	}
-	return &passedFiles{log: f.opts.Logger, refused: true, open: make(map[uint64]*openPassed)}
+	return &passedFiles{log: f.opts.Logger, refused: true, open: make(map[uint64]*openFile)}
 }
 
 // start learns how to reach the kernel, before the first request.

@@ -13,13 +13,13 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// stored is Data with a descriptor.
-type stored struct {
+// wholeFile is Data with a descriptor.
+type wholeFile struct {
 	tensorfs.Bytes
 	fd int
 }
 
-func (s stored) Descriptor() int { return s.fd }
+func (s wholeFile) Descriptor() int { return s.fd }
 
 // fakeKernel notes which descriptors are registered.
 type fakeKernel struct {
@@ -76,14 +76,14 @@ func passing(t *testing.T) (*rawFS, *passedFiles, *fakeKernel, *fakeImages) {
 	t.Helper()
 	large := tensorfs.Bytes(make([]byte, minImaged))
 	f := newTest(t, tensorfs.Entries{
-		file("0.text", "text"), {Name: "1.stored", Data: stored{tensorfs.Bytes("x"), 7}},
-		{Name: "2.large", Data: large}, {Name: "3.large", Data: large}, {Name: "4.stored", Data: stored{large, 8}},
+		file("0.text", "text"), {Name: "1.stored", Data: wholeFile{tensorfs.Bytes("x"), 7}},
+		{Name: "2.large", Data: large}, {Name: "3.large", Data: large}, {Name: "4.stored", Data: wholeFile{large, 8}},
 		{Name: "5.rendered", Data: tensorfs.NewText(1, func(dst []byte, _ int) []byte { return append(dst, large...) })},
 	}, Options{NoPassthrough: true})
 	k, mounts := &fakeKernel{live: map[int32]int{}}, &fakeImages{live: map[int]string{}}
 	images := newImagesOf(f)
 	images.kernel = mounts
-	f.passed = &passedFiles{log: slog.New(slog.DiscardHandler), kernel: k, images: images, open: map[uint64]*openPassed{}}
+	f.passed = &passedFiles{log: slog.New(slog.DiscardHandler), kernel: k, images: images, open: map[uint64]*openFile{}}
 	return f, f.passed, k, mounts
 }
 
@@ -178,20 +178,30 @@ func TestPassedDirect(t *testing.T) {
 	}
 	f, s, _, _ := passing(t)
 	direct, st := openAs(t, f, 2, directIO)
-	if !st.Ok() || direct.OpenFlags&fuse.FOPEN_DIRECT_IO == 0 {
+	if !st.Ok() || isPassed(direct) {
 		t.Fatalf("nobody has it open: %+v, %v", direct, st)
 	}
-	o, _ := openAs(t, f, 2, 0)
-	if _, st := openAs(t, f, 2, directIO); !isPassed(o) || st != fuse.EINVAL {
-		t.Errorf("another has it open: %v, want EINVAL", st)
+	other, st := openAs(t, f, 2, 0)
+	if !st.Ok() || isPassed(other) {
+		t.Errorf("another reader meanwhile: %+v, %v; the kernel does not mix the ways", other, st)
 	}
 	closeAs(f, 2, direct)
-	if len(s.open) != 1 {
-		t.Error("the end of direct I/O ended the other open")
+	if again, _ := openAs(t, f, 2, 0); isPassed(again) {
+		t.Error("passed through while another open is answered by the server")
+	} else {
+		closeAs(f, 2, again)
 	}
-	closeAs(f, 2, o)
-	if _, st := openAs(t, f, 2, directIO); !st.Ok() {
-		t.Errorf("nobody has it open any more: %v", st)
+	closeAs(f, 2, other)
+	image, st := openAs(t, f, 2, 0)
+	if !st.Ok() || !isPassed(image) {
+		t.Errorf("nobody has it open any more: %+v, %v", image, st)
+	}
+	if _, st := openAs(t, f, 2, directIO); st != fuse.EINVAL {
+		t.Errorf("direct I/O meanwhile: %v, want EINVAL", st)
+	}
+	closeAs(f, 2, image)
+	if len(s.open) != 0 {
+		t.Errorf("%v are left", s.open)
 	}
 	if o, st := openAs(t, f, 1, directIO); !isPassed(o) || !st.Ok() {
 		t.Errorf("a file of the model: %+v, %v", o, st)
@@ -219,14 +229,19 @@ func TestPassedAtOnce(t *testing.T) {
 	}
 }
 
+// imagedTree has directories with a file for an image each.
+func imagedTree(dirs int) tensorfs.Entries {
+	large := tensorfs.Bytes(make([]byte, minImaged))
+	var root tensorfs.Entries
+	for i := range dirs {
+		root = append(root, tensorfs.Entry{Name: fmt.Sprintf("%03d", i), Dir: tensorfs.Entries{{Name: "x", Data: large}}})
+	}
+	return root
+}
+
 // TestImagesRoom holds that the images of many directories make room for each other, the last used ones last.
 func TestImagesRoom(t *testing.T) {
-	large := tensorfs.Bytes(make([]byte, minImaged))
-	var dirs tensorfs.Entries
-	for i := range maxImages + 1 {
-		dirs = append(dirs, tensorfs.Entry{Name: fmt.Sprintf("%03d", i), Dir: tensorfs.Entries{{Name: "x", Data: large}}})
-	}
-	f := newTest(t, dirs, Options{NoPassthrough: true})
+	f := newTest(t, imagedTree(maxImages+1), Options{NoPassthrough: true})
 	k := &fakeImages{live: map[int]string{}}
 	m := newImagesOf(f)
 	m.kernel = k

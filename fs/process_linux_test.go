@@ -97,6 +97,8 @@ func serveMain(args []string) error {
 		root = wide(50000)
 	case "small":
 		root = nested()
+	case "imaged":
+		root = imagedTree(maxImages)
 	case "lost":
 		lost, err := lostPages(filepath.Dir(model))
 		if err != nil {

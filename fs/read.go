@@ -50,7 +50,7 @@ func (f *rawFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 
 // Release ends what Open began.
 func (f *rawFS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
-	if in.Fh == passedHandle {
+	if in.Fh == countedHandle {
 		f.passed.released(in.NodeId)
 	}
 }

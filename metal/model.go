@@ -129,7 +129,7 @@ func (t *tree) Tensor(ref Ref) (tensorfs.Tensor, error) {
 	i, ok := slices.BinarySearchFunc(v.Absent, name, func(a views.Absent, name string) int { return strings.Compare(a.Name, name) })
 	reason := v.reason
 	if ok {
-		reason = v.Absent[i].Reason
+		reason = v.Absent[i].Reason()
 	}
 	if reason != "" {
 		reason += ": "

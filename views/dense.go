@@ -57,6 +57,6 @@ func tooLong(t *tensorfs.Tensor, to tensorfs.DType) string {
 }
 
 // companionOf is why scales and biases are in no view but raw/.
-func companionOf(t *tensorfs.Tensor) string {
-	return "a companion of " + t.Owner + " and not a tensor of its own; see raw/"
+func companionOf(owner string) string {
+	return "a companion of " + owner + " and not a tensor of its own; see raw/"
 }

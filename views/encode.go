@@ -35,7 +35,7 @@ func (o Options) Encode(t *tensorfs.Tensor, to tensorfs.DType) (tensorfs.Data, e
 	size, ok := to.Size(shape)
 	switch perBlock, _ := to.Block(); {
 	case t.Owner != "":
-		return nil, errors.New(companionOf(t))
+		return nil, errors.New(companionOf(t.Owner))
 	case t.Opaque != "":
 		return nil, errors.New(t.Opaque)
 	case t.Quant == nil && t.DType.Kind() == tensorfs.KindInteger && t.DType != to:

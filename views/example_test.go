@@ -31,7 +31,7 @@ func Example() {
 			fmt.Println("   ", t.Name, t.DType, t.Shape, t.Data.Size())
 		}
 		for _, a := range v.Absent {
-			fmt.Println("    no", a.Name+":", a.Reason)
+			fmt.Println("    no", a.Name+":", a.Reason())
 		}
 	}
 	// Output:

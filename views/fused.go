@@ -134,7 +134,7 @@ func fuse(view string, have Tensors, all *candidates, join joiner) (Tensors, []A
 			continue
 		}
 		if _, reason := f.make(c); reason != "" {
-			absent = append(absent, Absent{name, reason, f.inModel(c)})
+			absent = append(absent, Absent{Name: name, Lost: f.inModel(c), reason: reason})
 			continue
 		}
 		built[name] = true

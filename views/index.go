@@ -61,7 +61,7 @@ func Index(m *tensorfs.Model, built []Built) *tensorfs.Text {
 		n++
 		entries(len(v.Absent), func(dst []byte, i int) []byte {
 			dst = append(tensorfs.AppendJSONString(dst, v.Absent[i].Name), ':')
-			return tensorfs.AppendJSONString(dst, v.Absent[i].Reason)
+			return tensorfs.AppendJSONString(dst, v.Absent[i].Reason())
 		})
 		pieces = append(pieces, text("}"))
 	}

@@ -113,8 +113,8 @@ func TestIndex(t *testing.T) {
 			t.Errorf("%s: absent is there: %v, for %d", b.Name, has, len(b.Absent))
 		}
 		for _, a := range b.Absent {
-			if x.Absent[b.Name][a.Name] != a.Reason {
-				t.Errorf("%s: %s is absent: %q, want %q", b.Name, a.Name, x.Absent[b.Name][a.Name], a.Reason)
+			if x.Absent[b.Name][a.Name] != a.Reason() {
+				t.Errorf("%s: %s is absent: %q, want %q", b.Name, a.Name, x.Absent[b.Name][a.Name], a.Reason())
 			}
 		}
 		if len(x.Absent[b.Name]) != len(b.Absent) {

@@ -15,7 +15,7 @@ func pack(t *tensorfs.Tensor, opts Options) (p tensorfs.Tensor, reason string) {
 	foreign := kind == tensorfs.KindOpaque && t.DType.GGML() >= 0 && !t.DType.Whole()
 	switch {
 	case t.Owner != "":
-		return p, companionOf(t)
+		return p, companionOf(t.Owner)
 	case t.Opaque != "" && !foreign:
 		return p, t.Opaque
 	case t.Quant != nil && t.Quant.Mode == "fp8":

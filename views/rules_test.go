@@ -125,7 +125,7 @@ func summary(b Built) []string {
 		out = append(out, line)
 	}
 	for _, a := range b.Absent {
-		out = append(out, "- "+a.Name+" "+a.Reason)
+		out = append(out, "- "+a.Name+" "+a.Reason())
 	}
 	return out
 }
@@ -184,11 +184,11 @@ func checkBuilt(t testing.TB, b Built) {
 		if _, ok := Find(b.Tensors, a.Name); ok || i > 0 && a.Name <= b.Absent[i-1].Name {
 			t.Errorf("%s: %s is absent, but not once", b.Name, a.Name)
 		}
-		if a.Reason == "" || strings.ContainsAny(a.Reason, "\n\x00") || strings.HasSuffix(a.Reason, ".") {
-			t.Errorf("%s: %s is absent: %q", b.Name, a.Name, a.Reason)
+		if a.Reason() == "" || strings.ContainsAny(a.Reason(), "\n\x00") || strings.HasSuffix(a.Reason(), ".") {
+			t.Errorf("%s: %s is absent: %q", b.Name, a.Name, a.Reason())
 		}
-		if lost := !strings.HasPrefix(a.Reason, "the model has no ") && !strings.HasPrefix(a.Reason, "a companion of "); a.Lost != lost {
-			t.Errorf("%s: %s is lost: %v: %q", b.Name, a.Name, a.Lost, a.Reason)
+		if lost := !strings.HasPrefix(a.Reason(), "the model has no ") && !strings.HasPrefix(a.Reason(), "a companion of "); a.Lost != lost {
+			t.Errorf("%s: %s is lost: %v: %q", b.Name, a.Name, a.Lost, a.Reason())
 		}
 	}
 }

@@ -55,7 +55,11 @@ func derive(ts []tensorfs.Tensor, opts Options, show func(*tensorfs.Tensor, Opti
 	var absent []Absent
 	for i := range ts {
 		if _, reason := show(&ts[i], opts); reason != "" {
-			absent = append(absent, Absent{ts[i].Weight(), reason, ts[i].Owner == ""})
+			a := Absent{Name: ts[i].Weight(), Lost: ts[i].Owner == "", reason: reason}
+			if owner := ts[i].Owner; owner != "" && reason == companionOf(owner) {
+				a.reason, a.owner = "", owner
+			}
+			absent = append(absent, a)
 			continue
 		}
 		d.index = append(d.index, int32(i))
@@ -75,7 +79,7 @@ func (d *derived) as(suffix string, absent []Absent, show func(*tensorfs.Tensor,
 	}
 	for _, i := range d.index {
 		if reason := without(&d.from[i]); reason != "" {
-			all = append(all, Absent{d.from[i].Weight() + suffix, reason, true})
+			all = append(all, Absent{Name: d.from[i].Weight() + suffix, Lost: true, reason: reason})
 			continue
 		}
 		v.index = append(v.index, i)

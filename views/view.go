@@ -36,12 +36,22 @@ type basis struct {
 
 // Absent is a tensor that a view cannot show.
 type Absent struct {
-	Name   string
-	Reason string
+	Name string
 	// Lost reports whether the model has the numbers and the view does not show them.
 	// It is false for what the model does not have either, such as a part of a group,
 	// and for companions, which are shown with their codes.
 	Lost bool
+
+	reason string
+	owner  string // of a companion, which says the reason
+}
+
+// Reason says why, in a line.
+func (a *Absent) Reason() string {
+	if a.owner != "" { // made when it is asked for: half of a model's tensors may be companions
+		return companionOf(a.owner)
+	}
+	return a.reason
 }
 
 // Lost counts what the model has and the view cannot give.

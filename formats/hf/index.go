@@ -80,7 +80,7 @@ func readIndex(d *folder, name string) (*index, error) {
 			return nil, fail(tensor, "its place is one of more than %d files, which no model has", maxFiles)
 		}
 		seen[file] = true
-		x.files = append(x.files, file)
+		x.files = append(x.files, strings.Clone(file)) // which keeps the text of the index from staying in memory
 	}
 	slices.Sort(x.files)
 	return x, nil

@@ -79,7 +79,7 @@ func (t *Tree) WhyAbsent(path string) string {
 		}
 		for _, a := range b.Absent {
 			if a.Name == name {
-				return a.Reason
+				return a.Reason()
 			}
 		}
 		return ""
