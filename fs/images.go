@@ -218,7 +218,11 @@ func (m *images) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 	buf = buf[:min(int64(len(buf)), l.Size()-off)]
 	failed := fuse.OK
 	err := l.Read(buf, off, func(i int, p []byte, off int64) error {
-		err := tensorfs.ReadFullContext(req, d.Entry(i).Data, p, off)
+		data := d.Entry(i).Data
+		err := tensorfs.ReadFullContext(req, data, p, off)
+		if err == nil {
+			err = tensorfs.CheckPart(data, off, int64(len(p)))
+		}
 		if err != nil {
 			failed = m.tree.failed(t, d.base+uint64(i), off, err)
 		}

@@ -661,6 +661,7 @@ func TestLostPage(t *testing.T) {
 func TestOverwrittenMeanwhile(t *testing.T) {
 	s := serve(t, "overwritten", newModel(t, 1<<20))
 	s.run("forgets", s.path("x"))
+	s.run("forgets", s.path("large")) // which root's kernel reads through an image
 	if out, err := exec.Command("cat", s.path("fine")).Output(); err != nil || string(out) != "fine" {
 		t.Errorf("the other file: %q, %v", out, err)
 	}

@@ -106,7 +106,9 @@ func serveMain(args []string) error {
 		}
 		root = tensorfs.Entries{{Name: "bug", Data: panicking{}}, file("fine", "fine"), {Name: "lost", Data: lost}}
 	case "overwritten":
-		root = tensorfs.Entries{file("fine", "fine"), {Name: "x", Data: &overwritten{Bytes: bytes.Repeat([]byte("old "), 16<<10)}}}
+		root = tensorfs.Entries{
+			file("fine", "fine"), {Name: "large", Data: &overwritten{Bytes: make([]byte, minImaged)}}, {Name: "x", Data: &overwritten{Bytes: bytes.Repeat([]byte("old "), 16<<10)}},
+		}
 	case "model":
 		m, err := source.Map(model, "model")
 		if err != nil {
@@ -176,6 +178,11 @@ func (o *overwritten) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
 	}
 	o.changed.Store(true)
 	return o.Bytes.Slices(dst, off, n)
+}
+
+func (o *overwritten) ReadAt(p []byte, off int64) (int, error) {
+	o.changed.Store(true)
+	return o.Bytes.ReadAt(p, off)
 }
 
 func (o *overwritten) Check() error {
