@@ -35,6 +35,9 @@ var knownWords = strings.Fields(`
 // ownWords are those that a block does not have of the one that it is like.
 var ownWords = []string{"class", "writes", "gguf", "when", "where", "answers", "bare", "beside", "text", "tokens"}
 
+// tensorWords are those about tensors.
+var tensorWords = []string{"prefix", "mlx", "bare", "first", "layer", "last", "next", "dropped", "varies", "sizes", "implied"}
+
 // readBlocks reads the architectures of a text, in order, with the lines of those that
 // they are like.
 func readBlocks(file, text string) ([]*block, error) {
@@ -84,6 +87,9 @@ func readBlocks(file, text string) ([]*block, error) {
 		b.words[word] = append(b.words[word], items...)
 	}
 	for _, b := range blocks {
+		if err := b.ofAnother(file); err != nil {
+			return nil, err
+		}
 		if err := b.inherit(file, blocks); err != nil {
 			return nil, err
 		}
@@ -151,6 +157,20 @@ func nameOf(text string) string {
 		i++
 	}
 	return text[:i]
+}
+
+// ofAnother holds that a block of another's architecture says nothing of its own about
+// tensors: they are looked up by GGUF's name, so nobody would read it.
+func (b *block) ofAnother(file string) error {
+	if b.words["gguf"] == nil {
+		return nil
+	}
+	for _, word := range tensorWords {
+		if _, ok := b.words[word]; ok {
+			return mistake(file, b.line, "%s has %s, and the tensors of %s are those of its own block", b.name, word, b.words["gguf"][0].Text)
+		}
+	}
+	return nil
 }
 
 // inherit gives a block the lines of the one that it is like, which is before it.
