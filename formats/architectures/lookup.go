@@ -55,8 +55,12 @@ var heads = sync.OnceValue(func() []*Settings {
 	var b strings.Builder
 	for _, s := range sections() {
 		b.WriteString("arch " + s.name + "\n")
+		own := false
 		for line := range strings.Lines(s.text) {
-			if word, _, _ := strings.Cut(strings.TrimLeft(line, " "), " "); slices.Contains(ownWords, word) {
+			if word, _, _ := strings.Cut(strings.TrimPrefix(line, "  "), " "); word != "" { // otherwise the line goes on
+				own = slices.Contains(ownWords, word)
+			}
+			if own {
 				b.WriteString(line)
 			}
 		}

@@ -32,7 +32,7 @@ func TestLookup(t *testing.T) {
 	if !Latent("deepseek2") || Latent("llama") || Latent("nothing") {
 		t.Error("which architectures keep one vector for all heads")
 	}
-	for class, want := range map[string][]string{"MixtralForCausalLM": {"mixtral"}, "Qwen3ForCausalLM": {"qwen3", "qwen3-reranker"}, "Nothing": nil} {
+	for class, want := range map[string][]string{"MixtralForCausalLM": {"mixtral"}, "Qwen3ForCausalLM": {"qwen3", "qwen3-reranker"}, "Qwen2_5OmniModel": {"qwen2vl"}, "Nothing": nil} {
 		var got []string
 		for _, s := range OfClass(func(c Class) bool { return c.Name == class }) {
 			got = append(got, s.Name)

@@ -46,6 +46,7 @@ var habits = []habit{
 	{archs: "glm-dsa glm5-next", roles: glmRoles, pre: "glm4"},
 	{archs: "glm4moe", field: "model_type", value: "solar_open", roles: map[string]string{"eos": "<|endoftext|>", "eot": "<|endoftext|>", "unk": "<unk>", "bos": "<|startoftext|>"}, pre: "solar-open"},
 	{archs: "deepseek2 glm4moe", token: "[gMASK]", roles: glmRoles, pre: "glm4"},
+	{archs: "qwen3vlmoe", field: "model_type", value: "qwen3_omni_moe", roles: map[string]string{"bos": "<|im_end|>", "eos": "<|im_end|>"}},
 	{archs: "llama", field: "vocab_size", value: "32016", roles: map[string]string{"prefix": "32007", "suffix": "32008", "middle": "32009", "eot": "32010"}}, // Code Llama
 	{archs: "llama", field: "vocab_size", value: "49152", noBOS: true},                                                                                       // small models of Granite
 }

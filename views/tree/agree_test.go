@@ -77,6 +77,7 @@ var ownOf = map[string]string{
 	"glm":                   "max_seq_len",    // the converter writes the width of the hidden state
 
 	"hunyuan-dense": "rope_theta rope_local_theta rope_scaling_type rope_orig_ctx", // the converter works alpha into the base
+	"qwen2.5-omni":  "tie_embeddings",                                              // as qwen3-vl-moe
 	"qwen3-vl-moe":  "tie_embeddings",                                              // transformers 5 writes the default of the class for text
 
 	"internlm3": "rope_scaling_factor rope_scaling_type",                     // the converter does not write dynamic scaling
