@@ -357,3 +357,23 @@ func elements(v any) (list []any) {
 	}
 	return list
 }
+
+// TestDenseModule: the converter takes the matrix that ColBERT models of LFM2 have after the
+// pooling into the GGUF file, and it stands in a directory below.
+func TestDenseModule(t *testing.T) {
+	for name, text := range map[string]string{
+		"1_Dense/config.json": `{"in_features":32,"out_features":8,"bias":false}`,
+		"modules.json":        `[{"idx":0,"name":"0","path":"","type":"a.Transformer"},{"idx":1,"name":"1","path":"1_Dense","type":"pylate.models.Dense.Dense"}]`,
+	} {
+		files := onDisk(t, data+"architectures/lfm2-embedding")
+		files[name] = []byte(text)
+		m, err := openDirectory(memory.New(files))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { m.Close() })
+		if f := whole.GGUF(m, whole.Options{}); !strings.Contains(f.Reason, "(1_Dense)") {
+			t.Errorf("%s: the reason is %q", name, f.Reason)
+		}
+	}
+}

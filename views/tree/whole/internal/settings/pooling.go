@@ -30,6 +30,17 @@ var poolings = []struct {
 var poolingMeanings = map[string]meaning{
 	"pooling":     {toGGUF: poolingType},
 	"token_types": {fromGGUF: tokenTypes},
+	// The converter takes the matrix of 1_Dense, after the pooling, into the file; of other classes it does not.
+	"dense_module": {toGGUF: check(func(c call) {
+		dirs, err := modules(c.m, func(kind string) bool { return strings.HasSuffix(kind, "Dense") })
+		_, none := c.m.File("1_Dense/config.json")
+		switch {
+		case err != nil:
+			c.fail(err)
+		case len(dirs) > 0 || none == nil:
+			c.refuse("a matrix comes after the pooling (1_Dense), and a GGUF file of %s has it too, which none that is made here has", c.arch.GGUF)
+		}
+	})},
 	// The same of a model that classifies texts.
 	"classifier_pooling": {toGGUF: func(c call) any {
 		word := cmp.Or(c.cfg.Word("classifier_pooling"), "cls")
