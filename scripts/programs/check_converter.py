@@ -15,6 +15,7 @@ ASSUMED = (
 ).split()
 # What transformers 5 adds to the config.json that the converter sees, or a newer converter writes, and the release that the tables are of does not.
 ADDED = {
+    "minicpmv4.6": "the converter counts a layer that predicts further tokens, of which its class takes no tensors",
     "nemotron_h": "transformers 5 adds experts to this config.json, and the converter takes it for the architecture that has some",
     "nomic-bert-moe": "transformers 5 takes this config.json for its own class, which has no experts",
     "modern-bert": "newer converters write how a classifier would pool, of models without one, too",

@@ -81,7 +81,7 @@ def save(case: str, config: Path, like: str, dtype: str) -> None:
             shutil.copy(file, directory)
 
 
-def converted(directory: Path, pre: str = "", kind: str = ""):
+def converted(directory: Path, pre: str = "", kind: str = "", more: list[str] = []):
     """The keys and tensors of the GGUF file that the converter writes of a directory, as the tables have them. The type of the
     file is that of the weights, if no other is given."""
     sys.path[:0] = [str(CONVERTER), str(CONVERTER / "gguf-py")]
@@ -108,7 +108,7 @@ def converted(directory: Path, pre: str = "", kind: str = ""):
             if file.name != "config.v5.json":
                 (named / file.name).symlink_to(file)
         out = Path(work) / "model.gguf"
-        sys.argv = ["convert", str(named), "--outfile", str(out), "--outtype", kind]
+        sys.argv = ["convert", str(named), "--outfile", str(out), "--outtype", kind, *more]
         logging.disable(logging.WARNING)
         with contextlib.redirect_stdout(sys.stderr), contextlib.redirect_stderr(io.StringIO()) as said:
             try:
@@ -149,8 +149,8 @@ def header(directory: Path):
     return found, place
 
 
-def convert(case: str, pre: str) -> None:
-    keys, rows = converted(ROOT / case, pre)
+def convert(case: str, pre: str, more: list[str]) -> None:
+    keys, rows = converted(ROOT / case, pre, more=more)
     lines = ",\n".join(f"{dump(k)}: {dump(v)}" for k, v in keys.items())
     (EXPECTED / f"{case}.meta.json").write_text("{\n" + lines + "\n}\n")
     text = spell("name", "type", "ne", "bytes", "sha256") + "".join(spell(name, *row) for name, row in rows.items())
@@ -307,6 +307,7 @@ def main() -> int:
     parser.add_argument("command", choices=("save", "convert", "hf", "run", "mlx"))
     parser.add_argument("case", nargs="*")
     parser.add_argument("--pre", default="")
+    parser.add_argument("--no-mtp", action="store_true", help="of convert: the directory has no layers that predict further tokens, whatever config.json says")
     parser.add_argument("--as", dest="kind", default="")
     parser.add_argument("--f32", nargs="*", default=[])
     parser.add_argument("--dtype", default="bfloat16", help="of save")
@@ -318,7 +319,7 @@ def main() -> int:
         return 0
     for case in o.case:
         if o.command == "convert":
-            convert(case, o.pre)
+            convert(case, o.pre, ["--no-mtp"] * o.no_mtp)
         elif o.command == "hf":
             hf(case, o.kind, o.f32, o.cut, o.drop)
         else:

@@ -60,8 +60,10 @@ var ownOf = map[string]string{
 	"mlx-llama3-4bit": "rope_scaling_factor rope_orig_ctx",
 	"exaone":          "rope_scaling_factor rope_orig_ctx",
 	"exaone4":         "rope_scaling_factor rope_orig_ctx",
+	"exaone4.5":       "rope_scaling_factor rope_orig_ctx",
 	"apertus":         "rope_scaling_factor rope_orig_ctx",
 	"deepseek3":       "n_nextn_layers", // the converter leaves the layer out
+	"minicpmv4.6":     "n_nextn_layers", // the directory does not have the layer
 	"qwen3":           "tie_embeddings", // the matrix is stored though it is tied
 	"mt5":             "tie_embeddings",
 	"t5-lm-head":      "tie_embeddings",

@@ -377,3 +377,30 @@ func TestDenseModule(t *testing.T) {
 		}
 	}
 }
+
+// TestSuppressed: tokens that are never chosen are the model's, and come back to
+// generation_config.json.
+func TestSuppressed(t *testing.T) {
+	files := onDisk(t, data+"architectures/gemma4-unified")
+	for list, want := range map[string]string{`[402,421]`: "no list of the model's tokens", `[1.5]`: "no list", `[-1]`: "no list", `"x"`: "no list", `[]`: "", `null`: ""} {
+		files["generation_config.json"] = []byte(`{"suppress_tokens":` + list + `}`)
+		m, err := openDirectory(memory.New(files))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { m.Close() })
+		if f := whole.GGUF(m, whole.Options{}); !strings.Contains(f.Reason, want) || (f.Reason == "") != (want == "") {
+			t.Errorf("%s: the reason is %q", list, f.Reason)
+		}
+	}
+	files = onDisk(t, data+"architectures/gemma4-unified")
+	var wrong problems
+	made := wrong.of(t, whole.GGUF, openDirectory, files)
+	back := wrong.of(t, hfdir.HF, openGGUF, map[string][]byte{"m.gguf": made["model.gguf"]})
+	var got struct {
+		Tokens []int `json:"suppress_tokens"`
+	}
+	if err := json.Unmarshal(back["generation_config.json"], &got); err != nil || !slices.Equal(got.Tokens, []int{402, 407}) {
+		t.Errorf("%s, %v, %v", back["generation_config.json"], err, wrong)
+	}
+}

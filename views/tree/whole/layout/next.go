@@ -56,7 +56,7 @@ func (w *Walk) skip() {
 // NextLayers counts the layers that predict further tokens of a model in the layout of
 // Hugging Face, which has so many others.
 func NextLayers(find func(canonical string) *tensorfs.Tensor, layers int64) (n int64) {
-	for find(fmt.Sprintf("mtp.layers.%d.attention_norm.weight", n)) != nil || find(fmt.Sprintf("layers.%d.nextn.eh_proj.weight", layers+n)) != nil {
+	for find(fmt.Sprintf("mtp.layers.%d.attention.output.weight", n)) != nil || find(fmt.Sprintf("layers.%d.nextn.eh_proj.weight", layers+n)) != nil {
 		n++
 	}
 	return n

@@ -3,6 +3,7 @@ package settings
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
@@ -51,6 +52,28 @@ func samplingKeys(m *tensorfs.Model) []tensorfs.Meta {
 	return meta
 }
 
+// generationMeanings are about the file of how a model generates texts.
+var generationMeanings = map[string]meaning{
+	// The tokens that are never chosen. Unlike hints, a list that cannot be read is an error.
+	"suppressed": {toGGUF: func(c call) any {
+		generation, err := Read(c.m, GenerationName)
+		if err != nil {
+			c.fail(err)
+			return nil
+		}
+		v := generation.plain("suppress_tokens")
+		list, ok := v.([]any)
+		switch {
+		case v == nil || ok && len(list) == 0:
+			return nil
+		case !ok || slices.ContainsFunc(list, func(id any) bool { n, ok := id.(int64); return !ok || n < 0 || n >= c.given.Rows }):
+			c.fail(fmt.Errorf("%s: suppress_tokens is %s, and no list of the model's tokens", GenerationName, Shown(generation.Value("suppress_tokens"))))
+			return nil
+		}
+		return list
+	}},
+}
+
 // sampled returns how tokens are to be chosen as generation_config.json has it; false
 // where it cannot. What llama.cpp has besides (xtc, mirostat, how far back a penalty
 // looks) has no name there.
@@ -95,5 +118,8 @@ func (s *Model) Generation() (text []byte, notes []string) {
 		o = Object{{"do_sample", !greedy}}
 	}
 	o = o.With("bos_token_id", s.tokenID("bos_token_id")).With("eos_token_id", s.allEnds()).With("pad_token_id", s.tokenID("padding_token_id"))
+	if list, ok := s.raw("suppressed_tokens").([]any); ok {
+		o = append(o, Member{"suppress_tokens", list})
+	}
 	return append(o, chosen...).Text(), notes
 }

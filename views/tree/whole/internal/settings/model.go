@@ -69,7 +69,7 @@ type call struct {
 var meanings = map[string]meaning{}
 
 func init() {
-	for _, subject := range []map[string]meaning{generalMeanings, headMeanings, ropeMeanings, expertMeanings, windowMeanings, poolingMeanings, stateMeanings, sparsityMeanings, scalarMeanings, towerMeanings} {
+	for _, subject := range []map[string]meaning{generalMeanings, headMeanings, ropeMeanings, expertMeanings, windowMeanings, poolingMeanings, stateMeanings, sparsityMeanings, scalarMeanings, towerMeanings, generationMeanings} {
 		for name, m := range subject {
 			meanings[name] = m
 		}
