@@ -117,8 +117,15 @@ func identity(get Lookup, scopes []string) (id identifiers) {
 	return id
 }
 
+// wholes are classes that say what a model is, though its language model names a class
+// too: that of DeepSeek-OCR has no latent heads, unlike other models of the class it names.
+var wholes = []string{"DeepseekOCRForCausalLM"}
+
 // architecture returns GGUF's name of it.
 func (id identifiers) architecture() string {
+	if whole := id.classes[len(id.classes)-1]; slices.Contains(wholes, whole) {
+		return names.Arch(whole, "")
+	}
 	for _, class := range id.classes {
 		if a := names.Arch(class, ""); a != "" {
 			return a

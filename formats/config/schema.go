@@ -102,7 +102,7 @@ var table = []field{
 			}
 			return 1e-5, true
 		}},
-	{name: "rope_theta", kind: real, without: always(10000.0)},
+	{name: "rope_theta", kind: real, hf: keys("attn_config.rope_theta"), without: always(10000.0)},
 	{name: "rope_dim", hf: keys("rotary_dim"), without: ropeDim},
 	{name: "rope_scaling_type", kind: text, hf: keys("rope_parameters.full_attention.rope_type rope_parameters.rope_type rope_scaling.rope_type rope_scaling.type"),
 		// mrope and proportional say which numbers turn, and scale nothing.

@@ -22,6 +22,8 @@ type habit struct {
 	pre     string            // its name for a pre-tokenizer, in place of others that cut in the same way
 	visible string            // tokens that are shown although they are special, with spaces between
 	noBOS   bool              // no text begins with bos, whatever the files say
+
+	template string // the chat template of a model that has none
 }
 
 // Roles of GLM's tokens. The list of eos in config.json has them too, and llama.cpp
@@ -46,6 +48,7 @@ var habits = []habit{
 	{archs: "glm-dsa glm5-next", roles: glmRoles, pre: "glm4"},
 	{archs: "glm4moe", field: "model_type", value: "solar_open", roles: map[string]string{"eos": "<|endoftext|>", "eot": "<|endoftext|>", "unk": "<unk>", "bos": "<|startoftext|>"}, pre: "solar-open"},
 	{archs: "deepseek2 glm4moe", token: "[gMASK]", roles: glmRoles, pre: "glm4"},
+	{archs: "deepseek2-ocr", template: "{% for m in messages %}{{m['content']}}{% endfor %}"},
 	{archs: "qwen3vlmoe", field: "model_type", value: "qwen3_omni_moe", roles: map[string]string{"bos": "<|im_end|>", "eos": "<|im_end|>"}},
 	{archs: "llama", field: "vocab_size", value: "32016", roles: map[string]string{"prefix": "32007", "suffix": "32008", "middle": "32009", "eot": "32010"}}, // Code Llama
 	{archs: "llama", field: "vocab_size", value: "49152", noBOS: true},                                                                                       // small models of Granite
@@ -59,6 +62,7 @@ func (s *source) readHabits() habit {
 		if slices.Contains(strings.Fields(h.archs), s.Architecture) && (h.field == "" || strings.Trim(s.config(h.field).String(), `"`) == h.value) &&
 			(h.token == "" || s.addedID(h.token) >= 0) {
 			all.pieces, all.model, all.prefix, all.pre, all.visible = all.pieces+h.pieces, all.model+h.model, all.prefix+h.prefix, all.pre+h.pre, all.visible+h.visible
+			all.template += h.template
 			all.shifted, all.added, all.noBOS = all.shifted || h.shifted, all.added || h.added, all.noBOS || h.noBOS
 			maps.Copy(all.roles, h.roles)
 		}

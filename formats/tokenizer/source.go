@@ -118,7 +118,9 @@ func ReadFiles(o Options) (*Vocabulary, error) {
 	v := &Vocabulary{Special: map[string]int{}, Flags: map[string]bool{}}
 	if s.form(v); s.err == nil && v.Model != noModel {
 		s.special(v)
-		s.chat(v)
+		if s.chat(v); v.Templates == nil && s.habit.template != "" {
+			v.Templates = []Template{{"default", s.habit.template}}
+		}
 	}
 	if s.err != nil {
 		return nil, s.err

@@ -27,6 +27,7 @@ type tensorNotes struct {
 type fileTensors struct {
 	layout.List
 	opts    Options
+	arch    string            // by GGUF's name, "" for a tower
 	types   map[string]string // types of tensors as projectors.txt has them
 	taken   []fileTensor
 	notes   tensorNotes
@@ -41,7 +42,7 @@ type fileTensors struct {
 // many rows of the embedding are kept, 0 for all of them, and answers which of the output,
 // none for all. of is what types depend on.
 func tensors(m *tensorfs.Model, cfg settings.Fields, opts Options, rows int, of preset.Model, answers ...int64) ([]gguf.Stored, tensorNotes, error) {
-	x := &fileTensors{opts: opts, notes: tensorNotes{Types: map[string]int{}, Exact: true, Left: Towers{}}}
+	x := &fileTensors{opts: opts, arch: of.Architecture, notes: tensorNotes{Types: map[string]int{}, Exact: true, Left: Towers{}}}
 	if _, err := walk(m, cfg, of.Architecture, int64(rows), answers, x, x.notes.Left); err != nil {
 		return nil, tensorNotes{}, err
 	}

@@ -30,6 +30,16 @@ func isF32(name string, rank int) bool {
 		slices.ContainsFunc(alwaysF32, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
+// likeWeights are ends of names of tensors that the converter stores as any weight, against
+// the rule, by architecture.
+var likeWeights = map[string]string{"dbrx": "ffn_gate_inp.weight"}
+
+// isF32 is the function of that name for the architecture of the file.
+func (x *fileTensors) isF32(name string, rank int) bool {
+	end := likeWeights[x.arch]
+	return isF32(name, rank) && (end == "" || !strings.HasSuffix(name, end))
+}
+
 // storedAs returns the type that a tensor has in the file if none is asked for, and
 // whether it holds the tensor's numbers exactly.
 func (x *fileTensors) storedAs(name string, t *tensorfs.Tensor) (to tensorfs.DType, isExact bool, err error) {
@@ -37,7 +47,7 @@ func (x *fileTensors) storedAs(name string, t *tensorfs.Tensor) (to tensorfs.DTy
 	switch isF16 := asked != nil && asked.Type == tensorfs.F16 || asked == nil && t.DType == tensorfs.F16; {
 	case x.types[name] == "f16", x.types[name] == "conv" && isF16:
 		return tensorfs.F16, t.Quant == nil && t.DType == tensorfs.F16, nil
-	case x.types[name] != "", isF32(name, len(t.Numbers())):
+	case x.types[name] != "", x.isF32(name, len(t.Numbers())):
 		return tensorfs.F32, true, nil
 	case t.Float != tensorfs.Unknown:
 		return t.Float, false, nil
@@ -66,7 +76,7 @@ func (x *fileTensors) Put(name string, t *tensorfs.Tensor, _ layout.Origin, _ bo
 	if err != nil {
 		return fmt.Errorf("%s cannot be %s: %w", tensorfs.Quote(t.Source), name, err)
 	}
-	x.taken = append(x.taken, fileTensor{name, t, to, isExact, x.types[name] != "" || isF32(name, len(t.Numbers()))})
+	x.taken = append(x.taken, fileTensor{name, t, to, isExact, x.types[name] != "" || x.isF32(name, len(t.Numbers()))})
 	return nil
 }
 

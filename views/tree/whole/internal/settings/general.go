@@ -11,6 +11,8 @@ import (
 	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
+func nothing(call) any { return nil }
+
 // generalMeanings are about the model as a whole.
 var generalMeanings = map[string]meaning{
 	// false for a model whose tokens see those after them.
@@ -61,7 +63,7 @@ var generalMeanings = map[string]meaning{
 			c.refuse("mlx-lm's %s has a matrix for the output, and the file has none", c.modelType())
 		}
 	})},
-	"nothing": {fromGGUF: func(call) any { return nil }},
+	"nothing": {nothing, nothing},
 	// The answer is one of two words, though the class is that of models that answer with text.
 	"is_reranker": {toGGUF: func(c call) any { return c.isReranker() }},
 	"reranker": {toGGUF: check(func(c call) {

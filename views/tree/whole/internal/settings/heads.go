@@ -128,13 +128,7 @@ var headMeanings = map[string]meaning{
 		return total
 	}},
 	// A number to the power of another.
-	"power": {toGGUF: func(c call) any {
-		x, y := c.arg(0), c.arg(1)
-		if x == nil || y == nil {
-			return nil
-		}
-		return math.Pow(double(x), double(y))
-	}},
+	"power": {power, power},
 	// The square root of a number.
 	"root": {root, root},
 	// Attention is scaled by a head, but in the largest model, which llama.cpp knows by its
@@ -171,6 +165,14 @@ func root(c call) any {
 		return nil
 	}
 	return math.Sqrt(x)
+}
+
+func power(c call) any {
+	x, y := c.arg(0), c.arg(1)
+	if x == nil || y == nil {
+		return nil
+	}
+	return math.Pow(double(x), double(y))
 }
 
 // layersAre refuses a list of config.json that is not what a value is in each layer. Layers
