@@ -22,6 +22,7 @@ import shutil
 import sys
 import tempfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2] / "testdata/architectures"
@@ -81,7 +82,7 @@ def save(case: str, config: Path, like: str, dtype: str) -> None:
             shutil.copy(file, directory)
 
 
-def converted(directory: Path, pre: str = "", kind: str = "", more: list[str] = []):
+def converted(directory: Path, pre: str = "", kind: str = "", more: Sequence[str] = ()):
     """The keys and tensors of the GGUF file that the converter writes of a directory, as the tables have them. The type of the
     file is that of the weights, if no other is given."""
     sys.path[:0] = [str(CONVERTER), str(CONVERTER / "gguf-py")]
@@ -149,7 +150,7 @@ def header(directory: Path):
     return found, place
 
 
-def convert(case: str, pre: str, more: list[str]) -> None:
+def convert(case: str, pre: str, more: Sequence[str]) -> None:
     keys, rows = converted(ROOT / case, pre, more=more)
     lines = ",\n".join(f"{dump(k)}: {dump(v)}" for k, v in keys.items())
     (EXPECTED / f"{case}.meta.json").write_text("{\n" + lines + "\n}\n")
