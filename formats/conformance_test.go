@@ -219,7 +219,7 @@ func checkF16(t *testing.T, m *tensorfs.Model, l *testmodel.Logical, f form) {
 	// What is left of the stored tensors are companions of these.
 	for _, a := range halves.Absent {
 		if x := m.Tensor(a.Name); x == nil || x.Owner == "" || m.Tensor(x.Owner) == nil || m.Tensor(x.Owner).Quant == nil {
-			t.Errorf("%s is absent: %s", a.Name, a.Reason)
+			t.Errorf("%s is absent: %s", a.Name, a.Reason())
 		}
 	}
 	// Fused groups of halves do not depend on the form.
