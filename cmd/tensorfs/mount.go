@@ -166,7 +166,10 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 	// What opening allocates stays in use; collecting again and again would take
 	// a third of the time until the mount is ready.
 	collect := debug.SetGCPercent(openingGC)
-	defer debug.SetGCPercent(collect) // of a program that goes on without this server
+	defer debug.SetGCPercent(collect)    // of a program that goes on without this server
+	if o.backend == mounts.BackendFUSE { // the kernel keeps what it gets, which an NFS server's clients need not
+		source.ReadDirect(streamMemory)
+	}
 	c, err := o.openContent(model, mountpoint)
 	if err != nil {
 		return err

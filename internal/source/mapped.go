@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/direct"
 	"github.com/tensorfs/tensorfs/internal/readahead"
 	"golang.org/x/sys/unix"
 )
@@ -19,7 +20,7 @@ import (
 // The mapping is for bytes that are in memory, of which it saves a copy. All others are
 // read by system calls, as by any other program: a page fault brings in the whole
 // read-ahead of the disk around each page that is missing, and elsewhere than on Linux it
-// would stop all goroutines of a processor.
+// would stop all goroutines of a processor. See ReadDirect for those of a stream.
 type Mapped struct {
 	path    string // for messages
 	label   string // name below source/, for extents
@@ -30,6 +31,7 @@ type Mapped struct {
 	changes changes
 	ahead   readahead.Tracker
 	coming  sync.WaitGroup // what is being brought in
+	direct  *direct.File   // what is read past the page cache
 
 	stepOnce sync.Once
 	advised  int64 // see step
@@ -74,7 +76,8 @@ func newMapped(f *os.File, path, label string) (*Mapped, error) {
 		f.Close()
 		return nil, err
 	}
-	m := &Mapped{path: path, label: label, f: f, fd: int(f.Fd()), modTime: st.ModTime(), ahead: readahead.Tracker{Window: 32 << 20, Piece: 8 << 20, Beyond: 8 << 20}}
+	m := &Mapped{path: path, label: label, f: f, fd: int(f.Fd()), modTime: st.ModTime()}
+	m.follow(st.Size())
 	var now unix.Stat_t
 	if err := unix.Fstat(m.fd, &now); err != nil {
 		f.Close()
@@ -119,6 +122,7 @@ func (m *Mapped) Descriptor() int { return m.fd }
 func (m *Mapped) Close() error {
 	m.changes.stop()
 	m.coming.Wait()
+	m.direct.Close()
 	var err error
 	if m.mem != nil {
 		err = unix.Munmap(m.mem)
@@ -153,7 +157,7 @@ func (m *Mapped) readAt(p []byte, off, start, end int64) (int, error) {
 // call, which waits for the disk without stopping other goroutines.
 func (m *Mapped) pread(p []byte, off, start, end int64) error {
 	m.readAhead(off, int64(len(p)), start, end)
-	_, err := m.f.ReadAt(p, off)
+	err := m.copyOut(p, off)
 	if cerr := m.Check(); cerr != nil { // the reason for the other error, if there is one
 		return cerr
 	}
@@ -174,7 +178,7 @@ const leastMapped = 16 << 10
 
 // inMemory reports whether [off, off+n) is to be had from the mapping.
 func (m *Mapped) inMemory(off, n int64) bool {
-	return n >= leastMapped && m.cached(off, off+n)
+	return n >= leastMapped && !m.direct.Has(off) && m.cached(off, off+n)
 }
 
 // SlicesIf appends the mapped memory of [off, off+n) if it is in memory. See
@@ -201,12 +205,16 @@ const enoughAhead = 1 << 20
 
 // readAhead brings in what the reader of [off, off+n) probably reads next.
 func (m *Mapped) readAhead(off, n, start, end int64) {
-	if m.step() >= enoughAhead {
+	advised := m.step() < enoughAhead
+	if !advised && !m.direct.Usable() {
 		return
 	}
-	var room [4]readahead.Span
+	var room [8]readahead.Span
 	for i, s := range m.ahead.Read(room[:0], off, n, start, end) {
 		if s.To = min(s.To, m.Size()); s.From >= s.To {
+			continue
+		}
+		if s.From = m.begin(s); s.From >= s.To || !advised {
 			continue
 		}
 		if i == 0 && s.From < off+n {
