@@ -58,6 +58,9 @@ type piece struct {
 // there is none yet. Less than one stream needs is nothing.
 func (p *Pool) Allow(most func() int64) { p.most.Store(&most) }
 
+// Forbid undoes Allow, for files that are opened and pieces that are begun from here on.
+func (p *Pool) Forbid() { p.most.Store(nil) }
+
 // Allowed reports whether the pool may take memory, and the system can read past its cache.
 func (p *Pool) Allowed() bool { return supported && p.most.Load() != nil }
 
@@ -110,7 +113,11 @@ func (p *Pool) fill() bool {
 	if time.Since(p.denied) < idle {
 		return false
 	}
-	n := (*p.most.Load())() / Size * Size
+	most := p.most.Load()
+	if most == nil {
+		return false
+	}
+	n := (*most)() / Size * Size
 	memory, err := []byte(nil), error(nil)
 	if n >= least {
 		memory, err = allocate(int(n))
