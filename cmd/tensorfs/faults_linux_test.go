@@ -123,9 +123,15 @@ type faultModel struct {
 
 func newFaultModel(t *testing.T, original string, flags ...string) *faultModel {
 	t.Helper()
+	return newFaultModelIn(t, t.TempDir(), original, flags...)
+}
+
+// newFaultModelIn is newFaultModel with the copy in a directory.
+func newFaultModelIn(t *testing.T, dir, original string, flags ...string) *faultModel {
+	t.Helper()
 	b, err := os.ReadFile(original)
 	must(t, err)
-	m := &faultModel{file: filepath.Join(t.TempDir(), "m.gguf")}
+	m := &faultModel{file: filepath.Join(dir, "m.gguf")}
 	must(t, os.WriteFile(m.file, b, 0o600))
 	m.mount = mounted(t, m.file, flags...)
 	tree, err := (&modelFlags{}).open(original)

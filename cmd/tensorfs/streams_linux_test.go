@@ -14,6 +14,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
+	"github.com/tensorfs/tensorfs/internal/testing/testmount"
 	"golang.org/x/sys/unix"
 )
 
@@ -54,7 +55,8 @@ func TestColdStreams(t *testing.T) {
 	})
 	for _, f := range append(wanted, fault{"nothing", func(*testing.T, string) {}, same}) {
 		t.Run(f.name, func(t *testing.T) {
-			m := newFaultModel(t, original)
+			// Not the machine's own disk, whose read-ahead may be large.
+			m := newFaultModelIn(t, testmount.NewDisk(t, 128<<20).Dir, original)
 			forget(t, m.file)
 			if in, _ := residentPages(t, m.file); in > 0 {
 				t.Skip("NOT TESTED: the page cache of this file system cannot be emptied")

@@ -33,7 +33,7 @@ var rules = map[string]rule{
 
 	"internal/readahead":                 {"", "", "it knows reads and no files, so that local and remote files may use it"},
 	"internal/direct":                    {"", "", "it reads any open file, and knows neither what is in it nor whether it changed"},
-	"internal/source":                    {"root internal/direct internal/readahead", "internal/testing/memory internal/testing/testwatch", "files are Data and know nothing of what is in them"},
+	"internal/source":                    {"root internal/direct internal/readahead", "internal/testing/memory internal/testing/testmount internal/testing/testwatch", "files are Data and know nothing of what is in them"},
 	"internal/testing/memory":            {"root internal/source", "", "files in memory, for tests of parsers"},
 	"internal/parallel":                  {"", "", "it runs functions, whatever they do"},
 	"internal/near":                      {"root", "", "it compares and lists names, whatever they are of"},

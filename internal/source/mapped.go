@@ -199,14 +199,13 @@ func (m *Mapped) slicesIf(dst [][]byte, off, n, start, end int64) ([][]byte, boo
 	return append(dst, m.mem[off:off+n:off+n]), true, nil
 }
 
-// enoughAhead is a read-ahead of the disk beside which ours only costs: page faults
-// then bring in large parts themselves, and in larger pages.
+// enoughAhead is a read-ahead of the disk beside which ours only costs: the kernel then
+// brings in large parts itself, and in larger pages, and keeps them.
 const enoughAhead = 1 << 20
 
 // readAhead brings in what the reader of [off, off+n) probably reads next.
 func (m *Mapped) readAhead(off, n, start, end int64) {
-	advised := m.step() < enoughAhead
-	if !advised && !m.direct.Usable() {
+	if m.step() >= enoughAhead {
 		return
 	}
 	var room [8]readahead.Span
@@ -214,7 +213,7 @@ func (m *Mapped) readAhead(off, n, start, end int64) {
 		if s.To = min(s.To, m.Size()); s.From >= s.To {
 			continue
 		}
-		if s.From = m.begin(s); s.From >= s.To || !advised {
+		if s.From = m.begin(s); s.From >= s.To {
 			continue
 		}
 		if i == 0 && s.From < off+n {

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/direct"
+	"github.com/tensorfs/tensorfs/internal/testing/testmount"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,6 +22,14 @@ func readingDirect(t *testing.T) {
 }
 
 const streamed = 30<<20 + 123 // no multiple of a block
+
+// openSlow opens a file as on a disk of little read-ahead.
+func openSlow(t *testing.T, path string) *Mapped {
+	t.Helper()
+	m := open(t, path)
+	m.stepOnce.Do(func() { m.advised = leastAdvised })
+	return m
+}
 
 // onDiskDirect is onDisk for a test that needs O_DIRECT.
 func onDiskDirect(t *testing.T) (path string, content []byte) {
@@ -44,7 +52,7 @@ func TestStreams(t *testing.T) {
 	readingDirect(t)
 	for how, read := range readers {
 		path, want := onDiskDirect(t)
-		m := open(t, path)
+		m := openSlow(t, path)
 		s := m.Section(321, streamed-321)
 		const step = 1<<20 - 100
 		for off := int64(0); off < s.Size(); off += step {
@@ -56,6 +64,20 @@ func TestStreams(t *testing.T) {
 		if got, most := resident(t, m.mem), len(m.mem)/os.Getpagesize()/4; got > most {
 			t.Errorf("%s: %d pages are in the page cache, want %d at most", how, got, most)
 		}
+	}
+}
+
+// With a large read-ahead of the disk the kernel reads as fast, and keeps what it read.
+func TestStreamsWithReadAhead(t *testing.T) {
+	readingDirect(t)
+	path, want := onDiskDirect(t)
+	m := open(t, path)
+	m.stepOnce.Do(func() { m.advised = enoughAhead })
+	if b, err := readers["ReadAt"](m.Section(0, streamed), 0, streamed); err != nil || !bytes.Equal(b, want) {
+		t.Fatalf("%v, or other bytes", err)
+	}
+	if got := resident(t, m.mem); got < len(m.mem)/os.Getpagesize() {
+		t.Errorf("only %d pages are in the page cache", got)
 	}
 }
 
@@ -74,7 +96,7 @@ func TestStreamOfDirtyPages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := open(t, path).Section(0, streamed)
+	s := openSlow(t, path).Section(0, streamed)
 	for off := int64(0); off < streamed; off += 1 << 20 {
 		n := min(1<<20, streamed-off)
 		b := make([]byte, n)
@@ -111,7 +133,7 @@ func TestStreamFaults(t *testing.T) {
 		"removed": {os.Remove, true},
 	} {
 		path, want := onDiskDirect(t)
-		s := open(t, path).Section(0, streamed)
+		s := openSlow(t, path).Section(0, streamed)
 		b := make([]byte, 1<<20)
 		read := func(off int64) error {
 			n := min(1<<20, streamed-off)
@@ -142,32 +164,16 @@ func TestStreamFaults(t *testing.T) {
 // A part of the disk that cannot be read is an error of the reads of that part, and a
 // stream goes on behind it.
 func TestStreamOfBadDisk(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("NOT TESTED: only root can mount a disk that fails")
-	}
 	readingDirect(t)
-	dir := t.TempDir()
-	image, mnt := filepath.Join(dir, "image"), filepath.Join(dir, "mnt")
-	if err := errors.Join(os.Mkdir(mnt, 0o700), os.WriteFile(image, nil, 0o600), os.Truncate(image, 96<<20)); err != nil {
-		t.Fatal(err)
-	}
-	run := func(name string, args ...string) {
-		t.Helper()
-		if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
-			t.Skipf("NOT TESTED: there is no disk in a file: %s: %v: %s", name, err, out)
-		}
-	}
-	run("mkfs.ext4", "-q", "-F", "-O", "^has_journal", image)
-	run("mount", "-o", "loop", image, mnt)
-	t.Cleanup(func() { exec.Command("umount", "-l", mnt).Run() })
+	d := testmount.NewDisk(t, 96<<20)
 	want := make([]byte, streamed)
 	rand.NewChaCha8([32]byte{3}).Read(want)
-	path := filepath.Join(mnt, "file")
+	path := filepath.Join(d.Dir, "file")
 	if err := os.WriteFile(path, want, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run("umount", mnt)
-	disk, err := os.ReadFile(image)
+	d.Unmount(t)
+	disk, err := os.ReadFile(d.Image)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,14 +182,17 @@ func TestStreamOfBadDisk(t *testing.T) {
 	if at < 0 {
 		t.Fatal("the file is not on its disk")
 	}
-	run("mount", "-o", "loop,ro", image, mnt)
+	d.Mount(t)
 	m, err := Map(path, "file")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
+	if m.step() >= enoughAhead {
+		t.Fatalf("the disk has a read-ahead of %d bytes", m.step())
+	}
 	// The disk ends here from now on, which the file system does not know.
-	if err := os.Truncate(image, int64(at)); err != nil {
+	if err := os.Truncate(d.Image, int64(at)); err != nil {
 		t.Fatal(err)
 	}
 	s, good, failed := m.Section(0, streamed), 0, 0
