@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"sync"
 	"syscall"
 
 	"github.com/tensorfs/tensorfs"
@@ -13,7 +14,9 @@ import (
 // blobName is how stores that address files by content name them: Ollama's
 // sha256-HEX, the Hugging Face cache's SHA-256 of large files and git's id of small
 // ones.
-var blobName = regexp.MustCompile(`^(?:(?:sha256-)?([0-9a-f]{64})|([0-9a-f]{40}))$`)
+var blobName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:(?:sha256-)?([0-9a-f]{64})|([0-9a-f]{40}))$`)
+})
 
 // ReadRegular returns the beginning of a regular file, at most so many bytes. It does not
 // wait for the other end of a FIFO.
@@ -36,7 +39,7 @@ func ReadRegular(path string, most int64) ([]byte, error) {
 // ParseDigest returns what the name of a blob says of its bytes, as "sha256:HEX" or
 // "git:HEX", "" where it says nothing.
 func ParseDigest(name string) string {
-	switch m := blobName.FindStringSubmatch(name); {
+	switch m := blobName().FindStringSubmatch(name); {
 	case m == nil:
 		return ""
 	case m[1] != "":

@@ -548,7 +548,7 @@ func TestEncodersContract(t *testing.T) {
 		check(fmt.Sprint(key, " as F32"), func() { g.Decode(dst, codes, scales, biases, 1) })
 		refused(fmt.Sprint(key, " as F32"), func() { g.Decode(dst[:2*g.Elems], codes, scales, biases, 1) })
 	}
-	for key, e := range encoders {
+	for key, e := range encoders() {
 		dst, src := make([]byte, 40*e.Bytes), randomBytes(r, 40*e.In)
 		check(fmt.Sprint(key), func() { e.Encode(dst, src) })
 		refused(fmt.Sprint(key), func() { e.Encode(dst[1:], src) })

@@ -90,7 +90,7 @@ func LookupEncoder(name string) (Encoder, bool) { return LookupEncoderFrom(name,
 // LookupEncoderFrom returns the encoder of this machine for a stored type from another, if it has one that is faster
 // than decoding to F32 first.
 func LookupEncoderFrom(name, from string) (Encoder, bool) {
-	e, ok := encoders[encoderKey{name, from}]
+	e, ok := encoders()[encoderKey{name, from}]
 	return e, ok
 }
 
@@ -98,7 +98,7 @@ func LookupEncoderFrom(name, from string) (Encoder, bool) {
 type encoderKey struct{ to, from string }
 
 // encoders holds what LookupEncoderFrom returns.
-var encoders = func() map[encoderKey]Encoder {
+var encoders = sync.OnceValue(func() map[encoderKey]Encoder {
 	table := map[encoderKey]Encoder{}
 	for _, e := range encoderTypes {
 		for _, from := range []string{"F32", "F16", "BF16"} {
@@ -123,7 +123,7 @@ var encoders = func() map[encoderKey]Encoder {
 		}
 	}
 	return table
-}()
+})
 
 // goEncoders is the plain Go implementation.
 var goEncoders = func() map[encoderKey]func(dst, src []byte) {

@@ -1,6 +1,9 @@
 package kernel
 
-import "fmt"
+import (
+	"fmt"
+	"sync"
+)
 
 // Split takes blocks of one of ggml's types apart into codes, scales and biases, as MLX stores groups: the inverse of
 // [Repack], for more types. The numbers stay the same:
@@ -27,12 +30,12 @@ type Split struct {
 
 // LookupSplit returns the splitting of a stored type. It is false where MLX has no such codes in such groups.
 func LookupSplit(name string) (Split, bool) {
-	s, ok := splits[name]
+	s, ok := splits()[name]
 	return s, ok
 }
 
 // splits holds what LookupSplit returns.
-var splits = func() map[string]Split {
+var splits = sync.OnceValue(func() map[string]Split {
 	table := make(map[string]Split, len(goSplits))
 	for _, s := range goSplits {
 		d := typeOf(s.Name)
@@ -49,7 +52,7 @@ var splits = func() map[string]Split {
 		table[s.Name] = s
 	}
 	return table
-}()
+})
 
 // checked checks the lengths that callers pass, for blocks that become so many bytes.
 func (s Split) checked(to int, split func(dst, src []byte)) func(dst, src []byte) {

@@ -93,8 +93,8 @@ func TestSplit(t *testing.T) {
 			t.Errorf("%s: only %d numbers are compared", name, compared)
 		}
 	}
-	if len(splits) != len(splitTypes) {
-		t.Errorf("%d types can be split, and %d are tested", len(splits), len(splitTypes))
+	if len(splits()) != len(splitTypes) {
+		t.Errorf("%d types can be split, and %d are tested", len(splits()), len(splitTypes))
 	}
 	if _, ok := LookupSplit("Q6_K"); ok {
 		t.Error("Q6_K can be split")

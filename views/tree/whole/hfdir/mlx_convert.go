@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
@@ -35,37 +36,38 @@ type mlxMove struct {
 }
 
 // mlxMoves are the words after moves: of mlx_converts.txt.
-var mlxMoves = map[string][]mlxMove{
-	"experts":      {{pattern: eachExpert, to: "$before.switch_mlp.$part.weight", expert: "e"}},
-	"experts_here": {{pattern: eachExpert, to: "$before.experts.$part.weight", expert: "e"}},
-	"mixtral": {
-		{pattern: mixtralExpert("w1"), to: "$before.switch_mlp.gate_proj.weight", expert: "e"},
-		{pattern: mixtralExpert("w2"), to: "$before.switch_mlp.down_proj.weight", expert: "e"},
-		{pattern: mixtralExpert("w3"), to: "$before.switch_mlp.up_proj.weight", expert: "e"},
-	},
-	"joined_experts": {
-		{pattern: regexp.MustCompile(`^(?P<before>.*\.block_sparse_moe)\.input_linear\.weight$`), to: "$before.switch_mlp", make: (*conversion).halves},
-		{pattern: regexp.MustCompile(`^(?P<before>.*\.block_sparse_moe)\.output_linear\.weight$`), to: "$before.switch_mlp.down_proj.weight"},
-	},
-	"fc_experts": {
-		{pattern: regexp.MustCompile(`^(?P<before>.*\.mixer)\.experts\.(?P<e>\d+)\.up_proj\.weight$`), to: "$before.switch_mlp.fc1.weight", expert: "e"},
-		{pattern: regexp.MustCompile(`^(?P<before>.*\.mixer)\.experts\.(?P<e>\d+)\.down_proj\.weight$`), to: "$before.switch_mlp.fc2.weight", expert: "e"},
-	},
-	// What is shared by all tokens is a layer's only network in models without experts.
-	"shared_alone": {
-		{pattern: regexp.MustCompile(`^(?P<before>.*)\.shared_mlp\.input_linear\.weight$`), to: "$before.mlp", make: (*conversion).halves, unless: "num_local_experts"},
-		{pattern: regexp.MustCompile(`^(?P<before>.*)\.shared_mlp\.output_linear\.weight$`), to: "$before.mlp.down_proj.weight", unless: "num_local_experts"},
-	},
-	"latent":  {{pattern: regexp.MustCompile(`^(?P<before>.*)\.kv_b_proj\.weight$`), to: "$before", make: (*conversion).latent}},
-	"kernels": {{pattern: regexp.MustCompile(`^(?P<name>.*\.conv(1d)?\.weight)$`), to: "$name", make: (*conversion).kernel}},
-	"turned": {
-		{pattern: regexp.MustCompile(`^(model\.)?h\.\d+\.attn\.(masked_)?bias$`)},
-		{pattern: regexp.MustCompile(`^(?P<name>h\.\d+\.(attn\.c_attn|attn\.c_proj|mlp\.c_fc|mlp\.c_proj)\.weight)$`), to: "model.$name", make: (*conversion).transposed},
-	},
-	"model": {{pattern: regexp.MustCompile(`^(?P<name>(w[tp]e|h|ln_f)\..*)$`), to: "model.$name"}},
-}
-
-var eachExpert = regexp.MustCompile(`^(?P<before>.*)\.experts\.(?P<e>\d+)\.(?P<part>gate_proj|up_proj|down_proj)\.weight$`)
+var mlxMoves = sync.OnceValue(func() map[string][]mlxMove {
+	eachExpert := regexp.MustCompile(`^(?P<before>.*)\.experts\.(?P<e>\d+)\.(?P<part>gate_proj|up_proj|down_proj)\.weight$`)
+	return map[string][]mlxMove{
+		"experts":      {{pattern: eachExpert, to: "$before.switch_mlp.$part.weight", expert: "e"}},
+		"experts_here": {{pattern: eachExpert, to: "$before.experts.$part.weight", expert: "e"}},
+		"mixtral": {
+			{pattern: mixtralExpert("w1"), to: "$before.switch_mlp.gate_proj.weight", expert: "e"},
+			{pattern: mixtralExpert("w2"), to: "$before.switch_mlp.down_proj.weight", expert: "e"},
+			{pattern: mixtralExpert("w3"), to: "$before.switch_mlp.up_proj.weight", expert: "e"},
+		},
+		"joined_experts": {
+			{pattern: regexp.MustCompile(`^(?P<before>.*\.block_sparse_moe)\.input_linear\.weight$`), to: "$before.switch_mlp", make: (*conversion).halves},
+			{pattern: regexp.MustCompile(`^(?P<before>.*\.block_sparse_moe)\.output_linear\.weight$`), to: "$before.switch_mlp.down_proj.weight"},
+		},
+		"fc_experts": {
+			{pattern: regexp.MustCompile(`^(?P<before>.*\.mixer)\.experts\.(?P<e>\d+)\.up_proj\.weight$`), to: "$before.switch_mlp.fc1.weight", expert: "e"},
+			{pattern: regexp.MustCompile(`^(?P<before>.*\.mixer)\.experts\.(?P<e>\d+)\.down_proj\.weight$`), to: "$before.switch_mlp.fc2.weight", expert: "e"},
+		},
+		// What is shared by all tokens is a layer's only network in models without experts.
+		"shared_alone": {
+			{pattern: regexp.MustCompile(`^(?P<before>.*)\.shared_mlp\.input_linear\.weight$`), to: "$before.mlp", make: (*conversion).halves, unless: "num_local_experts"},
+			{pattern: regexp.MustCompile(`^(?P<before>.*)\.shared_mlp\.output_linear\.weight$`), to: "$before.mlp.down_proj.weight", unless: "num_local_experts"},
+		},
+		"latent":  {{pattern: regexp.MustCompile(`^(?P<before>.*)\.kv_b_proj\.weight$`), to: "$before", make: (*conversion).latent}},
+		"kernels": {{pattern: regexp.MustCompile(`^(?P<name>.*\.conv(1d)?\.weight)$`), to: "$name", make: (*conversion).kernel}},
+		"turned": {
+			{pattern: regexp.MustCompile(`^(model\.)?h\.\d+\.attn\.(masked_)?bias$`)},
+			{pattern: regexp.MustCompile(`^(?P<name>h\.\d+\.(attn\.c_attn|attn\.c_proj|mlp\.c_fc|mlp\.c_proj)\.weight)$`), to: "model.$name", make: (*conversion).transposed},
+		},
+		"model": {{pattern: regexp.MustCompile(`^(?P<name>(w[tp]e|h|ln_f)\..*)$`), to: "model.$name"}},
+	}
+})
 
 func mixtralExpert(part string) *regexp.Regexp {
 	return regexp.MustCompile(`^(?P<before>.*\.block_sparse_moe)\.experts\.(?P<e>\d+)\.` + part + `\.weight$`)
@@ -108,12 +110,12 @@ func (c *conversion) convert() error {
 	return nil
 }
 
-var ofLayer = regexp.MustCompile(`^model\.layers\.(\d+)\.`)
+var ofLayer = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^model\.layers\.(\d+)\.`) })
 
 // beyond reports whether a tensor is of a layer after the last, which predicts a further
 // token, and the class leaves those out.
 func (c *conversion) beyond(name string) bool {
-	at := ofLayer.FindStringSubmatch(name)
+	at := ofLayer().FindStringSubmatch(name)
 	if at == nil || !c.class.Has("beyond") {
 		return false
 	}
@@ -150,7 +152,7 @@ func (c *conversion) named(name string) string {
 // move puts a tensor where the first move that fits puts it.
 func (c *conversion) move(name string, t *tensorfs.Tensor) error {
 	for _, word := range c.class.Names("moves") {
-		for _, m := range mlxMoves[word] {
+		for _, m := range mlxMoves()[word] {
 			at := m.pattern.FindStringSubmatchIndex(name)
 			if n, _ := c.config.part.number(m.unless); at == nil || m.unless != "" && n != 0 {
 				continue
@@ -179,10 +181,10 @@ func (c *conversion) move(name string, t *tensorfs.Tensor) error {
 	return c.put(name, t, layout.OriginOf(t))
 }
 
-var parts = regexp.MustCompile(`\$(\w+)`)
+var parts = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$(\w+)`) })
 
 // braced makes parts of a pattern end before what follows them.
-func braced(template string) string { return parts.ReplaceAllString(template, "$${$1}") }
+func braced(template string) string { return parts().ReplaceAllString(template, "$${$1}") }
 
 // put puts a tensor into the directory, in the type that all have there.
 func (c *conversion) put(name string, t *tensorfs.Tensor, at layout.Origin) error {
