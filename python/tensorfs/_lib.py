@@ -61,6 +61,9 @@ class _Error(c.Structure):
     _fields_ = [("status", c.c_int), ("text", c.c_char_p)]
 
 
+_Failure = c.POINTER(_Error)
+
+
 class OpenOptions(c.Structure):
     _fields_ = [
         ("size", c.c_size_t), ("device", c.c_int), ("metal_device", c.c_void_p), ("views", c.POINTER(c.c_char_p)), ("n_views", c.c_size_t),
@@ -133,6 +136,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # what each gives, and takes be
 }
 
 _library: Optional[c.CDLL] = None
+_functions: dict[str, Any] = {}  # of the library, once it is loaded
 _lock = threading.Lock()
 
 
@@ -169,8 +173,9 @@ def _load() -> c.CDLL:
         raise ImportError(f"tensorfs: {places[0]} is version {version // 1_000_000}.{version // 1000 % 1000}, and 1.1 is needed")
     for name, (result, arguments) in FUNCTIONS.items():
         f = getattr(loaded, "tensorfs_" + name)
-        f.restype, f.argtypes = result, [*arguments, c.POINTER(c.POINTER(_Error))]
-    loaded.tensorfs_error_free.argtypes = [c.POINTER(_Error)]
+        f.restype, f.argtypes = result, [*arguments, c.POINTER(_Failure)]
+        _functions[name] = f
+    loaded.tensorfs_error_free.argtypes = [_Failure]
     return loaded
 
 
@@ -183,12 +188,13 @@ def _is_glibc() -> bool:
 
 def call(name: str, *arguments: Any) -> Any:
     """Calls a function of tensorfs.h, and raises its error. The GIL is free meanwhile."""
-    lib = library()
-    error = c.POINTER(_Error)()
-    result = getattr(lib, "tensorfs_" + name)(*arguments, c.byref(error))
+    if _library is None:
+        library()
+    error = _Failure()
+    result = _functions[name](*arguments, c.byref(error))
     if error:
         status, text = error.contents.status, error.contents.text.decode(errors="replace")
-        lib.tensorfs_error_free(error)
+        library().tensorfs_error_free(error)
         raise KINDS.get(status, Error)(text)
     return result
 

@@ -133,9 +133,15 @@ class Model(Mapping):
         return model(self)
 
 
+def _refs(view: str, names: Iterable[str]) -> Any:
+    """An array of tensors, as functions of the library take it."""
+    refs = [_lib.Ref(view.encode(), name.encode()) for name in names]
+    return (_lib.Ref * len(refs))(*refs)
+
+
 def _load(loader: _Loader, view: str, names: list[str], report: Optional[Callable[[int, int], None]], cache: int, workers: int) -> int:
     """Loads a set in a thread of its own, so that Ctrl-C ends it, and returns its address."""
-    refs = (_lib.Ref * len(names))(*(_lib.Ref(view.encode(), name.encode()) for name in names))
+    refs = _refs(view, names)
     raised: list[BaseException] = []
     got: list[Any] = []
 
@@ -193,16 +199,20 @@ class View(Mapping):
         return iter(self._names)
 
     @property
-    def _names(self) -> list[str]:
+    def _names(self) -> dict[str, None]:
+        """The names in their order, asked for once."""
         known = self.model.__dict__.setdefault("_names", {})
         if self.name not in known:
-            known[self.name] = strings("names", self.model._loader(), self.name.encode())
+            known[self.name] = dict.fromkeys(strings("names", self.model._loader(), self.name.encode()))
         return known[self.name]
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and (self._has(name) or name in self._sources)
 
     def _has(self, name: str) -> bool:
+        known = self.model.__dict__.get("_names", {}).get(self.name)
+        if known is not None:
+            return name in known
         return bool(call("has", self.model._loader(), self.name.encode(), name.encode()))
 
     @property
@@ -220,7 +230,7 @@ class View(Mapping):
         if name in self._sources:
             return Tensor(self.model, self.name, self._sources[name])
         why = self.model.absent(self.name, name)
-        near = difflib.get_close_matches(name, self._names, 3)
+        near = difflib.get_close_matches(name, list(self._names), 3)
         raise _lib.Absent(f"{why}; near: {', '.join(near)}" if near else why)
 
     def __repr__(self) -> str:
@@ -253,6 +263,9 @@ class Tensor:
         self.model, self.view, self.name = model, view, name
         self._set = loaded
         self._info = call("info", model._loader(), view.encode(), name.encode()).contents
+        self.dtype: str = self._info.dtype.decode()  # "F16", "BF16", "Q4_K", ...: as safetensors and ggml call it
+        self.shape: tuple[int, ...] = tuple(self._info.shape[: self._info.rank])
+        self.nbytes: int = self._info.bytes
         self._held: Any = None
 
     @property
@@ -260,19 +273,6 @@ class Tensor:
         """The name in the model's files."""
         name = self._info.source_name
         return name.decode() if name is not None else None
-
-    @property
-    def dtype(self) -> str:
-        """"F16", "BF16", "Q4_K", ...: as safetensors and ggml call it."""
-        return self._info.dtype.decode()
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self._info.shape[: self._info.rank])
-
-    @property
-    def nbytes(self) -> int:
-        return self._info.bytes
 
     @property
     def sections(self) -> dict[str, tuple[str, int, int]]:
@@ -338,12 +338,7 @@ class Tensor:
         """Whether the bytes stand in a file, so that numpy() and torch() copy nothing. Nothing is read to know it."""
         if self._held is not None:
             return self.origin != "memory"
-        ref = _lib.Ref(self.view.encode(), self.name.encode())
-        plan = call("plan", self.model._loader(), c.byref(ref), 1)
-        try:
-            return plan.contents.model + plan.contents.cache > 0 or self.nbytes == 0
-        finally:
-            call("plan_release", plan)
+        return all_mapped(self.model, self.view, [self.name])
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -404,6 +399,16 @@ class Tensor:
         from ._html import tensor
 
         return tensor(self)
+
+
+def all_mapped(model: Model, view: str, names: Iterable[str]) -> bool:
+    """Whether the bytes of all of these stand in files, in one call."""
+    refs = _refs(view, names)
+    plan = call("plan", model._loader(), refs, len(refs))
+    try:
+        return plan.contents.memory == 0
+    finally:
+        call("plan_release", plan)
 
 
 def _release(address: int, loader: _Loader) -> None:

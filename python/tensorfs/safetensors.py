@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Optional, Union
 
 from . import _lib
-from ._model import Model, Tensor, View, numpy_of, torch_of
+from ._model import Model, Tensor, View, all_mapped, numpy_of, torch_of
 
 _FRAMEWORKS = {"pt": "pt", "torch": "pt", "pytorch": "pt", "np": "np", "numpy": "np"}
 
@@ -53,13 +54,28 @@ class _Named:
         t.read(first, end, into=flat if self.framework == "np" else flat.numpy())
         return (numpy_of if self.framework == "np" else torch_of)(flat, t, shape)
 
-    def get(self, name: str, copy: bool = False) -> Any:
-        """A tensor: mapped where its bytes stand in a file, else converted into memory of its own."""
-        t = self[name]
+    def all(self, tensors: dict[str, Tensor], copy: bool = False) -> Iterator[tuple[str, Any]]:
+        """The numbers of tensors, in their order. What has to be converted or copied is so by several threads; mapping is too little work for them."""
+        if not copy and all_mapped(self.model, self.view.name, self.of.values()):
+            yield from ((name, self.placed(self.shown(t))) for name, t in tensors.items())
+            return
+        pool = ThreadPoolExecutor(4)
+        try:
+            tasks = [(name, pool.submit(self.get, t, copy)) for name, t in tensors.items()]
+            for name, task in tasks:
+                yield name, task.result()
+        finally:
+            pool.shutdown(cancel_futures=True)  # Ctrl-C and errors do not wait for the rest of the model
+
+    def shown(self, t: Tensor) -> Any:
+        return t.numpy() if self.framework == "np" else t.torch()
+
+    def get(self, t: Tensor, copy: bool = False) -> Any:
+        """The numbers of a tensor: mapped where its bytes stand in a file, else converted into memory of its own."""
         if copy or not t.mapped:
             got = self.rows(t, 0, t.shape[0] if t.shape else 1) if t.plain else self._bytes(t)
         else:
-            got = t.numpy() if self.framework == "np" else t.torch()
+            got = self.shown(t)
         return self.placed(got)
 
     def _bytes(self, t: Tensor) -> Any:
@@ -88,7 +104,7 @@ class Slice:
         index = index if isinstance(index, tuple) else (index,)
         first = index[0] if index else slice(None)
         if not t.shape or not t.plain or not isinstance(first, (int, slice)):
-            return named.get(t.name)[index]
+            return named.get(t)[index]
         rows = t.shape[0]
         if isinstance(first, int):
             at = first + rows if first < 0 else first
@@ -98,7 +114,7 @@ class Slice:
         else:
             begin, end, step = first.indices(rows)
             if step < 1:
-                return named.get(t.name)[index]
+                return named.get(t)[index]
             begin, end = min(begin, rows), max(end, min(begin, rows))
             kept = slice(None, None, step)
         return named.placed(named.rows(t, begin, end)[(kept, *index[1:])])
@@ -132,7 +148,7 @@ class safe_open:  # noqa: N801  the name of what it stands in for
         return headers
 
     def get_tensor(self, name: str) -> Any:
-        return self._named.get(name)
+        return self._named.get(self._named[name])
 
     def get_slice(self, name: str) -> Slice:
         return Slice(self._named, name)
@@ -153,14 +169,12 @@ def load_file(
     What stands in files is mapped, and must not be written to: ``copy=True`` gives memory that may. ``framework`` is "pt" or "np". progress is called
     with bytes done and in all."""
     named = _Named(model, framework, device, **options)
-    sizes = {name: named[name].nbytes for name in named.of}
-    total, done = sum(sizes.values()), 0
+    tensors = {name: named[name] for name in named.of}
+    total, done = sum(t.nbytes for t in tensors.values()), 0
     loaded = {}
-    with ThreadPoolExecutor(4) as pool:
-        tasks = [(name, pool.submit(named.get, name, copy)) for name in named.of]
-        for name, task in tasks:
-            loaded[name] = task.result()
-            done += sizes[name]
-            if progress:
-                progress(done, total)
+    for name, got in named.all(tensors, copy):
+        loaded[name] = got
+        done += tensors[name].nbytes
+        if progress:
+            progress(done, total)
     return loaded
