@@ -21,12 +21,12 @@ from ._files import File, Files
 from ._lib import Absent, Changed, Error, Forked, Invalid, Malformed, NoMemory, NotFound, Unsupported
 from ._model import Model, Tensor, View
 from ._program import answer as _answer
-from .safetensors import load_file, safe_open
+from .safetensors import load_file, safe_open, weights
 
 __version__ = "0.1.0"
 __all__ = [
     "Absent", "Changed", "Error", "File", "Files", "Forked", "Invalid", "Malformed", "Model", "NoMemory", "NotFound", "Tensor", "Unsupported", "View",
-    "diff", "load_file", "open", "safe_open", "stat",
+    "diff", "load_file", "open", "safe_open", "stat", "weights",
 ]  # fmt: skip
 
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Callable, Optional, Union
 
 from . import _lib
 from ._model import Model, Tensor, View, all_mapped, numpy_of, torch_memory, torch_of
 
+_THREADS = 4
 _FRAMEWORKS = {"pt": "pt", "torch": "pt", "pytorch": "pt", "np": "np", "numpy": "np"}
+
+
+def _done(task: tuple[str, Future]) -> tuple[str, Any]:
+    return task[0], task[1].result()
 
 
 class _Named:
@@ -30,6 +36,9 @@ class _Named:
             why = json.loads(self.model.files["hf/tensorfs.json"].read()).get("reason")
             if why:
                 raise _lib.Unsupported(f"{self.model.path}: there is no hf/ of it: {why}")
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {name: self[name] for name in self.of}
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self.of:
@@ -53,17 +62,21 @@ class _Named:
         return (numpy_of if self.framework == "np" else torch_of)(flat, t, shape)
 
     def all(self, tensors: dict[str, Tensor], copy: bool = False) -> Iterator[tuple[str, Any]]:
-        """The numbers of tensors, in their order. What has to be converted or copied is so by several threads; mapping is too little work for them."""
+        """The numbers of tensors, in their order. What has to be converted or copied is so by several threads, a few tensors ahead of the caller, who
+        may want one at a time; mapping is too little work for them."""
         if not copy and all_mapped(self.model, self.view.name, self.of.values()):
             yield from ((name, self.placed(self.shown(t))) for name, t in tensors.items())
             return
-        pool = ThreadPoolExecutor(4)
+        pool, ahead = ThreadPoolExecutor(_THREADS), deque()
         try:
-            tasks = [(name, pool.submit(self.get, t, copy)) for name, t in tensors.items()]
-            for name, task in tasks:
-                yield name, task.result()
+            for name, t in tensors.items():
+                ahead.append((name, pool.submit(self.get, t, copy)))
+                if len(ahead) > _THREADS:
+                    yield _done(ahead.popleft())
+            while ahead:
+                yield _done(ahead.popleft())
         finally:
-            pool.shutdown(cancel_futures=True)  # Ctrl-C and errors do not wait for the rest of the model
+            pool.shutdown(cancel_futures=True)  # Ctrl-C and errors wait for no more than what is being converted
 
     def shown(self, t: Tensor) -> Any:
         return t.numpy() if self.framework == "np" else t.torch()
@@ -167,7 +180,7 @@ def load_file(
     What stands in files is mapped, and must not be written to: ``copy=True`` gives memory that may. ``framework`` is "pt" or "np". progress is called
     with bytes done and in all."""
     named = _Named(model, framework, device, **options)
-    tensors = {name: named[name] for name in named.of}
+    tensors = named.tensors()
     total, done = sum(t.nbytes for t in tensors.values()), 0
     loaded = {}
     for name, got in named.all(tensors, copy):
@@ -176,3 +189,9 @@ def load_file(
         if progress:
             progress(done, total)
     return loaded
+
+
+def weights(model: Union[Model, str, os.PathLike], device: Any = "cpu", framework: str = "pt", copy: bool = False, **options: Any) -> Iterator[tuple[str, Any]]:
+    """The tensors of load_file one after the other, as loaders of engines take them: where they are converted or copied, few are in memory at a time."""
+    named = _Named(model, framework, device, **options)
+    return named.all(named.tensors(), copy)

@@ -190,11 +190,11 @@ class Trial:
             self.failed.append((program, "ended", f"exit status {process.returncode}\n{self.said_last()}"))
 
     def package(self) -> None:
-        """The Python package, with torch and transformers, and as a wheel."""
+        """The Python package, with torch, transformers and vLLM, and as a wheel."""
         said("the Python package")
         command = [ROOT / "scripts/test-python", "--wheel", VENVS / "python/bin/python", "--", "--junit-xml", self.work / "package.xml"]
         with self.log.open("a") as log:
-            subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, env=self.env)
+            subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, env=self.env | dict(TENSORFS_VLLM=str(VENVS / "vllm/bin/python")))
         try:
             cases = list(ElementTree.parse(self.work / "package.xml").getroot().iter("testcase"))
         except OSError:

@@ -1,0 +1,77 @@
+"""vLLM's ``--load-format tensorfs``: weights of any model, with the names and types of hf/. Only vLLM imports this.
+
+vLLM wants a directory for config.json and the tokenizer, which :func:`files` writes, and takes the weights from the model that the directory was made of::
+
+    python -m tensorfs.vllm model.gguf DIRECTORY
+    vllm serve DIRECTORY --load-format tensorfs
+
+Where the directory is another one, ``--model-loader-extra-config '{"model": "hf:ORG/NAME-GGUF:Q4_K_M"}'`` names the model.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Union
+
+from ._lib import Error, Invalid
+from ._model import Model
+from .safetensors import weights
+
+NOTE = "tensorfs-model"  # in the directory: the model that it was made of, one line
+
+
+def files(model: Union[str, os.PathLike, Model], directory: Union[str, os.PathLike]) -> None:
+    """Writes all of hf/ but the weights into a directory, and the model's name, for the load format."""
+    model = model if isinstance(model, Model) else Model(os.fspath(model))
+    there = Path(directory)
+    there.mkdir(parents=True, exist_ok=True)
+    for name in model.files.list("hf"):
+        if not name.endswith((".safetensors", ".safetensors.index.json", "/")):
+            (there / name).write_bytes(model.files["hf/" + name].read())
+    name = model._opened[0]
+    (there / NOTE).write_text((os.path.abspath(name) if os.path.exists(name) else name) + "\n")
+
+
+def source(directory: str, extra: Any) -> str:
+    """The model whose weights are wanted for a directory of vLLM."""
+    extra = dict(extra or {})
+    named = extra.pop("model", None)
+    if extra:
+        raise Invalid(f"--model-loader-extra-config of the load format tensorfs has no {', '.join(map(repr, extra))}: it takes 'model'")
+    if named:
+        return named
+    try:
+        return (Path(directory) / NOTE).read_text().strip()
+    except OSError:
+        return directory
+
+
+def register() -> None:
+    """What the entry point vllm.general_plugins calls, in every process of vLLM."""
+    from vllm.model_executor.model_loader import register_model_loader
+    from vllm.model_executor.model_loader.base_loader import BaseModelLoader
+
+    @register_model_loader("tensorfs")
+    class Loader(BaseModelLoader):
+        def download_model(self, model_config: Any) -> None:
+            """Nothing: bytes come when they are read."""
+
+        def load_weights(self, model: Any, model_config: Any) -> None:
+            name = source(model_config.model, self.load_config.model_loader_extra_config)
+            # Copies, because a model may write into what it is given, which in a mapping is a fault.
+            loaded = model.load_weights(weights(name, copy=True))
+            left = {n for n, _ in model.named_parameters()} - loaded if loaded is not None and model_config.quantization is None else ()
+            if left:
+                raise Error(f"{name} has no weights for {', '.join(sorted(left)[:5])}{f' and {len(left) - 5} more' * (len(left) > 5)}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("Usage: python -m tensorfs.vllm MODEL DIRECTORY")
+    try:
+        files(*sys.argv[1:])
+    except Error as e:
+        sys.exit(f"tensorfs: {e}")
