@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes as c
 import ctypes.util
+import importlib
 import os
 import sys
 import threading
@@ -161,6 +162,8 @@ def library() -> c.CDLL:
 def _load() -> c.CDLL:
     if sys.platform == "linux" and not _is_glibc():
         raise ImportError("tensorfs: the library, which is written in Go, does not load beside musl; the command works here: python -m tensorfs --help")
+    if not _is_main_interpreter():
+        raise ImportError("tensorfs: only the main interpreter of a process can use the library")
     places = _places()
     if not places:
         raise ImportError("tensorfs: libtensorfs is not installed; install the wheel, or run scripts/build-capi and set TENSORFS_LIBRARY to its libtensorfs.so.1")
@@ -177,6 +180,17 @@ def _load() -> c.CDLL:
         _functions[name] = f
     loaded.tensorfs_error_free.argtypes = [_Failure]
     return loaded
+
+
+def _is_main_interpreter() -> bool:
+    """Callbacks of ctypes, as progress is, come back in the main one whoever calls."""
+    for name in ("_interpreters", "_xxsubinterpreters"):  # from Python 3.13 on, and before
+        try:
+            interpreters = importlib.import_module(name)
+        except ImportError:
+            continue
+        return interpreters.get_current() == interpreters.get_main()
+    return True
 
 
 def _is_glibc() -> bool:

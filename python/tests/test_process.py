@@ -1,5 +1,6 @@
 """Memory, lifetimes, threads, forks and signals: what a process sees."""
 
+import collections
 import faulthandler
 import gc
 import multiprocessing
@@ -14,6 +15,7 @@ import pytest
 from conftest import LLAMA, write_safetensors
 
 import tensorfs
+from tensorfs import _model
 
 NAME = "layers.0.attention.q.weight"
 linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
@@ -44,12 +46,13 @@ def test_nothing_is_copied(tmp_path):
 
 
 @linux
-def test_processes_share(tmp_path):
+@pytest.mark.parametrize("get", ["tensorfs.open(sys.argv[1]).raw['x'].numpy()", "tensorfs.load_file(sys.argv[1], framework='np')['x']"])
+def test_processes_share(tmp_path, get):
     size = 64 << 20
     write_safetensors(tmp_path / "large.safetensors", {"x": ("F32", [size // 4], size)})
-    code = """
+    code = f"""
         import sys, tensorfs
-        a = tensorfs.open(sys.argv[1]).raw["x"].numpy()
+        a = {get}
         a.sum(); print("ready", flush=True); sys.stdin.readline()
     """
     command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "large.safetensors")]
@@ -133,7 +136,10 @@ def test_exit_with_living_tensors(where):
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+
+
+@forks
 def test_fork(llama):
     a = llama.raw[NAME].numpy()
     want, out = a.tobytes(), os.pipe()
@@ -166,6 +172,44 @@ def test_processes_that_start_anew(llama, method):
         assert pool.map(_sum, [llama, llama]) == [_sum(llama)] * 2
 
 
+@forks
+def test_fork_before_use():
+    """A process that only imported the package may fork, and its children use it."""
+    done = child(
+        """
+        import multiprocessing, sys, tensorfs
+        def bytes_of(name): return tensorfs.open(sys.argv[1]).f16[name].nbytes
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            print(pool.map(bytes_of, [sys.argv[2]] * 4))
+        """,
+        LLAMA, NAME,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{[8192] * 4}\n", "")
+
+
+def test_subinterpreter():
+    """Callbacks of ctypes come back in the main interpreter, so that no other may use the library."""
+    done = child(
+        """
+        import sys
+        try:
+            import _interpreters as i
+        except ImportError:
+            import _xxsubinterpreters as i
+        import tensorfs
+        tensorfs.open(sys.argv[1])
+        code = f"import sys; sys.path = {sys.path!r}\\ntry:\\n import tensorfs; tensorfs.open({sys.argv[1]!r})\\nexcept ImportError as e: print(e, flush=True)"
+        other = i.create()
+        said = i.run_string(other, code)
+        i.destroy(other)
+        print(said, tensorfs.open(sys.argv[1]).format)
+        """,
+        LLAMA,
+    )
+    # Where interpreters have a lock each, ctypes itself refuses.
+    assert done.returncode == 0 and done.stdout.endswith("\nNone gguf\n") and ("main interpreter" in done.stdout or "_ctypes" in done.stdout), done
+
+
 def test_data_loader(llama):
     torch = pytest.importorskip("torch", reason="torch is tested by scripts/test programs")
     from torch.utils.data import DataLoader
@@ -176,7 +220,16 @@ def test_data_loader(llama):
     for method in ("spawn", "forkserver"):
         got = DataLoader(rows, batch_size=None, num_workers=2, collate_fn=_of, multiprocessing_context=method)
         assert [float(x) for x in got] == want
-    assert torch.get_num_threads() > 0
+    # A fork has what was mapped before it, and nothing else.
+    mapped = [torch.from_numpy(numpy.array(1.0)), llama.raw["layers.0.attention_norm.weight"].torch()]
+    got = DataLoader(mapped, batch_size=None, num_workers=2, collate_fn=_total, multiprocessing_context="fork")
+    assert [float(x) for x in got] == [_total(t) for t in mapped]
+    with pytest.raises(RuntimeError, match="spawn"):
+        list(DataLoader(rows, batch_size=None, num_workers=2, collate_fn=_of, multiprocessing_context="fork"))
+
+
+def _total(t):
+    return float(t.double().sum())
 
 
 def _of(row):
@@ -227,6 +280,29 @@ def test_interrupted_load(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
 
 
+def test_interrupted_load_file(tmp_path):
+    """What no thread has begun is not converted any more."""
+    size = 1 << 20
+    write_safetensors(tmp_path / "model.safetensors", {f"t{i:03}": ("F32", [size // 4], size) for i in range(200)})
+    done = child(
+        """
+        import os, signal, sys, tensorfs
+        from tensorfs import _model
+        reads, call = [], _model.call
+        def counted(name, *arguments):
+            if name == "read": reads.append(name)
+            return call(name, *arguments)
+        _model.call = counted
+        try:
+            tensorfs.load_file(sys.argv[1], framework="np", copy=True, progress=lambda done, total: os.kill(os.getpid(), signal.SIGINT))
+        except KeyboardInterrupt:
+            print("interrupted", len(reads) < 20)
+        """,
+        tmp_path / "model.safetensors",
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted True\n", "")
+
+
 def test_faults(tmp_path):
     with pytest.raises(FileNotFoundError, match="nothing.gguf"):
         tensorfs.open(tmp_path / "nothing.gguf")
@@ -246,12 +322,19 @@ def test_faults(tmp_path):
         m.f16[NAME].read()
 
 
-def test_many_and_strange_names(tmp_path):
+def test_many_and_strange_names(tmp_path, monkeypatch):
     names = {f"model.layers.{i}.mlp.experts.{j}.up_proj.weight": ("F32", [2], 8) for i in range(100) for j in range(500)}
     names |= {"../../etc/passwd": ("F32", [2], 8), "a\nb": ("F32", [2], 8), "<b>\u202e": ("F32", [2], 8)}
     write_safetensors(tmp_path / "many.safetensors", names)
     m = tensorfs.open(tmp_path / "many.safetensors")
-    assert len(m.raw) == len(names) == len(list(m.raw))
+    calls, call = collections.Counter(), _model.call
+    monkeypatch.setattr(_model, "call", lambda name, *arguments: (calls.update([name]), call(name, *arguments))[1])
+    assert len(m.raw) == len(names) == len(list(m.raw)) and len(list(m.raw)) == len(names)
+    assert sum(calls.values()) <= 8, calls  # lengths; the names are asked for at once
+    view = m.raw
+    assert all(name in view for name in view) and sum(t.nbytes for t in view.values()) == 8 * len(names)
+    assert calls.pop("info") == len(names) and sum(calls.values()) <= 8, calls  # and one for each tensor
+    monkeypatch.undo()
     assert "<b>" not in m._repr_html_().replace("<b>" + str(tmp_path), "")
     assert {m.raw[name].source_name for name in ("../../etc/passwd", "a\nb")} == {"../../etc/passwd", "a\nb"}
 
@@ -261,3 +344,20 @@ def test_pickled_name_and_options(llama):
 
     m = pickle.loads(pickle.dumps(tensorfs.open(LLAMA, views=["f32"])))
     assert m.views == ("f32",) and m.path == llama.path
+
+
+@pytest.mark.skipif("TENSORFS_ASAN" not in os.environ, reason="the library is built without AddressSanitizer: scripts/test-python --asan")
+def test_sanitizer_watches():
+    """What the library writes after the end of the memory that it was given is seen: the other tests ran under a sanitizer that works."""
+    done = child(
+        """
+        import ctypes, sys, tensorfs
+        from tensorfs._lib import call
+        libc = ctypes.CDLL(None)
+        libc.malloc.restype = ctypes.c_void_p
+        m = tensorfs.open(sys.argv[1])
+        call("file_read", m._loader(), b"config.json", 0, libc.malloc(ctypes.c_size_t(10)), 100)
+        """,
+        LLAMA,
+    )
+    assert done.returncode != 0 and "AddressSanitizer: heap-buffer-overflow" in done.stderr, done.stderr

@@ -6,6 +6,7 @@ import numpy
 import pytest
 
 import tensorfs
+from tensorfs import _model
 
 safetensors = pytest.importorskip("safetensors")
 
@@ -93,6 +94,46 @@ def test_file_alone(tmp_path):
         assert got.keys() == sorted(want.keys()) and got.offset_keys() == list(want.offset_keys())
         for name in got.keys():
             assert same(numpy.asarray(got.get_tensor(name)), numpy.asarray(want.get_tensor(name)))
+
+
+def test_names_of_files(tmp_path):
+    """A tensor is found by its name in the file, where its rows alone are not enough, too."""
+    from conftest import write_safetensors
+
+    name = "model.layers.0.self_attn.q_proj.weight"
+    write_safetensors(tmp_path / "x.safetensors", {name: ("F32", [3, 2], 24)}, numpy.arange(6, dtype="f4").tobytes())
+    with tensorfs.safe_open(tmp_path / "x.safetensors", "np") as f:
+        assert f.keys() == [name] and f.get_slice(name)[::-1].tolist() == [[4, 5], [2, 3], [0, 1]] and f.get_slice(name)[...].shape == (3, 2)
+
+
+def test_errors(llama, tmp_path):
+    """The kinds of errors are those of the real one: a file that is missing, one that is cut, a name that is not there, a framework that is none."""
+    (tmp_path / "cut.safetensors").write_bytes(b"\xff" * 100)
+    for open_, wrong in ((tensorfs.safe_open, tensorfs.Malformed), (safetensors.safe_open, safetensors.SafetensorError)):
+        with pytest.raises(FileNotFoundError):
+            open_(tmp_path / "nothing.safetensors", framework="np")
+        with pytest.raises(wrong):
+            open_(tmp_path / "cut.safetensors", framework="np")
+    with pytest.raises(ValueError, match="pt and np"):
+        tensorfs.safe_open(llama, framework="tf")
+    with tensorfs.safe_open(llama, "np") as f:
+        for get in (f.get_tensor, f.get_slice):
+            with pytest.raises(KeyError, match="nothing"):
+                get("nothing")
+
+
+def test_few_in_memory(llama, monkeypatch):
+    """weights converts no more than a few tensors ahead of the one that is taken."""
+    reads, read = [], _model.Tensor.read
+    monkeypatch.setattr(_model.Tensor, "read", lambda t, *a, **how: (reads.append(t.name), read(t, *a, **how))[1])
+    want = tensorfs.load_file(llama, framework="np", copy=True)
+    assert len(want) > 12
+    reads.clear()
+    got = {}
+    for i, (name, numbers) in enumerate(tensorfs.weights(llama, framework="np", copy=True)):
+        got[name] = numbers
+        assert len(reads) <= i + 6
+    assert list(got) == list(want) and all(same(got[name], want[name]) for name in want)
 
 
 def test_state_dict(llama):

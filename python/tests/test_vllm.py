@@ -50,7 +50,7 @@ def test_generates_the_same(gguf, exported, tmp_path):
     with zipfile.ZipFile(os.environ["TENSORFS_WHEEL"]) as z:
         z.extractall(tmp_path / "installed")
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "TENSORFS"))}
-    env |= dict(PYTHONPATH=str(tmp_path / "installed"), HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1", VLLM_CPU_KVCACHE_SPACE="1", HOME=str(tmp_path))
+    env |= dict(PYTHONPATH=str(tmp_path / "installed"), HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1", VLLM_CPU_KVCACHE_SPACE="1", OMP_NUM_THREADS="1", HOME=str(tmp_path))
     (tmp_path / "generate.py").write_text(GENERATE)
 
     def generated(directory, load_format: str, processes: str):
