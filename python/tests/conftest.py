@@ -16,6 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "testdata"
 MODELS = sorted([*DATA.glob("gguf/*.gguf"), *(DATA / "models-mlx").glob("*/"), *(DATA / f"architectures/{n}" for n in ("smollm3", "qwen3-next", "lfm2"))])
 MODELS = [m for m in MODELS if m.name != "expected" and (m.is_file() or (m / "config.json").exists())]
+# All that come with the project, where scripts/test programs asks for them.
+EVERY = sorted([*(p.parent for p in DATA.rglob("config.json")), *DATA.rglob("*.gguf")]) if "TENSORFS_TEST_EVERY" in os.environ else MODELS
 LLAMA = DATA / "gguf/llama-xs.q8_0.gguf"
 
 

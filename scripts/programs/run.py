@@ -193,8 +193,9 @@ class Trial:
         """The Python package, with torch, transformers and vLLM, and as a wheel."""
         said("the Python package")
         command = [ROOT / "scripts/test-python", "--wheel", VENVS / "python/bin/python", "--", "--junit-xml", self.work / "package.xml"]
+        env = self.env | dict(TENSORFS_VLLM=str(VENVS / "vllm/bin/python"), TENSORFS_TEST_EVERY="1")
         with self.log.open("a") as log:
-            subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, env=self.env | dict(TENSORFS_VLLM=str(VENVS / "vllm/bin/python")))
+            subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, env=env)
         try:
             cases = list(ElementTree.parse(self.work / "package.xml").getroot().iter("testcase"))
         except OSError:
