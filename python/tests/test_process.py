@@ -265,6 +265,7 @@ def test_interrupted_load(tmp_path):
     done = child(
         """
         import os, signal, sys, tensorfs
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have it ignored in what they run in the background
         m = tensorfs.open(sys.argv[1])
         sent = []
         def told(done, total):
@@ -288,6 +289,7 @@ def test_interrupted_load_file(tmp_path):
         """
         import os, signal, sys, tensorfs
         from tensorfs import _model
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         reads, call = [], _model.call
         def counted(name, *arguments):
             if name == "read": reads.append(name)
