@@ -34,6 +34,15 @@ def test_record(path):
         assert {i.date_time for i in z.infolist()} == {(1980, 1, 1, 0, 0, 0)}
 
 
+def test_entry_points(path):
+    """What fsspec and vLLM find is there."""
+    with zipfile.ZipFile(path) as z:
+        (points,) = (z.read(n).decode() for n in z.namelist() if n.endswith("/entry_points.txt"))
+        assert re.findall(r"^\[(.*)\]$", points, re.M) == ["fsspec.specs", "vllm.general_plugins"]
+        for module, name in re.findall(r"^tensorfs = (\S+):(\S+)$", points, re.M):
+            assert re.search(rf"^(class|def) {name}\b", z.read(module.replace(".", "/") + ".py").decode(), re.M)
+
+
 def test_symbols(path, tmp_path):
     """No symbol is newer than the tag of the wheel promises."""
     if not shutil.which("objdump"):
