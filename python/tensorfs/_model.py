@@ -361,7 +361,7 @@ class Tensor:
         import torch
 
         if copy:
-            flat = torch_memory(self.nbytes)
+            flat = torch.empty(self.nbytes, dtype=torch.uint8)
             if self.nbytes:
                 self.read(into=(c.c_ubyte * self.nbytes).from_address(flat.data_ptr()))
             return torch_of(flat, self)
@@ -428,19 +428,6 @@ def numpy_of(flat: numpy.ndarray, t: Tensor, shape: Optional[tuple[int, ...]] = 
             raise TypeError(f"NumPy has no {t.dtype}: install ml_dtypes, or take torch(), or the view f32") from None
         kind = getattr(ml_dtypes, kind)
     return flat.view(kind).reshape(t.shape if shape is None else shape)
-
-
-def torch_memory(size: int) -> _torch.Tensor:
-    """New bytes for torch. Those of NumPy have huge pages where they are many, and take half the time to be written to first."""
-    import torch
-
-    try:
-        import numpy
-    except ImportError:
-        numpy = None  # type: ignore[assignment]
-    if numpy is None or not size:
-        return torch.empty(size, dtype=torch.uint8)
-    return torch.from_numpy(numpy.empty(size, numpy.uint8))
 
 
 def torch_of(flat: _torch.Tensor, t: Tensor, shape: Optional[tuple[int, ...]] = None) -> _torch.Tensor:

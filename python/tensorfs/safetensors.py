@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Callable, Optional, Union
 
 from . import _lib
-from ._model import Model, Tensor, View, all_mapped, numpy_of, torch_memory, torch_of
+from ._model import Model, Tensor, View, all_mapped, numpy_of, torch_of
 
 _THREADS = 4
 _FRAMEWORKS = {"pt": "pt", "torch": "pt", "pytorch": "pt", "np": "np", "numpy": "np"}
@@ -47,11 +47,13 @@ class _Named:
 
     def empty(self, size: int) -> Any:
         """New memory, which the framework owns."""
-        if self.framework == "pt":
-            return torch_memory(size)
-        import numpy
+        if self.framework == "np":
+            import numpy
 
-        return numpy.empty(size, numpy.uint8)
+            return numpy.empty(size, numpy.uint8)
+        import torch
+
+        return torch.empty(size, dtype=torch.uint8)
 
     def rows(self, t: Tensor, first: int, end: int) -> Any:
         """Rows of a tensor, converted into new memory."""
