@@ -121,7 +121,13 @@ func (m *Model) States() map[string]FileState {
 // code relies on this. The model owns closers from here on, even on error.
 func NewModel(m Model, closers ...io.Closer) (*Model, error) {
 	m.closers, m.opened = closers, &opened{files: map[string]File{}}
+	at, names := companionsOf(m.Tensors)
 	slices.SortFunc(m.Tensors, func(a, b Tensor) int { return strings.Compare(a.Name, b.Name) })
+	for i, name := range names { // they were somewhere else in the list
+		if own := m.Tensor(name); own != nil {
+			*at[i] = own
+		}
+	}
 	slices.SortFunc(m.Sources, func(a, b Source) int { return strings.Compare(a.Name, b.Name) })
 	err := m.checkTensors()
 	if err == nil {
@@ -131,6 +137,28 @@ func NewModel(m Model, closers ...io.Closer) (*Model, error) {
 		return nil, errors.Join(err, m.Close())
 	}
 	return &m, nil
+}
+
+// companionsOf returns where modules refer to companions in a list that is about to be sorted, and
+// how the companions are called.
+func companionsOf(list []Tensor) (at []**Tensor, names []string) {
+	note := func(c **Tensor, owner string) {
+		if *c != nil && (*c).Owner == owner {
+			at, names = append(at, c), append(names, (*c).Name)
+		}
+	}
+	for i := range list {
+		t := &list[i]
+		if q := t.Quant; q != nil {
+			note(&q.Scales, t.Name)
+			note(&q.Biases, t.Name)
+			note(&q.Global, t.Name)
+			for k := range q.Companions {
+				note(&q.Companions[k], t.Name)
+			}
+		}
+	}
+	return at, names
 }
 
 func (m *Model) checkTensors() error {

@@ -66,7 +66,7 @@ func derive(ts []tensorfs.Tensor, opts Options, show func(*tensorfs.Tensor, Opti
 	}
 	d.sort()
 	sortAbsent(absent)
-	return d, absent
+	return d, slices.Clone(absent) // without what append kept for more
 }
 
 // as shows the tensors of d another way, under names with a suffix, and leaves out

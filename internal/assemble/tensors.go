@@ -72,14 +72,10 @@ func Attach(codes *tensorfs.Tensor, q *tensorfs.Quant) {
 	for _, c := range []**tensorfs.Tensor{&q.Scales, &q.Biases, &q.Global} {
 		if *c != nil {
 			(*c).Owner = codes.Name
-			own := **c // the model will sort the list
-			*c = &own
 		}
 	}
-	for i, c := range q.Companions {
+	for _, c := range q.Companions {
 		c.Owner = codes.Name
-		own := *c
-		q.Companions[i] = &own
 	}
 	codes.Quant = q
 }
