@@ -119,7 +119,7 @@ func identity(get Lookup, scopes []string) (id identifiers) {
 
 // wholes are classes that say what a model is, though its language model names a class
 // too: that of DeepSeek-OCR has no latent heads, unlike other models of the class it names.
-var wholes = []string{"DeepseekOCRForCausalLM"}
+var wholes = []string{"DeepseekOCRForCausalLM", "UnlimitedOCRForCausalLM"}
 
 // architecture returns GGUF's name of it.
 func (id identifiers) architecture() string {

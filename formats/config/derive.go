@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
@@ -115,6 +116,34 @@ func nextLayers(m *model) (any, bool) {
 // state space and the width of it under the names that others have for attention.
 func stateSpaceOnly(m *model) (any, bool) {
 	return int64(0), m.scopes != nil && strings.HasPrefix(m.arch, "mamba")
+}
+
+// headsOf is for layers that see a window only and have heads of their own, as Step 3.5's.
+func headsOf(m *model) (any, bool) {
+	if v, ok := stateSpaceOnly(m); ok || m.scopes == nil {
+		return v, ok
+	}
+	return m.global("attention_other_setting.num_attention_heads", "num_attention_heads")
+}
+
+// listed gives a number that a field has in a list, at a place.
+func listed(hf string, place int) func(*model) (any, bool) {
+	return func(m *model) (any, bool) {
+		v, _ := m.find(nil, keys(hf))
+		list, ok := v.(tensorfs.Array)
+		if !ok || m.scopes == nil || list.Len() <= place {
+			return nil, false
+		}
+		i := 0
+		for e := range list.Values() {
+			if i == place {
+				x, ok := toReal(e)
+				return x, ok
+			}
+			i++
+		}
+		return nil, false
+	}
 }
 
 // stateSpaceHeads is the number of heads of Mamba 2.
@@ -237,10 +266,10 @@ func (m *model) global(field, far string) (any, bool) {
 	}
 	own, said := Count(m.get, far)
 	windows := m.windows()
-	if !said || len(windows) != len(list) {
+	if !said || len(windows) < len(list) { // those that predict further tokens may be in the list
 		return nil, false
 	}
-	for i, window := range windows {
+	for i, window := range windows[:len(list)] {
 		if !window {
 			list[i] = own
 		}

@@ -74,8 +74,8 @@ var table = []field{
 		without: columns("token_embedding.weight"), tensors: true},
 	{name: "n_layers", gguf: keys("decoder.block_count"), hf: keys("decoder_layers num_transformer_layers"),
 		first: layersProper, without: layerCount, tensors: true},
-	{name: "n_heads", kind: counts, gguf: keys("decoder.attention.head_count"), hf: keys("num_heads decoder_attention_heads"), first: stateSpaceOnly},
-	{name: "n_kv_heads", kind: counts, hf: keys("n_head_kv multi_query_group_num"),
+	{name: "n_heads", kind: counts, gguf: keys("decoder.attention.head_count"), hf: keys("num_heads decoder_attention_heads"), first: headsOf},
+	{name: "n_kv_heads", kind: counts, hf: keys("n_head_kv multi_query_group_num num_attention_groups"),
 		first: kvHeadsOf, without: kvHeads},
 	{name: "head_dim", kind: counts, hf: keys("kv_channels attention_head_dim"), first: headOfEach, without: quotient("dim", "n_heads")},
 	{name: "v_head_dim", gguf: keys("attention.value_length"), hf: keys("v_head_dim"), without: same("head_dim")},
@@ -102,7 +102,7 @@ var table = []field{
 			}
 			return 1e-5, true
 		}},
-	{name: "rope_theta", kind: real, hf: keys("attn_config.rope_theta"), without: always(10000.0)},
+	{name: "rope_theta", kind: real, hf: keys("attn_config.rope_theta"), first: listed("rope_theta", 0), without: always(10000.0)},
 	{name: "rope_dim", hf: keys("rotary_dim"), without: ropeDim},
 	{name: "rope_scaling_type", kind: text, hf: keys("rope_parameters.full_attention.rope_type rope_parameters.rope_type rope_scaling.rope_type rope_scaling.type"),
 		// mrope and proportional say which numbers turn, and scale nothing.
@@ -113,7 +113,7 @@ var table = []field{
 	{name: "sliding_window", hf: keys("window_size local_attention sliding_window_size"), unless: keys("use_sliding_window"), first: unusedWindow, without: always(int64(0))},
 	{name: "sliding_window_pattern", kind: pattern, gguf: keys("attention.sliding_window_pattern"), hf: keys("sliding_window_pattern _sliding_window_pattern layer_types global_attn_every_n_layers"),
 		without: usualPattern},
-	{name: "rope_local_theta", kind: real, hf: keys("rope_local_theta swa_rope_theta"),
+	{name: "rope_local_theta", kind: real, hf: keys("rope_local_theta swa_rope_theta"), first: listed("rope_theta", 1),
 		without: func(m *model) (any, bool) {
 			if m.arch == "gemma3" || m.arch == "gemma-embedding" {
 				return 10000.0, true

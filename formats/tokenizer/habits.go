@@ -21,6 +21,7 @@ type habit struct {
 	roles   map[string]string // special tokens that nothing else names: an id, or the text of an added token
 	pre     string            // its name for a pre-tokenizer, in place of others that cut in the same way
 	visible string            // tokens that are shown although they are special, with spaces between
+	scored  bool              // added_tokens_decoder has SentencePiece's own tokens: special ones score 0, others as those that are not there
 	noBOS   bool              // no text begins with bos, whatever the files say
 
 	template string // the chat template of a model that has none
@@ -35,7 +36,7 @@ var glmRoles = map[string]string{"bos": "[gMASK]", "eot": "<|user|>", "unk": "<|
 var habits = []habit{
 	{archs: "afmoe apertus arcee cogvlm granite granitemoe llama llama-embed mistral3 nanbeige smollm3 ernie4_5 ernie4_5-moe paddleocr", pieces: pieceName, prefix: "said"},
 	{archs: "gemma gemma2 gemma3 gemma3n gemma-embedding", pieces: pieceName, prefix: "never"},
-	{archs: "arwkv7 baichuan bitnet deepseek dream granitehybrid grok jamba mamba2 minicpm minicpm3 nemotron openelm orion pangu-embedded phi3 phimoe plamo " +
+	{archs: "arctic arwkv7 baichuan bitnet deepseek dream granitehybrid grok jamba mamba2 minicpm minicpm3 nemotron openelm orion pangu-embedded phi3 phimoe plamo " +
 		"qwen2 qwen2vl rwkv6qwen2", pieces: pieceName},
 	{archs: "phi3 phimoe", added: true},
 	{archs: "t5 t5encoder", pieces: pieceName + " spiece.model", model: "t5"},
@@ -49,6 +50,9 @@ var habits = []habit{
 	{archs: "glm4moe", field: "model_type", value: "solar_open", roles: map[string]string{"eos": "<|endoftext|>", "eot": "<|endoftext|>", "unk": "<unk>", "bos": "<|startoftext|>"}, pre: "solar-open"},
 	{archs: "deepseek2 glm4moe", token: "[gMASK]", roles: glmRoles, pre: "glm4"},
 	{archs: "deepseek2-ocr", template: "{% for m in messages %}{{m['content']}}{% endfor %}"},
+	{archs: "refact", pre: "refact"},
+	{archs: "grok", pre: "grok-2"},
+	{archs: "arctic", scored: true},
 	{archs: "qwen3vlmoe", field: "model_type", value: "qwen3_omni_moe", roles: map[string]string{"bos": "<|im_end|>", "eos": "<|im_end|>"}},
 	{archs: "llama", field: "vocab_size", value: "32016", roles: map[string]string{"prefix": "32007", "suffix": "32008", "middle": "32009", "eot": "32010"}}, // Code Llama
 	{archs: "llama", field: "vocab_size", value: "49152", noBOS: true},                                                                                       // small models of Granite
@@ -63,7 +67,7 @@ func (s *source) readHabits() habit {
 			(h.token == "" || s.addedID(h.token) >= 0) {
 			all.pieces, all.model, all.prefix, all.pre, all.visible = all.pieces+h.pieces, all.model+h.model, all.prefix+h.prefix, all.pre+h.pre, all.visible+h.visible
 			all.template += h.template
-			all.shifted, all.added, all.noBOS = all.shifted || h.shifted, all.added || h.added, all.noBOS || h.noBOS
+			all.shifted, all.added, all.noBOS, all.scored = all.shifted || h.shifted, all.added || h.added, all.noBOS || h.noBOS, all.scored || h.scored
 			maps.Copy(all.roles, h.roles)
 		}
 	}

@@ -147,7 +147,16 @@ func (s *source) addPieces(v *Vocabulary) {
 	if v.Model == "t5" {
 		return
 	}
-	s.decoder(func(a addedToken) { add(a, addedType) })
+	s.decoder(func(a addedToken) {
+		if !s.habit.scored {
+			add(a, addedType)
+			return
+		}
+		if add(a, plainType); a.special && a.content == s.settings.Raw("unk_token").Text() {
+			v.Types[a.id] = unknown
+		}
+		v.Scores[a.id] = map[bool]float32{true: 0, false: padScore}[a.special]
+	})
 	if s.habit.added && s.document != nil {
 		for _, a := range s.document.added {
 			add(a, plainType)

@@ -7,8 +7,9 @@ hf CASE...              expected/CASE.hf.tsv and CASE.hf.config.json: the direct
 run CASE...             expected/CASE.run.json: tokens of texts, and what follows a prompt, by llama.cpp (scripts/setup has it) on gguf/ by $TENSORFS
 mlx CASE...             expected/CASE.mlx.tsv, CASE.mlx.config.json and lines of mlx-run.jsonl, by mlx-lm (in its own environment)
 
-A toy's vocabulary has no name among pre-tokenizers: --pre NAME gives the one that is meant. --as CLASS:TYPE gives the class of
-the language model as which hf/ has a model of several parts, --f32 PATTERN... what its GGUF file has as F32 in another order.
+A toy's vocabulary has no name among pre-tokenizers: --pre NAME gives the one that is meant. --raw gives the converter config.json
+as it stands, where transformers has a class that renames what the converter asks for. --as CLASS:TYPE gives the class of
+the language model as which hf/ has a model of several parts, --loaded takes its tensors as transformers has them in memory, --f32 PATTERN... what its GGUF file has as F32 in another order.
 """
 
 import argparse
@@ -82,7 +83,7 @@ def save(case: str, config: Path, like: str, dtype: str) -> None:
             shutil.copy(file, directory)
 
 
-def converted(directory: Path, pre: str = "", kind: str = "", more: Sequence[str] = ()):
+def converted(directory: Path, pre: str = "", kind: str = "", more: Sequence[str] = (), raw: bool = False):
     """The keys and tensors of the GGUF file that the converter writes of a directory, as the tables have them. The type of the
     file is that of the weights, if no other is given."""
     sys.path[:0] = [str(CONVERTER), str(CONVERTER / "gguf-py")]
@@ -98,6 +99,8 @@ def converted(directory: Path, pre: str = "", kind: str = "", more: Sequence[str
     for model in {base.TextModel, *base.ModelBase._model_classes[base.ModelType.TEXT].values()}:
         if "get_vocab_base_pre" in vars(model):
             model.get_vocab_base_pre = meant
+    if raw:
+        base.AutoConfig = None  # which it goes on without
     # It asks the tokenizer for what transformers 5 does not tell any more.
     DeepseekV32Model.set_vocab = lambda self: self._set_vocab_gpt2()
     weights = {t["dtype"] for t in header(directory)[0].values() if len(t["shape"]) > 1}
@@ -150,8 +153,8 @@ def header(directory: Path):
     return found, place
 
 
-def convert(case: str, pre: str, more: Sequence[str]) -> None:
-    keys, rows = converted(ROOT / case, pre, more=more)
+def convert(case: str, pre: str, more: Sequence[str], raw: bool) -> None:
+    keys, rows = converted(ROOT / case, pre, more=more, raw=raw)
     lines = ",\n".join(f"{dump(k)}: {dump(v)}" for k, v in keys.items())
     (EXPECTED / f"{case}.meta.json").write_text("{\n" + lines + "\n}\n")
     text = spell("name", "type", "ne", "bytes", "sha256") + "".join(spell(name, *row) for name, row in rows.items())
@@ -166,7 +169,7 @@ def as_f32(dtype: str, data: bytes) -> bytes:
     return np.frombuffer(data, {"F16": "<f2", "F32": "<f4"}[dtype]).astype("<f4").tobytes()
 
 
-def hf(case: str, kind: str, single: list[str], cut: str, drop: list[str]) -> None:
+def hf(case: str, kind: str, single: list[str], cut: str, drop: list[str], in_memory: bool) -> None:
     """What the GGUF file has as F32 stays so: vectors, tensors that it has as they are, and those that are called so. Of names that begin with
     cut it is left out; what drop matches no GGUF file has."""
     directory = ROOT / case
@@ -177,7 +180,7 @@ def hf(case: str, kind: str, single: list[str], cut: str, drop: list[str]) -> No
         parts = config.pop("text_config", None) or config["thinker_config"]["text_config"]
         config = {k: v for k, v in config.items() if not any(fnmatch.fnmatch(k, p) for p in BESIDE)}
         config |= parts | dict(architectures=[name], model_type=model_type)
-        tensors = language_model(tensors, config["hidden_size"])
+        tensors = loaded(directory) if in_memory else language_model(tensors, config["hidden_size"])
     rows = [line.split("\t") for line in (EXPECTED / f"{case}.tensors.tsv").read_text().splitlines()]
     wide = {row[4] for row in rows if row[1] == "F32"}
     text = spell("name", "dtype", "shape", "sha256")
@@ -234,6 +237,18 @@ def language_model(tensors: dict, width: int) -> dict:
             for p, rows in parts.items():
                 found[f"{before}.{e}.{p}.weight"] = dtype, rows.shape, rows.tobytes()
     return found
+
+
+def loaded(directory: Path) -> dict:
+    """The tensors of the language model of several parts as transformers has them, whose class for text has no other names."""
+    import torch
+    from transformers import AutoModelForImageTextToText
+
+    model = AutoModelForImageTextToText.from_pretrained(directory, dtype=torch.bfloat16, ignore_mismatched_sizes=True)
+    model.tie_weights()
+    named = {k.replace(".language_model.", "."): t for k, t in model.state_dict().items() if ".language_model." in k or k.startswith("lm_head.")}
+    wide = {torch.bfloat16: "BF16", torch.float32: "F32"}
+    return {k: (wide[t.dtype], list(t.shape), t.contiguous().view(torch.uint8).numpy().tobytes()) for k, t in named.items()}
 
 
 TEXTS = EXPECTED / "dream.run.json"  # the same for all
@@ -309,9 +324,11 @@ def main() -> int:
     parser.add_argument("case", nargs="*")
     parser.add_argument("--pre", default="")
     parser.add_argument("--no-mtp", action="store_true", help="of convert: the directory has no layers that predict further tokens, whatever config.json says")
+    parser.add_argument("--raw", action="store_true", help="of convert: the fields of config.json, and not those of transformers' class")
     parser.add_argument("--as", dest="kind", default="")
     parser.add_argument("--f32", nargs="*", default=[])
     parser.add_argument("--dtype", default="bfloat16", help="of save")
+    parser.add_argument("--loaded", action="store_true", help="of hf, with --as: the tensors as transformers has them in memory")
     parser.add_argument("--cut", default="", metavar="PREFIX", help="of hf: the class that comes back has no such beginning of names")
     parser.add_argument("--drop", action="append", default=[], metavar="PATTERN", help="of hf: tensors that GGUF files do not have")
     o = parser.parse_args()
@@ -320,9 +337,9 @@ def main() -> int:
         return 0
     for case in o.case:
         if o.command == "convert":
-            convert(case, o.pre, ["--no-mtp"] * o.no_mtp)
+            convert(case, o.pre, ["--no-mtp"] * o.no_mtp, o.raw)
         elif o.command == "hf":
-            hf(case, o.kind, o.f32, o.cut, o.drop)
+            hf(case, o.kind, o.f32, o.cut, o.drop, o.loaded)
         else:
             dict(run=run, mlx=mlx)[o.command](case)
     return 0

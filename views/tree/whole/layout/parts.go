@@ -43,13 +43,17 @@ func (p *part) rowsOf() int {
 	return len(p.Shape) - 2
 }
 
-// partOfJoined finds a module that is part of a joined one, or is there alone.
+// partOfJoined finds a module that is part of a joined one, or is there alone, or as one
+// tensor for each expert.
 func partOfJoined(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	if t := w.take(p.canonical()); t != nil {
 		return t, nil
 	}
 	t, err := loose(w.take(strings.TrimSuffix(p.from, p.Module) + p.args[0] + p.param))
-	if t == nil || err != nil {
+	if t == nil && err == nil {
+		return w.eachExpert(p)
+	}
+	if err != nil {
 		return nil, err
 	}
 	shape, dim := t.Numbers(), p.rowsOf()

@@ -2,23 +2,27 @@ package layout
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/tensorfs/tensorfs"
 )
 
 // ropeDivisors makes the divisors of the frequencies of Llama 3. PyTorch computes them
 // in F32, and rounds after every step: so does this, to the same bits.
-func ropeDivisors(w *Walk, _ *part) (*tensorfs.Tensor, error) {
-	// The rows of q say how long a head is. A list is as long as that, so config.json
-	// alone must not decide it.
-	q := w.find("layers.0.attention.q.weight")
-	if q == nil {
-		return nil, errors.New("the tensor layers.0.attention.q.weight is missing, which says how long a head is")
+func ropeDivisors(w *Walk, p *part) (*tensorfs.Tensor, error) {
+	// The rows of q say how long a head is, or its norm, where layers differ in heads. A
+	// list is as long as that, so config.json alone must not decide it.
+	name, dims := "layers.0.attention.q.weight", []string{"q", "width"}
+	if len(p.args) > 0 {
+		name, dims = "layers.0.attention.q_norm.weight", []string{"head"}
 	}
-	if err := w.shaped(q, []string{"q", "width"}, ".weight"); err != nil {
+	t := w.find(name)
+	if t == nil {
+		return nil, fmt.Errorf("the tensor %s is missing, which says how long a head is", name)
+	}
+	if err := w.shaped(t, dims, ".weight"); err != nil {
 		return nil, err
 	}
 	real := func(without float64, names ...string) float64 {
@@ -29,9 +33,32 @@ func ropeDivisors(w *Walk, _ *part) (*tensorfs.Tensor, error) {
 		}
 		return without
 	}
+	if len(p.args) > 0 {
+		values := partDivisors(w.Sizes.Len("head"), w.Sizes.Len(p.args[0]), real(10000, "rope_theta"), real(8, "rope.factor"),
+			real(1, "rope.low_freq_factor"), real(4, "rope.high_freq_factor"), real(8192, "rope.original_max_position_embeddings"))
+		return float32s("rope_freqs", values), nil
+	}
 	values := Llama3Divisors(w.Sizes.Len("head"), real(10000, "rope_theta", "assumed.rope_theta"), float32(real(8, "rope.factor")),
 		float32(real(1, "rope.low_freq_factor")), float32(real(4, "rope.high_freq_factor")), float32(real(8192, "rope.original_max_position_embeddings")))
 	return float32s("rope_freqs", values), nil
+}
+
+// partDivisors are those of a head of which a part is rotated; nothing divides what is
+// beyond. llama.cpp's converter computes them in F64, but for the frequencies.
+func partDivisors(head, turned int64, theta, factor, low, high, original float64) []float32 {
+	values := slices.Repeat([]float32{1}, int(head/2))
+	for i := range min(turned, head) / 2 {
+		frequency := float32(1) / float32(math.Pow(theta, float64(float32(2*i)/float32(turned))))
+		switch wave := 2 * math.Pi / float64(frequency); {
+		case wave < original/high:
+		case wave > original/low:
+			values[i] = float32(factor)
+		default:
+			smooth := (original/wave - low) / (high - low)
+			values[i] = float32(1 / ((1-smooth)/factor + smooth))
+		}
+	}
+	return values
 }
 
 // Still is what makes a pair of numbers stand still where it divides their frequency.

@@ -67,6 +67,13 @@ var headMeanings = map[string]meaning{
 		}
 		return list
 	}},
+	// The number at a place of a list, the first at 0.
+	"item": {toGGUF: func(c call) any {
+		if list, n := c.list(0), c.number(1); n >= 0 && n < int64(len(list)) {
+			return list[n]
+		}
+		return nil
+	}},
 	"length": {toGGUF: func(c call) any { return int64(len(c.list(0))) }},
 	// Which the tokenizer says otherwise.
 	"vocabulary": {toGGUF: func(c call) any {
