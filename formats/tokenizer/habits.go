@@ -52,6 +52,7 @@ var habits = []habit{
 	{archs: "deepseek2-ocr", template: "{% for m in messages %}{{m['content']}}{% endfor %}"},
 	{archs: "refact", pre: "refact"},
 	{archs: "grok", pre: "grok-2"},
+	{archs: "hy_v4", pre: "hy_v4"},
 	{archs: "arctic", scored: true},
 	{archs: "qwen3vlmoe", field: "model_type", value: "qwen3_omni_moe", roles: map[string]string{"bos": "<|im_end|>", "eos": "<|im_end|>"}},
 	{archs: "llama", field: "vocab_size", value: "32016", roles: map[string]string{"prefix": "32007", "suffix": "32008", "middle": "32009", "eot": "32010"}}, // Code Llama

@@ -22,6 +22,7 @@ var alwaysF32 = []string{
 	"ssm_conv1d.weight", "ssm_conv1d_q.weight", "ssm_conv1d_k.weight", "ssm_conv1d_v.weight", "shortconv.conv.weight", "indexer.proj.weight",
 	"indexer.q_proj.weight", "indexer.k_proj.weight",
 	"time_mix_first.weight", "time_mix_w1.weight", "time_mix_w2.weight", "time_mix_decay_w1.weight", "time_mix_decay_w2.weight", "time_mix_lerp_fused.weight",
+	"hc_attn_fn.weight", "hc_ffn_fn.weight", "output_hc_fn.weight",
 	"altup_correct_coef.weight", "altup_predict_coef.weight",
 }
 
@@ -38,7 +39,7 @@ var likeWeights = map[string]string{"dbrx": "ffn_gate_inp.weight"}
 // isF32 is the function of that name for the architecture of the file.
 func (x *fileTensors) isF32(name string, rank int) bool {
 	end := likeWeights[x.arch]
-	return isF32(name, rank) && (end == "" || !strings.HasSuffix(name, end))
+	return slices.Contains(x.wide, name) || isF32(name, rank) && (end == "" || !strings.HasSuffix(name, end))
 }
 
 // storedAs returns the type that a tensor has in the file if none is asked for, and
