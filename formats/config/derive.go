@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -144,6 +145,29 @@ func listed(hf string, place int) func(*model) (any, bool) {
 		}
 		return nil, false
 	}
+}
+
+// denseLayers counts the layers before the first that has experts, where config.json has
+// a list of numbers or a text of numbers that says which have.
+func denseLayers(m *model) (any, bool) {
+	v, _ := m.find(nil, keys("moe_layer_freq"))
+	if list, ok := v.(tensorfs.Array); ok && m.scopes != nil {
+		n := int64(0)
+		for e := range list.Values() {
+			if has, ok := toCount(e); !ok || has != 0 {
+				return n, true
+			}
+			n++
+		}
+	}
+	v, _ = m.find(nil, keys("moe_layers_enum"))
+	if text, ok := v.(string); ok && m.scopes != nil {
+		first, _, _ := strings.Cut(text, ",")
+		if n, err := strconv.ParseUint(strings.TrimSpace(first), 10, 31); err == nil {
+			return int64(n), true
+		}
+	}
+	return int64(0), true
 }
 
 // stateSpaceHeads is the number of heads of Mamba 2.

@@ -129,7 +129,7 @@ var table = []field{
 	{name: "n_experts_shared", hf: keys("num_shared_experts moe_num_shared_experts num_shared_expert"), first: noExperts, without: always(int64(0))},
 	{name: "expert_ffn_dim", hf: keys("expert_ffn_size moe_ffn_hidden_size ffn_config.ffn_hidden_size"), first: ffnWithoutExperts, without: same("ffn_dim")},
 	{name: "shared_expert_ffn_dim", hf: keys("moe_shared_expert_intermediate_size shared_intermediate_size"), first: noExperts, without: product("expert_ffn_dim", "n_experts_shared")},
-	{name: "n_dense_layers", hf: keys("moe_layer_start_index num_dense_layers"), without: always(int64(0))},
+	{name: "n_dense_layers", hf: keys("moe_layer_start_index num_dense_layers"), without: denseLayers},
 	{name: "n_nextn_layers", hf: keys("mtp_num_hidden_layers"), without: nextLayers},
 
 	{name: "q_lora_rank", without: always(int64(0))},

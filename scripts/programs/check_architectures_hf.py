@@ -21,8 +21,8 @@ PROGRAM = "transformers-5"
 ROUNDED = {("falcon-h1", "gguf"): 5e-3, ("qwen3-reranker", "gguf"): 1e-6, ("qwen3-reranker-untied", "gguf"): 1e-6}
 # Where llama.cpp goes on otherwise than transformers from the file that its own converter writes: two tokens are nearly equal in the first six,
 # and its halves decide; of the others it computes other numbers of models as small as these, whose layers it knows by their number or width;
-# of the last one it turns pairs of neighbours, and transformers the halves of a head, of the same tensors.
-UNLIKE_LLAMA = "audio-flamingo3 gemma4-moe glm4moe hy3 step-vl voxtral exaone4 gemma4-shared laguna mellum hy4".split()
+# of phimoe it chooses experts in another way; of the last one it turns pairs of neighbours, and transformers the halves of a head.
+UNLIKE_LLAMA = "audio-flamingo3 gemma4-moe glm4moe hy3 step-vl voxtral exaone4 exaone4.5 gemma4-shared laguna mellum phimoe hy4".split()
 # GGUF has no pooler of BERT and its relatives, and pooled embeddings do not need one; nor heads that predict masked tokens.
 UNSTORED = ("pooler.dense.", "vocab_", "model.vqmodel.")  # Janus's painter is not in the toy
 # What transformers says of directories that only the code beside a release loads.

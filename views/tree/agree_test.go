@@ -82,15 +82,20 @@ var ownOf = map[string]string{
 	"qwen2.5-omni":  "tie_embeddings",                                              // as qwen3-vl-moe
 	"qwen3-vl-moe":  "tie_embeddings",                                              // transformers 5 writes the default of the class for text
 
-	"hunyuan-vl":   "rope_scaling_type n_experts rope_orig_ctx",                 // the converter writes alpha for its own scaling, and no single expert
-	"deepseek-ocr": "v_head_dim norm_eps",                                       // config.json has a 0, and leaves the other to a default
-	"dbrx":         "rope_theta rope_local_theta",                               // transformers 5 writes a base that it has from nowhere
-	"internlm3":    "rope_scaling_factor rope_scaling_type",                     // the converter does not write dynamic scaling
-	"mamba-lm":     "ssm_state ssm_conv_kernel ssm_dt_rank ssm_inner",           // config.json leaves them to defaults
-	"codeshell":    "rope_scaling_type",                                         // the converter writes a linear scaling by 1
-	"hy3":          "n_dense_layers n_experts_shared",                           // the converter does not write them
-	"plm":          "kv_dim mla_v_head_dim n_kv_heads v_head_dim",               // as of minicpm3
-	"minicpm3":     "kv_dim rope_orig_ctx mla_v_head_dim n_kv_heads v_head_dim", // a GGUF file does not say how k and v are stored
+	"hunyuan-vl":    "rope_scaling_type n_experts rope_orig_ctx",                                // the converter writes alpha for its own scaling, and no single expert
+	"grok":          "attn_logit_softcap",                                                       // config.json leaves it to a default
+	"grok2":         "rope_scaling_factor rope_scaling_type sliding_window",                     // config.json has fields of its own for them
+	"step3.5":       "n_heads_per_layer n_kv_heads_per_layer rope_orig_ctx rope_scaling_factor", // a GGUF file has layers that predict among the others, and the divisors
+	"step3.7":       "n_kv_heads_per_layer rope_orig_ctx rope_scaling_factor",                   // as step3.5
+	"unlimited-ocr": "v_head_dim norm_eps",                                                      // as deepseek-ocr
+	"deepseek-ocr":  "v_head_dim norm_eps",                                                      // config.json has a 0, and leaves the other to a default
+	"dbrx":          "rope_theta rope_local_theta",                                              // transformers 5 writes a base that it has from nowhere
+	"internlm3":     "rope_scaling_factor rope_scaling_type",                                    // the converter does not write dynamic scaling
+	"mamba-lm":      "ssm_state ssm_conv_kernel ssm_dt_rank ssm_inner",                          // config.json leaves them to defaults
+	"codeshell":     "rope_scaling_type",                                                        // the converter writes a linear scaling by 1
+	"hy3":           "n_dense_layers n_experts_shared",                                          // the converter does not write them
+	"plm":           "kv_dim mla_v_head_dim n_kv_heads v_head_dim",                              // as of minicpm3
+	"minicpm3":      "kv_dim rope_orig_ctx mla_v_head_dim n_kv_heads v_head_dim",                // a GGUF file does not say how k and v are stored
 
 	// These have no description yet, which says it.
 	"llama4": "ffn_dim",

@@ -28,7 +28,7 @@ type fileTensors struct {
 	layout.List
 	opts    Options
 	arch    string            // by GGUF's name, "" for a tower
-	wide    []string          // names of tensors that are F32 because config.json asks for it
+	wide    string            // the name of a tensor that is F32 because config.json asks for it
 	types   map[string]string // types of tensors as projectors.txt has them
 	taken   []fileTensor
 	notes   tensorNotes
@@ -44,8 +44,10 @@ type fileTensors struct {
 // none for all. of is what types depend on.
 func tensors(m *tensorfs.Model, cfg settings.Fields, opts Options, rows int, of preset.Model, answers ...int64) ([]gguf.Stored, tensorNotes, error) {
 	x := &fileTensors{opts: opts, arch: of.Architecture, notes: tensorNotes{Types: map[string]int{}, Exact: true, Left: Towers{}}}
-	if single, _ := cfg.Flag("enable_lm_head_fp32"); single { // which descriptions do not know, but of classes that have it
-		x.wide = []string{"output.weight"}
+	if w, ok := wideWhere[x.arch]; ok {
+		if asked, _ := cfg.Flag(w.field); asked {
+			x.wide = w.name
+		}
 	}
 	if _, err := walk(m, cfg, of.Architecture, int64(rows), answers, x, x.notes.Left); err != nil {
 		return nil, tensorNotes{}, err

@@ -36,10 +36,14 @@ func isF32(name string, rank int) bool {
 // the rule, by architecture.
 var likeWeights = map[string]string{"dbrx": "ffn_gate_inp.weight"}
 
+// wideWhere are tensors that the converter stores as F32 where a field of config.json is
+// true, by architecture.
+var wideWhere = map[string]struct{ field, name string }{"hy_v4": {"enable_lm_head_fp32", "output.weight"}}
+
 // isF32 is the function of that name for the architecture of the file.
 func (x *fileTensors) isF32(name string, rank int) bool {
 	end := likeWeights[x.arch]
-	return slices.Contains(x.wide, name) || isF32(name, rank) && (end == "" || !strings.HasSuffix(name, end))
+	return name == x.wide || isF32(name, rank) && (end == "" || !strings.HasSuffix(name, end))
 }
 
 // storedAs returns the type that a tensor has in the file if none is asked for, and
