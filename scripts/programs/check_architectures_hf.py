@@ -19,10 +19,13 @@ PROGRAM = "transformers-5"
 # Where more than nothing may differ: multipliers are worked into the weights of Falcon-H1's GGUF file, which rounds them.
 # A reranker's two answers are two rows of a matrix of all tokens, and are summed in another order.
 ROUNDED = {("falcon-h1", "gguf"): 5e-3, ("qwen3-reranker", "gguf"): 1e-6, ("qwen3-reranker-untied", "gguf"): 1e-6}
-# Where llama.cpp goes on otherwise than transformers from the file that its own converter writes: two tokens are nearly equal in the first six,
-# and its halves decide; of the others it computes other numbers of models as small as these, whose layers it knows by their number or width;
-# of phimoe it chooses experts in another way; of the last one it turns pairs of neighbours, and transformers the halves of a head.
-UNLIKE_LLAMA = "audio-flamingo3 gemma4-moe glm4moe hy3 step-vl voxtral exaone4 exaone4.5 gemma4-shared laguna mellum phimoe hy4".split()
+# Where llama.cpp goes on otherwise than transformers from the file that its own converter writes: two tokens are nearly equal in the first seven,
+# and its halves decide; of those up to mellum it computes other numbers of models as small as these, whose layers it knows by their number or
+# width. transformers 5.23 turns the heads of dbrx with a base of 10000, whatever the release says, chooses the experts of phimoe by a rule
+# of its own, and turns the halves of hy4's heads, where llama.cpp turns pairs of neighbours, of the same tensors.
+UNLIKE_LLAMA = (
+    "audio-flamingo3 gemma4-moe gemma4-unified glm4moe hy3 step-vl voxtral exaone4 exaone4.5 gemma4-shared laguna mellum dbrx phimoe hy4".split()
+)
 # GGUF has no pooler of BERT and its relatives, and pooled embeddings do not need one; nor heads that predict masked tokens.
 UNSTORED = ("pooler.dense.", "vocab_", "model.vqmodel.")  # Janus's painter is not in the toy
 # What transformers says of directories that only the code beside a release loads.
