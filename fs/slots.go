@@ -416,19 +416,3 @@ func (f *rawFS) leave(t *served) {
 		f.library.leave(t.slot)
 	}
 }
-
-// pathOf returns a node's path as far as it is known without opening anything.
-func (f *rawFS) pathOf(node uint64) string {
-	if f.library == nil {
-		return f.tree.path(node)
-	}
-	s, open := f.library.pin(node)
-	if open {
-		defer f.library.leave(s)
-		return s.tree.at(local(node))
-	}
-	if s := f.library.of(node); s != nil {
-		return s.path
-	}
-	return "/"
-}
