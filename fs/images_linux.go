@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs/internal/mounts"
 	"golang.org/x/sys/unix"
 )
 
@@ -51,8 +52,9 @@ func newDetached(m *images, f *rawFS) (*detached, error) {
 		return nil, err
 	}
 	server, err := fuse.NewServer(m, "/dev/fd/"+strconv.Itoa(device), &fuse.MountOptions{
-		MaxWrite: maxRequest, DisableSplice: true, DisabledCapabilities: fuse.CAP_PASSTHROUGH, ExtraCapabilities: fuse.CAP_ASYNC_DIO, // else every reader waits for what is read ahead
-		Name: "tensorfs", FsName: "images", PanicHandler: f.panicked,
+		MaxWrite: maxRequest, DisableSplice: true, DisabledCapabilities: fuse.CAP_PASSTHROUGH,
+		ExtraCapabilities: fuse.CAP_ASYNC_DIO, // else every reader waits for what is read ahead
+		Name:              mounts.Program, FsName: m.String(), PanicHandler: f.panicked,
 	})
 	if err != nil {
 		unix.Close(root)

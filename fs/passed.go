@@ -147,9 +147,6 @@ func (s *passedFiles) imaged(t *served, id uint64) (backing int32, ok bool, err 
 
 // released ends an open that was counted.
 func (s *passedFiles) released(node uint64) {
-	if s == nil {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.open[node]

@@ -25,8 +25,10 @@ func (f *rawFS) rootAttr(name string) any {
 		return os.Getpid()
 	case name == "health":
 		return f.checkHealth()
-	case name == "images" && f.passed.imaging() > 0:
-		return f.passed.imaging()
+	case name == "images":
+		if n := f.passed.imaging(); n > 0 {
+			return n
+		}
 	case name == "warm" && f.opts.Warm != nil:
 		warm := f.opts.Warm()
 		return &warm
@@ -44,7 +46,7 @@ func (f *rawFS) checkHealth() *Health {
 // status returns what the attributes of the root say.
 func (f *rawFS) status() Status {
 	s := Status{PID: os.Getpid(), Health: *f.checkHealth()}
-	s.Images = f.passed.imaging()
+	s.Images, _ = f.rootAttr("images").(int)
 	s.Warm, _ = f.rootAttr("warm").(*WarmStatus)
 	s.Library, _ = f.rootAttr("library").(*LibraryStatus)
 	return s

@@ -155,7 +155,9 @@ func (s *source) addPieces(v *Vocabulary) {
 		if add(a, plainType); a.special && a.content == s.settings.Raw("unk_token").Text() {
 			v.Types[a.id] = unknown
 		}
-		v.Scores[a.id] = map[bool]float32{true: 0, false: padScore}[a.special]
+		if v.Scores[a.id] = padScore; a.special {
+			v.Scores[a.id] = 0
+		}
 	})
 	if s.habit.added && s.document != nil {
 		for _, a := range s.document.added {
