@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
 
 	"github.com/tensorfs/tensorfs"
 	"golang.org/x/sys/unix"
@@ -99,18 +102,63 @@ func (w *worker) copyStored(ctx context.Context, s storedFile, out *os.File, off
 
 // cloneStored makes a file share the blocks of the one that it is, where the file
 // system can. Where it cannot, the file is written as any other.
-func (x *exporter) cloneStored(f *output) {
+func (x *exporter) cloneStored(f *output) bool {
 	s, ok := f.Data.(storedFile)
 	if !ok || f.have != nil || f.size == 0 {
-		return
+		return false
 	}
 	out, err := x.clone(x.root, s.Descriptor(), f.partial)
 	if err != nil {
-		return
+		return false
 	}
 	if st, err := out.Stat(); err != nil || st.Size() != f.size {
 		out.Close() // it changed, which is reported when it is read
-		return
+		return false
 	}
 	f.out, f.cloned, f.pending = out, true, 0
+	return true
+}
+
+// linkStored makes a file another name of the one that it is, where that is wanted and
+// both are on one file system.
+func (x *exporter) linkStored(f *output) {
+	s, ok := f.Data.(storedFile)
+	p, named := f.Data.(interface{ Path() string })
+	if x.Link == nil || !ok || !named || f.size == 0 {
+		return
+	}
+	var open unix.Stat_t
+	path, err := filepath.EvalSymlinks(p.Path()) // a link to a link would be one
+	if err != nil || unix.Fstat(s.Descriptor(), &open) != nil {
+		return
+	}
+	st, err := os.Lstat(path)
+	if err != nil || !st.Mode().IsRegular() || !x.Link(st) {
+		return
+	}
+	name := strings.TrimSuffix(f.partial, partialSuffix) + linkSuffix
+	if err := x.root.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	if os.Link(path, filepath.Join(x.dir, name)) != nil {
+		return
+	}
+	made, err := x.root.Lstat(name)
+	if is, ok := fileID(made); err != nil || !ok || is != [2]uint64{uint64(open.Dev), open.Ino} || made.Size() != f.size {
+		_ = x.root.Remove(name) // the path leads to another file by now
+		return
+	}
+	f.linked, f.pending, f.have, f.partial = true, 0, nil, name
+}
+
+// fileID is the device and the number of a file.
+func fileID(st os.FileInfo) (id [2]uint64, ok bool) {
+	if st == nil {
+		return id, false
+	}
+	s, ok := st.Sys().(*syscall.Stat_t)
+	if !ok {
+		return id, false
+	}
+	return [2]uint64{uint64(s.Dev), s.Ino}, true
 }

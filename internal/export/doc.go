@@ -18,7 +18,7 @@
 // ever composed of two states of a model.
 //
 // A file that is another file as it stands is cloned where the file system can
-// (it then shares its blocks), or copied by the kernel. All others are read and
+// (it then shares its blocks), linked where that is wanted, or copied by the kernel. All others are read and
 // written.
 //
 // The package knows nothing of models. It does not follow symbolic links below

@@ -40,7 +40,9 @@ type Options struct {
 	Jobs     int                                   // workers; 1 where it is zero
 	Force    bool                                  // replace what stands in the way
 	Never    []os.FileInfo                         // files that are not replaced in any case
+	Link     func(os.FileInfo) bool                // which files may get another name instead of a copy, where they cannot be cloned; none where it is nil
 	Check    func() error                          // whether what Data cannot check is still what it was
+	Shared   func(path string, linked bool)        // called for each that shares blocks with a file of the model, or is that file
 	Progress func(total int64) func(n int64)       // called when the total is known
 	Free     func(dir string) (n int64, err error) // bytes that may be written; asks the system where it is nil
 
@@ -151,6 +153,13 @@ func (x *exporter) run(ctx context.Context, files []File) (Report, error) {
 		return Report{}, err
 	}
 	p.report.Written = len(p.files) + len(p.last)
+	if x.Shared != nil {
+		for _, f := range slices.Concat(p.files, p.last) {
+			if f.cloned || f.linked {
+				x.Shared(f.Path, f.linked)
+			}
+		}
+	}
 	return p.report, x.syncDirs()
 }
 

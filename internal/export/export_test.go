@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/source"
 	"golang.org/x/sys/unix"
 )
 
@@ -277,5 +278,82 @@ func TestClone(t *testing.T) {
 				t.Error(st, err)
 			}
 		})
+	}
+}
+
+// TestLink makes a file another name of the model's own, which is never written to:
+// neither its mode nor its time, nor its bytes when a later run may not link.
+func TestLink(t *testing.T) {
+	none := errors.New("not here")
+	b := random(20_000)
+	for name, test := range map[string]struct {
+		link   bool
+		via    bool // the model's path is a symbolic link
+		want   bool
+		change func(path string) // when the file is to be linked
+	}{
+		"linked":    {link: true, want: true},
+		"through":   {link: true, via: true, want: true},
+		"unwanted":  {},
+		"replaced":  {link: true, change: func(path string) { rewrite(t, path, b[1:]) }}, // what is open is copied
+		"was there": {link: true, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, o := mapped(t, b), options()
+			dir := filepath.Join(filepath.Dir(m.Path()), "out")
+			if test.via {
+				path := filepath.Join(filepath.Dir(m.Path()), "link")
+				if err := os.Symlink("source", path); err != nil {
+					t.Fatal(err)
+				}
+				var err error
+				if m, err = source.Map(path, "source"); err != nil {
+					t.Fatal(err)
+				}
+				defer m.Close()
+			}
+			before, err := os.Stat(m.Path())
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.clone = func(*os.Root, int, string) (*os.File, error) { return nil, none }
+			o.Link = func(os.FileInfo) bool {
+				if test.change != nil {
+					test.change(m.Path())
+				}
+				return test.link
+			}
+			shared := ""
+			o.Shared = func(path string, linked bool) { shared = fmt.Sprint(path, linked) }
+			if name == "was there" { // what a run that was killed left, where a later one may not link
+				if err := errors.Join(os.MkdirAll(filepath.Join(dir, stateDir), 0o700), os.Link(m.Path(), filepath.Join(dir, strings.TrimSuffix(partialName("f"), partialSuffix)+linkSuffix))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			files := []File{{Path: "f", Data: m}}
+			must(t, dir, files, o)
+			holds(t, dir, map[string][]byte{"f": b})
+			st, err := os.Stat(filepath.Join(dir, "f"))
+			after, _ := os.Stat(m.Path())
+			if err != nil || os.SameFile(st, before) != test.want || (shared == "ftrue") != test.want {
+				t.Errorf("%v, shared %q, %v", st, shared, err)
+			}
+			if test.change == nil && (after.Mode() != before.Mode() || !after.ModTime().Equal(before.ModTime())) {
+				t.Errorf("%v became %v", before, after)
+			}
+			o.Link = nil // a copy of the same file beside it
+			must(t, dir, append(files, File{Path: "g", Data: m}), o)
+			holds(t, dir, map[string][]byte{"f": b, "g": b})
+			if g, err := os.Stat(filepath.Join(dir, "g")); err != nil || os.SameFile(g, before) {
+				t.Error(g, err)
+			}
+		})
+	}
+}
+
+// rewrite puts another file at a path.
+func rewrite(t *testing.T, path string, b []byte) {
+	if err := errors.Join(os.Remove(path), os.WriteFile(path, b, 0o600)); err != nil {
+		t.Error(err)
 	}
 }

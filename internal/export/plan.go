@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,7 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const partialSuffix = ".partial"
+// What files are called that do not have their own names yet. A link is never written to.
+const (
+	partialSuffix = ".partial"
+	linkSuffix    = ".link"
+)
 
 // plan is what is to be done.
 type plan struct {
@@ -31,6 +36,7 @@ type output struct {
 	partial string         // its name until it is complete
 	have    map[int64]bool // stretches that are there
 	cloned  bool
+	linked  bool // it is a file of the model, and is only given its name
 
 	mu      sync.Mutex
 	out     *os.File // once a worker began it
@@ -72,8 +78,10 @@ func (x *exporter) plan(ctx context.Context, files []File) (*plan, error) {
 			p.last = append(p.last, x.output(f, f.Data.Size()))
 		}
 	}
-	for _, f := range p.files {
-		x.cloneStored(f)
+	for _, f := range slices.Concat(p.files, p.last) {
+		if !x.cloneStored(f) {
+			x.linkStored(f)
+		}
 	}
 	return p, nil
 }
@@ -166,7 +174,7 @@ func (x *exporter) same(ctx context.Context, f File, size int64) (bool, error) {
 
 // missing is how many bytes of a file are to be written.
 func (o *output) missing(stretch int64) (n int64) {
-	if o.cloned {
+	if o.cloned || o.linked {
 		return 0
 	}
 	n = o.size

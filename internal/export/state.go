@@ -157,7 +157,7 @@ func (x *exporter) begin(s *state) error {
 		return x.failed(stateDir, err)
 	}
 	for _, n := range names {
-		if strings.HasSuffix(n, partialSuffix) {
+		if strings.HasSuffix(n, partialSuffix) || strings.HasSuffix(n, linkSuffix) {
 			if err := x.root.Remove(stateDir + "/" + n); err != nil {
 				return x.failed(n, err)
 			}

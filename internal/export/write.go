@@ -26,7 +26,7 @@ func (x *exporter) write(ctx context.Context, files []*output, done func(int64))
 			jobs = append(jobs, job{f, -1})
 		}
 		for i := range max((f.size+x.stretch-1)/x.stretch, 1) {
-			if !f.cloned && !f.have[i] {
+			if !f.cloned && !f.linked && !f.have[i] {
 				jobs = append(jobs, job{f, i})
 			}
 		}
@@ -49,6 +49,9 @@ type worker struct {
 
 func (w *worker) do(ctx context.Context, j job) error {
 	f, x := j.f, w.x
+	if f.linked {
+		return x.finish(f)
+	}
 	out, err := x.begun(f)
 	if err != nil {
 		return x.failed(f.Path, err)
@@ -124,15 +127,8 @@ func (x *exporter) finish(f *output) error {
 	if err := x.check(f.Data); err != nil {
 		return err
 	}
-	out := f.out
-	f.out = nil
-	if err := errors.Join(out.Chmod(0o644), out.Sync(), out.Close()); err != nil {
+	if err := x.complement(f); err != nil {
 		return x.failed(f.Path, err)
-	}
-	if !x.ModTime.IsZero() {
-		if err := x.root.Chtimes(f.partial, x.ModTime, x.ModTime); err != nil {
-			return x.failed(f.Path, err)
-		}
 	}
 	st, err := x.root.Lstat(f.partial)
 	if err != nil {
@@ -159,4 +155,18 @@ func (x *exporter) finish(f *output) error {
 		return x.failed(f.Path, err)
 	}
 	return nil
+}
+
+// complement gives a file that was written its mode and time, and makes it durable. One of
+// the model keeps its own.
+func (x *exporter) complement(f *output) error {
+	if f.linked {
+		return nil
+	}
+	out := f.out
+	f.out = nil
+	if err := errors.Join(out.Chmod(0o644), out.Sync(), out.Close()); err != nil || x.ModTime.IsZero() {
+		return err
+	}
+	return x.root.Chtimes(f.partial, x.ModTime, x.ModTime)
 }
