@@ -25,6 +25,7 @@ type exportOptions struct {
 	jobs  int
 	force bool
 	json  bool
+	to    exportTo
 	free  func(dir string) (int64, error) // nil but for tests
 }
 
@@ -34,7 +35,9 @@ const maxJobs = 4
 
 func (s system) export() *cobra.Command {
 	o := &exportOptions{}
-	c := s.command("export", between(3, math.MaxInt), flags{"jobs": &o.jobs, "force": &o.force, "json": &o.json}, o.run)
+	c := s.command("export", between(1, math.MaxInt), flags{"jobs": &o.jobs, "force": &o.force, "json": &o.json,
+		"to-ollama": &o.to.ollama, "to-lmstudio": &o.to.lmstudio, "to-hf-cache": &o.to.hfCache, "as": &o.to.as, "copy": &o.to.copy}, o.run)
+	c.Flags().Lookup("to-lmstudio").NoOptDefVal = byModel
 	o.add(s, c)
 	return c
 }
@@ -51,13 +54,21 @@ type exportReport struct {
 }
 
 func (o *exportOptions) run(cmd *cobra.Command, args []string) error {
-	model, stdout := args[0], cmd.OutOrStdout()
 	if o.jobs < 0 {
 		return usageError{fmt.Errorf("--jobs %d: want a number of workers", o.jobs)}
 	}
 	if o.jobs == 0 {
 		o.jobs = min(runtime.GOMAXPROCS(0), maxJobs)
 	}
+	switch store, err := o.to.asked(); {
+	case err != nil:
+		return err
+	case store >= 0:
+		return o.toStore(cmd, store, args)
+	case len(args) < 3:
+		return usageError{fmt.Errorf("too few arguments; usage: %s", cmd.UseLine())}
+	}
+	model, stdout := args[0], cmd.OutOrStdout()
 	dir, err := filepath.Abs(args[1])
 	if err != nil {
 		return err

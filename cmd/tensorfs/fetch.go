@@ -15,7 +15,8 @@ import (
 
 type fetchOptions struct {
 	modelFlags
-	json bool
+	json      bool
+	mustShare bool // it is for other programs: fail where they would not find it
 }
 
 func (s system) fetch() *cobra.Command {
@@ -76,6 +77,9 @@ func (o *fetchOptions) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer t.Model.Close()
+	if o.mustShare && t.Model.Layout == "gguf" {
+		return fmt.Errorf("%s has GGUF files, and hf/ of it is another model: name that with --as ORG/NAME", printableName(model))
+	}
 	list, err := farFiles(t.Model)
 	if err != nil {
 		return err
@@ -111,6 +115,9 @@ func (o *fetchOptions) run(cmd *cobra.Command, args []string) error {
 		if report.HuggingFace, err = o.remote.client.Share(cmd.Context(), model); err != nil {
 			return fmt.Errorf("the model is in the cache of tensorfs, and not in that of Hugging Face's programs: %w", err)
 		}
+	}
+	if o.mustShare && len(list) > 0 && report.HuggingFace == "" {
+		return fmt.Errorf("%s: it is in the cache of tensorfs, but not a whole repository, or nobody may write to the Hugging Face cache; --as ORG/NAME writes hf/ of it", printableName(model))
 	}
 	if report.HuggingFace != "" {
 		beside = ", also in the Hugging Face cache " + tensorfs.Printable(report.HuggingFace)

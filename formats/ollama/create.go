@@ -293,3 +293,18 @@ func KeptLayers(m *tensorfs.Model) (kept []Kept, was func(key string) string, er
 	slices.SortStableFunc(kept, func(a, b Kept) int { return order[a.Kind] - order[b.Kind] })
 	return kept, was, nil
 }
+
+// OtherWeight is a GGUF file of an Ollama model that is neither its language model nor a
+// vision tower, by its name below source/.
+type OtherWeight struct{ Name, Kind string }
+
+// OtherWeights returns those of a model: adapters, and a draft model.
+func OtherWeights(m *tensorfs.Model) (list []OtherWeight) {
+	for _, s := range m.Sources {
+		kind, _, _ := strings.Cut(s.Name, ".")
+		if strings.HasSuffix(s.Name, ".gguf") && (kind == kindAdapter.String() || kind == kindDraft.String()) {
+			list = append(list, OtherWeight{s.Name, kind})
+		}
+	}
+	return list
+}

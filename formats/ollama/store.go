@@ -192,3 +192,20 @@ func display(name string) string {
 
 // maxManifest is far above what Ollama writes: 80,000 layers.
 const maxManifest = 16 << 20
+
+// Find returns the name under which a store has a model: the one that is asked for, or the
+// only one that differs from it in case alone, as Ollama takes such names for the same. The
+// error is fs.ErrNotExist where it has none.
+func Find(store fs.FS, n Name) (Name, error) {
+	name, f, err := find(source.Of(store), n)
+	if f != nil {
+		f.Close()
+	}
+	if err != nil {
+		return n, err
+	}
+	if there, ok := parse(name); ok {
+		return there, nil
+	}
+	return n, fs.ErrNotExist
+}

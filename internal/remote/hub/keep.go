@@ -14,6 +14,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/remote"
+	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/internal/web"
 	"golang.org/x/sys/unix"
 )
@@ -41,39 +42,72 @@ func Keep(ctx context.Context, cache, repository, revision string, l *remote.Lis
 	if revision == "" {
 		revision = mainBranch
 	}
-	folder := "models--" + strings.ReplaceAll(repository, "/", "--")
-	k := &keeping{dir: filepath.Join(cache, folder), locks: filepath.Join(cache, ".locks", folder)}
-	snapshot := filepath.Join(k.dir, "snapshots", commit)
-	for _, dir := range []string{k.locks, filepath.Join(k.dir, "blobs"), filepath.Join(k.dir, "refs"), snapshot} {
-		if err := os.MkdirAll(dir, 0o777); err != nil {
-			return err
-		}
-	}
-	st, err := os.Stat(cache)
+	k, err := openKeeping(cache, repository, commit)
 	if err != nil {
 		return err
 	}
-	k.ours = st.Mode()&0o022 == 0
 	for _, x := range l.Items() {
 		_, id, _ := strings.Cut(x.ID.Digest, ":")
 		if !isHex(id, 64) && !isHex(id, commitSize) {
 			return fmt.Errorf("%s: the Hub states no digest", l.Location(x.Name))
 		}
-		if err := k.blob(ctx, l, &x, id); err != nil {
+		b := Blob{Name: x.Name, ID: id, Size: x.ID.Size}
+		if _, err := k.file(ctx, &b, func() (*os.File, error) { return whole(ctx, l, x.Name) }); err != nil {
 			return err
 		}
-		if err := point(filepath.Join(snapshot, filepath.FromSlash(x.Name)), filepath.Join(k.dir, "blobs", id)); err != nil {
-			return err
+	}
+	return k.ref(revision, commit)
+}
+
+// Blob is a file of a snapshot that comes from nowhere but this machine.
+type Blob struct {
+	Name string // in the repository, with slashes
+	ID   string // the SHA-256 of its bytes
+	Size int64
+	Path string // where they are
+}
+
+// Folder returns the folder of a repository in the cache.
+func Folder(cache, repository string) (string, error) {
+	return filepath.Join(cache, folderName(repository)), check(repository, "")
+}
+
+func folderName(repository string) string {
+	return "models--" + strings.ReplaceAll(repository, "/", "--")
+}
+
+// Main returns the commit that refs/main of a repository's folder names, "" for none.
+func Main(folder string) (commit string, err error) {
+	b, err := source.ReadRegular(filepath.Join(folder, "refs", mainBranch), maxRef)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return strings.TrimSpace(string(b)), err
+}
+
+// maxRef bounds a ref, which has 40 bytes.
+const maxRef = 1 << 16
+
+// KeepBlobs makes a snapshot of blobs that are whole and verified in the cache, as [Keep] does, and refs/main
+// of it. It says which were there.
+func KeepBlobs(ctx context.Context, cache, repository, commit string, blobs []Blob) (there map[string]bool, err error) {
+	if err := check(repository, ""); err != nil {
+		return nil, err
+	}
+	k, err := openKeeping(cache, repository, commit)
+	if err != nil {
+		return nil, err
+	}
+	there = map[string]bool{}
+	for i := range blobs {
+		b := &blobs[i]
+		was, err := k.file(ctx, b, func() (*os.File, error) { return os.Open(b.Path) })
+		if err != nil {
+			return nil, err
 		}
+		there[b.Name] = was
 	}
-	if revision == commit {
-		return nil
-	}
-	ref := filepath.Join(k.dir, "refs", filepath.FromSlash(revision))
-	if have, err := os.ReadFile(ref); err == nil && string(have) == commit {
-		return nil
-	}
-	return atOnce(ref, func(path string) error { return os.WriteFile(path, []byte(commit), 0o666) })
+	return there, k.ref(mainBranch, commit)
 }
 
 // Complete reports whether all files of a commit that have more than most bytes are here:
@@ -104,8 +138,46 @@ func Complete(l *remote.Listing, most int64) bool {
 
 // keeping is a repository's folder in the cache.
 type keeping struct {
-	dir, locks string
-	ours       bool // nobody but this user writes there
+	dir, locks, snapshot string
+	ours                 bool // nobody but this user writes there
+}
+
+// openKeeping makes the directories of a snapshot.
+func openKeeping(cache, repository, commit string) (*keeping, error) {
+	folder := folderName(repository)
+	k := &keeping{dir: filepath.Join(cache, folder), locks: filepath.Join(cache, ".locks", folder)}
+	k.snapshot = filepath.Join(k.dir, "snapshots", commit)
+	for _, dir := range []string{k.locks, filepath.Join(k.dir, "blobs"), filepath.Join(k.dir, "refs"), k.snapshot} {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return nil, err
+		}
+	}
+	st, err := os.Stat(cache)
+	if err != nil {
+		return nil, err
+	}
+	k.ours = st.Mode()&0o022 == 0
+	return k, nil
+}
+
+// file makes the blob of a file, unless it is there, and the file itself.
+func (k *keeping) file(ctx context.Context, b *Blob, open func() (*os.File, error)) (there bool, err error) {
+	if there, err = k.blob(ctx, b, open); err != nil {
+		return false, err
+	}
+	return there, point(filepath.Join(k.snapshot, filepath.FromSlash(b.Name)), filepath.Join(k.dir, "blobs", b.ID))
+}
+
+// ref makes a revision name a commit. A commit needs none.
+func (k *keeping) ref(revision, commit string) error {
+	if revision == commit {
+		return nil
+	}
+	ref := filepath.Join(k.dir, "refs", filepath.FromSlash(revision))
+	if have, err := os.ReadFile(ref); err == nil && string(have) == commit {
+		return nil
+	}
+	return atOnce(ref, func(path string) error { return os.WriteFile(path, []byte(commit), 0o666) })
 }
 
 // lockPoll is how often a lock is asked for that another program has.
@@ -138,31 +210,31 @@ func (k *keeping) lock(ctx context.Context, id string) (unlock func(), err error
 }
 
 // blob makes the blob of a file, unless it is there.
-func (k *keeping) blob(ctx context.Context, l *remote.Listing, x *remote.Item, id string) error {
-	unlock, err := k.lock(ctx, id)
+func (k *keeping) blob(ctx context.Context, b *Blob, open func() (*os.File, error)) (there bool, err error) {
+	unlock, err := k.lock(ctx, b.ID)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer unlock()
-	path := filepath.Join(k.dir, "blobs", id)
+	path := filepath.Join(k.dir, "blobs", b.ID)
 	switch st, err := os.Stat(path); { // it may be a link into a store that repositories share
-	case err == nil && st.Mode().IsRegular() && st.Size() == x.ID.Size:
-		return nil
+	case err == nil && st.Mode().IsRegular() && st.Size() == b.Size:
+		return true, nil
 	case err == nil:
-		return &tensorfs.FormatError{File: path, Offset: -1, Problem: fmt.Sprintf("it is not the file of %d bytes that its name says", x.ID.Size),
+		return false, &tensorfs.FormatError{File: path, Offset: -1, Problem: fmt.Sprintf("it is not the file of %d bytes that its name says", b.Size),
 			Advice: "remove it, and fetch the model again"}
 	case !errors.Is(err, fs.ErrNotExist):
-		return err
+		return false, err
 	}
-	from, err := whole(ctx, l, x.Name)
+	from, err := open()
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer from.Close()
 	if k.ours && os.Link(from.Name(), path) == nil {
-		return nil
+		return false, nil
 	}
-	return atOnce(path, func(path string) error { return copyFile(ctx, path, from, x.ID.Size) })
+	return false, atOnce(path, func(path string) error { return copyFile(ctx, path, from, b.Size) })
 }
 
 // wholeFile is a file of a listing that may be all in our cache.

@@ -1,0 +1,358 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/hub"
+	"github.com/tensorfs/tensorfs/formats/ollama"
+	"github.com/tensorfs/tensorfs/internal/export"
+	"github.com/tensorfs/tensorfs/internal/source"
+	"github.com/tensorfs/tensorfs/internal/stores"
+	"github.com/tensorfs/tensorfs/views/tree"
+)
+
+// exportTo is what flags say of the store of another program.
+type exportTo struct {
+	ollama   string // of --to-ollama
+	lmstudio string // of --to-lmstudio: a name, or byModel
+	hfCache  bool
+	as       string
+	copy     bool
+}
+
+// byModel is the value of a flag without one: the model's name gives it.
+const byModel = "MODEL"
+
+// toStores are the stores. named finds the store and the model's name there, before
+// anything is opened, and write puts the model there.
+var toStores = []struct {
+	flag, value string
+	asked       func(*exportTo) bool
+	as          bool // takes --as
+	named       func(*toStore) error
+	write       func(*toStore, context.Context) (*stores.Report, error)
+}{
+	{"to-ollama", " NAME[:TAG]", func(to *exportTo) bool { return to.ollama != "" }, false, (*toStore).nameOllama, (*toStore).ollama},
+	{"to-lmstudio", "", func(to *exportTo) bool { return to.lmstudio != "" }, true, (*toStore).nameLMStudio, (*toStore).lmstudio},
+	{"to-hf-cache", "", func(to *exportTo) bool { return to.hfCache }, true, (*toStore).nameHFCache, (*toStore).hfCache},
+}
+
+// asked returns the store that flags ask for, -1 for none.
+func (to *exportTo) asked() (store int, err error) {
+	store = -1
+	for i, s := range toStores {
+		switch {
+		case !s.asked(to):
+		case store >= 0:
+			return -1, usageError{fmt.Errorf("--%s and --%s exclude each other", toStores[store].flag, s.flag)}
+		default:
+			store = i
+		}
+	}
+	switch {
+	case to.as != "" && (store < 0 || !toStores[store].as):
+		return -1, usageError{errors.New("--as names a model for --to-hf-cache or --to-lmstudio")}
+	case to.copy && store < 0:
+		return -1, usageError{errors.New("--copy is for models that other programs get: --to-ollama, --to-lmstudio or --to-hf-cache")}
+	}
+	return store, nil
+}
+
+// toStore is a model on its way to a store.
+type toStore struct {
+	o       *exportOptions
+	tree    *tree.Tree
+	model   string // as it was named
+	options stores.Options
+
+	dir, name string // of the store, and of the model there
+}
+
+// exportToReport is the summary for programs.
+type exportToReport struct {
+	Store      string          `json:"store"` // its directory
+	Name       string          `json:"name"`
+	Path       string          `json:"path"` // of the manifest, the model's file or the snapshot
+	Files      []stores.Placed `json:"files"`
+	Template   string          `json:"template,omitempty"` // Ollama's name of how the model chats
+	Unverified *unverified     `json:"unverified,omitempty"`
+}
+
+// toStore writes a model into a store.
+func (o *exportOptions) toStore(cmd *cobra.Command, store int, args []string) error {
+	if len(args) > 1 {
+		return usageError{fmt.Errorf("--%s takes a model and nothing else; usage: tensorfs export --%s%s MODEL", toStores[store].flag, toStores[store].flag, toStores[store].value)}
+	}
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	s := &toStore{o: o, model: args[0]}
+	if err := toStores[store].named(s); err != nil {
+		return err
+	}
+	if o.to.hfCache && o.to.as == "" {
+		return o.hubToCache(cmd, args[0])
+	}
+	t, err := o.open(args[0])
+	if err != nil {
+		return err
+	}
+	defer t.Model.Close()
+	s.tree = t
+	facts, never, err := o.facts(t)
+	if err != nil {
+		return exportAdvice(err)
+	}
+	var left *unverified
+	bars := []*bar{}
+	draw := func(what string) func(total int64) func(int64) {
+		return func(total int64) func(int64) {
+			for _, b := range bars {
+				b.clear()
+			}
+			b := progressLater(cmd.ErrOrStderr(), what, total)
+			bars = append(bars, b)
+			return b.add
+		}
+	}
+	s.options = stores.Options{
+		Export: export.Options{Facts: facts, Jobs: o.jobs, Never: never, Check: t.Model.Check, Progress: draw("export"), Free: o.free},
+		Force:  o.force, Copy: o.to.copy, Hashing: draw("hash"),
+		Confirm: func(ctx context.Context) (err error) { left, err = confirm(ctx, t.Model); return err },
+	}
+	report, err := toStores[store].write(s, ctx)
+	for _, b := range bars {
+		b.clear()
+	}
+	if err != nil {
+		return s.failed(ctx, err)
+	}
+	return s.print(cmd, report, left)
+}
+
+// failed says what to do about an error.
+func (s *toStore) failed(ctx context.Context, err error) error {
+	switch {
+	case s.o.remote.wrong() != nil:
+		return fmt.Errorf("%w; nothing of the model is in %s", s.o.remote.wrong(), tensorfs.Printable(s.dir))
+	case ctx.Err() != nil:
+		return errors.New("interrupted; the same command goes on where this one stopped")
+	case errors.Is(err, stores.ErrExists):
+		return fmt.Errorf("%w; choose another name, or --force to replace it", err)
+	}
+	return exportAdvice(err)
+}
+
+// print says what was written.
+func (s *toStore) print(cmd *cobra.Command, r *stores.Report, left *unverified) error {
+	if s.o.json {
+		return printJSON(cmd.OutOrStdout(), exportToReport{s.dir, s.name, r.Path, r.Files, r.Chat, left})
+	}
+	bytes := int64(0)
+	how := map[string]int{}
+	linked := ""
+	for _, f := range r.Files {
+		bytes += f.Bytes
+		how[f.How]++
+		if f.How == stores.Linked {
+			linked = f.Origin
+		}
+	}
+	text := fmt.Sprintf("%s in %s: %s, %s", tensorfs.Printable(s.name), tensorfs.Printable(s.dir), plural(len(r.Files), "file"), size(bytes))
+	for _, w := range []string{stores.Cloned, stores.There} {
+		if how[w] > 0 {
+			text += fmt.Sprintf(", %d %s", how[w], map[string]string{stores.Cloned: "cloned", stores.There: "already there"}[w])
+		}
+	}
+	if linked != "" {
+		text += fmt.Sprintf(", %d linked: the store's file and %s are one, so do not write to it (--copy makes two)", how[stores.Linked], tensorfs.Printable(linked))
+	}
+	if left != nil {
+		text += ", " + left.String()
+	}
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), text)
+	return err
+}
+
+func (s *toStore) nameOllama() error {
+	n, err := ollama.ParseName(strings.TrimPrefix(s.o.to.ollama, ollama.Prefix))
+	if err != nil {
+		return usageError{fmt.Errorf("--to-ollama: %w", err)}
+	}
+	if s.dir, err = stores.OllamaDir(); err != nil {
+		return err
+	}
+	if n, err = stores.OllamaName(s.dir, n, s.o.force); err != nil {
+		return s.failed(context.Background(), err)
+	}
+	s.name = ollama.Prefix + n.String()
+	return nil
+}
+
+func (s *toStore) nameLMStudio() (err error) {
+	to := &s.o.to
+	switch {
+	case to.lmstudio != byModel && to.as != "":
+		return usageError{errors.New("--as and a value of --to-lmstudio both name the model; leave one out")}
+	case to.lmstudio != byModel:
+		to.as = to.lmstudio
+	}
+	if to.as != "" && !stores.IsRepository(to.as) {
+		return usageError{fmt.Errorf("--to-lmstudio: %s is not PUBLISHER/NAME, as LM Studio names models", tensorfs.Quote(to.as))}
+	}
+	s.name = cmp.Or(to.as, publisherOf(s.model))
+	s.dir, err = source.LMStudioModels()
+	return err
+}
+
+func (s *toStore) nameHFCache() (err error) {
+	as := s.o.to.as
+	switch {
+	case as != "" && !stores.IsRepository(as):
+		return usageError{fmt.Errorf("--as %s: want ORG/NAME, as the Hugging Face cache names models", tensorfs.Quote(as))}
+	case as == "" && !strings.HasPrefix(s.model, hub.Prefix):
+		return usageError{errors.New("--to-hf-cache needs a name: --as ORG/NAME (only a model hf:ORG/NAME has its own)")}
+	}
+	s.name = hub.Prefix + as
+	s.dir, err = source.HuggingFaceCache()
+	return err
+}
+
+// files are those of a directory of whole models.
+func (s *toStore) files(kind string) ([]export.File, error) {
+	for _, w := range s.tree.Whole {
+		if w.Name != kind {
+			continue
+		}
+		files := w.Files()
+		if files.Reason != "" {
+			return nil, errors.New(kind + "/ has no files: " + tensorfs.OneLine(files.Reason))
+		}
+		var list []export.File
+		for _, f := range files.List {
+			list = append(list, export.File{Path: f.Path, Data: f.Data})
+		}
+		return list, nil
+	}
+	return nil, fmt.Errorf("the tree has no %s/", kind)
+}
+
+const ggufModel = "model.gguf"
+
+// ollama writes gguf/ into Ollama's store.
+func (s *toStore) ollama(ctx context.Context) (*stores.Report, error) {
+	n, err := ollama.ParseName(strings.TrimPrefix(s.name, ollama.Prefix))
+	if err != nil {
+		return nil, err
+	}
+	files, err := s.files("gguf")
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(files, languageFirst)
+	m := s.tree.Model
+	parent := stores.Parent{Kinds: map[string]string{}}
+	if parent.Layers, parent.Config, err = ollama.KeptLayers(m); err != nil {
+		return nil, err
+	}
+	if m.Format == "ollama" {
+		parent.Name = strings.TrimPrefix(m.Name, ollama.Prefix)
+		for _, l := range ollama.OtherWeights(m) {
+			d, err := m.File(l.Name)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, export.File{Path: l.Name, Data: d})
+			parent.Kinds[l.Name] = l.Kind
+		}
+	}
+	return stores.Ollama(ctx, s.dir, n, files, parent, s.options)
+}
+
+// languageFirst orders the files of gguf/: the language model, and then its tower.
+func languageFirst(a, b export.File) int {
+	rank := func(f export.File) int { return map[bool]int{false: 1}[f.Path == ggufModel] }
+	return rank(a) - rank(b)
+}
+
+// lmstudio writes gguf/ into LM Studio's folder.
+func (s *toStore) lmstudio(ctx context.Context) (*stores.Report, error) {
+	files, err := s.files("gguf")
+	if err != nil {
+		return nil, err
+	}
+	base := s.name[strings.IndexByte(s.name, '/')+1:]
+	if preset := s.o.quantise.preset; preset != "" { // LM Studio takes the type from the name
+		base += "-" + strings.ToUpper(preset)
+	}
+	slices.SortStableFunc(files, languageFirst)
+	for i := range files {
+		if f := &files[i]; f.Path == ggufModel {
+			f.Path = base + ".gguf"
+		} else {
+			f.Path = strings.TrimSuffix(f.Path, ".gguf") + "-" + base + ".gguf"
+		}
+	}
+	slices.Reverse(files) // LM Studio is not to see the model without mmproj-...
+	return stores.LMStudio(ctx, s.dir, s.name, files, s.options)
+}
+
+// hfCache writes hf/ into the Hugging Face cache.
+func (s *toStore) hfCache(ctx context.Context) (*stores.Report, error) {
+	files, err := s.files("hf")
+	if err != nil {
+		return nil, err
+	}
+	return stores.HuggingFace(ctx, s.dir, s.o.to.as, files, s.options)
+}
+
+// publisherOf is PUBLISHER/NAME of a model in LM Studio, of its name.
+func publisherOf(model string) string {
+	if text, ok := strings.CutPrefix(model, hub.Prefix); ok {
+		if n, err := hub.ParseName(text); err == nil && stores.IsRepository(n.Repository) {
+			return n.Repository
+		}
+	}
+	if text, ok := strings.CutPrefix(model, ollama.Prefix); ok {
+		if n, err := ollama.ParseName(text); err == nil {
+			publisher := n.Namespace
+			if short := n.String(); !strings.Contains(short, "/") {
+				publisher = "ollama"
+			}
+			name := n.Model
+			if n.Tag != "latest" {
+				name += "-" + n.Tag
+			}
+			return publisher + "/" + name
+		}
+	}
+	if abs, err := filepath.Abs(model); err == nil {
+		model = abs
+	}
+	base := filepath.Base(model)
+	for _, suffix := range []string{".gguf", ".safetensors"} {
+		base = strings.TrimSuffix(base, suffix)
+	}
+	if !tensorfs.ValidName(base) || base[0] == '.' || base == "/" {
+		base = "model"
+	}
+	return "local/" + base
+}
+
+// hubToCache puts a repository of the Hub into the Hugging Face cache as it is, with its own
+// commit: what fetch does.
+func (o *exportOptions) hubToCache(cmd *cobra.Command, model string) error {
+	if w := o.tree.Whole; w.Dequantise {
+		return usageError{errors.New("--dequantise makes another model of it: name that with --as ORG/NAME")}
+	}
+	f := &fetchOptions{modelFlags: o.modelFlags, json: o.json}
+	f.mustShare = true
+	return f.run(cmd, []string{model})
+}

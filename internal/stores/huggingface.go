@@ -1,0 +1,79 @@
+package stores
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/export"
+	"github.com/tensorfs/tensorfs/internal/remote/hub"
+)
+
+// HuggingFace writes a directory of a model into the Hugging Face cache at dir, as the
+// repository ORG/NAME. Its commit is made of what is in it: the first 40 hexadecimal digits
+// of the SHA-256 of the lines that sha256sum prints of the files, in the order of their
+// names. refs/main names it, last of all.
+func HuggingFace(ctx context.Context, dir, repository string, files []export.File, o Options) (*Report, error) {
+	folder, err := hub.Folder(dir, repository)
+	if err != nil {
+		return nil, err
+	}
+	if main, err := hub.Main(folder); err != nil {
+		return nil, err
+	} else if main != "" && !o.Force {
+		return nil, fmt.Errorf("%s: the model %s %w there, with the commit %s", tensorfs.Printable(dir), repository, ErrExists, main)
+	}
+	s, err := openStage(filepath.Join(folder, ".tensorfs"), o)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	list, err := s.write(ctx, files, func(int64, string) string { return "" })
+	if err != nil {
+		return nil, err
+	}
+	blobs := make([]hub.Blob, len(list))
+	for i := range list {
+		f := &list[i]
+		if err := s.own(f.path); f.how != Linked && err != nil {
+			return nil, err
+		}
+		blobs[i] = hub.Blob{Name: f.name, ID: f.sum, Size: f.size, Path: f.path}
+	}
+	commit := commitOf(list)
+	there, err := hub.KeepBlobs(ctx, dir, repository, commit, blobs)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Path: filepath.Join(folder, "snapshots", commit)}
+	for i := range list {
+		f := &list[i]
+		if there[f.name] {
+			f.how, f.origin = There, ""
+		}
+		r.Files = append(r.Files, Placed{filepath.Join(r.Path, filepath.FromSlash(f.name)), f.size, f.digest(), f.how, f.origin})
+	}
+	return r, s.done()
+}
+
+// commitOf returns the commit of files.
+func commitOf(list []file) string {
+	lines := make([]string, len(list))
+	for i := range list {
+		lines[i] = list[i].sum + "  " + list[i].name + "\n"
+	}
+	slices.SortFunc(lines, func(a, b string) int { return strings.Compare(a[2*sha256.Size:], b[2*sha256.Size:]) })
+	sum := sha256.Sum256([]byte(strings.Join(lines, "")))
+	return hex.EncodeToString(sum[:])[:40]
+}
+
+// IsRepository reports whether a text is ORG/NAME.
+func IsRepository(s string) bool {
+	org, name, ok := strings.Cut(s, "/")
+	return ok && org != "" && name != "" && !strings.Contains(s, "--") && !strings.Contains(name, "/")
+}
