@@ -17,6 +17,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/internal/stores"
 	"github.com/tensorfs/tensorfs/views/tree"
+	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 // exportTo is what flags say of the store of another program.
@@ -244,47 +245,93 @@ func (s *toStore) files(kind string) ([]export.File, error) {
 	return nil, fmt.Errorf("the tree has no %s/", kind)
 }
 
-const ggufModel = "model.gguf"
-
-// ollama writes gguf/ into Ollama's store.
-func (s *toStore) ollama(ctx context.Context) (*stores.Report, error) {
-	n, err := ollama.ParseName(strings.TrimPrefix(s.name, ollama.Prefix))
-	if err != nil {
-		return nil, err
-	}
+// gguf returns the files of gguf/, the language model first and then its vision tower, which
+// stands beside some models and is not in gguf/: it is called as if it were.
+func (s *toStore) gguf() ([]export.File, error) {
 	files, err := s.files("gguf")
 	if err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(files, languageFirst)
 	m := s.tree.Model
-	parent := stores.Parent{Kinds: map[string]string{}}
-	if parent.Layers, parent.Config, err = ollama.KeptLayers(m); err != nil {
+	if len(files) > 1 || m.Layout != "gguf" {
+		return files, nil
+	}
+	if d, err := m.File(ollama.Projector); err == nil && m.Format == "ollama" && s.o.mmproj == "" {
+		return append(files, export.File{Path: towerFile, Data: d}), nil
+	}
+	t := &towers{flags: &s.o.modelFlags}
+	m.Own(t)
+	tower, _, err := t.find(m)
+	switch {
+	case errors.Is(err, whole.ErrNoTower):
+		return files, nil
+	case err != nil || tower == nil:
+		return files, err
+	}
+	d, err := tower.File(tower.Sources[0].Name)
+	if err != nil {
 		return nil, err
 	}
-	if m.Format == "ollama" {
-		parent.Name = strings.TrimPrefix(m.Name, ollama.Prefix)
-		for _, l := range ollama.OtherWeights(m) {
-			d, err := m.File(l.Name)
+	if f, ok := d.(interface{ Descriptor() int }); ok { // the model's facts do not have it
+		state, err := stateOf(f.Descriptor())
+		if err != nil {
+			return nil, err
+		}
+		s.options.Export.Facts = append(s.options.Export.Facts, export.Fact{What: "vision tower", Is: state})
+	}
+	return append(files, export.File{Path: towerFile, Data: d}), nil
+}
+
+const (
+	languageFile = "model.gguf"
+	towerFile    = "mmproj.gguf"
+)
+
+// languageFirst orders the files of gguf/.
+func languageFirst(a, b export.File) int {
+	rank := func(f export.File) int {
+		if f.Path == languageFile {
+			return 0
+		}
+		return 1
+	}
+	return rank(a) - rank(b)
+}
+
+// ollama writes gguf/ into Ollama's store. What another model of Ollama has beside it, the
+// new one has too.
+func (s *toStore) ollama(ctx context.Context) (*stores.Report, error) {
+	n, err := ollama.ParseName(strings.TrimPrefix(s.name, ollama.Prefix))
+	if err != nil {
+		return nil, err
+	}
+	files, err := s.gguf()
+	if err != nil {
+		return nil, err
+	}
+	var parent stores.Parent
+	if m := s.tree.Model; m.Format == "ollama" {
+		parent = stores.Parent{Name: strings.TrimPrefix(m.Name, ollama.Prefix), Kinds: map[string]string{}}
+		if parent.Layers, parent.Config, err = ollama.KeptLayers(m, parent.Name); err != nil {
+			return nil, err
+		}
+		for _, w := range ollama.OtherWeights(m) {
+			d, err := m.File(w.Name)
 			if err != nil {
 				return nil, err
 			}
-			files = append(files, export.File{Path: l.Name, Data: d})
-			parent.Kinds[l.Name] = l.Kind
+			files = append(files, export.File{Path: w.Name, Data: d})
+			parent.Kinds[w.Name] = w.Kind
 		}
 	}
 	return stores.Ollama(ctx, s.dir, n, files, parent, s.options)
 }
 
-// languageFirst orders the files of gguf/: the language model, and then its tower.
-func languageFirst(a, b export.File) int {
-	rank := func(f export.File) int { return map[bool]int{false: 1}[f.Path == ggufModel] }
-	return rank(a) - rank(b)
-}
-
-// lmstudio writes gguf/ into LM Studio's folder.
+// lmstudio writes gguf/ into LM Studio's folder. The language model comes last: LM Studio is
+// not to see it without its tower.
 func (s *toStore) lmstudio(ctx context.Context) (*stores.Report, error) {
-	files, err := s.files("gguf")
+	files, err := s.gguf()
 	if err != nil {
 		return nil, err
 	}
@@ -292,15 +339,15 @@ func (s *toStore) lmstudio(ctx context.Context) (*stores.Report, error) {
 	if preset := s.o.quantise.preset; preset != "" { // LM Studio takes the type from the name
 		base += "-" + strings.ToUpper(preset)
 	}
-	slices.SortStableFunc(files, languageFirst)
 	for i := range files {
-		if f := &files[i]; f.Path == ggufModel {
+		switch f := &files[i]; f.Path {
+		case languageFile:
 			f.Path = base + ".gguf"
-		} else {
+		default:
 			f.Path = strings.TrimSuffix(f.Path, ".gguf") + "-" + base + ".gguf"
 		}
 	}
-	slices.Reverse(files) // LM Studio is not to see the model without mmproj-...
+	slices.Reverse(files)
 	return stores.LMStudio(ctx, s.dir, s.name, files, s.options)
 }
 
@@ -352,7 +399,5 @@ func (o *exportOptions) hubToCache(cmd *cobra.Command, model string) error {
 	if w := o.tree.Whole; w.Dequantise {
 		return usageError{errors.New("--dequantise makes another model of it: name that with --as ORG/NAME")}
 	}
-	f := &fetchOptions{modelFlags: o.modelFlags, json: o.json}
-	f.mustShare = true
-	return f.run(cmd, []string{model})
+	return o.fetch(cmd, model, o.json, true)
 }

@@ -15,8 +15,7 @@ import (
 
 type fetchOptions struct {
 	modelFlags
-	json      bool
-	mustShare bool // it is for other programs: fail where they would not find it
+	json bool
 }
 
 func (s system) fetch() *cobra.Command {
@@ -70,14 +69,20 @@ func farFiles(m *tensorfs.Model) (list []farFile, err error) {
 const fetched = 4
 
 func (o *fetchOptions) run(cmd *cobra.Command, args []string) error {
-	model, stdout := args[0], cmd.OutOrStdout()
+	return o.fetch(cmd, args[0], o.json, false)
+}
+
+// fetch brings in a model and prints what it did. With forOthers it fails where the programs of
+// Hugging Face would not find the model.
+func (o *modelFlags) fetch(cmd *cobra.Command, model string, asJSON, forOthers bool) error {
+	stdout := cmd.OutOrStdout()
 	o.remote.download = !o.remote.offline // that is what fetch is for
 	t, err := o.open(model)
 	if err != nil {
 		return err
 	}
 	defer t.Model.Close()
-	if o.mustShare && t.Model.Layout == "gguf" {
+	if forOthers && t.Model.Layout == "gguf" {
 		return fmt.Errorf("%s has GGUF files, and hf/ of it is another model: name that with --as ORG/NAME", printableName(model))
 	}
 	list, err := farFiles(t.Model)
@@ -116,14 +121,14 @@ func (o *fetchOptions) run(cmd *cobra.Command, args []string) error {
 			return fmt.Errorf("the model is in the cache of tensorfs, and not in that of Hugging Face's programs: %w", err)
 		}
 	}
-	if o.mustShare && len(list) > 0 && report.HuggingFace == "" {
+	if forOthers && len(list) > 0 && report.HuggingFace == "" {
 		return fmt.Errorf("%s: it is in the cache of tensorfs, but not a whole repository, or nobody may write to the Hugging Face cache; --as ORG/NAME writes hf/ of it", printableName(model))
 	}
 	if report.HuggingFace != "" {
 		beside = ", also in the Hugging Face cache " + tensorfs.Printable(report.HuggingFace)
 	}
 	switch {
-	case o.json:
+	case asJSON:
 		return printJSON(stdout, report)
 	case len(list) == 0 && formats.IsName(model):
 		_, err = fmt.Fprintf(stdout, "%s: all of it is on this machine, in %s\n", printableName(model), tensorfs.Printable(t.Model.Path))

@@ -259,8 +259,9 @@ func BlobName(digest string) (string, error) {
 }
 
 // KeptLayers returns the layers of an Ollama model that are neither weights nor files of
-// another format, and what its config says.
-func KeptLayers(m *tensorfs.Model) (kept []Kept, was func(key string) string, err error) {
+// another format, and what its config says. name is the model's, as a layer of another model
+// says where it is from.
+func KeptLayers(m *tensorfs.Model, name string) (kept []Kept, was func(key string) string, err error) {
 	config := map[string]string{}
 	for _, meta := range m.Metadata {
 		if key, ok := strings.CutPrefix(meta.Key, "ollama.config."); ok {
@@ -271,10 +272,10 @@ func KeptLayers(m *tensorfs.Model) (kept []Kept, was func(key string) string, er
 	if m.Format != "ollama" {
 		return nil, was, nil
 	}
-	order := map[string]int{}
+	order := strings.Fields("template system license messages params") // in which Ollama adds them
 	for _, s := range m.Sources {
 		kind, _, _ := strings.Cut(s.Name, ".") // license.1 is a second one
-		if order[kind] = slices.IndexFunc(kinds[:], func(k kindRow) bool { return k.text && k.name == kind }); order[kind] < 0 {
+		if !slices.Contains(order, kind) {
 			continue
 		}
 		d, err := m.File(s.Name)
@@ -288,21 +289,24 @@ func KeptLayers(m *tensorfs.Model) (kept []Kept, was func(key string) string, er
 		if err := tensorfs.ReadFull(d, text, 0); err != nil {
 			return nil, nil, err
 		}
-		kept = append(kept, Kept{Kind: kind, Text: text})
+		kept = append(kept, Kept{Kind: kind, Text: text, From: name})
 	}
-	slices.SortStableFunc(kept, func(a, b Kept) int { return order[a.Kind] - order[b.Kind] })
+	slices.SortStableFunc(kept, func(a, b Kept) int { return slices.Index(order, a.Kind) - slices.Index(order, b.Kind) })
 	return kept, was, nil
 }
 
-// OtherWeight is a GGUF file of an Ollama model that is neither its language model nor a
-// vision tower, by its name below source/.
+// Projector is the name of the first vision tower below source/.
+const Projector = "projector.gguf"
+
+// OtherWeight is a GGUF file of an Ollama model that is neither its language model nor
+// [Projector], by its name below source/.
 type OtherWeight struct{ Name, Kind string }
 
-// OtherWeights returns those of a model: adapters, and a draft model.
+// OtherWeights returns those of a model: further projectors, adapters, and a draft model.
 func OtherWeights(m *tensorfs.Model) (list []OtherWeight) {
 	for _, s := range m.Sources {
 		kind, _, _ := strings.Cut(s.Name, ".")
-		if strings.HasSuffix(s.Name, ".gguf") && (kind == kindAdapter.String() || kind == kindDraft.String()) {
+		if strings.HasSuffix(s.Name, ".gguf") && kind != kindModel.String() && s.Name != Projector {
 			list = append(list, OtherWeight{s.Name, kind})
 		}
 	}

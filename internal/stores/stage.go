@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,6 +22,7 @@ type Options struct {
 	Copy   bool           // no file of the model gets another name; clones are copies too
 	// Confirm is asked before another program may find what was written; nil for nothing to ask.
 	Confirm func(ctx context.Context) error
+	least int64 // how large a file is that may be linked, for tests; minLink where it is zero
 	// Hashing is called when it is known how many bytes are to be hashed; nil for nobody who asks.
 	Hashing func(total int64) func(n int64)
 }
@@ -182,9 +184,16 @@ func (s *stage) write(ctx context.Context, files []export.File, there func(size 
 	return list, nil
 }
 
+// minLink is the size of files from which on a copy costs more than it protects: smaller
+// ones are what people edit, such as config.json.
+const minLink = 4 << 20
+
 // mayLink reports whether a file of the model may be the store's, too: its owner is the
 // store's, and whoever may read files of the store may read it.
 func (s *stage) mayLink(st os.FileInfo) bool {
+	if st.Size() < cmp.Or(s.least, minLink) {
+		return false
+	}
 	dir, err := s.lock.Stat()
 	if err != nil {
 		return false
