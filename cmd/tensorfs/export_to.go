@@ -310,9 +310,9 @@ func (s *toStore) ollama(ctx context.Context) (*stores.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	var parent stores.Parent
+	parent := stores.Parent{Kinds: map[string]string{towerFile: "projector"}}
 	if m := s.tree.Model; m.Format == "ollama" {
-		parent = stores.Parent{Name: strings.TrimPrefix(m.Name, ollama.Prefix), Kinds: map[string]string{}}
+		parent.Name = strings.TrimPrefix(m.Name, ollama.Prefix)
 		if parent.Layers, parent.Config, err = ollama.KeptLayers(m, parent.Name); err != nil {
 			return nil, err
 		}

@@ -83,7 +83,7 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, asJSON, forOthers b
 	}
 	defer t.Model.Close()
 	if forOthers && t.Model.Layout == "gguf" {
-		return fmt.Errorf("%s has GGUF files, and hf/ of it is another model: name that with --as ORG/NAME", printableName(model))
+		return fmt.Errorf("%s: it has GGUF files, and hf/ of it is another model: name that with --as ORG/NAME", printableName(model))
 	}
 	list, err := farFiles(t.Model)
 	if err != nil {

@@ -33,8 +33,9 @@ var chats = sync.OnceValue(func() []chat {
 })
 
 // otherwise is how many letters a chat template has more or less than one that Ollama
-// knows before it is another: Ollama allows fewer edits.
-const otherwise = 100
+// knows before it is another. Ollama takes what is less than 100 edits from one, and
+// templates that differ in length have other edits besides.
+const otherwise = 64
 
 // chatOf returns how a chat template chats, nil where Ollama would not know it.
 func chatOf(template string) *chat {

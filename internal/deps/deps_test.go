@@ -96,6 +96,7 @@ var rules = map[string]rule{
 	"views/arrange":                      {"root", "internal/testing/datatest internal/source", "it moves the rows and elements of tensors, whatever they are"},
 	"formats/library":                    {"root internal/near internal/source formats/names formats/gguf formats/pick formats/hub formats/ollama formats/exported", "all", "it finds models by their names and opens none; how they are shown is for commands"},
 	"internal/export":                    {"root internal/parallel", "internal/source", "it writes names and Data as plain files, whatever they are of"},
+	"internal/stores":                    {"root internal/source internal/remote/hub internal/export formats/gguf formats/ollama", "internal/testing/testmodel", "it writes where other programs look, what it is told to; what they want to know of a GGUF file is formats/ollama's business"},
 	"fs/nfs":                             {"root fs", "all", "it serves names and Data to clients of NFS and knows nothing of models; where it is mounted is for commands"},
 	"views/tree":                         {"root internal/near internal/parallel views/tree/whole views/tree/whole/hfdir views formats/config formats/names formats/exported", "all", "it lays a model out as a directory; where models come from and how directories are served is not its business"},
 	"cmd/tensorfs":                       {"all", "all", "it introduces the packages to each other"},

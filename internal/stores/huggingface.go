@@ -18,21 +18,21 @@ import (
 // repository ORG/NAME. Its commit is made of what is in it: the first 40 hexadecimal digits
 // of the SHA-256 of the lines that sha256sum prints of the files, in the order of their
 // names. refs/main names it, last of all.
-func HuggingFace(ctx context.Context, dir, repository string, files []export.File, o Options) (*Report, error) {
+func HuggingFace(ctx context.Context, dir, repository string, files []export.File, o Options) (_ *Report, err error) {
 	folder, err := hub.Folder(dir, repository)
 	if err != nil {
 		return nil, err
-	}
-	if main, err := hub.Main(folder); err != nil {
-		return nil, err
-	} else if main != "" && !o.Force {
-		return nil, fmt.Errorf("%s: the model %s %w there, with the commit %s", tensorfs.Printable(dir), repository, ErrExists, main)
 	}
 	s, err := openStage(filepath.Join(folder, ".tensorfs"), o)
 	if err != nil {
 		return nil, err
 	}
-	defer s.close()
+	defer func() { s.close(err) }()
+	if main, err := hub.Main(folder); err != nil {
+		return nil, err
+	} else if main != "" && !o.Force {
+		return nil, fmt.Errorf("%s: the model %s %w there, with the commit %s", tensorfs.Printable(dir), repository, ErrExists, main)
+	}
 	list, err := s.write(ctx, files, func(int64, string) string { return "" })
 	if err != nil {
 		return nil, err
@@ -40,8 +40,10 @@ func HuggingFace(ctx context.Context, dir, repository string, files []export.Fil
 	blobs := make([]hub.Blob, len(list))
 	for i := range list {
 		f := &list[i]
-		if err := s.own(f.path); f.how != Linked && err != nil {
-			return nil, err
+		if f.how != Linked { // the model's own keeps its owner
+			if err := s.own(f.path); err != nil {
+				return nil, err
+			}
 		}
 		blobs[i] = hub.Blob{Name: f.name, ID: f.sum, Size: f.size, Path: f.path}
 	}

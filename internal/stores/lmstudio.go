@@ -13,7 +13,7 @@ import (
 
 // LMStudio writes files of a model into LM Studio's folder at dir, as PUBLISHER/NAME/FILE,
 // the last one last. name is PUBLISHER/NAME.
-func LMStudio(ctx context.Context, dir, name string, files []export.File, o Options) (*Report, error) {
+func LMStudio(ctx context.Context, dir, name string, files []export.File, o Options) (_ *Report, err error) {
 	publisher, model, ok := strings.Cut(name, "/")
 	if !ok || !tensorfs.ValidName(publisher) || !tensorfs.ValidName(model) || publisher[0] == '.' || model[0] == '.' {
 		return nil, fmt.Errorf("%s is not the name of a model in LM Studio; write it as PUBLISHER/NAME", tensorfs.Quote(name))
@@ -29,7 +29,7 @@ func LMStudio(ctx context.Context, dir, name string, files []export.File, o Opti
 	if err != nil {
 		return nil, err
 	}
-	defer s.close()
+	defer func() { s.close(err) }()
 	list, err := s.write(ctx, files, func(int64, string) string { return "" })
 	if err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func OllamaName(dir string, n ollama.Name, force bool) (ollama.Name, error) {
 
 // Ollama writes a model into Ollama's store at dir, as 'ollama create' does: files of GGUF,
 // the language model first. The name is one of [OllamaName].
-func Ollama(ctx context.Context, dir string, n ollama.Name, files []export.File, parent Parent, o Options) (*Report, error) {
+func Ollama(ctx context.Context, dir string, n ollama.Name, files []export.File, parent Parent, o Options) (_ *Report, err error) {
 	blobs := filepath.Join(dir, "blobs")
 	if err := makeDirs(blobs); err != nil {
 		return nil, err
@@ -73,7 +73,10 @@ func Ollama(ctx context.Context, dir string, n ollama.Name, files []export.File,
 	if err != nil {
 		return nil, err
 	}
-	defer s.close()
+	defer func() { s.close(err) }()
+	if n, err = OllamaName(dir, n, o.Force); err != nil { // it may have come meanwhile
+		return nil, err
+	}
 	store := ollamaStore{stage: s, dir: dir, blobs: blobs}
 	list, err := s.write(ctx, files, store.there(ctx))
 	if err != nil {

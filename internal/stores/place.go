@@ -23,7 +23,7 @@ func (s *stage) place(ctx context.Context, f *file, path string) error {
 	if err := makeDirs(filepath.Dir(path)); err != nil {
 		return err
 	}
-	if f.how != Linked { // the model's own keeps its owner
+	if f.how != Linked && f.how != There { // what was there keeps its owner
 		if err := s.own(f.path); err != nil {
 			return err
 		}
@@ -32,13 +32,14 @@ func (s *stage) place(ctx context.Context, f *file, path string) error {
 	if err == nil || !errors.Is(err, fs.ErrExist) {
 		return err
 	}
+	if sameFile(f.path, path) {
+		return nil
+	}
 	switch same, err := hasBytes(ctx, path, f); {
 	case err != nil:
 		return err
 	case same:
-		if !sameFile(f.path, path) {
-			f.how, f.origin = There, ""
-		}
+		f.how, f.origin = There, ""
 		return nil
 	case !s.Force:
 		return fmt.Errorf("%s %w, with other bytes", tensorfs.Printable(path), ErrExists)

@@ -22,7 +22,7 @@ type Options struct {
 	Copy   bool           // no file of the model gets another name; clones are copies too
 	// Confirm is asked before another program may find what was written; nil for nothing to ask.
 	Confirm func(ctx context.Context) error
-	least int64 // how large a file is that may be linked, for tests; minLink where it is zero
+	least   int64 // how large a file is that may be linked, for tests; minLink where it is zero
 	// Hashing is called when it is known how many bytes are to be hashed; nil for nobody who asks.
 	Hashing func(total int64) func(n int64)
 }
@@ -92,8 +92,14 @@ func openStage(dir string, o Options) (*stage, error) {
 	}
 }
 
-// close leaves the directory to the next command that writes this model.
-func (s *stage) close() { s.lock.Close() }
+// close ends the work. What was done is left to the same command, unless that is refused.
+func (s *stage) close(err error) {
+	if errors.Is(err, ErrExists) {
+		os.RemoveAll(s.dir)
+	}
+	os.Remove(s.dir) // where nothing is in it
+	s.lock.Close()
+}
 
 // done removes the directory.
 func (s *stage) done() error { return os.RemoveAll(s.dir) }
@@ -141,7 +147,10 @@ func (s *stage) write(ctx context.Context, files []export.File, there func(size 
 			return nil, err
 		}
 		if path := there(f.Data.Size(), sum); path != "" {
-			list[i].path, list[i].sum, list[i].how = path, sum, There
+			list[i].sum, list[i].how = sum, There
+			if err := os.Link(path, list[i].path); err != nil && !sameFile(path, list[i].path) { // to have it even if it is removed meanwhile
+				list[i].path = path
+			}
 		} else {
 			missing = append(missing, f)
 		}
