@@ -37,6 +37,8 @@ CHECKS = (  # the program, where it is installed, its checks
     ("gptqmodel", "packed", "check_packed.py"),
     ("bitsandbytes", "packed", "check_packed.py"),
 )
+# What is written into the stores of other programs.
+STORES = (("ollama", "hf5", "check_stores.py"), ("transformers-5", "hf5", "check_stores.py"))
 # Of the golden models of this repository, from which tensorfs makes GGUF files.
 RUST = ("mistralrs", "rust", "check_rust.py")
 # No program asks another machine for anything: all models are made here.
@@ -64,6 +66,7 @@ class Trial:
             MOUNTED=str(self.mounted),
             EXPECTED=str(ARCHITECTURES / "expected"),
             ONLY=only,
+            OLLAMA=str(VENVS / "ollama/ollama"),
             CANDLE=str(VENVS / "candle/debug/check-candle"),
             RUST_LOG="off",
         )
@@ -265,6 +268,9 @@ def alive() -> None:
 def version(venv: str, program: str) -> str:
     if program == "converter":
         return "of " + (VENVS / "converter/made").read_text()
+    if program == "ollama":
+        made = VENVS / "ollama/made"
+        return made.read_text() if made.exists() else "is not built"
     package = "transformers" if program.startswith("transformers") else program
     code = f"import importlib.metadata as m; print(m.version({package!r}))"
     return subprocess.run([VENVS / venv / "bin/python", "-c", code], capture_output=True, text=True).stdout.strip()
@@ -275,7 +281,8 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="MODEL/FORM/SOURCE/PROGRAM", help="such a case, or the first parts of one")
     parser.add_argument("--keep", action="store_true", help="leave the models, and print where they are")
     options = parser.parse_args()
-    if options.only and (name := options.only.split("/")[0]) not in RECIPES and not (ARCHITECTURES / name / "config.json").exists():
+    stores = options.only.split("/")[1:2] == ["store"]  # of check_stores.py, which makes what it needs
+    if options.only and not stores and (name := options.only.split("/")[0]) not in RECIPES and not (ARCHITECTURES / name / "config.json").exists():
         with zipfile.ZipFile(PACKED) as files:
             if f"{name}/config.json" not in files.namelist():
                 parser.error(f"there is no model {name}; there are {', '.join(RECIPES)}, and those of testdata/architectures and {PACKED.name}")
@@ -286,14 +293,18 @@ def main() -> int:
     try:
         said("building tensorfs")
         trial.call(["go", "build", "-o", trial.tensorfs, "./cmd/tensorfs"], cwd=ROOT)
-        trial.make()
-        trial.mount()
-        for program, venv, script in CHECKS:
+        if not stores:
+            trial.make()
+            trial.mount()
+        for program, venv, script in () if stores else CHECKS:
             if options.only.count("/") < 3 or options.only.endswith("/" + program):
                 trial.check(program, venv, script)
         if not options.only:
             trial.check(*RUST)
             trial.package()
+        if stores or not options.only:
+            for program, venv, script in STORES:
+                trial.check(program, venv, script)
     finally:
         if not trial.umount():
             trial.failed.append(("the mounts", "unmount", f"they are left below {trial.mounted}"))
