@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -145,6 +147,11 @@ func (s *toStore) failed(ctx context.Context, err error) error {
 		return fmt.Errorf("%w; nothing of the model is in %s", s.o.remote.wrong(), tensorfs.Printable(s.dir))
 	case ctx.Err() != nil:
 		return errors.New("interrupted; the same command goes on where this one stopped")
+	case is[*tensorfs.ChangedError](err):
+		changed, _ := errors.AsType[*tensorfs.ChangedError](err)
+		return fmt.Errorf("%s: the file changed while the model was exported; run the command again", tensorfs.Printable(changed.File))
+	case errors.Is(err, fs.ErrPermission) && !is[*tensorfs.FormatError](err):
+		return fmt.Errorf("%w; run the command as the owner of %s or as root, or name another store", err, tensorfs.Printable(s.dir))
 	case errors.Is(err, stores.ErrExists):
 		return fmt.Errorf("%w; choose another name, or --force to replace it", err)
 	}
@@ -336,8 +343,11 @@ func (s *toStore) lmstudio(ctx context.Context) (*stores.Report, error) {
 		return nil, err
 	}
 	base := s.name[strings.IndexByte(s.name, '/')+1:]
-	if preset := s.o.quantise.preset; preset != "" { // LM Studio takes the type from the name
+	switch preset, m := s.o.quantise.preset, s.tree.Model; { // LM Studio takes the type from the name
+	case preset != "":
 		base += "-" + strings.ToUpper(preset)
+	case m.Format == "gguf" && len(m.Sources) == 1:
+		base = strings.TrimSuffix(path.Base(m.Sources[0].Name), ".gguf")
 	}
 	for i := range files {
 		switch f := &files[i]; f.Path {

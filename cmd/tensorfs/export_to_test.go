@@ -351,7 +351,7 @@ func TestToLMStudio(t *testing.T) {
 		{[]string{"--to-lmstudio", q8}, "local/llama-xs.q8_0/llama-xs.q8_0.gguf", "gguf/model.gguf"},
 		{[]string{"--to-lmstudio=acme/vl", "--gguf-type", "q8_0", vl}, "acme/vl/vl-Q8_0.gguf", "gguf/model.gguf"},
 		{[]string{"--to-lmstudio=acme/vl2", vl}, "acme/vl2/mmproj-vl2.gguf", "gguf/mmproj.gguf"},
-		{[]string{"--to-lmstudio", "--as", "acme/x", q8}, "acme/x/x.gguf", "gguf/model.gguf"},
+		{[]string{"--to-lmstudio", "--as", "acme/x", q8}, "acme/x/llama-xs.q8_0.gguf", "gguf/model.gguf"},
 	} {
 		r := exportedTo(t, test.args...)
 		_, flags, _ := strings.Cut(strings.Join(test.args[:len(test.args)-1], " "), "--gguf-type")
@@ -372,10 +372,14 @@ func TestToLMStudio(t *testing.T) {
 	if r := exportedTo(t, "--to-lmstudio", q8); r.Files[0].How != stores.There {
 		t.Errorf("%+v", r)
 	}
-	failsWith(t, 1, []string{"export", "--to-lmstudio=local/llama-xs.q8_0", "../../testdata/gguf/llama-xs.f16.gguf"}, "exists already, with other bytes", "--force")
-	exportedTo(t, "--force", "--to-lmstudio=local/llama-xs.q8_0", "../../testdata/gguf/llama-xs.f16.gguf")
+	other := filepath.Join(t.TempDir(), "llama-xs.q8_0.gguf")
+	b, err := os.ReadFile("../../testdata/gguf/llama-xs.f16.gguf")
+	must(t, err)
+	must(t, os.WriteFile(other, b, 0o600))
+	failsWith(t, 1, []string{"export", "--to-lmstudio", other}, "exists already, with other bytes", "--force")
+	exportedTo(t, "--force", "--to-lmstudio", other)
 	// Its settings may name another folder.
-	other := t.TempDir()
+	other = t.TempDir()
 	must(t, os.WriteFile(filepath.Join(models, "../settings.json"), fmt.Appendf(nil, `{"downloadsFolder":%q}`, other), 0o600))
 	if r := exportedTo(t, "--to-lmstudio", q8); r.Store != other {
 		t.Errorf("%+v", r)

@@ -79,7 +79,7 @@ func TestChatOf(t *testing.T) {
 			t.Errorf("%.200q (%d letters): %q, not %q", test.template, len(test.template), got, test.want)
 		}
 	}
-	if n := len(chats()); n != 19 {
+	if n := len(chats()); n != 18 {
 		t.Errorf("%d ways to chat", n)
 	}
 	for _, c := range chats() {
@@ -93,7 +93,9 @@ func TestChatOf(t *testing.T) {
 // are refused.
 func TestCreateKeeps(t *testing.T) {
 	w := []Weights{{File: header(t, tensorfs.Meta{Key: "tokenizer.chat_template", Value: "[INST] [/INST]" + strings.Repeat(" ", 460)}), Digest: "sha256:0", Size: 1}}
-	was := func(key string) string { return map[string]string{"renderer": "r", "parser": "p", "requires": "1.2"}[key] }
+	was := func(key string) string {
+		return map[string]string{"renderer": "r", "parser": "p", "requires": "1.2"}[key]
+	}
 	c, err := Create(w, []Kept{{Kind: "template", Text: []byte("mine")}, {Kind: "params", Text: []byte(`{"b": 1.50, "a": "<"}`)}}, was)
 	if err != nil || c.Chat != "" {
 		t.Fatal(c, err)

@@ -10,7 +10,7 @@ import (
 
 // LMStudioModels returns where LM Studio keeps its models: the folder that its settings name,
 // else models/ in its home, which is the directory that ~/.lmstudio-home-pointer names,
-// ~/.lmstudio, or that of versions before 0.3.10, ~/.cache/lm-studio, if only that is there.
+// ~/.lmstudio, or that of older versions, ~/.cache/lm-studio, if only that is there.
 func LMStudioModels() (string, error) {
 	user, err := os.UserHomeDir()
 	if err != nil {
@@ -22,7 +22,7 @@ func LMStudioModels() (string, error) {
 		home = old
 	}
 	if b, err := ReadRegular(filepath.Join(user, ".lmstudio-home-pointer"), most); err == nil {
-		if named := strings.TrimSpace(string(b)); filepath.IsAbs(named) {
+		if named := strings.TrimSpace(string(b)); filepath.IsAbs(named) && HasDir(named) {
 			home = named
 		}
 	}

@@ -28,11 +28,12 @@ type Parent struct {
 }
 
 // OllamaDir returns the store that models are written to: OLLAMA_MODELS, else that of the
-// home directory or of Ollama's service if only this one is there.
+// home directory or of Ollama's service if only this one is there, whether or not this user
+// may look into it.
 func OllamaDir() (string, error) {
 	places := source.OllamaStores()
 	for _, p := range places {
-		if source.HasDir(p.Path) {
+		if _, err := os.Stat(p.Path); err == nil || errors.Is(err, fs.ErrPermission) {
 			return p.Path, nil
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/export"
@@ -155,6 +156,9 @@ func (s *stage) write(ctx context.Context, files []export.File, there func(size 
 			missing = append(missing, f)
 		}
 	}
+	if err := s.unlink(missing); err != nil {
+		return nil, err
+	}
 	if _, err := export.Run(ctx, s.dir, missing, o); err != nil {
 		return nil, err
 	}
@@ -191,6 +195,22 @@ func (s *stage) write(ctx context.Context, files []export.File, there func(size 
 		return list, s.Confirm(ctx)
 	}
 	return list, nil
+}
+
+// unlink removes links of the model's own files that an earlier run left: package export
+// replaces no such file, and may be told now to write other bytes or a copy.
+func (s *stage) unlink(files []export.File) error {
+	for _, f := range files {
+		path := filepath.Join(s.dir, filepath.FromSlash(f.Path))
+		st, err := os.Lstat(path)
+		if err != nil || !slices.ContainsFunc(s.Export.Never, func(own os.FileInfo) bool { return os.SameFile(own, st) }) {
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // minLink is the size of files from which on a copy costs more than it protects: smaller

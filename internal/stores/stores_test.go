@@ -166,6 +166,39 @@ func TestConfirm(t *testing.T) {
 	toOllama(t, beside(m), m, "m", Options{})
 }
 
+// A link that an interrupted command left is no file to write to, whatever the next one wants.
+func TestLeftLink(t *testing.T) {
+	m := model(t)
+	own, err := os.Stat(m.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _ := os.ReadFile(m.Path())
+	stop := errors.New("stop")
+	o := Options{least: 1, Export: export.Options{Never: []os.FileInfo{own}}, Confirm: func(context.Context) error { return stop }}
+	for _, o.Copy = range []bool{false, true} {
+		if _, err := Ollama(t.Context(), beside(m), name(t, "m"), []export.File{{Path: "model.gguf", Data: m}}, Parent{}, o); !errors.Is(err, stop) {
+			t.Fatal(err)
+		}
+	}
+	other := testmodel.GGUF{Meta: []tensorfs.Meta{{Key: "general.architecture", Value: "other"}}}.Bytes()
+	o.Confirm, o.Copy, o.Export.Facts = nil, false, []export.Fact{{What: "flags", Is: "others"}}
+	if _, err := Ollama(t.Context(), beside(m), name(t, "m"), []export.File{{Path: "model.gguf", Data: m}}, Parent{}, Options{least: 1, Export: o.Export, Confirm: func(context.Context) error { return stop }}); !errors.Is(err, stop) {
+		t.Fatal(err)
+	}
+	o.Export.Facts = nil
+	r, err := Ollama(t.Context(), beside(m), name(t, "m"), []export.File{{Path: "model.gguf", Data: tensorfs.Bytes(other)}}, Parent{}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(r.Files[0].Path); err != nil || string(b) != string(other) {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+	if after, err := os.ReadFile(m.Path()); err != nil || string(after) != string(before) {
+		t.Errorf("the model has %d bytes, %v", len(after), err)
+	}
+}
+
 // Root makes everything in a store the store's owner's, and no link of a file of somebody else.
 func TestOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
