@@ -38,6 +38,7 @@ func (s *stage) place(ctx context.Context, f *file, path string) error {
 	switch same, err := hasBytes(ctx, path, f); {
 	case err != nil:
 		return err
+	case same && s.Copy && sameFile(path, f.own): // an earlier command linked it
 	case same:
 		f.how, f.origin = There, ""
 		return nil

@@ -113,6 +113,7 @@ type file struct {
 	sum    string // 64 hexadecimal digits of its SHA-256
 	how    string
 	origin string
+	own    string // the file of the model that has just these bytes, or ""
 }
 
 func (f *file) digest() string { return "sha256:" + f.sum }
@@ -138,8 +139,8 @@ func (s *stage) write(ctx context.Context, files []export.File, there func(size 
 	}
 	var missing []export.File
 	for i, f := range files {
-		list[i] = file{name: f.Path, path: filepath.Join(s.dir, filepath.FromSlash(f.Path)), size: f.Data.Size(), how: Written}
-		if stored(f.Data) == "" || there(f.Data.Size(), "") == "" {
+		list[i] = file{name: f.Path, path: filepath.Join(s.dir, filepath.FromSlash(f.Path)), size: f.Data.Size(), how: Written, own: stored(f.Data)}
+		if list[i].own == "" || there(f.Data.Size(), "") == "" {
 			missing = append(missing, f)
 			continue
 		}
@@ -147,7 +148,7 @@ func (s *stage) write(ctx context.Context, files []export.File, there func(size 
 		if err != nil {
 			return nil, err
 		}
-		if path := there(f.Data.Size(), sum); path != "" {
+		if path := there(f.Data.Size(), sum); path != "" && !(s.Copy && sameFile(path, list[i].own)) {
 			list[i].sum, list[i].how = sum, There
 			if err := os.Link(path, list[i].path); err != nil && !sameFile(path, list[i].path) { // to have it even if it is removed meanwhile
 				list[i].path = path
@@ -178,12 +179,12 @@ func (s *stage) write(ctx context.Context, files []export.File, there func(size 
 			}
 		}
 		if f.how == Written { // an earlier run may have linked it
-			if origin := stored(files[i].Data); origin != "" && sameFile(origin, f.path) {
+			if f.own != "" && sameFile(f.own, f.path) {
 				f.how = Linked
 			}
 		}
 		if f.how == Linked {
-			f.origin = stored(files[i].Data)
+			f.origin = f.own
 		}
 	}
 	if s.Export.Check != nil {

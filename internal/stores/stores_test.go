@@ -100,6 +100,10 @@ func TestLinks(t *testing.T) {
 			if r := toOllama(t, beside(m), m, "again", test.o); r.Files[0].How != There {
 				t.Errorf("again: %+v", r.Files[0])
 			}
+			test.o.Copy = true // which ends the sharing
+			if r := toOllama(t, beside(m), m, "apart", test.o); sameFile(r.Files[0].Path, m.Path()) || r.Files[0].Path != f.Path {
+				t.Errorf("a copy: %+v", r.Files[0])
+			}
 		})
 	}
 }
