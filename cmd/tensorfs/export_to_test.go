@@ -423,6 +423,11 @@ func TestToHFCache(t *testing.T) {
 		t.Error(out)
 	}
 	failsWith(t, 1, []string{"export", "--to-hf-cache", "--as", "acme/tiny", q8}, "exists already", commit, "--force")
+	must(t, os.WriteFile(filepath.Join(folder, "blobs", lines[0][:64]), []byte("other"), 0o644))
+	if again := exportedTo(t, "--force", "--to-hf-cache", "--as", "acme/tiny", model); again.Path != r.Path {
+		t.Errorf("%+v", again)
+	}
+	succeeds(t, "verify", "hf:acme/tiny")
 	other := exportedTo(t, "--force", "--to-hf-cache", "--as", "acme/tiny", "../../testdata/whole-gguf/qwen3")
 	if b, err := os.ReadFile(filepath.Join(folder, "refs/main")); err != nil || string(b) != filepath.Base(other.Path) || string(b) == commit {
 		t.Errorf("%q, %v", b, err)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,6 +46,9 @@ func HuggingFace(ctx context.Context, dir, repository string, files []export.Fil
 				return nil, err
 			}
 		}
+		if err := s.checkBlob(ctx, filepath.Join(folder, "blobs", f.sum), f); err != nil {
+			return nil, err
+		}
 		blobs[i] = hub.Blob{Name: f.name, ID: f.sum, Size: f.size, Path: f.path}
 	}
 	commit := commitOf(list)
@@ -61,6 +65,20 @@ func HuggingFace(ctx context.Context, dir, repository string, files []export.Fil
 		r.Files = append(r.Files, Placed{filepath.Join(r.Path, filepath.FromSlash(f.name)), f.size, f.digest(), f.how, f.origin})
 	}
 	return r, s.done()
+}
+
+// checkBlob holds that a blob that is there has the bytes of its name, or removes it if told to.
+func (s *stage) checkBlob(ctx context.Context, path string, f *file) error {
+	if _, err := os.Lstat(path); err != nil {
+		return nil // it is made
+	}
+	switch same, err := hasBytes(ctx, path, f); {
+	case err != nil || same:
+		return err
+	case !s.Force:
+		return fmt.Errorf("%s %w, with other bytes", tensorfs.Printable(path), ErrExists)
+	}
+	return os.Remove(path)
 }
 
 // commitOf returns the commit of files.
