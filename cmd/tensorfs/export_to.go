@@ -77,6 +77,7 @@ type toStore struct {
 	options stores.Options
 
 	dir, name string // of the store, and of the model there
+	note      string // what a user should know, or ""
 }
 
 // exportToReport is the summary for programs.
@@ -86,6 +87,7 @@ type exportToReport struct {
 	Path       string          `json:"path"` // of the manifest, the model's file or the snapshot
 	Files      []stores.Placed `json:"files"`
 	Template   string          `json:"template,omitempty"` // Ollama's name of how the model chats
+	Note       string          `json:"note,omitempty"`
 	Unverified *unverified     `json:"unverified,omitempty"`
 }
 
@@ -161,7 +163,7 @@ func (s *toStore) failed(ctx context.Context, err error) error {
 // print says what was written.
 func (s *toStore) print(cmd *cobra.Command, r *stores.Report, left *unverified) error {
 	if s.o.json {
-		return printJSON(cmd.OutOrStdout(), exportToReport{s.dir, s.name, r.Path, r.Files, r.Chat, left})
+		return printJSON(cmd.OutOrStdout(), exportToReport{s.dir, s.name, r.Path, r.Files, r.Chat, s.note, left})
 	}
 	bytes := int64(0)
 	how := map[string]int{}
@@ -181,6 +183,9 @@ func (s *toStore) print(cmd *cobra.Command, r *stores.Report, left *unverified) 
 	}
 	if linked != "" {
 		text += fmt.Sprintf(", %d linked: the store's file and %s are one, so do not write to it (--copy makes two)", how[stores.Linked], tensorfs.Printable(linked))
+	}
+	if s.note != "" {
+		text += ", " + s.note
 	}
 	if left != nil {
 		text += ", " + left.String()
@@ -275,6 +280,9 @@ func (s *toStore) gguf() ([]export.File, error) {
 		return files, nil
 	case err != nil || tower == nil:
 		return files, err
+	case s.o.mmproj == "" && !towerFits(m, tower):
+		s.note = fmt.Sprintf("without %s, whose width is not the model's (--mmproj takes it all the same)", tensorfs.Printable(filepath.Base(tower.Path)))
+		return files, nil
 	}
 	d, err := tower.File(tower.Sources[0].Name)
 	if err != nil {
@@ -294,6 +302,26 @@ const (
 	languageFile = "model.gguf"
 	towerFile    = "mmproj.gguf"
 )
+
+// towerFits reports whether a vision tower that stands beside a model may be the model's: it
+// ends in the width of the embeddings.
+func towerFits(m, tower *tensorfs.Model) bool {
+	width := int64(-1)
+	for _, meta := range m.Metadata {
+		if n, ok := meta.Value.(uint32); ok && strings.HasSuffix(meta.Key, ".embedding_length") {
+			width = int64(n)
+			break
+		}
+	}
+	for _, meta := range tower.Metadata {
+		if n, ok := meta.Value.(uint32); ok && strings.HasSuffix(meta.Key, ".projection_dim") && int64(n) == width {
+			return true
+		}
+	}
+	return slices.ContainsFunc(tower.Tensors, func(t tensorfs.Tensor) bool { // old files say another width
+		return (strings.HasPrefix(t.Source, "mm.") || strings.HasPrefix(t.Source, "resampler.")) && slices.Contains(t.Shape, width)
+	})
+}
 
 // languageFirst orders the files of gguf/.
 func languageFirst(a, b export.File) int {

@@ -196,13 +196,28 @@ func TestToOllamaFlags(t *testing.T) {
 	for name, path := range map[string]string{"m.gguf": "gguf/model.gguf", "mmproj-m.gguf": "gguf/mmproj.gguf"} {
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte(succeeds(t, "cat", "../../testdata/architectures/gemma3-vl", path)), 0o600))
 	}
-	for name, n := range map[string]int{"auto": 2, "none": 1} {
-		args := []string{"--to-ollama", name, filepath.Join(dir, "m.gguf")}
-		if name == "none" {
-			args = append(args, "--mmproj", "none")
+	// One of another width is left out, but for --mmproj FILE.
+	b, err := os.ReadFile(q8)
+	must(t, err)
+	must(t, os.Mkdir(filepath.Join(dir, "other"), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "other/q8.gguf"), b, 0o600))
+	must(t, os.Link(filepath.Join(dir, "mmproj-m.gguf"), filepath.Join(dir, "other/mmproj-m.gguf")))
+	for _, test := range []struct {
+		name, model, mmproj string
+		files               int
+		note                string
+	}{
+		{"auto", "m.gguf", "", 2, ""},
+		{"none", "m.gguf", "none", 1, ""},
+		{"other", "other/q8.gguf", "", 1, "without mmproj-m.gguf, whose width is not the model's"},
+		{"forced", "other/q8.gguf", filepath.Join(dir, "mmproj-m.gguf"), 2, ""},
+	} {
+		args := []string{"--to-ollama", test.name, filepath.Join(dir, test.model)}
+		if test.mmproj != "" {
+			args = append(args, "--mmproj", test.mmproj)
 		}
-		if r := exportedTo(t, args...); len(r.Files) != n {
-			t.Errorf("%s: %+v", name, r)
+		if r := exportedTo(t, args...); len(r.Files) != test.files || !strings.HasPrefix(r.Note, test.note) || test.note == "" && r.Note != "" {
+			t.Errorf("%s: %+v", test.name, r)
 		}
 	}
 }
@@ -459,6 +474,11 @@ func TestToHFCacheFromHub(t *testing.T) {
 	}
 	h.Commit("acme/gguf", map[string][]byte{"m.gguf": testclient.Unpack(t, wholeHF+"qwen2.q4_0.gguf.gz")})
 	failsWith(t, 1, []string{"export", "--to-hf-cache", "hf:acme/gguf"}, "it has GGUF files", "--as ORG/NAME")
+	ollamaStoreOf(t, false)
+	if r := exportedTo(t, "--to-ollama", "remote", "hf:acme/gguf"); r.Files[0].How != stores.Written || r.Unverified != nil {
+		t.Errorf("%+v", r)
+	}
+	succeeds(t, "verify", "ollama:remote")
 	if r := exportedTo(t, "--to-hf-cache", "--as", "acme/made", "hf:acme/gguf"); r.Name != "hf:acme/made" || r.Unverified != nil {
 		t.Errorf("%+v", r)
 	}

@@ -116,7 +116,7 @@ var flagTable = []flagRow{
 	// of all that print JSON
 	{"info", "json", "", nil, "print a JSON object; with --architectures an array of objects: class, architecture, made, reasons"},
 	{"ls", "json", "", nil, "print a JSON array of objects: path, bytes, dtype, shape, link"},
-	{"export", "json", "", nil, "print a JSON object: directory, files, bytes, written, links, unverified; with --to-...: store, name, path, files, template, unverified"},
+	{"export", "json", "", nil, "print a JSON object: directory, files, bytes, written, links, unverified; with --to-...: store, name, path, files, template, note, unverified"},
 	{"verify", "json", "", nil, "print a JSON object: files, tensors, bytes, findings, overflows, notes, complete"},
 	{"diff", "json", "", nil, "print a JSON object: equal, summary, config, notes, tensors (all of them)"},
 	{"stat", "json", "", nil, "print a JSON array of objects; one for a NAME has its histogram"},

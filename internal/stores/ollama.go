@@ -103,8 +103,14 @@ func Ollama(ctx context.Context, dir string, n ollama.Name, files []export.File,
 		return nil, err
 	}
 	r := &Report{Path: filepath.Join(dir, filepath.FromSlash(n.Manifest())), Chat: created.Chat}
-	// No name with fewer parts is one of a manifest.
-	if err := s.publish(filepath.Join(dir, "manifests", ".tensorfs"), r.Path, created.Manifest, o.Force); err != nil {
+	manifests, temporary := filepath.Join(dir, "manifests"), filepath.Join(s.dir, "manifest")
+	if err := makeDirs(manifests); err != nil {
+		return nil, err
+	}
+	if !sameDisk(manifests, s.dir) { // no path with fewer parts is one of a manifest
+		temporary = filepath.Join(manifests, ".tensorfs")
+	}
+	if err := s.publish(temporary, r.Path, created.Manifest, o.Force); err != nil {
 		return nil, err
 	}
 	// Ollama removes blobs without a manifest when it starts, so it may have removed these.

@@ -244,7 +244,7 @@ func TestOwner(t *testing.T) {
 func TestBlobsElsewhere(t *testing.T) {
 	m := model(t)
 	dir, blobs := beside(m), t.TempDir()
-	if err := errors.Join(os.Mkdir(dir, 0o755), os.Symlink(blobs, filepath.Join(dir, "blobs"))); err != nil {
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.Symlink(blobs, filepath.Join(dir, "blobs")), os.Symlink(t.TempDir(), filepath.Join(dir, "manifests"))); err != nil {
 		t.Fatal(err)
 	}
 	toOllama(t, dir, m, "m", Options{})
@@ -272,6 +272,23 @@ func TestStageBusy(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.close(nil)
+}
+
+// A store that is there is taken before one that would be made.
+func TestOllamaDir(t *testing.T) {
+	home, named := t.TempDir(), filepath.Join(t.TempDir(), "none")
+	t.Setenv("HOME", home)
+	t.Setenv("OLLAMA_MODELS", "")
+	if err := os.MkdirAll(filepath.Join(home, ".ollama/models"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if dir, err := OllamaDir(); err != nil || dir != filepath.Join(home, ".ollama/models") {
+		t.Error(dir, err)
+	}
+	t.Setenv("OLLAMA_MODELS", named)
+	if dir, err := OllamaDir(); err != nil || dir != named {
+		t.Error(dir, err)
+	}
 }
 
 func TestCommitOf(t *testing.T) {

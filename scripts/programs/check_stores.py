@@ -223,9 +223,9 @@ def check_cache(work: Path) -> dict[str, Callable[[], None]]:
 
 def report(program: str, name: str, source: str, checks: dict[str, Callable[[], None]]) -> None:
     only = [part for part in os.environ.get("ONLY", "").split("/") if part]
-    if [name, "store", source, program][: len(only)] != only:
+    if [name, "out", source, program][: len(only)] != only:
         return
-    case = common.Case(name, "store", source, TESTDATA, TESTDATA)
+    case = common.Case(name, "out", source, TESTDATA, TESTDATA)
     common.run(case, program, checks, TESTDATA / SMALL)
 
 
@@ -236,7 +236,7 @@ def main() -> None:
         if program != "ollama":
             report(program, "qwen2", "hub", check_cache(work))
         elif not Path(OLLAMA).exists():
-            common.tell("all", "store", "hf", program, skipped="Ollama was not built: setup said why")
+            common.tell("all", "out", "hf", program, skipped="Ollama was not built: setup said why")
         else:
             with ollama_server(work) as env:
                 for model, flags in MODELS:

@@ -281,7 +281,7 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="MODEL/FORM/SOURCE/PROGRAM", help="such a case, or the first parts of one")
     parser.add_argument("--keep", action="store_true", help="leave the models, and print where they are")
     options = parser.parse_args()
-    stores = options.only.split("/")[1:2] == ["store"]  # of check_stores.py, which makes what it needs
+    stores = options.only.split("/")[1:2] == ["out"]  # of check_stores.py, which makes what it needs
     if options.only and not stores and (name := options.only.split("/")[0]) not in RECIPES and not (ARCHITECTURES / name / "config.json").exists():
         with zipfile.ZipFile(PACKED) as files:
             if f"{name}/config.json" not in files.namelist():
