@@ -131,6 +131,7 @@ func (o *exportOptions) toStore(cmd *cobra.Command, store int, args []string) er
 		Export: export.Options{Facts: facts, Jobs: o.jobs, Never: never, Check: t.Model.Check, Progress: draw("export"), Free: o.free},
 		Force:  o.force, Copy: o.to.copy, Hashing: draw("hash"),
 		Confirm: func(ctx context.Context) (err error) { left, err = confirm(ctx, t.Model); return err },
+		Wrong:   func() bool { return o.remote.wrong() != nil },
 	}
 	report, err := toStores[store].write(s, ctx)
 	for _, b := range bars {
@@ -248,6 +249,9 @@ func (s *toStore) files(kind string) ([]export.File, error) {
 		if files.Reason != "" {
 			return nil, errors.New(kind + "/ has no files: " + tensorfs.OneLine(files.Reason))
 		}
+		if why := files.Left[whole.Vision]; why != "" {
+			s.note = "without its vision tower: " + tensorfs.OneLine(why)
+		}
 		var list []export.File
 		for _, f := range files.List {
 			list = append(list, export.File{Path: f.Path, Data: f.Data})
@@ -270,6 +274,7 @@ func (s *toStore) gguf() ([]export.File, error) {
 		return files, nil
 	}
 	if d, err := m.File(ollama.Projector); err == nil && m.Format == "ollama" && s.o.mmproj == "" {
+		s.note = ""
 		return append(files, export.File{Path: towerFile, Data: d}), nil
 	}
 	t := &towers{flags: &s.o.modelFlags}
@@ -295,6 +300,7 @@ func (s *toStore) gguf() ([]export.File, error) {
 		}
 		s.options.Export.Facts = append(s.options.Export.Facts, export.Fact{What: "vision tower", Is: state})
 	}
+	s.note = ""
 	return append(files, export.File{Path: towerFile, Data: d}), nil
 }
 

@@ -23,7 +23,10 @@ type Options struct {
 	Copy   bool           // no file of the model gets another name; clones are copies too
 	// Confirm is asked before another program may find what was written; nil for nothing to ask.
 	Confirm func(ctx context.Context) error
-	least   int64 // how large a file is that may be linked, for tests; minLink where it is zero
+	// Wrong reports whether bytes of the model proved to be wrong, so that none that were
+	// written are kept; nil for never.
+	Wrong func() bool
+	least int64 // how large a file is that may be linked, for tests; minLink where it is zero
 	// Hashing is called when it is known how many bytes are to be hashed; nil for nobody who asks.
 	Hashing func(total int64) func(n int64)
 }
@@ -59,8 +62,9 @@ var ErrExists = errors.New("exists already")
 // stage is a directory of our own where files are until they get their names.
 type stage struct {
 	Options
-	dir  string
-	lock *os.File
+	dir        string
+	lock       *os.File
+	distrusted bool // the bytes are not what they should be
 }
 
 // openStage opens the directory of that name and locks it.
@@ -87,7 +91,7 @@ func openStage(dir string, o Options) (*stage, error) {
 			return nil, err
 		}
 		if st, err := os.Lstat(dir); err == nil && os.SameFile(st, mine) {
-			return &stage{o, dir, f}, nil
+			return &stage{Options: o, dir: dir, lock: f}, nil
 		}
 		f.Close() // who had the lock removed it
 	}
@@ -95,7 +99,7 @@ func openStage(dir string, o Options) (*stage, error) {
 
 // close ends the work. What was done is left to the same command, unless that is refused.
 func (s *stage) close(err error) {
-	if errors.Is(err, ErrExists) {
+	if errors.Is(err, ErrExists) || s.distrusted || err != nil && s.Wrong != nil && s.Wrong() {
 		os.RemoveAll(s.dir)
 	}
 	os.Remove(s.dir) // where nothing is in it
@@ -193,7 +197,10 @@ func (s *stage) write(ctx context.Context, files []export.File, there func(size 
 		}
 	}
 	if s.Confirm != nil {
-		return list, s.Confirm(ctx)
+		if err := s.Confirm(ctx); err != nil {
+			s.distrusted = ctx.Err() == nil
+			return nil, err
+		}
 	}
 	return list, nil
 }

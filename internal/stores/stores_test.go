@@ -153,8 +153,8 @@ func TestPruned(t *testing.T) {
 	}
 }
 
-// What is wrong with the bytes is found before another program sees the model, and the
-// stage is left for the same command.
+// What is wrong with the bytes is found before another program sees the model, and none of
+// them are kept.
 func TestConfirm(t *testing.T) {
 	m := model(t)
 	wrong := errors.New("wrong bytes")
@@ -162,7 +162,7 @@ func TestConfirm(t *testing.T) {
 	if !errors.Is(err, wrong) {
 		t.Error(err)
 	}
-	for _, below := range []string{"blobs/*", "manifests/*"} {
+	for _, below := range []string{"blobs/*", "manifests/*", ".tensorfs*"} {
 		if list, err := filepath.Glob(filepath.Join(beside(m), below)); err != nil || len(list) > 0 {
 			t.Errorf("%q, %v", list, err)
 		}
@@ -178,18 +178,24 @@ func TestLeftLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, _ := os.ReadFile(m.Path())
-	stop := errors.New("stop")
-	o := Options{least: 1, Export: export.Options{Never: []os.FileInfo{own}}, Confirm: func(context.Context) error { return stop }}
-	for _, o.Copy = range []bool{false, true} {
-		if _, err := Ollama(t.Context(), beside(m), name(t, "m"), []export.File{{Path: "model.gguf", Data: m}}, Parent{}, o); !errors.Is(err, stop) {
+	o := Options{least: 1, Export: export.Options{Never: []os.FileInfo{own}}}
+	interrupted := func(o Options) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		o.Confirm = func(context.Context) error { cancel(); return ctx.Err() }
+		if _, err := Ollama(ctx, beside(m), name(t, "m"), []export.File{{Path: "model.gguf", Data: m}}, Parent{}, o); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
+		if list, err := filepath.Glob(filepath.Join(beside(m), ".tensorfs*/model.gguf")); err != nil || len(list) != 1 {
+			t.Fatalf("%q, %v", list, err)
+		}
+	}
+	for _, o.Copy = range []bool{false, true} {
+		interrupted(o)
 	}
 	other := testmodel.GGUF{Meta: []tensorfs.Meta{{Key: "general.architecture", Value: "other"}}}.Bytes()
-	o.Confirm, o.Copy, o.Export.Facts = nil, false, []export.Fact{{What: "flags", Is: "others"}}
-	if _, err := Ollama(t.Context(), beside(m), name(t, "m"), []export.File{{Path: "model.gguf", Data: m}}, Parent{}, Options{least: 1, Export: o.Export, Confirm: func(context.Context) error { return stop }}); !errors.Is(err, stop) {
-		t.Fatal(err)
-	}
+	o.Copy, o.Export.Facts = false, []export.Fact{{What: "flags", Is: "others"}}
+	interrupted(o)
 	o.Export.Facts = nil
 	r, err := Ollama(t.Context(), beside(m), name(t, "m"), []export.File{{Path: "model.gguf", Data: tensorfs.Bytes(other)}}, Parent{}, o)
 	if err != nil {
