@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -19,7 +17,6 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/internal/stores"
 	"github.com/tensorfs/tensorfs/views/tree"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 // exportTo is what flags say of the store of another program.
@@ -130,8 +127,11 @@ func (o *exportOptions) toStore(cmd *cobra.Command, store int, args []string) er
 	s.options = stores.Options{
 		Export: export.Options{Facts: facts, Jobs: o.jobs, Never: never, Check: t.Model.Check, Progress: draw("export"), Free: o.free},
 		Force:  o.force, Copy: o.to.copy, Hashing: draw("hash"),
-		Confirm: func(ctx context.Context) (err error) { left, err = confirm(ctx, t.Model); return err },
-		Wrong:   func() bool { return o.remote.wrong() != nil },
+		Confirm: func(ctx context.Context, digests []string) (err error) {
+			left, err = confirmFiles(ctx, t.Model, digests)
+			return err
+		},
+		Wrong: func() bool { return o.remote.wrong() != nil },
 	}
 	report, err := toStores[store].write(s, ctx)
 	for _, b := range bars {
@@ -141,6 +141,24 @@ func (o *exportOptions) toStore(cmd *cobra.Command, store int, args []string) er
 		return s.failed(ctx, err)
 	}
 	return s.print(cmd, report, left)
+}
+
+// confirmFiles is confirm for files that were hashed on their way: what has the digest of a
+// file of the model is that file, also where the cache is too small to have all of it.
+func confirmFiles(ctx context.Context, m *tensorfs.Model, digests []string) (*unverified, error) {
+	left, err := confirm(ctx, m)
+	if left == nil || err != nil {
+		return nil, err
+	}
+	for _, s := range m.Sources {
+		if want, u := unverifiedSource(m, s.Name); want != "" && slices.Contains(digests, string(want)) {
+			left.Files, left.Here, left.Bytes = left.Files-u.Files, left.Here-u.Here, left.Bytes-u.Bytes
+		}
+	}
+	if left.Files == 0 {
+		return nil, nil
+	}
+	return left, nil
 }
 
 // failed says what to do about an error.
@@ -237,211 +255,4 @@ func (s *toStore) nameHFCache() (err error) {
 	s.name = hub.Prefix + as
 	s.dir, err = source.HuggingFaceCache()
 	return err
-}
-
-// files are those of a directory of whole models.
-func (s *toStore) files(kind string) ([]export.File, error) {
-	for _, w := range s.tree.Whole {
-		if w.Name != kind {
-			continue
-		}
-		files := w.Files()
-		if files.Reason != "" {
-			return nil, errors.New(kind + "/ has no files: " + tensorfs.OneLine(files.Reason))
-		}
-		if why := files.Left[whole.Vision]; why != "" {
-			s.note = "without its vision tower: " + tensorfs.OneLine(why)
-		}
-		var list []export.File
-		for _, f := range files.List {
-			list = append(list, export.File{Path: f.Path, Data: f.Data})
-		}
-		return list, nil
-	}
-	return nil, fmt.Errorf("the tree has no %s/", kind)
-}
-
-// gguf returns the files of gguf/, the language model first and then its vision tower, which
-// stands beside some models and is not in gguf/: it is called as if it were.
-func (s *toStore) gguf() ([]export.File, error) {
-	files, err := s.files("gguf")
-	if err != nil {
-		return nil, err
-	}
-	slices.SortStableFunc(files, languageFirst)
-	m := s.tree.Model
-	if len(files) > 1 || m.Layout != "gguf" {
-		return files, nil
-	}
-	if d, err := m.File(ollama.Projector); err == nil && m.Format == "ollama" && s.o.mmproj == "" {
-		s.note = ""
-		return append(files, export.File{Path: towerFile, Data: d}), nil
-	}
-	t := &towers{flags: &s.o.modelFlags}
-	m.Own(t)
-	tower, _, err := t.find(m)
-	switch {
-	case errors.Is(err, whole.ErrNoTower):
-		return files, nil
-	case err != nil || tower == nil:
-		return files, err
-	case s.o.mmproj == "" && !towerFits(m, tower):
-		s.note = fmt.Sprintf("without %s, whose width is not the model's (--mmproj takes it all the same)", tensorfs.Printable(filepath.Base(tower.Path)))
-		return files, nil
-	}
-	d, err := tower.File(tower.Sources[0].Name)
-	if err != nil {
-		return nil, err
-	}
-	if f, ok := d.(interface{ Descriptor() int }); ok { // the model's facts do not have it
-		state, err := stateOf(f.Descriptor())
-		if err != nil {
-			return nil, err
-		}
-		s.options.Export.Facts = append(s.options.Export.Facts, export.Fact{What: "vision tower", Is: state})
-	}
-	s.note = ""
-	return append(files, export.File{Path: towerFile, Data: d}), nil
-}
-
-const (
-	languageFile = "model.gguf"
-	towerFile    = "mmproj.gguf"
-)
-
-// towerFits reports whether a vision tower that stands beside a model may be the model's: it
-// ends in the width of the embeddings.
-func towerFits(m, tower *tensorfs.Model) bool {
-	width := int64(-1)
-	for _, meta := range m.Metadata {
-		if n, ok := meta.Value.(uint32); ok && strings.HasSuffix(meta.Key, ".embedding_length") {
-			width = int64(n)
-			break
-		}
-	}
-	for _, meta := range tower.Metadata {
-		if n, ok := meta.Value.(uint32); ok && strings.HasSuffix(meta.Key, ".projection_dim") && int64(n) == width {
-			return true
-		}
-	}
-	return slices.ContainsFunc(tower.Tensors, func(t tensorfs.Tensor) bool { // old files say another width
-		return (strings.HasPrefix(t.Source, "mm.") || strings.HasPrefix(t.Source, "resampler.")) && slices.Contains(t.Shape, width)
-	})
-}
-
-// languageFirst orders the files of gguf/.
-func languageFirst(a, b export.File) int {
-	rank := func(f export.File) int {
-		if f.Path == languageFile {
-			return 0
-		}
-		return 1
-	}
-	return rank(a) - rank(b)
-}
-
-// ollama writes gguf/ into Ollama's store. What another model of Ollama has beside it, the
-// new one has too.
-func (s *toStore) ollama(ctx context.Context) (*stores.Report, error) {
-	n, err := ollama.ParseName(strings.TrimPrefix(s.name, ollama.Prefix))
-	if err != nil {
-		return nil, err
-	}
-	files, err := s.gguf()
-	if err != nil {
-		return nil, err
-	}
-	parent := stores.Parent{Kinds: map[string]string{towerFile: "projector"}}
-	if m := s.tree.Model; m.Format == "ollama" {
-		parent.Name = strings.TrimPrefix(m.Name, ollama.Prefix)
-		if parent.Layers, parent.Config, err = ollama.KeptLayers(m, parent.Name); err != nil {
-			return nil, err
-		}
-		for _, w := range ollama.OtherWeights(m) {
-			d, err := m.File(w.Name)
-			if err != nil {
-				return nil, err
-			}
-			files = append(files, export.File{Path: w.Name, Data: d})
-			parent.Kinds[w.Name] = w.Kind
-		}
-	}
-	return stores.Ollama(ctx, s.dir, n, files, parent, s.options)
-}
-
-// lmstudio writes gguf/ into LM Studio's folder. The language model comes last: LM Studio is
-// not to see it without its tower.
-func (s *toStore) lmstudio(ctx context.Context) (*stores.Report, error) {
-	files, err := s.gguf()
-	if err != nil {
-		return nil, err
-	}
-	base := s.name[strings.IndexByte(s.name, '/')+1:]
-	switch preset, m := s.o.quantise.preset, s.tree.Model; { // LM Studio takes the type from the name
-	case preset != "":
-		base += "-" + strings.ToUpper(preset)
-	case m.Format == "gguf" && len(m.Sources) == 1:
-		base = strings.TrimSuffix(path.Base(m.Sources[0].Name), ".gguf")
-	}
-	for i := range files {
-		switch f := &files[i]; f.Path {
-		case languageFile:
-			f.Path = base + ".gguf"
-		default:
-			f.Path = strings.TrimSuffix(f.Path, ".gguf") + "-" + base + ".gguf"
-		}
-	}
-	slices.Reverse(files)
-	return stores.LMStudio(ctx, s.dir, s.name, files, s.options)
-}
-
-// hfCache writes hf/ into the Hugging Face cache.
-func (s *toStore) hfCache(ctx context.Context) (*stores.Report, error) {
-	files, err := s.files("hf")
-	if err != nil {
-		return nil, err
-	}
-	return stores.HuggingFace(ctx, s.dir, s.o.to.as, files, s.options)
-}
-
-// publisherOf is PUBLISHER/NAME of a model in LM Studio, of its name.
-func publisherOf(model string) string {
-	if text, ok := strings.CutPrefix(model, hub.Prefix); ok {
-		if n, err := hub.ParseName(text); err == nil && stores.IsRepository(n.Repository) {
-			return n.Repository
-		}
-	}
-	if text, ok := strings.CutPrefix(model, ollama.Prefix); ok {
-		if n, err := ollama.ParseName(text); err == nil {
-			publisher := n.Namespace
-			if short := n.String(); !strings.Contains(short, "/") {
-				publisher = "ollama"
-			}
-			name := n.Model
-			if n.Tag != "latest" {
-				name += "-" + n.Tag
-			}
-			return publisher + "/" + name
-		}
-	}
-	if abs, err := filepath.Abs(model); err == nil {
-		model = abs
-	}
-	base := filepath.Base(model)
-	for _, suffix := range []string{".gguf", ".safetensors"} {
-		base = strings.TrimSuffix(base, suffix)
-	}
-	if !tensorfs.ValidName(base) || base[0] == '.' || base == "/" {
-		base = "model"
-	}
-	return "local/" + base
-}
-
-// hubToCache puts a repository of the Hub into the Hugging Face cache as it is, with its own
-// commit: what fetch does.
-func (o *exportOptions) hubToCache(cmd *cobra.Command, model string) error {
-	if w := o.tree.Whole; w.Dequantise {
-		return usageError{errors.New("--dequantise makes another model of it: name that with --as ORG/NAME")}
-	}
-	return o.fetch(cmd, model, o.json, true)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -19,10 +18,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/internal/stores"
-	"github.com/tensorfs/tensorfs/internal/testing/testclient"
-	"github.com/tensorfs/tensorfs/internal/testing/testhub"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
@@ -350,136 +346,4 @@ func TestToOllamaAtOnce(t *testing.T) {
 		succeeds(t, "verify", "ollama:"+name)
 	}
 	tidy(t, store)
-}
-
-// LM Studio has the file two levels down, under a name that says its type, and the tower
-// beside it.
-func TestToLMStudio(t *testing.T) {
-	apart(t)
-	models := filepath.Join(os.Getenv("HOME"), ".lmstudio/models")
-	vl := "../../testdata/architectures/gemma3-vl"
-	for _, test := range []struct {
-		args []string
-		want string
-		from string
-	}{
-		{[]string{"--to-lmstudio", q8}, "local/llama-xs.q8_0/llama-xs.q8_0.gguf", "gguf/model.gguf"},
-		{[]string{"--to-lmstudio=acme/vl", "--gguf-type", "q8_0", vl}, "acme/vl/vl-Q8_0.gguf", "gguf/model.gguf"},
-		{[]string{"--to-lmstudio=acme/vl2", vl}, "acme/vl2/mmproj-vl2.gguf", "gguf/mmproj.gguf"},
-		{[]string{"--to-lmstudio", "--as", "acme/x", q8}, "acme/x/llama-xs.q8_0.gguf", "gguf/model.gguf"},
-	} {
-		r := exportedTo(t, test.args...)
-		_, flags, _ := strings.Cut(strings.Join(test.args[:len(test.args)-1], " "), "--gguf-type")
-		cat := []string{"cat", test.args[len(test.args)-1], test.from}
-		if flags != "" {
-			cat = append(cat, "--gguf-type", strings.TrimSpace(flags))
-		}
-		if b, err := os.ReadFile(filepath.Join(models, test.want)); err != nil || string(b) != succeeds(t, cat...) {
-			t.Errorf("%q: %d bytes, %v, %+v", test.args, len(b), err, r)
-		}
-	}
-	tidy(t, models)
-	for _, r := range [][2]string{{"hf:acme/tiny:Q4_K_M", "acme/tiny"}, {"ollama:gemma3", "ollama/gemma3"}, {"ollama:mike/x:4b", "mike/x-4b"}, {"/m/Qwen2.5-7B", "local/Qwen2.5-7B"}, {"/", "local/model"}} {
-		if got := publisherOf(r[0]); got != r[1] {
-			t.Errorf("%s is %s", r[0], got)
-		}
-	}
-	if r := exportedTo(t, "--to-lmstudio", q8); r.Files[0].How != stores.There {
-		t.Errorf("%+v", r)
-	}
-	other := filepath.Join(t.TempDir(), "llama-xs.q8_0.gguf")
-	b, err := os.ReadFile("../../testdata/gguf/llama-xs.f16.gguf")
-	must(t, err)
-	must(t, os.WriteFile(other, b, 0o600))
-	failsWith(t, 1, []string{"export", "--to-lmstudio", other}, "exists already, with other bytes", "--force")
-	exportedTo(t, "--force", "--to-lmstudio", other)
-	// Its settings may name another folder.
-	other = t.TempDir()
-	must(t, os.WriteFile(filepath.Join(models, "../settings.json"), fmt.Appendf(nil, `{"downloadsFolder":%q}`, other), 0o600))
-	if r := exportedTo(t, "--to-lmstudio", q8); r.Store != other {
-		t.Errorf("%+v", r)
-	}
-}
-
-// A model in the Hugging Face cache is hf/ of it, under a commit that follows from its files.
-func TestToHFCache(t *testing.T) {
-	apart(t)
-	cache := filepath.Join(os.Getenv("HOME"), ".cache/huggingface/hub")
-	model := unpackedModel(t, "qwen2.q4_0")
-	r := exportedTo(t, "--to-hf-cache", "--as", "acme/tiny", model)
-	commit := filepath.Base(r.Path)
-	var lines []string
-	for _, path := range strings.Fields(succeeds(t, "ls", model, "hf/*")) {
-		name := strings.TrimPrefix(path, "hf/")
-		if name == "tensorfs.json" {
-			continue
-		}
-		want := succeeds(t, "cat", model, path)
-		sum := fmt.Sprintf("%x", sha256.Sum256([]byte(want)))
-		lines = append(lines, sum+"  "+name+"\n")
-		at := filepath.Join(r.Path, name)
-		if to, err := os.Readlink(at); err != nil || to != "../../blobs/"+sum {
-			t.Errorf("%s leads to %q, %v", name, to, err)
-		}
-		if b, err := os.ReadFile(at); err != nil || string(b) != want {
-			t.Errorf("%s: %d bytes, %v", name, len(b), err)
-		}
-	}
-	slices.SortFunc(lines, func(a, b string) int { return strings.Compare(a[64:], b[64:]) })
-	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(lines, "")))); commit != sum[:40] || len(lines) < 4 || len(r.Files) != len(lines) {
-		t.Errorf("the commit is %s, not %s, of %q", commit, sum[:40], lines)
-	}
-	folder := filepath.Join(cache, "models--acme--tiny")
-	if b, err := os.ReadFile(filepath.Join(folder, "refs/main")); err != nil || string(b) != commit || r.Path != filepath.Join(folder, "snapshots", commit) {
-		t.Errorf("%q, %v, %+v", b, err, r)
-	}
-	tidy(t, cache)
-	if out := succeeds(t, "info", "--offline", "hf:acme/tiny"); !strings.Contains(out, "qwen2") {
-		t.Error(out)
-	}
-	failsWith(t, 1, []string{"export", "--to-hf-cache", "--as", "acme/tiny", q8}, "exists already", commit, "--force")
-	must(t, os.WriteFile(filepath.Join(folder, "blobs", lines[0][:64]), []byte("other"), 0o644))
-	if again := exportedTo(t, "--force", "--to-hf-cache", "--as", "acme/tiny", model); again.Path != r.Path {
-		t.Errorf("%+v", again)
-	}
-	succeeds(t, "verify", "hf:acme/tiny")
-	other := exportedTo(t, "--force", "--to-hf-cache", "--as", "acme/tiny", "../../testdata/whole-gguf/qwen3")
-	if b, err := os.ReadFile(filepath.Join(folder, "refs/main")); err != nil || string(b) != filepath.Base(other.Path) || string(b) == commit {
-		t.Errorf("%q, %v", b, err)
-	}
-}
-
-// A repository of the Hub comes as it is, with its own commit.
-func TestToHFCacheFromHub(t *testing.T) {
-	apart(t)
-	h := testhub.NewHub(t)
-	t.Setenv("HF_ENDPOINT", h.URL)
-	files := map[string][]byte{}
-	const dir = "../../testdata/whole-gguf/qwen2"
-	list, err := os.ReadDir(dir)
-	must(t, err)
-	for _, e := range list {
-		if e.Type().IsRegular() {
-			files[e.Name()], err = os.ReadFile(filepath.Join(dir, e.Name()))
-			must(t, err)
-		}
-	}
-	commit := h.Commit("acme/tiny", files)
-	succeeds(t, "export", "--to-hf-cache", hub.Prefix+"acme/tiny")
-	snapshot := filepath.Join(os.Getenv("HOME"), ".cache/huggingface/hub/models--acme--tiny/snapshots", commit)
-	for name, want := range files {
-		if got, err := os.ReadFile(filepath.Join(snapshot, name)); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s: %d bytes, %v", name, len(got), err)
-		}
-	}
-	h.Commit("acme/gguf", map[string][]byte{"m.gguf": testclient.Unpack(t, wholeHF+"qwen2.q4_0.gguf.gz")})
-	failsWith(t, 1, []string{"export", "--to-hf-cache", "hf:acme/gguf"}, "it has GGUF files", "--as ORG/NAME")
-	ollamaStoreOf(t, false)
-	if r := exportedTo(t, "--to-ollama", "remote", "hf:acme/gguf"); r.Files[0].How != stores.Written || r.Unverified != nil {
-		t.Errorf("%+v", r)
-	}
-	succeeds(t, "verify", "ollama:remote")
-	if r := exportedTo(t, "--to-hf-cache", "--as", "acme/made", "hf:acme/gguf"); r.Name != "hf:acme/made" || r.Unverified != nil {
-		t.Errorf("%+v", r)
-	}
 }

@@ -21,8 +21,9 @@ type Options struct {
 	Export export.Options // of the files; what is refused there is replaced here, because only this package's own files are
 	Force  bool           // replace a model of the name, and files with other bytes
 	Copy   bool           // no file of the model gets another name; clones are copies too
-	// Confirm is asked before another program may find what was written; nil for nothing to ask.
-	Confirm func(ctx context.Context) error
+	// Confirm is asked before another program may find what was written, with the digests of the
+	// files (sha256:HEX); nil for nothing to ask.
+	Confirm func(ctx context.Context, digests []string) error
 	// Wrong reports whether bytes of the model proved to be wrong, so that none that were
 	// written are kept; nil for never.
 	Wrong func() bool
@@ -197,7 +198,11 @@ func (s *stage) write(ctx context.Context, files []export.File, there func(size 
 		}
 	}
 	if s.Confirm != nil {
-		if err := s.Confirm(ctx); err != nil {
+		digests := make([]string, len(list))
+		for i := range list {
+			digests[i] = list[i].digest()
+		}
+		if err := s.Confirm(ctx, digests); err != nil {
 			s.distrusted = ctx.Err() == nil
 			return nil, err
 		}

@@ -119,7 +119,7 @@ func TestPruned(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		prune := func(context.Context) error {
+		prune := func(context.Context, []string) error {
 			if there { // what was found there goes before anything is placed
 				return os.RemoveAll(filepath.Join(dir, "blobs"))
 			}
@@ -158,7 +158,7 @@ func TestPruned(t *testing.T) {
 func TestConfirm(t *testing.T) {
 	m := model(t)
 	wrong := errors.New("wrong bytes")
-	_, err := Ollama(t.Context(), beside(m), name(t, "m"), []export.File{{Path: "model.gguf", Data: m}}, Parent{}, Options{Confirm: func(context.Context) error { return wrong }})
+	_, err := Ollama(t.Context(), beside(m), name(t, "m"), []export.File{{Path: "model.gguf", Data: m}}, Parent{}, Options{Confirm: func(context.Context, []string) error { return wrong }})
 	if !errors.Is(err, wrong) {
 		t.Error(err)
 	}
@@ -182,7 +182,7 @@ func TestLeftLink(t *testing.T) {
 	interrupted := func(o Options) {
 		t.Helper()
 		ctx, cancel := context.WithCancel(t.Context())
-		o.Confirm = func(context.Context) error { cancel(); return ctx.Err() }
+		o.Confirm = func(context.Context, []string) error { cancel(); return ctx.Err() }
 		if _, err := Ollama(ctx, beside(m), name(t, "m"), []export.File{{Path: "model.gguf", Data: m}}, Parent{}, o); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
