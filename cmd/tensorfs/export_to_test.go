@@ -329,10 +329,14 @@ func TestToOllamaAtOnce(t *testing.T) {
 			if i%2 == 0 {
 				name = fmt.Sprintf("own%d", i)
 			}
-			if code, _, stderr := command("export", "--to-ollama", name, "--gguf-type", "q8_0", "../../testdata/whole-gguf/qwen2"); code != 0 {
+			c := exec.Command(os.Args[0], "export", "--to-ollama", name, "--gguf-type", "q8_0", "../../testdata/whole-gguf/qwen2")
+			c.Env = append(os.Environ(), asProgram+"=1")
+			var stderr strings.Builder
+			c.Stderr = &stderr
+			if c.Run() != nil {
 				mu.Lock()
 				defer mu.Unlock()
-				failed = append(failed, name+": "+stderr)
+				failed = append(failed, name+": "+stderr.String())
 			}
 		})
 	}
