@@ -162,4 +162,10 @@ type Lazy struct {
 	Identity func() (id string, modified time.Time, err error)
 	// Open opens the tree. Nothing of it is used after the Closer was called.
 	Open func() (Dir, io.Closer, error)
+	// File says that a file is shown in place of the tree, which is a directory with that
+	// one file in it: opening it may take as long.
+	File bool
+	// Bytes returns how large the File is, where that is known without opening it; nil where
+	// it is not. Of any other its size is asked for once, when somebody wants to know it.
+	Bytes func() (int64, bool)
 }

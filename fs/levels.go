@@ -131,32 +131,58 @@ func (l *library) entry(node uint64) (e tensorfs.Entry, at string, ok bool) {
 	return e, at, err == nil
 }
 
-// out fills in the answer about an entry at a path. A tree that is gone has none.
-func (l *library) out(at string, e *tensorfs.Entry, out *fuse.EntryOut) bool {
+// out fills in the answer about an entry at a path. A tree that is gone has none: ENOENT.
+func (l *library) out(at string, e *tensorfs.Entry, out *fuse.EntryOut) fuse.Status {
 	*out = fuse.EntryOut{}
 	out.SetEntryTimeout(l.Fresh)
 	out.SetAttrTimeout(l.Fresh)
 	if e.Lazy != nil {
 		s, err := l.generation(at, e.Lazy)
 		if err != nil {
-			return false
+			return fuse.ENOENT
 		}
-		out.NodeId = s.root()
+		if s.file {
+			if st := l.sizeOf(s, e.Lazy); !st.Ok() {
+				return st
+			}
+		}
+		out.NodeId = s.node()
 		l.slotAttr(s, &out.Attr)
-		return true
+		return fuse.OK
 	}
 	out.NodeId = l.levels.id(at)
 	l.attr(at, e, &out.Attr)
-	return true
+	return fuse.OK
 }
 
-// slotAttr fills in the attributes of a tree's directory. It opens nothing. One link
-// is what file systems say that do not count: two would let find skip what is inside.
+// listed is out for a listing, which opens nothing to say how large files are.
+func (l *library) listed(at string, e *tensorfs.Entry, out *fuse.EntryOut) bool {
+	if e.Lazy != nil && e.Lazy.File {
+		known := e.Lazy.Bytes != nil
+		if known {
+			_, known = e.Lazy.Bytes()
+		}
+		if !known {
+			*out = fuse.EntryOut{}
+			return false
+		}
+	}
+	return l.out(at, e, out).Ok()
+}
+
+// slotAttr fills in the attributes of a tree's directory, or of the file in its place whose
+// size is known. It opens nothing. One link is what file systems say that do not count: two
+// would let find skip what is inside.
 func (l *library) slotAttr(s *slot, out *fuse.Attr) {
 	l.mu.Lock()
-	t := s.modTime
+	t, size := s.modTime, uint64(max(s.size, 0))
 	l.mu.Unlock()
-	l.fs.plainAttr(s.ino|fuse.FUSE_ROOT_ID, dirMode, t, out)
+	if !s.file {
+		l.fs.plainAttr(s.ino|fuse.FUSE_ROOT_ID, dirMode, t, out)
+		return
+	}
+	l.fs.plainAttr(s.ino|fileNode, fileMode, t, out)
+	out.Size, out.Blocks = size, blocks(size)*(block/512)
 }
 
 // attr fills in the attributes of a directory or file above the trees.
@@ -183,8 +209,8 @@ func (l *library) lookup(node uint64, name string, out *fuse.EntryOut) fuse.Stat
 	}
 	if i, ok := tensorfs.Lookup(d, name); ok {
 		e := d.Entry(i)
-		if l.out(path.Join(at, name), &e, out) {
-			return fuse.OK
+		if st := l.out(path.Join(at, name), &e, out); st != fuse.ENOENT {
+			return st
 		}
 	}
 	*out = fuse.EntryOut{}
@@ -195,7 +221,7 @@ func (l *library) lookup(node uint64, name string, out *fuse.EntryOut) fuse.Stat
 // getAttr returns the attributes of a node that the library answers for.
 func (l *library) getAttr(node uint64, out *fuse.AttrOut) fuse.Status {
 	out.SetTimeout(l.Fresh)
-	if !above(node) {
+	if !above(node) { // a tree's directory, or the file in its place
 		s := l.of(node)
 		if s == nil {
 			return fuse.Status(syscall.ESTALE)
@@ -250,7 +276,10 @@ func (l *library) list(in *fuse.ReadIn, add func(de fuse.DirEntry, fill func(*fu
 		e := d.Entry(int(off - 2))
 		below := path.Join(at, e.Name)
 		de := fuse.DirEntry{Name: e.Name, Mode: mode(&e), Ino: l.levels.ino(below), Off: off + 1}
-		if !add(de, func(out *fuse.EntryOut) bool { return l.out(below, &e, out) }) {
+		if e.Lazy != nil && e.Lazy.File {
+			de.Ino = l.levels.id(below)<<inoBits | fileNode
+		}
+		if !add(de, func(out *fuse.EntryOut) bool { return l.listed(below, &e, out) }) {
 			break
 		}
 	}

@@ -99,9 +99,9 @@ const (
 // mode returns the mode of an entry.
 func mode(e *tensorfs.Entry) uint32 {
 	switch {
-	case e.Dir != nil || e.Lazy != nil:
+	case e.Dir != nil || e.Lazy != nil && !e.Lazy.File:
 		return dirMode
-	case e.Data != nil:
+	case e.Data != nil || e.Lazy != nil:
 		return fileMode
 	}
 	return linkMode
@@ -179,7 +179,7 @@ func (f *rawFS) Forget(uint64, uint64) {}
 
 // GetAttr returns the attributes of a node.
 func (f *rawFS) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
-	if f.library != nil && f.library.answers(in.NodeId) {
+	if f.library != nil && (f.library.answers(in.NodeId) || f.library.sized(in.NodeId)) {
 		return f.library.getAttr(in.NodeId, out)
 	}
 	t, id, st := f.enter(in.NodeId)

@@ -74,7 +74,12 @@ type slot struct {
 	idle     *time.Timer // closes the tree
 	failed   time.Time   // when opening it failed last
 	problem  string      // that was logged
+	file     bool        // it is a file, the one in the tree
+	size     int64       // of the file; -1 while nobody knows it
 }
+
+// fileNode is the node of the one file of a tree that is shown as a file.
+const fileNode = firstNode
 
 // retryAfter is how long a tree that cannot be opened is left alone: a listing
 // asks for it several times.
@@ -102,6 +107,9 @@ func (l *library) generation(at string, t *tensorfs.Lazy) (*slot, error) {
 	number := uint64(len(l.slots) + 1)
 	switch s := l.current[at]; {
 	case s != nil && (s.identity == id && !s.stale || !s.used):
+		if s.identity != id {
+			s.size = -1
+		}
 		s.identity, s.modTime, s.stale = id, modified, false
 		return s, nil
 	case number == 1<<(64-slotBits):
@@ -109,7 +117,7 @@ func (l *library) generation(at string, t *tensorfs.Lazy) (*slot, error) {
 	case s != nil:
 		s.stale = true
 	}
-	s := &slot{number: number, path: at, ino: ino, identity: id, modTime: modified}
+	s := &slot{number: number, path: at, ino: ino, identity: id, modTime: modified, file: t.File, size: -1}
 	l.slots[number], l.current[at] = s, s
 	return s, nil
 }
@@ -123,6 +131,46 @@ func (l *library) of(node uint64) *slot {
 
 // root returns the node id of a slot's own directory.
 func (s *slot) root() uint64 { return s.number<<slotBits | fuse.FUSE_ROOT_ID }
+
+// node is the node id that a slot's name leads to.
+func (s *slot) node() uint64 {
+	if s.file {
+		return s.number<<slotBits | fileNode
+	}
+	return s.root()
+}
+
+// sizeOf makes the size of a file known: it opens the tree for it where nothing else says it.
+func (l *library) sizeOf(s *slot, t *tensorfs.Lazy) fuse.Status {
+	l.mu.Lock()
+	known := s.size >= 0
+	l.mu.Unlock()
+	if known {
+		return fuse.OK
+	}
+	if t.Bytes != nil {
+		if n, ok := t.Bytes(); ok {
+			l.mu.Lock()
+			s.size = n
+			l.mu.Unlock()
+			return fuse.OK
+		}
+	}
+	_, st := l.enter(s.node()) // which notes the size
+	if st.Ok() {
+		l.leave(s)
+	}
+	return st
+}
+
+// sized reports whether a node is a file whose size is known, so that no tree is opened for
+// its attributes.
+func (l *library) sized(node uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.slots[node>>slotBits]
+	return s != nil && s.file && s.size >= 0 && local(node) == fileNode
+}
 
 // enter opens the tree of a node, if it is not open, and keeps it open until leave.
 func (l *library) enter(node uint64) (*served, fuse.Status) {
@@ -193,6 +241,9 @@ func (l *library) openSlot(s *slot) (*served, fuse.Status) {
 	if err == nil {
 		s.identity, s.modTime, s.next, s.used = tree.identity, tree.modTime, tree.next, true
 		s.tree, s.last, s.problem = tree, time.Now(), ""
+		if e, ok := tree.entry(fileNode); s.file && ok {
+			s.size = e.Data.Size()
+		}
 		s.idle = time.AfterFunc(l.Idle, func() { l.closeIdle(s) })
 		l.open[s] = true
 		return tree, fuse.OK
@@ -220,6 +271,9 @@ func (l *library) same(s *slot, t *served) bool {
 // errReplaced says that a tree is gone, or another one.
 var errReplaced = errors.New("it was replaced or removed")
 
+// errNoFile says that a tree that is to be shown as a file is another one.
+var errNoFile = errors.New("internal error: it is not one file")
+
 // load opens what a slot's path leads to and numbers it.
 func (l *library) load(s *slot) (tree *served, err error) {
 	defer func() {
@@ -242,6 +296,11 @@ func (l *library) load(s *slot) (tree *served, err error) {
 	}
 	n, err := newNodes(dir)
 	again, _, gone := e.Lazy.Identity()
+	if err == nil && e.Lazy.File {
+		if file, ok := n.entry(fileNode); !ok || file.Data == nil || n.next != fileNode+1 {
+			err = errNoFile
+		}
+	}
 	switch {
 	case gone != nil || again != id:
 		err = errReplaced

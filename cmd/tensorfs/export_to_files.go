@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,26 +53,15 @@ func (s *toStore) gguf() ([]export.File, error) {
 	if len(files) > 1 || m.Layout != "gguf" {
 		return files, nil
 	}
-	if d, err := m.File(ollama.Projector); err == nil && m.Format == "ollama" && s.o.mmproj == "" {
-		s.note = ""
-		return append(files, export.File{Path: towerFile, Data: d}), nil
-	}
-	t := &towers{flags: &s.o.modelFlags}
-	m.Own(t)
-	tower, _, err := t.find(m)
-	switch {
-	case errors.Is(err, whole.ErrNoTower):
-		return files, nil
-	case err != nil || tower == nil:
-		return files, err
-	case s.o.mmproj == "" && !towerFits(m, tower):
-		s.note = fmt.Sprintf("without %s, whose width is not the model's (--mmproj takes it all the same)", tensorfs.Printable(filepath.Base(tower.Path)))
-		return files, nil
-	}
-	d, err := tower.File(tower.Sources[0].Name)
+	d, note, err := s.o.modelFlags.towerData(m)
 	if err != nil {
 		return nil, err
 	}
+	if d == nil {
+		s.note = cmp.Or(note, s.note)
+		return files, nil
+	}
+	s.note = ""
 	if f, ok := d.(interface{ Descriptor() int }); ok { // the model's facts do not have it
 		state, err := stateOf(f.Descriptor())
 		if err != nil {
@@ -79,7 +69,6 @@ func (s *toStore) gguf() ([]export.File, error) {
 		}
 		s.options.Export.Facts = append(s.options.Export.Facts, export.Fact{What: "vision tower", Is: state})
 	}
-	s.note = ""
 	return append(files, export.File{Path: towerFile, Data: d}), nil
 }
 

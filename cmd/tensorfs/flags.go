@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
@@ -75,6 +76,7 @@ var flagTable = []flagRow{
 	{"", "debug", "option fuse", nil, "log every request"},
 	{"", "nonempty", markOption, nil, "mount even if something is in MOUNTPOINT, and hide it"},
 	{"", "no-mkdir", markOption, nil, "fail if MOUNTPOINT does not exist, instead of making it"},
+	{"mount", "as", markOption, oneOf(library.Forms), "show libraries as a program wants to find models: `FORM` gguf (NAME.gguf: llama-server --models-dir), lmstudio or hf (ORG/NAME directories)"},
 	{"", "max-open", markOption, nil, "of a library, how many models may be open at a time"},
 	{"", "idle", markOption, nil, "of a library, how long a model stays open that nobody asks for"},
 	{"", "log", "linux option", completeLog, "where the server's messages go: syslog, journal or a `FILE` (default: syslog where there is one)"},

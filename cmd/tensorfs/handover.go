@@ -49,7 +49,7 @@ func (o *mountOptions) serverLine(command, kind, model, mountpoint string, extra
 	if len(extra) > 0 {
 		args = append(args, "-o", strings.Join(extra, ","))
 	}
-	args = append(args, publicName(model))
+	args = append(append(args, publicName(model)), o.library.more...)
 	if mountpoint != "" {
 		args = append(args, mountpoint)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/ollama"
 	"github.com/tensorfs/tensorfs/formats/pick"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/views/tree"
@@ -122,4 +124,26 @@ func towerBeside(m *tensorfs.Model, keepInside bool) (tower *tensorfs.Model, not
 	}
 	tower, err = formats.OpenFS(files, path.Join(folder, name))
 	return tower, tensorfs.Printable(name) + ", which is in the same folder (--mmproj none leaves it out)", err
+}
+
+// towerData returns the file of the vision tower that a model in GGUF's layout has, or that
+// stands beside it, which the model owns; nil without one, and then perhaps a note about one
+// that belongs to another model.
+func (f *modelFlags) towerData(m *tensorfs.Model) (_ tensorfs.Data, note string, err error) {
+	if d, err := m.File(ollama.Projector); err == nil && m.Format == "ollama" && f.mmproj == "" {
+		return d, "", nil
+	}
+	t := &towers{flags: f}
+	m.Own(t)
+	tower, _, err := t.find(m)
+	switch {
+	case errors.Is(err, whole.ErrNoTower):
+		return nil, "", nil
+	case err != nil || tower == nil:
+		return nil, "", err
+	case f.mmproj == "" && !towerFits(m, tower):
+		return nil, fmt.Sprintf("without %s, whose width is not the model's (--mmproj takes it all the same)", tensorfs.Printable(filepath.Base(tower.Path))), nil
+	}
+	d, err := tower.File(tower.Sources[0].Name)
+	return d, "", err
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,7 +15,9 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/internal/mounts"
+	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
@@ -42,10 +45,22 @@ type mountOptions struct {
 
 func (s system) mount() *cobra.Command {
 	o := &mountOptions{}
-	c := s.command("mount", between(1, 2), nil, o.run)
+	args := func(c *cobra.Command, args []string) error {
+		switch {
+		case o.library.as == "":
+			return between(1, 2)(c, args)
+		case !slices.Contains(library.Forms, o.library.as):
+			return fmt.Errorf("--as %s: want %s", tensorfs.Quote(o.library.as), near.Either(library.Forms))
+		}
+		return between(2, maxLibraries+1, "--as takes libraries, such as ollama:, hf:, lmstudio: and folders, and then the mount point")(c, args)
+	}
+	c := s.command("mount", args, nil, o.run)
 	o.define(s, c)
 	return c
 }
+
+// maxLibraries is how many one mount shows.
+const maxLibraries = 64
 
 // define adds the flags to a command.
 func (o *mountOptions) define(s system, c *cobra.Command) {
@@ -55,7 +70,7 @@ func (o *mountOptions) define(s system, c *cobra.Command) {
 	s.define(c, "mount", flags{
 		"backend": &o.backend, "foreground": &o.foreground, "option": &o.options, "allow-other": &o.allowOther,
 		"read-ahead": &o.readAhead, "no-passthrough": &o.noPass, "debug": &o.debug, "daemon": &o.daemon, "nonempty": &o.nonEmpty, "no-mkdir": &o.noMkdir,
-		"max-open": &o.library.maxOpen, "idle": &o.library.idle, "read-only": accepted, "verbose": accepted,
+		"max-open": &o.library.maxOpen, "idle": &o.library.idle, "as": &o.library.as, "read-only": accepted, "verbose": accepted,
 	})
 	o.defineShared(s, c)
 	o.set = c.Flags()
@@ -73,6 +88,15 @@ func (o *mountOptions) defineShared(s system, c *cobra.Command) {
 func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 	model, mountpoint := args[0], strings.Join(args[1:], "")
 	extra, err := o.takeOptions()
+	if err == nil && o.library.as != "" {
+		mountpoint = args[len(args)-1]
+		for _, name := range args[1 : len(args)-1] {
+			if name, err = absolute(name); err != nil {
+				break
+			}
+			o.library.more = append(o.library.more, name)
+		}
+	}
 	if err == nil {
 		err = o.checkBackend(extra)
 	}
@@ -82,8 +106,8 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	isName := formats.IsName(model)
-	if _, err := os.Lstat(model); err != nil && !isName { // it is said of the path as it was given
+	isName := namesLibrary(model)
+	if _, err := os.Lstat(model); err != nil && !isName && o.library.as == "" { // it is said of the path as it was given
 		if err := o.tryOpen(model); err != nil {
 			return err
 		}
@@ -117,7 +141,7 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 	if o.foreground || o.daemon {
 		return o.serve(cmd, model, mountpoint, extra)
 	}
-	if o.remote.download && isName { // while somebody looks at the terminal
+	if o.remote.download && isName && o.library.as == "" { // while somebody looks at the terminal
 		if err := o.tryOpen(model); err != nil {
 			return err
 		}
@@ -141,11 +165,14 @@ func (o *mountOptions) tryOpen(model string) error {
 // absolute makes the path of a model independent of the working directory, which the
 // server leaves.
 func absolute(model string) (string, error) {
-	if formats.IsName(model) {
+	if namesLibrary(model) {
 		return model, nil
 	}
 	return filepath.Abs(model)
 }
+
+// namesLibrary reports whether a model or a library is not named by a path.
+func namesLibrary(name string) bool { return formats.IsName(name) || slices.Contains(library.Stores, name) }
 
 // openingGC is the collector's target while a model is opened.
 const openingGC = 400

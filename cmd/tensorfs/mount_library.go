@@ -23,6 +23,8 @@ import (
 type libraryOptions struct {
 	maxOpen int
 	idle    time.Duration
+	as      string   // one of library.Forms, "" for a tree for each model
+	more    []string // further libraries, with --as
 }
 
 // content is what is mounted: a model or a library.
@@ -38,6 +40,9 @@ type content struct {
 func (o *mountOptions) openContent(name, mountpoint string) (*content, error) {
 	if o.library.maxOpen < 1 || o.library.idle <= 0 {
 		return nil, usageError{fmt.Errorf("--max-open %d --idle %s: want a number and a time above 0", o.library.maxOpen, o.library.idle)}
+	}
+	if o.library.as != "" {
+		return o.openAs(append([]string{name}, o.library.more...), mountpoint)
 	}
 	isStore := slices.Contains(library.Stores, name)
 	if isStore || !formats.IsName(name) && source.HasDir(name) && !library.Single(name, library.Options{Skip: isOurs}) {

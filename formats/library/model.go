@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -63,6 +64,15 @@ func (m *Model) Identity() (id string, modified time.Time, err error) {
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)), modified, nil
+}
+
+// StoredBytes returns the size of a model that is one GGUF file.
+func (m *Model) StoredBytes() (int64, bool) {
+	if m.text || len(m.files) != 1 || !strings.HasSuffix(m.files[0], ggufSuffix) {
+		return 0, false
+	}
+	s, err := stampOf(m.files[0])
+	return s.size, err == nil
 }
 
 // textIdentity is the digest of the file's content: writing the same content again

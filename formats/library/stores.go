@@ -16,10 +16,13 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// Stores are the names of the stores of other programs.
-var Stores = []string{ollama.Prefix, hub.Prefix}
+// LMStudio names the models folder of LM Studio.
+const LMStudio = "lmstudio:"
 
-// Open looks through the library that a user names: "ollama:", "hf:" or a folder,
+// Stores are the names of the stores of other programs.
+var Stores = []string{ollama.Prefix, hub.Prefix, LMStudio}
+
+// Open looks through the library that a user names: "ollama:", "hf:", "lmstudio:" or a folder,
 // which may also be a store. The error is [fs.ErrNotExist] where it is not there.
 func Open(name string, o Options) (*Library, error) {
 	switch name {
@@ -43,6 +46,15 @@ func Open(name string, o Options) (*Library, error) {
 			return nil, &tensorfs.FormatError{File: "hf", Offset: -1, Kind: fs.ErrNotExist, Problem: "there is no Hugging Face cache at " + tensorfs.Printable(cache), Advice: "set HF_HOME to where it is"}
 		}
 		return open(name, hubCache, []string{cache}, o)
+	case LMStudio:
+		dir, err := source.LMStudioModels()
+		if err != nil {
+			return nil, err
+		}
+		if _, err := os.Stat(dir); err != nil {
+			return nil, &tensorfs.FormatError{File: "lmstudio", Offset: -1, Kind: fs.ErrNotExist, Problem: "there are no models of LM Studio at " + tensorfs.Printable(dir), Advice: "name the folder where they are"}
+		}
+		return open(name, folder, []string{dir}, o)
 	}
 	dir, err := filepath.Abs(name)
 	if err != nil {
