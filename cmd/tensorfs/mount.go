@@ -172,7 +172,9 @@ func absolute(model string) (string, error) {
 }
 
 // namesLibrary reports whether a model or a library is not named by a path.
-func namesLibrary(name string) bool { return formats.IsName(name) || slices.Contains(library.Stores, name) }
+func namesLibrary(name string) bool {
+	return formats.IsName(name) || slices.Contains(library.Stores, name)
+}
 
 // openingGC is the collector's target while a model is opened.
 const openingGC = 400
