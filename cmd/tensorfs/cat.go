@@ -43,6 +43,11 @@ func (o *catOptions) run(cmd *cobra.Command, args []string) error {
 		path = strings.Trim(shown, "/")
 		e, err = tensorfs.Find(t.Root, path)
 	}
+	if own, ok := canonicalPath(t.Model, path); err != nil && ok { // Hugging Face's or GGUF's name of a tensor
+		if named, nerr := tensorfs.Find(t.Root, own); nerr == nil || t.WhyAbsent(own) != "" {
+			path, e, err = own, named, nerr
+		}
+	}
 	if err != nil {
 		return noPath(t, model, path)
 	}

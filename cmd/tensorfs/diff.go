@@ -82,10 +82,7 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 	config := diffConfig(x.Model, y.Model, slices.ContainsFunc(models.Pairs, func(p pair.Pair) bool {
 		return slices.Contains(ropeTensors, p.Name) && p.A != nil && p.B != nil
 	}))
-	pairs := slices.DeleteFunc(models.Pairs, func(p pair.Pair) bool {
-		ok, _ := matchGlob(glob, p.Name)
-		return !ok
-	})
+	pairs := selected(models.Pairs, glob, x.Model, y.Model)
 	if len(pairs) == 0 && glob != "*" {
 		return nil, fmt.Errorf("no tensor of %s or %s matches %q; tensorfs stat %[1]s lists those of the first", tensorfs.Printable(a), tensorfs.Printable(b), glob)
 	}
@@ -103,6 +100,32 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 		return nil, err
 	}
 	return &diffReport{x, y, config, models.Notes, results}, nil
+}
+
+// selected are the pairs whose name matches: the canonical one, one of the models' own or,
+// where none of these does, another one that Hugging Face or GGUF has.
+func selected(all []pair.Pair, glob string, models ...*tensorfs.Model) (pairs []pair.Pair) {
+	for _, p := range all {
+		ok, _ := matchGlob(glob, p.Name)
+		for _, t := range []*tensorfs.Tensor{p.A, p.B} {
+			if !ok && t != nil {
+				ok, _ = matchGlob(glob, t.Source)
+			}
+		}
+		if ok {
+			pairs = append(pairs, p)
+		}
+	}
+	if len(pairs) > 0 {
+		return pairs
+	}
+	found := map[string]bool{}
+	for _, m := range models {
+		for _, t := range called(m, glob) {
+			found[t.Weight()] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(p pair.Pair) bool { return !found[p.Name] })
 }
 
 // equal reports whether both models have the same tensors with the same values.

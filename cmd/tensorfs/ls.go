@@ -97,21 +97,32 @@ func (l *listing) walk(root tensorfs.Dir, below, matches func(path string) bool)
 	})
 }
 
-// walkTensors adds the files of the tensors whose name matches: that in the views,
-// or that in the model's files.
+// walkTensors adds the files of the tensors whose name matches: that in the views, that in
+// the model's files, or another one that Hugging Face or GGUF has for it. The pattern may
+// begin with a view.
 func (l *listing) walkTensors(t *tree.Tree, p *pathPattern) error {
+	in, of := "", *p
+	if view, name, ok := strings.Cut(p.text, "/"); ok && isView(t, view) {
+		in, of.text = view, name
+	}
 	found := map[string]bool{}
+	note := func(x *tensorfs.Tensor) { found[x.Name], found[x.Weight()] = true, true }
 	for i := range t.Model.Tensors {
-		if x := &t.Model.Tensors[i]; p.matches(x.Source) {
-			found[x.Name], found[x.Weight()] = true, true
+		if x := &t.Model.Tensors[i]; of.matches(x.Source) {
+			note(x)
 		}
 	}
-	return l.walk(t.Root, func(dir string) bool { return isView(t, dir) }, func(path string) bool {
+	if len(found) == 0 {
+		for _, x := range called(t.Model, of.text) {
+			note(x)
+		}
+	}
+	return l.walk(t.Root, func(dir string) bool { return isView(t, dir) && (in == "" || in == dir) }, func(path string) bool {
 		view, name, ok := strings.Cut(path, "/")
 		if strings.HasPrefix(view, "npy") {
 			name = strings.TrimSuffix(name, ".npy")
 		}
-		return ok && isView(t, view) && (found[name] || p.matches(name))
+		return ok && isView(t, view) && (in == "" || in == view) && (found[name] || of.matches(name))
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
@@ -121,6 +122,12 @@ func statSelect(m *tensorfs.Model, model, want string) (rows []*statRow, one boo
 	rows, one, hf := statOfHF(m, want)
 	if len(rows) > 0 {
 		return rows, one, nil
+	}
+	for _, t := range called(m, name) {
+		add(t)
+	}
+	if len(rows) > 0 {
+		return rows, len(rows) == 1 && !strings.ContainsAny(want, `*?[`), nil
 	}
 	names = append(names, hf...)
 	if close := near.Names(name, names, 3); len(close) > 0 {
