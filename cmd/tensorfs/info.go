@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -30,7 +32,7 @@ func (s system) info() *cobra.Command {
 		if o.architectures {
 			return between(0, 0, "info --architectures takes no model")(c, args)
 		}
-		return between(1, 1, "info takes one model, and tensorfs list FOLDER describes all models of a folder")(c, args)
+		return between(1, maxModels)(c, args)
 	}
 	c := s.command("info", args, flags{"json": &o.json, "architectures": &o.architectures}, o.run)
 	o.add(s, c)
@@ -93,21 +95,63 @@ func (o *infoOptions) run(cmd *cobra.Command, args []string) error {
 	if o.architectures {
 		return printArchitectures(cmd.OutOrStdout(), o.json)
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(openingGC)) // it opens a model, and ends
+	defer debug.SetGCPercent(debug.SetGCPercent(openingGC)) // it opens models, and ends
 	if strings.EqualFold(o.quantise.preset, allTypes) {
+		if len(args) > 1 {
+			return usageError{errors.New("--gguf-type all is for one model")}
+		}
 		return o.printSizes(cmd, args[0])
 	}
-	t, err := o.open(args[0])
+	var all []*modelInfo
+	failed := false
+	for i, name := range args {
+		info, err := o.one(cmd.OutOrStdout(), name, i > 0 && !o.json)
+		switch {
+		case err != nil && len(args) == 1:
+			return err
+		case err != nil: // the others are described all the same
+			failed = true
+			printError(cmd.ErrOrStderr(), err, args)
+		default:
+			all = append(all, info)
+		}
+	}
+	if o.json {
+		var what any = all
+		if len(args) == 1 {
+			what = all[0]
+		}
+		if err := printJSON(cmd.OutOrStdout(), what); err != nil {
+			return err
+		}
+	}
+	if failed {
+		return reported{errors.New("some models are not described")}
+	}
+	return nil
+}
+
+// maxModels is how many models a command takes at a time.
+const maxModels = 10_000
+
+// one describes a model: on a screen, below others after an empty line, unless it is for JSON.
+func (o *infoOptions) one(stdout io.Writer, name string, below bool) (*modelInfo, error) {
+	t, err := o.open(name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer t.Model.Close()
-	info := describe(t, publicName(args[0]))
+	info := describe(t, publicName(name))
 	info.Unverified = unverifiedOf(t.Model)
 	if o.json {
-		return printJSON(cmd.OutOrStdout(), info)
+		return info, nil
 	}
-	return (&infoScreen{info: info, config: t.Model.Config, width: max(term.Width(cmd.OutOrStdout()), 60)}).print(cmd.OutOrStdout())
+	if below {
+		if _, err := fmt.Fprintln(stdout); err != nil {
+			return nil, err
+		}
+	}
+	return info, (&infoScreen{info: info, config: t.Model.Config, width: max(term.Width(stdout), 60)}).print(stdout)
 }
 
 // describe says all about a model, which the user named so.

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/measure"
@@ -25,7 +27,7 @@ type statOptions struct {
 
 func (s system) stat() *cobra.Command {
 	o := &statOptions{}
-	args := between(1, 2, "stat takes one NAME or GLOB: 'layers.0.*' in quotes selects several tensors")
+	args := between(1, maxModels)
 	c := s.command("stat", args, flags{"json": &o.json}, o.run)
 	o.addReading(s, c)
 	return c
@@ -50,13 +52,89 @@ const (
 )
 
 func (o *statOptions) run(cmd *cobra.Command, args []string) error {
-	model, want, stdout := args[0], append(args[1:], "")[0], cmd.OutOrStdout()
+	models, want, err := o.split(args)
+	if err != nil {
+		return err
+	}
 	if _, err := matchGlob(want, ""); err != nil {
 		return usageError{err}
 	}
+	if len(models) == 1 {
+		list, err := o.one(cmd, models[0], want, nil)
+		if err == nil && o.json {
+			err = printJSON(cmd.OutOrStdout(), list)
+		}
+		return err
+	}
+	failed := false
+	all := []statModel{}
+	for i, model := range models {
+		list, err := o.one(cmd, model, want, func() { // as head and tail print several files
+			if i > 0 {
+				fmt.Fprintln(cmd.OutOrStdout())
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "==> %s <==\n", printableName(model))
+		})
+		if err != nil { // the others are described all the same
+			failed = true
+			printError(cmd.ErrOrStderr(), err, args)
+			continue
+		}
+		all = append(all, statModel{publicName(model), list})
+	}
+	if o.json {
+		if err := printJSON(cmd.OutOrStdout(), all); err != nil {
+			return err
+		}
+	}
+	if failed {
+		return reported{errors.New("some models are not described")}
+	}
+	return nil
+}
+
+// statModel is one of several models.
+type statModel struct {
+	Model   string     `json:"model"`
+	Tensors []statJSON `json:"tensors"`
+}
+
+// split tells models from the NAME or GLOB after them: what is there, or names one in a store,
+// is a model. Of two words the second one is a NAME where the first has such a tensor.
+func (o *statOptions) split(args []string) (models []string, want string, err error) {
+	models = args[:1]
+	for i, word := range args[1:] {
+		_, missing := os.Lstat(word)
+		isModel := missing == nil || formats.IsName(word)
+		switch last := i == len(args)-2; {
+		case isModel && len(args) == 2:
+			t, err := o.open(args[0])
+			if err != nil { // which is said when it is opened again
+				return models, word, nil
+			}
+			_, one, err := statSelect(t.Model, args[0], word)
+			t.Model.Close()
+			if err == nil && one {
+				return models, word, nil
+			}
+			models = args
+		case isModel:
+			models = args[:i+2]
+		case last:
+			want = word
+		default:
+			return nil, "", usageError{fmt.Errorf("%s: no such model; stat takes models and then one NAME or GLOB: 'layers.0.*' in quotes selects several tensors", tensorfs.Quote(word))}
+		}
+	}
+	return models, want, nil
+}
+
+// one describes the tensors of a model. head is called before anything is printed; nil for
+// nothing.
+func (o *statOptions) one(cmd *cobra.Command, model, want string, head func()) ([]statJSON, error) {
 	t, err := o.open(model)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer t.Model.Close()
 	if o.opened != nil {
@@ -64,25 +142,28 @@ func (o *statOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	rows, one, err := statSelect(t.Model, model, want)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	progress, err := o.measure(ctx, cmd.ErrOrStderr(), rows, one)
 	if err := progress.finish(ctx, err, printableName(model), "numbers", t.Model); err != nil {
-		return err
+		return nil, err
 	}
-	switch {
-	case o.json:
+	if o.json {
 		list := []statJSON{}
 		for _, r := range rows {
 			list = append(list, r.json())
 		}
-		return printJSON(stdout, list)
-	case one:
-		return ignorePipe(rows[0].print(stdout))
+		return list, nil
 	}
-	return ignorePipe(printStats(stdout, rows))
+	if head != nil {
+		head()
+	}
+	if one {
+		return nil, ignorePipe(rows[0].print(cmd.OutOrStdout()))
+	}
+	return nil, ignorePipe(printStats(cmd.OutOrStdout(), rows))
 }
 
 // statSelect returns the rows that a NAME or a GLOB selects, and whether it is a

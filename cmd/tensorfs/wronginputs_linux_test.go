@@ -93,8 +93,7 @@ func TestWrongInputs(t *testing.T) {
 		{"info .", 1, dir + ": it is a folder with 3 models: " + at("m.gguf") + ", " + at("two/m.gguf") + ", " + at("two/n.gguf") + "; name one of them; tensorfs list . describes all, and tensorfs mount mounts all"},
 
 		// More of them than one.
-		{"stat m.gguf a b", 2, "too many arguments; stat takes one NAME or GLOB: 'layers.0.*' in quotes selects several tensors; usage: tensorfs stat [--json] MODEL [NAME | GLOB] [flags]"},
-		{"info m.gguf two/m.gguf", 2, "too many arguments; info takes one model, and tensorfs list FOLDER describes all models of a folder; usage: tensorfs info [--json] [--architectures | MODEL] [flags]"},
+		{"stat m.gguf a b", 2, "\"a\": no such model; stat takes models and then one NAME or GLOB: 'layers.0.*' in quotes selects several tensors"},
 
 		{"cache purge", 2, `"purge" is not a command; did you mean prune?`},
 	} {
