@@ -18,12 +18,14 @@ import (
 	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/internal/term"
 	"github.com/tensorfs/tensorfs/views/tree"
+	"github.com/tensorfs/tensorfs/views/tree/whole/memory"
 )
 
 type infoOptions struct {
 	modelFlags
 	json          bool
 	architectures bool
+	memory        memoryFlags
 }
 
 func (s system) info() *cobra.Command {
@@ -36,6 +38,7 @@ func (s system) info() *cobra.Command {
 	}
 	c := s.command("info", args, flags{"json": &o.json, "architectures": &o.architectures}, o.run)
 	o.add(s, c)
+	o.memory.add(s, c)
 	return c
 }
 
@@ -54,10 +57,12 @@ type viewCount struct {
 	LeftOut int    `json:"left_out"` // of them, what the model has
 }
 
-// memoryNeed is what the weights take, in bytes.
+// memoryNeed is what the weights take, in bytes, and all else where it is asked for.
 type memoryNeed struct {
 	Stored int64  `json:"stored"`
 	F16    *int64 `json:"f16,omitempty"` // nil where the parameters are not known
+
+	*memory.Need // with a context in llama.cpp, nil where nobody asks
 }
 
 type modelInfo struct {
@@ -96,6 +101,9 @@ func (o *infoOptions) run(cmd *cobra.Command, args []string) error {
 		return printArchitectures(cmd.OutOrStdout(), o.json)
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(openingGC)) // it opens models, and ends
+	if err := o.memory.check(cmd); err != nil {
+		return err
+	}
 	if strings.EqualFold(o.quantise.preset, allTypes) {
 		if len(args) > 1 {
 			return usageError{errors.New("--gguf-type all is for one model")}
@@ -143,6 +151,14 @@ func (o *infoOptions) one(stdout io.Writer, name string, below bool) (*modelInfo
 	defer t.Model.Close()
 	info := describe(t, publicName(name))
 	info.Unverified = unverifiedOf(t.Model)
+	need, err := o.memory.of(t)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", printableName(name), err)
+	}
+	if need != nil {
+		info.Memory.Need = need.Need
+		info.Warnings = append(info.Warnings, need.Warnings...)
+	}
 	if o.json {
 		return info, nil
 	}
@@ -151,7 +167,7 @@ func (o *infoOptions) one(stdout io.Writer, name string, below bool) (*modelInfo
 			return nil, err
 		}
 	}
-	return info, (&infoScreen{info: info, config: t.Model.Config, width: max(term.Width(stdout), 60)}).print(stdout)
+	return info, (&infoScreen{info: info, memory: need, config: t.Model.Config, width: max(term.Width(stdout), 60)}).print(stdout)
 }
 
 // describe says all about a model, which the user named so.

@@ -23,6 +23,7 @@ const (
 // infoScreen prints what info says to people.
 type infoScreen struct {
 	info   *modelInfo
+	memory *memoryShown // nil where nobody asks
 	config []tensorfs.Field
 	width  int // of the lines
 	out    *bufio.Writer
@@ -32,6 +33,7 @@ func (s *infoScreen) print(stdout io.Writer) error {
 	s.out = bufio.NewWriter(stdout)
 	s.identity()
 	s.dimensions()
+	s.context()
 	s.types()
 	s.views()
 	s.warnings()

@@ -97,17 +97,29 @@ func (o *infoOptions) printSizes(cmd *cobra.Command, path string) error {
 	case len(sizes) == 0:
 		return fmt.Errorf("%s: --gguf-type all: no type changes anything: its weights are quantised already; name a model in F16, BF16 or F32, or add --requantise", printableName(path))
 	}
+	list, err := o.memory.ofSizes(t, sizes)
+	if err != nil {
+		return fmt.Errorf("%s: %w", printableName(path), err)
+	}
 	if o.json {
 		return printJSON(cmd.OutOrStdout(), struct {
 			Model string        `json:"model"`
-			Sizes []whole.Sized `json:"sizes"`
-		}{publicName(path), sizes})
+			Sizes []sizedMemory `json:"sizes"`
+		}{publicName(path), list})
 	}
-	slices.SortStableFunc(sizes, func(a, b whole.Sized) int { return cmp.Compare(a.Bytes, b.Bytes) })
+	slices.SortStableFunc(list, func(a, b sizedMemory) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	out := bufio.NewWriter(cmd.OutOrStdout())
-	fmt.Fprintln(out, "type         gguf/model.gguf  bits per weight")
-	for _, s := range sizes {
-		fmt.Fprintf(out, "%-11s  %15s  %15.2f\n", s.Name, size(s.Bytes), s.BitsPerWeight)
+	head := "type         gguf/model.gguf  bits per weight"
+	if o.memory.asked {
+		head += "      mapped    repacked       total"
+	}
+	fmt.Fprintln(out, head)
+	for _, s := range list {
+		fmt.Fprintf(out, "%-11s  %15s  %15.2f", s.Name, size(s.Bytes), s.BitsPerWeight)
+		if n := s.Memory; n != nil {
+			fmt.Fprintf(out, "  %10s  %10s  %10s", size(n.Mapped), size(n.Repacked), size(n.Total))
+		}
+		fmt.Fprintln(out)
 	}
 	return out.Flush()
 }

@@ -18,6 +18,7 @@ type File struct {
 	Alignment int64 // of the tensor data
 	Metadata  []tensorfs.Meta
 	Tensors   []tensorfs.Tensor // in the order of the file; Source is set, Name is empty
+	Offsets   []int64           // where the bytes of each tensor begin in the file
 
 	file  source.File
 	keys  map[string]int      // to Metadata

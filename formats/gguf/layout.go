@@ -43,7 +43,9 @@ func (f *File) lay(headerEnd int64, infos []info) error {
 	if err := f.checkOverlap(extents, start); err != nil {
 		return err
 	}
+	f.Offsets = make([]int64, len(infos))
 	for _, p := range extents {
+		f.Offsets[p.tensor] = start + p.offset
 		f.Tensors[p.tensor].Data = f.file.Section(start+p.offset, p.size)
 	}
 	return nil

@@ -13,6 +13,8 @@ type Sized struct {
 	Name          string  `json:"name"` // of the preset
 	Bytes         int64   `json:"bytes"`
 	BitsPerWeight float64 `json:"bits_per_weight"`
+
+	Types map[string]tensorfs.DType `json:"-"` // of its tensors, by their names in the file
 }
 
 // sizing is what sizes follow from.
@@ -48,7 +50,8 @@ func Sizes(m *tensorfs.Model, opts Options, presets []preset.Preset) (list []Siz
 			slices.SortStableFunc(s.taken, func(a, b fileTensor) int { return preset.Compare(a.name, b.name) })
 			s.list = presetTensors(s.taken)
 		}
-		total, weights, changed, err := opts.sizeOf(m, &s)
+		types := make(map[string]tensorfs.DType, len(s.taken))
+		total, weights, changed, err := opts.sizeOf(m, &s, types)
 		if err != nil {
 			return nil, err
 		}
@@ -56,15 +59,15 @@ func Sizes(m *tensorfs.Model, opts Options, presets []preset.Preset) (list []Siz
 			head = file - total
 		}
 		if changed || m.Layout != "gguf" {
-			list = append(list, Sized{p.Name, head + total, BitsPerWeight(head+total, weights)})
+			list = append(list, Sized{p.Name, head + total, BitsPerWeight(head+total, weights), types})
 		}
 	}
 	return list, nil
 }
 
 // sizeOf is how many bytes tensors take in a file, each up to the next one, how many numbers they have, and whether any
-// weight gets another type.
-func (o Options) sizeOf(m *tensorfs.Model, s *sizing) (total, weights int64, changed bool, err error) {
+// weight gets another type. It notes the types.
+func (o Options) sizeOf(m *tensorfs.Model, s *sizing, types map[string]tensorfs.DType) (total, weights int64, changed bool, err error) {
 	alignment := int64(32)
 	if n, ok := m.Meta("general.alignment").(uint32); ok && m.Layout == "gguf" && n > 0 {
 		alignment = int64(n)
@@ -74,6 +77,7 @@ func (o Options) sizeOf(m *tensorfs.Model, s *sizing) (total, weights int64, cha
 		if t := s.taken[i]; t.fixed {
 			to = t.to
 		}
+		types[list[i].Name] = to
 		size, ok := to.Size(list[i].Shape)
 		if !ok {
 			return 0, 0, false, errors.New("a tensor is too large")

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/views/tree"
+	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/memory"
+)
+
+// memoryFlags say for which context info counts the memory that a model takes.
+type memoryFlags struct {
+	context, parallel, ubatch, batch int
+	typeK, typeV, flash, outputs     string
+	unified, swaFull                 bool
+	gpu                              byteSize
+
+	asked   bool // one of them is given
+	options memory.Options
+}
+
+// memoryFlagNames are their names.
+var memoryFlagNames = []string{"context", "parallel", "unified", "cache-type-k", "cache-type-v", "flash-attn", "ubatch", "batch", "swa-full", "outputs", "gpu"}
+
+func (f *memoryFlags) add(s system, c *cobra.Command) {
+	s.define(c, "info", flags{
+		"context": &f.context, "parallel": &f.parallel, "unified": &f.unified, "cache-type-k": &f.typeK, "cache-type-v": &f.typeV,
+		"flash-attn": &f.flash, "ubatch": &f.ubatch, "batch": &f.batch, "swa-full": &f.swaFull, "outputs": &f.outputs, "gpu": &f.gpu,
+	})
+}
+
+// cacheTypes are the types that llama.cpp has for a cache.
+var cacheTypes = []tensorfs.DType{tensorfs.F32, tensorfs.F16, tensorfs.BF16, tensorfs.Q8_0, tensorfs.Q4_0, tensorfs.Q4_1, tensorfs.IQ4_NL, tensorfs.Q5_0, tensorfs.Q5_1}
+
+var (
+	cacheTypeNames = func() (names []string) {
+		for _, t := range cacheTypes {
+			names = append(names, strings.ToLower(t.String()))
+		}
+		return names
+	}()
+	flashValues  = []string{"on", "off", "auto"}
+	outputValues = []string{"server", "all"}
+)
+
+// check takes the values of the flags.
+func (f *memoryFlags) check(cmd *cobra.Command) error {
+	f.asked = slices.ContainsFunc(memoryFlagNames, func(name string) bool { return cmd.Flags().Changed(name) })
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"context", f.context}, {"parallel", f.parallel}, {"ubatch", f.ubatch}, {"batch", f.batch}} {
+		if n.value < 0 || n.value == 0 && n.name != "context" && cmd.Flags().Changed(n.name) {
+			return usageError{fmt.Errorf("--%s %d: want a number of at least 1", n.name, n.value)}
+		}
+	}
+	for _, w := range []struct {
+		name, value string
+		from        []string
+	}{{"cache-type-k", f.typeK, cacheTypeNames}, {"cache-type-v", f.typeV, cacheTypeNames}, {"flash-attn", f.flash, flashValues}, {"outputs", f.outputs, outputValues}} {
+		if w.value != "" && !slices.Contains(w.from, strings.ToLower(w.value)) {
+			return usageError{fmt.Errorf("--%s %s: want %s", w.name, printableName(w.value), strings.Join(w.from, ", "))}
+		}
+	}
+	typeOf := func(name string) tensorfs.DType {
+		i := slices.Index(cacheTypeNames, strings.ToLower(name))
+		if i < 0 {
+			return tensorfs.Unknown
+		}
+		return cacheTypes[i]
+	}
+	f.options = memory.Options{
+		Context: int64(f.context), Parallel: int64(f.parallel), Unified: f.unified, TypeK: typeOf(f.typeK), TypeV: typeOf(f.typeV),
+		NoFlash: strings.EqualFold(f.flash, "off"), UBatch: int64(f.ubatch), Batch: int64(f.batch), SWAFull: f.swaFull, OutputsAll: strings.EqualFold(f.outputs, "all"),
+	}
+	return nil
+}
+
+// memoryShown is what the screen says of a context.
+type memoryShown struct {
+	*memory.Need
+	options  memory.Options
+	layers   int
+	all      int64 // bytes of compute if all logits are wanted
+	longest  int64 // tokens of the context that the model was trained with, 0 if that is this one
+	total    int64 // with it
+	gpuBytes int64
+}
+
+// headerOf returns the header of the file in gguf/.
+func headerOf(t *tree.Tree) (*memory.Header, error) {
+	i := slices.IndexFunc(t.Whole, func(w *tree.Whole) bool { return w.Name == "gguf" })
+	if i < 0 {
+		return nil, errors.New("there is no gguf/, by which the memory of llama.cpp is counted")
+	}
+	files := t.Whole[i].Files()
+	if files.Reason != "" || len(files.List) == 0 {
+		return nil, fmt.Errorf("the memory of llama.cpp is counted by gguf/model.gguf, and gguf/ is left out: %s", files.Reason)
+	}
+	p, err := gguf.Parse(files.List[0].Data)
+	if err != nil {
+		return nil, err
+	}
+	h := &memory.Header{Architecture: p.Architecture(), Value: p.Value}
+	for i, x := range p.Tensors {
+		h.Tensors = append(h.Tensors, memory.Tensor{Name: x.Source, DType: x.DType, Shape: x.Shape, Offset: p.Offsets[i], Bytes: x.Data.Size()})
+	}
+	return h, nil
+}
+
+// of counts what a model takes, nil where nobody asks.
+func (f *memoryFlags) of(t *tree.Tree) (*memoryShown, error) {
+	if !f.asked {
+		return nil, nil
+	}
+	h, err := headerOf(t)
+	if err != nil {
+		return nil, err
+	}
+	need, err := memory.Of(h, f.options)
+	if err != nil {
+		return nil, err
+	}
+	s := &memoryShown{Need: need, options: f.options}
+	for _, l := range need.KV.Layers {
+		if l != (memory.LayerKV{}) {
+			s.layers++
+		}
+	}
+	all := f.options
+	all.OutputsAll = true
+	if n, err := memory.Of(h, all); err == nil {
+		s.all = n.Compute
+	}
+	trained := f.options
+	trained.Context = 0
+	if n, err := memory.Of(h, trained); err == nil && n.Context.Tokens != need.Context.Tokens {
+		s.longest, s.total = n.Context.Tokens, n.Total
+	}
+	if f.gpu > 0 {
+		s.gpuBytes = int64(f.gpu)
+		if need.GPU, err = memory.Divide(h, f.options, s.gpuBytes); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// context prints what the model takes in llama.cpp.
+func (s *infoScreen) context() {
+	n := s.memory
+	if n == nil {
+		return
+	}
+	fmt.Fprintln(s.out)
+	types := strings.ToLower(cmp.Or(n.options.TypeK, tensorfs.F16).String())
+	if v := strings.ToLower(cmp.Or(n.options.TypeV, tensorfs.F16).String()); v != types {
+		types += " and " + v
+	}
+	s.row("context", 1, "%s, %s, cache %s", plural(n.Context.Tokens, "token"), plural(max(n.options.Parallel, 1), "sequence"), types)
+	text := size(n.Mapped) + " mapped"
+	if n.Repacked > 0 {
+		text += ", and " + size(n.Repacked) + " copied when llama.cpp repacks them"
+	}
+	s.row("weights", 1, "%s", text)
+	text = "none"
+	if n.layers > 0 {
+		text = fmt.Sprintf("%s (%s)", size(n.KV.K+n.KV.V), plural(n.layers, "layer"))
+	}
+	if state := n.State.R + n.State.S; state > 0 {
+		text += ", state " + size(state)
+	}
+	s.row("cache", 1, "%s", text)
+	about := ""
+	if !n.ComputeExact {
+		about = "about "
+	}
+	text = about + size(n.Compute)
+	if n.all > n.Compute {
+		text += fmt.Sprintf(" (%s%s for the logits of all tokens)", about, size(n.all))
+	}
+	s.row("compute", 1, "%s, output %s", text, size(n.Output))
+	text = about + size(n.Total)
+	if n.longest > 0 {
+		text += fmt.Sprintf("; at %d tokens %s", n.longest, size(n.total))
+	}
+	s.row("all", 1, "%s; the program itself takes some 50 MiB more", text)
+	if g := n.GPU; g != nil {
+		text = fmt.Sprintf("%d of %d layers fit into %s (-ngl %d), %s are left", g.Layers, g.Of, size(n.gpuBytes), g.Layers, size(g.Left))
+		if g.Longest > 0 {
+			text += fmt.Sprintf("; all fit up to %d tokens", g.Longest)
+		}
+		s.row("gpu", 2, "%s", text)
+	}
+}
+
+// sizedMemory is a row of the table over types.
+type sizedMemory struct {
+	whole.Sized
+	Memory *memory.Need `json:"memory,omitempty"`
+}
+
+// ofSizes counts what a model takes with each type: only types of tensors differ.
+func (f *memoryFlags) ofSizes(t *tree.Tree, sizes []whole.Sized) ([]sizedMemory, error) {
+	list := make([]sizedMemory, len(sizes))
+	var h *memory.Header
+	for i, s := range sizes {
+		list[i].Sized = s
+		if !f.asked {
+			continue
+		}
+		if h == nil {
+			var err error
+			if h, err = headerOf(t); err != nil {
+				return nil, err
+			}
+		}
+		of := *h
+		of.Tensors = slices.Clone(h.Tensors)
+		offset := int64(0)
+		for j := range of.Tensors {
+			x := &of.Tensors[j]
+			if to, ok := s.Types[x.Name]; ok {
+				if x.DType = to; to != h.Tensors[j].DType {
+					x.Bytes, _ = to.Size(x.Shape)
+				}
+			}
+			x.Offset = offset
+			offset += (x.Bytes + ggufAlignment - 1) / ggufAlignment * ggufAlignment
+		}
+		n, err := memory.Of(&of, f.options)
+		if err != nil {
+			return nil, err
+		}
+		list[i].Memory = n
+	}
+	return list, nil
+}
+
+// ggufAlignment is what tensors of files that are made are padded to.
+const ggufAlignment = 32
