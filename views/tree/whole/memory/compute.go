@@ -5,6 +5,9 @@ import "github.com/tensorfs/tensorfs"
 // compute returns how large the buffer is in which a graph is computed, and whether that is
 // exact.
 func (m *model) compute(c *checked, s *settled) (bytes int64, exact bool) {
+	if bytes, ok := m.graphed(c, s); ok {
+		return bytes, true
+	}
 	return m.formula(c, s), false
 }
 
@@ -95,4 +98,10 @@ func (m *model) formula(c *checked, s *settled) int64 {
 		beside = 3
 	}
 	return max(all, c.mul(4, n, c.add(m.vocabulary, c.mul(beside, m.width), 1)))
+}
+
+// listed reports whether the graph was compared with llama.cpp's in all that the header and the
+// options say.
+func (m *model) listed(s *settled) bool {
+	return m.experts == 0 || m.used >= 2 && m.used <= m.experts && m.used <= 256
 }

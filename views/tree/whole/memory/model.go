@@ -33,8 +33,9 @@ const (
 // model has the dimensions of a header, each between 0 and maxCount.
 type model struct {
 	*architecture
-	header *Header
-	err    error // the first key that makes no sense
+	header  *Header
+	tensors map[string]bool // by their names
+	err     error           // the first key that makes no sense
 
 	layers, blocks                      int // all, and those that are computed by the main context
 	width, vocabulary, context          int64
@@ -167,6 +168,10 @@ func modelOf(h *Header) (*model, error) {
 	m := &model{header: h, architecture: architectures[h.Architecture], causal: true}
 	if m.architecture == nil {
 		m.architecture = &architecture{form: "usual"}
+	}
+	m.tensors = make(map[string]bool, len(h.Tensors))
+	for i := range h.Tensors {
+		m.tensors[h.Tensors[i].Name] = true
 	}
 	layers := m.number("block_count", 0)
 	if layers > maxLayers {

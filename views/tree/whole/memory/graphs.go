@@ -1,0 +1,286 @@
+package memory
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+)
+
+// use is an operation that takes no place: what it makes is in the cache.
+const use = "use"
+
+// statement is an operation of a block.
+type statement struct {
+	when    []string
+	name    string
+	output  bool
+	op      string
+	bytes   *expression
+	sources []string
+}
+
+// step is a block in a list of a graph.
+type step struct {
+	when  []string
+	block string
+}
+
+// graphList is a graph of graphs.txt.
+type graphList struct{ start, early, first, then, end []step }
+
+// graphTable is graphs.txt.
+type graphTable struct {
+	inputs map[string]*expression
+	blocks map[string][]statement
+	graphs map[string]*graphList
+}
+
+//go:embed graphs.txt
+var graphsText string
+
+var graphs = readGraphs(graphsText)
+
+func readGraphs(text string) *graphTable {
+	g := &graphTable{map[string]*expression{}, map[string][]statement{}, map[string]*graphList{}}
+	block, graph := "", (*graphList)(nil)
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		switch {
+		case len(f) == 0 || f[0] == "#":
+		case f[0] == "input":
+			g.inputs[f[1]] = expressionOf(f[2])
+		case f[0] == "block":
+			block, graph = f[1], nil
+		case f[0] == "graph":
+			graph = &graphList{}
+			g.graphs[f[1]] = graph
+		case graph != nil:
+			to := map[string]*[]step{"start": &graph.start, "early": &graph.early, "first": &graph.first, "then": &graph.then, "end": &graph.end}[f[0]]
+			for _, word := range f[1:] {
+				when, name := conditions(word)
+				*to = append(*to, step{when, name})
+			}
+		default:
+			g.blocks[block] = append(g.blocks[block], statementOf(f))
+		}
+	}
+	return g
+}
+
+// conditions splits off what stands before the last |.
+func conditions(word string) (when []string, rest string) {
+	all := strings.Split(word, "|")
+	return all[:len(all)-1], all[len(all)-1]
+}
+
+func statementOf(f []string) (s statement) {
+	s.when, s.name = conditions(f[0])
+	s.name, s.output = strings.CutSuffix(s.name, "!")
+	s.op = f[1]
+	rest := f[2:]
+	if len(rest) > 0 && rest[0] != "<" {
+		s.bytes, rest = expressionOf(rest[0]), rest[1:]
+	}
+	if len(rest) > 0 {
+		s.sources = rest[1:]
+	}
+	return s
+}
+
+// builder makes the nodes of a graph.
+type builder struct {
+	*model
+	c      *checked
+	s      *settled
+	d      map[string]int64
+	layer  int
+	nodes  []node
+	names  map[string]int
+	inputs map[string]int
+}
+
+// graphed returns the peak of a model's graph. It is false where the graph is not listed, or the
+// options are none that a list was compared with.
+func (m *model) graphed(c *checked, s *settled) (bytes int64, ok bool) {
+	g := graphs.graphs[m.graph]
+	if g == nil || m.layers == 0 || m.blocks != m.layers || m.cached != m.layers || !m.listed(s) {
+		return 0, false
+	}
+	b := &builder{model: m, c: c, s: s, d: m.dimensions(c, s), names: map[string]int{}, inputs: map[string]int{}}
+	b.enter(0)
+	b.all(g.start)
+	b.all(g.early)
+	for i := range m.layers {
+		b.enter(i)
+		b.all(g.first)
+		if i+1 < m.layers {
+			b.enter(i + 1)
+			b.all(g.early)
+			b.enter(i)
+		}
+		b.all(g.then)
+	}
+	b.all(g.end)
+	return place(c, b.nodes, c.mul(4, m.width, s.tokens)), true
+}
+
+// enter sets the dimensions of a layer.
+func (b *builder) enter(layer int) {
+	m, c, d := b.model, b.c, b.d
+	b.layer = layer
+	key, value, cells := m.key, m.value, b.s.cells
+	if m.hasWindow(layer) {
+		key, value, cells = m.keyWindow, m.valueWindow, b.s.cellsSWA
+	}
+	if m.noCache {
+		cells = b.s.tokens
+	}
+	heads, pairs := m.heads[layer], m.pairs[layer]
+	d["H"], d["F"], d["N"], d["D"] = heads, m.feedForward[layer], cells, key
+	d["Q"], d["A"], d["K"], d["W"] = c.mul(heads, key), c.mul(heads, value), c.mul(pairs, key), c.mul(pairs, value)
+	d["FX"], d["u"], d["V"], d["t"], d["O"] = m.expertForward, m.used, m.vocabulary, b.s.tokens, min(b.s.outputs, b.s.tokens)
+	d["B"], d["Y"], d["J"] = 2, 1, m.key&-m.key
+	if !b.s.flash {
+		d["B"], d["Y"] = 4, c.mul(largest(m.pairs), m.value)
+	}
+	d["r"], d["s"] = m.stateOf(c)
+	d["L"] = m.short
+}
+
+// holds reports whether all conditions are true here.
+func (b *builder) holds(when []string) bool {
+	for _, w := range when {
+		is := false
+		switch {
+		case w == "flash":
+			is = b.s.flash
+		case w == "plain":
+			is = !b.s.flash
+		case w == "rotk":
+			is = b.rotates(b.s.typeK)
+		case w == "rotv":
+			is = b.rotates(b.s.typeV)
+		case w == "state":
+			is = b.isRecurrent(b.layer)
+		case w == "cached":
+			is = b.isCached(b.layer)
+		case w[0] == '?' || w[0] == '!':
+			is = b.has(b.layer, w[1:]) == (w[0] == '?')
+		case w[0] == '#' || w[0] == '-':
+			is = b.saysOf(w[1:]) == (w[0] == '#')
+		default:
+			panic("graphs.txt: what is " + w + "|?")
+		}
+		if !is {
+			return false
+		}
+	}
+	return true
+}
+
+// has reports whether a layer has a tensor.
+func (m *model) has(layer int, name string) bool {
+	return m.tensors[fmt.Sprintf("blk.%d.%s", layer, name)]
+}
+
+// saysOf reports whether a key is there, and is neither false, 0 nor 1.
+func (m *model) saysOf(key string) bool {
+	switch v := m.header.Value(m.header.Architecture + "." + key).(type) {
+	case bool:
+		return v
+	case float32:
+		return v != 0 && v != 1
+	default:
+		n, ok := integer(v)
+		return ok && n > 1
+	}
+}
+
+func (b *builder) all(steps []step) {
+	for _, s := range steps {
+		if !b.holds(s.when) {
+			continue
+		}
+		list, ok := graphs.blocks[s.block]
+		if !ok {
+			panic("graphs.txt: no block is called " + s.block)
+		}
+		for i := range list {
+			if b.holds(list[i].when) {
+				b.do(&list[i])
+			}
+		}
+	}
+}
+
+// perCache are inputs that each of two caches has for itself.
+var perCache = map[string]bool{"kidx": true, "vidx": true, "mask": true, "krot": true, "vrot": true}
+
+// source returns the node that a name stands for, here.
+func (b *builder) source(name string) int {
+	input, ok := strings.CutPrefix(name, "@")
+	if !ok {
+		id, ok := b.names[name]
+		if !ok {
+			panic("graphs.txt: nothing is called " + name + " yet")
+		}
+		return id
+	}
+	key := input
+	if perCache[input] && b.hasWindow(b.layer) {
+		key += " of windows"
+	}
+	id, ok := b.inputs[key]
+	if !ok {
+		id = b.push(node{input: true, view: -1, bytes: graphs.inputs[input].value(b.c, b.d)})
+		b.inputs[key] = id
+	}
+	return id
+}
+
+func (b *builder) push(n node) int {
+	b.nodes = append(b.nodes, n)
+	return len(b.nodes) - 1
+}
+
+// view makes one of a node, or of what that is a view of.
+func (b *builder) view(of int) int {
+	root := of
+	if b.nodes[of].view >= 0 {
+		root = b.nodes[of].view
+	}
+	return b.push(node{op: "view", view: root, sources: []int{of}})
+}
+
+// do adds an operation.
+func (b *builder) do(s *statement) {
+	n := node{op: s.op, view: -1, output: s.output}
+	for _, name := range s.sources {
+		n.sources = append(n.sources, b.source(name))
+	}
+	if s.bytes != nil {
+		n.bytes = s.bytes.value(b.c, b.d)
+	}
+	switch s.op {
+	case "view":
+		b.names[s.name] = b.view(n.sources[0])
+	case "pick":
+		if b.layer == b.layers-1 {
+			out := b.source("@out")
+			b.d["t"] = b.d["O"]
+			b.names[s.name] = b.push(node{op: "get_rows", view: -1, bytes: b.c.mul(4, b.width, b.d["O"]), sources: []int{b.source(s.name), out}})
+		}
+	case "sum":
+		var views []int
+		for range b.used {
+			views = append(views, b.view(n.sources[0]))
+		}
+		sum := views[0]
+		for _, v := range views[1:] {
+			sum = b.push(node{op: "add", view: -1, bytes: n.bytes, sources: []int{sum, v}})
+		}
+		b.names[s.name] = sum
+	default:
+		b.names[s.name] = b.push(n)
+	}
+}
