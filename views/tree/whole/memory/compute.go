@@ -1,6 +1,11 @@
 package memory
 
-import "github.com/tensorfs/tensorfs"
+import (
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+)
 
 // compute returns how large the buffer is in which a graph is computed, and whether that is
 // exact.
@@ -100,8 +105,33 @@ func (m *model) formula(c *checked, s *settled) int64 {
 	return max(all, c.mul(4, n, c.add(m.vocabulary, c.mul(beside, m.width), 1)))
 }
 
-// listed reports whether the graph was compared with llama.cpp's in all that the header and the
-// options say.
-func (m *model) listed(s *settled) bool {
-	return m.experts == 0 || m.used >= 2 && m.used <= m.experts && m.used <= 256
+// listed reports whether a graph is that of the model: the header says nothing of which the list
+// knows nothing, and the cache is one with which lists were compared.
+func (m *model) listed(g *graphList, s *settled) bool {
+	if m.experts > 0 && (m.used < 2 || m.used > m.experts || m.used > 256) {
+		return false
+	}
+	for _, key := range g.unless {
+		if m.saysOf(key) {
+			return false
+		}
+	}
+	for i := range m.header.Tensors {
+		name := m.header.Tensors[i].Name
+		if layerOf(name) < 0 {
+			continue
+		}
+		if _, name, _ = strings.Cut(strings.TrimPrefix(name, "blk."), "."); !g.tensors[name] {
+			return false
+		}
+	}
+	for _, t := range []tensorfs.DType{s.typeK, s.typeV} {
+		if !slices.Contains(listedTypes, t) {
+			return false
+		}
+	}
+	return true
 }
+
+// listedTypes are those of caches with which graphs were compared.
+var listedTypes = []tensorfs.DType{tensorfs.F16, tensorfs.Q8_0, tensorfs.Q4_0}

@@ -26,7 +26,11 @@ type step struct {
 }
 
 // graphList is a graph of graphs.txt.
-type graphList struct{ start, early, first, then, end []step }
+type graphList struct {
+	start, early, first, then, end []step
+	tensors                        map[string]bool // of layers
+	unless                         []string        // keys
+}
 
 // graphTable is graphs.txt.
 type graphTable struct {
@@ -52,8 +56,14 @@ func readGraphs(text string) *graphTable {
 		case f[0] == "block":
 			block, graph = f[1], nil
 		case f[0] == "graph":
-			graph = &graphList{}
+			graph = &graphList{tensors: map[string]bool{}}
 			g.graphs[f[1]] = graph
+		case graph != nil && f[0] == "tensors":
+			for _, name := range f[1:] {
+				graph.tensors[name] = true
+			}
+		case graph != nil && f[0] == "unless":
+			graph.unless = append(graph.unless, f[1:]...)
 		case graph != nil:
 			to := map[string]*[]step{"start": &graph.start, "early": &graph.early, "first": &graph.first, "then": &graph.then, "end": &graph.end}[f[0]]
 			for _, word := range f[1:] {
@@ -103,9 +113,15 @@ type builder struct {
 // options are none that a list was compared with.
 func (m *model) graphed(c *checked, s *settled) (bytes int64, ok bool) {
 	g := graphs.graphs[m.graph]
-	if g == nil || m.layers == 0 || m.blocks != m.layers || m.cached != m.layers || !m.listed(s) {
+	if g == nil || m.layers == 0 || m.blocks != m.layers || m.cached != m.layers || !m.listed(g, s) {
 		return 0, false
 	}
+	return place(c, m.build(c, s), c.mul(4, m.width, s.tokens)), true
+}
+
+// build lists the operations of a model's graph.
+func (m *model) build(c *checked, s *settled) []node {
+	g := graphs.graphs[m.graph]
 	b := &builder{model: m, c: c, s: s, d: m.dimensions(c, s), names: map[string]int{}, inputs: map[string]int{}}
 	b.enter(0)
 	b.all(g.start)
@@ -121,7 +137,7 @@ func (m *model) graphed(c *checked, s *settled) (bytes int64, ok bool) {
 		b.all(g.then)
 	}
 	b.all(g.end)
-	return place(c, b.nodes, c.mul(4, m.width, s.tokens)), true
+	return b.nodes
 }
 
 // enter sets the dimensions of a layer.
@@ -144,7 +160,13 @@ func (b *builder) enter(layer int) {
 		d["B"], d["Y"] = 4, c.mul(largest(m.pairs), m.value)
 	}
 	d["r"], d["s"] = m.stateOf(c)
-	d["L"] = m.short
+	d["L"], d["ST"] = m.short, b.s.streams
+	d["QA"], d["LR"], d["RR"] = m.rankQ, m.rankKV, m.rotated
+	d["MK"], d["MV"] = m.keyMLA, m.valueMLA
+	d["SX"] = c.mul(m.shared, m.expertForward)
+	if d["GN"] = m.expertGroups; m.expertGroups > 0 {
+		d["GX"] = c.mul(m.experts/m.expertGroups, m.groupsUsed)
+	}
 }
 
 // holds reports whether all conditions are true here.
@@ -162,6 +184,12 @@ func (b *builder) holds(when []string) bool {
 			is = b.rotates(b.s.typeV)
 		case w == "state":
 			is = b.isRecurrent(b.layer)
+		case w == "last":
+			is = b.layer == b.layers-1
+		case w == "inner":
+			is = b.layer < b.layers-1
+		case w[0] == '=' || w[0] == '~':
+			is = (b.header.Architecture == w[1:]) == (w[0] == '=')
 		case w == "cached":
 			is = b.isCached(b.layer)
 		case w[0] == '?' || w[0] == '!':
@@ -180,6 +208,9 @@ func (b *builder) holds(when []string) bool {
 
 // has reports whether a layer has a tensor.
 func (m *model) has(layer int, name string) bool {
+	if rest, ok := strings.CutPrefix(name, "/"); ok {
+		return m.tensors[rest]
+	}
 	return m.tensors[fmt.Sprintf("blk.%d.%s", layer, name)]
 }
 
@@ -264,6 +295,10 @@ func (b *builder) do(s *statement) {
 	switch s.op {
 	case "view":
 		b.names[s.name] = b.view(n.sources[0])
+	case "onto":
+		id := b.view(n.sources[len(n.sources)-1])
+		b.nodes[id].sources = n.sources
+		b.names[s.name] = id
 	case "pick":
 		if b.layer == b.layers-1 {
 			out := b.source("@out")

@@ -49,6 +49,9 @@ type model struct {
 	experts, used, expertForward, dense int64
 	inner, state, groups, conv, rank    int64 // of ssm
 	short, kda, shift, wkv              int64 // kernels and heads of other states
+	rankQ, rankKV, rotated              int64 // of low-rank attention, and its heads
+	keyMLA, valueMLA                    int64
+	shared, expertGroups, groupsUsed    int64
 }
 
 // fail keeps the first error about a key.
@@ -197,9 +200,12 @@ func modelOf(h *Header) (*model, error) {
 	m.key, m.value = m.number("attention.key_length", each), m.number("attention.value_length", each)
 	m.keyWindow, m.valueWindow = m.number("attention.key_length_swa", m.key), m.number("attention.value_length_swa", m.value)
 	m.indexer = m.number("attention.indexer.key_length", 0)
-	_, k := m.said("attention.key_length_mla")
-	_, v := m.said("attention.value_length_mla")
+	var k, v bool
+	m.keyMLA, k = m.said("attention.key_length_mla")
+	m.valueMLA, v = m.said("attention.value_length_mla")
 	m.mla = k && v
+	m.rankQ, m.rankKV, m.rotated = m.number("attention.q_lora_rank", 0), m.number("attention.kv_lora_rank", 0), m.number("rope.dimension_count", 0)
+	m.shared, m.expertGroups, m.groupsUsed = m.number("expert_shared_count", 0), m.number("expert_group_count", 0), m.number("expert_group_used_count", 0)
 	m.readLayers()
 	m.experts, m.used = m.number("expert_count", 0), m.number("expert_used_count", 0)
 	m.expertForward = m.number("expert_feed_forward_length", largest(m.feedForward))
