@@ -184,14 +184,14 @@ func (s *infoScreen) context() {
 	}
 	text = about + size(n.Compute)
 	if n.all > n.Compute {
-		text += fmt.Sprintf(" (%s%s for the logits of all tokens)", about, size(n.all))
+		text += fmt.Sprintf(" (%s if all logits are wanted)", size(n.all))
 	}
-	s.row("compute", 1, "%s, output %s", text, size(n.Output))
+	s.row("compute", 2, "%s, output %s", text, size(n.Output))
 	text = about + size(n.Total)
 	if n.longest > 0 {
 		text += fmt.Sprintf("; at %d tokens %s", n.longest, size(n.total))
 	}
-	s.row("all", 1, "%s; the program itself takes some 50 MiB more", text)
+	s.row("all", 2, "%s; and some 50 MiB of the program's own", text)
 	if g := n.GPU; g != nil {
 		text = fmt.Sprintf("%d of %d layers fit into %s (-ngl %d), %s are left", g.Layers, g.Of, size(n.gpuBytes), g.Layers, size(g.Left))
 		if g.Longest > 0 {

@@ -1,0 +1,217 @@
+package memory
+
+import (
+	"iter"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// numbers is an array of metadata.
+type numbers []any
+
+func (n numbers) Len() int              { return len(n) }
+func (n numbers) Values() iter.Seq[any] { return slices.Values(n) }
+
+// small is a header of two layers, with other keys in place of its own.
+func small(architecture string, other map[string]any) *Header {
+	keys := map[string]any{
+		"block_count": uint32(2), "context_length": uint32(4096), "embedding_length": uint32(256), "feed_forward_length": uint32(512),
+		"attention.head_count": uint32(4), "attention.head_count_kv": uint32(2), "vocab_size": uint32(1000),
+	}
+	for k, v := range other {
+		keys[k] = v
+	}
+	h := &Header{Architecture: architecture, Value: func(key string) any {
+		rest, ok := strings.CutPrefix(key, architecture+".")
+		if !ok {
+			return nil
+		}
+		return keys[rest]
+	}}
+	h.Tensors = []Tensor{
+		{tokenTable, tensorfs.Q4_0, []int64{1000, 256}, 1024, 144000},
+		{"blk.0.ffn_up.weight", tensorfs.Q4_0, []int64{512, 256}, 145024, 73728},
+		{"blk.1.ffn_up.weight", tensorfs.Q8_0, []int64{512, 256}, 218752, 139264},
+	}
+	return h
+}
+
+// TestOf: what follows from a header by hand.
+func TestOf(t *testing.T) {
+	n, err := Of(small("llama", nil), Options{Context: 1000, Parallel: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 1024 tokens are 3 streams of 512 cells; a layer has K and V of 2 heads of 64, as F16.
+	layer := int64(3 * 512 * 2 * 64 * 2)
+	if want := (Context{1536, 512, 3, 512}); n.Context != want {
+		t.Errorf("context %+v, want %+v", n.Context, want)
+	}
+	if n.KV.K != 2*layer || n.KV.V != 2*layer || len(n.KV.Layers) != 2 || n.KV.Layers[1] != (LayerKV{layer, layer}) {
+		t.Errorf("cache %+v, want %d for each of two layers", n.KV, layer)
+	}
+	// The table of tokens is mapped, and repacked as the output; ffn_up of the first layer is repacked, and
+	// in the range that is mapped.
+	if n.Mapped != 144000+73728+139264 || n.Repacked != 144000+73728 || n.Output != 3*4*1000 {
+		t.Errorf("mapped %d, repacked %d, output %d", n.Mapped, n.Repacked, n.Output)
+	}
+}
+
+// TestUnknown: an architecture of which nothing is known has a cache by its keys, and says so.
+func TestUnknown(t *testing.T) {
+	n, err := Of(small("unheard", nil), Options{Context: 512})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.KV.K != 2*512*2*64*2 || n.Known || len(n.Warnings) != 1 || !strings.Contains(n.Warnings[0], "unheard") || n.ComputeExact {
+		t.Errorf("%+v", n)
+	}
+	none := &Header{Architecture: "unheard", Value: func(string) any { return nil }, Tensors: small("unheard", nil).Tensors}
+	n, err = Of(none, Options{})
+	if err != nil || n.Weights != 144000+73728+139264 || n.KV.K != 0 || len(n.Warnings) != 1 || !strings.Contains(n.Warnings[0], "block_count") {
+		t.Errorf("%+v, %v", n, err)
+	}
+}
+
+// TestOtherGraph: a layer with a tensor that its graph does not know is computed otherwise.
+func TestOtherGraph(t *testing.T) {
+	h := small("llama", nil)
+	if n, err := Of(h, Options{Context: 512}); err != nil || !n.ComputeExact {
+		t.Errorf("%+v, %v", n, err)
+	}
+	h.Tensors = append(h.Tensors, Tensor{"blk.1.attn_extra.weight", tensorfs.F32, []int64{256}, 400000, 1024})
+	if n, err := Of(h, Options{Context: 512}); err != nil || n.ComputeExact {
+		t.Errorf("%+v, %v", n, err)
+	}
+}
+
+// TestRefused: what makes no sense, and what llama.cpp refuses, is said by its name.
+func TestRefused(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		key  string
+		to   any
+		o    Options
+		want string
+	}{
+		{"heads of 2^63", "attention.head_count", uint64(1) << 63, Options{}, "llama.attention.head_count"},
+		{"negative", "attention.head_count_kv", int32(-1), Options{}, "llama.attention.head_count_kv"},
+		{"text", "embedding_length", "wide", Options{}, "llama.embedding_length"},
+		{"too many layers", "block_count", uint32(math.MaxUint32), Options{}, "llama.block_count"},
+		{"513 layers", "block_count", uint32(513), Options{}, "at most 512"},
+		{"a list of another length", "attention.head_count_kv", numbers{uint32(1), uint32(1), uint32(1)}, Options{}, "3 values"},
+		{"a list of texts", "attention.head_count_kv", numbers{"a", "b"}, Options{}, "llama.attention.head_count_kv"},
+		{"more than there can be", "attention.key_length", uint32(math.MaxInt32), Options{Context: math.MaxInt32 - 256, Parallel: 256}, "more memory than there can be"},
+		{"no context", "context_length", nil, Options{}, "--context"},
+		{"negative context", "", nil, Options{Context: -1}, "--context"},
+		{"context too long", "", nil, Options{Context: math.MaxInt64}, "--context"},
+		{"sequences", "", nil, Options{Parallel: 257}, "--parallel"},
+		{"quantised V", "", nil, Options{TypeV: tensorfs.Q8_0, NoFlash: true}, "--cache-type-v"},
+		{"blocks", "attention.key_length", uint32(7), Options{TypeK: tensorfs.Q8_0}, "whole blocks"},
+	} {
+		other := map[string]any{}
+		if test.key != "" {
+			other[test.key] = test.to
+		}
+		n, err := Of(small("llama", other), test.o)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %+v, %v; want an error with %q", test.name, n, err, test.want)
+		}
+	}
+}
+
+// TestDivide: layers go to a device from the last one on, as long as there is room.
+func TestDivide(t *testing.T) {
+	h := small("llama", nil)
+	n, err := Of(h, Options{Context: 512})
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer := n.KV.Layers[0].K + n.KV.Layers[0].V
+	output := int64(144000) // the table of tokens
+	for _, test := range []struct{ bytes, layers int64 }{
+		{0, 0}, {Free + n.Compute + output - 1, 0}, {Free + n.Compute + output, 1},
+		{Free + n.Compute + output + layer + 139264, 2}, {Free + n.Compute + output + 2*layer + 139264 + 73727, 2},
+		{Free + n.Compute + output + 2*layer + 139264 + 73728, 3},
+	} {
+		g, err := Divide(h, Options{Context: 512}, test.bytes)
+		if err != nil || int64(g.Layers) != test.layers || g.Of != 3 || g.Left < 0 {
+			t.Errorf("%d bytes: %+v, %v; want %d layers", test.bytes, g, err, test.layers)
+		}
+		if all := test.layers == 3; err == nil && (g.Longest >= 512) != all {
+			t.Errorf("%d bytes: longest context %d", test.bytes, g.Longest)
+		}
+	}
+}
+
+// TestGraphs: a list has no views that nobody reads, which would keep their place for good.
+func TestGraphs(t *testing.T) {
+	for name, h := range headers(t) {
+		m, err := modelOf(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if graphs.graphs[m.graph] == nil {
+			continue
+		}
+		for _, o := range []Options{{Context: 512}, {Context: 512, NoFlash: true}, {Context: 512, TypeK: tensorfs.Q8_0, TypeV: tensorfs.Q8_0}} {
+			c := &checked{}
+			s, err := m.settle(c, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list := m.build(c, s)
+			read := make([]bool, len(list))
+			for _, n := range list {
+				for _, i := range n.sources {
+					read[i] = true
+				}
+			}
+			for i, n := range list {
+				if !read[i] && !n.output && n.op != use {
+					t.Errorf("%s %+v: nobody reads operation %d, %s of %d bytes", name, o, i, n.op, n.bytes)
+				}
+			}
+		}
+	}
+}
+
+// FuzzKeys: whatever keys say, there is a number or an error, and no number is negative.
+func FuzzKeys(f *testing.F) {
+	f.Add("llama", "attention.head_count", uint64(1)<<63, "attention.key_length", uint64(3), uint8(0), int64(8192), uint16(3))
+	f.Add("mamba", "ssm.inner_size", uint64(1)<<31, "ssm.conv_kernel", uint64(0), uint8(1), int64(1), uint16(8))
+	f.Add("deepseek2", "attention.key_length_mla", uint64(1), "attention.value_length_mla", uint64(1), uint8(2), int64(100), uint16(0))
+	f.Add("gemma3", "attention.sliding_window", uint64(1), "attention.sliding_window_pattern", uint64(math.MaxUint64), uint8(3), int64(1<<30), uint16(255))
+	f.Add("qwen3moe", "expert_used_count", uint64(200), "expert_count", uint64(300), uint8(1), int64(4096), uint16(1))
+	f.Fuzz(func(t *testing.T, architecture, one string, n uint64, two string, k uint64, kind uint8, context int64, flags uint16) {
+		values := []func(uint64) any{
+			func(n uint64) any { return n }, func(n uint64) any { return int32(n) }, func(n uint64) any { return numbers{uint32(n), int64(n)} },
+			func(n uint64) any { return numbers{n} }, func(n uint64) any { return n&1 != 0 }, func(n uint64) any { return math.Float32frombits(uint32(n)) },
+		}
+		h := small(architecture, map[string]any{one: values[int(kind)%len(values)](n), two: values[int(kind>>4)%len(values)](k)})
+		types := []tensorfs.DType{tensorfs.Unknown, tensorfs.F32, tensorfs.Q8_0, tensorfs.Q4_0}
+		o := Options{
+			Context: context, Parallel: int64(flags & 7), Unified: flags&8 != 0, NoFlash: flags&16 != 0, SWAFull: flags&32 != 0, OutputsAll: flags&64 != 0,
+			TypeK: types[flags>>8&3], TypeV: types[flags>>10&3],
+		}
+		need, err := Of(h, o)
+		if err != nil {
+			if need != nil || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%+v, %q", need, err)
+			}
+			return
+		}
+		for _, x := range []int64{need.Weights, need.Mapped, need.Repacked, need.KV.K, need.KV.V, need.State.R, need.State.S, need.Compute, need.Output, need.Total - need.Compute} {
+			if x < 0 {
+				t.Errorf("a negative number: %+v", need)
+			}
+		}
+		if _, err := divide(h, o, 1<<34); err != nil {
+			t.Errorf("what is counted cannot be divided: %v", err)
+		}
+	})
+}
