@@ -104,7 +104,12 @@ func headerOf(t *tree.Tree) (*memory.Header, error) {
 	if files.Reason != "" || len(files.List) == 0 {
 		return nil, fmt.Errorf("the memory of llama.cpp is counted by gguf/model.gguf, and gguf/ is left out: %s", files.Reason)
 	}
-	p, err := gguf.Parse(files.List[0].Data)
+	return headerIn(files.List[0].Data)
+}
+
+// headerIn returns the header of a GGUF file.
+func headerIn(file tensorfs.Data) (*memory.Header, error) {
+	p, err := gguf.Parse(file)
 	if err != nil {
 		return nil, err
 	}
@@ -207,8 +212,9 @@ type sizedMemory struct {
 	Memory *memory.Need `json:"memory,omitempty"`
 }
 
-// ofSizes counts what a model takes with each type: only types of tensors differ.
-func (f *memoryFlags) ofSizes(t *tree.Tree, sizes []whole.Sized) ([]sizedMemory, error) {
+// ofSizes counts what a model takes with each type, by the file with one of them: only types of
+// tensors differ.
+func (f *memoryFlags) ofSizes(made tensorfs.Data, sizes []whole.Sized) ([]sizedMemory, error) {
 	list := make([]sizedMemory, len(sizes))
 	var h *memory.Header
 	for i, s := range sizes {
@@ -218,7 +224,7 @@ func (f *memoryFlags) ofSizes(t *tree.Tree, sizes []whole.Sized) ([]sizedMemory,
 		}
 		if h == nil {
 			var err error
-			if h, err = headerOf(t); err != nil {
+			if h, err = headerIn(made); err != nil {
 				return nil, err
 			}
 		}

@@ -90,14 +90,14 @@ func (o *infoOptions) printSizes(cmd *cobra.Command, path string) error {
 		return err
 	}
 	defer t.Model.Close()
-	sizes, err := whole.Sizes(t.Model, opts, preset.All)
+	sizes, made, err := whole.Sizes(t.Model, opts, preset.All)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: gguf/ is left out: %w", printableName(path), err)
 	case len(sizes) == 0:
 		return fmt.Errorf("%s: --gguf-type all: no type changes anything: its weights are quantised already; name a model in F16, BF16 or F32, or add --requantise", printableName(path))
 	}
-	list, err := o.memory.ofSizes(t, sizes)
+	list, err := o.memory.ofSizes(made, sizes)
 	if err != nil {
 		return fmt.Errorf("%s: %w", printableName(path), err)
 	}

@@ -26,10 +26,10 @@ type sizing struct {
 
 // Sizes returns how large the GGUF file of a model is with each preset, otherwise as the options say; opts.Quantise is any
 // of them. Presets by which nothing changes are left out. All follows from the header of the model: types and shapes give
-// the sizes of tensors, and what is before them is as long for one preset as for the other.
-func Sizes(m *tensorfs.Model, opts Options, presets []preset.Preset) (list []Sized, err error) {
+// the sizes of tensors, and what is before them is as long for one preset as for the other. made is the file with one of them, nil for none: in all others
+// the tensors are in the same order.
+func Sizes(m *tensorfs.Model, opts Options, presets []preset.Preset) (list []Sized, made tensorfs.Data, err error) {
 	asked := *opts.Quantise
-	var file int64 // the size of one that was made
 	var s sizing
 	head := int64(-1)
 	for _, p := range presets {
@@ -43,9 +43,9 @@ func Sizes(m *tensorfs.Model, opts Options, presets []preset.Preset) (list []Siz
 			opts.sizing = &s
 			f := GGUF(m, opts)
 			if opts.sizing = nil; f.Reason != "" {
-				return nil, errors.New(f.Reason)
+				return nil, nil, errors.New(f.Reason)
 			}
-			file = f.List[0].Data.Size()
+			made = f.List[0].Data
 			// In the order in which presets go through them, which is then not to be found again.
 			slices.SortStableFunc(s.taken, func(a, b fileTensor) int { return preset.Compare(a.name, b.name) })
 			s.list = presetTensors(s.taken)
@@ -53,16 +53,16 @@ func Sizes(m *tensorfs.Model, opts Options, presets []preset.Preset) (list []Siz
 		types := make(map[string]tensorfs.DType, len(s.taken))
 		total, weights, changed, err := opts.sizeOf(m, &s, types)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if head < 0 {
-			head = file - total
+			head = made.Size() - total
 		}
 		if changed || m.Layout != "gguf" {
 			list = append(list, Sized{p.Name, head + total, BitsPerWeight(head+total, weights), types})
 		}
 	}
-	return list, nil
+	return list, made, nil
 }
 
 // sizeOf is how many bytes tensors take in a file, each up to the next one, how many numbers they have, and whether any

@@ -15,7 +15,7 @@ func TestSizes(t *testing.T) {
 		m := testwhole.Open(t, filepath.Join(testwhole.Data(t), name))
 		for _, pure := range []bool{false, true} {
 			asked := preset.Options{Preset: preset.All[0], Pure: pure}
-			list, err := whole.Sizes(m, whole.Options{Quantise: &asked}, preset.All)
+			list, _, err := whole.Sizes(m, whole.Options{Quantise: &asked}, preset.All)
 			if err != nil || len(list) < 20 {
 				t.Fatalf("%s: %d sizes, %v", name, len(list), err)
 			}
