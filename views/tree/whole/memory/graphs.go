@@ -125,19 +125,31 @@ func (m *model) build(c *checked, s *settled) []node {
 	b := &builder{model: m, c: c, s: s, d: m.dimensions(c, s), names: map[string]int{}, inputs: map[string]int{}}
 	b.enter(0)
 	b.all(g.start)
-	b.all(g.early)
+	fetched := b.fetch(g, 0)
 	for i := range m.layers {
 		b.enter(i)
 		b.all(g.first)
-		if i+1 < m.layers {
-			b.enter(i + 1)
-			b.all(g.early)
+		if i == fetched {
+			fetched = b.fetch(g, i+1)
 			b.enter(i)
 		}
 		b.all(g.then)
 	}
 	b.all(g.end)
 	return b.nodes
+}
+
+// fetch does what is early of the next layer from this one on that has a state or a cache, and
+// returns it: those in between are computed only when their results are wanted.
+func (b *builder) fetch(g *graphList, layer int) int {
+	for ; layer < b.layers; layer++ {
+		if b.noCache || b.isRecurrent(layer) || b.isCached(layer) {
+			b.enter(layer)
+			b.all(g.early)
+			break
+		}
+	}
+	return layer
 }
 
 // enter sets the dimensions of a layer.
@@ -163,7 +175,9 @@ func (b *builder) enter(layer int) {
 	d["L"], d["ST"] = m.short, b.s.streams
 	d["QA"], d["LR"], d["RR"] = m.rankQ, m.rankKV, m.rotated
 	d["MK"], d["MV"] = m.keyMLA, m.valueMLA
-	d["SX"] = c.mul(m.shared, m.expertForward)
+	if d["SX"] = m.sharedForward; m.sharedForward == 0 {
+		d["SX"] = c.mul(m.shared, m.expertForward)
+	}
 	if d["GN"] = m.expertGroups; m.expertGroups > 0 {
 		d["GX"] = c.mul(m.experts/m.expertGroups, m.groupsUsed)
 	}
@@ -190,6 +204,8 @@ func (b *builder) holds(when []string) bool {
 			is = b.layer < b.layers-1
 		case w[0] == '=' || w[0] == '~':
 			is = (b.header.Architecture == w[1:]) == (w[0] == '=')
+		case w == "other":
+			is = !b.isRecurrent(b.layer) && !b.isCached(b.layer)
 		case w == "cached":
 			is = b.isCached(b.layer)
 		case w[0] == '?' || w[0] == '!':

@@ -51,7 +51,8 @@ type model struct {
 	short, kda, shift, wkv              int64 // kernels and heads of other states
 	rankQ, rankKV, rotated              int64 // of low-rank attention, and its heads
 	keyMLA, valueMLA                    int64
-	shared, expertGroups, groupsUsed    int64
+	shared, sharedForward               int64
+	expertGroups, groupsUsed            int64
 }
 
 // fail keeps the first error about a key.
@@ -205,7 +206,8 @@ func modelOf(h *Header) (*model, error) {
 	m.valueMLA, v = m.said("attention.value_length_mla")
 	m.mla = k && v
 	m.rankQ, m.rankKV, m.rotated = m.number("attention.q_lora_rank", 0), m.number("attention.kv_lora_rank", 0), m.number("rope.dimension_count", 0)
-	m.shared, m.expertGroups, m.groupsUsed = m.number("expert_shared_count", 0), m.number("expert_group_count", 0), m.number("expert_group_used_count", 0)
+	m.shared, m.sharedForward = m.number("expert_shared_count", 0), m.number("expert_shared_feed_forward_length", 0)
+	m.expertGroups, m.groupsUsed = m.number("expert_group_count", 0), m.number("expert_group_used_count", 0)
 	m.readLayers()
 	m.experts, m.used = m.number("expert_count", 0), m.number("expert_used_count", 0)
 	m.expertForward = m.number("expert_feed_forward_length", largest(m.feedForward))
