@@ -204,6 +204,8 @@ func (b *builder) holds(when []string) bool {
 			is = b.layer < b.layers-1
 		case w[0] == '=' || w[0] == '~':
 			is = (b.header.Architecture == w[1:]) == (w[0] == '=')
+		case w == "uneven":
+			is = b.rank != b.groups
 		case w == "other":
 			is = !b.isRecurrent(b.layer) && !b.isCached(b.layer)
 		case w == "cached":
