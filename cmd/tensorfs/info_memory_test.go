@@ -1,7 +1,12 @@
 package main
 
 import (
+	"compress/gzip"
 	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -106,5 +111,39 @@ func TestInfoMemoryRefused(t *testing.T) {
 	}
 	if code, _, errs := command("info", "--context", "512", testdata+"architectures/picture.png"); code == 0 || errs == "" {
 		t.Errorf("exit code %d, %s", code, errs)
+	}
+}
+
+// TestInfoMemoryOfLarge: a model of 4.9 GB is counted by its header, and llama.cpp's numbers come out.
+func TestInfoMemoryOfLarge(t *testing.T) {
+	f, err := os.Open(testdata + "memory/headers/llama3.1-8b.q4_k_m.gguf.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	head, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	to, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = io.Copy(to, head); err == nil {
+		err = to.Truncate(4912916256)
+	}
+	if err := errors.Join(err, to.Close()); err != nil {
+		t.Skipf("no file of such a size can be made here: %v", err)
+	}
+	m := memoryOf(t, "--context", "131072", "--cache-type-k", "q4_0", "--cache-type-v", "q4_0", path)
+	kv := m["kv"].(map[string]any)
+	for what, n := range map[string][2]any{
+		"weights": {m["weights"], 4912898304.0}, "repacked": {m["repacked"], 3359637504.0}, "compute": {m["compute"], 247558176.0},
+		"cache": {kv["k"].(float64) + kv["v"].(float64), 4831838208.0}, "exact": {m["compute_exact"], true},
+	} {
+		if n[0] != n[1] {
+			t.Errorf("%s is %v, want %v", what, n[0], n[1])
+		}
 	}
 }
