@@ -9,11 +9,11 @@ import (
 
 // architecture is what a line of architectures.txt says.
 type architecture struct {
-	known                                                   bool
-	period, window, layers, cached                          int64
-	denseFirst, noCache, noOutput, mtpCached, indexer, both bool
-	recurrent                                               func(m *model, layer int) bool // nil for no layer
-	form, graph                                             string
+	known                                                               bool
+	period, window, layers, cached                                      int64
+	denseFirst, allWindows, noCache, noOutput, mtpCached, indexer, both bool
+	recurrent                                                           func(m *model, layer int) bool // nil for no layer
+	form, graph                                                         string
 }
 
 // recurrentRules are those that a line may name.
@@ -58,7 +58,7 @@ var architectures = func() map[string]*architecture {
 func (a *architecture) add(fact string) {
 	name, value, _ := strings.Cut(fact, "=")
 	numbers := map[string]*int64{"period": &a.period, "window": &a.window, "layers": &a.layers, "cached": &a.cached}
-	flags := map[string]*bool{"dense-first": &a.denseFirst, "no-cache": &a.noCache, "no-output": &a.noOutput, "mtp-cached": &a.mtpCached, "indexer": &a.indexer, "both": &a.both}
+	flags := map[string]*bool{"dense-first": &a.denseFirst, "all-windows": &a.allWindows, "no-cache": &a.noCache, "no-output": &a.noOutput, "mtp-cached": &a.mtpCached, "indexer": &a.indexer, "both": &a.both}
 	texts := map[string]*string{"form": &a.form, "graph": &a.graph}
 	switch {
 	case numbers[name] != nil:

@@ -246,7 +246,7 @@ func (m *model) readLayers() {
 			if m.denseFirst {
 				at += period - 1 // the first of a period is as the last is elsewhere
 			}
-			if period > 0 && at%period < period-1 {
+			if m.allWindows || period > 0 && at%period < period-1 {
 				m.windows[i] = 1
 			}
 		}
