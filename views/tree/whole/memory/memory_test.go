@@ -89,6 +89,21 @@ func TestOtherGraph(t *testing.T) {
 	}
 }
 
+// TestPredicting: a layer that predicts further tokens has no cache, and lists may leave it out.
+func TestPredicting(t *testing.T) {
+	n, err := Of(small("exaone4", map[string]any{
+		"block_count": uint32(3), "nextn_predict_layers": uint32(1), "attention.sliding_window": uint32(128), "attention.sliding_window_pattern": numbers{true, false},
+	}), Options{Context: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The window has 128 cells, and 512 for a batch.
+	all, window := int64(4096*2*64*2), int64(768*2*64*2)
+	if want := []LayerKV{{window, window}, {all, all}, {}}; !slices.Equal(n.KV.Layers, want) {
+		t.Errorf("layers %v, want %v", n.KV.Layers, want)
+	}
+}
+
 // TestRefused: what makes no sense, and what llama.cpp refuses, is said by its name.
 func TestRefused(t *testing.T) {
 	for _, test := range []struct {

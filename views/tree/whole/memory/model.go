@@ -125,9 +125,10 @@ func (m *model) number(key string, otherwise int64) int64 {
 	return otherwise
 }
 
-// list returns the numbers of an array, which has one for each layer.
+// list returns the numbers of an array, which has one for each layer. Those that predict further
+// tokens may be left out: they have no windows.
 func (m *model) list(key string, a tensorfs.Array) []int64 {
-	if a.Len() != m.layers {
+	if a.Len() != m.layers && a.Len() != m.blocks {
 		m.fail(key, "has %d values, and the model %d layers", a.Len(), m.layers)
 		return make([]int64, m.layers)
 	}
@@ -139,11 +140,11 @@ func (m *model) list(key string, a tensorfs.Array) []int64 {
 		}
 		all = append(all, n)
 	}
-	if len(all) != m.layers { // the file changed
+	if len(all) != a.Len() { // the file changed
 		m.fail(key, "cannot be read")
 		return make([]int64, m.layers)
 	}
-	return all
+	return append(all, make([]int64, m.layers-len(all))...)
 }
 
 // byLayer returns a number for each layer: the header may say one for all.
@@ -182,7 +183,10 @@ func modelOf(h *Header) (*model, error) {
 		m.fail("block_count", "is %d, and llama.cpp takes at most %d layers", layers, maxLayers)
 		layers = 0
 	}
-	m.layers = int(layers)
+	m.layers, m.blocks = int(layers), int(layers)
+	if !m.mtpCached {
+		m.blocks -= int(min(m.number("nextn_predict_layers", 0), layers))
+	}
 	m.width, m.context = m.number("embedding_length", 0), m.number("context_length", 0)
 	m.vocabulary = m.number("vocab_size", 0)
 	if tokens, ok := h.Value("tokenizer.ggml.tokens").(tensorfs.Array); ok {
@@ -221,11 +225,6 @@ func modelOf(h *Header) (*model, error) {
 
 // readLayers finds which layers have windows, states and caches.
 func (m *model) readLayers() {
-	mtp := min(m.number("nextn_predict_layers", 0), int64(m.layers))
-	if m.mtpCached {
-		mtp = 0
-	}
-	m.blocks = m.layers - int(mtp)
 	m.cached = m.blocks - int(min(m.number("attention.shared_kv_layers", 0), int64(m.blocks)))
 	if m.architecture.cached > 0 {
 		m.cached = min(m.cached, int(m.architecture.cached))
