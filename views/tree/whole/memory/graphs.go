@@ -42,7 +42,10 @@ type graphTable struct {
 //go:embed graphs.txt
 var graphsText string
 
-var graphs = readGraphs(graphsText)
+//go:embed graphs_states.txt
+var graphsStatesText string
+
+var graphs = readGraphs(graphsText + "\n" + graphsStatesText)
 
 func readGraphs(text string) *graphTable {
 	g := &graphTable{map[string]*expression{}, map[string][]statement{}, map[string]*graphList{}}
