@@ -188,7 +188,7 @@ func (s *infoScreen) context() {
 		about = "about "
 	}
 	text = about + size(n.Compute)
-	if n.all > n.Compute {
+	if size(n.all) != size(n.Compute) {
 		text += fmt.Sprintf(" (%s if all logits are wanted)", size(n.all))
 	}
 	s.row("compute", 2, "%s, output %s", text, size(n.Output))
