@@ -182,6 +182,7 @@ func (o *modelFlags) facts(t *tree.Tree) (facts []export.Fact, never []os.FileIn
 		{What: factModel, Is: tensorfs.Printable(t.Model.Path)},
 		{What: "version of tensorfs", Is: version()},
 		{What: "--gguf-type", Is: o.quantise.String()},
+		{What: "--set, --unset", Is: o.changes.fact(o.tree.Whole.Changes)},
 		{What: "--mmproj", Is: cmp.Or(o.mmproj, "the default")},
 		{What: "--i2s", Is: cmp.Or(o.tree.Views.I2S, "the default")},
 		{What: "--views", Is: viewNames(t)},

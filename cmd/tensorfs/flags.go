@@ -20,6 +20,7 @@ const (
 	markFUSE   = "fuse"   // --backend fuse alone has it
 	markRemote = "remote" // help names it, and describes it in the text about models on other machines
 	markHidden = "hidden" // not for people
+	markServer = "server" // no option, because it may be given often: the server of a mount gets it all the same
 
 	markElsewhere = "elsewhere" // for another system; no row has it
 )
@@ -43,7 +44,7 @@ var flagTable = []flagRow{
 	{"", "gguf-type", markOption, oneOf(ggufTypes), "what llama-quantize calls the `TYPE` of the weights in gguf/, such as q4_k_m or q8_0 " +
 		"(default: as stored, or the smallest that is exact)"},
 	{"", "pure", markOption, nil, "with --gguf-type, that type for all weights"},
-	{"", "tensor-type", "", nil, "with --gguf-type, another type for weights whose name in gguf/ the pattern finds: `REGEX=TYPE`, as often as needed"},
+	{"", "tensor-type", markServer, nil, "with --gguf-type, another type for weights whose name in gguf/ the pattern finds: `REGEX=TYPE`, as often as needed"},
 	{"", "imatrix", markOption, nil, "with --gguf-type, `FILE` of llama-imatrix that says how much each column of a weight counts"},
 	{"", "requantise", markOption, nil, "with --gguf-type or --mlx-bits, quantise again what is quantised already"},
 	{"", "dequantise", markOption, nil, "plain numbers in hf/ and mlx/ of a model that another program packed, such as GPTQ, AWQ or FP8 (default: as stored)"},
@@ -52,6 +53,8 @@ var flagTable = []flagRow{
 	{"", "mlx-mode", markOption, oneOf(mlxModes), "how weights in mlx/ are quantised: affine, mxfp4, mxfp8 or nvfp4"},
 	{"", "mlx-recipe", markOption, oneOf(whole.RecipeNames()), "more bits for some weights in mlx/, as mlx_lm.convert's recipe of this `NAME`, such as mixed_4_6"},
 	{"", "mlx-device", markOption, oneOf(whole.MLXDevices), "with --mlx-bits, whose bytes: those of MLX on a gpu (default) or on a cpu, which differ in some roundings"},
+	{"", "set", markServer, nil, "change a key of gguf/: `KEY=VALUE`, KEY=@FILE, or KEY=TYPE:VALUE for a new one; the chat template (tokenizer.chat_template) also in hf/ and mlx/; as often as needed"},
+	{"", "unset", markServer, nil, "leave a `KEY` of gguf/ out, as often as needed"},
 	{"", "mmproj", markOption, nil, "`FILE` with the vision tower of a GGUF model, for hf/, or none (default: the only *mmproj*.gguf in its folder)"},
 	{"", "i2s", markOption, oneOf(views.I2SLayouts), "`ORDER` of BitNet I2_S codes: " + i2sLayouts + " (default: by size)"},
 	{"", "follow-links", markOption, nil, "follow symbolic links out of the model's directory where mount refuses them: as root and with allow_other"},

@@ -170,6 +170,7 @@ type modelFlags struct {
 	tree        tree.Options
 	views       string // of --views, names with commas between; "" for the default
 	quantise    quantisation
+	changes     changeFlags
 	mmproj      string // of --mmproj, a path or noTower
 	followLinks bool
 	keepInside  bool // links that leave the model's directory are refused, unless followLinks
@@ -183,6 +184,7 @@ func (f *modelFlags) add(s system, c *cobra.Command) {
 		"imatrix": &f.quantise.importance, "mmproj": &f.mmproj, "dequantise": &f.tree.Whole.Dequantise,
 		"mlx-bits": &f.quantise.mlx.bits, "mlx-group": &f.quantise.mlx.group, "mlx-mode": &f.quantise.mlx.mode,
 		"mlx-recipe": &f.quantise.mlx.recipe, "mlx-device": &f.quantise.mlx.device,
+		"set": &f.changes.set, "unset": &f.changes.unset,
 	})
 }
 
@@ -217,6 +219,9 @@ func (f *modelFlags) check() error {
 			return err
 		}
 	}
+	if err := f.changes.options(&f.tree.Whole); err != nil {
+		return err
+	}
 	return f.remote.check()
 }
 
@@ -250,6 +255,9 @@ func (f *modelFlags) open(path string) (*tree.Tree, error) {
 	}
 	if why := hfdir.KeptPacked(m, f.tree.Whole); err == nil && why != "" {
 		err = fmt.Errorf("%s: --dequantise changes nothing: %s; leave it out", printableName(path), why)
+	}
+	if err == nil {
+		err = errChanges(m, f.tree.Whole, path)
 	}
 	if err != nil {
 		m.Close()

@@ -118,11 +118,17 @@ func optionNames(set *pflag.FlagSet) []string {
 // isSet reports whether a flag has another value than by default.
 func isSet(f *pflag.Flag) bool { return f.Value.String() != f.DefValue }
 
-// serverFlags are the flags of the server: those that were set, and are options too.
+// serverFlags are the flags of the server: those that were set, and are options too or are
+// marked so.
 func (o *mountOptions) serverFlags() (args []string) {
 	o.own.VisitAll(func(f *pflag.Flag) {
+		list, isList := f.Value.(pflag.SliceValue)
 		switch value := f.Value.String(); {
-		case !marked(f, markOption) || !isSet(f):
+		case !marked(f, markOption) && !marked(f, markServer) || !isSet(f):
+		case isList:
+			for _, x := range list.GetSlice() {
+				args = append(args, "--"+f.Name+"="+x)
+			}
 		case value == f.NoOptDefVal:
 			args = append(args, "--"+f.Name)
 		default:

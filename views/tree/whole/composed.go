@@ -50,7 +50,11 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 		return nil, err
 	}
 	meta = quantisedKeys(meta, notes.FileType, opts.Importance)
-	d, err := gguf.Compose(slices.Concat(meta, tokens), list)
+	meta, err = apply(opts.Changes, slices.Concat(meta, tokens))
+	if err != nil {
+		return nil, err
+	}
+	d, err := gguf.Compose(meta, list)
 	if err != nil {
 		return nil, err
 	}

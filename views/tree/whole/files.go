@@ -25,6 +25,9 @@ type Options struct {
 	// Dequantise gives hf/ and mlx/ of a model that another program packed plain numbers.
 	Dequantise bool
 
+	// Changes are made to the keys of the GGUF file, and to the chat template in hf/ and mlx/.
+	Changes []Change
+
 	// MLX says how weights in mlx/ are quantised; nil leaves them as they are.
 	MLX *MLX
 

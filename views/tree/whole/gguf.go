@@ -34,6 +34,7 @@ func GGUF(m *tensorfs.Model, opts Options) *Files {
 	if err != nil {
 		return Absent(err)
 	}
+	f.noteChanges(opts.Changes)
 	if note != "" {
 		f.Notes = append(f.Notes, note)
 	}
@@ -93,7 +94,7 @@ func stored(m *tensorfs.Model, opts Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := llamaReads(d); opts.Quantise == nil && (err == nil || errors.Is(err, tensorfs.ErrChanged)) {
+	if err := llamaReads(d); opts.Quantise == nil && len(opts.Changes) == 0 && (err == nil || errors.Is(err, tensorfs.ErrChanged)) {
 		f := newFiles()
 		f.List = []File{{ggufName, far(m, files[0], d)}}
 		f.leaveBeside(m, files[0])
@@ -176,6 +177,9 @@ func rewritten(meta []tensorfs.Meta, tensors []tensorfs.Tensor, opts Options) (*
 	kept := slices.DeleteFunc(slices.Clone(meta), func(e tensorfs.Meta) bool { return strings.HasPrefix(e.Key, splitKeys) })
 	if opts.Quantise != nil {
 		kept = quantisedKeys(kept, notes.FileType, opts.Importance)
+	}
+	if kept, err = apply(opts.Changes, kept); err != nil {
+		return nil, err
 	}
 	d, err := gguf.Compose(kept, composed)
 	if err != nil {

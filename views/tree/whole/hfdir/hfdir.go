@@ -42,6 +42,9 @@ var (
 
 func files(m *tensorfs.Model, k *kind, opts whole.Options) *whole.Files {
 	f, err := k.files(m, opts)
+	if err == nil {
+		err = setTemplate(f, opts.Changes)
+	}
 	if err != nil {
 		return whole.Absent(err)
 	}

@@ -1,0 +1,80 @@
+package hfdir
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/jsonobj"
+	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
+)
+
+const (
+	templateName = "chat_template.jinja"
+	templateJSON = "chat_template.json" // of processors, in older releases
+)
+
+// setTemplate puts another chat template into a directory, or takes it out: into the file of
+// its own, which newer programs read, and into tokenizer_config.json where it stands there.
+func setTemplate(f *whole.Files, changes []whole.Change) error {
+	text, ok := whole.Template(changes)
+	if !ok || f.Reason != "" {
+		return nil
+	}
+	var list []whole.File
+	for _, x := range f.List {
+		switch x.Path {
+		case templateName, templateJSON:
+			continue
+		case tokenizerConfigName:
+			made, err := withTemplate(x.Data, text)
+			if err != nil {
+				return fmt.Errorf("%s: %w", x.Path, err)
+			}
+			if made != nil {
+				x.Data = tensorfs.Bytes(made)
+			}
+		}
+		list = append(list, x)
+	}
+	if text != nil {
+		list = append(list, whole.File{Path: templateName, Data: tensorfs.Bytes(text)})
+	}
+	slices.SortFunc(list, func(a, b whole.File) int { return strings.Compare(a.Path, b.Path) })
+	f.List = list
+	for _, c := range changes {
+		if c.Key == whole.TemplateKey {
+			f.Notes = append(f.Notes, c.String())
+		}
+	}
+	return nil
+}
+
+// withTemplate returns a tokenizer_config.json with another template in the place of its own;
+// nil where it has none.
+func withTemplate(d tensorfs.Data, text []byte) ([]byte, error) {
+	if d.Size() > maxConfig {
+		return nil, fmt.Errorf("it has %d bytes", d.Size())
+	}
+	stored := make([]byte, d.Size())
+	if err := tensorfs.ReadFull(d, stored, 0); err != nil {
+		return nil, err
+	}
+	o, err := jsonobj.Parse(stored)
+	if err != nil || !o.Has("chat_template") {
+		return nil, err
+	}
+	var list settings.Object
+	for name, raw := range o.All() {
+		switch {
+		case name != "chat_template":
+			list = list.With(name, raw)
+		case text != nil:
+			list = list.With(name, string(text))
+		}
+	}
+	return list.Lines(!json.Valid(stored)), nil
+}
