@@ -47,13 +47,14 @@ func versionLine() string {
 	return fmt.Sprintf("%s %s %s/%s", line, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// version is the release, else the module's version as the Go tool recorded it.
+// version is the release, else the module's version as the Go tool recorded it: 0.1.0 in
+// either case.
 func version() string {
 	if release != "" {
 		return release
 	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
+		return strings.TrimPrefix(info.Main.Version, "v")
 	}
 	return "(devel)"
 }

@@ -1,19 +1,20 @@
-# A formula for Homebrew. It has not been run, and there is no release yet: the address
-# and the checksum are those of a release to come.
+# A formula for Homebrew, which has not been run. scripts/release fills in the version and
+# the checksum of the archive of sources that it makes beside it.
 class Tensorfs < Formula
   desc "Show the tensors of a model as files"
   homepage "https://github.com/tensorfs/tensorfs"
-  url "https://github.com/tensorfs/tensorfs/archive/refs/tags/v0.1.0.tar.gz"
-  sha256 "0000000000000000000000000000000000000000000000000000000000000000"
+  url "https://github.com/tensorfs/tensorfs/releases/download/@TAG@/@SOURCE@"
+  version "@VERSION@"
+  sha256 "@SHA256@"
   license "Apache-2.0"
   head "https://github.com/tensorfs/tensorfs.git", branch: "main"
 
   depends_on "go" => :build
 
-  # Mounts need macFUSE on macOS and fuse3 on Linux; the other commands need nothing.
+  # Mounts of ordinary users need fuse3 on Linux. On macOS they are NFS, which needs nothing.
   def install
     ENV["CGO_ENABLED"] = "0"
-    ldflags = "-s -w -X main.release=#{version} -X main.date=#{time.iso8601}"
+    ldflags = "-s -w -X main.release=#{version} -X main.commit=@COMMIT@ -X main.date=@DATE@"
     system "go", "build", *std_go_args(ldflags: ldflags), "./cmd/tensorfs"
     generate_completions_from_executable(bin/"tensorfs", "completion", shells: [:bash, :zsh, :fish])
     system bin/"tensorfs", "man", man1
