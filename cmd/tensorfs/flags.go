@@ -140,7 +140,7 @@ var flagTable = []flagRow{
 	{"fetch", "json", "", nil, "print a JSON object: model, files, bytes, fetched, digests, cache, hugging_face"},
 	{"cache-list", "json", "", nil, "print a JSON array of objects: source, bytes, cached, disk, whole, in_use, last_use, digest, converted"},
 	{"status", "json", "", nil, "print a JSON array of objects: mountpoint, model, pid, backend, healthy, state, mounted, changed, last_error, " +
-		"errors, warnings, unwatched, hot, warm; of a library also library, models, open"},
+		"errors, warnings, unwatched, warm; of a library also library, models, open"},
 
 	// of mount.tensorfs, as mount(8) has them
 	{"", "sloppy,s", "", nil, "ignore unknown options"},

@@ -36,7 +36,7 @@ func layOutHelp(root *cobra.Command) {
 	root.SetHelpTemplate(ifCommand + usage[:at] + "\n\n" + end + "{{or (long .) .Short | trimTrailingWhitespaces}}\n" + ifCommand + usage[at:] + end)
 }
 
-// flagUsages describes flags: those for models on other machines, or all others.
+// flagUsages describes flags: those for models on other machines, or all others, in groups.
 func flagUsages(all *pflag.FlagSet, remote bool) string {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	set.SortFlags = all.SortFlags
@@ -47,7 +47,16 @@ func flagUsages(all *pflag.FlagSet, remote bool) string {
 			set.AddFlag(&shown)
 		}
 	})
-	return strings.TrimRight(set.FlagUsagesWrapped(term.Columns), " \n")
+	text := func(set *pflag.FlagSet) string { return strings.TrimRight(set.FlagUsagesWrapped(term.Columns), " \n") }
+	if remote {
+		return text(set)
+	}
+	titles, sets := grouped(set)
+	lines := text(sets[0])
+	for i := 1; i < len(sets); i++ {
+		lines += "\n\n" + titles[i] + ":\n" + text(sets[i])
+	}
+	return lines
 }
 
 // commandGroups are the commands as help lists them.

@@ -155,11 +155,22 @@ func (r roff) list(s string) (items string) {
 // item is a row of a list. name is roff already.
 func (r roff) item(name, text string) string { return ".TP\n" + name + "\n" + r.words(text) }
 
-// options lists the flags. Those of the root are for mount(8) and hidden, but for
-// --help and --version, which cobra adds.
+// options lists the flags in their groups. Those of the root are for mount(8) and hidden,
+// but for --help and --version, which cobra adds.
 func (r roff) options(c *cobra.Command) (items string) {
 	c.InitDefaultHelpFlag()
-	c.Flags().VisitAll(func(f *pflag.Flag) {
+	titles, sets := grouped(c.Flags())
+	for i, set := range sets {
+		if titles[i] != "" {
+			items += ".SS \"" + titles[i] + "\"\n"
+		}
+		items += r.flags(set)
+	}
+	return items
+}
+
+func (r roff) flags(set *pflag.FlagSet) (items string) {
+	set.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden {
 			return
 		}

@@ -60,7 +60,7 @@ func TestManualPages(t *testing.T) {
 	}
 	for name, page := range pages {
 		for i, line := range strings.Split(page, "\n") {
-			if strings.HasPrefix(line, "'") || strings.HasPrefix(line, ".") && !regexp.MustCompile(`^\.(TH|SH|PP|TP|RS|RE|nf|fi|nh|ad)\b`).MatchString(line) {
+			if strings.HasPrefix(line, "'") || strings.HasPrefix(line, ".") && !regexp.MustCompile(`^\.(TH|SH|SS|PP|TP|RS|RE|nf|fi|nh|ad)\b`).MatchString(line) {
 				t.Errorf("%s:%d: text that roff takes for a request: %s", name, i+1, line)
 			}
 		}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// flagGroup is flags that help and manual list under a title of their own.
+type flagGroup struct{ title, names string }
+
+// flagGroups has a place for each flag that several commands have and for all of mount,
+// which has the most. Others are a command's own, and come first.
+var flagGroups = []flagGroup{
+	{"What is shown", "views dequantise mmproj i2s follow-links"},
+	{"Types in gguf/", "gguf-type pure tensor-type imatrix requantise"},
+	{"Types in mlx/", "mlx-bits mlx-group mlx-mode mlx-recipe mlx-device"},
+	{"The mount", "foreground option backend allow-other nonempty no-mkdir no-passthrough read-ahead"},
+	{"The server", "warm log debug max-open idle"},
+	{"Models on other machines", "offline remote cache cache-size timeout download plain-http"},
+}
+
+// grouped returns the flags of a command as they are listed: its own, without a title,
+// and then those of each group that it has any of.
+func grouped(all *pflag.FlagSet) (titles []string, sets []*pflag.FlagSet) {
+	titles = []string{""}
+	for _, g := range flagGroups {
+		titles = append(titles, g.title)
+	}
+	for range titles {
+		set := pflag.NewFlagSet("", pflag.ContinueOnError)
+		set.SortFlags = all.SortFlags
+		sets = append(sets, set)
+	}
+	all.VisitAll(func(f *pflag.Flag) { sets[1+groupOf(f.Name)].AddFlag(f) })
+	for i := len(sets) - 1; i > 0; i-- {
+		if !sets[i].HasAvailableFlags() {
+			titles, sets = slices.Delete(titles, i, i+1), slices.Delete(sets, i, i+1)
+		}
+	}
+	return titles, sets
+}
+
+// groupOf is the place of a flag's group in flagGroups, -1 for none.
+func groupOf(name string) int {
+	return slices.IndexFunc(flagGroups, func(g flagGroup) bool { return slices.Contains(strings.Fields(g.names), name) })
+}
