@@ -1,4 +1,4 @@
-// Package packaging tests what scripts/package builds.
+// Package packaging tests what scripts/package and scripts/release build.
 package packaging
 
 import (
@@ -31,9 +31,7 @@ func build(t *testing.T, formats string) (dir string) {
 	c.Env = append(os.Environ(), "TARGETS=linux/"+runtime.GOARCH, "FORMATS="+formats, "DIST="+dir)
 	out, err := c.CombinedOutput()
 	if err != nil {
-		if bytes.Contains(out, []byte("proxyconnect")) || bytes.Contains(out, []byte("dial tcp")) || bytes.Contains(out, []byte("module lookup disabled")) {
-			t.Skipf("nfpm, which builds packages, is not in Go's cache and cannot be fetched: %s", bytes.TrimSpace(out))
-		}
+		skipOffline(t, out)
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return dir
