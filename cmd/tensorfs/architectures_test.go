@@ -76,6 +76,27 @@ func TestRuntimesTable(t *testing.T) {
 	}
 }
 
+// TestReadmeCounts holds that README.md has the numbers of that table.
+func TestReadmeCounts(t *testing.T) {
+	made, all := map[string]int{}, 0
+	for _, s := range architectures.Support() {
+		for _, c := range architectures.SupportColumns {
+			if mark(&s, c) == "yes" {
+				made[c]++
+			}
+		}
+		all++
+	}
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("Of %d classes of config.json, `gguf/` is made of %d, `hf/` of %d and `mlx/` of %d:", all, made["gguf"], made["hf"], made["mlx"])
+	if !strings.Contains(string(text), want) {
+		t.Errorf("README.md does not say: %s", want)
+	}
+}
+
 // architecturesPage is the table of architectures as the documentation has it: a row for
 // all classes of an architecture of which the same is made, and those of which nothing is
 // by their reasons.

@@ -18,7 +18,7 @@ import (
 )
 
 // all makes TestRelease build what a release has, and not this machine's part of it.
-var all = flag.Bool("all", false, "in TestRelease, all platforms and the wheels, and Go 1.21: about half an hour on two cores")
+var all = flag.Bool("all", false, "in TestRelease, all platforms and the wheels, and Go 1.21: about a quarter of an hour on two cores")
 
 // packaged is version as packages write it.
 const packaged = "1.2.3~rc1"
