@@ -78,7 +78,8 @@ func image(f facts, to string, of []string) error {
 	if err != nil {
 		return err
 	}
-	all.Annotations = map[string]string{v1.AnnotationRefName: strings.TrimPrefix(f.goVersion, "v")}
+	tag := strings.TrimPrefix(f.goVersion, "v")
+	all.Annotations = map[string]string{v1.AnnotationRefName: tag, "io.containerd.image.name": "localhost/tensorfs:" + tag} // what load calls it
 	entry, err := json.Marshal(v1.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: v1.MediaTypeImageIndex, Manifests: []v1.Descriptor{all}})
 	if err != nil {
 		return err
