@@ -8,9 +8,9 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -65,26 +65,30 @@ func untarPlain(t *testing.T, from io.Reader, dir string) {
 	}
 }
 
-// put makes a file, a link or a directory, which must not lead out of dir.
+// put makes a file, a link or a directory below dir. Nothing leads out of that: neither a
+// name, of which absolute ones begin there, nor a link that was made before.
 func put(t *testing.T, dir, name string, mode os.FileMode, content []byte) {
 	t.Helper()
-	to := filepath.Join(dir, name)
-	local := filepath.Clean(name)
-	if filepath.IsAbs(local) {
-		local = local[1:]
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if local != "" && !filepath.IsLocal(local) {
-		t.Fatalf("%q leads out of the package", name)
-	}
-	err := os.MkdirAll(filepath.Dir(to), 0o755)
+	defer root.Close()
+	to := strings.TrimLeft(filepath.Clean(name), "/")
 	switch {
-	case err != nil:
+	case to == "" || to == ".":
+		return
 	case mode&os.ModeDir != 0:
-		err = os.MkdirAll(to, 0o755)
-	case mode&os.ModeSymlink != 0:
-		err = os.Symlink(string(content), to)
+		err = root.MkdirAll(to, 0o755)
 	default:
-		err = os.WriteFile(to, content, mode)
+		if err = root.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			break
+		}
+		if mode&os.ModeSymlink != 0 {
+			err = root.Symlink(string(content), to)
+		} else {
+			err = root.WriteFile(to, content, mode)
+		}
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -146,21 +150,32 @@ func unrpm(t *testing.T, file, dir string) {
 	}
 }
 
-// TestUnrpm compares that with rpm's own tool, where there is one.
+// TestUnrpm compares that with what rpm's own tool lists, where there is one. It lets that
+// unpack nothing: names in packages are absolute, and cpio takes them as they are.
 func TestUnrpm(t *testing.T) {
 	needs(t, "rpm2cpio")
 	needs(t, "cpio")
-	dir := build(t, "rpm")
-	found, err := filepath.Glob(filepath.Join(dir, "tensorfs-*.rpm"))
+	found, err := filepath.Glob(filepath.Join(build(t, "rpm"), "tensorfs-*.rpm"))
 	if err != nil || len(found) != 1 {
 		t.Fatal(found, err)
 	}
-	a, b := t.TempDir(), t.TempDir()
-	unrpm(t, found[0], a)
-	c := exec.Command("sh", "-c", `rpm2cpio "$1" | cpio -id --quiet`, "sh", found[0])
-	c.Dir = b
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	dir := t.TempDir()
+	unrpm(t, found[0], dir)
+	have := map[string]bool{}
+	for _, name := range files(t, dir) {
+		have["/"+name] = true
 	}
-	output(t, "diff", "-r", "--no-dereference", a, b)
+	listed := 0
+	for name := range strings.FieldsSeq(output(t, "sh", "-c", `rpm2cpio "$1" | cpio -t --quiet`, "sh", found[0])) {
+		st, err := os.Lstat(filepath.Join(dir, name))
+		if err != nil || !st.IsDir() && !have[name] {
+			t.Errorf("%s is not there: %v", name, err)
+		}
+		if err == nil && !st.IsDir() {
+			listed++
+		}
+	}
+	if listed != len(have) || listed < 20 {
+		t.Errorf("%d files are unpacked, cpio lists %d", len(have), listed)
+	}
 }
