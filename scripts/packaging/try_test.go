@@ -194,7 +194,7 @@ func tryWheel(t *testing.T, _, file string) {
 	python := filepath.Join(venv, "bin/python")
 	output(t, python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-index", "--no-deps", file)
 	run(t, filepath.Join(venv, "bin/tensorfs"), version)
-	if out := output(t, python, "-c", "import sys, tensorfs; m = tensorfs.open(sys.argv[1]); print(len(bytes(m.raw['output_norm.weight'])), tensorfs.__version__)", model); out != "256 "+version+"\n" {
+	if out := output(t, python, "-c", "import sys, tensorfs; m = tensorfs.open(sys.argv[1]); print(len(m.raw['output_norm.weight'].memoryview()), tensorfs.__version__)", model); out != "256 "+version+"\n" {
 		t.Errorf("Python prints %q", out)
 	}
 }
