@@ -10,13 +10,14 @@ import (
 // flagGroup is flags that help and manual list under a title of their own.
 type flagGroup struct{ title, names string }
 
-// flagGroups has a place for each flag that several commands have and for all of mount,
-// which has the most. Others are a command's own, and come first.
+// flagGroups has a place for each flag that several commands have, for all of mount and
+// for those of info that belong together. Others are a command's own, and come first.
 var flagGroups = []flagGroup{
-	{"What is shown", "views dequantise mmproj i2s follow-links"},
+	{"What is shown", "views set unset dequantise mmproj i2s follow-links"},
 	{"Types in gguf/", "gguf-type pure tensor-type imatrix requantise"},
 	{"Types in mlx/", "mlx-bits mlx-group mlx-mode mlx-recipe mlx-device"},
-	{"The mount", "foreground option backend allow-other nonempty no-mkdir no-passthrough read-ahead"},
+	{"Memory in llama.cpp", "context parallel unified cache-type-k cache-type-v swa-full batch ubatch flash-attn outputs gpu"},
+	{"The mount", "as foreground option backend allow-other nonempty no-mkdir no-passthrough read-ahead"},
 	{"The server", "warm log debug max-open idle"},
 	{"Models on other machines", "offline remote cache cache-size timeout download plain-http"},
 }
