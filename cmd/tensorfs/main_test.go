@@ -189,7 +189,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"mount", "--no-mkdir", q8, filepath.Join(t.TempDir(), "none")}, 1, "none makes it"},
 		{[]string{"mount", "-o", "no_mkdir", q8, filepath.Join(t.TempDir(), "none")}, 1, "none makes it"},
 		{[]string{"mount", noModel, t.TempDir()}, 1, "no such file"},
-		{[]string{"mount", "-o", "nonsense", q8, t.TempDir()}, 2, `unknown mount option "nonsense"; known are allow_other, backend=, cache=, `},
+		{[]string{"mount", "-o", "nonsense", q8, t.TempDir()}, 2, `unknown mount option "nonsense"; known are allow_other, as=, backend=, cache=, `},
 		{[]string{"mount", "-o", "no-mkdir", q8, t.TempDir()}, 2, "unknown mount option"},
 		{[]string{"mount", "-o", "ro,cache_size", q8, t.TempDir()}, 2, "a value is missing: cache_size="},
 		{[]string{"mount", "-o", "cache_size=x", q8, t.TempDir()}, 2, "-o cache_size=x: want a size like 512M or 8G"},
