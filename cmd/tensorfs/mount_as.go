@@ -168,8 +168,7 @@ func (s *stock) note(call, what string, err error) {
 // sizeOf returns how large a model's file is if it is one GGUF file that is shown as it is; nil
 // for all others.
 func (s *stock) sizeOf(m *library.Model) func() (int64, bool) {
-	w := &s.flags.tree.Whole
-	if w.Quantise != nil {
+	if s.flags.tree.Whole.Rewrites() {
 		return nil
 	}
 	return m.StoredBytes

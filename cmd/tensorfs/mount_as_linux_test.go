@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -161,6 +162,27 @@ func TestMountAs(t *testing.T) {
 		}
 		if code, _, problems := command("umount", dir); code != 0 {
 			t.Error(problems)
+		}
+	}
+	for name, args := range map[string][]string{"changed": {"--set", "general.name=" + strings.Repeat("long ", 1000)}, "v1": {}} {
+		folder := t.TempDir()
+		file := map[string]string{"changed": "align8.gguf", "v1": "v1.gguf"}[name]
+		stored, err := os.ReadFile(ggufDir + file)
+		must(t, err)
+		must(t, os.WriteFile(folder+"/x.gguf", stored, 0o666))
+		dir := filepath.Join(t.TempDir(), "m")
+		code, _, problems := command(append(append([]string{"mount", "--as", "gguf"}, args...), folder, folder+"/", dir)...)
+		if code != 0 {
+			t.Fatal(problems)
+		}
+		st, serr := os.Stat(dir + "/x.gguf") // before anybody opens it
+		got, err := os.ReadFile(dir + "/x.gguf")
+		if code, _, problems := command("umount", dir); code != 0 {
+			t.Error(problems)
+		}
+		_, want, _ := command(append(append([]string{"cat", "--force"}, args...), folder+"/x.gguf", "gguf/model.gguf")...)
+		if err := errors.Join(serr, err); err != nil || len(want) <= len(stored) || st.Size() != int64(len(want)) || string(got) != want {
+			t.Errorf("%s: stat %v, %d bytes, %v; want %d, stored are %d", name, st, len(got), err, len(want), len(stored))
 		}
 	}
 	for _, args := range [][]string{

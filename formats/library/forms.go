@@ -44,8 +44,13 @@ func Place(form string, libraries []*Library, seen *Seen) (list []Placed) {
 		publisher, name string
 	}
 	var all []named
+	calls := map[string]bool{} // a library may be named twice
 	for _, l := range libraries {
 		for _, m := range l.Now().Models {
+			if calls[m.Call] {
+				continue
+			}
+			calls[m.Call] = true
 			n := named{Placed: Placed{Model: m}}
 			n.publisher, n.name = publisherOf(l, m, form)
 			what := seen.of(m)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // Model is a model of a library. It is not open.
@@ -66,9 +68,14 @@ func (m *Model) Identity() (id string, modified time.Time, err error) {
 	return hex.EncodeToString(h.Sum(nil)), modified, nil
 }
 
-// StoredBytes returns the size of a model that is one GGUF file.
+// StoredBytes returns the size of a model that is one GGUF file, of a version that llama.cpp
+// reads: any other is written anew for it, and has another size then.
 func (m *Model) StoredBytes() (int64, bool) {
 	if m.text || len(m.files) != 1 || !strings.HasSuffix(m.files[0], ggufSuffix) {
+		return 0, false
+	}
+	head, err := source.ReadRegular(m.files[0], 8)
+	if err != nil || !gguf.LlamaReads(head) {
 		return 0, false
 	}
 	s, err := stampOf(m.files[0])

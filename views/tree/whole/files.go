@@ -40,6 +40,10 @@ type Options struct {
 	Projector func(m *tensorfs.Model) (tower *tensorfs.Model, note string, err error)
 }
 
+// Rewrites reports whether the GGUF file of a model that is stored as one is made anew, so
+// that its size is another one.
+func (o *Options) Rewrites() bool { return o.Quantise != nil || len(o.Changes) > 0 }
+
 // ErrNoTower says that a model is to have no vision tower.
 var ErrNoTower = errors.New("no vision tower is wanted")
 

@@ -94,7 +94,7 @@ func stored(m *tensorfs.Model, opts Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := llamaReads(d); opts.Quantise == nil && len(opts.Changes) == 0 && (err == nil || errors.Is(err, tensorfs.ErrChanged)) {
+	if err := llamaReads(d); !opts.Rewrites() && (err == nil || errors.Is(err, tensorfs.ErrChanged)) {
 		f := newFiles()
 		f.List = []File{{ggufName, far(m, files[0], d)}}
 		f.leaveBeside(m, files[0])
@@ -122,14 +122,13 @@ func stored(m *tensorfs.Model, opts Options) (*Files, error) {
 	return f, err
 }
 
-// llamaReads returns an error unless llama.cpp reads the version of a GGUF file:
-// 2 or 3, little-endian.
+// llamaReads returns an error unless llama.cpp reads the version of a GGUF file.
 func llamaReads(d tensorfs.Data) error {
 	head := make([]byte, 8)
 	if err := tensorfs.ReadFull(d, head, 0); err != nil {
 		return err
 	}
-	if string(head[:4]) != "GGUF" || head[4] != 2 && head[4] != 3 || string(head[5:]) != "\x00\x00\x00" {
+	if !gguf.LlamaReads(head) {
 		return errors.New("a header that llama.cpp does not read")
 	}
 	return nil
