@@ -24,6 +24,7 @@ type Model struct {
 	Sources      []Source  // files the model consists of, sorted by Name
 	Warnings     []string  // what a user should know but no view shows
 	ModTime      time.Time // latest of the weight files
+	Adapters     []Adapter // what changes tensors of it when they are read, in order
 
 	// Shown finds the file that holds a tensor as a view shows it, where the model was
 	// opened from a directory of such files; nil for all other models.
@@ -68,6 +69,8 @@ type Source struct {
 	// Open opens the file, or returns one that the model owns already. The caller
 	// of Model.File need not close it.
 	Open func() (File, error)
+
+	Adapter bool // it is a file of an adapter, see [Model.Rewrite]
 }
 
 // Local reports whether the file is one of this machine, under its Path.
@@ -99,19 +102,19 @@ func (m *Model) States() map[string]FileState {
 	states := map[string]FileState{}
 	seen := map[string]bool{}
 	for i := range m.Tensors {
-		for _, x := range Extents(m.Tensors[i].Data) {
+		m.Tensors[i].origins(func(x Extent) {
 			if seen[x.File] {
-				continue
+				return
 			}
 			seen[x.File] = true
 			f, err := m.File(x.File)
 			if err != nil {
-				continue
+				return
 			}
 			if s, ok := f.(Stated); ok {
 				states[x.File] = s.State()
 			}
-		}
+		})
 	}
 	return states
 }

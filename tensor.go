@@ -26,6 +26,10 @@ type Tensor struct {
 	// Apart says why a tensor whose name means several joined ones, such as gate_up,
 	// does not hold all rows of one part before the rows of the next; "" where it does.
 	Apart string
+
+	// Change says what adds to the numbers when they are read; nil where they are those of
+	// the model's files.
+	Change *Change
 }
 
 // Cols returns the length of a row: the last dimension, 1 for a scalar.

@@ -47,6 +47,9 @@ var errNotLocal = errors.New("tensors of models on other machines are not kept")
 func (k *kept) identity() (string, error) {
 	m := k.tree.model
 	lines := []string{fmt.Sprintf("views %d", views.Version), "module " + moduleVersion(), "i2s " + k.tree.opts.I2S}
+	for _, a := range m.Adapters {
+		lines = append(lines, "lora "+tensorfs.Quote(a.String()))
+	}
 	for i := range m.Sources {
 		s := &m.Sources[i]
 		if !s.Local() {

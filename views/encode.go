@@ -68,6 +68,12 @@ func Weighted(t *tensorfs.Tensor, to tensorfs.DType, by Importance) (tensorfs.Da
 	return Options{by: by}.Encode(t, to)
 }
 
+// Quantises reports whether any numbers become a type of blocks of ggml's.
+func Quantises(to tensorfs.DType) bool {
+	_, ok := kernel.LookupEncoder(to.String())
+	return ok && to.Kind() == tensorfs.KindBlock
+}
+
 // encode is Encode for a tensor that is not empty.
 func (o Options) encode(t *tensorfs.Tensor, to tensorfs.DType) (tensorfs.Data, error) {
 	if t.DType == to && !t.BigEndian && t.Quant == nil {

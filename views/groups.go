@@ -1,6 +1,9 @@
 package views
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // group is a rule of fusion: the parts, in row order, that make up one matrix.
 type group struct {
@@ -74,3 +77,30 @@ func locate(name string) (tower string, at place, stem string, ok bool) {
 }
 
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// Group is a matrix that joins others.
+type Group struct {
+	Whole string   // canonical name
+	Parts []string // of it, in the order of their rows
+}
+
+// GroupsOf returns the groups that a tensor of that canonical name may be the whole or a
+// part of.
+func GroupsOf(name string) (list []Group) {
+	tower, at, stem, ok := locate(name)
+	if !ok {
+		return nil
+	}
+	for i := range groups {
+		g := &groups[i]
+		if g.tower != tower || g.out != stem && !slices.Contains(g.parts, stem) {
+			continue
+		}
+		all := Group{Whole: at.name(g.out)}
+		for _, p := range g.parts {
+			all.Parts = append(all.Parts, at.name(p))
+		}
+		list = append(list, all)
+	}
+	return list
+}

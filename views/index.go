@@ -75,6 +75,9 @@ func AppendModel(dst []byte, m *tensorfs.Model) []byte {
 	dst = tensorfs.AppendJSONString(append(dst, `,"path":`...), m.Path)
 	dst = tensorfs.AppendJSONString(append(dst, `,"architecture":`...), m.Architecture)
 	dst = tensorfs.AppendJSONString(append(dst, `,"layout":`...), m.Layout)
+	if len(m.Adapters) > 0 {
+		dst = appendList(append(dst, `,"lora":`...), m.Adapters, appendAdapter)
+	}
 	states := m.States()
 	for i, name := range slices.Sorted(maps.Keys(states)) {
 		s := states[name]
@@ -183,6 +186,9 @@ func (f *fields) describe(view string, t *tensorfs.Tensor) {
 	if e := tensorfs.Extents(t.Data); e != nil {
 		f.value("extents", func(dst []byte) []byte { return appendExtents(dst, e) })
 	}
+	if t.Change != nil {
+		f.value("lora", func(dst []byte) []byte { return appendList(dst, t.Change.By, appendAdapter) })
+	}
 	if t.MayOverflow {
 		f.add("may_overflow", yes)
 	}
@@ -202,6 +208,12 @@ func (f *fields) describe(view string, t *tensorfs.Tensor) {
 	if code, ok := EngineDType(view, t); ok {
 		f.number("engine_dtype", int64(code))
 	}
+}
+
+// appendAdapter writes an adapter that changes a tensor, or the model.
+func appendAdapter(dst []byte, a tensorfs.Adapter) []byte {
+	dst = tensorfs.AppendJSONString(append(dst, `{"source":`...), a.Source)
+	return append(strconv.AppendFloat(append(dst, `,"scale":`...), a.Scale, 'g', -1, 64), '}')
 }
 
 func (f *fields) number(name string, n int64) {

@@ -144,5 +144,38 @@ func Build(m *tensorfs.Model, opts Options) []Built {
 	return built
 }
 
-// raw shows the stored bytes.
-func raw(b *basis) (Tensors, []Absent) { return stored(b.tensors), nil }
+// raw shows the stored bytes. A tensor that an adapter changes has none: of floats it is
+// shown as they would be stored.
+func raw(b *basis) (Tensors, []Absent) {
+	if !slices.ContainsFunc(b.tensors, func(t tensorfs.Tensor) bool { return t.Change != nil }) {
+		return stored(b.tensors), nil
+	}
+	var list stored
+	var absent []Absent
+	for i := range b.tensors {
+		t, reason := asIfStored(&b.tensors[i])
+		if reason != "" {
+			absent = append(absent, Absent{Name: t.Name, Lost: true, reason: reason})
+			continue
+		}
+		list = append(list, t)
+	}
+	return list, absent
+}
+
+// asIfStored is a tensor of raw/.
+func asIfStored(t *tensorfs.Tensor) (tensorfs.Tensor, string) {
+	if t.Change == nil || t.Float == tensorfs.Unknown {
+		return *t, ""
+	}
+	if of := t.Change.Of; of.Quant != nil || of.DType != t.Float {
+		return *t, "changed by an adapter (--lora), so it has no bytes of " + typeName(of) + "; see f16/ or gguf/"
+	}
+	made := *t
+	d, err := Encode(t, t.Float)
+	if err != nil {
+		return made, err.Error()
+	}
+	made.DType, made.Data, made.Float = t.Float, d, tensorfs.Unknown
+	return made, ""
+}

@@ -184,6 +184,7 @@ func (o *modelFlags) facts(t *tree.Tree) (facts []export.Fact, never []os.FileIn
 		{What: "--gguf-type", Is: o.quantise.String()},
 		{What: "--set, --unset", Is: o.changes.fact(o.tree.Whole.Changes)},
 		{What: "--mmproj", Is: cmp.Or(o.mmproj, "the default")},
+		{What: "--lora", Is: cmp.Or(withAdapters("", t.Model), "none")},
 		{What: "--i2s", Is: cmp.Or(o.tree.Views.I2S, "the default")},
 		{What: "--views", Is: viewNames(t)},
 	}

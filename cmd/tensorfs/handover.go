@@ -17,6 +17,7 @@ import (
 // address may have a password, and the variables are tokens and keys.
 type handed struct {
 	Model string            `json:"model"`
+	LoRA  []string          `json:"lora,omitempty"`
 	Env   map[string]string `json:"env"`
 }
 
@@ -40,9 +41,10 @@ func (o *mountOptions) serverLine(command, kind, model, mountpoint string, extra
 		args = append(args, kind)
 	}
 	args = append(args, o.serverFlags()...)
-	if formats.IsName(model) {
+	if o.hasNames(model) {
+		args = slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--lora=") })
 		args = append(args, "--hand-over")
-		if stdin, err = handOver(model, os.Environ()); err != nil {
+		if stdin, err = handOver(model, o.lora, os.Environ()); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -56,9 +58,14 @@ func (o *mountOptions) serverLine(command, kind, model, mountpoint string, extra
 	return args, stdin, nil
 }
 
+// hasNames reports whether the model or an adapter is one of a store or of another machine.
+func (o *mountOptions) hasNames(model string) bool {
+	return formats.IsName(model) || slices.ContainsFunc(o.lora, formats.IsName)
+}
+
 // handOver returns the standard input of a server.
-func handOver(model string, environ []string) (*os.File, error) {
-	h := handed{model, map[string]string{}}
+func handOver(model string, adapters []string, environ []string) (*os.File, error) {
+	h := handed{model, adapters, map[string]string{}}
 	for _, kv := range environ {
 		name, value, _ := strings.Cut(kv, "=")
 		if slices.Contains(handedEnv, name) || slices.ContainsFunc(handedPrefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
@@ -86,7 +93,7 @@ var startAgain = syscall.Exec
 func (o *mountOptions) becomeServer(command, kind, model, mountpoint string, extra []string) error {
 	environ := os.Environ()
 	env := keepEnv(environ, foregroundEnv)
-	if startAgain == nil || o.handOver || !formats.IsName(model) && len(env) == len(environ) {
+	if startAgain == nil || o.handOver || !o.hasNames(model) && len(env) == len(environ) {
 		return nil
 	}
 	self, err := os.Executable()
@@ -110,20 +117,20 @@ const maxHanded = 8 << 20
 
 // takeOver reads what was handed over, sets the variables for this process alone, and
 // leaves nothing of it to be read.
-func takeOver(stdin *os.File) (model string, err error) {
+func takeOver(stdin *os.File) (model string, adapters []string, err error) {
 	var h handed
 	if err := json.NewDecoder(io.LimitReader(stdin, maxHanded)).Decode(&h); err != nil {
-		return "", fmt.Errorf("the mount command handed nothing over: %w", err)
+		return "", nil, fmt.Errorf("the mount command handed nothing over: %w", err)
 	}
 	for name, value := range h.Env {
 		if err := os.Setenv(name, value); err != nil {
-			return "", err
+			return "", nil, err
 		}
 	}
 	null, err := os.Open(os.DevNull)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	defer null.Close()
-	return h.Model, replace(stdin, null)
+	return h.Model, h.LoRA, replace(stdin, null)
 }

@@ -171,7 +171,8 @@ type modelFlags struct {
 	views       string // of --views, names with commas between; "" for the default
 	quantise    quantisation
 	changes     changeFlags
-	mmproj      string // of --mmproj, a path or noTower
+	mmproj      string   // of --mmproj, a path or noTower
+	lora        []string // of --lora, adapters in order
 	followLinks bool
 	keepInside  bool // links that leave the model's directory are refused, unless followLinks
 	remote      remoteFlags
@@ -190,7 +191,7 @@ func (f *modelFlags) add(s system, c *cobra.Command) {
 
 // addReading adds those of commands that look at no whole-model file.
 func (f *modelFlags) addReading(s system, c *cobra.Command) {
-	s.define(c, "", flags{"i2s": &f.tree.Views.I2S, "follow-links": &f.followLinks})
+	s.define(c, "", flags{"i2s": &f.tree.Views.I2S, "follow-links": &f.followLinks, "lora": &f.lora})
 	f.remote.add(s, c)
 }
 
@@ -213,6 +214,9 @@ func (f *modelFlags) check() error {
 			}
 			*path = abs
 		}
+	}
+	if err := f.absoluteAdapters(); err != nil {
+		return err
 	}
 	if f.tree.Whole.Quantise == nil && f.tree.Whole.MLX == nil { // models of a library are opened side by side
 		if err := f.quantise.options(&f.tree.Whole); err != nil {
@@ -238,7 +242,7 @@ func (f *modelFlags) open(path string) (*tree.Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := o.Open(path)
+	m, err := f.openAdapted(o, path)
 	quiet()
 	if err != nil {
 		return nil, err

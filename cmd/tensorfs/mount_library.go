@@ -68,7 +68,7 @@ func (o *mountOptions) openContent(name, mountpoint string) (*content, error) {
 		shown = t.Model.Name
 	}
 	return &content{
-		options:  fs.Options{FsName: shown, Waits: waits, Check: t.Model.Check, ModTime: t.Model.ModTime, Warm: warmer.status()},
+		options:  fs.Options{FsName: withAdapters(shown, t.Model), Waits: waits, Check: t.Model.Check, ModTime: t.Model.ModTime, Warm: warmer.status()},
 		warmer:   warmer,
 		mount:    func(at string, opts fs.Options) (served, error) { return backends[o.backend](o, t, at, opts) },
 		warnings: func() []string { return t.Model.Warnings },
@@ -85,6 +85,9 @@ func isOurs(device string) bool {
 func (o *mountOptions) openLibrary(l *library.Library, name, mountpoint string) (*content, error) {
 	if err := o.modelFlags.check(); err != nil { // no model is opened here
 		return nil, err
+	}
+	if len(o.lora) > 0 {
+		return nil, usageError{errors.New("--lora is for one model, and this is a library")}
 	}
 	if o.backend != mounts.BackendFUSE {
 		return nil, usageError{errors.New("over NFS only a single model is served, and this is a library; --backend fuse mounts libraries")}

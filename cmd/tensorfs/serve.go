@@ -16,7 +16,7 @@ func (s system) serve() *cobra.Command {
 	c := s.command("serve", between(1, 1), flags{}, func(cmd *cobra.Command, args []string) error {
 		model, err := args[0], error(nil)
 		if o.handOver {
-			model, err = takeOver(os.Stdin)
+			model, o.lora, err = takeOver(os.Stdin)
 		}
 		if err == nil {
 			model, err = absolute(model)

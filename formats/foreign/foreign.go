@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -115,6 +116,9 @@ func Directory(name string, entries []string) (problem, advice string) {
 	if problem, advice := byName(name); problem != "" {
 		return problem, advice
 	}
+	if slices.Contains(entries, pickledAdapter) {
+		return pickledAdapter + " is a pickle", "save it as safetensors, with PEFT's save_pretrained(DIR, safe_serialization=True)"
+	}
 	for _, n := range names {
 		for _, e := range entries {
 			if ok, _ := path.Match(n.pattern, e); !ok {
@@ -129,6 +133,9 @@ func Directory(name string, entries []string) (problem, advice string) {
 	}
 	return "", ""
 }
+
+// pickledAdapter is how PEFT called adapters before it wrote safetensors.
+const pickledAdapter = "adapter_model.bin"
 
 // at matches files with one of these texts at an offset.
 func at(off int, texts ...string) func([]byte) bool {

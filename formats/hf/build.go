@@ -22,8 +22,9 @@ type builder struct {
 	set    *fileSet
 	whole  bool // the directory is the model, not only its one file
 	config jsonobj.Object
-	// generation_config.json and hf_quant_config.json, without keys if the file is missing
-	generation, modelOpt jsonobj.Object
+	// generation_config.json, hf_quant_config.json and adapter_config.json, without keys if the
+	// file is missing
+	generation, modelOpt, adapter jsonobj.Object
 
 	maps    []source.File       // by set.weights
 	files   []*safetensors.File // as parsed

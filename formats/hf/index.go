@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/adapter"
 	"github.com/tensorfs/tensorfs/formats/foreign"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
@@ -30,8 +31,14 @@ func (d *folder) stem() string {
 			}
 		}
 	}
+	if d.isAdapter() {
+		return strings.TrimSuffix(adapter.WeightsName, suffix)
+	}
 	return stems[0]
 }
+
+// isAdapter reports whether a directory has an adapter of PEFT.
+func (d *folder) isAdapter() bool { return d.has(adapter.ConfigName) && d.has(adapter.WeightsName) }
 
 // maxFiles bounds the files of a model. The largest have some hundred.
 const maxFiles = 1 << 14
@@ -188,6 +195,9 @@ func noWeights(d *folder, others []string) error {
 	if len(others) > 0 {
 		e.Advice = fmt.Sprintf("name the file itself, such as %s", tensorfs.Printable(d.location(others[0])))
 		return e
+	}
+	if d.has(adapter.ConfigName) && d.has(adapter.OfMLX) {
+		return tensorfs.Unsupported(d.location(adapter.OfMLX), adapter.OfMLXProblem, adapter.OfMLXAdvice)
 	}
 	names := make([]string, len(d.entries))
 	for i, entry := range d.entries {

@@ -12,6 +12,7 @@ func (b *builder) metadata(label string) {
 	fromJSON = b.config.Meta(fromJSON, "config.")
 	fromJSON = b.generation.Meta(fromJSON, "generation_config.")
 	fromJSON = b.modelOpt.Meta(fromJSON, "hf_quant_config.")
+	fromJSON = b.adapter.Meta(fromJSON, "adapter_config.")
 	if b.set.index != nil {
 		fromJSON = b.set.index.metadata.Meta(fromJSON, "index.")
 	}

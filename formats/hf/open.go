@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/adapter"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -43,7 +44,7 @@ func OpenFileFS(fsys fs.FS, file string) (*tensorfs.Model, error) {
 	d, err := openFolder(src, dir)
 	defer d.close()
 	b := &builder{model: tensorfs.Model{Format: "safetensors", Path: src.Location(file), Layout: "hf"}, dir: d, set: &fileSet{weights: []string{name}}}
-	if err != nil || !d.has("config.json") {
+	if err != nil || !d.has("config.json") && !(name == adapter.WeightsName && d.isAdapter()) {
 		return b.build()
 	}
 	if set, err := choose(d); err == nil {
@@ -59,12 +60,20 @@ func OpenFileFS(fsys fs.FS, file string) (*tensorfs.Model, error) {
 
 func openSet(d *folder, path string, set *fileSet) (*tensorfs.Model, error) {
 	b := &builder{model: tensorfs.Model{Format: "huggingface", Path: path, Layout: "hf"}, dir: d, set: set, whole: true}
+	if set.weights[0] == adapter.WeightsName {
+		b.model.Format = adapter.Format
+	}
 	for _, w := range set.warnings {
 		b.warn("%s", w)
 	}
 	var err error
 	if b.config, err = optionalObject(d, "config.json"); err != nil {
 		return nil, err
+	}
+	if b.model.Format == adapter.Format {
+		if b.adapter, err = optionalObject(d, adapter.ConfigName); err != nil {
+			return nil, err
+		}
 	}
 	if b.modelOpt, err = optionalObject(d, "hf_quant_config.json"); err != nil {
 		return nil, err

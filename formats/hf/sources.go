@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/adapter"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -28,7 +29,7 @@ func (b *builder) sources() {
 		name := e.Name()
 		isForeign := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
 		kind := auxiliary[path.Ext(name)] || strings.HasPrefix(name, "LICENSE") || strings.HasPrefix(name, "NOTICE")
-		if !kind || !tensorfs.ValidName(name) || slices.ContainsFunc(others, isForeign) || slices.Contains(b.set.weights, name) {
+		if !kind || !tensorfs.ValidName(name) || slices.ContainsFunc(others, isForeign) && !(name == adapter.ConfigName && b.model.Format == adapter.Format) || slices.Contains(b.set.weights, name) {
 			continue
 		}
 		if strings.HasSuffix(name, indexSuffix) && (b.set.index == nil || name != b.set.index.name) {

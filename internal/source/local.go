@@ -85,3 +85,9 @@ func Room(path string, n int) error {
 		Problem: fmt.Sprintf("the model has %d blobs, and each stays open, but this process may open %d files", n, limit.Cur),
 		Advice:  fmt.Sprintf("raise the limit with 'ulimit -n %d'", n+others)}
 }
+
+// Exists reports whether there is anything at a path, even a link that leads nowhere.
+func Exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

@@ -1,6 +1,7 @@
 package arrange
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 // and biases are what fn makes of theirs, and global makes that of factors for
 // whole tensors.
 func compose(ts []*tensorfs.Tensor, shape []int64, global func(ts []*tensorfs.Tensor) (*tensorfs.Tensor, error), fn func(parts []tensorfs.Data) tensorfs.Data) (*tensorfs.Tensor, error) {
+	ts = asWide(ts)
 	first := ts[0]
 	row := max(len(first.Numbers())-1, 0) // the dimensions of parts from here on are theirs alone
 	part := func(of func(t *tensorfs.Tensor) *tensorfs.Tensor) (*tensorfs.Tensor, error) {
@@ -31,6 +33,9 @@ func compose(ts []*tensorfs.Tensor, shape []int64, global func(ts []*tensorfs.Te
 		to := &tensorfs.Tensor{Name: p.Name, Source: p.Source, DType: p.DType, Shape: shape, BigEndian: p.BigEndian, Float: p.Float, Data: fn(data)}
 		if slices.ContainsFunc(ts, func(t *tensorfs.Tensor) bool { return of(t).Float != p.Float }) {
 			to.Float = tensorfs.Unknown
+		}
+		if i := slices.IndexFunc(ts, func(t *tensorfs.Tensor) bool { return of(t).Change != nil }); i >= 0 {
+			to.Change = of(ts[i]).Change
 		}
 		if first.Quant != nil {
 			to.Shape = append(slices.Clone(shape[:len(shape)-1]), p.Shape[row:]...)
@@ -63,6 +68,39 @@ func compose(ts []*tensorfs.Tensor, shape []int64, global func(ts []*tensorfs.Te
 		q.Global, err = global(globals)
 	}
 	return to, err
+}
+
+// asWide returns plain tensors that would have one type in a file, but of which some are F32
+// because they are calculated, all as F32.
+func asWide(ts []*tensorfs.Tensor) []*tensorfs.Tensor {
+	float := func(t *tensorfs.Tensor) tensorfs.DType { return cmp.Or(t.Float, t.DType) }
+	same, mixed := true, false
+	for _, t := range ts {
+		same = same && t.Quant == nil && float(t) == float(ts[0])
+		mixed = mixed || t.DType != ts[0].DType
+	}
+	if !same || !mixed {
+		return ts
+	}
+	wide := slices.Clone(ts)
+	for i, t := range ts {
+		if t.DType == tensorfs.F32 {
+			continue
+		}
+		w, err := calculated("widened", t, tensorfs.F32, widened)
+		if err != nil {
+			return ts
+		}
+		w.Float = t.DType
+		wide[i] = w
+	}
+	return wide
+}
+
+// widened are numbers as they are.
+var widened = numbers{
+	tensorfs.BF16: numberB16,
+	tensorfs.F16:  number16,
 }
 
 // alike reports whether the codes of two tensors mean the same.

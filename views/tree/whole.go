@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/adapter"
 	"github.com/tensorfs/tensorfs/formats/exported"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
@@ -53,12 +54,18 @@ const description = "tensorfs.json"
 // errNotWhole says why an exported tree has no whole models.
 var errNotWhole = errors.New("an exported tree lacks what the model's own files say beside the tensors: name the model that it was made of")
 
+// errAdapter says why an adapter alone is no whole model.
+var errAdapter = errors.New("an adapter: give it with --lora to its base")
+
 // wholes returns the directories of whole-model files. They are made when
 // somebody looks into them.
 func wholes(m *tensorfs.Model, opts whole.Options) (all []*Whole) {
 	for _, k := range kinds {
 		files := func() *whole.Files { return k.make(m, opts) }
-		if m.Format == exported.Format {
+		switch m.Format {
+		case adapter.Format:
+			files = func() *whole.Files { return whole.Absent(errAdapter) }
+		case exported.Format:
 			files = func() *whole.Files { return whole.Absent(errNotWhole) }
 		}
 		all = append(all, &Whole{Name: k.name, make: files})

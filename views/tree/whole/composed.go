@@ -49,7 +49,7 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	meta = quantisedKeys(meta, notes.FileType, opts.Importance)
+	meta = quantisedKeys(named(meta, m), notes.FileType, opts.Importance)
 	meta, err = apply(opts.Changes, slices.Concat(meta, tokens))
 	if err != nil {
 		return nil, err

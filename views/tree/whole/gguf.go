@@ -83,18 +83,22 @@ func far(m *tensorfs.Model, name string, d tensorfs.Data) tensorfs.Data {
 func stored(m *tensorfs.Model, opts Options) (*Files, error) {
 	var files []string
 	for _, s := range m.Sources {
+		if s.Adapter {
+			continue
+		}
 		if m.Format == "gguf" || s.Name == ollamaModel {
 			files = append(files, s.Name)
 		}
 	}
+	adapted := adaptedBySource(m)
 	if len(files) != 1 {
-		return rewritten(m.Metadata, m.Tensors, opts)
+		return rewritten(named(m.Metadata, m), m.Tensors, opts)
 	}
 	d, err := m.File(files[0])
 	if err != nil {
 		return nil, err
 	}
-	if err := llamaReads(d); !opts.Rewrites() && (err == nil || errors.Is(err, tensorfs.ErrChanged)) {
+	if err := llamaReads(d); !opts.Rewrites() && len(adapted) == 0 && (err == nil || errors.Is(err, tensorfs.ErrChanged)) {
 		f := newFiles()
 		f.List = []File{{ggufName, far(m, files[0], d)}}
 		f.leaveBeside(m, files[0])
@@ -115,7 +119,12 @@ func stored(m *tensorfs.Model, opts Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := rewritten(p.Metadata, p.Tensors, opts)
+	for i := range p.Tensors {
+		if t := adapted[p.Tensors[i].Source]; t != nil {
+			p.Tensors[i] = *t
+		}
+	}
+	f, err := rewritten(named(p.Metadata, m), p.Tensors, opts)
 	if err == nil {
 		f.leaveBeside(m, files[0])
 	}
@@ -166,7 +175,11 @@ func rewritten(meta []tensorfs.Meta, tensors []tensorfs.Tensor, opts Options) (*
 		if t.BigEndian {
 			return nil, errors.New("the model is big-endian, which llama.cpp reads only on such machines; convert it with gguf_convert_endian.py")
 		}
-		x.taken = append(x.taken, fileTensor{t.Source, t, t.DType, true, isF32(t.Source, len(t.Shape))})
+		to, exact := t.DType, true
+		if t.Change != nil {
+			to, exact = x.adaptedAs(t)
+		}
+		x.taken = append(x.taken, fileTensor{t.Source, t, to, exact, isF32(t.Source, len(t.Shape))})
 	}
 	composed, notes, err := x.finish(sizesOf(meta))
 	if err != nil {
@@ -289,7 +302,7 @@ func Kept(m *tensorfs.Model, opts Options) string {
 
 // inFileOrder compares tensors by where they are in the model's files.
 func inFileOrder(a, b *tensorfs.Tensor) int {
-	x, y := tensorfs.Extents(a.Data), tensorfs.Extents(b.Data)
+	x, y := a.Origin(), b.Origin()
 	if len(x) == 0 || len(y) == 0 { // no bytes: first
 		return len(x) - len(y)
 	}

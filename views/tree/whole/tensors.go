@@ -26,15 +26,16 @@ type tensorNotes struct {
 // that they have there (tensors_types.go).
 type fileTensors struct {
 	layout.List
-	opts    Options
-	arch    string            // by GGUF's name, "" for a tower
-	wide    string            // the name of a tensor that is F32 because config.json asks for it
-	types   map[string]string // types of tensors as projectors.txt has them
-	taken   []fileTensor
-	notes   tensorNotes
-	numbers map[tensorfs.DType]int64 // in tensors of two and more dimensions
-	kept    []string                 // tensors that were not converted to the type that was asked for
-	rounded map[string][]string      // tensors whose numbers are rounded, by what becomes of them
+	opts        Options
+	arch        string            // by GGUF's name, "" for a tower
+	wide        string            // the name of a tensor that is F32 because config.json asks for it
+	types       map[string]string // types of tensors as projectors.txt has them
+	taken       []fileTensor
+	notes       tensorNotes
+	numbers     map[tensorfs.DType]int64 // in tensors of two and more dimensions
+	kept        []string                 // tensors that were not converted to the type that was asked for
+	requantised map[string]int           // how many tensors that adapters change are quantised again, by the types
+	rounded     map[string][]string      // tensors whose numbers are rounded, by what becomes of them
 }
 
 // tensors returns the tensors of the GGUF file, in the order in which llama.cpp

@@ -55,6 +55,9 @@ func (x *fileTensors) storedAs(name string, t *tensorfs.Tensor) (to tensorfs.DTy
 		return tensorfs.F16, t.Quant == nil && t.DType == tensorfs.F16, nil
 	case x.types[name] != "", x.isF32(name, len(t.Numbers())):
 		return tensorfs.F32, true, nil
+	case t.Change != nil && t.Change.Of.Quant != nil && t.Quant == nil:
+		to, isExact = x.adaptedAs(t)
+		return to, isExact, nil
 	case t.Float != tensorfs.Unknown:
 		return t.Float, false, nil
 	case t.Quant == nil && slices.Contains([]tensorfs.DType{tensorfs.F32, tensorfs.F16, tensorfs.BF16}, t.DType):
@@ -197,6 +200,9 @@ func (x *fileTensors) finish(of preset.Model) ([]gguf.Stored, tensorNotes, error
 	x.notes.FileType = fileTypes[x.most()]
 	if x.opts.Quantise != nil {
 		x.notes.FileType = x.opts.Quantise.FileType
+	}
+	for _, of := range slices.Sorted(maps.Keys(x.requantised)) {
+		x.notes.Notes = append(x.notes.Notes, fmt.Sprintf("%d tensors were requantised: %s", x.requantised[of], of))
 	}
 	for _, t := range slices.Sorted(maps.Keys(x.rounded)) {
 		x.notes.Notes = append(x.notes.Notes, fmt.Sprintf("%d tensors are rounded to %s, the first is %s", len(x.rounded[t]), t, x.rounded[t][0]))

@@ -1,6 +1,7 @@
 package hfdir
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -89,7 +90,7 @@ func (x *tensorMaker) unpacked(t *tensorfs.Tensor, keep bool) (*tensorfs.Tensor,
 	if t.Opaque != "" {
 		return nil, errors.New(t.Opaque)
 	}
-	if t.Quant == nil {
+	if t.Quant == nil && t.Change == nil {
 		return t, nil
 	}
 	name, turned := t.Source, false
@@ -101,7 +102,12 @@ func (x *tensorMaker) unpacked(t *tensorfs.Tensor, keep bool) (*tensorfs.Tensor,
 	}
 	var made *tensorfs.Tensor
 	var err error
-	if keep && !turned {
+	if t.Change != nil {
+		made, err = x.Numbers(name, t, cmp.Or(t.Float, t.DType))
+		copied := *made
+		made, turned = &copied, turned && t.Change.Of.Quant != nil
+	}
+	if made == nil && keep && !turned {
 		made, err = moduleForMLX(t)
 	}
 	if made == nil && err == nil {
@@ -163,9 +169,11 @@ func (d *dense) sources(m *tensorfs.Model, list []safetensors.Stored, keep bool)
 	if err != nil {
 		return nil, err
 	}
-	text, err := unquantised(stored)
-	if err != nil {
-		return nil, err
+	text := stored
+	if isPacked(m) || slices.ContainsFunc(m.Tensors, func(t tensorfs.Tensor) bool { return t.Change != nil && t.Change.Of.Quant != nil }) {
+		if text, err = unquantised(stored); err != nil {
+			return nil, err
+		}
 	}
 	all := add(nil, configName, tensorfs.Bytes(text))
 	for _, f := range files {

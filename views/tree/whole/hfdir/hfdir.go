@@ -73,6 +73,9 @@ func (k *kind) files(m *tensorfs.Model, opts whole.Options) (*whole.Files, error
 	if isPacked(m) && (opts.Dequantise || convert && opts.MLX.Requantise) {
 		return k.unpackedFiles(m, opts, "the weights, which another program packed, are plain numbers")
 	}
+	if k.isStored(m) && isAdapted(m) {
+		return k.adaptedFiles(m, opts)
+	}
 	if k.isStored(m) && convert {
 		return quantisedStored(m, opts.MLX)
 	}

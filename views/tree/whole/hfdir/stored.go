@@ -41,7 +41,7 @@ func isWeights(name string) bool {
 // sources returns the model's own files of the names that are wanted.
 func sources(m *tensorfs.Model, wanted func(name string) bool) (list []whole.File, err error) {
 	for _, s := range m.Sources {
-		if !wanted(s.Name) {
+		if s.Adapter || !wanted(s.Name) {
 			continue
 		}
 		d, err := m.File(s.Name)

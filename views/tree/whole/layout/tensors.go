@@ -67,7 +67,7 @@ type Origin struct {
 
 // OriginOf returns where a tensor's numbers begin.
 func OriginOf(t *tensorfs.Tensor) Origin {
-	if e := tensorfs.Extents(t.Data); len(e) > 0 {
+	if e := t.Origin(); len(e) > 0 {
 		return Origin{e[0].File, e[0].Offset}
 	}
 	return Origin{}

@@ -1,0 +1,425 @@
+package lora
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/adapter"
+	"github.com/tensorfs/tensorfs/formats/architectures"
+	"github.com/tensorfs/tensorfs/formats/names"
+	"github.com/tensorfs/tensorfs/views"
+	"github.com/tensorfs/tensorfs/views/arrange"
+)
+
+// Canonical names of the two ends of a model that may be one tensor.
+const (
+	embeddingName = "token_embedding.weight"
+	outputName    = "output.weight"
+)
+
+// stackOrder is the order in which modules of stacked experts have their parameters, whatever
+// the adapter's list says.
+var stackOrder = []string{"gate_up_proj", "down_proj"}
+
+// canonical returns the canonical names of all that an adapter may be for.
+func (b *builder) canonical(a *adapter.Adapter) map[string]string {
+	var list []names.Source
+	seen := map[string]bool{}
+	add := func(name string, shape []int64) {
+		if !seen[name] {
+			seen[name] = true
+			list = append(list, names.Source{Name: name, Shape: shape})
+		}
+	}
+	layout := names.HF
+	for _, m := range a.Modules {
+		shape := []int64(nil)
+		switch {
+		case m.Weight != nil:
+			shape = m.Weight.Shape
+		case m.A != nil && len(m.A.Shape) == 2 && !m.Embedding:
+			shape = []int64{m.B.Shape[0], m.A.Shape[1]}
+		}
+		switch {
+		case a.Layout == "gguf":
+			layout = names.GGUF
+			add(m.Name, shape)
+		case m.Parameters != nil:
+			for _, p := range m.Parameters {
+				add(m.Name+"."+p, nil)
+			}
+		default:
+			add(m.Name+".weight", shape)
+			if m.Bias != nil {
+				add(m.Name+".bias", m.Bias.Shape)
+			}
+		}
+	}
+	all := make(map[string]string, len(list))
+	for i, r := range names.Map(layout, b.m.Architecture, list) {
+		if r.Mapped {
+			all[list[i].Name] = r.Name
+		}
+	}
+	return all
+}
+
+// find returns the base's tensor of a name that the adapter has: by its name in the files,
+// or else by the canonical one, which it returns too.
+func (x *applied) find(name string) (*tensorfs.Tensor, string) {
+	canonical := x.names[name]
+	if t := x.weights[canonical]; t != nil {
+		return t, canonical
+	}
+	if t := x.sources[name]; t != nil && x.a.Layout == x.m.Layout {
+		return t, t.Weight()
+	}
+	if canonical == "" {
+		canonical = name
+	}
+	return nil, canonical
+}
+
+// modules applies what the adapter has for one module of the base: one part, or several
+// nested ones.
+func (x *applied) modules(list []adapter.Module) error {
+	first := &list[0]
+	switch {
+	case first.Parameters != nil && first.A != nil:
+		return x.parameters(list)
+	case len(list) > 1:
+		return x.refuse(anyOf(&list[1]), "%s has two of them", tensorfs.Quote(first.Name))
+	case first.Weight != nil:
+		return x.whole(first)
+	case first.A == nil:
+		return nil
+	}
+	return x.product(first)
+}
+
+// anyOf is a tensor of a module, for messages.
+func anyOf(m *adapter.Module) *tensorfs.Tensor {
+	for _, t := range []*tensorfs.Tensor{m.A, m.B, m.Weight, m.Magnitude, m.Bias} {
+		if t != nil {
+			return t
+		}
+	}
+	return &tensorfs.Tensor{Source: m.Name}
+}
+
+// weightName is how the adapter calls the weight of a module.
+func (x *applied) weightName(m *adapter.Module) string {
+	if x.a.Layout == "gguf" {
+		return m.Name
+	}
+	return m.Name + ".weight"
+}
+
+// missing is the error about a target that the base does not have.
+func (x *applied) missing(about *tensorfs.Tensor, canonical string) error {
+	if canonical == outputName && x.weights[embeddingName] != nil {
+		return x.tied(about)
+	}
+	return x.refuse(about, "the base has no %s: the adapter is for another model", tensorfs.Printable(canonical))
+}
+
+func (x *applied) tied(about *tensorfs.Tensor) error {
+	return x.refuse(about, "the base ties lm_head to embed_tokens; merging one would change both")
+}
+
+// isTied reports whether the base says that it has one tensor for both ends.
+func (x *applied) isTied() bool { return x.m.Meta("config.tie_word_embeddings") == true }
+
+// whole puts a weight into the place of the base's.
+func (x *applied) whole(m *adapter.Module) error {
+	to, canonical := x.find(x.weightName(m))
+	switch {
+	case to == nil:
+		return x.missing(m.Weight, canonical)
+	case canonical == outputName && x.isTied():
+		return x.tied(m.Weight)
+	}
+	t, err := x.inOrder(canonical, m.Weight, true)
+	if err != nil {
+		return err
+	}
+	return x.replace(to, t)
+}
+
+// product adds a product to the weight of a module.
+func (x *applied) product(m *adapter.Module) error {
+	to, canonical := x.find(x.weightName(m))
+	if canonical == outputName && (to == nil || x.isTied()) {
+		return x.noOutput(m.A, canonical)
+	}
+	b, err := x.inOrder(canonical, m.B, false)
+	if err != nil {
+		return err
+	}
+	p, columns, err := x.pairOf(m, b, to, canonical)
+	if err != nil {
+		return err
+	}
+	place := &placed{applied: x, pair: p, about: m.A, scale: m.Scale}
+	if m.Magnitude != nil {
+		mag := m.Magnitude
+		if !columns {
+			if mag, err = x.inOrder(canonical, mag, false); err != nil {
+				return err
+			}
+		}
+		if n := map[bool]int64{false: p.rows, true: p.columns}[columns]; mag.Shape[0] != n {
+			return x.refuse(m.Magnitude, "shape %v, where the weight has %d", mag.Shape, n)
+		}
+		place.magnitude = &magnitude{of: mag, columns: columns}
+	}
+	if err := place.rows(canonical, 0, p.rows); err != nil {
+		return err
+	}
+	if m.Bias == nil {
+		return nil
+	}
+	to, canonical = x.find(m.Name + ".bias")
+	if to == nil {
+		return x.refuse(m.Bias, "\"lora_bias\": the base has no %s to add it to", canonical)
+	}
+	add, err := x.inOrder(canonical, m.Bias, false)
+	if err != nil {
+		return err
+	}
+	return (&placed{applied: x, pair: bias(add), about: m.Bias, scale: m.Scale}).rows(canonical, 0, add.Shape[0])
+}
+
+// noOutput is the error about an output that is not there, or is the embedding.
+func (x *applied) noOutput(about *tensorfs.Tensor, canonical string) error {
+	if x.isTied() {
+		return x.tied(about)
+	}
+	return x.missing(about, canonical)
+}
+
+// pairOf returns the matrices of a module, with B in the order of the base's rows. columns
+// says that DoRA's lengths are those of columns.
+func (x *applied) pairOf(m *adapter.Module, b, to *tensorfs.Tensor, canonical string) (p *pair, columns bool, err error) {
+	a := m.A
+	switch {
+	case x.a.Layout == "gguf" && m.Embedding:
+		return embedding(a, b), true, nil
+	case len(b.Shape) == 3:
+		return stack(a, b), false, nil
+	case m.Embedding:
+		return turned(a, b), true, nil
+	case to == nil || len(to.Numbers()) != 2:
+		return linear(a, b), false, nil
+	}
+	shape := to.Numbers()
+	isLinear := shape[0] == b.Shape[0] && shape[1] == a.Shape[1]
+	isTurned := shape[0] == a.Shape[1] && shape[1] == b.Shape[0]
+	switch {
+	case isLinear && isTurned && x.m.Layout == "hf" && x.a.Layout == "hf" && (m.FanInFanOut || x.moved(canonical, "transpose")), isTurned && !isLinear:
+		if b != m.B {
+			return nil, false, x.refuse(m.B, "%s of the base has its rows in another order, and columns in their place", canonical)
+		}
+		return turned(a, b), true, nil
+	case isLinear:
+		return linear(a, b), false, nil
+	}
+	return nil, false, x.refuse(a, "A of shape %v and B of shape %v are not for %s of shape %v: the adapter is for another model", a.Shape, m.B.Shape, canonical, shape)
+}
+
+// moved reports whether an architecture has a move of a module between its two layouts.
+func (x *applied) moved(canonical, move string) bool {
+	return slices.Contains(x.moves(canonical), move)
+}
+
+// moves are what becomes of a tensor between the two layouts.
+func (x *applied) moves(canonical string) (list []string) {
+	arch := architectures.Find(x.m.Architecture)
+	if arch == nil {
+		return nil
+	}
+	stem := strings.TrimSuffix(strings.TrimSuffix(canonical, ".weight"), ".bias")
+	inLayer := false
+	if rest, ok := strings.CutPrefix(stem, "layers."); ok {
+		if _, rest, ok = strings.Cut(rest, "."); ok {
+			stem, inLayer = rest, true
+		}
+	}
+	tensors := slices.Concat(arch.First, arch.Last)
+	if inLayer {
+		tensors = arch.Layer
+	}
+	for _, t := range tensors {
+		if t.Module == stem {
+			for _, move := range t.Moves {
+				list = append(list, move.Name)
+			}
+		}
+	}
+	return list
+}
+
+// harmless are moves between the layouts that change no number, and the place of no row
+// but those of heads, or of which the shape tells.
+var harmless = []string{"heads", "transpose", "stack", "row", "part", "of", "unless_tied", "unless_mlx", "tokens", "keep", "padded"}
+
+// inOrder returns what an adapter has for the rows of a tensor in the order in which the
+// base has these. whole says that it is the weight itself, whose numbers may differ too.
+func (x *applied) inOrder(canonical string, t *tensorfs.Tensor, whole bool) (*tensorfs.Tensor, error) {
+	if x.a.Layout == x.m.Layout {
+		return t, nil
+	}
+	for _, move := range x.moves(canonical) {
+		if !slices.Contains(harmless, move) || whole && move == "transpose" {
+			return nil, x.refuse(t, "%s differs between GGUF files and those of Hugging Face by more than its place (%s): name a base in the layout of the adapter", canonical, move)
+		}
+	}
+	if !names.Reordered(x.m.Architecture, canonical) {
+		return t, nil
+	}
+	head := x.config("head_dim")
+	if head < 2 || len(t.Shape) == 0 || t.Shape[0]%head != 0 {
+		return nil, x.refuse(t, "shape %v does not divide into heads of %d", t.Shape, head)
+	}
+	move := arrange.Permute
+	if x.m.Layout == "hf" {
+		move = arrange.Unpermute
+	}
+	moved, err := move(t, t.Shape[0]/head)
+	if err != nil {
+		return nil, x.refuse(t, "%v", err)
+	}
+	return moved, nil
+}
+
+// config is a number of the base's config, 0 where it does not say it.
+func (b *builder) config(name string) int64 {
+	for _, f := range b.m.Config {
+		if n, ok := f.Value.(int64); ok && f.Name == name {
+			return n
+		}
+	}
+	return 0
+}
+
+// placed is a pair that is being added to tensors of the base.
+type placed struct {
+	*applied
+	pair      *pair
+	about     *tensorfs.Tensor
+	scale     float64
+	magnitude *magnitude
+}
+
+// put adds rows of the pair to a tensor.
+func (p *placed) put(to *tensorfs.Tensor, from, n, at int64) error {
+	shape := to.Numbers()
+	switch {
+	case columnsOf(shape) != p.pair.columns || from+n > rowsOf(shape):
+		return p.refuse(p.about, "the product of A and B has %d rows of %d columns, and %s of the base has shape %v: the adapter is for another model", p.pair.rows, p.pair.columns, to.Weight(), shape)
+	case to.Quant == nil && to.DType.Kind() == tensorfs.KindInteger:
+		return p.refuse(p.about, "%s of the base holds integers", to.Weight())
+	}
+	d := delta{pair: p.pair, from: from, n: n, at: at}
+	if m := p.magnitude; m != nil {
+		if m.columns && n != rowsOf(shape) {
+			return p.refuse(p.about, "DoRA of columns holds for whole tensors, and the base has %s joined with others", to.Weight())
+		}
+		d.magnitude = &magnitude{of: m.of, columns: m.columns, at: at}
+	}
+	return p.add(to, d, p.scale, p.about)
+}
+
+// rows adds n rows of the pair from one on to a tensor of that canonical name, or to that
+// which the base has in its place.
+func (p *placed) rows(name string, at, n int64) error {
+	if t := p.weights[name]; t != nil {
+		if rowsOf(t.Numbers()) != n {
+			return p.refuse(p.about, "B has %d rows for %s, and the base has shape %v: the adapter is for another model", n, name, t.Numbers())
+		}
+		return p.put(t, 0, n, at)
+	}
+	if t, e, ok := p.expertOf(name); ok {
+		per := t.Numbers()[1]
+		if e >= t.Numbers()[0] || per != n {
+			return p.refuse(p.about, "B has %d rows for %s, and the base has %s of shape %v", n, name, t.Weight(), t.Numbers())
+		}
+		return p.put(t, e*per, n, at)
+	}
+	for _, g := range views.GroupsOf(name) {
+		ok, err := p.group(g, name, at, n)
+		if ok || err != nil {
+			return err
+		}
+	}
+	return p.missing(p.about, name)
+}
+
+// expertOf returns the stack that has an expert's matrix, and its number.
+func (b *builder) expertOf(name string) (*tensorfs.Tensor, int64, bool) {
+	before, after, ok := strings.Cut(name, ".experts.")
+	if !ok {
+		return nil, 0, false
+	}
+	number, part, ok := strings.Cut(after, ".")
+	var e int64
+	if _, err := fmt.Sscanf(number, "%d", &e); err != nil || !ok || e < 0 {
+		return nil, 0, false
+	}
+	t := b.weights[before+".experts."+part]
+	return t, e, t != nil && len(t.Numbers()) == 3 && t.Apart == ""
+}
+
+// group adds rows to the parts of a matrix that the base does not have as one, or to a
+// part of one that it has joined.
+func (p *placed) group(g views.Group, name string, at, n int64) (ok bool, err error) {
+	if g.Whole == name {
+		var rows int64
+		for _, part := range g.Parts {
+			t := p.weights[part]
+			if t == nil {
+				return false, nil
+			}
+			rows += rowsOf(t.Numbers())
+		}
+		if rows != n {
+			return false, p.refuse(p.about, "B has %d rows for %s, and the parts of it that the base has are %d", n, name, rows)
+		}
+		for _, part := range g.Parts {
+			t := p.weights[part]
+			rows := rowsOf(t.Numbers())
+			if err := p.put(t, 0, rows, at); err != nil {
+				return false, err
+			}
+			at += rows
+		}
+		return true, nil
+	}
+	whole, from := p.weights[g.Whole], int64(0)
+	if whole == nil {
+		var e int64
+		if whole, e, ok = p.expertOf(g.Whole); !ok {
+			return false, nil
+		}
+		from = e * whole.Numbers()[1]
+	}
+	all := rowsOf(whole.Numbers())
+	if len(whole.Numbers()) == 3 {
+		all = whole.Numbers()[1]
+	}
+	switch k := slices.Index(g.Parts, name); {
+	case whole.Apart != "":
+		return false, p.refuse(p.about, "%s of the base has it with others, and %s", whole.Weight(), whole.Apart)
+	case k == 0:
+	case k == len(g.Parts)-1:
+		from += all - n
+	default: // of q, k and v, where k has the rows of v
+		from += all - 2*n
+	}
+	if n > all {
+		return false, p.refuse(p.about, "B has %d rows for %s, and %s of the base has %d", n, name, whole.Weight(), all)
+	}
+	return true, p.put(whole, from, n, at)
+}
