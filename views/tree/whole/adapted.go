@@ -21,37 +21,50 @@ func adaptedBySource(m *tensorfs.Model) map[string]*tensorfs.Tensor {
 	return list
 }
 
+// isRequantised reports whether adapters change a tensor that was quantised, so that its codes
+// are other ones.
+func isRequantised(t *tensorfs.Tensor) bool {
+	if t.Change == nil || t.Quant != nil || t.DType != tensorfs.F32 {
+		return false
+	}
+	of := t.Change.Of
+	return of.Quant != nil || of.DType.Kind() != tensorfs.KindFloat
+}
+
 // adaptedAs is the type in the file of a tensor that adapters change, if none is asked for,
 // and whether it holds the numbers: that of the base, or, where nothing here quantises to it,
 // Q8_0, or the type of plain numbers for rows that Q8_0 does not take.
-func (x *fileTensors) adaptedAs(t *tensorfs.Tensor) (to tensorfs.DType, exact bool) {
+func adaptedAs(t *tensorfs.Tensor) (to tensorfs.DType, exact bool) {
 	of := t.Change.Of
-	switch isPlain := of.Quant == nil && of.DType.Kind() == tensorfs.KindFloat; {
-	case t.DType != tensorfs.F32: // of the adapter's own numbers
+	switch {
+	case t.DType != tensorfs.F32 || t.Float == tensorfs.Unknown: // of the adapter's own numbers, or F32
 		return t.DType, true
-	case t.Float == tensorfs.Unknown:
-		return tensorfs.F32, true
-	case isPlain:
+	case !isRequantised(t):
 		return t.Float, false
 	}
-	was, to := of.DType, tensorfs.Q8_0
-	if of.Quant == nil {
-		if views.Quantises(was) {
-			to = was
-		}
+	if to = tensorfs.Q8_0; of.Quant == nil && views.Quantises(of.DType) {
+		to = of.DType
 	}
 	if _, ok := to.Size(t.Shape); !ok || len(t.Shape) < 2 {
 		return t.Float, false
 	}
-	name := was.String()
-	if of.Quant != nil {
-		name = of.Quant.Mode
+	return to, false
+}
+
+// requantise notes that a tensor is quantised again, and as what.
+func (x *fileTensors) requantise(t *tensorfs.Tensor, to tensorfs.DType) {
+	was := t.Change.Of.DType.String()
+	if q := t.Change.Of.Quant; q != nil {
+		was = q.Mode
+	}
+	if was != to.String() {
+		was += " -> " + to.String()
 	}
 	if x.requantised == nil {
 		x.requantised = map[string]int{}
 	}
-	x.requantised[name+" -> "+to.String()]++
-	return to, false
+	x.requantised[was]++
+	x.notes.Exact = false
 }
 
 // named returns keys of a model with the name of what was applied to it.

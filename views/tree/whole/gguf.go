@@ -177,7 +177,7 @@ func rewritten(meta []tensorfs.Meta, tensors []tensorfs.Tensor, opts Options) (*
 		}
 		to, exact := t.DType, true
 		if t.Change != nil {
-			to, exact = x.adaptedAs(t)
+			to, exact = adaptedAs(t)
 		}
 		x.taken = append(x.taken, fileTensor{t.Source, t, to, exact, isF32(t.Source, len(t.Shape))})
 	}

@@ -1,6 +1,7 @@
 package whole
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -95,6 +96,9 @@ func presetTensors(taken []fileTensor) []preset.Tensor {
 	list := make([]preset.Tensor, len(taken))
 	for i, t := range taken {
 		list[i] = preset.Tensor{Name: t.name, Shape: t.tensor.Numbers(), Type: t.to}
+		if isRequantised(t.tensor) { // it has no codes that could be kept
+			list[i].Type = cmp.Or(t.tensor.Float, t.tensor.DType)
+		}
 	}
 	return list
 }

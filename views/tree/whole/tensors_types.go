@@ -55,8 +55,8 @@ func (x *fileTensors) storedAs(name string, t *tensorfs.Tensor) (to tensorfs.DTy
 		return tensorfs.F16, t.Quant == nil && t.DType == tensorfs.F16, nil
 	case x.types[name] != "", x.isF32(name, len(t.Numbers())):
 		return tensorfs.F32, true, nil
-	case t.Change != nil && t.Change.Of.Quant != nil && t.Quant == nil:
-		to, isExact = x.adaptedAs(t)
+	case isRequantised(t):
+		to, isExact = adaptedAs(t)
 		return to, isExact, nil
 	case t.Float != tensorfs.Unknown:
 		return t.Float, false, nil
@@ -130,7 +130,11 @@ func (x *fileTensors) encode() (list []gguf.Stored, err error) {
 			}
 		}
 		list = append(list, stored)
-		x.note(t.name, t.to, stored.Shape, t.exact)
+		again := isRequantised(t.tensor) && t.to.Kind() == tensorfs.KindBlock
+		if again {
+			x.requantise(t.tensor, t.to)
+		}
+		x.note(t.name, t.to, stored.Shape, t.exact || again)
 	}
 	return list, nil
 }
