@@ -23245,3 +23245,135 @@ DATA const140<>+8(SB)/8, $0x7fffffffffffffff
 DATA const140<>+16(SB)/8, $0x7fffffffffffffff
 DATA const140<>+24(SB)/8, $0x7fffffffffffffff
 GLOBL const140<>(SB), RODATA|NOPTR, $32
+
+// func lowRank4AVX2(dst *byte, left *float64, right *float32, rank int, stride int, pitch int, runs int, factor float32)
+// Requires: AVX, FMA3
+TEXT ·lowRank4AVX2(SB), NOSPLIT, $0-60
+	MOVQ dst+0(FP), AX
+	MOVQ left+8(FP), CX
+	MOVQ right+16(FP), DX
+	MOVQ rank+24(FP), BX
+	MOVQ stride+32(FP), SI
+	MOVQ pitch+40(FP), DI
+	MOVQ runs+48(FP), R8
+
+run:
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+	MOVQ   CX, R9
+	MOVQ   DX, R10
+	MOVQ   BX, R11
+
+rank:
+	VCVTPS2PD    (R10), Y8
+	VCVTPS2PD    16(R10), Y9
+	VBROADCASTSD (R9), Y10
+	VFMADD231PD  Y10, Y8, Y0
+	VFMADD231PD  Y10, Y9, Y1
+	VBROADCASTSD 8(R9), Y10
+	VFMADD231PD  Y10, Y8, Y2
+	VFMADD231PD  Y10, Y9, Y3
+	VBROADCASTSD 16(R9), Y10
+	VFMADD231PD  Y10, Y8, Y4
+	VFMADD231PD  Y10, Y9, Y5
+	VBROADCASTSD 24(R9), Y10
+	VFMADD231PD  Y10, Y8, Y6
+	VFMADD231PD  Y10, Y9, Y7
+	ADDQ         $0x00000020, R9
+	ADDQ         SI, R10
+	DECQ         R11
+	JNZ          rank
+	VBROADCASTSS factor+56(FP), Y8
+	MOVQ         AX, R9
+	VCVTPD2PSY   Y0, X11
+	VCVTPD2PSY   Y1, X0
+	VINSERTF128  $0x01, X0, Y11, Y0
+	VMULPS       Y8, Y0, Y0
+	VADDPS       (R9), Y0, Y0
+	VCMPPS       $0x03, Y0, Y0, Y1
+	VBLENDVPS    Y1, const103<>+0(SB), Y0, Y0
+	VMOVUPS      Y0, (R9)
+	ADDQ         DI, R9
+	VCVTPD2PSY   Y2, X11
+	VCVTPD2PSY   Y3, X0
+	VINSERTF128  $0x01, X0, Y11, Y0
+	VMULPS       Y8, Y0, Y0
+	VADDPS       (R9), Y0, Y0
+	VCMPPS       $0x03, Y0, Y0, Y1
+	VBLENDVPS    Y1, const103<>+0(SB), Y0, Y0
+	VMOVUPS      Y0, (R9)
+	ADDQ         DI, R9
+	VCVTPD2PSY   Y4, X11
+	VCVTPD2PSY   Y5, X0
+	VINSERTF128  $0x01, X0, Y11, Y0
+	VMULPS       Y8, Y0, Y0
+	VADDPS       (R9), Y0, Y0
+	VCMPPS       $0x03, Y0, Y0, Y1
+	VBLENDVPS    Y1, const103<>+0(SB), Y0, Y0
+	VMOVUPS      Y0, (R9)
+	ADDQ         DI, R9
+	VCVTPD2PSY   Y6, X11
+	VCVTPD2PSY   Y7, X0
+	VINSERTF128  $0x01, X0, Y11, Y0
+	VMULPS       Y8, Y0, Y0
+	VADDPS       (R9), Y0, Y0
+	VCMPPS       $0x03, Y0, Y0, Y1
+	VBLENDVPS    Y1, const103<>+0(SB), Y0, Y0
+	VMOVUPS      Y0, (R9)
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, DX
+	DECQ         R8
+	JNZ          run
+	VZEROUPPER
+	RET
+
+// func lowRank1AVX2(dst *byte, left *float64, right *float32, rank int, stride int, pitch int, runs int, factor float32)
+// Requires: AVX, FMA3
+TEXT ·lowRank1AVX2(SB), NOSPLIT, $0-60
+	MOVQ dst+0(FP), AX
+	MOVQ left+8(FP), CX
+	MOVQ right+16(FP), DX
+	MOVQ rank+24(FP), BX
+	MOVQ stride+32(FP), SI
+	MOVQ pitch+40(FP), DI
+	MOVQ runs+48(FP), DI
+
+run:
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	MOVQ   CX, R8
+	MOVQ   DX, R9
+	MOVQ   BX, R10
+
+rank:
+	VCVTPS2PD    (R9), Y2
+	VCVTPS2PD    16(R9), Y3
+	VBROADCASTSD (R8), Y4
+	VFMADD231PD  Y4, Y2, Y0
+	VFMADD231PD  Y4, Y3, Y1
+	ADDQ         $0x00000008, R8
+	ADDQ         SI, R9
+	DECQ         R10
+	JNZ          rank
+	VBROADCASTSS factor+56(FP), Y2
+	MOVQ         AX, R8
+	VCVTPD2PSY   Y0, X5
+	VCVTPD2PSY   Y1, X0
+	VINSERTF128  $0x01, X0, Y5, Y0
+	VMULPS       Y2, Y0, Y0
+	VADDPS       (R8), Y0, Y0
+	VCMPPS       $0x03, Y0, Y0, Y1
+	VBLENDVPS    Y1, const103<>+0(SB), Y0, Y0
+	VMOVUPS      Y0, (R8)
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, DX
+	DECQ         DI
+	JNZ          run
+	VZEROUPPER
+	RET

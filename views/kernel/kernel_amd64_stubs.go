@@ -619,3 +619,13 @@ func momentsAVX2(sums *float64, src *byte, runs int)
 //
 //go:noescape
 func distancesAVX2(sums *float64, x *byte, y *byte, runs int)
+
+// lowRank4AVX2 adds a product of low rank to runs of eight columns of rows.
+//
+//go:noescape
+func lowRank4AVX2(dst *byte, left *float64, right *float32, rank int, stride int, pitch int, runs int, factor float32)
+
+// lowRank1AVX2 adds a product of low rank to runs of eight columns of rows.
+//
+//go:noescape
+func lowRank1AVX2(dst *byte, left *float64, right *float32, rank int, stride int, pitch int, runs int, factor float32)

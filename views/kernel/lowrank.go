@@ -27,7 +27,7 @@ func (m *LowRank) Add(dst []byte, row, rows, column, n int) {
 		return
 	}
 	left, right := m.Left[row*m.Rank:][:rows*m.Rank], m.Right[column:][:(m.Rank-1)*m.Stride+n]
-	done := addLowRank(dst, left, right, m.Rank, m.Stride, rows, n, m.Factor)
+	done := nativeLowRank(dst, left, right, m.Rank, m.Stride, rows, n, m.Factor)
 	if done < n { // the columns that are left
 		for o := range rows {
 			addRow(dst[4*(o*n+done):][:4*(n-done)], left[o*m.Rank:][:m.Rank], right[done:], m.Stride, m.Factor)

@@ -37,5 +37,7 @@ func main() {
 	exacts()
 	splitCodes()
 	sums()
+	lowRank(4)
+	lowRank(1)
 	Generate()
 }

@@ -1,0 +1,5 @@
+//go:build !amd64 || purego
+
+package kernel
+
+func nativeLowRank(_ []byte, _, _ []float32, _, _, _, _ int, _ float32) int { return 0 }
