@@ -24,6 +24,14 @@ type Adapter struct {
 // String is the adapter as one writes it.
 func (a Adapter) String() string { return fmt.Sprintf("%s:%v", a.Source, a.Scale) }
 
+// Stored returns the tensor as the model's files have it: itself where nothing changes it.
+func (t *Tensor) Stored() *Tensor {
+	if t.Change == nil {
+		return t
+	}
+	return t.Change.Of.Stored()
+}
+
 // Origin returns where the numbers of a tensor are in the model's files: its own bytes,
 // or, where a change makes them, those of the tensor before it.
 func (t *Tensor) Origin() []Extent {

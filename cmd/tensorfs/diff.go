@@ -65,7 +65,7 @@ type diffReport struct {
 
 // compare opens both models and compares them. They are closed when it returns.
 func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob string) (*diffReport, error) {
-	x, err := o.open(a)
+	x, err := o.openPlain(a) // adapters are for the second model
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +240,7 @@ func (f jsonFloat) MarshalJSON() ([]byte, error) {
 
 func (r *diffReport) json() diffJSON {
 	model := func(t *tree.Tree) diffModel {
-		return diffModel{t.Model.Path, t.Model.Format, t.Model.Architecture, t.Model.Layout}
+		return diffModel{withAdapters(t.Model.Path, t.Model), t.Model.Format, t.Model.Architecture, t.Model.Layout}
 	}
 	out := diffJSON{
 		Equal: r.equal(), A: model(r.a), B: model(r.b), Summary: map[pair.Status]int{}, Config: r.config,

@@ -49,7 +49,7 @@ var (
 func (r *diffReport) print(stdout io.Writer, all bool) error {
 	w, width := bufio.NewWriter(stdout), tableWidth(stdout)
 	for i, t := range []*tensorfs.Model{r.a.Model, r.b.Model} {
-		fmt.Fprintf(w, "%c  %s (%s, %s)\n", 'A'+i, tensorfs.Printable(t.Path), t.Format, tensorfs.Printable(t.Architecture))
+		fmt.Fprintf(w, "%c  %s (%s, %s)\n", 'A'+i, tensorfs.Printable(withAdapters(t.Path, t)), t.Format, tensorfs.Printable(t.Architecture))
 	}
 	for _, note := range r.notes {
 		fmt.Fprintln(w, paragraph("note: ", tensorfs.OneLine(note)))

@@ -87,6 +87,8 @@ type modelInfo struct {
 	Whole         []wholeInfo     `json:"whole"`
 	Config        json.RawMessage `json:"config"`
 	Assumed       []string        `json:"assumed"`
+	LoRA          []appliedLoRA   `json:"lora,omitempty"`    // adapters that change tensors, in order
+	Adapter       *adapterInfo    `json:"adapter,omitempty"` // of a model that is one
 	Warnings      []string        `json:"warnings"`
 	Unverified    *unverified     `json:"unverified,omitempty"` // of a model on another machine
 
@@ -195,6 +197,7 @@ func describeModel(m *tensorfs.Model, named string) *modelInfo {
 		Tensors: len(m.Tensors), Files: len(m.Sources), MetadataKeys: len(m.Metadata),
 		Assumed: []string{}, Warnings: append([]string{}, m.Warnings...), vocabulary: m.Meta("tokenizer.ggml.tokens") != nil,
 	}
+	info.describeAdapters(m)
 	info.countTypes(m)
 	info.countParameters(m)
 	return info
@@ -204,7 +207,7 @@ func describeModel(m *tensorfs.Model, named string) *modelInfo {
 func (info *modelInfo) countTypes(m *tensorfs.Model) {
 	byType := map[string]*typeShare{}
 	for i := range m.Tensors {
-		t := &m.Tensors[i]
+		t := m.Tensors[i].Stored()
 		info.Bytes += t.Data.Size()
 		if t.Owner == "" {
 			n, _ := tensorfs.Elements(t.Numbers())

@@ -24,7 +24,7 @@ func (info *modelInfo) countParameters(m *tensorfs.Model) {
 	parameters, bytes := int64(0), int64(0)
 	by := map[string]int64{} // type: parameters
 	for i := range m.Tensors {
-		switch t := &m.Tensors[i]; {
+		switch t := m.Tensors[i].Stored(); {
 		case t.Owner != "":
 			bytes += t.Data.Size()
 		case t.Opaque != "" && m.Layout == "hf": // GGUF's shapes are those of the numbers, whatever the type

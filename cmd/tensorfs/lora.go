@@ -4,10 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/adapter"
 	"github.com/tensorfs/tensorfs/views/lora"
+	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 // absoluteAdapters makes paths of adapters independent of the working directory, which a
@@ -55,4 +59,77 @@ func withAdapters(shown string, m *tensorfs.Model) string {
 		shown += "+" + a.String()
 	}
 	return shown
+}
+
+// openPlain is open without the adapters.
+func (f *modelFlags) openPlain(path string) (*tree.Tree, error) {
+	adapters := f.lora
+	f.lora = nil
+	defer func() { f.lora = adapters }()
+	return f.open(path)
+}
+
+// appliedLoRA is an adapter that is applied to a model.
+type appliedLoRA struct {
+	Source  string  `json:"source"`
+	Scale   float64 `json:"scale"`
+	Tensors int     `json:"tensors"` // that it changes
+}
+
+// adapterInfo is what an adapter says of itself.
+type adapterInfo struct {
+	Kind    string   `json:"kind"` // lora, rslora or dora
+	Rank    int      `json:"rank"`
+	Alpha   float64  `json:"alpha"`
+	Base    string   `json:"base"`
+	Targets []string `json:"targets"`
+	Problem string   `json:"problem,omitempty"` // why it cannot be applied
+}
+
+// describeAdapters says which adapters are applied to a model, or what one is that is an
+// adapter itself.
+func (info *modelInfo) describeAdapters(m *tensorfs.Model) {
+	for _, a := range m.Adapters {
+		applied := appliedLoRA{Source: a.Source, Scale: a.Scale}
+		for i := range m.Tensors {
+			if c := m.Tensors[i].Change; c != nil && slices.Contains(c.By, a) {
+				applied.Tensors++
+			}
+		}
+		info.LoRA = append(info.LoRA, applied)
+	}
+	if !adapter.Is(m) {
+		return
+	}
+	a, err := adapter.Of(m)
+	if err != nil {
+		info.Adapter = &adapterInfo{Targets: []string{}, Problem: tensorfs.OneLine(err.Error())}
+		return
+	}
+	info.Adapter = &adapterInfo{Kind: a.Kind, Rank: a.Rank, Alpha: a.Alpha, Base: a.Base, Targets: append([]string{}, a.Targets...)}
+}
+
+// adapters prints those that are applied, or what the model is as one.
+func (s *infoScreen) adapters() {
+	for _, a := range s.info.LoRA {
+		s.row("lora", 2, "%s", s.shown(fmt.Sprintf("%s: %s changed", tensorfs.Adapter{Source: a.Source, Scale: a.Scale}, plural(a.Tensors, "tensor"))))
+	}
+	a := s.info.Adapter
+	switch {
+	case a == nil:
+		return
+	case a.Problem != "":
+		s.row("adapter", 3, "cannot be applied: %s", tensorfs.Printable(a.Problem))
+		return
+	}
+	s.row("adapter", 1, "%s of rank %d, alpha %v", a.Kind, a.Rank, a.Alpha)
+	if a.Base != "" {
+		s.line("base", a.Base)
+	}
+	const most = 12 // of a GGUF adapter they are tensors
+	targets := strings.Join(a.Targets[:min(len(a.Targets), most)], ", ")
+	if n := len(a.Targets) - most; n > 0 {
+		targets += fmt.Sprintf(" and %d more", n)
+	}
+	s.row("targets", 3, "%s", tensorfs.Printable(targets))
 }

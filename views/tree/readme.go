@@ -60,6 +60,9 @@ func readme(t *Tree) []byte {
 	fmt.Fprintf(&b, "model         %s\n", tensorfs.Printable(m.Path))
 	fmt.Fprintf(&b, "format        %s\n", m.Format)
 	fmt.Fprintf(&b, "architecture  %s\n", tensorfs.Printable(m.Architecture))
+	for _, a := range m.Adapters {
+		fmt.Fprintf(&b, "adapter       %s\n", tensorfs.Printable(a.String()))
+	}
 	layout := m.Layout
 	if note := t.LayoutNote(); note != "" {
 		layout += ": " + note
