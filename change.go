@@ -2,7 +2,6 @@ package tensorfs
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 )
@@ -67,12 +66,9 @@ func (t *Tensor) origins(yield func(Extent)) {
 
 // Rewrite puts changed tensors into the place of those that their changes are of, before
 // anything is made of the model. Companions of replaced modules leave the model, which
-// goes on to read them. sources are the files that the changes need besides; they are
-// closed with the model, after it. By are the adapters that make the changes, in order.
-func (m *Model) Rewrite(changed []Tensor, sources []Source, by []Adapter, closers ...io.Closer) error {
-	for _, c := range closers {
-		m.Own(c)
-	}
+// goes on to read them. sources are the files that the changes need besides, of models that
+// m owns: see [Model.Own]. By are the adapters that make the changes, in order.
+func (m *Model) Rewrite(changed []Tensor, sources []Source, by []Adapter) error {
 	place := make(map[string]*Tensor, len(changed))
 	for i := range changed {
 		place[changed[i].Change.Of.Name] = &changed[i]

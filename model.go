@@ -291,6 +291,11 @@ func (m *Model) Check() error {
 			errs = append(errs, f.Check())
 		}
 	}
+	for _, c := range m.last {
+		if a, ok := c.(*Model); ok { // an adapter
+			errs = append(errs, a.Check())
+		}
+	}
 	return errors.Join(errs...)
 }
 
@@ -330,8 +335,8 @@ func (m *Model) Close() error {
 	if m.opened != nil {
 		m.opened.Lock()
 		defer m.opened.Unlock()
-		for _, f := range m.opened.files {
-			if !slices.Contains(closers, io.Closer(f)) {
+		for name, f := range m.opened.files {
+			if s, ok := m.source(name); !slices.Contains(closers, io.Closer(f)) && !(ok && s.Adapter) { // an adapter closes its files
 				closers = append(closers, f)
 			}
 		}
@@ -344,12 +349,21 @@ func (m *Model) Close() error {
 	return errors.Join(errs...)
 }
 
+// source returns the source of that name.
+func (m *Model) source(name string) (*Source, bool) {
+	i, ok := slices.BinarySearchFunc(m.Sources, name, func(s Source, name string) int { return strings.Compare(s.Name, name) })
+	if !ok {
+		return nil, false
+	}
+	return &m.Sources[i], true
+}
+
 // File returns the content of the source of that name. It is opened the first
 // time and stays open as long as the model. The error is [fs.ErrNotExist] where
 // the model has no such source.
 func (m *Model) File(name string) (Data, error) {
-	i, ok := slices.BinarySearchFunc(m.Sources, name, func(s Source, name string) int { return strings.Compare(s.Name, name) })
-	if !ok || m.Sources[i].Open == nil {
+	s, ok := m.source(name)
+	if !ok || s.Open == nil {
 		return nil, fs.ErrNotExist
 	}
 	m.opened.Lock()
@@ -357,7 +371,7 @@ func (m *Model) File(name string) (Data, error) {
 	if f := m.opened.files[name]; f != nil {
 		return f, nil
 	}
-	f, err := m.Sources[i].Open()
+	f, err := s.Open()
 	if err != nil {
 		return nil, err
 	}

@@ -40,6 +40,10 @@ type Options struct {
 	// I2S is the layout of I2_S codes: one of views.I2SLayouts, "" to go by the size.
 	// Of a tree it cannot be chosen any more, which is an error.
 	I2S string
+	// LoRA are adapters that are applied, in order: paths or names, each with the number by
+	// which its changes are multiplied after a colon, 1 without one, as --lora of the
+	// commands. A tree is as it was made; its adapters count besides.
+	LoRA []string
 	// Model says how the model's files are found and read. With Formats of a
 	// [github.com/tensorfs/tensorfs/formats/remote.Client] they may be on servers.
 	Model formats.Options

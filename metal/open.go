@@ -2,10 +2,13 @@ package metal
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/library"
+	"github.com/tensorfs/tensorfs/views"
+	"github.com/tensorfs/tensorfs/views/lora"
 )
 
 // Open opens a model: a file of any format, a directory, the name of a model in a
@@ -24,6 +27,9 @@ func Open(model string, o Options) (*Loader, error) {
 	}
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
+	}
+	if err := lora.Open(m, views.Options{I2S: o.I2S}, o.LoRA, o.Model.OpenAdapter); err != nil {
+		return nil, errors.Join(fmt.Errorf("lora: %w", err), m.Close())
 	}
 	return New(m, o) // it closes m on error
 }

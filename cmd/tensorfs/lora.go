@@ -36,18 +36,7 @@ func (f *modelFlags) openAdapted(o formats.Options, path string) (*tensorfs.Mode
 	if err != nil || len(f.lora) == 0 {
 		return m, err
 	}
-	var uses []lora.Use
-	for _, named := range f.lora {
-		a, by, err := o.OpenAdapter(named)
-		if err != nil {
-			for _, u := range uses {
-				u.Model.Close()
-			}
-			return nil, errors.Join(fmt.Errorf("--lora %s: %w", printableName(named), err), m.Close())
-		}
-		uses = append(uses, lora.Use{Model: a, Adapter: by})
-	}
-	if err := lora.Apply(m, f.tree.Views, uses...); err != nil {
+	if err := lora.Open(m, f.tree.Views, f.lora, o.OpenAdapter); err != nil {
 		return nil, errors.Join(fmt.Errorf("--lora: %w", err), m.Close())
 	}
 	return m, nil

@@ -94,9 +94,16 @@ func open(model C.tensorfs_string, given unsafe.Pointer) (_ *loader, err error) 
 	if err != nil {
 		return nil, err
 	}
+	adapters, err := list(o.lora, o.n_lora, "lora")
+	if err != nil {
+		return nil, err
+	}
 	opts := metal.Options{CacheDir: C.GoString(o.cache_dir), I2S: C.GoString(o.i2s)}
 	for _, v := range views {
 		opts.Views = append(opts.Views, C.GoString(v))
+	}
+	for _, a := range adapters {
+		opts.LoRA = append(opts.LoRA, C.GoString(a))
 	}
 	opts.TreeOnly = o.tree_only != 0
 	if o.remote != 0 || o.offline != 0 || o.cache_size != 0 {

@@ -1,5 +1,5 @@
 /*
- * tensorfs.h: the tensors of a model, as memory and as Metal buffers. Version 1.1.
+ * tensorfs.h: the tensors of a model, as memory and as Metal buffers. Version 1.2.
  *
  *     tensorfs_error *error = NULL;
  *     tensorfs_loader *model = tensorfs_open("model.gguf", &error);
@@ -62,7 +62,7 @@
 #include <stdint.h>
 
 #define TENSORFS_VERSION_MAJOR 1
-#define TENSORFS_VERSION_MINOR 1
+#define TENSORFS_VERSION_MINOR 2
 #define TENSORFS_VERSION_PATCH 0
 #define TENSORFS_VERSION \
 	(TENSORFS_VERSION_MAJOR * 1000000 + TENSORFS_VERSION_MINOR * 1000 + TENSORFS_VERSION_PATCH)
@@ -164,6 +164,10 @@ typedef struct tensorfs_open_options {
 	int remote;         /* 1: a name may be of a model on a server, whose bytes come when they are read */
 	int offline;        /* 1: servers are not asked: only what the cache of remote models has */
 	int64_t cache_size; /* bytes that remote models may take on the disk; 0: a tenth of it, 100 GB at most; below 0: none are kept */
+
+	/* Since 1.2. */
+	const tensorfs_string *TENSORFS_NULLABLE lora; /* an array of adapters to apply, in order, as --lora of the commands: "DIR:0.5" */
+	size_t n_lora;
 } tensorfs_open_options;
 
 /* Called with bytes while a set is loaded. Another result than 0 cancels. */

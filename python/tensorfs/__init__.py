@@ -32,23 +32,33 @@ __all__ = [
 
 def open(
     model: Union[str, os.PathLike], views: Optional[Iterable[str]] = None, offline: bool = False, cache: Union[str, os.PathLike, None] = None,
-    cache_size: int = 0, max_memory: int = 0, i2s: Optional[str] = None,
+    cache_size: int = 0, max_memory: int = 0, i2s: Optional[str] = None, lora: Optional[Iterable[Union[str, os.PathLike]]] = None,
 ) -> Model:  # fmt: skip
     """Opens a model: a path, or a name such as hf:ORG/NAME, ollama:NAME or https://HOST/PATH.
 
+    lora are adapters to apply, in order, as --lora of the program: "DIR", "DIR:0.5" or "hf:ORG/NAME".
+
     views are those to have, as the program's option; offline asks no server; cache is the directory of converted tensors; cache_size bounds what remote
     models may take on the disk, in bytes, and below 0 nothing is kept there; max_memory bounds what is converted into memory."""
-    return Model(os.fspath(model), views=views, offline=offline, cache=cache, cache_size=cache_size, max_memory=max_memory, i2s=i2s)
+    adapters = None if lora is None else list(lora)
+    return Model(os.fspath(model), views=views, offline=offline, cache=cache, cache_size=cache_size, max_memory=max_memory, i2s=i2s, lora=adapters)
 
 
 def stat(model: Union[str, os.PathLike, Model], name: Optional[str] = None) -> Any:
     """The numbers of tensors, as ``tensorfs stat --json`` has them: least, greatest, mean, histogram, NaN."""
-    return _answer("stat", "--json", _named(model), *([name] if name else []))
+    return _answer("stat", "--json", *_adapters(model), _named(model), *([name] if name else []))
 
 
 def diff(a: Union[str, os.PathLike, Model], b: Union[str, os.PathLike, Model]) -> Any:
     """What differs between two models, as ``tensorfs diff --json`` has it."""
-    return _answer("diff", "--json", _named(a), _named(b), right=(0, 1))
+    if _adapters(a):
+        raise Invalid("adapters are applied to the second model alone")
+    return _answer("diff", "--json", *_adapters(b), _named(a), _named(b), right=(0, 1))
+
+
+def _adapters(model: Union[str, os.PathLike, Model]) -> list[str]:
+    adapters = model._opened[1].get("lora") or [] if isinstance(model, Model) else []
+    return [f"--lora={os.fsdecode(a)}" for a in adapters]
 
 
 def _named(model: Union[str, os.PathLike, Model]) -> str:

@@ -175,7 +175,7 @@ def _reopen(name: str, options: dict[str, Any]) -> Model:
 
 def _options(
     views: Optional[Iterable[str]] = None, offline: bool = False, cache: Union[str, os.PathLike, None] = None, cache_size: int = 0,
-    max_memory: int = 0, i2s: Optional[str] = None,
+    max_memory: int = 0, i2s: Optional[str] = None, lora: Optional[Iterable[Union[str, os.PathLike]]] = None,
 ) -> _lib.OpenOptions:  # fmt: skip
     o = _lib.OpenOptions(c.sizeof(_lib.OpenOptions), 1, remote=1, offline=int(offline), cache_size=cache_size, max_memory=max_memory)
     if views is not None:
@@ -183,6 +183,9 @@ def _options(
         o.views, o.n_views = (c.c_char_p * len(names))(*names), len(names)
     o.cache_dir = os.fsencode(cache) if cache is not None else None
     o.i2s = i2s.encode() if i2s else None
+    if lora is not None:
+        adapters = [os.fsencode(a) for a in lora]
+        o.lora, o.n_lora = (c.c_char_p * len(adapters))(*adapters), len(adapters)
     return o
 
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"slices"
 
@@ -16,6 +17,19 @@ import (
 type Use struct {
 	Model *tensorfs.Model
 	tensorfs.Adapter
+}
+
+// file opens a file of the adapter, which closes it.
+func (u *Use) file(name string) (tensorfs.File, error) {
+	d, err := u.Model.File(name)
+	if err != nil {
+		return nil, err
+	}
+	f, ok := d.(tensorfs.File)
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	return f, nil
 }
 
 // SourcesDir is the directory below source/ with the files of adapters, each in one that is
@@ -38,6 +52,25 @@ func Apply(m *tensorfs.Model, opts views.Options, uses ...Use) error {
 		return err
 	}
 	return b.rewrite(uses)
+}
+
+// Open opens adapters as a user names them and applies them. open returns an adapter as a
+// model, and what it is called; see [formats.Options.OpenAdapter].
+//
+// [formats.Options.OpenAdapter]: https://pkg.go.dev/github.com/tensorfs/tensorfs/formats#Options.OpenAdapter
+func Open(m *tensorfs.Model, opts views.Options, named []string, open func(named string) (*tensorfs.Model, tensorfs.Adapter, error)) error {
+	var uses []Use
+	for _, n := range named {
+		a, by, err := open(n)
+		if err != nil {
+			for _, u := range uses {
+				u.Model.Close()
+			}
+			return err
+		}
+		uses = append(uses, Use{a, by})
+	}
+	return Apply(m, opts, uses...)
 }
 
 // builder collects what becomes of the tensors of a model.
@@ -188,7 +221,8 @@ func (b *builder) rewrite(uses []Use) error {
 			}
 		}
 		for _, s := range u.Model.Sources {
-			s.Name = sourceName(i, s.Name)
+			own := s.Name
+			s.Name, s.Open = sourceName(i, own), func() (tensorfs.File, error) { return u.file(own) }
 			sources = append(sources, s)
 		}
 		for _, w := range u.Model.Warnings {
