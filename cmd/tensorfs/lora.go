@@ -111,7 +111,11 @@ func (s *infoScreen) adapters() {
 		s.row("adapter", 3, "cannot be applied: %s", tensorfs.Printable(a.Problem))
 		return
 	}
-	s.row("adapter", 1, "%s of rank %d, alpha %v", a.Kind, a.Rank, a.Alpha)
+	text := fmt.Sprintf("%s of rank %d", a.Kind, a.Rank)
+	if a.Alpha != 0 { // which a GGUF file need not say
+		text += fmt.Sprintf(", alpha %v", a.Alpha)
+	}
+	s.row("adapter", 1, "%s", text)
 	if a.Base != "" {
 		s.line("base", a.Base)
 	}
