@@ -189,15 +189,15 @@ func missing(names []string, stem string) string {
 
 // noWeights says what a directory contains instead of weights.
 func noWeights(d *folder, others []string) error {
+	if d.has(adapter.ConfigName) && d.has(adapter.OfMLX) {
+		return tensorfs.Unsupported(d.location(adapter.OfMLX), adapter.OfMLXProblem, adapter.OfMLXAdvice)
+	}
 	e := &tensorfs.FormatError{File: d.location("."), Offset: -1, Kind: tensorfs.ErrUnsupported,
 		Problem: "the directory has no model.safetensors, no model.safetensors.index.json and no model*.safetensors",
 		Advice:  "name a directory with a model in safetensors files"}
 	if len(others) > 0 {
 		e.Advice = fmt.Sprintf("name the file itself, such as %s", tensorfs.Printable(d.location(others[0])))
 		return e
-	}
-	if d.has(adapter.ConfigName) && d.has(adapter.OfMLX) {
-		return tensorfs.Unsupported(d.location(adapter.OfMLX), adapter.OfMLXProblem, adapter.OfMLXAdvice)
 	}
 	names := make([]string, len(d.entries))
 	for i, entry := range d.entries {

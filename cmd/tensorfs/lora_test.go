@@ -1,0 +1,224 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tensorfs/tensorfs/internal/testing/testweb"
+)
+
+// loraCase is a base with an adapter in both of its formats.
+const loraCase = testdata + "lora/plain-bf16-f32/"
+
+// loraTensor is one that the adapter changes.
+const loraTensor = "layers.0.attention.q.weight"
+
+// copied copies a directory of files.
+func copied(t *testing.T, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	must(t, os.CopyFS(to, os.DirFS(dir)))
+	return to
+}
+
+// fileIn writes what cat prints to a file.
+func fileIn(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	must(t, os.WriteFile(path, []byte(succeeds(t, append([]string{"cat"}, args...)...)), 0o600))
+	return path
+}
+
+// notesOf are the notes of a directory of whole models, and how many tensors have which type.
+func notesOf(t *testing.T, dir string, args ...string) (notes string, types map[string]int) {
+	t.Helper()
+	var of struct {
+		Available bool
+		Notes     []string
+		Types     map[string]int
+	}
+	text := succeeds(t, append([]string{"cat", args[0], dir + "/tensorfs.json"}, args[1:]...)...)
+	must(t, json.Unmarshal([]byte(text), &of))
+	if !of.Available {
+		t.Errorf("%v: %s/ is absent: %s", args, dir, text)
+	}
+	return strings.Join(of.Notes, "; "), of.Types
+}
+
+// One adapter in two formats, on a base in two layouts, gives the same numbers, and with the
+// scale 0 every file of gguf/ and hf/ is that of the base.
+func TestLoRALayouts(t *testing.T) {
+	base := loraCase + "base"
+	file := fileIn(t, "model.gguf", base, "gguf/model.gguf")
+	for _, path := range []string{"gguf/model.gguf", "hf/model.safetensors", "f32/" + loraTensor, "f16/layers.1.attention.k.weight", "raw/layers.0.ffn.down.weight"} {
+		for _, of := range []string{base, file} {
+			alone := succeeds(t, "cat", of, path)
+			var with string
+			for _, adapter := range []string{"adapter0", "adapter0.gguf"} {
+				if got := succeeds(t, "cat", of, path, "--lora", loraCase+adapter+":0"); got != alone {
+					t.Errorf("%s of %s: the scale 0 of %s changes it", path, of, adapter)
+				}
+				got := succeeds(t, "cat", of, path, "--lora="+loraCase+adapter)
+				if got == alone || len(got) < len(alone) || with != "" && got != with {
+					t.Errorf("%s of %s: %s makes other bytes than it should", path, of, adapter)
+				}
+				with = got
+			}
+		}
+	}
+	// What a GGUF base becomes is what the base of Hugging Face becomes.
+	if x, y := succeeds(t, "cat", base, "gguf/model.gguf", "--lora", loraCase+"adapter0"), succeeds(t, "cat", file, "gguf/model.gguf", "--lora", loraCase+"adapter0"); x != y {
+		t.Error("gguf/ of the two bases differs")
+	}
+	if out := succeeds(t, "info", base, "--lora", loraCase+"adapter0:-2"); !strings.Contains(out, "adapter0:-2: 14 tensors changed") {
+		t.Errorf("info: %s", out)
+	}
+	if code, out, _ := command("diff", "--json", base, base, "--lora", loraCase+"adapter0"); code != 1 || strings.Count(out, `"status": "different"`) != 14 {
+		t.Errorf("diff: exit code %d, %s", code, out)
+	}
+}
+
+// A base that is quantised has its own types again where these can be made, and the numbers
+// are those of the base and the change.
+func TestLoRAQuantised(t *testing.T) {
+	const lora = "--lora=" + loraCase + "adapter0"
+	base := loraCase + "base"
+	for _, c := range []struct{ kind, note, other, asked string }{
+		{"q8_0", "14 tensors were requantised: Q8_0", "", "14 tensors were requantised: Q8_0 -> Q4_0"},
+		{"q4_0", "14 tensors were requantised: Q4_0", "", "14 tensors were requantised: Q4_0"},
+		{"q5_1", "14 tensors were requantised: Q5_1", "", "14 tensors were requantised: Q5_1 -> Q4_0"},
+	} {
+		file := fileIn(t, "model.gguf", base, "gguf/model.gguf", "--gguf-type", c.kind)
+		before, types := notesOf(t, "gguf", file)
+		notes, now := notesOf(t, "gguf", file, lora)
+		if strings.Contains(before, "requantised") || !strings.Contains(notes, c.note) || now[strings.ToUpper(c.kind)] != types[strings.ToUpper(c.kind)] {
+			t.Errorf("%s: %s, %v, want %s and %v", c.kind, notes, now, c.note, types)
+		}
+		if notes, _ := notesOf(t, "gguf", file, lora, "--gguf-type", "q4_0"); !strings.Contains(notes, c.asked) {
+			t.Errorf("%s asked for Q4_0: %s", c.kind, notes)
+		}
+		failsWith(t, 1, []string{"cat", file, "raw/" + loraTensor, lora}, "changed by an adapter", "see f16/ or gguf/")
+		// Exactly the numbers of the base, and what the adapter adds to a base of zeros.
+		plain, with := succeeds(t, "cat", file, "f32/"+loraTensor), succeeds(t, "cat", file, "f32/"+loraTensor, lora)
+		back := succeeds(t, "cat", file, "f32/"+loraTensor, lora, lora+":-1")
+		if plain == with || len(plain) != len(with) || len(back) != len(plain) {
+			t.Errorf("%s: f32/ does not have the change", c.kind)
+		}
+		notesOf(t, "hf", file, lora)
+		notesOf(t, "mlx", file, lora)
+	}
+	mlx := filepath.Join(t.TempDir(), "tree")
+	succeeds(t, "export", base, mlx, "mlx/*", "--mlx-bits", "4", "--mlx-group", "32")
+	must(t, os.Remove(mlx+"/mlx/tensorfs.json"))
+	if notes, types := notesOf(t, "gguf", mlx+"/mlx", lora); !strings.Contains(notes, "14 tensors were requantised: affine -> Q8_0") || types["Q8_0"] != 14 {
+		t.Errorf("MLX: %s, %v", notes, types)
+	}
+	// Of mlx/ what changes is plain, and the rest stays as it is.
+	out := filepath.Join(t.TempDir(), "tree")
+	succeeds(t, "export", mlx+"/mlx", out, "mlx/*", "hf/*", lora)
+	for name, want := range map[string]string{"output.weight": mlx + "/mlx", loraTensor: out + "/hf"} {
+		got, of := succeeds(t, "cat", out+"/mlx", "f16/"+name), succeeds(t, "cat", want, "f16/"+name)
+		if got != of {
+			t.Errorf("%s of mlx/ has other numbers", name)
+		}
+	}
+}
+
+// An export that was begun with one scale does not go on with another.
+func TestLoRAExport(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	succeeds(t, "export", loraCase+"base", dir, "f16/*", "--lora", loraCase+"adapter0")
+	failsWith(t, 1, []string{"export", loraCase + "base", dir, "f16/*", "--lora", loraCase + "adapter0:0.5"}, "--lora")
+	failsWith(t, 1, []string{"export", loraCase + "base", dir, "f16/*"}, "--lora")
+	succeeds(t, "export", loraCase+"base", dir, "f16/*", "--lora", loraCase+"adapter0")
+	index, err := os.ReadFile(dir + "/index.json")
+	must(t, err)
+	var of struct {
+		Model struct{ LoRA []struct{ Scale float64 } }
+		Views map[string]map[string]struct {
+			Extents []any
+			LoRA    []struct{ Source string }
+		}
+	}
+	must(t, json.Unmarshal(index, &of))
+	if x := of.Views["raw"][loraTensor]; len(x.Extents) != 0 || len(x.LoRA) != 1 || !strings.HasSuffix(x.LoRA[0].Source, "adapter0") || len(of.Model.LoRA) != 1 {
+		t.Errorf("index.json: %+v of %+v", x, of.Model)
+	}
+	if x := of.Views["raw"]["output.weight"]; len(x.Extents) != 1 || len(x.LoRA) != 0 {
+		t.Errorf("index.json of a tensor that stays: %+v", x)
+	}
+}
+
+// What is no adapter, or cannot be read as one, is one clear line.
+func TestLoRARefusals(t *testing.T) {
+	base := loraCase + "base"
+	mlx, pickle := t.TempDir(), t.TempDir()
+	for path, text := range map[string]string{mlx + "/adapter_config.json": `{"fine_tune_type":"lora"}`, mlx + "/adapters.safetensors": "x", pickle + "/adapter_config.json": "{}", pickle + "/adapter_model.bin": "PK"} {
+		must(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	for _, c := range []struct{ adapter, want string }{
+		{base, "no adapter"},
+		{loraCase + "none", "no such file"},
+		{mlx, "it is an adapter of mlx-lm"},
+		{pickle, "adapter_model.bin is a pickle; save it as safetensors"},
+		{loraCase + "adapter0:1e999", "no such file"},
+		{"", "name an adapter"},
+	} {
+		code := 1
+		if c.adapter == "" {
+			code = 2
+		}
+		failsWith(t, code, []string{"info", base, "--lora", c.adapter}, c.want)
+	}
+	failsWith(t, 2, []string{"mount", "-f", testdata + "lora", t.TempDir(), "--lora", loraCase + "adapter0"}, "--lora is for one model")
+	for _, dir := range []string{"gguf", "hf", "mlx"} {
+		if text := succeeds(t, "cat", loraCase+"adapter0", dir+"/tensorfs.json"); !strings.Contains(text, "an adapter: give it with --lora to its base") {
+			t.Errorf("%s/ of an adapter: %s", dir, text)
+		}
+	}
+}
+
+// An adapter on a server is read from there, and afterwards without it.
+func TestLoRARemote(t *testing.T) {
+	apart(t)
+	s := testweb.New(t)
+	f, err := os.ReadFile(loraCase + "adapter0.gguf")
+	must(t, err)
+	s.Put("/adapter.gguf", strings.NewReader(string(f)))
+	args := []string{"cat", loraCase + "base", "f16/" + loraTensor, "--lora"}
+	want := succeeds(t, append(args, loraCase+"adapter0.gguf:0.5")...)
+	if got := succeeds(t, append(args, s.URL+"/adapter.gguf:0.5")...); got != want {
+		t.Error("other bytes of a remote adapter")
+	}
+	s.Reset()
+	if got := succeeds(t, append(args, s.URL+"/adapter.gguf:0.5", "--offline")...); got != want || len(s.Requests()) > 0 {
+		t.Errorf("offline: other bytes, or %d requests", len(s.Requests()))
+	}
+}
+
+// An adapter that changes under a mount fails what needs it, and nothing else; status names it.
+func TestLoRAChanges(t *testing.T) {
+	dir := copied(t, loraCase)
+	at := mounted(t, dir+"/base", "--lora", dir+"/adapter0:0.5")
+	_, err := os.ReadFile(at + "/f16/" + loraTensor)
+	must(t, err)
+	f, err := os.OpenFile(dir+"/adapter0/adapter_model.safetensors", os.O_WRONLY, 0)
+	must(t, err)
+	_, err = f.WriteAt([]byte("x"), 30000)
+	must(t, errors.Join(err, f.Close()))
+	for path, want := range map[string]error{"f32/" + loraTensor: syscall.EIO, "bf16/layers.1.ffn.up.weight": syscall.EIO, "f16/output.weight": nil, "README": nil} {
+		if _, err := os.ReadFile(at + "/" + path); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", path, err, want)
+		}
+	}
+	st := statusOf(t, at)
+	if st == nil || !strings.Contains(strings.Join(st.Changed, " "), "adapter0") || !strings.HasSuffix(st.Model, "/adapter0:0.5") {
+		t.Errorf("status: %+v", st)
+	}
+}
