@@ -127,14 +127,5 @@ func (x *applied) inStack(m *adapter.Module, s stackPlace) error {
 	if s.turned {
 		return x.refuse(m.A, "the base has each expert of %s by itself, and the adapter has rows in the place of columns", s.name)
 	}
-	for e := range s.experts {
-		parts := x.partsOf(s.name, e)
-		per := s.rows / int64(len(parts))
-		for i, part := range parts {
-			if err := place.rows(part, e*s.rows+int64(i)*per, per); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return place.each(s.name, s.experts, s.rows)
 }

@@ -175,7 +175,7 @@ func (x *applied) product(m *adapter.Module) error {
 		}
 		place.magnitude = &magnitude{of: mag, columns: columns}
 	}
-	if err := place.rows(canonical, 0, p.rows); err != nil {
+	if err := place.all(canonical); err != nil {
 		return err
 	}
 	if m.Bias == nil {
@@ -330,6 +330,33 @@ func (p *placed) put(to *tensorfs.Tensor, from, n, at int64) error {
 		d.magnitude = &magnitude{of: m.of, columns: m.columns, at: at}
 	}
 	return p.add(to, d, p.scale, p.about)
+}
+
+// all adds the pair to the tensor of that canonical name: a stack of experts also to the
+// matrices of each.
+func (p *placed) all(name string) error {
+	if p.weights[name] != nil || p.pair.matrices() == 1 {
+		return p.rows(name, 0, p.pair.rows)
+	}
+	return p.each(name, p.pair.matrices(), p.pair.per)
+}
+
+// each adds a stack of experts, with so many rows for each, to the matrices that the base has
+// of them.
+func (p *placed) each(name string, experts, rows int64) error {
+	for e := range experts {
+		parts := p.partsOf(name, e)
+		if parts == nil {
+			return p.missing(p.about, name)
+		}
+		per := rows / int64(len(parts))
+		for i, part := range parts {
+			if err := p.rows(part, e*rows+int64(i)*per, per); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // rows adds n rows of the pair from one on to a tensor of that canonical name, or to that
