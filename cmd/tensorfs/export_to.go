@@ -239,16 +239,24 @@ func (s *toStore) nameLMStudio() (err error) {
 	if to.as != "" && !stores.IsRepository(to.as) {
 		return usageError{fmt.Errorf("--to-lmstudio: %s is not PUBLISHER/NAME, as LM Studio names models", tensorfs.Quote(to.as))}
 	}
+	if to.as == "" && len(s.o.lora) > 0 {
+		return errAnother
+	}
 	s.name = cmp.Or(to.as, publisherOf(s.model))
 	s.dir, err = source.LMStudioModels()
 	return err
 }
+
+// errAnother is about a name that would be that of the base.
+var errAnother = usageError{errors.New("with --lora it is another model than the one of that name; name it with --as")}
 
 func (s *toStore) nameHFCache() (err error) {
 	as := s.o.to.as
 	switch {
 	case as != "" && !stores.IsRepository(as):
 		return usageError{fmt.Errorf("--as %s: want ORG/NAME, as the Hugging Face cache names models", tensorfs.Quote(as))}
+	case as == "" && len(s.o.lora) > 0:
+		return errAnother
 	case as == "" && !strings.HasPrefix(s.model, hub.Prefix):
 		return usageError{errors.New("--to-hf-cache needs a name: --as ORG/NAME (only a model hf:ORG/NAME has its own)")}
 	}

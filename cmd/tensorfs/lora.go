@@ -50,6 +50,9 @@ func withAdapters(shown string, m *tensorfs.Model) string {
 	return shown
 }
 
+// errManyAdapted is about adapters for more than one model.
+var errManyAdapted = usageError{errors.New("--lora is for one model, and this is a library")}
+
 // openPlain is open without the adapters.
 func (f *modelFlags) openPlain(path string) (*tree.Tree, error) {
 	adapters := f.lora

@@ -28,6 +28,8 @@ func (o *mountOptions) openAs(names []string, mountpoint string) (*content, erro
 	switch {
 	case o.backend != mounts.BackendFUSE:
 		return nil, usageError{errors.New("over NFS only a single model is served, and --as shows libraries; --backend fuse mounts them")}
+	case len(o.lora) > 0:
+		return nil, errManyAdapted
 	case o.warm != "":
 		return nil, usageError{errors.New("--warm is for one model, and --as shows libraries")}
 	}

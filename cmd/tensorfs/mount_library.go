@@ -87,7 +87,7 @@ func (o *mountOptions) openLibrary(l *library.Library, name, mountpoint string) 
 		return nil, err
 	}
 	if len(o.lora) > 0 {
-		return nil, usageError{errors.New("--lora is for one model, and this is a library")}
+		return nil, errManyAdapted
 	}
 	if o.backend != mounts.BackendFUSE {
 		return nil, usageError{errors.New("over NFS only a single model is served, and this is a library; --backend fuse mounts libraries")}

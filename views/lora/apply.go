@@ -228,6 +228,9 @@ func (b *builder) rewrite(uses []Use) error {
 		for _, w := range u.Model.Warnings {
 			b.m.Warnings = append(b.m.Warnings, tensorfs.Printable(u.Source)+": "+w)
 		}
+		if slices.ContainsFunc(u.Model.Sources, func(s tensorfs.Source) bool { return s.Name == "tokenizer.json" }) {
+			b.m.Warnings = append(b.m.Warnings, tensorfs.Printable(u.Source)+": its tokenizer is not used: the model keeps the base's")
+		}
 		if u.Model.ModTime.After(b.m.ModTime) {
 			b.m.ModTime = u.Model.ModTime
 		}
