@@ -43,6 +43,7 @@ func (t *Tree) Warming(view string) (*Warming, error) {
 		if shown != nil && !shows(shown, x) {
 			continue
 		}
+		x = x.Stored() // what adapters add is made of that
 		w.tensors = append(w.tensors, x)
 		w.Bytes += x.Data.Size()
 	}
