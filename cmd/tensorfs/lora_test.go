@@ -225,3 +225,26 @@ func TestLoRAChanges(t *testing.T) {
 		t.Errorf("status: %+v", st)
 	}
 }
+
+// gguf/ of a base and adapters has what gguf/ of the merged directory has, which hf/ is.
+func TestLoRAWhole(t *testing.T) {
+	for _, c := range []string{"plain-bf16-f32", "plain-f16-f16", "dora", "embed-save", "moe-nested", "stacked"} {
+		dir := testdata + "lora/" + c
+		args := []string{"--lora", dir + "/adapter0"}
+		if c == "stacked" {
+			args = append(args, "--lora", dir+"/adapter1:0.5", "--lora", dir+"/adapter2:-1")
+		}
+		out := filepath.Join(t.TempDir(), "out")
+		succeeds(t, append([]string{"export", dir + "/base", out, "hf/*", "gguf/*", "mlx/*"}, args...)...)
+		must(t, os.Remove(out+"/hf/tensorfs.json"))
+		alone := fileIn(t, "model.gguf", out+"/hf", "gguf/model.gguf")
+		for _, merged := range []string{out + "/gguf/model.gguf", out + "/mlx"} {
+			if code, text, stderr := command("diff", merged, alone); code != 0 || strings.Contains(text, "close (") {
+				t.Errorf("%s: %s differs from what is made of hf/: %s%s", c, filepath.Base(merged), text, stderr)
+			}
+		}
+		if code, text, _ := command("diff", alone, dir+"/base"); code != 1 {
+			t.Errorf("%s: nothing is changed: %s", c, text)
+		}
+	}
+}

@@ -208,3 +208,34 @@ func TestNotNumbers(t *testing.T) {
 		t.Error("a row of zeros has become another")
 	}
 }
+
+// Of a quantised base it is the numbers that it decodes to, to which adapters add.
+func TestQuantisedBase(t *testing.T) {
+	const rank, out, in = 2, 32, 256
+	pair := pairOf(layer+"self_attn.q_proj", out, in, rank)
+	a, b := stored(t, pair[0]), stored(t, pair[1])
+	for _, c := range []struct{ stored, float tensorfs.DType }{
+		{tensorfs.Q4_K, tensorfs.BF16}, {tensorfs.Q8_0, tensorfs.BF16}, {tensorfs.MXFP4, tensorfs.BF16},
+		{tensorfs.BF16, tensorfs.BF16}, {tensorfs.F16, tensorfs.F16}, {tensorfs.F32, tensorfs.Unknown},
+	} {
+		base := tensor(q, c.stored, out, in)
+		m := model(t, "llama", base)
+		apply(t, m, peft(t, `{"peft_type":"LORA","r":2,"lora_alpha":3}`, pair...), 1)
+		want := stored(t, base)
+		for o := range out {
+			for i := range in {
+				want[o*in+i] += float32(product(a, b, rank, in, o, i) * 1.5)
+			}
+		}
+		x := &m.Tensors[0]
+		if !slices.Equal(numbers(t, x), want) || x.DType != tensorfs.F32 || x.Float != c.float {
+			t.Errorf("%s: other numbers, or %s and %s", c.stored, x.DType, x.Float)
+		}
+		raw := views.Build(m, views.Options{})[0]
+		if isFloat := c.stored.Kind() == tensorfs.KindFloat; (raw.Tensors.Len() == 1) != isFloat || (len(raw.Absent) == 0) != isFloat {
+			t.Errorf("%s: raw/ has %d tensors and leaves out %d", c.stored, raw.Tensors.Len(), len(raw.Absent))
+		} else if isFloat && (raw.Tensors.At(0).DType != c.stored || tensorfs.Extents(raw.Tensors.At(0).Data) != nil) {
+			t.Errorf("%s: raw/ has %s, stored somewhere", c.stored, raw.Tensors.At(0).DType)
+		}
+	}
+}
