@@ -48,6 +48,7 @@ type config struct {
 	rank, alpha   []pattern
 	parameters    map[string][]string // of target_parameters, by the end of the module's name
 	rsLoRA, inOut bool
+	dora          bool
 	usualR        int
 	usualA        float64
 }
@@ -141,6 +142,7 @@ func (c *config) check() (err error) {
 		return err
 	}
 	c.rsLoRA = c.Raw("use_rslora").Kind() == 't'
+	c.dora = c.Raw("use_dora").Kind() == 't'
 	c.inOut = c.Raw("fan_in_fan_out").Kind() == 't'
 	if c.rank, err = c.patterns("rank_pattern"); err == nil {
 		c.alpha, err = c.patterns("alpha_pattern")
@@ -353,6 +355,8 @@ func (c *config) complete(x *Module) error {
 	}
 	rows, columns := x.A.Shape[0], x.B.Shape[1]
 	switch {
+	case c.dora && x.Magnitude == nil:
+		return wrong(c.m, x.A.Source, "\"use_dora\": there is no lora_magnitude_vector for %s", tensorfs.Quote(x.Name))
 	case rows != columns:
 		return wrong(c.m, x.A.Source, "shape %v and shape %v of B have no common rank", x.A.Shape, x.B.Shape)
 	case x.Parameters == nil && rows != x.Rank, rows%x.Rank != 0:
@@ -378,7 +382,7 @@ func (c *config) complete(x *Module) error {
 func (c *config) about() About {
 	a := About{Rank: c.usualR, Alpha: c.usualA, Base: c.Raw("base_model_name_or_path").Text(), Kind: "lora"}
 	switch {
-	case c.Raw("use_dora").Kind() == 't':
+	case c.dora:
 		a.Kind = "dora"
 	case c.rsLoRA:
 		a.Kind = "rslora"

@@ -55,9 +55,7 @@ func Apply(m *tensorfs.Model, opts views.Options, uses ...Use) error {
 }
 
 // Open opens adapters as a user names them and applies them. open returns an adapter as a
-// model, and what it is called; see [formats.Options.OpenAdapter].
-//
-// [formats.Options.OpenAdapter]: https://pkg.go.dev/github.com/tensorfs/tensorfs/formats#Options.OpenAdapter
+// model, and what it is called, as OpenAdapter of the options of package formats does.
 func Open(m *tensorfs.Model, opts views.Options, named []string, open func(named string) (*tensorfs.Model, tensorfs.Adapter, error)) error {
 	var uses []Use
 	for _, n := range named {

@@ -330,6 +330,7 @@ func TestRefusals(t *testing.T) {
 		{"llama", usual, []safetensors.Stored{at(module+"lora_A.one.weight", a), at(module+"lora_B.two.weight", b)}, "one file has one adapter"},
 		{"llama", usual, []safetensors.Stored{at(pre+"model.layers.7.self_attn.q_proj.lora_A.weight", a), at(pre+"model.layers.7.self_attn.q_proj.lora_B.weight", b)}, "the base has no layers.7.attention.q.weight"},
 		{"llama", usual, []safetensors.Stored{a, b, tensor(module+"lora_B.bias", tensorfs.F32, 64)}, `"lora_bias": the base has no`},
+		{"llama", usual + `,"use_dora":true`, nil, "no lora_magnitude_vector"},
 		{"llama", usual, []safetensors.Stored{a, b, tensor(module+"lora_magnitude_vector", tensorfs.F32, 63)}, "where B has 64 rows"},
 		{"llama", usual, []safetensors.Stored{at(pre+"lm_head.lora_A.weight", a), at(pre+"lm_head.lora_B.weight", b)}, "the base ties lm_head to embed_tokens"},
 		{"llama", usual, []safetensors.Stored{tensor(pre+"lm_head.weight", tensorfs.F32, 64, 64)}, "the base ties lm_head to embed_tokens"},

@@ -44,7 +44,7 @@ func (x *applied) parameters(list []adapter.Module) error {
 	return nil
 }
 
-// stack is where a base has a stack of experts.
+// stackPlace is where a base has a stack of experts.
 type stackPlace struct {
 	name              string // canonical, of the stack as one tensor
 	experts, rows, in int64  // of the weight as the adapter's model has it
