@@ -13,7 +13,7 @@ type flagGroup struct{ title, names string }
 // flagGroups has a place for each flag that several commands have, for all of mount and
 // for those of info that belong together. Others are a command's own, and come first.
 var flagGroups = []flagGroup{
-	{"What is shown", "views set unset dequantise mmproj i2s follow-links"},
+	{"What is shown", "views lora set unset dequantise mmproj i2s follow-links"},
 	{"Types in gguf/", "gguf-type pure tensor-type imatrix requantise"},
 	{"Types in mlx/", "mlx-bits mlx-group mlx-mode mlx-recipe mlx-device"},
 	{"Memory in llama.cpp", "context parallel unified cache-type-k cache-type-v swa-full batch ubatch flash-attn outputs gpu"},
