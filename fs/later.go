@@ -19,6 +19,7 @@ var errTooMany = errors.New("it has too many files")
 type laterNodes struct {
 	later *tensorfs.Later
 	as    dirNode
+	note  func(*nodes) // nil, or is told what was made before anybody else is
 	mu    sync.Mutex
 	made  atomic.Pointer[nodes]
 }
@@ -44,6 +45,9 @@ func (l *laterNodes) nodes() *nodes {
 	if err != nil || t.next-as.base > maxLater {
 		as.Dir = tensorfs.Entries{}
 		t, _ = numberTree(as, as.base)
+	}
+	if l.note != nil {
+		l.note(t)
 	}
 	l.made.Store(t)
 	return t

@@ -48,6 +48,12 @@ type Options struct {
 	// NoPassthrough has the server answer all reads. Otherwise root's kernel reads
 	// large files by itself, where it can.
 	NoPassthrough bool
+	// Keeper keeps the mount while no server is there, so that the next one may take it over: [Mount] does, where the
+	// tree and the options are the same. Linux alone; nil for none. The server then answers all reads, as with
+	// NoPassthrough. Not for libraries.
+	Keeper Keeper
+	// Identity is another text where names or bytes of the tree may be others. It is for Keeper alone.
+	Identity string
 	// Warm says how far the model is read ahead; nil where it is not.
 	Warm func() WarmStatus
 	// Extra are mount options as in fstab. Options of mount(8) itself are ignored, and

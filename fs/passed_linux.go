@@ -12,7 +12,7 @@ const directIO = unix.O_DIRECT
 
 // newPassed returns nil where nothing is passed through: that takes root.
 func newPassed(f *rawFS) *passedFiles {
-	if os.Geteuid() != 0 || f.opts.NoPassthrough {
+	if os.Geteuid() != 0 || f.opts.NoPassthrough || f.opts.Keeper != nil {
 		return nil
 	}
 	return &passedFiles{log: f.opts.Logger, refused: true, open: make(map[uint64]*openFile)}

@@ -33,6 +33,7 @@ type rawFS struct {
 	sent    sentReplies
 	fuse    *fuse.Server
 	passed  *passedFiles // nil where the kernel passes nothing through
+	kept    *stateFile   // nil where the mount ends with its server
 }
 
 func newRawFS(tree tensorfs.Dir, opts Options) (*rawFS, error) {

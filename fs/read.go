@@ -69,7 +69,7 @@ func (f *rawFS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.
 		}
 		req := newRequest(cancel, in.Pid)
 		defer req.end()
-		res, err := read(req, e.Data, int64(in.Offset), buf)
+		res, err := f.read(req, e.Data, int64(in.Offset), buf)
 		return res, errno(err)
 	}
 	t, id, st := f.enter(in.NodeId)
@@ -91,7 +91,7 @@ func (f *rawFS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.
 	}
 	req := newRequest(cancel, in.Pid)
 	defer req.end()
-	res, err := read(req, e.Data, int64(in.Offset), buf)
+	res, err := f.read(req, e.Data, int64(in.Offset), buf)
 	if errors.Is(err, context.Canceled) {
 		return nil, fuse.EINTR
 	}
@@ -105,14 +105,16 @@ func (f *rawFS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.
 	return res, fuse.OK
 }
 
-// read makes the reply for up to len(buf) bytes at off.
-func read(ctx context.Context, d tensorfs.Data, off int64, buf []byte) (fuse.ReadResult, error) {
+// read makes the reply for up to len(buf) bytes at off. A server that keeps its mount copies them all: where it is
+// killed while the kernel copies pages that are not in its tables, the kernel does not bring them in any more, and
+// the reader gets an I/O error in place of the next server's answer.
+func (f *rawFS) read(ctx context.Context, d tensorfs.Data, off int64, buf []byte) (fuse.ReadResult, error) {
 	size := d.Size()
 	if off < 0 || off >= size {
 		return fuse.ReadResultData(nil), nil
 	}
 	buf = buf[:min(int64(len(buf)), size-off)]
-	if canReplyMapped && len(buf) > 0 {
+	if canReplyMapped && f.opts.Keeper == nil && len(buf) > 0 {
 		slices, all, err := tensorfs.Slices(d, nil, off, int64(len(buf)))
 		if err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"errors"
 	"fmt"
 	"log"
 	"log/slog"
@@ -55,6 +56,22 @@ func Mount(tree tensorfs.Dir, mountpoint string, opts Options) (*Server, error) 
 
 // mountRaw mounts what answers the requests.
 func mountRaw(raw *rawFS, mountpoint string) (*Server, error) {
+	o := raw.fuseOptions()
+	if raw.opts.Keeper != nil {
+		s, err := takeOver(raw, o)
+		if s != nil || err != nil {
+			return s, err
+		}
+	}
+	s, err := mountAnew(raw, o, mountpoint)
+	if err != nil && raw.opts.Keeper != nil {
+		err = errors.Join(err, raw.opts.Keeper.Drop())
+	}
+	return s, err
+}
+
+// mountAnew makes the mount.
+func mountAnew(raw *rawFS, o *fuse.MountOptions, mountpoint string) (*Server, error) {
 	point, err := mounts.Take(mountpoint, raw.opts.MakeMountpoint, raw.opts.NonEmpty)
 	if err != nil {
 		return nil, err
@@ -64,25 +81,6 @@ func mountRaw(raw *rawFS, mountpoint string) (*Server, error) {
 		raw.opts.Logger.Info("removed the mount of a server that is gone", "mountpoint", mountpoint)
 	}
 	s := &Server{mountpoint: point.Path, made: point.Made, raw: raw, done: make(chan struct{})}
-	o := &fuse.MountOptions{
-		MaxWrite:          maxRequest,
-		FsName:            raw.opts.FsName,
-		Name:              mounts.Program,
-		DisableSplice:     true, // it costs three calls a reply and gains nothing
-		ExtraCapabilities: fuse.CAP_READDIRPLUS_AUTO,
-		// So a file system may still be stacked on the mount (overlayfs), but files
-		// on overlayfs are not passed through.
-		MaxStackDepth: 1,
-		Debug:         raw.opts.Debug,
-		Logger:        log.New(fuseLog{raw}, "", 0),
-		PanicHandler:  raw.panicked,
-	}
-	if raw.passed == nil {
-		o.DisabledCapabilities = fuse.CAP_PASSTHROUGH
-	}
-	if raw.opts.Waits {
-		o.MaxBackground = maxWaiting
-	}
 	memlimit.Follow()
 	if err := s.mount(o); err != nil {
 		raw.OnUnmount()
@@ -92,11 +90,40 @@ func mountRaw(raw *rawFS, mountpoint string) (*Server, error) {
 	return s, nil
 }
 
+// fuseOptions are the options for go-fuse.
+func (f *rawFS) fuseOptions() *fuse.MountOptions {
+	o := &fuse.MountOptions{
+		MaxWrite:          maxRequest,
+		FsName:            f.opts.FsName,
+		Name:              mounts.Program,
+		DisableSplice:     true, // it costs three calls a reply and gains nothing
+		ExtraCapabilities: fuse.CAP_READDIRPLUS_AUTO,
+		// So a file system may still be stacked on the mount (overlayfs), but files
+		// on overlayfs are not passed through.
+		MaxStackDepth: 1,
+		Debug:         f.opts.Debug,
+		Logger:        log.New(fuseLog{f}, "", 0),
+		PanicHandler:  f.panicked,
+	}
+	if f.passed == nil {
+		o.DisabledCapabilities = fuse.CAP_PASSTHROUGH
+	}
+	if f.opts.Waits {
+		o.MaxBackground = maxWaiting
+	}
+	return o
+}
+
 // serve answers requests until the mount is gone.
 func (s *Server) serve() {
 	go func() {
 		defer close(s.done)
 		s.fuse.Serve()
+		if k := s.raw.opts.Keeper; k != nil {
+			if err := k.Drop(); err != nil {
+				s.raw.opts.Logger.Debug("the keeper cannot be told that the mount is gone", "error", err) // it will see
+			}
+		}
 		if s.made != "" {
 			mounts.Leave(s.mountpoint, s.made)
 		}

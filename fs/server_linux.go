@@ -20,6 +20,13 @@ const (
 // gets the open device by its name /dev/fd/N: mounting here gives errors that
 // say what to do, and a device that no child inherits.
 func (s *Server) mount(o *fuse.MountOptions) error {
+	if s.raw.opts.Keeper != nil {
+		if err := s.mountKept(o); err != nil {
+			return err
+		}
+		s.serve()
+		return nil
+	}
 	fd, err := mounts.MountFUSE(s.mountpoint, o.FsName, maxRequest, s.raw.mount)
 	if err != nil {
 		return err

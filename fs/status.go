@@ -6,6 +6,8 @@ type Status struct {
 	Health Health `json:"health"`
 	// Images is how many directories the kernel reads through images, see Options.NoPassthrough.
 	Images int `json:"images,omitempty"`
+	// Taken is how often the mount was taken over from a server that was gone, see Options.Keeper.
+	Taken int `json:"taken,omitempty"`
 	// Warm is nil without Options.Warm.
 	Warm *WarmStatus `json:"warm,omitempty"`
 	// Library is nil where a single tree is mounted.

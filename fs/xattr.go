@@ -29,6 +29,10 @@ func (f *rawFS) rootAttr(name string) any {
 		if n := f.passed.imaging(); n > 0 {
 			return n
 		}
+	case name == "taken":
+		if n := f.kept.takenOver(); n > 0 {
+			return n
+		}
 	case name == "warm" && f.opts.Warm != nil:
 		warm := f.opts.Warm()
 		return &warm
@@ -47,6 +51,7 @@ func (f *rawFS) checkHealth() *Health {
 func (f *rawFS) status() Status {
 	s := Status{PID: os.Getpid(), Health: *f.checkHealth()}
 	s.Images, _ = f.rootAttr("images").(int)
+	s.Taken, _ = f.rootAttr("taken").(int)
 	s.Warm, _ = f.rootAttr("warm").(*WarmStatus)
 	s.Library, _ = f.rootAttr("library").(*LibraryStatus)
 	return s

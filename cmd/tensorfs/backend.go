@@ -69,6 +69,9 @@ func (o *mountOptions) checkBackend(extra []string) error {
 			what = "--" + f.Name + " is"
 		}
 	})
+	if o.takeover != "" && o.takeover != bySystemd { // a service says that whatever it serves
+		what = "--takeover is"
+	}
 	if what != "" {
 		return usageError{fmt.Errorf("%s for --backend fuse alone, and this is %s", what, o.backend)}
 	}

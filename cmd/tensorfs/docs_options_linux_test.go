@@ -37,6 +37,7 @@ func TestServiceOptions(t *testing.T) {
 				dir, cache := mountDir(t), filepath.Join(t.TempDir(), "cache")
 				model, err := filepath.Abs(q8)
 				must(t, err)
+				t.Setenv("NOTIFY_SOCKET", startSystemdAlike(t).socket)
 				given := strings.ReplaceAll(f[1], "/var/cache/tensorfs", cache)
 				line := strings.NewReplacer("$OPTIONS", given, "${MODEL}", model, "${MOUNTPOINT}", dir).Replace(start[1])
 				c, said := startedAs(t, nil, os.Stderr, nil, strings.Fields(line)...)

@@ -171,8 +171,11 @@ func distrust(dir string, wrong error) error {
 	return fmt.Errorf("%w; what was exported to %s may be wrong: export it again with --force", wrong, tensorfs.Printable(dir))
 }
 
-// factModel is the fact that names the model of an export.
-const factModel = "model"
+// factModel is the fact that names the model of an export, factVersion the one that names this program.
+const (
+	factModel   = "model"
+	factVersion = "version of tensorfs"
+)
 
 // facts are what all files of a tree have in common, and the files that an export
 // must never replace. They are of the files that the model has open, so that they
@@ -180,13 +183,14 @@ const factModel = "model"
 func (o *modelFlags) facts(t *tree.Tree) (facts []export.Fact, never []os.FileInfo, err error) {
 	facts = []export.Fact{
 		{What: factModel, Is: tensorfs.Printable(t.Model.Path)},
-		{What: "version of tensorfs", Is: version()},
+		{What: factVersion, Is: version()},
 		{What: "--gguf-type", Is: o.quantise.String()},
 		{What: "--set, --unset", Is: o.changes.fact(o.tree.Whole.Changes)},
 		{What: "--mmproj", Is: cmp.Or(o.mmproj, "the default")},
 		{What: "--lora", Is: cmp.Or(withAdapters("", t.Model), "none")},
 		{What: "--i2s", Is: cmp.Or(o.tree.Views.I2S, "the default")},
 		{What: "--views", Is: viewNames(t)},
+		{What: "--dequantise", Is: fmt.Sprint(o.tree.Whole.Dequantise)},
 	}
 	for _, s := range t.Model.Sources {
 		if !s.Local() { // its version is part of the model's name, or of these

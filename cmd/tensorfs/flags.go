@@ -76,6 +76,7 @@ var flagTable = []flagRow{
 	{"", "allow-other", "linux option", nil, "let other users use the mount (unless root, needs user_allow_other in /etc/fuse.conf)"},
 	{"", "allow-other", "darwin option", nil, "let other users use the mount (macFUSE asks for an administrator)"},
 	{"", "no-passthrough", "linux option fuse", nil, "answer all reads in the server; root's kernel reads large files by itself otherwise"},
+	{"", "takeover", "linux option", nil, "outlive this server: the mount is left with the keeper at `SOCKET`, or with systemd; takes over what is there"},
 	{"", "read-ahead", "linux option fuse", nil, "the kernel's read-ahead in `KIB` (root; default 1024)"},
 	{"", "debug", "option fuse", nil, "log every request"},
 	{"", "nonempty", markOption, nil, "mount even if something is in MOUNTPOINT, and hide it"},
@@ -93,6 +94,7 @@ var flagTable = []flagRow{
 	{"", "verbose,v", markHidden, nil, "accepted: there is nothing more to say"},
 
 	// of single commands
+	{"keep", "socket", "", nil, "path of the `SOCKET` that servers name with --takeover"},
 	{"umount", "all,a", "", nil, "unmount all mounts but those of other users"},
 	{"umount", "lazy,l", "linux", nil, "detach now, even if somebody uses it or its server hangs; users are served until they are done"},
 	{"umount", "lazy,l", "darwin", nil, "unmount by force, even if somebody uses it or its server hangs; what they have open fails"},
@@ -141,7 +143,7 @@ var flagTable = []flagRow{
 	{"fetch", "json", "", nil, "print a JSON object: model, files, bytes, fetched, digests, cache, hugging_face"},
 	{"cache-list", "json", "", nil, "print a JSON array of objects: source, bytes, cached, disk, whole, in_use, last_use, digest, converted"},
 	{"status", "json", "", nil, "print a JSON array of objects: mountpoint, model, pid, backend, healthy, state, mounted, changed, last_error, " +
-		"errors, warnings, unwatched, warm; of a library also library, models, open"},
+		"errors, warnings, unwatched, taken_over, warm; of a library also library, models, open"},
 
 	// of mount.tensorfs, as mount(8) has them
 	{"", "sloppy,s", "", nil, "ignore unknown options"},

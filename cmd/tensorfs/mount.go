@@ -16,6 +16,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/library"
+	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/source"
@@ -34,6 +35,7 @@ type mountOptions struct {
 	backend    string
 	readAhead  int
 	noPass     bool
+	takeover   string // the socket of a keeper, or bySystemd
 	warm       string // the view to read ahead, tree.WarmAll, or "" for nothing
 	noMkdir    bool
 	nonEmpty   bool
@@ -69,7 +71,7 @@ func (o *mountOptions) define(s system, c *cobra.Command) {
 	accepted := new(bool) // what other programs that mount take, and says nothing here
 	s.define(c, "mount", flags{
 		"backend": &o.backend, "foreground": &o.foreground, "option": &o.options, "allow-other": &o.allowOther,
-		"read-ahead": &o.readAhead, "no-passthrough": &o.noPass, "debug": &o.debug, "daemon": &o.daemon, "nonempty": &o.nonEmpty, "no-mkdir": &o.noMkdir,
+		"read-ahead": &o.readAhead, "no-passthrough": &o.noPass, "takeover": &o.takeover, "debug": &o.debug, "daemon": &o.daemon, "nonempty": &o.nonEmpty, "no-mkdir": &o.noMkdir,
 		"max-open": &o.library.maxOpen, "idle": &o.library.idle, "as": &o.library.as, "read-only": accepted, "verbose": accepted,
 	})
 	o.defineShared(s, c)
@@ -107,7 +109,7 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	isName := namesLibrary(model)
-	if _, err := os.Lstat(model); err != nil && !isName && o.library.as == "" { // it is said of the path as it was given
+	if _, err := os.Lstat(model); err != nil && !isName && o.library.as == "" && o.takeover == "" { // it is said of the path as it was given
 		if err := o.tryOpen(model); err != nil {
 			return err
 		}
@@ -123,6 +125,9 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 		err = usageError{fmt.Errorf("%s: it is the address of a model, not a directory to mount at", printableName(mountpoint))}
 	default:
 		mountpoint, err = filepath.Abs(mountpoint)
+	}
+	if err == nil {
+		err = o.takeoverPath()
 	}
 	if err == nil {
 		err = o.check() // before a server is started
@@ -199,9 +204,13 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 	if o.backend == mounts.BackendFUSE { // the kernel keeps what it gets, which an NFS server's clients need not
 		source.ReadDirect(streamMemory)
 	}
-	c, err := o.openContent(model, mountpoint)
+	keeper, err := o.keeper(mountpoint)
 	if err != nil {
 		return err
+	}
+	c, err := o.openContent(model, mountpoint)
+	if err != nil {
+		return errors.Join(err, fs.Abandon(keeper, logger)) // nobody else would answer those who read
 	}
 	defer c.close()
 	signals.catch(o.daemon)
@@ -209,6 +218,12 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 	so.MakeMountpoint, so.NonEmpty, so.AllowOther, so.Extra = !o.noMkdir, o.nonEmpty, o.allowOther, extra
 	so.Logger, so.Debug, so.Unwatched = logger, o.debug, source.Unwatched
 	so.ReadAheadKiB, so.NoPassthrough = o.readAhead, o.noPass
+	if keeper != nil && c.identity != nil {
+		so.Keeper = keeper
+		if so.Identity, err = c.identity(); err != nil {
+			return errors.Join(err, fs.Abandon(keeper, logger))
+		}
+	}
 	server, err := c.mount(mountpoint, *so)
 	if err != nil {
 		if errors.Is(err, mounts.ErrMounted) {

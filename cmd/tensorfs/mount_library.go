@@ -33,6 +33,7 @@ type content struct {
 	warmer   *warmer
 	mount    func(mountpoint string, o fs.Options) (served, error)
 	warnings func() []string
+	identity func() (string, error) // what names and bytes follow from, for a mount that is kept; nil where none can be
 	close    func() error
 }
 
@@ -72,6 +73,7 @@ func (o *mountOptions) openContent(name, mountpoint string) (*content, error) {
 		warmer:   warmer,
 		mount:    func(at string, opts fs.Options) (served, error) { return backends[o.backend](o, t, at, opts) },
 		warnings: func() []string { return t.Model.Warnings },
+		identity: func() (string, error) { return o.identity(t) },
 		close:    t.Model.Close,
 	}, nil
 }
@@ -99,6 +101,9 @@ func (o *mountOptions) openLibrary(l *library.Library, name, mountpoint string) 
 	}
 	if o.warm != "" {
 		return nil, usageError{errors.New("--warm is for one model, and this is a library")}
+	}
+	if o.takeover != "" && o.takeover != bySystemd { // a service says that whatever it serves
+		return nil, usageError{errors.New("--takeover is for one model, and this is a library, whose numbers of files depend on who looked into it")}
 	}
 	s := &shelves{library: l, flags: &o.modelFlags}
 	return &content{

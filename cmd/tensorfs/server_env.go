@@ -22,8 +22,8 @@ var keptEnv = []string{
 const ownEnv = "TENSORFS_"
 
 // foregroundEnv is what a server in the foreground needs besides: how it tells systemd
-// that it is ready, which journal its messages go to, and the locale of its terminal.
-var foregroundEnv = []string{"NOTIFY_SOCKET", "JOURNAL_STREAM", "LC_ALL", "LC_CTYPE", "LANG", "TERM"}
+// that it is ready and what systemd kept for it, which journal its messages go to, and the locale of its terminal.
+var foregroundEnv = []string{"NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "JOURNAL_STREAM", "LC_ALL", "LC_CTYPE", "LANG", "TERM"}
 
 // keepEnv returns the part of an environment that a server gets, with some variables
 // besides.

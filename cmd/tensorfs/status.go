@@ -40,7 +40,8 @@ type mountStatus struct {
 	Warnings   []fs.Fault     `json:"warnings"`            // as well; they do not mean that anything failed
 	Unwatched  string         `json:"unwatched,omitempty"` // why any move of the files' times counts as a change
 	Warm       *fs.WarmStatus `json:"warm,omitempty"`
-	Images     int            `json:"images,omitempty"` // directories of files that the kernel reads past the server
+	TakenOver  int            `json:"taken_over,omitempty"` // from servers that were gone, how often
+	Images     int            `json:"images,omitempty"`     // directories of files that the kernel reads past the server
 	Library    bool           `json:"library,omitempty"`
 	Models     *int           `json:"models,omitempty"` // of a library
 	Open       []string       `json:"open,omitempty"`   // of them, the longest unused first
@@ -64,7 +65,7 @@ func newMountStatus(m mounts.Mount) mountStatus {
 	}
 	st := mountStatus{
 		Mountpoint: m.Mountpoint, Model: m.Source, PID: s.PID, Backend: m.Backend(), Healthy: state == "ok", State: state,
-		Changed: append([]string{}, s.Health.Changed...), Errors: append([]fs.Fault{}, s.Health.Errors...), Warnings: append([]fs.Fault{}, s.Health.Warnings...), Warm: s.Warm, Images: s.Images,
+		Changed: append([]string{}, s.Health.Changed...), Errors: append([]fs.Fault{}, s.Health.Errors...), Warnings: append([]fs.Fault{}, s.Health.Warnings...), Warm: s.Warm, Images: s.Images, TakenOver: s.Taken,
 		Unwatched: s.Health.Unwatched,
 	}
 	if l := s.Library; l != nil {
@@ -157,6 +158,9 @@ func (m *mountStatus) print(stdout io.Writer) {
 	}
 	if m.Unwatched != "" {
 		fmt.Fprintf(stdout, "\n%s: no watch: a chmod, rename or link of the model's files counts as a change too: %s\n", tensorfs.Printable(m.Mountpoint), tensorfs.OneLine(m.Unwatched))
+	}
+	if m.TakenOver > 0 {
+		fmt.Fprintf(stdout, "\n%s: taken over %s from a server that was gone\n", tensorfs.Printable(m.Mountpoint), plural(m.TakenOver, "time"))
 	}
 	if w := m.Warm; w != nil {
 		why := ""

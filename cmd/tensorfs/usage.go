@@ -113,6 +113,9 @@ func modelFirst(c *cobra.Command) {
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
 		err := run(c, args)
+		if f := c.Flags().Lookup("takeover"); f != nil && isSet(f) {
+			return err // the second may be a mount that waits for a server
+		}
 		if err == nil || is[reported](err) || len(args) < 2 || !isModel(args[1]) || isModel(args[0]) {
 			return err
 		}

@@ -83,6 +83,7 @@ var rules = map[string]rule{
 	"internal/nfsstate":                  {"root", "internal/testing/testnfs", "it finds servers by the files that they leave; what they serve and where it is mounted is for others"},
 	"internal/mounts":                    {"root internal/nfsstate", "internal/testing/testnfs", "it asks and tells the kernel about mounts, whatever is mounted and whoever serves it"},
 	"internal/erofs":                     {"", "", "it lays out files by their sizes, whatever they hold"},
+	"internal/keep":                      {"", "", "it keeps descriptors, whatever they are of"},
 	"internal/memlimit":                  {"internal/mounts", "", "it knows memory and not what it is for; control groups are found in the table of mounts"},
 	"internal/loopback":                  {"root internal/nfsstate internal/mounts internal/memlimit", "internal/testing/testnfs", "it mounts what its caller serves, whatever that is"},
 	"fs":                                 {"root internal/erofs internal/mounts internal/memlimit", "internal/nfsstate internal/source internal/testing/testmodel internal/testing/testmount internal/testing/testwatch", "the file system serves names and Data and knows nothing of models"},

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/export"
+	"github.com/tensorfs/tensorfs/views/tree"
+)
+
+type keepOptions struct{ socket string }
+
+func (s system) keep() *cobra.Command {
+	o := &keepOptions{}
+	return s.command("keep", between(0, 0), flags{"socket": &o.socket}, o.run)
+}
+
+// bySystemd is the value of --takeover for a mount that systemd keeps.
+const bySystemd = "systemd"
+
+// takeoverPath makes the socket of a keeper independent of the working directory, which a server leaves.
+func (o *mountOptions) takeoverPath() error {
+	if o.takeover == "" || o.takeover == bySystemd || filepath.IsAbs(o.takeover) {
+		return nil
+	}
+	abs, err := filepath.Abs(o.takeover)
+	if err == nil {
+		o.takeover = abs
+	}
+	return err
+}
+
+// treeVersion is another number after the same model began to have other names or other bytes: another version of
+// tensorfs takes a mount over only from one with the same number. TestTreeVersion says when.
+const treeVersion = 1
+
+// identity sums up what the names and bytes of a tree follow from. It differs where a file of the model was touched,
+// which costs a mount that would be as before no more than to be made anew.
+func (o *modelFlags) identity(t *tree.Tree) (string, error) {
+	facts, _, err := o.facts(t)
+	if err != nil {
+		return "", err
+	}
+	facts = slices.DeleteFunc(facts, func(f export.Fact) bool { return f.What == factVersion })
+	text, err := json.Marshal(struct {
+		Version int
+		Facts   []export.Fact
+		States  map[string]tensorfs.FileState
+	}{treeVersion, facts, t.Model.States()})
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}

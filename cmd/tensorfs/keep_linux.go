@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/keep"
+	"github.com/tensorfs/tensorfs/internal/mounts"
+)
+
+// run keeps mounts until a signal ends it.
+func (o *keepOptions) run(cmd *cobra.Command, _ []string) error {
+	if o.socket == "" {
+		return usageError{errors.New("give --socket SOCKET, the path that servers name with --takeover")}
+	}
+	l, err := keep.Listen(o.socket)
+	if err != nil {
+		return tensorfs.PathError(o.socket, err)
+	}
+	ctx, stop := interruptible(context.Background())
+	defer stop()
+	context.AfterFunc(ctx, func() { l.Close() })
+	if err := notifyReady(); err != nil {
+		return fmt.Errorf("systemd cannot be told that the keeper is ready: %w", err)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "keeps the mounts of servers that name it: tensorfs mount -f --takeover %s\n", tensorfs.Printable(o.socket))
+	return new(keep.Keeper).Serve(l)
+}
+
+// keeper returns who keeps the mount, nil for nobody.
+func (o *mountOptions) keeper(mountpoint string) (fs.Keeper, error) {
+	switch {
+	case o.takeover == "", o.backend != mounts.BackendFUSE:
+		return nil, nil
+	case o.takeover == bySystemd:
+		s, err := keep.NewSystemd()
+		if err != nil {
+			return nil, fmt.Errorf("--takeover %s: %w", bySystemd, err)
+		}
+		return s, nil
+	}
+	c, err := keep.NewClient(o.takeover, mountpoint)
+	if err != nil {
+		return nil, fmt.Errorf("--takeover: %w", err)
+	}
+	return c, nil
+}

@@ -1,0 +1,411 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/keep"
+	"github.com/tensorfs/tensorfs/internal/mounts"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
+	"golang.org/x/sys/unix"
+)
+
+var kills = flag.Int("kills", 10, "how often TestTakenOver kills a server")
+
+// readersOfKilled read from a mount whose servers are killed.
+const readersOfKilled = 8
+
+// keeping is who keeps the mounts of a test.
+type keeping interface {
+	// server returns the command of a server in the foreground, with more words of its command line.
+	server(t *testing.T, words ...string) *exec.Cmd
+}
+
+// byKeeper is tensorfs keep.
+type byKeeper struct {
+	socket string
+	cmd    *exec.Cmd
+}
+
+func startKeeper(t *testing.T, socket string) *byKeeper {
+	t.Helper()
+	k := &byKeeper{socket, program(t, "keep", "--socket", socket)}
+	firstLine(t, k.cmd)
+	return k
+}
+
+func (k *byKeeper) server(t *testing.T, words ...string) *exec.Cmd {
+	return program(t, append([]string{"mount", "-f", "--takeover", k.socket}, words...)...)
+}
+
+// firstLine starts a command and waits until it has said something.
+func firstLine(t *testing.T, c *exec.Cmd) {
+	t.Helper()
+	if c.Stderr == nil {
+		c.Stderr = new(bytes.Buffer)
+	}
+	out, err := c.StdoutPipe()
+	must(t, err)
+	must(t, c.Start())
+	line := make(chan error, 1)
+	go func() {
+		_, err := bufio.NewReader(out).ReadString('\n')
+		line <- err
+	}()
+	if err := testlimit.Receive(t, "first line of "+strings.Join(c.Args, " "), line); err != nil {
+		c.Wait()
+		t.Fatalf("%q: %v: %s", c.Args, err, c.Stderr)
+	}
+}
+
+// bySystemdAlike keeps descriptors as systemd does: see sd_notify(3) and sd_listen_fds(3).
+type bySystemdAlike struct {
+	socket string
+	mu     sync.Mutex
+	names  []string
+	files  []*os.File
+}
+
+func startSystemdAlike(t *testing.T) *bySystemdAlike {
+	t.Helper()
+	s := &bySystemdAlike{socket: filepath.Join(t.TempDir(), "notify")}
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: s.socket, Net: "unixgram"})
+	must(t, err)
+	t.Cleanup(func() {
+		c.Close()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, f := range s.files {
+			f.Close()
+		}
+	})
+	go func() {
+		for {
+			text, rights := make([]byte, 4096), make([]byte, unix.CmsgSpace(4*8))
+			n, rn, _, _, err := c.ReadMsgUnix(text, rights)
+			if err != nil {
+				return
+			}
+			s.hear(string(text[:n]), rights[:rn])
+		}
+	}()
+	return s
+}
+
+func (s *bySystemdAlike) hear(text string, rights []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	said := map[string]string{}
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		said[key] = value
+	}
+	controls, _ := unix.ParseSocketControlMessage(rights)
+	for i := range controls {
+		fds, _ := unix.ParseUnixRights(&controls[i])
+		for _, fd := range fds {
+			f := os.NewFile(uintptr(fd), said["FDNAME"])
+			if said["FDSTORE"] != "1" {
+				f.Close()
+				continue
+			}
+			s.names, s.files = append(s.names, said["FDNAME"]), append(s.files, f)
+		}
+	}
+	for said["FDSTOREREMOVE"] == "1" {
+		i := slices.Index(s.names, said["FDNAME"])
+		if i < 0 {
+			return
+		}
+		s.files[i].Close()
+		s.names, s.files = slices.Delete(s.names, i, i+1), slices.Delete(s.files, i, i+1)
+	}
+}
+
+func (s *bySystemdAlike) server(t *testing.T, words ...string) *exec.Cmd {
+	c := program(t)
+	c.Path = "/bin/sh"
+	c.Args = append([]string{"sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, c.Args[0], "mount", "-f", "--takeover", "systemd"}, words...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.ExtraFiles = slices.Clone(s.files)
+	c.Env = append(c.Env, "NOTIFY_SOCKET="+s.socket, fmt.Sprintf("LISTEN_FDS=%d", len(s.files)), "LISTEN_FDNAMES="+strings.Join(s.names, ":"))
+	return c
+}
+
+// keepings are all of them.
+var keepings = []struct {
+	name  string
+	start func(t *testing.T) keeping
+}{
+	{"keeper", func(t *testing.T) keeping { return startKeeper(t, filepath.Join(t.TempDir(), "keep")) }},
+	{"systemd", func(t *testing.T) keeping { return startSystemdAlike(t) }},
+}
+
+func killed(t *testing.T, c *exec.Cmd) {
+	t.Helper()
+	must(t, c.Process.Kill())
+	end := make(chan error, 1)
+	go func() { end <- c.Wait() }()
+	testlimit.Receive(t, "end of a killed server", end)
+}
+
+// Readers of a mount see nothing of servers that are killed at any moment and followed by others.
+func TestTakenOver(t *testing.T) {
+	for _, by := range keepings {
+		t.Run(by.name, func(t *testing.T) {
+			dir := mountDir(t)
+			model := largeModel(t)
+			k := by.start(t)
+			server := k.server(t, model, dir)
+			firstLine(t, server)
+			var all []*soakReader
+			for i := range readersOfKilled {
+				all = append(all, startReader(t, dir, model, uint64(time.Now().UnixNano())+uint64(i), false, &memoryLimit{}))
+			}
+			for range *kills {
+				time.Sleep(rand.N(600 * time.Millisecond)) // with a server that may not be ready yet
+				killed(t, server)
+				time.Sleep(rand.N(50 * time.Millisecond))
+				server = k.server(t, model, dir)
+				server.Stderr = new(bytes.Buffer)
+				must(t, server.Start())
+			}
+			testlimit.Wait(t, "server", func() bool { st := statusOf(t, dir); return st != nil && st.PID == server.Process.Pid })
+			sum := stopReaders(t, all)
+			st := statusOf(t, dir)
+			t.Logf("%d kills, %d times taken over, %d reads, %s compared", *kills, st.TakenOver, sum.Operations, size(sum.Bytes))
+			if st.TakenOver == 0 || st.TakenOver > *kills || !st.Healthy || st.LastError != nil || len(st.Warnings) > 0 {
+				t.Errorf("status: %+v\n%s", st, server.Stderr)
+			}
+			must(t, mounts.Unmount(dir, false))
+			must(t, server.Wait())
+		})
+	}
+}
+
+// stopReaders ends readers, none of which may have seen an error.
+func stopReaders(t *testing.T, all []*soakReader) (sum soaked) {
+	t.Helper()
+	for _, r := range all {
+		end := make(chan soaked, 1)
+		go func() { end <- r.stop(t) }()
+		s := testlimit.Receive(t, "end of a reader", end)
+		if s.Wrong != "" || s.Operations == 0 {
+			t.Errorf("%d reads, %s", s.Operations, s.Wrong)
+		}
+		sum.Operations += s.Operations
+		sum.Bytes += s.Bytes
+	}
+	return sum
+}
+
+// keptPath is a file of all models of these tests that is larger than what the kernel reads ahead.
+const keptPath = "f32/output.weight"
+
+// openKept mounts a model with a keeper and opens a file of which nothing is in memory.
+func openKept(t *testing.T, k keeping, model, dir string) (server *exec.Cmd, f *os.File) {
+	t.Helper()
+	server = k.server(t, model, dir)
+	firstLine(t, server)
+	f, err := os.Open(filepath.Join(dir, keptPath))
+	must(t, err)
+	t.Cleanup(func() { f.Close() })
+	return server, f
+}
+
+// readKept reads from a file in another goroutine.
+func readKept(f *os.File, off int64) <-chan error {
+	end := make(chan error, 1)
+	go func() {
+		_, err := f.ReadAt(make([]byte, 4096), off)
+		end <- err
+	}()
+	return end
+}
+
+// shows checks that a file of a mount has the bytes that the model has now.
+func shows(t *testing.T, dir, model string, flags ...string) {
+	t.Helper()
+	code, want, stderr := command(slices.Concat([]string{"cat"}, flags, []string{model, keptPath})...)
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	got, err := os.ReadFile(filepath.Join(dir, keptPath))
+	if err != nil || string(got) != want {
+		t.Errorf("%d bytes, %v; want %d others", len(got), err, len(want))
+	}
+}
+
+// A mount is made anew where the model, or what is shown of it, became another one while no server was there.
+func TestNotTakenOver(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		flags  []string // of the second server
+		change func(t *testing.T, model string)
+	}{
+		{"other views", []string{"--views", "raw,f32"}, func(*testing.T, string) {}},
+		{"other owner", []string{"-o", "uid=1"}, func(*testing.T, string) {}},
+		{"overwritten", nil, func(t *testing.T, model string) {
+			f, err := os.OpenFile(model, os.O_WRONLY, 0)
+			must(t, err)
+			st, err := f.Stat()
+			must(t, err)
+			_, err = f.WriteAt(bytes.Repeat([]byte{1}, 1<<20), st.Size()/2)
+			must(t, err)
+			must(t, f.Close())
+			must(t, os.Chtimes(model, time.Time{}, st.ModTime())) // as if nothing had been
+		}},
+		{"replaced", nil, func(t *testing.T, model string) {
+			must(t, os.Rename(copyOf(t, model), model))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := mountDir(t)
+			model := largeModel(t)
+			k := startKeeper(t, filepath.Join(t.TempDir(), "keep"))
+			server, f := openKept(t, k, model, dir)
+			killed(t, server)
+			waiting := readKept(f, 0)
+			c.change(t, model)
+			again := k.server(t, append(slices.Clone(c.flags), model, dir)...)
+			firstLine(t, again)
+			if err := testlimit.Receive(t, "answer to a read", waiting); !errors.Is(err, syscall.ESTALE) {
+				t.Errorf("a reader that waited got %v, want ESTALE", err)
+			}
+			if err := testlimit.Receive(t, "answer to a read", readKept(f, 2<<20)); !errors.Is(err, syscall.ESTALE) {
+				t.Errorf("another read: %v, want ESTALE", err)
+			}
+			shows(t, dir, model)
+			if st := statusOf(t, dir); st.TakenOver != 0 || st.PID != again.Process.Pid {
+				t.Errorf("status: %+v", st)
+			}
+			if all, err := mounts.List(); err != nil || len(slices.DeleteFunc(all, func(m mounts.Mount) bool { return m.Mountpoint != dir })) != 1 {
+				t.Errorf("%v is mounted, %v; want one mount", all, err)
+			}
+			killed(t, again) // which is kept as well
+			third := k.server(t, append(slices.Clone(c.flags), model, dir)...)
+			firstLine(t, third)
+			if st := statusOf(t, dir); st.TakenOver != 1 {
+				t.Errorf("status: %+v", st)
+			}
+			f.Close()
+			must(t, mounts.Unmount(dir, false))
+			must(t, third.Wait())
+		})
+	}
+}
+
+// Where the model is gone, nobody waits for a server that will never come.
+func TestTakeoverWithoutModel(t *testing.T) {
+	dir := mountDir(t)
+	model := largeModel(t)
+	k := startKeeper(t, filepath.Join(t.TempDir(), "keep"))
+	server, f := openKept(t, k, model, dir)
+	killed(t, server)
+	waiting := readKept(f, 0)
+	must(t, os.Remove(model))
+	again := k.server(t, model, dir)
+	out, err := again.CombinedOutput()
+	if err == nil || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), "no such file") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if err := testlimit.Receive(t, "answer to a read", waiting); err == nil {
+		t.Error("a reader got bytes")
+	}
+}
+
+// A keeper may be killed: the next one gets what it needs from servers that are there.
+func TestKilledKeeper(t *testing.T) {
+	dir := mountDir(t)
+	model := largeModel(t)
+	socket := filepath.Join(t.TempDir(), "keep")
+	k := startKeeper(t, socket)
+	server, f := openKept(t, k, model, dir)
+	killed(t, k.cmd)
+	if err := testlimit.Receive(t, "answer to a read", readKept(f, 0)); err != nil {
+		t.Errorf("without a keeper: %v", err)
+	}
+	k = startKeeper(t, socket)
+	testlimit.Wait(t, "keeper that has the mount", func() bool { return keeps(t, socket, dir) })
+	isSaid := func(w fs.Fault) bool { return strings.Contains(w.Message, "the keeper of this mount is gone") }
+	if st := statusOf(t, dir); !slices.ContainsFunc(st.Warnings, isSaid) {
+		t.Errorf("status: %+v, want a warning", st)
+	}
+	killed(t, server)
+	waiting := readKept(f, 1<<20)
+	server = k.server(t, model, dir)
+	firstLine(t, server)
+	if err := testlimit.Receive(t, "answer to a read", waiting); err != nil {
+		t.Errorf("taken over by way of the second keeper: %v", err)
+	}
+	if st := statusOf(t, dir); st.TakenOver != 1 {
+		t.Errorf("status: %+v", st)
+	}
+
+	killed(t, k.cmd)
+	killed(t, server)
+	if err := testlimit.Receive(t, "answer to a read", readKept(f, 2<<20)); !errors.Is(err, syscall.ENOTCONN) && !errors.Is(err, syscall.ECONNABORTED) {
+		t.Errorf("without keeper and server: %v", err)
+	}
+	server = k.server(t, model, dir) // without a keeper
+	firstLine(t, server)
+	shows(t, dir, model)
+	startKeeper(t, socket)
+	testlimit.Wait(t, "keeper that has the mount", func() bool { return keeps(t, socket, dir) })
+	f.Close()
+	must(t, mounts.Unmount(dir, false))
+	must(t, server.Wait())
+	if keeps(t, socket, dir) {
+		t.Error("the keeper has a mount that is gone")
+	}
+}
+
+// keeps reports whether a keeper has a mount.
+func keeps(t *testing.T, socket, dir string) bool {
+	t.Helper()
+	all, err := keep.List(socket)
+	must(t, err)
+	return slices.ContainsFunc(all, func(k keep.Kept) bool { return k.Key == dir && len(k.Names) == 2 })
+}
+
+// A second server of a mount is refused, and what a keeper cannot do is said.
+func TestTakeoverRefused(t *testing.T) {
+	dir := mountDir(t)
+	k := startKeeper(t, filepath.Join(t.TempDir(), "keep"))
+	firstLine(t, k.server(t, q8, dir))
+	for _, c := range []struct {
+		words []string
+		code  int
+		want  string
+	}{
+		{[]string{"mount", "-f", "--takeover", k.socket, q8, dir}, 1, "serves this mount"},
+		{[]string{"mount", "-f", "--takeover", k.socket, ggufDir, t.TempDir()}, 2, "this is a library"},
+		{[]string{"mount", "-f", "--backend", "nfs", "--takeover", k.socket, q8, t.TempDir()}, 2, "--backend fuse alone"},
+		{[]string{"mount", "-f", "--takeover", "systemd", q8, t.TempDir()}, 1, "NOTIFY_SOCKET"},
+		{[]string{"keep"}, 2, "--socket"},
+		{[]string{"keep", "--socket", k.socket}, 1, "a keeper listens there already"},
+		{[]string{"keep", "--socket", filepath.Join(t.TempDir(), "none", "s")}, 1, "no such file"},
+	} {
+		out, err := program(t, c.words...).CombinedOutput()
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok || exit.ExitCode() != c.code || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), c.want) {
+			t.Errorf("%q: %v, %s", c.words, err, out)
+		}
+	}
+}

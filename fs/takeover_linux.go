@@ -1,0 +1,255 @@
+package fs
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strconv"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs/internal/memlimit"
+	"github.com/tensorfs/tensorfs/internal/mounts"
+	"golang.org/x/sys/unix"
+)
+
+// A FUSE connection lives as long as its device is open anywhere, and the kernel does not care who
+// answers. So a server that keeps its mount goes to the device by the way of a socket:
+//
+//	kernel's INIT -> kept -> socket -> go-fuse -> its answer -> kept -> kernel
+//
+// and puts the device in the place of the socket then. The next server gives go-fuse the INIT that was kept; if
+// go-fuse answers as it did, what was agreed with the kernel holds, and it goes on at the device. It
+// asks the kernel for the requests that its predecessor took and did not answer.
+
+// initFlags2 is where an INIT message has the upper half of the kernel's abilities: behind the header, the version,
+// the read-ahead and the lower half.
+const initFlags2 = 40 + 4*4
+
+// resends reports whether the kernel can send requests again (Linux 6.9), as its INIT message says.
+func resends(init []byte) bool {
+	return len(init) >= initFlags2+4 && binary.NativeEndian.Uint32(init[initFlags2:])&(fuse.CAP_HAS_RESEND>>32) != 0
+}
+
+// readInit reads the first message of a mount.
+func readInit(device int) ([]byte, error) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := unix.Read(device, buf)
+		if err == nil {
+			return buf[:n], nil
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return nil, fmt.Errorf("the kernel's first message: %w", err)
+		}
+	}
+}
+
+// attach has go-fuse agree with the kernel whose INIT message was read, and returns what go-fuse answered and the
+// descriptor that it serves from then on: a socket, which the device has to take the place of.
+func (s *Server) attach(init []byte, o *fuse.MountOptions) (answer []byte, fd int, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, -1, fmt.Errorf("socketpair: %w", err)
+	}
+	defer unix.Close(pair[1])
+	if _, err := unix.Write(pair[1], init); err != nil {
+		unix.Close(pair[0])
+		return nil, -1, err
+	}
+	if s.fuse, err = fuse.NewServer(s.raw, "/dev/fd/"+strconv.Itoa(pair[0]), o); err != nil { // it has closed the socket
+		return nil, -1, err
+	}
+	buf := make([]byte, 4096)
+	n, err := unix.Read(pair[1], buf)
+	if err != nil {
+		return nil, -1, err
+	}
+	return buf[:n], pair[0], nil
+}
+
+// present makes the memory present that requests are read into and answered from. While a thread of a killed process
+// copies a request, the kernel gets it no new pages, and would end that request with an error.
+func present() {
+	const buffers = 24 // more than go-fuse's readers, each with one for the reply
+	buf := make([]byte, buffers*(maxRequest+64<<10))
+	for i := 0; i < len(buf); i += 4096 {
+		buf[i] = 1
+	}
+	runtime.KeepAlive(buf)
+}
+
+// mountKept is mount for a server that keeps its mount.
+func (s *Server) mountKept(o *fuse.MountOptions) error {
+	device, err := mounts.MountFUSE(s.mountpoint, o.FsName, maxRequest, s.raw.mount)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(device)
+	present()
+	init, err := readInit(device)
+	var answer []byte
+	fd := -1
+	if err == nil {
+		answer, fd, err = s.attach(init, o)
+	}
+	if err == nil {
+		_, err = unix.Write(device, answer)
+	}
+	if err == nil {
+		err = unix.Dup3(device, fd, unix.O_CLOEXEC)
+	}
+	if err != nil {
+		if uerr := (&mounts.Mount{Mountpoint: s.mountpoint}).Unmount(true); uerr != nil {
+			err = fmt.Errorf("%w (and it cannot be unmounted: %w)", err, uerr)
+		}
+		return fmt.Errorf("the kernel refused the file system: %w", err)
+	}
+	m, err := mounts.Top(s.mountpoint)
+	if err == nil && m != nil {
+		s.device = m.Device
+		s.raw.opts.setReadAhead(m.Device)
+	}
+	log := s.raw.opts.Logger
+	if !resends(init) {
+		log.Warn("this kernel does not let a mount outlive its server, which takes Linux 6.9: if this server is killed, its readers get errors")
+		return s.raw.opts.Keeper.Drop()
+	}
+	kept, err := newStateFile(state{
+		Numbering: numbering, Identity: s.raw.identity(), Mountpoint: s.mountpoint, Made: s.made, Device: s.device, Init: init, Answer: answer,
+		Later: map[uint64]string{},
+	})
+	if err == nil {
+		s.keep(kept)
+		k := s.raw.opts.Keeper
+		err = errors.Join(k.Put(keptState, kept.fd), k.Put(keptDevice, device))
+	}
+	if err != nil {
+		log.Warn("the mount cannot be kept: if this server is killed, its readers get errors", "error", err)
+	}
+	return nil
+}
+
+// keep notes from now on which directories are made.
+func (s *Server) keep(kept *stateFile) {
+	s.raw.kept = kept
+	s.raw.tree.eachLater(func(d *dirNode) {
+		d.later.note = func(t *nodes) {
+			if err := kept.change(func(to *state) { to.Later[d.id] = t.digest() }); err != nil {
+				s.raw.opts.Logger.Error("what a directory has cannot be kept", "directory", d.path, "error", err)
+			}
+		}
+	})
+}
+
+// eachLater calls fn with the directories that are made later.
+func (t *nodes) eachLater(fn func(*dirNode)) {
+	for k := range t.dirs {
+		if d := &t.dirs[k]; d.later != nil {
+			fn(d)
+		}
+	}
+}
+
+// takeOver goes on with the mount that another server left with the keeper. It returns nil where there is none,
+// or one that cannot be taken over: whoever has files of that one open gets ESTALE, and a new one
+// can be mounted.
+func takeOver(raw *rawFS, o *fuse.MountOptions) (*Server, error) {
+	if k, ok := raw.opts.Keeper.(interface{ LogTo(*slog.Logger) }); ok {
+		k.LogTo(raw.opts.Logger)
+	}
+	fds, err := raw.opts.Keeper.Get()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+	}()
+	device, ok := fds[keptDevice]
+	fd, ok2 := fds[keptState]
+	if !ok || !ok2 {
+		return nil, nil
+	}
+	delete(fds, keptState)
+	kept, err := openStateFile(fd)
+	if err != nil {
+		unix.Close(fd)
+		kept = nil
+	}
+	log := raw.opts.Logger
+	var s *Server
+	if err == nil {
+		if s, err = resume(raw, o, kept, device); err == nil {
+			log.Info("took the mount over from a server that is gone", "mountpoint", s.mountpoint)
+			return s, nil
+		}
+	}
+	log.Warn("the mount of a server that is gone cannot be taken over; mounting anew", "error", err)
+	delete(fds, keptDevice)
+	retire(kept, device, log)
+	return nil, nil
+}
+
+// Reasons why a mount is not taken over.
+var (
+	errUnmounted = errors.New("it is not mounted any more")
+	errOther     = errors.New("the model, or what is shown of it, is another one")
+	errAgreed    = errors.New("this version agrees on other things with the kernel")
+)
+
+// resume serves the device of a server that is gone.
+func resume(raw *rawFS, o *fuse.MountOptions, kept *stateFile, device int) (*Server, error) {
+	was := &kept.state
+	m, err := mounts.Top(was.Mountpoint)
+	switch {
+	case err != nil:
+		return nil, err
+	case m == nil || m.Device != was.Device || !m.Ours():
+		return nil, errUnmounted
+	case was.Numbering != numbering || was.Identity != raw.identity():
+		return nil, errOther
+	}
+	for id, digest := range was.Later {
+		d := raw.tree.listed(id)
+		if d == nil || d.later == nil || d.later.nodes().digest() != digest {
+			return nil, errOther
+		}
+	}
+	s := &Server{mountpoint: was.Mountpoint, made: was.Made, device: was.Device, raw: raw, done: make(chan struct{})}
+	memlimit.Follow()
+	present()
+	answer, fd, err := s.attach(was.Init, o)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(answer, was.Answer) {
+		return nil, errAgreed
+	}
+	if err := kept.change(func(to *state) {
+		to.Taken++
+		if to.Later == nil {
+			to.Later = map[uint64]string{}
+		}
+	}); err != nil {
+		return nil, err
+	}
+	s.keep(kept)
+	if err := unix.Dup3(device, fd, unix.O_CLOEXEC); err != nil {
+		return nil, err
+	}
+	s.serve()
+	return s, resend(device)
+}
+
+// resend asks the kernel for the requests that were taken from a device and not answered.
+func resend(device int) error {
+	const resendCode = 7 // FUSE_NOTIFY_RESEND
+	if _, err := unix.Write(device, outHeader(resendCode, 0)); err != nil {
+		return fmt.Errorf("asking the kernel for unanswered requests: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,268 @@
+package keep
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Client keeps the descriptors of one mount with a [Keeper]. While the keeper is away it waits for another one,
+// and gives that all it has.
+type Client struct {
+	socket, key string
+	log         *slog.Logger
+
+	mu    sync.Mutex
+	conn  *net.UnixConn // nil while the keeper is away
+	life  *net.UnixConn // a second one, on which nothing is said: it ends with the keeper
+	fds   map[string]int
+	ended chan struct{} // closed by Drop
+}
+
+const (
+	// busyTime is how long Get waits for the server of a mount to end, which was killed a moment ago.
+	busyTime = 2 * time.Second
+	// answerTime is how long a keeper may take to answer.
+	answerTime = 5 * time.Second
+	// away is how often a client looks for a keeper that is gone.
+	away = 200 * time.Millisecond
+)
+
+// errAway says that no keeper listens at a socket.
+var errAway = errors.New("no keeper answers there; tensorfs keep --socket starts one")
+
+// NewClient returns a client for the mount of that key. It does not connect yet.
+func NewClient(socket, key string) (*Client, error) {
+	if key == "" || len(key) > maxKey {
+		return nil, fmt.Errorf("the path of the mount point has %d bytes; a keeper takes up to %d", len(key), maxKey)
+	}
+	return &Client{socket: socket, key: key, log: slog.New(slog.DiscardHandler), fds: map[string]int{}, ended: make(chan struct{})}, nil
+}
+
+// LogTo has messages go to a logger. It is for before Get.
+func (c *Client) LogTo(log *slog.Logger) { c.log = log }
+
+// Get returns the descriptors that are kept, by their names, and goes on keeping them: none for a mount that the keeper does not know, or where
+// there is no keeper. They are the caller's. It is an error if another server has the mount.
+func (c *Client) Get() (map[string]int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.connect(); err != nil {
+		c.log.Warn("the mount cannot be kept yet: if this server is killed meanwhile, its readers get errors", "error", err)
+		go c.wait()
+		return nil, nil
+	}
+	for end := time.Now().Add(busyTime); ; time.Sleep(5 * time.Millisecond) {
+		a, fds, err := c.ask(message{Op: "get"})
+		switch {
+		case err != nil:
+			return nil, err
+		case a.Busy && time.Now().Before(end):
+			continue
+		case a.Busy:
+			return nil, fmt.Errorf("process %d serves this mount; end it first", a.PID)
+		case len(fds) != len(a.Names):
+			closeAll(fds)
+			return nil, fmt.Errorf("%s: %d descriptors with %d names", c.socket, len(fds), len(a.Names))
+		}
+		got := map[string]int{}
+		for i, name := range a.Names {
+			got[name] = fds[i]
+			if c.fds[name], err = unix.FcntlInt(uintptr(fds[i]), unix.F_DUPFD_CLOEXEC, 0); err != nil { // for another keeper
+				closeAll(fds)
+				return nil, err
+			}
+		}
+		go c.watch(c.life)
+		return got, nil
+	}
+}
+
+// Put keeps a descriptor under a name, in place of another one. The descriptor stays the caller's. A keeper that
+// is away gets it when it is there.
+func (c *Client) Put(name string, fd int) error {
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old, ok := c.fds[name]; ok {
+		unix.Close(old)
+	}
+	c.fds[name] = own
+	if c.conn == nil {
+		return nil
+	}
+	return c.put(name)
+}
+
+// put gives the keeper a descriptor. mu is held.
+func (c *Client) put(name string) error {
+	a, fds, err := c.ask(message{Op: "put", Name: name}, c.fds[name])
+	closeAll(fds)
+	if err == nil && a.Busy {
+		err = fmt.Errorf("process %d serves this mount as well", a.PID)
+	}
+	return err
+}
+
+// Drop has the keeper forget the mount. Nothing can be kept afterwards.
+func (c *Client) Drop() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.ended:
+		return nil
+	default:
+	}
+	close(c.ended)
+	for _, fd := range c.fds {
+		unix.Close(fd)
+	}
+	c.fds = nil
+	if c.conn == nil {
+		return nil
+	}
+	_, fds, err := c.ask(message{Op: "drop"})
+	closeAll(fds)
+	c.conn.Close()
+	c.life.Close()
+	return err
+}
+
+// connect connects. mu is held.
+func (c *Client) connect() error {
+	addr := &net.UnixAddr{Name: c.socket, Net: network}
+	conn, err := net.DialUnix(network, nil, addr)
+	if err != nil {
+		return fmt.Errorf("%s: %w: %w", c.socket, errAway, err)
+	}
+	life, err := net.DialUnix(network, nil, addr)
+	if err != nil {
+		conn.Close()
+		return fmt.Errorf("%s: %w: %w", c.socket, errAway, err)
+	}
+	c.conn, c.life = conn, life
+	return nil
+}
+
+// ask asks the keeper. mu is held, so nobody else reads from the connection.
+func (c *Client) ask(m message, fds ...int) (message, []int, error) {
+	m.Key = c.key
+	_ = c.conn.SetDeadline(time.Now().Add(answerTime)) // it fails where the connection has
+	defer c.conn.SetDeadline(time.Time{})
+	err := send(c.conn, m, fds...)
+	if err != nil {
+		return message{}, nil, fmt.Errorf("%s: %w", c.socket, err)
+	}
+	a, got, err := receive(c.conn)
+	if err == nil && a.Error != "" {
+		closeAll(got)
+		err = errors.New(a.Error)
+	}
+	if err != nil {
+		return message{}, nil, fmt.Errorf("%s: %w", c.socket, err)
+	}
+	return a, got, nil
+}
+
+// watch waits until the keeper is gone, then for another one.
+func (c *Client) watch(life *net.UnixConn) {
+	_, _ = life.Read(make([]byte, 1)) // the keeper sends nothing unasked
+	life.Close()
+	c.mu.Lock()
+	over := c.over()
+	if !over {
+		c.conn.Close()
+		c.conn = nil
+	}
+	c.mu.Unlock()
+	if over {
+		return
+	}
+	c.log.Warn("the keeper of this mount is gone: if this server is killed before another is there, its readers get errors", "socket", c.socket)
+	c.wait()
+}
+
+func (c *Client) over() bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait waits for a keeper and gives it all that it should have.
+func (c *Client) wait() {
+	tick := time.NewTicker(away)
+	defer tick.Stop()
+	for said := ""; ; {
+		select {
+		case <-c.ended:
+			return
+		case <-tick.C:
+		}
+		err := c.renew()
+		if err == nil {
+			return
+		}
+		if text := err.Error(); !errors.Is(err, errAway) && text != said { // a keeper that refuses
+			said = text
+			c.log.Warn("the mount cannot be kept", "error", err)
+		}
+	}
+}
+
+// renew connects to a new keeper.
+func (c *Client) renew() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over() {
+		return nil
+	}
+	if err := c.connect(); err != nil {
+		return err
+	}
+	for name := range c.fds {
+		if err := c.put(name); err != nil {
+			c.conn.Close()
+			c.life.Close()
+			c.conn = nil
+			return err
+		}
+	}
+	c.log.Info("a keeper has the mount again", "socket", c.socket)
+	go c.watch(c.life)
+	return nil
+}
+
+// Kept is what a keeper has of a mount.
+type Kept struct {
+	Key   string
+	Names []string // of the descriptors
+	PID   int      // of the server, 0 where none is there
+}
+
+// List returns what a keeper has.
+func List(socket string) (all []Kept, err error) {
+	c := &Client{socket: socket}
+	if err := c.connect(); err != nil {
+		return nil, err
+	}
+	defer c.life.Close()
+	defer c.conn.Close()
+	for m, fds, err := c.ask(message{Op: "list"}); ; m, fds, err = receive(c.conn) {
+		closeAll(fds)
+		if err != nil || m.Key == "" {
+			return all, err
+		}
+		all = append(all, Kept{m.Key, m.Names, m.PID})
+	}
+}

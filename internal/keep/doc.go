@@ -1,0 +1,23 @@
+// Package keep has the descriptors of a mount survive the server that answers it.
+//
+// A FUSE mount lives as long as somebody has its device open. So a server leaves its device and what the next one
+// has to know, a file in memory, with a [Keeper], a process that does nothing else, or with
+// systemd (see sd_notify(3), FDSTORE). The next server takes them from there, and those who read from
+// the mount see no more than a pause.
+//
+// [Client] and [Systemd] are the two ways. What the descriptors are of, and what is in the file, is
+// the business of servers: the keeper looks at them only for a device whose mount is gone.
+//
+// # Protocol
+//
+// A keeper listens at a socket (SOCK_SEQPACKET). A message is a JSON object of at most [maxMessage] bytes; descriptors
+// come with it (SCM_RIGHTS).
+//
+//	{"op":"put","key":K,"name":N} + a descriptor   keeps it under that name, in place of another one
+//	{"op":"get","key":K}                           answers with the names and all descriptors
+//	{"op":"drop","key":K}                          forgets the key
+//	{"op":"list"}                                  answers with a message for each key, then an empty one
+//
+// Whoever puts or gets a key is its server as long as the connection lives. Until then others are
+// refused ("busy"). Only root and the keeper's own user are answered.
+package keep
