@@ -36,7 +36,7 @@ func Listen(path string) (*net.UnixListener, error) {
 	if c, err := net.DialUnix(network, nil, addr); err == nil {
 		c.Close()
 		return nil, fmt.Errorf("%s: %w: a keeper listens there already", path, fs.ErrExist)
-	} else if errors.Is(err, unix.ECONNREFUSED) {
+	} else if st, serr := os.Lstat(path); serr == nil && st.Mode()&fs.ModeSocket != 0 && errors.Is(err, unix.ECONNREFUSED) {
 		if err := os.Remove(path); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,117 @@
+package fs
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs"
+	"golang.org/x/sys/unix"
+)
+
+// Whenever a server is killed while it writes, the state before or after is there.
+func TestStateTorn(t *testing.T) {
+	f, err := newStateFile(state{Identity: "it", Init: []byte("init"), Later: map[uint64]string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.close()
+	for n := range 5 {
+		before := f.takenOver()
+		if err := f.change(func(s *state) { s.Taken++; s.Later[uint64(n)] = "sum" }); err != nil {
+			t.Fatal(err)
+		}
+		at := int64(f.writes%2) * stateCopy
+		whole := make([]byte, stateCopy)
+		if _, err := unix.Pread(f.fd, whole, at); err != nil {
+			t.Fatal(err)
+		}
+		length := stateHeader + int(binary.LittleEndian.Uint32(whole[4:]))
+		for cut := range length {
+			torn := bytes.Clone(whole)
+			clear(torn[cut:length])
+			if _, err := unix.Pwrite(f.fd, torn, at); err != nil {
+				t.Fatal(err)
+			}
+			got, err := openStateFile(f.fd)
+			if err != nil || got.takenOver() != before {
+				t.Fatalf("write %d, cut at %d: %v", f.writes, cut, err)
+			}
+		}
+		if _, err := unix.Pwrite(f.fd, whole, at); err != nil {
+			t.Fatal(err)
+		}
+		got, err := openStateFile(f.fd)
+		if err != nil || got.writes != f.writes || fmt.Sprint(got.state) != fmt.Sprint(f.state) {
+			t.Fatalf("%+v, %v; want %+v", got, err, f.state)
+		}
+	}
+	other, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(other)
+	if _, err := openStateFile(other); !errors.Is(err, errNoState) {
+		t.Errorf("an empty file: %v", err)
+	}
+	long := f.change(func(s *state) { s.Mountpoint = string(make([]byte, stateCopy)) })
+	if long == nil {
+		t.Error("a state that does not fit was written")
+	}
+}
+
+// A digest differs wherever a node, or what the kernel may remember of it, does.
+func TestDigest(t *testing.T) {
+	text := func(s string) tensorfs.Data {
+		return tensorfs.NewText(1, func(dst []byte, _ int) []byte { return append(dst, s...) })
+	}
+	trees := []tensorfs.Entries{
+		{}, {file("a", "x")}, {file("b", "x")}, {file("a", "xx")}, {file("a", "x"), file("b", "x")}, {{Name: "a", Link: "x"}}, {{Name: "a", Link: "y"}},
+		{{Name: "a", Dir: tensorfs.Entries{}}}, {{Name: "a", Dir: tensorfs.Entries{file("x", "x")}}}, {{Name: "a", Dir: tensorfs.Entries{file("x", "x")}}, file("x", "x")},
+		{{Name: "a", Data: text("x")}}, {{Name: "a", Dir: &tensorfs.Later{}}},
+	}
+	seen := map[string]int{}
+	for i, tree := range trees {
+		n, err := newNodes(tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, twice := seen[n.digest()]; twice {
+			t.Errorf("trees %d and %d have one digest", other, i)
+		}
+		seen[n.digest()] = i
+	}
+	same := Options{Identity: "1", ModTime: modTime}
+	f := newTest(t, trees[1], same)
+	for _, o := range []Options{
+		{Identity: "2", ModTime: modTime}, {Identity: "1", ModTime: modTime, FsName: "x"}, {Identity: "1", ModTime: modTime, AllowOther: true},
+		{Identity: "1", ModTime: modTime, Extra: []string{"umask=077"}}, {Identity: "1", ModTime: modTime.Add(1)},
+	} {
+		if newTest(t, trees[1], o).identity() == f.identity() {
+			t.Errorf("%+v: the same identity", o)
+		}
+	}
+	if newTest(t, trees[1], same).identity() != f.identity() {
+		t.Error("the same mount has two identities")
+	}
+}
+
+// Kernels before Linux 6.9 send no request again, and say so.
+func TestResends(t *testing.T) {
+	message := func(flags2 uint64) []byte {
+		b := make([]byte, 104)
+		binary.NativeEndian.PutUint32(b[initFlags2:], uint32(flags2>>32))
+		return b
+	}
+	for _, c := range []struct {
+		init []byte
+		want bool
+	}{{nil, false}, {message(0)[:56], false}, {message(0), false}, {message(fuse.CAP_PASSTHROUGH), false}, {message(fuse.CAP_HAS_RESEND), true}, {message(fuse.CAP_HAS_RESEND | fuse.CAP_PASSTHROUGH), true}} {
+		if resends(c.init) != c.want {
+			t.Errorf("%x: %v", c.init, !c.want)
+		}
+	}
+}
