@@ -24,6 +24,7 @@ type Keeper interface {
 const (
 	keptDevice = "device" // of the mount
 	keptState  = "state"  // a file in memory, see state
+	keptOpens  = "opens"  // another one, see opensFile, where the kernel reads files by itself
 )
 
 // numbering is another number after the numbers of nodes, or what the state has, began to mean something else.

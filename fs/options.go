@@ -49,8 +49,8 @@ type Options struct {
 	// large files by itself, where it can.
 	NoPassthrough bool
 	// Keeper keeps the mount while no server is there, so that the next one may take it over: [Mount] does, where the
-	// tree and the options are the same. Linux alone; nil for none. The server then answers all reads, as with
-	// NoPassthrough. Not for libraries.
+	// tree and the options are the same. Linux alone; nil for none. Of files of the model the kernel then reads those that
+	// are shown as they are, and the server answers all other reads. Not for libraries.
 	Keeper Keeper
 	// Identity is another text where names or bytes of the tree may be others. It is for Keeper alone.
 	Identity string

@@ -27,7 +27,8 @@ type storedFile interface {
 type passedFiles struct {
 	log    *slog.Logger
 	kernel backings
-	images *images // nil where there are none
+	images *images    // nil where there are none
+	kept   *opensFile // nil where no other server needs to know what is open
 
 	mu      sync.Mutex
 	refused bool // the kernel takes no files of the model
@@ -59,12 +60,12 @@ type backings interface {
 const countedHandle = 1
 
 // opened decides how a file is read, the one with that id in the tree and its data, and notes that it
-// is open. An error means that the file cannot be read.
+// is open. unique is the number of the request. An error means that the file cannot be read.
 //
 // EROFS has no direct I/O of files. So a file that somebody opens for that (O_DIRECT), while nobody has it
 // open, is answered by the server until it is closed; and while others read it through its image, such an
 // open fails as on every file system without direct I/O: with EINVAL.
-func (s *passedFiles) opened(t *served, id uint64, d tensorfs.Data, direct bool, out *fuse.OpenOut) error {
+func (s *passedFiles) opened(t *served, id uint64, d tensorfs.Data, direct bool, unique uint64, out *fuse.OpenOut) error {
 	if s == nil {
 		return nil
 	}
@@ -90,8 +91,18 @@ func (s *passedFiles) opened(t *served, id uint64, d tensorfs.Data, direct bool,
 	if o.way != answered {
 		out.OpenFlags, out.BackingID = fuse.FOPEN_PASSTHROUGH|fuse.FOPEN_NOFLUSH, o.backing
 	}
-	o.opens++
 	out.Fh = countedHandle
+	if s.kept != nil {
+		handle, again, err := s.kept.add(node, unique, o.backing)
+		if err != nil {
+			s.ended(node, o)
+			return err
+		}
+		if out.Fh = handle; again {
+			return nil
+		}
+	}
+	o.opens++
 	return nil
 }
 
@@ -146,11 +157,20 @@ func (s *passedFiles) imaged(t *served, id uint64) (backing int32, ok bool, err 
 }
 
 // released ends an open that was counted.
-func (s *passedFiles) released(node uint64) {
+func (s *passedFiles) released(node, handle uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.kept != nil && !s.kept.remove(handle) {
+		return // another server did, and was killed before it said so
+	}
 	o := s.open[node]
-	if o.opens--; o.opens == 0 {
+	o.opens--
+	s.ended(node, o)
+}
+
+// ended ends the way to a file that nobody has open. mu is held.
+func (s *passedFiles) ended(node uint64, o *openFile) {
+	if o.opens == 0 {
 		delete(s.open, node)
 		if o.way != answered {
 			s.kernel.unregister(o.backing)

@@ -12,7 +12,7 @@ const directIO = unix.O_DIRECT
 
 // newPassed returns nil where nothing is passed through: that takes root.
 func newPassed(f *rawFS) *passedFiles {
-	if os.Geteuid() != 0 || f.opts.NoPassthrough || f.opts.Keeper != nil {
+	if os.Geteuid() != 0 || f.opts.NoPassthrough {
 		return nil
 	}
 	return &passedFiles{log: f.opts.Logger, refused: true, open: make(map[uint64]*openFile)}
@@ -25,7 +25,9 @@ func (s *passedFiles) start(f *rawFS, server *fuse.Server) {
 		return
 	}
 	s.refused = false
-	if !f.opts.Waits { // a reader that waits in EROFS cannot be interrupted
+	// A reader that waits in EROFS cannot be interrupted. A server that waits there, for itself, could not be
+	// killed while somebody keeps the device.
+	if !f.opts.Waits && f.opts.Keeper == nil {
 		s.images = newImages(f)
 	}
 }

@@ -38,7 +38,7 @@ func (f *rawFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 	if err := tensorfs.Check(e.Data); err != nil {
 		return f.failed(t, id, 0, err)
 	}
-	err := f.passed.opened(t, id, e.Data, in.Flags&directIO != 0, out)
+	err := f.passed.opened(t, id, e.Data, in.Flags&directIO != 0, in.Unique, out)
 	if errors.Is(err, syscall.EINVAL) {
 		return fuse.EINVAL
 	}
@@ -50,8 +50,8 @@ func (f *rawFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 
 // Release ends what Open began.
 func (f *rawFS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
-	if in.Fh == countedHandle {
-		f.passed.released(in.NodeId)
+	if in.Fh != 0 {
+		f.passed.released(in.NodeId, in.Fh)
 	}
 }
 

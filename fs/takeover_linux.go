@@ -124,7 +124,8 @@ func (s *Server) mountKept(o *fuse.MountOptions) error {
 	if err == nil {
 		s.keep(kept)
 		k := s.raw.opts.Keeper
-		err = errors.Join(k.Put(keptState, kept.fd), k.Put(keptDevice, device))
+		err = s.keepOpens()
+		err = errors.Join(err, k.Put(keptState, kept.fd), k.Put(keptDevice, device))
 	}
 	if err != nil {
 		log.Warn("the mount cannot be kept: if this server is killed, its readers get errors", "error", err)
@@ -142,6 +143,19 @@ func (s *Server) keep(kept *stateFile) {
 			}
 		}
 	})
+}
+
+// keepOpens notes from now on which files are open that the kernel reads.
+func (s *Server) keepOpens() error {
+	if s.raw.passed == nil {
+		return nil
+	}
+	f, err := newOpensFile()
+	if err != nil {
+		return err
+	}
+	s.raw.passed.kept = f
+	return s.raw.opts.Keeper.Put(keptOpens, f.fd)
 }
 
 // eachLater calls fn with the directories that are made later.
@@ -181,9 +195,16 @@ func takeOver(raw *rawFS, o *fuse.MountOptions) (*Server, error) {
 		kept = nil
 	}
 	log := raw.opts.Logger
+	var opens *opensFile
+	if fd, ok := fds[keptOpens]; ok && err == nil && raw.passed != nil {
+		delete(fds, keptOpens)
+		if opens, err = openOpensFile(fd); err != nil {
+			unix.Close(fd)
+		}
+	}
 	var s *Server
 	if err == nil {
-		if s, err = resume(raw, o, kept, device); err == nil {
+		if s, err = resume(raw, o, kept, opens, device); err == nil {
 			log.Info("took the mount over from a server that is gone", "mountpoint", s.mountpoint)
 			return s, nil
 		}
@@ -202,7 +223,7 @@ var (
 )
 
 // resume serves the device of a server that is gone.
-func resume(raw *rawFS, o *fuse.MountOptions, kept *stateFile, device int) (*Server, error) {
+func resume(raw *rawFS, o *fuse.MountOptions, kept *stateFile, opens *opensFile, device int) (*Server, error) {
 	was := &kept.state
 	m, err := mounts.Top(was.Mountpoint)
 	switch {
@@ -210,6 +231,8 @@ func resume(raw *rawFS, o *fuse.MountOptions, kept *stateFile, device int) (*Ser
 		return nil, err
 	case m == nil || m.Device != was.Device || !m.Ours():
 		return nil, errUnmounted
+	case (raw.passed == nil) != (opens == nil):
+		return nil, errAgreed
 	case was.Numbering != numbering || was.Identity != raw.identity():
 		return nil, errOther
 	}
@@ -240,6 +263,9 @@ func resume(raw *rawFS, o *fuse.MountOptions, kept *stateFile, device int) (*Ser
 	s.keep(kept)
 	if err := unix.Dup3(device, fd, unix.O_CLOEXEC); err != nil {
 		return nil, err
+	}
+	if opens != nil {
+		raw.passed.resume(opens)
 	}
 	s.serve()
 	return s, resend(device)

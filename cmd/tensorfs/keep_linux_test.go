@@ -311,6 +311,61 @@ func TestNotTakenOver(t *testing.T) {
 	}
 }
 
+// A file that the kernel reads past the server, and that somebody still has open, can be opened again after a takeover, at once and
+// after it was closed; and so it stays whatever server follows.
+func TestTakenOverStored(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("NOT TESTED: the kernel reads files past root's servers alone")
+	}
+	dir := mountDir(t)
+	model := largeModel(t)
+	want, err := os.ReadFile(model)
+	must(t, err)
+	k := startKeeper(t, filepath.Join(t.TempDir(), "keep"))
+	server := k.server(t, model, dir)
+	firstLine(t, server)
+	path := filepath.Join(dir, "gguf/model.gguf")
+	reads := func(when string, f *os.File, err error) *os.File {
+		t.Helper()
+		must(t, err)
+		t.Cleanup(func() { f.Close() })
+		got := make([]byte, len(want))
+		if _, err := f.ReadAt(got, 0); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("%s: %v, or other bytes", when, err)
+		}
+		return f
+	}
+	open := func(when string) *os.File {
+		t.Helper()
+		f, err := os.Open(path)
+		return reads(when, f, err)
+	}
+	all := []*os.File{open("at first")}
+	for i := range 4 {
+		killed(t, server)
+		if fsys := new(unix.Statfs_t); unix.Statfs(model, fsys) == nil && fsys.Type != unix.OVERLAYFS_SUPER_MAGIC { // of which no file is passed through
+			must(t, unix.Fadvise(int(all[0].Fd()), 0, 0, unix.FADV_DONTNEED))
+			reads("without a server", all[0], nil)
+		}
+		server = k.server(t, model, dir)
+		firstLine(t, server)
+		all = append(all, open(fmt.Sprintf("after takeover %d", i+1)))
+	}
+	for _, f := range all {
+		must(t, f.Close())
+	}
+	must(t, open("when nobody had it open").Close())
+	killed(t, server)
+	server = k.server(t, model, dir)
+	firstLine(t, server)
+	must(t, open("after the last takeover").Close())
+	if st := statusOf(t, dir); st.TakenOver != 5 || st.LastError != nil {
+		t.Errorf("status: %+v", st)
+	}
+	must(t, mounts.Unmount(dir, false))
+	must(t, server.Wait())
+}
+
 // Where the model is gone, nobody waits for a server that will never come.
 func TestTakeoverWithoutModel(t *testing.T) {
 	dir := mountDir(t)
@@ -381,7 +436,7 @@ func keeps(t *testing.T, socket, dir string) bool {
 	t.Helper()
 	all, err := keep.List(socket)
 	must(t, err)
-	return slices.ContainsFunc(all, func(k keep.Kept) bool { return k.Key == dir && len(k.Names) == 2 })
+	return slices.ContainsFunc(all, func(k keep.Kept) bool { return k.Key == dir && len(k.Names) >= 2 })
 }
 
 // A second server of a mount is refused, and what a keeper cannot do is said.
