@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -47,11 +48,30 @@ func (o *modelFlags) identity(t *tree.Tree) (string, error) {
 		return "", err
 	}
 	facts = slices.DeleteFunc(facts, func(f export.Fact) bool { return f.What == factVersion })
+	states := []map[string]tensorfs.FileState{t.Model.States()}
+	if t.Model.Layout == "gguf" { // hf/ has its vision tower too
+		towers := &towers{flags: o}
+		defer towers.Close()
+		tower, _, err := towers.find(t.Model)
+		switch {
+		case err != nil: // then hf/ is without one
+			facts = append(facts, export.Fact{What: "vision tower", Is: err.Error()})
+		case tower != nil:
+			states = append(states, tower.States())
+		}
+	}
+	if file := o.quantise.importance; file != "" {
+		importance, err := os.Stat(file)
+		if err != nil {
+			return "", tensorfs.PathError(file, err)
+		}
+		facts = append(facts, export.Fact{What: "--imatrix", Is: fileState(importance.Size(), importance.ModTime())})
+	}
 	text, err := json.Marshal(struct {
 		Version int
 		Facts   []export.Fact
-		States  map[string]tensorfs.FileState
-	}{treeVersion, facts, t.Model.States()})
+		States  []map[string]tensorfs.FileState
+	}{treeVersion, facts, states})
 	if err != nil {
 		return "", err
 	}

@@ -48,15 +48,15 @@ func TestIdentity(t *testing.T) {
 	for _, f := range []struct {
 		name  string
 		model string
-		flags modelFlags
+		flags *modelFlags
 	}{
-		{"as it is", q8, modelFlags{}},
-		{"another model", ggufDir + "llama-xs.q4_k_m.gguf", modelFlags{}},
-		{"a copy", copyOf(t, q8), modelFlags{}},
-		{"views", q8, modelFlags{views: "raw"}},
-		{"i2s", q8, func() (f modelFlags) { f.tree.Views.I2S = views.I2SLayouts[0]; return f }()},
-		{"types in gguf/", ggufDir + "llama-xs.f16.gguf", modelFlags{quantise: quantisation{preset: "q8_0"}}},
-		{"other types in gguf/", ggufDir + "llama-xs.f16.gguf", modelFlags{quantise: quantisation{preset: "q4_0"}}},
+		{"as it is", q8, &modelFlags{}},
+		{"another model", ggufDir + "llama-xs.q4_k_m.gguf", &modelFlags{}},
+		{"a copy", copyOf(t, q8), &modelFlags{}},
+		{"views", q8, &modelFlags{views: "raw"}},
+		{"i2s", q8, func() *modelFlags { f := new(modelFlags); f.tree.Views.I2S = views.I2SLayouts[0]; return f }()},
+		{"types in gguf/", ggufDir + "llama-xs.f16.gguf", &modelFlags{quantise: quantisation{preset: "q8_0"}}},
+		{"other types in gguf/", ggufDir + "llama-xs.f16.gguf", &modelFlags{quantise: quantisation{preset: "q4_0"}}},
 	} {
 		tree, err := f.flags.open(f.model)
 		if err != nil {
