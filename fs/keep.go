@@ -16,7 +16,9 @@ type Keeper interface {
 	Get() (map[string]int, error)
 	// Put keeps a descriptor under a name, in place of another one.
 	Put(name string, fd int) error
-	// Drop has everything forgotten, for good.
+	// Clear has everything forgotten that was put.
+	Clear() error
+	// Drop is Clear for the last time: nothing is kept afterwards.
 	Drop() error
 }
 

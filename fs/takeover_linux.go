@@ -124,8 +124,7 @@ func (s *Server) mountKept(o *fuse.MountOptions) error {
 	if err == nil {
 		s.keep(kept)
 		k := s.raw.opts.Keeper
-		err = s.keepOpens()
-		err = errors.Join(err, k.Put(keptState, kept.fd), k.Put(keptDevice, device))
+		err = errors.Join(s.keepOpens(), k.Put(keptDevice, device), k.Put(keptState, kept.fd))
 	}
 	if err != nil {
 		log.Warn("the mount cannot be kept: if this server is killed, its readers get errors", "error", err)
@@ -185,8 +184,8 @@ func takeOver(raw *rawFS, o *fuse.MountOptions) (*Server, error) {
 	}()
 	device, ok := fds[keptDevice]
 	fd, ok2 := fds[keptState]
-	if !ok || !ok2 {
-		return nil, nil
+	if !ok || !ok2 { // its server was killed before all was kept
+		return nil, raw.opts.Keeper.Clear()
 	}
 	delete(fds, keptState)
 	kept, err := openStateFile(fd)
@@ -212,7 +211,9 @@ func takeOver(raw *rawFS, o *fuse.MountOptions) (*Server, error) {
 	log.Warn("the mount of a server that is gone cannot be taken over; mounting anew", "error", err)
 	delete(fds, keptDevice)
 	retire(kept, device, log)
-	return nil, nil
+	// Before anything of the new mount is kept: whoever follows must not find the device of one mount and the
+	// state of another.
+	return nil, raw.opts.Keeper.Clear()
 }
 
 // Reasons why a mount is not taken over.

@@ -199,6 +199,34 @@ func TestTakenOver(t *testing.T) {
 	}
 }
 
+// A server that is killed while it mounts, or whose mount is detached while no server is there, leaves nothing that
+// stops those that follow.
+func TestKilledWhileMounting(t *testing.T) {
+	dir := mountDir(t)
+	k := startKeeper(t, filepath.Join(t.TempDir(), "keep"))
+	for i := range 3 * *kills {
+		server := k.server(t, q8, dir)
+		var out bytes.Buffer
+		server.Stdout, server.Stderr = &out, &out
+		must(t, server.Start())
+		time.Sleep(rand.N(100 * time.Millisecond))
+		_ = server.Process.Kill() // it should be there
+		if err := server.Wait(); server.ProcessState.Exited() {
+			t.Fatalf("server %d ended by itself: %v, %s", i, err, &out)
+		}
+		if rand.IntN(2) == 0 {
+			_ = mounts.Unmount(dir, true) // it may not have been mounted
+		}
+	}
+	server := k.server(t, q8, dir)
+	firstLine(t, server)
+	if st := statusOf(t, dir); st == nil || !st.Healthy || st.PID != server.Process.Pid {
+		t.Errorf("status: %+v", st)
+	}
+	must(t, mounts.Unmount(dir, false))
+	must(t, server.Wait())
+}
+
 // stopReaders ends readers, none of which may have seen an error.
 func stopReaders(t *testing.T, all []*soakReader) (sum soaked) {
 	t.Helper()

@@ -92,6 +92,10 @@ func (c *Client) Put(name string, fd int) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.over() {
+		unix.Close(own)
+		return nil
+	}
 	if old, ok := c.fds[name]; ok {
 		unix.Close(old)
 	}
@@ -112,27 +116,46 @@ func (c *Client) put(name string) error {
 	return err
 }
 
-// Drop has the keeper forget the mount. Nothing can be kept afterwards.
-func (c *Client) Drop() error {
+// Clear has the keeper forget what it has of the mount.
+func (c *Client) Clear() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	select {
-	case <-c.ended:
+	if c.over() {
 		return nil
-	default:
 	}
-	close(c.ended)
+	return c.clear()
+}
+
+// clear is Clear. mu is held.
+func (c *Client) clear() error {
 	for _, fd := range c.fds {
 		unix.Close(fd)
 	}
-	c.fds = nil
+	clear(c.fds)
 	if c.conn == nil {
+		return nil // the next keeper has nothing
+	}
+	a, fds, err := c.ask(message{Op: "drop"})
+	closeAll(fds)
+	if err == nil && a.Busy {
+		err = fmt.Errorf("process %d serves this mount as well", a.PID)
+	}
+	return err
+}
+
+// Drop is Clear for the last time: nothing can be kept afterwards.
+func (c *Client) Drop() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over() {
 		return nil
 	}
-	_, fds, err := c.ask(message{Op: "drop"})
-	closeAll(fds)
-	c.conn.Close()
-	c.life.Close()
+	close(c.ended)
+	err := c.clear()
+	if c.conn != nil {
+		c.conn.Close()
+		c.life.Close()
+	}
 	return err
 }
 

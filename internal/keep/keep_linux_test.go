@@ -133,6 +133,15 @@ func TestKeeper(t *testing.T) {
 	if want := fmt.Sprintf("[{/mnt/a [device state] %d} {/mnt/b [device] %[1]d}]", os.Getpid()); err != nil || fmt.Sprint(all) != want {
 		t.Errorf("list: %v, %v; want %s", all, err, want)
 	}
+	if err := again.Clear(); err != nil {
+		t.Error(err)
+	}
+	put(t, again, "device", "4")
+	killed(again)
+	again = client(t, socket, "/mnt/a")
+	if got := get(t, again); fmt.Sprint(got) != "map[device:4]" {
+		t.Errorf("got %v", got)
+	}
 	if err := again.Drop(); err != nil {
 		t.Error(err)
 	}

@@ -82,7 +82,10 @@ func (s *Systemd) Put(name string, fd int) error {
 }
 
 // Drop has the manager forget all descriptors.
-func (s *Systemd) Drop() error {
+func (s *Systemd) Drop() error { return s.Clear() }
+
+// Clear has the manager forget all descriptors.
+func (s *Systemd) Clear() error {
 	var failed error
 	for _, name := range s.known {
 		failed = errors.Join(failed, s.tell("FDSTOREREMOVE=1\nFDNAME="+name, nil))
