@@ -72,7 +72,8 @@
 //     later read fails.
 //   - A server that is killed leaves its mount behind, which then answers
 //     everything with "transport endpoint is not connected". [Mount] removes
-//     such a mount before it mounts again.
+//     such a mount before it mounts again. With [Options.Keeper] it goes on with the mount instead; there
+//     are no images then, because a server that waits for one could not be killed while a keeper has the device.
 //   - The kernel could be told not to ask when a file is opened: opening, reading
 //     a byte and closing a cached file would then take 5 µs instead of 30 to 60.
 //     It is made to ask all the same. Otherwise, after remounting the mount
