@@ -57,6 +57,7 @@ var argCompletions = map[string][]cobra.CompletionFunc{
 	"verify":     {completeModel, nothing},
 	"diff":       {completeModel, completeModel, completeTensor},
 	"stat":       {completeModel, completeTensor},
+	"report":     {completeModel, completeModel},
 	"cache":      {nothing},
 	"fetch":      {completeModel, nothing},
 	"list":       {completeLibrary, nothing},

@@ -1,16 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/parallel"
+	"github.com/tensorfs/tensorfs/views/measure"
 	"github.com/tensorfs/tensorfs/views/tree"
 	"github.com/tensorfs/tensorfs/views/tree/whole/pair"
 )
@@ -61,6 +65,7 @@ type diffReport struct {
 	config  []configDiff
 	notes   []string
 	results []pair.Result
+	ranks   map[string]float64 // of the differences of matrices
 }
 
 // compare opens both models and compares them. They are closed when it returns.
@@ -96,10 +101,51 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 			return progress.add
 		},
 	})
+	var ranks map[string]float64
+	if err == nil {
+		ranks, err = o.ranks(ctx, results)
+	}
 	if err := progress.finish(ctx, err, printableName(a)+" and "+printableName(b), "tensors", x.Model, y.Model); err != nil {
 		return nil, err
 	}
-	return &diffReport{x, y, config, models.Notes, results}, nil
+	return &diffReport{x, y, config, models.Notes, results, ranks}, nil
+}
+
+// mostRanked bounds the numbers whose differences are looked at for their rank, which takes
+// longer than comparing them: those of the matrices that differ most come first.
+const mostRanked = 1 << 28
+
+// maxRank is the rank from which on a sketch says no number.
+const maxRank = measure.MaxRank
+
+// ranks finds the ranks of the differences of matrices that are different.
+func (o *diffOptions) ranks(ctx context.Context, results []pair.Result) (map[string]float64, error) {
+	var list []pair.Result
+	for _, x := range results {
+		if x.Status == pair.Different && x.Difference.Numbers && x.Difference.Odd == 0 && len(x.A.Numbers()) == 2 && slices.Min(x.A.Numbers()) > 1 {
+			list = append(list, x)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b pair.Result) int { return cmp.Compare(b.Difference.NMSE, a.Difference.NMSE) })
+	left := int64(mostRanked)
+	n := 0
+	for n < len(list) && left >= list[n].Difference.Count {
+		left -= list[n].Difference.Count
+		n++
+	}
+	found := make([]float64, n)
+	err := parallel.Each(ctx, runtime.GOMAXPROCS(0), n, func(ctx context.Context, i int) (err error) {
+		x := list[i]
+		if a, b := encoded(x.A, o.tree.Views), encoded(x.B, o.tree.Views); a != nil && b != nil {
+			found[i], err = measure.Rank(ctx, measure.Pair{Name: x.Name, A: a, B: b}, x.A.Numbers()[1], nil)
+		}
+		return err
+	})
+	ranks := map[string]float64{}
+	for i, v := range found {
+		ranks[list[i].Name] = min(v, maxRank)
+	}
+	return ranks, err
 }
 
 // selected are the pairs whose name matches: the canonical one, one of the models' own or,
@@ -216,6 +262,8 @@ type diffFigures struct {
 	Mean      float64   `json:"mean_abs_diff"`
 	NMSE      jsonFloat `json:"nmse"`
 	Cosine    jsonFloat `json:"cosine"`
+	Relative  jsonFloat `json:"relative"`
+	Rank      float64   `json:"rank,omitempty"`
 }
 
 type tensorJSON struct {
@@ -253,7 +301,7 @@ func (r *diffReport) json() diffJSON {
 		out.Summary[x.Status]++
 		t := diffTensor{Name: x.Name, Status: x.Status, A: tensorToJSON(x.A), B: tensorToJSON(x.B), Reason: x.Reason, Tolerance: x.Tolerance}
 		if d := x.Difference; d.Numbers {
-			t.diffFigures = &diffFigures{d.Differ, d.Odd, d.Max, d.Mean, jsonFloat(d.NMSE), jsonFloat(d.Cosine)}
+			t.diffFigures = &diffFigures{d.Differ, d.Odd, d.Max, d.Mean, jsonFloat(d.NMSE), jsonFloat(d.Cosine), jsonFloat(math.Sqrt(d.NMSE)), r.ranks[x.Name]}
 		}
 		out.Tensors = append(out.Tensors, t)
 	}

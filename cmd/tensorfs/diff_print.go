@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -30,18 +29,18 @@ var diffStatuses = []struct {
 	is    pair.Status
 	title string
 	head  []string
-	row   func(r pair.Result) tableRow // without the name
+	row   func(d *diffReport, r pair.Result) tableRow // without the name
 }{
-	{pair.Different, "different", figureHead, figures},
-	{pair.Shape, "of another shape", []string{"A", "B"}, func(r pair.Result) tableRow { return tableRow{cells: []string{shape(r.A), shape(r.B)}} }},
-	{pair.OnlyA, "only in A", storedHead, func(r pair.Result) tableRow { return storedAs(r.A) }},
-	{pair.OnlyB, "only in B", storedHead, func(r pair.Result) tableRow { return storedAs(r.B) }},
-	{pair.Close, "close", figureHead, figures},
+	{pair.Different, "different", figureHead, (*diffReport).figures},
+	{pair.Shape, "of another shape", []string{"A", "B"}, func(_ *diffReport, r pair.Result) tableRow { return tableRow{cells: []string{shape(r.A), shape(r.B)}} }},
+	{pair.OnlyA, "only in A", storedHead, func(_ *diffReport, r pair.Result) tableRow { return storedAs(r.A) }},
+	{pair.OnlyB, "only in B", storedHead, func(_ *diffReport, r pair.Result) tableRow { return storedAs(r.B) }},
+	{pair.Close, "close", figureHead, (*diffReport).figures},
 	{pair.Equal, "equal", nil, nil},
 }
 
 var (
-	figureHead = []string{"type", "max diff", "mean diff", "cosine"}
+	figureHead = []string{"type", "change", "numbers", "max diff", "rank"}
 	storedHead = []string{"type", "shape"}
 )
 
@@ -63,6 +62,8 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 		}
 		t.print(w, width)
 	}
+	r.grid(w, width, term.UTF8())
+	r.roles(w, width)
 	sections := map[pair.Status][]pair.Result{}
 	for _, x := range r.results {
 		sections[x.Status] = append(sections[x.Status], x)
@@ -84,7 +85,7 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 		fmt.Fprintln(w)
 		t := table{right: make([]bool, len(s.head)+1)}
 		for k, h := range s.head {
-			t.right[k+1] = strings.HasSuffix(h, "diff") || h == "cosine"
+			t.right[k+1] = slices.Contains(figureHead[1:], h)
 		}
 		t.add(append([]string{fmt.Sprintf("%s (%d)", s.title, len(list))}, s.head...)...)
 		n := len(list)
@@ -92,7 +93,7 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 			n = min(n, max(left/parts, 1)) // what a section does not need, those after it have
 		}
 		for _, x := range list[:n] {
-			row := s.row(x)
+			row := s.row(r, x)
 			row.cells = append([]string{"  " + tensorfs.Printable(x.Name)}, row.cells...)
 			t.rows = append(t.rows, row)
 		}
@@ -128,22 +129,22 @@ func (r *diffReport) types(w io.Writer, equal []pair.Result) {
 }
 
 // figures is the row of a tensor whose values differ.
-func figures(r pair.Result) tableRow {
+func (d *diffReport) figures(r pair.Result) tableRow {
 	types := briefType(r.A)
 	if b := briefType(r.B); b != types {
 		types += " " + b
 	}
-	d := r.Difference
-	if !d.Numbers {
+	x := r.Difference
+	if !x.Numbers {
 		why := "the stored bytes differ"
 		if r.Reason != "" {
 			why += "; " + r.Reason
 		}
-		return tableRow{[]string{types, "-", "-", "-"}, []string{paragraph("    ", tensorfs.OneLine(why))}}
+		return tableRow{[]string{types, "-", "-", "-", "-"}, []string{paragraph("    ", tensorfs.OneLine(why))}}
 	}
-	row := tableRow{cells: []string{types, number(d.Max), number(d.Mean), cosine(d.Cosine)}}
-	if d.Odd > 0 {
-		row.below = []string{fmt.Sprintf("    %d of %d numbers are NaN or infinite in one model only", d.Odd, d.Count)}
+	row := tableRow{cells: []string{types, inPercent(relative(r)), inPercent(float64(x.Differ) / float64(max(x.Count, 1))), number(x.Max), rankText(d.ranks[r.Name])}}
+	if x.Odd > 0 {
+		row.below = []string{fmt.Sprintf("    %d of %d numbers are NaN or infinite in one model only", x.Odd, x.Count)}
 	}
 	return row
 }
@@ -170,13 +171,6 @@ func briefType(t *tensorfs.Tensor) string {
 
 // number prints a figure in at most 8 columns, and a sign.
 func number(v float64) string { return fmt.Sprintf("%.3g", v) }
-
-func cosine(v float64) string {
-	if math.IsNaN(v) {
-		return "-"
-	}
-	return fmt.Sprintf("%.5f", v)
-}
 
 // paragraph is a text in lines of 80 columns. The first begins with other words, and
 // the others are indented by as much.

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/report"
+	"github.com/tensorfs/tensorfs/internal/term"
+	"github.com/tensorfs/tensorfs/views/tree/whole/pair"
+)
+
+// gridStep is a character of the grid, for relative changes up to a size.
+type gridStep struct {
+	most       float64
+	plain, bar string // ASCII, and Unicode
+}
+
+var gridSteps = []gridStep{{0, ".", "·"}, {1e-4, "-", "▁"}, {1e-3, "-", "▂"}, {1e-2, "=", "▄"}, {1e-1, "#", "▆"}, {math.Inf(1), "@", "█"}}
+
+// gridOdd marks what is no number: another shape, or in one model only.
+const gridOdd = "?"
+
+// relative is the RMS of a difference by that of the first model's numbers.
+func relative(r pair.Result) float64 {
+	if !r.Difference.Numbers {
+		return math.NaN()
+	}
+	return math.Sqrt(r.Difference.NMSE)
+}
+
+// grid prints where the models differ: kinds of tensors by layers, as the map of a report. It
+// prints nothing of models that have no layers, or do not differ in them.
+func (r *diffReport) grid(w io.Writer, width int, unicode bool) {
+	var names []string
+	cells := map[report.Place]pair.Result{}
+	differs := false
+	for _, x := range r.results {
+		names = append(names, x.Name)
+		p := report.PlaceOf(x.Name)
+		cells[p] = x
+		differs = differs || p.Layer >= 0 && x.Status != pair.Equal
+	}
+	g := report.NewGrid(names)
+	widest := 0
+	for _, k := range g.Kinds {
+		widest = max(widest, utf8.RuneCountInString(tensorfs.Printable(k)))
+	}
+	widest = min(widest, 28)
+	if !differs || g.Layers < 2 || widest+2+g.Layers > max(width, 40) || len(g.Kinds) > 40 {
+		return
+	}
+	mark := func(s gridStep) string {
+		if unicode {
+			return s.bar
+		}
+		return s.plain
+	}
+	// Kinds that are equal throughout are counted, so that what differs is seen.
+	equal := 0
+	fmt.Fprintf(w, "\nrelative change, layers 0 to %d from left to right\n", g.Layers-1)
+	for _, k := range g.Kinds {
+		var row strings.Builder
+		all := true
+		for l := range g.Layers {
+			x, ok := cells[report.Place{Kind: k, Layer: l}]
+			switch v := relative(x); {
+			case !ok:
+				row.WriteByte(' ')
+			case x.Status == pair.Equal:
+				row.WriteString(mark(gridSteps[0]))
+			case math.IsNaN(v):
+				row.WriteString(gridOdd)
+			default:
+				i, _ := slices.BinarySearchFunc(gridSteps, v, func(s gridStep, v float64) int { return cmp.Compare(s.most, v) })
+				row.WriteString(mark(gridSteps[min(max(i, 1), len(gridSteps)-1)]))
+			}
+			all = all && (!ok || x.Status == pair.Equal)
+		}
+		if all {
+			equal++
+			continue
+		}
+		name := term.Shorten(tensorfs.Printable(k), widest)
+		fmt.Fprintf(w, "  %s%s  %s\n", name, strings.Repeat(" ", widest-utf8.RuneCountInString(name)), row.String())
+	}
+	if equal > 0 {
+		fmt.Fprintf(w, "  and %s that are equal in all layers\n", plural(equal, "kind"))
+	}
+	fmt.Fprintf(w, "  (%s equal, %s up to 0.01 %%, %s 0.1 %%, %s 1 %%, %s 10 %%, %s above, %s not compared)\n",
+		mark(gridSteps[0]), mark(gridSteps[1]), mark(gridSteps[2]), mark(gridSteps[3]), mark(gridSteps[4]), mark(gridSteps[5]), gridOdd)
+}
+
+// roles prints what differs of a kind in all its layers.
+func (r *diffReport) roles(w io.Writer, width int) {
+	type role struct {
+		name         string
+		layers       []int
+		most, sum, n float64
+		part, rank   float64
+		low          bool
+	}
+	var list []*role
+	of := map[string]*role{}
+	for _, x := range r.results {
+		p := report.PlaceOf(x.Name)
+		if p.Layer < 0 || x.Status == pair.Equal || !x.Difference.Numbers {
+			continue
+		}
+		y := of[p.Kind]
+		if y == nil {
+			y = &role{name: p.Kind, low: true}
+			of[p.Kind] = y
+			list = append(list, y)
+		}
+		y.layers = append(y.layers, p.Layer)
+		v := relative(x)
+		y.most, y.sum, y.n = max(y.most, v), y.sum+v, y.n+1
+		y.part = max(y.part, float64(x.Difference.Differ)/float64(max(x.Difference.Count, 1)))
+		if rank := r.ranks[x.Name]; rank > 0 {
+			y.rank = max(y.rank, rank)
+		}
+	}
+	if len(list) == 0 {
+		return
+	}
+	slices.SortStableFunc(list, func(a, b *role) int { return cmp.Compare(b.most, a.most) })
+	fmt.Fprintln(w)
+	t := table{right: []bool{2: true, 3: true, 4: true, 5: true}}
+	t.add("by role", "layers", "change", "mean", "numbers", "rank")
+	for _, x := range list[:min(len(list), 16)] {
+		t.add("  "+tensorfs.Printable(x.name), term.Shorten(report.Span(x.layers), 24), inPercent(x.most), inPercent(x.sum/x.n), inPercent(x.part), rankText(x.rank))
+	}
+	t.print(w, width)
+}
+
+// inPercent is a part in per cent.
+func inPercent(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return "-"
+	}
+	return fmt.Sprintf("%.3g %%", 100*v)
+}
+
+// rankText is the rank of a difference, as far as its sketch says it.
+func rankText(v float64) string {
+	switch {
+	case v == 0:
+		return "-"
+	case v >= maxRank:
+		return fmt.Sprintf(">=%d", maxRank)
+	}
+	return fmt.Sprintf("%.1f", v)
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/report"
+	"github.com/tensorfs/tensorfs/internal/term"
+	"github.com/tensorfs/tensorfs/views"
+	"github.com/tensorfs/tensorfs/views/tree"
+	"github.com/tensorfs/tensorfs/views/tree/whole/pair"
+)
+
+type reportOptions struct {
+	modelFlags
+	json, force bool
+	output      string
+}
+
+func (s system) report() *cobra.Command {
+	o := &reportOptions{}
+	c := s.command("report", between(1, 2), flags{"json": &o.json, "output": &o.output, "force": &o.force}, o.run)
+	o.addReading(s, c)
+	return c
+}
+
+// toStdout is the output that is standard output.
+const toStdout = "-"
+
+func (o *reportOptions) run(cmd *cobra.Command, args []string) error {
+	stdout := cmd.OutOrStdout()
+	if o.json && o.output == "" {
+		o.output = toStdout
+	}
+	t, err := o.open(args[0])
+	if err != nil {
+		return err
+	}
+	defer t.Model.Close()
+	var other *tree.Tree
+	if len(args) > 1 {
+		if other, err = o.open(args[1]); err != nil {
+			return err
+		}
+		defer other.Model.Close()
+	}
+	name := o.output
+	if name == "" {
+		name = safeBase(nameOf(t.Model, publicName(args[0]))) + ".report.html"
+	}
+	if name == toStdout && !o.json && term.Is(stdout) {
+		return errors.New("the report is a page, and this is a terminal; name a file with -o, or leave -o out")
+	}
+	if _, err := os.Lstat(name); name != toStdout && !o.force && !errors.Is(err, iofs.ErrNotExist) {
+		return fmt.Errorf("%s exists; --force replaces it, -o names another file", tensorfs.Printable(name))
+	}
+	r, err := o.make(cmd, args, t, other)
+	if err != nil {
+		return err
+	}
+	title := "Weights of " + nameOf(t.Model, publicName(args[0]))
+	if other != nil {
+		title += ", and " + nameOf(other.Model, publicName(args[1]))
+	}
+	write := func(w io.Writer) error { return r.WritePage(w, title) }
+	if o.json {
+		write = func(w io.Writer) error { return printJSON(w, r) }
+	}
+	if name == toStdout {
+		return ignorePipe(write(stdout))
+	}
+	if err := writeWhole(name, write); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(stdout, tensorfs.Printable(name))
+	return err
+}
+
+// safeBase is a name as that of a file in the working directory.
+func safeBase(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r <= ' ' || strings.ContainsRune(`/\:*?"<>|`, r) || r == 0x7f {
+			return '-'
+		}
+		return r
+	}, name)
+	if name = strings.TrimLeft(name, ".-"); name == "" || len(name) > 100 {
+		return "model"
+	}
+	return name
+}
+
+// writeWhole writes a file that is either all there or as it was.
+func writeWhole(name string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".tensorfs-report-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	err = write(f)
+	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
+
+// make looks at the tensors, with progress.
+func (o *reportOptions) make(cmd *cobra.Command, args []string, t, other *tree.Tree) (*report.Report, error) {
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	named := printableName(args[0])
+	models := []*tensorfs.Model{t.Model}
+	if other != nil {
+		named += " and " + printableName(args[1])
+		models = append(models, other.Model)
+	}
+	var progress *bar
+	r, err := o.look(ctx, t, other, func(total int64) func(int64) {
+		progress = progressLater(cmd.ErrOrStderr(), "report", total)
+		return progress.add
+	})
+	if err := progress.finish(ctx, err, named, "tensors", models...); err != nil {
+		return nil, err
+	}
+	r.Model = publicName(args[0])
+	r.Facts = append(r.Facts, factsOf(t, publicName(args[0])))
+	if other != nil {
+		r.Other = publicName(args[1])
+		r.Facts = append(r.Facts, "against "+factsOf(other, publicName(args[1])))
+	}
+	return r, nil
+}
+
+// factsOf is a model in a line.
+func factsOf(t *tree.Tree, named string) string {
+	info := describeModel(t.Model, named)
+	parts := []string{info.Format, info.Architecture}
+	if info.Parameters != nil {
+		parts = append(parts, count(*info.Parameters)+" parameters")
+	}
+	parts = append(parts, fmt.Sprintf("%d tensors", info.Tensors), size(info.Bytes))
+	if info.Quant != "" {
+		parts = append(parts, info.Quant)
+	}
+	return named + ": " + strings.Join(parts, ", ")
+}
+
+// look measures the tensors of a model, and compares them with those of another.
+func (o *reportOptions) look(ctx context.Context, t, other *tree.Tree, progress func(total int64) func(int64)) (*report.Report, error) {
+	var list []report.Tensor
+	total := int64(0)
+	add := func(x *tensorfs.Tensor, name string) *report.Tensor {
+		n := report.Tensor{Name: name, Type: briefType(x), Shape: x.Numbers()}
+		d, err := o.tree.Views.Encode(x, tensorfs.F32)
+		if err != nil {
+			n.Why = tensorfs.OneLine(err.Error())
+		} else {
+			n.Data = d
+			total += 2 * d.Size()
+		}
+		list = append(list, n)
+		return &list[len(list)-1]
+	}
+	if other == nil {
+		for i := range t.Model.Tensors {
+			if x := &t.Model.Tensors[i]; x.Owner == "" {
+				add(x, x.Weight())
+			}
+		}
+		return report.Make(ctx, list, progress(total))
+	}
+	models := pair.Of(t.Model, other.Model)
+	results, err := pair.Compare(ctx, models.Pairs, pair.Options{A: o.tree.Views, B: o.tree.Views, Progress: progress})
+	if err != nil {
+		return nil, err
+	}
+	for i := range results {
+		x := &results[i]
+		first := x.A
+		if first == nil {
+			first = x.B
+		}
+		n := add(first, x.Name)
+		n.Compared, n.OnlyThis, n.OnlyOther = true, x.Status == pair.OnlyA, x.Status == pair.OnlyB
+		if x.Status == pair.Equal || x.Status == pair.Close || x.Status == pair.Different {
+			n.Changed = &x.Difference
+			n.Other = encoded(x.B, o.tree.Views)
+		}
+	}
+	return report.Make(ctx, list, progress(total))
+}
+
+// encoded are the numbers of a tensor, nil where there are none.
+func encoded(t *tensorfs.Tensor, opts views.Options) tensorfs.Data {
+	d, err := opts.Encode(t, tensorfs.F32)
+	if err != nil {
+		return nil
+	}
+	return d
+}
