@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -126,8 +127,8 @@ func (r *diffReport) roles(w io.Writer, width int) {
 			y.rank = max(y.rank, rank)
 		}
 	}
-	if len(list) == 0 {
-		return
+	if !slices.ContainsFunc(list, func(x *role) bool { return x.n > 1 }) {
+		return // the lines below say all of it
 	}
 	slices.SortStableFunc(list, func(a, b *role) int { return cmp.Compare(b.most, a.most) })
 	fmt.Fprintln(w)
@@ -137,6 +138,30 @@ func (r *diffReport) roles(w io.Writer, width int) {
 		t.add("  "+tensorfs.Printable(x.name), term.Shorten(report.Span(x.layers), 24), inPercent(x.most), inPercent(x.sum/x.n), inPercent(x.part), rankText(x.rank))
 	}
 	t.print(w, width)
+	r.layers(w)
+}
+
+// layers names the layers that differ most.
+func (r *diffReport) layers(w io.Writer) {
+	most := map[int]float64{}
+	for _, x := range r.results {
+		if p := report.PlaceOf(x.Name); p.Layer >= 0 && x.Status != pair.Equal && x.Difference.Numbers {
+			most[p.Layer] = max(most[p.Layer], relative(x))
+		}
+	}
+	order := slices.SortedFunc(maps.Keys(most), func(a, b int) int { return cmp.Or(cmp.Compare(most[b], most[a]), a-b) })
+	if len(order) < 2 {
+		return
+	}
+	var parts []string
+	for _, l := range order[:min(len(order), 6)] {
+		parts = append(parts, fmt.Sprintf("%d (%s)", l, inPercent(most[l])))
+	}
+	text := strings.Join(parts, ", ")
+	if more := len(order) - len(parts); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	fmt.Fprintln(w, paragraph("by layer: ", text))
 }
 
 // inPercent is a part in per cent.

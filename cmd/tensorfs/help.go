@@ -61,7 +61,7 @@ func flagUsages(all *pflag.FlagSet, remote bool) string {
 
 // commandGroups are the commands as help lists them.
 var commandGroups = []struct{ title, commands string }{
-	{"Look into models:", "info ls cat stat diff verify list"},
+	{"Look into models:", "info ls cat stat diff report verify list"},
 	{"Mount models:", "mount umount status serve keep"},
 	{"Keep files of models:", "export fetch cache"},
 	{"About tensorfs itself:", "completion help man version"},

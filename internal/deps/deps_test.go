@@ -99,6 +99,7 @@ var rules = map[string]rule{
 	"views/lora":                         {"root formats/adapter formats/architectures formats/names views views/arrange views/kernel", "all", "it puts tensors into the place of others, before anything is made of a model; where adapters come from is not its business"},
 	"views/arrange":                      {"root", "internal/testing/datatest internal/source", "it moves the rows and elements of tensors, whatever they are"},
 	"formats/library":                    {"root internal/near internal/source formats/architectures formats/names formats/gguf formats/pick formats/hub formats/ollama formats/exported", "all", "it finds models by their names and opens none; how they are shown is for commands"},
+	"internal/report":                    {"root views/measure", "internal/testing/testclient", "it draws numbers under names; which models they are of and how two belong together is for commands"},
 	"internal/export":                    {"root internal/parallel", "internal/source", "it writes names and Data as plain files, whatever they are of"},
 	"internal/stores":                    {"root internal/source internal/remote/hub internal/export formats/gguf formats/ollama", "internal/testing/testmodel", "it writes where other programs look, what it is told to; what they want to know of a GGUF file is formats/ollama's business"},
 	"fs/nfs":                             {"root fs", "all", "it serves names and Data to clients of NFS and knows nothing of models; where it is mounted is for commands"},

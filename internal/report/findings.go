@@ -273,6 +273,7 @@ func (r *Report) changes() (list []Finding) {
 	for _, key := range order[:min(len(order), 5)] {
 		where, how, _ := strings.Cut(key, "|")
 		g := groups[key]
+		slices.SortFunc(g.kinds, func(a, b string) int { return cmp.Compare(slices.Index(r.Kinds, a), slices.Index(r.Kinds, b)) })
 		text := strings.Join(g.kinds[:min(len(g.kinds), 6)], ", ")
 		if more := len(g.kinds) - 6; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)

@@ -13,7 +13,7 @@
     if (v === null || v === undefined || !isFinite(v)) return "–";
     if (v === 0) return "0";
     const a = Math.abs(v);
-    if (a >= 1e4 || a < 1e-3) return v.toExponential(1).replace("e+", "e");
+    if (a >= 1e4 || a < 1e-3) return v.toExponential(0).replace("e+", "e"); // a cell has room for five characters
     return String(Number(v.toPrecision(a >= 100 ? 3 : 2)));
   };
   const exact = (v) => (v === null || v === undefined ? "–" : String(Number(v.toPrecision(5))));
