@@ -23377,3 +23377,162 @@ rank:
 	JNZ          run
 	VZEROUPPER
 	RET
+
+// func addAVX2(dst *byte, src *byte, runs int)
+// Requires: AVX
+TEXT ·addAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ runs+16(FP), DX
+
+run:
+	VMOVDQU (AX), Y0
+	VADDPS  (CX), Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x00000020, AX
+	ADDQ    $0x00000020, CX
+	DECQ    DX
+	JNZ     run
+	VZEROUPPER
+	RET
+
+// func subtractAVX2(dst *byte, src *byte, runs int)
+// Requires: AVX
+TEXT ·subtractAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ runs+16(FP), DX
+
+run:
+	VMOVDQU (AX), Y0
+	VSUBPS  (CX), Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x00000020, AX
+	ADDQ    $0x00000020, CX
+	DECQ    DX
+	JNZ     run
+	VZEROUPPER
+	RET
+
+// func multiplyAVX2(dst *byte, by float32, runs int)
+// Requires: AVX, AVX2, SSE
+TEXT ·multiplyAVX2(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), AX
+	MOVQ         runs+16(FP), CX
+	MOVSS        by+8(FP), X0
+	VBROADCASTSS X0, Y0
+
+run:
+	VMOVDQU (AX), Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)
+	ADDQ    $0x00000020, AX
+	DECQ    CX
+	JNZ     run
+	VZEROUPPER
+	RET
+
+// func divideAVX2(dst *byte, by float32, runs int)
+// Requires: AVX, AVX2, SSE
+TEXT ·divideAVX2(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), AX
+	MOVQ         runs+16(FP), CX
+	MOVSS        by+8(FP), X0
+	VBROADCASTSS X0, Y0
+
+run:
+	VMOVDQU (AX), Y1
+	VDIVPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)
+	ADDQ    $0x00000020, AX
+	DECQ    CX
+	JNZ     run
+	VZEROUPPER
+	RET
+
+// func fuseAVX2(dst *byte, src *byte, by float32, runs int)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·fuseAVX2(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         runs+24(FP), DX
+	MOVSS        by+16(FP), X0
+	VBROADCASTSS X0, Y0
+
+run:
+	VMOVDQU     (AX), Y1
+	VFMADD231PS (CX), Y0, Y1
+	VMOVUPS     Y1, (AX)
+	ADDQ        $0x00000020, AX
+	ADDQ        $0x00000020, CX
+	DECQ        DX
+	JNZ         run
+	VZEROUPPER
+	RET
+
+// func roundF32AVX2(dst *byte, runs int)
+// Requires: AVX
+TEXT ·roundF32AVX2(SB), NOSPLIT, $0-16
+	MOVQ    dst+0(FP), AX
+	MOVQ    runs+8(FP), CX
+	VMOVDQU const103<>+0(SB), Y0
+
+run:
+	VMOVDQU   (AX), Y1
+	VCMPPS    $0x03, Y1, Y1, Y2
+	VBLENDVPS Y2, Y0, Y1, Y1
+	VMOVUPS   Y1, (AX)
+	ADDQ      $0x00000020, AX
+	DECQ      CX
+	JNZ       run
+	VZEROUPPER
+	RET
+
+// func roundF16AVX2(dst *byte, runs int)
+// Requires: AVX, F16C
+TEXT ·roundF16AVX2(SB), NOSPLIT, $0-16
+	MOVQ    dst+0(FP), AX
+	MOVQ    runs+8(FP), CX
+	VMOVDQU const103<>+0(SB), Y0
+
+run:
+	VMOVDQU   (AX), Y1
+	VCMPPS    $0x03, Y1, Y1, Y2
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPH2PS X1, Y1
+	VBLENDVPS Y2, Y0, Y1, Y1
+	VMOVUPS   Y1, (AX)
+	ADDQ      $0x00000020, AX
+	DECQ      CX
+	JNZ       run
+	VZEROUPPER
+	RET
+
+// func roundBF16AVX2(dst *byte, runs int)
+// Requires: AVX, AVX2
+TEXT ·roundBF16AVX2(SB), NOSPLIT, $0-16
+	MOVQ    dst+0(FP), AX
+	MOVQ    runs+8(FP), CX
+	VMOVDQU const103<>+0(SB), Y0
+
+run:
+	VMOVDQU   (AX), Y1
+	VCMPPS    $0x03, Y1, Y1, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     const106<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    const107<>+0(SB), Y3, Y3
+	VPAND     const141<>+0(SB), Y3, Y3
+	VBLENDVPS Y2, Y0, Y3, Y3
+	VMOVUPS   Y3, (AX)
+	ADDQ      $0x00000020, AX
+	DECQ      CX
+	JNZ       run
+	VZEROUPPER
+	RET
+
+DATA const141<>+0(SB)/8, $0xffff0000ffff0000
+DATA const141<>+8(SB)/8, $0xffff0000ffff0000
+DATA const141<>+16(SB)/8, $0xffff0000ffff0000
+DATA const141<>+24(SB)/8, $0xffff0000ffff0000
+GLOBL const141<>(SB), RODATA|NOPTR, $32

@@ -629,3 +629,43 @@ func lowRank4AVX2(dst *byte, left *float64, right *float32, rank int, stride int
 //
 //go:noescape
 func lowRank1AVX2(dst *byte, left *float64, right *float32, rank int, stride int, pitch int, runs int, factor float32)
+
+// addAVX2 adds src to dst.
+//
+//go:noescape
+func addAVX2(dst *byte, src *byte, runs int)
+
+// subtractAVX2 subtracts src from dst.
+//
+//go:noescape
+func subtractAVX2(dst *byte, src *byte, runs int)
+
+// multiplyAVX2 multiplies dst by a number.
+//
+//go:noescape
+func multiplyAVX2(dst *byte, by float32, runs int)
+
+// divideAVX2 divides dst by a number.
+//
+//go:noescape
+func divideAVX2(dst *byte, by float32, runs int)
+
+// fuseAVX2 adds src times a number to dst, rounded once.
+//
+//go:noescape
+func fuseAVX2(dst *byte, src *byte, by float32, runs int)
+
+// roundF32AVX2 gives all NaN the same bits.
+//
+//go:noescape
+func roundF32AVX2(dst *byte, runs int)
+
+// roundF16AVX2 rounds to what a half holds.
+//
+//go:noescape
+func roundF16AVX2(dst *byte, runs int)
+
+// roundBF16AVX2 rounds to what a BF16 holds.
+//
+//go:noescape
+func roundBF16AVX2(dst *byte, runs int)

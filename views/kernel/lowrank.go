@@ -81,8 +81,8 @@ func addFours(sums *[4]float64, src []byte) {
 	}
 }
 
-// Multiply multiplies F32 numbers by a factor of F64, and rounds each product once.
-func Multiply(dst []byte, factor float64) {
+// MultiplyDouble multiplies F32 numbers by a factor of F64, and rounds each product once.
+func MultiplyDouble(dst []byte, factor float64) {
 	for ; len(dst) >= 4; dst = dst[4:] {
 		v := float32(float64(math.Float32frombits(binary.LittleEndian.Uint32(dst))) * factor)
 		if v != v {
@@ -104,6 +104,6 @@ func AddSquares(sums []float64, src []byte) {
 // MultiplyEach multiplies F32 numbers by a factor of each, and rounds each product once.
 func MultiplyEach(dst []byte, factors []float64) {
 	for i, f := range factors {
-		Multiply(dst[4*i:][:4], f)
+		MultiplyDouble(dst[4*i:][:4], f)
 	}
 }

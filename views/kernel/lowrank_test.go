@@ -93,7 +93,7 @@ func TestNorm(t *testing.T) {
 		t.Errorf("the length of 1, 2, 2, 0, 4 is %v", n)
 	}
 	b := floatBytes([]float32{1, float32(math.NaN()), -3})
-	Multiply(b, 2)
+	MultiplyDouble(b, 2)
 	if want := floatBytes([]float32{2, math.Float32frombits(singleNaN), -6}); !bytes.Equal(b, want) {
 		t.Errorf("% x, want % x", b, want)
 	}

@@ -211,7 +211,7 @@ func (m *merged) scale(dst []byte, i int, row, rows, column, n int64) error {
 	for r := range rows {
 		one := dst[4*r*n:][:4*n]
 		if norm := kernel.Norm(one); norm != 0 {
-			kernel.Multiply(one, float64(lengths[d.magnitude.at+row+r-d.from])/norm)
+			kernel.MultiplyDouble(one, float64(lengths[d.magnitude.at+row+r-d.from])/norm)
 		}
 	}
 	return nil

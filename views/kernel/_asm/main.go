@@ -39,5 +39,6 @@ func main() {
 	sums()
 	lowRank(4)
 	lowRank(1)
+	elements()
 	Generate()
 }

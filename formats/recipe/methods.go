@@ -1,0 +1,80 @@
+package recipe
+
+import (
+	"maps"
+	"slices"
+)
+
+// Method is what a merge method asks of a recipe.
+type Method struct {
+	Name string
+	// Exact is whether its numbers are mergekit's own on a CPU, bit for bit.
+	Exact bool
+	base  bool    // it needs a base_model
+	least int     // models, besides the base where it needs one
+	most  int     // the same; 0 for any number
+	apart bool    // the base is not one of the models that are added up
+	whole []Param // of the whole recipe, a slice or a model
+	each  []Param // of each model
+}
+
+// Param is a parameter of a method.
+type Param struct {
+	Name     string
+	Default  any // a float64 or bool; nil where there is none
+	Required bool
+}
+
+// methods is the table of what is read. Parameters named here as accepted change no
+// number.
+var methods = map[string]*Method{
+	"linear": {Exact: true, least: 1,
+		whole: []Param{{"normalize", true, false}},
+		each:  []Param{{"weight", nil, true}}},
+	"slerp": {base: true, least: 1, most: 1,
+		whole: []Param{{"t", nil, true}}},
+	"task_arithmetic": {Exact: true, base: true, least: 1, apart: true,
+		whole: []Param{{"normalize", false, false}, {"lambda", 1.0, false}, {"int8_mask", false, false}},
+		each:  []Param{{"weight", nil, true}}},
+	"ties": {base: true, least: 1, apart: true,
+		whole: []Param{{"normalize", true, false}, {"rescale", false, false}, {"lambda", 1.0, false}, {"int8_mask", false, false}},
+		each:  []Param{{"weight", nil, true}, {"density", 1.0, false}}},
+	"passthrough": {Exact: true, least: 1, most: 1,
+		each: []Param{{"scale", nil, false}}},
+}
+
+// others are methods of mergekit that are not read, with what stops each.
+var others = map[string]string{
+	"dare_linear": random, "dare_ties": random, "della": random, "della_linear": random,
+	"breadcrumbs": wholeTensor, "breadcrumbs_ties": wholeTensor, "model_stock": wholeTensor, "nuslerp": wholeTensor,
+	"karcher": wholeTensor, "sce": wholeTensor, "multislerp": wholeTensor, "nearswap": wholeTensor, "arcee_fusion": wholeTensor,
+	"ram": wholeTensor, "ramplus_tl": wholeTensor,
+}
+
+const (
+	random      = "it draws random numbers that no recipe names, so nobody can make the same merge again"
+	wholeTensor = "its statistics of whole tensors are not computed here"
+)
+
+func init() {
+	for name, m := range methods {
+		m.Name = name
+	}
+}
+
+// names are those of the methods that are read, sorted.
+func names() []string { return slices.Sorted(maps.Keys(methods)) }
+
+// param returns the parameter of that name, and whether there is one.
+func (m *Method) param(name string) bool {
+	has := func(p Param) bool { return p.Name == name }
+	return slices.ContainsFunc(m.whole, has) || slices.ContainsFunc(m.each, has)
+}
+
+// params are the names of the method's parameters.
+func (m *Method) params() (list []string) {
+	for _, p := range slices.Concat(m.each, m.whole) {
+		list = append(list, p.Name)
+	}
+	return list
+}

@@ -1,0 +1,281 @@
+package recipe
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestSettings compares values with those of mergekit's evaluate_setting.
+func TestSettings(t *testing.T) {
+	text, err := os.ReadFile("testdata/settings.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []struct {
+		Setting       json.RawMessage
+		Name          string
+		Layers, Layer int
+		Value         any
+	}
+	if err := json.Unmarshal(text, &rows); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		recipe := fmt.Sprintf("merge_method: slerp\nbase_model: a\nmodels: [{model: a}, {model: b}]\nparameters: {t: %s}\n", r.Setting)
+		p, err := Parse([]byte(recipe))
+		if err != nil {
+			t.Fatalf("%s: %v", r.Setting, err)
+		}
+		at := 1.0
+		if r.Layers > 1 {
+			at = float64(r.Layer) / float64(r.Layers-1)
+		}
+		if got, _ := p.settings["t"].At(r.Name, at); got != r.Value {
+			t.Errorf("%s for %s at layer %d of %d: got %v, want %v", r.Setting, r.Name, r.Layer, r.Layers, got, r.Value)
+		}
+	}
+	if len(rows) < 500 {
+		t.Errorf("%d rows", len(rows))
+	}
+}
+
+// TestKinds are settings that the rows above lack.
+func TestKinds(t *testing.T) {
+	for _, c := range []struct {
+		setting string
+		at      float64
+		want    any
+	}{
+		{`"0.25"`, 0, 0.25}, {"1e-05", 0, 1e-05}, {`"1e-05"`, 0, 1e-05},
+		{"[true, false]", 0, true}, {"[true, false]", 0.99, true}, {"[true, false]", 1, false},
+		{"[]", 0, nil}, {"null", 0, nil}, {"{filter: mlp, value: 1}", 0, nil}, {"{filter: norm, value: 2}", 0, 2.0},
+		{"[{filter: norm, value: []}, {value: 3}]", 0, nil},
+		{"[{filter: '*', value: [0, 4]}, {value: 3}]", 0.5, 2.0},
+	} {
+		p, err := Parse([]byte("merge_method: slerp\nbase_model: a\nmodels: [{model: a}, {model: b}]\nparameters:\n  t: " + c.setting))
+		if err != nil {
+			t.Errorf("%s: %v", c.setting, err)
+			continue
+		}
+		if got, _ := p.settings["t"].At("model.norm.weight", c.at); got != c.want {
+			t.Errorf("%s: got %v, want %v", c.setting, got, c.want)
+		}
+	}
+}
+
+// llama are the shapes of n models of so many layers.
+func llama(n, layers int) (list []Shape) {
+	names := []string{"lm_head.weight", "model.embed_tokens.weight", "model.norm.weight"}
+	for i := range layers {
+		names = append(names, fmt.Sprintf("model.layers.%d.mlp.up_proj.weight", i), fmt.Sprintf("model.layers.%d.self_attn.q_proj.weight", i))
+	}
+	slices.Sort(names)
+	for range n {
+		list = append(list, Shape{names, layers})
+	}
+	return list
+}
+
+// TestPrecedence: a source's parameters count before a slice's, and these before those of
+// the whole recipe; a place that has no value for a tensor is passed over.
+func TestPrecedence(t *testing.T) {
+	r, err := Parse([]byte(`
+merge_method: task_arithmetic
+base_model: base
+slices:
+  - sources:
+      - {model: base, layer_range: [0, 2]}
+      - model: a
+        layer_range: [0, 2]
+        parameters: {weight: [{filter: mlp, value: 0.1}]}
+      - {model: b, layer_range: [0, 2]}
+    parameters: {weight: [{filter: q_proj, value: [0.2, 0.4]}], lambda: 2}
+  - sources:
+      - {model: base, layer_range: [2, 3]}
+      - {model: a, layer_range: [2, 3]}
+      - {model: b, layer_range: [2, 3]}
+parameters: {weight: [0.5, 0.6], lambda: 3, normalize: 1}
+dtype: bfloat16
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := r.Plan(llama(3, 4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range list {
+		line := fmt.Sprint(m.Name, " ", m.Numbers["lambda"], m.Numbers["normalize"])
+		for _, p := range m.Parts {
+			line += fmt.Sprint(" ", r.Models[p.Model], " ", p.Numbers["weight"])
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		"model.embed_tokens.weight 2 true base 0.5 a 0.5 b 0.5",
+		"model.layers.0.mlp.up_proj.weight 2 true base 0.5 a 0.1 b 0.5",
+		"model.layers.0.self_attn.q_proj.weight 2 true base 0.2 a 0.2 b 0.2",
+		"model.layers.1.mlp.up_proj.weight 2 true base 0.6 a 0.1 b 0.6",
+		"model.layers.1.self_attn.q_proj.weight 2 true base 0.4 a 0.4 b 0.4",
+		"model.layers.2.mlp.up_proj.weight 3 true base 0.6 a 0.6 b 0.6",
+		"model.layers.2.self_attn.q_proj.weight 3 true base 0.6 a 0.6 b 0.6",
+		"lm_head.weight 3 true base 0.5 a 0.5 b 0.5",
+		"model.norm.weight 3 true base 0.5 a 0.5 b 0.5",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestFrankenmerge: layers of one model, some twice.
+func TestFrankenmerge(t *testing.T) {
+	r, err := Parse([]byte(`
+merge_method: passthrough
+slices:
+  - sources: [{model: a, layer_range: [0, 3]}]
+  - sources: [{model: b, layer_range: [1, 4], parameters: {scale: [{filter: o_proj, value: 0}, {filter: up_proj, value: 0.5}]}}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shapes := llama(2, 4)
+	if n := r.Layers(shapes); n != 6 {
+		t.Errorf("%d layers", n)
+	}
+	list, err := r.Plan(shapes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range list {
+		if m.Name == "model.layers.3.mlp.up_proj.weight" {
+			if p := m.Parts[0]; p.Tensor != "model.layers.1.mlp.up_proj.weight" || r.Models[p.Model] != "b" || p.Numbers["scale"] != 0.5 {
+				t.Errorf("%+v", p)
+			}
+		}
+		if m.Name == "lm_head.weight" && r.Models[m.Parts[0].Model] != "b" {
+			t.Error("the head is not the last slice's")
+		}
+	}
+	if len(list) != 15 {
+		t.Errorf("%d tensors", len(list))
+	}
+}
+
+// TestBaseLast: a base that is not among the models comes last.
+func TestBaseLast(t *testing.T) {
+	r, err := Parse([]byte("merge_method: ties\nbase_model: base\nmodels: [{model: a, parameters: {weight: 1}}, {model: b, parameters: {weight: 1, density: 0.5}}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := r.Slices[0].Sources; len(s) != 3 || r.Models[s[2].Model] != "base" || r.Base != s[2].Model {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestRefused: what is outside of the subset is refused by its key, in one line.
+func TestRefused(t *testing.T) {
+	const models = "models: [{model: a, parameters: {weight: 1}}, {model: b, parameters: {weight: 1}}]\n"
+	deep := strings.Repeat("[", 5000)
+	for _, c := range []struct{ text, want string }{
+		{"", "empty"},
+		{"a", "mapping"},
+		{"merge_method: [a]", "merge_method: want a word"},
+		{"models: []", "merge_method is not there"},
+		{"merge_method: dare_ties\n" + models, "random"},
+		{"merge_method: model_stock\n" + models, "statistics"},
+		{"merge_method: linea\n" + models, "linear"},
+		{"merge_method: linear", "models"},
+		{"merge_method: linear\nmodels: []", "models: want a list"},
+		{"merge_method: linear\nmodels: {}", "models: want a list"},
+		{"merge_method: linear\nmodels: [a]", "models[0]: want a mapping"},
+		{"merge_method: linear\nmodels: [{model: a}]\nslices: []", "one of them"},
+		{"merge_method: linear\n" + models + "dtype: int8", `dtype: "int8"`},
+		{"merge_method: linear\n" + models + "out_dtype: 3", "out_dtype"},
+		{"merge_method: linear\n" + models + "modules: {}", "modules:"},
+		{"merge_method: linear\n" + models + "tokenizer: {}", "tokenizer:"},
+		{"merge_method: linear\n" + models + "chat_template: auto", "--set tokenizer.chat_template"},
+		{"merge_method: linear\n" + models + "tokenizer_source: union", "tokenizer_source"},
+		{"merge_method: linear\n" + models + "tokenizer_source: c", "none of the models"},
+		{"merge_method: linear\n" + models + "lora_merge_dtype: a", "lora_merge_dtype"},
+		{"merge_method: linear\n" + models + "base_modl: a", "did you mean base_model"},
+		{"merge_method: linear\n" + models + "parameters: {wieght: 1}", "did you mean weight"},
+		{"merge_method: linear\n" + models + "parameters: {density: 1}", "parameters.density: linear has no such parameter"},
+		{"merge_method: linear\n" + models + "parameters: {weight: .nan}", "not a number"},
+		{"merge_method: linear\n" + models + "parameters: {weight: 1e400}", "not a number"},
+		{"merge_method: linear\n" + models + "parameters: {weight: [1, .inf]}", "not a number"},
+		{"merge_method: linear\n" + models + "parameters: {weight: [1, {value: 2}]}", "either values or filters"},
+		{"merge_method: linear\n" + models + "parameters: {weight: {filter: a, vaule: 1}}", "did you mean value"},
+		{"merge_method: linear\n" + models + "merge_method: linear", "is there twice"},
+		{"merge_method: linear\nbase_model: c\n" + models, "no base"},
+		{"merge_method: linear\nmodels: [{model: a}, {model: a}]", "twice"},
+		{"merge_method: slerp\nmodels: [{model: a}, {model: b}]", "base_model is not there"},
+		{"merge_method: slerp\nbase_model: a\nmodels: [{model: a}, {model: b}, {model: c}]", "slerp wants 1 besides"},
+		{"merge_method: passthrough\nmodels: [{model: a}, {model: b}]", "passthrough wants 1"},
+		{"merge_method: linear\nx: &a 1\ny: *a", "aliases"},
+		{"merge_method: linear\nx: " + deep, ""},
+		{"merge_method: linear\nx: [[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]", "nested"},
+		{"merge_method: linear\nx: [" + strings.Repeat("1,", 2000) + "1]", "2001 items"},
+		{"merge_method: linear\n" + strings.Repeat("#", 1<<20), "bytes"},
+		{"merge_method: linear\n---\na: b", "several documents"},
+		{"merge_method: linear\nslices: [{sources: [{model: a}]}]", "layer_range"},
+		{"merge_method: linear\nslices: [{sources: [{model: a, layer_range: [1, 1]}]}]", "has no layers"},
+		{"merge_method: linear\nslices: [{sources: [{model: a, layer_range: [-1, 1]}]}]", "not the number of a layer"},
+		{"merge_method: linear\nslices: [{sources: [{model: a, layer_range: [0, 9999999999]}]}]", "not the number of a layer"},
+		{"merge_method: linear\nslices: [{sources: [{model: a, layer_range: [0, 2]}, {model: b, layer_range: [0, 3]}]}]", "as many of each"},
+		{"merge_method: ties\nbase_model: c\nslices: [{sources: [{model: a, layer_range: [0, 2]}]}]", "not among the sources"},
+	} {
+		_, err := Parse([]byte(c.text))
+		if err == nil {
+			t.Errorf("%.80q is read", c.text)
+			continue
+		}
+		if msg := err.Error(); !strings.Contains(msg, c.want) || strings.Contains(msg, "\n") || len(msg) > 500 {
+			t.Errorf("%.80q: %q, want %q", c.text, msg, c.want)
+		}
+	}
+	for _, c := range []struct{ text, want string }{
+		{"merge_method: linear\nmodels: [{model: a}]", "weight has no value"},
+		{"merge_method: linear\nmodels: [{model: a, parameters: {weight: 1}}]\nparameters: {normalize: 2}", ""},
+		{"merge_method: linear\nparameters: {weight: 1}\nslices: [{sources: [{model: a, layer_range: [0, 5]}]}]", "has 4 layers"},
+		{"merge_method: linear\nparameters: {weight: 1}\nmodels: [{model: a}, {model: b}]", "b has 5 layers"},
+	} {
+		r, err := Parse([]byte(c.text))
+		if err != nil {
+			t.Errorf("%q: %v", c.text, err)
+			continue
+		}
+		shapes := append(llama(1, 4), llama(1, 5)...)[:len(r.Models)]
+		_, err = r.Plan(shapes)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%q: %v, want %q", c.text, err, c.want)
+		}
+	}
+}
+
+// FuzzParse: whatever the text is, it is a recipe or one line of error.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("merge_method: slerp\nbase_model: a\nmodels: [{model: a}, {model: b}]\nparameters: {t: [0, {filter: a, value: 1}]}"))
+	f.Add([]byte("merge_method: passthrough\nslices:\n - sources:\n   - {model: a, layer_range: [0, 3]}\n"))
+	f.Add([]byte("merge_method: ties\nbase_model: a\nmodels: [{model: b, parameters: {weight: {filter: x, value: [1, 2]}}}]\ndtype: float16"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := Parse(text)
+		if err != nil {
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("%q", err)
+			}
+			return
+		}
+		if len(r.Models) > 20 {
+			return
+		}
+		list, err := r.Plan(llama(len(r.Models), 4))
+		if err == nil && len(list) == 0 {
+			t.Error("a merge of nothing")
+		}
+	})
+}

@@ -1,0 +1,288 @@
+package recipe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/near"
+	"go.yaml.in/yaml/v3"
+)
+
+// Limits of a recipe. mergekit's own examples have some kilobytes.
+const (
+	maxText  = 1 << 20
+	maxDepth = 16   // of lists in mappings
+	maxItems = 1024 // of a list: slices, models, filters, values of a gradient
+	maxLayer = 1 << 20
+)
+
+// object is a mapping and where it is in the text.
+type object struct {
+	at     string // "", "models[0]"
+	keys   []string
+	values []*yaml.Node
+}
+
+// document parses a text of one YAML document, which is a mapping.
+func document(text []byte) (object, error) {
+	if len(text) > maxText {
+		return object{}, fmt.Errorf("it has more than %d bytes, which no recipe has", maxText)
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var root, more yaml.Node
+	if err := decoder.Decode(&root); err != nil {
+		if err == io.EOF {
+			return object{}, errors.New("it is empty")
+		}
+		return object{}, errors.New(tensorfs.OneLine(strings.TrimPrefix(err.Error(), "yaml: ")))
+	}
+	if decoder.Decode(&more) != io.EOF {
+		return object{}, errors.New("it has several documents; want one recipe")
+	}
+	if root.Kind != yaml.DocumentNode || len(root.Content) != 1 {
+		return object{}, errors.New("it is not a mapping of keys")
+	}
+	if err := bounded(root.Content[0], 0); err != nil {
+		return object{}, err
+	}
+	return objectOf(root.Content[0], "")
+}
+
+// bounded refuses aliases and what is nested deeply.
+func bounded(n *yaml.Node, depth int) error {
+	switch {
+	case n.Kind == yaml.AliasNode || n.Anchor != "":
+		return fmt.Errorf("line %d: recipes have no aliases here; write the value twice", n.Line)
+	case depth > maxDepth:
+		return fmt.Errorf("line %d: it is nested more than %d deep", n.Line, maxDepth)
+	case n.Kind == yaml.SequenceNode && len(n.Content) > maxItems:
+		return fmt.Errorf("line %d: the list has %d items, and at most %d are read", n.Line, len(n.Content), maxItems)
+	}
+	for _, c := range n.Content {
+		if err := bounded(c, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func objectOf(n *yaml.Node, at string) (object, error) {
+	o := object{at: at}
+	if n.Kind != yaml.MappingNode {
+		return o, fmt.Errorf("%s: want a mapping of keys", place(at, n))
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
+			return o, fmt.Errorf("%s: want keys that are words", place(at, key))
+		}
+		if o.has(key.Value) {
+			return o, fmt.Errorf("%s: %s is there twice", place(at, key), tensorfs.Quote(key.Value))
+		}
+		o.keys, o.values = append(o.keys, key.Value), append(o.values, n.Content[i+1])
+	}
+	return o, nil
+}
+
+// place is where a node is, for messages.
+func place(at string, n *yaml.Node) string {
+	if at == "" {
+		return fmt.Sprintf("line %d", n.Line)
+	}
+	return at
+}
+
+// path is where the value of a key is.
+func (o object) path(key string) string {
+	if o.at == "" {
+		return tensorfs.Printable(key)
+	}
+	return o.at + "." + tensorfs.Printable(key)
+}
+
+func (o object) has(key string) bool { return slices.Contains(o.keys, key) }
+
+// get returns the value of a key; nil where there is none, or where it is null.
+func (o object) get(key string) *yaml.Node {
+	i := slices.Index(o.keys, key)
+	if i < 0 || o.values[i].Tag == "!!null" {
+		return nil
+	}
+	return o.values[i]
+}
+
+// only refuses all other keys.
+func (o object) only(known []string) error {
+	for _, key := range o.keys {
+		if !slices.Contains(known, key) {
+			return fmt.Errorf("%s is not a key that is read here%s", o.path(key), instead(key, known))
+		}
+	}
+	return nil
+}
+
+func (o object) text(key string) (string, error) {
+	s, err := o.optionalText(key)
+	if err == nil && s == "" {
+		err = fmt.Errorf("%s is not there", o.path(key))
+	}
+	return s, err
+}
+
+func (o object) optionalText(key string) (string, error) {
+	n := o.get(key)
+	if n == nil {
+		return "", nil
+	}
+	if n.Kind != yaml.ScalarNode || n.Value == "" || len(n.Value) > 4096 || strings.ContainsFunc(n.Value, func(c rune) bool { return c < ' ' }) {
+		return "", fmt.Errorf("%s: want a word", o.path(key))
+	}
+	return n.Value, nil
+}
+
+// objects returns a list of mappings that is not empty.
+func (o object) objects(key string) (list []object, err error) {
+	n := o.get(key)
+	if n == nil || n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		return nil, fmt.Errorf("%s: want a list that is not empty", o.path(key))
+	}
+	for i, c := range n.Content {
+		x, err := objectOf(c, fmt.Sprintf("%s[%d]", o.path(key), i))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, x)
+	}
+	return list, nil
+}
+
+// span returns two layers, the second beyond the first.
+func (o object) span(key string) (from, to int, err error) {
+	n := o.get(key)
+	if n == nil || n.Kind != yaml.SequenceNode || len(n.Content) != 2 {
+		return 0, 0, fmt.Errorf("%s: want the first layer and the one after the last, such as [0, 16]", o.path(key))
+	}
+	var ends [2]int
+	for i, c := range n.Content {
+		if ends[i], err = strconv.Atoi(c.Value); err != nil || c.Kind != yaml.ScalarNode || ends[i] < 0 || ends[i] > maxLayer {
+			return 0, 0, fmt.Errorf("%s: %s is not the number of a layer", o.path(key), tensorfs.Quote(c.Value))
+		}
+	}
+	if ends[0] >= ends[1] {
+		return 0, 0, fmt.Errorf("%s: [%d, %d] has no layers; the end is exclusive", o.path(key), ends[0], ends[1])
+	}
+	return ends[0], ends[1], nil
+}
+
+// settingsOf returns the parameters that stand in an object.
+func (m *Method) settingsOf(o object) (map[string]Setting, error) {
+	n := o.get("parameters")
+	if n == nil {
+		return nil, nil
+	}
+	list, err := objectOf(n, o.path("parameters"))
+	if err != nil {
+		return nil, err
+	}
+	settings := map[string]Setting{}
+	for i, key := range list.keys {
+		if !m.param(key) {
+			return nil, fmt.Errorf("%s: %s has no such parameter%s", list.path(key), m.Name, instead(key, m.params()))
+		}
+		if settings[key], err = settingOf(list.values[i], list.path(key)); err != nil {
+			return nil, err
+		}
+	}
+	return settings, nil
+}
+
+func settingOf(n *yaml.Node, at string) (s Setting, err error) {
+	switch n.Kind {
+	case yaml.ScalarNode:
+		if n.Tag == "!!null" {
+			return s, nil
+		}
+		s.value, err = scalar(n, at)
+		return s, err
+	case yaml.MappingNode:
+		w, err := whereOf(n, at)
+		return Setting{filter: []where{w}}, err
+	}
+	filters := len(n.Content) > 0 && n.Content[0].Kind == yaml.MappingNode
+	for i, c := range n.Content {
+		at := fmt.Sprintf("%s[%d]", at, i)
+		if (c.Kind == yaml.MappingNode) != filters {
+			return s, fmt.Errorf("%s: a list has either values or filters", at)
+		}
+		if filters {
+			w, err := whereOf(c, at)
+			if err != nil {
+				return s, err
+			}
+			s.filter = append(s.filter, w)
+			continue
+		}
+		v, err := scalar(c, at)
+		if err != nil {
+			return s, err
+		}
+		s.list = append(s.list, v)
+	}
+	return s, nil
+}
+
+func whereOf(n *yaml.Node, at string) (w where, err error) {
+	o, err := objectOf(n, at)
+	if err != nil {
+		return w, err
+	}
+	if err := o.only([]string{"filter", "value"}); err != nil {
+		return w, err
+	}
+	if w.text, err = o.optionalText("filter"); err != nil {
+		return w, err
+	}
+	if v := o.get("value"); v != nil {
+		w.value, err = settingOf(v, o.path("value"))
+	}
+	return w, err
+}
+
+// scalar is a value as recipes mean it: a number may be written as a text.
+func scalar(n *yaml.Node, at string) (any, error) {
+	if n.Kind != yaml.ScalarNode {
+		return nil, fmt.Errorf("%s: want a number", at)
+	}
+	if n.Tag == "!!bool" {
+		var b bool
+		err := n.Decode(&b)
+		return b, err
+	}
+	if x, err := strconv.ParseFloat(n.Value, 64); err == nil && !math.IsNaN(x) && !math.IsInf(x, 0) {
+		return x, nil
+	}
+	if n.Tag == "!!str" && len(n.Value) <= 64 {
+		switch strings.ToLower(n.Value) {
+		case "true":
+			return true, nil
+		case "false":
+			return false, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: %s is not a number", at, tensorfs.Quote(n.Value))
+}
+
+// instead says what may be meant, or what there is.
+func instead(given string, have []string) string {
+	if names := near.Names(given, have, 1); len(names) > 0 {
+		return "; " + near.Question(names)
+	}
+	return "; want " + near.Either(have)
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// elements emits the kernels of arithmetic over F32 numbers, eight at a time, in place.
+func elements() {
+	pairs := func(name, doc string, op func(src Mem, dst VecVirtual)) {
+		TEXT(name, NOSPLIT, "func(dst, src *byte, runs int)")
+		Pragma("noescape")
+		Doc(doc)
+		dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("runs"), GP64())
+		Label("run")
+		v := inRegister(Mem{Base: dst})
+		op(Mem{Base: src}, v)
+		VMOVUPS(v, Mem{Base: dst})
+		next(n, dst, src)
+		VZEROUPPER()
+		RET()
+	}
+	pairs("addAVX2", "addAVX2 adds src to dst.", func(src Mem, dst VecVirtual) { VADDPS(src, dst, dst) })
+	pairs("subtractAVX2", "subtractAVX2 subtracts src from dst.", func(src Mem, dst VecVirtual) { VSUBPS(src, dst, dst) })
+
+	single := func(name, doc string, op func(by, dst VecVirtual)) {
+		TEXT(name, NOSPLIT, "func(dst *byte, by float32, runs int)")
+		Pragma("noescape")
+		Doc(doc)
+		dst, n, by := Load(Param("dst"), GP64()), Load(Param("runs"), GP64()), broadcastParam("by")
+		Label("run")
+		v := inRegister(Mem{Base: dst})
+		op(by, v)
+		VMOVUPS(v, Mem{Base: dst})
+		next(n, dst)
+		VZEROUPPER()
+		RET()
+	}
+	single("multiplyAVX2", "multiplyAVX2 multiplies dst by a number.", func(by, dst VecVirtual) { VMULPS(by, dst, dst) })
+	single("divideAVX2", "divideAVX2 divides dst by a number.", func(by, dst VecVirtual) { VDIVPS(by, dst, dst) })
+
+	TEXT("fuseAVX2", NOSPLIT, "func(dst, src *byte, by float32, runs int)")
+	Pragma("noescape")
+	Doc("fuseAVX2 adds src times a number to dst, rounded once.")
+	dst, src, n, by := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("runs"), GP64()), broadcastParam("by")
+	Label("run")
+	v := inRegister(Mem{Base: dst})
+	VFMADD231PS(Mem{Base: src}, by, v)
+	VMOVUPS(v, Mem{Base: dst})
+	next(n, dst, src)
+	VZEROUPPER()
+	RET()
+
+	round := func(name, doc string, op func(v VecVirtual) VecVirtual) {
+		TEXT(name, NOSPLIT, "func(dst *byte, runs int)")
+		Pragma("noescape")
+		Doc(doc)
+		dst, n := Load(Param("dst"), GP64()), Load(Param("runs"), GP64())
+		quiet := inRegister(longs(0x7FC0_0000))
+		Label("run")
+		v, is := inRegister(Mem{Base: dst}), YMM()
+		VCMPPS(Imm(3), v, v, is) // unordered: NaN
+		to := op(v)
+		VBLENDVPS(is, quiet, to, to)
+		VMOVUPS(to, Mem{Base: dst})
+		next(n, dst)
+		VZEROUPPER()
+		RET()
+	}
+	round("roundF32AVX2", "roundF32AVX2 gives all NaN the same bits.", func(v VecVirtual) VecVirtual { return v })
+	round("roundF16AVX2", "roundF16AVX2 rounds to what a half holds.", func(v VecVirtual) VecVirtual {
+		half, to := XMM(), YMM()
+		VCVTPS2PH(Imm(0), v, half)
+		VCVTPH2PS(half, to)
+		return to
+	})
+	round("roundBF16AVX2", "roundBF16AVX2 rounds to what a BF16 holds.", func(v VecVirtual) VecVirtual {
+		to := YMM()
+		VPSRLD(Imm(16), v, to)
+		VPAND(longs(1), to, to)
+		VPADDD(v, to, to)
+		VPADDD(longs(0x7FFF), to, to)
+		VPAND(longs(0xFFFF_0000), to, to)
+		return to
+	})
+}
+
+// broadcastParam loads a number into all lanes.
+func broadcastParam(name string) VecVirtual {
+	x, all := XMM(), YMM()
+	Load(Param(name), x)
+	VBROADCASTSS(x, all)
+	return all
+}

@@ -1,0 +1,120 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/x448/float16"
+)
+
+// Arithmetic over runs of F32 numbers, in place, each step rounded to nearest even as the
+// processor does. Every implementation gives the same bits, but for NaN, which [Rounding]
+// makes one.
+
+// Add adds src to dst.
+func Add(dst, src []byte) {
+	pair(dst, src)
+	n := nativeAdd(dst, src)
+	for dst, src = dst[n:], src[n:]; len(dst) > 0; dst, src = dst[4:], src[4:] {
+		putSingle(dst, getSingle(dst)+getSingle(src))
+	}
+}
+
+// Subtract subtracts src from dst.
+func Subtract(dst, src []byte) {
+	pair(dst, src)
+	n := nativeSubtract(dst, src)
+	for dst, src = dst[n:], src[n:]; len(dst) > 0; dst, src = dst[4:], src[4:] {
+		putSingle(dst, getSingle(dst)-getSingle(src))
+	}
+}
+
+// Multiply multiplies dst by a number.
+func Multiply(dst []byte, by float32) {
+	whole(dst)
+	for dst = dst[nativeMultiply(dst, by):]; len(dst) > 0; dst = dst[4:] {
+		putSingle(dst, getSingle(dst)*by)
+	}
+}
+
+// Divide divides dst by a number.
+func Divide(dst []byte, by float32) {
+	whole(dst)
+	for dst = dst[nativeDivide(dst, by):]; len(dst) > 0; dst = dst[4:] {
+		putSingle(dst, getSingle(dst)/by)
+	}
+}
+
+// Fuse adds src times a number to dst, rounded once.
+func Fuse(dst, src []byte, by float32) {
+	pair(dst, src)
+	n := nativeFuse(dst, src, by)
+	for dst, src = dst[n:], src[n:]; len(dst) > 0; dst, src = dst[4:], src[4:] {
+		putSingle(dst, fma(by, getSingle(src), getSingle(dst)))
+	}
+}
+
+// Rounding rounds F32 numbers to those that a type holds, to nearest even. Every NaN becomes
+// 0x7FC00000.
+type Rounding func(dst []byte)
+
+// Roundings are by the name of the type.
+var Roundings = map[string]Rounding{
+	"F32":  func(dst []byte) { roundEach(dst, nativeRoundF32, func(x float32) float32 { return x }) },
+	"F16":  func(dst []byte) { roundEach(dst, nativeRoundF16, roundF16) },
+	"BF16": func(dst []byte) { roundEach(dst, nativeRoundBF16, roundBF16) },
+}
+
+func roundEach(dst []byte, native func([]byte) int, one func(float32) float32) {
+	whole(dst)
+	for dst = dst[native(dst):]; len(dst) > 0; dst = dst[4:] {
+		x := getSingle(dst)
+		if x != x {
+			binary.LittleEndian.PutUint32(dst, 0x7FC0_0000)
+			continue
+		}
+		putSingle(dst, one(x))
+	}
+}
+
+func roundF16(x float32) float32 { return float16.Fromfloat32(x).Float32() }
+
+func roundBF16(x float32) float32 {
+	bits := math.Float32bits(x)
+	return math.Float32frombits((bits + 0x7FFF + bits>>16&1) &^ 0xFFFF)
+}
+
+// fma is x*y + z, rounded once. The product of two F32 is exact in F64; the sum is rounded
+// there, and once more to F32, which differs from one rounding only where the first one
+// ended half-way between two F32, or below their normal range. Then it is made odd.
+func fma(x, y, z float32) float32 {
+	p := float64(x) * float64(y)
+	s := p + float64(z)
+	bits := math.Float64bits(s)
+	if bits&(1<<29-1) != 1<<28 && bits>>52&0x7FF > 1023-126 {
+		return float32(s)
+	}
+	t := s - p
+	left := (p - (s - t)) + (float64(z) - t)
+	if left != 0 && bits&1 == 0 && !math.IsInf(s, 0) {
+		if (left > 0) == (s > 0) {
+			bits++
+		} else {
+			bits--
+		}
+		s = math.Float64frombits(bits)
+	}
+	return float32(s)
+}
+
+func getSingle(p []byte) float32    { return math.Float32frombits(binary.LittleEndian.Uint32(p)) }
+func putSingle(p []byte, x float32) { binary.LittleEndian.PutUint32(p, math.Float32bits(x)) }
+
+// pair panics unless both hold as many whole numbers.
+func pair(dst, src []byte) {
+	whole(dst)
+	if len(dst) != len(src) {
+		panic(fmt.Sprintf("kernel: %d bytes and %d", len(dst), len(src)))
+	}
+}

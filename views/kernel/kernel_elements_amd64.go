@@ -1,0 +1,77 @@
+//go:build !purego
+
+package kernel
+
+// The native forms take whole runs of eight numbers, and return how many bytes these have.
+
+// runs is how many of them there are.
+func runs(dst []byte) int {
+	if accelerated == nil {
+		return 0
+	}
+	return len(dst) / 32
+}
+
+func nativeAdd(dst, src []byte) int {
+	n := runs(dst)
+	if n > 0 {
+		addAVX2(&dst[0], &src[0], n)
+	}
+	return 32 * n
+}
+
+func nativeSubtract(dst, src []byte) int {
+	n := runs(dst)
+	if n > 0 {
+		subtractAVX2(&dst[0], &src[0], n)
+	}
+	return 32 * n
+}
+
+func nativeMultiply(dst []byte, by float32) int {
+	n := runs(dst)
+	if n > 0 {
+		multiplyAVX2(&dst[0], by, n)
+	}
+	return 32 * n
+}
+
+func nativeDivide(dst []byte, by float32) int {
+	n := runs(dst)
+	if n > 0 {
+		divideAVX2(&dst[0], by, n)
+	}
+	return 32 * n
+}
+
+func nativeFuse(dst, src []byte, by float32) int {
+	n := runs(dst)
+	if n > 0 {
+		fuseAVX2(&dst[0], &src[0], by, n)
+	}
+	return 32 * n
+}
+
+func nativeRoundF32(dst []byte) int {
+	n := runs(dst)
+	if n > 0 {
+		roundF32AVX2(&dst[0], n)
+	}
+	return 32 * n
+}
+
+func nativeRoundF16(dst []byte) int {
+	n := runs(dst)
+	if n > 0 {
+		roundF16AVX2(&dst[0], n)
+	}
+	return 32 * n
+}
+
+func nativeRoundBF16(dst []byte) int {
+	n := runs(dst)
+	if n > 0 {
+		roundBF16AVX2(&dst[0], n)
+	}
+	return 32 * n
+}

@@ -1,0 +1,19 @@
+//go:build !amd64 || purego
+
+package kernel
+
+func nativeAdd(_, _ []byte) int { return 0 }
+
+func nativeSubtract(_, _ []byte) int { return 0 }
+
+func nativeMultiply([]byte, float32) int { return 0 }
+
+func nativeDivide([]byte, float32) int { return 0 }
+
+func nativeFuse(_, _ []byte, _ float32) int { return 0 }
+
+func nativeRoundF32([]byte) int { return 0 }
+
+func nativeRoundF16([]byte) int { return 0 }
+
+func nativeRoundBF16([]byte) int { return 0 }

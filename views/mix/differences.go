@@ -1,0 +1,248 @@
+package mix
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/views/kernel"
+)
+
+// tasks is what task_arithmetic and ties share: weighted differences from a base.
+type tasks struct {
+	base    int
+	others  []int     // inputs without the base, in order
+	weights []float32 // of the others, in D
+	lambda  float32
+	round   kernel.Rounding
+}
+
+func tasksOf(m *Merge, round kernel.Rounding) (*tasks, error) {
+	x := &tasks{base: -1, lambda: float32(m.Lambda), round: round}
+	for i, in := range m.Inputs {
+		if in.Base {
+			x.base = i
+			continue
+		}
+		x.others, x.weights = append(x.others, i), append(x.weights, x.rounded(float32(in.Weight)))
+	}
+	if x.base < 0 || len(x.others) == 0 {
+		return nil, fmt.Errorf("%s wants a base and other tensors", m.Method)
+	}
+	return x, nil
+}
+
+// rounded is one number in D.
+func (x *tasks) rounded(v float32) float32 {
+	var b [4]byte
+	put(b[:], v)
+	x.round(b[:])
+	return get(b[:])
+}
+
+// differ makes R(x - base) of an input.
+func (x *tasks) differ(in, base []byte) {
+	kernel.Subtract(in, base)
+	x.round(in)
+}
+
+// weigh makes R(x * w) of numbers.
+func (x *tasks) weigh(in []byte, w float32) {
+	kernel.Multiply(in, w)
+	x.round(in)
+}
+
+// finish makes the merged numbers of the sum of the differences and the base's.
+func (x *tasks) finish(dst, base []byte) {
+	if x.lambda != 1 {
+		x.weigh(dst, x.lambda)
+	}
+	kernel.Add(dst, base)
+}
+
+func task(m *Merge, _ []tensorfs.Data, round kernel.Rounding) (func() (combine, error), error) {
+	x, err := tasksOf(m, round)
+	if err != nil {
+		return nil, err
+	}
+	total := float32(0)
+	for _, w := range x.weights {
+		total += w
+	}
+	if total = x.rounded(total); math.Abs(float64(total)) < 1e-8 {
+		total = 1
+	}
+	return once(func(dst []byte, in [][]byte, _ int64) {
+		clear(dst)
+		for k, other := range x.others {
+			x.differ(in[other], in[x.base])
+			x.weigh(in[other], x.weights[k])
+			kernel.Add(dst, in[other])
+		}
+		round(dst)
+		if m.Normalize {
+			kernel.Divide(dst, total)
+			round(dst)
+		}
+		x.finish(dst, in[x.base])
+	}), nil
+}
+
+func ties(m *Merge, parts []tensorfs.Data, round kernel.Rounding) (func() (combine, error), error) {
+	x, err := tasksOf(m, round)
+	if err != nil {
+		return nil, err
+	}
+	return func() (combine, error) {
+		cuts := make([]cut, len(x.others))
+		for k, other := range x.others {
+			d := difference{x, []tensorfs.Data{parts[x.base], parts[other]}}
+			if cuts[k], err = d.cut(m.Inputs[other].Density, m.Rescale); err != nil {
+				return nil, err
+			}
+		}
+		return func(dst []byte, in [][]byte, first int64) {
+			clear(dst)
+			for k, other := range x.others {
+				x.differ(in[other], in[x.base])
+				cuts[k].apply(in[other], first)
+				if cuts[k].factor != 1 {
+					x.weigh(in[other], cuts[k].factor)
+				}
+				x.weigh(in[other], x.weights[k])
+				kernel.Add(dst, in[other])
+			}
+			round(dst)
+			x.elect(dst, in, m.Normalize)
+			x.finish(dst, in[x.base])
+		}, nil
+	}, nil
+}
+
+// elect makes of sums of weighted differences the sums of those alone that have the sign of
+// the sum, or, where normalize is true, their mean by weight.
+func (x *tasks) elect(dst []byte, in [][]byte, normalize bool) {
+	weights := make([]byte, len(dst))
+	for i := 0; i < len(dst); i += 4 {
+		positive := get(dst[i:]) >= 0
+		sum, weight := float32(0), float32(0)
+		for k, other := range x.others {
+			if v := get(in[other][i:]); v > 0 && positive || v < 0 && !positive {
+				sum += v
+				weight += x.weights[k]
+			}
+		}
+		put(dst[i:], sum)
+		put(weights[i:], weight)
+	}
+	x.round(dst)
+	if !normalize {
+		return
+	}
+	x.round(weights)
+	for i := 0; i < len(dst); i += 4 {
+		if w := get(weights[i:]); w != 0 {
+			put(dst[i:], get(dst[i:])/w)
+		}
+	}
+	x.round(dst)
+}
+
+// cut says which differences ties keeps: those of a larger magnitude, and of those that
+// are equal to it the ones up to an element.
+type cut struct {
+	magnitude uint32 // bits of an F32
+	last      int64
+	factor    float32 // by which those kept are rescaled
+}
+
+// apply makes the differences that are not kept 0. first is the number of the first one.
+func (c *cut) apply(d []byte, first int64) {
+	if c.magnitude == 0 && first+int64(len(d)/4) <= c.last {
+		return
+	}
+	for i := 0; i < len(d); i += 4 {
+		if bits := magnitude(get(d[i:])); bits < c.magnitude || bits == c.magnitude && first+int64(i/4) > c.last {
+			put(d[i:], 0)
+		}
+	}
+}
+
+// magnitude is a number without its sign, whose bits are in the order of the numbers.
+func magnitude(x float32) uint32 { return math.Float32bits(x) &^ (1 << 31) }
+
+// difference is R(x - base), of two tensors.
+type difference struct {
+	*tasks
+	data []tensorfs.Data // base, x
+}
+
+// each calls f with all magnitudes.
+func (d difference) each(f func(bits uint32, at int64)) error {
+	return walk(d.data, func(in [][]byte, first int64) {
+		d.differ(in[1], in[0])
+		for i := 0; i < len(in[1]); i += 4 {
+			f(magnitude(get(in[1][i:])), first+int64(i/4))
+		}
+	})
+}
+
+// cut finds the cut that keeps a part of the differences. Magnitudes are counted by their
+// upper half, then those with the upper half of the cut by their lower one: nothing is sorted.
+func (d difference) cut(density float64, rescale bool) (c cut, err error) {
+	n := d.data[0].Size() / 4
+	c = cut{last: n, factor: 1}
+	if density >= 1 {
+		return c, nil
+	}
+	if density <= 0 {
+		return cut{magnitude: math.MaxUint32, last: -1, factor: 1}, nil
+	}
+	keep := max(1, int64(float64(density*float64(n))))
+	var counts [1 << 16]int64
+	if err := d.each(func(bits uint32, _ int64) { counts[bits>>16]++ }); err != nil {
+		return c, err
+	}
+	above, upper := largest(counts[:], keep)
+	clear(counts[:])
+	err = d.each(func(bits uint32, _ int64) {
+		if bits>>16 == upper {
+			counts[bits&0xFFFF]++
+		}
+	})
+	if err != nil {
+		return c, err
+	}
+	more, lower := largest(counts[:], keep-above)
+	c.magnitude = upper<<16 | lower
+	equal := keep - above - more // so many of the cut's own magnitude are kept
+	var all, kept float64
+	err = d.each(func(bits uint32, at int64) {
+		v := float64(math.Float32frombits(bits))
+		all += v
+		switch {
+		case bits > c.magnitude:
+			kept += v
+		case bits == c.magnitude && equal > 0:
+			kept += v
+			c.last = at
+			equal--
+		}
+	})
+	if err == nil && rescale && kept > 0 {
+		c.factor = d.rounded(d.rounded(float32(all)) / d.rounded(float32(kept)))
+	}
+	return c, err
+}
+
+// largest finds the class in which the keep-th largest is, and how many are above it.
+func largest(counts []int64, keep int64) (above int64, class uint32) {
+	for i, n := range slices.Backward(counts) {
+		if above+n >= keep {
+			return above, uint32(i)
+		}
+		above += n
+	}
+	return above, 0
+}
