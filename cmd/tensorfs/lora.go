@@ -12,6 +12,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/adapter"
 	"github.com/tensorfs/tensorfs/views/lora"
 	"github.com/tensorfs/tensorfs/views/tree"
+	"github.com/tensorfs/tensorfs/views/tree/whole/merged"
 )
 
 // absoluteAdapters makes paths of adapters independent of the working directory, which a
@@ -32,7 +33,7 @@ func (f *modelFlags) absoluteAdapters() (err error) {
 
 // openAdapted opens a model and applies the adapters that flags name.
 func (f *modelFlags) openAdapted(o formats.Options, path string) (*tensorfs.Model, error) {
-	m, err := o.Open(path)
+	m, err := merged.OpenPath(o, path)
 	if err != nil || len(f.lora) == 0 {
 		return m, err
 	}

@@ -9,13 +9,13 @@ import (
 type Method struct {
 	Name string
 	// Exact is whether its numbers are mergekit's own on a CPU, bit for bit.
-	Exact bool
-	base  bool    // it needs a base_model
-	least int     // models, besides the base where it needs one
-	most  int     // the same; 0 for any number
-	apart bool    // the base is not one of the models that are added up
-	whole []Param // of the whole recipe, a slice or a model
-	each  []Param // of each model
+	Exact   bool
+	Differs string  // where they may differ, unless Exact
+	base    bool    // it needs a base_model
+	least   int     // models, besides the base where it needs one
+	most    int     // the same; 0 for any number
+	whole   []Param // of the whole recipe, a slice or a model
+	each    []Param // of each model
 }
 
 // Param is a parameter of a method.
@@ -25,18 +25,17 @@ type Param struct {
 	Required bool
 }
 
-// methods is the table of what is read. Parameters named here as accepted change no
-// number.
+// methods is the table of what is read. int8_mask changes no number.
 var methods = map[string]*Method{
 	"linear": {Exact: true, least: 1,
 		whole: []Param{{"normalize", true, false}},
 		each:  []Param{{"weight", nil, true}}},
-	"slerp": {base: true, least: 1, most: 1,
+	"slerp": {Differs: "it adds up norms in another order", base: true, least: 1, most: 1,
 		whole: []Param{{"t", nil, true}}},
-	"task_arithmetic": {Exact: true, base: true, least: 1, apart: true,
+	"task_arithmetic": {Exact: true, base: true, least: 1,
 		whole: []Param{{"normalize", false, false}, {"lambda", 1.0, false}, {"int8_mask", false, false}},
 		each:  []Param{{"weight", nil, true}}},
-	"ties": {base: true, least: 1, apart: true,
+	"ties": {Differs: "of differences that are equal at the cut mergekit keeps any, and here the first ones are kept", base: true, least: 1,
 		whole: []Param{{"normalize", true, false}, {"rescale", false, false}, {"lambda", 1.0, false}, {"int8_mask", false, false}},
 		each:  []Param{{"weight", nil, true}, {"density", 1.0, false}}},
 	"passthrough": {Exact: true, least: 1, most: 1,

@@ -82,24 +82,33 @@ func placed(s Shape, few bool) (t tensors, err error) {
 	return t, nil
 }
 
-// Layers is how many the merge has, of models of those shapes.
-func (r *Recipe) Layers(models []Shape) int {
-	n := 0
-	for _, s := range r.Slices {
-		if x := s.Sources[0]; x.All {
-			n += models[r.reference()].Layers
-		} else {
-			n += x.To - x.From
+// Reference is the index of the model whose config.json the merge has: the base, or the first.
+func (r *Recipe) Reference() int { return max(r.Base, 0) }
+
+// Layer is a layer of a model.
+type Layer struct{ Model, Number int }
+
+// Layers says of each layer of the merge which one it is called after: of the base, or of the
+// first source. layers is how many a whole model has.
+func (r *Recipe) Layers(layers int) (list []Layer) {
+	for i := range r.Slices {
+		s := &r.Slices[i]
+		x := s.Sources[r.like(s)]
+		if x.All {
+			x.To = layers
+		}
+		for n := x.From; n < x.To; n++ {
+			list = append(list, Layer{x.Model, n})
 		}
 	}
-	return n
+	return list
 }
 
-// reference is the index of the model that the merge is like: the base, or the first.
-func (r *Recipe) reference() int { return max(r.Base, 0) }
-
-// Reference is the index of the model whose config.json the merge has: the base, or the first.
-func (r *Recipe) Reference() int { return r.reference() }
+// like is the index in a slice of the source whose model its tensors' names are those of: the
+// base, or the first.
+func (r *Recipe) like(s *Slice) int {
+	return max(slices.IndexFunc(s.Sources, func(x Source) bool { return x.Model == r.Base }), 0)
+}
 
 // maxTensors bounds what a recipe may repeat of a model's layers.
 const maxTensors = 1 << 20
@@ -115,7 +124,7 @@ func (r *Recipe) Plan(models []Shape) (list []Made, err error) {
 	}
 	p := plan{r: r, models: models}
 	ends := func(s *Slice, of func(t *tensors) []string) error {
-		for _, name := range of(&all[p.like(s)]) {
+		for _, name := range of(&all[s.Sources[r.like(s)].Model]) {
 			names := make([]string, len(s.Sources))
 			for i := range names {
 				names[i] = name
@@ -148,17 +157,9 @@ type plan struct {
 	list   []Made
 }
 
-// like is the model of a slice whose names its tensors have.
-func (p *plan) like(s *Slice) int {
-	if slices.ContainsFunc(s.Sources, func(x Source) bool { return x.Model == p.r.Base }) {
-		return p.r.Base
-	}
-	return s.Sources[0].Model
-}
-
 // layers adds those of a slice, whose first is the layer number at of the merge.
 func (p *plan) layers(s *Slice, all []tensors, at int) (int, error) {
-	like := p.like(s)
+	like := s.Sources[p.r.like(s)].Model
 	from, to := func(x Source) int { return x.From }, s.Sources[0].To-s.Sources[0].From
 	if s.Sources[0].All {
 		from, to = func(Source) int { return 0 }, p.models[like].Layers

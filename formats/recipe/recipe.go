@@ -19,8 +19,10 @@ type Recipe struct {
 	// that of the computation.
 	DType, Out tensorfs.DType
 	// Tokenizer is the index in Models of the one whose tokenizer the merge has; -1 for that
-	// of the base, or of the first model.
+	// of the base, or of the first model. Tokens is whether the recipe says it, by
+	// which embeddings are put into its order.
 	Tokenizer int
+	Tokens    bool
 
 	settings map[string]Setting
 }
@@ -234,7 +236,11 @@ func (r *Recipe) readRest(root object) error {
 		return err
 	case name == "union":
 		return fmt.Errorf("tokenizer_source: vocabularies are not joined; want base, or one of the models")
-	case name == "" || name == "base":
+	case name == "":
+		return nil
+	}
+	r.Tokens = true
+	if name == "base" {
 		return nil
 	}
 	if r.Tokenizer = slices.Index(r.Models, name); r.Tokenizer < 0 {

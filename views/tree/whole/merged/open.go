@@ -1,0 +1,251 @@
+package merged
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/recipe"
+	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/views/mix"
+	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
+)
+
+// Open opens the merge that a recipe describes. at is the recipe's path, for messages, and
+// open opens a model by the name that the recipe gives it. The merge owns the models.
+//
+// An error says which key of the recipe, or which model, is in the way.
+func Open(at string, text []byte, open func(name string) (*tensorfs.Model, error)) (m *tensorfs.Model, err error) {
+	x := merge{at: at}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, x.Close())
+		}
+	}()
+	if x.recipe, err = recipe.Parse(text); err != nil {
+		return nil, x.fail(err)
+	}
+	for _, name := range x.recipe.Models {
+		given, err := open(name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", tensorfs.Printable(at), err)
+		}
+		if err := x.add(given); err != nil {
+			return nil, x.fail(fmt.Errorf("%s: %w", tensorfs.Printable(name), err))
+		}
+	}
+	list, made, err := x.tensors()
+	if err != nil {
+		return nil, x.fail(err)
+	}
+	dir, err := x.directory(list)
+	if err != nil {
+		return nil, x.fail(err)
+	}
+	if m, err = formats.OpenFS(dir, "."); err != nil {
+		return nil, err
+	}
+	// Each tensor knows its own inputs, so that a change of one concerns no other.
+	for i := range m.Tensors {
+		if t := made[m.Tensors[i].Source]; t != nil {
+			m.Tensors[i].Data = t
+		}
+	}
+	m.Path = at
+	m.Warnings = append(m.Warnings, x.warnings()...)
+	m.Own(&x)
+	return m, nil
+}
+
+// merge is a merge that is being opened, and the models that it is made of.
+type merge struct {
+	at     string
+	recipe *recipe.Recipe
+	inputs []input
+	opened []*tensorfs.Model
+}
+
+// input is one of the models, as a directory of Hugging Face's kind.
+type input struct {
+	model   *tensorfs.Model
+	config  config
+	tensors map[string]*tensorfs.Tensor
+	shape   recipe.Shape
+}
+
+// Close closes the models.
+func (x *merge) Close() error {
+	var errs []error
+	for _, m := range slices.Backward(x.opened) {
+		errs = append(errs, m.Close())
+	}
+	x.opened = nil
+	return errors.Join(errs...)
+}
+
+// fail is an error about the recipe.
+func (x *merge) fail(err error) error {
+	return &tensorfs.FormatError{File: x.at, Offset: -1, Problem: err.Error()}
+}
+
+// add takes a model, which the merge owns from here on.
+func (x *merge) add(m *tensorfs.Model) error {
+	x.opened = append(x.opened, m)
+	quantised := slices.ContainsFunc(m.Tensors, func(t tensorfs.Tensor) bool { return t.Quant != nil })
+	if m.Format != "huggingface" || quantised {
+		f := hfdir.HF(m, whole.Options{Dequantise: quantised})
+		if f.Reason != "" {
+			return fmt.Errorf("it has no hf/, which models are merged by: %s", f.Reason)
+		}
+		dense, err := formats.OpenFS(directoryOf(m.Path, f.List, m.ModTime), ".")
+		if err != nil {
+			return err
+		}
+		m = dense
+		x.opened = append(x.opened, m)
+	}
+	in := input{model: m, tensors: map[string]*tensorfs.Tensor{}}
+	var err error
+	if in.config, err = configOf(m); err != nil {
+		return err
+	}
+	for i := range m.Tensors {
+		t := &m.Tensors[i]
+		in.tensors[t.Source] = t
+		in.shape.Names = append(in.shape.Names, t.Source)
+	}
+	slices.Sort(in.shape.Names)
+	in.shape.Layers = in.config.layers
+	x.inputs = append(x.inputs, in)
+	return nil
+}
+
+// tensors returns what the merge stores, and the data of each.
+func (x *merge) tensors() (list []safetensors.Stored, made map[string]tensorfs.Data, err error) {
+	shapes := make([]recipe.Shape, len(x.inputs))
+	for i := range x.inputs {
+		shapes[i] = x.inputs[i].shape
+	}
+	plan, err := x.recipe.Plan(shapes)
+	if err != nil {
+		return nil, nil, err
+	}
+	made = map[string]tensorfs.Data{}
+	for i := range plan {
+		t, err := x.tensor(&plan[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		list = append(list, safetensors.Stored{Name: plan[i].Name, DType: t.DType, Shape: t.Shape, Data: t.Data})
+		made[plan[i].Name] = t.Data
+	}
+	return list, made, nil
+}
+
+// tensor makes one tensor of the merge.
+func (x *merge) tensor(p *recipe.Made) (tensorfs.Tensor, error) {
+	number := func(values map[string]any, key string, otherwise float64) float64 {
+		if v, ok := values[key].(float64); ok {
+			return v
+		}
+		return otherwise
+	}
+	m := mix.Merge{Method: x.recipe.Method.Name, DType: x.recipe.DType, Out: x.recipe.Out,
+		T: number(p.Numbers, "t", 0), Lambda: number(p.Numbers, "lambda", 1)}
+	m.Normalize, _ = p.Numbers["normalize"].(bool)
+	m.Rescale, _ = p.Numbers["rescale"].(bool)
+	for _, part := range p.Parts {
+		m.Inputs = append(m.Inputs, mix.Input{Tensor: x.inputs[part.Model].tensors[part.Tensor], Base: part.Base,
+			Weight: number(part.Numbers, "weight", 0), Density: number(part.Numbers, "density", 1)})
+		if s, ok := part.Numbers["scale"].(float64); ok {
+			m.Scale = &s
+		}
+	}
+	t, err := m.Tensor()
+	if err != nil && len(m.Inputs) > 0 {
+		err = fmt.Errorf("%s: %w", tensorfs.Printable(p.Name), err)
+	}
+	return t, err
+}
+
+// torch are how config.json calls types.
+var torch = map[tensorfs.DType]string{tensorfs.F32: "float32", tensorfs.F16: "float16", tensorfs.BF16: "bfloat16"}
+
+// directory lays out the files of the merge.
+func (x *merge) directory(list []safetensors.Stored) (d directory, err error) {
+	weights, err := safetensors.Compose([][2]string{{"format", "pt"}}, list)
+	if err != nil {
+		return d, err
+	}
+	like := &x.inputs[x.recipe.Reference()]
+	types := map[tensorfs.DType]int{}
+	for _, t := range list {
+		types[t.DType]++
+	}
+	most := tensorfs.F32
+	for t, n := range types {
+		if n > types[most] {
+			most = t
+		}
+	}
+	configs := make([]config, len(x.inputs))
+	for i := range configs {
+		configs[i] = x.inputs[i].config
+	}
+	text, err := like.config.with(x.recipe.Layers(like.config.layers), configs, torch[most])
+	if err != nil {
+		return d, err
+	}
+	var newest time.Time
+	for _, m := range x.opened {
+		if m.ModTime.After(newest) {
+			newest = m.ModTime
+		}
+	}
+	d = directoryOf(x.at, []whole.File{{Path: configName, Data: tensorfs.Bytes(text)}, {Path: weightsName, Data: weights}}, newest)
+	if err := like.others(d, func(name string) bool { return !isTokenizer(name) }); err != nil {
+		return d, err
+	}
+	if err := x.sameTokens(); err != nil {
+		return d, err
+	}
+	tokens := like
+	if x.recipe.Tokenizer >= 0 {
+		tokens = &x.inputs[x.recipe.Tokenizer]
+	}
+	return d, tokens.others(d, isTokenizer)
+}
+
+// others puts the model's files that hold no weights into the directory.
+func (in *input) others(d directory, wanted func(name string) bool) error {
+	for _, s := range in.model.Sources {
+		name := s.Name
+		if strings.Contains(name, "/") || name == configName || path.Ext(name) == ".safetensors" || strings.HasSuffix(name, ".index.json") || !wanted(name) {
+			continue
+		}
+		data, err := in.model.File(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		d.files[name] = data
+	}
+	return nil
+}
+
+// warnings say what a user should know of the merge.
+func (x *merge) warnings() (list []string) {
+	if !x.recipe.Method.Exact {
+		list = append(list, fmt.Sprintf("a merge by %s is mergekit's but for last bits: %s", x.recipe.Method.Name, x.recipe.Method.Differs))
+	}
+	return list
+}
