@@ -37,6 +37,7 @@ CHECKS = (  # the program, where it is installed, its checks
     ("gptqmodel", "packed", "check_packed.py"),
     ("bitsandbytes", "packed", "check_packed.py"),
     ("peft", "peft", "check_lora.py"),
+    ("mergekit", "merge", "check_merge.py"),
 )
 # What is written into the stores of other programs.
 STORES = (("ollama", "hf5", "check_stores.py"), ("transformers-5", "hf5", "check_stores.py"))
