@@ -92,7 +92,7 @@ func (x *merge) Close() error {
 
 // fail is an error about the recipe.
 func (x *merge) fail(err error) error {
-	return &tensorfs.FormatError{File: x.at, Offset: -1, Problem: err.Error()}
+	return tensorfs.Unsupported(x.at, err.Error(), "change the recipe")
 }
 
 // add takes a model, which the merge owns from here on.

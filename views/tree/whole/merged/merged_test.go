@@ -1,0 +1,244 @@
+package merged_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
+	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
+	"github.com/tensorfs/tensorfs/views/tree/whole/merged"
+)
+
+// models writes n models that differ a little into a directory: "0", "1" and so on, and the
+// GGUF files of them, "0.gguf".
+func models(t *testing.T, golden string, n int) string {
+	t.Helper()
+	dir := t.TempDir()
+	from := filepath.Join(testwhole.Data(t), "whole-gguf", golden)
+	m := testwhole.Open(t, from)
+	for i := range n {
+		at := filepath.Join(dir, fmt.Sprint(i))
+		must(t, os.CopyFS(at, os.DirFS(from)))
+		var list []testmodel.SafeTensor
+		for k := range m.Tensors {
+			x := &m.Tensors[k]
+			data := testwhole.Read(t, x.Data)
+			for b := 0; b < len(data); b += 2 * (i + 1) {
+				data[b] ^= byte(7 * i) // low bits of a fraction
+			}
+			list = append(list, testmodel.SafeTensor{Name: x.Source, DType: x.DType, Shape: x.Shape, Data: data})
+		}
+		must(t, os.WriteFile(filepath.Join(at, "model.safetensors"), testmodel.Safetensors(list, nil), 0o666))
+		f := whole.GGUF(testwhole.Open(t, at), whole.Options{})
+		if f.Reason != "" {
+			t.Fatal(f.Reason)
+		}
+		must(t, os.WriteFile(at+".gguf", testwhole.Read(t, f.List[0].Data), 0o666))
+	}
+	return dir
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// open opens a recipe that stands beside the models.
+func open(t *testing.T, dir, text string) (*tensorfs.Model, error) {
+	t.Helper()
+	path := filepath.Join(dir, "recipe.yml")
+	must(t, os.WriteFile(path, []byte(text), 0o666))
+	m, err := merged.OpenPath(formats.Options{}, path)
+	if err == nil {
+		t.Cleanup(func() { m.Close() })
+	}
+	return m, err
+}
+
+const recipes = `
+merge_method: linear
+models: [{model: "./0", parameters: {weight: 0.4}}, {model: "./1", parameters: {weight: 0.7}}]
+dtype: bfloat16
+---
+merge_method: slerp
+base_model: ./1
+models: [{model: "./0"}, {model: "./1"}]
+parameters: {t: [0.1, 0.9]}
+dtype: float16
+---
+merge_method: ties
+base_model: ./0
+models: [{model: "./1", parameters: {weight: 0.4, density: 0.5}}]
+dtype: bfloat16
+---
+merge_method: passthrough
+slices: [{sources: [{model: "./0", layer_range: [0, 2]}]}, {sources: [{model: "./1", layer_range: [1, 2]}]}]
+dtype: float32
+`
+
+// TestOfGGUF merges GGUF files: the same as their directories, whose rows of q and k stand in
+// another order.
+func TestOfGGUF(t *testing.T) {
+	dir := models(t, "llama3", 2)
+	for text := range strings.SplitSeq(recipes, "---") {
+		a, err := open(t, dir, text)
+		must(t, err)
+		b, err := open(t, dir, strings.NewReplacer("./0", "./0.gguf", "./1", "./1.gguf").Replace(text))
+		must(t, err)
+		if len(a.Tensors) != len(b.Tensors) || len(a.Tensors) < 10 {
+			t.Fatalf("%d tensors and %d", len(a.Tensors), len(b.Tensors))
+		}
+		for i := range a.Tensors {
+			x, y := &a.Tensors[i], &b.Tensors[i]
+			if x.Name != y.Name || x.DType != y.DType || !bytes.Equal(testwhole.Read(t, x.Data), testwhole.Read(t, y.Data)) {
+				t.Errorf("%s differs of GGUF files:%s", x.Name, text)
+			}
+		}
+		for _, m := range []*tensorfs.Model{a, b} {
+			if f := whole.GGUF(m, whole.Options{}); f.Reason != "" {
+				t.Errorf("there is no gguf/: %s", f.Reason)
+			}
+			f := hfdir.HF(m, whole.Options{})
+			if !slices.ContainsFunc(f.List, func(f whole.File) bool { return f.Path == "tokenizer.json" }) {
+				t.Errorf("hf/ has no tokenizer: %s", f.Describe())
+			}
+			file, err := m.File("model.safetensors") // hf/ has the very tensors
+			must(t, err)
+			c, err := formats.OpenFS(os.DirFS(written(t, testwhole.Read(t, file))), "m.safetensors")
+			must(t, err)
+			for i := range c.Tensors {
+				if x := m.TensorBySource(c.Tensors[i].Source); !bytes.Equal(testwhole.Read(t, c.Tensors[i].Data), testwhole.Read(t, x.Data)) {
+					t.Errorf("%s differs in hf/", x.Name)
+				}
+			}
+			c.Close()
+		}
+	}
+}
+
+func written(t *testing.T, b []byte) string {
+	t.Helper()
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "m.safetensors"), b, 0o666))
+	return dir
+}
+
+// TestConfig: config.json is the base's, with as many layers, and lists of layers with their items.
+func TestConfig(t *testing.T) {
+	dir := models(t, "llama3", 2)
+	for i := range 2 {
+		path := filepath.Join(dir, fmt.Sprint(i), "config.json")
+		text, err := os.ReadFile(path)
+		must(t, err)
+		var c map[string]any
+		must(t, json.Unmarshal(text, &c))
+		c["layer_types"] = []string{fmt.Sprintf("a%d", i), fmt.Sprintf("b%d", i)}
+		text, err = json.Marshal(c)
+		must(t, err)
+		must(t, os.WriteFile(path, text, 0o666))
+	}
+	m, err := open(t, dir, `
+merge_method: passthrough
+slices:
+  - sources: [{model: ./0, layer_range: [0, 2]}]
+  - sources: [{model: ./1, layer_range: [0, 2]}]
+  - sources: [{model: ./0, layer_range: [1, 2]}]
+dtype: float16
+`)
+	must(t, err)
+	f, err := m.File("config.json")
+	must(t, err)
+	var c struct {
+		Layers int      `json:"num_hidden_layers"`
+		Type   string   `json:"torch_dtype"`
+		Types  []string `json:"layer_types"`
+		Hidden int      `json:"hidden_size"`
+	}
+	must(t, json.Unmarshal(testwhole.Read(t, f), &c))
+	if c.Layers != 5 || c.Type != "float16" || !slices.Equal(c.Types, []string{"a0", "b0", "a1", "b1", "b0"}) || c.Hidden == 0 {
+		t.Errorf("%+v", c)
+	}
+	if m.Path != filepath.Join(dir, "recipe.yml") || m.Format != "huggingface" {
+		t.Errorf("%s %s", m.Format, m.Path)
+	}
+}
+
+// TestRefused: what is wrong with a model of a recipe is said in a line that names it.
+func TestRefused(t *testing.T) {
+	dir := models(t, "llama3", 2)
+	must(t, os.CopyFS(filepath.Join(dir, "qwen2"), os.DirFS(filepath.Join(testwhole.Data(t), "whole-gguf/qwen2"))))
+	must(t, os.CopyFS(filepath.Join(dir, "other"), os.DirFS(filepath.Join(dir, "1"))))
+	text, err := os.ReadFile(filepath.Join(dir, "other/tokenizer.json"))
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "other/tokenizer.json"), bytes.Replace(text, []byte(`"!"`), []byte(`"!!?"`), 1), 0o666))
+	two := func(a, b, more string) string {
+		return fmt.Sprintf("merge_method: linear\nmodels: [{model: %q, parameters: {weight: 1}}, {model: %q, parameters: {weight: 1}}]\n%s", a, b, more)
+	}
+	for _, c := range []struct{ text, want string }{
+		{two("./0", "./nothing", ""), "nothing: no such file"},
+		{two("./0", "./0/model.safetensors", "extra: 1"), "extra is not a key"},
+		{two("./0", "./qwen2", ""), "./qwen2 has no \"lm_head.weight\"; change the recipe"},
+		{two("./0", "./1+adapter", ""), "--lora"},
+		{two("./0", "./other", "tokenizer_source: ./0"), "other tokens"},
+		{two("./0", "./1", "parameters: {normalize: [1"), "line"},
+		{"merge_method: linear\nmodels: [{model: ./0, parameters: {weight: 1}}, {model: ./1, parameters: {weight: -1}}]", "add up to 0"},
+		{"merge_method: passthrough\nslices: [{sources: [{model: ./0, layer_range: [0, 7]}]}]", "layers"},
+	} {
+		_, err := open(t, dir, c.text)
+		if err == nil {
+			t.Errorf("opened:\n%s", c.text)
+			continue
+		}
+		if msg := err.Error(); !strings.Contains(msg, c.want) || strings.Contains(msg, "\n") {
+			t.Errorf("%q, want %q", msg, c.want)
+		}
+	}
+	if _, err := open(t, dir, two("./0", "./1", "tokenizer_source: ./1")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestInside: for other users, a recipe opens nothing outside of its directory.
+func TestInside(t *testing.T) {
+	dir := models(t, "llama3", 2)
+	must(t, os.Mkdir(filepath.Join(dir, "below"), 0o777))
+	path := filepath.Join(dir, "below/recipe.yml")
+	must(t, os.WriteFile(path, []byte("merge_method: passthrough\nmodels: [{model: ../0}]"), 0o666))
+	m, err := merged.OpenPath(formats.Options{}, path)
+	must(t, err)
+	m.Close()
+	if _, err := merged.OpenPath(formats.Options{KeepInside: true}, path); err == nil || !strings.Contains(err.Error(), "outside of the recipe's directory") {
+		t.Error(err)
+	}
+}
+
+// TestChanged: after a change of one of the models only what is made of it fails.
+func TestChanged(t *testing.T) {
+	dir := models(t, "llama3", 2)
+	m, err := open(t, dir, `
+merge_method: passthrough
+slices: [{sources: [{model: ./0, layer_range: [0, 1]}]}, {sources: [{model: ./1, layer_range: [1, 2]}]}]
+`)
+	must(t, err)
+	must(t, os.Truncate(filepath.Join(dir, "1/model.safetensors"), 1000))
+	for name, fails := range map[string]bool{"layers.0.attention.q.weight": false, "layers.1.attention.q.weight": true} {
+		if err := tensorfs.Check(m.Tensor(name).Data); (err != nil) != fails {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if testwhole.Read(t, m.Tensor("layers.0.attention.q.weight").Data) == nil {
+		t.Error("nothing is read")
+	}
+}
