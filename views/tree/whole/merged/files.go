@@ -14,7 +14,7 @@ import (
 
 // directory is a directory of files that are not on a disk, as a source.
 type directory struct {
-	at    string // for messages
+	at    string // for messages; no path
 	files map[string]tensorfs.Data
 	time  time.Time
 }
@@ -32,7 +32,7 @@ func (d directory) Location(name string) string {
 	if name == "." {
 		return d.at
 	}
-	return d.at + ":" + name
+	return d.at + ": " + name
 }
 
 // OpenFile opens a file.

@@ -104,7 +104,7 @@ func (x *merge) add(m *tensorfs.Model) error {
 		if f.Reason != "" {
 			return fmt.Errorf("it has no hf/, which models are merged by: %s", f.Reason)
 		}
-		dense, err := formats.OpenFS(directoryOf(m.Path, f.List, m.ModTime), ".")
+		dense, err := formats.OpenFS(directoryOf("hf/ of "+m.Path, f.List, m.ModTime), ".")
 		if err != nil {
 			return err
 		}
@@ -209,7 +209,7 @@ func (x *merge) directory(list []safetensors.Stored) (d directory, err error) {
 			newest = m.ModTime
 		}
 	}
-	d = directoryOf(x.at, []whole.File{{Path: configName, Data: tensorfs.Bytes(text)}, {Path: weightsName, Data: weights}}, newest)
+	d = directoryOf("the merge of "+x.at, []whole.File{{Path: configName, Data: tensorfs.Bytes(text)}, {Path: weightsName, Data: weights}}, newest)
 	if err := like.others(d, func(name string) bool { return !isTokenizer(name) }); err != nil {
 		return d, err
 	}
