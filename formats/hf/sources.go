@@ -17,6 +17,9 @@ var auxiliary = map[string]bool{
 	".json": true, ".jinja": true, ".model": true, ".txt": true, ".tiktoken": true, ".vocab": true, ".md": true, ".py": true,
 }
 
+// recipe says what a merge is made of, which mergekit writes beside it.
+const recipe = "mergekit_config.yml"
+
 // others are prefixes of such files that belong to something else.
 var others = []string{".", "adapter", "consolidated", "pytorch_model", "tf_model", "flax_model"}
 
@@ -28,7 +31,7 @@ func (b *builder) sources() {
 	for _, e := range b.dir.entries {
 		name := e.Name()
 		isForeign := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
-		kind := auxiliary[path.Ext(name)] || strings.HasPrefix(name, "LICENSE") || strings.HasPrefix(name, "NOTICE")
+		kind := auxiliary[path.Ext(name)] || strings.HasPrefix(name, "LICENSE") || strings.HasPrefix(name, "NOTICE") || name == recipe
 		if !kind || !tensorfs.ValidName(name) || slices.ContainsFunc(others, isForeign) && !(name == adapter.ConfigName && b.model.Format == adapter.Format) || slices.Contains(b.set.weights, name) {
 			continue
 		}

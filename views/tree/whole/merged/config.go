@@ -19,6 +19,7 @@ type config struct {
 const (
 	configName  = "config.json"
 	weightsName = "model.safetensors"
+	recipeName  = "mergekit_config.yml" // as mergekit calls the one that it writes beside a merge
 	maxConfig   = 16 << 20
 	maxLayers   = 1 << 16
 )

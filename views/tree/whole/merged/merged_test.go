@@ -170,6 +170,11 @@ dtype: float16
 	if c.Layers != 5 || c.Type != "float16" || !slices.Equal(c.Types, []string{"a0", "b0", "a1", "b1", "b0"}) || c.Hidden == 0 {
 		t.Errorf("%+v", c)
 	}
+	recipe, err := m.File("mergekit_config.yml")
+	must(t, err)
+	if text := testwhole.Read(t, recipe); !bytes.Contains(text, []byte("passthrough")) {
+		t.Errorf("the recipe is %q", text)
+	}
 	if m.Path != filepath.Join(dir, "recipe.yml") || m.Format != "huggingface" {
 		t.Errorf("%s %s", m.Format, m.Path)
 	}

@@ -23,7 +23,7 @@ import (
 //
 // An error says which key of the recipe, or which model, is in the way.
 func Open(at string, text []byte, open func(name string) (*tensorfs.Model, error)) (m *tensorfs.Model, err error) {
-	x := merge{at: at}
+	x := merge{at: at, text: text}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, x.Close())
@@ -67,6 +67,7 @@ func Open(at string, text []byte, open func(name string) (*tensorfs.Model, error
 // merge is a merge that is being opened, and the models that it is made of.
 type merge struct {
 	at     string
+	text   []byte
 	recipe *recipe.Recipe
 	inputs []input
 	opened []*tensorfs.Model
@@ -209,7 +210,8 @@ func (x *merge) directory(list []safetensors.Stored) (d directory, err error) {
 			newest = m.ModTime
 		}
 	}
-	d = directoryOf("the merge of "+x.at, []whole.File{{Path: configName, Data: tensorfs.Bytes(text)}, {Path: weightsName, Data: weights}}, newest)
+	d = directoryOf("the merge of "+x.at, []whole.File{{Path: configName, Data: tensorfs.Bytes(text)}, {Path: weightsName, Data: weights},
+		{Path: recipeName, Data: tensorfs.Bytes(x.text)}}, newest)
 	if err := like.others(d, func(name string) bool { return !isTokenizer(name) }); err != nil {
 		return d, err
 	}
