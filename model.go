@@ -25,6 +25,7 @@ type Model struct {
 	Warnings     []string  // what a user should know but no view shows
 	ModTime      time.Time // latest of the weight files
 	Adapters     []Adapter // what changes tensors of it when they are read, in order
+	Merge        *Merge    // what it is made of, where a recipe describes it; nil for all other models
 
 	// Shown finds the file that holds a tensor as a view shows it, where the model was
 	// opened from a directory of such files; nil for all other models.
@@ -37,6 +38,14 @@ type Model struct {
 	closers []io.Closer
 	last    []io.Closer // closed after all others, the latest first
 	opened  *opened     // sources, by File
+}
+
+// Merge is what a model is made of that is stored nowhere.
+type Merge struct {
+	Method string   // "linear"
+	Recipe []byte   // text of the recipe
+	Names  []string // of the models, as the recipe calls them
+	Models []*Model // by Names; the merge owns them
 }
 
 // ShownFile is a file of this machine that may be mapped in place of what a view makes.

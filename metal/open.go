@@ -9,13 +9,14 @@ import (
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/lora"
+	"github.com/tensorfs/tensorfs/views/tree/whole/merged"
 )
 
 // Open opens a model: a file of any format, a directory, the name of a model in a
 // store, or a directory where one is mounted or was exported to. A folder with several
 // models is none.
 func Open(model string, o Options) (*Loader, error) {
-	m, err := o.Model.Open(model)
+	m, err := merged.OpenPath(o.Model, model)
 	if err != nil {
 		return nil, err
 	}

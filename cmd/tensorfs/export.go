@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -192,17 +193,37 @@ func (o *modelFlags) facts(t *tree.Tree) (facts []export.Fact, never []os.FileIn
 		{What: "--views", Is: viewNames(t)},
 		{What: "--dequantise", Is: fmt.Sprint(o.tree.Whole.Dequantise)},
 	}
-	for _, s := range t.Model.Sources {
-		if !s.Local() { // its version is part of the model's name, or of these
-			d, err := t.Model.File(s.Name)
+	if m := t.Model.Merge; m != nil {
+		facts = append(facts, export.Fact{What: "recipe", Is: fmt.Sprintf("sha256:%x", sha256.Sum256(m.Recipe))})
+		for i, input := range m.Models {
+			of, own, err := sourceFacts(input, fmt.Sprintf("file of model %d, ", i+1))
 			if err != nil {
 				return nil, nil, err
 			}
-			when := t.Model.ModTime
+			facts, never = append(facts, export.Fact{What: fmt.Sprintf("model %d", i+1), Is: tensorfs.Printable(withAdapters(input.Path, input))}), append(never, own...)
+			facts = append(facts, of...)
+		}
+	}
+	of, own, err := sourceFacts(t.Model, "file ")
+	if err == nil {
+		err = t.Model.Check()
+	}
+	return append(facts, of...), append(never, own...), err
+}
+
+// sourceFacts are those of the files of a model. called comes before the name of each.
+func sourceFacts(m *tensorfs.Model, called string) (facts []export.Fact, never []os.FileInfo, err error) {
+	for _, s := range m.Sources {
+		if !s.Local() { // its version is part of the model's name, or of these
+			d, err := m.File(s.Name)
+			if err != nil {
+				return nil, nil, err
+			}
+			when := m.ModTime
 			if f, ok := d.(interface{ ModTime() time.Time }); ok {
 				when = f.ModTime()
 			}
-			facts = append(facts, export.Fact{What: "file " + tensorfs.Printable(s.Name), Is: fileState(d.Size(), when)})
+			facts = append(facts, export.Fact{What: called + tensorfs.Printable(s.Name), Is: fileState(d.Size(), when)})
 			continue
 		}
 		st, err := os.Stat(s.Path)
@@ -212,7 +233,7 @@ func (o *modelFlags) facts(t *tree.Tree) (facts []export.Fact, never []os.FileIn
 		what := ""
 		if digest := digestOf(s.Path); digest != "" { // its owner touches it
 			what = string(digest)
-		} else if d, derr := t.Model.File(s.Name); derr == nil {
+		} else if d, derr := m.File(s.Name); derr == nil {
 			if f, ok := d.(interface{ Descriptor() int }); ok {
 				what, err = stateOf(f.Descriptor())
 			}
@@ -223,9 +244,9 @@ func (o *modelFlags) facts(t *tree.Tree) (facts []export.Fact, never []os.FileIn
 		if what == "" {
 			what = fileState(st.Size(), st.ModTime())
 		}
-		facts = append(facts, export.Fact{What: "file " + tensorfs.Printable(s.Name), Is: what})
+		facts = append(facts, export.Fact{What: called + tensorfs.Printable(s.Name), Is: what})
 	}
-	return facts, never, t.Model.Check()
+	return facts, never, nil
 }
 
 // viewNames names the views that index.json describes.

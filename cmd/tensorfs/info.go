@@ -89,6 +89,7 @@ type modelInfo struct {
 	Assumed       []string        `json:"assumed"`
 	LoRA          []appliedLoRA   `json:"lora,omitempty"`    // adapters that change tensors, in order
 	Adapter       *adapterInfo    `json:"adapter,omitempty"` // of a model that is one
+	Merge         *mergeInfo      `json:"merge,omitempty"`   // of a model that a recipe describes
 	Warnings      []string        `json:"warnings"`
 	Unverified    *unverified     `json:"unverified,omitempty"` // of a model on another machine
 
@@ -112,7 +113,7 @@ func (o *infoOptions) run(cmd *cobra.Command, args []string) error {
 		}
 		return o.printSizes(cmd, args[0])
 	}
-	var all []*modelInfo
+	all := []any{}
 	failed := false
 	for i, name := range args {
 		info, err := o.one(cmd.OutOrStdout(), name, i > 0 && !o.json)
@@ -144,8 +145,8 @@ func (o *infoOptions) run(cmd *cobra.Command, args []string) error {
 // maxModels is how many models a command takes at a time.
 const maxModels = 10_000
 
-// one describes a model: on a screen, below others after an empty line, unless it is for JSON.
-func (o *infoOptions) one(stdout io.Writer, name string, below bool) (*modelInfo, error) {
+// one describes a model: on a screen, below others after an empty line, or as the JSON that it returns.
+func (o *infoOptions) one(stdout io.Writer, name string, below bool) (any, error) {
 	t, err := o.open(name)
 	if err != nil {
 		return nil, err
@@ -161,15 +162,16 @@ func (o *infoOptions) one(stdout io.Writer, name string, below bool) (*modelInfo
 		info.Memory.Need = need.Need
 		info.Warnings = append(info.Warnings, need.Warnings...)
 	}
-	if o.json {
-		return info, nil
+	if o.json { // now, while the model is open
+		text, err := json.Marshal(info)
+		return json.RawMessage(text), err
 	}
 	if below {
 		if _, err := fmt.Fprintln(stdout); err != nil {
 			return nil, err
 		}
 	}
-	return info, (&infoScreen{info: info, memory: need, config: t.Model.Config, width: max(term.Width(stdout), 60)}).print(stdout)
+	return nil, (&infoScreen{info: info, memory: need, config: t.Model.Config, width: max(term.Width(stdout), 60)}).print(stdout)
 }
 
 // describe says all about a model, which the user named so.
@@ -198,6 +200,9 @@ func describeModel(m *tensorfs.Model, named string) *modelInfo {
 		Assumed: []string{}, Warnings: append([]string{}, m.Warnings...), vocabulary: m.Meta("tokenizer.ggml.tokens") != nil,
 	}
 	info.describeAdapters(m)
+	if m.Merge != nil {
+		info.Merge = &mergeInfo{m.Merge.Method, m.Merge.Names}
+	}
 	info.countTypes(m)
 	info.countParameters(m)
 	return info

@@ -86,6 +86,7 @@ func (s *infoScreen) identity() {
 		s.row("digests", 1, "%s", info.Unverified)
 	}
 	s.line("architecture", info.Architecture)
+	s.merge()
 	s.adapters()
 	switch {
 	case info.Tensors == 0 && info.vocabulary:

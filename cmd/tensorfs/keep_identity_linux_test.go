@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
@@ -15,7 +16,10 @@ import (
 // treeSum is a digest of all names and bytes of the tree of two models. Whoever changes what a model looks like
 // puts the new one here and raises treeVersion, once for each release: otherwise the next version of the program would go on with
 // mounts of which the kernel remembers other bytes.
-const treeSum = "102cf222536709fb42d6b1b126cdca82d9ce43f32b4194ac10238aeded7d62b3"
+const treeSum = "1eb711f7360f83fbf5c07574b34daad144d3563301af2dbfbc95dfb2b0cfd646"
+
+// ofThisFile is what index.json says of a file that another checkout has otherwise.
+var ofThisFile = regexp.MustCompile(`"(inode|mtime_ns|ctime_ns)":[0-9]+`)
 
 func TestTreeVersion(t *testing.T) {
 	h := sha256.New()
@@ -33,7 +37,7 @@ func TestTreeVersion(t *testing.T) {
 			}
 			b := make([]byte, e.Data.Size())
 			err := tensorfs.ReadFull(e.Data, b, 0)
-			h.Write(bytes.ReplaceAll(b, place, nil))
+			h.Write(ofThisFile.ReplaceAll(bytes.ReplaceAll(b, place, nil), nil))
 			return err
 		}))
 	}

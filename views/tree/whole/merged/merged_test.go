@@ -14,6 +14,8 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
+	"github.com/tensorfs/tensorfs/views"
+	"github.com/tensorfs/tensorfs/views/lora"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
 	"github.com/tensorfs/tensorfs/views/tree/whole/merged"
@@ -195,7 +197,7 @@ func TestRefused(t *testing.T) {
 		{two("./0", "./nothing", ""), "nothing: no such file"},
 		{two("./0", "./0/model.safetensors", "extra: 1"), "extra is not a key"},
 		{two("./0", "./qwen2", ""), "./qwen2 has no \"lm_head.weight\"; change the recipe"},
-		{two("./0", "./1+adapter", ""), "--lora"},
+		{two("./0", "./1+adapter", ""), "adapter: no such file"},
 		{two("./0", "./other", "tokenizer_source: ./0"), "other tokens"},
 		{two("./0", "./1", "parameters: {normalize: [1"), "line"},
 		{"merge_method: linear\nmodels: [{model: ./0, parameters: {weight: 1}}, {model: ./1, parameters: {weight: -1}}]", "add up to 0"},
@@ -212,6 +214,39 @@ func TestRefused(t *testing.T) {
 	}
 	if _, err := open(t, dir, two("./0", "./1", "tokenizer_source: ./1")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAdapter: MODEL+ADAPTER is what hf/ of the model with the adapter has.
+func TestAdapter(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.CopyFS(dir, os.DirFS(filepath.Join(testwhole.Data(t), "lora/plain-bf16-f32"))))
+	m, err := open(t, dir, "merge_method: passthrough\nmodels: [{model: ./base+./adapter0}]")
+	must(t, err)
+	base := testwhole.Open(t, filepath.Join(dir, "base"))
+	must(t, lora.Open(base, views.Options{}, []string{filepath.Join(dir, "adapter0")}, formats.Options{}.OpenAdapter))
+	f := hfdir.HF(base, whole.Options{})
+	if f.Reason != "" {
+		t.Fatal(f.Reason)
+	}
+	at := t.TempDir()
+	for _, x := range f.List {
+		must(t, os.WriteFile(filepath.Join(at, x.Path), testwhole.Read(t, x.Data), 0o666))
+	}
+	want, changed := testwhole.Open(t, at), 0
+	plain := testwhole.Open(t, filepath.Join(dir, "base"))
+	for i := range m.Tensors {
+		x := &m.Tensors[i]
+		b := testwhole.Read(t, x.Data)
+		if !bytes.Equal(b, testwhole.Read(t, want.Tensor(x.Name).Data)) {
+			t.Errorf("%s is not what hf/ has", x.Name)
+		}
+		if !bytes.Equal(b, testwhole.Read(t, plain.Tensor(x.Name).Data)) {
+			changed++
+		}
+	}
+	if len(m.Tensors) != len(want.Tensors) || changed == 0 {
+		t.Errorf("%d tensors, want %d; %d changed", len(m.Tensors), len(want.Tensors), changed)
 	}
 }
 

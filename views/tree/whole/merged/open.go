@@ -59,6 +59,7 @@ func Open(at string, text []byte, open func(name string) (*tensorfs.Model, error
 		}
 	}
 	m.Path = at
+	m.Merge = &tensorfs.Merge{Method: x.recipe.Method.Name, Recipe: text, Names: x.recipe.Models, Models: x.given}
 	m.Warnings = append(m.Warnings, x.warnings()...)
 	m.Own(&x)
 	return m, nil
@@ -70,7 +71,8 @@ type merge struct {
 	text   []byte
 	recipe *recipe.Recipe
 	inputs []input
-	opened []*tensorfs.Model
+	given  []*tensorfs.Model // as they were opened
+	opened []*tensorfs.Model // they, and what they were brought to
 }
 
 // input is one of the models, as a directory of Hugging Face's kind.
@@ -98,9 +100,9 @@ func (x *merge) fail(err error) error {
 
 // add takes a model, which the merge owns from here on.
 func (x *merge) add(m *tensorfs.Model) error {
-	x.opened = append(x.opened, m)
+	x.given, x.opened = append(x.given, m), append(x.opened, m)
 	quantised := slices.ContainsFunc(m.Tensors, func(t tensorfs.Tensor) bool { return t.Quant != nil })
-	if m.Format != "huggingface" || quantised {
+	if m.Format != "huggingface" || quantised || len(m.Adapters) > 0 {
 		f := hfdir.HF(m, whole.Options{Dequantise: quantised})
 		if f.Reason != "" {
 			return fmt.Errorf("it has no hf/, which models are merged by: %s", f.Reason)

@@ -1,6 +1,7 @@
 package merged
 
 import (
+	"errors"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/formats/recipe"
 	"github.com/tensorfs/tensorfs/internal/source"
+	"github.com/tensorfs/tensorfs/views"
+	"github.com/tensorfs/tensorfs/views/lora"
 )
 
 // maxRecipe is one byte more than a recipe may have, so that a longer one is told.
@@ -34,14 +37,34 @@ func OpenPath(o formats.Options, path string) (*tensorfs.Model, error) {
 		return nil, err
 	}
 	m, err := Open(at, text, func(name string) (*tensorfs.Model, error) {
-		at, err := locate(name, filepath.Dir(at), o.KeepInside)
-		if err != nil {
-			return nil, err
-		}
-		return o.Open(at)
+		return named(o, name, filepath.Dir(at))
 	})
 	if err != nil {
 		return nil, err
+	}
+	return m, nil
+}
+
+// named opens a model of a recipe that stands in dir: MODEL, or MODEL+ADAPTER.
+func named(o formats.Options, name, dir string) (*tensorfs.Model, error) {
+	base, adapter, adapted := name, "", false
+	if at, err := locate(name, dir, o.KeepInside); err != nil || !exists(at) { // a path may have a plus sign
+		base, adapter, adapted = strings.Cut(name, "+")
+	}
+	at, err := locate(base, dir, o.KeepInside)
+	if err != nil {
+		return nil, err
+	}
+	m, err := o.Open(at)
+	if err != nil || !adapted {
+		return m, err
+	}
+	at, err = locate(adapter, dir, o.KeepInside)
+	if err == nil {
+		err = lora.Open(m, views.Options{}, []string{at}, o.OpenAdapter)
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
 }
@@ -55,9 +78,6 @@ var repository = sync.OnceValue(func() *regexp.Regexp {
 // beside the recipe, a name, or, as mergekit takes it, a repository of the Hub. inside refuses
 // paths out of the recipe's directory.
 func locate(name, dir string, inside bool) (string, error) {
-	if base, adapter, ok := strings.Cut(name, "+"); ok && !formats.IsName(name) {
-		return "", tensorfs.Unsupported(name, "adapters are not merged by a recipe here", "export "+tensorfs.Printable(base)+" with --lora "+tensorfs.Printable(adapter)+", and name that")
-	}
 	if formats.IsName(name) {
 		return name, nil
 	}
@@ -68,20 +88,20 @@ func locate(name, dir string, inside bool) (string, error) {
 	rel, err := filepath.Rel(dir, beside)
 	within := err == nil && filepath.IsLocal(rel)
 	switch {
-	case there(beside) && (within || !inside):
+	case exists(beside) && (within || !inside):
 		return beside, nil
-	case !inside && there(name):
+	case !inside && exists(name):
 		return name, nil
 	case repository().MatchString(name):
 		return hub.Prefix + name, nil
-	case there(beside):
+	case exists(beside):
 		return "", tensorfs.Unsupported(beside, "it is outside of the recipe's directory", "mount it as an ordinary user, or with --follow-links")
 	}
 	return beside, nil
 }
 
-// there reports whether something has the path.
-func there(path string) bool {
+// exists reports whether something has the path.
+func exists(path string) bool {
 	if source.HasDir(path) {
 		return true
 	}
