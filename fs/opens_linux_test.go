@@ -28,9 +28,9 @@ func (k *openKernel) unregister(id int32) {
 // followed returns a tree as passing does, and what a server has there that follows another one, which had old.
 func followed(t *testing.T, k *openKernel, old *passedFiles) (*rawFS, *passedFiles) {
 	t.Helper()
-	f, s, _, _ := passing(t)
+	f, _, _, _ := passing(t)
 	f.passed = &passedFiles{log: slog.New(slog.DiscardHandler), kernel: k, open: map[uint64]*openFile{}}
-	s = f.passed
+	s := f.passed
 	if old == nil {
 		opens, err := newOpensFile()
 		if err != nil {
