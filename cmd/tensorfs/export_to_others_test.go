@@ -20,6 +20,18 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
+const wholeHF = "../../testdata/whole-hf/models/"
+
+// unpackedModel returns the path of a golden GGUF file.
+func unpackedModel(t *testing.T, name string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name+".gguf")
+	if err := os.WriteFile(path, testclient.Unpack(t, wholeHF+name+".gguf.gz"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // LM Studio has the file two levels down, under a name that says its type, and the tower
 // beside it.
 func TestToLMStudio(t *testing.T) {

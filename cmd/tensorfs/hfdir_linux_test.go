@@ -13,18 +13,6 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testclient"
 )
 
-const wholeHF = "../../testdata/whole-hf/models/"
-
-// unpackedModel returns the path of a golden GGUF file.
-func unpackedModel(t *testing.T, name string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name+".gguf")
-	if err := os.WriteFile(path, testclient.Unpack(t, wholeHF+name+".gguf.gz"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // TestTokenizersEncode holds that Hugging Face's own library, given the
 // tokenizer.json of a mounted GGUF model, encodes texts to the tokens of the
 // original tokenizer.
