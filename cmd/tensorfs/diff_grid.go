@@ -53,7 +53,7 @@ func (r *diffReport) grid(w io.Writer, width int, unicode bool) {
 		widest = max(widest, utf8.RuneCountInString(tensorfs.Printable(k)))
 	}
 	widest = min(widest, 28)
-	if !differs || g.Layers < 2 || widest+2+g.Layers > max(width, 40) || len(g.Kinds) > 40 {
+	if !differs || g.Layers < 2 || widest+4+g.Layers > max(width, 40) || len(g.Kinds) > 40 {
 		return
 	}
 	mark := func(s gridStep) string {
@@ -64,7 +64,13 @@ func (r *diffReport) grid(w io.Writer, width int, unicode bool) {
 	}
 	// Kinds that are equal throughout are counted, so that what differs is seen.
 	equal := 0
-	fmt.Fprintf(w, "\nrelative change, layers 0 to %d from left to right\n", g.Layers-1)
+	say := func(indent, format string, args ...any) {
+		for _, line := range term.Wrap(fmt.Sprintf(format, args...), max(width, 40)-len(indent), 0) {
+			fmt.Fprintln(w, indent+line)
+		}
+	}
+	fmt.Fprintln(w)
+	say("", "relative change, layers 0 to %d from left to right", g.Layers-1)
 	for _, k := range g.Kinds {
 		var row strings.Builder
 		all := true
@@ -93,7 +99,7 @@ func (r *diffReport) grid(w io.Writer, width int, unicode bool) {
 	if equal > 0 {
 		fmt.Fprintf(w, "  and %s that are equal in all layers\n", plural(equal, "kind"))
 	}
-	fmt.Fprintf(w, "  (%s equal, %s up to 0.01 %%, %s 0.1 %%, %s 1 %%, %s 10 %%, %s above, %s not compared)\n",
+	say("  ", "(%s equal, %s up to 0.01 %%, %s 0.1 %%, %s 1 %%, %s 10 %%, %s above, %s not compared)",
 		mark(gridSteps[0]), mark(gridSteps[1]), mark(gridSteps[2]), mark(gridSteps[3]), mark(gridSteps[4]), mark(gridSteps[5]), gridOdd)
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // formats are those of models that have files of their own.
-var formats = []string{"gguf", "safetensors", "huggingface", "mlx", "ollama"}
+var formats = []string{"gguf", "safetensors", "huggingface", "mlx", "ollama", "adapter"}
 
 // openOwn opens the files of the model that the tree was made of. It reports whether
 // all of them are there and as they were, and hold all tensors of raw/.
