@@ -333,3 +333,20 @@ func TestExportIsModel(t *testing.T) {
 func namesModel(path string) bool {
 	return path == "README" || path == "index.json" || strings.HasPrefix(path, tree.IndexDir+"/")
 }
+
+// TestExportOfExported: a directory that hf/ and mlx/ were exported to is a model as any other,
+// whose tensorfs.json is about what it was made of.
+func TestExportOfExported(t *testing.T) {
+	first, second := t.TempDir(), t.TempDir()
+	succeeds(t, "export", "../../testdata/lora/plain-bf16-f32/base", first, "hf")
+	succeeds(t, "export", filepath.Join(first, "hf"), second, "hf", "gguf", "mlx")
+	for _, name := range []string{"config.json", "model.safetensors", "tensorfs.json"} {
+		a, err := os.ReadFile(filepath.Join(first, "hf", name))
+		must(t, err)
+		b, err := os.ReadFile(filepath.Join(second, "hf", name))
+		must(t, err)
+		if string(a) != string(b) {
+			t.Errorf("hf/%s is another one:\n%.1000q\n%.1000q", name, b, a)
+		}
+	}
+}

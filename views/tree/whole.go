@@ -2,6 +2,7 @@ package tree
 
 import (
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/tensorfs/tensorfs"
@@ -43,6 +44,8 @@ func (w *Whole) Files() *whole.Files {
 	defer w.mu.Unlock()
 	if w.files == nil {
 		w.files = w.make()
+		// The model may itself be such a directory, and this is about another one.
+		w.files.List = slices.DeleteFunc(w.files.List, func(f whole.File) bool { return f.Path == description })
 	}
 	return w.files
 }
