@@ -119,6 +119,9 @@ func TestDeb(t *testing.T) {
 			t.Errorf("the licence of %s is missing", m.Path)
 		}
 	}
+	if !bytes.Contains(licences, []byte("Copyright (c) Ollama")) {
+		t.Error("formats/ollama/NOTICE is missing among the licences")
+	}
 	page, err := os.Open(filepath.Join(root, "usr/share/man/man8/mount.tensorfs.8.gz"))
 	if err != nil {
 		t.Fatal(err)
