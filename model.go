@@ -254,10 +254,13 @@ func fileName(s string) bool {
 }
 
 // Dim returns the width of the model's hidden state according to its config, 0 if unknown.
-func (m *Model) Dim() int64 {
+func (m *Model) Dim() int64 { return m.ConfigInt("dim") }
+
+// ConfigInt returns a number of the config, 0 where it does not say it.
+func (m *Model) ConfigInt(name string) int64 {
 	for _, f := range m.Config {
-		if dim, ok := f.Value.(int64); ok && f.Name == "dim" {
-			return dim
+		if n, ok := f.Value.(int64); ok && f.Name == name {
+			return n
 		}
 	}
 	return 0

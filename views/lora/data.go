@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/kernel"
 )
 
@@ -34,7 +35,7 @@ func (m *magnitude) vector() ([]float32, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.values == nil {
-		v, err := floats(m.of)
+		v, err := views.Floats(m.of)
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +116,7 @@ func (m *merged) make(dst []byte, first int64) error {
 		if whole := int64(len(dst)) / width; column == 0 && whole > 0 {
 			rows := min(whole, max(maxRun/width, 1))
 			n = rows * width
-			err = m.wholeRows(dst[:n], row, rows)
+			err = m.added(dst[:n], row, rows, 0, m.columns)
 		} else {
 			n = min(int64(len(dst)), width-4*column)
 			err = m.partOfRow(dst[:n], row, column)
@@ -128,35 +129,30 @@ func (m *merged) make(dst []byte, first int64) error {
 	return nil
 }
 
-// wholeRows makes rows.
-func (m *merged) wholeRows(dst []byte, row, rows int64) error {
-	return m.added(dst, row, rows, 0, m.columns, len(m.deltas))
-}
-
 // rowPool has memory for rows of which only a part is wanted.
 var rowPool = sync.Pool{New: func() any { return new([]byte) }}
 
 // partOfRow makes some columns of a row.
 func (m *merged) partOfRow(dst []byte, row, column int64) error {
 	if !m.rowWise {
-		return m.added(dst, row, 1, column, int64(len(dst)/4), len(m.deltas))
+		return m.added(dst, row, 1, column, int64(len(dst)/4))
 	}
 	b := rowPool.Get().(*[]byte)
 	defer rowPool.Put(b)
 	*b = slices.Grow((*b)[:0], int(4*m.columns))[:4*m.columns]
-	if err := m.wholeRows(*b, row, 1); err != nil {
+	if err := m.added(*b, row, 1, 0, m.columns); err != nil {
 		return err
 	}
 	copy(dst, (*b)[4*column:])
 	return nil
 }
 
-// added makes n columns of rows with the first of the deltas. Those of DoRA need whole rows.
-func (m *merged) added(dst []byte, row, rows, column, n int64, count int) error {
+// added makes n columns of rows. Deltas of DoRA need whole rows.
+func (m *merged) added(dst []byte, row, rows, column, n int64) error {
 	if err := tensorfs.ReadFull(m.base, dst, 4*(row*m.columns+column)); err != nil {
 		return err
 	}
-	for i := range m.deltas[:count] {
+	for i := range m.deltas {
 		d := &m.deltas[i]
 		from, to := max(row, d.from), min(row+rows, d.from+d.n)
 		if from >= to {
@@ -237,7 +233,7 @@ func (m *merged) columnFactors(i int) ([]float64, error) {
 	buf := make([]byte, 4*step*m.columns)
 	for row := int64(0); row < m.rows; row += step {
 		rows := min(step, m.rows-row)
-		if err := one.added(buf[:4*rows*m.columns], row, rows, 0, m.columns, i+1); err != nil {
+		if err := one.added(buf[:4*rows*m.columns], row, rows, 0, m.columns); err != nil {
 			return nil, err
 		}
 		for r := range rows {

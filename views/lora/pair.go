@@ -1,9 +1,7 @@
 package lora
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/views"
@@ -31,37 +29,16 @@ const maxPair = 1 << 29
 
 // decode reads both matrices.
 func (p *pair) decode() (left, right []float32, err error) {
-	a, err := floats(p.a)
+	a, err := views.Floats(p.a)
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := floats(p.b)
+	b, err := views.Floats(p.b)
 	if err != nil {
 		return nil, nil, err
 	}
 	left, right = p.from(a, b, p)
 	return left, right, nil
-}
-
-// floats reads the numbers of a tensor.
-func floats(t *tensorfs.Tensor) ([]float32, error) {
-	d, err := views.Encode(t, tensorfs.F32)
-	if err != nil {
-		return nil, err
-	}
-	const run = 1 << 18
-	out := make([]float32, d.Size()/4)
-	buf := make([]byte, min(run, d.Size()))
-	for at := int64(0); at < d.Size(); at += int64(len(buf)) {
-		buf = buf[:min(int64(len(buf)), d.Size()-at)]
-		if err := tensorfs.ReadFull(d, buf, at); err != nil {
-			return nil, err
-		}
-		for i := range len(buf) / 4 {
-			out[at/4+int64(i)] = math.Float32frombits(binary.LittleEndian.Uint32(buf[4*i:]))
-		}
-	}
-	return out, nil
 }
 
 // transposed returns a matrix of so many rows with its columns as rows.

@@ -279,7 +279,7 @@ func (x *applied) inOrder(canonical string, t *tensorfs.Tensor, whole bool) (*te
 	if !names.Reordered(x.m.Architecture, canonical) {
 		return t, nil
 	}
-	head := x.config("head_dim")
+	head := x.m.ConfigInt("head_dim")
 	if head < 2 || len(t.Shape) == 0 || t.Shape[0]%head != 0 {
 		return nil, x.refuse(t, "shape %v does not divide into heads of %d", t.Shape, head)
 	}
@@ -292,16 +292,6 @@ func (x *applied) inOrder(canonical string, t *tensorfs.Tensor, whole bool) (*te
 		return nil, x.refuse(t, "%v", err)
 	}
 	return moved, nil
-}
-
-// config is a number of the base's config, 0 where it does not say it.
-func (b *builder) config(name string) int64 {
-	for _, f := range b.m.Config {
-		if n, ok := f.Value.(int64); ok && f.Name == name {
-			return n
-		}
-	}
-	return 0
 }
 
 // placed is a pair that is being added to tensors of the base.
