@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"runtime"
 	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/parallel"
 	"github.com/tensorfs/tensorfs/views/measure"
 	"github.com/tensorfs/tensorfs/views/tree"
 	"github.com/tensorfs/tensorfs/views/tree/whole/pair"
@@ -115,9 +113,6 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 // longer than comparing them: those of the matrices that differ most come first.
 const mostRanked = 1 << 28
 
-// maxRank is the rank from which on a sketch says no number.
-const maxRank = measure.MaxRank
-
 // ranks finds the ranks of the differences of matrices that are different.
 func (o *diffOptions) ranks(ctx context.Context, results []pair.Result) (map[string]float64, error) {
 	var list []pair.Result
@@ -128,22 +123,19 @@ func (o *diffOptions) ranks(ctx context.Context, results []pair.Result) (map[str
 	}
 	slices.SortStableFunc(list, func(a, b pair.Result) int { return cmp.Compare(b.Difference.NMSE, a.Difference.NMSE) })
 	left := int64(mostRanked)
-	n := 0
-	for n < len(list) && left >= list[n].Difference.Count {
-		left -= list[n].Difference.Count
-		n++
-	}
-	found := make([]float64, n)
-	err := parallel.Each(ctx, runtime.GOMAXPROCS(0), n, func(ctx context.Context, i int) (err error) {
-		x := list[i]
-		if a, b := encoded(x.A, o.tree.Views), encoded(x.B, o.tree.Views); a != nil && b != nil {
-			found[i], err = measure.Rank(ctx, measure.Pair{Name: x.Name, A: a, B: b}, x.A.Numbers()[1], nil)
+	var ranked []measure.Ranked
+	for _, x := range list {
+		if left -= x.Difference.Count; left < 0 {
+			break
 		}
-		return err
-	})
+		if a, b := encoded(x.A, o.tree.Views), encoded(x.B, o.tree.Views); a != nil && b != nil {
+			ranked = append(ranked, measure.Ranked{Pair: measure.Pair{Name: x.Name, A: a, B: b}, Cols: x.A.Numbers()[1]})
+		}
+	}
+	found, err := measure.Ranks(ctx, ranked, nil)
 	ranks := map[string]float64{}
-	for i, v := range found {
-		ranks[list[i].Name] = min(v, maxRank)
+	for i, x := range ranked {
+		ranks[x.Name] = found[i]
 	}
 	return ranks, err
 }
@@ -301,7 +293,7 @@ func (r *diffReport) json() diffJSON {
 		out.Summary[x.Status]++
 		t := diffTensor{Name: x.Name, Status: x.Status, A: tensorToJSON(x.A), B: tensorToJSON(x.B), Reason: x.Reason, Tolerance: x.Tolerance}
 		if d := x.Difference; d.Numbers {
-			t.diffFigures = &diffFigures{d.Differ, d.Odd, d.Max, d.Mean, jsonFloat(d.NMSE), jsonFloat(d.Cosine), jsonFloat(math.Sqrt(d.NMSE)), r.ranks[x.Name]}
+			t.diffFigures = &diffFigures{d.Differ, d.Odd, d.Max, d.Mean, jsonFloat(d.NMSE), jsonFloat(d.Cosine), jsonFloat(d.Relative()), r.ranks[x.Name]}
 		}
 		out.Tensors = append(out.Tensors, t)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/report"
 	"github.com/tensorfs/tensorfs/internal/term"
+	"github.com/tensorfs/tensorfs/views/measure"
 	"github.com/tensorfs/tensorfs/views/tree/whole/pair"
 )
 
@@ -26,14 +27,6 @@ var gridSteps = []gridStep{{0, ".", "·"}, {1e-4, "-", "▁"}, {1e-3, "-", "▂"
 
 // gridOdd marks what is no number: another shape, or in one model only.
 const gridOdd = "?"
-
-// relative is the RMS of a difference by that of the first model's numbers.
-func relative(r pair.Result) float64 {
-	if !r.Difference.Numbers {
-		return math.NaN()
-	}
-	return math.Sqrt(r.Difference.NMSE)
-}
 
 // grid prints where the models differ: kinds of tensors by layers, as the map of a report. It
 // prints nothing of models that have no layers, or do not differ in them.
@@ -76,7 +69,7 @@ func (r *diffReport) grid(w io.Writer, width int, unicode bool) {
 		all := true
 		for l := range g.Layers {
 			x, ok := cells[report.Place{Kind: k, Layer: l}]
-			switch v := relative(x); {
+			switch v := x.Difference.Relative(); {
 			case !ok:
 				row.WriteByte(' ')
 			case x.Status == pair.Equal:
@@ -110,7 +103,6 @@ func (r *diffReport) roles(w io.Writer, width int) {
 		layers       []int
 		most, sum, n float64
 		part, rank   float64
-		low          bool
 	}
 	var list []*role
 	of := map[string]*role{}
@@ -121,17 +113,15 @@ func (r *diffReport) roles(w io.Writer, width int) {
 		}
 		y := of[p.Kind]
 		if y == nil {
-			y = &role{name: p.Kind, low: true}
+			y = &role{name: p.Kind}
 			of[p.Kind] = y
 			list = append(list, y)
 		}
 		y.layers = append(y.layers, p.Layer)
-		v := relative(x)
+		v := x.Difference.Relative()
 		y.most, y.sum, y.n = max(y.most, v), y.sum+v, y.n+1
 		y.part = max(y.part, float64(x.Difference.Differ)/float64(max(x.Difference.Count, 1)))
-		if rank := r.ranks[x.Name]; rank > 0 {
-			y.rank = max(y.rank, rank)
-		}
+		y.rank = max(y.rank, r.ranks[x.Name])
 	}
 	if !slices.ContainsFunc(list, func(x *role) bool { return x.n > 1 }) {
 		return // the lines below say all of it
@@ -152,7 +142,7 @@ func (r *diffReport) layers(w io.Writer) {
 	most := map[int]float64{}
 	for _, x := range r.results {
 		if p := report.PlaceOf(x.Name); p.Layer >= 0 && x.Status != pair.Equal && x.Difference.Numbers {
-			most[p.Layer] = max(most[p.Layer], relative(x))
+			most[p.Layer] = max(most[p.Layer], x.Difference.Relative())
 		}
 	}
 	order := slices.SortedFunc(maps.Keys(most), func(a, b int) int { return cmp.Or(cmp.Compare(most[b], most[a]), a-b) })
@@ -183,8 +173,8 @@ func rankText(v float64) string {
 	switch {
 	case v == 0:
 		return "-"
-	case v >= maxRank:
-		return fmt.Sprintf(">=%d", maxRank)
+	case v >= measure.MaxRank:
+		return fmt.Sprintf(">=%d", measure.MaxRank)
 	}
 	return fmt.Sprintf("%.1f", v)
 }

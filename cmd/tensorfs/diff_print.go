@@ -142,7 +142,7 @@ func (d *diffReport) figures(r pair.Result) tableRow {
 		}
 		return tableRow{[]string{types, "-", "-", "-", "-"}, []string{paragraph("    ", tensorfs.OneLine(why))}}
 	}
-	row := tableRow{cells: []string{types, inPercent(relative(r)), inPercent(float64(x.Differ) / float64(max(x.Count, 1))), number(x.Max), rankText(d.ranks[r.Name])}}
+	row := tableRow{cells: []string{types, inPercent(r.Difference.Relative()), inPercent(float64(x.Differ) / float64(max(x.Count, 1))), number(x.Max), rankText(d.ranks[r.Name])}}
 	if x.Odd > 0 {
 		row.below = []string{fmt.Sprintf("    %d of %d numbers are NaN or infinite in one model only", x.Odd, x.Count)}
 	}

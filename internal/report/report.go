@@ -99,10 +99,8 @@ func Make(ctx context.Context, list []Tensor, add func(int64)) (*Report, error) 
 		}
 		s := measure.Surveyed{Numbers: measure.Numbers{Name: t.Name, DType: tensorfs.F32, Data: t.Data}}
 		if n := len(t.Shape); n >= 2 {
-			s.Cols, s.Rows = t.Shape[n-1], 1
-			for _, d := range t.Shape[:n-1] {
-				s.Rows *= d
-			}
+			s.Cols = t.Shape[n-1]
+			s.Rows, _ = tensorfs.Elements(t.Shape[:n-1])
 		}
 		surveyed, of = append(surveyed, s), append(of, i)
 	}
@@ -165,7 +163,7 @@ func (t *Tensor) change() *Change {
 		c := &Change{Status: "changed"}
 		if d.Numbers && d.Count > 0 {
 			c.Part, c.Largest = float64(d.Differ)/float64(d.Count), d.Max
-			if r := math.Sqrt(d.NMSE); !math.IsInf(r, 0) && !math.IsNaN(r) {
+			if r := d.Relative(); !math.IsInf(r, 0) && !math.IsNaN(r) {
 				c.Relative = r
 			}
 			if !math.IsNaN(d.Cosine) {
@@ -178,16 +176,19 @@ func (t *Tensor) change() *Change {
 
 // ranks finds those of the matrices that changed.
 func (r *Report) ranks(ctx context.Context, list []Tensor, add func(int64)) error {
+	var ranked []measure.Ranked
+	var of []*Change
 	for i := range list {
 		t, c := &list[i], r.Cells[i].Change
 		if c == nil || c.Status != "changed" || t.Data == nil || t.Other == nil || len(t.Shape) != 2 || slices.Min(t.Shape) < 2 {
 			continue
 		}
-		rank, err := measure.Rank(ctx, measure.Pair{Name: t.Name, A: t.Data, B: t.Other}, t.Shape[1], add)
-		if err != nil {
-			return err
-		}
-		c.Rank = min(rank, measure.MaxRank)
+		ranked = append(ranked, measure.Ranked{Pair: measure.Pair{Name: t.Name, A: t.Data, B: t.Other}, Cols: t.Shape[1]})
+		of = append(of, c)
 	}
-	return nil
+	ranks, err := measure.Ranks(ctx, ranked, add)
+	for k, c := range of {
+		c.Rank = ranks[k]
+	}
+	return err
 }

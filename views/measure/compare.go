@@ -48,6 +48,15 @@ type Difference struct {
 	Cosine  float64 // of the two as vectors: 1 where both are equal, NaN where one is 0
 }
 
+// Relative is the root of the NMSE: the RMS of a - b by that of a. It is NaN where numbers are
+// not known.
+func (d *Difference) Relative() float64 {
+	if !d.Numbers {
+		return math.NaN()
+	}
+	return math.Sqrt(d.NMSE)
+}
+
 // Compare compares pairs. add is told how many bytes were read, or need not be; it
 // may be nil.
 func Compare(ctx context.Context, pairs []Pair, add func(int64)) ([]Difference, error) {

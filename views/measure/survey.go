@@ -293,6 +293,28 @@ const MaxRank = 24
 func Rank(ctx context.Context, p Pair, cols int64, add func(int64)) (float64, error) {
 	r := newRun(ctx, add)
 	defer r.stop(nil)
+	return r.rank(p, cols)
+}
+
+// Ranked are two matrices of rows of Cols numbers.
+type Ranked struct {
+	Pair
+	Cols int64
+}
+
+// Ranks is [Rank] of several pairs at a time, with MaxRank for all that is above.
+func Ranks(ctx context.Context, list []Ranked, add func(int64)) ([]float64, error) {
+	r := newRun(ctx, add)
+	ranks := make([]float64, len(list))
+	err := r.each(len(list), func(i int) error {
+		rank, err := r.rank(list[i].Pair, list[i].Cols)
+		ranks[i] = min(rank, MaxRank)
+		return err
+	})
+	return ranks, err
+}
+
+func (r *run) rank(p Pair, cols int64) (float64, error) {
 	signs := signsOf(cols)
 	n := p.A.Size() / 4
 	rows := max(piece/cols, 1) * cols // whole rows
