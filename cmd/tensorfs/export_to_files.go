@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"path"
 	"path/filepath"
 	"slices"
@@ -21,24 +20,18 @@ import (
 
 // files are those of a directory of whole models.
 func (s *toStore) files(kind string) ([]export.File, error) {
-	for _, w := range s.tree.Whole {
-		if w.Name != kind {
-			continue
-		}
-		files := w.Files()
-		if files.Reason != "" {
-			return nil, errors.New(kind + "/ has no files: " + tensorfs.OneLine(files.Reason))
-		}
-		if why := files.Left[whole.Vision]; why != "" {
-			s.note = "without its vision tower: " + tensorfs.OneLine(why)
-		}
-		var list []export.File
-		for _, f := range files.List {
-			list = append(list, export.File{Path: f.Path, Data: f.Data})
-		}
-		return list, nil
+	files, err := wholeFiles(s.tree, kind)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("the tree has no %s/", kind)
+	if why := files.Left[whole.Vision]; why != "" {
+		s.note = "without its vision tower: " + tensorfs.OneLine(why)
+	}
+	var list []export.File
+	for _, f := range files.List {
+		list = append(list, export.File{Path: f.Path, Data: f.Data})
+	}
+	return list, nil
 }
 
 // gguf returns the files of gguf/, the language model first and then its vision tower, which

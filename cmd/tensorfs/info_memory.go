@@ -96,11 +96,10 @@ type memoryShown struct {
 
 // headerOf returns the header of the file in gguf/.
 func headerOf(t *tree.Tree) (*memory.Header, error) {
-	i := slices.IndexFunc(t.Whole, func(w *tree.Whole) bool { return w.Name == "gguf" })
-	if i < 0 {
+	files := t.WholeFiles("gguf")
+	if files == nil {
 		return nil, errors.New("there is no gguf/, by which the memory of llama.cpp is counted")
 	}
-	files := t.Whole[i].Files()
 	if files.Reason != "" || len(files.List) == 0 {
 		return nil, fmt.Errorf("the memory of llama.cpp is counted by gguf/model.gguf, and gguf/ is left out: %s", files.Reason)
 	}

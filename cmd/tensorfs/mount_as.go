@@ -220,16 +220,14 @@ func one(at string, t *tree.Tree, find func(*tree.Tree) (tensorfs.Data, error)) 
 
 // wholeFiles are those of a directory of whole models.
 func wholeFiles(t *tree.Tree, kind string) (*whole.Files, error) {
-	for _, w := range t.Whole {
-		if w.Name == kind {
-			f := w.Files()
-			if f.Reason != "" {
-				return nil, errors.New(kind + "/ has no files: " + f.Reason)
-			}
-			return f, nil
-		}
+	switch f := t.WholeFiles(kind); {
+	case f == nil:
+		return nil, errors.New("there is no " + kind + "/")
+	case f.Reason != "":
+		return nil, errors.New(kind + "/ has no files: " + tensorfs.OneLine(f.Reason))
+	default:
+		return f, nil
 	}
-	return nil, errors.New("there is no " + kind + "/")
 }
 
 // languageOf is gguf/model.gguf.

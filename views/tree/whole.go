@@ -50,6 +50,17 @@ func (w *Whole) Files() *whole.Files {
 	return w.files
 }
 
+// WholeFiles returns the files of one of the directories of whole models: gguf, hf or mlx. It
+// is nil where the tree has no such directory.
+func (t *Tree) WholeFiles(name string) *whole.Files {
+	for _, w := range t.Whole {
+		if w.Name == name {
+			return w.Files()
+		}
+	}
+	return nil
+}
+
 // description is the file that says what a directory of whole-model files has,
 // or why it has nothing.
 const description = "tensorfs.json"
