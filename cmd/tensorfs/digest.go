@@ -60,7 +60,7 @@ func recordOf(path string) digest {
 // of returns the digest of this kind of bytes.
 func (want digest) of(ctx context.Context, d tensorfs.Data, read func(n int64)) (digest, error) {
 	h, sum := want.hash(d.Size())
-	err := hashData(ctx, h, d, read)
+	err := source.Hash(ctx, h, d, read)
 	return sum(), err
 }
 
@@ -90,31 +90,6 @@ func (want digest) compare(ctx context.Context, path string) error {
 		err = want.differs(path, got)
 	}
 	return err
-}
-
-// hashRun is how many bytes are hashed in one go: little enough to stay in a
-// processor's own cache where they were decoded.
-const hashRun = 1 << 18
-
-// hashData hashes all of d. What h holds counts only without an error.
-func hashData(ctx context.Context, h hash.Hash, d tensorfs.Data, read func(n int64)) error {
-	var buf []byte
-	for off := int64(0); off < d.Size(); {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		n := min(hashRun, d.Size()-off)
-		b, memory, err := tensorfs.ViewContext(ctx, d, off, n, &buf)
-		if err != nil {
-			return err
-		}
-		if err := tensorfs.Guard(func() error { _, err := h.Write(b); return err }, memory); err != nil {
-			return err
-		}
-		off += n
-		read(n)
-	}
-	return nil
 }
 
 // openSource returns the content of a file of the model, as the model has it open

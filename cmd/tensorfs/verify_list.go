@@ -14,6 +14,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/near"
+	"github.com/tensorfs/tensorfs/internal/source"
 
 	"github.com/tensorfs/tensorfs/internal/sums"
 	"github.com/tensorfs/tensorfs/views/tree"
@@ -160,7 +161,7 @@ func (r *reporter) sumJob(f treeFile, found func(job int, sum sums.Sum, err erro
 		h := sha256.New()
 		if err == nil {
 			defer closed()
-			err = hashData(ctx, h, d, read)
+			err = source.Hash(ctx, h, d, read)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/export"
+	"github.com/tensorfs/tensorfs/internal/source"
 	"golang.org/x/sys/unix"
 )
 
@@ -271,25 +272,11 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// hashRun is how many bytes are read and hashed in one go.
-const hashRun = 1 << 20
-
 // hashData returns the SHA-256 of Data.
 func hashData(ctx context.Context, d tensorfs.Data, add func(n int64)) (string, error) {
-	h, buf := sha256.New(), make([]byte, min(hashRun, d.Size()))
-	for off := int64(0); off < d.Size(); {
-		n := min(int64(len(buf)), d.Size()-off)
-		if err := ctx.Err(); err != nil {
-			return "", err
-		}
-		if err := tensorfs.ReadFullContext(ctx, d, buf[:n], off); err != nil {
-			return "", err
-		}
-		h.Write(buf[:n])
-		add(n)
-		off += n
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	h := sha256.New()
+	err := source.Hash(ctx, h, d, add)
+	return hex.EncodeToString(h.Sum(nil)), err
 }
 
 // hashFile returns the SHA-256 of a file of that size.
