@@ -108,12 +108,7 @@ func (c *Client) Put(name string, fd int) error {
 
 // put gives the keeper a descriptor. mu is held.
 func (c *Client) put(name string) error {
-	a, fds, err := c.ask(message{Op: "put", Name: name}, c.fds[name])
-	closeAll(fds)
-	if err == nil && a.Busy {
-		err = fmt.Errorf("process %d serves this mount as well", a.PID)
-	}
-	return err
+	return c.tell(message{Op: "put", Name: name}, c.fds[name])
 }
 
 // Clear has the keeper forget what it has of the mount.
@@ -135,12 +130,7 @@ func (c *Client) clear() error {
 	if c.conn == nil {
 		return nil // the next keeper has nothing
 	}
-	a, fds, err := c.ask(message{Op: "drop"})
-	closeAll(fds)
-	if err == nil && a.Busy {
-		err = fmt.Errorf("process %d serves this mount as well", a.PID)
-	}
-	return err
+	return c.tell(message{Op: "drop"})
 }
 
 // Drop is Clear for the last time: nothing can be kept afterwards.
@@ -193,6 +183,16 @@ func (c *Client) ask(m message, fds ...int) (message, []int, error) {
 		return message{}, nil, fmt.Errorf("%s: %w", c.socket, err)
 	}
 	return a, got, nil
+}
+
+// tell is ask for what is answered with nothing. mu is held.
+func (c *Client) tell(m message, fds ...int) error {
+	a, got, err := c.ask(m, fds...)
+	closeAll(got)
+	if err == nil && a.Busy {
+		err = fmt.Errorf("process %d serves this mount as well", a.PID)
+	}
+	return err
 }
 
 // watch waits until the keeper is gone, then for another one.
