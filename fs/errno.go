@@ -35,5 +35,7 @@ func (f *rawFS) failed(t *served, id uint64, off int64, err error) fuse.Status {
 		return fuse.Status(syscall.ESTALE) // what its name leads to can be read
 	}
 	f.Failed(t.node|id, t.at(id), off, err)
-	return errno(err)
+	st := errno(err)
+	f.counter.hasFailed(st)
+	return st
 }

@@ -56,6 +56,9 @@ type Options struct {
 	Identity string
 	// Warm says how far the model is read ahead; nil where it is not.
 	Warm func() WarmStatus
+	// Traffic says how many bytes came from other machines, and how many were read of what had come before; nil where
+	// the model is on this one.
+	Traffic func() (fetched, cached int64)
 	// Extra are mount options as in fstab. Options of mount(8) itself are ignored, and
 	// so are options that would remove a protection (rw, suid, dev, exec).
 	// uid=, gid= and umask= say what files look like; who may enter is up to

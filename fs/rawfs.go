@@ -34,6 +34,7 @@ type rawFS struct {
 	fuse    *fuse.Server
 	passed  *passedFiles // nil where the kernel passes nothing through
 	kept    *stateFile   // nil where the mount ends with its server
+	counter *counter     // nil in a library
 }
 
 func newRawFS(tree tensorfs.Dir, opts Options) (*rawFS, error) {
@@ -46,6 +47,7 @@ func newRawFS(tree tensorfs.Dir, opts Options) (*rawFS, error) {
 		return nil, err
 	}
 	f.tree = &served{nodes: t, modTime: f.opts.ModTime}
+	f.counter = newCounter(t)
 	return f, nil
 }
 

@@ -98,6 +98,7 @@ func (f *rawFS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.
 	if err != nil {
 		return nil, f.failed(t, id, int64(in.Offset), err)
 	}
+	f.counter.wasRead(t.nodes, id, res.Size())
 	if m, ok := res.(*mapped); ok {
 		m.data, m.id, m.off, m.fs, m.tree = e.Data, in.NodeId, int64(in.Offset), f, t
 		inUse = true

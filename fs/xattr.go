@@ -33,6 +33,8 @@ func (f *rawFS) rootAttr(name string) any {
 		if n := f.kept.takenOver(); n > 0 {
 			return n
 		}
+	case name == "counts" && f.counter != nil:
+		return f.counts()
 	case name == "warm" && f.opts.Warm != nil:
 		warm := f.opts.Warm()
 		return &warm
@@ -52,6 +54,7 @@ func (f *rawFS) status() Status {
 	s := Status{PID: os.Getpid(), Health: *f.checkHealth()}
 	s.Images, _ = f.rootAttr("images").(int)
 	s.Taken, _ = f.rootAttr("taken").(int)
+	s.Counts = f.counts()
 	s.Warm, _ = f.rootAttr("warm").(*WarmStatus)
 	s.Library, _ = f.rootAttr("library").(*LibraryStatus)
 	return s

@@ -18,7 +18,7 @@ var flagGroups = []flagGroup{
 	{"Types in mlx/", "mlx-bits mlx-group mlx-mode mlx-recipe mlx-device"},
 	{"Memory in llama.cpp", "context parallel unified cache-type-k cache-type-v swa-full batch ubatch flash-attn outputs gpu"},
 	{"The mount", "as foreground option backend allow-other nonempty no-mkdir no-passthrough read-ahead"},
-	{"The server", "warm log debug max-open idle takeover"},
+	{"The server", "warm log debug max-open idle takeover secrets"},
 	{"Models on other machines", "offline remote cache cache-size timeout download plain-http"},
 }
 

@@ -77,6 +77,7 @@ var flagTable = []flagRow{
 	{"", "allow-other", "darwin option", nil, "let other users use the mount (macFUSE asks for an administrator)"},
 	{"", "no-passthrough", "linux option fuse", nil, "answer all reads in the server; root's kernel reads large files by itself otherwise"},
 	{"", "takeover", "linux option", nil, "outlive this server: the mount is left with the keeper at `SOCKET`, or with systemd; takes over what is there"},
+	{"", "secrets", markServer, nil, "named pipe (`PIPE`) that gives tokens and keys for models on other machines: a JSON object a line, see help remote"},
 	{"", "read-ahead", "linux option fuse", nil, "the kernel's read-ahead in `KIB` (root; default 1024)"},
 	{"", "debug", "option fuse", nil, "log every request"},
 	{"", "nonempty", markOption, nil, "mount even if something is in MOUNTPOINT, and hide it"},

@@ -27,7 +27,7 @@ var (
 	handedEnv = []string{
 		"HF_TOKEN", "HF_TOKEN_PATH", "HF_ENDPOINT", "HF_HUB_DISABLE_IMPLICIT_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE",
 		"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy",
-		"SSL_CERT_FILE", "SSL_CERT_DIR", "NETRC", "DOCKER_CONFIG",
+		"SSL_CERT_FILE", "SSL_CERT_DIR", "NETRC", "DOCKER_CONFIG", "DOCKER_AUTH_CONFIG",
 	}
 	handedPrefixes = []string{"AWS_"}
 )

@@ -24,16 +24,19 @@ func (s system) keep() *cobra.Command {
 // bySystemd is the value of --takeover for a mount that systemd keeps.
 const bySystemd = "systemd"
 
-// takeoverPath makes the socket of a keeper independent of the working directory, which a server leaves.
-func (o *mountOptions) takeoverPath() error {
-	if o.takeover == "" || o.takeover == bySystemd || filepath.IsAbs(o.takeover) {
-		return nil
+// absolutePaths makes what a server is to find independent of the working directory, which it leaves.
+func (o *mountOptions) absolutePaths() error {
+	for _, path := range []*string{&o.takeover, &o.secrets} {
+		if *path == "" || *path == bySystemd || filepath.IsAbs(*path) {
+			continue
+		}
+		abs, err := filepath.Abs(*path)
+		if err != nil {
+			return err
+		}
+		*path = abs
 	}
-	abs, err := filepath.Abs(o.takeover)
-	if err == nil {
-		o.takeover = abs
-	}
-	return err
+	return nil
 }
 
 // treeVersion is another number after the same model began to have other names or other bytes: another version of

@@ -78,14 +78,19 @@ func is[T error](err error) bool {
 // troubleError is a failure of a command whose exit status 1 means something else.
 type troubleError struct{ error }
 
-// printError prints an error of a command line as a line. Of words that nobody reads to
-// the end, such as a name of 5,000 letters, it shows how they begin and end.
+// printError prints an error of a command line as a line.
 func printError(stderr io.Writer, err error, args []string) {
+	fmt.Fprintln(stderr, "tensorfs: "+errorLine(err, args))
+}
+
+// errorLine returns an error of a command line as a line. Of words that nobody reads to
+// the end, such as a name of 5,000 letters, it has how they begin and end.
+func errorLine(err error, args []string) string {
 	words := strings.Split(tensorfs.OneLine(publicText(err.Error(), args)), " ")
 	for i := range words {
 		words[i] = term.Shorten(words[i], longestWord)
 	}
-	fmt.Fprintln(stderr, "tensorfs: "+strings.Join(words, " "))
+	return strings.Join(words, " ")
 }
 
 const longestWord = 400

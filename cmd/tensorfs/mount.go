@@ -36,6 +36,7 @@ type mountOptions struct {
 	readAhead  int
 	noPass     bool
 	takeover   string // the socket of a keeper, or bySystemd
+	secrets    string // a pipe with what servers of models ask for, "" for none
 	warm       string // the view to read ahead, tree.WarmAll, or "" for nothing
 	noMkdir    bool
 	nonEmpty   bool
@@ -80,7 +81,7 @@ func (o *mountOptions) define(s system, c *cobra.Command) {
 
 // defineShared adds the flags that serve has too.
 func (o *mountOptions) defineShared(s system, c *cobra.Command) {
-	s.define(c, "serve", flags{"log": &o.logTo, "warm": &o.warm, "hand-over": &o.handOver})
+	s.define(c, "serve", flags{"log": &o.logTo, "warm": &o.warm, "secrets": &o.secrets, "hand-over": &o.handOver})
 	c.Flags().Lookup("warm").NoOptDefVal = tree.WarmAll
 	o.add(s, c)
 	o.own = c.Flags()
@@ -127,7 +128,7 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 		mountpoint, err = filepath.Abs(mountpoint)
 	}
 	if err == nil {
-		err = o.takeoverPath()
+		err = o.absolutePaths()
 	}
 	if err == nil {
 		err = o.check() // before a server is started
@@ -146,7 +147,7 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 	if o.foreground || o.daemon {
 		return o.serve(cmd, model, mountpoint, extra)
 	}
-	if o.remote.download && isName && o.library.as == "" { // while somebody looks at the terminal
+	if o.remote.download && isName && o.library.as == "" && o.secrets == "" { // while somebody looks at the terminal
 		if err := o.tryOpen(model); err != nil {
 			return err
 		}
@@ -185,9 +186,15 @@ func namesLibrary(name string) bool {
 const openingGC = 400
 
 // serve mounts and answers requests until the mount is gone.
-func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra []string) error {
+func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra []string) (err error) {
 	if o.daemon {
 		ignoreHangups()
+	} else {
+		defer func() {
+			if err != nil {
+				_ = notifyFailed(err) // who started it sees that it ended
+			}
+		}()
 	}
 	signals := newCaught()
 	stdout, stderr := signals.messagesTo(cmd.OutOrStdout()), signals.messagesTo(cmd.ErrOrStderr())
@@ -207,6 +214,9 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 	keeper, err := o.keeper(mountpoint)
 	if err != nil {
 		return err
+	}
+	if err := o.takeSecrets(logger); err != nil {
+		return errors.Join(err, fs.Abandon(keeper, logger))
 	}
 	c, err := o.openContent(model, mountpoint)
 	if err != nil {

@@ -68,8 +68,12 @@ func (o *mountOptions) openContent(name, mountpoint string) (*content, error) {
 	if waits {
 		shown = t.Model.Name
 	}
+	options := fs.Options{FsName: withAdapters(shown, t.Model), Waits: waits, Check: t.Model.Check, ModTime: t.Model.ModTime, Warm: warmer.status()}
+	if waits {
+		options.Traffic = o.remote.open().Traffic
+	}
 	return &content{
-		options:  fs.Options{FsName: withAdapters(shown, t.Model), Waits: waits, Check: t.Model.Check, ModTime: t.Model.ModTime, Warm: warmer.status()},
+		options:  options,
 		warmer:   warmer,
 		mount:    func(at string, opts fs.Options) (served, error) { return backends[o.backend](o, t, at, opts) },
 		warnings: func() []string { return t.Model.Warnings },

@@ -1,16 +1,59 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	iofs "io/fs"
 	"net"
 	"os"
 	"syscall"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/web"
 )
 
 // notifyReady tells systemd, for a unit with Type=notify, that the mount can be used.
 // Without systemd it does nothing. See sd_notify(3).
-func notifyReady() error {
+func notifyReady() error { return notify("READY=1") }
+
+// notifyFailed says why there is no mount: the line that is printed, and what kind of error it is.
+func notifyFailed(err error) error {
+	text := "STATUS=" + errorLine(err, os.Args[1:])
+	if no := errnoOf(err); no != 0 {
+		text += fmt.Sprintf("\nERRNO=%d", int(no))
+	}
+	return notify(text)
+}
+
+// errnos are the kinds of errors that whoever started a server tells apart, the first that fits.
+var errnos = []struct {
+	kind error
+	no   syscall.Errno
+}{
+	{tensorfs.ErrFormat, syscall.EBADMSG},
+	{tensorfs.ErrUnsupported, syscall.ENOTSUP},
+	{tensorfs.ErrChanged, syscall.ESTALE},
+	{iofs.ErrNotExist, syscall.ENOENT},
+	{iofs.ErrPermission, syscall.EACCES},
+}
+
+// errnoOf returns the kind of an error as a number, 0 if it is none in particular.
+func errnoOf(err error) syscall.Errno {
+	for _, e := range errnos {
+		if errors.Is(err, e.kind) {
+			return e.no
+		}
+	}
+	if web.Unanswered(err) {
+		return syscall.EAGAIN
+	}
+	no, _ := errors.AsType[syscall.Errno](err)
+	return no
+}
+
+// notify sends a message to systemd, or to whoever else started this program as a service.
+func notify(text string) error {
 	socket := os.Getenv("NOTIFY_SOCKET") // one that begins with @ has no file
 	if socket == "" {
 		return nil
@@ -20,7 +63,7 @@ func notifyReady() error {
 		return err
 	}
 	defer c.Close()
-	_, err = c.Write([]byte("READY=1"))
+	_, err = c.Write([]byte(text))
 	return err
 }
 

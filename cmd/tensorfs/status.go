@@ -42,6 +42,7 @@ type mountStatus struct {
 	Warm       *fs.WarmStatus `json:"warm,omitempty"`
 	TakenOver  int            `json:"taken_over,omitempty"` // from servers that were gone, how often
 	Images     int            `json:"images,omitempty"`     // directories of files that the kernel reads past the server
+	Counts     *fs.Counts     `json:"counts,omitempty"`     // since the server began
 	Library    bool           `json:"library,omitempty"`
 	Models     *int           `json:"models,omitempty"` // of a library
 	Open       []string       `json:"open,omitempty"`   // of them, the longest unused first
@@ -65,7 +66,7 @@ func newMountStatus(m mounts.Mount) mountStatus {
 	}
 	st := mountStatus{
 		Mountpoint: m.Mountpoint, Model: m.Source, PID: s.PID, Backend: m.Backend(), Healthy: state == "ok", State: state,
-		Changed: append([]string{}, s.Health.Changed...), Errors: append([]fs.Fault{}, s.Health.Errors...), Warnings: append([]fs.Fault{}, s.Health.Warnings...), Warm: s.Warm, Images: s.Images, TakenOver: s.Taken,
+		Changed: append([]string{}, s.Health.Changed...), Errors: append([]fs.Fault{}, s.Health.Errors...), Warnings: append([]fs.Fault{}, s.Health.Warnings...), Warm: s.Warm, Images: s.Images, TakenOver: s.Taken, Counts: s.Counts,
 		Unwatched: s.Health.Unwatched,
 	}
 	if l := s.Library; l != nil {

@@ -169,6 +169,17 @@ func (c *Client) Mismatch() error {
 	return c.store.Mismatch()
 }
 
+// Traffic returns how many bytes of models came from servers, and how many were read of what had come before, but
+// for files that are in the cache as a whole.
+func (c *Client) Traffic() (fetched, cached int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.web == nil {
+		return 0, 0
+	}
+	return c.web.Traffic()
+}
+
 // CacheDir returns the directory of the cache that is in use, "" if nothing is kept on a
 // disk, or no model on a server was opened yet.
 func (c *Client) CacheDir() string {

@@ -19,7 +19,7 @@ const AttrPrefix = "user." + Program + "."
 
 // Attrs are the attributes that a server may have, without AttrPrefix. Every server has
 // the first one. The kernel caches none of them: an answer proves that the server is there.
-var Attrs = []string{"pid", "health", "images", "taken", "warm", "library"}
+var Attrs = []string{"pid", "health", "images", "taken", "counts", "warm", "library"}
 
 // ErrHung says that the server of a mount is there and takes more than two seconds to
 // answer: it was stopped, or waits for the disk of the model.

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -44,7 +45,13 @@ type Client struct {
 	open    http.RoundTripper // to any address, or through a proxy
 	outside http.RoundTripper // to public addresses only, without a proxy
 	gates   gates
+
+	fetched, cached atomic.Int64 // see Traffic
 }
+
+// Traffic returns how many bytes of files came from servers, and how many were read of what had come before. Files that
+// are mapped, because all of them is there, are not counted.
+func (c *Client) Traffic() (fetched, cached int64) { return c.fetched.Load(), c.cached.Load() }
 
 // Limits of what runs at the same time.
 const (

@@ -151,6 +151,7 @@ func (f *File) attempt(ctx context.Context, off, n int64, fresh, hurry bool, w *
 		return 0, resp, f.brokeOff(err)
 	}
 	got, err := w.Fill(body, n, f.came)
+	f.c.fetched.Add(got)
 	if err != nil && !errors.Is(err, tensorfs.ErrChanged) {
 		err = f.brokeOff(err)
 	}

@@ -156,8 +156,11 @@ const maxRounds = 4
 // read waits until all of p is in the cache, and reads it there.
 func (f *File) read(ctx context.Context, p []byte, off int64, wants func(cache.Range) cache.Range) error {
 	need := cache.Range{Off: off, N: int64(len(p))}
-	for range maxRounds {
+	for round := range maxRounds {
 		if n, err := f.entry.ReadAt(p, off); n == len(p) {
+			if round == 0 {
+				f.c.cached.Add(int64(n))
+			}
 			return nil
 		} else if err != nil && !errors.Is(err, cache.ErrAbsent) {
 			return err

@@ -191,7 +191,11 @@ func TestSettings(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || s.Endpoint.String() != tt.endpoint || s.Token != tt.offers {
+		if err != nil {
+			t.Errorf("%v: %v", tt.env, err)
+			continue
+		}
+		if token, err := s.Token(); err != nil || s.Endpoint.String() != tt.endpoint || token != tt.offers {
 			t.Errorf("%v: %v, %v", tt.env, s.Endpoint, err)
 		}
 	}
@@ -236,7 +240,7 @@ func FuzzNextPage(f *testing.F) {
 	f.Add(`<https://huggingface.co/api/models/o/n/tree/main?cursor=x>; rel="next"`)
 	f.Add(`<a>; rel=prev, <b?c>; rel="next"`)
 	h := &hub{}
-	h.Endpoint, _ = endpoint("")
+	h.Settings, _ = SettingsOf(func(string) string { return "" })
 	f.Fuzz(func(t *testing.T, link string) {
 		query, ok := nextPage(link)
 		if !ok {

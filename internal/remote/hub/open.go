@@ -227,8 +227,8 @@ func (h *hub) tree(ctx context.Context, name string, s *snapshot) ([]file, error
 // request returns a GET of an address of the Hub.
 func (h *hub) request(ctx context.Context, address string) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err == nil && h.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+h.Token)
+	if err == nil {
+		err = h.Authorize(req)
 	}
 	return req, err
 }

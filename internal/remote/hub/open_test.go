@@ -88,6 +88,27 @@ func secret(s string) bool {
 	return strings.Contains(s, token) || strings.Contains(s, "secret") || strings.Contains(s, "sig=")
 }
 
+// A process that is given another token uses it for the next request.
+func TestTokenChanges(t *testing.T) {
+	h := testhub.NewHub(t)
+	h.Private["org/name"] = token
+	h.Commit("org/name", map[string][]byte{"a.gguf": pattern(9<<20, 1), "b.gguf": pattern(9<<20, 2)}, "main")
+	m := newMachine(t, h)
+	m.Env["HF_TOKEN"] = token
+	l := m.mustOpen(t, "org/name", "")
+	if _, err := readParts(l, "a.gguf"); err != nil {
+		t.Fatal(err)
+	}
+	h.Private["org/name"] = token + "2"
+	if _, err := readParts(l, "b.gguf"); !errors.Is(err, syscall.EACCES) {
+		t.Errorf("with the old token: %v", err)
+	}
+	m.Env["HF_TOKEN"] = token + "2"
+	if _, err := readParts(l, "b.gguf"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestOpen(t *testing.T) {
 	h := testhub.NewHub(t)
 	files := map[string][]byte{

@@ -12,8 +12,9 @@ import (
 // refusal is the error of an answer of the Hub, in words for whom asked for name.
 func (h *hub) refusal(name string, resp *http.Response) error {
 	e := &tensorfs.FormatError{File: name, Offset: -1}
+	token, _ := h.Token()
 	setToken := func(without, with string) string {
-		if h.Token == "" {
+		if token == "" {
 			return without
 		}
 		return with
@@ -46,7 +47,8 @@ func (h *hub) refusal(name string, resp *http.Response) error {
 // said adds what the Hub itself says.
 func (h *hub) said(resp *http.Response, problem string) string {
 	text := resp.Header.Get("X-Error-Message")
-	if text == "" || h.Token != "" && strings.Contains(text, h.Token) {
+	token, err := h.Token()
+	if text == "" || err != nil || token != "" && strings.Contains(text, token) {
 		return problem
 	}
 	return problem + ": " + web.Quote(text)

@@ -3,6 +3,7 @@ package hub
 import (
 	"errors"
 	"io/fs"
+	"net/http"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -20,19 +21,30 @@ const (
 // Settings are what the environment says about the Hub.
 type Settings struct {
 	Endpoint *url.URL // without a slash at the end
-	Token    string   // "" for none; never to be shown
+	getenv   func(string) string
 }
 
 // SettingsOf reads the settings; getenv is os.Getenv.
-func SettingsOf(getenv func(string) string) (Settings, error) {
-	var s Settings
-	var err error
-	if s.Endpoint, err = endpoint(getenv("HF_ENDPOINT")); err != nil {
-		return s, err
+func SettingsOf(getenv func(string) string) (s Settings, err error) {
+	s.getenv = getenv
+	if s.Endpoint, err = endpoint(getenv("HF_ENDPOINT")); err == nil {
+		_, err = s.Token()
 	}
-	s.Token, err = tokenOf(getenv)
 	return s, err
 }
+
+// Authorize adds the token to a request, where there is one. It is looked up each time: whoever logs in again, or
+// gives a server another one, need not open a model anew.
+func (s Settings) Authorize(req *http.Request) error {
+	token, err := s.Token()
+	if err == nil && token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	return err
+}
+
+// Token returns the token as it is now, "" for none. It is never to be shown.
+func (s Settings) Token() (string, error) { return tokenOf(s.getenv) }
 
 // IsHub reports whether a host is the endpoint's, or the short name of the public
 // Hub where that is the endpoint: whether it may see the token.

@@ -3,6 +3,7 @@ package oci
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,6 +88,7 @@ func TestRedirectsAndTokens(t *testing.T) {
 		{name: "identity token", login: "Bearer", config: "identity", redirect: true},
 		{name: "helper", login: "Bearer", config: "helper"},
 		{name: "basic", login: "Basic", config: "auths", redirect: true},
+		{name: "given", login: "Bearer", config: "given"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFake(t)
@@ -101,6 +103,10 @@ func TestRedirectsAndTokens(t *testing.T) {
 			case "auths":
 				f.user = "me:hunter2"
 				environ(t, known(f.host(), f.user))
+			case "given":
+				f.user = "me:hunter2"
+				environ(t, known(f.host(), "me:of a file"))
+				t.Setenv(loginEnv, known(f.host(), f.user))
 			case "identity":
 				f.user = "hunter2-identity"
 				environ(t, fmt.Sprintf(`{"auths":{%q:{"auth":"","identitytoken":%q}}}`, f.host(), f.user))
@@ -156,6 +162,38 @@ func TestRedirectsAndTokens(t *testing.T) {
 				t.Errorf("tokens were asked for with %q", f.logins)
 			}
 		})
+	}
+}
+
+// A process that is given another login asks for the next token with it.
+func TestLoginChanges(t *testing.T) {
+	f := newFake(t)
+	f.login, f.user, f.uses = "Bearer", "me:one", 3
+	environ(t, "")
+	t.Setenv(loginEnv, known(f.host(), f.user))
+	push(t, f, "a/big", "latest", "", dockerV2, entry{"application/vnd.docker.ai.gguf.v3", make([]byte, 40<<20), named("big.gguf")})
+	l, file, err := Open(t.Context(), Scheme+f.host()+"/a/big", options(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := l.OpenFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	read := func(off int64) error { return tensorfs.ReadFull(r.Section(0, r.Size()), make([]byte, 10), off) }
+	if err := read(0); err != nil {
+		t.Fatal(err)
+	}
+	f.user = "me:two"
+	t.Setenv(loginEnv, known(f.host(), f.user))
+	for off := int64(0); off < 40<<20; off += 3 << 20 {
+		if err := read(off); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "Basic " + base64.StdEncoding.EncodeToString([]byte(f.user)); f.logins[len(f.logins)-1] != want {
+		t.Errorf("logins were %q, and none was %q at last", f.logins, want)
 	}
 }
 

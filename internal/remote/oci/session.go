@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,7 +30,11 @@ type session struct {
 	scheme   auth.Scheme // SchemeUnknown: the registry wants none
 	token    string
 	obtained time.Time
+	login    string // that of the environment which it was obtained with
 }
+
+// loginEnv is the variable with the text of a config.json, which counts before the file, as for Docker's own programs.
+const loginEnv = "DOCKER_AUTH_CONFIG"
 
 // maxManifest is the size of the largest manifest that is believed.
 const maxManifest = 16 << 20
@@ -65,7 +70,15 @@ var errHelper = errors.New("docker's credentials cannot be read")
 
 // credential returns what Docker knows of a registry.
 func (s *session) credential(ctx context.Context, host string) (auth.Credential, error) {
-	store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
+	var store credentials.Store
+	var err error
+	store, err = credentials.NewStoreFromDocker(credentials.StoreOptions{})
+	if text := os.Getenv(loginEnv); text != "" && err == nil {
+		var first credentials.Store
+		if first, err = credentials.NewMemoryStoreFromDockerConfig([]byte(text)); err == nil {
+			store = credentials.NewStoreWithFallbacks(first, store)
+		}
+	}
 	if err != nil {
 		return auth.EmptyCredential, errHelper // whose text may hold a password
 	}
@@ -110,7 +123,7 @@ func (s *session) failed(err error) error {
 		e.Problem = "the registry wants a login"
 	case errors.Is(err, errHelper):
 		e.Problem = "Docker's credentials cannot be read"
-		e.Advice = "check config.json in ~/.docker or DOCKER_CONFIG, and the credential helper that it names"
+		e.Advice = "check config.json in ~/.docker or DOCKER_CONFIG, and the credential helper that it names, or " + loginEnv
 	case errors.As(err, &said) && (said.StatusCode >= 500 || said.StatusCode == http.StatusTooManyRequests):
 		e.Problem, e.Advice, e.Kind = "the registry gives no tokens at the moment", "try again later", web.NoAnswer(syscall.EIO)
 	case errors.As(err, &said):
@@ -124,7 +137,7 @@ func (s *session) failed(err error) error {
 // request returns a GET of a blob. again says that the last one was refused.
 func (s *session) request(ctx context.Context, digest string, again bool) (*http.Request, error) {
 	s.mu.Lock()
-	old := s.scheme == auth.SchemeBearer && time.Since(s.obtained) > sureToken
+	old := s.scheme == auth.SchemeBearer && time.Since(s.obtained) > sureToken || s.token != "" && !s.has()
 	s.mu.Unlock()
 	if again || old { // HEAD, because registries count GET as use of the artifact
 		if _, _, err := s.get(ctx, http.MethodHead, "manifests/"+s.ref.what()); err != nil {
@@ -153,7 +166,7 @@ var errNoToken = errors.New("no token yet")
 func (s *session) GetScheme(context.Context, string) (auth.Scheme, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.token == "" {
+	if !s.has() {
 		return auth.SchemeUnknown, errNoToken
 	}
 	return s.scheme, nil
@@ -163,21 +176,25 @@ func (s *session) GetScheme(context.Context, string) (auth.Scheme, error) {
 func (s *session) GetToken(_ context.Context, _ string, scheme auth.Scheme, _ string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.token == "" || s.scheme != scheme {
+	if !s.has() || s.scheme != scheme {
 		return "", errNoToken
 	}
 	return s.token, nil
 }
 
+// has reports whether there is a token of the login that counts now.
+func (s *session) has() bool { return s.token != "" && s.login == os.Getenv(loginEnv) }
+
 // Set implements auth.Cache.
 func (s *session) Set(ctx context.Context, _ string, scheme auth.Scheme, _ string, fetch func(context.Context) (string, error)) (string, error) {
+	login := os.Getenv(loginEnv)
 	token, err := fetch(ctx)
 	if err != nil {
 		return "", err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.scheme, s.token, s.obtained = scheme, token, time.Now()
+	s.scheme, s.token, s.obtained, s.login = scheme, token, time.Now(), login
 	return token, nil
 }
 

@@ -28,11 +28,10 @@ type Options = remote.Options
 type registry struct {
 	Options
 	model   ollama.Name
-	name    string // for people
-	server  string // https://HOST
-	address string // of the model: https://HOST/v2/NAMESPACE/MODEL
-	isHub   bool
-	token   string // "" for none; never to be shown
+	name    string        // for people
+	server  string        // https://HOST
+	address string        // of the model: https://HOST/v2/NAMESPACE/MODEL
+	hub     *hub.Settings // whose token it gets; nil for other registries
 }
 
 // pinned is what is kept of a model.
@@ -74,13 +73,20 @@ func newRegistry(n ollama.Name, o Options) (*registry, error) {
 	r.server = remote.Scheme(n.Host) + "://" + n.Host
 	r.address = fmt.Sprintf("%s/v2/%s/%s", r.server, n.Namespace, n.Model)
 	s, err := hub.SettingsOf(o.Getenv)
-	if r.isHub = s.Endpoint != nil && s.IsHub(n.Host); r.isHub {
-		if err != nil {
-			return nil, err
-		}
-		r.token = s.Token
+	if s.Endpoint == nil || !s.IsHub(n.Host) {
+		return r, nil
 	}
-	return r, nil
+	r.hub = &s
+	return r, err
+}
+
+// token returns what must not be shown, "" for none.
+func (r *registry) token() string {
+	if r.hub == nil {
+		return ""
+	}
+	token, _ := r.hub.Token()
+	return token
 }
 
 // pin is what the manifest is kept as.
@@ -89,8 +95,8 @@ func (r *registry) pin() string { return prefix + r.model.Path() }
 // request returns a GET of what is below the model's address.
 func (r *registry) request(ctx context.Context, below string) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.address+"/"+below, nil)
-	if err == nil && r.token != "" {
-		req.Header.Set("Authorization", "Bearer "+r.token)
+	if err == nil && r.hub != nil {
+		err = r.hub.Authorize(req)
 	}
 	return req, err
 }

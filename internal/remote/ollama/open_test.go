@@ -243,8 +243,8 @@ func TestWhoSeesTheToken(t *testing.T) {
 			t.Fatal(err)
 		}
 		r, err := newRegistry(n, m.o)
-		if err != nil || r.address+" "+r.token != tt.want {
-			t.Errorf("%s: %s %s, %v", tt.name, r.address, r.token, err)
+		if err != nil || r.address+" "+r.token() != tt.want {
+			t.Errorf("%s: %s %s, %v", tt.name, r.address, r.token(), err)
 		}
 	}
 }

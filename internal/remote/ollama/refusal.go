@@ -14,13 +14,13 @@ import (
 func (r *registry) refusal(name string, resp *http.Response, body []byte) error {
 	e := &tensorfs.FormatError{File: name, Offset: -1}
 	orToken := "" // what may help at the Hub
-	if r.isHub && r.token == "" {
+	if r.hub != nil && r.token() == "" {
 		orToken = ", or set HF_TOKEN"
 	}
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		e.Kind, e.Problem = syscall.EACCES, "the registry does not show it to everybody"+r.message(body)
-		if e.Advice = "private models must be pulled with 'ollama pull'"; r.isHub {
+		if e.Advice = "private models must be pulled with 'ollama pull'"; r.hub != nil {
 			e.Advice = "check the name" + orToken
 		}
 	case http.StatusNotFound:
@@ -53,7 +53,7 @@ func (r *registry) message(body []byte) string {
 	if len(s.Errors) > 0 {
 		text = s.Errors[0].Message
 	}
-	if text == "" || r.token != "" && strings.Contains(text, r.token) {
+	if token := r.token(); text == "" || token != "" && strings.Contains(text, token) {
 		return ""
 	}
 	return ": " + web.Quote(text)

@@ -20,6 +20,16 @@ import (
 type chain struct {
 	from credentials.Provider // nil: they do not end
 	set  bool
+	env  string // the environment's, when they were looked up; a server may be given others
+}
+
+// inEnvironment are the credentials of the environment, to see that they are others now.
+func inEnvironment() string {
+	var s string
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
+		s += os.Getenv(name) + "\n"
+	}
+	return s
 }
 
 // Limits of what is asked for credentials over the network.
@@ -55,7 +65,7 @@ func (k *keys) ended(ctx context.Context, req *http.Request) {
 
 // RetrieveWithCredContext implements credentials.Provider.
 func (c *chain) RetrieveWithCredContext(cc *credentials.CredContext) (credentials.Value, error) {
-	c.from, c.set = nil, false
+	c.from, c.set, c.env = nil, false, inEnvironment()
 	for _, look := range []func(*credentials.CredContext) (credentials.Provider, credentials.Value, error){unsigned, environment, files, identity, machine} {
 		from, v, err := look(cc)
 		if err != nil {
@@ -78,8 +88,10 @@ func (c *chain) Retrieve() (credentials.Value, error) {
 }
 
 // IsExpired reports whether they must be looked up again. That there are none stays,
-// and what has no end stays until it is refused.
-func (c *chain) IsExpired() bool { return !c.set || c.from != nil && c.from.IsExpired() }
+// and what has no end stays until it is refused, or the environment has others.
+func (c *chain) IsExpired() bool {
+	return !c.set || c.from != nil && c.from.IsExpired() || c.env != inEnvironment()
+}
 
 // unsigned ends the search where requests are not to be signed.
 func unsigned(*credentials.CredContext) (credentials.Provider, credentials.Value, error) {

@@ -122,6 +122,25 @@ func TestCredentialsEnd(t *testing.T) {
 	}
 }
 
+// A process that is given other credentials uses them for the next request, whether or not the old ones are still good.
+func TestCredentialsGiven(t *testing.T) {
+	s := newFake(t)
+	s.put("m.bin", make([]byte, 20<<20))
+	environ(t, "AWS_ENDPOINT_URL", s.URL, "AWS_ACCESS_KEY_ID", goodKey, "AWS_SECRET_ACCESS_KEY", goodSecret)
+	_, read := opened(t, "s3://models/m.bin", options(t))
+	if err := read(0); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+	if err := read(9 << 20); err == nil {
+		t.Error("the old credentials are still used")
+	}
+	t.Setenv("AWS_SECRET_ACCESS_KEY", goodSecret)
+	if err := read(15 << 20); err != nil {
+		t.Error(err)
+	}
+}
+
 // Credentials that the server does not take any more are read again: others may have
 // been written meanwhile.
 func TestCredentialsChange(t *testing.T) {
