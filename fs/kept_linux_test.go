@@ -5,6 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -97,6 +101,40 @@ func TestDigest(t *testing.T) {
 	if newTest(t, trees[1], same).identity() != f.identity() {
 		t.Error("the same mount has two identities")
 	}
+}
+
+// loggedKeeper says on standard error what it is asked for, and has nothing.
+type loggedKeeper struct{}
+
+func (k loggedKeeper) say(what string) error {
+	fmt.Fprintln(os.Stderr, "the keeper is asked to", what)
+	return nil
+}
+
+func (k loggedKeeper) Get() (map[string]int, error)  { return nil, k.say("get") }
+func (k loggedKeeper) Put(name string, fd int) error { return k.say("put " + name) }
+func (k loggedKeeper) Clear() error                  { return k.say("clear") }
+func (k loggedKeeper) Drop() error                   { return k.say("drop") }
+
+// On a kernel before Linux 6.9 nothing is kept: whoever reads when the server is killed gets an error at once, nobody waits for an
+// answer that cannot come, and the model can be mounted there anew.
+func TestKeptWithoutResend(t *testing.T) {
+	model := newModel(t, 5<<20)
+	s := serve(t, "model", model, "kept=")
+	if log := s.log.String(); !strings.Contains(log, "takes Linux 6.9") || !strings.Contains(log, "asked to drop") || strings.Contains(log, "asked to put") {
+		t.Errorf("it said %s", log)
+	}
+	open, err := os.Open(s.path("f16/f.large"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	s.kill()
+	if _, err := io.ReadAll(open); !errors.Is(err, syscall.ENOTCONN) && !errors.Is(err, syscall.ECONNABORTED) {
+		t.Errorf("reading when the server is gone: %v", err)
+	}
+	anew := serveAt(t, s.mountpoint, "model", model, "kept=")
+	anew.run("readall", anew.mountpoint, anew.sizeArg())
 }
 
 // Kernels before Linux 6.9 send no request again, and say so.

@@ -28,6 +28,9 @@ func serverOption(o *Options, key, value string) error {
 	switch key {
 	case "passthrough":
 		o.NoPassthrough = value == "no"
+	case "kept": // on a kernel before Linux 6.9
+		canResend = func([]byte) bool { return false }
+		o.Keeper = loggedKeeper{}
 	case "ra":
 		o.ReadAheadKiB, err = strconv.Atoi(value)
 	default:
