@@ -22,7 +22,8 @@ type Hub struct {
 
 	Page    int               // entries of a page of a tree, 1,000
 	Private map[string]string // token that a repository asks for
-	Gated   map[string]bool   // whose files nobody may read
+	Gated   map[string]bool   // whose files nobody may read but who has a token of Granted
+	Granted map[string]string // token that may read the files of a gated repository
 	Renamed map[string]string // old name to new
 
 	repositories map[string]map[string]commit // by name and revision
@@ -36,7 +37,7 @@ type commit struct {
 
 // NewHub starts a Hub that ends with the test.
 func NewHub(t testing.TB) *Hub {
-	h := &Hub{Page: 1000, Private: map[string]string{}, Gated: map[string]bool{}, Renamed: map[string]string{}, repositories: map[string]map[string]commit{}}
+	h := &Hub{Page: 1000, Private: map[string]string{}, Gated: map[string]bool{}, Granted: map[string]string{}, Renamed: map[string]string{}, repositories: map[string]map[string]commit{}}
 	h.start(t, h.serve)
 	return h
 }
@@ -123,6 +124,11 @@ func (h *Hub) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// bearer is the token of a request.
+func bearer(r *http.Request) string {
+	return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+}
+
 // find returns a commit, or answers why not.
 func (h *Hub) find(w http.ResponseWriter, r *http.Request, repository, revision string) (commit, bool) {
 	if to := h.Renamed[repository]; to != "" {
@@ -130,13 +136,12 @@ func (h *Hub) find(w http.ResponseWriter, r *http.Request, repository, revision 
 		w.WriteHeader(http.StatusTemporaryRedirect)
 		return commit{}, false
 	}
-	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	h.mu.Lock()
 	c, ok := h.repositories[repository][revision]
 	_, known := h.repositories[repository]
 	h.mu.Unlock()
 	switch want := h.Private[repository]; {
-	case !known, want != "" && token != want:
+	case !known, want != "" && bearer(r) != want:
 		refuse(w, http.StatusUnauthorized, "RepoNotFound", "Repository not found")
 	case !ok:
 		refuse(w, http.StatusNotFound, "RevisionNotFound", "Invalid rev id: "+revision)
@@ -155,7 +160,7 @@ func (h *Hub) resolve(w http.ResponseWriter, r *http.Request, repository, revisi
 	id, ok := c.files[name]
 	b, _ := h.blob(id)
 	switch {
-	case h.Gated[repository]:
+	case h.Gated[repository] && (h.Granted[repository] == "" || h.Granted[repository] != bearer(r)):
 		refuse(w, http.StatusForbidden, "GatedRepo", "Access to model "+repository+" is restricted and you are not in the authorized list.")
 	case !ok:
 		refuse(w, http.StatusNotFound, "EntryNotFound", "Entry not found")

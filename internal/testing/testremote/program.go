@@ -44,6 +44,15 @@ func Address(t testing.TB) string {
 // Serve starts a server, waits until it listens, and ends it with the test.
 func Serve(t testing.TB, address string, cmd *exec.Cmd) {
 	t.Helper()
+	Start(t, address, cmd, func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+}
+
+// Start is Serve for a server that ends in a way of its own.
+func Start(t testing.TB, address string, cmd *exec.Cmd, end func()) {
+	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)
@@ -54,8 +63,7 @@ func Serve(t testing.TB, address string, cmd *exec.Cmd) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		end()
 		if b, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
 			t.Logf("%s: %s", cmd.Path, b[max(0, len(b)-4000):])
 		}

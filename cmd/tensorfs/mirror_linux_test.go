@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs/internal/testing/testhub"
+	"github.com/tensorfs/tensorfs/internal/testing/testmirror"
+)
+
+// hubConf is the file that docs/mirrors.md tells people to copy.
+const hubConf = "../../docs/examples/nginx-hub.conf"
+
+// node is another machine of a cluster, with a cache of its own.
+func node(t *testing.T, mirror, token string) {
+	t.Helper()
+	apart(t)
+	t.Setenv("HF_ENDPOINT", mirror)
+	t.Setenv("HF_TOKEN", token)
+}
+
+// mirrored is a Hub with a model of the size of a small real one.
+func mirrored(t *testing.T, tensors int, each int64) (h *testhub.Hub, commit string, file madeFile) {
+	h, file = testhub.NewHub(t), newMadeFile(tensors, each)
+	commit = h.Commit("org/m", map[string][]byte{
+		"model.safetensors": file.all(), "config.json": []byte(`{"model_type": "llama"}`), "a file/with blanks?.json": []byte("{}"), "README.md": []byte("# M\n"),
+	})
+	return h, commit, file
+}
+
+// dataRequests are what the servers were asked for the bytes of files.
+func dataRequests(h *testhub.Hub) (n int, bytes string) {
+	var all []string
+	for _, r := range h.Requests() {
+		if r.Data || strings.Contains(r.Path, "/resolve-cache/") {
+			all = append(all, r.Path+" "+r.Range)
+		}
+	}
+	return len(all), strings.Join(all, "\n")
+}
+
+// What one node has read through the mirror, every other gets from it: by commands and
+// mounted, to the byte.
+func TestMirrorHub(t *testing.T) {
+	const each = 5<<20 + 4711*8
+	h, commit, file := mirrored(t, 3, each)
+	m := testmirror.Hub(t, hubConf, h.URL)
+	check := func(name string) {
+		t.Helper()
+		dir := mountedFar(t, name)
+		for i := range 3 {
+			got, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("raw/t%d", i)))
+			if err != nil || !bytes.Equal(got, file.tensor(i, each, 0, each)) {
+				t.Errorf("%s: tensor %d has wrong bytes, %v", name, i, err)
+			}
+		}
+		if got := succeeds(t, "cat", name, "raw/t1"); got != string(file.tensor(1, each, 0, each)) {
+			t.Errorf("%s: tensor 1 has wrong bytes", name)
+		}
+	}
+	node(t, m.URL, "")
+	check("hf:org/m@" + commit)
+	if n, asked := dataRequests(h); n != int(file.size>>20)+1+1 { // and config.json
+		t.Errorf("the first node made %d requests for data:\n%s", n, asked)
+	}
+	if sent := h.Sent(); sent < file.size || sent > file.size+file.size/20 {
+		t.Errorf("%d bytes were sent for %d", sent, file.size)
+	}
+	for _, r := range h.Requests() {
+		if !r.Data && !strings.Contains(r.Agent, "tensorfs") {
+			t.Errorf("the Hub is not told who asks: %+v", r)
+		}
+	}
+	h.Reset()
+	for _, name := range []string{"hf:org/m@" + commit, "hf:org/m"} {
+		node(t, m.URL, "")
+		check(name)
+		succeeds(t, "fetch", name)
+	}
+	// The other small files, which nobody read so far.
+	if n, asked := dataRequests(h); n != 2 || strings.Contains(asked, "config.json") {
+		t.Errorf("other nodes made %d requests for data:\n%s", n, asked)
+	}
+	if sent := h.Sent(); sent > 16<<10 {
+		t.Errorf("%d bytes were sent for other nodes", sent)
+	}
+	// A Hub that is away stops nobody who reads what was read.
+	h.Break(func(w http.ResponseWriter, _ *http.Request, _ bool) bool {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return true
+	})
+	node(t, m.URL, "")
+	check("hf:org/m@" + commit)
+}
+
+// A token opens what the Hub says that it may read, and what was answered to it helps
+// nobody else; storage never sees it, and the disk does not keep it.
+func TestMirrorTokens(t *testing.T) {
+	const each = 3 << 20
+	for _, kind := range []string{"private", "gated"} {
+		t.Run(kind, func(t *testing.T) {
+			h, commit, file := mirrored(t, 1, each)
+			want := "hf:org/m: the Hub says there is no such model, or none that you may see; check the name"
+			if kind == "gated" {
+				h.Gated["org/m"], h.Granted["org/m"] = true, "hf_right"
+				want = "the model is gated"
+			} else {
+				h.Private["org/m"] = "hf_right"
+			}
+			m := testmirror.Hub(t, hubConf, h.URL)
+			refused := func(when string) {
+				t.Helper()
+				for _, token := range []string{"", "hf_wrong"} {
+					node(t, m.URL, token)
+					code, out, stderr := command("cat", "hf:org/m", "raw/t0")
+					if code != 1 || out != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+						t.Errorf("%s, token %q: exit code %d, %d bytes, %q", when, token, code, len(out), stderr)
+					}
+				}
+			}
+			reads := func() {
+				t.Helper()
+				node(t, m.URL, "hf_right")
+				if got := succeeds(t, "cat", "hf:org/m", "raw/t0"); got != string(file.tensor(0, each, 0, each)) {
+					t.Error("wrong bytes")
+				}
+			}
+			confused := confusedPaths(t, h, commit)
+			refused("at first")
+			confused(m.URL, file.head)
+			h.Reset()
+			reads()
+			for _, r := range h.Requests() {
+				if r.Data && r.Authorization != "" {
+					t.Errorf("storage was sent %q", r.Authorization)
+				}
+			}
+			h.Reset()
+			refused("when all of it is in the mirror")
+			confused(m.URL, file.head)
+			reads()
+			if n, asked := dataRequests(h); n > 0 {
+				t.Errorf("data was asked for again:\n%s", asked)
+			}
+			mirrorKeeps(t, m, "hf_right")
+		})
+	}
+}
+
+// mirrorKeeps holds that no file on the disk has a token or the address of data.
+func mirrorKeeps(t *testing.T, m *testmirror.Mirror, token string) {
+	t.Helper()
+	has := func(dir string) (n int) {
+		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			if bytes.Contains(b, []byte(token)) || bytes.Contains(b, []byte("sig=")) {
+				n++
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		return n
+	}
+	if has(m.Answers) == 0 {
+		t.Error("the answers have no token: this looks in the wrong place")
+	}
+	for _, path := range []string{m.Data, m.Log, m.Errors} {
+		if n := has(path); n > 0 {
+			t.Errorf("%s has a token or an address in %d files", path, n)
+		}
+	}
+}
+
+// confusedPaths has the Hub have a file whose address nginx shortens to that of another
+// repository's. The returned function asks for it, with a cookie, and holds that it is
+// answered as the Hub answers, which is told of no cookie.
+func confusedPaths(t *testing.T, h *testhub.Hub, commit string) func(mirror string, secret []byte) {
+	const path = "../../../../org/m/resolve/"
+	mine := h.Commit("me/mine", map[string][]byte{path + commit + "/model.safetensors": []byte("what everybody may read")})
+	h.Break(func(_ http.ResponseWriter, r *http.Request, _ bool) bool {
+		if len(r.Cookies()) > 0 || r.Header.Get("X-Other") != "" {
+			t.Errorf("%s came with %v", r.URL.Path, r.Header)
+		}
+		return false
+	})
+	return func(mirror string, secret []byte) {
+		t.Helper()
+		host := strings.TrimPrefix(mirror, "http://")
+		c, err := net.Dial("tcp", host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "GET /me/mine/resolve/%s/%s%s/model.safetensors HTTP/1.1\r\nHost: %s\r\nCookie: token=hf_right\r\nX-Other: 1\r\nRange: bytes=0-99\r\nConnection: close\r\n\r\n", mine, path, commit, host)
+		said, err := io.ReadAll(c)
+		if err != nil || !bytes.HasSuffix(said, []byte("what everybody may read")) || bytes.Contains(said, secret[:8]) {
+			t.Errorf("the answer is %q, %v", said, err)
+		}
+	}
+}
