@@ -20,12 +20,16 @@ import (
 // distribution is the registry of Docker, as Debian has it.
 type distribution struct{ host, dir string }
 
-func newDistribution(t *testing.T) *distribution {
+// newDistribution starts it, as the mirror of another one if its address is given.
+func newDistribution(t *testing.T, of ...string) *distribution {
 	t.Helper()
 	program := testremote.Program(t, "docker-registry")
 	d := &distribution{testremote.Address(t), t.TempDir()}
 	config := filepath.Join(t.TempDir(), "config.yml")
 	text := fmt.Sprintf("version: 0.1\nlog:\n  level: error\n  accesslog:\n    disabled: true\nstorage:\n  filesystem:\n    rootdirectory: %s\nhttp:\n  addr: %s\n", d.dir, d.host)
+	for _, far := range of {
+		text += "proxy:\n  remoteurl: " + far + "\n"
+	}
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
