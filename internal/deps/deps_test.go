@@ -51,7 +51,7 @@ var rules = map[string]rule{
 	"internal/testing/datatest":          {"root", "", "it holds Data of any package to its contract, for the tests of all"},
 	"internal/testing/testclient":        {"", "", "it runs libraries of others, for the tests of any package"},
 	"internal/testing/testnfs":           {"", "", "it is a client of NFS servers, which knows the protocol by itself"},
-	"internal/testing/testmirror":        {"internal/testing/testremote", "", "it starts what people put before the Hub, whoever asks that"},
+	"internal/testing/testmirror":        {"internal/testing/testlimit internal/testing/testremote", "", "it starts what people put before the Hub, whoever asks that"},
 	"internal/testing/testremote":        {"root internal/testing/testlimit internal/cache internal/web internal/remote internal/testing/testmodel formats views", "", "it opens models as commands do, for the tests of protocols"},
 	"internal/testing/testmount":         {"", "", "it asks what the system allows, for the tests of any package"},
 	"internal/testing/testlimit":         {"", "", "it measures any code, so that the tests of any package may use it"},
