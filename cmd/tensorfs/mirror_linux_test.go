@@ -78,6 +78,10 @@ func TestMirrorHub(t *testing.T) {
 			t.Errorf("the Hub is not told who asks: %+v", r)
 		}
 	}
+	first := loggedData(t, m)
+	if !strings.Contains(first, " MISS ") {
+		t.Errorf("the log is\n%s", first)
+	}
 	h.Reset()
 	for _, name := range []string{"hf:org/m@" + commit, "hf:org/m"} {
 		node(t, m.URL, "")
@@ -91,6 +95,9 @@ func TestMirrorHub(t *testing.T) {
 	if sent := h.Sent(); sent > 16<<10 {
 		t.Errorf("%d bytes were sent for other nodes", sent)
 	}
+	if more := strings.TrimPrefix(loggedData(t, m), first); strings.Contains(more, " MISS ") || !strings.Contains(more, " HIT ") {
+		t.Errorf("of other nodes the log says\n%s", more)
+	}
 	// A Hub that is away stops nobody who reads what was read.
 	h.Break(func(w http.ResponseWriter, _ *http.Request, _ bool) bool {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -98,6 +105,22 @@ func TestMirrorHub(t *testing.T) {
 	})
 	node(t, m.URL, "")
 	check("hf:org/m@" + commit)
+}
+
+// loggedData is what the log says of the model's data: docs/mirrors.md shows it.
+func loggedData(t *testing.T, m *testmirror.Mirror) string {
+	t.Helper()
+	b, err := os.ReadFile(m.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines strings.Builder
+	for line := range strings.Lines(string(b)) {
+		if strings.Contains(line, "/model.safetensors\" bytes=") {
+			lines.WriteString(line)
+		}
+	}
+	return lines.String()
 }
 
 // A token opens what the Hub says that it may read, and what was answered to it helps
