@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs/internal/testing/testhub"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testing/testmirror"
 )
 
@@ -175,6 +176,49 @@ func TestMirrorTokens(t *testing.T) {
 			mirrorKeeps(t, m, "hf_right")
 		})
 	}
+}
+
+// What the Hub answered counts for longer while it is away, and not when it says
+// something else: a token that is withdrawn opens nothing for long.
+func TestMirrorLater(t *testing.T) {
+	const each = 1 << 20
+	h, _, file := mirrored(t, 1, each)
+	h.Private["org/m"] = "hf_right"
+	m := testmirror.Hub(t, hubConf, h.URL, "308 10m;", "308 1s;", "200 1m;", "200 1s;", "404 10s;", "404 1s;")
+	reads := func() (ok bool, stderr string) {
+		t.Helper()
+		node(t, m.URL, "hf_right")
+		code, out, stderr := command("cat", "hf:org/m", "raw/t0")
+		if code == 0 && out != string(file.tensor(0, each, 0, each)) || code != 0 && out != "" {
+			t.Fatalf("exit code %d, %d bytes", code, len(out))
+		}
+		return code == 0, stderr
+	}
+	must := func(when string) {
+		t.Helper()
+		if ok, stderr := reads(); !ok {
+			t.Fatalf("%s: %s", when, stderr)
+		}
+	}
+	must("at first")
+	h.Break(func(w http.ResponseWriter, _ *http.Request, _ bool) bool {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return true
+	})
+	h.Reset()
+	testlimit.Wait(t, "question of the mirror whether its answers are still right", func() bool {
+		must("while the Hub is away")
+		return h.Count("/resolve/") > 0 && h.Count("/revision/") > 0
+	})
+	h.Private["org/m"] = "hf_new"
+	h.Break(nil)
+	testlimit.Wait(t, "end of a token that was withdrawn", func() bool {
+		ok, stderr := reads()
+		if !ok && !strings.Contains(stderr, "none that you may see") {
+			t.Fatal(stderr)
+		}
+		return !ok
+	})
 }
 
 // mirrorKeeps holds that no file on the disk has a token or the address of data.
