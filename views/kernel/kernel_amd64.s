@@ -23246,6 +23246,306 @@ DATA const140<>+16(SB)/8, $0x7fffffffffffffff
 DATA const140<>+24(SB)/8, $0x7fffffffffffffff
 GLOBL const140<>(SB), RODATA|NOPTR, $32
 
+// func bitsAVX2(src *byte, runs int) (any uint32, largest uint32)
+// Requires: AVX, AVX2
+TEXT ·bitsAVX2(SB), NOSPLIT, $0-24
+	MOVQ    src+0(FP), AX
+	MOVQ    runs+8(FP), CX
+	VMOVDQU const115<>+0(SB), Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+
+run:
+	VMOVDQU      (AX), Y3
+	VPOR         Y3, Y1, Y1
+	VPAND        Y0, Y3, Y3
+	VPMAXUD      Y3, Y2, Y2
+	ADDQ         $0x00000020, AX
+	DECQ         CX
+	JNZ          run
+	VEXTRACTI128 $0x01, Y1, X0
+	VPOR         X0, X1, X1
+	VPSHUFD      $0x4e, X1, X0
+	VPOR         X0, X1, X1
+	VPSHUFD      $0xb1, X1, X0
+	VPOR         X0, X1, X1
+	VMOVD        X1, AX
+	MOVL         AX, any+16(FP)
+	VEXTRACTI128 $0x01, Y2, X0
+	VPMAXUD      X0, X2, X2
+	VPSHUFD      $0x4e, X2, X0
+	VPMAXUD      X0, X2, X2
+	VPSHUFD      $0xb1, X2, X0
+	VPMAXUD      X0, X2, X2
+	VMOVD        X2, AX
+	MOVL         AX, largest+20(FP)
+	VZEROUPPER
+	RET
+
+// func powersAVX2(sums *float64, columns *float64, src *byte, runs int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·powersAVX2(SB), NOSPLIT, $0-32
+	MOVQ    sums+0(FP), AX
+	MOVQ    columns+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    runs+24(FP), BX
+	VMOVDQU (AX), Y0
+	VMOVDQU 32(AX), Y1
+	VMOVDQU 64(AX), Y2
+	VMOVDQU 96(AX), Y3
+	VMOVDQU 128(AX), Y4
+	VMOVDQU 160(AX), Y5
+	VMOVDQU 192(AX), Y6
+	VMOVDQU 224(AX), Y7
+	VMOVDQU 256(AX), Y8
+	VPXOR   Y9, Y9, Y9
+
+run:
+	VMOVDQU     (DX), Y10
+	VCVTPS2PD   (DX), Y11
+	VADDPD      Y11, Y0, Y0
+	VMULPD      Y11, Y11, Y11
+	VADDPD      Y11, Y2, Y2
+	VFMADD231PD Y11, Y11, Y4
+	VADDPD      (CX), Y11, Y11
+	VMOVUPD     Y11, (CX)
+	VCVTPS2PD   16(DX), Y11
+	VADDPD      Y11, Y1, Y1
+	VMULPD      Y11, Y11, Y11
+	VADDPD      Y11, Y3, Y3
+	VFMADD231PD Y11, Y11, Y5
+	VADDPD      32(CX), Y11, Y11
+	VMOVUPD     Y11, 32(CX)
+	VMINPS      Y6, Y10, Y6
+	VMAXPS      Y7, Y10, Y7
+	VCMPPS      $0x00, Y9, Y10, Y10
+	VPSUBD      Y10, Y8, Y8
+	ADDQ        $0x00000040, CX
+	ADDQ        $0x00000020, DX
+	DECQ        BX
+	JNZ         run
+	VMOVDQU     Y0, (AX)
+	VMOVDQU     Y1, 32(AX)
+	VMOVDQU     Y2, 64(AX)
+	VMOVDQU     Y3, 96(AX)
+	VMOVDQU     Y4, 128(AX)
+	VMOVDQU     Y5, 160(AX)
+	VMOVDQU     Y6, 192(AX)
+	VMOVDQU     Y7, 224(AX)
+	VMOVDQU     Y8, 256(AX)
+	VZEROUPPER
+	RET
+
+// func lossesAVX2(sums *float64, src *byte, blocks int) (rest int)
+// Requires: AVX, AVX2, CMOV, F16C, FMA3
+TEXT ·lossesAVX2(SB), NOSPLIT, $32-32
+	MOVQ    sums+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	VMOVDQU (AX), Y0
+	VMOVDQU 32(AX), Y1
+
+block:
+	VMOVDQU      (CX), Y2
+	VMOVDQU      32(CX), Y3
+	VMOVDQU      64(CX), Y4
+	VMOVDQU      96(CX), Y5
+	VMOVDQU      const22<>+0(SB), Y6
+	VPMAXSD      Y3, Y2, Y7
+	VPMAXUD      Y3, Y2, Y8
+	VPMAXSD      Y4, Y7, Y7
+	VPMAXUD      Y4, Y8, Y8
+	VPMAXSD      Y5, Y7, Y7
+	VPMAXUD      Y5, Y8, Y8
+	VPXOR        Y6, Y8, Y8
+	VPERM2I128   $0x20, Y8, Y7, Y9
+	VPERM2I128   $0x31, Y8, Y7, Y7
+	VPMAXSD      Y7, Y9, Y9
+	VPSHUFD      $0x4e, Y9, Y7
+	VPMAXSD      Y7, Y9, Y9
+	VPSHUFD      $0xb1, Y9, Y7
+	VPMAXSD      Y7, Y9, Y9
+	VEXTRACTI128 $0x01, Y9, X7
+	VMOVD        X9, BX
+	VMOVD        X7, SI
+	XORL         $0x80000000, SI
+	MOVL         SI, DI
+	ANDL         $0x7fffffff, DI
+	CMPL         DI, BX
+	CMOVLHI      SI, BX
+	JNE          clear
+	VMOVD        DI, X7
+	VPBROADCASTD X7, Y7
+	VANDNPS      Y2, Y6, Y8
+	VPCMPEQD     Y7, Y8, Y8
+	VANDNPS      Y3, Y6, Y9
+	VPCMPEQD     Y7, Y9, Y9
+	VANDNPS      Y4, Y6, Y10
+	VPCMPEQD     Y7, Y10, Y10
+	VANDNPS      Y5, Y6, Y6
+	VPCMPEQD     Y7, Y6, Y6
+	VPACKSSDW    Y9, Y8, Y7
+	VPACKSSDW    Y6, Y10, Y6
+	VPACKSSWB    Y6, Y7, Y7
+	VMOVDQU      const110<>+0(SB), Y6
+	VPERMD       Y7, Y6, Y7
+	VPMOVMSKB    Y7, R8
+	VPACKSSDW    Y3, Y2, Y6
+	VPACKSSDW    Y5, Y4, Y7
+	VPACKSSWB    Y7, Y6, Y6
+	VMOVDQU      const110<>+0(SB), Y7
+	VPERMD       Y6, Y7, Y6
+	VPMOVMSKB    Y6, SI
+	MOVL         R8, BX
+	NEGL         R8
+	ANDL         BX, R8
+	ANDL         R8, SI
+	NEGL         SI
+	SBBL         BX, BX
+	ANDL         $0x80000000, BX
+	ORL          DI, BX
+
+clear:
+	MOVL         BX, SI
+	ANDL         $0x7fffffff, SI
+	CMOVLEQ      SI, BX
+	LEAL         -1(SI), DI
+	CMPL         DI, $0x0f7fffff
+	JB           done
+	CMPL         SI, $0x48800000
+	JAE          done
+	VMOVD        BX, X6
+	VMULSS       const114<>+0(SB), X6, X6
+	VMOVD        SI, X7
+	VDIVSS       const111<>+0(SB), X7, X7
+	VUNPCKLPS    X7, X6, X6
+	VXORPS       X7, X7, X7
+	VCMPPS       $0x04, X7, X6, X7
+	VMOVUPS      const112<>+0(SB), X8
+	VDIVPS       X6, X8, X8
+	VANDPS       X7, X8, X8
+	VCVTPS2PH    $0x00, X6, X6
+	VCVTPH2PS    X6, X6
+	VMOVSHDUP    X8, X7
+	VBROADCASTSS X8, Y8
+	VBROADCASTSS X7, Y7
+	VMOVSHDUP    X6, X9
+	VBROADCASTSS X6, Y6
+	VBROADCASTSS X9, Y9
+	VMULPS       const141<>+0(SB), Y6, Y10
+	VMULPS       Y8, Y2, Y11
+	VADDPS       const113<>+0(SB), Y11, Y11
+	VCVTTPS2DQ   Y11, Y11
+	VPMINSD      const40<>+0(SB), Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VFNMADD213PS Y10, Y6, Y11
+	VADDPS       Y11, Y2, Y11
+	VMOVUPS      Y11, (SP)
+	VCVTPS2PD    (SP), Y11
+	VCVTPS2PD    16(SP), Y12
+	VFMADD231PD  Y11, Y11, Y0
+	VFMADD231PD  Y12, Y12, Y0
+	VANDPS       const115<>+0(SB), Y2, Y2
+	VMULPS       Y7, Y2, Y11
+	VADDPS       const109<>+0(SB), Y11, Y11
+	VCVTTPS2DQ   Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y9, Y11, Y11
+	VSUBPS       Y11, Y2, Y11
+	VMOVUPS      Y11, (SP)
+	VCVTPS2PD    (SP), Y2
+	VCVTPS2PD    16(SP), Y11
+	VFMADD231PD  Y2, Y2, Y1
+	VFMADD231PD  Y11, Y11, Y1
+	VMULPS       Y8, Y3, Y2
+	VADDPS       const113<>+0(SB), Y2, Y2
+	VCVTTPS2DQ   Y2, Y2
+	VPMINSD      const40<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VFNMADD213PS Y10, Y6, Y2
+	VADDPS       Y2, Y3, Y2
+	VMOVUPS      Y2, (SP)
+	VCVTPS2PD    (SP), Y2
+	VCVTPS2PD    16(SP), Y11
+	VFMADD231PD  Y2, Y2, Y0
+	VFMADD231PD  Y11, Y11, Y0
+	VANDPS       const115<>+0(SB), Y3, Y3
+	VMULPS       Y7, Y3, Y2
+	VADDPS       const109<>+0(SB), Y2, Y2
+	VCVTTPS2DQ   Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y9, Y2, Y2
+	VSUBPS       Y2, Y3, Y2
+	VMOVUPS      Y2, (SP)
+	VCVTPS2PD    (SP), Y2
+	VCVTPS2PD    16(SP), Y3
+	VFMADD231PD  Y2, Y2, Y1
+	VFMADD231PD  Y3, Y3, Y1
+	VMULPS       Y8, Y4, Y2
+	VADDPS       const113<>+0(SB), Y2, Y2
+	VCVTTPS2DQ   Y2, Y2
+	VPMINSD      const40<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VFNMADD213PS Y10, Y6, Y2
+	VADDPS       Y2, Y4, Y2
+	VMOVUPS      Y2, (SP)
+	VCVTPS2PD    (SP), Y2
+	VCVTPS2PD    16(SP), Y3
+	VFMADD231PD  Y2, Y2, Y0
+	VFMADD231PD  Y3, Y3, Y0
+	VANDPS       const115<>+0(SB), Y4, Y4
+	VMULPS       Y7, Y4, Y2
+	VADDPS       const109<>+0(SB), Y2, Y2
+	VCVTTPS2DQ   Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y9, Y2, Y2
+	VSUBPS       Y2, Y4, Y2
+	VMOVUPS      Y2, (SP)
+	VCVTPS2PD    (SP), Y2
+	VCVTPS2PD    16(SP), Y3
+	VFMADD231PD  Y2, Y2, Y1
+	VFMADD231PD  Y3, Y3, Y1
+	VMULPS       Y8, Y5, Y2
+	VADDPS       const113<>+0(SB), Y2, Y2
+	VCVTTPS2DQ   Y2, Y2
+	VPMINSD      const40<>+0(SB), Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VFNMADD213PS Y10, Y6, Y2
+	VADDPS       Y2, Y5, Y2
+	VMOVUPS      Y2, (SP)
+	VCVTPS2PD    (SP), Y2
+	VCVTPS2PD    16(SP), Y3
+	VFMADD231PD  Y2, Y2, Y0
+	VFMADD231PD  Y3, Y3, Y0
+	VANDPS       const115<>+0(SB), Y5, Y5
+	VMULPS       Y7, Y5, Y2
+	VADDPS       const109<>+0(SB), Y2, Y2
+	VCVTTPS2DQ   Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y9, Y2, Y2
+	VSUBPS       Y2, Y5, Y2
+	VMOVUPS      Y2, (SP)
+	VCVTPS2PD    (SP), Y2
+	VCVTPS2PD    16(SP), Y3
+	VFMADD231PD  Y2, Y2, Y1
+	VFMADD231PD  Y3, Y3, Y1
+	ADDQ         $0x00000080, CX
+	DECQ         DX
+	JNZ          block
+
+done:
+	VMOVUPD Y0, (AX)
+	VMOVUPD Y1, 32(AX)
+	VZEROUPPER
+	MOVQ    DX, rest+24(FP)
+	RET
+
+DATA const141<>+0(SB)/8, $0x4100000041000000
+DATA const141<>+8(SB)/8, $0x4100000041000000
+DATA const141<>+16(SB)/8, $0x4100000041000000
+DATA const141<>+24(SB)/8, $0x4100000041000000
+GLOBL const141<>(SB), RODATA|NOPTR, $32
+
 // func lowRank4AVX2(dst *byte, left *float64, right *float32, rank int, stride int, pitch int, runs int, factor float32)
 // Requires: AVX, FMA3
 TEXT ·lowRank4AVX2(SB), NOSPLIT, $0-60
@@ -23522,7 +23822,7 @@ run:
 	VPAND     const106<>+0(SB), Y3, Y3
 	VPADDD    Y1, Y3, Y3
 	VPADDD    const107<>+0(SB), Y3, Y3
-	VPAND     const141<>+0(SB), Y3, Y3
+	VPAND     const142<>+0(SB), Y3, Y3
 	VBLENDVPS Y2, Y0, Y3, Y3
 	VMOVUPS   Y3, (AX)
 	ADDQ      $0x00000020, AX
@@ -23531,8 +23831,8 @@ run:
 	VZEROUPPER
 	RET
 
-DATA const141<>+0(SB)/8, $0xffff0000ffff0000
-DATA const141<>+8(SB)/8, $0xffff0000ffff0000
-DATA const141<>+16(SB)/8, $0xffff0000ffff0000
-DATA const141<>+24(SB)/8, $0xffff0000ffff0000
-GLOBL const141<>(SB), RODATA|NOPTR, $32
+DATA const142<>+0(SB)/8, $0xffff0000ffff0000
+DATA const142<>+8(SB)/8, $0xffff0000ffff0000
+DATA const142<>+16(SB)/8, $0xffff0000ffff0000
+DATA const142<>+24(SB)/8, $0xffff0000ffff0000
+GLOBL const142<>(SB), RODATA|NOPTR, $32

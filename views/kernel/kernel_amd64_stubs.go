@@ -620,6 +620,21 @@ func momentsAVX2(sums *float64, src *byte, runs int)
 //go:noescape
 func distancesAVX2(sums *float64, x *byte, y *byte, runs int)
 
+// bitsAVX2 returns which bits any of runs of eight numbers has, and the largest of the numbers without their signs.
+//
+//go:noescape
+func bitsAVX2(src *byte, runs int) (any uint32, largest uint32)
+
+// powersAVX2 adds runs of eight finite numbers to the sums of a Powers, and their squares to columns.
+//
+//go:noescape
+func powersAVX2(sums *float64, columns *float64, src *byte, runs int)
+
+// lossesAVX2 adds blocks of 32 numbers to the sums of a Losses until one is extreme; rest counts from that one.
+//
+//go:noescape
+func lossesAVX2(sums *float64, src *byte, blocks int) (rest int)
+
 // lowRank4AVX2 adds a product of low rank to runs of eight columns of rows.
 //
 //go:noescape

@@ -39,26 +39,32 @@ func (m *Moments) Sum() float64 { return lanes(&m.sum) }
 func (m *Moments) Squares() float64 { return lanes(&m.squares) }
 
 // Least and Most are the least and the greatest number, infinite where there are none. 0 has no sign.
-func (m *Moments) Least() (least float32) {
-	least = m.least[0]
-	for _, v := range m.least {
+func (m *Moments) Least() float32 { return leastOf(&m.least) }
+
+// Most is the greatest number: see Least.
+func (m *Moments) Most() float32 { return mostOf(&m.most) }
+
+// Zeros is how many of the numbers are 0 or -0.
+func (m *Moments) Zeros() int64 { return totalOf(&m.zeros) }
+
+func leastOf(list *[8]float32) float32 {
+	least := list[0]
+	for _, v := range list {
 		least = min(least, v)
 	}
 	return least + 0
 }
 
-// Most is the greatest number: see Least.
-func (m *Moments) Most() (most float32) {
-	most = m.most[0]
-	for _, v := range m.most {
+func mostOf(list *[8]float32) float32 {
+	most := list[0]
+	for _, v := range list {
 		most = max(most, v)
 	}
 	return most + 0
 }
 
-// Zeros is how many of the numbers are 0 or -0.
-func (m *Moments) Zeros() (n int64) {
-	for _, v := range m.zeros {
+func totalOf(list *[8]uint32) (n int64) {
+	for _, v := range list {
 		n += int64(v)
 	}
 	return n

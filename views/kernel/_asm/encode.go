@@ -247,12 +247,18 @@ func firstLargest(v eights) Register {
 
 // ordinary leaves for a label where a magnitude is not finite, or so small that arithmetic with it is special. Zero is
 // ordinary.
-func ordinary(bits Register, extreme string) {
+func ordinary(bits Register, extreme string) { below(bits, float32(math.Inf(1)), extreme) }
+
+// moderate is ordinary where the scale of a block has to be a finite half too.
+func moderate(bits Register, extreme string) { below(bits, 0x1p18, extreme) }
+
+// below leaves for a label where a magnitude is at least most, or so small that arithmetic with it is special.
+func below(bits Register, most float32, extreme string) {
 	t := GP32()
 	LEAL(Mem{Base: bits, Disp: -1}, t) // zero becomes the largest number
 	CMPL(t, U32(math.Float32bits(0x1p-96)-1))
 	JB(LabelRef(extreme))
-	CMPL(bits, U32(0x7F80_0000))
+	CMPL(bits, U32(math.Float32bits(most)))
 	JAE(LabelRef(extreme))
 }
 

@@ -37,6 +37,7 @@ func main() {
 	exacts()
 	splitCodes()
 	sums()
+	powers()
 	lowRank(4)
 	lowRank(1)
 	elements()
