@@ -30,8 +30,12 @@ type run struct {
 	add     func(n int64)
 }
 
-// buffer holds pieces of one or two tensors.
-type buffer struct{ a, b []byte }
+// buffer holds pieces of one or two tensors, and what is counted of them.
+type buffer struct {
+	a, b   []byte
+	cols   [block]float64 // what nobody asks for
+	counts *[halves]uint32
+}
 
 // newRun returns a run. add is told how many bytes were read; nil for nobody.
 func newRun(ctx context.Context, add func(int64)) *run {

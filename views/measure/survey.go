@@ -44,8 +44,15 @@ const lines = 8
 // maxCols bounds the sums of columns that are kept for a stretch.
 const maxCols = 1 << 18
 
-// Survey describes tensors. add is told how many bytes were read; it may be nil. Every
-// tensor is read twice.
+// Survey describes tensors. add is told how many bytes were read, twice those of every tensor;
+// it may be nil. Numbers that are no more exact than F16 or BF16 are read once: a [tally] of
+// them, by which the bins are filled when the RMS is known, takes little memory. Others are read
+// again.
+//
+// The figures are the same on every machine. A run is a row of a matrix, or 1024 numbers of
+// another tensor, within pieces of 65536. Its sums are those of kernel.Powers; runs are added in
+// order to those of a stretch of 2^20 numbers, and stretches in order to the total. What
+// quantising changes is that of kernel.Losses, from piece to piece.
 func Survey(ctx context.Context, list []Surveyed, add func(int64)) ([]Profile, error) {
 	r := newRun(ctx, add)
 	all := make([]Profile, len(list))
@@ -56,7 +63,7 @@ func Survey(ctx context.Context, list []Surveyed, add func(int64)) ([]Profile, e
 	return all, err
 }
 
-// powers are sums of the powers of some numbers.
+// powers are sums over a stretch.
 type powers struct {
 	nonFinite, zeros  int64
 	min, max          float64
@@ -64,42 +71,58 @@ type powers struct {
 	cols              []float64 // sums of squares of each column
 	first             int64     // row
 	rows              []float64 // sums of squares of the rows from the first on
+	losses            kernel.Losses
 }
+
+// quantised is how many numbers a block of Q4_0 and Q8_0 has.
+const quantised = 32
 
 func (r *run) survey(s *Surveyed) (p Profile, err error) {
 	p.Count = s.Count()
 	p.Q4, p.Q8 = math.NaN(), math.NaN()
 	matrix := s.Rows > 1 && s.Cols > 1 && s.Cols <= maxCols && s.Rows*s.Cols == p.Count
-	cols := int64(block)
+	cols, blocks := int64(block), p.Count%quantised == 0
+	if s.Cols > 0 {
+		blocks = s.Cols%quantised == 0
+	}
 	if matrix {
 		cols = s.Cols
 	}
+	counted := newTally(p.Count)
 	parts, err := stretches(r, s.Name, p.Count, func(b *buffer, first, n int64) (q powers, err error) {
 		q.min, q.max, q.first = math.Inf(1), math.Inf(-1), first/cols
 		if matrix {
 			q.cols = make([]float64, cols)
 			q.rows = make([]float64, (first+n-1)/cols-q.first+1)
 		}
+		counts := counted.counts(b)
+		defer counts.end()
 		for end := first + n; first < end; {
-			n := min(piece, end-first)
-			data, err := r.read(s.Data, &b.a, 4*first, 4*n)
+			data, err := r.read(s.Data, &b.a, 4*first, 4*min(piece, end-first))
 			if err != nil {
 				return q, err
 			}
-			for len(data) > 0 {
+			before, any := q.nonFinite, uint32(0)
+			for rest := data; len(rest) > 0; {
 				col := first % cols
-				n := min(cols-col, int64(len(data)/4))
-				var sums []float64
+				n := min(cols-col, int64(len(rest)/4))
+				sums := b.cols[:min(n, block)]
 				if matrix {
 					sums = q.cols[col:][:n]
 				}
-				square := q.add(data[:4*n], sums)
-				q.square += square
+				k := kernel.NewPowers()
+				k.Add(rest[:4*n], sums)
+				q.add(&k)
+				any |= k.Any()
 				if matrix {
-					q.rows[first/cols-q.first] += square
+					q.rows[first/cols-q.first] += k.Square()
 				}
-				data, first = data[4*n:], first+n
+				rest, first = rest[4*n:], first+n
 			}
+			if blocks && q.nonFinite == before {
+				q.losses.Add(data)
+			}
+			counts.add(data, any)
 		}
 		return q, nil
 	})
@@ -114,30 +137,36 @@ func (r *run) survey(s *Surveyed) (p Profile, err error) {
 		total.put(&parts[i])
 	}
 	total.describe(&p, s, matrix)
-	return p, r.spread(&p, s)
+	if blocks && p.NonFinite == 0 && p.RMS > 0 {
+		p.Q4, p.Q8 = changed(parts, p.RMS, float64(p.Count))
+	}
+	return p, r.bins(&p, s, counted)
 }
 
-// add adds the numbers of a run of columns, and returns the sum of their squares.
-func (q *powers) add(data []byte, cols []float64) (square float64) {
-	for i := 0; i < len(data); i += 4 {
-		x := float64(float32At(data[i:]))
-		if x-x != 0 { // infinite or NaN
-			q.nonFinite++
-			continue
-		}
-		if x == 0 {
-			q.zeros++
-		}
-		s := float64(x * x)
-		square += s
-		q.four += float64(s * s)
-		q.sum += x
-		q.min, q.max = min(q.min, x), max(q.max, x)
-		if cols != nil {
-			cols[i/4] += s
+// changed are the RMS of what quantising changes, by that of the n numbers; NaN where a scale is
+// no finite half.
+func changed(parts []powers, rms, n float64) (q4, q8 float64) {
+	for i := range parts {
+		q4 += parts[i].losses.Q4()
+		q8 += parts[i].losses.Q8()
+	}
+	q4, q8 = math.Sqrt(q4/n)/rms, math.Sqrt(q8/n)/rms
+	for _, q := range []*float64{&q4, &q8} {
+		if !isFinite(*q) {
+			*q = math.NaN()
 		}
 	}
-	return square
+	return q4, q8
+}
+
+// add adds the sums of a run.
+func (q *powers) add(k *kernel.Powers) {
+	q.nonFinite += k.NonFinite()
+	q.zeros += k.Zeros()
+	q.min, q.max = min(q.min, float64(k.Least())), max(q.max, float64(k.Most()))
+	q.sum += k.Sum()
+	q.square += k.Square()
+	q.four += k.Four()
 }
 
 func (q *powers) put(s *powers) {
@@ -197,85 +226,4 @@ func largestLines(squares []float64, n float64) []Line {
 		list = append(list, Line{int64(i), ratio})
 	}
 	return list
-}
-
-// spreads is what the second look at a stretch gives.
-type spreads struct {
-	bins   [61]int64
-	q4, q8 float64 // sums of squares of what quantising changes
-}
-
-// spread counts the bins, and measures what quantising changes.
-func (r *run) spread(p *Profile, s *Surveyed) error {
-	cols := s.Cols
-	if cols == 0 {
-		cols = p.Count
-	}
-	const quantised = 32 // numbers of a block of Q4_0 and Q8_0
-	blocks := cols%quantised == 0 && p.NonFinite == 0 && p.RMS > 0
-	scale := 0.0
-	if p.RMS > 0 {
-		scale = float64(len(p.Bins)) / (12 * p.RMS)
-	}
-	parts, err := stretches(r, s.Name, p.Count, func(b *buffer, first, n int64) (x spreads, err error) {
-		for end := first + n; first < end; first += piece {
-			data, err := r.read(s.Data, &b.a, 4*first, 4*min(piece, end-first))
-			if err != nil {
-				return x, err
-			}
-			x.count(data, scale)
-			if blocks {
-				x.q4 += changed("Q4_0", data, &b.b)
-				x.q8 += changed("Q8_0", data, &b.b)
-			}
-		}
-		return x, nil
-	})
-	if err != nil {
-		return err
-	}
-	var q4, q8 float64
-	for i := range parts {
-		for k, n := range parts[i].bins {
-			p.Bins[k] += n
-		}
-		q4 += parts[i].q4
-		q8 += parts[i].q8
-	}
-	if blocks {
-		n := float64(p.Count)
-		p.Q4, p.Q8 = math.Sqrt(q4/n)/p.RMS, math.Sqrt(q8/n)/p.RMS
-	}
-	return nil
-}
-
-func (x *spreads) count(data []byte, scale float64) {
-	const half = float64(len(x.bins)) / 2
-	for i := 0; i < len(data); i += 4 {
-		at := float64(float64(float32At(data[i:]))*scale) + half
-		if at >= 0 && at < float64(len(x.bins)) {
-			x.bins[int(at)]++
-		}
-	}
-}
-
-// changed is the sum of the squares of what a type changes.
-func changed(name string, data []byte, buf *[]byte) (sum float64) {
-	e, ok := kernel.LookupEncoder(name)
-	d, also := kernel.Single.Lookup(name)
-	if !ok || !also {
-		return math.NaN()
-	}
-	n := len(data) / (4 * e.Elems)
-	if size := n*e.Bytes + len(data); cap(*buf) < size {
-		*buf = make([]byte, size)
-	}
-	codes, back := (*buf)[:n*e.Bytes], (*buf)[n*e.Bytes:][:len(data)]
-	e.Encode(codes, data)
-	d.Decode(back, codes)
-	for i := 0; i < len(data); i += 4 {
-		v := float64(float32At(data[i:])) - float64(float32At(back[i:]))
-		sum += float64(v * v)
-	}
-	return sum
 }
