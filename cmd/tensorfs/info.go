@@ -154,7 +154,7 @@ func (o *infoOptions) one(stdout io.Writer, name string, below bool) (any, error
 	defer t.Model.Close()
 	info := describe(t, publicName(name))
 	info.Unverified = unverifiedOf(t.Model)
-	need, err := o.memory.of(t)
+	need, err := o.memory.of(t, !o.json)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", printableName(name), err)
 	}

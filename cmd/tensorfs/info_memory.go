@@ -119,8 +119,9 @@ func headerIn(file tensorfs.Data) (*memory.Header, error) {
 	return h, nil
 }
 
-// of counts what a model takes, nil where nobody asks.
-func (f *memoryFlags) of(t *tree.Tree) (*memoryShown, error) {
+// of counts what a model takes, nil where nobody asks, and for a screen also what it would take with
+// other options: JSON has one answer.
+func (f *memoryFlags) of(t *tree.Tree, screen bool) (*memoryShown, error) {
 	if !f.asked {
 		return nil, nil
 	}
@@ -138,15 +139,18 @@ func (f *memoryFlags) of(t *tree.Tree) (*memoryShown, error) {
 			s.layers++
 		}
 	}
-	all := f.options
-	all.OutputsAll = true
-	if n, err := memory.Of(h, all); err == nil {
-		s.all = n.Compute
+	s.all = need.Compute
+	if other := f.options; screen && !other.OutputsAll {
+		other.OutputsAll = true
+		if n, err := memory.Of(h, other); err == nil {
+			s.all = n.Compute
+		}
 	}
-	trained := f.options
-	trained.Context = 0
-	if n, err := memory.Of(h, trained); err == nil && n.Context.Tokens != need.Context.Tokens {
-		s.longest, s.total = n.Context.Tokens, n.Total
+	if other := f.options; screen && other.Context != 0 {
+		other.Context = 0
+		if n, err := memory.Of(h, other); err == nil && n.Context.Tokens != need.Context.Tokens {
+			s.longest, s.total = n.Context.Tokens, n.Total
+		}
 	}
 	if f.gpu > 0 {
 		s.gpuBytes = int64(f.gpu)

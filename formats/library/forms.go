@@ -166,20 +166,39 @@ func look(m *Model) (x seenModel) {
 	}
 	const most = 4 << 20
 	text, err := source.ReadRegular(filepath.Join(m.Path(), config), most)
-	var about struct {
-		Architectures []string `json:"architectures"`
-	}
-	if err == nil && json.Unmarshal(text, &about) == nil && len(about.Architectures) > 0 {
-		x.class = about.Architectures[0]
+	if err == nil {
+		x.class = classOf(text)
 	}
 	s := supported(x.class)
 	x.tower = s != nil && s.Columns["vision"].Made
 	return x
 }
 
+// classOf is the first class that a config.json names, and without one the first that is described
+// of its model_type, or that type itself; "" where it says neither.
+func classOf(text []byte) string {
+	var about struct {
+		Architectures []string `json:"architectures"`
+		ModelType     string   `json:"model_type"`
+	}
+	if json.Unmarshal(text, &about) != nil {
+		return ""
+	}
+	if len(about.Architectures) > 0 && about.Architectures[0] != "" {
+		return about.Architectures[0]
+	}
+	is := func(c architectures.Class) bool { return c.ModelType == about.ModelType && supported(c.Name) != nil }
+	if about.ModelType != "" {
+		for _, s := range architectures.OfClass(is) {
+			return s.Classes[slices.IndexFunc(s.Classes, is)].Name
+		}
+	}
+	return about.ModelType
+}
+
 // isTokenizer reports whether a file is one of those that tokens are read from.
 func isTokenizer(name string) bool {
-	return slices.Contains([]string{"tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json"}, name)
+	return slices.Contains([]string{"tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json", "spiece.model", "sentencepiece.bpe.model"}, name)
 }
 
 // lookAtManifest looks at the layers of a manifest.
@@ -224,7 +243,7 @@ func (x seenModel) reason(form string) string {
 	case x.kind != isDirectory || form == "hf":
 		return ""
 	case x.class == "":
-		return "its config.json names no class"
+		return "its config.json names no class and no model_type"
 	case !x.tokenizer:
 		return "it has no tokenizer"
 	}

@@ -15,6 +15,9 @@ func TestPlace(t *testing.T) {
 		"a/x.gguf": "", "a--x.gguf": "", "b/y.gguf": "", "b/mmproj-y.gguf": "", "two/z.gguf": "", "two/mmproj-1.gguf": "", "two/mmproj-2.gguf": "",
 		"alone.safetensors": "", "no-class/config.json": "{}", "no-class/model.safetensors": "", "no-tokens/config.json": `{"architectures": ["LlamaForCausalLM"]}`, "no-tokens/model.safetensors": "",
 		"unknown/config.json": `{"architectures": ["NoSuchModel"]}`, "unknown/model.safetensors": "", "unknown/tokenizer.json": "",
+		"typed/config.json": `{"model_type": "llama"}`, "typed/model.safetensors": "", "typed/tokenizer.json": "",
+		"pieces/config.json": `{"architectures": [""], "model_type": "xlm-roberta"}`, "pieces/model.safetensors": "", "pieces/sentencepiece.bpe.model": "",
+		"odd/config.json": `{"model_type": "odd_type"}`, "odd/model.safetensors": "", "odd/tokenizer.json": "",
 		"llama/config.json": `{"architectures": ["LlamaForCausalLM"]}`, "llama/model.safetensors": "", "llama/tokenizer.json": "",
 	})
 	l := []*library.Library{open(t, dir)}
@@ -33,7 +36,7 @@ func TestPlace(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"b--y/b--y.gguf b--y/mmproj-b--y.gguf", "two--z.gguf", "llama.gguf",
-		"alone.safetensors: a safetensors file alone has no config.json, which says what model it is", "no-class: its config.json names no class",
+		"alone.safetensors: a safetensors file alone has no config.json, which says what model it is", "no-class: its config.json names no class and no model_type", "typed.gguf", "pieces.gguf", "odd: no description is written of odd_type",
 		"no-tokens: it has no tokenizer", "unknown: no description is written of NoSuchModel"} {
 		if !slices.Contains(shown["gguf"], want) {
 			t.Errorf("%q is not among %q", want, shown["gguf"])

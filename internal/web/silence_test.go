@@ -67,12 +67,11 @@ func TestNoNetwork(t *testing.T) {
 		n := &noNetwork{}
 		c := NewClient(Options{})
 		c.open = n
-		began := time.Now()
 		_, _, err := c.Do(t.Context(), 100, func(ctx context.Context) (*http.Request, error) {
 			return http.NewRequestWithContext(ctx, http.MethodGet, "https://hub.test/x", nil)
 		})
-		if !Unanswered(err) || n.asked != briefTries || time.Since(began) > 3*time.Second {
-			t.Errorf("%v after %d requests and %v", err, n.asked, time.Since(began))
+		if !Unanswered(err) || n.asked != briefTries {
+			t.Errorf("%v after %d requests", err, n.asked)
 		}
 	})
 }
