@@ -175,6 +175,19 @@ func TestSetMounted(t *testing.T) {
 	}
 }
 
+// TestSetOption changes keys by the options of a line in fstab.
+func TestSetOption(t *testing.T) {
+	needFUSE(t)
+	dir := mounted(t, "../../testdata/whole-gguf/qwen3", "-o", "ro,set=general.name=Other = one,set=my.key=u32:7,unset=qwen3.rope.freq_base")
+	m, err := formats.Open(filepath.Join(dir, "gguf/model.gguf"))
+	must(t, err)
+	defer m.Close()
+	if name, mine, base := m.Meta("general.name"), m.Meta("my.key"), m.Meta("qwen3.rope.freq_base"); name != "Other = one" || mine != uint32(7) || base != nil {
+		t.Errorf("the name is %v, the new key %v, and what is left out %v", name, mine, base)
+	}
+	failsWith(t, exitUsage, []string{"mount", "-o", "set=general.name", "../../testdata/whole-gguf/qwen3", t.TempDir()}, "want KEY=VALUE")
+}
+
 // lastFree is the last key that may be left out.
 func lastFree(m *tensorfs.Model) string {
 	for _, e := range slices.Backward(m.Metadata) {

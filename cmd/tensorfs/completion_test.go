@@ -74,7 +74,7 @@ func TestCompletion(t *testing.T) {
 		{"mount ollama:a", "ollama:ann/big:1b :4"},
 		{"mount " + model + " ~", ":16"},
 		{"mount " + model + " m ~", ":4"},
-		{"mount -o ~", "allow_other as= backend= cache= cache_size= debug default_permissions dequantise dirsync download env.NAME= follow_links gguf_type= gid= i2s= idle= imatrix= log= lora= max_open= mlx_bits= mlx_device= mlx_group= mlx_mode= mlx_recipe= mmproj= no_mkdir no_passthrough noatime nodiratime nonempty offline plain_http pure read_ahead= remote requantise sync takeover= timeout= uid= umask= views= warm :6"},
+		{"mount -o ~", "allow_other as= backend= cache= cache_size= debug default_permissions dequantise dirsync download env.NAME= follow_links gguf_type= gid= i2s= idle= imatrix= log= lora= max_open= mlx_bits= mlx_device= mlx_group= mlx_mode= mlx_recipe= mmproj= no_mkdir no_passthrough noatime nodiratime nonempty offline plain_http pure read_ahead= remote requantise set= sync takeover= timeout= uid= umask= unset= views= warm :6"},
 		{"mount -o ro,f", "ro,follow_links :6"},
 		{"mount -o noatime,noa", ":6"},
 		{"mount -o ro,gguf_type=q4_k", "ro,gguf_type=q4_k_s ro,gguf_type=q4_k_m :6"},
