@@ -30,7 +30,7 @@ type Elsewhere struct {
 // openNamed opens a model of a store by its name: of this machine's, or, where that
 // does not have it, from where Remote finds it.
 func (o Options) openNamed(s *scheme, full, name string) (*tensorfs.Model, error) {
-	if o.Remote == nil {
+	if o.Remote == nil || s.prefix == source.LMStudio { // which no server has
 		m, _, err := s.open(name, o.KeepInside)
 		return m, err
 	}

@@ -46,8 +46,8 @@ var ErrLink = source.ErrLink
 
 // Open opens the model at path: a file of any of the formats, a directory with
 // one model, or the name of a model in a local store ("ollama:NAME[:TAG]",
-// "hf:ORG/NAME[@REVISION][:SELECT]", "hf:ORG/NAME/FILE"; the address of the model's page
-// on the Hub is such a name, too). A file's format follows
+// "hf:ORG/NAME[@REVISION][:SELECT]", "hf:ORG/NAME/FILE", "lmstudio:PUBLISHER/NAME"; the
+// address of the model's page on the Hub is such a name, too). A file's format follows
 // from its content; its name decides only if the content says nothing. Nothing is
 // downloaded: see Options.Remote.
 func Open(path string) (*tensorfs.Model, error) { return Options{}.Open(path) }
@@ -120,6 +120,7 @@ type scheme struct {
 var schemes = []scheme{
 	{ollama.Prefix, openOllama},
 	{hub.Prefix, openHub},
+	{source.LMStudio, openLMStudio},
 }
 
 // url is how the address of a model begins that somebody may give as its path.

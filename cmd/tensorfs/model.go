@@ -235,9 +235,6 @@ func isViewComma(c rune) bool { return c == ',' || c == ':' }
 
 // open opens the model and lays out its tree. The caller closes the model.
 func (f *modelFlags) open(path string) (*tree.Tree, error) {
-	if path == library.LMStudio {
-		return nil, tensorfs.Unsupported(path, "it names all models of LM Studio, not one", "tensorfs list lmstudio: shows their paths")
-	}
 	o, quiet, err := f.options()
 	if err != nil {
 		return nil, err

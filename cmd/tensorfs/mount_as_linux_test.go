@@ -196,3 +196,15 @@ func TestMountAs(t *testing.T) {
 		t.Errorf("a mount in a library: %d %s", code, problems)
 	}
 }
+
+// TestListLMStudio: what list calls a model of LM Studio, other commands take.
+func TestListLMStudio(t *testing.T) {
+	allLibraries(t)
+	if out := succeeds(t, "list", "lmstudio:"); !strings.Contains(out, "lmstudio:ann/plain ") {
+		t.Errorf("%s", out)
+	}
+	if out := succeeds(t, "info", "lmstudio:ann/plain"); !strings.Contains(out, "lmstudio:ann/plain") {
+		t.Errorf("%s", out)
+	}
+	failsWith(t, 1, []string{"info", "lmstudio:ann/none"}, "there is no such model", "tensorfs list lmstudio:")
+}

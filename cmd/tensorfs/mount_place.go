@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
@@ -40,7 +41,7 @@ func placeFor(model string) (string, error) {
 // what all have, or that in the store.
 func placeName(model string) string {
 	name := path.Base(filepath.ToSlash(model))
-	for _, cut := range []string{"ollama:", "hf:"} {
+	for _, cut := range formats.Stores() {
 		name = strings.TrimPrefix(name, cut)
 	}
 	for _, cut := range []string{".gguf", ".safetensors"} {

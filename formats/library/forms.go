@@ -97,7 +97,7 @@ func publisherOf(l *Library, m *Model, form string) (publisher, name string) {
 		if n, err := ollama.ParseName(strings.TrimPrefix(m.Call, ollama.Prefix)); err == nil && n.Namespace != "library" && len(parts) > 2 {
 			publisher, parts = parts[0], parts[1:]
 		}
-	case len(parts) > 1 && (l.kind == hubCache || l.Name == LMStudio):
+	case len(parts) > 1 && (l.kind == hubCache || l.kind == lmStudio):
 		publisher, parts = parts[0], parts[1:]
 	default:
 		publisher = "local"

@@ -17,7 +17,7 @@ import (
 )
 
 // LMStudio names the models folder of LM Studio.
-const LMStudio = "lmstudio:"
+const LMStudio = source.LMStudio
 
 // Stores are the names of the stores of other programs.
 var Stores = []string{ollama.Prefix, hub.Prefix, LMStudio}
@@ -54,7 +54,7 @@ func Open(name string, o Options) (*Library, error) {
 		if _, err := os.Stat(dir); err != nil {
 			return nil, &tensorfs.FormatError{File: "lmstudio", Offset: -1, Kind: fs.ErrNotExist, Problem: "there are no models of LM Studio at " + tensorfs.Printable(dir), Advice: "name the folder where they are"}
 		}
-		return open(name, folder, []string{dir}, o)
+		return open(name, lmStudio, []string{dir}, o)
 	}
 	dir, err := filepath.Abs(name)
 	if err != nil {
@@ -108,6 +108,21 @@ var ollamaStore = &kind{deeper: true, find: func(s *search, place string) {
 		shown := strings.Split(strings.TrimSuffix(n.String(), ":"+n.Tag), "/")
 		s.add(m, strings.Join(escape(append(shown, n.Tag)), "/"), strings.Join(escape(full), "/"))
 	})
+}}
+
+// lmStudio finds the models in the folder of LM Studio, PUBLISHER/NAME/FILE. They are called as
+// LM Studio does, with the file where there are several.
+var lmStudio = &kind{find: func(s *search, place string) {
+	s.below(place, ".", nil, func(rel string) string { return LMStudio + rel })
+	beside := map[string]int{}
+	for _, c := range s.found {
+		beside[path.Dir(c.model.Rel)]++
+	}
+	for _, c := range s.found {
+		if dir := path.Dir(c.model.Rel); len(c.model.files) > 0 && strings.HasSuffix(c.model.files[0], ggufSuffix) && strings.Count(dir, "/") == 1 && beside[dir] == 1 {
+			c.model.Call = LMStudio + dir
+		}
+	}
 }}
 
 // level calls fn for the files that are depth directories deep.

@@ -3,10 +3,14 @@ package source
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 )
+
+// LMStudio begins the names of models in LM Studio's folder, and alone it names all of them.
+const LMStudio = "lmstudio:"
 
 // LMStudioModels returns where LM Studio keeps its models: the folder that its settings name,
 // else models/ in its home, which is the directory that ~/.lmstudio-home-pointer names,
@@ -33,4 +37,23 @@ func LMStudioModels() (string, error) {
 		return settings.Folder, nil
 	}
 	return filepath.Join(home, "models"), nil
+}
+
+// LMStudioNames returns the names of the models' directories, PUBLISHER/NAME. What cannot be read
+// has no models for us.
+func LMStudioNames() (names []string) {
+	dir, err := LMStudioModels()
+	if err != nil {
+		return nil
+	}
+	publishers, _ := os.ReadDir(dir)
+	for _, p := range publishers {
+		models, _ := os.ReadDir(filepath.Join(dir, p.Name()))
+		for _, m := range models {
+			if m.IsDir() || m.Type() == fs.ModeSymlink {
+				names = append(names, p.Name()+"/"+m.Name())
+			}
+		}
+	}
+	return names
 }
