@@ -40,7 +40,7 @@ CHECKS = (  # the program, where it is installed, its checks
     ("mergekit", "merge", "check_merge.py"),
 )
 # What is written into the stores of other programs.
-STORES = (("ollama", "hf5", "check_stores.py"), ("transformers-5", "hf5", "check_stores.py"))
+STORES = (("ollama", "hf5", "check_stores.py"), ("transformers-5", "hf5", "check_stores.py"), ("llama-server", "hf5", "check_server.py"))
 # Of the golden models of this repository, from which tensorfs makes GGUF files.
 RUST = ("mistralrs", "rust", "check_rust.py")
 # No program asks another machine for anything: all models are made here.
@@ -69,6 +69,7 @@ class Trial:
             EXPECTED=str(ARCHITECTURES / "expected"),
             ONLY=only,
             OLLAMA=str(VENVS / "ollama/ollama"),
+            LLAMA_SERVER=shutil.which("llama-server") or str(VENVS / "llama-server/llama-server"),
             CANDLE=str(VENVS / "candle/debug/check-candle"),
             RUST_LOG="off",
         )
@@ -270,6 +271,10 @@ def alive() -> None:
 def version(venv: str, program: str) -> str:
     if program == "converter":
         return "of " + (VENVS / "converter/made").read_text()
+    if program == "llama-server":
+        server = shutil.which(program) or str(VENVS / program / program)
+        said = subprocess.run([server, "--version"], capture_output=True, text=True) if Path(server).exists() else None
+        return (said.stderr + said.stdout).splitlines()[0] if said else "is not here"
     if program == "ollama":
         made = VENVS / "ollama/made"
         return made.read_text() if made.exists() else "is not built"
