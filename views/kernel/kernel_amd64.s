@@ -23678,6 +23678,143 @@ rank:
 	VZEROUPPER
 	RET
 
+// func lowRank8AVX512(dst *byte, left *float64, right *float32, rank int, stride int, pitch int, runs int, factor float32)
+// Requires: AVX, AVX512F
+TEXT ·lowRank8AVX512(SB), NOSPLIT, $0-60
+	MOVQ         dst+0(FP), AX
+	MOVQ         left+8(FP), CX
+	MOVQ         right+16(FP), DX
+	MOVQ         rank+24(FP), BX
+	MOVQ         stride+32(FP), SI
+	MOVQ         pitch+40(FP), DI
+	MOVQ         runs+48(FP), R8
+	VBROADCASTSS factor+56(FP), Z0
+	MOVL         $0x7fc00000, R9
+	VPBROADCASTD R9, Z1
+
+run:
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	VPXORQ Z16, Z16, Z16
+	VPXORQ Z17, Z17, Z17
+	MOVQ   CX, R9
+	MOVQ   DX, R10
+	MOVQ   BX, R11
+
+rank:
+	VCVTPS2PD        (R10), Z18
+	VCVTPS2PD        32(R10), Z19
+	VFMADD231PD.BCST (R9), Z18, Z2
+	VFMADD231PD.BCST (R9), Z19, Z3
+	VFMADD231PD.BCST 8(R9), Z18, Z4
+	VFMADD231PD.BCST 8(R9), Z19, Z5
+	VFMADD231PD.BCST 16(R9), Z18, Z6
+	VFMADD231PD.BCST 16(R9), Z19, Z7
+	VFMADD231PD.BCST 24(R9), Z18, Z8
+	VFMADD231PD.BCST 24(R9), Z19, Z9
+	VFMADD231PD.BCST 32(R9), Z18, Z10
+	VFMADD231PD.BCST 32(R9), Z19, Z11
+	VFMADD231PD.BCST 40(R9), Z18, Z12
+	VFMADD231PD.BCST 40(R9), Z19, Z13
+	VFMADD231PD.BCST 48(R9), Z18, Z14
+	VFMADD231PD.BCST 48(R9), Z19, Z15
+	VFMADD231PD.BCST 56(R9), Z18, Z16
+	VFMADD231PD.BCST 56(R9), Z19, Z17
+	ADDQ             $0x00000040, R9
+	ADDQ             SI, R10
+	DECQ             R11
+	JNZ              rank
+	MOVQ             AX, R9
+	VCVTPD2PS        Z2, Y20
+	VCVTPD2PS        Z3, Y18
+	VINSERTF64X4     $0x01, Y18, Z20, Z18
+	VMULPS           Z0, Z18, Z18
+	VADDPS           (R9), Z18, Z18
+	VCMPPS           $0x03, Z18, Z18, K1
+	VMOVUPS          Z1, K1, Z18
+	VMOVUPS          Z18, (R9)
+	ADDQ             DI, R9
+	VCVTPD2PS        Z4, Y20
+	VCVTPD2PS        Z5, Y18
+	VINSERTF64X4     $0x01, Y18, Z20, Z18
+	VMULPS           Z0, Z18, Z18
+	VADDPS           (R9), Z18, Z18
+	VCMPPS           $0x03, Z18, Z18, K1
+	VMOVUPS          Z1, K1, Z18
+	VMOVUPS          Z18, (R9)
+	ADDQ             DI, R9
+	VCVTPD2PS        Z6, Y20
+	VCVTPD2PS        Z7, Y18
+	VINSERTF64X4     $0x01, Y18, Z20, Z18
+	VMULPS           Z0, Z18, Z18
+	VADDPS           (R9), Z18, Z18
+	VCMPPS           $0x03, Z18, Z18, K1
+	VMOVUPS          Z1, K1, Z18
+	VMOVUPS          Z18, (R9)
+	ADDQ             DI, R9
+	VCVTPD2PS        Z8, Y20
+	VCVTPD2PS        Z9, Y18
+	VINSERTF64X4     $0x01, Y18, Z20, Z18
+	VMULPS           Z0, Z18, Z18
+	VADDPS           (R9), Z18, Z18
+	VCMPPS           $0x03, Z18, Z18, K1
+	VMOVUPS          Z1, K1, Z18
+	VMOVUPS          Z18, (R9)
+	ADDQ             DI, R9
+	VCVTPD2PS        Z10, Y20
+	VCVTPD2PS        Z11, Y18
+	VINSERTF64X4     $0x01, Y18, Z20, Z18
+	VMULPS           Z0, Z18, Z18
+	VADDPS           (R9), Z18, Z18
+	VCMPPS           $0x03, Z18, Z18, K1
+	VMOVUPS          Z1, K1, Z18
+	VMOVUPS          Z18, (R9)
+	ADDQ             DI, R9
+	VCVTPD2PS        Z12, Y20
+	VCVTPD2PS        Z13, Y18
+	VINSERTF64X4     $0x01, Y18, Z20, Z18
+	VMULPS           Z0, Z18, Z18
+	VADDPS           (R9), Z18, Z18
+	VCMPPS           $0x03, Z18, Z18, K1
+	VMOVUPS          Z1, K1, Z18
+	VMOVUPS          Z18, (R9)
+	ADDQ             DI, R9
+	VCVTPD2PS        Z14, Y20
+	VCVTPD2PS        Z15, Y18
+	VINSERTF64X4     $0x01, Y18, Z20, Z18
+	VMULPS           Z0, Z18, Z18
+	VADDPS           (R9), Z18, Z18
+	VCMPPS           $0x03, Z18, Z18, K1
+	VMOVUPS          Z1, K1, Z18
+	VMOVUPS          Z18, (R9)
+	ADDQ             DI, R9
+	VCVTPD2PS        Z16, Y20
+	VCVTPD2PS        Z17, Y18
+	VINSERTF64X4     $0x01, Y18, Z20, Z18
+	VMULPS           Z0, Z18, Z18
+	VADDPS           (R9), Z18, Z18
+	VCMPPS           $0x03, Z18, Z18, K1
+	VMOVUPS          Z1, K1, Z18
+	VMOVUPS          Z18, (R9)
+	ADDQ             $0x00000040, AX
+	ADDQ             $0x00000040, DX
+	DECQ             R8
+	JNZ              run
+	VZEROUPPER
+	RET
+
 // func addAVX2(dst *byte, src *byte, runs int)
 // Requires: AVX
 TEXT ·addAVX2(SB), NOSPLIT, $0-24

@@ -645,6 +645,11 @@ func lowRank4AVX2(dst *byte, left *float64, right *float32, rank int, stride int
 //go:noescape
 func lowRank1AVX2(dst *byte, left *float64, right *float32, rank int, stride int, pitch int, runs int, factor float32)
 
+// lowRank8AVX512 adds a product of low rank to runs of sixteen columns of rows.
+//
+//go:noescape
+func lowRank8AVX512(dst *byte, left *float64, right *float32, rank int, stride int, pitch int, runs int, factor float32)
+
 // addAVX2 adds src to dst.
 //
 //go:noescape

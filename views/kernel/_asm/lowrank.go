@@ -79,3 +79,74 @@ func lowRank(rows int) {
 	VZEROUPPER()
 	RET()
 }
+
+// lowRankWide emits the same kernel with AVX-512, for eight rows at a time: each run is sixteen columns, a line of the
+// cache of each row of the wide matrix.
+func lowRankWide() {
+	const rows = 8
+	name := fmt.Sprintf("lowRank%dAVX512", rows)
+	TEXT(name, NOSPLIT, "func(dst *byte, left *float64, right *float32, rank, stride, pitch, runs int, factor float32)")
+	Pragma("noescape")
+	Doc(name + " adds a product of low rank to runs of sixteen columns of rows.")
+	dst, left, right := Load(Param("dst"), GP64()), Load(Param("left"), GP64()), Load(Param("right"), GP64())
+	rank, stride := Load(Param("rank"), GP64()), Load(Param("stride"), GP64())
+	pitch, runs := Load(Param("pitch"), GP64()), Load(Param("runs"), GP64())
+	factor, quiet, notNumber := ZMM(), ZMM(), K()
+	f, err := Param("factor").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VBROADCASTSS(f.Addr, factor)
+	nan := GP32()
+	MOVL(U32(0x7FC00000), nan)
+	VPBROADCASTD(nan, quiet)
+	Label("run")
+	sums := make([][2]VecVirtual, rows)
+	for r := range sums {
+		for h := range 2 {
+			sums[r][h] = ZMM()
+			VPXORQ(sums[r][h], sums[r][h], sums[r][h])
+		}
+	}
+	l, at, k := GP64(), GP64(), GP64()
+	MOVQ(left, l)
+	MOVQ(right, at)
+	MOVQ(rank, k)
+	Label("rank")
+	columns := [2]VecVirtual{ZMM(), ZMM()}
+	for h := range 2 {
+		VCVTPS2PD(Mem{Base: at}.Offset(32*h), columns[h])
+	}
+	for r := range sums {
+		for h := range 2 {
+			VFMADD231PD_BCST(Mem{Base: l}.Offset(8*r), columns[h], sums[r][h])
+		}
+	}
+	ADDQ(U32(8*rows), l)
+	ADDQ(stride, at)
+	DECQ(k)
+	JNZ(LabelRef("rank"))
+	to := GP64()
+	MOVQ(dst, to)
+	for r := range sums {
+		low, high := YMM(), YMM()
+		VCVTPD2PS(sums[r][0], low)
+		VCVTPD2PS(sums[r][1], high)
+		d := ZMM()
+		VINSERTF64X4(Imm(1), high, low.AsZ(), d)
+		VMULPS(factor, d, d)
+		VADDPS(Mem{Base: to}, d, d)
+		VCMPPS(Imm(3), d, d, notNumber) // unordered
+		VMOVUPS(quiet, notNumber, d)
+		VMOVUPS(d, Mem{Base: to})
+		if r < rows-1 {
+			ADDQ(pitch, to)
+		}
+	}
+	ADDQ(U32(64), dst)
+	ADDQ(U32(64), right)
+	DECQ(runs)
+	JNZ(LabelRef("run"))
+	VZEROUPPER()
+	RET()
+}

@@ -40,6 +40,7 @@ func main() {
 	powers()
 	lowRank(4)
 	lowRank(1)
+	lowRankWide()
 	elements()
 	Generate()
 }
