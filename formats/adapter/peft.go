@@ -12,6 +12,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // maxConfig bounds adapter_config.json.
@@ -94,11 +95,8 @@ func readConfig(m *tensorfs.Model) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.Size() > maxConfig {
-		return nil, c.refuse("", fmt.Sprintf("a file of %d bytes is no %s", d.Size(), ConfigName))
-	}
-	text := make([]byte, d.Size())
-	if err := tensorfs.ReadFull(d, text, 0); err != nil {
+	text, err := source.ReadAll(d, c.where, maxConfig)
+	if err != nil {
 		return nil, err
 	}
 	if c.Object, err = jsonobj.Parse(text); err != nil {

@@ -26,7 +26,7 @@ func readObject(d *folder, name string) (jsonobj.Object, error) {
 		return jsonobj.Object{}, err
 	}
 	defer f.Close()
-	b, err := source.ReadAll(f, maxJSON)
+	b, err := source.ReadAll(f, f.Path(), maxJSON)
 	if err != nil {
 		return jsonobj.Object{}, err
 	}

@@ -78,7 +78,7 @@ func (b *blobs) read(l *layer, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := source.ReadAll(f, limit)
+	text, err := source.ReadAll(f, f.Path(), limit)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l, err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // Weights is a GGUF file of a model that is to be written.
@@ -282,11 +283,8 @@ func KeptLayers(m *tensorfs.Model, name string) (kept []Kept, was func(key strin
 		if err != nil {
 			return nil, nil, err
 		}
-		if d.Size() > maxText {
-			return nil, nil, fmt.Errorf("%s: the %s has %d bytes; at most %d are kept", m.Path, s.Name, d.Size(), maxText)
-		}
-		text := make([]byte, d.Size())
-		if err := tensorfs.ReadFull(d, text, 0); err != nil {
+		text, err := source.ReadAll(d, s.Path, maxText)
+		if err != nil {
 			return nil, nil, err
 		}
 		kept = append(kept, Kept{Kind: kind, Text: text, From: name})

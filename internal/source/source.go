@@ -83,13 +83,14 @@ func Extents(f File) []tensorfs.Extent {
 	return []tensorfs.Extent{{File: f.Label(), Bytes: f.Size()}}
 }
 
-// ReadAll reads the whole of a file of at most limit bytes.
-func ReadAll(f File, limit int64) ([]byte, error) {
-	if f.Size() > limit {
-		return nil, &tensorfs.FormatError{File: f.Path(), Offset: -1, Problem: fmt.Sprintf("it has %d bytes, but such a file may have at most %d", f.Size(), limit)}
+// ReadAll reads the whole of a file of at most limit bytes. A larger one is an error that
+// names it by path.
+func ReadAll(d tensorfs.Data, path string, limit int64) ([]byte, error) {
+	if d.Size() > limit {
+		return nil, &tensorfs.FormatError{File: path, Offset: -1, Problem: fmt.Sprintf("it has %d bytes, but such a file may have at most %d", d.Size(), limit)}
 	}
-	b := make([]byte, f.Size())
-	if err := tensorfs.ReadFull(f, b, 0); err != nil {
+	b := make([]byte, d.Size())
+	if err := tensorfs.ReadFull(d, b, 0); err != nil {
 		return nil, err
 	}
 	return b, nil
@@ -102,7 +103,7 @@ func ReadSmall(src FS, name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return ReadAll(f, limit)
+	return ReadAll(f, f.Path(), limit)
 }
 
 // IsDir reports whether src has a directory of that name.

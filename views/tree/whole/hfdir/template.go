@@ -8,6 +8,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
+	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 )
@@ -56,11 +57,8 @@ func setTemplate(f *whole.Files, changes []whole.Change) error {
 // withTemplate returns a tokenizer_config.json with another template in the place of its own;
 // nil where it has none.
 func withTemplate(d tensorfs.Data, text []byte) ([]byte, error) {
-	if d.Size() > maxConfig {
-		return nil, fmt.Errorf("it has %d bytes", d.Size())
-	}
-	stored := make([]byte, d.Size())
-	if err := tensorfs.ReadFull(d, stored, 0); err != nil {
+	stored, err := source.ReadAll(d, tokenizerConfigName, maxConfig)
+	if err != nil {
 		return nil, err
 	}
 	o, err := jsonobj.Parse(stored)

@@ -8,6 +8,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/recipe"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // config is the config.json of a model.
@@ -34,11 +35,8 @@ func configOf(m *tensorfs.Model) (c config, err error) {
 	if err != nil {
 		return c, fmt.Errorf("it has no config.json")
 	}
-	if d.Size() > maxConfig {
-		return c, fmt.Errorf("config.json has %d bytes", d.Size())
-	}
-	text := make([]byte, d.Size())
-	if err := tensorfs.ReadFull(d, text, 0); err != nil {
+	text, err := source.ReadAll(d, configName, maxConfig)
+	if err != nil {
 		return c, err
 	}
 	if c.object, err = jsonobj.Parse(text); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // isTokenizer reports whether a file belongs to a tokenizer.
@@ -57,11 +58,8 @@ func (in *input) tokens() ([]byte, error) {
 		if err != nil {
 			continue
 		}
-		if d.Size() > maxTokens {
-			return nil, fmt.Errorf("%s has %d bytes", name, d.Size())
-		}
-		text := make([]byte, d.Size())
-		if err := tensorfs.ReadFull(d, text, 0); err != nil {
+		text, err := source.ReadAll(d, name, maxTokens)
+		if err != nil {
 			return nil, err
 		}
 		if name != "tokenizer.json" {

@@ -13,6 +13,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // MaxText bounds the small JSON files of a model.
@@ -27,11 +28,8 @@ func ReadText(m *tensorfs.Model, name string, limit int64) ([]byte, error) {
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case d.Size() > limit:
-		return nil, fmt.Errorf("%s has %d bytes, and at most %d are read", name, d.Size(), limit)
 	}
-	text := make([]byte, d.Size())
-	return text, tensorfs.ReadFull(d, text, 0)
+	return source.ReadAll(d, name, limit)
 }
 
 // Fields are the fields of a config.json, those about the language model in front

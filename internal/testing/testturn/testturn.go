@@ -1,0 +1,40 @@
+// Package testturn measures two pieces of work in turn, so that a busy machine shows less in
+// their ratio.
+package testturn
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// Measure reports the rate of work, which makes so many bytes each time, and what part of the
+// rate of other it is, which makes as many: medians of both. What other is called may not have
+// spaces. aim is what that part is to be; 0 for nothing.
+//
+//	GB/s         of work
+//	of:CALLED    its rate as a part of that of other
+//	>=of:CALLED  what that part is to be
+func Measure(b *testing.B, bytes int, called string, aim float64, work, other func()) {
+	b.Helper()
+	b.ReportAllocs()
+	var times, others []time.Duration
+	for b.Loop() {
+		start := time.Now()
+		work()
+		middle := time.Now()
+		other()
+		times, others = append(times, middle.Sub(start)), append(others, time.Since(middle))
+	}
+	median := func(list []time.Duration) float64 {
+		slices.Sort(list)
+		return float64(list[len(list)/2])
+	}
+	ns := median(times)
+	b.ReportMetric(ns, "ns/op")
+	b.ReportMetric(float64(bytes)/ns, "GB/s")
+	b.ReportMetric(median(others)/ns, "of:"+called)
+	if aim > 0 {
+		b.ReportMetric(aim, ">=of:"+called)
+	}
+}
