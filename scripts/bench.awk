@@ -17,6 +17,8 @@ BEGIN {
 	title["NFS"] = "Whole tensors by NFS"
 	title["InProcess"] = "Loading without a mount"
 	title["Whole"] = "Whole models"
+	title["Adapted"] = "f16/ with an adapter, in memory"
+	title["Merged"] = "f16/ of merges, in memory"
 	title["Measure"] = "Describing and comparing"
 	title["Cold"] = "Models on a cold disk"
 	title["Remote"] = "Models on a server, 20 ms away"

@@ -19,9 +19,35 @@ func (c *convert) Size() int64 { return c.blocks * c.bytes }
 // The same numbers as halves may not exceed it either.
 const maxRun = 1 << 20
 
+// Computed is Data that is made when it is read, and best so many bytes at a time: what is
+// made of these finds them in the CPU's cache. f16 of a merge of three models is read at 1.5
+// times the rate for it, and of one with an adapter at twice.
+type Computed interface {
+	tensorfs.Data
+	Step() int64
+}
+
+var _ Computed = (*convert)(nil)
+
+// Step is a part of what the CPU's cache has, of which other parts are the sources'.
+func (c *convert) Step() int64 { return 1 << 17 }
+
+// run is how many blocks are converted from one view of the sources.
+func (c *convert) run() int64 {
+	blocks := max(maxRun/max(c.bytes, 2*c.elems), 1)
+	for _, s := range c.streams {
+		if d, ok := s.data.(Computed); ok {
+			if _, n := s.span(0, blocks); n > d.Step() {
+				blocks = max(blocks*d.Step()/n, 1)
+			}
+		}
+	}
+	return blocks
+}
+
 func (c *convert) ReadAt(p []byte, off int64) (int, error) {
 	n, eof := tensorfs.ClipRange(c.Size(), p, off)
-	run := max(maxRun/max(c.bytes, 2*c.elems), 1) * c.bytes
+	run := c.run() * c.bytes
 	for done := 0; done < n; {
 		at := off + int64(done)
 		take := int(min(int64(n-done), run-at%run))

@@ -5,30 +5,44 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/internal/testing/testturn"
 	"github.com/tensorfs/tensorfs/views"
 )
 
-// BenchmarkRead reads f16/ in pieces of 1 MiB, of a base alone and with an adapter.
-func BenchmarkRead(b *testing.B) {
+// BenchmarkAdapted reads f16/ of a base with an adapter, 1 MiB at a time and beside that of the
+// base alone, both in memory.
+func BenchmarkAdapted(b *testing.B) {
+	const name = "model.layers.0.self_attn.q_proj"
 	for _, base := range []tensorfs.DType{tensorfs.BF16, tensorfs.Q8_0, tensorfs.Q4_K} {
-		for _, rank := range []int64{0, 8, 16, 64} {
-			b.Run(fmt.Sprintf("%s/r%d", base, rank), func(b *testing.B) {
+		for _, row := range []struct {
+			kind string
+			rank int64
+			aim  float64
+		}{{"lora", 8, 0}, {"lora", 16, 1. / 3}, {"lora", 64, 0}, {"dora", 16, 0}} {
+			b.Run(fmt.Sprintf("%s/%s-r%d", base, row.kind, row.rank), func(b *testing.B) {
 				m := model(b, "llama", tensor(q, base, 4096, 4096))
-				if rank > 0 {
-					a := peft(b, fmt.Sprintf(`{"peft_type":"LORA","r":%d,"lora_alpha":16}`, rank), tensor(pre+"model.layers.0.self_attn.q_proj.lora_A.weight", tensorfs.F32, rank, 4096), tensor(pre+"model.layers.0.self_attn.q_proj.lora_B.weight", tensorfs.F32, 4096, rank))
-					apply(b, m, a, 1)
+				config := fmt.Sprintf(`{"peft_type":"LORA","r":%d,"lora_alpha":16,"use_dora":%v}`, row.rank, row.kind == "dora")
+				list := []safetensors.Stored{tensor(pre+name+".lora_A.weight", tensorfs.F32, row.rank, 4096), tensor(pre+name+".lora_B.weight", tensorfs.F32, 4096, row.rank)}
+				if row.kind == "dora" {
+					list = append(list, tensor(pre+name+".lora_magnitude_vector", tensorfs.F32, 4096))
 				}
-				d, err := views.Encode(&m.Tensors[0], tensorfs.F16)
-				must(b, err)
-				buf := make([]byte, 1<<20)
-				b.SetBytes(int64(len(buf)))
-				b.ReportAllocs()
-				at := int64(0)
-				for b.Loop() {
-					must(b, tensorfs.ReadFull(d, buf, at))
-					at = (at + int64(len(buf))) % d.Size()
-				}
+				a := peft(b, config, list...)
+				alone := reader(b, &m.Tensors[0])
+				apply(b, m, a, 1)
+				testturn.Measure(b, 1<<20, "base", row.aim, reader(b, &m.Tensors[0]), alone)
 			})
 		}
+	}
+}
+
+// reader reads a tensor as F16, 1 MiB at a time.
+func reader(b *testing.B, t *tensorfs.Tensor) func() {
+	d, err := views.Encode(t, tensorfs.F16)
+	must(b, err)
+	buf, at := make([]byte, 1<<20), int64(0)
+	return func() {
+		must(b, tensorfs.ReadFull(d, buf, at))
+		at = (at + int64(len(buf))) % d.Size()
 	}
 }

@@ -106,6 +106,17 @@ func (m *merged) ReadAt(p []byte, off int64) (int, error) {
 // between the steps.
 const maxRun = 1 << 18
 
+var _ views.Computed = (*merged)(nil)
+
+// Step is as many whole rows as the cache has, eight of them at a time where it has these.
+func (m *merged) Step() int64 {
+	rows := max(maxRun/(4*m.columns), 1)
+	if rows > 8 {
+		rows &^= 7
+	}
+	return rows * 4 * m.columns
+}
+
 // make makes the numbers from first on: parts of rows, and whole rows.
 func (m *merged) make(dst []byte, first int64) error {
 	width := 4 * m.columns
@@ -114,7 +125,7 @@ func (m *merged) make(dst []byte, first int64) error {
 		var n int64 // bytes
 		var err error
 		if whole := int64(len(dst)) / width; column == 0 && whole > 0 {
-			rows := min(whole, max(maxRun/width, 1))
+			rows := min(whole, m.Step()/width)
 			n = rows * width
 			err = m.added(dst[:n], row, rows, 0, m.columns)
 		} else {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/kernel"
 )
 
@@ -21,6 +22,10 @@ type mixed struct {
 }
 
 func (x *mixed) Size() int64 { return x.size }
+
+var _ views.Computed = (*mixed)(nil)
+
+func (x *mixed) Step() int64 { return 2 * run }
 
 // Check asks all inputs.
 func (x *mixed) Check() error {
