@@ -41,10 +41,10 @@ type Source struct {
 	settings map[string]Setting
 }
 
-// Match reports whether the first bytes of a file may be those of a recipe: a line of them
+// Match reports whether a text may be a recipe: a line of it
 // begins with its key merge_method.
-func Match(head []byte) bool {
-	for line := range strings.Lines(string(head)) {
+func Match(text []byte) bool {
+	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, "merge_method:") {
 			return true
 		}

@@ -262,6 +262,9 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("merge_method: slerp\nbase_model: a\nmodels: [{model: a}, {model: b}]\nparameters: {t: [0, {filter: a, value: 1}]}"))
 	f.Add([]byte("merge_method: passthrough\nslices:\n - sources:\n   - {model: a, layer_range: [0, 3]}\n"))
 	f.Add([]byte("merge_method: ties\nbase_model: a\nmodels: [{model: b, parameters: {weight: {filter: x, value: [1, 2]}}}]\ndtype: float16"))
+	for _, x := range shapes {
+		f.Add([]byte(x.text))
+	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, err := Parse(text)
 		if err != nil {
