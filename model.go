@@ -46,6 +46,9 @@ type Merge struct {
 	Recipe []byte   // text of the recipe
 	Names  []string // of the models, as the recipe calls them
 	Models []*Model // by Names; the merge owns them
+	// Differs says why numbers may be others than those that mergekit writes for the recipe,
+	// a sentence for each reason; none where every bit is the same.
+	Differs []string
 }
 
 // ShownFile is a file of this machine that may be mapped in place of what a view makes.

@@ -54,7 +54,7 @@ type Files struct {
 	List    []File
 	Tensors int
 	Types   map[string]int // how many tensors have a type
-	Exact   bool           // all numbers are those of the model
+	Exact   bool           // all numbers are those of the model, and of a merge mergekit's
 	Notes   []string       // what a user should know
 	// BitsPerWeight is of weights that were quantised here, 0 without.
 	BitsPerWeight float64
@@ -62,6 +62,13 @@ type Files struct {
 	// Left says why files that are usually there are not, by their names, and parts of
 	// the model, such as [Vision].
 	Left map[string]string
+}
+
+// NoteMerge notes where a merge is not mergekit's in every bit.
+func (f *Files) NoteMerge(m *tensorfs.Model) {
+	if m.Merge != nil && len(m.Merge.Differs) > 0 {
+		f.Exact, f.Notes = false, append(f.Notes, m.Merge.Differs...)
+	}
 }
 
 // Leave notes that something is not there, and why.

@@ -35,6 +35,7 @@ func GGUF(m *tensorfs.Model, opts Options) *Files {
 		return Absent(err)
 	}
 	f.noteChanges(opts.Changes)
+	f.NoteMerge(m)
 	if note != "" {
 		f.Notes = append(f.Notes, note)
 	}

@@ -51,6 +51,7 @@ func files(m *tensorfs.Model, k *kind, opts whole.Options) *whole.Files {
 	if why := KeptPacked(m, opts); why != "" {
 		f.Notes = append(f.Notes, "nothing was to be dequantised: "+why)
 	}
+	f.NoteMerge(m)
 	return f
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
 	"github.com/tensorfs/tensorfs/views/tree/whole/merged"
+	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
 // models writes n models that differ a little into a directory: "0", "1" and so on, and the
@@ -280,5 +281,40 @@ slices: [{sources: [{model: ./0, layer_range: [0, 1]}]}, {sources: [{model: ./1,
 	}
 	if testwhole.Read(t, m.Tensor("layers.0.attention.q.weight").Data) == nil {
 		t.Error("nothing is read")
+	}
+}
+
+// TestExact: whole models say whether a merge is mergekit's bit for bit, and why not.
+func TestExact(t *testing.T) {
+	dir := models(t, "llama3", 2)
+	at := filepath.Join(testwhole.Data(t), "lora/plain-bf16-f32")
+	must(t, os.CopyFS(filepath.Join(dir, "base"), os.DirFS(filepath.Join(at, "base"))))
+	must(t, os.CopyFS(filepath.Join(dir, "adapter"), os.DirFS(filepath.Join(at, "adapter0"))))
+	m := testwhole.Open(t, filepath.Join(dir, "0"))
+	p, err := preset.Named("q8_0")
+	must(t, err)
+	f := whole.GGUF(m, whole.Options{Quantise: &preset.Options{Preset: p}})
+	must(t, os.WriteFile(filepath.Join(dir, "q8.gguf"), testwhole.Read(t, f.List[0].Data), 0o666))
+	two := "models: [{model: ./0, parameters: {weight: 0.4}}, {model: ./1, parameters: {weight: 0.7}}]\n"
+	for _, c := range []struct{ text, why string }{
+		{"merge_method: linear\n" + two, ""},
+		{"merge_method: task_arithmetic\nbase_model: ./0\n" + two, ""},
+		{"merge_method: slerp\nbase_model: ./0\nparameters: {t: 0.3}\nmodels: [{model: ./0}, {model: ./1}]", "norms"},
+		{"merge_method: ties\nbase_model: ./0\n" + two, "equal at the cut"},
+		{"merge_method: passthrough\nmodels: [{model: ./1.gguf}]", ""},
+		{"merge_method: passthrough\nmodels: [{model: ./q8.gguf}]", "rounded"},
+		{"merge_method: passthrough\nmodels: [{model: ./base+./adapter}]", "PEFT"},
+	} {
+		m, err := open(t, dir, c.text)
+		must(t, err)
+		for name, f := range map[string]*whole.Files{"gguf": whole.GGUF(m, whole.Options{}), "hf": hfdir.HF(m, whole.Options{}), "mlx": hfdir.MLX(m, whole.Options{})} {
+			if f.Reason != "" {
+				t.Errorf("%s/ is absent: %s", name, f.Reason)
+				continue
+			}
+			if notes := strings.Join(f.Notes, "\n"); f.Exact != (c.why == "") || !strings.Contains(notes, c.why) {
+				t.Errorf("%s/ of %q: exact is %v, notes %q, want %q", name, c.text, f.Exact, notes, c.why)
+			}
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package merged
 
 import (
+	"bytes"
 	"errors"
 	"path/filepath"
 	"regexp"
@@ -19,18 +20,26 @@ import (
 // maxRecipe is one byte more than a recipe may have, so that a longer one is told.
 const maxRecipe = 1<<20 + 1
 
-// OpenPath opens the model at path as the options say: a merge if it is a recipe.
+// textHead is how much of a file tells that it is no text.
+const textHead = 512
+
+// OpenPath opens the model at path as the options say: a merge if it is a recipe. It is what
+// commands and the loader open models by; [formats.Options.Open] and all that stands on it,
+// such as Client.Open of package remote, open what is stored, and know no recipes.
 func OpenPath(o formats.Options, path string) (*tensorfs.Model, error) {
 	if formats.IsName(path) || source.HasDir(path) {
 		return o.Open(path)
 	}
-	head, err := source.ReadRegular(path, 64<<10)
-	if err != nil || !recipe.Match(head) {
+	head, err := source.ReadRegular(path, textHead)
+	if err != nil || bytes.IndexByte(head, 0) >= 0 { // as every GGUF and safetensors file has one
 		return o.Open(path)
 	}
 	text, err := source.ReadRegular(path, maxRecipe)
 	if err != nil {
 		return nil, tensorfs.PathError(path, err)
+	}
+	if !recipe.Match(text) {
+		return o.Open(path)
 	}
 	at, err := filepath.Abs(path)
 	if err != nil {
