@@ -45,23 +45,44 @@ var errNotLocal = errors.New("tensors of models on other machines are not kept")
 
 // identity says all that the bytes of the tensors depend on, in lines.
 func (k *kept) identity() (string, error) {
-	m := k.tree.model
 	lines := []string{fmt.Sprintf("views %d", views.Version), "module " + moduleVersion(), "i2s " + k.tree.opts.I2S}
+	more, err := statesOf(k.tree.model)
+	if err != nil {
+		return "", err
+	}
+	return strings.Join(append(lines, more...), "\n"), k.tree.model.Check()
+}
+
+// statesOf tells the files of a model from what they may be later, in lines: of a merge those
+// of its models.
+func statesOf(m *tensorfs.Model) (lines []string, err error) {
 	for _, a := range m.Adapters {
 		lines = append(lines, "lora "+tensorfs.Quote(a.String()))
 	}
+	if x := m.Merge; x != nil {
+		lines = append(lines, fmt.Sprintf("recipe %x", sha256.Sum256(x.Recipe)))
+		for i, of := range x.Models {
+			states, err := statesOf(of)
+			if err != nil {
+				return nil, err
+			}
+			lines = append(append(lines, "model "+tensorfs.Quote(x.Names[i])), states...)
+		}
+	}
 	for i := range m.Sources {
 		s := &m.Sources[i]
-		if !s.Local() {
-			return "", errNotLocal
-		}
-		state, err := stateOf(m, s)
-		if err != nil {
-			return "", err
-		}
-		lines = append(lines, "file "+tensorfs.Quote(s.Name)+" "+state)
+		switch {
+		case s.Local():
+			state, err := stateOf(m, s)
+			if err != nil {
+				return nil, err
+			}
+			lines = append(lines, "file "+tensorfs.Quote(s.Name)+" "+state)
+		case m.Merge == nil || s.Adapter:
+			return nil, errNotLocal
+		} // what a merge has itself is made of the rest
 	}
-	return strings.Join(lines, "\n"), m.Check()
+	return lines, nil
 }
 
 // stateOf tells a file from what it was before and may be later: by the digest of

@@ -89,9 +89,9 @@ func ofTree(tree *testtree.Tree) (lines []string) {
 }
 
 // ofModel returns what check.c prints of a model: what package metal has.
-func ofModel(t *testing.T, model string) (names, lines []string) {
+func ofModel(t *testing.T, model string, adapters ...string) (names, lines []string) {
 	t.Helper()
-	l, err := metal.Open(model, metal.Options{})
+	l, err := metal.Open(model, metal.Options{LoRA: adapters})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,8 +145,8 @@ func TestC(t *testing.T) {
 	tree := testtree.Sample()
 	mount, _ := tree.Write(t)
 	var tests []struct {
-		name, model  string
-		views, lines []string
+		name, model string
+		args, lines []string
 	}
 	for _, model := range []string{golden, "../../testdata/gguf/gpt-oss.mxfp4.gguf", mount} {
 		views, lines := ofModel(t, model)
@@ -156,13 +156,40 @@ func TestC(t *testing.T) {
 			}
 		}
 		tests = append(tests, struct {
-			name, model  string
-			views, lines []string
+			name, model string
+			args, lines []string
 		}{filepath.Base(model), model, views, lines})
+	}
+	// A base with adapters, and a recipe, of which the numbers are others than those of the base.
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../../testdata/lora/plain-bf16-f32")); err != nil {
+		t.Fatal(err)
+	}
+	base, adapter, recipe := filepath.Join(dir, "base"), filepath.Join(dir, "adapter0"), filepath.Join(dir, "recipe.yml")
+	if err := os.WriteFile(recipe, []byte("merge_method: linear\nmodels: [{model: ./base, parameters: {weight: 1}}, {model: ./base+./adapter0, parameters: {weight: 2}}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, plain := ofModel(t, base)
+	for _, x := range []struct {
+		model    string
+		adapters []string
+	}{{base, []string{adapter}}, {base, []string{adapter, adapter + ":-0.5"}}, {recipe, nil}, {recipe, []string{adapter + ":2"}}} {
+		args, lines := ofModel(t, x.model, x.adapters...)
+		if slices.Equal(lines, plain) {
+			t.Errorf("%s with %v is the base", x.model, x.adapters)
+		}
+		plain = lines // which the next one is not either
+		for _, a := range slices.Backward(x.adapters) {
+			args = slices.Insert(args, 0, "--lora="+a)
+		}
+		tests = append(tests, struct {
+			name, model string
+			args, lines []string
+		}{fmt.Sprintf("%s with %d adapters", filepath.Base(x.model), len(x.adapters)), x.model, args, lines})
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			c := exec.Command(program, append([]string{test.model}, test.views...)...)
+			c := exec.Command(program, append([]string{test.model}, test.args...)...)
 			out := strings.Split(strings.TrimSpace(output(t, c)), "\n")
 			if len(out) < 2 || !strings.HasPrefix(out[0], "model ") || !strings.HasPrefix(out[1], "views ") {
 				t.Fatalf("it begins with %q", out[:min(2, len(out))])

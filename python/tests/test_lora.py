@@ -26,3 +26,18 @@ def test_lora(tmp_path):
         tensorfs.diff(m, base)
     with pytest.raises(tensorfs.Error, match="no adapter"):
         tensorfs.open(base, lora=[base])
+
+
+def test_recipe(tmp_path):
+    adapter, recipe = CASE / "adapter0", tmp_path / "recipe.yml"
+    recipe.write_text(f"merge_method: linear\nmodels:\n- {{model: {CASE}/base, parameters: {{weight: 1}}}}\n- {{model: {CASE}/base+{adapter}, parameters: {{weight: 3}}}}\n")
+    for n, lora in enumerate(([], [f"{adapter}:0.5"])):
+        program("export", recipe, tmp_path / f"tree{n}", f"f32/{NAME}", *(f"--lora={a}" for a in lora))
+        want = (tmp_path / f"tree{n}/f32" / NAME).read_bytes()
+        m = tensorfs.open(recipe, lora=lora)
+        assert bytes(m.f32[NAME].memoryview()) == want
+        assert bytes(tensorfs.open(CASE / "base").f32[NAME].memoryview()) != want
+    assert tensorfs.diff(recipe, recipe)["equal"]
+    with pytest.raises(tensorfs.Error, match="statistics"):
+        recipe.write_text("merge_method: karcher\nmodels: [{model: a}]")
+        tensorfs.open(recipe)

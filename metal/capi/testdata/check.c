@@ -229,6 +229,9 @@ static void mistakes(tensorfs_loader *model) {
 	FAILS(tensorfs_open_with("/nonexistent", &later.known, &error), NULL, TENSORFS_INVALID, "MTLDevice");
 	later.known.metal_device = NULL, later.known.n_views = 2;
 	FAILS(tensorfs_open_with("/nonexistent", &later.known, &error), NULL, TENSORFS_INVALID, "2 views");
+	later.known.n_views = 0, later.known.n_lora = 3;
+	FAILS(tensorfs_open_with("/nonexistent", &later.known, &error), NULL, TENSORFS_INVALID, "3 lora");
+	later.known.n_lora = 0;
 #ifndef __APPLE__
 	later.known.device = TENSORFS_DEVICE_METAL, later.known.n_views = 0;
 	FAILS(tensorfs_open_with("/nonexistent", &later.known, &error), NULL, TENSORFS_NO_DEVICE, "TENSORFS_DEVICE_HOST");
@@ -240,6 +243,12 @@ int main(int argc, char **argv) {
 	CHECK(tensorfs_version() == TENSORFS_VERSION);
 	tensorfs_open_options options = {.size = sizeof options};
 	options.device = TENSORFS_DEVICE_HOST;
+	tensorfs_string adapters[8];
+	options.lora = adapters;
+	while (argc > 2 && strncmp(argv[2], "--lora=", 7) == 0 && options.n_lora < 8) {
+		adapters[options.n_lora++] = argv[2] + 7;
+		argc--, argv[2] = argv[1], argv++;
+	}
 	tensorfs_loader *model = tensorfs_open_with(argv[1], &options, &error);
 	CHECK(model != NULL);
 	const tensorfs_device *device = tensorfs_get_device(model, &error);
