@@ -12,6 +12,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/views/tree"
+	"github.com/tensorfs/tensorfs/views/tree/whole/merged"
 )
 
 // The names that are offered come from strangers: from a model, or from other users'
@@ -151,7 +152,7 @@ func completeTensor(_ *cobra.Command, args []string, word string) ([]cobra.Compl
 
 // treeOf opens a model that was named by an earlier argument.
 func treeOf(model string) (*tree.Tree, error) {
-	m, err := formats.Open(model)
+	m, err := merged.OpenPath(formats.Options{}, model)
 	if err != nil {
 		return nil, err
 	}

@@ -248,3 +248,30 @@ func TestLoRAWhole(t *testing.T) {
 		}
 	}
 }
+
+// What is rounded after the change is not exact, and the notes name the type; as F32 all is.
+func TestLoRAExact(t *testing.T) {
+	for _, c := range []struct {
+		of, dir string
+		more    []string
+		note    string // "" for exact
+	}{
+		{"plain-bf16-f32", "hf", nil, "BF16"}, {"plain-bf16-f32", "mlx", nil, "BF16"}, {"plain-bf16-f32", "gguf", nil, "BF16"},
+		{"plain-f16-f16", "hf", nil, "F16"}, {"plain-f16-f16", "gguf", nil, "F16"}, {"plain-bf16-f32", "gguf", []string{"--gguf-type", "f32"}, ""},
+	} {
+		for _, adapter := range []string{"adapter0", "adapter0:0"} {
+			var said struct {
+				Exact bool
+				Notes []string
+			}
+			dir := testdata + "lora/" + c.of
+			args := append([]string{"cat", dir + "/base", c.dir + "/tensorfs.json", "--lora", dir + "/" + adapter}, c.more...)
+			must(t, json.Unmarshal([]byte(succeeds(t, args...)), &said))
+			exact := c.note == "" || adapter != "adapter0"
+			notes := strings.Join(said.Notes, "; ")
+			if said.Exact != exact || !exact && !strings.Contains(notes, c.note) {
+				t.Errorf("%v: exact is %v, notes %q", args, said.Exact, notes)
+			}
+		}
+	}
+}

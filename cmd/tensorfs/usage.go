@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/internal/near"
+	"github.com/tensorfs/tensorfs/views/tree/whole/merged"
 )
 
 // rootArgs checks the words of a command line whose first is not a command: MODEL, as
@@ -130,7 +131,7 @@ func isModel(name string) bool {
 	if formats.IsName(name) {
 		return true
 	}
-	m, err := formats.Open(name)
+	m, err := merged.OpenPath(formats.Options{}, name)
 	if err != nil {
 		return false
 	}
