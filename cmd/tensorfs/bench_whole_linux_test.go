@@ -178,6 +178,16 @@ func BenchmarkWhole(b *testing.B) {
 	}{{"F16", 0.9}, {"Q8_0", 0.5}, {"Q4_0", 0.5}} {
 		row("gguf/"+x.name+"/cold/read", f16, "of", x.aim, m, cold(m, "gguf/model.gguf", "read", "--gguf-type", strings.ToLower(x.name)))
 	}
+	adapter, merges := adapterOf(b, dir, m), mergesOf(b, dir, m)
+	row("f16/BF16+lora/cold/read", f16, "of", 1./3, m, cold(m, "f16", "read-all", "--lora", adapter))
+	row("gguf/Q8_0+lora/cold/read", "gguf/Q8_0/cold/read", "of", 0, m, cold(m, "gguf/model.gguf", "read", "--gguf-type", "q8_0", "--lora", adapter))
+	for _, x := range []struct {
+		name string
+		aim  float64
+	}{{"linear-of-3", 0.25}, {"slerp", 0}, {"ties-of-3", 0}} {
+		merge := benchModel{filepath.Join(merges, x.name+".yml"), m.file, m.out}
+		row("f16/"+x.name+"/cold/read", f16, "of", x.aim, merge, cold(merge, "f16", "read-all"))
+	}
 	row(mlxF16, "", "of", 0, mlx, cold(mlx, "f16", "read-all"))
 	row("gguf/MLX-4-bit/cold/read", mlxF16, "of", 0.9, mlx, cold(mlx, "gguf/model.gguf", "read"))
 	q8 := ggufOf(b, dir, m)

@@ -1,8 +1,9 @@
-// Package testturn measures two pieces of work in turn, so that a busy machine shows less in
-// their ratio.
+// Package testturn measures two pieces of work of one thread in turn, on Linux by the time that
+// processors spend on them, so that a busy machine shows less in their ratio.
 package testturn
 
 import (
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -12,19 +13,21 @@ import (
 // rate of other it is, which makes as many: medians of both. What other is called may not have
 // spaces. aim is what that part is to be; 0 for nothing.
 //
-//	GB/s         of work
+//	GB/s         of work, on one processor
 //	of:CALLED    its rate as a part of that of other
 //	>=of:CALLED  what that part is to be
 func Measure(b *testing.B, bytes int, called string, aim float64, work, other func()) {
 	b.Helper()
 	b.ReportAllocs()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	var times, others []time.Duration
 	for b.Loop() {
-		start := time.Now()
+		start := now()
 		work()
-		middle := time.Now()
+		middle := now()
 		other()
-		times, others = append(times, middle.Sub(start)), append(others, time.Since(middle))
+		times, others = append(times, middle-start), append(others, now()-middle)
 	}
 	median := func(list []time.Duration) float64 {
 		slices.Sort(list)
