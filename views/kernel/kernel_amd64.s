@@ -23815,6 +23815,51 @@ rank:
 	VZEROUPPER
 	RET
 
+// func rowSquaresAVX2(sums *float64, src *byte, runs int)
+// Requires: AVX, FMA3
+TEXT ·rowSquaresAVX2(SB), NOSPLIT, $0-24
+	MOVQ    sums+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    runs+16(FP), DX
+	VMOVDQU (AX), Y0
+
+run:
+	VCVTPS2PD   (CX), Y1
+	VFMADD231PD Y1, Y1, Y0
+	VCVTPS2PD   16(CX), Y1
+	VFMADD231PD Y1, Y1, Y0
+	ADDQ        $0x00000020, CX
+	DECQ        DX
+	JNZ         run
+	VMOVDQU     Y0, (AX)
+	VZEROUPPER
+	RET
+
+// func multiplyDoubleAVX2(dst *byte, factor float64, runs int)
+// Requires: AVX
+TEXT ·multiplyDoubleAVX2(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), AX
+	VMOVDQU      const103<>+0(SB), Y1
+	VBROADCASTSD factor+8(FP), Y0
+	MOVQ         runs+16(FP), CX
+
+run:
+	VCVTPS2PD   (AX), Y3
+	VMULPD      Y0, Y3, Y3
+	VCVTPD2PSY  Y3, X2
+	VCVTPS2PD   16(AX), Y3
+	VMULPD      Y0, Y3, Y3
+	VCVTPD2PSY  Y3, X3
+	VINSERTF128 $0x01, X3, Y2, Y3
+	VCMPPS      $0x03, Y3, Y3, Y4
+	VBLENDVPS   Y4, Y1, Y3, Y3
+	VMOVUPS     Y3, (AX)
+	ADDQ        $0x00000020, AX
+	DECQ        CX
+	JNZ         run
+	VZEROUPPER
+	RET
+
 // func addAVX2(dst *byte, src *byte, runs int)
 // Requires: AVX
 TEXT ·addAVX2(SB), NOSPLIT, $0-24

@@ -650,6 +650,16 @@ func lowRank1AVX2(dst *byte, left *float64, right *float32, rank int, stride int
 //go:noescape
 func lowRank8AVX512(dst *byte, left *float64, right *float32, rank int, stride int, pitch int, runs int, factor float32)
 
+// rowSquaresAVX2 adds the squares of runs of eight numbers to sums of every fourth.
+//
+//go:noescape
+func rowSquaresAVX2(sums *float64, src *byte, runs int)
+
+// multiplyDoubleAVX2 multiplies runs of eight numbers.
+//
+//go:noescape
+func multiplyDoubleAVX2(dst *byte, factor float64, runs int)
+
 // addAVX2 adds src to dst.
 //
 //go:noescape

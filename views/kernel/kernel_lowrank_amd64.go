@@ -69,3 +69,23 @@ func interleaved(p *[]float64, left []float32, rows, rank int) []float64 {
 	}
 	return *p
 }
+
+// nativeSquares adds the squares of whole runs of eight numbers, and returns how many bytes these have.
+func nativeSquares(sums *[4]float64, b []byte) int {
+	n := len(b) / 32
+	if n == 0 || accelerated == nil {
+		return 0
+	}
+	rowSquaresAVX2(&sums[0], &b[0], n)
+	return 32 * n
+}
+
+// nativeMultiplyDouble is the same for MultiplyDouble.
+func nativeMultiplyDouble(b []byte, factor float64) int {
+	n := len(b) / 32
+	if n == 0 || accelerated == nil {
+		return 0
+	}
+	multiplyDoubleAVX2(&b[0], factor, n)
+	return 32 * n
+}

@@ -70,7 +70,7 @@ const singleNaN = 0x7FC00000
 // the fourth, and then both.
 func Norm(src []byte) float64 {
 	var sums [4]float64
-	addFours(&sums, src)
+	addFours(&sums, src[nativeSquares(&sums, src):])
 	return math.Sqrt((sums[0] + sums[1]) + (sums[2] + sums[3]))
 }
 
@@ -83,6 +83,11 @@ func addFours(sums *[4]float64, src []byte) {
 
 // MultiplyDouble multiplies F32 numbers by a factor of F64, and rounds each product once.
 func MultiplyDouble(dst []byte, factor float64) {
+	multiplyDouble(dst[nativeMultiplyDouble(dst, factor):], factor)
+}
+
+// multiplyDouble is the specification of MultiplyDouble.
+func multiplyDouble(dst []byte, factor float64) {
 	for ; len(dst) >= 4; dst = dst[4:] {
 		v := float32(float64(math.Float32frombits(binary.LittleEndian.Uint32(dst))) * factor)
 		if v != v {
@@ -104,6 +109,6 @@ func AddSquares(sums []float64, src []byte) {
 // MultiplyEach multiplies F32 numbers by a factor of each, and rounds each product once.
 func MultiplyEach(dst []byte, factors []float64) {
 	for i, f := range factors {
-		MultiplyDouble(dst[4*i:][:4], f)
+		multiplyDouble(dst[4*i:][:4], f)
 	}
 }

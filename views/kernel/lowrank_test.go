@@ -91,6 +91,29 @@ func TestLowRankIsExact(t *testing.T) {
 	}
 }
 
+// Lengths and products of rows have the bits of the specification for every number of columns,
+// also of what is not a number.
+func TestRowLengths(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for n := range 70 {
+		for _, special := range []bool{false, true} {
+			row := floatBytes(randomFloats(r, n, special))
+			var sums [4]float64
+			addFours(&sums, row)
+			want := math.Sqrt((sums[0] + sums[1]) + (sums[2] + sums[3]))
+			if got := Norm(row); got != want && !(got != got && want != want) {
+				t.Errorf("the length of %d numbers is %v, want %v", n, got, want)
+			}
+			factor, plain := r.NormFloat64(), bytes.Clone(row)
+			MultiplyDouble(row, factor)
+			multiplyDouble(plain, factor)
+			if !bytes.Equal(row, plain) {
+				t.Errorf("%d numbers times %v: other bits than the specification", n, factor)
+			}
+		}
+	}
+}
+
 func TestNorm(t *testing.T) {
 	if n := Norm(floatBytes([]float32{1, 2, 2, 0, 4})); n != 5 {
 		t.Errorf("the length of 1, 2, 2, 0, 4 is %v", n)

@@ -1,9 +1,11 @@
 package mix
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/views/kernel"
@@ -120,21 +122,31 @@ func ties(m *Merge, parts []tensorfs.Data, round kernel.Rounding) (func() (combi
 	}, nil
 }
 
+// weightPool has memory for the weights of a run.
+var weightPool = sync.Pool{New: func() any { return new([run]byte) }}
+
 // elect makes of sums of weighted differences the sums of those alone that have the sign of
 // the sum, or, where normalize is true, their mean by weight.
 func (x *tasks) elect(dst []byte, in [][]byte, normalize bool) {
-	weights := make([]byte, len(dst))
-	for i := 0; i < len(dst); i += 4 {
-		positive := get(dst[i:]) >= 0
-		sum, weight := float32(0), float32(0)
-		for k, other := range x.others {
-			if v := get(in[other][i:]); v > 0 && positive || v < 0 && !positive {
-				sum += v
-				weight += x.weights[k]
+	b := weightPool.Get().(*[run]byte)
+	defer weightPool.Put(b)
+	weights := b[:len(dst)]
+	clear(weights)
+	var signs [run / 4]float32 // 1 and -1
+	for i := range len(dst) / 4 {
+		if signs[i] = -1; get(dst[4*i:]) >= 0 {
+			signs[i] = 1
+		}
+	}
+	clear(dst)
+	for k, other := range x.others { // one after the other, so that each sum goes up in their order
+		w, d := x.weights[k], in[other][:len(dst)]
+		for i := range len(dst) / 4 {
+			if v := get(d[4*i:]); v*signs[i] > 0 {
+				put(dst[4*i:], get(dst[4*i:])+v)
+				put(weights[4*i:], get(weights[4*i:])+w)
 			}
 		}
-		put(dst[i:], sum)
-		put(weights[i:], weight)
 	}
 	x.round(dst)
 	if !normalize {
@@ -163,14 +175,14 @@ func (c *cut) apply(d []byte, first int64) {
 		return
 	}
 	for i := 0; i < len(d); i += 4 {
-		if bits := magnitude(get(d[i:])); bits < c.magnitude || bits == c.magnitude && first+int64(i/4) > c.last {
+		if bits := magnitude(d[i:]); bits < c.magnitude || bits == c.magnitude && first+int64(i/4) > c.last {
 			put(d[i:], 0)
 		}
 	}
 }
 
 // magnitude is a number without its sign, whose bits are in the order of the numbers.
-func magnitude(x float32) uint32 { return math.Float32bits(x) &^ (1 << 31) }
+func magnitude(p []byte) uint32 { return binary.LittleEndian.Uint32(p) &^ (1 << 31) }
 
 // difference is R(x - base), of two tensors.
 type difference struct {
@@ -178,13 +190,11 @@ type difference struct {
 	data []tensorfs.Data // base, x
 }
 
-// each calls f with all magnitudes.
-func (d difference) each(f func(bits uint32, at int64)) error {
+// each calls f with all differences, and the number of the first of these.
+func (d difference) each(f func(b []byte, first int64)) error {
 	return walk(d.data, func(in [][]byte, first int64) {
 		d.differ(in[1], in[0])
-		for i := 0; i < len(in[1]); i += 4 {
-			f(magnitude(get(in[1][i:])), first+int64(i/4))
-		}
+		f(in[1], first)
 	})
 }
 
@@ -201,14 +211,21 @@ func (d difference) cut(density float64, rescale bool) (c cut, err error) {
 	}
 	keep := max(1, int64(float64(density*float64(n))))
 	var counts [1 << 16]int64
-	if err := d.each(func(bits uint32, _ int64) { counts[bits>>16]++ }); err != nil {
+	err = d.each(func(b []byte, _ int64) {
+		for ; len(b) >= 4; b = b[4:] {
+			counts[magnitude(b)>>16]++
+		}
+	})
+	if err != nil {
 		return c, err
 	}
 	above, upper := largest(counts[:], keep)
 	clear(counts[:])
-	err = d.each(func(bits uint32, _ int64) {
-		if bits>>16 == upper {
-			counts[bits&0xFFFF]++
+	err = d.each(func(b []byte, _ int64) {
+		for ; len(b) >= 4; b = b[4:] {
+			if bits := magnitude(b); bits>>16 == upper {
+				counts[bits&0xFFFF]++
+			}
 		}
 	})
 	if err != nil {
@@ -218,16 +235,19 @@ func (d difference) cut(density float64, rescale bool) (c cut, err error) {
 	c.magnitude = upper<<16 | lower
 	equal := keep - above - more // so many of the cut's own magnitude are kept
 	var all, kept float64
-	err = d.each(func(bits uint32, at int64) {
-		v := float64(math.Float32frombits(bits))
-		all += v
-		switch {
-		case bits > c.magnitude:
-			kept += v
-		case bits == c.magnitude && equal > 0:
-			kept += v
-			c.last = at
-			equal--
+	err = d.each(func(b []byte, first int64) {
+		for ; len(b) >= 4; b, first = b[4:], first+1 {
+			bits := magnitude(b)
+			v := float64(math.Float32frombits(bits))
+			all += v
+			switch {
+			case bits > c.magnitude:
+				kept += v
+			case bits == c.magnitude && equal > 0:
+				kept += v
+				c.last = first
+				equal--
+			}
 		}
 	})
 	if err == nil && rescale && kept > 0 {

@@ -150,3 +150,48 @@ func lowRankWide() {
 	VZEROUPPER()
 	RET()
 }
+
+// lengths emits what DoRA does with rows, eight numbers at a time: their squares are added up, and they are multiplied.
+func lengths() {
+	TEXT("rowSquaresAVX2", NOSPLIT, "func(sums *float64, src *byte, runs int)")
+	Pragma("noescape")
+	Doc("rowSquaresAVX2 adds the squares of runs of eight numbers to sums of every fourth.")
+	m, src, n := Load(Param("sums"), GP64()), Load(Param("src"), GP64()), Load(Param("runs"), GP64())
+	total := fields(m, 1)
+	Label("run")
+	for i := range 2 {
+		v := YMM()
+		VCVTPS2PD(Mem{Base: src}.Offset(16*i), v)
+		VFMADD231PD(v, v, total[0])
+	}
+	next(n, src)
+	keep(m, total)
+
+	TEXT("multiplyDoubleAVX2", NOSPLIT, "func(dst *byte, factor float64, runs int)")
+	Pragma("noescape")
+	Doc("multiplyDoubleAVX2 multiplies runs of eight numbers.")
+	dst := Load(Param("dst"), GP64())
+	f, err := Param("factor").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	factor, quiet := YMM(), inRegister(longs(0x7FC00000))
+	VBROADCASTSD(f.Addr, factor)
+	n = Load(Param("runs"), GP64())
+	Label("run")
+	halves := [2]VecVirtual{XMM(), XMM()}
+	for i := range 2 {
+		v := YMM()
+		VCVTPS2PD(Mem{Base: dst}.Offset(16*i), v)
+		VMULPD(factor, v, v)
+		VCVTPD2PSY(v, halves[i])
+	}
+	d, nan := YMM(), YMM()
+	VINSERTF128(Imm(1), halves[1], halves[0].AsY(), d)
+	VCMPPS(Imm(3), d, d, nan) // unordered: not a number
+	VBLENDVPS(nan, quiet, d, d)
+	VMOVUPS(d, Mem{Base: dst})
+	next(n, dst)
+	VZEROUPPER()
+	RET()
+}

@@ -41,6 +41,7 @@ func main() {
 	lowRank(4)
 	lowRank(1)
 	lowRankWide()
+	lengths()
 	elements()
 	Generate()
 }
