@@ -322,6 +322,11 @@ func TestRefusals(t *testing.T) {
 		{"llama", usual + `,"rank_pattern":{"(?=q)":2}`, nil, `"rank_pattern": "(?=q)" is not a pattern`},
 		{"llama", usual + `,"rank_pattern":{"q_proj":-1}`, nil, `"rank_pattern": -1 is not a rank`},
 		{"llama", `"peft_type":"LORA","r":4,"lora_alpha":4`, nil, "where adapter_config.json says that the rank is 4"},
+		{"llama", `"peft_type":"LORA","r":65,"lora_alpha":4`, []safetensors.Stored{tensor(module+"lora_A.weight", tensorfs.F32, 65, 64), tensor(module+"lora_B.weight", tensorfs.F32, 64, 65)}, "a rank of 65 is more than the 64 columns"},
+		{"llama", `"peft_type":"LORA","r":1e-999,"lora_alpha":4`, nil, `"r"`},
+		{"llama", usual + `,"modules_to_save":"` + strings.Repeat("a", 4<<20) + `"`, nil, "such a file may have at most 4194304"},
+		{"llama", usual + `,"alpha_pattern":{"q_proj":1e39}`, nil, "no finite number"},
+		{"llama", usual, []safetensors.Stored{tensor(module+"lora_A.weight", tensorfs.F32, 0, 64), tensor(module+"lora_B.weight", tensorfs.F32, 64, 0)}, "lora_A.weight"},
 		{"llama", usual, []safetensors.Stored{a}, "no B"},
 		{"llama", usual, []safetensors.Stored{b}, "no A"},
 		{"llama", usual, []safetensors.Stored{a, tensor(module+"lora_B.weight", tensorfs.F32, 64, 3)}, "no common rank"},
@@ -345,7 +350,10 @@ func TestRefusals(t *testing.T) {
 		before := slices.Clone(m.Tensors)
 		err := lora.Apply(m, views.Options{}, lora.Use{Model: peft(t, "{"+c.config+"}", c.list...), Adapter: tensorfs.Adapter{Source: "a", Scale: 1}})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %s", c.config, err, c.want)
+			t.Errorf("%.200s: %v, want %s", c.config, err, c.want)
+		}
+		if err != nil && (strings.Contains(err.Error(), "\n") || len(err.Error()) > 1000) {
+			t.Errorf("%.200s: the error is not one line, or has %d bytes", c.config, len(err.Error()))
 		}
 		for i := range before {
 			if m.Tensors[i].Change != nil || m.Tensors[i].Data.Size() != before[i].Data.Size() {
