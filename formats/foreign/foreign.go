@@ -53,6 +53,7 @@ var contents = []struct {
 	{at(4, "TFL3"), "it is a TensorFlow Lite model", another},
 	{isMatrix, "it is an importance matrix in the old format of llama.cpp", "convert it with llama-imatrix --in-file imatrix.dat -o imatrix.gguf"},
 	{isONNX, "it is an ONNX model", another},
+	{isRecipe, "it is a recipe of mergekit", "name it as the model of a command; it is no adapter, and no model of another recipe"},
 	{at(0, "\x7fELF"), "it is a program (ELF)", "name the model file; the model in a llamafile is taken out with unzip FILE '*.gguf'"},
 }
 
@@ -190,6 +191,13 @@ func isMatrix(head []byte) bool {
 	}
 	name := string(head[8 : 8+length])
 	return strings.HasSuffix(name, ".weight") && utf8.ValidString(name)
+}
+
+// isRecipe matches a text with the key that each of mergekit's recipes has, where it is near the
+// beginning. What opens recipes looks at all of it.
+func isRecipe(head []byte) bool {
+	const key = "merge_method:"
+	return bytes.HasPrefix(head, []byte(key)) || bytes.Contains(head, []byte("\n"+key))
 }
 
 // isONNX matches the protocol buffer of an ONNX model: field 1, the version of the

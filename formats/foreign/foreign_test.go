@@ -45,6 +45,8 @@ func TestFile(t *testing.T) {
 		{"imatrix.dat", "\xe1\x00\x00\x00\x13\x00\x00\x00blk.0.attn_q.weight\x01\x00\x00\x00", "it is an importance matrix in the old format of llama.cpp", "convert it with llama-imatrix --in-file imatrix.dat -o imatrix.gguf"},
 		{"m.bin", "\x08\x07\x12\x07pytorch\x1a\x052.1.0:", "it is an ONNX model", another},
 		{"m.bin", "\x08\x08\x3a\x80\x01" + strings.Repeat("\x0a", 20), "it is an ONNX model", another},
+		{"recipe.yml", "models: []\nmerge_method: linear\n", "it is a recipe of mergekit", "name it as the model of a command; it is no adapter, and no model of another recipe"},
+		{"recipe.yml", "my_merge_method: linear\n", "", ""},
 		{"m.onnx", "?", "it is an ONNX model", another},
 		{"m.onnx_data", "\x00\x00", "it is the external data of an ONNX model", another},
 		{"m.onnx.data", "\x00\x00", "it is the external data of an ONNX model", another},

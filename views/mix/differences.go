@@ -17,11 +17,12 @@ type tasks struct {
 	others  []int     // inputs without the base, in order
 	weights []float32 // of the others, in D
 	lambda  float32
+	upper   bool // D has the upper halves of F32 alone
 	round   kernel.Rounding
 }
 
 func tasksOf(m *Merge, round kernel.Rounding) (*tasks, error) {
-	x := &tasks{base: -1, lambda: float32(m.Lambda), round: round}
+	x := &tasks{base: -1, lambda: float32(m.Lambda), upper: m.DType == tensorfs.BF16, round: round}
 	for i, in := range m.Inputs {
 		if in.Base {
 			x.base = i
@@ -220,18 +221,21 @@ func (d difference) cut(density float64, rescale bool) (c cut, err error) {
 		return c, err
 	}
 	above, upper := largest(counts[:], keep)
-	clear(counts[:])
-	err = d.each(func(b []byte, _ int64) {
-		for ; len(b) >= 4; b = b[4:] {
-			if bits := magnitude(b); bits>>16 == upper {
-				counts[bits&0xFFFF]++
+	more, lower := int64(0), uint32(0)
+	if !d.upper {
+		clear(counts[:])
+		err = d.each(func(b []byte, _ int64) {
+			for ; len(b) >= 4; b = b[4:] {
+				if bits := magnitude(b); bits>>16 == upper {
+					counts[bits&0xFFFF]++
+				}
 			}
+		})
+		if err != nil {
+			return c, err
 		}
-	})
-	if err != nil {
-		return c, err
+		more, lower = largest(counts[:], keep-above)
 	}
-	more, lower := largest(counts[:], keep-above)
 	c.magnitude = upper<<16 | lower
 	equal := keep - above - more // so many of the cut's own magnitude are kept
 	var all, kept float64

@@ -199,6 +199,8 @@ func TestRefused(t *testing.T) {
 		{two("./0", "./0/model.safetensors", "extra: 1"), "extra is not a key"},
 		{two("./0", "./qwen2", ""), "./qwen2 has no \"lm_head.weight\"; change the recipe"},
 		{two("./0", "./1+adapter", ""), "adapter: no such file"},
+		{two("./0", "./recipe.yml", ""), "recipe.yml: it is a recipe of mergekit"},
+		{two("./0", "./1+recipe.yml", ""), "recipe.yml: it is a recipe of mergekit"},
 		{two("./0", "./other", "tokenizer_source: ./0"), "other tokens"},
 		{two("./0", "./1", "parameters: {normalize: [1"), "line"},
 		{"merge_method: linear\nmodels: [{model: ./0, parameters: {weight: 1}}, {model: ./1, parameters: {weight: -1}}]", "add up to 0"},
