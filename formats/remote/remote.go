@@ -124,7 +124,9 @@ func Open(ctx context.Context, name string) (*tensorfs.Model, error) {
 //	https://HOST/PATH                   a file
 //
 // Names that begin with hf: and ollama: are looked up on this machine first. What is read
-// of a model comes when it is read, through the cache; Open reads headers. ctx ends the
+// of a model comes when it is read, through the cache; Open reads headers. Recipes of merges
+// are made of what it opens: OpenPath of views/tree/whole/merged takes these, with
+// [Client.Formats]. ctx ends the
 // requests that find the model, and nothing of the model once it is open. The error is
 // fs.ErrNotExist if there is no such model, and fs.ErrPermission if it may not be read,
 // as far as the server tells the two apart. It is one line without secrets.
