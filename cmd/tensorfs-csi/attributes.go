@@ -1,0 +1,247 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Attributes are what a volume asks for: volumeAttributes of a pod or a PersistentVolume, parameters of a StorageClass.
+type attributes struct {
+	Model    string `json:"model"`
+	Path     string `json:"path,omitempty"` // "" for the whole tree
+	Views    string `json:"views,omitempty"`
+	GGUFType string `json:"ggufType,omitempty"`
+	Lora     string `json:"lora,omitempty"` // adapters, with commas between
+	Warm     string `json:"warm,omitempty"` // "", warmMount or warmReady
+	Offline  bool   `json:"offline,omitempty"`
+}
+
+// What warm may be besides "none".
+const (
+	warmMount = "mount" // behind the pod
+	warmReady = "ready" // before the pod starts
+)
+
+// attributeTable has a function for each attribute that takes its value.
+var attributeTable = map[string]func(a *attributes, value, local string) error{
+	"model": func(a *attributes, value, local string) (err error) {
+		a.Model, err = checkModel(value, local)
+		return err
+	},
+	"path": func(a *attributes, value, _ string) error {
+		if !filepath.IsLocal(value) {
+			return fmt.Errorf("want a directory of the tree, such as hf, gguf, mlx or .")
+		}
+		if a.Path = filepath.Clean(value); a.Path == "." {
+			a.Path = ""
+		}
+		return nil
+	},
+	"views":    func(a *attributes, value, _ string) error { a.Views = value; return nil },
+	"ggufType": func(a *attributes, value, _ string) error { a.GGUFType = value; return nil },
+	"lora": func(a *attributes, value, local string) error {
+		adapters := strings.Split(value, ",")
+		for i, adapter := range adapters {
+			name, scale := splitScale(adapter)
+			name, err := checkModel(name, local)
+			if err != nil {
+				return err
+			}
+			adapters[i] = name + scale
+		}
+		a.Lora = strings.Join(adapters, ",")
+		return nil
+	},
+	"warm": func(a *attributes, value, _ string) error {
+		switch value {
+		case warmMount, warmReady:
+			a.Warm = value
+		case "none":
+		default:
+			return fmt.Errorf("want none, %s or %s", warmMount, warmReady)
+		}
+		return nil
+	},
+	"offline": func(a *attributes, value, _ string) error {
+		switch value {
+		case "true", "false":
+			a.Offline = value == "true"
+			return nil
+		}
+		return fmt.Errorf("want true or false")
+	},
+}
+
+const (
+	// ofKubelet begins the names of attributes that kubelet adds.
+	ofKubelet = "csi.storage.k8s.io/"
+	// ofProvisioner begins the names that csi-provisioner adds to a volume, such as storage.kubernetes.io/csiProvisionerIdentity.
+	ofProvisioner = "storage.kubernetes.io/"
+	maxValue      = 4096 // bytes
+)
+
+// readAttributes reads and checks what was given. Paths have to be below local, and may not be given if that is "".
+func readAttributes(given map[string]string, local string) (attributes, error) {
+	var a attributes
+	wrong := func(format string, args ...any) (attributes, error) {
+		return attributes{}, status.Errorf(codes.InvalidArgument, format, args...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		value := given[name]
+		if strings.HasPrefix(name, ofKubelet) || strings.HasPrefix(name, ofProvisioner) {
+			continue
+		}
+		set := attributeTable[name]
+		if set == nil {
+			return wrong("no attribute %s; there are %s", tensorfs.Quote(name), strings.Join(slices.Sorted(maps.Keys(attributeTable)), ", "))
+		}
+		if value == "" {
+			continue
+		}
+		if len(value) > maxValue || strings.ContainsRune(value, 0) {
+			return wrong("attribute %s: it has %d bytes; want at most %d, and no NUL", name, len(value), maxValue)
+		}
+		if err := set(&a, value, local); err != nil {
+			return wrong("attribute %s: %s: %v", name, tensorfs.Quote(value), err)
+		}
+	}
+	if a.Model == "" {
+		return wrong("no attribute model; want a name such as hf:ORG/NAME@COMMIT")
+	}
+	return a, nil
+}
+
+// given returns the attributes as they would be given.
+func (a *attributes) given() map[string]string {
+	g := map[string]string{"model": a.Model, "path": a.Path, "views": a.Views, "ggufType": a.GGUFType, "lora": a.Lora, "warm": a.Warm}
+	if a.Offline {
+		g["offline"] = "true"
+	}
+	maps.DeleteFunc(g, func(_, value string) bool { return value == "" })
+	return g
+}
+
+// remoteNames begin the names of models on other machines. What stands behind may not be empty: that would be a library.
+var remoteNames = []string{"hf:", "ollama:", "oci:", "s3:", "https:"}
+
+// checkModel returns a model, or what is wrong with its name.
+func checkModel(name, local string) (string, error) {
+	i := slices.IndexFunc(remoteNames, func(prefix string) bool { return strings.HasPrefix(name, prefix) && strings.Trim(name, "/") != prefix })
+	switch {
+	case strings.HasPrefix(name, "-"):
+		return "", fmt.Errorf("it begins with a -")
+	case i >= 0:
+		if u, err := url.Parse(name); err == nil && u.User != nil {
+			return "", fmt.Errorf("attributes can be read by many; give credentials as a secret (nodePublishSecretRef)")
+		}
+		return name, nil
+	case !filepath.IsAbs(name):
+		return "", fmt.Errorf("want a name that begins with %s, or a path", strings.Join(remoteNames, " "))
+	case local == "":
+		return "", fmt.Errorf("this node's driver shows no files of the node; its option --local names a directory whose models it may")
+	}
+	// A link may lie there that leads out.
+	path, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		path = filepath.Clean(name) // that it is not there is said when it is opened
+	}
+	root, err := filepath.EvalSymlinks(local)
+	if err != nil {
+		return "", fmt.Errorf("the directory of --local: %w", err)
+	}
+	if rel, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(rel) {
+		return path, nil
+	}
+	if rel, err := filepath.Rel(local, filepath.Clean(name)); err == nil && filepath.IsLocal(rel) && path == filepath.Clean(name) {
+		return path, nil
+	}
+	return "", fmt.Errorf("want a path below %s", local)
+}
+
+// splitScale takes the scale off an adapter, ":0.5".
+func splitScale(adapter string) (name, scale string) {
+	if i := strings.LastIndexByte(adapter, ':'); i >= 0 {
+		if _, err := strconv.ParseFloat(adapter[i+1:], 64); err == nil {
+			return adapter[:i], adapter[i:]
+		}
+	}
+	return adapter, ""
+}
+
+// public is the model's name without what stands behind a question mark, which may give access.
+func (a *attributes) public() string {
+	name, _, _ := strings.Cut(a.Model, "?")
+	return tensorfs.Printable(name)
+}
+
+// isRemote reports whether the bytes come from another machine.
+func (a *attributes) isRemote() bool { return !filepath.IsAbs(a.Model) }
+
+var commit = regexp.MustCompile(`@[0-9a-f]{40}(:|$)`)
+
+// moves reports whether nodes may find different versions of the model.
+func (a *attributes) moves() bool {
+	return strings.HasPrefix(a.Model, "hf:") && !commit.MatchString(a.Model)
+}
+
+// flags are those of the server's command line.
+func (a *attributes) flags() []string {
+	var f []string
+	if a.Views != "" {
+		f = append(f, "--views="+a.Views)
+	}
+	if a.GGUFType != "" {
+		f = append(f, "--gguf-type="+a.GGUFType)
+	}
+	if a.Lora != "" {
+		for _, adapter := range strings.Split(a.Lora, ",") {
+			f = append(f, "--lora="+adapter)
+		}
+	}
+	if a.Offline {
+		f = append(f, "--offline")
+	}
+	return f
+}
+
+// served are the attributes by which servers differ: which part of the tree a volume shows, and when it is read, is not among them.
+func (a *attributes) served() attributes {
+	s := *a
+	s.Path, s.Warm = "", ""
+	return s
+}
+
+// key names the server of a model for whoever has the secrets with this sum. turn tells servers apart of which an
+// earlier one was given other secrets.
+func (a *attributes) key(sum string, turn int) string {
+	facts := []any{a.Model, a.Views, a.GGUFType, a.Lora, a.Offline, sum}
+	if turn > 0 {
+		facts = append(facts, turn)
+	}
+	text, err := json.Marshal(facts)
+	if err != nil { // of texts
+		panic(err)
+	}
+	return shortSum(text)
+}
+
+// keyLength is how many hexadecimal digits a key and the name of a record have.
+const keyLength = 24
+
+func shortSum(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])[:keyLength]
+}

@@ -1,0 +1,26 @@
+// Tensorfs-csi shows models as volumes of Kubernetes. It is a CSI driver: kubelet asks it to publish a volume for a pod, and it
+// has a tensorfs mount ready, of which the pod gets a directory, read-only.
+//
+// All pods of a node that name the same model with the same credentials read from one server, and so from one
+// copy in the page cache. A server is a process of tensorfs mount -f, below this one but in a session of its own: it outlives the driver. With a
+// keeper (tensorfs keep, --keeper) the mounts outlive their servers too.
+//
+// # State
+//
+// What must be known after a restart is in the table of mounts and below --dir, and nowhere else:
+//
+//	volumes/HEX.json   a [record] for each volume that is published, written before the volume is bound
+//	mounts/KEY         the mount of a server; KEY names the model, how it is shown and whose credentials read it
+//	run/KEY.secrets    the pipe by which a server gets credentials, which are in no file
+//	run/KEY.log        the pipe by which its messages come
+//	cache              what the servers fetched, for all of them
+//
+// Every call can be made again after any step of it, by a driver that was killed and started anew. Calls for one target wait for each other; what
+// starts, binds and ends a server has the lock of its KEY, which is taken second.
+//
+// # Parts
+//
+// attributes.go says what a volume may ask for, node.go and controller.go answer kubelet and the
+// provisioner, servers.go runs the processes, start.go looks after what an earlier driver left. The driver never talks to the API server: what it
+// needs comes with each call. It registers itself with kubelet (registration.go).
+package main

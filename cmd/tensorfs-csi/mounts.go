@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/tensorfs/tensorfs/internal/mounts"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// mountTable returns the mounts of this process in the order of mounting. Reading it touches none of them.
+func mountTable() ([]mounts.Line, error) {
+	b, err := os.ReadFile(mounts.Table)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the table of mounts: %w", err)
+	}
+	return mounts.ParseTable(string(b)), nil
+}
+
+// top returns the mount that is on top of a path, nil where nothing is mounted.
+func top(path string) (*mounts.Line, error) {
+	table, err := mountTable()
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range slices.Backward(table) {
+		if m.Mountpoint == path {
+			return &m, nil
+		}
+	}
+	return nil, nil
+}
+
+// detach takes away all tensorfs mounts at a path. Something else that is mounted there is an error.
+func detach(path string) error {
+	for {
+		m, err := top(path)
+		if err != nil || m == nil {
+			return err
+		}
+		if !m.Ours() {
+			return status.Errorf(codes.FailedPrecondition, "%s: something else is mounted there (%s)", path, m.Type)
+		}
+		if err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: somebody else was faster
+			return fmt.Errorf("umount %s: %w", path, err)
+		}
+	}
+}
+
+// protected are the options of every volume.
+const protected = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+
+// makeTarget makes the directory at which a volume is bound.
+func makeTarget(target string) error {
+	err := os.Mkdir(target, 0o750)
+	if !errors.Is(err, iofs.ErrExist) {
+		return err
+	}
+	if st, err := os.Lstat(target); err == nil && !st.IsDir() {
+		return status.Errorf(codes.FailedPrecondition, "%s is there, and is not a directory", target)
+	}
+	return nil // what is mounted there may be dead and have no answer
+}
+
+// bind shows a directory of a server's mount at a target.
+func bind(source, target string) error {
+	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mount --bind %s %s: %w", source, target, err)
+	}
+	return nil
+}
+
+// protect makes a bound mount safe. The mount that it is of is so already.
+func protect(target string) error {
+	if err := unix.Mount("", target, "", unix.MS_REMOUNT|unix.MS_BIND|protected, ""); err != nil {
+		return fmt.Errorf("mount -o remount,bind,ro %s: %w", target, err)
+	}
+	return nil
+}
+
+// answerTime is how long a mount may take to answer.
+const answerTime = 2 * time.Second
+
+// patiently does what asks a mount, and gives up with ctx. If the server hangs, a goroutine remains until it ends.
+func patiently[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	c := make(chan answer, 1)
+	go func() {
+		v, err := ask()
+		c <- answer{v, err}
+	}()
+	select {
+	case a := <-c:
+		return a.value, a.err
+	case <-ctx.Done():
+		var zero T
+		return zero, ctx.Err()
+	}
+}

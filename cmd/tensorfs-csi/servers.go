@@ -1,0 +1,453 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/keep"
+	"github.com/tensorfs/tensorfs/internal/mounts"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// A server is a process that serves the mount of a key.
+type server struct {
+	key      string
+	serves   attributes
+	secrets  secrets // those it has; a server that an earlier driver started has others than these
+	keeps    bool    // a keeper has its mount
+	began    time.Time
+	delay    time.Duration // what the next one waits, if this one ends
+	users    int           // calls that are about to bind it; guarded by the lock of its key
+	stopping bool          // as well
+
+	pid   int           // 0 before it has started
+	ready chan struct{} // closed when it is known whether it mounts
+	err   error         // why it does not; to be read after ready
+	ended chan struct{} // closed when the process is gone
+
+	warming sync.Once
+	warmed  chan struct{} // closed when all is read, for a server that was started without --warm
+	warmErr error
+}
+
+// isReady reports whether it mounted.
+func (s *server) isReady() bool { return !s.isStarting() && s.err == nil }
+
+func (s *server) isStarting() bool {
+	select {
+	case <-s.ready:
+		return false
+	default:
+		return true
+	}
+}
+
+func (s *server) isGone() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// A fleet is all servers of a node.
+type fleet struct {
+	dir       layout
+	program   string   // tensorfs
+	flags     []string // of all servers
+	cacheSize int64    // of the node's cache in bytes; 0 where nothing was said
+	keeper    string   // the socket; "" for none
+	linger    time.Duration
+	log       *slog.Logger
+	output    func(key, line string) // takes what servers say
+	counters  *counters
+
+	targets locks // taken first
+	keys    locks
+
+	mu  sync.Mutex
+	all map[string]*server // that run or start
+}
+
+func (f *fleet) running(key string) *server {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.all[key]
+}
+
+// servers returns them in the order of their keys.
+func (f *fleet) servers() []*server {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []*server
+	for _, s := range f.all {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b *server) int { return strings.Compare(a.key, b.key) })
+	return all
+}
+
+// status asks a server how it is.
+func (f *fleet) status(key string) (fs.Status, error) {
+	var s fs.Status
+	m := mounts.Mount{Mountpoint: f.dir.mount(key)}
+	err := m.Ask(&s)
+	return s, err
+}
+
+// get returns the server of a key, which runs or starts. The lock of the key is held. Whoever
+// calls it calls release later.
+func (f *fleet) get(key string, a attributes, sec secrets, warm bool) (*server, error) {
+	s := f.running(key)
+	if s == nil || s.isGone() {
+		var err error
+		if s, err = f.find(key, a); err != nil {
+			return nil, err
+		}
+	}
+	if s == nil {
+		var err error
+		if s, err = f.start(key, a, sec, warm); err != nil {
+			return nil, err
+		}
+	}
+	s.users++
+	return s, nil
+}
+
+// find looks for a server that an earlier driver started, and returns nil if there is none that could be used. The lock of the key is held.
+func (f *fleet) find(key string, a attributes) (*server, error) {
+	m, err := top(f.dir.mount(key))
+	if err != nil || m == nil {
+		return nil, err
+	}
+	if !m.Ours() {
+		return nil, status.Errorf(codes.FailedPrecondition, "%s: something else is mounted there (%s)", m.Mountpoint, m.Type)
+	}
+	if f.isOrphan(m.Mountpoint) {
+		return nil, nil // the next server takes it over
+	}
+	st, err := f.status(key)
+	switch {
+	case err == nil:
+		return f.adopt(key, a, st.PID)
+	case f.isOrphan(m.Mountpoint): // it ended a moment ago
+		return nil, nil
+	case errors.Is(err, mounts.ErrHung):
+		return nil, status.Errorf(codes.Unavailable, "the server of %s does not answer", a.public())
+	}
+	f.log.Warn("the server of a mount is gone; removing the mount", "key", key, "error", err)
+	return nil, detach(m.Mountpoint)
+}
+
+// isOrphan reports whether the keeper has a mount that no server serves. Whoever asks such a mount waits.
+func (f *fleet) isOrphan(mountpoint string) bool {
+	if f.keeper == "" {
+		return false
+	}
+	kept, err := keep.List(f.keeper)
+	return err == nil && slices.ContainsFunc(kept, func(k keep.Kept) bool { return k.Key == mountpoint && k.PID == 0 })
+}
+
+func (f *fleet) newServer(key string, a attributes, sec secrets) *server {
+	return &server{
+		key: key, serves: a.served(), secrets: sec, began: time.Now(),
+		ready: make(chan struct{}), ended: make(chan struct{}), warmed: make(chan struct{}),
+	}
+}
+
+// adopt takes over a process that serves a key.
+func (f *fleet) adopt(key string, a attributes, pid int) (*server, error) {
+	process, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil, fmt.Errorf("process %d, the server of %s: %w", pid, a.public(), err)
+	}
+	s := f.newServer(key, a, secrets{})
+	s.pid, s.keeps = pid, f.keeper != ""
+	close(s.ready)
+	f.add(s)
+	f.log.Info("found a server", "key", key, "model", a.public(), "pid", pid)
+	go f.readLog(s)
+	go func() {
+		defer unix.Close(process)
+		for { // until the process is gone
+			if _, err := unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, -1); !errors.Is(err, unix.EINTR) {
+				break
+			}
+		}
+		f.hasEnded(s)
+	}()
+	return s, nil
+}
+
+func (f *fleet) add(s *server) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all[s.key] = s
+}
+
+// environment are the variables that servers get. Credentials of this process are not for those who name models.
+var environment = []string{
+	"PATH", "TZ", "HF_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION",
+	"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
+	"KUBERNETES_SERVICE_HOST", "GOMEMLIMIT", "GOGC", "GOMAXPROCS", "GODEBUG", "GOTRACEBACK", "GOCOVERDIR", "TENSORFS_TEST_RUN",
+}
+
+// start starts a server. The lock of the key is held.
+func (f *fleet) start(key string, a attributes, sec secrets, warm bool) (_ *server, err error) {
+	s := f.newServer(key, a, sec)
+	mountpoint := f.dir.mount(key)
+	if err := os.Mkdir(mountpoint, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, err
+	}
+	args := append([]string{"mount", "-f", "--allow-other", "--cache=" + f.dir.cache(), "--log=" + f.dir.log(key)}, f.flags...)
+	if f.keeper != "" {
+		if c, err := keep.List(f.keeper); err == nil || len(c) > 0 {
+			args, s.keeps = append(args, "--takeover="+f.keeper), true
+		} else {
+			f.log.Warn("the mount will not outlive its server", "key", key, "error", err)
+		}
+	}
+	if warm {
+		args = append(args, "--warm")
+	}
+	if err := makePipe(f.dir.log(key)); err != nil {
+		return nil, err
+	}
+	// For reading too, so that the server never finds that nobody reads, which would end it.
+	log, err := os.OpenFile(f.dir.log(key), os.O_RDWR|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	var pipe *os.File
+	defer func() {
+		if err != nil && pipe != nil {
+			pipe.Close()
+		}
+	}()
+	if sec.line != nil {
+		args = append(args, "--secrets="+f.dir.secrets(key))
+		if err := makePipe(f.dir.secrets(key)); err != nil {
+			return nil, err
+		}
+		if pipe, err = os.OpenFile(f.dir.secrets(key), os.O_RDWR|unix.O_NONBLOCK, 0); err != nil {
+			return nil, err
+		}
+	}
+	said, err := listen(f.dir.notify(key))
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			said.Close()
+		}
+	}()
+	args = append(append(args, a.flags()...), "--", a.Model, mountpoint)
+	cmd := exec.Command(f.program, args...)
+	cmd.Dir = "/"
+	cmd.Env = []string{"HOME=" + string(f.dir), "XDG_RUNTIME_DIR=" + f.dir.run(), "NOTIFY_SOCKET=" + f.dir.notify(key)}
+	for _, name := range environment {
+		if value, ok := os.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("cannot start a server: %w", err)
+	}
+	s.pid = cmd.Process.Pid
+	if err := beKilledFirst(s.pid); err != nil {
+		f.log.Warn("the kernel may end this driver before its servers when memory is short", "error", err)
+	}
+	f.add(s)
+	f.log.Info("started a server", "key", key, "model", a.public(), "pid", s.pid)
+	go f.readLog(s)
+	if pipe != nil {
+		go func() { // a pipe holds less than some secrets
+			if err := sec.write(pipe); err != nil {
+				f.log.Warn("the server does not take its secrets", "key", key, "error", err)
+			}
+			select {
+			case <-s.ready:
+			case <-s.ended:
+			}
+			pipe.Close()
+		}()
+	}
+	go func() {
+		s.err = said.wait()
+		said.Close()
+		close(s.ready)
+		if s.err == nil {
+			f.counters.starts.Observe(time.Since(s.began).Seconds())
+		}
+	}()
+	go func() {
+		err := cmd.Wait()
+		said.end(err)
+		<-s.ready
+		f.hasEnded(s)
+	}()
+	fault("started")
+	return s, nil
+}
+
+// beKilledFirst has the kernel end a server before this process when memory is short: it is started again then.
+func beKilledFirst(pid int) error {
+	b, err := os.ReadFile("/proc/self/oom_score_adj")
+	if err != nil {
+		return err
+	}
+	var own int
+	if _, err := fmt.Sscan(string(b), &own); err != nil {
+		return err
+	}
+	return os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), fmt.Appendln(nil, min(own+100, 1000)), 0)
+}
+
+// wait waits until it is known whether a server mounts.
+func (s *server) wait(ctx context.Context) error {
+	select {
+	case <-s.ready:
+		return s.err
+	case <-ctx.Done():
+		return status.Errorf(codes.DeadlineExceeded, "%s is still being opened", s.serves.public())
+	}
+}
+
+// release is called by those who called get, with the lock of the key held.
+func (f *fleet) release(s *server) {
+	s.users--
+	f.retire(s.key)
+}
+
+const (
+	// longLife is how long a server runs that does not end for a reason that ends the next one too.
+	longLife = time.Minute
+	maxDelay = time.Minute
+)
+
+// hasEnded is called when the process of a server is gone.
+func (f *fleet) hasEnded(s *server) {
+	f.mu.Lock()
+	if f.all[s.key] == s {
+		delete(f.all, s.key)
+	}
+	stopping := s.stopping
+	f.mu.Unlock()
+	close(s.ended)
+	if s.err != nil || stopping {
+		return
+	}
+	f.log.Warn("a server is gone", "key", s.key, "model", s.serves.public(), "pid", s.pid)
+	delay := s.delay
+	next := min(max(2*delay, time.Second), maxDelay)
+	if time.Since(s.began) > longLife {
+		delay, next = 0, 0
+	}
+	time.AfterFunc(delay, func() { f.revive(s.key, s.secrets, next) })
+}
+
+// stopTime is how long a server may take for each way of ending it.
+const stopTime = 5 * time.Second
+
+// stop ends the server of a key and removes what it leaves. The lock of the key is held.
+func (f *fleet) stop(key string) {
+	mountpoint := f.dir.mount(key)
+	s := f.running(key)
+	if s == nil { // of an earlier driver
+		found, err := f.find(key, attributes{})
+		if err != nil {
+			f.log.Warn("a server cannot be found to end it", "key", key, "error", err)
+		}
+		s = found
+	}
+	if s != nil {
+		f.mu.Lock()
+		s.stopping = true
+		f.mu.Unlock()
+	}
+	if err := detach(mountpoint); err != nil {
+		f.log.Error("a mount cannot be removed", "key", key, "error", err)
+		return
+	}
+	if s != nil {
+		for _, signal := range []syscall.Signal{0, unix.SIGTERM, unix.SIGTERM, unix.SIGKILL} {
+			if signal != 0 && !s.isGone() {
+				_ = unix.Kill(s.pid, signal) // it may be gone by now
+			}
+			select {
+			case <-s.ended:
+			case <-time.After(stopTime):
+				continue
+			}
+			break
+		}
+		f.log.Info("stopped a server", "key", key, "model", s.serves.public(), "pid", s.pid)
+	}
+	f.clean(key)
+}
+
+// clean removes what a server needed.
+func (f *fleet) clean(key string) {
+	for _, path := range []string{f.dir.secrets(key), f.dir.log(key), f.dir.notify(key), f.dir.mount(key)} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			f.log.Warn("something is left of a server", "error", err)
+		}
+	}
+}
+
+// retire stops the server of a key after a while, unless it is used. The lock of the key is held.
+func (f *fleet) retire(key string) {
+	if s := f.running(key); s != nil && s.users > 0 || f.isUsed(key) {
+		return
+	}
+	time.AfterFunc(f.linger, func() {
+		unlock, err := f.keys.lock(context.Background(), key)
+		if err != nil {
+			return
+		}
+		defer unlock()
+		switch s := f.running(key); {
+		case s != nil && s.users > 0 || f.isUsed(key):
+		case s != nil && s.isStarting(): // a call gave up waiting for it, and may come again
+			f.retire(key)
+		default:
+			f.stop(key)
+		}
+	})
+}
+
+// isUsed reports whether a volume is bound to a server, or about to be. What cannot be read might say so.
+func (f *fleet) isUsed(key string) bool {
+	all, err := f.dir.records()
+	return err != nil || len(of(all, key)) > 0
+}
+
+// defaultProgram is the tensorfs beside this program, else the one in PATH.
+func defaultProgram() string {
+	if self, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), "tensorfs")
+		if _, err := os.Stat(beside); err == nil {
+			return beside
+		}
+	}
+	return "tensorfs"
+}
