@@ -37,6 +37,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if text := os.Getenv(asSanity); text != "" {
+		os.Exit(runSanity(text))
+	}
 	if os.Getenv(asDriver) != "" {
 		main()
 		os.Exit(0)
