@@ -112,6 +112,9 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 	isName := namesLibrary(model)
 	if _, err := os.Lstat(model); err != nil && !isName && o.library.as == "" && o.takeover == "" { // it is said of the path as it was given
 		if err := o.tryOpen(model); err != nil {
+			if o.foreground && !o.daemon {
+				_ = notifyFailed(err) // who started it sees that it ended
+			}
 			return err
 		}
 	}
