@@ -165,9 +165,6 @@ func checkModel(name, local string) (string, error) {
 	if rel, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(rel) {
 		return path, nil
 	}
-	if rel, err := filepath.Rel(local, filepath.Clean(name)); err == nil && filepath.IsLocal(rel) && path == filepath.Clean(name) {
-		return path, nil
-	}
 	return "", fmt.Errorf("want a path below %s", local)
 }
 

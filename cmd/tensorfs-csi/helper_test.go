@@ -6,8 +6,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +19,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 )
 
@@ -161,7 +160,7 @@ func (r *rig) start(env ...string) {
 	must(r.t, r.cmd.Start())
 	if r.conn == nil {
 		r.conn, err = grpc.NewClient("unix://"+r.socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithDefaultServiceConfig(`{"methodConfig":[{"name":[{}],"waitForReady":true}]}`))
+			grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.5, MaxDelay: 200 * time.Millisecond}}))
 		must(r.t, err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -348,14 +347,3 @@ func wanted(t testing.TB, model, path string) string {
 	must(t, err)
 	return fmt.Sprintf("%x", sha256.Sum256(out))
 }
-
-// listener is a socket for a driver in this process.
-func listener(t testing.TB, path string) net.Listener {
-	t.Helper()
-	l, err := net.Listen("unix", path)
-	must(t, err)
-	return l
-}
-
-// quiet drops messages.
-var quiet = slog.New(slog.DiscardHandler)

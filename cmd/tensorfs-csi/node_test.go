@@ -1,8 +1,18 @@
 package main
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 func llama() attrs { return attrs{"model": filepath.Join(models, "gguf/llama-xs.q8_0.gguf")} }
@@ -35,5 +45,232 @@ func TestSharing(t *testing.T) {
 		t.Errorf("gguf: %s, want %s", got, want)
 	}
 	r.mustUnpublish("a", "c", "b", "b")
+	r.mustBeClean()
+}
+
+// wantError checks the error of a call that failed; its text has to have some words.
+func wantError(t *testing.T, err error, code codes.Code, words ...string) {
+	t.Helper()
+	if status.Code(err) != code {
+		t.Errorf("%v: %v, want %v", status.Code(err), err, code)
+		return
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%v; want it to say %q", err, word)
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), "\n") {
+		t.Errorf("more than a line: %q", err)
+	}
+}
+
+// What is asked for wrongly is refused before anything is started, and what cannot be had is said in the command line's words.
+func TestRefused(t *testing.T) {
+	r := newRig(t)
+	link := filepath.Join(filepath.Dir(r.dir), "link.gguf")
+	must(t, os.Symlink(llama()["model"], link))
+	for _, c := range []struct {
+		name    string
+		attrs   attrs
+		secrets attrs
+		code    codes.Code
+		words   []string
+	}{
+		{"no model", attrs{}, nil, codes.InvalidArgument, []string{"model"}},
+		{"unknown attribute", with(llama(), "nonsense", "1"), nil, codes.InvalidArgument, []string{`"nonsense"`, "ggufType, lora, model, offline, path, views, warm"}},
+		{"model as flag", attrs{"model": "--allow-other"}, nil, codes.InvalidArgument, []string{"begins with a -"}},
+		{"library", attrs{"model": "hf:"}, nil, codes.InvalidArgument, nil},
+		{"library with slashes", attrs{"model": "ollama://"}, nil, codes.InvalidArgument, nil},
+		{"relative path", attrs{"model": "model.gguf"}, nil, codes.InvalidArgument, []string{"hf:"}},
+		{"http", attrs{"model": "http://169.254.169.254/m.gguf"}, nil, codes.InvalidArgument, nil},
+		{"file of the node", attrs{"model": "/etc/passwd"}, nil, codes.InvalidArgument, []string{"below " + models}},
+		{"file of the node by ..", attrs{"model": models + "/../../etc/passwd"}, nil, codes.InvalidArgument, []string{"below"}},
+		{"link from elsewhere", attrs{"model": link}, nil, codes.OK, nil}, // it leads to what may be named
+		{"credentials in the address", attrs{"model": "https://ann:secret@example.com/m.gguf"}, nil, codes.InvalidArgument, []string{"nodePublishSecretRef"}},
+		{"adapter of the node", with(llama(), "lora", "/etc:0.5"), nil, codes.InvalidArgument, []string{"below"}},
+		{"long value", with(llama(), "views", strings.Repeat("f16,", 2000)), nil, codes.InvalidArgument, []string{"8000 bytes"}},
+		{"NUL", with(llama(), "views", "f16\x00"), nil, codes.InvalidArgument, nil},
+		{"path upwards", with(llama(), "path", "hf/../../x"), nil, codes.InvalidArgument, []string{"path"}},
+		{"absolute path", with(llama(), "path", "/hf"), nil, codes.InvalidArgument, []string{"path"}},
+		{"no such path", with(llama(), "path", "nowhere"), nil, codes.InvalidArgument, []string{"nowhere", "gguf, hf"}},
+		{"path is a file", with(llama(), "path", "config.json"), nil, codes.InvalidArgument, []string{"config.json"}},
+		{"warm", with(llama(), "warm", "hot"), nil, codes.InvalidArgument, []string{"mount or ready"}},
+		{"offline", with(llama(), "offline", "1"), nil, codes.InvalidArgument, []string{"true or false"}},
+		{"unknown secret", llama(), attrs{"password": "x"}, codes.InvalidArgument, []string{"token"}},
+		{"view", with(llama(), "views", "nonsense"), nil, codes.InvalidArgument, []string{"nonsense"}},
+		{"absent layout", attrs{"model": models + "/gguf/v1.gguf", "path": "hf"}, nil, codes.InvalidArgument, []string{"hf/ is absent: "}},
+		{"missing model", attrs{"model": models + "/missing.gguf"}, nil, codes.NotFound, []string{"missing.gguf"}},
+		{"malformed model", attrs{"model": models + "/gguf/tensors.tsv"}, nil, codes.FailedPrecondition, []string{"tensors.tsv"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rig := *r
+			rig.t = t
+			err := rig.publish("pod", c.attrs, c.secrets)
+			wantError(t, err, c.code, c.words...)
+			rig.mustUnpublish("pod")
+		})
+	}
+	for name, change := range map[string]func(*csi.NodePublishVolumeRequest){
+		"no id":           func(q *csi.NodePublishVolumeRequest) { q.VolumeId = "" },
+		"no target":       func(q *csi.NodePublishVolumeRequest) { q.TargetPath = "" },
+		"relative target": func(q *csi.NodePublishVolumeRequest) { q.TargetPath = "x" },
+		"unclean target":  func(q *csi.NodePublishVolumeRequest) { q.TargetPath += "/../x" },
+		"no capability":   func(q *csi.NodePublishVolumeRequest) { q.VolumeCapability = nil },
+		"block": func(q *csi.NodePublishVolumeRequest) {
+			q.VolumeCapability.AccessType = &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}
+		},
+	} {
+		q := r.request("pod", llama(), nil)
+		change(q)
+		_, err := r.node().NodePublishVolume(t.Context(), q)
+		if status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	r.mustBeClean()
+}
+
+// Calls are made again, and volumes asked for differently.
+func TestAgain(t *testing.T) {
+	r := newRig(t)
+	r.mustPublish(llama(), nil, "a")
+	wantError(t, r.publish("a", with(llama(), "path", "hf"), nil), codes.AlreadyExists, r.target("a"))
+	wantError(t, r.publish("a", with(llama(), "views", "f16"), nil), codes.AlreadyExists)
+	r.mustPublish(llama(), nil, "a")
+	if f, err := os.OpenFile(filepath.Join(r.target("a"), "README"), os.O_WRONLY, 0); err == nil {
+		f.Close()
+		t.Error("a file can be opened for writing")
+	}
+	if n := strings.Count(mountsText(t), " "+r.target("a")+" "); n != 1 {
+		t.Errorf("%d mounts at the target", n)
+	}
+	// Another volume's id does not take this one away.
+	_, err := r.node().NodeUnpublishVolume(t.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: "other", TargetPath: r.target("a")})
+	must(t, err)
+	r.device("a")
+	r.mustUnpublish("a", "a", "never")
+	r.mustBeClean()
+}
+
+func mountsText(t *testing.T) string {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	must(t, err)
+	return string(b)
+}
+
+// Twenty pods at once are one server, which ends after the last of them.
+func TestManyPods(t *testing.T) {
+	r := newRig(t, "--linger=300ms")
+	var pods []string
+	for i := range 20 {
+		pods = append(pods, fmt.Sprintf("p%d", i))
+	}
+	each := func(do func(pod string) error) {
+		t.Helper()
+		var all sync.WaitGroup
+		for _, pod := range pods {
+			all.Go(func() {
+				if err := do(pod); err != nil {
+					t.Errorf("%s: %v", pod, err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	each(func(pod string) error {
+		return r.publish(pod, with(llama(), "path", []string{"hf", "gguf", "."}[len(pod)%3]), nil)
+	})
+	keys := r.keys()
+	if len(keys) != 1 {
+		t.Fatalf("%d servers", len(keys))
+	}
+	pid := r.server(keys[0])
+	rand.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
+	last := pods[0]
+	pods = pods[1:]
+	each(r.unpublish)
+	if got := r.server(keys[0]); got != pid {
+		t.Errorf("with a pod left, the server is %d; it was %d", got, pid)
+	}
+	r.mustUnpublish(last)
+	r.mustPublish(llama(), nil, last) // a pod that starts again finds the server
+	if got := r.server(keys[0]); got != pid {
+		t.Errorf("within --linger the server is %d; it was %d", got, pid)
+	}
+	r.mustUnpublish(last)
+	r.mustBeClean()
+	eventually(t, "the server ends", func() bool { return unix.Kill(pid, 0) != nil })
+}
+
+// What is wrong with a target or a disk is said, and taken away by the next unpublish.
+func TestOddTargets(t *testing.T) {
+	r := newRig(t)
+	must(t, os.WriteFile(r.target("file"), nil, 0o600))
+	wantError(t, r.publish("file", llama(), nil), codes.FailedPrecondition, "not a directory")
+	r.mustUnpublish("file")
+
+	must(t, os.Mkdir(r.target("mounted"), 0o755))
+	must(t, unix.Mount("tmpfs", r.target("mounted"), "tmpfs", 0, ""))
+	wantError(t, r.publish("mounted", llama(), nil), codes.FailedPrecondition, "something else is mounted", "tmpfs")
+	wantError(t, r.unpublish("mounted"), codes.FailedPrecondition, "something else is mounted")
+	must(t, unix.Unmount(r.target("mounted"), 0))
+	r.mustUnpublish("mounted")
+
+	// Records are on another file system, which is full.
+	must(t, unix.Mount("tmpfs", filepath.Join(r.dir, "volumes"), "tmpfs", 0, "size=16k"))
+	fill, err := os.Create(filepath.Join(r.dir, "volumes", "fill"))
+	must(t, err)
+	for err == nil {
+		_, err = fill.Write(make([]byte, 4096))
+	}
+	must(t, fill.Close())
+	wantError(t, r.publish("full", llama(), nil), codes.ResourceExhausted, "no space left")
+	must(t, os.Remove(fill.Name()))
+	r.mustPublish(llama(), nil, "full")
+	r.mustUnpublish("full")
+	must(t, unix.Unmount(filepath.Join(r.dir, "volumes"), 0))
+	r.mustBeClean()
+}
+
+// Kubelet hears how large a volume is, and that its model was changed.
+func TestStats(t *testing.T) {
+	r := newRig(t)
+	model := filepath.Join(t.TempDir(), "model.gguf")
+	b, err := os.ReadFile(llama()["model"])
+	must(t, err)
+	must(t, os.WriteFile(model, b, 0o600))
+	r.flags = append(r.flags, "--local="+filepath.Dir(model))
+	r.kill()
+	r.start()
+	r.mustPublish(attrs{"model": model, "path": "gguf"}, nil, "a")
+	stats := func() *csi.NodeGetVolumeStatsResponse {
+		s, err := r.node().NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: "csi-a", VolumePath: r.target("a")})
+		must(t, err)
+		return s
+	}
+	s := stats()
+	if s.VolumeCondition.Abnormal {
+		t.Error(s.VolumeCondition)
+	}
+	for _, u := range s.Usage {
+		if u.Total <= 0 || u.Used <= 0 || u.Used > u.Total {
+			t.Error(u)
+		}
+	}
+	must(t, os.WriteFile(model, append(b, 0), 0o600))
+	if _, err := os.ReadFile(filepath.Join(r.target("a"), "model.gguf")); err == nil {
+		t.Error("a changed model is read")
+	}
+	eventually(t, "the condition is abnormal", func() bool { return stats().VolumeCondition.Abnormal })
+	if c := stats().VolumeCondition; !strings.HasPrefix(c.Message, "changed: ") || !strings.Contains(c.Message, "model.gguf") {
+		t.Error(c)
+	}
+	key := r.keys()[0]
+	must(t, unix.Kill(r.server(key), unix.SIGSTOP))
+	if c := stats().VolumeCondition; c.Message != "the server does not answer" {
+		t.Error(c)
+	}
+	r.mustUnpublish("a")
 	r.mustBeClean()
 }

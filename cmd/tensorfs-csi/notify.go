@@ -86,8 +86,12 @@ func (n notifier) end(err error) {
 	}
 }
 
-// wait returns when the server is ready, with nil, or when it has ended, with the reason.
-func (n notifier) wait() error {
+// wrongUsage is how a command ends that is given a wrong flag.
+const wrongUsage = "exit status 2"
+
+// wait returns when the server is ready, with nil, or when it has ended, with the reason. printed returns its last
+// message.
+func (n notifier) wait(printed func() string) error {
 	var text string
 	var no syscall.Errno
 	for b := make([]byte, 64<<10); ; {
@@ -106,10 +110,14 @@ func (n notifier) wait() error {
 				k, _ := strconv.Atoi(value) // 0 is Internal
 				no = syscall.Errno(k)
 			case exited:
-				if text == "" {
-					return status.Errorf(codes.Internal, "the server ended before it was ready: %s", tensorfs.Printable(value))
+				if text != "" {
+					return status.Error(codeOf(no), tensorfs.OneLine(text))
 				}
-				return status.Error(codeOf(no), tensorfs.OneLine(text))
+				last, ok := strings.CutPrefix(printed(), "tensorfs: ")
+				if ok && value == wrongUsage {
+					return status.Error(codes.InvalidArgument, tensorfs.OneLine(last))
+				}
+				return status.Errorf(codes.Internal, "the server ended before it was ready: %s: %s", tensorfs.Printable(value), tensorfs.OneLine(last))
 			}
 		}
 	}
@@ -117,6 +125,7 @@ func (n notifier) wait() error {
 
 // readLog repeats the messages of a server in the driver's log until it ends.
 func (f *fleet) readLog(s *server) {
+	defer close(s.logged)
 	pipe, err := os.OpenFile(f.dir.log(s.key), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		f.log.Warn("the messages of a server are lost", "key", s.key, "error", err)
@@ -129,6 +138,7 @@ func (f *fleet) readLog(s *server) {
 		if err != nil {
 			return // the server has closed it
 		}
-		f.output(s.key, string(line))
+		s.printed = string(line)
+		f.output(s.key, s.printed)
 	}
 }

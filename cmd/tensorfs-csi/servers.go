@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -37,6 +38,9 @@ type server struct {
 	ready chan struct{} // closed when it is known whether it mounts
 	err   error         // why it does not; to be read after ready
 	ended chan struct{} // closed when the process is gone
+
+	printed string        // its last message; to be read after logged
+	logged  chan struct{} // closed when no message comes any more
 
 	warming sync.Once
 	warmed  chan struct{} // closed when all is read, for a server that was started without --warm
@@ -132,8 +136,11 @@ func (f *fleet) get(key string, a attributes, sec secrets, warm bool) (*server, 
 // find looks for a server that an earlier driver started, and returns nil if there is none that could be used. The lock of the key is held.
 func (f *fleet) find(key string, a attributes) (*server, error) {
 	m, err := top(f.dir.mount(key))
-	if err != nil || m == nil {
+	if err != nil {
 		return nil, err
+	}
+	if m == nil {
+		return nil, f.endStrays(key)
 	}
 	if !m.Ours() {
 		return nil, status.Errorf(codes.FailedPrecondition, "%s: something else is mounted there (%s)", m.Mountpoint, m.Type)
@@ -154,6 +161,44 @@ func (f *fleet) find(key string, a attributes) (*server, error) {
 	return nil, detach(m.Mountpoint)
 }
 
+// endStrays ends processes that an earlier driver started and that have not mounted yet.
+func (f *fleet) endStrays(key string) error {
+	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		line, err := os.ReadFile(name)
+		words := strings.Split(string(line), "\x00")
+		if err != nil || !slices.Contains(words, f.dir.mount(key)) || !slices.Contains(words, "mount") { // it may be gone
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if st, serr := os.Stat(filepath.Dir(name)); err != nil || serr != nil || st.Sys().(*syscall.Stat_t).Uid != 0 || pid == os.Getpid() {
+			continue
+		}
+		f.log.Info("ending a server that an earlier driver started", "key", key, "pid", pid)
+		process, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue
+		}
+		if err := unix.PidfdSendSignal(process, unix.SIGKILL, nil, 0); err == nil {
+			untilGone(process)
+		}
+		unix.Close(process)
+	}
+	return detach(f.dir.mount(key)) // it may have been faster
+}
+
+// untilGone waits for the end of a process.
+func untilGone(process int) {
+	for {
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, -1); !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
 // isOrphan reports whether the keeper has a mount that no server serves. Whoever asks such a mount waits.
 func (f *fleet) isOrphan(mountpoint string) bool {
 	if f.keeper == "" {
@@ -166,7 +211,7 @@ func (f *fleet) isOrphan(mountpoint string) bool {
 func (f *fleet) newServer(key string, a attributes, sec secrets) *server {
 	return &server{
 		key: key, serves: a.served(), secrets: sec, began: time.Now(),
-		ready: make(chan struct{}), ended: make(chan struct{}), warmed: make(chan struct{}),
+		ready: make(chan struct{}), ended: make(chan struct{}), logged: make(chan struct{}), warmed: make(chan struct{}),
 	}
 }
 
@@ -184,11 +229,7 @@ func (f *fleet) adopt(key string, a attributes, pid int) (*server, error) {
 	go f.readLog(s)
 	go func() {
 		defer unix.Close(process)
-		for { // until the process is gone
-			if _, err := unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, -1); !errors.Is(err, unix.EINTR) {
-				break
-			}
-		}
+		untilGone(process)
 		f.hasEnded(s)
 	}()
 	return s, nil
@@ -292,7 +333,7 @@ func (f *fleet) start(key string, a attributes, sec secrets, warm bool) (_ *serv
 		}()
 	}
 	go func() {
-		s.err = said.wait()
+		s.err = said.wait(func() string { <-s.logged; return s.printed })
 		said.Close()
 		close(s.ready)
 		if s.err == nil {
