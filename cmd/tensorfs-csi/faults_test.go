@@ -6,6 +6,7 @@ import (
 
 // A driver that is killed after any step is followed by one that ends in the right state, whether kubelet asks it to go on or to undo.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	for _, step := range faultPoints {
 		for name, next := range map[string]func(r *rig){
 			"go on": func(r *rig) {

@@ -114,8 +114,6 @@ func (o *options) driver(log *slog.Logger, stderr io.Writer) (*driver, error) {
 		return nil, fmt.Errorf("--local %s: want an absolute path", tensorfs.Quote(o.local))
 	case o.linger < 0:
 		return nil, fmt.Errorf("--linger %v: want no less than 0", o.linger)
-	case os.Geteuid() != 0:
-		return nil, errors.New("only root may mount; the container has to be privileged")
 	}
 	// The table of mounts has no links in its paths.
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
@@ -158,6 +156,9 @@ func (o *options) driver(log *slog.Logger, stderr io.Writer) (*driver, error) {
 
 // run serves until ctx ends, or something cannot be served.
 func (d *driver) run(ctx context.Context, o *options) error {
+	if os.Geteuid() != 0 {
+		return errors.New("only root may mount; the container has to be privileged")
+	}
 	if _, err := mountTable(); err != nil {
 		return err
 	}

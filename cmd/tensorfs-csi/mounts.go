@@ -54,6 +54,26 @@ func detach(path string) error {
 	}
 }
 
+// detachAll takes away the tensorfs mounts at a path, and what is bound to the topmost.
+func detachAll(path string) error {
+	m, err := top(path)
+	if err != nil || m == nil || !m.Ours() {
+		return errors.Join(err, detach(path))
+	}
+	table, err := mountTable()
+	if err != nil {
+		return err
+	}
+	for _, bound := range table {
+		if bound.Device == m.Device && bound.Mountpoint != path {
+			if err := detach(bound.Mountpoint); err != nil {
+				return err
+			}
+		}
+	}
+	return detach(path)
+}
+
 // protected are the options of every volume.
 const protected = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 

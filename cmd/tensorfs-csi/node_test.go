@@ -30,6 +30,7 @@ func with(a attrs, pairs ...string) attrs {
 
 // Pods share the server of a model, whichever part of it they see.
 func TestSharing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustPublish(with(llama(), "path", "hf"), nil, "a", "a")
 	r.mustPublish(with(llama(), "path", "gguf"), nil, "b")
@@ -67,6 +68,7 @@ func wantError(t *testing.T, err error, code codes.Code, words ...string) {
 
 // What is asked for wrongly is refused before anything is started, and what cannot be had is said in the command line's words.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	link := filepath.Join(filepath.Dir(r.dir), "link.gguf")
 	must(t, os.Symlink(llama()["model"], link))
@@ -133,6 +135,7 @@ func TestRefused(t *testing.T) {
 
 // Calls are made again, and volumes asked for differently.
 func TestAgain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustPublish(llama(), nil, "a")
 	wantError(t, r.publish("a", with(llama(), "path", "hf"), nil), codes.AlreadyExists, r.target("a"))
@@ -161,6 +164,7 @@ func mountsText(t *testing.T) string {
 
 // Twenty pods at once are one server, which ends after the last of them.
 func TestManyPods(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "--linger=300ms")
 	var pods []string
 	for i := range 20 {
@@ -205,6 +209,7 @@ func TestManyPods(t *testing.T) {
 
 // What is wrong with a target or a disk is said, and taken away by the next unpublish.
 func TestOddTargets(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	must(t, os.WriteFile(r.target("file"), nil, 0o600))
 	wantError(t, r.publish("file", llama(), nil), codes.FailedPrecondition, "not a directory")
@@ -235,6 +240,7 @@ func TestOddTargets(t *testing.T) {
 
 // Kubelet hears how large a volume is, and that its model was changed.
 func TestStats(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	model := filepath.Join(t.TempDir(), "model.gguf")
 	b, err := os.ReadFile(llama()["model"])

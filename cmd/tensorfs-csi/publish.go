@@ -281,10 +281,12 @@ func (f *fleet) warm(ctx context.Context, s *server, how string) error {
 		case ctx.Err() != nil:
 		case err != nil:
 			return status.Errorf(codes.Unavailable, "the server of %s: %v", s.serves.public(), err)
-		case how == warmMount || st.done:
+		case how == warmMount:
 			return nil
 		case s.serves.isRemote() && f.cacheSize > 0 && st.total > f.cacheSize:
 			return status.Errorf(codes.ResourceExhausted, "warm: %s: the model has %d bytes, and the cache of the node is for %d (--cache-size)", warmReady, st.total, f.cacheSize)
+		case st.done:
+			return nil
 		case st.ended != "":
 			return status.Errorf(codes.ResourceExhausted, "warm: %s: not all of %s was read: %s", warmReady, s.serves.public(), tensorfs.OneLine(st.ended))
 		}

@@ -83,6 +83,7 @@ func dialled(socket string) (string, []grpc.DialOption) {
 
 // The tests of the CSI project.
 func TestSanity(t *testing.T) {
+	t.Parallel()
 	needMounts(t)
 	both := newRig(t, "--controller")
 	alone := newRig(t)

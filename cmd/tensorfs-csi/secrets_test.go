@@ -49,6 +49,7 @@ func tokens(h *testhub.Hub) map[string]bool {
 
 // Each secret has a server of its own, and is nowhere but in its memory.
 func TestSecrets(t *testing.T) {
+	t.Parallel()
 	r, h, model := hubRig(t)
 	wantError(t, r.publish("none", model, nil), codes.Unauthenticated, "acme/tiny")
 	if tokens(h)[tokenB] {
@@ -111,10 +112,13 @@ func (r *rig) nowhere(secrets ...string) {
 
 // Kubelet publishes again with other secrets: the next request has them.
 func TestRotation(t *testing.T) {
-	r, h, model := hubRig(t)
+	t.Parallel()
+	r, h, _ := hubRig(t)
+	h.Uses = 1                         // an address of data is good for one request, and the next one is asked for with a token
+	b, err := os.ReadFile(bigModel(t)) // not all of it comes when it is opened
+	must(t, err)
+	model := attrs{"model": "hf:acme/tiny@" + h.Commit("acme/tiny", map[string][]byte{"model.gguf": b})}
 	r.mustPublish(model, attrs{"token": tokenA}, "a", "b")
-	h.Break(func(http.ResponseWriter, *http.Request, bool) bool { return false })
-	h.Private["acme/tiny"] = tokenB
 	pids := map[string]int{}
 	for _, key := range r.keys() {
 		pids[key] = r.server(key)
@@ -128,10 +132,11 @@ func TestRotation(t *testing.T) {
 		t.Error("a pod with the old secrets shares a server that gets new ones")
 	}
 	r.mustUnpublish("late")
+	h.Private["acme/tiny"] = tokenB
 	r.mustPublish(model, attrs{"token": tokenB}, "b")
 	eventually(t, "the server takes other secrets", func() bool { return strings.Contains(r.log.String(), "took other secrets") })
 	h.Reset()
-	r.digest("a", "gguf/model.gguf")
+	r.digest("a", "raw/t1.weight")
 	if got := tokens(h); len(got) != 1 || !got[tokenB] {
 		t.Errorf("it was asked with %v", got)
 	}
@@ -144,7 +149,6 @@ func TestRotation(t *testing.T) {
 
 	// A driver that is new finds the server, and passes on what comes.
 	r.kill()
-	h.Private["acme/tiny"] = tokenA
 	r.start()
 	r.mustPublish(model, attrs{"token": tokenA}, "a", "b")
 	eventually(t, "the server takes the next secrets", func() bool { return strings.Count(r.log.String(), "took other secrets") > 1 })
@@ -154,6 +158,7 @@ func TestRotation(t *testing.T) {
 
 // A call that is over before the server is ready is made again, and finds it.
 func TestSlowHub(t *testing.T) {
+	t.Parallel()
 	r, h, model := hubRig(t)
 	open := make(chan struct{})
 	h.Break(func(_ http.ResponseWriter, q *http.Request, _ bool) bool {
@@ -186,6 +191,7 @@ func TestSlowHub(t *testing.T) {
 
 // A volume that has to be warm is published when all of it is in the node's cache.
 func TestWarm(t *testing.T) {
+	t.Parallel()
 	for _, first := range []string{"none", warmReady} {
 		t.Run("after "+first, func(t *testing.T) {
 			r, h, model := hubRig(t)

@@ -117,6 +117,11 @@ func (f *fleet) status(key string) (fs.Status, error) {
 // calls it calls release later.
 func (f *fleet) get(key string, a attributes, sec secrets, warm bool) (*server, error) {
 	s := f.running(key)
+	if s != nil && s.isReady() {
+		if _, err := f.status(key); errors.Is(err, unix.ENOTCONN) { // it was killed a moment ago
+			<-s.ended
+		}
+	}
 	if s == nil || s.isGone() {
 		var err error
 		if s, err = f.find(key, a); err != nil {
@@ -425,12 +430,12 @@ func (f *fleet) stop(key string) {
 		s.stopping = true
 		f.mu.Unlock()
 	}
-	if err := detach(mountpoint); err != nil {
+	if err := detachAll(mountpoint); err != nil {
 		f.log.Error("a mount cannot be removed", "key", key, "error", err)
 		return
 	}
 	if s != nil {
-		for _, signal := range []syscall.Signal{0, unix.SIGTERM, unix.SIGTERM, unix.SIGKILL} {
+		for _, signal := range []syscall.Signal{0, unix.SIGTERM, unix.SIGKILL} {
 			if signal != 0 && !s.isGone() {
 				_ = unix.Kill(s.pid, signal) // it may be gone by now
 			}

@@ -59,6 +59,7 @@ const kills = 5
 
 // A server is killed again and again under pods that read: they see no error and no other byte.
 func TestTakeover(t *testing.T) {
+	t.Parallel()
 	socket := startKeeper(t)
 	model := bigModel(t)
 	r := newRig(t, "--keeper="+socket, "--local="+filepath.Dir(model))
@@ -129,6 +130,7 @@ func TestTakeover(t *testing.T) {
 
 // Without a keeper, and after a change of the model, targets are bound to a new mount.
 func TestBoundAnew(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustPublish(with(llama(), "path", "gguf"), nil, "a", "b")
 	key, device := r.keys()[0], r.device("a")
@@ -157,6 +159,7 @@ func TestBoundAnew(t *testing.T) {
 
 // A new driver goes on with servers that run, starts those that do not, and ends those that nobody needs.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustPublish(llama(), nil, "runs")
 	r.mustPublish(with(llama(), "views", "f16"), nil, "dead")
@@ -214,6 +217,7 @@ func resident(t *testing.T, path string) (pages []byte) {
 
 // Pods have one copy of the pages, and a server does not grow with their number.
 func TestOneCopy(t *testing.T) {
+	t.Parallel()
 	model := bigModel(t)
 	r := newRig(t, "--local="+filepath.Dir(model))
 	a := attrs{"model": model, "path": "f32"}
