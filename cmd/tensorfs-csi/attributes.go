@@ -43,7 +43,7 @@ var attributeTable = map[string]func(a *attributes, value, local string) error{
 	},
 	"path": func(a *attributes, value, _ string) error {
 		if !filepath.IsLocal(value) {
-			return fmt.Errorf("want a directory of the tree, such as hf, gguf, mlx or .")
+			return fmt.Errorf("want a directory of the tree, such as hf, gguf or mlx")
 		}
 		if a.Path = filepath.Clean(value); a.Path == "." {
 			a.Path = ""

@@ -250,8 +250,11 @@ func (f *fleet) add(s *server) {
 var environment = []string{
 	"PATH", "TZ", "HF_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION",
 	"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
-	"KUBERNETES_SERVICE_HOST", "GOMEMLIMIT", "GOGC", "GOMAXPROCS", "GODEBUG", "GOTRACEBACK", "GOCOVERDIR", "TENSORFS_TEST_RUN",
+	"KUBERNETES_SERVICE_HOST", "GOMEMLIMIT", "GOGC", "GOMAXPROCS", "GODEBUG", "GOTRACEBACK", "GOCOVERDIR",
 }
+
+// settings begins the names of variables that are for tensorfs itself.
+const settings = "TENSORFS_"
 
 // start starts a server. The lock of the key is held.
 func (f *fleet) start(key string, a attributes, sec secrets, warm bool) (_ *server, err error) {
@@ -262,7 +265,7 @@ func (f *fleet) start(key string, a attributes, sec secrets, warm bool) (_ *serv
 	}
 	args := append([]string{"mount", "-f", "--allow-other", "--cache=" + f.dir.cache(), "--log=" + f.dir.log(key)}, f.flags...)
 	if f.keeper != "" {
-		if c, err := keep.List(f.keeper); err == nil || len(c) > 0 {
+		if _, err := keep.List(f.keeper); err == nil {
 			args, s.keeps = append(args, "--takeover="+f.keeper), true
 		} else {
 			f.log.Warn("the mount will not outlive its server", "key", key, "error", err)
@@ -308,9 +311,9 @@ func (f *fleet) start(key string, a attributes, sec secrets, warm bool) (_ *serv
 	cmd := exec.Command(f.program, args...)
 	cmd.Dir = "/"
 	cmd.Env = []string{"HOME=" + string(f.dir), "XDG_RUNTIME_DIR=" + f.dir.run(), "NOTIFY_SOCKET=" + f.dir.notify(key)}
-	for _, name := range environment {
-		if value, ok := os.LookupEnv(name); ok {
-			cmd.Env = append(cmd.Env, name+"="+value)
+	for _, kv := range os.Environ() {
+		if name, _, _ := strings.Cut(kv, "="); slices.Contains(environment, name) || strings.HasPrefix(name, settings) {
+			cmd.Env = append(cmd.Env, kv)
 		}
 	}
 	cmd.Stdout, cmd.Stderr = log, log

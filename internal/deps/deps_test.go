@@ -190,7 +190,7 @@ func packages(t *testing.T, root string) (dirs []string) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && p != root && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_")):
+		case d.IsDir() && p != root && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_") || isModule(p)):
 			return filepath.SkipDir
 		case !d.IsDir() && strings.HasSuffix(p, ".go"):
 			rel, err := filepath.Rel(root, filepath.Dir(p))
@@ -207,6 +207,12 @@ func packages(t *testing.T, root string) (dirs []string) {
 		t.Fatal(err)
 	}
 	return dirs
+}
+
+// isModule reports whether a directory is a module of its own.
+func isModule(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil
 }
 
 // ours returns an import as rules name it: "root", "views", "" for one of
