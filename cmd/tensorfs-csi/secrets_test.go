@@ -133,6 +133,19 @@ func TestRotation(t *testing.T) {
 	}
 	r.mustUnpublish("late")
 	h.Private["acme/tiny"] = tokenB
+	old := map[string]bool{} // addresses of data that are good no more: others are asked for with a token
+	for _, q := range h.Requests() {
+		if q.Data {
+			old[q.Path] = true
+		}
+	}
+	h.Break(func(w http.ResponseWriter, q *http.Request, data bool) bool {
+		if data && old[q.URL.RequestURI()] {
+			w.WriteHeader(http.StatusForbidden)
+			return true
+		}
+		return false
+	})
 	r.mustPublish(model, attrs{"token": tokenB}, "b")
 	eventually(t, "the server takes other secrets", func() bool { return strings.Contains(r.log.String(), "took other secrets") })
 	h.Reset()
