@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -115,7 +114,7 @@ func readAttributes(given map[string]string, local string) (attributes, error) {
 			return wrong("attribute %s: it has %d bytes; want at most %d, and no NUL", name, len(value), maxValue)
 		}
 		if err := set(&a, value, local); err != nil {
-			return wrong("attribute %s: %s: %v", name, tensorfs.Quote(value), err)
+			return wrong("attribute %s: %s: %v", name, tensorfs.Quote(publicName(value)), err)
 		}
 	}
 	if a.Model == "" {
@@ -144,7 +143,7 @@ func checkModel(name, local string) (string, error) {
 	case strings.HasPrefix(name, "-"):
 		return "", fmt.Errorf("it begins with a -")
 	case i >= 0:
-		if u, err := url.Parse(name); err == nil && u.User != nil {
+		if login.MatchString(name) {
 			return "", fmt.Errorf("attributes can be read by many; give credentials as a secret (nodePublishSecretRef)")
 		}
 		return name, nil
@@ -178,11 +177,17 @@ func splitScale(adapter string) (name, scale string) {
 	return adapter, ""
 }
 
-// public is the model's name without what stands behind a question mark, which may give access.
-func (a *attributes) public() string {
-	name, _, _ := strings.Cut(a.Model, "?")
-	return tensorfs.Printable(name)
+// login finds who asks, and a password, in an address.
+var login = regexp.MustCompile(`://[^/?#]*@`)
+
+// publicName is a model's name without what may give access: a login, and what stands behind a question mark.
+func publicName(name string) string {
+	name, _, _ = strings.Cut(name, "?")
+	return login.ReplaceAllString(name, "://")
 }
+
+// public is the model's name for messages.
+func (a *attributes) public() string { return tensorfs.Printable(publicName(a.Model)) }
 
 // isRemote reports whether the bytes come from another machine.
 func (a *attributes) isRemote() bool { return !filepath.IsAbs(a.Model) }

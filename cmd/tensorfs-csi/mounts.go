@@ -38,9 +38,12 @@ func top(path string) (*mounts.Line, error) {
 	return nil, nil
 }
 
+// maxStacked is how many mounts at one path are taken away: calls that were interrupted leave one each.
+const maxStacked = 1000
+
 // detach takes away all tensorfs mounts at a path. Something else that is mounted there is an error.
 func detach(path string) error {
-	for {
+	for range maxStacked {
 		m, err := top(path)
 		if err != nil || m == nil {
 			return err
@@ -52,6 +55,7 @@ func detach(path string) error {
 			return fmt.Errorf("umount %s: %w", path, err)
 		}
 	}
+	return fmt.Errorf("%s: mounts remain there, below another mount or too many", path)
 }
 
 // detachAll takes away the tensorfs mounts at a path, and what is bound to the topmost.
@@ -83,10 +87,13 @@ func makeTarget(target string) error {
 	if !errors.Is(err, iofs.ErrExist) {
 		return err
 	}
+	if m, err := top(target); err != nil || m != nil { // which may be dead and have no answer
+		return err
+	}
 	if st, err := os.Lstat(target); err == nil && !st.IsDir() {
 		return status.Errorf(codes.FailedPrecondition, "%s is there, and is not a directory", target)
 	}
-	return nil // what is mounted there may be dead and have no answer
+	return nil
 }
 
 // bind shows a directory of a server's mount at a target.

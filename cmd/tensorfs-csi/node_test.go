@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
@@ -90,6 +91,7 @@ func TestRefused(t *testing.T) {
 		{"file of the node by ..", attrs{"model": models + "/../../etc/passwd"}, nil, codes.InvalidArgument, []string{"below"}},
 		{"link from elsewhere", attrs{"model": link}, nil, codes.OK, nil}, // it leads to what may be named
 		{"credentials in the address", attrs{"model": "https://ann:secret@example.com/m.gguf"}, nil, codes.InvalidArgument, []string{"nodePublishSecretRef"}},
+		{"strange credentials in the address", attrs{"model": "https://ann:sec%ret@example.com/m.gguf"}, nil, codes.InvalidArgument, nil},
 		{"adapter of the node", with(llama(), "lora", "/etc:0.5"), nil, codes.InvalidArgument, []string{"below"}},
 		{"long value", with(llama(), "views", strings.Repeat("f16,", 2000)), nil, codes.InvalidArgument, []string{"8000 bytes"}},
 		{"NUL", with(llama(), "views", "f16\x00"), nil, codes.InvalidArgument, nil},
@@ -110,6 +112,9 @@ func TestRefused(t *testing.T) {
 			rig.t = t
 			err := rig.publish("pod", c.attrs, c.secrets)
 			wantError(t, err, c.code, c.words...)
+			if text := fmt.Sprint(err, rig.log); strings.Contains(text, "sec%ret") || strings.Contains(text, "ann:secret") {
+				t.Errorf("a password is shown: %v", err)
+			}
 			rig.mustUnpublish("pod")
 		})
 	}
@@ -236,6 +241,56 @@ func TestOddTargets(t *testing.T) {
 	r.mustUnpublish("full")
 	must(t, unix.Unmount(filepath.Join(r.dir, "volumes"), 0))
 	r.mustBeClean()
+}
+
+// Damaged records and volumes with wrong ids take nothing with them.
+func TestDamagedRecord(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.mustPublish(llama(), nil, "a", "b")
+	q := r.request("other", llama(), nil)
+	q.TargetPath = r.target("b")
+	_, err := r.node().NodePublishVolume(t.Context(), q)
+	wantError(t, err, codes.FailedPrecondition, "csi-b")
+	record := layout(r.dir).record("csi-a", r.target("a"))
+	for _, text := range []string{"", "{", `{"volume":"x"}`} {
+		must(t, os.WriteFile(record, []byte(text), 0o600))
+		r.mustPublish(llama(), nil, "a")
+		must(t, os.WriteFile(record, []byte(text), 0o600))
+		r.kill()
+		r.start()
+		r.mustUnpublish("a")
+		if _, err := os.Stat(r.target("a")); err == nil {
+			t.Errorf("%q: the target is left", text)
+		}
+		r.mustPublish(llama(), nil, "a")
+	}
+	r.mustUnpublish("a", "b")
+	r.mustBeClean()
+}
+
+// Records of pods that were deleted while no driver was there go after a while.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	d := layout(t.TempDir())
+	must(t, d.prepare())
+	f := &fleet{dir: d, log: quiet, all: map[string]*server{}, counters: newCounters()}
+	here := t.TempDir()
+	for _, target := range []string{here, filepath.Join(here, "gone")} {
+		must(t, d.write(&record{Volume: "v", Target: target, Key: "k"}))
+	}
+	gone := map[string]time.Time{}
+	now := time.Now()
+	for _, c := range []struct {
+		after time.Duration
+		left  int
+	}{{0, 2}, {goneTime - time.Second, 2}, {goneTime, 1}, {10 * goneTime, 1}} {
+		f.sweepOnce(gone, now.Add(c.after))
+		all, err := d.records()
+		if must(t, err); len(all) != c.left {
+			t.Errorf("after %v there are %d records, want %d", c.after, len(all), c.left)
+		}
+	}
 }
 
 // Kubelet hears how large a volume is, and that its model was changed.

@@ -22,12 +22,17 @@ func (f *fleet) publish(ctx context.Context, r record, sec secrets) error {
 		return err
 	}
 	defer unlock()
-	old, err := f.dir.readRecord(r.Volume, r.Target)
+	old, err := f.recorded(r.Volume, r.Target)
 	switch {
 	case err != nil:
 		return err
+	case old == nil:
+		err = f.isFree(r.Target)
 	case old != nil && old.Attributes != r.Attributes:
 		return status.Errorf(codes.AlreadyExists, "the volume is published at %s with other attributes", r.Target)
+	}
+	if err != nil {
+		return err
 	}
 	r.Secrets = sec.sum
 	s, err := f.serverFor(ctx, &r, old, sec)
@@ -41,7 +46,7 @@ func (f *fleet) publish(ctx context.Context, r record, sec secrets) error {
 			err = f.check(ctx, s, &r.Attributes)
 		}
 	}
-	if err == nil {
+	if err == nil && !isShown {
 		fault("ready")
 		err = makeTarget(r.Target)
 	}
@@ -157,6 +162,9 @@ func (f *fleet) isShown(r *record) (bool, error) {
 	return m.Device == of.Device && m.Root == "/"+r.Attributes.Path, nil
 }
 
+// bindTime is how long binding may take: it asks the server for nothing that was not asked before.
+const bindTime = 10 * time.Second
+
 // show binds a volume to its server's mount, in place of the mount of a server that is gone. The locks of target and key are held.
 func (f *fleet) show(r *record) error {
 	is, err := f.isShown(r)
@@ -167,7 +175,14 @@ func (f *fleet) show(r *record) error {
 		if err := detach(r.Target); err != nil {
 			return err
 		}
-		if err := bind(filepath.Join(f.dir.mount(r.Key), r.Attributes.Path), r.Target); err != nil {
+		// A server that is killed now is not started again until this lock is let go.
+		ctx, cancel := context.WithTimeout(context.Background(), bindTime)
+		defer cancel()
+		source := filepath.Join(f.dir.mount(r.Key), r.Attributes.Path)
+		if _, err := patiently(ctx, func() (struct{}, error) { return struct{}{}, bind(source, r.Target) }); err != nil {
+			if ctx.Err() != nil {
+				return status.Errorf(codes.Unavailable, "the server of %s does not answer", r.Attributes.public())
+			}
 			return err
 		}
 		fault("bound")
@@ -179,6 +194,34 @@ func (f *fleet) show(r *record) error {
 	return nil
 }
 
+// recorded returns the record of a volume, nil where there is none that can be read.
+func (f *fleet) recorded(volume, target string) (*record, error) {
+	r, err := f.dir.readRecord(volume, target)
+	if errors.Is(err, errDamaged) {
+		f.log.Error("a volume is taken for one that is not published", "error", err)
+		return nil, nil
+	}
+	return r, err
+}
+
+// isFree returns an error if another volume is mounted at a target.
+func (f *fleet) isFree(target string) error {
+	m, err := top(target)
+	if err != nil || m == nil {
+		return err
+	}
+	all, err := f.dir.records()
+	if err != nil {
+		f.log.Warn("a record cannot be read", "error", err)
+	}
+	for _, other := range all {
+		if other.Target == target {
+			return status.Errorf(codes.FailedPrecondition, "volume %s is published at %s", tensorfs.Quote(other.Volume), target)
+		}
+	}
+	return nil
+}
+
 // unpublish removes a volume from its target.
 func (f *fleet) unpublish(ctx context.Context, volume, target string) error {
 	unlock, err := f.targets.lock(ctx, target)
@@ -186,20 +229,12 @@ func (f *fleet) unpublish(ctx context.Context, volume, target string) error {
 		return err
 	}
 	defer unlock()
-	r, err := f.dir.readRecord(volume, target)
+	r, err := f.recorded(volume, target)
 	if err != nil {
 		return err
 	}
-	if r == nil { // of another volume?
-		all, err := f.dir.records()
-		if err != nil {
-			f.log.Warn("a record cannot be read", "error", err)
-		}
-		for _, other := range all {
-			if other.Target == target {
-				return nil
-			}
-		}
+	if r == nil && f.isFree(target) != nil {
+		return nil
 	}
 	if err := detach(target); err != nil {
 		return err
@@ -209,8 +244,8 @@ func (f *fleet) unpublish(ctx context.Context, volume, target string) error {
 		return err
 	}
 	fault("removed")
-	if r == nil {
-		return nil
+	if r == nil { // or there is a damaged one
+		return f.dir.forget(volume, target)
 	}
 	unlockKey, err := f.keys.lock(context.WithoutCancel(ctx), r.Key)
 	if err != nil {

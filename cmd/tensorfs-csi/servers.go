@@ -116,54 +116,62 @@ func (f *fleet) status(key string) (fs.Status, error) {
 // get returns the server of a key, which runs or starts. The lock of the key is held. Whoever
 // calls it calls release later.
 func (f *fleet) get(key string, a attributes, sec secrets, warm bool) (*server, error) {
-	s := f.running(key)
-	if s != nil && s.isReady() {
-		if _, err := f.status(key); errors.Is(err, unix.ENOTCONN) { // it was killed a moment ago
-			<-s.ended
-		}
+	s, follows, err := f.current(key, a)
+	if err == nil && s == nil {
+		s, err = f.start(key, a, sec, warm, follows)
 	}
-	if s == nil || s.isGone() {
-		var err error
-		if s, err = f.find(key, a); err != nil {
-			return nil, err
-		}
-	}
-	if s == nil {
-		var err error
-		if s, err = f.start(key, a, sec, warm); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
 	s.users++
 	return s, nil
 }
 
-// find looks for a server that an earlier driver started, and returns nil if there is none that could be used. The lock of the key is held.
-func (f *fleet) find(key string, a attributes) (*server, error) {
+// current returns the server of a key that runs or starts, nil if there is none, and whether one left its mount. The lock of the key is held.
+func (f *fleet) current(key string, a attributes) (s *server, follows bool, err error) {
+	s = f.running(key)
+	if s != nil && s.isReady() {
+		if _, err := f.status(key); errors.Is(err, unix.ENOTCONN) { // it was killed a moment ago
+			select {
+			case <-s.ended:
+			case <-time.After(stopTime):
+				_ = unix.Kill(s.pid, unix.SIGKILL) // it may be gone by now
+				<-s.ended
+			}
+		}
+	}
+	if s != nil && !s.isGone() {
+		return s, false, nil
+	}
+	return f.find(key, a)
+}
+
+// find is current for a server that an earlier driver started.
+func (f *fleet) find(key string, a attributes) (s *server, follows bool, err error) {
 	m, err := top(f.dir.mount(key))
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if m == nil {
-		return nil, f.endStrays(key)
+		return nil, false, f.endStrays(key)
 	}
 	if !m.Ours() {
-		return nil, status.Errorf(codes.FailedPrecondition, "%s: something else is mounted there (%s)", m.Mountpoint, m.Type)
+		return nil, false, status.Errorf(codes.FailedPrecondition, "%s: something else is mounted there (%s)", m.Mountpoint, m.Type)
 	}
 	if f.isOrphan(m.Mountpoint) {
-		return nil, nil // the next server takes it over
+		return nil, true, nil // the next server takes it over
 	}
 	st, err := f.status(key)
 	switch {
 	case err == nil:
-		return f.adopt(key, a, st.PID)
+		s, err = f.adopt(key, a, st.PID)
+		return s, false, err
 	case f.isOrphan(m.Mountpoint): // it ended a moment ago
-		return nil, nil
+		return nil, true, nil
 	case errors.Is(err, mounts.ErrHung):
-		return nil, status.Errorf(codes.Unavailable, "the server of %s does not answer", a.public())
+		return nil, false, status.Errorf(codes.Unavailable, "the server of %s does not answer", a.public())
 	}
-	f.log.Warn("the server of a mount is gone; removing the mount", "key", key, "error", err)
-	return nil, detach(m.Mountpoint)
+	return nil, true, nil // the next server removes what is left
 }
 
 // endStrays ends processes that an earlier driver started and that have not mounted yet.
@@ -256,8 +264,8 @@ var environment = []string{
 // settings begins the names of variables that are for tensorfs itself.
 const settings = "TENSORFS_"
 
-// start starts a server. The lock of the key is held.
-func (f *fleet) start(key string, a attributes, sec secrets, warm bool) (_ *server, err error) {
+// start starts a server, which may follow one that left its mount. The lock of the key is held.
+func (f *fleet) start(key string, a attributes, sec secrets, warm, follows bool) (_ *server, err error) {
 	s := f.newServer(key, a, sec)
 	mountpoint := f.dir.mount(key)
 	if err := os.Mkdir(mountpoint, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
@@ -346,6 +354,9 @@ func (f *fleet) start(key string, a attributes, sec secrets, warm bool) (_ *serv
 		close(s.ready)
 		if s.err == nil {
 			f.counters.starts.Observe(time.Since(s.began).Seconds())
+			if follows {
+				f.countTakeover(s)
+			}
 		}
 	}()
 	go func() {
@@ -399,19 +410,18 @@ func (f *fleet) hasEnded(s *server) {
 	if f.all[s.key] == s {
 		delete(f.all, s.key)
 	}
-	stopping := s.stopping
+	stopping, delay := s.stopping, s.delay
 	f.mu.Unlock()
 	close(s.ended)
 	if s.err != nil || stopping {
 		return
 	}
 	f.log.Warn("a server is gone", "key", s.key, "model", s.serves.public(), "pid", s.pid)
-	delay := s.delay
 	next := min(max(2*delay, time.Second), maxDelay)
 	if time.Since(s.began) > longLife {
 		delay, next = 0, 0
 	}
-	time.AfterFunc(delay, func() { f.revive(s.key, s.secrets, next) })
+	time.AfterFunc(delay, func() { f.revive(s.key, s, next) })
 }
 
 // stopTime is how long a server may take for each way of ending it.
@@ -422,7 +432,7 @@ func (f *fleet) stop(key string) {
 	mountpoint := f.dir.mount(key)
 	s := f.running(key)
 	if s == nil { // of an earlier driver
-		found, err := f.find(key, attributes{})
+		found, _, err := f.find(key, attributes{})
 		if err != nil {
 			f.log.Warn("a server cannot be found to end it", "key", key, "error", err)
 		}

@@ -9,7 +9,8 @@ import (
 )
 
 // revive starts a server whose predecessor is gone, if volumes are bound to it, and binds those anew that it could not take over.
-func (f *fleet) revive(key string, sec secrets, delay time.Duration) {
+// last is the predecessor, nil where it is not known.
+func (f *fleet) revive(key string, last *server, delay time.Duration) {
 	unlock, err := f.keys.lock(context.Background(), key)
 	if err != nil {
 		return
@@ -19,25 +20,36 @@ func (f *fleet) revive(key string, sec secrets, delay time.Duration) {
 		f.log.Warn("records cannot be read", "error", err)
 	}
 	users := of(all, key)
-	switch {
-	case len(users) == 0:
+	var sec secrets
+	if last != nil {
+		sec = last.secrets
+	}
+	if len(users) == 0 {
 		f.retire(key)
-		unlock()
-		return
-	case users[0].Secrets != "" && (sec.line == nil || !agree(users, sec.sum)):
-		f.log.Info("kubelet will bring the secrets for a server", "key", key)
 		unlock()
 		return
 	}
 	a := users[0].Attributes
-	s, err := f.get(key, a, sec, wantsWarm(users))
+	s, follows, err := f.current(key, a)
+	if err == nil && s == nil {
+		if users[0].Secrets != "" && (sec.line == nil || !agree(users, sec.sum)) {
+			f.log.Info("kubelet will bring the secrets for a server", "key", key)
+			unlock()
+			return
+		}
+		s, err = f.start(key, a, sec, wantsWarm(users), follows)
+	}
+	if err == nil {
+		s.users++
+	}
 	unlock()
 	if err == nil {
+		f.mu.Lock()
 		s.delay = delay
+		f.mu.Unlock()
 		err = s.wait(context.Background())
 	}
 	if err == nil {
-		f.countTakeover(s)
 		for _, r := range users {
 			err = errors.Join(err, f.rebind(r))
 		}
@@ -58,7 +70,7 @@ func wantsWarm(users []record) bool {
 	return slices.ContainsFunc(users, func(r record) bool { return r.Attributes.Warm != "" })
 }
 
-// countTakeover notes whether a server that follows another one has its mount.
+// countTakeover notes whether a server that follows one that was gone has its mount.
 func (f *fleet) countTakeover(s *server) {
 	result := "anew"
 	if st, err := f.status(s.key); err == nil && st.Taken > 0 {
@@ -127,17 +139,8 @@ func (f *fleet) restoreKey(key string, users []record) {
 		unlock()
 		return
 	}
-	s := f.running(key)
-	if s == nil {
-		s, err = f.find(key, users[0].Attributes)
-	}
 	unlock()
-	switch {
-	case err != nil:
-		f.log.Warn("a server cannot be used", "key", key, "error", err)
-	case s == nil:
-		f.revive(key, secrets{}, 0)
-	}
+	f.revive(key, nil, 0)
 }
 
 const (
@@ -167,6 +170,10 @@ func (f *fleet) sweepOnce(gone map[string]time.Time, now time.Time) {
 	all, _ := f.dir.records() // what cannot be read is said when it is needed
 	for _, r := range all {
 		id := f.dir.record(r.Volume, r.Target)
+		if m, err := top(r.Target); err != nil || m != nil {
+			delete(gone, id)
+			continue
+		}
 		if _, err := os.Lstat(r.Target); !errors.Is(err, os.ErrNotExist) {
 			delete(gone, id)
 			continue

@@ -62,10 +62,13 @@ func (d layout) readRecord(volume, target string) (*record, error) {
 		return nil, nil
 	}
 	if err == nil && (r.Volume != volume || r.Target != target) {
-		err = fmt.Errorf("%s: it is of another volume", d.record(volume, target))
+		err = fmt.Errorf("%s: %w: it is of another volume", d.record(volume, target), errDamaged)
 	}
 	return r, err
 }
+
+// errDamaged says that a record is not what was written.
+var errDamaged = errors.New("the record is damaged")
 
 func readRecord(path string) (*record, error) {
 	b, err := os.ReadFile(path)
@@ -74,7 +77,7 @@ func readRecord(path string) (*record, error) {
 	}
 	r := new(record)
 	if err := json.Unmarshal(b, r); err != nil {
-		return nil, fmt.Errorf("%s: it cannot be read; remove it, and kubelet publishes the volume again: %w", path, err)
+		return nil, fmt.Errorf("%s: %w; it goes when its volume is published again or taken away: %w", path, errDamaged, err)
 	}
 	return r, nil
 }
