@@ -191,7 +191,10 @@ func (r *rig) end(base string) {
 		r.conn.Close()
 	}
 	r.kill()
-	if r.t.Failed() || os.Getenv("SHOWLOG") != "" {
+	if strings.Contains(r.log.String(), "DATA RACE") || strings.Contains(r.log.String(), "panic: ") {
+		r.t.Error("the driver went wrong")
+	}
+	if r.t.Failed() {
 		r.t.Logf("the driver's log:\n%s", r.log)
 	}
 	for _, key := range r.keys() { // tests that failed
@@ -242,7 +245,7 @@ func (r *rig) isClean() bool {
 	table, err := mountTable()
 	must(r.t, err)
 	for _, m := range table {
-		if strings.HasPrefix(m.Mountpoint, filepath.Dir(r.dir)+"/") {
+		if strings.HasPrefix(m.Mountpoint, filepath.Dir(r.dir)+"/") && m.Mountpoint != filepath.Join(r.dir, "cache") {
 			return false
 		}
 	}

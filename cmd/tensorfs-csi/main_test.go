@@ -58,23 +58,26 @@ func freePort(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// page is what the driver answers a browser.
+func page(t *testing.T, address, path string) string {
+	t.Helper()
+	resp, err := http.Get("http://" + address + path)
+	must(t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	must(t, err)
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("%s: %s: %s", path, resp.Status, b)
+	}
+	return string(b)
+}
+
 // Prometheus hears of calls, volumes and servers, kubelet of the driver's health.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	address := freePort(t)
 	r := newRig(t, "--metrics="+address)
-	page := func(path string) string {
-		resp, err := http.Get("http://" + address + path)
-		must(t, err)
-		defer resp.Body.Close()
-		b, err := io.ReadAll(resp.Body)
-		must(t, err)
-		if resp.StatusCode != http.StatusOK {
-			t.Errorf("%s: %s: %s", path, resp.Status, b)
-		}
-		return string(b)
-	}
-	if got := page("/healthz"); got != "ok\n" {
+	if got := page(t, address, "/healthz"); got != "ok\n" {
 		t.Errorf("/healthz: %q", got)
 	}
 	r.mustPublish(with(llama(), "path", "f32"), nil, "a", "b")
@@ -87,7 +90,7 @@ func TestMetrics(t *testing.T) {
 	must(t, err)
 	r.digest("a", name)
 	labels := fmt.Sprintf(`{model=%q,server=%q`, llama()["model"], r.keys()[0])
-	text := page("/metrics")
+	text := page(t, address, "/metrics")
 	for _, line := range []string{
 		`tensorfs_csi_rpc_seconds_count{code="OK",rpc="NodePublishVolume"} 2`,
 		`tensorfs_csi_rpc_seconds_count{code="InvalidArgument",rpc="NodePublishVolume"} 1`,

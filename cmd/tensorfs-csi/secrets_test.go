@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs/internal/testing/testhub"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 )
 
@@ -31,6 +32,8 @@ func hubRig(t *testing.T, flags ...string) (*rig, *testhub.Hub, attrs) {
 	h.Private["acme/tiny"] = tokenA
 	r := newRig(t, flags...)
 	r.kill()
+	// A disk that is nearly full has no room for a cache.
+	must(t, unix.Mount("tmpfs", filepath.Join(r.dir, "cache"), "tmpfs", 0, "size=64m"))
 	r.env = []string{"HF_ENDPOINT=" + h.URL, "TENSORFS_OFFLINE=", "HF_HUB_OFFLINE=", "HTTP_PROXY=", "http_proxy=", "HF_TOKEN=" + tokenB}
 	r.start()
 	return r, h, attrs{"model": "hf:acme/tiny@" + commit}

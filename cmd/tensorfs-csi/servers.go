@@ -113,6 +113,37 @@ func (f *fleet) status(key string) (fs.Status, error) {
 	return s, err
 }
 
+// statusOrOrphan asks a server how it is, and the keeper meanwhile whether there is one: a mount without a server does not answer.
+func (f *fleet) statusOrOrphan(key string) (st fs.Status, orphan bool, err error) {
+	if f.isOrphan(key) {
+		return st, true, nil
+	}
+	type answer struct {
+		fs.Status
+		error
+	}
+	c := make(chan answer, 1)
+	go func() {
+		st, err := f.status(key)
+		c <- answer{st, err}
+	}()
+	for tick := time.NewTicker(orphanTick); ; {
+		select {
+		case a := <-c:
+			tick.Stop()
+			return a.Status, a.error != nil && f.isOrphan(key), a.error
+		case <-tick.C:
+			if f.isOrphan(key) { // it ended a moment ago
+				tick.Stop()
+				return st, true, nil
+			}
+		}
+	}
+}
+
+// orphanTick is how often the keeper is asked.
+const orphanTick = 20 * time.Millisecond
+
 // get returns the server of a key, which runs or starts. The lock of the key is held. Whoever
 // calls it calls release later.
 func (f *fleet) get(key string, a attributes, sec secrets, warm bool) (*server, error) {
@@ -131,7 +162,7 @@ func (f *fleet) get(key string, a attributes, sec secrets, warm bool) (*server, 
 func (f *fleet) current(key string, a attributes) (s *server, follows bool, err error) {
 	s = f.running(key)
 	if s != nil && s.isReady() {
-		if _, err := f.status(key); errors.Is(err, unix.ENOTCONN) { // it was killed a moment ago
+		if _, orphan, err := f.statusOrOrphan(key); orphan || errors.Is(err, unix.ENOTCONN) { // it was killed a moment ago
 			select {
 			case <-s.ended:
 			case <-time.After(stopTime):
@@ -158,16 +189,13 @@ func (f *fleet) find(key string, a attributes) (s *server, follows bool, err err
 	if !m.Ours() {
 		return nil, false, status.Errorf(codes.FailedPrecondition, "%s: something else is mounted there (%s)", m.Mountpoint, m.Type)
 	}
-	if f.isOrphan(m.Mountpoint) {
-		return nil, true, nil // the next server takes it over
-	}
-	st, err := f.status(key)
+	st, orphan, err := f.statusOrOrphan(key)
 	switch {
+	case orphan:
+		return nil, true, nil // the next server takes it over
 	case err == nil:
 		s, err = f.adopt(key, a, st.PID)
 		return s, false, err
-	case f.isOrphan(m.Mountpoint): // it ended a moment ago
-		return nil, true, nil
 	case errors.Is(err, mounts.ErrHung):
 		return nil, false, status.Errorf(codes.Unavailable, "the server of %s does not answer", a.public())
 	}
@@ -213,12 +241,12 @@ func untilGone(process int) {
 }
 
 // isOrphan reports whether the keeper has a mount that no server serves. Whoever asks such a mount waits.
-func (f *fleet) isOrphan(mountpoint string) bool {
+func (f *fleet) isOrphan(key string) bool {
 	if f.keeper == "" {
 		return false
 	}
 	kept, err := keep.List(f.keeper)
-	return err == nil && slices.ContainsFunc(kept, func(k keep.Kept) bool { return k.Key == mountpoint && k.PID == 0 })
+	return err == nil && slices.ContainsFunc(kept, func(k keep.Kept) bool { return k.Key == f.dir.mount(key) && k.PID == 0 })
 }
 
 func (f *fleet) newServer(key string, a attributes, sec secrets) *server {

@@ -62,7 +62,8 @@ func TestTakeover(t *testing.T) {
 	t.Parallel()
 	socket := startKeeper(t)
 	model := bigModel(t)
-	r := newRig(t, "--keeper="+socket, "--local="+filepath.Dir(model))
+	address := freePort(t)
+	r := newRig(t, "--keeper="+socket, "--local="+filepath.Dir(model), "--metrics="+address)
 	r.mustPublish(attrs{"model": model, "path": "f32"}, nil, "a")
 	r.mustPublish(attrs{"model": model, "path": "."}, nil, "b")
 	key := r.keys()[0]
@@ -112,6 +113,10 @@ func TestTakeover(t *testing.T) {
 		t.Errorf("device %s, want %s", got, device)
 	}
 
+	if text := page(t, address, "/metrics"); !strings.Contains(text, fmt.Sprintf("tensorfs_takeovers_total{result=\"taken\"} %d\n", kills)) {
+		t.Errorf("no %d takeovers in the metrics", kills)
+	}
+
 	// The driver and the server are killed together, as when their container ends. The pod's next read waits for the next driver.
 	r.kill()
 	must(t, unix.Kill(r.server(key), unix.SIGKILL))
@@ -124,6 +129,28 @@ func TestTakeover(t *testing.T) {
 	if got, want := <-next, fmt.Sprint(wanted(t, model, "raw/t1.weight"), nil); got != want {
 		t.Errorf("after both were killed: %s, want %s", got, want)
 	}
+	r.mustUnpublish("a", "b")
+	r.mustBeClean()
+}
+
+// A server with secrets that is killed together with the driver waits for kubelet, and its mount too.
+func TestTakeoverWithSecrets(t *testing.T) {
+	t.Parallel()
+	socket := startKeeper(t)
+	r, _, model := hubRig(t, "--keeper="+socket)
+	r.mustPublish(with(model, "path", "gguf"), attrs{"token": tokenA}, "a", "b")
+	device, pid := r.device("a"), r.server(r.keys()[0])
+	must(t, unix.Kill(pid, unix.SIGKILL))
+	eventually(t, "the driver starts another server: it has the secrets", func() bool { now := r.server(r.keys()[0]); return now != 0 && now != pid })
+	r.kill()
+	must(t, unix.Kill(r.server(r.keys()[0]), unix.SIGKILL))
+	r.start()
+	eventually(t, "the driver waits for secrets", func() bool { return strings.Contains(r.log.String(), "kubelet will bring the secrets") })
+	r.mustPublish(with(model, "path", "gguf"), attrs{"token": tokenA}, "b", "a")
+	if got, want := r.digest("a", "model.gguf"), wanted(t, llama()["model"], "gguf/model.gguf"); got != want || r.device("a") != device {
+		t.Errorf("digest %s, want %s; device %s, want %s", got, want, r.device("a"), device)
+	}
+	r.nowhere(tokenA)
 	r.mustUnpublish("a", "b")
 	r.mustBeClean()
 }
