@@ -33,7 +33,7 @@ func hubRig(t *testing.T, flags ...string) (*rig, *testhub.Hub, attrs) {
 	r := newRig(t, flags...)
 	r.kill()
 	// A disk that is nearly full has no room for a cache.
-	must(t, unix.Mount("tmpfs", filepath.Join(r.dir, "cache"), "tmpfs", 0, "size=64m"))
+	must(t, unix.Mount("tmpfs", filepath.Join(r.dir, "cache"), "tmpfs", 0, "size=64m,mode=700"))
 	r.env = []string{"HF_ENDPOINT=" + h.URL, "TENSORFS_OFFLINE=", "HF_HUB_OFFLINE=", "HTTP_PROXY=", "http_proxy=", "HF_TOKEN=" + tokenB}
 	r.start()
 	return r, h, attrs{"model": "hf:acme/tiny@" + commit}
