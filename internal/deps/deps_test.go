@@ -118,6 +118,7 @@ var rules = map[string]rule{
 
 	"scripts/packaging":       {"", "", "it looks at packages from outside"},
 	"scripts/report":          {"", "", "it reads what the tests of any package say"},
+	"scripts/cluster/hub":     {"internal/testing/testhub", "", "it is the Hub of tests, as a program"},
 	"scripts/quantisers":      {"views/kernel", "", "it measures kernels, and knows libggml besides"},
 	"scripts/mutate":          {"", "", "it changes any package, and tests it from outside"},
 	"docs/examples/goengine":  {"metal", "", "an engine has no more than the loader"},

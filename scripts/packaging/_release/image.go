@@ -19,15 +19,26 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// image is a container image for several platforms, as an archive of an OCI layout. Each
-// has the static program and nothing that runs besides: root mounts without fusermount3.
+// kind is what an image is for.
+type kind struct {
+	name        string   // of the image and of its entry point
+	programs    []string // in bin/, static: nothing else runs there, and root mounts without fusermount3
+	description string
+}
+
+var (
+	plainImage  = kind{"tensorfs", []string{"tensorfs"}, "Show the tensors of a model as files"}
+	driverImage = kind{"tensorfs-csi", []string{"tensorfs", "tensorfs-csi"}, "Models as volumes of Kubernetes"}
+)
+
+// image is a container image for several platforms, as an archive of an OCI layout.
 // of are the platforms, each with the directory of its bin/ and share/.
-func image(f facts, to string, of []string) error {
+func (k kind) image(f facts, to string, of []string) error {
 	layout := blobs{}
 	notes := map[string]string{
-		v1.AnnotationTitle: "tensorfs", v1.AnnotationVersion: f.version, v1.AnnotationRevision: f.commit,
+		v1.AnnotationTitle: k.name, v1.AnnotationVersion: f.version, v1.AnnotationRevision: f.commit,
 		v1.AnnotationCreated: f.date.Format("2006-01-02T15:04:05Z"), v1.AnnotationSource: "https://" + module, v1.AnnotationLicenses: "Apache-2.0",
-		v1.AnnotationDescription: "Show the tensors of a model as files",
+		v1.AnnotationDescription: k.description,
 	}
 	platforms := v1.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: v1.MediaTypeImageIndex, Annotations: notes}
 	for _, pair := range of {
@@ -36,7 +47,7 @@ func image(f facts, to string, of []string) error {
 		if !ok || prefix == "" {
 			return fmt.Errorf("%q: want PLATFORM=PREFIX", pair)
 		}
-		plain, err := root(f, prefix)
+		plain, err := k.root(f, prefix)
 		if err != nil {
 			return err
 		}
@@ -57,7 +68,7 @@ func image(f facts, to string, of []string) error {
 		}
 		config, err := layout.json(v1.MediaTypeImageConfig, v1.Image{
 			Created: &f.date, Platform: platform,
-			Config:  v1.ImageConfig{Entrypoint: []string{"/usr/bin/tensorfs"}, Cmd: []string{"--help"}, Env: []string{"PATH=/usr/bin", "HOME=/root"}, Labels: notes},
+			Config:  v1.ImageConfig{Entrypoint: []string{"/usr/bin/" + k.name}, Cmd: []string{"--help"}, Env: []string{"PATH=/usr/bin", "HOME=/root"}, Labels: notes},
 			RootFS:  v1.RootFS{Type: "layers", DiffIDs: []digest.Digest{digest.FromBytes(plain)}},
 			History: []v1.History{{Created: &f.date, CreatedBy: "scripts/release"}},
 		})
@@ -79,7 +90,7 @@ func image(f facts, to string, of []string) error {
 		return err
 	}
 	tag := strings.TrimPrefix(f.goVersion, "v")
-	all.Annotations = map[string]string{v1.AnnotationRefName: tag, "io.containerd.image.name": "localhost/tensorfs:" + tag} // what load calls it
+	all.Annotations = map[string]string{v1.AnnotationRefName: tag, "io.containerd.image.name": "localhost/" + k.name + ":" + tag} // what load calls it
 	entry, err := json.Marshal(v1.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: v1.MediaTypeImageIndex, Manifests: []v1.Descriptor{all}})
 	if err != nil {
 		return err
@@ -112,7 +123,7 @@ func (b blobs) json(mediaType string, of any) (v1.Descriptor, error) {
 }
 
 // root is the file system of an image, as a tar archive.
-func root(f facts, prefix string) ([]byte, error) {
+func (k kind) root(f facts, prefix string) ([]byte, error) {
 	var buffer bytes.Buffer
 	t := archive{tar.NewWriter(&buffer), f, map[string]bool{}}
 	var roots bytes.Buffer // by which servers of models are known
@@ -124,21 +135,27 @@ func root(f facts, prefix string) ([]byte, error) {
 			return nil, err
 		}
 	}
-	files := []struct {
+	type entry struct {
 		to   string
 		mode int64
 		of   any
-	}{
-		{"etc/passwd", 0o644, []byte("root:x:0:0:root:/root:/usr/bin/tensorfs\nnobody:x:65534:65534:nobody:/:/usr/bin/tensorfs\n")},
+	}
+	shell := "/usr/bin/" + k.name // which is none
+	files := []entry{
+		{"etc/passwd", 0o644, []byte("root:x:0:0:root:/root:" + shell + "\nnobody:x:65534:65534:nobody:/:" + shell + "\n")},
 		{"etc/ssl/certs/ca-certificates.crt", 0o644, roots.Bytes()},
 		{"mnt/", 0o755, nil},
 		{"root/", 0o700, nil},
 		{"tmp/", 0o1777, nil},
-		{"usr/bin/tensorfs", 0o755, "bin/tensorfs"},
-		{"usr/share/doc/tensorfs/LICENSE", 0o644, "share/doc/tensorfs/LICENSE"},
-		{"usr/share/doc/tensorfs/THIRD-PARTY-LICENSES", 0o644, "share/doc/tensorfs/THIRD-PARTY-LICENSES"},
-		{"var/cache/", 0o755, nil},
 	}
+	for _, program := range k.programs {
+		files = append(files, entry{"usr/bin/" + program, 0o755, "bin/" + program})
+	}
+	files = append(files,
+		entry{"usr/share/doc/tensorfs/LICENSE", 0o644, "share/doc/tensorfs/LICENSE"},
+		entry{"usr/share/doc/tensorfs/THIRD-PARTY-LICENSES", 0o644, "share/doc/tensorfs/THIRD-PARTY-LICENSES"},
+		entry{"var/cache/", 0o755, nil},
+	)
 	for _, file := range files {
 		var content []byte
 		switch of := file.of.(type) {

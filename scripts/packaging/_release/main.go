@@ -23,10 +23,11 @@ type facts struct {
 
 // parts is what can be made: it goes to a path, and is made of the other arguments.
 var parts = map[string]func(f facts, to string, of []string) error{
-	"source": source, // FILE.tar.gz
-	"module": proxy,  // DIRECTORY
-	"image":  image,  // FILE.tar PLATFORM=PREFIX...
-	"sbom":   sbom,   // FILE.json PROGRAM...
+	"source":    source,            // FILE.tar.gz
+	"module":    proxy,             // DIRECTORY
+	"image":     plainImage.image,  // FILE.tar PLATFORM=PREFIX...
+	"image-csi": driverImage.image, // FILE.tar PLATFORM=PREFIX...
+	"sbom":      sbom,              // FILE.json PROGRAM...
 }
 
 func main() {
@@ -40,7 +41,7 @@ func main() {
 	f.date = time.Unix(seconds, 0).UTC()
 	part := parts[flag.Arg(0)]
 	if part == nil || flag.NArg() < 2 {
-		fmt.Fprintln(os.Stderr, "usage: release FLAGS source|module|image|sbom TO [OF...]")
+		fmt.Fprintln(os.Stderr, "usage: release FLAGS source|module|image|image-csi|sbom TO [OF...]")
 		os.Exit(2)
 	}
 	if err := part(f, flag.Arg(1), flag.Args()[2:]); err != nil {

@@ -1,0 +1,331 @@
+# shellcheck shell=bash disable=SC2154 # of up.sh: $work, $node, $address, $bin
+# What scripts/try-cluster tries, in this order. Each step runs in a process of its own.
+chart=cmd/tensorfs-csi/chart deploy=cmd/tensorfs-csi/deploy
+dir=/var/lib/tensorfs
+model=/var/lib/models/llama.gguf
+
+fail() { echo "  NOT SO: $*"; exit 1; }
+same() { [ "$2" = "$3" ] || fail "$1: $2, and not $3"; see "$1: $2"; }
+
+# pod starts one that has a model at /model, and waits for it where it can come.
+pod() { # NAME ATTRIBUTES [COMMAND [SECRET]]
+  kubectl apply -f - >/dev/null <<END
+apiVersion: v1
+kind: Pod
+metadata: {name: $1}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+    - name: reader
+      image: localhost/busybox:1
+      imagePullPolicy: Never
+      command: [/bin/sh, -c, '${3:-sleep 2147483647}']
+      volumeMounts: [{name: model, mountPath: /model, readOnly: true}]
+  volumes:
+    - name: model
+      csi:
+        driver: csi.tensorfs.dev
+        readOnly: true
+        volumeAttributes: {$2}
+        ${4:+nodePublishSecretRef: {name: $4\}}
+END
+}
+running() { local name; for name; do kubectl wait --for=condition=Ready "pod/$name" --timeout=1s || return; done; }
+inside() { kubectl exec "$1" -- /bin/sh -c "$2"; } # POD COMMAND
+volume() { # POD: its directory on the node
+  find "/var/lib/kubelet/pods/$(kubectl get pod "$1" -o 'jsonpath={.metadata.uid}')/volumes/kubernetes.io~csi" -mindepth 2 -maxdepth 2 -name mount
+}
+device() { stat -c %d "$(volume "$1")"; }
+restarts() { kubectl get pod "$1" -o 'jsonpath={.status.containerStatuses[0].restartCount}'; }
+servers() { pgrep -f '^/usr/bin/tensorfs mount' || true; }
+count() { servers | wc -l; }
+server_of() { # POD: the process that answers its mount
+  getfattr --only-values -n user.tensorfs.pid "$(root_of "$1")" 2>/dev/null || servers | head -n 1
+}
+root_of() { # POD: the mount of the server
+  awk -v device="$(mountinfo_device "$(volume "$1")")" -v below="$dir/mounts/" '$3 == device && index($5, below) == 1 { print $5; exit }' /proc/self/mountinfo
+}
+mountinfo_device() { awk -v at="$1" '$5 == at { d = $3 } END { print d }' /proc/self/mountinfo; }
+driver() { pgrep -x tensorfs-csi; }
+driver_ready() { kubectl rollout status -n kube-system daemonset/tensorfs-csi --timeout=1s; }
+digests() { (cd "$1" && find . -type f | sort | xargs sha256sum | sha256sum | cut -c 1-16); } # of all files of a directory
+metrics() { # a request to the driver, from its pod's network
+  local ip
+  ip=$(kubectl get pods -n kube-system -l app.kubernetes.io/component=driver -o 'jsonpath={.items[0].status.podIP}')
+  python3 -c 'import sys, urllib.request; sys.stdout.write(urllib.request.urlopen("http://" + sys.argv[1], timeout=5).read().decode())' "$ip:9808/metrics"
+}
+# drop has the kernel forget the pages of the files of a pod's volume.
+drop() { find "$(volume "$1")/" -type f -exec dd if={} iflag=nocache count=0 status=none \; ; }
+lines() { kubectl logs "$1" | wc -l; }
+more_lines() { [ "$(lines "$1")" -gt "$2" ]; }
+warned() { kubectl get events --field-selector "involvedObject.name=$1" -o 'jsonpath={range .items[*]}{.message}{"\n"}{end}' | grep -F "$2"; }
+no_pod() { ! kubectl get pod "$1" >/dev/null 2>&1; }
+
+step_lint() { # helm lint
+  helm lint --strict $chart | sed 's/^/  /'
+  ! helm lint $chart --set cacheSize=lots >"$work/lint" 2>&1 || fail "cacheSize=lots passes"
+  see "a wrong value: $(grep -o "cacheSize.*" "$work/lint" | head -n 1)"
+  scripts/cluster/render --check
+  see "$deploy is what the chart says"
+}
+
+step_dry_run() { # what the API server says of the objects
+  kubectl apply --dry-run=server -f $deploy | sed 's/^/  /'
+  helm template tensorfs-csi $chart --namespace kube-system --set controller.enabled=true | kubectl apply --dry-run=server -f - | sed 's/^/  /'
+  find $deploy/examples -name '*.yaml' | sort | while read -r file; do kubectl apply --dry-run=server -f "$file" | sed 's/^/  /'; done
+}
+
+step_install() { # helm install
+  helm install tensorfs-csi $chart --namespace kube-system --set image.tag=0.1.0,local=/var/lib/models,linger=5s >"$work/helm" || fail "$(cat "$work/helm")"
+  eventually 120 "the driver runs" driver_ready
+  eventually 60 "the keeper runs" kubectl rollout status -n kube-system daemonset/tensorfs-csi-keeper --timeout=1s
+  eventually 60 "kubelet knows the driver" sh -c "kubectl get csinode $node -o 'jsonpath={.spec.drivers[*].name}' | grep csi.tensorfs.dev"
+  kubectl get csidriver,csinode,pods -A 2>/dev/null | sed 's/^/  /'
+}
+
+step_share() { # pods a (f32) and b (f16) of one model, and g (gguf) of the same file
+  pod a "model: $model, path: f32"
+  pod b "model: $model, path: f16"
+  pod g "model: $model, path: gguf, views: f16"
+  eventually 90 "a, b and g run" running a b g
+  same "device of b as of a" "$(device b)" "$(device a)"
+  [ "$(device g)" != "$(device a)" ] || fail "g has the device of a though its views are others"
+  see "device of g, whose views are others: $(device g)"
+  same "servers" "$(count)" 2
+  findmnt -rno TARGET,OPTIONS -T "$(volume a)" | sed 's,/pods/[^/]*/,/pods/.../,; s/^/  /'
+}
+
+step_digests() { # what pods read is what tensorfs cat prints
+  local tensor name
+  for tensor in layers.0.attention.q.weight layers.2.feed_forward.down.weight; do
+    same "f32/$tensor in a" "$(inside a "sha256sum </model/$tensor" | cut -c 1-16)" "$(tensorfs cat $model "f32/$tensor" | sha256sum | cut -c 1-16)"
+    same "f16/$tensor in b" "$(inside b "sha256sum </model/$tensor" | cut -c 1-16)" "$(tensorfs cat $model "f16/$tensor" | sha256sum | cut -c 1-16)"
+  done
+  same "gguf/model.gguf in g" "$(inside g "sha256sum </model/model.gguf" | cut -c 1-16)" "$(tensorfs cat $model gguf/model.gguf | sha256sum | cut -c 1-16)"
+  ! inside a 'echo x >/model/new' 2>/dev/null || fail "a can write"
+}
+
+step_pages() { # four pods on one model: one server, one copy of the pages
+  local name sum before pages=''
+  pod c "model: $model, path: f32"
+  pod d "model: $model, path: f32"
+  pod e "model: $model, path: f32"
+  eventually 60 "c, d and e run too" running c d e
+  same "servers" "$(count)" 2
+  inside a 'cat /model/* | sha256sum' >/dev/null
+  before=$(awk '{ print $14 + $15 }' "/proc/$(server_of a)/stat")
+  for name in a c d e; do
+    sum=$(fincore -bnro RES "$(volume $name)"/layers.*.weight | awk '{ s += $1 } END { print s }')
+    see "$name: $((sum / 1048576)) MiB of its files are in the page cache, inode $(stat -c %i "$(volume $name)/layers.0.attention.q.weight") of device $(device $name)"
+    pages="$pages $sum:$(device $name)"
+    inside $name 'cat /model/* | sha256sum' >/dev/null
+  done
+  [ "$(tr ' ' '\n' <<<"${pages# }" | sort -u | wc -l)" = 1 ] || fail "they differ"
+  see "the four read $(($(inside a 'cat /model/* | dd of=/dev/null bs=1M 2>&1' | sed -n 's/ bytes.*//p') / 1048576)) MiB each, which cost the server $(($(awk '{ print $14 + $15 }' "/proc/$(server_of a)/stat") - before)) ticks"
+  see "memory of the server: $(awk '/RssAnon/ { print $2 }' "/proc/$(server_of a)/status") kB of its own"
+  kubectl delete pod c d e --now >/dev/null
+}
+
+step_wrong() { # attributes that are wrong, and models that are not there, in the events of pods
+  pod wrong "model: $model, nonsense: yes-please"
+  eventually 60 "an attribute: " warned wrong 'no attribute'
+  sed 's/^/    /' "$work/last" | tail -n 1
+  kubectl delete pod wrong --now >/dev/null
+  pod wrong "model: /etc/passwd"
+  eventually 60 "a path elsewhere: " warned wrong '/etc/passwd'
+  sed 's/^/    /' "$work/last" | tail -n 1
+  kubectl delete pod wrong --now >/dev/null
+  pod wrong "model: /var/lib/models/none.gguf"
+  eventually 60 "no such model: " warned wrong 'none.gguf'
+  sed 's/^/    /' "$work/last" | tail -n 1
+  kubectl delete pod wrong --now >/dev/null
+}
+
+step_stats() { # capacity and inodes of volumes as kubelet tells them, and the driver's metrics
+  eventually 120 "kubelet has them" sh -c "kubectl get --raw /api/v1/nodes/$node/proxy/stats/summary | python3 -c '
+import json, sys
+for pod in json.load(sys.stdin)[\"pods\"]:
+    for v in pod.get(\"volume\", []):
+        if pod[\"podRef\"][\"name\"] == \"a\" and v[\"name\"] == \"model\" and v.get(\"capacityBytes\"):
+            print({k: v[k] for k in (\"capacityBytes\", \"usedBytes\", \"availableBytes\", \"inodes\", \"inodesUsed\")}); sys.exit()
+sys.exit(\"not yet\")'"
+  sed 's/^/    /' "$work/last"
+  metrics >"$work/metrics"
+  grep -E '^tensorfs_' "$work/metrics" | head -n 40 | sed 's/^/    /'
+  grep -q '^tensorfs_volumes' "$work/metrics" || fail "no metrics"
+}
+
+# loop starts pod k, which reads all of its model again and again, and prints a digest each time.
+loop() {
+  kubectl get pod k >/dev/null 2>&1 || pod k "model: $model, path: f32" 'while :; do cat /model/* | sha256sum; done 2>&1'
+  eventually 60 "k runs" running k
+  eventually 60 "k has read its model" more_lines k 0
+}
+# goes_on holds that k reads on, with nothing but the same digest, and did not restart.
+goes_on() { # LINES
+  eventually 120 "k reads on" more_lines k "$1"
+  eventually 120 "and on" more_lines k $(($1 + 1))
+  same "what k printed, each different line once" "$(kubectl logs k | cut -c 1-16 | sort -u | tr '\n' ' ')" "$(cd "$work" && tensorfs cat $model 'f32/*' | sha256sum | cut -c 1-16) "
+  same "restarts of k" "$(restarts k)" 0
+}
+
+step_server_killed() { # kill -9 of the server under a pod that reads, 3 s without one
+  local before pid
+  loop
+  pid=$(server_of k)
+  kill -STOP "$(driver)" # or it would have another one at once
+  before=$(lines k)
+  kill -KILL "$pid"
+  drop k &
+  sleep 3
+  see "3 s without a server: k printed $(($(lines k) - before)) lines, its pages were dropped"
+  before=$(lines k)
+  kill -CONT "$(driver)"
+  goes_on "$before"
+  wait
+  [ "$(server_of k)" != "$pid" ] || fail "the server is the same"
+  see "another server: yes"
+  metrics | grep takeovers | sed 's/^/    /'
+}
+
+step_driver_killed() { # kill -9 of the driver, with which the servers in its container end
+  local before
+  loop
+  before=$(lines k)
+  kill -KILL "$(driver)"
+  goes_on "$before"
+  eventually 120 "the driver runs again" driver_ready
+  same "f16 in b" "$(inside b 'sha256sum </model/output_norm.weight' | cut -c 1-16)" "$(tensorfs cat $model f16/output_norm.weight | sha256sum | cut -c 1-16)"
+}
+
+step_upgrade() { # helm upgrade, which replaces the driver's pods
+  local before
+  loop
+  before=$(lines k)
+  helm upgrade tensorfs-csi $chart --namespace kube-system --reuse-values --set hostNetwork=true --set env[0].name=HF_ENDPOINT,env[0].value=http://127.0.0.1:8080 >"$work/helm" || fail "$(cat "$work/helm")"
+  eventually 120 "the new driver runs" driver_ready
+  goes_on "$before"
+}
+
+step_secrets() { # two users, a private model of a Hub
+  local url commit
+  start hub hub /var/lib/models/small.gguf team/private=alice-token
+  eventually 20 "a Hub runs" sh -c "[ \$(wc -l <$work/log/hub) = 2 ]"
+  url=$(sed -n 1p "$work/log/hub") commit=$(sed -n 2p "$work/log/hub")
+  kubectl set env -n kube-system daemonset/tensorfs-csi "HF_ENDPOINT=$url" >/dev/null
+  eventually 120 "the driver knows it" driver_ready
+  kubectl create secret generic alice --from-literal=token=alice-token >/dev/null
+  kubectl create secret generic bob --from-literal=token=bob-token >/dev/null
+  pod alice "model: \"hf:team/private@$commit\", path: gguf" '' alice
+  pod alice2 "model: \"hf:team/private@$commit\", path: f16" '' alice
+  pod bob "model: \"hf:team/private@$commit\", path: gguf" '' bob
+  eventually 60 "alice's pods run" running alice alice2
+  same "gguf/model.gguf in alice" "$(inside alice 'sha256sum </model/model.gguf' | cut -c 1-16)" "$(sha256sum </var/lib/models/small.gguf | cut -c 1-16)"
+  same "device of alice2 as of alice" "$(device alice2)" "$(device alice)"
+  eventually 60 "bob's does not: " warned bob 'SetUp failed'
+  sed 's/^/    /' "$work/last" | tail -n 1
+  pod local1 "model: $model, path: f16" '' alice
+  pod local2 "model: $model, path: f16" '' bob
+  eventually 60 "pods with the two secrets on one model of the node run" running local1 local2
+  [ "$(device local1)" != "$(device local2)" ] || fail "they share a server"
+  see "they have servers of their own: devices $(device local1) and $(device local2)"
+  ! grep -rl 'alice-token\|bob-token' $dir /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null | grep -v "/proc/$(cat "$work/pid/hub")/" || fail "a token is there"
+  see "no token in $dir, in arguments or environments of processes"
+  kubectl delete pod alice alice2 bob local1 local2 --now >/dev/null
+}
+
+step_pv() { # a PersistentVolume and a claim
+  kubectl apply -f - >/dev/null <<END
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: llama}
+spec:
+  accessModes: [ReadOnlyMany]
+  capacity: {storage: 1Gi}
+  storageClassName: models
+  csi:
+    driver: csi.tensorfs.dev
+    volumeHandle: llama
+    readOnly: true
+    volumeAttributes: {model: $model, path: hf}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: llama}
+spec:
+  accessModes: [ReadOnlyMany]
+  storageClassName: models
+  volumeName: llama
+  resources: {requests: {storage: 1Gi}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+    - name: reader
+      image: localhost/busybox:1
+      imagePullPolicy: Never
+      volumeMounts: [{name: model, mountPath: /model, readOnly: true}]
+  volumes: [{name: model, persistentVolumeClaim: {claimName: llama, readOnly: true}}]
+END
+  eventually 60 "p runs" running p
+  kubectl get pv,pvc | sed 's/^/  /'
+  same "model.safetensors in p" "$(inside p 'sha256sum </model/model.safetensors' | cut -c 1-16)" "$(tensorfs cat $model hf/model.safetensors | sha256sum | cut -c 1-16)"
+  kubectl delete pod p --now >/dev/null
+  kubectl delete pvc,pv llama >/dev/null
+}
+
+step_kubelet() { # kubelet is killed and started again
+  local before
+  loop
+  before=$(lines k)
+  stop kubelet
+  start_kubelet
+  eventually 60 "kubelet answers" kubectl get --raw "/api/v1/nodes/$node/proxy/healthz"
+  goes_on "$before"
+  pod n "model: $model, path: f32"
+  eventually 60 "a new pod runs" running n
+  same "its device as k's" "$(device n)" "$(device k)"
+}
+
+step_evict() { # eviction, and deletion without grace
+  printf '{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "n", "namespace": "default"}}' |
+    kubectl create --raw /api/v1/namespaces/default/pods/n/eviction -f - >/dev/null
+  eventually 60 "n is gone" no_pod n
+  pod n "model: $model, path: gguf"
+  eventually 60 "another n runs" running n
+  kubectl delete pod n --grace-period=0 --force >/dev/null 2>&1
+  eventually 60 "its volume is gone" sh -c "! grep -q gguf <<<\"\$(cat $dir/volumes/*.json | grep '\"path\": *\"gguf\"' | grep -v views)\""
+}
+
+step_reboot() { # the node loses its power: everything on it ends, what is on the disk stays
+  local at
+  loop
+  for at in kubelet containerd; do stop $at; done
+  # The processes of pods, with their shims; etcd and the servers of the cluster are on another machine in truth.
+  for at in $(pgrep -f 'containerd-shim|^/usr/bin/tensorfs|^/bin/s[hl]'); do kill -KILL "$at" 2>/dev/null || true; done
+  awk '$5 ~ "^/(var/lib/(kubelet|tensorfs|containerd)|run)/" { print $5 }' /proc/self/mountinfo | sort -r | while read -r at; do umount -l "$at" 2>/dev/null || true; done
+  find /run -mindepth 1 -delete 2>/dev/null || true
+  see "mounts left: $(grep -c ' fuse' /proc/self/mountinfo || true), servers: $(count), records: $(find $dir/volumes -name '*.json' | wc -l)"
+  start_node
+  eventually 120 "the driver runs again" driver_ready
+  eventually 120 "a, b and k run again" running a b k
+  eventually 120 "k has read its model" more_lines k 0
+  same "digest that k prints" "$(kubectl logs k | tail -n 1 | cut -c 1-16)" "$(tensorfs cat $model 'f32/*' | sha256sum | cut -c 1-16)"
+  same "f16 in b" "$(inside b 'sha256sum </model/output_norm.weight' | cut -c 1-16)" "$(tensorfs cat $model f16/output_norm.weight | sha256sum | cut -c 1-16)"
+}
+
+step_end() { # pods end: the last one of a model ends its server, and nothing is left
+  kubectl delete pod a b k --ignore-not-found --now >/dev/null
+  eventually 60 "their server is gone, that of g stays" sh -c "[ \$(pgrep -fc '^/usr/bin/tensorfs mount') = 1 ]"
+  same "gguf/model.gguf in g" "$(inside g 'sha256sum </model/model.gguf' | cut -c 1-16)" "$(sha256sum <$model | cut -c 1-16)"
+  kubectl delete pods --all --now >/dev/null
+  eventually 60 "no server is left" sh -c "! pgrep -f '^/usr/bin/tensorfs mount'"
+  same "records" "$(find $dir/volumes -type f | wc -l)" 0
+  same "mounts of models" "$(grep -c 'fuse.tensorfs' /proc/self/mountinfo || true)" 0
+  same "directories of mounts" "$(find $dir/mounts -mindepth 1 | wc -l)" 0
+  helm uninstall tensorfs-csi --namespace kube-system >/dev/null
+  eventually 60 "the driver's pods are gone" sh -c "[ -z \"\$(kubectl get pods -n kube-system -o name)\" ]"
+}
