@@ -32,8 +32,13 @@ type descriptor struct {
 }
 
 // tryImage holds that all blobs are what their descriptors say and that each is in use,
-// unpacks every platform's layer, and runs it as its root directory.
-func tryImage(t *testing.T, _, file string) {
+// unpacks every platform's layer, and runs tensorfs in it as its root directory. The entry
+// point is of that name.
+func tryImage(entryPoint string) func(t *testing.T, _, file string) {
+	return func(t *testing.T, _, file string) { tryLayout(t, entryPoint, file) }
+}
+
+func tryLayout(t *testing.T, entryPoint, file string) {
 	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
@@ -113,16 +118,21 @@ func tryImage(t *testing.T, _, file string) {
 		delete(layout, name)
 		root := t.TempDir()
 		untarPlain(t, bytes.NewReader(plain), root)
-		program := filepath.Join(root, config.Config.Entrypoint[0])
-		if system, arch := machine(t, program); system != config.OS || arch != config.Architecture {
-			t.Errorf("the program is for %s/%s", system, arch)
+		if got := config.Config.Entrypoint; len(got) != 1 || got[0] != "/usr/bin/"+entryPoint {
+			t.Errorf("it starts %q", got)
 		}
-		run(t, program, packaged)
+		const program = "/usr/bin/tensorfs"
+		for _, name := range []string{program, "/usr/bin/" + entryPoint} {
+			if system, arch := machine(t, filepath.Join(root, name)); system != config.OS || arch != config.Architecture {
+				t.Errorf("%s is for %s/%s", name, system, arch)
+			}
+		}
+		run(t, filepath.Join(root, program), packaged)
 		roots, err := os.ReadFile(filepath.Join(root, "etc/ssl/certs/ca-certificates.crt"))
 		if n := bytes.Count(roots, []byte("BEGIN CERTIFICATE")); err != nil || n < 50 || !x509.NewCertPool().AppendCertsFromPEM(roots) {
 			t.Errorf("%d certificates: %v", n, err)
 		}
-		inside(t, root, config.Config.Env, append(config.Config.Entrypoint, "info", "/mnt/model.gguf"), config.OS, config.Architecture)
+		inside(t, root, config.Config.Env, []string{program, "info", "/mnt/model.gguf"}, config.OS, config.Architecture)
 	}
 	for name := range layout {
 		t.Errorf("nothing names %s", name)

@@ -37,7 +37,8 @@ var kinds = []struct {
 	{"tensorfs_*.apk", tryPackage(untar)}, // three streams of gzip, one after the other
 	{"tensorfs-*.rpm", tryPackage(unrpm)},
 	{"tensorfs-*.whl", tryWheel},
-	{"tensorfs-*-image.tar", tryImage},
+	{"tensorfs-csi-*-image.tar", tryImage("tensorfs-csi")},
+	{"tensorfs-*-image.tar", tryImage("tensorfs")},
 	{"tensorfs-*.cdx.json", tryParts},
 	{"tensorfs-*-linux-*.tar.gz", tryPackage(untar)},
 	{"tensorfs-*-darwin-*.tar.gz", tryPackage(untar)},

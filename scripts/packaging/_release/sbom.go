@@ -69,6 +69,9 @@ func sbom(f facts, to string, programs []string) error {
 		}
 		add("std", strings.TrimPrefix(info.GoVersion, "go"), "", "the standard library and the runtime of Go")
 		for _, m := range info.Deps {
+			if m.Path == module {
+				continue // the driver has it from beside itself
+			}
 			if m.Replace != nil {
 				return fmt.Errorf("%s: %s is replaced, by what nobody else has", path, m.Path)
 			}
