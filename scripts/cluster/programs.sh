@@ -7,7 +7,7 @@ packages="etcd-server containerd runc busybox-static containernetworking-plugins
 # programs fetches and builds what is not there yet. They are in $bin afterwards. Without inlining and debugging
 # information they take a third of the time to build.
 programs() {
-  local package name version=k8s.io/component-base/version
+  local package name version=k8s.io/component-base/version helm=helm.sh/helm/v3
   bin=$cluster/$kubernetes-$(cat scripts/cluster/kubernetes/go.{mod,sum} | sha256sum | cut -c 1-12)
   mkdir -p "$bin"
   if [ ! -e "$bin/debian.done" ]; then
@@ -23,7 +23,7 @@ programs() {
     [ ! -x "$bin/$name" ] || continue
     echo "building $name"
     (cd scripts/cluster/kubernetes && beat "building $name" env CGO_ENABLED=0 nice -n 19 go build -trimpath -buildvcs=false -o "$bin/$name.new" \
-      "-gcflags=all=-l -dwarf=false" -ldflags "-s -w -X $version.gitVersion=$kubernetes -X $version.gitMajor=1 -X $version.gitMinor=33" "$package")
+      "-gcflags=all=-l -dwarf=false" -ldflags "-s -w -X $version.gitVersion=$kubernetes -X $version.gitMajor=1 -X $version.gitMinor=33 -X $helm/internal/version.version=v3.18.6 -X $helm/pkg/chartutil.k8sVersionMajor=1 -X $helm/pkg/chartutil.k8sVersionMinor=33" "$package")
     mv "$bin/$name.new" "$bin/$name"
   done
 }

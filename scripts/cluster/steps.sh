@@ -96,7 +96,7 @@ q8_0() { tensorfs cat --gguf-type q8_0 $model gguf/model.gguf | sha256sum | cut 
 
 step_digests() { # what pods read is what tensorfs cat prints
   local tensor name
-  for tensor in layers.0.attention.q.weight layers.2.feed_forward.down.weight; do
+  for tensor in layers.0.attention.q.weight layers.2.ffn.down.weight; do
     same "f32/$tensor in a" "$(inside a "sha256sum </model/$tensor" | cut -c 1-16)" "$(tensorfs cat $model "f32/$tensor" | sha256sum | cut -c 1-16)"
     same "f16/$tensor in b" "$(inside b "sha256sum </model/$tensor" | cut -c 1-16)" "$(tensorfs cat $model "f16/$tensor" | sha256sum | cut -c 1-16)"
   done

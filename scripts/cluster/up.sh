@@ -116,6 +116,8 @@ failCgroupV1: false
 failSwapOn: false
 containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
 resolvConf: ""
+clusterDNS: [10.98.0.10]
+clusterDomain: cluster.local
 enforceNodeAllocatable: []
 evictionHard: {memory.available: 1Mi, nodefs.available: 0%, imagefs.available: 0%, nodefs.inodesFree: 0%}
 imageGCHighThresholdPercent: 100
