@@ -48,7 +48,7 @@ driver() { pgrep -x tensorfs-csi; }
 driver_ready() { kubectl rollout status -n kube-system daemonset/tensorfs-csi --timeout=1s; }
 metrics() { # a request to the driver, from its pod's network
   local ip
-  ip=$(kubectl get pods -n kube-system -l app.kubernetes.io/component=driver -o 'jsonpath={.items[0].status.podIP}')
+  ip=$(kubectl get pods -n kube-system -l app.kubernetes.io/component=driver --field-selector status.phase=Running -o 'jsonpath={.items[0].status.podIP}')
   python3 -c 'import sys, urllib.request; sys.stdout.write(urllib.request.urlopen("http://" + sys.argv[1], timeout=5).read().decode())' "$ip:9808/metrics"
 }
 # drop has the kernel forget the pages of the files of a pod's volume.
@@ -201,7 +201,7 @@ step_upgrade() { # helm upgrade, which replaces the driver's pods
   local before
   loop
   before=$(lines k)
-  helm upgrade tensorfs-csi $chart --namespace kube-system --reuse-values --set hostNetwork=true --set env[0].name=HF_ENDPOINT,env[0].value=http://127.0.0.1:8080 >"$work/helm" || fail "$(cat "$work/helm")"
+  helm upgrade tensorfs-csi $chart --namespace kube-system --reuse-values --set metrics.annotations.upgraded=yes >"$work/helm" || fail "$(cat "$work/helm")"
   eventually 120 "the new driver runs" driver_ready
   goes_on "$before"
 }
@@ -211,7 +211,8 @@ step_secrets() { # two users, a private model of a Hub
   start hub hub /var/lib/models/small.gguf team/private=alice-token
   eventually 20 "a Hub runs" sh -c "[ \$(wc -l <$work/log/hub) = 2 ]"
   url=$(sed -n 1p "$work/log/hub") commit=$(sed -n 2p "$work/log/hub")
-  kubectl set env -n kube-system daemonset/tensorfs-csi "HF_ENDPOINT=$url" >/dev/null
+  # The Hub listens at 127.0.0.1.
+  helm upgrade tensorfs-csi $chart --namespace kube-system --reuse-values --set "hostNetwork=true,env[0].name=HF_ENDPOINT,env[0].value=$url" >"$work/helm" || fail "$(cat "$work/helm")"
   eventually 120 "the driver knows it" driver_ready
   kubectl create secret generic alice --from-literal=token=alice-token >/dev/null
   kubectl create secret generic bob --from-literal=token=bob-token >/dev/null
