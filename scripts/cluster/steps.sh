@@ -30,6 +30,7 @@ spec:
         ${4:+nodePublishSecretRef: {name: $4\}}
 END
 }
+have() { kubectl get pod "$1" >/dev/null 2>&1 || pod "$@"; } # the same, unless it is there
 running() { local name; for name; do kubectl wait --for=condition=Ready "pod/$name" --timeout=1s || return; done; }
 inside() { kubectl exec "$1" -- /bin/sh -c "$2"; } # POD COMMAND
 volume() { # POD: its directory on the node
@@ -156,7 +157,7 @@ sys.exit(\"not yet\")'"
 
 # loop starts pod k, which reads all of its model again and again, and prints a digest each time.
 loop() {
-  kubectl get pod k >/dev/null 2>&1 || pod k "model: $model, path: f32" 'while :; do cat /model/* | sha256sum; done 2>&1'
+  have k "model: $model, path: f32" 'while :; do cat /model/* | sha256sum; done 2>&1'
   eventually 60 "k runs" running k
   eventually 60 "k has read its model" more_lines k 0
 }
@@ -285,24 +286,28 @@ step_kubelet() { # kubelet is killed and started again
   start_kubelet
   eventually 60 "kubelet answers" kubectl get --raw "/api/v1/nodes/$node/proxy/healthz"
   goes_on "$before"
-  pod n "model: $model, path: f32"
-  eventually 60 "a new pod runs" running n
-  same "its device as k's" "$(device n)" "$(device k)"
+  have new "model: $model, path: f32"
+  eventually 60 "a new pod runs" running new
+  same "its device as k's" "$(device new)" "$(device k)"
 }
 
 step_evict() { # eviction, and deletion without grace
-  printf '{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "n", "namespace": "default"}}' |
-    kubectl create --raw /api/v1/namespaces/default/pods/n/eviction -f - >/dev/null
-  eventually 60 "n is gone" no_pod n
-  pod n "model: $model, path: gguf"
-  eventually 60 "another n runs" running n
-  kubectl delete pod n --grace-period=0 --force >/dev/null 2>&1
+  have new "model: $model, path: f32"
+  eventually 60 "new runs" running new
+  printf '{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "new", "namespace": "default"}}' |
+    kubectl create --raw /api/v1/namespaces/default/pods/new/eviction -f - >/dev/null
+  eventually 60 "it was evicted, and is gone" no_pod new
+  pod new "model: $model, path: gguf"
+  eventually 60 "another one runs" running new
+  kubectl delete pod new --grace-period=0 --force >/dev/null 2>&1
   eventually 60 "its volume is gone" sh -c "! grep -q gguf <<<\"\$(cat $dir/volumes/*.json | grep '\"path\": *\"gguf\"' | grep -v views)\""
 }
 
 step_reboot() { # the node loses its power: everything on it ends, what is on the disk stays
   local at
   loop
+  have b "model: $model, path: f16"
+  eventually 60 "b runs" running b
   for at in kubelet containerd; do stop $at; done
   # The processes of pods, with their shims; etcd and the servers of the cluster are on another machine in truth.
   for at in $(pgrep -f 'containerd-shim|^/usr/bin/tensorfs|^/bin/s[hl]'); do kill -KILL "$at" 2>/dev/null || true; done
@@ -310,14 +315,16 @@ step_reboot() { # the node loses its power: everything on it ends, what is on th
   find /run -mindepth 1 -delete 2>/dev/null || true
   see "mounts left: $(grep -c ' fuse' /proc/self/mountinfo || true), servers: $(count), records: $(find $dir/volumes -name '*.json' | wc -l)"
   start_node
-  eventually 120 "the driver runs again" driver_ready
-  eventually 120 "a, b and k run again" running a b k
+  eventually 120 "kubelet has started the driver again" sh -c "pgrep -x tensorfs-csi"
+  eventually 120 "b and k run again" running b k
   eventually 120 "k has read its model" more_lines k 0
   same "digest that k prints" "$(kubectl logs k | tail -n 1 | cut -c 1-16)" "$(cat "$work/f32")"
   same "f16 in b" "$(inside b 'sha256sum </model/output_norm.weight' | cut -c 1-16)" "$(tensorfs cat $model f16/output_norm.weight | sha256sum | cut -c 1-16)"
 }
 
 step_end() { # pods end: the last one of a model ends its server, and nothing is left
+  have g "model: $model, path: gguf, ggufType: q8_0"
+  eventually 60 "g runs" running g
   kubectl delete pod a b k --ignore-not-found --now >/dev/null
   eventually 60 "their server is gone, that of g stays" sh -c "[ \$(pgrep -fc '^/usr/bin/tensorfs mount') = 1 ]"
   same "gguf/model.gguf in g" "$(inside g 'sha256sum </model/model.gguf' | cut -c 1-16)" "$(q8_0)"

@@ -9,12 +9,13 @@ start() { # NAME COMMAND...
   shift
   "$@" >>"$work/log/$name" 2>&1 </dev/null &
   echo $! >"$work/pid/$name"
+  disown # so that the shell says nothing when it is killed
 }
 # stop ends one, as a power cut does.
 stop() { # NAME
   local pid
   pid=$(cat "$work/pid/$1")
-  kill -KILL "$pid" && wait "$pid" 2>/dev/null || true
+  kill -KILL "$pid"
   eventually 10 "$1 is gone" gone "$pid"
 }
 gone() { ! kill -0 "$1" 2>/dev/null; }
