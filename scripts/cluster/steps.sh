@@ -293,6 +293,8 @@ step_kubelet() { # kubelet is killed and started again
   same "its device as k's" "$(device new)" "$(device k)"
 }
 
+gone_from_records() { ! grep -ls '"path": *"gguf"' $dir/volumes/*.json | xargs -r grep -L ggufType | grep -q .; }
+
 step_evict() { # eviction, and deletion without grace
   have new "model: $model, path: f32"
   eventually 60 "new runs" running new
@@ -302,7 +304,7 @@ step_evict() { # eviction, and deletion without grace
   pod new "model: $model, path: gguf"
   eventually 60 "another one runs" running new
   kubectl delete pod new --grace-period=0 --force >/dev/null 2>&1
-  eventually 60 "its volume is gone" sh -c "! grep -q gguf <<<\"\$(cat $dir/volumes/*.json | grep '\"path\": *\"gguf\"' | grep -v views)\""
+  eventually 60 "its volume is gone" gone_from_records
 }
 
 step_reboot() { # the node loses its power: everything on it ends, what is on the disk stays
