@@ -38,9 +38,10 @@ volume() { # POD: its directory on the node
 }
 device() { stat -c %d "$(volume "$1")"; }
 restarts() { kubectl get pod "$1" -o 'jsonpath={.status.containerStatuses[0].restartCount}'; }
-servers() { pgrep -f '^/usr/bin/tensorfs mount' || true; }
+servers() { pgrep -f '^[^ ]*tensorfs mount' || true; } # their processes
 count() { servers | wc -l; }
-server_of() { pgrep -f "^/usr/bin/tensorfs mount.*$(root_of "$1")"; } # POD
+serve() { [ "$(count)" = "$1" ]; } # NUMBER
+server_of() { pgrep -f "^[^ ]*tensorfs mount.*$(root_of "$1")"; } # POD
 root_of() { # POD: the mount of the server
   awk -v device="$(mountinfo_device "$(volume "$1")")" -v below="$dir/mounts/" '$3 == device && index($5, below) == 1 { print $5; exit }' /proc/self/mountinfo
 }
@@ -314,7 +315,7 @@ step_reboot() { # the node loses its power: everything on it ends, what is on th
   eventually 60 "b runs" running b
   for at in kubelet containerd; do stop $at; done
   # The processes of pods, with their shims; etcd and the servers of the cluster are on another machine in truth.
-  for at in $(pgrep -f 'containerd-shim|^/usr/bin/tensorfs|^/bin/s[hl]'); do kill -KILL "$at" 2>/dev/null || true; done
+  for at in $(pgrep -f 'containerd-shim|^[^ ]*tensorfs(-csi)? |^/bin/s[hl]'); do kill -KILL "$at" 2>/dev/null || true; done
   awk '$5 ~ "^/(var/lib/(kubelet|tensorfs|containerd)|run)/" { print $5 }' /proc/self/mountinfo | sort -r | while read -r at; do umount -l "$at" 2>/dev/null || true; done
   find /run -mindepth 1 -delete 2>/dev/null || true
   see "mounts left: $(grep -c ' fuse' /proc/self/mountinfo || true), servers: $(count), records: $(find $dir/volumes -name '*.json' | wc -l)"
@@ -330,10 +331,10 @@ step_end() { # pods end: the last one of a model ends its server, and nothing is
   have g "model: $model, path: gguf, ggufType: q8_0"
   eventually 60 "g runs" running g
   kubectl delete pod a b k --ignore-not-found --now >/dev/null
-  eventually 60 "their server is gone, that of g stays" sh -c "[ \$(pgrep -fc '^/usr/bin/tensorfs mount') = 1 ]"
+  eventually 60 "their server is gone, that of g stays" serve 1
   same "gguf/model.gguf in g" "$(inside g 'sha256sum </model/model.gguf' | cut -c 1-16)" "$(q8_0)"
   kubectl delete pods --all --now >/dev/null
-  eventually 60 "no server is left" sh -c "! pgrep -f '^/usr/bin/tensorfs mount'"
+  eventually 60 "no server is left" serve 0
   same "records" "$(find $dir/volumes -type f | wc -l)" 0
   same "mounts of models" "$(grep -c 'fuse.tensorfs' /proc/self/mountinfo || true)" 0
   same "directories of mounts" "$(find $dir/mounts -mindepth 1 | wc -l)" 0
