@@ -26,6 +26,13 @@ func TestPage(t *testing.T) {
 			t.Errorf("the table below %q has %q, want %q", heading, got, want)
 		}
 	}
+	const example = "deploy/examples/pod-llama-server.yaml"
+	_, shown, _ := strings.Cut(string(page), "\n```yaml\n")
+	shown, _, _ = strings.Cut(shown, "```\n")
+	text, err := os.ReadFile(example)
+	if _, body, _ := strings.Cut(string(text), "\n"); err != nil || body != shown { // its first line says what it is
+		t.Errorf("the page shows another pod than %s: %v", example, err)
+	}
 }
 
 // metricNames are those of the driver's own metrics, sorted.
@@ -54,7 +61,12 @@ func TestArguments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		args := regexp.MustCompile(`--[a-z-]+(?:=[^\s,\]]+)?`).FindAllString(regexp.MustCompile(`(?m)^#.*|csi-address.*`).ReplaceAllString(string(text), ""), -1)
+		var args []string
+		for _, found := range regexp.MustCompile(`[ \[](--[a-z][a-z-]*(?:=[^\s,\]]+)?)`).FindAllStringSubmatch(string(text), -1) {
+			if found[1] != "--csi-address=/csi/csi.sock" { // the provisioner's
+				args = append(args, found[1])
+			}
+		}
 		if len(args) < 4 {
 			t.Errorf("%s has the arguments %q", file, args)
 		}

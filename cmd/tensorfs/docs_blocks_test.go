@@ -50,7 +50,7 @@ var docLanguages = map[string]string{
 	"sh":      "run",                                                            // commands that succeed and say nothing on standard error
 	"pycon":   "doctest",                                                        // what Python says, which scripts/test-python runs
 	"python":  "code", "c": "code", "cpp": "code", "go": "code", "objc": "code", // an example file, or not run
-	"text": "shown", "json": "shown", "ini": "shown",
+	"text": "shown", "json": "shown", "ini": "shown", "yaml": "shown",
 }
 
 var docMark = regexp.MustCompile(`^<!-- (.+) -->$`)
