@@ -294,9 +294,10 @@ step_kubelet() { # kubelet is killed and started again
   same "its device as k's" "$(device new)" "$(device k)"
 }
 
-gone_from_records() { ! grep -ls '"path": *"gguf"' $dir/volumes/*.json | xargs -r grep -L ggufType | grep -q .; }
+no_record() { ! grep -qs "$1" $dir/volumes/*.json; } # UID OF A POD
 
 step_evict() { # eviction, and deletion without grace
+  local uid
   have new "model: $model, path: f32"
   eventually 60 "new runs" running new
   printf '{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "new", "namespace": "default"}}' |
@@ -304,8 +305,10 @@ step_evict() { # eviction, and deletion without grace
   eventually 60 "it was evicted, and is gone" no_pod new
   pod new "model: $model, path: gguf"
   eventually 60 "another one runs" running new
+  uid=$(kubectl get pod new -o 'jsonpath={.metadata.uid}')
+  grep -qs "$uid" $dir/volumes/*.json || fail "no record names the pod"
   kubectl delete pod new --grace-period=0 --force >/dev/null 2>&1
-  eventually 60 "its volume is gone" gone_from_records
+  eventually 60 "its volume is gone" no_record "$uid"
 }
 
 step_reboot() { # the node loses its power: everything on it ends, what is on the disk stays

@@ -164,7 +164,7 @@ main() { # WORK GROUP BIN SHELL STEPS
   trap 'exit 130' INT TERM
   prepare
   configure
-  echo "== a cluster of one node: $(uname -sr), $(containerd --version | cut -d ' ' -f 3), Kubernetes $(kubectl version --client 2>/dev/null | sed -n 's/^Client Version: //p'), helm $(helm version --template '{{.Version}}')"
+  echo "== a cluster of one node: Linux $(uname -r | cut -d - -f 1), $(containerd --version | cut -d ' ' -f 3), Kubernetes $(kubectl version --client 2>/dev/null | sed -n 's/^Client Version: //p'), helm $(helm version --template '{{.Version}}')"
   start_control
   start_node
   images_into "$work"/images/*.tar
