@@ -135,7 +135,7 @@ func (o *options) driver(log *slog.Logger, stderr io.Writer) (*driver, error) {
 		}
 	}
 	f := &fleet{
-		dir: layout(dir), program: program, keeper: o.keeper, linger: o.linger, log: log, counters: newCounters(), all: map[string]*server{},
+		dir: layout(dir), program: program, keeper: o.keeper, since: time.Now(), linger: o.linger, log: log, counters: newCounters(), all: map[string]*server{},
 		output: func(key, line string) { fmt.Fprintf(stderr, "%s %s\n", key, line) },
 	}
 	if o.cacheSize != "" {

@@ -71,10 +71,11 @@ func (s *server) isGone() bool {
 // A fleet is all servers of a node.
 type fleet struct {
 	dir       layout
-	program   string   // tensorfs
-	flags     []string // of all servers
-	cacheSize int64    // of the node's cache in bytes; 0 where nothing was said
-	keeper    string   // the socket; "" for none
+	program   string    // tensorfs
+	flags     []string  // of all servers
+	cacheSize int64     // of the node's cache in bytes; 0 where nothing was said
+	keeper    string    // the socket; "" for none
+	since     time.Time // when this driver began
 	linger    time.Duration
 	log       *slog.Logger
 	output    func(key, line string) // takes what servers say
@@ -292,6 +293,21 @@ var environment = []string{
 // settings begins the names of variables that are for tensorfs itself.
 const settings = "TENSORFS_"
 
+// keeperTime is how long a new driver waits for the keeper: when a node starts, both do at the same time, and a server
+// that began without the keeper stays without it.
+const keeperTime = 30 * time.Second
+
+// awaitKeeper returns why there is no keeper.
+func (f *fleet) awaitKeeper() error {
+	for {
+		_, err := keep.List(f.keeper)
+		if err == nil || time.Since(f.since) > keeperTime {
+			return err
+		}
+		time.Sleep(orphanTick)
+	}
+}
+
 // start starts a server, which may follow one that left its mount. The lock of the key is held.
 func (f *fleet) start(key string, a attributes, sec secrets, warm, follows bool) (_ *server, err error) {
 	s := f.newServer(key, a, sec)
@@ -301,7 +317,7 @@ func (f *fleet) start(key string, a attributes, sec secrets, warm, follows bool)
 	}
 	args := append([]string{"mount", "-f", "--allow-other", "--cache=" + f.dir.cache(), "--log=" + f.dir.log(key)}, f.flags...)
 	if f.keeper != "" {
-		if _, err := keep.List(f.keeper); err == nil {
+		if err := f.awaitKeeper(); err == nil {
 			args, s.keeps = append(args, "--takeover="+f.keeper), true
 		} else {
 			f.log.Warn("the mount will not outlive its server", "key", key, "error", err)

@@ -21,20 +21,55 @@ import (
 // startKeeper starts tensorfs keep and returns its socket.
 func startKeeper(t *testing.T) string {
 	t.Helper()
+	socket := keeperSocket(t)
+	keepAt(t, socket)
+	return socket
+}
+
+// keeperSocket is the path of a socket, which has to be short.
+func keeperSocket(t *testing.T) string {
+	t.Helper()
 	needMounts(t)
 	dir, err := os.MkdirTemp("", "csi-keep-")
 	must(t, err)
-	socket := filepath.Join(dir, "s")
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return filepath.Join(dir, "s")
+}
+
+func keepAt(t *testing.T, socket string) {
+	t.Helper()
 	cmd := exec.Command(program, "keep", "--socket", socket)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it runs until then
 		_ = cmd.Wait()         // killed
-		os.RemoveAll(dir)
 	})
 	eventually(t, "the keeper listens", func() bool { _, err := os.Stat(socket); return err == nil })
-	return socket
+}
+
+// A driver that is there before the keeper, as may be when a node starts, waits for it: its mounts outlive their servers.
+func TestKeeperLater(t *testing.T) {
+	t.Parallel()
+	socket := keeperSocket(t)
+	r := newRig(t, "--keeper="+socket)
+	published := make(chan error, 1)
+	go func() { published <- r.publish("a", llama(), nil) }()
+	eventually(t, "the driver is about to start a server", func() bool {
+		entries, err := os.ReadDir(filepath.Join(r.dir, "mounts"))
+		return err == nil && len(entries) == 1
+	})
+	keepAt(t, socket)
+	must(t, <-published)
+	key := r.keys()[0]
+	device, pid := r.device("a"), r.server(key)
+	must(t, unix.Kill(pid, unix.SIGKILL))
+	eventually(t, "another server is there", func() bool { now := r.server(key); return now != 0 && now != pid })
+	if got := r.device("a"); got != device {
+		t.Errorf("device %s, want %s", got, device)
+	}
+	r.mustUnpublish("a")
+	r.mustBeClean()
 }
 
 // bigModel is a model of some megabytes, so that a server can be killed while it is read.
