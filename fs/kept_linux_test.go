@@ -13,6 +13,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"golang.org/x/sys/unix"
 )
 
@@ -121,7 +122,8 @@ func (k loggedKeeper) Drop() error                   { return k.say("drop") }
 func TestKeptWithoutResend(t *testing.T) {
 	model := newModel(t, 5<<20)
 	s := serve(t, "model", model, "kept=")
-	if log := s.log.String(); !strings.Contains(log, "takes Linux 6.9") || !strings.Contains(log, "asked to drop") || strings.Contains(log, "asked to put") {
+	testlimit.Wait(t, "end of keeping", func() bool { return strings.Contains(s.log.String(), "asked to drop") })
+	if log := s.log.String(); !strings.Contains(log, "takes Linux 6.9") || strings.Contains(log, "asked to put") {
 		t.Errorf("it said %s", log)
 	}
 	open, err := os.Open(s.path("f16/f.large"))

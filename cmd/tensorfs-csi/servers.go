@@ -247,7 +247,7 @@ func (f *fleet) isOrphan(key string) bool {
 		return false
 	}
 	kept, err := keep.List(f.keeper)
-	return err == nil && slices.ContainsFunc(kept, func(k keep.Kept) bool { return k.Key == f.dir.mount(key) && k.PID == 0 })
+	return err == nil && slices.ContainsFunc(kept, func(k keep.Kept) bool { return k.Key == f.dir.mount(key) && !k.Served })
 }
 
 func (f *fleet) newServer(key string, a attributes, sec secrets) *server {

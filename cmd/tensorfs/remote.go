@@ -22,7 +22,7 @@ import (
 // machines.
 type remoteFlags struct {
 	offline, ask, download, plainHTTP bool
-	cache                             string
+	cache, scope                      string
 	cacheSize                         cacheSize
 	timeout                           time.Duration
 
@@ -121,7 +121,7 @@ func (f *remoteFlags) open() *remote.Client {
 // options returns what the flags say.
 func (f *remoteFlags) options() remote.Options {
 	o := remote.Options{
-		CacheDir: f.cache, CacheSize: int64(f.cacheSize.byteSize), Timeout: f.timeout, AskFirst: f.ask, Download: f.download, PlainHTTP: f.plainHTTP,
+		CacheDir: f.cache, CacheScope: f.scope, CacheSize: int64(f.cacheSize.byteSize), Timeout: f.timeout, AskFirst: f.ask, Download: f.download, PlainHTTP: f.plainHTTP,
 		Agent: "tensorfs/" + version(), Logger: f.logger,
 		Asks: func(host string) { f.waiting.say("asking " + term.Shorten(host, maxHost) + " ...") },
 	}

@@ -36,6 +36,7 @@ func (o *mountOptions) takeSecrets(logger *slog.Logger) error {
 	if o.secrets == "" {
 		return nil
 	}
+	o.remote.scope = o.secrets // others may be given others, and use the same cache
 	wrong := func(err error) error { return fmt.Errorf("--secrets: %w", err) }
 	// For writing too, so that it does not end with those who write. Nobody waits for the other end of a file.
 	pipe, err := os.OpenFile(o.secrets, os.O_RDWR|syscall.O_NONBLOCK, 0)

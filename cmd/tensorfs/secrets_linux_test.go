@@ -46,12 +46,13 @@ func TestSecretsByPipe(t *testing.T) {
 	weights := testmodel.Safetensors([]testmodel.SafeTensor{{Name: "model.norm.weight", DType: tensorfs.F32, Shape: []int64{4 << 20}, Data: make([]byte, 16<<20)}}, nil)
 	h := testhub.NewHub(t)
 	h.Private["acme/tiny"] = first
-	h.Commit("acme/tiny", map[string][]byte{"config.json": config, "model.safetensors": weights}, "main")
+	commit := h.Commit("acme/tiny", map[string][]byte{"config.json": config, "model.safetensors": weights}, "main")
+	cache := t.TempDir()
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	give := func(line string) {
+	give := func(pipe, line string) {
 		t.Helper()
 		var f *os.File
 		testlimit.Wait(t, "a server that listens", func() (ok bool) {
@@ -66,14 +67,14 @@ func TestSecretsByPipe(t *testing.T) {
 	}
 	socket, next := told(t)
 	dir := mountDir(t)
-	p := program(t, "mount", "-f", "--secrets", pipe, "--cache", t.TempDir(), "hf:acme/tiny", dir)
+	p := program(t, "mount", "-f", "--secrets", pipe, "--cache", cache, "hf:acme/tiny@"+commit, dir)
 	p.Env = append(p.Env, "HF_ENDPOINT="+h.URL, "TENSORFS_OFFLINE=", "NOTIFY_SOCKET="+socket)
 	var said bytes.Buffer
 	p.Stderr = &said
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	give(`{"token":"` + first + `"}`)
+	give(pipe, `{"token":"`+first+`"}`)
 	if got := next(); got != "READY=1" {
 		t.Fatalf("%s\n%s", got, &said)
 	}
@@ -84,14 +85,33 @@ func TestSecretsByPipe(t *testing.T) {
 		}
 	}
 	h.Private["acme/tiny"] = second
-	give(`{"tokn":"` + second + `"}`) // which changes nothing
-	give(`{"token":"` + second + `"}`)
+	give(pipe, `{"tokn":"`+second+`"}`) // which changes nothing
+	give(pipe, `{"token":"`+second+`"}`)
 	testlimit.Wait(t, "the second token", func() bool {
 		b, err := os.ReadFile(filepath.Join(dir, "raw/output_norm.weight"))
 		return err == nil && len(b) == 16<<20
 	})
 	if st := statusOf(t, dir); st.Counts == nil || st.Counts.Read["raw"] == 0 || st.Counts.Fetched == 0 {
 		t.Errorf("it counted %+v", st.Counts)
+	}
+
+	// Whoever is given another token is asked for by it, though all of the model is in the cache that both use.
+	other := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(other, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range [][]string{nil, {"--offline"}} {
+		q := program(t, append(append([]string{"mount", "-f", "--secrets", other, "--cache", cache}, words...), "hf:acme/tiny@"+commit, mountDir(t))...)
+		q.Env = append(q.Env, "HF_ENDPOINT="+h.URL, "TENSORFS_OFFLINE=", "NOTIFY_SOCKET="+socket)
+		if err := q.Start(); err != nil {
+			t.Fatal(err)
+		}
+		give(other, `{"token":"hf_wrongS3CRET"}`)
+		if got := next(); !strings.HasPrefix(got, "STATUS=hf:acme/tiny") || !strings.Contains(got, "ERRNO=") {
+			t.Errorf("with another token %v: %s", words, got)
+		}
+		_ = q.Process.Kill() // it may have ended
+		_ = q.Wait()         // with an error, as it says
 	}
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

@@ -37,6 +37,10 @@ type Options struct {
 	// of a user may share it. "" is TENSORFS_CACHE, else tensorfs below XDG_CACHE_HOME or
 	// ~/.cache.
 	CacheDir string
+	// CacheScope is for programs that share a cache and may not see the same models: what a name stood for is remembered
+	// for those of the same scope alone, so that each asks the server with its own credentials. Bytes, which are found
+	// by what a server says of them, are shared.
+	CacheScope string
 	// CacheSize is how many bytes the cache may have on the disk; 0 is a tenth of the
 	// disk, at most 100 GB. A negative size keeps a few parts in memory, and nothing on
 	// the disk.
@@ -331,7 +335,7 @@ func (c *Client) begin() error {
 		return nil
 	}
 	// Offline nothing is stored, so a cache that does not exist is not made.
-	store, err := cache.Open(cache.Options{Dir: c.opts.CacheDir, Budget: c.opts.CacheSize, Logger: c.opts.Logger, Exists: c.opts.Offline != ""})
+	store, err := cache.Open(cache.Options{Dir: c.opts.CacheDir, Budget: c.opts.CacheSize, Logger: c.opts.Logger, Exists: c.opts.Offline != "", Scope: c.opts.CacheScope})
 	if err != nil {
 		return err
 	}

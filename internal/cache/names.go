@@ -23,6 +23,7 @@ const maxPin = 80 << 20
 // Pin keeps a value, as JSON, under a name: what "hf:ORG/NAME@main" was when it was
 // asked for last. Where the disk takes nothing it is kept in memory.
 func (s *Store) Pin(name string, v any) error {
+	name = s.scoped(name)
 	value, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -49,6 +50,7 @@ func (s *Store) Pin(name string, v any) error {
 // Pinned sets v to the value that was kept under a name and says when that was. ok
 // is false if no value was kept, or none that fits v.
 func (s *Store) Pinned(name string, v any) (at time.Time, ok bool) {
+	name = s.scoped(name)
 	s.mu.Lock()
 	text := s.pins[name]
 	s.mu.Unlock()
@@ -60,6 +62,14 @@ func (s *Store) Pinned(name string, v any) (at time.Time, ok bool) {
 		return time.Time{}, false
 	}
 	return p.Time, true
+}
+
+// scoped is a name among those of Options.Scope.
+func (s *Store) scoped(name string) string {
+	if s.scope == "" {
+		return name
+	}
+	return name + "\n" + s.scope
 }
 
 func (s *Store) pinPath(name string) string { return s.path(namesDir, nameOf(name)+".json") }

@@ -22,6 +22,7 @@ type Options struct {
 	Dir    string       // "": DefaultDir()
 	Budget int64        // bytes on the disk; 0: a tenth of the file system, at most 100 GB; negative: no disk, memory only
 	OnDisk bool         // a disk that is unfit is an error
+	Scope  string       // names are remembered for those with the same one alone
 	Exists bool         // a directory that does not exist is not made: memory only
 	Logger *slog.Logger // nil: discard
 }
@@ -29,6 +30,7 @@ type Options struct {
 // Store is a cache. A process has one; several processes may have the same
 // directory.
 type Store struct {
+	scope  string
 	root   string // its directory of this version; "": memory only
 	log    *slog.Logger
 	memory *memory
@@ -49,6 +51,7 @@ type Store struct {
 // unless that is not wanted, and the log says so.
 func Open(o Options) (*Store, error) {
 	s := &Store{
+		scope:   o.Scope,
 		log:     o.Logger,
 		memory:  newMemory(memoryLimit),
 		first:   verifyFirst,

@@ -268,9 +268,10 @@ func (c *Client) renew() error {
 
 // Kept is what a keeper has of a mount.
 type Kept struct {
-	Key   string
-	Names []string // of the descriptors
-	PID   int      // of the server, 0 where none is there
+	Key    string
+	Names  []string // of the descriptors
+	PID    int      // of the server, 0 where none is there, or one that the keeper cannot see: in another container
+	Served bool     // a server is there
 }
 
 // List returns what a keeper has.
@@ -286,6 +287,6 @@ func List(socket string) (all []Kept, err error) {
 		if err != nil || m.Key == "" {
 			return all, err
 		}
-		all = append(all, Kept{m.Key, m.Names, m.PID})
+		all = append(all, Kept{m.Key, m.Names, m.PID, m.Busy})
 	}
 }

@@ -197,7 +197,7 @@ func (e *kept) names() []string {
 // list tells a client what there is. mu is held.
 func (k *Keeper) list(c *net.UnixConn) error {
 	for key, e := range k.keys {
-		if err := send(c, message{Key: key, Names: e.names(), PID: e.pid}); err != nil {
+		if err := send(c, message{Key: key, Names: e.names(), PID: e.pid, Busy: e.owner != nil}); err != nil {
 			return err
 		}
 	}
