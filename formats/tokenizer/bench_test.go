@@ -83,7 +83,7 @@ func BenchmarkRead(b *testing.B) {
 func TestWork(t *testing.T) {
 	text := large(152000, true, true)
 	f := files{"tokenizer.json": string(text)}
-	testlimit.Work(t, 5*len(text)>>20, func() {
+	testlimit.Work(t, 10*len(text)>>20, func() {
 		got, err := f.read(t, "qwen2", 152064)
 		if err != nil || got.Count != 152064 {
 			t.Fatal(got, err)
