@@ -210,9 +210,8 @@ func (f *fleet) endStrays(key string) error {
 		return err
 	}
 	for _, name := range names {
-		line, err := os.ReadFile(name)
-		words := strings.Split(string(line), "\x00")
-		if err != nil || !slices.Contains(words, f.dir.mount(key)) || !slices.Contains(words, "mount") { // it may be gone
+		words := commandLine(name)
+		if !slices.Contains(words, f.dir.mount(key)) || !slices.Contains(words, "mount") { // it may be gone
 			continue
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
@@ -230,6 +229,25 @@ func (f *fleet) endStrays(key string) error {
 		unix.Close(process)
 	}
 	return detach(f.dir.mount(key)) // it may have been faster
+}
+
+// commandLine returns the words of a process's command line, nil where it has none. While a server begins, it becomes another
+// program once more, and for that moment it has none either.
+func commandLine(name string) []string {
+	for range 100 {
+		line, err := os.ReadFile(name)
+		if err != nil {
+			return nil
+		}
+		if len(line) > 0 {
+			return strings.Split(string(line), "\x00")
+		}
+		if _, err := os.Readlink(filepath.Join(filepath.Dir(name), "exe")); err != nil { // a thread of the kernel, or over
+			return nil
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return nil
 }
 
 // untilGone waits for the end of a process.

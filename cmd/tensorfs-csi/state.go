@@ -76,7 +76,11 @@ func readRecord(path string) (*record, error) {
 		return nil, err
 	}
 	r := new(record)
-	if err := json.Unmarshal(b, r); err != nil {
+	err = json.Unmarshal(b, r)
+	if err == nil && (r.Volume == "" || r.Target == "" || r.Key == "") {
+		err = errors.New("something is missing in it")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w; it goes when its volume is published again or taken away: %w", path, errDamaged, err)
 	}
 	return r, nil

@@ -339,7 +339,7 @@ step_end() { # pods end: the last one of a model ends its server, and nothing is
   kubectl delete pods --all --now >/dev/null
   eventually 60 "no server is left" serve 0
   same "records" "$(find $dir/volumes -type f | wc -l)" 0
-  eventually 20 "no mount of a model is left" sh -c "! grep 'fuse.tensorfs' /proc/self/mountinfo"
+  eventually 20 "no mount of a model is left" sh -c "! grep -E ' ($dir|/var/lib/kubelet)/.* - fuse.tensorfs' /proc/self/mountinfo"
   eventually 20 "no directory of a mount is left" sh -c "! find $dir/mounts -mindepth 1 | grep ."
   helm uninstall tensorfs-csi --namespace kube-system >/dev/null
   eventually 60 "the driver's pods are gone" sh -c "[ -z \"\$(kubectl get pods -n kube-system -o name)\" ]"
