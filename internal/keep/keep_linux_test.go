@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"golang.org/x/sys/unix"
 )
 
@@ -130,7 +131,7 @@ func TestKeeper(t *testing.T) {
 	}
 	all, err := List(socket)
 	slices.SortFunc(all, func(a, b Kept) int { return strings.Compare(a.Key, b.Key) })
-	if want := fmt.Sprintf("[{/mnt/a [device state] %d} {/mnt/b [device] %[1]d}]", os.Getpid()); err != nil || fmt.Sprint(all) != want {
+	if want := fmt.Sprintf("[{/mnt/a [device state] %d true} {/mnt/b [device] %[1]d true}]", os.Getpid()); err != nil || fmt.Sprint(all) != want {
 		t.Errorf("list: %v, %v; want %s", all, err, want)
 	}
 	if err := again.Clear(); err != nil {
@@ -138,6 +139,10 @@ func TestKeeper(t *testing.T) {
 	}
 	put(t, again, "device", "4")
 	killed(again)
+	testlimit.Wait(t, "key that nobody serves", func() bool {
+		all, err := List(socket)
+		return err == nil && slices.ContainsFunc(all, func(k Kept) bool { return k.Key == "/mnt/a" && !k.Served && k.PID == 0 })
+	})
 	again = client(t, socket, "/mnt/a")
 	if got := get(t, again); fmt.Sprint(got) != "map[device:4]" {
 		t.Errorf("got %v", got)
