@@ -70,11 +70,9 @@ var errHelper = errors.New("docker's credentials cannot be read")
 
 // credential returns what Docker knows of a registry.
 func (s *session) credential(ctx context.Context, host string) (auth.Credential, error) {
-	var store credentials.Store
-	var err error
-	store, err = credentials.NewStoreFromDocker(credentials.StoreOptions{})
+	var store, first credentials.Store
+	store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
 	if text := os.Getenv(loginEnv); text != "" && err == nil {
-		var first credentials.Store
 		if first, err = credentials.NewMemoryStoreFromDockerConfig([]byte(text)); err == nil {
 			store = credentials.NewStoreWithFallbacks(first, store)
 		}
