@@ -20,6 +20,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/sizes"
 	"golang.org/x/sys/unix"
 )
 
@@ -139,8 +140,9 @@ func (o *options) driver(log *slog.Logger, stderr io.Writer) (*driver, error) {
 		output: func(key, line string) { fmt.Fprintf(stderr, "%s %s\n", key, line) },
 	}
 	if o.cacheSize != "" {
-		if f.cacheSize, err = parseSize(o.cacheSize); err != nil {
-			return nil, fmt.Errorf("--cache-size %s: %w", tensorfs.Quote(o.cacheSize), err)
+		var ok bool
+		if f.cacheSize, ok = sizes.Parse(o.cacheSize); !ok {
+			return nil, fmt.Errorf("--cache-size %s: want a size like 512M or 200G", tensorfs.Quote(o.cacheSize))
 		}
 		f.flags = append(f.flags, "--cache-size="+strconv.FormatInt(f.cacheSize, 10))
 	}
@@ -228,19 +230,3 @@ func (d layout) alone() (unlock func(), err error) {
 }
 
 const aloneTime = 5 * time.Second
-
-// parseSize reads a number of bytes with a unit of powers of 1024, such as 200G or 200Gi.
-func parseSize(s string) (int64, error) {
-	digits := strings.TrimRight(strings.ToUpper(s), "IB")
-	shift := 0
-	if n := len(digits); n > 0 {
-		if i := strings.IndexByte("KMGT", digits[n-1]); i >= 0 {
-			shift, digits = 10*(i+1), digits[:n-1]
-		}
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n < 0 || n > (1<<62)>>shift {
-		return 0, errors.New("want a size like 512M or 200G")
-	}
-	return n << shift, nil
-}

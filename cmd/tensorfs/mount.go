@@ -19,6 +19,7 @@ import (
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/near"
+	"github.com/tensorfs/tensorfs/internal/sizes"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
@@ -285,17 +286,10 @@ func (b *byteSize) Type() string { return "SIZE" }
 
 // Set parses a number with an optional unit of powers of 1024.
 func (b *byteSize) Set(s string) error {
-	digits := strings.TrimRight(strings.ToUpper(s), "IB")
-	shift := 0
-	if n := len(digits); n > 0 {
-		if i := strings.IndexByte("KMGT", digits[n-1]); i >= 0 {
-			shift, digits = 10*(i+1), digits[:n-1]
-		}
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n < 0 || n > (1<<62)>>shift {
+	n, ok := sizes.Parse(s)
+	if !ok {
 		return fmt.Errorf("want a size like 512M or 8G")
 	}
-	*b = byteSize(n << shift)
+	*b = byteSize(n)
 	return nil
 }

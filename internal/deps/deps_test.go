@@ -60,6 +60,7 @@ var rules = map[string]rule{
 	"internal/testing/testwatch":         {"", "", "it makes a place where nobody may watch files, whatever is tested there"},
 	"internal/testing/testmodel":         {"root", "", "it writes models for the tests of all parsers, so it must not read with one"},
 	"internal/fewfiles":                  {"", "", "it has to be initialised before everything that opens a file"},
+	"internal/sizes":                     {"", "", "it reads what people write, for whatever has a size"},
 	"internal/term":                      {"", "", "it knows terminals and nothing of what is shown on them"},
 	"internal/sums":                      {"", "", "it reads and writes lines, whatever their digests are of"},
 	"internal/deps":                      {"", "", "it looks at all packages from outside"},
