@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func f32AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·f32AVX2(SB), NOSPLIT, $0-32
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
@@ -16,6 +16,8 @@ TEXT ·f32AVX2(SB), NOSPLIT, $0-32
 	VMOVDQU const1<>+0(SB), Y1
 
 block:
+	PREFETCHT0  2048(CX)
+	PREFETCHT0  2112(CX)
 	VMOVDQU     (CX), Y2
 	VMOVDQU     32(CX), Y3
 	VCVTPS2PH   $0x00, Y2, X2
@@ -55,7 +57,7 @@ DATA const1<>+24(SB)/8, $0xfe00fe00fe00fe00
 GLOBL const1<>(SB), RODATA|NOPTR, $32
 
 // func bf16AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·bf16AVX2(SB), NOSPLIT, $0-32
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
@@ -66,6 +68,7 @@ TEXT ·bf16AVX2(SB), NOSPLIT, $0-32
 	VMOVDQU const1<>+0(SB), Y1
 
 block:
+	PREFETCHT0  2048(CX)
 	VPXOR       Y2, Y2, Y2
 	VMOVDQU     (CX), Y3
 	VPUNPCKLWD  Y3, Y2, Y4
@@ -98,7 +101,7 @@ done:
 	RET
 
 // func f64AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·f64AVX2(SB), NOSPLIT, $0-32
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
@@ -109,6 +112,10 @@ TEXT ·f64AVX2(SB), NOSPLIT, $0-32
 	VMOVDQU const1<>+0(SB), Y1
 
 block:
+	PREFETCHT0  2048(CX)
+	PREFETCHT0  2112(CX)
+	PREFETCHT0  2176(CX)
+	PREFETCHT0  2240(CX)
 	VCVTPD2PSY  (CX), X2
 	VCVTPD2PSY  32(CX), X3
 	VINSERTI128 $0x01, X3, Y2, Y2
@@ -144,7 +151,7 @@ done:
 	RET
 
 // func f8_E5M2AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·f8_E5M2AVX2(SB), NOSPLIT, $0-32
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
@@ -155,6 +162,7 @@ TEXT ·f8_E5M2AVX2(SB), NOSPLIT, $0-32
 	VMOVDQU const1<>+0(SB), Y1
 
 block:
+	PREFETCHT0 2048(CX)
 	VPERMQ     $0xd8, (CX), Y3
 	VPXOR      Y2, Y2, Y2
 	VPUNPCKLBW Y3, Y2, Y4
@@ -202,7 +210,7 @@ DATA const4<>+24(SB)/8, $0x0200020002000200
 GLOBL const4<>(SB), RODATA|NOPTR, $32
 
 // func f8_E4M3AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·f8_E4M3AVX2(SB), NOSPLIT, $0-32
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
@@ -213,6 +221,7 @@ TEXT ·f8_E4M3AVX2(SB), NOSPLIT, $0-32
 	VMOVDQU const1<>+0(SB), Y1
 
 block:
+	PREFETCHT0   2048(CX)
 	VPERMQ       $0xd8, (CX), Y3
 	VPXOR        Y2, Y2, Y2
 	VPUNPCKLBW   Y3, Y2, Y4
@@ -280,7 +289,7 @@ DATA const7<>+24(SB)/8, $0x4380000043800000
 GLOBL const7<>(SB), RODATA|NOPTR, $32
 
 // func q4_0AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q4_0AVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -289,6 +298,7 @@ TEXT ·q4_0AVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
 	MOVWLZX      (CX), BX
 	ANDL         $0x00007c00, BX
 	ADDL         $0x00000400, BX
@@ -355,7 +365,7 @@ DATA const12<>+24(SB)/8, $0x0f0f0f0f0f0f0f0f
 GLOBL const12<>(SB), RODATA|NOPTR, $32
 
 // func q4_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q4_0SingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -364,6 +374,7 @@ TEXT ·q4_0SingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
 	MOVWLZX      (CX), BX
 	ANDL         $0x00007c00, BX
 	ADDL         $0x00000400, BX
@@ -416,7 +427,7 @@ done:
 	RET
 
 // func q4_1AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q4_1AVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -425,6 +436,7 @@ TEXT ·q4_1AVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
 	MOVL         (CX), BX
 	ANDL         $0x7c007c00, BX
 	ADDL         $0x04000400, BX
@@ -471,7 +483,7 @@ DATA const13<>+24(SB)/8, $0x4170000041600000
 GLOBL const13<>(SB), RODATA|NOPTR, $32
 
 // func q4_1SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q4_1SingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -480,6 +492,7 @@ TEXT ·q4_1SingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
 	MOVL         (CX), BX
 	ANDL         $0x7c007c00, BX
 	ADDL         $0x04000400, BX
@@ -536,7 +549,7 @@ done:
 	RET
 
 // func q5_0AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q5_0AVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -545,6 +558,7 @@ TEXT ·q5_0AVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0     2048(CX)
 	MOVWLZX        (CX), BX
 	ANDL           $0x00007c00, BX
 	ADDL           $0x00000400, BX
@@ -615,7 +629,7 @@ DATA const17<>+24(SB)/8, $0xf0f0f0f0f0f0f0f0
 GLOBL const17<>(SB), RODATA|NOPTR, $32
 
 // func q5_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q5_0SingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -624,6 +638,7 @@ TEXT ·q5_0SingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0     2048(CX)
 	MOVWLZX        (CX), BX
 	ANDL           $0x00007c00, BX
 	ADDL           $0x00000400, BX
@@ -670,7 +685,7 @@ done:
 	RET
 
 // func q5_1AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·q5_1AVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -679,6 +694,7 @@ TEXT ·q5_1AVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0     2048(CX)
 	MOVL           (CX), BX
 	ANDL           $0x7c007c00, BX
 	ADDL           $0x04000400, BX
@@ -733,7 +749,7 @@ DATA const18<>+24(SB)/8, $0x1010101010101010
 GLOBL const18<>(SB), RODATA|NOPTR, $32
 
 // func q5_1SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·q5_1SingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -742,6 +758,7 @@ TEXT ·q5_1SingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0     2048(CX)
 	MOVL           (CX), BX
 	ANDL           $0x7c007c00, BX
 	ADDL           $0x04000400, BX
@@ -790,7 +807,7 @@ done:
 	RET
 
 // func q6_0AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q6_0AVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -799,6 +816,7 @@ TEXT ·q6_0AVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0     2048(CX)
 	MOVWLZX        (CX), BX
 	ANDL           $0x00007c00, BX
 	ADDL           $0x00000400, BX
@@ -863,7 +881,7 @@ DATA const21<>+24(SB)/8, $0x2020202020202020
 GLOBL const21<>(SB), RODATA|NOPTR, $32
 
 // func q6_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q6_0SingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -872,6 +890,7 @@ TEXT ·q6_0SingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0     2048(CX)
 	MOVWLZX        (CX), BX
 	ANDL           $0x00007c00, BX
 	ADDL           $0x00000400, BX
@@ -918,7 +937,7 @@ done:
 	RET
 
 // func q8_0AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q8_0AVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -927,6 +946,7 @@ TEXT ·q8_0AVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
 	VPMOVSXBD    2(CX), Y0
 	VCVTDQ2PS    Y0, Y0
 	VPMOVSXBD    10(CX), Y1
@@ -965,7 +985,7 @@ done:
 	RET
 
 // func q8_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q8_0SingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -974,6 +994,7 @@ TEXT ·q8_0SingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
 	VPMOVSXBD    2(CX), Y0
 	VCVTDQ2PS    Y0, Y0
 	VPMOVSXBD    10(CX), Y1
@@ -1008,7 +1029,7 @@ done:
 	RET
 
 // func q8_1AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q8_1AVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -1017,6 +1038,7 @@ TEXT ·q8_1AVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
 	VPMOVSXBD    4(CX), Y0
 	VCVTDQ2PS    Y0, Y0
 	VPMOVSXBD    12(CX), Y1
@@ -1055,7 +1077,7 @@ done:
 	RET
 
 // func q8_1SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q8_1SingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -1064,6 +1086,7 @@ TEXT ·q8_1SingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
 	VPMOVSXBD    4(CX), Y0
 	VCVTDQ2PS    Y0, Y0
 	VPMOVSXBD    12(CX), Y1
@@ -1098,7 +1121,7 @@ done:
 	RET
 
 // func q2_KAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q2_KAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -1107,6 +1130,8 @@ TEXT ·q2_KAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	MOVL         80(CX), BX
 	ANDL         $0x7c007c00, BX
 	ADDL         $0x04000400, BX
@@ -1340,7 +1365,7 @@ DATA const29<>+24(SB)/8, $0x0000000700000007
 GLOBL const29<>(SB), RODATA|NOPTR, $32
 
 // func q2_KSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q2_KSingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -1349,6 +1374,8 @@ TEXT ·q2_KSingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	MOVL         80(CX), BX
 	ANDL         $0x7c007c00, BX
 	ADDL         $0x04000400, BX
@@ -1686,7 +1713,7 @@ done:
 	RET
 
 // func q3_KAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q3_KAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -1695,6 +1722,8 @@ TEXT ·q3_KAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	MOVWLZX      108(CX), BX
 	ANDL         $0x00007c00, BX
 	ADDL         $0x00000400, BX
@@ -1933,7 +1962,7 @@ DATA const33<>+24(SB)/8, $0x0808080808080808
 GLOBL const33<>(SB), RODATA|NOPTR, $32
 
 // func q3_KSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q3_KSingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -1942,6 +1971,8 @@ TEXT ·q3_KSingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	MOVWLZX      108(CX), BX
 	ANDL         $0x00007c00, BX
 	ADDL         $0x00000400, BX
@@ -2284,7 +2315,7 @@ done:
 	RET
 
 // func q4_KAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q4_KAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -2293,6 +2324,9 @@ TEXT ·q4_KAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
 	MOVL         (CX), BX
 	ANDL         $0x7c007c00, BX
 	ADDL         $0x04000400, BX
@@ -2512,7 +2546,7 @@ DATA const36<>+24(SB)/8, $0x3030303030303030
 GLOBL const36<>(SB), RODATA|NOPTR, $32
 
 // func q4_KSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q4_KSingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -2521,6 +2555,9 @@ TEXT ·q4_KSingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
 	MOVL         (CX), BX
 	ANDL         $0x7c007c00, BX
 	ADDL         $0x04000400, BX
@@ -2850,7 +2887,7 @@ done:
 	RET
 
 // func q5_KAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·q5_KAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -2859,6 +2896,9 @@ TEXT ·q5_KAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
 	MOVL         (CX), BX
 	ANDL         $0x7c007c00, BX
 	ADDL         $0x04000400, BX
@@ -3108,7 +3148,7 @@ done:
 	RET
 
 // func q5_KSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·q5_KSingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -3117,6 +3157,9 @@ TEXT ·q5_KSingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
 	MOVL         (CX), BX
 	ANDL         $0x7c007c00, BX
 	ADDL         $0x04000400, BX
@@ -3366,7 +3409,7 @@ done:
 	RET
 
 // func q6_KAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q6_KAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -3375,6 +3418,10 @@ TEXT ·q6_KAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
 	MOVWLZX      208(CX), BX
 	ANDL         $0x00007c00, BX
 	ADDL         $0x00000400, BX
@@ -3633,7 +3680,7 @@ done:
 	RET
 
 // func q6_KSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q6_KSingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -3642,6 +3689,10 @@ TEXT ·q6_KSingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
 	MOVWLZX      208(CX), BX
 	ANDL         $0x00007c00, BX
 	ADDL         $0x00000400, BX
@@ -3900,7 +3951,7 @@ done:
 	RET
 
 // func q8_KAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q8_KAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -3909,6 +3960,11 @@ TEXT ·q8_KAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	PREFETCHT0   2304(CX)
 	MOVL         (CX), BX
 	ANDL         $0x7f800000, BX
 	ADDL         $0x00800000, BX
@@ -4086,7 +4142,7 @@ done:
 	RET
 
 // func q8_KSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·q8_KSingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -4095,6 +4151,11 @@ TEXT ·q8_KSingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	PREFETCHT0   2304(CX)
 	MOVL         (CX), BX
 	ANDL         $0x7f800000, BX
 	ADDL         $0x00800000, BX
@@ -4240,7 +4301,7 @@ done:
 	RET
 
 // func iq4_NLAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·iq4_NLAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -4249,6 +4310,7 @@ TEXT ·iq4_NLAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
 	MOVWLZX      (CX), BX
 	ANDL         $0x00007c00, BX
 	ADDL         $0x00000400, BX
@@ -4297,7 +4359,7 @@ DATA const38<>+24(SB)/8, $0x42e2000042b20000
 GLOBL const38<>(SB), RODATA|NOPTR, $32
 
 // func iq4_NLSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·iq4_NLSingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -4306,6 +4368,7 @@ TEXT ·iq4_NLSingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
 	MOVWLZX      (CX), BX
 	ANDL         $0x00007c00, BX
 	ADDL         $0x00000400, BX
@@ -4358,7 +4421,7 @@ done:
 	RET
 
 // func iq4_XSAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·iq4_XSAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -4367,6 +4430,9 @@ TEXT ·iq4_XSAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
 	MOVWLZX      (CX), BX
 	ANDL         $0x00007c00, BX
 	ADDL         $0x00000400, BX
@@ -4580,7 +4646,7 @@ DATA const43<>+24(SB)/8, $0x0000002000000020
 GLOBL const43<>(SB), RODATA|NOPTR, $32
 
 // func iq4_XSSingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·iq4_XSSingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -4589,6 +4655,9 @@ TEXT ·iq4_XSSingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
 	MOVWLZX      (CX), BX
 	ANDL         $0x00007c00, BX
 	ADDL         $0x00000400, BX
@@ -4900,7 +4969,7 @@ done:
 	RET
 
 // func mxfp4AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·mxfp4AVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -4909,6 +4978,7 @@ TEXT ·mxfp4AVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
 	VPBROADCASTB (CX), Y0
 	VPSUBUSB     const44<>+0(SB), Y0, Y0
 	VPAND        const45<>+0(SB), Y0, Y0
@@ -4966,7 +5036,7 @@ DATA const47<>+24(SB)/8, $0xc1400000c1000000
 GLOBL const47<>(SB), RODATA|NOPTR, $32
 
 // func mxfp4SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, CMOV
+// Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·mxfp4SingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -4975,6 +5045,7 @@ TEXT ·mxfp4SingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
 	MOVBLZX      (CX), BX
 	IMUL3L       $0x00200000, BX, SI
 	ADDL         $0x00200000, SI
@@ -5029,7 +5100,7 @@ done:
 	RET
 
 // func nvfp4AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·nvfp4AVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -5038,6 +5109,7 @@ TEXT ·nvfp4AVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0     2048(CX)
 	VMOVD          (CX), X0
 	VPMOVZXBW      X0, X0
 	VPCMPEQW       const48<>+0(SB), X0, X1
@@ -5141,7 +5213,7 @@ DATA const52<>+24(SB)/8, $0x0707070707070707
 GLOBL const52<>(SB), RODATA|NOPTR, $32
 
 // func nvfp4SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·nvfp4SingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -5150,6 +5222,7 @@ TEXT ·nvfp4SingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0     2048(CX)
 	VMOVD          (CX), X0
 	VPMOVZXBW      X0, X0
 	VPCMPEQW       const48<>+0(SB), X0, X1
@@ -5245,7 +5318,7 @@ done:
 	RET
 
 // func iq2_XXSAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·iq2_XXSAVX2(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -5257,6 +5330,8 @@ TEXT ·iq2_XXSAVX2(SB), NOSPLIT, $0-48
 	LEAQ  const53<>+0(SB), DI
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	MOVWLZX      (CX), R8
 	ANDL         $0x00007c00, R8
 	ADDL         $0x00000400, R8
@@ -5643,7 +5718,7 @@ DATA const54<>+24(SB)/8, $0x00000000c22c0000
 GLOBL const54<>(SB), RODATA|NOPTR, $32
 
 // func iq2_XXSSingleAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·iq2_XXSSingleAVX2(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -5655,6 +5730,8 @@ TEXT ·iq2_XXSSingleAVX2(SB), NOSPLIT, $0-48
 	LEAQ  const53<>+0(SB), DI
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	MOVWLZX      (CX), R8
 	ANDL         $0x00007c00, R8
 	ADDL         $0x00000400, R8
@@ -6073,7 +6150,7 @@ done:
 	RET
 
 // func iq2_XSAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·iq2_XSAVX2(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -6085,6 +6162,8 @@ TEXT ·iq2_XSAVX2(SB), NOSPLIT, $0-48
 	LEAQ  const53<>+0(SB), DI
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	MOVWLZX      (CX), R8
 	ANDL         $0x00007c00, R8
 	ADDL         $0x00000400, R8
@@ -6559,7 +6638,7 @@ done:
 	RET
 
 // func iq2_XSSingleAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·iq2_XSSingleAVX2(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -6571,6 +6650,8 @@ TEXT ·iq2_XSSingleAVX2(SB), NOSPLIT, $0-48
 	LEAQ  const53<>+0(SB), DI
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	MOVWLZX      (CX), R8
 	ANDL         $0x00007c00, R8
 	ADDL         $0x00000400, R8
@@ -7173,7 +7254,7 @@ done:
 	RET
 
 // func iq2_SAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·iq2_SAVX2(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -7185,6 +7266,8 @@ TEXT ·iq2_SAVX2(SB), NOSPLIT, $0-48
 	LEAQ  const53<>+0(SB), SI
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	MOVWLZX      (CX), DI
 	ANDL         $0x00007c00, DI
 	ADDL         $0x00000400, DI
@@ -7681,7 +7764,7 @@ DATA const55<>+24(SB)/8, $0x0303030303030303
 GLOBL const55<>(SB), RODATA|NOPTR, $32
 
 // func iq2_SSingleAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·iq2_SSingleAVX2(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -7693,6 +7776,8 @@ TEXT ·iq2_SSingleAVX2(SB), NOSPLIT, $0-48
 	LEAQ  const53<>+0(SB), SI
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	MOVWLZX      (CX), DI
 	ANDL         $0x00007c00, DI
 	ADDL         $0x00000400, DI
@@ -8311,7 +8396,7 @@ done:
 	RET
 
 // func iq3_XXSAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·iq3_XXSAVX2(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -8323,6 +8408,8 @@ TEXT ·iq3_XXSAVX2(SB), NOSPLIT, $0-48
 	LEAQ  const56<>+0(SB), DI
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	MOVWLZX      (CX), R8
 	ANDL         $0x00007c00, R8
 	ADDL         $0x00000400, R8
@@ -8867,7 +8954,7 @@ DATA const58<>+24(SB)/8, $0xc2780000c2500000
 GLOBL const58<>(SB), RODATA|NOPTR, $32
 
 // func iq3_XXSSingleAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·iq3_XXSSingleAVX2(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -8879,6 +8966,8 @@ TEXT ·iq3_XXSSingleAVX2(SB), NOSPLIT, $0-48
 	LEAQ  const56<>+0(SB), DI
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	MOVWLZX      (CX), R8
 	ANDL         $0x00007c00, R8
 	ADDL         $0x00000400, R8
@@ -9529,7 +9618,7 @@ done:
 	RET
 
 // func iq3_SAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·iq3_SAVX2(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -9541,6 +9630,8 @@ TEXT ·iq3_SAVX2(SB), NOSPLIT, $0-48
 	LEAQ  const59<>+0(SB), SI
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	MOVWLZX      (CX), DI
 	ANDL         $0x00007c00, DI
 	ADDL         $0x00000400, DI
@@ -10271,7 +10362,7 @@ DATA const62<>+24(SB)/8, $0xc1700000c1500000
 GLOBL const62<>(SB), RODATA|NOPTR, $32
 
 // func iq3_SSingleAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·iq3_SSingleAVX2(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -10283,6 +10374,8 @@ TEXT ·iq3_SSingleAVX2(SB), NOSPLIT, $0-48
 	LEAQ  const59<>+0(SB), SI
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	MOVWLZX      (CX), DI
 	ANDL         $0x00007c00, DI
 	ADDL         $0x00000400, DI
@@ -11113,7 +11206,7 @@ done:
 	RET
 
 // func iq1_SAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·iq1_SAVX2(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -11126,6 +11219,7 @@ TEXT ·iq1_SAVX2(SB), NOSPLIT, $0-48
 	LEAQ  const63<>+0(SB), DI
 
 block:
+	PREFETCHT0   2048(CX)
 	MOVWLZX      (CX), R8
 	ANDL         $0x00007c00, R8
 	ADDL         $0x00000400, R8
@@ -11538,7 +11632,7 @@ DATA const63<>+56(SB)/8, $0x000000003f600000
 GLOBL const63<>(SB), RODATA|NOPTR, $64
 
 // func iq1_SSingleAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·iq1_SSingleAVX2(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -11551,6 +11645,7 @@ TEXT ·iq1_SSingleAVX2(SB), NOSPLIT, $0-48
 	LEAQ  const63<>+0(SB), DI
 
 block:
+	PREFETCHT0   2048(CX)
 	MOVWLZX      (CX), R8
 	ANDL         $0x00007c00, R8
 	ADDL         $0x00000400, R8
@@ -12001,7 +12096,7 @@ done:
 	RET
 
 // func iq1_MAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·iq1_MAVX2(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -12013,6 +12108,7 @@ TEXT ·iq1_MAVX2(SB), NOSPLIT, $0-48
 	LEAQ  const61<>+0(SB), DI
 
 block:
+	PREFETCHT0   2048(CX)
 	MOVWLZX      48(CX), R8
 	SHRL         $0x0c, R8
 	MOVWLZX      50(CX), R9
@@ -12599,7 +12695,7 @@ DATA const64<>+24(SB)/8, $0x000000003f600000
 GLOBL const64<>(SB), RODATA|NOPTR, $32
 
 // func iq1_MSingleAVX2(dst *byte, src *byte, blocks int, grid *uint64, signs *uint64) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·iq1_MSingleAVX2(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -12611,6 +12707,7 @@ TEXT ·iq1_MSingleAVX2(SB), NOSPLIT, $0-48
 	LEAQ  const61<>+0(SB), DI
 
 block:
+	PREFETCHT0   2048(CX)
 	MOVWLZX      48(CX), R8
 	SHRL         $0x0c, R8
 	MOVWLZX      50(CX), R9
@@ -13319,7 +13416,7 @@ done:
 	RET
 
 // func q1_0AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·q1_0AVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -13328,6 +13425,7 @@ TEXT ·q1_0AVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
 	MOVWLZX      (CX), BX
 	ANDL         $0x00007c00, BX
 	ADDL         $0x00000400, BX
@@ -13407,7 +13505,7 @@ DATA const66<>+24(SB)/8, $0x8000800080008000
 GLOBL const66<>(SB), RODATA|NOPTR, $32
 
 // func q1_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q1_0SingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -13416,6 +13514,7 @@ TEXT ·q1_0SingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
 	MOVWLZX      (CX), BX
 	ANDL         $0x00007c00, BX
 	ADDL         $0x00000400, BX
@@ -13543,7 +13642,7 @@ DATA const70<>+24(SB)/8, $0x8000000040000000
 GLOBL const70<>(SB), RODATA|NOPTR, $32
 
 // func q2_0AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q2_0AVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -13552,6 +13651,7 @@ TEXT ·q2_0AVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
 	MOVWLZX      (CX), BX
 	ANDL         $0x00007c00, BX
 	ADDL         $0x00000400, BX
@@ -13615,7 +13715,7 @@ DATA const73<>+24(SB)/8, $0x0f0b07030e0a0602
 GLOBL const73<>(SB), RODATA|NOPTR, $32
 
 // func q2_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·q2_0SingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -13624,6 +13724,7 @@ TEXT ·q2_0SingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
 	MOVWLZX      (CX), BX
 	ANDL         $0x00007c00, BX
 	ADDL         $0x00000400, BX
@@ -13685,7 +13786,7 @@ done:
 	RET
 
 // func tq2_0AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·tq2_0AVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -13694,6 +13795,8 @@ TEXT ·tq2_0AVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	MOVWLZX      64(CX), BX
 	ANDL         $0x00007c00, BX
 	ADDL         $0x00000400, BX
@@ -13781,7 +13884,7 @@ done:
 	RET
 
 // func tq2_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·tq2_0SingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -13790,6 +13893,8 @@ TEXT ·tq2_0SingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
 	MOVWLZX      64(CX), BX
 	ANDL         $0x00007c00, BX
 	ADDL         $0x00000400, BX
@@ -13953,7 +14058,7 @@ done:
 	RET
 
 // func tq1_0AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·tq1_0AVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -13962,6 +14067,7 @@ TEXT ·tq1_0AVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
 	MOVWLZX      52(CX), BX
 	ANDL         $0x00007c00, BX
 	ADDL         $0x00000400, BX
@@ -14118,7 +14224,7 @@ DATA const75<>+24(SB)/8, $0x2a2a2a2a2a2a2a2a
 GLOBL const75<>(SB), RODATA|NOPTR, $32
 
 // func tq1_0SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·tq1_0SingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -14127,6 +14233,7 @@ TEXT ·tq1_0SingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
 	MOVWLZX      52(CX), BX
 	ANDL         $0x00007c00, BX
 	ADDL         $0x00000400, BX
@@ -14537,7 +14644,7 @@ done:
 	RET
 
 // func picks16AVX2(dst *byte, src *byte, blocks int, halves uint64) (rest int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·picks16AVX2(SB), NOSPLIT, $0-40
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
@@ -14551,6 +14658,7 @@ TEXT ·picks16AVX2(SB), NOSPLIT, $0-40
 	VPERMQ  $0x55, Y0, Y0
 
 block:
+	PREFETCHT0 2048(CX)
 	VMOVDQU    (CX), X2
 	VPERMQ     $0x50, Y2, Y2
 	VPSRLVQ    const76<>+0(SB), Y2, Y3
@@ -14592,7 +14700,7 @@ DATA const77<>+24(SB)/8, $0x0000000000000000
 GLOBL const77<>(SB), RODATA|NOPTR, $32
 
 // func picks16SingleAVX2(dst *byte, src *byte, blocks int, singles *[4]uint32) (rest int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·picks16SingleAVX2(SB), NOSPLIT, $0-40
 	MOVQ           dst+0(FP), AX
 	MOVQ           src+8(FP), CX
@@ -14603,6 +14711,7 @@ TEXT ·picks16SingleAVX2(SB), NOSPLIT, $0-40
 	VBROADCASTI128 (BX), Y0
 
 block:
+	PREFETCHT0   2048(CX)
 	VMOVDQU      (CX), X1
 	VPERMQ       $0x50, Y1, Y1
 	VPSRLVQ      const76<>+0(SB), Y1, Y2
@@ -14652,7 +14761,7 @@ done:
 	RET
 
 // func scaledE5M2AVX2(dst *byte, src *byte, blocks int, scale float32) (rest int)
-// Requires: AVX, AVX2, F16C, SSE
+// Requires: AVX, AVX2, F16C, MMX+, SSE
 TEXT ·scaledE5M2AVX2(SB), NOSPLIT, $0-40
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -14664,6 +14773,7 @@ TEXT ·scaledE5M2AVX2(SB), NOSPLIT, $0-40
 	VBROADCASTSS X0, Y0
 
 block:
+	PREFETCHT0   2048(CX)
 	VPERMQ       $0xd8, (CX), Y3
 	VPXOR        Y2, Y2, Y2
 	VPUNPCKLBW   Y3, Y2, Y4
@@ -14703,7 +14813,7 @@ done:
 	RET
 
 // func scaledE4M3AVX2(dst *byte, src *byte, blocks int, scale float32) (rest int)
-// Requires: AVX, AVX2, F16C, SSE
+// Requires: AVX, AVX2, F16C, MMX+, SSE
 TEXT ·scaledE4M3AVX2(SB), NOSPLIT, $0-40
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -14715,6 +14825,7 @@ TEXT ·scaledE4M3AVX2(SB), NOSPLIT, $0-40
 	VBROADCASTSS X0, Y0
 
 block:
+	PREFETCHT0   2048(CX)
 	VPERMQ       $0xd8, (CX), Y3
 	VPXOR        Y2, Y2, Y2
 	VPUNPCKLBW   Y3, Y2, Y4
@@ -18018,7 +18129,7 @@ done:
 	RET
 
 // func f16SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, F16C
+// Requires: AVX, F16C, MMX+
 TEXT ·f16SingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -18027,18 +18138,19 @@ TEXT ·f16SingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
-	VCVTPH2PS (CX), Y0
-	VMOVDQU   Y0, (AX)
-	VCVTPH2PS 16(CX), Y0
-	VMOVDQU   Y0, 32(AX)
-	VCVTPH2PS 32(CX), Y0
-	VMOVDQU   Y0, 64(AX)
-	VCVTPH2PS 48(CX), Y0
-	VMOVDQU   Y0, 96(AX)
-	ADDQ      $0x00000040, CX
-	ADDQ      $0x00000080, AX
-	DECQ      DX
-	JNZ       block
+	PREFETCHT0 2048(CX)
+	VCVTPH2PS  (CX), Y0
+	VMOVDQU    Y0, (AX)
+	VCVTPH2PS  16(CX), Y0
+	VMOVDQU    Y0, 32(AX)
+	VCVTPH2PS  32(CX), Y0
+	VMOVDQU    Y0, 64(AX)
+	VCVTPH2PS  48(CX), Y0
+	VMOVDQU    Y0, 96(AX)
+	ADDQ       $0x00000040, CX
+	ADDQ       $0x00000080, AX
+	DECQ       DX
+	JNZ        block
 
 done:
 	VZEROUPPER
@@ -18046,7 +18158,7 @@ done:
 	RET
 
 // func bf16SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·bf16SingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -18055,22 +18167,23 @@ TEXT ·bf16SingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
-	VPMOVZXWD (CX), Y0
-	VPSLLD    $0x10, Y0, Y0
-	VMOVDQU   Y0, (AX)
-	VPMOVZXWD 16(CX), Y0
-	VPSLLD    $0x10, Y0, Y0
-	VMOVDQU   Y0, 32(AX)
-	VPMOVZXWD 32(CX), Y0
-	VPSLLD    $0x10, Y0, Y0
-	VMOVDQU   Y0, 64(AX)
-	VPMOVZXWD 48(CX), Y0
-	VPSLLD    $0x10, Y0, Y0
-	VMOVDQU   Y0, 96(AX)
-	ADDQ      $0x00000040, CX
-	ADDQ      $0x00000080, AX
-	DECQ      DX
-	JNZ       block
+	PREFETCHT0 2048(CX)
+	VPMOVZXWD  (CX), Y0
+	VPSLLD     $0x10, Y0, Y0
+	VMOVDQU    Y0, (AX)
+	VPMOVZXWD  16(CX), Y0
+	VPSLLD     $0x10, Y0, Y0
+	VMOVDQU    Y0, 32(AX)
+	VPMOVZXWD  32(CX), Y0
+	VPSLLD     $0x10, Y0, Y0
+	VMOVDQU    Y0, 64(AX)
+	VPMOVZXWD  48(CX), Y0
+	VPSLLD     $0x10, Y0, Y0
+	VMOVDQU    Y0, 96(AX)
+	ADDQ       $0x00000040, CX
+	ADDQ       $0x00000080, AX
+	DECQ       DX
+	JNZ        block
 
 done:
 	VZEROUPPER
@@ -18078,7 +18191,7 @@ done:
 	RET
 
 // func f64SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·f64SingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -18087,6 +18200,10 @@ TEXT ·f64SingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
+	PREFETCHT0  2048(CX)
+	PREFETCHT0  2112(CX)
+	PREFETCHT0  2176(CX)
+	PREFETCHT0  2240(CX)
 	VCVTPD2PSY  (CX), X0
 	VCVTPD2PSY  32(CX), X1
 	VINSERTI128 $0x01, X1, Y0, Y0
@@ -18136,7 +18253,7 @@ DATA const103<>+24(SB)/8, $0x7fc000007fc00000
 GLOBL const103<>(SB), RODATA|NOPTR, $32
 
 // func f8_E5M2SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, F16C
+// Requires: AVX, F16C, MMX+
 TEXT ·f8_E5M2SingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -18145,42 +18262,43 @@ TEXT ·f8_E5M2SingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
-	VPMOVZXBW (CX), X0
-	VPSLLW    $0x08, X0, X0
-	VCVTPH2PS X0, Y0
-	VCMPPS    $0x03, Y0, Y0, Y1
-	VANDPS    const22<>+0(SB), Y0, Y2
-	VORPS     const103<>+0(SB), Y2, Y2
-	VBLENDVPS Y1, Y2, Y0, Y0
-	VMOVDQU   Y0, (AX)
-	VPMOVZXBW 8(CX), X0
-	VPSLLW    $0x08, X0, X0
-	VCVTPH2PS X0, Y0
-	VCMPPS    $0x03, Y0, Y0, Y1
-	VANDPS    const22<>+0(SB), Y0, Y2
-	VORPS     const103<>+0(SB), Y2, Y2
-	VBLENDVPS Y1, Y2, Y0, Y0
-	VMOVDQU   Y0, 32(AX)
-	VPMOVZXBW 16(CX), X0
-	VPSLLW    $0x08, X0, X0
-	VCVTPH2PS X0, Y0
-	VCMPPS    $0x03, Y0, Y0, Y1
-	VANDPS    const22<>+0(SB), Y0, Y2
-	VORPS     const103<>+0(SB), Y2, Y2
-	VBLENDVPS Y1, Y2, Y0, Y0
-	VMOVDQU   Y0, 64(AX)
-	VPMOVZXBW 24(CX), X0
-	VPSLLW    $0x08, X0, X0
-	VCVTPH2PS X0, Y0
-	VCMPPS    $0x03, Y0, Y0, Y1
-	VANDPS    const22<>+0(SB), Y0, Y2
-	VORPS     const103<>+0(SB), Y2, Y2
-	VBLENDVPS Y1, Y2, Y0, Y0
-	VMOVDQU   Y0, 96(AX)
-	ADDQ      $0x00000020, CX
-	ADDQ      $0x00000080, AX
-	DECQ      DX
-	JNZ       block
+	PREFETCHT0 2048(CX)
+	VPMOVZXBW  (CX), X0
+	VPSLLW     $0x08, X0, X0
+	VCVTPH2PS  X0, Y0
+	VCMPPS     $0x03, Y0, Y0, Y1
+	VANDPS     const22<>+0(SB), Y0, Y2
+	VORPS      const103<>+0(SB), Y2, Y2
+	VBLENDVPS  Y1, Y2, Y0, Y0
+	VMOVDQU    Y0, (AX)
+	VPMOVZXBW  8(CX), X0
+	VPSLLW     $0x08, X0, X0
+	VCVTPH2PS  X0, Y0
+	VCMPPS     $0x03, Y0, Y0, Y1
+	VANDPS     const22<>+0(SB), Y0, Y2
+	VORPS      const103<>+0(SB), Y2, Y2
+	VBLENDVPS  Y1, Y2, Y0, Y0
+	VMOVDQU    Y0, 32(AX)
+	VPMOVZXBW  16(CX), X0
+	VPSLLW     $0x08, X0, X0
+	VCVTPH2PS  X0, Y0
+	VCMPPS     $0x03, Y0, Y0, Y1
+	VANDPS     const22<>+0(SB), Y0, Y2
+	VORPS      const103<>+0(SB), Y2, Y2
+	VBLENDVPS  Y1, Y2, Y0, Y0
+	VMOVDQU    Y0, 64(AX)
+	VPMOVZXBW  24(CX), X0
+	VPSLLW     $0x08, X0, X0
+	VCVTPH2PS  X0, Y0
+	VCMPPS     $0x03, Y0, Y0, Y1
+	VANDPS     const22<>+0(SB), Y0, Y2
+	VORPS      const103<>+0(SB), Y2, Y2
+	VBLENDVPS  Y1, Y2, Y0, Y0
+	VMOVDQU    Y0, 96(AX)
+	ADDQ       $0x00000020, CX
+	ADDQ       $0x00000080, AX
+	DECQ       DX
+	JNZ        block
 
 done:
 	VZEROUPPER
@@ -18188,7 +18306,7 @@ done:
 	RET
 
 // func f8_E4M3SingleAVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, F16C
+// Requires: AVX, F16C, MMX+
 TEXT ·f8_E4M3SingleAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -18197,62 +18315,63 @@ TEXT ·f8_E4M3SingleAVX2(SB), NOSPLIT, $0-32
 	JLE   done
 
 block:
-	VPMOVZXBW (CX), X0
-	VPSLLW    $0x08, X0, X0
-	VPSRAW    $0x01, X0, X0
-	VPAND     const6<>+0(SB), X0, X0
-	VCVTPH2PS X0, Y0
-	VMOVDQU   const22<>+0(SB), Y1
-	VANDNPS   Y0, Y1, Y1
-	VCMPPS    $0x00, const104<>+0(SB), Y1, Y1
-	VMULPS    const7<>+0(SB), Y0, Y0
-	VORPS     const103<>+0(SB), Y0, Y2
-	VANDPS    const105<>+0(SB), Y2, Y2
-	VBLENDVPS Y1, Y2, Y0, Y0
-	VMOVDQU   Y0, (AX)
-	VPMOVZXBW 8(CX), X0
-	VPSLLW    $0x08, X0, X0
-	VPSRAW    $0x01, X0, X0
-	VPAND     const6<>+0(SB), X0, X0
-	VCVTPH2PS X0, Y0
-	VMOVDQU   const22<>+0(SB), Y1
-	VANDNPS   Y0, Y1, Y1
-	VCMPPS    $0x00, const104<>+0(SB), Y1, Y1
-	VMULPS    const7<>+0(SB), Y0, Y0
-	VORPS     const103<>+0(SB), Y0, Y2
-	VANDPS    const105<>+0(SB), Y2, Y2
-	VBLENDVPS Y1, Y2, Y0, Y0
-	VMOVDQU   Y0, 32(AX)
-	VPMOVZXBW 16(CX), X0
-	VPSLLW    $0x08, X0, X0
-	VPSRAW    $0x01, X0, X0
-	VPAND     const6<>+0(SB), X0, X0
-	VCVTPH2PS X0, Y0
-	VMOVDQU   const22<>+0(SB), Y1
-	VANDNPS   Y0, Y1, Y1
-	VCMPPS    $0x00, const104<>+0(SB), Y1, Y1
-	VMULPS    const7<>+0(SB), Y0, Y0
-	VORPS     const103<>+0(SB), Y0, Y2
-	VANDPS    const105<>+0(SB), Y2, Y2
-	VBLENDVPS Y1, Y2, Y0, Y0
-	VMOVDQU   Y0, 64(AX)
-	VPMOVZXBW 24(CX), X0
-	VPSLLW    $0x08, X0, X0
-	VPSRAW    $0x01, X0, X0
-	VPAND     const6<>+0(SB), X0, X0
-	VCVTPH2PS X0, Y0
-	VMOVDQU   const22<>+0(SB), Y1
-	VANDNPS   Y0, Y1, Y1
-	VCMPPS    $0x00, const104<>+0(SB), Y1, Y1
-	VMULPS    const7<>+0(SB), Y0, Y0
-	VORPS     const103<>+0(SB), Y0, Y2
-	VANDPS    const105<>+0(SB), Y2, Y2
-	VBLENDVPS Y1, Y2, Y0, Y0
-	VMOVDQU   Y0, 96(AX)
-	ADDQ      $0x00000020, CX
-	ADDQ      $0x00000080, AX
-	DECQ      DX
-	JNZ       block
+	PREFETCHT0 2048(CX)
+	VPMOVZXBW  (CX), X0
+	VPSLLW     $0x08, X0, X0
+	VPSRAW     $0x01, X0, X0
+	VPAND      const6<>+0(SB), X0, X0
+	VCVTPH2PS  X0, Y0
+	VMOVDQU    const22<>+0(SB), Y1
+	VANDNPS    Y0, Y1, Y1
+	VCMPPS     $0x00, const104<>+0(SB), Y1, Y1
+	VMULPS     const7<>+0(SB), Y0, Y0
+	VORPS      const103<>+0(SB), Y0, Y2
+	VANDPS     const105<>+0(SB), Y2, Y2
+	VBLENDVPS  Y1, Y2, Y0, Y0
+	VMOVDQU    Y0, (AX)
+	VPMOVZXBW  8(CX), X0
+	VPSLLW     $0x08, X0, X0
+	VPSRAW     $0x01, X0, X0
+	VPAND      const6<>+0(SB), X0, X0
+	VCVTPH2PS  X0, Y0
+	VMOVDQU    const22<>+0(SB), Y1
+	VANDNPS    Y0, Y1, Y1
+	VCMPPS     $0x00, const104<>+0(SB), Y1, Y1
+	VMULPS     const7<>+0(SB), Y0, Y0
+	VORPS      const103<>+0(SB), Y0, Y2
+	VANDPS     const105<>+0(SB), Y2, Y2
+	VBLENDVPS  Y1, Y2, Y0, Y0
+	VMOVDQU    Y0, 32(AX)
+	VPMOVZXBW  16(CX), X0
+	VPSLLW     $0x08, X0, X0
+	VPSRAW     $0x01, X0, X0
+	VPAND      const6<>+0(SB), X0, X0
+	VCVTPH2PS  X0, Y0
+	VMOVDQU    const22<>+0(SB), Y1
+	VANDNPS    Y0, Y1, Y1
+	VCMPPS     $0x00, const104<>+0(SB), Y1, Y1
+	VMULPS     const7<>+0(SB), Y0, Y0
+	VORPS      const103<>+0(SB), Y0, Y2
+	VANDPS     const105<>+0(SB), Y2, Y2
+	VBLENDVPS  Y1, Y2, Y0, Y0
+	VMOVDQU    Y0, 64(AX)
+	VPMOVZXBW  24(CX), X0
+	VPSLLW     $0x08, X0, X0
+	VPSRAW     $0x01, X0, X0
+	VPAND      const6<>+0(SB), X0, X0
+	VCVTPH2PS  X0, Y0
+	VMOVDQU    const22<>+0(SB), Y1
+	VANDNPS    Y0, Y1, Y1
+	VCMPPS     $0x00, const104<>+0(SB), Y1, Y1
+	VMULPS     const7<>+0(SB), Y0, Y0
+	VORPS      const103<>+0(SB), Y0, Y2
+	VANDPS     const105<>+0(SB), Y2, Y2
+	VBLENDVPS  Y1, Y2, Y0, Y0
+	VMOVDQU    Y0, 96(AX)
+	ADDQ       $0x00000020, CX
+	ADDQ       $0x00000080, AX
+	DECQ       DX
+	JNZ        block
 
 done:
 	VZEROUPPER
@@ -18272,7 +18391,7 @@ DATA const105<>+24(SB)/8, $0xffc00000ffc00000
 GLOBL const105<>(SB), RODATA|NOPTR, $32
 
 // func scaledE5M2SingleAVX2(dst *byte, src *byte, blocks int, scale float32) (rest int)
-// Requires: AVX, AVX2, F16C, SSE
+// Requires: AVX, AVX2, F16C, MMX+, SSE
 TEXT ·scaledE5M2SingleAVX2(SB), NOSPLIT, $0-40
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -18284,6 +18403,7 @@ TEXT ·scaledE5M2SingleAVX2(SB), NOSPLIT, $0-40
 	VBROADCASTSS X0, Y0
 
 block:
+	PREFETCHT0   2048(CX)
 	VPERMQ       $0xd8, (CX), Y3
 	VPXOR        Y2, Y2, Y2
 	VPUNPCKLBW   Y3, Y2, Y4
@@ -18327,7 +18447,7 @@ done:
 	RET
 
 // func scaledE4M3SingleAVX2(dst *byte, src *byte, blocks int, scale float32) (rest int)
-// Requires: AVX, AVX2, F16C, SSE
+// Requires: AVX, AVX2, F16C, MMX+, SSE
 TEXT ·scaledE4M3SingleAVX2(SB), NOSPLIT, $0-40
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -18339,6 +18459,7 @@ TEXT ·scaledE4M3SingleAVX2(SB), NOSPLIT, $0-40
 	VBROADCASTSS X0, Y0
 
 block:
+	PREFETCHT0   2048(CX)
 	VPERMQ       $0xd8, (CX), Y3
 	VPXOR        Y2, Y2, Y2
 	VPUNPCKLBW   Y3, Y2, Y4
@@ -18386,7 +18507,7 @@ done:
 	RET
 
 // func toBF16AVX2(dst *byte, src *byte, blocks int) (rest int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·toBF16AVX2(SB), NOSPLIT, $0-32
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
@@ -18398,52 +18519,54 @@ TEXT ·toBF16AVX2(SB), NOSPLIT, $0-32
 	VMOVDQU const108<>+0(SB), Y2
 
 block:
-	VMOVUPS   (CX), Y3
-	VCMPPS    $0x03, Y3, Y3, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     Y0, Y5, Y5
-	VPADDD    Y1, Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPOR      Y2, Y3, Y3
-	VBLENDVPS Y4, Y3, Y5, Y3
-	VPSRLD    $0x10, Y3, Y3
-	VMOVUPS   32(CX), Y4
-	VCMPPS    $0x03, Y4, Y4, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     Y0, Y6, Y6
-	VPADDD    Y1, Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPOR      Y2, Y4, Y4
-	VBLENDVPS Y5, Y4, Y6, Y4
-	VPSRLD    $0x10, Y4, Y4
-	VPACKUSDW Y4, Y3, Y3
-	VPERMQ    $0xd8, Y3, Y3
-	VMOVDQU   Y3, (AX)
-	VMOVUPS   64(CX), Y3
-	VCMPPS    $0x03, Y3, Y3, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     Y0, Y5, Y5
-	VPADDD    Y1, Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPOR      Y2, Y3, Y3
-	VBLENDVPS Y4, Y3, Y5, Y3
-	VPSRLD    $0x10, Y3, Y3
-	VMOVUPS   96(CX), Y4
-	VCMPPS    $0x03, Y4, Y4, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     Y0, Y6, Y6
-	VPADDD    Y1, Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPOR      Y2, Y4, Y4
-	VBLENDVPS Y5, Y4, Y6, Y4
-	VPSRLD    $0x10, Y4, Y4
-	VPACKUSDW Y4, Y3, Y3
-	VPERMQ    $0xd8, Y3, Y3
-	VMOVDQU   Y3, 32(AX)
-	ADDQ      $0x00000080, CX
-	ADDQ      $0x00000040, AX
-	DECQ      DX
-	JNZ       block
+	PREFETCHT0 2048(CX)
+	PREFETCHT0 2112(CX)
+	VMOVUPS    (CX), Y3
+	VCMPPS     $0x03, Y3, Y3, Y4
+	VPSRLD     $0x10, Y3, Y5
+	VPAND      Y0, Y5, Y5
+	VPADDD     Y1, Y5, Y5
+	VPADDD     Y3, Y5, Y5
+	VPOR       Y2, Y3, Y3
+	VBLENDVPS  Y4, Y3, Y5, Y3
+	VPSRLD     $0x10, Y3, Y3
+	VMOVUPS    32(CX), Y4
+	VCMPPS     $0x03, Y4, Y4, Y5
+	VPSRLD     $0x10, Y4, Y6
+	VPAND      Y0, Y6, Y6
+	VPADDD     Y1, Y6, Y6
+	VPADDD     Y4, Y6, Y6
+	VPOR       Y2, Y4, Y4
+	VBLENDVPS  Y5, Y4, Y6, Y4
+	VPSRLD     $0x10, Y4, Y4
+	VPACKUSDW  Y4, Y3, Y3
+	VPERMQ     $0xd8, Y3, Y3
+	VMOVDQU    Y3, (AX)
+	VMOVUPS    64(CX), Y3
+	VCMPPS     $0x03, Y3, Y3, Y4
+	VPSRLD     $0x10, Y3, Y5
+	VPAND      Y0, Y5, Y5
+	VPADDD     Y1, Y5, Y5
+	VPADDD     Y3, Y5, Y5
+	VPOR       Y2, Y3, Y3
+	VBLENDVPS  Y4, Y3, Y5, Y3
+	VPSRLD     $0x10, Y3, Y3
+	VMOVUPS    96(CX), Y4
+	VCMPPS     $0x03, Y4, Y4, Y5
+	VPSRLD     $0x10, Y4, Y6
+	VPAND      Y0, Y6, Y6
+	VPADDD     Y1, Y6, Y6
+	VPADDD     Y4, Y6, Y6
+	VPOR       Y2, Y4, Y4
+	VBLENDVPS  Y5, Y4, Y6, Y4
+	VPSRLD     $0x10, Y4, Y4
+	VPACKUSDW  Y4, Y3, Y3
+	VPERMQ     $0xd8, Y3, Y3
+	VMOVDQU    Y3, 32(AX)
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x00000040, AX
+	DECQ       DX
+	JNZ        block
 
 done:
 	VZEROUPPER
@@ -22893,7 +23016,7 @@ done:
 	RET
 
 // func q4_0SplitAVX2(dst *byte, src *byte, blocks int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·q4_0SplitAVX2(SB), NOSPLIT, $0-24
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -22902,6 +23025,7 @@ TEXT ·q4_0SplitAVX2(SB), NOSPLIT, $0-24
 	JLE   done
 
 block:
+	PREFETCHT0 2048(CX)
 	VMOVDQU    2(CX), X0
 	VPSRLW     $0x04, X0, X1
 	VPAND      const12<>+0(SB), X0, X0
@@ -22926,7 +23050,7 @@ DATA const134<>+24(SB)/8, $0x1001100110011001
 GLOBL const134<>(SB), RODATA|NOPTR, $32
 
 // func q4_1SplitAVX2(dst *byte, src *byte, blocks int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·q4_1SplitAVX2(SB), NOSPLIT, $0-24
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -22935,6 +23059,7 @@ TEXT ·q4_1SplitAVX2(SB), NOSPLIT, $0-24
 	JLE   done
 
 block:
+	PREFETCHT0 2048(CX)
 	VMOVDQU    4(CX), X0
 	VPSRLW     $0x04, X0, X1
 	VPAND      const12<>+0(SB), X0, X0
@@ -22953,7 +23078,7 @@ done:
 	RET
 
 // func mxfp4SplitAVX2(dst *byte, src *byte, blocks int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·mxfp4SplitAVX2(SB), NOSPLIT, $0-24
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -22962,6 +23087,7 @@ TEXT ·mxfp4SplitAVX2(SB), NOSPLIT, $0-24
 	JLE   done
 
 block:
+	PREFETCHT0 2048(CX)
 	VMOVDQU    1(CX), X0
 	VPSRLW     $0x04, X0, X1
 	VPAND      const12<>+0(SB), X0, X0
@@ -22980,7 +23106,7 @@ done:
 	RET
 
 // func nvfp4SplitAVX2(dst *byte, src *byte, blocks int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·nvfp4SplitAVX2(SB), NOSPLIT, $0-24
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -22989,6 +23115,7 @@ TEXT ·nvfp4SplitAVX2(SB), NOSPLIT, $0-24
 	JLE   done
 
 block:
+	PREFETCHT0 2048(CX)
 	VMOVDQU    4(CX), X0
 	VPSRLW     $0x04, X0, X1
 	VPAND      const12<>+0(SB), X0, X0
@@ -23017,7 +23144,7 @@ done:
 	RET
 
 // func q5_0SplitAVX2(dst *byte, src *byte, blocks int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·q5_0SplitAVX2(SB), NOSPLIT, $0-24
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -23026,6 +23153,7 @@ TEXT ·q5_0SplitAVX2(SB), NOSPLIT, $0-24
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
 	VMOVDQU      6(CX), X0
 	VPSRLW       $0x04, X0, X1
 	VINSERTI128  $0x01, X1, Y0, Y0
@@ -23088,7 +23216,7 @@ DATA const139<>+24(SB)/8, $0x8080808080800c0b
 GLOBL const139<>(SB), RODATA|NOPTR, $32
 
 // func q5_1SplitAVX2(dst *byte, src *byte, blocks int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·q5_1SplitAVX2(SB), NOSPLIT, $0-24
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
@@ -23097,6 +23225,7 @@ TEXT ·q5_1SplitAVX2(SB), NOSPLIT, $0-24
 	JLE   done
 
 block:
+	PREFETCHT0   2048(CX)
 	VMOVDQU      8(CX), X0
 	VPSRLW       $0x04, X0, X1
 	VINSERTI128  $0x01, X1, Y0, Y0

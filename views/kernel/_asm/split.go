@@ -82,6 +82,7 @@ func splitBlocks(name string, block, size int, body func(dst, src Mem)) {
 	TESTQ(n, n)
 	JLE(LabelRef("done"))
 	Label("block")
+	ahead(src, block)
 	body(Mem{Base: dst}, Mem{Base: src})
 	ADDQ(U32(block), src)
 	ADDQ(U32(size), dst)
