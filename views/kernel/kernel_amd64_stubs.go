@@ -635,20 +635,25 @@ func powersAVX2(sums *float64, columns *float64, src *byte, runs int)
 //go:noescape
 func lossesAVX2(sums *float64, src *byte, blocks int) (rest int)
 
-// lowRank4AVX2 adds a product of low rank to runs of eight columns of rows.
+// widenPanelAVX2 makes F64 of rank times 32 numbers.
 //
 //go:noescape
-func lowRank4AVX2(dst *byte, left *float64, right *float32, rank int, stride int, pitch int, runs int, factor float32)
+func widenPanelAVX2(dst *float64, src *float32, rank int)
 
-// lowRank1AVX2 adds a product of low rank to runs of eight columns of rows.
+// lowRankAVX2 adds a product of low rank to groups of four rows of 32 columns.
 //
 //go:noescape
-func lowRank1AVX2(dst *byte, left *float64, right *float32, rank int, stride int, pitch int, runs int, factor float32)
+func lowRankAVX2(dst *byte, left *float64, right *float64, rank int, pitch int, groups int, factor float32)
 
-// lowRank8AVX512 adds a product of low rank to runs of sixteen columns of rows.
+// widenPanelAVX512 makes F64 of rank times 32 numbers.
 //
 //go:noescape
-func lowRank8AVX512(dst *byte, left *float64, right *float32, rank int, stride int, pitch int, runs int, factor float32)
+func widenPanelAVX512(dst *float64, src *float32, rank int)
+
+// lowRankAVX512 adds a product of low rank to groups of four rows of 32 columns.
+//
+//go:noescape
+func lowRankAVX512(dst *byte, left *float64, right *float64, rank int, pitch int, groups int, factor float32)
 
 // rowSquaresAVX2 adds the squares of runs of eight numbers to sums of every fourth.
 //

@@ -2,7 +2,7 @@
 
 package kernel
 
-func nativeLowRank(_ []byte, _, _ []float32, _, _, _, _ int, _ float32) int { return 0 }
+func nativeLowRank(*LowRank, []byte, int, int, int, int) bool { return false }
 
 func nativeSquares(*[4]float64, []byte) int { return 0 }
 

@@ -7,7 +7,7 @@ import (
 
 // LowRank is a matrix that is a product of a tall and a wide one, times a factor:
 //
-//	s * Left @ Right     Left [rows, Rank], Right [Rank, Stride], row-major
+//	Factor * Left @ Right     Left [rows, Rank], row-major; Right [Rank, columns], as Panels has it
 //
 // What it adds to F32 numbers is the same on every processor: products of two F32 are exact
 // as F64, and their sum begins with 0 and goes up from the first, so that fusing changes
@@ -16,41 +16,60 @@ import (
 type LowRank struct {
 	Left, Right []float32
 	Rank        int
-	Stride      int // columns of Right
 	Factor      float32
+}
+
+// panel is how many columns are added to at a time. Sums of four rows of a panel stay in registers, and the panel of the
+// wide matrix in the processor's first cache, for all rows that are asked for.
+const panel = 32
+
+// PanelSize is how many numbers Panels returns.
+func PanelSize(rank, columns int) int { return rank * ((columns + panel - 1) / panel) * panel }
+
+// Panels puts a wide matrix into an order in which it is read from its beginning to its end, 32 columns after the other;
+// the last ones are filled up with zeros.
+//
+//	| k=0: columns 0-31 | k=1: columns 0-31 | .. | k=0: columns 32-63 | ..
+func Panels(right []float32, rank, columns int) []float32 {
+	out := make([]float32, PanelSize(rank, columns))
+	for k := range rank {
+		row := right[k*columns:][:columns]
+		for c := 0; c < columns; c += panel {
+			copy(out[c*rank+k*panel:], row[c:min(c+panel, columns)])
+		}
+	}
+	return out
 }
 
 // Add adds the columns from one on of rows from one on to numbers: dst is rows of n F32,
 // little-endian, row after row.
 func (m *LowRank) Add(dst []byte, row, rows, column, n int) {
-	if m.Rank == 0 || rows == 0 || n == 0 {
+	if m.Rank == 0 || rows == 0 || n == 0 || nativeLowRank(m, dst, row, rows, column, n) {
 		return
 	}
-	left, right := m.Left[row*m.Rank:][:rows*m.Rank], m.Right[column:][:(m.Rank-1)*m.Stride+n]
-	done := nativeLowRank(dst, left, right, m.Rank, m.Stride, rows, n, m.Factor)
-	if done < n { // the columns that are left
-		for o := range rows {
-			addRow(dst[4*(o*n+done):][:4*(n-done)], left[o*m.Rank:][:m.Rank], right[done:], m.Stride, m.Factor)
-		}
+	for o := range rows {
+		m.addRow(dst[4*o*n:][:4*n], row+o, column)
 	}
 }
 
-// addRow is the specification of LowRank.Add, for a row.
-func addRow(dst []byte, left, right []float32, stride int, factor float32) {
-	const most = 64 // columns at a time
-	var sums [most]float64
-	for at := 0; len(dst) > 0; at += most {
-		sum := sums[:min(most, len(dst)/4)]
+// addRow is the specification of Add, for a row.
+func (m *LowRank) addRow(dst []byte, row, column int) {
+	var sums [panel]float64
+	left := m.Left[row*m.Rank:][:m.Rank]
+	for len(dst) > 0 {
+		at := column % panel
+		sum := sums[:min(panel-at, len(dst)/4)]
 		clear(sum)
+		right := m.Right[(column-at)*m.Rank:][:m.Rank*panel]
 		for k, l := range left {
-			r := right[k*stride+at:][:len(sum)]
+			r := right[k*panel+at:][:len(sum)]
 			l := float64(l)
 			for i := range sum {
 				sum[i] += l * float64(r[i])
 			}
 		}
 		for i, s := range sum {
-			d := float32(float32(s) * factor)
+			d := float32(float32(s) * m.Factor)
 			v := math.Float32frombits(binary.LittleEndian.Uint32(dst[4*i:])) + d
 			if v != v {
 				binary.LittleEndian.PutUint32(dst[4*i:], singleNaN)
@@ -58,7 +77,7 @@ func addRow(dst []byte, left, right []float32, stride int, factor float32) {
 			}
 			binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(v))
 		}
-		dst = dst[4*len(sum):]
+		dst, column = dst[4*len(sum):], column+len(sum)
 	}
 }
 

@@ -13,8 +13,12 @@ import (
 // plainLowRank is LowRank.Add by the specification alone.
 func plainLowRank(m *LowRank, dst []byte, row, rows, column, n int) {
 	for o := range rows {
-		addRow(dst[4*o*n:][:4*n], m.Left[(row+o)*m.Rank:][:m.Rank], m.Right[column:], m.Stride, m.Factor)
+		m.addRow(dst[4*o*n:][:4*n], row+o, column)
 	}
+}
+
+func randomLowRank(r *rand.Rand, rows, columns, rank int, special bool) *LowRank {
+	return &LowRank{randomFloats(r, rows*rank, special), Panels(randomFloats(r, rank*columns, special), rank, columns), rank, float32(r.NormFloat64())}
 }
 
 func randomFloats(r *rand.Rand, n int, special bool) []float32 {
@@ -44,11 +48,14 @@ func testLowRank(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, special := range []bool{false, true} {
 		for _, rank := range []int{1, 2, 3, 8, 16, 65} {
-			for _, shape := range [][2]int{{1, 7}, {1, 8}, {3, 9}, {4, 16}, {5, 33}, {9, 130}, {21, 43}} {
+			for _, shape := range [][2]int{{1, 7}, {1, 8}, {3, 9}, {4, 16}, {5, 33}, {9, 130}, {21, 43}, {6, 70}} {
 				rows, columns := shape[0], shape[1]
-				m := &LowRank{randomFloats(r, rows*rank, special), randomFloats(r, rank*columns, special), rank, columns, float32(r.NormFloat64())}
+				m := randomLowRank(r, rows, columns, rank, special)
 				base := floatBytes(randomFloats(r, rows*columns, special))
-				for column := range min(columns, 10) {
+				for _, column := range []int{0, 1, 6, 31, 32, 33, 64} {
+					if column >= columns {
+						continue
+					}
 					for row := range rows {
 						n, count := columns-column, rows-row
 						var got []byte
@@ -73,7 +80,8 @@ func testLowRank(t *testing.T) {
 func TestLowRankIsExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	const rank, columns = 16, 64
-	m := &LowRank{randomFloats(r, rank, false), randomFloats(r, rank*columns, false), rank, columns, 1.25}
+	right := randomFloats(r, rank*columns, false)
+	m := &LowRank{randomFloats(r, rank, false), Panels(right, rank, columns), rank, 1.25}
 	base := randomFloats(r, columns, false)
 	dst := floatBytes(base)
 	m.Add(dst, 0, 1, 0, columns)
@@ -81,7 +89,7 @@ func TestLowRankIsExact(t *testing.T) {
 		sum := new(big.Float).SetPrec(2000)
 		for k := range rank {
 			p := new(big.Float).SetPrec(2000).SetFloat64(float64(m.Left[k]))
-			sum.Add(sum, p.Mul(p, new(big.Float).SetFloat64(float64(m.Right[k*columns+i]))))
+			sum.Add(sum, p.Mul(p, new(big.Float).SetFloat64(float64(right[k*columns+i]))))
 		}
 		d, _ := sum.Float32()
 		want := base[i] + float32(d*m.Factor)
@@ -134,7 +142,7 @@ func BenchmarkLowRank(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, rank := range []int{8, 16, 64} {
 		const rows, columns = 16, 4096
-		m := &LowRank{randomFloats(r, rows*rank, false), randomFloats(r, rank*columns, false), rank, columns, 0.5}
+		m := randomLowRank(r, rows, columns, rank, false)
 		dst := floatBytes(randomFloats(r, rows*columns, false))
 		for name, add := range map[string]func(){
 			"native": func() { m.Add(dst, 0, rows, 0, columns) },

@@ -108,13 +108,15 @@ const maxRun = 1 << 18
 
 var _ views.Computed = (*merged)(nil)
 
-// Step is as many whole rows as the cache has, eight of them at a time where it has these.
+// Step is as many whole rows as the cache has, a multiple of four where it has these. Rows that are
+// long are eight, if that is not too much: what is read of the wide matrix is read for all of them.
 func (m *merged) Step() int64 {
-	rows := max(maxRun/(4*m.columns), 1)
-	if rows > 8 {
-		rows &^= 7
+	width := 4 * m.columns
+	rows := max(maxRun/width, min(2*maxRun/width, 8), 1)
+	if rows > 4 {
+		rows &^= 3
 	}
-	return rows * 4 * m.columns
+	return rows * width
 }
 
 // make makes the numbers from first on: parts of rows, and whole rows.
@@ -191,7 +193,7 @@ func (m *merged) add(dst []byte, d *delta, row, rows, column, n int64) error {
 	for at := d.at + row - d.from; rows > 0; {
 		matrix := at / d.per
 		take := min(rows, (matrix+1)*d.per-at)
-		k := kernel.LowRank{Left: left, Right: right[matrix*d.rank*d.columns:][:d.rank*d.columns], Rank: int(d.rank), Stride: int(d.columns), Factor: d.factor}
+		k := kernel.LowRank{Left: left, Right: right[matrix*d.panels():], Rank: int(d.rank), Factor: d.factor}
 		k.Add(dst[:4*take*n], int(at), int(take), int(column), int(n))
 		dst, at, rows = dst[4*take*n:], at+take, rows-take
 	}

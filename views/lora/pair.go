@@ -5,6 +5,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/views"
+	"github.com/tensorfs/tensorfs/views/kernel"
 )
 
 // pair is a module's A and B as a tall matrix and a wide one, whose product has the rows and
@@ -21,13 +22,16 @@ type pair struct {
 // matrices is how many there are.
 func (p *pair) matrices() int64 { return p.rows / p.per }
 
+// panels is how many numbers each wide matrix has when it is decoded.
+func (p *pair) panels() int64 { return int64(kernel.PanelSize(int(p.rank), int(p.columns))) }
+
 // bytes is what the decoded matrices take.
-func (p *pair) bytes() int64 { return 4 * p.rank * (p.rows + p.matrices()*p.columns) }
+func (p *pair) bytes() int64 { return 4 * (p.rank*p.rows + p.matrices()*p.panels()) }
 
 // maxPair bounds the bytes of a module's matrices as F32.
 const maxPair = 1 << 29
 
-// decode reads both matrices.
+// decode reads both matrices. The wide ones are in panels, one matrix after the other.
 func (p *pair) decode() (left, right []float32, err error) {
 	a, err := views.Floats(p.a)
 	if err != nil {
@@ -37,7 +41,13 @@ func (p *pair) decode() (left, right []float32, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	left, right = p.from(a, b, p)
+	left, wide := p.from(a, b, p)
+	if p.matrices() == 1 {
+		return left, kernel.Panels(wide, int(p.rank), int(p.columns)), nil
+	}
+	for size := p.rank * p.columns; len(wide) > 0; wide = wide[size:] {
+		right = append(right, kernel.Panels(wide[:size], int(p.rank), int(p.columns))...)
+	}
 	return left, right, nil
 }
 
