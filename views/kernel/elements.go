@@ -46,15 +46,6 @@ func Divide(dst []byte, by float32) {
 	}
 }
 
-// Fuse adds src times a number to dst, rounded once.
-func Fuse(dst, src []byte, by float32) {
-	pair(dst, src)
-	n := nativeFuse(dst, src, by)
-	for dst, src = dst[n:], src[n:]; len(dst) > 0; dst, src = dst[4:], src[4:] {
-		putSingle(dst, fma(by, getSingle(src), getSingle(dst)))
-	}
-}
-
 // Rounding rounds F32 numbers to those that a type holds, to nearest even. Every NaN becomes
 // 0x7FC00000.
 type Rounding func(dst []byte)

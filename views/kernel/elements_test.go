@@ -83,7 +83,6 @@ func TestElements(t *testing.T) {
 		"subtract": {Subtract, func(d, s float32) float32 { return d - s }},
 		"multiply": {func(d, _ []byte) { Multiply(d, by) }, func(d, _ float32) float32 { return d * by }},
 		"divide":   {func(d, _ []byte) { Divide(d, by) }, func(d, _ float32) float32 { return d / by }},
-		"fuse":     {func(d, s []byte) { Fuse(d, s, by) }, func(d, s float32) float32 { return fma(by, s, d) }},
 		"F16":      {func(d, _ []byte) { Roundings["F16"](d) }, func(d, _ float32) float32 { return roundF16(d) }},
 		"BF16":     {func(d, _ []byte) { Roundings["BF16"](d) }, func(d, _ float32) float32 { return roundBF16(d) }},
 		"F32":      {func(d, _ []byte) { Roundings["F32"](d) }, func(d, _ float32) float32 { return d }},

@@ -24549,26 +24549,6 @@ run:
 	VZEROUPPER
 	RET
 
-// func fuseAVX2(dst *byte, src *byte, by float32, runs int)
-// Requires: AVX, AVX2, FMA3, SSE
-TEXT ·fuseAVX2(SB), NOSPLIT, $0-32
-	MOVQ         dst+0(FP), AX
-	MOVQ         src+8(FP), CX
-	MOVQ         runs+24(FP), DX
-	MOVSS        by+16(FP), X0
-	VBROADCASTSS X0, Y0
-
-run:
-	VMOVDQU     (AX), Y1
-	VFMADD231PS (CX), Y0, Y1
-	VMOVUPS     Y1, (AX)
-	ADDQ        $0x00000020, AX
-	ADDQ        $0x00000020, CX
-	DECQ        DX
-	JNZ         run
-	VZEROUPPER
-	RET
-
 // func roundF32AVX2(dst *byte, runs int)
 // Requires: AVX
 TEXT ·roundF32AVX2(SB), NOSPLIT, $0-16
@@ -24635,3 +24615,231 @@ DATA const142<>+8(SB)/8, $0xffff0000ffff0000
 DATA const142<>+16(SB)/8, $0xffff0000ffff0000
 DATA const142<>+24(SB)/8, $0xffff0000ffff0000
 GLOBL const142<>(SB), RODATA|NOPTR, $32
+
+// func weightedSumF32AVX2(dst *byte, sources *[]byte, weights *float32, n int, by float32, runs int)
+// Requires: AVX, AVX2, FMA3, MMX+, SSE
+TEXT ·weightedSumF32AVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         sources+8(FP), CX
+	MOVQ         weights+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVSS        by+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         runs+40(FP), SI
+	XORQ         DI, DI
+	VMOVD        X0, R8
+
+run:
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	MOVQ  CX, R9
+	MOVQ  DX, R10
+	MOVQ  BX, R11
+
+source:
+	MOVQ         (R9), R12
+	ADDQ         DI, R12
+	PREFETCHT0   2048(R12)
+	PREFETCHT0   2112(R12)
+	VBROADCASTSS (R10), Y5
+	VMOVDQU      (R12), Y6
+	VFMADD231PS  Y6, Y5, Y1
+	VMOVDQU      32(R12), Y6
+	VFMADD231PS  Y6, Y5, Y2
+	VMOVDQU      64(R12), Y6
+	VFMADD231PS  Y6, Y5, Y3
+	VMOVDQU      96(R12), Y6
+	VFMADD231PS  Y6, Y5, Y4
+	ADDQ         $0x18, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          source
+	CMPL         R8, $0x3f800000
+	JEQ          whole
+	VDIVPS       Y0, Y1, Y1
+	VDIVPS       Y0, Y2, Y2
+	VDIVPS       Y0, Y3, Y3
+	VDIVPS       Y0, Y4, Y4
+
+whole:
+	VMOVDQU   const103<>+0(SB), Y5
+	VCMPPS    $0x03, Y1, Y1, Y6
+	VBLENDVPS Y6, Y5, Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y6
+	VBLENDVPS Y6, Y5, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y6
+	VBLENDVPS Y6, Y5, Y3, Y3
+	VCMPPS    $0x03, Y4, Y4, Y6
+	VBLENDVPS Y6, Y5, Y4, Y4
+	VMOVUPS   Y1, (AX)
+	VMOVUPS   Y2, 32(AX)
+	VMOVUPS   Y3, 64(AX)
+	VMOVUPS   Y4, 96(AX)
+	ADDQ      $0x00000080, AX
+	ADDQ      $0x00000080, DI
+	DECQ      SI
+	JNZ       run
+	VZEROUPPER
+	RET
+
+// func weightedSumF16AVX2(dst *byte, sources *[]byte, weights *float32, n int, by float32, runs int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+, SSE
+TEXT ·weightedSumF16AVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         sources+8(FP), CX
+	MOVQ         weights+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVSS        by+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         runs+40(FP), SI
+	XORQ         DI, DI
+	VMOVD        X0, R8
+
+run:
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	MOVQ  CX, R9
+	MOVQ  DX, R10
+	MOVQ  BX, R11
+
+source:
+	MOVQ         (R9), R12
+	ADDQ         DI, R12
+	PREFETCHT0   2048(R12)
+	VBROADCASTSS (R10), Y5
+	VCVTPH2PS    (R12), Y6
+	VFMADD231PS  Y6, Y5, Y1
+	VCVTPH2PS    16(R12), Y6
+	VFMADD231PS  Y6, Y5, Y2
+	VCVTPH2PS    32(R12), Y6
+	VFMADD231PS  Y6, Y5, Y3
+	VCVTPH2PS    48(R12), Y6
+	VFMADD231PS  Y6, Y5, Y4
+	ADDQ         $0x18, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          source
+	CMPL         R8, $0x3f800000
+	JEQ          whole
+	VDIVPS       Y0, Y1, Y1
+	VDIVPS       Y0, Y2, Y2
+	VDIVPS       Y0, Y3, Y3
+	VDIVPS       Y0, Y4, Y4
+
+whole:
+	VMOVDQU   const103<>+0(SB), Y5
+	VCMPPS    $0x03, Y1, Y1, Y6
+	VBLENDVPS Y6, Y5, Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y6
+	VBLENDVPS Y6, Y5, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y6
+	VBLENDVPS Y6, Y5, Y3, Y3
+	VCMPPS    $0x03, Y4, Y4, Y6
+	VBLENDVPS Y6, Y5, Y4, Y4
+	VCVTPS2PH $0x00, Y1, (AX)
+	VCVTPS2PH $0x00, Y2, 16(AX)
+	VCVTPS2PH $0x00, Y3, 32(AX)
+	VCVTPS2PH $0x00, Y4, 48(AX)
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000040, DI
+	DECQ      SI
+	JNZ       run
+	VZEROUPPER
+	RET
+
+// func weightedSumBF16AVX2(dst *byte, sources *[]byte, weights *float32, n int, by float32, runs int)
+// Requires: AVX, AVX2, FMA3, MMX+, SSE
+TEXT ·weightedSumBF16AVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         sources+8(FP), CX
+	MOVQ         weights+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVSS        by+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         runs+40(FP), SI
+	XORQ         DI, DI
+	VMOVD        X0, R8
+
+run:
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	MOVQ  CX, R9
+	MOVQ  DX, R10
+	MOVQ  BX, R11
+
+source:
+	MOVQ         (R9), R12
+	ADDQ         DI, R12
+	PREFETCHT0   2048(R12)
+	VBROADCASTSS (R10), Y5
+	VPMOVZXWD    (R12), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VFMADD231PS  Y6, Y5, Y1
+	VPMOVZXWD    16(R12), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VFMADD231PS  Y6, Y5, Y2
+	VPMOVZXWD    32(R12), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VFMADD231PS  Y6, Y5, Y3
+	VPMOVZXWD    48(R12), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VFMADD231PS  Y6, Y5, Y4
+	ADDQ         $0x18, R9
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          source
+	CMPL         R8, $0x3f800000
+	JEQ          whole
+	VDIVPS       Y0, Y1, Y1
+	VDIVPS       Y0, Y2, Y2
+	VDIVPS       Y0, Y3, Y3
+	VDIVPS       Y0, Y4, Y4
+
+whole:
+	VMOVDQU   const103<>+0(SB), Y5
+	VCMPPS    $0x03, Y1, Y1, Y6
+	VBLENDVPS Y6, Y5, Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y6
+	VBLENDVPS Y6, Y5, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y6
+	VBLENDVPS Y6, Y5, Y3, Y3
+	VCMPPS    $0x03, Y4, Y4, Y6
+	VBLENDVPS Y6, Y5, Y4, Y4
+	VPSRLD    $0x10, Y1, Y5
+	VPAND     const106<>+0(SB), Y5, Y5
+	VPADDD    const107<>+0(SB), Y5, Y5
+	VPADDD    Y5, Y1, Y1
+	VPSRLD    $0x10, Y1, Y1
+	VPSRLD    $0x10, Y2, Y5
+	VPAND     const106<>+0(SB), Y5, Y5
+	VPADDD    const107<>+0(SB), Y5, Y5
+	VPADDD    Y5, Y2, Y2
+	VPSRLD    $0x10, Y2, Y2
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     const106<>+0(SB), Y5, Y5
+	VPADDD    const107<>+0(SB), Y5, Y5
+	VPADDD    Y5, Y3, Y3
+	VPSRLD    $0x10, Y3, Y3
+	VPSRLD    $0x10, Y4, Y5
+	VPAND     const106<>+0(SB), Y5, Y5
+	VPADDD    const107<>+0(SB), Y5, Y5
+	VPADDD    Y5, Y4, Y4
+	VPSRLD    $0x10, Y4, Y4
+	VPACKUSDW Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	VMOVDQU   Y1, (AX)
+	VPACKUSDW Y4, Y3, Y3
+	VPERMQ    $0xd8, Y3, Y1
+	VMOVDQU   Y1, 32(AX)
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000040, DI
+	DECQ      SI
+	JNZ       run
+	VZEROUPPER
+	RET

@@ -685,11 +685,6 @@ func multiplyAVX2(dst *byte, by float32, runs int)
 //go:noescape
 func divideAVX2(dst *byte, by float32, runs int)
 
-// fuseAVX2 adds src times a number to dst, rounded once.
-//
-//go:noescape
-func fuseAVX2(dst *byte, src *byte, by float32, runs int)
-
 // roundF32AVX2 gives all NaN the same bits.
 //
 //go:noescape
@@ -704,3 +699,18 @@ func roundF16AVX2(dst *byte, runs int)
 //
 //go:noescape
 func roundBF16AVX2(dst *byte, runs int)
+
+// weightedSumF32AVX2 makes runs of 32 weighted sums.
+//
+//go:noescape
+func weightedSumF32AVX2(dst *byte, sources *[]byte, weights *float32, n int, by float32, runs int)
+
+// weightedSumF16AVX2 makes runs of 32 weighted sums.
+//
+//go:noescape
+func weightedSumF16AVX2(dst *byte, sources *[]byte, weights *float32, n int, by float32, runs int)
+
+// weightedSumBF16AVX2 makes runs of 32 weighted sums.
+//
+//go:noescape
+func weightedSumBF16AVX2(dst *byte, sources *[]byte, weights *float32, n int, by float32, runs int)

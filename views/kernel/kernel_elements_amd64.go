@@ -44,14 +44,6 @@ func nativeDivide(dst []byte, by float32) int {
 	return 32 * n
 }
 
-func nativeFuse(dst, src []byte, by float32) int {
-	n := runs(dst)
-	if n > 0 {
-		fuseAVX2(&dst[0], &src[0], by, n)
-	}
-	return 32 * n
-}
-
 func nativeRoundF32(dst []byte) int {
 	n := runs(dst)
 	if n > 0 {
@@ -75,3 +67,13 @@ func nativeRoundBF16(dst []byte) int {
 	}
 	return 32 * n
 }
+
+// nativeWeightedSums are by the name of the type.
+var nativeWeightedSums = func() map[string]weightedSumFunc {
+	if accelerated == nil {
+		return nil
+	}
+	return map[string]weightedSumFunc{
+		"F32": weightedSumF32AVX2, "F16": weightedSumF16AVX2, "BF16": weightedSumBF16AVX2,
+	}
+}()

@@ -10,7 +10,7 @@ func nativeMultiply([]byte, float32) int { return 0 }
 
 func nativeDivide([]byte, float32) int { return 0 }
 
-func nativeFuse(_, _ []byte, _ float32) int { return 0 }
+var nativeWeightedSums map[string]weightedSumFunc
 
 func nativeRoundF32([]byte) int { return 0 }
 

@@ -2,6 +2,7 @@ package mix
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"sync"
 
@@ -10,22 +11,21 @@ import (
 	"github.com/tensorfs/tensorfs/views/kernel"
 )
 
-// mixed is a merged tensor as F32.
+// mixed is a merged tensor, in the type of the computation.
 type mixed struct {
-	parts   []tensorfs.Data // F32, of one size
-	size    int64
-	round   kernel.Rounding
+	form
+	parts   []tensorfs.Data // of one size
 	prepare func() (combine, error)
 
 	mu      sync.Mutex
 	combine combine // once prepare has succeeded
 }
 
-func (x *mixed) Size() int64 { return x.size }
+func (x *mixed) Size() int64 { return x.parts[0].Size() }
 
 var _ views.Computed = (*mixed)(nil)
 
-func (x *mixed) Step() int64 { return 2 * run }
+func (x *mixed) Step() int64 { return run }
 
 // Check asks all inputs.
 func (x *mixed) Check() error {
@@ -52,11 +52,12 @@ func (x *mixed) ready() (combine, error) {
 	return x.combine, nil
 }
 
-// run is how many bytes are computed in one go: those of all inputs are in the CPU's cache.
-const run = 64 << 10
+// run is how many bytes are computed from one view of the inputs, or read of each of them.
+const run = 128 << 10
 
+// ReadAt makes whole numbers in place, and those of which only a part is wanted apart.
 func (x *mixed) ReadAt(p []byte, off int64) (int, error) {
-	n, eof := tensorfs.ClipRange(x.size, p, off)
+	n, eof := tensorfs.ClipRange(x.Size(), p, off)
 	if n == 0 {
 		return 0, eof
 	}
@@ -67,69 +68,145 @@ func (x *mixed) ReadAt(p []byte, off int64) (int, error) {
 	b := pool.Get().(*buffers)
 	defer pool.Put(b)
 	for done := 0; done < n; {
-		at := off + int64(done)
-		from := at &^ 3
-		whole := min(run, (int64(n-done)+at-from+3)&^3)
-		in, err := b.read(x.parts, from, whole)
-		if err != nil {
-			return done, err
-		}
-		dst := p[done:n]
-		if at == from && int64(len(dst)) >= whole {
-			c(dst[:whole], in, from/4)
-			x.round(dst[:whole])
+		skip := (off + int64(done)) % x.bytes
+		at := off + int64(done) - skip
+		if whole := min(run, int64(n-done)) / x.bytes * x.bytes; skip == 0 && whole > 0 {
+			dst := p[done:][:whole]
+			if err := b.view(x.parts, at, whole, func(in [][]byte) { c(dst, in, at/x.bytes) }); err != nil {
+				return done, err
+			}
 			done += int(whole)
 			continue
 		}
-		scratch := b.part(len(x.parts), whole)
-		c(scratch, in, from/4)
-		x.round(scratch)
-		done += copy(dst, scratch[at-from:])
+		one := b.one[:x.bytes]
+		if err := b.view(x.parts, at, x.bytes, func(in [][]byte) { c(one, in, at/x.bytes) }); err != nil {
+			return done, err
+		}
+		done += copy(p[done:n], one[skip:])
 	}
 	return n, eof
 }
 
-// buffers are what a run needs: bytes of each input, and a result of which a part is wanted.
+// buffers are what a read needs, so that it allocates nothing: of each input what it has at
+// a place, or a copy of that.
 type buffers struct {
-	parts [][]byte
-	in    [][]byte
+	in     [][]byte
+	memory []tensorfs.Memory
+	copies [][]byte
+	one    [4]byte
 }
 
 var pool = sync.Pool{New: func() any { return new(buffers) }}
 
-func (b *buffers) part(i int, n int64) []byte {
-	for len(b.parts) <= i {
-		b.parts = append(b.parts, nil)
+// view calls f with n bytes of each input, which it only reads.
+func (b *buffers) view(parts []tensorfs.Data, off, n int64, f func(in [][]byte)) (err error) {
+	for len(b.copies) < len(parts) {
+		b.in, b.memory, b.copies = append(b.in, nil), append(b.memory, nil), append(b.copies, nil)
 	}
-	if int64(cap(b.parts[i])) < n {
-		b.parts[i] = make([]byte, run)
-	}
-	return b.parts[i][:n]
-}
-
-// read returns n bytes of each input.
-func (b *buffers) read(parts []tensorfs.Data, off, n int64) ([][]byte, error) {
-	b.in = b.in[:0]
+	in, memory := b.in[:len(parts)], b.memory[:len(parts)]
 	for i, p := range parts {
-		buf := b.part(i, n)
-		if err := tensorfs.ReadFull(p, buf, off); err != nil {
-			return nil, err
+		if in[i], memory[i], err = tensorfs.View(p, off, n, &b.copies[i]); err != nil {
+			return err
 		}
-		b.in = append(b.in, buf)
 	}
-	return b.in, nil
+	defer clear(in) // what was viewed may go away
+	defer clear(memory)
+	return tensorfs.Guard(func() error {
+		f(in)
+		return nil
+	}, memory...)
 }
 
-// walk calls f with all bytes of data of one size.
-func walk(parts []tensorfs.Data, f func(in [][]byte, first int64)) error {
+// form is how a type of computation has its numbers.
+type form struct {
+	bytes  int64
+	single func(dst, src []byte) // to F32
+	round  kernel.Rounding
+	pack   func(dst, src []byte) // from F32, after rounding
+}
+
+func formOf(d tensorfs.DType) (f form, err error) {
+	name := d.String()
+	single, ok := kernel.Single.Lookup(name)
+	if f = (form{int64(single.Bytes), single.Decode, kernel.Roundings[name], nil}); !ok || f.round == nil {
+		return f, fmt.Errorf("numbers are not computed in %s", d)
+	}
+	switch d {
+	case tensorfs.F32:
+		f.pack = func(dst, src []byte) { copy(dst, src) }
+	case tensorfs.F16:
+		half, _ := kernel.Lookup("F32")
+		f.pack = half.Decode
+	default:
+		e, _ := kernel.LookupEncoder(name)
+		f.pack = e.Encode
+	}
+	return f, nil
+}
+
+// steps compute numbers as F32 out of those of the inputs, which they may change. The result
+// is rounded afterwards.
+type steps func(dst []byte, in [][]byte, first int64)
+
+// chunk is how many bytes of F32 steps get: those of all inputs are in the processor's first cache.
+const chunk = 8 << 10
+
+// combine makes numbers of the form by steps.
+func (f form) combine(s steps) combine {
+	return func(dst []byte, in [][]byte, first int64) {
+		f.each(in, func(sum []byte, in [][]byte, at int64) {
+			s(sum, in, first+at)
+			f.round(sum)
+			f.pack(dst[at*f.bytes:][:len(sum)/4*int(f.bytes)], sum)
+		})
+	}
+}
+
+// each calls g with the numbers of all inputs as F32, some at a time, with memory for as many
+// more, and with the number of the first of them.
+func (f form) each(in [][]byte, g func(sum []byte, in [][]byte, at int64)) {
+	b := singlesPool.Get().(*singles)
+	defer singlesPool.Put(b)
+	bytes := int(f.bytes)
+	for at := 0; at < len(in[0]); at += chunk / 4 * bytes {
+		n := min(chunk/4*bytes, len(in[0])-at)
+		b.in = b.in[:0]
+		for i := range in {
+			part := b.part(i, n/bytes)
+			f.single(part, in[i][at:][:n])
+			b.in = append(b.in, part)
+		}
+		g(b.part(len(in), n/bytes), b.in, int64(at/bytes))
+	}
+}
+
+// singles are numbers as F32.
+type singles struct {
+	in    [][]byte
+	parts [][]byte
+}
+
+var singlesPool = sync.Pool{New: func() any { return new(singles) }}
+
+// part returns memory for so many numbers of an input.
+func (s *singles) part(i, numbers int) []byte {
+	for len(s.parts) <= i {
+		s.parts = append(s.parts, make([]byte, chunk))
+	}
+	return s.parts[i][:4*numbers]
+}
+
+// walk calls g with all numbers of tensors of one shape, as F32, which g may change.
+func (f form) walk(parts []tensorfs.Data, g func(in [][]byte, first int64)) error {
 	b := pool.Get().(*buffers)
 	defer pool.Put(b)
-	for off := int64(0); off < parts[0].Size(); off += run {
-		in, err := b.read(parts, off, min(run, parts[0].Size()-off))
+	for off, size := int64(0), parts[0].Size(); off < size; off += run {
+		err := b.view(parts, off, min(run, size-off), func(in [][]byte) {
+			f.each(in, func(_ []byte, in [][]byte, at int64) { g(in, off/f.bytes+at) })
+		})
 		if err != nil {
 			return err
 		}
-		f(in, off/4)
 	}
 	return nil
 }

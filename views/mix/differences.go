@@ -18,11 +18,11 @@ type tasks struct {
 	weights []float32 // of the others, in D
 	lambda  float32
 	upper   bool // D has the upper halves of F32 alone
-	round   kernel.Rounding
+	form
 }
 
-func tasksOf(m *Merge, round kernel.Rounding) (*tasks, error) {
-	x := &tasks{base: -1, lambda: float32(m.Lambda), upper: m.DType == tensorfs.BF16, round: round}
+func tasksOf(m *Merge, f form) (*tasks, error) {
+	x := &tasks{base: -1, lambda: float32(m.Lambda), upper: m.DType == tensorfs.BF16, form: f}
 	for i, in := range m.Inputs {
 		if in.Base {
 			x.base = i
@@ -64,8 +64,8 @@ func (x *tasks) finish(dst, base []byte) {
 	kernel.Add(dst, base)
 }
 
-func task(m *Merge, _ []tensorfs.Data, round kernel.Rounding) (func() (combine, error), error) {
-	x, err := tasksOf(m, round)
+func task(m *Merge, _ []tensorfs.Data, f form) (func() (combine, error), error) {
+	x, err := tasksOf(m, f)
 	if err != nil {
 		return nil, err
 	}
@@ -76,24 +76,24 @@ func task(m *Merge, _ []tensorfs.Data, round kernel.Rounding) (func() (combine, 
 	if total = x.rounded(total); math.Abs(float64(total)) < 1e-8 {
 		total = 1
 	}
-	return once(func(dst []byte, in [][]byte, _ int64) {
+	return once(f.combine(func(dst []byte, in [][]byte, _ int64) {
 		clear(dst)
 		for k, other := range x.others {
 			x.differ(in[other], in[x.base])
 			x.weigh(in[other], x.weights[k])
 			kernel.Add(dst, in[other])
 		}
-		round(dst)
+		x.round(dst)
 		if m.Normalize {
 			kernel.Divide(dst, total)
-			round(dst)
+			x.round(dst)
 		}
 		x.finish(dst, in[x.base])
-	}), nil
+	})), nil
 }
 
-func ties(m *Merge, parts []tensorfs.Data, round kernel.Rounding) (func() (combine, error), error) {
-	x, err := tasksOf(m, round)
+func ties(m *Merge, parts []tensorfs.Data, f form) (func() (combine, error), error) {
+	x, err := tasksOf(m, f)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func ties(m *Merge, parts []tensorfs.Data, round kernel.Rounding) (func() (combi
 				return nil, err
 			}
 		}
-		return func(dst []byte, in [][]byte, first int64) {
+		return f.combine(func(dst []byte, in [][]byte, first int64) {
 			clear(dst)
 			for k, other := range x.others {
 				x.differ(in[other], in[x.base])
@@ -116,24 +116,24 @@ func ties(m *Merge, parts []tensorfs.Data, round kernel.Rounding) (func() (combi
 				x.weigh(in[other], x.weights[k])
 				kernel.Add(dst, in[other])
 			}
-			round(dst)
+			x.round(dst)
 			x.elect(dst, in, m.Normalize)
 			x.finish(dst, in[x.base])
-		}, nil
+		}), nil
 	}, nil
 }
 
 // weightPool has memory for the weights of a run.
-var weightPool = sync.Pool{New: func() any { return new([run]byte) }}
+var weightPool = sync.Pool{New: func() any { return new([chunk]byte) }}
 
 // elect makes of sums of weighted differences the sums of those alone that have the sign of
 // the sum, or, where normalize is true, their mean by weight.
 func (x *tasks) elect(dst []byte, in [][]byte, normalize bool) {
-	b := weightPool.Get().(*[run]byte)
+	b := weightPool.Get().(*[chunk]byte)
 	defer weightPool.Put(b)
 	weights := b[:len(dst)]
 	clear(weights)
-	var signs [run / 4]float32 // 1 and -1
+	var signs [chunk / 4]float32 // 1 and -1
 	for i := range len(dst) / 4 {
 		if signs[i] = -1; get(dst[4*i:]) >= 0 {
 			signs[i] = 1
@@ -193,7 +193,7 @@ type difference struct {
 
 // each calls f with all differences, and the number of the first of these.
 func (d difference) each(f func(b []byte, first int64)) error {
-	return walk(d.data, func(in [][]byte, first int64) {
+	return d.walk(d.data, func(in [][]byte, first int64) {
 		d.differ(in[1], in[0])
 		f(in[1], first)
 	})
@@ -202,7 +202,7 @@ func (d difference) each(f func(b []byte, first int64)) error {
 // cut finds the cut that keeps a part of the differences. Magnitudes are counted by their
 // upper half, then those with the upper half of the cut by their lower one: nothing is sorted.
 func (d difference) cut(density float64, rescale bool) (c cut, err error) {
-	n := d.data[0].Size() / 4
+	n := d.data[0].Size() / d.bytes
 	c = cut{last: n, factor: 1}
 	if density >= 1 {
 		return c, nil

@@ -88,36 +88,26 @@ func (m Merge) data() (tensorfs.Data, error) {
 	if m.Method == "passthrough" && m.Scale == nil {
 		return views.Encode(m.Inputs[0].Tensor, m.DType)
 	}
-	round := kernel.Roundings[m.DType.String()]
-	if !merged(m.DType) {
-		return nil, fmt.Errorf("numbers are not computed in %s", m.DType)
+	f, err := formOf(m.DType)
+	if err != nil {
+		return nil, err
 	}
-	x := &mixed{round: round}
+	x := &mixed{form: f}
 	for _, in := range m.Inputs {
 		cast, err := views.Encode(in.Tensor, m.DType)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", tensorfs.Quote(in.Tensor.Source), err)
 		}
-		same := tensorfs.Tensor{DType: m.DType, Shape: in.Tensor.Shape, Data: cast}
-		single, err := views.Encode(&same, tensorfs.F32)
-		if err != nil {
-			return nil, err
-		}
-		x.parts = append(x.parts, single)
+		x.parts = append(x.parts, cast)
 	}
 	make, ok := methods[m.Method]
 	if !ok {
 		return nil, fmt.Errorf("there is no method %s", m.Method)
 	}
-	x.size = x.parts[0].Size()
-	var err error
-	if x.prepare, err = make(&m, x.parts, round); err != nil {
+	if x.prepare, err = make(&m, x.parts, f); err != nil {
 		return nil, err
 	}
-	if m.DType == tensorfs.F32 {
-		return x, nil
-	}
-	return views.Encode(&tensorfs.Tensor{DType: tensorfs.F32, Shape: m.Inputs[0].Tensor.Shape, Data: x}, m.DType)
+	return x, nil
 }
 
 // merged reports whether a type's numbers are merged.
@@ -125,13 +115,13 @@ func merged(d tensorfs.DType) bool {
 	return d == tensorfs.F32 || d == tensorfs.F16 || d == tensorfs.BF16
 }
 
-// combine computes numbers, F32 in little-endian bytes, out of those of the inputs, which it
-// may change. first is the number of the first element. The result is rounded afterwards.
+// combine computes numbers of D out of those of the inputs. first is the number of the first
+// element.
 type combine func(dst []byte, in [][]byte, first int64)
 
 // methods make what computes the numbers of a merge: a function that may read whole tensors
 // for it, and is called again after it failed.
-var methods = map[string]func(m *Merge, parts []tensorfs.Data, round kernel.Rounding) (func() (combine, error), error){
+var methods = map[string]func(m *Merge, parts []tensorfs.Data, f form) (func() (combine, error), error){
 	"linear":          linear,
 	"slerp":           slerp,
 	"task_arithmetic": task,
@@ -144,39 +134,39 @@ func once(c combine) func() (combine, error) {
 	return func() (combine, error) { return c, nil }
 }
 
-func linear(m *Merge, _ []tensorfs.Data, _ kernel.Rounding) (func() (combine, error), error) {
+func linear(m *Merge, _ []tensorfs.Data, _ form) (func() (combine, error), error) {
 	weights := make([]float32, len(m.Inputs))
 	sum := float32(0)
 	for i, in := range m.Inputs {
 		weights[i] = float32(in.Weight)
 		sum += weights[i]
 	}
-	if m.Normalize && sum == 0 {
+	by := float32(1)
+	if m.Normalize {
+		by = sum
+	}
+	if by == 0 {
 		return nil, fmt.Errorf("the weights add up to 0, and normalize divides by that; change one, or give normalize: false")
 	}
-	return once(func(dst []byte, in [][]byte, _ int64) {
-		clear(dst)
-		for i, w := range weights {
-			kernel.Fuse(dst, in[i], w)
-		}
-		if m.Normalize {
-			kernel.Divide(dst, sum)
-		}
-	}), nil
+	sums, ok := kernel.NewWeightedSum(m.DType.String(), weights, by)
+	if !ok {
+		return nil, fmt.Errorf("numbers are not added up in %s", m.DType)
+	}
+	return once(func(dst []byte, in [][]byte, _ int64) { sums.Make(dst, in) }), nil
 }
 
-func scaled(m *Merge, _ []tensorfs.Data, _ kernel.Rounding) (func() (combine, error), error) {
+func scaled(m *Merge, _ []tensorfs.Data, f form) (func() (combine, error), error) {
 	scale := float32(*m.Scale)
-	return once(func(dst []byte, in [][]byte, _ int64) {
+	return once(f.combine(func(dst []byte, in [][]byte, _ int64) {
 		copy(dst, in[0])
 		kernel.Multiply(dst, scale)
-	}), nil
+	})), nil
 }
 
 // colinear is the cosine above which slerp is linear.
 const colinear = 0.9995
 
-func slerp(m *Merge, parts []tensorfs.Data, _ kernel.Rounding) (func() (combine, error), error) {
+func slerp(m *Merge, parts []tensorfs.Data, f form) (func() (combine, error), error) {
 	base := slices.IndexFunc(m.Inputs, func(in Input) bool { return in.Base })
 	if base < 0 || len(m.Inputs) != 2 {
 		return nil, fmt.Errorf("slerp wants a base and one other tensor")
@@ -184,7 +174,7 @@ func slerp(m *Merge, parts []tensorfs.Data, _ kernel.Rounding) (func() (combine,
 	other := 1 - base
 	return func() (combine, error) {
 		var sums kernel.Distances
-		err := walk([]tensorfs.Data{parts[base], parts[other]}, func(in [][]byte, _ int64) { sums.Add(in[0], in[1]) })
+		err := f.walk([]tensorfs.Data{parts[base], parts[other]}, func(in [][]byte, _ int64) { sums.Add(in[0], in[1]) })
 		if err != nil {
 			return nil, err
 		}
@@ -201,11 +191,11 @@ func slerp(m *Merge, parts []tensorfs.Data, _ kernel.Rounding) (func() (combine,
 			angle := math.Acos(dot)
 			c0, c1 = math.Sin(float64((1-m.T)*angle))/math.Sin(angle), math.Sin(float64(m.T*angle))/math.Sin(angle)
 		}
-		return func(dst []byte, in [][]byte, _ int64) {
+		return f.combine(func(dst []byte, in [][]byte, _ int64) {
 			copy(dst, in[base])
 			kernel.Multiply(dst, float32(c0))
 			kernel.Multiply(in[other], float32(c1))
 			kernel.Add(dst, in[other])
-		}, nil
+		}), nil
 	}, nil
 }

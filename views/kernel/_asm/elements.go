@@ -40,18 +40,6 @@ func elements() {
 	single("multiplyAVX2", "multiplyAVX2 multiplies dst by a number.", func(by, dst VecVirtual) { VMULPS(by, dst, dst) })
 	single("divideAVX2", "divideAVX2 divides dst by a number.", func(by, dst VecVirtual) { VDIVPS(by, dst, dst) })
 
-	TEXT("fuseAVX2", NOSPLIT, "func(dst, src *byte, by float32, runs int)")
-	Pragma("noescape")
-	Doc("fuseAVX2 adds src times a number to dst, rounded once.")
-	dst, src, n, by := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("runs"), GP64()), broadcastParam("by")
-	Label("run")
-	v := inRegister(Mem{Base: dst})
-	VFMADD231PS(Mem{Base: src}, by, v)
-	VMOVUPS(v, Mem{Base: dst})
-	next(n, dst, src)
-	VZEROUPPER()
-	RET()
-
 	round := func(name, doc string, op func(v VecVirtual) VecVirtual) {
 		TEXT(name, NOSPLIT, "func(dst *byte, runs int)")
 		Pragma("noescape")

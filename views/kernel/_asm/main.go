@@ -41,5 +41,6 @@ func main() {
 	lowRanks()
 	lengths()
 	elements()
+	weighted()
 	Generate()
 }
