@@ -218,7 +218,7 @@ class Trial:
 
     def tell(self, result: dict) -> None:
         case = "{name}/{form}/{source}/{program}".format(**result)
-        start = "  {name:<16}{form:<4}{source:<9}".format(**result)
+        start = "  {name:<16}{form:<4}{source:<11}".format(**result)
         if "skipped" in result:
             self.skipped.append((case, result["skipped"]))
             out(f"{start}skipped")

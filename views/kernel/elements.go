@@ -46,6 +46,45 @@ func Divide(dst []byte, by float32) {
 	}
 }
 
+// DivideEach divides each number of dst by that of by in its place, where that is not 0.
+func DivideEach(dst, by []byte) {
+	pair(dst, by)
+	n := nativeDivideEach(dst, by)
+	for dst, by = dst[n:], by[n:]; len(dst) > 0; dst, by = dst[4:], by[4:] {
+		if y := getSingle(by); y != 0 {
+			putSingle(dst, getSingle(dst)/y)
+		}
+	}
+}
+
+// KeepLarger makes 0 of the numbers whose bits without the sign are at most those given, or of
+// none for -1. These bits are in the order of the magnitudes, NaN above all others.
+func KeepLarger(dst []byte, bits int32) {
+	whole(dst)
+	for dst = dst[nativeKeepLarger(dst, bits):]; len(dst) > 0; dst = dst[4:] {
+		if int32(binary.LittleEndian.Uint32(dst)&^(1<<31)) <= bits {
+			putSingle(dst, 0)
+		}
+	}
+}
+
+// Elect adds the numbers of src that have the sign of those of signs in their place to sums, and a
+// weight to weights; of others, 0. What is not at least 0 among the signs is negative, and NaN in src has no sign.
+func Elect(sums, weights, src, signs []byte, weight float32) {
+	pair(sums, weights)
+	pair(sums, src)
+	pair(sums, signs)
+	n := nativeElect(sums, weights, src, signs, weight)
+	for ; n < len(sums); n += 4 {
+		x, w := getSingle(src[n:]), weight
+		if positive := getSingle(signs[n:]) >= 0; !(positive && x > 0 || !positive && x < 0) {
+			x, w = 0, 0
+		}
+		putSingle(sums[n:], getSingle(sums[n:])+x)
+		putSingle(weights[n:], getSingle(weights[n:])+w)
+	}
+}
+
 // Rounding rounds F32 numbers to those that a type holds, to nearest even. Every NaN becomes
 // 0x7FC00000.
 type Rounding func(dst []byte)

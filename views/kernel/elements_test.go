@@ -83,9 +83,28 @@ func TestElements(t *testing.T) {
 		"subtract": {Subtract, func(d, s float32) float32 { return d - s }},
 		"multiply": {func(d, _ []byte) { Multiply(d, by) }, func(d, _ float32) float32 { return d * by }},
 		"divide":   {func(d, _ []byte) { Divide(d, by) }, func(d, _ float32) float32 { return d / by }},
-		"F16":      {func(d, _ []byte) { Roundings["F16"](d) }, func(d, _ float32) float32 { return roundF16(d) }},
-		"BF16":     {func(d, _ []byte) { Roundings["BF16"](d) }, func(d, _ float32) float32 { return roundBF16(d) }},
-		"F32":      {func(d, _ []byte) { Roundings["F32"](d) }, func(d, _ float32) float32 { return d }},
+		"divide each": {DivideEach, func(d, s float32) float32 {
+			if s == 0 {
+				return d
+			}
+			return d / s
+		}},
+		"keep larger": {func(d, _ []byte) { KeepLarger(d, 0x3F7FFFFF) }, func(d, _ float32) float32 {
+			if d != d || math.Abs(float64(d)) >= 1 {
+				return d
+			}
+			return 0
+		}},
+		"keep all": {func(d, _ []byte) { KeepLarger(d, -1) }, func(d, _ float32) float32 { return d }},
+		"elect": {func(d, s []byte) { Elect(d, bytes.Clone(d), s, bytes.Repeat([]byte{0, 0, 0x80, 0xBF}, len(d)/4), 1) }, func(d, s float32) float32 {
+			if !(s < 0) {
+				s = 0
+			}
+			return d + s
+		}},
+		"F16":  {func(d, _ []byte) { Roundings["F16"](d) }, func(d, _ float32) float32 { return roundF16(d) }},
+		"BF16": {func(d, _ []byte) { Roundings["BF16"](d) }, func(d, _ float32) float32 { return roundBF16(d) }},
+		"F32":  {func(d, _ []byte) { Roundings["F32"](d) }, func(d, _ float32) float32 { return d }},
 	}
 	for name, op := range ops {
 		for n := range 200 {
@@ -103,6 +122,35 @@ func TestElements(t *testing.T) {
 			Roundings["F32"](dst)
 			if !bytes.Equal(dst, want) {
 				t.Fatalf("%s of %d numbers: got %x, want %x", name, n, dst, want)
+			}
+		}
+	}
+}
+
+// TestElect compares what is added, and the weights, with the specification, for signs of every kind.
+func TestElect(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	values := []float32{0, float32(math.Copysign(0, -1)), 1, -1, 2.5, -2.5, 1e-45, -1e-45, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}
+	fill := func(n int) (p []byte) {
+		for range n {
+			p = binary.LittleEndian.AppendUint32(p, math.Float32bits(values[random.IntN(len(values))]))
+		}
+		return p
+	}
+	for n := range 200 {
+		src, signs, sums, weights := fill(n), fill(n), make([]byte, 4*n), make([]byte, 4*n)
+		Elect(sums, weights, src, signs, 0.5)
+		Elect(sums, weights, src, signs, -0.25)
+		for i := 0; i < 4*n; i += 4 {
+			x, sign, sum, weight := getSingle(src[i:]), float32(-1), float32(0), float32(0)
+			if getSingle(signs[i:]) >= 0 {
+				sign = 1
+			}
+			if x*sign > 0 {
+				sum, weight = x+x, 0.25
+			}
+			if getSingle(sums[i:]) != sum || getSingle(weights[i:]) != weight {
+				t.Fatalf("%v with %v: sum %v and weight %v, want %v and %v", x, getSingle(signs[i:]), getSingle(sums[i:]), getSingle(weights[i:]), sum, weight)
 			}
 		}
 	}

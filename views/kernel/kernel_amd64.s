@@ -24513,6 +24513,85 @@ run:
 	VZEROUPPER
 	RET
 
+// func divideEachAVX2(dst *byte, src *byte, runs int)
+// Requires: AVX, AVX2
+TEXT ·divideEachAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ runs+16(FP), DX
+
+run:
+	VMOVDQU   (AX), Y0
+	VMOVDQU   (CX), Y1
+	VMOVDQU   const112<>+0(SB), Y2
+	VPXOR     Y3, Y3, Y3
+	VCMPPS    $0x00, Y1, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VDIVPS    Y1, Y0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x00000020, AX
+	ADDQ      $0x00000020, CX
+	DECQ      DX
+	JNZ       run
+	VZEROUPPER
+	RET
+
+// func keepLargerAVX2(dst *byte, bits int32, runs int)
+// Requires: AVX, AVX2
+TEXT ·keepLargerAVX2(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), AX
+	MOVQ         runs+16(FP), CX
+	VMOVDQU      const115<>+0(SB), Y1
+	MOVL         bits+8(FP), DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+
+run:
+	VPAND    (AX), Y1, Y2
+	VPCMPGTD Y0, Y2, Y2
+	VPAND    (AX), Y2, Y2
+	VMOVUPS  Y2, (AX)
+	ADDQ     $0x00000020, AX
+	DECQ     CX
+	JNZ      run
+	VZEROUPPER
+	RET
+
+// func electAVX2(sums *byte, weights *byte, src *byte, signs *byte, weight float32, runs int)
+// Requires: AVX, AVX2, SSE
+TEXT ·electAVX2(SB), NOSPLIT, $0-48
+	MOVQ         sums+0(FP), AX
+	MOVQ         weights+8(FP), CX
+	MOVQ         src+16(FP), DX
+	MOVQ         signs+24(FP), BX
+	MOVSS        weight+32(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         runs+40(FP), SI
+	VMOVDQU      const22<>+0(SB), Y2
+	VPXOR        Y1, Y1, Y1
+
+run:
+	VMOVDQU (DX), Y3
+	VMOVDQU (BX), Y4
+	VCMPPS  $0x09, Y1, Y4, Y4
+	VANDPS  Y2, Y4, Y4
+	VXORPS  Y3, Y4, Y4
+	VCMPPS  $0x0e, Y1, Y4, Y4
+	VANDPS  Y4, Y3, Y3
+	VANDPS  Y4, Y0, Y4
+	VADDPS  (AX), Y3, Y3
+	VADDPS  (CX), Y4, Y4
+	VMOVUPS Y3, (AX)
+	VMOVUPS Y4, (CX)
+	ADDQ    $0x00000020, AX
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	ADDQ    $0x00000020, BX
+	DECQ    SI
+	JNZ     run
+	VZEROUPPER
+	RET
+
 // func multiplyAVX2(dst *byte, by float32, runs int)
 // Requires: AVX, AVX2, SSE
 TEXT ·multiplyAVX2(SB), NOSPLIT, $0-24

@@ -675,6 +675,21 @@ func addAVX2(dst *byte, src *byte, runs int)
 //go:noescape
 func subtractAVX2(dst *byte, src *byte, runs int)
 
+// divideEachAVX2 divides dst by src where that is not 0.
+//
+//go:noescape
+func divideEachAVX2(dst *byte, src *byte, runs int)
+
+// keepLargerAVX2 makes 0 of numbers whose bits without the sign are at most those given.
+//
+//go:noescape
+func keepLargerAVX2(dst *byte, bits int32, runs int)
+
+// electAVX2 adds numbers that have the sign of others, and a weight.
+//
+//go:noescape
+func electAVX2(sums *byte, weights *byte, src *byte, signs *byte, weight float32, runs int)
+
 // multiplyAVX2 multiplies dst by a number.
 //
 //go:noescape

@@ -44,6 +44,30 @@ func nativeDivide(dst []byte, by float32) int {
 	return 32 * n
 }
 
+func nativeDivideEach(dst, by []byte) int {
+	n := runs(dst)
+	if n > 0 {
+		divideEachAVX2(&dst[0], &by[0], n)
+	}
+	return 32 * n
+}
+
+func nativeKeepLarger(dst []byte, bits int32) int {
+	n := runs(dst)
+	if n > 0 {
+		keepLargerAVX2(&dst[0], bits, n)
+	}
+	return 32 * n
+}
+
+func nativeElect(sums, weights, src, signs []byte, weight float32) int {
+	n := runs(sums)
+	if n > 0 {
+		electAVX2(&sums[0], &weights[0], &src[0], &signs[0], weight, n)
+	}
+	return 32 * n
+}
+
 func nativeRoundF32(dst []byte) int {
 	n := runs(dst)
 	if n > 0 {

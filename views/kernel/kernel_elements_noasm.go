@@ -12,6 +12,12 @@ func nativeDivide([]byte, float32) int { return 0 }
 
 var nativeWeightedSums map[string]weightedSumFunc
 
+func nativeDivideEach(_, _ []byte) int { return 0 }
+
+func nativeKeepLarger([]byte, int32) int { return 0 }
+
+func nativeElect(_, _, _, _ []byte, _ float32) int { return 0 }
+
 func nativeRoundF32([]byte) int { return 0 }
 
 func nativeRoundF16([]byte) int { return 0 }

@@ -123,63 +123,46 @@ func ties(m *Merge, parts []tensorfs.Data, f form) (func() (combine, error), err
 	}, nil
 }
 
-// weightPool has memory for the weights of a run.
-var weightPool = sync.Pool{New: func() any { return new([chunk]byte) }}
+// elections has memory for the signs and the weights of an election.
+var elections = sync.Pool{New: func() any { return new([2][chunk]byte) }}
 
 // elect makes of sums of weighted differences the sums of those alone that have the sign of
 // the sum, or, where normalize is true, their mean by weight.
 func (x *tasks) elect(dst []byte, in [][]byte, normalize bool) {
-	b := weightPool.Get().(*[chunk]byte)
-	defer weightPool.Put(b)
-	weights := b[:len(dst)]
-	clear(weights)
-	var signs [chunk / 4]float32 // 1 and -1
-	for i := range len(dst) / 4 {
-		if signs[i] = -1; get(dst[4*i:]) >= 0 {
-			signs[i] = 1
-		}
-	}
+	b := elections.Get().(*[2][chunk]byte)
+	defer elections.Put(b)
+	signs, weights := b[0][:len(dst)], b[1][:len(dst)]
+	copy(signs, dst)
 	clear(dst)
+	clear(weights)
 	for k, other := range x.others { // one after the other, so that each sum goes up in their order
-		w, d := x.weights[k], in[other][:len(dst)]
-		for i := range len(dst) / 4 {
-			if v := get(d[4*i:]); v*signs[i] > 0 {
-				put(dst[4*i:], get(dst[4*i:])+v)
-				put(weights[4*i:], get(weights[4*i:])+w)
-			}
-		}
+		kernel.Elect(dst, weights, in[other][:len(dst)], signs, x.weights[k])
 	}
 	x.round(dst)
 	if !normalize {
 		return
 	}
 	x.round(weights)
-	for i := 0; i < len(dst); i += 4 {
-		if w := get(weights[i:]); w != 0 {
-			put(dst[i:], get(dst[i:])/w)
-		}
-	}
+	kernel.DivideEach(dst, weights)
 	x.round(dst)
 }
 
 // cut says which differences ties keeps: those of a larger magnitude, and of those that
 // are equal to it the ones up to an element.
 type cut struct {
-	magnitude uint32 // bits of an F32
+	magnitude uint32 // bits of an F32 without its sign
 	last      int64
 	factor    float32 // by which those kept are rescaled
 }
 
+// none keeps no difference.
+var none = cut{magnitude: 1<<31 - 1, last: -1, factor: 1}
+
 // apply makes the differences that are not kept 0. first is the number of the first one.
 func (c *cut) apply(d []byte, first int64) {
-	if c.magnitude == 0 && first+int64(len(d)/4) <= c.last {
-		return
-	}
-	for i := 0; i < len(d); i += 4 {
-		if bits := magnitude(d[i:]); bits < c.magnitude || bits == c.magnitude && first+int64(i/4) > c.last {
-			put(d[i:], 0)
-		}
-	}
+	equal := min(max(c.last+1-first, 0), int64(len(d)/4)) // of these, those that are equal are kept
+	kernel.KeepLarger(d[:4*equal], int32(c.magnitude)-1)
+	kernel.KeepLarger(d[4*equal:], int32(c.magnitude))
 }
 
 // magnitude is a number without its sign, whose bits are in the order of the numbers.
@@ -208,10 +191,10 @@ func (d difference) cut(density float64, rescale bool) (c cut, err error) {
 		return c, nil
 	}
 	if density <= 0 {
-		return cut{magnitude: math.MaxUint32, last: -1, factor: 1}, nil
+		return none, nil
 	}
 	keep := max(1, int64(float64(density*float64(n))))
-	var counts [1 << 16]int64
+	var counts [1 << 15]int64
 	err = d.each(func(b []byte, _ int64) {
 		for ; len(b) >= 4; b = b[4:] {
 			counts[magnitude(b)>>16]++
@@ -221,9 +204,9 @@ func (d difference) cut(density float64, rescale bool) (c cut, err error) {
 		return c, err
 	}
 	above, upper := largest(counts[:], keep)
-	more, lower := int64(0), uint32(0)
+	equal, lower := counts[upper], uint32(0)
 	if !d.upper {
-		clear(counts[:])
+		var counts [1 << 16]int64
 		err = d.each(func(b []byte, _ int64) {
 			for ; len(b) >= 4; b = b[4:] {
 				if bits := magnitude(b); bits>>16 == upper {
@@ -234,30 +217,67 @@ func (d difference) cut(density float64, rescale bool) (c cut, err error) {
 		if err != nil {
 			return c, err
 		}
+		var more int64
 		more, lower = largest(counts[:], keep-above)
+		above, equal = above+more, counts[lower]
 	}
 	c.magnitude = upper<<16 | lower
-	equal := keep - above - more // so many of the cut's own magnitude are kept
-	var all, kept float64
+	if left := keep - above; left < equal { // so many of the cut's own magnitude are kept, and not all
+		if c.last, err = d.find(c.magnitude, left); err != nil {
+			return c, err
+		}
+	}
+	if rescale {
+		err = d.rescale(&c)
+	}
+	return c, err
+}
+
+// find returns where the n-th of the differences of a magnitude is.
+func (d difference) find(of uint32, n int64) (last int64, err error) {
 	err = d.each(func(b []byte, first int64) {
+		if n <= 0 {
+			return
+		}
 		for ; len(b) >= 4; b, first = b[4:], first+1 {
-			bits := magnitude(b)
-			v := float64(math.Float32frombits(bits))
-			all += v
-			switch {
-			case bits > c.magnitude:
-				kept += v
-			case bits == c.magnitude && equal > 0:
-				kept += v
-				c.last = first
-				equal--
+			if magnitude(b) == of {
+				if n--; n == 0 {
+					last = first
+					return
+				}
 			}
 		}
 	})
-	if err == nil && rescale && kept > 0 {
+	return last, err
+}
+
+// rescale finds the factor of those that are kept: the sum of all magnitudes by that of theirs.
+func (d difference) rescale(c *cut) error {
+	var all, kept float64
+	err := d.each(func(b []byte, first int64) {
+		all += magnitudes(b)
+		c.apply(b, first)
+		kept += magnitudes(b)
+	})
+	if err == nil && kept > 0 {
 		c.factor = d.rounded(d.rounded(float32(all)) / d.rounded(float32(kept)))
 	}
-	return c, err
+	return err
+}
+
+// magnitudes is the sum of the magnitudes of numbers, of every fourth one on its own so that none
+// waits for the last.
+func magnitudes(b []byte) float64 {
+	var sums [4]float64
+	for ; len(b) >= 16; b = b[16:] {
+		for i := range sums {
+			sums[i] += float64(math.Float32frombits(magnitude(b[4*i:])))
+		}
+	}
+	for ; len(b) >= 4; b = b[4:] {
+		sums[0] += float64(math.Float32frombits(magnitude(b)))
+	}
+	return (sums[0] + sums[1]) + (sums[2] + sums[3])
 }
 
 // largest finds the class in which the keep-th largest is, and how many are above it.
