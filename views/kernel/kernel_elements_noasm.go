@@ -10,8 +10,6 @@ func nativeMultiply([]byte, float32) int { return 0 }
 
 func nativeDivide([]byte, float32) int { return 0 }
 
-var nativeWeightedSums map[string]weightedSumFunc
-
 func nativeDivideEach(_, _ []byte) int { return 0 }
 
 func nativeKeepLarger([]byte, int32) int { return 0 }

@@ -2,8 +2,6 @@
 
 package kernel
 
-func nativeLowRank(*LowRank, []byte, int, int, int, int) bool { return false }
-
 func nativeSquares(*[4]float64, []byte) int { return 0 }
 
 func nativeMultiplyDouble([]byte, float64) int { return 0 }

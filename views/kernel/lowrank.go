@@ -44,7 +44,11 @@ func Panels(right []float32, rank, columns int) []float32 {
 // Add adds the columns from one on of rows from one on to numbers: dst is rows of n F32,
 // little-endian, row after row.
 func (m *LowRank) Add(dst []byte, row, rows, column, n int) {
-	if m.Rank == 0 || rows == 0 || n == 0 || nativeLowRank(m, dst, row, rows, column, n) {
+	if m.Rank == 0 || rows == 0 || n == 0 {
+		return
+	}
+	if len(lowRankKernels) > 0 {
+		m.native(&lowRankKernels[0], dst, row, rows, column, n)
 		return
 	}
 	for o := range rows {
