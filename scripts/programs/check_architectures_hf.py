@@ -76,7 +76,11 @@ class Loaded:
 
 @cache
 def published(directory: Path) -> Loaded:
-    return Loaded(directory, loader(directory))
+    loaded = Loaded(directory, loader(directory))
+    name = json.loads((directory / "config.json").read_text())["architectures"][0]
+    if loaded.report["missing_keys"] and not hasattr(transformers, name):  # Grok 2 has the model_type of GIT, which reads pictures
+        raise ValueError(f"Unrecognized model in {directory}: {name} is not {type(loaded.model).__name__}")
+    return loaded
 
 
 # The inputs of a picture, and how many tokens it takes.
