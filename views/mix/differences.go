@@ -222,44 +222,34 @@ func (d difference) cut(density float64, rescale bool) (c cut, err error) {
 		above, equal = above+more, counts[lower]
 	}
 	c.magnitude = upper<<16 | lower
-	if left := keep - above; left < equal { // so many of the cut's own magnitude are kept, and not all
-		if c.last, err = d.find(c.magnitude, left); err != nil {
-			return c, err
-		}
-	}
-	if rescale {
-		err = d.rescale(&c)
+	left := keep - above // so many of the cut's own magnitude are kept
+	if left < equal || rescale {
+		err = d.finish(&c, left, equal, rescale)
 	}
 	return c, err
 }
 
-// find returns where the n-th of the differences of a magnitude is.
-func (d difference) find(of uint32, n int64) (last int64, err error) {
-	err = d.each(func(b []byte, first int64) {
-		if n <= 0 {
-			return
-		}
-		for ; len(b) >= 4; b, first = b[4:], first+1 {
-			if magnitude(b) == of {
-				if n--; n == 0 {
-					last = first
-					return
+// finish finds the last difference of the cut's own magnitude, of which some are kept, and the
+// factor of those that are: the sum of all magnitudes by that of theirs.
+func (d difference) finish(c *cut, some, of int64, rescale bool) error {
+	var all, kept float64
+	left := some
+	err := d.each(func(b []byte, first int64) {
+		for at := 0; some < of && left > 0 && at < len(b); at += 4 {
+			if magnitude(b[at:]) == c.magnitude {
+				if left--; left == 0 {
+					c.last = first + int64(at/4)
 				}
 			}
 		}
+		if rescale {
+			all += magnitudes(b)
+			kernel.KeepLarger(b, int32(c.magnitude))
+			kept += magnitudes(b)
+		}
 	})
-	return last, err
-}
-
-// rescale finds the factor of those that are kept: the sum of all magnitudes by that of theirs.
-func (d difference) rescale(c *cut) error {
-	var all, kept float64
-	err := d.each(func(b []byte, first int64) {
-		all += magnitudes(b)
-		c.apply(b, first)
-		kept += magnitudes(b)
-	})
-	if err == nil && kept > 0 {
+	kept += float64(float64(some) * float64(math.Float32frombits(c.magnitude)))
+	if err == nil && rescale && kept > 0 {
 		c.factor = d.rounded(d.rounded(float32(all)) / d.rounded(float32(kept)))
 	}
 	return err
