@@ -104,13 +104,13 @@ func (b *buffers) view(parts []tensorfs.Data, off, n int64, f func(in [][]byte))
 		b.in, b.memory, b.copies = append(b.in, nil), append(b.memory, nil), append(b.copies, nil)
 	}
 	in, memory := b.in[:len(parts)], b.memory[:len(parts)]
+	defer clear(in) // what was viewed may go away
+	defer clear(memory)
 	for i, p := range parts {
 		if in[i], memory[i], err = tensorfs.View(p, off, n, &b.copies[i]); err != nil {
 			return err
 		}
 	}
-	defer clear(in) // what was viewed may go away
-	defer clear(memory)
 	return tensorfs.Guard(func() error {
 		f(in)
 		return nil
