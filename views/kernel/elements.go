@@ -12,10 +12,40 @@ import (
 // processor does. Every implementation gives the same bits, but for NaN, which [Rounding]
 // makes one.
 
+// elementKernels are what a processor has for it, each for runs of eight numbers; nil for none.
+type elementKernels struct {
+	add, subtract, divideEach func(dst, src *byte, runs int)
+	multiply, divide          func(dst *byte, by float32, runs int)
+	keepLarger                func(dst *byte, bits int32, runs int)
+	elect                     func(sums, weights, src, signs *byte, weight float32, runs int)
+	rounds                    map[string]func(dst *byte, runs int) // by the name of the type
+}
+
+// inPairs runs a kernel of two operands, and returns how many bytes are done.
+func inPairs(k func(dst, src *byte, runs int), dst, src []byte) int {
+	pair(dst, src)
+	n := len(dst) / 32
+	if k == nil || n == 0 {
+		return 0
+	}
+	k(&dst[0], &src[0], n)
+	return 32 * n
+}
+
+// byOne is the same with a number for all.
+func byOne[T float32 | int32](k func(dst *byte, by T, runs int), dst []byte, by T) int {
+	whole(dst)
+	n := len(dst) / 32
+	if k == nil || n == 0 {
+		return 0
+	}
+	k(&dst[0], by, n)
+	return 32 * n
+}
+
 // Add adds src to dst.
 func Add(dst, src []byte) {
-	pair(dst, src)
-	n := nativeAdd(dst, src)
+	n := inPairs(elements.add, dst, src)
 	for dst, src = dst[n:], src[n:]; len(dst) > 0; dst, src = dst[4:], src[4:] {
 		putSingle(dst, getSingle(dst)+getSingle(src))
 	}
@@ -23,33 +53,15 @@ func Add(dst, src []byte) {
 
 // Subtract subtracts src from dst.
 func Subtract(dst, src []byte) {
-	pair(dst, src)
-	n := nativeSubtract(dst, src)
+	n := inPairs(elements.subtract, dst, src)
 	for dst, src = dst[n:], src[n:]; len(dst) > 0; dst, src = dst[4:], src[4:] {
 		putSingle(dst, getSingle(dst)-getSingle(src))
 	}
 }
 
-// Multiply multiplies dst by a number.
-func Multiply(dst []byte, by float32) {
-	whole(dst)
-	for dst = dst[nativeMultiply(dst, by):]; len(dst) > 0; dst = dst[4:] {
-		putSingle(dst, getSingle(dst)*by)
-	}
-}
-
-// Divide divides dst by a number.
-func Divide(dst []byte, by float32) {
-	whole(dst)
-	for dst = dst[nativeDivide(dst, by):]; len(dst) > 0; dst = dst[4:] {
-		putSingle(dst, getSingle(dst)/by)
-	}
-}
-
 // DivideEach divides each number of dst by that of by in its place, where that is not 0.
 func DivideEach(dst, by []byte) {
-	pair(dst, by)
-	n := nativeDivideEach(dst, by)
+	n := inPairs(elements.divideEach, dst, by)
 	for dst, by = dst[n:], by[n:]; len(dst) > 0; dst, by = dst[4:], by[4:] {
 		if y := getSingle(by); y != 0 {
 			putSingle(dst, getSingle(dst)/y)
@@ -57,11 +69,24 @@ func DivideEach(dst, by []byte) {
 	}
 }
 
+// Multiply multiplies dst by a number.
+func Multiply(dst []byte, by float32) {
+	for dst = dst[byOne(elements.multiply, dst, by):]; len(dst) > 0; dst = dst[4:] {
+		putSingle(dst, getSingle(dst)*by)
+	}
+}
+
+// Divide divides dst by a number.
+func Divide(dst []byte, by float32) {
+	for dst = dst[byOne(elements.divide, dst, by):]; len(dst) > 0; dst = dst[4:] {
+		putSingle(dst, getSingle(dst)/by)
+	}
+}
+
 // KeepLarger makes 0 of the numbers whose bits without the sign are at most those given, or of
 // none for -1. These bits are in the order of the magnitudes, NaN above all others.
 func KeepLarger(dst []byte, bits int32) {
-	whole(dst)
-	for dst = dst[nativeKeepLarger(dst, bits):]; len(dst) > 0; dst = dst[4:] {
+	for dst = dst[byOne(elements.keepLarger, dst, bits):]; len(dst) > 0; dst = dst[4:] {
 		if int32(binary.LittleEndian.Uint32(dst)&^(1<<31)) <= bits {
 			putSingle(dst, 0)
 		}
@@ -74,14 +99,18 @@ func Elect(sums, weights, src, signs []byte, weight float32) {
 	pair(sums, weights)
 	pair(sums, src)
 	pair(sums, signs)
-	n := nativeElect(sums, weights, src, signs, weight)
-	for ; n < len(sums); n += 4 {
-		x, w := getSingle(src[n:]), weight
-		if positive := getSingle(signs[n:]) >= 0; !(positive && x > 0 || !positive && x < 0) {
+	at := 0
+	if n := len(sums) / 32; n > 0 && elements.elect != nil {
+		elements.elect(&sums[0], &weights[0], &src[0], &signs[0], weight, n)
+		at = 32 * n
+	}
+	for ; at < len(sums); at += 4 {
+		x, w := getSingle(src[at:]), weight
+		if positive := getSingle(signs[at:]) >= 0; !(positive && x > 0 || !positive && x < 0) {
 			x, w = 0, 0
 		}
-		putSingle(sums[n:], getSingle(sums[n:])+x)
-		putSingle(weights[n:], getSingle(weights[n:])+w)
+		putSingle(sums[at:], getSingle(sums[at:])+x)
+		putSingle(weights[at:], getSingle(weights[at:])+w)
 	}
 }
 
@@ -91,20 +120,26 @@ type Rounding func(dst []byte)
 
 // Roundings are by the name of the type.
 var Roundings = map[string]Rounding{
-	"F32":  func(dst []byte) { roundEach(dst, nativeRoundF32, func(x float32) float32 { return x }) },
-	"F16":  func(dst []byte) { roundEach(dst, nativeRoundF16, roundF16) },
-	"BF16": func(dst []byte) { roundEach(dst, nativeRoundBF16, roundBF16) },
+	"F32":  rounding("F32", func(x float32) float32 { return x }),
+	"F16":  rounding("F16", roundF16),
+	"BF16": rounding("BF16", roundBF16),
 }
 
-func roundEach(dst []byte, native func([]byte) int, one func(float32) float32) {
-	whole(dst)
-	for dst = dst[native(dst):]; len(dst) > 0; dst = dst[4:] {
-		x := getSingle(dst)
-		if x != x {
-			binary.LittleEndian.PutUint32(dst, 0x7FC0_0000)
-			continue
+func rounding(dtype string, one func(float32) float32) Rounding {
+	k := elements.rounds[dtype]
+	return func(dst []byte) {
+		whole(dst)
+		if n := len(dst) / 32; n > 0 && k != nil {
+			k(&dst[0], n)
+			dst = dst[32*n:]
 		}
-		putSingle(dst, one(x))
+		for ; len(dst) > 0; dst = dst[4:] {
+			if x := getSingle(dst); x != x {
+				binary.LittleEndian.PutUint32(dst, quietNaN)
+			} else {
+				putSingle(dst, one(x))
+			}
+		}
 	}
 }
 

@@ -2,102 +2,23 @@
 
 package kernel
 
-// The native forms take whole runs of eight numbers, and return how many bytes these have.
-
-// runs is how many of them there are.
-func runs(dst []byte) int {
+var elements = func() (k elementKernels) {
 	if accelerated == nil {
-		return 0
+		return k
 	}
-	return len(dst) / 32
-}
-
-func nativeAdd(dst, src []byte) int {
-	n := runs(dst)
-	if n > 0 {
-		addAVX2(&dst[0], &src[0], n)
+	return elementKernels{
+		add: addAVX2, subtract: subtractAVX2, divideEach: divideEachAVX2,
+		multiply: multiplyAVX2, divide: divideAVX2,
+		keepLarger: keepLargerAVX2,
+		elect:      electAVX2,
+		rounds:     map[string]func(dst *byte, runs int){"F32": roundF32AVX2, "F16": roundF16AVX2, "BF16": roundBF16AVX2},
 	}
-	return 32 * n
-}
-
-func nativeSubtract(dst, src []byte) int {
-	n := runs(dst)
-	if n > 0 {
-		subtractAVX2(&dst[0], &src[0], n)
-	}
-	return 32 * n
-}
-
-func nativeMultiply(dst []byte, by float32) int {
-	n := runs(dst)
-	if n > 0 {
-		multiplyAVX2(&dst[0], by, n)
-	}
-	return 32 * n
-}
-
-func nativeDivide(dst []byte, by float32) int {
-	n := runs(dst)
-	if n > 0 {
-		divideAVX2(&dst[0], by, n)
-	}
-	return 32 * n
-}
-
-func nativeDivideEach(dst, by []byte) int {
-	n := runs(dst)
-	if n > 0 {
-		divideEachAVX2(&dst[0], &by[0], n)
-	}
-	return 32 * n
-}
-
-func nativeKeepLarger(dst []byte, bits int32) int {
-	n := runs(dst)
-	if n > 0 {
-		keepLargerAVX2(&dst[0], bits, n)
-	}
-	return 32 * n
-}
-
-func nativeElect(sums, weights, src, signs []byte, weight float32) int {
-	n := runs(sums)
-	if n > 0 {
-		electAVX2(&sums[0], &weights[0], &src[0], &signs[0], weight, n)
-	}
-	return 32 * n
-}
-
-func nativeRoundF32(dst []byte) int {
-	n := runs(dst)
-	if n > 0 {
-		roundF32AVX2(&dst[0], n)
-	}
-	return 32 * n
-}
-
-func nativeRoundF16(dst []byte) int {
-	n := runs(dst)
-	if n > 0 {
-		roundF16AVX2(&dst[0], n)
-	}
-	return 32 * n
-}
-
-func nativeRoundBF16(dst []byte) int {
-	n := runs(dst)
-	if n > 0 {
-		roundBF16AVX2(&dst[0], n)
-	}
-	return 32 * n
-}
+}()
 
 // nativeWeightedSums are by the name of the type.
 var nativeWeightedSums = func() map[string]weightedSumFunc {
 	if accelerated == nil {
 		return nil
 	}
-	return map[string]weightedSumFunc{
-		"F32": weightedSumF32AVX2, "F16": weightedSumF16AVX2, "BF16": weightedSumBF16AVX2,
-	}
+	return map[string]weightedSumFunc{"F32": weightedSumF32AVX2, "F16": weightedSumF16AVX2, "BF16": weightedSumBF16AVX2}
 }()
