@@ -76,7 +76,7 @@ func TestStreamsWithReadAhead(t *testing.T) {
 	if b, err := readers["ReadAt"](m.Section(0, streamed), 0, streamed); err != nil || !bytes.Equal(b, want) {
 		t.Fatalf("%v, or other bytes", err)
 	}
-	if got := resident(t, m.mem); got < len(m.mem)/os.Getpagesize() {
+	if got := resident(t, m.mem); got < len(m.mem)/os.Getpagesize()/2 { // the kernel may have taken some back
 		t.Errorf("only %d pages are in the page cache", got)
 	}
 }
