@@ -86,6 +86,9 @@ func Divide(dst []byte, by float32) {
 // KeepLarger makes 0 of the numbers whose bits without the sign are at most those given, or of
 // none for -1. These bits are in the order of the magnitudes, NaN above all others.
 func KeepLarger(dst []byte, bits int32) {
+	if whole(dst); bits < 0 {
+		return
+	}
 	for dst = dst[byOne(elements.keepLarger, dst, bits):]; len(dst) > 0; dst = dst[4:] {
 		if int32(binary.LittleEndian.Uint32(dst)&^(1<<31)) <= bits {
 			putSingle(dst, 0)
@@ -134,11 +137,11 @@ func rounding(dtype string, one func(float32) float32) Rounding {
 			dst = dst[32*n:]
 		}
 		for ; len(dst) > 0; dst = dst[4:] {
-			if x := getSingle(dst); x != x {
-				binary.LittleEndian.PutUint32(dst, quietNaN)
-			} else {
-				putSingle(dst, one(x))
+			x := getSingle(dst)
+			if x == x {
+				x = one(x)
 			}
+			putQuiet(dst, x)
 		}
 	}
 }
@@ -175,6 +178,15 @@ func fma(x, y, z float32) float32 {
 
 func getSingle(p []byte) float32    { return math.Float32frombits(binary.LittleEndian.Uint32(p)) }
 func putSingle(p []byte, x float32) { binary.LittleEndian.PutUint32(p, math.Float32bits(x)) }
+
+// putQuiet is putSingle with one NaN for all.
+func putQuiet(p []byte, x float32) {
+	if x != x {
+		binary.LittleEndian.PutUint32(p, quietNaN)
+		return
+	}
+	putSingle(p, x)
+}
 
 // pair panics unless both hold as many whole numbers.
 func pair(dst, src []byte) {

@@ -24536,36 +24536,14 @@ run:
 	VZEROUPPER
 	RET
 
-// func keepLargerAVX2(dst *byte, bits int32, runs int)
-// Requires: AVX, AVX2
-TEXT ·keepLargerAVX2(SB), NOSPLIT, $0-24
-	MOVQ         dst+0(FP), AX
-	MOVQ         runs+16(FP), CX
-	VMOVDQU      const115<>+0(SB), Y1
-	MOVL         bits+8(FP), DX
-	VMOVD        DX, X0
-	VPBROADCASTD X0, Y0
-
-run:
-	VPAND    (AX), Y1, Y2
-	VPCMPGTD Y0, Y2, Y2
-	VPAND    (AX), Y2, Y2
-	VMOVUPS  Y2, (AX)
-	ADDQ     $0x00000020, AX
-	DECQ     CX
-	JNZ      run
-	VZEROUPPER
-	RET
-
 // func electAVX2(sums *byte, weights *byte, src *byte, signs *byte, weight float32, runs int)
-// Requires: AVX, AVX2, SSE
+// Requires: AVX, AVX2
 TEXT ·electAVX2(SB), NOSPLIT, $0-48
 	MOVQ         sums+0(FP), AX
 	MOVQ         weights+8(FP), CX
 	MOVQ         src+16(FP), DX
 	MOVQ         signs+24(FP), BX
-	MOVSS        weight+32(FP), X0
-	VBROADCASTSS X0, Y0
+	VBROADCASTSS weight+32(FP), Y0
 	MOVQ         runs+40(FP), SI
 	VMOVDQU      const22<>+0(SB), Y2
 	VPXOR        Y1, Y1, Y1
@@ -24593,12 +24571,11 @@ run:
 	RET
 
 // func multiplyAVX2(dst *byte, by float32, runs int)
-// Requires: AVX, AVX2, SSE
+// Requires: AVX
 TEXT ·multiplyAVX2(SB), NOSPLIT, $0-24
 	MOVQ         dst+0(FP), AX
 	MOVQ         runs+16(FP), CX
-	MOVSS        by+8(FP), X0
-	VBROADCASTSS X0, Y0
+	VBROADCASTSS by+8(FP), Y0
 
 run:
 	VMOVDQU (AX), Y1
@@ -24611,12 +24588,11 @@ run:
 	RET
 
 // func divideAVX2(dst *byte, by float32, runs int)
-// Requires: AVX, AVX2, SSE
+// Requires: AVX
 TEXT ·divideAVX2(SB), NOSPLIT, $0-24
 	MOVQ         dst+0(FP), AX
 	MOVQ         runs+16(FP), CX
-	MOVSS        by+8(FP), X0
-	VBROADCASTSS X0, Y0
+	VBROADCASTSS by+8(FP), Y0
 
 run:
 	VMOVDQU (AX), Y1
@@ -24625,6 +24601,25 @@ run:
 	ADDQ    $0x00000020, AX
 	DECQ    CX
 	JNZ     run
+	VZEROUPPER
+	RET
+
+// func keepLargerAVX2(dst *byte, by int32, runs int)
+// Requires: AVX, AVX2
+TEXT ·keepLargerAVX2(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), AX
+	MOVQ         runs+16(FP), CX
+	VBROADCASTSS by+8(FP), Y0
+
+run:
+	VMOVDQU  (AX), Y1
+	VPAND    const115<>+0(SB), Y1, Y2
+	VPCMPGTD Y0, Y2, Y2
+	VPAND    Y2, Y1, Y1
+	VMOVUPS  Y1, (AX)
+	ADDQ     $0x00000020, AX
+	DECQ     CX
+	JNZ      run
 	VZEROUPPER
 	RET
 
@@ -24656,9 +24651,9 @@ TEXT ·roundF16AVX2(SB), NOSPLIT, $0-16
 run:
 	VMOVDQU   (AX), Y1
 	VCMPPS    $0x03, Y1, Y1, Y2
+	VBLENDVPS Y2, Y0, Y1, Y1
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPH2PS X1, Y1
-	VBLENDVPS Y2, Y0, Y1, Y1
 	VMOVUPS   Y1, (AX)
 	ADDQ      $0x00000020, AX
 	DECQ      CX
@@ -24676,13 +24671,13 @@ TEXT ·roundBF16AVX2(SB), NOSPLIT, $0-16
 run:
 	VMOVDQU   (AX), Y1
 	VCMPPS    $0x03, Y1, Y1, Y2
-	VPSRLD    $0x10, Y1, Y3
-	VPAND     const106<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    const107<>+0(SB), Y3, Y3
-	VPAND     const142<>+0(SB), Y3, Y3
-	VBLENDVPS Y2, Y0, Y3, Y3
-	VMOVUPS   Y3, (AX)
+	VBLENDVPS Y2, Y0, Y1, Y1
+	VPSRLD    $0x10, Y1, Y2
+	VPAND     const106<>+0(SB), Y2, Y2
+	VPADDD    const107<>+0(SB), Y2, Y2
+	VPADDD    Y2, Y1, Y1
+	VPAND     const142<>+0(SB), Y1, Y1
+	VMOVUPS   Y1, (AX)
 	ADDQ      $0x00000020, AX
 	DECQ      CX
 	JNZ       run
@@ -24696,14 +24691,13 @@ DATA const142<>+24(SB)/8, $0xffff0000ffff0000
 GLOBL const142<>(SB), RODATA|NOPTR, $32
 
 // func weightedSumF32AVX2(dst *byte, sources *[]byte, weights *float32, n int, by float32, runs int)
-// Requires: AVX, AVX2, FMA3, MMX+, SSE
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·weightedSumF32AVX2(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         sources+8(FP), CX
 	MOVQ         weights+16(FP), DX
 	MOVQ         n+24(FP), BX
-	MOVSS        by+32(FP), X0
-	VBROADCASTSS X0, Y0
+	VBROADCASTSS by+32(FP), Y0
 	MOVQ         runs+40(FP), SI
 	XORQ         DI, DI
 	VMOVD        X0, R8
@@ -24764,14 +24758,13 @@ whole:
 	RET
 
 // func weightedSumF16AVX2(dst *byte, sources *[]byte, weights *float32, n int, by float32, runs int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+, SSE
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·weightedSumF16AVX2(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         sources+8(FP), CX
 	MOVQ         weights+16(FP), DX
 	MOVQ         n+24(FP), BX
-	MOVSS        by+32(FP), X0
-	VBROADCASTSS X0, Y0
+	VBROADCASTSS by+32(FP), Y0
 	MOVQ         runs+40(FP), SI
 	XORQ         DI, DI
 	VMOVD        X0, R8
@@ -24831,14 +24824,13 @@ whole:
 	RET
 
 // func weightedSumBF16AVX2(dst *byte, sources *[]byte, weights *float32, n int, by float32, runs int)
-// Requires: AVX, AVX2, FMA3, MMX+, SSE
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·weightedSumBF16AVX2(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         sources+8(FP), CX
 	MOVQ         weights+16(FP), DX
 	MOVQ         n+24(FP), BX
-	MOVSS        by+32(FP), X0
-	VBROADCASTSS X0, Y0
+	VBROADCASTSS by+32(FP), Y0
 	MOVQ         runs+40(FP), SI
 	XORQ         DI, DI
 	VMOVD        X0, R8

@@ -680,11 +680,6 @@ func subtractAVX2(dst *byte, src *byte, runs int)
 //go:noescape
 func divideEachAVX2(dst *byte, src *byte, runs int)
 
-// keepLargerAVX2 makes 0 of numbers whose bits without the sign are at most those given.
-//
-//go:noescape
-func keepLargerAVX2(dst *byte, bits int32, runs int)
-
 // electAVX2 adds numbers that have the sign of others, and a weight.
 //
 //go:noescape
@@ -699,6 +694,11 @@ func multiplyAVX2(dst *byte, by float32, runs int)
 //
 //go:noescape
 func divideAVX2(dst *byte, by float32, runs int)
+
+// keepLargerAVX2 makes 0 of numbers whose bits without the sign are at most those given.
+//
+//go:noescape
+func keepLargerAVX2(dst *byte, by int32, runs int)
 
 // roundF32AVX2 gives all NaN the same bits.
 //

@@ -6,6 +6,7 @@
 #define FMUL(m, n, d) WORD $(0x6E20DC00 | (m)<<16 | (n)<<5 | (d)) // fmul  Vd.4s, Vn.4s, Vm.4s
 #define FADD(m, n, d) WORD $(0x4E20D400 | (m)<<16 | (n)<<5 | (d)) // fadd  Vd.4s, Vn.4s, Vm.4s
 #define FSUB(m, n, d) WORD $(0x4EA0D400 | (m)<<16 | (n)<<5 | (d)) // fsub  Vd.4s, Vn.4s, Vm.4s
+#define FDIV(m, n, d) WORD $(0x6E20FC00 | (m)<<16 | (n)<<5 | (d)) // fdiv  Vd.4s, Vn.4s, Vm.4s
 #define FCMEQ(m, n, d) WORD $(0x4E20E400 | (m)<<16 | (n)<<5 | (d)) // fcmeq Vd.4s, Vn.4s, Vm.4s
 #define SXTLB(n, d) WORD $(0x0F08A400 | (n)<<5 | (d))          // sxtl  Vd.8h, Vn.8b
 #define SXTLB2(n, d) WORD $(0x4F08A400 | (n)<<5 | (d))         // sxtl2 Vd.8h, Vn.16b
@@ -17,6 +18,18 @@
 #define FCVTL2(n, d) WORD $(0x4E217800 | (n)<<5 | (d))         // fcvtl2 Vd.4s, Vn.8h
 #define SSHR1(n, d) WORD $(0x4F1F0400 | (n)<<5 | (d))          // sshr   Vd.8h, Vn.8h, #1
 #define USHL(m, n, d) WORD $(0x6E604400 | (m)<<16 | (n)<<5 | (d)) // ushl  Vd.8h, Vn.8h, Vm.8h
+
+// EVEN leaves the F32 in va, rounded to BF16, in its upper halves. V28 is 1 and V29 0x7FFF.
+#define EVEN(va) \
+	VUSHR $16, va.S4, V18.S4        \
+	VAND  V28.B16, V18.B16, V18.B16 \
+	VADD  V29.S4, V18.S4, V18.S4    \
+	VADD  V18.S4, va.S4, va.S4
+
+// QUIET gives the F32 in va, of the number a, the bits in V31 where it is NaN.
+#define QUIET(a, va) \
+	FCMEQ(a, a, 16)               \
+	VBIF V16.B16, V31.B16, va.B16
 
 // All decoders: R0 output, R1 source, R2 blocks left, R6 blocks in all.
 #define BLOCKS(dst, src, n) \

@@ -4,7 +4,6 @@
 
 #include "kernel_arm64.h"
 
-#define FDIV(m, n, d) WORD $(0x6E20FC00 | (m)<<16 | (n)<<5 | (d)) // fdiv  Vd.4s, Vn.4s, Vm.4s
 #define CMGT(m, n, d) WORD $(0x4EA03400 | (m)<<16 | (n)<<5 | (d)) // cmgt  Vd.4s, Vn.4s, Vm.4s
 #define FCMEQZ(n, d) WORD $(0x4EA0D800 | (n)<<5 | (d))            // fcmeq Vd.4s, Vn.4s, #0.0
 #define FCMGEZ(n, d) WORD $(0x6EA0C800 | (n)<<5 | (d))            // fcmge Vd.4s, Vn.4s, #0.0
@@ -30,9 +29,7 @@ loop:                                  \
 
 // func addNEON(dst, src *byte, runs int)
 TEXT ·addNEON(SB), NOSPLIT, $0-24
-	MOVD dst+0(FP), R0
-	MOVD src+8(FP), R1
-	MOVD runs+16(FP), R2
+	BLOCKS(dst+0(FP), src+8(FP), runs+16(FP))
 	TWO(ADDS)
 
 #define SUBTRACTS \
@@ -42,9 +39,7 @@ TEXT ·addNEON(SB), NOSPLIT, $0-24
 
 // func subtractNEON(dst, src *byte, runs int)
 TEXT ·subtractNEON(SB), NOSPLIT, $0-24
-	MOVD dst+0(FP), R0
-	MOVD src+8(FP), R1
-	MOVD runs+16(FP), R2
+	BLOCKS(dst+0(FP), src+8(FP), runs+16(FP))
 	TWO(SUBTRACTS)
 
 #define DIVIDES \
@@ -58,12 +53,17 @@ TEXT ·subtractNEON(SB), NOSPLIT, $0-24
 
 // func divideEachNEON(dst, src *byte, runs int)
 TEXT ·divideEachNEON(SB), NOSPLIT, $0-24
-	MOVD dst+0(FP), R0
-	MOVD src+8(FP), R1
-	MOVD runs+16(FP), R2
+	BLOCKS(dst+0(FP), src+8(FP), runs+16(FP))
 	MOVD $0x3F800000, R3
 	VDUP R3, V31.S4
 	TWO(DIVIDES)
+
+// ONE has what is the same for all numbers in all lanes of V2.
+#define ONE(dst, by, runs) \
+	MOVD  dst, R0     \
+	MOVWU by, R1      \
+	MOVD  runs, R2    \
+	VDUP  R1, V2.S4
 
 #define MULTIPLY \
 	FMUL(2, 0, 0) \
@@ -71,10 +71,7 @@ TEXT ·divideEachNEON(SB), NOSPLIT, $0-24
 
 // func multiplyNEON(dst *byte, by float32, runs int)
 TEXT ·multiplyNEON(SB), NOSPLIT, $0-24
-	MOVD  dst+0(FP), R0
-	MOVWU by+8(FP), R1
-	MOVD  runs+16(FP), R2
-	VDUP  R1, V2.S4
+	ONE(dst+0(FP), by+8(FP), runs+16(FP))
 	TWO(MULTIPLY)
 
 #define DIVIDE \
@@ -83,10 +80,7 @@ TEXT ·multiplyNEON(SB), NOSPLIT, $0-24
 
 // func divideNEON(dst *byte, by float32, runs int)
 TEXT ·divideNEON(SB), NOSPLIT, $0-24
-	MOVD  dst+0(FP), R0
-	MOVWU by+8(FP), R1
-	MOVD  runs+16(FP), R2
-	VDUP  R1, V2.S4
+	ONE(dst+0(FP), by+8(FP), runs+16(FP))
 	TWO(DIVIDE)
 
 #define LARGER \
@@ -99,10 +93,7 @@ TEXT ·divideNEON(SB), NOSPLIT, $0-24
 
 // func keepLargerNEON(dst *byte, bits int32, runs int)
 TEXT ·keepLargerNEON(SB), NOSPLIT, $0-24
-	MOVD  dst+0(FP), R0
-	MOVWU bits+8(FP), R1
-	MOVD  runs+16(FP), R2
-	VDUP  R1, V2.S4
+	ONE(dst+0(FP), bits+8(FP), runs+16(FP))
 	MOVD  $0x7FFFFFFF, R3
 	VDUP  R3, V30.S4
 	TWO(LARGER)
@@ -146,18 +137,9 @@ loop:
 	BNE    loop
 	RET
 
-// NUMBERS finds what is a number in V0 and V1, as all ones in V4 and V5; QUIET gives the rest the bits in V31.
-#define NUMBERS \
-	FCMEQ(0, 0, 4) \
-	FCMEQ(1, 1, 5)
-
-#define QUIET \
-	VBIF V4.B16, V31.B16, V0.B16 \
-	VBIF V5.B16, V31.B16, V1.B16
-
 #define TOF32 \
-	NUMBERS \
-	QUIET
+	QUIET(0, V0) \
+	QUIET(1, V1)
 
 // func roundF32NEON(dst *byte, runs int)
 TEXT ·roundF32NEON(SB), NOSPLIT, $0-16
@@ -168,12 +150,11 @@ TEXT ·roundF32NEON(SB), NOSPLIT, $0-16
 	TWO(TOF32)
 
 #define TOF16 \
-	NUMBERS      \
+	TOF32        \
 	FCVTN(0, 2)  \
 	FCVTN2(1, 2) \
 	FCVTL(2, 0)  \
-	FCVTL2(2, 1) \
-	QUIET
+	FCVTL2(2, 1)
 
 // func roundF16NEON(dst *byte, runs int)
 TEXT ·roundF16NEON(SB), NOSPLIT, $0-16
@@ -183,19 +164,12 @@ TEXT ·roundF16NEON(SB), NOSPLIT, $0-16
 	VDUP R3, V31.S4
 	TWO(TOF16)
 
-// EVENBF16 rounds to the upper half, to nearest even: V28 is 1, V29 0x7FFF and V30 the upper half.
-#define EVENBF16(va) \
-	VUSHR $16, va.S4, V2.S4      \
-	VAND  V28.B16, V2.B16, V2.B16 \
-	VADD  V29.S4, V2.S4, V2.S4   \
-	VADD  V2.S4, va.S4, va.S4    \
-	VAND  V30.B16, va.B16, va.B16
-
 #define TOBF16 \
-	NUMBERS      \
-	EVENBF16(V0) \
-	EVENBF16(V1) \
-	QUIET
+	TOF32    \
+	EVEN(V0) \
+	EVEN(V1) \
+	VAND V30.B16, V0.B16, V0.B16 \
+	VAND V30.B16, V1.B16, V1.B16
 
 // func roundBF16NEON(dst *byte, runs int)
 TEXT ·roundBF16NEON(SB), NOSPLIT, $0-16

@@ -4,7 +4,6 @@
 
 #include "kernel_arm64.h"
 
-#define FDIV(m, n, d) WORD $(0x6E20FC00 | (m)<<16 | (n)<<5 | (d)) // fdiv   Vd.4s, Vn.4s, Vm.4s
 #define FCVTLD(n, d) WORD $(0x0E617800 | (n)<<5 | (d))            // fcvtl  Vd.2d, Vn.2s
 #define FCVTLD2(n, d) WORD $(0x4E617800 | (n)<<5 | (d))           // fcvtl2 Vd.2d, Vn.4s
 #define FCVTND(n, d) WORD $(0x0E616800 | (n)<<5 | (d))            // fcvtn  Vd.2s, Vn.2d
@@ -195,10 +194,6 @@ whole:                                        \
 	BNE   run                                 \
 	RET
 
-#define QUIET(a, va) \
-	FCMEQ(a, a, 16)                \
-	VBIF V16.B16, V31.B16, va.B16
-
 #define LOADF32 \
 	VLD1.P 64(R8), [V16.S4, V17.S4, V18.S4, V19.S4] \
 	VLD1   (R8), [V20.S4, V21.S4, V22.S4, V23.S4]
@@ -239,13 +234,6 @@ whole:                                        \
 	VZIP2 V10.H8, V30.H8, V21.H8 \
 	VZIP1 V11.H8, V30.H8, V22.H8 \
 	VZIP2 V11.H8, V30.H8, V23.H8
-
-// EVEN leaves the number in va, rounded to BF16, in its upper halves.
-#define EVEN(va) \
-	VUSHR $16, va.S4, V18.S4         \
-	VAND  V28.B16, V18.B16, V18.B16  \
-	VADD  V29.S4, V18.S4, V18.S4     \
-	VADD  V18.S4, va.S4, va.S4
 
 #define STOREBF16 \
 	EVEN(V0) \

@@ -53,10 +53,7 @@ loop:
 #define ROUND(a, va) \
 	FCMEQ(a, a, 16)                  \ // all ones but for NaN
 	VORR  V30.B16, va.B16, V17.B16   \
-	VUSHR $16, va.S4, V18.S4         \
-	VAND  V28.B16, V18.B16, V18.B16  \
-	VADD  V29.S4, V18.S4, V18.S4     \
-	VADD  V18.S4, va.S4, va.S4       \
+	EVEN(va)                         \
 	VBIF  V16.B16, V17.B16, va.B16
 
 // func toBF16NEON(dst, src *byte, n int)

@@ -7,7 +7,7 @@ import (
 
 // LowRank is a matrix that is a product of a tall and a wide one, times a factor:
 //
-//	Factor * Left @ Right     Left [rows, Rank], row-major; Right [Rank, columns], as Panels has it
+//	Factor * Left @ Right     Left [rows, Rank], row-major; Right [Rank, columns], as AppendPanels has it
 //
 // What it adds to F32 numbers is the same on every processor: products of two F32 are exact
 // as F64, and their sum begins with 0 and goes up from the first, so that fusing changes
@@ -23,22 +23,22 @@ type LowRank struct {
 // wide matrix in the processor's first cache, for all rows that are asked for.
 const panel = 32
 
-// PanelSize is how many numbers Panels returns.
+// PanelSize is how many numbers AppendPanels appends.
 func PanelSize(rank, columns int) int { return rank * ((columns + panel - 1) / panel) * panel }
 
-// Panels puts a wide matrix into an order in which it is read from its beginning to its end, 32 columns after the other;
-// the last ones are filled up with zeros.
+// AppendPanels appends a wide matrix, row-major, in an order in which it is read from its beginning to its end, 32 columns
+// after the other; the last ones are filled up with zeros.
 //
 //	| k=0: columns 0-31 | k=1: columns 0-31 | .. | k=0: columns 32-63 | ..
-func Panels(right []float32, rank, columns int) []float32 {
-	out := make([]float32, PanelSize(rank, columns))
-	for k := range rank {
-		row := right[k*columns:][:columns]
-		for c := 0; c < columns; c += panel {
-			copy(out[c*rank+k*panel:], row[c:min(c+panel, columns)])
+func AppendPanels(dst, right []float32, rank, columns int) []float32 {
+	for c := 0; c < columns; c += panel {
+		end := min(c+panel, columns)
+		for k := range rank {
+			dst = append(dst, right[k*columns+c:k*columns+end]...)
+			dst = append(dst, make([]float32, panel-(end-c))...)
 		}
 	}
-	return out
+	return dst
 }
 
 // Add adds the columns from one on of rows from one on to numbers: dst is rows of n F32,
@@ -47,6 +47,7 @@ func (m *LowRank) Add(dst []byte, row, rows, column, n int) {
 	if m.Rank == 0 || rows == 0 || n == 0 {
 		return
 	}
+	dst = dst[:4*rows*n] // kernels do not look
 	if len(lowRankKernels) > 0 {
 		m.native(&lowRankKernels[0], dst, row, rows, column, n)
 		return
@@ -75,18 +76,11 @@ func (m *LowRank) addRow(dst []byte, row, column int) {
 		for i, s := range sum {
 			d := float32(float32(s) * m.Factor)
 			v := math.Float32frombits(binary.LittleEndian.Uint32(dst[4*i:])) + d
-			if v != v {
-				binary.LittleEndian.PutUint32(dst[4*i:], singleNaN)
-				continue
-			}
-			binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(v))
+			putQuiet(dst[4*i:], v)
 		}
 		dst, column = dst[4*len(sum):], column+len(sum)
 	}
 }
-
-// singleNaN is what every F32 becomes that is not a number.
-const singleNaN = 0x7FC00000
 
 // Norm returns the square root of the sum of the squares of F32 numbers, as F64: squares of
 // every fourth number are added up, the first with the second of these sums, the third with
@@ -113,11 +107,7 @@ func MultiplyDouble(dst []byte, factor float64) {
 func multiplyDouble(dst []byte, factor float64) {
 	for ; len(dst) >= 4; dst = dst[4:] {
 		v := float32(float64(math.Float32frombits(binary.LittleEndian.Uint32(dst))) * factor)
-		if v != v {
-			binary.LittleEndian.PutUint32(dst, singleNaN)
-			continue
-		}
-		binary.LittleEndian.PutUint32(dst, math.Float32bits(v))
+		putQuiet(dst, v)
 	}
 }
 

@@ -39,7 +39,8 @@ func (m *LowRank) native(kernel *lowRankKernel, dst []byte, row, rows, column, n
 	for at := 0; at < n; {
 		from := (column + at) % panel
 		columns := min(panel-from, n-at)
-		kernel.widen(&b.right[0], &m.Right[(column+at-from)*m.Rank], m.Rank)
+		right := m.Right[(column+at-from)*m.Rank:][:panel*m.Rank]
+		kernel.widen(&b.right[0], &right[0], m.Rank)
 		whole := 0 // groups that are added to in place
 		if columns == panel && rows >= 4 {
 			whole = rows / 4

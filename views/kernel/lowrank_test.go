@@ -18,7 +18,7 @@ func plainLowRank(m *LowRank, dst []byte, row, rows, column, n int) {
 }
 
 func randomLowRank(r *rand.Rand, rows, columns, rank int, special bool) *LowRank {
-	return &LowRank{randomFloats(r, rows*rank, special), Panels(randomFloats(r, rank*columns, special), rank, columns), rank, float32(r.NormFloat64())}
+	return &LowRank{randomFloats(r, rows*rank, special), AppendPanels(nil, randomFloats(r, rank*columns, special), rank, columns), rank, float32(r.NormFloat64())}
 }
 
 func randomFloats(r *rand.Rand, n int, special bool) []float32 {
@@ -81,7 +81,7 @@ func TestLowRankIsExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	const rank, columns = 16, 64
 	right := randomFloats(r, rank*columns, false)
-	m := &LowRank{randomFloats(r, rank, false), Panels(right, rank, columns), rank, 1.25}
+	m := &LowRank{randomFloats(r, rank, false), AppendPanels(nil, right, rank, columns), rank, 1.25}
 	base := randomFloats(r, columns, false)
 	dst := floatBytes(base)
 	m.Add(dst, 0, 1, 0, columns)
@@ -128,7 +128,7 @@ func TestNorm(t *testing.T) {
 	}
 	b := floatBytes([]float32{1, float32(math.NaN()), -3})
 	MultiplyDouble(b, 2)
-	if want := floatBytes([]float32{2, math.Float32frombits(singleNaN), -6}); !bytes.Equal(b, want) {
+	if want := floatBytes([]float32{2, math.Float32frombits(quietNaN), -6}); !bytes.Equal(b, want) {
 		t.Errorf("% x, want % x", b, want)
 	}
 	sums := []float64{1, 2}

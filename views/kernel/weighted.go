@@ -1,9 +1,6 @@
 package kernel
 
-import (
-	"encoding/binary"
-	"fmt"
-)
+import "fmt"
 
 // WeightedSum makes weighted sums of numbers of a type, of several sources: of numbers x of all
 // sources at one place, in their order, and their weights w
@@ -38,13 +35,9 @@ func NewWeightedSum(dtype string, weights []float32, by float32) (s WeightedSum,
 	case "BF16":
 		s.bytes, s.number = 2, numberBF16
 		s.put = func(dst []byte, x float32) {
-			if x != x {
-				binary.LittleEndian.PutUint16(dst, quietNaN>>16)
-				return
-			}
 			var b [4]byte
-			putSingle(b[:], roundBF16(x))
-			copy(dst[:2], b[2:])
+			putQuiet(b[:], x)
+			toBF16(dst, b[:])
 		}
 	default:
 		return s, false
@@ -78,12 +71,4 @@ func (s *WeightedSum) one(sources [][]byte, at int) (a float32) {
 		a = fma(s.Weights[i], s.number(src[at:]), a)
 	}
 	return a / s.By
-}
-
-func putQuiet(dst []byte, x float32) {
-	if x != x {
-		binary.LittleEndian.PutUint32(dst, quietNaN)
-		return
-	}
-	putSingle(dst, x)
 }

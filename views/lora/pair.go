@@ -42,11 +42,9 @@ func (p *pair) decode() (left, right []float32, err error) {
 		return nil, nil, err
 	}
 	left, wide := p.from(a, b, p)
-	if p.matrices() == 1 {
-		return left, kernel.Panels(wide, int(p.rank), int(p.columns)), nil
-	}
+	right = make([]float32, 0, p.matrices()*p.panels())
 	for size := p.rank * p.columns; len(wide) > 0; wide = wide[size:] {
-		right = append(right, kernel.Panels(wide[:size], int(p.rank), int(p.columns))...)
+		right = kernel.AppendPanels(right, wide[:size], int(p.rank), int(p.columns))
 	}
 	return left, right, nil
 }

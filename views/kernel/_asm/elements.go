@@ -31,23 +31,6 @@ func elements() {
 		VDIVPS(by, dst, dst)
 	})
 
-	TEXT("keepLargerAVX2", NOSPLIT, "func(dst *byte, bits int32, runs int)")
-	Pragma("noescape")
-	Doc("keepLargerAVX2 makes 0 of numbers whose bits without the sign are at most those given.")
-	to, count, most, unsigned := Load(Param("dst"), GP64()), Load(Param("runs"), GP64()), YMM(), inRegister(longs(0x7FFF_FFFF))
-	bits := Load(Param("bits"), GP32())
-	VMOVD(bits, most.AsX())
-	VPBROADCASTD(most.AsX(), most)
-	Label("run")
-	magnitude := YMM()
-	VPAND(Mem{Base: to}, unsigned, magnitude)
-	VPCMPGTD(most, magnitude, magnitude)
-	VPAND(Mem{Base: to}, magnitude, magnitude)
-	VMOVUPS(magnitude, Mem{Base: to})
-	next(count, to)
-	VZEROUPPER()
-	RET()
-
 	TEXT("electAVX2", NOSPLIT, "func(sums, weights, src, signs *byte, weight float32, runs int)")
 	Pragma("noescape")
 	Doc("electAVX2 adds numbers that have the sign of others, and a weight.")
@@ -71,21 +54,28 @@ func elements() {
 	VZEROUPPER()
 	RET()
 
-	single := func(name, doc string, op func(by, dst VecVirtual)) {
-		TEXT(name, NOSPLIT, "func(dst *byte, by float32, runs int)")
+	single := func(name, by, doc string, op func(by, dst VecVirtual)) {
+		TEXT(name, NOSPLIT, "func(dst *byte, by "+by+", runs int)")
 		Pragma("noescape")
 		Doc(doc)
-		dst, n, by := Load(Param("dst"), GP64()), Load(Param("runs"), GP64()), broadcastParam("by")
+		dst, n, one := Load(Param("dst"), GP64()), Load(Param("runs"), GP64()), broadcastParam("by")
 		Label("run")
 		v := inRegister(Mem{Base: dst})
-		op(by, v)
+		op(one, v)
 		VMOVUPS(v, Mem{Base: dst})
 		next(n, dst)
 		VZEROUPPER()
 		RET()
 	}
-	single("multiplyAVX2", "multiplyAVX2 multiplies dst by a number.", func(by, dst VecVirtual) { VMULPS(by, dst, dst) })
-	single("divideAVX2", "divideAVX2 divides dst by a number.", func(by, dst VecVirtual) { VDIVPS(by, dst, dst) })
+	single("multiplyAVX2", "float32", "multiplyAVX2 multiplies dst by a number.", func(by, dst VecVirtual) { VMULPS(by, dst, dst) })
+	single("divideAVX2", "float32", "divideAVX2 divides dst by a number.", func(by, dst VecVirtual) { VDIVPS(by, dst, dst) })
+
+	single("keepLargerAVX2", "int32", "keepLargerAVX2 makes 0 of numbers whose bits without the sign are at most those given.", func(by, dst VecVirtual) {
+		magnitude := YMM()
+		VPAND(longs(0x7FFF_FFFF), dst, magnitude)
+		VPCMPGTD(by, magnitude, magnitude)
+		VPAND(magnitude, dst, dst)
+	})
 
 	round := func(name, doc string, op func(v VecVirtual) VecVirtual) {
 		TEXT(name, NOSPLIT, "func(dst *byte, runs int)")
@@ -94,11 +84,9 @@ func elements() {
 		dst, n := Load(Param("dst"), GP64()), Load(Param("runs"), GP64())
 		quiet := inRegister(longs(0x7FC0_0000))
 		Label("run")
-		v, is := inRegister(Mem{Base: dst}), YMM()
-		VCMPPS(Imm(3), v, v, is) // unordered: NaN
-		to := op(v)
-		VBLENDVPS(is, quiet, to, to)
-		VMOVUPS(to, Mem{Base: dst})
+		v := inRegister(Mem{Base: dst})
+		oneNaN(v, quiet)
+		VMOVUPS(op(v), Mem{Base: dst})
 		next(n, dst)
 		VZEROUPPER()
 		RET()
@@ -111,20 +99,35 @@ func elements() {
 		return to
 	})
 	round("roundBF16AVX2", "roundBF16AVX2 rounds to what a BF16 holds.", func(v VecVirtual) VecVirtual {
-		to := YMM()
-		VPSRLD(Imm(16), v, to)
-		VPAND(longs(1), to, to)
-		VPADDD(v, to, to)
-		VPADDD(longs(0x7FFF), to, to)
-		VPAND(longs(0xFFFF_0000), to, to)
-		return to
+		evenBF16(v, longs(1), longs(0x7FFF))
+		VPAND(longs(0xFFFF_0000), v, v)
+		return v
 	})
 }
 
-// broadcastParam loads a number into all lanes.
+// oneNaN makes what is not a number that of quiet.
+func oneNaN(v VecVirtual, quiet Op) {
+	nan := YMM()
+	VCMPPS(Imm(3), v, v, nan) // unordered
+	VBLENDVPS(nan, quiet, v, v)
+}
+
+// evenBF16 rounds F32 to what is in their upper halves then. one and bias are 1 and 0x7FFF in all lanes.
+func evenBF16(v VecVirtual, one, bias Op) {
+	odd := YMM()
+	VPSRLD(Imm(16), v, odd)
+	VPAND(one, odd, odd)
+	VPADDD(bias, odd, odd)
+	VPADDD(odd, v, v)
+}
+
+// broadcastParam loads a number of 32 bits into all lanes.
 func broadcastParam(name string) VecVirtual {
-	x, all := XMM(), YMM()
-	Load(Param(name), x)
-	VBROADCASTSS(x, all)
+	all := YMM()
+	p, err := Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VBROADCASTSS(p.Addr, all)
 	return all
 }

@@ -24,12 +24,11 @@ func lowRanks() {
 				low, high := XMM(), XMM()
 				VCVTPD2PSY(sums[0], low)
 				VCVTPD2PSY(sums[1], high)
-				d, nan := YMM(), YMM()
+				d := YMM()
 				VINSERTF128(Imm(1), high, low.AsY(), d)
 				VMULPS(factor, d, d)
 				VADDPS(dst, d, d)
-				VCMPPS(Imm(3), d, d, nan) // unordered: not a number
-				VBLENDVPS(nan, longs(singleNaN), d, d)
+				oneNaN(d, longs(singleNaN))
 				VMOVUPS(d, dst)
 			}
 		}},
@@ -216,10 +215,9 @@ func lengths() {
 		VMULPD(factor, v, v)
 		VCVTPD2PSY(v, halves[i])
 	}
-	d, nan := YMM(), YMM()
+	d := YMM()
 	VINSERTF128(Imm(1), halves[1], halves[0].AsY(), d)
-	VCMPPS(Imm(3), d, d, nan) // unordered: not a number
-	VBLENDVPS(nan, quiet, d, d)
+	oneNaN(d, quiet)
 	VMOVUPS(d, Mem{Base: dst})
 	next(n, dst)
 	VZEROUPPER()

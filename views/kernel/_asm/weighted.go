@@ -50,9 +50,7 @@ func weighted() {
 		Label("whole")
 		quiet := inRegister(longs(singleNaN))
 		for i := range a {
-			nan := YMM()
-			VCMPPS(Imm(3), a[i], a[i], nan) // unordered
-			VBLENDVPS(nan, quiet, a[i], a[i])
+			oneNaN(a[i], quiet)
 		}
 		store(a, Mem{Base: dst})
 		ADDQ(U32(uint32(32*bytes)), dst)
@@ -83,11 +81,7 @@ func weighted() {
 		return y
 	}, func(v [4]VecVirtual, dst Mem) {
 		for i := range v {
-			odd := YMM()
-			VPSRLD(Imm(16), v[i], odd)
-			VPAND(longs(1), odd, odd)
-			VPADDD(longs(0x7FFF), odd, odd)
-			VPADDD(odd, v[i], v[i])
+			evenBF16(v[i], longs(1), longs(0x7FFF))
 			VPSRLD(Imm(16), v[i], v[i])
 		}
 		for i := 0; i < len(v); i += 2 {
