@@ -1,6 +1,7 @@
 package tensorfs
 
 import (
+	"context"
 	"fmt"
 	"io"
 )
@@ -119,4 +120,73 @@ func ClipRange(size int64, p []byte, off int64) (int, error) {
 		return int(size - off), io.EOF
 	}
 	return len(p), nil
+}
+
+// ContextReaderAt is Data whose readers may have to wait for bytes and may give
+// up: ReadAtContext is ReadAt until ctx ends, and then returns the error of ctx.
+type ContextReaderAt interface {
+	ReadAtContext(ctx context.Context, p []byte, off int64) (int, error)
+}
+
+// ReadFullContext is ReadFull, but stops when ctx ends if d is a [ContextReaderAt].
+func ReadFullContext(ctx context.Context, d Data, p []byte, off int64) error {
+	c, ok := d.(ContextReaderAt)
+	if !ok {
+		return ReadFull(d, p, off)
+	}
+	n, err := c.ReadAtContext(ctx, p, off)
+	return orShort(n == len(p), err)
+}
+
+// Checker is Data that knows, without reading, whether its bytes can still be read.
+type Checker interface {
+	// Check returns an error that wraps ErrChanged once a file that the bytes come
+	// from has changed since it was opened.
+	Check() error
+}
+
+// PartChecker is Data of several files, or of one among others, that can say it of
+// some of its bytes alone.
+type PartChecker interface {
+	// CheckPart is Checker.Check for the bytes [off, off+n).
+	CheckPart(off, n int64) error
+}
+
+// CheckPart asks d whether [off, off+n) can still be read, or, where d does not know
+// that, whether all of it can.
+func CheckPart(d Data, off, n int64) error {
+	if c, ok := d.(PartChecker); ok {
+		return c.CheckPart(off, n)
+	}
+	return Check(d)
+}
+
+// Check asks d whether its bytes can still be read. It returns nil where d knows
+// of no file that changed.
+func Check(d Data) error {
+	if c, ok := d.(Checker); ok {
+		return c.Check()
+	}
+	return nil
+}
+
+// Fetcher is Data whose bytes may have to come from somewhere slow before they can
+// be read: from a disk into the page cache, or from a server.
+type Fetcher interface {
+	// Fetch brings in the bytes [off, off+n) and returns when they are there, or ctx
+	// ends.
+	Fetch(ctx context.Context, off, n int64) error
+}
+
+// Fetch brings in the bytes [off, off+n) of d if it is a [Fetcher] or a [Section]
+// of one. Of other Data there is nothing to bring in.
+func Fetch(ctx context.Context, d Data, off, n int64) error {
+	if err := CheckRange(d, off, n); err != nil {
+		return err
+	}
+	d, off = unwrap(d, off)
+	if f, ok := d.(Fetcher); ok {
+		return f.Fetch(ctx, off, n)
+	}
+	return nil
 }

@@ -53,6 +53,8 @@ const (
 	NVFP4
 	Q1_0
 	Q2_0
+	PQ2_0
+	PTQ1_0
 	I2_S
 	I8_S
 	TL1
@@ -211,4 +213,109 @@ func Elements(shape []int64) (int64, bool) {
 		return 0, true
 	}
 	return n, true
+}
+
+// dtypeRow holds everything known about a stored type. How its blocks are decoded
+// is in the row of its decoder, in views/kernel.
+type dtypeRow struct {
+	name        string // that ggml or safetensors gives it
+	elems       int64  // elements per block
+	bits        int64  // bits per block
+	kind        Kind
+	ggml        int   // ggml's number for the type, or none
+	mantissa    int   // bits of an IEEE float's mantissa; 0 for other types
+	fitsHalf    bool  // no number, whatever the block's scales, is too large for IEEE half
+	rowMeta     int64 // bytes before the blocks of every row
+	rowGroup    int64 // rows whose bytes are interleaved; 0 for separate rows
+	whole       bool  // sized as a whole tensor by its reader, not by rows of blocks
+	safetensors bool  // a type of that format, by its name
+}
+
+// none is the number given to types that ggml lacks.
+const none = -1
+
+// dtypes is the one table of stored types. Sizes come from ggml's type table, from
+// ik_llama.cpp's for Q6_0 to IQ1_KT, from Prism's for PQ2_0 and PTQ1_0, and from the
+// safetensors format.
+var dtypes = [numDTypes]dtypeRow{
+	Unknown:     {name: "UNKNOWN", elems: 1, bits: 0, kind: KindOpaque, ggml: none, whole: true},
+	F32:         {name: "F32", elems: 1, bits: 32, kind: KindFloat, ggml: 0, mantissa: 23, safetensors: true},
+	F16:         {name: "F16", elems: 1, bits: 16, kind: KindFloat, ggml: 1, fitsHalf: true, mantissa: 10, safetensors: true},
+	Q4_0:        {name: "Q4_0", elems: 32, bits: 18 * 8, kind: KindBlock, ggml: 2},
+	Q4_1:        {name: "Q4_1", elems: 32, bits: 20 * 8, kind: KindBlock, ggml: 3},
+	Q5_0:        {name: "Q5_0", elems: 32, bits: 22 * 8, kind: KindBlock, ggml: 6},
+	Q5_1:        {name: "Q5_1", elems: 32, bits: 24 * 8, kind: KindBlock, ggml: 7},
+	Q8_0:        {name: "Q8_0", elems: 32, bits: 34 * 8, kind: KindBlock, ggml: 8},
+	Q8_1:        {name: "Q8_1", elems: 32, bits: 36 * 8, kind: KindBlock, ggml: 9},
+	Q2_K:        {name: "Q2_K", elems: 256, bits: 84 * 8, kind: KindBlock, ggml: 10},
+	Q3_K:        {name: "Q3_K", elems: 256, bits: 110 * 8, kind: KindBlock, ggml: 11},
+	Q4_K:        {name: "Q4_K", elems: 256, bits: 144 * 8, kind: KindBlock, ggml: 12},
+	Q5_K:        {name: "Q5_K", elems: 256, bits: 176 * 8, kind: KindBlock, ggml: 13},
+	Q6_K:        {name: "Q6_K", elems: 256, bits: 210 * 8, kind: KindBlock, ggml: 14},
+	Q8_K:        {name: "Q8_K", elems: 256, bits: 292 * 8, kind: KindBlock, ggml: 15},
+	IQ2_XXS:     {name: "IQ2_XXS", elems: 256, bits: 66 * 8, kind: KindBlock, ggml: 16},
+	IQ2_XS:      {name: "IQ2_XS", elems: 256, bits: 74 * 8, kind: KindBlock, ggml: 17},
+	IQ3_XXS:     {name: "IQ3_XXS", elems: 256, bits: 98 * 8, kind: KindBlock, ggml: 18},
+	IQ1_S:       {name: "IQ1_S", elems: 256, bits: 50 * 8, kind: KindBlock, ggml: 19},
+	IQ4_NL:      {name: "IQ4_NL", elems: 32, bits: 18 * 8, kind: KindBlock, ggml: 20},
+	IQ3_S:       {name: "IQ3_S", elems: 256, bits: 110 * 8, kind: KindBlock, ggml: 21},
+	IQ2_S:       {name: "IQ2_S", elems: 256, bits: 82 * 8, kind: KindBlock, ggml: 22},
+	IQ4_XS:      {name: "IQ4_XS", elems: 256, bits: 136 * 8, kind: KindBlock, ggml: 23},
+	I8:          {name: "I8", elems: 1, bits: 8, kind: KindInteger, ggml: 24, safetensors: true},
+	I16:         {name: "I16", elems: 1, bits: 16, kind: KindInteger, ggml: 25, safetensors: true},
+	I32:         {name: "I32", elems: 1, bits: 32, kind: KindInteger, ggml: 26, safetensors: true},
+	I64:         {name: "I64", elems: 1, bits: 64, kind: KindInteger, ggml: 27, safetensors: true},
+	F64:         {name: "F64", elems: 1, bits: 64, kind: KindFloat, ggml: 28, mantissa: 52, safetensors: true},
+	IQ1_M:       {name: "IQ1_M", elems: 256, bits: 56 * 8, kind: KindBlock, ggml: 29},
+	BF16:        {name: "BF16", elems: 1, bits: 16, kind: KindFloat, ggml: 30, mantissa: 7, safetensors: true},
+	Q4_0_4_4:    {name: "Q4_0_4_4", elems: 32, bits: 18 * 8, kind: KindBlock, ggml: 31, rowGroup: 4},
+	Q4_0_4_8:    {name: "Q4_0_4_8", elems: 32, bits: 18 * 8, kind: KindBlock, ggml: 32, rowGroup: 4},
+	Q4_0_8_8:    {name: "Q4_0_8_8", elems: 32, bits: 18 * 8, kind: KindBlock, ggml: 33, rowGroup: 8},
+	TQ1_0:       {name: "TQ1_0", elems: 256, bits: 54 * 8, kind: KindBlock, ggml: 34, fitsHalf: true},
+	TQ2_0:       {name: "TQ2_0", elems: 256, bits: 66 * 8, kind: KindBlock, ggml: 35},
+	IQ4_NL_4_4:  {name: "IQ4_NL_4_4", elems: 32, bits: 18 * 8, kind: KindOpaque, ggml: 36},
+	IQ4_NL_4_8:  {name: "IQ4_NL_4_8", elems: 32, bits: 18 * 8, kind: KindOpaque, ggml: 37},
+	IQ4_NL_8_8:  {name: "IQ4_NL_8_8", elems: 32, bits: 18 * 8, kind: KindOpaque, ggml: 38},
+	MXFP4:       {name: "MXFP4", elems: 32, bits: 17 * 8, kind: KindBlock, ggml: 39},
+	NVFP4:       {name: "NVFP4", elems: 64, bits: 36 * 8, kind: KindBlock, ggml: 40, fitsHalf: true},
+	Q1_0:        {name: "Q1_0", elems: 128, bits: 18 * 8, kind: KindBlock, ggml: 41, fitsHalf: true},
+	Q2_0:        {name: "Q2_0", elems: 64, bits: 18 * 8, kind: KindBlock, ggml: 42},
+	PQ2_0:       {name: "PQ2_0", elems: 128, bits: 34 * 8, kind: KindBlock, ggml: 142},
+	PTQ1_0:      {name: "PTQ1_0", elems: 128, bits: 28 * 8, kind: KindOpaque, ggml: 143},
+	I2_S:        {name: "I2_S", elems: 4, bits: 8, kind: KindBlock, ggml: 36, whole: true},
+	I8_S:        {name: "I8_S", elems: 1, bits: 8, kind: KindOpaque, ggml: 37, whole: true},
+	TL1:         {name: "TL1", elems: 4, bits: 8, kind: KindOpaque, ggml: 38, whole: true},
+	TL2:         {name: "TL2", elems: 1, bits: 0, kind: KindOpaque, ggml: 39, whole: true},
+	Q6_0:        {name: "Q6_0", elems: 32, bits: 26 * 8, kind: KindBlock, ggml: 133},
+	IQ1_BN:      {name: "IQ1_BN", elems: 64, bits: 13 * 8, kind: KindOpaque, ggml: 134, rowMeta: 2},
+	IQ2_BN:      {name: "IQ2_BN", elems: 64, bits: 16 * 8, kind: KindOpaque, ggml: 135, rowMeta: 4},
+	IQ2_K:       {name: "IQ2_K", elems: 256, bits: 76 * 8, kind: KindOpaque, ggml: 137},
+	IQ3_K:       {name: "IQ3_K", elems: 256, bits: 110 * 8, kind: KindOpaque, ggml: 138},
+	IQ4_K:       {name: "IQ4_K", elems: 256, bits: 144 * 8, kind: KindOpaque, ggml: 139},
+	IQ5_K:       {name: "IQ5_K", elems: 256, bits: 176 * 8, kind: KindOpaque, ggml: 140},
+	IQ6_K:       {name: "IQ6_K", elems: 256, bits: 212 * 8, kind: KindOpaque, ggml: 141},
+	IQ4_KS:      {name: "IQ4_KS", elems: 256, bits: 136 * 8, kind: KindOpaque, ggml: 144, rowMeta: 4},
+	IQ2_KS:      {name: "IQ2_KS", elems: 256, bits: 70 * 8, kind: KindOpaque, ggml: 145, rowMeta: 2},
+	IQ4_KSS:     {name: "IQ4_KSS", elems: 256, bits: 128 * 8, kind: KindOpaque, ggml: 146, rowMeta: 4},
+	IQ5_KS:      {name: "IQ5_KS", elems: 256, bits: 168 * 8, kind: KindOpaque, ggml: 152, rowMeta: 4},
+	IQ2_KT:      {name: "IQ2_KT", elems: 256, bits: 68 * 8, kind: KindOpaque, ggml: 153, rowMeta: 4},
+	IQ3_KT:      {name: "IQ3_KT", elems: 256, bits: 100 * 8, kind: KindOpaque, ggml: 154, rowMeta: 4},
+	IQ4_KT:      {name: "IQ4_KT", elems: 256, bits: 128 * 8, kind: KindOpaque, ggml: 155, rowMeta: 4},
+	IQ3_KS:      {name: "IQ3_KS", elems: 256, bits: 102 * 8, kind: KindOpaque, ggml: 156, rowMeta: 2},
+	IQ2_KL:      {name: "IQ2_KL", elems: 256, bits: 86 * 8, kind: KindOpaque, ggml: 157, rowMeta: 2},
+	IQ1_KT:      {name: "IQ1_KT", elems: 256, bits: 56 * 8, kind: KindOpaque, ggml: 158, rowMeta: 4},
+	Bool:        {name: "BOOL", elems: 1, bits: 8, kind: KindInteger, ggml: none, safetensors: true},
+	U8:          {name: "U8", elems: 1, bits: 8, kind: KindInteger, ggml: none, safetensors: true},
+	U16:         {name: "U16", elems: 1, bits: 16, kind: KindInteger, ggml: none, safetensors: true},
+	U32:         {name: "U32", elems: 1, bits: 32, kind: KindInteger, ggml: none, safetensors: true},
+	U64:         {name: "U64", elems: 1, bits: 64, kind: KindInteger, ggml: none, safetensors: true},
+	C64:         {name: "C64", elems: 1, bits: 64, kind: KindOpaque, ggml: none, safetensors: true},
+	F4:          {name: "F4", elems: 1, bits: 4, kind: KindOpaque, ggml: none, safetensors: true},
+	F6_E2M3:     {name: "F6_E2M3", elems: 1, bits: 6, kind: KindOpaque, ggml: none, safetensors: true},
+	F6_E3M2:     {name: "F6_E3M2", elems: 1, bits: 6, kind: KindOpaque, ggml: none, safetensors: true},
+	F8_E5M2:     {name: "F8_E5M2", elems: 1, bits: 8, kind: KindFloat, ggml: none, fitsHalf: true, safetensors: true},
+	F8_E4M3:     {name: "F8_E4M3", elems: 1, bits: 8, kind: KindFloat, ggml: none, fitsHalf: true, safetensors: true},
+	F8_E8M0:     {name: "F8_E8M0", elems: 1, bits: 8, kind: KindFloat, ggml: none, safetensors: true},
+	F8_E4M3FNUZ: {name: "F8_E4M3FNUZ", elems: 1, bits: 8, kind: KindFloat, ggml: none, fitsHalf: true, safetensors: true},
+	F8_E5M2FNUZ: {name: "F8_E5M2FNUZ", elems: 1, bits: 8, kind: KindFloat, ggml: none, fitsHalf: true, safetensors: true},
 }

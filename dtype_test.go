@@ -15,7 +15,7 @@ Q2_K 84  Q3_K 110  Q4_K 144  Q5_K 176  Q6_K 210  Q8_K 292
 IQ2_XXS 66  IQ2_XS 74  IQ3_XXS 98  IQ1_S 50  IQ4_NL 144  IQ3_S 110  IQ2_S 82  IQ4_XS 136
 I8 256  I16 512  I32 1024  I64 2048  F64 2048  IQ1_M 56  BF16 512
 Q4_0_4_4 144  Q4_0_4_8 144  Q4_0_8_8 144  TQ1_0 54  TQ2_0 66  IQ4_NL_4_4 144  IQ4_NL_4_8 144  IQ4_NL_8_8 144
-MXFP4 136  NVFP4 144  Q1_0 36  Q2_0 72
+MXFP4 136  NVFP4 144  Q1_0 36  Q2_0 72  PQ2_0 68  PTQ1_0 56
 Q6_0 208  IQ1_BN 54  IQ2_BN 68  IQ2_K 76  IQ3_K 110  IQ4_K 144  IQ5_K 176  IQ6_K 212
 IQ4_KS 140  IQ2_KS 72  IQ4_KSS 132  IQ5_KS 172  IQ2_KT 72  IQ3_KT 104  IQ4_KT 132  IQ3_KS 104  IQ2_KL 88  IQ1_KT 60
 BOOL 256  U8 256  U16 512  U32 1024  U64 2048  C64 2048  F4 128  F6_E2M3 192  F6_E3M2 192
@@ -42,7 +42,7 @@ func TestDTypeRows(t *testing.T) {
 		}
 		delete(want, d.String())
 		if g := d.GGML(); g >= 0 {
-			// 36 to 39 mean what the size of the tensor says.
+			// From 36 on the space of the tensor decides.
 			if other, twice := numbers[g]; twice && (g < 36 || g > 39) {
 				t.Errorf("%v and %v are both ggml's type %d", d, other, g)
 			}

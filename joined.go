@@ -2,7 +2,139 @@ package tensorfs
 
 import (
 	"context"
+	"io"
 	"sort"
+	"sync"
+	"weak"
+)
+
+// Bytes is Data in memory.
+type Bytes []byte
+
+// Size returns the length.
+func (b Bytes) Size() int64 { return int64(len(b)) }
+
+// ReadAt implements io.ReaderAt.
+func (b Bytes) ReadAt(p []byte, off int64) (int, error) {
+	n, eof := ClipRange(b.Size(), p, off)
+	if n > 0 {
+		copy(p, b[off:])
+	}
+	return n, eof
+}
+
+// View returns the bytes [off, off+n). See [Viewer].
+func (b Bytes) View(off, n int64) ([]byte, Memory, error) {
+	if err := checkRange(b.Size(), off, n); err != nil {
+		return nil, nil, err
+	}
+	return b[off : off+n], nil, nil
+}
+
+// Slices appends the memory of [off, off+n). See [Slicer].
+func (b Bytes) Slices(dst [][]byte, off, n int64) ([][]byte, error) {
+	if err := checkRange(b.Size(), off, n); err != nil {
+		return dst, err
+	}
+	return append(dst, b[off:off+n]), nil
+}
+
+var (
+	_ Viewer = Bytes(nil)
+	_ Slicer = Bytes(nil)
+)
+
+// Section returns the bytes [off, off+n) of d:
+//
+//	d                       |·····|=========|······|
+//	Section(d, off, n)      off → |=========| n bytes
+//
+// It can do whatever d can. A read beyond d is an error.
+func Section(d Data, off, n int64) Data {
+	return &section{d, off, n}
+}
+
+// Whole returns all of d. Of a file it is a section of the file's own kind: files
+// that are elsewhere read ahead of those who read their sections.
+func Whole(d Data) Data {
+	if f, ok := d.(interface{ Section(off, n int64) Data }); ok {
+		return f.Section(0, d.Size())
+	}
+	return d
+}
+
+// section is a part of d.
+type section struct {
+	d      Data
+	off, n int64
+}
+
+func (s *section) Size() int64 { return s.n }
+
+func (s *section) ReadAt(p []byte, off int64) (int, error) {
+	return s.ReadAtContext(context.Background(), p, off)
+}
+
+func (s *section) ReadAtContext(ctx context.Context, p []byte, off int64) (int, error) {
+	n, eof := ClipRange(s.n, p, off)
+	if n == 0 {
+		return 0, eof
+	}
+	if err := ReadFullContext(ctx, s.d, p[:n], s.off+off); err != nil {
+		return 0, err
+	}
+	return n, eof
+}
+
+// unwrap returns the Data that a section, or a section of one, is a part of, and where
+// in it the byte at off is.
+func unwrap(d Data, off int64) (Data, int64) {
+	for {
+		s, ok := d.(*section)
+		if !ok {
+			return d, off
+		}
+		d, off = s.d, s.off+off
+	}
+}
+
+func (s *section) Extents() []Extent { return cutExtents(Extents(s.d), s.off, s.n) }
+
+func (s *section) Check() error { return Check(s.d) }
+
+func (s *section) CheckPart(off, n int64) error { return CheckPart(s.d, s.off+off, n) }
+
+func (s *section) SlicesIf(dst [][]byte, off, n int64) ([][]byte, bool, error) {
+	if err := CheckRange(s, off, n); err != nil {
+		return dst, false, err
+	}
+	return Slices(s.d, dst, s.off+off, n)
+}
+
+// cutExtents returns the part [off, off+n) of extents.
+func cutExtents(extents []Extent, off, n int64) []Extent {
+	var out []Extent
+	for _, e := range extents {
+		if off >= e.Bytes {
+			off -= e.Bytes
+			continue
+		}
+		take := min(n, e.Bytes-off)
+		if take <= 0 {
+			break
+		}
+		out = append(out, Extent{File: e.File, Offset: e.Offset + off, Bytes: take})
+		off, n = 0, n-take
+	}
+	return out
+}
+
+var (
+	_ Extenter        = (*section)(nil)
+	_ Checker         = (*section)(nil)
+	_ ContextReaderAt = (*section)(nil)
+	_ PartSlicer      = (*section)(nil)
+	_ PartChecker     = (*section)(nil)
 )
 
 // joined presents several Data as one: it repeats, rounds times, a period that
@@ -177,3 +309,80 @@ var (
 	_ PartSlicer      = (*joined)(nil)
 	_ PartChecker     = (*joined)(nil)
 )
+
+// Text is Data that is rendered when it is read: n pieces, each rendered
+// separately and always to the same bytes.
+//
+//	NewText(4, render)   |render 0|render 1|·|render 3|
+//
+// It keeps the offsets of the pieces and, as long as the garbage collector
+// permits, the piece that was read last.
+type Text struct {
+	n      int
+	render func(dst []byte, piece int) []byte
+	once   sync.Once
+	starts []int64 // of piece i; starts[n] is the size
+	mu     sync.Mutex
+	last   int
+	text   weak.Pointer[[]byte]
+}
+
+// NewText returns Data of n pieces. render appends piece i to dst.
+func NewText(n int, render func(dst []byte, piece int) []byte) *Text {
+	return &Text{n: n, render: render}
+}
+
+// Size renders everything once, on the first call.
+func (t *Text) Size() int64 {
+	t.once.Do(func() {
+		t.starts = make([]int64, t.n+1)
+		var b []byte
+		for i := range t.n {
+			b = t.render(b[:0], i)
+			t.starts[i+1] = t.starts[i] + int64(len(b))
+		}
+		if t.n == 1 {
+			t.text = weak.Make(&b)
+		}
+	})
+	return t.starts[t.n]
+}
+
+// ReadAt renders the pieces that p needs.
+func (t *Text) ReadAt(p []byte, off int64) (int, error) {
+	n, eof := ClipRange(t.Size(), p, off)
+	for done := 0; done < n; {
+		at := off + int64(done)
+		i := sort.Search(t.n, func(i int) bool { return t.starts[i+1] > at })
+		size := int(t.starts[i+1] - t.starts[i])
+		whole := at == t.starts[i] && size <= n-done && t.n > 1
+		var b []byte
+		if whole { // it is rendered to its place
+			b = t.render(p[done:done:done+size], i)
+		} else {
+			b = t.piece(i)
+		}
+		if len(b) != size { // the model has changed meanwhile
+			return done, io.ErrUnexpectedEOF
+		}
+		done += copy(p[done:n], b[at-t.starts[i]:])
+	}
+	return n, eof
+}
+
+func (t *Text) piece(i int) []byte {
+	t.mu.Lock()
+	p := t.text.Value()
+	hit := t.last == i
+	t.mu.Unlock()
+	if hit && p != nil {
+		return *p
+	}
+	b := t.render(nil, i)
+	t.mu.Lock()
+	t.last, t.text = i, weak.Make(&b)
+	t.mu.Unlock()
+	return b
+}
+
+var _ Data = (*Text)(nil)

@@ -49,6 +49,8 @@ type Merge struct {
 	// Differs says why numbers may be others than those that mergekit writes for the recipe,
 	// a sentence for each reason; none where every bit is the same.
 	Differs []string
+	// Notes say what else is to know of the merge, such as keys of the recipe without a meaning.
+	Notes []string
 }
 
 // ShownFile is a file of this machine that may be mapped in place of what a view makes.
@@ -60,10 +62,32 @@ type ShownFile struct {
 	Open func() (File, error)
 }
 
-// opened are the sources that Model.File opened, by name.
+// opened are the sources that Model.File opened, by name, and what [Model.Once] keeps.
 type opened struct {
 	sync.Mutex
 	files map[string]File
+
+	making sync.Mutex
+	made   map[any]any
+}
+
+// Once returns what of returns, which it calls when it is asked for that key first. A model
+// that was not made by [NewModel] keeps nothing.
+func (m *Model) Once(key any, of func() any) any {
+	if m.opened == nil {
+		return of()
+	}
+	m.opened.making.Lock()
+	defer m.opened.making.Unlock()
+	v, ok := m.opened.made[key]
+	if !ok {
+		v = of()
+		if m.opened.made == nil {
+			m.opened.made = map[any]any{}
+		}
+		m.opened.made[key] = v
+	}
+	return v
 }
 
 // Field is one entry of config.json.

@@ -184,3 +184,25 @@ func TestModelCheck(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestOnce holds that what is kept with a model is made once for each key.
+func TestOnce(t *testing.T) {
+	m, err := NewModel(Model{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	ask := func(m *Model, key string) any { return m.Once(key, func() any { calls++; return key + "!" }) }
+	copied := *m
+	for _, x := range []*Model{m, m, &copied} {
+		if got := ask(x, "a"); got != "a!" {
+			t.Errorf("got %v, want a!", got)
+		}
+	}
+	if got := ask(m, "b"); got != "b!" || calls != 2 {
+		t.Errorf("got %v after %d calls, want b! after 2", got, calls)
+	}
+	if ask(&Model{}, "a") != "a!" || calls != 3 {
+		t.Errorf("a model that nobody opened: %d calls, want 3", calls)
+	}
+}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/ollama"
+	"github.com/tensorfs/tensorfs/internal/rescue"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -13,22 +14,21 @@ import (
 // manifest where dir is an Ollama store. KeepInside is about dir, or about the
 // repository's folder in the Hugging Face cache that it is; name is not followed out
 // of it either.
-func (o Options) OpenBelow(dir, name string) (*tensorfs.Model, error) {
+func (o Options) OpenBelow(dir, name string) (m *tensorfs.Model, err error) {
+	defer rescue.To(&err, path.Join(dir, name))
 	if ollama.Match(name, nil) && source.HasDir(path.Join(dir, "blobs")) {
 		store, err := ollama.OpenStore(dir, o.KeepInside)
 		if err != nil {
 			return nil, err
 		}
-		defer store.Close()
-		return OpenFS(store.FS(), name)
+		return owning(store)(OpenFS(store.FS(), name))
 	}
 	src, err := source.Dir(dir, source.Links(o.KeepInside))
 	if err != nil {
 		return nil, err
 	}
-	defer src.Close()
 	if source.IsDir(src, name) {
-		return openDir(src, name)
+		return owning(src)(openDir(src, name))
 	}
-	return openFile(src, name)
+	return owning(src)(openFile(src, name))
 }

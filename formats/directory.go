@@ -25,12 +25,11 @@ func openHub(name string, keepInside bool) (m *tensorfs.Model, lacks bool, err e
 	if err != nil {
 		return nil, errors.Is(err, fs.ErrNotExist), err
 	}
-	defer at.Close()
 	refuse := func(r *pick.Refusal) error {
 		lacks = !r.Several
 		return at.Refuse(r)
 	}
-	m, err = openSnapshot(source.Of(at.FS()), at.Dir, at.Warning, at.Name.Select, refuse)
+	m, err = owning(at)(openSnapshot(source.Of(at.FS()), at.Dir, at.Warning, at.Name.Select, refuse))
 	if err != nil {
 		return nil, lacks || errors.Is(err, fs.ErrNotExist), err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/formats/ollama"
 	"github.com/tensorfs/tensorfs/formats/pick"
+	"github.com/tensorfs/tensorfs/internal/environ"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -30,12 +31,12 @@ type Elsewhere struct {
 // openNamed opens a model of a store by its name: of this machine's, or, where that
 // does not have it, from where Remote finds it.
 func (o Options) openNamed(s *scheme, full, name string) (*tensorfs.Model, error) {
-	if o.Remote == nil || s.prefix == source.LMStudio { // which no server has
+	if o.Remote == nil || s.prefix == environ.LMStudio { // which no server has
 		m, _, err := s.open(name, o.KeepInside)
 		return m, err
 	}
 	var local error
-	if !o.AskFirst {
+	if !o.AskFirst && !source.Confined() {
 		m, lacks, err := s.open(name, o.KeepInside)
 		if err == nil || !lacks {
 			return m, err
@@ -73,6 +74,10 @@ func (o Options) nowhere(err, local error, silence bool) error {
 	l, lok := errors.AsType[*tensorfs.FormatError](local)
 	if !ok || !lok {
 		return err
+	}
+	if silence && o.Offline == "" && !IsName(l.File) { // a path: the model is here, but not all its files
+		l.Problem += ", and " + e.Problem
+		return local
 	}
 	if o.Offline != "" {
 		l.Problem += ", and " + o.Offline + " forbids asking for it"

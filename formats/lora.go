@@ -1,6 +1,8 @@
 package formats
 
 import (
+	"cmp"
+	"path"
 	"strconv"
 	"strings"
 
@@ -14,14 +16,32 @@ import (
 // by which its changes are multiplied. ADAPTER is a path or a name that Open takes; see
 // [CutScale]. The caller closes the model.
 func (o Options) OpenAdapter(named string) (*tensorfs.Model, tensorfs.Adapter, error) {
-	name, scale := CutScale(named)
-	m, err := o.Open(name)
+	return OpenAdapter(named, source.Exists, o.Open)
+}
+
+// OpenAdapter is the method of that name for paths that are found, and models that are opened,
+// in another way.
+func OpenAdapter(named string, exists func(path string) bool, open func(name string) (*tensorfs.Model, error)) (*tensorfs.Model, tensorfs.Adapter, error) {
+	name, scale := CutScale(named, exists)
+	m, err := open(name)
+	at := name
+	if err == nil {
+		at = cmp.Or(m.Name, m.Path)
+	}
+	if err != nil || !adapter.Is(m) { // what else is in its folder may have been opened
+		dir := name
+		if err == nil && IsName(name) {
+			dir = m.Path
+		}
+		if !IsName(dir) && exists(path.Join(dir, adapter.ConfigName)) && exists(path.Join(dir, adapter.WeightsName)) {
+			if err == nil {
+				m.Close()
+			}
+			m, err = open(path.Join(dir, adapter.WeightsName))
+		}
+	}
 	if err != nil {
 		return nil, tensorfs.Adapter{}, err
-	}
-	at := m.Name
-	if at == "" {
-		at = m.Path
 	}
 	if _, err := adapter.Of(m); err != nil { // before anything is done with the base
 		m.Close()
@@ -33,11 +53,9 @@ func (o Options) OpenAdapter(named string) (*tensorfs.Model, tensorfs.Adapter, e
 // CutScale splits ADAPTER:SCALE. A path that exists as it is written has no scale; behind a
 // name of the Hub, or of a registry, one needs a selection before it, as an empty one is:
 // hf:ORG/NAME::0.5. Without a scale it is 1.
-func CutScale(named string) (name string, scale float64) {
-	if !IsName(named) {
-		if source.Exists(named) {
-			return named, 1
-		}
+func CutScale(named string, exists func(path string) bool) (name string, scale float64) {
+	if !IsName(named) && exists(named) {
+		return named, 1
 	}
 	at := strings.LastIndexByte(named, ':')
 	if at < 1 {

@@ -3,8 +3,58 @@ package formats
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/tensorfs/tensorfs/formats/adapter"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
+
+// TestAdapterBeside: an adapter is found in its folder, whatever else lies there, and a model
+// says that one lies beside it.
+func TestAdapterBeside(t *testing.T) {
+	const golden = "../testdata/lora/plain-bf16-f32/"
+	dir := t.TempDir()
+	copied := func(name string, from ...string) string {
+		at := filepath.Join(dir, name)
+		for _, f := range from {
+			if err := os.CopyFS(at, os.DirFS(golden+f)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return at
+	}
+	both, broken, stray := copied("both", "base", "adapter0"), copied("broken", "base", "adapter0"), copied("stray", "adapter0")
+	for path, text := range map[string]string{broken + "/model.safetensors": "{", stray + "/other.gguf": "GGUF", stray + "/training_args.bin": "x"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, named := range []string{both, broken, stray, both + ":0.5", filepath.Join(both, adapter.WeightsName)} {
+		m, by, err := Options{}.OpenAdapter(named)
+		if err != nil {
+			t.Errorf("%s: %v", named, err)
+			continue
+		}
+		if !adapter.Is(m) || len(m.Tensors) == 0 || by.Source == "" || (by.Scale == 0.5) != strings.HasSuffix(named, ":0.5") {
+			t.Errorf("%s: %s, %d tensors, %+v", named, m.Format, len(m.Tensors), by)
+		}
+		m.Close()
+	}
+	for path, want := range map[string]bool{both: true, filepath.Join(both, "model.safetensors"): true, copied("alone", "base"): false} {
+		m, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(strings.Join(m.Warnings, "\n"), "is an adapter, which is not applied"); got != want || adapter.Is(m) {
+			t.Errorf("%s: warnings %q", path, m.Warnings)
+		}
+		m.Close()
+	}
+	if _, _, err := (Options{}).OpenAdapter(filepath.Join(dir, "alone")); err == nil || !strings.Contains(err.Error(), "it is a model, and no adapter") {
+		t.Error(err)
+	}
+}
 
 // A path that exists as it is written has no scale, and names of stores keep what belongs to
 // them.
@@ -46,7 +96,7 @@ func TestCutScale(t *testing.T) {
 		{"oci://host/a:tag:2", "oci://host/a:tag", 2},
 		{"oci://host/a::2", "oci://host/a", 2},
 	} {
-		if name, scale := CutScale(c.named); name != c.name || scale != c.scale {
+		if name, scale := CutScale(c.named, source.Exists); name != c.name || scale != c.scale {
 			t.Errorf("%s: %q and %v, want %q and %v", c.named, name, scale, c.name, c.scale)
 		}
 	}

@@ -3,6 +3,7 @@ package formats
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"regexp"
@@ -15,6 +16,8 @@ import (
 	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/formats/ollama"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/internal/environ"
+	"github.com/tensorfs/tensorfs/internal/rescue"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -23,11 +26,16 @@ type Options struct {
 	// KeepInside refuses a model whose files are symbolic links out of its
 	// directory, which is the repository's folder in the Hugging Face cache, or the
 	// Ollama store. Without KeepInside, links are followed to anything the process
-	// may read. The path itself is always followed.
+	// may read. The path itself is followed wherever it leads, but links in it that
+	// belong to other users than root and the process's own lead only to files of
+	// these users, or to what everybody may read.
 	//
 	// It is for a process that may read more than the users it serves: otherwise
 	// anyone who can write to the model's directory could show them any file.
 	KeepInside bool
+	// OwnNames lets a recipe name models of stores and servers although KeepInside is set:
+	// only the process's own user reads what is opened.
+	OwnNames bool
 	// Remote finds a model that is on another machine, by a name such as hf:ORG/NAME,
 	// which has no SELECT, or an address such as https://HOST/model.gguf. It is asked
 	// only for what this machine does not have, or has not all of. Nil forbids asking.
@@ -53,10 +61,9 @@ var ErrLink = source.ErrLink
 func Open(path string) (*tensorfs.Model, error) { return Options{}.Open(path) }
 
 // Open opens the model at path as the options say.
-func (o Options) Open(path string) (*tensorfs.Model, error) {
-	if n, ok := hub.FromAddress(path, o.Hub); ok {
-		path = n.String()
-	}
+func (o Options) Open(path string) (m *tensorfs.Model, err error) {
+	defer rescue.To(&err, path)
+	path = o.inStore(path)
 	for i := range schemes {
 		if name, ok := strings.CutPrefix(path, schemes[i].prefix); ok {
 			return o.openNamed(&schemes[i], path, name)
@@ -73,20 +80,31 @@ func (o Options) Open(path string) (*tensorfs.Model, error) {
 	if err != nil {
 		return nil, refuse(path, err)
 	}
-	defer src.Close()
 	if name == "." {
-		return openDir(src, ".")
+		return owning(src)(openDir(src, "."))
 	}
 	if dir, name, ok := ollama.Locate(path); ok {
+		src.Close()
 		store, err := ollama.OpenStore(dir, o.KeepInside)
 		if err != nil {
 			return nil, err
 		}
-		defer store.Close()
 		store.Follow(name)
-		return OpenFS(store.FS(), name)
+		return owning(store)(OpenFS(store.FS(), name))
 	}
-	return openFile(src, name)
+	return owning(src)(openFile(src, name))
+}
+
+// owning makes a model own the directories that it was opened in, which have the other files
+// that are opened when somebody asks for them. Without a model they are closed.
+func owning(dirs io.Closer) func(m *tensorfs.Model, err error) (*tensorfs.Model, error) {
+	return func(m *tensorfs.Model, err error) (*tensorfs.Model, error) {
+		if err != nil {
+			return nil, errors.Join(err, dirs.Close())
+		}
+		m.Own(dirs)
+		return m, nil
+	}
 }
 
 // OpenFS opens the model of that name in fsys: a file, "." for the directory itself, or
@@ -101,8 +119,9 @@ func (o Options) Open(path string) (*tensorfs.Model, error) {
 // Model.Sources call a file by its name in fsys, or by what the method
 // Location(name string) string of fsys makes of it; only a file of this machine may have
 // an absolute path there.
-func OpenFS(fsys fs.FS, name string) (*tensorfs.Model, error) {
+func OpenFS(fsys fs.FS, name string) (m *tensorfs.Model, err error) {
 	src := source.Of(fsys)
+	defer rescue.To(&err, src.Location(name))
 	if name == "." {
 		return openDir(src, ".")
 	}
@@ -120,11 +139,33 @@ type scheme struct {
 var schemes = []scheme{
 	{ollama.Prefix, openOllama},
 	{hub.Prefix, openHub},
-	{source.LMStudio, openLMStudio},
+	{environ.LMStudio, openLMStudio},
 }
 
 // url is how the address of a model begins that somebody may give as its path.
 var url = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
+
+// inStore returns the name of a model in a store for the address of its page, as people copy
+// it from their browser, with or without the store's prefix. Others stay as they are.
+func (o Options) inStore(path string) string {
+	if n, ok := hub.FromAddress(strings.TrimPrefix(path, hub.Prefix), o.Hub); ok {
+		return n.String()
+	}
+	if name, ok := strings.CutPrefix(path, ollama.Prefix+"//"); ok {
+		return ollama.Prefix + name
+	}
+	for _, page := range ollamaPages {
+		if name, ok := strings.CutPrefix(strings.TrimPrefix(path, ollama.Prefix), page); ok {
+			if _, err := ollama.ParseName(name); err == nil {
+				return ollama.Prefix + name
+			}
+		}
+	}
+	return path
+}
+
+// ollamaPages are how addresses of Ollama's library begin, the longer ones first.
+var ollamaPages = []string{"https://ollama.com/library/", "https://ollama.com/", "https://registry.ollama.ai/library/", "https://registry.ollama.ai/"}
 
 // IsName reports whether Open takes what a user wrote for the name of a model in a
 // store, or an address, and not for a path.
@@ -168,12 +209,17 @@ func openFile(src source.FS, name string) (*tensorfs.Model, error) {
 	if err := tensorfs.ReadFull(f, head, 0); err != nil {
 		return nil, err
 	}
-	for _, x := range files {
-		if x.match(name, head, size) {
-			return x.open(opened, name)
-		}
-	}
 	at := src.Location(name)
+	for _, x := range files {
+		if !x.match(name, head, size) {
+			continue
+		}
+		m, err := x.open(opened, name)
+		if problem, advice := foreign.Piece(path.Base(name)); problem != "" && errors.Is(err, tensorfs.ErrFormat) {
+			return nil, tensorfs.Unsupported(at, problem, advice)
+		}
+		return m, err
+	}
 	if problem, advice := foreign.File(path.Base(name), f); problem != "" {
 		return nil, tensorfs.Unsupported(at, problem, advice)
 	}

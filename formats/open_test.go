@@ -306,7 +306,7 @@ func TestNames(t *testing.T) {
 		"./nobody/nothing":            {fs.ErrNotExist, "models in a store are called ollama:NAME or hf:ORG/NAME"},
 		"nobody/model.gguf":           {fs.ErrNotExist, "models in a store are called ollama:NAME or hf:ORG/NAME"},
 		"-":                           {fs.ErrNotExist, "-: models are not read from a pipe; write it to a file, and name that"},
-		"registry.ollama.ai/lib/tiny": {fs.ErrNotExist, "models in a store are called ollama:NAME or hf:ORG/NAME"},
+		"registry.ollama.ai/lib/tiny": {fs.ErrNotExist, "did you mean ollama:lib/tiny?"},
 	} {
 		t.Run(name[:min(len(name), 30)], func(t *testing.T) {
 			m, err := open(t, name)

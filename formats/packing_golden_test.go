@@ -62,7 +62,7 @@ func unpackedTo(t testing.TB, files *zip.ReadCloser, name string) string {
 // them, read as a whole and in pieces.
 func TestPackings(t *testing.T) {
 	files, sums := packed(t)
-	if len(sums) != 49 {
+	if len(sums) != 69 {
 		t.Errorf("%d cases", len(sums))
 	}
 	for name, want := range sums {

@@ -32,9 +32,21 @@ func refuse(given string, err error) error {
 		e.File, e.Problem, e.Advice = withoutSecrets(given), "it is a URL, and this program opens only models of this machine", `fetch the model with "hf download" or "ollama pull", then name it hf:ORG/NAME or ollama:NAME`
 	case given == "-":
 		e.File, e.Problem, e.Advice = given, "models are not read from a pipe", "write it to a file, and name that"
+	case e.Advice == "check the path" && strings.HasPrefix(given, "~"):
+		e.Advice = "the shell puts the home directory in place of ~ where it stands outside quotes"
 	case e.Advice == "check the path":
 		names := nearPaths(e.File)
-		if name := asStored(given); name != "" {
+		scheme, _, _ := strings.Cut(given, ":")
+		if store := unread[scheme]; store != "" && len(scheme) < len(given) && len(names) == 0 {
+			e.File, e.Problem, e.Advice = given, "models are not read from "+store, "name where it is on this machine, or an https:// address of its file"
+			break
+		}
+		name := Meant(given)
+		if strings.Contains(name, "://") { // a question mark would be taken for a part of it
+			e.Advice = "write it as " + name
+			break
+		}
+		if name != "" {
 			names = append(names, name)
 		} else if _, rest, ok := strings.Cut(given, ":"); ok && rest != "" { // a prefix that nothing has
 			names = append(names, nearPaths(path.Join(path.Dir(e.File), rest))...)
@@ -53,13 +65,19 @@ func refuse(given string, err error) error {
 var otherNames = []struct{ given, here string }{
 	{"huggingface:", hub.Prefix}, {"hugging-face:", hub.Prefix}, {"hub:", hub.Prefix}, {"huggingface/", hub.Prefix},
 	{"huggingface.co/", hub.Prefix}, {"hf.co/", hub.Prefix}, {"hf/", hub.Prefix},
+	{"git@hf.co:", hub.Prefix}, {"git@huggingface.co:", hub.Prefix},
 	{"ollama.com/library/", ollama.Prefix}, {"ollama.com/", ollama.Prefix}, {"ollama/", ollama.Prefix},
+	{"registry.ollama.ai/library/", ollama.Prefix}, {"registry.ollama.ai/", ollama.Prefix},
+	{"oci:", "oci://"}, {"docker://", "oci://"}, {"file://", ""},
 }
 
-// asStored returns the name of a model in a store that somebody may have meant by a text
-// that is not a path: "hf:a/b" for "a/b" and "huggingface:a/b", "hf:" for "hf". It
-// returns "" if nothing can be meant.
-func asStored(given string) string {
+// unread are stores that people know, by what they write before the name of a model.
+var unread = map[string]string{"ms": "ModelScope", "modelscope": "ModelScope", "kaggle": "Kaggle"}
+
+// Meant returns the name of a model in a store that somebody may have meant by a text
+// that is not a path: "hf:a/b" for "a/b" and "huggingface:a/b", "hf:" for "hf",
+// "oci://x/y" for "docker://x/y". It returns "" if nothing can be meant.
+func Meant(given string) string {
 	for _, s := range schemes {
 		if given+":" == s.prefix {
 			return s.prefix

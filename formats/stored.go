@@ -5,7 +5,7 @@ import (
 
 	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/formats/ollama"
-	"github.com/tensorfs/tensorfs/internal/source"
+	"github.com/tensorfs/tensorfs/internal/environ"
 )
 
 // stored list the names of the models in the local stores, by the prefixes of
@@ -14,7 +14,7 @@ var stored = map[string]func() []string{
 	"ollama:": ollama.Stored,
 	"hf:":     hub.Stored,
 
-	source.LMStudio: source.LMStudioNames,
+	environ.LMStudio: environ.LMStudioNames,
 }
 
 // Stores returns the prefixes of names that are looked up in a local store.

@@ -25,6 +25,7 @@ var clients = map[string]func(args []string) error{
 	"pread":    clientPread,
 	"mmap":     clientMmap,
 	"direct":   clientDirect,
+	"beside":   clientBeside,
 	"readv":    clientReadv,
 	"sendfile": clientSendfile,
 	"testfs":   clientTestFS,
@@ -77,9 +78,6 @@ func eachFile(args []string, flags int, fn func(f *os.File, tf treeFile, want fu
 	}
 	for _, tf := range all {
 		f, err := os.OpenFile(filepath.Join(args[0], tf.path), os.O_RDONLY|flags, 0)
-		if errors.Is(err, unix.EINVAL) && flags&unix.O_DIRECT != 0 { // others have a file of an image open
-			f, err = os.Open(filepath.Join(args[0], tf.path))
-		}
 		if err != nil {
 			return err
 		}

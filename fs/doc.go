@@ -31,7 +31,7 @@
 // own pages. What is written to that file meanwhile shows, too.
 //
 // Other large files root's kernel reads through an image of their directory, an EROFS file system over
-// a private mount of the same server (see images; Linux 6.15): pages of FUSE have 4 KiB, those of EROFS
+// a private mount of the same server (see images; Linux 6.15, loop devices): pages of FUSE have 4 KiB, those of EROFS
 // as many as are read ahead, and are read and mapped as fast as those of any file. What the kernel
 // has of a file stays readable when the server is gone. [Options.NoPassthrough] has the server answer
 // all reads, as it does for others than root.
@@ -84,9 +84,12 @@
 //     as for a sequential reader; beyond 1 MiB it costs random readers more than
 //     it gains others. Only root can set it; for others requests have 128 KiB,
 //     unless the reader asks for MADV_HUGEPAGE on its mapping.
-//   - Of a file that the kernel reads through an image there is no direct I/O (O_DIRECT) while others
-//     have it open: EINVAL. posix_fadvise has no effect on its pages, and the kernel notes every image
-//     in its log.
+//   - A file may be opened for direct I/O (O_DIRECT) at any time, whoever has it open. Of a file that the kernel reads through an
+//     image, the server answers the reads of such an open. After fcntl(F_SETFL, O_DIRECT) they still go through the pages
+//     of the image: the server is not told of it. A file that the kernel reads from its own file system
+//     needs that file system's alignment.
+//   - posix_fadvise has no effect on the pages of an image. Each image takes a loop device while it is mounted, which lsblk shows,
+//     and the kernel notes it in its log.
 //   - Mount sets the soft memory limit of the process: the pools of reply buffers
 //     would keep it large otherwise.
 //   - On macOS, replies are always copied and the kernel extension of macFUSE is

@@ -255,9 +255,6 @@ func (x *exerciser) sendfile(f *exFile) error {
 func (x *exerciser) odirect(f *exFile) error {
 	if f.direct == nil {
 		d, err := os.OpenFile(f.f.Name(), os.O_RDONLY|unix.O_DIRECT, 0)
-		if errors.Is(err, unix.EINVAL) { // it is read through an image
-			d, err = os.Open(f.f.Name())
-		}
 		if err != nil {
 			return err
 		}

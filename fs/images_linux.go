@@ -2,10 +2,6 @@ package fs
 
 import (
 	"fmt"
-	"log/slog"
-	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -35,7 +31,14 @@ func newImages(f *rawFS) *images {
 type detached struct {
 	thread *apart
 	root   int
-	log    *slog.Logger
+	loops  *loops
+	used   map[int]loopDevice // by the descriptor of the directory that is mounted from it
+}
+
+// loopDevice is the device of an image.
+type loopDevice struct {
+	fd        int
+	readAhead int // in KiB, of the device for others; 0 where it is not known
 }
 
 func newDetached(m *images, f *rawFS) (*detached, error) {
@@ -46,7 +49,7 @@ func newDetached(m *images, f *rawFS) (*detached, error) {
 	root, err := detach("fuse", map[string]string{
 		"source": "tensorfs images", "fd": strconv.Itoa(device), "rootmode": strconv.FormatUint(unix.S_IFDIR, 8),
 		"user_id": "0", "group_id": "0", "max_read": strconv.Itoa(maxRequest),
-	})
+	}, readOnlyMount)
 	if err != nil {
 		unix.Close(device)
 		return nil, err
@@ -61,17 +64,25 @@ func newDetached(m *images, f *rawFS) (*detached, error) {
 		return nil, err
 	}
 	go server.Serve()
-	defer unix.Close(root)
-	thread, err := newApart(root)
-	if err != nil { // closing the root ends the server
+	defer unix.Close(root) // which ends the server where nothing else has it
+	loops, err := newLoops()
+	if err != nil {
 		return nil, err
 	}
-	return &detached{thread: thread, root: root, log: f.opts.Logger}, nil
+	defer loops.close()
+	thread, err := newApart(root, loops.nodes, loops.control)
+	if err != nil {
+		return nil, err
+	}
+	return &detached{thread: thread, root: root, loops: loops, used: map[int]loopDevice{}}, nil
 }
+
+// readOnlyMount are the attributes of the mounts that files are read from.
+const readOnlyMount = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 
 // detach makes a mount that is nowhere in the tree of files: only the returned descriptor of its
 // root reaches it. An option without a value is a flag.
-func detach(kind string, options map[string]string) (int, error) {
+func detach(kind string, options map[string]string, attributes int) (int, error) {
 	ctx, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return -1, fmt.Errorf("fsopen %s: %w", kind, err)
@@ -90,7 +101,7 @@ func detach(kind string, options map[string]string) (int, error) {
 	if err := unix.FsconfigCreate(ctx); err != nil {
 		return -1, fmt.Errorf("mounting %s: %w", kind, err)
 	}
-	dir, err := unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+	dir, err := unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, attributes)
 	if err != nil {
 		return -1, fmt.Errorf("fsmount %s: %w", kind, err)
 	}
@@ -101,40 +112,25 @@ func (d *detached) mount(name string) (int, error) {
 	return d.thread.do(func() (int, error) { return d.mountHere(name) })
 }
 
-// mountHere is mount on the thread.
+// mountHere is mount on the thread. The image is on a loop device, because EROFS takes no direct I/O where it reads its
+// image from a file: a program that opens such a file with O_DIRECT would be refused.
 func (d *detached) mountHere(name string) (int, error) {
 	image, err := unix.Openat(d.root, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("opening an image: %w", err)
 	}
 	defer unix.Close(image)
-	before := bdis()
-	// Without directio every page would be in memory twice.
-	dir, err := detach("erofs", map[string]string{"source": fmt.Sprintf("/proc/thread-self/fd/%d", image), "directio": ""})
+	device, err := d.loops.attach(image)
 	if err != nil {
 		return -1, err
 	}
-	d.raise(before)
+	dir, err := detach("erofs", map[string]string{"source": fmt.Sprintf("/proc/thread-self/fd/%d", device), "ro": ""}, readOnlyMount)
+	if err != nil {
+		unix.Close(device)
+		return -1, err
+	}
+	d.used[dir] = loopDevice{device, readAhead(device, imageReadAheadKiB)}
 	return dir, nil
-}
-
-// bdis returns the names under which the kernel keeps what is set for EROFS mounts.
-func bdis() []string {
-	names, _ := filepath.Glob("/sys/class/bdi/erofs-*") // the pattern is well formed
-	return names
-}
-
-// raise raises the read-ahead of the mount that was made since before. The kernel
-// numbers them, and does not say which number a mount has: where others were made as well, all stay as
-// they are, because it only affects speed.
-func (d *detached) raise(before []string) {
-	after := slices.DeleteFunc(bdis(), func(name string) bool { return slices.Contains(before, name) })
-	if len(after) != 1 {
-		return
-	}
-	if err := os.WriteFile(after[0]+"/read_ahead_kb", []byte(strconv.Itoa(imageReadAheadKiB)), 0); err != nil {
-		d.log.Debug("the read-ahead of an image stays as it is", "error", err)
-	}
 }
 
 func (d *detached) open(dir int, name string) (int, error) {
@@ -148,7 +144,13 @@ func (d *detached) open(dir int, name string) (int, error) {
 }
 
 func (d *detached) unmount(dir int) {
-	_, _ = d.thread.do(func() (int, error) { return -1, unix.Close(dir) })
+	_, _ = d.thread.do(func() (int, error) {
+		device := d.used[dir]
+		delete(d.used, dir)
+		readAhead(device.fd, device.readAhead) // the next program that gets the device expects the usual
+		unix.Close(device.fd)
+		return -1, unix.Close(dir)
+	})
 }
 
 func (d *detached) end() { d.thread.end() }

@@ -2,8 +2,12 @@ package fs
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // imaging serves a model whose large files the kernel reads through images.
@@ -11,7 +15,7 @@ func imaging(t *testing.T, size int64) *server {
 	t.Helper()
 	s := serve(t, "model", newModel(t, size))
 	if s.ask("images") == "none" {
-		t.Skip("NOT TESTED: images need root and Linux 6.15")
+		t.Skip("NOT TESTED: images need root, Linux 6.15 and loop devices")
 	}
 	return s
 }
@@ -68,5 +72,39 @@ func TestImagesKilled(t *testing.T) {
 		case <-time.After(2 * time.Minute):
 			t.Fatal("a program waits for a server that was killed")
 		}
+	}
+}
+
+// TestLoopReadAhead holds that the next program that gets a loop device does not find the read-ahead of an image, not even after
+// a server that was killed.
+func TestLoopReadAhead(t *testing.T) {
+	l, err := newLoops()
+	if err != nil {
+		t.Skip("NOT TESTED: no loop devices here: ", err)
+	}
+	defer l.close()
+	f, err := os.Create(filepath.Join(t.TempDir(), "image"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(1 << 20); err != nil {
+		t.Fatal(err)
+	}
+	device, err := l.attach(int(f.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(device)
+	for _, before := range []int{usualReadAheadKiB, 64, imageReadAheadKiB} {
+		readAhead(device, before)
+		want := before
+		if before == imageReadAheadKiB {
+			want = usualReadAheadKiB
+		}
+		if got := readAhead(device, imageReadAheadKiB); got != want {
+			t.Errorf("where it was %d KiB: %d, want %d", before, got, want)
+		}
+		readAhead(device, usualReadAheadKiB)
 	}
 }

@@ -15,9 +15,10 @@ import (
 // them. Whatever has had a name there keeps its number.
 type levels struct {
 	mu     sync.Mutex
-	ids    map[string]uint64       // by path; the top is ""
-	paths  map[uint64]string       // the other way round
-	open   map[uint64]tensorfs.Dir // listings under way, by handle
+	ids    map[string]uint64        // by path; the top is ""
+	paths  map[uint64]string        // the other way round
+	open   map[uint64]tensorfs.Dir  // listings under way, by handle
+	read   map[uint64]tensorfs.Data // files under way, by handle
 	handle uint64
 }
 
@@ -25,6 +26,7 @@ func (v *levels) init() {
 	v.ids = map[string]uint64{"": fuse.FUSE_ROOT_ID}
 	v.paths = map[uint64]string{fuse.FUSE_ROOT_ID: ""}
 	v.open = map[uint64]tensorfs.Dir{}
+	v.read = map[uint64]tensorfs.Data{}
 }
 
 // id returns the node id of a path, a number of inoBits bits: the hash of the path,
@@ -93,6 +95,7 @@ func (v *levels) end(handle uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.open, handle)
+	delete(v.read, handle)
 }
 
 // parent returns the path of the directory that a path is in.
@@ -151,6 +154,7 @@ func (l *library) out(at string, e *tensorfs.Entry, out *fuse.EntryOut) fuse.Sta
 		return fuse.OK
 	}
 	out.NodeId = l.levels.id(at)
+	out.SetAttrTimeout(l.kept(e))
 	l.attr(at, e, &out.Attr)
 	return fuse.OK
 }
@@ -198,6 +202,14 @@ func (l *library) attr(at string, e *tensorfs.Entry, out *fuse.Attr) {
 	}
 }
 
+// kept is how long the kernel may keep the attributes of what is above the trees. A file's size may change at any time.
+func (l *library) kept(e *tensorfs.Entry) time.Duration {
+	if e.Data != nil {
+		return 0
+	}
+	return l.Fresh
+}
+
 // lookup finds a name in one of the levels.
 func (l *library) lookup(node uint64, name string, out *fuse.EntryOut) fuse.Status {
 	d, at, ok := l.level(node)
@@ -233,6 +245,7 @@ func (l *library) getAttr(node uint64, out *fuse.AttrOut) fuse.Status {
 	if !ok || e.Lazy != nil {
 		return fuse.Status(syscall.ESTALE)
 	}
+	out.SetTimeout(l.kept(&e))
 	l.attr(at, &e, &out.Attr)
 	return fuse.OK
 }
@@ -286,17 +299,35 @@ func (l *library) list(in *fuse.ReadIn, add func(de fuse.DirEntry, fill func(*fu
 	return fuse.OK
 }
 
-// file returns the file at a node among the levels.
-func (l *library) file(node uint64) (tensorfs.Entry, fuse.Status) {
-	if !above(node) {
-		return tensorfs.Entry{}, fuse.EISDIR
+// openFile begins to read a file of the levels, which may have another text and another size at any time. Its reader gets the text of
+// this moment to its end, so the kernel neither keeps pages of it nor cuts it off at a size that it remembers.
+func (l *library) openFile(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	if !above(in.NodeId) {
+		return fuse.EISDIR
 	}
-	e, _, ok := l.entry(node)
+	e, _, ok := l.entry(in.NodeId)
 	switch {
 	case !ok:
-		return tensorfs.Entry{}, fuse.Status(syscall.ESTALE)
+		return fuse.Status(syscall.ESTALE)
 	case e.Data == nil:
-		return tensorfs.Entry{}, fuse.EISDIR
+		return fuse.EISDIR
+	case !l.fs.opts.system.opens(in.Flags):
+		return fuse.EROFS
 	}
-	return e, fuse.OK
+	out.OpenFlags = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_NOFLUSH
+	v := &l.levels
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.handle++
+	v.read[v.handle] = e.Data
+	out.Fh = v.handle
+	return fuse.OK
+}
+
+// file returns what openFile began to read.
+func (v *levels) file(handle uint64) (tensorfs.Data, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	d, ok := v.read[handle]
+	return d, ok
 }

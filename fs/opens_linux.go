@@ -36,6 +36,8 @@ const (
 	// keptHandle marks the handles of opens that are kept: below it are the index (31 bits) and the
 	// generation, so that a release that is sent again ends no other open.
 	keptHandle = 1 << 63
+	// maxOpens is more than a system has open at a time, and bounds what is read of a file.
+	maxOpens = 1 << 20
 	// resentBit is set in the numbers of requests that the kernel sends again.
 	resentBit = 1 << 63
 )
@@ -58,6 +60,9 @@ func openOpensFile(fd int) (*opensFile, error) {
 		}
 		if n < openSize {
 			return f, nil
+		}
+		if len(f.opens) >= maxOpens {
+			return nil, errNoState
 		}
 		for b := buf[:n/openSize*openSize]; len(b) > 0; b = b[openSize:] {
 			o := keptOpen{

@@ -29,7 +29,7 @@ func (k *openKernel) unregister(id int32) {
 func followed(t *testing.T, k *openKernel, old *passedFiles) (*rawFS, *passedFiles) {
 	t.Helper()
 	f, _, _, _ := passing(t)
-	f.passed = &passedFiles{log: slog.New(slog.DiscardHandler), kernel: k, open: map[uint64]*openFile{}}
+	f.passed = &passedFiles{log: slog.New(slog.DiscardHandler), kernel: k, open: map[uint64]*openFile{}, direct: map[uint64]bool{}}
 	s := f.passed
 	if old == nil {
 		opens, err := newOpensFile()

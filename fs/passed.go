@@ -31,7 +31,8 @@ type passedFiles struct {
 	kept   *opensFile // nil where no other server needs to know what is open
 
 	mu      sync.Mutex
-	refused bool // the kernel takes no files of the model
+	refused bool            // the kernel takes no files of the model
+	direct  map[uint64]bool // by the device of a file system: whether it has direct I/O
 	open    map[uint64]*openFile
 }
 
@@ -62,9 +63,10 @@ const countedHandle = 1
 // opened decides how a file is read, the one with that id in the tree and its data, and notes that it
 // is open. unique is the number of the request. An error means that the file cannot be read.
 //
-// EROFS has no direct I/O of files. So a file that somebody opens for that (O_DIRECT), while nobody has it
-// open, is answered by the server until it is closed; and while others read it through its image, such an
-// open fails as on every file system without direct I/O: with EINVAL.
+// direct says that the program wants direct I/O (O_DIRECT). The kernel takes no open of a file by another way than the opens
+// that it has, so such an open goes by the file's way as well, or a program could open a file directly only while no other has
+// it open. Of a file in an image, the server answers the reads of such an open, whose bytes are to be kept nowhere, and
+// the image has its mappings.
 func (s *passedFiles) opened(t *served, id uint64, d tensorfs.Data, direct bool, unique uint64, out *fuse.OpenOut) error {
 	if s == nil {
 		return nil
@@ -80,16 +82,16 @@ func (s *passedFiles) opened(t *served, id uint64, d tensorfs.Data, direct bool,
 	if o == nil {
 		o = new(openFile)
 		var err error
-		if o.backing, o.way, err = s.way(t, id, d, direct); err != nil {
+		if o.backing, o.way, err = s.way(t, id, d); err != nil {
 			return err
 		}
 		s.open[node] = o
 	}
-	if o.way == imaged && direct {
-		return syscall.EINVAL
-	}
 	if o.way != answered {
 		out.OpenFlags, out.BackingID = fuse.FOPEN_PASSTHROUGH|fuse.FOPEN_NOFLUSH, o.backing
+		if direct && o.way == imaged {
+			out.OpenFlags |= fuse.FOPEN_DIRECT_IO
+		}
 	}
 	out.Fh = countedHandle
 	if s.kept != nil {
@@ -107,11 +109,11 @@ func (s *passedFiles) opened(t *served, id uint64, d tensorfs.Data, direct bool,
 }
 
 // way finds a way to a file that nobody has open.
-func (s *passedFiles) way(t *served, id uint64, d tensorfs.Data, direct bool) (backing int32, w way, err error) {
+func (s *passedFiles) way(t *served, id uint64, d tensorfs.Data) (backing int32, w way, err error) {
 	if backing, ok := s.stored(d); ok {
 		return backing, stored, nil
 	}
-	if s.images == nil || direct || !inImage(d) {
+	if s.images == nil || !inImage(d) {
 		return 0, answered, nil
 	}
 	backing, ok, err := s.imaged(t, id)
@@ -124,7 +126,7 @@ func (s *passedFiles) way(t *served, id uint64, d tensorfs.Data, direct bool) (b
 // stored registers a file of the model.
 func (s *passedFiles) stored(d tensorfs.Data) (backing int32, ok bool) {
 	f, ok := d.(storedFile)
-	if !ok || s.refused {
+	if !ok || s.refused || !s.takesDirect(f.Descriptor()) {
 		return 0, false
 	}
 	backing, err := s.kernel.register(f.Descriptor())

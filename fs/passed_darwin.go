@@ -10,6 +10,8 @@ func newPassed(*rawFS) *passedFiles { return nil }
 
 func (s *passedFiles) start(*rawFS, *fuse.Server) {}
 
+func (*passedFiles) takesDirect(int) bool { return false }
+
 // opensFile is nothing here: macFUSE's mounts end with their servers.
 type opensFile struct{}
 

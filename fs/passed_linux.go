@@ -1,7 +1,9 @@
 package fs
 
 import (
+	"errors"
 	"os"
+	"strconv"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -15,7 +17,7 @@ func newPassed(f *rawFS) *passedFiles {
 	if os.Geteuid() != 0 || f.opts.NoPassthrough {
 		return nil
 	}
-	return &passedFiles{log: f.opts.Logger, refused: true, open: make(map[uint64]*openFile)}
+	return &passedFiles{log: f.opts.Logger, refused: true, open: make(map[uint64]*openFile), direct: make(map[uint64]bool)}
 }
 
 // start learns how to reach the kernel, before the first request.
@@ -44,3 +46,22 @@ func (b serverBackings) register(fd int) (int32, error) {
 }
 
 func (b serverBackings) unregister(id int32) { b.server.UnregisterBackingFd(id) }
+
+// takesDirect reports whether the file system of an open file has direct I/O. On one that has none (squashfs, eCryptfs), the
+// kernel would refuse an open for it.
+func (s *passedFiles) takesDirect(fd int) bool {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return true // whoever opens the file will see
+	}
+	takes, known := s.direct[st.Dev]
+	if !known {
+		again, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|directIO|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+		if err == nil {
+			unix.Close(again)
+		}
+		takes = !errors.Is(err, unix.EINVAL)
+		s.direct[st.Dev] = takes
+	}
+	return takes
+}

@@ -83,7 +83,7 @@ func passing(t *testing.T) (*rawFS, *passedFiles, *fakeKernel, *fakeImages) {
 	k, mounts := &fakeKernel{live: map[int32]int{}}, &fakeImages{live: map[int]string{}}
 	images := newImagesOf(f)
 	images.kernel = mounts
-	f.passed = &passedFiles{log: slog.New(slog.DiscardHandler), kernel: k, images: images, open: map[uint64]*openFile{}}
+	f.passed = &passedFiles{log: slog.New(slog.DiscardHandler), kernel: k, images: images, open: map[uint64]*openFile{}, direct: map[uint64]bool{}}
 	return f, f.passed, k, mounts
 }
 
@@ -171,40 +171,33 @@ func TestPassedChanged(t *testing.T) {
 	}
 }
 
-// TestPassedDirect holds how files are opened for direct I/O.
+// TestPassedDirect holds that files are opened for direct I/O by the way of their other opens, and that the server answers
+// the reads of those that are in an image.
 func TestPassedDirect(t *testing.T) {
 	if directIO == 0 {
 		t.Skip("there is no flag for it here")
 	}
-	f, s, _, _ := passing(t)
-	direct, st := openAs(t, f, 2, directIO)
-	if !st.Ok() || isPassed(direct) {
-		t.Fatalf("nobody has it open: %+v, %v", direct, st)
-	}
-	other, st := openAs(t, f, 2, 0)
-	if !st.Ok() || isPassed(other) {
-		t.Errorf("another reader meanwhile: %+v, %v; the kernel does not mix the ways", other, st)
-	}
-	closeAs(f, 2, direct)
-	if again, _ := openAs(t, f, 2, 0); isPassed(again) {
-		t.Error("passed through while another open is answered by the server")
-	} else {
-		closeAs(f, 2, again)
-	}
-	closeAs(f, 2, other)
-	image, st := openAs(t, f, 2, 0)
-	if !st.Ok() || !isPassed(image) {
-		t.Errorf("nobody has it open any more: %+v, %v", image, st)
-	}
-	if _, st := openAs(t, f, 2, directIO); st != fuse.EINVAL {
-		t.Errorf("direct I/O meanwhile: %v, want EINVAL", st)
-	}
-	closeAs(f, 2, image)
-	if len(s.open) != 0 {
-		t.Errorf("%v are left", s.open)
-	}
-	if o, st := openAs(t, f, 1, directIO); !isPassed(o) || !st.Ok() {
-		t.Errorf("a file of the model: %+v, %v", o, st)
+	f, s, k, _ := passing(t)
+	for i, byServer := range map[uint64]bool{1: false, 2: true} {
+		for _, first := range []uint32{0, directIO} {
+			var opens []fuse.OpenOut
+			for _, flags := range []uint32{first, 0, directIO, directIO, 0} {
+				o, st := openAs(t, f, i, flags)
+				if !st.Ok() || !isPassed(o) || o.BackingID != k.next {
+					t.Fatalf("entry %d, flags %#x: %+v, %v", i, flags, o, st)
+				}
+				if answered := o.OpenFlags&fuse.FOPEN_DIRECT_IO != 0; answered != (byServer && flags == directIO) {
+					t.Errorf("entry %d, flags %#x: the server answers reads: %v", i, flags, answered)
+				}
+				opens = append(opens, o)
+			}
+			for _, o := range opens {
+				closeAs(f, i, o)
+			}
+			if len(s.open) != 0 || len(k.live) != 0 {
+				t.Errorf("entry %d: %v, %v are left", i, s.open, k.live)
+			}
+		}
 	}
 }
 

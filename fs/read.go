@@ -15,11 +15,7 @@ import (
 func (f *rawFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
 	if f.library != nil && f.library.answers(in.NodeId) {
-		_, st := f.library.file(in.NodeId)
-		if st.Ok() && !f.opts.system.opens(in.Flags) {
-			return fuse.EROFS
-		}
-		return st
+		return f.library.openFile(in, out)
 	}
 	t, id, st := f.enter(in.NodeId)
 	if !st.Ok() {
@@ -38,11 +34,7 @@ func (f *rawFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 	if err := tensorfs.Check(e.Data); err != nil {
 		return f.failed(t, id, 0, err)
 	}
-	err := f.passed.opened(t, id, e.Data, in.Flags&directIO != 0, in.Unique, out)
-	if errors.Is(err, syscall.EINVAL) {
-		return fuse.EINVAL
-	}
-	if err != nil {
+	if err := f.passed.opened(t, id, e.Data, in.Flags&directIO != 0, in.Unique, out); err != nil {
 		return f.failed(t, id, 0, err)
 	}
 	return fuse.OK
@@ -50,7 +42,10 @@ func (f *rawFS) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 
 // Release ends what Open began.
 func (f *rawFS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
-	if in.Fh != 0 {
+	switch {
+	case f.library != nil && above(in.NodeId):
+		f.library.levels.end(in.Fh)
+	case in.Fh != 0:
 		f.passed.released(in.NodeId, in.Fh)
 	}
 }
@@ -63,13 +58,13 @@ func (f *rawFS) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.
 // wait (tensorfs.ContextReaderAt) and the reader was sent a signal: see request.
 func (f *rawFS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	if f.library != nil && f.library.answers(in.NodeId) {
-		e, st := f.library.file(in.NodeId)
-		if !st.Ok() {
-			return nil, st
+		d, ok := f.library.levels.file(in.Fh)
+		if !ok {
+			return nil, fuse.Status(syscall.ESTALE)
 		}
 		req := newRequest(cancel, in.Pid)
 		defer req.end()
-		res, err := f.read(req, e.Data, int64(in.Offset), buf)
+		res, err := f.read(req, d, int64(in.Offset), buf)
 		return res, errno(err)
 	}
 	t, id, st := f.enter(in.NodeId)

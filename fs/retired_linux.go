@@ -3,6 +3,7 @@ package fs
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 
@@ -10,16 +11,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// retire detaches a mount that is not taken over and answers whoever still uses it with ESTALE. The device is its
+// errStrange says that what is kept does not belong to the mount point of this server.
+var errStrange = errors.New("what is kept belongs to another mount")
+
+// ownMount returns the mount that was kept with a state and a device, nil if it is not mounted any more. The state may have
+// been written by anything: it has to be of the mount point that this server was given, and of the device.
+func (s *state) ownMount(device int, mountpoint string) (*mounts.Mount, error) {
+	if path, err := mounts.Resolve(mountpoint); err != nil || path != s.Mountpoint {
+		return nil, errStrange
+	}
+	m, err := mounts.Held(s.Mountpoint, s.Device, device)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errStrange, err)
+	}
+	return m, nil
+}
+
+// retire detaches the mount of this mount point if it is not taken over, and answers whoever still uses it with ESTALE. The device is its
 // own. kept is nil where the state cannot be read: then the mount is a dead one.
-func retire(kept *stateFile, device int, log *slog.Logger) {
+func retire(kept *stateFile, device int, mountpoint string, log *slog.Logger) {
 	if kept == nil {
 		unix.Close(device)
 		return
 	}
-	was := kept.state
+	m, err := kept.state.ownMount(device, mountpoint)
 	kept.close()
-	if m, err := mounts.Top(was.Mountpoint); err == nil && m != nil && m.Ours() && m.Device == was.Device {
+	if err != nil {
+		log.Warn("the mount of a server that is gone is left alone", "error", err)
+		unix.Close(device)
+		return
+	}
+	if m != nil {
 		if err := m.Unmount(true); err != nil {
 			log.Warn("the mount of a server that is gone cannot be removed", "error", err)
 		}
@@ -70,7 +92,7 @@ func outHeader(code int32, unique uint64) []byte {
 
 // Abandon gives up the mount that a keeper has, nil for none, because its model cannot be opened any more: whoever
 // uses it gets an error instead of waiting for a server.
-func Abandon(k Keeper, log *slog.Logger) error {
+func Abandon(k Keeper, mountpoint string, log *slog.Logger) error {
 	if k == nil {
 		return nil
 	}
@@ -86,7 +108,7 @@ func Abandon(k Keeper, log *slog.Logger) error {
 			unix.Close(fd)
 			kept = nil
 		}
-		retire(kept, device, log)
+		retire(kept, device, mountpoint, log)
 	}
 	return k.Drop()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"slices"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/tensorfs/tensorfs"
@@ -58,7 +59,7 @@ func Mount(tree tensorfs.Dir, mountpoint string, opts Options) (*Server, error) 
 func mountRaw(raw *rawFS, mountpoint string) (*Server, error) {
 	o := raw.fuseOptions()
 	if raw.opts.Keeper != nil {
-		s, err := takeOver(raw, o)
+		s, err := takeOver(raw, o, mountpoint)
 		if s != nil || err != nil {
 			return s, err
 		}
@@ -104,6 +105,9 @@ func (f *rawFS) fuseOptions() *fuse.MountOptions {
 		Debug:         f.opts.Debug,
 		Logger:        log.New(fuseLog{f}, "", 0),
 		PanicHandler:  f.panicked,
+		// Container runtimes map the owners of a volume for pods with user namespaces. The kernel allows that if it
+		// checks modes and owners itself, and refuses the whole mount otherwise.
+		IDMappedMount: slices.Contains(f.mount.Data, "default_permissions"),
 	}
 	if f.passed == nil {
 		o.DisabledCapabilities = fuse.CAP_PASSTHROUGH

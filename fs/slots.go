@@ -261,10 +261,15 @@ func (l *library) openSlot(s *slot) (*served, fuse.Status) {
 	return nil, fuse.EIO
 }
 
-// same reports whether the kernel may take a tree for the one that a slot had before.
+// same reports whether the kernel may take a tree for the one that a slot had before, of which it may know the size of a
+// file.
 func (l *library) same(s *slot, t *served) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if e, ok := t.entry(fileNode); s.file && ok && s.size >= 0 && s.size != e.Data.Size() {
+		s.size = -1
+		return false
+	}
 	return !s.used || t.identity == s.identity && t.next == s.next
 }
 

@@ -11,7 +11,7 @@ type stateFile struct{}
 
 func (*stateFile) takenOver() int { return 0 }
 
-func takeOver(*rawFS, *fuse.MountOptions) (*Server, error) { return nil, nil }
+func takeOver(*rawFS, *fuse.MountOptions, string) (*Server, error) { return nil, nil }
 
 // Abandon does nothing: no mount is kept here.
-func Abandon(Keeper, *slog.Logger) error { return nil }
+func Abandon(Keeper, string, *slog.Logger) error { return nil }

@@ -172,7 +172,7 @@ func (t *nodes) eachLater(fn func(*dirNode)) {
 // takeOver goes on with the mount that another server left with the keeper. It returns nil where there is none,
 // or one that cannot be taken over: whoever has files of that one open gets ESTALE, and a new one
 // can be mounted.
-func takeOver(raw *rawFS, o *fuse.MountOptions) (*Server, error) {
+func takeOver(raw *rawFS, o *fuse.MountOptions, mountpoint string) (*Server, error) {
 	if k, ok := raw.opts.Keeper.(interface{ LogTo(*slog.Logger) }); ok {
 		k.LogTo(raw.opts.Logger)
 	}
@@ -206,14 +206,14 @@ func takeOver(raw *rawFS, o *fuse.MountOptions) (*Server, error) {
 	}
 	var s *Server
 	if err == nil {
-		if s, err = resume(raw, o, kept, opens, device); err == nil {
+		if s, err = resume(raw, o, kept, opens, device, mountpoint); err == nil {
 			log.Info("took the mount over from a server that is gone", "mountpoint", s.mountpoint)
 			return s, nil
 		}
 	}
 	log.Warn("the mount of a server that is gone cannot be taken over; mounting anew", "error", err)
 	delete(fds, keptDevice)
-	retire(kept, device, log)
+	retire(kept, device, mountpoint, log)
 	// Before anything of the new mount is kept: whoever follows must not find the device of one mount and the
 	// state of another.
 	return nil, raw.opts.Keeper.Clear()
@@ -227,13 +227,13 @@ var (
 )
 
 // resume serves the device of a server that is gone.
-func resume(raw *rawFS, o *fuse.MountOptions, kept *stateFile, opens *opensFile, device int) (*Server, error) {
+func resume(raw *rawFS, o *fuse.MountOptions, kept *stateFile, opens *opensFile, device int, mountpoint string) (*Server, error) {
 	was := &kept.state
-	m, err := mounts.Top(was.Mountpoint)
+	m, err := was.ownMount(device, mountpoint)
 	switch {
 	case err != nil:
 		return nil, err
-	case m == nil || m.Device != was.Device || !m.Ours():
+	case m == nil:
 		return nil, errUnmounted
 	case (raw.passed == nil) != (opens == nil):
 		return nil, errAgreed

@@ -45,7 +45,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(binary, dir, "-test.v", "-test.short",
-		"-test.run=^(TestMount|TestMountTable|TestMountRefuses|TestStandardFS|TestWideDirectory|TestUnmount|TestUnmountLazily|TestSignal|TestCrash|TestStaleInUse|TestHung|TestLostModel|TestLostPage|TestExercise|TestAllowOther|TestMakeMountpoint|TestMakeMountpointKilled|TestMakeMountpointAtOnce|TestMakeMountpointRefuses|TestOwner)$")
+		"-test.run=^(TestMount|TestMountTable|TestMountRefuses|TestStandardFS|TestWideDirectory|TestUnmount|TestUnmountLazily|TestSignal|TestCrash|TestStaleInUse|TestHung|TestLostModel|TestLostPage|TestExercise|TestDirectBeside|TestAllowOther|TestMakeMountpoint|TestMakeMountpointKilled|TestMakeMountpointAtOnce|TestMakeMountpointRefuses|TestOwner)$")
 	cmd.Env = append(os.Environ(), roleEnv+"=user", "TMPDIR="+tmp)
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
@@ -57,7 +57,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, name := range []string{"TestMount", "TestUnmountLazily", "TestCrash", "TestStaleInUse", "TestHung", "TestExercise/read_by_the_kernel", "TestAllowOther", "TestMakeMountpoint/lazily", "TestMakeMountpointKilled", "TestMakeMountpointAtOnce"} {
+	for _, name := range []string{"TestMount", "TestUnmountLazily", "TestCrash", "TestStaleInUse", "TestHung", "TestExercise/read_by_the_kernel", "TestDirectBeside/read_by_the_kernel", "TestAllowOther", "TestMakeMountpoint/lazily", "TestMakeMountpointKilled", "TestMakeMountpointAtOnce"} {
 		if !strings.Contains(string(out), "--- PASS: "+name) {
 			t.Errorf("%s did not run:\n%s", name, out)
 		}

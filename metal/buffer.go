@@ -14,7 +14,7 @@ type Buffer struct {
 	Handle   uintptr // the device's object (id<MTLBuffer>), not retained for the caller; 0 of a Host
 	Offset   int64   // of the tensor in the device's buffer
 	Size     int64   // bytes of the tensor
-	Contents []byte  // the tensor as the CPU sees it, read-only: a write is a fault where a file is mapped
+	Contents []byte  // the tensor as the CPU sees it; read-only, except of [Loader.Private]: a write is a fault where a file is mapped
 	Origin   Origin  // where the bytes are from
 	Copied   bool    // a copy of what could have been mapped, if the device had not declined that
 	File     string  // path of the file that has the bytes; "" where they were converted

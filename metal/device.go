@@ -24,6 +24,12 @@ var (
 	ErrInUse = errors.New("buffers are in use")
 )
 
+// absent is an ErrAbsent whose text is the whole reason.
+type absent string
+
+func (a absent) Error() string        { return string(a) }
+func (a absent) Is(target error) bool { return target == ErrAbsent }
+
 // Device makes buffers. Its methods are safe for concurrent use.
 type Device interface {
 	// Info describes the device. It never changes.

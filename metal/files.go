@@ -113,9 +113,17 @@ func (f keptFile) Open() (*os.File, error) {
 	named, nerr := root.Lstat(f.ref.String()) // not what a link leads to
 	if err != nil || nerr != nil || !f.kept.wrote(st, f.size) || !os.SameFile(st, named) {
 		file.Close()
-		return nil, fmt.Errorf("%s was changed since it was converted; remove it, or the model from the cache (tensorfs cache prune), and open the model again", tensorfs.Printable(f.Name()))
+		return nil, f.changed()
+	}
+	if !f.kept.compare(f.ref, root, file) {
+		file.Close()
+		return nil, f.changed()
 	}
 	return file, nil
+}
+
+func (f keptFile) changed() error {
+	return fmt.Errorf("%s was changed since it was converted; remove it, or the model from the cache (tensorfs cache prune), and open the model again", tensorfs.Printable(f.Name()))
 }
 
 // wrote reports whether a file of the cache is as it was written: regular, of the

@@ -32,12 +32,13 @@ type kept struct {
 	limit int64
 	log   *slog.Logger
 
-	warning sync.Once
-	look    sync.Once // for what is there already
-	mu      sync.Mutex
-	stamp   time.Time             // mtime of all files
-	model   *cache.ConvertedModel // nil where nothing is kept yet
-	root    *os.Root              // of its files; nil before the first was written
+	warning  sync.Once
+	look     sync.Once // for what is there already
+	mu       sync.Mutex
+	stamp    time.Time             // mtime of all files
+	model    *cache.ConvertedModel // nil where nothing is kept yet
+	root     *os.Root              // of its files; nil before the first was written
+	compared map[Ref]compared      // files whose bytes were compared with their sums
 }
 
 // errNotLocal marks models whose files are not all of this machine.
@@ -108,8 +109,10 @@ func stateOf(m *tensorfs.Model, s *tensorfs.Source) (string, error) {
 	}
 	// The path may be a link, and lead to another file by now.
 	same := perr == nil && st.Dev == named.Dev && st.Ino == named.Ino
+	// A store renews the times of its files, so a digest stands for them. It is only a name:
+	// another directory called blobs may have other bytes under it, in a file of its own.
 	if digest := source.StoredDigest(path); same && digest != "" {
-		return fmt.Sprintf("%d bytes %s", st.Size, digest), nil
+		return fmt.Sprintf("%d bytes %s inode %d", st.Size, digest, st.Ino), nil
 	}
 	state := fmt.Sprintf("%d bytes mtime %d.%09d inode %d", st.Size, st.Mtim.Sec, st.Mtim.Nsec, st.Ino)
 	if st.Mtim.Nsec != 0 || d == nil {
@@ -210,15 +213,59 @@ func (k *kept) files() *os.Root {
 
 // file returns the file of a tensor of that size, if it is there.
 func (k *kept) file(ref Ref, size int64) (file, bool) {
+	if !k.there(ref, size) {
+		return nil, false
+	}
+	f := keptFile{k, ref, size}
+	open, err := f.Open()
+	if err != nil {
+		return nil, false
+	}
+	open.Close()
+	return f, true
+}
+
+// there reports whether a tensor of that size has a file, whatever its bytes are.
+func (k *kept) there(ref Ref, size int64) bool {
 	root := k.files()
 	if root == nil || !k.keeps(ref) {
-		return nil, false
+		return false
 	}
 	st, err := root.Lstat(ref.String())
-	if err != nil || !k.wrote(st, size) {
-		return nil, false
+	return err == nil && k.wrote(st, size)
+}
+
+// compare reports whether the bytes of an open file are those that were written: all of them,
+// the first time that this is asked of the file.
+func (k *kept) compare(ref Ref, root *os.Root, f *os.File) bool {
+	var st unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &st) != nil {
+		return false
 	}
-	return keptFile{k, ref, size}, true
+	c := compared{[4]uint64{uint64(st.Dev), st.Ino, uint64(st.Ctim.Sec), uint64(st.Ctim.Nsec)}, false}
+	k.mu.Lock()
+	last, ok := k.compared[ref]
+	k.mu.Unlock()
+	if ok && last.file == c.file {
+		return last.intact
+	}
+	if c.intact = cache.Intact(root, ref.String(), f, st.Size); !c.intact && k.log != nil {
+		k.log.Warn("a converted tensor in the cache is damaged, or has no checksums; it is converted again",
+			"model", tensorfs.Printable(k.source()), "file", tensorfs.Printable(k.path(ref)))
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.compared == nil {
+		k.compared = map[Ref]compared{}
+	}
+	k.compared[ref] = c
+	return c.intact
+}
+
+// compared is what came of comparing a file with its sums.
+type compared struct {
+	file   [4]uint64 // device, number and ctime
+	intact bool
 }
 
 // keeps reports whether a tensor may have a file: two whose names differ only in
@@ -393,6 +440,20 @@ func (k *kept) write(ctx context.Context, c *cache.Converted, refs []Ref, o expo
 	o.Facts = []export.Fact{{What: "model", Is: filepath.Base(filepath.Dir(dir))}}
 	o.ModTime = k.stamp
 	o.Check = k.tree.model.Check
+	tensors := map[string]bool{}
+	for _, w := range list {
+		tensors[w.String()] = true
+	}
+	o.Whole = func(path string, f *os.File) error {
+		root := k.files()
+		switch {
+		case !tensors[path]:
+			return nil
+		case root == nil:
+			return os.ErrClosed
+		}
+		return cache.Seal(root, path, f)
+	}
 	_, err = export.Run(ctx, dir, files, o)
 	return err
 }
@@ -421,7 +482,10 @@ func (k *kept) fit(c *cache.Converted, list []wanted) (_ []wanted, full, err err
 }
 
 // room is what a tensor takes on the disk.
-func (w *wanted) room() int64 { return (w.data.Size()/blockSize + 1) * blockSize }
+func (w *wanted) room() int64 {
+	n := w.data.Size()
+	return (n/blockSize + 1 + cache.SumsSize(n)/blockSize + 1) * blockSize
+}
 
 // index describes the tensors that have a file, and those of a list.
 func (k *kept) index(list []wanted) []views.Built {
@@ -452,7 +516,7 @@ func (k *kept) index(list []wanted) []views.Built {
 			ref := Ref{View: name, Name: n}
 			if ok && !coming[ref] {
 				x := v.Tensors.At(i)
-				_, ok = k.file(ref, x.Data.Size())
+				ok = k.there(ref, x.Data.Size())
 			}
 			if ok {
 				some.at = append(some.at, i)

@@ -239,12 +239,23 @@ func TestCacheDamaged(t *testing.T) {
 		_, err = f.WriteAt([]byte{0xff, 0xfe}, off)
 		return errors.Join(err, f.Close())
 	}
+	sums := func(dir, path string) string { return filepath.Join(dir, ".sums", strings.TrimPrefix(path, dir)) }
 	for name, damage := range map[string]func(dir, path string) error{
 		"truncated":   func(_, path string) error { return os.Truncate(path, 10) },
 		"empty":       func(_, path string) error { return os.Truncate(path, 0) },
 		"longer":      func(_, path string) error { return write(path, 1<<20) },
 		"overwritten": func(_, path string) error { return write(path, 100) },
 		"gone":        func(_, path string) error { return os.Remove(path) },
+		"a flipped bit": func(_, path string) error { // as a disk does it: the time stays
+			st, err := os.Stat(path)
+			if err != nil {
+				return err
+			}
+			return errors.Join(write(path, 100), os.Chtimes(path, st.ModTime(), st.ModTime()))
+		},
+		"a flipped bit of the sums": func(dir, path string) error { return write(sums(dir, path), 1) },
+		"sums truncated":            func(dir, path string) error { return os.Truncate(sums(dir, path), 2) },
+		"no sums":                   func(dir, _ string) error { return os.RemoveAll(filepath.Join(dir, ".sums")) }, // as older versions left it
 		"a link": func(_, path string) error {
 			return errors.Join(os.Rename(path, path+".moved"), os.Symlink(filepath.Base(path)+".moved", path))
 		},
@@ -271,12 +282,14 @@ func TestCacheDamaged(t *testing.T) {
 			if err := damage(dir, filepath.Join(dir, refs[0].String())); err != nil {
 				t.Fatal(err)
 			}
-			if name != "of another model" { // which is looked at once
+			if name != "of another model" && !strings.Contains(name, "sums") { // which are looked at once
 				if _, err := extents[len(extents)-1].File.Open(); err == nil || strings.Contains(err.Error(), "\n") {
 					t.Errorf("the damaged file was opened: %v", err)
 				}
 			}
 			x.Close()
+			var log bytes.Buffer
+			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			x = countingTree(t, bf16Model, o)
 			if b := cached(t, x.tree, refs[0]); b != nil {
 				t.Errorf("%d bytes of a damaged file", len(b))
@@ -285,6 +298,9 @@ func TestCacheDamaged(t *testing.T) {
 				t.Fatal(err)
 			}
 			holds(t, x.tree, want, refs)
+			if n := strings.Count(log.String(), "is converted again"); n == 0 && (strings.Contains(name, "sums") || name == "a flipped bit") {
+				t.Errorf("the log says %q", log.String())
+			}
 		})
 	}
 }
@@ -405,6 +421,35 @@ func TestTouched(t *testing.T) {
 		t.Fatal(err)
 	}
 	holds(t, countingTree(t, path, o).tree, build(t, bf16Model), refs)
+}
+
+// TestOthersBlobs keeps nothing for a model under the digest that another directory gives
+// other bytes.
+func TestOthersBlobs(t *testing.T) {
+	o := options(t)
+	b, err := os.ReadFile(bf16Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob := func() string {
+		path := filepath.Join(t.TempDir(), "blobs", strings.Repeat("01", 32))
+		if err := errors.Join(os.Mkdir(filepath.Dir(path), 0o755), os.WriteFile(path, b, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	real := blob()
+	for i := len(b) / 2; i < len(b); i += 2 {
+		b[i]++
+	}
+	other := countingTree(t, blob(), o)
+	refs := other.refs("f16")
+	if err := other.Prepare(t.Context(), refs, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	if cached(t, countingTree(t, real, o).tree, refs[0]) != nil {
+		t.Error("the cache has tensors of another file for a model")
+	}
 }
 
 // TestRelinked keeps nothing under the digest of a file that a link leads to after

@@ -79,6 +79,8 @@ type Loader struct {
 	files   map[file][]*region   // those of a file
 	memory  map[Ref]*region      // those of a tensor in memory
 	leases  map[*lease]struct{}
+
+	ending sync.WaitGroup // what gives back the buffer of a region that nobody holds
 }
 
 // New returns a Loader of a model, which it closes, also on error.
@@ -149,16 +151,32 @@ func (l *Loader) Info(view, name string) (tensorfs.Tensor, error) {
 //
 // A tensor that is asked for alone has a buffer of its own. Load is for many.
 func (l *Loader) Tensor(view, name string) (Buffer, error) {
-	p, err := l.locate(Ref{view, name}, CacheRead)
+	return l.tensor(Ref{view, name}, false)
+}
+
+// Private returns a tensor as a buffer of the caller's own, which may be written to. A
+// file is mapped copy on write, so what nobody writes to is shared as ever, and neither
+// the file nor any other buffer sees a write. Everything else is read or converted
+// into new memory. Each buffer is released once.
+func (l *Loader) Private(view, name string) (Buffer, error) {
+	return l.tensor(Ref{view, name}, true)
+}
+
+func (l *Loader) tensor(ref Ref, private bool) (Buffer, error) {
+	p, err := l.locate(ref, CacheRead)
 	if err != nil {
 		return Buffer{}, err
 	}
 	var r *region
 	if p.File != nil {
-		r, err = l.acquire(l.window(&p), l.mapWindow)
+		w := l.window(&p)
+		w.private = private
+		r, err = l.acquire(w, l.mapWindow)
 	}
 	if p.File == nil || errors.Is(err, ErrDeclined) {
-		r, err = l.acquire(l.arenas([]*place{&p})[0], l.fill(&p))
+		a := l.arenas([]*place{&p})[0]
+		a.private = private
+		r, err = l.acquire(a, l.fill(&p))
 	}
 	if err != nil {
 		return Buffer{}, fmt.Errorf("metal: %s: %w", p.ref, err)
@@ -181,6 +199,7 @@ func (l *Loader) Close() error {
 	case regions > 0:
 		return fmt.Errorf("metal: %s: %w, release them first: %s", l.name, ErrInUse, names)
 	}
+	l.ending.Wait()
 	if err := l.close(); err != nil {
 		return fmt.Errorf("metal: %s: %w", l.name, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -380,6 +381,63 @@ func TestLifetimes(t *testing.T) {
 	}
 	if err := l.Close(); !errors.Is(err, metal.ErrClosed) {
 		t.Errorf("second Close: %v", err)
+	}
+}
+
+// slowDevice lets a test do something while a buffer is given back.
+type slowDevice struct {
+	metal.Device
+	during func()
+}
+
+func (d slowDevice) Wrap(mem []byte, done func()) (metal.DeviceBuffer, error) {
+	b, err := d.Device.Wrap(mem, done)
+	return slowBuffer{b, d.during}, err
+}
+
+func (d slowDevice) Alloc(n int64) (metal.DeviceBuffer, error) {
+	b, err := d.Device.Alloc(n)
+	return slowBuffer{b, d.during}, err
+}
+
+type slowBuffer struct {
+	metal.DeviceBuffer
+	during func()
+}
+
+func (b slowBuffer) Release() error {
+	b.during()
+	return b.DeviceBuffer.Release()
+}
+
+// TestCloseWaitsForReleases holds that Close, which nobody's buffer forbids any more, waits
+// for one that another thread is still giving back to the device.
+func TestCloseWaitsForReleases(t *testing.T) {
+	tree := testtree.Sample()
+	var l *metal.Loader
+	var released atomic.Bool
+	closed := make(chan error, 1)
+	device := slowDevice{testhost.New(t, testhost.Options{}), func() {
+		go func() {
+			err := l.Close()
+			if !released.Load() {
+				err = errors.Join(err, errors.New("it did not wait"))
+			}
+			closed <- err
+		}()
+		time.Sleep(50 * time.Millisecond) // for a Close that does not wait
+		released.Store(true)
+	}}
+	l, _, _ = openTree(t, tree, metal.Options{Device: device})
+	b, err := l.Tensor(tree.Tensors[0].View, tree.Tensors[0].Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
 	}
 }
 

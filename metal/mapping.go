@@ -11,7 +11,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// mapping is a part of a file mapped read-only and shared, in whole pages:
+// mapping is a part of a file in whole pages, mapped shared and read-only, or private and writable:
 //
 //	|==== size bytes of the file ====|00000|      mem
 //	^ on a page                      ^ zeros to the end of the system's page
@@ -29,14 +29,19 @@ type mapping struct {
 }
 
 // mapFile maps size > 0 bytes at off, which is on a page. page is a power of two
-// and at least the system's.
-func mapFile(f *os.File, path string, off, size, page int64) (*mapping, error) {
+// and at least the system's. Pages of a private mapping are copied when they are
+// written to: the file and other mappings of it keep theirs.
+func mapFile(f *os.File, path string, off, size, page int64, private bool) (*mapping, error) {
 	n := roundUp(size, page)
+	prot, flags := unix.PROT_READ, unix.MAP_SHARED
+	if private {
+		prot, flags = unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_NORESERVE // most pages are never written to
+	}
 	m := &mapping{path: path, off: off, size: size, reservedLen: uintptr(n)}
 	var base unsafe.Pointer
 	var err error
 	if page <= int64(os.Getpagesize()) {
-		base, err = unix.MmapPtr(int(f.Fd()), off, nil, uintptr(n), unix.PROT_READ, unix.MAP_SHARED)
+		base, err = unix.MmapPtr(int(f.Fd()), off, nil, uintptr(n), prot, flags)
 		m.reserved = base
 	} else {
 		// The system aligns to its own page: take room for any alignment, and
@@ -45,7 +50,7 @@ func mapFile(f *os.File, path string, off, size, page int64) (*mapping, error) {
 		m.reserved, err = unix.MmapPtr(-1, 0, nil, m.reservedLen, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
 		if err == nil {
 			skip := -uintptr(m.reserved) & uintptr(page-1)
-			base, err = unix.MmapPtr(int(f.Fd()), off, unsafe.Add(m.reserved, skip), uintptr(n), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED)
+			base, err = unix.MmapPtr(int(f.Fd()), off, unsafe.Add(m.reserved, skip), uintptr(n), prot, flags|unix.MAP_FIXED)
 			if err != nil {
 				err = errors.Join(err, unix.MunmapPtr(m.reserved, m.reservedLen))
 			}

@@ -1,6 +1,7 @@
 package metal
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -115,7 +116,7 @@ var joinedFrom = map[string]string{"fused": "packed", "fused-f16": "f16"}
 func (t *tree) Tensor(ref Ref) (tensorfs.Tensor, error) {
 	view, name := ref.View, ref.Name
 	if !t.has(view) {
-		return tensorfs.Tensor{}, fmt.Errorf("%q: no such view; there are %s: %w", view, strings.Join(t.names, ", "), ErrAbsent)
+		return tensorfs.Tensor{}, absent(fmt.Sprintf("%q: no such view; there are %s", view, strings.Join(t.names, ", ")))
 	}
 	v := t.views[view]()
 	if from := joinedFrom[view]; from != "" && t.model.Shown != nil && t.model.Tensor(name) != nil {
@@ -127,14 +128,11 @@ func (t *tree) Tensor(ref Ref) (tensorfs.Tensor, error) {
 		return v.Tensors.At(i), nil
 	}
 	i, ok := slices.BinarySearchFunc(v.Absent, name, func(a views.Absent, name string) int { return strings.Compare(a.Name, name) })
-	reason := v.reason
+	reason := cmp.Or(v.reason, ErrAbsent.Error())
 	if ok {
 		reason = v.Absent[i].Reason()
 	}
-	if reason != "" {
-		reason += ": "
-	}
-	return tensorfs.Tensor{}, fmt.Errorf("%q is not in view %q: %s%w", name, view, reason, ErrAbsent)
+	return tensorfs.Tensor{}, absent(fmt.Sprintf("%q is not in view %q: %s", name, view, reason))
 }
 
 // Extents returns where a tensor stands in a file of the model, its file in the tree

@@ -201,7 +201,7 @@ func TestAbsent(t *testing.T) {
 		x := load(t, model, options(t))
 		for _, v := range views.Build(m, views.Options{}) {
 			for _, a := range v.Absent {
-				if _, err := x.Info(v.Name, a.Name); !errors.Is(err, ErrAbsent) || !strings.Contains(err.Error(), ": "+a.Reason()+": ") {
+				if _, err := x.Info(v.Name, a.Name); !errors.Is(err, ErrAbsent) || !strings.HasSuffix(err.Error(), ": "+a.Reason()) {
 					t.Errorf("%s: %s/%s: %v", model, v.Name, a.Name, err)
 				}
 				reasons++

@@ -16,6 +16,7 @@ type region struct {
 	start, end int64         // of the file; in memory the length is end
 	at         map[Ref]int64 // in memory: where tensors begin
 	origin     Origin
+	private    bool         // it may be written to, so no other holder finds it
 	buffer     DeviceBuffer // once made
 	mapping    *mapping     // nil in memory
 	ready      bool         // the bytes are there; set under Loader.mu
@@ -38,6 +39,9 @@ var errReleased = errors.New("it was released before")
 // find returns the region that has what want is for, nil if no region has it.
 // The caller holds l.mu.
 func (l *Loader) find(want *region) *region {
+	if want.private {
+		return nil
+	}
 	if want.file == nil {
 		for ref := range want.at {
 			return l.memory[ref]
@@ -51,9 +55,12 @@ func (l *Loader) find(want *region) *region {
 	return nil
 }
 
-// add puts a region where others find it. The caller holds l.mu.
+// add puts a region where others find it, unless it is private. The caller holds l.mu.
 func (l *Loader) add(r *region) {
 	l.regions[r] = struct{}{}
+	if r.private {
+		return
+	}
 	if r.file != nil && !slices.Contains(l.files[r.file], r) {
 		l.files[r.file] = append(l.files[r.file], r)
 	}
@@ -115,6 +122,8 @@ func (l *Loader) release(r *region) error {
 				delete(l.memory, ref)
 			}
 		}
+		l.ending.Add(1) // Close waits for what is not held any more and still there
+		defer l.ending.Done()
 	}
 	l.mu.Unlock()
 	if !last || r.buffer == nil {
@@ -130,7 +139,7 @@ func (l *Loader) mapPart(r *region) (*mapping, error) {
 		return nil, err
 	}
 	defer f.Close() // a mapping needs no descriptor
-	return mapFile(f, r.file.Name(), r.start, r.end-r.start, l.info.PageSize)
+	return mapFile(f, r.file.Name(), r.start, r.end-r.start, l.info.PageSize, r.private)
 }
 
 // mapWindow makes the buffer of a region of a file.

@@ -4,8 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/views"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -34,6 +38,16 @@ const (
 	warmReady = "ready" // before the pod starts
 )
 
+// shownDirectories are the directories of a tree that a volume may be, with all below them. They have no links: source/ has, which
+// lead to where the model's files are.
+var shownDirectories = func() []string {
+	names := []string{"gguf", "hf", "mlx"}
+	for _, v := range views.All {
+		names = append(names, v.Name)
+	}
+	return names
+}()
+
 // attributeTable has a function for each attribute that takes its value.
 var attributeTable = map[string]func(a *attributes, value, local string) error{
 	"model": func(a *attributes, value, local string) (err error) {
@@ -41,12 +55,17 @@ var attributeTable = map[string]func(a *attributes, value, local string) error{
 		return err
 	},
 	"path": func(a *attributes, value, _ string) error {
-		if !filepath.IsLocal(value) {
+		first, _, _ := strings.Cut(filepath.Clean(value), "/")
+		switch {
+		case !filepath.IsLocal(value):
 			return fmt.Errorf("want a directory of the tree, such as hf, gguf or mlx")
-		}
-		if a.Path = filepath.Clean(value); a.Path == "." {
+		case first == ".":
 			a.Path = ""
+			return nil
+		case !slices.Contains(shownDirectories, first):
+			return fmt.Errorf("want one of %s, or . for all", strings.Join(shownDirectories, ", "))
 		}
+		a.Path = filepath.Clean(value)
 		return nil
 	},
 	"views":    func(a *attributes, value, _ string) error { a.Views = value; return nil },
@@ -54,12 +73,11 @@ var attributeTable = map[string]func(a *attributes, value, local string) error{
 	"lora": func(a *attributes, value, local string) error {
 		adapters := strings.Split(value, ",")
 		for i, adapter := range adapters {
-			name, scale := splitScale(adapter)
-			name, err := checkModel(name, local)
-			if err != nil {
-				return err
+			var err error
+			if adapters[i], err = checkAdapter(adapter, local); err != nil {
+				name, _ := splitScale(adapter)
+				return partError{name, err}
 			}
-			adapters[i] = name + scale
 		}
 		a.Lora = strings.Join(adapters, ",")
 		return nil
@@ -92,6 +110,12 @@ const (
 	maxValue      = 4096 // bytes
 )
 
+// partError is about one name of several in a value.
+type partError struct {
+	name string
+	error
+}
+
 // readAttributes reads and checks what was given. Paths have to be below local, and may not be given if that is "".
 func readAttributes(given map[string]string, local string) (attributes, error) {
 	var a attributes
@@ -114,6 +138,9 @@ func readAttributes(given map[string]string, local string) (attributes, error) {
 			return wrong("attribute %s: it has %d bytes; want at most %d, and no NUL", name, len(value), maxValue)
 		}
 		if err := set(&a, value, local); err != nil {
+			if part, ok := errors.AsType[partError](err); ok {
+				value = part.name
+			}
 			return wrong("attribute %s: %s: %v", name, tensorfs.Quote(publicName(value)), err)
 		}
 	}
@@ -133,16 +160,17 @@ func (a *attributes) given() map[string]string {
 	return g
 }
 
-// remoteNames begin the names of models on other machines. What stands behind may not be empty: that would be a library.
-var remoteNames = []string{"hf:", "ollama:", "oci:", "s3:", "https:"}
+// remoteNames begin the names of models on other machines. What stands behind may not be empty: that would be a library. A server takes anything
+// else for a path.
+var remoteNames = []string{"hf:", "ollama:", "oci://", "s3://", "https://"}
 
-// checkModel returns a model, or what is wrong with its name.
+// checkModel returns a model, or what is wrong with its name. A path is returned without links, as it was at that moment: a server makes sure
+// itself that it opens nothing outside of local.
 func checkModel(name, local string) (string, error) {
-	i := slices.IndexFunc(remoteNames, func(prefix string) bool { return strings.HasPrefix(name, prefix) && strings.Trim(name, "/") != prefix })
 	switch {
 	case strings.HasPrefix(name, "-"):
 		return "", fmt.Errorf("it begins with a -")
-	case i >= 0:
+	case isRemoteName(name):
 		if login.MatchString(name) {
 			return "", fmt.Errorf("attributes can be read by many; give credentials as a secret (nodePublishSecretRef)")
 		}
@@ -151,30 +179,80 @@ func checkModel(name, local string) (string, error) {
 		return "", fmt.Errorf("want a name that begins with %s, or a path", strings.Join(remoteNames, " "))
 	case local == "":
 		return "", fmt.Errorf("this node's driver shows no files of the node; its option --local names a directory whose models it may")
+	case slices.Contains(strings.Split(name, "/"), ".."):
+		return "", fmt.Errorf("want a path below %s, without \"..\" in it", local)
 	}
-	// A link may lie there that leads out.
-	path, err := filepath.EvalSymlinks(name)
-	if err != nil {
-		path = filepath.Clean(name) // that it is not there is said when it is opened
-	}
-	root, err := filepath.EvalSymlinks(local)
+	root, err := realPath(local)
 	if err != nil {
 		return "", fmt.Errorf("the directory of --local: %w", err)
 	}
-	if rel, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(rel) {
-		return path, nil
+	path, err := realPath(name)
+	if err != nil {
+		return "", err
 	}
-	return "", fmt.Errorf("want a path below %s", local)
+	switch rel, err := filepath.Rel(root, path); {
+	case err != nil || !filepath.IsLocal(rel):
+		return "", fmt.Errorf("want a path below %s", local)
+	case rel == ".":
+		return "", fmt.Errorf("want a model in it: a volume shows one model")
+	}
+	return path, nil
 }
 
-// splitScale takes the scale off an adapter, ":0.5".
-func splitScale(adapter string) (name, scale string) {
-	if i := strings.LastIndexByte(adapter, ':'); i >= 0 {
-		if _, err := strconv.ParseFloat(adapter[i+1:], 64); err == nil {
-			return adapter[:i], adapter[i:]
+func isRemoteName(name string) bool {
+	return slices.ContainsFunc(remoteNames, func(prefix string) bool {
+		return strings.HasPrefix(name, prefix) && strings.Trim(name, "/") != strings.Trim(prefix, "/")
+	})
+}
+
+// realPath returns where the kernel has what a path leads to. What is missing at its end is added as it is: that it is not there is said when it is
+// opened.
+func realPath(name string) (string, error) {
+	missing := ""
+	for at := filepath.Clean(name); ; at = filepath.Dir(at) {
+		fd, err := unix.Open(at, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)) && at != "/" {
+			missing = filepath.Join(filepath.Base(at), missing)
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		path, err := placeOf(fd)
+		unix.Close(fd)
+		return filepath.Join(path, missing), err
+	}
+}
+
+// checkAdapter returns an adapter, or what is wrong with its name. A server takes the whole text for a path if something has it, so that a text
+// with two meanings is refused.
+func checkAdapter(adapter, local string) (string, error) {
+	name, scale := splitScale(adapter)
+	path, err := checkModel(name, local)
+	if err != nil || isRemoteName(name) {
+		return path + scale, err
+	}
+	for _, whole := range []string{adapter, path + scale} {
+		if _, err := os.Lstat(whole); err == nil && scale != "" {
+			return "", fmt.Errorf("with %s behind it, it is the path of something else; rename that", scale)
 		}
 	}
-	return adapter, ""
+	if _, more := splitScale(path); more != "" && scale == "" || strings.Contains(path, ",") {
+		return "", fmt.Errorf("it leads to %s, which cannot be given as an adapter; rename that", tensorfs.Quote(path))
+	}
+	return path + scale, nil
+}
+
+// splitScale takes the scale off an adapter, ":0.5", as a server does.
+func splitScale(adapter string) (name, scale string) {
+	i := strings.LastIndexByte(adapter, ':')
+	if i < 1 || strings.Trim(adapter[i+1:], "+-.0123456789eE") != "" {
+		return adapter, ""
+	}
+	if _, err := strconv.ParseFloat(adapter[i+1:], 64); err != nil {
+		return adapter, ""
+	}
+	return adapter[:i], adapter[i:]
 }
 
 // login finds who asks, and a password, in an address.

@@ -31,7 +31,6 @@ type driver struct {
 
 	*fleet
 	node       string
-	local      string // the directory of the node whose models may be named by paths; "" for none
 	controller *controller
 	warned     once
 }

@@ -136,7 +136,7 @@ func (o *options) driver(log *slog.Logger, stderr io.Writer) (*driver, error) {
 		}
 	}
 	f := &fleet{
-		dir: layout(dir), program: program, keeper: o.keeper, since: time.Now(), linger: o.linger, log: log, counters: newCounters(), all: map[string]*server{},
+		dir: layout(dir), program: program, keeper: o.keeper, local: o.local, since: time.Now(), linger: o.linger, log: log, counters: newCounters(), all: map[string]*server{},
 		output: func(key, line string) { fmt.Fprintf(stderr, "%s %s\n", key, line) },
 	}
 	if o.cacheSize != "" {
@@ -149,7 +149,7 @@ func (o *options) driver(log *slog.Logger, stderr io.Writer) (*driver, error) {
 	if err := f.dir.prepare(); err != nil {
 		return nil, err
 	}
-	d := &driver{fleet: f, node: o.node, local: o.local}
+	d := &driver{fleet: f, node: o.node}
 	if o.controller {
 		d.controller = newController(o.local)
 	}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	iofs "io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -83,33 +85,61 @@ const protected = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEX
 
 // makeTarget makes the directory at which a volume is bound.
 func makeTarget(target string) error {
-	err := os.Mkdir(target, 0o750)
-	if !errors.Is(err, iofs.ErrExist) {
+	above, err := openTarget(filepath.Dir(target))
+	if err != nil {
 		return err
+	}
+	defer unix.Close(above)
+	err = unix.Mkdirat(above, filepath.Base(target), 0o750)
+	if err == nil || !errors.Is(err, iofs.ErrExist) {
+		return pathError("mkdir", target, err)
 	}
 	if m, err := top(target); err != nil || m != nil { // which may be dead and have no answer
 		return err
 	}
-	if st, err := os.Lstat(target); err == nil && !st.IsDir() {
+	var st unix.Stat_t
+	if err := unix.Fstatat(above, filepath.Base(target), &st, unix.AT_SYMLINK_NOFOLLOW); err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return status.Errorf(codes.FailedPrecondition, "%s is there, and is not a directory", target)
 	}
 	return nil
 }
 
-// bind shows a directory of a server's mount at a target.
-func bind(source, target string) error {
-	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("mount --bind %s %s: %w", source, target, err)
+// pathError adds the path to the error of a system call.
+func pathError(op, path string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return &os.PathError{Op: op, Path: path, Err: err}
+}
+
+// bind shows a directory of a server's mount at a target.
+func bind(mountpoint, path, target string) error {
+	root, err := openDirectory(mountpoint)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(root)
+	source, err := openBelow(root, cmp.Or(path, "."))
+	if err != nil {
+		return err
+	}
+	defer unix.Close(source)
+	at, err := openTarget(target)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	return pathError("mount --bind", target, unix.Mount(name(source), name(at), "", unix.MS_BIND, ""))
 }
 
 // protect makes a bound mount safe. The mount that it is of is so already.
 func protect(target string) error {
-	if err := unix.Mount("", target, "", unix.MS_REMOUNT|unix.MS_BIND|protected, ""); err != nil {
-		return fmt.Errorf("mount -o remount,bind,ro %s: %w", target, err)
+	at, err := openTarget(target)
+	if err != nil {
+		return err
 	}
-	return nil
+	defer unix.Close(at)
+	return pathError("mount -o remount,bind,ro", target, unix.Mount("", name(at), "", unix.MS_REMOUNT|unix.MS_BIND|protected, ""))
 }
 
 // answerTime is how long a mount may take to answer.

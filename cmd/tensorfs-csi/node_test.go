@@ -4,13 +4,16 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/tensorfs/tensorfs/internal/testing/testmount"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -47,6 +50,38 @@ func TestSharing(t *testing.T) {
 		t.Errorf("gguf: %s, want %s", got, want)
 	}
 	r.mustUnpublish("a", "c", "b", "b")
+	r.mustBeClean()
+}
+
+// A pod with a user namespace of its own (hostUsers: false) reads the same bytes, those that the node's kernel reads by itself too:
+// the runtime maps the owners of its volumes, and its processes are ordinary users of the node.
+func TestUserNamespace(t *testing.T) {
+	t.Run("alone", func(t *testing.T) { mappedVolumes(t, newRig(t)) })
+	t.Run("with a keeper", func(t *testing.T) { mappedVolumes(t, newRig(t, "--keeper="+startKeeper(t))) })
+}
+
+func mappedVolumes(t *testing.T, r *rig) {
+	model := filepath.Join(models, "quantise/models/dense256.gguf")
+	plain, mapped := t.TempDir(), t.TempDir()
+	must(t, os.Chmod(filepath.Dir(mapped), 0o755)) // for the pod
+	if err := testmount.MapOwners(t, plain, plain); err != nil {
+		t.Skip("NOT TESTED: owners of mounts are not mapped here: ", err)
+	}
+	for _, c := range []struct{ view, name string }{{"hf", "model.safetensors"}, {"gguf", "model.gguf"}} {
+		r.mustPublish(attrs{"model": model, "path": c.view}, nil, c.view)
+		if err := testmount.MapOwners(t, r.target(c.view), mapped); err != nil {
+			t.Fatalf("%s: %v; since Linux 6.12 it is allowed", c.view, err)
+		}
+		cmd := exec.Command("sha256sum", c.name)
+		cmd.Dir = mapped
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testmount.MappedRoot, Gid: testmount.MappedRoot}}
+		out, err := cmd.CombinedOutput()
+		if got, _, _ := strings.Cut(string(out), " "); err != nil || got != wanted(t, model, c.view+"/"+c.name) {
+			t.Errorf("%s: %s%v", c.view, out, err)
+		}
+		must(t, unix.Unmount(mapped, unix.MNT_DETACH))
+		r.mustUnpublish(c.view)
+	}
 	r.mustBeClean()
 }
 

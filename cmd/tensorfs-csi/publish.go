@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,14 +37,29 @@ func (f *fleet) publish(ctx context.Context, r record, sec secrets) error {
 		return err
 	}
 	r.Secrets = sec.sum
-	s, err := f.serverFor(ctx, &r, old, sec)
+	for try := 1; ; try++ {
+		err := f.publishOn(ctx, &r, old, sec)
+		if !errors.Is(err, unix.ENOTCONN) || try == publishTries || ctx.Err() != nil {
+			return err
+		}
+		f.log.Warn("a server ended while a volume was published", "key", r.Key, "error", err)
+	}
+}
+
+// publishTries is how many servers of one model may end while a volume is published.
+const publishTries = 3
+
+// publishOn shows a volume from the server that its model has now. The error is ENOTCONN if that server ends meanwhile.
+// The lock of the target is held.
+func (f *fleet) publishOn(ctx context.Context, r, old *record, sec secrets) error {
+	s, err := f.serverFor(ctx, r, old, sec)
 	if err != nil {
 		return err
 	}
 	err = s.wait(ctx)
 	isShown := false
 	if err == nil {
-		if isShown, err = f.isShown(&r); err == nil && !isShown { // else it was looked at before
+		if isShown, err = f.isShown(r); err == nil && !isShown { // else it was looked at before
 			err = f.check(ctx, s, &r.Attributes)
 		}
 	}
@@ -61,8 +78,8 @@ func (f *fleet) publish(ctx context.Context, r record, sec secrets) error {
 		return err
 	}
 	fault("made")
-	if old == nil || *old != r {
-		if err := f.dir.write(&r); err != nil {
+	if old == nil || *old != *r {
+		if err := f.dir.write(r); err != nil {
 			return err
 		}
 	}
@@ -71,7 +88,7 @@ func (f *fleet) publish(ctx context.Context, r record, sec secrets) error {
 		f.passSecrets(s, sec)
 		return protect(r.Target)
 	}
-	return f.show(&r)
+	return f.show(r)
 }
 
 // serverFor chooses the server of a volume, sets the record's key, and starts the server if it is not there.
@@ -178,14 +195,20 @@ func (f *fleet) show(r *record) error {
 		// A server that is killed now is not started again until this lock is let go.
 		ctx, cancel := context.WithTimeout(context.Background(), bindTime)
 		defer cancel()
-		source := filepath.Join(f.dir.mount(r.Key), r.Attributes.Path)
-		if _, err := patiently(ctx, func() (struct{}, error) { return struct{}{}, bind(source, r.Target) }); err != nil {
+		bound := func() (struct{}, error) { return struct{}{}, bind(f.dir.mount(r.Key), r.Attributes.Path, r.Target) }
+		if _, err := patiently(ctx, bound); err != nil {
 			if ctx.Err() != nil {
 				return status.Errorf(codes.Unavailable, "the server of %s does not answer", r.Attributes.public())
 			}
 			return err
 		}
 		fault("bound")
+		if is, err = f.isShown(r); err == nil && !is {
+			err = status.Errorf(codes.Unavailable, "%s shows something else than its server's mount", r.Target)
+		}
+		if err != nil {
+			return errors.Join(err, detach(r.Target))
+		}
 	}
 	if err := protect(r.Target); err != nil {
 		return err
@@ -271,6 +294,14 @@ func (f *fleet) check(ctx context.Context, s *server, a *attributes) error {
 	return f.warm(ctx, s, a.Warm)
 }
 
+// unavailable returns the answer for an error of a server's mount. ENOTCONN stays as it is: publish takes the next server then.
+func unavailable(err error, format string, args ...any) error {
+	if errors.Is(err, unix.ENOTCONN) {
+		return err
+	}
+	return status.Errorf(codes.Unavailable, format, args...)
+}
+
 // checkPath says whether a directory of the tree is there, and if not, why.
 func checkPath(root, path string) error {
 	first, _, _ := strings.Cut(path, "/")
@@ -278,22 +309,31 @@ func checkPath(root, path string) error {
 		Available *bool
 		Reason    string
 	}
-	if text, err := os.ReadFile(filepath.Join(root, first, "tensorfs.json")); err == nil {
+	mount, err := os.OpenRoot(root)
+	if err != nil {
+		return unavailable(err, "%v", err)
+	}
+	defer mount.Close()
+	if text, err := mount.ReadFile(filepath.Join(first, "tensorfs.json")); err == nil {
 		if err := json.Unmarshal(text, &described); err == nil && described.Available != nil && !*described.Available {
 			return status.Errorf(codes.InvalidArgument, "%s/ is absent: %s", first, tensorfs.OneLine(described.Reason))
 		}
 	}
-	st, err := os.Stat(filepath.Join(root, path))
-	switch {
-	case err == nil && st.IsDir():
-		return nil
-	case err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ENOTDIR):
-		return status.Errorf(codes.Unavailable, "%s: %v", path, err)
+	dir, err := openDirectory(root)
+	if err == nil {
+		defer unix.Close(dir)
+		var fd int
+		if fd, err = openBelow(dir, path); err == nil {
+			return unix.Close(fd)
+		}
+	}
+	if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) {
+		return unavailable(err, "%s: %v", path, err)
 	}
 	var there []string
-	entries, _ := os.ReadDir(root) // without them the text is shorter
+	entries, _ := iofs.ReadDir(mount.FS(), ".") // without them the text is shorter
 	for _, e := range entries {
-		if e.IsDir() {
+		if e.IsDir() && slices.Contains(shownDirectories, e.Name()) {
 			there = append(there, e.Name())
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,6 +74,7 @@ type fleet struct {
 	program   string    // tensorfs
 	flags     []string  // of all servers
 	cacheSize int64     // of the node's cache in bytes; 0 where nothing was said
+	local     string    // the directory of the node whose models may be named by paths; "" for none
 	keeper    string    // the socket; "" for none
 	since     time.Time // when this driver began
 	linger    time.Duration
@@ -204,6 +206,8 @@ func (f *fleet) start(key string, a attributes, sec secrets, warm, follows bool)
 		return nil, err
 	}
 	args := append([]string{"mount", "-f", "--allow-other", "--cache=" + f.dir.cache(), "--log=" + f.dir.log(key)}, f.flags...)
+	// What was checked when a volume was published may have become a link since: the server checks what it opens.
+	args = append(args, "--inside="+cmp.Or(f.local, f.dir.empty()))
 	if f.keeper != "" {
 		if err := f.awaitKeeper(); err == nil {
 			args, s.keeps = append(args, "--takeover="+f.keeper), true

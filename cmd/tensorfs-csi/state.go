@@ -26,6 +26,7 @@ func (d layout) volumes() string           { return filepath.Join(string(d), "vo
 func (d layout) mounts() string            { return filepath.Join(string(d), "mounts") }
 func (d layout) run() string               { return filepath.Join(string(d), "run") }
 func (d layout) cache() string             { return filepath.Join(string(d), "cache") }
+func (d layout) empty() string             { return filepath.Join(string(d), "empty") } // has the files of the node that a server may read without --local
 func (d layout) mount(key string) string   { return filepath.Join(d.mounts(), key) }
 func (d layout) secrets(key string) string { return filepath.Join(d.run(), key+".secrets") }
 func (d layout) log(key string) string     { return filepath.Join(d.run(), key+".log") }
@@ -39,7 +40,7 @@ func (d layout) prepare() error {
 	if n := len(d.notify(strings.Repeat("0", keyLength))); n > maxSocket {
 		return fmt.Errorf("--dir %s: sockets in it would have names of %d bytes; choose one that is %d shorter", string(d), n, n-maxSocket)
 	}
-	for _, dir := range []string{string(d), d.volumes(), d.mounts(), d.run(), d.cache()} {
+	for _, dir := range []string{string(d), d.volumes(), d.mounts(), d.run(), d.cache(), d.empty()} {
 		mode := os.FileMode(0o700)
 		if dir == string(d) || dir == d.mounts() {
 			mode = 0o755

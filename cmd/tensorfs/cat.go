@@ -116,7 +116,7 @@ func (o *output) verified(m *tensorfs.Model, path string, d tensorfs.Data) error
 func (o *output) copy(total int64, part func(off int64) (int64, error)) error {
 	stderr := o.stderr
 	mode := os.ModeNamedPipe // or something else that no bar is drawn beside
-	if f, ok := o.stdout.(*os.File); ok && !term.Is(f) {
+	if f, ok := term.File(o.stdout); ok && !term.Is(f) {
 		if info, err := f.Stat(); err == nil {
 			mode = info.Mode()
 		}

@@ -17,7 +17,7 @@ import (
 type changeFlags struct{ set, unset []string }
 
 // options takes the values of the flags into the options of whole models.
-func (c *changeFlags) options(to *whole.Options) error {
+func (c *changeFlags) options(to *whole.Options, links source.Links) error {
 	if len(c.set)+len(c.unset) == 0 || to.Changes != nil {
 		return nil
 	}
@@ -33,9 +33,9 @@ func (c *changeFlags) options(to *whole.Options) error {
 			if err != nil {
 				return err
 			}
-			b, err := source.ReadRegular(abs, whole.MaxChangedValue+1)
+			b, err := readNamed(abs, links, whole.MaxChangedValue+1)
 			if err != nil {
-				return fmt.Errorf("--set %s: %w", tensorfs.Printable(key), tensorfs.PathError(abs, err))
+				return fmt.Errorf("--set %s: %w", tensorfs.Printable(key), err)
 			}
 			c.set[i] = key + "=@" + abs
 			x.Text, x.Plain = string(b), true
@@ -70,4 +70,15 @@ func errChanges(m *tensorfs.Model, o whole.Options, path string) error {
 		return errors.New(printableName(path) + ": " + err.Error())
 	}
 	return nil
+}
+
+// readNamed returns the beginning of a regular file that the user named.
+func readNamed(path string, links source.Links, most int64) ([]byte, error) {
+	f, err := source.OpenNamed(path, links)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b := make([]byte, min(f.Size(), most))
+	return b, tensorfs.ReadFull(f, b, 0)
 }

@@ -5,9 +5,11 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/views"
 )
@@ -113,6 +115,26 @@ func listOf(names []string) cobra.CompletionFunc {
 		at := strings.LastIndexFunc(word, isViewComma) + 1
 		return offerMore(names, strings.FieldsFunc(word[:at], isViewComma), word[:at], word[at:])
 	}
+}
+
+// completeFlags registers the completions of flags' values in a command and the commands below it.
+// Cobra keeps registrations in a global map for ever, so only a process that completes makes them.
+func completeFlags(c *cobra.Command) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		for _, row := range f.Annotations[rowKey] {
+			if i, err := strconv.Atoi(row); err == nil && flagTable[i].values != nil {
+				_ = c.RegisterFlagCompletionFunc(f.Name, flagTable[i].values) // fails only for an unknown flag
+			}
+		}
+	})
+	for _, below := range c.Commands() {
+		completeFlags(below)
+	}
+}
+
+// asksForCompletion reports whether a shell runs the program to complete a line.
+func asksForCompletion(args []string) bool {
+	return len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 }
 
 // offerMore offers names after what stands before them in a word, without those that are

@@ -47,7 +47,7 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 	if err := o.remote.absolute(); err != nil {
 		return err
 	}
-	args, stdin, err := o.serverLine("mount", "--daemon", model, mountpoint, extra)
+	args, stdin, err := o.serverLine("mount", "--as-server", model, mountpoint, extra)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 		server.Stdin = stdin
 	}
 	server.Dir = "/"
-	server.Env = keepEnv(os.Environ(), nil)
+	server.Env = keepEnv(absoluteEnv(os.Environ()), nil)
 	server.Stderr = w
 	server.SysProcAttr = &syscall.SysProcAttr{Setsid: !mounts.Automounted(mountpoint)} // else when it has mounted
 	err = startConfined(server)

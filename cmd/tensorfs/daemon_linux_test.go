@@ -202,7 +202,7 @@ func TestMountCommandIsStopped(t *testing.T) {
 			// becomes the server, and the command waits for that.
 			i := slices.IndexFunc(pids, func(pid int) bool {
 				line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-				return err == nil && bytes.Contains(line, []byte("\x00--daemon\x00"))
+				return err == nil && bytes.Contains(line, []byte("\x00--as-server\x00"))
 			})
 			if i >= 0 {
 				server = pids[i]
@@ -259,7 +259,7 @@ for sig in INT KILL HUP; do
 		for ms in 010 015 020 025 035 060; do
 			as timeout -s $sig 0.$ms "$dir/tensorfs" mount $f "$dir/model.gguf" "$mnt" >/dev/null 2>&1
 			for i in $(seq 200); do # until a server that is left has settled
-				pid=$(pgrep -u 65534 -f "daemon.*$mnt" | head -n 1)
+				pid=$(pgrep -u 65534 -f "as-server.*$mnt" | head -n 1)
 				[ -z "$pid" ] && break
 				[ "$(readlink /proc/$pid/fd/2)" = /dev/null ] && break
 				sleep 0.02
@@ -292,7 +292,7 @@ func TestServerIsAbandoned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := program(t, "mount", "--foreground", "--daemon", model, dir)
+		c := program(t, "mount", "--foreground", "--as-server", model, dir)
 		c.Stderr = w
 		if err := c.Run(); err == nil {
 			t.Error("a server that nobody waits for ended well")

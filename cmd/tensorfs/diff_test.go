@@ -13,9 +13,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
 	"time"
 	"unicode/utf8"
+
+	"github.com/spf13/cobra"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"

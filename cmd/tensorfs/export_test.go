@@ -169,8 +169,15 @@ func TestExportFails(t *testing.T) {
 	}
 	o := &exportOptions{free: func(string) (int64, error) { return 1000, nil }}
 	if err := o.run(silent(t), []string{q8, t.TempDir(), "gguf/model.gguf"}); err == nil ||
-		!strings.Contains(err.Error(), "90112 bytes (0.0 GiB) are to be written, but only 1000 bytes") {
+		!strings.Contains(err.Error(), "90112 bytes (88.0 KiB) are to be written, but only 1000 bytes") {
 		t.Error(err)
+	}
+	refused := filepath.Join(t.TempDir(), "a/b") // it leaves nothing that it made
+	if err := o.run(silent(t), []string{q8, refused, "gguf/model.gguf"}); err == nil {
+		t.Error("exported without space")
+	}
+	if _, err := os.Lstat(filepath.Dir(refused)); !os.IsNotExist(err) {
+		t.Error("an empty directory is left:", err)
 	}
 	if got := exported(t, dir); !slices.Equal(got, []string{"config.json"}) {
 		t.Errorf("%q", got)

@@ -13,8 +13,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/formats/ollama"
+	"github.com/tensorfs/tensorfs/internal/environ"
 	"github.com/tensorfs/tensorfs/internal/export"
-	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/internal/stores"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
@@ -243,7 +243,7 @@ func (s *toStore) nameLMStudio() (err error) {
 		return errAnother
 	}
 	s.name = cmp.Or(to.as, publisherOf(s.model))
-	s.dir, err = source.LMStudioModels()
+	s.dir, err = environ.LMStudioModels()
 	return err
 }
 
@@ -261,6 +261,6 @@ func (s *toStore) nameHFCache() (err error) {
 		return usageError{errors.New("--to-hf-cache needs a name: --as ORG/NAME (only a model hf:ORG/NAME has its own)")}
 	}
 	s.name = hub.Prefix + as
-	s.dir, err = source.HuggingFaceCache()
+	s.dir, err = environ.HuggingFaceCache(environ.Process)
 	return err
 }

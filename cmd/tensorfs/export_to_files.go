@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/formats/ollama"
 	"github.com/tensorfs/tensorfs/internal/export"
@@ -23,6 +24,11 @@ func (s *toStore) files(kind string) ([]export.File, error) {
 	files, err := wholeFiles(s.tree, kind)
 	if err != nil {
 		return nil, err
+	}
+	for _, n := range files.Notes {
+		if n == gguf.FromOllama || strings.HasPrefix(n, whole.NotLoaded) {
+			s.note = tensorfs.OneLine(n)
+		}
 	}
 	if why := files.Left[whole.Vision]; why != "" {
 		s.note = "without its vision tower: " + tensorfs.OneLine(why)

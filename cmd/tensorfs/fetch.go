@@ -30,7 +30,7 @@ type fetchReport struct {
 	Model   string `json:"model"`   // as it was found
 	Files   int    `json:"files"`   // on other machines
 	Bytes   int64  `json:"bytes"`   // of them
-	Fetched int64  `json:"fetched"` // bytes that were not in the cache
+	Fetched int64  `json:"fetched"` // bytes that came from servers, also to find the model
 	Digests int    `json:"digests"` // files that were compared with one
 	Cache   string `json:"cache"`   // its directory, "" where nothing is on another machine
 	// HuggingFace is the cache of Hugging Face's own programs, if it has the model now.
@@ -40,7 +40,6 @@ type fetchReport struct {
 // farFile is a file that comes through the cache.
 type farFile interface {
 	Size() int64
-	Absent() int64
 	Stored() int64
 	Digest() string
 	Unverified() (bytes, absent int64)
@@ -97,7 +96,6 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, asJSON, forOthers b
 	}
 	for _, f := range list {
 		report.Bytes += f.Size()
-		report.Fetched += f.Absent()
 		if f.Digest() != "" {
 			report.Digests++
 		}
@@ -106,6 +104,9 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, asJSON, forOthers b
 	err = fetchFiles(cmd.Context(), list, bar.add)
 	bar.clear()
 	stored := int64(0)
+	if len(list) > 0 {
+		report.Fetched, _ = o.remote.client.Traffic()
+	}
 	for _, f := range list {
 		stored += f.Stored()
 	}

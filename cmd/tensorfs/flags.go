@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +28,9 @@ const (
 
 // marksKey is the annotation of a flag that has its marks.
 const marksKey = "marks"
+
+// rowKey is the annotation of a flag that has the index of its row in flagTable.
+const rowKey = "row"
 
 // flagRow says all about a flag that help, manual, completion and messages have.
 type flagRow struct {
@@ -65,7 +69,7 @@ var flagTable = []flagRow{
 	{"", "cache", "option remote", nil, "`DIR` that keeps what was read (default: TENSORFS_CACHE, else one of the user)"},
 	{"", "cache-size", "option remote", nil, "how large it may be; 0 keeps nothing on the disk (default: a tenth of the disk, at most 100 GB)"},
 	{"", "timeout", "option remote", nil, "how long a read waits for its bytes, such as 30s (default 2m)"},
-	{"", "download", "option remote", nil, "fetch the model first if its server sends only whole files"},
+	{"", "download", "option remote", nil, "fetch the model first if parts of it cannot be read"},
 	{"", "plain-http", "option remote", nil, "allow http:// to public addresses, which protects nothing"},
 
 	// of mount, and some of serve
@@ -88,7 +92,8 @@ var flagTable = []flagRow{
 	{"", "log", "linux option", completeLog, "where the server's messages go: syslog, journal or a `FILE` (default: syslog where there is one)"},
 	{"", "log", "darwin option", completeLog, "where the server's messages go: syslog or a `FILE` (default: syslog)"},
 	{"", "warm", markOption, oneOf(append([]string{tree.WarmAll}, allViews...)), "read the model, or what `VIEW` needs of it, into memory once it is mounted"},
-	{"", "daemon", markHidden, nil, ""},
+	{"", "as-server", markHidden, nil, ""},
+	{"", "inside", "hidden server", nil, ""},
 	{"", "hand-over", markHidden, nil, ""},
 	{"", "read-only,r", markHidden, nil, "accepted: a mount is always read-only"},
 	{"mount.tensorfs", "verbose,v", "", nil, "accepted: there is nothing more to say"},
@@ -114,7 +119,7 @@ var flagTable = []flagRow{
 	{"export", "as", "", nothing, "with --to-hf-cache or --to-lmstudio, the model's name there: `ORG/NAME`"},
 	{"export", "copy", "", nil, "with --to-..., never make a file of the model the store's file too (default: where it cannot be cloned)"},
 	{"info", "architectures", "", nil, "print the classes of config.json, and what is made of models of each: gguf, hf, mlx, vision"},
-	{"info", "context", "", nothing, "count the memory that llama.cpp takes for so many `TOKENS` (0: as many as the model was trained with)"},
+	{"info", "context", "", nothing, "count the memory that llama.cpp takes for so many `TOKENS`, such as 32k (max: as many as the model was trained with)"},
 	{"info", "parallel", "", nothing, "with --context, the `NUMBER` of sequences that share its tokens (default 1)"},
 	{"info", "unified", "", nil, "with --parallel, one cache for all sequences, as llama-server has it by default (with 4)"},
 	{"info", "cache-type-k", "", oneOf(cacheTypeNames), "with --context, `TYPE` of the keys in the cache (default f16)"},
@@ -169,7 +174,8 @@ type flags map[string]any
 // define adds flags to a command. page is "" where other commands have them too.
 func (s system) define(c *cobra.Command, page string, values flags) {
 	for name, to := range values {
-		row, here := s.row(page, name)
+		i, here := s.row(page, name)
+		row := &flagTable[i]
 		_, short, _ := strings.Cut(row.name, ",")
 		addFlag(c.Flags(), to, name, short, row.help)
 		f := c.Flags().Lookup(name)
@@ -177,27 +183,25 @@ func (s system) define(c *cobra.Command, page string, values flags) {
 		if !here {
 			marks = append(marks, markElsewhere)
 		}
-		f.Annotations = map[string][]string{marksKey: marks}
+		f.Annotations = map[string][]string{marksKey: marks, rowKey: {strconv.Itoa(i)}}
 		f.Hidden = !here || marked(f, markHidden)
-		if row.values != nil {
-			_ = c.RegisterFlagCompletionFunc(name, row.values) // fails only for an unknown flag
-		}
 	}
 }
 
-// row returns the row of a flag, and whether it is for this system.
-func (s system) row(page, name string) (row *flagRow, here bool) {
+// row returns the index of a flag's row, and whether the flag is for this system.
+func (s system) row(page, name string) (row int, here bool) {
+	row = -1
 	for i := range flagTable {
 		r := &flagTable[i]
 		if rest, ok := strings.CutPrefix(r.name, name); !ok || rest != "" && rest[0] != ',' || r.page != "" && r.page != page {
 			continue
 		}
 		if on := strings.Fields(r.marks); len(on) == 0 || !slices.Contains(systems, system(on[0])) || on[0] == string(s) {
-			return r, true
+			return i, true
 		}
-		row = r
+		row = i
 	}
-	if row == nil {
+	if row < 0 {
 		panic("flagTable has no row for --" + name + " of " + page)
 	}
 	return row, false

@@ -25,7 +25,7 @@ type handed struct {
 // names of others begin.
 var (
 	handedEnv = []string{
-		"HF_TOKEN", "HF_TOKEN_PATH", "HF_ENDPOINT", "HF_HUB_DISABLE_IMPLICIT_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE",
+		"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_ENDPOINT", "HF_HUB_DISABLE_IMPLICIT_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE",
 		"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy",
 		"SSL_CERT_FILE", "SSL_CERT_DIR", "NETRC", "DOCKER_CONFIG", "DOCKER_AUTH_CONFIG",
 	}
@@ -44,7 +44,7 @@ func (o *mountOptions) serverLine(command, kind, model, mountpoint string, extra
 	if o.hasNames(model) {
 		args = slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--lora=") })
 		args = append(args, "--hand-over")
-		if stdin, err = handOver(model, o.lora, os.Environ()); err != nil {
+		if stdin, err = handOver(model, o.lora, absoluteEnv(os.Environ())); err != nil {
 			return nil, nil, err
 		}
 	}

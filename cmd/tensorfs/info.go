@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/hub"
+	"github.com/tensorfs/tensorfs/internal/rescue"
 	"github.com/tensorfs/tensorfs/internal/term"
 	"github.com/tensorfs/tensorfs/views/tree"
 	"github.com/tensorfs/tensorfs/views/tree/whole/memory"
@@ -146,7 +147,8 @@ func (o *infoOptions) run(cmd *cobra.Command, args []string) error {
 const maxModels = 10_000
 
 // one describes a model: on a screen, below others after an empty line, or as the JSON that it returns.
-func (o *infoOptions) one(stdout io.Writer, name string, below bool) (any, error) {
+func (o *infoOptions) one(stdout io.Writer, name string, below bool) (what any, err error) {
+	defer rescue.To(&err, printableName(name))
 	t, err := o.open(name)
 	if err != nil {
 		return nil, err
@@ -189,6 +191,12 @@ func describe(t *tree.Tree, named string) *modelInfo {
 		info.Views = append(info.Views, viewCount{v.Name, v.Tensors.Len(), len(v.Absent), v.Lost()})
 	}
 	info.Whole = describeWhole(t)
+	for _, w := range info.Whole {
+		if note := w.Files.TokenizerNote(); note != "" { // the first one: all say the same
+			info.Warnings = append(info.Warnings, w.Name+"/: "+note)
+			break
+		}
+	}
 	return info
 }
 

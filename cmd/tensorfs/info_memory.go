@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/views/tree"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/memory"
@@ -17,10 +18,11 @@ import (
 
 // memoryFlags say for which context info counts the memory that a model takes.
 type memoryFlags struct {
-	context, parallel, ubatch, batch int
-	typeK, typeV, flash, outputs     string
-	unified, swaFull                 bool
-	gpu                              byteSize
+	context                      tokens
+	parallel, ubatch, batch      int
+	typeK, typeV, flash, outputs string
+	unified, swaFull             bool
+	gpu                          byteSize
 
 	asked   bool // one of them is given
 	options memory.Options
@@ -56,8 +58,8 @@ func (f *memoryFlags) check(cmd *cobra.Command) error {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"context", f.context}, {"parallel", f.parallel}, {"ubatch", f.ubatch}, {"batch", f.batch}} {
-		if n.value < 0 || n.value == 0 && n.name != "context" && cmd.Flags().Changed(n.name) {
+	}{{"parallel", f.parallel}, {"ubatch", f.ubatch}, {"batch", f.batch}} {
+		if n.value < 0 || n.value == 0 && cmd.Flags().Changed(n.name) {
 			return usageError{fmt.Errorf("--%s %d: want a number of at least 1", n.name, n.value)}
 		}
 	}
@@ -66,8 +68,14 @@ func (f *memoryFlags) check(cmd *cobra.Command) error {
 		from        []string
 	}{{"cache-type-k", f.typeK, cacheTypeNames}, {"cache-type-v", f.typeV, cacheTypeNames}, {"flash-attn", f.flash, flashValues}, {"outputs", f.outputs, outputValues}} {
 		if w.value != "" && !slices.Contains(w.from, strings.ToLower(w.value)) {
+			if close := near.Names(w.value, w.from, 3); len(close) > 0 {
+				return usageError{fmt.Errorf("--%s %s: %s", w.name, printableName(w.value), near.Question(close))}
+			}
 			return usageError{fmt.Errorf("--%s %s: want %s", w.name, printableName(w.value), strings.Join(w.from, ", "))}
 		}
+	}
+	if f.gpu > 0 && f.gpu < 1<<20 {
+		return usageError{fmt.Errorf("--gpu %d: that is %s; want the memory of a GPU, such as 24G", f.gpu, size(int64(f.gpu)))}
 	}
 	typeOf := func(name string) tensorfs.DType {
 		i := slices.Index(cacheTypeNames, strings.ToLower(name))
@@ -173,11 +181,11 @@ func (s *infoScreen) context() {
 		types += " and " + v
 	}
 	s.row("context", 1, "%s, %s, cache %s", plural(n.Context.Tokens, "token"), plural(max(n.options.Parallel, 1), "sequence"), types)
-	text := size(n.Mapped) + " mapped"
+	text := size(n.Weights)
 	if n.Repacked > 0 {
-		text += ", and " + size(n.Repacked) + " copied when llama.cpp repacks them"
+		text += ": " + size(n.Repacked) + " copied when llama.cpp repacks them, " + size(n.Resident) + " read from the file"
 	}
-	s.row("weights", 1, "%s", text)
+	s.row("weights", 2, "%s", text)
 	text = "none"
 	if n.layers > 0 {
 		text = fmt.Sprintf("%s (%s)", size(n.KV.K+n.KV.V), plural(n.layers, "layer"))
@@ -195,7 +203,7 @@ func (s *infoScreen) context() {
 		text += fmt.Sprintf(" (%s if all logits are wanted)", size(n.all))
 	}
 	s.row("compute", 2, "%s, output %s", text, size(n.Output))
-	text = about + size(n.Total)
+	text = about + size(n.Total) + " must fit"
 	if n.longest > 0 {
 		text += fmt.Sprintf("; at %d tokens %s", n.longest, size(n.total))
 	}

@@ -30,7 +30,7 @@ func TestInfoMemory(t *testing.T) {
 		t.Errorf("without a context: %v", m)
 	}
 	m := memoryOf(t, "--context", "600", file)
-	for _, key := range []string{"stored", "context", "weights", "mapped", "repacked", "kv", "state", "compute", "compute_exact", "output", "total"} {
+	for _, key := range []string{"stored", "context", "weights", "resident", "mapped", "repacked", "kv", "state", "compute", "compute_exact", "output", "total"} {
 		if m[key] == nil {
 			t.Errorf("no %s in %v", key, m)
 		}
@@ -48,6 +48,17 @@ func TestInfoMemory(t *testing.T) {
 		if c := memoryOf(t, append(flags, file)...)["context"].(map[string]any); c["n_ctx"] != float64(512) {
 			t.Errorf("%q: context %v", flags, c)
 		}
+	}
+	sum := m["resident"].(float64) + m["repacked"].(float64) + m["compute"].(float64) + m["output"].(float64)
+	for _, part := range []string{"kv", "state"} {
+		for _, n := range m[part].(map[string]any) {
+			if n, ok := n.(float64); ok {
+				sum += n
+			}
+		}
+	}
+	if m["total"] != sum {
+		t.Errorf("total is %v, and its parts are %v", m["total"], sum)
 	}
 	if small := memoryOf(t, "--cache-type-k", "Q8_0", "--context", "600", file); small["total"].(float64) >= m["total"].(float64) {
 		t.Errorf("with q8_0 it takes %v, and with f16 %v", small["total"], m["total"])
@@ -84,7 +95,7 @@ func TestInfoMemoryOfTypes(t *testing.T) {
 		}
 	}
 	_, out, _ := command("info", "--gguf-type", "all", "--context", "512", testdata+"gguf/llama-xs.f16.gguf")
-	if head, _, _ := strings.Cut(out, "\n"); strings.Join(strings.Fields(head), " ") != "type gguf/model.gguf bits per weight mapped repacked total" {
+	if head, _, _ := strings.Cut(out, "\n"); strings.Join(strings.Fields(head), " ") != "type gguf/model.gguf bits per weight read repacked total" {
 		t.Errorf("%q", head)
 	}
 }
@@ -140,10 +151,21 @@ func TestInfoMemoryOfLarge(t *testing.T) {
 	kv := m["kv"].(map[string]any)
 	for what, n := range map[string][2]any{
 		"weights": {m["weights"], 4912898304.0}, "repacked": {m["repacked"], 3359637504.0}, "compute": {m["compute"], 247558176.0},
+		"resident": {m["resident"], 1553260800.0}, "total": {m["total"], 1553260800.0 + 3359637504 + 4831838208 + 247558176 + m["output"].(float64)},
 		"cache": {kv["k"].(float64) + kv["v"].(float64), 4831838208.0}, "exact": {m["compute_exact"], true},
 	} {
 		if n[0] != n[1] {
 			t.Errorf("%s is %v, want %v", what, n[0], n[1])
+		}
+	}
+	_, out, _ := command("info", "--context", "8192", path)
+	out = strings.Join(strings.Fields(out), " ")
+	for _, line := range []string{
+		" weights 4.6 GiB: 3.1 GiB copied when llama.cpp repacks them, 1.4 GiB read from the file cache ",
+		" all 5.7 GiB must fit; at 131072 tokens 20.8 GiB; and some 50 MiB of the program's own types ",
+	} {
+		if !strings.Contains(out, line) {
+			t.Errorf("no %q in\n%s", line, out)
 		}
 	}
 }

@@ -317,3 +317,27 @@ func TestSize(t *testing.T) {
 		}
 	}
 }
+
+// TestInfoNoTokenizer holds that info says that a model has no tokenizer.
+func TestInfoNoTokenizer(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"config.json", "model.safetensors", "tokenizer.json"} {
+		b, err := os.ReadFile(testdata + "whole-gguf/llama3/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const said = "there is no tokenizer: llama.cpp"
+	if _, out, _ := command("info", "--json", dir); strings.Contains(out, said) {
+		t.Errorf("with a tokenizer: %s", out)
+	}
+	if err := os.Remove(filepath.Join(dir, "tokenizer.json")); err != nil {
+		t.Fatal(err)
+	}
+	if _, out, _ := command("info", dir); !strings.Contains(out, "warnings\n  gguf/: "+said) {
+		t.Errorf("without a tokenizer: %s", out)
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/views/tree"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
@@ -82,7 +83,7 @@ func (o *infoOptions) printSizes(cmd *cobra.Command, path string) error {
 		return usageError{errors.New("--gguf-type all prints sizes of gguf/ alone; leave the flags about mlx/ out")}
 	}
 	var opts whole.Options
-	if err := asked.options(&opts); err != nil {
+	if err := asked.options(&opts, source.Anywhere); err != nil {
 		return err
 	}
 	t, err := o.open(path)
@@ -90,6 +91,9 @@ func (o *infoOptions) printSizes(cmd *cobra.Command, path string) error {
 		return err
 	}
 	defer t.Model.Close()
+	if err := asked.checkImportance(t.Model, opts); err != nil {
+		return err
+	}
 	sizes, made, err := whole.Sizes(t.Model, opts, preset.All)
 	switch {
 	case err != nil:
@@ -111,13 +115,13 @@ func (o *infoOptions) printSizes(cmd *cobra.Command, path string) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	head := "type         gguf/model.gguf  bits per weight"
 	if o.memory.asked {
-		head += "      mapped    repacked       total"
+		head += "        read    repacked       total"
 	}
 	fmt.Fprintln(out, head)
 	for _, s := range list {
 		fmt.Fprintf(out, "%-11s  %15s  %15.2f", s.Name, size(s.Bytes), s.BitsPerWeight)
 		if n := s.Memory; n != nil {
-			fmt.Fprintf(out, "  %10s  %10s  %10s", size(n.Mapped), size(n.Repacked), size(n.Total))
+			fmt.Fprintf(out, "  %10s  %10s  %10s", size(n.Resident), size(n.Repacked), size(n.Total))
 		}
 		fmt.Fprintln(out)
 	}

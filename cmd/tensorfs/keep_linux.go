@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
@@ -29,6 +31,16 @@ func (o *keepOptions) run(cmd *cobra.Command, _ []string) error {
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "keeps the mounts of servers that name it: tensorfs mount -f --takeover %s\n", tensorfs.Printable(o.socket))
 	return new(keep.Keeper).Serve(l)
+}
+
+// warnUnkept says in one line why the mount that is about to be made is not kept yet. Its server says so in its log.
+func (o *mountOptions) warnUnkept(stderr io.Writer) {
+	if o.takeover == "" || o.takeover == bySystemd {
+		return
+	}
+	if err := keep.Reach(o.takeover); err != nil {
+		fmt.Fprintln(stderr, "tensorfs: the mount is not kept:", errorLine(err, os.Args[1:]))
+	}
 }
 
 // keeper returns who keeps the mount, nil for nobody.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,5 +88,50 @@ func TestOthersFollowLinks(t *testing.T) {
 	// Asked to follow links, it has nothing to say of them.
 	if _, stdout, _ := command("verify", "--follow-links", leaving); strings.Contains(stdout, "link") {
 		t.Errorf("verify --follow-links says %q", stdout)
+	}
+}
+
+// TestStrangersLink: root shows to others nothing that a link of another user leads to, unless
+// its owner, or everybody, may read that; flags that name files are held to the same.
+func TestStrangersLink(t *testing.T) {
+	needFUSE(t)
+	if os.Getuid() != 0 {
+		t.Skip("an ordinary user's own mount follows links")
+	}
+	t.Setenv(asProgram, "1")
+	const stranger = 65531
+	dir := t.TempDir()
+	weights := testmodel.Safetensors([]testmodel.SafeTensor{{Name: "model.norm.weight", DType: tensorfs.F16, Shape: []int64{4}}}, nil)
+	if err := testmodel.Write(dir, map[string][]byte{"private/m.safetensors": weights, "hers/m.safetensors": weights, "theirs/plain.safetensors": weights, "private/text": []byte("hunter2")}); err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return filepath.Join(dir, name) }
+	all := []error{os.Chmod(at("private"), 0o700), os.Chmod(at("hers/m.safetensors"), 0o600), os.Lchown(at("hers/m.safetensors"), stranger, stranger), os.Lchown(at("theirs"), stranger, stranger)}
+	for _, name := range []string{"private", "hers"} {
+		link := at("theirs/" + name)
+		all = append(all, os.Symlink("../"+name+"/m.safetensors", link), os.Lchown(link, stranger, stranger), os.Symlink("../"+name+"/m.safetensors", at("theirs/root-"+name)))
+	}
+	all = append(all, os.Symlink("../private/text", at("theirs/text")), os.Lchown(at("theirs/text"), stranger, stranger))
+	if err := errors.Join(all...); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		args    []string
+		refused bool
+	}{
+		{[]string{at("theirs/private")}, true}, {[]string{at("theirs/hers")}, false}, {[]string{at("theirs/root-private")}, false}, {[]string{at("theirs/root-hers")}, false},
+		{[]string{"--follow-links", at("theirs/private")}, false},
+		{[]string{"--lora", at("theirs/private"), at("theirs/plain.safetensors")}, true},
+		{[]string{"--set", "x=@" + at("theirs/text"), at("theirs/plain.safetensors")}, true},
+		{[]string{"--gguf-type", "q4_k_m", "--imatrix", at("theirs/text"), at("theirs/plain.safetensors")}, true},
+	} {
+		m := t.TempDir()
+		code, _, stderr := command(append(append([]string{"mount", "--allow-other"}, x.args...), m)...)
+		if (code != 0) != x.refused || x.refused && (!strings.Contains(stderr, "is a symbolic link of another user (uid 65531)") || strings.Count(stderr, "\n") != 1) {
+			t.Errorf("%q: exit code %d, %q", x.args, code, stderr)
+		}
+		if code == 0 {
+			mounts.Unmount(m, true)
+		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/parallel"
+	"github.com/tensorfs/tensorfs/internal/rescue"
 	"github.com/tensorfs/tensorfs/internal/term"
 )
 
@@ -130,15 +131,23 @@ func describeListed(l *library.Library, m *library.Model) (row listedModel) {
 	if rel, err := filepath.Rel(l.Name, m.Call); err == nil && filepath.IsAbs(m.Call) {
 		row.shown = rel
 	}
+	if err := row.describe(m); err != nil {
+		row.Error = tensorfs.OneLine(err.Error())
+	}
+	return row
+}
+
+// describe opens a model and notes what it is.
+func (row *listedModel) describe(m *library.Model) (err error) {
+	defer rescue.To(&err, m.Path())
 	opened, err := openBelow(formats.Options{}, m)
 	if err != nil {
-		row.Error = tensorfs.OneLine(err.Error())
-		return row
+		return err
 	}
 	defer opened.Close()
 	info := describeModel(opened, m.Call)
 	row.Format, row.Architecture, row.Parameters, row.Quant, row.Bytes = info.Format, info.Architecture, info.Parameters, info.Quant, &info.Bytes
-	return row
+	return nil
 }
 
 // The widths to which texts of a model are shortened.

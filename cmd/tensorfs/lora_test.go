@@ -3,13 +3,16 @@ package main
 import (
 	"encoding/json"
 	"errors"
-
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 	"github.com/tensorfs/tensorfs/internal/testing/testweb"
 )
 
@@ -49,6 +52,53 @@ func notesOf(t *testing.T, dir string, args ...string) (notes string, types map[
 		t.Errorf("%v: %s/ is absent: %s", args, dir, text)
 	}
 	return strings.Join(of.Notes, "; "), of.Types
+}
+
+// TestLoRAOrder holds that an adapter adds the same numbers to a model's directory and to its GGUF file, whether
+// GGUF has the rows of q and k in another order (arcee, mistral3) or as they are (afmoe, cohere2).
+func TestLoRAOrder(t *testing.T) {
+	for _, model := range []string{"afmoe", "arcee", "mistral3", "cohere2"} {
+		base := testdata + "architectures/" + model
+		file := fileIn(t, "model.gguf", "--gguf-type", "f32", base, "gguf/model.gguf")
+		m, err := formats.Open(base)
+		must(t, err)
+		r := rand.New(rand.NewPCG(1, 2))
+		var list []testmodel.SafeTensor
+		var changed []string
+		for i := range m.Tensors {
+			x := &m.Tensors[i]
+			module, ok := strings.CutSuffix(x.Source, "_proj.weight")
+			if !ok || len(x.Shape) != 2 || !strings.Contains(module, ".0.self_attn.") {
+				continue
+			}
+			changed = append(changed, x.Name)
+			for _, of := range []struct {
+				name  string
+				shape []int64
+			}{{"A", []int64{4, x.Shape[1]}}, {"B", []int64{x.Shape[0], 4}}} {
+				numbers := make([]float32, of.shape[0]*of.shape[1])
+				for i := range numbers {
+					numbers[i] = float32(r.NormFloat64())
+				}
+				name := "base_model.model." + module + "_proj.lora_" + of.name + ".weight"
+				list = append(list, testmodel.SafeTensor{Name: name, DType: tensorfs.F32, Shape: of.shape, Data: testmodel.Encode(tensorfs.F32, numbers, 0)})
+			}
+		}
+		must(t, m.Close())
+		if len(changed) < 4 {
+			t.Errorf("%s: only %q", model, changed)
+		}
+		adapter := t.TempDir()
+		must(t, os.WriteFile(filepath.Join(adapter, "adapter_config.json"), []byte(`{"peft_type":"LORA","r":4,"lora_alpha":8}`), 0o600))
+		must(t, os.WriteFile(filepath.Join(adapter, "adapter_model.safetensors"), testmodel.Safetensors(list, nil), 0o600))
+		converted := fileIn(t, "adapted.gguf", "--gguf-type", "f32", "--lora", adapter, base, "gguf/model.gguf")
+		for _, name := range changed {
+			plain, a := succeeds(t, "cat", file, "f32/"+name), succeeds(t, "cat", converted, "f32/"+name)
+			if b := succeeds(t, "cat", "--lora", adapter, file, "f32/"+name); a != b || a == plain {
+				t.Errorf("%s: %s: the adapter changes it: %v; converted after it and before it, the numbers are the same: %v", model, name, a != plain, a == b)
+			}
+		}
+	}
 }
 
 // One adapter in two formats, on a base in two layouts, gives the same numbers, and with the

@@ -41,18 +41,26 @@ func main() {
 
 // run executes a command line and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	return execute(newRoot(), args, stdout, stderr)
+	root := newRoot()
+	if asksForCompletion(args) {
+		completeFlags(root)
+	}
+	return execute(root, args, stdout, stderr)
 }
 
 // execute runs a command with its arguments and returns the exit code.
 func execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
+	out := term.Check(stdout)
 	root.SetArgs(args)
-	root.SetOut(stdout)
+	root.SetOut(out)
 	root.SetErr(stderr)
 	strictHelp(root)
 	c, err := root.ExecuteContextC(context.Background())
 	if err == nil {
 		err = helpFor(c)
+	}
+	if err == nil {
+		err = out.Err()
 	}
 	if err == nil {
 		return exitOK

@@ -2,18 +2,22 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"unicode/utf8"
+	"weak"
 
+	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
-
+	"github.com/tensorfs/tensorfs/internal/parallel"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
@@ -102,11 +106,37 @@ func modelOf(b byte, n int64) []byte {
 func command(args ...string) (code int, stdout, stderr string) {
 	var out, err bytes.Buffer
 	code = run(args, &out, &err)
-	stdout, stderr = out.String(), err.String()
-	// cobra remembers every command that was ever made, and with it these two: without
-	// what was printed, or all tests together keep gigabytes.
-	out, err = bytes.Buffer{}, bytes.Buffer{}
-	return code, stdout, stderr
+	return code, out.String(), err.String()
+}
+
+// TestCommandIsFreed: a command that does not complete a line is garbage when it ends. The tests of
+// this package run thousands of commands in one process.
+func TestCommandIsFreed(t *testing.T) {
+	root := newRoot()
+	if code := execute(root, []string{"version"}, io.Discard, io.Discard); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	left := weak.Make(root)
+	root = nil
+	runtime.GC()
+	if left.Value() != nil {
+		t.Error("a command is kept after its end")
+	}
+}
+
+// TestPanicIsALine: a fault of the program after a model was opened is one line that names the model.
+func TestPanicIsALine(t *testing.T) {
+	fault := func(context.Context, int) error { panic("planted") }
+	for what, run := range map[string]func(*cobra.Command, []string) error{
+		"in the command": func(*cobra.Command, []string) error { return fault(nil, 0) },
+		"in a worker":    func(*cobra.Command, []string) error { return parallel.Each(context.Background(), 2, 2, fault) },
+	} {
+		var stderr bytes.Buffer
+		code := execute(system(runtime.GOOS).command("verify", nil, nil, run), []string{q8}, io.Discard, &stderr)
+		if code != exitFailed || !strings.HasPrefix(stderr.String(), "tensorfs: "+q8+": internal error at main_test.go:") || strings.Count(stderr.String(), "\n") != 1 {
+			t.Errorf("%s: exit code %d, %q", what, code, stderr.String())
+		}
+	}
 }
 
 // Help fits a terminal of 80 columns.
@@ -347,21 +377,6 @@ func TestTreeTexts(t *testing.T) {
 			if !json.Valid([]byte(text)) {
 				t.Errorf("%s: %s is not JSON", m, path)
 			}
-		}
-	}
-}
-
-func TestByteSize(t *testing.T) {
-	for text, want := range map[string]int64{"0": 0, "5": 5, "4K": 4096, "512M": 512 << 20, "8G": 8 << 30, "8GiB": 8 << 30, "8gb": 8 << 30, "1T": 1 << 40} {
-		var b byteSize
-		if err := b.Set(text); err != nil || int64(b) != want {
-			t.Errorf("%s is %d, %v; want %d", text, b, err, want)
-		}
-	}
-	for _, text := range []string{"", "G", "-1", "1.5G", "99999999999T", "1X"} {
-		var b byteSize
-		if b.Set(text) == nil {
-			t.Errorf("%q is taken as a size: %d", text, b)
 		}
 	}
 }

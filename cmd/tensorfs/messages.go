@@ -2,7 +2,6 @@ package main
 
 // words are the parts of messages that say something else on another system.
 type words struct {
-	noPlace   string // why a mount needs a mount point
 	noJournal string
 	force     string // what umount -l does
 	stillRuns string // why the server of an unmounted mount may keep running
@@ -11,7 +10,6 @@ type words struct {
 // messages has a row for every system.
 var messages = map[string]words{
 	"linux": {
-		noPlace:   ": without XDG_RUNTIME_DIR there is no place for one of its own",
 		noJournal: "systemd's journal is not running here; name a file or syslog",
 		force:     "detach it with -l",
 		stillRuns: "perhaps something has a copy of the mount, such as a container",

@@ -50,7 +50,7 @@ func (t *towers) find(m *tensorfs.Model) (tower *tensorfs.Model, note string, er
 	if t.closed {
 		return nil, "", fs.ErrClosed
 	}
-	keepInside := t.flags.keepInside && !t.flags.followLinks
+	keepInside := bool(t.flags.links())
 	switch file := t.flags.mmproj; {
 	case file == noTower:
 		return nil, "", whole.ErrNoTower
@@ -102,6 +102,9 @@ func towerBeside(m *tensorfs.Model, keepInside bool) (tower *tensorfs.Model, not
 		}
 		defer dir.Close()
 		files, own = dir, filepath.Base(at)
+		if keepInside && !holdsFile(dir, own, m) {
+			return nil, "", nil
+		}
 	default:
 		return nil, "", nil
 	}
@@ -124,6 +127,22 @@ func towerBeside(m *tensorfs.Model, keepInside bool) (tower *tensorfs.Model, not
 	}
 	tower, err = formats.OpenFS(files, path.Join(folder, name))
 	return tower, tensorfs.Printable(name) + ", which is in the same folder (--mmproj none leaves it out)", err
+}
+
+// holdsFile reports whether a directory that was found by the path of a model's first file has
+// that very file. A path is a label: who may write to the model's directory may have made it
+// lead elsewhere.
+func holdsFile(dir *source.Directory, name string, m *tensorfs.Model) bool {
+	first, err := m.File(m.Sources[0].Name)
+	if err != nil {
+		return false
+	}
+	f, err := dir.OpenFile(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return source.Same(first, f)
 }
 
 // towerData returns the file of the vision tower that a model in GGUF's layout has, or that

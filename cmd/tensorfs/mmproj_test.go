@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -134,5 +135,42 @@ func TestMMProjElsewhere(t *testing.T) {
 	// Its tensors are the same as beside a file of this machine.
 	if succeeds(t, "cat", "hf:acme/one", "hf/model.safetensors") != succeeds(t, "cat", text, "hf/model.safetensors") {
 		t.Error("the tensors differ from those of files of this machine")
+	}
+}
+
+// TestMMProjSwapped: for other users, a vision tower is taken only from the directory that has
+// the model's own file: another directory may have that path by then.
+func TestMMProjSwapped(t *testing.T) {
+	folder, text, tower := gemma3Pair(t)
+	private := t.TempDir()
+	if err := os.Rename(tower, filepath.Join(private, "mmproj.gguf")); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(text)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(private, "model.gguf"), b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, keepInside := range []bool{true, false} {
+		m, err := formats.Options{KeepInside: keepInside}.Open(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if err := errors.Join(os.Rename(folder, folder+"-away"), os.Symlink(private, folder)); err != nil {
+			t.Fatal(err)
+		}
+		found, _, err := towerBeside(m, keepInside)
+		if err != nil || (found == nil) != keepInside {
+			t.Errorf("keepInside %v: %v, %v", keepInside, found, err)
+		}
+		if found != nil {
+			found.Close()
+		}
+		if err := errors.Join(os.Remove(folder), os.Rename(folder+"-away", folder)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/imatrix"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/internal/near"
+	"github.com/tensorfs/tensorfs/internal/rescue"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree"
@@ -94,7 +95,7 @@ func (q *quantisation) askedOfMLX() (o *whole.MLX, err error) {
 }
 
 // options takes the values of the flags into the options of whole models.
-func (q *quantisation) options(to *whole.Options) (err error) {
+func (q *quantisation) options(to *whole.Options, links source.Links) (err error) {
 	if to.MLX, err = q.askedOfMLX(); err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ func (q *quantisation) options(to *whole.Options) (err error) {
 		}
 		o.Rules = append(o.Rules, r)
 	}
-	if to.Importance, err = openImportance(q.importance); err != nil {
+	if to.Importance, err = openImportance(q.importance, links); err != nil {
 		return err
 	}
 	to.Quantise = o
@@ -127,12 +128,12 @@ func (q *quantisation) options(to *whole.Options) (err error) {
 }
 
 // openImportance opens an importance matrix, which stays open; nil for no path.
-func openImportance(path string) (*imatrix.Matrix, error) {
+func openImportance(path string, links source.Links) (*imatrix.Matrix, error) {
 	if path == "" {
 		return nil, nil
 	}
 	fail := func(err error) error { return fmt.Errorf("--imatrix %s: %w", printableName(path), err) }
-	f, err := source.Map(path, filepath.Base(path))
+	f, err := source.OpenNamed(path, links)
 	if err != nil {
 		return nil, fail(err)
 	}
@@ -142,6 +143,14 @@ func openImportance(path string) (*imatrix.Matrix, error) {
 	}
 	m.File = filepath.Base(path)
 	return m, nil
+}
+
+// checkImportance refuses an importance matrix that is not one of the model.
+func (q *quantisation) checkImportance(m *tensorfs.Model, o whole.Options) error {
+	if why := whole.WrongImportance(m, o); why != "" {
+		return fmt.Errorf("--imatrix %s: %s; name one that llama-imatrix made of this model", printableName(q.importance), why)
+	}
+	return nil
 }
 
 // String is the flags as one would write them.
@@ -174,6 +183,7 @@ type modelFlags struct {
 	mmproj      string   // of --mmproj, a path or noTower
 	lora        []string // of --lora, adapters in order
 	followLinks bool
+	shared      bool // other users read what is opened
 	keepInside  bool // links that leave the model's directory are refused, unless followLinks
 	remote      remoteFlags
 }
@@ -219,11 +229,11 @@ func (f *modelFlags) check() error {
 		return err
 	}
 	if f.tree.Whole.Quantise == nil && f.tree.Whole.MLX == nil { // models of a library are opened side by side
-		if err := f.quantise.options(&f.tree.Whole); err != nil {
+		if err := f.quantise.options(&f.tree.Whole, f.links()); err != nil {
 			return err
 		}
 	}
-	if err := f.changes.options(&f.tree.Whole); err != nil {
+	if err := f.changes.options(&f.tree.Whole, f.links()); err != nil {
 		return err
 	}
 	return f.remote.check()
@@ -234,7 +244,8 @@ func (f *modelFlags) check() error {
 func isViewComma(c rune) bool { return c == ',' || c == ':' }
 
 // open opens the model and lays out its tree. The caller closes the model.
-func (f *modelFlags) open(path string) (*tree.Tree, error) {
+func (f *modelFlags) open(path string) (t *tree.Tree, err error) {
+	defer rescue.To(&err, printableName(path))
 	o, quiet, err := f.options()
 	if err != nil {
 		return nil, err
@@ -250,6 +261,9 @@ func (f *modelFlags) open(path string) (*tree.Tree, error) {
 	if why := whole.Kept(m, f.tree.Whole); err == nil && why != "" {
 		err = fmt.Errorf("%s: --gguf-type %s changes nothing: %s; leave it out, name a model in F16, BF16 or F32, or add --requantise",
 			printableName(path), strings.ToLower(f.tree.Whole.Quantise.Name), why)
+	}
+	if err == nil {
+		err = f.quantise.checkImportance(m, f.tree.Whole)
 	}
 	if why := hfdir.KeptMLX(m, f.tree.Whole); err == nil && why != "" {
 		err = fmt.Errorf("%s: %s changes nothing: %s; leave it out, name a model in F16, BF16 or F32, or add --requantise", printableName(path), f.tree.Whole.MLX, why)
@@ -289,6 +303,9 @@ func (f *modelFlags) options() (o formats.Options, quiet func(), err error) {
 	}
 	quiet = f.remote.notice()
 	o = f.remote.open().Formats(context.Background())
-	o.KeepInside = f.keepInside && !f.followLinks
+	o.KeepInside, o.OwnNames = bool(f.links()), !f.shared
 	return o, quiet, nil
 }
+
+// links says how far the command follows links.
+func (f *modelFlags) links() source.Links { return source.Links(f.keepInside && !f.followLinks) }

@@ -39,6 +39,7 @@ type mountOptions struct {
 	takeover   string // the socket of a keeper, or bySystemd
 	secrets    string // a pipe with what servers of models ask for, "" for none
 	warm       string // the view to read ahead, tree.WarmAll, or "" for nothing
+	inside     string // the directory outside of which nothing of this machine is read; "" for none
 	noMkdir    bool
 	nonEmpty   bool
 	sloppy     bool           // leave out unknown options, as mount(8) -s asks
@@ -73,7 +74,7 @@ func (o *mountOptions) define(s system, c *cobra.Command) {
 	accepted := new(bool) // what other programs that mount take, and says nothing here
 	s.define(c, "mount", flags{
 		"backend": &o.backend, "foreground": &o.foreground, "option": &o.options, "allow-other": &o.allowOther,
-		"read-ahead": &o.readAhead, "no-passthrough": &o.noPass, "takeover": &o.takeover, "debug": &o.debug, "daemon": &o.daemon, "nonempty": &o.nonEmpty, "no-mkdir": &o.noMkdir,
+		"read-ahead": &o.readAhead, "no-passthrough": &o.noPass, "takeover": &o.takeover, "debug": &o.debug, "as-server": &o.daemon, "inside": &o.inside, "nonempty": &o.nonEmpty, "no-mkdir": &o.noMkdir,
 		"max-open": &o.library.maxOpen, "idle": &o.library.idle, "as": &o.library.as, "read-only": accepted, "verbose": accepted,
 	})
 	o.defineShared(s, c)
@@ -92,6 +93,9 @@ func (o *mountOptions) defineShared(s system, c *cobra.Command) {
 func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 	model, mountpoint := args[0], strings.Join(args[1:], "")
 	extra, err := o.takeOptions()
+	if err == nil {
+		err = o.confine()
+	}
 	if err == nil && o.library.as != "" {
 		mountpoint = args[len(args)-1]
 		for _, name := range args[1 : len(args)-1] {
@@ -122,6 +126,10 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 	if model, err = absolute(model); err != nil {
 		return err
 	}
+	// Through a link, root, or a user who lets others in, would show them files
+	// that only he may read.
+	o.keepInside = os.Geteuid() == 0 || o.allowOther
+	o.shared = o.allowOther || o.inside != ""
 	named := mountpoint != ""
 	switch {
 	case !named:
@@ -140,9 +148,6 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	// Through a link, root, or a user who lets others in, would show them files
-	// that only he may read.
-	o.keepInside = os.Geteuid() == 0 || o.allowOther
 	if o.foreground && !o.daemon {
 		if err := o.becomeServer("mount", "--foreground", model, mountpoint, extra); err != nil {
 			return err
@@ -156,11 +161,31 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
+	o.warnUnkept(cmd.ErrOrStderr())
 	if err := o.start(cmd, model, mountpoint, extra); err != nil || named {
 		return err
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), tensorfs.Printable(mountpoint))
 	return err
+}
+
+// confine has this process read nothing outside of the directory that --inside names. Only a
+// single model is shown then.
+func (o *mountOptions) confine() error {
+	switch {
+	case o.inside == "":
+		return nil
+	case o.library.as != "":
+		return usageError{errors.New("--inside is for one model, and --as shows libraries")}
+	}
+	var err error
+	if o.inside, err = filepath.Abs(o.inside); err == nil { // the server is in another directory
+		err = source.Confine(o.inside)
+	}
+	if err != nil {
+		return fmt.Errorf("--inside: %w", err)
+	}
+	return nil
 }
 
 // tryOpen opens the model and closes it.
@@ -220,11 +245,11 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 		return err
 	}
 	if err := o.takeSecrets(logger); err != nil {
-		return errors.Join(err, fs.Abandon(keeper, logger))
+		return errors.Join(err, fs.Abandon(keeper, mountpoint, logger))
 	}
 	c, err := o.openContent(model, mountpoint)
 	if err != nil {
-		return errors.Join(err, fs.Abandon(keeper, logger)) // nobody else would answer those who read
+		return errors.Join(err, fs.Abandon(keeper, mountpoint, logger)) // nobody else would answer those who read
 	}
 	defer c.close()
 	signals.catch(o.daemon)
@@ -235,7 +260,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 	if keeper != nil && c.identity != nil {
 		so.Keeper = keeper
 		if so.Identity, err = c.identity(); err != nil {
-			return errors.Join(err, fs.Abandon(keeper, logger))
+			return errors.Join(err, fs.Abandon(keeper, mountpoint, logger))
 		}
 	}
 	server, err := c.mount(mountpoint, *so)

@@ -46,7 +46,8 @@ func (o *mountOptions) openContent(name, mountpoint string) (*content, error) {
 		return o.openAs(append([]string{name}, o.library.more...), mountpoint)
 	}
 	isStore := slices.Contains(library.Stores, name)
-	if isStore || !formats.IsName(name) && source.HasDir(name) && !library.Single(name, library.Options{Skip: isOurs}) {
+	mayBe := o.inside == "" // which is for a single model
+	if mayBe && (isStore || !formats.IsName(name) && source.HasDir(name) && !library.Single(name, library.Options{Skip: isOurs})) {
 		l, err := library.Open(name, library.Options{Skip: isOurs})
 		if err != nil {
 			return nil, err

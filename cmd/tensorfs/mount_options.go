@@ -20,7 +20,7 @@ const envOption = "env."
 // that are for fs and change something.
 func (o *mountOptions) takeOptions() (extra []string, err error) {
 	for _, list := range o.options {
-		for opt := range strings.SplitSeq(list, ",") {
+		for _, opt := range mounts.SplitOptions(list) {
 			key, value, hasValue := strings.Cut(opt, "=")
 			f := o.set.Lookup(strings.ReplaceAll(key, "_", "-"))
 			name, isEnv := strings.CutPrefix(key, envOption)

@@ -2,63 +2,117 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	iofs "io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/internal/mounts"
+	"github.com/tensorfs/tensorfs/internal/nfsstate"
 )
 
-// runtimePlace returns where a mount goes by its name alone, and where umount finds
-// it again: below the directory of the user's session, which is his alone and goes
-// with it. It is "" if the user has no such directory.
-func runtimePlace(name string) string {
-	dir := os.Getenv("XDG_RUNTIME_DIR")
-	if !filepath.IsAbs(dir) { // as its specification says
-		return ""
+// errNoPlace says that the user's session has no directory.
+var errNoPlace = errors.New("without XDG_RUNTIME_DIR there is no place for one of its own")
+
+// runtimePlaces returns the directory of mounts that have only a name, and where umount finds them
+// again: below the directory of the user's session, which goes with it.
+func runtimePlaces() (string, error) {
+	dir, err := nfsstate.RuntimeDir()
+	if err == nil && dir == "" {
+		err = errNoPlace
 	}
-	return filepath.Join(dir, "tensorfs", name)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, mounts.Program), nil
 }
 
 // placeFor makes the directory for mounts without a MOUNTPOINT, and returns the
-// mount point of a model there.
+// mount point of a model there. Another model of the same name gets another one.
 func placeFor(model string) (string, error) {
-	place := runtimePlace(placeName(model))
-	if place == "" {
-		return "", usageError{errors.New("name a MOUNTPOINT, such as ~/m" + messages[runtime.GOOS].noPlace + "; usage: tensorfs mount MODEL MOUNTPOINT")}
+	dir, err := runtimePlaces()
+	if err == nil {
+		if err = os.Mkdir(dir, 0o700); err == nil || errors.Is(err, iofs.ErrExist) {
+			if err = nfsstate.Own(dir, nfsstate.Unshared); err != nil {
+				err = fmt.Errorf("%s: %w", tensorfs.Printable(dir), err)
+			}
+		}
 	}
-	if err := os.Mkdir(filepath.Dir(place), 0o700); err != nil && !errors.Is(err, iofs.ErrExist) {
-		return "", err
+	if err != nil {
+		why := ""
+		if !errors.Is(err, errNoPlace) || runtime.GOOS == "linux" { // macOS has no such directory
+			why = ": " + err.Error()
+		}
+		return "", usageError{errors.New("name a MOUNTPOINT, such as ~/m" + why + "; usage: tensorfs mount MODEL MOUNTPOINT")}
 	}
-	return place, nil
+	name := placeName(model)
+	place := filepath.Join(dir, name)
+	for n := 2; ; n++ {
+		m, err := mounts.At(place)
+		if err != nil || m == nil || m.Source == model {
+			return place, nil // mounting there says what is wrong with it
+		}
+		place = filepath.Join(dir, fmt.Sprintf("%s-%d", name, n))
+	}
 }
 
+// maxPlace is how long the name of a mount may be, with room for a number.
+const maxPlace = 240
+
 // placeName is the name of a model's mount: that of its file or directory without
-// what all have, or that in the store.
+// what all have, or that in the store. It is always one name of a directory: without one the mount would hide
+// all others.
 func placeName(model string) string {
-	name := path.Base(filepath.ToSlash(model))
+	name := filepath.ToSlash(model)
+	if formats.IsName(model) {
+		name, _, _ = strings.Cut(name, "?")
+		name, _, _ = strings.Cut(name, "#")
+	}
+	if slices.Contains(library.Stores, model) {
+		name = strings.TrimSuffix(model, ":")
+	}
 	for _, cut := range formats.Stores() {
 		name = strings.TrimPrefix(name, cut)
 	}
+	name = path.Base(name)
 	for _, cut := range []string{".gguf", ".safetensors"} {
-		name = strings.TrimSuffix(name, cut)
+		if name != cut {
+			name = strings.TrimSuffix(name, cut)
+		}
+	}
+	if len(name) > maxPlace {
+		name = strings.ToValidUTF8(name[:maxPlace], "")
+	}
+	if !isPlaceName(name) {
+		return "model"
 	}
 	return name
+}
+
+// isPlaceName reports whether a text is the name of one directory in another.
+func isPlaceName(name string) bool {
+	return name != "" && name != "." && name != ".." && !strings.Contains(name, "/")
 }
 
 // mountpointOf returns the mount point that an argument of umount names: a directory,
 // or the name of a mount in the place for those without one. It touches no mount,
 // whose server may hang.
 func mountpointOf(arg string) string {
-	place := runtimePlace(arg)
-	if place == "" || strings.Contains(arg, "/") || isTensorfs(arg) || !isTensorfs(place) {
+	dir, err := runtimePlaces()
+	if err != nil || !isPlaceName(arg) || isTensorfs(arg) {
 		return arg
 	}
-	return place
+	if place := filepath.Join(dir, arg); isTensorfs(place) {
+		return place
+	}
+	return arg
 }
 
 func isTensorfs(path string) bool {

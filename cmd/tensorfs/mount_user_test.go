@@ -58,11 +58,24 @@ as "$dir/tensorfs" umount "$mnt"
 grep -c "$mnt" /proc/mounts || true
 as "$dir/tensorfs" mount "$dir/model.gguf" "$mnt"
 as cat "$mnt/README" >/dev/null
-as pkill -TERM -u 65534 -f "daemon.*$mnt"
+as pkill -TERM -u 65534 -f "as-server.*$mnt"
 for i in $(seq 200); do grep -q "$mnt" /proc/mounts || break; sleep 0.05; done
 grep -c "$mnt" /proc/mounts || true`, "pkill")
 	lines := strings.Fields(out)
 	if len(lines) != 4 || len(lines[0]) != 64 || lines[0] != lines[1] || lines[2] != "0" || lines[3] != "0" {
+		t.Error(out)
+	}
+}
+
+// TestHelperOfAnotherKind: where /dev/fuse cannot be opened, fusermount3 is asked all the same. In some pods it is
+// a program that asks a privileged helper. If it fails too, the error is about the device.
+func TestHelperOfAnotherKind(t *testing.T) {
+	_, out := ordinaryUser(t, `chmod 600 "$dir/fuse"; mkdir "$dir/bin"
+printf '#!/bin/sh\necho asked >"%s/home/asked"; exit 1\n' "$dir" >"$dir/bin/fusermount3"; chmod 755 "$dir/bin" "$dir/bin/fusermount3"
+PATH=$dir/bin:$PATH; export PATH
+as "$dir/tensorfs" mount "$dir/model.gguf" "$dir/home/mnt" 2>&1
+cat "$dir/home/asked"`)
+	if lines := strings.Split(out, "\n"); len(lines) != 3 || !strings.Contains(lines[0], "/dev/fuse") || lines[1] != "asked" {
 		t.Error(out)
 	}
 }

@@ -171,7 +171,7 @@ func TestServerArguments(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := strings.Split(strings.TrimSuffix(string(args), "\x00"), "\x00")
-		if want := slices.Concat([]string{"mount", "--daemon"}, c.want, []string{model, dir}); !slices.Equal(got[1:], want) {
+		if want := slices.Concat([]string{"mount", "--as-server"}, c.want, []string{model, dir}); !slices.Equal(got[1:], want) {
 			t.Errorf("%q\nwant %q", got[1:], want)
 		}
 	}

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	iofs "io/fs"
-	"net"
 	"os"
 	"syscall"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/term"
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 
@@ -52,25 +52,10 @@ func errnoOf(err error) syscall.Errno {
 	return no
 }
 
-// notify sends a message to systemd, or to whoever else started this program as a service.
-func notify(text string) error {
-	socket := os.Getenv("NOTIFY_SOCKET") // one that begins with @ has no file
-	if socket == "" {
-		return nil
-	}
-	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	_, err = c.Write([]byte(text))
-	return err
-}
-
 // isJournal reports whether systemd connected a writer to its journal. See
 // systemd.exec(5), JOURNAL_STREAM.
 func isJournal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := term.File(w)
 	if !ok {
 		return false
 	}

@@ -30,7 +30,7 @@ func TestFetch(t *testing.T) {
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("a local model made a cache: %v", err)
 	}
-	if got, want := succeeds(t, "fetch", "hf:acme/tiny:tiny.gguf"), "1 file, "+size(int64(len(b)))+" in the cache "+dir+": "; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, " fetched, 1 digest compared\n") {
+	if got, want := succeeds(t, "fetch", "hf:acme/tiny:tiny.gguf"), "1 file, "+size(int64(len(b)))+" in the cache "+dir+": "+size(int64(len(b)))+" fetched, 1 digest compared\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	var r fetchReport

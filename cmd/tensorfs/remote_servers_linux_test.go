@@ -116,6 +116,31 @@ func twoModels(t testing.TB, tensors, rows int64) (good, evil []byte, tensor fun
 	return good, evil, func(i int64) (int64, int64) { return head + i*each, head + (i+1)*each }
 }
 
+// TestNamesOpenAgain: the path that info prints names the file, with the letters that the user wrote, and opens the same model.
+func TestNamesOpenAgain(t *testing.T) {
+	apart(t)
+	good, _, _ := twoModels(t, 1, 1)
+	server := newStating(t, digestOfBytes(good), good)
+	for _, p := range protocolNames {
+		model := server.from(t, p.model)
+		if p.name == "s3" {
+			model = "s3://models/m %20one?.gguf"
+		}
+		var info struct{ Path string }
+		must(t, json.Unmarshal([]byte(succeeds(t, "info", "--json", model)), &info))
+		if p.name == "s3" && info.Path != model {
+			t.Errorf("%s has the path %s", model, info.Path)
+		}
+		if out := succeeds(t, "info", info.Path); !strings.Contains(out, "Good") {
+			t.Errorf("%s: %s", info.Path, out)
+		}
+		dir := mounted(t, model)
+		if text, err := os.ReadFile(filepath.Join(dir, "README")); err != nil || !strings.Contains(string(text), info.Path) {
+			t.Errorf("README of %s does not name %s (%v)", model, info.Path, err)
+		}
+	}
+}
+
 // TestServersApart has two servers that state one digest, of which one sends other
 // bytes, in each ordered pair of protocols, before a model of the other is opened and
 // while it is mounted. No byte of the wrong one is read, neither of the header nor of

@@ -7,7 +7,6 @@ import (
 	"io"
 	iofs "io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -98,15 +97,20 @@ func safeBase(name string) string {
 	return name
 }
 
-// writeWhole writes a file that is either all there or as it was.
+// writeWhole writes a file that is either all there or as it was. One that was there keeps who may read it.
 func writeWhole(name string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".tensorfs-report-*")
+	f, err := os.OpenFile(beside(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name())
-	err = write(f)
-	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+	if st, serr := os.Stat(name); serr == nil && st.Mode().IsRegular() {
+		err = f.Chmod(st.Mode().Perm())
+	}
+	if err == nil {
+		err = write(f)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), name)

@@ -15,6 +15,7 @@ func (s system) serve() *cobra.Command {
 	o.backend, o.foreground = mounts.BackendNFS, true
 	c := s.command("serve", between(1, 1), flags{}, func(cmd *cobra.Command, args []string) error {
 		model, err := args[0], error(nil)
+		o.keepInside, o.shared = os.Geteuid() == 0, true
 		if o.handOver {
 			model, o.lora, err = takeOver(os.Stdin)
 		}
@@ -30,7 +31,6 @@ func (s system) serve() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		o.keepInside = os.Geteuid() == 0
 		return o.serve(cmd, model, "", nil)
 	})
 	o.defineShared(s, c)

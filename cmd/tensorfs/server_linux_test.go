@@ -177,3 +177,16 @@ func TestFewDescriptors(t *testing.T) {
 		t.Error("no limit was too small")
 	}
 }
+
+// TestAbsoluteEnv: a server, whose directory is / and whose environment has less, finds the same places.
+func TestAbsoluteEnv(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("HOME", "/home/u")
+	t.Setenv("DATA", "/data")
+	got := absoluteEnv([]string{"HF_HOME=~/hf", "HF_HUB_CACHE=$DATA/hub", "HUGGINGFACE_HUB_CACHE=", "HF_TOKEN_PATH=t", "OLLAMA_MODELS=~/o", "PATH=~/bin", "XDG_CACHE_HOME=/c"})
+	want := []string{"HF_HOME=/home/u/hf", "HF_HUB_CACHE=/data/hub", "HUGGINGFACE_HUB_CACHE=", "HF_TOKEN_PATH=" + dir + "/t", "OLLAMA_MODELS=" + dir + "/~/o", "PATH=~/bin", "XDG_CACHE_HOME=/c"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

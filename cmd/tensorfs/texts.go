@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/tensorfs/tensorfs/internal/rescue"
 	"github.com/tensorfs/tensorfs/internal/term"
 )
 
@@ -67,10 +68,26 @@ func (s system) command(page string, args cobra.PositionalArgs, own flags, run f
 	c := &cobra.Command{
 		Use: lines[0], Short: lines[1], Long: strings.TrimSuffix(text, "\n"), Example: strings.TrimSuffix(examples, "\n"),
 		Annotations: map[string]string{pageKey: strings.ReplaceAll(strings.Join(lines[2:], " "), "see ", "")},
-		Args:        args, RunE: run, SilenceUsage: true, SilenceErrors: true,
+		Args:        args, RunE: rescued(run), SilenceUsage: true, SilenceErrors: true,
 	}
 	s.define(c, page, own)
 	return c
+}
+
+// rescued returns a run of a command in which a panic is an error about the model that the command names first.
+func rescued(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	if run == nil {
+		return nil
+	}
+	return func(c *cobra.Command, args []string) (err error) {
+		what := c.Name()
+		if len(args) > 0 {
+			what = printableName(args[0])
+		}
+		defer func() { rescue.Name(err, what) }()
+		defer rescue.To(&err, what)
+		return run(c, args)
+	}
 }
 
 // long returns the text of a command's help, with what follows from the table of flags.

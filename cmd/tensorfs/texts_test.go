@@ -51,7 +51,7 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%s: the row is not complete: %+v", goos, m)
 		}
 	}
-	for _, text := range []string{messages["darwin"].noPlace, messages["darwin"].force, messages["darwin"].stillRuns} {
+	for _, text := range []string{messages["darwin"].force, messages["darwin"].stillRuns} {
 		if word := ofLinux.FindString(text); word != "" {
 			t.Errorf("%q: in words for a Mac: %s", word, text)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs/internal/mounts"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"golang.org/x/sys/unix"
 )
 
@@ -57,17 +58,17 @@ func TestUmountWithCopies(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("NOT TESTED: copying a mount takes root")
 	}
-	copies := map[string]func(t *testing.T, dir string) (end func(), want string){
-		"bind mount": func(t *testing.T, dir string) (func(), string) {
+	copies := map[string]func(t *testing.T, dir string) (end func(), rest, want string){
+		"bind mount": func(t *testing.T, dir string) (func(), string, string) {
 			at := t.TempDir()
 			if err := unix.Mount(dir, at, "", unix.MS_BIND, ""); err != nil {
 				t.Skipf("NOT TESTED: a bind mount: %v", err)
 			}
 			end := func() { unix.Unmount(at, unix.MNT_DETACH) }
 			t.Cleanup(end)
-			return end, "also mounted at " + at
+			return end, at, "also mounted at " + at
 		},
-		"mount namespace": func(t *testing.T, dir string) (func(), string) {
+		"mount namespace": func(t *testing.T, dir string) (func(), string, string) {
 			cmd := exec.Command("sh", "-c", "echo; read line")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS} // Go makes its mounts private
 			in, err := cmd.StdinPipe()
@@ -86,14 +87,17 @@ func TestUmountWithCopies(t *testing.T) {
 			if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
 				t.Fatal(err)
 			}
-			return end, fmt.Sprintf("also mounted at %s in the mount namespace of process %d", dir, cmd.Process.Pid)
+			return end, fmt.Sprintf("/proc/%d/root%s", cmd.Process.Pid, dir), fmt.Sprintf("also mounted at %s in the mount namespace of process %d", dir, cmd.Process.Pid)
 		},
 	}
 	for name, copyTo := range copies {
 		t.Run(name, func(t *testing.T) {
-			dir := mounted(t, q8)
+			needFUSE(t)
+			dir := filepath.Join(t.TempDir(), "made") // by mount, which removes it again
+			mountAt(t, dir, q8)
+			t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 			pid := statusOf(t, dir).PID
-			end, want := copyTo(t, dir)
+			end, rest, want := copyTo(t, dir)
 			code, stdout, stderr := command("umount", dir)
 			if code != 0 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) || !strings.Contains(stderr, fmt.Sprintf("its server (process %d) keeps running", pid)) {
 				t.Errorf("umount: %d %q %q, want %q", code, stdout, stderr, want)
@@ -101,8 +105,12 @@ func TestUmountWithCopies(t *testing.T) {
 			if m, err := mounts.At(dir); m != nil || err != nil {
 				t.Errorf("it is still mounted: %+v, %v", m, err)
 			}
+			if text, err := os.ReadFile(filepath.Join(rest, "README")); err != nil || len(text) == 0 {
+				t.Errorf("the copy cannot be read: %v", err)
+			}
 			end()
 			ended(t, pid)
+			testlimit.Wait(t, "the directory is removed", func() bool { _, err := os.Lstat(dir); return err != nil })
 		})
 	}
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -21,7 +23,7 @@ func rootArgs(root *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return nil
 	case !isNamed(args[0]):
-		return neither(root, args[0])
+		return neither(root, args)
 	case len(args) == 1:
 		return nil
 	}
@@ -47,9 +49,13 @@ func isNamed(word string) bool {
 // and commands none.
 const notInCommands = "/.:"
 
-// neither returns the error for a word that is neither a command nor a model, and says
-// which of both may be meant.
-func neither(root *cobra.Command, word string) error {
+// neither returns the error for a first word that is neither a command nor a model, and
+// says which of both may be meant.
+func neither(root *cobra.Command, words []string) error {
+	word := words[0]
+	if advice := theirVerb(word, words[1:]); advice != "" {
+		return usageError{fmt.Errorf("%q is not a command; %s", word, advice)}
+	}
 	var commands, files []string
 	if len(word) > root.SuggestionsMinimumDistance { // a shorter word is as near to any other
 		commands = root.SuggestionsFor(word)
@@ -159,7 +165,10 @@ func strictHelp(root *cobra.Command) {
 	printHelp := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		if helpFor(c) == nil {
+			stderr := c.ErrOrStderr()
+			c.SetErr(io.Discard) // where cobra prints why it cannot write, which execute says
 			printHelp(c, args)
+			c.SetErr(stderr)
 		}
 	})
 	root.InitDefaultHelpCmd()
@@ -194,6 +203,9 @@ func wrapUsage(c *cobra.Command) {
 				err = fmt.Errorf("--%s %q: want %s", value.GetFlag().Name, value.GetValue(), want)
 			}
 		}
+		if err := unknownFlag(c, err); err != nil {
+			return err
+		}
 		return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
 	})
 	if args := c.Args; args != nil {
@@ -201,7 +213,7 @@ func wrapUsage(c *cobra.Command) {
 			if slices.Contains(a, "") { // often a variable that is not set; as a path it would be the current directory
 				return usageError{fmt.Errorf("an argument is empty; usage: %s", cmd.UseLine())}
 			}
-			if err := contradiction(cmd.Flags()); err != nil {
+			if err := cmp.Or(emptyFlag(cmd.Flags()), contradiction(cmd.Flags())); err != nil {
 				return err
 			}
 			err := args(cmd, a)

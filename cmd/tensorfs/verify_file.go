@@ -23,7 +23,7 @@ func newList(name string, stdout io.Writer) (write func(list []byte) error, disc
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real
 	}
-	path, flags, perm := filepath.Join(filepath.Dir(name), ".tensorfs-"+rand.Text()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, os.FileMode(0o666)
+	path, flags, perm := beside(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, os.FileMode(0o666)
 	st, err := os.Stat(name)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -70,6 +70,9 @@ func newList(name string, stdout io.Writer) (write func(list []byte) error, disc
 		return nil
 	}, discard, nil
 }
+
+// beside is the path of a new file that gets a name when it is whole.
+func beside(name string) string { return filepath.Join(filepath.Dir(name), ".tensorfs-"+rand.Text()) }
 
 // isList returns an error unless a file is empty or begins with a line of a list.
 func isList(name string) error {

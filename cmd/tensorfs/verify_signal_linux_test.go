@@ -61,7 +61,7 @@ func TestVerifyInterrupted(t *testing.T) {
 	if !strings.Contains(seen, "^C") {
 		t.Errorf("the terminal echoed no ^C, so this shows nothing of it: %q", seen)
 	}
-	if bar := regexp.MustCompile(`verify \[#* *\] +\d+ %, [0-9.]+ [KMG]iB of 256.0 GiB, [0-9.]+ [KMG]iB/s, (\d+ min )?\d+ s left`); !bar.MatchString(seen) {
+	if bar := regexp.MustCompile(`verify \[#* *\] +\d+ %, [0-9.]+ [KMG]iB of 256.0 GiB, [0-9.]+ [KMG]iB/s, (\d+ (h|min|s) )+left`); !bar.MatchString(seen) {
 		t.Errorf("no bar: %q", seen)
 	}
 	var left []string

@@ -59,6 +59,10 @@ type Module struct {
 	Magnitude *tensorfs.Tensor // of DoRA; nil without it
 	Bias      *tensorfs.Tensor // added to the base's bias, multiplied like the product; nil without it
 	Weight    *tensorfs.Tensor // takes the place of the base's; nil without it
+	Saved     *tensorfs.Tensor // a copy of Weight from below modules_to_save, which Weight is if the file has no other
+	WholeBias *tensorfs.Tensor // takes the place of the base's bias; nil without it
+	Tokens    *tensorfs.Tensor // rows that take the place of the base's; nil without them
+	Indices   []int64          // of Tokens, each once
 
 	Embedding   bool // A and B are those of an embedding
 	FanInFanOut bool // the base has the weight as [in, out]

@@ -3,9 +3,7 @@ package adapter
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +23,6 @@ const maxRank = 1 << 16
 // its tensors, unless they are null, false or empty.
 var beyond = []struct{ key, why string }{
 	{"layer_replication", "it makes layers of others"},
-	{"trainable_token_indices", "it changes some rows of the embedding in a way of its own"},
 	{"alora_invocation_tokens", "it holds from some tokens on, and not in the weights"},
 	{"megatron_config", "its modules are those of Megatron"},
 	{"use_qalora", "its A is for groups of columns"},
@@ -46,19 +43,16 @@ type config struct {
 	where string
 	jsonobj.Object
 
-	rank, alpha   []pattern
+	rank, alpha   patterns
+	steps         int                 // that names of modules may still take
 	parameters    map[string][]string // of target_parameters, by the end of the module's name
+	tokens        map[string][]int64  // of trainable_token_indices, by the end of the module's name
+	ends          []int               // lengths of the ends of names in parameters
 	rsLoRA, inOut bool
+	biases        bool // the base's own are trained, too
 	dora          bool
 	usualR        int
 	usualA        float64
-}
-
-// pattern is a line of rank_pattern or alpha_pattern.
-type pattern struct {
-	key   string
-	match *regexp.Regexp
-	value float64
 }
 
 // refuse is an error about a key.
@@ -141,23 +135,52 @@ func (c *config) check() (err error) {
 	}
 	c.rsLoRA = c.Raw("use_rslora").Kind() == 't'
 	c.dora = c.Raw("use_dora").Kind() == 't'
+	c.biases = isSet(c.Raw("bias")) && c.Raw("bias").Text() != "none"
 	c.inOut = c.Raw("fan_in_fan_out").Kind() == 't'
-	if c.rank, err = c.patterns("rank_pattern"); err == nil {
-		c.alpha, err = c.patterns("alpha_pattern")
+	c.steps = freeSteps
+	if err = c.readPatterns("rank_pattern", &c.rank); err == nil {
+		err = c.readPatterns("alpha_pattern", &c.alpha)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.readParameters()
 	}
+	if err == nil {
+		err = c.readTokens()
+	}
+	return err
+}
+
+// maxParameters bounds the parameters of one module. Stacks of experts have two.
+const maxParameters = 8
+
+// readParameters reads target_parameters.
+func (c *config) readParameters() error {
+	const key = "target_parameters"
 	c.parameters = map[string][]string{}
-	for p := range c.Raw("target_parameters").Elements() {
+	lengths := map[int]bool{}
+	for p := range c.Raw(key).Elements() {
 		at := strings.LastIndexByte(p.Text(), '.')
 		if at < 1 {
-			return c.refuse("target_parameters", tensorfs.Quote(p.String())+" is not a module and a parameter of it")
+			return c.refuse(key, tensorfs.Quote(p.String())+" is not a module and a parameter of it")
 		}
-		module := p.Text()[:at]
-		c.parameters[module] = append(c.parameters[module], p.Text()[at+1:])
+		module, name := p.Text()[:at], p.Text()[at+1:]
+		list := c.parameters[module]
+		if slices.Contains(list, name) {
+			continue
+		}
+		if len(list) == maxParameters {
+			return c.tooMany(module)
+		}
+		c.parameters[module] = append(list, name)
+		if !lengths[at] {
+			lengths[at], c.ends = true, append(c.ends, at)
+		}
 	}
 	return nil
+}
+
+func (c *config) tooMany(module string) error {
+	return c.refuse("target_parameters", fmt.Sprintf("it names more than %d parameters of %s", maxParameters, tensorfs.Quote(module)))
 }
 
 // finite returns a value that is a finite number.
@@ -169,85 +192,37 @@ func finite(r jsonobj.Raw) (float64, bool) {
 	return n, err == nil && !math.IsInf(n, 0) && !math.IsNaN(n)
 }
 
-// patterns reads rank_pattern or alpha_pattern, in the order of the file.
-func (c *config) patterns(key string) (list []pattern, err error) {
+// readPatterns reads rank_pattern or alpha_pattern, in the order of the file.
+func (c *config) readPatterns(key string, to *patterns) error {
 	for name, value := range c.Object.Object(key).All() {
-		p := pattern{key: name}
-		var ok bool
-		if p.value, ok = finite(value); !ok {
-			return nil, c.refuse(key, fmt.Sprintf("%s is not a number", tensorfs.Quote(value.String())))
-		}
-		if key == "rank_pattern" && (p.value < 1 || p.value > maxRank || p.value != math.Trunc(p.value)) {
-			return nil, c.refuse(key, fmt.Sprintf("%v is not a rank", p.value))
-		}
-		if p.match, err = regexp.Compile(`^(?:.*\.)?(?:` + name + `)$`); err != nil {
-			return nil, c.refuse(key, fmt.Sprintf("%s is not a pattern that is read: %v", tensorfs.Quote(name), err))
-		}
-		list = append(list, p)
-	}
-	return list, nil
-}
-
-// of returns the value of the first pattern that a module's name has.
-func of(list []pattern, usual float64, names ...string) float64 {
-	for _, p := range list {
-		if slices.ContainsFunc(names, p.match.MatchString) {
-			return p.value
-		}
-	}
-	return usual
-}
-
-// prefix begins PEFT's names.
-const prefix = "base_model.model."
-
-// part is what a tensor is to its module.
-type part struct {
-	mark string // in the name, and what may follow the name of the adapter
-	to   func(x *Module) **tensorfs.Tensor
-	end  string
-}
-
-var parts = []part{
-	{".lora_A", func(x *Module) **tensorfs.Tensor { return &x.A }, ".weight"},
-	{".lora_B", func(x *Module) **tensorfs.Tensor { return &x.B }, ".weight"},
-	{".lora_B", func(x *Module) **tensorfs.Tensor { return &x.Bias }, ".bias"},
-	{".lora_embedding_A", func(x *Module) **tensorfs.Tensor { x.Embedding = true; return &x.A }, ""},
-	{".lora_embedding_B", func(x *Module) **tensorfs.Tensor { x.Embedding = true; return &x.B }, ""},
-	{".lora_magnitude_vector", func(x *Module) **tensorfs.Tensor { return &x.Magnitude }, ""},
-	{".lora_magnitude_vector", func(x *Module) **tensorfs.Tensor { return &x.Magnitude }, ".weight"},
-	{".modules_to_save", func(x *Module) **tensorfs.Tensor { return &x.Weight }, ".weight"},
-}
-
-// ignored ends names of tensors that are the base's own.
-const (
-	baseLayer = ".base_layer"
-	ignored   = baseLayer + ".weight"
-)
-
-// split returns the module and the part that a name means, and the name of an adapter in it.
-func split(name string) (module string, p *part, adapter string) {
-	for i := range parts {
-		p := &parts[i]
-		rest, ok := strings.CutSuffix(name, p.end)
+		n, ok := finite(value)
 		if !ok {
-			continue
+			return c.refuse(key, fmt.Sprintf("%s is not a number", tensorfs.Quote(value.String())))
 		}
-		at := strings.LastIndex(rest, p.mark)
-		if at < 1 {
-			continue
+		if key == "rank_pattern" && (n < 1 || n > maxRank || n != math.Trunc(n)) {
+			return c.refuse(key, fmt.Sprintf("%v is not a rank", n))
 		}
-		switch after := rest[at+len(p.mark):]; {
-		case after == "":
-			return rest[:at], p, ""
-		case after[0] == '.' && len(after) > 1 && !strings.Contains(after[1:], "."):
-			return rest[:at], p, after[1:]
+		if problem := to.add(name, n); problem != "" {
+			return c.refuse(key, problem)
 		}
 	}
-	if module, ok := strings.CutSuffix(name, ".weight"); ok && module != "" && !strings.Contains(name, ".lora_") {
-		return module, &parts[len(parts)-1], ""
+	return nil
+}
+
+// valueOf returns the value of the first key that one of a module's names has.
+func (c *config) valueOf(key string, p *patterns, usual float64, names []string) (float64, error) {
+	first := len(p.values)
+	for _, name := range names {
+		k, steps := p.find(name, c.steps)
+		if c.steps -= steps; c.steps < 0 {
+			return 0, c.refuse(key, "its expressions take too long for the names of the modules; write names in their place")
+		}
+		first = min(first, k)
 	}
-	return "", nil, ""
+	if first == len(p.values) {
+		return usual, nil
+	}
+	return p.values[first], nil
 }
 
 // ofPEFT reads an adapter of PEFT.
@@ -265,9 +240,13 @@ func ofPEFT(m *tensorfs.Model) (*Adapter, error) {
 	named, first := "", ""
 	for i := range m.Tensors {
 		t := &m.Tensors[i]
-		name := strings.TrimPrefix(t.Source, prefix)
-		if strings.HasSuffix(name, ignored) {
+		name := unwrapped(t.Source)
+		below, isBias := strings.CutSuffix(name, baseLayer+".bias")
+		if isBase(name) || isBias && !c.biases {
 			continue
+		}
+		if isBias { // the base's own, trained
+			name = below + ".bias"
 		}
 		module, p, adapter := split(name)
 		if p == nil {
@@ -287,7 +266,11 @@ func ofPEFT(m *tensorfs.Model) (*Adapter, error) {
 		if !ok {
 			n = len(a.Modules)
 			at[k] = n
-			a.Modules = append(a.Modules, Module{Name: k.module, Nested: k.nested, Parameters: c.parametersOf(k.module), FanInFanOut: c.inOut})
+			parameters, err := c.parametersOf(k.module)
+			if err != nil {
+				return nil, err
+			}
+			a.Modules = append(a.Modules, Module{Name: k.module, Nested: k.nested, Parameters: parameters, FanInFanOut: c.inOut})
 		}
 		to := p.to(&a.Modules[n])
 		if *to != nil {
@@ -299,6 +282,9 @@ func ofPEFT(m *tensorfs.Model) (*Adapter, error) {
 		return cmp.Or(strings.Compare(x.Name, y.Name), cmp.Compare(y.Nested, x.Nested)) // the module's first parameter is innermost
 	})
 	for i := range a.Modules {
+		if err := c.alone(a.Modules, i); err != nil {
+			return nil, err
+		}
 		if err := c.complete(&a.Modules[i]); err != nil {
 			return nil, err
 		}
@@ -306,24 +292,58 @@ func ofPEFT(m *tensorfs.Model) (*Adapter, error) {
 	if len(a.Modules) == 0 {
 		return nil, wrong(m, "", "it has no tensors")
 	}
+	hasTokens := func(x Module) bool { return x.Tokens != nil }
+	if isSet(c.Raw(tokensKey)) && !slices.ContainsFunc(a.Modules, hasTokens) {
+		return nil, c.refuse(tokensKey, "the adapter has no rows of tokens")
+	}
 	return a, nil
 }
 
-// parametersOf returns those of a module's parameters that target_parameters names.
-func (c *config) parametersOf(module string) (list []string) {
-	for _, end := range slices.Sorted(maps.Keys(c.parameters)) {
-		if module == end || strings.HasSuffix(module, "."+end) {
-			list = append(list, c.parameters[end]...)
+// alone takes a product below base_layer for the module's own where there is no other: the
+// model was wrapped twice.
+func (c *config) alone(list []Module, i int) error {
+	x := &list[i]
+	if x.Nested == 0 || x.Parameters != nil {
+		return nil
+	}
+	same := func(k int) bool { return k >= 0 && k < len(list) && list[k].Name == x.Name }
+	if same(i-1) || same(i+1) {
+		return wrong(c.m, anyOf(x).Source, "it is a second adapter of %s in one file: merge them with PEFT, and name the result", tensorfs.Quote(x.Name))
+	}
+	x.Nested = 0
+	return nil
+}
+
+// anyOf is a tensor of a module.
+func anyOf(x *Module) *tensorfs.Tensor {
+	return cmp.Or(x.A, x.B, x.Weight, x.WholeBias, x.Tokens, x.Magnitude, x.Bias)
+}
+
+// parametersOf returns the parameters of a module that target_parameters names, sorted.
+func (c *config) parametersOf(module string) (list []string, err error) {
+	for _, n := range c.ends {
+		at := len(module) - n
+		if at == 0 || at > 0 && module[at-1] == '.' {
+			list = append(list, c.parameters[module[at:]]...)
 		}
 	}
 	slices.Sort(list)
-	return slices.Compact(list)
+	if list = slices.Compact(list); len(list) > maxParameters {
+		return nil, c.tooMany(module)
+	}
+	return list, nil
 }
 
 // complete checks a module, and says by what its product is multiplied.
 func (c *config) complete(x *Module) error {
+	if x.Weight == nil {
+		x.Weight = x.Saved
+	}
 	if err := x.checkPair(c.m); err != nil {
 		return err
+	}
+	if x.Tokens != nil {
+		return c.completeTokens(x)
 	}
 	if x.A == nil {
 		for _, t := range []*tensorfs.Tensor{x.Magnitude, x.Bias} {
@@ -333,15 +353,20 @@ func (c *config) complete(x *Module) error {
 		}
 		return nil
 	}
-	if x.Nested > 0 && x.Parameters == nil {
-		return wrong(c.m, x.A.Source, "target_parameters names no parameter of %s", tensorfs.Quote(x.Name))
-	}
 	names := []string{x.Name}
 	for _, p := range x.Parameters {
 		names = append(names, x.Name+"."+p)
 	}
-	x.Rank = int64(of(c.rank, float64(c.usualR), names...))
-	alpha := of(c.alpha, c.usualA, names...)
+	c.steps += stepsOfByte * len(x.Name)
+	rank, err := c.valueOf("rank_pattern", &c.rank, float64(c.usualR), names)
+	if err != nil {
+		return err
+	}
+	alpha, err := c.valueOf("alpha_pattern", &c.alpha, c.usualA, names)
+	if err != nil {
+		return err
+	}
+	x.Rank = int64(rank)
 	x.Scale = alpha / float64(x.Rank)
 	if c.rsLoRA {
 		x.Scale = alpha / math.Sqrt(float64(x.Rank))

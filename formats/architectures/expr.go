@@ -57,6 +57,14 @@ func (e *Expr) String() string {
 	return e.text
 }
 
+// Constant returns the value of an expression that is a literal, nil for any other and for nil.
+func (e *Expr) Constant() any {
+	if e == nil {
+		return nil
+	}
+	return e.Literal
+}
+
 // Eval returns the value of an expression of facts alone.
 func (e *Expr) Eval(facts Facts) any { return e.eval(&Env{Facts: facts}) }
 
@@ -262,9 +270,11 @@ func (p *exprParser) unary(depth int) *Expr {
 // list reads values with commas between them, up to a sign.
 func (p *exprParser) list(end string, depth int) (list []*Expr) {
 	for p.next(end) == "" {
+		start := p.at
 		if list = append(list, p.choice(depth+1)); p.err != nil {
 			return nil
 		}
+		list[len(list)-1].text = strings.Join(p.tokens[start:p.at], " ")
 		if p.next(",") == "" && (p.at == len(p.tokens) || p.tokens[p.at] != end) {
 			p.fail("a list has no end")
 			return nil

@@ -17,6 +17,7 @@ type Fact struct {
 	List   bool     // there are several values
 	Most   int64    // of a Size: the largest that a GGUF file is made with; 0: what its type holds
 	Keys   []string // of GGUF, without the architecture's name; the first is written
+	Unread []string // of these keys, the ones that llama.cpp does not read
 	Fields []string // of config.json, in the order in which they are looked for
 }
 
@@ -79,25 +80,99 @@ var harmless = sync.OnceValue(func() (list []string) {
 	return list
 })
 
+//go:embed metadata.txt
+var metadataText string
+
+// metadataKeys are the patterns of metadata.txt: of keys that need no row, and of keys that
+// are noted.
+var metadataKeys = sync.OnceValue(func() (list [2][]string) {
+	part := 0
+	for line := range strings.Lines(metadataText) {
+		line, _, _ = strings.Cut(line, "#")
+		for _, word := range strings.Fields(line) {
+			if word == "harmless" {
+				part = 1
+				continue
+			}
+			list[part] = append(list[part], word)
+		}
+	}
+	return list
+})
+
+// NeedsNoRow reports whether a key of a GGUF file is one that no description has to have.
+func NeedsNoRow(key string) bool { return matches(metadataKeys()[0], key) }
+
+// Harmless reports whether a key changes nothing that a model of an architecture computes:
+// by how it begins, or because its row is for other architectures, whose loaders alone
+// read it.
+func Harmless(key, architecture string) bool {
+	if matches(metadataKeys()[1], key) {
+		return true
+	}
+	name, own := strings.CutPrefix(key, architecture+".")
+	return own && slices.ContainsFunc(AllFacts(), func(f Fact) bool { return slices.Contains(f.Keys, name) })
+}
+
+//go:embed llama.txt
+var llamaText string
+
+// loaded are the names of llama.txt.
+var loaded = sync.OnceValue(func() map[string]bool {
+	names := map[string]bool{}
+	for line := range strings.Lines(llamaText) {
+		line, _, _ = strings.Cut(line, "#")
+		for _, name := range strings.Fields(line) {
+			names[name] = true
+		}
+	}
+	return names
+})
+
+// Loads reports whether llama.cpp has an architecture, by GGUF's name.
+func Loads(architecture string) bool { return loaded()[architecture] }
+
+func matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return match(pattern, name) })
+}
+
+// match is path.Match. A file may have a hundred thousand names, and nearly all patterns differ from them before the
+// first character that means more than itself.
+func match(pattern, name string) bool {
+	literal := strings.IndexAny(pattern, `*?[\`)
+	if literal < 0 {
+		return pattern == name
+	}
+	if !strings.HasPrefix(name, pattern[:literal]) {
+		return false
+	}
+	ok, _ := path.Match(pattern, name)
+	return ok
+}
+
 // Knows reports whether a field of config.json is one that the description has, or one
 // that says nothing about what a model computes.
 func (s *Settings) Knows(field string) bool {
-	if slices.ContainsFunc(harmless(), func(pattern string) bool { ok, _ := path.Match(pattern, field); return ok }) {
+	if matches(harmless(), field) {
 		return true
 	}
-	for _, items := range [][]Setting{s.Keys, s.Config} {
-		for _, x := range items {
-			if x.Name == field || x.Field == field || x.Fact != nil && slices.Contains(x.Fact.Fields, field) {
-				return true
-			}
+	has := func(x Setting) bool {
+		return x.Name == field || x.Field == field || x.Fact != nil && slices.Contains(x.Fact.Fields, field)
+	}
+	return slices.ContainsFunc(s.words["known"], func(x Item) bool { return match(x.Text, field) }) ||
+		slices.ContainsFunc(s.Only, func(o Only) bool { return o.Field == field }) ||
+		s.Constant(field) == nil && (slices.ContainsFunc(s.Keys, has) || slices.ContainsFunc(s.Config, has))
+}
+
+// Constant returns the value that a field of config.json always has, nil if there is none. A
+// field with another value is not known.
+func (s *Settings) Constant(field string) any {
+	for _, x := range s.Config {
+		if x.Name == field && x.Always && x.Value.Literal != nil {
+			return x.Value.Literal
 		}
 	}
-	for _, x := range s.words["known"] {
-		if ok, _ := path.Match(x.Text, field); ok {
-			return true
-		}
-	}
-	return slices.ContainsFunc(s.Only, func(o Only) bool { return o.Field == field })
+	return nil
 }
 
 func readFacts(file, text string) ([]Fact, error) {
@@ -133,6 +208,11 @@ func readFact(line string) (Fact, error) {
 	kind, most, bounded := strings.Cut(columns[1], ":")
 	kind, list := strings.CutSuffix(kind, "[]")
 	f := Fact{Name: columns[0], Kind: Kind(kind), List: list, Keys: strings.Fields(columns[2])}
+	for i, key := range f.Keys {
+		if name, unread := strings.CutPrefix(key, "~"); unread {
+			f.Keys[i], f.Unread = name, append(f.Unread, name)
+		}
+	}
 	if columns[3] != "-" {
 		f.Fields = strings.Fields(columns[3])
 	}

@@ -25,6 +25,10 @@ type Projector struct {
 	// CLASS:TYPE; how names of the language model's tensors begin, and what they begin with
 	// then; fields that are the number of a token.
 	Beside, Text, Tokens map[string]string
+
+	// Marked is a tensor by which a file that names another projector is known to be of this
+	// one: the tensor by the projector's name.
+	Marked map[string]string
 }
 
 // ProjectorPrefix begins the keys of GGUF about towers, and names no architecture.
@@ -55,7 +59,7 @@ func readProjectors(file, text string) (all []*Projector, err error) {
 		a := tensors[slices.IndexFunc(tensors, func(a *Architecture) bool { return a.Name == s.Name })]
 		a.Blocks, s.GGUF = "v.blk.", ProjectorPrefix
 		p := &Projector{Architecture: a, Settings: s}
-		for word, to := range map[string]*map[string]string{"rows": &p.Rows, "types": &p.Types, "beside": &p.Beside, "text": &p.Text, "tokens": &p.Tokens} {
+		for word, to := range map[string]*map[string]string{"rows": &p.Rows, "types": &p.Types, "beside": &p.Beside, "text": &p.Text, "tokens": &p.Tokens, "marked": &p.Marked} {
 			*to = map[string]string{}
 			for _, x := range a.words[word] {
 				name, value, _ := strings.Cut(x.Text, "=")
@@ -80,13 +84,18 @@ func ProjectorOf(class Class) *Projector {
 	return nil
 }
 
-// ProjectorNamed returns the projector of a name, nil without one.
-func ProjectorNamed(name string) *Projector {
-	i := slices.IndexFunc(Projectors(), func(p *Projector) bool { return p.Settings.Name == name })
+// ProjectorNamed returns the projector of a file that has a projector's name and the tensors
+// that has reports, nil without one.
+func ProjectorNamed(name string, has func(tensor string) bool) *Projector {
+	all := Projectors()
+	i := slices.IndexFunc(all, func(p *Projector) bool { return p.Marked[name] != "" && has(p.Marked[name]) })
+	if i < 0 {
+		i = slices.IndexFunc(all, func(p *Projector) bool { return p.Settings.Name == name })
+	}
 	if i < 0 {
 		return nil
 	}
-	return Projectors()[i]
+	return all[i]
 }
 
 // Published returns the names of towers in files of Hugging Face in one spelling:

@@ -9,7 +9,7 @@ import (
 // TestProjectors: the text is what the readers take. Each class has one projector, and no
 // two tensors of one have the same name on a side, but for those that are made of one.
 func TestProjectors(t *testing.T) {
-	if n := len(Projectors()); n != 12 {
+	if n := len(Projectors()); n != 14 {
 		t.Errorf("%d projectors", n)
 	}
 	seen := map[Class]bool{}
@@ -70,5 +70,23 @@ func TestPublished(t *testing.T) {
 		if p.Skips(name) != want {
 			t.Errorf("%s is left out: %v", name, !want)
 		}
+	}
+}
+
+// TestProjectorNamed: of projectors with one name in files, a tensor tells which it is.
+func TestProjectorNamed(t *testing.T) {
+	none := func(string) bool { return false }
+	for _, p := range Projectors() {
+		if ProjectorNamed(p.Settings.Name, none) != p {
+			t.Errorf("%s is not found", p.Settings.Name)
+		}
+		for name, tensor := range p.Marked {
+			if ProjectorNamed(name, none) == p || ProjectorNamed(name, func(x string) bool { return x == tensor }) != p {
+				t.Errorf("%s is not told from %s by %s", p.Settings.Name, name, tensor)
+			}
+		}
+	}
+	if ProjectorNamed("other", none) != nil {
+		t.Error("a projector without a block is found")
 	}
 }

@@ -1,6 +1,7 @@
 package architectures
 
 import (
+	"cmp"
 	_ "embed"
 	"maps"
 	"slices"
@@ -71,7 +72,7 @@ func readSupport(file, text string) ([]Supported, error) {
 			}
 			of(c.Name).Architecture = s.GGUF
 			for _, column := range []string{"gguf", "hf", "mlx"} {
-				of(c.Name).Columns[column] = s.gives(column, reasons[column][c.Name])
+				of(c.Name).Columns[column] = s.gives(column, c, reasons[column][c.Name])
 			}
 		}
 	}
@@ -85,16 +86,30 @@ func readSupport(file, text string) ([]Supported, error) {
 	}, func(a, b Supported) int { return strings.Compare(a.Class, b.Class) }), nil
 }
 
-// gives says of a block what it makes. What mlx-lm does not have is no fault of it.
-func (s *Settings) gives(column, reason string) Given {
-	modelType := s.Classes[0].ModelType
+// gives says of a block what it makes of a class. What mlx-lm does not have is no fault of it.
+func (s *Settings) gives(column string, c Class, reason string) Given {
+	written := s.writtenBack(c)
 	switch {
-	case column == "mlx" && MLXClassOf(modelType) == nil:
-		return Given{Reason: "mlx-lm does not have the model type " + modelType}
-	case s.Makes(column):
+	case column == "mlx" && MLXClassOf(written) == nil:
+		return Given{Reason: "mlx-lm does not have the model type " + written}
+	case s.Makes(column) && reason == "":
 		return Given{Made: true}
 	}
 	return Given{Reason: reason}
+}
+
+// writtenBack returns the model type that hf/ has for a GGUF file of a class of the block. If several blocks are for
+// one architecture and no condition tells them apart, the first block decides.
+func (s *Settings) writtenBack(c Class) string {
+	if s.Written.ModelType != "" && s.Written != s.Classes[0] {
+		return s.Written.ModelType
+	}
+	for _, other := range AllSettings() {
+		if (s.When == "never" || s.Classes[0].ModelType == "") && other.Name == s.GGUF {
+			return other.Written.ModelType
+		}
+	}
+	return cmp.Or(s.Written.ModelType, c.ModelType)
 }
 
 // readMissing reads the lists of missing.txt, by their words, and the reasons of the classes

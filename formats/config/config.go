@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
@@ -36,6 +37,7 @@ type model struct {
 	// of the architecture, for a config.json; nil for GGUF and for one without a description
 	block *architectures.Settings
 	lists map[string]any // of a config.json that were looked up: reading one costs its length
+	rope  []string       // paths of the objects about rotary embeddings that count; nil for GGUF
 }
 
 // FromGGUF returns the fields that a GGUF file's metadata gives. shapes may be
@@ -58,6 +60,7 @@ func FromHF(get Lookup, shapes Shapes, layers int) []tensorfs.Field {
 		get = func(string) (any, bool) { return nil, false }
 	}
 	m := &model{get: get, shapes: shapes, layers: layers, scopes: scopes(get), lists: map[string]any{}}
+	m.rope = architectures.RopePaths(m.says, m.scopes...)
 	id := identity(get, m.scopes)
 	m.arch = id.architecture()
 	m.block = id.block(m.arch)
@@ -87,6 +90,21 @@ func FromJSON(get Lookup) []tensorfs.Field {
 	return m.fields
 }
 
+// FloatType returns the type in which a config.json wants its model to be computed, such as
+// "bfloat16", "" without one. The whole model's counts before the language model's.
+func FloatType(get Lookup) string {
+	all := scopes(get)
+	for _, scope := range slices.Backward(all) {
+		for _, name := range architectures.FloatTypes {
+			if v, ok := get(scope + name); ok && v != nil {
+				text, _ := v.(string)
+				return strings.TrimPrefix(text, "torch.")
+			}
+		}
+	}
+	return ""
+}
+
 // Architecture returns GGUF's name for the architecture in a config.json. A name
 // unknown to the tables of package names is returned as written; the result is
 // "unknown" where the file has no name, or one of more than [MaxArchitecture]
@@ -107,7 +125,7 @@ func identity(get Lookup, scopes []string) (id identifiers) {
 				}
 			}
 		}
-		if names.Arch(class+architectures.WithExperts, "") != "" && slices.Contains((&model{get: get, scopes: scopes}).kinds(), experts) {
+		if names.Arch(class+architectures.WithExperts, "") != "" && hasExpertLayers(get, scopes) {
 			class += architectures.WithExperts
 		}
 		v, _ := get(scope + "model_type")
@@ -115,6 +133,12 @@ func identity(get Lookup, scopes []string) (id identifiers) {
 		id.classes, id.types = append(id.classes, class), append(id.types, modelType)
 	}
 	return id
+}
+
+// hasExpertLayers reports whether some layers of a model have experts.
+func hasExpertLayers(get Lookup, scopes []string) bool {
+	every, _ := Count(get, "moe_every_n_layers")
+	return every > 0 || slices.Contains((&model{get: get, scopes: scopes}).kinds(), experts)
 }
 
 // wholes are classes that say what a model is, though its language model names a class
@@ -193,20 +217,50 @@ func (m *model) find(gguf, hf []string) (any, bool) {
 	}
 	for _, scope := range m.scopes {
 		for _, k := range hf {
-			if v, ok := m.lists[scope+k]; ok {
-				return v, true
+			for _, path := range m.paths(scope, k) {
+				if v, ok := m.at(path); ok {
+					return v, true
+				}
 			}
-			v, ok := m.get(scope + k)
-			if !ok || v == nil {
-				continue
-			}
-			if _, isList := v.([]any); isList && m.lists != nil {
-				m.lists[scope+k] = v
-			}
-			return v, true
 		}
 	}
 	return nil, false
+}
+
+// paths returns where a field of a scope may be, what counts first.
+func (m *model) paths(scope, field string) (list []string) {
+	name, inside := strings.CutPrefix(field, "rope.")
+	if inside || slices.Contains(architectures.RopeMembers, field) {
+		for _, object := range m.rope {
+			list = append(list, object+"."+name)
+		}
+	}
+	if !inside {
+		list = append(list, scope+field)
+	}
+	return list
+}
+
+// at returns the value of a path in config.json, false if it is missing or null.
+func (m *model) at(path string) (any, bool) {
+	if v, ok := m.lists[path]; ok {
+		return v, true
+	}
+	v, ok := m.get(path)
+	if !ok || v == nil {
+		return nil, false
+	}
+	if _, isList := v.([]any); isList && m.lists != nil {
+		m.lists[path] = v
+	}
+	return v, true
+}
+
+// says reports whether a path has a value, other than null and an empty object.
+func (m *model) says(path string) bool {
+	v, ok := m.at(path)
+	object, isObject := v.(tensorfs.JSON)
+	return ok && (!isObject || strings.Trim(string(object), "{} \t\r\n") != "")
 }
 
 // evaluate walks the schema. bare leaves out mere defaults.

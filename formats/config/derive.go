@@ -316,7 +316,7 @@ func vocabulary(m *model) (any, bool) {
 func ropeDim(m *model) (any, bool) {
 	d, ok := m.count("head_dim")
 	share := 1.0
-	if v, present := m.find(nil, keys("partial_rotary_factor rope_pct rotary_pct rope_parameters.partial_rotary_factor rope_parameters.full_attention.partial_rotary_factor rope_scaling.partial_rotary_factor")); present && ok {
+	if v, present := m.find(nil, keys("partial_rotary_factor rope_pct rotary_pct")); present && ok {
 		share, ok = toReal(v)
 	}
 	return int64(float64(d) * min(share, 1)), ok && share <= 1

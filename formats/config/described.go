@@ -57,7 +57,7 @@ func (m *model) facts(name string) any {
 		v, _ := m.value(name)
 		return v
 	}
-	v, _ := m.find(nil, paths([]string{field}))
+	v, _ := m.find(nil, []string{field})
 	switch v := v.(type) {
 	case string, bool:
 		return v

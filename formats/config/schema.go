@@ -25,7 +25,7 @@ type field struct {
 	name string
 	kind kind
 	gguf []string // keys after the architecture's prefix, tried in order
-	hf   []string // paths in config.json, tried in order
+	hf   []string // paths in config.json, tried in order; "rope." is the object about rotary embeddings
 	// without gives the value if no key is present: a default, or something derived
 	// from other fields and the tensors; nil for none.
 	without func(m *model) (any, bool)
@@ -48,24 +48,11 @@ var schema = sync.OnceValue(func() []field {
 	for i := range table {
 		f := &table[i]
 		if fact := architectures.FactOf(f.name); fact != nil {
-			f.gguf, f.hf = slices.Concat(fact.Keys, f.gguf), slices.Concat(paths(fact.Fields), f.hf)
+			f.gguf, f.hf = slices.Concat(fact.Keys, f.gguf), slices.Concat(fact.Fields, f.hf)
 		}
 	}
 	return table
 })
-
-// paths returns fields of keys.txt as paths: those about rotary embeddings may be in
-// several objects.
-func paths(fields []string) (list []string) {
-	for _, f := range fields {
-		if name, ok := strings.CutPrefix(f, "rope."); ok {
-			list = append(list, "rope_parameters.full_attention."+name, "rope_parameters."+name, "rope_scaling."+name)
-		} else {
-			list = append(list, f)
-		}
-	}
-	return list
-}
 
 // table is the schema, in which rows with the name of a fact get its keys and fields.
 var table = []field{
@@ -104,7 +91,7 @@ var table = []field{
 		}},
 	{name: "rope_theta", kind: real, hf: keys("attn_config.rope_theta"), first: listed("rope_theta", 0), without: always(10000.0)},
 	{name: "rope_dim", hf: keys("rotary_dim"), without: ropeDim},
-	{name: "rope_scaling_type", kind: text, hf: keys("rope_parameters.full_attention.rope_type rope_parameters.rope_type rope_scaling.rope_type rope_scaling.type"),
+	{name: "rope_scaling_type", kind: text, hf: keys("rope.rope_type rope.type"),
 		// mrope and proportional say which numbers turn, and scale nothing.
 		same: map[string]string{"default": "none", "mrope": "none", "proportional": "none", "su": "longrope"}, first: scalingTensors, without: always("none")},
 	{name: "rope_scaling_factor", kind: real, without: unlessScaledByTensors(1.0)},

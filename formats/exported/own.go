@@ -52,23 +52,23 @@ func (t *tree) openOwn(model, raw jsonobj.Object) bool {
 	return sound
 }
 
+// linking is a source whose files may be links to others.
+type linking interface {
+	OpenTarget(name string) (source.File, error)
+	Target(name string) string
+}
+
 // linked opens what a link below source/ leads to, if links may lead there. Its path is
-// that of the file, which stays when the tree is unmounted.
+// the file's, which stays when the tree is unmounted.
 func (t *tree) linked(name string) (source.File, error) {
-	at := path.Join(t.dir, "source", name)
 	if !fs.ValidPath(name) {
 		return nil, fs.ErrNotExist
 	}
-	f, err := t.src.OpenFile(at)
-	if err != nil {
-		return nil, err
+	at := path.Join(t.dir, "source", name)
+	if src, ok := t.src.(linking); ok {
+		return src.OpenTarget(at)
 	}
-	_, real, err := source.Abs(t.src.Location(at))
-	if err != nil || real == "" || real == f.Path() {
-		return f, nil
-	}
-	defer f.Close()
-	return source.Map(real, path.Base(name))
+	return t.src.OpenFile(at)
 }
 
 // as reports whether a file is in the state that index.json has of it.
@@ -118,11 +118,12 @@ func (t *tree) addSources(m *tensorfs.Model, dir string) error {
 		if t.own[name] != nil {
 			continue
 		}
-		at := t.src.Location(path.Join(t.dir, "source", name))
-		if _, real, err := source.Abs(at); err == nil && real != "" {
-			at = real
+		at := path.Join(t.dir, "source", name)
+		shown := t.src.Location(at)
+		if src, ok := t.src.(linking); ok {
+			shown = src.Target(at)
 		}
-		m.Sources = append(m.Sources, tensorfs.Source{Name: name, Path: at, Open: func() (tensorfs.File, error) { return t.linked(name) }})
+		m.Sources = append(m.Sources, tensorfs.Source{Name: name, Path: shown, Open: func() (tensorfs.File, error) { return t.linked(name) }})
 	}
 	return nil
 }

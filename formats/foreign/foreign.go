@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -98,7 +99,24 @@ func File(name string, content tensorfs.Data) (problem, advice string) {
 			return problem, advice
 		}
 	}
+	if problem, advice := Piece(name); problem != "" {
+		return problem, advice
+	}
 	return byName(name)
+}
+
+// piece is how the pieces of a file are called that was cut for its upload or by split(1).
+var piece = regexp.MustCompile(`^(.+\.(?:gguf|safetensors))[.-]?(?:part-?[0-9a-z]+(?:of[0-9]+)?|split-?[0-9a-z]+|[0-9]{2,3}|[a-z]{2})$`)
+
+// Piece says that a file of that name is a piece of another and what to do, "" if it is not.
+// The first piece begins as the file does.
+func Piece(name string) (problem, advice string) {
+	m := piece.FindStringSubmatch(name)
+	if m == nil {
+		return "", ""
+	}
+	whole := tensorfs.Quote(m[1])
+	return "it is a piece of " + whole + ", which was cut", "join its pieces in their order with cat, as " + whole
 }
 
 // byName identifies what only its name can identify.
@@ -119,6 +137,11 @@ func Directory(name string, entries []string) (problem, advice string) {
 	}
 	if slices.Contains(entries, pickledAdapter) {
 		return pickledAdapter + " is a pickle", "save it as safetensors, with PEFT's save_pretrained(DIR, safe_serialization=True)"
+	}
+	for _, e := range entries {
+		if problem, advice := Piece(e); problem != "" {
+			return "it has no safetensors and no GGUF file, only pieces: " + tensorfs.Quote(e) + strings.TrimPrefix(problem, "it"), advice
+		}
 	}
 	for _, n := range names {
 		for _, e := range entries {

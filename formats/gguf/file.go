@@ -28,6 +28,10 @@ type File struct {
 // keyAlignment is the key of the alignment of the data.
 const keyAlignment = "general.alignment"
 
+// maxDimensions is the maximum number of a tensor's dimensions. ggml has four, but files of
+// video models have five, and the format sets no limit. NumPy's limit is 32 or more.
+const maxDimensions = 32
+
 // maxName is the maximum length of a key or a tensor's name, in bytes.
 const maxName = 65535
 
@@ -204,19 +208,19 @@ func (f *File) readInfos(c *cursor, n int64) []info {
 // them in reverse order.
 func (c *cursor) readShape(shape []int64) []int64 {
 	at := c.pos
-	n := int(c.u32())
-	if n > 4 {
-		c.fail(at, "it has %d dimensions, more than 4", n)
+	n := c.u32()
+	if n > maxDimensions {
+		c.fail(at, "it has %d dimensions, more than %d", n, maxDimensions)
 		return shape
 	}
-	var ne [4]int64
-	for i := range n {
+	var ne [maxDimensions]int64
+	for i := range int(n) {
 		at := c.pos
 		d := c.length()
 		if d > math.MaxInt64 {
 			c.fail(at, "dimension %d is %d, which is 2^63 or more", i, d)
 		}
-		ne[n-1-i] = int64(d)
+		ne[int(n)-1-i] = int64(d)
 	}
 	shape = append(shape, ne[:n]...)
 	if _, ok := tensorfs.Elements(shape); !ok {

@@ -31,9 +31,10 @@ func (f *File) lay(headerEnd int64, infos []info) error {
 	if err != nil {
 		return err
 	}
+	all := f.numbering(extents, infos)
 	for i := range extents {
 		p := &extents[i]
-		if err := f.resolve(p, infos[p.tensor]); err != nil {
+		if err := f.resolve(p, infos[p.tensor], all); err != nil {
 			return err
 		}
 		if p.size > length-p.offset {

@@ -63,7 +63,11 @@ func newModel(path string, files []*File) (*tensorfs.Model, error) {
 	for i, f := range files {
 		sources[i] = f.file
 	}
-	return source.Finish(m, sources)
+	opened, err := source.Finish(m, sources)
+	if err == nil {
+		AsInLlama(opened)
+	}
+	return opened, err
 }
 
 // union returns the combined metadata of a set's shards: each key once, with the

@@ -77,8 +77,16 @@ func openSet(src source.FS, name string, first *File, count int64) ([]*File, err
 	dir, base := path.Split(name)
 	prefix, number, total, ok := Shard(base)
 	if !ok {
+		if whole, err := first.wholeSet(); whole || err != nil {
+			return []*File{first}, err
+		}
+		if at := first.secondHeader(); at >= 0 {
+			e := first.errorAt(-1, at, "it is one of %d shards, and another follows it in the same file", count)
+			e.Advice = "fetch the shards again, each as a file of its own: what joins them is llama-gguf-split --merge, not cat"
+			return []*File{first}, e
+		}
 		e := first.errorAt(-1, -1, "it is one of %d shards, but its name does not say which", count)
-		e.Advice = "rename the shards to PREFIX-00001-of-00003.gguf and so on"
+		e.Advice = fmt.Sprintf("rename the shards to PREFIX-00001-of-%05d.gguf and so on", count)
 		return []*File{first}, e
 	}
 	if total != count {
@@ -119,6 +127,29 @@ func openSet(src source.FS, name string, first *File, count int64) ([]*File, err
 		}
 	}
 	return files, checkSet(files)
+}
+
+// wholeSet reports whether f has all tensors of its set: a joined model that kept the keys of
+// its shards.
+func (f *File) wholeSet() (bool, error) {
+	n, present, err := f.splitValue(keyTensors)
+	return present && n == int64(len(f.Tensors)), err
+}
+
+// secondHeader returns where another GGUF file begins behind the last tensor of f, or -1.
+func (f *File) secondHeader() int64 {
+	end := int64(0)
+	for i, at := range f.Offsets {
+		end = max(end, at+f.Tensors[i].Data.Size())
+	}
+	padded := (end + f.Alignment - 1) / f.Alignment * f.Alignment
+	for _, at := range []int64{end, padded} {
+		b := make([]byte, len(magic))
+		if n, _ := f.file.ReadAt(b, at); n == len(b) && string(b) == magic {
+			return at
+		}
+	}
+	return -1
 }
 
 // openShard opens one more shard.

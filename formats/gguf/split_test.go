@@ -170,3 +170,32 @@ func TestOtherShardErrors(t *testing.T) {
 		})
 	}
 }
+
+// TestJoinedShards opens a joined file that kept the keys of its shards, and names what is
+// wrong with shards that cat joined.
+func TestJoinedShards(t *testing.T) {
+	set := testmodel.GGUF{
+		Meta: []tensorfs.Meta{
+			{Key: keyNo, Value: uint16(0)}, {Key: keyCount, Value: uint16(3)}, {Key: keyTensors, Value: int32(1)},
+		},
+		Tensors: []testmodel.GGUFTensor{{Name: "t", Shape: []int64{5}, Data: make([]byte, 20)}},
+	}
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	if err := os.WriteFile(path, set.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if m := open(t, path); len(m.Tensors) != 1 {
+		t.Errorf("%d tensors", len(m.Tensors))
+	}
+	set.Meta[2].Value = int32(2)
+	for _, cut := range []int{0, 12} { // all padding is 12 bytes
+		b := append(set.Bytes()[:len(set.Bytes())-cut], set.Bytes()...)
+		if err := os.WriteFile(path, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Open(path)
+		if err == nil || !strings.Contains(err.Error(), "another follows it in the same file") {
+			t.Errorf("without %d bytes of padding: %v", cut, err)
+		}
+	}
+}

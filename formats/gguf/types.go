@@ -2,16 +2,17 @@ package gguf
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tensorfs/tensorfs"
 )
 
-// byID holds the types of ggml and ik_llama.cpp by their number in files. Those
-// from firstShared to lastShared mean several types and are not in it.
+// byID holds the types of ggml and its forks by their number in files, without the numbers
+// that are in the table of meanings.
 var byID = func() map[uint32]tensorfs.DType {
 	m := make(map[uint32]tensorfs.DType)
 	for t := range tensorfs.DTypes() {
-		if id := t.GGML(); id >= 0 && (id < firstShared || id > lastShared) {
+		if id := t.GGML(); id >= 0 && !slices.ContainsFunc(meanings, func(m meaning) bool { return m.id == uint32(id) }) {
 			m[uint32(id)] = t
 		}
 	}
@@ -26,8 +27,6 @@ var gone = map[uint32]string{
 	98:  activations,
 	99:  activations,
 	136: activations,
-	142: "was IQ2_TN, which ik_llama.cpp removed",
-	143: "was IQ1_TN, which ik_llama.cpp removed",
 	147: activations,
 	148: activations,
 	149: activations,
@@ -47,10 +46,10 @@ const (
 
 // resolve gives a tensor its type, its size, and the reason why its numbers
 // cannot be decoded, if there is one.
-func (f *File) resolve(p *extent, in info) error {
+func (f *File) resolve(p *extent, in info, all numbering) error {
 	t := &f.Tensors[p.tensor]
-	if in.typ >= firstShared && in.typ <= lastShared {
-		return f.resolveShared(p, in)
+	if in.typ >= firstShared {
+		return f.resolveShared(p, in, all)
 	}
 	d, ok := byID[in.typ]
 	if !ok {
@@ -63,9 +62,6 @@ func (f *File) resolve(p *extent, in info) error {
 	}
 	if !t.WholeRowGroups() {
 		t.Opaque = fmt.Sprintf("%s mixes %d rows, and the rows of this tensor are not a multiple of %d; see raw/", d, d.RowGroup(), d.RowGroup())
-	}
-	if d.Kind() == tensorfs.KindOpaque {
-		t.Opaque = fmt.Sprintf("%s, a type of ik_llama.cpp, cannot be decoded here; see raw/", d)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,7 +55,8 @@ func TestUnknownTypes(t *testing.T) {
 		97:        "activations",
 		132:       "not known",
 		136:       "activations",
-		142:       "IQ2_TN",
+		142:       "known as PQ2_0, which does not fit",
+		143:       "known as PTQ1_0, which does not fit",
 		151:       "activations",
 		201:       "not known",
 		202:       "ik_llama.cpp's Q4_0 with the bytes of several rows mixed",
@@ -96,7 +98,7 @@ func TestGroupedRows(t *testing.T) {
 	}
 }
 
-// TestSharedTypes checks which meaning of the numbers 36 to 39 a space selects,
+// TestSharedTypes checks which meaning of a shared number a space selects,
 // for a tensor followed by another and for the last one, with padding and
 // without.
 func TestSharedTypes(t *testing.T) {
@@ -123,10 +125,23 @@ func TestSharedTypes(t *testing.T) {
 		{39, []int64{64, 480}, 7104 + 32, tensorfs.TL2, "TL2"},
 		{39, []int64{64, 480}, 16320, tensorfs.MXFP4, ""},
 		{39, []int64{16, 250}, 2176, tensorfs.Unknown, "type 39"},
+		{40, []int64{16, 256}, 2304, tensorfs.NVFP4, ""},
+		{40, []int64{16, 256}, 768, tensorfs.Unknown, "NVFP4"}, // an early fork's 1-bit type
+		{41, []int64{16, 256}, 576, tensorfs.Q1_0, ""},
+		{41, []int64{16, 256}, 768, tensorfs.Unknown, "Q1_0"},
+		{41, []int64{16, 256}, 1088, tensorfs.Unknown, "Q1_0"},
+		{42, []int64{16, 256}, 1152, tensorfs.Q2_0, ""},
+		{42, []int64{16, 256}, 1088, tensorfs.PQ2_0, ""},
+		{42, []int64{16, 256}, 1280, tensorfs.Unknown, "Q2_0 or PQ2_0"},
+		{139, []int64{16, 256}, 2304, tensorfs.IQ4_K, "ik_llama.cpp"},
+		{139, []int64{16, 256}, 2336, tensorfs.Unknown, "IQ4_K"},
+		{142, []int64{16, 256}, 1088, tensorfs.PQ2_0, ""},
+		{142, []int64{16, 256}, 1056, tensorfs.Unknown, "PQ2_0"},
+		{143, []int64{16, 256}, 896, tensorfs.PTQ1_0, "Prism"},
 	} {
 		for _, behind := range []int{-1, 0, 1, 31} { // -1: another tensor
-			if c.want == tensorfs.Unknown && behind > 0 {
-				continue
+			if c.want == tensorfs.Unknown && (behind > 0 || behind == 0 && c.size < 1080) {
+				continue // 1080: of a last tensor, fewer bytes than the types need are a file that was cut
 			}
 			x := testmodel.GGUFTensor{Name: "t", Shape: c.shape, Type: c.id, Data: make([]byte, c.size)}
 			g := testmodel.GGUF{Tensors: []testmodel.GGUFTensor{x}}
@@ -151,6 +166,53 @@ func TestSharedTypes(t *testing.T) {
 				t.Errorf("%d %v in %d bytes, %d after it: %s of %d bytes, %q", c.id, c.shape, c.size, behind, got.DType, got.Data.Size(), got.Opaque)
 			}
 		}
+	}
+}
+
+// TestSharedByChance checks that a tensor whose space fits a type by chance is not read as
+// it, if another tensor of the same number does not fit.
+func TestSharedByChance(t *testing.T) {
+	tensor := func(name string, rows int64, size int) testmodel.GGUFTensor {
+		return testmodel.GGUFTensor{Name: name, Shape: []int64{rows, 128}, Type: 41, Data: make([]byte, size)}
+	}
+	g := testmodel.GGUF{Tensors: []testmodel.GGUFTensor{
+		tensor("one", 1, 24), // with its padding as large as Q1_0's 18 bytes
+		tensor("many", 64, 64*24),
+		{Name: "end", Shape: []int64{1}, Data: make([]byte, 4)},
+	}}
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	if err := os.WriteFile(path, g.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	m := open(t, path)
+	for _, name := range []string{"one", "many"} {
+		if x := bySource(t, m, name); x.DType != tensorfs.Unknown || x.Opaque == "" {
+			t.Errorf("%s: %s, %q", name, x.DType, x.Opaque)
+		}
+	}
+}
+
+// TestManyDimensions opens tensors of up to 32 dimensions, in the reverse order of the file's.
+func TestManyDimensions(t *testing.T) {
+	for n := 5; n <= 33; n++ {
+		shape := slices.Repeat([]int64{1}, n)
+		shape[0], shape[n-1] = 3, 2
+		g := testmodel.GGUF{Tensors: []testmodel.GGUFTensor{{Name: "t", Shape: shape, Data: make([]byte, 24)}}}
+		path := filepath.Join(t.TempDir(), "m.gguf")
+		if err := os.WriteFile(path, g.Bytes(), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		m, err := Open(path)
+		if (err == nil) != (n <= 32) {
+			t.Fatalf("%d dimensions: %v", n, err)
+		}
+		if err != nil {
+			continue
+		}
+		if got := m.Tensors[0].Shape; !slices.Equal(got, shape) {
+			t.Errorf("%d dimensions: %v, want %v", n, got, shape)
+		}
+		m.Close()
 	}
 }
 

@@ -72,6 +72,11 @@ type array struct {
 	depth    int
 	big      bool
 	narrow   bool
+
+	// change makes each element another one, by it and the element of beside at its place;
+	// nil changes none.
+	change func(v, beside any) any
+	beside *array
 }
 
 var _ tensorfs.Array = (*array)(nil)
@@ -133,12 +138,31 @@ func (a *array) Len() int { return int(a.n) }
 
 // Values returns the elements. They end early if the file has changed.
 func (a *array) Values() iter.Seq[any] {
+	if a.change != nil {
+		return a.changed()
+	}
 	return func(yield func(any) bool) {
 		c := newCursor(a.file, a.pos, a.end)
 		c.big, c.narrow = a.big, a.narrow
 		for range a.n {
 			v := c.value(a.elem, a.depth)
 			if c.err != nil || !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+// changed returns the elements as change makes them.
+func (a *array) changed() iter.Seq[any] {
+	stored := *a
+	stored.change = nil
+	return func(yield func(any) bool) {
+		next, stop := iter.Pull(a.beside.Values())
+		defer stop()
+		for v := range stored.Values() {
+			beside, ok := next()
+			if !ok || !yield(a.change(v, beside)) {
 				return
 			}
 		}

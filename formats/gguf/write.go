@@ -20,12 +20,6 @@ type Stored struct {
 // usualAlignment of the data is what readers assume of a file that says nothing.
 const usualAlignment = 32
 
-// ggml refuses names and shapes beyond these.
-const (
-	maxWrittenName = 63
-	maxWrittenDims = 4
-)
-
 // Compose returns a GGUF file of version 3, little-endian: the header is written
 // now, the tensors are read when the file is. They are laid out in the order
 // given, each padded to the alignment, as ggml demands: to general.alignment, 32
@@ -68,12 +62,12 @@ func Compose(meta []tensorfs.Meta, tensors []Stored) (tensorfs.Data, error) {
 		size, ok := t.DType.Size(t.Shape)
 		number := t.DType.GGML()
 		switch {
-		case len(t.Name) > maxWrittenName || t.Name == "":
-			return nil, fmt.Errorf("the tensor name %s has %d bytes, and ggml takes 1 to %d", tensorfs.Quote(t.Name), len(t.Name), maxWrittenName)
+		case len(t.Name) > MaxName || t.Name == "":
+			return nil, fmt.Errorf("the tensor name %s has %d bytes, and ggml takes 1 to %d", tensorfs.Quote(t.Name), len(t.Name), MaxName)
 		case number < 0:
 			return nil, fmt.Errorf("the tensor %s is of type %s, which ggml does not have", tensorfs.Quote(t.Name), t.DType)
-		case len(t.Shape) > maxWrittenDims:
-			return nil, fmt.Errorf("the tensor %s has %d dimensions, and ggml takes at most %d", tensorfs.Quote(t.Name), len(t.Shape), maxWrittenDims)
+		case len(t.Shape) > MaxDimensions:
+			return nil, fmt.Errorf("the tensor %s has %d dimensions, and ggml takes at most %d", tensorfs.Quote(t.Name), len(t.Shape), MaxDimensions)
 		case !ok || size != t.Data.Size() || size > math.MaxInt64-offset-alignment:
 			return nil, fmt.Errorf("the tensor %s has %d bytes, which do not fit %s of shape %v", tensorfs.Quote(t.Name), t.Data.Size(), t.DType, t.Shape)
 		}

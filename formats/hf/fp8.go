@@ -12,7 +12,7 @@ import (
 // times scale, even where the scale is called inverse:
 //
 //	one element                        one scale for the tensor
-//	[..., N, 1]                        one per row
+//	[..., N, 1], or [N] beside [N, K]  one per row
 //	[..., 1, 1]                        one per matrix of a stack
 //	[..., ceil(N/R), ceil(K/C)]        one per block of R x C, where config.json names R and C
 func fp8(_ *builder, q *quantConfig, m *module) (*tensorfs.Quant, error) {
@@ -22,18 +22,23 @@ func fp8(_ *builder, q *quantConfig, m *module) (*tensorfs.Quant, error) {
 	}
 	quant := &tensorfs.Quant{Mode: "fp8", Bits: 8, Shape: w.Shape, Scales: s, Float: packing.FloatOf(s.DType)}
 	n, _ := tensorfs.Elements(s.Shape)
+	block := q.blockOf(m)
 	switch last := len(w.Shape) - 1; {
-	case q.block[0] > 0:
-		if last < 1 || !slices.Equal(s.Shape, scaleShape(w.Shape, q.block)) {
-			return nil, fmt.Errorf("scales of shape %v do not fit blocks of %d x %d in shape %v", s.Shape, q.block[0], q.block[1], w.Shape)
+	case block[0] > 0:
+		if last < 1 || !slices.Equal(s.Shape, scaleShape(w.Shape, block)) {
+			return nil, fmt.Errorf("scales of shape %v do not fit blocks of %d x %d in shape %v", s.Shape, block[0], block[1], w.Shape)
 		}
-		quant.Block = q.block
+		quant.Block = block
 	case n == 1:
 	default:
 		if last < 1 {
 			return nil, fmt.Errorf("scales of shape %v do not fit shape %v", s.Shape, w.Shape)
 		}
 		rows, columns := int(w.Shape[last-1]), int(w.Shape[last])
+		if last == 1 && slices.Equal(s.Shape, w.Shape[:1]) && columns > 0 {
+			quant.Block = [2]int{1, columns}
+			return quant, nil
+		}
 		for _, block := range [][2]int{{1, columns}, {rows, columns}} {
 			if block[0] > 0 && block[1] > 0 && slices.Equal(s.Shape, scaleShape(w.Shape, block)) {
 				quant.Block = block

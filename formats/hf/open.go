@@ -47,6 +47,9 @@ func OpenFileFS(fsys fs.FS, file string) (*tensorfs.Model, error) {
 	if err != nil || !d.has("config.json") && !(name == adapter.WeightsName && d.isAdapter()) {
 		return b.build()
 	}
+	if name == adapter.WeightsName && d.isAdapter() { // beside a model, too
+		return openSet(d, b.model.Path, b.set)
+	}
 	if set, err := choose(d); err == nil {
 		switch {
 		case len(set.weights) == 1 && set.weights[0] == name:
@@ -60,8 +63,11 @@ func OpenFileFS(fsys fs.FS, file string) (*tensorfs.Model, error) {
 
 func openSet(d *folder, path string, set *fileSet) (*tensorfs.Model, error) {
 	b := &builder{model: tensorfs.Model{Format: "huggingface", Path: path, Layout: "hf"}, dir: d, set: set, whole: true}
-	if set.weights[0] == adapter.WeightsName {
+	switch {
+	case set.weights[0] == adapter.WeightsName:
 		b.model.Format = adapter.Format
+	case d.isAdapter():
+		b.warn("%s beside the model is an adapter, which is not applied; transformers applies it, and so does --lora", adapter.WeightsName)
 	}
 	for _, w := range set.warnings {
 		b.warn("%s", w)

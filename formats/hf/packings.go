@@ -1,6 +1,7 @@
 package hf
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/config"
 	"github.com/tensorfs/tensorfs/formats/packing"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
@@ -20,7 +22,7 @@ func (b *builder) other(m *module, suffix string) *tensorfs.Tensor {
 // unpacked gives a module whose codes are not called .weight the name of its weight, and
 // the float type of the model.
 func (b *builder) unpacked(m *module, quant *tensorfs.Quant) {
-	if !slices.Contains(m.scheme.methods, "mlx") {
+	if m.scheme.methods != nil {
 		if b.float == nil {
 			f := b.floatType()
 			b.float = &f
@@ -47,13 +49,7 @@ var torchTypes = map[string]tensorfs.DType{"float16": tensorfs.F16, "bfloat16": 
 
 // floatType is the type in which the model is to be computed, Unknown where it is not said.
 func (b *builder) floatType() tensorfs.DType {
-	for _, key := range []string{"torch_dtype", "dtype", "text_config.torch_dtype", "text_config.dtype"} {
-		if v, ok := b.config.Lookup(key); ok {
-			text, _ := v.(string)
-			return torchTypes[strings.TrimPrefix(text, "torch.")]
-		}
-	}
-	return tensorfs.Unknown
+	return torchTypes[config.FloatType(b.config.Lookup)]
 }
 
 // side returns a dimension of a tensor, 0 where it has none.
@@ -62,6 +58,11 @@ func side(t *tensorfs.Tensor, dim int) int64 {
 		return 0
 	}
 	return t.Shape[dim]
+}
+
+// lacksPart is that a module does not have a tensor that its settings require.
+func lacksPart(m *module, suffix string) error {
+	return fmt.Errorf("%s is missing", tensorfs.Quote(m.stem+suffix))
 }
 
 // gptq reads bits and groups from shapes, because dynamic may give modules their own; a
@@ -75,7 +76,10 @@ func gptq(b *builder, q *quantConfig, m *module) (*tensorfs.Quant, error) {
 	}
 	zeros, scales, order := m.parts[0], m.parts[1], b.other(m, ".g_idx")
 	n, lines, groups := side(m.main, 1), side(m.main, 0), side(scales, 0)
-	c := packing.GPTQConfig{V2: q.form == "gptq_v2", Bits: q.bits, Group: q.group}
+	if scale := cmp.Or(b.other(m, ".w_bf16_to_fp8_scale"), b.other(m, ".scale_bf16_to_fp8")); scale != nil {
+		return nil, fmt.Errorf("%s is beside it, which is not read", tensorfs.Quote(scale.Source))
+	}
+	c := packing.GPTQConfig{V2: q.form == "gptq_v2", Wraps: q.wraps, Stream: q.stream, Bits: q.bits, Group: q.group}
 	if w := side(zeros, 1); n > 0 && w > 0 && w < 1<<40 && w*32%n == 0 && w*32/n <= 8 {
 		if bits := int(w * 32 / n); q.dynamic || q.bits == 0 {
 			c.Bits = bits
@@ -98,18 +102,33 @@ func columnsOf(words int64, bits int) int64 {
 }
 
 func awq(b *builder, q *quantConfig, m *module) (*tensorfs.Quant, error) {
-	if q.bits != 0 && q.bits != 4 {
-		return nil, fmt.Errorf("bits is %d, and 4 are read", q.bits)
+	scales := m.parts[0]
+	bits, group := q.bits, q.group
+	k, groups := side(m.main, 0), side(scales, 0)
+	if n := side(scales, 1); q.dynamic && n > 0 && side(m.main, 1) < 1<<40 && side(m.main, 1)*32%n == 0 {
+		bits = int(side(m.main, 1) * 32 / n)
+	}
+	if (q.dynamic || group == 0) && groups > 0 && k%groups == 0 {
+		group = int(k / groups)
+	}
+	if bits != 0 && bits != 4 {
+		return nil, fmt.Errorf("bits is %d, and 4 are read", bits)
 	}
 	if err := packing.AWQLayout(q.version); err != nil {
 		return nil, err
 	}
-	return packing.AWQ(q.group, m.main, b.other(m, ".qzeros"), m.parts[0])
+	zeros := b.other(m, ".qzeros")
+	if zeros == nil && (isTrue(q.object, "zero_point") || q.object.Raw("sym").Kind() == 'f') {
+		return nil, lacksPart(m, ".qzeros")
+	}
+	return packing.AWQ(group, m.main, zeros, scales)
 }
 
 // way is one of config_groups of compressed-tensors: how some modules are packed.
 type way struct {
-	format string
+	format  string
+	zeros   bool // modules have zero points
+	ordered bool // modules say which group each column has
 	packing.CompressedConfig
 }
 
@@ -118,24 +137,28 @@ const maxWays = 16
 
 // compressedWays reads config_groups. Which modules each is for follows from the shapes.
 func (q *quantConfig) compressedWays() {
-	for name, v := range q.object.Object("transform_config").All() {
-		if v.Kind() == '{' && v.Object().Len() > 0 {
-			q.whyNot = fmt.Errorf("transform_config names %s: the weights are not the model without what that does", brief(name))
+	for _, o := range []jsonobj.Object{q.outer, q.object} {
+		for name, v := range o.Object("transform_config").All() {
+			if v.Kind() == '{' && v.Object().Len() > 0 {
+				q.changed = fmt.Errorf("transform_config names %s: the weights are not the model without what that does", brief(name))
+				return
+			}
+		}
+		if s := brief(o.Object("sparsity_config").Raw("format").Text()); s != "" && s != "dense" {
+			q.changed = fmt.Errorf("sparsity_config says %s, which is not read", s)
 			return
 		}
 	}
-	if s := brief(q.object.Object("sparsity_config").Raw("format").Text()); s != "" && s != "dense" {
-		q.whyNot = fmt.Errorf("sparsity_config says %s, which is not read", s)
-		return
-	}
 	dense := !before020(q.version)
 	add := func(g jsonobj.Raw) {
-		w := way{brief(g.Member("format").Text()), packing.CompressedConfig{Dense: dense}}
+		w := way{format: brief(g.Member("format").Text()), CompressedConfig: packing.CompressedConfig{Dense: dense}}
 		if w.format == "" {
 			w.format = q.format
 		}
 		w.Bits, _ = g.Member("weights").Member("num_bits").Int()
 		w.Group, _ = g.Member("weights").Member("group_size").Int()
+		w.zeros = g.Member("weights").Member("symmetric").Kind() == 'f'
+		w.ordered = w.Group > 0 && slices.Contains([]string{`"group"`, `"dynamic"`, "true"}, g.Member("weights").Member("actorder").String())
 		if !slices.Contains(q.ways, w) {
 			q.ways = append(q.ways, w)
 		}
@@ -143,7 +166,7 @@ func (q *quantConfig) compressedWays() {
 	groups := q.object.Object("config_groups")
 	for _, g := range groups.All() {
 		if len(q.ways) == maxWays {
-			q.whyNot = fmt.Errorf("config_groups has more than %d different ways to pack", maxWays)
+			q.tooMany = fmt.Errorf("config_groups has more than %d different ways to pack", maxWays)
 			return
 		}
 		add(g)
@@ -155,9 +178,9 @@ func (q *quantConfig) compressedWays() {
 
 // fitting returns the module that fits the shapes, by the one of config_groups that has
 // one of these formats.
-func (q *quantConfig) fitting(try func(packing.CompressedConfig) (*tensorfs.Quant, error), formats ...string) (*tensorfs.Quant, error) {
-	if q.whyNot != nil {
-		return nil, q.whyNot
+func (q *quantConfig) fitting(try func(way) (*tensorfs.Quant, error), formats ...string) (*tensorfs.Quant, error) {
+	if q.tooMany != nil {
+		return nil, q.tooMany
 	}
 	var found *tensorfs.Quant
 	err := fmt.Errorf("format is %s, and its tensors are those of %s", tensorfs.Quote(q.format), strings.Join(formats, " and "))
@@ -165,7 +188,7 @@ func (q *quantConfig) fitting(try func(packing.CompressedConfig) (*tensorfs.Quan
 		if !slices.Contains(formats, w.format) {
 			continue
 		}
-		quant, why := try(w.CompressedConfig)
+		quant, why := try(w)
 		switch {
 		case why != nil:
 			err = why
@@ -189,19 +212,30 @@ func before020(version string) bool {
 }
 
 func compressedPack(b *builder, q *quantConfig, m *module) (*tensorfs.Quant, error) {
-	return q.fitting(func(c packing.CompressedConfig) (*tensorfs.Quant, error) {
-		return packing.CompressedPack(c, m.main, m.parts[0], b.other(m, ".weight_shape"), b.other(m, ".weight_zero_point"), b.other(m, ".weight_g_idx"))
+	return q.fitting(func(w way) (*tensorfs.Quant, error) {
+		zeros, order := b.other(m, ".weight_zero_point"), b.other(m, ".weight_g_idx")
+		if w.zeros && zeros == nil {
+			return nil, lacksPart(m, ".weight_zero_point")
+		}
+		if w.ordered && order == nil {
+			return nil, lacksPart(m, ".weight_g_idx")
+		}
+		return packing.CompressedPack(w.CompressedConfig, m.main, m.parts[0], b.other(m, ".weight_shape"), zeros, order)
 	}, "pack-quantized")
 }
 
 func compressedInt(b *builder, q *quantConfig, m *module) (*tensorfs.Quant, error) {
-	return q.fitting(func(c packing.CompressedConfig) (*tensorfs.Quant, error) {
-		return packing.CompressedInt(c, m.main, m.parts[0], b.other(m, ".weight_zero_point"))
+	return q.fitting(func(w way) (*tensorfs.Quant, error) {
+		zeros := b.other(m, ".weight_zero_point")
+		if w.zeros && zeros == nil {
+			return nil, lacksPart(m, ".weight_zero_point")
+		}
+		return packing.CompressedInt(w.CompressedConfig, m.main, m.parts[0], zeros)
 	}, "int-quantized", "naive-quantized")
 }
 
 func nvfp4(_ *builder, q *quantConfig, m *module) (*tensorfs.Quant, error) {
-	return q.fitting(func(packing.CompressedConfig) (*tensorfs.Quant, error) {
+	return q.fitting(func(way) (*tensorfs.Quant, error) {
 		return packing.NVFP4("nvfp4-pack-quantized", false, m.main, m.parts[0], m.parts[1])
 	}, "nvfp4-pack-quantized")
 }
@@ -211,13 +245,13 @@ func modelOptNVFP4(_ *builder, _ *quantConfig, m *module) (*tensorfs.Quant, erro
 }
 
 func mxfp4Packed(_ *builder, q *quantConfig, m *module) (*tensorfs.Quant, error) {
-	return q.fitting(func(packing.CompressedConfig) (*tensorfs.Quant, error) {
+	return q.fitting(func(way) (*tensorfs.Quant, error) {
 		return packing.MXFP4(m.main, m.parts[0])
 	}, "mxfp4-pack-quantized")
 }
 
 func mxfp8(_ *builder, q *quantConfig, m *module) (*tensorfs.Quant, error) {
-	return q.fitting(func(packing.CompressedConfig) (*tensorfs.Quant, error) {
+	return q.fitting(func(way) (*tensorfs.Quant, error) {
 		return packing.MXFP8(m.main, m.parts[0])
 	}, "mxfp8-quantized")
 }

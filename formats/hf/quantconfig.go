@@ -11,24 +11,34 @@ import (
 
 // quantConfig is what a model's files say about its quantisation.
 type quantConfig struct {
-	// method is quant_method in lower case, "mlx" for MLX's own settings, ""
-	// where nothing is said.
+	// said reports whether the files say anything of it. What a file says is only ever
+	// in method, which is quant_method in lower case: "" for MLX's own settings, and if
+	// quant_method is no word.
+	said   bool
 	method string
 	label  string         // the scheme in a few words, see name
 	object jsonobj.Object // that says it
+	outer  jsonobj.Object // that has it as a member, in older forms of compressed-tensors; or the same
 	where  string         // for messages
 	format string         // compressed-tensors: how the codes are stored
 	block  [2]int         // FP8: rows and columns per scale, zero where none is named
 	bits   int            // 0 where not named
 	group  int            // 0 where not named
 
-	mlx *assemble.Settings // of method "mlx"
+	mlx *assemble.Settings // MLX's own settings, nil for all other methods
 
-	form    string // checkpoint_format, or format
+	methods []string // whose rows of the table of schemes the model uses
+	form    string   // checkpoint_format, or format
 	version string
 	dynamic bool // modules have settings of their own
+	stream  bool // codes of 5, 6 and 7 bits are a stream, as AutoRound writes them
+	wraps   bool // GPTQ: a stored zero point of all ones is 0
 	ways    []way
-	whyNot  error // why no module of compressed-tensors is decoded
+	tooMany error // why no module follows from ways
+	changed error // why the numbers of no module are those of the model
+
+	patterns []pattern // of extra_config, as soon as compiled
+	compiled bool
 }
 
 // quantConfig finds the settings. The absence of quant_method tells MLX's settings from all others.
@@ -38,12 +48,20 @@ func (b *builder) quantConfig() quantConfig {
 			return mlxConfig(s)
 		}
 		o := scope.Object("quantization_config")
-		if method := methodOf(o); method != "" {
+		if method, said := methodOf(o); said {
 			return newQuantConfig(method, o, where)
+		}
+	}
+	for where, scope := range assemble.Scopes(b.config) { // an older name
+		if o := scope.Object("compression_config"); o.Has("format") || o.Has("config_groups") || o.Has("quantization_config") {
+			return newQuantConfig(compressedTensors, o, where)
 		}
 	}
 	if o := b.modelOpt.Object("quantization"); o.Len() > 0 {
 		return newQuantConfig("modelopt", o, "hf_quant_config.json")
+	}
+	if q, ok := b.quantFile(); ok {
+		return q
 	}
 	// Not written by mlx-lm, but seen: the settings as a string in the header.
 	for _, f := range b.files {
@@ -61,8 +79,34 @@ func (b *builder) quantConfig() quantConfig {
 	return quantConfig{}
 }
 
+// quantFiles are the files in which programs stored settings before config.json had them, and the method of
+// those that name none.
+var quantFiles = []struct{ name, method string }{{"quantize_config.json", "gptq"}, {"quant_config.json", "awq"}, {"quantization_config.json", ""}}
+
+// quantFile finds the settings in a file of their own.
+func (b *builder) quantFile() (quantConfig, bool) {
+	if !b.whole {
+		return quantConfig{}, false
+	}
+	for _, f := range quantFiles {
+		o, err := optionalObject(b.dir, f.name)
+		if err != nil {
+			b.warn("%v", err)
+			continue
+		}
+		method, said := methodOf(o)
+		if !said && (o.Has("bits") || o.Has("w_bit")) {
+			method, said = f.method, f.method != ""
+		}
+		if said {
+			return newQuantConfig(method, o, f.name), true
+		}
+	}
+	return quantConfig{}, false
+}
+
 func mlxConfig(s *assemble.Settings) quantConfig {
-	q := quantConfig{method: "mlx", object: s.Object, where: s.Where, mlx: s}
+	q := quantConfig{said: true, object: s.Object, where: s.Where, mlx: s}
 	q.label = q.name()
 	return q
 }
@@ -70,16 +114,18 @@ func mlxConfig(s *assemble.Settings) quantConfig {
 // newQuantConfig parses the settings in an object once. Words from the file are
 // shortened, because they also appear in the reasons of every tensor.
 func newQuantConfig(method string, o jsonobj.Object, where string) quantConfig {
-	q := quantConfig{method: brief(method), object: o, where: where, format: brief(o.Raw("format").Text())}
+	q := quantConfig{said: true, method: brief(method), object: o, outer: o, where: where}
+	if inner := o.Object("quantization_config"); method == compressedTensors && inner.Len() > 0 {
+		q.object = inner // beside sparsity_config, in an older form
+	}
+	q.format = brief(q.object.Raw("format").Text())
 	q.numbers()
 	q.label = q.name()
-	q.version, q.dynamic = brief(strings.ToLower(o.Raw("version").Text())), o.Object("dynamic").Len() > 0
-	if q.form = brief(o.Raw("checkpoint_format").Text()); q.form == "" {
+	q.version, q.dynamic = brief(strings.ToLower(q.object.Raw("version").Text())), q.object.Object("dynamic").Len() > 0
+	if q.form = brief(q.object.Raw("checkpoint_format").Text()); q.form == "" {
 		q.form = q.format
 	}
-	if method == "compressed-tensors" {
-		q.compressedWays()
-	}
+	q.schemesOf()
 	return q
 }
 
@@ -89,6 +135,16 @@ func brief(s string) string {
 		return tensorfs.Quote(s)
 	}
 	return tensorfs.Printable(s)
+}
+
+// firstOf returns the value of the first key that an object has.
+func firstOf(o jsonobj.Object, keys ...string) jsonobj.Raw {
+	for _, key := range keys {
+		if o.Has(key) {
+			return o.Raw(key)
+		}
+	}
+	return jsonobj.Raw{}
 }
 
 // isTrue reports whether a key is present and true.
@@ -112,29 +168,37 @@ func pair(list jsonobj.Raw) ([2]int, bool) {
 	return p, true
 }
 
-// methodOf returns the quant_method of an object. bitsandbytes did not always
-// name itself.
-func methodOf(o jsonobj.Object) string {
+// methodOf returns the quant_method of an object, and whether it has one, if only an
+// empty one. bitsandbytes did not always name itself.
+func methodOf(o jsonobj.Object) (method string, said bool) {
 	m := strings.ToLower(o.Raw("quant_method").Text())
 	switch {
 	case m == "" && (isTrue(o, "load_in_4bit") || isTrue(o, "load_in_8bit")):
-		return "bitsandbytes"
-	case m == "" && o.Has("quant_method"):
-		return "unnamed"
+		return "bitsandbytes", true
 	case strings.HasPrefix(m, "modelopt"):
-		return "modelopt"
+		return "modelopt", true
+	case m == "compressed_tensors":
+		return compressedTensors, true
 	}
-	if m == "compressed_tensors" {
-		return "compressed-tensors"
+	return m, o.Has("quant_method")
+}
+
+// word names the method in messages.
+func (q *quantConfig) word() string {
+	switch {
+	case q.mlx != nil:
+		return "mlx"
+	case q.method == "":
+		return "unnamed"
 	}
-	return m
+	return q.method
 }
 
 // numbers reads bits, group and block size from where each method has them.
 func (q *quantConfig) numbers() {
-	q.bits, _ = q.object.Raw("bits").Int()
-	q.group, _ = q.object.Raw("group_size").Int()
-	q.block, _ = pair(q.object.Raw("weight_block_size"))
+	q.bits, _ = firstOf(q.object, "bits", "w_bit").Int()
+	q.group, _ = firstOf(q.object, "group_size", "q_group_size").Int()
+	q.block, _ = pair(firstOf(q.object, "weight_block_size", "group_size"))
 	first := true
 	for _, g := range q.object.Object("config_groups").All() { // compressed-tensors
 		w := g.Member("weights")
@@ -160,10 +224,7 @@ func (q *quantConfig) numbers() {
 func (q *quantConfig) name() string {
 	var s strings.Builder
 	object := q.object
-	switch q.method {
-	case "":
-		return ""
-	case "mlx":
+	if q.mlx != nil {
 		s.WriteString("mlx")
 		if p, ok := q.mlx.Usual(); ok {
 			fmt.Fprintf(&s, " %s %d-bit, group %d", brief(p.Mode), p.Bits, p.Group)
@@ -178,6 +239,8 @@ func (q *quantConfig) name() string {
 			fmt.Fprintf(&s, ", %d modules with their own settings", entries)
 		}
 		return s.String()
+	}
+	switch q.method {
 	case "modelopt":
 		s.WriteString("modelopt " + brief(object.Raw("quant_algo").Text()))
 	case "bitsandbytes":
@@ -193,7 +256,7 @@ func (q *quantConfig) name() string {
 		}
 		return "fp8"
 	default:
-		s.WriteString(q.method)
+		s.WriteString(q.word())
 	}
 	text := strings.TrimRight(s.String(), " ")
 	if q.bits > 0 {

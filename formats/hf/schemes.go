@@ -13,7 +13,7 @@ import (
 // recognised by its tensors and confirmed by the quant_method.
 type scheme struct {
 	name    string           // in messages
-	methods []string         // quant_method that may use it
+	methods []string         // quant_method that may use it, nil for MLX's own settings
 	main    string           // suffix of the tensor with the codes
 	codes   []tensorfs.DType // its types
 	need    []string         // suffixes of tensors that must be beside it
@@ -34,7 +34,7 @@ var (
 
 // schemes is the table of all schemes, the more particular first.
 var schemes = []scheme{
-	{name: "MLX", methods: []string{"mlx"}, main: ".weight", codes: []tensorfs.DType{tensorfs.U32}, need: []string{".scales"}, may: []string{".biases"}, decode: mlx},
+	{name: "MLX", main: ".weight", codes: []tensorfs.DType{tensorfs.U32}, need: []string{".scales"}, may: []string{".biases"}, decode: mlx},
 	{name: "FP8 with inverse scales", methods: []string{"fp8"}, main: "", codes: f8, need: []string{"_scale_inv"}, decode: fp8},
 	{name: "FP8 with Mistral's scales", methods: []string{"fp8"}, main: ".weight", codes: f8, need: []string{".qscale_weight"}, decode: fp8},
 	{name: "compressed-tensors MXFP8", methods: []string{"compressed-tensors"}, main: ".weight", codes: f8, need: []string{".weight_scale"}, scales: u8, decode: mxfp8},
@@ -69,13 +69,13 @@ const rawHint = "; see raw/"
 // scheme, "" for a model without one.
 func (b *builder) quantise() string {
 	q := b.quantConfig()
-	if b.whole && (q.method == "mlx" || b.headerSays("format", "mlx")) {
+	if b.whole && (q.mlx != nil || b.headerSays("format", "mlx")) {
 		b.model.Format = "mlx"
 	}
 	found, confirmed := 0, 0
 	owners := map[string]*tensorfs.Tensor{} // codes by the name of their module, the first of a layer's part by that
 	for i := range b.tensors.List {
-		m, agrees := b.find(&b.tensors.List[i], q.method)
+		m, agrees := b.find(&b.tensors.List[i], &q)
 		if m == nil {
 			continue
 		}
@@ -96,10 +96,10 @@ func (b *builder) quantise() string {
 			owners[part] = m.main
 		}
 	}
-	b.activations(owners)
+	scaled := b.activations(&q, owners)
 	b.leftovers(&q)
-	if q.method != "" && confirmed == 0 {
-		if known(q.method) && len(b.tensors.List) > 0 {
+	if q.said && confirmed == 0 && !scaled {
+		if q.known() && len(b.tensors.List) > 0 {
 			b.warn("%s says that the model is quantised (%s), but no tensor is", q.where, q.label)
 			return ""
 		}
@@ -109,14 +109,14 @@ func (b *builder) quantise() string {
 
 // find returns the module whose codes are tensor t, nil if t has no companions.
 // agrees reports whether its scheme is one of the method's.
-func (b *builder) find(t *tensorfs.Tensor, method string) (m *module, agrees bool) {
+func (b *builder) find(t *tensorfs.Tensor, q *quantConfig) (m *module, agrees bool) {
 	for k := range schemes {
 		s := &schemes[k]
 		stem, ok := strings.CutSuffix(t.Source, s.main)
 		if !ok || !slices.Contains(s.codes, t.DType) {
 			continue
 		}
-		agrees := slices.Contains(s.methods, method)
+		agrees := s.isOf(q)
 		if m != nil && !agrees {
 			continue // for a message, the first is good enough
 		}
@@ -159,14 +159,20 @@ func (b *builder) collect(s *scheme, stem string, main *tensorfs.Tensor) *module
 // apply gives a module its numbers, or says why it has none.
 func (b *builder) apply(q *quantConfig, m *module, agrees bool) string {
 	switch {
-	case !agrees && q.method == "":
+	case !agrees && !q.said:
 		return fmt.Sprintf("its module looks like %s, but no config.json says how it is quantised%s", m.scheme.name, rawHint)
 	case !agrees:
-		return fmt.Sprintf("its module looks like %s, but %s says %s%s", m.scheme.name, q.where, q.method, rawHint)
+		if s, lacks := b.incomplete(m.main, q); lacks != "" {
+			return lacking(s, lacks)
+		}
+		return fmt.Sprintf("its module looks like %s, but %s says %s%s", m.scheme.name, q.where, q.word(), rawHint)
 	case m.scheme.decode == nil:
 		return fmt.Sprintf("its module is quantised with %s (%s), which is not decoded here%s", m.scheme.name, q.label, rawHint)
 	}
-	quant, err := m.scheme.decode(b, q, m)
+	quant, err := (*tensorfs.Quant)(nil), q.changed
+	if err == nil {
+		quant, err = m.scheme.decode(b, q, m)
+	}
 	if err != nil {
 		return fmt.Sprintf("its module is quantised with %s, but %v%s", m.scheme.name, err, rawHint)
 	}
@@ -175,37 +181,17 @@ func (b *builder) apply(q *quantConfig, m *module, agrees bool) string {
 	return ""
 }
 
-// ofActivations are the ends of names of tensors that scale activations, and change no weight.
-var ofActivations = []string{
-	".input_scale", ".input_global_scale", ".input_zero_point", ".output_scale", ".activation_scale", "_activation_scale", ".qscale_act",
-	".q_scale", ".k_scale", ".v_scale", ".kv_scale",
+// isOf reports whether modules of a method may be stored so.
+func (s *scheme) isOf(q *quantConfig) bool {
+	if q.mlx != nil {
+		return s.methods == nil
+	}
+	return slices.ContainsFunc(s.methods, func(method string) bool { return slices.Contains(q.methods, method) })
 }
 
-// activations makes what scales the activations of modules, and their caches of keys and
-// values, companions of these.
-func (b *builder) activations(owners map[string]*tensorfs.Tensor) {
-	if len(owners) == 0 {
-		return
-	}
-	for i := range b.tensors.List {
-		t := &b.tensors.List[i]
-		if t.Owner != "" || t.Quant != nil || t.Opaque != "" {
-			continue
-		}
-		for _, end := range ofActivations {
-			stem, ok := strings.CutSuffix(t.Source, end)
-			if codes := owners[stem]; ok && codes != nil {
-				codes.Quant.Companions = append(codes.Quant.Companions, t)
-				assemble.Attach(codes, codes.Quant)
-				break
-			}
-		}
-	}
-}
-
-// known reports whether a method has a row in the table.
-func known(method string) bool {
-	return slices.ContainsFunc(schemes, func(s scheme) bool { return slices.Contains(s.methods, method) })
+// known reports whether the method has a row in the table.
+func (q *quantConfig) known() bool {
+	return slices.ContainsFunc(schemes, func(s scheme) bool { return s.isOf(q) })
 }
 
 // leftovers marks codes that no scheme accounts for: codes of methods that are
@@ -218,15 +204,29 @@ func (b *builder) leftovers(q *quantConfig) {
 		if t.Quant != nil || t.Opaque != "" || t.Owner != "" || !isF8 && t.DType.Kind() == tensorfs.KindFloat {
 			continue
 		}
-		if q.method != "" && q.method != "mlx" && !known(q.method) {
+		if q.said && !q.known() {
 			t.Opaque = fmt.Sprintf("%s says that the model is quantised with %s, which is not known%s", q.where, q.label, rawHint)
 			continue
 		}
-		if !isF8 {
+		s, lacks := b.incomplete(t, q)
+		if q.said && isF8 {
+			if lacks != "" {
+				lacks = ": " + lacks + " is missing"
+			}
+			t.Opaque = fmt.Sprintf("%s says that the model is quantised with %s, but no scale for these 8-bit floats was found%s%s", q.where, q.label, lacks, rawHint)
 			continue
 		}
-		if q.method != "" {
-			t.Opaque = fmt.Sprintf("%s says that the model is quantised with %s, but no scale for these 8-bit floats was found%s", q.where, q.label, rawHint)
+		if lacks != "" {
+			why := lacking(s, lacks)
+			t.Opaque = why
+			for _, suffix := range slices.Concat(s.need, s.may) {
+				if part := b.tensors.Source(strings.TrimSuffix(t.Source, s.main) + suffix); part != nil && part.Owner == "" && part.Quant == nil {
+					part.Opaque = why
+				}
+			}
+			continue
+		}
+		if !isF8 {
 			continue
 		}
 		if scaled == nil {
@@ -236,6 +236,34 @@ func (b *builder) leftovers(q *quantConfig) {
 			t.Opaque = fmt.Sprintf("%s is beside it, but nothing says how to apply it%s", tensorfs.Quote(s), rawHint)
 		}
 	}
+}
+
+// incomplete returns the scheme of the model's method whose codes a tensor is and of which it
+// has the most tensors, and the names of those that are missing, "" if it has no such scheme.
+func (b *builder) incomplete(t *tensorfs.Tensor, q *quantConfig) (of *scheme, missing string) {
+	fewest := 0
+	for k := range schemes {
+		s := &schemes[k]
+		stem, ok := strings.CutSuffix(t.Source, s.main)
+		if !ok || !s.isOf(q) || !slices.Contains(s.codes, t.DType) {
+			continue
+		}
+		var lacks []string
+		for _, suffix := range s.need {
+			if b.tensors.Source(stem+suffix) == nil {
+				lacks = append(lacks, tensorfs.Quote(stem+suffix))
+			}
+		}
+		if n := len(lacks); n > 0 && (of == nil || n < fewest) {
+			of, fewest, missing = s, n, strings.Join(lacks, " and ")
+		}
+	}
+	return of, missing
+}
+
+// lacking says why a module without all tensors of its scheme has no numbers.
+func lacking(s *scheme, lacks string) string {
+	return fmt.Sprintf("its module is quantised with %s, but %s is missing%s", s.name, lacks, rawHint)
 }
 
 // stemOf returns a source name without its last part.

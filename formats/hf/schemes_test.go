@@ -311,8 +311,44 @@ func TestSchemes(t *testing.T) {
 			tensors: tensors(st(x+".weight", f8, 2, 3), st(x+".scale_weight", f32)), plain: []string{x + ".scale_weight"},
 		},
 		{
-			name: "fp8 whose scale is missing", config: q(`{"quant_method":"fp8"}`), main: x + ".weight", raw: "no scale for these 8-bit floats",
+			name: "fp8 whose scale is missing", config: q(`{"quant_method":"fp8"}`), main: x + ".weight", raw: `no scale for these 8-bit floats was found: \"` + x + `.weight_scale_inv\" is missing`,
 			tensors: tensors(st(x+".weight", f8, 2, 3)),
+		},
+		{
+			name: "GPTQ whose scales are missing", config: q(`{"quant_method":"gptq","bits":4}`), main: x + ".qweight", raw: `quantised with GPTQ, but \"` + x + `.scales\" is missing`,
+			tensors: tensors(st(x+".qweight", i32, 32, 8), st(x+".qzeros", i32, 2, 1), st(x+".g_idx", i32, 256)),
+		},
+		{
+			name: "GPTQ whose zero points are missing", config: q(`{"quant_method":"gptq","bits":4}`), main: x + ".qweight", raw: `quantised with GPTQ, but \"` + x + `.qzeros\" is missing`,
+			tensors: tensors(st(x+".qweight", i32, 32, 8), st(x+".scales", f16, 2, 8)),
+		},
+		{
+			name: "GPTQ alone", config: q(`{"quant_method":"gptq","bits":4}`), main: x + ".qweight", raw: `but \"` + x + `.qzeros\" and \"` + x + `.scales\" is missing`,
+			tensors: tensors(st(x+".qweight", i32, 32, 8)),
+		},
+		{
+			name: "AWQ whose scales are missing", config: q(`{"quant_method":"awq","bits":4}`), main: x + ".qweight", raw: `quantised with AWQ, but \"` + x + `.scales\" is missing`,
+			tensors: tensors(st(x+".qweight", i32, 128, 1), st(x+".qzeros", i32, 2, 1)),
+		},
+		{
+			name: "packed integers whose scales are missing", config: q(`{"quant_method":"compressed-tensors","format":"pack-quantized"}`), main: x + ".weight_packed",
+			raw:     `quantised with compressed-tensors packed integers, but \"` + x + `.weight_scale\" is missing`,
+			tensors: tensors(st(x+".weight_packed", i32, 8, 4), st(x+".weight_shape", i32, 2)),
+		},
+		{
+			name: "integers whose scales are missing", config: q(`{"quant_method":"compressed-tensors","format":"int-quantized"}`), main: x + ".weight",
+			raw:     `quantised with compressed-tensors integers, but \"` + x + `.weight_scale\" is missing`,
+			tensors: tensors(st(x+".weight", i8, 8, 4)),
+		},
+		{
+			name: "NVFP4 whose second scale is missing", config: q(`{"quant_method":"modelopt","quant_algo":"NVFP4"}`), main: x + ".weight",
+			raw:     `quantised with ModelOpt NVFP4, but \"` + x + `.weight_scale_2\" is missing`,
+			tensors: tensors(st(x+".weight", u8, 8, 4), st(x+".weight_scale", f8, 8, 1)),
+		},
+		{
+			name: "8 bits by bitsandbytes without SCB", config: q(`{"quant_method":"bitsandbytes","load_in_8bit":true}`), main: x + ".weight",
+			raw:     `quantised with bitsandbytes 8-bit, but \"` + x + `.SCB\" is missing`,
+			tensors: tensors(st(x+".weight", i8, 8, 4)),
 		},
 		{
 			name: "plain fp8", config: `{}`, main: x + ".weight",
@@ -401,7 +437,7 @@ func TestMLXSettings(t *testing.T) {
 		meta    [][2]string
 		tensors []testmodel.SafeTensor
 		want    *quant
-		raw     string // "plain" for a weight without any settings
+		raw     string
 	}{
 		{name: "top level, no mode", config: top(`"bits":4,"group_size":64`), tensors: affine(4, 64, 128), want: good("affine", 4, 64, 128)},
 		{name: "only quantization_config", config: `{"quantization_config":{"bits":3,"group_size":32}}`, tensors: affine(3, 32, 96), want: good("affine", 3, 32, 96)},
@@ -442,7 +478,7 @@ func TestMLXSettings(t *testing.T) {
 			tensors: tensors(st(x+".weight", u32), st(x+".scales", f16), st(x+".biases", f16))},
 		{name: "no config", config: `{}`, tensors: affine(4, 64, 128), raw: "looks like MLX, but no config.json"},
 		{name: "config of another method", config: `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":64}}`, tensors: affine(4, 64, 128), raw: "says gptq"},
-		{name: "no scales", config: top(`"bits":4,"group_size":64`), tensors: affine(4, 64, 128)[:1], raw: "plain"},
+		{name: "no scales", config: top(`"bits":4,"group_size":64`), tensors: affine(4, 64, 128)[:1], raw: `q_proj.scales" is missing`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := open(t, writeDir(t, map[string][]byte{"config.json": []byte(c.config), "model.safetensors": testmodel.Safetensors(c.tensors, c.meta)}))
@@ -453,9 +489,7 @@ func TestMLXSettings(t *testing.T) {
 			}
 			for source, p := range all {
 				switch {
-				case c.raw == "plain" && p.Opaque+p.Owner != "":
-					t.Errorf("%s: %q", source, p.Opaque)
-				case c.raw != "" && c.raw != "plain" && (!strings.Contains(p.Opaque, c.raw) || p.Owner != ""):
+				case c.raw != "" && (!strings.Contains(p.Opaque, c.raw) || p.Owner != ""):
 					t.Errorf("%s: owner %q, reason %q does not say %q", source, p.Owner, p.Opaque, c.raw)
 				case c.want != nil && p != codes && p.Owner != codes.Name:
 					t.Errorf("%s has the owner %q", source, p.Owner)

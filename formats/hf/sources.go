@@ -9,6 +9,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/adapter"
+	"github.com/tensorfs/tensorfs/internal/jsonobj"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -28,6 +29,7 @@ func (b *builder) sources() {
 	if !b.whole {
 		return
 	}
+	modules := b.modules()
 	for _, e := range b.dir.entries {
 		name := e.Name()
 		isForeign := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
@@ -41,10 +43,58 @@ func (b *builder) sources() {
 		b.addSource(e, name)
 	}
 	for _, e := range b.dir.entries {
-		if below := subfolder(e.Name()); below != nil && !e.Type().IsRegular() {
+		if below := subfolder(e.Name()); below != nil && !e.Type().IsRegular() && !slices.Contains(modules, e.Name()) {
 			b.sourcesBelow(e.Name(), below)
 		}
 	}
+	for _, folder := range modules {
+		b.sourcesBelow(folder, moduleFile)
+	}
+}
+
+// modules returns the folders of a sentence-transformers model that modules.json lists, by
+// their paths in the model's directory. One outside of it is not the model's.
+func (b *builder) modules() (list []string) {
+	if !b.dir.has(modulesName) {
+		return nil
+	}
+	f, err := b.dir.take(modulesName)
+	if err != nil {
+		return nil // addSource says so
+	}
+	defer f.Close()
+	text, err := source.ReadAll(f, f.Path(), maxModules)
+	all, jsonErr := jsonobj.ParseRaw(slices.Concat([]byte(`{"all":`), text, []byte("}")))
+	if err != nil || jsonErr != nil || all.Member("all").Kind() != '[' {
+		return nil // sentence-transformers says what is wrong with it
+	}
+	for m := range all.Member("all").Elements() {
+		said := m.Member("path").Text()
+		folder := path.Clean(said)
+		switch {
+		case said == "" || folder == ".": // the transformer, in the model's own directory
+		case !fs.ValidPath(folder) || slices.ContainsFunc(strings.Split(folder, "/"), func(part string) bool { return !tensorfs.ValidName(part) }):
+			b.warn("%s: the module %s is left out: its path leads out of the model's directory, or is not a path", modulesName, tensorfs.Quote(said))
+		case !slices.Contains(list, folder):
+			list = append(list, folder)
+		}
+		if len(list) == maxBelow {
+			break
+		}
+	}
+	return list
+}
+
+// modulesName is the list of a sentence-transformers model's modules.
+const modulesName = "modules.json"
+
+// maxModules bounds it.
+const maxModules = 1 << 20
+
+// moduleFile reports whether a file of a module's folder belongs to the model: what it is
+// made of, and its weights.
+func moduleFile(file string) bool {
+	return auxiliary[path.Ext(file)] || path.Ext(file) == ".safetensors" || path.Ext(file) == ".bin"
 }
 
 // addSource lists a file, unless it is a directory or a link that leads nowhere.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/pick"
+	"github.com/tensorfs/tensorfs/internal/environ"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
@@ -49,7 +50,7 @@ func (f *Found) Close() error { return f.folder.Close() }
 // the repository's folder. The caller closes what is found. Of a revision with slashes it takes as much as names one,
 // the rest is a path in the repository.
 func Find(n Name, keepInside bool) (*Found, error) {
-	cache, err := source.HuggingFaceCache()
+	cache, err := environ.HuggingFaceCache(environ.Process)
 	if err != nil {
 		return nil, err
 	}

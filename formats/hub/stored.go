@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/tensorfs/tensorfs/internal/environ"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -11,7 +12,7 @@ import (
 // order; none if it cannot be read. A folder does not say which of its -- is a
 // slash: the first is taken for it, as the hub has no name with two of them.
 func Stored() []string {
-	cache, err := source.HuggingFaceCache()
+	cache, err := environ.HuggingFaceCache(environ.Process)
 	if err != nil {
 		return nil
 	}

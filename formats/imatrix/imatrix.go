@@ -6,14 +6,16 @@
 //	older  i32 entries; of each i32 length and name, i32 calls, i32 values, F32 values, which are to be divided by the calls;
 //	       then, where they are there, i32 chunks, i32 length and name of the dataset
 //
-// Both as llama.cpp's tools/imatrix writes and tools/quantize reads them, release v0.5.0. Values stay in the file until
-// they are asked for.
+// Both as llama.cpp's tools/imatrix writes and tools/quantize reads them, release v0.5.0. Values stay in the file, and
+// are read again when they are asked for.
 package imatrix
 
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -68,14 +70,28 @@ func (m *Matrix) Read(tensor string, first, n int64) ([]float32, error) {
 		if count := e.counts[(first+int64(i))/e.each]; count > 0 {
 			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])) / count
 		}
-		if !(values[i] >= 0 && values[i] <= math.MaxFloat32) {
-			return nil, fmt.Errorf("the importance matrix has %v for column %d of %s, which is no weight", values[i], first+int64(i), tensorfs.Quote(tensor))
+		if !(math.Abs(float64(values[i])) <= math.MaxFloat32) {
+			return nil, problem("it has %v for column %d of %s", values[i], first+int64(i), tensorfs.Quote(tensor))
 		}
 	}
 	return values, nil
 }
 
-// Open reads a matrix of either form.
+// check reads all values, of which none may be infinite or no number. llama-quantize takes negative ones.
+func (m *Matrix) check() error {
+	const most = 1 << 16 // values at once
+	for _, tensor := range slices.Sorted(maps.Keys(m.entries)) {
+		all := m.Values(tensor)
+		for first := int64(0); first < all; first += most {
+			if _, err := m.Read(tensor, first, min(most, all-first)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Open reads a matrix of either form, and each of its values once.
 func Open(d tensorfs.Data) (*Matrix, error) {
 	head := make([]byte, min(4, d.Size()))
 	if err := tensorfs.ReadFull(d, head, 0); err != nil {
@@ -92,11 +108,14 @@ func Open(d tensorfs.Data) (*Matrix, error) {
 	if len(m.entries) == 0 {
 		return nil, problem("it is no importance matrix, or an empty one: it has values of no tensor")
 	}
+	if err := m.check(); err != nil {
+		return nil, err
+	}
 	return m, nil
 }
 
 func problem(format string, args ...any) error {
-	return &tensorfs.FormatError{Offset: -1, Problem: fmt.Sprintf(format, args...)}
+	return &tensorfs.FormatError{Offset: -1, Problem: fmt.Sprintf(format, args...), Advice: "name a file that llama-imatrix wrote"}
 }
 
 func (m *Matrix) readGGUF(d tensorfs.Data) error {

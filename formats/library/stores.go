@@ -13,11 +13,12 @@ import (
 	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/formats/ollama"
 	"github.com/tensorfs/tensorfs/formats/pick"
+	"github.com/tensorfs/tensorfs/internal/environ"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // LMStudio names the models folder of LM Studio.
-const LMStudio = source.LMStudio
+const LMStudio = environ.LMStudio
 
 // Stores are the names of the stores of other programs.
 var Stores = []string{ollama.Prefix, hub.Prefix, LMStudio}
@@ -28,7 +29,7 @@ func Open(name string, o Options) (*Library, error) {
 	switch name {
 	case ollama.Prefix:
 		var places []string
-		for _, p := range source.OllamaStores() {
+		for _, p := range environ.OllamaStores(environ.Process) {
 			if _, err := os.Stat(filepath.Join(p.Path, manifests)); err == nil {
 				places = append(places, p.Path)
 			}
@@ -38,7 +39,7 @@ func Open(name string, o Options) (*Library, error) {
 		}
 		return open(name, ollamaStore, places, o)
 	case hub.Prefix:
-		cache, err := source.HuggingFaceCache()
+		cache, err := environ.HuggingFaceCache(environ.Process)
 		if err != nil {
 			return nil, err
 		}
@@ -47,7 +48,7 @@ func Open(name string, o Options) (*Library, error) {
 		}
 		return open(name, hubCache, []string{cache}, o)
 	case LMStudio:
-		dir, err := source.LMStudioModels()
+		dir, err := environ.LMStudioModels()
 		if err != nil {
 			return nil, err
 		}

@@ -151,6 +151,9 @@ func list(path string, matters func(e entry) bool) ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := source.CheckConfined(f, path); err != nil {
+		return nil, err
+	}
 	defer f.Close()
 	var all []entry
 	for range maxNames / 1000 {

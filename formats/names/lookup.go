@@ -2,6 +2,7 @@ package names
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -113,6 +114,9 @@ func (m *mapper) lookup(group, stem, tail string, self int32) (canonical string,
 				return c, i, true
 			}
 		}
+	}
+	if clean := withoutInner(stem); len(m.wrap) > 0 && clean != stem {
+		return m.lookup(group, clean, tail, self)
 	}
 	return "", 0, false
 }
@@ -250,4 +254,30 @@ func (m *mapper) holds(c *condition, group string, w wrapper, self int32, nums [
 		return len(a) > 0 && len(b) > 0 && a[0] > 0 && a[0]%2 == 0 && a[0]/2 == b[len(b)-1]
 	}
 	panic("names: condition " + c.verb)
+}
+
+// withoutInner returns the name of a tensor without what training left in its middle.
+func withoutInner(name string) string {
+	for _, part := range innerParts() {
+		name = strings.ReplaceAll(name, part, ".")
+	}
+	return name
+}
+
+// Leftover returns the name of a tensor without what training left before it and in its middle, and
+// both of these; they are empty if it left nothing.
+func Leftover(source string) (name, before, inner string) {
+	name = source
+	for _, w := range slices.Backward(wrappers()) { // the longest of those that begin alike is last
+		if rest, found := strings.CutPrefix(source, w.from); found && w.leftover {
+			name, before = rest, w.from
+			break
+		}
+	}
+	for _, part := range innerParts() {
+		if strings.Contains(name, part) {
+			name, inner = withoutInner(name), strings.TrimPrefix(part, ".")
+		}
+	}
+	return name, before, inner
 }

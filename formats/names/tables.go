@@ -42,6 +42,7 @@ var (
 	ggufSpellings = sync.OnceValue(func() *spellings { return readSpellings(GGUF) })
 	hfSpellings   = sync.OnceValue(func() *spellings { return readSpellings(HF) })
 	wrappers      = sync.OnceValue(readWrappers)
+	innerParts    = sync.OnceValue(readInner)
 	companions    = sync.OnceValue(readCompanions)
 )
 
@@ -124,16 +125,36 @@ func (s *spellings) add(key string, r *rule) {
 }
 
 // wrapper is a prefix of every name of some exports.
-type wrapper struct{ from, to string }
+type wrapper struct {
+	from, to string
+	leftover bool // of training
+}
 
 func readWrappers() []wrapper {
 	var ws []wrapper
 	nothing := strings.NewReplacer("-", "")
 	for line := range lines("wrappers") {
 		from, to := cut(line)
-		ws = append(ws, wrapper{nothing.Replace(from), nothing.Replace(to)})
+		if from == "inner" {
+			continue
+		}
+		if from == "leftover" {
+			ws = append(ws, wrapper{from: to, leftover: true})
+			continue
+		}
+		ws = append(ws, wrapper{from: nothing.Replace(from), to: nothing.Replace(to)})
 	}
 	return ws
+}
+
+// readInner returns what training leaves in the middle of names.
+func readInner() (parts []string) {
+	for line := range lines("wrappers") {
+		if part, ok := strings.CutPrefix(line, "inner "); ok {
+			parts = append(parts, part)
+		}
+	}
+	return parts
 }
 
 // companion is a suffix of tensors that belong to another one.

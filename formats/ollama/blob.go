@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strings"
 	"syscall"
 
 	"github.com/tensorfs/tensorfs"
@@ -18,29 +19,69 @@ type blobs struct {
 	src   source.FS // the store
 	files map[digest]source.File
 	order []source.File
+
+	colons map[digest]bool // blobs that are called sha256:HEX
 }
 
 // name returns what a digest's blob is called in the store.
 func (d digest) name() string { return path.Join(blobsDir, d.file()) }
 
+// name returns what a digest's blob is called in this store: sha256-HEX, or sha256:HEX in a
+// store that was last used before February 2024.
+func (b *blobs) name(d digest) string {
+	if b.colons[d] {
+		return path.Join(blobsDir, d.String())
+	}
+	return d.name()
+}
+
 // path returns where a digest's blob is.
-func (b *blobs) path(d digest) string { return b.src.Location(d.name()) }
+func (b *blobs) path(d digest) string { return b.src.Location(b.name(d)) }
+
+// find opens a digest's blob under either name.
+func (b *blobs) find(d digest) (source.File, error) {
+	f, err := b.src.OpenFile(b.name(d))
+	if !errors.Is(err, fs.ErrNotExist) || b.colons[d] {
+		return f, err
+	}
+	if f, older := b.src.OpenFile(path.Join(blobsDir, d.String())); older == nil {
+		if b.colons == nil {
+			b.colons = map[digest]bool{}
+		}
+		b.colons[d] = true
+		return f, nil
+	}
+	return nil, err
+}
+
+// What to do about a store that is not what Ollama wrote. It takes a blob that is there for
+// one that it has fetched, whatever is in it.
+const (
+	pull  = "fetch the model again with 'ollama pull'"
+	renew = "remove the file, since 'ollama pull' keeps a blob that is there, and fetch the model again"
+)
 
 // refetch adds what to do about a file of a store that is not what Ollama wrote.
 func refetch(err error) error {
-	if e, ok := errors.AsType[*tensorfs.FormatError](err); ok {
-		for _, kind := range []error{fs.ErrNotExist, tensorfs.ErrFormat, syscall.ELOOP, syscall.ENXIO} {
-			if errors.Is(e, kind) {
-				e.Advice = "fetch the model again with 'ollama pull'"
-			}
-		}
+	e, ok := errors.AsType[*tensorfs.FormatError](err)
+	if !ok {
+		return err
+	}
+	isBlob := strings.HasPrefix(e.File, "/") && path.Base(path.Dir(e.File)) == blobsDir // of this machine
+	switch {
+	case errors.Is(e, fs.ErrNotExist):
+		e.Advice = pull
+	case isBlob && (errors.Is(e, tensorfs.ErrFormat) || strings.HasPrefix(e.Advice, "fetch the file again")):
+		e.Advice = renew
+	case errors.Is(e, tensorfs.ErrFormat), errors.Is(e, syscall.ELOOP), errors.Is(e, syscall.ENXIO):
+		e.Advice = pull
 	}
 	return err
 }
 
 // open opens a layer's blob and checks that it has the size that the manifest says.
 func (b *blobs) open(l *layer) (source.File, error) {
-	f, err := b.src.OpenFile(l.digest.name())
+	f, err := b.find(l.digest)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l, refetch(err))
 	}
@@ -58,8 +99,7 @@ func (b *blobs) sized(l *layer, size int64) error {
 	if size == l.size {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", l, &tensorfs.FormatError{File: b.path(l.digest), Offset: -1, Problem: fmt.Sprintf("it has %d bytes, the manifest says %d", size, l.size),
-		Advice: "fetch the model again with 'ollama pull'"})
+	return fmt.Errorf("%s: %w", l, &tensorfs.FormatError{File: b.path(l.digest), Offset: -1, Problem: fmt.Sprintf("it has %d bytes, the manifest says %d", size, l.size), Advice: renew})
 }
 
 // check opens a blob only to see that it is there and has the right size.

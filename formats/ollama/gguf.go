@@ -61,7 +61,7 @@ func (b *builder) ggufFile(i int) (*gguf.File, *assemble.Tensors, error) {
 	}
 	f, err := gguf.Parse(m)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", l, err)
+		return nil, nil, fmt.Errorf("%s: %w", l, refetch(err))
 	}
 	if n, err := f.Shards(); err != nil || n > 1 {
 		return nil, nil, b.damaged(l, "it is one of several shards, and a manifest does not say which the others are")

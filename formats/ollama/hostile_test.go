@@ -188,6 +188,7 @@ func TestHostileFiles(t *testing.T) {
 		{"link to another blob", func(blob, _ string) error {
 			return errors.Join(os.Remove(blob), os.Symlink(tinyBlob, blob))
 		}, "it has 128 bytes, the manifest says 8296"},
+		{"a blob of no bytes", func(blob, _ string) error { return os.Truncate(blob, 0) }, "it has 0 bytes, the manifest says 8296; remove the file, since 'ollama pull' keeps a blob that is there"},
 		{"dangling link", func(blob, _ string) error { return errors.Join(os.Remove(blob), os.Symlink("nothing", blob)) }, "does not exist"},
 		{"link loop", func(blob, _ string) error {
 			return errors.Join(os.Remove(blob), os.Symlink(filepath.Base(blob)+"-x", blob), os.Symlink(filepath.Base(blob), blob+"-x"))

@@ -34,9 +34,8 @@ type layer struct {
 //	 "layers":[{"mediaType":"application/vnd.ollama.image.tensor",
 //	            "digest":"sha256:..", "size":123, "name":".."}, ...]}
 type manifestJSON struct {
-	Config    *layerJSON     `json:"config"`
-	Layers    []*layerJSON   `json:"layers"`
-	Manifests jsontext.Value `json:"manifests"`
+	Config *layerJSON   `json:"config"`
+	Layers []*layerJSON `json:"layers"`
 }
 
 type layerJSON struct {
@@ -54,7 +53,7 @@ var absent = new(layerJSON)
 // after it, no key twice in an object. path is for messages.
 func parseManifest(path string, text []byte) (*manifest, error) {
 	failAt := func(off int64, problem string) error {
-		return &tensorfs.FormatError{File: path, Offset: off, Problem: problem, Advice: "fetch the model again with 'ollama pull'"}
+		return &tensorfs.FormatError{File: path, Offset: off, Problem: problem, Advice: pull}
 	}
 	fail := func(format string, args ...any) error { return failAt(-1, fmt.Sprintf(format, args...)) }
 	raw := manifestJSON{Layers: []*layerJSON{absent}}
@@ -64,8 +63,6 @@ func parseManifest(path string, text []byte) (*manifest, error) {
 	switch none := len(raw.Layers) == 1 && raw.Layers[0] == absent; {
 	case jsontext.Value(text).Kind() == 'n':
 		return nil, fail("the manifest is not an object")
-	case none && raw.Manifests != nil:
-		return nil, fail("it is a list of manifests, not a manifest")
 	case none:
 		return nil, fail("the manifest has no layers")
 	}

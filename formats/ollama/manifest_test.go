@@ -69,7 +69,7 @@ func TestParseManifestRefuses(t *testing.T) {
 		{"trailing text", `{"layers":[]}x`, "after top-level value"},
 		{"no layers", `{}`, "no layers"},
 		{"layers object", `{"layers":{}}`, "not an array"},
-		{"list", `{"manifests":[]}`, "list of manifests"},
+		{"list", `{"manifests":[]}`, "no layers"},
 		{"layers twice", `{"layers":[],"layers":[]}`, "duplicate"},
 		{"layers twice by escape", `{"layers":[],"l\u0061yers":[]}`, "duplicate"},
 		{"digest twice", layer(digest + `,` + digest + `,` + size), "duplicate"},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/assemble"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
@@ -23,13 +24,13 @@ func OpenName(name string, keepInside bool) (*tensorfs.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer at.store.Close()
 	src := source.With(at.store.files, at.name, at.file)
 	defer src.Close()
 	m, err := OpenFS(src, at.name)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, at.store.Close())
 	}
+	m.Own(at.store)
 	m.Name = Prefix + display(at.name)
 	return m, nil
 }
@@ -60,6 +61,9 @@ func open(src source.FS, name string) (*tensorfs.Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("manifest: %w", refetch(err))
 	}
+	if text, err = b.child(text); err != nil {
+		return nil, err
+	}
 	if b.manifest, err = parseManifest(b.path, text); err != nil {
 		return nil, err
 	}
@@ -67,8 +71,32 @@ func open(src source.FS, name string) (*tensorfs.Model, error) {
 	if err := b.build(); err != nil {
 		return nil, errors.Join(err, b.blobs.close())
 	}
+	if len(b.blobs.colons) > 0 {
+		b.warn("blobs are called sha256:HEX, as Ollama named them until February 2024; it renames them when it starts")
+	}
 	m, err := source.Finish(b.out, b.blobs.order)
+	if err == nil {
+		gguf.AsInLlama(m)
+	}
 	return m, refetch(err)
+}
+
+// child returns the manifest for llama.cpp if the text is a list of manifests, else the text.
+func (b *builder) child(text []byte) ([]byte, error) {
+	c, err := ChildOf(b.path, text)
+	if c == nil || err != nil {
+		return text, err
+	}
+	f, err := b.blobs.find(c.digest)
+	if err != nil {
+		return nil, fmt.Errorf("the manifest %s of a list of manifests: %w", c.digest, refetch(err))
+	}
+	defer f.Close()
+	if text, err = source.ReadAll(f, f.Path(), maxManifest); err != nil {
+		return nil, err
+	}
+	b.warn("%s", c.Note)
+	return text, c.Check(b.path, text)
 }
 
 // builder puts a model together.
@@ -136,7 +164,7 @@ func (b *builder) refuse(problem string) error {
 
 // damaged returns an error about a layer whose blob is not what it should be.
 func (b *builder) damaged(l *layer, format string, args ...any) error {
-	return &tensorfs.FormatError{File: b.path, Offset: -1, Problem: l.String() + ": " + fmt.Sprintf(format, args...), Advice: "fetch the model again with 'ollama pull'"}
+	return &tensorfs.FormatError{File: b.path, Offset: -1, Problem: l.String() + ": " + fmt.Sprintf(format, args...), Advice: pull}
 }
 
 func (b *builder) warn(format string, args ...any) {
@@ -145,7 +173,7 @@ func (b *builder) warn(format string, args ...any) {
 
 // source shows a layer's blob below source/.
 func (b *builder) source(label string, l *layer) {
-	s := source.Unopened(b.blobs.src, l.digest.name(), label)
+	s := source.Unopened(b.blobs.src, b.blobs.name(l.digest), label)
 	s.Open = func() (tensorfs.File, error) { return b.blobs.open(l) }
 	b.out.Sources = append(b.out.Sources, s)
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/environ"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -80,7 +81,7 @@ type located struct {
 // closes the store and the file.
 func locate(n Name, keepInside bool) (located, error) {
 	sought := missing{name: n, tags: map[string][]string{}}
-	for _, p := range source.OllamaStores() {
+	for _, p := range environ.OllamaStores(environ.Process) {
 		src, err := OpenStore(p.Path, keepInside)
 		if err == nil {
 			at := located{store: src}

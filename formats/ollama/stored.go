@@ -3,6 +3,7 @@ package ollama
 import (
 	"path"
 
+	"github.com/tensorfs/tensorfs/internal/environ"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -13,7 +14,7 @@ const maxStored = 20_000
 // order. It opens no manifest.
 func Stored() []string {
 	var names []string
-	for _, p := range source.OllamaStores() {
+	for _, p := range environ.OllamaStores(environ.Process) {
 		store, err := OpenStore(p.Path, false)
 		if err != nil {
 			continue

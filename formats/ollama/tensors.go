@@ -107,7 +107,7 @@ func (b *builder) origins() ([]layerTensor, error) {
 		if blob == nil {
 			f, err := safetensors.Parse(m)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", l, err)
+				return nil, fmt.Errorf("%s: %w", l, refetch(err))
 			}
 			blob = newTensorBlob(f)
 			parsed[l.digest] = blob
@@ -123,7 +123,7 @@ func (b *builder) origins() ([]layerTensor, error) {
 			t := &blob.file.Tensors[blob.at[x.key]]
 			if other, ok := b.tensors.Add(tensorfs.Tensor{Source: x.source, DType: t.DType, Shape: t.Shape, Data: t.Data}); !ok {
 				return nil, &tensorfs.FormatError{File: b.path, Tensor: x.source, Offset: -1, Problem: fmt.Sprintf("it is in the %s and in the %s", origins[other].layer, l),
-					Advice: "fetch the model again with 'ollama pull'"}
+					Advice: pull}
 			}
 			_, rest := component(x.source)
 			origins = append(origins, layerTensor{layer: l, blob: blob, key: x.key, of: x.of, module: strings.TrimSuffix(rest, ".weight")})

@@ -33,7 +33,7 @@ func AWQ(group int, codes, zeros, scales *tensorfs.Tensor) (*tensorfs.Quant, err
 		if err := hasShape(zeros, x.groups, width); err != nil {
 			return nil, err
 		}
-		x.zeros = stored{awqWords{own(zeros), width}, 0}
+		x.zeros = stored{codes: awqWords{own(zeros), width}}
 	}
 	x.scales = table{own(scales), x.rows, x.groups, true}
 	return x.quant("awq", scales, codes, zeros, scales), nil

@@ -61,7 +61,7 @@ func CompressedPack(c CompressedConfig, codes, scales, shape, zeros, groups *ten
 		err = wrong(zeros, "is %s, and zero points are packed into I32, or I8", zeros.DType)
 	default:
 		err = hasShape(zeros, wordsOf(n, bits, dense), x.groups)
-		x.zeros = stored{turnedCodes{columnBits{own(zeros), c.Bits, x.groups, !dense}}, 0}
+		x.zeros = stored{codes: turnedCodes{columnBits{own(zeros), c.Bits, x.groups, !dense}}}
 	}
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func bytesOf(zeros, scales *tensorfs.Tensor, groups int64, middle float32) (para
 	case !slices.Equal(zeros.Shape, scales.Shape):
 		return nil, wrong(zeros, "has shape %v, and its scales %v", zeros.Shape, scales.Shape)
 	}
-	return stored{rowBytes{own(zeros), groups, true}, middle - 128}, nil
+	return stored{codes: rowBytes{own(zeros), groups, true}, offset: middle - 128}, nil
 }
 
 // oneByte is one zero point for all rows and groups.

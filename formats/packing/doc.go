@@ -16,7 +16,7 @@
 //
 // Layouts (N rows, K columns, a group of g columns has one scale):
 //
-//	GPTQ            words [K*bits/32, N]: each column of words is the bit stream of a row
+//	GPTQ, AutoRound words [K*bits/32, N]: each column of words is the bit stream of a row
 //	AWQ             words [K, N/8]: 8 rows in a word, in the order 0 4 1 5 2 6 3 7 of its fields
 //	compressed      words [N, ceil(K*bits/32)]: each row is a bit stream; bytes [N, K]; floats of 4 bits
 //	bitsandbytes    4 bits of 16 values, of all rows without a gap; bytes [N, K]

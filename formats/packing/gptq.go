@@ -12,9 +12,11 @@ var words = []tensorfs.DType{tensorfs.I32, tensorfs.U32}
 
 // GPTQConfig is what config.json says of a module of GPTQ's.
 type GPTQConfig struct {
-	Bits  int  // 2, 3, 4 or 8
-	Group int  // 0 or less: all columns
-	V2    bool // zero points are stored as they are, not less one
+	Bits   int  // 2, 3, 4 or 8
+	Group  int  // 0 or less: all columns
+	V2     bool // zero points are stored as they are, not less one
+	Wraps  bool // a zero point of 0, less one, is stored as 2^bits - 1
+	Stream bool // 5, 6 and 7 bits too, which other programs do not store as a bit stream
 }
 
 // GPTQ returns the numbers of a module:
@@ -24,9 +26,9 @@ type GPTQConfig struct {
 //	scales   [K/g, N]
 //	groups   I32 [K]              the group of each column; nil: one after the other
 //
-// The zero point 2^bits, of a stored 2^bits - 1, is that number and does not wrap.
+// The zero point 2^bits, of a stored 2^bits - 1, is that number and does not wrap, without Wraps.
 func GPTQ(c GPTQConfig, codes, zeros, scales, groups *tensorfs.Tensor) (*tensorfs.Quant, error) {
-	if !slices.Contains([]int{2, 3, 4, 8}, c.Bits) {
+	if !slices.Contains([]int{2, 3, 4, 8}, c.Bits) && !(c.Stream && 4 < c.Bits && c.Bits < 8) {
 		return nil, fmt.Errorf("bits is %d, and it may be 2, 3, 4 or 8", c.Bits)
 	}
 	if len(codes.Shape) != 2 {
@@ -50,12 +52,14 @@ func GPTQ(c GPTQConfig, codes, zeros, scales, groups *tensorfs.Tensor) (*tensorf
 	if n*int64(c.Bits)%32 != 0 {
 		return nil, wrong(zeros, "holds %d zero points of %d bits, which do not fill words", n, c.Bits)
 	}
-	offset := float32(1)
-	if c.V2 {
-		offset = 0
+	points := stored{codes: turnedCodes{rowBits{own(zeros), c.Bits, zeros.Shape[1]}}}
+	if !c.V2 {
+		points.offset = 1
+		if c.Wraps {
+			points.wrap = float32(int(1) << c.Bits)
+		}
 	}
-	x.codes = columnBits{t: own(codes), bits: c.Bits, width: n}
-	x.zeros = stored{turnedCodes{rowBits{own(zeros), c.Bits, zeros.Shape[1]}}, offset}
+	x.codes, x.zeros = columnBits{t: own(codes), bits: c.Bits, width: n}, points
 	x.scales = table{own(scales), n, x.groups, true}
 	return x.quant("gptq", scales, codes, zeros, scales, groups), nil
 }

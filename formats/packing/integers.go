@@ -201,10 +201,11 @@ func (x table) params(dst []float32, row, n, from, to int64) error {
 	return nil
 }
 
-// stored are zero points that are codes themselves, less a number.
+// stored are zero points that are codes themselves, plus a number.
 type stored struct {
 	codes  coder // of rows and groups
 	offset float32
+	wrap   float32 // the sum that is 0; 0: none
 }
 
 func (x stored) params(dst []float32, row, n, from, to int64) error {
@@ -215,6 +216,9 @@ func (x stored) params(dst []float32, row, n, from, to int64) error {
 	}
 	for i, c := range buf.b {
 		dst[i] = float32(c) + x.offset
+		if x.wrap > 0 && dst[i] == x.wrap {
+			dst[i] = 0
+		}
 	}
 	return nil
 }

@@ -70,6 +70,16 @@ func (m *Method) param(name string) bool {
 	return slices.ContainsFunc(m.whole, has) || slices.ContainsFunc(m.each, has)
 }
 
+// anyParam reports whether a method has a parameter of that name.
+func anyParam(name string) bool {
+	for _, m := range methods {
+		if m.param(name) {
+			return true
+		}
+	}
+	return false
+}
+
 // params are the names of the method's parameters.
 func (m *Method) params() (list []string) {
 	for _, p := range slices.Concat(m.each, m.whole) {

@@ -15,9 +15,12 @@ import (
 type Shape struct {
 	Names  []string // of its tensors, as Hugging Face calls them, sorted
 	Layers int      // num_hidden_layers
+	// Embedding and Head are the names of the first and the last matrix; Head is "" in a model
+	// that has one tensor for both.
+	Embedding, Head string
 }
 
-// Made says what a tensor of the merge is made of.
+// Made says what a tensor of the merge is made of. Tensors share Numbers, which nobody changes.
 type Made struct {
 	Name    string // as Hugging Face calls it
 	Parts   []Part // in the order of the recipe
@@ -29,6 +32,7 @@ type Part struct {
 	Model   int    // index in Recipe.Models
 	Tensor  string // as the model calls it
 	Base    bool   // the model is the base
+	Tied    bool   // the tensor is the embedding of a model without a head
 	Numbers map[string]any
 }
 
@@ -110,19 +114,49 @@ func (r *Recipe) like(s *Slice) int {
 	return max(slices.IndexFunc(s.Sources, func(x Source) bool { return x.Model == r.Base }), 0)
 }
 
-// maxTensors bounds what a recipe may repeat of a model's layers.
-const maxTensors = 1 << 20
+// Limits of a plan. What a recipe may repeat of the models' tensors and layers follows from how
+// many these are, so that a short recipe of a small model makes nothing large.
+const (
+	maxTensors  = 225_000 // of all models, and that a merge is made of
+	maxRepeats  = 4       // of all tensors and layers; small models may repeat theirs more often:
+	freeTensors = 1 << 14
+	freeLayers  = 1 << 10
+	// Filters that are tried on names cost steps: so many for each tensor of the models, and some more.
+	stepsOfTensor = 256
+	freeSteps     = 1 << 24
+)
+
+// CheckModels returns an error if models have more tensors in all than are merged.
+func CheckModels(models []Shape) error {
+	n := 0
+	for _, s := range models {
+		n += len(s.Names)
+	}
+	if n > maxTensors {
+		return fmt.Errorf("the models have %d tensors in all, and at most %d are merged", n, maxTensors)
+	}
+	return nil
+}
 
 // Plan says what each tensor of the merge is made of, in the order of the layers. models are
 // those of r.Models.
 func (r *Recipe) Plan(models []Shape) (list []Made, err error) {
+	if err := CheckModels(models); err != nil {
+		return nil, err
+	}
 	all := make([]tensors, len(models))
 	for i, s := range models {
 		if all[i], err = placed(s, len(r.Slices) == 1); err != nil {
 			return nil, fmt.Errorf("%s: %w", tensorfs.Printable(r.Models[i]), err)
 		}
 	}
-	p := plan{r: r, models: models}
+	p := plan{r: r, models: models, most: freeTensors, layersLeft: freeLayers, steps: freeSteps, shared: map[*Source]map[string]any{}}
+	for _, s := range models {
+		p.most += maxRepeats * len(s.Names)
+		p.layersLeft += maxRepeats * s.Layers
+		p.steps += stepsOfTensor * len(s.Names)
+	}
+	p.most = min(p.most, maxTensors)
 	ends := func(s *Slice, of func(t *tensors) []string) error {
 		for _, name := range of(&all[s.Sources[r.like(s)].Model]) {
 			names := make([]string, len(s.Sources))
@@ -147,6 +181,14 @@ func (r *Recipe) Plan(models []Shape) (list []Made, err error) {
 	if err := ends(&r.Slices[len(r.Slices)-1], func(t *tensors) []string { return t.after }); err != nil {
 		return nil, err
 	}
+	last := &r.Slices[len(r.Slices)-1]
+	for _, x := range last.Sources {
+		head := models[x.Model].Head
+		if head == "" || models[last.Sources[r.like(last)].Model].Head != "" {
+			continue
+		}
+		return p.list, ends(last, func(*tensors) []string { return []string{head} })
+	}
 	return p.list, nil
 }
 
@@ -155,6 +197,18 @@ type plan struct {
 	r      *Recipe
 	models []Shape
 	list   []Made
+
+	parts, most  int // inputs of all tensors in list, and their limit
+	layersLeft   int // that may still be added
+	taken, steps int // steps of filters, and their limit
+	values       []value
+	shared       map[*Source]map[string]any // what numbers returned last for each source, and for nil
+}
+
+// value is the value of a parameter.
+type value struct {
+	name string
+	of   any
 }
 
 // layers adds those of a slice, whose first is the layer number at of the merge.
@@ -169,6 +223,9 @@ func (p *plan) layers(s *Slice, all []tensors, at int) (int, error) {
 		if x.All && n != to || x.To > n {
 			return 0, fmt.Errorf("%s has %d layers, and %d are asked for", tensorfs.Printable(p.r.Models[x.Model]), n, max(x.To, to))
 		}
+	}
+	if p.layersLeft -= to; p.layersLeft < 0 {
+		return 0, fmt.Errorf("the merge would repeat the layers of its models more than %d times", maxRepeats)
 	}
 	for k := range to {
 		t := 1.0
@@ -196,21 +253,30 @@ func (p *plan) layers(s *Slice, all []tensors, at int) (int, error) {
 
 // add adds a tensor of a slice; names are those of its parts.
 func (p *plan) add(s *Slice, name string, names []string, t float64) error {
-	if len(p.list) == maxTensors {
-		return fmt.Errorf("the merge would have more than %d tensors", maxTensors)
+	if p.parts += len(names); p.parts > p.most {
+		return fmt.Errorf("the merge would be made of more than %d tensors, which is the most for models of this size", p.most)
 	}
 	m := Made{Name: name, Parts: make([]Part, len(names))}
 	var err error
-	if m.Numbers, err = p.r.numbers(p.r.Method.whole, s, nil, name, t, true); err != nil {
+	if m.Numbers, err = p.numbers(p.r.Method.whole, s, nil, name, t, true); err != nil {
 		return err
 	}
-	for i, x := range s.Sources {
-		part := &m.Parts[i]
-		part.Model, part.Tensor, part.Base = x.Model, names[i], x.Model == p.r.Base
-		if _, ok := slices.BinarySearch(p.models[x.Model].Names, part.Tensor); !ok {
-			return fmt.Errorf("%s has no %s", tensorfs.Printable(p.r.Models[x.Model]), tensorfs.Quote(part.Tensor))
+	for i := range s.Sources {
+		x, part := &s.Sources[i], &m.Parts[i]
+		have := p.models[x.Model].Names
+		at, ok := slices.BinarySearch(have, names[i])
+		if of := &p.models[x.Model]; !ok && of.Head == "" && p.isHead(s, names[i]) { // as mergekit reads tied models
+			at, ok = slices.BinarySearch(have, of.Embedding)
+			part.Tied = true
 		}
-		if part.Numbers, err = p.r.numbers(p.r.Method.each, s, &x, part.Tensor, t, !(part.Base && p.r.Method.base)); err != nil {
+		if !ok {
+			return fmt.Errorf("%s has no %s", tensorfs.Printable(p.r.Models[x.Model]), tensorfs.Quote(names[i]))
+		}
+		part.Model, part.Tensor, part.Base = x.Model, have[at], x.Model == p.r.Base
+		if name == part.Tensor {
+			m.Name = part.Tensor
+		}
+		if part.Numbers, err = p.numbers(p.r.Method.each, s, x, names[i], t, !(part.Base && p.r.Method.base)); err != nil {
 			return fmt.Errorf("%s: %w", tensorfs.Printable(p.r.Models[x.Model]), err)
 		}
 	}
@@ -218,39 +284,70 @@ func (p *plan) add(s *Slice, name string, names []string, t float64) error {
 	return nil
 }
 
+// isHead reports whether a model of a slice calls its head so.
+func (p *plan) isHead(s *Slice, name string) bool {
+	return slices.ContainsFunc(s.Sources, func(x Source) bool { return p.models[x.Model].Head == name })
+}
+
 // numbers are the values of parameters: of a model where x is one. needed is whether those
 // without a default have to be there.
-func (r *Recipe) numbers(params []Param, s *Slice, x *Source, name string, t float64, needed bool) (map[string]any, error) {
-	var places []map[string]Setting
+func (p *plan) numbers(params []Param, s *Slice, x *Source, name string, t float64, needed bool) (map[string]any, error) {
+	var places [3]map[string]*Setting
 	if x != nil {
-		places = append(places, x.settings)
+		places[0] = x.settings
 	}
-	values := map[string]any{}
-	for _, p := range params {
-		value, ok := p.Default, p.Default != nil
-		for _, settings := range append(places, s.settings, r.settings) {
-			if v, has := settings[p.Name].At(name, t); has {
-				value, ok = v, true
+	places[1], places[2] = s.settings, p.r.settings
+	p.values = p.values[:0]
+	for _, param := range params {
+		v, ok := param.Default, param.Default != nil
+		for _, settings := range places {
+			set := settings[param.Name]
+			if set == nil {
+				continue
+			}
+			if found, has := set.at(name, t, &p.taken); has {
+				v, ok = found, true
 				break
 			}
 		}
 		switch {
-		case !ok && p.Required && needed:
-			return nil, fmt.Errorf("the parameter %s has no value for %s", p.Name, tensorfs.Quote(name))
+		case !ok && param.Required && needed:
+			return nil, fmt.Errorf("the parameter %s has no value for %s", param.Name, tensorfs.Quote(name))
 		case !ok:
 			continue
 		}
-		if _, isBool := p.Default.(bool); isBool {
-			value, ok = truth(value)
+		if _, isBool := param.Default.(bool); isBool {
+			v, ok = truth(v)
 		} else {
-			value, ok = number(value)
+			v, ok = number(v)
 		}
 		if !ok {
-			return nil, fmt.Errorf("the parameter %s has a value of another kind for %s", p.Name, tensorfs.Quote(name))
+			return nil, fmt.Errorf("the parameter %s has a value of another kind for %s", param.Name, tensorfs.Quote(name))
 		}
-		values[p.Name] = value
+		p.values = append(p.values, value{param.Name, v})
 	}
-	return values, nil
+	if p.taken > p.steps {
+		return nil, fmt.Errorf("its filters take too long for the names of so many tensors; write fewer")
+	}
+	return p.share(x), nil
+}
+
+// share returns the values as a map: the last one of a source again if it has the same.
+func (p *plan) share(x *Source) map[string]any {
+	last := p.shared[x]
+	same := last != nil && len(last) == len(p.values)
+	for _, v := range p.values {
+		same = same && last[v.name] == v.of
+	}
+	if same {
+		return last
+	}
+	values := make(map[string]any, len(p.values))
+	for _, v := range p.values {
+		values[v.name] = v.of
+	}
+	p.shared[x] = values
+	return values
 }
 
 // truth takes 0 and 1 for false and true, as Python does.

@@ -1,9 +1,12 @@
 package recipe
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tensorfs/tensorfs"
 )
@@ -24,13 +27,16 @@ type Recipe struct {
 	Tokenizer int
 	Tokens    bool
 
-	settings map[string]Setting
+	settings map[string]*Setting
+	paths    []string // keys that mergekit ignores too, the first ones
+	ignored  int
+	spelled  map[string]int // indexes in Models, by their names without what changes no path
 }
 
 // Slice is a run of layers of the merge.
 type Slice struct {
 	Sources  []Source
-	settings map[string]Setting
+	settings map[string]*Setting
 }
 
 // Source is a run of layers of a model.
@@ -38,24 +44,53 @@ type Source struct {
 	Model    int // index in Recipe.Models
 	From, To int // its first layer, and the one after its last
 	All      bool
-	settings map[string]Setting
+	settings map[string]*Setting
 }
 
-// Match reports whether a text may be a recipe: a line of it
-// begins with its key merge_method.
+// Match reports whether a text may be a recipe: it has mergekit's keys at its top level,
+// whether merge_method is one of them or was left out. A text with the key merge_method that
+// cannot be parsed is one, too.
 func Match(text []byte) bool {
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "merge_method:") {
+	hasMethod := methodKey().Match(text)
+	if !hasMethod && !listKey().Match(text) {
+		return false
+	}
+	root, err := document(text)
+	switch {
+	case err != nil:
+		return hasMethod && (text[0] == '{' || methodLine().Match(text))
+	case root.has("merge_method"):
+		return true
+	}
+	for key, of := range lists {
+		list, err := root.objects(key)
+		if err == nil && list[0].has(of) {
 			return true
 		}
 	}
 	return false
 }
 
+// methodKey and listKey find keys in YAML of either style and in JSON, methodLine only at the
+// beginning of a line.
+var (
+	listKey = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?m)(^|[{,\s])["']?(models|slices|experts)["']?\s*:`)
+	})
+	methodKey  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)(^|[{,\s])["']?merge_method["']?\s*:`) })
+	methodLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^["']?merge_method["']?\s*:`) })
+)
+
+// lists are keys at the top level of recipes, with one that their first item has.
+var lists = map[string]string{"models": "model", "slices": "sources", expertsKey: "source_model"}
+
+// expertsKey lists the models of a recipe for mergekit-moe.
+const expertsKey = "experts"
+
 // refused are keys of mergekit's recipes that are not read, with what to do about each.
 var refused = map[string]string{
 	"modules":          "parts of a model with slices of their own are not merged; name the models' whole layers below slices",
-	"tokenizer":        "vocabularies are not merged; use tokenizer_source with one of the models",
+	expertsKey:         "it is a recipe of mergekit-moe, which makes experts of whole models; want a merge_method",
 	"chat_template":    "templates are not written into merges; give --set tokenizer.chat_template=@FILE",
 	"lora_merge_dtype": "adapters are merged in their model's type",
 }
@@ -74,9 +109,15 @@ func Parse(text []byte) (*Recipe, error) {
 }
 
 func (r *Recipe) read(root object) (err error) {
-	method, err := root.text("merge_method")
-	if err != nil {
+	if root.has(expertsKey) && !root.has("merge_method") {
+		return fmt.Errorf("%s: %s", expertsKey, refused[expertsKey])
+	}
+	method, err := root.optionalText("merge_method")
+	switch {
+	case err != nil:
 		return err
+	case method == "":
+		return fmt.Errorf("merge_method is not there; want one of %s", strings.Join(names(), ", "))
 	}
 	if r.Method = methods[method]; r.Method == nil {
 		if why := others[method]; why != "" {
@@ -89,15 +130,15 @@ func (r *Recipe) read(root object) (err error) {
 			return fmt.Errorf("%s: %s", key, why)
 		}
 	}
-	known := []string{"merge_method", "models", "slices", "base_model", "dtype", "out_dtype", "parameters", "tokenizer_source"}
-	if err := root.only(known); err != nil {
+	known := []string{"merge_method", "models", "slices", "base_model", "dtype", "out_dtype", "parameters", "tokenizer_source", "tokenizer"}
+	if err := r.only(root, known); err != nil {
 		return err
 	}
-	base, err := root.optionalText("base_model")
+	base, err := r.reference(root, "base_model")
 	if err != nil {
 		return err
 	}
-	if r.settings, err = r.Method.settingsOf(root); err != nil {
+	if r.settings, err = r.settingsOf(root); err != nil {
 		return err
 	}
 	switch models, slices := root.has("models"), root.has("slices"); {
@@ -114,7 +155,9 @@ func (r *Recipe) read(root object) (err error) {
 		return err
 	}
 	if base != "" {
-		r.Base = r.model(base)
+		if r.Base, err = r.model(base); err != nil {
+			return err
+		}
 	}
 	return r.readRest(root)
 }
@@ -127,24 +170,29 @@ func (r *Recipe) readModels(root object, base string) error {
 	}
 	s := Slice{}
 	for _, x := range list {
-		if err := x.only([]string{"model", "parameters"}); err != nil {
+		if err := r.only(x, []string{"model", "parameters"}); err != nil {
 			return err
 		}
-		name, err := x.text("model")
+		name, err := r.requiredReference(x, "model")
 		if err != nil {
 			return err
 		}
-		settings, err := r.Method.settingsOf(x)
+		settings, err := r.settingsOf(x)
 		if err != nil {
 			return err
 		}
-		s.Sources = append(s.Sources, Source{Model: r.model(name), All: true, settings: settings})
+		at, err := r.model(name)
+		if err != nil {
+			return err
+		}
+		s.Sources = append(s.Sources, Source{Model: at, All: true, settings: settings})
 	}
 	if base != "" {
-		if at := r.model(base); !slices.ContainsFunc(s.Sources, func(x Source) bool { return x.Model == at }) {
-			if !r.Method.base {
-				return fmt.Errorf("base_model: %s has no base; leave it out, or list the model below models", r.Method.Name)
-			}
+		at, err := r.model(base)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(s.Sources, func(x Source) bool { return x.Model == at }) {
 			s.Sources = append(s.Sources, Source{Model: at, All: true})
 		}
 	}
@@ -159,11 +207,14 @@ func (r *Recipe) readSlices(root object) error {
 		return err
 	}
 	for _, x := range list {
-		if err := x.only([]string{"sources", "parameters"}); err != nil {
+		if x.get("base_model") != nil {
+			return fmt.Errorf("%s: a base of one slice is not read; want one at the top level", x.path("base_model"))
+		}
+		if err := r.only(x, []string{"sources", "parameters", "base_model"}); err != nil {
 			return err
 		}
 		s := Slice{}
-		if s.settings, err = r.Method.settingsOf(x); err != nil {
+		if s.settings, err = r.settingsOf(x); err != nil {
 			return err
 		}
 		sources, err := x.objects("sources")
@@ -187,28 +238,53 @@ func (r *Recipe) readSlices(root object) error {
 
 // source reads a run of layers of a model.
 func (r *Recipe) source(x object) (s Source, err error) {
-	if err := x.only([]string{"model", "layer_range", "parameters"}); err != nil {
+	if err := r.only(x, []string{"model", "layer_range", "parameters"}); err != nil {
 		return s, err
 	}
-	name, err := x.text("model")
+	name, err := r.requiredReference(x, "model")
 	if err != nil {
 		return s, err
 	}
-	s.Model = r.model(name)
+	if s.Model, err = r.model(name); err != nil {
+		return s, err
+	}
 	if s.From, s.To, err = x.span("layer_range"); err != nil {
 		return s, err
 	}
-	s.settings, err = r.Method.settingsOf(x)
+	s.settings, err = r.settingsOf(x)
 	return s, err
 }
 
-// model returns the index of the model that the recipe calls so.
-func (r *Recipe) model(name string) int {
-	if i := slices.Index(r.Models, name); i >= 0 {
-		return i
+// maxModels bounds what a recipe opens.
+const maxModels = 64
+
+// model returns the index of the model of that name, which is another model's name until here.
+func (r *Recipe) model(name string) (int, error) {
+	if i, ok := r.spelled[spelling(name)]; ok {
+		return i, nil
 	}
+	if len(r.Models) == maxModels {
+		return 0, fmt.Errorf("it names more than %d models", maxModels)
+	}
+	if r.spelled == nil {
+		r.spelled = map[string]int{}
+	}
+	r.spelled[spelling(name)] = len(r.Models)
 	r.Models = append(r.Models, name)
-	return len(r.Models) - 1
+	return len(r.Models) - 1, nil
+}
+
+// spelling returns a name without parts of a path that change nothing: ./a//b/ is a/b. What
+// two dots mean depends on links, so that they stay, and so does a name such as hf:ORG/NAME.
+func spelling(name string) string {
+	if before, _, ok := strings.Cut(name, ":"); ok && !strings.Contains(before, "/") {
+		return name
+	}
+	parts := slices.DeleteFunc(strings.Split(name, "/"), func(part string) bool { return part == "" || part == "." })
+	if strings.HasPrefix(name, "/") {
+		return "/" + strings.Join(parts, "/")
+	}
+	return strings.Join(parts, "/")
 }
 
 // types are the names that dtype and out_dtype take.
@@ -224,18 +300,18 @@ func (r *Recipe) readRest(root object) error {
 		if err != nil {
 			return err
 		}
-		t, ok := types[name]
+		t, ok := types[strings.TrimPrefix(name, "torch.")]
 		if name != "" && !ok {
 			return fmt.Errorf("%s: %s; want float32, float16 or bfloat16", x.key, tensorfs.Quote(name))
 		}
 		*x.to = t
 	}
-	name, err := root.optionalText("tokenizer_source")
+	name, key, err := r.tokenizer(root)
 	switch {
 	case err != nil:
 		return err
 	case name == "union":
-		return fmt.Errorf("tokenizer_source: vocabularies are not joined; want base, or one of the models")
+		return fmt.Errorf("%s: vocabularies are not joined; want base, or one of the models", key)
 	case name == "":
 		return nil
 	}
@@ -243,10 +319,40 @@ func (r *Recipe) readRest(root object) error {
 	if name == "base" {
 		return nil
 	}
-	if r.Tokenizer = slices.Index(r.Models, name); r.Tokenizer < 0 {
-		return fmt.Errorf("tokenizer_source: %s is none of the models%s", tensorfs.Quote(name), instead(name, r.Models))
+	at, ok := r.spelled[spelling(name)]
+	if !ok {
+		return fmt.Errorf("%s: %s is none of the models%s", key, tensorfs.Quote(name), instead(name, r.Models))
 	}
+	r.Tokenizer = at
 	return nil
+}
+
+// tokenizer returns whose tokenizer the merge has, and which key says it: tokenizer_source, or
+// tokenizer with its source, which is union if missing.
+func (r *Recipe) tokenizer(root object) (name, key string, err error) {
+	const short, long = "tokenizer_source", "tokenizer"
+	name, err = r.reference(root, short)
+	n := root.get(long)
+	switch {
+	case err != nil || n == nil:
+		return name, short, err
+	case name != "":
+		return "", "", fmt.Errorf("%s and %s are both there; want one of them", short, long)
+	}
+	x, err := objectOf(n, long)
+	if err != nil {
+		return "", "", err
+	}
+	for _, key := range []string{"tokens", "pad_to_multiple_of"} {
+		if x.get(key) != nil {
+			return "", "", fmt.Errorf("%s: rows of embeddings are neither made nor added; leave it out", x.path(key))
+		}
+	}
+	if err := r.only(x, []string{"source", "tokens", "pad_to_multiple_of"}); err != nil {
+		return "", "", err
+	}
+	name, err = r.reference(x, "source")
+	return cmp.Or(name, "union"), x.path("source"), err
 }
 
 // check holds the recipe to the contract of its method.

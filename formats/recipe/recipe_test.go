@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 )
 
 // TestSettings compares values with those of mergekit's evaluate_setting.
@@ -75,7 +78,7 @@ func llama(n, layers int) (list []Shape) {
 	}
 	slices.Sort(names)
 	for range n {
-		list = append(list, Shape{names, layers})
+		list = append(list, Shape{Names: names, Layers: layers, Embedding: "model.embed_tokens.weight", Head: "lm_head.weight"})
 	}
 	return list
 }
@@ -185,7 +188,8 @@ func TestRefused(t *testing.T) {
 		{"", "empty"},
 		{"a", "mapping"},
 		{"merge_method: [a]", "merge_method: want a word"},
-		{"models: []", "merge_method is not there"},
+		{"models: []", "merge_method is not there; want one of linear,"},
+		{"experts: [{source_model: a}]", "mergekit-moe"},
 		{"merge_method: dare_ties\n" + models, "random"},
 		{"merge_method: model_stock\n" + models, "statistics"},
 		{"merge_method: linea\n" + models, "linear"},
@@ -197,21 +201,27 @@ func TestRefused(t *testing.T) {
 		{"merge_method: linear\n" + models + "dtype: int8", `dtype: "int8"`},
 		{"merge_method: linear\n" + models + "out_dtype: 3", "out_dtype"},
 		{"merge_method: linear\n" + models + "modules: {}", "modules:"},
-		{"merge_method: linear\n" + models + "tokenizer: {}", "tokenizer:"},
+		{"merge_method: linear\n" + models + "tokenizer: {}", "tokenizer.source: vocabularies are not joined"},
 		{"merge_method: linear\n" + models + "chat_template: auto", "--set tokenizer.chat_template"},
 		{"merge_method: linear\n" + models + "tokenizer_source: union", "tokenizer_source"},
 		{"merge_method: linear\n" + models + "tokenizer_source: c", "none of the models"},
 		{"merge_method: linear\n" + models + "lora_merge_dtype: a", "lora_merge_dtype"},
 		{"merge_method: linear\n" + models + "base_modl: a", "did you mean base_model"},
 		{"merge_method: linear\n" + models + "parameters: {wieght: 1}", "did you mean weight"},
-		{"merge_method: linear\n" + models + "parameters: {density: 1}", "parameters.density: linear has no such parameter"},
 		{"merge_method: linear\n" + models + "parameters: {weight: .nan}", "not a number"},
 		{"merge_method: linear\n" + models + "parameters: {weight: 1e400}", "not a number"},
 		{"merge_method: linear\n" + models + "parameters: {weight: [1, .inf]}", "not a number"},
 		{"merge_method: linear\n" + models + "parameters: {weight: [1, {value: 2}]}", "either values or filters"},
 		{"merge_method: linear\n" + models + "parameters: {weight: {filter: a, vaule: 1}}", "did you mean value"},
 		{"merge_method: linear\n" + models + "merge_method: linear", "is there twice"},
-		{"merge_method: linear\nbase_model: c\n" + models, "no base"},
+		{"merge_method: linear\n" + models + "tokenizer: {source: a, pad_to_multiple_of: 8}", "tokenizer.pad_to_multiple_of: rows"},
+		{"merge_method: linear\n" + models + "tokenizer: {source: c}", "tokenizer.source: \"c\" is none of the models"},
+		{"merge_method: linear\n" + models + "tokenizer: {source: a}\ntokenizer_source: a", "one of them"},
+		{"merge_method: linear\nmodels: [{model: {path: a}}]", "models[0].model.model is not there; want a word, or {model: {path: NAME}}"},
+		{"merge_method: linear\nmodels: [{model: {model: {revision: a}}}]", "models[0].model.model.path is not there"},
+		{"merge_method: linear\nmodels: [{model: {model: a, override_architecture: B}}]", "override_architecture"},
+		{"merge_method: linear\nmodels: [{model: [a]}]", "models[0].model: want a word"},
+		{"merge_method: linear\nslices: [{base_model: a, sources: [{model: a, layer_range: [0, 2]}]}]", "slices[0].base_model"},
 		{"merge_method: linear\nmodels: [{model: a}, {model: a}]", "twice"},
 		{"merge_method: slerp\nmodels: [{model: a}, {model: b}]", "base_model is not there"},
 		{"merge_method: slerp\nbase_model: a\nmodels: [{model: a}, {model: b}, {model: c}]", "slerp wants 1 besides"},
@@ -240,6 +250,7 @@ func TestRefused(t *testing.T) {
 	}
 	for _, c := range []struct{ text, want string }{
 		{"merge_method: linear\nmodels: [{model: a}]", "weight has no value"},
+		{"merge_method: linear\nbase_model: b\nmodels: [{model: a, parameters: {weight: 1}}]", "b: the parameter weight has no value"},
 		{"merge_method: linear\nmodels: [{model: a, parameters: {weight: 1}}]\nparameters: {normalize: 2}", ""},
 		{"merge_method: linear\nparameters: {weight: 1}\nslices: [{sources: [{model: a, layer_range: [0, 5]}]}]", "has 4 layers"},
 		{"merge_method: linear\nparameters: {weight: 1}\nmodels: [{model: a}, {model: b}]", "b has 5 layers"},
@@ -250,6 +261,9 @@ func TestRefused(t *testing.T) {
 			continue
 		}
 		shapes := append(llama(1, 4), llama(1, 5)...)[:len(r.Models)]
+		if r.Base >= 0 {
+			shapes = llama(2, 4)
+		}
 		_, err = r.Plan(shapes)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%q: %v, want %q", c.text, err, c.want)
@@ -257,7 +271,120 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever the text is, it is a recipe or one line of error.
+// TestIgnored: what mergekit does not read is ignored with one note that names it.
+func TestIgnored(t *testing.T) {
+	const models = "models: [{model: a, parameters: {weight: 1, density: 0.5}}, {model: b, parameters: {weight: 1}, note: x}]\n"
+	r, err := Parse([]byte("merge_method: linear\nname: mine\nbase: z\n" + models + "parameters: {int8_mask: true, rescale: [1, x], normalize: true, any: {a: [b]}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "a merge by linear does not use these keys of the recipe: name, base, parameters.int8_mask, parameters.rescale, parameters.any, models[0].parameters.density, models[1].note"
+	if notes := r.Notes(); len(notes) != 1 || notes[0] != want {
+		t.Errorf("%q, want %q", notes, want)
+	}
+	long := ""
+	for i := range 40 {
+		long += fmt.Sprintf("q%02d: 1\n", i)
+	}
+	if r, err = Parse([]byte("merge_method: linear\n" + models + long)); err != nil || !strings.HasSuffix(r.Notes()[0], " and 34 more") {
+		t.Errorf("%v %q", err, r.Notes())
+	}
+	if r, err = Parse([]byte("merge_method: linear\nmodels: [{model: a, parameters: {weight: 1}}]")); err != nil || r.Notes() != nil {
+		t.Errorf("%v %q", err, r.Notes())
+	}
+}
+
+// TestSpellings: the ways in which recipes write the same.
+func TestSpellings(t *testing.T) {
+	const plain = "merge_method: task_arithmetic\nbase_model: o/a@r\nmodels: [{model: b c+l@s, parameters: {weight: 0.5}}]\ndtype: bfloat16\ntokenizer_source: b c+l@s\n"
+	want, err := Parse([]byte(plain))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		`{"merge_method": "task_arithmetic", "base_model": {"model": {"path": "o/a", "revision": "r"}},
+	"models": [{"model": {"model": {"path": "b c"}, "lora": {"path": "l", "revision": "s"}}, "parameters": {"weight": 0.5}}],
+	"dtype": "bfloat16", "tokenizer": {"source": "b c+l@s"}}`,
+		"{merge_method: task_arithmetic, base_model: {model: o/a@r}, models: [{model: {model: b c, lora: l@s}, parameters: {weight: 0.5}}], dtype: torch.bfloat16, tokenizer_source: {model: b c, lora: l@s}}",
+		"---\n# a card's\n'merge_method' : task_arithmetic\nbase_model:\n  model:\n    path: o/a\n    revision: r\nmodels:\n- model:\n    model:\n      path: b c\n    lora:\n      path: l\n      revision: s\n  parameters:\n    weight: '0.5'\ndtype: bfloat16\ntokenizer:\n  source: b c+l@s\n",
+		"\ufeff" + strings.ReplaceAll(plain, "\n", "\r\n"),
+	} {
+		if !Match([]byte(text)) {
+			t.Errorf("%.40q is no recipe", text)
+		}
+		got, err := Parse([]byte(text))
+		if err != nil {
+			t.Errorf("%.40q: %v", text, err)
+			continue
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%.40q: %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+// TestMatch: what is a recipe, however much of it is wrong, and what is not.
+func TestMatch(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": false, "a: b": false, "{}": false, "[]": false, "merge_method": false,
+		"merge_method: x": true, "a: 1\nmerge_method: [": true, `{"merge_method": "x"`: true, "{a: 1, merge_method: x}": true,
+		"models: [{model: a}]": true, "slices: [{sources: []}]": true, `{"models": [{"model": "a"}]}`: true, "experts: [{source_model: a}]": true,
+		"models: [a]": false, "models: {model: a}": false, "slices: 1": false, "experts: [{a: b}]": false, "models:": false,
+		"genome: {merge_method: x}": false, `{"a": {"merge_method": "x"}}`: false, "# merge_method: x\na: b": false,
+		`{"model_type": "llama", "experts": 8}`: false, "a merge_method: b: c": false,
+	} {
+		if Match([]byte(text)) != want {
+			t.Errorf("%q: want %v", text, want)
+		}
+	}
+}
+
+// TestHeads: a model without a head takes part with its embedding if another one of the slice
+// has a head.
+func TestHeads(t *testing.T) {
+	tied := llama(1, 2)[0]
+	tied.Head, tied.Names = "", slices.DeleteFunc(slices.Clone(tied.Names), func(n string) bool { return n == "lm_head.weight" })
+	full := llama(1, 2)[0]
+	two := "models: [{model: a, parameters: {weight: 1}}, {model: b, parameters: {weight: [{filter: lm_head, value: 3}, {value: 1}]}}]\n"
+	slices2 := "merge_method: passthrough\nslices: [{sources: [{model: a, layer_range: [0, 1]}]}, {sources: [{model: b, layer_range: [1, 2]}]}]"
+	for _, c := range []struct {
+		text   string
+		models []Shape
+		want   string // the parts of the head
+	}{
+		{"merge_method: linear\n" + two, []Shape{tied, full}, "a model.embed_tokens.weight 1, b lm_head.weight 3"},
+		{"merge_method: linear\n" + two, []Shape{full, tied}, "a lm_head.weight 1, b model.embed_tokens.weight 3"},
+		{"merge_method: linear\n" + two, []Shape{tied, tied}, ""},
+		{"merge_method: task_arithmetic\nbase_model: b\n" + two, []Shape{full, tied}, "a lm_head.weight 1, b model.embed_tokens.weight 3"},
+		{slices2, []Shape{tied, full}, "b lm_head.weight <nil>"},
+		{slices2, []Shape{full, tied}, ""},
+	} {
+		r, err := Parse([]byte(c.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := r.Plan(c.models)
+		if err != nil {
+			t.Errorf("%q: %v", c.text, err)
+			continue
+		}
+		var parts []string
+		for _, m := range list {
+			if m.Name != "lm_head.weight" {
+				continue
+			}
+			for _, p := range m.Parts {
+				parts = append(parts, fmt.Sprint(r.Models[p.Model], " ", p.Tensor, " ", p.Numbers["weight"]))
+			}
+		}
+		if got := strings.Join(parts, ", "); got != c.want {
+			t.Errorf("%q: %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+// FuzzParse holds that any text is a recipe or one line of error, and that it costs no more than its
+// size and the models allow.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("merge_method: slerp\nbase_model: a\nmodels: [{model: a}, {model: b}]\nparameters: {t: [0, {filter: a, value: 1}]}"))
 	f.Add([]byte("merge_method: passthrough\nslices:\n - sources:\n   - {model: a, layer_range: [0, 3]}\n"))
@@ -265,19 +392,31 @@ func FuzzParse(f *testing.F) {
 	for _, x := range shapes {
 		f.Add([]byte(x.text))
 	}
+	for _, x := range []string{
+		passthrough + "slices:\n" + strings.Repeat("- {sources: [{model: a, layer_range: [0, 4]}]}\n", 40), linear + modelsOf("a", "./a", "b/./c", "b//c", "/b"), linear + "parameters: {weight: " + filters(30, filters(30, "[1, 2]")) + "}\n" + modelsOf("a"),
+		linear + "models: &a [1, *a]", linear + "a: {" + strings.Repeat("k: {", 15) + strings.Repeat("}", 16),
+	} {
+		f.Add([]byte(x))
+	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		r, err := Parse(text)
-		if err != nil {
-			if strings.Contains(err.Error(), "\n") {
-				t.Errorf("%q", err)
-			}
-			return
+		var r *Recipe
+		var list []Made
+		var err error
+		var allocated uint64
+		testlimit.Work(t, 200, func() {
+			allocated = testlimit.Allocated(func() {
+				if r, err = Parse(text); err == nil {
+					list, err = r.Plan(llama(len(r.Models), 4))
+				}
+			})
+		})
+		if allocated > 32<<20+1000*uint64(len(text)) {
+			t.Errorf("%d bytes were allocated for %d", allocated, len(text))
 		}
-		if len(r.Models) > 20 {
-			return
-		}
-		list, err := r.Plan(llama(len(r.Models), 4))
-		if err == nil && len(list) == 0 {
+		switch {
+		case err != nil && strings.Contains(err.Error(), "\n"):
+			t.Errorf("%q", err)
+		case err == nil && len(list) == 0:
 			t.Error("a merge of nothing")
 		}
 	})

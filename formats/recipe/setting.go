@@ -4,9 +4,10 @@ import "strings"
 
 // Setting is the value of a parameter, as a recipe writes it.
 type Setting struct {
-	value  any     // a float64, bool or string, where it is one value for all
-	list   []any   // values from the first layer to the last one, of any of these types
-	filter []where // values by the tensor's name; the first that fits decides
+	value   any       // a float64, bool or string, where it is one value for all
+	list    []any     // values from the first layer to the last one, of any of these types
+	numbers []float64 // the numbers of list
+	filter  []where   // values by the tensor's name; the first that fits decides
 }
 
 // where is a value for the tensors whose name contains a text.
@@ -22,36 +23,38 @@ type where struct {
 // A list of numbers is a gradient: its values stand at equal distances from 0 to 1, and
 // between two of them the value is between theirs. Of any other list it is the element
 // at or before the place.
-func (s Setting) At(tensor string, t float64) (value any, ok bool) {
+func (s *Setting) At(tensor string, t float64) (value any, ok bool) {
+	return s.at(tensor, t, new(int))
+}
+
+// at is At, and adds to steps what filters cost.
+func (s *Setting) at(tensor string, t float64, steps *int) (value any, ok bool) {
 	switch {
 	case s.value != nil:
 		return s.value, true
 	case len(s.list) > 0:
-		return gradient(s.list, t), true
+		return s.gradient(t), true
 	}
-	for _, w := range s.filter {
+	for i := range s.filter {
+		w := &s.filter[i]
+		*steps += 1 + len(tensor)/32
 		if w.text == "" || w.text == "*" || strings.Contains(tensor, w.text) {
-			return w.value.At(tensor, t)
+			return w.value.at(tensor, t, steps)
 		}
 	}
 	return nil, false
 }
 
 // gradient is a list's value at the place t.
-func gradient(list []any, t float64) any {
-	last := len(list) - 1
+func (s *Setting) gradient(t float64) any {
+	last := len(s.list) - 1
 	u := t * float64(last)
 	i := int(u)
-	numbers := make([]float64, len(list))
-	for k, v := range list {
-		n, isNumber := v.(float64)
-		if !isNumber {
-			return list[i]
-		}
-		numbers[k] = n
+	if len(s.numbers) < len(s.list) {
+		return s.list[i]
 	}
 	part := u - float64(i)
 	// The products are rounded one by one, as Python does.
-	low, high := float64((1-part)*numbers[i]), float64(part*numbers[min(i+1, last)])
+	low, high := float64((1-part)*s.numbers[i]), float64(part*s.numbers[min(i+1, last)])
 	return low + high
 }

@@ -159,7 +159,7 @@ merge_method: ties
 base_model: org/base-13b
 name: whole
 `},
-	{name: "the place of the result", refused: "out_path is not a key", text: "merge_method: passthrough\nmodels: [{model: a}]\nout_path: ./models/a"},
+	{name: "the place of the result", models: 1, layers: 4, made: 4, text: "merge_method: passthrough\nmodels: [{model: a}]\nout_path: ./models/a"},
 	{name: "dare_ties", refused: "random numbers", text: `
 models:
   - model: org/base-7b
@@ -182,7 +182,7 @@ parameters: {nuslerp_flatten: true}
 tokenizer:
   source: union
 `},
-	{name: "tokens of both", refused: "tokenizer: vocabularies are not merged", text: "merge_method: linear\nmodels: [{model: a, parameters: {weight: 1}}]\ntokenizer: {source: union, tokens: {<|end|>: {source: a}}}"},
+	{name: "tokens of both", refused: "tokenizer.tokens: rows of embeddings", text: "merge_method: linear\nmodels: [{model: a, parameters: {weight: 1}}]\ntokenizer: {source: union, tokens: {<|end|>: {source: a}}}"},
 	{name: "a template", refused: "chat_template", text: "merge_method: linear\nmodels: [{model: a, parameters: {weight: 1}}]\nchat_template: chatml"},
 	{name: "an encoder and a decoder", refused: "modules", text: `
 merge_method: linear
@@ -192,10 +192,10 @@ modules:
   decoder:
     slices: [{sources: [{model: org/whisper, layer_range: [0, 4], parameters: {weight: 1}}]}]
 `},
-	{name: "slerp without a base", refused: "slerp has no such parameter", text: "merge_method: slerp\nmodels: [{model: org/whisper, parameters: {weight: 0.7}}, {model: org/french, parameters: {weight: 0.3}}]"},
+	{name: "slerp without a base", refused: "base_model is not there", text: "merge_method: slerp\nmodels: [{model: org/whisper, parameters: {weight: 0.7}}, {model: org/french, parameters: {weight: 0.3}}]"},
 	{name: "a method of a fork", refused: `merge_method "lrp"`, text: "merge_method: lrp\nbase_model: a\nmodels: [{model: b, parameters: {weight: 1.0}}]"},
 	{name: "a base of another class", refused: "base_model", text: "merge_method: slerp\nbase_model: {model: org/bert, override_architecture: BertModel}\nmodels: [{model: a}, {model: b}]"},
-	{name: "experts", refused: "merge_method is not there", text: "base_model: org/base-7b\ngate_mode: hidden\nexperts:\n  - source_model: org/maths-7b\n    positive_prompts: [count]"},
+	{name: "experts", refused: "mergekit-moe", text: "base_model: org/base-7b\ngate_mode: hidden\nexperts:\n  - source_model: org/maths-7b\n    positive_prompts: [count]"},
 	{name: "a search", refused: "merge_method is not there", text: "genome:\n  models: [a, b]\n  merge_method: dare_ties\ntasks:\n  - name: sst2"},
 	{name: "metrics", refused: "merge_method is not there", text: "models: [{model: a}, {model: b}]\nmetric_method: all\ndtype: float32"},
 }

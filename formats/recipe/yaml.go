@@ -18,10 +18,16 @@ import (
 // Limits of a recipe. mergekit's own examples have some kilobytes.
 const (
 	maxText  = 1 << 20
+	maxMarks = 1 << 16
 	maxDepth = 16   // of lists in mappings
 	maxItems = 1024 // of a list: slices, models, filters, values of a gradient
-	maxLayer = 1 << 20
+	maxKeys  = 64   // of a mapping
+	maxLayer = 1 << 16
 )
+
+// marks are the characters that begin or part values: each value takes one at least, and
+// some hundred bytes of memory.
+const marks = ",:-?[{"
 
 // object is a mapping and where it is in the text.
 type object struct {
@@ -34,6 +40,13 @@ type object struct {
 func document(text []byte) (object, error) {
 	if len(text) > maxText {
 		return object{}, fmt.Errorf("it has more than %d bytes, which no recipe has", maxText)
+	}
+	n := 0
+	for _, c := range []byte(marks) {
+		n += bytes.Count(text, []byte{c})
+	}
+	if n > maxMarks {
+		return object{}, fmt.Errorf("it has more than %d of the characters %s, which no recipe has", maxMarks, marks)
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var root, more yaml.Node
@@ -64,6 +77,8 @@ func bounded(n *yaml.Node, depth int) error {
 		return fmt.Errorf("line %d: it is nested more than %d deep", n.Line, maxDepth)
 	case n.Kind == yaml.SequenceNode && len(n.Content) > maxItems:
 		return fmt.Errorf("line %d: the list has %d items, and at most %d are read", n.Line, len(n.Content), maxItems)
+	case n.Kind == yaml.MappingNode && len(n.Content) > 2*maxKeys:
+		return fmt.Errorf("line %d: the mapping has %d keys, and at most %d are read", n.Line, len(n.Content)/2, maxKeys)
 	}
 	for _, c := range n.Content {
 		if err := bounded(c, depth+1); err != nil {
@@ -118,14 +133,50 @@ func (o object) get(key string) *yaml.Node {
 	return o.values[i]
 }
 
-// only refuses all other keys.
-func (o object) only(known []string) error {
+// only notes all other keys, which mergekit ignores, and refuses those that are mistyped.
+func (r *Recipe) only(o object, known []string) error {
 	for _, key := range o.keys {
-		if !slices.Contains(known, key) {
-			return fmt.Errorf("%s is not a key that is read here%s", o.path(key), instead(key, known))
+		if slices.Contains(known, key) {
+			continue
 		}
+		if meant := mistyped(key, known); meant != "" {
+			return fmt.Errorf("%s is not a key that is read here; did you mean %s?", o.path(key), meant)
+		}
+		r.ignore(o.path(key))
 	}
 	return nil
+}
+
+// mistyped returns the known name that differs from a given one in few letters, else "".
+func mistyped(given string, known []string) string {
+	for _, name := range near.Names(given, known, 1) {
+		if !strings.Contains(name, given) || len(name) == len(given)+1 {
+			return name
+		}
+	}
+	return ""
+}
+
+// maxIgnored bounds the keys that the note names.
+const maxIgnored = 8
+
+// ignore adds a key to the note about those that mergekit does not read.
+func (r *Recipe) ignore(path string) {
+	if r.ignored++; r.ignored <= maxIgnored {
+		r.paths = append(r.paths, path)
+	}
+}
+
+// Notes say what the recipe has that changes no number of the merge.
+func (r *Recipe) Notes() []string {
+	if r.ignored == 0 {
+		return nil
+	}
+	keys := strings.Join(r.paths, ", ")
+	if more := r.ignored - len(r.paths); more > 0 {
+		keys += fmt.Sprintf(" and %d more", more)
+	}
+	return []string{fmt.Sprintf("a merge by %s does not use these keys of the recipe: %s", r.Method.Name, keys)}
 }
 
 func (o object) text(key string) (string, error) {
@@ -145,6 +196,70 @@ func (o object) optionalText(key string) (string, error) {
 		return "", fmt.Errorf("%s: want a word", o.path(key))
 	}
 	return n.Value, nil
+}
+
+// reference returns the name of a model, "" without one: a text, or the mapping that mergekit
+// writes for names with blanks, {model: {path, revision}, lora: {path, revision}}.
+func (r *Recipe) reference(o object, key string) (string, error) {
+	n := o.get(key)
+	if n == nil || n.Kind != yaml.MappingNode {
+		return o.optionalText(key)
+	}
+	x, err := objectOf(n, o.path(key))
+	if err != nil {
+		return "", err
+	}
+	if x.get("override_architecture") != nil {
+		return "", fmt.Errorf("%s: models are read as their own config.json says; leave it out", x.path("override_architecture"))
+	}
+	if err := r.only(x, []string{"model", "lora", "override_architecture"}); err != nil {
+		return "", err
+	}
+	name, err := r.modelPath(x, "model")
+	if err == nil && name == "" {
+		err = fmt.Errorf("%s is not there; want a word, or {model: {path: NAME}}", x.path("model"))
+	}
+	if err != nil {
+		return "", err
+	}
+	adapter, err := r.modelPath(x, "lora")
+	if adapter != "" {
+		name += "+" + adapter
+	}
+	return name, err
+}
+
+// modelPath returns a path and its revision: a text, or {path, revision}.
+func (r *Recipe) modelPath(o object, key string) (string, error) {
+	n := o.get(key)
+	if n == nil || n.Kind != yaml.MappingNode {
+		return o.optionalText(key)
+	}
+	x, err := objectOf(n, o.path(key))
+	if err != nil {
+		return "", err
+	}
+	if err := r.only(x, []string{"path", "revision"}); err != nil {
+		return "", err
+	}
+	name, err := x.text("path")
+	if err != nil {
+		return "", err
+	}
+	revision, err := x.optionalText("revision")
+	if revision != "" {
+		name += "@" + revision
+	}
+	return name, err
+}
+
+// requiredReference is reference for a model that has to be there.
+func (r *Recipe) requiredReference(o object, key string) (string, error) {
+	name, err := r.reference(o, key)
+	if err == nil && name == "" {
+		err = fmt.Errorf("%s is not there", o.path(key))
+	}
+	return name, err
 }
 
 // objects returns a list of mappings that is not empty.
@@ -182,8 +297,8 @@ func (o object) span(key string) (from, to int, err error) {
 }
 
 // settingsOf returns the parameters that stand in an object.
-func (m *Method) settingsOf(o object) (map[string]Setting, error) {
-	n := o.get("parameters")
+func (r *Recipe) settingsOf(o object) (map[string]*Setting, error) {
+	n, m := o.get("parameters"), r.Method
 	if n == nil {
 		return nil, nil
 	}
@@ -191,19 +306,25 @@ func (m *Method) settingsOf(o object) (map[string]Setting, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings := map[string]Setting{}
+	settings := map[string]*Setting{}
 	for i, key := range list.keys {
 		if !m.param(key) {
-			return nil, fmt.Errorf("%s: %s has no such parameter%s", list.path(key), m.Name, instead(key, m.params()))
+			if meant := mistyped(key, m.params()); meant != "" && !anyParam(key) {
+				return nil, fmt.Errorf("%s: %s has no such parameter; did you mean %s?", list.path(key), m.Name, meant)
+			}
+			r.ignore(list.path(key))
+			continue
 		}
-		if settings[key], err = settingOf(list.values[i], list.path(key)); err != nil {
+		value, err := r.settingOf(list.values[i], list.path(key))
+		if err != nil {
 			return nil, err
 		}
+		settings[key] = &value
 	}
 	return settings, nil
 }
 
-func settingOf(n *yaml.Node, at string) (s Setting, err error) {
+func (r *Recipe) settingOf(n *yaml.Node, at string) (s Setting, err error) {
 	switch n.Kind {
 	case yaml.ScalarNode:
 		if n.Tag == "!!null" {
@@ -212,7 +333,7 @@ func settingOf(n *yaml.Node, at string) (s Setting, err error) {
 		s.value, err = scalar(n, at)
 		return s, err
 	case yaml.MappingNode:
-		w, err := whereOf(n, at)
+		w, err := r.whereOf(n, at)
 		return Setting{filter: []where{w}}, err
 	}
 	filters := len(n.Content) > 0 && n.Content[0].Kind == yaml.MappingNode
@@ -222,7 +343,7 @@ func settingOf(n *yaml.Node, at string) (s Setting, err error) {
 			return s, fmt.Errorf("%s: a list has either values or filters", at)
 		}
 		if filters {
-			w, err := whereOf(c, at)
+			w, err := r.whereOf(c, at)
 			if err != nil {
 				return s, err
 			}
@@ -234,23 +355,26 @@ func settingOf(n *yaml.Node, at string) (s Setting, err error) {
 			return s, err
 		}
 		s.list = append(s.list, v)
+		if x, ok := v.(float64); ok {
+			s.numbers = append(s.numbers, x)
+		}
 	}
 	return s, nil
 }
 
-func whereOf(n *yaml.Node, at string) (w where, err error) {
+func (r *Recipe) whereOf(n *yaml.Node, at string) (w where, err error) {
 	o, err := objectOf(n, at)
 	if err != nil {
 		return w, err
 	}
-	if err := o.only([]string{"filter", "value"}); err != nil {
+	if err := r.only(o, []string{"filter", "value"}); err != nil {
 		return w, err
 	}
 	if w.text, err = o.optionalText("filter"); err != nil {
 		return w, err
 	}
 	if v := o.get("value"); v != nil {
-		w.value, err = settingOf(v, o.path("value"))
+		w.value, err = r.settingOf(v, o.path("value"))
 	}
 	return w, err
 }

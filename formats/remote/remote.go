@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,13 +19,13 @@ import (
 	"github.com/tensorfs/tensorfs/formats/ollama"
 	"github.com/tensorfs/tensorfs/formats/pick"
 	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/environ"
 	protocol "github.com/tensorfs/tensorfs/internal/remote"
 	hubfiles "github.com/tensorfs/tensorfs/internal/remote/hub"
 	"github.com/tensorfs/tensorfs/internal/remote/oci"
 	registry "github.com/tensorfs/tensorfs/internal/remote/ollama"
 	"github.com/tensorfs/tensorfs/internal/remote/plain"
 	"github.com/tensorfs/tensorfs/internal/remote/s3"
-	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 
@@ -54,8 +53,9 @@ type Options struct {
 	Offline string
 	// AskFirst asks servers also where this machine has the model.
 	AskFirst bool
-	// Download brings a file into the cache first, however large it is, where its server
-	// sends only whole files. Without it such a file is an error.
+	// Download brings into the cache what cannot be read in parts: a file of a server that sends
+	// only whole files, however large it is, and what a compressed layer of an artifact unpacks
+	// to. Without it that is an error.
 	Download bool
 	// PlainHTTP allows http:// to public addresses, where everybody on the way can change
 	// what is read. It is always allowed to this machine and its networks.
@@ -73,21 +73,16 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// offline are the variables of the environment that forbid to ask servers. Hugging
-// Face's own programs read the last two.
-var offline = []string{"TENSORFS_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}
-
 // forbids returns what forbids to ask servers, "" if nothing does.
 func (o *Options) forbids() string {
-	if o.Offline != "" {
+	const own = "TENSORFS_OFFLINE"
+	switch {
+	case o.Offline != "":
 		return o.Offline
+	case environ.IsTrue(os.Getenv(own)):
+		return own
 	}
-	for _, name := range offline {
-		if slices.Contains([]string{"1", "ON", "YES", "TRUE"}, strings.ToUpper(os.Getenv(name))) {
-			return name
-		}
-	}
-	return ""
+	return environ.HuggingFaceOffline(environ.Process)
 }
 
 // Client opens models, on servers and on this machine. All its models share
@@ -226,7 +221,7 @@ func (c *Client) Share(ctx context.Context, name string) (dir string, err error)
 	if !ok || err != nil || l == nil || n.Select != (pick.Select{}) || !hubfiles.Complete(l, beside) {
 		return "", nil
 	}
-	if dir, err = source.HuggingFaceCache(); err != nil { // without a home there is none
+	if dir, err = environ.HuggingFaceCache(environ.Process); err != nil { // without a home there is none
 		return "", nil
 	}
 	err = hubfiles.Keep(ctx, dir, n.Repository, n.Revision, l)
@@ -261,7 +256,7 @@ func openHub(ctx context.Context, name string, o protocol.Options) (*protocol.Li
 	if err != nil {
 		return nil, "", err
 	}
-	o.HubCache, _ = source.HuggingFaceCache() // without a home there is none
+	o.HubCache, _ = environ.HuggingFaceCache(environ.Process) // without a home there is none
 	l, rest, err := hubfiles.Open(ctx, n.Repository, n.Revision, o)
 	return l, cmp.Or(rest, "."), err
 }
@@ -286,13 +281,19 @@ func (c *Client) find(ctx context.Context, name string) (formats.Elsewhere, erro
 			c.found(name, l)
 		}
 		pinned := l.Name
-		if strings.Contains(p.prefix, "http") { // a listing is the directory of a file
+		switch { // a listing is the directory of a file
+		case strings.Contains(p.prefix, "http"):
 			pinned = plain.Shown(name)
+		case p.prefix == s3.Scheme && file != ".":
+			pinned += "/" + file
 		}
 		return formats.Elsewhere{FS: &lent{l, sync.OnceFunc(c.end)}, File: file, Name: pinned, Note: l.Note}, nil
 	}
-	return formats.Elsewhere{}, &tensorfs.FormatError{File: plain.Shown(name), Offset: -1, Problem: "models cannot be read from such an address",
-		Advice: "names of models elsewhere begin with " + strings.Join(known, ", "), Kind: tensorfs.ErrUnsupported}
+	advice := "names of models elsewhere begin with " + strings.Join(known, ", ")
+	if meant := formats.Meant(name); meant != "" {
+		advice = "write it as " + plain.Shown(meant)
+	}
+	return formats.Elsewhere{}, &tensorfs.FormatError{File: plain.Shown(name), Offset: -1, Problem: "models cannot be read from such an address", Advice: advice, Kind: tensorfs.ErrUnsupported}
 }
 
 // found remembers which commit a name was.

@@ -36,17 +36,18 @@ func (s *source) byteBPE(v *Vocabulary) {
 func (s *source) bpe(v *Vocabulary, kind func(a addedToken) (int32, string)) {
 	d := s.document
 	rows := s.Rows
-	if n := len(d.model.texts) + len(d.added); s.Architecture == "gemma3" && n < rows {
+	if n := len(d.model.texts) + d.listed; s.Architecture == "gemma3" && n < rows {
 		rows = n
 	}
 	last := 0 // id
 	for _, id := range d.model.ids {
 		last = max(last, int(id))
 	}
+	d.check()
 	for _, a := range d.added {
 		last = max(last, a.id)
 	}
-	if d.check(); last >= rows {
+	if last >= rows {
 		d.fail("its ids have gaps: one is %d, and there are %d tokens", last, rows)
 	}
 	v.Merges = d.model.merges

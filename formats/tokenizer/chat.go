@@ -22,9 +22,15 @@ var namedTemplates = []string{"tool_use", "rag"}
 // chat reads the chat templates of files. The templates themselves are not looked
 // at, as llama.cpp parses them when somebody chats.
 func (s *source) chat(v *Vocabulary) {
-	if s.settings.Has("chat_template") {
-		v.readTemplates(settingsName, s.settings.Raw("chat_template"))
+	const ownFile = "chat_template.jinja" // which transformers takes first
+	said := s.settings.Raw("chat_template")
+	own := s.read(ownFile, maxSmall)
+	if own == nil && s.settings.Has("chat_template") {
+		v.readTemplates(settingsName, said)
 		return
+	}
+	if own != nil && said.Kind() == '"' && said.Text() != string(own) {
+		v.Notes = append(v.Notes, "the chat template is the one in "+ownFile+", which transformers takes: "+settingsName+" has another one")
 	}
 	add := func(name, file string) bool {
 		b := s.read(file, maxSmall)
@@ -36,7 +42,7 @@ func (s *source) chat(v *Vocabulary) {
 		}
 		return b != nil
 	}
-	if !add("default", "chat_template.jinja") {
+	if !add("default", ownFile) {
 		const file = "chat_template.json"
 		v.readTemplates(file, s.object(file).Raw("chat_template"))
 		return
@@ -123,7 +129,12 @@ func (v *Vocabulary) readTemplateKeys(get func(key string) any) {
 		if len(v.Templates) == maxTemplates || len(name) > maxTemplateName || !utf8.ValidString(name) || v.hasTemplate(name) {
 			return
 		}
-		if text, ok := get(key).(string); ok && len(text) <= maxText-total && utf8.ValidString(text) {
+		text, ok := get(key).(string)
+		switch {
+		case !ok:
+		case len(text) > maxText-total, !utf8.ValidString(text):
+			v.Notes = append(v.Notes, key+" is not UTF-8, or too long, and is left out")
+		default:
 			total += len(text)
 			v.Templates = append(v.Templates, Template{name, text})
 		}

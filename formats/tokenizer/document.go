@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -23,16 +24,20 @@ type document struct {
 
 	normalizer, preTokenizer, postProcessor, decoder jsonobj.Raw
 
-	added []addedToken
-	model model
+	added   []addedToken
+	listed  int      // how many of added tokenizer.json lists
+	rowless []string // added tokens that the embedding has no row for
+	model   model
 }
 
 // addedToken is a token beside the model's vocabulary, or a token of it that is
 // recognised in a text first.
 type addedToken struct {
-	id      int
+	id      int // which the tokenizers library assigns, once document.number has run
+	said    int // the id in the file; -1 if it states none
 	content string
 	special bool
+	aside   bool // only tokenizer_config.json adds it
 }
 
 // model is the part of a tokenizer.json that makes tokens of words.
@@ -168,6 +173,12 @@ func (d *document) readAdded(r jsonobj.Raw, all bool) {
 		}
 		text := d.want(content, `"`, "the content of an added token").Text()
 		id, in := d.id(e.Member("id"), "the added token ", text)
+		if all { // the library assigns the ids
+			in = true
+			if int64(id) > math.MaxUint32 {
+				d.fail("the id of the added token %s is past what the tokenizers library reads", tensorfs.Quote(text))
+			}
+		}
 		switch {
 		case d.err != nil:
 			return
@@ -175,9 +186,7 @@ func (d *document) readAdded(r jsonobj.Raw, all bool) {
 		case in && len(d.added) == d.rows:
 			d.fail("it has more added tokens than the embedding has rows, %d", d.rows)
 		case in:
-			d.added = append(d.added, addedToken{id, text, special.Kind() == 't'})
-		case all:
-			d.outside("the added token ", text)
+			d.added = append(d.added, addedToken{id: id, said: id, content: text, special: special.Kind() == 't'})
 		}
 	}
 }
@@ -318,11 +327,71 @@ func (d *document) check() {
 		}
 		used[m.ids[i]] = true
 	}
+	d.number(x, used)
 	for rank, e := range m.merges {
 		if x.find(e.Left) < 0 || x.find(e.Right) < 0 || x.find(e.Left+e.Right) < 0 {
 			d.fail("its merge %d, of %s and %s, is of tokens that are not in the vocabulary", rank, tensorfs.Quote(e.Left), tensorfs.Quote(e.Right))
 			return
 		}
+	}
+}
+
+// number gives the added tokens the ids that the tokenizers library assigns when it loads
+// them: a text of the vocabulary keeps its id, and any other text gets the next free one in
+// the order of the list, whatever id the file states. A text that is listed twice is one
+// token, as the last entry describes it.
+func (d *document) number(x *index, used []bool) {
+	ids := map[string]int{} // of added texts, in the list that is kept
+	kept, next := d.added[:0], len(d.model.texts)
+	for _, a := range d.added {
+		i := x.find(a.content)
+		at, again := ids[a.content]
+		switch {
+		case a.content == "": // which the library ignores
+			continue
+		case again:
+			kept[at].special = a.special
+			continue
+		case i >= 0 && a.said < 0 && d.model.form() == "Unigram": // whose special tokens the converter takes from SentencePiece
+			continue
+		case i >= 0:
+			a.id = int(d.model.ids[i])
+		case next >= d.rows && a.aside:
+			d.rowless = append(d.rowless, a.content)
+			continue
+		case next >= d.rows:
+			d.outside("the added token ", a.content)
+			return
+		case used[next]:
+			d.fail("its ids have gaps: the tokenizers library gives the added token %s the id %d, which a token of the vocabulary has", tensorfs.Quote(a.content), next)
+			return
+		default:
+			a.id = next
+			next++
+		}
+		ids[a.content] = len(kept)
+		kept = append(kept, a)
+	}
+	d.added = kept
+}
+
+// noteIDs notes which ids of added tokens are not the ones that the files state.
+func (d *document) noteIDs(v *Vocabulary) {
+	n, first := 0, addedToken{}
+	for _, a := range d.added {
+		if a.said >= 0 && a.said != a.id {
+			if n++; n == 1 {
+				first = a
+			}
+		}
+	}
+	if n > 0 {
+		v.Notes = append(v.Notes, fmt.Sprintf("%s gives %d added tokens ids that the tokenizers library ignores, such as %s, %d instead of %d: "+
+			"the tokens are in the library's order, and the ids of special tokens are those in the file, as llama.cpp's converter writes them",
+			d.file, n, tensorfs.Quote(first.content), first.said, first.id))
+	}
+	if len(d.rowless) > 0 {
+		v.Notes = append(v.Notes, fmt.Sprintf("%d added tokens of %s are left out, such as %s: the embedding has no rows for them", len(d.rowless), settingsName, tensorfs.Quote(d.rowless[0])))
 	}
 }
 
@@ -340,12 +409,8 @@ func (d *document) fill(v *Vocabulary, rows int, kind func(a addedToken) (int32,
 		v.Scores = make([]float32, rows)
 		copy(v.Scores, m.scores)
 	}
-	seen := make(map[int]string, len(d.added))
 	for _, a := range d.added {
-		if other, ok := seen[a.id]; ok {
-			d.fail("its added tokens %s and %s have the same id, %d", tensorfs.Quote(other), tensorfs.Quote(a.content), a.id)
-		}
-		seen[a.id] = a.content
 		v.Types[a.id], v.Tokens[a.id] = kind(a)
 	}
+	d.noteIDs(v)
 }

@@ -26,6 +26,17 @@ var notEnds = []struct {
 	{"</s>", []string{"<|tool_response>"}}, {"</s>", []string{plamoEnd}}, // a word like any other
 }
 
+// AssumedEnds returns the token at which llama.cpp ends a generation where the keys name none;
+// see [ReadKeys] for get.
+func AssumedEnds(get func(key string) any) []int {
+	model, _ := get(keyModel).(string)
+	_, named := (&metadata{get: get}).scalars().Special["eos"]
+	if id, ok := assumedIDs[model]["eos"]; ok && !named {
+		return []int{id}
+	}
+	return nil
+}
+
 // Ends returns the ids of the tokens at which llama.cpp ends a generation, that of
 // eos first and the others in order; see [ReadKeys] for get. It is nil where the
 // tokens cannot be read.

@@ -353,16 +353,28 @@ func (v *Vocabulary) settings(f *form) ([]byte, error) {
 	return append(b, "}}\n"...), err
 }
 
+// optionalRoles are roles that no text needs: a file of toys or of hands gives them to any token.
+var optionalRoles = []string{"pad", "sep", "mask"}
+
 // specials returns the texts of the special tokens, each with a comma before it.
 // Those that the file does not name are there if they have their token's type.
 func (v *Vocabulary) specials() string {
 	text := ""
 	for _, role := range fileRoles {
-		if id := v.role(role); id >= 0 && (v.said(role) || v.Types[id] == control || v.Types[id] == unknown) {
+		id := v.role(role)
+		if id < 0 || slices.Contains(optionalRoles, role) && v.Types[id] == normal && !isMarker(v.Tokens[id]) { // a special token would be gone from decoded texts
+			continue
+		}
+		if v.said(role) || v.Types[id] == control || v.Types[id] == unknown {
 			text += `,"` + role + `_token":` + quoted(v.Tokens[id])
 		}
 	}
 	return text
+}
+
+// isMarker reports whether a text is spelt as special tokens are, and as nothing that people write.
+func isMarker(text string) bool {
+	return len(text) > 2 && (text[0] == '<' && text[len(text)-1] == '>' || text[0] == '[' && text[len(text)-1] == ']')
 }
 
 // errLarge is the reason for a file that [ReadFiles] would not take either.

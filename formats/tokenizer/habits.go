@@ -15,7 +15,7 @@ type habit struct {
 
 	pieces  string            // SentencePiece's files that count for more than a tokenizer.json, the first that is there
 	model   string            // the model that GGUF gets, where the files alone would be taken for another
-	prefix  string            // whether SentencePiece's texts get a space before them: never, or as tokenizer_config.json says
+	prefix  string            // whether SentencePiece's texts get a space before them: never, always if the pieces' own file does not say otherwise, or as tokenizer_config.json says
 	shifted bool              // SentencePiece's ids are those of fairseq: see [source.shift]
 	added   bool              // the tokens that tokenizer.json adds to SentencePiece's count, too
 	roles   map[string]string // special tokens that nothing else names: an id, or the text of an added token
@@ -23,6 +23,7 @@ type habit struct {
 	visible string            // tokens that are shown although they are special, with spaces between
 	scored  bool              // added_tokens_decoder has SentencePiece's own tokens: special ones score 0, others as those that are not there
 	noBOS   bool              // no text begins with bos, whatever the files say
+	ends    string            // an added token that is eos, whatever the files say, if the model has it
 
 	template string // the chat template of a model that has none
 }
@@ -36,7 +37,7 @@ var glmRoles = map[string]string{"bos": "[gMASK]", "eot": "<|user|>", "unk": "<|
 var habits = []habit{
 	{archs: "afmoe apertus arcee cogvlm granite granitemoe llama llama-embed mistral3 nanbeige smollm3 ernie4_5 ernie4_5-moe paddleocr", pieces: pieceName, prefix: "said"},
 	{archs: "gemma gemma2 gemma3 gemma3n gemma-embedding", pieces: pieceName, prefix: "never"},
-	{archs: "arctic arwkv7 baichuan bitnet deepseek dream granitehybrid grok jamba mamba2 minicpm minicpm3 nemotron openelm orion pangu-embedded phi3 phimoe plamo " +
+	{archs: "arctic arwkv7 baichuan bitnet deepseek dream granitehybrid grok internlm2 jamba mamba2 minicpm minicpm3 nemotron openelm orion pangu-embedded phi3 phimoe plamo " +
 		"qwen2 qwen2vl rwkv6qwen2", pieces: pieceName},
 	{archs: "phi3 phimoe", added: true},
 	{archs: "t5 t5encoder", pieces: pieceName + " spiece.model", model: "t5"},
@@ -54,6 +55,8 @@ var habits = []habit{
 	{archs: "grok", pre: "grok-2"},
 	{archs: "hy_v4", pre: "hy_v4"},
 	{archs: "arctic", scored: true},
+	{archs: "internlm2", prefix: "always", ends: "<|im_end|>"},
+	{archs: "llama", field: "model_type", value: "internlm3", ends: "<|im_end|>"},
 	{archs: "qwen3vlmoe", field: "model_type", value: "qwen3_omni_moe", roles: map[string]string{"bos": "<|im_end|>", "eos": "<|im_end|>"}},
 	{archs: "llama", field: "vocab_size", value: "32016", roles: map[string]string{"prefix": "32007", "suffix": "32008", "middle": "32009", "eot": "32010"}}, // Code Llama
 	{archs: "llama", field: "vocab_size", value: "49152", noBOS: true},                                                                                       // small models of Granite
@@ -67,7 +70,7 @@ func (s *source) readHabits() habit {
 		if slices.Contains(strings.Fields(h.archs), s.Architecture) && (h.field == "" || strings.Trim(s.config(h.field).String(), `"`) == h.value) &&
 			(h.token == "" || s.addedID(h.token) >= 0) {
 			all.pieces, all.model, all.prefix, all.pre, all.visible = all.pieces+h.pieces, all.model+h.model, all.prefix+h.prefix, all.pre+h.pre, all.visible+h.visible
-			all.template += h.template
+			all.template, all.ends = all.template+h.template, all.ends+h.ends
 			all.shifted, all.added, all.noBOS, all.scored = all.shifted || h.shifted, all.added || h.added, all.noBOS || h.noBOS, all.scored || h.scored
 			maps.Copy(all.roles, h.roles)
 		}

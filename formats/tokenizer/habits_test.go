@@ -45,7 +45,7 @@ func TestHabits(t *testing.T) {
 		{"DistilBERT", "bert", words.with("config.json", `{"model_type":"distilbert"}`), 231, map[string]any{"g.token_type_count": uint32(1)}},
 		{"RoBERTa", "bert", files{"tokenizer.json": bytesDoc().text(t)}, 5, map[string]any{"g.model": "gpt2", "g.token_type_count": uint32(2)}},
 		{"Gemma 4, as written", "gemma4", chars(lines), 8, map[string]any{"g.model": "gemma4", "g.add_space_prefix": false, "g.pre": nil}},
-		{"Gemma 4, visible", "gemma4", chars(nil, token(7, "<|channel>", true)), 8, map[string]any{"g.token_type": []int32{3, 6, 1, 1, 1, 1, 1, 4}}},
+		{"Gemma 4, visible", "gemma4", chars(nil, token(8, "<|channel>", true)), 9, map[string]any{"g.token_type": []int32{3, 6, 1, 1, 1, 1, 1, 1, 4}}},
 		{"GLM", "deepseek2", glm, 8, map[string]any{"g.bos_token_id": uint32(5), "g.eot_token_id": uint32(6), "g.eos_token_id": uint32(7), "g.unknown_token_id": uint32(7), "g.eom_token_id": nil}},
 		{"GLM as DeepSeek", "deepseek2", glm.with("config.json", `{"model_type":"deepseek_v3"}`), 8, map[string]any{"g.bos_token_id": uint32(5)}},
 		{"not GLM", "deepseek2", glm.with("tokenizer.json", strings.Replace(glm["tokenizer.json"], "[gMASK]", "[MASK]", 1)), 8, map[string]any{"g.bos_token_id": nil}},

@@ -38,6 +38,9 @@ func ReadKeys(get func(key string) any, arch string) (*Vocabulary, error) {
 	case fileForms[v.Model] == nil:
 		return nil, fmt.Errorf("its tokenizer is of the model %s, which tokenizer.json cannot express", tensorfs.Quote(v.Model))
 	}
+	if v.Model == "gpt2" && v.Pre == "" {
+		v.Notes = append(v.Notes, "the file does not say how a text is cut before its pairs are merged ("+keyPre+"), so llama.cpp's default is taken; the model may have been trained with another")
+	}
 	m.tokens(v)
 	switch v.Model {
 	case "gpt2", "gemma4", "llama":

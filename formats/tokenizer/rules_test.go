@@ -1,6 +1,7 @@
 package tokenizer_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"reflect"
@@ -132,11 +133,11 @@ func TestWhichForm(t *testing.T) {
 
 func TestBytes(t *testing.T) {
 	d := bytesDoc()
-	d.added = []any{token(5, "<|end|>", false), token(6, "x▁y", false), token(2, "<s>", true), token(8, "<tool>", true), token(1, "b", false)}
+	d.added = []any{token(5, "<|end|>", false), token(6, "x▁y", false), token(7, "<s>", true), token(8, "<tool>", true), token(1, "b", false)}
 	f := files{"tokenizer.json": d.text(t)}
 	got := want(t, "added", f, "llama", 11, map[string]any{
-		"g.tokens":     strs{"a", "b", "<s>", "Ġ", "Ġab", "<|end|>", "x y", "[PAD7]", "<tool>", "[PAD9]", "[PAD10]"},
-		"g.token_type": []int32{1, 4, 3, 1, 1, 3, 4, 5, 3, 5, 5}, "g.merges": strs{"a b", "Ġ ab"}, "g.scores": nil,
+		"g.tokens":     strs{"a", "b", "ab", "Ġ", "Ġab", "<|end|>", "x y", "<s>", "<tool>", "[PAD9]", "[PAD10]"},
+		"g.token_type": []int32{1, 4, 1, 1, 1, 3, 4, 3, 3, 5, 5}, "g.merges": strs{"a b", "Ġ ab"}, "g.scores": nil,
 		"g.add_bos_token": false, "g.add_eos_token": false, "g.add_sep_token": false, "g.add_space_prefix": nil,
 	})
 	if got.Count != 11 || got.Notes != nil {
@@ -180,6 +181,68 @@ func TestBytes(t *testing.T) {
 	want(t, "no dropout", files{"tokenizer.json": bytesDoc().change(nil, object{"dropout": 0.0, "end_of_word_suffix": "", "continuing_subword_prefix": nil}).text(t)}, "llama", 9, nil)
 }
 
+// TestAddedIDs holds that added tokens have the ids that the tokenizers library assigns.
+// Tokens and types are what tokenizers 0.23.3 with transformers 5.23 makes of the files.
+func TestAddedIDs(t *testing.T) {
+	x, y, z := func(id int) object { return token(id, "<x>", true) }, func(id int) object { return token(id, "<y>", true) }, func(id int) object { return token(id, "<z>", false) }
+	const decoder = `{"added_tokens_decoder":{"9":{"content":"<y>","special":true},"8":{"content":"<z>","special":false}}}`
+	for _, c := range []struct {
+		what     string
+		added    []any
+		settings string
+		tokens   string // after the five of the vocabulary
+		types    string
+		note     string // "" for none
+	}{
+		{"in order", []any{x(5), y(6), z(7)}, "", "<x> <y> <z> [PAD8]", "3345", ""},
+		{"out of order", []any{x(7), y(6), z(5)}, "", "<x> <y> <z> [PAD8]", "3345", `gives 2 added tokens ids that the tokenizers library ignores, such as "<x>", 7 instead of 5`},
+		{"a gap", []any{x(5), y(8)}, "", "<x> <y> [PAD7] [PAD8]", "3355", `"<y>", 8 instead of 6`},
+		{"a clash", []any{x(5), y(5)}, "", "<x> <y> [PAD7] [PAD8]", "3355", `"<y>", 5 instead of 6`},
+		{"the id of another token", []any{x(2), y(5)}, "", "<x> <y> [PAD7] [PAD8]", "3355", `gives 2 added tokens ids`},
+		{"past the embedding", []any{x(4294967295)}, "", "<x> [PAD6] [PAD7] [PAD8]", "3555", `"<x>", 4294967295 instead of 5`},
+		{"a token of the vocabulary", []any{token(7, "b", false), x(6)}, "", "<x> [PAD6] [PAD7] [PAD8]", "3555", `"b", 7 instead of 1`},
+		{"twice", []any{x(5), token(6, "<x>", false), y(7)}, "", "<x> <y> [PAD7] [PAD8]", "4355", `"<y>", 7 instead of 6`},
+		{"empty", []any{token(5, "", true), y(6)}, "", "<y> [PAD6] [PAD7] [PAD8]", "3555", `"<y>", 6 instead of 5`},
+		{"added by tokenizer_config.json", []any{x(5)}, decoder, "<x> <z> <y> [PAD8]", "3435", `"<z>", 8 instead of 6`},
+		{"special in tokenizer_config.json", []any{token(5, "<x>", false)}, `{"added_tokens_decoder":{"5":{"content":"<x>","special":true}}}`, "<x> [PAD6] [PAD7] [PAD8]", "3555", ""},
+		{"not special in tokenizer_config.json", []any{x(5)}, `{"added_tokens_decoder":{"5":{"content":"<x>","special":false}}}`, "<x> [PAD6] [PAD7] [PAD8]", "4555", ""},
+		{"a role that tokenizer.json lacks", []any{x(5)}, `{"pad_token":"<pad>","eos_token":{"content":"<end>"},"bos_token":null}`, "<x> <end> <pad> [PAD8]", "3335", ""},
+		{"a role of a plain token", []any{z(5)}, `{"pad_token":"<z>"}`, "<z> [PAD6] [PAD7] [PAD8]", "3555", ""},
+		{"extra tokens", []any{x(5)}, `{"additional_special_tokens":["<u>"],"extra_special_tokens":{"image_token":"<i>"}}`, "<x> <i> <u> [PAD8]", "3335", ""},
+		{"roles of the vocabulary's own tokens", []any{x(5)}, `{"eos_token":"b","additional_special_tokens":["ab"]}`, "<x> [PAD6] [PAD7] [PAD8]", "3555", ""},
+		{"more than the embedding has rows", []any{x(5), y(6), z(7)}, `{"bos_token":"<1>","eos_token":"<2>","pad_token":"<3>"}`, "<x> <y> <z> <1>", "3343", `2 added tokens of tokenizer_config.json are left out, such as "<2>"`},
+	} {
+		d := bytesDoc()
+		d.added = c.added
+		kinds, settings := []int32{1, 1, 1, 1, 1}, cmp.Or(c.settings, "{}")
+		if c.what == "a token of the vocabulary" {
+			kinds[1] = 4
+		}
+		if strings.HasPrefix(c.what, "roles of") {
+			kinds[1], kinds[2] = 3, 3
+		}
+		for _, k := range c.types {
+			kinds = append(kinds, int32(k-'0'))
+		}
+		got := want(t, c.what, files{"tokenizer.json": d.text(t), "tokenizer_config.json": settings}, "llama", 9,
+			map[string]any{"g.tokens": append(strs{"a", "b", "ab", "Ġ", "Ġab"}, strings.Fields(c.tokens)...), "g.token_type": kinds})
+		if notes := strings.Join(got.Notes, "; "); (c.note == "") != (notes == "") || !strings.Contains(notes, c.note) {
+			t.Errorf("%s: notes %q, want %q", c.what, notes, c.note)
+		}
+	}
+	// Ids of special tokens are the file's: its post-processor and generation_config.json have the same numbering.
+	d := bytesDoc()
+	d.added = []any{x(6), y(5)}
+	want(t, "roles", files{"tokenizer.json": d.text(t), "tokenizer_config.json": `{"bos_token":"<x>","eos_token":"<y>"}`}, "llama", 9,
+		map[string]any{"g.bos_token_id": uint32(6), "g.eos_token_id": uint32(5)})
+	d.vocab["q"], d.added = 6, []any{x(5), y(7)} // the vocabulary has six tokens, so the library counts on from its last id
+	refuse(t, "a hole in the vocabulary", files{"tokenizer.json": d.text(t)}, "llama", 9, `the tokenizers library gives the added token "<x>" the id 6, which a token of the vocabulary has`)
+	slow := files{"vocab.json": `{"a":0,"b":1}`, "merges.txt": "#version: 0.2\n", "tokenizer_config.json": `{"tokenizer_class":"Qwen2Tokenizer"}`}
+	for added, tokens := range map[string]string{`{"<x>":4,"<y>":3,"<z>":2}`: "<z> <y> <x>", `{"<x>":2,"<y>":4}`: "<x> <y> [PAD4]", `{"<x>":2,"a":4}`: "<x> [PAD3] [PAD4]"} {
+		want(t, added, slow.with("added_tokens.json", added), "qwen2", 5, map[string]any{"g.tokens": append(strs{"a", "b"}, strings.Fields(tokens)...)})
+	}
+}
+
 func TestGemmaIsCut(t *testing.T) {
 	d := bytesDoc()
 	d.added = []any{token(5, "<x>", true)}
@@ -193,7 +256,7 @@ func TestGemmaIsCut(t *testing.T) {
 	if got := want(t, "twice", files{"tokenizer.json": d.text(t)}, "gemma3", 100, nil); got.Count != 6 {
 		t.Errorf("%d tokens", got.Count)
 	}
-	d.added = []any{token(9, "<x>", true)}
+	d.added, d.vocab["y"] = nil, 9
 	refuse(t, "a gap", files{"tokenizer.json": d.text(t)}, "gemma3", 100, "its ids have gaps")
 	if got := want(t, "a gap", files{"tokenizer.json": d.text(t)}, "llama", 100, nil); got.Count != 100 {
 		t.Errorf("%d tokens", got.Count)
@@ -316,7 +379,6 @@ func TestSlow(t *testing.T) {
 		"vocab.json: it is not JSON": f.with("vocab.json", "{"), "it is not an object": f.with("vocab.json", "[]"), "vocab.json: the id": f.with("vocab.json", `{"a":9}`),
 		"something follows": f.with("vocab.json", vocab+"x"), "twice": f.with("vocab.json", `{"a":0,"a":1,"b":2,"ab":3}`),
 		"past the 6 rows": f.with("added_tokens.json", `{"x":6}`), "not a number of a row": f.with("added_tokens.json", `{"x":-1}`),
-		"are both":  f.with("added_tokens.json", `{"a":5}`),
 		"for gpt-2": f.with("tokenizer_config.json", `{"tokenizer_class":"Qwen2Tokenizer","add_prefix_space":true}`),
 	} {
 		refuse(t, reason, g, "gpt2", 6, reason)
@@ -363,6 +425,12 @@ func TestSpecialTokens(t *testing.T) {
 		{"eos between", template(l{s("<s>"), a}, l{s("<s>"), a, s("</s>"), b}), `{"bos_token":"<s>","eos_token":"</s>"}`, `{}`, map[string]int{"seperator": 6}, true, false, true},
 		{"two between", template(l{s("<s>"), a, s("</s>")}, l{s("<s>"), a, s("</s>"), s("</s>"), b, s("</s>")}), `{"bos_token":"<s>","eos_token":"</s>"}`, `{}`, map[string]int{"seperator": 6}, true, true, true},
 		{"one between and one after", template(l{a, s("</s>")}, l{a, s("</s>"), b, s("</s>")}), `{"eos_token":"</s>","add_sep_token":true}`, `{}`, nil, false, true, true},
+		{"a flag against what begins a text", template(l{s("<s>"), a}, nil), `{"bos_token":"<s>","add_bos_token":false}`, `{}`, nil, true, false, false},
+		{"a flag of an end that nothing puts", template(l{s("<s>"), a}, nil), `{"bos_token":"<s>","eos_token":"</s>","add_eos_token":true}`, `{}`, nil, true, false, false},
+		{"a flag against what ends a text", template(l{a, s("</s>")}, nil), `{"eos_token":"</s>","add_eos_token":false,"add_bos_token":true}`, `{}`, nil, false, true, false},
+		{"flags against roberta", object{"type": "RobertaProcessing", "sep": l{"<sep>", 7}, "cls": l{"<s>", 5}}, `{"add_bos_token":false,"add_eos_token":false}`, `{}`, nil, true, true, true},
+		{"a Llama without a beginning", template(l{a}, nil), `{"tokenizer_class":"LlamaTokenizer","add_bos_token":true}`, `{}`, nil, false, false, false},
+		{"flags beside byte level", object{"type": "ByteLevel"}, `{"bos_token":"<s>","add_bos_token":true}`, `{}`, nil, true, false, false},
 		{"a text alone", template(l{s("<s>")}, nil), `{"bos_token":"<s>"}`, `{}`, nil, false, false, false},
 	} {
 		f := files{"tokenizer.json": d.change(object{"post_processor": c.post}, nil).text(t), "tokenizer_config.json": c.settings, "config.json": c.config}
@@ -399,17 +467,19 @@ func TestChatTemplates(t *testing.T) {
 		want map[string]any
 		note bool
 	}{
-		"none":           {f, map[string]any{"chat_template": nil, "chat_templates": nil}, false},
-		"settings":       {set("x\r\n").with("chat_template.jinja", "y"), map[string]any{"chat_template": "x\r\n"}, false},
-		"jinja":          {set(nil).with("chat_template.jinja", "y\n").with("chat_template.json", `{"chat_template":"z"}`), map[string]any{"chat_template": "y\n", "chat_templates": nil}, false},
-		"jinja and more": {f.with("chat_template.jinja", "y").with("additional_chat_templates/tool_use.jinja", "t"), map[string]any{"chat_template": "y", "chat_template.tool_use": "t", "chat_templates": strs{"tool_use"}}, false},
-		"json":           {f.with("chat_template.json", `{"chat_template":"z"}`), map[string]any{"chat_template": "z"}, false},
-		"list":           {set([]any{named("default", "d"), named("tool-use.é", "t"), named("", "e")}), map[string]any{"chat_template": "d", "chat_template.tool_use__": "t", "chat_templates": strs{"tool_use__"}}, false},
-		"no default":     {set([]any{named("rag", "r")}), map[string]any{"chat_template": nil, "chat_template.rag": "r", "chat_templates": strs{"rag"}}, false},
-		"a number":       {set(5), map[string]any{"chat_template": nil}, true},
-		"a bad list":     {set([]any{named("default", "d"), named("x", 5)}), map[string]any{"chat_template": nil}, true},
-		"equal names":    {set([]any{named("a-b", "d"), named("a_b", "e")}), map[string]any{"chat_template.a_b": nil}, true},
-		"a long name":    {set([]any{named(strings.Repeat("x", 100), "d")}), map[string]any{"chat_templates": nil}, true},
+		"none":            {f, map[string]any{"chat_template": nil, "chat_templates": nil}, false},
+		"settings":        {set("x\r\n"), map[string]any{"chat_template": "x\r\n"}, false},
+		"two that differ": {set("x").with("chat_template.jinja", "y"), map[string]any{"chat_template": "y"}, true},
+		"two of one text": {set("x").with("chat_template.jinja", "x"), map[string]any{"chat_template": "x"}, false},
+		"jinja":           {set(nil).with("chat_template.jinja", "y\n").with("chat_template.json", `{"chat_template":"z"}`), map[string]any{"chat_template": "y\n", "chat_templates": nil}, false},
+		"jinja and more":  {f.with("chat_template.jinja", "y").with("additional_chat_templates/tool_use.jinja", "t"), map[string]any{"chat_template": "y", "chat_template.tool_use": "t", "chat_templates": strs{"tool_use"}}, false},
+		"json":            {f.with("chat_template.json", `{"chat_template":"z"}`), map[string]any{"chat_template": "z"}, false},
+		"list":            {set([]any{named("default", "d"), named("tool-use.é", "t"), named("", "e")}), map[string]any{"chat_template": "d", "chat_template.tool_use__": "t", "chat_templates": strs{"tool_use__"}}, false},
+		"no default":      {set([]any{named("rag", "r")}), map[string]any{"chat_template": nil, "chat_template.rag": "r", "chat_templates": strs{"rag"}}, false},
+		"a number":        {set(5), map[string]any{"chat_template": nil}, true},
+		"a bad list":      {set([]any{named("default", "d"), named("x", 5)}), map[string]any{"chat_template": nil}, true},
+		"equal names":     {set([]any{named("a-b", "d"), named("a_b", "e")}), map[string]any{"chat_template.a_b": nil}, true},
+		"a long name":     {set([]any{named(strings.Repeat("x", 100), "d")}), map[string]any{"chat_templates": nil}, true},
 	} {
 		got := want(t, what, c.f, "qwen3", 5, c.want)
 		if (len(got.Notes) > 0) != c.note {

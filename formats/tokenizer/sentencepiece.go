@@ -126,6 +126,8 @@ func (s *source) likeLlama(v *Vocabulary, dummyPrefix, trim bool, charsmap []byt
 		v.Flags[flagPrefix] = prefix
 	case s.habit.prefix == "never" || !dummyPrefix:
 		v.Flags[flagPrefix] = false
+	case s.habit.prefix == "always":
+		v.Flags[flagPrefix] = true
 	}
 }
 
@@ -147,7 +149,7 @@ func (s *source) addPieces(v *Vocabulary) {
 	if v.Model == "t5" {
 		return
 	}
-	s.decoder(func(a addedToken) {
+	s.decoder(s.Rows, func(a addedToken) {
 		if !s.habit.scored {
 			add(a, addedType)
 			return
@@ -175,19 +177,18 @@ func (s *source) addedFile(add func(a addedToken, in bool)) {
 			s.fail(addedName+": the id of %s is %w", tensorfs.Quote(text), err)
 			return
 		}
-		add(addedToken{id, text, false}, in)
+		add(addedToken{id: id, said: id, content: text}, in)
 	}
 }
 
-// decoder calls add for the tokens of added_tokens_decoder that the embedding has
-// a row for.
-func (s *source) decoder(add func(a addedToken)) {
+// decoder calls add for the tokens of added_tokens_decoder whose ids are below rows.
+func (s *source) decoder(rows int, add func(a addedToken)) {
 	const name = "added_tokens_decoder"
 	if s.settings.Raw(name).Kind() != '{' && s.settings.Has(name) {
 		s.fail(settingsName + ": " + name + " is not an object")
 	}
 	for key, r := range s.settings.Object(name).All() {
-		id, in, err := rowOf(key, s.Rows)
+		id, in, err := rowOf(key, rows)
 		content := r.Member("content")
 		special, ok := boolean(r.Member("special"))
 		switch {
@@ -196,7 +197,7 @@ func (s *source) decoder(add func(a addedToken)) {
 		case content.Kind() != '"' || !ok && r.Member("special").Kind() != 0:
 			s.fail(settingsName+": "+name+": the token %d has no content, or its special is of a wrong JSON type", id)
 		case in:
-			add(addedToken{id, content.Text(), special})
+			add(addedToken{id: id, said: id, content: content.Text(), special: special})
 		}
 	}
 }

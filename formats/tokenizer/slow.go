@@ -2,6 +2,8 @@ package tokenizer
 
 import (
 	"bytes"
+	"cmp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -12,6 +14,10 @@ import (
 // slowPre are the classes of tokenizers that have vocab.json and merges.txt and
 // whose pre-tokenizer is known although no file says it.
 var slowPre = map[string]string{"GPT2Tokenizer": "gpt-2", "GPT2TokenizerFast": "gpt-2", "Qwen2Tokenizer": "qwen2", "Qwen2TokenizerFast": "qwen2"}
+
+// extraTokens are the fields of tokenizer_config.json for special tokens without a role, as
+// transformers 5 and 4 call them.
+var extraTokens = []string{"extra_special_tokens", "additional_special_tokens"}
 
 // slow reads vocab.json and merges.txt, which tokenizers had before there was a
 // tokenizer.json. It is false where they are not there.
@@ -77,7 +83,7 @@ func (s *source) slowAdded(d *document) {
 			r := o.Raw(role + "_token")
 			special[r.Text()], special[r.Member("content").Text()] = true, true
 		}
-		for _, name := range []string{"additional_special_tokens", "extra_special_tokens"} { // as transformers 4 and 5 call them
+		for _, name := range extraTokens {
 			for e := range o.Raw(name).Elements() {
 				special[e.Text()] = true
 			}
@@ -95,7 +101,7 @@ func (s *source) slowAdded(d *document) {
 	}
 	for i, text := range d.model.texts {
 		if special[text] {
-			add(addedToken{int(d.model.ids[i]), text, true})
+			add(addedToken{id: int(d.model.ids[i]), said: int(d.model.ids[i]), content: text, special: true})
 		}
 	}
 	s.addedFile(func(a addedToken, in bool) {
@@ -105,5 +111,6 @@ func (s *source) slowAdded(d *document) {
 		a.special = special[a.content]
 		add(a)
 	})
-	s.decoder(add)
+	s.decoder(s.Rows, add)
+	slices.SortStableFunc(d.added, func(a, b addedToken) int { return cmp.Compare(a.said, b.said) }) // as transformers adds them
 }

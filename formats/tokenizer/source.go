@@ -1,9 +1,12 @@
 package tokenizer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -130,7 +133,16 @@ func ReadFiles(o Options) (*Vocabulary, error) {
 
 // unread are files of tokenizers that are in none of the forms read.
 var unread = []string{"tokenizer.model", "vocab.json", "merges.txt", "vocab.txt", "vocab.bpe", "spiece.model", "sentencepiece.bpe.model",
-	"spm.model", "tiktoken.model", "tokenizer.tiktoken", "qwen.tiktoken", "added_tokens.json", "special_tokens_map.json", settingsName}
+	"spm.model", "tiktoken.model", "tokenizer.tiktoken", "qwen.tiktoken", addedName, specialMapName, settingsName}
+
+// beside is how many of unread, at the end, only add to a vocabulary.
+const beside = 3
+
+// IsFile reports whether a file of a directory of Hugging Face holds a vocabulary, in whatever
+// form.
+func IsFile(name string) bool {
+	return name == jsonName || name == tekkenName || slices.Contains(unread[:len(unread)-beside], name)
+}
 
 // form reads the first form of a tokenizer that the model has.
 func (s *source) form(v *Vocabulary) {
@@ -169,6 +181,8 @@ func (s *source) form(v *Vocabulary) {
 // fast reads the vocabulary of a tokenizer.json.
 func (s *source) fast(v *Vocabulary) {
 	d := s.document
+	d.listed = len(d.added)
+	s.aside()
 	switch form := d.model.form(); {
 	case form == "BPE" && d.model.byteFallback:
 		s.charBPE(v)
@@ -182,6 +196,46 @@ func (s *source) fast(v *Vocabulary) {
 		d.fail("its model does not say of which type it is")
 	default:
 		d.fail("its model is %s, which llama.cpp does not have", tensorfs.Quote(form))
+	}
+}
+
+// aside adds the tokens that transformers adds to those of tokenizer.json when it loads
+// tokenizer_config.json: its added_tokens_decoder, in the order of the ids, and the tokens
+// that it names for a role or as special. One that tokenizer.json has becomes what
+// tokenizer_config.json says of it.
+func (s *source) aside() {
+	d := s.document
+	var decoder []addedToken
+	s.decoder(math.MaxInt, func(a addedToken) { decoder = append(decoder, a) })
+	slices.SortStableFunc(decoder, func(a, b addedToken) int { return cmp.Compare(a.id, b.id) })
+	for _, a := range decoder {
+		a.aside = true
+		d.added = append(d.added, a)
+	}
+	add := func(r jsonobj.Raw) {
+		if r.Kind() == '{' {
+			r = r.Member("content")
+		}
+		if text := r.Text(); text != "" {
+			d.added = append(d.added, addedToken{said: -1, content: text, special: true, aside: true})
+		}
+	}
+	texts := []jsonobj.Object{s.settings}
+	if !s.settings.Has("added_tokens_decoder") { // transformers reads this file then
+		texts = append(texts, s.object(specialMapName))
+	}
+	for _, o := range texts {
+		for _, role := range fileRoles {
+			add(o.Raw(role + "_token"))
+		}
+		for _, name := range extraTokens {
+			for e := range o.Raw(name).Elements() {
+				add(e)
+			}
+			for _, e := range o.Raw(name).Members() {
+				add(e)
+			}
+		}
 	}
 }
 

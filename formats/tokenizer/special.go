@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,7 +18,8 @@ type specials struct {
 	*Vocabulary
 	*document
 	texts map[string]string
-	moved int // tokens that a template moved from eos to another role
+	moved int  // tokens that a template moved from eos to another role
+	says  bool // the post-processor says what begins and ends a text
 }
 
 // beginLlama says what a source does whose files do not say it: tokenizers of Llama
@@ -32,7 +34,7 @@ func (s *source) beginLlama(v *Vocabulary) {
 // is always said: what llama.cpp does otherwise depends on the model and the
 // pre-tokenizer.
 func (s *source) special(v *Vocabulary) {
-	p := &specials{v, s.document, map[string]string{}, 0}
+	p := &specials{v, s.document, map[string]string{}, 0, false}
 	for _, role := range fileRoles {
 		r := s.settings.Raw(role + "_token")
 		if r.Kind() == '{' {
@@ -59,7 +61,7 @@ func (s *source) special(v *Vocabulary) {
 	}
 	for _, flag := range flagsAfter {
 		said, ok := boolean(s.settings.Raw(flag))
-		if !ok {
+		if !ok || p.says && flag != flagSEP { // the library puts what the post-processor says, whatever the flags
 			said = v.Flags[flag]
 		}
 		v.Flags[flag] = said // false too: GGUF files say each
@@ -72,6 +74,13 @@ func (s *source) special(v *Vocabulary) {
 		if _, ok := v.Special[role]; !ok && id >= 0 && id < len(v.Tokens) {
 			v.Special[role] = id
 		}
+	}
+	if s.habit.ends != "" {
+		s.decoder(len(v.Tokens), func(a addedToken) {
+			if a.content == s.habit.ends {
+				v.Special["eos"] = a.id
+			}
+		})
 	}
 	if s.habit.noBOS {
 		v.Flags[flagBOS] = false
@@ -91,11 +100,16 @@ func (s *source) addedID(text string) int {
 	return -1
 }
 
-// specialID returns the id of a special token: of its text among the added tokens
-// of tokenizer.json, otherwise that of config.json.
+// specialID returns the id of a special token: the one that tokenizer.json states for its
+// text among the added tokens, otherwise the one in config.json. Its post-processor and
+// generation_config.json state ids in the same numbering.
 func (s *source) specialID(role, text string, n int) (int, bool) {
-	if id := s.addedID(text); id >= 0 && id < n {
-		return id, true
+	if s.document != nil && text != "" {
+		for _, a := range s.document.added {
+			if a.content == text && !a.aside && a.said < n {
+				return a.said, true
+			}
+		}
 	}
 	r := s.Config.Raw(role + "_token_id")
 	if r.Kind() == 0 || r.Kind() == 'n' {
@@ -135,6 +149,12 @@ func (p *specials) process() {
 	list, ok := flatten(p.document.postProcessor, "processors")
 	if !ok {
 		p.fail("its post_processor is not a list of steps")
+	}
+	p.says = slices.ContainsFunc(list, func(r jsonobj.Raw) bool {
+		return slices.Contains([]string{"RobertaProcessing", "BertProcessing", "TemplateProcessing"}, r.Member("type").Text())
+	})
+	if p.says {
+		p.Flags[flagBOS], p.Flags[flagEOS] = false, false
 	}
 	for _, r := range list {
 		switch r.Member("type").Text() {

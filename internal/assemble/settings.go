@@ -3,6 +3,7 @@ package assemble
 import (
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
@@ -48,7 +49,7 @@ func FindSettings(where string, scope jsonobj.Object) *Settings {
 // at least for some modules. It returns nil for an object that names another
 // method, and for one that says nothing.
 func NewSettings(where string, o jsonobj.Object) *Settings {
-	if o.Has("quant_method") || o.Raw("load_in_4bit").Kind() == 't' || o.Raw("load_in_8bit").Kind() == 't' || !holds(o) {
+	if o.Has("quant_method") && !namesMLX(o) || o.Raw("load_in_4bit").Kind() == 't' || o.Raw("load_in_8bit").Kind() == 't' || !holds(o) {
 		return nil
 	}
 	// Parsed once, because every tensor may ask for them.
@@ -61,6 +62,15 @@ const (
 	keyGroup = "group_size"
 )
 
+// namesMLX reports whether an object has MLX's settings and names the method too, which mlx-lm itself
+// does not.
+func namesMLX(o jsonobj.Object) bool {
+	_, bits := o.Raw(keyBits).Int()
+	_, group := o.Raw(keyGroup).Int()
+	return bits && group && strings.EqualFold(o.Raw("quant_method").Text(), "mlx")
+}
+
+// holds reports whether an object has parameters, or one of its members has.
 func holds(o jsonobj.Object) bool {
 	if o.Has(keyBits) || o.Has(keyGroup) {
 		return true
@@ -134,4 +144,31 @@ func (s *Settings) Of(module string, stacked bool) (Params, error) {
 		p = s.stacked
 	}
 	return p.Params, p.err
+}
+
+// Fit returns the parameters of a module as mlx-lm finds them: what is named for it, and for all others what
+// follows from its shapes and columns, the length of its rows. Without columns the usual parameters count if
+// they fit, and else the only ones that do.
+func (s *Settings) Fit(module string, codes, scales, biases *tensorfs.Tensor, columns func() (int64, bool)) (Params, error) {
+	p, err := s.Of(module, len(codes.Shape) > 2)
+	if s.Object.Raw(module).Kind() != 0 {
+		return p, err
+	}
+	isAffine := scales.DType != tensorfs.U8
+	fitting := Fitting(codes, scales, func(p Params) bool { return (p.Mode == Affine) == isAffine && (biases != nil) == isAffine })
+	if len(fitting) == 0 {
+		return p, err
+	}
+	if n, ok := columns(); ok {
+		for _, f := range fitting {
+			if scales.Cols()*int64(f.Group) == n {
+				return f, nil
+			}
+		}
+		return p, err
+	}
+	if len(fitting) == 1 && (err != nil || !p.fit(codes, scales)) {
+		return fitting[0], nil
+	}
+	return p, err
 }

@@ -17,6 +17,7 @@ type Tensors struct {
 	layout names.Layout
 	arch   string
 	at     map[string]int32 // by source: the index in List of the tensor added under that name
+	named  map[string]int32 // the same by canonical name, for modules whose widths are asked for; nil until then
 }
 
 // Add adds a tensor unless another has the same source. In that case it returns

@@ -85,13 +85,20 @@ func makeOwn(dir string) error {
 }
 
 // checkOwn returns an error unless dir is a directory that only this user writes
-// to.
+// to, and not a link that somebody else planted.
 func checkOwn(dir string) error {
+	const instead = "name another directory with --cache or " + dirVariable
 	var st unix.Stat_t
-	if err := unix.Stat(dir, &st); err != nil {
+	err := unix.Lstat(filepath.Clean(dir), &st) // a slash at the end would follow a link
+	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		if st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+			return fmt.Errorf("%s: it is a symbolic link of another user (%d), who may make it lead anywhere; %s", tensorfs.Printable(dir), st.Uid, instead)
+		}
+		err = unix.Stat(dir, &st)
+	}
+	if err != nil {
 		return notUsable(dir, &fs.PathError{Op: "stat", Path: dir, Err: err})
 	}
-	const instead = "name another directory with --cache or " + dirVariable
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return fmt.Errorf("%s: the cache must be a directory; %s", tensorfs.Printable(dir), instead)

@@ -27,7 +27,10 @@ func FuzzEntry(f *testing.F) {
 		f.Add(s, meta, int64(size), []byte("\n"))
 		f.Add(s, meta[:40], int64(size-1), []byte("sha256:\n"))
 	}
+	right, p := make([]byte, size), make([]byte, size)
+	content("k", right, 0)
 	f.Fuzz(func(t *testing.T, state, meta []byte, data int64, whole []byte) {
+		clear(p)
 		r := (&remote{key: "k"}).open(t, s, id)
 		d := r.onDisk(t)
 		check(t, r.e.Close())
@@ -41,20 +44,18 @@ func FuzzEntry(f *testing.F) {
 		r.open(t, s, id)
 		defer r.e.Close()
 		r.onDisk(t)
-		p := make([]byte, size)
 		missing := r.e.Missing(0, size)
 		_, err := r.e.ReadAt(p, 0)
 		if (err == nil) != (len(r.e.Missing(0, size)) == 0) || err == nil && len(missing) > 0 || err != nil && err != ErrAbsent {
 			t.Errorf("missing %v, and reading it: %v", missing, err)
 		}
-		if i := different(p, make([]byte, size)); err == nil && i >= 0 {
+		if i := different(p, zeros); err == nil && i >= 0 {
 			t.Errorf("byte %d is none of the data", i)
 		}
 		_, err = s.sweep(PruneOptions{})
 		check(t, err)
 		for _, m := range r.e.Missing(0, size) {
-			content("k", p[:m.N], m.Off)
-			_, err := r.e.WriteAt(p[:m.N], m.Off)
+			_, err := r.e.WriteAt(right[m.Off:m.Off+m.N], m.Off)
 			check(t, err)
 		}
 		if len(r.e.Missing(0, size)) > 0 {

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -41,6 +42,20 @@ func TestDirectory(t *testing.T) {
 	if _, err := Open(Options{Dir: other}); err == nil || !strings.Contains(err.Error(), "another user (12345)") {
 		t.Error(err)
 	}
+	// A link that another user planted, with and without a slash; links of one's own are followed.
+	target, links := t.TempDir(), t.TempDir()
+	check(t, os.Chmod(target, 0o700))
+	planted, own := filepath.Join(links, "planted"), filepath.Join(links, "own")
+	check(t, errors.Join(os.Symlink(target, planted), os.Lchown(planted, 12345, -1), os.Symlink(target, own)))
+	for _, dir := range []string{planted, planted + "/", planted + "/."} {
+		if _, err := Open(Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "symbolic link of another user (12345)") {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	if names, err := os.ReadDir(target); err != nil || len(names) > 0 {
+		t.Errorf("made in the directory of a planted link: %v, %v", names, err)
+	}
+	openStore(t, own, 0)
 }
 
 // TestDefaultDir finds the directory.

@@ -5,7 +5,9 @@
 //	block 0          the superblock, at byte 1024
 //	inodes           64 bytes each: the directory, then every file
 //	the directory    a block has the same number of names everywhere, so a file's place in it is known
+//	nothing          up to 1 MiB
 //	the files        each begins with a block, and is one piece
+//	nothing          1 MiB
 //
 // The layout is that of the kernel's fs/erofs/erofs_fs.h: extended inodes, plain data, without any feature
 // that kernels have learnt since 2019.
@@ -38,6 +40,10 @@ const (
 	regular, directory = 1, 2 // file types of names
 )
 
+// margin is how many blocks at least come before the bytes of files and after them. An image may be on a block device, and
+// programs that find out what such a device has (udev's blkid) read its beginning and its end: no file is to be read for that.
+const margin = 1 << 20 / Block
+
 // maxBlock bounds the numbers of blocks, which have 32 bits: 16 TiB.
 const maxBlock = 1<<32 - 1
 
@@ -46,7 +52,7 @@ type Layout struct {
 	sizes []int64
 	first []uint32 // the first block of each file
 	dir   uint32   // the first block of the directory
-	data  uint32   // the first block after it
+	data  uint32   // the first block that may be of a file
 	end   uint32
 }
 
@@ -55,16 +61,16 @@ func New(sizes []int64) *Layout {
 	l := &Layout{sizes: sizes, first: make([]uint32, len(sizes))}
 	inodes := blocks(int64(firstInode*slot) + int64(len(sizes))*inodeBytes)
 	l.dir = uint32(firstMeta + inodes)
-	l.data = l.dir + uint32((len(sizes)+dots+names-1)/names)
+	l.data = max(margin, l.dir+uint32((len(sizes)+dots+names-1)/names))
 	at := int64(l.data)
 	for i, size := range sizes {
 		l.first[i] = uint32(at)
 		at += blocks(size)
-		if size < 0 || at > maxBlock {
+		if size < 0 || at+margin > maxBlock {
 			return nil
 		}
 	}
-	l.end = uint32(at)
+	l.end = uint32(at + margin)
 	return l
 }
 
@@ -165,7 +171,7 @@ func (l *Layout) dirBytes() int64 {
 func (l *Layout) names(b []byte, k int) {
 	le := binary.LittleEndian
 	from, to := k*names, min((k+1)*names, len(l.sizes)+dots)
-	at := (to - from) * direntBytes
+	at := max(0, to-from) * direntBytes // none after the directory
 	for e := from; e < to; e++ {
 		nid, name, kind := uint64(rootInode), "", byte(directory)
 		if e < dots {

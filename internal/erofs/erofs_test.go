@@ -3,6 +3,7 @@ package erofs
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 )
@@ -36,7 +37,10 @@ func TestRead(t *testing.T) {
 		}
 	}
 	for off := range l.Size() {
-		for _, n := range []int64{0, 1, 31, Block, 2*Block + 1, l.Size()} {
+		if off > 4*Block && off < (margin-1)*Block || off > l.Size()-(margin-2)*Block && off < l.Size()-Block {
+			continue // amid nothing
+		}
+		for _, n := range []int64{0, 1, 31, Block, 2*Block + 1, 12 * Block} {
 			got := bytes.Repeat([]byte{0xAA}, int(min(n, l.Size()-off)))
 			if err := l.Read(got, off, read); err != nil || !bytes.Equal(got, whole[off:off+int64(len(got))]) {
 				t.Fatalf("%d bytes at %d: %v, or other bytes", len(got), off, err)
@@ -46,6 +50,19 @@ func TestRead(t *testing.T) {
 	after := []byte{1, 2, 3}
 	if err := l.Read(after, l.Size(), read); err != nil || !bytes.Equal(after, make([]byte, 3)) {
 		t.Errorf("after the end: %v, %v", after, err)
+	}
+}
+
+// TestMargins holds that the first and the last bytes, by which programs tell what a block device has, are of no file.
+func TestMargins(t *testing.T) {
+	for _, sizes := range [][]int64{{1}, {5 << 20, 0, 7}, make([]int64, 100000)} {
+		l := New(sizes)
+		p := make([]byte, 1<<20)
+		for _, off := range []int64{0, l.Size() - int64(len(p))} {
+			if err := l.Read(p, off, func(i int, _ []byte, _ int64) error { return fmt.Errorf("file %d is read", i) }); err != nil {
+				t.Errorf("%d files, at %d: %v", len(sizes), off, err)
+			}
+		}
 	}
 }
 
@@ -66,7 +83,7 @@ func TestReadFails(t *testing.T) {
 
 // TestLarge holds where the numbers of blocks end.
 func TestLarge(t *testing.T) {
-	const most = (maxBlock - 3) * Block // after the superblock, the inodes and the directory
+	const most = (maxBlock - 2*margin) * Block
 	if l := New([]int64{most}); l == nil || l.Size() != maxBlock*Block {
 		t.Error("the largest file that there may be")
 	}

@@ -1,30 +1,43 @@
 package export
 
 import (
+	"errors"
 	"os"
-	"path"
 
+	"github.com/tensorfs/tensorfs/internal/opendir"
 	"golang.org/x/sys/unix"
 )
 
 // cloneFile makes a file of that name that shares the blocks of an open one, as
 // APFS can.
-func cloneFile(root *os.Root, src int, name string) (*os.File, error) {
-	if err := root.Remove(name); err != nil && !os.IsNotExist(err) {
-		return nil, err
-	}
-	dir, err := root.Open(path.Dir(name))
+func cloneFile(dir *opendir.Dir, src int, name string) (*os.File, error) {
+	mode, err := newMode(dir, name)
 	if err != nil {
 		return nil, err
 	}
-	defer dir.Close()
-	if err := unix.Fclonefileat(src, int(dir.Fd()), path.Base(name), 0); err != nil {
+	if err := unix.Fclonefileat(src, int(dir.File().Fd()), name, 0); err != nil {
 		return nil, err
 	}
-	if err := root.Chmod(name, 0o600); err != nil { // it has the mode of the model's file
+	if err := dir.Chmod(name, mode); err != nil { // it has the mode of the model's file
 		return nil, err
 	}
-	return root.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW, 0)
+	return dir.OpenFile(name, os.O_RDWR, 0)
+}
+
+// newMode returns the mode that a new file of that name gets, and removes what is there.
+func newMode(dir *opendir.Dir, name string) (os.FileMode, error) {
+	if err := dir.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return 0, err
+	}
+	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return 0, err
+	}
+	st, err := f.Stat()
+	if err = errors.Join(err, f.Close(), dir.Remove(name)); err != nil {
+		return 0, err
+	}
+	return st.Mode().Perm(), nil
 }
 
 // kernelCopy copies nothing: there is no such call.

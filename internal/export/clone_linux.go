@@ -3,13 +3,14 @@ package export
 import (
 	"os"
 
+	"github.com/tensorfs/tensorfs/internal/opendir"
 	"golang.org/x/sys/unix"
 )
 
 // cloneFile makes a file of that name that shares the blocks of an open one:
 // btrfs, XFS, bcachefs, ZFS and some network file systems can.
-func cloneFile(root *os.Root, src int, name string) (*os.File, error) {
-	f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+func cloneFile(dir *opendir.Dir, src int, name string) (*os.File, error) {
+	f, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
 		return nil, err
 	}

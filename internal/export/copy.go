@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/tensorfs/tensorfs"
 	"golang.org/x/sys/unix"
@@ -107,7 +105,7 @@ func (x *exporter) cloneStored(f *output) bool {
 	if !ok || f.have != nil || f.size == 0 {
 		return false
 	}
-	out, err := x.clone(x.root, s.Descriptor(), f.partial)
+	out, err := x.clone(x.own, s.Descriptor(), f.partial)
 	if err != nil {
 		return false
 	}
@@ -127,38 +125,27 @@ func (x *exporter) linkStored(f *output) {
 	if x.Link == nil || !ok || !named || f.size == 0 {
 		return
 	}
-	var open unix.Stat_t
-	path, err := filepath.EvalSymlinks(p.Path()) // a link to a link would be one
-	if err != nil || unix.Fstat(s.Descriptor(), &open) != nil {
+	fd, err := unix.FcntlInt(uintptr(s.Descriptor()), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
 		return
 	}
-	st, err := os.Lstat(path)
+	open := os.NewFile(uintptr(fd), p.Path())
+	defer open.Close()
+	st, err := open.Stat()
 	if err != nil || !st.Mode().IsRegular() || !x.Link(st) {
 		return
 	}
 	name := strings.TrimSuffix(f.partial, partialSuffix) + linkSuffix
-	if err := x.root.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := x.own.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return
 	}
-	if os.Link(path, filepath.Join(x.dir, name)) != nil {
+	if x.own.LinkOpen(fd, p.Path(), name) != nil {
 		return
 	}
-	made, err := x.root.Lstat(name)
-	if is, ok := fileID(made); err != nil || !ok || is != [2]uint64{uint64(open.Dev), open.Ino} || made.Size() != f.size {
-		_ = x.root.Remove(name) // the path leads to another file by now
+	made, err := x.own.Lstat(name)
+	if err != nil || !os.SameFile(made, st) || made.Size() != f.size {
+		_ = x.own.Remove(name) // the path leads to another file by now
 		return
 	}
 	f.linked, f.pending, f.have, f.partial = true, 0, nil, name
-}
-
-// fileID is the device and the number of a file.
-func fileID(st os.FileInfo) (id [2]uint64, ok bool) {
-	if st == nil {
-		return id, false
-	}
-	s, ok := st.Sys().(*syscall.Stat_t)
-	if !ok {
-		return id, false
-	}
-	return [2]uint64{uint64(s.Dev), s.Ino}, true
 }

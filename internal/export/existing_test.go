@@ -29,7 +29,7 @@ func TestOther(t *testing.T) {
 			must(t, dir, old, options())
 			o := options()
 			if name == "damaged" {
-				if err := os.WriteFile(filepath.Join(dir, stateName), []byte("{"), 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(dir, stateDir, stateName), []byte("{"), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			} else {
@@ -110,7 +110,7 @@ func TestExists(t *testing.T) {
 	if r := must(t, dir, []File{same, other}, options()); r.Written != 0 {
 		t.Errorf("%+v", r)
 	}
-	if err := os.Remove(filepath.Join(dir, stateName)); err != nil {
+	if err := os.Remove(filepath.Join(dir, stateDir, stateName)); err != nil {
 		t.Fatal(err)
 	}
 	o = options()
@@ -126,7 +126,7 @@ func TestExists(t *testing.T) {
 // TestNames refuses paths that could leave the directory or meet, and accepts
 // names of any bytes.
 func TestNames(t *testing.T) {
-	for _, name := range []string{"", ".", "..", "../x", "/x", "a/../b", "a/../../x", "a//b", "a/", "./a", "a\x00b", stateName, ".Tensorfs-Export/x"} {
+	for _, name := range []string{"", ".", "..", "../x", "/x", "a/../b", "a/../../x", "a//b", "a/", "./a", "a\x00b", stateDir + "/" + stateName, ".Tensorfs-Export/x"} {
 		dir := t.TempDir()
 		fails(t, filepath.Join(dir, "d"), []File{{Path: name, Data: tensorfs.Bytes("x")}}, options())
 		holds(t, dir, nil)
@@ -193,7 +193,7 @@ func TestSymbolicLinks(t *testing.T) {
 		t.Error(st, err)
 	}
 	// Neither do the names of files that are being written lead anywhere.
-	if err := os.Symlink(victim, filepath.Join(dir, partialName("y"))); err != nil {
+	if err := os.Symlink(victim, filepath.Join(dir, stateDir, partialName("y"))); err != nil {
 		t.Fatal(err)
 	}
 	fails(t, dir, file("y"), o)

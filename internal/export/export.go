@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/opendir"
 	"golang.org/x/sys/unix"
 )
 
@@ -43,12 +44,13 @@ type Options struct {
 	Link     func(os.FileInfo) bool                // which files may get another name instead of a copy, where they cannot be cloned; none where it is nil
 	Check    func() error                          // whether what Data cannot check is still what it was
 	Shared   func(path string, linked bool)        // called for each that shares blocks with a file of the model, or is that file
+	Whole    func(path string, f *os.File) error   // called for each that is written, before it gets its name
 	Progress func(total int64) func(n int64)       // called when the total is known
 	Free     func(dir string) (n int64, err error) // bytes that may be written; asks the system where it is nil
 
 	// For tests.
 	stretch int64
-	clone   func(root *os.Root, src int, name string) (*os.File, error)
+	clone   func(dir *opendir.Dir, src int, name string) (*os.File, error)
 }
 
 // Report says what there is afterwards.
@@ -76,17 +78,35 @@ const defaultStretch = 64 << 20
 // exporter is one run.
 type exporter struct {
 	Options
-	dir   string // for messages
-	root  *os.Root
+	at    *opendir.Dir
+	own   *opendir.Dir // stateDir, which only this user can change
 	state *state
+	began bool // something of a file was written
 
 	mu   sync.Mutex
-	dirs map[string]bool // that are known to be directories
+	dirs map[string]*opendir.Dir // those below at that are open, by their paths
 }
 
 // Run writes the files below dir, which it makes if it is missing. It returns
-// early when ctx ends.
+// early when ctx ends. A directory that it made and wrote nothing to does not stay.
 func Run(ctx context.Context, dir string, files []File, o Options) (Report, error) {
+	if err := checkPaths(files); err != nil {
+		return Report{}, err
+	}
+	at, err := opendir.Make(dir, 0o777, false)
+	if err != nil {
+		return Report{}, tensorfs.NoDirectory(dir, err)
+	}
+	report, err := RunIn(ctx, at, files, o)
+	if err != nil {
+		at.Undo()
+		return report, err
+	}
+	return report, at.Close()
+}
+
+// RunIn is [Run] for an open directory.
+func RunIn(ctx context.Context, at *opendir.Dir, files []File, o Options) (_ Report, err error) {
 	o.stretch = cmp.Or(o.stretch, defaultStretch)
 	o.Jobs = max(o.Jobs, 1)
 	if o.clone == nil {
@@ -98,20 +118,19 @@ func Run(ctx context.Context, dir string, files []File, o Options) (Report, erro
 	if err := checkPaths(files); err != nil {
 		return Report{}, err
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return Report{}, tensorfs.NoDirectory(dir, err)
+	x := &exporter{Options: o, at: at, dirs: map[string]*opendir.Dir{}}
+	defer x.close()
+	_, err = at.Lstat(stateDir)
+	first := errors.Is(err, os.ErrNotExist)
+	if x.own, err = at.Private(stateDir); err != nil {
+		return Report{}, x.notOwn(err)
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return Report{}, err
-	}
-	defer root.Close()
-	x := &exporter{Options: o, dir: dir, root: root, dirs: map[string]bool{}}
-	_, err = root.Lstat(stateDir)
-	first := os.IsNotExist(err)
-	if err := x.parents(logName, true); err != nil {
-		return Report{}, err
-	}
+	defer func() {
+		if err != nil && first && !x.began { // nothing is to go on with
+			err = errors.Join(err, x.own.Clear(), at.RemoveDir(stateDir))
+		}
+		x.own.Close()
+	}()
 	if err := x.checkCase(files); err != nil {
 		return Report{}, err
 	}
@@ -119,10 +138,22 @@ func Run(ctx context.Context, dir string, files []File, o Options) (Report, erro
 		return Report{}, err
 	}
 	report, err := x.run(ctx, files)
-	if _, ok := errors.AsType[*NoSpaceError](err); ok && first { // nothing was written: nothing is to go on with
-		err = errors.Join(err, root.RemoveAll(stateDir))
-	}
 	return report, errors.Join(err, x.state.close())
+}
+
+// notOwn says why the directory of the state cannot be used.
+func (x *exporter) notOwn(err error) error {
+	if p, ok := errors.AsType[*os.PathError](err); ok && (errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)) {
+		return fmt.Errorf("%s is not a directory; remove it, or choose another directory", tensorfs.Printable(p.Path))
+	}
+	return tensorfs.NoDirectory(x.at.Path(), err)
+}
+
+// close closes the directories that were opened.
+func (x *exporter) close() {
+	for _, d := range x.dirs {
+		d.Close()
+	}
 }
 
 func (x *exporter) run(ctx context.Context, files []File) (Report, error) {
@@ -135,14 +166,15 @@ func (x *exporter) run(ctx context.Context, files []File) (Report, error) {
 		return Report{}, err
 	}
 	for _, f := range p.last {
-		if err := x.root.Remove(f.Path); err != nil && !os.IsNotExist(err) {
-			return Report{}, x.failed(f.Path, err)
+		if err := x.remove(f.Path); err != nil {
+			return Report{}, err
 		}
 	}
 	done := func(int64) {}
 	if x.Progress != nil {
 		done = x.Progress(p.bytes(x.stretch))
 	}
+	x.began = true
 	if err := x.write(ctx, p.files, done); err != nil {
 		return Report{}, err
 	}
@@ -166,16 +198,10 @@ func (x *exporter) run(ctx context.Context, files []File) (Report, error) {
 // syncDirs makes the names durable that files got. Some file systems cannot, and
 // need not, do that.
 func (x *exporter) syncDirs() error {
-	for _, dir := range append(slices.Collect(maps.Keys(x.dirs)), ".") {
-		d, err := x.root.Open(dir)
-		if err != nil {
-			return x.failed(dir, err)
+	for _, d := range append(slices.Collect(maps.Values(x.dirs)), x.own, x.at) {
+		if err := d.Sync(); err != nil {
+			return err
 		}
-		if err := d.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
-			d.Close()
-			return x.failed(dir, err)
-		}
-		d.Close()
 	}
 	return nil
 }
@@ -201,12 +227,12 @@ func checkPaths(files []File) error {
 // checkCase refuses files whose names differ only in case, where the file system
 // takes these for the same.
 func (x *exporter) checkCase(files []File) error {
-	if _, err := x.root.Lstat(strings.ToUpper(stateDir)); err != nil {
+	if _, err := x.at.Lstat(strings.ToUpper(stateDir)); err != nil {
 		return nil
 	}
 	if a, b := sameFolded(files); a != "" {
 		return fmt.Errorf("%s: %s and %s would be the same file, because case makes no difference there; choose a directory on another file system",
-			tensorfs.Printable(x.dir), tensorfs.Printable(a), tensorfs.Printable(b))
+			tensorfs.Printable(x.at.Path()), tensorfs.Printable(a), tensorfs.Printable(b))
 	}
 	return nil
 }
@@ -224,40 +250,67 @@ func sameFolded(files []File) (a, b string) {
 	return "", ""
 }
 
-// parents checks that the directories above a path are directories, and makes
-// those that are missing if told to. A symbolic link is not one: what is behind
-// it may be written under another path too.
-func (x *exporter) parents(name string, make bool) error {
+// parent opens the directory above a path, and makes what is missing of it if told to; else
+// it is nil. A symbolic link is not a directory: what is behind it may be written under
+// another path too.
+func (x *exporter) parent(name string, make bool) (d *opendir.Dir, base string, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	d = x.at
+	start := 0
 	for i := range len(name) {
-		if name[i] != '/' || x.dirs[name[:i]] {
+		if name[i] != '/' {
 			continue
 		}
-		dir := name[:i]
-		st, err := x.root.Lstat(dir)
-		if errors.Is(err, os.ErrNotExist) {
-			if !make {
-				return nil
+		dir, part := name[:i], name[start:i]
+		start = i + 1
+		next := x.dirs[dir]
+		if next == nil {
+			if make {
+				next, err = d.MakeSub(part, 0o777)
+			} else if next, err = d.Sub(part); errors.Is(err, os.ErrNotExist) {
+				return nil, "", nil
 			}
-			if err = x.root.Mkdir(dir, 0o777); err == nil || errors.Is(err, os.ErrExist) {
-				st, err = x.root.Lstat(dir)
+			if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+				return nil, "", fmt.Errorf("%s is not a directory, but files are to be written below it; remove it, or choose another directory", x.shown(dir))
 			}
+			if err != nil {
+				return nil, "", x.failed(dir, err)
+			}
+			x.dirs[dir] = next
 		}
-		if err != nil {
-			return x.failed(dir, err)
-		}
-		if !st.IsDir() {
-			return fmt.Errorf("%s is not a directory, but files are to be written below it; remove it, or choose another directory", x.shown(dir))
-		}
-		x.dirs[dir] = true
+		d = next
+	}
+	return d, name[start:], nil
+}
+
+// lstat describes what is at a path.
+func (x *exporter) lstat(name string) (os.FileInfo, error) {
+	d, base, err := x.parent(name, false)
+	if err != nil {
+		return nil, err
+	}
+	if d == nil {
+		return nil, os.ErrNotExist
+	}
+	return d.Lstat(base)
+}
+
+// remove removes the file at a path, if there is one.
+func (x *exporter) remove(name string) error {
+	d, base, err := x.parent(name, false)
+	if err != nil || d == nil {
+		return err
+	}
+	if err := d.Remove(base); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return x.failed(name, err)
 	}
 	return nil
 }
 
 // shown is a path for messages.
 func (x *exporter) shown(name string) string {
-	return tensorfs.Printable(filepath.Join(x.dir, filepath.FromSlash(name)))
+	return tensorfs.Printable(filepath.Join(x.at.Path(), filepath.FromSlash(name)))
 }
 
 // failed says which file an error of the system concerns.

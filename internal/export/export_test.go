@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/opendir"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"golang.org/x/sys/unix"
 )
@@ -117,18 +118,30 @@ func TestNoSpace(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
+	made := filepath.Join(dir, "made")
+	few := o
+	few.Free = func(string) (int64, error) { return 0, nil }
+	fails(t, filepath.Join(made, "export"), files, few, "12288 bytes")
+	if _, err := os.Stat(made); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory that it made stays: %v", err)
+	}
 	free++
 	must(t, dir, files, o)
 	free = 0 // nothing is missing
 	must(t, dir, files, o)
 	files[0].Path = "c"
 	fails(t, dir, files, o, "8192 bytes")
-	if _, err := os.Stat(filepath.Join(dir, stateName)); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, stateDir, stateName)); err != nil {
 		t.Error("the state of the earlier export is gone")
 	}
 	o.Free = func(string) (int64, error) { return 0, errors.New("unknown") }
 	must(t, dir, files, o)
-	if n, err := freeBytes(dir); err != nil || n <= 0 {
+	d, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if n, err := freeBytes(d); err != nil || n <= 0 {
 		t.Errorf("%d bytes are free, %v", n, err)
 	}
 }
@@ -142,7 +155,7 @@ func TestChanged(t *testing.T) {
 		o := options()
 		o.Jobs = 1
 		_, err := Run(t.Context(), dir, files, o)
-		log, rerr := os.ReadFile(filepath.Join(dir, logName))
+		log, rerr := os.ReadFile(filepath.Join(dir, stateDir, logName))
 		if got := strings.Count(string(log), recordStretch); rerr != nil || got != int(max(min(n-1, 5), 0)) {
 			t.Errorf("changed by read %d: %d stretches are recorded, %v", n, got, rerr)
 		}
@@ -187,7 +200,7 @@ func TestTruncated(t *testing.T) {
 func TestBusy(t *testing.T) {
 	dir := t.TempDir()
 	must(t, dir, nil, options())
-	f, err := os.Open(filepath.Join(dir, logName))
+	f, err := os.Open(filepath.Join(dir, stateDir, logName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,12 +263,12 @@ func TestClone(t *testing.T) {
 			dir, m, o := t.TempDir(), mapped(t, b), options()
 			o.Free = func(string) (int64, error) { return test.free, nil }
 			clones := 0
-			o.clone = func(root *os.Root, src int, name string) (*os.File, error) {
+			o.clone = func(dir *opendir.Dir, src int, name string) (*os.File, error) {
 				clones++
 				if src != m.Descriptor() {
 					t.Errorf("cloned %d", src)
 				}
-				f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+				f, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 				if err == nil {
 					_, err = f.Write(test.cloned)
 				}
@@ -316,7 +329,7 @@ func TestLink(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.clone = func(*os.Root, int, string) (*os.File, error) { return nil, none }
+			o.clone = func(*opendir.Dir, int, string) (*os.File, error) { return nil, none }
 			o.Link = func(os.FileInfo) bool {
 				if test.change != nil {
 					test.change(m.Path())
@@ -326,7 +339,7 @@ func TestLink(t *testing.T) {
 			shared := ""
 			o.Shared = func(path string, linked bool) { shared = fmt.Sprint(path, linked) }
 			if name == "was there" { // what a run that was killed left, where a later one may not link
-				if err := errors.Join(os.MkdirAll(filepath.Join(dir, stateDir), 0o700), os.Link(m.Path(), filepath.Join(dir, strings.TrimSuffix(partialName("f"), partialSuffix)+linkSuffix))); err != nil {
+				if err := errors.Join(os.MkdirAll(filepath.Join(dir, stateDir), 0o700), os.Link(m.Path(), filepath.Join(dir, stateDir, strings.TrimSuffix(partialName("f"), partialSuffix)+linkSuffix))); err != nil {
 					t.Fatal(err)
 				}
 			}

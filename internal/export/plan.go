@@ -33,7 +33,7 @@ type plan struct {
 type output struct {
 	File
 	size    int64
-	partial string         // its name until it is complete
+	partial string         // its name in stateDir until it is complete
 	have    map[int64]bool // stretches that are there
 	cloned  bool
 	linked  bool // it is a file of the model, and is only given its name
@@ -47,7 +47,7 @@ type output struct {
 // directory of our own, where no file of the tree can have the same.
 func partialName(path string) string {
 	sum := sha256.Sum256([]byte(path))
-	return stateDir + "/" + hex.EncodeToString(sum[:16]) + partialSuffix
+	return hex.EncodeToString(sum[:16]) + partialSuffix
 }
 
 // plan looks at what is there. It writes nothing that has a name in the tree.
@@ -93,7 +93,7 @@ func (x *exporter) output(f File, size int64) *output {
 		return o
 	}
 	have := x.state.stretches[tensorfs.Printable(f.Path)]
-	if st, err := x.root.Lstat(o.partial); err == nil && st.Mode().IsRegular() && st.Size() == size && len(have) > 0 {
+	if st, err := x.own.Lstat(o.partial); err == nil && st.Mode().IsRegular() && st.Size() == size && len(have) > 0 {
 		o.have = have
 		o.pending -= len(have)
 	}
@@ -103,10 +103,11 @@ func (x *exporter) output(f File, size int64) *output {
 // complete reports whether a file is there as it should be. An error says what
 // else is there.
 func (x *exporter) complete(ctx context.Context, f File, size int64) (bool, error) {
-	if err := x.parents(f.Path, false); err != nil {
+	d, base, err := x.parent(f.Path, false)
+	if err != nil || d == nil {
 		return false, err
 	}
-	st, err := x.root.Lstat(f.Path)
+	st, err := d.Lstat(base)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return false, nil
@@ -119,7 +120,14 @@ func (x *exporter) complete(ctx context.Context, f File, size int64) (bool, erro
 	// A file that came here in another way, or whose record was lost with the power.
 	same := false
 	if st.Mode().IsRegular() && st.Size() == size {
-		if same, err = x.same(ctx, f, size); err != nil {
+		there, now, err := d.OpenRegular(base)
+		if err != nil {
+			return false, x.failed(f.Path, err)
+		}
+		st = now // of what is compared
+		same, err = x.same(ctx, f, there, size)
+		there.Close()
+		if err != nil {
 			return false, err
 		}
 	}
@@ -147,12 +155,7 @@ func (x *exporter) never(st os.FileInfo) bool {
 }
 
 // same reports whether a file that is there has the bytes that it should have.
-func (x *exporter) same(ctx context.Context, f File, size int64) (bool, error) {
-	there, err := x.root.OpenFile(f.Path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return false, x.failed(f.Path, err)
-	}
-	defer there.Close()
+func (x *exporter) same(ctx context.Context, f File, there *os.File, size int64) (bool, error) {
 	a, b := make([]byte, min(piece, size)), make([]byte, min(piece, size))
 	for off := int64(0); off < size; off += piece {
 		n := min(piece, size-off)
@@ -210,9 +213,20 @@ type NoSpaceError struct {
 }
 
 func (e *NoSpaceError) Error() string {
-	const gib = 1 << 30
-	return fmt.Sprintf("%s: %d bytes (%.1f GiB) are to be written, but only %d bytes (%.1f GiB) are free; free some space or choose another directory",
-		tensorfs.Printable(e.Dir), e.Need, float64(e.Need)/gib, e.Free, float64(e.Free)/gib)
+	return fmt.Sprintf("%s: %s are to be written, but only %s are free; free some space or choose another directory",
+		tensorfs.Printable(e.Dir), bytesText(e.Need), bytesText(e.Free))
+}
+
+// bytesText is a number of bytes, and about how many that is in a larger unit.
+func bytesText(n int64) string {
+	if n < 1<<10 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	f, unit := float64(n)/(1<<10), 0
+	for f >= 1<<10 && unit < 3 {
+		f, unit = f/(1<<10), unit+1
+	}
+	return fmt.Sprintf("%d bytes (%.1f %ciB)", n, f, "KMGT"[unit])
 }
 
 // block is what file systems give space in.
@@ -228,20 +242,20 @@ func (x *exporter) checkSpace(p *plan) error {
 	}
 	free := x.Free
 	if free == nil {
-		free = freeBytes
+		free = func(string) (int64, error) { return freeBytes(x.at.File()) }
 	}
-	n, err := free(x.dir)
+	n, err := free(x.at.Path())
 	if err != nil || need <= n { // a file system that does not tell will say when it is full
 		return nil
 	}
-	return &NoSpaceError{x.dir, need, n}
+	return &NoSpaceError{x.at.Path(), need, n}
 }
 
 var errNotTold = errors.New("the file system does not say how large it is")
 
-func freeBytes(dir string) (int64, error) {
+func freeBytes(dir *os.File) (int64, error) {
 	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
+	if err := unix.Fstatfs(int(dir.Fd()), &st); err != nil {
 		return 0, err
 	}
 	if st.Blocks == 0 {

@@ -66,7 +66,7 @@ func kill(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	testlimit.Wait(t, "10 stretches and the small file", func() bool {
-		b, _ := os.ReadFile(filepath.Join(dir, logName))
+		b, _ := os.ReadFile(filepath.Join(dir, stateDir, logName))
 		_, err := os.Stat(filepath.Join(dir, "v/small"))
 		return bytes.Count(b, []byte(`"stretch"`)) >= 10 && err == nil && len(partials(t, dir)) == 1
 	})
@@ -150,11 +150,11 @@ func TestKilledThenTampered(t *testing.T) {
 func TestCutLog(t *testing.T) {
 	whole := t.TempDir()
 	kill(t, whole)
-	log, err := os.ReadFile(filepath.Join(whole, logName))
+	log, err := os.ReadFile(filepath.Join(whole, stateDir, logName))
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, err := os.ReadFile(filepath.Join(whole, stateName))
+	state, err := os.ReadFile(filepath.Join(whole, stateDir, stateName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestCutLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, b := range map[string][]byte{logName: log[:n], stateName: state, partialName("v/large"): partial} {
-			if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, stateDir, name), b, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}

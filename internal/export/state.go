@@ -7,29 +7,43 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/opendir"
 	"golang.org/x/sys/unix"
 )
 
 // Forget removes what a directory says of an export to it, and the file that was
 // written last: the next export compares all files that are there with the model.
 func Forget(dir, last string) error {
-	root, err := os.OpenRoot(dir)
+	at, err := opendir.Open(dir)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	return errors.Join(root.RemoveAll(stateDir), root.RemoveAll(last))
+	defer at.Close()
+	own, err := at.Private(stateDir)
+	if err != nil {
+		return err
+	}
+	defer own.Close()
+	if err := errors.Join(own.Clear(), at.RemoveDir(stateDir)); err != nil {
+		return err
+	}
+	if err := at.Remove(last); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 const (
 	stateDir  = ".tensorfs-export"
-	stateName = stateDir + "/state.json"
-	logName   = stateDir + "/log"
+	stateName = "state.json" // in stateDir
+	logName   = "log"        // there too
 )
 
 // state is what is known of the files in the directory: the facts, and a log of
@@ -66,9 +80,9 @@ const stateVersion = 1
 
 // openState locks the directory and reads its state, or starts a new one.
 func (x *exporter) openState() (_ *state, err error) {
-	f, err := x.root.OpenFile(logName, os.O_RDWR|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o666)
+	f, err := x.own.OpenFile(logName, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
-		return nil, x.failed(logName, err)
+		return nil, x.failed(stateDir+"/"+logName, err)
 	}
 	s := &state{log: f, done: map[string]record{}, stretches: map[string]map[int64]bool{}}
 	defer func() {
@@ -77,23 +91,23 @@ func (x *exporter) openState() (_ *state, err error) {
 		}
 	}()
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) { // others: a file system without locks
-		return nil, fmt.Errorf("%s: %w", tensorfs.Printable(x.dir), ErrBusy)
+		return nil, fmt.Errorf("%s: %w", tensorfs.Printable(x.at.Path()), ErrBusy)
 	}
 	if err := s.read(); err != nil {
-		return nil, x.failed(logName, err)
+		return nil, x.failed(stateDir+"/"+logName, err)
 	}
-	text, err := x.root.ReadFile(stateName)
+	text, err := x.readState()
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 	case err != nil:
-		return nil, x.failed(stateName, err)
+		return nil, x.failed(stateDir+"/"+stateName, err)
 	default:
 		why := differs(text, x.Facts)
 		if why == "" {
 			return s, nil
 		}
 		if !x.Force {
-			return nil, fmt.Errorf("%s: %w: %s", tensorfs.Printable(x.dir), ErrOther, why)
+			return nil, fmt.Errorf("%s: %w: %s", tensorfs.Printable(x.at.Path()), ErrOther, why)
 		}
 		if err := x.removeOld(s); err != nil {
 			return nil, err
@@ -103,6 +117,16 @@ func (x *exporter) openState() (_ *state, err error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// readState returns what stateName says.
+func (x *exporter) readState() ([]byte, error) {
+	f, _, err := x.own.OpenRegular(stateName)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
 }
 
 // differs says in which fact a state differs, "" where it does not.
@@ -133,13 +157,15 @@ func differs(text []byte, want []Fact) string {
 func (x *exporter) removeOld(s *state) error {
 	for shown, r := range s.done {
 		name := unprintable(shown)
-		if err := x.parents(name, false); err != nil {
-			return err
+		if !filepath.IsLocal(name) || path.Clean(name) != name {
+			continue // no path of an export
 		}
-		if st, err := x.root.Lstat(name); err == nil && r.is(st) && !x.never(st) {
-			if err := x.root.Remove(name); err != nil {
-				return x.failed(name, err)
+		if st, err := x.lstat(name); err == nil && r.is(st) && !x.never(st) {
+			if err := x.remove(name); err != nil {
+				return err
 			}
+		} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
 		}
 	}
 	return nil
@@ -148,18 +174,14 @@ func (x *exporter) removeOld(s *state) error {
 // begin forgets what is known, removes files that are not complete, and writes the
 // facts.
 func (x *exporter) begin(s *state) error {
-	d, err := x.root.Open(stateDir)
+	names, err := x.own.Names()
 	if err != nil {
-		return x.failed(stateDir, err)
-	}
-	names, err := d.Readdirnames(-1)
-	if err := errors.Join(err, d.Close()); err != nil {
 		return x.failed(stateDir, err)
 	}
 	for _, n := range names {
 		if strings.HasSuffix(n, partialSuffix) || strings.HasSuffix(n, linkSuffix) {
-			if err := x.root.Remove(stateDir + "/" + n); err != nil {
-				return x.failed(n, err)
+			if err := x.own.Remove(n); err != nil {
+				return x.failed(stateDir+"/"+n, err)
 			}
 		}
 	}
@@ -167,23 +189,23 @@ func (x *exporter) begin(s *state) error {
 	clear(s.done)
 	clear(s.stretches)
 	if err := errors.Join(s.log.Truncate(0), s.log.Sync()); err != nil {
-		return x.failed(logName, err)
+		return x.failed(stateDir+"/"+logName, err)
 	}
 	text, err := json.MarshalIndent(facts{stateVersion, x.Facts}, "", "  ")
 	if err != nil {
 		return err
 	}
 	const fresh = stateName + ".new"
-	f, err := x.root.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	f, err := x.own.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
-		return x.failed(fresh, err)
+		return x.failed(stateDir+"/"+fresh, err)
 	}
 	_, err = f.Write(append(text, '\n'))
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return x.failed(fresh, err)
+		return x.failed(stateDir+"/"+fresh, err)
 	}
-	if err := x.root.Rename(fresh, stateName); err != nil {
-		return x.failed(stateName, err)
+	if err := x.own.Rename(fresh, x.own, stateName); err != nil {
+		return x.failed(stateDir+"/"+stateName, err)
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/parallel"
-	"golang.org/x/sys/unix"
 )
 
 // job is a stretch of a file.
@@ -84,7 +83,7 @@ func (x *exporter) begun(f *output) (*os.File, error) {
 	if f.out != nil {
 		return f.out, nil
 	}
-	flags := os.O_RDWR | unix.O_NOFOLLOW
+	flags := os.O_RDWR
 	if f.have == nil {
 		flags |= os.O_CREATE | os.O_TRUNC
 		if f.size > x.stretch { // before the file: what the log has of it holds no longer
@@ -94,7 +93,7 @@ func (x *exporter) begun(f *output) (*os.File, error) {
 			}
 		}
 	}
-	out, err := x.root.OpenFile(f.partial, flags, 0o600)
+	out, err := x.own.OpenFile(f.partial, flags, 0o666)
 	if err == nil && f.have == nil {
 		err = out.Truncate(f.size)
 	}
@@ -130,43 +129,53 @@ func (x *exporter) finish(f *output) error {
 	if err := x.complement(f); err != nil {
 		return x.failed(f.Path, err)
 	}
-	st, err := x.root.Lstat(f.partial)
+	st, err := x.own.Lstat(f.partial)
 	if err != nil {
 		return x.failed(f.Path, err)
 	}
-	if err := x.parents(f.Path, true); err != nil {
+	d, base, err := x.parent(f.Path, true)
+	if err != nil {
 		return err
 	}
-	switch old, err := x.root.Lstat(f.Path); {
+	appeared := fmt.Errorf("%s %w: it appeared meanwhile", x.shown(f.Path), ErrExists)
+	switch old, err := d.Lstat(base); {
 	case errors.Is(err, os.ErrNotExist):
 	case err != nil:
 		return x.failed(f.Path, err)
 	case !x.Force || x.never(old):
-		return fmt.Errorf("%s %w: it appeared meanwhile", x.shown(f.Path), ErrExists)
+		return appeared
 	default: // before the record, which must not be taken for that of this one
-		if err := x.root.Remove(f.Path); err != nil {
+		if err := d.Remove(base); err != nil {
 			return x.failed(f.Path, err)
 		}
 	}
 	if err := x.state.add(doneRecord(f.Path, st)); err != nil {
-		return x.failed(logName, err)
+		return x.failed(stateDir+"/"+logName, err)
 	}
-	if err := x.root.Rename(f.partial, f.Path); err != nil {
+	switch err := x.own.RenameNew(f.partial, d, base); {
+	case errors.Is(err, os.ErrExist):
+		return appeared
+	case err != nil:
 		return x.failed(f.Path, err)
 	}
 	return nil
 }
 
-// complement gives a file that was written its mode and time, and makes it durable. One of
-// the model keeps its own.
+// complement makes a file that was written durable and gives it its time. One of the model keeps its own.
 func (x *exporter) complement(f *output) error {
 	if f.linked {
 		return nil
 	}
 	out := f.out
 	f.out = nil
-	if err := errors.Join(out.Chmod(0o644), out.Sync(), out.Close()); err != nil || x.ModTime.IsZero() {
+	if x.Whole != nil {
+		if err := x.Whole(f.Path, out); err != nil {
+			out.Close()
+			return err
+		}
+	}
+	if err := errors.Join(out.Sync(), out.Close()); err != nil || x.ModTime.IsZero() {
 		return err
 	}
-	return x.root.Chtimes(f.partial, x.ModTime, x.ModTime)
+	return x.own.Chtimes(f.partial, x.ModTime)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,9 +56,19 @@ func (c *Client) Get() (map[string]int, error) {
 	defer c.mu.Unlock()
 	if err := c.connect(); err != nil {
 		c.log.Warn("the mount cannot be kept yet: if this server is killed meanwhile, its readers get errors", "error", err)
-		go c.wait()
+		go c.wait(err)
 		return nil, nil
 	}
+	got, err := c.get()
+	if err != nil {
+		return nil, err
+	}
+	go c.watch(c.life)
+	return got, nil
+}
+
+// get asks for the descriptors. mu is held.
+func (c *Client) get() (map[string]int, error) {
 	for end := time.Now().Add(busyTime); ; time.Sleep(5 * time.Millisecond) {
 		a, fds, err := c.ask(message{Op: "get"})
 		switch {
@@ -66,21 +78,28 @@ func (c *Client) Get() (map[string]int, error) {
 			continue
 		case a.Busy:
 			return nil, fmt.Errorf("process %d serves this mount; end it first", a.PID)
-		case len(fds) != len(a.Names):
-			closeAll(fds)
-			return nil, fmt.Errorf("%s: %d descriptors with %d names", c.socket, len(fds), len(a.Names))
 		}
-		got := map[string]int{}
-		for i, name := range a.Names {
-			got[name] = fds[i]
-			if c.fds[name], err = unix.FcntlInt(uintptr(fds[i]), unix.F_DUPFD_CLOEXEC, 0); err != nil { // for another keeper
-				closeAll(fds)
-				return nil, err
-			}
-		}
-		go c.watch(c.life)
-		return got, nil
+		return c.taken(a, fds)
 	}
+}
+
+// taken returns the descriptors of an answer by their names, and goes on keeping them. mu is held.
+func (c *Client) taken(a message, fds []int) (map[string]int, error) {
+	names := slices.Compact(slices.Sorted(slices.Values(a.Names)))
+	if len(fds) != len(a.Names) || len(names) != len(a.Names) {
+		closeAll(fds)
+		return nil, fmt.Errorf("%s: %d descriptors with %d names", c.socket, len(fds), len(names))
+	}
+	got := map[string]int{}
+	for i, name := range a.Names {
+		own, err := unix.FcntlInt(uintptr(fds[i]), unix.F_DUPFD_CLOEXEC, 0) // for another keeper
+		if err != nil {
+			closeAll(fds)
+			return nil, err
+		}
+		got[name], c.fds[name] = fds[i], own
+	}
+	return got, nil
 }
 
 // Put keeps a descriptor under a name, in place of another one. The descriptor stays the caller's. A keeper that
@@ -142,47 +161,79 @@ func (c *Client) Drop() error {
 	}
 	close(c.ended)
 	err := c.clear()
-	if c.conn != nil {
-		c.conn.Close()
-		c.life.Close()
-	}
+	c.lose()
 	return err
 }
 
-// connect connects. mu is held.
+// connect connects to a keeper that may be trusted. mu is held. The connection on which nothing is said comes first: if another
+// keeper takes the place between the two, its end says so.
 func (c *Client) connect() error {
-	addr := &net.UnixAddr{Name: c.socket, Net: network}
-	conn, err := net.DialUnix(network, nil, addr)
+	life, err := c.dial()
 	if err != nil {
-		return fmt.Errorf("%s: %w: %w", c.socket, errAway, err)
+		return err
 	}
-	life, err := net.DialUnix(network, nil, addr)
+	conn, err := c.dial()
 	if err != nil {
-		conn.Close()
-		return fmt.Errorf("%s: %w: %w", c.socket, errAway, err)
+		life.Close()
+		return err
 	}
 	c.conn, c.life = conn, life
 	return nil
 }
 
-// ask asks the keeper. mu is held, so nobody else reads from the connection.
+// dial makes a connection, unless another user listens at the socket.
+func (c *Client) dial() (*net.UnixConn, error) {
+	conn, err := net.DialUnix(network, nil, &net.UnixAddr{Name: c.socket, Net: network})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", c.socket, errAway, err)
+	}
+	_, uid, err := peer(conn)
+	if err == nil {
+		err = trust(uid)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("%s: %w", c.socket, err)
+	}
+	return conn, nil
+}
+
+// lose gives the connections up, which watch notices. mu is held.
+func (c *Client) lose() {
+	if c.conn != nil {
+		c.conn.Close()
+		c.life.Close()
+		c.conn = nil
+	}
+}
+
+// ask asks the keeper. mu is held, so nobody else reads from the connection. A connection on which an answer is missing is of no
+// more use: the answer may come when something else was asked.
 func (c *Client) ask(m message, fds ...int) (message, []int, error) {
 	m.Key = c.key
 	_ = c.conn.SetDeadline(time.Now().Add(answerTime)) // it fails where the connection has
-	defer c.conn.SetDeadline(time.Time{})
 	err := send(c.conn, m, fds...)
-	if err != nil {
-		return message{}, nil, fmt.Errorf("%s: %w", c.socket, err)
+	if err == nil {
+		var a message
+		var got []int
+		if a, got, err = receive(c.conn); err == nil {
+			if a.Error == "" {
+				return a, got, nil
+			}
+			closeAll(got)
+			return message{}, nil, fmt.Errorf("%s: %s", c.socket, a.Error)
+		}
 	}
-	a, got, err := receive(c.conn)
-	if err == nil && a.Error != "" {
-		closeAll(got)
-		err = errors.New(a.Error)
+	c.lose()
+	return message{}, nil, c.failed(err)
+}
+
+// failed says at which socket nobody answered.
+func (c *Client) failed(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("the keeper does not answer within %v; end it and start another", answerTime)
 	}
-	if err != nil {
-		return message{}, nil, fmt.Errorf("%s: %w", c.socket, err)
-	}
-	return a, got, nil
+	return fmt.Errorf("%s: %w", c.socket, err)
 }
 
 // tell is ask for what is answered with nothing. mu is held.
@@ -201,16 +252,13 @@ func (c *Client) watch(life *net.UnixConn) {
 	life.Close()
 	c.mu.Lock()
 	over := c.over()
-	if !over {
-		c.conn.Close()
-		c.conn = nil
-	}
+	c.lose()
 	c.mu.Unlock()
 	if over {
 		return
 	}
 	c.log.Warn("the keeper of this mount is gone: if this server is killed before another is there, its readers get errors", "socket", c.socket)
-	c.wait()
+	c.wait(nil)
 }
 
 func (c *Client) over() bool {
@@ -222,11 +270,15 @@ func (c *Client) over() bool {
 	}
 }
 
-// wait waits for a keeper and gives it all that it should have.
-func (c *Client) wait() {
+// wait waits for a keeper and gives it all that it should have. known is why there is none, which was said.
+func (c *Client) wait(known error) {
 	tick := time.NewTicker(away)
 	defer tick.Stop()
-	for said := ""; ; {
+	said := ""
+	if known != nil {
+		said = known.Error()
+	}
+	for {
 		select {
 		case <-c.ended:
 			return
@@ -255,15 +307,22 @@ func (c *Client) renew() error {
 	}
 	for name := range c.fds {
 		if err := c.put(name); err != nil {
-			c.conn.Close()
-			c.life.Close()
-			c.conn = nil
+			c.lose()
 			return err
 		}
 	}
 	c.log.Info("a keeper has the mount again", "socket", c.socket)
 	go c.watch(c.life)
 	return nil
+}
+
+// Reach returns why a keeper cannot have a mount now: it is away, or another user's.
+func Reach(socket string) error {
+	conn, err := (&Client{socket: socket}).dial()
+	if err == nil {
+		conn.Close()
+	}
+	return err
 }
 
 // Kept is what a keeper has of a mount.
@@ -275,18 +334,28 @@ type Kept struct {
 }
 
 // List returns what a keeper has.
-func List(socket string) (all []Kept, err error) {
+func List(socket string) ([]Kept, error) {
 	c := &Client{socket: socket}
 	if err := c.connect(); err != nil {
 		return nil, err
 	}
-	defer c.life.Close()
-	defer c.conn.Close()
-	for m, fds, err := c.ask(message{Op: "list"}); ; m, fds, err = receive(c.conn) {
+	defer c.lose()
+	return c.list()
+}
+
+// list asks for the list. It ends, whatever the keeper sends.
+func (c *Client) list() (all []Kept, err error) {
+	m, fds, err := c.ask(message{Op: "list"})
+	for len(all) <= maxKeys {
 		closeAll(fds)
 		if err != nil || m.Key == "" {
 			return all, err
 		}
 		all = append(all, Kept{m.Key, m.Names, m.PID, m.Busy})
+		if m, fds, err = receive(c.conn); err != nil { // within the time of ask
+			return nil, c.failed(err)
+		}
 	}
+	closeAll(fds)
+	return nil, fmt.Errorf("%s: the list of the keeper has no end", c.socket)
 }

@@ -6,7 +6,7 @@
 // the mount see no more than a pause.
 //
 // [Client] and [Systemd] are the two ways. What the descriptors are of, and what is in the file, is
-// the business of servers: the keeper looks at them only for a device whose mount is gone.
+// the business of servers: the keeper looks only at their kind, and for a device whose mount is gone.
 //
 // # Protocol
 //
@@ -19,5 +19,7 @@
 //	{"op":"list"}                                  answers with a message for each key, then an empty one
 //
 // Whoever puts or gets a key is its server as long as the connection lives. Until then others are
-// refused ("busy"). Only root and the keeper's own user are answered.
+// refused ("busy"). Only root and the keeper's own user are answered, and a client says nothing to a keeper of another user than root
+// and its own (SO_PEERCRED). A client that does not read its answers is given up. Only devices of FUSE mounts and
+// files in memory are kept.
 package keep

@@ -35,7 +35,7 @@ func serve(t *testing.T) (k *Keeper, socket string) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		for key := range k.keys {
-			k.drop(key)
+			closeAll(k.drop(key))
 		}
 	})
 	return k, socket
@@ -232,24 +232,20 @@ func TestRefused(t *testing.T) {
 
 // Descriptors whose other end is gone, as a device's without its mount, are not kept.
 func TestSweep(t *testing.T) {
-	k, socket := serve(t)
 	var pipes [2][2]int
+	k := &Keeper{keys: map[string]*kept{}}
 	for i := range pipes {
 		if err := unix.Pipe2(pipes[i][:], unix.O_CLOEXEC); err != nil {
 			t.Fatal(err)
 		}
-		defer unix.Close(pipes[i][1])
-		c := client(t, socket, fmt.Sprint(i))
-		get(t, c)
-		if err := c.Put("device", pipes[i][1]); err != nil {
-			t.Fatal(err)
-		}
+		k.keys[fmt.Sprint(i)] = &kept{fds: map[string]int{"device": pipes[i][1]}}
 	}
-	defer unix.Close(pipes[1][0])
+	defer closeAll(pipes[1][:])
 	unix.Close(pipes[0][0])
-	k.sweep()
-	if all, err := List(socket); err != nil || len(all) != 1 || all[0].Key != "1" {
-		t.Errorf("%v, %v", all, err)
+	fds := k.sweep()
+	closeAll(fds)
+	if len(fds) != 1 || fds[0] != pipes[0][1] || len(k.keys) != 1 || k.keys["1"] == nil {
+		t.Errorf("%v, %v", fds, k.keys)
 	}
 }
 

@@ -32,6 +32,11 @@ func NewSystemd() (*Systemd, error) {
 	if s.socket == "" {
 		return nil, errors.New("there is no NOTIFY_SOCKET: systemd sets it for a service with Type=notify, which takes FileDescriptorStoreMax= besides")
 	}
+	to, err := dialManager(s.socket)
+	if err != nil {
+		return nil, fmt.Errorf("NOTIFY_SOCKET=%s: %w", s.socket, err)
+	}
+	unix.Close(to) // Tell looks again each time
 	pid, count, names := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS"), strings.Split(os.Getenv("LISTEN_FDNAMES"), ":")
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
 		if err := os.Unsetenv(name); err != nil {
@@ -72,13 +77,13 @@ func (s *Systemd) Get() (map[string]int, error) {
 // Put keeps a descriptor under a name, in place of another one.
 func (s *Systemd) Put(name string, fd int) error {
 	if slices.Contains(s.known, name) { // the manager would have both
-		if err := s.tell("FDSTOREREMOVE=1\nFDNAME="+name, nil); err != nil {
+		if err := Tell(s.socket, "FDSTOREREMOVE=1\nFDNAME="+name); err != nil {
 			return err
 		}
 	} else {
 		s.known = append(s.known, name)
 	}
-	return s.tell("FDSTORE=1\nFDNAME="+name, unix.UnixRights(fd))
+	return Tell(s.socket, "FDSTORE=1\nFDNAME="+name, fd)
 }
 
 // Drop has the manager forget all descriptors.
@@ -88,20 +93,8 @@ func (s *Systemd) Drop() error { return s.Clear() }
 func (s *Systemd) Clear() error {
 	var failed error
 	for _, name := range s.known {
-		failed = errors.Join(failed, s.tell("FDSTOREREMOVE=1\nFDNAME="+name, nil))
+		failed = errors.Join(failed, Tell(s.socket, "FDSTOREREMOVE=1\nFDNAME="+name))
 	}
 	s.known = nil
 	return failed
-}
-
-func (s *Systemd) tell(text string, rights []byte) error {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("socket: %w", err)
-	}
-	defer unix.Close(fd)
-	if err := unix.Sendmsg(fd, []byte(text), rights, &unix.SockaddrUnix{Name: s.socket}, 0); err != nil {
-		return fmt.Errorf("systemd at %s: %w", s.socket, err)
-	}
-	return nil
 }

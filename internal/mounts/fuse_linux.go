@@ -21,34 +21,47 @@ var mountFlags = map[string]uintptr{
 	"nodiratime": unix.MS_NODIRATIME,
 	"sync":       unix.MS_SYNCHRONOUS,
 	"dirsync":    unix.MS_DIRSYNC,
+
+	"nosymfollow": unix.MS_NOSYMFOLLOW,
 }
 
 // alwaysFlags protect every mount.
 const alwaysFlags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 
-// MountFUSE mounts a FUSE file system, with mount(2) as root and by fusermount3 otherwise,
-// and returns the open device of the mount. No read that the kernel sends there is larger
+// selinux is there if the kernel has SELinux. Otherwise FUSE itself would be asked for labels, and refuse them.
+const selinux = "/sys/fs/selinux/enforce"
+
+// MountFUSE mounts a FUSE file system, with mount(2) as root and by fusermount3 otherwise, also if this process may not
+// open the device, which such a program may do for it. It returns the open device of the mount. No read that the kernel sends there is larger
 // than maxRead. options come from ParseOptions.
 func MountFUSE(mountpoint, source string, maxRead int, options Options) (int, error) {
-	flags, data := options.Flags, append(options.Data, "max_read="+strconv.Itoa(maxRead))
-	fd, err := unix.Open(fuseDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, deviceError(err)
+	flags, data := options.Flags, append(slices.Clip(options.Data), "max_read="+strconv.Itoa(maxRead))
+	if _, err := os.Lstat(selinux); err != nil {
+		data = slices.DeleteFunc(data, isContext)
 	}
-	if os.Geteuid() == 0 {
+	fd, err := unix.Open(fuseDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	switch {
+	case err != nil:
+		if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EPERM) {
+			return -1, deviceError(err)
+		}
+		err = deviceError(err)
+	case os.Geteuid() == 0:
 		err = mountDirect(fd, mountpoint, source, flags, data)
 		if err == nil {
 			return fd, nil
 		}
+		unix.Close(fd)
 		if !errors.Is(err, unix.EPERM) { // a root without the right to mount may still have fusermount3
-			unix.Close(fd)
 			return -1, err
 		}
+		err = Advised{"root may not mount here; in a container, " + containerAdvice, err}
+	default:
+		unix.Close(fd)
 	}
-	unix.Close(fd)
 	fd, helpErr := mountHelped(mountpoint, source, flags, data)
 	if helpErr != nil && err != nil {
-		return -1, Advised{"root may not mount here; in a container, " + containerAdvice, err}
+		return -1, err
 	}
 	return fd, helpErr
 }

@@ -54,7 +54,7 @@ func ParseOptions(options []string) (Options, error) {
 			return o, fmt.Errorf("mount option %q is refused: %s", opt, advice)
 		}
 		use := mountOptions[key]
-		if hasValue != (use == optValue) {
+		if hasValue != (use == optValue || use == optContext) || use == optContext && !isLabel(value) {
 			use = 0
 		}
 		switch use {
@@ -68,7 +68,7 @@ func ParseOptions(options []string) (Options, error) {
 		case optIgnored:
 		case optFlag:
 			o.Flags = append(o.Flags, opt)
-		case optData:
+		case optData, optContext:
 			if !slices.Contains(o.Data, opt) {
 				o.Data = append(o.Data, opt)
 			}
@@ -90,6 +90,7 @@ const (
 	optFlag                         // a flag that the kernel takes apart from the data string
 	optData                         // handed to FUSE
 	optValue                        // with a number, a row of valueOptions
+	optContext                      // with a label of SELinux, handed to the kernel if it has SELinux
 )
 
 // mountOptions are the options of fstab that a tensorfs mount takes.
@@ -101,10 +102,45 @@ var mountOptions = map[string]optionUse{
 	"_netdev": optIgnored, "async": optIgnored, "atime": optIgnored, "relatime": optIgnored,
 	"norelatime": optIgnored, "strictatime": optIgnored, "diratime": optIgnored, "lazytime": optIgnored, "nolazytime": optIgnored,
 	"noatime": optFlag, "nodiratime": optFlag, "sync": optFlag, "dirsync": optFlag,
-	"silent": optIgnored, "loud": optIgnored,
+	"silent": optIgnored, "loud": optIgnored, "iversion": optIgnored, "noiversion": optIgnored, "mand": optIgnored, "nomand": optIgnored,
+	"nosymfollow": optFlag, "symfollow": optIgnored,
+	"context": optContext, "fscontext": optContext, "defcontext": optContext, "rootcontext": optContext,
 	"kernel_cache": optIgnored, // once an option of libfuse, always on here
 	"allow_other":  optData, "default_permissions": optData,
 	"uid": optValue, "gid": optValue, "umask": optValue,
+}
+
+// isLabel reports whether a value can be a label of SELinux: whole in double quotes or without any.
+func isLabel(value string) bool {
+	inner, quoted := strings.CutPrefix(value, `"`)
+	if quoted {
+		inner, quoted = strings.CutSuffix(inner, `"`)
+		if !quoted {
+			return false
+		}
+	}
+	return inner != "" && !strings.Contains(inner, `"`)
+}
+
+// isContext reports whether an option has a label of SELinux.
+func isContext(opt string) bool {
+	key, _, _ := strings.Cut(opt, "=")
+	return mountOptions[key] == optContext
+}
+
+// SplitOptions splits a list of options at its commas. A value in double quotes may hold commas, as labels of
+// SELinux do.
+func SplitOptions(list string) (options []string) {
+	quoted, from := false, 0
+	for i, c := range list {
+		switch {
+		case c == '"':
+			quoted = !quoted
+		case c == ',' && !quoted:
+			options, from = append(options, list[from:i]), i+1
+		}
+	}
+	return append(options, list[from:])
 }
 
 // OptionNames lists the options that change something, sorted. The names of options with
@@ -114,7 +150,7 @@ func OptionNames() []string {
 	for name, use := range mountOptions {
 		switch use {
 		case optIgnored:
-		case optValue:
+		case optValue, optContext:
 			names = append(names, name+"=")
 		default:
 			names = append(names, name)
@@ -143,6 +179,7 @@ var refusedOptions = map[string]string{
 	"fsname":       "leave it out; the source of the mount is the model",
 	"subtype":      "leave it out; the type of the mount is " + Type,
 	"max_read":     "leave it out; requests are as large as the kernel allows",
+	"remount":      "a mount of " + Program + " cannot be changed; unmount it, and mount it again with the other options",
 }
 
 // ignoredPrefixes are options with values that are not for the file system.

@@ -7,6 +7,9 @@ import (
 	"syscall"
 )
 
+// Resolve returns the absolute path of a mount point without links. It does not touch the mount.
+func Resolve(path string) (string, error) { return resolve(path) }
+
 // resolve returns the absolute path without links. It does not touch a mount at
 // the path itself, whose server may be gone.
 func resolve(path string) (string, error) {

@@ -31,6 +31,7 @@ type Mount struct {
 	Token      string // of the NFS server; "" for mounts of another kind
 
 	port int // where the NFS server listens, 0 where that is not known
+	user int // who made a FUSE mount
 }
 
 // Copy is another mount of the file system of a mount.

@@ -17,7 +17,7 @@ func readTable() ([]Mount, error) {
 	}
 	var all []Mount
 	for _, m := range ParseTable(string(b)) {
-		m.port = m.number("port=")
+		m.port, m.user = m.number("port="), m.number("user_id=")
 		all = append(all, m.Mount)
 	}
 	return all, nil

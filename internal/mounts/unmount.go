@@ -6,6 +6,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -68,7 +69,11 @@ func Unmount(mountpoint string, lazy bool) error {
 	if err := m.Unmount(lazy); err != nil {
 		return err
 	}
-	Leave(path, "")
+	// Removing the directory would take the mount away where another mount namespace still has it. The server removes it
+	// when the last copy is gone.
+	if !slices.ContainsFunc(m.Elsewhere(), func(c Copy) bool { return c.PID != 0 }) {
+		Leave(path, "")
+	}
 	m.cleanState()
 	return nil
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
-	"golang.org/x/sys/unix"
 )
 
 // State says where the NFS server of a mount is. It is kept in a file that only the
@@ -48,23 +47,11 @@ func (s *State) file(suffix string) string { return filepath.Join(s.dir, strconv
 // of the user's session, or directories of this user among the temporary files.
 func stateDirs() []string {
 	var dirs []string
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+	if dir, err := RuntimeDir(); err == nil && dir != "" {
 		dirs = append(dirs, filepath.Join(dir, program))
 	}
 	own := fmt.Sprintf("%s-%d", program, os.Geteuid())
 	return slices.Compact(append(dirs, filepath.Join(os.TempDir(), own), filepath.Join("/tmp", own)))
-}
-
-// private checks that nobody else can change what is in a directory.
-func private(dir string) error {
-	var st unix.Stat_t
-	if err := unix.Lstat(dir, &st); err != nil {
-		return err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
-		return errors.New("it is not a directory that is yours alone (mode 0700)")
-	}
-	return nil
 }
 
 // Listen chooses the directory of the state and of its socket, and listens at the socket.
@@ -74,7 +61,7 @@ func (s *State) Listen() (net.Listener, error) {
 	for _, dir := range stateDirs() {
 		err := os.Mkdir(dir, 0o700)
 		if err == nil || errors.Is(err, os.ErrExist) {
-			err = private(dir)
+			err = Own(dir, private)
 		}
 		if err != nil {
 			errs = append(errs, tensorfs.PathError(dir, err))
@@ -143,7 +130,7 @@ var stateName = regexp.MustCompile(`^[1-9][0-9]{0,4}\.json$`)
 // All reads the states of all servers of this user.
 func All() (all []*State) {
 	for _, dir := range stateDirs() {
-		if private(dir) != nil {
+		if Own(dir, private) != nil {
 			continue
 		}
 		entries, err := os.ReadDir(dir)

@@ -5,12 +5,14 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+
+	"github.com/tensorfs/tensorfs/internal/rescue"
 )
 
 // Each calls do with every number below n, in their order and up to most at the same
 // time, until a call fails or ctx ends. It returns when all calls have returned, with
 // the error of the first one that failed or the cause of ctx's end. The context of the
-// calls ends with either.
+// calls ends with either. A call that panics fails: the caller says which model that was about.
 func Each(ctx context.Context, most, n int, do func(ctx context.Context, i int) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -23,7 +25,7 @@ func Each(ctx context.Context, most, n int, do func(ctx context.Context, i int) 
 				if i >= n {
 					return
 				}
-				if err := do(ctx, i); err != nil {
+				if err := rescued(ctx, i, do); err != nil {
 					stop(err)
 				}
 			}
@@ -31,4 +33,9 @@ func Each(ctx context.Context, most, n int, do func(ctx context.Context, i int) 
 	}
 	calls.Wait()
 	return context.Cause(ctx)
+}
+
+func rescued(ctx context.Context, i int, do func(context.Context, int) error) (err error) {
+	defer rescue.To(&err, "")
+	return do(ctx, i)
 }

@@ -3,8 +3,11 @@ package parallel
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
+
+	"github.com/tensorfs/tensorfs/internal/rescue"
 )
 
 func TestEach(t *testing.T) {
@@ -62,5 +65,21 @@ func TestEach(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestEachPanic: a call that panics ends the others and is an error.
+func TestEachPanic(t *testing.T) {
+	err := Each(t.Context(), 4, 100, func(ctx context.Context, i int) error {
+		if i == 3 {
+			panic("planted")
+		}
+		if i > 3 {
+			<-ctx.Done()
+		}
+		return nil
+	})
+	if !errors.Is(err, rescue.ErrInternal) || !strings.HasPrefix(err.Error(), "internal error at parallel_test.go:") {
+		t.Errorf("%v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"fmt"
 	"net/netip"
 	"net/url"
 	"os"
@@ -16,8 +17,8 @@ type Options struct {
 	Client  *web.Client
 	Store   *cache.Store
 	Offline string // what forbids asking, "" if nothing does: names stand for what they stood for the last time
-	// Download has a file of a server without ranges brought into the cache, however
-	// large it is.
+	// Download has brought into the cache what cannot be read in parts: a file of a server without
+	// ranges, however large it is, and what a compressed layer unpacks to.
 	Download bool
 	// HubCache is the cache of Hugging Face's own programs, which is only read; "" for
 	// none.
@@ -55,4 +56,12 @@ func Scheme(host string) string {
 		return "http"
 	}
 	return "https"
+}
+
+// Gigabytes is a size in words.
+func Gigabytes(n int64) string {
+	if n < 1e9 {
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
 }

@@ -20,49 +20,120 @@ type Directory struct {
 	links Links
 	named string // the file in it that the user named, followed wherever it leads
 
+	anyOwner bool // links that lead to the directory are followed whoever owns them
+
 	mu     sync.Mutex
-	inner  *inner // where links may lead; nil before it is needed
+	inner  *inner // where links may lead; nil where it is opened for each file
 	closed bool   // inner is not kept
 }
 
 // Dir returns the directory at path. Its contents are examined later.
 func Dir(path string, links Links) (*Directory, error) {
-	abs, err := filepath.Abs(path)
+	d, name, err := find(path, links)
+	if _, ok := err.(special); ok || err == nil && name != "." {
+		if d != nil {
+			d.Close()
+		}
+		return nil, &tensorfs.FormatError{File: location(path), Offset: -1, Problem: "it is not a directory", Advice: "name the model's directory"}
+	}
 	if err != nil {
-		return nil, err
+		return nil, explain(location(path), err)
 	}
-	st, err := os.Stat(abs)
-	switch {
-	case err != nil:
-		return nil, tensorfs.PathError(abs, err)
-	case !st.IsDir():
-		return nil, &tensorfs.FormatError{File: abs, Offset: -1, Problem: "it is not a directory", Advice: "name the model's directory"}
-	}
-	return &Directory{path: abs, links: links}, nil
+	return d, nil
 }
 
 // Named returns the directory of what a user named, and its name there: "." for
 // a directory, else that of a regular file. What the user named is followed
-// wherever it leads.
+// wherever it leads; see Inside.
 func Named(path string, links Links) (d *Directory, name string, err error) {
+	d, name, err = find(path, links)
+	if mode, ok := err.(special); ok {
+		e := tensorfs.NotRegular(location(path), fs.FileMode(mode))
+		e.Advice = "models are not read from a pipe or a device: write it to a file, and name that"
+		return nil, "", e
+	}
+	if _, ok := errors.AsType[*tensorfs.FormatError](err); err != nil && !ok {
+		err = notThere(location(path), err)
+	}
+	return d, name, err
+}
+
+// OpenNamed opens the regular file that a user named. See Named.
+func OpenNamed(path string, links Links) (File, error) {
+	d, name, err := Named(path, links)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.OpenFile(name)
+}
+
+// find is Named with the errors of the system.
+func find(path string, links Links) (d *Directory, name string, err error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, "", err
 	}
+	if links == Inside {
+		return findInside(abs)
+	}
 	st, err := os.Stat(abs)
 	switch {
 	case err != nil:
-		return nil, "", notThere(abs, err)
+		return nil, "", err
 	case st.IsDir():
 		return &Directory{path: abs, links: links}, ".", nil
 	case !st.Mode().IsRegular():
-		e := tensorfs.NotRegular(abs, st.Mode())
-		e.Advice = "models are not read from a pipe or a device: write it to a file, and name that"
-		return nil, "", e
+		return nil, "", special(st.Mode())
 	}
 	name = filepath.Base(abs)
 	return &Directory{path: filepath.Dir(abs), links: links, named: name}, name, nil
 }
+
+// findInside is find for Inside: all that is opened later is opened below the handles of what
+// is there now.
+func findInside(abs string) (d *Directory, name string, err error) {
+	w := &walker{}
+	defer w.close()
+	dir, err := w.find(filepath.Dir(abs))
+	if err != nil {
+		return nil, "", err
+	}
+	s, err := w.follow(dir, filepath.Base(abs))
+	if err != nil {
+		return nil, "", err
+	}
+	if s.isDir() {
+		d = &Directory{path: abs, links: Inside}
+		d.inner, err = d.innerOf(w, s)
+		return d, ".", err
+	}
+	if mode := s.special(); mode != 0 {
+		return nil, "", special(mode)
+	}
+	d = &Directory{path: filepath.Dir(abs), links: Inside, named: filepath.Base(abs)}
+	if d.inner, err = d.innerOf(w, dir); err != nil {
+		return nil, "", err
+	}
+	if d.inner.named, err = w.hold(&s); err != nil {
+		d.Close()
+		return nil, "", err
+	}
+	return d, d.named, nil
+}
+
+// location is the absolute path of a path, for messages.
+func location(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// special is the error of a pipe or a device.
+type special fs.FileMode
+
+func (special) Error() string { return "neither a file nor a directory" }
 
 // Follow names a file of the directory that is followed wherever it leads,
 // because the user named it.
@@ -97,11 +168,35 @@ func (d *Directory) OpenFile(name string) (File, error) {
 	return m, nil
 }
 
+// OpenTarget is OpenFile for a file whose link may go before the file does: its path is
+// where the link leads.
+func (d *Directory) OpenTarget(name string) (File, error) {
+	f, err := d.OpenFile(name)
+	if m, ok := f.(*Mapped); ok && err == nil {
+		m.path = d.Target(name)
+	}
+	return f, err
+}
+
+// Target returns the path that a file's link leads to now, the file's own path if it is not a
+// link. It is for people and for links, and nothing is opened by it: the link may lead
+// elsewhere by then.
+func (d *Directory) Target(name string) string {
+	at := d.Location(name)
+	if real, err := filepath.EvalSymlinks(at); err == nil {
+		return real
+	}
+	return at
+}
+
 // ReadDir lists a directory.
 func (d *Directory) ReadDir(name string) ([]fs.DirEntry, error) {
 	f, err := d.open(name, readOnly|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, explain(d.Location(name), err)
+	}
+	if err := CheckConfined(f, d.Location(name)); err != nil {
+		return nil, err
 	}
 	defer f.Close()
 	entries, err := f.ReadDir(-1)
@@ -113,10 +208,10 @@ func (d *Directory) ReadDir(name string) ([]fs.DirEntry, error) {
 }
 
 // Hold returns a directory below d that stays the one that it is now, whatever comes to
-// its path, until it is closed. Links are followed inside of it alone.
+// its path, until it is closed. Links are followed only inside of it.
 func (d *Directory) Hold(name string) (*Directory, error) {
-	h := &Directory{path: d.Location(name), links: Inside}
-	in, err := openInner(h)
+	h := &Directory{path: d.Location(name), links: Inside, anyOwner: d.links == Anywhere}
+	in, err := d.hold(h, name)
 	if err != nil {
 		return nil, explain(h.path, err)
 	}
@@ -124,26 +219,97 @@ func (d *Directory) Hold(name string) (*Directory, error) {
 	return h, nil
 }
 
-// open opens a file or directory, following links as allowed.
-func (d *Directory) open(name string, flags int) (*os.File, error) {
-	if d.links == Anywhere || name == d.named || name == "." {
-		return os.OpenFile(d.Location(name), flags, 0)
+// HoldModel is Hold for a model below d, and its name there: "." for a directory, else a
+// file's, which its directory holds. Links are followed inside of d up to the model.
+func (d *Directory) HoldModel(name string) (h *Directory, file string, err error) {
+	at := d.Location(name)
+	err = d.within(func(in *inner) error {
+		s, rel, err := in.rel(d, name)
+		if err != nil {
+			return err
+		}
+		if mode := s.special(); mode != 0 {
+			return tensorfs.NotRegular(at, mode)
+		}
+		path := at
+		if file = "."; !s.isDir() {
+			file, rel, path = filepath.Base(rel), filepath.Dir(rel), filepath.Join(in.path, filepath.Dir(rel))
+		}
+		h = &Directory{path: path, links: Inside}
+		h.inner, err = in.hold(rel)
+		return err
+	})
+	if err != nil {
+		return nil, "", explain(at, err)
 	}
+	return h, file, nil
+}
+
+func (d *Directory) hold(h *Directory, name string) (held *inner, err error) {
+	if d.links == Anywhere {
+		return openInner(h)
+	}
+	err = d.within(func(in *inner) error {
+		_, rel, err := in.rel(d, name)
+		if err == nil {
+			held, err = in.hold(rel)
+		}
+		return err
+	})
+	return held, err
+}
+
+// within calls a function with the area of a directory that follows no link out of it.
+func (d *Directory) within(do func(in *inner) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	in := d.inner
 	if in == nil {
 		var err error
 		if in, err = openInner(d); err != nil {
-			return nil, err
+			return err
 		}
 		if d.closed {
-			defer in.root.Close()
+			defer in.close()
 		} else {
 			d.inner = in
 		}
 	}
-	return in.open(d, name, flags)
+	return do(in)
+}
+
+// open opens a file or directory, following links as allowed.
+func (d *Directory) open(name string, flags int) (f *os.File, err error) {
+	if d.links == Anywhere {
+		return os.OpenFile(d.Location(name), flags, 0)
+	}
+	err = d.within(func(in *inner) error {
+		if name != d.named {
+			f, err = in.open(d, name, flags)
+			return err
+		}
+		t := in.named
+		if t == nil {
+			if t, err = reach(d.Location(name)); err != nil {
+				return err
+			}
+			defer t.close()
+		}
+		f, err = t.open(flags)
+		return err
+	})
+	return f, err
+}
+
+// reach returns the file that a path leads to.
+func reach(path string) (*target, error) {
+	w := &walker{}
+	defer w.close()
+	s, err := w.find(path)
+	if err != nil {
+		return nil, err
+	}
+	return w.hold(&s)
 }
 
 // explain says why a file of the model cannot be opened. A link to nothing is an
@@ -169,7 +335,7 @@ func (d *Directory) Close() error {
 	if in == nil {
 		return nil
 	}
-	return in.root.Close()
+	return in.close()
 }
 
 var _ FS = (*Directory)(nil)

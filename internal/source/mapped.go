@@ -41,7 +41,8 @@ type Mapped struct {
 }
 
 // Map maps the regular file at path. label is its name below source/. It never
-// blocks on a FIFO and follows symbolic links.
+// blocks on a FIFO and follows symbolic links, so the path must be the user's own:
+// see OpenNamed and Directory for others.
 func Map(path, label string) (*Mapped, error) {
 	f, err := os.OpenFile(path, readOnly, 0)
 	if err != nil {
@@ -53,7 +54,7 @@ func Map(path, label string) (*Mapped, error) {
 // MapFile maps an open file, which it owns from here on, also on error. Changes of
 // its mtime mean nothing: its owner keeps it, and touches it.
 func MapFile(f *os.File, path, label string, modTime time.Time) (*Mapped, error) {
-	m, err := newMapped(f, path, label)
+	m, err := mapOpen(f, path, label)
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +67,16 @@ func MapFile(f *os.File, path, label string, modTime time.Time) (*Mapped, error)
 // and newMapped looks at what was opened.
 const readOnly = os.O_RDONLY | unix.O_NONBLOCK
 
-// newMapped maps an open file and owns it from here on, also on error.
+// newMapped maps an open file of a model and owns it from here on, also on error.
 func newMapped(f *os.File, path, label string) (*Mapped, error) {
+	if err := CheckConfined(f, path); err != nil {
+		return nil, err
+	}
+	return mapOpen(f, path, label)
+}
+
+// mapOpen is newMapped for any file.
+func mapOpen(f *os.File, path, label string) (*Mapped, error) {
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
 		err = tensorfs.NotRegular(path, st.Mode())
@@ -117,6 +126,15 @@ func (m *Mapped) IgnoreModTime() { m.changes.touched = true }
 // Descriptor returns the file's descriptor, through which the kernel can read the
 // file without this process. It is for as long as the file is open.
 func (m *Mapped) Descriptor() int { return m.fd }
+
+// Same reports whether two open files are one.
+func Same(a, b tensorfs.Data) bool {
+	type descriptor interface{ Descriptor() int }
+	x, ok := a.(descriptor)
+	y, yok := b.(descriptor)
+	var s, t unix.Stat_t
+	return ok && yok && unix.Fstat(x.Descriptor(), &s) == nil && unix.Fstat(y.Descriptor(), &t) == nil && s.Ino == t.Ino && s.Dev == t.Dev
+}
 
 // Close unmaps the file. No Section of it may be used afterwards.
 func (m *Mapped) Close() error {

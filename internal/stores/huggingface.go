@@ -4,14 +4,16 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/export"
+	"github.com/tensorfs/tensorfs/internal/opendir"
 	"github.com/tensorfs/tensorfs/internal/remote/hub"
 )
 
@@ -20,11 +22,21 @@ import (
 // of the SHA-256 of the lines that sha256sum prints of the files, in the order of their
 // names. refs/main names it, last of all.
 func HuggingFace(ctx context.Context, dir, repository string, files []export.File, o Options) (_ *Report, err error) {
-	folder, err := hub.Folder(dir, repository)
+	folderName, err := hub.Folder(repository)
 	if err != nil {
 		return nil, err
 	}
-	s, err := openStage(filepath.Join(folder, ".tensorfs"), o)
+	cache, err := opendir.Make(dir, dirMode, true)
+	if err != nil {
+		return nil, tensorfs.NoDirectory(dir, err)
+	}
+	defer release(cache, &err)
+	folder, err := cache.Follow(folderName, dirMode)
+	if err != nil {
+		return nil, tensorfs.NoDirectory(dir, err)
+	}
+	defer release(folder, &err)
+	s, err := openStage(folder, ".tensorfs", o)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +46,7 @@ func HuggingFace(ctx context.Context, dir, repository string, files []export.Fil
 	} else if main != "" && !o.Force {
 		return nil, fmt.Errorf("%s: the model %s %w there, with the commit %s", tensorfs.Printable(dir), repository, ErrExists, main)
 	}
-	list, err := s.write(ctx, files, func(int64, string) string { return "" })
+	list, err := s.write(ctx, files, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -42,21 +54,21 @@ func HuggingFace(ctx context.Context, dir, repository string, files []export.Fil
 	for i := range list {
 		f := &list[i]
 		if f.how != Linked { // the model's own keeps its owner
-			if err := s.own(f.path); err != nil {
+			if err := s.give(f); err != nil {
 				return nil, err
 			}
 		}
-		if err := s.checkBlob(ctx, filepath.Join(folder, "blobs", f.sum), f); err != nil {
+		if err := s.checkBlob(ctx, f); err != nil {
 			return nil, err
 		}
-		blobs[i] = hub.Blob{Name: f.name, ID: f.sum, Size: f.size, Path: f.path}
+		blobs[i] = hub.Blob{Name: f.name, ID: f.sum, Size: f.size, Dir: f.dir, Base: f.base}
 	}
 	commit := commitOf(list)
-	there, err := hub.KeepBlobs(ctx, dir, repository, commit, blobs)
+	there, err := hub.KeepBlobs(ctx, cache, repository, commit, blobs)
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Path: filepath.Join(folder, "snapshots", commit)}
+	r := &Report{Path: filepath.Join(dir, folderName, "snapshots", commit)}
 	for i := range list {
 		f := &list[i]
 		if there[f.name] {
@@ -68,17 +80,29 @@ func HuggingFace(ctx context.Context, dir, repository string, files []export.Fil
 }
 
 // checkBlob holds that a blob that is there has the bytes of its name, or removes it if told to.
-func (s *stage) checkBlob(ctx context.Context, path string, f *file) error {
-	if _, err := os.Lstat(path); err != nil {
+func (s *stage) checkBlob(ctx context.Context, f *file) error {
+	blobs, err := s.at.Follow("blobs", 0)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it is made
 	}
-	switch same, err := hasBytes(ctx, path, f); {
+	if err != nil {
+		return err
+	}
+	defer blobs.Close()
+	if _, err := blobs.Lstat(f.sum); err != nil {
+		return nil
+	}
+	old, same, err := hasBytes(ctx, blobs, f.sum, f)
+	if old != nil {
+		old.Close()
+	}
+	switch {
 	case err != nil || same:
 		return err
 	case !s.Force:
-		return fmt.Errorf("%s %w, with other bytes", tensorfs.Printable(path), ErrExists)
+		return fmt.Errorf("%s %w, with other bytes", tensorfs.Printable(blobs.Join(f.sum)), ErrExists)
 	}
-	return os.Remove(path)
+	return blobs.Remove(f.sum)
 }
 
 // commitOf returns the commit of files.

@@ -2,13 +2,15 @@ package stores
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/export"
+	"github.com/tensorfs/tensorfs/internal/opendir"
 )
 
 // LMStudio writes files of a model into LM Studio's folder at dir, as PUBLISHER/NAME/FILE,
@@ -18,33 +20,55 @@ func LMStudio(ctx context.Context, dir, name string, files []export.File, o Opti
 	if !ok || !tensorfs.ValidName(publisher) || !tensorfs.ValidName(model) || publisher[0] == '.' || model[0] == '.' {
 		return nil, fmt.Errorf("%s is not the name of a model in LM Studio; write it as PUBLISHER/NAME", tensorfs.Quote(name))
 	}
-	at := filepath.Join(dir, publisher, model)
-	for _, f := range files { // before anything is written
-		path := filepath.Join(at, f.Path)
-		if st, err := os.Lstat(path); err == nil && !o.Force && (!st.Mode().IsRegular() || st.Size() != f.Data.Size()) {
-			return nil, fmt.Errorf("%s %w, with other bytes", tensorfs.Printable(path), ErrExists)
-		}
+	folder, err := opendir.Make(dir, dirMode, true)
+	if err != nil {
+		return nil, tensorfs.NoDirectory(dir, err)
 	}
-	s, err := openStage(filepath.Join(at, ".tensorfs"), o)
+	defer release(folder, &err)
+	if at, err := folder.Follow(name, 0); err == nil { // before anything is written
+		err = checkFiles(at, files, o.Force)
+		at.Close()
+		if err != nil {
+			return nil, err
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, tensorfs.NoDirectory(dir, err)
+	}
+	at, err := folder.Follow(name, dirMode)
+	if err != nil {
+		return nil, tensorfs.NoDirectory(dir, err)
+	}
+	defer release(at, &err)
+	s, err := openStage(at, ".tensorfs", o)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { s.close(err) }()
-	list, err := s.write(ctx, files, func(int64, string) string { return "" })
+	list, err := s.write(ctx, files, nil)
 	if err != nil {
 		return nil, err
 	}
 	r := &Report{}
 	for i := range list {
 		f := &list[i]
-		r.Path = filepath.Join(at, f.name)
-		if err := s.place(ctx, f, r.Path); err != nil {
+		r.Path = filepath.Join(dir, publisher, model, f.name)
+		if err := s.place(ctx, f, at, f.name); err != nil {
 			return nil, err
 		}
 		r.Files = append(r.Files, Placed{r.Path, f.size, f.digest(), f.how, f.origin})
 	}
-	if err := syncDir(at); err != nil {
+	if err := at.Sync(); err != nil {
 		return nil, err
 	}
 	return r, s.done()
+}
+
+// checkFiles refuses what certainly stands in the way of files.
+func checkFiles(at *opendir.Dir, files []export.File, force bool) error {
+	for _, f := range files {
+		if st, err := at.Lstat(f.Path); err == nil && !force && (!st.Mode().IsRegular() || st.Size() != f.Data.Size()) {
+			return fmt.Errorf("%s %w, with other bytes", tensorfs.Printable(at.Join(f.Path)), ErrExists)
+		}
+	}
+	return nil
 }

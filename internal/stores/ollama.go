@@ -1,7 +1,6 @@
 package stores
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,14 +8,17 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/formats/ollama"
+	"github.com/tensorfs/tensorfs/internal/environ"
 	"github.com/tensorfs/tensorfs/internal/export"
+	"github.com/tensorfs/tensorfs/internal/opendir"
 	"github.com/tensorfs/tensorfs/internal/source"
-	"golang.org/x/sys/unix"
 )
 
 // Parent is the Ollama model that another one is made of; the zero value is none.
@@ -31,9 +33,13 @@ type Parent struct {
 // home directory or of Ollama's service if only this one is there, whether or not this user
 // may look into it.
 func OllamaDir() (string, error) {
-	places := source.OllamaStores()
+	places := environ.OllamaStores(environ.Process)
 	for _, p := range places {
-		if _, err := os.Stat(p.Path); err == nil || errors.Is(err, fs.ErrPermission) {
+		d, err := opendir.Open(p.Path)
+		if err == nil {
+			d.Close()
+		}
+		if err == nil || errors.Is(err, fs.ErrPermission) {
 			return p.Path, nil
 		}
 	}
@@ -46,7 +52,21 @@ func OllamaDir() (string, error) {
 // OllamaName returns the name under which a store has or gets a model: of names that differ
 // in case alone it has one. It fails where it has the model, and this may not be replaced.
 func OllamaName(dir string, n ollama.Name, force bool) (ollama.Name, error) {
-	there, err := ollama.Find(os.DirFS(dir), n)
+	store, err := opendir.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return n, nil
+	}
+	if err != nil {
+		return n, err
+	}
+	defer store.Close()
+	return nameIn(store, n, force)
+}
+
+// nameIn is [OllamaName] for an open store.
+func nameIn(store *opendir.Dir, n ollama.Name, force bool) (ollama.Name, error) {
+	there, err := ollama.Find(storeFS{store}, n)
+	dir := store.Path()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return n, nil
@@ -61,24 +81,31 @@ func OllamaName(dir string, n ollama.Name, force bool) (ollama.Name, error) {
 // Ollama writes a model into Ollama's store at dir, as 'ollama create' does: files of GGUF,
 // the language model first. The name is one of [OllamaName].
 func Ollama(ctx context.Context, dir string, n ollama.Name, files []export.File, parent Parent, o Options) (_ *Report, err error) {
-	blobs := filepath.Join(dir, "blobs")
-	if err := makeDirs(blobs); err != nil {
+	at, err := opendir.Make(dir, dirMode, true)
+	if err != nil {
+		return nil, tensorfs.NoDirectory(dir, err)
+	}
+	defer release(at, &err)
+	store := ollamaStore{store: at, dir: dir}
+	if err := store.openBlobs(); err != nil {
 		return nil, err
 	}
-	at := dir
-	if !sameDisk(dir, blobs) { // blobs may be a link to another disk, where files have to be to get their names
-		at = blobs
+	defer func() { release(store.blobs, &err) }()
+	stageAt := at
+	if !opendir.SameDisk(at, store.blobs) { // blobs may be a link to another disk, where files have to be to get their names
+		stageAt = store.blobs
 	}
 	sum := sha256.Sum256([]byte(n.Path()))
-	s, err := openStage(filepath.Join(at, ".tensorfs-"+hex.EncodeToString(sum[:8])), o)
+	stageName := ".tensorfs-" + hex.EncodeToString(sum[:8])
+	s, err := openStage(stageAt, stageName, o)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { s.close(err) }()
-	if n, err = OllamaName(dir, n, o.Force); err != nil { // it may have come meanwhile
+	if n, err = nameIn(at, n, o.Force); err != nil { // it may have come meanwhile
 		return nil, err
 	}
-	store := ollamaStore{stage: s, dir: dir, blobs: blobs}
+	store.stage = s
 	list, err := s.write(ctx, files, store.there(ctx))
 	if err != nil {
 		return nil, err
@@ -103,14 +130,7 @@ func Ollama(ctx context.Context, dir string, n ollama.Name, files []export.File,
 		return nil, err
 	}
 	r := &Report{Path: filepath.Join(dir, filepath.FromSlash(n.Manifest())), Chat: created.Chat}
-	manifests, temporary := filepath.Join(dir, "manifests"), filepath.Join(s.dir, "manifest")
-	if err := makeDirs(manifests); err != nil {
-		return nil, err
-	}
-	if !sameDisk(manifests, s.dir) { // no path with fewer parts is one of a manifest
-		temporary = filepath.Join(manifests, ".tensorfs")
-	}
-	if err := s.publish(temporary, r.Path, created.Manifest, o.Force); err != nil {
+	if err := store.publish(n, stageName, created.Manifest); err != nil {
 		return nil, err
 	}
 	// Ollama removes blobs without a manifest when it starts, so it may have removed these.
@@ -127,10 +147,60 @@ func Ollama(ctx context.Context, dir string, n ollama.Name, files []export.File,
 // ollamaStore is a store that gets a model.
 type ollamaStore struct {
 	*stage
-	dir, blobs string
+	store *opendir.Dir
+	dir   string // where that is
+	blobs *opendir.Dir
 }
 
-func (s *ollamaStore) path(f *file) string { return filepath.Join(s.blobs, "sha256-"+f.sum) }
+// openBlobs opens the directory of the blobs, which it makes if it is missing.
+func (s *ollamaStore) openBlobs() error {
+	blobs, err := s.store.Follow("blobs", dirMode)
+	if err != nil {
+		return tensorfs.NoDirectory(s.store.Join("blobs"), err)
+	}
+	if s.blobs != nil && s.stage.at != s.blobs {
+		s.blobs.Close()
+	}
+	s.blobs = blobs
+	return nil
+}
+
+// publish writes the manifest.
+func (s *ollamaStore) publish(n ollama.Name, stageName string, manifest []byte) (err error) {
+	manifests, err := s.store.Follow("manifests", dirMode)
+	if err != nil {
+		return tensorfs.NoDirectory(s.store.Join("manifests"), err)
+	}
+	defer release(manifests, &err)
+	from := s.stage
+	if !opendir.SameDisk(manifests, s.stage.dir) { // no path with fewer parts is one of a manifest
+		if from, err = openStage(manifests, stageName, Options{}); err != nil {
+			return err
+		}
+		defer func() { from.close(err) }()
+	}
+	text, err := from.text("manifest", manifest)
+	if err != nil {
+		return err
+	}
+	dir, name := path.Split(strings.TrimPrefix(n.Manifest(), "manifests/"))
+	to, err := manifests.Follow(path.Clean(dir), dirMode)
+	if err != nil {
+		return tensorfs.NoDirectory(s.store.Join("manifests"), err)
+	}
+	defer release(to, &err)
+	if err := publish(text, to, name, s.Force); err != nil {
+		return err
+	}
+	if from != s.stage {
+		return from.done()
+	}
+	return nil
+}
+
+func (s *ollamaStore) path(f *file) string { return filepath.Join(s.dir, "blobs", blobName(f)) }
+
+func blobName(f *file) string { return "sha256-" + f.sum }
 
 func pointers(list []file) (all []*file) {
 	for i := range list {
@@ -140,27 +210,27 @@ func pointers(list []file) (all []*file) {
 }
 
 // there finds blobs: see stage.write.
-func (s *ollamaStore) there(ctx context.Context) func(size int64, sum string) string {
+func (s *ollamaStore) there(ctx context.Context) known {
 	sizes := map[int64]bool{}
-	entries, _ := os.ReadDir(s.blobs) // what cannot be read is not reused
+	entries, _ := s.blobs.ReadDir() // what cannot be read is not reused
 	for _, e := range entries {
 		if st, err := e.Info(); err == nil && st.Mode().IsRegular() {
 			sizes[st.Size()] = true
 		}
 	}
-	return func(size int64, sum string) string {
+	return func(size int64, sum string) (*opendir.Dir, string, *os.File) {
 		f := file{size: size, sum: sum}
-		switch path := s.path(&f); {
+		switch {
 		case !sizes[size]:
-			return ""
+			return nil, "", nil
 		case sum == "":
-			return s.blobs
-		default:
-			if same, err := hasBytes(ctx, path, &f); err == nil && same {
-				return path
-			}
-			return ""
+			return s.blobs, "", nil
 		}
+		open, same, err := hasBytes(ctx, s.blobs, blobName(&f), &f)
+		if err != nil || !same {
+			return nil, "", nil
+		}
+		return s.blobs, blobName(&f), open
 	}
 }
 
@@ -168,12 +238,7 @@ func (s *ollamaStore) there(ctx context.Context) func(size int64, sum string) st
 func (s *ollamaStore) weights(list []file, parent Parent) (all []ollama.Weights, err error) {
 	for i := range list {
 		f := &list[i]
-		m, err := source.Map(f.path, f.name)
-		if err != nil {
-			return nil, err
-		}
-		defer m.Close()
-		header, err := gguf.Parse(m)
+		header, err := headerOf(f)
 		if err != nil {
 			return nil, err
 		}
@@ -186,16 +251,34 @@ func (s *ollamaStore) weights(list []file, parent Parent) (all []ollama.Weights,
 	return all, nil
 }
 
+// headerOf reads the header of a staged file.
+func headerOf(f *file) (*gguf.File, error) {
+	open, err := f.open()
+	if err != nil {
+		return nil, err
+	}
+	st, err := open.Stat()
+	if err != nil {
+		open.Close()
+		return nil, err
+	}
+	m, err := source.MapFile(open, open.Name(), f.name, st.ModTime())
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	return gguf.Parse(m)
+}
+
 // texts writes the other blobs to the stage.
 func (s *ollamaStore) texts(list []ollama.Text) (all []*file, err error) {
 	for _, t := range list {
-		f := &file{name: t.Digest, size: int64(len(t.Bytes)), sum: t.Digest[len("sha256:"):], how: Written}
-		f.path = filepath.Join(s.stage.dir, "text-"+f.sum)
-		if old, err := os.ReadFile(f.path); err != nil || !bytes.Equal(old, t.Bytes) {
-			if err := s.text(f.path, t.Bytes); err != nil {
-				return nil, err
-			}
+		sum := t.Digest[len("sha256:"):]
+		f, err := s.text("text-"+sum, t.Bytes)
+		if err != nil {
+			return nil, err
 		}
+		f.name, f.sum = t.Digest, sum
 		all = append(all, f)
 	}
 	return all, nil
@@ -203,15 +286,44 @@ func (s *ollamaStore) texts(list []ollama.Text) (all []*file, err error) {
 
 func (s *ollamaStore) placeAll(ctx context.Context, all []*file) error {
 	for _, f := range all {
-		if err := s.place(ctx, f, s.path(f)); err != nil {
+		err := s.place(ctx, f, s.blobs, blobName(f))
+		if errors.Is(err, fs.ErrNotExist) { // the directory was removed meanwhile
+			if err = s.openBlobs(); err == nil {
+				err = s.place(ctx, f, s.blobs, blobName(f))
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return syncDir(s.blobs)
+	return s.blobs.Sync()
 }
 
-// sameDisk reports whether two directories are on one file system.
-func sameDisk(a, b string) bool {
-	var x, y unix.Stat_t
-	return unix.Stat(a, &x) == nil && unix.Stat(b, &y) == nil && x.Dev == y.Dev
+// storeFS is a store as [ollama.Find] reads it.
+type storeFS struct{ dir *opendir.Dir }
+
+func (s storeFS) Open(name string) (fs.File, error) {
+	dir, base := path.Split(name)
+	at := s.dir
+	if dir != "" {
+		var err error
+		if at, err = s.dir.Follow(path.Clean(dir), 0); err != nil {
+			return nil, err
+		}
+		defer at.Close()
+	}
+	f, _, err := at.OpenRegular(base)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (s storeFS) ReadDir(name string) ([]fs.DirEntry, error) {
+	at, err := s.dir.Follow(name, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer at.Close()
+	return at.ReadDir()
 }

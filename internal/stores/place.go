@@ -7,156 +7,150 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"syscall"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/opendir"
 	"golang.org/x/sys/unix"
 )
 
+// dirMode is the mode of directories that are made in a store.
+const dirMode = 0o755
+
 // place gives a staged file its name in the store, and leaves it in the stage too. A file
 // of the name with the same bytes is left; with others it is replaced if told to.
-func (s *stage) place(ctx context.Context, f *file, path string) error {
-	if f.path == path {
+func (s *stage) place(ctx context.Context, f *file, to *opendir.Dir, name string) error {
+	if f.moved || f.dir == to && f.base == name {
 		return nil
 	}
-	if err := makeDirs(filepath.Dir(path)); err != nil {
-		return err
-	}
 	if f.how != Linked && f.how != There { // what was there keeps its owner
-		if err := s.own(f.path); err != nil {
+		if err := s.give(f); err != nil {
 			return err
 		}
 	}
-	err := link(f.path, path)
+	err := f.link(to, name)
 	if err == nil || !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if sameFile(f.path, path) {
+	mine, err := f.dir.Lstat(f.base)
+	if err != nil {
+		return err
+	}
+	if st, err := to.Lstat(name); err == nil && os.SameFile(mine, st) {
 		return nil
 	}
-	switch same, err := hasBytes(ctx, path, f); {
+	old, same, err := hasBytes(ctx, to, name, f)
+	if old != nil {
+		defer old.Close()
+	}
+	switch {
 	case err != nil:
 		return err
-	case same && s.Copy && sameFile(path, f.own): // an earlier command linked it
+	case same && s.Copy && f.is(old): // an earlier command linked it
 	case same:
 		f.how, f.origin = There, ""
 		return nil
 	case !s.Force:
-		return fmt.Errorf("%s %w, with other bytes", tensorfs.Printable(path), ErrExists)
+		return fmt.Errorf("%s %w, with other bytes", tensorfs.Printable(to.Join(name)), ErrExists)
 	}
-	other := fmt.Sprintf("%s.%08x.new", f.path, rand.Uint32())
-	if err := link(f.path, other); err != nil {
+	other := fmt.Sprintf("other-%08x", rand.Uint32())
+	if err := f.dir.Link(f.base, s.dir, other); err == nil {
+		return s.dir.Rename(other, to, name)
+	} else if !noLinks(err) {
 		return err
 	}
-	return os.Rename(other, path)
+	f.moved = true
+	return f.dir.Rename(f.base, to, name)
+}
+
+// give gives a file that root wrote in somebody's store to them: a service that runs as its
+// own user could not remove it otherwise.
+func (s *stage) give(f *file) error {
+	open, _, err := f.dir.OpenRegular(f.base)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.at.Give(open), open.Close())
 }
 
 // link gives a file another name, or, on a file system without that, a new one.
-func link(from, to string) error {
-	err := os.Link(from, to)
-	if !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ENOTSUP) && !errors.Is(err, unix.ENOSYS) {
-		return err
+func (f *file) link(to *opendir.Dir, name string) error {
+	err := f.dir.Link(f.base, to, name)
+	if noLinks(err) {
+		if err = f.dir.RenameNew(f.base, to, name); err == nil {
+			f.moved = true
+		}
 	}
-	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
-		return &os.LinkError{Op: "link", Old: from, New: to, Err: errors.Join(err, fs.ErrExist)}
-	}
-	return os.Rename(from, to)
+	return err
 }
 
-// hasBytes reports whether the file at a path has the bytes of f.
-func hasBytes(ctx context.Context, path string, f *file) (bool, error) {
-	st, err := os.Stat(path) // Ollama follows links, too
+// noLinks reports whether an error says that a file system gives no file two names.
+func noLinks(err error) bool {
+	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS)
+}
+
+// hasBytes opens a file of the store, and reports whether it has the bytes of f. The file is
+// nil if there is none.
+func hasBytes(ctx context.Context, dir *opendir.Dir, name string, f *file) (*os.File, bool, error) {
+	there, err := dir.Lstat(name)
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // a link that leads nowhere
-		return false, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, false, nil
 	case err != nil:
-		return false, err
-	case st.IsDir():
-		return false, fmt.Errorf("%s: a directory of this name %w", tensorfs.Printable(path), ErrExists)
-	case !st.Mode().IsRegular() || st.Size() != f.size:
-		return false, nil
+		return nil, false, err
+	case there.IsDir():
+		return nil, false, fmt.Errorf("%s: a directory of this name %w", tensorfs.Printable(dir.Join(name)), ErrExists)
+	case !there.Mode().IsRegular() && there.Mode()&fs.ModeSymlink == 0:
+		return nil, false, nil
 	}
-	sum, err := hashFile(ctx, path, f.size, func(int64) {})
-	return sum == f.sum, err
+	open, st, err := dir.OpenRegular(name) // Ollama follows links, too
+	switch {
+	case there.Mode()&fs.ModeSymlink != 0 && err != nil: // it leads nowhere, or to what is not the store's
+		return nil, false, nil
+	case err != nil:
+		return nil, false, err
+	case st.Size() != f.size:
+		open.Close()
+		return nil, false, nil
+	}
+	sum, err := hashData(ctx, sized{open, f.size}, func(int64) {})
+	if err != nil || sum != f.sum {
+		open.Close()
+		return nil, false, err
+	}
+	return open, true, nil
 }
 
-// publish writes what makes another program see the model: at once, and only where nothing
-// is unless it may be replaced. temporary is where it is written first.
-func (s *stage) publish(temporary, path string, text []byte, replace bool) error {
-	if err := makeDirs(filepath.Dir(path)); err != nil {
-		return err
-	}
-	temporary = fmt.Sprintf("%s.%08x", temporary, rand.Uint32())
-	err := s.text(temporary, text)
-	defer os.Remove(temporary)
-	if err != nil {
-		return err
-	}
+// publish gives a file of a stage the name that makes another program see the model: at once,
+// and only where nothing is unless it may be replaced.
+func publish(f *file, to *opendir.Dir, name string, replace bool) error {
+	var err error
 	if replace {
-		err = os.Rename(temporary, path)
+		err = f.dir.Rename(f.base, to, name)
 	} else {
-		err = link(temporary, path)
+		err = f.link(to, name)
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s %w", tensorfs.Printable(path), ErrExists)
+		return fmt.Errorf("%s %w", tensorfs.Printable(to.Join(name)), ErrExists)
 	}
 	if err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return to.Sync()
 }
 
-// text writes a small file, durably.
-func (s *stage) text(path string, text []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o644)
+// text writes a small file to the stage, durably and for the store's owner.
+func (s *stage) text(name string, text []byte) (*file, error) {
+	if err := s.dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // it may have another name by now
+		return nil, err
+	}
+	f, err := s.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	_, err = f.Write(text)
-	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return s.own(path)
-}
-
-// makeDirs makes directories that are missing, each for the owner of the one above.
-func makeDirs(dir string) error {
-	if st, err := os.Stat(dir); err == nil && st.IsDir() {
-		return nil
-	}
-	above := filepath.Dir(dir)
-	if above != dir {
-		if err := makeDirs(above); err != nil {
-			return err
-		}
-	}
-	switch err := os.Mkdir(dir, 0o755); {
-	case errors.Is(err, fs.ErrExist):
-		if st, err := os.Stat(dir); err != nil || !st.IsDir() {
-			return tensorfs.NoDirectory(dir, &fs.PathError{Op: "mkdir", Path: dir, Err: unix.ENOTDIR})
-		}
-		return nil
-	case err != nil:
-		return tensorfs.NoDirectory(dir, err)
-	}
-	return ownAs(dir, above)
-}
-
-// own gives a file that root made in somebody's store to them: a service that runs as its
-// own user could not remove it otherwise.
-func (s *stage) own(path string) error { return ownAs(path, filepath.Dir(s.dir)) }
-
-func ownAs(path, dir string) error {
-	st, err := os.Stat(dir)
-	if err != nil || os.Geteuid() != 0 {
-		return err
-	}
-	o, ok := st.Sys().(*syscall.Stat_t)
-	if !ok || o.Uid == 0 {
-		return nil
-	}
-	return os.Lchown(path, int(o.Uid), int(o.Gid))
+	err = errors.Join(err, f.Sync(), s.at.Give(f), f.Close())
+	return &file{dir: s.dir, base: name, size: int64(len(text)), how: Written}, err
 }
 
 func owner(st os.FileInfo) (uid uint32, ok bool) {
@@ -167,15 +161,12 @@ func owner(st os.FileInfo) (uid uint32, ok bool) {
 	return s.Uid, true
 }
 
-// syncDir makes names durable, where the file system can.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
+// release closes a directory of a store after the work. If it failed, directories that were
+// made on the way to it go.
+func release(d *opendir.Dir, err *error) {
+	if *err != nil {
+		d.Undo()
+		return
 	}
-	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
-		return err
-	}
-	return nil
+	d.Close()
 }

@@ -7,12 +7,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/export"
+	"github.com/tensorfs/tensorfs/internal/opendir"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"golang.org/x/sys/unix"
 )
@@ -61,72 +62,141 @@ type Report struct {
 // ErrExists marks a store that has another model of the name.
 var ErrExists = errors.New("exists already")
 
-// stage is a directory of our own where files are until they get their names.
+// stage is a directory of our own where files are until they get their names. It stays this
+// user's: nobody else can change what is in it, whoever the store belongs to.
 type stage struct {
 	Options
-	dir        string
-	lock       *os.File
-	distrusted bool // the bytes are not what they should be
+	at         *opendir.Dir // where it is
+	name       string
+	dir        *opendir.Dir
+	below      map[string]*opendir.Dir // directories of the files, by their paths
+	distrusted bool                    // the bytes are not what they should be
 }
 
+// stageMark is a file that says that a directory is a stage.
+const stageMark = ".tensorfs-stage"
+
 // openStage opens the directory of that name and locks it.
-func openStage(dir string, o Options) (*stage, error) {
+func openStage(at *opendir.Dir, name string, o Options) (*stage, error) {
 	for {
-		if err := makeDirs(dir); err != nil {
-			return nil, err
-		}
-		f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+		dir, err := at.Private(name)
 		if err != nil {
 			return nil, err
 		}
-		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+		s := &stage{Options: o, at: at, name: name, dir: dir, below: map[string]*opendir.Dir{}}
+		switch err := unix.Flock(int(dir.File().Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 		case errors.Is(err, unix.EWOULDBLOCK):
-			f.Close()
-			return nil, fmt.Errorf("%s: %w", tensorfs.Printable(dir), export.ErrBusy)
+			dir.Close()
+			return nil, fmt.Errorf("%s: %w", tensorfs.Printable(at.Join(name)), export.ErrBusy)
 		case errors.Is(err, unix.EINTR):
-			f.Close()
+			dir.Close()
 			continue
 		} // others: a file system without locks
-		mine, err := f.Stat()
-		if err != nil {
-			f.Close()
+		there, err := at.Lstat(name)
+		if err == nil {
+			var mine os.FileInfo
+			if mine, err = dir.File().Stat(); err == nil && os.SameFile(mine, there) {
+				if err = s.mark(); err == nil {
+					return s, nil
+				}
+			}
+		}
+		dir.Close()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
-		}
-		if st, err := os.Lstat(dir); err == nil && os.SameFile(st, mine) {
-			return &stage{Options: o, dir: dir, lock: f}, nil
-		}
-		f.Close() // who had the lock removed it
+		} // who had the lock removed it
 	}
+}
+
+// mark marks the stage. In the store of another user it may be another directory that this
+// user has there, under the name of a stage.
+func (s *stage) mark() error {
+	names, err := s.dir.Names()
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 && !slices.Contains(names, stageMark) && !s.at.Mine() {
+		return fmt.Errorf("%s: it is not what an export left; remove it", tensorfs.Printable(s.at.Join(s.name)))
+	}
+	f, err := s.dir.OpenFile(stageMark, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // close ends the work. What was done is left to the same command, unless that is refused.
 func (s *stage) close(err error) {
-	if errors.Is(err, ErrExists) || s.distrusted || err != nil && s.Wrong != nil && s.Wrong() {
-		os.RemoveAll(s.dir)
+	for _, d := range s.below {
+		d.Close()
 	}
-	os.Remove(s.dir) // where nothing is in it
-	s.lock.Close()
+	refused := errors.Is(err, ErrExists) || s.distrusted || err != nil && s.Wrong != nil && s.Wrong()
+	if names, err := s.dir.Names(); refused || err == nil && len(names) <= 1 { // only the mark
+		_ = s.done()
+	}
+	s.dir.Close()
 }
 
 // done removes the directory.
-func (s *stage) done() error { return os.RemoveAll(s.dir) }
+func (s *stage) done() error {
+	if err := s.dir.Clear(); err != nil {
+		return err
+	}
+	if err := s.at.RemoveDir(s.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// locate returns the directory in the stage, and the name there, of a file that is written.
+func (s *stage) locate(name string) (*opendir.Dir, string, error) {
+	at, start := s.dir, 0
+	for i := range len(name) {
+		if name[i] != '/' {
+			continue
+		}
+		next := s.below[name[:i]]
+		if next == nil {
+			var err error
+			if next, err = at.MakeSub(name[start:i], 0o700); err != nil {
+				return nil, "", err
+			}
+			s.below[name[:i]] = next
+		}
+		at, start = next, i+1
+	}
+	return at, name[start:], nil
+}
 
 // file is one that is written, or was in its place.
 type file struct {
-	name   string // as it was given
-	path   string // where its bytes are
+	name   string       // as it was given
+	dir    *opendir.Dir // where its bytes are
+	base   string       // its name there
 	size   int64
 	sum    string // 64 hexadecimal digits of its SHA-256
 	how    string
 	origin string
-	own    string // the file of the model that has just these bytes, or ""
+	moved  bool        // it has its name in the store, and has none in the stage
+	own    string      // the file of the model that has just these bytes, or ""
+	ownIs  os.FileInfo // of that file; nil for none
+}
+
+// is reports whether an open file is the file of the model that has just these bytes.
+func (f *file) is(open *os.File) bool {
+	st, err := open.Stat()
+	return err == nil && f.ownIs != nil && os.SameFile(st, f.ownIs)
 }
 
 func (f *file) digest() string { return "sha256:" + f.sum }
 
-// write writes files, and hashes them. there returns the path of a file that is in the store
-// already, by its size and digest, or ""; it may be asked before a file is written.
-func (s *stage) write(ctx context.Context, files []export.File, there func(size int64, sum string) string) ([]file, error) {
+// known finds a file that is in the store already, by its size and digest: where it is, and
+// the file itself, open; nil for none. Without a digest it says whether there may be one, which is
+// asked before a file is written.
+type known func(size int64, sum string) (dir *opendir.Dir, name string, open *os.File)
+
+// write writes files, and hashes them. there is nil if none is looked for.
+func (s *stage) write(ctx context.Context, files []export.File, there known) ([]file, error) {
 	list := make([]file, len(files))
 	shared := map[string]bool{}
 	o := s.Export
@@ -145,28 +215,24 @@ func (s *stage) write(ctx context.Context, files []export.File, there func(size 
 	}
 	var missing []export.File
 	for i, f := range files {
-		list[i] = file{name: f.Path, path: filepath.Join(s.dir, filepath.FromSlash(f.Path)), size: f.Data.Size(), how: Written, own: stored(f.Data)}
-		if list[i].own == "" || there(f.Data.Size(), "") == "" {
-			missing = append(missing, f)
-			continue
-		}
-		sum, err := hashData(ctx, f.Data, hash) // to know before it is copied
+		dir, base, err := s.locate(f.Path)
 		if err != nil {
 			return nil, err
 		}
-		if path := there(f.Data.Size(), sum); path != "" && !(s.Copy && sameFile(path, list[i].own)) {
-			list[i].sum, list[i].how = sum, There
-			if err := os.Link(path, list[i].path); err != nil && !sameFile(path, list[i].path) { // to have it even if it is removed meanwhile
-				list[i].path = path
-			}
-		} else {
+		list[i] = file{name: f.Path, dir: dir, base: base, size: f.Data.Size(), how: Written}
+		list[i].own, list[i].ownIs = stored(f.Data)
+		found, err := s.found(ctx, &list[i], f.Data, there, hash)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
 			missing = append(missing, f)
 		}
 	}
 	if err := s.unlink(missing); err != nil {
 		return nil, err
 	}
-	if _, err := export.Run(ctx, s.dir, missing, o); err != nil {
+	if _, err := export.RunIn(ctx, s.dir, missing, o); err != nil {
 		return nil, err
 	}
 	for i := range list {
@@ -174,8 +240,12 @@ func (s *stage) write(ctx context.Context, files []export.File, there func(size 
 		if f.sum != "" {
 			continue
 		}
-		var err error
-		if f.sum, err = hashFile(ctx, f.path, f.size, hash); err != nil {
+		open, err := f.open()
+		if err != nil {
+			return nil, err
+		}
+		if f.sum, err = hashData(ctx, sized{open, f.size}, hash); err != nil {
+			open.Close()
 			return nil, err
 		}
 		if linked, ok := shared[f.name]; ok {
@@ -184,11 +254,10 @@ func (s *stage) write(ctx context.Context, files []export.File, there func(size 
 				f.how = Linked
 			}
 		}
-		if f.how == Written { // an earlier run may have linked it
-			if f.own != "" && sameFile(f.own, f.path) {
-				f.how = Linked
-			}
+		if f.how == Written && f.is(open) { // an earlier run may have linked it
+			f.how = Linked
 		}
+		open.Close()
 		if f.how == Linked {
 			f.origin = f.own
 		}
@@ -211,16 +280,73 @@ func (s *stage) write(ctx context.Context, files []export.File, there func(size 
 	return list, nil
 }
 
+// found looks for a file in the store, and gives it a name in the stage, to have it even if it
+// is removed meanwhile.
+func (s *stage) found(ctx context.Context, f *file, d tensorfs.Data, there known, hash func(int64)) (bool, error) {
+	if f.own == "" || there == nil {
+		return false, nil
+	}
+	if dir, _, _ := there(f.size, ""); dir == nil {
+		return false, nil
+	}
+	sum, err := hashData(ctx, d, hash) // to know before it is copied
+	if err != nil {
+		return false, err
+	}
+	dir, name, open := there(f.size, sum)
+	if dir == nil {
+		return false, nil
+	}
+	defer open.Close()
+	if s.Copy && f.is(open) {
+		return false, nil
+	}
+	st, err := open.Stat()
+	if err != nil {
+		return false, err
+	}
+	if err := f.dir.Remove(f.base); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	// The name may be another file's by now.
+	if f.dir.LinkOpen(int(open.Fd()), open.Name(), f.base) != nil {
+		if noLinks(dir.Link(name, f.dir, f.base)) {
+			f.dir, f.base, f.sum, f.how = dir, name, sum, There
+			return true, nil
+		}
+	}
+	made, err := f.dir.Lstat(f.base)
+	if err != nil || !os.SameFile(made, st) {
+		_ = f.dir.Remove(f.base)
+		return false, nil // as if there were none: it is placed again, or found to be there
+	}
+	f.sum, f.how = sum, There
+	return true, nil
+}
+
+// open opens a staged file.
+func (f *file) open() (*os.File, error) {
+	open, st, err := f.dir.OpenRegular(f.base)
+	if err == nil && st.Size() != f.size {
+		open.Close()
+		err = fmt.Errorf("%s: it was changed while it was written; run the command again", tensorfs.Printable(f.dir.Join(f.base)))
+	}
+	return open, err
+}
+
 // unlink removes links of the model's own files that an earlier run left: package export
 // replaces no such file, and may be told now to write other bytes or a copy.
 func (s *stage) unlink(files []export.File) error {
 	for _, f := range files {
-		path := filepath.Join(s.dir, filepath.FromSlash(f.Path))
-		st, err := os.Lstat(path)
+		dir, base, err := s.locate(f.Path)
+		if err != nil {
+			return err
+		}
+		st, err := dir.Lstat(base)
 		if err != nil || !slices.ContainsFunc(s.Export.Never, func(own os.FileInfo) bool { return os.SameFile(own, st) }) {
 			continue
 		}
-		if err := os.Remove(path); err != nil {
+		if err := dir.Remove(base); err != nil {
 			return err
 		}
 	}
@@ -237,7 +363,7 @@ func (s *stage) mayLink(st os.FileInfo) bool {
 	if st.Size() < cmp.Or(s.least, minLink) {
 		return false
 	}
-	dir, err := s.lock.Stat()
+	dir, err := s.at.File().Stat()
 	if err != nil {
 		return false
 	}
@@ -247,29 +373,25 @@ func (s *stage) mayLink(st os.FileInfo) bool {
 	return okA && okB && a == b && st.Mode()&readable == readable
 }
 
-// stored returns the path of Data that is all of a file of this machine, or "".
-func stored(d tensorfs.Data) string {
+// stored returns the path of Data that is all of a file of this machine, and which file it is.
+func stored(d tensorfs.Data) (path string, st os.FileInfo) {
 	f, ok := d.(interface {
 		Descriptor() int
 		Path() string
 	})
 	if !ok {
-		return ""
+		return "", nil
 	}
-	path, err := filepath.EvalSymlinks(f.Path())
+	fd, err := unix.FcntlInt(uintptr(f.Descriptor()), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return ""
+		return "", nil
 	}
-	return path
-}
-
-func sameFile(a, b string) bool {
-	x, err := os.Stat(a)
-	if err != nil {
-		return false
+	open := os.NewFile(uintptr(fd), f.Path())
+	defer open.Close()
+	if st, err = open.Stat(); err != nil {
+		return "", nil
 	}
-	y, err := os.Stat(b)
-	return err == nil && os.SameFile(x, y)
+	return f.Path(), st
 }
 
 // hashData returns the SHA-256 of Data.
@@ -277,23 +399,6 @@ func hashData(ctx context.Context, d tensorfs.Data, add func(n int64)) (string, 
 	h := sha256.New()
 	err := source.Hash(ctx, h, d, add)
 	return hex.EncodeToString(h.Sum(nil)), err
-}
-
-// hashFile returns the SHA-256 of a file of that size.
-func hashFile(ctx context.Context, path string, size int64, add func(n int64)) (string, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	if !st.Mode().IsRegular() || st.Size() != size {
-		return "", fmt.Errorf("%s: it was changed while it was written; run the command again", tensorfs.Printable(path))
-	}
-	return hashData(ctx, sized{f, size}, add)
 }
 
 // sized is an open file as Data.

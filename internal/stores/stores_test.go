@@ -13,6 +13,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/ollama"
 	"github.com/tensorfs/tensorfs/internal/export"
+	"github.com/tensorfs/tensorfs/internal/opendir"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
@@ -133,12 +134,22 @@ func TestPruned(t *testing.T) {
 	// placeAll again brings back what is gone.
 	m := model(t)
 	dir := beside(m)
-	s, err := openStage(filepath.Join(dir, ".tensorfs-x"), Options{})
+	at, err := opendir.Make(dir, dirMode, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer at.Close()
+	blobs, err := at.Follow("blobs", dirMode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer blobs.Close()
+	s, err := openStage(at, ".tensorfs-x", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.close(nil)
-	store := ollamaStore{s, dir, filepath.Join(dir, "blobs")}
+	store := ollamaStore{s, at, dir, blobs}
 	list, err := s.write(t.Context(), []export.File{{Path: "model.gguf", Data: m}}, store.there(t.Context()))
 	if err != nil {
 		t.Fatal(err)
@@ -209,12 +220,14 @@ func TestLeftLink(t *testing.T) {
 	}
 }
 
+// nobody is another user.
+const nobody = 65534
+
 // Root makes everything in a store the store's owner's, and no link of a file of somebody else.
 func TestOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may give files away")
 	}
-	const nobody = 65534
 	m := model(t)
 	dir := beside(m)
 	if err := errors.Join(os.Mkdir(dir, 0o755), os.Chown(dir, nobody, nobody)); err != nil {
@@ -262,19 +275,23 @@ func TestBlobsElsewhere(t *testing.T) {
 
 // Only one writes a model at a time, and whoever comes after it finds no lock.
 func TestStageBusy(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "a/.tensorfs")
-	s, err := openStage(dir, Options{})
+	at, err := opendir.Make(filepath.Join(t.TempDir(), "a"), dirMode, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openStage(dir, Options{}); !errors.Is(err, export.ErrBusy) {
+	defer at.Close()
+	s, err := openStage(at, ".tensorfs", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openStage(at, ".tensorfs", Options{}); !errors.Is(err, export.ErrBusy) {
 		t.Error(err)
 	}
 	s.close(nil)
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("an empty stage is left", err)
+	if names, err := at.Names(); err != nil || len(names) > 0 {
+		t.Error("an empty stage is left", names, err)
 	}
-	if s, err = openStage(dir, Options{}); err != nil {
+	if s, err = openStage(at, ".tensorfs", Options{}); err != nil {
 		t.Fatal(err)
 	}
 	s.close(nil)
@@ -304,4 +321,13 @@ func TestCommitOf(t *testing.T) {
 	if got := commitOf(list); got != want {
 		t.Errorf("%s, not %s", got, want)
 	}
+}
+
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }

@@ -2,9 +2,12 @@ package term
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
+	"sync"
 
 	"golang.org/x/term"
 )
@@ -12,16 +15,68 @@ import (
 // Columns is the width that output is made for where nobody says otherwise.
 const Columns = 80
 
+// File returns the file that w writes to, if it is one or [Checked].
+func File(w io.Writer) (*os.File, bool) {
+	if c, ok := w.(*Checked); ok {
+		w = c.w
+	}
+	f, ok := w.(*os.File)
+	return f, ok
+}
+
+// Checked writes to another writer and keeps the first error, which those who print for people do not look at.
+type Checked struct {
+	w  io.Writer
+	mu sync.Mutex
+
+	err error
+}
+
+// Check returns a writer to w.
+func Check(w io.Writer) *Checked { return &Checked{w: w} }
+
+// Write implements io.Writer.
+func (c *Checked) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	return n, c.keep(err)
+}
+
+// ReadFrom implements io.ReaderFrom: between files the kernel copies.
+func (c *Checked) ReadFrom(r io.Reader) (int64, error) {
+	return io.Copy(c.w, r) // its error may be the reader's, and callers look at it
+}
+
+// Err returns the first error of a write.
+func (c *Checked) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// keep returns an error in the words of the user, who named no file for the output, and keeps the first.
+func (c *Checked) keep(err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		err = fmt.Errorf("standard output: %w", e.Err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = cmp.Or(c.err, err)
+	return err
+}
+
 // Is reports whether what is written to w is shown on a terminal.
 func Is(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := File(w)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // Width returns the number of columns of the terminal that w is, and [Columns]
 // where w is another file or the terminal does not say.
 func Width(w io.Writer) int {
-	if f, ok := w.(*os.File); ok {
+	if f, ok := File(w); ok {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
 			return columns
 		}

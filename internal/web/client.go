@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,8 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -45,6 +48,7 @@ type Client struct {
 	open    http.RoundTripper // to any address, or through a proxy
 	outside http.RoundTripper // to public addresses only, without a proxy
 	gates   gates
+	trusted sync.Map // hosts, and the connections to those with certificates of their own
 
 	fetched, cached atomic.Int64 // see Traffic
 }
@@ -115,8 +119,34 @@ func (c *Client) transport(proxy func(*http.Request) (*url.URL, error), control 
 	}
 }
 
+// Trust has connections to a host, and to hosts below its name, verified by these certificates and not by the
+// system's. Where a server there redirects to is not concerned.
+func (c *Client) Trust(host string, roots *x509.CertPool) {
+	host = strings.ToLower(host)
+	if old, ok := c.trusted.Load(host); ok && old.(*http.Transport).TLSClientConfig.RootCAs.Equal(roots) {
+		return
+	}
+	t := c.transport(c.opts.Proxy, nil)
+	t.TLSClientConfig = &tls.Config{RootCAs: roots}
+	c.trusted.Store(host, t)
+}
+
+// openTo returns the connections to the host of a request.
+func (c *Client) openTo(req *http.Request) http.RoundTripper {
+	for host := strings.ToLower(req.URL.Host); host != ""; _, host, _ = strings.Cut(host, ".") {
+		if t, ok := c.trusted.Load(host); ok {
+			return t.(*http.Transport)
+		}
+	}
+	return c.open
+}
+
 // Close closes the connections that nobody uses.
 func (c *Client) Close() error {
+	c.trusted.Range(func(_, t any) bool {
+		t.(*http.Transport).CloseIdleConnections()
+		return true
+	})
 	for _, t := range []http.RoundTripper{c.open, c.outside} {
 		t.(*http.Transport).CloseIdleConnections()
 	}

@@ -136,10 +136,12 @@ func (f *File) attempt(ctx context.Context, off, n int64, fresh, hurry bool, w *
 	}
 	watch := watchdog(end)
 	defer watch.Stop()
-	req.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", off, off+n-1))
-	resp, err := f.c.send(ctx, req)
-	if err != nil {
-		return 0, nil, err
+	resp := answered(req)
+	if resp == nil {
+		req.Header.Set("Range", rangeOf(off, n))
+		if resp, err = f.c.send(ctx, req); err != nil {
+			return 0, nil, err
+		}
 	}
 	defer resp.Body.Close()
 	body := progress{resp.Body, watch}
@@ -157,6 +159,9 @@ func (f *File) attempt(ctx context.Context, off, n int64, fresh, hurry bool, w *
 	}
 	return got, resp, err
 }
+
+// rangeOf is the header for a range.
+func rangeOf(off, n int64) string { return fmt.Sprintf("bytes=%d-%d", off, off+n-1) }
 
 func (f *File) brokeOff(err error) error {
 	return &tensorfs.FormatError{File: f.path, Offset: -1, Problem: "the connection broke off", Advice: "read it again", Kind: err}

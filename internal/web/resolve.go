@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,7 +13,9 @@ import (
 // with an address that is good for a while. It is resolved once for all ranges, and
 // again after it was refused. What is at another server gets no credentials.
 //
-// A server that redirects nowhere is asked for all ranges itself.
+// A server that redirects nowhere is asked for all ranges itself. The first request is for the
+// range that is wanted, so that the answer of such a server is used, and a small file takes one
+// request.
 type Resolved struct {
 	Client *Client
 	// Ask returns a GET for the file, signed, without a range.
@@ -28,7 +31,7 @@ type Resolved struct {
 }
 
 // Request returns a request for the file at its address.
-func (r *Resolved) Request(ctx context.Context, _, _ int64, _ bool) (*http.Request, error) {
+func (r *Resolved) Request(ctx context.Context, off, n int64, _ bool) (*http.Request, error) {
 	r.once.Do(func() { r.turn = make(chan struct{}, 1) })
 	select {
 	case r.turn <- struct{}{}:
@@ -38,11 +41,15 @@ func (r *Resolved) Request(ctx context.Context, _, _ int64, _ bool) (*http.Reque
 	defer func() { <-r.turn }()
 	to := r.to.Load()
 	if to == nil {
+		var answer *http.Response
 		var err error
-		if to, err = r.resolve(ctx); err != nil {
+		if to, answer, err = r.resolve(ctx, off, n); err != nil {
 			return nil, err
 		}
 		r.to.Store(to)
+		if answer != nil {
+			ctx = context.WithValue(ctx, answerKey{}, answer)
+		}
 	}
 	if to.Context().Value(outsideKey{}) != nil {
 		ctx = context.WithValue(ctx, outsideKey{}, true)
@@ -50,38 +57,63 @@ func (r *Resolved) Request(ctx context.Context, _, _ int64, _ bool) (*http.Reque
 	return to.Clone(ctx), nil
 }
 
-// resolve asks where the file is, until the deadline of ctx.
-func (r *Resolved) resolve(ctx context.Context) (to *http.Request, err error) {
+// answerKey marks the context of a request whose answer is here already.
+type answerKey struct{}
+
+// answered returns that answer, nil for none. The caller closes its body.
+func answered(req *http.Request) *http.Response {
+	resp, _ := req.Context().Value(answerKey{}).(*http.Response)
+	return resp
+}
+
+// resolve asks where the file is, until the deadline of ctx. answer is the server's own with
+// [off, off+n) of the file, nil where that is elsewhere; it ends with ctx.
+func (r *Resolved) resolve(ctx context.Context, off, n int64) (to *http.Request, answer *http.Response, err error) {
 	resp, body, err := r.Client.persist(ctx, func() (*http.Response, []byte, error) {
-		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-		defer cancel()
 		ctx, end := context.WithCancelCause(ctx)
-		defer end(nil)
-		req, err := r.Ask(ctx)
+		late := time.AfterFunc(requestTimeout, func() { end(os.ErrDeadlineExceeded) })
+		defer late.Stop()
+		resp, next, err := r.first(ctx, off, n)
 		if err != nil {
-			return nil, nil, marked{err, errPermanent}
-		}
-		req.Header.Set("Range", "bytes=0-0") // a server that has the file itself sends no more
-		resp, next, err := r.Client.follow(ctx, req, true)
-		if err != nil {
+			end(nil)
 			return nil, nil, err
 		}
 		if to = next; to == nil {
 			to = resp.Request
 		}
+		if next == nil && (resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusPartialContent) {
+			answer = resp
+			return resp, nil, nil
+		}
+		defer end(nil)
 		if resp.StatusCode < 400 {
 			return resp, nil, resp.Body.Close()
 		}
 		body, err := readAll(resp, maxError, end)
 		return resp, body, err
 	})
+	if err == nil {
+		if err = r.Check(resp, body); err != nil {
+			err = marked{err, errPermanent}
+		}
+	}
+	if err != nil && answer != nil {
+		answer.Body.Close()
+	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := r.Check(resp, body); err != nil {
-		return nil, marked{err, errPermanent}
+	return to, answer, nil
+}
+
+// first asks for a range of the file at its server. next is where else it is.
+func (r *Resolved) first(ctx context.Context, off, n int64) (resp *http.Response, next *http.Request, err error) {
+	req, err := r.Ask(ctx)
+	if err != nil {
+		return nil, nil, marked{err, errPermanent}
 	}
-	return to, nil
+	req.Header.Set("Range", rangeOf(off, n))
+	return r.Client.follow(ctx, req, true)
 }
 
 // Accept takes every answer: what is at the address was checked when it was
@@ -121,23 +153,28 @@ func (s silent) Request(ctx context.Context, off, n int64, fresh bool) (*http.Re
 	return s.Origin.Request(ctx, off, n, fresh)
 }
 
-// Offline is the Origin of a file whose server may not be asked. Its text is what
-// forbids it.
-type Offline string
+// Offline returns the Origin of a file whose server may not be asked. why is what forbids
+// it.
+func Offline(why string) Origin { return Refuse(ErrOffline("", why)) }
+
+// Refuse returns the Origin of a file for whose bytes nobody is asked, as err says.
+func Refuse(err error) Origin { return refuse{err} }
+
+type refuse struct{ err error }
 
 // Request is refused.
-func (o Offline) Request(context.Context, int64, int64, bool) (*http.Request, error) {
-	return nil, marked{ErrOffline("", string(o)), errPermanent}
+func (r refuse) Request(context.Context, int64, int64, bool) (*http.Request, error) {
+	return nil, marked{r.err, errPermanent}
 }
 
 // Accept is never called.
-func (o Offline) Accept(*http.Response) error { return nil }
+func (r refuse) Accept(*http.Response) error { return nil }
 
 // Refused is never called.
-func (o Offline) Refused(*http.Response) error { return nil }
+func (r refuse) Refused(*http.Response) error { return nil }
 
 var (
 	_ Origin = (*Resolved)(nil)
 	_ Origin = silent{}
-	_ Origin = Offline("")
+	_ Origin = refuse{}
 )

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tensorfs/tensorfs/internal/cache"
@@ -104,16 +106,42 @@ func TestResolvedInside(t *testing.T) {
 	}
 }
 
-// A server that redirects nowhere sends no more than a byte to say so, and an error
-// is that of Check.
+// Of a server that redirects nowhere the first answer is used, whether it has ranges or not, also
+// where it breaks off, and an error is that of Check.
 func TestResolvedHere(t *testing.T) {
 	s := newServer(t, mib)
 	c := NewClient(Options{Public: inside})
 	defer c.Close()
 	f := resolvedFile(t, c, s.URL, s.size)
 	readRight(t, f, 0, 0, mib)
-	if asks := s.requests(); len(asks) != 2 || asks[0] != "bytes=0-0" {
+	if asks := s.requests(); len(asks) != 1 || asks[0] != fmt.Sprintf("bytes=0-%d", mib-1) {
 		t.Errorf("it was asked for %q", asks)
+	}
+	for name, serve := range map[string]func(w http.ResponseWriter, tries int32, content []byte){
+		"whole": func(w http.ResponseWriter, _ int32, content []byte) {
+			w.Header().Set("Content-Length", fmt.Sprint(len(content)))
+			w.Write(content)
+		},
+		"broken": func(w http.ResponseWriter, tries int32, content []byte) {
+			w.Header().Set("Content-Length", fmt.Sprint(len(content)))
+			if tries == 1 {
+				content = content[:len(content)/2]
+			}
+			w.Write(content)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			content := make([]byte, mib)
+			fill(content, 0)
+			var tries atomic.Int32
+			one := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(w, tries.Add(1), content) }))
+			defer one.Close()
+			f := resolvedFile(t, c, one.URL, mib)
+			readRight(t, f, 0, 0, mib)
+			if want := map[string]int32{"whole": 1, "broken": 2}[name]; tries.Load() != want {
+				t.Errorf("it was asked %d times", tries.Load())
+			}
+		})
 	}
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "because", http.StatusForbidden)

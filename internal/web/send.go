@@ -110,10 +110,10 @@ func (c *Client) roundTrip(ctx context.Context, req *http.Request, outside bool)
 		if outside && !public {
 			return nil, false, notPublic(req.URL.Hostname())
 		}
-		resp, err = c.open.RoundTrip(req.WithContext(ctx))
+		resp, err = c.openTo(req).RoundTrip(req.WithContext(ctx))
 		return resp, public, err
 	}
-	transport := c.open
+	transport := c.openTo(req)
 	if outside {
 		transport = c.outside
 	}

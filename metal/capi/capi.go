@@ -10,6 +10,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/config"
 	"github.com/tensorfs/tensorfs/formats/remote"
 	"github.com/tensorfs/tensorfs/metal"
@@ -21,6 +22,9 @@ type loader struct {
 	*metal.Loader
 	device metal.Device
 
+	calls  sync.RWMutex // held for reading by each call, so that none sees the model being closed
+	closed bool         // guarded by calls
+
 	mu     sync.Mutex
 	memory arena // of what was described
 	known  map[string]any
@@ -28,12 +32,27 @@ type loader struct {
 	tree func() *tree.Tree // as a mount has it
 }
 
+// use returns the loader that the caller has at p, which is not closed before calls.RUnlock.
+func use(p *C.tensorfs_loader) (*loader, error) {
+	l, err := find[loader](unsafe.Pointer(p), "loader")
+	if err != nil {
+		return nil, err
+	}
+	l.calls.RLock()
+	if l.closed { // after it was found
+		l.calls.RUnlock()
+		return check[loader](unsafe.Pointer(p), nil, "loader")
+	}
+	return l, nil
+}
+
 // with returns what f gives for a loader of the caller; missing where that fails.
 func with[T any](p *C.tensorfs_loader, errp **C.tensorfs_error, missing T, f func(*loader) (T, error)) T {
-	l, err := find[loader](unsafe.Pointer(p), "loader")
+	l, err := use(p)
 	if err != nil {
 		return give(errp, missing, missing, err)
 	}
+	defer l.calls.RUnlock()
 	v, err := f(l)
 	return give(errp, missing, v, err)
 }
@@ -158,10 +177,16 @@ func tensorfsgo_close(p *C.tensorfs_loader, errp **C.tensorfs_error) C.tensorfs_
 	if err != nil {
 		return fail(errp, err)
 	}
+	if !l.calls.TryLock() {
+		return fail(errp, fmt.Errorf("%s: %w", tensorfs.Printable(l.Model().Path), errBusy))
+	}
+	defer l.calls.Unlock()
 	if err = l.Close(); errors.Is(err, metal.ErrInUse) {
 		return fail(errp, err)
 	}
-	if handles.CompareAndDelete(unsafe.Pointer(p), l) { // nobody else closes it at the same time
+	if !l.closed {
+		l.closed = true
+		handles.Delete(unsafe.Pointer(p))
 		err = errors.Join(err, l.device.Close())
 		l.memory.free()
 	}

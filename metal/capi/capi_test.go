@@ -350,6 +350,27 @@ func TestExamples(t *testing.T) {
 	})
 }
 
+// The header says of each pointer that a function returns how long it is valid.
+func TestHeaderSaysHowLong(t *testing.T) {
+	text, err := os.ReadFile(header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, m := range regexp.MustCompile(`(?s)/\*((?:[^*]|\*[^/])*)\*/\n((?:[^/\n][^\n]*\n)+)`).FindAllStringSubmatch(string(text), -1) {
+		for _, f := range regexp.MustCompile(`(?m)^(?:[a-z][\w *]*?\*TENSORFS_NULLABLE|tensorfs_string) (tensorfs_\w+)\(`).FindAllStringSubmatch(m[2], -1) {
+			n++
+			words := strings.Join(strings.Fields(strings.ReplaceAll(m[1], "\n *", " ")), " ")
+			if !regexp.MustCompile(`(?i)valid until tensorfs_|^The same with options`).MatchString(words) {
+				t.Errorf("%s: its comment does not say how long what it returns is valid: %s", f[1], words)
+			}
+		}
+	}
+	if n < 21 {
+		t.Errorf("only %d functions that return pointers were found", n)
+	}
+}
+
 // The header is C++ too, as an Objective-C++ engine needs it.
 func TestHeaderIsCPlusPlus(t *testing.T) {
 	cmd := exec.Command(tool(t, "the header as C++", "c++", "g++", "clang++"), "-x", "c++", "-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-I", ".", "-")

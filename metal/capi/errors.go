@@ -22,6 +22,9 @@ var version = fmt.Sprintf("%d.%d.%d", C.TENSORFS_VERSION_MAJOR, C.TENSORFS_VERSI
 // errNotLoaded marks a tensor that a set does not have.
 var errNotLoaded = errors.New("is not in this set: load it with the others")
 
+// errBusy marks the end of a loader that other threads use, or the progress function of a load.
+var errBusy = errors.New("calls about the model are running: close it after they have returned")
+
 // statuses says which errors are which; the first that fits counts.
 var statuses = []struct {
 	err    error
@@ -33,6 +36,7 @@ var statuses = []struct {
 	{metal.ErrNoDevice, C.TENSORFS_NO_DEVICE},
 	{metal.ErrMemory, C.TENSORFS_NO_MEMORY},
 	{metal.ErrInUse, C.TENSORFS_IN_USE},
+	{errBusy, C.TENSORFS_IN_USE},
 	{metal.ErrClosed, C.TENSORFS_INVALID},
 	{context.Canceled, C.TENSORFS_CANCELLED},
 	{tensorfs.ErrChanged, C.TENSORFS_CHANGED},

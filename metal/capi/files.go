@@ -25,11 +25,12 @@ const piece = 4 << 20
 
 //export tensorfsgo_read
 func tensorfsgo_read(p *C.tensorfs_loader, view, name C.tensorfs_string, first, end C.int64_t, memory unsafe.Pointer, n C.uint64_t, errp **C.tensorfs_error) C.tensorfs_status {
-	l, err := find[loader](unsafe.Pointer(p), "loader")
-	if err == nil {
-		err = l.read(view, name, int64(first), int64(end), memory, uint64(n))
+	l, err := use(p)
+	if err != nil {
+		return fail(errp, err)
 	}
-	return fail(errp, err)
+	defer l.calls.RUnlock()
+	return fail(errp, l.read(view, name, int64(first), int64(end), memory, uint64(n)))
 }
 
 // read reads rows of a tensor.
@@ -51,7 +52,7 @@ func (l *loader) read(view, name C.tensorfs_string, first, end int64, memory uns
 	}
 	from, want := int64(0), size
 	if first > 0 || end < rows {
-		if plain, ok := x.DType.Size(x.Shape); !ok || plain != size {
+		if plain, ok := x.DType.Size(x.Shape); !ok || plain != size || size%rows != 0 {
 			return fmt.Errorf("%w: the bytes of %s are not row by row: read all of them", errInvalid, ref)
 		}
 		from, want = size/rows*first, size/rows*(end-first)

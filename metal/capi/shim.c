@@ -49,7 +49,7 @@ int tensorfs_version(void) { return TENSORFS_VERSION; }
 static int refuse(tensorfs_error **error) {
 	static const char text[] =
 	    "tensorfs: this process was forked from one that uses tensorfs, and cannot use it itself; "
-	    "start a new program (exec), in Python's multiprocessing with the start method \"spawn\"";
+	    "start a new program (exec), in Python's multiprocessing with the start method 'spawn' or 'forkserver'";
 	tensorfsgo_fail(error, TENSORFS_FORKED, text, sizeof text - 1);
 	return TENSORFS_FORKED;
 }
@@ -95,6 +95,7 @@ MODEL(STRINGS, meta_strings, (TEXT key, size_t *count, ), (key, count, ), NULL)
 MODEL(const int64_t *, meta_ints, (TEXT key, size_t *count, ), (key, count, ), NULL)
 MODEL(const double *, meta_floats, (TEXT key, size_t *count, ), (key, count, ), NULL)
 MODEL(const tensorfs_tensor *, get, (STRING view, TEXT name, ), (view, name, ), NULL)
+MODEL(const tensorfs_tensor *, get_private, (STRING view, TEXT name, ), (view, name, ), NULL)
 MODEL(const tensorfs_tensor *, get_fused, (STRING view, STRINGS names, size_t count, ), (view, (STRING *)names, count, ), NULL)
 MODEL(const tensorfs_load_plan *, plan, (const tensorfs_ref *refs, size_t count, ), ((tensorfs_ref *)refs, count, ), NULL)
 MODEL(tensorfs_set *, load, (const tensorfs_ref *refs, size_t count, const tensorfs_load_options *options, ), ((tensorfs_ref *)refs, count, (void *)options, ), NULL)

@@ -91,6 +91,16 @@ func (l *loader) tensor(b metal.Buffer, info *C.tensorfs_tensor_info, of *set) *
 
 //export tensorfsgo_get
 func tensorfsgo_get(p *C.tensorfs_loader, view, name C.tensorfs_string, errp **C.tensorfs_error) *C.tensorfs_tensor {
+	return get(p, view, name, errp, (*metal.Loader).Tensor)
+}
+
+//export tensorfsgo_get_private
+func tensorfsgo_get_private(p *C.tensorfs_loader, view, name C.tensorfs_string, errp **C.tensorfs_error) *C.tensorfs_tensor {
+	return get(p, view, name, errp, (*metal.Loader).Private)
+}
+
+// get returns a tensor in the buffer that from returns.
+func get(p *C.tensorfs_loader, view, name C.tensorfs_string, errp **C.tensorfs_error, from func(l *metal.Loader, view, name string) (metal.Buffer, error)) *C.tensorfs_tensor {
 	return with(p, errp, nil, func(l *loader) (*C.tensorfs_tensor, error) {
 		ref, err := tensorOf(view, name)
 		if err != nil {
@@ -100,7 +110,7 @@ func tensorfsgo_get(p *C.tensorfs_loader, view, name C.tensorfs_string, errp **C
 		if err != nil {
 			return nil, err
 		}
-		b, err := l.Tensor(ref.View, ref.Name)
+		b, err := from(l.Loader, ref.View, ref.Name)
 		if err != nil {
 			return nil, err
 		}

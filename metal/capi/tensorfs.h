@@ -1,5 +1,5 @@
 /*
- * tensorfs.h: the tensors of a model, as memory and as Metal buffers. Version 1.2.
+ * tensorfs.h: the tensors of a model, as memory and as Metal buffers. Version 1.3.
  *
  *     tensorfs_error *error = NULL;
  *     tensorfs_loader *model = tensorfs_open("model.gguf", &error);
@@ -23,22 +23,29 @@
  * caller takes what the caller does not know as 0, and one that is older refuses
  * options that it does not know, unless they are 0. Strings are UTF-8.
  *
- * LIFETIMES. What is described (device, views, names, tensors, config, metadata)
- * is valid until tensorfs_close, and asking again gives the same pointer. A tensor
- * is valid until it is released, those of a set until the set is. GPU work that
- * was committed keeps the memory until it is done. tensorfs_close fails while
- * tensors or sets are in use.
+ * LIFETIMES. Beside each function that returns a pointer it is said how long the
+ * pointer is valid, with all that it points to. A description (of the device, the
+ * model, views, names, files, tensors, metadata) is valid until tensorfs_close has
+ * succeeded, and asking again returns the same pointer: copy what is needed for
+ * longer. A tensor is valid until it is released, the tensors of a set until the set
+ * is, and their info as long as they are. GPU work that was committed keeps the
+ * memory until it is done. tensorfs_close fails while tensors, sets or calls of the
+ * model are in use.
  *
  * ALIGNMENT. A tensor may begin anywhere in its buffer: bind it with
  * buffer_offset, which is a multiple of the size of an element and of 4, or of
  * offset_align. Memory of TENSORFS_ORIGIN_MEMORY begins at a multiple of 256 at
- * least. Sections begin where they are in the tensor, not on pages. The memory is
- * not to be written: in a mapping that is a fault. After the end of a tensor there
- * are another one or zeros, and nothing where a file ends on a page (see tail_pad).
+ * least. Sections begin where they are in the tensor, not on pages. Do not write to
+ * the memory, except to that of tensorfs_get_private: in a mapping a write is a
+ * fault. After the end of a tensor there are another one or zeros, and nothing where
+ * a file ends on a page (see tail_pad).
  *
- * THREADS. All functions may be called by any thread at any time, except with what
- * another thread closes or releases meanwhile. A progress function is called by
- * one thread at a time, which may be any; it must not close the loader.
+ * THREADS. All functions may be called by any thread at any time. A call with a
+ * loader that another thread closes is either finished before the model is closed,
+ * and tensorfs_close fails with TENSORFS_IN_USE, or fails itself. What it returned
+ * is valid as said above, so do not read descriptions while another thread may
+ * close the model, or tensors while it may release them. A progress function is
+ * called by one thread at a time, which may be any; it cannot close the loader.
  *
  * SIGNALS. The library contains the runtime of Go. When it is loaded it installs
  * handlers for SIGBUS, SIGSEGV, SIGFPE, SIGPIPE and SIGURG among others, with
@@ -50,7 +57,7 @@
  *
  * FORK. A child that fork() made cannot use the library: there every function that
  * can fail does so at once, with TENSORFS_FORKED. It may read memory that is mapped
- * already, and exec. In Python's multiprocessing choose "spawn".
+ * already, and exec. In Python's multiprocessing choose 'spawn' or 'forkserver'.
  *
  * LINKING. libtensorfs.a and another archive that Go made cannot be linked into one
  * program. Take the shared library there. It is never unloaded: dlclose does nothing.
@@ -62,7 +69,7 @@
 #include <stdint.h>
 
 #define TENSORFS_VERSION_MAJOR 1
-#define TENSORFS_VERSION_MINOR 2
+#define TENSORFS_VERSION_MINOR 3
 #define TENSORFS_VERSION_PATCH 0
 #define TENSORFS_VERSION \
 	(TENSORFS_VERSION_MAJOR * 1000000 + TENSORFS_VERSION_MINOR * 1000 + TENSORFS_VERSION_PATCH)
@@ -99,7 +106,7 @@ typedef enum tensorfs_status {
 	TENSORFS_NO_DEVICE = 8,   /* there is no Metal, and the host was not asked for */
 	TENSORFS_NO_MEMORY = 9,   /* it would exceed max_memory or what the device has */
 	TENSORFS_CANCELLED = 10,  /* the progress function said so */
-	TENSORFS_IN_USE = 11,     /* tensors or sets must be released first */
+	TENSORFS_IN_USE = 11,     /* tensors or sets must be released first, or calls must return */
 	TENSORFS_FORKED = 12      /* this process is a child of the one that loaded the library */
 } tensorfs_status;
 
@@ -332,23 +339,25 @@ typedef struct tensorfs_load_plan {
 /* The version of the library: TENSORFS_VERSION of the header that it was built with. */
 int tensorfs_version(void);
 
-/* Frees an error; NULL does nothing. */
+/* Frees an error, with its text; NULL does nothing. */
 void tensorfs_error_free(tensorfs_error *TENSORFS_NULLABLE error);
 
 /* Opens a model, of this machine unless options say otherwise: a GGUF file, a safetensors file or directory, a
  * name such as hf:ORG/NAME or ollama:NAME, a directory that `tensorfs export` wrote,
- * or one where a model is mounted. NULL on failure. */
+ * or one where a model is mounted. NULL on failure. Valid until tensorfs_close has
+ * succeeded. Nothing that the caller passes to a function, here or below, is kept. */
 tensorfs_loader *TENSORFS_NULLABLE tensorfs_open(const char *model, TENSORFS_ERROR);
 
 /* The same with options; NULL for none. */
 tensorfs_loader *TENSORFS_NULLABLE tensorfs_open_with(const char *model,
     const tensorfs_open_options *TENSORFS_NULLABLE options, TENSORFS_ERROR);
 
-/* Closes a model. While tensors or sets of it are in use it fails, names them, and
- * the model stays open. */
+/* Closes a model. While tensors or sets of it are in use, or other threads call
+ * functions with it, it fails, says so, and the model stays open. */
 tensorfs_status tensorfs_close(tensorfs_loader *TENSORFS_NULLABLE loader, TENSORFS_ERROR);
 
-/* What describes a model and what is in it; NULL on failure. */
+/* What describes a model and what is in it; NULL on failure. Valid until
+ * tensorfs_close; the device's handle as well. */
 const tensorfs_device *TENSORFS_NULLABLE tensorfs_get_device(tensorfs_loader *loader,
     TENSORFS_ERROR);
 const tensorfs_model *TENSORFS_NULLABLE tensorfs_get_model(tensorfs_loader *loader, TENSORFS_ERROR);
@@ -356,7 +365,8 @@ const tensorfs_config *TENSORFS_NULLABLE tensorfs_get_config(tensorfs_loader *lo
     TENSORFS_ERROR);
 
 /* The names of the views, and of the tensors of a view, sorted; the array ends
- * with NULL. count may be NULL. NULL on failure, as where there is no such view. */
+ * with NULL. count may be NULL. NULL on failure, as where there is no such view.
+ * Valid until tensorfs_close, the array and its strings. */
 const tensorfs_string *TENSORFS_NULLABLE tensorfs_views(tensorfs_loader *loader,
     size_t *TENSORFS_NULLABLE count, TENSORFS_ERROR);
 const tensorfs_string *TENSORFS_NULLABLE tensorfs_names(tensorfs_loader *loader,
@@ -367,17 +377,20 @@ const tensorfs_string *TENSORFS_NULLABLE tensorfs_names(tensorfs_loader *loader,
 size_t tensorfs_count(tensorfs_loader *loader, tensorfs_string view, TENSORFS_ERROR);
 int tensorfs_has(tensorfs_loader *loader, tensorfs_string view, const char *name, TENSORFS_ERROR);
 
-/* Why a view lacks a tensor; NULL if it has it, and on failure. */
+/* Why a view lacks a tensor; NULL if it has it, and on failure. Valid until
+ * tensorfs_close. */
 tensorfs_string tensorfs_absent(tensorfs_loader *loader, tensorfs_string view, const char *name,
     TENSORFS_ERROR);
 
-/* Describes a tensor without mapping it; NULL on failure. */
+/* Describes a tensor without mapping it; NULL on failure. Valid until tensorfs_close,
+ * with its strings, shape and sections. */
 const tensorfs_tensor_info *TENSORFS_NULLABLE tensorfs_info(tensorfs_loader *loader,
     tensorfs_string view, const char *name, TENSORFS_ERROR);
 
 /* Metadata of the model, by the keys of metadata.json ("tokenizer.ggml.model").
  * Where the key is missing or its value is of another kind, that is no failure:
- * they return the default, or NULL. A string ends at a NUL byte of it. */
+ * they return the default, or NULL. A string ends at a NUL byte of it. What they
+ * return is valid until tensorfs_close; a default is the caller's own. */
 tensorfs_string tensorfs_meta_string(tensorfs_loader *loader, const char *key,
     tensorfs_string missing, TENSORFS_ERROR);
 int64_t tensorfs_meta_int(tensorfs_loader *loader, const char *key, int64_t missing,
@@ -393,12 +406,21 @@ const double *TENSORFS_NULLABLE tensorfs_meta_floats(tensorfs_loader *loader, co
     size_t *TENSORFS_NULLABLE count, TENSORFS_ERROR);
 
 /* Maps a tensor, or converts it into memory; NULL on failure. Asking again gives
- * another tensorfs_tensor with the same buffer. */
+ * another tensorfs_tensor with the same buffer. Valid until tensorfs_release, with
+ * its data, buffer, file and info. */
 const tensorfs_tensor *TENSORFS_NULLABLE tensorfs_get(tensorfs_loader *loader, tensorfs_string view,
     const char *name, TENSORFS_ERROR);
 
-/* The same for the rows of several tensors, one after the other: as q, k and v for
- * one multiplication. They must agree in all but their rows. */
+/* The same in memory of the caller's own, which may be written to: a file is mapped
+ * copy on write, everything else read or converted into new memory. Neither the file
+ * nor the cache nor any other tensor sees what is written. Asking again gives another
+ * one. Valid until tensorfs_release. Since 1.3. */
+const tensorfs_tensor *TENSORFS_NULLABLE tensorfs_get_private(tensorfs_loader *loader,
+    tensorfs_string view, const char *name, TENSORFS_ERROR);
+
+/* The same as tensorfs_get for the rows of several tensors, one after the other: as q, k and v for
+ * one multiplication. They must agree in all but their rows. Valid until
+ * tensorfs_release. */
 const tensorfs_tensor *TENSORFS_NULLABLE tensorfs_get_fused(tensorfs_loader *loader,
     tensorfs_string view, const tensorfs_string *TENSORFS_NONNULL names, size_t count, TENSORFS_ERROR);
 
@@ -414,7 +436,8 @@ tensorfs_status tensorfs_read(tensorfs_loader *loader, tensorfs_string view, con
  * metadata.json, hf/ and gguf/ and mlx/ for other programs, all else but the views
  * that were not asked for. A directory is named as "hf" or "hf/", the tree itself
  * as ""; names in it are sorted, and those of directories end with a slash. The
- * array ends with NULL; count may be NULL. NULL on failure. Since 1.1. */
+ * array ends with NULL; count may be NULL. NULL on failure. Valid until
+ * tensorfs_close, the array and its strings. Since 1.1. */
 const tensorfs_string *TENSORFS_NULLABLE tensorfs_files(tensorfs_loader *loader,
     const char *directory, size_t *TENSORFS_NULLABLE count, TENSORFS_ERROR);
 
@@ -426,11 +449,12 @@ int64_t tensorfs_file_size(tensorfs_loader *loader, const char *path, TENSORFS_E
 int64_t tensorfs_file_read(tensorfs_loader *loader, const char *path, int64_t offset, void *memory,
     uint64_t n, TENSORFS_ERROR);
 
-/* Releases a tensor of tensorfs_get or tensorfs_get_fused; NULL does nothing. */
+/* Releases a tensor of tensorfs_get, tensorfs_get_private or tensorfs_get_fused;
+ * NULL does nothing. */
 tensorfs_status tensorfs_release(const tensorfs_tensor *TENSORFS_NULLABLE tensor, TENSORFS_ERROR);
 
-/* What loading these tensors would take; reads nothing. NULL on failure. To be
- * released with tensorfs_plan_release. */
+/* What loading these tensors would take; reads nothing. NULL on failure. Valid until
+ * tensorfs_plan_release, with its windows, also after the model is closed. */
 const tensorfs_load_plan *TENSORFS_NULLABLE tensorfs_plan(tensorfs_loader *loader,
     const tensorfs_ref *refs, size_t count, TENSORFS_ERROR);
 tensorfs_status tensorfs_plan_release(const tensorfs_load_plan *TENSORFS_NULLABLE plan,
@@ -438,16 +462,18 @@ tensorfs_status tensorfs_plan_release(const tensorfs_load_plan *TENSORFS_NULLABL
 
 /* Loads tensors with all cores: what stands in files is mapped and read ahead, the
  * rest is converted into few large buffers. Fails before any work where they do
- * not fit. options may be NULL. NULL on failure, and then nothing is left. */
+ * not fit. options may be NULL. NULL on failure, and then nothing is left. Valid
+ * until tensorfs_set_release. */
 tensorfs_set *TENSORFS_NULLABLE tensorfs_load(tensorfs_loader *loader, const tensorfs_ref *refs,
     size_t count, const tensorfs_load_options *TENSORFS_NULLABLE options, TENSORFS_ERROR);
 
-/* A tensor of a set; NULL on failure. It is the set's: do not release it. */
+/* A tensor of a set; NULL on failure. It is the set's: do not release it. Valid until
+ * tensorfs_set_release. */
 const tensorfs_tensor *TENSORFS_NULLABLE tensorfs_set_get(tensorfs_set *set, tensorfs_string view,
     const char *name, TENSORFS_ERROR);
 
 /* id<MTLResidencySet> for the engine's command queue (addResidencySet:), owned by
- * the set; NULL where it has none, and on failure. */
+ * the set; NULL where it has none, and on failure. Valid until tensorfs_set_release. */
 void *TENSORFS_NULLABLE tensorfs_set_residency(tensorfs_set *set, TENSORFS_ERROR);
 
 /* Releases a set with its tensors; NULL does nothing. */

@@ -41,19 +41,19 @@ def open(
     views are those to have, as the program's option; offline asks no server; cache is the directory of converted tensors; cache_size bounds what remote
     models may take on the disk, in bytes, and below 0 nothing is kept there; max_memory bounds what is converted into memory."""
     adapters = None if lora is None else list(lora)
-    return Model(os.fspath(model), views=views, offline=offline, cache=cache, cache_size=cache_size, max_memory=max_memory, i2s=i2s, lora=adapters)
+    return Model(model, views=views, offline=offline, cache=cache, cache_size=cache_size, max_memory=max_memory, i2s=i2s, lora=adapters)
 
 
 def stat(model: Union[str, os.PathLike, Model], name: Optional[str] = None) -> Any:
     """The numbers of tensors, as ``tensorfs stat --json`` has them: least, greatest, mean, histogram, NaN."""
-    return _answer("stat", "--json", *_adapters(model), _named(model), *([name] if name else []))
+    return _answer("stat", _named(model), *([name] if name else []), options=_adapters(model))
 
 
 def diff(a: Union[str, os.PathLike, Model], b: Union[str, os.PathLike, Model]) -> Any:
     """What differs between two models, as ``tensorfs diff --json`` has it."""
     if _adapters(a):
         raise Invalid("adapters are applied to the second model alone")
-    return _answer("diff", "--json", *_adapters(b), _named(a), _named(b), right=(0, 1))
+    return _answer("diff", _named(a), _named(b), options=_adapters(b), right=(0, 1))
 
 
 def _adapters(model: Union[str, os.PathLike, Model]) -> list[str]:
@@ -61,5 +61,5 @@ def _adapters(model: Union[str, os.PathLike, Model]) -> list[str]:
     return [f"--lora={os.fsdecode(a)}" for a in adapters]
 
 
-def _named(model: Union[str, os.PathLike, Model]) -> str:
-    return model._opened[0] if isinstance(model, Model) else os.fspath(model)
+def _named(model: Union[str, os.PathLike, Model]) -> Union[str, os.PathLike]:
+    return model._opened[0] if isinstance(model, Model) else model

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import _lib
-from ._lib import call, strings
+from ._lib import encoded
 
 
 class Files(Mapping):
@@ -19,16 +19,18 @@ class Files(Mapping):
 
     def __getitem__(self, path: str) -> File:
         try:
-            return File(self._loader, path, call("file_size", self._loader(), path.encode()))
+            return File(self._loader, path, self._loader.call("file_size", encoded(path, "the file")))
+        except _lib.Closed:
+            raise
         except (_lib.NotFound, _lib.Invalid) as e:
             raise KeyError(str(e)) from None
 
     def list(self, directory: str = "") -> list[str]:
         """The names in a directory; those of directories end with a slash."""
-        return strings("files", self._loader(), directory.encode())
+        return self._loader.strings("files", encoded(directory, "the directory"))
 
     def __iter__(self) -> Iterator[str]:
-        views = {view + "/" for view in strings("views", self._loader())}
+        views = {view + "/" for view in self._loader.strings("views")}
         yield from self._walk("", views)
 
     def _walk(self, directory: str, left_out: set[str] = frozenset()) -> Iterator[str]:  # type: ignore[assignment]
@@ -69,7 +71,7 @@ class File:
         if not len(target):
             return 0
         array = (c.c_ubyte * len(target)).from_buffer(target)
-        return call("file_read", self._loader(), self.path.encode(), offset, c.addressof(array), len(target))
+        return self._loader.call("file_read", encoded(self.path, "the file"), offset, c.addressof(array), len(target))
 
     def open(self) -> io.BufferedReader:
         """The file as a stream that seeks."""

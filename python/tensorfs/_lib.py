@@ -9,9 +9,9 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Union
 
-OLDEST = 1_001_000  # the version whose functions are used here
+OLDEST = 1_003_000  # the version whose functions are used here
 
 
 class Error(OSError):
@@ -50,6 +50,10 @@ class Absent(Error, KeyError):
 
 class Invalid(Error, ValueError):
     """An argument makes no sense."""
+
+
+class Closed(Invalid):
+    """The model was closed."""
 
 
 IN_USE, CANCELLED = 11, 10
@@ -125,6 +129,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # what each gives, and takes be
     "absent": (Text, [Address, Text, Text]),
     "info": (c.POINTER(Info), [Address, Text, Text]),
     "get": (c.POINTER(Held), [Address, Text, Text]),
+    "get_private": (c.POINTER(Held), [Address, Text, Text]),
     "release": (c.c_int, [Address]),
     "plan": (c.POINTER(Plan), [Address, c.POINTER(Ref), c.c_size_t]),
     "plan_release": (c.c_int, [c.POINTER(Plan)]),
@@ -140,6 +145,17 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # what each gives, and takes be
 _library: Optional[c.CDLL] = None
 _functions: dict[str, Any] = {}  # of the library, once it is loaded
 _lock = threading.Lock()
+forked = False  # whether this process is a fork of one that has the library: there it refuses every call
+
+
+def _in_child() -> None:
+    """Threads that held locks are not there in a child."""
+    global forked, _lock
+    forked, _lock = _library is not None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
 
 
 def _places() -> list[str]:
@@ -174,7 +190,7 @@ def _load() -> c.CDLL:
     except AttributeError:
         raise ImportError(f"tensorfs: {places[0]} is not libtensorfs") from None
     if version < OLDEST:
-        raise ImportError(f"tensorfs: {places[0]} is version {version // 1_000_000}.{version // 1000 % 1000}, and 1.1 is needed")
+        raise ImportError(f"tensorfs: {places[0]} is version {version // 1_000_000}.{version // 1000 % 1000}, and {OLDEST // 1_000_000}.{OLDEST // 1000 % 1000} is needed")
     for name, (result, arguments) in FUNCTIONS.items():
         f = getattr(loaded, "tensorfs_" + name)
         f.restype, f.argtypes = result, [*arguments, c.POINTER(_Failure)]
@@ -201,6 +217,30 @@ def _is_glibc() -> bool:
         return False
 
 
+def encoded(text: Union[str, bytes], what: str) -> bytes:
+    """A name as the library takes it: UTF-8, in which surrogates stand for bytes that are not, as in Python's paths."""
+    try:
+        name = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise Invalid(f"{what} {text!r}: it has a surrogate that stands for no byte") from None
+    if b"\0" in name:
+        raise Invalid(f"{what} {decoded(name)!r}: it has a NUL byte, which no path and no name has")
+    return name
+
+
+def decoded(name: bytes) -> str:
+    """A name that the library returns; the reverse of encoded."""
+    return name.decode("utf-8", "surrogateescape")
+
+
+def path(name: Union[str, bytes, os.PathLike], what: str) -> bytes:
+    """A path of the system as the library takes it, or the name of a model."""
+    try:
+        return encoded(os.fsencode(name), what)
+    except UnicodeEncodeError:
+        raise Invalid(f"{what} {name!r}: it has a surrogate that stands for no byte") from None
+
+
 def call(name: str, *arguments: Any) -> Any:
     """Calls a function of tensorfs.h, and raises its error. The GIL is free meanwhile."""
     if _library is None:
@@ -212,13 +252,6 @@ def call(name: str, *arguments: Any) -> Any:
         library().tensorfs_error_free(error)
         raise KINDS.get(status, Error)(text)
     return result
-
-
-def strings(name: str, *arguments: Any) -> list[str]:
-    """Calls a function that gives a list of strings."""
-    count = c.c_size_t()
-    found = call(name, *arguments, c.byref(count))
-    return [s.decode() for s in found[: count.value]] if found else []
 
 
 def quietly(name: str, address: int) -> None:

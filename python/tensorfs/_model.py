@@ -5,15 +5,16 @@ from __future__ import annotations
 import ctypes as c
 import difflib
 import json
+import math
 import os
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
 
 from . import _lib
 from ._files import Files
-from ._lib import call, strings
+from ._lib import call, decoded, encoded
 
 if TYPE_CHECKING:
     import numpy
@@ -21,44 +22,85 @@ if TYPE_CHECKING:
 
 ORIGINS = {1: "model", 2: "cache", 3: "memory"}
 CACHE = {"read": 0, "off": 1, "read-write": 2}
-# Types of numbers, by what safetensors calls them: NumPy's, and the name of torch's.
-NUMBERS: dict[str, tuple[str, str]] = {
-    "F64": ("<f8", "float64"), "F32": ("<f4", "float32"), "F16": ("<f2", "float16"), "BF16": ("bfloat16", "bfloat16"),
-    "F8_E4M3": ("float8_e4m3fn", "float8_e4m3fn"), "F8_E5M2": ("float8_e5m2", "float8_e5m2"), "I64": ("<i8", "int64"), "I32": ("<i4", "int32"),
-    "I16": ("<i2", "int16"), "I8": ("|i1", "int8"), "U8": ("|u1", "uint8"), "U16": ("<u2", "uint16"), "U32": ("<u4", "uint32"),
-    "U64": ("<u8", "uint64"), "BOOL": ("|b1", "bool"), "C64": ("<c8", "complex64"),
+
+
+class Numbers(NamedTuple):
+    """What a type of safetensors is elsewhere."""
+
+    bits: int
+    numpy: str  # as NumPy writes it, or its name in ml_dtypes
+    torch: str
+    format: str = ""  # of memoryviews, which cannot be cast to the other types
+
+    @property
+    def known(self) -> bool:
+        """Whether NumPy has the type without ml_dtypes."""
+        return self.numpy[0] in "<|"
+
+
+NUMBERS: dict[str, Numbers] = {
+    "F64": Numbers(64, "<f8", "float64", "d"), "F32": Numbers(32, "<f4", "float32", "f"), "F16": Numbers(16, "<f2", "float16"),
+    "BF16": Numbers(16, "bfloat16", "bfloat16"), "F8_E4M3": Numbers(8, "float8_e4m3fn", "float8_e4m3fn"),
+    "F8_E5M2": Numbers(8, "float8_e5m2", "float8_e5m2"), "F8_E8M0": Numbers(8, "float8_e8m0fnu", "float8_e8m0fnu"),
+    "F8_E4M3FNUZ": Numbers(8, "float8_e4m3fnuz", "float8_e4m3fnuz"), "F8_E5M2FNUZ": Numbers(8, "float8_e5m2fnuz", "float8_e5m2fnuz"),
+    "F4": Numbers(4, "float4_e2m1fn", "float4_e2m1fn_x2"), "I64": Numbers(64, "<i8", "int64", "q"), "I32": Numbers(32, "<i4", "int32", "i"),
+    "I16": Numbers(16, "<i2", "int16", "h"), "I8": Numbers(8, "|i1", "int8", "b"), "U8": Numbers(8, "|u1", "uint8", "B"),
+    "U16": Numbers(16, "<u2", "uint16", "H"), "U32": Numbers(32, "<u4", "uint32", "I"), "U64": Numbers(64, "<u8", "uint64", "Q"),
+    "BOOL": Numbers(8, "|b1", "bool", "?"), "C64": Numbers(64, "<c8", "complex64"),
 }  # fmt: skip
-WIDTHS = dict(F64=8, F32=4, F16=2, BF16=2, F8_E4M3=1, F8_E5M2=1, I64=8, I32=4, I16=2, I8=1, U8=1, U16=2, U32=4, U64=8, BOOL=1, C64=8)
 
 
 class _Loader:
     """A model that is open in the library, for as long as anything holds it."""
 
-    def __init__(self, name: str, options: _lib.OpenOptions):
-        self.address = call("open_with", name.encode(), c.byref(options))
-        self.end = weakref.finalize(self, _lib.quietly, "close", self.address)
-        self.end.atexit = False
+    def __init__(self, name: Union[str, bytes, os.PathLike], options: _lib.OpenOptions):
+        self.name = os.fsdecode(name)
+        self._address = call("open_with", _lib.path(name, "the model"), c.byref(options))
+        self._end = weakref.finalize(self, _lib.quietly, "close", self._address)
+        self._end.atexit = False
+        self._lock = threading.RLock()
+        self._calls: set[object] = set()  # that are running
 
     def close(self) -> None:
-        if self.end.alive:
-            call("close", self.address)  # fails while tensors are alive
-            self.end.detach()
+        if _lib.forked:
+            call("close", self._address)  # refuses
+        with self._lock:
+            if self._calls:
+                raise BufferError(f"{self.name}: calls about the model are running: close it after they have returned")
+            if self._end.alive:
+                call("close", self._address)  # fails while tensors are alive
+                self._end.detach()
 
-    def __call__(self) -> int:
-        if not self.end.alive:
-            raise _lib.Invalid("the model is closed")
-        return self.address
+    def call(self, name: str, *arguments: Any, take: Callable[[Any], Any] = lambda got: got) -> Any:
+        """Calls a function about the model. take copies what is needed of what it returned, before the model can be closed."""
+        if _lib.forked:
+            call(name, self._address, *arguments)  # refuses
+        me = object()
+        try:
+            with self._lock:
+                if not self._end.alive:
+                    raise _lib.Closed(f"{self.name}: the model is closed")
+                self._calls.add(me)
+            return take(call(name, self._address, *arguments))
+        finally:
+            self._calls.discard(me)
+
+    def strings(self, name: str, *arguments: Any) -> list[str]:
+        """Calls a function that returns a list of strings."""
+        count = c.c_size_t()
+        return self.call(name, *arguments, c.byref(count), take=lambda found: [_lib.decoded(s) for s in found[: count.value]] if found else [])
 
 
 class Model(Mapping):
     """A model that is open: its views by name, ``m["f16"]`` or ``m.f16``."""
 
-    def __init__(self, name: str, **options: Any):
-        self._opened = (name, options)
+    def __init__(self, name: Union[str, bytes, os.PathLike], **options: Any):
+        self._opened = (os.fsdecode(name), options)
         self._loader = _Loader(name, _options(**options))
-        info = call("get_model", self._loader()).contents
-        self.format, self.path, self.architecture, self.layout = (getattr(info, f).decode() for f in ("format", "path", "architecture", "layout"))
-        self.views: tuple[str, ...] = tuple(strings("views", self._loader()))
+        about = self._loader.call("get_model", take=lambda m: (m.contents.format, m.contents.architecture, m.contents.layout, m.contents.path))
+        self.format, self.architecture, self.layout = map(decoded, about[:3])
+        self.path = os.fsdecode(about[3])
+        self.views: tuple[str, ...] = tuple(self._loader.strings("views"))
         self.files = Files(self._loader)
 
     @property
@@ -96,8 +138,7 @@ class Model(Mapping):
 
     def absent(self, view: str, name: str) -> Optional[str]:
         """Why a view lacks a tensor; None if it has it."""
-        why = call("absent", self._loader(), view.encode(), name.encode())
-        return why.decode() if why else None
+        return self._loader.call("absent", *_named(view, name), take=lambda why: decoded(why) if why else None)
 
     def load(
         self, view: str, names: Optional[Iterable[str]] = None, progress: Optional[Callable[[int, int], None]] = None, cache: str = "read", workers: int = 0
@@ -107,8 +148,8 @@ class Model(Mapping):
         progress is called with bytes done and in all; what it raises ends the load. cache is "read", "off" or "read-write": whether converted tensors
         are taken from tensorfs's cache on disk, or put there."""
         wanted = list(self[view] if names is None else names)
-        address = _load(self._loader, view, wanted, progress, CACHE[cache], workers)
-        return {name: Tensor(self, view, name, _Set.of(self._loader, address)) for name in wanted}
+        loaded = _Set(self._loader, _load(self._loader, view, wanted, progress, CACHE[cache], workers))
+        return {name: Tensor(self, view, name, loaded) for name in wanted}
 
     def close(self) -> None:
         """Ends the use of the model. It is a BufferError while tensors are alive; without close the model ends when they do."""
@@ -133,9 +174,13 @@ class Model(Mapping):
         return model(self)
 
 
+def _named(view: str, name: str) -> tuple[bytes, bytes]:
+    return encoded(view, "the view"), encoded(name, "the tensor")
+
+
 def _refs(view: str, names: Iterable[str]) -> Any:
     """An array of tensors, as functions of the library take it."""
-    refs = [_lib.Ref(view.encode(), name.encode()) for name in names]
+    refs = [_lib.Ref(*_named(view, name)) for name in names]
     return (_lib.Ref * len(refs))(*refs)
 
 
@@ -148,7 +193,7 @@ def _load(loader: _Loader, view: str, names: list[str], report: Optional[Callabl
     def run() -> None:
         options = _lib.LoadOptions(c.sizeof(_lib.LoadOptions), cache, workers, 0, _lib.progress(report, raised))
         try:
-            got.append(call("load", loader(), refs, len(names), c.byref(options)))
+            got.append(loader.call("load", refs, len(names), c.byref(options)))
         except BaseException as e:  # noqa: BLE001  it is raised below
             raised.append(e)
         finally:
@@ -179,12 +224,12 @@ def _options(
 ) -> _lib.OpenOptions:  # fmt: skip
     o = _lib.OpenOptions(c.sizeof(_lib.OpenOptions), 1, remote=1, offline=int(offline), cache_size=cache_size, max_memory=max_memory)
     if views is not None:
-        names = [v.encode() for v in views]
+        names = [encoded(v, "the view") for v in views]
         o.views, o.n_views = (c.c_char_p * len(names))(*names), len(names)
-    o.cache_dir = os.fsencode(cache) if cache is not None else None
-    o.i2s = i2s.encode() if i2s else None
+    o.cache_dir = _lib.path(cache, "the cache") if cache is not None else None
+    o.i2s = encoded(i2s, "i2s") if i2s else None
     if lora is not None:
-        adapters = [os.fsencode(a) for a in lora]
+        adapters = [_lib.path(a, "the adapter") for a in lora]
         o.lora, o.n_lora = (c.c_char_p * len(adapters))(*adapters), len(adapters)
     return o
 
@@ -196,7 +241,7 @@ class View(Mapping):
         self.model, self.name = model, name
 
     def __len__(self) -> int:
-        return call("count", self.model._loader(), self.name.encode())
+        return self.model._loader.call("count", encoded(self.name, "the view"))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -206,7 +251,7 @@ class View(Mapping):
         """The names in their order, asked for once."""
         known = self.model.__dict__.setdefault("_names", {})
         if self.name not in known:
-            known[self.name] = dict.fromkeys(strings("names", self.model._loader(), self.name.encode()))
+            known[self.name] = dict.fromkeys(self.model._loader.strings("names", encoded(self.name, "the view")))
         return known[self.name]
 
     def __contains__(self, name: object) -> bool:
@@ -216,7 +261,7 @@ class View(Mapping):
         known = self.model.__dict__.get("_names", {}).get(self.name)
         if known is not None:
             return name in known
-        return bool(call("has", self.model._loader(), self.name.encode(), name.encode()))
+        return bool(self.model._loader.call("has", *_named(self.name, name)))
 
     @property
     def _sources(self) -> dict[str, str]:
@@ -243,20 +288,9 @@ class View(Mapping):
 class _Set:
     """Tensors that were loaded together, until none of them is alive."""
 
-    sets: weakref.WeakValueDictionary[int, _Set] = weakref.WeakValueDictionary()
-    lock = threading.Lock()
-
     def __init__(self, loader: _Loader, address: int):
         self.loader, self.address = loader, address
         weakref.finalize(self, _lib.quietly, "set_release", address).atexit = False
-
-    @classmethod
-    def of(cls, loader: _Loader, address: int) -> _Set:
-        with cls.lock:
-            found = cls.sets.get(address)
-            if found is None:
-                found = cls.sets[address] = _Set(loader, address)
-            return found
 
 
 class Tensor:
@@ -265,28 +299,22 @@ class Tensor:
     def __init__(self, model: Model, view: str, name: str, loaded: Optional[_Set] = None):
         self.model, self.view, self.name = model, view, name
         self._set = loaded
-        self._info = call("info", model._loader(), view.encode(), name.encode()).contents
-        self.dtype: str = self._info.dtype.decode()  # "F16", "BF16", "Q4_K", ...: as safetensors and ggml call it
-        self.shape: tuple[int, ...] = tuple(self._info.shape[: self._info.rank])
-        self.nbytes: int = self._info.bytes
+        # All fields are copied: what the library has of them goes when the model is closed.
+        self.dtype: str  # "F16", "BF16", "Q4_K", ...: as safetensors and ggml call it
+        self.shape: tuple[int, ...]
+        self.nbytes: int
+        self.source_name: Optional[str]  # in the model's files
+        self.sections: dict[str, tuple[str, int, int]]  # parts of the bytes, such as the scales after the codes: dtype, offset and length by name
+        self.quant: Optional[dict[str, Any]]  # how numbers are quantised, where the dtype does not say it: mode, bits, group_size
+        model._loader.call("info", *_named(view, name), take=self._describe)
         self._held: Any = None
 
-    @property
-    def source_name(self) -> Optional[str]:
-        """The name in the model's files."""
-        name = self._info.source_name
-        return name.decode() if name is not None else None
-
-    @property
-    def sections(self) -> dict[str, tuple[str, int, int]]:
-        """Parts of the bytes, such as the scales after the codes: dtype, offset and length by name."""
-        return {s.name.decode(): (s.dtype.decode(), s.offset, s.bytes) for s in self._info.sections[: self._info.n_sections]}
-
-    @property
-    def quant(self) -> Optional[dict[str, Any]]:
-        """How numbers are quantised, where the dtype does not say it: mode, bits, group_size."""
-        i = self._info
-        return dict(mode=i.quant_mode.decode(), bits=i.quant_bits, group_size=i.quant_group_size) if i.quant_mode else None
+    def _describe(self, info: Any) -> None:
+        i = info.contents
+        self.dtype, self.shape, self.nbytes = decoded(i.dtype), tuple(i.shape[: i.rank]), i.bytes
+        self.source_name = decoded(i.source_name) if i.source_name is not None else None
+        self.sections = {decoded(s.name): (decoded(s.dtype), s.offset, s.bytes) for s in i.sections[: i.n_sections]}
+        self.quant = dict(mode=decoded(i.quant_mode), bits=i.quant_bits, group_size=i.quant_group_size) if i.quant_mode else None
 
     @property
     def origin(self) -> str:
@@ -296,31 +324,49 @@ class Tensor:
     @property
     def plain(self) -> bool:
         """Whether the bytes are numbers of a type that NumPy and torch have, in the tensor's shape."""
-        n = WIDTHS.get(self.dtype, 0)
-        for side in self.shape:
-            n *= side
-        return self.dtype in WIDTHS and n == self.nbytes
+        known = NUMBERS.get(self.dtype)
+        return known is not None and math.prod(self.shape) * known.bits == self.nbytes * 8
 
     def _memory(self) -> Any:
         """The bytes as an array of ctypes, which keeps all alive that they need."""
         if self._held is None:
-            name = (self.view.encode(), self.name.encode())
-            got = call("set_get", self._set.address, *name) if self._set else call("get", self.model._loader(), *name)
-            held = got.contents
-            size = held.info.contents.bytes
-            memory = (c.c_ubyte * size).from_address(held.data) if size else (c.c_ubyte * 0)()
-            memory._origin = held.origin
-            memory._alive = self._set or self.model._loader
-            if self._set is None:
-                weakref.finalize(memory, _release, c.addressof(held), self.model._loader).atexit = False
-            self._held = memory
+            self._held = self._of_set() if self._set else self._get("get")
         return self._held
+
+    def _of_set(self) -> Any:
+        held = call("set_get", self._set.address, *_named(self.view, self.name)).contents
+        return self._array(held, self._set)
+
+    def _get(self, how: str) -> Any:
+        held = self.model._loader.call(how, *_named(self.view, self.name)).contents
+        memory = self._array(held, self.model._loader)
+        weakref.finalize(memory, _release, c.addressof(held), self.model._loader).atexit = False
+        return memory
+
+    def _array(self, held: Any, alive: Any) -> Any:
+        memory = (c.c_ubyte * self.nbytes).from_address(held.data) if self.nbytes else (c.c_ubyte * 0)()
+        memory._origin, memory._alive = held.origin, alive
+        return memory
+
+    def _own(self) -> Any:
+        """The bytes in memory that nothing else sees, as an array of ctypes that may be written to: mapped copy on write where they stand in a file."""
+        known = self._held if self._set is None else self._memory()
+        if known is not None and ORIGINS[known._origin] == "memory":
+            return (c.c_ubyte * self.nbytes).from_buffer_copy(known)  # it is converted already
+        return self._get("get_private")
 
     def memoryview(self) -> memoryview:
         """The bytes, read-only and without a copy."""
         return memoryview(self._memory()).cast("B").toreadonly()
 
-    __buffer__ = memoryview  # Python 3.12 on: memoryview(t)
+    def __buffer__(self, flags: int) -> memoryview:
+        """memoryview(t), from Python 3.12 on: the numbers in their shape."""
+        if not self.plain:
+            return self.memoryview()
+        kind = NUMBERS[self.dtype].format
+        if not kind or not self.nbytes:
+            raise BufferError(f"{self!r}: memoryviews have no such type or shape; its bytes are memoryview()")
+        return self.memoryview().cast(kind, self.shape)  # type: ignore[call-overload]
 
     def read(self, first: int = 0, end: Optional[int] = None, into: Any = None) -> Any:
         """Rows [first, end) of the first dimension into writable memory of the caller, or a new bytearray: nothing else is converted, and nothing kept."""
@@ -333,7 +379,7 @@ class Tensor:
         into = bytearray(size) if into is None else into
         target = memoryview(into).cast("B")
         array = (c.c_ubyte * len(target)).from_buffer(target) if len(target) else None
-        call("read", self.model._loader(), self.view.encode(), self.name.encode(), first, end, array and c.addressof(array), len(target))
+        self.model._loader.call("read", *_named(self.view, self.name), first, end, array and c.addressof(array), len(target))
         return into
 
     @property
@@ -345,22 +391,39 @@ class Tensor:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        kind = NUMBERS[self.dtype][0] if self.plain else "|u1"
-        if kind[0] not in "<|":
-            raise AttributeError(f"NumPy has no {self.dtype}")
+        known = NUMBERS[self.dtype] if self.plain else NUMBERS["U8"]
+        if not known.known:
+            raise AttributeError(f"NumPy has no {self.dtype}")  # and asks __array__
         memory = self._memory()
         shape = self.shape if self.plain else (self.nbytes,)
-        return dict(version=3, shape=shape, typestr=kind, data=(c.addressof(memory) if self.nbytes else 0, True) if self.nbytes else memoryview(b""))
+        return dict(version=3, shape=shape, typestr=known.numpy, data=(c.addressof(memory), True) if self.nbytes else memoryview(b""))
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> numpy.ndarray:
+        """numpy.asarray(t) of the types that NumPy has from ml_dtypes."""
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"{self!r} is no {dtype} without a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array
 
     def numpy(self) -> numpy.ndarray:
-        """A read-only array without a copy. BF16 and F8 need the package ml_dtypes. Of quantised types: their bytes."""
+        """A read-only array without a copy. BF16 and F8 need the package ml_dtypes, and F4, which is unpacked. Of quantised types: their bytes."""
         import numpy
 
-        flat = numpy.frombuffer(self.memoryview(), numpy.uint8) if self.nbytes else numpy.empty(0, numpy.uint8)
-        return numpy_of(flat, self)
+        array = numpy_of(numpy.frombuffer(self.memoryview(), numpy.uint8) if self.nbytes else numpy.empty(0, numpy.uint8), self)
+        array.flags.writeable = False
+        return array
+
+    def _numpy_own(self) -> numpy.ndarray:
+        """An array of memory that nothing else sees."""
+        import numpy
+
+        return numpy_of(numpy.frombuffer(self._own(), numpy.uint8) if self.nbytes else numpy.empty(0, numpy.uint8), self)
 
     def torch(self, copy: bool = False) -> _torch.Tensor:
-        """A tensor of torch without a copy: to write into it is a fault where it is mapped, so training wants copy=True."""
+        """A tensor of torch, which may be written to: nothing else sees it. What stands in a file is mapped, and a page is copied when it is written to;
+        copy=True reads it instead."""
         import torch
 
         if copy:
@@ -368,7 +431,7 @@ class Tensor:
             if self.nbytes:
                 self.read(into=(c.c_ubyte * self.nbytes).from_address(flat.data_ptr()))
             return torch_of(flat, self)
-        return torch_of(torch.frombuffer(self._memory(), dtype=torch.uint8) if self.nbytes else torch.empty(0, dtype=torch.uint8), self)
+        return torch_of(torch.frombuffer(self._own(), dtype=torch.uint8) if self.nbytes else torch.empty(0, dtype=torch.uint8), self)
 
     def mlx(self) -> Any:
         """An array of MLX, which copies."""
@@ -378,17 +441,22 @@ class Tensor:
             return mx.array(memoryview(self._memory()).cast("B").cast("H")).view(mx.bfloat16).reshape(self.shape)
         return mx.array(self.numpy())
 
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.torch().__dlpack__(**options) if self.dtype == "BF16" else self._writable().__dlpack__(**options)
+    def __dlpack__(self, *, max_version: Optional[tuple[int, int]] = None, **options: Any) -> Any:
+        """The tensor for numpy.from_dlpack, torch.from_dlpack and others: memory that nothing else sees, because torch writes to what is read-only, too.
+        From version 1 of DLPack on it says that it is read-only."""
+        if max_version is not None:
+            options["max_version"] = max_version
+        if self.plain and not NUMBERS[self.dtype].known:
+            try:
+                return self.torch().__dlpack__(**options)
+            except ImportError:
+                raise BufferError(f"{self!r}: NumPy has no DLPack of this type: install torch") from None
+        array = self._numpy_own()
+        array.flags.writeable = max_version is None or max_version[0] < 1
+        return array.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
-
-    def _writable(self) -> Any:
-        """NumPy's array for DLPack, whose version 0 cannot say that it is read-only."""
-        import numpy
-
-        return numpy_of(numpy.frombuffer(self._memory(), numpy.uint8) if self.nbytes else numpy.empty(0, numpy.uint8), self)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -407,7 +475,7 @@ class Tensor:
 def all_mapped(model: Model, view: str, names: Iterable[str]) -> bool:
     """Whether the bytes of all of these stand in files, in one call."""
     refs = _refs(view, names)
-    plan = call("plan", model._loader(), refs, len(refs))
+    plan = model._loader.call("plan", refs, len(refs))
     try:
         return plan.contents.memory == 0
     finally:
@@ -423,14 +491,20 @@ def numpy_of(flat: numpy.ndarray, t: Tensor, shape: Optional[tuple[int, ...]] = 
     """Bytes as the numbers that a tensor has."""
     if not t.plain:
         return flat
-    kind: Any = NUMBERS[t.dtype][0]
-    if kind[0] not in "<|":
+    known = NUMBERS[t.dtype]
+    kind: Any = known.numpy
+    if not known.known:
         try:
             import ml_dtypes
-        except ImportError:
+
+            kind = getattr(ml_dtypes, kind)
+        except (ImportError, AttributeError):
             raise TypeError(f"NumPy has no {t.dtype}: install ml_dtypes, or take torch(), or the view f32") from None
-        kind = getattr(ml_dtypes, kind)
-    return flat.view(kind).reshape(t.shape if shape is None else shape)
+    if known.bits == 4:  # two a byte, the first in the lower half, as torch has them; NumPy has one a byte
+        import numpy
+
+        flat = numpy.stack([flat & 15, flat >> 4], -1)
+    return flat.reshape(-1).view(kind).reshape(t.shape if shape is None else shape)
 
 
 def torch_of(flat: _torch.Tensor, t: Tensor, shape: Optional[tuple[int, ...]] = None) -> _torch.Tensor:
@@ -439,4 +513,13 @@ def torch_of(flat: _torch.Tensor, t: Tensor, shape: Optional[tuple[int, ...]] = 
 
     if not t.plain:
         return flat
-    return flat.view(getattr(torch, NUMBERS[t.dtype][1])).reshape(t.shape if shape is None else shape)
+    shape = t.shape if shape is None else shape
+    known = NUMBERS[t.dtype]
+    kind = getattr(torch, known.torch, None)
+    if kind is None:
+        raise TypeError(f"torch {torch.__version__} has no {t.dtype}: install a newer one, or take the view f32")
+    if known.bits == 4:
+        if shape[-1] % 2:
+            raise TypeError(f"{t!r}: torch packs two numbers of F4 into a byte, and the last dimension is odd")
+        shape = (*shape[:-1], shape[-1] // 2)
+    return flat.view(kind).reshape(shape)

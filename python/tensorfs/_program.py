@@ -8,27 +8,38 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterable
+from importlib.metadata import distributions
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
-from ._lib import Error
+from ._lib import Error, path
 
 
 def program() -> str:
-    """Where the command is: beside this Python, or on the PATH."""
+    """Where the command is: installed with this package, beside this Python, or on the PATH."""
     given = os.environ.get("TENSORFS_PROGRAM")
-    beside = Path(sysconfig.get_path("scripts")) / "tensorfs"
-    found = given or (str(beside) if beside.exists() else shutil.which("tensorfs"))
+    above = Path(__file__).resolve().parents[1]  # where pip installed the package; with --target the command is in bin there
+    beside = [*_recorded(above), above / "bin/tensorfs", Path(sysconfig.get_path("scripts")) / "tensorfs"]
+    found = given or next((str(p) for p in beside if p.exists()), None) or shutil.which("tensorfs")
     if not found:
         raise Error("the command tensorfs is not installed: install the wheel, or set TENSORFS_PROGRAM")
     return found
 
 
-def answer(*arguments: str, right: tuple[int, ...] = (0,)) -> Any:
-    """What the command prints as JSON."""
-    done = subprocess.run([program(), *arguments], capture_output=True, text=True)
+def _recorded(packages: Path) -> list[Path]:
+    """Where pip noted that it put the command, with --user and --prefix too."""
+    found = [d.locate_file(f) for d in distributions(name="tensorfs", path=[str(packages)]) for f in d.files or () if f.name == "tensorfs" and "bin" in f.parts]
+    return [Path(os.path.normpath(p)) for p in found]
+
+
+def answer(command: str, *arguments: Union[str, os.PathLike], options: Iterable[str] = (), right: tuple[int, ...] = (0,)) -> Any:
+    """What the command prints as JSON. Arguments may begin with a dash, and be of bytes that are not UTF-8."""
+    line = [command, "--json", *options, "--", *arguments]
+    done = subprocess.run([program(), *(path(a, f"tensorfs {command}") for a in line)], capture_output=True)
     if done.returncode not in right:
-        raise Error(done.stderr.strip().removeprefix("tensorfs: ") or f"tensorfs {arguments[0]} ended with {done.returncode}")
+        said = done.stderr.decode(errors="replace").strip().removeprefix("tensorfs: ")
+        raise Error(said or f"tensorfs {command} ended with {done.returncode}")
     return json.loads(done.stdout)
 
 

@@ -6,6 +6,7 @@ from typing import Any, Optional
 
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
+from ._lib import Closed, Invalid
 from ._model import Model
 
 
@@ -43,12 +44,20 @@ class TensorFS(AbstractFileSystem):
         model, name, inside = self._at(path)
         full = f"{name}!/{inside}"
         directory, _, last = inside.rpartition("/")
-        if inside == "" or last + "/" in model.files.list(directory):
+        if inside == "" or self._listed(model, directory, full, last + "/"):
             return dict(name=full, size=0, type="directory")
         try:
             return dict(name=full, size=model.files[inside].size, type="file")
         except KeyError as e:
             raise FileNotFoundError(e.args[0]) from None
+
+    def _listed(self, model: Model, directory: str, full: str, name: str) -> bool:
+        try:
+            return name in model.files.list(directory)
+        except Closed:
+            raise
+        except Invalid as e:  # the parent is a file
+            raise NotADirectoryError(full) from e
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         found = self.info(path)
@@ -73,10 +82,11 @@ class TensorFS(AbstractFileSystem):
         return _Buffered(self, self._strip_protocol(path), mode, block_size or 4 << 20, **options)
 
     def cat_file(self, path: str, start: Optional[int] = None, end: Optional[int] = None, **_: Any) -> bytes:
-        size = self.info(path)["size"]
+        found = self.info(path)
+        if found["type"] != "file":
+            raise IsADirectoryError(found["name"])
         model, _, inside = self._at(path)
-        first, last = (0 if start is None else start), (size if end is None else end)
-        first, last = (first + size if first < 0 else first), (last + size if last < 0 else last)
+        first, last, _ = slice(start, end).indices(found["size"])
         return model.files[inside].read(first, max(last - first, 0))
 
     def _read_only(self, path: str, *_: Any, **__: Any) -> None:

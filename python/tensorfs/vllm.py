@@ -25,14 +25,14 @@ NOTE = "tensorfs-model"  # in the directory: the model that it was made of, one 
 
 def files(model: Union[str, os.PathLike, Model], directory: Union[str, os.PathLike]) -> None:
     """Writes all of hf/ but the weights into a directory, and the model's name, for the load format."""
-    model = model if isinstance(model, Model) else Model(os.fspath(model))
+    model = model if isinstance(model, Model) else Model(model)
     there = Path(directory)
     there.mkdir(parents=True, exist_ok=True)
     for name in model.files.list("hf"):
         if not name.endswith((".safetensors", ".safetensors.index.json", "/")):
             (there / name).write_bytes(model.files["hf/" + name].read())
     name = model._opened[0]
-    (there / NOTE).write_text((os.path.abspath(name) if os.path.exists(name) else name) + "\n")
+    (there / NOTE).write_bytes(os.fsencode(os.path.abspath(name) if os.path.exists(name) else name) + b"\n")
 
 
 def source(directory: str, extra: Any) -> str:
@@ -44,7 +44,7 @@ def source(directory: str, extra: Any) -> str:
     if named:
         return named
     try:
-        return (Path(directory) / NOTE).read_text().strip()
+        return os.fsdecode((Path(directory) / NOTE).read_bytes().removesuffix(b"\n"))
     except OSError:
         return directory
 
@@ -61,8 +61,7 @@ def register() -> None:
 
         def load_weights(self, model: Any, model_config: Any) -> None:
             name = source(model_config.model, self.load_config.model_loader_extra_config)
-            # Copies, because a model may write into what it is given, which in a mapping is a fault.
-            loaded = model.load_weights(weights(name, copy=True))
+            loaded = model.load_weights(weights(name))
             left = {n for n, _ in model.named_parameters()} - loaded if loaded is not None and model_config.quantization is None else ()
             if left:
                 raise Error(f"{name} has no weights for {', '.join(sorted(left)[:5])}{f' and {len(left) - 5} more' * (len(left) > 5)}")

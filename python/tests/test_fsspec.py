@@ -38,6 +38,35 @@ def test_tree(fs, exported):
         fs.info(top + "!/hf/nothing")
 
 
+def test_wrong_kinds(fs):
+    """What is no file, what is below one, and ranges that begin before it, as fsspec's local file system has them."""
+    top = f"tensorfs://{LLAMA}!"
+    with pytest.raises(IsADirectoryError):
+        fs.cat_file(top + "/hf")
+    with pytest.raises(IsADirectoryError):
+        fs.open(top + "/hf")
+    for path in ("/config.json/x", "/hf/config.json/x/y"):
+        with pytest.raises(OSError):
+            fs.info(top + path)
+        assert not fs.exists(top + path)
+    with pytest.raises(NotADirectoryError):
+        fs.ls(top + "/config.json/x")
+    want = fs.cat_file(top + "/config.json")
+    for first, end in ((-(10**9), 5), (0, 10**9), (5, 3), (-4, -2), (10**9, None), (None, -1)):
+        assert fs.cat_file(top + "/config.json", first, end) == want[first:end]
+
+
+def test_file_of_a_closed_model(fs):
+    path = f"tensorfs://{LLAMA}!/gguf/model.gguf"
+    with fs.open(path, block_size=16) as f:
+        assert f.read(4) == b"GGUF"
+        for m in fs._models.values():
+            m.close()
+        with pytest.raises(tensorfs.Error, match="closed"):
+            f.seek(5000)
+            f.read(100)
+
+
 def test_read_only(fs):
     for call in (lambda: fs.open(f"{LLAMA}!/x", "wb"), lambda: fs.rm(f"{LLAMA}!/README"), lambda: fs.mkdir(f"{LLAMA}!/new"), lambda: fs.pipe_file(f"{LLAMA}!/x", b"")):
         with pytest.raises(OSError, match="read"):

@@ -358,7 +358,7 @@ def test_sanitizer_watches():
         libc = ctypes.CDLL(None)
         libc.malloc.restype = ctypes.c_void_p
         m = tensorfs.open(sys.argv[1])
-        call("file_read", m._loader(), b"config.json", 0, libc.malloc(ctypes.c_size_t(10)), 100)
+        call("file_read", m._loader._address, b"config.json", 0, libc.malloc(ctypes.c_size_t(10)), 100)
         """,
         LLAMA,
     )

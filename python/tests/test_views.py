@@ -133,7 +133,6 @@ def test_names(llama):
 def test_notebooks(llama):
     assert "blk.0.attn_q.weight" in llama._repr_html_()
     assert "<svg" in llama.f16["layers.0.attention.q.weight"]._repr_html_()
-    assert _model.NUMBERS.keys() == _model.WIDTHS.keys()
 
 
 def test_program(llama):

@@ -1,4 +1,4 @@
-"""hf/ of the models of testdata/architectures in transformers 5: of the directory as it is published, of the GGUF file that it
+"""hf/ of the models of testdata/architectures and testdata/published in transformers 5: of the directory as it is published, of the GGUF file that it
 becomes, and of that with the file of its vision tower beside it. The logits are those of the directory itself, and the tokens
 that follow a prompt those of llama.cpp."""
 
@@ -26,10 +26,20 @@ ROUNDED = {("falcon-h1", "gguf"): 5e-3, ("qwen3-reranker", "gguf"): 1e-6, ("qwen
 UNLIKE_LLAMA = (
     "audio-flamingo3 gemma4-moe gemma4-unified glm4moe hy3 step-vl voxtral exaone4 exaone4.5 gemma4-shared laguna mellum dbrx phimoe hy4".split()
 )
+# Whether the tokens of a picture see each other is not in a GGUF file: llama.cpp decides by the width of Gemma 4, which is not a release's here,
+# and hf/ says what it does. gguf/ has a note.
+BY_WIDTH = ("gemma4",)
+# A GGUF file loses something that changes the answers: gguf/ has a note.
+LOST = ("gemma2-untied", "microsoft--Phi-3.5-MoE-instruct")
+# Cases that cannot be made, and why.
+UNMADE = {
+    ("Alibaba-NLP--gte-Qwen2-7B-instruct", "gguf"): "transformers 4 would not obey is_causal, so there is no hf/",
+    ("nvidia--Gemma-4-31B-IT-NVFP4", "hf"): "the golden model that the toy is like has no tower of the class",
+}
 # GGUF has no pooler of BERT and its relatives, and pooled embeddings do not need one; nor heads that predict masked tokens.
 UNSTORED = ("pooler.dense.", "vocab_", "model.vqmodel.")  # Janus's painter is not in the toy
 # What transformers says of directories that only the code beside a release loads.
-UNLOADED = ("Transformers does not recognize this architecture", "Unrecognized model in", "attn_implementation", "ignore_mismatched_sizes")
+UNLOADED = ("Transformers does not recognize this architecture", "Unrecognized model in", "attn_implementation", "ignore_mismatched_sizes", "contains custom code")
 LOADERS = (  # by the end of the class that config.json names; the last one has no head
     ("ForSequenceClassification", transformers.AutoModelForSequenceClassification),
     ("T5ForConditionalGeneration", transformers.AutoModelForSeq2SeqLM),
@@ -170,10 +180,16 @@ def check(case: Case, want: dict, directory: Path) -> None:
             labels = seen[0].model.config.id2label
             ids = transformers.AutoTokenizer.from_pretrained(hf).convert_tokens_to_ids([labels[i] for i in sorted(labels)])
             want = want[-1, ids]
+        if case.source != "hf" and case.name in LOST:
+            notes = json.loads((case.seen.parents[1] / "hf" / case.name / "gguf/tensorfs.json").read_text())["notes"]
+            assert any(note.endswith("answers differ") for note in notes), notes
+            return
         common.near(seen[0].states(prompt), want, ROUNDED.get((case.name, case.source), 0), "logits")
 
     def picture() -> None:
         token = original.model.config.image_token_id
+        if case.name in BY_WIDTH:
+            original.model.config.get_text_config().use_bidirectional_attention = seen[0].model.config.get_text_config().use_bidirectional_attention
         want, flat = shown(original, prompt, token), original.states([*prompt, *prompt])
         common.near(shown(seen[0], prompt, token), want, 0, "logits after a picture")
         assert (want[-1] != flat[-1]).any(), "the picture does not count"
@@ -198,7 +214,7 @@ def check(case: Case, want: dict, directory: Path) -> None:
     checks: dict[str, Callable[[], None]] = dict(load=load)
     if original:
         checks["logits"] = logits
-        if case.source == "tower":
+        if case.source == "tower" and original.model.config.model_type in PICTURES:
             checks["picture"] = picture
     if want.get("greedy") and case.name not in UNLIKE_LLAMA:
         checks["tokens"] = tokens
@@ -210,9 +226,12 @@ def main() -> None:
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     expected = Path(os.environ["EXPECTED"])
-    for case in common.golden(PROGRAM, ("hf", "gguf", "tower")):
+    for case in common.golden(PROGRAM, ("hf", "gguf", "tower"), forms=("any", "published")):
         if case.source != "hf" and (absent := expected / f"{case.name}.hf.absent").exists():
             common.tell(case.name, case.form, case.source, PROGRAM, skipped=absent.read_text())
+            continue
+        if why := UNMADE.get((case.name, case.source)):
+            common.tell(case.name, case.form, case.source, PROGRAM, skipped=why)
             continue
         run = expected / f"{case.name}.run.json"
         want = json.loads(run.read_text())["llama"] if run.exists() else {}

@@ -14,8 +14,8 @@ import common
 import torch
 from common import Case
 from peft import LoraConfig, PeftModel, get_peft_model
-from safetensors.torch import load
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
+from safetensors.torch import load, load_file, save_file
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, MixtralConfig, MixtralForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 PROGRAM = sys.argv[1]
 TENSORFS = os.environ["TENSORFS"]
@@ -23,7 +23,10 @@ TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
 SIZES = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=128)
 BASES = {
     "llama": lambda: LlamaForCausalLM(LlamaConfig(**SIZES, tie_word_embeddings=False)),
+    "tied": lambda: LlamaForCausalLM(LlamaConfig(**SIZES, tie_word_embeddings=True)),
     "mixtral": lambda: MixtralForCausalLM(MixtralConfig(**SIZES, num_local_experts=4)),
+    # Twice the rows of an expert are as many as its columns.
+    "square": lambda: Qwen3MoeForCausalLM(Qwen3MoeConfig(**SIZES, head_dim=16, moe_intermediate_size=32, num_experts=4, num_experts_per_tok=2)),
 }
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 ADAPTERS: dict[str, tuple[str, dict]] = {
@@ -39,11 +42,24 @@ ADAPTERS: dict[str, tuple[str, dict]] = {
     "embedding-dora": ("llama", dict(target_modules=["embed_tokens"], use_dora=True)),
     "experts": ("mixtral", dict(target_modules=["q_proj"], target_parameters=["experts.down_proj", "experts.gate_up_proj"])),
     "experts-up": ("mixtral", dict(target_modules=["q_proj"], target_parameters=["experts.gate_up_proj"])),
+    "experts-square": ("square", dict(target_modules=["q_proj"], target_parameters=["mlp.experts.gate_up_proj"])),
+    "router": ("square", dict(target_modules=["q_proj"], target_parameters=["mlp.gate.weight"])),
+    "copies": ("llama", dict(target_modules=["q_proj"], modules_to_save=["lm_head", "embed_tokens"])),
+    "copies-lora": ("llama", dict(target_modules=["q_proj", "lm_head", "embed_tokens"])),
+    "copies-tied": ("tied", dict(target_modules=["q_proj"])),
+    "copies-tied-ensured": ("tied", dict(target_modules=["q_proj"], modules_to_save=["embed_tokens"], ensure_weight_tying=True)),
+    "copies-tokens": ("llama", dict(target_modules=["q_proj"], trainable_token_indices=[3, 1, 127])),
+    "copies-tokens-tied": ("tied", dict(target_modules=["q_proj"], trainable_token_indices=[3, 1, 127])),
+    "tokens": ("llama", dict(target_modules=["q_proj"], trainable_token_indices={"embed_tokens": [5, 2], "lm_head": [5, 7]})),
+    "compiled": ("llama", dict(target_modules=LINEAR)),
+    "distributed": ("llama", dict(target_modules=LINEAR)),
 }
+# What trainers make of the names; PEFT itself finds no module for them.
+WRAPPED = {"compiled": "base_model.model._orig_mod.", "distributed": "module.base_model.model."}
 # The part of the elements that may have another last bit: ties of 16 bits, and what PEFT itself rounds to the type of the base. Of F32 any may, because
 # each of its sums is rounded.
 ALIKE = {"bf16": 0.001, "f16": 0.002, "f32": 1}
-ROUNDED = ("embedding", "embedding-dora", "experts", "experts-up")
+ROUNDED = ("embedding", "embedding-dora", "experts", "experts-up", "experts-square", "router", "copies-lora")
 
 
 def trained(model: torch.nn.Module) -> None:
@@ -63,9 +79,12 @@ def made(where: Path, name: str, dtype: torch.dtype) -> tuple[Path, Path, dict[s
     model.save_pretrained(where / "base")
     adapted = get_peft_model(model, LoraConfig(r=8, lora_alpha=16, task_type="CAUSAL_LM", **settings))
     trained(adapted)
-    adapted.save_pretrained(where / "adapter", save_embedding_layers=False)
+    adapted.save_pretrained(where / "adapter", save_embedding_layers=name.startswith("copies"))
     again = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(where / "base", dtype=dtype), where / "adapter")
     again.merge_and_unload().save_pretrained(where / "merged")
+    if prefix := WRAPPED.get(name):
+        weights = where / "adapter/adapter_model.safetensors"
+        save_file({k.replace("base_model.model.", prefix): x for k, x in load_file(weights).items()}, weights)
     return where / "base", where / "adapter", load((where / "merged/model.safetensors").read_bytes())
 
 

@@ -31,7 +31,7 @@ OTHERWISE = {"slerp": {"bf16": 0.001, "f16": 0.001, "f32": 0.6}, "ties": {"bf16"
 
 
 def make(where: Path, dtype: torch.dtype) -> list[str]:
-    """Three models, of which two differ a little from the first."""
+    """Four models, of which all differ a little from the first. The last one has no output of its own."""
     config = LlamaConfig(
         hidden_size=64,
         intermediate_size=96,
@@ -42,7 +42,8 @@ def make(where: Path, dtype: torch.dtype) -> list[str]:
         tie_word_embeddings=False,
     )
     names = []
-    for i in range(3):
+    for i in range(4):
+        config.tie_word_embeddings = i == 3
         torch.manual_seed(0)
         model = LlamaForCausalLM(config)
         torch.manual_seed(100 + i)
@@ -54,7 +55,7 @@ def make(where: Path, dtype: torch.dtype) -> list[str]:
 
 
 def recipes(models: list[str], dtype: str) -> Iterator[tuple[str, dict]]:
-    a, b, c = models
+    a, b, c, tied = models
     each = dict(dtype=dtype)
     mlp = [dict(filter="mlp", value=[0.5, 0.2, 0.7]), dict(value=0.4)]
     yield "linear", each | dict(merge_method="linear", models=[weighed(a, 0.3), weighed(b, [0.1, 0.9]), weighed(c, mlp)])
@@ -74,15 +75,31 @@ def recipes(models: list[str], dtype: str) -> Iterator[tuple[str, dict]]:
     yield "passthrough", each | dict(merge_method="passthrough", slices=[dict(sources=[dict(model=a, layer_range=[0, 3])]), dict(sources=[upper])])
     halves = [dict(sources=[dict(model=m, layer_range=[0, 2])]) for m in (a, c)]
     yield "passthrough-as-stored", dict(merge_method="passthrough", slices=halves)
+    # As cards have them: a model without an output of its own, names as mergekit writes them, parameters of other methods.
+    reference = dict(model=dict(path=tied))
+    yield "linear-tied-first", each | dict(merge_method="linear", models=[weighed(reference, 0.3), weighed(b, 0.4)])
+    yield "linear-tied-last", each | dict(merge_method="linear", models=[weighed(b, 0.4), weighed(reference, [dict(filter="lm_head", value=0.9), dict(value=0.1)])])
+    yield "task-tied", each | dict(merge_method="task_arithmetic", base_model=reference, models=tasks)
+    yield "slerp-tied", each | dict(merge_method="slerp", base_model=a, models=[dict(model=reference), dict(model=a)], parameters=dict(t=0.4))
+    yield "ties-tied", each | dict(merge_method="ties", base_model=reference, models=[weighed(b, 1.0, density=1.0), weighed(c, 0.5, density=1.0)])
+    yield "passthrough-tied", each | dict(merge_method="passthrough", slices=[dict(sources=[dict(model=m, layer_range=[0, 2])]) for m in (reference, a)])
+    unused = dict(int8_mask=True, embed_slerp=True, normalize=True, gamma=[0.1, 0.2])
+    yield "linear-unused", each | dict(name="mine", merge_method="linear", models=[weighed(a, 0.3, density=0.5), weighed(b, 0.4)], parameters=unused)
+    yield "slerp-unused", each | dict(merge_method="slerp", base_model=a, models=[dict(model=a), weighed(b, 1)], parameters=unused | dict(t=0.3), out_path="x")
+    yield "passthrough-unused", each | dict(merge_method="passthrough", models=[weighed(c, 2)], parameters=unused)
+    yield "linear-base", each | dict(merge_method="linear", base_model=c, models=[dict(model=a), weighed(b, 0.4)], parameters=dict(weight=0.5))
 
 
-def weighed(model: str, weight: object, **more: object) -> dict:
+def weighed(model: object, weight: object, **more: object) -> dict:
     return dict(model=model, parameters=dict(weight=weight, **more))
 
 
 def check(where: Path, name: str, kind: str, recipe: dict) -> None:
     text, out, seen = where / f"{name}.yml", where / name, where / "mounted"
-    text.write_text(yaml.safe_dump(recipe, sort_keys=False))
+    if name.endswith("-unused"):
+        text.write_text(json.dumps(recipe, indent="\t"))
+    else:
+        text.write_text(yaml.safe_dump(recipe, sort_keys=False))
     run_merge(MergeConfiguration.model_validate(recipe), str(out), MergeOptions(copy_tokenizer=False))
     want: dict[str, torch.Tensor] = {}
     for file in out.glob("*.safetensors"):

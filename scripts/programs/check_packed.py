@@ -80,10 +80,43 @@ def bitsandbytes(state: State, config: dict) -> torch.Tensor:
     return functional.dequantize_4bit(state["weight"], quant_state=how)
 
 
+def auto_round(state: State, config: dict) -> torch.Tensor:
+    from types import SimpleNamespace
+
+    from auto_round.experimental import qmodules
+    from auto_round.export.export_to_awq.utils import dequantize_gemm
+    from auto_round_extension.torch import qlinear_torch, qlinear_torch_zp
+
+    own = next((own for name, own in config.get("extra_config", {}).items() if name == "m"), {})
+    bits, group = own.get("bits", config["bits"]), own.get("group_size", config["group_size"])
+    packing = config.get("packing_format", "")
+    if "qweight" in state and "awq" in packing:
+        return dequantize_gemm(**state, bits=bits, group_size=group if group > 0 else len(state["qweight"])).T.contiguous()
+    if "qweight" in state:
+        inputs = len(state["qweight"]) * 32 // bits
+        order = state.pop("g_idx", None)  # it is what the class assumes; with it, it takes square matrices alone
+        assert order is None or torch.equal(order, (torch.arange(inputs) // group).int())
+        kind = qlinear_torch_zp if "gptq" in packing and "gptqmodel" not in packing else qlinear_torch
+        linear = kind.QuantLinear(bits, group, inputs, state["scales"].shape[1], False)
+        for name, value in state.items():
+            setattr(linear, name, value)
+        return linear(torch.eye(inputs, dtype=torch.float16)).T.contiguous()
+    kind = {"nv_fp": qmodules.NVFP4QuantLinear, "mx_fp": qmodules.MXFP4QuantLinear if bits == 4 else qmodules.MXFP8QuantLinear}
+    module = torch.nn.Module.__new__(kind.get(config["data_type"], qmodules.WeightFP8ActFP8StaticQuantLinear))
+    torch.nn.Module.__init__(module)
+    for name, value in state.items():
+        module.register_buffer(name, value)
+    inputs = next(iter(state[name].shape[1] * factor for name, factor in (("weight_packed", 2), ("weight", 1)) if name in state))
+    module.dtype, module.group_size, module.in_features, module.pre_dequantized = torch.bfloat16, group, inputs, False
+    module.out_features, module.config = len(next(iter(state.values()))), SimpleNamespace(**config)
+    return module.dequant_weight_online().to(torch.bfloat16)
+
+
 LIBRARIES: dict[str, tuple[tuple[str, ...], Callable[[State, dict], torch.Tensor]]] = {  # beginnings of names of cases
     "compressed-tensors": (("ct-",), compressed_tensors),
     "gptqmodel": (("gptq-", "awq-"), gptqmodel),
     "bitsandbytes": (("bnb-",), bitsandbytes),
+    "auto-round": (("ar-",), auto_round),
 }
 
 

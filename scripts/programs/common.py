@@ -82,23 +82,29 @@ def cases(program: str, wanted: Callable[[str, Recipe], bool]) -> Iterator[Case]
                 yield Case(name, form, source, root, seen)
 
 
-def golden(program: str, sources: tuple[str, ...], names: Collection[str] = ()) -> Iterator[Case]:
-    """The models, or some of them, of testdata/architectures: of directories (hf), of the GGUF files that they become, and of those with the file
-    of a vision tower beside them (tower)."""
-    root, seen = Path(os.environ["MODELS"]) / "architectures", Path(os.environ["MOUNTED"]) / "models/architectures"
+# The form of models that are made once, and where they are: golden models, and models whose config.json is as it is published.
+GOLDEN = dict(any="architectures", published="published")
+
+
+def golden(program: str, sources: tuple[str, ...], names: Collection[str] = (), forms: Collection[str] = ("any",)) -> Iterator[Case]:
+    """The models, or some of them, of testdata/architectures, and those of testdata/published: of directories (hf), of the GGUF files that they
+    become, and of those with the file of a vision tower beside them (tower)."""
     only = [part for part in os.environ.get("ONLY", "").split("/") if part]
-    for directory in sorted((root / "hf").glob("*")):  # none where other models alone were asked for
-        name = directory.name
-        if names and name not in names:
-            continue
-        places = dict(hf=directory, gguf=root / f"gguf/{name}.gguf", tower=root / "tower" / name)
-        for source in sources:
-            if [name, "any", source, program][: len(only)] != only or source == "tower" and not places["tower"].exists():
+    for form in forms:
+        root, seen = Path(os.environ["MODELS"]) / GOLDEN[form], Path(os.environ["MOUNTED"]) / "models" / GOLDEN[form]
+        for directory in sorted((root / "hf").glob("*")):  # none where other models alone were asked for
+            name = directory.name
+            if names and name not in names:
                 continue
-            if not places[source].exists():
-                tell(name, "any", source, program, skipped="gguf/ does not have the architecture")
-                continue
-            yield Case(name, "any", source, root, seen / source / name / ("model" if source == "tower" else ""))
+            places = dict(hf=directory, gguf=root / f"gguf/{name}.gguf", tower=root / "tower" / name)
+            for source in sources:
+                if [name, form, source, program][: len(only)] != only or source == "tower" and not (places["tower"] / "mmproj.gguf").exists():
+                    continue
+                if not places[source].exists():
+                    why = json.loads((seen / "hf" / name / "gguf/tensorfs.json").read_text())["reason"]
+                    tell(name, form, source, program, skipped=f"there is no gguf/: {why}")
+                    continue
+                yield Case(name, form, source, root, seen / source / name / ("model" if source == "tower" else ""))
 
 
 def tell(name: str, form: str, source: str, program: str, **what: object) -> None:

@@ -2,6 +2,8 @@
 in the environment convert of those that ./setup makes
 
 save CASE CONFIG LIKE   a model of a class of transformers with the numbers of CONFIG and the tokenizer of the case LIKE
+random CASE CONFIG LIKE NAMES
+                        the same of a class that transformers does not have: NAMES has a line for each tensor, its name and its dimensions
 convert CASE...         expected/CASE.meta.json and CASE.tensors.tsv, by the real converter
 hf CASE...              expected/CASE.hf.tsv and CASE.hf.config.json: the directory itself, as it has to come back from a GGUF file
 run CASE...             expected/CASE.run.json: tokens of texts, and what follows a prompt, by llama.cpp (scripts/setup has it) on gguf/ by $TENSORFS
@@ -9,7 +11,7 @@ mlx CASE...             expected/CASE.mlx.tsv, CASE.mlx.config.json and lines of
 
 A toy's vocabulary has no name among pre-tokenizers: --pre NAME gives the one that is meant. --raw gives the converter config.json
 as it stands, where transformers has a class that renames what the converter asks for. --as CLASS:TYPE gives the class of
-the language model as which hf/ has a model of several parts, --loaded takes its tensors as transformers has them in memory, --f32 PATTERN... what its GGUF file has as F32 in another order.
+the language model as which hf/ has a model of several parts. With --published, models and tables are those of testdata/published. --loaded takes its tensors as transformers has them in memory, --f32 PATTERN... what its GGUF file has as F32 in another order.
 """
 
 import argparse
@@ -24,10 +26,12 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2] / "testdata/architectures"
 EXPECTED = ROOT / "expected"
+PUBLISHED = ROOT.parent / "published"
 VENVS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tensorfs-tests/programs"
 CONVERTER = VENVS / "converter"
 TOKENIZER = ("tokenizer", "spiece", "sentencepiece", "special_tokens_map", "added_tokens", "vocab", "merges", "chat_template")
@@ -62,35 +66,66 @@ def fill(model, seed: int) -> None:
             module.weight.data[: module.padding_idx + 1] = 0
 
 
-def save(case: str, config: Path, like: str, dtype: str) -> None:
+def save(directory: Path, config: Path, like: Path, dtype: str) -> None:
     import torch
     import transformers
 
     said = json.loads(config.read_text())
-    directory = ROOT / case
     with tempfile.TemporaryDirectory() as work:
         shutil.copy(config, Path(work) / "config.json")
         numbers = transformers.AutoConfig.from_pretrained(work)
         kind = getattr(transformers, said["architectures"][0], None)  # None: a release spells it otherwise
         model = kind(numbers) if kind else transformers.AutoModelForCausalLM.from_config(numbers)
-    fill(model, zlib.crc32(case.encode()))
+    fill(model, zlib.crc32(directory.name.encode()))
     model.to(getattr(torch, dtype)).save_pretrained(directory)
-    (directory / "config.json").rename(directory / "config.v5.json")
+    if directory.parent == ROOT:
+        (directory / "config.json").rename(directory / "config.v5.json")
     (directory / "generation_config.json").unlink(missing_ok=True)
-    (directory / "config.json").write_text(json.dumps(said, indent=1) + "\n")
-    for file in (ROOT / like).iterdir():
+    around(directory, said, like)
+
+
+def random(directory: Path, config: Path, like: Path, names: Path, dtype: str) -> None:
+    import torch
+    from safetensors.torch import save_file
+
+    g = torch.Generator().manual_seed(zlib.crc32(directory.name.encode()))
+    tensors = {}
+    for line in names.read_text().splitlines():
+        name, *shape = line.split()
+        near = 1 if "norm" in name.lower() and name.endswith("weight") else 0
+        tensors[name] = (near + torch.randint(-16, 17, [int(n) for n in shape], generator=g) / 128).to(getattr(torch, dtype))
+    directory.mkdir(exist_ok=True)
+    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    around(directory, json.loads(config.read_text()), like)
+
+
+def around(directory: Path, config: dict, like: Path) -> None:
+    """What is beside the weights."""
+    (directory / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    for file in like.iterdir():
         if file.name.startswith(TOKENIZER):
             shutil.copy(file, directory)
+
+
+@cache
+def converter():
+    """The converter's modules, and its table of names as it is at first: what an architecture adds to it would stay there for later models."""
+    sys.path[:0] = [str(CONVERTER), str(CONVERTER / "gguf-py")]
+    import convert_hf_to_gguf as program
+    from conversion import base
+
+    return program, base, dict(base.gguf.TensorNameMap.block_mappings_cfg)
 
 
 def converted(directory: Path, pre: str = "", kind: str = "", more: Sequence[str] = (), raw: bool = False):
     """The keys and tensors of the GGUF file that the converter writes of a directory, as the tables have them. The type of the
     file is that of the weights, if no other is given."""
-    sys.path[:0] = [str(CONVERTER), str(CONVERTER / "gguf-py")]
     import logging
 
-    import convert_hf_to_gguf as program
-    from conversion import base
+    import transformers
+
+    program, base, names = converter()
+    base.gguf.TensorNameMap.block_mappings_cfg = dict(names)
     from conversion.deepseek import DeepseekV32Model
 
     def meant(self, tokenizer) -> str:
@@ -99,8 +134,9 @@ def converted(directory: Path, pre: str = "", kind: str = "", more: Sequence[str
     for model in {base.TextModel, *base.ModelBase._model_classes[base.ModelType.TEXT].values()}:
         if "get_vocab_base_pre" in vars(model):
             model.get_vocab_base_pre = meant
-    if raw:
-        base.AutoConfig = None  # which it goes on without
+    base.AutoConfig = None if raw else transformers.AutoConfig  # which it goes on without
+    if raw:  # AutoTokenizer asks a class of this kind for it, where transformers does not have the release's own
+        transformers.PreTrainedConfig.max_position_embeddings = None
     # It asks the tokenizer for what transformers 5 does not tell any more.
     DeepseekV32Model.set_vocab = lambda self: self._set_vocab_gpt2()
     weights = {t["dtype"] for t in header(directory)[0].values() if len(t["shape"]) > 1}
@@ -153,12 +189,13 @@ def header(directory: Path):
     return found, place
 
 
-def convert(case: str, pre: str, more: Sequence[str], raw: bool) -> None:
-    keys, rows = converted(ROOT / case, pre, more=more, raw=raw)
+def convert(directory: Path, to: Path, pre: str, more: Sequence[str], raw: bool) -> None:
+    case = directory.name
+    keys, rows = converted(directory, pre, more=more, raw=raw)
     lines = ",\n".join(f"{dump(k)}: {dump(v)}" for k, v in keys.items())
-    (EXPECTED / f"{case}.meta.json").write_text("{\n" + lines + "\n}\n")
+    (to / f"{case}.meta.json").write_text("{\n" + lines + "\n}\n")
     text = spell("name", "type", "ne", "bytes", "sha256") + "".join(spell(name, *row) for name, row in rows.items())
-    (EXPECTED / f"{case}.tensors.tsv").write_text(text)
+    (to / f"{case}.tensors.tsv").write_text(text)
 
 
 def as_f32(dtype: str, data: bytes) -> bytes:
@@ -320,24 +357,28 @@ def mlx(case: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("save", "convert", "hf", "run", "mlx"))
+    parser.add_argument("command", choices=("save", "random", "convert", "hf", "run", "mlx"))
     parser.add_argument("case", nargs="*")
     parser.add_argument("--pre", default="")
     parser.add_argument("--no-mtp", action="store_true", help="of convert: the directory has no layers that predict further tokens, whatever config.json says")
     parser.add_argument("--raw", action="store_true", help="of convert: the fields of config.json, and not those of transformers' class")
     parser.add_argument("--as", dest="kind", default="")
     parser.add_argument("--f32", nargs="*", default=[])
-    parser.add_argument("--dtype", default="bfloat16", help="of save")
+    parser.add_argument("--dtype", default="bfloat16", help="of save and random")
+    parser.add_argument("--published", action="store_true", help="of save, random and convert")
     parser.add_argument("--loaded", action="store_true", help="of hf, with --as: the tensors as transformers has them in memory")
     parser.add_argument("--cut", default="", metavar="PREFIX", help="of hf: the class that comes back has no such beginning of names")
     parser.add_argument("--drop", action="append", default=[], metavar="PATTERN", help="of hf: tensors that GGUF files do not have")
     o = parser.parse_args()
-    if o.command == "save":
-        save(o.case[0], Path(o.case[1]), o.case[2], o.dtype)
+    root, to = (PUBLISHED, PUBLISHED) if o.published else (ROOT, EXPECTED)
+    if o.command in ("save", "random"):
+        case, config, like, *names = o.case
+        make = save if o.command == "save" else random
+        make(root / case, Path(config), next(p / like for p in (root, ROOT) if (p / like).exists()), *map(Path, names), o.dtype)
         return 0
     for case in o.case:
         if o.command == "convert":
-            convert(case, o.pre, ["--no-mtp"] * o.no_mtp, o.raw)
+            convert(root / case, to, o.pre, ["--no-mtp"] * o.no_mtp, o.raw)
         elif o.command == "hf":
             hf(case, o.kind, o.f32, o.cut, o.drop, o.loaded)
         else:

@@ -16,11 +16,13 @@ import zipfile
 from pathlib import Path
 from xml.etree import ElementTree
 
+from dialects import CASES as DIALECTS
 from recipes import RECIPES
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 ARCHITECTURES = ROOT / "testdata/architectures"
+PUBLISHED = ROOT / "testdata/published"
 PACKED = ROOT / "testdata/quantise/foreign.zip"
 VENVS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tensorfs-tests/programs"
 CHECKS = (  # the program, where it is installed, its checks
@@ -31,11 +33,15 @@ CHECKS = (  # the program, where it is installed, its checks
     ("mlx-lm", "mlx", "check_convert.py"),
     ("transformers-5", "hf5", "check_architectures_hf.py"),
     ("mlx-lm", "mlx", "check_architectures_mlx.py"),
+    ("transformers-5", "hf5", "check_fields.py"),
+    ("boto3", "settings", "check_settings.py"),
     ("xllamacpp", "llama", "check_pictures.py"),
     ("converter", "convert", "check_converter.py"),
+    ("ollama-convert", "llama", "check_dialect.py"),
     ("compressed-tensors", "packed", "check_packed.py"),
     ("gptqmodel", "packed", "check_packed.py"),
     ("bitsandbytes", "packed", "check_packed.py"),
+    ("auto-round", "autoround", "check_packed.py"),
     ("peft", "peft", "check_lora.py"),
     ("mergekit", "merge", "check_merge.py"),
 )
@@ -93,6 +99,7 @@ class Trial:
         name = self.only.split("/")[0]
         if name not in RECIPES:
             self.architectures(name)
+            self.published(name)
             self.packed(name)
         if not name or name in RECIPES:
             self.recipes()
@@ -107,15 +114,27 @@ class Trial:
     def architectures(self, only: str) -> None:
         """Puts the models of testdata/architectures, and the GGUF files that they become, where they are mounted."""
         said("converting models of many architectures with gguf/")
-        for source in sorted(ARCHITECTURES.iterdir()):
-            if (source / "config.json").exists() and only in ("", source.name):
-                shutil.copytree(source, self.models / "architectures/hf" / source.name)
-                file = self.models / "architectures/gguf" / (source.name + ".gguf")
-                self.golden(source, file)
-                if (ARCHITECTURES / f"expected/{source.name}.mmproj.tsv").exists():
-                    tower = self.models / "architectures/tower" / source.name
-                    self.golden(source, tower / "mmproj.gguf", "mmproj.gguf")
-                    shutil.copy(file, tower / "model.gguf")
+        self.directories("architectures", golden(ARCHITECTURES), only)
+
+    def published(self, only: str) -> None:
+        """The same with models whose config.json is as it is published: those of testdata/published, and the toys of its list."""
+        toys = self.work / "toys"
+        if not only or only in toy_names():
+            said("making toys of published config.json")
+            self.call(["go", "test", "-vet=off", "-count=1", "-run", "^TestPublished$", "./views/tree/whole", "-toys", toys], cwd=ROOT, stdout=subprocess.DEVNULL)
+        said("converting published models with gguf/")
+        self.directories("published", golden(PUBLISHED) + golden(toys), only)
+
+    def directories(self, kind: str, sources: list[Path], only: str) -> None:
+        for source in sources:
+            if only not in ("", source.name):
+                continue
+            shutil.copytree(source, self.models / kind / "hf" / source.name)
+            file = self.models / kind / "gguf" / (source.name + ".gguf")
+            self.golden(source, file)
+            tower = self.models / kind / "tower" / source.name
+            if file.exists() and b'"vision_config"' in (source / "config.json").read_bytes() and self.golden(source, tower / "mmproj.gguf", "mmproj.gguf"):
+                shutil.copy(file, tower / "model.gguf")
 
     def recipes(self) -> None:
         names = [self.only.split("/")[0]] if self.only else []
@@ -132,19 +151,19 @@ class Trial:
 
         if not self.only:
             said("converting the golden models")
-            for directory in sorted(ROOT.glob("testdata/whole-gguf/*/")) + sorted(ROOT.glob("testdata/architectures/*/")):
-                if (directory / "config.json").exists():
-                    self.golden(directory, self.work / "golden" / (directory.name + ".gguf"))
+            for directory in golden(ROOT / "testdata/whole-gguf") + golden(ARCHITECTURES):
+                self.golden(directory, self.work / "golden" / (directory.name + ".gguf"))
             for packed in ROOT.glob("testdata/whole-hf/models/*.gguf.gz"):
                 (self.work / "golden" / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
 
-    def golden(self, source: Path, out: Path, file: str = "model.gguf") -> None:
-        """A GGUF file of a directory, if there is one."""
+    def golden(self, source: Path, out: Path, file: str = "model.gguf") -> bool:
+        """Makes a GGUF file of a directory, if there is one."""
         out.parent.mkdir(parents=True, exist_ok=True)
         with out.open("wb") as f:
             done = subprocess.run([self.tensorfs, "cat", source, f"gguf/{file}"], stdout=f, stderr=subprocess.DEVNULL, env=self.env)
         if done.returncode != 0:
             out.unlink()
+        return done.returncode == 0
 
     def gguf(self, source: Path, out: Path, kind: str) -> None:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -247,6 +266,16 @@ class Trial:
         return 1 if self.failed or not self.passed else 0
 
 
+def golden(root: Path) -> list[Path]:
+    """The directories of models below another."""
+    return sorted(config.parent for config in root.glob("*/config.json"))
+
+
+def toy_names() -> list[str]:
+    """The toys that TestPublished makes."""
+    return [json.loads(line)["model"].replace("/", "--").replace(" ", "-").replace(",", "") for line in (PUBLISHED / "configs.jsonl").read_text().splitlines()]
+
+
 began = spoke = time.monotonic()
 
 
@@ -271,6 +300,8 @@ def alive() -> None:
 def version(venv: str, program: str) -> str:
     if program == "converter":
         return "of " + (VENVS / "converter/made").read_text()
+    if program == "ollama-convert":
+        return "of Ollama's " + next(line.split()[-1] for line in (HERE / "ollama/go.mod").read_text().splitlines() if "ollama/ollama " in line)
     if program == "llama-server":
         server = shutil.which(program) or str(VENVS / program / program)
         said = subprocess.run([server, "--version"], capture_output=True, text=True) if Path(server).exists() else None
@@ -289,10 +320,12 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="leave the models, and print where they are")
     options = parser.parse_args()
     stores = options.only.split("/")[1:2] == ["out"]  # of check_stores.py, which makes what it needs
-    if options.only and not stores and (name := options.only.split("/")[0]) not in RECIPES and not (ARCHITECTURES / name / "config.json").exists():
+    fields = options.only.split("/")[0] in ("config_fields", "settings")  # of checks that need no model
+    known = [*RECIPES, *DIALECTS, *toy_names(), *(d.name for d in golden(ARCHITECTURES) + golden(PUBLISHED))]
+    if options.only and not stores and not fields and (name := options.only.split("/")[0]) not in known:
         with zipfile.ZipFile(PACKED) as files:
             if f"{name}/config.json" not in files.namelist():
-                parser.error(f"there is no model {name}; there are {', '.join(RECIPES)}, and those of testdata/architectures and {PACKED.name}")
+                parser.error(f"there is no model {name}; there are {', '.join(RECIPES)}, and those of testdata/architectures, testdata/published and {PACKED.name}")
     work = Path(tempfile.mkdtemp(prefix="tensorfs-programs-"))
     trial = Trial(work / "tensorfs", work, options.only)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))

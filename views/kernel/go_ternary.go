@@ -4,6 +4,7 @@ package kernel
 //
 //	Q1_0   128   d  qs[16]          bit i%8 of byte i/8: 1 is d, 0 is -d
 //	Q2_0    64   d  qs[16]          two bits, four elements a byte, low bits first: d * (q - 1)
+//	PQ2_0  128   d  qs[32]          as Q2_0, with a scale for twice as many elements
 //	TQ2_0  256   qs[64]  d          d * (q - 1); each half of the block is 32 bytes, two bits per 32 elements
 //	TQ1_0  256   qs[48]  qh[4]  d   five (qh: four) base-3 digits a byte: d * (digit - 1)
 
@@ -18,14 +19,19 @@ func q1_0(dst, src []byte, to Float) {
 	}
 }
 
-func q2_0(dst, src []byte, to Float) {
-	var v [64]float32
-	for ; len(src) > 0; src = src[18:] {
+func q2_0(dst, src []byte, to Float) { twoBits(dst, src, to, 64) }
+
+func pq2_0(dst, src []byte, to Float) { twoBits(dst, src, to, 128) }
+
+// twoBits decodes blocks of n elements, n at most 128: a scale and two bits an element.
+func twoBits(dst, src []byte, to Float, n int) {
+	var v [128]float32
+	for size := 2 + n/4; len(src) > 0; src = src[size:] {
 		d := wide(src)
-		for i := range v {
+		for i := range n {
 			v[i] = d * float32(int(src[2+i/4]>>(2*(i%4))&3)-1)
 		}
-		dst = to.put(dst, v[:])
+		dst = to.put(dst, v[:n])
 	}
 }
 

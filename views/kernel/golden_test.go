@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 	"testing"
 )
 
@@ -84,8 +85,28 @@ func testGolden(t *testing.T, to Float, sums map[string]string) {
 		}
 	}
 	for _, d := range types {
-		if d.Name[0] != 'F' && d.Name != "Q6_0" && !seen["go "+d.Name] {
+		if d.Name[0] != 'F' && d.Name != "Q6_0" && d.Name != "PQ2_0" && !seen["go "+d.Name] {
 			t.Errorf("no golden tensor of type %s", d.Name)
+		}
+	}
+}
+
+// TestPQ20 decodes blocks of PQ2_0 as two blocks of Q2_0 with the same scale, which the golden
+// files have; ggml itself does not know the type.
+func TestPQ20(t *testing.T) {
+	half, whole := typeOf("Q2_0"), typeOf("PQ2_0")
+	block := make([]byte, 34)
+	for d := range 1 << 16 {
+		binary.LittleEndian.PutUint16(block, uint16(d))
+		for i := range block[2:] {
+			block[2+i] = byte(i*37 + d)
+		}
+		two := slices.Concat(block[:18], block[:2], block[18:])
+		got, want := make([]byte, 256), make([]byte, 256)
+		whole.Decode(got, block)
+		half.Decode(want, two)
+		if !bytes.Equal(got, want) {
+			t.Fatalf("scale %#x: %x, want %x", d, got, want)
 		}
 	}
 }

@@ -20,6 +20,7 @@ var rows = []Decoder{
 
 	{Name: "Q1_0", Elems: 128, Bytes: 18, Fields: []Field{{0, 2, 1}}, body: q1_0},
 	{Name: "Q2_0", Elems: 64, Bytes: 18, Fields: []Field{{0, 2, 1}}, body: q2_0},
+	{Name: "PQ2_0", Elems: 128, Bytes: 34, Fields: []Field{{0, 2, 1}}, body: pq2_0},
 	{Name: "Q4_0", Elems: 32, Bytes: 18, Fields: []Field{{0, 2, 1}}, body: q4_0},
 	{Name: "Q4_1", Elems: 32, Bytes: 20, Fields: []Field{{0, 2, 2}}, body: q4_1},
 	{Name: "Q5_0", Elems: 32, Bytes: 22, Fields: []Field{{0, 2, 1}, {2, 4, 1}}, body: q5_0},

@@ -11,6 +11,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/adapter"
 	"github.com/tensorfs/tensorfs/views"
+	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
 // Use is an adapter, opened as a model, and how it is applied.
@@ -79,6 +80,7 @@ type builder struct {
 	sources map[string]*tensorfs.Tensor
 	changed map[string]*change // by the names of tensors
 	kept    *kept
+	order   *layout.Walk // of the model; nil until it is asked for
 }
 
 // change is what becomes of a tensor.
@@ -86,6 +88,7 @@ type change struct {
 	of     *tensorfs.Tensor // the base's
 	now    *tensorfs.Tensor // it, or what an adapter has in its place
 	deltas []delta
+	rows   []rowsOfTokens // after deltas
 	by     []tensorfs.Adapter
 	last   *applied // of by
 	from   []tensorfs.Data
@@ -154,13 +157,13 @@ func (x *applied) of(t *tensorfs.Tensor) *change {
 // replace puts a weight of the adapter into the place of the base's.
 func (x *applied) replace(to, t *tensorfs.Tensor) error {
 	if !slices.Equal(to.Numbers(), t.Shape) {
-		return x.refuse(t, "shape %v, and %s of the base has %v: it is for another base, or for one with other tokens", t.Shape, to.Weight(), to.Numbers())
+		return x.another(t, "shape %v, and %s of the base has %v, so it is for another base, or for one with other tokens", t.Shape, to.Weight(), to.Numbers())
 	}
 	if x.by.Scale == 0 {
 		return nil
 	}
 	c := x.of(to)
-	if len(c.deltas) > 0 {
+	if len(c.deltas)+len(c.rows) > 0 {
 		return x.refuse(t, "it would take the place of %s, which an adapter before it has changed; name this adapter first", to.Weight())
 	}
 	now := *t
@@ -184,6 +187,9 @@ func (x *applied) add(to *tensorfs.Tensor, d delta, scale float64, about *tensor
 		return nil
 	}
 	c := x.of(to)
+	if len(c.rows) > 0 {
+		return x.refuse(about, "it would be added to rows of %s that an adapter before it has in full; name this adapter first", to.Weight())
+	}
 	d.factor = s
 	if d.magnitude != nil && slices.ContainsFunc(c.deltas, func(o delta) bool { return o.from < d.from+d.n && d.from < o.from+o.n }) {
 		return x.refuse(about, "DoRA of %s holds for the base alone, and another adapter has changed it; name this adapter first, or one with DoRA only", to.Weight())
@@ -248,7 +254,7 @@ func sourceName(i int, name string) string { return fmt.Sprintf("%s/%d/%s", Sour
 func (b *builder) made(c *change) (*tensorfs.Tensor, error) {
 	t := *c.now
 	t.Change = &tensorfs.Change{Of: c.of, By: c.by, From: c.from}
-	if len(c.deltas) == 0 {
+	if len(c.deltas)+len(c.rows) == 0 {
 		return &t, nil
 	}
 	base, err := b.opts.Encode(c.now, tensorfs.F32)
@@ -261,7 +267,14 @@ func (b *builder) made(c *change) (*tensorfs.Tensor, error) {
 	if d.rowWise && 4*d.columns > maxRow {
 		return nil, errors.New("its rows are too long for DoRA")
 	}
-	t = tensorfs.Tensor{Name: c.of.Weight(), Source: c.of.Source, DType: tensorfs.F32, Shape: shape, Data: d, Float: floatOf(c.now), Apart: c.of.Apart, Change: t.Change}
+	numbers := tensorfs.Data(d)
+	if len(c.deltas) == 0 {
+		numbers = base
+	}
+	if numbers, err = b.withRows(numbers, c.rows, d.rows, d.columns); err != nil {
+		return nil, err
+	}
+	t = tensorfs.Tensor{Name: c.of.Weight(), Source: c.of.Source, DType: tensorfs.F32, Shape: shape, Data: numbers, Float: floatOf(c.now), Apart: c.of.Apart, Change: t.Change}
 	return &t, nil
 }
 

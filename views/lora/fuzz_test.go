@@ -8,12 +8,13 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/adapter"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
+	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/lora"
 )
 
 // FuzzApply applies any adapter_config.json and any file of weights, or any GGUF file, to a
-// model, and reads what it changes.
+// model, and reads what it changes. It costs no more than these files' size allows.
 func FuzzApply(f *testing.F) {
 	for _, dir := range []string{"plain-bf16-f32", "dora", "embed-save", "patterns", "rslora", "moe-nested"} {
 		config, err := os.ReadFile(golden + "/" + dir + "/adapter0/" + adapter.ConfigName)
@@ -28,12 +29,13 @@ func FuzzApply(f *testing.F) {
 	for _, hostile := range []string{
 		`{"peft_type":"LORA","r":0,"lora_alpha":1}`, `{"r":1e300,"lora_alpha":1}`, `{"r":8,"lora_alpha":-Infinity}`, `{"r":8,"lora_alpha":16,"rank_pattern":{"(((a{1000}){1000}){1000}":1}}`,
 		`{"r":8,"lora_alpha":16,"target_parameters":[".","a.b.c",{}]}`, `{"r":8,"lora_alpha":16,"use_rslora":true,"alpha_pattern":{"":1e308}}`,
+		`{"r":8,"lora_alpha":16,"alpha_pattern":{"a{100}":1,"(.*a){9}":2,"^model.layers.0.self_attn.q_proj":3,"(?i)Q_PROJ|x":4,"q.proj":5}}`, `{"r":8,"lora_alpha":16,"target_parameters":["q_proj.a","q_proj.b","self_attn.q_proj.c"]}`,
 	} {
 		f.Add([]byte(hostile), weights(f, pairOf(layer+"self_attn.q_proj", 64, 64, 8)...))
 	}
 	base, err := memory.Load(golden + "/moe-nested/base")
 	must(f, err)
-	f.Fuzz(func(t *testing.T, config, weights []byte) {
+	apply := func(t *testing.T, config, weights []byte) {
 		files := map[string][]byte{adapter.ConfigName: config, adapter.WeightsName: weights}
 		name := "."
 		if config == nil {
@@ -68,6 +70,13 @@ func FuzzApply(f *testing.F) {
 			if err := tensorfs.ReadFull(d, make([]byte, d.Size()), 0); err != nil {
 				t.Errorf("%s: %v", x.Name, err)
 			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, config, weights []byte) {
+		var allocated uint64
+		testlimit.Work(t, 400, func() { allocated = testlimit.Allocated(func() { apply(t, config, weights) }) })
+		if size := uint64(len(config) + len(weights)); allocated > 32<<20+500*size {
+			t.Errorf("%d bytes were allocated for %d", allocated, size)
 		}
 	})
 }

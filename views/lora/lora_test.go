@@ -93,9 +93,10 @@ func model(t testing.TB, arch string, list ...safetensors.Stored) *tensorfs.Mode
 }
 
 var config = map[string]string{
-	"llama": `{"architectures":["LlamaForCausalLM"],"model_type":"llama","num_attention_heads":4,"num_key_value_heads":4,"head_dim":16,"hidden_size":64,"num_hidden_layers":1}`,
-	"gpt2":  `{"architectures":["GPT2LMHeadModel"],"model_type":"gpt2","n_head":4,"n_embd":64,"n_layer":1}`,
-	"tied":  `{"architectures":["LlamaForCausalLM"],"model_type":"llama","num_attention_heads":4,"hidden_size":64,"tie_word_embeddings":true}`,
+	"llama":    `{"architectures":["LlamaForCausalLM"],"model_type":"llama","num_attention_heads":4,"num_key_value_heads":4,"head_dim":16,"hidden_size":64,"num_hidden_layers":1}`,
+	"qwen3moe": `{"architectures":["Qwen3MoeForCausalLM"],"model_type":"qwen3_moe","num_attention_heads":1,"num_key_value_heads":1,"head_dim":16,"hidden_size":16,"num_hidden_layers":1}`,
+	"gpt2":     `{"architectures":["GPT2LMHeadModel"],"model_type":"gpt2","n_head":4,"n_embd":64,"n_layer":1}`,
+	"tied":     `{"architectures":["LlamaForCausalLM"],"model_type":"llama","num_attention_heads":4,"hidden_size":64,"tie_word_embeddings":true}`,
 }
 
 func elements(shape []int64) int64 { n, _ := tensorfs.Elements(shape); return n }
@@ -296,6 +297,15 @@ func TestScales(t *testing.T) {
 	}
 }
 
+// manySteps are patterns that go on with most of their instructions at each character.
+func manySteps() string {
+	var list []string
+	for i := range 40 {
+		list = append(list, fmt.Sprintf(`"((.?.?.?.?){99})*x%d":1`, i))
+	}
+	return strings.Join(list, ",")
+}
+
 // What cannot be applied as it is meant is refused, by its key or its tensor.
 func TestRefusals(t *testing.T) {
 	const usual = `"peft_type":"LORA","r":2,"lora_alpha":4`
@@ -320,6 +330,9 @@ func TestRefusals(t *testing.T) {
 		{"llama", `"peft_type":"LORA","r":2,"lora_alpha":1e999`, nil, `"lora_alpha"`},
 		{"llama", `"peft_type":"LORA","r":9223372036854775808,"lora_alpha":1`, nil, `"r"`},
 		{"llama", usual + `,"rank_pattern":{"(?=q)":2}`, nil, `"rank_pattern": "(?=q)" is not a pattern`},
+		{"llama", usual + `,"rank_pattern":{"a{1000}":2}`, nil, `"rank_pattern": "a{1000}" repeats something more than 100 times`},
+		{"llama", usual + `,"alpha_pattern":{` + manySteps() + `}`, nil, `"alpha_pattern": its expressions take too long`},
+		{"llama", usual + `,"target_parameters":["q_proj.a","q_proj.b","q_proj.c","q_proj.d","self_attn.q_proj.e","self_attn.q_proj.f","self_attn.q_proj.g","self_attn.q_proj.h","q_proj.i"]`, nil, `"target_parameters": it names more than 8 parameters of`},
 		{"llama", usual + `,"rank_pattern":{"q_proj":-1}`, nil, `"rank_pattern": -1 is not a rank`},
 		{"llama", `"peft_type":"LORA","r":4,"lora_alpha":4`, nil, "where adapter_config.json says that the rank is 4"},
 		{"llama", `"peft_type":"LORA","r":65,"lora_alpha":4`, []safetensors.Stored{tensor(module+"lora_A.weight", tensorfs.F32, 65, 64), tensor(module+"lora_B.weight", tensorfs.F32, 64, 65)}, "a rank of 65 is more than the 64 columns"},

@@ -56,6 +56,7 @@ func (x *applied) stackOf(m *adapter.Module, parameter string) (s stackPlace, wh
 	s.name = x.names[m.Name+"."+parameter]
 	s.experts = m.A.Shape[0] / m.Rank
 	var shape []int64
+	inParts := false // which transformers joins as [E, out, in]
 	if t := x.weights[s.name]; t != nil {
 		shape = t.Numbers()
 	} else {
@@ -76,7 +77,8 @@ func (x *applied) stackOf(m *adapter.Module, parameter string) (s stackPlace, wh
 		for _, t := range each {
 			shape[1] += t.Numbers()[0]
 		}
-		if why := names.Apart(x.m.Architecture, s.name, shape, x.m.Dim()); why != "" {
+		inParts = true
+		if why := names.Apart(x.m.Architecture, s.name, shape, 0); why != "" {
 			return s, "the base has it in parts, and " + why
 		}
 	}
@@ -86,12 +88,12 @@ func (x *applied) stackOf(m *adapter.Module, parameter string) (s stackPlace, wh
 	out, in := m.B.Shape[0], m.A.Shape[1]
 	plain, turned := out == shape[1] && in == shape[2], in == shape[1] && out == shape[2]
 	switch {
-	case plain && turned:
+	case plain && turned && !inParts:
 		return s, fmt.Sprintf("shape %v of the base does not tell rows from columns", shape)
 	case !plain && !turned:
 		return s, fmt.Sprintf("the base has shape %v", shape)
 	}
-	s.rows, s.in, s.turned = shape[1], shape[2], turned
+	s.rows, s.in, s.turned = shape[1], shape[2], turned && !plain
 	return s, ""
 }
 

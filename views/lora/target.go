@@ -11,6 +11,8 @@ import (
 	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/arrange"
+	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
+	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
 // Canonical names of the two ends of a model that may be one tensor.
@@ -39,6 +41,7 @@ func (b *builder) canonical(a *adapter.Adapter) map[string]string {
 		switch {
 		case m.Weight != nil:
 			shape = m.Weight.Shape
+		case m.Tokens != nil: // of which there may be any number
 		case m.A != nil && len(m.A.Shape) == 2 && !m.Embedding:
 			shape = []int64{m.B.Shape[0], m.A.Shape[1]}
 		}
@@ -46,14 +49,16 @@ func (b *builder) canonical(a *adapter.Adapter) map[string]string {
 		case a.Layout == "gguf":
 			layout = names.GGUF
 			add(m.Name, shape)
-		case m.Parameters != nil:
+		case m.Parameters != nil && !isPlain(m):
 			for _, p := range m.Parameters {
 				add(m.Name+"."+p, nil)
 			}
 		default:
 			add(m.Name+".weight", shape)
-			if m.Bias != nil {
-				add(m.Name+".bias", m.Bias.Shape)
+			for _, t := range []*tensorfs.Tensor{m.Bias, m.WholeBias} {
+				if t != nil {
+					add(m.Name+".bias", t.Shape)
+				}
 			}
 		}
 	}
@@ -86,22 +91,33 @@ func (x *applied) find(name string) (*tensorfs.Tensor, string) {
 // nested ones.
 func (x *applied) modules(list []adapter.Module) error {
 	first := &list[0]
+	if first.WholeBias != nil {
+		if err := x.bias(first); err != nil {
+			return err
+		}
+	}
 	switch {
-	case first.Parameters != nil && first.A != nil:
+	case first.Parameters != nil && first.A != nil && !isPlain(*first):
 		return x.parameters(list)
 	case len(list) > 1:
 		return x.refuse(anyOf(&list[1]), "%s has two of them", tensorfs.Quote(first.Name))
 	case first.Weight != nil:
 		return x.whole(first)
+	case first.Tokens != nil:
+		return x.tokens(first)
 	case first.A == nil:
 		return nil
 	}
 	return x.product(first)
 }
 
+// isPlain reports whether the parameter of a module that target_parameters names is its
+// weight, as that of a router: one matrix like any other.
+func isPlain(m adapter.Module) bool { return len(m.Parameters) == 1 && m.Parameters[0] == "weight" }
+
 // anyOf is a tensor of a module, for messages.
 func anyOf(m *adapter.Module) *tensorfs.Tensor {
-	for _, t := range []*tensorfs.Tensor{m.A, m.B, m.Weight, m.Magnitude, m.Bias} {
+	for _, t := range []*tensorfs.Tensor{m.A, m.B, m.Weight, m.WholeBias, m.Tokens, m.Magnitude, m.Bias} {
 		if t != nil {
 			return t
 		}
@@ -115,37 +131,6 @@ func (x *applied) weightName(m *adapter.Module) string {
 		return m.Name
 	}
 	return m.Name + ".weight"
-}
-
-// missing is the error about a target that the base does not have.
-func (x *applied) missing(about *tensorfs.Tensor, canonical string) error {
-	if canonical == outputName && x.weights[embeddingName] != nil {
-		return x.tied(about)
-	}
-	return x.refuse(about, "the base has no %s: the adapter is for another model", tensorfs.Printable(canonical))
-}
-
-func (x *applied) tied(about *tensorfs.Tensor) error {
-	return x.refuse(about, "the base ties lm_head to embed_tokens; merging one would change both")
-}
-
-// isTied reports whether the base says that it has one tensor for both ends.
-func (x *applied) isTied() bool { return x.m.Meta("config.tie_word_embeddings") == true }
-
-// whole puts a weight into the place of the base's.
-func (x *applied) whole(m *adapter.Module) error {
-	to, canonical := x.find(x.weightName(m))
-	switch {
-	case to == nil:
-		return x.missing(m.Weight, canonical)
-	case canonical == outputName && x.isTied():
-		return x.tied(m.Weight)
-	}
-	t, err := x.inOrder(canonical, m.Weight, true)
-	if err != nil {
-		return err
-	}
-	return x.replace(to, t)
 }
 
 // product adds a product to the weight of a module.
@@ -192,18 +177,13 @@ func (x *applied) product(m *adapter.Module) error {
 	return (&placed{applied: x, pair: bias(add), about: m.Bias, scale: m.Scale}).rows(canonical, 0, add.Shape[0])
 }
 
-// noOutput is the error about an output that is not there, or is the embedding.
-func (x *applied) noOutput(about *tensorfs.Tensor, canonical string) error {
-	if x.isTied() {
-		return x.tied(about)
-	}
-	return x.missing(about, canonical)
-}
-
 // pairOf returns the matrices of a module, with B in the order of the base's rows. columns
 // says that DoRA's lengths are those of columns.
 func (x *applied) pairOf(m *adapter.Module, b, to *tensorfs.Tensor, canonical string) (p *pair, columns bool, err error) {
-	a := m.A
+	a, err := x.reorder(canonical, layout.Columns, m.A)
+	if err != nil {
+		return nil, false, err
+	}
 	switch {
 	case x.a.Layout == "gguf" && m.Embedding:
 		return embedding(a, b), true, nil
@@ -226,7 +206,7 @@ func (x *applied) pairOf(m *adapter.Module, b, to *tensorfs.Tensor, canonical st
 	case isLinear:
 		return linear(a, b), false, nil
 	}
-	return nil, false, x.refuse(a, "A of shape %v and B of shape %v are not for %s of shape %v: the adapter is for another model", a.Shape, m.B.Shape, canonical, shape)
+	return nil, false, x.another(a, "A of shape %v and B of shape %v are not for %s of shape %v", a.Shape, m.B.Shape, canonical, shape)
 }
 
 // moved reports whether an architecture has a move of a module between its two layouts.
@@ -272,12 +252,16 @@ func (x *applied) inOrder(canonical string, t *tensorfs.Tensor, whole bool) (*te
 		return t, nil
 	}
 	for _, move := range x.moves(canonical) {
-		if !slices.Contains(harmless, move) || whole && move == "transpose" {
+		if !slices.Contains(harmless, move) && !layout.Moves(move) || whole && move == "transpose" {
 			return nil, x.refuse(t, "%s differs between GGUF files and those of Hugging Face by more than its place (%s): name a base in the layout of the adapter", canonical, move)
 		}
 	}
-	if !names.Reordered(x.m.Architecture, canonical) {
-		return t, nil
+	t, err := x.reorder(canonical, layout.Rows, t)
+	if err == nil && whole {
+		t, err = x.reorder(canonical, layout.Columns, t)
+	}
+	if err != nil || !names.Reordered(x.m.Architecture, canonical) {
+		return t, err
 	}
 	head := x.m.ConfigInt("head_dim")
 	if head < 2 || len(t.Shape) == 0 || t.Shape[0]%head != 0 {
@@ -288,6 +272,25 @@ func (x *applied) inOrder(canonical string, t *tensorfs.Tensor, whole bool) (*te
 		move = arrange.Unpermute
 	}
 	moved, err := move(t, t.Shape[0]/head)
+	if err != nil {
+		return nil, x.refuse(t, "%v", err)
+	}
+	return moved, nil
+}
+
+// reorder moves rows or columns to where the base has them.
+func (x *applied) reorder(canonical string, axis layout.Axis, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	if x.a.Layout == x.m.Layout || !slices.ContainsFunc(x.moves(canonical), layout.Moves) {
+		return t, nil
+	}
+	if x.order == nil {
+		order, err := hfdir.Order(x.m)
+		if err != nil {
+			return nil, x.refuse(t, "where rows of %s are in the base is not known: %v", canonical, err)
+		}
+		x.builder.order = order
+	}
+	moved, err := x.order.Reorder(canonical, axis, t)
 	if err != nil {
 		return nil, x.refuse(t, "%v", err)
 	}
@@ -308,7 +311,7 @@ func (p *placed) put(to *tensorfs.Tensor, from, n, at int64) error {
 	shape := to.Numbers()
 	switch {
 	case columnsOf(shape) != p.pair.columns || from+n > rowsOf(shape):
-		return p.refuse(p.about, "the product of A and B has %d rows of %d columns, and %s of the base has shape %v: the adapter is for another model", p.pair.rows, p.pair.columns, to.Weight(), shape)
+		return p.another(p.about, "the product of A and B has %d rows of %d columns, and %s of the base has shape %v", p.pair.rows, p.pair.columns, to.Weight(), shape)
 	case to.Quant == nil && to.DType.Kind() == tensorfs.KindInteger:
 		return p.refuse(p.about, "%s of the base holds integers", to.Weight())
 	}
@@ -354,14 +357,14 @@ func (p *placed) each(name string, experts, rows int64) error {
 func (p *placed) rows(name string, at, n int64) error {
 	if t := p.weights[name]; t != nil {
 		if rowsOf(t.Numbers()) != n {
-			return p.refuse(p.about, "B has %d rows for %s, and the base has shape %v: the adapter is for another model", n, name, t.Numbers())
+			return p.another(p.about, "B has %d rows for %s, and the base has shape %v", n, name, t.Numbers())
 		}
 		return p.put(t, 0, n, at)
 	}
 	if t, e, ok := p.expertOf(name); ok {
 		per := t.Numbers()[1]
 		if e >= t.Numbers()[0] || per != n {
-			return p.refuse(p.about, "B has %d rows for %s, and the base has %s of shape %v", n, name, t.Weight(), t.Numbers())
+			return p.another(p.about, "B has %d rows for %s, and the base has %s of shape %v", n, name, t.Weight(), t.Numbers())
 		}
 		return p.put(t, e*per, n, at)
 	}
@@ -402,7 +405,7 @@ func (p *placed) group(g views.Group, name string, at, n int64) (ok bool, err er
 			rows += rowsOf(t.Numbers())
 		}
 		if rows != n {
-			return false, p.refuse(p.about, "B has %d rows for %s, and the parts of it that the base has are %d", n, name, rows)
+			return false, p.another(p.about, "B has %d rows for %s, and the parts of it that the base has are %d", n, name, rows)
 		}
 		for _, part := range g.Parts {
 			t := p.weights[part]
@@ -436,7 +439,7 @@ func (p *placed) group(g views.Group, name string, at, n int64) (ok bool, err er
 		from += all - 2*n
 	}
 	if n > all {
-		return false, p.refuse(p.about, "B has %d rows for %s, and %s of the base has %d", n, name, whole.Weight(), all)
+		return false, p.another(p.about, "B has %d rows for %s, and %s of the base has %d", n, name, whole.Weight(), all)
 	}
 	return true, p.put(whole, from, n, at)
 }

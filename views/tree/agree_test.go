@@ -90,6 +90,7 @@ var ownOf = map[string]string{
 	"unlimited-ocr": "v_head_dim norm_eps",                                                      // as deepseek-ocr
 	"deepseek-ocr":  "v_head_dim norm_eps",                                                      // config.json has a 0, and leaves the other to a default
 	"dbrx":          "rope_theta rope_local_theta",                                              // transformers 5 writes a base that it has from nowhere
+	"internlm2":     "rope_scaling_factor rope_scaling_type",                                    // as internlm3
 	"internlm3":     "rope_scaling_factor rope_scaling_type",                                    // the converter does not write dynamic scaling
 	"mamba-lm":      "ssm_state ssm_conv_kernel ssm_dt_rank ssm_inner",                          // config.json leaves them to defaults
 	"codeshell":     "rope_scaling_type",                                                        // the converter writes a linear scaling by 1

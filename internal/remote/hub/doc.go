@@ -21,7 +21,6 @@
 //
 //	HF_ENDPOINT                     the Hub, https://huggingface.co
 //	HF_TOKEN                        sent to the endpoint, and to nothing that it redirects to
-//	HF_TOKEN_PATH, HF_HOME/token    the file with the token, where HF_TOKEN is not set
-//	HF_HUB_DISABLE_IMPLICIT_TOKEN   1: without that file
-//	HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE    1: ask nothing
+//
+// Package environ finds the token and the cache of Hugging Face's own programs as those programs do.
 package hub

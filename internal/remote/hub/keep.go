@@ -8,13 +8,12 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/opendir"
 	"github.com/tensorfs/tensorfs/internal/remote"
-	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/internal/web"
 	"golang.org/x/sys/unix"
 )
@@ -42,17 +41,34 @@ func Keep(ctx context.Context, cache, repository, revision string, l *remote.Lis
 	if revision == "" {
 		revision = mainBranch
 	}
-	k, err := openKeeping(cache, repository, commit)
+	store, err := opendir.Make(cache, 0o777, true)
 	if err != nil {
 		return err
 	}
+	defer store.Close()
+	k, err := openKeeping(store, repository, commit)
+	if err != nil {
+		return err
+	}
+	defer k.close()
 	for _, x := range l.Items() {
 		_, id, _ := strings.Cut(x.ID.Digest, ":")
 		if !isHex(id, 64) && !isHex(id, commitSize) {
 			return fmt.Errorf("%s: the Hub states no digest", l.Location(x.Name))
 		}
 		b := Blob{Name: x.Name, ID: id, Size: x.ID.Size}
-		if _, err := k.file(ctx, &b, func() (*os.File, error) { return whole(ctx, l, x.Name) }); err != nil {
+		fetch := func() error {
+			from, err := whole(ctx, l, x.Name)
+			if err != nil {
+				return err
+			}
+			defer from.Close()
+			if k.ours && k.link(from, id) {
+				return nil
+			}
+			return k.copy(ctx, from, &b)
+		}
+		if _, err := k.file(ctx, &b, fetch); err != nil {
 			return err
 		}
 	}
@@ -64,12 +80,13 @@ type Blob struct {
 	Name string // in the repository, with slashes
 	ID   string // the SHA-256 of its bytes
 	Size int64
-	Path string // where they are
+	Dir  *opendir.Dir // where they are: a directory that only this user can change
+	Base string       // their name there
 }
 
-// Folder returns the folder of a repository in the cache.
-func Folder(cache, repository string) (string, error) {
-	return filepath.Join(cache, folderName(repository)), check(repository, "")
+// Folder returns the name of a repository's folder in the cache.
+func Folder(repository string) (string, error) {
+	return folderName(repository), check(repository, "")
 }
 
 func folderName(repository string) string {
@@ -77,12 +94,29 @@ func folderName(repository string) string {
 }
 
 // Main returns the commit that refs/main of a repository's folder names, "" for none.
-func Main(folder string) (commit string, err error) {
-	b, err := source.ReadRegular(filepath.Join(folder, "refs", mainBranch), maxRef)
+func Main(folder *opendir.Dir) (commit string, err error) {
+	refs, err := folder.Follow("refs", 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer refs.Close()
+	b, err := readRef(refs, mainBranch)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	return strings.TrimSpace(string(b)), err
+}
+
+func readRef(refs *opendir.Dir, name string) ([]byte, error) {
+	f, _, err := refs.OpenRegular(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxRef))
 }
 
 // maxRef bounds a ref, which has 40 bytes.
@@ -90,7 +124,7 @@ const maxRef = 1 << 16
 
 // KeepBlobs makes a snapshot of blobs that are whole and verified in the cache, as [Keep] does, and refs/main
 // of it. It says which were there.
-func KeepBlobs(ctx context.Context, cache, repository, commit string, blobs []Blob) (there map[string]bool, err error) {
+func KeepBlobs(ctx context.Context, cache *opendir.Dir, repository, commit string, blobs []Blob) (there map[string]bool, err error) {
 	if err := check(repository, ""); err != nil {
 		return nil, err
 	}
@@ -98,10 +132,22 @@ func KeepBlobs(ctx context.Context, cache, repository, commit string, blobs []Bl
 	if err != nil {
 		return nil, err
 	}
+	defer k.close()
 	there = map[string]bool{}
 	for i := range blobs {
 		b := &blobs[i]
-		was, err := k.file(ctx, b, func() (*os.File, error) { return os.Open(b.Path) })
+		place := func() error {
+			if b.Dir.Link(b.Base, k.blobs, b.ID) == nil {
+				return nil
+			}
+			from, _, err := b.Dir.OpenRegular(b.Base)
+			if err != nil {
+				return err
+			}
+			defer from.Close()
+			return k.copy(ctx, from, b)
+		}
+		was, err := k.file(ctx, b, place)
 		if err != nil {
 			return nil, err
 		}
@@ -138,34 +184,46 @@ func Complete(l *remote.Listing, most int64) bool {
 
 // keeping is a repository's folder in the cache.
 type keeping struct {
-	dir, locks, snapshot string
-	ours                 bool // nobody but this user writes there
+	locks, blobs, refs, snapshot *opendir.Dir
+	ours                         bool // nobody but this user writes there
 }
 
 // openKeeping makes the directories of a snapshot.
-func openKeeping(cache, repository, commit string) (*keeping, error) {
+func openKeeping(cache *opendir.Dir, repository, commit string) (_ *keeping, err error) {
 	folder := folderName(repository)
-	k := &keeping{dir: filepath.Join(cache, folder), locks: filepath.Join(cache, ".locks", folder)}
-	k.snapshot = filepath.Join(k.dir, "snapshots", commit)
-	for _, dir := range []string{k.locks, filepath.Join(k.dir, "blobs"), filepath.Join(k.dir, "refs"), k.snapshot} {
-		if err := os.MkdirAll(dir, 0o777); err != nil {
+	k := &keeping{}
+	for _, d := range []struct {
+		dir  **opendir.Dir
+		path string
+	}{{&k.locks, ".locks/" + folder}, {&k.blobs, folder + "/blobs"}, {&k.refs, folder + "/refs"}, {&k.snapshot, folder + "/snapshots/" + commit}} {
+		if *d.dir, err = cache.Follow(d.path, 0o777); err != nil {
+			k.close()
 			return nil, err
 		}
 	}
-	st, err := os.Stat(cache)
+	st, err := cache.File().Stat()
 	if err != nil {
+		k.close()
 		return nil, err
 	}
-	k.ours = st.Mode()&0o022 == 0
+	k.ours = st.Mode()&0o022 == 0 && cache.Mine()
 	return k, nil
 }
 
+func (k *keeping) close() {
+	for _, d := range []*opendir.Dir{k.locks, k.blobs, k.refs, k.snapshot} {
+		if d != nil {
+			d.Close()
+		}
+	}
+}
+
 // file makes the blob of a file, unless it is there, and the file itself.
-func (k *keeping) file(ctx context.Context, b *Blob, open func() (*os.File, error)) (there bool, err error) {
-	if there, err = k.blob(ctx, b, open); err != nil {
+func (k *keeping) file(ctx context.Context, b *Blob, place func() error) (there bool, err error) {
+	if there, err = k.blob(ctx, b, place); err != nil {
 		return false, err
 	}
-	return there, point(filepath.Join(k.snapshot, filepath.FromSlash(b.Name)), filepath.Join(k.dir, "blobs", b.ID))
+	return there, k.point(b.Name, b.ID)
 }
 
 // ref makes a revision name a commit. A commit needs none.
@@ -173,11 +231,31 @@ func (k *keeping) ref(revision, commit string) error {
 	if revision == commit {
 		return nil
 	}
-	ref := filepath.Join(k.dir, "refs", filepath.FromSlash(revision))
-	if have, err := os.ReadFile(ref); err == nil && string(have) == commit {
-		return nil
+	return below(k.refs, revision, func(dir *opendir.Dir, name string) error {
+		if have, err := readRef(dir, name); err == nil && string(have) == commit {
+			return nil
+		}
+		return atOnce(dir, name, func(half string) error {
+			return create(dir, half, func(f *os.File) error {
+				_, err := f.WriteString(commit)
+				return err
+			})
+		})
+	})
+}
+
+// below calls a function with the directory of a path below another, which is made if it is
+// missing, and the name in it.
+func below(dir *opendir.Dir, path string, do func(dir *opendir.Dir, name string) error) error {
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		sub, err := dir.Follow(path[:i], 0o777)
+		if err != nil {
+			return err
+		}
+		defer sub.Close()
+		dir, path = sub, path[i+1:]
 	}
-	return atOnce(ref, func(path string) error { return os.WriteFile(path, []byte(commit), 0o666) })
+	return do(dir, path)
 }
 
 // lockPoll is how often a lock is asked for that another program has.
@@ -185,7 +263,11 @@ const lockPoll = 50 * time.Millisecond
 
 // lock waits until no other program makes a blob.
 func (k *keeping) lock(ctx context.Context, id string) (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(k.locks, id+".lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o666)
+	name := id + ".lock"
+	if err := create(k.locks, name, func(*os.File) error { return nil }); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	f, err := k.locks.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -210,31 +292,46 @@ func (k *keeping) lock(ctx context.Context, id string) (unlock func(), err error
 }
 
 // blob makes the blob of a file, unless it is there.
-func (k *keeping) blob(ctx context.Context, b *Blob, open func() (*os.File, error)) (there bool, err error) {
+func (k *keeping) blob(ctx context.Context, b *Blob, place func() error) (there bool, err error) {
 	unlock, err := k.lock(ctx, b.ID)
 	if err != nil {
 		return false, err
 	}
 	defer unlock()
-	path := filepath.Join(k.dir, "blobs", b.ID)
-	switch st, err := os.Stat(path); { // it may be a link into a store that repositories share
-	case err == nil && st.Mode().IsRegular() && st.Size() == b.Size:
+	f, st, err := k.blobs.OpenRegular(b.ID) // it may be a link into a store that repositories share
+	if err == nil {
+		f.Close()
+	}
+	switch {
+	case err == nil && st.Size() == b.Size:
 		return true, nil
 	case err == nil:
-		return false, &tensorfs.FormatError{File: path, Offset: -1, Problem: fmt.Sprintf("it is not the file of %d bytes that its name says", b.Size),
+		return false, &tensorfs.FormatError{File: k.blobs.Join(b.ID), Offset: -1, Problem: fmt.Sprintf("it is not the file of %d bytes that its name says", b.Size),
 			Advice: "remove it, and fetch the model again"}
 	case !errors.Is(err, fs.ErrNotExist):
 		return false, err
 	}
-	from, err := open()
-	if err != nil {
-		return false, err
+	return false, place()
+}
+
+// link gives a file of our cache the name of a blob, if it can have one.
+func (k *keeping) link(from *os.File, id string) bool {
+	st, err := from.Stat()
+	if err != nil || k.blobs.LinkOpen(int(from.Fd()), from.Name(), id) != nil {
+		return false
 	}
-	defer from.Close()
-	if k.ours && os.Link(from.Name(), path) == nil {
-		return false, nil
+	if made, err := k.blobs.Lstat(id); err == nil && os.SameFile(made, st) {
+		return true
 	}
-	return false, atOnce(path, func(path string) error { return copyFile(ctx, path, from, b.Size) })
+	_ = k.blobs.Remove(id) // the name leads to another file by now
+	return false
+}
+
+// copy makes a blob of a file.
+func (k *keeping) copy(ctx context.Context, from *os.File, b *Blob) error {
+	return atOnce(k.blobs, b.ID, func(half string) error {
+		return create(k.blobs, half, func(to *os.File) error { return copyFile(ctx, to, from, b.Size) })
+	})
 }
 
 // wholeFile is a file of a listing that may be all in our cache.
@@ -268,48 +365,49 @@ func whole(ctx context.Context, l *remote.Listing, name string) (*os.File, error
 }
 
 // copyFile copies a file of a size, by the kernel where it can, and makes it durable.
-func copyFile(ctx context.Context, path string, from *os.File, size int64) error {
-	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return err
-	}
-	for err == nil && size > 0 {
-		var n int64
-		if err = context.Cause(ctx); err == nil {
-			n, err = io.CopyN(to, from, min(size, 256<<20))
-			size -= n
+func copyFile(ctx context.Context, to, from *os.File, size int64) error {
+	for size > 0 {
+		if err := context.Cause(ctx); err != nil {
+			return err
 		}
+		n, err := io.CopyN(to, from, min(size, 256<<20))
+		if err != nil {
+			return err
+		}
+		size -= n
 	}
-	if err == nil {
-		err = to.Sync()
-	}
-	return errors.Join(err, to.Close())
+	return to.Sync()
 }
 
-// point makes path a relative link to a blob.
-func point(path, blob string) error {
-	to, err := filepath.Rel(filepath.Dir(path), blob)
+// create makes a file that is not there, for the owner of the directory.
+func create(dir *opendir.Dir, name string, write func(f *os.File) error) error {
+	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
-	if have, err := os.Readlink(path); err == nil && have == to {
-		return nil
-	}
-	return atOnce(path, func(path string) error { return os.Symlink(to, path) })
+	return errors.Join(write(f), dir.Give(f), f.Close())
+}
+
+// point makes a file of the snapshot a relative link to a blob.
+func (k *keeping) point(name, id string) error {
+	return below(k.snapshot, name, func(dir *opendir.Dir, base string) error {
+		to := strings.Repeat("../", strings.Count(name, "/")+2) + "blobs/" + id
+		if have, err := dir.Readlink(base); err == nil && have == to {
+			return nil
+		}
+		return atOnce(dir, base, func(half string) error { return dir.Symlink(to, half) })
+	})
 }
 
 // atOnce makes a file under another name and gives it its own.
-func atOnce(path string, make func(path string) error) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		return err
-	}
-	half := fmt.Sprintf("%s.%08x.incomplete", path, rand.Uint32())
+func atOnce(dir *opendir.Dir, name string, make func(half string) error) error {
+	half := fmt.Sprintf("%s.%08x.incomplete", name, rand.Uint32())
 	err := make(half)
 	if err == nil {
-		err = os.Rename(half, path)
+		err = dir.Rename(half, dir, name)
 	}
 	if err != nil {
-		os.Remove(half)
+		_ = dir.Remove(half)
 	}
 	return err
 }

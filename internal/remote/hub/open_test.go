@@ -216,6 +216,9 @@ func TestCredentialsAndOneResolve(t *testing.T) {
 	if n := h.Count("/resolve/"); n != 2 {
 		t.Errorf("two files were resolved %d times", n)
 	}
+	if n := h.Count("/api/resolve-cache/"); n != 1 {
+		t.Errorf("a small file, which the Hub has itself, was asked for %d times", n)
+	}
 	ranges := 0
 	for _, r := range h.Requests() {
 		want := "Bearer " + token

@@ -6,12 +6,14 @@
 //	oci://REGISTRY/REPOSITORY@sha256:HEX
 //
 // A manifest says what the layers are; kinds.go is the table of those that are files
-// of models. Each layer is one entry of the cache, by its digest, and so are the
-// members of a plain tar archive, which are found by reading only its headers.
+// of models. Each layer is one entry of the cache, by its digest. The members of a plain
+// tar archive are parts of it, which are found by reading only its headers. A compressed
+// archive has no parts: where that is allowed it is brought into the cache, held to its
+// digest, and its members are entries of their own in place of it. No member is written
+// under a name from the archive.
+//
+// Of a container the folder models is the model, as its layers leave it.
 //
 // Credentials are Docker's: config.json and the helpers that it names. Tokens go to
 // the registry and nowhere else; where layers are is where it redirects to.
-//
-// What it does not do: decompress. A compressed layer has no parts that could be read
-// by themselves.
 package oci

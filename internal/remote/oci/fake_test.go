@@ -294,6 +294,8 @@ const (
 	modelPack = "application/vnd.cncf.model.config.v1+json"
 	packed    = "application/vnd.cncf.model.manifest.v1+json"
 	kitops    = "application/vnd.kitops.modelkit.config.v1+json"
+	ociImage  = "application/vnd.oci.image.config.v1+json"
+	ociEmpty  = "application/vnd.oci.empty.v1+json"
 )
 
 // ways are how programs push a model.
@@ -360,7 +362,7 @@ var ways = map[string]func(t testing.TB, p pusher, repository, tag string, m tes
 		for _, name := range sorted(m.Files) {
 			layers = append(layers, entry{"application/octet-stream", m.Files[name], map[string]string{titleKey: name}})
 		}
-		push(t, p, repository, tag, "application/vnd.example", "application/vnd.oci.empty.v1+json", layers...)
+		push(t, p, repository, tag, "application/vnd.example", ociEmpty, layers...)
 	},
 }
 

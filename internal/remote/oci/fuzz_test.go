@@ -3,9 +3,13 @@ package oci
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
+	"io"
 	"io/fs"
 	"net/netip"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +62,10 @@ func FuzzManifest(f *testing.F) {
 				t.Errorf("%+v", x)
 			}
 		}
+		if list, err = flatten(slices.DeleteFunc(list, func(x file) bool { return x.Name == "" }), m.isImage()); err != nil {
+			oneLine(t, err)
+			return
+		}
 		list, folder := inFolder(list)
 		ref := reference{registry: "host", repository: "a", tag: "latest"}
 		a := &artifact{s: &session{ref: ref}, o: Options{Store: store}, answer: remote.Answer[artifactFiles]{Offline: "--offline"}, origins: map[string]web.Origin{}}
@@ -77,41 +85,57 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// FuzzArchive walks any bytes as an archive: members lie inside, do not overlap, and
-// have the bytes that package tar gives for them.
+// FuzzArchive walks any bytes as an archive: files lie inside, do not overlap, and have the
+// bytes that package tar gives for them, read in place and as a stream.
 func FuzzArchive(f *testing.F) {
-	files := map[string][]byte{"a": []byte("hello"), "dir/b": make([]byte, 1000), strings.Repeat("long/", 40) + "c": []byte("x"), "empty": nil}
+	files := map[string][]byte{"a": []byte("hello"), "dir/b": make([]byte, 1000), strings.Repeat("long/", 40) + "c": []byte("x"), "empty": nil, "models/.wh.x": nil, "models/y": []byte("y")}
 	for _, format := range []tar.Format{tar.FormatPAX, tar.FormatGNU} {
-		f.Add(archive(f, format, files, ""))
-		f.Add(archive(f, format, files, "./x/"))
+		f.Add(archive(f, format, files, ""), false)
+		f.Add(archive(f, format, files, "./x/"), false)
+		f.Add(archive(f, format, files, ""), true)
 	}
-	f.Add(archive(f, tar.FormatUSTAR, map[string][]byte{"a": []byte("hello")}, ""))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var found []member
+	f.Add(archive(f, tar.FormatUSTAR, map[string][]byte{"a": []byte("hello")}, ""), false)
+	f.Add(members(f, "models/a", "a file", "models/b", "-> a", "models/c", "=> models/a"), true)
+	f.Fuzz(func(t *testing.T, b []byte, image bool) {
+		var found []file
 		end := int64(0)
-		err := walk(bytes.NewReader(b), int64(len(b)), func(m member) error {
+		err := inPlace(bytes.NewReader(b), int64(len(b)), image).walk(func(m member, body io.Reader) error {
+			found = append(found, file{Name: m.name, Kind: m.kind, Link: m.link, Digest: "one"})
+			if m.kind != "" {
+				return nil
+			}
 			if m.off < end || m.size < 0 || m.size > int64(len(b))-m.off {
 				t.Errorf("%+v of %d bytes, after %d", m, len(b), end)
 			}
 			end = m.off + m.size
-			found = append(found, m)
 			return nil
 		})
+		var streamed []file
+		r := &stream{r: bytes.NewReader(b), ctx: t.Context(), limit: 1 << 40, sum: sha256.New()}
+		serr := archiveReader{tar.NewReader(r), func() int64 { return r.off }, -1, image}.walk(func(m member, body io.Reader) error {
+			streamed = append(streamed, file{Name: m.name, Kind: m.kind, Link: m.link, Digest: "one"})
+			if m.kind != "" {
+				return nil
+			}
+			got, err := io.ReadAll(body)
+			if err == nil && !bytes.Equal(got, b[m.off:m.off+m.size]) {
+				t.Errorf("%+v has other bytes", m)
+			}
+			return err
+		})
+		if err != nil || serr != nil {
+			return
+		}
+		if !reflect.DeepEqual(found, streamed) {
+			t.Errorf("in place %+v, and as a stream %+v", found, streamed)
+		}
+		list, err := flatten(found, image)
 		if err != nil {
 			return
 		}
-		r := tar.NewReader(bytes.NewReader(b))
-		for _, m := range found {
-			h, err := r.Next()
-			for err == nil && h.Typeflag != tar.TypeReg {
-				h, err = r.Next()
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			var want bytes.Buffer
-			if _, err := want.ReadFrom(r); err != nil || !bytes.Equal(want.Bytes(), b[m.off:m.off+m.size]) {
-				t.Errorf("%+v: %v", m, err)
+		for _, x := range list {
+			if x.Kind != "" || remote.CheckName(x.Name) != "" {
+				t.Errorf("%+v", x)
 			}
 		}
 	})

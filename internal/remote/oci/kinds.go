@@ -1,8 +1,10 @@
 package oci
 
 import (
+	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -14,6 +16,7 @@ type layerType struct {
 	stem, ext string // of the file, where no annotation gives its path; "" where one must
 	tar       bool   // its members are the files
 	extra     bool   // a model can do without it
+	beside    bool   // it has what no other layer has: scripts, and also tokenizers and templates
 }
 
 // kinds are the layers that are files of models, by media type, without what follows
@@ -40,35 +43,97 @@ var kinds = map[string]layerType{
 	// KitOps.
 	"application/vnd.kitops.modelkit.model.v1.tar":     {tar: true},
 	"application/vnd.kitops.modelkit.modelpart.v1.tar": {tar: true},
+	"application/vnd.kitops.modelkit.code.v1.tar":      {tar: true, beside: true},
+	"application/vnd.cncf.model.code.v1.tar":           {tar: true, beside: true}, // the same in its other format
 }
 
-// images are the configs of containers, which people confuse with models.
-var images = []string{"application/vnd.oci.image.config.v1+json", "application/vnd.docker.container.image.v1+json"}
+// images are the configs of containers. Those with a folder models are models, as KServe mounts
+// them.
+var images = map[string]bool{
+	"application/vnd.oci.image.config.v1+json":       true,
+	"application/vnd.docker.container.image.v1+json": true,
+}
+
+// imageLayers are the layers of containers, without what follows a plus sign or .tar.
+var imageLayers = map[string]bool{
+	"application/vnd.oci.image.layer.v1.tar":                  true,
+	"application/vnd.oci.image.layer.nondistributable.v1.tar": true,
+	"application/vnd.docker.image.rootfs.diff.tar":            true,
+	"application/vnd.docker.image.rootfs.foreign.diff.tar":    true,
+}
 
 // file is a file of an artifact, or an archive of some.
 type file struct {
-	Name   string // "" of an archive
-	Digest string
+	Name   string       // "" of an archive
+	Digest string       // of the layer
 	Size   int64        // of the layer
-	Part   *remote.Part `json:",omitempty"`
+	Part   *remote.Part `json:",omitempty"` // of the layer, or of what it unpacks to
+	// Unpacked says that Part is in the cache, or nowhere.
+	Unpacked bool `json:",omitempty"`
+	// What else a member of an archive is than a file.
+	Kind kind   `json:",omitempty"`
+	Link string `json:",omitempty"` // where it leads
+	// Beside says that it is used only if the model's own layers have nothing of its name.
+	Beside bool `json:",omitempty"`
+	// Of an archive.
+	Layer   int    `json:",omitempty"` // its number, from 1 on
+	Packing string `json:",omitempty"` // how it is compressed, "" if it is not
+	Content string `json:",omitempty"` // its digest when it is unpacked, "" where nothing says it
+}
+
+// split takes a layer's media type apart: what it is, and how it is compressed.
+func (l *layer) split() (base, packing string) {
+	base, packing, _ = strings.Cut(l.MediaType, "+")
+	if stem, ext, ok := strings.Cut(base, ".tar."); ok && packing == "" {
+		return stem + ".tar", ext
+	}
+	return base, packing
+}
+
+// isImage reports whether the artifact is a container: it has layers of one. They may have titles,
+// as those of modelcars.
+func (m *manifest) isImage() bool {
+	return images[m.kind] && slices.ContainsFunc(m.layers, func(l layer) bool {
+		base, _ := l.split()
+		return imageLayers[base] && !l.unpack
+	})
+}
+
+// archive is a layer whose members are files. The layer is the i-th.
+func (m *manifest) archive(i int, packing string) (file, error) {
+	l := &m.layers[i]
+	if packing != "" && unpackers[packing] == nil {
+		return file{}, fmt.Errorf("its layer %d is compressed (%s), which tensorfs does not unpack", i+1, tensorfs.Printable(packing))
+	}
+	return file{Digest: l.Digest, Size: l.Size, Layer: i + 1, Packing: packing, Content: l.content}, nil
 }
 
 // files returns which files an artifact has, and its archives, in the order of its
 // layers.
 func (m *manifest) files() ([]file, error) {
+	if m.isImage() {
+		return m.imageFiles()
+	}
 	var list []file
 	numbered := map[layerType][]int{} // of list, without names yet
 	for i, l := range m.layers {
-		base, packing, packed := strings.Cut(l.MediaType, "+")
+		base, packing := l.split()
 		k, ok := kinds[base]
 		switch {
-		case !ok || packed && k.extra:
+		case !ok || packing != "" && k.extra:
 			continue
-		case packed:
-			return nil, fmt.Errorf("its layer %d is compressed (%s), so that parts of it cannot be read", i+1, tensorfs.Printable(packing))
 		case k.tar:
-			list = append(list, file{Digest: l.Digest, Size: l.Size})
+			x, err := m.archive(i, packing)
+			if err != nil && !k.beside {
+				return nil, err
+			}
+			x.Beside = k.beside
+			if err == nil {
+				list = append(list, x)
+			}
 			continue
+		case packing != "":
+			return nil, fmt.Errorf("its layer %d is a compressed file (%s), which tensorfs does not unpack", i+1, tensorfs.Printable(packing))
 		}
 		switch {
 		case l.path != "":
@@ -89,26 +154,61 @@ func (m *manifest) files() ([]file, error) {
 			}
 		}
 	}
-	if len(list) > 0 {
-		return list, nil
+	if slices.ContainsFunc(list, func(x file) bool { return !x.Beside }) {
+		return withoutPacked(list), nil
 	}
 	return m.plain()
 }
 
-// plain returns the files of an artifact that says nothing of models: layers with
-// titles, as ORAS pushes files.
-func (m *manifest) plain() ([]file, error) {
-	for _, image := range images {
-		if m.kind == image {
-			return nil, fmt.Errorf("it is a container, not a model")
-		}
+// withoutPacked leaves out what is beside a model and compressed, unless the model is, too.
+func withoutPacked(list []file) []file {
+	packed := func(beside bool) func(x file) bool {
+		return func(x file) bool { return x.Packing != "" && x.Beside == beside }
 	}
-	var list []file
-	for _, l := range m.layers {
-		if l.title == "" || strings.Contains(l.MediaType, "gzip") || strings.Contains(l.MediaType, "zstd") {
+	if slices.ContainsFunc(list, packed(false)) {
+		return list
+	}
+	return slices.DeleteFunc(list, packed(true))
+}
+
+// imageFiles returns the layers of a container.
+func (m *manifest) imageFiles() (list []file, err error) {
+	for i, l := range m.layers {
+		base, packing := l.split()
+		if !imageLayers[base] {
 			continue
 		}
-		list = append(list, file{Name: l.title, Digest: l.Digest, Size: l.Size})
+		x, err := m.archive(i, packing)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, x)
+	}
+	return list, nil
+}
+
+// plain returns the files of an artifact that says nothing of models: layers with
+// titles, as ORAS pushes files, and folders as archives.
+func (m *manifest) plain() (list []file, err error) {
+	for i, l := range m.layers {
+		_, packing := l.split()
+		switch {
+		case l.unpack:
+			if unpackers[packing] == nil { // ORAS compresses by gzip, whatever the media type is
+				packing = ""
+			}
+			x, err := m.archive(i, packing)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, x)
+		case l.title == "" || strings.Contains(l.MediaType, "gzip") || strings.Contains(l.MediaType, "zstd"):
+		default:
+			list = append(list, file{Name: l.title, Digest: l.Digest, Size: l.Size})
+		}
+	}
+	if len(list) == 0 && images[m.kind] {
+		return nil, errors.New("it is a container, not a model")
 	}
 	if len(list) == 0 {
 		return nil, fmt.Errorf("it is not an artifact with a model that tensorfs knows, but %s", tensorfs.Quote(m.kind))

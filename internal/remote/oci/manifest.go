@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,6 +23,7 @@ var manifestTypes = []string{
 	"application/vnd.oci.image.manifest.v1+json",
 	"application/vnd.oci.image.index.v1+json",
 	"application/vnd.docker.distribution.manifest.v2+json",
+	"application/vnd.docker.distribution.manifest.list.v2+json",
 }
 
 // Limits of manifests.
@@ -36,7 +38,9 @@ type layer struct {
 	Size      int64
 	path      string // what the annotations call the file, "" where they do not
 	title     string
-	platform  bool // of an index: it is for one kind of machine
+	unpack    bool   // it is an archive of a folder, whatever its media type is
+	content   string // digest of the archive that the layer unpacks to, "" where nothing says it
+	platform  string // of an index: the kind of machine that it is for, "" for any
 }
 
 // manifest is what an artifact consists of, or, of an index, which artifacts there
@@ -47,10 +51,12 @@ type manifest struct {
 	index  bool
 }
 
-// annotations that name files.
+// annotations of layers.
 const (
-	pathKey  = "org.cncf.model.filepath"
-	titleKey = "org.opencontainers.image.title"
+	pathKey    = "org.cncf.model.filepath"
+	titleKey   = "org.opencontainers.image.title"
+	unpackKey  = "io.deis.oras.content.unpack" // of a folder that ORAS pushed
+	contentKey = "io.deis.oras.content.digest"
 )
 
 // readManifest reads a manifest or an index. Errors say what it is not.
@@ -81,7 +87,10 @@ func readManifest(text []byte) (*manifest, error) {
 			return nil, fmt.Errorf("has more than %d %s", maxLayers, list)
 		}
 		size, err := strconv.ParseInt(raw.Member("size").String(), 10, 64)
-		l := layer{MediaType: raw.Member("mediaType").Text(), Digest: raw.Member("digest").Text(), Size: size, platform: raw.Member("platform").Kind() == '{'}
+		l := layer{MediaType: raw.Member("mediaType").Text(), Digest: raw.Member("digest").Text(), Size: size}
+		if p := raw.Member("platform"); p.Kind() == '{' {
+			l.platform = p.Member("os").Text() + "/" + p.Member("architecture").Text()
+		}
 		switch {
 		case !sha256Name().MatchString(l.Digest):
 			return nil, errors.New("names " + tensorfs.Quote(l.Digest) + ", which is not a SHA-256 digest")
@@ -90,6 +99,7 @@ func readManifest(text []byte) (*manifest, error) {
 		}
 		notes := raw.Member("annotations")
 		l.path, l.title = notes.Member(pathKey).Text(), notes.Member(titleKey).Text()
+		l.unpack, l.content = notes.Member(unpackKey).Text() == "true", notes.Member(contentKey).Text()
 		m.layers = append(m.layers, l)
 	}
 	return m, nil
@@ -101,17 +111,7 @@ func (s *session) find(ctx context.Context) (*manifest, string, error) {
 	if err != nil || !m.index {
 		return m, digest, err
 	}
-	one := -1
-	for i, l := range m.layers {
-		if l.platform && len(m.layers) > 1 {
-			continue
-		}
-		if one >= 0 {
-			one = -1
-			break
-		}
-		one = i
-	}
+	one := m.choose()
 	if one < 0 {
 		return nil, "", s.wrong(s.ref, fmt.Sprintf("it is an index of %d artifacts, and does not say which one is the model", len(m.layers)), "name one of them as oci://REGISTRY/REPOSITORY@sha256:HEX")
 	}
@@ -121,6 +121,29 @@ func (s *session) find(ctx context.Context) (*manifest, string, error) {
 		err = s.wrong(ref, "it is an index in an index", "name the artifact itself")
 	}
 	return m, digest, err
+}
+
+// choose returns which artifact of an index is the model, -1 where that is not clear: the only
+// one, else the only one for any machine, else the only one for a machine at all, else the one
+// for machines like this. Attestations are for an unknown machine.
+func (m *manifest) choose() int {
+	for _, fits := range []func(platform string) bool{
+		func(string) bool { return true },
+		func(p string) bool { return p == "" },
+		func(p string) bool { return p != "" && !strings.HasPrefix(p, "unknown/") },
+		func(p string) bool { return p == "linux/"+runtime.GOARCH },
+	} {
+		one, n := -1, 0
+		for i, l := range m.layers {
+			if fits(l.platform) {
+				one, n = i, n+1
+			}
+		}
+		if n == 1 {
+			return one
+		}
+	}
+	return -1
 }
 
 // manifest asks for a manifest and holds it to its digest.

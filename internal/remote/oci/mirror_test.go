@@ -62,6 +62,33 @@ func TestPushedByOras(t *testing.T) {
 	}
 }
 
+// A folder that oras pushed is an archive, which is unpacked.
+func TestFolderPushedByOras(t *testing.T) {
+	d := newDistribution(t)
+	program := testremote.Program(t, "oras")
+	for _, m := range testremote.Models(t, testdata) {
+		t.Run(m.Name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := testmodel.Write(filepath.Join(dir, "folder"), m.Files); err != nil {
+				t.Fatal(err)
+			}
+			name := d.host + "/folders/" + m.Name + ":v1"
+			run(t, dir, program, "push", "--plain-http", "--no-tty", name, "folder")
+			environ(t, "")
+			o := options(t)
+			if _, _, err := Open(t.Context(), Scheme+name, o); err == nil || !strings.Contains(err.Error(), "use --download, or run 'tensorfs fetch'") {
+				t.Error(err)
+			}
+			o.Download = true
+			l, file, err := Open(t.Context(), Scheme+name, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			testremote.Same(t, l, file, m.Local(t))
+		})
+	}
+}
+
 // counter stands before a registry and remembers which blobs it was asked for.
 type counter struct {
 	*httptest.Server

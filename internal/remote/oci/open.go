@@ -3,7 +3,7 @@ package oci
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io"
 	"time"
 
 	"github.com/tensorfs/tensorfs"
@@ -19,7 +19,8 @@ type Options = remote.Options
 type artifactFiles struct {
 	Digest string // of the manifest
 	Time   time.Time
-	Files  []file // none of them an archive
+	Files  []file // and archives that are compressed
+	Image  bool   `json:",omitempty"` // it is a container
 }
 
 // Open looks up oci://REGISTRY/REPOSITORY[:TAG|@sha256:HEX] and returns the files of
@@ -38,7 +39,11 @@ func Open(ctx context.Context, name string, o Options) (*remote.Listing, string,
 	}
 	f := a.answer.Value
 	a.s.ref = ref.at(f.Digest)
-	files, folder := inFolder(f.Files)
+	files, err := a.unpacked(ctx, f)
+	if err != nil {
+		return nil, "", err
+	}
+	files, folder := inFolder(files)
 	l, err := a.listing(a.s.ref.String(), folder, files, f.Time)
 	if err != nil {
 		return nil, "", err
@@ -67,15 +72,15 @@ func (a *artifact) find(ctx context.Context) (artifactFiles, error) {
 	a.s.ref = ref // what is asked for later is this one
 	list, err := m.files()
 	if err != nil {
-		return artifactFiles{}, a.s.wrong(ref, err.Error(), "ask for one that is pushed uncompressed and by a program for models")
+		return artifactFiles{}, a.s.wrong(ref, err.Error(), advice)
 	}
-	f := artifactFiles{Digest: digest, Time: time.Now().Truncate(time.Second)}
+	f := artifactFiles{Digest: digest, Time: time.Now().Truncate(time.Second), Image: m.isImage()}
 	for _, x := range list {
-		if x.Name != "" {
+		if x.Name != "" || x.Packing != "" {
 			f.Files = append(f.Files, x)
 			continue
 		}
-		members, err := a.members(ctx, ref.String(), x, maxMembers-len(f.Files))
+		members, err := a.members(ctx, ref.String(), x, f.Image, maxMembers-len(f.Files))
 		if err != nil {
 			return artifactFiles{}, err
 		}
@@ -84,26 +89,78 @@ func (a *artifact) find(ctx context.Context) (artifactFiles, error) {
 	return f, nil
 }
 
-// members reads the headers of an archive.
-func (a *artifact) members(ctx context.Context, name string, x file, room int) (list []file, err error) {
+// advice is what to do about an artifact that is not as it should be.
+const advice = "ask for one that is pushed uncompressed and by a program for models"
+
+// members reads the headers of an archive. One that is compressed without saying so is the only
+// member.
+func (a *artifact) members(ctx context.Context, name string, x file, image bool, room int) (list []file, err error) {
+	var known unpackedLayer
+	if _, ok := a.o.Store.Pinned(unpackedPin(x.Digest, image), &known); ok && unpackers[known.Packing] != nil {
+		x.Packing = known.Packing
+		return []file{x}, nil
+	}
 	at := name + "/" + x.Digest + ".tar"
+	f, err := a.layer(x, at)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r := reader{ctx, f}
+	begin := make([]byte, min(maxMagic, x.Size))
+	if _, err = r.ReadAt(begin, 0); err == nil || err == io.EOF {
+		switch x.Packing = packingOf(begin); {
+		case x.Packing != "" && x.Beside:
+			return nil, nil
+		case x.Packing != "":
+			return []file{x}, nil
+		}
+		err = inPlace(r, x.Size, image).walk(func(m member, _ io.Reader) error {
+			if len(list) >= room {
+				return errMembers
+			}
+			list = append(list, x.member(m))
+			return nil
+		})
+	}
+	return a.result(ctx, x, at, list, err)
+}
+
+// errMembers says that an artifact has too many files.
+var errMembers = errors.New("has too many members, or the artifact has")
+
+// member is a member of the archive x.
+func (x file) member(m member) file {
+	f := file{Name: m.name, Digest: x.Digest, Size: x.Size, Layer: x.Layer, Kind: m.kind, Link: m.link, Beside: x.Beside}
+	if m.kind == "" {
+		f.Part = &remote.Part{Off: m.off, Size: m.size}
+	}
+	return f
+}
+
+// result returns the members of an archive, or what is wrong with it. One beside a model that
+// cannot be read is passed over.
+func (a *artifact) result(ctx context.Context, x file, at string, list []file, err error) ([]file, error) {
+	switch {
+	case err == nil:
+		return list, nil
+	case is[*tensorfs.FormatError](err), is[*tensorfs.ChangedError](err), ctx.Err() != nil:
+		return nil, err
+	case x.Beside:
+		return nil, nil
+	}
+	return nil, tensorfs.Unsupported(at, "the archive "+err.Error(), "it is not a model that tensorfs can read; push its files as layers of their own")
+}
+
+// layer opens a layer.
+func (a *artifact) layer(x file, at string) (*web.File, error) {
 	entry, err := a.o.Store.Entry(a.id(x, at, time.Now().Truncate(time.Second)))
 	if err != nil {
 		return nil, err
 	}
 	f := a.o.Client.File(a.origin(x.Digest, at), entry, a.s.ref.host(), at, "layer.tar")
-	defer f.Close()
-	err = walk(reader{ctx, f}, x.Size, func(m member) error {
-		if len(list) >= room {
-			return fmt.Errorf("has too many members, or the artifact has")
-		}
-		list = append(list, file{m.name, x.Digest, x.Size, &remote.Part{Off: m.off, Size: m.size}})
-		return nil
-	})
-	if err == nil || is[*tensorfs.FormatError](err) || is[*tensorfs.ChangedError](err) || ctx.Err() != nil {
-		return list, err
-	}
-	return nil, tensorfs.Unsupported(at, "the archive "+err.Error(), "it is not a model that tensorfs can read; push its files as layers of their own")
+	f.SetDigest(x.Digest)
+	return f, nil
 }
 
 func is[T error](err error) bool {
@@ -143,7 +200,11 @@ func (a *artifact) listing(name, folder string, files []file, at time.Time) (*re
 	for i, f := range files {
 		label := name + "/" + f.Name
 		if !sha256Name().MatchString(f.Digest) {
-			return nil, a.s.wrong(a.s.ref, "what the cache has of it is damaged", "open it again without "+a.o.Offline)
+			return nil, a.damaged()
+		}
+		if f.Unpacked {
+			items[i] = remote.Item{Name: f.Name, ID: f.unpackedID(label, at), Host: a.s.ref.host(), Origin: a.answer.Origin(web.Refuse(lost(label)))}
+			continue
 		}
 		items[i] = remote.Item{Name: f.Name, ID: a.id(f, label, at), Host: a.s.ref.host(), Origin: a.origin(f.Digest, label), Part: f.Part}
 	}

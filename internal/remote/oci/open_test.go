@@ -204,12 +204,15 @@ func TestErrors(t *testing.T) {
 	f := newFake(t)
 	push(t, f, "a/gzip", "latest", packed, modelPack, entry{weight + "tar+gzip", data, named("m.gguf")})
 	push(t, f, "a/zstd", "latest", "", kitops, entry{"application/vnd.kitops.modelkit.model.v1.tar+zstd", data, nil})
+	push(t, f, "a/lz4", "latest", packed, modelPack, entry{weight + "tar+lz4", data, named("m.gguf")})
+	push(t, f, "a/rawgzip", "latest", packed, modelPack, entry{weight + "raw+gzip", data, named("m.gguf")})
 	push(t, f, "a/parent", "latest", packed, modelPack, entry{weight + "raw", data, named("../x")})
 	push(t, f, "a/absolute", "latest", "", dockerV2, entry{gguf, data, named("/etc/x.gguf")})
 	push(t, f, "a/twice", "latest", "", dockerV2, entry{gguf, data, named("x")}, entry{gguf, []byte("other"), named("x")})
 	push(t, f, "a/both", "latest", "", dockerV2, entry{gguf, data, named("x")}, entry{gguf, data, named("x/y")})
 	push(t, f, "a/unnamed", "latest", packed, modelPack, entry{weight + "raw", data, nil})
-	push(t, f, "a/image", "latest", "", images[0], entry{"application/vnd.oci.image.layer.v1.tar+gzip", data, nil})
+	push(t, f, "a/image", "latest", "", ociImage, entry{"application/vnd.oci.image.layer.v1.tar+gzip", data, nil})
+	push(t, f, "a/empty", "latest", "", ociImage)
 	push(t, f, "a/other", "latest", "", "application/vnd.example.config", entry{"application/vnd.example", data, nil})
 	push(t, f, "a/two", "latest", "", dockerV2, entry{gguf, data, named("x.gguf")}, entry{gguf, data, named("y.gguf")})
 	links := map[string]byte{"link": tar.TypeSymlink, "hardlink": tar.TypeLink, "fifo": tar.TypeFifo}
@@ -257,8 +260,10 @@ func TestErrors(t *testing.T) {
 		want string // "" for none
 		kind error
 	}{
-		{at("gzip"), "its layer 1 is compressed (gzip), so that parts of it cannot be read; ask for one", tensorfs.ErrUnsupported},
+		{at("gzip"), "its layer 1 is compressed (gzip), so that parts of it cannot be read; use --download, or run 'tensorfs fetch', to unpack it into the cache", tensorfs.ErrUnsupported},
 		{at("zstd"), "its layer 1 is compressed (zstd), so that", tensorfs.ErrUnsupported},
+		{at("lz4"), "its layer 1 is compressed (lz4), which tensorfs does not unpack; ", tensorfs.ErrUnsupported},
+		{at("rawgzip"), "its layer 1 is a compressed file (gzip), which tensorfs does not unpack; ", tensorfs.ErrUnsupported},
 		{at("parent"), `"../x" is not the name of a file in a model; `, nil},
 		{at("absolute"), `"/etc/x.gguf" is not the name of a file in a model; `, nil},
 		{at("tarparent"), `"../x" is not the name of a file in a model; `, nil},
@@ -268,11 +273,12 @@ func TestErrors(t *testing.T) {
 		{at("twice"), `"x" is there twice; `, nil},
 		{at("both"), `"x" is a file and also a directory; `, nil},
 		{at("unnamed"), "its layer 1 (application/vnd.cncf.model.weight.v1.raw) has no name; ", nil},
-		{at("image"), "it is a container, not a model; ", nil},
+		{at("image"), "its layer 1 is compressed (gzip), so that", nil},
+		{at("empty"), "it is a container, not a model; ", nil},
 		{at("other"), `it is not an artifact with a model that tensorfs knows, but "application/vnd.example.config"; `, nil},
 		{at("two"), "it holds 2 models: x.gguf, y.gguf; name one of them", nil},
-		{at("link"), `the archive has a link, "m.gguf"; `, nil},
-		{at("hardlink"), `the archive has a link, "m.gguf"; `, nil},
+		{at("link"), `"m.gguf" is a link to "/etc/passwd", which it does not hold; `, nil},
+		{at("hardlink"), `"m.gguf" is a link to "/etc/passwd", which it does not hold; `, nil},
 		{at("fifo"), `the archive has "m.gguf", which is not a regular file; `, nil},
 		{at("cut"), `the archive ends before the end of "m.gguf"; `, nil},
 		{at("nottar"), "the archive is damaged near byte ", nil},

@@ -107,10 +107,26 @@ func (r *registry) ask(ctx context.Context) (*pinned, error) {
 	return &pinned{text, time.Now().Truncate(time.Second)}, err
 }
 
-// manifest asks for the manifest.
+// manifest asks for the manifest; of a list of manifests, for the one that llama.cpp runs.
 func (r *registry) manifest(ctx context.Context) ([]byte, error) {
+	text, err := r.reference(ctx, r.model.Tag)
+	if err != nil {
+		return nil, err
+	}
+	c, err := ollama.ChildOf(r.name, text)
+	if c == nil || err != nil {
+		return text, err
+	}
+	if text, err = r.reference(ctx, c.Digest); err != nil {
+		return nil, err
+	}
+	return text, c.Check(r.name, text)
+}
+
+// reference asks for the manifest of a tag or a digest.
+func (r *registry) reference(ctx context.Context, tag string) ([]byte, error) {
 	resp, body, err := r.Client.Do(ctx, maxManifest, func(ctx context.Context) (*http.Request, error) {
-		req, err := r.request(ctx, "manifests/"+r.model.Tag)
+		req, err := r.request(ctx, "manifests/"+tag)
 		if err == nil {
 			req.Header.Set("Accept", manifestType)
 		}

@@ -104,6 +104,36 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// A tag may be a list of manifests: the one for llama.cpp is fetched, and it has to be the one that the list names.
+func TestListOfManifests(t *testing.T) {
+	model := []byte("GGUF of llama.cpp")
+	text := manifestOf(model)
+	for _, good := range []bool{true, false} {
+		r := testhub.NewRegistry(t)
+		size := len(text)
+		if !good {
+			size++
+		}
+		list := fmt.Appendf(nil, `{"schemaVersion":2,"manifests":[{"digest":"sha256:%s","size":9,"runner":"mlx"},{"digest":"sha256:%s","size":%d,"runner":"llamacpp"}]}`,
+			digest([]byte("x")), digest(text), size)
+		r.Push("library/tiny/latest", list, model)
+		r.Push("library/tiny/sha256:"+digest(text), text)
+		l, file, err := newMachine(t).open(r.Host() + "/library/tiny")
+		if !good {
+			if err == nil || !strings.Contains(err.Error(), "other bytes than the list says") {
+				t.Error(err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := testremote.Read(l, file); err != nil || !bytes.Equal(got, text) {
+			t.Errorf("the manifest is %q, %v", got, err)
+		}
+	}
+}
+
 // A tag that moves is another manifest; what is open stays as it is.
 func TestMoves(t *testing.T) {
 	one, two := []byte("GGUF one"), []byte("GGUF two")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/remote"
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 
@@ -62,7 +63,7 @@ func (f *finding) whole(ctx context.Context, resp *http.Response) (foundFile, er
 	v := versionOf(resp.Header, size, time.Now())
 	if !v.Exact {
 		if size > web.MaxWhole {
-			return foundFile{}, f.refuse(fmt.Sprintf("%s (%s), and nothing that tells versions of it apart", only, gigabytes(size)), "download it, and name the file")
+			return foundFile{}, f.refuse(fmt.Sprintf("%s (%s), and nothing that tells versions of it apart", only, remote.Gigabytes(size)), "download it, and name the file")
 		}
 		b, err := io.ReadAll(io.LimitReader(resp.Body, size))
 		if err != nil || int64(len(b)) != size {
@@ -78,7 +79,7 @@ func (f *finding) whole(ctx context.Context, resp *http.Response) (foundFile, er
 	switch {
 	case len(x.entry.Missing(0, size)) == 0:
 	case size > web.MaxWhole && !f.Download:
-		err = f.refuse(fmt.Sprintf("%s (%s)", only, gigabytes(size)), "use --download to fetch it first")
+		err = f.refuse(fmt.Sprintf("%s (%s)", only, remote.Gigabytes(size)), "use --download to fetch it first")
 	default:
 		err = f.download(ctx, x.entry, v, resp)
 	}
@@ -100,14 +101,6 @@ func (f *finding) bytes(b []byte, resp *http.Response) foundFile {
 
 func (f *finding) brokeOff() error {
 	return &tensorfs.FormatError{File: f.name, Offset: -1, Problem: "the connection broke off", Advice: "try again later", Kind: io.ErrUnexpectedEOF}
-}
-
-// gigabytes is a size in words.
-func gigabytes(n int64) string {
-	if n < 1e9 {
-		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
-	}
-	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
 }
 
 // maxTries is how often a whole file is asked for without any of it coming that did

@@ -56,8 +56,19 @@ func (a address) dir() string {
 // only the scheme is left, since anything else of it may be a password. What is not
 // an address is returned as it is.
 func Shown(s string) string {
-	scheme, _, ok := strings.Cut(s, "://")
+	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok {
+		return s
+	}
+	if scheme == "s3" || scheme == "oci" { // what follows the host is literal: %20 and ? are letters of a key
+		host, _, _ := strings.Cut(rest, "/")
+		u, err := url.Parse(scheme + "://" + host)
+		switch {
+		case err != nil:
+			return scheme + "://..."
+		case u.User != nil:
+			return scheme + "://..." + rest[strings.LastIndexByte(host, '@'):]
+		}
 		return s
 	}
 	if u, err := url.Parse(s); err == nil && u.Opaque == "" {

@@ -16,6 +16,10 @@ func TestShown(t *testing.T) {
 		"https://user:p?secret@host/m.gguf":             "https://...",
 		"ftp://user:secret@host/x":                      "ftp://host/x",
 		"https://secret@/x":                             "https:///x",
+		"s3://models/a b%20c?d@e.gguf":                  "s3://models/a b%20c?d@e.gguf",
+		"s3://user:secret@models/x":                     "s3://...@models/x",
+		"s3://user:sec/ret@models/x":                    "s3://...",
+		"oci://host:5000/a/b:tag":                       "oci://host:5000/a/b:tag",
 		"model.gguf":                                    "model.gguf",
 	} {
 		got := Shown(in)

@@ -2,25 +2,21 @@ package plain
 
 import (
 	"net/url"
-	"path/filepath"
 	"strings"
 
+	"github.com/tensorfs/tensorfs/internal/environ"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // maxNetrc bounds the file.
 const maxNetrc = 1 << 20
 
-// netrc returns what ~/.netrc, or the file that NETRC names, says for exactly this
-// host, nil where that is nothing. getenv is os.Getenv.
-func netrc(host string, getenv func(string) string) *url.Userinfo {
-	path := getenv("NETRC")
-	if path == "" {
-		home := getenv("HOME")
-		if home == "" {
-			return nil
-		}
-		path = filepath.Join(home, ".netrc")
+// netrc returns what ~/.netrc, or the file that NETRC names, contains for exactly this host, nil if it
+// contains nothing.
+func netrc(host string, env environ.Env) *url.Userinfo {
+	path, err := environ.Netrc(env)
+	if err != nil {
+		return nil
 	}
 	b, err := source.ReadRegular(path, maxNetrc)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/environ"
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 
@@ -122,16 +123,23 @@ func environment(cc *credentials.CredContext) (credentials.Provider, credentials
 
 // files reads ~/.aws. A user who names a profile wants no other credentials.
 func files(cc *credentials.CredContext) (credentials.Provider, credentials.Value, error) {
-	p := &credentials.FileAWSCredentials{}
+	settings, err := environ.AWSSettings(environ.Process)
+	if err != nil {
+		return nil, credentials.Value{}, err
+	}
+	if settings.AccessKey != "" && settings.SecretKey != "" {
+		v := credentials.Value{AccessKeyID: settings.AccessKey, SecretAccessKey: settings.SecretKey, SessionToken: settings.SessionToken, SignerType: credentials.SignatureV4}
+		return &credentials.Static{Value: v}, v, nil
+	}
+	p := &credentials.FileAWSCredentials{Profile: settings.Profile} // others give theirs in exchange for a login or by a program
 	v, err := p.RetrieveWithCredContext(cc)
 	if v.AccessKeyID != "" && v.SecretAccessKey != "" {
 		return p, v, nil
 	}
-	profile := os.Getenv("AWS_PROFILE")
-	if profile == "" || err == nil && namesOtherCredentials() {
+	if settings.Profile == "" || err == nil && namesOtherCredentials() {
 		return nil, v, nil
 	}
-	return nil, v, &tensorfs.FormatError{File: "AWS_PROFILE", Offset: -1, Problem: "the profile " + tensorfs.Quote(profile) + " gives no credentials",
+	return nil, v, &tensorfs.FormatError{File: "AWS_PROFILE", Offset: -1, Problem: "the profile " + tensorfs.Quote(settings.Profile) + " gives no credentials",
 		Advice: "check ~/.aws/config and ~/.aws/credentials, log in again, or export the credentials (aws configure export-credentials --format env)", Kind: tensorfs.ErrUnsupported}
 }
 

@@ -65,16 +65,17 @@ func TestCredentials(t *testing.T) {
 		env  string
 		want string // of the error, "" for none
 	}{
-		{"environment", "AWS_ACCESS_KEY_ID=" + goodKey + " AWS_SECRET_ACCESS_KEY=" + goodSecret + " AWS_PROFILE=none", ""},
+		{"environment", "AWS_ACCESS_KEY_ID=" + goodKey + " AWS_SECRET_ACCESS_KEY=" + goodSecret + " AWS_PROFILE=wrong", ""},
+		{"environment, and no such profile", "AWS_ACCESS_KEY_ID=" + goodKey + " AWS_SECRET_ACCESS_KEY=" + goodSecret + " AWS_PROFILE=none", `no file of AWS's tools has the profile "none"; `},
 		{"session", "AWS_ACCESS_KEY_ID=" + goodKey + " AWS_SECRET_ACCESS_KEY=" + goodSecret + " AWS_SESSION_TOKEN=hunter2", ""},
 		{"default profile", "", ""},
 		{"profile", "AWS_PROFILE=work", ""},
 		{"another profile", "AWS_PROFILE=wrong", "does not know this access key"},
-		{"no such profile", "AWS_PROFILE=none", `the profile "none" gives no credentials; `},
+		{"no such profile", "AWS_PROFILE=none", `no file of AWS's tools has the profile "none"; `},
 		{"single sign-on", "AWS_PROFILE=sso", `the profile "sso" gives no credentials; `},
 		{"profile without credentials", "AWS_PROFILE=region", `the profile "region" gives no credentials; `},
-		{"broken file", "AWS_PROFILE=default AWS_SHARED_CREDENTIALS_FILE=" + dir + "/broken AWS_CONFIG_FILE=/none", `the profile "default" gives no credentials; `},
-		{"broken file, not asked for", "AWS_SHARED_CREDENTIALS_FILE=" + dir + "/broken AWS_CONFIG_FILE=/none", "there are no credentials"},
+		{"broken file", "AWS_PROFILE=default AWS_SHARED_CREDENTIALS_FILE=" + dir + "/broken AWS_CONFIG_FILE=/none", "it is not a file of AWS's settings; "},
+		{"broken file, not asked for", "AWS_SHARED_CREDENTIALS_FILE=" + dir + "/broken AWS_CONFIG_FILE=/none", "it is not a file of AWS's settings; "},
 		{"container", "HOME=/none AWS_CONTAINER_CREDENTIALS_FULL_URI=" + g.URL + "/container AWS_CONTAINER_AUTHORIZATION_TOKEN=container-token", ""},
 		{"container that has none", "HOME=/none AWS_CONTAINER_CREDENTIALS_FULL_URI=" + g.URL + "/none", "who is named there gives no credentials; "},
 		{"machine", "HOME=/none AWS_EC2_METADATA_DISABLED= AWS_EC2_METADATA_SERVICE_ENDPOINT=" + g.URL, ""},
@@ -82,7 +83,7 @@ func TestCredentials(t *testing.T) {
 		{"machine that has none", "HOME=/none AWS_EC2_METADATA_DISABLED= AWS_EC2_METADATA_SERVICE_ENDPOINT=http://127.0.0.1:1", "there are no credentials"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			environ(t, "AWS_ENDPOINT_URL", s.URL, "HOME", home)
+			setEnv(t, "AWS_ENDPOINT_URL", s.URL, "HOME", home)
 			for v := range strings.FieldsSeq(tt.env) {
 				name, value, _ := strings.Cut(v, "=")
 				t.Setenv(name, value)
@@ -101,7 +102,7 @@ func TestCredentialsEnd(t *testing.T) {
 	s.put("m.bin", make([]byte, 20<<20))
 	for good, want := range map[time.Duration]bool{time.Hour: false, -time.Minute: true} {
 		g, asked := giver(t, good)
-		environ(t, "AWS_ENDPOINT_URL", s.URL, "AWS_CONTAINER_CREDENTIALS_FULL_URI", g.URL+"/container", "AWS_CONTAINER_AUTHORIZATION_TOKEN", "container-token")
+		setEnv(t, "AWS_ENDPOINT_URL", s.URL, "AWS_CONTAINER_CREDENTIALS_FULL_URI", g.URL+"/container", "AWS_CONTAINER_AUTHORIZATION_TOKEN", "container-token")
 		l, _, err := Open(t.Context(), "s3://models/m.bin", options(t))
 		if err != nil {
 			t.Fatal(err)
@@ -126,7 +127,7 @@ func TestCredentialsEnd(t *testing.T) {
 func TestCredentialsGiven(t *testing.T) {
 	s := newFake(t)
 	s.put("m.bin", make([]byte, 20<<20))
-	environ(t, "AWS_ENDPOINT_URL", s.URL, "AWS_ACCESS_KEY_ID", goodKey, "AWS_SECRET_ACCESS_KEY", goodSecret)
+	setEnv(t, "AWS_ENDPOINT_URL", s.URL, "AWS_ACCESS_KEY_ID", goodKey, "AWS_SECRET_ACCESS_KEY", goodSecret)
 	_, read := opened(t, "s3://models/m.bin", options(t))
 	if err := read(0); err != nil {
 		t.Fatal(err)
@@ -153,7 +154,7 @@ func TestCredentialsChange(t *testing.T) {
 		}
 	}
 	write(goodSecret)
-	environ(t, "AWS_ENDPOINT_URL", s.URL, "AWS_SHARED_CREDENTIALS_FILE", file)
+	setEnv(t, "AWS_ENDPOINT_URL", s.URL, "AWS_SHARED_CREDENTIALS_FILE", file)
 	_, read := opened(t, "s3://models/m.bin", options(t))
 	if err := read(0); err != nil {
 		t.Fatal(err)
@@ -174,7 +175,7 @@ func TestCredentialsExpire(t *testing.T) {
 	s := newFake(t)
 	s.put("m.bin", make([]byte, 20<<20))
 	g, asked := giver(t, time.Hour)
-	environ(t, "AWS_ENDPOINT_URL", s.URL, "AWS_CONTAINER_CREDENTIALS_FULL_URI", g.URL+"/container", "AWS_CONTAINER_AUTHORIZATION_TOKEN", "container-token")
+	setEnv(t, "AWS_ENDPOINT_URL", s.URL, "AWS_CONTAINER_CREDENTIALS_FULL_URI", g.URL+"/container", "AWS_CONTAINER_AUTHORIZATION_TOKEN", "container-token")
 	for _, code := range []string{"ExpiredToken", "TokenRefreshRequired", "InvalidRequest"} {
 		for _, times := range []int{1, 1000} {
 			_, read := opened(t, "s3://models/m.bin", options(t))
@@ -273,7 +274,7 @@ func TestNoCredentials(t *testing.T) {
 	s := newFake(t)
 	s.open = true
 	s.put("m.bin", make([]byte, 20<<20))
-	environ(t, "AWS_ENDPOINT_URL", s.URL, "AWS_EC2_METADATA_DISABLED", "", "AWS_EC2_METADATA_SERVICE_ENDPOINT", g.URL)
+	setEnv(t, "AWS_ENDPOINT_URL", s.URL, "AWS_EC2_METADATA_DISABLED", "", "AWS_EC2_METADATA_SERVICE_ENDPOINT", g.URL)
 	o := options(t)
 	o.Offline = "--offline"
 	if _, _, err := Open(t.Context(), "s3://models/m.bin", o); err == nil || asked.Load() != 0 {

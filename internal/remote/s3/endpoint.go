@@ -1,13 +1,18 @@
 package s3
 
 import (
+	"cmp"
+	"crypto/x509"
 	"net/url"
 	"os"
 	"strings"
 
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/environ"
 	"github.com/tensorfs/tensorfs/internal/remote"
+	"github.com/tensorfs/tensorfs/internal/source"
+	"github.com/tensorfs/tensorfs/internal/web"
 )
 
 // endpoint is the server that buckets are at.
@@ -15,27 +20,48 @@ type endpoint struct {
 	own *url.URL // nil: AWS
 }
 
-// ofEnvironment returns the endpoint and the region that the environment names.
-func ofEnvironment() (endpoint, string, error) {
-	region := firstSet("AWS_REGION", "AWS_DEFAULT_REGION")
-	if region == "" {
-		region = "us-east-1"
+// ofSettings returns the endpoint and the region that the settings of AWS's tools name, and has connections to
+// that endpoint verified by the certificates that they name.
+func ofSettings(client *web.Client) (endpoint, string, error) {
+	settings, err := environ.AWSSettings(environ.Process)
+	if err != nil {
+		return endpoint{}, "", err
 	}
-	if !regionName().MatchString(region) {
+	region, names := cmp.Or(settings.Region, "us-east-1"), anyRegion()
+	if settings.Endpoint == "" {
+		names = regionName()
+	}
+	if !names.MatchString(region) {
 		return endpoint{}, "", setting("AWS_REGION", tensorfs.Quote(region)+" is not the name of a region")
 	}
-	for _, name := range []string{"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"} {
-		text := os.Getenv(name)
-		if text == "" {
-			continue
-		}
-		u, err := url.Parse(text)
-		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" {
-			return endpoint{}, "", setting(name, "it is not an address like https://HOST") // which is not shown: it may hold a password
-		}
-		return endpoint{u}, region, nil
+	if settings.Endpoint == "" {
+		return endpoint{}, region, trust(client, strings.TrimPrefix(domain(region), region+"."), settings.CABundle)
 	}
-	return endpoint{}, region, nil
+	u, err := url.Parse(settings.Endpoint)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		return endpoint{}, "", setting(settings.EndpointName, "it is not an address like https://HOST") // which is not shown: it may hold a password
+	}
+	return endpoint{u}, region, trust(client, u.Host, settings.CABundle)
+}
+
+// maxCertificates bounds a file of certificates.
+const maxCertificates = 4 << 20
+
+// trust has connections to a host, and to hosts below its name, verified by the certificates of a file.
+func trust(client *web.Client, host, bundle string) error {
+	if bundle == "" {
+		return nil
+	}
+	pem, err := source.ReadRegular(bundle, maxCertificates)
+	if err != nil {
+		return tensorfs.PathError(bundle, err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return tensorfs.Unsupported(bundle, "it holds no certificate", "set AWS_CA_BUNDLE, or ca_bundle in ~/.aws/config, right, or unset it")
+	}
+	client.Trust(host, roots)
+	return nil
 }
 
 func firstSet(names ...string) string {
@@ -47,7 +73,7 @@ func firstSet(names ...string) string {
 	return ""
 }
 
-// setting is an error about a variable of the environment.
+// setting is an error about a setting of AWS's tools.
 func setting(name, problem string) error {
 	return tensorfs.Unsupported(name, problem, "set it right, or unset it")
 }
@@ -56,6 +82,8 @@ var (
 	// regionName is what regions are called. It becomes part of a host's name, and may
 	// come from a server.
 	regionName = remote.Pattern(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
+	// anyRegion is what boto3 takes for a region, such as RegionOne of OpenStack. It becomes part only of signatures.
+	anyRegion = remote.Pattern(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 	// label is a bucket's name that can be part of a host's name. One with dots would
 	// not fit the server's certificate.
 	label = remote.Pattern(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)

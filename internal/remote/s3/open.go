@@ -29,7 +29,7 @@ func Open(ctx context.Context, name string, o Options) (*remote.Listing, string,
 	if err != nil {
 		return nil, "", err
 	}
-	at, region, err := ofEnvironment()
+	at, region, err := ofSettings(o.Client)
 	if err != nil {
 		return nil, "", err
 	}

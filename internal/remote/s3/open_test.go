@@ -24,7 +24,7 @@ import (
 const testdata = "../../../testdata"
 
 // environ sets the environment to one without anything of AWS but what is given.
-func environ(t testing.TB, pairs ...string) {
+func setEnv(t testing.TB, pairs ...string) {
 	t.Helper()
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "AWS_") {
@@ -40,7 +40,7 @@ func environ(t testing.TB, pairs ...string) {
 
 // signedFor sets the environment for a server's user.
 func signedFor(t testing.TB, s *fake) {
-	environ(t, "AWS_ENDPOINT_URL", s.URL, "AWS_ACCESS_KEY_ID", goodKey, "AWS_SECRET_ACCESS_KEY", goodSecret)
+	setEnv(t, "AWS_ENDPOINT_URL", s.URL, "AWS_ACCESS_KEY_ID", goodKey, "AWS_SECRET_ACCESS_KEY", goodSecret)
 }
 
 // options are those of a test, with a cache of its own.
@@ -102,7 +102,7 @@ func TestAnonymous(t *testing.T) {
 	m := testremote.Models(t, testdata)[0]
 	s.put("m/"+m.Open, m.Files[m.Open])
 	for _, env := range [][]string{{}, {"AWS_ACCESS_KEY_ID", "other", "AWS_SECRET_ACCESS_KEY", "other", "AWS_NO_SIGN_REQUEST", "1"}} {
-		environ(t, append(env, "AWS_ENDPOINT_URL_S3", s.URL, "AWS_ENDPOINT_URL", "http://127.0.0.1:1")...)
+		setEnv(t, append(env, "AWS_ENDPOINT_URL_S3", s.URL, "AWS_ENDPOINT_URL", "http://127.0.0.1:1")...)
 		l, file, err := Open(t.Context(), "s3://models/m/"+m.Open, options(t))
 		if err != nil {
 			t.Fatal(err)
@@ -135,7 +135,7 @@ func TestErrors(t *testing.T) {
 		{"s3://models/both/", good, "s3://models/both: it holds 2 models: a.gguf, b.gguf; name one of them", tensorfs.ErrUnsupported},
 		{"s3://models/odd/", good, `s3://models/odd: "/x" is not the name of a file in a model; the server is at fault, or it is not a model`, nil},
 		{"s3://models/m/m-00001-of-99999.gguf", good, "s3://models/m/m-00001-of-99999.gguf: there is no such object; ", nil},
-		{"s3://models", []string{"AWS_PROFILE", "work"}, `AWS_PROFILE: the profile "work" gives no credentials; check ~/.aws/config and ~/.aws/credentials, log in again, or export the credentials (aws configure export-credentials --format env)`, nil},
+		{"s3://models", []string{"AWS_PROFILE", "work"}, `AWS_PROFILE: no file of AWS's tools has the profile "work"; check ~/.aws/config and ~/.aws/credentials`, nil},
 		{"s3://models", []string{"AWS_ACCESS_KEY_ID", goodKey}, "AWS_ACCESS_KEY_ID: it is set, and AWS_SECRET_ACCESS_KEY is not; set it right, or unset it", nil},
 		{"s3://models", []string{"AWS_REGION", "evil.example/"}, `AWS_REGION: "evil.example/" is not the name of a region; set it right, or unset it`, nil},
 		{"s3://models", []string{"AWS_ENDPOINT_URL_S3", "https://me:hunter2@host"}, "AWS_ENDPOINT_URL_S3: it is not an address like https://HOST; set it right, or unset it", nil},
@@ -144,7 +144,7 @@ func TestErrors(t *testing.T) {
 		{"s3://models/\xff", nil, `"s3://models/\xff": it is not a key that an object can have; `, nil},
 	} {
 		t.Run(tt.want, func(t *testing.T) {
-			environ(t, append([]string{"AWS_ENDPOINT_URL", s.URL}, tt.env...)...)
+			setEnv(t, append([]string{"AWS_ENDPOINT_URL", s.URL}, tt.env...)...)
 			_, _, err := Open(t.Context(), tt.name, options(t))
 			if err == nil || !strings.HasPrefix(err.Error(), tt.want) || strings.Contains(err.Error(), "unter2") || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v", err)
@@ -479,8 +479,8 @@ func TestAddress(t *testing.T) {
 		{"http://127.0.0.1:9000/", "", "models", "ü//x", "http://127.0.0.1:9000/models/%C3%BC//x"},
 		{"https://host/base/", "", "models", "", "https://host/base/models"},
 	} {
-		environ(t, "AWS_ENDPOINT_URL", tt.own, "AWS_DEFAULT_REGION", tt.region)
-		at, region, err := ofEnvironment()
+		setEnv(t, "AWS_ENDPOINT_URL", tt.own, "AWS_DEFAULT_REGION", tt.region)
+		at, region, err := ofSettings(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -505,8 +505,8 @@ func TestIdentity(t *testing.T) {
 		{"", "b", object{Key: "k", ETag: `"f"`}},
 		{"", "b", object{Key: "k", ETag: `"e"`, Version: "v"}},
 	} {
-		environ(t, "AWS_ENDPOINT_URL", tt.at)
-		at, region, _ := ofEnvironment()
+		setEnv(t, "AWS_ENDPOINT_URL", tt.at)
+		at, region, _ := ofSettings(nil)
 		l, err := listing(remote.Answer[objectList]{Value: objectList{[]object{tt.o}}}, objectName{bucket: tt.bucket, key: tt.o.Key}, &bucket{at: at, name: tt.bucket, region: region}, Options{Store: &cache.Store{}})
 		if err != nil {
 			t.Fatal(err)

@@ -31,7 +31,7 @@ func gateway(t *testing.T) string {
 	cmd := exec.Command(program, "--port", address, "posix", dir)
 	cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+goodKey, "ROOT_SECRET_KEY="+goodSecret)
 	testremote.Serve(t, address, cmd)
-	environ(t, "AWS_ENDPOINT_URL", "http://"+address, "AWS_ACCESS_KEY_ID", goodKey, "AWS_SECRET_ACCESS_KEY", goodSecret)
+	setEnv(t, "AWS_ENDPOINT_URL", "http://"+address, "AWS_ACCESS_KEY_ID", goodKey, "AWS_SECRET_ACCESS_KEY", goodSecret)
 	return "http://" + address
 }
 

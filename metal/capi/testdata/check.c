@@ -2,9 +2,13 @@
  * check MODEL VIEW...: prints every tensor of the views through tensorfs.h, one a
  * line, for comparison with what the model holds; then the ways to fail.
  */
+#include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 
 #include "check.h"
+
+static char first_name[4096];
 
 static uint64_t fnv(const unsigned char *p, uint64_t n) {
 	uint64_t h = 14695981039346656037u;
@@ -40,6 +44,13 @@ static int progress(uint64_t done, uint64_t total, void *context) {
 	return 0;
 }
 
+/* A progress function cannot close the model. */
+static int closing(uint64_t done, uint64_t total, void *model) {
+	(void)done, (void)total;
+	FAILS(tensorfs_close(model, &error), TENSORFS_IN_USE, TENSORFS_IN_USE, "running");
+	return 0;
+}
+
 static int cancel(uint64_t done, uint64_t total, void *context) {
 	(void)done, (void)total, (void)context;
 	return 1;
@@ -65,6 +76,25 @@ static void rows(tensorfs_loader *model, const tensorfs_tensor *t) {
 		CHECK(tensorfs_read(model, i->view, i->name, 2, 2, memory, 0, &error) == TENSORFS_OK);
 	}
 	free(memory);
+}
+
+/* What is written to private memory is seen nowhere else. */
+static void private(tensorfs_loader *model, const tensorfs_tensor *t) {
+	const tensorfs_tensor_info *i = t->info;
+	const tensorfs_tensor *a = tensorfs_get_private(model, i->view, i->name, &error);
+	const tensorfs_tensor *b = tensorfs_get_private(model, i->view, i->name, &error);
+	CHECK(a && b && a != b && a->info == i && a->origin == (i->bytes ? t->origin : TENSORFS_ORIGIN_MEMORY));
+	CHECK(i->bytes == 0 || (a->data != b->data && a->data != t->data && memcmp(a->data, t->data, i->bytes) == 0));
+	FAILS(tensorfs_close(model, &error), TENSORFS_IN_USE, TENSORFS_IN_USE, "in use");
+	uint64_t before = fnv(t->data, i->bytes);
+	for (uint64_t k = 0; k < i->bytes; k++)
+		((unsigned char *)a->data)[k] ^= 255;
+	CHECK(fnv(t->data, i->bytes) == before && fnv(b->data, i->bytes) == before);
+	CHECK(i->bytes == 0 || fnv(a->data, i->bytes) != before);
+	CHECK(tensorfs_release(a, &error) == TENSORFS_OK && tensorfs_release(b, &error) == TENSORFS_OK);
+	FAILS(tensorfs_release(a, &error), TENSORFS_INVALID, TENSORFS_INVALID, "released");
+	const tensorfs_tensor *again = tensorfs_get_private(model, i->view, i->name, &error);
+	CHECK(again && fnv(again->data, i->bytes) == before && tensorfs_release(again, &error) == TENSORFS_OK);
 }
 
 /* The files of the tree, down to the bottom: each is as long as it says. */
@@ -132,6 +162,7 @@ static void view(tensorfs_loader *model, const char *view) {
 		CHECK(t->info == tensorfs_info(model, view, names[i], &error));
 		print(t);
 		rows(model, t);
+		private(model, t);
 		const tensorfs_tensor *alone = tensorfs_get(model, view, names[i], &error);
 		const tensorfs_tensor *again = tensorfs_get(model, view, names[i], &error);
 		CHECK(alone && again && alone != again && alone->data == again->data && alone->buffer_offset == again->buffer_offset);
@@ -147,6 +178,9 @@ static void view(tensorfs_loader *model, const char *view) {
 	FAILS(tensorfs_set_get(set, view, "nothing", &error), NULL, TENSORFS_ABSENT, "\"nothing\"");
 	CHECK(tensorfs_set_release(set, &error) == TENSORFS_OK);
 	FAILS(tensorfs_set_release(set, &error), TENSORFS_INVALID, TENSORFS_INVALID, "released");
+	options.progress = closing, options.context = model;
+	set = tensorfs_load(model, refs, n, &options, &error);
+	CHECK(set != NULL && tensorfs_set_release(set, &error) == TENSORFS_OK);
 	options.progress = cancel;
 	if (bytes > 0)
 		FAILS(tensorfs_load(model, refs, n, &options, &error), NULL, TENSORFS_CANCELLED, "ended it");
@@ -162,6 +196,61 @@ static void *thread(void *model) {
 		CHECK(tensorfs_release(t, NULL) == TENSORFS_OK);
 	}
 	return NULL;
+}
+
+/* Calls while another thread closes the model: each one ends before, or is refused. */
+static void *until_closed(void *model) {
+	char bytes[16];
+	for (int i = 0;; i++) {
+		tensorfs_error *e = NULL;
+		const tensorfs_tensor *t = NULL;
+		switch (i % 5) {
+		case 0: t = tensorfs_get(model, "raw", first_name, &e); break;
+		case 1: t = tensorfs_get_private(model, "raw", first_name, &e); break;
+		case 2: tensorfs_info(model, "raw", first_name, &e); break;
+		case 3: tensorfs_file_read(model, "config.json", 0, bytes, sizeof bytes, &e); break;
+		case 4: tensorfs_read(model, "raw", first_name, 0, 0, NULL, 0, &e); break;
+		}
+		if (e != NULL) {
+			if (e->status != TENSORFS_INVALID || strstr(e->text, "closed") == NULL)
+				fprintf(stderr, "%s\n", e->text), exit(1);
+			tensorfs_error_free(e);
+			return NULL;
+		}
+		CHECK(tensorfs_release(t, NULL) == TENSORFS_OK);
+		poll(NULL, 0, 1); /* close is refused while any call runs */
+	}
+}
+
+static void close_under_calls(const char *path) {
+	for (int round = 0; round < 10; round++) {
+		tensorfs_open_options options = {.size = sizeof options};
+		options.device = TENSORFS_DEVICE_HOST;
+		tensorfs_loader *model = tensorfs_open_with(path, &options, &error);
+		CHECK(model != NULL);
+		const tensorfs_string *names = tensorfs_names(model, "raw", NULL, &error);
+		CHECK(names && names[0]);
+		snprintf(first_name, sizeof first_name, "%s", names[0]); /* names end with the model */
+		tensorfs_ref ref = {"raw", first_name};
+		const tensorfs_load_plan *plan = tensorfs_plan(model, &ref, 1, &error);
+		CHECK(plan != NULL);
+		uint64_t bytes = plan->model + plan->cache + plan->memory;
+		pthread_t threads[4];
+		for (int i = 0; i < 4; i++)
+			CHECK(pthread_create(&threads[i], NULL, until_closed, model) == 0);
+		tensorfs_status status;
+		while ((status = tensorfs_close(model, &error)) == TENSORFS_IN_USE) {
+			tensorfs_error_free(error);
+			error = NULL;
+			sched_yield();
+		}
+		CHECK(status == TENSORFS_OK);
+		for (int i = 0; i < 4; i++)
+			CHECK(pthread_join(threads[i], NULL) == 0);
+		/* A plan is valid until it is released. */
+		CHECK(plan->model + plan->cache + plan->memory == bytes && (plan->n_windows == 0 || plan->windows[0].file[0] == '/'));
+		CHECK(tensorfs_plan_release(plan, &error) == TENSORFS_OK);
+	}
 }
 
 /* What has no loader, no text or no sense is an error, and clang knows it before. */
@@ -278,5 +367,8 @@ int main(int argc, char **argv) {
 	CHECK(tensorfs_close(model, &error) == TENSORFS_OK);
 	FAILS(tensorfs_close(model, &error), TENSORFS_INVALID, TENSORFS_INVALID, "closed");
 	FAILS(tensorfs_views(model, NULL, &error), NULL, TENSORFS_INVALID, "closed");
+	FAILS(tensorfs_get_private(model, "raw", "x", &error), NULL, TENSORFS_INVALID, "closed");
+	FAILS(tensorfs_read(model, "raw", "x", 0, 0, NULL, 0, &error), TENSORFS_INVALID, TENSORFS_INVALID, "closed");
+	close_under_calls(argv[1]);
 	return 0;
 }

@@ -33,6 +33,7 @@ static void child(tensorfs_loader *m, const tensorfs_tensor *t, tensorfs_set *s)
 	REFUSED(tensorfs_meta_ints(m, "x", &n, &error), NULL);
 	REFUSED(tensorfs_meta_floats(m, "x", &n, &error), NULL);
 	REFUSED(tensorfs_get(m, "raw", "x", &error), NULL);
+	REFUSED(tensorfs_get_private(m, "raw", "x", &error), NULL);
 	REFUSED(tensorfs_get_fused(m, "raw", &name, 1, &error), NULL);
 	REFUSED(tensorfs_read(m, "raw", "x", 0, 1, &n, 1, &error), TENSORFS_FORKED);
 	REFUSED(tensorfs_files(m, "", &n, &error), NULL);

@@ -38,12 +38,19 @@ func tracked() ([]string, error) {
 	return names, nil
 }
 
-// source is an archive of the tracked files, below one directory.
+// isTestdata reports whether a file is only for tests of the clone: most bytes of the repository
+// are. The formula of Homebrew installs one of them.
+func isTestdata(name string) bool {
+	return strings.HasPrefix(name, "testdata/") && name != "testdata/gguf/kv.gguf"
+}
+
+// source is an archive of the tracked files without those of tests, below one directory.
 func source(f facts, to string, _ []string) error {
 	names, err := tracked()
 	if err != nil {
 		return err
 	}
+	names = slices.DeleteFunc(names, isTestdata)
 	return write(to, func(file *os.File) error {
 		z, err := gzip.NewWriterLevel(file, gzip.BestCompression)
 		if err != nil {
@@ -124,7 +131,7 @@ func proxy(f facts, to string, _ []string) error {
 			return err
 		}
 	}
-	// It checks names and sizes, and leaves out what belongs to no module.
+	// It checks names and sizes, and leaves out what belongs to another module, as testdata does.
 	return write(filepath.Join(dir, f.goVersion+".zip"), func(file *os.File) error {
 		return zip.Create(file, modver.Version{Path: module, Version: f.goVersion}, files)
 	})

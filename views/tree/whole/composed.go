@@ -60,10 +60,12 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 	}
 	f := &Files{
 		List: []File{{ggufName, d}}, Tensors: len(list), Types: notes.Types, Exact: notes.Exact,
-		Notes: slices.Concat(notes.Notes, vocabulary.Notes), weights: weightsOf(list),
+		Notes: slices.Concat(notes.Notes, about.Notes(), vocabulary.Notes, llamaNotes(meta, list)), weights: weightsOf(list),
 	}
-	if beyond := settings.Beyond(m); beyond != "" {
-		f.Notes = append(f.Notes, beyond)
+	for _, note := range []string{settings.Beyond(m), settings.Prompts(m)} {
+		if note != "" {
+			f.Notes = append(f.Notes, note)
+		}
 	}
 	f.addProjector(m, cfg, opts, vocabulary.Tokens, notes.Left)
 	return f, nil
@@ -102,24 +104,28 @@ func answersOf(about *settings.Model, v *tokenizer.Vocabulary) (rows []int64, er
 // addProjector adds the file of the model's vision tower, where it has one, or notes why
 // it does not. Left are the tensors that the file of the language model leaves out.
 func (f *Files) addProjector(m *tensorfs.Model, cfg settings.Fields, opts Options, tokens []string, left Towers) {
-	const own = "llama.cpp takes it from a file of its own (--mmproj), which is not made"
 	if left[Vision] == 0 {
-		f.LeaveOut(left, own)
+		f.LeaveOut(left, ownFile)
 		return
 	}
 	d, notes, err := projector(m, cfg, opts, tokens)
 	if err != nil {
-		f.LeaveOut(left, own+": "+tensorfs.OneLine(err.Error()))
+		f.LeaveOut(left, ownFile+": "+tensorfs.OneLine(err.Error()))
 		return
 	}
+	f.addMmproj(d, notes.Types, notes.Exact)
+	f.Notes = append(f.Notes, notes.Notes...)
+	f.LeaveOut(Towers{Audio: left[Audio]}, ownFile)
+}
+
+// addMmproj adds the file of a tower, whose tensors have these types.
+func (f *Files) addMmproj(d tensorfs.Data, types map[string]int, exact bool) {
 	f.List = append(f.List, File{mmprojName, d})
-	for t, n := range notes.Types {
+	for t, n := range types {
 		f.Types[t] += n
 		f.Tensors += n
 	}
-	f.Exact = f.Exact && notes.Exact
-	f.Notes = append(f.Notes, notes.Notes...)
-	f.LeaveOut(Towers{Audio: left[Audio]}, own)
+	f.Exact = f.Exact && exact
 }
 
 // configOf reads config.json, and finds the description of the architecture that it names.

@@ -3,6 +3,8 @@ package whole
 import (
 	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/imatrix"
@@ -66,9 +68,26 @@ type Files struct {
 
 // NoteMerge notes where a merge is not mergekit's in every bit.
 func (f *Files) NoteMerge(m *tensorfs.Model) {
-	if m.Merge != nil && len(m.Merge.Differs) > 0 {
-		f.Exact, f.Notes = false, append(f.Notes, m.Merge.Differs...)
+	if m.Merge != nil {
+		f.Exact = f.Exact && len(m.Merge.Differs) == 0
+		f.Notes = slices.Concat(f.Notes, m.Merge.Differs, m.Merge.Notes)
 	}
+}
+
+// NoTokenizer begins a note that a model has no tokenizer.
+const NoTokenizer = "there is no tokenizer"
+
+// noTokens is why llama.cpp does not load a file without a vocabulary.
+const noTokens = "it has no token"
+
+// TokenizerNote returns the note that the files have no tokenizer, "" if they have one.
+func (f *Files) TokenizerNote() string {
+	for _, note := range f.Notes {
+		if strings.HasPrefix(note, NoTokenizer) || strings.HasPrefix(note, NotLoaded+noTokens) {
+			return note
+		}
+	}
+	return ""
 }
 
 // Leave notes that something is not there, and why.

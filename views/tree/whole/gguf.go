@@ -12,6 +12,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/formats/imatrix"
 	"github.com/tensorfs/tensorfs/internal/source"
+	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
@@ -23,8 +24,16 @@ const ggufName = "model.gguf"
 // meant to be kept.
 func GGUF(m *tensorfs.Model, opts Options) *Files {
 	of, note := composed, ""
+	theirs := m
+	m, spelling, err := InLlama(m)
+	if err != nil {
+		return Absent(err)
+	}
 	if m.Layout == "gguf" {
 		of = stored
+		if spelling != nil {
+			of = func(m *tensorfs.Model, opts Options) (*Files, error) { return translated(m, theirs, spelling, opts) }
+		}
 		if why := Kept(m, opts); why != "" {
 			note = fmt.Sprintf("not converted to %s: %s", opts.Quantise.Name, why)
 			opts.Quantise = nil
@@ -59,8 +68,17 @@ func weightsOf(list []gguf.Stored) (n int64) {
 	return n
 }
 
-// leaveBeside notes the towers of an Ollama model, which are files of their own.
+// leaveBeside notes the towers of an Ollama model, which are files of their own. One that
+// llama.cpp does not load as it is stored gets another header.
 func (f *Files) leaveBeside(m *tensorfs.Model, file string) {
+	if layer, s := ProjectorLayer(m); s != nil {
+		made, err := rewritten(layer.Metadata, layer.Tensors, Options{})
+		if err == nil {
+			f.addMmproj(made.List[0].Data, made.Types, made.Exact)
+			f.Notes = append(f.Notes, slices.Concat(s.Notes, made.Notes)...)
+			return
+		}
+	}
 	t, files := beside(m, file)
 	for i, name := range files {
 		files[i] = "source/" + tensorfs.Printable(name)
@@ -87,7 +105,7 @@ func stored(m *tensorfs.Model, opts Options) (*Files, error) {
 		if s.Adapter {
 			continue
 		}
-		if m.Format == "gguf" || s.Name == ollamaModel {
+		if m.Format == "gguf" || s.Name == gguf.OllamaModel {
 			files = append(files, s.Name)
 		}
 	}
@@ -99,16 +117,23 @@ func stored(m *tensorfs.Model, opts Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := llamaReads(d); !opts.Rewrites() && len(adapted) == 0 && (err == nil || errors.Is(err, tensorfs.ErrChanged)) {
+	if err := llamaReads(d); !opts.Rewrites() && len(adapted) == 0 && !keepsSplit(m) && (err == nil || errors.Is(err, tensorfs.ErrChanged)) {
 		f := newFiles()
 		f.List = []File{{ggufName, far(m, files[0], d)}}
 		f.leaveBeside(m, files[0])
+		var list []gguf.Stored
 		for i := range m.Tensors {
 			// The layers of an Ollama model beside this one, such as a projector, are files of
 			// their own.
-			if x := tensorfs.Extents(m.Tensors[i].Data); len(x) == 0 || x[0].File == files[0] {
-				f.count(m.Tensors[i].DType)
+			t := &m.Tensors[i]
+			if x := tensorfs.Extents(t.Data); len(x) == 0 || x[0].File == files[0] {
+				f.count(t.DType)
+				list = append(list, gguf.Stored{Name: t.Source, DType: t.DType, Shape: t.Shape})
 			}
+		}
+		f.Notes = append(f.Notes, llamaNotes(m.Metadata, list)...)
+		if first := firstNumber(m, files[0]); first%mappedAlignment != 0 {
+			f.Notes = append(f.Notes, fmt.Sprintf("llama.cpp stops when it maps the file, whose numbers begin at byte %d and not at a multiple of %d (--no-mmap reads it)", first, mappedAlignment))
 		}
 		return f, nil
 	}
@@ -132,6 +157,30 @@ func stored(m *tensorfs.Model, opts Options) (*Files, error) {
 	return f, err
 }
 
+// keepsSplit reports whether the file of a model says that it is one of several, which is
+// why llama.cpp does not load it.
+func keepsSplit(m *tensorfs.Model) bool {
+	n := settings.ByKey(m.Metadata)[splitKeys+"count"]
+	return n != nil && fmt.Sprint(n) != "0" && fmt.Sprint(n) != "1"
+}
+
+// mappedAlignment is what the place of the first numbers in a mapped file has to be a multiple of for ggml.
+const mappedAlignment = 32
+
+// firstNumber returns where the numbers of a file begin, 0 without any.
+func firstNumber(m *tensorfs.Model, file string) int64 {
+	first := int64(math.MaxInt64)
+	for i := range m.Tensors {
+		if x := tensorfs.Extents(m.Tensors[i].Data); len(x) > 0 && x[0].File == file {
+			first = min(first, x[0].Offset)
+		}
+	}
+	if first == math.MaxInt64 {
+		return 0
+	}
+	return first
+}
+
 // llamaReads returns an error unless llama.cpp reads the version of a GGUF file.
 func llamaReads(d tensorfs.Data) error {
 	head := make([]byte, 8)
@@ -145,9 +194,6 @@ func llamaReads(d tensorfs.Data) error {
 }
 
 func newFiles() *Files { return &Files{Types: map[string]int{}, Exact: true} }
-
-// ollamaModel is the name below source/ of the GGUF file in an Ollama model.
-const ollamaModel = "model.gguf"
 
 // count notes a tensor of the file.
 func (f *Files) count(t tensorfs.DType) {
@@ -198,6 +244,7 @@ func rewritten(meta []tensorfs.Meta, tensors []tensorfs.Tensor, opts Options) (*
 	if err != nil {
 		return nil, err
 	}
+	f.Notes = append(f.Notes, llamaNotes(kept, composed)...)
 	f.List = []File{{ggufName, d}}
 	return f, nil
 }

@@ -73,6 +73,33 @@ func TestStored(t *testing.T) {
 	}
 }
 
+// TestMapped holds that gguf/ says of a file with a smaller alignment when llama.cpp cannot map it.
+func TestMapped(t *testing.T) {
+	noted := 0
+	for n := range 32 {
+		g := testmodel.NewLogical("llama", 1).AsGGUF(tensorfs.Q8_0, false)
+		g.Alignment = 8
+		g.Meta = append(g.Meta, tensorfs.Meta{Key: "general.description", Value: strings.Repeat("x", n)})
+		stored := g.Bytes()
+		m := testwhole.OpenGGUF(t, stored)
+		first := tensorfs.Extents(m.Tensors[0].Data)[0].Offset
+		for i := range m.Tensors {
+			first = min(first, tensorfs.Extents(m.Tensors[i].Data)[0].Offset)
+		}
+		f := whole.GGUF(m, whole.Options{})
+		says := strings.Contains(strings.Join(f.Notes, "\n"), fmt.Sprintf("whose numbers begin at byte %d ", first))
+		if says != (first%32 != 0) || !bytes.Equal(one(t, f), stored) {
+			t.Errorf("%d, from byte %d: %q", n, first, f.Notes)
+		}
+		if says {
+			noted++
+		}
+	}
+	if noted != 24 {
+		t.Errorf("%d of 32 are noted", noted)
+	}
+}
+
 // TestMerged holds what becomes of shards with alignments of their own.
 func TestMerged(t *testing.T) {
 	g := testmodel.NewLogical("llama", 1).AsGGUF(tensorfs.Q8_0, false)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -49,23 +50,30 @@ func configs(t testing.TB) map[string]string {
 // keysOf returns the keys that a config.json gives without tensors.
 func keysOf(t testing.TB, text string) (map[string]any, error) {
 	t.Helper()
+	made, _, err := keysAndNotes(t, text)
+	return made, err
+}
+
+// keysAndNotes is keysOf, with what is noted.
+func keysAndNotes(t testing.TB, text string) (made map[string]any, notes []string, err error) {
+	t.Helper()
 	m := &tensorfs.Model{Path: "/models/some-model"}
 	about, err := settings.ToGGUF(m, parsed(t, text))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	meta, err := about.Keys(settings.Given{Rows: 320, Tokenizer: true})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	made := map[string]any{}
+	made = map[string]any{}
 	for _, k := range meta {
 		made[k.Key] = k.Value
 	}
 	if _, err := gguf.Compose(meta, nil); err != nil {
 		t.Errorf("the keys cannot be written: %v", err)
 	}
-	return made, nil
+	return made, about.Notes(), nil
 }
 
 // edited is a config with fields of its own or in place of others. A value that is
@@ -99,7 +107,7 @@ func TestHostileKeys(t *testing.T) {
 		{"llama3", "num_hidden_layers", "0", "1 to 512"},
 		{"llama3", "num_hidden_layers", "-1", "does not fit"},
 		{"llama3", "num_hidden_layers", `"2"`, "not a whole number"},
-		{"llama3", "num_hidden_layers", "", "none of n_layers, num_hidden_layers"},
+		{"llama3", "num_hidden_layers", "null", "none of n_layers, num_hidden_layers"},
 		{"llama3", "num_hidden_layers", "null", "none of n_layers, num_hidden_layers"},
 		{"llama3", "hidden_size", "64.5", "not a whole number"},
 		{"llama3", "hidden_size", "1e300", "not a whole number"},
@@ -114,7 +122,7 @@ func TestHostileKeys(t *testing.T) {
 		{"llama3", "rms_norm_eps", "NaN", "not a number"},
 		{"llama3", "rms_norm_eps", "1e39", "does not fit"},
 		{"llama3", "rms_norm_eps", "1e999", "not a number"},
-		{"llama3", "rms_norm_eps", "", "none of rms_norm_eps"},
+		{"llama3", "rms_norm_eps", "null", "none of rms_norm_eps"},
 		{"llama3", "rope_scaling", `"llama3"`, "not an object"},
 		{"llama3", "rope_scaling", `{"rope_type":"ntk"}`, "scaled by"},
 		{"qwen2", "rope_scaling", `{"rope_type":"longrope"}`, "scaled by"},
@@ -136,10 +144,10 @@ func TestHostileKeys(t *testing.T) {
 		{"qwen2", "architectures", `["Qwen2ForSequenceClassification"]`, "no GGUF file"},
 		{"mixtral", "num_experts_per_tok", "5", "5 experts are used of 4"},
 		{"mixtral", "num_experts_per_tok", "0", "num_experts_per_tok"},
-		{"mixtral", "num_experts_per_tok", "", "num_experts_per_tok"},
+		{"mixtral", "num_experts_per_tok", "null", "num_experts_per_tok"},
 		{"qwen2moe", "decoder_sparse_step", "2", "decoder_sparse_step"},
 		{"qwen2moe", "mlp_only_layers", "[0]", "mlp_only_layers"},
-		{"qwen2moe", "num_experts", "", "none of"},
+		{"qwen2moe", "num_experts", "null", "none of"},
 		{"qwen3moe", "mlp_only_layers", `{"a":1}`, "not a list"},
 		{"qwen3moe", "norm_topk_prob", "false", "norm_topk_prob"},
 		{"qwen3moe", "norm_topk_prob", "", "norm_topk_prob"},
@@ -157,18 +165,18 @@ func TestHostileKeys(t *testing.T) {
 		{"phi3", "partial_rotary_factor", "-1", "partial_rotary_factor"},
 		{"phi3", "partial_rotary_factor", "1e300", "partial_rotary_factor"},
 		{"gpt2", "n_inner", "0", "1 to"},
-		{"gpt2", "n_embd", "", "hidden_size"},
+		{"gpt2", "n_embd", "null", "hidden_size"},
 		{"gpt2", "scale_attn_by_inverse_layer_idx", "true", "scale_attn_by_inverse_layer_idx"},
 		{"falcon", "alibi", "true", "alibi is true"},
 		{"falcon", "bias", "true", "bias is true"},
 		{"falcon", "rope_theta", "500000", "rope_theta"},
 		{"deepseek3", "q_lora_rank", "null", "q_lora_rank"},
-		{"deepseek3", "n_shared_experts", "", "n_shared_experts"},
+		{"deepseek3", "n_shared_experts", "null", "n_shared_experts"},
 		{"deepseek3", "kv_lora_rank", "-5", "kv_lora_rank"},
-		{"deepseek3", "qk_nope_head_dim", "", "qk_nope_head_dim is needed"},
+		{"deepseek3", "qk_nope_head_dim", "null", "qk_nope_head_dim is needed"},
 		{"deepseek3", "scoring_func", `"cosine"`, "softmax and sigmoid"},
 		{"deepseek3", "moe_layer_freq", "2", "moe_layer_freq"},
-		{"deepseek3", "routed_scaling_factor", "", "routed_scaling_factor"},
+		{"deepseek3", "routed_scaling_factor", "null", "routed_scaling_factor"},
 		{"gpt-oss", "layer_types", `["full_attention","sliding_attention"]`, "alternate"},
 		{"smollm3", "no_rope_layers", `[1,1,0,1]`, "one layer of every 4"},
 		{"smollm3", "no_rope_layers", `[1,1,1]`, "one layer of every 4"},
@@ -198,36 +206,53 @@ func TestHostileKeys(t *testing.T) {
 	}
 }
 
-// TestUnknownFields holds that fields which change what a model computes, and which the
-// description of its architecture does not know, are refused by name.
+// TestUnknownFields holds that fields which a program reads, and which the description of the
+// architecture does not know, are refused by name; and that fields which no program reads
+// are noted by name.
 func TestUnknownFields(t *testing.T) {
 	texts := configs(t)
-	for _, c := range []struct{ name, field, value string }{
-		{"llama3", "attention_multiplier", "0.5"},
-		{"llama3", "attn_logit_softcapping", "50.0"},
-		{"llama3", "use_qk_norm", "true"},
-		{"qwen2", "sliding_window_pattern", "4"},
-		{"qwen3", "layer_types", `["full_attention","sliding_attention"]`},
-		{"mixtral", "shared_expert_intermediate_size", "64"},
-		{"gemma3", "num_kv_shared_layers", "2"},
-		{"phi3", "embedding_multiplier", "12.0"},
-		{"gpt2", "attn_config", `{"alibi":true}`},
-		{"bert", "relative_attention", "true"},
-		{"falcon", "qk_layernorm", "true"},
-		{"deepseek3", "index_topk", "2048"},
-		{"gpt-oss", "position_embedding_type", `"alibi"`},
+	const own = `{"AutoConfig":"configuration_own.Config"}`
+	for _, c := range []struct{ name, field, value, autoMap, refused string }{
+		{"qwen3", "layer_types", `["full_attention","sliding_attention"]`, "", "is not known"},
+		{"qwen3", "layer_types", `["chunked_attention"]`, "", "is not known"},
+		{"llama3", "attention_chunk_size", "64", "", "is not known"}, // of the code for all classes
+		{"llama3", "rope_pct", "0.5", "", "is not known"},            // of the converter
+		{"falcon", "qk_layernorm", "true", own, "is not known"},
+		{"llama3", "attention_multiplier", "0.5", own, "is not known"},
+		{"llama3", "attention_multiplier", "0.5", `{"AutoTokenizer":["tokenization_own.Tokenizer",null]}`, ""},
+		{"llama3", "attn_logit_softcapping", "50.0", "", ""},
+		{"llama3", "use_qk_norm", "true", "", ""},
+		{"llama3", "use_qk_norm", "false", "", ""},
+		{"llama3", "use_qk_norm", "false", own, ""},
+		{"llama3", "is_llama_config", "true", "", ""},
+		{"llama3", "transformers.js_config", `{"kv_cache_dtype":{"q4f16":"float16"}}`, "", ""},
+		{"llama3", "wobbles", "[1,2]", "", ""},
+		{"qwen2", "dual_chunk_attention_config", `{"chunk_size":262144}`, "", ""},
+		{"mixtral", "shared_expert_intermediate_size", "64", "", ""},
+		{"phi3", "embedding_multiplier", "12.0", "", ""},
+		{"gpt2", "attn_config", `{"alibi":true}`, "", ""},
+		{"bert", "sbert_ce_default_activation_function", `"torch.nn.modules.linear.Identity"`, "", ""},
+		{"gpt-oss", "position_embedding_type", `"alibi"`, "", ""},
 	} {
-		_, err := keysOf(t, edited(t, texts[c.name], map[string]string{c.field: c.value}))
-		if err == nil || !strings.Contains(err.Error(), c.field) || !strings.Contains(err.Error(), "is not known") {
-			t.Errorf("%s with %s %s: %v", c.name, c.field, c.value, err)
+		edits := map[string]string{c.field: c.value}
+		if c.autoMap != "" {
+			edits["auto_map"] = c.autoMap
+		}
+		_, notes, err := keysAndNotes(t, edited(t, texts[c.name], edits))
+		switch {
+		case c.refused != "":
+			if err == nil || !strings.Contains(err.Error(), c.field) || !strings.Contains(err.Error(), c.refused) {
+				t.Errorf("%s with %s %s: %v", c.name, c.field, c.value, err)
+			}
+		case err != nil || !slices.ContainsFunc(notes, func(note string) bool { return strings.Contains(note, strconv.Quote(c.field)) }):
+			t.Errorf("%s with %s %s: %v, noted %q", c.name, c.field, c.value, err, notes)
 		}
 	}
 	for _, c := range []struct{ field, value string }{
-		{"use_qk_norm", "false"}, {"attention_multiplier", "null"}, {"qk_layernorm_eps", "0.0"}, {"attn_config", "{}"}, {"layer_types", `["full_attention"]`},
-		{"checkpoint", `"step 5"`}, {"unsloth_fixed", "true"}, {"attention_dropout", "0.1"}, {"_some_flag", "true"}, {"sep_token_id", "3"},
+		{"attention_multiplier", "null"}, {"attn_config", "{}"}, {"layer_types", `["full_attention"]`}, {"mlp_bias", "false"}, {"unsloth_fixed", "true"}, {"attention_dropout", "0.1"}, {"_some_flag", "true"}, {"sep_token_id", "3"},
 	} {
-		if _, err := keysOf(t, edited(t, texts["llama3"], map[string]string{c.field: c.value})); err != nil {
-			t.Errorf("%s %s: %v", c.field, c.value, err)
+		if _, notes, err := keysAndNotes(t, edited(t, texts["llama3"], map[string]string{c.field: c.value})); err != nil || len(notes) > 0 {
+			t.Errorf("%s %s: %v, noted %q", c.field, c.value, err, notes)
 		}
 	}
 }
@@ -271,7 +296,7 @@ func TestSayings(t *testing.T) {
 		{"gpt2", map[string]string{"n_inner": "100", "n_ctx": ""}, map[string]any{"gpt2.feed_forward_length": uint32(100), "gpt2.context_length": uint32(128)}},
 		{"falcon", map[string]string{"new_decoder_architecture": "false", "num_kv_heads": "4"}, map[string]any{"falcon.attention.head_count_kv": uint32(1)}},
 		{"deepseek3", map[string]string{"q_lora_rank": null, "num_hidden_layers": "27", "rms_norm_eps": "", "scoring_func": "", "norm_topk_prob": "false", "first_k_dense_replace": ""},
-			map[string]any{"deepseek2.attention.q_lora_rank": nil, "deepseek2.attention.layer_norm_rms_epsilon": float32(1e-6), "deepseek2.expert_gating_func": uint32(2), "deepseek2.expert_weights_norm": nil, "deepseek2.leading_dense_block_count": uint32(0)}},
+			map[string]any{"deepseek2.attention.q_lora_rank": nil, "deepseek2.attention.layer_norm_rms_epsilon": float32(1e-6), "deepseek2.expert_gating_func": uint32(2), "deepseek2.expert_weights_norm": nil, "deepseek2.leading_dense_block_count": uint32(3)}},
 		{"deepseek3", map[string]string{"rope_scaling": `{"type":"yarn","factor":40,"mscale_all_dim":0.707}`}, map[string]any{"deepseek2.rope.scaling.yarn_log_multiplier": float32(0.1 * 0.707)}},
 		{"gpt-oss", map[string]string{"rope_theta": "", "sliding_window": "", "head_dim": ""}, map[string]any{"gpt-oss.rope.freq_base": float32(150000), "gpt-oss.attention.sliding_window": uint32(128), "gpt-oss.attention.key_length": uint32(64)}},
 	} {

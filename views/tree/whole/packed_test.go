@@ -19,7 +19,8 @@ import (
 func TestPacked(t *testing.T) {
 	blocks := map[string]string{ // of all modules, q and k as well, whose rows are moved
 		"awq-real-gemm-sym": "Q4_1", "ct-real-w2-asym": "Q4_1", "ct-real-w3-dense": "Q4_1",
-		"ct-mxfp4": "MXFP4", "ct-real-mxfp4": "MXFP4",
+		"ar-real-gptq-2bit-asym": "Q4_1", "ar-real-gptq-3bit-asym": "Q4_1", "ar-real-own-2bit-asym": "Q4_1", "ar-real-own-3bit-asym": "Q4_1",
+		"ct-mxfp4": "MXFP4", "ar-real-mxfp4": "MXFP4", "ct-real-mxfp4": "MXFP4",
 	}
 	for _, name := range testwhole.PackedCases(t) {
 		t.Run(name, func(t *testing.T) {

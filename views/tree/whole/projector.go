@@ -3,7 +3,6 @@ package whole
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
@@ -28,6 +27,7 @@ func projector(m *tensorfs.Model, cfg settings.Fields, opts Options, tokens []st
 	if err != nil {
 		return nil, tensorNotes{}, err
 	}
+	notes.Notes = append(notes.Notes, about.Notes()...)
 	d, err := gguf.Compose(about.Keys(notes.FileType), list)
 	return d, notes, err
 }
@@ -48,14 +48,8 @@ func projectorTensors(m *tensorfs.Model, about *settings.Projector, opts Options
 	if err != nil {
 		return nil, tensorNotes{}, err
 	}
-	for module, token := range about.Rows {
-		t, err := tokenRow(m, tokens, token)
-		if err != nil {
-			return nil, tensorNotes{}, err
-		}
-		t.Name = module + ".weight"
-		at, _ := slices.BinarySearchFunc(own.Tensors, t.Name, func(t tensorfs.Tensor, name string) int { return strings.Compare(t.Name, name) })
-		own.Tensors = slices.Insert(own.Tensors, at, *t)
+	if err := addRows(own, m, about.Rows, tokens); err != nil {
+		return nil, tensorNotes{}, err
 	}
 	if opts.Quantise != nil { // the rules about single tensors are for language models
 		opts.Quantise = &preset.Options{Preset: opts.Quantise.Preset, Pure: true}

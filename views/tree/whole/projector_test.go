@@ -221,7 +221,7 @@ func TestProjectorRefusals(t *testing.T) {
 		drop    string
 		want    string
 	}{
-		{"llava", nil, nil, "", `no projector of the class "LlavaForConditionalGeneration" is known`},
+		{"llava", nil, nil, "", `model_type is "clip_vision_model", and only "pixtral" can be said`},
 		{"smollm3", nil, nil, "", `no projector of the class "SmolLM3ForCausalLM" is known`},
 		{"gemma3-vl", config("config.json:vision_config", nil), nil, "", "config.json: it has no vision_config"},
 		{"gemma3-vl", config("config.json:vision_config.hidden_act", "relu"), nil, "", `hidden_act is "relu", and only "gelu_pytorch_tanh" can be said`},

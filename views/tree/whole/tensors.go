@@ -1,6 +1,7 @@
 package whole
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -56,6 +57,23 @@ func tensors(m *tensorfs.Model, cfg settings.Fields, opts Options, rows int, of 
 	return x.finish(of)
 }
 
+// Stranger returns the name of a tensor that the architecture of a model of Hugging Face's
+// layout does not have, "" if there is none or if it is not known.
+func Stranger(m *tensorfs.Model) string {
+	cfg, about, err := configOf(m)
+	if err == nil {
+		_, err = about.Keys(settings.Given{Rows: int64(embeddingRows(m)), Tokenizer: true, Tensor: layout.TensorsOf(m).Find})
+	}
+	if err != nil {
+		return ""
+	}
+	_, err = walk(m, cfg, about.Architecture(), 0, nil, &layout.List{}, Towers{})
+	if s, ok := errors.AsType[*layout.StrangerError](err); ok {
+		return s.Source
+	}
+	return ""
+}
+
 // maxLayers is how many llama.cpp takes.
 const maxLayers = 512
 
@@ -85,6 +103,22 @@ func walk(m *tensorfs.Model, cfg settings.Fields, arch string, rows int64, answe
 		return nil, err
 	}
 	return w, cfg.Err()
+}
+
+// Order returns a walk that knows the order of rows and columns of a model of Hugging Face's
+// layout, and makes no tensors.
+func Order(m *tensorfs.Model) (*layout.Walk, error) {
+	cfg, about, err := configOf(m)
+	if err != nil {
+		return nil, err
+	}
+	a := architectures.Find(about.Architecture())
+	if a == nil {
+		return nil, fmt.Errorf("the tensors of the architecture %s are not known", tensorfs.Quote(about.Architecture()))
+	}
+	w := layout.New(m, a, layout.GGUF, layoutFacts(m, cfg))
+	w.Layers = maxLayers // all are of the model
+	return w, nil
 }
 
 // layoutFacts are the facts of a model for a walk.

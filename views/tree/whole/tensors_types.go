@@ -1,6 +1,7 @@
 package whole
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -53,8 +54,8 @@ func (x *fileTensors) storedAs(name string, t *tensorfs.Tensor) (to tensorfs.DTy
 	switch isF16 := asked != nil && asked.Type == tensorfs.F16 || asked == nil && t.DType == tensorfs.F16; {
 	case x.types[name] == "f16", x.types[name] == "conv" && isF16:
 		return tensorfs.F16, t.Quant == nil && t.DType == tensorfs.F16, nil
-	case x.types[name] != "", x.isF32(name, len(t.Numbers())):
-		return tensorfs.F32, true, nil
+	case x.types[name] != "", x.isF32(name, len(t.Numbers())), t.Quant == nil && t.DType == tensorfs.F64: // which the converter rounds to F32 first
+		return tensorfs.F32, t.Quant != nil || t.DType != tensorfs.F64, nil
 	case isRequantised(t):
 		to, isExact = adaptedAs(t)
 		return to, isExact, nil
@@ -108,7 +109,7 @@ func (x *fileTensors) quantise(m preset.Model) {
 		switch {
 		case t.fixed:
 		case to != t.to:
-			t.to, t.exact = to, to == tensorfs.F32 || t.tensor.Quant == nil && t.tensor.DType == to
+			t.to, t.exact = to, to == tensorfs.F32 && t.tensor.DType != tensorfs.F64 || t.tensor.Quant == nil && t.tensor.DType == to
 		case to.Kind() == tensorfs.KindBlock && to != x.opts.Quantise.Type && preset.Quantisable(t.name, list[i].Shape):
 			x.kept = append(x.kept, t.name)
 		}
@@ -139,6 +140,27 @@ func (x *fileTensors) encode() (list []gguf.Stored, err error) {
 	return list, nil
 }
 
+// importanceError says why an importance matrix is not one of the model.
+type importanceError struct{ problem string }
+
+func (e *importanceError) Error() string { return e.problem }
+
+// WrongImportance says why the importance matrix cannot be used for a model, "" if it can, or if none is given.
+func WrongImportance(m *tensorfs.Model, opts Options) string {
+	if opts.Importance == nil || opts.Quantise == nil {
+		return ""
+	}
+	of := composed
+	if m.Layout == "gguf" {
+		of = stored
+	}
+	var wrong *importanceError
+	if _, err := of(m, opts); errors.As(err, &wrong) {
+		return wrong.problem
+	}
+	return "" // gguf/ gives the reason for any other error
+}
+
 // importanceOf returns the importance of the columns of a tensor, nil where none is known.
 func (x *fileTensors) importanceOf(t *fileTensor) (views.Importance, error) {
 	m, shape := x.opts.Importance, t.tensor.Numbers()
@@ -153,7 +175,7 @@ func (x *fileTensors) importanceOf(t *fileTensor) (views.Importance, error) {
 	case n != want && t.name == "token_embd.weight":
 		return nil, nil
 	case n != want:
-		return nil, fmt.Errorf("the importance matrix has %d values of %s, which needs %d: it is of another model", n, tensorfs.Quote(t.name), want)
+		return nil, &importanceError{fmt.Sprintf("the importance matrix has %d values of %s, which needs %d: it is of another model", n, tensorfs.Quote(t.name), want)}
 	}
 	return func(first, n int64) ([]float32, error) { return m.Read(t.name, first, n) }, nil
 }

@@ -3,6 +3,7 @@ package whole
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -215,6 +216,35 @@ func TestLayoutsAndKeys(t *testing.T) {
 	for _, a := range architectures.All() {
 		if a.Makes("gguf") && !keys[a.Name] {
 			t.Errorf("%s has tensors and no keys", a.Name)
+		}
+	}
+}
+
+// TestDoubles holds that F64 becomes F32, each number rounded to the nearest, and that the file says so.
+func TestDoubles(t *testing.T) {
+	for name, stored := range map[string]string{"model.layers.0.mlp.up_proj.weight": "blk.0.ffn_up.weight", "model.norm.weight": "output_norm.weight"} {
+		s := published(t, "llama3")
+		x := s.get(t, name)
+		n := int(x.Size() / 2)
+		doubles, want := []byte{}, []byte{}
+		for i := range n {
+			v := math.Ldexp(1+float64(i)*0x1p-30, i%40-20)
+			doubles = binary.LittleEndian.AppendUint64(doubles, math.Float64bits(v))
+			want = binary.LittleEndian.AppendUint32(want, math.Float32bits(float32(v)))
+		}
+		x.DType, x.Data = tensorfs.F64, doubles
+		for _, opts := range []Options{{}, {Quantise: pure(tensorfs.F32)}} {
+			list, notes, err := s.make(t, opts, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(list, func(x gguf.Stored) bool { return x.Name == stored })
+			if list[i].DType != tensorfs.F32 || !bytes.Equal(testwhole.Read(t, list[i].Data), want) {
+				t.Errorf("%s is %s with other numbers", stored, list[i].DType)
+			}
+			if said := strings.Join(notes.Notes, "\n"); notes.Exact || !strings.Contains(said, "1 tensors are rounded to F32, the first is "+stored) {
+				t.Errorf("%s: exact %t, %s", stored, notes.Exact, said)
+			}
 		}
 	}
 }

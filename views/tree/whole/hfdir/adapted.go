@@ -2,6 +2,7 @@ package hfdir
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
@@ -11,9 +12,6 @@ import (
 
 // quantKeys are what a config.json says about how weights are quantised.
 var quantKeys = map[string]bool{"quantization": true, "quantization_config": true, "compression_config": true}
-
-// torchKeys are the names of the type of numbers: libraries write either.
-var torchKeys = map[string]bool{"torch_dtype": true, "dtype": true}
 
 // adapted returns a stored config.json for tensors that are given in another way:
 // with their torch_dtype, and without what it says about quantisation or, in mlx/,
@@ -46,8 +44,8 @@ func replaced(o jsonobj.Object, torch string, always bool) settings.Object {
 	said := false
 	for name, raw := range o.All() {
 		switch {
-		case quantKeys[name], torchKeys[name] && said:
-		case torchKeys[name] && torch != "":
+		case quantKeys[name], slices.Contains(architectures.FloatTypes, name) && said:
+		case slices.Contains(architectures.FloatTypes, name) && torch != "":
 			list, said = list.With("torch_dtype", torch), true
 		case name == text && always && affected(raw.Object()):
 			list = list.With(name, replaced(raw.Object(), torch, false))
@@ -64,7 +62,7 @@ func replaced(o jsonobj.Object, torch string, always bool) settings.Object {
 // affected reports whether an object has any of the members that are replaced.
 func affected(o jsonobj.Object) bool {
 	for name := range o.All() {
-		if quantKeys[name] || torchKeys[name] {
+		if quantKeys[name] || slices.Contains(architectures.FloatTypes, name) {
 			return true
 		}
 	}

@@ -163,6 +163,8 @@ func TestConfigFields(t *testing.T) {
 		want    any
 	}{
 		{"llama", nil, "rope_scaling", nil},
+		{"llama", nil, "is_causal", nil},
+		{"llama", map[string]any{"attention.causal": false}, "is_causal", false},
 		{"llama", nil, "rope_theta", 10000.0},
 		{"llama", nil, "head_dim", 8.0},
 		{"llama", map[string]any{"attention.head_count_kv": nil}, "num_key_value_heads", 4.0},
@@ -323,6 +325,23 @@ func TestConfigLargest(t *testing.T) {
 			if err != nil || readJSON(t, text)["query_pre_attn_scalar"] != want {
 				t.Errorf("%s with %d layers: %s, %v", arch, layers, text, err)
 			}
+		}
+	}
+}
+
+// TestBidirectionalNote holds that a directory whose tokens see those after them says so.
+func TestBidirectionalNote(t *testing.T) {
+	for _, causal := range []bool{false, true} {
+		m, err := newSample("llama", map[string]any{"attention.causal": causal}).maker(false)
+		if err == nil {
+			_, err = m.Config()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes, err := m.Unread()
+		if said := strings.Contains(strings.Join(notes, "\n"), "transformers 4 does not read it"); err != nil || said == causal {
+			t.Errorf("causal %t: %q, %v", causal, notes, err)
 		}
 	}
 }

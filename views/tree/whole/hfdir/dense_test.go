@@ -190,7 +190,8 @@ func TestDequantiseActivations(t *testing.T) {
 func TestMLXOfPacked(t *testing.T) {
 	modules := map[string]string{ // "" where there are none
 		"ct-real-w2-asym": "affine 2 32", "ct-real-w3-dense": "affine 3 32", "ct-real-int8-channel": "affine 8 128", "gptq-real-8bit-act": "affine 8 128",
-		"ct-mxfp4": "mxfp4 4 32", "ct-real-mxfp4": "mxfp4 4 32",
+		"ct-mxfp4": "mxfp4 4 32", "ct-real-mxfp4": "mxfp4 4 32", "ar-real-mxfp4": "mxfp4 4 32",
+		"ar-real-gptq-2bit-asym": "affine 2 32", "ar-real-own-2bit-asym": "affine 2 32", "ar-real-gptq-3bit-asym": "affine 3 32", "ar-real-own-3bit-asym": "affine 3 32",
 	}
 	for _, name := range testwhole.PackedCases(t) {
 		if strings.HasPrefix(name, "awq") { // mlx-lm loads it

@@ -41,7 +41,23 @@ var (
 )
 
 func files(m *tensorfs.Model, k *kind, opts whole.Options) *whole.Files {
+	theirs := m
+	m, spelling, err := whole.InLlama(m)
+	if err != nil {
+		return whole.Absent(err)
+	}
+	if spelling != nil {
+		opts = withOllamaTower(opts, theirs, m)
+	}
 	f, err := k.files(m, opts)
+	if err == nil && spelling != nil {
+		f.NoteSpelling(spelling)
+		towers := whole.CountTowers(spelling.Left)
+		if k == hf { // the vision tower is there, or noted
+			towers = whole.Towers{whole.Audio: towers[whole.Audio]}
+		}
+		f.LeaveOut(towers, k.name+"/ is not made of it")
+	}
 	if err == nil {
 		err = setTemplate(f, opts.Changes)
 	}
@@ -50,6 +66,9 @@ func files(m *tensorfs.Model, k *kind, opts whole.Options) *whole.Files {
 	}
 	if why := KeptPacked(m, opts); why != "" {
 		f.Notes = append(f.Notes, "nothing was to be dequantised: "+why)
+	}
+	if m.Layout != "gguf" && m.Tensor("token_embedding.weight") != nil && !slices.ContainsFunc(f.List, func(x whole.File) bool { return tokenizer.IsFile(x.Path) }) {
+		f.Notes = append(f.Notes, whole.NoTokenizer+": the model has no tokenizer.json and no vocabulary of another form")
 	}
 	f.NoteMerge(m)
 	return f
@@ -90,9 +109,13 @@ func (k *kind) files(m *tensorfs.Model, opts whole.Options) (*whole.Files, error
 		}
 	}
 	if k.isStored(m) {
-		f, err := asStored(m)
+		clean, f, err := k.withoutLeftovers(m)
+		if clean == nil && err == nil {
+			clean = m
+			f, err = asStored(m)
+		}
 		if err == nil && k == mlx {
-			err = mendStored(m, f)
+			err = mendStored(clean, f)
 		}
 		return f, err
 	}
@@ -194,11 +217,11 @@ func (k *kind) generate(m *tensorfs.Model, r result, f *whole.Files, t *tower) e
 		texts, err = vocabulary.Files()
 	}
 	if err != nil { // weights and config load without these
-		f.Notes = append(f.Notes, fmt.Sprintf("there is no tokenizer: %v", err))
+		f.Notes = append(f.Notes, fmt.Sprintf("%s: %v", whole.NoTokenizer, err))
 		for _, name := range []string{"tokenizer.json", tokenizerConfigName, "special_tokens_map.json", settings.GenerationName} {
 			f.Leave(name, err.Error())
 		}
-		return nil
+		return unread(about, f)
 	}
 	f.Notes = append(f.Notes, vocabulary.Notes...)
 	if text, notes := about.Generation(); text != nil {
@@ -207,7 +230,14 @@ func (k *kind) generate(m *tensorfs.Model, r result, f *whole.Files, t *tower) e
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		f.List = append(f.List, whole.File{Path: name, Data: tensorfs.Bytes(texts[name])})
 	}
-	return nil
+	return unread(about, f)
+}
+
+// unread notes the keys of a file that nothing reads, or returns why there is no directory.
+func unread(about *settings.Model, f *whole.Files) error {
+	notes, err := about.Unread()
+	f.Notes = append(f.Notes, notes...)
+	return err
 }
 
 // adapt takes the files beside the weights as they are stored, but for what

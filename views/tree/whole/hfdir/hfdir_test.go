@@ -125,7 +125,7 @@ func TestEmbeddingFiles(t *testing.T) {
 // and the same of a directory of MLX's that says its quantisation in one way only.
 func TestMLXConfigFile(t *testing.T) {
 	for _, c := range []struct{ dir, old, new, want string }{
-		{"whole-gguf/llama3", `"rope_theta": 500000.0,`, `"rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"},`, `"rope_theta": 500000.0`},
+		{"whole-gguf/llama3", `"rope_scaling": {`, `"rope_parameters": {"rope_theta": 700000.0,`, "\n    \"rope_theta\": 700000.0"},
 		{"models-mlx/qwen3-mixed", `"quantization": {`, `"other": {`, `"quantization": {`},
 	} {
 		files := onDisk(t, data+c.dir)
@@ -175,10 +175,13 @@ func TestAdaptedFiles(t *testing.T) {
 // transformers 5 wrote, and that mlx/ has the tokenizer as it is stored.
 func TestAdaptedOlder(t *testing.T) {
 	files := onDisk(t, data+"whole-gguf/mlx-llama3-4bit")
+	files["config.json"] = bytes.Replace(files["config.json"], []byte(`"rope_scaling"`), []byte(`"rope_parameters"`), 1)
 	for name, change := range map[string][2]string{
-		"config.json":           {`"rope_theta": 500000.0,`, `"rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"},`},
+		"config.json":           {`"rope_theta": 500000.0,`, ""},
+		"config.json ":          {`"rope_parameters": {`, `"rope_parameters": {"rope_theta": 500000.0, `},
 		"tokenizer_config.json": {`"PreTrainedTokenizerFast"`, `"TokenizersBackend"`},
 	} {
+		name = strings.TrimSpace(name)
 		text := strings.Replace(string(files[name]), change[0], change[1], 1)
 		if text == string(files[name]) {
 			t.Fatalf("%s has no %s: %s", name, change[0], text)

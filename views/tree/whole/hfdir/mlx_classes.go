@@ -106,7 +106,7 @@ func integer(_ *mlxConfig, args []any) any {
 // there is none.
 func plainYarn(x *mlxConfig, _ []any) any {
 	context := x.raw("max_position_embeddings")
-	if ropeKind(x.scaling()) != "default" || context.Kind() != '0' {
+	if ropeKind(x.rope()) != "default" || context.Kind() != '0' {
 		return nil
 	}
 	return settings.Object{}.With("type", "yarn").With("factor", 1.0).With("original_max_position_embeddings", context)
@@ -255,14 +255,14 @@ func (x *mlxConfig) towers() (list []string) {
 // anyNotes are what may be wrong with any class.
 var anyNotes = []func(x *mlxConfig, class *architectures.MLXClass) string{
 	func(x *mlxConfig, class *architectures.MLXClass) string { // scaled in a way that the class does not know
-		kind := ropeKind(x.scaling())
+		kind := ropeKind(x.rope())
 		if kind == "default" || !class.Has("rope") || class.Says("rope", kind) {
 			return ""
 		}
 		return fmt.Sprintf("does not scale rotary embeddings by %s, as the model does: it refuses the model, or gives other numbers", tensorfs.Quote(kind))
 	},
 	func(x *mlxConfig, _ *architectures.MLXClass) string {
-		r := x.scaling()
+		r := x.rope()
 		switch ropeKind(r) {
 		case "yarn":
 			for _, name := range []string{"truncate", "attention_factor"} {
@@ -288,6 +288,12 @@ var anyNotes = []func(x *mlxConfig, class *architectures.MLXClass) string{
 			return ""
 		}
 		return fmt.Sprintf("has no sliding window: texts of more than %.0f tokens are computed in another way than the model's", window)
+	},
+	func(x *mlxConfig, _ *architectures.MLXClass) string {
+		if x.raw("is_causal").Kind() != 'f' {
+			return ""
+		}
+		return "does not read is_causal, which is false: no token sees those after it, as the model's do, so it gives other numbers"
 	},
 }
 

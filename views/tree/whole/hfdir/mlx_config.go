@@ -35,6 +35,7 @@ func forMLX(text []byte, released bool, names []string) (mlxText, error) {
 	}
 	for _, part := range []*mlxConfig{x, y} {
 		part.released, part.names = released, names
+		part.add(newerFields)
 		part.add(olderFields)
 		for _, class := range part.classes {
 			part.add(fieldsOf(class, ""))
@@ -43,7 +44,7 @@ func forMLX(text []byte, released bool, names []string) (mlxText, error) {
 	for _, class := range x.classes {
 		y.add(fieldsOf(class, "text_config."))
 	}
-	if q := x.raw("quantization_config"); q.Member("quant_method").Kind() == 0 && q.Member("bits").Kind() != 0 {
+	if q := x.raw("quantization_config"); q.Member("bits").Kind() != 0 && (q.Member("quant_method").Kind() == 0 || strings.EqualFold(q.Member("quant_method").Text(), "mlx")) {
 		x.put("quantization", q) // what mlx-lm reads; the other is for transformers
 	}
 	part := x
@@ -170,11 +171,7 @@ func (x *mlxConfig) put(name string, value any) {
 func (x *mlxConfig) set(name string, value any) {
 	raw, ok := value.(jsonobj.Raw)
 	if !ok {
-		o, err := jsonobj.Parse(settings.Object{}.With(name, value).Lines(false))
-		if err != nil {
-			panic(err) // it was made here, or was parsed before
-		}
-		raw = o.Raw(name)
+		raw = rawOf(value)
 	}
 	if x.raw(name) != raw {
 		x.list.Set(name, raw)
@@ -219,17 +216,50 @@ func (x *mlxConfig) lacks(where string) string {
 	return ""
 }
 
-// rope returns what transformers 5 says about the rotary embeddings of layers that
-// see everything; its kind is 0 where nothing is said.
-func (x *mlxConfig) rope() jsonobj.Raw {
-	r := x.raw("rope_parameters")
-	if r.Kind() != '{' {
-		return jsonobj.Raw{}
-	}
-	if full := r.Member("full_attention"); full.Kind() == '{' {
-		return full
+// at returns the value of a path with dots; its kind is 0 if there is none.
+func (x *mlxConfig) at(path string) jsonobj.Raw {
+	name, rest, _ := strings.Cut(path, ".")
+	r := x.raw(name)
+	for rest != "" {
+		name, rest, _ = strings.Cut(rest, ".")
+		r = r.Member(name)
 	}
 	return r
+}
+
+// ropePaths returns the paths of the objects about rotary embeddings that count.
+func (x *mlxConfig) ropePaths() []string {
+	return architectures.RopePaths(func(path string) bool {
+		r := x.at(path)
+		return r.Kind() != 0 && r.Kind() != 'n' && (r.Kind() != '{' || r.Object().Len() > 0)
+	}, "")
+}
+
+// rope returns the object about the rotary embeddings of layers that see everything; its
+// kind is 0 if there is none.
+func (x *mlxConfig) rope() jsonobj.Raw {
+	paths := x.ropePaths()
+	if len(paths) == 0 || x.at(paths[0]).Kind() != '{' {
+		return jsonobj.Raw{}
+	}
+	first := x.at(paths[0])
+	if len(paths) == 1 || first.Object().Len() > jsonobj.MaxKeys || x.at(paths[1]).Object().Len() > jsonobj.MaxKeys {
+		return first
+	}
+	both := settings.Members(x.at(paths[1]).Object())
+	for _, m := range settings.Members(first.Object()) {
+		both.Set(m.Name, m.Value)
+	}
+	return rawOf(both)
+}
+
+// rawOf returns a value as a text that was read.
+func rawOf(value any) jsonobj.Raw {
+	o, err := jsonobj.Parse(settings.Object{}.With("value", value).Lines(false))
+	if err != nil {
+		panic(err) // it was made here, or was parsed before
+	}
+	return o.Raw("value")
 }
 
 // ropeKind returns how rotary embeddings are scaled, by either name that an object
@@ -243,21 +273,15 @@ func ropeKind(r jsonobj.Raw) string {
 	return "default"
 }
 
-// scaling returns the object that mlx-lm reads about scaled rotary embeddings.
-func (x *mlxConfig) scaling() jsonobj.Raw {
-	if r := x.raw("rope_scaling"); r.Kind() == '{' {
-		return r
-	}
-	return x.rope()
-}
-
-// olderFields are what every class gets.
+// olderFields are what every class gets: what counts, under the names that also other
+// programs read.
 var olderFields = []mlxField{
-	{name: "rope_theta", value: member("rope_theta")},
-	{name: "rope_scaling", value: func(x *mlxConfig) any {
+	{name: "rope_theta", value: member("rope_theta"), instead: true},
+	{name: "partial_rotary_factor", value: member("partial_rotary_factor"), instead: true},
+	{name: "rope_scaling", instead: true, value: func(x *mlxConfig) any {
 		r := x.rope()
 		switch kind := ropeKind(r); {
-		case r.Kind() == 0:
+		case r.Kind() == 0, slices.Equal(x.ropePaths(), []string{"rope_scaling"}):
 			return nil
 		case kind == "default" || r.Object().Len() > jsonobj.MaxKeys:
 			return architectures.Null{}
@@ -266,11 +290,50 @@ var olderFields = []mlxField{
 			return o.With("type", kind)
 		}
 	}},
-	{name: "partial_rotary_factor", value: member("partial_rotary_factor")},
-	{name: "rope_local_base_freq", value: func(x *mlxConfig) any {
-		return numberIn(x.raw("rope_parameters").Member("sliding_attention"), "rope_theta")
+	{name: "rope_local_base_freq", instead: true, value: func(x *mlxConfig) any {
+		return numberIn(x.at("rope_parameters.sliding_attention"), "rope_theta")
 	}},
-	{name: "torch_dtype", value: func(x *mlxConfig) any { return x.field("dtype") }},
+	{name: "torch_dtype", instead: true, value: func(x *mlxConfig) any { return x.field(architectures.FloatTypes[0]) }},
+}
+
+// newerFields are for classes of mlx-lm that read only rope_parameters: what counts, if that
+// is in rope_scaling.
+var newerFields = []mlxField{{name: "rope_parameters", instead: true, value: func(x *mlxConfig) any {
+	old, r, paths := x.raw("rope_parameters"), x.rope(), x.ropePaths()
+	if old.Kind() != '{' || old.Object().Len() == 0 || old.Object().Len() > jsonobj.MaxKeys || r.Object().Len() > jsonobj.MaxKeys || !strings.HasPrefix(paths[0], "rope_scaling") {
+		return nil
+	}
+	o := settings.Members(r.Object())
+	now := old
+	if len(paths) == 2 {
+		now = old.Member("full_attention")
+	}
+	if sameRope(r, now) || r.Member("factor").String() == "1.0" && ropeKind(now) == "default" { // the second is plainYarn's
+		return nil
+	}
+	for _, name := range architectures.RopeMembers {
+		if o.Index(name) < 0 {
+			o = o.With(name, x.field(name))
+		}
+	}
+	if o.Index("rope_type") < 0 {
+		o = o.With("rope_type", ropeKind(r))
+	}
+	if len(paths) == 2 {
+		all := settings.Members(old.Object())
+		all.Set("full_attention", o)
+		o = all
+	}
+	return rawOf(o)
+}}}
+
+// sameRope reports whether two objects about rotary embeddings have the same members, but
+// for the two names of the kind.
+func sameRope(a, b jsonobj.Raw) bool {
+	rest := func(r jsonobj.Raw) string {
+		return compact(rawOf(slices.DeleteFunc(settings.Members(r.Object()), func(m settings.Member) bool { return m.Name == "type" || m.Name == "rope_type" })))
+	}
+	return ropeKind(a) == ropeKind(b) && rest(a) == rest(b)
 }
 
 // member is a number that is said about rotary embeddings.

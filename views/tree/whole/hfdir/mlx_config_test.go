@@ -71,7 +71,8 @@ func TestMLXConfig(t *testing.T) {
 	}{
 		"older names":        {`{"model_type":"llama", "rope_theta":500000.0,"torch_dtype":"bfloat16"}`, "", ""},
 		"nothing":            {`{ }`, "", ""},
-		"both names":         {`{"model_type":"llama","rope_theta":1.0,"rope_parameters":{"rope_theta":2.0},"rope_scaling":null}`, "", ""},
+		"both names":         {`{"model_type":"llama","rope_theta":1.0,"rope_parameters":{"rope_theta":2.0},"rope_scaling":null}`, `{"model_type":"llama","rope_theta":2.0,"rope_parameters":{"rope_theta":2.0},"rope_scaling":null}`, ""},
+		"scaled besides":     {`{"model_type":"ministral3","rope_theta":1.0,"rope_parameters":{"rope_theta":2.0},"rope_scaling":{"type":"linear","factor":2.0}}`, `{"model_type":"ministral3","rope_theta":1.0,"rope_parameters":{"type":"linear","factor":2.0,"rope_theta":1.0,"rope_type":"linear"},"rope_scaling":{"type":"linear","factor":2.0}}`, ""},
 		"null":               {`{"model_type":"llama","rope_theta":null,"rope_parameters":{"rope_theta":2e5,"rope_type":"default"}}`, `{"model_type":"llama","rope_theta":2e5,"rope_parameters":{"rope_theta":2e5,"rope_type":"default"},"rope_scaling":null}`, ""},
 		"no object":          {`{"model_type":"llama","rope_parameters":[1]}`, "", ""},
 		"no numbers":         {`{"model_type":"llama","rope_scaling":null,"rope_parameters":{"rope_theta":"x","partial_rotary_factor":{}}}`, "", ""},
@@ -101,6 +102,8 @@ func TestMLXConfig(t *testing.T) {
 		"two lists":          {`{"model_type":"phi3","rope_scaling":{"type":"longrope","short_factor":[1.0],"long_factor":[2.0]}}`, "", "for short ones too"},
 		"one list":           {`{"model_type":"phi3","rope_scaling":{"type":"longrope","short_factor":[1.0,2],"long_factor":[1.0, 2]}}`, "", ""},
 		"a part of heads":    {`{"model_type":"glm","partial_rotary_factor":0.5}`, "", "rotates whole heads"},
+		"both ways":          {`{"model_type":"qwen2","is_causal":false}`, "", "mlx-lm's qwen2 does not read is_causal"},
+		"one way":            {`{"model_type":"qwen2","is_causal":true}`, "", ""},
 		"rounded norms":      {`{"model_type":"qwen3_next","torch_dtype":"bfloat16"}`, "", "adds one to the norms in BF16"},
 		"images":             {`{"model_type":"gemma3","vocab_size":8,"vision_config":{}}`, "", "mlx-lm loads the language model alone, without vision"},
 		"sounds":             {`{"model_type":"gemma3n","audio_config":{}}`, "", "without audio"},

@@ -55,7 +55,7 @@ func isPair(list jsonobj.Raw, want int) bool {
 // groups that MLX has.
 func isGemm(q jsonobj.Raw) bool {
 	version := strings.ToLower(q.Member("version").Text())
-	return isInt(q.Member("bits"), true, 4) && isInt(q.Member("group_size"), true, 32, 64, 128) && (version == "" || version == "gemm")
+	return !strings.EqualFold(q.Member("backend").Text(), "inc") && isInt(q.Member("bits"), true, 4) && isInt(q.Member("group_size"), true, 32, 64, 128) && (version == "" || version == "gemm")
 }
 
 // isSymmetric reports whether weights are integers of 4 bits in groups that MLX has,
@@ -93,6 +93,12 @@ func unpacked(m *tensorfs.Model, config mlxText) string {
 	case 0:
 		if slices.ContainsFunc(m.Sources, func(s tensorfs.Source) bool { return s.Name == "hf_quant_config.json" }) {
 			return "the model is quantised, and hf_quant_config.json does not name it as mlx-lm wants: there is no quant_method"
+		}
+		if config.x.raw("compression_config").Kind() == '{' || config.y.raw("compression_config").Kind() == '{' {
+			return "the model is quantised, and config.json names it compression_config, which mlx-lm does not read"
+		}
+		if slices.ContainsFunc(m.Tensors, func(t tensorfs.Tensor) bool { return t.Quant != nil && t.Quant.Numbers != nil }) {
+			return "the model is quantised, and config.json, which mlx-lm reads, does not say how"
 		}
 		return ""
 	case 'n':

@@ -13,6 +13,9 @@ import (
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
+// notInMLX are types of safetensors files that MLX refuses a file for.
+var notInMLX = []tensorfs.DType{tensorfs.F64, tensorfs.F8_E5M2}
+
 // mendStored makes the files of a model that mlx-lm loads by itself what it loads: a
 // directory that it converted, or a release of a model type that it has. A release gets
 // a config.json with all that mlx-lm reads, and one file of tensors where mlx-lm knows
@@ -29,6 +32,9 @@ func mendStored(m *tensorfs.Model, f *whole.Files) error {
 		return err
 	}
 	f.Notes = append(f.Notes, config.notes...)
+	if name := whole.Stranger(m); name != "" {
+		f.Notes = append(f.Notes, fmt.Sprintf("mlx-lm refuses tensors that its class does not have, and no %s is known to have %s", tensorfs.Printable(config.x.kind), tensorfs.Quote(name)))
+	}
 	if release {
 		if why := cmp.Or(unpacked(m, config), unloaded(m, config), config.lacks); why != "" {
 			return errors.New(why)
@@ -50,6 +56,11 @@ func mendStored(m *tensorfs.Model, f *whole.Files) error {
 func unloaded(m *tensorfs.Model, config mlxText) string {
 	if len(config.x.classes) == 0 {
 		return "mlx-lm is not known to have the model type " + tensorfs.Quote(config.x.kind)
+	}
+	for i := range m.Tensors {
+		if t := &m.Tensors[i]; slices.Contains(notInMLX, t.DType) {
+			return fmt.Sprintf("MLX loads no %s, which %s is", t.DType, tensorfs.Quote(t.Source))
+		}
 	}
 	for _, name := range config.x.classes[0].Names("refuses") {
 		if why := mlxRefusals[name].why(m, config.part); why != "" {
@@ -82,14 +93,24 @@ var mlxRefusals = map[string]mlxRefusal{
 	"experts":            {reason: "has no experts, as the model does", ends: []string{".router.weight"}},
 	"first_release":      {reason: "loads the first release's files alone, not those of transformers"},
 	"loose_experts":      {reason: "takes experts in stacks, and the model has each apart", ends: []string{".experts.0.gate_proj.weight"}},
+	"no_head":            {fn: noHead},
 	"not_fourfold":       {fn: notFourfold},
 	"other_norms":        {reason: "knows the norms of layers by other names", ends: []string{".attention_layer_norm.weight"}},
+	"own_head":           {reason: "takes the embedding for the last matrix, and the model has another", ends: []string{"lm_head.weight"}},
 	"several_keys":       {fn: severalKeys},
 	"text_01":            {reason: "is MiniMax M2, and not the models before it, whose attention is another"},
 	"transformers_names": {reason: "knows the tensors by the names of the first release, and not by those of transformers", ends: []string{"model.embed_tokens.weight"}},
 	"turned_experts":     {fn: turnedExperts},
 	"unpacked":           {fn: unpackedBits},
 	"whole_kv":           {reason: "knows kv_b_proj in two parts alone, and the model has it in one", ends: []string{".kv_b_proj.weight"}},
+}
+
+// noHead refuses a model whose last matrix is the embedding.
+func noHead(_ *tensorfs.Model, x *mlxConfig) string {
+	if x.stored("lm_head.weight") {
+		return ""
+	}
+	return "has a matrix for the output, and the model has none beside the embedding"
 }
 
 // notFourfold refuses a feed-forward part that is not four times as wide as the rest.
@@ -149,7 +170,12 @@ func rename(m *tensorfs.Model, config mlxText, f *whole.Files) error {
 	if !changed {
 		return nil
 	}
-	weights, err := safetensors.Compose([][2]string{{"format", "mlx"}}, list)
+	return inOneFile(f, mlx, list, "the tensors are in one file, with the names that mlx-lm knows them by")
+}
+
+// inOneFile puts tensors in the place of the weights of a stored directory.
+func inOneFile(f *whole.Files, k *kind, list []safetensors.Stored, note string) error {
+	weights, err := safetensors.Compose([][2]string{{"format", k.format}}, list)
 	if err != nil {
 		return err
 	}
@@ -160,7 +186,7 @@ func rename(m *tensorfs.Model, config mlxText, f *whole.Files) error {
 	f.List = slices.DeleteFunc(f.List, func(file whole.File) bool { return isWeights(file.Path) })
 	f.List = append(f.List, whole.File{Path: weightsName, Data: weights})
 	slices.SortFunc(f.List, func(a, b whole.File) int { return strings.Compare(a.Path, b.Path) })
-	f.Notes = append(f.Notes, "the tensors are in one file, with the names that mlx-lm knows them by")
+	f.Notes = append(f.Notes, note)
 	return nil
 }
 

@@ -36,7 +36,9 @@ func TestMLXRefuses(t *testing.T) {
 		{`{"model_type":"gptj","n_embd":8,"n_inner":16}`, "", "four times the width 8"},
 		{`{"model_type":"gptj","n_embd":8,"n_inner":null}`, "", ""},
 		{`{"model_type":"olmo"}`, "", "first release"},
-		{`{"model_type":"deepseek_v3","num_hidden_layers":3}`, "model.layers.3.eh_proj.weight", ""},
+		{`{"model_type":"deepseek_v3","num_hidden_layers":3}`, "model.layers.3.eh_proj.weight lm_head.weight", ""},
+		{`{"model_type":"deepseek_v3"}`, "model.embed_tokens.weight", "has a matrix for the output"},
+		{`{"model_type":"cohere2"}`, "lm_head.weight", "takes the embedding"},
 		{`{"model_type":"minimax"}`, "", "MiniMax M2"},
 		{`{"model_type":"minimax_m2"}`, "", ""},
 		{`{"model_type":"kimi_vl"}`, "language_model.model.layers.0.self_attn.kv_b_proj.weight", "two parts"},
@@ -53,6 +55,17 @@ func TestMLXRefuses(t *testing.T) {
 		got := unloaded(withTensors(t, c.config, c.tensor))
 		if !strings.Contains(got, c.why) || c.why == "" && got != "" {
 			t.Errorf("%s with %s: %q, want %q", c.config, c.tensor, got, c.why)
+		}
+	}
+}
+
+// TestMLXTypes holds that a file with a type that MLX does not have is refused.
+func TestMLXTypes(t *testing.T) {
+	for dtype, want := range map[tensorfs.DType]string{tensorfs.F64: "MLX loads no F64", tensorfs.F8_E5M2: "MLX loads no F8_E5M2", tensorfs.F32: "", tensorfs.U64: ""} {
+		m, text := withTensors(t, `{"model_type":"qwen3"}`, "model.norm.weight")
+		m.Tensors[0].DType = dtype
+		if got := unloaded(m, text); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", dtype, got, want)
 		}
 	}
 }

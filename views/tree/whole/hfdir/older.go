@@ -19,16 +19,20 @@ func olderConfig(text []byte) ([]byte, error) {
 		return nil, err
 	}
 	for _, part := range []*mlxConfig{x, y} {
-		part.add(longropeAlone)
+		short := longrope(part)
 		part.add(olderFields)
+		if short != nil {
+			part.set("rope_scaling", short)
+		}
 	}
 	return mended(text, x, y), nil
 }
 
-// longropeAlone is the one scaling of which transformers 4 refuses any member but these.
-var longropeAlone = []mlxField{{name: "rope_scaling", value: func(x *mlxConfig) any {
+// longrope returns rope_scaling of the one kind that transformers 4 refuses with any other
+// member, nil if that is not in rope_parameters.
+func longrope(x *mlxConfig) any {
 	r := x.rope()
-	if ropeKind(r) != "longrope" {
+	if ropeKind(r) != "longrope" || slices.Equal(x.ropePaths(), []string{"rope_scaling"}) {
 		return nil
 	}
 	o := settings.Object{}.With("type", "longrope")
@@ -38,7 +42,7 @@ var longropeAlone = []mlxField{{name: "rope_scaling", value: func(x *mlxConfig) 
 		}
 	}
 	return o
-}}}
+}
 
 // tokenizerConfigName says of which class a tokenizer is.
 const tokenizerConfigName = "tokenizer_config.json"

@@ -10,10 +10,18 @@ import (
 // TestOlderConfig holds what transformers 4 is told besides.
 func TestOlderConfig(t *testing.T) {
 	for name, c := range map[string]struct{ stored, added string }{
-		"older":   {`{"rope_theta":1e6,"rope_scaling":{"rope_type":"llama3","factor":8.0},"torch_dtype":"float16"}`, `{}`},
-		"plain":   {`{"rope_parameters":{"rope_theta":1e6,"rope_type":"default"}}`, `{"rope_theta":1e6,"rope_scaling":null}`},
-		"scaled":  {`{"rope_parameters":{"rope_theta":1e6,"rope_type":"llama3","factor":8.0}}`, `{"rope_theta":1e6,"rope_scaling":{"rope_theta":1e6,"rope_type":"llama3","factor":8.0,"type":"llama3"}}`},
-		"gemma 3": {`{"rope_parameters":{"full_attention":{"rope_theta":1e6},"sliding_attention":{"rope_theta":1e4}}}`, `{"rope_theta":1e6,"rope_scaling":null,"rope_local_base_freq":1e4}`},
+		"stale theta":    {`{"rope_theta":1e4,"partial_rotary_factor":1.0,"rope_parameters":{"rope_theta":1e6,"partial_rotary_factor":0.5}}`, `{"rope_theta":1e6,"partial_rotary_factor":0.5,"rope_scaling":null}`},
+		"scaled besides": {`{"rope_theta":1e6,"rope_scaling":{"type":"yarn","factor":4.0},"rope_parameters":{"rope_theta":5e5}}`, `{}`},
+		"theta inside":   {`{"rope_theta":1e4,"rope_scaling":{"type":"yarn","factor":4.0,"rope_theta":1e6}}`, `{"rope_theta":1e6}`},
+		"empty scaling":  {`{"rope_scaling":{},"rope_parameters":{"rope_theta":1e6,"rope_type":"linear"}}`, `{"rope_theta":1e6,"rope_scaling":{"rope_theta":1e6,"rope_type":"linear","type":"linear"}}`},
+		"both objects": {`{"rope_scaling":{"type":"linear","factor":2.0},"rope_parameters":{"full_attention":{"rope_theta":1e6,"factor":3.0},"sliding_attention":{"rope_theta":1e4}}}`,
+			`{"rope_theta":1e6,"rope_scaling":{"rope_theta":1e6,"factor":2.0,"type":"linear"},"rope_local_base_freq":1e4}`},
+		"both types": {`{"torch_dtype":"bfloat16","dtype":"float16"}`, `{"torch_dtype":"float16"}`},
+		"no type":    {`{"torch_dtype":"bfloat16","dtype":null}`, `{}`},
+		"older":      {`{"rope_theta":1e6,"rope_scaling":{"rope_type":"llama3","factor":8.0},"torch_dtype":"float16"}`, `{}`},
+		"plain":      {`{"rope_parameters":{"rope_theta":1e6,"rope_type":"default"}}`, `{"rope_theta":1e6,"rope_scaling":null}`},
+		"scaled":     {`{"rope_parameters":{"rope_theta":1e6,"rope_type":"llama3","factor":8.0}}`, `{"rope_theta":1e6,"rope_scaling":{"rope_theta":1e6,"rope_type":"llama3","factor":8.0,"type":"llama3"}}`},
+		"gemma 3":    {`{"rope_parameters":{"full_attention":{"rope_theta":1e6},"sliding_attention":{"rope_theta":1e4}}}`, `{"rope_theta":1e6,"rope_scaling":null,"rope_local_base_freq":1e4}`},
 		"phi 3": {`{"rope_parameters":{"rope_theta":1e4,"rope_type":"longrope","type":"longrope","short_factor":[1],"long_factor":[2],"original_max_position_embeddings":16}}`,
 			`{"rope_theta":1e4,"rope_scaling":{"type":"longrope","short_factor":[1],"long_factor":[2]}}`},
 		"phi 3, older":  {`{"rope_scaling":{"type":"longrope","short_factor":[1],"long_factor":[2]},"rope_parameters":{"rope_type":"longrope","short_factor":[3]}}`, `{}`},

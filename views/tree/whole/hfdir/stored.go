@@ -1,12 +1,16 @@
 package hfdir
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/names"
+	"github.com/tensorfs/tensorfs/formats/safetensors"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/internal/settings"
 )
@@ -22,6 +26,48 @@ func asStored(m *tensorfs.Model) (*whole.Files, error) {
 	return f, err
 }
 
+// withoutLeftovers returns the model without what training left before the names of all its
+// tensors or in the middle of some, which no library takes off, and the file that has them; nil if there is nothing to take off.
+func (k *kind) withoutLeftovers(m *tensorfs.Model) (*tensorfs.Model, *whole.Files, error) {
+	if m.Format != "huggingface" || len(m.Tensors) == 0 {
+		return nil, nil, nil
+	}
+	clean := *m
+	clean.Tensors = slices.Clone(m.Tensors)
+	list := make([]safetensors.Stored, len(m.Tensors))
+	_, prefix, _ := names.Leftover(m.Tensors[0].Source)
+	everywhere := prefix != "" && !slices.ContainsFunc(m.Tensors, func(t tensorfs.Tensor) bool { _, before, _ := names.Leftover(t.Source); return before == "" })
+	var inner string
+	seen := make(map[string]bool, len(list))
+	for i := range clean.Tensors {
+		t := &clean.Tensors[i]
+		name, before, part := names.Leftover(t.Source)
+		if !everywhere {
+			name = before + name
+		}
+		if seen[name] || strings.Contains(name, ".lora_") { // an adapter beside its base
+			return nil, nil, nil
+		}
+		t.Source, inner, seen[name] = name, cmp.Or(inner, part), true
+		list[i] = safetensors.Stored{Name: t.Source, DType: t.DType, Shape: t.Shape, Data: t.Data}
+	}
+	var taken []string
+	if everywhere {
+		taken = append(taken, "the "+tensorfs.Quote(prefix)+" that training left before their names")
+	}
+	if inner != "" {
+		taken = append(taken, "the "+tensorfs.Quote(inner)+" that training left in them")
+	}
+	if taken == nil {
+		return nil, nil, nil
+	}
+	f, err := asStored(&clean)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &clean, f, inOneFile(f, k, list, "the tensors are in one file, without "+strings.Join(taken, " and "))
+}
+
 // others returns the files of a model that hold no tensors and say nothing of how
 // tensors are stored: tokenizer, chat template, generation config and so on.
 func others(m *tensorfs.Model) ([]whole.File, error) {
@@ -33,9 +79,10 @@ func others(m *tensorfs.Model) ([]whole.File, error) {
 	})
 }
 
-// isWeights reports whether a file holds tensors, or says in which file they are.
+// isWeights reports whether a file holds the model's tensors, or says in which file they are.
+// Files in folders are of modules beside the model.
 func isWeights(name string) bool {
-	return path.Ext(name) == ".safetensors" || strings.HasSuffix(name, ".safetensors.index.json")
+	return !strings.Contains(name, "/") && (path.Ext(name) == ".safetensors" || strings.HasSuffix(name, ".safetensors.index.json"))
 }
 
 // sources returns the model's own files of the names that are wanted.

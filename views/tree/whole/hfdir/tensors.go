@@ -97,6 +97,15 @@ type tensorMaker struct {
 // maxTensorLayers bounds what metadata says, so that loops end.
 const maxTensorLayers = 4096
 
+// Order returns a walk that knows the order of rows and columns of a model of either layout,
+// and makes no tensors.
+func Order(m *tensorfs.Model) (*layout.Walk, error) {
+	if m.Layout == "gguf" {
+		return newWalk(m, false)
+	}
+	return whole.Order(m)
+}
+
 // newWalk returns what makes the tensors of a GGUF model, but for its sink.
 func newWalk(m *tensorfs.Model, mlx bool) (*layout.Walk, error) {
 	k := ggufSizes{m, settings.ByKey(m.Metadata), ""}

@@ -135,12 +135,6 @@ func TestReasons(t *testing.T) {
 			}
 		}, "cannot say so"},
 		{"falcon for mlx-lm", "syn-falcon-new", []string{"mlx"}, func(*testing.T, *ggufParts) {}, "mlx-lm has no architecture falcon"},
-		{"groups of an old falcon", "syn-falcon-new", []string{"hf"}, func(t *testing.T, p *ggufParts) {
-			for i := range 8 {
-				n := fmt.Sprintf("blk.%d.attn_norm_2.", i)
-				p.list = slices.DeleteFunc(p.list, func(s gguf.Stored) bool { return strings.HasPrefix(s.Name, n) })
-			}
-		}, "without attn_norm_2"},
 		{"other architecture", "types", both, func(_ *testing.T, p *ggufParts) { p.set("general.architecture", "rwkv7\n") }, "no Hugging Face form known for architecture"},
 		{"mixtral is llama", "types", both, func(_ *testing.T, p *ggufParts) { p.set("general.architecture", "mixtral") }, "no Hugging Face form known"},
 	} {

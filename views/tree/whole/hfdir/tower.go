@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
@@ -30,7 +29,8 @@ func (k *kind) tower(m *tensorfs.Model, opts whole.Options) (t *tower, whyNot st
 	if k != hf || m.Layout != "gguf" {
 		return nil, ""
 	}
-	file, note, err := ofOllama(m), "its projector layer", error(nil)
+	file, _ := whole.ProjectorLayer(m)
+	note, err := "its projector layer", error(nil)
 	if opts.Projector != nil {
 		var found *tensorfs.Model
 		var of string
@@ -51,28 +51,20 @@ func (k *kind) tower(m *tensorfs.Model, opts whole.Options) (t *tower, whyNot st
 	return t, ""
 }
 
-// ofOllama returns the projector layer of an Ollama model as a model of its own, nil
-// without one.
-func ofOllama(m *tensorfs.Model) *tensorfs.Model {
-	const file, prefix = "projector.gguf", "projector."
-	if m.Format != "ollama" {
-		return nil
-	}
-	t := &tensorfs.Model{Layout: "gguf"}
-	for _, x := range m.Metadata {
-		if key, ok := strings.CutPrefix(x.Key, prefix); ok {
-			t.Metadata = append(t.Metadata, tensorfs.Meta{Key: key, Value: x.Value})
+// withOllamaTower finds the tower in a file of Ollama's converter where no other is named.
+// Theirs is the model as it is stored.
+func withOllamaTower(opts whole.Options, theirs, usual *tensorfs.Model) whole.Options {
+	named := opts.Projector
+	opts.Projector = func(m *tensorfs.Model) (*tensorfs.Model, string, error) {
+		if named != nil {
+			if t, note, err := named(m); t != nil || errors.Is(err, whole.ErrNoTower) {
+				return t, note, err
+			}
 		}
+		t, err := whole.TowerFromOllama(theirs, usual)
+		return t, "the file itself", err
 	}
-	for _, x := range m.Tensors {
-		if e := tensorfs.Extents(x.Data); len(e) > 0 && e[0].File == file {
-			t.Tensors = append(t.Tensors, x)
-		}
-	}
-	if len(t.Tensors) == 0 {
-		return nil
-	}
-	return t
+	return opts
 }
 
 // makeTower makes the tensors of a directory of those of a tower's file.

@@ -55,7 +55,7 @@ func (w *Walk) joinedExperts(name, param string) (*tensorfs.Tensor, error) {
 		return nil, err
 	}
 	if param == ".weight" {
-		turned, err := w.turnedExperts(t)
+		turned, err := w.turnedExperts(t, name)
 		if err != nil {
 			return nil, err
 		}
@@ -71,15 +71,20 @@ func (w *Walk) joinedExperts(name, param string) (*tensorfs.Tensor, error) {
 	return t, nil
 }
 
-// turnedExperts reports whether stacks of experts are stored as [E, in, out],
-// which the joined one shows.
-func (w *Walk) turnedExperts(joined *tensorfs.Tensor) (bool, error) {
+// turnedExperts reports whether stacks of experts are stored as [E, in, out], which the shape
+// of the joined one shows, and that of the downs beside it if the joined one is square.
+func (w *Walk) turnedExperts(joined *tensorfs.Tensor, name string) (bool, error) {
 	shape, width := joined.Numbers(), w.Sizes.Len("width")
-	switch {
-	case joined.Quant != nil || len(shape) != 3:
+	if joined.Quant != nil || len(shape) != 3 {
 		return false, nil
-	case shape[1] == width && shape[2] == width && w.Arch.Name != "gpt-oss":
-		return false, fmt.Errorf("shape %v of %s does not tell rows from columns", shape, tensorfs.Quote(joined.Source))
+	}
+	if shape[1] == width && shape[2] == width && w.Arch.Name != "gpt-oss" {
+		before, _ := lastPart(name)
+		down := w.find(before + ".down.weight")
+		if down == nil || len(down.Numbers()) != 3 || (down.Numbers()[1] == width) == (down.Numbers()[2] == width) {
+			return false, fmt.Errorf("shape %v of %s does not tell rows from columns", shape, tensorfs.Quote(joined.Source))
+		}
+		return down.Numbers()[2] == width, nil
 	}
 	return shape[1] == width, nil
 }
@@ -122,7 +127,7 @@ func (w *Walk) stack(p *part) (*tensorfs.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if turned, err := w.turnedExperts(joined); err != nil || !turned {
+	if turned, err := w.turnedExperts(joined, gateUp(p.from)); err != nil || !turned {
 		return t, err
 	}
 	return arrange.Transpose(t)

@@ -23,7 +23,7 @@ func permuteHeads(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error
 	if err != nil {
 		return nil, err
 	}
-	if strings.Contains(t.Source, ".attention.w") || strings.Contains(t.Source, "_no_perm") {
+	if strings.Contains(t.Source, ".attention.w") && !strings.Contains(t.Source, ".attention.wqkv") || strings.Contains(t.Source, "_no_perm") {
 		return nil, fmt.Errorf("%s is not a name of Hugging Face's, so the order of its rows is not known", tensorfs.Quote(t.Source))
 	}
 	return arrange.Permute(t, heads)
@@ -101,6 +101,9 @@ func pairsTogether(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, erro
 	}
 	return joinHeads(t.Numbers(), turned, still)
 }
+
+// AddOne returns a tensor whose numbers are larger by one, as F32.
+func AddOne(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return arrange.AddOne(t) }
 
 // addOne adds the one that the weights of Gemma's norms are stored without.
 func addOne(_ *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {

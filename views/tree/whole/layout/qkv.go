@@ -2,6 +2,7 @@ package layout
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/views/arrange"
@@ -36,14 +37,33 @@ func ungroup(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return arrange.Join(0, parts...)
 }
 
+// partOfGroups finds q, k or v, which may be rows of a joined module by groups of heads.
+func partOfGroups(w *Walk, p *part) (*tensorfs.Tensor, error) {
+	if t := w.take(p.canonical()); t != nil {
+		return t, nil
+	}
+	t := w.take(strings.TrimSuffix(p.from, p.Module) + p.args[0] + p.param)
+	if t == nil {
+		return nil, nil
+	}
+	t, err := ungroup(w, p, t)
+	if err != nil {
+		return nil, err
+	}
+	head := w.Sizes.Len("head")
+	q, k := w.Sizes.Len("heads")*head, w.Sizes.Len("kv_heads")*head
+	_, which := lastPart(p.Module)
+	rows := map[string][2]int64{"q": {0, q}, "k": {q, k}, "v": {q + k, k}}[which]
+	return arrange.Slice(t, 0, rows[0], rows[1])
+}
+
 // group moves the rows of q, k and v to where those of the heads that share k and v are
 // together.
 func group(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	heads, groups, head, width := w.Sizes.Len("heads"), w.Sizes.Len("kv_heads"), w.Sizes.Len("head"), w.Sizes.Len("width")
-	isNew := w.find("layers.0.attention_norm_2.weight") != nil // of Falcon's newer kind of layers
 	switch {
-	case groups < 1 || heads%groups != 0 || groups != 1 && groups != heads && !isNew:
-		return nil, fmt.Errorf("%d heads that share %d of k and v are not a Hugging Face model of architecture falcon without attn_norm_2", heads, groups)
+	case groups < 1 || heads%groups != 0:
+		return nil, fmt.Errorf("%d heads do not share %d of k and v evenly", heads, groups)
 	case groups == 1:
 		return t, nil
 	}

@@ -2,6 +2,7 @@ package layout
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -133,4 +134,24 @@ func squared(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 		return nil, fmt.Errorf("%d positions are not a square", s[0])
 	}
 	return arrange.Reshape(t, side, side, s[1])
+}
+
+// JoinRows returns one tensor of the rows of several. Rows of different types are F32, which
+// holds the numbers of each.
+func JoinRows(list []tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	if len(list) == 1 {
+		return &list[0], nil
+	}
+	differ := slices.ContainsFunc(list, func(t tensorfs.Tensor) bool { return t.DType != list[0].DType || t.Change != nil })
+	rows := make([]*tensorfs.Tensor, len(list))
+	for i := range list {
+		rows[i] = &list[i]
+		if differ {
+			var err error
+			if rows[i], err = Encoded(rows[i], tensorfs.F32); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return arrange.Join(0, rows...)
 }

@@ -74,6 +74,10 @@ func New(m *tensorfs.Model, arch *architectures.Architecture, to Side, facts arc
 	return &Walk{Model: m, Arch: arch, To: to, Sizes: arch.Sizes(direction, facts), facts: facts, moves: moves, tensors: TensorsOf(m), used: make([]bool, len(m.Tensors)), made: map[*architectures.Tensor]int{}}
 }
 
+// ByKeys says that the facts are keys of a GGUF file, whichever side tensors are made for, so
+// that errors name them.
+func (w *Walk) ByKeys() { w.Sizes = w.Arch.Sizes(architectures.FromGGUF, w.facts) }
+
 // HasAttention reports whether layers of the architecture have heads.
 func (w *Walk) HasAttention() bool {
 	return slices.ContainsFunc(w.Arch.Layer, func(t architectures.Tensor) bool { return strings.HasPrefix(t.Module, "attention.") })
@@ -108,12 +112,22 @@ func (w *Walk) Run() error {
 		switch {
 		case used || t.Owner != "":
 		case w.To == GGUF:
-			return fmt.Errorf("a tensor that llama.cpp does not have in %s: %s", w.Arch.Name, tensorfs.Quote(t.Source))
+			return &StrangerError{w.Arch.Name, t.Source}
 		default:
 			return fmt.Errorf("the tensor %s has no place in a Hugging Face model of architecture %s", tensorfs.Quote(t.Source), w.Arch.Name)
 		}
 	}
 	return nil
+}
+
+// StrangerError is that a model has a tensor that its architecture does not have.
+type StrangerError struct {
+	Architecture string // as GGUF calls it
+	Source       string // the tensor's name in the model's file
+}
+
+func (e *StrangerError) Error() string {
+	return fmt.Sprintf("a tensor that llama.cpp does not have in %s: %s", e.Architecture, tensorfs.Quote(e.Source))
 }
 
 // leave marks the tensors that the side has no use for, and finds those that have no

@@ -59,6 +59,10 @@ func TestOf(t *testing.T) {
 	if n.Mapped != 144000+73728+139264 || n.Repacked != 144000+73728 || n.Output != 3*4*1000 {
 		t.Errorf("mapped %d, repacked %d, output %d", n.Mapped, n.Repacked, n.Output)
 	}
+	// What must fit has the repacked weights once, and the table of tokens twice.
+	if want := n.Resident + n.Repacked + n.KV.K + n.KV.V + n.Compute + n.Output; n.Resident != 144000+139264 || n.Total != want {
+		t.Errorf("resident %d, total %d, want %d", n.Resident, n.Total, want)
+	}
 }
 
 // TestUnknown: an architecture of which nothing is known has a cache by its keys, and says so.
@@ -220,7 +224,7 @@ func FuzzKeys(f *testing.F) {
 			}
 			return
 		}
-		for _, x := range []int64{need.Weights, need.Mapped, need.Repacked, need.KV.K, need.KV.V, need.State.R, need.State.S, need.Compute, need.Output, need.Total - need.Compute} {
+		for _, x := range []int64{need.Weights, need.Resident, need.Mapped, need.Repacked, need.KV.K, need.KV.V, need.State.R, need.State.S, need.Compute, need.Output, need.Total - need.Compute} {
 			if x < 0 {
 				t.Errorf("a negative number: %+v", need)
 			}

@@ -51,20 +51,19 @@ type State struct {
 type Need struct {
 	Context      Context `json:"context"`
 	Weights      int64   `json:"weights"`  // of all tensors
-	Mapped       int64   `json:"mapped"`   // of the file, which programs share and the kernel can drop
+	Resident     int64   `json:"resident"` // of the weights that are not repacked, each padded: what is read from the file
+	Mapped       int64   `json:"mapped"`   // range of the file from the first to the last of them, repacked weights in between included
 	Repacked     int64   `json:"repacked"` // a copy in an order that suits the processor
 	KV           KV      `json:"kv"`
 	State        State   `json:"state"`
 	Compute      int64   `json:"compute"`
 	ComputeExact bool    `json:"compute_exact"` // false: from a formula, usually within 3 %
 	Output       int64   `json:"output"`
-	Total        int64   `json:"total"` // mapped, repacked, kv, state, compute and output
+	Total        int64   `json:"total"` // what must fit: resident, repacked, kv, state, compute and output
 	GPU          *GPU    `json:"gpu,omitempty"`
 
 	Known    bool     `json:"known_architecture"`
 	Warnings []string `json:"warnings"`
-
-	resident int64 // the tensors that are not repacked, each padded: what is read where nothing is mapped
 }
 
 // Of returns what a model takes. It fails where a number of the header makes no sense, and where
@@ -95,7 +94,9 @@ func Of(h *Header, o Options) (*Need, error) {
 		n.Output = c.mul(4, s.sequences, m.vocabulary)
 		n.Compute, n.ComputeExact = m.compute(c, s)
 	}
-	n.Total = c.add(n.Mapped, n.Repacked, n.KV.K, n.KV.V, n.State.R, n.State.S, n.Compute, n.Output)
+	// The file's pages of repacked weights are read once, while the model is loaded. The kernel
+	// drops them when memory is short, so n.Mapped, which contains them, is not what must fit.
+	n.Total = c.add(n.Resident, n.Repacked, n.KV.K, n.KV.V, n.State.R, n.State.S, n.Compute, n.Output)
 	if c.bad {
 		return nil, fmt.Errorf("the numbers in the header of %s multiply to more memory than there can be: the file is damaged, or the context is too long", tensorfs.Printable(h.Architecture))
 	}

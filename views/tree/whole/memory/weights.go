@@ -53,7 +53,7 @@ func (n *Need) weights(c *checked, m *model) {
 			n.Repacked = c.add(n.Repacked, size)
 			continue
 		}
-		n.resident = c.add(n.resident, c.pad(size, alignment))
+		n.Resident = c.add(n.Resident, c.pad(size, alignment))
 		if size > 0 && (first < 0 || t.Offset < first) {
 			first = t.Offset
 		}

@@ -51,9 +51,19 @@ func configOf(m *tensorfs.Model) (c config, err error) {
 	return c, fmt.Errorf("config.json has no %s at its top level, where models of text alone have it", layersKeys[0])
 }
 
+// field is a field of config.json and its value.
+type field struct{ key, value string }
+
+// tiedKey says that one tensor is both the embedding and the head, rowsKey how many rows it has.
+const (
+	tiedKey = "tie_word_embeddings"
+	rowsKey = "vocab_size"
+)
+
 // with returns the text for other layers, and another type of numbers. layers are those of
 // the models that have configs. A list with an item for each layer gets those of the layers.
-func (c config) with(layers []recipe.Layer, configs []config, torch string) ([]byte, error) {
+// set are fields that it has in place of its own.
+func (c config) with(layers []recipe.Layer, configs []config, torch string, set []field) ([]byte, error) {
 	out := []byte("{")
 	add := func(key string, value []byte) {
 		if len(out) > 1 {
@@ -66,6 +76,8 @@ func (c config) with(layers []recipe.Layer, configs []config, torch string) ([]b
 	for key, raw := range c.object.All() {
 		value := []byte(raw.String())
 		switch {
+		case slices.ContainsFunc(set, func(f field) bool { return f.key == key }):
+			continue
 		case slices.Contains(layersKeys, key):
 			value = strconv.AppendInt(nil, int64(len(layers)), 10)
 		case key == "torch_dtype" || key == "dtype":
@@ -80,6 +92,12 @@ func (c config) with(layers []recipe.Layer, configs []config, torch string) ([]b
 			}
 		}
 		add(key, value)
+		if len(out) > maxConfig {
+			return nil, fmt.Errorf("config.json would have more than %d bytes: lists with an item for each layer have very long items", maxConfig)
+		}
+	}
+	for _, f := range set {
+		add(f.key, []byte(f.value))
 	}
 	if !typed {
 		add("torch_dtype", tensorfs.AppendJSONString(nil, torch))
@@ -109,7 +127,9 @@ func items(key string, layers []recipe.Layer, configs []config) ([]byte, error) 
 		if i > 0 {
 			out = append(out, ", "...)
 		}
-		out = append(out, lists[l.Model][l.Number].String()...)
+		if out = append(out, lists[l.Model][l.Number].String()...); len(out) > maxConfig {
+			break // the caller refuses it
+		}
 	}
 	return append(out, ']'), nil
 }

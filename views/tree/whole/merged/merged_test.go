@@ -196,8 +196,8 @@ func TestRefused(t *testing.T) {
 	}
 	for _, c := range []struct{ text, want string }{
 		{two("./0", "./nothing", ""), "nothing: no such file"},
-		{two("./0", "./0/model.safetensors", "extra: 1"), "extra is not a key"},
-		{two("./0", "./qwen2", ""), "./qwen2 has no \"lm_head.weight\"; change the recipe"},
+		{two("./0", "./0/model.safetensors", "model: 1"), "did you mean models?"},
+		{two("./0", "./qwen2", ""), "has shape [371 64] in one model and [395 64] in another; change the recipe"},
 		{two("./0", "./1+adapter", ""), "adapter: no such file"},
 		{two("./0", "./recipe.yml", ""), "recipe.yml: it is a recipe of mergekit"},
 		{two("./0", "./1+recipe.yml", ""), "recipe.yml: it is a recipe of mergekit"},
@@ -253,17 +253,83 @@ func TestAdapter(t *testing.T) {
 	}
 }
 
-// TestInside: for other users, a recipe opens nothing outside of its directory.
+// TestInside: for other users, a recipe opens nothing outside of its directory, by whatever
+// path or name.
 func TestInside(t *testing.T) {
 	dir := models(t, "llama3", 2)
-	must(t, os.Mkdir(filepath.Join(dir, "below"), 0o777))
-	path := filepath.Join(dir, "below/recipe.yml")
-	must(t, os.WriteFile(path, []byte("merge_method: passthrough\nmodels: [{model: ../0}]"), 0o666))
-	m, err := merged.OpenPath(formats.Options{}, path)
-	must(t, err)
-	m.Close()
-	if _, err := merged.OpenPath(formats.Options{KeepInside: true}, path); err == nil || !strings.Contains(err.Error(), "outside of the recipe's directory") {
+	at := func(name string) string { return filepath.Join(dir, name) }
+	theirs := at("theirs")
+	must(t, os.CopyFS(filepath.Join(theirs, "m"), os.DirFS(at("1"))))
+	must(t, os.CopyFS(filepath.Join(theirs, "a+b"), os.DirFS(at("1"))))
+	must(t, os.CopyFS(filepath.Join(theirs, "weights"), os.DirFS(at("1"))))
+	must(t, os.CopyFS(filepath.Join(theirs, "text"), os.DirFS(at("1"))))
+	lora := filepath.Join(testwhole.Data(t), "lora/plain-bf16-f32")
+	must(t, os.CopyFS(filepath.Join(theirs, "base"), os.DirFS(filepath.Join(lora, "base"))))
+	must(t, os.CopyFS(filepath.Join(theirs, "ad"), os.DirFS(filepath.Join(lora, "adapter0"))))
+	must(t, os.CopyFS(at("ad"), os.DirFS(filepath.Join(lora, "adapter0"))))
+	must(t, os.MkdirAll(filepath.Join(theirs, "sub"), 0o777))
+	for link, to := range map[string]string{"in": "m", "inabs": filepath.Join(theirs, "m"), "out": "../0", "outabs": at("0"), "sub/l": "../..", "sub/in": "..", "ad2": "../ad", "ad:0.5": "../ad"} {
+		must(t, os.Symlink(to, filepath.Join(theirs, link)))
+	}
+	for _, name := range []string{"weights/model.safetensors", "text/tokenizer.json"} {
+		must(t, os.Remove(filepath.Join(theirs, name)))
+		must(t, os.Symlink(at("0/"+filepath.Base(name)), filepath.Join(theirs, name)))
+	}
+	// The user's own stores have what the recipe names.
+	cache := at("cache")
+	must(t, os.CopyFS(filepath.Join(cache, "models--org--private/snapshots/0123456789012345678901234567890123456789"), os.DirFS(at("0"))))
+	must(t, os.MkdirAll(filepath.Join(cache, "models--org--private/refs"), 0o777))
+	must(t, os.WriteFile(filepath.Join(cache, "models--org--private/refs/main"), []byte("0123456789012345678901234567890123456789"), 0o666))
+	t.Setenv("HF_HUB_CACHE", cache)
+	const outside, leaves, store = "outside of the recipe's directory", "it is a symbolic link that leaves", "it is the name of a model in a store or at a server"
+	for _, x := range []struct{ name, refused string }{
+		{"m", ""}, {"./m", ""}, {filepath.Join(theirs, "m"), ""}, {"sub/../m", ""}, {"m/model.safetensors", ""}, {"a+b", ""}, {"text", ""}, {"in", ""}, {"inabs", ""}, {"sub/in/m", ""}, {"base+ad", ""}, {"base+./ad:0.25", ""}, {"base+in", "adapter"},
+		{"../0", outside}, {at("0"), outside}, {"sub/../../0", outside}, {"base+../ad", outside}, {"base+" + at("ad") + ":0.5", outside},
+		{"out", leaves}, {"outabs", leaves}, {filepath.Join(theirs, "out"), leaves}, {"sub/l/0", leaves}, {"weights", leaves}, {"base+ad2", leaves}, {"base+ad:0.5", leaves}, {"base+ad2:0.5", leaves}, {"out/model.safetensors", leaves},
+		{"org/private", store}, {"hf:org/private", store}, {"hf:org/private@main", store}, {"ollama:private", store}, {"lmstudio:org/private", store}, {"https://huggingface.co/org/private", store}, {"oci://r.test/a:b", store}, {"s3://b/k", store}, {"file:///" + at("0"), store},
+		{"base+org/private", store}, {"base+hf:org/private", store}, {"base+ollama:private:0.5", store}, {"base+hf:org/private::0.5", store},
+		{"nothing", "no such file"},
+	} {
+		path := filepath.Join(theirs, "recipe.yml")
+		must(t, os.WriteFile(path, []byte("merge_method: passthrough\nmodels: [{model: '"+x.name+"'}]"), 0o666))
+		m, err := merged.OpenPath(formats.Options{KeepInside: true}, path)
+		if err == nil {
+			if _, err := m.File("tokenizer.json"); err == nil && x.name == "text" { // it is left out
+				t.Error("a tokenizer outside is a part of the merge")
+			}
+			m.Close()
+		}
+		if (err == nil) != (x.refused == "") || err != nil && !strings.Contains(err.Error(), x.refused) {
+			t.Errorf("%s: want %q, error %v", x.name, x.refused, err)
+		}
+		if x.refused == "" || x.refused == outside || x.name == "org/private" || x.name == "hf:org/private" {
+			if m, err = merged.OpenPath(formats.Options{}, path); err == nil {
+				m.Close()
+			} else {
+				t.Errorf("%s: for the user himself: %v", x.name, err)
+			}
+		}
+	}
+	// Names are opened if only the process's own user reads them.
+	path := filepath.Join(theirs, "recipe.yml")
+	must(t, os.WriteFile(path, []byte("merge_method: passthrough\nmodels: [{model: 'hf:org/private'}]"), 0o666))
+	if m, err := merged.OpenPath(formats.Options{KeepInside: true, OwnNames: true}, path); err != nil {
 		t.Error(err)
+	} else {
+		m.Close()
+	}
+	// The other keys that name a model.
+	for _, keys := range []string{"base_model: out", "base_model: org/private", "tokenizer_source: hf:org/private", "slices: [{sources: [{model: outabs, layer_range: [0, 1]}]}]"} {
+		path := filepath.Join(theirs, "recipe.yml")
+		text := "merge_method: linear\nparameters: {weight: 1}\n" + keys
+		if !strings.HasPrefix(keys, "slices") {
+			text += "\nmodels: [{model: m}]"
+		}
+		must(t, os.WriteFile(path, []byte(text), 0o666))
+		if m, err := merged.OpenPath(formats.Options{KeepInside: true}, path); err == nil {
+			m.Close()
+			t.Errorf("%s: opened", keys)
+		}
 	}
 }
 

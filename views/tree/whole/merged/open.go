@@ -41,6 +41,9 @@ func Open(at string, text []byte, open func(name string) (*tensorfs.Model, error
 			return nil, x.fail(fmt.Errorf("%s: %w", tensorfs.Printable(name), err))
 		}
 	}
+	if err := x.sameTokens(); err != nil {
+		return nil, x.fail(err)
+	}
 	list, made, err := x.tensors()
 	if err != nil {
 		return nil, x.fail(err)
@@ -62,8 +65,8 @@ func Open(at string, text []byte, open func(name string) (*tensorfs.Model, error
 	if method := x.recipe.Method; !method.Exact {
 		x.differs = slices.Insert(x.differs, 0, fmt.Sprintf("a merge by %s is mergekit's but for last bits: %s", method.Name, method.Differs))
 	}
-	m.Merge = &tensorfs.Merge{Method: x.recipe.Method.Name, Recipe: text, Names: x.recipe.Models, Models: x.given, Differs: x.differs}
-	m.Warnings = append(m.Warnings, x.differs...)
+	m.Merge = &tensorfs.Merge{Method: x.recipe.Method.Name, Recipe: text, Names: x.recipe.Models, Models: x.given, Differs: x.differs, Notes: append(x.notes, x.recipe.Notes()...)}
+	m.Warnings = slices.Concat(m.Warnings, m.Merge.Differs, m.Merge.Notes)
 	m.Own(&x)
 	return m, nil
 }
@@ -77,7 +80,16 @@ type merge struct {
 	given   []*tensorfs.Model // as they were opened
 	opened  []*tensorfs.Model // they, and what they were brought to
 	differs []string          // see tensorfs.Merge
+	notes   []string          // see tensorfs.Merge
+	set     []field           // of config.json
+	rows    int64             // of the embedding and the head, 0 as the models have them
 }
+
+// The canonical names of the first and the last matrix.
+const (
+	embeddingName = "token_embedding.weight"
+	headName      = "output.weight"
+)
 
 // input is one of the models, as a directory of Hugging Face's kind.
 type input struct {
@@ -133,23 +145,35 @@ func (x *merge) add(name string, m *tensorfs.Model) error {
 		t := &m.Tensors[i]
 		in.tensors[t.Source] = t
 		in.shape.Names = append(in.shape.Names, t.Source)
+		switch t.Name {
+		case embeddingName:
+			in.shape.Embedding = t.Source
+		case headName:
+			in.shape.Head = t.Source
+		}
 	}
 	slices.Sort(in.shape.Names)
 	in.shape.Layers = in.config.layers
 	x.inputs = append(x.inputs, in)
-	return nil
+	return recipe.CheckModels(x.shapes())
+}
+
+// shapes are what plans have to know of the models.
+func (x *merge) shapes() []recipe.Shape {
+	list := make([]recipe.Shape, len(x.inputs))
+	for i := range x.inputs {
+		list[i] = x.inputs[i].shape
+	}
+	return list
 }
 
 // tensors returns what the merge stores, and the data of each.
 func (x *merge) tensors() (list []safetensors.Stored, made map[string]tensorfs.Data, err error) {
-	shapes := make([]recipe.Shape, len(x.inputs))
-	for i := range x.inputs {
-		shapes[i] = x.inputs[i].shape
-	}
-	plan, err := x.recipe.Plan(shapes)
+	plan, err := x.recipe.Plan(x.shapes())
 	if err != nil {
 		return nil, nil, err
 	}
+	x.heads(plan)
 	made = map[string]tensorfs.Data{}
 	for i := range plan {
 		t, err := x.tensor(&plan[i])
@@ -160,6 +184,32 @@ func (x *merge) tensors() (list []safetensors.Stored, made map[string]tensorfs.D
 		made[plan[i].Name] = t.Data
 	}
 	return list, made, nil
+}
+
+// heads sets what the merge says of one tensor at both ends, where that is not what all its
+// models say.
+func (x *merge) heads(plan []recipe.Made) {
+	like, has, tied := &x.inputs[x.recipe.Reference()].shape, false, ""
+	for i := range plan {
+		for _, part := range plan[i].Parts {
+			has = has || part.Tied || part.Tensor == x.inputs[part.Model].shape.Head
+			if part.Tied {
+				tied = "false"
+				x.notes = append(x.notes, fmt.Sprintf("%s has no %s and takes part with %s; the merge has both, so its config.json says %s false",
+					tensorfs.Printable(x.recipe.Models[part.Model]), tensorfs.Printable(plan[i].Name), tensorfs.Printable(part.Tensor), tiedKey))
+			}
+		}
+	}
+	if has && like.Head == "" {
+		tied = "false"
+	}
+	if !has && like.Head != "" {
+		tied = "true"
+		x.notes = append(x.notes, fmt.Sprintf("the last slice has no %s, so config.json of the merge says %s true", tensorfs.Printable(like.Head), tiedKey))
+	}
+	if tied != "" {
+		x.set = append(x.set, field{tiedKey, tied})
+	}
 }
 
 // tensor makes one tensor of the merge.
@@ -175,7 +225,7 @@ func (x *merge) tensor(p *recipe.Made) (tensorfs.Tensor, error) {
 	m.Normalize, _ = p.Numbers["normalize"].(bool)
 	m.Rescale, _ = p.Numbers["rescale"].(bool)
 	for _, part := range p.Parts {
-		m.Inputs = append(m.Inputs, mix.Input{Tensor: x.inputs[part.Model].tensors[part.Tensor], Base: part.Base,
+		m.Inputs = append(m.Inputs, mix.Input{Tensor: x.cut(x.inputs[part.Model].tensors[part.Tensor]), Base: part.Base,
 			Weight: number(part.Numbers, "weight", 0), Density: number(part.Numbers, "density", 1)})
 		if s, ok := part.Numbers["scale"].(float64); ok {
 			m.Scale = &s
@@ -212,7 +262,7 @@ func (x *merge) directory(list []safetensors.Stored) (d directory, err error) {
 	for i := range configs {
 		configs[i] = x.inputs[i].config
 	}
-	text, err := like.config.with(x.recipe.Layers(like.config.layers), configs, torch[most])
+	text, err := like.config.with(x.recipe.Layers(like.config.layers), configs, torch[most], x.set)
 	if err != nil {
 		return d, err
 	}
@@ -225,9 +275,6 @@ func (x *merge) directory(list []safetensors.Stored) (d directory, err error) {
 	d = directoryOf("the merge of "+x.at, []whole.File{{Path: configName, Data: tensorfs.Bytes(text)}, {Path: weightsName, Data: weights},
 		{Path: recipeName, Data: tensorfs.Bytes(x.text)}}, newest)
 	if err := like.others(d, func(name string) bool { return !isTokenizer(name) }); err != nil {
-		return d, err
-	}
-	if err := x.sameTokens(); err != nil {
 		return d, err
 	}
 	tokens := like

@@ -70,10 +70,27 @@ func Named(name string) (Preset, error) {
 	if slices.Contains(without, upper) {
 		return Preset{}, fmt.Errorf("%s is not made here; llama-quantize makes it of the file that tensorfs cat MODEL gguf/model.gguf writes", upper)
 	}
-	if close := near.Names(upper, names, 3); len(close) > 0 {
+	if strings.HasPrefix(upper, "UD-") || strings.HasSuffix(upper, "_XL") {
+		return Preset{}, fmt.Errorf("%s is a publisher's own mix of types; take the file that it is of, or say which weights have another type with --tensor-type", tensorfs.Quote(name))
+	}
+	close := near.Names(upper, names, 3)
+	for _, p := range All { // q4km, 4bit
+		if plain(p.Name) == plain(upper) || strings.Contains(" "+spoken[p.Name]+" ", " "+plain(upper)+" ") {
+			close = []string{p.Name}
+		}
+	}
+	if len(close) > 0 {
 		return Preset{}, fmt.Errorf("llama-quantize has no preset %s; %s", tensorfs.Quote(name), near.Question(close))
 	}
 	return Preset{}, fmt.Errorf("llama-quantize has no preset %s; these are made here: %s", tensorfs.Quote(name), strings.Join(names, ", "))
+}
+
+// spoken are other words for a type, without what plain takes off.
+var spoken = map[string]string{"Q4_K_M": "4BIT INT4 Q4", "Q5_K_M": "5BIT INT5 Q5", "Q6_K": "6BIT INT6 Q6", "Q8_0": "8BIT INT8 Q8", "F16": "HALF FLOAT16 FP16", "BF16": "BFLOAT16", "F32": "FLOAT FLOAT32 FP32 FULL"}
+
+// plain is a name without what people leave out.
+func plain(name string) string {
+	return strings.NewReplacer("_", "", "-", "", " ", "", ".", "").Replace(name)
 }
 
 // Model has the numbers of a model that types depend on.

@@ -3,11 +3,14 @@ package settings
 // gatings are how routers weigh experts, in GGUF's numbers.
 var gatings = map[string]int64{"softmax": 1, "sigmoid": 2}
 
+// gatingFields are the fields of config.json that say it.
+var gatingFields = []string{"scoring_func", "score_function", "score_func", "moe_router_activation_func"}
+
 // expertMeanings are about experts.
 var expertMeanings = map[string]meaning{
 	// How the router weighs experts; the argument is how without a word.
 	"gating": {toGGUF: func(c call) any {
-		w := c.cfg.Word("scoring_func", "score_function", "score_func", "moe_router_activation_func")
+		w := c.cfg.Word(gatingFields...)
 		if w == "" && len(c.args) > 0 {
 			w = c.args[0].Name
 		}

@@ -42,8 +42,10 @@ type Fields struct {
 	text, top jsonobj.Object
 	problem   *error          // the first; nil where nobody asks for it
 	file      string          // that the fields are in
-	asked     map[string]bool // fields that somebody has asked for, by the first part of their names; nil where nobody wants to know
+	asked     map[string]bool // fields that were asked for, with their paths; nil if that is not needed
 	askedRope map[string]bool // the same of what is said about rotary embeddings
+
+	usual func(name string) any // what the model's class takes for a field that is missing; nil if that is not known
 }
 
 // Read reads a JSON file of the model. One that is missing has no fields.
@@ -77,10 +79,21 @@ func (s Fields) Value(names ...string) any {
 	return v
 }
 
-// find returns the first field that is present, and its name.
+// find returns the first field that is present, and its name. Without one it is what the
+// model's class takes for the first that has such a default, and "".
 func (s Fields) find(names []string) (any, string) {
 	for _, name := range names {
 		s.ask(name)
+		inner, inside := strings.CutPrefix(name, "rope.")
+		if inside || slices.Contains(architectures.RopeMembers, name) {
+			rope := s.Rope()
+			rope.ask(inner)
+			for _, o := range []jsonobj.Object{rope.text, rope.top} {
+				if v, ok := o.Lookup(inner); ok {
+					return v, inner
+				}
+			}
+		}
 		if v, ok := s.text.Lookup(name); ok {
 			return v, name
 		}
@@ -88,14 +101,45 @@ func (s Fields) find(names []string) (any, string) {
 			return v, name
 		}
 	}
+	for _, name := range names {
+		if v := s.missing(name); v != nil {
+			return v, ""
+		}
+	}
 	return nil, ""
+}
+
+// missing returns what the model's class takes for a field of which config.json has no
+// spelling, nil if that is not known.
+func (s Fields) missing(name string) any {
+	if s.usual == nil || s.null(name) {
+		return nil
+	}
+	if f := architectures.FactOfField(name); f != nil {
+		for _, other := range f.Fields {
+			inner, _ := strings.CutPrefix(other, "rope.")
+			if s.null(other) || s.text.Has(other) || s.top.Has(other) || inner != other && s.Rope().Value(inner) != nil {
+				return nil
+			}
+		}
+	}
+	return s.usual(strings.TrimPrefix(name, "rope."))
 }
 
 func (s Fields) ask(name string) {
 	if s.asked != nil {
-		name, _, _ = strings.Cut(name, ".")
 		s.asked[name] = true
 	}
+}
+
+// askedInside reports whether a member of an object was asked for.
+func (s Fields) askedInside(name string) bool {
+	for asked := range s.asked {
+		if strings.HasPrefix(asked, name+".") {
+			return true
+		}
+	}
+	return false
 }
 
 // plain returns a field as expressions have values, nil without it. One that keys.txt
@@ -106,9 +150,6 @@ func (s Fields) plain(name string) any {
 			v, _ := s.fact(f, name)
 			return v
 		}
-	}
-	if rest, ok := strings.CutPrefix(name, "rope."); ok {
-		s, name = s.Rope(), rest
 	}
 	return plainValue(s.Value(name))
 }
@@ -146,16 +187,12 @@ func (s Fields) fact(f *architectures.Fact, field string) (any, string) {
 		fields = []string{field}
 	}
 	for _, field := range fields {
-		from := s
-		if rest, ok := strings.CutPrefix(field, "rope."); ok {
-			from, field = s.Rope(), rest
-		}
-		v := plainValue(from.Value(field))
+		v := plainValue(s.Value(field))
 		if !f.List {
-			v = from.of(f.Kind, field)
+			v = s.of(f.Kind, field)
 		}
 		if v != nil {
-			return v, field
+			return v, strings.TrimPrefix(field, "rope.")
 		}
 	}
 	return nil, strings.TrimPrefix(slices.Concat(fields, f.Keys[:1])[0], "rope.")
@@ -216,7 +253,7 @@ func (s Fields) refuse(name, format string, args ...any) {
 func typed[T any](s Fields, names []string, what string, convert func(v any) (T, bool)) (T, bool) {
 	v, name := s.find(names)
 	x, ok := convert(v)
-	if v != nil && !ok {
+	if v != nil && !ok && name != "" {
 		s.refuse(name, "is %s, %s", Shown(v), what)
 	}
 	return x, ok

@@ -15,7 +15,7 @@ import (
 // with its tensors, or the reason why there are none.
 func FromGGUF(m *tensorfs.Model, given Given) (*Model, error) {
 	s := newModel(m, architectures.FromGGUF)
-	s.given, s.keys = given, metadata{at: ByKey(m.Metadata)}
+	s.given, s.keys = given, newMetadata(m.Metadata)
 	if err := s.chooseBlock(); err != nil {
 		return nil, err
 	}
@@ -25,6 +25,13 @@ func FromGGUF(m *tensorfs.Model, given Given) (*Model, error) {
 		return nil, s.failed
 	}
 	s.ends = tokenizer.Ends(s.keys.value)
+	if list, ok := s.keys.value(bareKeys + "ggml.eos_token_ids").(tensorfs.Array); ok { // Ollama's, beside one eos
+		for v := range list.Values() {
+			if id, ok := wholeNumber(v); ok && id >= 0 && id < s.tokens() && !slices.Contains(s.ends, int(id)) {
+				s.ends = append(s.ends, int(id))
+			}
+		}
+	}
 	return s, nil
 }
 
@@ -72,6 +79,7 @@ func (s *Model) checkConfig() {
 		s.refuse("%s is %d, of which %d only predict further tokens: nothing is left", s.full("n_layers"), blocks, blocks-layers)
 	}
 	s.agree("agree")
+	s.checkFixed()
 	if s.given.MLX {
 		s.agree("mlx_agree")
 	}
@@ -85,6 +93,94 @@ func (s *Model) checkConfig() {
 	}
 }
 
+// checkFixed refuses keys with another value than the one that the class has: the description
+// writes a constant to a GGUF file, or another fact, and no field of config.json is made of the
+// key. What the shapes of tensors decide is not a constant.
+func (s *Model) checkFixed() {
+	for i := range s.arch.Keys {
+		x := &s.arch.Keys[i]
+		if s.failed != nil || x.Fact == nil || x.Value == nil || shaped(x.Fact) || !x.When.HoldsIn(&s.env) {
+			continue
+		}
+		v, key := s.keys.find(x.Fact.Keys...)
+		if v == nil || !strings.HasPrefix(key, s.keys.prefix) {
+			continue
+		}
+		if n, _ := wholeNumber(v); x.Fact.Name == "expert_gating" && n > gatings["sigmoid"] && s.count("n_experts") > 0 {
+			s.refuse("%s is %s, and config.json says softmax (%d) or sigmoid (%d)", key, Shown(v), gatings["softmax"], gatings["sigmoid"])
+		}
+		if want := s.fixed(x); want != nil && !isEqual(v, want) {
+			s.refuse("%s is %s, and models of %s have %s: config.json cannot say otherwise", key, Shown(v), tensorfs.Printable(s.modelType()), Shown(want))
+		}
+	}
+}
+
+// shaped reports whether shapes of tensors decide a size.
+func shaped(f *architectures.Fact) bool {
+	return f.Kind == architectures.Size && !strings.HasPrefix(f.Keys[0], "rope.")
+}
+
+// fixed returns the value that a key has in every file of the class, nil if config.json tells it.
+func (s *Model) fixed(x *architectures.Setting) any {
+	said := s.inConfig(x.Fact)
+	switch {
+	case x.Value.Name == "gating" && s.count("n_experts") == 0:
+		return nil
+	case x.Value.Name == "gating" && !said:
+		return s.fixedGating(x.Value)
+	case said:
+		return nil
+	case x.Value.Literal != nil:
+		return x.Value.Literal
+	case x.Always && x.Value.Name != x.Fact.Name && architectures.FactOf(x.Value.Name) != nil && len(x.Value.Args) == 0 && !s.means(x.Value.Name):
+		return s.fact(x.Value.Name)
+	}
+	return nil
+}
+
+// fixedGating returns how the class weighs experts: as config.json is written to say, or as
+// the description has it without a word.
+func (s *Model) fixedGating(e *architectures.Expr) any {
+	for _, x := range s.arch.Config {
+		if word, ok := x.Value.Constant().(string); ok && slices.Contains(gatingFields, x.Name) {
+			return gatings[word]
+		}
+	}
+	if len(e.Args) > 0 {
+		return gatings[e.Args[0].Name]
+	}
+	return gatings["softmax"]
+}
+
+// inConfig reports whether a field of config.json is made of a fact.
+func (s *Model) inConfig(f *architectures.Fact) bool {
+	return slices.ContainsFunc(s.arch.Config, func(x architectures.Setting) bool {
+		if x.Fact == f && !x.Always {
+			return true
+		}
+		if x.Value == nil {
+			return false
+		}
+		facts, _ := x.Value.Uses()
+		return slices.Contains(facts, f.Name) || x.Value.Literal == nil && slices.Contains(f.Fields, x.Name) // what tensors show
+	})
+}
+
+// isEqual reports whether a value of a file equals one of a description. A list or an object
+// is not compared.
+func isEqual(v, want any) bool {
+	n, whole := wholeNumber(v)
+	switch want := want.(type) {
+	case bool, string:
+		return v == want
+	case int64:
+		return whole && n == want || !whole && double(v) == float64(want)
+	case float32, float64:
+		return float32(double(v)) == float32(double(want))
+	}
+	return true
+}
+
 // Config returns config.json.
 func (s *Model) Config() ([]byte, error) {
 	o := Object{{"architectures", []string{s.arch.Written.Name}}, {"model_type", s.modelType()}}
@@ -95,6 +191,9 @@ func (s *Model) Config() ([]byte, error) {
 	}
 	o = o.With("bos_token_id", s.tokenID("bos_token_id")).With("eos_token_id", s.endTokens()).With("pad_token_id", s.tokenID("padding_token_id"))
 	o = o.With("torch_dtype", s.given.Torch)
+	if s.bidirectional {
+		o = o.With("is_causal", false)
+	}
 	if s.failed != nil {
 		return nil, s.failed
 	}
@@ -166,14 +265,23 @@ func (s *Model) tokenID(key string) any {
 }
 
 // endTokens are the tokens at which a generation ends: all of them where programs
-// take a list in config.json, and else the file's eos. generation_config.json has all
-// of them always.
+// take a list in config.json, and else the file's eos, or the first token at which llama.cpp
+// ends without one, since transformers would take the default of its class.
+// generation_config.json has all of them always.
 func (s *Model) endTokens() any {
 	eos, all := s.tokenID("eos_token_id"), s.allEnds()
-	if s.arch.Has("ends", "one") || all == nil {
+	switch {
+	case all != nil && !s.arch.Has("ends", "one"):
+		return all
+	case eos != nil:
 		return eos
 	}
-	return all
+	for _, id := range slices.Concat(s.ends, tokenizer.AssumedEnds(s.keys.value)) {
+		if id := int64(id); id < s.tokens() {
+			return id
+		}
+	}
+	return nil
 }
 
 // allEnds returns all tokens at which a generation ends: a number, a list of

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"fmt"
 	"math"
 	"path"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
@@ -18,15 +20,26 @@ var generalMeanings = map[string]meaning{
 	// false for a model whose tokens see those after them.
 	"noncausal": {toGGUF: func(c call) any {
 		if causal, ok := c.cfg.Flag("is_causal"); ok && !causal {
+			if window := c.count("sliding_window"); window > 0 {
+				c.notes = append(c.notes, fmt.Sprintf("is_causal is false: transformers' windows of %d tokens then reach to both sides, and llama.cpp sees all that follows", window))
+			}
 			return false
 		}
 		return nil
 	}},
-	// The class of the architecture lets no token see those after it.
+	// Tokens see only those before them, or config.json tells transformers' class otherwise. Its windows then reach to both sides,
+	// and llama.cpp's do not. With an argument the class cannot be told.
 	"causal": {fromGGUF: check(func(c call) {
-		if c.raw("causal") == false {
+		if c.raw("causal") != false {
+			return
+		}
+		if len(c.args) > 0 || !architectures.ReadsOf([]string{c.modelType()}, "").HasType(c.modelType()) {
 			c.refuse("%s is false, which config.json of %s cannot say", c.full("causal"), c.modelType())
 		}
+		if c.count("sliding_window") > 0 {
+			c.refuse("%s is false, and %s is %d: a window of %s then reaches to both sides", c.full("causal"), c.full("sliding_window"), c.count("sliding_window"), c.modelType())
+		}
+		c.bidirectional = true
 	})},
 	"sees_all": {fromGGUF: check(func(c call) {
 		class := c.arch.Written.Name
@@ -63,7 +76,24 @@ var generalMeanings = map[string]meaning{
 			c.refuse("mlx-lm's %s has a matrix for the output, and the file has none", c.modelType())
 		}
 	})},
+	"headless": {fromGGUF: check(func(c call) {
+		if !c.tied() {
+			c.refuse("mlx-lm's %s takes the embedding for the last matrix, and the file has another", c.modelType())
+		}
+	})},
 	"nothing": {nothing, nothing},
+	// A condition, and why nothing is made unless it holds.
+	"must": {toGGUF: check(func(c call) {
+		if !c.args[0].HoldsIn(&c.env) {
+			c.refuse("%s", c.arg(1))
+		}
+	})},
+	// A condition in which a GGUF file computes something else, and what a user should know of it.
+	"note": {toGGUF: check(func(c call) {
+		if c.args[0].HoldsIn(&c.env) {
+			c.notes = append(c.notes, fmt.Sprintf("config.json: %s", c.arg(1)))
+		}
+	})},
 	// The answer is one of two words, though the class is that of models that answer with text.
 	"is_reranker": {toGGUF: func(c call) any { return c.isReranker() }},
 	"reranker": {toGGUF: check(func(c call) {

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -40,12 +41,19 @@ var headMeanings = map[string]meaning{
 		}
 		return list
 	}},
+	// Whether a list of texts has only that one.
+	"all_are": {toGGUF: func(c call) any {
+		words := c.cfg.Words(c.args[0].Name)
+		return len(words) > 0 && !slices.ContainsFunc(words, func(w string) bool { return w != c.args[1].Name })
+	}},
 	// Fields that have, if they are there, the values after them for each layer.
 	"layers_are": {toGGUF: check(func(c call) {
 		for i := 0; i+1 < len(c.args); i += 2 {
 			c.layersAre(c.args[i].Name, call{c.Model, c.args[i+1 : i+2]})
 		}
 	})},
+	// The first layers, as many as the first argument says, have these modules.
+	"there_up_to": {check(thereUpTo), check(thereUpTo)},
 	// A list with zeros up to a length.
 	"padded": {toGGUF: func(c call) any {
 		list := c.list(0)
@@ -101,9 +109,6 @@ var headMeanings = map[string]meaning{
 			c.refuse("it has %d heads of k and v, and its tensors have %d", want, got)
 		}
 	}), check(func(c call) {
-		if kv := c.keyHeads(); c.tensor("attention_norm_2") == nil && kv != 1 && kv != c.count("n_heads") {
-			c.refuse("there are %d heads of k and v and no second norm, which config.json of falcon cannot say", kv)
-		}
 		c.unscaled("rotary embeddings are scaled by %s, which config.json of falcon cannot say")
 	})},
 	"one_key_each": {fromGGUF: check(func(c call) {
@@ -187,6 +192,11 @@ func power(c call) any {
 func (c call) layersAre(field string, value call) {
 	list, ok := c.cfg.plain(field).([]any)
 	want, _ := each(value).([]any)
+	for i, kind := range list {
+		if word, _ := kind.(string); formerLayers[word] != "" {
+			list[i] = formerLayers[word]
+		}
+	}
 	for i := range want {
 		if ok && (i < len(list) && list[i] != want[i] || len(list) > len(want) || int64(len(list)) < c.count("n_layers")-c.count("n_nextn_layers")) {
 			c.refuse("%s is not %v in layer %d, as llama.cpp has it in %s", field, want[i], i, c.arch.GGUF)
@@ -203,6 +213,20 @@ func alike(c call) {
 		for i := range min(len(a), len(b)) {
 			if a[i] != nil && a[i] != b[i] {
 				c.refuse("layer %d has %v for %s, and %v for %s", i, a[i], pair[0], b[i], pair[1])
+				return
+			}
+		}
+	}
+}
+
+// thereUpTo refuses a model whose first layers lack a module that only the layers after
+// them may lack.
+func thereUpTo(c call) {
+	n := c.number(0)
+	for layer := range n {
+		for _, module := range c.args[1:] {
+			if name := layerPrefix(layer) + module.Name + ".weight"; c.given.Tensor(name) == nil {
+				c.fail(fmt.Errorf("the tensor %s is missing, which only layers from %d on may lack", name, n))
 				return
 			}
 		}

@@ -13,7 +13,12 @@ import (
 // read.
 type metadata struct {
 	at     map[string]any
-	prefix string // of the architecture's own keys
+	prefix string          // of the architecture's own keys
+	asked  map[string]bool // keys that were read
+}
+
+func newMetadata(list []tensorfs.Meta) metadata {
+	return metadata{at: ByKey(list), asked: map[string]bool{}}
 }
 
 // ByKey returns metadata by key, of which the first counts.
@@ -38,20 +43,29 @@ const (
 var wholeKeys = []string{bareKeys, generalKeys, clipKeys, "diffusion.", "xielu."}
 
 // value returns the value of a key as the file has it, nil without it.
-func (k metadata) value(key string) any { return k.at[key] }
+func (k metadata) value(key string) any {
+	k.asked[key] = true
+	return k.at[key]
+}
 
 // full returns a key as the file has it.
-func (k metadata) full(name string) string {
+func (k metadata) full(name string) string { return withPrefix(k.prefix, name) }
+
+// FullKey returns the key of a fact in a GGUF file of an architecture.
+func FullKey(arch, name string) string { return withPrefix(arch+".", name) }
+
+func withPrefix(prefix, name string) string {
 	if slices.ContainsFunc(wholeKeys, func(p string) bool { return strings.HasPrefix(name, p) }) {
 		return name
 	}
-	return k.prefix + name
+	return prefix + name
 }
 
 // find returns the value of the first key that is present, and the key. Without one
 // the value is nil, and the key the first.
 func (k metadata) find(names ...string) (any, string) {
 	for _, name := range names {
+		k.asked[k.full(name)] = true
 		if v, ok := k.at[k.full(name)]; ok {
 			return v, k.full(name)
 		}

@@ -43,6 +43,13 @@ type Model struct {
 	env    architectures.Env
 	ends   []int // ids of the tokens at which llama.cpp ends a generation
 	failed error // the first
+
+	bidirectional bool // tokens see those after them, which config.json has to say
+
+	reads  *architectures.Reads // what programs read of config.json; nil if that is not known
+	class  *architectures.Reads // what they read where they have the model type themselves, though code may be beside config.json
+	unread []string             // fields of config.json that are left out
+	notes  []string
 }
 
 func newModel(m *tensorfs.Model, to architectures.Direction) *Model {
@@ -53,6 +60,9 @@ func newModel(m *tensorfs.Model, to architectures.Direction) *Model {
 
 // Architecture is the model's architecture by GGUF's name.
 func (s *Model) Architecture() string { return s.arch.GGUF }
+
+// Notes returns what a user should know of the keys that were made.
+func (s *Model) Notes() []string { return s.notes }
 
 // A meaning is what descriptions of architectures call by a name: a value, a condition,
 // or what has to agree, in which case the value is of no use. A direction that has no use
@@ -359,7 +369,8 @@ func (s *Model) checkShapes() {
 					want[i] = sizes.Len(name)
 				}
 			}
-			if have != nil && !slices.Contains(want, 0) && !slices.Equal(have.Numbers(), want) {
+			// A module whose codes are not decoded has a reason of its own.
+			if have != nil && have.Opaque == "" && !slices.Contains(want, 0) && !slices.Equal(have.Numbers(), want) {
 				what := map[architectures.Direction]string{architectures.ToGGUF: "it", architectures.FromGGUF: "the metadata"}[s.to]
 				s.refuse("%s contradicts the tensor %s, whose shape is %v and would have to be %v", what, have.Weight(), have.Numbers(), want)
 				return

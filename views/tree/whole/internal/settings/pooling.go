@@ -71,7 +71,13 @@ var poolingMeanings = map[string]meaning{
 		for i, id := range list {
 			list[i] = labels.Word(id.(string))
 		}
-		if len(list) == 0 || len(list) == 2 && list[0] == "LABEL_0" {
+		rows, classifies := cmp.Or(c.fact("rows.classifier_output"), c.fact("rows.classifier")).(int64)
+		switch {
+		case classifies && len(list) == 0 && rows <= maxList: // as transformers calls them
+			for i := range rows {
+				list = append(list, fmt.Sprint("LABEL_", i))
+			}
+		case !classifies && (len(list) == 0 || len(list) == 2 && list[0] == "LABEL_0"):
 			return nil
 		}
 		return list
@@ -221,6 +227,28 @@ func Beyond(m *tensorfs.Model) string {
 		dirs[i] = tensorfs.Printable(dirs[i])
 	}
 	return fmt.Sprintf("without %s of %s, which sentence-transformers has after the pooling: embeddings by a GGUF file are those before", strings.Join(dirs[:min(len(dirs), maxNamed)], " and "), modulesName)
+}
+
+// Prompts is a note about texts that sentence-transformers puts before others, "" without any.
+func Prompts(m *tensorfs.Model) string {
+	s, err := Read(m, "config_sentence_transformers.json")
+	if err != nil {
+		return ""
+	}
+	var names []string
+	prompts := s.Object("prompts")
+	for name := range prompts.top.All() {
+		if text, _ := prompts.Value(name).(string); text != "" {
+			names = append(names, tensorfs.Quote(name))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	if len(names) > maxNamed {
+		names = append(names[:maxNamed:maxNamed], fmt.Sprintf("%d more", len(names)-maxNamed))
+	}
+	return fmt.Sprintf("without the prompts of config_sentence_transformers.json (%s): with a GGUF file, put them before the texts yourself", strings.Join(names, ", "))
 }
 
 // tokenTypes returns how many kinds of tokens there are; a single one is stored as

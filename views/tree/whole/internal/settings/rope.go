@@ -51,7 +51,7 @@ var ropeMeanings = map[string]meaning{
 	"divisors":       {toGGUF: check(checkDivisors)},
 	// The lists of factors of phi3 are one number for each pair of rotated ones.
 	"factors": {toGGUF: check(func(c call) {
-		pairs := c.count("rope_dim") / 2
+		pairs := cmp.Or(c.count("rope_dim"), c.headSize()) / 2
 		for _, list := range []string{"long_factor", "short_factor"} {
 			if n := int64(len(c.rope.Numbers(list))); n != pairs && c.ropeType() != "" {
 				c.refuse("%s has %d numbers, and %d are needed", list, n, pairs)
@@ -84,18 +84,46 @@ func orNil(text string) any {
 	return text
 }
 
-// ropeObjects are what config.json says about rotary embeddings in.
-var ropeObjects = []string{"rope_parameters", "rope_scaling"}
-
-// Rope returns the fields about rotary embeddings: those of the layers that see
-// everything, where they have their own.
+// Rope returns the fields about rotary embeddings of the layers that see everything.
 func (s Fields) Rope() Fields {
-	rope := s.Object(ropeObjects...)
-	if full := rope.Object("full_attention"); full.top.Len() > 0 {
-		rope = full
+	rope := Fields{problem: s.problem, file: s.file, asked: s.askedRope}
+	paths := s.ropePaths()
+	for i, path := range paths {
+		o := s.top
+		name, inside := strings.CutPrefix(path, textScope)
+		if inside {
+			o = s.text
+		}
+		if v := o.Raw(strings.Split(name, ".")[0]); v.Kind() != '{' {
+			s.refuse(name, "is %s, not an object", Shown(o.Value(name)))
+		}
+		for part := range strings.SplitSeq(name, ".") {
+			o = o.Object(part)
+		}
+		if i < len(paths)-1 {
+			rope.text = o
+		} else {
+			rope.top = o
+		}
 	}
-	rope.asked = s.askedRope
 	return rope
+}
+
+// textScope begins the paths in the object about the language model.
+const textScope = "text."
+
+// ropePaths returns the paths of the objects about rotary embeddings that count.
+func (s Fields) ropePaths() []string {
+	return architectures.RopePaths(func(path string) bool {
+		o := s.top
+		path, inside := strings.CutPrefix(path, textScope)
+		if inside {
+			o = s.text
+		}
+		v, ok := o.Lookup(path)
+		object, isObject := v.(tensorfs.JSON)
+		return ok && (!isObject || strings.Trim(string(object), "{} \t\r\n") != "")
+	}, textScope, "")
 }
 
 // RopeType returns how rotary embeddings are scaled, "" where they are not.
@@ -181,10 +209,7 @@ func checkDivisors(c call) {
 // partialRope returns how many numbers of a head are rotated where partial_rotary_factor
 // says which part of it. Its argument is that of the class, without which it is all.
 func partialRope(c call) any {
-	share, ok := c.rope.Number("partial_rotary_factor")
-	if !ok {
-		share, ok = c.cfg.Number("partial_rotary_factor", "rotary_pct", "rope_pct")
-	}
+	share, ok := c.cfg.Number("partial_rotary_factor", "rotary_pct", "rope_pct")
 	if !ok {
 		if share = double(c.arg(0)); len(c.args) == 0 {
 			share = 1
@@ -246,7 +271,7 @@ func (s *Model) alone(key, tensors string) string {
 // ropeScaling returns rope_scaling, nil where nothing is scaled.
 func (s *Model) ropeScaling() any {
 	t := s.ropeType()
-	way := cmp.Or(map[string]string{"": "none", ropeFreqs: "llama3", ropeFactors: "su"}[t], t)
+	way := cmp.Or(map[string]string{"": "none", ropeFreqs: "llama3", ropeFactors: "longrope"}[t], t)
 	if more := s.number("rope_attn_factor", 0); more != nil && double(more) != 1 && t != "yarn" && t != ropeFactors {
 		s.refuse("%s is %s without yarn, which config.json cannot say", s.full("rope_attn_factor"), Shown(more))
 	}
@@ -262,6 +287,8 @@ func (s *Model) ropeScaling() any {
 		return s.llama3()
 	case t == ropeFactors:
 		return s.longRope()
+	case t != "": // the word of one way whose tensors are missing, or a word of another program
+		s.refuse("%s is %s, and the file does not have what that needs", s.full("rope_scaling_type"), tensorfs.Quote(t))
 	}
 	return nil
 }
@@ -367,7 +394,7 @@ func closeTo(a, b []float32) bool {
 	})
 }
 
-// longRope returns phi3's rope_scaling. Its class accepts no other members.
+// longRope returns rope_scaling of lists of factors. The class of phi3 accepts no other members.
 func (s *Model) longRope() any {
 	short, long := s.factors("rope_factors_short.weight"), s.factors("rope_factors_long.weight")
 	if short == nil || long == nil {
@@ -375,6 +402,9 @@ func (s *Model) longRope() any {
 	}
 	o := Object{{"type", "longrope"}, {"short_factor", short}, {"long_factor", long}}
 	original := s.originalContext()
+	if s.arch.GGUF == "minicpm" { // whose class has another form
+		o = append(Object{{"rope_type", "longrope"}}, append(o, Member{"original_max_position_embeddings", original})...)
+	}
 	if original < 2 {
 		s.refuse("%s is %d", s.full("rope_orig_ctx"), original)
 		return nil

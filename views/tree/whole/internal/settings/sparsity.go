@@ -74,7 +74,12 @@ func normalQuantile(part float32) float32 {
 	return float32(math.Erfinv(float64(y))) * float32(math.Sqrt2)
 }
 
-// partBelow is the shortest decimal of which a number is normalQuantile.
+// doubleQuantile is normalQuantile as Ollama's converter computes it: in doubles to the end.
+func doubleQuantile(part float32) float32 {
+	return float32(math.Erfinv(2*float64(part)-1) * math.Sqrt2)
+}
+
+// partBelow is the shortest decimal of which a number is normalQuantile or doubleQuantile.
 func partBelow(x float32) (float64, bool) {
 	if math.IsInf(float64(x), -1) {
 		return 0, true
@@ -82,7 +87,7 @@ func partBelow(x float32) (float64, bool) {
 	exact := math.Erfc(-float64(x)/math.Sqrt2) / 2
 	for digits := 1; digits < 10; digits++ {
 		part, err := strconv.ParseFloat(strconv.FormatFloat(exact, 'f', digits, 64), 64)
-		if err == nil && part >= 0 && part < 1 && normalQuantile(float32(part)) == x {
+		if err == nil && part >= 0 && part < 1 && (normalQuantile(float32(part)) == x || doubleQuantile(float32(part)) == x) {
 			return part, true
 		}
 	}

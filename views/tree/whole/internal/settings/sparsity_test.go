@@ -16,6 +16,10 @@ func TestSparsity(t *testing.T) {
 			t.Errorf("%v comes back as %v, %v", part, back, ok)
 		}
 	}
+	// Ollama's converter, of release 0.24.
+	if back, ok := partBelow(math.Float32frombits(0x3fd28a8f)); !ok || back != 0.95 {
+		t.Errorf("Ollama's number for 0.95 comes back as %v, %v", back, ok)
+	}
 	for _, x := range []float32{float32(math.NaN()), float32(math.Inf(1)), 1e9} {
 		if part, ok := partBelow(x); ok {
 			t.Errorf("%v is of %v", x, part)

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"math"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -31,7 +32,8 @@ var stateMeanings = map[string]meaning{
 		}
 		i := 0
 		for v := range list.Values() {
-			if x, ok := finite(v); ok && (i > 0 || x > 0) {
+			// No F32 is beyond a bound such as 1e308.
+			if x, ok := finite(v); ok && (i > 0 && x < math.MaxFloat32 || i == 0 && x > 0) {
 				c.refuse("time_step_limit bounds steps by %v, and llama.cpp has no bounds", x)
 			}
 			i++

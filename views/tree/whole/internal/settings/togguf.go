@@ -1,12 +1,15 @@
 package settings
 
 import (
+	"cmp"
+	"encoding/json"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
+	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
 // ToGGUF finds the description of the architecture that a config.json names, or the
@@ -17,6 +20,10 @@ func ToGGUF(m *tensorfs.Model, cfg Fields) (*Model, error) {
 	}
 	s := newModel(m, architectures.ToGGUF)
 	cfg.asked, cfg.askedRope = map[string]bool{}, map[string]bool{}
+	s.cfg = cfg // for the class
+	s.reads = s.programsRead(cfg.top, cfg.top.Value("model_type"), cfg.text.Value("model_type"))
+	s.class = s.classReads(cfg.top, cfg.top.Value("model_type"), cfg.text.Value("model_type"))
+	cfg.usual = s.classDefault
 	s.cfg, s.rope = cfg, cfg.Rope()
 	if err := s.chooseClass(); err != nil {
 		return nil, err
@@ -29,7 +36,7 @@ func ToGGUF(m *tensorfs.Model, cfg Fields) (*Model, error) {
 }
 
 // chooseClass finds the description of the class or the model_type. A model of several parts
-// that has none is described as its language model, if that names its own class.
+// that has none is described as its language model, if that names its own class or model_type.
 func (s *Model) chooseClass() error {
 	top := Fields{top: s.cfg.top, problem: s.cfg.problem, file: s.cfg.file}
 	classes := top.Words("architectures")
@@ -60,8 +67,11 @@ func (s *Model) chooseClass() error {
 		}
 		return s.arch != nil
 	}
-	if own := (Fields{top: s.cfg.text}).Words("architectures"); !find() && len(own) > 0 {
-		named = func(c architectures.Class) bool { return c.Name == own[0] }
+	text := Fields{top: s.cfg.text}
+	if own, kind := text.Words("architectures"), text.Word("model_type"); !find() && (len(own) > 0 || kind != "") {
+		named = func(c architectures.Class) bool {
+			return len(own) > 0 && c.Name == own[0] || len(own) == 0 && c.ModelType == kind
+		}
 		find()
 	}
 	switch {
@@ -112,14 +122,26 @@ func (s *Model) make(item *architectures.Setting) any {
 	fact, from := item.Fact, item.Fact.Keys[0]
 	var v any
 	if !item.Always {
-		v, from = s.cfg.fact(fact, item.Field)
+		said := s.cfg
+		said.usual = nil
+		v, from = said.fact(fact, item.Field)
 	}
-	if v == nil && item.Value != nil {
+	if v == nil && item.Value != nil && item.Said {
 		for _, f := range fact.Fields {
-			if item.Said && s.cfg.null(f) {
+			if s.cfg.null(f) {
 				s.refuse("%s is null, which a GGUF file of %s cannot say", f, s.arch.GGUF)
 			}
 		}
+	}
+	// What tensors and other fields say, then the default of the class, then the description's.
+	fixed := item.Value != nil && item.Value.Literal != nil
+	if v == nil && item.Value != nil && (!fixed || item.Always) {
+		v = s.value(item.Value)
+	}
+	if v == nil && !item.Always {
+		v, from = s.cfg.fact(fact, item.Field)
+	}
+	if v == nil && fixed {
 		v = s.value(item.Value)
 	}
 	if v == nil {
@@ -138,6 +160,24 @@ func (s *Model) make(item *architectures.Setting) any {
 	}
 	s.known[fact.Name] = v
 	return written
+}
+
+// classDefault returns what the class of the language model takes for a field that is missing,
+// nil if that is not known, or is a list.
+func (s *Model) classDefault(field string) any {
+	of, _ := Fields{text: s.cfg.text, top: s.cfg.top}.Value("model_type").(string)
+	if text := of + "_text"; s.class.HasType(text) {
+		of = text
+	}
+	o, err := jsonobj.Parse([]byte(`{"default":` + cmp.Or(s.class.Own(of, field), "null") + `}`))
+	if err != nil {
+		return nil
+	}
+	switch v := o.Value("default").(type) {
+	case json.Number, string, bool:
+		return v
+	}
+	return nil
 }
 
 // fits returns a value as a file has it, and what a whole number it is, the largest of
@@ -212,7 +252,6 @@ func (s *Model) checkKeys() {
 	s.checkRope()
 	s.agree("check")
 	s.checkUnknown()
-	s.checkUnknownRope()
 	if s.failed == nil {
 		s.checkShapes()
 	}
@@ -242,7 +281,11 @@ func (s *Model) lacks(name string) {
 
 // only refuses a field of config.json that is not what it may be.
 func (s *Model) only(o *architectures.Only) {
-	v := s.cfg.Value(o.Field)
+	cfg := s.cfg
+	if len(o.Values) == 0 { // it has to be absent
+		cfg.usual = nil
+	}
+	v := cfg.Value(o.Field)
 	if x, ok := finite(v); ok {
 		v = x
 	}

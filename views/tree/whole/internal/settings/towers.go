@@ -47,6 +47,7 @@ func ToProjector(m *tensorfs.Model, cfg Fields) (*Projector, error) {
 	if s.cfg, err = towerFields(m, cfg); err != nil {
 		return nil, err
 	}
+	s.cfg.asked = map[string]bool{}
 	for i := range s.arch.Only {
 		s.only(&s.arch.Only[i])
 	}
@@ -61,8 +62,13 @@ func ToProjector(m *tensorfs.Model, cfg Fields) (*Projector, error) {
 			s.lacks(e.Name)
 		}
 	}
+	s.agree("check")
+	s.checkUnknownTower(cfg.top)
 	return x, s.err()
 }
+
+// Notes returns what a user should know of the keys that were made.
+func (x *Projector) Notes() []string { return x.model.notes }
 
 // Fact returns a fact of the tower by the name of keys.txt, and config.NAME, a whole
 // number of vision_config.
@@ -89,11 +95,14 @@ func (x *Projector) Keys(fileType uint32) []tensorfs.Meta {
 	return append(meta, x.meta...)
 }
 
+// towerFile is the file that the fields of a tower are in.
+const towerFile = "config.json, vision_config"
+
 // towerFields are the fields of vision_config as those of a file, beside them the whole
 // config.json as model, preprocessor_config.json as preprocessor and processor_config.json
 // as processor.
 func towerFields(m *tensorfs.Model, cfg Fields) (Fields, error) {
-	s := Fields{problem: new(error), file: "config.json"}
+	s := Fields{problem: new(error), file: towerFile}
 	if cfg.top.Raw("vision_config").Kind() != '{' {
 		return s, fmt.Errorf("config.json: it has no vision_config")
 	}
@@ -289,11 +298,24 @@ func fullAttentionEvery(c call) any {
 // FromProjector reads the metadata of a vision tower's file, for a directory that has it
 // beside a language model. The error is why there is no such directory.
 func FromProjector(text, tower *tensorfs.Model) (*Projector, error) {
+	return readProjector(text, tower, true)
+}
+
+// ReadProjector is FromProjector of a tower for which there may be no class.
+func ReadProjector(text, tower *tensorfs.Model) (*Projector, error) {
+	return readProjector(text, tower, false)
+}
+
+func readProjector(text, tower *tensorfs.Model, inClass bool) (*Projector, error) {
 	s := newModel(tower, architectures.FromGGUF)
-	s.keys = metadata{at: ByKey(tower.Metadata), prefix: architectures.ProjectorPrefix + "."}
+	s.keys = newMetadata(tower.Metadata)
+	s.keys.prefix = architectures.ProjectorPrefix + "."
 	v, key := s.keys.find(architectures.FactOf("projector_type").Keys[0], architectures.FactOf("vision_projector_type").Keys[0])
 	name, _ := v.(string)
-	x := &Projector{Projector: architectures.ProjectorNamed(name), model: s}
+	has := func(name string) bool {
+		return slices.ContainsFunc(tower.Tensors, func(t tensorfs.Tensor) bool { return t.Source == name })
+	}
+	x := &Projector{Projector: architectures.ProjectorNamed(name, has), model: s}
 	switch {
 	case v == nil:
 		return nil, fmt.Errorf("it has no %s, and is no vision tower", key)
@@ -303,7 +325,7 @@ func FromProjector(text, tower *tensorfs.Model) (*Projector, error) {
 	s.arch = x.Settings
 	language, _ := ByKey(text.Metadata)["general.architecture"].(string)
 	x.class = x.Beside[language]
-	if x.class == "" {
+	if x.class == "" && inClass {
 		return nil, fmt.Errorf("no class of Hugging Face with the projector %s and a language model of %s is known", name, Shown(language))
 	}
 	s.known["blocks"], s.known["language"] = s.count("n_layers"), language

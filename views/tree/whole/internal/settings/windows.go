@@ -92,6 +92,9 @@ const (
 	fullLayer    = "full_attention"
 )
 
+// formerLayers are older words for kinds of layers, which transformers takes for newer ones.
+var formerLayers = map[string]string{"deepseek_sparse_attention": "indexed_attention", "qwen_sparse_attention": "indexed_attention"}
+
 // gemmaUsual is after how many layers of gemma3 one sees everything, if the file
 // does not say it.
 const gemmaUsual = 6

@@ -1,0 +1,96 @@
+package adapter
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// prefixes begin PEFT's names, as often as a model was wrapped.
+var prefixes = []string{"base_model.model.", "module."}
+
+// wrappers are modules that torch and trainers put around others, anywhere in a name.
+var wrappers = []string{"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
+
+// unwrapped returns a tensor's name as the base's own module has it.
+func unwrapped(name string) string {
+	if strings.Contains(name, "_") {
+		parts := strings.Split(name, ".")
+		name = strings.Join(slices.DeleteFunc(parts, func(p string) bool { return slices.Contains(wrappers, p) }), ".")
+	}
+	for {
+		rest := name
+		for _, p := range prefixes {
+			rest = strings.TrimPrefix(rest, p)
+		}
+		if rest == name {
+			return name
+		}
+		name = rest
+	}
+}
+
+// part is what a tensor is to its module.
+type part struct {
+	mark string // in the name, and what may follow the name of the adapter
+	to   func(x *Module) **tensorfs.Tensor
+	end  string
+}
+
+var parts = []part{
+	{".lora_A", func(x *Module) **tensorfs.Tensor { return &x.A }, ".weight"},
+	{".lora_B", func(x *Module) **tensorfs.Tensor { return &x.B }, ".weight"},
+	{".lora_B", func(x *Module) **tensorfs.Tensor { return &x.Bias }, ".bias"},
+	{".lora_embedding_A", func(x *Module) **tensorfs.Tensor { x.Embedding = true; return &x.A }, ""},
+	{".lora_embedding_B", func(x *Module) **tensorfs.Tensor { x.Embedding = true; return &x.B }, ""},
+	{".lora_magnitude_vector", func(x *Module) **tensorfs.Tensor { return &x.Magnitude }, ""},
+	{".lora_magnitude_vector", func(x *Module) **tensorfs.Tensor { return &x.Magnitude }, ".weight"},
+	{".token_adapter.trainable_tokens_delta", func(x *Module) **tensorfs.Tensor { return &x.Tokens }, ""},
+	{".modules_to_save", func(x *Module) **tensorfs.Tensor { return &x.Saved }, ".weight"},
+	{".modules_to_save", func(x *Module) **tensorfs.Tensor { return &x.WholeBias }, ".bias"},
+}
+
+// whole are a module's weight and bias by their own names.
+var whole = []part{
+	{end: ".weight", to: func(x *Module) **tensorfs.Tensor { return &x.Weight }},
+	{end: ".bias", to: func(x *Module) **tensorfs.Tensor { return &x.WholeBias }},
+}
+
+const (
+	baseLayer = ".base_layer"
+	original  = ".original_module."
+)
+
+// isBase reports whether a tensor is the base's own: with the embeddings PEFT saves what is
+// below its own modules, too.
+func isBase(name string) bool {
+	return strings.HasSuffix(name, baseLayer+".weight") || strings.HasSuffix(name, original+"weight") || strings.HasSuffix(name, original+"bias")
+}
+
+// split returns the module and the part that a name means, and the name of an adapter in it.
+func split(name string) (module string, p *part, adapter string) {
+	for i := range parts {
+		p := &parts[i]
+		rest, ok := strings.CutSuffix(name, p.end)
+		if !ok {
+			continue
+		}
+		at := strings.LastIndex(rest, p.mark)
+		if at < 1 {
+			continue
+		}
+		switch after := rest[at+len(p.mark):]; {
+		case after == "":
+			return rest[:at], p, ""
+		case after[0] == '.' && len(after) > 1 && !strings.Contains(after[1:], "."):
+			return rest[:at], p, after[1:]
+		}
+	}
+	for i := range whole {
+		if module, ok := strings.CutSuffix(name, whole[i].end); ok && module != "" && !strings.Contains(name, ".lora_") {
+			return module, &whole[i], ""
+		}
+	}
+	return "", nil, ""
+}

@@ -1,0 +1,127 @@
+package environ
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/source"
+	"gopkg.in/ini.v1"
+)
+
+// AWS are the settings of AWS's own tools for S3, as boto3 finds them. A variable counts before the profile.
+type AWS struct {
+	Profile  string // "" if the user names none
+	Region   string // "" if none is set
+	Endpoint string // "" for AWS's own servers
+	CABundle string // the path of certificates that replace the system's, "" for none
+
+	EndpointName string // the setting that names the endpoint, for messages
+
+	AccessKey, SecretKey, SessionToken string // what the profile itself contains
+}
+
+// maxSettings bounds a file of settings.
+const maxSettings = 1 << 20
+
+// AWSSettings reads the environment and the files of AWS's tools: ~/.aws/config and ~/.aws/credentials, or those
+// that AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE name. An error quotes nothing of the files, which hold secrets.
+func AWSSettings(env Env) (AWS, error) {
+	a := AWS{Profile: cmp.Or(env("AWS_DEFAULT_PROFILE"), env("AWS_PROFILE"))}
+	config, err := readAWS(env, "AWS_CONFIG_FILE", "~/.aws/config")
+	if err != nil {
+		return a, err
+	}
+	keys, err := readAWS(env, "AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")
+	if err != nil {
+		return a, err
+	}
+	profile, named := map[string]string{}, cmp.Or(a.Profile, "default")
+	found := addAWS(profile, config, func(section string) bool {
+		return section == "default" && named == section || isAWSSection(section, "profile", named)
+	})
+	if !addAWS(profile, keys, func(section string) bool { return section == named }) && !found && a.Profile != "" {
+		return a, tensorfs.Unsupported("AWS_PROFILE", "no file of AWS's tools has the profile "+tensorfs.Quote(a.Profile), "check ~/.aws/config and ~/.aws/credentials")
+	}
+	a.AccessKey, a.SecretKey, a.SessionToken = profile["aws_access_key_id"], profile["aws_secret_access_key"], profile["aws_session_token"]
+	a.Region = cmp.Or(env("AWS_REGION"), env("AWS_DEFAULT_REGION"), profile["region"])
+	a.CABundle = cmp.Or(env("AWS_CA_BUNDLE"), profile["ca_bundle"])
+	if strings.EqualFold(cmp.Or(env("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"), profile["ignore_configured_endpoint_urls"]), "true") {
+		return a, nil
+	}
+	services := map[string]string{}
+	if name := profile["services"]; name != "" {
+		if !addAWS(services, config, func(section string) bool { return isAWSSection(section, "services", name) }) {
+			return a, tensorfs.Unsupported("services in ~/.aws/config", "there is no section services "+tensorfs.Quote(name), "add the section, or take the line out")
+		}
+	}
+	for _, from := range []struct{ name, value string }{
+		{"AWS_ENDPOINT_URL_S3", env("AWS_ENDPOINT_URL_S3")},
+		{"AWS_ENDPOINT_URL", env("AWS_ENDPOINT_URL")},
+		{"endpoint_url of s3 in ~/.aws/config", nestedAWS(services["s3"], "endpoint_url")},
+		{"endpoint_url in ~/.aws/config", profile["endpoint_url"]},
+	} {
+		if from.value != "" {
+			a.Endpoint, a.EndpointName = from.value, from.name
+			break
+		}
+	}
+	return a, nil
+}
+
+// readAWS reads one of the two files. A missing file is an empty one.
+func readAWS(env Env, variable, path string) (*ini.File, error) {
+	path, err := Expand(cmp.Or(env(variable), path), env)
+	if err != nil {
+		return ini.Empty(), nil // without a home directory there is no file
+	}
+	text, err := source.ReadRegular(path, maxSettings)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return ini.Empty(), nil
+	case err != nil:
+		return nil, tensorfs.PathError(path, err)
+	}
+	file, err := ini.LoadSources(ini.LoadOptions{
+		AllowPythonMultilineValues: true, IgnoreInlineComment: true, InsensitiveKeys: true, AllowNonUniqueSections: false, PreserveSurroundedQuote: true,
+	}, text)
+	if err != nil { // the library's text may quote a line
+		return nil, tensorfs.Unsupported(path, "it is not a file of AWS's settings", "check it with 'aws configure list'")
+	}
+	return file, nil
+}
+
+// addAWS adds the keys of the sections that a profile has, and reports whether there are any.
+func addAWS(to map[string]string, file *ini.File, has func(section string) bool) (found bool) {
+	for _, s := range file.Sections() {
+		if has(s.Name()) {
+			found = true
+			for name, value := range s.KeysHash() {
+				to[name] = value
+			}
+		}
+	}
+	return found
+}
+
+// isAWSSection reports whether a section is called KIND NAME, where the name may be quoted.
+func isAWSSection(section, kind, name string) bool {
+	rest, ok := strings.CutPrefix(section, kind)
+	rest = strings.TrimSpace(rest)
+	if n := len(rest); n > 1 && (rest[0] == '"' || rest[0] == '\'') && rest[n-1] == rest[0] {
+		rest = rest[1 : n-1]
+	}
+	return ok && rest == name
+}
+
+// nestedAWS returns a member of a value that has lines of its own, as settings of one service.
+func nestedAWS(value, name string) string {
+	for line := range strings.Lines(value) {
+		if key, v, ok := strings.Cut(line, "="); ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}

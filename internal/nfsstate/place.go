@@ -1,0 +1,55 @@
+package nfsstate
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/tensorfs/tensorfs"
+	"golang.org/x/sys/unix"
+)
+
+// Bits that the mode of a directory must not have.
+const (
+	private = 0o077 // nobody else reads it
+	// Unshared says that nobody else writes to it.
+	Unshared = 0o022
+)
+
+// Own returns an error unless a path is a directory of this user, and no link to one, whose mode has none of some bits. Nobody else
+// can change what is there.
+func Own(dir string, without uint32) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return err
+	}
+	switch {
+	case st.Mode&unix.S_IFMT == unix.S_IFLNK:
+		return errors.New("it is a link, not a directory")
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return errors.New("it is not a directory")
+	case int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("it belongs to user %d, not to you", st.Uid)
+	case uint32(st.Mode)&without != 0:
+		return fmt.Errorf("it has mode %04o, so it is not yours alone", st.Mode&0o7777)
+	}
+	return nil
+}
+
+// RuntimeDir returns the directory of the user's session, XDG_RUNTIME_DIR, "" if there is none. One that somebody else could change
+// is an error: su and sudo -E leave the variable of another user.
+func RuntimeDir() (string, error) {
+	dir := os.Getenv("XDG_RUNTIME_DIR")
+	if !filepath.IsAbs(dir) { // as its specification says
+		return "", nil
+	}
+	err := Own(dir, Unshared)
+	if errors.Is(err, unix.ENOENT) {
+		err = errors.New("there is no such directory")
+	}
+	if err != nil {
+		return "", fmt.Errorf("XDG_RUNTIME_DIR is %s: %w", tensorfs.Printable(dir), err)
+	}
+	return dir, nil
+}
