@@ -8,7 +8,8 @@
 //
 // Each run adds what it saw to FILE. The last form reads it all and prints what failed
 // with the command that repeats it, what was skipped and why, and the slowest packages.
-// The exit status is 1 if anything failed.
+// The exit status is 1 if anything failed. With -alone, a test that failed is run once
+// more by itself, and one that passes then is named as unsteady and not as failed.
 package main
 
 import (
@@ -30,6 +31,7 @@ const quiet = 15 * time.Second
 func main() {
 	to := flag.String("to", "", "the `file` of what was seen")
 	again := flag.String("again", "go test", "the `command` that repeats this")
+	alone := flag.Bool("alone", false, "run tests that failed once more")
 	check := flag.String("check", "", "what this was, if not tests")
 	failed := flag.Bool("failed", false, "the check failed")
 	sum := flag.String("sum", "", "print what the `file` holds")
@@ -49,6 +51,9 @@ func main() {
 		var r *record
 		if r, err = watch(os.Stdin, os.Stdout, quiet); err == nil {
 			r.Again = *again
+			if *alone {
+				r.repeatFailed(os.Stdout, runShell)
+			}
 			bad, err = len(r.Failed) > 0, r.add(*to)
 		}
 	}
@@ -66,14 +71,20 @@ type record struct {
 	Again    string // the command that repeats it, without packages
 	Passed   int
 	Failed   []test
+	Unsteady []test // failed beside other tests, and passed alone
 	Skipped  []test
 	Partly   []test // passed, and said what of theirs was not tested
 	Packages []timed
+
+	passed map[string]bool // by the name of a test, in any package
 }
 
 // A test is one that failed, or was skipped for a reason. Without a package it is a
 // check that is no test of Go's; without a name it is the package as a whole.
-type test struct{ Package, Name, Reason string }
+type test struct {
+	Package, Name, Reason string
+	race                  bool // it failed by a data race
+}
 
 type timed struct {
 	Name    string

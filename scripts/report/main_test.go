@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,4 +127,62 @@ func TestSumOfChecks(t *testing.T) {
 		t.Errorf("%v, %v", bad, err)
 	}
 	inOrder(t, out.String(), []string{"  vet\n      go vet ./...\n", "\n1 passed, 1 failed, 0 skipped\n"})
+}
+
+// TestAlone: a few tests that fail are run once more. Only what ran then and passed is
+// unsteady, and nothing that ended by a panic, a limit of time or a data race.
+func TestAlone(t *testing.T) {
+	fails := func(name, said string) []test {
+		r, err := watch(strings.NewReader(stream([4]string{"run", "a", name}, [4]string{"output", "a", name, said}, [4]string{"fail", "a", name}, [4]string{"fail", "a"})), io.Discard, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Failed
+	}
+	passes := stream([4]string{"run", "a", "TestA"}, [4]string{"pass", "a", "TestA"}, [4]string{"pass", "a"})
+	wrong := fails("TestA", "    a_test.go:3: wrong\n")
+	for _, c := range []struct {
+		name     string
+		failed   []test
+		again    string // what the test says alone
+		asked    int    // commands
+		unsteady int
+	}{
+		{"it passes", wrong, passes, 1, 1},
+		{"it fails", wrong, stream([4]string{"run", "a", "TestA"}, [4]string{"fail", "a", "TestA"}, [4]string{"fail", "a"}), 1, 0},
+		{"it is skipped", wrong, stream([4]string{"run", "a", "TestA"}, [4]string{"skip", "a", "TestA"}, [4]string{"pass", "a"}), 1, 0},
+		{"it is not found", wrong, stream([4]string{"pass", "a"}), 1, 0},
+		{"it passes, and its package fails", wrong, stream([4]string{"run", "a", "TestA"}, [4]string{"pass", "a", "TestA"}, [4]string{"fail", "a"}), 1, 0},
+		{"nothing comes", wrong, "", 1, 0},
+		{"a data race", fails("TestA", "    testing.go:1: race detected during execution of test\n"), passes, 0, 0},
+		{"a panic", []test{{Package: "a", Name: "TestA", Reason: "it did not end"}}, passes, 0, 0},
+		{"a package", []test{{Package: "a"}}, passes, 0, 0},
+		{"many", []test{wrong[0], wrong[0], wrong[0], wrong[0]}, passes, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := record{Again: "go test", Failed: slices.Clone(c.failed)}
+			asked := 0
+			r.repeatFailed(io.Discard, func(command string) (io.ReadCloser, error) {
+				asked++
+				if want := "go test -json -count=1 -run '^TestA$' ./a"; command != want {
+					t.Errorf("%s, want %s", command, want)
+				}
+				return io.NopCloser(strings.NewReader(c.again)), nil
+			})
+			if asked != c.asked || len(r.Unsteady) != c.unsteady || len(r.Failed) != len(c.failed)-c.unsteady || r.Passed != c.unsteady {
+				t.Errorf("%d commands, %d unsteady, %d failed, %d passed", asked, len(r.Unsteady), len(r.Failed), r.Passed)
+			}
+			var out bytes.Buffer
+			file := filepath.Join(t.TempDir(), "seen")
+			if err := r.add(file); err != nil {
+				t.Fatal(err)
+			}
+			if bad, err := printSum(&out, file); err != nil || bad != (len(r.Failed) > 0) {
+				t.Errorf("%v, %v", bad, err)
+			}
+			if c.unsteady > 0 {
+				inOrder(t, out.String(), []string{"UNSTEADY", "  a TestA\n      go test -run '^TestA$' ./a\n", "\n1 passed, 0 failed"})
+			}
+		})
+	}
 }

@@ -43,7 +43,7 @@ type running struct {
 
 func newState(out io.Writer) *state {
 	now := time.Now()
-	return &state{out: out, began: now, said: now, packages: map[string]*pkg{}}
+	return &state{record: record{passed: map[string]bool{}}, out: out, began: now, said: now, packages: map[string]*pkg{}}
 }
 
 func (s *state) say(format string, args ...any) {
@@ -129,10 +129,11 @@ func (s *state) ended(p *pkg, e event) {
 	switch e.Action {
 	case "pass":
 		s.Passed++
+		s.passed[e.Test] = true
 		p.passed++
 		for _, text := range r.output {
 			if reason, ok := notTested(text); ok {
-				s.Partly = append(s.Partly, test{t.Package, t.Name, reason})
+				s.Partly = append(s.Partly, test{Package: t.Package, Name: t.Name, Reason: reason})
 			}
 		}
 	case "skip":
@@ -146,6 +147,7 @@ func (s *state) ended(p *pkg, e event) {
 			return f.Package == t.Package && strings.HasPrefix(f.Name, t.Name+"/")
 		})
 		if !below {
+			t.race = slices.ContainsFunc(r.output, func(text string) bool { return strings.Contains(text, "race detected") })
 			s.Failed = append(s.Failed, t)
 		}
 		s.sayOutput(r.output)
@@ -190,7 +192,7 @@ func (s *state) unfinished(p *pkg, name string) {
 		below := slices.ContainsFunc(sortedKeys(p.tests), func(other string) bool { return strings.HasPrefix(other, t+"/") })
 		s.sayOutput(p.tests[t].output)
 		if !below {
-			s.Failed = append(s.Failed, test{name, t, "it did not end"})
+			s.Failed = append(s.Failed, test{Package: name, Name: t, Reason: "it did not end"})
 			p.failed++
 		}
 	}
@@ -202,7 +204,7 @@ func (s *state) end() {
 		p, name := s.packages[full], short(full)
 		s.unfinished(p, name)
 		if p.failed == 0 {
-			s.Failed = append(s.Failed, test{name, "", "it did not end"})
+			s.Failed = append(s.Failed, test{Package: name, Reason: "it did not end"})
 		}
 	}
 }

@@ -95,17 +95,24 @@ func printSum(out io.Writer, file string) (bad bool, err error) {
 	printReasons(out, "not run", left)
 	printReasons(out, "run in part", partly)
 	printSlowest(out, times)
-	if failed > 0 {
-		fmt.Fprintf(out, "\nfailed, with the command that repeats it:\n")
-		for _, r := range all {
-			for _, t := range r.Failed {
-				fmt.Fprintf(out, "  %s\n", strings.TrimSpace(t.String()))
-				fmt.Fprintf(out, "      %s\n", repeat(r.Again, t))
-			}
-		}
-	}
+	printTests(out, "UNSTEADY: failed beside other tests and passed alone; each is a fault to find", all, func(r record) []test { return r.Unsteady })
+	printTests(out, "failed, with the command that repeats it", all, func(r record) []test { return r.Failed })
 	fmt.Fprintf(out, "\n%d passed, %d failed, %d skipped\n", passed, failed, skipped)
 	return failed > 0, nil
+}
+
+// printTests prints tests of each record with the commands that repeat them.
+func printTests(out io.Writer, what string, all []record, of func(record) []test) {
+	first := true
+	for _, r := range all {
+		for _, t := range of(r) {
+			if first {
+				fmt.Fprintf(out, "\n%s:\n", what)
+				first = false
+			}
+			fmt.Fprintf(out, "  %s\n      %s\n", t, repeat(r.Again, t))
+		}
+	}
 }
 
 func (t test) String() string {
@@ -180,9 +187,9 @@ func printReasons(out io.Writer, what string, tests []test) {
 
 // someOf names a few of many.
 func someOf(names []string) string {
-	const few = 3
-	text := strings.Join(names[:min(few, len(names))], ", ")
-	if more := len(names) - few; more > 0 {
+	const some = 3
+	text := strings.Join(names[:min(some, len(names))], ", ")
+	if more := len(names) - some; more > 0 {
 		text += fmt.Sprintf(", and %d more", more)
 	}
 	return text
