@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/names"
 )
 
-// Config is config.json, whose fields are the same for all formats; docs/reference.md
+// Config is config.json, whose fields are the same for all formats; docs/tree.md
 // says what they are. A field that is not known is zero.
 type Config struct {
 	Architecture                 string  `json:"architecture"`

@@ -272,7 +272,7 @@ func where(t *testing.T) map[string]string {
 	return places
 }
 
-// The examples of docs/engines.md, built outside the tree against the installed
+// The examples of docs/c.md, built outside the tree against the installed
 // library, use a model wherever it is.
 func TestExamples(t *testing.T) {
 	const view, name = "f16", "layers.0.attention.q.weight"

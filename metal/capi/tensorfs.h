@@ -248,7 +248,7 @@ typedef struct tensorfs_model {
 	const char *layout;       /* how rows of attention.q and attention.k are ordered: "gguf" or "hf" */
 } tensorfs_model;
 
-/* The model's dimensions, a field for each of config.json (docs/reference.md).
+/* The model's dimensions, a field for each of config.json (docs/tree.md).
  * What is not known is -1, NaN or NULL. */
 typedef struct tensorfs_config {
 	tensorfs_string architecture;
