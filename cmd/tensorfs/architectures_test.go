@@ -56,24 +56,7 @@ func TestInfoArchitectures(t *testing.T) {
 // TestRuntimesTable holds that docs/runtimes.md has the table of architectures as the
 // program prints it; -update writes it.
 func TestRuntimesTable(t *testing.T) {
-	const page, begin, end = "../../docs/runtimes.md", "<!-- made by go test ./cmd/tensorfs -run TestRuntimesTable -update -->\n", "<!-- end of what is made -->\n"
-	b, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(b), begin)
-	_, after, both := strings.Cut(rest, end)
-	if !ok || !both {
-		t.Fatalf("%s has no place for the table", page)
-	}
-	want := before + begin + architecturesPage() + end + after
-	if *update {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if string(b) != want {
-		t.Errorf("%s is not what the descriptions say: go test ./cmd/tensorfs -run TestRuntimesTable -update", page)
-	}
+	generated(t, "../../docs/runtimes.md", "TestRuntimesTable", architecturesPage())
 }
 
 // TestReadmeCounts holds that README.md has the numbers of that table.

@@ -18,7 +18,7 @@ import (
 //	ulimit -n 7                                         TestFewDescriptors
 //	info hf:ORG/NAME without a resolver                 the tests of remote models
 //
-// Two are Go's own and stay: ulimit -v (docs/reference.md says so), and info M >&-, since
+// Two are Go's own and stay: ulimit -v (docs/limits.md says so), and info M >&-, since
 // its runtime opens /dev/null in the place of a standard output that is closed.
 func TestWrongInputs(t *testing.T) {
 	apart(t)
