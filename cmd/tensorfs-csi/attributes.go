@@ -11,10 +11,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/views"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
@@ -141,7 +142,7 @@ func readAttributes(given map[string]string, local string) (attributes, error) {
 			if part, ok := errors.AsType[partError](err); ok {
 				value = part.name
 			}
-			return wrong("attribute %s: %s: %v", name, tensorfs.Quote(publicName(value)), err)
+			return wrong("attribute %s: %s: %v", name, tensorfs.Quote(conceal.Name(value)), err)
 		}
 	}
 	if a.Model == "" {
@@ -243,29 +244,17 @@ func checkAdapter(adapter, local string) (string, error) {
 	return path + scale, nil
 }
 
-// splitScale takes the scale off an adapter, ":0.5", as a server does.
+// splitScale splits an adapter into its name and the scale behind it, such as ":0.5", as a server does if nothing has the whole text for a path.
 func splitScale(adapter string) (name, scale string) {
-	i := strings.LastIndexByte(adapter, ':')
-	if i < 1 || strings.Trim(adapter[i+1:], "+-.0123456789eE") != "" {
-		return adapter, ""
-	}
-	if _, err := strconv.ParseFloat(adapter[i+1:], 64); err != nil {
-		return adapter, ""
-	}
-	return adapter[:i], adapter[i:]
+	name, _ = formats.CutScale(adapter, func(string) bool { return false })
+	return name, adapter[len(name):]
 }
 
 // login finds who asks, and a password, in an address.
 var login = regexp.MustCompile(`://[^/?#]*@`)
 
-// publicName is a model's name without what may give access: a login, and what stands behind a question mark.
-func publicName(name string) string {
-	name, _, _ = strings.Cut(name, "?")
-	return login.ReplaceAllString(name, "://")
-}
-
 // public is the model's name for messages.
-func (a *attributes) public() string { return tensorfs.Printable(publicName(a.Model)) }
+func (a *attributes) public() string { return tensorfs.Printable(conceal.Name(a.Model)) }
 
 // isRemote reports whether the bytes come from another machine.
 func (a *attributes) isRemote() bool { return !filepath.IsAbs(a.Model) }

@@ -120,3 +120,24 @@ func FuzzAttributes(f *testing.F) {
 		}
 	})
 }
+
+// TestScaleOfAdapter: the driver and its servers split an adapter alike, and names are shown without secrets.
+func TestScaleOfAdapter(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ adapter, name, scale string }{
+		{"/m/a", "/m/a", ""}, {"/m/a:0.5", "/m/a", ":0.5"}, {"/m/a:-1e3", "/m/a", ":-1e3"}, {"/m/a:inf", "/m/a:inf", ""}, {"/m/a:1e999", "/m/a:1e999", ""},
+		{"hf:o/n:0.5", "hf:o/n:0.5", ""}, // which selects a file
+		{"hf:o/n::0.5", "hf:o/n", "::0.5"}, {"hf:o/n:Q4_0:0.5", "hf:o/n:Q4_0", ":0.5"}, {"oci://h/a:2", "oci://h/a:2", ""}, {"https://h/a:2", "https://h/a", ":2"},
+	} {
+		if name, scale := splitScale(c.adapter); name != c.name || scale != c.scale {
+			t.Errorf("%s: %q and %q", c.adapter, name, scale)
+		}
+	}
+	for name, want := range map[string]string{
+		"https://u:secret@h/x?t=secret#secret": "https://h/x?...", "https://u:se/cret@h/x": "https://...", "s3://b/k?d": "s3://b/k?d", "/m/what?": "/m/what?",
+	} {
+		if got := (&attributes{Model: name}).public(); got != want {
+			t.Errorf("%s is shown as %s", name, got)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 )
 
 // handed is what a server of a mount must know and others must not see, who can read
@@ -51,7 +52,7 @@ func (o *mountOptions) serverLine(command, kind, model, mountpoint string, extra
 	if len(extra) > 0 {
 		args = append(args, "-o", strings.Join(extra, ","))
 	}
-	args = append(append(args, publicName(model)), o.library.more...)
+	args = append(append(args, conceal.Name(model)), o.library.more...)
 	if mountpoint != "" {
 		args = append(args, mountpoint)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/hub"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/rescue"
 	"github.com/tensorfs/tensorfs/internal/term"
 	"github.com/tensorfs/tensorfs/views/tree"
@@ -154,7 +155,7 @@ func (o *infoOptions) one(stdout io.Writer, name string, below bool) (what any, 
 		return nil, err
 	}
 	defer t.Model.Close()
-	info := describe(t, publicName(name))
+	info := describe(t, conceal.Name(name))
 	info.Unverified = unverifiedOf(t.Model)
 	need, err := o.memory.of(t, !o.json)
 	if err != nil {

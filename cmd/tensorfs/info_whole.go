@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/views/tree"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
@@ -109,7 +110,7 @@ func (o *infoOptions) printSizes(cmd *cobra.Command, path string) error {
 		return printJSON(cmd.OutOrStdout(), struct {
 			Model string        `json:"model"`
 			Sizes []sizedMemory `json:"sizes"`
-		}{publicName(path), list})
+		}{conceal.Name(path), list})
 	}
 	slices.SortStableFunc(list, func(a, b sizedMemory) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	out := bufio.NewWriter(cmd.OutOrStdout())

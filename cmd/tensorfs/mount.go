@@ -17,6 +17,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/sizes"
@@ -133,7 +134,7 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 	named := mountpoint != ""
 	switch {
 	case !named:
-		mountpoint, err = placeFor(publicName(model))
+		mountpoint, err = placeFor(conceal.Name(model))
 	case strings.Contains(mountpoint, "://"):
 		err = usageError{fmt.Errorf("%s: it is the address of a model, not a directory to mount at", printableName(mountpoint))}
 	default:

@@ -15,6 +15,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
@@ -65,7 +66,7 @@ func (o *mountOptions) openContent(name, mountpoint string) (*content, error) {
 		t.Model.Close()
 		return nil, err
 	}
-	shown, waits := publicName(name), isRemote(t.Model)
+	shown, waits := conceal.Name(name), isRemote(t.Model)
 	if waits {
 		shown = t.Model.Name
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs/formats/library"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
@@ -54,7 +55,7 @@ func TestPlaceNames(t *testing.T) {
 		"oci://host/a/b:tag", "https://host/" + strings.Repeat("ä", 300),
 	}, library.Stores...)
 	for _, model := range models {
-		name := placeName(publicName(model))
+		name := placeName(conceal.Name(model))
 		if !isPlaceName(name) || len(name) > maxPlace || filepath.Dir(filepath.Join("/d", name)) != "/d" || strings.ContainsAny(name, "?#") {
 			t.Errorf("%s is mounted as %q", model, name)
 		}
@@ -62,7 +63,7 @@ func TestPlaceNames(t *testing.T) {
 	for model, want := range map[string]string{
 		"hf:": "hf", "ollama:": "ollama", "lmstudio:": "lmstudio", "https://host/a/m.gguf?download=true": "m", "/": "model", "/a/.gguf": ".gguf", "hf:o/r:Q4": "r:Q4",
 	} {
-		if got := placeName(publicName(model)); got != want {
+		if got := placeName(conceal.Name(model)); got != want {
 			t.Errorf("%s is mounted as %s, want %s", model, got, want)
 		}
 	}

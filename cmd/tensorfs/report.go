@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/report"
 	"github.com/tensorfs/tensorfs/internal/term"
 	"github.com/tensorfs/tensorfs/views"
@@ -53,7 +54,7 @@ func (o *reportOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	name := o.output
 	if name == "" {
-		name = safeBase(nameOf(t.Model, publicName(args[0]))) + ".report.html"
+		name = safeBase(nameOf(t.Model, conceal.Name(args[0]))) + ".report.html"
 	}
 	if name == toStdout && !o.json && term.Is(stdout) {
 		return errors.New("the report is a page, and this is a terminal; name a file with -o, or leave -o out")
@@ -65,9 +66,9 @@ func (o *reportOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	title := "Weights of " + nameOf(t.Model, publicName(args[0]))
+	title := "Weights of " + nameOf(t.Model, conceal.Name(args[0]))
 	if other != nil {
-		title += ", and " + nameOf(other.Model, publicName(args[1]))
+		title += ", and " + nameOf(other.Model, conceal.Name(args[1]))
 	}
 	write := func(w io.Writer) error { return r.WritePage(w, title) }
 	if o.json {
@@ -134,11 +135,11 @@ func (o *reportOptions) make(cmd *cobra.Command, args []string, t, other *tree.T
 	if err := progress.finish(ctx, err, named, "tensors", models...); err != nil {
 		return nil, err
 	}
-	r.Model = publicName(args[0])
-	r.Facts = append(r.Facts, factsOf(t, publicName(args[0])))
+	r.Model = conceal.Name(args[0])
+	r.Facts = append(r.Facts, factsOf(t, conceal.Name(args[0])))
 	if other != nil {
-		r.Other = publicName(args[1])
-		r.Facts = append(r.Facts, "against "+factsOf(other, publicName(args[1])))
+		r.Other = conceal.Name(args[1])
+		r.Facts = append(r.Facts, "against "+factsOf(other, conceal.Name(args[1])))
 	}
 	return r, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/measure"
@@ -80,7 +81,7 @@ func (o *statOptions) run(cmd *cobra.Command, args []string) error {
 			printError(cmd.ErrOrStderr(), err, args)
 			continue
 		}
-		all = append(all, statModel{publicName(model), list})
+		all = append(all, statModel{conceal.Name(model), list})
 	}
 	if o.json {
 		if err := printJSON(cmd.OutOrStdout(), all); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/views/tree/whole/merged"
 )
@@ -82,7 +83,7 @@ const maxNames = 100_000
 
 // notACommand returns the error for what should be the name of a command below another.
 func notACommand(of *cobra.Command, name string) error {
-	name = publicName(name)
+	name = conceal.Name(name)
 	if names := of.SuggestionsFor(name); len(names) > 0 {
 		return usageError{fmt.Errorf("%q is not a command; %s", name, near.Question(names))}
 	}

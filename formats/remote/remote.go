@@ -19,6 +19,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/ollama"
 	"github.com/tensorfs/tensorfs/formats/pick"
 	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/environ"
 	protocol "github.com/tensorfs/tensorfs/internal/remote"
 	hubfiles "github.com/tensorfs/tensorfs/internal/remote/hub"
@@ -283,7 +284,7 @@ func (c *Client) find(ctx context.Context, name string) (formats.Elsewhere, erro
 		pinned := l.Name
 		switch { // a listing is the directory of a file
 		case strings.Contains(p.prefix, "http"):
-			pinned = plain.Shown(name)
+			pinned = conceal.Name(name)
 		case p.prefix == s3.Scheme && file != ".":
 			pinned += "/" + file
 		}
@@ -291,9 +292,9 @@ func (c *Client) find(ctx context.Context, name string) (formats.Elsewhere, erro
 	}
 	advice := "names of models elsewhere begin with " + strings.Join(known, ", ")
 	if meant := formats.Meant(name); meant != "" {
-		advice = "write it as " + plain.Shown(meant)
+		advice = "write it as " + conceal.Name(meant)
 	}
-	return formats.Elsewhere{}, &tensorfs.FormatError{File: plain.Shown(name), Offset: -1, Problem: "models cannot be read from such an address", Advice: advice, Kind: tensorfs.ErrUnsupported}
+	return formats.Elsewhere{}, &tensorfs.FormatError{File: conceal.Name(name), Offset: -1, Problem: "models cannot be read from such an address", Advice: advice, Kind: tensorfs.ErrUnsupported}
 }
 
 // found remembers which commit a name was.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 )
 
 // maxRedirects is how many redirects one request follows.
@@ -184,16 +185,7 @@ func (c *Client) plain(u *url.URL) error {
 
 // Printable is an address for a message, without what must not be shown, and cut: a
 // server may have made it.
-func Printable(u *url.URL) string { return cut(Bare(u)) }
-
-// Bare is an address without what must not be shown: user, password, query.
-func Bare(u *url.URL) string {
-	s := (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
-	if u.RawQuery != "" {
-		s += "?..."
-	}
-	return s
-}
+func Printable(u *url.URL) string { return cut(conceal.URL(u)) }
 
 // refused is an error about an address.
 func refused(u *url.URL, problem, advice string) error {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
-	"github.com/tensorfs/tensorfs/internal/web"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 )
 
 // address is that of a file.
@@ -27,13 +27,13 @@ func parse(s string) (address, error) {
 	}
 	u, err := url.Parse(s)
 	if err != nil {
-		return bad(Shown(s), "it is not an address of the web")
+		return bad(conceal.Name(s), "it is not an address of the web")
 	}
 	a := address{u, u.User}
 	u.User, u.Fragment, u.RawFragment = nil, "", ""
 	switch name := a.file(); {
 	case u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.Opaque != "":
-		return bad(Shown(s), "it is not an address of the web")
+		return bad(conceal.Name(s), "it is not an address of the web")
 	case strings.HasSuffix(u.Path, "/") || !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\\x00"):
 		return bad(a.String(), "it is not the address of a file")
 	}
@@ -44,37 +44,12 @@ func parse(s string) (address, error) {
 func (a address) file() string { return path.Base(a.url.Path) }
 
 // String is the address without what must not be shown.
-func (a address) String() string { return web.Bare(a.url) }
+func (a address) String() string { return conceal.URL(a.url) }
 
 // dir is the address of the directory that the file is in, as it is shown.
 func (a address) dir() string {
 	u := url.URL{Scheme: a.url.Scheme, Host: a.url.Host, Path: strings.TrimSuffix(path.Dir(a.url.Path), "/")}
 	return u.String()
-}
-
-// Shown is an address without what must not be shown. Of one that cannot be parsed
-// only the scheme is left, since anything else of it may be a password. What is not
-// an address is returned as it is.
-func Shown(s string) string {
-	scheme, rest, ok := strings.Cut(s, "://")
-	if !ok {
-		return s
-	}
-	if scheme == "s3" || scheme == "oci" { // what follows the host is literal: %20 and ? are letters of a key
-		host, _, _ := strings.Cut(rest, "/")
-		u, err := url.Parse(scheme + "://" + host)
-		switch {
-		case err != nil:
-			return scheme + "://..."
-		case u.User != nil:
-			return scheme + "://..." + rest[strings.LastIndexByte(host, '@'):]
-		}
-		return s
-	}
-	if u, err := url.Parse(s); err == nil && u.Opaque == "" {
-		return web.Bare(u)
-	}
-	return scheme + "://..."
 }
 
 // shards returns the addresses of all files of a split model, or the file alone.

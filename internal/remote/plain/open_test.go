@@ -17,6 +17,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/testing/testremote"
 	"github.com/tensorfs/tensorfs/internal/testing/testweb"
 )
@@ -54,12 +55,12 @@ func mustRead(t testing.TB, o Options, address string, want []byte) {
 	t.Helper()
 	l, file, err := Open(context.Background(), address, o)
 	if err != nil {
-		t.Errorf("%s: %v", Shown(address), err)
+		t.Errorf("%s: %v", conceal.Name(address), err)
 		return
 	}
 	defer l.Close()
 	if got, err := testremote.Read(l, file); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: %d bytes of %d, %v", Shown(address), len(got), len(want), err)
+		t.Errorf("%s: %d bytes of %d, %v", conceal.Name(address), len(got), len(want), err)
 	}
 }
 
