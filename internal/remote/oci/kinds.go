@@ -102,7 +102,7 @@ func (m *manifest) isImage() bool {
 // archive is a layer whose members are files. The layer is the i-th.
 func (m *manifest) archive(i int, packing string) (file, error) {
 	l := &m.layers[i]
-	if packing != "" && unpackers[packing] == nil {
+	if packing != "" && !unpacks(packing) {
 		return file{}, fmt.Errorf("its layer %d is compressed (%s), which tensorfs does not unpack", i+1, tensorfs.Printable(packing))
 	}
 	return file{Digest: l.Digest, Size: l.Size, Layer: i + 1, Packing: packing, Content: l.content}, nil
@@ -194,7 +194,7 @@ func (m *manifest) plain() (list []file, err error) {
 		_, packing := l.split()
 		switch {
 		case l.unpack:
-			if unpackers[packing] == nil { // ORAS compresses by gzip, whatever the media type is
+			if !unpacks(packing) { // ORAS compresses by gzip, whatever the media type is
 				packing = ""
 			}
 			x, err := m.archive(i, packing)

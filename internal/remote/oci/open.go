@@ -96,7 +96,7 @@ const advice = "ask for one that is pushed uncompressed and by a program for mod
 // member.
 func (a *artifact) members(ctx context.Context, name string, x file, image bool, room int) (list []file, err error) {
 	var known unpackedLayer
-	if _, ok := a.o.Store.Pinned(unpackedPin(x.Digest, image), &known); ok && unpackers[known.Packing] != nil {
+	if _, ok := a.o.Store.Pinned(unpackedPin(x.Digest, image), &known); ok && unpacks(known.Packing) {
 		x.Packing = known.Packing
 		return []file{x}, nil
 	}

@@ -3,7 +3,6 @@ package oci
 import (
 	"archive/tar"
 	"bufio"
-	"bytes"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -24,31 +23,36 @@ import (
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 
-// unpackers are the ways to compress that can be undone.
-var unpackers = map[string]func(r io.Reader) (io.ReadCloser, error){
-	"gzip": func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) },
-	"zstd": func(r io.Reader) (io.ReadCloser, error) {
+// packing is a way to compress that can be undone.
+type packing struct {
+	magic  string // begins what is compressed
+	reader func(r io.Reader) (io.ReadCloser, error)
+}
+
+var packings = map[string]packing{
+	"gzip": {"\x1f\x8b", func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) }},
+	"zstd": {"\x28\xb5\x2f\xfd", func(r io.Reader) (io.ReadCloser, error) {
 		d, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, err
 		}
 		return d.IOReadCloser(), nil
-	},
+	}},
 }
 
 // maxWindow is how much of what was unpacked zstd may refer to: what its own program allows.
 const maxWindow = 128 << 20
 
-// magic begins what is compressed.
-var magic = map[string][]byte{"gzip": {0x1f, 0x8b}, "zstd": {0x28, 0xb5, 0x2f, 0xfd}}
-
 const maxMagic = 4
+
+// unpacks reports whether there is a way to undo a packing.
+func unpacks(name string) bool { return packings[name].reader != nil }
 
 // packingOf returns how something is compressed that begins so, "" if it is not.
 func packingOf(begin []byte) string {
-	for packing, m := range magic {
-		if bytes.HasPrefix(begin, m) {
-			return packing
+	for name, p := range packings {
+		if strings.HasPrefix(string(begin), p.magic) {
+			return name
 		}
 	}
 	return ""
@@ -92,7 +96,7 @@ func unpackedPin(digest string, image bool) string {
 
 // ofArchive returns the files of a compressed archive.
 func (a *artifact) ofArchive(ctx context.Context, x file, image bool) (list []file, err error) {
-	if !sha256Name().MatchString(x.Digest) || unpackers[x.Packing] == nil {
+	if !sha256Name().MatchString(x.Digest) || !unpacks(x.Packing) {
 		return nil, a.damaged()
 	}
 	pin := unpackedPin(x.Digest, image)
@@ -208,7 +212,7 @@ func (a *artifact) unpackOnce(ctx context.Context, x file, f *web.File, image bo
 	begin, _ := packed.Peek(maxMagic)
 	plain := io.NopCloser(io.Reader(packed))
 	if packing := packingOf(begin); packing != "" { // whatever it is said to be
-		if plain, err = unpackers[packing](packed); err != nil {
+		if plain, err = packings[packing].reader(packed); err != nil {
 			return nil, broken(err)
 		}
 	}
