@@ -1,5 +1,5 @@
 // Command quantisers compares the quantisers of package kernel with those of libggml, in one run, in turn, on the same
-// numbers, whose bytes have to come out equal. It prints the table of BENCHMARKS.md.
+// numbers, whose bytes have to come out equal. It prints a table of their rates.
 //
 //	go run ./scripts/quantisers [-passes N] [-types REGEX] [-numbers N] [LIBGGML-BASE]
 //
