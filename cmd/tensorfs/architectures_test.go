@@ -74,7 +74,7 @@ func TestReadmeCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("Of %d classes of config.json, `gguf/` is made of %d, `hf/` of %d and `mlx/` of %d:", all, made["gguf"], made["hf"], made["mlx"])
+	want := fmt.Sprintf("Of %d classes of config.json, `gguf/` supports %d, `hf/` %d and `mlx/` %d:", all, made["gguf"], made["hf"], made["mlx"])
 	if !strings.Contains(string(text), want) {
 		t.Errorf("README.md does not say: %s", want)
 	}

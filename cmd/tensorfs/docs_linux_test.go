@@ -52,7 +52,10 @@ const (
 )
 
 // home is a home directory, in which commands are run.
-type home struct{ dir string }
+type home struct {
+	dir string
+	env []string // variables besides those of every home
+}
 
 // docHome makes one with the models that the pages name.
 func docHome(t *testing.T) home {
@@ -94,15 +97,15 @@ func docHome(t *testing.T) home {
 	self, err := os.Executable()
 	must(t, err)
 	must(t, os.Symlink(self, filepath.Join(dir, "bin/tensorfs")))
-	return home{dir}
+	return home{dir: dir}
 }
 
 // environ is that of somebody at a terminal, and the same on every machine.
 func (h home) environ() []string {
-	return []string{
+	return append([]string{
 		"PATH=" + h.dir + "/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME=" + h.dir, "XDG_RUNTIME_DIR=" + h.dir + "/run",
 		"LANG=C.UTF-8", "LC_ALL=C.UTF-8", asProgram + "=1", "GORACE=atexit_sleep_ms=0 " + os.Getenv("GORACE"),
-	}
+	}, h.env...)
 }
 
 // docTools are programs and libraries that blocks need, and how to ask for them.
