@@ -148,6 +148,9 @@ var url = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
 // inStore returns the name of a model in a store for the address of its page, as people copy
 // it from their browser, with or without the store's prefix. Others stay as they are.
 func (o Options) inStore(path string) string {
+	if scheme, rest, ok := strings.Cut(path, "://"); ok && url.MatchString(path) {
+		path = strings.ToLower(scheme) + "://" + rest
+	}
 	if n, ok := hub.FromAddress(strings.TrimPrefix(path, hub.Prefix), o.Hub); ok {
 		return n.String()
 	}

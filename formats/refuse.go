@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	neturl "net/url"
 	"path"
 	"slices"
 	"strings"
@@ -34,6 +35,8 @@ func refuse(given string, err error) error {
 		e.File, e.Problem, e.Advice = given, "models are not read from a pipe", "write it to a file, and name that"
 	case e.Advice == "check the path" && strings.HasPrefix(given, "~"):
 		e.Advice = "the shell puts the home directory in place of ~ where it stands outside quotes"
+	case e.Advice == "check the path" && strings.ContainsAny(given, "*?") && len(nearPaths(e.File)) == 0:
+		e.Problem, e.Advice = "no file matches the pattern", "check the pattern"
 	case e.Advice == "check the path":
 		names := nearPaths(e.File)
 		scheme, _, _ := strings.Cut(given, ":")
@@ -68,7 +71,7 @@ var otherNames = []struct{ given, here string }{
 	{"git@hf.co:", hub.Prefix}, {"git@huggingface.co:", hub.Prefix},
 	{"ollama.com/library/", ollama.Prefix}, {"ollama.com/", ollama.Prefix}, {"ollama/", ollama.Prefix},
 	{"registry.ollama.ai/library/", ollama.Prefix}, {"registry.ollama.ai/", ollama.Prefix},
-	{"oci:", "oci://"}, {"docker://", "oci://"}, {"file://", ""},
+	{"oci:", "oci://"}, {"docker://", "oci://"}, {"docker:", "oci://"}, {"s3:", "s3://"},
 }
 
 // unread are stores that people know, by what they write before the name of a model.
@@ -86,6 +89,9 @@ func Meant(given string) string {
 			return s.prefix + given[len(s.prefix):]
 		}
 	}
+	if path, ok := fromFileURL(given); ok {
+		return path
+	}
 	for _, n := range otherNames {
 		if len(given) > len(n.given) && strings.EqualFold(given[:len(n.given)], n.given) {
 			return n.here + given[len(n.given):]
@@ -97,6 +103,25 @@ func Meant(given string) string {
 		return "" // a path that is not there
 	}
 	return hub.Prefix + given
+}
+
+// fromFileURL returns the path of an address file:PATH, file:///PATH or file://localhost/PATH, where characters may be escaped.
+func fromFileURL(address string) (path string, ok bool) {
+	const scheme = "file:"
+	if len(address) <= len(scheme) || !strings.EqualFold(address[:len(scheme)], scheme) {
+		return "", false
+	}
+	path = address[len(scheme):]
+	if rest, slashes := strings.CutPrefix(path, "//"); slashes {
+		path = rest
+		if local, ok := strings.CutPrefix(rest, "localhost/"); ok {
+			path = "/" + local
+		}
+	}
+	if plain, err := neturl.PathUnescape(path); err == nil {
+		path = plain
+	}
+	return path, path != ""
 }
 
 // withoutSecrets leaves out of an address its user, password and query.

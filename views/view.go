@@ -105,6 +105,9 @@ func Choose(names []string) ([]View, error) {
 		}
 	}
 	for _, name := range names {
+		if lower := strings.ToLower(name); lower != name && slices.Contains(known, lower) {
+			return nil, fmt.Errorf("%q is not a view; did you mean %s?", name, lower)
+		}
 		if !slices.Contains(known, name) {
 			return nil, fmt.Errorf("%q is not a view; the views are %s; %s stands for all but those on request", name, strings.Join(known[1:], ", "), Default)
 		}

@@ -26,13 +26,16 @@ type catOptions struct {
 
 func (s system) cat() *cobra.Command {
 	o := &catOptions{}
-	c := s.command("cat", between(2, 2), flags{"force": &o.force}, o.run)
+	c := s.command("cat", between(2, 2, "cat prints one file; tensorfs export MODEL DIR PATTERN... writes several"), flags{"force": &o.force}, o.run)
 	o.add(s, c)
 	return c
 }
 
 func (o *catOptions) run(cmd *cobra.Command, args []string) error {
-	model, path, stdout := args[0], strings.Trim(args[1], "/"), cmd.OutOrStdout()
+	model, path, stdout := args[0], treePath(args[1]), cmd.OutOrStdout()
+	if path == "" || path == "." {
+		return usageError{fmt.Errorf("%s is the tree itself; tensorfs ls %s lists it", tensorfs.Quote(args[1]), printableName(model))}
+	}
 	t, err := o.open(model)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -10,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/library"
+	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -37,10 +40,16 @@ func bashCompletion(root *cobra.Command, w io.Writer) error {
 }
 
 func (s system) completion() *cobra.Command {
-	c := s.command("completion", cobra.MatchAll(between(1, 1), cobra.OnlyValidArgs), nil, func(cmd *cobra.Command, args []string) error {
+	known := slices.Sorted(maps.Keys(shells))
+	c := s.command("completion", func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 && !slices.Contains(known, args[0]) {
+			return fmt.Errorf("%s: there are completions for %s", tensorfs.Quote(args[0]), near.All(known))
+		}
+		return between(1, 1)(cmd, args)
+	}, nil, func(cmd *cobra.Command, args []string) error {
 		return shells[args[0]](cmd.Root(), cmd.OutOrStdout())
 	})
-	c.ValidArgs = slices.Sorted(maps.Keys(shells))
+	c.ValidArgs = known
 	return c
 }
 

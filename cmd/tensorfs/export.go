@@ -88,6 +88,9 @@ func (o *exportOptions) run(cmd *cobra.Command, args []string) error {
 		return exportAdvice(err)
 	}
 	if err := sel.from(t, model); err != nil {
+		if len(args) == 3 && isPathOf(t, args[1]) && !isPathOf(t, args[2]) {
+			return usageError{fmt.Errorf("the directory comes before the patterns; did you mean %s %s %s %s?", cmd.CommandPath(), printableName(model), tensorfs.Printable(args[2]), tensorfs.Printable(args[1]))}
+		}
 		return err
 	}
 	ctx, stop := interruptible(cmd.Context())
@@ -134,6 +137,12 @@ func (o *exportOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	_, err = fmt.Fprintln(stdout, text)
 	return err
+}
+
+// isPathOf reports whether a tree has a path that a user wrote.
+func isPathOf(t *tree.Tree, path string) bool {
+	_, err := tensorfs.Find(t.Root, treePath(path))
+	return err == nil
 }
 
 // confirmExport is confirm for files that were exported to a directory. Whole files

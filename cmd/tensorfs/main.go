@@ -118,6 +118,10 @@ func newRootFor(s system) *cobra.Command {
 	root := s.command("tensorfs", rootArgs, nil, func(cmd *cobra.Command, args []string) error {
 		switch len(args) {
 		case 0:
+			if cmd.Flags().Changed("verbose") { // of other programs it is the version; for mount(8) a model follows
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
+				return err
+			}
 			return cmd.Help()
 		case 1:
 			return runInfo(cmd, args[0])

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	iofs "io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -35,8 +36,13 @@ func (o *mountOptions) openAs(names []string, mountpoint string) (*content, erro
 	}
 	s := &stock{form: o.library.as, flags: &o.modelFlags, failed: map[string]string{}}
 	var modified time.Time
+	var missing error
 	for _, name := range names {
 		l, err := library.Open(name, library.Options{Skip: isOurs})
+		if errors.Is(err, iofs.ErrNotExist) && slices.Contains(library.Stores, name) && len(names) > 1 { // another may be there
+			s.missing, missing = append(s.missing, tensorfs.OneLine(err.Error())), err
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -49,6 +55,9 @@ func (o *mountOptions) openAs(names []string, mountpoint string) (*content, erro
 			modified = l.Now().Modified
 		}
 		s.libraries = append(s.libraries, l)
+	}
+	if len(s.libraries) == 0 {
+		return nil, missing
 	}
 	return &content{
 		options: fs.Options{FsName: strings.Join(names, ","), ModTime: modified},
@@ -64,6 +73,7 @@ func (o *mountOptions) openAs(names []string, mountpoint string) (*content, erro
 type stock struct {
 	form      string
 	libraries []*library.Library
+	missing   []string // why stores are not there
 	flags     *modelFlags
 	seen      library.Seen
 
@@ -76,6 +86,7 @@ type stock struct {
 }
 
 func (s *stock) warnings() (all []string) {
+	all = append(all, s.missing...)
 	for _, l := range s.libraries {
 		all = append(all, l.Now().Warnings...)
 	}

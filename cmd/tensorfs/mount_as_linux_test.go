@@ -134,6 +134,21 @@ func TestMountAsGGUF(t *testing.T) {
 	})
 }
 
+// TestMountAsWithout holds that a store which is not there is empty where others are named, and an error alone.
+func TestMountAsWithout(t *testing.T) {
+	needFUSE(t)
+	folder := allLibraries(t)
+	t.Setenv("HF_HUB_CACHE", filepath.Join(folder, "none"))
+	t.Setenv("HOME", t.TempDir()) // without LM Studio
+	dir := filepath.Join(t.TempDir(), "m")
+	failsWith(t, 1, []string{"mount", "--as", "gguf", "lmstudio:", "hf:", dir}, "there ")
+	succeeds(t, "mount", "--as", "gguf", "lmstudio:", "hf:", folder, dir)
+	t.Cleanup(func() { command("umount", dir) })
+	if _, err := os.Stat(filepath.Join(dir, "plain.gguf")); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestMountAs mounts the other forms, and with other types.
 func TestMountAs(t *testing.T) {
 	needFUSE(t)

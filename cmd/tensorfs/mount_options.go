@@ -63,15 +63,23 @@ func setFlag(f *pflag.Flag, value string, hasValue bool) error {
 	if !hasValue {
 		value = f.NoOptDefVal
 	}
-	err := f.Value.Set(value)
-	if want := wanted[f.Value.Type()]; err != nil && want != "" { // the flag's own error is one of strconv
+	if err := f.Value.Set(value); err != nil {
+		return wrongValue(f, err)
+	}
+	return nil
+}
+
+// wrongValue returns the error of a flag's value in the words of users: of the types that package pflag reads, its error
+// has the words of strconv.
+func wrongValue(f *pflag.Flag, err error) error {
+	if want := wanted[f.Value.Type()]; want != "" {
 		return errors.New("want " + want)
 	}
 	return err
 }
 
 // wanted is what values of some types look like.
-var wanted = map[string]string{"duration": "a time like 5m", "int": "a number", "float64": "a number such as 0.01"}
+var wanted = map[string]string{"duration": "a time like 5m", "int": "a number", "float64": "a number such as 0.01", "bool": "true, false or nothing"}
 
 // setServerEnv sets a variable for this process and the server that it starts.
 func setServerEnv(name, value string, hasValue bool) error {

@@ -26,6 +26,9 @@ func noPath(t *tree.Tree, model, path string) error {
 		}
 		return fmt.Errorf("%s is not in the tree: %s", shown, tensorfs.OneLine(why))
 	}
+	if strings.ContainsAny(path, "*?") {
+		return fmt.Errorf("%s is not in the tree; tensorfs ls %s %s lists what a pattern matches, tensorfs export writes it", shown, printableName(model), tensorfs.Quote(path))
+	}
 	if paths := t.Near(path); len(paths) > 0 {
 		return fmt.Errorf("%s is not in the tree; %s", shown, near.Question(paths))
 	}

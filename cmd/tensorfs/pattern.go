@@ -15,9 +15,17 @@ type pathPattern struct {
 	fixed string // how all matches begin
 }
 
+// treePath is a path of the tree as a user wrote it, who may begin at a directory: /raw/x, ./raw/x.
+func treePath(text string) string {
+	for strings.HasPrefix(text, "./") {
+		text = strings.TrimLeft(text[2:], "/")
+	}
+	return strings.Trim(text, "/")
+}
+
 // newPathPattern understands an argument. The error is a usageError.
 func newPathPattern(text string) (pathPattern, error) {
-	p := pathPattern{text: strings.Trim(text, "/"), glob: true}
+	p := pathPattern{text: treePath(text), glob: true}
 	if p.text == "." || p.text == "" {
 		p.text = "*"
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/remote"
+	"github.com/tensorfs/tensorfs/internal/environ"
 	"github.com/tensorfs/tensorfs/internal/term"
 )
 
@@ -85,10 +87,16 @@ func (f *remoteFlags) wrong() error {
 	return f.client.Mismatch()
 }
 
+// offlineEnv is the variable that means --offline.
+const offlineEnv = "TENSORFS_OFFLINE"
+
 // check takes the values of the flags.
 func (f *remoteFlags) check() error {
 	if f.timeout < 0 {
 		return usageError{fmt.Errorf("--timeout %s: want a time like 30s", f.timeout)}
+	}
+	if value := os.Getenv(offlineEnv); !environ.IsTrue(value) && !slices.Contains([]string{"", "0", "off", "no", "false"}, strings.ToLower(value)) {
+		return usageError{fmt.Errorf("%s=%s: want 1, which asks no other machine, or 0", offlineEnv, tensorfs.Printable(value))}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	iofs "io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -48,6 +49,9 @@ func (o *reportOptions) run(cmd *cobra.Command, args []string) error {
 	var other *tree.Tree
 	if len(args) > 1 {
 		if other, err = o.open(args[1]); err != nil {
+			if errors.Is(err, iofs.ErrNotExist) && (strings.HasSuffix(args[1], ".html") || strings.HasSuffix(args[1], ".json")) {
+				return usageError{fmt.Errorf("%s is not a model; -o %s names the file of the report", printableName(args[1]), printableName(args[1]))}
+			}
 			return err
 		}
 		defer other.Model.Close()
@@ -59,7 +63,7 @@ func (o *reportOptions) run(cmd *cobra.Command, args []string) error {
 	if name == toStdout && !o.json && term.Is(stdout) {
 		return errors.New("the report is a page, and this is a terminal; name a file with -o, or leave -o out")
 	}
-	if _, err := os.Lstat(name); name != toStdout && !o.force && !errors.Is(err, iofs.ErrNotExist) {
+	if _, err := os.Lstat(name); name != toStdout && !o.force && err == nil {
 		return fmt.Errorf("%s exists; --force replaces it, -o names another file", tensorfs.Printable(name))
 	}
 	r, err := o.make(cmd, args, t, other)
@@ -102,7 +106,11 @@ func safeBase(name string) string {
 func writeWhole(name string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(beside(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
-		return err
+		dir := filepath.Dir(name)
+		if errors.Is(err, iofs.ErrNotExist) {
+			return fmt.Errorf("%s: there is no directory %s; mkdir -p %s makes it", tensorfs.Printable(name), tensorfs.Printable(dir), tensorfs.Printable(dir))
+		}
+		return tensorfs.NoDirectory(dir, systemError(err))
 	}
 	defer os.Remove(f.Name())
 	if st, serr := os.Stat(name); serr == nil && st.Mode().IsRegular() {
@@ -114,7 +122,21 @@ func writeWhole(name string, write func(io.Writer) error) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), name)
+	if err := os.Rename(f.Name(), name); err != nil {
+		return fmt.Errorf("%s: %w", tensorfs.Printable(name), systemError(err))
+	}
+	return nil
+}
+
+// systemError is what the system says of a file whose name the user never saw.
+func systemError(err error) error {
+	if e, ok := errors.AsType[*iofs.PathError](err); ok {
+		return e.Err
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		return e.Err
+	}
+	return err
 }
 
 // make looks at the tensors, with progress.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	iofs "io/fs"
 	"math"
 	"os"
 	"runtime"
@@ -94,6 +95,9 @@ func (o *umountOptions) run(stderr io.Writer, mountpoint string) error {
 	if err := mounts.Unmount(mountpoint, false); err != nil {
 		if errors.Is(err, syscall.EBUSY) {
 			return fmt.Errorf("%s is in use; end those programs (%s names them) or %s", tensorfs.Printable(mountpoint), mounts.InUseCommand(tensorfs.Printable(mountpoint)), messages[runtime.GOOS].force)
+		}
+		if errors.Is(err, iofs.ErrNotExist) {
+			return fmt.Errorf("%w; tensorfs status lists the mounts", err)
 		}
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/near"
@@ -84,6 +85,9 @@ const maxNames = 100_000
 // notACommand returns the error for what should be the name of a command below another.
 func notACommand(of *cobra.Command, name string) error {
 	name = conceal.Name(name)
+	if advice := theirVerb(name, nil); advice != "" && !of.HasParent() {
+		return usageError{fmt.Errorf("%q is not a command; %s", name, advice)}
+	}
 	if names := of.SuggestionsFor(name); len(names) > 0 {
 		return usageError{fmt.Errorf("%q is not a command; %s", name, near.Question(names))}
 	}
@@ -165,6 +169,9 @@ func between(least, most int, hint ...string) cobra.PositionalArgs {
 func strictHelp(root *cobra.Command) {
 	printHelp := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		if about := helpNamed(c); about != nil {
+			c = about
+		}
 		if helpFor(c) == nil {
 			stderr := c.ErrOrStderr()
 			c.SetErr(io.Discard) // where cobra prints why it cannot write, which execute says
@@ -190,19 +197,29 @@ func strictHelp(root *cobra.Command) {
 // helpFor returns an error where --help follows a word that would have been the
 // name of a command.
 func helpFor(c *cobra.Command) error {
-	if asked, _ := c.Flags().GetBool("help"); !asked || !c.HasSubCommands() {
+	if asked, _ := c.Flags().GetBool("help"); !asked || !c.HasSubCommands() || helpNamed(c) != nil {
 		return nil
 	}
 	return c.ValidateArgs(c.Flags().Args())
+}
+
+// helpNamed returns the command that follows --help, as in tensorfs --help mount; nil for none.
+func helpNamed(c *cobra.Command) *cobra.Command {
+	words := c.Flags().Args()
+	if asked, _ := c.Flags().GetBool("help"); !asked || len(words) == 0 {
+		return nil
+	}
+	if about, rest, err := c.Find(words); err == nil && about != c && len(rest) == 0 {
+		return about
+	}
+	return nil
 }
 
 // wrapUsage makes every complaint about flags and arguments a usageError.
 func wrapUsage(c *cobra.Command) {
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if value, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-			if want := wanted[value.GetFlag().Value.Type()]; want != "" { // its own error is one of strconv
-				err = fmt.Errorf("--%s %q: want %s", value.GetFlag().Name, value.GetValue(), want)
-			}
+			err = fmt.Errorf("--%s %s: %w", value.GetFlag().Name, tensorfs.Quote(value.GetValue()), wrongValue(value.GetFlag(), value.Unwrap()))
 		}
 		if err := unknownFlag(c, err); err != nil {
 			return err
@@ -214,12 +231,15 @@ func wrapUsage(c *cobra.Command) {
 			if slices.Contains(a, "") { // often a variable that is not set; as a path it would be the current directory
 				return usageError{fmt.Errorf("an argument is empty; usage: %s", cmd.UseLine())}
 			}
-			if err := cmp.Or(emptyFlag(cmd.Flags()), contradiction(cmd.Flags())); err != nil {
+			if err := cmp.Or(emptyFlag(cmd.Flags()), unexpanded(cmd.Flags(), a), contradiction(cmd.Flags())); err != nil {
 				return err
 			}
 			err := args(cmd, a)
 			if err == nil || is[usageError](err) {
 				return err
+			}
+			if together := misplaced(cmd.Flags(), a); together != "" {
+				return usageError{fmt.Errorf("%w; %s", err, together)}
 			}
 			return usageError{fmt.Errorf("%w; usage: %s", err, cmd.UseLine())}
 		}

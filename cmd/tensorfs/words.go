@@ -3,12 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/internal/near"
 )
@@ -27,18 +30,25 @@ var verbs = []struct{ words, does, with string }{
 	{"tree", "tensorfs ls WHAT", "MODEL"},
 	{"compare cmp", "tensorfs diff WHAT OTHER", "MODEL"},
 	{"check", "tensorfs verify WHAT", "MODEL"},
-	{"rm remove delete", "tensorfs cache prune, which only removes what tensorfs fetched itself", ""},
+	{"rm rmi remove delete", "tensorfs cache prune, which only removes what tensorfs fetched itself", ""},
 	{"create", "tensorfs export --to-ollama NAME WHAT", "MODEL"},
 	{"merge", "tensorfs mount --lora ADAPTER WHAT MOUNTPOINT, or a recipe of mergekit in place of the model", "MODEL"},
 }
 
-// runners are commands of other programs that run models.
-const runners = "run chat generate complete"
+// refused are commands of other programs that nothing does here, and what to do.
+var refused = []struct{ words, advice string }{
+	{"run chat generate complete", "tensorfs runs no models; mount one, and name its gguf/model.gguf to what does: llama-server -m MOUNTPOINT/gguf/model.gguf"},
+	{"push upload", "tensorfs writes nothing to other machines; ollama push and hf upload do"},
+	{"login logout auth whoami signin", "tensorfs has no login; tokens come from HF_TOKEN or hf auth login (see tensorfs help remote)"},
+	{"train finetune fine-tune", "tensorfs trains no models; it shows what training needs as files"},
+}
 
 // theirVerb says how a command of another program is called here, or "".
 func theirVerb(word string, args []string) string {
-	if slices.Contains(strings.Fields(runners), word) {
-		return "tensorfs runs no models; mount one, and name its gguf/model.gguf to what does: llama-server -m MOUNTPOINT/gguf/model.gguf"
+	for _, r := range refused {
+		if slices.Contains(strings.Fields(r.words), word) {
+			return r.advice
+		}
 	}
 	for _, v := range verbs {
 		if !slices.Contains(strings.Fields(v.words), word) {
@@ -62,11 +72,28 @@ var theirFlags = map[string]string{
 	"ctx-size": "context", "ctx": "context", "n-ctx": "context", "context-length": "context", "max-model-len": "context", "c": "context",
 	"n-parallel": "parallel", "np": "parallel", "ctk": "cache-type-k", "ctv": "cache-type-v", "fa": "flash-attn", "batch-size": "batch", "ubatch-size": "ubatch",
 	"q-bits": "mlx-bits", "bits": "mlx-bits", "q-group-size": "mlx-group", "q-mode": "mlx-mode", "outtype": "gguf-type", "quant": "gguf-type", "quantize": "gguf-type",
+	"dtype": "gguf-type", "ftype": "gguf-type", "qtype": "gguf-type", "q": "mlx-bits", "cache-dir": "cache", "vfs-cache-max-size": "cache-size",
+	"allow-non-empty": "nonempty", "allow-nonempty": "nonempty", "imatrix-file": "imatrix", "vram": "gpu", "gpu-memory": "gpu", "threads": "jobs", "overwrite": "force", "yes": "force", "y": "force",
 	"adapter": "lora", "adapter-path": "lora", "override-kv": "set", "metadata": "set", "local-files-only": "offline",
 }
 
-// background are flags of other programs for what mount does unasked.
-var background = []string{"daemon", "background", "detach"}
+// theirWays are flags of other programs for what is done here in another way. command is the one that the advice is
+// for, "" for all.
+var theirWays = []struct{ command, flags, advice string }{
+	{"mount", "daemon background detach", "leave it out: mount returns as soon as the files are there, and --foreground stays"},
+	{"mount", "vfs-cache-mode dir-cache-time poll-interval attr-timeout buffer-size", "leave it out: files of a model do not change, and the kernel keeps what was read"},
+	{"cat", "o output outfile", "tensorfs cat writes to standard output: add > FILE"},
+	{"export", "o output outfile output-dir out", "the directory follows the model: tensorfs export MODEL DIR PATTERN..."},
+	{"fetch", "include exclude allow-patterns", "a part of a repository is named after it: hf:ORG/NAME:Q4_K_M or hf:ORG/NAME/FILE"},
+	{"fetch", "local-dir local_dir d output-dir", "what is fetched is in the caches; tensorfs export MODEL DIR hf writes a directory of it"},
+	{"ls", "R r recursive", "leave it out: ls lists all that is below"},
+	{"", "revision branch", "it is a part of the name: hf:ORG/NAME@REVISION"},
+	{"", "token hf-token", "tokens come from HF_TOKEN or hf auth login, where no list of processes shows them"},
+	{"", "repo-type", "leave it out: models are what is read"},
+	{"", "m model hf-path model-path model-id hf-repo hf hf-file", "the model has no flag: its name follows the command"},
+	{"info", "ngl gpu-layers n-gpu-layers n", "--gpu SIZE, with --context, says how many layers fit"},
+	{"", "ngl gpu-layers n-gpu-layers", "tensorfs runs no models; info --context TOKENS --gpu SIZE says how many layers fit"},
+}
 
 // unknownFlag adds to the error of a flag that a command does not have which one may be
 // meant. It is nil for other errors.
@@ -76,11 +103,15 @@ func unknownFlag(c *cobra.Command, err error) error {
 		return nil
 	}
 	name := missing.GetSpecifiedName()
-	if name == "o" && c.Flags().Lookup("output") == nil && c.Name() == "cat" {
-		return usageError{fmt.Errorf("%w; tensorfs cat writes to standard output: add > FILE", err)}
+	if words := c.Flags().Args(); !c.HasParent() && len(words) > 0 { // of a command that is not there
+		if advice := theirVerb(words[0], words[1:]); advice != "" {
+			return usageError{fmt.Errorf("%q is not a command; %s", words[0], advice)}
+		}
 	}
-	if c.Name() == "mount" && slices.Contains(background, name) {
-		return usageError{fmt.Errorf("%w; leave it out: mount returns as soon as the files are there, and --foreground stays", err)}
+	for _, way := range theirWays {
+		if (way.command == "" && c.HasParent() || way.command == c.Name()) && slices.Contains(strings.Fields(way.flags), name) {
+			return usageError{fmt.Errorf("%w; %s", err, way.advice)}
+		}
 	}
 	if ours := theirFlags[name]; ours != "" && c.Flags().Lookup(ours) != nil {
 		return usageError{fmt.Errorf("%w; did you mean --%s?", err, ours)}
@@ -91,15 +122,66 @@ func unknownFlag(c *cobra.Command, err error) error {
 			names = append(names, f.Name)
 		}
 	})
-	names = near.Names(name, names, 3)
-	if len(name) < 2 || len(names) == 0 {
+	if len(name) < 2 {
 		return nil
+	}
+	if names = near.Names(name, names, 3); len(names) == 0 {
+		return elsewhereFlag(c, name, err)
 	}
 	for i := range names {
 		names[i] = "--" + names[i]
 	}
 	return usageError{fmt.Errorf("%w; %s", err, near.Question(names))}
 }
+
+// elsewhereFlag returns the error of a flag that only other commands have, nil if none has it.
+func elsewhereFlag(c *cobra.Command, name string, err error) error {
+	root := c.Root()
+	if near.Names(name, []string{"version"}, 1) != nil {
+		return usageError{fmt.Errorf("%w; did you mean %s --version?", err, root.Name())}
+	}
+	var have []string
+	for _, other := range root.Commands() {
+		if f := other.Flags().Lookup(name); f != nil && !f.Hidden {
+			have = append(have, other.CommandPath())
+		}
+	}
+	switch n := len(have); {
+	case n == 0:
+		return nil
+	case n > 3:
+		have = have[:3]
+	}
+	return usageError{fmt.Errorf("%w; %s has no such flag, %s does", err, c.CommandPath(), near.Either(have))}
+}
+
+// misplaced says of arguments that are too many which of them belong together: a name with a blank that lost its
+// quotes, or views after --views. It is "" if none do.
+func misplaced(set *pflag.FlagSet, args []string) string {
+	for i := range args {
+		for end := i + 2; end <= min(len(args), i+maxBlanks); end++ {
+			name := strings.Join(args[i:end], " ")
+			if _, err := os.Lstat(name); err == nil {
+				return fmt.Sprintf("put the name in quotes: %s", tensorfs.Quote(name))
+			}
+		}
+	}
+	if f := set.Lookup("views"); f != nil && f.Changed {
+		named := []string{f.Value.String()}
+		for _, a := range args {
+			if slices.Contains(allViews, a) {
+				named = append(named, a)
+			}
+		}
+		if len(named) > 1 {
+			return "views have commas between them: --views " + strings.Join(named, ",")
+		}
+	}
+	return ""
+}
+
+// maxBlanks bounds the words that are tried as one name.
+const maxBlanks = 6
 
 // emptyFlag returns an error if a flag was given an empty value, which is often a shell
 // variable that is not set.
@@ -111,6 +193,37 @@ func emptyFlag(set *pflag.FlagSet) (err error) {
 	})
 	return err
 }
+
+// unexpanded returns an error if an argument or a flag's value is a path below ~, which the shell has left as it is: the
+// directory of that name would be made, or missed.
+func unexpanded(set *pflag.FlagSet, args []string) (err error) {
+	check := func(flag, value string) {
+		first, _, _ := strings.Cut(value, "/")
+		if err != nil || !homeDir.MatchString(first) {
+			return
+		}
+		if _, serr := os.Lstat(first); serr != nil {
+			err = usageError{fmt.Errorf("%s%s: the shell puts the home directory in place of ~ only at the beginning of a word and outside quotes; write \"$HOME\" for it", flag, printableName(value))}
+		}
+	}
+	for _, a := range args {
+		check("", a)
+	}
+	set.Visit(func(f *pflag.Flag) {
+		switch list, ok := f.Value.(pflag.SliceValue); {
+		case ok:
+			for _, value := range list.GetSlice() {
+				check("--"+f.Name+" ", value)
+			}
+		case f.Value.Type() == "string":
+			check("--"+f.Name+" ", f.Value.String())
+		}
+	})
+	return err
+}
+
+// homeDir matches what a shell replaces by a home directory.
+var homeDir = regexp.MustCompile(`^~[a-z_][a-z0-9_-]*$|^~$`)
 
 // tokens is a flag like 8192, 32k or 128K.
 type tokens int

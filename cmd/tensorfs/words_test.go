@@ -1,10 +1,14 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
 // TestTheirWords holds what is said to the words of other programs: what was typed, the
@@ -14,7 +18,20 @@ func TestTheirWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	home := t.TempDir()
+	for name, value := range map[string]string{"HOME": home, "HF_HUB_CACHE": filepath.Join(home, "hub"), "OLLAMA_MODELS": filepath.Join(home, "ollama"), "TENSORFS_CACHE": filepath.Join(home, "cache")} {
+		t.Setenv(name, value)
+	}
+	content, err := os.ReadFile(model)
+	must(t, err)
+	const snapshot = "models--acme--tiny/snapshots/0123456789012345678901234567890123456789/"
+	must(t, testmodel.Write(filepath.Join(home, "hub"), map[string][]byte{
+		snapshot + "tiny-Q4_K_M.gguf": content, snapshot + "tiny-Q8_0.gguf": content, "models--acme--tiny/refs/main": []byte("0123456789012345678901234567890123456789"),
+	}))
 	t.Chdir(t.TempDir())
+	must(t, testmodel.Write(".", map[string][]byte{
+		"My Model.gguf": content, "Modelfile": []byte("# made by hand\nFROM ./m.gguf\nPARAMETER top_k 3\n"), "m.gguf.part": content[:999], "m.safetensors.incomplete": nil, ".lmstudio/models/a/b/c.gguf": content,
+	}))
 	for _, c := range []struct {
 		typed  string
 		status int
@@ -59,7 +76,7 @@ func TestTheirWords(t *testing.T) {
 		{"cat --gguf-type 4bit MODEL gguf/model.gguf", 2, "did you mean Q4_K_M?"},
 		{"cat --gguf-type int8 MODEL gguf/model.gguf", 2, "did you mean Q8_0?"},
 		{"cat --gguf-type half MODEL gguf/model.gguf", 2, "did you mean F16?"},
-		{"info --offline hf:https://huggingface.co/a/b", 1, "hf:a/b: there is no"},
+		{"info --offline hf:https://huggingface.co/a/b", 1, "hf:a/b: it is not in the cache"},
 		{"info --offline ollama://gemma3", 1, "ollama:gemma3:latest: there is no"},
 		{"info --offline https://ollama.com/library/gemma3:4b", 1, "ollama:gemma3:4b: there is no"},
 		{"info --offline https://registry.ollama.ai/mike/x", 1, "ollama:mike/x:latest: there is no"},
@@ -69,17 +86,134 @@ func TestTheirWords(t *testing.T) {
 		{"info docker://x/y", 1, "write it as oci://x/y"},
 		{"info oci:x/y", 1, "write it as oci://x/y"},
 		{"info ms:a/b", 1, "models are not read from ModelScope"},
-		{"info ~/m.gguf", 1, "outside quotes"},
+		{"info ~/m.gguf", 2, "outside quotes"},
+		{"mount MODEL ~/m", 2, "outside quotes"},
+		{"mount --cache=~/c MODEL m", 2, "--cache ~/c: the shell puts the home directory"},
+		{"export --lora ~root/a MODEL out .", 2, "--lora ~root/a: the shell puts"},
+		{"info -c=4096 MODEL", 2, "did you mean --context?"},
+		{"info -c4096 MODEL", 2, "did you mean --context?"},
+		{"info --verison MODEL", 2, "did you mean tensorfs --version?"},
+		{"info --version MODEL", 2, "did you mean tensorfs --version?"},
+		{"-v", 0, "tensorfs ("},
+		{"--help mount", 0, "tensorfs mount [flags] MODEL"},
+		{"export MODEL out f16 --port 3", 2, "unknown flag: --port; see tensorfs export --help"},
+		{"verify --gpu 3G MODEL", 2, "tensorfs verify has no such flag, tensorfs info does"},
+		{"info --n-gpu-layers 99 MODEL", 2, "--gpu SIZE, with --context, says how many layers fit"},
+		{"info -ngl 99 MODEL", 2, "--gpu SIZE, with --context, says how many layers fit"},
+		{"info -m MODEL", 2, "the model has no flag"},
+		{"cat --model MODEL config.json", 2, "the model has no flag"},
+		{"mount --vfs-cache-mode full MODEL x", 2, "leave it out"},
+		{"mount --allow-non-empty MODEL x", 2, "did you mean --nonempty?"},
+		{"fetch --include *.gguf hf:a/b", 2, "hf:ORG/NAME:Q4_K_M"},
+		{"fetch --revision v1 hf:a/b", 2, "hf:ORG/NAME@REVISION"},
+		{"fetch --local-dir x hf:a/b", 2, "export MODEL DIR hf"},
+		{"fetch --token x hf:a/b", 2, "HF_TOKEN"},
+		{"cat --outtype q8_0 MODEL gguf/model.gguf", 2, "did you mean --gguf-type?"},
+		{"cat --outfile x MODEL gguf/model.gguf", 2, "add > FILE"},
+		{"export -o out MODEL .", 2, "the directory follows the model"},
+		{"ls -R MODEL", 2, "leave it out"},
+		{"help quantize", 2, "did you mean tensorfs cat --gguf-type"},
+		{"pull --insecure gemma3", 2, "did you mean tensorfs fetch ollama:"},
+		{"show --modelfile gemma3", 2, "did you mean tensorfs info"},
+		{"rmi x", 2, "tensorfs cache prune"},
+		{"login", 2, "HF_TOKEN"},
+		{"push x", 2, "ollama push and hf upload do"},
+		{"info --context 32_768 MODEL", 2, "--context \"32_768\": want a number of tokens"},
+		{"info --context 1e5 MODEL", 2, "want a number of tokens"},
+		{"info --context '' MODEL", 2, "want a number of tokens"},
+		{"info --context 4k --gpu 50% MODEL", 2, "--gpu \"50%\": want a size like 512M or 8G"},
+		{"info --context 4k --gpu 1e9 MODEL", 2, "--gpu \"1e9\": want a size"},
+		{"info --context 4k --gpu '24 GB' MODEL", 0, "fit into 24.0 GiB"},
+		{"info --context 4k --gpu 24000MB MODEL", 0, "fit into 23.4 GiB"},
+		{"info --context 4k --gpu '' MODEL", 2, "want a size"},
+		{"cache prune --size '20 GB'", 0, "0 files removed"},
+		{"cache prune --size 1.5T", 0, "0 files removed"},
+		{"cache prune --size 50%", 2, "want a size"},
+		{"info --timeout 30 hf:a/b", 2, "--timeout \"30\": want a time like 5m"},
+		{"mount --help=x", 2, "--help \"x\": want true, false or nothing"},
+		{"export --jobs all MODEL out .", 2, "--jobs \"all\": want a number"},
+		{"mount My Model.gguf m", 2, "put the name in quotes: \"My Model.gguf\""},
+		{"cat My Model.gguf config.json", 2, "put the name in quotes: \"My Model.gguf\""},
+		{"mount --views f16 f32 MODEL m", 2, "--views f16,f32"},
+		{"cat --views F16 MODEL f16/x", 2, "did you mean f16?"},
+		{"info *.nothing", 1, "no file matches the pattern"},
+		{"umount nothere", 1, "tensorfs status lists the mounts"},
+		{"cat MODEL ./config.json", 0, "\"architecture\""},
+		{"ls MODEL ./raw/output_norm.weight", 0, "raw/output_norm.weight"},
+		{"cat MODEL tokenizer.json", 1, "did you mean hf/tokenizer.json"},
+		{"cat MODEL model.gguf", 1, "did you mean gguf/model.gguf?"},
+		{"cat MODEL f16/*norm*", 1, "lists what a pattern matches"},
+		{"cat MODEL a b", 2, "tensorfs export MODEL DIR PATTERN... writes several"},
+		{"cat MODEL /", 2, "lists it"},
+		{"cat MODEL .", 2, "lists it"},
+		{"cat MODEL ''", 2, "an argument is empty"},
+		{"info ''", 2, "an argument is empty"},
+		{"export --to-ollama= MODEL", 2, "--to-ollama is empty"},
+		{"mount --cache= MODEL x", 2, "--cache is empty"},
+		{"export --mlx-bits= MODEL out .", 2, "--mlx-bits is empty"},
+		{"info --lora= MODEL", 2, "name an adapter"},
+		{"info --offline hf:/a/b", 1, "write it as hf:a/b"},
+		{"info --offline hf:models/a/b", 1, "write it as hf:a/b"},
+		{"info hf:acme/tiny/", 1, "name one, such as hf:acme/tiny:Q4_K_M"},
+		{"info --offline hf:acme/tiny:Q4KM", 1, "did you mean hf:acme/tiny:Q4_K_M?"},
+		{"info HTTPS://huggingface.co/acme/tiny:Q8_0", 0, "tiny-Q8_0.gguf"},
+		{"info huggingface.co/acme/tiny", 1, "did you mean hf:acme/tiny?"},
+		{"info HF:acme/tiny", 1, "did you mean hf:acme/tiny?"},
+		{"info --offline OLLAMA://gemma3", 1, "ollama:gemma3:latest: there is no"},
+		{"info FILE:///x/m.gguf", 1, "write it as /x/m.gguf"},
+		{"info file:///x/My%20Model.gguf", 1, "write it as /x/My Model.gguf"},
+		{"info file://localhost/x/m.gguf", 1, "write it as /x/m.gguf"},
+		{"info file:m.gguf", 1, "did you mean m.gguf?"},
+		{"info \"m.gguf\"", 1, "no such file"},
+		{"info 's3:bucket/key'", 1, "write it as s3://bucket/key"},
+		{"info gs://bucket/m.gguf", 1, "names of models elsewhere begin with"},
+		{"info modelscope:a/b", 1, "models are not read from ModelScope"},
+		{"list hf:acme", 1, "tensorfs info hf:acme describes it"},
+		{"list gemma3", 1, "name a folder with models, ollama:, hf: or lmstudio:"},
+		{"ls hf:", 1, "tensorfs list hf: shows their names"},
+		{"list .", 0, ".lmstudio/models/a/b/c.gguf"},
+		{"cat --gguf-type Q4_K_XL MODEL gguf/model.gguf", 2, "a publisher's own mix"},
+		{"cat --gguf-type copy MODEL gguf/model.gguf", 2, "leave it out"},
+		{"cat --gguf-type '' MODEL gguf/model.gguf", 2, "--gguf-type is empty"},
+		{"cat --gguf-type int4 MODEL gguf/model.gguf", 2, "did you mean Q4_K_M?"},
+		{"cat --gguf-type float16 MODEL gguf/model.gguf", 2, "did you mean F16?"},
+		{"cat --gguf-type 'q4 k m' MODEL gguf/model.gguf", 2, "did you mean Q4_K_M?"},
+		{"cat --gguf-type q4_k_m.gguf MODEL gguf/model.gguf", 2, "did you mean Q4_K_M?"},
+		{"cat --gguf-type 15 MODEL gguf/model.gguf", 2, "did you mean Q4_K_M?"},
+		{"cat --gguf-type 8 MODEL gguf/model.gguf", 2, "did you mean Q5_0 or Q8_0?"},
+		{"cat --gguf-type q4_k_m --tensor-type (=q8_0 MODEL gguf/model.gguf", 2, "\"(\" is not a regular expression: missing closing ); a character"},
+		{"report -o nothere/x.html MODEL", 1, "nothere/x.html: there is no directory nothere"},
+		{"report -o Modelfile/x.html MODEL", 1, "Modelfile: it is not a directory"},
+		{"report MODEL out.html", 2, "-o out.html names the file"},
+		{"export MODEL f16 out", 2, "did you mean tensorfs export MODEL out f16?"},
+		{"completion tcsh", 2, "there are completions for bash, fish, powershell and zsh"},
+		{"man", 2, "usage: tensorfs man DIRECTORY"},
+		{"info Modelfile", 1, "name what its FROM says: ./m.gguf"},
+		{"info m.gguf.part", 1, "it is an unfinished download"},
+		{"info m.safetensors.incomplete", 1, "it is an unfinished download"},
 	} {
-		words := strings.Fields(c.typed)
+		words := typedWord.FindAllString(c.typed, -1)
 		for i, w := range words {
-			if w == "MODEL" {
+			if words[i] = strings.Trim(w, "'"); w == "MODEL" {
 				words[i] = model
 			}
 		}
 		status, stdout, stderr := command(words...)
-		if out := stdout + stderr; status != c.status || !strings.Contains(out, c.says) || strings.Count(stderr, "\n") > 1 {
+		if out := stdout + stderr; status != c.status || !strings.Contains(strings.ReplaceAll(out, model, "MODEL"), c.says) || strings.Count(stderr, "\n") > 1 {
 			t.Errorf("%s: exit status %d, want %d and %q\n%s", c.typed, status, c.status, c.says, out)
+		}
+	}
+}
+
+// typedWord matches a word as a shell reads it, with quotes around a blank.
+var typedWord = regexp.MustCompile(`'[^']*'|\S+`)
+
+// TestOfflineValue holds that a value of the variable that is neither yes nor no is not taken for one of them.
+func TestOfflineValue(t *testing.T) {
+	for value, want := range map[string]int{"maybe": 2, "2": 2, "no": 0, "0": 0, "Off": 0, "TRUE": 0, "": 0} {
+		t.Setenv(offlineEnv, value)
+		if status, _, stderr := command("info", q8); status != want || want != 0 && !strings.Contains(stderr, "TENSORFS_OFFLINE="+value+": want 1") {
+			t.Errorf("%q: exit status %d, %s", value, status, stderr)
 		}
 	}
 }

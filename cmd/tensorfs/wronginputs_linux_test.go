@@ -46,7 +46,7 @@ func TestWrongInputs(t *testing.T) {
 		{"m.gguf ls f16", 2, "the command comes before the model; did you mean tensorfs ls m.gguf f16?"},
 		{"m.gguf", 0, ""},
 		{"--json m.gguf", 0, ""},
-		{"m.gguf -f", 2, "unknown flag: --foreground; see tensorfs info --help"},
+		{"m.gguf -f", 2, "unknown flag: --foreground; tensorfs info has no such flag, tensorfs mount does"},
 		{"m.ggfu", 1, at("m.ggfu") + noFile + "did you mean " + at("m.gguf") + "?"},
 		{"m.gguf x y", 2, "too many arguments; name a command before them, such as tensorfs info MODEL (tensorfs --help lists all)"},
 		{"lss m.gguf", 2, `"lss" is not a command, and there is no file of that name; did you mean list or ls?`},

@@ -99,18 +99,30 @@ func File(name string, content tensorfs.Data) (problem, advice string) {
 			return problem, advice
 		}
 	}
+	if m := modelfile.FindSubmatch(head); m != nil {
+		return "it is a Modelfile of Ollama, which names a model", "name what its FROM says: " + tensorfs.Printable(string(m[1]))
+	}
 	if problem, advice := Piece(name); problem != "" {
 		return problem, advice
 	}
 	return byName(name)
 }
 
+// modelfile matches the beginning of a Modelfile: comments, and the line that names the model.
+var modelfile = regexp.MustCompile(`^(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?i:FROM)[ \t]+(\S+)[ \t]*(?:\r?\n|$)`)
+
+// unfinished are the ends of the names that programs give to what they have not downloaded yet.
+var unfinished = []string{".incomplete", ".part", ".partial", ".crdownload", ".download", ".aria2", ".filepart", ".!qb", ".tmp"}
+
 // piece is how the pieces of a file are called that was cut for its upload or by split(1).
 var piece = regexp.MustCompile(`^(.+\.(?:gguf|safetensors))[.-]?(?:part-?[0-9a-z]+(?:of[0-9]+)?|split-?[0-9a-z]+|[0-9]{2,3}|[a-z]{2})$`)
 
 // Piece says that a file of that name is a piece of another and what to do, "" if it is not.
-// The first piece begins as the file does.
+// The first piece begins as the file does. The same holds for what a program has not downloaded yet.
 func Piece(name string) (problem, advice string) {
+	if slices.Contains(unfinished, strings.ToLower(path.Ext(name))) {
+		return "it is an unfinished download", "let the program that downloads it finish, or fetch it again; the file has another name then"
+	}
 	m := piece.FindStringSubmatch(name)
 	if m == nil {
 		return "", ""

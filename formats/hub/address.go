@@ -48,7 +48,7 @@ func FromAddress(address, endpoint string) (n Name, ok bool) {
 		}
 	}
 	text := strings.Join(parts[:min(len(parts), 2)], "/")
-	if n, err = ParseName(text); err != nil || n.Repository != text {
+	if n, err = ParseName(text); err != nil || n.Repository != text && (len(parts) > 2 || n.String() != Prefix+text) {
 		return Name{}, false
 	}
 	switch {

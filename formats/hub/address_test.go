@@ -14,6 +14,8 @@ func TestFromAddress(t *testing.T) {
 		{"", "https://HuggingFace.co/org/name?library=x#files", "hf:org/name"},
 		{"", "https://hf.co/org/name", "hf:org/name"},
 		{"", "https://huggingface.co/gpt2", "hf:gpt2"},
+		{"", "https://huggingface.co/org/name:Q4_K_M", "hf:org/name:Q4_K_M"},
+		{"", "https://huggingface.co/org/name@v1", "hf:org/name@v1"},
 		{"", "https://huggingface.co/org/name/tree/main", "hf:org/name"},
 		{"", "https://huggingface.co/org/name/tree/v1.0", "hf:org/name@v1.0"},
 		{"", "https://huggingface.co/org/name/tree/refs%2Fpr%2F1", "hf:org/name@refs/pr/1"},

@@ -335,6 +335,9 @@ func refuse(n Name, r *pick.Refusal, otherwise string) error {
 		for i, p := range names {
 			names[i] = call(pick.Select{Path: p})
 		}
+		for _, w := range r.NearWords() {
+			names = append(names, call(pick.Select{Word: w}))
+		}
 		if len(names) > 0 {
 			e.Advice = near.Question(names) + " If not, " + e.Advice
 		}

@@ -1,10 +1,12 @@
 package hub
 
 import (
+	"path"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/pick"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 // Prefix is what names of the hub begin with.
@@ -57,6 +59,8 @@ func ParseName(s string) (Name, error) {
 	switch {
 	case org == "datasets" || org == "spaces":
 		return Name{}, &tensorfs.FormatError{File: Prefix + s, Offset: -1, Problem: "it is the name of one of the hub's " + org + ", not of a model", Advice: "name a model as hf:ORG/NAME"}
+	case org == "models" && hasPath: // as in addresses of the hub's interface; nobody is called so there
+		return Name{}, &tensorfs.FormatError{File: Prefix + s, Offset: -1, Problem: "names of models do not begin with models/", Advice: "write it as " + Prefix + text[len("models/"):]}
 	case !plainPath(n.Repository) || strings.Contains(n.Repository, "--"),
 		selects && n.Select.Word == "" && !plainPath(n.Select.Path), n.Select.Word != "" && !tensorfs.ValidName(n.Select.Word):
 		return Name{}, nameError(s)
@@ -68,7 +72,15 @@ func nameError(s string) error {
 	if s == "" {
 		return &tensorfs.FormatError{File: strings.TrimSuffix(Prefix, ":"), Offset: -1, Problem: "it names all models of the cache, not one", Advice: "tensorfs list " + Prefix + " shows their names"}
 	}
-	return &tensorfs.FormatError{File: Prefix + s, Offset: -1, Problem: "the name is not of the form ORG/NAME, ORG/NAME/FILE or ORG/NAME@REVISION:WORD", Advice: "write it as the hub does, or put ./ before it to name a path"}
+	e := &tensorfs.FormatError{File: Prefix + s, Offset: -1, Problem: "the name is not of the form ORG/NAME, ORG/NAME/FILE or ORG/NAME@REVISION:WORD", Advice: "write it as the hub does, or put ./ before it to name a path"}
+	if name := strings.TrimLeft(s, "/"); name != s {
+		if dir := path.Dir(s); dir != "/" && source.HasDir(dir) {
+			e.Advice = "a path has no " + Prefix + " before it: " + tensorfs.Printable(s)
+		} else if n, err := ParseName(name); err == nil {
+			e.Advice = "write it as " + n.String()
+		}
+	}
+	return e
 }
 
 // plainPath reports whether s is a path that leads only downwards.
@@ -87,17 +99,17 @@ func (n Name) String() string {
 	if n.Revision != "" {
 		s += "@" + n.Revision
 	}
-	switch path := n.Select.Path; {
+	switch selected := n.Select.Path; {
 	case n.Select.Word != "":
 		return s + ":" + n.Select.Word
-	case path == "":
+	case selected == "":
 		return s
 	case n.Revision == "" && strings.Contains(n.Repository, "/"):
-		return s + "/" + path
-	case pick.ParseSelect(path).Path == "": // not to be taken for a word
-		return s + ":" + path + "/"
+		return s + "/" + selected
+	case pick.ParseSelect(selected).Path == "": // not to be taken for a word
+		return s + ":" + selected + "/"
 	default:
-		return s + ":" + path
+		return s + ":" + selected
 	}
 }
 

@@ -1,6 +1,7 @@
 package library
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path"
@@ -61,10 +62,17 @@ func Open(name string, o Options) (*Library, error) {
 	if err != nil {
 		return nil, err
 	}
+	if store, rest, _ := strings.Cut(name, ":"); rest != "" && slices.Contains(Stores, store+":") {
+		if _, err := os.Lstat(dir); err != nil {
+			return nil, &tensorfs.FormatError{File: name, Offset: -1, Problem: "it is the name of a model, and a library has many", Advice: "tensorfs info " + tensorfs.Printable(name) + " describes it; the library is called " + store + ":"}
+		}
+	}
 	if st, err := os.Stat(dir); err != nil {
 		e := tensorfs.PathError(dir, err)
 		if slices.Contains(Stores, name+":") {
 			e.Advice = "did you mean " + name + ":?"
+		} else if errors.Is(err, fs.ErrNotExist) {
+			e.Advice = "name a folder with models, ollama:, hf: or lmstudio:"
 		}
 		return nil, e
 	} else if !st.IsDir() {

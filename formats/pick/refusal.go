@@ -131,6 +131,22 @@ func (r *Refusal) word(i int) string {
 	return ""
 }
 
+// NearWords returns the words that select a model and are the one that was given but for case and punctuation: Q4_K_M for
+// q4km.
+func (r *Refusal) NearWords() (words []string) {
+	for i := range r.Choices {
+		if w := r.word(i); w != "" && r.Select.Word != "" && letters(w) == letters(r.Select.Word) {
+			words = append(words, w)
+		}
+	}
+	return words
+}
+
+// letters is a word without what people leave out.
+func letters(word string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(word))
+}
+
 // Near returns up to three paths of the listing that are near the one that was
 // selected: of files with weights, and of directories.
 func (r *Refusal) Near() []string {

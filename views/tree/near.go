@@ -25,6 +25,9 @@ func (t *Tree) Near(path string) []string {
 	if paths := nearBelow(t.Root, "", path); len(paths) > 0 || below && view != "" {
 		return paths
 	}
+	if paths := t.filesOfWhole(path); len(paths) > 0 {
+		return paths
+	}
 	var names []string
 	for i := range t.Model.Tensors {
 		names = append(names, t.Model.Tensors[i].Weight())
@@ -69,6 +72,28 @@ func (t *Tree) files(view, name string) (paths []string) {
 		}
 	}
 	return paths
+}
+
+// filesOfWhole returns the files of whole models with that name, or that begin with it.
+func (t *Tree) filesOfWhole(name string) (paths []string) {
+	for _, w := range t.Whole {
+		i, ok := tensorfs.Lookup(t.Root, w.Name)
+		if !ok {
+			continue
+		}
+		if strings.HasPrefix(name, w.Name+"/") {
+			return nil
+		}
+		for _, path := range nearBelow(t.Root.Entry(i).Dir, w.Name+"/", name) {
+			if base := path[len(w.Name)+1:]; base == name || strings.HasPrefix(base, name+".") {
+				paths = append(paths, path)
+			}
+		}
+		if path := w.Name + "/" + name; has(t.Root, path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths[:min(len(paths), maxNear)]
 }
 
 func has(root tensorfs.Dir, path string) bool {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,7 +55,7 @@ var All = []Preset{
 var aliases = map[string]string{"Q3_K": "Q3_K_M", "Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M"}
 
 // without are presets of llama-quantize that are not made here.
-var without = strings.Fields("Q1_0 Q2_0 Q2_K_S IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M IQ3_XXS IQ3_XS IQ3_S IQ3_M NVFP4 COPY")
+var without = strings.Fields("Q1_0 Q2_0 Q2_K_S IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M IQ3_XXS IQ3_XS IQ3_S IQ3_M NVFP4")
 
 // Named returns a preset by its name, in any case.
 func Named(name string) (Preset, error) {
@@ -67,6 +68,9 @@ func Named(name string) (Preset, error) {
 		}
 		names[i] = p.Name
 	}
+	if upper == "COPY" {
+		return Preset{}, errors.New("COPY is what is done without the flag; leave it out, and the weights stay as they are stored")
+	}
 	if slices.Contains(without, upper) {
 		return Preset{}, fmt.Errorf("%s is not made here; llama-quantize makes it of the file that tensorfs cat MODEL gguf/model.gguf writes", upper)
 	}
@@ -74,6 +78,15 @@ func Named(name string) (Preset, error) {
 		return Preset{}, fmt.Errorf("%s is a publisher's own mix of types; take the file that it is of, or say which weights have another type with --tensor-type", tensorfs.Quote(name))
 	}
 	close := near.Names(upper, names, 3)
+	if n, err := strconv.Atoi(name); err == nil { // as llama-quantize takes it, where 8 is Q5_0
+		close = nil
+		for _, p := range All {
+			if int(p.FileType) == n || strings.HasPrefix(spoken[p.Name], name+"BIT ") {
+				close = append(close, p.Name)
+			}
+		}
+	}
+	upper = strings.TrimSuffix(upper, ".GGUF")
 	for _, p := range All { // q4km, 4bit
 		if plain(p.Name) == plain(upper) || strings.Contains(" "+spoken[p.Name]+" ", " "+plain(upper)+" ") {
 			close = []string{p.Name}
@@ -123,7 +136,7 @@ func RuleOf(text string) (Rule, error) {
 	}
 	pattern, err := regexp.Compile(strings.ToLower(text[:at]))
 	if err != nil {
-		return Rule{}, fmt.Errorf("%s is no regular expression: %w", tensorfs.Quote(text[:at]), err)
+		return Rule{}, fmt.Errorf("%s is not a regular expression%s", tensorfs.Quote(text[:at]), expressionProblem(err))
 	}
 	var names []string
 	for _, p := range All {
@@ -135,6 +148,15 @@ func RuleOf(text string) (Rule, error) {
 		}
 	}
 	return Rule{}, fmt.Errorf("no type %s is made here; these are: %s", tensorfs.Quote(text[at+1:]), strings.Join(names, ", "))
+}
+
+// expressionProblem returns what is wrong with an expression, in the words of package regexp without its prefix.
+func expressionProblem(err error) string {
+	e, ok := errors.AsType[*syntax.Error](err)
+	if !ok {
+		return ""
+	}
+	return ": " + string(e.Code) + "; a character that stands for itself has a backslash before it, such as \\( or \\["
 }
 
 // Options say how a preset is applied.
