@@ -14,6 +14,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/metal"
+	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 // fakeTree is a tree of one view whose tensors are converted when they are read,
@@ -64,6 +65,8 @@ func (f *fakeTree) keep(name string, origin metal.Origin) {
 	}
 	f.files[name] = &fakeFile{path, int64(len(f.tensors[name])), origin}
 }
+
+func (f *fakeTree) Tree() *tree.Tree { return nil }
 
 func (f *fakeTree) Model() *tensorfs.Model { return &tensorfs.Model{Path: "/fake"} }
 func (f *fakeTree) Views() []string        { return []string{"f16"} }

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/config"
+	"github.com/tensorfs/tensorfs/formats/models"
 	"github.com/tensorfs/tensorfs/internal/cache"
 )
 
@@ -52,15 +52,11 @@ func (c counted) ReadAt(p []byte, off int64) (int, error) {
 // countingTree opens a model as such a tree. It is closed when the test ends.
 func countingTree(t testing.TB, model string, o Options) *counting {
 	t.Helper()
-	m, err := formats.Open(model)
+	m, err := models.Open(model, o.asked())
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := newTree(m, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &counting{tree: x}
+	c := &counting{tree: newTree(m, o)}
 	t.Cleanup(func() { c.Close() })
 	return c
 }

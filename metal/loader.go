@@ -10,6 +10,8 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/models"
+	modeltree "github.com/tensorfs/tensorfs/views/tree"
 )
 
 // Options choose how a model is opened and loaded. The zero value is the default.
@@ -38,12 +40,16 @@ type Options struct {
 	// when it is first asked for.
 	Views []string
 	// I2S is the layout of I2_S codes: one of views.I2SLayouts, "" to go by the size.
-	// Of a tree it cannot be chosen any more, which is an error.
+	// Of a tree it cannot be chosen any more, which is an error of Open.
 	I2S string
 	// LoRA are adapters that are applied, in order: paths or names, each with the number by
 	// which its changes are multiplied after a colon, 1 without one, as --lora of the
 	// commands. A tree is as it was made; its adapters count besides.
 	LoRA []string
+	// Convert says what gguf/, hf/ and mlx/ of the model contain, by the values of the command's
+	// flags: {GGUFType: "q4_k_m"}, {MLXBits: "4"}, {Dequantise: true}. The views hf and mlx, and
+	// the files of Tree, follow it.
+	Convert models.Convert
 	// Model says how the model's files are found and read. With Formats of a
 	// [github.com/tensorfs/tensorfs/formats/remote.Client] they may be on servers.
 	Model formats.Options
@@ -83,13 +89,14 @@ type Loader struct {
 	ending sync.WaitGroup // what gives back the buffer of a region that nobody holds
 }
 
-// New returns a Loader of a model, which it closes, also on error.
+// New returns a Loader of a model, which it closes, also on error. The options are asked of the
+// model as Open asks them.
 func New(m *tensorfs.Model, opts Options) (*Loader, error) {
-	t, err := newTree(m, opts)
+	asked, err := models.Of(m, opts.asked())
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("metal: %s: %w", tensorfs.Printable(m.Path), err), m.Close())
+		return nil, fmt.Errorf("metal: %s: %w", tensorfs.Printable(m.Path), err)
 	}
-	return newLoader(t, opts)
+	return newLoader(newTree(asked, opts), opts)
 }
 
 func newLoader(t shelf, opts Options) (*Loader, error) {
@@ -126,6 +133,10 @@ func (l *Loader) setDevice() (err error) {
 
 // Model returns the model. It is closed with the loader.
 func (l *Loader) Model() *tensorfs.Model { return l.tree.Model() }
+
+// Tree returns the model as the directory that a mount shows, with the views of the loader. It
+// is valid until the loader is closed.
+func (l *Loader) Tree() *modeltree.Tree { return l.tree.Tree() }
 
 // DeviceInfo describes the device that makes the buffers.
 func (l *Loader) DeviceInfo() DeviceInfo { return l.info }

@@ -9,13 +9,16 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/exported"
+	"github.com/tensorfs/tensorfs/formats/models"
 	"github.com/tensorfs/tensorfs/views"
+	modeltree "github.com/tensorfs/tensorfs/views/tree"
 )
 
 // tree is a model as a Tree.
 type tree struct {
 	model *tensorfs.Model
-	names []string // of the views, sorted
+	asked *models.Model // the same with what was asked of it
+	names []string      // of the views, sorted
 	views map[string]func() *view
 	opts  views.Options
 	kept  kept
@@ -39,19 +42,13 @@ var (
 )
 
 // newTree returns what a loader loads a model from. The tree closes the model.
-func newTree(m *tensorfs.Model, o Options) (*tree, error) {
-	if o.Views == nil {
-		o.Views = []string{views.Default}
-	}
-	chosen, err := views.Choose(o.Views)
-	if err != nil {
-		return nil, err
-	}
-	if o.I2S != "" && !slices.Contains(views.I2SLayouts, o.I2S) {
-		return nil, fmt.Errorf("%q is not a layout of I2_S codes; there are %s", o.I2S, strings.Join(views.I2SLayouts, ", "))
-	}
-	t := &tree{model: m, views: map[string]func() *view{}, opts: views.Options{I2S: o.I2S}, files: map[string]*modelFile{}}
+func newTree(m *models.Model, o Options) *tree {
+	t := &tree{model: m.Model, asked: m, opts: m.Options.Views, views: map[string]func() *view{}, files: map[string]*modelFile{}}
 	t.kept = kept{tree: t, dir: o.CacheDir, limit: o.CacheLimit, log: o.Logger}
+	chosen := m.Options.Views.Views
+	if chosen == nil {
+		chosen, _ = views.Choose([]string{views.Default}) // which is known
+	}
 	for _, v := range chosen {
 		t.names = append(t.names, v.Name)
 	}
@@ -62,7 +59,7 @@ func newTree(m *tensorfs.Model, o Options) (*tree, error) {
 		t.views[name] = sync.OnceValue(func() *view { return t.buildWhole(name) })
 	}
 	slices.Sort(t.names)
-	return t, nil
+	return t
 }
 
 func (t *tree) build(v views.View) *view {
@@ -95,6 +92,8 @@ func alike(names []string) map[string]bool {
 }
 
 func (t *tree) Model() *tensorfs.Model { return t.model }
+
+func (t *tree) Tree() *modeltree.Tree { return t.asked.Tree() }
 
 func (t *tree) Views() []string { return slices.Clone(t.names) }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/config"
+	"github.com/tensorfs/tensorfs/formats/models"
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -213,7 +214,7 @@ func TestAbsent(t *testing.T) {
 		t.Errorf("only %d reasons", reasons)
 	}
 	for _, bad := range []Options{{Views: []string{"f17"}}, {I2S: "65"}} {
-		if _, err := Open(filepath.Join(testdata, "gguf/llama-xs.q4_k_m.gguf"), bad); err == nil || !strings.Contains(err.Error(), "is not a ") {
+		if _, err := Open(filepath.Join(testdata, "gguf/llama-xs.q4_k_m.gguf"), bad); !errors.Is(err, models.ErrOption) {
 			t.Error(err)
 		}
 	}

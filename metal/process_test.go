@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/models"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 )
 
@@ -34,14 +34,11 @@ func init() {
 }
 
 func writer(spec []string) error {
-	m, err := formats.Open(spec[1])
+	m, err := models.Open(spec[1], models.Options{})
 	if err != nil {
 		return err
 	}
-	x, err := newTree(m, Options{CacheDir: spec[0]})
-	if err != nil {
-		return err
-	}
+	x := newTree(m, Options{CacheDir: spec[0]})
 	defer x.Close()
 	t := x
 	stuckAt, calls := 0, 0

@@ -5,12 +5,15 @@ import (
 	"os"
 
 	"github.com/tensorfs/tensorfs"
+	modeltree "github.com/tensorfs/tensorfs/views/tree"
 )
 
 // shelf is what a [Loader] loads from: the views of a model. Its methods are safe for
 // concurrent use.
 type shelf interface {
 	Model() *tensorfs.Model
+	// Tree returns the model as the directory that a mount shows.
+	Tree() *modeltree.Tree
 	// Views returns the names of the views, sorted.
 	Views() []string
 	// Names returns the tensors of a view, sorted; nil if it has no such view.

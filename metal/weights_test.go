@@ -15,6 +15,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/metal"
+	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 // weights is a model in memory whose view "v" has some tensors.
@@ -32,6 +33,7 @@ type weight struct {
 	data  []byte
 }
 
+func (w *weights) Tree() *tree.Tree { return nil }
 func (w *weights) Model() *tensorfs.Model {
 	m := &tensorfs.Model{Path: "weights"}
 	var fields map[string]json.RawMessage

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/models"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/views/tree"
-	"github.com/tensorfs/tensorfs/views/tree/whole/merged"
 )
 
 // The names that are offered come from strangers: from a model, or from other users'
@@ -152,11 +152,11 @@ func completeTensor(_ *cobra.Command, args []string, word string) ([]cobra.Compl
 
 // treeOf opens a model that was named by an earlier argument.
 func treeOf(model string) (*tree.Tree, error) {
-	m, err := merged.OpenPath(formats.Options{}, model)
+	m, err := models.Open(model, models.Options{Top: true})
 	if err != nil {
 		return nil, err
 	}
-	return tree.New(m, tree.Options{}), nil
+	return m.Tree(), nil
 }
 
 // startingWith returns those of n sorted names that begin with a word.

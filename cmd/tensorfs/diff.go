@@ -93,7 +93,7 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 	defer stop()
 	var progress *bar
 	results, err := pair.Compare(ctx, pairs, pair.Options{
-		A: o.tree.Views, B: o.tree.Views, Tolerance: o.tolerance,
+		A: o.checked.Tree.Views, B: o.checked.Tree.Views, Tolerance: o.tolerance,
 		Progress: func(total int64) (add func(int64)) {
 			progress = progressLater(stderr, "diff", total)
 			return progress.add
@@ -128,7 +128,7 @@ func (o *diffOptions) ranks(ctx context.Context, results []pair.Result) (map[str
 		if left -= x.Difference.Count; left < 0 {
 			break
 		}
-		if a, b := encoded(x.A, o.tree.Views), encoded(x.B, o.tree.Views); a != nil && b != nil {
+		if a, b := encoded(x.A, o.checked.Tree.Views), encoded(x.B, o.checked.Tree.Views); a != nil && b != nil {
 			ranked = append(ranked, measure.Ranked{Pair: measure.Pair{Name: x.Name, A: a, B: b}, Cols: x.A.Numbers()[1]})
 		}
 	}

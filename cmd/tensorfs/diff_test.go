@@ -189,7 +189,7 @@ func TestDiffConfig(t *testing.T) {
 
 // TestDiffRope compares models with the GGUF files that are made of them, which have
 // the scaling of rotary embeddings as tensors. Where the tensors are others, or both
-// models say the fields, the difference is shown.
+// allModels say the fields, the difference is shown.
 func TestDiffRope(t *testing.T) {
 	convert := func(dir string) string {
 		code, out, stderr := command("cat", dir, "gguf/model.gguf")

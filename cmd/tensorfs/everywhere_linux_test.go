@@ -19,7 +19,7 @@ func TestSameEverywhere(t *testing.T) {
 	needFUSE(t)
 	ownStates(t)
 	compared := map[string]int{} // files of a view, whole models and the rest
-	for i, model := range models(t) {
+	for i, model := range allModels(t) {
 		if testing.Short() && i%4 > 0 {
 			continue // under the race detector all would take minutes
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -18,6 +19,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/export"
 	"github.com/tensorfs/tensorfs/views/tree"
+	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"golang.org/x/sys/unix"
 )
 
@@ -194,13 +196,13 @@ func (o *modelFlags) facts(t *tree.Tree) (facts []export.Fact, never []os.FileIn
 	facts = []export.Fact{
 		{What: factModel, Is: tensorfs.Printable(t.Model.Path)},
 		{What: factVersion, Is: version()},
-		{What: "--gguf-type", Is: o.quantise.String()},
-		{What: "--set, --unset", Is: o.changes.fact(o.tree.Whole.Changes)},
-		{What: "--mmproj", Is: cmp.Or(o.mmproj, "the default")},
+		{What: "--gguf-type", Is: o.Types()},
+		{What: "--set, --unset", Is: changesFact(o.checked.Tree.Whole.Changes)},
+		{What: "--mmproj", Is: cmp.Or(o.Mmproj, "the default")},
 		{What: "--lora", Is: cmp.Or(withAdapters("", t.Model), "none")},
-		{What: "--i2s", Is: cmp.Or(o.tree.Views.I2S, "the default")},
+		{What: "--i2s", Is: cmp.Or(o.checked.Tree.Views.I2S, "the default")},
 		{What: "--views", Is: viewNames(t)},
-		{What: "--dequantise", Is: fmt.Sprint(o.tree.Whole.Dequantise)},
+		{What: "--dequantise", Is: fmt.Sprint(o.Dequantise)},
 	}
 	if m := t.Model.Merge; m != nil {
 		facts = append(facts, export.Fact{What: "recipe", Is: fmt.Sprintf("sha256:%x", sha256.Sum256(m.Recipe))})
@@ -218,6 +220,18 @@ func (o *modelFlags) facts(t *tree.Tree) (facts []export.Fact, never []os.FileIn
 		err = t.Model.Check()
 	}
 	return append(facts, of...), append(never, own...), err
+}
+
+// changesFact tells changes of keys from others: texts of files may be long.
+func changesFact(list []whole.Change) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	h := sha256.New()
+	for _, x := range list {
+		fmt.Fprintf(h, "%q %v %v %q\n", x.Key, x.Unset, x.Plain, x.Text)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // sourceFacts are those of the files of a model. called comes before the name of each.

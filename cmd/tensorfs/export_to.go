@@ -239,7 +239,7 @@ func (s *toStore) nameLMStudio() (err error) {
 	if to.as != "" && !stores.IsRepository(to.as) {
 		return usageError{fmt.Errorf("--to-lmstudio: %s is not PUBLISHER/NAME, as LM Studio names models", tensorfs.Quote(to.as))}
 	}
-	if to.as == "" && len(s.o.lora) > 0 {
+	if to.as == "" && len(s.o.LoRA) > 0 {
 		return errAnother
 	}
 	s.name = cmp.Or(to.as, publisherOf(s.model))
@@ -255,7 +255,7 @@ func (s *toStore) nameHFCache() (err error) {
 	switch {
 	case as != "" && !stores.IsRepository(as):
 		return usageError{fmt.Errorf("--as %s: want ORG/NAME, as the Hugging Face cache names models", tensorfs.Quote(as))}
-	case as == "" && len(s.o.lora) > 0:
+	case as == "" && len(s.o.LoRA) > 0:
 		return errAnother
 	case as == "" && !strings.HasPrefix(s.model, hub.Prefix):
 		return usageError{errors.New("--to-hf-cache needs a name: --as ORG/NAME (only a model hf:ORG/NAME has its own)")}

@@ -52,7 +52,7 @@ func (s *toStore) gguf() ([]export.File, error) {
 	if len(files) > 1 || m.Layout != "gguf" {
 		return files, nil
 	}
-	d, note, err := s.o.modelFlags.towerData(m)
+	d, note, err := s.o.checked.TowerFile(m)
 	if err != nil {
 		return nil, err
 	}
@@ -75,26 +75,6 @@ const (
 	languageFile = "model.gguf"
 	towerFile    = "mmproj.gguf"
 )
-
-// towerFits reports whether a vision tower that stands beside a model may be the model's: it
-// ends in the width of the embeddings.
-func towerFits(m, tower *tensorfs.Model) bool {
-	width := int64(-1)
-	for _, meta := range m.Metadata {
-		if n, ok := meta.Value.(uint32); ok && strings.HasSuffix(meta.Key, ".embedding_length") {
-			width = int64(n)
-			break
-		}
-	}
-	for _, meta := range tower.Metadata {
-		if n, ok := meta.Value.(uint32); ok && strings.HasSuffix(meta.Key, ".projection_dim") && int64(n) == width {
-			return true
-		}
-	}
-	return slices.ContainsFunc(tower.Tensors, func(t tensorfs.Tensor) bool { // old files say another width
-		return (strings.HasPrefix(t.Source, "mm.") || strings.HasPrefix(t.Source, "resampler.")) && slices.Contains(t.Shape, width)
-	})
-}
 
 // languageFirst orders the files of gguf/.
 func languageFirst(a, b export.File) int {
@@ -144,7 +124,7 @@ func (s *toStore) lmstudio(ctx context.Context) (*stores.Report, error) {
 		return nil, err
 	}
 	base := s.name[strings.IndexByte(s.name, '/')+1:]
-	switch preset, m := s.o.quantise.preset, s.tree.Model; { // LM Studio takes the type from the name
+	switch preset, m := s.o.GGUFType, s.tree.Model; { // LM Studio takes the type from the name
 	case preset != "":
 		base += "-" + strings.ToUpper(preset)
 	case m.Format == "gguf" && len(m.Sources) == 1:
@@ -207,7 +187,7 @@ func publisherOf(model string) string {
 // hubToCache puts a repository of the Hub into the Hugging Face cache as it is, with its own
 // commit: what fetch does.
 func (o *exportOptions) hubToCache(cmd *cobra.Command, model string) error {
-	if w := o.tree.Whole; w.Dequantise {
+	if o.Dequantise {
 		return usageError{errors.New("--dequantise makes another model of it: name that with --as ORG/NAME")}
 	}
 	return o.fetch(cmd, model, o.json, true)

@@ -20,7 +20,7 @@ type fetchOptions struct {
 
 func (s system) fetch() *cobra.Command {
 	o := &fetchOptions{}
-	c := s.command("fetch", between(1, 1), flags{"json": &o.json, "lora": &o.lora}, o.run)
+	c := s.command("fetch", between(1, 1), flags{"json": &o.json, "lora": &o.LoRA}, o.run)
 	o.remote.add(s, c)
 	return c
 }

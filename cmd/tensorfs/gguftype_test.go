@@ -9,6 +9,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/library"
+	"github.com/tensorfs/tensorfs/formats/models"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
@@ -73,7 +74,7 @@ func TestGGUFTypeOfLibrary(t *testing.T) {
 		must(t, err)
 		must(t, testmodel.Write(dir, map[string][]byte{name: b}))
 	}
-	flags := &modelFlags{quantise: quantisation{preset: "Q4_0"}}
+	flags := &modelFlags{Options: models.Options{Convert: models.Convert{GGUFType: "Q4_0"}}}
 	l, err := library.Open(dir, library.Options{})
 	must(t, err)
 	for i, want := range []string{"not converted to Q4_0: its weights are quantised already (Q8_0), and are not quantised again", "14 tensors are rounded to Q4_0"} {

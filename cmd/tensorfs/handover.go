@@ -45,7 +45,7 @@ func (o *mountOptions) serverLine(command, kind, model, mountpoint string, extra
 	if o.hasNames(model) {
 		args = slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--lora=") })
 		args = append(args, "--hand-over")
-		if stdin, err = handOver(model, o.lora, absoluteEnv(os.Environ())); err != nil {
+		if stdin, err = handOver(model, o.LoRA, absoluteEnv(os.Environ())); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -61,7 +61,7 @@ func (o *mountOptions) serverLine(command, kind, model, mountpoint string, extra
 
 // hasNames reports whether the model or an adapter is one of a store or of another machine.
 func (o *mountOptions) hasNames(model string) bool {
-	return formats.IsName(model) || slices.ContainsFunc(o.lora, formats.IsName)
+	return formats.IsName(model) || slices.ContainsFunc(o.LoRA, formats.IsName)
 }
 
 // handOver returns the standard input of a server.

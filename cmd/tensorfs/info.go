@@ -109,7 +109,7 @@ func (o *infoOptions) run(cmd *cobra.Command, args []string) error {
 	if err := o.memory.check(cmd); err != nil {
 		return err
 	}
-	if strings.EqualFold(o.quantise.preset, allTypes) {
+	if strings.EqualFold(o.GGUFType, allTypes) {
 		if len(args) > 1 {
 			return usageError{errors.New("--gguf-type all is for one model")}
 		}

@@ -202,7 +202,7 @@ func TestInfoFitsAScreen(t *testing.T) {
 	if n < 80 {
 		t.Errorf("info showed %d of %d models", n, len(all))
 	}
-	for _, m := range models(t) {
+	for _, m := range allModels(t) {
 		_, out, _ := command("info", m)
 		for _, want := range []string{"architecture", "tensors", "raw/", "f16/", "fused/", "gguf/"} {
 			if !strings.Contains(out, want) {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/models"
 	"github.com/tensorfs/tensorfs/internal/conceal"
-	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/views/tree"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
@@ -78,24 +78,23 @@ const allTypes = "all"
 
 // printSizes prints how large gguf/ would be with each type.
 func (o *infoOptions) printSizes(cmd *cobra.Command, path string) error {
-	asked := o.quantise
-	asked.preset = preset.All[0].Name
-	if o.quantise = (quantisation{mlx: o.quantise.mlx}); o.quantise.mlx != (mlxFlags{}) {
+	if o.AsksMLX() {
 		return usageError{errors.New("--gguf-type all prints sizes of gguf/ alone; leave the flags about mlx/ out")}
 	}
-	var opts whole.Options
-	if err := asked.options(&opts, source.Anywhere); err != nil {
+	types := modelFlags{Options: models.Options{Convert: models.Convert{GGUFType: preset.All[0].Name, Pure: o.Pure, TensorTypes: o.TensorTypes, Requantise: o.Requantise, Imatrix: o.Imatrix}}}
+	if err := types.check(); err != nil {
 		return err
 	}
+	o.GGUFType, o.Pure, o.TensorTypes, o.Requantise, o.Imatrix = "", false, nil, false, ""
 	t, err := o.open(path)
 	if err != nil {
 		return err
 	}
 	defer t.Model.Close()
-	if err := asked.checkImportance(t.Model, opts); err != nil {
+	if err := types.checked.WrongImportance(t.Model); err != nil {
 		return err
 	}
-	sizes, made, err := whole.Sizes(t.Model, opts, preset.All)
+	sizes, made, err := whole.Sizes(t.Model, types.checked.Tree.Whole, preset.All)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: gguf/ is left out: %w", printableName(path), err)

@@ -53,17 +53,16 @@ func (o *modelFlags) identity(t *tree.Tree) (string, error) {
 	facts = slices.DeleteFunc(facts, func(f export.Fact) bool { return f.What == factVersion })
 	states := []map[string]tensorfs.FileState{t.Model.States()}
 	if t.Model.Layout == "gguf" { // hf/ has its vision tower too
-		towers := &towers{flags: o}
-		defer towers.Close()
-		tower, _, err := towers.find(t.Model)
+		tower, err := o.checked.Tower(t.Model)
 		switch {
 		case err != nil: // then hf/ is without one
 			facts = append(facts, export.Fact{What: "vision tower", Is: err.Error()})
 		case tower != nil:
+			defer tower.Close()
 			states = append(states, tower.States())
 		}
 	}
-	if file := o.quantise.importance; file != "" {
+	if file := o.Imatrix; file != "" {
 		importance, err := os.Stat(file)
 		if err != nil {
 			return "", tensorfs.PathError(file, err)

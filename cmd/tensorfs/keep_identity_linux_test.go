@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/models"
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -58,9 +59,9 @@ func TestIdentity(t *testing.T) {
 		{"another model", ggufDir + "llama-xs.q4_k_m.gguf", &modelFlags{}},
 		{"a copy", copyOf(t, q8), &modelFlags{}},
 		{"views", q8, &modelFlags{views: "raw"}},
-		{"i2s", q8, func() *modelFlags { f := new(modelFlags); f.tree.Views.I2S = views.I2SLayouts[0]; return f }()},
-		{"types in gguf/", ggufDir + "llama-xs.f16.gguf", &modelFlags{quantise: quantisation{preset: "q8_0"}}},
-		{"other types in gguf/", ggufDir + "llama-xs.f16.gguf", &modelFlags{quantise: quantisation{preset: "q4_0"}}},
+		{"i2s", q8, &modelFlags{Options: models.Options{I2S: views.I2SLayouts[0]}}},
+		{"types in gguf/", ggufDir + "llama-xs.f16.gguf", &modelFlags{Options: models.Options{Convert: models.Convert{GGUFType: "q8_0"}}}},
+		{"other types in gguf/", ggufDir + "llama-xs.f16.gguf", &modelFlags{Options: models.Options{Convert: models.Convert{GGUFType: "q4_0"}}}},
 	} {
 		tree, err := f.flags.open(f.model)
 		if err != nil {

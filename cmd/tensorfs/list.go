@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/library"
+	"github.com/tensorfs/tensorfs/formats/models"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/parallel"
 	"github.com/tensorfs/tensorfs/internal/rescue"
@@ -108,14 +108,6 @@ func openLibraries(args []string) (all []*library.Library, err error) {
 	return all, nil
 }
 
-func openBelow(o formats.Options, m *library.Model) (*tensorfs.Model, error) {
-	opened, err := o.OpenBelow(m.Root, m.Rel)
-	if err == nil && stored.MatchString(m.Call) {
-		opened.Name = m.Call
-	}
-	return opened, err
-}
-
 // describeAll opens the models of a library, on all cores, and says what they are.
 func describeAll(l *library.Library, models []*library.Model) []listedModel {
 	rows := make([]listedModel, len(models))
@@ -140,12 +132,12 @@ func describeListed(l *library.Library, m *library.Model) (row listedModel) {
 // describe opens a model and notes what it is.
 func (row *listedModel) describe(m *library.Model) (err error) {
 	defer rescue.To(&err, m.Path())
-	opened, err := openBelow(formats.Options{}, m)
+	opened, err := models.OpenListed(m, models.Options{})
 	if err != nil {
 		return err
 	}
 	defer opened.Close()
-	info := describeModel(opened, m.Call)
+	info := describeModel(opened.Model, m.Call)
 	row.Format, row.Architecture, row.Parameters, row.Quant, row.Bytes = info.Format, info.Architecture, info.Parameters, info.Quant, &info.Bytes
 	return nil
 }

@@ -3,45 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/adapter"
-	"github.com/tensorfs/tensorfs/views/lora"
 	"github.com/tensorfs/tensorfs/views/tree"
-	"github.com/tensorfs/tensorfs/views/tree/whole/merged"
 )
-
-// absoluteAdapters makes paths of adapters independent of the working directory, which a
-// server leaves.
-func (f *modelFlags) absoluteAdapters() (err error) {
-	for i, named := range f.lora {
-		if named == "" {
-			return usageError{errors.New("--lora: name an adapter")}
-		}
-		if !formats.IsName(named) && !filepath.IsAbs(named) {
-			if f.lora[i], err = filepath.Abs(named); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// openAdapted opens a model and applies the adapters that flags name.
-func (f *modelFlags) openAdapted(o formats.Options, path string) (*tensorfs.Model, error) {
-	m, err := merged.OpenPath(o, path)
-	if err != nil || len(f.lora) == 0 {
-		return m, err
-	}
-	if err := lora.Open(m, f.tree.Views, f.lora, o.OpenAdapter); err != nil {
-		return nil, errors.Join(fmt.Errorf("--lora: %w", err), m.Close())
-	}
-	return m, nil
-}
 
 // withAdapters is how a model is called to which adapters are applied.
 func withAdapters(shown string, m *tensorfs.Model) string {
@@ -56,9 +24,9 @@ var errManyAdapted = usageError{errors.New("--lora is for one model, the base th
 
 // openPlain is open without the adapters.
 func (f *modelFlags) openPlain(path string) (*tree.Tree, error) {
-	adapters := f.lora
-	f.lora = nil
-	defer func() { f.lora = adapters }()
+	adapters, checked := f.LoRA, f.checked
+	f.LoRA, f.checked = nil, nil
+	defer func() { f.LoRA, f.checked = adapters, checked }()
 	return f.open(path)
 }
 

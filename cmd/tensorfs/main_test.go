@@ -338,8 +338,8 @@ func TestCatIsTheFile(t *testing.T) {
 	}
 }
 
-// models are all models of testdata that the commands can open.
-func models(t *testing.T) []string {
+// allModels are all models of testdata that the commands can open.
+func allModels(t *testing.T) []string {
 	t.Helper()
 	list, err := filepath.Glob(ggufDir + "*.gguf")
 	if err != nil || len(list) == 0 {
@@ -357,7 +357,7 @@ func models(t *testing.T) []string {
 
 // The tree's own texts hold together.
 func TestTreeTexts(t *testing.T) {
-	for _, m := range models(t) {
+	for _, m := range allModels(t) {
 		_, text, _ := command("cat", m, "metadata.json")
 		var all map[string]json.RawMessage
 		if err := json.Unmarshal([]byte(text), &all); err != nil {
@@ -382,7 +382,7 @@ func TestTreeTexts(t *testing.T) {
 }
 
 // TestHelpLayout holds that help begins with usage and examples, names the flags for
-// models on other machines in one place, and lists each command in a group.
+// allModels on other machines in one place, and lists each command in a group.
 func TestHelpLayout(t *testing.T) {
 	pointed := 0
 	for _, c := range newRoot().Commands() {

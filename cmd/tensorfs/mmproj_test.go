@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/models"
 	"github.com/tensorfs/tensorfs/internal/testing/testhub"
 )
 
@@ -80,9 +82,18 @@ func TestMMProj(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	if found, _, err := towerBeside(m, true); err == nil || !strings.Contains(err.Error(), "link") {
+	if found, err := towerBeside(t, m, true); err == nil || !strings.Contains(err.Error(), "link") {
 		t.Errorf("%v, %v", found, err)
 	}
+}
+
+// towerBeside finds the vision tower in the folder of a model.
+func towerBeside(t *testing.T, m *tensorfs.Model, keepInside bool) (*tensorfs.Model, error) {
+	t.Helper()
+	o := models.Options{Files: formats.Options{KeepInside: keepInside}}
+	c, err := o.Check()
+	must(t, err)
+	return c.Tower(m)
 }
 
 // TestMMProjElsewhere holds that the vision tower of a GGUF model on a server is found among
@@ -162,7 +173,7 @@ func TestMMProjSwapped(t *testing.T) {
 		if err := errors.Join(os.Rename(folder, folder+"-away"), os.Symlink(private, folder)); err != nil {
 			t.Fatal(err)
 		}
-		found, _, err := towerBeside(m, keepInside)
+		found, err := towerBeside(t, m, keepInside)
 		if err != nil || (found == nil) != keepInside {
 			t.Errorf("keepInside %v: %v, %v", keepInside, found, err)
 		}

@@ -110,7 +110,7 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 		err = o.checkBackend(extra)
 	}
 	if err == nil && o.handOver {
-		model, o.lora, err = takeOver(os.Stdin)
+		model, o.LoRA, err = takeOver(os.Stdin)
 	}
 	if err != nil {
 		return err

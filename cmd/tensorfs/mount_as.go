@@ -29,7 +29,7 @@ func (o *mountOptions) openAs(names []string, mountpoint string) (*content, erro
 	switch {
 	case o.backend != mounts.BackendFUSE:
 		return nil, usageError{errors.New("over NFS only a single model is served, and --as shows libraries; --backend fuse mounts them")}
-	case len(o.lora) > 0:
+	case len(o.LoRA) > 0:
 		return nil, errManyAdapted
 	case o.warm != "":
 		return nil, usageError{errors.New("--warm is for one model, and --as shows libraries")}
@@ -181,7 +181,7 @@ func (s *stock) note(call, what string, err error) {
 // sizeOf returns how large a model's file is if it is one GGUF file that is shown as it is; nil
 // for all others.
 func (s *stock) sizeOf(m *library.Model) func() (int64, bool) {
-	if s.flags.tree.Whole.Rewrites() {
+	if s.flags.checked.Tree.Whole.Rewrites() {
 		return nil
 	}
 	return m.StoredBytes
@@ -262,7 +262,7 @@ func (f *modelFlags) towerOf(t *tree.Tree) (tensorfs.Data, error) {
 	if t.Model.Layout != "gguf" {
 		return fileOf(t, towerFile)
 	}
-	d, note, err := f.towerData(t.Model)
+	d, note, err := f.checked.TowerFile(t.Model)
 	if err == nil && d == nil {
 		err = errors.New(cmp.Or(note, "it has no vision tower"))
 	}

@@ -94,7 +94,7 @@ func (o *mountOptions) openLibrary(l *library.Library, name, mountpoint string) 
 	if err := o.modelFlags.check(); err != nil { // no model is opened here
 		return nil, err
 	}
-	if len(o.lora) > 0 {
+	if len(o.LoRA) > 0 {
 		return nil, errManyAdapted
 	}
 	if o.backend != mounts.BackendFUSE {

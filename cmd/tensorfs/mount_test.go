@@ -72,7 +72,7 @@ func ended(t *testing.T, pid int) {
 // Every file of every model, read through a mount, is what the views compute
 // without one; and the mount is an orderly file system.
 func TestMountShowsTheTree(t *testing.T) {
-	for _, model := range models(t) {
+	for _, model := range allModels(t) {
 		t.Run(filepath.Base(model), func(t *testing.T) {
 			dir := mounted(t, model)
 			tree, err := (&modelFlags{}).open(model)

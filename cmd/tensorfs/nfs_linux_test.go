@@ -436,7 +436,7 @@ func TestNFSKernel(t *testing.T) {
 	}
 	t.Setenv(asProgram, "1")
 	ownStates(t)
-	for _, model := range models(t) {
+	for _, model := range allModels(t) {
 		dir := t.TempDir()
 		t.Cleanup(func() { mounts.Unmount(dir, true) })
 		mountAt(t, dir, model, "--backend", "nfs")

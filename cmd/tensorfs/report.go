@@ -186,7 +186,7 @@ func (o *reportOptions) look(ctx context.Context, t, other *tree.Tree, progress 
 	total := int64(0)
 	add := func(x *tensorfs.Tensor, name string) *report.Tensor {
 		n := report.Tensor{Name: name, Type: briefType(x), Shape: x.Numbers()}
-		d, err := o.tree.Views.Encode(x, tensorfs.F32)
+		d, err := o.checked.Tree.Views.Encode(x, tensorfs.F32)
 		if err != nil {
 			n.Why = tensorfs.OneLine(err.Error())
 		} else {
@@ -205,7 +205,7 @@ func (o *reportOptions) look(ctx context.Context, t, other *tree.Tree, progress 
 		return report.Make(ctx, list, progress(total))
 	}
 	models := pair.Of(t.Model, other.Model)
-	results, err := pair.Compare(ctx, models.Pairs, pair.Options{A: o.tree.Views, B: o.tree.Views, Progress: progress})
+	results, err := pair.Compare(ctx, models.Pairs, pair.Options{A: o.checked.Tree.Views, B: o.checked.Tree.Views, Progress: progress})
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func (o *reportOptions) look(ctx context.Context, t, other *tree.Tree, progress 
 		n.Compared, n.OnlyThis, n.OnlyOther = true, x.Status == pair.OnlyA, x.Status == pair.OnlyB
 		if x.Status == pair.Equal || x.Status == pair.Close || x.Status == pair.Different {
 			n.Changed = &x.Difference
-			n.Other = encoded(x.B, o.tree.Views)
+			n.Other = encoded(x.B, o.checked.Tree.Views)
 		}
 	}
 	return report.Make(ctx, list, progress(total))

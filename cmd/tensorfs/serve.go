@@ -17,7 +17,7 @@ func (s system) serve() *cobra.Command {
 		model, err := args[0], error(nil)
 		o.keepInside, o.shared = os.Geteuid() == 0, true
 		if o.handOver {
-			model, o.lora, err = takeOver(os.Stdin)
+			model, o.LoRA, err = takeOver(os.Stdin)
 		}
 		if err == nil {
 			model, err = absolute(model)

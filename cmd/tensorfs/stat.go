@@ -244,7 +244,7 @@ func (o *statOptions) measure(ctx context.Context, stderr io.Writer, rows []*sta
 	var list []measure.Numbers
 	total := int64(0)
 	for _, r := range rows {
-		n, err := statNumbers(r.tensor, o.tree.Views)
+		n, err := statNumbers(r.tensor, o.checked.Tree.Views)
 		if err != nil {
 			r.reason = err.Error()
 			continue

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/models"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/near"
-	"github.com/tensorfs/tensorfs/views/tree/whole/merged"
 )
 
 // rootArgs checks the words of a command line whose first is not a command: MODEL, as
@@ -142,7 +142,7 @@ func isModel(name string) bool {
 	if formats.IsName(name) {
 		return true
 	}
-	m, err := merged.OpenPath(formats.Options{}, name)
+	m, err := models.Open(name, models.Options{Top: true})
 	if err != nil {
 		return false
 	}

@@ -116,7 +116,7 @@ func (o *verifyOptions) openNoting(model string) (t *tree.Tree, notes []string, 
 // values reads all numbers of the model and compares its files with their digests.
 func (o *verifyOptions) values(ctx context.Context, v *verification) error {
 	r := v.report()
-	if err := r.run(ctx, valueJobs(v.tree, o.tree.Views, r)); err != nil {
+	if err := r.run(ctx, valueJobs(v.tree, o.checked.Tree.Views, r)); err != nil {
 		return err
 	}
 	r.noteUncompared(v.tree.Model)

@@ -32,7 +32,7 @@ func contentOf(t *testing.T, path string) string {
 
 // A list has the digest of every file, as cat prints it, in the order of the tree.
 func TestManifest(t *testing.T) {
-	for _, model := range models(t) {
+	for _, model := range allModels(t) {
 		dirs := []string{"raw", "f16", "metadata", "source", "gguf"}
 		list := contentOf(t, manifestOf(t, model, "--in", "raw,f16/", "--in", "metadata,source,gguf,raw"))
 		var want strings.Builder

@@ -159,7 +159,7 @@ func numPy(t *testing.T) string {
 // rounds by itself.
 func TestNumPyReadsWide(t *testing.T) {
 	python := numPy(t)
-	for _, model := range append(models(t), ggufDir+"kv.gguf", "../../testdata/ggml/types.gguf", "../../testdata/ggml/big_endian.gguf") {
+	for _, model := range append(allModels(t), ggufDir+"kv.gguf", "../../testdata/ggml/types.gguf", "../../testdata/ggml/big_endian.gguf") {
 		dir := mounted(t, model, "--views", "default,npy-f32")
 		out, err := exec.Command(python, "-c", numpyReads, dir).CombinedOutput()
 		if err != nil || strings.TrimSpace(string(out)) == "0" {

@@ -87,6 +87,7 @@ var rules = map[string]rule{
 	"formats/hub":                        {"root internal/environ internal/source internal/near formats/pick", "", "it finds the files of a name; which format they have, formats finds out"},
 	"formats":                            {"root internal/environ internal/source internal/near internal/rescue formats/adapter formats/pick formats/hub formats/foreign formats/gguf formats/safetensors formats/hf formats/ollama formats/exported", "internal/testing/testmodel internal/testing/memory internal/testing/testhub internal/cache internal/web internal/remote internal/remote/hub internal/remote/ollama views", "it only chooses a parser"},
 	"formats/remote":                     {"root internal/conceal internal/environ internal/source internal/cache internal/web internal/remote internal/remote/hub internal/remote/ollama internal/remote/oci internal/remote/s3 internal/remote/plain formats formats/hub formats/pick formats/ollama", "internal/testing/testhub internal/testing/testmodel internal/testing/testweb views", "it introduces protocols, connections and the cache to formats, for programs and commands; what a model is and how it is shown is not its business"},
+	"formats/models":                     {"root internal/conceal internal/near internal/rescue internal/source formats formats/imatrix formats/library formats/ollama formats/pick views views/lora views/tree views/tree/whole views/tree/whole/hfdir views/tree/whole/preset views/tree/whole/merged", "all", "it opens a model with what users ask of it, for every program; which servers there are, and how flags are written, it is told"},
 	"views":                              {"root views/kernel", "internal/source internal/testing/testmodel internal/testing/datatest", "views compose Data; one that knew a format or opened a file would be a parser"},
 	"internal/nfsstate":                  {"root", "internal/testing/testnfs", "it finds servers by the files that they leave; what they serve and where it is mounted is for others"},
 	"internal/mounts":                    {"root internal/nfsstate", "internal/testing/testnfs", "it asks and tells the kernel about mounts, whatever is mounted and whoever serves it"},
@@ -116,8 +117,8 @@ var rules = map[string]rule{
 	"views/tree":                         {"root internal/near internal/parallel views/tree/whole views/tree/whole/hfdir views formats/config formats/names formats/adapter formats/exported", "all", "it lays a model out as a directory; where models come from and how directories are served is not its business"},
 	"cmd/tensorfs":                       {"all", "all", "it introduces the packages to each other"},
 
-	"metal":                     {"root internal/source internal/cache internal/parallel internal/export formats formats/config formats/exported formats/library formats/names formats/safetensors views views/lora views/tree/whole views/tree/whole/hfdir views/tree/whole/merged", "all", "it puts what views, and hf/ and mlx/, give of a model into buffers, in the process that uses them; how models are mounted is not its business"},
-	"metal/capi":                {"root internal/parallel formats/config formats/remote views views/tree metal", "internal/testing/testmount internal/testing/testtree", "the C interface is the loader's, with the files of a tree and the models of servers, for programs that cannot call Go; of root it has data and what errors mean"},
+	"metal":                     {"root internal/source internal/cache internal/parallel internal/export formats formats/config formats/exported formats/models formats/names formats/safetensors views views/tree views/tree/whole views/tree/whole/hfdir", "all", "it puts what views, and hf/ and mlx/, give of a model into buffers, in the process that uses them; how models are mounted is not its business"},
+	"metal/capi":                {"root internal/parallel formats/config formats/models formats/remote views/tree metal", "internal/testing/testmount internal/testing/testtree", "the C interface is the loader's, with the files of a tree and the models of servers, for programs that cannot call Go; of root it has data and what errors mean"},
 	"internal/testing/testhost": {"metal", "", "it is a device as any other"},
 	"internal/testing/testtree": {"", "", "it writes a tree as a mount shows it, so it must not come from the code that makes mounts"},
 
@@ -157,7 +158,7 @@ var standard = []struct {
 	why   string
 }{
 	{"os path/filepath io/ioutil golang.org/x/sys/unix", func(dir string) bool {
-		return dir == "formats" || strings.HasPrefix(dir, "formats/") && dir != "formats/library" && dir != "formats/remote"
+		return dir == "formats" || strings.HasPrefix(dir, "formats/") && dir != "formats/library" && dir != "formats/models" && dir != "formats/remote"
 	},
 		"a parser reads what internal/source opens, wherever it is; a path of this machine is internal/source's"},
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/tensorfs/tensorfs/formats/config"
 	"github.com/tensorfs/tensorfs/formats/remote"
 	"github.com/tensorfs/tensorfs/metal"
-	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 // loader is the Go side of a tensorfs_loader.
@@ -28,8 +27,6 @@ type loader struct {
 	mu     sync.Mutex
 	memory arena // of what was described
 	known  map[string]any
-
-	tree func() *tree.Tree // as a mount has it
 }
 
 // use returns the loader that the caller has at p, which is not closed before calls.RUnlock.
@@ -143,7 +140,7 @@ func open(model C.tensorfs_string, given unsafe.Pointer) (_ *loader, err error) 
 	if err != nil {
 		return nil, errors.Join(err, opts.Device.Close())
 	}
-	return &loader{Loader: opened, device: opts.Device, known: map[string]any{}, tree: treeOf(opened, opts.I2S)}, nil
+	return &loader{Loader: opened, device: opts.Device, known: map[string]any{}}, nil
 }
 
 // remoteOptions are those of a model that may be on a server.

@@ -10,14 +10,10 @@ import (
 	"io"
 	"runtime"
 	"strings"
-	"sync"
 	"unsafe"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/parallel"
-	"github.com/tensorfs/tensorfs/metal"
-	"github.com/tensorfs/tensorfs/views"
-	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 // piece is how much of a tensor one core reads at a time.
@@ -68,22 +64,13 @@ func (l *loader) read(view, name C.tensorfs_string, first, end int64, memory uns
 	})
 }
 
-// treeOf lays the model out as a mount does, with the views of the loader, when it is
-// first asked for.
-func treeOf(l *metal.Loader, i2s string) func() *tree.Tree {
-	return sync.OnceValue(func() *tree.Tree {
-		chosen, _ := views.Choose(l.Views()) // they are views: the loader has them
-		return tree.New(l.Model(), tree.Options{Views: views.Options{I2S: i2s, Views: chosen}})
-	})
-}
-
 // entry returns what the tree has at a path.
 func (l *loader) entry(path C.tensorfs_string) (tensorfs.Entry, error) {
 	name, err := text(path, "path")
 	if err != nil {
 		return tensorfs.Entry{}, err
 	}
-	t := l.tree()
+	t := l.Tree()
 	name = strings.TrimSuffix(name, "/")
 	if name == "" {
 		return tensorfs.Entry{Dir: t.Root}, nil

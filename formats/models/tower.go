@@ -1,4 +1,4 @@
-package main
+package models
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -14,54 +15,32 @@ import (
 	"github.com/tensorfs/tensorfs/formats/ollama"
 	"github.com/tensorfs/tensorfs/formats/pick"
 	"github.com/tensorfs/tensorfs/internal/source"
-	"github.com/tensorfs/tensorfs/views/tree"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
-// noTower is the value of --mmproj that takes no file.
-const noTower = "none"
+// NoTower is the value of Mmproj that leaves the vision tower out.
+const NoTower = "none"
 
-// towers finds the vision tower of a model when somebody looks for it, and closes it with
-// the model.
+// towers finds the vision tower of a model when it is needed, and closes it with the model.
 type towers struct {
-	flags  *modelFlags
-	listed bool // the model is one of a library
-	mu     sync.Mutex
-	opened []*tensorfs.Model
-	closed bool
+	options *Options
+	listed  bool // the model is one of a library
+	mu      sync.Mutex
+	opened  []*tensorfs.Model
+	closed  bool
 }
 
-// withTower returns the options of a model's tree, which find its vision tower.
-func (f *modelFlags) withTower(m *tensorfs.Model, listed bool) (opts tree.Options) {
-	opts = f.tree
-	if m.Layout != "gguf" {
-		return opts
-	}
-	t := &towers{flags: f, listed: listed}
-	m.Own(t)
-	opts.Whole.Projector = t.find
-	return opts
-}
-
-// find opens the file that --mmproj names, or else the one in the folder of the model.
+// find opens the vision tower of a model, which stays t's.
 func (t *towers) find(m *tensorfs.Model) (tower *tensorfs.Model, note string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return nil, "", fs.ErrClosed
 	}
-	keepInside := bool(t.flags.links())
-	switch file := t.flags.mmproj; {
-	case file == noTower:
-		return nil, "", whole.ErrNoTower
-	case file != "" && t.listed:
+	if file := t.options.Mmproj; t.listed && file != "" && file != NoTower {
 		return nil, "", fmt.Errorf("--mmproj %s is for a single model, and this is one of several", file)
-	case file != "":
-		tower, err = formats.Options{KeepInside: keepInside}.Open(file)
-		note = tensorfs.Printable(filepath.Base(file)) + " (--mmproj)"
-	default:
-		tower, note, err = towerBeside(m, keepInside)
 	}
+	tower, note, err = t.options.tower(m)
 	if tower != nil {
 		t.opened = append(t.opened, tower)
 	}
@@ -79,6 +58,28 @@ func (t *towers) Close() (err error) {
 	}
 	t.opened, t.closed = nil, true
 	return err
+}
+
+// tower opens the file that Mmproj names, or else the one in the folder of the model. It returns
+// nil without one.
+func (o *Options) tower(m *tensorfs.Model) (tower *tensorfs.Model, note string, err error) {
+	keepInside := o.Files.KeepInside
+	switch file := o.Mmproj; file {
+	case NoTower:
+		return nil, "", whole.ErrNoTower
+	case "":
+		return towerBeside(m, keepInside)
+	default:
+		tower, err = formats.Options{KeepInside: keepInside}.Open(file)
+		return tower, tensorfs.Printable(filepath.Base(file)) + " (--mmproj)", err
+	}
+}
+
+// Tower opens the vision tower that hf/ of a GGUF model has, a file of its own. The caller closes
+// it. It is nil without one.
+func (c *Checked) Tower(m *tensorfs.Model) (*tensorfs.Model, error) {
+	tower, _, err := c.options.tower(m)
+	return tower, err
 }
 
 // towerBeside opens the vision tower in the folder of a GGUF model, of this machine or of a
@@ -145,14 +146,14 @@ func holdsFile(dir *source.Directory, name string, m *tensorfs.Model) bool {
 	return source.Same(first, f)
 }
 
-// towerData returns the file of the vision tower that a model in GGUF's layout has, or that
-// stands beside it, which the model owns; nil without one, and then perhaps a note about one
-// that belongs to another model.
-func (f *modelFlags) towerData(m *tensorfs.Model) (_ tensorfs.Data, note string, err error) {
-	if d, err := m.File(ollama.Projector); err == nil && m.Format == "ollama" && f.mmproj == "" {
+// TowerFile returns the file of the vision tower that a model in GGUF's layout has, or that is in
+// the same folder, which the model owns. It is nil without one; the note is then about one that
+// belongs to another model.
+func (c *Checked) TowerFile(m *tensorfs.Model) (_ tensorfs.Data, note string, err error) {
+	if d, err := m.File(ollama.Projector); err == nil && m.Format == "ollama" && c.options.Mmproj == "" {
 		return d, "", nil
 	}
-	t := &towers{flags: f}
+	t := &towers{options: &c.options}
 	m.Own(t)
 	tower, _, err := t.find(m)
 	switch {
@@ -160,9 +161,29 @@ func (f *modelFlags) towerData(m *tensorfs.Model) (_ tensorfs.Data, note string,
 		return nil, "", nil
 	case err != nil || tower == nil:
 		return nil, "", err
-	case f.mmproj == "" && !towerFits(m, tower):
+	case c.options.Mmproj == "" && !towerFits(m, tower):
 		return nil, fmt.Sprintf("without %s, whose width is not the model's (--mmproj takes it all the same)", tensorfs.Printable(filepath.Base(tower.Path))), nil
 	}
 	d, err := tower.File(tower.Sources[0].Name)
 	return d, "", err
+}
+
+// towerFits reports whether a vision tower that stands beside a model may be the model's: it
+// ends in the width of the embeddings.
+func towerFits(m, tower *tensorfs.Model) bool {
+	width := int64(-1)
+	for _, meta := range m.Metadata {
+		if n, ok := meta.Value.(uint32); ok && strings.HasSuffix(meta.Key, ".embedding_length") {
+			width = int64(n)
+			break
+		}
+	}
+	for _, meta := range tower.Metadata {
+		if n, ok := meta.Value.(uint32); ok && strings.HasSuffix(meta.Key, ".projection_dim") && int64(n) == width {
+			return true
+		}
+	}
+	return slices.ContainsFunc(tower.Tensors, func(t tensorfs.Tensor) bool { // old files say another width
+		return (strings.HasPrefix(t.Source, "mm.") || strings.HasPrefix(t.Source, "resampler.")) && slices.Contains(t.Shape, width)
+	})
 }

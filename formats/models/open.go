@@ -1,0 +1,187 @@
+package models
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/library"
+	"github.com/tensorfs/tensorfs/internal/conceal"
+	"github.com/tensorfs/tensorfs/internal/rescue"
+	"github.com/tensorfs/tensorfs/views/lora"
+	"github.com/tensorfs/tensorfs/views/tree"
+	"github.com/tensorfs/tensorfs/views/tree/whole"
+	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
+	"github.com/tensorfs/tensorfs/views/tree/whole/merged"
+)
+
+// Model is a model that is open, with everything that was asked of it.
+type Model struct {
+	*tensorfs.Model
+	// Options lay out the model's tree, and the files in its gguf/, hf/ and mlx/.
+	Options tree.Options
+
+	tree func() *tree.Tree
+}
+
+// Tree returns the model as the directory that a mount shows.
+func (m *Model) Tree() *tree.Tree { return m.tree() }
+
+// Open opens the model of a name: a path, a recipe of a merge, the name of a model in a store, or
+// an address. The error is one line without secrets, and wraps ErrOption if an option makes no
+// sense.
+func Open(name string, o Options) (*Model, error) {
+	return o.open(func(c *Checked) (*Model, error) { return c.Open(name) })
+}
+
+// OpenListed opens a model of a library; see [Checked.OpenListed].
+func OpenListed(listed *library.Model, o Options) (*Model, error) {
+	return o.open(func(c *Checked) (*Model, error) { return c.OpenListed(listed) })
+}
+
+// Of asks the options of a model that is open. It closes the model on error.
+func Of(m *tensorfs.Model, o Options) (*Model, error) {
+	opened := false
+	of, err := o.open(func(c *Checked) (*Model, error) {
+		opened = true
+		return c.of(m, m.Path, false)
+	})
+	if !opened {
+		err = errors.Join(err, m.Close())
+	}
+	return of, err
+}
+
+// open opens one model, which owns what the options opened. The caller's lists stay as they are.
+func (o Options) open(open func(*Checked) (*Model, error)) (*Model, error) {
+	o.LoRA, o.Set = slices.Clone(o.LoRA), slices.Clone(o.Set)
+	c, err := o.Check()
+	if err != nil {
+		return nil, concealed(err, o.LoRA)
+	}
+	m, err := open(c)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	m.Own(c)
+	return m, nil
+}
+
+// Open opens the model of a name; see [Open].
+func (c *Checked) Open(name string) (_ *Model, err error) {
+	defer func() { err = concealed(err, append(slices.Clone(c.options.LoRA), name)) }()
+	defer rescue.To(&err, shown(name))
+	m, err := merged.OpenPath(c.options.Files, name)
+	if err != nil {
+		return nil, err
+	}
+	return c.of(m, name, !c.options.Top && !formats.IsName(name))
+}
+
+// In returns the options for models whose files are found in another way. KeepInside stays as it
+// was checked.
+func (c *Checked) In(files formats.Options) *Checked {
+	in := *c
+	files.KeepInside = c.options.Files.KeepInside
+	in.options.Files = files
+	return &in
+}
+
+// OpenListed opens a model of a library. No adapter is applied to it, and it may be one that the
+// options about types change nothing of.
+func (c *Checked) OpenListed(listed *library.Model) (*Model, error) {
+	m, err := c.options.Files.OpenBelow(listed.Root, listed.Rel)
+	if err != nil {
+		return nil, err
+	}
+	if formats.IsName(listed.Call) {
+		m.Name = listed.Call
+	}
+	return c.laidOut(m, true), nil
+}
+
+// of applies adapters to a model, which it closes on error, and checks that the options change
+// what they say they do. single holds that path is not a folder of several models.
+func (c *Checked) of(m *tensorfs.Model, path string, single bool) (*Model, error) {
+	o := &c.Tree.Whole
+	var err error
+	if len(c.options.LoRA) > 0 {
+		if err = lora.Open(m, c.Tree.Views, c.options.LoRA, c.options.Files.OpenAdapter); err != nil {
+			err = fmt.Errorf("--lora: %w", err)
+		}
+	}
+	if err == nil && single {
+		err = library.Several(path, m, c.options.Library)
+	}
+	const advice = "leave it out, name a model in F16, BF16 or F32, or add --requantise"
+	if err == nil {
+		if why := whole.Kept(m, *o); why != "" {
+			err = fmt.Errorf("%s: --gguf-type %s changes nothing: %s; %s", shown(path), strings.ToLower(o.Quantise.Name), why, advice)
+		}
+	}
+	if err == nil {
+		err = c.WrongImportance(m)
+	}
+	if err == nil {
+		if why := hfdir.KeptMLX(m, *o); why != "" {
+			err = fmt.Errorf("%s: %s changes nothing: %s; %s", shown(path), o.MLX, why, advice)
+		}
+	}
+	if err == nil {
+		if why := hfdir.KeptPacked(m, *o); why != "" {
+			err = fmt.Errorf("%s: --dequantise changes nothing: %s; leave it out", shown(path), why)
+		}
+	}
+	if err == nil {
+		if err = whole.CheckChangesOf(m, o.Changes); err != nil {
+			err = errors.New(shown(path) + ": " + err.Error())
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return c.laidOut(m, false), nil
+}
+
+// laidOut returns a model with the options of its tree, which find its vision tower.
+func (c *Checked) laidOut(m *tensorfs.Model, listed bool) *Model {
+	opts := c.Tree
+	if m.Layout == "gguf" {
+		t := &towers{options: &c.options, listed: listed}
+		m.Own(t)
+		opts.Whole.Projector = t.find
+	}
+	return &Model{m, opts, sync.OnceValue(func() *tree.Tree { return tree.New(m, opts) })}
+}
+
+// WrongImportance is the error of an importance matrix that was not made of the model.
+func (c *Checked) WrongImportance(m *tensorfs.Model) error {
+	if why := whole.WrongImportance(m, c.Tree.Whole); why != "" {
+		return fmt.Errorf("--imatrix %s: %s; name one that llama-imatrix made of this model", shown(c.options.Imatrix), why)
+	}
+	return nil
+}
+
+// concealed hides secrets of the given names, and of other addresses, in an error.
+func concealed(err error, names []string) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if public := conceal.Text(text, names...); public != text {
+		return concealedError{err, public}
+	}
+	return err
+}
+
+type concealedError struct {
+	error
+	text string
+}
+
+func (e concealedError) Error() string { return e.text }
+func (e concealedError) Unwrap() error { return e.error }
