@@ -250,6 +250,7 @@ func (s *Model) checkKeys() {
 		s.refuse("the embedding has %d rows", rows)
 	}
 	s.checkRope()
+	s.noteYarn()
 	s.agree("check")
 	s.checkUnknown()
 	if s.failed == nil {
