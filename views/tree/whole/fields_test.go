@@ -209,6 +209,17 @@ func TestTowerFields(t *testing.T) {
 		{"qwen3-vl", "hidden_dropout", "0.5", ""}, // which is about training
 		{"gemma3-vl", "vision_feature_layer", "-2", ""},
 		{"gemma4", "attention_bias", "true", "attention_bias"},
+		{"gemma4", "rope_theta", "100.0", ""},
+		{"gemma4", "rope_theta", "10000.0", ""}, // outside of rope_parameters, which count
+		{"gemma4", "rope_parameters", `{"rope_type":"axial","rope_theta":100.0}`, ""},
+		{"gemma4", "rope_parameters", `{"rope_type":"default","rope_theta":50.0}`, "rope_theta is 50"},
+		{"mistral3", "rope_theta", "10000.0", ""},
+		{"mistral3", "rope_theta", "5000.0", "rope_theta is 5000"},
+		{"../published/pixtral", "rope_parameters", `{"rope_type":"default","rope_theta":20000.0}`, "rope_theta is 20000"},
+		{"qwen3-vl", "rope_parameters", `{"rope_type":"axial","rope_theta":10000.0}`, ""},
+		{"qwen3-vl", "rope_parameters", `{"rope_type":"yarn","rope_theta":10000.0,"factor":2.0}`, `of the kind "yarn"`},
+		{"llama4", "rope_theta", "500000.0", "rope_theta is 500000"},
+		{"gemma3-vl", "rope_theta", "500.0", ""}, // which its class does not read
 		{"qwen3-vl", "layer_types", `["sliding_attention"]`, "is not known"},
 		{"llama4", "use_qk_norm", "false", "is not known"},
 		{"llama4", "model.vision_feature_layer", "-2", ""}, // which its class does not read
@@ -255,7 +266,7 @@ func TestTowerFields(t *testing.T) {
 		} else {
 			said = strings.Join(about.Notes(), "\n")
 		}
-		if (err != nil) != (c.reason != "") || !strings.Contains(said, c.reason) || c.field == "wobble" != strings.Contains(said, "left out") {
+		if (err != nil) != (c.reason != "") || !strings.Contains(said, c.reason) || c.field == "wobble" != strings.Contains(said, `"wobble": left out`) {
 			t.Errorf("%s with %s %s: %v, noted %q", c.name, c.field, c.value, err, said)
 		}
 	}

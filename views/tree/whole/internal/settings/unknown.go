@@ -6,6 +6,7 @@ import (
 	"path"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -60,7 +61,30 @@ func (s *Model) checkUnknownTower(top jsonobj.Object) {
 		}
 	}
 	s.checkObject("", own, s.cfg.text)
+	s.checkTowerRope(own)
 	s.noteUnread()
+}
+
+// towerTheta is the base of rotary embeddings in towers of llama.cpp and transformers, unless the class has another.
+const towerTheta = 10000
+
+// checkTowerRope refuses rotary embeddings of a tower that are not the usual ones of its class: a file has no key for them.
+func (s *Model) checkTowerRope(modelType any) {
+	of, _ := modelType.(string)
+	if s.reads.Own(of, "rope_parameters") == "" && s.reads.Own(of, "rope_theta") == "" {
+		return // the class does not rotate
+	}
+	usual := towerTheta * 1.0
+	if own, err := strconv.ParseFloat(s.reads.Own(of, "rope_theta"), 64); err == nil {
+		usual = own
+	}
+	theta, ok := s.cfg.Number("rope_scaling.rope_theta", "rope_parameters.rope_theta", "rope_theta")
+	switch kind := s.cfg.Word("rope_scaling.rope_type", "rope_scaling.type", "rope_parameters.rope_type", "rope_parameters.type"); {
+	case ok && theta != usual:
+		s.refuse("rope_theta is %v, and llama.cpp has %v for a tower of %s", theta, usual, s.arch.Name)
+	case kind != "" && kind != "default" && kind != "axial":
+		s.refuse("rotary embeddings are of the kind %s, which llama.cpp does not have for a tower of %s", tensorfs.Quote(kind), s.arch.Name)
+	}
 }
 
 // besideTower are the fields outside of vision_config that say what becomes of a picture.
