@@ -202,3 +202,58 @@ func TestChangedKeys(t *testing.T) {
 		t.Errorf("%d keys", tried)
 	}
 }
+
+// TestForeignTowers adds keys and tensors to mmproj.gguf of each golden tower, and changes each of its keys: hf/ is
+// absent, a note names it, or config.json is another one.
+func TestForeignTowers(t *testing.T) {
+	// Pictures are made ready by preprocessor_config.json; the sizes are what tensors show.
+	const unheard = "clip.vision.image_size clip.vision.preproc_image_size clip.vision.feed_forward_length"
+	for _, name := range withTower {
+		text, tower := pairOf(t, name)
+		m, err := openGGUF(memory.New(map[string][]byte{"m.gguf": text}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mm, err := openGGUF(memory.New(map[string][]byte{"m.gguf": tower}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := func(meta []tensorfs.Meta, more ...gguf.Stored) *whole.Files {
+			return hfdir.HF(m, beside(t, composedOf(t, mm, meta, more...)))
+		}
+		was := said(made(mm.Metadata), t)
+		for _, k := range []struct {
+			key    string
+			value  any
+			absent bool
+		}{
+			{"clip.vision.frobnicate", float32(2), true}, {"clip.frobnicate", uint32(3), true}, {"acme.rotated", true, true},
+			{"clip.vision.rope_theta", float32(500), true}, {"clip.vision.wobbles", []int32{1}, true},
+			{"clip.vision.kind", "wobble", false}, {"clip.vision.image_wobble", uint32(2), false}, {"clip.has_audio_encoder", true, false},
+		} {
+			f := made(append(slices.Clone(mm.Metadata), tensorfs.Meta{Key: k.key, Value: k.value}))
+			if (f.Reason != "") != k.absent || !tells(f, k.key) {
+				t.Errorf("%s with %s: %q %q", name, k.key, f.Reason, f.Notes)
+			}
+		}
+		for i, x := range mm.Metadata {
+			v := changedValue(x.Value)
+			if !strings.HasPrefix(x.Key, "clip.") || v == nil || slices.Contains(strings.Fields(unheard), x.Key) {
+				continue
+			}
+			meta := slices.Clone(mm.Metadata)
+			meta[i].Value = v
+			if said(made(meta), t) == was {
+				t.Errorf("%s with %s %v: nothing changes, and nothing is said", name, x.Key, v)
+			}
+		}
+		for _, tensor := range []string{"v.wobble.weight", "v.blk.0.wobble.weight", "mm.99.weight", "wobble", "a.blk.0.attn_q.weight"} {
+			f := made(mm.Metadata, gguf.Stored{Name: tensor, DType: tensorfs.F32, Shape: []int64{2, 2}, Data: make(tensorfs.Bytes, 16)})
+			if !tells(f, tensor) && f.Left[whole.Audio] == "" {
+				t.Errorf("%s with %s: %q %q", name, tensor, f.Reason, f.Notes)
+			}
+		}
+		m.Close()
+		mm.Close()
+	}
+}

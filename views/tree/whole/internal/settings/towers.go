@@ -399,7 +399,47 @@ func (x *Projector) Config(text []byte, find func(module string) *tensorfs.Tenso
 		}
 		o = o.With(field, int64(id))
 	}
-	return o.Text(), notes, nil
+	unread, err := x.unread()
+	return o.Text(), append(notes, unread...), err
+}
+
+// unread is Model.Unread of a tower's file. Whether an activation or an epsilon is the one that the class has is asked here: config.json does
+// not say all of them.
+func (x *Projector) unread() (notes []string, err error) {
+	s := x.model
+	var silent []string
+	for _, key := range slices.Sorted(maps.Keys(s.keys.at)) {
+		v := s.keys.at[key]
+		switch {
+		case s.keys.asked[key] || s.describes(key) || isNothing(v) || !strings.HasPrefix(key, clipKeys) && architectures.NeedsNoRow(key):
+			continue
+		}
+		if _, text := v.(string); !text && !architectures.Harmless(key, architectures.ProjectorPrefix) {
+			return nil, fmt.Errorf("%s is %s, and what it means for a tower of %s is not known", tensorfs.Quote(key), Shown(v), s.arch.Name)
+		}
+		silent = append(silent, tensorfs.Printable(key))
+	}
+	if len(silent) > 0 {
+		notes = append(notes, "of the keys of mmproj.gguf these are not read: "+someOf(silent))
+	}
+	for i := range s.arch.Keys {
+		item := &s.arch.Keys[i]
+		key := s.full(item.Name)
+		isMade := slices.ContainsFunc(s.arch.Config, func(c architectures.Setting) bool { return c.Fact == item.Fact })
+		if isMade || item.Value == nil || item.Fact.Kind != architectures.Flag && item.Fact.Kind != architectures.Real {
+			continue
+		}
+		want, have := s.value(item.Value), s.keys.value(key)
+		if n, ok := have.(float32); ok {
+			wanted, _ := want.(float64)
+			if math.Abs(float64(n)-wanted) > 1e-3*wanted {
+				return nil, fmt.Errorf("%s is %v, and the class has %v", key, n, wanted)
+			}
+		} else if want == true && have != true && (have != nil || item.Name != "has_vision") {
+			return nil, fmt.Errorf("%s is %s, and the tower of %s needs true", key, Shown(have), s.arch.Name)
+		}
+	}
+	return notes, nil
 }
 
 // TextName returns what a tensor of the language model is called in a directory with the
