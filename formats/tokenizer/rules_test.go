@@ -445,6 +445,11 @@ func TestSpecialTokens(t *testing.T) {
 		}
 		want(t, c.what, f, "qwen3", 10, values)
 	}
+	two := d.change(object{"post_processor": template(l{s("<s>"), s("<sep>"), a, s("</s>")}, nil)}, nil)
+	got := want(t, "two before a text", files{"tokenizer.json": two.text(t), "tokenizer_config.json": `{"bos_token":"<s>","eos_token":"</s>"}`}, "qwen3", 10, map[string]any{"g.add_bos_token": true, "g.add_eos_token": true})
+	if notes := strings.Join(got.Notes, "\n"); !strings.Contains(notes, `"<sep>" of the source is left out`) {
+		t.Errorf("two before a text: %q", notes)
+	}
 	for what, post := range map[string]any{"Unheard": object{"type": "Unheard"}, "single": template(l{"$A"}, nil), "pair": object{"type": "TemplateProcessing", "single": l{a}, "pair": "x"},
 		"of another form": template(l{object{"SpecialToken": object{"id": "x"}, "Sequence": object{"id": "A"}}}, nil), "not a list of steps": object{"type": "Sequence"}} {
 		refuse(t, what, files{"tokenizer.json": d.change(object{"post_processor": post}, nil).text(t)}, "qwen3", 10, what)

@@ -212,6 +212,12 @@ func (p *specials) template(r jsonobj.Raw) {
 	first, last := "", ""
 	if len(single) > 1 {
 		first, last = single[0].special, single[len(single)-1].special
+		for _, s := range single[1 : len(single)-1] {
+			if s.special != "" {
+				p.Notes = append(p.Notes, "llama.cpp puts at most one token before a text and one behind it: "+tensorfs.Quote(s.special)+" of the source is left out")
+				break
+			}
+		}
 	}
 	if first != "" {
 		if p.texts["bos"] == "" && first != p.texts["cls"] {
