@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -137,6 +138,63 @@ func TestKeptWithoutResend(t *testing.T) {
 	}
 	anew := serveAt(t, s.mountpoint, "model", model, "kept=")
 	anew.run("readall", anew.mountpoint, anew.sizeArg())
+}
+
+// A server that keeps its mount waits for requests only with buffers whose pages are present, also where Go has given all
+// free memory back: without a page, a request that comes while the server is killed ends with EIO.
+func TestKeptBuffersPresent(t *testing.T) {
+	s := serve(t, "model", newModel(t, 5<<20), "kept=")
+	for range 4 {
+		s.run("readall", s.mountpoint, s.sizeArg())
+		var waiting []uint64
+		testlimit.Wait(t, "thread that waits for a request", func() bool {
+			waiting = requestBuffers(t, s.cmd.Process.Pid)
+			return len(waiting) > 0
+		})
+		for _, at := range waiting {
+			for page := at &^ 4095; page < at+longestRequest; page += 4096 {
+				if !present(t, s.cmd.Process.Pid, page) {
+					t.Errorf("the buffer at %#x: the page at %#x is not present", at, page)
+				}
+			}
+		}
+		s.ask("give memory back")
+	}
+}
+
+// requestBuffers returns where the threads of a process read requests into.
+func requestBuffers(t *testing.T, pid int) (at []uint64) {
+	t.Helper()
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
+	if err != nil || len(tasks) == 0 {
+		t.Skip("NOT TESTED: buffers, because this kernel does not say what threads wait for")
+	}
+	for _, task := range tasks {
+		b, err := os.ReadFile(task)
+		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
+			t.Skipf("NOT TESTED: buffers, because this user may not see what threads wait for: %v", err)
+		}
+		var call, fd, buf, size uint64
+		if _, err := fmt.Sscanf(string(b), "%d %v %v %v", &call, &fd, &buf, &size); err == nil && call == unix.SYS_READ && size > maxRequest {
+			at = append(at, buf)
+		}
+	}
+	return at
+}
+
+// present reports whether a process has the page of an address in memory.
+func present(t *testing.T, pid int, at uint64) bool {
+	t.Helper()
+	f, err := os.Open(fmt.Sprintf("/proc/%d/pagemap", pid))
+	if err != nil {
+		t.Skipf("NOT TESTED: buffers, because this user may not see which pages there are: %v", err)
+	}
+	defer f.Close()
+	entry := make([]byte, 8)
+	if _, err := f.ReadAt(entry, int64(at/uint64(os.Getpagesize())*8)); err != nil {
+		t.Fatal(err)
+	}
+	return entry[7]&0x80 != 0
 }
 
 // Kernels before Linux 6.9 send no request again, and say so.

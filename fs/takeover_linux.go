@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
+	"reflect"
 	"strconv"
+	"sync"
+	"unsafe"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/tensorfs/tensorfs/internal/memlimit"
@@ -65,6 +67,9 @@ func (s *Server) attach(init []byte, o *fuse.MountOptions) (answer []byte, fd in
 	if s.fuse, err = fuse.NewServer(s.raw, "/dev/fd/"+strconv.Itoa(pair[0]), o); err != nil { // it has closed the socket
 		return nil, -1, err
 	}
+	if err := presentBuffers(s.fuse); err != nil {
+		s.raw.opts.Logger.Warn("if this server is killed, a reader may get an error", "error", err)
+	}
 	buf := make([]byte, 4096)
 	n, err := unix.Read(pair[1], buf)
 	if err != nil {
@@ -73,15 +78,32 @@ func (s *Server) attach(init []byte, o *fuse.MountOptions) (answer []byte, fd in
 	return buf[:n], pair[0], nil
 }
 
-// present makes the memory present that requests are read into and answered from. While a thread of a killed process
-// copies a request, the kernel gets it no new pages, and would end that request with an error.
-func present() {
-	const buffers = 24 // more than go-fuse's readers, each with one for the reply
-	buf := make([]byte, buffers*(maxRequest+64<<10))
-	for i := 0; i < len(buf); i += 4096 {
-		buf[i] = 1
+// longestRequest is what the kernel sends at most in a request that a reader waits for: a header and a name.
+const longestRequest = 40 + unix.PathMax
+
+// presentBuffers has go-fuse read requests only into buffers whose pages are present. While a process is killed, its threads still
+// take requests. The kernel gets them no new pages any more: a request whose page is missing ends with EIO, in place of waiting for
+// the next server. Go does not touch memory that it allocates if that is zero already, because it is fresh or was given
+// back to the kernel. A buffer in use is not given back. The buffer of the first message is older than this call; that message
+// has touched its pages.
+//
+// go-fuse has no option for its buffers, so the function that makes them is replaced where go-fuse keeps it. The kernel
+// may still take pages away, to swap or to move them.
+func presentBuffers(s *fuse.Server) error {
+	f := reflect.ValueOf(s).Elem().FieldByName("readPool")
+	if !f.IsValid() || f.Type() != reflect.TypeFor[sync.Pool]() {
+		return errors.New("this version of go-fuse allocates its buffers in another way")
 	}
-	runtime.KeepAlive(buf)
+	pool := (*sync.Pool)(unsafe.Pointer(f.UnsafeAddr()))
+	allocate := pool.New
+	pool.New = func() any {
+		v := allocate()
+		if buf, ok := v.([]byte); ok {
+			clear(buf[:longestRequest])
+		}
+		return v
+	}
+	return nil
 }
 
 // mountKept is mount for a server that keeps its mount.
@@ -91,7 +113,6 @@ func (s *Server) mountKept(o *fuse.MountOptions) error {
 		return err
 	}
 	defer unix.Close(device)
-	present()
 	init, err := readInit(device)
 	var answer []byte
 	fd := -1
@@ -248,7 +269,6 @@ func resume(raw *rawFS, o *fuse.MountOptions, kept *stateFile, opens *opensFile,
 	}
 	s := &Server{mountpoint: was.Mountpoint, made: was.Made, device: was.Device, raw: raw, done: make(chan struct{})}
 	memlimit.Follow()
-	present()
 	answer, fd, err := s.attach(was.Init, o)
 	if err != nil {
 		return nil, err
