@@ -28,7 +28,7 @@ var habits = []struct{ name, expression, instead string }{
 // englishAllowed is how often habits may occur, by the pages that count together.
 var englishAllowed = map[string]int{
 	"documents":  0,
-	"help texts": 89,
+	"help texts": 105,
 }
 
 // englishExceptions are lines that a habit finds by mistake, by a part of their text.
@@ -50,6 +50,7 @@ func TestEnglish(t *testing.T) {
 		}
 	}
 	pages["documents"] = append(pages["documents"], "docs/benchmarks/details.md")
+	pages["help texts"] = append(pages["help texts"], "docs/commands.md") // the part that is made of the table of flags
 	used := map[int]bool{}
 	for kind, names := range pages {
 		var places []string
@@ -58,7 +59,15 @@ func TestEnglish(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			places = append(places, habitsIn(name, string(text), used)...)
+			at, end, made := 0, 0, false
+			if m := madeText.FindIndex(text); m != nil {
+				at, end, made = m[0], m[1], true
+			}
+			prose := madeText.ReplaceAllStringFunc(string(text), blank)
+			if kind == "help texts" && made {
+				prose = blank(string(text[:at])) + madeMark.ReplaceAllString(string(text[at:end]), "")
+			}
+			places = append(places, habitsIn(name, prose, used)...)
 		}
 		t.Logf("%s: %d places", kind, len(places))
 		if len(places) > englishAllowed[kind] {
@@ -73,7 +82,7 @@ func TestEnglish(t *testing.T) {
 }
 
 // habitsIn returns the places in a page. Paragraphs are looked at as one line, since an
-// expression may go on in the next; code and what is generated are left out.
+// expression may go on in the next; code is left out.
 func habitsIn(page, text string, used map[int]bool) (places []string) {
 	for number, paragraph := range paragraphs(text) {
 		for _, h := range habits {
@@ -96,15 +105,18 @@ func habitsIn(page, text string, used map[int]bool) (places []string) {
 
 var (
 	madeText = regexp.MustCompile(`(?s)<!-- made by .*?<!-- end of what is made -->`)
+	madeMark = regexp.MustCompile(`<!-- .*? -->`)
 	fenced   = regexp.MustCompile("(?ms)^```.*?^```$")
 	span     = regexp.MustCompile("`[^`\n]*`")
 )
 
+// blank returns as many empty lines as a text has, so that what follows keeps its number.
+func blank(s string) string { return strings.Repeat("\n", strings.Count(s, "\n")) }
+
 // paragraphs returns the prose of a page by the line that it begins at: each list item and
 // row of a table by itself.
 func paragraphs(text string) map[int]string {
-	blank := func(s string) string { return strings.Repeat("\n", strings.Count(s, "\n")) }
-	text = fenced.ReplaceAllStringFunc(madeText.ReplaceAllStringFunc(text, blank), blank)
+	text = fenced.ReplaceAllStringFunc(text, blank)
 	text = span.ReplaceAllString(text, "`x`")
 	all := map[int]string{}
 	begin := 0
