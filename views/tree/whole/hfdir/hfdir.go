@@ -112,7 +112,9 @@ func (k *kind) files(m *tensorfs.Model, opts whole.Options) (*whole.Files, error
 		clean, f, err := k.withoutLeftovers(m)
 		if clean == nil && err == nil {
 			clean = m
-			f, err = asStored(m)
+			if f, err = asStored(m); err == nil {
+				k.noteAdapter(m, f)
+			}
 		}
 		if err == nil && k == mlx {
 			err = mendStored(clean, f)

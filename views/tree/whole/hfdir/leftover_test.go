@@ -2,6 +2,7 @@ package hfdir_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/internal/testing/memory"
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
@@ -95,6 +97,43 @@ func TestLeftovers(t *testing.T) {
 		if f := whole.GGUF(m, whole.Options{}); c.only == "" && (f.Reason != "" || len(f.Notes) > 0) {
 			t.Errorf("%q: gguf/ %s %q", c.before, f.Reason, f.Notes)
 		}
+	}
+}
+
+// TestAdapterBesideBase: a directory that PEFT's model was saved to without merging is none that a library loads.
+func TestAdapterBesideBase(t *testing.T) {
+	const module, note = "model.layers.0.self_attn.q_proj.", "neither them nor the weights that they change"
+	files := onDisk(t, data+"whole-gguf/llama3")
+	base := testwhole.Open(t, data+"whole-gguf/llama3")
+	list := []safetensors.Stored{
+		{Name: module + "lora_A.default.weight", DType: tensorfs.F32, Shape: []int64{2, 2}, Data: make(tensorfs.Bytes, 16)},
+		{Name: module + "lora_B.default.weight", DType: tensorfs.F32, Shape: []int64{2, 2}, Data: make(tensorfs.Bytes, 16)},
+	}
+	for _, x := range base.Tensors {
+		list = append(list, safetensors.Stored{Name: strings.Replace(x.Source, module, module+"base_layer.", 1), DType: x.DType, Shape: x.Shape, Data: x.Data})
+	}
+	d, err := safetensors.Compose([][2]string{{"format", "pt"}}, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files["model.safetensors"] = testwhole.Read(t, d)
+	config := fields(t, files["config.json"])
+	for _, own := range []bool{false, true} {
+		if own {
+			config["auto_map"] = map[string]any{"AutoModelForCausalLM": "own.Model"}
+		}
+		files["config.json"], _ = json.Marshal(config)
+		m, err := openDirectory(memory.New(files))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := hfdir.HF(m, whole.Options{}); f.Reason != "" || tells(f, note) == own {
+			t.Errorf("hf/, code of its own %v: %q %q", own, f.Reason, f.Notes)
+		}
+		if f := hfdir.MLX(m, whole.Options{}); f.Reason == "" && !tells(f, note) {
+			t.Errorf("mlx/, code of its own %v: %q", own, f.Notes)
+		}
+		m.Close()
 	}
 }
 

@@ -68,6 +68,21 @@ func (k *kind) withoutLeftovers(m *tensorfs.Model) (*tensorfs.Model, *whole.File
 	return &clean, f, inOneFile(f, k, list, "the tensors are in one file, without "+strings.Join(taken, " and "))
 }
 
+// noteAdapter notes that the tensors of an adapter are among the model's own, which only code that is beside
+// config.json may load.
+func (k *kind) noteAdapter(m *tensorfs.Model, f *whole.Files) {
+	at := slices.IndexFunc(m.Tensors, func(t tensorfs.Tensor) bool { return strings.Contains(t.Source, ".lora_A.") })
+	if m.Format != "huggingface" || at < 0 {
+		return
+	}
+	cfg, err := settings.Read(m, configName)
+	if k == hf && err == nil && cfg.Top().Has("auto_map") {
+		return
+	}
+	who := map[*kind]string{hf: "transformers", mlx: "mlx-lm"}[k]
+	f.Notes = append(f.Notes, fmt.Sprintf("the tensors of an adapter, such as %s, are among the model's own, and %s loads neither them nor the weights that they change", tensorfs.Quote(m.Tensors[at].Source), who))
+}
+
 // others returns the files of a model that hold no tensors and say nothing of how
 // tensors are stored: tokenizer, chat template, generation config and so on.
 func others(m *tensorfs.Model) ([]whole.File, error) {
