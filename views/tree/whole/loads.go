@@ -503,6 +503,9 @@ func (h *header) layersLack() string {
 // keySizes are the sizes of tensors that llama.cpp knows by keys alone.
 var keySizes = []string{"width", "q", "k", "v", "o", "ff"}
 
+// sameShape are the moves of modules that have the shape of their row in GGUF.
+var sameShape = []string{"heads", "stack", "alternate"}
+
 // shapes finds a tensor of another shape than the keys say, where its sizes are the same in
 // every layer and follow from keys alone.
 func (h *header) shapes() string {
@@ -525,7 +528,7 @@ func (h *header) shapes() string {
 			return fmt.Sprintf("the tensor %s holds no numbers", tensorfs.Quote(t.Name))
 		}
 		m := modules[layerZero(t.Name)]
-		if m == nil || len(t.Shape) != len(m.Shape) || slices.ContainsFunc(m.Moves, func(x architectures.Move) bool { return x.Name != "heads" }) {
+		if m == nil || len(t.Shape) != len(m.Shape) || slices.ContainsFunc(m.Moves, func(x architectures.Move) bool { return !slices.Contains(sameShape, x.Name) }) {
 			continue
 		}
 		for i, dim := range m.Shape {

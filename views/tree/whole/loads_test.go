@@ -221,3 +221,23 @@ func TestOlderDeepSeek(t *testing.T) {
 		t.Error("no note of a file without these tensors")
 	}
 }
+
+// TestSwappedExperts names experts whose rows and columns are swapped, in the models whose description has them
+// as they are in the file.
+func TestSwappedExperts(t *testing.T) {
+	for _, model := range []string{"whole-gguf/mixtral", "whole-gguf/deepseek3", "architectures/dots1", "architectures/phimoe", "architectures/glm4moe"} {
+		base := testwhole.Open(t, testdata+model)
+		m := *testwhole.OpenGGUF(t, testwhole.Read(t, whole.GGUF(base, whole.Options{}).List[0].Data))
+		m.Tensors = slices.Clone(m.Tensors)
+		same := true
+		for i := range m.Tensors {
+			if x := &m.Tensors[i]; strings.HasSuffix(x.Source, "_exps.weight") {
+				same = same && x.Shape[1] == x.Shape[2]
+				x.Shape = []int64{x.Shape[0], x.Shape[2], x.Shape[1]}
+			}
+		}
+		if notes := strings.Join(notLoaded(whole.GGUF(&m, whole.Options{})), "\n"); same || !strings.Contains(notes, "_exps.weight") {
+			t.Errorf("%s: %q", model, notes)
+		}
+	}
+}
