@@ -68,7 +68,7 @@ func (s *Model) chooseClass() error {
 		return s.arch != nil
 	}
 	text := Fields{top: s.cfg.text}
-	if own, kind := text.Words("architectures"), text.Word("model_type"); !find() && (len(own) > 0 || kind != "") {
+	if own, kind := text.Words("architectures"), text.Word("model_type"); !find() && !slices.Contains(otherText, name) && (len(own) > 0 || kind != "") {
 		named = func(c architectures.Class) bool {
 			return len(own) > 0 && c.Name == own[0] || len(own) == 0 && c.ModelType == kind
 		}
@@ -78,11 +78,20 @@ func (s *Model) chooseClass() error {
 	case s.err() != nil:
 	case name == "":
 		s.refuse("nothing names the model's architecture, neither architectures nor model_type")
-	case s.arch == nil:
+	case s.arch == nil && len(classes) == 0:
 		s.refuse("no GGUF file is made of the architecture %s", Shown(name))
+	case s.arch == nil:
+		why := "llama.cpp's converter does not have it"
+		if at := slices.IndexFunc(architectures.Support(), func(c architectures.Supported) bool { return c.Class == name }); at >= 0 {
+			why = cmp.Or(architectures.Support()[at].Columns["gguf"].Reason, "it is a tower")
+		}
+		s.refuse("no GGUF file is made of the architecture %s: %s", Shown(name), why)
 	}
 	return s.err()
 }
+
+// otherText are classes of several parts whose language model is another one than the class that text_config names.
+var otherText = []string{"KimiK3ForConditionalGeneration", "Sarashina2VisionForCausalLM"}
 
 // Answers are the tokens with one of which the model answers, nil for one that answers with text.
 func (s *Model) Answers() []string { return s.arch.Words("answers") }

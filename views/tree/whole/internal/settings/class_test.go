@@ -1,0 +1,28 @@
+package settings
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// TestNoClass: of a class that has no description, the reason says whether it is a limit of this program.
+func TestNoClass(t *testing.T) {
+	for config, want := range map[string]string{
+		`{"architectures":["WobbleForCausalLM"]}`:                   `"WobbleForCausalLM": llama.cpp's converter does not have it`,
+		`{"architectures":["MllamaForConditionalGeneration"]}`:      "llama.cpp's converter does not have it",
+		`{"architectures":["XverseForCausalLM"]}`:                   `"XverseForCausalLM": the converter writes a vocabulary of pieces without scores`,
+		`{"architectures":["QWenLMHeadModel"],"model_type":"qwen"}`: "tiktoken",
+		`{"model_type":"wobble"}`:                                   `the architecture "wobble"`,
+		`{"architectures":["KimiK3ForConditionalGeneration"],"text_config":{"architectures":["KimiLinearForCausalLM"],"model_type":"kimi_linear"}}`: `"KimiK3ForConditionalGeneration": the converter packs`,
+	} {
+		cfg, err := ParseFields("config.json", []byte(config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ToGGUF(&tensorfs.Model{}, cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", config, err, want)
+		}
+	}
+}
