@@ -3,6 +3,7 @@ package settings
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -289,6 +290,23 @@ func (s *Model) lacks(name string) {
 	}
 }
 
+// curves are the two forms of one activation, by the words of transformers.
+var curves = [][]string{{"gelu", "gelu_python"}, {"gelu_new", "gelu_fast", "gelu_pytorch_tanh", "gelu_accurate"}}
+
+// noteCurve notes a form of an activation that is not the one which hf/ of the GGUF file has.
+func (s *Model) noteCurve(field string, v any) {
+	formOf := func(v any) int {
+		return slices.IndexFunc(curves, func(words []string) bool { w, _ := v.(string); return slices.Contains(words, w) })
+	}
+	of, _ := s.cfg.Value("model_type").(string)
+	if s.class != nil && s.class.Own(of, field) == "" {
+		return // the class has another field for it
+	}
+	if back := s.arch.Constant(field); back != nil && formOf(v) >= 0 && formOf(back) >= 0 && formOf(v) != formOf(back) {
+		s.notes = append(s.notes, fmt.Sprintf("config.json: a GGUF file does not say that %s is %s: hf/ of the file has %s, and numbers differ by some 0.0005", field, Shown(v), Shown(back)))
+	}
+}
+
 // only refuses a field of config.json that is not what it may be.
 func (s *Model) only(o *architectures.Only) {
 	cfg := s.cfg
@@ -307,6 +325,7 @@ func (s *Model) only(o *architectures.Only) {
 		return
 	case string, bool, float64: // what is not a plain value is never one of those wanted, and cannot be compared
 		if slices.Contains(o.Values, v) {
+			s.noteCurve(o.Field, v)
 			return
 		}
 	}
